@@ -1,0 +1,3 @@
+module github.com/plimsoll/plimsoll
+
+go 1.26

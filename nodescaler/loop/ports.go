@@ -1,0 +1,63 @@
+package loop
+
+import (
+	"context"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// Cluster is the Kubernetes side: what runs, and the four things that are done to it.
+type Cluster interface {
+	// Observe returns the cluster as it is now, sorted by name.
+	Observe(ctx context.Context) (ClusterState, error)
+	// SetReplicas writes the scale subresource of a workload.
+	SetReplicas(ctx context.Context, workload string, replicas int) error
+	// SetDraining cordons a node and marks it as being emptied by us, or takes both back.
+	SetDraining(ctx context.Context, node string, draining bool) error
+	// Evict asks for a pod to be moved, through the disruption budgets; ErrBudget when they
+	// do not allow it now.
+	Evict(ctx context.Context, pod string) error
+}
+
+// ClusterState is the cluster at one moment.
+type ClusterState struct {
+	Nodes    []nodescaler.Node
+	Pods     []nodescaler.Pod
+	Replicas map[string]int // what each workload's scale subresource asks for
+	Budgets  []nodescaler.Budget
+}
+
+// Machines is the virtualisation side. No call waits for the machine: an order is accepted or
+// refused, and how far it has come is seen in the next List.
+type Machines interface {
+	List(ctx context.Context) (MachineState, error)
+	// Create orders a machine. A second call with the same order is no second machine.
+	Create(ctx context.Context, o Order) error
+	// Delete gives a machine back, and its node object with it.
+	Delete(ctx context.Context, machine string) error
+}
+
+// MachineState is the hosts and our machines at one moment, sorted by name.
+type MachineState struct {
+	Hosts    []nodescaler.Host
+	Machines []nodescaler.Machine
+}
+
+// Order is a machine to be made.
+type Order struct {
+	ID     string // also the end of the machine's name: never used twice
+	Action nodescaler.Action
+	At     time.Time
+}
+
+// Signals reads what was measured of a workload.
+type Signals interface {
+	Read(ctx context.Context, w *podscaler.Workload, now time.Time) (podscaler.Window, error)
+}
+
+// Journal keeps the records of all steps.
+type Journal interface {
+	Append(s *Step) error
+}

@@ -1,0 +1,86 @@
+package loop
+
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Step is the record of one step: what was seen, what was decided and why, and what came of
+// it. It is the journal's line, and what explain, events, the dashboard and a replay read.
+type Step struct {
+	ID        string               `json:"id"` // d-000042
+	Time      time.Time            `json:"time"`
+	Observed  Observed             `json:"observed"`
+	Workloads []WorkloadStep       `json:"workloads,omitempty"`
+	Plan      nodescaler.Plan      `json:"plan"`
+	Outcomes  []Outcome            `json:"outcomes,omitempty"`
+	Problems  []nodescaler.Reason  `json:"problems,omitempty"`
+	Snapshot  *nodescaler.Snapshot `json:"snapshot,omitempty"` // when the runner is told to keep it
+}
+
+// Observed is the step's view of the world in short.
+type Observed struct {
+	Hosts []HostLoad `json:"hosts,omitempty"`
+	// Machines counts ours by phase.
+	Machines map[nodescaler.Phase]int `json:"machines,omitempty"`
+	Nodes    int                      `json:"nodes"`
+	Pods     int                      `json:"pods"`
+	Pending  int                      `json:"pending"`
+	Cost     Cost                     `json:"cost"`
+}
+
+// HostLoad is how far a host is loaded.
+type HostLoad struct {
+	Name     string            `json:"name"`
+	Online   bool              `json:"online"`
+	Room     pricing.Resources `json:"room"`
+	Machines []MachineLoad     `json:"machines,omitempty"`
+}
+
+// MachineLoad is a machine and what its pods ask of it.
+type MachineLoad struct {
+	Name     string            `json:"name"`
+	Phase    nodescaler.Phase  `json:"phase"`
+	Shape    pricing.Shape     `json:"shape"`
+	Pods     int               `json:"pods"`
+	Requests pricing.Resources `json:"requests"`
+	Draining bool              `json:"draining,omitempty"`
+}
+
+// Cost is what our machines cost, in the price book's unit.
+type Cost struct {
+	Unit    string         `json:"unit"`
+	Joined  pricing.Rate   `json:"joined"`
+	Ordered pricing.Rate   `json:"ordered"`
+	Spent   pricing.Micros `json:"spent"` // since the runner's first step
+}
+
+// WorkloadStep is one workload in one step: its inputs, and the decision if its run was due.
+type WorkloadStep struct {
+	Workload string              `json:"workload"`
+	Replicas int                 `json:"replicas"`
+	Ready    int                 `json:"ready"`
+	Pending  int                 `json:"pending"`
+	Inputs   *Inputs             `json:"inputs,omitempty"`
+	Decision *podscaler.Decision `json:"decision,omitempty"`
+}
+
+// Inputs are the measurements a decision rested on; nil where unknown.
+type Inputs struct {
+	LatencyMs *float64 `json:"latencyMs,omitempty"`
+	TargetMs  float64  `json:"targetMs,omitempty"`
+	Good      *float64 `json:"good,omitempty"`
+	Arrivals  *float64 `json:"arrivals,omitempty"`
+	InFlight  *float64 `json:"inFlight,omitempty"`
+}
+
+// Outcome is what came of one action, by its place in the plan; Pods is set for a change of
+// replicas.
+type Outcome struct {
+	Action   int    `json:"action"`
+	Workload string `json:"workload,omitempty"`
+	Error    string `json:"error,omitempty"`
+}

@@ -1,0 +1,133 @@
+package nodescaler
+
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Snapshot is the world as one step sees it. It is built once, sorted by name throughout, and
+// never written to: policies copy what they change.
+type Snapshot struct {
+	Now      time.Time
+	Pools    []Pool
+	Hosts    []Host
+	Machines []Machine
+	Nodes    []Node
+	Pods     []Pod
+	// Future are replicas already decided on that do not exist as pods yet.
+	Future  []Future
+	Budgets []Budget
+	Prices  *pricing.Book
+}
+
+// Pool is a kind of machine that may be bought, with its limits.
+type Pool struct {
+	Name   string
+	Shapes []pricing.Shape
+	// Reserved is what the system's own pods and daemons take of every node.
+	Reserved pricing.Resources
+	// PodSlots is how many pods a node takes whatever their size; 0 is Kubernetes' 110.
+	PodSlots int
+	Min, Max int
+	// Hosts names the hosts that may carry the pool's machines; empty for all.
+	Hosts  []string
+	Labels map[string]string
+	Taints []Taint
+}
+
+// Host is a physical machine, as it is now.
+type Host struct {
+	pricing.Host
+	Online bool
+	// Cordoned hosts keep their machines and take no new ones.
+	Cordoned bool
+}
+
+// Phase is how far a machine has come.
+type Phase string
+
+// The phases of a machine's life, in order; Failed is the other way out.
+const (
+	Ordered  Phase = "Ordered"  // asked for; cloning, or waiting to
+	Booting  Phase = "Booting"  // started, not yet a node
+	Joined   Phase = "Joined"   // a node of the cluster
+	Deleting Phase = "Deleting" // being stopped and destroyed
+	Failed   Phase = "Failed"   // will never join; to be returned
+)
+
+// Machine is a virtual machine of ours, from the order until it is gone.
+type Machine struct {
+	Name  string
+	Order string // the order it came from; carried by name, tags and notes
+	Pool  string
+	Shape pricing.Shape
+	Host  string
+	Phase Phase
+	// Created is when the order was accepted: machines are paid for from then on.
+	Created time.Time
+	Since   time.Time // when Phase last changed
+	Problem string    // what went wrong, when something did
+}
+
+// Node is a cluster node, whether or not one of our machines stands behind it.
+type Node struct {
+	Name        string
+	Machine     string // the machine's name; empty for nodes that are not ours
+	Pool        string
+	Allocatable pricing.Resources
+	PodSlots    int // 0 is Kubernetes' 110
+	Labels      map[string]string
+	Taints      []Taint
+	Ready       bool
+	// Cordoned nodes take no new pods. Draining ones were cordoned by us, to be emptied and
+	// returned; that mark is kept on the node, so that it outlives the process.
+	Cordoned bool
+	Draining bool
+	Joined   time.Time
+}
+
+// Pod is a pod as the scheduler sees it, with what its workload sees in it.
+type Pod struct {
+	podscaler.Pod
+	Workload string // owner, as namespace/name; empty for a bare pod
+	Node     string // empty until it is bound
+	Requests pricing.Resources
+	Priority int
+	// Unschedulable is set once the scheduler has tried and found no node.
+	Unschedulable bool
+	Created       time.Time
+	Selector      map[string]string
+	Tolerations   []Toleration
+	// Daemon pods come with every node, and leave with it; they hold no node back.
+	Daemon bool
+	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.
+	// The text is why.
+	Pinned string
+}
+
+// Future is a number of like pods that are decided on and do not exist yet.
+type Future struct {
+	Like  Pod
+	Count int
+}
+
+// Budget is how many pods of a workload may be away at once.
+type Budget struct {
+	Workload string
+	// Allowed is how many more pods may be evicted now.
+	Allowed int
+}
+
+// Taint keeps pods away that do not tolerate it. Effect is NoSchedule or NoExecute;
+// PreferNoSchedule keeps nothing away and is not carried.
+type Taint struct {
+	Key, Value, Effect string
+}
+
+// Toleration lets a pod onto nodes with a taint. An empty Key tolerates every taint, an empty
+// Value every value (Exists), an empty Effect every effect.
+type Toleration struct {
+	Key, Value, Effect string
+}

@@ -1,0 +1,148 @@
+package podscaler
+
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Workload is a scalable thing and what its owner wants of it. It does not change between
+// two runs of its Scaler.
+type Workload struct {
+	Name     string // namespace/name
+	Min, Max int
+	SLO      SLO
+	Cost     CostTarget
+	// RunPeriod is the time between two runs of the policy; 0 runs it at every step.
+	RunPeriod time.Duration
+	// Cooldown is the time after a change of replicas in which no further one is made (the
+	// papers' "stabilization window").
+	Cooldown time.Duration
+	// Behavior limits and steadies the changes as an HPA's behavior does; nil for none.
+	Behavior *Behavior
+	// Pod is what one replica asks for.
+	Pod pricing.Resources
+}
+
+// SLO is a latency objective: the Quantile of response times over Window stays at Target or
+// below. A zero Target means that there is none.
+type SLO struct {
+	Quantile float64
+	Target   time.Duration
+	Window   time.Duration
+}
+
+// CostTarget is a wish for what the machines cost: Target for each Per, always with its
+// period (40 per 30m). A zero Target means that there is none.
+type CostTarget struct {
+	Target  pricing.Micros
+	Per     time.Duration
+	Count   CostCount
+	Measure CostMeasure
+}
+
+// CostCount says which machines the current cost counts.
+type CostCount string
+
+// What the current cost counts.
+const (
+	CountJoined    CostCount = "joined"    // machines that are nodes: what OpenCost sees
+	CountOrdered   CostCount = "ordered"   // those, and every machine ordered or booting
+	CountPredicted CostCount = "predicted" // those, and what pending replicas will still need
+)
+
+// CostMeasure says how the current cost is read against the target's period.
+type CostMeasure string
+
+// How the current cost is measured.
+const (
+	MeasureRate      CostMeasure = "rate"      // the present rate, as if it stood for the whole period
+	MeasureProjected CostMeasure = "projected" // spent so far in this period, and the present rate for the rest
+)
+
+// View is everything a policy may look at. It is built once per step and never written to.
+type View struct {
+	Now      time.Time
+	Workload *Workload
+	// Replicas is what the workload's owner or the last decision asked for, not what runs.
+	Replicas int
+	Pods     []Pod
+	Window   Window
+	Cost     Cost
+	Room     Room
+}
+
+// Phase is a pod's phase in Kubernetes' words.
+type Phase string
+
+// The phases of a pod.
+const (
+	Pending   Phase = "Pending"
+	Running   Phase = "Running"
+	Failed    Phase = "Failed"
+	Succeeded Phase = "Succeeded"
+)
+
+// Pod is one replica as its workload sees it.
+type Pod struct {
+	Name        string
+	Phase       Phase
+	Ready       bool
+	Terminating bool
+	// Started is when the pod's containers were started, ReadyChanged when Ready last
+	// changed; zero when that has not happened.
+	Started, ReadyChanged time.Time
+	// CPU is the pod's CPU use in cores.
+	CPU Sample
+}
+
+// Sample is a measured mean of a pod's metric over [At-Span, At].
+type Sample struct {
+	Known bool
+	Value float64
+	At    time.Time
+	Span  time.Duration
+}
+
+// Reading is a measurement that may not exist. NaN, empty and stale answers are unknown.
+type Reading struct {
+	Known bool
+	Value float64
+}
+
+// Known returns a reading of v.
+func Known(v float64) Reading { return Reading{Known: true, Value: v} }
+
+// Window is what was measured of a workload over its objective's window.
+type Window struct {
+	Latency  Reading // the SLO's quantile of response times, in seconds
+	Good     Reading // fraction of requests that answered within the SLO's target
+	Arrivals Reading // requests offered per second
+	InFlight Reading // requests being served or queued
+	// Metrics are the further series that a policy asks for by name.
+	Metrics map[string]Metric
+}
+
+// Metric is a named series: a value of the whole, or one a pod.
+type Metric struct {
+	Total  Reading
+	PerPod map[string]float64 // by pod name; nil when the series is not one a pod
+	Why    string             // why it is unknown
+}
+
+// Cost is what the machines cost at the moment of the view.
+type Cost struct {
+	Known                      bool
+	Joined, Ordered, Predicted pricing.Rate
+	// Spent is what the joined and ordered machines have cost since the start of the
+	// workload's present cost period, and PeriodLeft how long that period still runs.
+	Spent      pricing.Micros
+	PeriodLeft time.Duration
+	Why        string // why it is unknown
+}
+
+// Room says what is already on its way.
+type Room struct {
+	PendingReplicas int // replicas that no node holds, or that are not ready yet
+	BootingMachines int // machines ordered and not yet nodes
+}
