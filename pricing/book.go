@@ -1,20 +1,114 @@
 package pricing
 
-import "time"
+import (
+	"math/big"
+	"math/bits"
+	"time"
+)
 
 // Book says what a machine costs per hour: by vCPU and GB, with what differs by shape, by host
-// and by time of day.
+// and by time of day. It is plain data, and every method but Validate takes a book that has
+// passed it; change no book that others may be reading.
+//
+// The most particular price counts, for each of vCPU and memory on its own: the shape's, then
+// the host's, then that of the tariff in force, then the book's. The strict tags are rules on
+// which keys may be absent, kept by whoever reads a book from a file; Validate keeps the rules
+// on values.
 type Book struct {
 	// Unit names the money, for display: EUR, units.
-	Unit string
-	// PerVCPU and PerGB are what an hour of one vCPU, and of 10⁹ bytes of memory, costs.
-	PerVCPU, PerGB Micros
+	Unit string `json:"currency" strict:"required"`
+	// PerVCPU, PerGB and PerGiB are what an hour of one vCPU, of 10⁹ bytes and of 2³⁰ bytes of
+	// memory costs. Memory is priced by GB or by GiB, not by both.
+	PerVCPU Micros `json:"pricePerVCPUHour,omitempty" strict:"oneof=vcpu"`
+	PerGB   Micros `json:"pricePerGBHour,omitempty" strict:"oneof=memory"`
+	PerGiB  Micros `json:"pricePerGiBHour,omitempty" strict:"oneof=memory"`
+	// Derived works out the three from power and hardware, in their place.
+	Derived *Derived `json:"derived,omitempty" strict:"oneof=vcpu,oneof=memory"`
+	// PerHost is what each host costs for as long as it carries at least one of our machines,
+	// however many: what could be saved by giving back the last of them. Costs that run on
+	// regardless do not belong here, for no decision avoids them.
+	PerHost Micros                 `json:"pricePerHostHour,omitempty"`
+	Hosts   map[string]HostPrices  `json:"hosts,omitempty"`
+	Shapes  map[string]ShapePrices `json:"shapes,omitempty"`
+	// Zone is whose clock the tariffs go by; UTC if it is not set.
+	Zone    Zone     `json:"timeZone,omitzero"`
+	Tariffs []Tariff `json:"tariffs,omitempty"`
+}
+
+// Prices are prices of one's own; nil is to have none.
+type Prices struct {
+	PerVCPU *Micros `json:"pricePerVCPUHour,omitempty"`
+	PerGB   *Micros `json:"pricePerGBHour,omitempty"`
+	PerGiB  *Micros `json:"pricePerGiBHour,omitempty"`
+}
+
+// HostPrices is what differs on one host.
+type HostPrices struct {
+	Prices
+	PerHost *Micros `json:"pricePerHostHour,omitempty"`
+	Hardware
+}
+
+// ShapePrices is what differs for the shapes of one name: a price for the whole machine, or
+// prices for its parts.
+type ShapePrices struct {
+	PerHour *Micros `json:"pricePerHour,omitempty"`
+	Prices
+}
+
+// Placed is a machine of a shape on a host, there or ordered.
+type Placed struct {
+	Shape Shape
+	Host  string
 }
 
 // DefaultBook charges one unit per vCPU-hour and one per GB-hour.
 func DefaultBook() *Book { return &Book{Unit: "units", PerVCPU: Unit, PerGB: Unit} }
 
-// Rate is what a machine of shape s on the named host costs per hour at the given time.
+// Rate is what a machine of shape s on the named host costs per hour at the given time, without
+// the host's fixed part. The host's name may be empty when it does not matter or is not known.
 func (b *Book) Rate(s Shape, host string, at time.Time) Rate {
-	return Rate(int64(b.PerVCPU)*int64(s.CPU)) + Rate(int64(b.PerGB)*int64(s.Memory)/1e6)
+	if r, ok := b.plainRate(s); ok {
+		return r
+	}
+	return b.reckon(s, host, at).rate()
+}
+
+// HostRate is the fixed part of what a host costs per hour, charged once while it carries at
+// least one of our machines. A host without a name has none.
+func (b *Book) HostRate(host string, at time.Time) Rate {
+	return b.reckonHost(host, b.tariffAt(at)).rate()
+}
+
+// Total is what a set of machines costs per hour at the given time, each host's fixed part
+// counted once. With the machines on order among them it is the predicted hourly cost.
+func (b *Book) Total(machines []Placed, at time.Time) Rate {
+	total := new(big.Int)
+	hosts := make(map[string]bool)
+	for _, m := range machines {
+		total.Add(total, big.NewInt(int64(b.Rate(m.Shape, m.Host, at))))
+		if !hosts[m.Host] {
+			hosts[m.Host] = true
+			total.Add(total, big.NewInt(int64(b.HostRate(m.Host, at))))
+		}
+	}
+	return Rate(saturate(total))
+}
+
+// plainRate is Rate for books of nothing but a price per vCPU and GB, as long as the numbers
+// are small enough to do without big ones. A simulated week asks for millions of rates.
+func (b *Book) plainRate(s Shape) (Rate, bool) {
+	if b.PerGiB != 0 || b.Derived != nil || len(b.Hosts)+len(b.Shapes)+len(b.Tariffs) > 0 {
+		return 0, false
+	}
+	if b.PerVCPU < 0 || b.PerGB < 0 || s.CPU < 0 || s.Memory < 0 {
+		return 0, false
+	}
+	const bytesPerRate = 1e6 // Micros per GB × bytes, in Rate
+	cpuHigh, cpu := bits.Mul64(uint64(b.PerVCPU), uint64(s.CPU))
+	memoryHigh, memory := bits.Mul64(uint64(b.PerGB), uint64(s.Memory))
+	if cpuHigh|memoryHigh != 0 || cpu>>62 != 0 || memory>>62 != 0 {
+		return 0, false
+	}
+	return Rate(cpu + (memory+bytesPerRate/2)/bytesPerRate), true
 }
