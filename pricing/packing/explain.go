@@ -1,0 +1,215 @@
+package packing
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// result names the items of a plan and says why each is where it is.
+func (m *model) result(p *plan, bound pricing.Rate) Result {
+	w := writer{m: m, p: p, named: make([]int, len(m.kinds))}
+	w.result = Result{Placements: make([]Placement, 0, m.total), Rate: p.score.rate, LowerBound: bound}
+	for i := range m.bins {
+		w.bin(i)
+	}
+	bought := p.machines[len(m.bins):]
+	slices.SortFunc(bought, func(a, b machine) int {
+		return cmp.Or(cmp.Compare(a.offer, b.offer), slices.CompareFunc(a.load, b.load, func(x, y lot) int {
+			return cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.n, y.n))
+		}))
+	})
+	for i := range bought {
+		w.purchase(&bought[i])
+	}
+	for k, n := range p.left {
+		if n > 0 {
+			why, text := w.obstacle(&m.kinds[k])
+			w.place(lot{k, n}, Placement{Purchase: -1, Why: why, Text: text + w.nearestNode(&m.kinds[k])})
+		}
+	}
+	slices.SortStableFunc(w.result.Placements, func(a, b Placement) int { return strings.Compare(a.Item, b.Item) })
+	return w.result
+}
+
+// writer turns a plan into a result.
+type writer struct {
+	m      *model
+	p      *plan
+	named  []int // how many items of each kind have been handed out
+	result Result
+}
+
+// place adds the placements of the next items of a kind and returns their names. Every text
+// begins with what the item asks for.
+func (w *writer) place(l lot, pl Placement) []string {
+	kd := &w.m.kinds[l.kind]
+	names := kd.names[w.named[l.kind] : w.named[l.kind]+l.n]
+	w.named[l.kind] += l.n
+	pl.Text = "asks for " + size(kd.requests) + "; " + pl.Text
+	for _, name := range names {
+		pl.Item = name
+		w.result.Placements = append(w.result.Placements, pl)
+	}
+	return names
+}
+
+func (w *writer) bin(i int) {
+	n := &w.m.nodes[w.m.bins[i].node]
+	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free), count(n.Slots, "pod slot"))
+	for _, l := range w.p.machines[i].load {
+		w.place(l, Placement{Bin: n.Name, Purchase: -1, Why: FitsExisting, Text: text})
+	}
+}
+
+func (w *writer) purchase(mc *machine) {
+	o := w.m.offered[w.m.offers[mc.offer].of].Offer
+	var sum pricing.Resources
+	total := 0
+	for _, l := range mc.load {
+		total += l.n
+		sum = sum.Plus(w.m.kinds[l.kind].requests.Times(l.n))
+	}
+	text := fmt.Sprintf("no node has room, so %s is bought at %s an hour for %s, which take %s of its %s",
+		named(o), o.Rate, count(total, "item"), size(sum), size(o.Free))
+	buy := Purchase{Offer: o}
+	for _, l := range mc.load {
+		buy.Items = append(buy.Items, w.place(l, Placement{Purchase: len(w.result.Purchases), Why: CheapestOffer, Text: text})...)
+	}
+	slices.Sort(buy.Items)
+	w.result.Purchases = append(w.result.Purchases, buy)
+}
+
+// obstacle is what keeps an item out of every new machine: the first of class, size, limit and
+// room that no offer passes.
+func (w *writer) obstacle(kd *kind) (Why, string) {
+	m := w.m
+	taking := w.offersThat(func(o *offered) bool { return m.accepts(o.spec, kd) })
+	fitting := w.offersThat(func(o *offered) bool { return m.fits(o.spec, kd) })
+	open := w.offersThat(func(o *offered) bool { return m.fits(o.spec, kd) && w.p.pools[o.pool] > 0 })
+	switch {
+	case len(taking) == 0 && (len(m.offered) > 0 || w.nodesRefuse(kd)):
+		return Refused, w.refusal(kd)
+	case len(taking) == 0:
+		return NoOffer, "nothing is on offer"
+	case len(fitting) == 0:
+		o := nearest(taking, func(o *offered) float64 { return shortage(kd.need, m.specs[o.spec].room) })
+		return TooBig, fmt.Sprintf("of %s for its class %s comes nearest, with %s and %s",
+			count(len(taking), "offer"), named(o.Offer), size(o.Free), count(o.Slots, "pod slot"))
+	case len(open) == 0:
+		o := fitting[0]
+		return PoolFull, fmt.Sprintf("%s would hold it, but pool %s may have only %s", named(o.Offer), o.Pool, count(m.pools[o.pool], "more machine"))
+	}
+	o := nearest(open, func(o *offered) float64 { return shortage(o.takes, w.p.hosts[o.host]) })
+	return NoRoom, fmt.Sprintf("%s would hold it and takes %s, but of the hosts for such machines %s comes nearest, with %s left",
+		named(o.Offer), size(o.Shape.Resources()), o.Host, size(w.p.hosts[o.host].resources()))
+}
+
+func (w *writer) offersThat(do func(*offered) bool) []*offered {
+	var some []*offered
+	for i := range w.m.offered {
+		if o := &w.m.offered[i]; do(o) {
+			some = append(some, o)
+		}
+	}
+	return some
+}
+
+// nodesRefuse reports whether there are nodes, and all refuse the kind.
+func (w *writer) nodesRefuse(kd *kind) bool {
+	return len(w.m.nodes) > 0 && !slices.ContainsFunc(w.m.nodes, func(n node) bool { return w.m.accepts(n.spec, kd) })
+}
+
+// refusal says which machines refuse the kind, and the reason that most of them give.
+func (w *writer) refusal(kd *kind) string {
+	class, reasons := w.m.classes[kd.class], map[string]int{}
+	nodes := 0
+	for i := range w.m.nodes {
+		if why, no := w.m.nodes[i].Refuses[class]; no {
+			reasons[why]++
+			nodes++
+		}
+	}
+	for i := range w.m.offered {
+		reasons[w.m.offered[i].Refuses[class]]++
+	}
+	most, n := "", 0
+	for why, times := range reasons {
+		if times > n || times == n && why < most {
+			most, n = why, times
+		}
+	}
+	return fmt.Sprintf("%s and %s refuse its class, %d of them because: %s", count(len(w.m.offered), "offer"), count(nodes, "node"), n, most)
+}
+
+// nearestNode says which node that takes the kind comes nearest to having room for it.
+func (w *writer) nearestNode(kd *kind) string {
+	var taking []*node
+	for i := range w.m.nodes {
+		if n := &w.m.nodes[i]; w.m.accepts(n.spec, kd) {
+			taking = append(taking, n)
+		}
+	}
+	if len(taking) == 0 {
+		return ""
+	}
+	n := nearest(taking, func(n *node) float64 { return shortage(kd.need, w.free(n)) })
+	return fmt.Sprintf("; of %s for its class %s comes nearest, with %s and %s left",
+		count(len(taking), "node"), n.Name, size(w.free(n).resources()), count(int(w.free(n)[slots]), "pod slot"))
+}
+
+// free is the room that the plan leaves on a node.
+func (w *writer) free(n *node) vector {
+	if n.bin < 0 {
+		return w.m.specs[n.spec].room
+	}
+	return w.p.machines[n.bin].free
+}
+
+// nearest is what has the least shortage, the first of equals.
+func nearest[T any](of []T, short func(T) float64) T {
+	return slices.MinFunc(of, func(a, b T) int { return cmp.Compare(short(a), short(b)) })
+}
+
+// shortage is how many times what there is of it need is, where it is most.
+func shortage(need, room vector) float64 {
+	most := 0.0
+	for d := range need {
+		switch {
+		case need[d] == 0:
+		case room[d] == 0:
+			return math.Inf(1)
+		default:
+			most = max(most, float64(need[d])/float64(room[d]))
+		}
+	}
+	return most
+}
+
+// named is how an offer is called in a sentence.
+func named(o Offer) string { return fmt.Sprintf("%s on %s", o.Shape.Name, o.Host) }
+
+// count is a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.Itoa(n) + " " + thing + "s"
+}
+
+// size is resources as people write them: 1.5 CPU and 512 MiB.
+func size(r pricing.Resources) string {
+	unit, name := pricing.MiB, "MiB"
+	if max(r.Memory, -r.Memory) >= pricing.GiB {
+		unit, name = pricing.GiB, "GiB"
+	}
+	mem := math.Round(float64(r.Memory)/float64(unit)*100) / 100
+	return fmt.Sprintf("%s CPU and %s %s", decimal(float64(r.CPU)/1000), decimal(mem), name)
+}
+
+func decimal(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

@@ -1,0 +1,367 @@
+package packing
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// vector is an amount of everything that machines have and items take: CPU, memory, pod slots.
+type vector [dims]int64
+
+const (
+	cpu = iota
+	memory
+	slots
+	dims
+)
+
+// roomOf is what a machine has to give. What is negative counts as none: an overcommitted
+// node still takes a pod that asks for none of what it lacks, as the scheduler sees it.
+func roomOf(r pricing.Resources, n int) vector {
+	return vector{max(0, int64(r.CPU)), max(0, int64(r.Memory)), max(0, int64(n))}
+}
+
+// resources is v without the slots.
+func (v vector) resources() pricing.Resources {
+	return pricing.Resources{CPU: pricing.MilliCPU(v[cpu]), Memory: pricing.Bytes(v[memory])}
+}
+
+// holds reports whether need fits into v.
+func (v vector) holds(need vector) bool {
+	return need[cpu] <= v[cpu] && need[memory] <= v[memory] && need[slots] <= v[slots]
+}
+
+// times is how often need fits into v, at most n times.
+func (v vector) times(need vector, n int) int {
+	if !v.holds(need) {
+		return 0
+	}
+	for d := 0; d < dims && n > 1; d++ {
+		if need[d] > 0 && v[d]/need[d] < int64(n) {
+			n = int(v[d] / need[d])
+		}
+	}
+	return n
+}
+
+// plus returns v with n times o added; n may be negative.
+func (v vector) plus(o vector, n int) vector {
+	for d := range v {
+		v[d] += o[d] * int64(n)
+	}
+	return v
+}
+
+// model is a problem sorted by name and contents, grouped, and in numbers.
+type model struct {
+	classes []string
+	masks   [][]bool // sets of classes that are refused
+	specs   []spec
+	kinds   []kind // largest first
+	count   []int  // of each kind
+	order   []int  // the kinds that fit somewhere, to be placed in this order
+	small   []int  // the same, but the smallest first
+	total   int    // how many items these are
+
+	nodes   []node    // by name, all bins
+	bins    []bin     // by name, the nodes with room for something
+	offered []offered // by name, all offers
+	offers  []offer   // by name, those that can be bought and hold something
+	selling []int     // the specs of offers
+	bySpec  [][]int   // the offers of each spec
+
+	pools []int         // limit of each pool
+	hosts []vector      // room of each host
+	scale [dims]float64 // the largest machine, never 0
+}
+
+// kind is a group of items that are alike to every machine.
+type kind struct {
+	class    int // index into model.classes
+	requests pricing.Resources
+	need     vector
+	size     int64    // dominant share of the largest machine, in millionths
+	names    []string // in the order in which they are placed
+}
+
+// spec is what decides which items fit an empty machine. Offers that differ only in price,
+// pool or host share one, so that what fits is worked out once for all of them.
+type spec struct {
+	room vector
+	mask int // index into model.masks
+}
+
+// node is a Bin as it stood in the problem.
+type node struct {
+	Bin
+	room vector
+	mask string
+	spec int
+	bin  int // index into model.bins, or -1
+}
+
+// bin is a node with room for something.
+type bin struct{ node, spec int }
+
+// offered is an Offer as it stood in the problem.
+type offered struct {
+	Offer
+	room             vector
+	mask             string
+	spec, pool, host int
+	takes            vector // from the host; no slots
+}
+
+// offer is an offered machine that can be bought and holds something.
+type offer struct {
+	of               int // index into model.offered
+	spec, pool, host int
+	rate             pricing.Rate
+	takes            vector
+}
+
+func newModel(p Problem) *model {
+	m := &model{}
+	m.gatherKinds(p.Items)
+	m.gatherNodes(p.Bins)
+	m.gatherOffers(p)
+	m.number()
+	m.measure()
+	m.pick()
+	m.arrange()
+	return m
+}
+
+// gatherKinds groups the items.
+func (m *model) gatherKinds(items []Item) {
+	type key struct {
+		class    string
+		requests pricing.Resources
+	}
+	groups, classes := map[key][]string{}, map[string]int{}
+	for _, it := range items {
+		k := key{it.Class, it.Requests}
+		groups[k] = append(groups[k], it.Name)
+		classes[it.Class] = 0
+	}
+	m.classes = enumerate(classes)
+	for k, names := range groups {
+		slices.Sort(names)
+		m.kinds = append(m.kinds, kind{class: classes[k.class], requests: k.requests, need: roomOf(k.requests, 1), names: names})
+	}
+}
+
+// enumerate sorts the names and gives each its index.
+func enumerate(of map[string]int) []string {
+	names := slices.Sorted(maps.Keys(of))
+	for i, n := range names {
+		of[n] = i
+	}
+	return names
+}
+
+// mask says which of the problem's classes are refused, with a byte for each.
+func (m *model) mask(r Refusals) string {
+	key := []byte(strings.Repeat("-", len(m.classes)))
+	for i := 0; i < len(m.classes) && len(r) > 0; i++ {
+		if _, no := r[m.classes[i]]; no {
+			key[i] = 'x'
+		}
+	}
+	return string(key)
+}
+
+func (m *model) gatherNodes(bins []Bin) {
+	for _, b := range bins {
+		m.nodes = append(m.nodes, node{Bin: b, room: roomOf(b.Free, b.Slots), mask: m.mask(b.Refuses), bin: -1})
+	}
+	slices.SortFunc(m.nodes, func(a, b node) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), slices.Compare(a.room[:], b.room[:]), strings.Compare(a.mask, b.mask))
+	})
+}
+
+func (m *model) gatherOffers(p Problem) {
+	pools, hosts := map[string]int{}, map[string]int{}
+	for _, o := range p.Offers {
+		pools[o.Pool], hosts[o.Host] = 0, 0
+	}
+	for _, name := range enumerate(pools) {
+		m.pools = append(m.pools, max(0, p.Limits[name]))
+	}
+	for _, name := range enumerate(hosts) {
+		m.hosts = append(m.hosts, roomOf(p.Hosts[name], 0))
+	}
+	for _, o := range p.Offers {
+		m.offered = append(m.offered, offered{
+			Offer: o, room: roomOf(o.Free, o.Slots), mask: m.mask(o.Refuses),
+			pool: pools[o.Pool], host: hosts[o.Host], takes: roomOf(o.Shape.Resources(), 0),
+		})
+	}
+	slices.SortFunc(m.offered, func(a, b offered) int {
+		return cmp.Or(compareOffers(&a.Offer, &b.Offer), slices.Compare(a.room[:], b.room[:]), strings.Compare(a.mask, b.mask))
+	})
+}
+
+func compareOffers(a, b *Offer) int {
+	return cmp.Or(
+		strings.Compare(a.Pool, b.Pool),
+		strings.Compare(a.Shape.Name, b.Shape.Name),
+		strings.Compare(a.Host, b.Host),
+		cmp.Compare(a.Rate, b.Rate),
+		cmp.Compare(a.Shape.CPU, b.Shape.CPU),
+		cmp.Compare(a.Shape.Memory, b.Shape.Memory),
+		cmp.Compare(a.Shape.Disk, b.Shape.Disk),
+	)
+}
+
+// number gives nodes and offers their specs, in order of name.
+func (m *model) number() {
+	type key struct {
+		room vector
+		mask string
+	}
+	specs, masks := map[key]int{}, map[string]int{}
+	specOf := func(room vector, mask string) int {
+		k := key{room, mask}
+		if _, known := masks[mask]; !known {
+			masks[mask] = len(m.masks)
+			m.masks = append(m.masks, refused(mask))
+		}
+		if _, known := specs[k]; !known {
+			specs[k] = len(m.specs)
+			m.specs = append(m.specs, spec{room, masks[mask]})
+		}
+		return specs[k]
+	}
+	for i := range m.nodes {
+		m.nodes[i].spec = specOf(m.nodes[i].room, m.nodes[i].mask)
+	}
+	for i := range m.offered {
+		m.offered[i].spec = specOf(m.offered[i].room, m.offered[i].mask)
+	}
+}
+
+// refused is a mask by class.
+func refused(mask string) []bool {
+	no := make([]bool, len(mask))
+	for i := range mask {
+		no[i] = mask[i] == 'x'
+	}
+	return no
+}
+
+// measure sets the scale, and with it the kinds' sizes and order.
+func (m *model) measure() {
+	m.scale = [dims]float64{1, 1, 1}
+	for _, sp := range m.specs {
+		for d := range m.scale {
+			m.scale[d] = max(m.scale[d], float64(sp.room[d]))
+		}
+	}
+	for i := range m.kinds {
+		k := &m.kinds[i]
+		k.size = int64(1e6 * max(float64(k.need[cpu])/m.scale[cpu], float64(k.need[memory])/m.scale[memory]))
+	}
+	slices.SortFunc(m.kinds, func(a, b kind) int {
+		return cmp.Or(
+			cmp.Compare(b.size, a.size),
+			cmp.Compare(b.requests.CPU, a.requests.CPU),
+			cmp.Compare(b.requests.Memory, a.requests.Memory),
+			cmp.Compare(a.class, b.class),
+		)
+	})
+	for _, k := range m.kinds {
+		m.count = append(m.count, len(k.names))
+	}
+}
+
+// pick picks out the nodes and offers that can be of use.
+func (m *model) pick() {
+	useful := make([]bool, len(m.specs))
+	for s := range m.specs {
+		useful[s] = slices.ContainsFunc(m.kinds, func(k kind) bool { return m.fits(s, &k) })
+	}
+	for i := range m.nodes {
+		if n := &m.nodes[i]; useful[n.spec] {
+			n.bin = len(m.bins)
+			m.bins = append(m.bins, bin{i, n.spec})
+		}
+	}
+	// A plan buys no more machines than there are items. Their rates must not wrap round when
+	// they are added up: the dearest plan would become the cheapest.
+	items := 0
+	for _, n := range m.count {
+		items += n
+	}
+	dearest := pricing.Rate(math.MaxInt64 / int64(2*(items+1)))
+	m.bySpec = make([][]int, len(m.specs))
+	for i, o := range m.offered {
+		if m.pools[o.pool] == 0 || !m.hosts[o.host].holds(o.takes) || !useful[o.spec] {
+			continue
+		}
+		if len(m.bySpec[o.spec]) == 0 {
+			m.selling = append(m.selling, o.spec)
+		}
+		m.bySpec[o.spec] = append(m.bySpec[o.spec], len(m.offers))
+		m.offers = append(m.offers, offer{i, o.spec, o.pool, o.host, min(o.Rate, dearest), o.takes})
+	}
+}
+
+// arrange orders the kinds that fit somewhere. Those that nothing on offer holds come before
+// the others, for only bins can take them.
+func (m *model) arrange() {
+	var sold []int
+	for k := range m.kinds {
+		fits := func(s int) bool { return m.fits(s, &m.kinds[k]) }
+		switch {
+		case slices.ContainsFunc(m.selling, fits):
+			sold = append(sold, k)
+		case slices.ContainsFunc(m.bins, func(b bin) bool { return fits(b.spec) }):
+			m.order = append(m.order, k)
+		}
+	}
+	m.order = append(m.order, sold...)
+	m.small = slices.Clone(m.order)
+	slices.Reverse(m.small)
+	for _, k := range m.order {
+		m.total += m.count[k]
+	}
+}
+
+// accepts reports whether machines of spec s take k's class.
+func (m *model) accepts(s int, k *kind) bool { return !m.masks[m.specs[s].mask][k.class] }
+
+// fits reports whether an empty machine of spec s takes an item of kind k.
+func (m *model) fits(s int, k *kind) bool { return m.specs[s].room.holds(k.need) && m.accepts(s, k) }
+
+// carries reports whether an empty machine of spec s takes the load.
+func (m *model) carries(s int, load []lot) bool {
+	free := m.specs[s].room
+	for _, l := range load {
+		kd := &m.kinds[l.kind]
+		if !m.accepts(s, kd) || free.times(kd.need, l.n) < l.n {
+			return false
+		}
+		free = free.plus(kd.need, -l.n)
+	}
+	return true
+}
+
+// share is v as a part of the largest machine, CPU and memory alike.
+func (m *model) share(v vector) float64 {
+	return float64(v[cpu])/m.scale[cpu] + float64(v[memory])/m.scale[memory]
+}
+
+// dearest is the highest rate on offer, or 1.
+func (m *model) dearest() float64 {
+	most := 1.0
+	for i := range m.offers {
+		most = max(most, float64(m.offers[i].rate))
+	}
+	return most
+}
