@@ -1,6 +1,7 @@
 package podscaler
 
 import (
+	"math"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -33,7 +34,8 @@ type SLO struct {
 }
 
 // CostTarget is a wish for what the machines cost: Target for each Per, always with its
-// period (40 per 30m). A zero Target means that there is none.
+// period (40 per 30m). A zero Target means that there is none. An empty Count is
+// CountPredicted, an empty Measure MeasureRate.
 type CostTarget struct {
 	Target  pricing.Micros
 	Per     time.Duration
@@ -66,10 +68,14 @@ type View struct {
 	Workload *Workload
 	// Replicas is what the workload's owner or the last decision asked for, not what runs.
 	Replicas int
-	Pods     []Pod
-	Window   Window
-	Cost     Cost
-	Room     Room
+	// ScaledToZero says that the workload's status records that replicas are 0 because a
+	// Scaler made them so, not because a person paused the workload. Only a Scaler's first run
+	// looks at it; after that it knows.
+	ScaledToZero bool
+	Pods         []Pod
+	Window       Window
+	Cost         Cost
+	Room         Room
 }
 
 // Phase is a pod's phase in Kubernetes' words.
@@ -110,8 +116,21 @@ type Reading struct {
 	Value float64
 }
 
-// Known returns a reading of v.
-func Known(v float64) Reading { return Reading{Known: true, Value: v} }
+// Known returns a reading of v, or an unknown one if v is not a finite number.
+func Known(v float64) Reading {
+	if !finite(v) {
+		return Reading{}
+	}
+	return Reading{Known: true, Value: v}
+}
+
+// Number returns the reading's value, and whether there is one that can be reckoned with.
+func (r Reading) Number() (v float64, ok bool) { return r.Value, r.Known && finite(r.Value) }
+
+// Number returns the sample's value, and whether there is one that can be reckoned with.
+func (s Sample) Number() (v float64, ok bool) { return s.Value, s.Known && finite(s.Value) }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Window is what was measured of a workload over its objective's window.
 type Window struct {

@@ -1,0 +1,166 @@
+package podscaler_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// anyBehavior draws a valid behavior: none, an HPA's without one, or rules.
+func anyBehavior(t *rapid.T) *podscaler.Behavior {
+	switch rapid.SampledFrom([]string{"none", "legacy", "rules"}).Draw(t, "behavior") {
+	case "none":
+		return nil
+	case "legacy":
+		b := podscaler.LegacyBehavior()
+		b.Down.Window = anyDuration(t, 0, 120, "window")
+		return b
+	}
+	return &podscaler.Behavior{Up: anyRules(t, "up"), Down: anyRules(t, "down")}
+}
+
+func anyRules(t *rapid.T, name string) podscaler.Rules {
+	r := podscaler.Rules{
+		Window: anyDuration(t, 0, 120, name+" window"),
+		Select: rapid.SampledFrom([]podscaler.Select{"", podscaler.SelectMax, podscaler.SelectMin, podscaler.SelectDisabled}).Draw(t, name+" select"),
+	}
+	for range rapid.IntRange(1, 3).Draw(t, name+" policies") {
+		limit := podscaler.StepLimit{Period: anyDuration(t, 1, 120, "period")}
+		if rapid.Bool().Draw(t, "in pods") {
+			limit.Pods = rapid.IntRange(1, 10).Draw(t, "pods")
+		} else {
+			limit.Percent = rapid.IntRange(1, 150).Draw(t, "percent")
+		}
+		r.Policies = append(r.Policies, limit)
+	}
+	return r
+}
+
+func anyDuration(t *rapid.T, low, high int, name string) time.Duration {
+	return time.Duration(rapid.IntRange(low, high).Draw(t, name)) * time.Second
+}
+
+func anyWorkload(t *rapid.T) podscaler.Workload {
+	low := rapid.IntRange(0, 5).Draw(t, "min")
+	w := podscaler.Workload{
+		Name: "shop/web", Min: low, Max: low + rapid.IntRange(1, 60).Draw(t, "max - min"),
+		Cooldown: anyDuration(t, 0, 90, "cooldown"), Behavior: anyBehavior(t),
+	}
+	if err := w.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// life is a scaler whose decisions are carried out, now and then crossed by somebody else.
+type life struct {
+	scaler   *podscaler.Scaler
+	wish     *wish
+	replicas int
+	second   int
+	zeroed   bool // what a status would say
+}
+
+func begin(w podscaler.Workload, replicas int) *life {
+	l := &life{wish: &wish{}, replicas: replicas}
+	l.scaler = podscaler.NewScaler(w, l.wish)
+	return l
+}
+
+func (l *life) view() *podscaler.View {
+	return &podscaler.View{Now: after(l.second), Workload: l.scaler.Workload(), Replicas: l.replicas, ScaledToZero: l.zeroed}
+}
+
+func (l *life) decide(wish int) podscaler.Decision {
+	l.wish.replicas = wish
+	d := l.scaler.Decide(l.view())
+	if d.To != d.From {
+		l.zeroed = d.To == 0
+	}
+	return d
+}
+
+// live runs through a random past.
+func (l *life) live(t *rapid.T, runs int, check func(podscaler.Decision)) {
+	for range runs {
+		l.second += rapid.IntRange(1, 45).Draw(t, "seconds")
+		d := l.decide(rapid.IntRange(-5, 70).Draw(t, "wish"))
+		check(d)
+		l.replicas = d.To
+		if rapid.IntRange(0, 19).Draw(t, "meddle") == 0 {
+			l.replicas = rapid.IntRange(0, 70).Draw(t, "somebody else's replicas")
+		}
+	}
+}
+
+func TestDecisionsStayWithinBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorkload(t)
+		begin(w, rapid.IntRange(0, 70).Draw(t, "replicas")).live(t, 20, func(d podscaler.Decision) {
+			paused := d.From == 0 && d.To == 0
+			if !paused && (d.To < w.Min || d.To > w.Max) {
+				t.Fatalf("from %d to %d, outside of %d and %d; %v", d.From, d.To, w.Min, w.Max, d.Reasons)
+			}
+			if len(d.Reasons) == 0 {
+				t.Fatal("a decision without a reason")
+			}
+		})
+	})
+}
+
+func TestUnknownChangesNothingWithinBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorkload(t)
+		begin(w, rapid.IntRange(0, 70).Draw(t, "replicas")).live(t, 20, func(d podscaler.Decision) {
+			if !d.Known && d.To != d.From && d.From >= w.Min && d.From <= w.Max {
+				t.Fatalf("unknown, yet from %d to %d; %v", d.From, d.To, d.Reasons)
+			}
+		})
+	})
+}
+
+// A scaler that has forgotten everything shrinks no further than the one that remembers, at
+// whatever moment it takes over.
+func TestARestartIsNeverFasterToShrink(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorkload(t)
+		old := begin(w, rapid.IntRange(0, 70).Draw(t, "replicas"))
+		old.live(t, rapid.IntRange(1, 20).Draw(t, "runs"), func(podscaler.Decision) {})
+		old.second += rapid.IntRange(1, 45).Draw(t, "seconds")
+		fresh := begin(w, old.replicas)
+		fresh.second, fresh.zeroed = old.second, old.zeroed
+		next := rapid.IntRange(0, 70).Draw(t, "wish")
+		was, is := old.decide(next), fresh.decide(next)
+		if is.To < min(was.To, was.From) {
+			t.Fatalf("from %d, the old goes to %d and the fresh one to %d\nold: %v\nfresh: %v", was.From, was.To, is.To, was.Reasons, is.Reasons)
+		}
+	})
+}
+
+// Nor does it catch up and overtake later on, while less and less is wanted. (With a cool-down
+// it may: the two then act at different moments, on different wishes.)
+func TestARestartStaysBehindOnTheWayDown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorkload(t)
+		w.Cooldown = 0
+		old := begin(w, rapid.IntRange(w.Min, w.Max).Draw(t, "replicas"))
+		old.live(t, rapid.IntRange(1, 12).Draw(t, "runs"), func(podscaler.Decision) {})
+		fresh := begin(w, old.replicas)
+		fresh.second, fresh.zeroed = old.second, old.zeroed
+		least, next := old.replicas, old.replicas
+		for range 20 {
+			pause := rapid.IntRange(1, 45).Draw(t, "seconds")
+			old.second, fresh.second = old.second+pause, fresh.second+pause
+			next = rapid.IntRange(0, next).Draw(t, "wish")
+			was, is := old.decide(next), fresh.decide(next)
+			old.replicas, fresh.replicas = was.To, is.To
+			least = min(least, was.To)
+			if is.To < least {
+				t.Fatalf("the old went down to %d at most, the fresh one to %d; %v", least, is.To, is.Reasons)
+			}
+		}
+	})
+}
