@@ -1,0 +1,109 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/podscaler/policy"
+)
+
+func TestPoliciesAreFoundByEitherName(t *testing.T) {
+	names := policy.Names()
+	if !slices.IsSorted(names) || !slices.Contains(names, "hpa") || !slices.Contains(names, "slocost") {
+		t.Errorf("names are %v, should be sorted and have hpa and slocost", names)
+	}
+	for _, name := range append(names, "HPA", "SLOCost") {
+		if _, err := policy.New(policy.Spec{Policy: name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAnUnknownPolicyIsToldWhichThereAre(t *testing.T) {
+	for _, name := range []string{"vpa", ""} {
+		_, err := policy.New(policy.Spec{Policy: name})
+		want := "policy: must be one of " + strings.Join(policy.Names(), ", ") + `, was "` + name + `"`
+		if err == nil || err.Error() != want {
+			t.Errorf("fault is %v, should be %s", err, want)
+		}
+	}
+}
+
+func TestSpecsAreReadAndPrintedAsPeopleWriteThem(t *testing.T) {
+	const text = `{
+		"policy": "HPA",
+		"hpa": {
+			"metrics": [
+				{"type": "Resource", "name": "cpu", "averageUtilization": 60},
+				{"type": "Resource", "name": "cpu", "averageValue": "250m"},
+				{"type": "External", "name": "queue", "averageValue": 10},
+				{"type": "Object", "name": "bytes", "value": "1.5Mi"}
+			],
+			"tolerance": 0.05,
+			"cpuInitializationPeriod": "2m",
+			"initialReadinessDelay": "10s"
+		},
+		"sloCost": {"rtWeight": 0.9, "role": "Symmetric", "wait": true, "tolerance": 0.1}
+	}`
+	want := policy.Spec{
+		Policy: "HPA",
+		HPA: &policy.HPA{
+			Metrics: []policy.Metric{
+				{Type: policy.Resource, Name: "cpu", AverageUtilization: 60},
+				{Type: policy.Resource, Name: "cpu", AverageValue: 250},
+				{Type: policy.External, Name: "queue", AverageValue: 10_000},
+				{Type: policy.Object, Name: "bytes", Value: 1536 * 1024 * 1000},
+			},
+			Tolerance:               new(0.05),
+			CPUInitializationPeriod: new(policy.Duration(2 * time.Minute)),
+			InitialReadinessDelay:   new(policy.Duration(10 * time.Second)),
+		},
+		SLOCost: &policy.SLOCost{RTWeight: new(0.9), Role: policy.Symmetric, Wait: true, Tolerance: 0.1},
+	}
+	var got policy.Spec
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("read (-want +got):\n%s", diff)
+	}
+	printed, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again policy.Spec
+	if err := json.Unmarshal(printed, &again); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(got, again); diff != "" {
+		t.Errorf("printed and read again (-want +got):\n%s", diff)
+	}
+}
+
+func TestQuantitiesAreExactOrRefused(t *testing.T) {
+	for text, want := range map[string]policy.Quantity{
+		"25m": 25, "1500m": 1500, "0.5": 500, "10": 10_000, "2k": 2_000_000, "1Ki": 1_024_000, "-3": -3000, "0.001": 1,
+	} {
+		got, err := policy.ParseQuantity(text)
+		if err != nil || got != want {
+			t.Errorf("%q is %d thousandths (%v), should be %d", text, int64(got), err, int64(want))
+		}
+		if again, err := policy.ParseQuantity(got.String()); err != nil || again != got {
+			t.Errorf("%q is printed as %q, which is read as %d (%v)", text, got, int64(again), err)
+		}
+	}
+	for _, text := range []string{"", "abc", "1e3", "0.5m", "0.0001", "5 m", "5mm", ".5", "9999999T"} {
+		if got, err := policy.ParseQuantity(text); err == nil || !strings.HasSuffix(err.Error(), `was "`+text+`"`) {
+			t.Errorf("%q is read as %d (%v), should be refused with its value", text, int64(got), err)
+		}
+	}
+	var d policy.Duration
+	if err := d.UnmarshalText([]byte("5")); err == nil || err.Error() != `must be a duration such as 30s or 5m, was "5"` {
+		t.Errorf("a duration without a unit: %v", err)
+	}
+}
