@@ -19,7 +19,8 @@ type Snapshot struct {
 	// Future are replicas already decided on that do not exist as pods yet.
 	Future  []Future
 	Budgets []Budget
-	Prices  *pricing.Book
+	// Prices is the price book; none is pricing.DefaultBook.
+	Prices *pricing.Book
 }
 
 // Pool is a kind of machine that may be bought, with its limits.
@@ -32,7 +33,9 @@ type Pool struct {
 	PodSlots int
 	Min, Max int
 	// Hosts names the hosts that may carry the pool's machines; empty for all.
-	Hosts  []string
+	Hosts []string
+	// Labels are all that the pool's nodes will carry, the well-known ones included: a pod's
+	// selector is held against them before there is a node.
 	Labels map[string]string
 	Taints []Taint
 }

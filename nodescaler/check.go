@@ -1,0 +1,246 @@
+package nodescaler
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Codes of violations: what no plan may do.
+const (
+	UnknownKind       = "UnknownKind"       // an action of no known kind
+	ReasonMissing     = "ReasonMissing"     // an action that does not say why
+	NotThere          = "NotThere"          // an action on something that the snapshot does not hold
+	NotOurs           = "NotOurs"           // an action on a node without a machine of ours
+	Repeated          = "Repeated"          // the same thing done twice in one plan
+	OrderUsed         = "OrderUsed"         // an order without an id, or with one that was used before
+	OrderBeyondMax    = "OrderBeyondMax"    // more machines than the pool may have
+	ShapeNotOffered   = "ShapeNotOffered"   // a machine of a shape that the pool does not have
+	HostNotUsable     = "HostNotUsable"     // a machine on a host that is away, cordoned or not the pool's
+	HostOvercommitted = "HostOvercommitted" // a machine on a host without room for it
+	ReturnBelowMin    = "ReturnBelowMin"    // fewer live machines than the pool's minimum
+	NodeHoldsPods     = "NodeHoldsPods"     // a machine given back while pods are on its node
+	NodeNotCordoned   = "NodeNotCordoned"   // a node emptied or given back that new pods may still come to
+	NotOurCordon      = "NotOurCordon"      // a cordon taken back that somebody else put there
+	PodNotMovable     = "PodNotMovable"     // a pod evicted that is pinned, leaves with its node or is leaving
+	BudgetOverdrawn   = "BudgetOverdrawn"   // more evictions than a disruption budget allows
+)
+
+// Violation is something in a plan that must not be. Action is its place in the plan.
+type Violation struct {
+	Action int    `json:"action"`
+	Code   string `json:"code"`
+	Text   string `json:"text"`
+}
+
+// String prints the violation as a line.
+func (v Violation) String() string {
+	return fmt.Sprintf("action %d: %s: %s", v.Action, v.Code, v.Text)
+}
+
+// Check returns what in the plan breaks the rules that every plan keeps, whatever the policy:
+// nothing beyond a limit, nothing that is not there or not ours, nobody's pods harmed. A plan
+// with violations is not to be acted on. Actions are judged in their order, each in the world
+// that the ones before it leave.
+func Check(s *Snapshot, p Plan) []Violation {
+	c := newChecker(s)
+	for i := range p.Actions {
+		c.at = i
+		c.action(&p.Actions[i])
+	}
+	return c.found
+}
+
+// checker is a snapshot, and what the actions judged so far make of it.
+type checker struct {
+	x     *Index
+	at    int
+	found []Violation
+
+	done     map[[2]string]bool           // what was done, and to what
+	orders   map[string]bool              // ids in use
+	exist    map[string]int               // machines by pool
+	live     map[string]int               // live machines by pool
+	free     map[string]pricing.Resources // room by host
+	cordoned map[string]bool              // nodes cordoned by the plan
+	budgets  map[string]int               // evictions left by workload
+	pods     map[string]*Pod
+}
+
+func newChecker(s *Snapshot) *checker {
+	c := &checker{
+		x:    NewIndex(s),
+		done: map[[2]string]bool{}, orders: map[string]bool{}, exist: map[string]int{}, live: map[string]int{},
+		free: map[string]pricing.Resources{}, cordoned: map[string]bool{}, budgets: map[string]int{},
+	}
+	for _, m := range c.x.Machines {
+		c.orders[m.Order] = true
+	}
+	for _, p := range c.x.Pools {
+		c.exist[p.Name], c.live[p.Name] = p.Exist, p.Live
+	}
+	for _, h := range c.x.Hosts {
+		c.free[h.Name] = h.Free
+	}
+	for _, b := range s.Budgets {
+		if left, ok := c.budgets[b.Workload]; !ok || b.Allowed < left {
+			c.budgets[b.Workload] = b.Allowed
+		}
+	}
+	return c
+}
+
+func (c *checker) fault(code, format string, args ...any) {
+	c.found = append(c.found, Violation{c.at, code, fmt.Sprintf(format, args...)})
+}
+
+// once reports the second time that the same is done to the same thing.
+func (c *checker) once(what, name string) {
+	key := [2]string{what, name}
+	if c.done[key] {
+		c.fault(Repeated, "%s of %s is in the plan already", what, name)
+	}
+	c.done[key] = true
+}
+
+func (c *checker) action(a *Action) {
+	if len(a.Reasons) == 0 {
+		c.fault(ReasonMissing, "%s has no reason", a.Kind)
+	}
+	switch a.Kind {
+	case Buy:
+		c.buy(a)
+	case Cordon, Uncordon:
+		c.mark(a)
+	case Evict:
+		c.evict(a)
+	case Return:
+		c.giveBack(a)
+	default:
+		c.fault(UnknownKind, "%q is none of Buy, Cordon, Uncordon, Evict, Return", a.Kind)
+	}
+}
+
+func (c *checker) buy(a *Action) {
+	if a.Order == "" || c.orders[a.Order] {
+		c.fault(OrderUsed, "order %q is empty or belongs to another machine", a.Order)
+	}
+	c.orders[a.Order] = true
+	pool, host := c.x.Pool(a.Pool), c.x.Host(a.Host)
+	if pool == nil || host == nil || a.Shape == nil {
+		c.fault(NotThere, "pool %q, host %q or the shape is not there", a.Pool, a.Host)
+		return
+	}
+	if c.exist[a.Pool]++; c.exist[a.Pool] > pool.Max {
+		c.fault(OrderBeyondMax, "pool %s would have %d machines of at most %d", a.Pool, c.exist[a.Pool], pool.Max)
+	}
+	if !slices.Contains(pool.Shapes, *a.Shape) {
+		c.fault(ShapeNotOffered, "pool %s has no shape %+v", a.Pool, *a.Shape)
+	}
+	if !pool.Takes(host.Host) {
+		c.fault(HostNotUsable, "host %s is off line, cordoned or not one of pool %s's", a.Host, a.Pool)
+	}
+	c.free[a.Host] = c.free[a.Host].Minus(a.Shape.Resources())
+	if free := c.free[a.Host]; free.CPU < 0 || free.Memory < 0 {
+		c.fault(HostOvercommitted, "host %s would have %s left", a.Host, Amount(free))
+	}
+}
+
+// ours finds the node of an action, which must have a machine of ours behind it.
+func (c *checker) ours(a *Action) *NodeLoad {
+	n := c.x.Node(a.Node)
+	switch {
+	case n == nil:
+		c.fault(NotThere, "node %q is not there", a.Node)
+		return nil
+	case n.Machine == "":
+		c.fault(NotOurs, "node %s has no machine of ours", a.Node)
+		return nil
+	}
+	return n
+}
+
+func (c *checker) mark(a *Action) {
+	n := c.ours(a)
+	if n == nil {
+		return
+	}
+	c.once("cordon or uncordon", a.Node)
+	if a.Kind == Cordon {
+		c.cordoned[a.Node] = true
+	} else if !n.Draining {
+		c.fault(NotOurCordon, "node %s is not being drained by us", a.Node)
+	}
+}
+
+// emptied complains unless the node was closed to new pods before, by us: otherwise the
+// scheduler refills what is being emptied.
+func (c *checker) emptied(n *NodeLoad) {
+	if !(n.Draining && n.Cordoned) && !c.cordoned[n.Name] {
+		c.fault(NodeNotCordoned, "node %s is not cordoned by us", n.Name)
+	}
+}
+
+func (c *checker) evict(a *Action) {
+	n := c.ours(a)
+	if n == nil {
+		return
+	}
+	p := c.pod(a.Pod)
+	if p == nil || p.Node != n.Name {
+		c.fault(NotThere, "pod %q is not on node %s", a.Pod, a.Node)
+		return
+	}
+	c.once("eviction", a.Pod)
+	c.emptied(n)
+	if p.Pinned != "" || p.Daemon || p.Terminating || p.Finished() {
+		c.fault(PodNotMovable, "pod %s is pinned (%s), a daemon, leaving or finished", a.Pod, p.Pinned)
+	}
+	left, ok := c.budgets[p.Workload]
+	if !ok {
+		return // no budget, no limit
+	}
+	if c.budgets[p.Workload]--; left < 1 {
+		c.fault(BudgetOverdrawn, "no more pods of %s may be evicted now", p.Workload)
+	}
+}
+
+// pod finds a pod by name; most plans evict none, so the names are only read then.
+func (c *checker) pod(name string) *Pod {
+	if c.pods == nil {
+		c.pods = make(map[string]*Pod, len(c.x.Pods))
+		for i := range c.x.Pods {
+			c.pods[c.x.Pods[i].Name] = &c.x.Pods[i]
+		}
+	}
+	return c.pods[name]
+}
+
+func (c *checker) giveBack(a *Action) {
+	m := c.x.Machine(a.Machine)
+	if m == nil {
+		c.fault(NotThere, "machine %q is not there", a.Machine)
+		return
+	}
+	c.once("return", a.Machine)
+	if m.Phase == Deleting {
+		c.fault(Repeated, "machine %s is being deleted already", m.Name)
+	}
+	if pool := c.x.Pool(m.Pool); pool != nil && m.Phase.Live() {
+		if c.live[m.Pool]--; c.live[m.Pool] < pool.Min {
+			c.fault(ReturnBelowMin, "pool %s would have %d machines of at least %d", m.Pool, c.live[m.Pool], pool.Min)
+		}
+	}
+	if m.Phase == Failed || c.x.Away(m.Host) {
+		return // whatever it held is lost already
+	}
+	n := c.x.NodeOf(m.Name)
+	if n == nil {
+		return
+	}
+	c.emptied(n)
+	if held := n.Held(); len(held) > 0 {
+		c.fault(NodeHoldsPods, "node %s still holds %d pods, %s first", n.Name, len(held), held[0].Name)
+	}
+}

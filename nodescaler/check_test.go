@@ -1,0 +1,160 @@
+package nodescaler
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+var why = []Reason{{Code: "Because", Text: "because"}}
+
+// yard is a pool of two to four machines, of which three exist, on a host with room for two
+// more. w-1 is being drained and is empty but for a daemon, w-2 holds pods, w-3 failed.
+func yard() *Snapshot {
+	pod := func(name, node, workload string) Pod {
+		return Pod{Pod: podscaler.Pod{Name: name, Phase: podscaler.Running}, Node: node, Workload: workload}
+	}
+	daemon, finished, pinned, leaving := pod("ns/daemon", "w-1", ""), pod("ns/done", "w-1", ""), pod("ns/pinned", "w-2", ""), pod("ns/leaving", "w-2", "")
+	daemon.Daemon, finished.Phase, pinned.Pinned, leaving.Terminating = true, podscaler.Failed, "bare", true
+	return &Snapshot{
+		Pools: []Pool{{Name: "w", Min: 2, Max: 5, Hosts: []string{"pve1", "pve3", "pve4"}, Shapes: []pricing.Shape{small}}},
+		Hosts: []Host{
+			{Host: pricing.Host{Name: "pve1", Room: small.Resources().Times(5)}, Online: true},
+			{Host: pricing.Host{Name: "pve2", Room: small.Resources().Times(5)}, Online: true},
+			{Host: pricing.Host{Name: "pve3", Room: small.Resources().Times(5)}},
+			{Host: pricing.Host{Name: "pve4", Room: small.Resources().Times(5)}, Online: true, Cordoned: true},
+		},
+		Machines: []Machine{
+			{Name: "w-1", Order: "1", Pool: "w", Shape: small, Host: "pve1", Phase: Joined},
+			{Name: "w-2", Order: "2", Pool: "w", Shape: small, Host: "pve1", Phase: Joined},
+			{Name: "w-3", Order: "3", Pool: "w", Shape: small, Host: "pve1", Phase: Failed},
+			{Name: "w-4", Order: "4", Pool: "w", Shape: small, Host: "pve3", Phase: Joined},
+		},
+		Nodes: []Node{
+			{Name: "control", Ready: true},
+			{Name: "w-1", Machine: "w-1", Pool: "w", Ready: true, Cordoned: true, Draining: true},
+			{Name: "w-2", Machine: "w-2", Pool: "w", Ready: true},
+			{Name: "w-4", Machine: "w-4", Pool: "w"},
+		},
+		Pods: []Pod{daemon, finished, pinned, leaving,
+			pod("ns/a-1", "w-2", "ns/a"), pod("ns/a-2", "w-2", "ns/a"), pod("ns/b-1", "w-2", "ns/b"), pod("ns/c-1", "w-4", "ns/c")},
+		Budgets: []Budget{{"ns/a", 1}},
+	}
+}
+
+func buy(order, host string) Action {
+	return Action{Kind: Buy, Order: order, Pool: "w", Shape: &small, Host: host, Reasons: why}
+}
+func on(kind Kind, node string) Action { return Action{Kind: kind, Node: node, Reasons: why} }
+func evict(pod, node string) Action {
+	return Action{Kind: Evict, Pod: pod, Node: node, Reasons: why}
+}
+func giveBack(machine string) Action { return Action{Kind: Return, Machine: machine, Reasons: why} }
+
+func TestCheck(t *testing.T) {
+	large := pricing.Shape{Name: "large", CPU: 8000, Memory: pricing.GiB}
+	with := func(a Action, change func(*Action)) Action { change(&a); return a }
+	tests := []struct {
+		name  string
+		world func(*Snapshot)
+		plan  []Action
+		want  []string
+	}{
+		{name: "nothing"},
+		{name: "a clean plan", plan: []Action{
+			buy("5", "pve1"), on(Cordon, "w-2"), evict("ns/a-1", "w-2"), evict("ns/b-1", "w-2"), giveBack("w-1"), giveBack("w-3")}},
+		{name: "a drain taken back", plan: []Action{on(Uncordon, "w-1")}},
+		{name: "no reason", plan: []Action{with(giveBack("w-1"), func(a *Action) { a.Reasons = nil })}, want: []string{ReasonMissing}},
+		{name: "no kind", plan: []Action{on("", "w-1")}, want: []string{UnknownKind}},
+
+		{name: "pool beyond max", plan: []Action{buy("5", "pve1"), buy("6", "pve1")}, want: []string{OrderBeyondMax}},
+		{name: "a machine that is not listed counts", plan: []Action{buy("5", "pve1")}, want: []string{OrderBeyondMax},
+			world: func(s *Snapshot) { s.Nodes = append(s.Nodes, Node{Name: "w-5", Machine: "w-5", Pool: "w"}) }},
+		{name: "a returned machine still counts", plan: []Action{giveBack("w-3"), buy("5", "pve1"), buy("6", "pve1")}, want: []string{OrderBeyondMax}},
+		{name: "shape of another pool", plan: []Action{with(buy("5", "pve1"), func(a *Action) { a.Shape = &large })}, want: []string{ShapeNotOffered, HostOvercommitted}},
+		{name: "host of another pool", plan: []Action{buy("5", "pve2")}, want: []string{HostNotUsable}},
+		{name: "host off line", plan: []Action{buy("5", "pve3")}, want: []string{HostNotUsable}},
+		{name: "host cordoned", plan: []Action{buy("5", "pve4")}, want: []string{HostNotUsable}},
+		{name: "host full", plan: []Action{buy("5", "pve1"), buy("6", "pve1"), buy("7", "pve1")}, want: []string{HostOvercommitted},
+			world: func(s *Snapshot) { s.Pools[0].Max = 9 }},
+		{name: "order of another machine", plan: []Action{buy("3", "pve1")}, want: []string{OrderUsed}},
+		{name: "order twice", plan: []Action{buy("5", "pve1"), buy("5", "pve1")}, want: []string{OrderUsed, OrderBeyondMax}},
+		{name: "no order", plan: []Action{buy("", "pve1")}, want: []string{OrderUsed}},
+		{name: "no such pool", plan: []Action{with(buy("5", "pve1"), func(a *Action) { a.Pool = "x" })}, want: []string{NotThere}},
+		{name: "no such host", plan: []Action{buy("5", "x")}, want: []string{NotThere}},
+		{name: "no shape", plan: []Action{with(buy("5", "pve1"), func(a *Action) { a.Shape = nil })}, want: []string{NotThere}},
+
+		{name: "no such node", plan: []Action{on(Cordon, "x")}, want: []string{NotThere}},
+		{name: "cordon of a node that is not ours", plan: []Action{on(Cordon, "control")}, want: []string{NotOurs}},
+		{name: "cordon twice", plan: []Action{on(Cordon, "w-2"), on(Cordon, "w-2")}, want: []string{Repeated}},
+		{name: "somebody else's cordon", plan: []Action{on(Uncordon, "w-2")}, want: []string{NotOurCordon},
+			world: func(s *Snapshot) { s.Nodes[2].Cordoned = true }},
+
+		{name: "eviction before the cordon", plan: []Action{evict("ns/b-1", "w-2"), on(Cordon, "w-2")}, want: []string{NodeNotCordoned}},
+		{name: "eviction behind somebody else's cordon", plan: []Action{evict("ns/b-1", "w-2")}, want: []string{NodeNotCordoned},
+			world: func(s *Snapshot) { s.Nodes[2].Cordoned = true }},
+		{name: "eviction of a pod elsewhere", plan: []Action{evict("ns/b-1", "w-1")}, want: []string{NotThere}},
+		{name: "eviction of no pod", plan: []Action{evict("ns/x", "w-1")}, want: []string{NotThere}},
+		{name: "eviction twice", plan: []Action{on(Cordon, "w-2"), evict("ns/b-1", "w-2"), evict("ns/b-1", "w-2")}, want: []string{Repeated}},
+		{name: "eviction of a pinned pod", plan: []Action{on(Cordon, "w-2"), evict("ns/pinned", "w-2")}, want: []string{PodNotMovable}},
+		{name: "eviction of a leaving pod", plan: []Action{on(Cordon, "w-2"), evict("ns/leaving", "w-2")}, want: []string{PodNotMovable}},
+		{name: "eviction of a daemon", plan: []Action{evict("ns/daemon", "w-1")}, want: []string{PodNotMovable}},
+		{name: "eviction of a finished pod", plan: []Action{evict("ns/done", "w-1")}, want: []string{PodNotMovable}},
+		{name: "evictions beyond the budget", plan: []Action{on(Cordon, "w-2"), evict("ns/a-1", "w-2"), evict("ns/a-2", "w-2")}, want: []string{BudgetOverdrawn}},
+		{name: "the tighter of two budgets", plan: []Action{on(Cordon, "w-2"), evict("ns/a-1", "w-2")}, want: []string{BudgetOverdrawn},
+			world: func(s *Snapshot) { s.Budgets = append(s.Budgets, Budget{"ns/a", 0}, Budget{"ns/a", 7}) }},
+
+		{name: "return of no machine", plan: []Action{giveBack("x")}, want: []string{NotThere}},
+		{name: "return twice", plan: []Action{giveBack("w-3"), giveBack("w-3")}, want: []string{Repeated}},
+		{name: "return of a machine that is going", plan: []Action{giveBack("w-1")}, want: []string{Repeated},
+			world: func(s *Snapshot) { s.Machines[0].Phase = Deleting }},
+		{name: "return below min", plan: []Action{giveBack("w-1")}, want: []string{ReturnBelowMin}, world: func(s *Snapshot) { s.Pools[0].Min = 3 }},
+		{name: "a failed machine is below no min", plan: []Action{giveBack("w-3")}, world: func(s *Snapshot) { s.Pools[0].Min = 4 }},
+		{name: "return of an order", plan: []Action{giveBack("w-2")}, world: func(s *Snapshot) {
+			s.Machines[1].Phase, s.Nodes = Booting, s.Nodes[:2]
+		}},
+		{name: "return with pods", plan: []Action{on(Cordon, "w-2"), giveBack("w-2")}, want: []string{NodeHoldsPods}},
+		{name: "return with pods that are being evicted", plan: []Action{evict("ns/b-1", "w-1"), giveBack("w-1")}, want: []string{NodeHoldsPods},
+			world: func(s *Snapshot) { s.Pods[6].Node = "w-1" }},
+		{name: "return without cordon", plan: []Action{giveBack("w-1")}, want: []string{NodeNotCordoned},
+			world: func(s *Snapshot) { s.Nodes[1].Draining = false }},
+		{name: "return behind a cordon that was taken away", plan: []Action{giveBack("w-1")}, want: []string{NodeNotCordoned},
+			world: func(s *Snapshot) { s.Nodes[1].Cordoned = false }},
+		{name: "return of a failed machine with pods", plan: []Action{giveBack("w-2")}, world: func(s *Snapshot) { s.Machines[1].Phase = Failed }},
+		{name: "return of a machine whose host is away", plan: []Action{giveBack("w-4")}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := yard()
+			if tt.world != nil {
+				tt.world(s)
+			}
+			var got []string
+			for _, v := range Check(s, Plan{Actions: tt.plan}) {
+				got = append(got, v.Code)
+				if v.Text == "" || v.Action < 0 || v.Action >= len(tt.plan) {
+					t.Errorf("violation says too little: %+v", v)
+				}
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("violations (-want +got):\n%s%v", d, Check(s, Plan{Actions: tt.plan}))
+			}
+		})
+	}
+}
+
+func TestCheckLooksAtContentsAndNotAtOrder(t *testing.T) {
+	s, plan := yard(), Plan{Actions: []Action{buy("5", "pve1"), buy("6", "pve1"), on(Cordon, "w-2"), evict("ns/a-1", "w-2"), giveBack("w-2")}}
+	want := Check(s, plan)
+	slices.Reverse(s.Machines)
+	slices.Reverse(s.Nodes)
+	slices.Reverse(s.Pods)
+	slices.Reverse(s.Hosts)
+	if d := cmp.Diff(want, Check(s, plan)); d != "" || len(want) == 0 {
+		t.Errorf("%v: %s", want, d)
+	}
+}

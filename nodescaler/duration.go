@@ -1,0 +1,26 @@
+package nodescaler
+
+import (
+	"fmt"
+	"time"
+)
+
+// Duration is a time.Duration that is written in configuration as people say it: 10s, 15m.
+type Duration time.Duration
+
+// String prints the duration as it is written.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes the duration as it is printed.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads a duration. A number without a unit is refused: nobody remembers which
+// unit was meant.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("must be a number with a unit like 10s or 15m, was %q", text)
+	}
+	*d = Duration(v)
+	return nil
+}

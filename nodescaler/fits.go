@@ -1,0 +1,190 @@
+package nodescaler
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// DefaultPodSlots is how many pods a node takes that does not say: the kubelet's own default.
+const DefaultPodSlots = 110
+
+// Slots reads a number of pod slots, in which 0 stands for Kubernetes' default.
+func Slots(n int) int {
+	if n == 0 {
+		return DefaultPodSlots
+	}
+	return n
+}
+
+// Used is what the pods on a node take of it.
+type Used struct {
+	Requests pricing.Resources
+	Pods     int
+}
+
+// With returns u with the pod added.
+func (u Used) With(p *Pod) Used {
+	return Used{Requests: u.Requests.Plus(p.Requests), Pods: u.Pods + 1}
+}
+
+// Without returns u with the pod taken away.
+func (u Used) Without(p *Pod) Used {
+	return Used{Requests: u.Requests.Minus(p.Requests), Pods: u.Pods - 1}
+}
+
+// Fits reports whether the node takes the pod beside what is used of it, and why not.
+func Fits(p *Pod, n *Node, used Used) (bool, Reason) {
+	code := Refusal(p, n, used)
+	if code == "" {
+		return true, Reason{}
+	}
+	return false, Reason{Code: code, Text: explain(code, p, n, used)}
+}
+
+// Refusal returns the code of the first reason for which the node does not take the pod, or
+// "" if it does. It allocates nothing: this is what simulations call a million times. The
+// order of the checks is the order in which one would have to change things.
+func Refusal(p *Pod, n *Node, used Used) string {
+	if !n.Ready && !tolerates(p, notReady) {
+		return NodeNotReady
+	}
+	if n.Cordoned && !tolerates(p, unschedulable) {
+		return NodeCordoned
+	}
+	if code := Accepts(p, n.Labels, n.Taints); code != "" {
+		return code
+	}
+	return lacks(p, n.Allocatable.Minus(used.Requests), Slots(n.PodSlots)-used.Pods)
+}
+
+// lacks compares the pod with what is free. A pod that asks for nothing of a resource goes
+// even onto a node that is overcommitted in it, as it does in Kubernetes.
+func lacks(p *Pod, free pricing.Resources, slots int) string {
+	switch {
+	case p.Requests.CPU > 0 && p.Requests.CPU > free.CPU:
+		return InsufficientCPU
+	case p.Requests.Memory > 0 && p.Requests.Memory > free.Memory:
+		return InsufficientMemory
+	case slots < 1:
+		return NoPodSlot
+	}
+	return ""
+}
+
+// Kubernetes keeps pods off nodes that are not ready, or cordoned, by these taints, so that a
+// pod which tolerates everything is placed there all the same.
+var (
+	notReady      = Taint{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"}
+	unschedulable = Taint{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}
+)
+
+// Accepts returns the code of the reason for which nodes with these labels and taints do not
+// take the pod, whatever its size, or "" if they do. It allocates nothing.
+func Accepts(p *Pod, labels map[string]string, taints []Taint) string {
+	if !Tolerates(p, taints) {
+		return TaintNotTolerated
+	}
+	for key, want := range p.Selector {
+		if got, ok := labels[key]; !ok || got != want {
+			return SelectorMismatch
+		}
+	}
+	return ""
+}
+
+// Tolerates reports whether the pod tolerates all of the taints.
+func Tolerates(p *Pod, taints []Taint) bool {
+	for i := range taints {
+		if !tolerates(p, taints[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// tolerates reports whether one of the pod's tolerations matches the taint.
+func tolerates(p *Pod, t Taint) bool {
+	for i := range p.Tolerations {
+		o := &p.Tolerations[i]
+		if (o.Effect == "" || o.Effect == t.Effect) &&
+			(o.Key == "" || o.Key == t.Key && (o.Value == "" || o.Value == t.Value)) {
+			return true
+		}
+	}
+	return false
+}
+
+// explain puts the numbers to a code.
+func explain(code string, p *Pod, n *Node, used Used) string {
+	free := n.Allocatable.Minus(used.Requests)
+	switch code {
+	case NodeNotReady:
+		return n.Name + " is not ready"
+	case NodeCordoned:
+		return n.Name + " is cordoned"
+	case InsufficientCPU:
+		return fmt.Sprintf("asks for %dm CPU; %s has %dm of %dm free", p.Requests.CPU, n.Name, free.CPU, n.Allocatable.CPU)
+	case InsufficientMemory:
+		return fmt.Sprintf("asks for %s; %s has %s of %s free", memory(p.Requests.Memory), n.Name, memory(free.Memory), memory(n.Allocatable.Memory))
+	case NoPodSlot:
+		return fmt.Sprintf("%s holds %d of %d pods", n.Name, used.Pods, Slots(n.PodSlots))
+	}
+	return n.Name + " " + Mismatch(p, n.Labels, n.Taints)
+}
+
+// Mismatch says in words what Accepts found; "" if it found nothing.
+func Mismatch(p *Pod, labels map[string]string, taints []Taint) string {
+	for _, t := range taints {
+		if !tolerates(p, t) {
+			return fmt.Sprintf("has taint %s=%s:%s, which is not tolerated", t.Key, t.Value, t.Effect)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Selector)) {
+		if got, ok := labels[key]; !ok {
+			return fmt.Sprintf("has no label %s; %s is selected", key, p.Selector[key])
+		} else if got != p.Selector[key] {
+			return fmt.Sprintf("has label %s=%s; %s is selected", key, got, p.Selector[key])
+		}
+	}
+	return ""
+}
+
+// Class is what Accepts looks at in a pod, as a string: pods of one class are accepted by the
+// same nodes. Neither the order of tolerations nor their repetition makes another class.
+func Class(p *Pod) string {
+	if len(p.Selector) == 0 && len(p.Tolerations) == 0 {
+		return ""
+	}
+	// Quoted, so that no label can be written to look like two.
+	var b []byte
+	for _, key := range slices.Sorted(maps.Keys(p.Selector)) {
+		b = append(strconv.AppendQuote(b, key), '=')
+		b = append(strconv.AppendQuote(b, p.Selector[key]), ' ')
+	}
+	tolerations := make([]string, len(p.Tolerations))
+	for i, t := range p.Tolerations {
+		tolerations[i] = "~" + strconv.Quote(t.Key) + "=" + strconv.Quote(t.Value) + ":" + strconv.Quote(t.Effect)
+	}
+	slices.Sort(tolerations)
+	for _, t := range slices.Compact(tolerations) {
+		b = append(append(b, t...), ' ')
+	}
+	return string(b)
+}
+
+// Amount prints resources for people: 1500m CPU and 2.5 GiB.
+func Amount(r pricing.Resources) string {
+	return fmt.Sprintf("%dm CPU and %s", r.CPU, memory(r.Memory))
+}
+
+// memory prints bytes in the binary unit that keeps the number short.
+func memory(b pricing.Bytes) string {
+	if b >= pricing.GiB || b <= -pricing.GiB {
+		return strconv.FormatFloat(float64(b)/float64(pricing.GiB), 'f', 1, 64) + " GiB"
+	}
+	return strconv.FormatInt(int64(b/pricing.MiB), 10) + " MiB"
+}

@@ -1,0 +1,150 @@
+package nodescaler
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// node4 is a ready node of 4 CPU and 8 GiB.
+func node4() Node {
+	return Node{
+		Name: "n", Ready: true, Allocatable: pricing.Resources{CPU: 4000, Memory: 8 * pricing.GiB},
+		Labels: map[string]string{"disk": "ssd", "zone": "a", "empty": ""},
+	}
+}
+
+func pod1() Pod { return Pod{Requests: pricing.Resources{CPU: 1000, Memory: pricing.GiB}} }
+
+func TestFits(t *testing.T) {
+	gpu := Taint{"gpu", "yes", "NoSchedule"}
+	tests := []struct {
+		name string
+		pod  func(*Pod)
+		node func(*Node)
+		used Used
+		code string
+		text string
+	}{
+		{name: "room"},
+		{name: "exactly the last room", used: Used{pricing.Resources{CPU: 3000, Memory: 7 * pricing.GiB}, 109}},
+		{name: "not ready", node: func(n *Node) { n.Ready = false }, code: NodeNotReady, text: "n is not ready"},
+		{name: "cordoned", node: func(n *Node) { n.Cordoned = true }, code: NodeCordoned, text: "n is cordoned"},
+		{name: "cordoned, but everything is tolerated", pod: func(p *Pod) { p.Tolerations = []Toleration{{}} },
+			node: func(n *Node) { n.Cordoned = true }},
+		{name: "not ready, and tolerated as a daemon does", node: func(n *Node) { n.Ready = false },
+			pod: func(p *Pod) { p.Tolerations = []Toleration{{Key: "node.kubernetes.io/not-ready"}} }},
+		{name: "not ready, tolerated only for eviction", node: func(n *Node) { n.Ready = false },
+			pod:  func(p *Pod) { p.Tolerations = []Toleration{{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"}} },
+			code: NodeNotReady},
+		{name: "taint", node: func(n *Node) { n.Taints = []Taint{gpu} },
+			code: TaintNotTolerated, text: "n has taint gpu=yes:NoSchedule, which is not tolerated"},
+		{name: "taint tolerated exactly", node: func(n *Node) { n.Taints = []Taint{gpu} },
+			pod: func(p *Pod) { p.Tolerations = []Toleration{{"gpu", "yes", "NoSchedule"}} }},
+		{name: "taint tolerated by key", node: func(n *Node) { n.Taints = []Taint{gpu} },
+			pod: func(p *Pod) { p.Tolerations = []Toleration{{Key: "gpu"}} }},
+		{name: "taint tolerated by effect", node: func(n *Node) { n.Taints = []Taint{gpu} },
+			pod: func(p *Pod) { p.Tolerations = []Toleration{{Effect: "NoSchedule"}} }},
+		{name: "another value tolerated", node: func(n *Node) { n.Taints = []Taint{gpu} },
+			pod: func(p *Pod) { p.Tolerations = []Toleration{{"gpu", "no", ""}} }, code: TaintNotTolerated},
+		{name: "another effect tolerated", node: func(n *Node) { n.Taints = []Taint{gpu} },
+			pod: func(p *Pod) { p.Tolerations = []Toleration{{"gpu", "yes", "NoExecute"}} }, code: TaintNotTolerated},
+		{name: "one taint of two tolerated", node: func(n *Node) { n.Taints = []Taint{gpu, {"db", "", "NoExecute"}} },
+			pod:  func(p *Pod) { p.Tolerations = []Toleration{{Key: "gpu"}} },
+			code: TaintNotTolerated, text: "n has taint db=:NoExecute, which is not tolerated"},
+		{name: "selected", pod: func(p *Pod) { p.Selector = map[string]string{"disk": "ssd", "empty": ""} }},
+		{name: "another value selected", pod: func(p *Pod) { p.Selector = map[string]string{"disk": "hdd", "zone": "b"} },
+			code: SelectorMismatch, text: "n has label disk=ssd; hdd is selected"},
+		{name: "an absent label is not an empty one", pod: func(p *Pod) { p.Selector = map[string]string{"none": ""} },
+			code: SelectorMismatch, text: "n has no label none;  is selected"},
+		{name: "CPU", used: Used{Requests: pricing.Resources{CPU: 3001}},
+			code: InsufficientCPU, text: "asks for 1000m CPU; n has 999m of 4000m free"},
+		{name: "memory", used: Used{Requests: pricing.Resources{Memory: 7*pricing.GiB + pricing.MiB}},
+			code: InsufficientMemory, text: "asks for 1.0 GiB; n has 1023 MiB of 8.0 GiB free"},
+		{name: "slots by default", used: Used{Pods: 110}, code: NoPodSlot, text: "n holds 110 of 110 pods"},
+		{name: "slots of its own", node: func(n *Node) { n.PodSlots = 3 }, used: Used{Pods: 3}, code: NoPodSlot},
+		{name: "nothing asked for of what is overcommitted", pod: func(p *Pod) { p.Requests.CPU = 0 },
+			used: Used{Requests: pricing.Resources{CPU: 5000}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p, n := pod1(), node4()
+			if tt.pod != nil {
+				tt.pod(&p)
+			}
+			if tt.node != nil {
+				tt.node(&n)
+			}
+			ok, r := Fits(&p, &n, tt.used)
+			if ok != (tt.code == "") || r.Code != tt.code {
+				t.Fatalf("Fits = %v, %q; want code %q", ok, r.Code, tt.code)
+			}
+			if tt.text != "" && r.Text != tt.text {
+				t.Errorf("text %q, want %q", r.Text, tt.text)
+			}
+			if !ok && r.Text == "" {
+				t.Error("a refusal says nothing")
+			}
+		})
+	}
+}
+
+func TestRefusalAllocatesNothing(t *testing.T) {
+	p, n := pod1(), node4()
+	p.Selector = map[string]string{"disk": "ssd"}
+	p.Tolerations = []Toleration{{Key: "gpu"}}
+	n.Taints = []Taint{{"gpu", "yes", "NoSchedule"}}
+	for _, used := range []Used{{}, {Pods: 110}} {
+		if got := testing.AllocsPerRun(100, func() { Refusal(&p, &n, used) }); got != 0 {
+			t.Errorf("%v allocations with %d pods", got, used.Pods)
+		}
+	}
+}
+
+var (
+	someWord  = rapid.SampledFrom([]string{"", "a", "b", `a"=`, "a b"})
+	someToler = rapid.Custom(func(t *rapid.T) Toleration {
+		return Toleration{someWord.Draw(t, "key"), someWord.Draw(t, "value"), rapid.SampledFrom([]string{"", "NoSchedule", "NoExecute"}).Draw(t, "effect")}
+	})
+	somePod = rapid.Custom(func(t *rapid.T) *Pod {
+		return &Pod{
+			Selector:    rapid.MapOfN(someWord, someWord, 0, 2).Draw(t, "selector"),
+			Tolerations: rapid.SliceOfN(someToler, 0, 3).Draw(t, "tolerations"),
+		}
+	})
+)
+
+// Packing judges a class by one pod of it, so pods of a class must be accepted alike.
+func TestPodsOfOneClassAreAcceptedAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := somePod.Draw(t, "a"), somePod.Draw(t, "b")
+		labels := rapid.MapOfN(someWord, someWord, 0, 3).Draw(t, "labels")
+		taints := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Taint {
+			return Taint{someWord.Draw(t, "key"), someWord.Draw(t, "value"), "NoSchedule"}
+		}), 0, 2).Draw(t, "taints")
+		if Class(a) == Class(b) && Accepts(a, labels, taints) != Accepts(b, labels, taints) {
+			t.Fatalf("one class %q, two answers", Class(a))
+		}
+		if (Accepts(a, labels, taints) == "") != (Mismatch(a, labels, taints) == "") {
+			t.Fatalf("Accepts says %q, Mismatch %q", Accepts(a, labels, taints), Mismatch(a, labels, taints))
+		}
+	})
+}
+
+func TestClassIsBlindToOrderAndRepetition(t *testing.T) {
+	a := &Pod{Selector: map[string]string{"x": "1", "y": "2"}, Tolerations: []Toleration{{"k", "v", ""}, {"l", "", ""}}}
+	b := &Pod{Selector: map[string]string{"y": "2", "x": "1"}, Tolerations: []Toleration{{"l", "", ""}, {"k", "v", ""}, {"l", "", ""}}}
+	if Class(a) != Class(b) {
+		t.Errorf("%s\n%s", Class(a), Class(b))
+	}
+	c := &Pod{Selector: map[string]string{`x"="1" "y`: "2"}, Tolerations: a.Tolerations}
+	if Class(a) == Class(c) {
+		t.Errorf("a label written to look like two is the same class: %s", Class(c))
+	}
+	if Class(&Pod{}) != "" || !strings.Contains(Class(a), `"x"="1"`) {
+		t.Errorf("class %q", Class(a))
+	}
+}

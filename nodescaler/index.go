@@ -1,0 +1,264 @@
+package nodescaler
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Index is a snapshot with what policies look up in it worked out once. Its lists are sorted
+// by name whatever the snapshot's order, so that what is chosen from them cannot depend on
+// it. Like the snapshot that it points into, it is only to be read.
+type Index struct {
+	*Snapshot
+	Pools    []PoolSize
+	Hosts    []HostRoom
+	Machines []*Machine
+	Nodes    []NodeLoad
+	// Pending are the pods that wait for a node to be bought: unschedulable, not on their way
+	// out, and not of a kind that comes with every node.
+	Pending []*Pod
+
+	pools, hosts, nodes map[string]int
+	machines            map[string]int // by machine name
+	behind              map[string]int // the node that a machine became, by machine name
+}
+
+// PoolSize is a pool and how many machines it has.
+type PoolSize struct {
+	*Pool
+	// Exist counts every machine that is not gone, whatever its state, and every node that
+	// says it is one of the pool's machines: not listed is not gone.
+	Exist int
+	// Live counts the machines that are, or will be, nodes.
+	Live int
+}
+
+// HostRoom is a host, and what its room is less everything on it, ordered machines included.
+type HostRoom struct {
+	*Host
+	Free pricing.Resources
+}
+
+// NodeLoad is a node and what is on it.
+type NodeLoad struct {
+	*Node
+	// VM is the machine behind the node; nil if the node is not ours or its machine is not
+	// listed.
+	VM *Machine
+	// Pods are the node's pods that have not finished.
+	Pods []*Pod
+	Used Used
+}
+
+// NewIndex indexes the snapshot.
+func NewIndex(s *Snapshot) *Index {
+	x := &Index{Snapshot: s}
+	x.indexMachines()
+	x.indexNodes()
+	x.indexPods()
+	x.indexPools()
+	x.indexHosts()
+	return x
+}
+
+// sorted returns pointers into list in the order of their names.
+func sorted[T any](list []T, name func(*T) string) []*T {
+	p := make([]*T, len(list))
+	for i := range list {
+		p[i] = &list[i]
+	}
+	sortByName(p, name)
+	return p
+}
+
+func sortByName[T any](p []*T, name func(*T) string) {
+	order := func(a, b *T) int { return cmp.Compare(name(a), name(b)) }
+	if !slices.IsSortedFunc(p, order) { // as it should be, and then this costs next to nothing
+		slices.SortStableFunc(p, order)
+	}
+}
+
+func (x *Index) indexMachines() {
+	x.Machines = sorted(x.Snapshot.Machines, func(m *Machine) string { return m.Name })
+	x.machines = make(map[string]int, len(x.Machines))
+	for i, m := range x.Machines {
+		x.machines[m.Name] = i
+	}
+}
+
+func (x *Index) indexNodes() {
+	nodes := sorted(x.Snapshot.Nodes, func(n *Node) string { return n.Name })
+	x.Nodes = make([]NodeLoad, len(nodes))
+	x.nodes = make(map[string]int, len(nodes))
+	x.behind = make(map[string]int, len(nodes))
+	for i, n := range nodes {
+		x.Nodes[i] = NodeLoad{Node: n, VM: x.Machine(n.Machine)}
+		x.nodes[n.Name] = i
+		if n.Machine != "" {
+			x.behind[n.Machine] = i
+		}
+	}
+}
+
+// indexPods deals the pods out to their nodes: counted first, so that all lists share one
+// block of memory.
+func (x *Index) indexPods() {
+	at := make([]int, len(x.Snapshot.Pods))
+	counts := make([]int, len(x.Nodes))
+	bound := 0
+	for i := range x.Snapshot.Pods {
+		p := &x.Snapshot.Pods[i]
+		at[i] = -1
+		switch {
+		case p.Finished():
+		case p.Node != "":
+			if n, ok := x.nodes[p.Node]; ok {
+				at[i], counts[n], bound = n, counts[n]+1, bound+1
+			}
+		case p.Unschedulable && !p.Terminating && !p.Daemon:
+			x.Pending = append(x.Pending, p)
+		}
+	}
+	block := make([]*Pod, bound)
+	for i, n := range counts {
+		x.Nodes[i].Pods, block = block[:0:n], block[n:]
+	}
+	for i, n := range at {
+		if n >= 0 {
+			x.Nodes[n].Pods = append(x.Nodes[n].Pods, &x.Snapshot.Pods[i])
+			x.Nodes[n].Used = x.Nodes[n].Used.With(&x.Snapshot.Pods[i])
+		}
+	}
+	name := func(p *Pod) string { return p.Name }
+	for i := range x.Nodes {
+		sortByName(x.Nodes[i].Pods, name)
+	}
+	sortByName(x.Pending, name)
+}
+
+func (x *Index) indexPools() {
+	pools := sorted(x.Snapshot.Pools, func(p *Pool) string { return p.Name })
+	x.Pools = make([]PoolSize, len(pools))
+	x.pools = make(map[string]int, len(pools))
+	for i, p := range pools {
+		x.Pools[i].Pool = p
+		x.pools[p.Name] = i
+	}
+	for _, m := range x.Machines {
+		if p := x.Pool(m.Pool); p != nil {
+			p.Exist++
+			if m.Phase.Live() {
+				p.Live++
+			}
+		}
+	}
+	for i := range x.Nodes {
+		n := &x.Nodes[i]
+		if p := x.Pool(n.Node.Pool); p != nil && n.Machine != "" && n.VM == nil {
+			p.Exist++
+		}
+	}
+}
+
+func (x *Index) indexHosts() {
+	hosts := sorted(x.Snapshot.Hosts, func(h *Host) string { return h.Name })
+	x.Hosts = make([]HostRoom, len(hosts))
+	x.hosts = make(map[string]int, len(hosts))
+	for i, h := range hosts {
+		x.Hosts[i] = HostRoom{Host: h, Free: h.Room}
+		x.hosts[h.Name] = i
+	}
+	for _, m := range x.Machines {
+		if h := x.Host(m.Host); h != nil {
+			h.Free = h.Free.Minus(m.Shape.Resources())
+		}
+	}
+}
+
+// Pool returns the pool of that name, or nil.
+func (x *Index) Pool(name string) *PoolSize { return find(x.Pools, x.pools, name) }
+
+// Host returns the host of that name, or nil.
+func (x *Index) Host(name string) *HostRoom { return find(x.Hosts, x.hosts, name) }
+
+// Node returns the node of that name, or nil.
+func (x *Index) Node(name string) *NodeLoad { return find(x.Nodes, x.nodes, name) }
+
+// NodeOf returns the node that the machine of that name became, or nil. A node of the same
+// name that does not say so is taken for it: to delete the machine under it because a label is
+// missing would be the worse mistake.
+func (x *Index) NodeOf(machine string) *NodeLoad {
+	if n := find(x.Nodes, x.behind, machine); n != nil {
+		return n
+	}
+	return x.Node(machine)
+}
+
+// Machine returns the machine of that name, or nil.
+func (x *Index) Machine(name string) *Machine {
+	if i, ok := x.machines[name]; ok {
+		return x.Machines[i]
+	}
+	return nil
+}
+
+func find[T any](list []T, at map[string]int, name string) *T {
+	if i, ok := at[name]; ok {
+		return &list[i]
+	}
+	return nil
+}
+
+// Rate is what a machine of the shape costs on the host now.
+func (x *Index) Rate(s pricing.Shape, host string) pricing.Rate {
+	return x.Book().Rate(s, host, x.Now)
+}
+
+// Book is the snapshot's prices, or the default ones where it has none.
+func (x *Index) Book() *pricing.Book {
+	if x.Prices == nil {
+		return pricing.DefaultBook()
+	}
+	return x.Prices
+}
+
+// Away reports whether the host is known to be off line. A host that is not listed is unknown,
+// which is not the same.
+func (x *Index) Away(host string) bool {
+	h := x.Host(host)
+	return h != nil && !h.Online
+}
+
+// Live reports whether a machine in this phase is, or will be, a node.
+func (p Phase) Live() bool { return p == Ordered || p == Booting || p == Joined }
+
+// Finished reports whether the pod has run to its end and takes nothing any more.
+func (p *Pod) Finished() bool {
+	return p.Phase == podscaler.Failed || p.Phase == podscaler.Succeeded
+}
+
+// Capacity is what the pods of a machine of the shape may use.
+func (p *Pool) Capacity(s pricing.Shape) pricing.Resources {
+	return s.Resources().Minus(p.Reserved)
+}
+
+// Takes reports whether the host may carry new machines of the pool, whatever its room.
+func (p *Pool) Takes(h *Host) bool {
+	return h.Online && !h.Cordoned && (len(p.Hosts) == 0 || slices.Contains(p.Hosts, h.Name))
+}
+
+// Held returns the pods that have to be gone from the node before its machine can go: all but
+// daemons. A pod that was told to leave a node which is not ready will never be seen to have
+// left, and has been replaced elsewhere, so it holds nothing back.
+func (n *NodeLoad) Held() []*Pod {
+	var held []*Pod
+	for _, p := range n.Pods {
+		if !p.Daemon && (n.Ready || !p.Terminating) {
+			held = append(held, p)
+		}
+	}
+	return held
+}

@@ -1,0 +1,152 @@
+package nodescaler
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+var small = pricing.Shape{Name: "small", CPU: 2000, Memory: 4 * pricing.GiB}
+
+// harbour is a snapshot in which every list is out of order and every case of the index
+// occurs once.
+func harbour() *Snapshot {
+	named := func(name, node string) Pod {
+		return Pod{Pod: podscaler.Pod{Name: name}, Node: node, Requests: pricing.Resources{CPU: 100, Memory: pricing.MiB}}
+	}
+	finished, leaving, daemon := named("ns/finished", "w-1"), named("ns/leaving", "w-1"), named("ns/daemon", "w-1")
+	finished.Phase, leaving.Terminating, daemon.Daemon = podscaler.Succeeded, true, true
+	pending, gone, hidden := named("ns/pending", ""), named("ns/gone", ""), named("ns/hidden", "")
+	pending.Unschedulable, gone.Unschedulable, hidden.Unschedulable = true, true, true
+	gone.Terminating, hidden.Daemon = true, true
+	return &Snapshot{
+		Pools: []Pool{{Name: "w", Min: 1, Max: 9, Shapes: []pricing.Shape{small}}, {Name: "a"}},
+		Hosts: []Host{{Host: pricing.Host{Name: "pve2", Room: pricing.Resources{CPU: 8000, Memory: 16 * pricing.GiB}}, Online: true}, {Host: pricing.Host{Name: "pve1"}}},
+		Machines: []Machine{
+			{Name: "w-3", Pool: "w", Shape: small, Host: "pve2", Phase: Ordered},
+			{Name: "w-1", Pool: "w", Shape: small, Host: "pve2", Phase: Joined},
+			{Name: "w-2", Pool: "w", Shape: small, Host: "pve2", Phase: Failed},
+			{Name: "w-4", Pool: "gone", Shape: small, Host: "gone", Phase: Deleting},
+		},
+		Nodes: []Node{
+			{Name: "w-9", Machine: "w-9", Pool: "w", Ready: true}, // its machine is not listed
+			{Name: "w-1", Machine: "w-1", Pool: "w", Ready: true},
+			{Name: "control"},
+		},
+		Pods: []Pod{named("ns/b", "w-1"), named("ns/a", "w-1"), finished, leaving, daemon, pending, gone, hidden,
+			named("ns/lost", "elsewhere"), named("ns/new", "")},
+	}
+}
+
+func podNames(pods []*Pod) []string {
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+func TestIndex(t *testing.T) {
+	x := NewIndex(harbour())
+	n := x.Node("w-1")
+	if d := cmp.Diff([]string{"ns/a", "ns/b", "ns/daemon", "ns/leaving"}, podNames(n.Pods)); d != "" {
+		t.Error("pods of w-1:", d)
+	}
+	if want := (Used{pricing.Resources{CPU: 400, Memory: 4 * pricing.MiB}, 4}); n.Used != want {
+		t.Errorf("used %+v, want %+v", n.Used, want)
+	}
+	if d := cmp.Diff([]string{"ns/a", "ns/b", "ns/leaving"}, podNames(n.Held())); d != "" {
+		t.Error("held by w-1:", d)
+	}
+	if d := cmp.Diff([]string{"ns/pending"}, podNames(x.Pending)); d != "" {
+		t.Error("pending:", d)
+	}
+	if p := x.Pool("w"); p.Exist != 4 || p.Live != 2 {
+		t.Errorf("pool w: %d exist, %d live; want 4 (one node's machine is not listed), 2", p.Exist, p.Live)
+	}
+	if got, want := x.Host("pve2").Free, (pricing.Resources{CPU: 2000, Memory: 4 * pricing.GiB}); got != want {
+		t.Errorf("pve2 has %+v free, want %+v", got, want)
+	}
+	if x.NodeOf("w-1") != n || n.VM != x.Machine("w-1") || x.Node("w-9").VM != nil || x.Node("none") != nil || x.Machine("none") != nil {
+		t.Error("nodes and machines do not find each other")
+	}
+	if !x.Away("pve1") || x.Away("pve2") || x.Away("unlisted") {
+		t.Error("only a host known to be off line is away")
+	}
+	if got := x.Rate(small, "pve2"); got != pricing.DefaultBook().Rate(small, "pve2", time.Time{}) {
+		t.Errorf("rate %v without a book", got)
+	}
+}
+
+func TestANodeOfAMachinesNameIsTakenForIts(t *testing.T) {
+	s := harbour()
+	s.Nodes[1].Machine = ""
+	n := NewIndex(s).NodeOf("w-1")
+	if n == nil || n.VM != nil {
+		t.Fatalf("node of w-1 is %+v", n)
+	}
+	plan := Plan{Actions: []Action{{Kind: Return, Machine: "w-1", Reasons: why}}}
+	if v := Check(s, plan); len(v) == 0 {
+		t.Error("its machine may be deleted under it")
+	}
+}
+
+func TestPodLeavingADeadNodeHoldsNothingBack(t *testing.T) {
+	s := harbour()
+	s.Nodes[1].Ready = false
+	if d := cmp.Diff([]string{"ns/a", "ns/b"}, podNames(NewIndex(s).Node("w-1").Held())); d != "" {
+		t.Error(d)
+	}
+}
+
+// manyNodes is 1,000 nodes with 30 pods each, on 40 hosts, and 500 pods that wait.
+func manyNodes() *Snapshot {
+	s := &Snapshot{
+		Now:    time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC),
+		Pools:  []Pool{{Name: "w", Max: 2000, Shapes: []pricing.Shape{{Name: "big", CPU: 4000, Memory: 16 * pricing.GiB}}}},
+		Prices: pricing.DefaultBook(),
+	}
+	for h := range 40 {
+		s.Hosts = append(s.Hosts, Host{Host: pricing.Host{Name: fmt.Sprintf("pve%02d", h), Room: pricing.Resources{CPU: 200_000, Memory: 1000 * pricing.GiB}}, Online: true})
+	}
+	pod := func(name, node string) Pod {
+		return Pod{Pod: podscaler.Pod{Name: name}, Node: node, Workload: name[:8], Requests: pricing.Resources{CPU: 100, Memory: 256 * pricing.MiB}, Unschedulable: node == ""}
+	}
+	for n := range 1000 {
+		name := fmt.Sprintf("w-%04d", n)
+		s.Machines = append(s.Machines, Machine{Name: name, Order: name, Pool: "w", Shape: s.Pools[0].Shapes[0], Host: s.Hosts[n%40].Name, Phase: Joined})
+		s.Nodes = append(s.Nodes, Node{Name: name, Machine: name, Pool: "w", Ready: true, Allocatable: s.Pools[0].Shapes[0].Resources()})
+		for p := range 30 {
+			s.Pods = append(s.Pods, pod(fmt.Sprintf("app%04d/%02d", n, p), name))
+		}
+	}
+	for p := range 500 {
+		s.Pods = append(s.Pods, pod(fmt.Sprintf("wait%04d/0", p), ""))
+	}
+	return s
+}
+
+func BenchmarkIndex1000Nodes(b *testing.B) {
+	s := manyNodes()
+	// Pods come sorted by name, not by node.
+	rand.New(rand.NewSource(1)).Shuffle(len(s.Nodes), func(i, j int) { s.Nodes[i], s.Nodes[j] = s.Nodes[j], s.Nodes[i] })
+	for b.Loop() {
+		NewIndex(s)
+	}
+}
+
+func BenchmarkCheck1000Nodes(b *testing.B) {
+	s := manyNodes()
+	plan := Plan{Actions: []Action{{Kind: Cordon, Node: "w-0001", Reasons: []Reason{{}}}, {Kind: Evict, Node: "w-0001", Pod: "app0001/00", Reasons: []Reason{{}}}}}
+	for b.Loop() {
+		if v := Check(s, plan); len(v) > 0 {
+			b.Fatal(v)
+		}
+	}
+}

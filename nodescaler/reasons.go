@@ -1,0 +1,65 @@
+package nodescaler
+
+// Codes of reasons. They are stable: events, dashboards and replays match on them. The text
+// beside a code holds the numbers and may change.
+
+// Why a node, or a machine that is still to come, does not take a pod.
+const (
+	NodeNotReady       = "NodeNotReady"       // the node is not ready, or not known to be
+	NodeCordoned       = "NodeCordoned"       // the node takes no new pods
+	TaintNotTolerated  = "TaintNotTolerated"  // the node has a taint that the pod does not tolerate
+	SelectorMismatch   = "SelectorMismatch"   // the node lacks a label that the pod selects
+	InsufficientCPU    = "InsufficientCPU"    // less CPU is free than the pod asks for
+	InsufficientMemory = "InsufficientMemory" // less memory is free than the pod asks for
+	NoPodSlot          = "NoPodSlot"          // the node holds as many pods as it may
+)
+
+// Why pods are looked at or passed over when machines are bought.
+const (
+	PodsPending      = "PodsPending"      // pods that no node holds, which a machine is bought for
+	PodsFitExisting  = "PodsFitExisting"  // pods that wait have room on nodes that are there or on their way
+	PodTooBig        = "PodTooBig"        // a pod is larger than any machine it could be given
+	PodExpendable    = "PodExpendable"    // a pod's priority is too low to buy a machine for it
+	PodTooYoung      = "PodTooYoung"      // a pod has not waited long enough to buy a machine for it
+	CapacityInFlight = "CapacityInFlight" // machines on their way are expected to hold what waits
+)
+
+// Why a machine is bought or not, and where.
+const (
+	CheapestOffer  = "CheapestOffer"  // this shape on this host is part of the cheapest set found
+	LargestOfNeed  = "LargestOfNeed"  // the number bought covers both the CPU and the memory asked for
+	SpreadHost     = "SpreadHost"     // the host has none of the pool's machines yet
+	RoomiestHost   = "RoomiestHost"   // the host has the most memory left
+	PoolBelowMin   = "PoolBelowMin"   // the pool has fewer machines than its minimum
+	PoolAtMax      = "PoolAtMax"      // the pool has as many machines as it may
+	PoolBackingOff = "PoolBackingOff" // the pool's machines failed of late, and no more are ordered yet
+	PoolUnknown    = "PoolUnknown"    // no such pool or shape, or several where one must be named
+	ParallelLimit  = "ParallelLimit"  // as many machines are on their way as may be at once
+	NoHostRoom     = "NoHostRoom"     // no host that may carry the machine has room for it
+)
+
+// Why a machine is given back or kept.
+const (
+	MachineFailed     = "MachineFailed"     // the machine will never join
+	ProvisionTimedOut = "ProvisionTimedOut" // the machine did not become a node in time
+	NodeEmpty         = "NodeEmpty"         // nothing on the node has to move
+	NodeUnneeded      = "NodeUnneeded"      // the node is little used and its pods have room elsewhere
+	NodeBusy          = "NodeBusy"          // the node is used too much to be given back
+	NodeTakesPods     = "NodeTakesPods"     // the node is where other nodes' or waiting pods would go
+	NodeDraining      = "NodeDraining"      // the node is being emptied
+	LoadFitsFewer     = "LoadFitsFewer"     // one node fewer would hold the load, with its headroom
+	LoadNeedsAll      = "LoadNeedsAll"      // one node fewer would not
+	LeastLoaded       = "LeastLoaded"       // of the nodes that may go, this one holds least
+	PoolAtMin         = "PoolAtMin"         // the pool has no more machines than its minimum
+	PodPinned         = "PodPinned"         // a pod on the node must not be evicted
+	PodLeaving        = "PodLeaving"        // a pod has been told to go and is not gone yet
+	BudgetExhausted   = "BudgetExhausted"   // a disruption budget allows no eviction now
+	NoPlaceElsewhere  = "NoPlaceElsewhere"  // a pod on the node would fit nowhere else
+	DrainCalledOff    = "DrainCalledOff"    // somebody else uncordoned the node while it was being emptied
+	DrainTimedOut     = "DrainTimedOut"     // the node could not be emptied in time
+	CoolingDown       = "CoolingDown"       // too little time since the last change or failure
+	HostOffline       = "HostOffline"       // the machine's host is away, and so is the truth about it
+	ClusterUnhealthy  = "ClusterUnhealthy"  // too many nodes are not ready to trust the picture
+	ActivityElsewhere = "ActivityElsewhere" // nothing is given back while pods wait or machines change
+	JustStarted       = "JustStarted"       // the policy has only just begun to look
+)
