@@ -1,0 +1,233 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// draft is a plan being written. It keeps count of what the plan takes from hosts, pools and
+// budgets, so that every tactic sees what those before it have left.
+type draft struct {
+	x      *nodescaler.Index
+	plan   nodescaler.Plan
+	free   map[string]pricing.Resources // room by host
+	room   map[string]int               // machines that a pool may still have
+	spare  map[string]int               // live machines that a pool may still lose
+	budget map[string]int               // evictions left by workload, where there is a budget
+	orders map[string]bool              // order ids in use
+	next   int
+	bought int
+}
+
+func newDraft(x *nodescaler.Index) *draft {
+	d := &draft{
+		x: x, free: map[string]pricing.Resources{}, room: map[string]int{}, spare: map[string]int{},
+		budget: map[string]int{}, orders: map[string]bool{},
+	}
+	for _, h := range x.Hosts {
+		d.free[h.Name] = h.Free
+	}
+	for _, p := range x.Pools {
+		d.room[p.Name], d.spare[p.Name] = max(p.Max-p.Exist, 0), max(p.Live-p.Min, 0)
+	}
+	for _, b := range x.Budgets {
+		if left, ok := d.budget[b.Workload]; !ok || b.Allowed < left {
+			d.budget[b.Workload] = b.Allowed
+		}
+	}
+	for _, m := range x.Machines {
+		d.orders[m.Order] = true
+	}
+	return d
+}
+
+func because(code, format string, args ...any) nodescaler.Reason {
+	return nodescaler.Reason{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+// note gives a reason for the plan as a whole, which mostly is one for doing nothing.
+func (d *draft) note(code, format string, args ...any) {
+	d.plan.Reasons = append(d.plan.Reasons, because(code, format, args...))
+}
+
+func (d *draft) act(a nodescaler.Action) { d.plan.Actions = append(d.plan.Actions, a) }
+
+// order returns the next order id of this plan. Two plans of one millisecond would make the
+// same ids, so those in use are left out.
+func (d *draft) order() string {
+	for {
+		id := nodescaler.OrderID(d.x.Now, d.next)
+		d.next++
+		if !d.orders[id] {
+			d.orders[id] = true
+			return id
+		}
+	}
+}
+
+// buy orders a machine.
+func (d *draft) buy(pool string, shape pricing.Shape, host string, why ...nodescaler.Reason) {
+	d.free[host] = d.free[host].Minus(shape.Resources())
+	d.room[pool]--
+	d.bought++
+	d.act(nodescaler.Action{
+		Kind: nodescaler.Buy, Order: d.order(), Pool: pool, Shape: &shape, Host: host,
+		Rate: d.x.Rate(shape, host), Reasons: why,
+	})
+}
+
+// holds reports whether the host may carry another machine of the pool and shape.
+func (d *draft) holds(p *nodescaler.Pool, s pricing.Shape, h *nodescaler.Host) bool {
+	return p.Takes(h) && s.Resources().Within(d.free[h.Name])
+}
+
+// giveBack deletes a machine. Of live ones, the caller has reserved it from the pool's spare.
+func (d *draft) giveBack(m *nodescaler.Machine, why ...nodescaler.Reason) {
+	a := nodescaler.Action{
+		Kind: nodescaler.Return, Machine: m.Name, Pool: m.Pool, Host: m.Host,
+		Rate: -d.x.Rate(m.Shape, m.Host), Reasons: why,
+	}
+	if n := d.x.NodeOf(m.Name); n != nil {
+		a.Node = n.Name
+	}
+	d.act(a)
+}
+
+// calledOff says that somebody else opened a node that is being emptied, which is their way to
+// say that they want to keep it.
+func calledOff(n *nodescaler.NodeLoad) nodescaler.Reason {
+	return because(nodescaler.DrainCalledOff, "%s was uncordoned by somebody else while it was being emptied", n.Name)
+}
+
+// reserve takes one from what the pool may lose, and reports whether there was one.
+func (d *draft) reserve(pool string) bool {
+	if d.spare[pool] < 1 {
+		return false
+	}
+	d.spare[pool]--
+	return true
+}
+
+func (d *draft) cordon(n *nodescaler.NodeLoad, why ...nodescaler.Reason) {
+	d.act(nodescaler.Action{Kind: nodescaler.Cordon, Node: n.Name, Machine: n.Machine, Pool: n.VM.Pool, Reasons: why})
+}
+
+func (d *draft) uncordon(n *nodescaler.NodeLoad, why ...nodescaler.Reason) {
+	d.act(nodescaler.Action{Kind: nodescaler.Uncordon, Node: n.Name, Machine: n.Machine, Pool: n.VM.Pool, Reasons: why})
+}
+
+// allows reports whether the pod's budget allows one more eviction in this plan.
+func (d *draft) allows(p *nodescaler.Pod) bool {
+	left, ok := d.budget[p.Workload]
+	return !ok || left > 0
+}
+
+// evict moves everything off the node that its budgets allow to be moved now, and says what
+// is left and why. The node is cordoned before.
+func (d *draft) evict(n *nodescaler.NodeLoad) {
+	var waiting, leaving []string
+	for _, p := range n.Held() {
+		switch {
+		case p.Terminating:
+			leaving = append(leaving, p.Name)
+		case !d.allows(p):
+			waiting = append(waiting, p.Name)
+		default:
+			if _, ok := d.budget[p.Workload]; ok {
+				d.budget[p.Workload]--
+			}
+			d.act(nodescaler.Action{
+				Kind: nodescaler.Evict, Pod: p.Name, Node: n.Name, Machine: n.Machine, Pool: n.VM.Pool,
+				Reasons: []nodescaler.Reason{because(nodescaler.NodeDraining, "%s is being emptied; the pod takes %s of it", n.Name, nodescaler.Amount(p.Requests))},
+			})
+		}
+	}
+	if len(waiting) > 0 {
+		d.note(nodescaler.BudgetExhausted, "%s holds %s that no disruption budget lets go now", n.Name, some("pod", waiting))
+	}
+	if len(leaving) > 0 {
+		d.note(nodescaler.PodLeaving, "%s waits for %s to be gone", n.Name, some("pod", leaving))
+	}
+}
+
+// findings are what was found of each of many things, by code. Of a thousand nodes most are kept
+// for the same reason, so a few are told one by one and the rest counted.
+type findings map[string]*finding
+
+type finding struct {
+	told []nodescaler.Reason
+	more int
+}
+
+func (f findings) add(code, format string, args ...any) {
+	const told = 5
+	if f[code] == nil {
+		f[code] = &finding{}
+	}
+	if len(f[code].told) == told {
+		f[code].more++
+		return
+	}
+	f[code].told = append(f[code].told, because(code, format, args...))
+}
+
+func (f findings) tell(d *draft, what string) {
+	for _, code := range slices.Sorted(maps.Keys(f)) {
+		d.plan.Reasons = append(d.plan.Reasons, f[code].told...)
+		if more := f[code].more; more > 0 {
+			d.note(code, "and %s more", plural(more, what))
+		}
+	}
+}
+
+// some counts things and names the first of them: 7 pods (a, b, c and 4 more).
+func some(what string, names []string) string {
+	const shown = 5
+	if len(names) != 1 {
+		what += "s"
+	}
+	if len(names) == 0 {
+		return "no " + what
+	}
+	list := strings.Join(names[:min(len(names), shown)], ", ")
+	if more := len(names) - shown; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("%d %s (%s)", len(names), what, list)
+}
+
+// dominant is the larger of the shares that used takes of capacity. Something used of nothing
+// is all of it.
+func dominant(used, capacity pricing.Resources) float64 {
+	return max(share(int64(used.CPU), int64(capacity.CPU)), share(int64(used.Memory), int64(capacity.Memory)))
+}
+
+func share(used, of int64) float64 {
+	switch {
+	case of > 0:
+		return float64(used) / float64(of)
+	case used > 0:
+		return 1
+	}
+	return 0
+}
+
+// least returns the element for which key is smallest; of equals the first one, which in the
+// index's lists is the first by name. The list must not be empty.
+func least[T any, K cmp.Ordered](list []T, key func(T) K) T {
+	return slices.MinFunc(list, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
+}
+
+func podNames(pods []*nodescaler.Pod) []string {
+	names := make([]string, len(pods))
+	for i, p := range pods {
+		names[i] = p.Name
+	}
+	return names
+}

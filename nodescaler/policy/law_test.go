@@ -1,0 +1,328 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// The laws are kept by every policy there is, so that a new one is held to them by being
+// registered.
+
+// oneOf draws one of the values.
+func oneOf[T any](t *rapid.T, what string, values ...T) T {
+	return rapid.SampledFrom(values).Draw(t, what)
+}
+
+// rarely is true for one draw in ten.
+func rarely(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 0 }
+
+// anyWorld draws a cluster that could be: pods lie on nodes that hold them, names are unique,
+// machines belong to pools. Everything else may be as it likes.
+func anyWorld(t *rapid.T) *world {
+	w := &world{nodescaler.Snapshot{Now: noon, Prices: pricing.DefaultBook()}}
+	for i := range rapid.IntRange(1, 4).Draw(t, "hosts") {
+		w.Hosts = append(w.Hosts, nodescaler.Host{
+			Host:   pricing.Host{Name: fmt.Sprintf("pve%d", i+1), Room: small.Resources().Times(rapid.IntRange(0, 8).Draw(t, "room"))},
+			Online: !rarely(t, "offline"), Cordoned: rarely(t, "host cordoned"),
+		})
+	}
+	for i := range rapid.IntRange(1, 2).Draw(t, "pools") {
+		w.Pools = append(w.Pools, nodescaler.Pool{
+			Name: fmt.Sprintf("w%d", i), Shapes: oneOf(t, "shapes", []pricing.Shape{small}, []pricing.Shape{large, small}),
+			Reserved: pricing.Resources{CPU: 200, Memory: 512 * pricing.MiB}, PodSlots: oneOf(t, "slots", 0, 4),
+			Min: rapid.IntRange(0, 2).Draw(t, "min"), Max: rapid.IntRange(2, 9).Draw(t, "max"),
+			Hosts:  oneOf(t, "pool hosts", nil, []string{"pve1", "pve2"}),
+			Labels: oneOf(t, "labels", nil, map[string]string{"disk": "ssd"}),
+			Taints: oneOf(t, "taints", nil, nil, []nodescaler.Taint{{Key: "gpu", Effect: "NoSchedule"}}),
+		})
+	}
+	for i := range rapid.IntRange(0, 7).Draw(t, "machines") {
+		w.anyMachine(t, fmt.Sprintf("m-%d", i))
+	}
+	if rarely(t, "control plane") {
+		w.Nodes = append(w.Nodes, nodescaler.Node{Name: "control", Ready: true, Allocatable: small.Resources()})
+	}
+	for i := range rapid.IntRange(0, 25).Draw(t, "pods") {
+		w.anyPod(t, fmt.Sprintf("ns/p%02d", i))
+	}
+	for _, app := range []string{"ns/a", "ns/b"} {
+		if rapid.Bool().Draw(t, "budget") {
+			w.Budgets = append(w.Budgets, nodescaler.Budget{Workload: app, Allowed: rapid.IntRange(0, 3).Draw(t, "allowed")})
+		}
+	}
+	if rarely(t, "future") {
+		w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/a", Requests: pricing.Resources{CPU: 700, Memory: pricing.GiB}}, Count: 3}}
+	}
+	return w
+}
+
+func (w *world) anyMachine(t *rapid.T, name string) {
+	pool := &w.Pools[rapid.IntRange(0, len(w.Pools)-1).Draw(t, "pool")]
+	age := time.Duration(rapid.IntRange(0, 40).Draw(t, "age")) * time.Minute
+	m := nodescaler.Machine{
+		Name: name, Order: name, Pool: pool.Name, Shape: oneOf(t, "shape", pool.Shapes...),
+		Host:    w.Hosts[rapid.IntRange(0, len(w.Hosts)-1).Draw(t, "host")].Name,
+		Phase:   oneOf(t, "phase", nodescaler.Joined, nodescaler.Joined, nodescaler.Joined, nodescaler.Joined, nodescaler.Ordered, nodescaler.Booting, nodescaler.Deleting, nodescaler.Failed),
+		Created: w.Now.Add(-age), Since: w.Now.Add(-age / 2),
+	}
+	if !rarely(t, "unlisted") {
+		w.Machines = append(w.Machines, m)
+	}
+	if m.Phase != nodescaler.Joined || rarely(t, "no node") {
+		return
+	}
+	n := nodescaler.Node{
+		Name: name, Machine: name, Pool: pool.Name, Allocatable: pool.Capacity(m.Shape), PodSlots: pool.PodSlots,
+		Labels: pool.Labels, Taints: pool.Taints, Ready: !rarely(t, "not ready"), Joined: m.Since,
+	}
+	n.Draining = rarely(t, "draining")
+	n.Cordoned = n.Draining != rarely(t, "cordoned")
+	if rarely(t, "nobody's") {
+		n.Machine = ""
+	}
+	w.Nodes = append(w.Nodes, n)
+}
+
+func (w *world) anyPod(t *rapid.T, name string) {
+	p := nodescaler.Pod{
+		Pod:         podscaler.Pod{Name: name, Phase: oneOf(t, "pod phase", podscaler.Running, podscaler.Running, podscaler.Running, podscaler.Failed), Terminating: rarely(t, "terminating")},
+		Workload:    oneOf(t, "workload", "ns/a", "ns/b", "ns/c", ""),
+		Requests:    pricing.Resources{CPU: oneOf[pricing.MilliCPU](t, "cpu", 0, 100, 300, 900, 5000), Memory: oneOf(t, "memory", 0, 100*pricing.MiB, pricing.GiB)},
+		Priority:    oneOf(t, "priority", 0, 0, 0, -20, 100),
+		Created:     w.Now.Add(-time.Minute),
+		Selector:    oneOf(t, "selector", nil, nil, nil, map[string]string{"disk": "ssd"}),
+		Tolerations: oneOf(t, "tolerations", nil, nil, []nodescaler.Toleration{{Key: "gpu"}}),
+		Daemon:      rarely(t, "daemon"), Pinned: oneOf(t, "pinned", "", "", "", "", "", "", "local storage"),
+	}
+	var used nodescaler.Used
+	i := rapid.IntRange(-1, len(w.Nodes)-1).Draw(t, "node")
+	if i >= 0 {
+		for j := range w.Pods {
+			if o := &w.Pods[j]; o.Node == w.Nodes[i].Name && !o.Finished() {
+				used = used.With(o)
+			}
+		}
+		n := w.Nodes[i]
+		n.Ready, n.Cordoned = true, false // it was, when the pod came
+		if ok, _ := nodescaler.Fits(&p, &n, used); ok {
+			p.Node = n.Name
+		}
+	}
+	if p.Node == "" {
+		p.Unschedulable = !rarely(t, "not tried yet")
+	}
+	w.Pods = append(w.Pods, p)
+}
+
+// anySpec draws settings under which the clocks run out within minutes.
+func anySpec(t *rapid.T, name string) Spec {
+	p, u := DefaultPending(), DefaultUnneeded()
+	p.Pool, p.Parallel, p.LoadHeadroom = oneOf(t, "pool", "", "w0"), rapid.IntRange(1, 4).Draw(t, "parallel"), oneOf(t, "headroom", 0, 0.2, 1)
+	p.CountAs = oneOf(t, "countAs", CountShape, CountAllocatable)
+	u.ScaleDownUtilizationThreshold = oneOf(t, "threshold", 0.5, 1)
+	u.ScaleDownUnneededTime = oneOf(t, "unneeded time", 0, minutes(1), minutes(10))
+	u.ScaleDownDelayAfterAdd = oneOf(t, "after add", 0, minutes(2), minutes(10))
+	u.ScaleDownDelayAfterFailure = oneOf(t, "after failure", 0, minutes(3))
+	u.MaxDrainParallelism, u.MaxEmptyBulkDelete = rapid.IntRange(1, 3).Draw(t, "drains"), rapid.IntRange(1, 3).Draw(t, "empty")
+	u.OKTotalUnreadyCount = oneOf(t, "ok unready", 0, 3)
+	u.EnforceNodeGroupMinSize = rapid.Bool().Draw(t, "min")
+	return Spec{Policy: name, Pending: &p, Unneeded: &u}
+}
+
+// obey does to the nodes and pods what the plan says, as far as that can be seen at once.
+func (w *world) obey(plan nodescaler.Plan) {
+	for _, a := range plan.Actions {
+		for i := range w.Nodes {
+			if n := &w.Nodes[i]; n.Name == a.Node && (a.Kind == nodescaler.Cordon || a.Kind == nodescaler.Uncordon) {
+				n.Cordoned, n.Draining = a.Kind == nodescaler.Cordon, a.Kind == nodescaler.Cordon
+			}
+		}
+		for i := range w.Pods {
+			if p := &w.Pods[i]; p.Name == a.Pod && a.Kind == nodescaler.Evict {
+				p.Terminating = true
+			}
+		}
+	}
+}
+
+func forEachPolicy(t *testing.T, law func(t *rapid.T, name string)) {
+	for _, name := range Names() {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) { law(t, name) }))
+	}
+}
+
+// decide holds every plan to nodescaler.Check, and the snapshot to what it was.
+func TestNoPlanBreaksTheRules(t *testing.T) {
+	forEachPolicy(t, func(t *rapid.T, name string) {
+		p := build(t, anySpec(t, name))
+		at := time.Duration(0)
+		for range rapid.IntRange(1, 4).Draw(t, "worlds") {
+			w := anyWorld(t)
+			for range rapid.IntRange(1, 4).Draw(t, "steps") {
+				at += oneOf(t, "step", 5*time.Second, 10*time.Second, time.Minute, 11*time.Minute, time.Hour)
+				plan := decide(t, p, w.at(at))
+				w.obey(plan)
+				for _, r := range plan.Reasons {
+					if r.Code == "" || r.Text == "" {
+						t.Fatalf("a reason says too little: %+v", r)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestPlanDoesNotDependOnTheSnapshotsOrder(t *testing.T) {
+	forEachPolicy(t, func(t *rapid.T, name string) {
+		spec, w := anySpec(t, name), anyWorld(t)
+		a, b := build(t, spec), build(t, spec)
+		for _, at := range []time.Duration{0, time.Minute, 12 * time.Minute, 25 * time.Minute} {
+			s, shuffled := w.at(at), w.at(at)
+			shuffled.Pods = rapid.Permutation(s.Pods).Draw(t, "pods")
+			shuffled.Nodes = rapid.Permutation(s.Nodes).Draw(t, "nodes")
+			shuffled.Machines = rapid.Permutation(s.Machines).Draw(t, "machines")
+			shuffled.Hosts = rapid.Permutation(s.Hosts).Draw(t, "hosts")
+			shuffled.Pools = rapid.Permutation(s.Pools).Draw(t, "pools")
+			if d := cmp.Diff(decide(t, a, s), decide(t, b, shuffled)); d != "" {
+				t.Fatalf("at %v: %s", at, d)
+			}
+		}
+	})
+}
+
+func TestSameSnapshotSamePlan(t *testing.T) {
+	forEachPolicy(t, func(t *rapid.T, name string) {
+		spec, w := anySpec(t, name), anyWorld(t)
+		if d := cmp.Diff(decide(t, build(t, spec), &w.Snapshot), decide(t, build(t, spec), w.at(0))); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+// givesBack counts the plan's actions that lead to fewer machines.
+func givesBack(p nodescaler.Plan) int {
+	n := 0
+	for _, a := range p.Actions {
+		if a.Kind == nodescaler.Cordon || a.Kind == nodescaler.Evict || a.Kind == nodescaler.Return {
+			n++
+		}
+	}
+	return n
+}
+
+// settled makes the world one in which nothing is ordered, so that only giving back is left.
+func (w *world) settled() *world {
+	w.Future = nil
+	for i := range w.Pods {
+		w.Pods[i].Unschedulable = false
+	}
+	for i := range w.Pools {
+		w.Pools[i].Min = 0
+	}
+	return w
+}
+
+func TestARestartedPolicyIsNeverFasterToGiveBack(t *testing.T) {
+	forEachPolicy(t, func(t *rapid.T, name string) {
+		spec := anySpec(t, name)
+		old, fresh := build(t, spec), build(t, spec)
+		before, w := anyWorld(t), anyWorld(t).settled()
+		at := time.Duration(0)
+		for range rapid.IntRange(1, 20).Draw(t, "steps before") {
+			decide(t, old, before.at(at))
+			at += time.Minute
+		}
+		for range 30 {
+			was, is := decide(t, old, w.at(at)), decide(t, fresh, w.at(at))
+			if givesBack(was) > 0 {
+				return
+			}
+			if givesBack(is) > 0 {
+				t.Fatalf("at %v the restarted policy does %v, the other waits:%s", at, lines(is), tell(was))
+			}
+			at += time.Minute
+		}
+	})
+}
+
+// What is not seen is not gone: when nodes stop being ready, or hosts are away, nothing is
+// given back for it but machines that never were nodes.
+func TestUnknownNeverShrinks(t *testing.T) {
+	forEachPolicy(t, func(t *rapid.T, name string) {
+		spec, w := anySpec(t, name), anyWorld(t)
+		p := build(t, spec)
+		at := time.Duration(0)
+		for range rapid.IntRange(1, 25).Draw(t, "minutes") {
+			w.obey(decide(t, p, w.at(at)))
+			at += time.Minute
+		}
+		dark := oneOf(t, "dark", "nodes", "hosts")
+		for i := range w.Nodes {
+			w.Nodes[i].Ready = w.Nodes[i].Ready && dark != "nodes"
+		}
+		for i := range w.Hosts {
+			w.Hosts[i].Online = w.Hosts[i].Online && dark != "hosts"
+		}
+		s := w.at(at)
+		x := nodescaler.NewIndex(s)
+		wasReady := func(n string) bool { return x.Node(n) != nil }
+		for i, a := range decide(t, p, s).Actions {
+			neverJoined := a.Kind == nodescaler.Return && dark == "nodes" && !wasReady(a.Machine)
+			if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon || neverJoined || slices.Contains(longUnready(w, at), a.Node) {
+				continue
+			}
+			t.Fatalf("%s dark, action %d: %+v", dark, i, a)
+		}
+	})
+}
+
+// longUnready is the nodes that the world has shown as not ready throughout, for so long that
+// they may be given back for it.
+func longUnready(w *world, at time.Duration) []string {
+	var names []string
+	for _, n := range w.Nodes {
+		if !n.Ready && at > 20*time.Minute {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+func TestOneNodeLessReadyNeverTakesMore(t *testing.T) {
+	forEachPolicy(t, func(t *rapid.T, name string) {
+		spec, w := anySpec(t, name), anyWorld(t)
+		a, b := build(t, spec), build(t, spec)
+		at := time.Duration(0)
+		for range rapid.IntRange(1, 25).Draw(t, "minutes") {
+			decide(t, a, w.at(at))
+			w.obey(decide(t, b, w.at(at)))
+			at += time.Minute
+		}
+		s, dark := w.at(at), w.at(at)
+		if len(w.Nodes) == 0 {
+			return
+		}
+		dark.Nodes[rapid.IntRange(0, len(w.Nodes)-1).Draw(t, "node")].Ready = false
+		count := func(p nodescaler.Plan) (n int) {
+			for _, a := range p.Actions {
+				if a.Kind == nodescaler.Cordon || a.Kind == nodescaler.Return {
+					n++
+				}
+			}
+			return n
+		}
+		more, less := decide(t, a, s), decide(t, b, dark)
+		if count(less) > count(more) {
+			t.Fatalf("%v with one node less ready, %v before:%s", lines(less), lines(more), tell(less))
+		}
+	})
+}

@@ -1,0 +1,167 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// life is a small world that does what it is told: machines boot, a scheduler binds pods,
+// evicted pods come back elsewhere.
+type life struct {
+	world
+	wanted map[string]int // replicas by size, as 300m
+	born   int
+}
+
+const (
+	step = 20 * time.Second
+	boot = 90 * time.Second
+)
+
+// live lets the world go on for a while under the policy, and returns what was done.
+func (l *life) live(t fatal, p nodescaler.Policy, d time.Duration) (done []string) {
+	for end := l.Now.Add(d); l.Now.Before(end); l.Now = l.Now.Add(step) {
+		l.arrive()
+		l.control()
+		l.schedule()
+		plan := p.Decide(&l.Snapshot)
+		if v := nodescaler.Check(&l.Snapshot, plan); len(v) > 0 {
+			t.Fatalf("the plan breaks the rules: %v", v)
+		}
+		done = append(done, lines(plan)...)
+		for _, a := range plan.Actions {
+			l.do(a)
+		}
+	}
+	return done
+}
+
+// arrive moves machines through their phases, and takes away what has left.
+func (l *life) arrive() {
+	l.Pods = slices.DeleteFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Terminating })
+	l.Machines = slices.DeleteFunc(l.Machines, func(m nodescaler.Machine) bool { return m.Phase == nodescaler.Deleting })
+	for i := range l.Machines {
+		m := &l.Machines[i]
+		if m.Phase == nodescaler.Ordered && l.Now.Sub(m.Created) >= boot {
+			m.Phase, m.Since = nodescaler.Joined, l.Now
+			l.Nodes = append(l.Nodes, nodescaler.Node{
+				Name: m.Name, Machine: m.Name, Pool: m.Pool, Ready: true, Joined: l.Now,
+				Allocatable: m.Shape.Resources().Minus(pricing.Resources{CPU: 100, Memory: 256 * pricing.MiB}),
+			})
+			l.pod("daemon/"+m.Name, m.Name, 100, 256, daemon)
+		}
+	}
+}
+
+// control makes as many pods as are wanted, as a workload's controller does.
+func (l *life) control() {
+	for _, size := range []int{300, 700, 1100} {
+		app := fmt.Sprintf("ns/app%d", size)
+		there := 0
+		l.Pods = slices.DeleteFunc(l.Pods, func(p nodescaler.Pod) bool {
+			if p.Workload != app || p.Terminating {
+				return false
+			}
+			there++
+			return there > l.wanted[app]
+		})
+		for ; there < l.wanted[app]; there++ {
+			l.born++
+			l.pod(fmt.Sprintf("%s-%04d", app, l.born), "", pricing.MilliCPU(size), 200, func(p *nodescaler.Pod) { p.Workload = app })
+		}
+	}
+}
+
+// schedule binds each pod to the first node that takes it.
+func (l *life) schedule() {
+	used := map[string]nodescaler.Used{}
+	for i := range l.Pods {
+		used[l.Pods[i].Node] = used[l.Pods[i].Node].With(&l.Pods[i])
+	}
+	for i := range l.Pods {
+		p := &l.Pods[i]
+		for j := range l.Nodes {
+			n := &l.Nodes[j]
+			if p.Node == "" && nodescaler.Refusal(p, n, used[n.Name]) == "" {
+				p.Node, p.Phase, p.Unschedulable = n.Name, podscaler.Running, false
+				used[n.Name] = used[n.Name].With(p)
+			}
+		}
+	}
+}
+
+func (l *life) do(a nodescaler.Action) {
+	node := func(n nodescaler.Node) bool { return n.Name == a.Node }
+	switch a.Kind {
+	case nodescaler.Buy:
+		l.Machines = append(l.Machines, nodescaler.Machine{
+			Name: nodescaler.MachineName(a.Pool, a.Order), Order: a.Order, Pool: a.Pool, Shape: *a.Shape, Host: a.Host,
+			Phase: nodescaler.Ordered, Created: l.Now, Since: l.Now,
+		})
+	case nodescaler.Cordon, nodescaler.Uncordon:
+		n := &l.Nodes[slices.IndexFunc(l.Nodes, node)]
+		n.Cordoned, n.Draining = a.Kind == nodescaler.Cordon, a.Kind == nodescaler.Cordon
+	case nodescaler.Evict:
+		l.Pods[slices.IndexFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Name == a.Pod })].Terminating = true
+	case nodescaler.Return:
+		m := &l.Machines[slices.IndexFunc(l.Machines, func(m nodescaler.Machine) bool { return m.Name == a.Machine })]
+		m.Phase, m.Since = nodescaler.Deleting, l.Now
+		l.Nodes = slices.DeleteFunc(l.Nodes, node)
+		l.Pods = slices.DeleteFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Node == a.Node })
+	}
+}
+
+func (l *life) waiting() (names []string) {
+	for i := range l.Pods {
+		if l.Pods[i].Node == "" {
+			names = append(names, l.Pods[i].Name)
+		}
+	}
+	return names
+}
+
+// Whatever the load was before: once it is steady, every pod runs, and nothing more is done;
+// and once it is gone, so are the machines.
+func TestPoliciesComeToRest(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			l := &life{world: *aWorld(), wanted: map[string]int{}}
+			l.Pools[0].Max, l.Pools[0].Min = 30, rapid.IntRange(0, 2).Draw(t, "min")
+			for i := range l.Hosts {
+				l.Hosts[i].Room = small.Resources().Times(12)
+			}
+			p := build(t, Spec{Policy: name})
+			for range rapid.IntRange(1, 3).Draw(t, "changes") {
+				for _, size := range []string{"300", "700", "1100"} {
+					l.wanted["ns/app"+size] = rapid.IntRange(0, 6).Draw(t, size)
+				}
+				l.live(t, p, time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes"))*time.Minute)
+			}
+			l.live(t, p, 60*time.Minute)
+			if done := l.live(t, p, 20*time.Minute); name == "unneeded" && len(done) > 0 {
+				t.Fatalf("under a steady load, after an hour: %s", strings.Join(done, ", "))
+			}
+			if w := l.waiting(); name == "unneeded" && len(w) > 0 {
+				t.Fatalf("under a steady load, after an hour %v wait", w)
+			}
+			clear(l.wanted)
+			l.live(t, p, 90*time.Minute)
+			least := l.Pools[0].Min
+			if name == "pending" {
+				least = max(least, 1) // it keeps its last node
+			}
+			if got := len(l.Machines); got > least {
+				t.Fatalf("without load there are %d machines, want %d at most", got, least)
+			}
+		}))
+	}
+}

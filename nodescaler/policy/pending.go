@@ -1,0 +1,426 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// The pending policy does what kproximate 0.2 does, as far as its rules are rules: it polls;
+// what unschedulable pods ask for, less the capacity on its way, is divided by one machine
+// shape; a node goes when one fewer would hold the load with some headroom.
+//
+// Its faults are kept, since they are what it is compared for. It adds up requests and does
+// not look at taints, selectors or how pods fit, so it may order machines that the pods cannot
+// use, and orders them again for as long as those pods wait. It counts a machine as its whole
+// shape (countAs), so a pod between what a node can give and the shape's size makes it do so
+// for ever. It does not see a node that has just joined and whose pods are about to be bound.
+// It shrinks without asking whether the pods fit elsewhere. It never gives back its last
+// machine, nor one that died. A drain that budgets hold up holds up every later one.
+//
+// Not kept are crashes (bare pods), the deletion of nodes whose pods were refused eviction,
+// the random choice between equal nodes, and the choice of the least loaded node by cores
+// plus bytes per MiB, in which memory outweighs CPU a million to one: it goes by the larger
+// of the two shares here.
+
+// Pending is the settings of the pending policy, named as kproximate's where it has them.
+type Pending struct {
+	// Pool is the pool whose machines it orders; it may be left out if there is only one.
+	Pool string `json:"pool,omitempty" yaml:"pool,omitempty"`
+	// Shape is the name of the one shape that it orders; the pool's first if left out.
+	Shape        string              `json:"shape,omitempty" yaml:"shape,omitempty"`
+	PollInterval nodescaler.Duration `json:"pollInterval" yaml:"pollInterval"`
+	// Parallel is how many machines may be on their way at once: kproximate's workers.
+	Parallel int `json:"parallel" yaml:"parallel"`
+	// LoadHeadroom is the share of the load that has to stay free on top of it when a node is
+	// given back.
+	LoadHeadroom float64 `json:"loadHeadroom" yaml:"loadHeadroom"`
+	CountAs      CountAs `json:"countAs" yaml:"countAs"`
+	// WaitForJoin is how long a machine that has joined still counts as on its way while its
+	// node is not ready.
+	WaitForJoin nodescaler.Duration `json:"waitForJoin" yaml:"waitForJoin"`
+}
+
+// CountAs says what a machine counts as, when load is divided by machines.
+type CountAs string
+
+// What a machine counts as.
+const (
+	CountShape       CountAs = "shape"       // its vCPU and memory: what kproximate does
+	CountAllocatable CountAs = "allocatable" // that less the pool's reserve: what pods can use
+)
+
+// DefaultPending is kproximate's defaults.
+func DefaultPending() Pending {
+	return Pending{PollInterval: seconds(10), Parallel: 3, LoadHeadroom: 0.2, CountAs: CountShape, WaitForJoin: seconds(60)}
+}
+
+// UnmarshalJSON reads settings over the defaults and refuses unknown ones.
+func (c *Pending) UnmarshalJSON(data []byte) error {
+	type fields Pending
+	f := fields(DefaultPending())
+	err := decode("pending", data, &f)
+	*c = Pending(f)
+	return err
+}
+
+// UnmarshalYAML reads settings over the defaults.
+func (c *Pending) UnmarshalYAML(read func(any) error) error {
+	type fields Pending
+	f := fields(DefaultPending())
+	err := read(&f)
+	*c = Pending(f)
+	return err
+}
+
+// Validate reports everything that is wrong with the settings.
+func (c *Pending) Validate() error {
+	f := &faults{block: "pending"}
+	f.positive("pollInterval", c.PollInterval)
+	f.must(c.Parallel >= 1, "parallel", "at least 1", c.Parallel)
+	f.must(c.LoadHeadroom >= 0 && c.LoadHeadroom <= 10, "loadHeadroom", "between 0 and 10", c.LoadHeadroom)
+	f.must(c.CountAs == CountShape || c.CountAs == CountAllocatable, "countAs", "shape or allocatable", c.CountAs)
+	f.notNegative("waitForJoin", c.WaitForJoin)
+	return f.err()
+}
+
+func init() {
+	register("pending", func(s Spec) (nodescaler.Policy, error) {
+		c := DefaultPending()
+		if s.Pending != nil {
+			c = *s.Pending
+		}
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return &pending{cfg: c}, nil
+	})
+}
+
+// pending remembers nothing but when it last polled.
+type pending struct {
+	cfg  Pending
+	last time.Time
+}
+
+// Decide polls when the interval is over.
+func (p *pending) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
+	interval := time.Duration(p.cfg.PollInterval)
+	if since := s.Now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < interval {
+		return nodescaler.Plan{LookAgain: p.last.Add(interval)}
+	}
+	first := p.last.IsZero()
+	p.last = s.Now
+	d := newDraft(nodescaler.NewIndex(s))
+	if t, ok := newPoll(&p.cfg, d); ok {
+		t.grow()
+		if first {
+			d.note(nodescaler.JustStarted, "nothing is given back at the first look")
+		} else {
+			t.shrink()
+		}
+	}
+	d.plan.LookAgain = s.Now.Add(interval)
+	return d.plan
+}
+
+// poll is one poll: the pool's machines and nodes as they are.
+type poll struct {
+	*draft
+	cfg      *Pending
+	pool     *nodescaler.PoolSize
+	shape    pricing.Shape
+	size     pricing.Resources // what one machine counts as
+	failed   []*nodescaler.Machine
+	inFlight []string               // machines on their way in
+	leaving  []string               // machines on their way out
+	nodes    []*nodescaler.NodeLoad // that stay
+	draining []*nodescaler.NodeLoad
+	wait     bool // there are pods to wait for before anything is given back
+}
+
+func newPoll(cfg *Pending, d *draft) (*poll, bool) {
+	t := &poll{draft: d, cfg: cfg}
+	if !t.choosePool() || !t.chooseShape() {
+		return nil, false
+	}
+	t.size = t.shape.Resources()
+	if cfg.CountAs == CountAllocatable {
+		t.size = t.pool.Capacity(t.shape)
+	}
+	if t.size.CPU <= 0 || t.size.Memory <= 0 {
+		d.note(nodescaler.PoolUnknown, "shape %s of pool %s counts as %s, which holds no pod", t.shape.Name, t.pool.Name, nodescaler.Amount(t.size))
+		return nil, false
+	}
+	for _, m := range d.x.Machines {
+		if m.Pool == t.pool.Name {
+			t.sort(m)
+		}
+	}
+	return t, true
+}
+
+func (t *poll) choosePool() bool {
+	switch {
+	case t.cfg.Pool != "":
+		t.pool = t.x.Pool(t.cfg.Pool)
+	case len(t.x.Pools) == 1:
+		t.pool = &t.x.Pools[0]
+	}
+	if t.pool == nil {
+		t.note(nodescaler.PoolUnknown, "there are %d pools, and none that pending.pool names (%q)", len(t.x.Pools), t.cfg.Pool)
+	}
+	return t.pool != nil
+}
+
+func (t *poll) chooseShape() bool {
+	i := 0
+	if t.cfg.Shape != "" {
+		i = slices.IndexFunc(t.pool.Shapes, func(s pricing.Shape) bool { return s.Name == t.cfg.Shape })
+	}
+	if i < 0 || i >= len(t.pool.Shapes) {
+		t.note(nodescaler.PoolUnknown, "pool %s has %d shapes, and none that pending.shape names (%q)", t.pool.Name, len(t.pool.Shapes), t.cfg.Shape)
+		return false
+	}
+	t.shape = t.pool.Shapes[i]
+	return true
+}
+
+// sort puts a machine of the pool where it belongs.
+func (t *poll) sort(m *nodescaler.Machine) {
+	n := t.x.NodeOf(m.Name)
+	switch {
+	case m.Phase == nodescaler.Failed:
+		t.failed = append(t.failed, m)
+	case m.Phase == nodescaler.Deleting:
+		t.leaving = append(t.leaving, m.Name)
+	case m.Phase != nodescaler.Joined || (n == nil || !n.Ready) && t.x.Now.Sub(m.Since) <= time.Duration(t.cfg.WaitForJoin):
+		t.inFlight = append(t.inFlight, m.Name)
+	case n == nil || n.VM == nil: // gone, or not known to be ours
+	case n.Draining:
+		t.draining = append(t.draining, n)
+	default:
+		t.nodes = append(t.nodes, n)
+	}
+}
+
+// grow orders as many machines as the larger of the two sums needs, and the pool's minimum.
+func (t *poll) grow() {
+	var asked pricing.Resources
+	var pods, tooBig []*nodescaler.Pod
+	for _, p := range t.x.Pending {
+		if !p.Requests.Within(t.size) {
+			tooBig = append(tooBig, p)
+			continue
+		}
+		pods = append(pods, p)
+		asked = asked.Plus(p.Requests)
+	}
+	if t.wait = len(pods) > 0; len(tooBig) > 0 {
+		t.note(nodescaler.PodTooBig, "ignored, since a machine counts as %s: %s", nodescaler.Amount(t.size), some("pod", podNames(tooBig)))
+	}
+	coming := t.size.Times(len(t.inFlight))
+	need := max(machines(int64(asked.CPU-coming.CPU), int64(t.size.CPU)), machines(int64(asked.Memory-coming.Memory), int64(t.size.Memory)))
+	why := because(nodescaler.PodsPending, "%s asked for by %s; %s on the way in %s; a machine counts as %s",
+		nodescaler.Amount(asked), some("pod", podNames(pods)), nodescaler.Amount(coming), some("machine", t.inFlight), nodescaler.Amount(t.size))
+	if short := t.pool.Min - t.pool.Live; short > need {
+		need = short
+		why = because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
+	} else if need == 0 && len(pods) > 0 {
+		t.note(nodescaler.CapacityInFlight, "%s", why.Text)
+	}
+	t.buyUpTo(need, why)
+}
+
+// machines is how many machines of a size hold what is asked for.
+func machines(asked, size int64) int {
+	return int((max(asked, 0) + size - 1) / size)
+}
+
+// buyUpTo orders machines one by one, for as long as it may.
+func (t *poll) buyUpTo(need int, why nodescaler.Reason) {
+	if need == 0 {
+		return
+	}
+	count := because(nodescaler.LargestOfNeed, "the larger of the needs for CPU and memory is %s of shape %s", plural(need, "machine"), t.shape.Name)
+	at := t.hostsInUse()
+	for i := range need {
+		switch host, reason := t.host(at); {
+		case len(t.inFlight)+i >= t.cfg.Parallel:
+			t.note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", plural(i, "machine"), plural(need, "machine"), t.cfg.Parallel)
+			return
+		case t.room[t.pool.Name] < 1:
+			t.note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", plural(i, "machine"), plural(need, "machine"), t.pool.Name, t.pool.Max)
+			return
+		case host == "":
+			t.note(nodescaler.NoHostRoom, "%s ordered of %s, since no host of pool %s has room for %s", plural(i, "machine"), plural(need, "machine"), t.pool.Name, nodescaler.Amount(t.shape.Resources()))
+			return
+		default:
+			t.buy(t.pool.Name, t.shape, host, why, count, reason)
+			at[host] = true
+		}
+	}
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// hostsInUse are the hosts that carry machines of the pool.
+func (t *poll) hostsInUse() map[string]bool {
+	at := map[string]bool{}
+	for _, m := range t.x.Machines {
+		if m.Pool == t.pool.Name {
+			at[m.Host] = true
+		}
+	}
+	return at
+}
+
+// host chooses one without the pool's machines, or else the one with the most memory left.
+func (t *poll) host(inUse map[string]bool) (string, nodescaler.Reason) {
+	var empty, all []*nodescaler.HostRoom
+	for i := range t.x.Hosts {
+		h := &t.x.Hosts[i]
+		if !t.holds(t.pool.Pool, t.shape, h.Host) {
+			continue
+		}
+		if all = append(all, h); !inUse[h.Name] {
+			empty = append(empty, h)
+		}
+	}
+	fullness := func(h *nodescaler.HostRoom) pricing.Bytes { return -t.free[h.Name].Memory }
+	switch {
+	case len(empty) > 0:
+		name := least(empty, fullness).Name
+		return name, because(nodescaler.SpreadHost, "%s carries no machine of pool %s yet, as %d of %d hosts with room", name, t.pool.Name, len(empty), len(all))
+	case len(all) > 0:
+		name := least(all, fullness).Name
+		return name, because(nodescaler.RoomiestHost, "%s has the most memory left of %d hosts with room: %s", name, len(all), nodescaler.Amount(t.free[name]))
+	}
+	return "", nodescaler.Reason{}
+}
+
+// shrink gives back what failed, carries on with a drain, or else starts one.
+func (t *poll) shrink() {
+	for _, m := range t.failed {
+		if t.x.Away(m.Host) {
+			t.note(nodescaler.HostOffline, "%s failed (%s) and stays until its host %s is back", m.Name, m.Problem, m.Host)
+			continue
+		}
+		t.giveBack(m, because(nodescaler.MachineFailed, "%s failed: %s", m.Name, m.Problem))
+	}
+	for _, n := range t.draining {
+		t.carryOn(n)
+	}
+	if t.mayShrink() {
+		t.startDrain()
+	}
+}
+
+// unknown reports whether what is seen of the node may be out of date.
+func (t *poll) unknown(n *nodescaler.NodeLoad) bool { return !n.Ready || t.x.Away(n.VM.Host) }
+
+// carryOn empties a node further, and gives its machine back once it is empty.
+func (t *poll) carryOn(n *nodescaler.NodeLoad) {
+	held := n.Held()
+	pinned := slices.IndexFunc(held, func(p *nodescaler.Pod) bool { return p.Pinned != "" })
+	switch {
+	case t.unknown(n):
+		t.note(nodescaler.NodeNotReady, "%s is being emptied and is not ready, or its host is away; what is on it is not known", n.Name)
+	case !n.Cordoned:
+		t.uncordon(n, calledOff(n))
+	case !t.reserve(t.pool.Name):
+		t.uncordon(n, because(nodescaler.PoolAtMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min))
+	case pinned >= 0:
+		t.uncordon(n, because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, held[pinned].Name, held[pinned].Pinned))
+	case len(held) == 0:
+		t.giveBack(n.VM, because(nodescaler.NodeEmpty, "%s was emptied", n.Name))
+	default:
+		t.evict(n)
+	}
+}
+
+// mayShrink reports whether all is quiet and one node fewer would do.
+func (t *poll) mayShrink() bool {
+	busy := append(append(slices.Clone(t.inFlight), t.leaving...), nodeNames(t.draining)...)
+	unready := slices.IndexFunc(t.nodes, t.unknown)
+	switch {
+	case t.wait:
+		t.note(nodescaler.ActivityElsewhere, "nothing is given back while pods are pending")
+	case len(busy) > 0:
+		t.note(nodescaler.ActivityElsewhere, "nothing is given back with %s on the way in or out", some("machine", busy))
+	case unready >= 0:
+		t.note(nodescaler.NodeNotReady, "nothing is given back while %s is not ready, or its host is away", t.nodes[unready].Name)
+	case t.spare[t.pool.Name] < 1:
+		t.note(nodescaler.PoolAtMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
+	default:
+		return t.fewerWouldDo()
+	}
+	return false
+}
+
+func nodeNames(nodes []*nodescaler.NodeLoad) []string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	return names
+}
+
+// fewerWouldDo is kproximate's rule: the load and its headroom stay below what one node fewer
+// is of the whole, in CPU and in memory. For a single node that is never so.
+func (t *poll) fewerWouldDo() bool {
+	if len(t.nodes) == 0 {
+		return false
+	}
+	var used pricing.Resources
+	for _, n := range t.nodes {
+		used = used.Plus(n.Used.Requests)
+	}
+	n := len(t.nodes)
+	whole, limit := t.size.Times(n), float64(n-1)/float64(n)
+	// The slack keeps a load that is exactly at the limit from passing it by a rounding.
+	const slack = 1e-9
+	cpu := share(int64(used.CPU), int64(whole.CPU)) * (1 + t.cfg.LoadHeadroom)
+	mem := share(int64(used.Memory), int64(whole.Memory)) * (1 + t.cfg.LoadHeadroom)
+	if cpu+slack < limit && mem+slack < limit {
+		return true
+	}
+	t.note(nodescaler.LoadNeedsAll, "%s asked for on %s; with %.0f %% headroom that is %.2f of their CPU and %.2f of their memory, and one fewer would be %.2f",
+		nodescaler.Amount(used), plural(n, "node"), 100*t.cfg.LoadHeadroom, cpu, mem, limit)
+	return false
+}
+
+// startDrain closes the least loaded node and starts to empty it. A node that somebody else
+// cordoned is theirs, and one with a pinned pod cannot be emptied.
+func (t *poll) startDrain() {
+	var may []*nodescaler.NodeLoad
+	for _, n := range t.nodes {
+		held := n.Held()
+		pinned := slices.IndexFunc(held, func(p *nodescaler.Pod) bool { return p.Pinned != "" })
+		switch {
+		case n.Cordoned:
+			t.note(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
+		case pinned >= 0:
+			t.note(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, held[pinned].Name, held[pinned].Pinned)
+		default:
+			may = append(may, n)
+		}
+	}
+	if len(may) == 0 {
+		return
+	}
+	load := func(n *nodescaler.NodeLoad) float64 { return dominant(n.Used.Requests, t.size) }
+	n := least(may, load)
+	t.cordon(n,
+		because(nodescaler.LoadFitsFewer, "%s would hold what %s carry, with %.0f %% headroom", plural(len(t.nodes)-1, "node"), plural(len(t.nodes), "node"), 100*t.cfg.LoadHeadroom),
+		because(nodescaler.LeastLoaded, "%s carries %s, %.0f %% of a machine", n.Name, nodescaler.Amount(n.Used.Requests), 100*load(n)))
+	t.evict(n)
+}

@@ -1,0 +1,199 @@
+package policy
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// places is the room on nodes that pods could move to, and a simulation of moving them there:
+// each pod to the first node that takes it, the fullest nodes first, so that the emptiest ones
+// stay free to be given back.
+type places struct {
+	groups []*group
+	at     map[string]slot
+	taken  map[string]int // pods that the simulation put on a node, by node
+}
+
+// group is the nodes with the same taints. A pod that does not tolerate them skips the group
+// at once, instead of being refused by every node of it.
+type group struct {
+	key   string
+	nodes []*nodescaler.NodeLoad
+	room  firstFit
+}
+
+// slot is where a node is.
+type slot struct {
+	*group
+	leaf int
+}
+
+// newPlaces opens the nodes for moves, with what is used of each.
+func newPlaces(nodes []*nodescaler.NodeLoad, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
+	s := &places{at: make(map[string]slot, len(nodes)), taken: map[string]int{}}
+	groups := map[string]*group{}
+	for _, n := range nodes {
+		key := taintKey(n.Taints)
+		if groups[key] == nil {
+			groups[key] = &group{key: key}
+			s.groups = append(s.groups, groups[key])
+		}
+		groups[key].nodes = append(groups[key].nodes, n)
+	}
+	slices.SortFunc(s.groups, func(a, b *group) int { return cmp.Compare(a.key, b.key) })
+	for _, g := range s.groups {
+		slices.SortStableFunc(g.nodes, func(a, b *nodescaler.NodeLoad) int {
+			full := func(n *nodescaler.NodeLoad) float64 { return dominant(n.Used.Requests, n.Allocatable) }
+			return cmp.Or(-cmp.Compare(full(a), full(b)), cmp.Compare(a.Name, b.Name))
+		})
+		g.room = newFirstFit(len(g.nodes))
+		for i, n := range g.nodes {
+			u := used(n)
+			g.room.set(i, room{n.Allocatable.Minus(u.Requests), nodescaler.Slots(n.PodSlots) - u.Pods})
+			s.at[n.Name] = slot{g, i}
+		}
+	}
+	return s
+}
+
+// taintKey is the same for the same set of taints; untainted nodes come first.
+func taintKey(taints []nodescaler.Taint) string {
+	if len(taints) == 0 {
+		return ""
+	}
+	keys := make([]string, len(taints))
+	for i, t := range taints {
+		keys[i] = t.Key + "=" + t.Value + ":" + t.Effect
+	}
+	slices.Sort(keys)
+	return strings.Join(keys, ",")
+}
+
+// find returns the first place that takes the pod.
+func (s *places) find(p *nodescaler.Pod) (slot, bool) {
+	for _, g := range s.groups {
+		if !nodescaler.Tolerates(p, g.nodes[0].Taints) {
+			continue
+		}
+		for i := g.room.next(0, p.Requests); i >= 0; i = g.room.next(i+1, p.Requests) {
+			if nodescaler.Accepts(p, g.nodes[i].Labels, g.nodes[i].Taints) == "" {
+				return slot{g, i}, true
+			}
+		}
+	}
+	return slot{}, false
+}
+
+// move puts all the pods somewhere and returns the nodes they go to; or it moves none and
+// returns the first pod that fits nowhere.
+func (s *places) move(pods []*nodescaler.Pod) (to []string, stuck *nodescaler.Pod) {
+	moves := make([]slot, 0, len(pods))
+	for _, p := range pods {
+		at, ok := s.find(p)
+		if !ok {
+			for i, m := range moves {
+				s.put(m, pods[i], -1)
+			}
+			return nil, p
+		}
+		s.put(at, p, 1)
+		moves = append(moves, at)
+	}
+	for _, m := range moves {
+		to = append(to, m.nodes[m.leaf].Name)
+	}
+	slices.Sort(to)
+	return slices.Compact(to), nil
+}
+
+// put adds the pod to a place, or takes it off again with a sign of -1.
+func (s *places) put(at slot, p *nodescaler.Pod, sign int) {
+	r := at.room.get(at.leaf)
+	at.room.set(at.leaf, room{r.free.Minus(p.Requests.Times(sign)), r.slots - sign})
+	s.taken[at.nodes[at.leaf].Name] += sign
+}
+
+// take puts the pod on the node of that name, if that is a place, whether or not it fits.
+func (s *places) take(node string, p *nodescaler.Pod) {
+	if at, ok := s.at[node]; ok {
+		s.put(at, p, 1)
+	}
+}
+
+// close takes a node out of the places, and returns what reopens it.
+func (s *places) close(node string) (reopen func()) {
+	at, ok := s.at[node]
+	if !ok {
+		return func() {}
+	}
+	was := at.room.get(at.leaf)
+	at.room.set(at.leaf, none)
+	return func() { at.room.set(at.leaf, was) }
+}
+
+// room is what is free at a place, or the most that is free at any place of a range.
+type room struct {
+	free  pricing.Resources
+	slots int
+}
+
+// none is room for nothing.
+var none = room{slots: -1}
+
+// takes reports whether there is room for a pod. One that asks for nothing of a resource goes
+// even where too much of it is promised already.
+func (r room) takes(p pricing.Resources) bool {
+	return r.slots > 0 && (p.CPU <= 0 || p.CPU <= r.free.CPU) && (p.Memory <= 0 || p.Memory <= r.free.Memory)
+}
+
+// firstFit is a row of rooms in which the first with room for a pod is found in the logarithm
+// of their number: a binary tree that holds, for each range, the most that is free in it.
+// With 1,000 nodes to move 30,000 pods among, looking at every node takes a tenth of a second.
+type firstFit struct {
+	leaves int // a power of two
+	tree   []room
+}
+
+func newFirstFit(n int) firstFit {
+	leaves := 1 << bits.Len(uint(max(n-1, 0)))
+	f := firstFit{leaves, make([]room, 2*leaves)}
+	for i := range f.tree {
+		f.tree[i] = none
+	}
+	return f
+}
+
+func (f *firstFit) get(i int) room { return f.tree[f.leaves+i] }
+
+func (f *firstFit) set(i int, r room) {
+	i += f.leaves
+	for f.tree[i] = r; i > 1; {
+		i /= 2
+		a, b := &f.tree[2*i], &f.tree[2*i+1]
+		f.tree[i] = room{pricing.Resources{CPU: max(a.free.CPU, b.free.CPU), Memory: max(a.free.Memory, b.free.Memory)}, max(a.slots, b.slots)}
+	}
+}
+
+// next returns the first place from on that has room for the pod, or -1.
+func (f *firstFit) next(from int, p pricing.Resources) int {
+	return f.search(1, 0, f.leaves, from, p)
+}
+
+func (f *firstFit) search(node, low, high, from int, p pricing.Resources) int {
+	if high <= from || !f.tree[node].takes(p) {
+		return -1
+	}
+	if high-low == 1 {
+		return low
+	}
+	middle := (low + high) / 2
+	if i := f.search(2*node, low, middle, from, p); i >= 0 {
+		return i
+	}
+	return f.search(2*node+1, middle, high, from, p)
+}

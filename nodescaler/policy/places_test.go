@@ -1,0 +1,55 @@
+package policy
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+func TestFirstFitFindsWhatLookingAtEveryPlaceFinds(t *testing.T) {
+	amount := func(t *rapid.T, what string, low int) pricing.Resources {
+		return pricing.Resources{CPU: pricing.MilliCPU(rapid.IntRange(low, 4).Draw(t, what)), Memory: pricing.Bytes(rapid.IntRange(low, 4).Draw(t, what))}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 9).Draw(t, "places")
+		f := newFirstFit(n)
+		rooms := make([]room, n)
+		for range rapid.IntRange(0, 20).Draw(t, "changes") {
+			if n == 0 {
+				break
+			}
+			i := rapid.IntRange(0, n-1).Draw(t, "place")
+			rooms[i] = oneOf(t, "room", none, room{amount(t, "free", -1), rapid.IntRange(0, 2).Draw(t, "slots")})
+			f.set(i, rooms[i])
+		}
+		from, p := rapid.IntRange(0, n+1).Draw(t, "from"), amount(t, "pod", 0)
+		want := -1
+		for i := from; i < n && want < 0; i++ {
+			if rooms[i].takes(p) {
+				want = i
+			}
+		}
+		if got := f.next(from, p); got != want {
+			t.Fatalf("next(%d, %+v) = %d, want %d of %+v", from, p, got, want, rooms)
+		}
+	})
+}
+
+func TestMovesThatFailLeaveEverythingAsItWas(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pod("x", "w-1", 300, 1)
+	x := nodescaler.NewIndex(&w.Snapshot)
+	s := newPlaces([]*nodescaler.NodeLoad{&x.Nodes[0], &x.Nodes[1]}, func(n *nodescaler.NodeLoad) nodescaler.Used { return n.Used })
+	pod := func(cpu pricing.MilliCPU) *nodescaler.Pod {
+		return &nodescaler.Pod{Requests: pricing.Resources{CPU: cpu}}
+	}
+	if _, stuck := s.move([]*nodescaler.Pod{pod(1400), pod(1400), pod(700)}); stuck == nil || stuck.Requests.CPU != 700 {
+		t.Fatalf("stuck is %+v", stuck)
+	}
+	to, stuck := s.move([]*nodescaler.Pod{pod(1500), pod(1800)})
+	if stuck != nil || len(to) != 2 || s.taken["w-1"] != 1 || s.taken["w-2"] != 1 {
+		t.Fatalf("after a move that failed, the whole room is not there: %v, %+v, %v", to, stuck, s.taken)
+	}
+}

@@ -1,0 +1,213 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// The unneeded policy does what cluster-autoscaler 1.36 does with its default flags. It scans;
+// pods that cannot be scheduled are placed, in a simulation, on nodes that are there or on
+// their way, and machines are ordered for those that are left. A node whose pods ask for less
+// than half of it, and all fit elsewhere, is unneeded; after ten minutes of that it is emptied
+// and given back, empty nodes ten at a time and others one by one.
+//
+// It is slow by design: it orders only once pods wait, so they wait for a whole boot; and it
+// keeps a node for ten minutes after the last order and ten after it was last needed. It knows
+// no prices when it shrinks, does not replace two half-used machines by a smaller one, and
+// what is used above the threshold stays however cheaply it could be moved.
+//
+// Where it is another thing than the original: replicas that are decided on count as pods that
+// wait, some seconds before upstream would see them. Orders are the cheapest set over all
+// pools, shapes and hosts that pricing/packing finds, where upstream picks one group by least
+// waste (or at random before 1.33). Pod affinity and volumes are not simulated, so nothing is
+// ordered for a pod that waits for one of those while its requests would fit. Nodes that
+// somebody else cordoned are left to them. A node that takes in pods in the simulation is not
+// given back in the same scan, where upstream would try to move them on. Pods below the
+// priority cutoff are evicted and not just deleted with their node. A node that could not be
+// given back is looked at again in the next scan and not after five minutes, since forgetting
+// those five minutes would make a restarted policy faster than one that was not. Readiness of
+// less than the whole node (startup taints, GPUs) and group-specific settings do not exist.
+
+// Unneeded is the settings of the unneeded policy, named as cluster-autoscaler's flags.
+type Unneeded struct {
+	ScanInterval nodescaler.Duration `json:"scanInterval" yaml:"scanInterval"`
+
+	// ExpendablePodsPriorityCutoff is the lowest priority for which a machine is ordered, or
+	// kept. NewPodScaleUpDelay is how long a pod has to wait for one at least.
+	ExpendablePodsPriorityCutoff int                 `json:"expendablePodsPriorityCutoff" yaml:"expendablePodsPriorityCutoff"`
+	NewPodScaleUpDelay           nodescaler.Duration `json:"newPodScaleUpDelay" yaml:"newPodScaleUpDelay"`
+	// EnforceNodeGroupMinSize orders machines for pools below their minimum.
+	EnforceNodeGroupMinSize bool `json:"enforceNodeGroupMinSize" yaml:"enforceNodeGroupMinSize"`
+
+	// MaxNodeProvisionTime is how long a machine may take to become a node before it is given
+	// up, MaxNodeStartupTime how long a node that is not ready yet is expected to be.
+	MaxNodeProvisionTime            nodescaler.Duration `json:"maxNodeProvisionTime" yaml:"maxNodeProvisionTime"`
+	MaxNodeStartupTime              nodescaler.Duration `json:"maxNodeStartupTime" yaml:"maxNodeStartupTime"`
+	InitialNodeGroupBackoffDuration nodescaler.Duration `json:"initialNodeGroupBackoffDuration" yaml:"initialNodeGroupBackoffDuration"`
+	MaxNodeGroupBackoffDuration     nodescaler.Duration `json:"maxNodeGroupBackoffDuration" yaml:"maxNodeGroupBackoffDuration"`
+	NodeGroupBackoffResetTimeout    nodescaler.Duration `json:"nodeGroupBackoffResetTimeout" yaml:"nodeGroupBackoffResetTimeout"`
+
+	// Below the threshold, a node is little used; of daemons, the original's default counts
+	// what they ask for.
+	ScaleDownUtilizationThreshold float64 `json:"scaleDownUtilizationThreshold" yaml:"scaleDownUtilizationThreshold"`
+	IgnoreDaemonsetsUtilization   bool    `json:"ignoreDaemonsetsUtilization" yaml:"ignoreDaemonsetsUtilization"`
+	// The times for which a node has to be unneeded, if it is ready and if it is not.
+	ScaleDownUnneededTime nodescaler.Duration `json:"scaleDownUnneededTime" yaml:"scaleDownUnneededTime"`
+	ScaleDownUnreadyTime  nodescaler.Duration `json:"scaleDownUnreadyTime" yaml:"scaleDownUnreadyTime"`
+	// The times for which no node is taken after an order, a return and a failed drain.
+	ScaleDownDelayAfterAdd     nodescaler.Duration `json:"scaleDownDelayAfterAdd" yaml:"scaleDownDelayAfterAdd"`
+	ScaleDownDelayAfterDelete  nodescaler.Duration `json:"scaleDownDelayAfterDelete" yaml:"scaleDownDelayAfterDelete"`
+	ScaleDownDelayAfterFailure nodescaler.Duration `json:"scaleDownDelayAfterFailure" yaml:"scaleDownDelayAfterFailure"`
+	// How many nodes may be on their way out at once, how many of those with pods to move, and
+	// how many empty ones are taken in one scan.
+	MaxScaleDownParallelism int `json:"maxScaleDownParallelism" yaml:"maxScaleDownParallelism"`
+	MaxDrainParallelism     int `json:"maxDrainParallelism" yaml:"maxDrainParallelism"`
+	MaxEmptyBulkDelete      int `json:"maxEmptyBulkDelete" yaml:"maxEmptyBulkDelete"`
+	// A drain fails when pods are not evicted within the first, or not gone within the second
+	// after it. An empty node is given back no sooner than the third after it was cordoned.
+	MaxPodEvictionTime        nodescaler.Duration `json:"maxPodEvictionTime" yaml:"maxPodEvictionTime"`
+	MaxGracefulTermination    nodescaler.Duration `json:"maxGracefulTermination" yaml:"maxGracefulTermination"`
+	NodeDeleteDelayAfterTaint nodescaler.Duration `json:"nodeDeleteDelayAfterTaint" yaml:"nodeDeleteDelayAfterTaint"`
+
+	// With more nodes not ready than the first, and a larger part of all than the second, in
+	// percent, nothing is done at all.
+	OKTotalUnreadyCount       int     `json:"okTotalUnreadyCount" yaml:"okTotalUnreadyCount"`
+	MaxTotalUnreadyPercentage float64 `json:"maxTotalUnreadyPercentage" yaml:"maxTotalUnreadyPercentage"`
+}
+
+// DefaultUnneeded is cluster-autoscaler's defaults.
+func DefaultUnneeded() Unneeded {
+	return Unneeded{
+		ScanInterval:                    seconds(10),
+		ExpendablePodsPriorityCutoff:    -10,
+		MaxNodeProvisionTime:            minutes(15),
+		MaxNodeStartupTime:              minutes(15),
+		InitialNodeGroupBackoffDuration: minutes(5),
+		MaxNodeGroupBackoffDuration:     minutes(30),
+		NodeGroupBackoffResetTimeout:    minutes(180),
+		ScaleDownUtilizationThreshold:   0.5,
+		ScaleDownUnneededTime:           minutes(10),
+		ScaleDownUnreadyTime:            minutes(20),
+		ScaleDownDelayAfterAdd:          minutes(10),
+		ScaleDownDelayAfterFailure:      minutes(3),
+		MaxScaleDownParallelism:         10,
+		MaxDrainParallelism:             1,
+		MaxEmptyBulkDelete:              10,
+		MaxPodEvictionTime:              minutes(2),
+		MaxGracefulTermination:          minutes(10),
+		NodeDeleteDelayAfterTaint:       seconds(5),
+		OKTotalUnreadyCount:             3,
+		MaxTotalUnreadyPercentage:       45,
+	}
+}
+
+// UnmarshalJSON reads settings over the defaults and refuses unknown ones.
+func (c *Unneeded) UnmarshalJSON(data []byte) error {
+	type fields Unneeded
+	f := fields(DefaultUnneeded())
+	err := decode("unneeded", data, &f)
+	*c = Unneeded(f)
+	return err
+}
+
+// UnmarshalYAML reads settings over the defaults.
+func (c *Unneeded) UnmarshalYAML(read func(any) error) error {
+	type fields Unneeded
+	f := fields(DefaultUnneeded())
+	err := read(&f)
+	*c = Unneeded(f)
+	return err
+}
+
+// Validate reports everything that is wrong with the settings.
+func (c *Unneeded) Validate() error {
+	f := &faults{block: "unneeded"}
+	f.positive("scanInterval", c.ScanInterval)
+	f.positive("maxNodeProvisionTime", c.MaxNodeProvisionTime)
+	f.positive("initialNodeGroupBackoffDuration", c.InitialNodeGroupBackoffDuration)
+	f.must(c.MaxNodeGroupBackoffDuration >= c.InitialNodeGroupBackoffDuration, "maxNodeGroupBackoffDuration",
+		"at least initialNodeGroupBackoffDuration ("+c.InitialNodeGroupBackoffDuration.String()+")", c.MaxNodeGroupBackoffDuration)
+	f.must(c.ScaleDownUtilizationThreshold >= 0 && c.ScaleDownUtilizationThreshold <= 1, "scaleDownUtilizationThreshold", "between 0 and 1", c.ScaleDownUtilizationThreshold)
+	f.must(c.MaxScaleDownParallelism >= 1, "maxScaleDownParallelism", "at least 1", c.MaxScaleDownParallelism)
+	f.must(c.MaxDrainParallelism >= 1, "maxDrainParallelism", "at least 1", c.MaxDrainParallelism)
+	f.must(c.MaxEmptyBulkDelete >= 1, "maxEmptyBulkDelete", "at least 1", c.MaxEmptyBulkDelete)
+	f.must(c.OKTotalUnreadyCount >= 0, "okTotalUnreadyCount", "0 or more", c.OKTotalUnreadyCount)
+	f.must(c.MaxTotalUnreadyPercentage >= 0 && c.MaxTotalUnreadyPercentage <= 100, "maxTotalUnreadyPercentage", "between 0 and 100", c.MaxTotalUnreadyPercentage)
+	for _, d := range []struct {
+		key   string
+		value nodescaler.Duration
+	}{
+		{"newPodScaleUpDelay", c.NewPodScaleUpDelay},
+		{"maxNodeStartupTime", c.MaxNodeStartupTime},
+		{"nodeGroupBackoffResetTimeout", c.NodeGroupBackoffResetTimeout},
+		{"scaleDownUnneededTime", c.ScaleDownUnneededTime},
+		{"scaleDownUnreadyTime", c.ScaleDownUnreadyTime},
+		{"scaleDownDelayAfterAdd", c.ScaleDownDelayAfterAdd},
+		{"scaleDownDelayAfterDelete", c.ScaleDownDelayAfterDelete},
+		{"scaleDownDelayAfterFailure", c.ScaleDownDelayAfterFailure},
+		{"maxPodEvictionTime", c.MaxPodEvictionTime},
+		{"maxGracefulTermination", c.MaxGracefulTermination},
+		{"nodeDeleteDelayAfterTaint", c.NodeDeleteDelayAfterTaint},
+	} {
+		f.notNegative(d.key, d.value)
+	}
+	return f.err()
+}
+
+func init() {
+	register("unneeded", func(s Spec) (nodescaler.Policy, error) {
+		c := DefaultUnneeded()
+		if s.Unneeded != nil {
+			c = *s.Unneeded
+		}
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return &unneeded{cfg: c, backoffs: map[string]*backoff{}}, nil
+	})
+}
+
+// unneeded remembers since when things are as they are. All of it may be forgotten: every
+// clock then starts again, which only makes it later to give something back.
+type unneeded struct {
+	cfg           Unneeded
+	started, last time.Time // the first scan and the last
+
+	idle    since // nodes: unneeded
+	unready since // nodes: not ready
+	drains  since // nodes: being emptied
+	lost    since // machines: joined, and without a node
+	failed  since // machines: failed or given up, and counted in their pool's backoff
+
+	added, deleted, undrained time.Time // the last order, return and failed drain
+	backoffs                  map[string]*backoff
+}
+
+// since is when something was first seen to be so, by name; what is so no more is left out.
+type since map[string]time.Time
+
+// keep carries a name over from the last scan's record into this one's, or starts it now.
+func (s since) keep(old since, name string, now time.Time) time.Time {
+	if t, ok := old[name]; ok {
+		now = t
+	}
+	s[name] = now
+	return now
+}
+
+// Decide scans when the interval is over.
+func (u *unneeded) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
+	interval := time.Duration(u.cfg.ScanInterval)
+	if passed := s.Now.Sub(u.last); !u.last.IsZero() && passed >= 0 && passed < interval {
+		return nodescaler.Plan{LookAgain: u.last.Add(interval)}
+	}
+	first := u.last.IsZero()
+	if u.last = s.Now; first {
+		u.started = s.Now
+	}
+	t := newScan(u, nodescaler.NewIndex(s), first)
+	t.run()
+	t.plan.LookAgain = s.Now.Add(interval)
+	return t.plan
+}

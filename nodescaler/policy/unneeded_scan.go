@@ -1,0 +1,201 @@
+package policy
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// scan is one turn of the unneeded policy.
+type scan struct {
+	*draft
+	*unneeded
+	now    time.Time
+	first  bool // the policy has just started, and only looks and orders
+	places *places
+	coming []*nodescaler.Machine // expected to become nodes
+	busy   int                   // nodes and machines on their way out
+	drain  int                   // of those, nodes with pods to move
+}
+
+func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {
+	t := &scan{draft: newDraft(x), unneeded: u, now: x.Now, first: first}
+	var open []*nodescaler.NodeLoad
+	for i := range x.Nodes {
+		if n := &x.Nodes[i]; t.open(n) {
+			open = append(open, n)
+		}
+	}
+	t.places = newPlaces(open, t.used)
+	return t
+}
+
+func (t *scan) run() {
+	t.lookAtReadiness()
+	if !t.healthy() {
+		t.idle = nil
+		return
+	}
+	t.lookAtMachines()
+	ordered := t.grow()
+	t.carryOn()
+	if ordered {
+		t.added = t.now
+		t.note(nodescaler.ActivityElsewhere, "no node is looked at for giving back in a scan that orders")
+		return
+	}
+	unneeded := t.judge()
+	if t.first {
+		t.note(nodescaler.JustStarted, "no node is given back at the first look")
+		return
+	}
+	t.startDrains(unneeded)
+}
+
+// open reports whether pods may be expected to find room on the node.
+func (t *scan) open(n *nodescaler.NodeLoad) bool {
+	if n.VM != nil && (t.x.Away(n.VM.Host) || !n.VM.Phase.Live()) {
+		return false
+	}
+	return n.Ready && (!n.Cordoned && !n.Draining || t.inherited(n))
+}
+
+// inherited reports whether the node was being emptied when the policy started. Such drains are
+// taken back, as upstream does: for how long they have failed by now is not known.
+func (t *scan) inherited(n *nodescaler.NodeLoad) bool {
+	_, ours := t.drains[n.Name]
+	return n.Draining && n.VM != nil && n.VM.Phase.Live() && !ours
+}
+
+// used is what the pods on the node take of it, less those that any other would displace.
+func (t *scan) used(n *nodescaler.NodeLoad) nodescaler.Used {
+	used := n.Used
+	for _, p := range n.Pods {
+		if t.expendable(p) {
+			used = used.Without(p)
+		}
+	}
+	return used
+}
+
+func (t *scan) expendable(p *nodescaler.Pod) bool {
+	return p.Priority < t.cfg.ExpendablePodsPriorityCutoff
+}
+
+// lookAtReadiness starts a clock for each node that is not ready.
+func (t *scan) lookAtReadiness() {
+	unready := since{}
+	for i := range t.x.Nodes {
+		if n := &t.x.Nodes[i]; !n.Ready {
+			unready.keep(t.unready, n.Name, t.now)
+		}
+	}
+	t.unready = unready
+}
+
+// starting reports whether the node is not ready because it is new.
+func (t *scan) starting(n *nodescaler.NodeLoad) bool {
+	return !n.Ready && t.now.Sub(n.Joined) < time.Duration(t.cfg.MaxNodeStartupTime)
+}
+
+// healthy reports whether enough nodes are ready for the picture to be trusted.
+func (t *scan) healthy() bool {
+	away := 0
+	for i := range t.x.Nodes {
+		if n := &t.x.Nodes[i]; !n.Ready && !t.starting(n) {
+			away++
+		}
+	}
+	percent := 100 * share(int64(away), int64(len(t.x.Nodes)))
+	if away <= t.cfg.OKTotalUnreadyCount || percent <= t.cfg.MaxTotalUnreadyPercentage {
+		return true
+	}
+	t.note(nodescaler.ClusterUnhealthy, "%d of %d nodes are not ready, more than %d and %.0f %%: nothing is done", away, len(t.x.Nodes), t.cfg.OKTotalUnreadyCount, t.cfg.MaxTotalUnreadyPercentage)
+	return false
+}
+
+// lookAtMachines sorts out which machines will become nodes, and gives back those that will
+// not.
+func (t *scan) lookAtMachines() {
+	lost, failed := since{}, since{}
+	for _, m := range t.x.Machines {
+		asked := askedFor(m)
+		if m.Phase != nodescaler.Failed && asked.After(t.added) {
+			t.added = asked
+		}
+		n := t.x.NodeOf(m.Name)
+		waited := t.now.Sub(asked)
+		switch {
+		case m.Phase == nodescaler.Deleting:
+			t.busy++
+			continue
+		case m.Phase == nodescaler.Failed:
+			t.giveUp(m, failed, because(nodescaler.MachineFailed, "%s failed: %s", m.Name, m.Problem))
+			continue
+		case n != nil: // also when it boots again: it has been a node, and is judged as one
+			if t.starting(n) && !n.Draining {
+				t.expect(m)
+			}
+			continue
+		case m.Phase == nodescaler.Joined:
+			waited = t.now.Sub(lost.keep(t.lost, m.Name, t.now))
+		}
+		if waited <= time.Duration(t.cfg.MaxNodeProvisionTime) {
+			t.expect(m)
+			continue
+		}
+		t.giveUp(m, failed, because(nodescaler.ProvisionTimedOut, "%s has not been a node for %s, more than %s", m.Name, waited, t.cfg.MaxNodeProvisionTime))
+	}
+	t.lost, t.failed = lost, failed
+}
+
+// expect counts on a machine to become a node, unless its host is away: pods would wait for
+// the host's return as long as it is counted on.
+func (t *scan) expect(m *nodescaler.Machine) {
+	if !t.x.Away(m.Host) {
+		t.coming = append(t.coming, m)
+	}
+}
+
+// askedFor is since when a machine is on its way. One that waits for its turn to be cloned does
+// not exist yet and has no Created; counted from that, it would be given up at once.
+func askedFor(m *nodescaler.Machine) time.Time {
+	if m.Created.IsZero() {
+		return m.Since
+	}
+	return m.Created
+}
+
+// giveUp gives back a machine that will not be a node, and has its pool left alone for some
+// time. The pool's minimum counts machines that may still come, so one of those may stay.
+func (t *scan) giveUp(m *nodescaler.Machine, failed since, why nodescaler.Reason) {
+	if _, counted := t.failed[m.Name]; !counted {
+		t.backoffOf(m.Pool).fail(t.now)
+	}
+	failed.keep(t.failed, m.Name, t.now)
+	switch {
+	case t.first:
+		t.note(nodescaler.JustStarted, "%s is not given back at the first look (%s)", m.Name, why.Text)
+	case t.x.Away(m.Host):
+		t.note(nodescaler.HostOffline, "%s stays until its host %s is back (%s)", m.Name, m.Host, why.Text)
+	case m.Phase != nodescaler.Failed && !t.reserve(m.Pool):
+		t.note(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum (%s)", m.Name, m.Pool, why.Text)
+	default:
+		t.giveBack(m, why)
+	}
+}
+
+func (u *unneeded) backoffOf(pool string) *backoff {
+	if u.backoffs[pool] == nil {
+		u.backoffs[pool] = &backoff{
+			first:   time.Duration(u.cfg.InitialNodeGroupBackoffDuration),
+			longest: time.Duration(u.cfg.MaxNodeGroupBackoffDuration),
+			forget:  time.Duration(u.cfg.NodeGroupBackoffResetTimeout),
+		}
+	}
+	return u.backoffs[pool]
+}
+
+// percent prints a share for people.
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

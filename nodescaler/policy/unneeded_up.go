@@ -1,0 +1,218 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// grow places the pods that wait, and orders the cheapest machines for those that no node can
+// take. It reports whether it ordered any.
+func (t *scan) grow() bool {
+	pods := t.wanted()
+	offers := t.offers()
+	if len(pods) > 0 {
+		t.settle(pods, packing.Solve(t.problem(pods, offers)))
+	}
+	if t.cfg.EnforceNodeGroupMinSize {
+		for i := range t.x.Pools {
+			t.fillToMin(&t.x.Pools[i], offers)
+		}
+	}
+	return t.bought > 0
+}
+
+// wanted is the pods to be placed, those that are decided on and do not exist yet included,
+// by the name of their item in the packing.
+func (t *scan) wanted() map[string]*nodescaler.Pod {
+	pods := map[string]*nodescaler.Pod{}
+	var cheap, young []string
+	for _, p := range t.x.Pending {
+		switch {
+		case t.expendable(p):
+			cheap = append(cheap, p.Name)
+		case t.now.Sub(p.Created) < time.Duration(t.cfg.NewPodScaleUpDelay):
+			young = append(young, p.Name)
+		default:
+			pods[p.Name] = p
+		}
+	}
+	counts := map[string]int{}
+	for i := range t.x.Future {
+		f := &t.x.Future[i]
+		for range f.Count {
+			if t.expendable(&f.Like) {
+				cheap = append(cheap, f.Like.Workload)
+				continue
+			}
+			counts[f.Like.Workload]++
+			pods[fmt.Sprintf("%s+%d", f.Like.Workload, counts[f.Like.Workload])] = &f.Like
+		}
+	}
+	if len(cheap) > 0 {
+		t.note(nodescaler.PodExpendable, "no machine is ordered for %s of a priority below %d", some("pod", cheap), t.cfg.ExpendablePodsPriorityCutoff)
+	}
+	if len(young) > 0 {
+		t.note(nodescaler.PodTooYoung, "no machine is ordered yet for %s that wait for less than %s", some("pod", young), t.cfg.NewPodScaleUpDelay)
+	}
+	return pods
+}
+
+// offers is every machine that may be ordered now, without what it refuses. Whether there is
+// room for it is left to the packing, which says so if there is not.
+func (t *scan) offers() []packing.Offer {
+	var offers []packing.Offer
+	for i := range t.x.Pools {
+		p := &t.x.Pools[i]
+		if b := t.backoffs[p.Name]; b.on(t.now) {
+			t.note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
+			continue
+		}
+		for _, s := range p.Shapes {
+			for j := range t.x.Hosts {
+				if h := t.x.Hosts[j].Host; p.Takes(h) {
+					offers = append(offers, packing.Offer{
+						Pool: p.Name, Shape: s, Host: h.Name, Rate: t.x.Rate(s, h.Name),
+						Free: p.Capacity(s), Slots: nodescaler.Slots(p.PodSlots),
+					})
+				}
+			}
+		}
+	}
+	return offers
+}
+
+// problem states the packing: the pods, the room that is paid for, and what is on offer.
+func (t *scan) problem(pods map[string]*nodescaler.Pod, offers []packing.Offer) packing.Problem {
+	b := packing.Problem{Offers: offers, Hosts: t.free, Limits: t.room}
+	classes := map[string]*nodescaler.Pod{} // one pod stands for its class
+	smallest := pricing.Resources{CPU: 1 << 62, Memory: 1 << 62}
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		p := pods[name]
+		class := nodescaler.Class(p)
+		classes[class] = p
+		smallest.CPU, smallest.Memory = min(smallest.CPU, p.Requests.CPU), min(smallest.Memory, p.Requests.Memory)
+		b.Items = append(b.Items, packing.Item{Name: name, Class: class, Requests: p.Requests})
+	}
+	for _, g := range t.places.groups {
+		for i, n := range g.nodes {
+			// Most nodes are too full for any of the pods, and are not even mentioned.
+			if r := g.room.get(i); r.takes(smallest) {
+				b.Bins = append(b.Bins, packing.Bin{Name: n.Name, Free: r.free, Slots: r.slots, Refuses: refusals(classes, n.Labels, n.Taints)})
+			}
+		}
+	}
+	for _, m := range t.coming {
+		if p := t.x.Pool(m.Pool); p != nil {
+			b.Bins = append(b.Bins, packing.Bin{
+				Name: m.Name, Free: p.Capacity(m.Shape), Slots: nodescaler.Slots(p.PodSlots),
+				Refuses: refusals(classes, p.Labels, p.Taints),
+			})
+		}
+	}
+	for i := range offers {
+		p := t.x.Pool(offers[i].Pool)
+		offers[i].Refuses = refusals(classes, p.Labels, p.Taints)
+	}
+	return b
+}
+
+// refusals is the classes that nodes with these labels and taints do not take.
+func refusals(classes map[string]*nodescaler.Pod, labels map[string]string, taints []nodescaler.Taint) packing.Refusals {
+	var r packing.Refusals
+	for class, p := range classes {
+		if code := nodescaler.Accepts(p, labels, taints); code != "" {
+			if r == nil {
+				r = packing.Refusals{}
+			}
+			r[class] = code + ": " + nodescaler.Mismatch(p, labels, taints)
+		}
+	}
+	return r
+}
+
+// settle turns the packing into orders, and takes what it puts on nodes out of their room.
+func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
+	var fit, waits []string
+	nowhere := findings{}
+	for _, p := range r.Placements {
+		switch {
+		case p.Bin != "":
+			fit = append(fit, p.Item)
+			t.places.take(p.Bin, pods[p.Item])
+		case p.Purchase < 0:
+			nowhere.add(string(p.Why), "nowhere for %s: %s", p.Item, p.Text)
+		default:
+			waits = append(waits, p.Item)
+		}
+	}
+	if len(fit) > 0 {
+		t.note(nodescaler.PodsFitExisting, "there is room, on nodes that are there or on their way, for %s", some("pod", fit))
+	}
+	nowhere.tell(t.draft, "pod")
+	planned := map[string]pricing.Resources{}
+	for _, p := range r.Purchases {
+		planned[p.Offer.Host] = planned[p.Offer.Host].Plus(p.Offer.Shape.Resources())
+	}
+	for i, p := range r.Purchases {
+		o := p.Offer
+		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
+		o.Host = t.spread(o, planned)
+		roomiest := because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host]))
+		var asked pricing.Resources
+		for _, item := range p.Items {
+			asked = asked.Plus(pods[item].Requests)
+		}
+		t.buy(o.Pool, o.Shape, o.Host,
+			because(nodescaler.PodsPending, "%s asked for by %s that no node can take", nodescaler.Amount(asked), some("pod", p.Items)),
+			because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
+				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(len(waits), "pod"), r.Rate, r.LowerBound), roomiest)
+	}
+}
+
+// spread is the host with the most memory left of those on which the offer costs the same, so
+// that losing one host loses as little as may be: to the packing all are alike, and it would
+// fill them by name. Room that later purchases are planned for is left to them. A host that has
+// a price of its own and carries nothing is woken only if all the others are full.
+func (t *scan) spread(o packing.Offer, planned map[string]pricing.Resources) string {
+	best, p := o.Host, t.x.Pool(o.Pool)
+	left := func(host string) pricing.Resources { return t.free[host].Minus(planned[host]) }
+	asleep := map[string]bool{}
+	for i := range t.x.Hosts {
+		h := &t.x.Hosts[i]
+		asleep[h.Name] = t.free[h.Name] == h.Room && t.x.Book().HostRate(h.Name, t.now) > 0
+	}
+	for i := range t.x.Hosts {
+		h := &t.x.Hosts[i]
+		if !p.Takes(h.Host) || t.x.Rate(o.Shape, h.Name) != o.Rate || !o.Shape.Resources().Within(left(h.Name)) {
+			continue
+		}
+		wakes, woken := asleep[h.Name], asleep[best]
+		if !wakes && (woken || left(h.Name).Memory > left(best).Memory) {
+			best = h.Name
+		}
+	}
+	return best
+}
+
+// fillToMin orders the pool's cheapest machines until it has its minimum.
+func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
+	bought := max(p.Max-p.Exist, 0) - t.room[p.Name]
+	for live := p.Live + bought; live < p.Min; live++ {
+		may := slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
+			return o.Pool != p.Name || t.room[p.Name] < 1 || !o.Shape.Resources().Within(t.free[o.Host])
+		})
+		if len(may) == 0 {
+			t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no host or no place for more", p.Name, live, p.Min)
+			return
+		}
+		o := least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
+		o.Host = t.spread(o, nil)
+		t.buy(o.Pool, o.Shape, o.Host, because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))
+	}
+}

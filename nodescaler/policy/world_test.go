@@ -1,0 +1,218 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+var (
+	noon  = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	small = pricing.Shape{Name: "small", CPU: 2000, Memory: 4 * pricing.GiB}
+	large = pricing.Shape{Name: "large", CPU: 8000, Memory: 16 * pricing.GiB}
+)
+
+// world is a snapshot in the making.
+type world struct{ nodescaler.Snapshot }
+
+// aWorld is a pool of up to ten small machines on three hosts, each with room for four.
+func aWorld() *world {
+	w := &world{nodescaler.Snapshot{Now: noon, Prices: pricing.DefaultBook()}}
+	w.Pools = []nodescaler.Pool{{
+		Name: "w", Shapes: []pricing.Shape{small}, Max: 10,
+		Reserved: pricing.Resources{CPU: 200, Memory: 512 * pricing.MiB},
+	}}
+	for _, name := range []string{"pve1", "pve2", "pve3"} {
+		w.Hosts = append(w.Hosts, nodescaler.Host{Host: pricing.Host{Name: name, Room: small.Resources().Times(4)}, Online: true})
+	}
+	return w
+}
+
+func with[T any](list []T, v T, change []func(*T)) []T {
+	for _, c := range change {
+		c(&v)
+	}
+	return append(list, v)
+}
+
+// machine adds a machine that was ordered an hour ago and is in the phase since then.
+func (w *world) machine(name, host string, phase nodescaler.Phase, change ...func(*nodescaler.Machine)) *world {
+	w.Machines = with(w.Machines, nodescaler.Machine{
+		Name: name, Order: name, Pool: "w", Shape: small, Host: host, Phase: phase,
+		Created: w.Now.Add(-time.Hour), Since: w.Now.Add(-time.Hour),
+	}, change)
+	return w
+}
+
+// node adds a machine and the node that it became.
+func (w *world) node(name, host string, change ...func(*nodescaler.Node)) *world {
+	w.machine(name, host, nodescaler.Joined)
+	w.Nodes = with(w.Nodes, nodescaler.Node{
+		Name: name, Machine: name, Pool: "w", Ready: true, Joined: w.Now.Add(-time.Hour),
+		Allocatable: w.Pools[0].Capacity(small),
+	}, change)
+	return w
+}
+
+// pod adds a pod of so many thousandths of a CPU and MiB; without a node it is unschedulable.
+func (w *world) pod(name, node string, cpu pricing.MilliCPU, mib pricing.Bytes, change ...func(*nodescaler.Pod)) *world {
+	phase := podscaler.Running
+	if node == "" {
+		phase = podscaler.Pending
+	}
+	w.Pods = with(w.Pods, nodescaler.Pod{
+		Pod: podscaler.Pod{Name: name, Phase: phase}, Workload: "ns/app", Node: node, Unschedulable: node == "",
+		Requests: pricing.Resources{CPU: cpu, Memory: mib * pricing.MiB}, Created: w.Now.Add(-time.Minute),
+	}, change)
+	return w
+}
+
+// pods adds n like pods to a node.
+func (w *world) pods(n int, name, node string, cpu pricing.MilliCPU, mib pricing.Bytes) *world {
+	for i := range n {
+		w.pod(fmt.Sprintf("%s-%02d", name, i), node, cpu, mib)
+	}
+	return w
+}
+
+func (w *world) change(f func(*world)) *world { f(w); return w }
+
+// at returns the same world at another time.
+func (w *world) at(d time.Duration) *nodescaler.Snapshot {
+	s := copied(&w.Snapshot)
+	s.Now = s.Now.Add(d)
+	return s
+}
+
+func draining(n *nodescaler.Node) { n.Cordoned, n.Draining = true, true }
+func notReady(n *nodescaler.Node) { n.Ready = false }
+func cordoned(n *nodescaler.Node) { n.Cordoned = true }
+func daemon(p *nodescaler.Pod)    { p.Daemon = true }
+func leaving(p *nodescaler.Pod)   { p.Terminating = true }
+func pinned(p *nodescaler.Pod)    { p.Pinned = "bare" }
+
+// copied copies everything in the snapshot that a policy could write to.
+func copied(s *nodescaler.Snapshot) *nodescaler.Snapshot {
+	c := *s
+	c.Pools, c.Hosts, c.Machines, c.Nodes = slices.Clone(s.Pools), slices.Clone(s.Hosts), slices.Clone(s.Machines), slices.Clone(s.Nodes)
+	c.Pods, c.Future, c.Budgets = slices.Clone(s.Pods), slices.Clone(s.Future), slices.Clone(s.Budgets)
+	for i := range c.Pools {
+		p := &c.Pools[i]
+		p.Shapes, p.Hosts, p.Labels, p.Taints = slices.Clone(p.Shapes), slices.Clone(p.Hosts), maps.Clone(p.Labels), slices.Clone(p.Taints)
+	}
+	for i := range c.Nodes {
+		n := &c.Nodes[i]
+		n.Labels, n.Taints = maps.Clone(n.Labels), slices.Clone(n.Taints)
+	}
+	for i := range c.Pods {
+		p := &c.Pods[i]
+		p.Selector, p.Tolerations = maps.Clone(p.Selector), slices.Clone(p.Tolerations)
+	}
+	return &c
+}
+
+// fatal is what laws and tests have in common.
+type fatal interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// decide asks the policy and holds it to what every policy has to keep.
+func decide(t fatal, p nodescaler.Policy, s *nodescaler.Snapshot) nodescaler.Plan {
+	t.Helper()
+	before := copied(s)
+	plan := p.Decide(s)
+	if !reflect.DeepEqual(before, s) { // cmp would take most of the time that the laws take
+		t.Fatalf("the snapshot was written to: %s", cmp.Diff(before, s))
+	}
+	if v := nodescaler.Check(s, plan); len(v) > 0 {
+		t.Fatalf("the plan breaks the rules: %v\n%v", v, lines(plan))
+	}
+	if !plan.LookAgain.After(s.Now) {
+		t.Fatalf("look again at %v, now is %v", plan.LookAgain, s.Now)
+	}
+	return plan
+}
+
+// lines prints a plan's actions, each as a short line.
+func lines(p nodescaler.Plan) []string {
+	var out []string
+	for _, a := range p.Actions {
+		switch a.Kind {
+		case nodescaler.Buy:
+			out = append(out, fmt.Sprintf("Buy %s %s %s", a.Pool, a.Shape.Name, a.Host))
+		case nodescaler.Evict:
+			out = append(out, "Evict "+a.Pod)
+		case nodescaler.Return:
+			out = append(out, "Return "+a.Machine)
+		default:
+			out = append(out, string(a.Kind)+" "+a.Node)
+		}
+	}
+	return out
+}
+
+// codes is the codes of all of a plan's reasons and its actions', sorted.
+func codes(p nodescaler.Plan) []string {
+	var out []string
+	for _, r := range p.Reasons {
+		out = append(out, r.Code)
+	}
+	for _, a := range p.Actions {
+		for _, r := range a.Reasons {
+			out = append(out, r.Code)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// tell prints all reasons, for failures.
+func tell(p nodescaler.Plan) string {
+	out := ""
+	for _, r := range p.Reasons {
+		out += "\n  " + r.String()
+	}
+	for i, a := range p.Actions {
+		for _, r := range a.Reasons {
+			out += fmt.Sprintf("\n  %s: %s", lines(nodescaler.Plan{Actions: p.Actions[i : i+1]})[0], r)
+		}
+	}
+	return out
+}
+
+// expect compares the plan with the actions, and with codes that must be among its reasons.
+func expect(t *testing.T, p nodescaler.Plan, actions []string, reasons ...string) {
+	t.Helper()
+	if d := cmp.Diff(actions, lines(p)); d != "" {
+		t.Errorf("actions (-want +got):\n%s%s", d, tell(p))
+	}
+	for _, code := range reasons {
+		if !slices.Contains(codes(p), code) {
+			t.Errorf("no reason %s in:%s", code, tell(p))
+		}
+	}
+	for _, r := range p.Reasons {
+		if r.Code == "" || r.Text == "" {
+			t.Errorf("a reason says too little: %+v", r)
+		}
+	}
+}
+
+func build(t fatal, s Spec) nodescaler.Policy {
+	t.Helper()
+	p, err := New(s)
+	if err != nil {
+		t.Fatalf("New: %v", err)
+	}
+	return p
+}
