@@ -33,7 +33,8 @@ type ClusterState struct {
 // refused, and how far it has come is seen in the next List.
 type Machines interface {
 	List(ctx context.Context) (MachineState, error)
-	// Create orders a machine. A second call with the same order is no second machine.
+	// Create orders a machine. A second call with the same order is no second machine. An error
+	// that wraps ErrRefused says that there surely is none; after any other there may be.
 	Create(ctx context.Context, o Order) error
 	// Delete gives a machine back, and its node object with it.
 	Delete(ctx context.Context, machine string) error

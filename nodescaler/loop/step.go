@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -19,6 +20,13 @@ type Step struct {
 	Outcomes  []Outcome            `json:"outcomes,omitempty"`
 	Problems  []nodescaler.Reason  `json:"problems,omitempty"`
 	Snapshot  *nodescaler.Snapshot `json:"snapshot,omitempty"` // when the runner is told to keep it
+}
+
+// Decided reports whether the step changed anything, or meant to: most steps only look.
+func (s *Step) Decided() bool {
+	return len(s.Plan.Actions) > 0 || slices.ContainsFunc(s.Workloads, func(w WorkloadStep) bool {
+		return w.Decision != nil && w.Decision.To != w.Decision.From
+	})
 }
 
 // Observed is the step's view of the world in short.
@@ -50,8 +58,10 @@ type MachineLoad struct {
 	Draining bool              `json:"draining,omitempty"`
 }
 
-// Cost is what our machines cost, in the price book's unit.
+// Cost is what our machines cost, in the price book's unit; nothing is known of it while the
+// machines cannot be read.
 type Cost struct {
+	Known   bool           `json:"known"`
 	Unit    string         `json:"unit"`
 	Joined  pricing.Rate   `json:"joined"`
 	Ordered pricing.Rate   `json:"ordered"`
@@ -77,8 +87,8 @@ type Inputs struct {
 	InFlight  *float64 `json:"inFlight,omitempty"`
 }
 
-// Outcome is what came of one action, by its place in the plan; Pods is set for a change of
-// replicas.
+// Outcome is what came of one action, by its place in the plan. For a change of replicas the
+// place is -1 and Workload is set.
 type Outcome struct {
 	Action   int    `json:"action"`
 	Workload string `json:"workload,omitempty"`

@@ -1,0 +1,103 @@
+package loop
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// account keeps the ledger from what is observed: a machine is paid for from its creation
+// until the step that no longer sees it.
+type account struct {
+	ledger  *pricing.Ledger
+	started time.Time
+	open    []string // machines that are being charged, sorted
+	stopped map[string]time.Time
+}
+
+// see brings the ledger up to date with the machines of this step.
+func (a *account) see(book *pricing.Book, machines []nodescaler.Machine, now time.Time) error {
+	if a.ledger == nil {
+		a.ledger, a.started, a.stopped = pricing.NewLedger(book), now, map[string]time.Time{}
+	}
+	var errs []error
+	still := make([]string, 0, len(machines))
+	for i := range machines {
+		m := &machines[i]
+		if m.Created.IsZero() { // ordered, and not there yet
+			continue
+		}
+		still = append(still, m.Name)
+		if _, known := slices.BinarySearch(a.open, m.Name); !known {
+			from := m.Created
+			if t := a.stopped[m.Name]; t.After(from) { // it was not listed for a while, and not gone
+				from = t
+			}
+			errs = append(errs, a.ledger.Start(m.Name, m.Shape, m.Host, from))
+		}
+	}
+	for _, name := range a.open {
+		if _, there := slices.BinarySearch(still, name); !there {
+			errs = append(errs, a.ledger.Stop(name, now))
+			a.stopped[name] = now
+		}
+	}
+	a.open = still
+	return errors.Join(errs...)
+}
+
+// Reprice lets machines cost what b says from a moment on, which must not be before the last
+// step. What was spent until then stays spent.
+func (r *Runner) Reprice(b *pricing.Book, at time.Time) error {
+	if l := r.account.ledger; l != nil {
+		if err := l.Reprice(b, at); err != nil {
+			return err
+		}
+	}
+	r.Prices = b
+	return nil
+}
+
+// period returns the cost period that now lies in; periods follow each other from the first
+// step on.
+func (a *account) period(per time.Duration, now time.Time) (from, to time.Time) {
+	from = a.started.Add(now.Sub(a.started).Truncate(per))
+	return from, from.Add(per)
+}
+
+// cost is what a workload's policy sees of the money.
+func (r *Runner) cost(w *world, wl *podscaler.Workload) podscaler.Cost {
+	if !w.machinesKnown {
+		return podscaler.Cost{Why: "the machines could not be read"}
+	}
+	c := podscaler.Cost{Known: true, Joined: w.joined, Ordered: w.all, Predicted: w.all}
+	if wl.Cost.Count == podscaler.CountPredicted {
+		if r.Predict == nil {
+			return podscaler.Cost{Why: "nothing here can predict what pending replicas will need"}
+		}
+		c.Predicted += r.Predict(&w.snap)
+	}
+	if wl.Cost.Per > 0 {
+		from, to := r.account.period(wl.Cost.Per, w.snap.Now)
+		c.Spent, c.PeriodLeft = r.account.ledger.Between(from, w.snap.Now), to.Sub(w.snap.Now)
+	}
+	return c
+}
+
+// rates adds up what the joined machines cost now, and what all do.
+func rates(s *nodescaler.Snapshot) (joined, ordered pricing.Rate) {
+	var in, all []pricing.Placed
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		p := pricing.Placed{Shape: m.Shape, Host: m.Host}
+		all = append(all, p)
+		if m.Phase == nodescaler.Joined {
+			in = append(in, p)
+		}
+	}
+	return s.Prices.Total(in, s.Now), s.Prices.Total(all, s.Now)
+}

@@ -1,0 +1,118 @@
+package loop_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/podscaler"
+	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// still is a large cluster that nothing changes in.
+type still struct {
+	cluster  loop.ClusterState
+	machines loop.MachineState
+}
+
+func (s *still) Observe(context.Context) (loop.ClusterState, error) { return s.cluster, nil }
+func (s *still) List(context.Context) (loop.MachineState, error)    { return s.machines, nil }
+func (s *still) SetReplicas(context.Context, string, int) error     { return nil }
+func (s *still) SetDraining(context.Context, string, bool) error    { return nil }
+func (s *still) Evict(context.Context, string) error                { return nil }
+func (s *still) Create(context.Context, loop.Order) error           { return nil }
+func (s *still) Delete(context.Context, string) error               { return nil }
+func (s *still) Append(*loop.Step) error                            { return nil }
+func (s *still) Read(context.Context, *podscaler.Workload, time.Time) (podscaler.Window, error) {
+	return podscaler.Window{Latency: podscaler.Known(0.2)}, nil
+}
+
+// large is 1,000 nodes with 30 pods each, of 100 workloads, and 500 pods that wait.
+func large(now time.Time) (*still, []nodescaler.Pool) {
+	shape := pricing.Shape{Name: "large", CPU: 16000, Memory: 64 * pricing.GiB}
+	pools := []nodescaler.Pool{{
+		Name: "worker", Max: 1200, Reserved: pricing.Resources{CPU: 200, Memory: pricing.GiB},
+		Shapes: []pricing.Shape{{Name: "small", CPU: 4000, Memory: 16 * pricing.GiB}, {Name: "medium", CPU: 8000, Memory: 32 * pricing.GiB}, shape},
+	}}
+	s := &still{cluster: loop.ClusterState{Replicas: map[string]int{}}}
+	for h := range 40 {
+		s.machines.Hosts = append(s.machines.Hosts, nodescaler.Host{
+			Host: pricing.Host{Name: fmt.Sprintf("pve%02d", h), Room: pricing.Resources{CPU: 512000, Memory: 2048 * pricing.GiB}}, Online: true,
+		})
+	}
+	pod := func(i int, node string) {
+		w := fmt.Sprintf("shop/service-%02d", i%100)
+		s.cluster.Replicas[w]++
+		p := nodescaler.Pod{
+			Pod: podscaler.Pod{
+				Name: fmt.Sprintf("%s-%06d", w, i), Phase: podscaler.Running, Ready: node != "",
+				Started: now.Add(-time.Hour), ReadyChanged: now.Add(-time.Hour),
+				CPU: podscaler.Sample{Known: true, Value: 0.2, At: now, Span: 15 * time.Second},
+			},
+			Workload: w, Node: node, Created: now.Add(-time.Hour), Unschedulable: node == "",
+			Requests: pricing.Resources{CPU: pricing.MilliCPU(100 * (1 + i%9)), Memory: pricing.Bytes(1+i%4) * 512 * pricing.MiB},
+		}
+		if node == "" { // larger than what the nodes have left
+			p.Phase, p.CPU.Known = podscaler.Pending, false
+			p.Requests = pricing.Resources{CPU: pricing.MilliCPU(1100 + 100*(i%19)), Memory: pricing.Bytes(1+i%7) * pricing.GiB}
+		}
+		s.cluster.Pods = append(s.cluster.Pods, p)
+	}
+	for n := range 1000 {
+		name := fmt.Sprintf("worker-%04d", n)
+		s.machines.Machines = append(s.machines.Machines, nodescaler.Machine{
+			Name: name, Order: fmt.Sprintf("%04d", n), Pool: "worker", Shape: shape, Host: s.machines.Hosts[n%40].Name,
+			Phase: nodescaler.Joined, Created: now.Add(-time.Hour), Since: now.Add(-time.Hour),
+		})
+		s.cluster.Nodes = append(s.cluster.Nodes, nodescaler.Node{
+			Name: name, Machine: name, Pool: "worker", Ready: true, Joined: now.Add(-time.Hour),
+			Allocatable: pools[0].Capacity(shape),
+		})
+		for i := range 30 {
+			pod(30*n+i, name)
+		}
+	}
+	for i := range 500 {
+		pod(30000+i, "")
+	}
+	return s, pools
+}
+
+// BenchmarkOnce is a step of the whole loop over a large cluster: 1,000 nodes, 30,000 pods, 500
+// more that wait, 100 workloads that are all due.
+func BenchmarkOnce1000Nodes30Pods500Pending(b *testing.B) {
+	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	s, pools := large(now)
+	nodes, err := nodepolicy.New(nodepolicy.Spec{Policy: "unneeded"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := &loop.Runner{
+		Cluster: s, Machines: s, Signals: s, Journal: s, Pools: pools, Nodes: nodes, Prices: pricing.DefaultBook(), DryRun: true,
+	}
+	for i := range 100 {
+		hpa, err := podpolicy.New(podpolicy.Spec{Policy: "hpa"})
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{
+			Name: fmt.Sprintf("shop/service-%02d", i), Min: 1, Max: 1000, Pod: pricing.Resources{CPU: 500, Memory: pricing.GiB},
+			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
+		}, hpa))
+	}
+	orders := 0
+	for b.Loop() {
+		now = now.Add(15 * time.Second)
+		step, err := r.Once(b.Context(), now)
+		if err != nil {
+			b.Fatal(err)
+		}
+		orders = len(step.Plan.Actions)
+	}
+	b.ReportMetric(float64(orders), "actions")
+}

@@ -1,0 +1,148 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+func TestFirstSeenStepOnlyLooks(t *testing.T) {
+	h := newHouse()
+	h.broken["observe"] = errors.New("no API server")
+	r := h.runner(replicas(5), actions(order("b")))
+	_, _ = r.Once(t.Context(), t0)
+	delete(h.broken, "observe")
+	s, _ := r.Once(t.Context(), t0.Add(10*time.Second))
+	expect(t, "done at the first step that sees", []string(nil), h.done)
+	expect(t, "problems", []string{CodeLooking}, codes(s))
+}
+
+func TestFirstListOnlyLooks(t *testing.T) {
+	h := newHouse()
+	h.broken["list"] = errors.New("x")
+	r := h.runner(replicas(2), actions(order("b")))
+	_, _ = r.Once(t.Context(), t0)
+	delete(h.broken, "list")
+	_, _ = r.Once(t.Context(), t0.Add(10*time.Second))
+	expect(t, "done at the first step that sees machines", []string(nil), h.done)
+}
+
+func TestMachineThatIsMissedOnceIsStillCharged(t *testing.T) {
+	h := newHouse()
+	r := h.runner(replicas(2), nil)
+	all := h.machines.Machines
+	var s Step
+	for i := range 7 {
+		h.machines.Machines = all
+		if i == 2 {
+			h.machines.Machines = nil
+		}
+		s, _ = r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Minute))
+	}
+	if got, want := s.Observed.Cost.Spent, 9*pricing.Unit; got < want {
+		t.Errorf("an hour of one machine cost %s, want 10 or a little less", got)
+	}
+}
+
+func TestEvictionsOfARefusedCordonAreRefusedToo(t *testing.T) {
+	h := newHouse()
+	plan := actions(
+		nodescaler.Action{Kind: nodescaler.Cordon, Node: "worker-a"}, // says no reason
+		nodescaler.Action{Kind: nodescaler.Evict, Node: "worker-a", Pod: "web-1", Reasons: why},
+	)
+	steps(t, h.runner(replicas(2), plan), 2)
+	expect(t, "done", []string(nil), h.done)
+}
+
+func TestNaNSignalKeepsTheRecord(t *testing.T) {
+	h := newHouse()
+	var out bytes.Buffer
+	r := h.runner(podsSay(func(*podscaler.View) podscaler.Recommendation { return podscaler.Recommendation{} }), nil)
+	r.Signals = nan{h}
+	r.Journal = NewNDJSON(&out)
+	for i := range 2 {
+		if _, err := r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestReplicasOnTheirWayStayFuture(t *testing.T) {
+	h := newHouse()
+	var future []int
+	r := h.runner(replicas(7), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+		n := 0
+		for _, f := range s.Future {
+			n += f.Count
+		}
+		future = append(future, n)
+		return nodescaler.Plan{}
+	}))
+	r.Scalers[0].Workload().RunPeriod = 20 * time.Second
+	steps(t, r, 6)
+	if slices.Contains(future[slices.Index(future, 5):], 0) {
+		t.Errorf("future pods %v: replicas that were decided on were forgotten", future)
+	}
+}
+
+func TestSnapshotRoundTrip(t *testing.T) {
+	h := newHouse()
+	var out bytes.Buffer
+	r := h.runner(replicas(3), actions(order("b")))
+	p := pricing.DefaultBook()
+	r.Prices = p
+	r.Journal, r.KeepSnapshots = NewNDJSON(&out), true
+	want := steps(t, r, 2)
+	var got []Step
+	if err := Read(&out, func(s *Step) error { got = append(got, *s); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got[1]); d != "" {
+		t.Errorf("%s", d)
+	}
+}
+
+type nan struct{ *house }
+
+func (nan) Read(context.Context, *podscaler.Workload, time.Time) (podscaler.Window, error) {
+	return podscaler.Window{Latency: podscaler.Reading{Known: true, Value: math.NaN()}}, nil
+}
+
+func TestMachineIsChargedUntilItIsGone(t *testing.T) {
+	h := newHouse()
+	r := h.runner(replicas(2), nil)
+	_, _ = r.Once(t.Context(), t0)
+	h.machines.Machines = nil
+	_, _ = r.Once(t.Context(), t0.Add(6*time.Minute))
+	s, _ := r.Once(t.Context(), t0.Add(time.Hour))
+	expect(t, "spent", pricing.Unit, s.Observed.Cost.Spent)
+}
+
+func TestLostOrderIsToldOnce(t *testing.T) {
+	h := newHouse()
+	h.lag = true
+	r := h.runner(replicas(2), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+		if s.Now.After(t0.Add(15 * time.Second)) {
+			return nodescaler.Plan{}
+		}
+		return nodescaler.Plan{Actions: []nodescaler.Action{order("b")}}
+	}))
+	var lost []time.Duration
+	for at := time.Duration(0); at < 4*time.Minute; at += 10 * time.Second {
+		s, _ := r.Once(t.Context(), t0.Add(at))
+		if slices.Contains(codes(s), CodeOrderLost) {
+			lost = append(lost, at)
+		}
+	}
+	expect(t, "told", []time.Duration{140 * time.Second}, lost)
+}

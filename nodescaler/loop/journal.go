@@ -1,0 +1,48 @@
+package loop
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// NDJSON is a journal of one JSON record a line.
+type NDJSON struct{ enc *json.Encoder }
+
+// NewNDJSON returns a journal that writes to w.
+func NewNDJSON(w io.Writer) *NDJSON {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return &NDJSON{enc: enc}
+}
+
+// Append writes one record.
+func (j *NDJSON) Append(s *Step) error { return j.enc.Encode(s) }
+
+// Read calls f with every record of an NDJSON journal, in order, until f returns an error. A
+// last line that was cut off in the writing is left out; any other line that is no record is
+// an error that names it.
+func Read(r io.Reader, f func(*Step) error) error {
+	in := bufio.NewReader(r)
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("journal line %d: %w", n, err)
+		}
+		var s Step
+		if err := json.Unmarshal(line, &s); err != nil {
+			return fmt.Errorf("journal line %d is not a record: %w", n, err)
+		}
+		if s.ID == "" || s.Time.IsZero() {
+			return fmt.Errorf("journal line %d is not a record: it has no id or no time", n)
+		}
+		if err := f(&s); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,420 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+var (
+	t0    = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	small = pricing.Shape{Name: "small", CPU: 2000, Memory: 8 * pricing.GB}
+	why   = []nodescaler.Reason{{Code: "Test", Text: "the test says so"}}
+)
+
+// house is a cluster and its machines, kept in memory and changed by what is done to it.
+type house struct {
+	state    ClusterState
+	machines MachineState
+	lag      bool // List does not show new machines
+	broken   map[string]error
+	done     []string
+}
+
+func newHouse() *house {
+	h := &house{broken: map[string]error{}}
+	h.state = ClusterState{
+		Nodes: []nodescaler.Node{{
+			Name: "worker-a", Machine: "worker-a", Pool: "worker", Ready: true,
+			Allocatable: pricing.Resources{CPU: 1800, Memory: 8 * pricing.GB},
+		}},
+		Pods:     []nodescaler.Pod{h.pod("web-1", "worker-a"), h.pod("web-2", "worker-a")},
+		Replicas: map[string]int{"shop/web": 2},
+	}
+	h.machines = MachineState{
+		Hosts: []nodescaler.Host{{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 16000, Memory: 64 * pricing.GB}}, Online: true}},
+		Machines: []nodescaler.Machine{{
+			Name: "worker-a", Order: "a", Pool: "worker", Shape: small, Host: "pve1",
+			Phase: nodescaler.Joined, Created: t0.Add(-time.Hour), Since: t0,
+		}},
+	}
+	return h
+}
+
+func (h *house) pod(name, node string) nodescaler.Pod {
+	return nodescaler.Pod{
+		Pod:      podscaler.Pod{Name: name, Phase: podscaler.Running, Ready: true},
+		Workload: "shop/web", Node: node, Requests: pricing.Resources{CPU: 600, Memory: pricing.GB},
+	}
+}
+
+func (h *house) do(what string) error {
+	h.done = append(h.done, what)
+	return h.broken[what]
+}
+
+func (h *house) Observe(context.Context) (ClusterState, error) {
+	return h.state, h.broken["observe"]
+}
+
+func (h *house) SetReplicas(_ context.Context, w string, n int) error {
+	h.state.Replicas[w] = n
+	return h.do(fmt.Sprintf("scale %s to %d", w, n))
+}
+
+func (h *house) SetDraining(_ context.Context, node string, d bool) error {
+	return h.do(fmt.Sprintf("draining %s %t", node, d))
+}
+
+func (h *house) Evict(_ context.Context, pod string) error { return h.do("evict " + pod) }
+
+func (h *house) List(context.Context) (MachineState, error) { return h.machines, h.broken["list"] }
+
+func (h *house) Create(_ context.Context, o Order) error {
+	if !h.lag {
+		h.machines.Machines = append(h.machines.Machines, nodescaler.Machine{
+			Name: nodescaler.MachineName(o.Action.Pool, o.ID), Order: o.ID, Pool: o.Action.Pool,
+			Shape: *o.Action.Shape, Host: o.Action.Host, Phase: nodescaler.Ordered, Created: o.At, Since: o.At,
+		})
+	}
+	return h.do("create " + o.ID)
+}
+
+func (h *house) Delete(_ context.Context, m string) error { return h.do("delete " + m) }
+
+func (h *house) Read(context.Context, *podscaler.Workload, time.Time) (podscaler.Window, error) {
+	return podscaler.Window{Latency: podscaler.Known(0.5)}, h.broken["read"]
+}
+
+// The policies of these tests say what they are told to.
+type podsSay func(*podscaler.View) podscaler.Recommendation
+
+func (f podsSay) Desired(v *podscaler.View) podscaler.Recommendation { return f(v) }
+
+type nodesSay func(*nodescaler.Snapshot) nodescaler.Plan
+
+func (f nodesSay) Decide(s *nodescaler.Snapshot) nodescaler.Plan { return f(s) }
+
+func replicas(n int) podsSay {
+	return func(v *podscaler.View) podscaler.Recommendation {
+		if !v.Window.Latency.Known {
+			return podscaler.Recommendation{Reasons: []podscaler.Reason{{Code: "LatencyUnknown", Text: "nothing was measured"}}}
+		}
+		return podscaler.Recommendation{Known: true, Replicas: n, Reasons: why}
+	}
+}
+
+func actions(as ...nodescaler.Action) nodesSay {
+	return func(*nodescaler.Snapshot) nodescaler.Plan { return nodescaler.Plan{Actions: as} }
+}
+
+func order(id string) nodescaler.Action {
+	return nodescaler.Action{Kind: nodescaler.Buy, Order: id, Pool: "worker", Shape: &small, Host: "pve1", Reasons: why}
+}
+
+func (h *house) runner(pods podscaler.Policy, nodes nodescaler.Policy) *Runner {
+	return &Runner{
+		Cluster: h, Machines: h, Signals: h, Nodes: nodes, Prices: pricing.DefaultBook(),
+		Pools: []nodescaler.Pool{{Name: "worker", Shapes: []pricing.Shape{small}, Max: 8, Reserved: pricing.Resources{CPU: 200}}},
+		Scalers: []*podscaler.Scaler{podscaler.NewScaler(podscaler.Workload{
+			Name: "shop/web", Min: 1, Max: 20,
+			Cost: podscaler.CostTarget{Target: 40 * pricing.Unit, Per: 30 * time.Minute},
+		}, pods)},
+	}
+}
+
+// steps makes n steps, ten seconds apart, and returns the last.
+func steps(t *testing.T, r *Runner, n int) Step {
+	t.Helper()
+	var s Step
+	for i := range n {
+		var err error
+		if s, err = r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func codes(s Step) []string {
+	var out []string
+	for _, p := range s.Problems {
+		out = append(out, p.Code)
+	}
+	return out
+}
+
+func expect(t *testing.T, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestFirstStepOnlyLooks(t *testing.T) {
+	h := newHouse()
+	r := h.runner(replicas(5), actions(order("b")))
+	s := steps(t, r, 1)
+	expect(t, "done at the first step", []string(nil), h.done)
+	expect(t, "problems", []string{CodeLooking}, codes(s))
+	steps(t, r, 2)
+	expect(t, "done at the second", []string{"scale shop/web to 5", "create b"}, h.done[:2])
+}
+
+func TestDryRunDecidesAndDoesNothing(t *testing.T) {
+	h := newHouse()
+	r := h.runner(replicas(5), actions(order("b")))
+	r.DryRun = true
+	s := steps(t, r, 3)
+	expect(t, "done", []string(nil), h.done)
+	if s.Workloads[0].Decision.To != 5 || len(s.Plan.Actions) != 1 || len(s.Outcomes) != 0 {
+		t.Errorf("the record does not hold what would be done: %+v", s)
+	}
+}
+
+func TestPodsAreScaledWhileMachinesAreUnknown(t *testing.T) {
+	h := newHouse()
+	h.broken["list"] = errors.New("proxmox is down")
+	s := steps(t, h.runner(replicas(5), actions(order("b"))), 2)
+	expect(t, "done", []string{"scale shop/web to 5"}, h.done)
+	expect(t, "problems", []string{CodeMachinesUnknown}, codes(s))
+}
+
+func TestNothingIsDecidedWithoutTheCluster(t *testing.T) {
+	h := newHouse()
+	h.broken["observe"] = errors.New("no API server")
+	var out bytes.Buffer
+	r := h.runner(replicas(5), actions(order("b")))
+	r.Journal = NewNDJSON(&out)
+	for range 2 {
+		if s, err := r.Once(t.Context(), t0); err == nil || !slices.Contains(codes(s), CodeClusterUnknown) {
+			t.Errorf("error %v, problems %v; want both to say it", err, codes(s))
+		}
+	}
+	expect(t, "done", []string(nil), h.done)
+	if n := strings.Count(out.String(), "\n"); n != 2 {
+		t.Errorf("%d records of 2 blind steps", n)
+	}
+}
+
+func TestUnreadableSignalsReachThePolicyAsUnknown(t *testing.T) {
+	h := newHouse()
+	h.broken["read"] = errors.New("prometheus is down")
+	s := steps(t, h.runner(replicas(1), nil), 2)
+	expect(t, "done", []string(nil), h.done)
+	expect(t, "problems", []string{CodeSignalsUnknown}, codes(s))
+	if d := s.Workloads[0].Decision; d.Known || d.To != 2 || s.Workloads[0].Inputs.LatencyMs != nil {
+		t.Errorf("decision %+v on inputs %+v, want unknown and no change", d, s.Workloads[0].Inputs)
+	}
+}
+
+func TestOrderCountsAsAMachineBeforeItIsListed(t *testing.T) {
+	h := newHouse()
+	h.lag = true
+	var seen []int
+	n := 0
+	r := h.runner(replicas(2), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+		seen = append(seen, len(s.Machines))
+		if len(s.Machines) >= 2 {
+			return nodescaler.Plan{}
+		}
+		n++
+		return nodescaler.Plan{Actions: []nodescaler.Action{order(fmt.Sprintf("b%d", n))}}
+	}))
+	steps(t, r, 14)
+	if slices.Max(seen) != 2 || n != 1 {
+		t.Errorf("%d orders, machines seen %v; want one order, counted until it is listed", n, seen)
+	}
+	// Two minutes and more without a sign of it: it is made again.
+	if _, err := r.Once(t.Context(), t0.Add(140*time.Second)); err != nil || n != 2 {
+		t.Errorf("%d orders after the first was lost (%v), want a second", n, err)
+	}
+}
+
+func TestOrderOfUnknownOutcomeCountsAsAMachine(t *testing.T) {
+	for what, c := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"no answer": {errors.New("timeout"), []string{"create b1"}},
+		"refused":   {fmt.Errorf("%w: no room", ErrRefused), []string{"create b1", "create b2", "create b3"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse()
+			h.lag = true
+			for _, o := range []string{"create b1", "create b2", "create b3"} {
+				h.broken[o] = c.err
+			}
+			n := 0
+			steps(t, h.runner(replicas(2), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+				if len(s.Machines) > 1 {
+					return nodescaler.Plan{}
+				}
+				n++
+				return nodescaler.Plan{Actions: []nodescaler.Action{order(fmt.Sprintf("b%d", n))}}
+			})), 4)
+			expect(t, "done", c.want, h.done)
+		})
+	}
+}
+
+func TestPlanThatBreaksAnInvariantIsLeftOut(t *testing.T) {
+	h := newHouse()
+	huge := order("b")
+	huge.Host = "pve9"
+	s := steps(t, h.runner(replicas(2), actions(huge, order("c"))), 2)
+	expect(t, "done", []string{"create c"}, h.done)
+	expect(t, "problems", []string{CodePlanRefused}, codes(s))
+	if len(s.Plan.Actions) != 1 || s.Plan.Actions[0].Order != "c" {
+		t.Errorf("the record holds %+v, want only what was allowed", s.Plan.Actions)
+	}
+}
+
+func TestRestOfANodesPlanWaitsAfterAFailure(t *testing.T) {
+	for what, c := range map[string]struct {
+		breaks string
+		err    error
+		done   []string
+	}{
+		"a failed cordon": {"draining worker-a true", errors.New("conflict"), []string{"draining worker-a true"}},
+		"a full budget":   {"evict web-1", ErrBudget, []string{"draining worker-a true", "evict web-1", "evict web-2"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse()
+			h.broken[c.breaks] = c.err
+			plan := actions(
+				nodescaler.Action{Kind: nodescaler.Cordon, Node: "worker-a", Reasons: why},
+				nodescaler.Action{Kind: nodescaler.Evict, Node: "worker-a", Pod: "web-1", Reasons: why},
+				nodescaler.Action{Kind: nodescaler.Evict, Node: "worker-a", Pod: "web-2", Reasons: why},
+			)
+			s := steps(t, h.runner(replicas(2), plan), 2)
+			expect(t, "done", c.done, h.done)
+			if !slices.ContainsFunc(s.Outcomes, func(o Outcome) bool { return o.Error != "" }) {
+				t.Error("the failure is not in the record")
+			}
+		})
+	}
+}
+
+func TestMachinesArePlannedForReplicasJustDecidedOn(t *testing.T) {
+	h := newHouse()
+	var future []nodescaler.Future
+	steps(t, h.runner(replicas(7), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+		future = s.Future
+		return nodescaler.Plan{}
+	})), 2)
+	if len(future) != 1 || future[0].Count != 5 || future[0].Like.Requests.CPU != 600 {
+		t.Errorf("future pods %+v, want five like those that run", future)
+	}
+}
+
+func TestCostCountsWhatItSays(t *testing.T) {
+	h := newHouse()
+	h.machines.Machines = append(h.machines.Machines, nodescaler.Machine{
+		Name: "worker-b", Order: "b", Pool: "worker", Shape: small, Host: "pve1",
+		Phase: nodescaler.Booting, Created: t0, Since: t0,
+	}, nodescaler.Machine{Name: "worker-c", Order: "c", Pool: "worker", Shape: small, Host: "pve1", Phase: nodescaler.Ordered, Since: t0})
+	waits := h.pod("web-3", "")
+	waits.Requests.CPU, waits.Phase, waits.Ready, waits.Unschedulable = 1500, podscaler.Pending, false, true
+	h.state.Pods = append(h.state.Pods, waits)
+	var got podscaler.Cost
+	pods := podsSay(func(v *podscaler.View) podscaler.Recommendation {
+		got = v.Cost
+		return podscaler.Recommendation{}
+	})
+	r := h.runner(pods, nil)
+	r.Scalers[0].Workload().Cost.Count = podscaler.CountPredicted
+	r.Predict = func(s *nodescaler.Snapshot) pricing.Rate {
+		if len(s.Machines) != 3 || !s.Pods[2].Unschedulable {
+			t.Errorf("asked to predict from %d machines and pods %+v", len(s.Machines), s.Pods)
+		}
+		return 7
+	}
+	for _, at := range []time.Duration{0, 6 * time.Minute, 36 * time.Minute} {
+		if _, err := r.Once(t.Context(), t0.Add(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unit := pricing.RateOf(10 * pricing.Unit)
+	// Two machines exist; the period began 6 minutes ago, at half past: 2 × 10/h × 0.1 h.
+	expect(t, "cost", podscaler.Cost{
+		Known: true, Joined: unit, Ordered: 3 * unit, Predicted: 3*unit + 7,
+		Spent: 2 * pricing.Unit, PeriodLeft: 24 * time.Minute,
+	}, got)
+}
+
+func TestPredictedCostIsUnknownWithoutAPrediction(t *testing.T) {
+	h := newHouse()
+	var got podscaler.Cost
+	r := h.runner(podsSay(func(v *podscaler.View) podscaler.Recommendation {
+		got = v.Cost
+		return podscaler.Recommendation{}
+	}), nil)
+	r.Scalers[0].Workload().Cost.Count = podscaler.CountPredicted
+	steps(t, r, 2)
+	if got.Known || got.Why == "" {
+		t.Errorf("cost %+v, want it unknown and to say why", got)
+	}
+}
+
+func TestJournalReadsBack(t *testing.T) {
+	h := newHouse()
+	var out bytes.Buffer
+	r := h.runner(replicas(3), actions(order("b")))
+	r.Journal, r.KeepSnapshots = NewNDJSON(&out), true
+	want := steps(t, r, 2)
+	var got []Step
+	cut := out.String() + `{"id":"d-0000`
+	if err := Read(strings.NewReader(cut), func(s *Step) error { got = append(got, *s); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 {
+		t.Fatalf("%d records read of 2", len(got))
+	}
+	again := NewNDJSON(&bytes.Buffer{})
+	if err := again.Append(&got[1]); err != nil {
+		t.Fatal(err)
+	}
+	if got[1].ID != want.ID || got[1].Plan.Actions[0].Order != "b" || len(got[1].Snapshot.Pods) != 2 {
+		t.Errorf("read %+v", got[1])
+	}
+	for _, line := range []string{"no json", "{}", "[1]", `{"id":"d-000001"}`} {
+		if err := Read(strings.NewReader(line+"\n"), func(*Step) error { return nil }); err == nil || !strings.Contains(err.Error(), "line 1 is not a record") {
+			t.Errorf("%s: %v, want an error that names the line", line, err)
+		}
+	}
+}
+
+func TestRunStepsOnTimeAndWhenWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		wake := make(chan struct{})
+		var at []time.Duration
+		from := time.Now()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			newHouse().runner(replicas(2), nil).Run(ctx, 10*time.Second, wake, func(Step, error) {
+				at = append(at, time.Since(from))
+			})
+		}()
+		time.Sleep(13 * time.Second)
+		wake <- struct{}{}
+		time.Sleep(8 * time.Second)
+		cancel()
+		<-done
+		expect(t, "steps", []time.Duration{0, 10 * time.Second, 13 * time.Second, 20 * time.Second}, at)
+	})
+}

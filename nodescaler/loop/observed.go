@@ -1,0 +1,92 @@
+package loop
+
+import (
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// observed puts the snapshot into the few numbers that the record carries. Without a journal
+// nobody reads the hosts' loads, and they are left out.
+func (r *Runner) observed(w *world) Observed {
+	s := &w.snap
+	o := Observed{Nodes: len(s.Nodes), Pods: len(s.Pods), Cost: Cost{Unit: s.Prices.Unit}}
+	for i := range s.Pods {
+		if s.Pods[i].Unschedulable {
+			o.Pending++
+		}
+	}
+	if !w.machinesKnown {
+		return o
+	}
+	o.Machines = map[nodescaler.Phase]int{}
+	for i := range s.Machines {
+		o.Machines[s.Machines[i].Phase]++
+	}
+	o.Cost = Cost{
+		Known: true, Unit: s.Prices.Unit, Joined: w.joined, Ordered: w.all,
+		Spent: r.account.ledger.Between(r.account.started, s.Now),
+	}
+	if r.Journal != nil {
+		o.Hosts = loads(s)
+	}
+	return o
+}
+
+// loads says how far every host and machine is filled.
+func loads(s *nodescaler.Snapshot) []HostLoad {
+	type use struct {
+		pods     int
+		requests pricing.Resources
+	}
+	used := make(map[string]use, len(s.Nodes))
+	for i := range s.Pods {
+		if n := s.Pods[i].Node; n != "" {
+			u := used[n]
+			used[n] = use{u.pods + 1, u.requests.Plus(s.Pods[i].Requests)}
+		}
+	}
+	nodes := make(map[string]*nodescaler.Node, len(s.Nodes))
+	for i := range s.Nodes {
+		nodes[s.Nodes[i].Machine] = &s.Nodes[i]
+	}
+	hosts := make([]HostLoad, len(s.Hosts))
+	at := make(map[string]*HostLoad, len(s.Hosts))
+	for i := range s.Hosts {
+		h := &s.Hosts[i]
+		hosts[i] = HostLoad{Name: h.Name, Online: h.Online, Room: h.Room}
+		at[h.Name] = &hosts[i]
+	}
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		h, ok := at[m.Host]
+		if !ok {
+			continue
+		}
+		l := MachineLoad{Name: m.Name, Phase: m.Phase, Shape: m.Shape}
+		if n := nodes[m.Name]; n != nil {
+			l.Pods, l.Requests, l.Draining = used[n.Name].pods, used[n.Name].requests, n.Draining
+		}
+		h.Machines = append(h.Machines, l)
+	}
+	return hosts
+}
+
+// inputs are the readings that the record shows beside a decision.
+func inputs(wl *podscaler.Workload, w *podscaler.Window) *Inputs {
+	scaled := func(r podscaler.Reading, by float64) *float64 {
+		v, ok := r.Number() // what is not a number is unknown, and would be no JSON
+		if !ok {
+			return nil
+		}
+		v *= by
+		return &v
+	}
+	return &Inputs{
+		LatencyMs: scaled(w.Latency, 1e3),
+		TargetMs:  wl.SLO.Target.Seconds() * 1e3,
+		Good:      scaled(w.Good, 1),
+		Arrivals:  scaled(w.Arrivals, 1),
+		InFlight:  scaled(w.InFlight, 1),
+	}
+}

@@ -1,0 +1,363 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// ErrBudget is what Cluster.Evict answers when disruption budgets do not allow it now. It is
+// an ordinary outcome: the next step asks again.
+var ErrBudget = errors.New("disruption budget used up")
+
+// ErrRefused is what Machines.Create wraps when the order was surely not taken. Any other error
+// leaves that open, and the order counts as a machine until it is listed or given up.
+var ErrRefused = errors.New("order refused")
+
+// Codes of what a step itself has to say.
+const (
+	CodeClusterUnknown  = "ClusterUnknown"  // the cluster could not be read: nothing is decided
+	CodeMachinesUnknown = "MachinesUnknown" // the machines could not be read: pods are scaled, machines are not
+	CodeSignalsUnknown  = "SignalsUnknown"  // a workload's signals could not be read
+	CodeLooking         = "Looking"         // the first step after a start only looks
+	CodeNoSuchWorkload  = "NoSuchWorkload"  // a workload has no scale subresource to be found
+	CodePlanRefused     = "PlanRefused"     // an action would have broken an invariant and was left out
+	CodeOrderLost       = "OrderLost"       // an accepted order never showed up among the machines
+	CodeCostUnknown     = "CostUnknown"     // the ledger could not be kept
+)
+
+// orderGrace is how long an accepted order may take to show up in List. Until then the runner
+// itself counts it as a machine, so that a lagging list buys nothing twice.
+const orderGrace = 2 * time.Minute
+
+// Runner makes steps. Its fields are set once, before the first, and prices change by Reprice;
+// what it remembers between steps is safe to forget.
+type Runner struct {
+	Cluster  Cluster
+	Machines Machines
+	Signals  Signals
+	Journal  Journal // nil keeps none
+	Pools    []nodescaler.Pool
+	Scalers  []*podscaler.Scaler
+	Nodes    nodescaler.Policy // nil scales pods only
+	Prices   *pricing.Book
+	// Predict is what the machines will cost that pending pods still need; only workloads
+	// whose cost target counts the predicted cost need it.
+	Predict func(*nodescaler.Snapshot) pricing.Rate
+	// DryRun decides and records, and does nothing.
+	DryRun bool
+	// KeepSnapshots puts the whole snapshot into every record, so that another policy can
+	// decide it again.
+	KeepSnapshots bool
+
+	steps   int
+	looked  bool // the cluster was seen once
+	listed  bool // so were the machines
+	account account
+	orders  []accepted
+}
+
+// accepted is an order that Create took and List has not shown yet.
+type accepted struct {
+	machine nodescaler.Machine
+	at      time.Time
+}
+
+// Once makes one step: observe, decide, act. It returns the record of it, and an error when
+// the cluster could not be observed or the record not be kept; what went wrong with single
+// workloads and actions stands in the record.
+func (r *Runner) Once(ctx context.Context, now time.Time) (Step, error) {
+	r.steps++
+	step := Step{ID: fmt.Sprintf("d-%06d", r.steps), Time: now}
+	w, err := r.observe(ctx, now, &step)
+	if err != nil {
+		step.problem(CodeClusterUnknown, err.Error())
+		return step, errors.Join(err, r.append(&step))
+	}
+	r.decide(ctx, w, &step)
+	if !r.DryRun {
+		r.act(ctx, w, &step)
+	}
+	return step, r.append(&step)
+}
+
+func (r *Runner) append(s *Step) error {
+	if r.Journal == nil {
+		return nil
+	}
+	if err := r.Journal.Append(s); err != nil {
+		return fmt.Errorf("journal %s: %w", s.ID, err)
+	}
+	return nil
+}
+
+// world is what one step works on: the snapshot, and what the pod side needs beside it.
+type world struct {
+	snap          nodescaler.Snapshot
+	replicas      map[string]int
+	machinesKnown bool
+	// The first sight of the cluster, and of the machines, is only looked at.
+	newCluster, newMachines bool
+	byWorkload              map[string][]int // indices into snap.Pods
+	booting                 int
+	joined, all             pricing.Rate // what the joined machines cost now, and what all do
+}
+
+func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world, error) {
+	cs, err := r.Cluster.Observe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("observe cluster: %w", err)
+	}
+	w := &world{
+		snap: nodescaler.Snapshot{
+			Now: now, Pools: r.Pools, Prices: r.Prices,
+			Nodes: cs.Nodes, Pods: cs.Pods, Budgets: cs.Budgets,
+		},
+		replicas: cs.Replicas, newCluster: !r.looked,
+	}
+	r.looked = true
+	ms, err := r.Machines.List(ctx)
+	if err != nil {
+		step.problem(CodeMachinesUnknown, err.Error())
+	} else {
+		w.machinesKnown, w.newMachines = true, !r.listed
+		r.listed = true
+		w.snap.Hosts, w.snap.Machines = ms.Hosts, r.withOrders(ms.Machines, now, step)
+		if err := r.account.see(r.Prices, w.snap.Machines, now); err != nil {
+			step.problem(CodeCostUnknown, err.Error())
+		}
+		w.joined, w.all = rates(&w.snap)
+	}
+	w.index()
+	step.Observed = r.observed(w)
+	if r.KeepSnapshots {
+		step.Snapshot = &w.snap
+	}
+	return w, nil
+}
+
+// withOrders returns the listed machines and those that were ordered and are not listed yet.
+func (r *Runner) withOrders(listed []nodescaler.Machine, now time.Time, step *Step) []nodescaler.Machine {
+	if len(r.orders) == 0 {
+		return listed
+	}
+	seen := make(map[string]bool, len(listed))
+	for i := range listed {
+		seen[listed[i].Order] = true
+	}
+	r.orders = slices.DeleteFunc(r.orders, func(a accepted) bool {
+		if !seen[a.machine.Order] && now.Sub(a.at) > orderGrace {
+			step.problem(CodeOrderLost, fmt.Sprintf("order %s was accepted %s ago and is not listed", a.machine.Order, now.Sub(a.at)))
+			return true
+		}
+		return seen[a.machine.Order]
+	})
+	if len(r.orders) == 0 {
+		return listed
+	}
+	all := slices.Clone(listed)
+	for _, a := range r.orders {
+		all = append(all, a.machine)
+	}
+	slices.SortFunc(all, func(a, b nodescaler.Machine) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (w *world) index() {
+	w.byWorkload = make(map[string][]int, len(w.replicas))
+	for i := range w.snap.Pods {
+		if name := w.snap.Pods[i].Workload; name != "" {
+			w.byWorkload[name] = append(w.byWorkload[name], i)
+		}
+	}
+	for i := range w.snap.Machines {
+		if p := w.snap.Machines[i].Phase; p == nodescaler.Ordered || p == nodescaler.Booting {
+			w.booting++
+		}
+	}
+}
+
+// decide asks the pod scalers first and the node policy after them, so that machines are
+// planned for the pods that were just decided on.
+func (r *Runner) decide(ctx context.Context, w *world, step *Step) {
+	if w.newCluster || w.newMachines {
+		step.problem(CodeLooking, "the first step after a start decides nothing")
+	}
+	for _, s := range r.Scalers {
+		ws := r.decideWorkload(ctx, w, s, step)
+		step.Workloads = append(step.Workloads, ws)
+		want := ws.Replicas
+		if ws.Decision != nil {
+			want = ws.Decision.To
+		}
+		w.addFuture(s.Workload(), want)
+	}
+	if r.Nodes == nil || !w.machinesKnown || w.newMachines || w.newCluster {
+		return
+	}
+	step.Plan = r.refuse(w, r.Nodes.Decide(&w.snap), step)
+}
+
+// refuse leaves out of a plan what would break an invariant, and says so. What is left is
+// looked at again: an eviction rests on the cordon before it.
+func (r *Runner) refuse(w *world, p nodescaler.Plan, step *Step) nodescaler.Plan {
+	for {
+		bad := map[int]bool{}
+		for _, v := range nodescaler.Check(&w.snap, p) {
+			a := &p.Actions[v.Action]
+			step.problem(CodePlanRefused, fmt.Sprintf("%s %s: %s: %s", a.Kind, cmp.Or(a.Pod, a.Machine, a.Node, a.Order), v.Code, v.Text))
+			bad[v.Action] = true
+		}
+		if len(bad) == 0 {
+			return p
+		}
+		kept := p.Actions[:0:0]
+		for i, a := range p.Actions {
+			if !bad[i] {
+				kept = append(kept, a)
+			}
+		}
+		p.Actions = kept
+	}
+}
+
+func (r *Runner) decideWorkload(ctx context.Context, w *world, s *podscaler.Scaler, step *Step) WorkloadStep {
+	wl := s.Workload()
+	ws := WorkloadStep{Workload: wl.Name}
+	replicas, ok := w.replicas[wl.Name]
+	if !ok {
+		step.problem(CodeNoSuchWorkload, wl.Name+" is not in the cluster")
+		return ws
+	}
+	pods := w.podsOf(wl.Name)
+	ws.Replicas = replicas
+	for i := range pods {
+		if pods[i].Ready && !pods[i].Terminating {
+			ws.Ready++
+		}
+	}
+	ws.Pending = max(0, replicas-ws.Ready)
+	if w.newCluster {
+		s.Look(&podscaler.View{Now: w.snap.Now, Workload: wl, Replicas: replicas})
+		return ws
+	}
+	if !s.Due(w.snap.Now) {
+		return ws
+	}
+	window, err := r.Signals.Read(ctx, wl, w.snap.Now)
+	if err != nil {
+		step.problem(CodeSignalsUnknown, fmt.Sprintf("%s: %v", wl.Name, err))
+		window = podscaler.Window{}
+	}
+	view := podscaler.View{
+		Now: w.snap.Now, Workload: wl, Replicas: replicas, Pods: pods, Window: window,
+		Cost: r.cost(w, wl),
+		Room: podscaler.Room{PendingReplicas: ws.Pending, BootingMachines: w.booting},
+	}
+	d := s.Decide(&view)
+	ws.Decision, ws.Inputs = &d, inputs(wl, &window)
+	return ws
+}
+
+func (w *world) podsOf(workload string) []podscaler.Pod {
+	idx := w.byWorkload[workload]
+	pods := make([]podscaler.Pod, len(idx))
+	for i, j := range idx {
+		pods[i] = w.snap.Pods[j].Pod
+	}
+	return pods
+}
+
+// addFuture puts replicas that are decided on and not created yet into the snapshot.
+func (w *world) addFuture(wl *podscaler.Workload, to int) {
+	alive := 0
+	like := nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}
+	for _, j := range w.byWorkload[wl.Name] {
+		p := &w.snap.Pods[j]
+		if p.Terminating || p.Phase == podscaler.Failed || p.Phase == podscaler.Succeeded {
+			continue
+		}
+		if alive == 0 {
+			like.Requests, like.Priority = p.Requests, p.Priority
+			like.Selector, like.Tolerations = p.Selector, p.Tolerations
+		}
+		alive++
+	}
+	if to > alive {
+		w.snap.Future = append(w.snap.Future, nodescaler.Future{Like: like, Count: to - alive})
+	}
+}
+
+// act carries the step out, in order, and records what came of each part. After a failure
+// with a node or machine, the rest of the plan for it is left for the next step.
+func (r *Runner) act(ctx context.Context, w *world, step *Step) {
+	for i := range step.Workloads {
+		d := step.Workloads[i].Decision
+		if d == nil || d.To == d.From {
+			continue
+		}
+		o := Outcome{Action: -1, Workload: d.Workload}
+		if err := r.Cluster.SetReplicas(ctx, d.Workload, d.To); err != nil {
+			o.Error = err.Error()
+		}
+		step.Outcomes = append(step.Outcomes, o)
+	}
+	failed := map[string]bool{}
+	for i, a := range step.Plan.Actions {
+		if ctx.Err() != nil {
+			return
+		}
+		if a.Node != "" && failed[a.Node] {
+			continue
+		}
+		o := Outcome{Action: i}
+		if err := r.do(ctx, w, a); err != nil {
+			o.Error = err.Error()
+			if a.Node != "" && !errors.Is(err, ErrBudget) {
+				failed[a.Node] = true
+			}
+		}
+		step.Outcomes = append(step.Outcomes, o)
+	}
+}
+
+func (r *Runner) do(ctx context.Context, w *world, a nodescaler.Action) error {
+	switch a.Kind {
+	case nodescaler.Buy:
+		return r.buy(ctx, a, w.snap.Now)
+	case nodescaler.Cordon, nodescaler.Uncordon:
+		return r.Cluster.SetDraining(ctx, a.Node, a.Kind == nodescaler.Cordon)
+	case nodescaler.Evict:
+		return r.Cluster.Evict(ctx, a.Pod)
+	case nodescaler.Return:
+		return r.Machines.Delete(ctx, a.Machine)
+	}
+	return fmt.Errorf("unknown action %q", a.Kind)
+}
+
+func (r *Runner) buy(ctx context.Context, a nodescaler.Action, now time.Time) error {
+	err := r.Machines.Create(ctx, Order{ID: a.Order, Action: a, At: now})
+	if err != nil {
+		err = fmt.Errorf("order %s: %w", a.Order, err)
+	}
+	if errors.Is(err, ErrRefused) {
+		return err
+	}
+	r.orders = append(r.orders, accepted{at: now, machine: nodescaler.Machine{
+		Name: nodescaler.MachineName(a.Pool, a.Order), Order: a.Order, Pool: a.Pool, Shape: *a.Shape,
+		Host: a.Host, Phase: nodescaler.Ordered, Since: now,
+	}})
+	return err
+}
+
+func (s *Step) problem(code, text string) {
+	s.Problems = append(s.Problems, nodescaler.Reason{Code: code, Text: text})
+}
