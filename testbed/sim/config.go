@@ -1,0 +1,221 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Config is a world before it starts.
+type Config struct {
+	Seed  uint64
+	Start time.Time // the time of day at which the world starts
+	// Tick is the time between two steps of the loop. With Wake, a pod that turns
+	// unschedulable calls for a step at once.
+	Tick time.Duration
+	Wake bool
+
+	Hosts     []nodescaler.Host
+	Pools     []nodescaler.Pool
+	Initial   map[string]int // machines of each pool that are joined at the start
+	Prices    *pricing.Book
+	Workloads []Workload
+	Delays    Delays
+	// Clones is how many machines are cloned at a time in all; 0 for no limit.
+	Clones int
+	// MetricsEvery is the time between two readings of the pods' CPU use (metrics-server's
+	// resolution).
+	MetricsEvery time.Duration
+	Faults       []Fault
+}
+
+// Delays are how long things take.
+type Delays struct {
+	Clone    Range // from the start of a clone to a machine that starts
+	Boot     Range // from there to a node that is ready
+	Delete   Range // from the order to delete a machine until it is gone
+	PodStart Range // from a pod's binding until it is ready
+}
+
+// Range is a duration drawn evenly between two bounds.
+type Range struct{ Min, Max time.Duration }
+
+// Workload is a service with its users.
+type Workload struct {
+	Name     string
+	Replicas int // at the start
+	Requests pricing.Resources
+	// Quota is the CPU limit that a pod's requests share; no request uses more than one core.
+	Quota pricing.MilliCPU
+	// Concurrency is how many requests a pod serves at a time; further ones queue in it.
+	Concurrency  int
+	Demand       Demand
+	Balance      Balance
+	Selector     map[string]string
+	Tolerations  []nodescaler.Toleration
+	Priority     int
+	Unavailable  int           // pods that may be evicted at a time; 0 for any number
+	Grace        time.Duration // how long a terminating pod may finish what it has
+	Load         Load
+	Window       time.Duration // the longest window that its signals will be read over
+	Buckets      []time.Duration
+	ScrapeEvery  time.Duration // of the latency histogram; 0 reads latencies exactly
+	LatencyGoal  time.Duration // what a minute's quantile is held against
+	GoalQuantile float64
+}
+
+// Demand is the CPU time of one request, even between Mean×(1-Spread) and Mean×(1+Spread).
+type Demand struct {
+	Mean   time.Duration
+	Spread float64
+}
+
+// Balance is how a request finds its pod.
+type Balance string
+
+// The ways of balancing.
+const (
+	LeastOfTwo Balance = "least-of-two" // the one with less to do of two drawn at random
+	AtRandom   Balance = "random"
+)
+
+// Load is who sends requests, and how.
+type Load struct {
+	Kind Kind
+	// Level is the number of users over time, or the requests per second of an open load.
+	Level Curve
+	// Think is a user's pause: after the answer (Sleep), or from request to request (Pace).
+	Think time.Duration
+	// Spread starts the users over this time instead of all at once.
+	Spread time.Duration
+	// Even spaces an open load's requests evenly instead of at random.
+	Even bool
+}
+
+// Kind is how the senders of requests behave.
+type Kind string
+
+// The kinds of load.
+const (
+	Sleep Kind = "sleep" // request, wait for the answer, sleep: k6's sleep() in a loop
+	Pace  Kind = "pace"  // one request every Think, or as fast as answers allow
+	Open  Kind = "open"  // requests arrive whatever becomes of the earlier ones
+)
+
+// findings are the rules that a configuration breaks.
+type findings []error
+
+func (f *findings) must(kept bool, key, rule string, was any) {
+	if !kept {
+		*f = append(*f, fmt.Errorf("%s: must be %s, was %v", key, rule, was))
+	}
+}
+
+// unique wants a list to have names, each once, and returns them.
+func unique[T any](f *findings, key string, all []T, name func(*T) string) []string {
+	var names []string
+	for i := range all {
+		n := name(&all[i])
+		f.must(n != "" && !slices.Contains(names, n), fmt.Sprintf("%s[%d].name", key, i), "given, and be there once", fmt.Sprintf("%q", n))
+		names = append(names, n)
+	}
+	return names
+}
+
+// Validate says everything that is wrong with the configuration.
+func (c *Config) Validate() error {
+	var f findings
+	f.must(!c.Start.IsZero(), "start", "given", c.Start) // zero is how a machine says that it does not exist yet
+	f.must(c.Tick > 0, "tick", "greater than 0", c.Tick)
+	f.must(c.MetricsEvery > 0, "metricsEvery", "greater than 0", c.MetricsEvery)
+	f.must(c.Clones >= 0, "clones", "0 or more", c.Clones)
+	if f.must(c.Prices != nil, "prices", "given", "nothing"); c.Prices != nil {
+		if err := c.Prices.Validate(); err != nil {
+			f = append(f, fmt.Errorf("prices: %w", err))
+		}
+	}
+	hosts := unique(&f, "hosts", c.Hosts, func(h *nodescaler.Host) string { return h.Name })
+	c.Delays.validate(&f)
+	c.validatePools(&f)
+	unique(&f, "workloads", c.Workloads, func(w *Workload) string { return w.Name })
+	for i := range c.Workloads {
+		c.Workloads[i].validate(&f)
+	}
+	for i := range c.Faults {
+		c.Faults[i].validate(&f, fmt.Sprintf("faults[%d].", i), hosts)
+	}
+	return errors.Join(f...)
+}
+
+func (d *Delays) validate(f *findings) {
+	for _, r := range []struct {
+		key string
+		Range
+	}{{"clone", d.Clone}, {"boot", d.Boot}, {"delete", d.Delete}, {"podStart", d.PodStart}} {
+		f.must(r.Min >= 0 && r.Max >= r.Min, "delays."+r.key, "a range from 0 up", fmt.Sprintf("%s..%s", r.Min, r.Max))
+	}
+}
+
+func (c *Config) validatePools(f *findings) {
+	pools := unique(f, "pools", c.Pools, func(p *nodescaler.Pool) string { return p.Name })
+	for i := range c.Pools {
+		f.must(c.Pools[i].PodSlots >= 0, fmt.Sprintf("pools[%d].podSlots", i), "0 or more", c.Pools[i].PodSlots)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Initial)) {
+		f.must(slices.Contains(pools, name), "initial."+name, "one of the pools", pools)
+		f.must(c.Initial[name] >= 0, "initial."+name, "0 or more", c.Initial[name])
+	}
+}
+
+func (w *Workload) validate(f *findings) {
+	must := func(kept bool, key, rule string, was any) { f.must(kept, "workloads."+w.Name+"."+key, rule, was) }
+	must(w.Replicas >= 0, "replicas", "0 or more", w.Replicas)
+	must(w.Requests.CPU >= 0 && w.Requests.Memory >= 0, "requests", "0 or more", w.Requests)
+	must(w.Quota > 0, "quota", "greater than 0", w.Quota)
+	must(w.Concurrency > 0, "concurrency", "greater than 0", w.Concurrency)
+	must(w.Demand.Mean > 0, "demand.mean", "greater than 0", w.Demand.Mean)
+	must(w.Demand.Spread >= 0 && w.Demand.Spread < 1, "demand.spread", "from 0 to below 1", w.Demand.Spread)
+	must(w.Balance == LeastOfTwo || w.Balance == AtRandom, "balance", fmt.Sprintf("%s or %s", LeastOfTwo, AtRandom), w.Balance)
+	must(w.Unavailable >= 0, "unavailable", "0 or more", w.Unavailable)
+	must(w.Grace >= 0, "grace", "0 or more", w.Grace)
+	must(w.Window > 0, "window", "greater than 0", w.Window)
+	must(w.LatencyGoal > 0, "latencyGoal", "greater than 0", w.LatencyGoal)
+	must(w.GoalQuantile > 0 && w.GoalQuantile < 1, "goalQuantile", "between 0 and 1", w.GoalQuantile)
+	must(w.ScrapeEvery >= 0, "scrapeEvery", "0 or more", w.ScrapeEvery)
+	must(len(w.Buckets) > 0 == (w.ScrapeEvery > 0), "buckets", "given with scrapeEvery, and only with it", w.Buckets)
+	for i, edge := range w.Buckets {
+		must(edge > 0 && (i == 0 || edge > w.Buckets[i-1]), fmt.Sprintf("buckets[%d]", i), "above 0 and the edge before it", edge)
+	}
+	w.Load.validate(must)
+}
+
+func (l *Load) validate(must func(kept bool, key, rule string, was any)) {
+	kinds := []Kind{Sleep, Pace, Open}
+	must(slices.Contains(kinds, l.Kind), "load.kind", fmt.Sprintf("one of %s", kinds), l.Kind)
+	must(l.Kind == Open || l.Think > 0, "load.think", "greater than 0 for users", l.Think)
+	must(l.Spread >= 0, "load.spread", "0 or more", l.Spread)
+	must(len(l.Level) > 0, "load.level", "given", "nothing")
+	for i, p := range l.Level {
+		key := fmt.Sprintf("load.level[%d]", i)
+		must(p.Level >= 0 && p.Level <= maxLevel, key, fmt.Sprintf("from 0 to %g", float64(maxLevel)), p.Level)
+		must(i == 0 || p.At >= l.Level[i-1].At, key, "no earlier than the point before it", p.At)
+	}
+}
+
+// maxLevel keeps users countable, and requests apart by whole nanoseconds.
+const maxLevel = 1e9
+
+func (x *Fault) validate(f *findings, key string, hosts []string) {
+	kinds := []FaultKind{CloneFails, HostDies, MetricsVanish}
+	f.must(slices.Contains(kinds, x.Kind), key+"kind", fmt.Sprintf("one of %s", kinds), x.Kind)
+	f.must(x.At >= 0, key+"at", "0 or more", x.At)
+	f.must(x.For >= 0, key+"for", "0 or more", x.For)
+	f.must(x.Kind != MetricsVanish || x.For > 0, key+"for", "greater than 0 for "+string(MetricsVanish), x.For)
+	f.must(x.Count >= 0, key+"count", "0 or more", x.Count)
+	f.must(x.Kind != HostDies || slices.Contains(hosts, x.Host), key+"host", fmt.Sprintf("one of %s", hosts), x.Host)
+}

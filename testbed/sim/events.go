@@ -1,0 +1,69 @@
+package sim
+
+import "time"
+
+// event is something that happens to the world at a time.
+type event struct {
+	at  time.Duration
+	seq uint64 // events of one time happen in the order they were planned in
+	do  func()
+}
+
+// agenda is a heap of events.
+type agenda struct {
+	heap []event
+	seq  uint64
+}
+
+func (a *agenda) add(at time.Duration, do func()) {
+	a.seq++
+	a.heap = append(a.heap, event{at, a.seq, do})
+	i := len(a.heap) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !a.less(i, up) {
+			break
+		}
+		a.heap[i], a.heap[up] = a.heap[up], a.heap[i]
+		i = up
+	}
+}
+
+func (a *agenda) less(i, j int) bool {
+	x, y := &a.heap[i], &a.heap[j]
+	return x.at < y.at || x.at == y.at && x.seq < y.seq
+}
+
+// next is the time of the earliest event, or never.
+func (a *agenda) next() time.Duration {
+	if len(a.heap) == 0 {
+		return never
+	}
+	return a.heap[0].at
+}
+
+func (a *agenda) pop() event {
+	top := a.heap[0]
+	last := len(a.heap) - 1
+	a.heap[0] = a.heap[last]
+	a.heap[last] = event{}
+	a.heap = a.heap[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			break
+		}
+		if child+1 < last && a.less(child+1, child) {
+			child++
+		}
+		if !a.less(child, i) {
+			break
+		}
+		a.heap[i], a.heap[child] = a.heap[child], a.heap[i]
+		i = child
+	}
+	return top
+}
+
+// never is later than every event.
+const never = time.Duration(1<<63 - 1)

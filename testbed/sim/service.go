@@ -1,0 +1,104 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// service is a workload that is running: its pods, its users, and what was measured of it.
+type service struct {
+	world    *World
+	cfg      *Workload
+	quota    float64 // cores
+	replicas int
+	pods     []*pod // in order of creation; gone ones are taken out
+	made     int
+	ready    []*server // the endpoints
+	demand   *rand.Rand
+	balance  *rand.Rand
+	users    sender
+	stats    stats
+}
+
+// sender is the source of a service's requests.
+type sender interface {
+	// next is when the sender acts next, or never.
+	next() time.Duration
+	// act lets it do what is due.
+	act(now time.Duration)
+	// answered tells it that a user's request has come back, well or not.
+	answered(now time.Duration, user int32)
+	// level sets how many users there are, or how many requests a second.
+	level(now time.Duration, l float64)
+}
+
+// send hands a request to a pod. Where no pod is ready, or the machine of the one that was
+// picked is down, it fails at once.
+func (s *service) send(now time.Duration, user int32) {
+	s.stats.sent(now)
+	srv := s.pick()
+	if srv == nil || srv.pod.dead {
+		s.stats.failed()
+		s.users.answered(now, user)
+		return
+	}
+	s.stats.inFlight++
+	srv.accept(now, request{start: now, need: s.cfg.Demand.draw(s.demand), user: user})
+}
+
+func (s *service) pick() *server {
+	n := len(s.ready)
+	switch n {
+	case 0:
+		return nil
+	case 1:
+		return s.ready[0]
+	}
+	i := s.balance.IntN(n)
+	a := s.ready[i]
+	if s.cfg.Balance == AtRandom {
+		return a
+	}
+	// The second draw may hit the first: that is how Envoy does it, and with few pods it
+	// shows in the latencies.
+	if b := s.ready[s.balance.IntN(n)]; b.load() < a.load() {
+		return b
+	}
+	return a
+}
+
+// depart ends the request of srv that is due.
+func (s *service) depart(now time.Duration, srv *server) {
+	r := srv.finish(now)
+	s.stats.inFlight--
+	s.stats.done(now, r.start)
+	s.users.answered(now, r.user)
+	if srv.pod.obs.Terminating && srv.load() == 0 {
+		s.world.later(0, srv.pod.remove)
+	}
+}
+
+// fail gives requests back unserved.
+func (s *service) fail(now time.Duration, lost []request) {
+	for _, r := range lost {
+		s.stats.inFlight--
+		s.stats.failed()
+		s.users.answered(now, r.user)
+	}
+}
+
+// endpoint adds or removes a pod among those that get requests.
+func (s *service) endpoint(srv *server, in bool) {
+	at := -1
+	for i, e := range s.ready {
+		if e == srv {
+			at = i
+		}
+	}
+	switch {
+	case in && at < 0:
+		s.ready = append(s.ready, srv)
+	case !in && at >= 0:
+		s.ready = append(s.ready[:at], s.ready[at+1:]...)
+	}
+}

@@ -1,0 +1,83 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// errMetricsGone is what a reading ends with while a fault has taken the metrics away.
+var errMetricsGone = errors.New("the metrics server does not answer")
+
+// Read returns what was measured of a workload over its objective's window.
+func (w *World) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (podscaler.Window, error) {
+	if w.blind > 0 {
+		return podscaler.Window{}, errMetricsGone
+	}
+	s := w.service(wl.Name)
+	if s == nil {
+		return podscaler.Window{}, fmt.Errorf("workload %s is not measured", wl.Name)
+	}
+	window := wl.SLO.Window
+	if window <= 0 {
+		window = time.Minute
+	}
+	if window > s.cfg.Window {
+		return podscaler.Window{}, fmt.Errorf("workload %s is measured over %s, not over %s", wl.Name, s.cfg.Window, window)
+	}
+	out := podscaler.Window{InFlight: podscaler.Known(float64(s.stats.inFlight))}
+	// Only whole seconds are counted, and only those the world has lived through.
+	span := min(window, w.now).Truncate(time.Second)
+	if to := w.now.Truncate(time.Second); span > 0 {
+		out.Arrivals = podscaler.Known(float64(s.stats.starts.between(to-span, to)) / span.Seconds())
+	}
+	if wl.SLO.Target > 0 {
+		out.Latency, out.Good = s.stats.latency(w.now, window, wl.SLO)
+	}
+	return out, nil
+}
+
+// latency reads the objective's quantile and the fraction of good requests over the window.
+func (s *stats) latency(now, window time.Duration, slo podscaler.SLO) (latency, good podscaler.Reading) {
+	if s.hist != nil {
+		grown := s.hist.window(now, window)
+		latency.Value, latency.Known = bucketQuantile(slo.Quantile, s.hist.edges, grown)
+		good.Value, good.Known = goodFraction(slo.Target, s.hist.edges, grown)
+		return latency, good
+	}
+	secs := slices.Clone(s.recent.secs[s.recent.since(now-window):])
+	if len(secs) == 0 {
+		return latency, good
+	}
+	n := 0
+	for _, v := range secs {
+		if within(v, slo.Target) {
+			n++
+		}
+	}
+	return podscaler.Known(quantile(secs, slo.Quantile)), podscaler.Known(float64(n) / float64(len(secs)))
+}
+
+// measure takes every ready pod's CPU use since the last time, or since it became ready, as
+// metrics-server does.
+func (w *World) measure() {
+	for _, s := range w.services {
+		for _, p := range s.pods {
+			if !p.obs.Ready || p.dead {
+				continue
+			}
+			p.srv.advance(w.now)
+			if span := w.now - p.measured; span > 0 {
+				p.obs.CPU = podscaler.Sample{
+					Known: true, Value: (p.srv.busy - p.busy) / span.Seconds(),
+					At: w.clock(), Span: span,
+				}
+			}
+			p.measured, p.busy = w.now, p.srv.busy
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// newSender returns the sender of a load.
+func newSender(s *service, l Load, rng *rand.Rand) sender {
+	switch l.Kind {
+	case Open:
+		return &open{svc: s, load: l, rng: rng, top: l.Level.Max(), due: never}
+	case Pace:
+		return &closed{svc: s, load: l, pace: true}
+	default:
+		return &closed{svc: s, load: l}
+	}
+}
+
+// closed is a number of users who each wait for their answer. As all pause for the same
+// time, whoever starts to wait first is first to go on: a queue serves for a heap.
+type closed struct {
+	svc    *service
+	load   Load
+	pace   bool
+	target int
+	active int
+	wakes  queue
+	users  []userState // of paced users
+	free   []int32
+}
+
+// userState is where a paced user stands between two requests.
+type userState uint8
+
+const (
+	waiting  userState = iota // for the answer, before the next request is due
+	answered                  // has it, and waits for the next request to be due
+	overdue                   // has no answer yet, and the next request is due
+)
+
+// wake is a user's next action.
+type wake struct {
+	at   time.Duration
+	user int32
+}
+
+func (c *closed) next() time.Duration { return c.wakes.next() }
+
+func (c *closed) level(_ time.Duration, l float64) {
+	c.target = int(math.Round(l))
+	n := c.target - c.active
+	for i := range n {
+		user := c.enter()
+		after := time.Duration(int64(c.load.Spread) * int64(i) / int64(n))
+		c.svc.world.later(after, func() { c.request(c.svc.world.now, user) })
+	}
+	c.active += max(0, n)
+}
+
+// enter gives a new user a number. Only paced users have a state to be kept.
+func (c *closed) enter() int32 {
+	if !c.pace {
+		return 0
+	}
+	if n := len(c.free); n > 0 {
+		user := c.free[n-1]
+		c.free = c.free[:n-1]
+		return user
+	}
+	c.users = append(c.users, waiting)
+	return int32(len(c.users) - 1)
+}
+
+func (c *closed) act(now time.Duration) {
+	w := c.wakes.pop()
+	if c.pace && c.users[w.user] == waiting {
+		c.users[w.user] = overdue
+		return
+	}
+	c.request(now, w.user)
+}
+
+// request sends a user's next request, or lets the user go if there are too many.
+func (c *closed) request(now time.Duration, user int32) {
+	if c.active > c.target {
+		c.active--
+		if c.pace {
+			c.free = append(c.free, user)
+		}
+		return
+	}
+	if c.pace {
+		c.users[user] = waiting
+		c.wakes.push(wake{now + c.load.Think, user})
+	}
+	c.svc.send(now, user)
+}
+
+func (c *closed) answered(now time.Duration, user int32) {
+	switch {
+	case !c.pace:
+		c.wakes.push(wake{now + c.load.Think, user})
+	case c.users[user] == overdue:
+		c.request(now, user)
+	default:
+		c.users[user] = answered
+	}
+}
+
+// open sends requests at a rate, whatever becomes of them.
+type open struct {
+	svc  *service
+	load Load
+	rng  *rand.Rand
+	top  float64 // the highest rate there will be
+	due  time.Duration
+
+	// Evenly, the rate is added up until it makes a request. It is looked at every second at
+	// least, so that a slow time never sleeps through a fast one.
+	owed float64 // the part of the next request that has come up
+	rate float64 // since
+	from time.Duration
+}
+
+func (o *open) next() time.Duration { return o.due }
+
+func (o *open) level(now time.Duration, _ float64) {
+	if o.due == never {
+		o.plan(now)
+	}
+}
+
+func (o *open) act(now time.Duration) {
+	if o.arrives(now) {
+		o.svc.send(now, 0)
+	}
+	o.plan(now)
+}
+
+// arrives reports whether a request is due now. At random, gaps are drawn for the highest rate
+// and thinned out to the present one.
+func (o *open) arrives(now time.Duration) bool {
+	if !o.load.Even {
+		return o.rng.Float64()*o.top < o.load.Level.At(now)
+	}
+	o.owed += o.rate * (now - o.from).Seconds()
+	if o.owed < 1-1e-9 {
+		return false
+	}
+	o.owed = max(0, o.owed-1)
+	return true
+}
+
+func (o *open) plan(now time.Duration) {
+	o.rate, o.from = o.load.Level.At(now), now
+	wait := 1.0
+	switch {
+	case o.top <= 0:
+		wait = math.Inf(1)
+	case !o.load.Even:
+		wait = o.rng.ExpFloat64() / o.top
+	case o.rate > 0:
+		wait = min(wait, (1-o.owed)/o.rate)
+	}
+	if o.due = never; wait < 1e9 {
+		o.due = now + max(1, time.Duration(math.Ceil(wait*1e9)))
+	}
+}
+
+func (o *open) answered(time.Duration, int32) {}
+
+// queue is a ring of wakes that are pushed in order of time.
+type queue struct {
+	ring []wake
+	head int
+	n    int
+}
+
+func (q *queue) next() time.Duration {
+	if q.n == 0 {
+		return never
+	}
+	return q.ring[q.head].at
+}
+
+func (q *queue) push(w wake) {
+	if q.n == len(q.ring) {
+		grown := make([]wake, max(64, 2*len(q.ring)))
+		for i := range q.n {
+			grown[i] = q.ring[(q.head+i)&(len(q.ring)-1)]
+		}
+		q.ring, q.head = grown, 0
+	}
+	q.ring[(q.head+q.n)&(len(q.ring)-1)] = w
+	q.n++
+}
+
+func (q *queue) pop() wake {
+	w := q.ring[q.head]
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.n--
+	return w
+}

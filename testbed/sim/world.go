@@ -1,0 +1,284 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// World is a cluster on virtual machines in virtual time. It satisfies the ports of the loop:
+// Cluster, Machines and Signals.
+type World struct {
+	cfg    Config
+	now    time.Duration // since cfg.Start
+	agenda agenda
+	chance chances
+
+	hosts    []nodescaler.Host
+	machines []*machine // by name
+	nodes    []*node    // by name
+	services []*service // by name
+	servers  int
+
+	departures departures
+	cloning    cloning
+	ledger     *pricing.Ledger
+	dirty      bool           // the scheduler has something to look at
+	blind      int            // faults that have taken the metrics away
+	down       map[string]int // faults that keep a host down
+	waking     bool
+	err        error // what broke the world
+
+	step func(ctx context.Context, now time.Time) error
+
+	Totals Totals
+}
+
+// chances are the world's own streams of chance.
+type chances struct{ clone, boot, remove, start *rand.Rand }
+
+// New makes a world. step is called at every tick, and is where the loop decides.
+func New(cfg Config, step func(ctx context.Context, now time.Time) error) (*World, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	w := &World{cfg: cfg, step: step, hosts: slices.Clone(cfg.Hosts), down: map[string]int{}, ledger: pricing.NewLedger(cfg.Prices)}
+	w.chance = chances{
+		clone: stream(cfg.Seed, "clone"), boot: stream(cfg.Seed, "boot"),
+		remove: stream(cfg.Seed, "remove"), start: stream(cfg.Seed, "start"),
+	}
+	slices.SortFunc(w.hosts, func(a, b nodescaler.Host) int { return strings.Compare(a.Name, b.Name) })
+	if err := w.populate(); err != nil {
+		return nil, err
+	}
+	for i := range cfg.Workloads {
+		w.addService(&w.cfg.Workloads[i])
+	}
+	slices.SortFunc(w.services, func(a, b *service) int { return strings.Compare(a.cfg.Name, b.cfg.Name) })
+	for _, f := range cfg.Faults {
+		w.agenda.add(f.At, func() { w.must(w.Inject(f)) })
+	}
+	w.schedule()
+	w.warm()
+	w.every(cfg.MetricsEvery, w.measure)
+	w.every(time.Minute, w.minute)
+	w.agenda.add(0, w.tick)
+	return w, w.err
+}
+
+// populate joins the machines that are there from the start, spread over the hosts by the
+// room they have left.
+func (w *World) populate() error {
+	for i := range w.cfg.Pools {
+		pool := &w.cfg.Pools[i]
+		n := w.cfg.Initial[pool.Name]
+		if n > 0 && len(pool.Shapes) == 0 {
+			return fmt.Errorf("pool %s: must have a shape, to start with %d machines", pool.Name, n)
+		}
+		for j := range n {
+			host, err := w.roomiest(pool)
+			if err != nil {
+				return err
+			}
+			m := w.newMachine(pool, fmt.Sprintf("start-%03d", j+1), pool.Shapes[0], host)
+			m.exist(w)
+			m.join(w)
+		}
+	}
+	return nil
+}
+
+func (w *World) roomiest(pool *nodescaler.Pool) (string, error) {
+	best, most := "", pricing.Bytes(-1)
+	for i := range w.hosts {
+		h := &w.hosts[i]
+		if len(pool.Hosts) > 0 && !slices.Contains(pool.Hosts, h.Name) || w.room(h.Name, pool.Shapes[0]) != nil {
+			continue
+		}
+		free := h.Room.Memory
+		for _, m := range w.machines {
+			if m.obs.Host == h.Name {
+				free -= m.obs.Shape.Memory
+			}
+		}
+		if free > most {
+			best, most = h.Name, free
+		}
+	}
+	if best == "" {
+		return "", fmt.Errorf("pool %s: %w for the machines it starts with", pool.Name, ErrNoRoom)
+	}
+	return best, nil
+}
+
+func (w *World) addService(cfg *Workload) {
+	s := &service{
+		world: w, cfg: cfg, quota: float64(cfg.Quota) / 1000, replicas: cfg.Replicas,
+		demand: stream(w.cfg.Seed, "demand "+cfg.Name), balance: stream(w.cfg.Seed, "balance "+cfg.Name),
+	}
+	s.stats = stats{svc: s, recent: recent{keep: cfg.Window}, starts: counter{keep: int(cfg.Window / time.Second)}, score: Score{Workload: cfg.Name}}
+	if cfg.ScrapeEvery > 0 {
+		s.stats.hist = newHistogram(cfg.Buckets, cfg.ScrapeEvery, cfg.Window)
+		w.every(cfg.ScrapeEvery, func() { s.stats.hist.scrape(w.now) })
+	}
+	s.users = newSender(s, cfg.Load, stream(w.cfg.Seed, "users "+cfg.Name))
+	w.services = append(w.services, s)
+	s.sync()
+	w.agenda.add(0, func() { s.users.level(0, cfg.Load.Level.At(0)) })
+	if !cfg.Load.Level.flat() {
+		w.every(time.Second, func() { s.users.level(w.now, cfg.Load.Level.At(w.now)) })
+	}
+}
+
+// warm makes the pods that fit at the start ready at once: the run begins with a service that
+// stands.
+func (w *World) warm() {
+	for _, s := range w.services {
+		for _, p := range s.pods {
+			if p.node != nil {
+				p.run()
+			}
+		}
+	}
+}
+
+// Run lives on until the given time after the start.
+func (w *World) Run(ctx context.Context, until time.Duration) error {
+	for w.err == nil {
+		at, users := w.agenda.next(), (*service)(nil)
+		leaving := false
+		if d := w.departures.next(); d < at {
+			at, leaving = d, true
+		}
+		for _, s := range w.services {
+			if t := s.users.next(); t < at {
+				at, users, leaving = t, s, false
+			}
+		}
+		if at > until {
+			break
+		}
+		w.now = at
+		switch {
+		case users != nil:
+			users.users.act(at)
+		case leaving:
+			srv := w.departures[0]
+			srv.svc.depart(at, srv)
+		default:
+			w.agenda.pop().do()
+			if w.dirty {
+				w.schedule()
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	w.now = max(w.now, until)
+	return w.err
+}
+
+// tick lets the loop make its step, and plans the next.
+func (w *World) tick() {
+	w.callStep()
+	w.later(w.cfg.Tick, w.tick)
+}
+
+func (w *World) callStep() {
+	w.Totals.Steps++
+	if w.step != nil {
+		w.must(w.step(context.Background(), w.clock()))
+	}
+}
+
+// wakeDelay is how long it takes from a pod that fits nowhere to the step that it calls for: the
+// scheduler, the watch and the last step take their time. Were it nothing, a policy that asks for
+// more at every step would run to its limit in one instant.
+const wakeDelay = time.Second
+
+// wake calls for a step, if the world is to do so.
+func (w *World) wake() {
+	if !w.cfg.Wake || w.waking {
+		return
+	}
+	w.waking = true
+	w.later(wakeDelay, func() {
+		w.waking = false
+		w.callStep()
+	})
+}
+
+func (w *World) minute() {
+	for _, s := range w.services {
+		s.stats.endMinute(s.cfg.Load.Level.At(w.now - time.Second))
+	}
+}
+
+// every does something again and again, first after one interval.
+func (w *World) every(interval time.Duration, do func()) {
+	var again func()
+	again = func() {
+		do()
+		w.later(interval, again)
+	}
+	w.later(interval, again)
+}
+
+// later does something after a time.
+func (w *World) later(after time.Duration, do func()) { w.agenda.add(w.now+after, do) }
+
+// clock is the present as a time of day.
+func (w *World) clock() time.Time { return w.cfg.Start.Add(w.now) }
+
+// must ends the run with err, if there is one.
+func (w *World) must(err error) { w.err = errors.Join(w.err, err) }
+
+func (w *World) service(name string) *service {
+	for _, s := range w.services {
+		if s.cfg.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// Now is how long the world has lived.
+func (w *World) Now() time.Duration { return w.now }
+
+// Cost is what the machines have cost since the start.
+func (w *World) Cost() pricing.Micros { return w.ledger.Between(w.cfg.Start, w.clock()) }
+
+// Reprice lets machines cost what b says from now on. What they have cost stays as it is.
+func (w *World) Reprice(b *pricing.Book) error { return w.ledger.Reprice(b, w.clock()) }
+
+// Scores says what has become of every service so far, by name.
+func (w *World) Scores() []Score {
+	out := make([]Score, len(w.services))
+	for i, s := range w.services {
+		out[i] = s.stats.score
+		out[i].Latencies.buckets = slices.Clone(out[i].Latencies.buckets) // which run on
+		for _, p := range s.pods {
+			out[i].PodTime += w.now - p.made
+		}
+	}
+	return out
+}
+
+// MachineTime is the time of all machines so far.
+func (w *World) MachineTime() time.Duration {
+	t := w.Totals.MachineTime
+	for _, m := range w.machines {
+		if !m.obs.Created.IsZero() {
+			t += w.clock().Sub(m.obs.Created)
+		}
+	}
+	return t
+}
