@@ -1,0 +1,325 @@
+// Package oracle is the yardstick that policies are measured against: a schedule made in full
+// knowledge of the load to come.
+//
+// It is feasible rather than ideal: machines need their time to boot, pods fill whole
+// machines, and every change goes through the same loop, scheduler and drain as any policy's.
+// It knows of no limit on clones at a time, which costs it some minutes where the load jumps, and
+// of no faults. What it does not pay for is ignorance. It buys each machine just early enough, keeps one
+// through a lull that is shorter than a new one's boot, and starts with the machines that the
+// first minute needs. Its cost is near the least possible, not proven to be it.
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/sim"
+)
+
+// margin is the share of the objective's latency that the schedule plans for: what is left is
+// for the moments in which pods start and move.
+const margin = 0.9
+
+// settle is how long a trial of a number of machines under a steady load runs.
+const settle = 6 * time.Minute
+
+// Schedule says how many machines a run needs at each moment.
+type Schedule struct {
+	start  time.Time
+	slots  int // pods a machine holds
+	max    int // replicas
+	fewest int // machines
+	steps  []step
+	ahead  time.Duration // from an order to a pod that serves
+	soon   time.Duration // from a change of replicas to a pod that serves
+}
+
+// step is the number of machines that are needed from a time on.
+type step struct {
+	at       time.Duration
+	machines int
+}
+
+// Plan makes the schedule for a world of one workload and one pool of one shape, over the
+// given time. maxReplicas bounds the workload as it bounds every policy.
+func Plan(cfg sim.Config, maxReplicas int, length time.Duration) (*Schedule, error) {
+	if len(cfg.Workloads) != 1 || len(cfg.Pools) != 1 || len(cfg.Pools[0].Shapes) != 1 {
+		return nil, fmt.Errorf("the oracle plans for one workload on one pool of one shape, not for %d on %d", len(cfg.Workloads), len(cfg.Pools))
+	}
+	pool, wl := &cfg.Pools[0], &cfg.Workloads[0]
+	s := &Schedule{start: cfg.Start, slots: slots(pool, wl.Requests), max: maxReplicas, fewest: max(1, pool.Min)}
+	if s.slots == 0 {
+		return nil, fmt.Errorf("no pod of %s fits on a machine of pool %s", wl.Name, pool.Name)
+	}
+	if pool.Max < 1 || maxReplicas < 1 {
+		return nil, fmt.Errorf("machines and replicas: must be at least 1 at most, was %d and %d", pool.Max, maxReplicas)
+	}
+	most := min(pool.Max, (maxReplicas+s.slots-1)/s.slots) // more would stand empty
+	need, err := s.capacities(cfg, most)
+	if err != nil {
+		return nil, err
+	}
+	s.soon = cfg.Delays.PodStart.Max + 2*cfg.Tick
+	s.ahead = cfg.Delays.Clone.Max + cfg.Delays.Boot.Max + s.soon
+	s.steps = s.sequence(wl.Load.Level, need, length)
+	s.bridge()
+	return s, nil
+}
+
+func slots(pool *nodescaler.Pool, pod pricing.Resources) int {
+	room := pool.Shapes[0].Resources().Minus(pool.Reserved)
+	n := 0
+	for n < nodescaler.Slots(pool.PodSlots) && pod.Times(n+1).Within(room) {
+		n++
+	}
+	return n
+}
+
+// capacities tries out which level of load each number of machines carries within the margin;
+// the result's index n is what n machines carry. It ends where the hosts are full.
+func (s *Schedule) capacities(cfg sim.Config, most int) ([]float64, error) {
+	top := cfg.Workloads[0].Load.Level.Max()
+	carries := []float64{0}
+	for n := 1; n <= most && carries[n-1] < top; n++ {
+		lo, hi := carries[n-1], top+1
+		for hi-lo > 0.5 {
+			mid := (lo + hi) / 2
+			ok, err := s.holds(cfg, n, mid)
+			switch {
+			case errors.Is(err, sim.ErrNoRoom) && n > 1:
+				return carries, nil
+			case err != nil:
+				return nil, err
+			}
+			if ok {
+				lo = mid
+			} else {
+				hi = mid
+			}
+		}
+		carries = append(carries, lo)
+	}
+	return carries, nil
+}
+
+// holds reports whether n full machines keep the objective under a steady load.
+func (s *Schedule) holds(cfg sim.Config, n int, level float64) (bool, error) {
+	wl := cfg.Workloads[0]
+	wl.Load.Level, wl.Replicas = sim.Flat(level), min(s.max, n*s.slots)
+	cfg.Workloads = []sim.Workload{wl}
+	cfg.Initial = map[string]int{cfg.Pools[0].Name: n}
+	cfg.Faults = nil
+	w, err := sim.New(cfg, nil)
+	if err != nil {
+		return false, err
+	}
+	if err := w.Run(context.Background(), settle); err != nil {
+		return false, err
+	}
+	got := w.Scores()[0]
+	return got.Failed == 0 && got.Latencies.Quantile(wl.GoalQuantile) <= margin*wl.LatencyGoal.Seconds(), nil
+}
+
+// sequence is the number of machines over time, second by second.
+func (s *Schedule) sequence(level sim.Curve, carries []float64, length time.Duration) []step {
+	var steps []step
+	for at := time.Duration(0); at <= length; at += time.Second {
+		n := sort.SearchFloat64s(carries, level.At(at))
+		n = max(s.fewest, min(n, len(carries)-1))
+		if len(steps) == 0 || steps[len(steps)-1].machines != n {
+			steps = append(steps, step{at, n})
+		}
+	}
+	return steps
+}
+
+// bridge fills lulls in which giving machines back would cost more than keeping them: a new
+// one is paid for while it boots.
+func (s *Schedule) bridge() {
+	for i := 1; i+1 < len(s.steps); {
+		before, here, after := s.steps[i-1], s.steps[i], s.steps[i+1]
+		if here.machines < before.machines && here.machines < after.machines && after.at-here.at <= s.ahead {
+			s.steps[i].machines = min(before.machines, after.machines)
+			s.merge()
+			i = 1
+			continue
+		}
+		i++
+	}
+}
+
+func (s *Schedule) merge() {
+	s.steps = slices.CompactFunc(s.steps, func(a, b step) bool { return a.machines == b.machines })
+}
+
+// most is the highest number of machines needed within [from, to].
+func (s *Schedule) most(from, to time.Duration) int {
+	n := 0
+	for i, st := range s.steps {
+		ends := i+1 == len(s.steps) || s.steps[i+1].at > from
+		if ends && st.at <= to {
+			n = max(n, st.machines)
+		}
+	}
+	return n
+}
+
+// Machines is how many machines the run starts with.
+func (s *Schedule) Machines() int { return s.most(0, s.ahead) }
+
+// Replicas is how many replicas the run starts with.
+func (s *Schedule) Replicas() int { return s.replicas(s.start) }
+
+func (s *Schedule) replicas(now time.Time) int {
+	t := now.Sub(s.start)
+	return min(s.max, s.slots*s.most(t, t+s.soon))
+}
+
+// Pods is the pod half of the schedule.
+func (s *Schedule) Pods() podscaler.Policy { return pods{s} }
+
+// Nodes is the node half of the schedule.
+func (s *Schedule) Nodes() nodescaler.Policy { return nodes{s} }
+
+type pods struct{ *Schedule }
+
+// Desired fills the machines that the schedule has by now.
+func (p pods) Desired(v *podscaler.View) podscaler.Recommendation {
+	n := p.replicas(v.Now)
+	return podscaler.Recommendation{Known: true, Replicas: n, Reasons: []podscaler.Reason{
+		{Code: "Foreseen", Text: fmt.Sprintf("the schedule has %d replicas now", n)},
+	}}
+}
+
+type nodes struct{ *Schedule }
+
+// Decide buys what will be needed by the time it has booted, and drains what no one needs
+// until a new one would have.
+func (p nodes) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
+	t := s.Now.Sub(p.start)
+	want := p.most(t, t+p.ahead)
+	plan := nodescaler.Plan{}
+	have := 0
+	for i := range s.Machines {
+		switch s.Machines[i].Phase {
+		case nodescaler.Deleting:
+		case nodescaler.Failed:
+			plan.Actions = append(plan.Actions, p.giveBack(s.Machines[i].Name, "", "it failed"))
+		default:
+			have++
+		}
+	}
+	left := budgets(s)
+	for _, n := range s.Nodes {
+		if n.Draining {
+			have--
+			plan.Actions = append(plan.Actions, p.empty(s, n, left)...)
+		}
+	}
+	plan.Actions = append(plan.Actions, p.buy(s, want-have)...)
+	if have > want {
+		plan.Actions = append(plan.Actions, p.drain(s, have-want, left)...)
+	}
+	return plan
+}
+
+func (p nodes) reasons(text string) []nodescaler.Reason {
+	return []nodescaler.Reason{{Code: "Foreseen", Text: text}}
+}
+
+// buy orders n machines, each on the host with the most memory left.
+func (p nodes) buy(s *nodescaler.Snapshot, n int) []nodescaler.Action {
+	pool, x := &s.Pools[0], nodescaler.NewIndex(s)
+	var actions []nodescaler.Action
+	for id := 0; len(actions) < n; id++ {
+		order := nodescaler.OrderID(s.Now, id)
+		if x.Machine(nodescaler.MachineName(pool.Name, order)) != nil {
+			continue // of another step at this moment
+		}
+		var on *nodescaler.HostRoom
+		for i := range x.Hosts {
+			h := &x.Hosts[i]
+			if pool.Takes(h.Host) && pool.Shapes[0].Resources().Within(h.Free) && (on == nil || h.Free.Memory > on.Free.Memory) {
+				on = h
+			}
+		}
+		if on == nil {
+			break
+		}
+		on.Free = on.Free.Minus(pool.Shapes[0].Resources())
+		actions = append(actions, nodescaler.Action{
+			Kind: nodescaler.Buy, Order: order, Pool: pool.Name, Shape: &pool.Shapes[0], Host: on.Name,
+			Reasons: p.reasons("the load to come needs it by the time it has booted"),
+		})
+	}
+	return actions
+}
+
+// budgets are the evictions that each workload with a budget has left.
+func budgets(s *nodescaler.Snapshot) map[string]int {
+	left := map[string]int{}
+	for _, b := range s.Budgets {
+		left[b.Workload] = b.Allowed
+	}
+	return left
+}
+
+// drain begins to empty the n nodes with the fewest pods.
+func (p nodes) drain(s *nodescaler.Snapshot, n int, left map[string]int) []nodescaler.Action {
+	count := map[string]int{}
+	for i := range s.Pods {
+		count[s.Pods[i].Node]++
+	}
+	var open []nodescaler.Node
+	for _, node := range s.Nodes {
+		if node.Machine != "" && !node.Draining {
+			open = append(open, node)
+		}
+	}
+	sort.SliceStable(open, func(i, j int) bool { return count[open[i].Name] < count[open[j].Name] })
+	var actions []nodescaler.Action
+	for _, node := range open[:min(n, max(0, len(open)-1))] {
+		actions = append(actions, nodescaler.Action{
+			Kind: nodescaler.Cordon, Node: node.Name, Reasons: p.reasons("the load to come does not need it"),
+		})
+		actions = append(actions, p.empty(s, node, left)...)
+	}
+	return actions
+}
+
+// empty evicts what is left on a node, or gives the machine back when nothing is.
+func (p nodes) empty(s *nodescaler.Snapshot, node nodescaler.Node, left map[string]int) []nodescaler.Action {
+	var actions []nodescaler.Action
+	held := false
+	for i := range s.Pods {
+		pod := &s.Pods[i]
+		if pod.Node != node.Name {
+			continue
+		}
+		held = true
+		allowed, limited := left[pod.Workload]
+		if !pod.Terminating && (!limited || allowed > 0) {
+			if limited {
+				left[pod.Workload]--
+			}
+			actions = append(actions, nodescaler.Action{
+				Kind: nodescaler.Evict, Pod: pod.Name, Node: node.Name, Reasons: p.reasons("its node is given back"),
+			})
+		}
+	}
+	if !held {
+		actions = append(actions, p.giveBack(node.Machine, node.Name, "its node is empty"))
+	}
+	return actions
+}
+
+func (p nodes) giveBack(machine, node, why string) nodescaler.Action {
+	return nodescaler.Action{Kind: nodescaler.Return, Machine: machine, Node: node, Reasons: p.reasons(why)}
+}
