@@ -1,0 +1,305 @@
+package testbed
+
+import (
+	"strconv"
+	"time"
+
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/podscaler"
+	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/sim"
+	"github.com/plimsoll/plimsoll/testbed/strict"
+)
+
+// Experiment is what an experiment's file says.
+type Experiment struct {
+	Name  string `json:"name" strict:"required"`
+	Title string `json:"title" strict:"required"`
+	// Shows is what the experiment is to show, in a paragraph; Notes are the readings that were
+	// taken where its source can be read in several ways.
+	Shows string `json:"shows" strict:"required"`
+	Notes []Note `json:"notes,omitempty"`
+
+	Trials   int           `json:"trials" strict:"required"`
+	Duration time.Duration `json:"duration,omitempty"` // of a trial, unless a scenario has its own
+	Seed     uint64        `json:"seed" strict:"required"`
+
+	// Tick is the time between two steps of the loop. With Wake, a pod that turns
+	// unschedulable calls for a step at once.
+	Tick    time.Duration `json:"tick" strict:"required"`
+	Wake    bool          `json:"wake,omitempty"`
+	Hosts   []Host        `json:"hosts" strict:"required"`
+	Pools   []Pool        `json:"pools" strict:"required"`
+	Prices  pricing.Book  `json:"prices" strict:"required"`
+	Delays  Delays        `json:"delays" strict:"required"`
+	Signals Signals       `json:"signals" strict:"required"`
+
+	Workloads  []Workload  `json:"workloads" strict:"required"`
+	Load       Load        `json:"load" strict:"required"`
+	Policies   []Policy    `json:"policies" strict:"required"`
+	Faults     []Fault     `json:"faults,omitempty"`
+	Assertions []Assertion `json:"assertions,omitempty"`
+	Claim      *Claim      `json:"claim,omitempty"`
+	Reference  *Reference  `json:"reference,omitempty"`
+}
+
+// Note is a point that can be read in several ways, and how it is read here.
+type Note struct {
+	Point   string `json:"point" strict:"required"`
+	Reading string `json:"reading" strict:"required"`
+}
+
+// Host is a physical machine.
+type Host struct {
+	Name   string           `json:"name" strict:"required"`
+	CPU    pricing.MilliCPU `json:"cpu" strict:"required"`
+	Memory pricing.Bytes    `json:"memory" strict:"required"`
+}
+
+// Pool is a kind of machine that may be bought.
+type Pool struct {
+	Name     string            `json:"name" strict:"required"`
+	Shapes   []pricing.Shape   `json:"shapes" strict:"required"`
+	Reserved pricing.Resources `json:"reserved,omitzero"`
+	PodSlots int               `json:"podSlots,omitempty"`
+	Min      int               `json:"min" strict:"required"`
+	Max      int               `json:"max" strict:"required"`
+	// Start is how many machines are joined when a trial begins.
+	Start  int               `json:"start" strict:"required"`
+	Hosts  []string          `json:"hosts,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Taints []Taint           `json:"taints,omitempty"`
+}
+
+// Taint keeps pods away that do not tolerate it.
+type Taint struct {
+	Key    string `json:"key" strict:"required"`
+	Value  string `json:"value,omitempty"`
+	Effect string `json:"effect" strict:"required"`
+}
+
+// Toleration lets a workload's pods onto machines with a taint.
+type Toleration struct {
+	Key    string `json:"key,omitempty"`
+	Value  string `json:"value,omitempty"`
+	Effect string `json:"effect,omitempty"`
+}
+
+// Delays are how long machines and pods take, each drawn evenly from a range.
+type Delays struct {
+	Clone    Range `json:"clone,omitzero"`
+	Boot     Range `json:"boot" strict:"required"`
+	Delete   Range `json:"delete,omitzero"`
+	PodStart Range `json:"podStart" strict:"required"`
+	// Clones is how many machines are cloned at a time; 0 for no limit.
+	Clones int `json:"clones,omitempty"`
+}
+
+// Signals say how the policies see the world.
+type Signals struct {
+	// Latency is exact, or scraped: read from a histogram with the bucket edges, taken every
+	// so often.
+	Latency      string          `json:"latency" strict:"required"`
+	Edges        []time.Duration `json:"edges,omitempty"`
+	Every        time.Duration   `json:"every,omitempty"`
+	MetricsEvery time.Duration   `json:"metricsEvery" strict:"required"`
+}
+
+// How latencies are read.
+const (
+	Exact   = "exact"
+	Scraped = "scraped"
+)
+
+// Workload is a service.
+type Workload struct {
+	Name string `json:"name" strict:"required"` // namespace/name
+	// Requests is what a pod asks for, sidecars included; Quota is the CPU limit that its
+	// requests share.
+	Requests    pricing.Resources `json:"requests" strict:"required"`
+	Quota       pricing.MilliCPU  `json:"quota" strict:"required"`
+	Concurrency int               `json:"concurrency" strict:"required"`
+	Demand      Demand            `json:"demand" strict:"required"`
+	Balance     sim.Balance       `json:"balance" strict:"required"`
+	Replicas    Replicas          `json:"replicas" strict:"required"`
+	// Unavailable is how many pods may be evicted at a time; 0 for any number.
+	Unavailable int               `json:"unavailable,omitempty"`
+	Grace       time.Duration     `json:"grace,omitempty"`
+	Priority    int               `json:"priority,omitempty"`
+	Selector    map[string]string `json:"selector,omitempty"`
+	Tolerations []Toleration      `json:"tolerations,omitempty"`
+	SLO         SLO               `json:"slo" strict:"required"`
+	Cost        *CostTarget       `json:"cost,omitempty"`
+	// Share is the part of the load that this workload gets; all of it if left out.
+	Share *Share `json:"share,omitempty"`
+}
+
+// Demand is the CPU time of one request: even between mean − spread and mean + spread.
+type Demand struct {
+	Mean   time.Duration `json:"mean" strict:"required"`
+	Spread Share         `json:"spread" strict:"required"`
+}
+
+// Replicas bound a workload, and say how many it starts with.
+type Replicas struct {
+	Min   int `json:"min" strict:"required"`
+	Max   int `json:"max" strict:"required"`
+	Start int `json:"start" strict:"required"`
+}
+
+// SLO is a latency objective.
+type SLO struct {
+	P      Quantile      `json:"p" strict:"required"`
+	Target time.Duration `json:"target" strict:"required"`
+	Window time.Duration `json:"window" strict:"required"`
+}
+
+// CostTarget is a wish for what the machines cost, always with its period.
+type CostTarget struct {
+	Target  pricing.Micros        `json:"target" strict:"required"`
+	Per     time.Duration         `json:"per" strict:"required"`
+	Count   podscaler.CostCount   `json:"count" strict:"required"`
+	Measure podscaler.CostMeasure `json:"measure" strict:"required"`
+}
+
+// Load is who sends requests, and how: a sweep over numbers of users, or named scenarios.
+type Load struct {
+	// Kind is sleep, pace or open; for open loads, users are requests per second.
+	Kind sim.Kind `json:"kind" strict:"required"`
+	// Think is a user's pause: after the answer (sleep), or from request to request (pace).
+	Think time.Duration `json:"think,omitempty"`
+	// Spread starts the users over this time instead of all at once.
+	Spread time.Duration `json:"spread,omitempty"`
+	// Even spaces an open load's requests evenly instead of at random.
+	Even      bool       `json:"even,omitempty"`
+	Users     []int      `json:"users,omitempty"`
+	Scenarios []Scenario `json:"scenarios,omitempty"`
+}
+
+// Scenario is a load that changes over time.
+type Scenario struct {
+	Name     string        `json:"name" strict:"required"`
+	Curve    Curve         `json:"curve" strict:"required"`
+	Duration time.Duration `json:"duration,omitempty"` // the experiment's if left out
+	Kind     sim.Kind      `json:"kind,omitempty"`     // the load's if left out
+}
+
+// Policy is a row of the experiment: a pod policy with a node policy, under a name.
+type Policy struct {
+	Name  string `json:"name" strict:"required"`
+	Title string `json:"title,omitempty"`
+	// Clairvoyant rows know the load to come. They are yardsticks and have no policies.
+	Clairvoyant bool        `json:"clairvoyant,omitempty"`
+	Pods        *PodPolicy  `json:"pods,omitempty"`
+	Nodes       *NodePolicy `json:"nodes,omitempty"`
+	// Cost takes the place of the workloads' cost targets.
+	Cost *CostTarget `json:"cost,omitempty"`
+	// MaxReplicas and MaxMachines lower the workloads' and the pools' limits.
+	MaxReplicas int `json:"maxReplicas,omitempty"`
+	MaxMachines int `json:"maxMachines,omitempty"`
+}
+
+// PodPolicy is a pod policy with the guards around it.
+type PodPolicy struct {
+	podpolicy.Spec
+	RunPeriod time.Duration `json:"runPeriod" strict:"required"`
+	Cooldown  time.Duration `json:"cooldown,omitempty"`
+	Behavior  *Behavior     `json:"behavior,omitempty"`
+}
+
+// NodePolicy is a node policy. The block of settings that bears its name counts; what that
+// leaves out is the policy's default.
+type NodePolicy struct {
+	Policy   string       `json:"policy" strict:"required"`
+	Pending  strict.Block `json:"pending,omitzero"`
+	Unneeded strict.Block `json:"unneeded,omitzero"`
+
+	spec nodepolicy.Spec // with the defaults in
+}
+
+// Behavior limits and steadies a pod policy in the shape of autoscaling/v2.
+type Behavior struct {
+	// Preset is v2, what an HPA with an empty behavior gets, or legacy, what one without any
+	// does. ScaleUp and ScaleDown take the place of v2's rules in their direction.
+	Preset    string `json:"preset" strict:"required"`
+	ScaleUp   *Rules `json:"scaleUp,omitempty"`
+	ScaleDown *Rules `json:"scaleDown,omitempty"`
+}
+
+// The presets of a behavior.
+const (
+	V2     = "v2"
+	Legacy = "legacy"
+)
+
+// Rules are the limits in one direction.
+type Rules struct {
+	StabilizationWindow time.Duration    `json:"stabilizationWindow" strict:"required"`
+	SelectPolicy        podscaler.Select `json:"selectPolicy,omitempty"`
+	Policies            []StepLimit      `json:"policies,omitempty"`
+	Tolerance           *float64         `json:"tolerance,omitempty"`
+}
+
+// StepLimit allows a change of so many pods, or so many percent, in each period.
+type StepLimit struct {
+	Pods    int           `json:"pods,omitempty"`
+	Percent int           `json:"percent,omitempty"`
+	Period  time.Duration `json:"period" strict:"required"`
+}
+
+// Fault is something that goes wrong at a time.
+type Fault struct {
+	At    time.Duration `json:"at" strict:"required"`
+	Kind  sim.FaultKind `json:"kind" strict:"required"`
+	Host  string        `json:"host,omitempty"`
+	For   time.Duration `json:"for,omitempty"`
+	Count int           `json:"count,omitempty"`
+}
+
+// Claim is what a publication says of its policies against others: better in every measure at
+// once. Whether it comes out is reported, and fails nothing.
+type Claim struct {
+	Text     string   `json:"text" strict:"required"`
+	Policies []string `json:"policies" strict:"required"`
+	Against  []string `json:"against" strict:"required"`
+	// Lower are the measures that are to be lower.
+	Lower []string `json:"lower" strict:"required"`
+}
+
+// Reference is what somebody else has measured, to be compared with.
+type Reference struct {
+	Source string `json:"source" strict:"required"`
+	// Tolerance is how far each measure may be off before it is flagged.
+	Tolerance map[string]Share `json:"tolerance" strict:"required"`
+	Cells     []Cell           `json:"cells" strict:"required"`
+}
+
+// Cell is the reference's values of a policy at a level.
+type Cell struct {
+	Policy   string             `json:"policy" strict:"required"`
+	Users    int                `json:"users,omitempty"`
+	Scenario string             `json:"scenario,omitempty"`
+	Values   map[string]float64 `json:"values" strict:"required"`
+}
+
+// PolicyNames are the names of the rows.
+func (e *Experiment) PolicyNames() []string {
+	out := make([]string, len(e.Policies))
+	for i := range e.Policies {
+		out[i] = e.Policies[i].Name
+	}
+	return out
+}
+
+// LevelNames are the levels of load: numbers of users, or scenarios by name.
+func (e *Experiment) LevelNames() []string {
+	var out []string
+	for _, n := range e.Load.Users {
+		out = append(out, strconv.Itoa(n))
+	}
+	for i := range e.Load.Scenarios {
+		out = append(out, e.Load.Scenarios[i].Name)
+	}
+	return out
+}

@@ -1,0 +1,226 @@
+package figure
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// element is an element of a drawing, with what a test may ask of it.
+type element struct {
+	name string
+	attr map[string]string
+	text string
+}
+
+// parse reads a drawing as XML, and fails on whatever is none.
+func parse(t *testing.T, svg []byte) []*element {
+	t.Helper()
+	var all, open []*element
+	in := xml.NewDecoder(bytes.NewReader(svg))
+	for {
+		token, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("the drawing is no XML: %v\n%s", err, svg)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			e := &element{name: token.Name.Local, attr: map[string]string{}}
+			for _, a := range token.Attr {
+				e.attr[a.Name.Local] = a.Value
+			}
+			all, open = append(all, e), append(open, e)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			if len(open) > 0 {
+				open[len(open)-1].text += string(token)
+			}
+		}
+	}
+}
+
+func find(all []*element, name, class string) []*element {
+	var out []*element
+	for _, e := range all {
+		if e.name == name && (class == "" || strings.Contains(" "+e.attr["class"]+" ", " "+class+" ")) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func example(series int) *Chart {
+	c := &Chart{
+		ID: "p90", Title: `Response time & "users"`, Desc: "It grows with <users>.",
+		X: Axis{Title: "virtual users", At: []float64{10, 60, 100, 200}},
+		Y: Axis{Title: "90th percentile", Unit: "ms", Lines: []Line{{At: 300, Label: "objective"}}},
+	}
+	for i := range series {
+		s := Series{Name: fmt.Sprintf("policy %d", i)}
+		for _, x := range c.X.At {
+			y := 100 + x + float64(10*i)
+			s.Points = append(s.Points, Point{X: x, Y: y, Low: y - 5, High: y + 5})
+		}
+		c.Series = append(c.Series, s)
+	}
+	return c
+}
+
+func TestEverySeriesIsDrawnNamedAndExplained(t *testing.T) {
+	c := example(3)
+	all := parse(t, c.SVG())
+	svg := all[0]
+	if svg.attr["role"] != "img" || svg.attr["aria-labelledby"] != "p90-t p90-d" {
+		t.Errorf("a screen reader is not told what it is: %v", svg.attr)
+	}
+	if got := find(all, "title", "")[0].text; got != c.Title {
+		t.Errorf("title is %q, want %q", got, c.Title)
+	}
+	if got := find(all, "desc", "")[0].text; got != c.Desc {
+		t.Errorf("description is %q, want %q", got, c.Desc)
+	}
+	groups := find(all, "g", "s")
+	if len(groups) != 3 || groups[1].attr["data-series"] != "policy 1" {
+		t.Errorf("%d series are drawn, want 3", len(groups))
+	}
+	if n := len(find(all, "g", "q")); n != 3 {
+		t.Errorf("the legend has %d rows, want 3", n)
+	}
+	if n := len(find(all, "path", "b")); n != 3 {
+		t.Errorf("%d bands, want 3", n)
+	}
+	// A marker for each point, with the value to be read on it, and one in the legend.
+	if n, want := len(find(all, "path", "k")), 3*4+3; n != want {
+		t.Errorf("%d markers, want %d", n, want)
+	}
+	if got := find(all, "title", "")[1].text; got != "policy 0: 10 virtual users, 110 ms" {
+		t.Errorf("the first marker says %q", got)
+	}
+	texts := ""
+	for _, e := range find(all, "text", "") {
+		texts += e.text + "\n"
+	}
+	for _, want := range []string{"virtual users\n", "90th percentile (ms)\n", "objective\n", "200\n", "policy 2\n"} {
+		if !strings.Contains(texts, want) {
+			t.Errorf("%q is nowhere to be read in:\n%s", want, texts)
+		}
+	}
+}
+
+func TestTheSameChartGivesTheSameBytes(t *testing.T) {
+	if !bytes.Equal(example(4).SVG(), example(4).SVG()) {
+		t.Error("two drawings of one chart differ")
+	}
+}
+
+func TestNoTwoSeriesLookAlikeWithoutColour(t *testing.T) {
+	seen := map[string]int{}
+	for i := range 30 {
+		look := dash(i) + marker(i, 0, 0)
+		if j, ok := seen[look]; ok {
+			t.Errorf("series %d and %d look alike in black and white", j, i)
+		}
+		seen[look] = i
+	}
+	// Scattered points have no dashes.
+	seen = map[string]int{}
+	for i := range 14 {
+		look := marker(i, 0, 0)
+		if heavy(i) != "" {
+			look += " filled"
+		}
+		if j, ok := seen[look]; ok {
+			t.Errorf("points of series %d and %d look alike in black and white", j, i)
+		}
+		seen[look] = i
+	}
+}
+
+func TestUnknownValuesAreLeftOut(t *testing.T) {
+	c := example(1)
+	nan := math.NaN()
+	c.Series[0].Points[1] = Point{60, nan, nan, nan}
+	c.Series[0].Points[2].High = math.Inf(1)
+	svg := c.SVG()
+	if bytes.Contains(svg, []byte("NaN")) || bytes.Contains(svg, []byte("Inf")) {
+		t.Errorf("an unknown value is drawn:\n%s", svg)
+	}
+	if n, want := len(find(parse(t, svg), "path", "k")), 2+1; n != want {
+		t.Errorf("%d markers, want %d", n, want)
+	}
+}
+
+func TestAnEmptyChartHasAxesAndNoSeries(t *testing.T) {
+	all := parse(t, (&Chart{ID: "x", Scatter: true}).SVG())
+	if len(find(all, "g", "s")) != 0 || len(find(all, "path", "a")) != 1 {
+		t.Error("an empty chart is more or less than its axes")
+	}
+}
+
+func TestScatteredPointsHaveNoLines(t *testing.T) {
+	c := example(5)
+	c.Scatter = true
+	c.Series = append(c.Series, Series{Name: "frontier", Guide: true, Points: []Point{{10, 100, 0, 0}, {20, 90, 0, 0}}})
+	all := parse(t, c.SVG())
+	if n := len(find(all, "path", "l")); n != 0 {
+		t.Errorf("%d lines, want none", n)
+	}
+	if n := len(find(all, "g", "q")); n != 5 {
+		t.Errorf("the legend has %d rows, want 5: guides stand in none", n)
+	}
+}
+
+// Whatever the values are, every point lies within the plot, and the ticks bound it.
+func TestReachHoldsEveryValueBetweenRoundTicks(t *testing.T) {
+	for _, values := range [][]float64{{0}, {5}, {0, 0.03}, {160, 333}, {188, 190}, {1e6, 3e7}, {7, 7}, {-3, 12}} {
+		for _, fromZero := range []bool{true, false} {
+			s := reach(values, fromZero)
+			name := fmt.Sprintf("%v from zero %v", values, fromZero)
+			for _, v := range values {
+				if v < s.lo || v > s.hi {
+					t.Errorf("%s: %g lies outside %v", name, v, s)
+				}
+			}
+			if fromZero && values[0] >= 0 && s.lo != 0 {
+				t.Errorf("%s: starts at %g", name, s.lo)
+			}
+			n := (s.hi - s.lo) / s.step
+			if n < 2 || n > 11 || math.Abs(n-math.Round(n)) > 1e-6 {
+				t.Errorf("%s: %v has %g steps", name, s, n)
+			}
+			if got := (&Axis{}).ticks(s); math.Abs(got[0]-s.lo) > 1e-9 || math.Abs(got[len(got)-1]-s.hi) > s.step*1e-6 {
+				t.Errorf("%s: ticks %v do not bound %v", name, got, s)
+			}
+		}
+	}
+}
+
+func TestNumbersOfTheAxisDoNotTouch(t *testing.T) {
+	c := example(1)
+	c.X.At = []float64{1, 2, 3, 4, 198, 199, 200}
+	free := math.Inf(-1)
+	for _, e := range find(parse(t, c.SVG()), "text", "n") {
+		if !strings.Contains(e.attr["class"], "m") { // the other axis
+			continue
+		}
+		x, err := strconv.ParseFloat(e.attr["x"], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		half := letter * float64(len(e.text)) / 2
+		if x-half < free {
+			t.Errorf("%s touches the number before it", e.text)
+		}
+		free = x + half
+	}
+}

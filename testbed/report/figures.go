@@ -1,0 +1,148 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/figure"
+)
+
+// Figure is a chart with the name of its file.
+type Figure struct {
+	Name string
+	SVG  []byte
+}
+
+// Figures draws the results: of a sweep, response time and cost against users; of scenarios,
+// violations against cost.
+func Figures(e *testbed.Experiment, r *testbed.Results) []Figure {
+	var charts []*figure.Chart
+	if len(e.Load.Scenarios) > 0 {
+		charts = append(charts, pareto(e, r))
+	} else {
+		charts = append(charts, responseTime(e, r), cost(e, r))
+	}
+	out := make([]Figure, len(charts))
+	for i, c := range charts {
+		out[i] = Figure{c.ID, c.SVG()}
+	}
+	return out
+}
+
+func responseTime(e *testbed.Experiment, r *testbed.Results) *figure.Chart {
+	c := overUsers(r, "p90Ms", "Response time", figure.Axis{Title: "90th percentile of response time", Unit: "ms"})
+	c.ID = "p90"
+	for _, w := range e.Workloads {
+		ms := float64(w.SLO.Target) / float64(time.Millisecond)
+		c.Y.Lines = append(c.Y.Lines, figure.Line{At: ms, Label: fmt.Sprintf("objective %g ms", ms)})
+	}
+	return c
+}
+
+func cost(e *testbed.Experiment, r *testbed.Results) *figure.Chart {
+	c := overUsers(r, "costUnits", "Cost of a trial", figure.Axis{Title: "cumulative cost", Unit: r.Unit})
+	c.ID = "cost"
+	length := time.Duration(r.DurationSeconds) * time.Second
+	for _, p := range e.Policies {
+		if p.Cost == nil {
+			continue
+		}
+		at := p.Cost.Target.Units() * length.Hours() / p.Cost.Per.Hours()
+		l := figure.Line{At: at, Label: fmt.Sprintf("target %s per %s", p.Cost.Target, pricing.Short(p.Cost.Per))}
+		if !slices.Contains(c.Y.Lines, l) {
+			c.Y.Lines = append(c.Y.Lines, l)
+		}
+	}
+	return c
+}
+
+// overUsers draws a measure against the number of users, a line for each policy.
+func overUsers(r *testbed.Results, measure, title string, y figure.Axis) *figure.Chart {
+	c := &figure.Chart{Title: title, X: figure.Axis{Title: usersOf(r)}, Y: y}
+	lowest, highest := math.Inf(1), math.Inf(-1)
+	levels := r.Levels()
+	for _, l := range levels {
+		c.X.At = append(c.X.At, float64(l.Users))
+	}
+	for _, p := range r.Policies() {
+		s := figure.Series{Name: p}
+		for _, l := range levels {
+			if sum := r.At(p, l); sum != nil {
+				v := point(float64(l.Users), sum.Measures[measure])
+				s.Points = append(s.Points, v)
+				if !math.IsNaN(v.Y) {
+					lowest, highest = min(lowest, v.Y), max(highest, v.Y)
+				}
+			}
+		}
+		c.Series = append(c.Series, s)
+	}
+	reach := "none of it known"
+	if lowest <= highest {
+		reach = fmt.Sprintf("from %.4g to %.4g %s", lowest, highest, y.Unit)
+	}
+	c.Desc = fmt.Sprintf("%s against %s for %d policies, %s; the shaded bands are 95 %% intervals of the mean over %d trials.",
+		y.Title, c.X.Title, len(c.Series), reach, r.Trials)
+	return c
+}
+
+// usersOf says what the levels of a sweep count.
+func usersOf(r *testbed.Results) string {
+	if r.Load == "open" {
+		return "requests per second"
+	}
+	return "virtual users"
+}
+
+// point is a mean with its interval, or without one where there was one trial.
+func point(x float64, s testbed.Stat) figure.Point {
+	p := figure.Point{X: x, Y: float64(s.Mean), Low: float64(s.Low), High: float64(s.High)}
+	if math.IsNaN(p.Low) {
+		p.Low, p.High = p.Y, p.Y
+	}
+	return p
+}
+
+// pareto draws the sums over all scenarios: what a policy costs against what its users suffer,
+// with a line through the policies that no other beats in both. Clairvoyant ones, which beat
+// all, are beside it.
+func pareto(e *testbed.Experiment, r *testbed.Results) *figure.Chart {
+	c := &figure.Chart{
+		ID: "pareto", Title: "Cost against violations, over all scenarios", Scatter: true,
+		X: figure.Axis{Title: "cost", Unit: r.Unit},
+		Y: figure.Axis{Title: "time over the target", Unit: "min"},
+	}
+	var all []figure.Point
+	for _, p := range r.Policies() {
+		x, y := r.Total(p, "costUnits"), r.Total(p, "sloViolationMinutes")
+		at := figure.Point{X: x, Y: y, Low: y, High: y}
+		if p != e.Clairvoyant() {
+			all = append(all, at)
+		}
+		c.Series = append(c.Series, figure.Series{Name: p, Points: []figure.Point{at}})
+	}
+	front := frontier(all)
+	c.Series = append(c.Series, figure.Series{Name: "frontier", Guide: true, Points: front})
+	c.Desc = fmt.Sprintf("Each of %d policies by what it cost and how long its users waited too long; nearer to the lower left is better. "+
+		"The dashed line joins the %d that no other policy beats in both, short of a clairvoyant one.", len(c.Series)-1, len(front))
+	return c
+}
+
+// frontier returns the points for which no other is lower in one way and at most as high in
+// the other, from left to right.
+func frontier(all []figure.Point) []figure.Point {
+	sorted := slices.Clone(all)
+	slices.SortFunc(sorted, func(a, b figure.Point) int { return cmp.Or(cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y)) })
+	var out []figure.Point
+	for _, p := range sorted {
+		if len(out) == 0 || p.Y < out[len(out)-1].Y {
+			out = append(out, p)
+		}
+	}
+	return out
+}

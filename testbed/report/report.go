@@ -1,0 +1,209 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed"
+)
+
+// Report is an experiment with its results.
+type Report struct {
+	Experiment *testbed.Experiment // as its file says, whatever of it was run
+	Results    *testbed.Results
+	// File is the experiment's file, to be shown as it was written.
+	File []byte
+	// Took is how long the runs took on the clock on the wall; 0 when that is not known. It is
+	// the one thing on the page that a repetition does not repeat.
+	Took time.Duration
+}
+
+//go:embed report.html
+var page string
+
+var layout = template.Must(template.New("report").Parse(page))
+
+// content is what the page is made of.
+type content struct {
+	*Report
+	Figures   []template.HTML
+	Overview  testbed.Table
+	Measures  []testbed.Table
+	Verdicts  []testbed.Verdict
+	Claim     *claim
+	Reference *testbed.Table
+	Flagged   int
+	Facts     [][2]string
+	Command   string
+	Work      string
+}
+
+// claim is what became of the experiment's claim.
+type claim struct {
+	Text, Sentence string
+	Table          testbed.Table
+	Verdicts       []string
+}
+
+// WriteHTML writes the page.
+func (r *Report) WriteHTML(w io.Writer) error {
+	c := content{
+		Report: r, Overview: r.Experiment.Overview(r.Results), Verdicts: r.Experiment.Judge(r.Results),
+		Facts: r.facts(), Command: r.command(), Work: r.work(),
+	}
+	for _, f := range Figures(r.Experiment, r.Results) {
+		c.Figures = append(c.Figures, template.HTML(f.SVG)) // our own drawing, escaped where it was drawn
+	}
+	for i := range testbed.Measures {
+		m := &testbed.Measures[i]
+		unit := m.Unit
+		if m.Name == "costUnits" {
+			unit = r.Results.Unit
+		}
+		c.Measures = append(c.Measures, r.Results.By(m, unit))
+	}
+	if r.Experiment.Claim != nil {
+		c.Claim = tried(r.Experiment.Claim, r.Results)
+	}
+	if t, ok := r.Experiment.Side(r.Results); ok {
+		c.Reference = &t
+		for _, d := range r.Experiment.Reference.Compare(r.Results) {
+			if d.Flagged {
+				c.Flagged++
+			}
+		}
+	}
+	if err := layout.Execute(w, &c); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// tried puts the comparisons of a claim into a table, a row for each pair of policies.
+func tried(c *testbed.Claim, r *testbed.Results) *claim {
+	all := c.Try(r)
+	out := &claim{Text: c.Text, Sentence: testbed.Sentence(all), Verdicts: testbed.Verdicts(all)}
+	out.Table = testbed.Table{
+		Caption: strings.Join(c.Lower, ", ") + ": ↓ lower, ↑ higher, = not told apart by the trials, ? unknown; ✓ the claim comes out",
+		Head:    []string{"policy", "against"}, Left: 2,
+	}
+	levels := r.Levels()
+	for _, l := range levels {
+		out.Table.Head = append(out.Table.Head, l.String())
+	}
+	for i := range all {
+		x := &all[i]
+		rows := out.Table.Rows
+		if n := len(rows); n == 0 || rows[n-1][0] != x.Policy || rows[n-1][1] != x.Against {
+			row := make([]string, 2+len(levels))
+			row[0], row[1] = x.Policy, x.Against
+			out.Table.Rows = append(rows, row)
+		}
+		row := out.Table.Rows[len(out.Table.Rows)-1]
+		for j, l := range levels {
+			if l == x.Level {
+				row[2+j] = arrows(x)
+			}
+		}
+	}
+	return out
+}
+
+func arrows(c *testbed.Comparison) string {
+	var b strings.Builder
+	for _, d := range c.Differences {
+		b.WriteString(map[string]string{"lower": "↓", "higher": "↑", "level": "=", "unknown": "?"}[d.Side()])
+	}
+	if c.ComesOut() {
+		b.WriteString(" ✓")
+	}
+	return b.String()
+}
+
+// facts are the parameters that a reader asks for first.
+func (r *Report) facts() [][2]string {
+	e := r.Experiment
+	facts := [][2]string{
+		{"world", r.Results.World},
+		{"runs", fmt.Sprintf("%d of %d: %d policies, %d levels, %d trials", len(r.Results.Runs), r.Results.Planned,
+			len(r.Results.Policies()), len(r.Results.Levels()), r.Results.Trials)},
+		{"seed", fmt.Sprint(r.Results.Seed)},
+		{"load", string(r.Results.Load) + thinking(e)},
+		{"loop", "a step every " + pricing.Short(e.Tick)},
+		{"a machine is made in", testbed.Range{Min: e.Delays.Clone.Min + e.Delays.Boot.Min, Max: e.Delays.Clone.Max + e.Delays.Boot.Max}.String() + atATime(e)},
+	}
+	if len(e.Load.Scenarios) == 0 {
+		facts = append(facts, [2]string{"length of a trial", pricing.Short(time.Duration(r.Results.DurationSeconds) * time.Second)})
+	}
+	for _, p := range e.Pools {
+		for _, s := range p.Shapes {
+			rate := e.FirstRate(s)
+			facts = append(facts, [2]string{"machine " + s.Name, fmt.Sprintf("%s vCPU, %s, %s %s/h, %d to %d of them",
+				s.CPU, s.Memory, rate, e.Prices.Unit, p.Min, p.Max)})
+		}
+	}
+	for _, w := range e.Workloads {
+		facts = append(facts, [2]string{w.Name, fmt.Sprintf("a pod requests %s vCPU and %s and may use %s; a request takes %s ± %s of CPU; objective %s within %s",
+			w.Requests.CPU, w.Requests.Memory, w.Quota, pricing.Short(w.Demand.Mean), w.Demand.Spread, w.SLO.P, pricing.Short(w.SLO.Target))})
+	}
+	return append(facts, [2]string{"version", r.Results.Version})
+}
+
+func atATime(e *testbed.Experiment) string {
+	if e.Delays.Clones == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d at a time", e.Delays.Clones)
+}
+
+func thinking(e *testbed.Experiment) string {
+	if e.Load.Think == 0 {
+		return ""
+	}
+	return ", " + pricing.Short(e.Load.Think)
+}
+
+// command is what runs the experiment again, as it was run.
+func (r *Report) command() string {
+	e, res := r.Experiment, r.Results
+	c := fmt.Sprintf("plimsoll testbed run experiment.yaml --world %s --seed %d --trials %d", res.World, res.Seed, res.Trials)
+	if res.Load != e.Load.Kind {
+		c += " --load " + string(res.Load)
+	}
+	if length := time.Duration(res.DurationSeconds) * time.Second; length != e.Duration {
+		c += " --duration " + pricing.Short(length)
+	}
+	if p := res.Policies(); !slices.Equal(p, e.PolicyNames()) {
+		c += " --policies " + strings.Join(p, ",")
+	}
+	var levels []string
+	for _, l := range res.Levels() {
+		levels = append(levels, l.String())
+	}
+	if !slices.Equal(levels, e.LevelNames()) {
+		flag := " --users "
+		if len(e.Load.Scenarios) > 0 {
+			flag = " --scenarios "
+		}
+		c += flag + strings.Join(levels, ",")
+	}
+	return c + " --out ."
+}
+
+func (r *Report) work() string {
+	requests := 0
+	for i := range r.Results.Runs {
+		requests += r.Results.Runs[i].Requests
+	}
+	text := fmt.Sprintf("%d requests were simulated", requests)
+	if r.Took > 0 {
+		text += fmt.Sprintf(" in %.1f s, %.1f million a second", r.Took.Seconds(), float64(requests)/r.Took.Seconds()/1e6)
+	}
+	return text + "."
+}

@@ -1,0 +1,193 @@
+package report
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/figure"
+)
+
+// experiment runs one that comes with the program, in short.
+func experiment(t *testing.T, name string, o testbed.Options) *Report {
+	t.Helper()
+	file, err := testbed.File(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := testbed.Parse(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Version, o.Trials = "v1.2.3", 2
+	r, err := testbed.Run(t.Context(), e, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Report{Experiment: e, Results: r, File: file}
+}
+
+func html(t *testing.T, r *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.WriteHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func sweep(t *testing.T) *Report {
+	return experiment(t, "slo-cost-calibration", testbed.Options{Users: []int{10, 60}, Policies: []string{"hpa60", "slocost-b"}})
+}
+
+func TestThePageLoadsNothing(t *testing.T) {
+	text := strings.ReplaceAll(html(t, sweep(t)), `xmlns="http://www.w3.org/2000/svg"`, "")
+	for _, bad := range []string{"http:", "https:", "src=", "href=", "url(", "@import", "<script", "<link"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+}
+
+func TestThePageTellsAll(t *testing.T) {
+	r := sweep(t)
+	text := html(t, r)
+	for _, want := range []string{
+		"<h1>The SLO-and-cost experiment as a reference implementation measured it</h1>",
+		"An independent simulator of the same test bed, with its own implementation", // what it shows
+		`<th class="l" scope="row">slocost-b</th>`,                                   // a row of the tables
+		"has both a lower 90th percentile of response time",                          // the claim
+		"comparisons",             // and what became of it
+		"slocost-b against hpa60", // in words
+		"means of 5 trials",       // the reference
+		" values are further apart than the tolerance",               //
+		"joined nodes only, as OpenCost sees them",                   // a reading
+		"2 vCPU, 8GB, 10 units/h, 1 to 16 of them",                   // a parameter
+		"metrics: [{type: Resource, name: cpu, averageValue: 250m}]", // the file
+		"minutes over the target (min)",                              // a measure
+		"run experiment.yaml --world sim --seed 1 --trials 2 --policies hpa60,slocost-b --users 10,60 --out .",
+		"plimsoll v1.2.3 · ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if n := strings.Count(text, "<svg "); n != 2 {
+		t.Errorf("%d figures, want 2", n)
+	}
+	if strings.Contains(text, "Interrupted") {
+		t.Error("a whole experiment is called interrupted")
+	}
+	r.Results.Planned++
+	if !strings.Contains(html(t, r), "<strong>Interrupted:</strong> 8 of 9 runs were made.") {
+		t.Error("a missing run is not told")
+	}
+}
+
+func TestThePageRepeatsButForTheTimeItTook(t *testing.T) {
+	one, other := sweep(t), sweep(t)
+	if a, b := html(t, one), html(t, other); a != b {
+		t.Error(cmp.Diff(a, b))
+	}
+	other.Took = 2 * time.Second
+	if text := html(t, other); !regexp.MustCompile(`\d+ requests were simulated in 2\.0 s, \d\.\d million a second\.`).MatchString(text) {
+		t.Error("the time that it took is not told")
+	}
+}
+
+// drawn returns the names of the series in a drawing, and fails if it is no XML.
+func drawn(t *testing.T, svg []byte) []string {
+	t.Helper()
+	var names []string
+	in := xml.NewDecoder(bytes.NewReader(svg))
+	for {
+		token, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			return names
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			for _, a := range e.Attr {
+				if a.Name.Local == "data-series" {
+					names = append(names, a.Value)
+				}
+			}
+		}
+	}
+}
+
+func TestFiguresHaveEveryPolicy(t *testing.T) {
+	r := sweep(t)
+	figures := Figures(r.Experiment, r.Results)
+	if len(figures) != 2 || figures[0].Name != "p90" || figures[1].Name != "cost" {
+		t.Fatalf("%d figures", len(figures))
+	}
+	for i, line := range []string{"objective 300 ms", "target 40 per 30m"} {
+		if diff := cmp.Diff([]string{"hpa60", "slocost-b"}, drawn(t, figures[i].SVG)); diff != "" {
+			t.Error(diff)
+		}
+		if !strings.Contains(string(figures[i].SVG), line) {
+			t.Errorf("%s has no line for %s", figures[i].Name, line)
+		}
+	}
+	s := experiment(t, "six-scenarios", testbed.Options{Scenarios: []string{"const60", "flash"}, Policies: []string{"hpa80", "clairvoyant"}, Duration: 4 * time.Minute})
+	figures = Figures(s.Experiment, s.Results)
+	if len(figures) != 1 || figures[0].Name != "pareto" {
+		t.Fatalf("%d figures", len(figures))
+	}
+	if diff := cmp.Diff([]string{"hpa80", "clairvoyant"}, drawn(t, figures[0].SVG)); diff != "" {
+		t.Error(diff)
+	}
+	if n := strings.Count(string(figures[0].SVG), `<path class="r"`); n != 1 {
+		t.Errorf("%d frontiers", n)
+	}
+	if text := html(t, s); !strings.Contains(text, "× clairvoyant") {
+		t.Error("costs are not compared with the yardstick's")
+	}
+}
+
+func TestAnUnknownMeasureHasNoReach(t *testing.T) {
+	unknown := testbed.Number(math.NaN())
+	stat := map[string]testbed.Stat{"p90Ms": {Mean: unknown, SD: unknown, Low: unknown, High: unknown}}
+	r := &testbed.Results{Summary: []testbed.Summary{{Policy: "hpa", Users: 10, Measures: stat}}}
+	if c := responseTime(&testbed.Experiment{}, r); !strings.Contains(c.Desc, "for 1 policies, none of it known; ") {
+		t.Error(c.Desc)
+	}
+}
+
+func TestTheFactsHaveThePriceThatATrialBeginsWith(t *testing.T) {
+	r := sweep(t)
+	double := 2 * pricing.Hundred
+	r.Experiment.Prices.Tariffs = []pricing.Tariff{{From: 0, To: 12 * 60, Weekdays: []pricing.Weekday{pricing.Weekday(time.Thursday)}, Percent: &double}}
+	if !strings.Contains(html(t, r), "2 vCPU, 8GB, 20 units/h") {
+		t.Error("the tariff of the first hour does not count")
+	}
+}
+
+func TestTheFrontierIsWhatNoOtherBeats(t *testing.T) {
+	p := func(x, y float64) figure.Point { return figure.Point{X: x, Y: y} }
+	all := []figure.Point{p(5, 1), p(3, 4), p(4, 4), p(1, 9), p(3, 6), p(6, 1), p(2, 9)}
+	got := frontier(all)
+	if diff := cmp.Diff([]figure.Point{p(1, 9), p(3, 4), p(5, 1)}, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, a := range all {
+		beaten := slices.ContainsFunc(all, func(b figure.Point) bool { return b.X <= a.X && b.Y <= a.Y && b != a })
+		if beaten == slices.Contains(got, a) {
+			t.Errorf("%v is beaten: %v", a, beaten)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package testbed
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/plimsoll/plimsoll/testbed/sim"
+)
+
+// Results are what became of an experiment: every run, and every policy's runs at one level
+// summed up. The same experiment with the same seed gives the same bytes.
+type Results struct {
+	Header
+	Runs    []Trial   `json:"runs"`
+	Summary []Summary `json:"summary"`
+}
+
+// Header says what the results are of.
+type Header struct {
+	Experiment string `json:"experiment"`
+	World      string `json:"world"`
+	Seed       uint64 `json:"seed"`
+	Version    string `json:"version"`
+	// Unit is what money is counted in.
+	Unit string `json:"unit"`
+	// Load is the kind of load: sleep, pace or open.
+	Load   sim.Kind `json:"load"`
+	Trials int      `json:"trials"`
+	// DurationSeconds is the length of a trial, but for scenarios that have their own.
+	DurationSeconds int `json:"durationSeconds"`
+	// Planned is how many runs there should be; an interrupted experiment has fewer.
+	Planned int `json:"planned"`
+}
+
+// Trial is one run: a policy at a level of load, for one of the times it is tried.
+type Trial struct {
+	Policy     string `json:"policy"`
+	NodePolicy string `json:"nodePolicy"`
+	// Users is the level of a sweep, or the highest level of a scenario.
+	Users    int    `json:"users"`
+	Scenario string `json:"scenario,omitempty"`
+	Trial    int    `json:"trial"` // from 1 on
+
+	Requests     int    `json:"requests"` // answered, well or not
+	Failed       int    `json:"failed"`
+	GoodFraction Number `json:"goodFraction"` // answered within the objective's target
+	P50Ms        Number `json:"p50Ms"`        // of the answers, over the whole trial
+	P90Ms        Number `json:"p90Ms"`
+	P99Ms        Number `json:"p99Ms"`
+	// SLOViolationMinutes counts the minutes whose own quantile missed the target.
+	SLOViolationMinutes int    `json:"sloViolationMinutes"`
+	CostUnits           Number `json:"costUnits"`
+	PodMinutes          Number `json:"podMinutes"`
+	VMHours             Number `json:"vmHours"`
+	Orders              int    `json:"orders"`
+	Returns             int    `json:"returns"`
+	PodMoves            int    `json:"podMoves"`
+	// Decisions counts the changes of replicas that were decided.
+	Decisions int `json:"decisions"`
+	Thrash    int `json:"thrash"`
+}
+
+// Summary is all trials of one policy at one level of load.
+type Summary struct {
+	Policy     string          `json:"policy"`
+	NodePolicy string          `json:"nodePolicy"`
+	Users      int             `json:"users"`
+	Scenario   string          `json:"scenario,omitempty"`
+	Trials     int             `json:"trials"`
+	Measures   map[string]Stat `json:"measures"`
+}
+
+// Number is a measurement that may not exist: not a number is null in JSON.
+type Number float64
+
+// number rounds to four decimals, so that what is read back is what was written.
+func number(v float64) Number { return Number(math.Round(v*1e4) / 1e4) }
+
+// MarshalJSON writes null for what is unknown.
+func (n Number) MarshalJSON() ([]byte, error) {
+	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, float64(n), 'f', -1, 64), nil
+}
+
+// UnmarshalJSON reads null as unknown.
+func (n *Number) UnmarshalJSON(data []byte) error {
+	*n = Number(math.NaN())
+	if string(data) == "null" {
+		return nil
+	}
+	return json.Unmarshal(data, (*float64)(n))
+}
+
+// Measure is a number that every run has.
+type Measure struct {
+	Name, Title, Unit string
+	of                func(*Trial) float64
+}
+
+// Measures are the numbers that runs are summed up in, in the order of the results' fields.
+// Money is in the price book's unit.
+var Measures = []Measure{
+	{"requests", "requests", "", func(r *Trial) float64 { return float64(r.Requests) }},
+	{"failed", "failed requests", "", func(r *Trial) float64 { return float64(r.Failed) }},
+	{"goodFraction", "requests within the target", "", func(r *Trial) float64 { return float64(r.GoodFraction) }},
+	{"p50Ms", "median of response time", "ms", func(r *Trial) float64 { return float64(r.P50Ms) }},
+	{"p90Ms", "90th percentile of response time", "ms", func(r *Trial) float64 { return float64(r.P90Ms) }},
+	{"p99Ms", "99th percentile of response time", "ms", func(r *Trial) float64 { return float64(r.P99Ms) }},
+	{"sloViolationMinutes", "minutes over the target", "min", func(r *Trial) float64 { return float64(r.SLOViolationMinutes) }},
+	{"costUnits", "cost", "", func(r *Trial) float64 { return float64(r.CostUnits) }},
+	{"podMinutes", "pod-minutes", "min", func(r *Trial) float64 { return float64(r.PodMinutes) }},
+	{"vmHours", "VM-hours", "h", func(r *Trial) float64 { return float64(r.VMHours) }},
+	{"orders", "machines ordered", "", func(r *Trial) float64 { return float64(r.Orders) }},
+	{"returns", "machines returned", "", func(r *Trial) float64 { return float64(r.Returns) }},
+	{"podMoves", "pods moved", "", func(r *Trial) float64 { return float64(r.PodMoves) }},
+	{"decisions", "changes of replicas", "", func(r *Trial) float64 { return float64(r.Decisions) }},
+	{"thrash", "replicas moved for nothing", "", func(r *Trial) float64 { return float64(r.Thrash) }},
+}
+
+func measure(name string) *Measure {
+	i := slices.IndexFunc(Measures, func(m Measure) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &Measures[i]
+}
+
+// Level is a level of load that runs are compared at: a number of users, or a scenario.
+type Level struct {
+	Users    int
+	Scenario string
+}
+
+// String names the level.
+func (l Level) String() string {
+	if l.Scenario != "" {
+		return l.Scenario
+	}
+	return strconv.Itoa(l.Users)
+}
+
+func (r *Trial) level() Level   { return Level{r.Users, r.Scenario} }
+func (s *Summary) level() Level { return Level{s.Users, s.Scenario} }
+
+// sum makes the summary of the runs, which are in order of policy and level.
+func (r *Results) sum() {
+	r.Summary = nil
+	for start := 0; start < len(r.Runs); {
+		first := &r.Runs[start]
+		end := start
+		for end < len(r.Runs) && r.Runs[end].Policy == first.Policy && r.Runs[end].level() == first.level() {
+			end++
+		}
+		s := Summary{
+			Policy: first.Policy, NodePolicy: first.NodePolicy, Users: first.Users, Scenario: first.Scenario,
+			Trials: end - start, Measures: make(map[string]Stat, len(Measures)),
+		}
+		for i := range Measures {
+			s.Measures[Measures[i].Name] = statOf(values(r.Runs[start:end], &Measures[i]))
+		}
+		r.Summary = append(r.Summary, s)
+		start = end
+	}
+}
+
+func values(runs []Trial, m *Measure) []float64 {
+	out := make([]float64, len(runs))
+	for i := range runs {
+		out[i] = m.of(&runs[i])
+	}
+	return out
+}
+
+// Policies are the policies that ran, and Levels the levels they ran at, each in order.
+func (r *Results) Policies() []string {
+	var out []string
+	for i := range r.Summary {
+		if p := r.Summary[i].Policy; !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Levels are the levels of load that there are runs at, in order.
+func (r *Results) Levels() []Level {
+	var out []Level
+	for i := range r.Summary {
+		if l := r.Summary[i].level(); !slices.Contains(out, l) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// At returns the summary of a policy at a level, or nil when it did not run there.
+func (r *Results) At(policy string, l Level) *Summary {
+	for i := range r.Summary {
+		if s := &r.Summary[i]; s.Policy == policy && s.level() == l {
+			return s
+		}
+	}
+	return nil
+}
+
+// Mean is a measure's mean, or not a number when the policy did not run at the level.
+func (r *Results) Mean(policy string, l Level, measure string) float64 {
+	s := r.At(policy, l)
+	if s == nil {
+		return math.NaN()
+	}
+	return float64(s.Measures[measure].Mean)
+}
+
+// Total is a measure's mean summed over all levels; not a number when the policy is missing at one.
+func (r *Results) Total(policy, measure string) float64 {
+	sum := 0.0
+	for _, l := range r.Levels() {
+		sum += r.Mean(policy, l, measure)
+	}
+	return sum
+}
+
+// Write writes the results as JSON, a run a line, so that two files can be compared line by
+// line.
+func (r *Results) Write(w io.Writer) error {
+	head, err := json.MarshalIndent(r.Header, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	var b bytes.Buffer
+	b.Write(bytes.TrimSuffix(head, []byte("\n}")))
+	err = errors.Join(writeLines(&b, "runs", r.Runs), writeLines(&b, "summary", r.Summary))
+	b.WriteString("\n}\n")
+	if err != nil {
+		return fmt.Errorf("write results: %w", err)
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+func writeLines[T any](b *bytes.Buffer, key string, values []T) error {
+	fmt.Fprintf(b, ",\n  %q: [", key)
+	for i := range values {
+		line, err := json.Marshal(&values[i])
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString("\n    ")
+		b.Write(line)
+	}
+	b.WriteString("\n  ]")
+	return nil
+}
+
+// ReadResults reads what Write wrote.
+func ReadResults(r io.Reader) (*Results, error) {
+	in := json.NewDecoder(r)
+	in.DisallowUnknownFields()
+	var out Results
+	if err := in.Decode(&out); err != nil {
+		return nil, fmt.Errorf("read results: %w", err)
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("read results: must end after the results")
+	}
+	for i := range out.Summary {
+		for _, m := range measureNames() {
+			if _, has := out.Summary[i].Measures[m]; !has {
+				return nil, fmt.Errorf("read results: summary[%d].measures.%s: must be there, was absent", i, m)
+			}
+		}
+	}
+	return &out, nil
+}

@@ -1,0 +1,107 @@
+package testbed
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
+	r := simulated(t, minimal(t, Options{Trials: 1}), Options{Version: "v1.2.3"})
+	r.Runs[0].P90Ms = Number(math.NaN())
+	text := written(t, r)
+	again, err := ReadResults(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(text, written(t, again)); diff != "" {
+		t.Error(diff)
+	}
+	if again.Header != r.Header || len(again.Runs) != len(r.Runs) || again.Runs[1] != r.Runs[1] {
+		t.Errorf("read back as %+v", again)
+	}
+	if !strings.Contains(text, `"p90Ms":null`) {
+		t.Error("an unknown value is not null")
+	}
+	if _, err := ReadResults(strings.NewReader(strings.Replace(text, `"trial"`, `"trail"`, 1))); err == nil {
+		t.Error("an unknown key is read over")
+	}
+	for what, broken := range map[string]string{
+		"text behind the results": text + "{}",
+		"a missing measure":       strings.Replace(text, `"thrash":{"mean"`, `"vmHours":{"mean"`, 1),
+	} {
+		if _, err := ReadResults(strings.NewReader(broken)); err == nil {
+			t.Errorf("%s is read over", what)
+		}
+	}
+}
+
+func TestResultsKeepToTheirSchema(t *testing.T) {
+	schema := compiled(t)
+	text := written(t, simulated(t, minimal(t, Options{}), Options{Version: "v1.2.3"}))
+	check := func(text string) error {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(v)
+	}
+	if err := check(text); err != nil {
+		t.Error(err)
+	}
+	for name, broken := range map[string]string{
+		"a field that is not in the contract": strings.Replace(text, `"failed":`, `"lost":0,"failed":`, 1),
+		"a field that is missing":             strings.Replace(text, `"thrash":`, `"thresh":`, 1),
+		"a count that is no number":           strings.Replace(text, `"trial":1`, `"trial":"1"`, 1),
+		"a summary without an interval":       strings.Replace(text, `"high":`, `"hi":`, 1),
+	} {
+		if broken == text {
+			t.Fatalf("%s: nothing was changed", name)
+		}
+		if check(broken) == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+}
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	data := read(t, "results.schema.json")
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("results.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("results.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// The schema demands every measure, so that none is added to the code alone.
+func TestTheSchemaKnowsEveryMeasure(t *testing.T) {
+	var schema struct {
+		Defs struct {
+			Run, Measures struct{ Required []string }
+		} `json:"$defs"`
+	}
+	if err := json.Unmarshal(read(t, "results.schema.json"), &schema); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(measureNames(), schema.Defs.Measures.Required); diff != "" {
+		t.Error(diff)
+	}
+	want := append([]string{"policy", "nodePolicy", "users", "trial"}, measureNames()...)
+	if diff := cmp.Diff(want, schema.Defs.Run.Required); diff != "" {
+		t.Error(diff)
+	}
+}

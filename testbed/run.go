@@ -1,0 +1,248 @@
+package testbed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/plimsoll/plimsoll/testbed/oracle"
+	"github.com/plimsoll/plimsoll/testbed/sim"
+)
+
+// Options change what of an experiment is run, and how. Zero values leave it as its file says.
+type Options struct {
+	Users     []int    // levels of a sweep, in place of the file's
+	Scenarios []string // of the file's
+	Policies  []string // of the file's
+	Load      sim.Kind // of users, in place of the file's
+	Trials    int
+	Duration  time.Duration // of every trial
+	Seed      *uint64
+	// Parallel is how many runs are made at a time; 0 for one a processor.
+	Parallel int
+	// Version is recorded in the results.
+	Version string
+	// Progress hears of every run that is done, one call at a time.
+	Progress func(Progress)
+}
+
+// Progress is how far an experiment has come.
+type Progress struct {
+	Done, Total int
+	Requests    int // that were simulated so far
+	// Part is the part of the work that is done, by users and length: long runs are made first.
+	Part float64
+}
+
+// With returns the experiment as the options change it.
+func (e *Experiment) With(o Options) (*Experiment, error) {
+	out := *e
+	var f faults
+	if len(o.Users) > 0 {
+		f.must(len(e.Load.Scenarios) == 0, "users", "must not be given for "+e.Name+", which has scenarios", o.Users)
+		for _, n := range o.Users {
+			f.must(n > 0, "users", "must be at least 1", n)
+		}
+		out.Load.Users = slices.Compact(slices.Sorted(slices.Values(o.Users)))
+	}
+	f.must(len(o.Scenarios) == 0 || len(e.Load.Scenarios) > 0, "scenarios", "must not be given for "+e.Name+", which has users", o.Scenarios)
+	out.Load.Scenarios = pick(&f, "scenarios", e.Load.Scenarios, o.Scenarios, func(s *Scenario) string { return s.Name })
+	out.Policies = pick(&f, "policies", e.Policies, o.Policies, func(p *Policy) string { return p.Name })
+	f.must(o.Parallel >= 0, "parallel", "must be at least 1", o.Parallel)
+	f.must(o.Trials >= 0, "trials", "must be at least 1", o.Trials)
+	f.must(o.Duration >= 0, "duration", "must be longer than 0s", o.Duration)
+	f.must(o.Duration%time.Second == 0, "duration", "must be whole seconds", o.Duration)
+	out.Trials = cmp.Or(o.Trials, e.Trials)
+	if o.Duration > 0 {
+		out.Duration = o.Duration
+		for i := range out.Load.Scenarios {
+			out.Load.Scenarios[i].Duration = 0
+		}
+	}
+	if o.Seed != nil {
+		out.Seed = *o.Seed
+	}
+	if o.Load != "" {
+		out.Load.use(&f, o.Load)
+	}
+	return &out, errors.Join(f...)
+}
+
+// use makes all users behave in one way.
+func (l *Load) use(f *faults, kind sim.Kind) {
+	f.oneOf("load", string(kind), kinds)
+	f.must(kind == sim.Open || l.Think > 0, "load", "must be open, as the experiment has no load.think", string(kind))
+	l.Kind = kind
+	for i := range l.Scenarios {
+		l.Scenarios[i].Kind = ""
+	}
+}
+
+// pick returns the things of the given names, or all of them without any. The result is a
+// copy, in the file's order.
+func pick[T any](f *faults, key string, all []T, names []string, name func(*T) string) []T {
+	var known []string
+	for i := range all {
+		known = append(known, name(&all[i]))
+	}
+	for _, n := range names {
+		if len(known) == 0 {
+			break // said before
+		}
+		f.must(slices.Contains(known, n), key, "must be one of "+strings.Join(known, ", ")+meant(n, known), n)
+	}
+	out := slices.Clone(all)
+	if len(names) == 0 {
+		return out
+	}
+	return slices.DeleteFunc(out, func(t T) bool { return !slices.Contains(names, name(&t)) })
+}
+
+// Run runs the experiment in the simulated world. When ctx ends before the experiment,
+// it returns what has been done by then along with the context's error.
+func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
+	e, err := e.With(o)
+	if err != nil {
+		return nil, err
+	}
+	jobs := e.jobs()
+	runs, done, err := e.runAll(ctx, jobs, o)
+	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return nil, err
+	}
+	r := &Results{Header: Header{
+		Experiment: e.Name, World: "sim", Seed: e.Seed, Version: o.Version, Unit: e.Prices.Unit,
+		Load: e.Load.Kind, Trials: e.Trials, DurationSeconds: int(e.Duration.Seconds()), Planned: len(jobs),
+	}}
+	for i := range runs {
+		if done[i] {
+			r.Runs = append(r.Runs, runs[i])
+		}
+	}
+	r.sum()
+	return r, err
+}
+
+// crew makes runs side by side.
+type crew struct {
+	*Experiment
+	jobs  []job
+	plans plans
+	hears func(Progress)
+
+	lock     sync.Mutex
+	runs     []Trial
+	done     []bool
+	progress Progress
+	work     float64 // of all jobs
+}
+
+// runAll makes all runs, several at a time. What comes of a run depends on its job alone, and
+// it is put in the job's place, so that the order in which they end does not show.
+func (e *Experiment) runAll(ctx context.Context, jobs []job, o Options) (runs []Trial, done []bool, err error) {
+	c := &crew{
+		Experiment: e, jobs: jobs, hears: o.Progress, runs: make([]Trial, len(jobs)), done: make([]bool, len(jobs)),
+		plans: plans{made: map[row]func() (*oracle.Schedule, error){}}, progress: Progress{Total: len(jobs)},
+	}
+	for i := range jobs {
+		c.work += jobs[i].work()
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	queue := make(chan int)
+	var workers sync.WaitGroup
+	for range cmp.Or(o.Parallel, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for i := range queue {
+				if err := c.do(ctx, i); err != nil {
+					stop(fmt.Errorf("%s: %w", &jobs[i], err))
+				}
+			}
+		})
+	}
+	feed(ctx, queue, jobs)
+	workers.Wait()
+	if ctx.Err() != nil {
+		return c.runs, c.done, context.Cause(ctx)
+	}
+	return c.runs, c.done, nil
+}
+
+// do makes one run, and tells of it.
+func (c *crew) do(ctx context.Context, i int) error {
+	run, err := c.run(ctx, &c.jobs[i])
+	if err != nil {
+		return err
+	}
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.runs[i], c.done[i] = run, true
+	c.progress.Done++
+	c.progress.Requests += run.Requests
+	c.progress.Part += c.jobs[i].work() / c.work
+	if c.hears != nil {
+		c.hears(c.progress)
+	}
+	return nil
+}
+
+// feed hands out the jobs, the longest first so that none is left over at the end.
+func feed(ctx context.Context, queue chan<- int, jobs []job) {
+	defer close(queue)
+	order := make([]int, len(jobs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[b].work(), jobs[a].work()) })
+	for _, i := range order {
+		select {
+		case queue <- i:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// work is about how much there is to simulate; never nothing, so that it can be divided by.
+func (j *job) work() float64 { return float64(max(1, j.level.Users)) * j.length.Seconds() }
+
+func (c *crew) run(ctx context.Context, j *job) (Trial, error) {
+	if !j.policy.Clairvoyant {
+		return c.simulate(ctx, j, nil)
+	}
+	schedule, err := c.plans.at(c.Experiment, j)
+	if err != nil {
+		return Trial{}, err
+	}
+	return c.simulate(ctx, j, schedule)
+}
+
+// plans are the clairvoyant schedules, each made once and by whoever needs it first.
+type plans struct {
+	lock sync.Mutex
+	made map[row]func() (*oracle.Schedule, error)
+}
+
+// row is what a schedule depends on: a policy has limits of its own.
+type row struct {
+	policy string
+	level  Level
+}
+
+func (p *plans) at(e *Experiment, j *job) (*oracle.Schedule, error) {
+	p.lock.Lock()
+	key := row{j.policy.Name, j.level}
+	plan := p.made[key]
+	if plan == nil {
+		plan = sync.OnceValues(func() (*oracle.Schedule, error) { return e.schedule(j) })
+		p.made[key] = plan
+	}
+	p.lock.Unlock()
+	return plan()
+}

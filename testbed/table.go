@@ -1,0 +1,192 @@
+package testbed
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is a table as it is printed and as it stands in a report. The first columns, Left of
+// them, are text; all others are numbers.
+type Table struct {
+	Caption string
+	Head    []string
+	Rows    [][]string
+	Left    int
+}
+
+// Print writes the table with its columns aligned.
+func (t *Table) Print(w io.Writer) error {
+	widths := make([]int, len(t.Head))
+	rows := slices.Concat([][]string{t.Head}, t.Rows)
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	b.WriteString(t.Caption + "\n")
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			gap := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i < t.Left {
+				line.WriteString(cell + gap + "  ")
+			} else {
+				line.WriteString(gap + cell + "  ")
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Overview is the results in one table: a row for each policy and a column for each level. Of
+// scenarios it also has the minutes over the target, the sums, and the cost in parts of a
+// clairvoyant's.
+func (e *Experiment) Overview(r *Results) Table {
+	levels, scenarios := r.Levels(), len(e.Load.Scenarios) > 0
+	t := Table{Caption: fmt.Sprintf("90th percentile in ms / cost in %s, by users", r.Unit), Head: []string{"policy"}, Left: 1}
+	if scenarios {
+		t.Caption = fmt.Sprintf("90th percentile in ms / cost in %s / minutes over the target, by scenario", r.Unit)
+	}
+	for _, l := range levels {
+		t.Head = append(t.Head, l.String())
+	}
+	yardstick := e.Clairvoyant()
+	if scenarios {
+		t.Head = append(t.Head, "cost sum", "min sum")
+		if yardstick != "" {
+			t.Head = append(t.Head, "× "+yardstick)
+		}
+	}
+	for _, p := range r.Policies() {
+		row := []string{p}
+		for _, l := range levels {
+			cell := Show(r.Mean(p, l, "p90Ms"), 0) + "/" + Show(r.Mean(p, l, "costUnits"), 1)
+			if scenarios {
+				cell += "/" + Show(r.Mean(p, l, "sloViolationMinutes"), 1)
+			}
+			row = append(row, cell)
+		}
+		if scenarios {
+			row = append(row, Show(r.Total(p, "costUnits"), 1), Show(r.Total(p, "sloViolationMinutes"), 1))
+			if yardstick != "" {
+				row = append(row, Show(r.Total(p, "costUnits")/r.Total(yardstick, "costUnits"), 2))
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// Clairvoyant names the experiment's yardstick, if it has one.
+func (e *Experiment) Clairvoyant() string {
+	for i := range e.Policies {
+		if e.Policies[i].Clairvoyant {
+			return e.Policies[i].Name
+		}
+	}
+	return ""
+}
+
+// By is one measure in a table: the mean, and behind it half the width of its 95 % interval.
+func (r *Results) By(m *Measure, unit string) Table {
+	t := Table{Caption: m.Title, Head: []string{"policy"}, Left: 1}
+	if unit != "" {
+		t.Caption += " (" + unit + ")"
+	}
+	levels := r.Levels()
+	for _, l := range levels {
+		t.Head = append(t.Head, l.String())
+	}
+	for _, p := range r.Policies() {
+		row := []string{p}
+		for _, l := range levels {
+			cell := "–"
+			if s := r.At(p, l); s != nil {
+				cell = s.Measures[m.Name].show()
+			}
+			row = append(row, cell)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (s Stat) show() string {
+	mean, half := float64(s.Mean), float64(s.High-s.Low)/2
+	digits := 0
+	if math.Abs(mean) < 100 && mean != math.Trunc(mean) {
+		digits = 2 - min(1, int(math.Abs(mean)))
+	}
+	if math.IsNaN(half) {
+		return Show(mean, digits)
+	}
+	return Show(mean, digits) + " ± " + Show(half, digits)
+}
+
+// Side is the results beside the reference's, flagged where they are further apart than its
+// tolerance. There is none if the experiment has no reference, or was run under another load
+// or for another time than the reference.
+func (e *Experiment) Side(r *Results) (Table, bool) {
+	ref := e.Reference
+	if ref == nil || r.Load != e.Load.Kind || r.DurationSeconds != int(e.Duration.Seconds()) {
+		return Table{}, false
+	}
+	return ref.side(r), true
+}
+
+func (ref *Reference) side(r *Results) Table {
+	t := Table{Caption: "ours / reference's; ! where they are further apart than " + ref.tolerances(), Head: []string{"policy", "at"}, Left: 2}
+	var measures []*Measure
+	for i := range Measures {
+		if _, has := ref.Tolerance[Measures[i].Name]; has {
+			measures = append(measures, &Measures[i])
+			t.Head = append(t.Head, Measures[i].Name, "off")
+		}
+	}
+	at := map[string]int{}
+	for _, d := range ref.Compare(r) {
+		key := d.Policy + "\x00" + d.Level.String()
+		if _, has := at[key]; !has {
+			at[key] = len(t.Rows)
+			row := append([]string{d.Policy, d.Level.String()}, slices.Repeat([]string{"", ""}, len(measures))...)
+			t.Rows = append(t.Rows, row)
+		}
+		row := t.Rows[at[key]]
+		i := 2 + 2*slices.IndexFunc(measures, func(m *Measure) bool { return m.Name == d.Measure })
+		row[i] = Show(d.Ours, 1) + " / " + Show(d.Theirs, 1)
+		row[i+1] = fmt.Sprintf("%+.0f %%  ", 100*d.Off)
+		if d.Flagged {
+			row[i+1] = fmt.Sprintf("%+.0f %% !", 100*d.Off)
+		}
+	}
+	return t
+}
+
+func (ref *Reference) tolerances() string {
+	var out []string
+	for _, m := range Measures {
+		if s, has := ref.Tolerance[m.Name]; has {
+			out = append(out, fmt.Sprintf("%s in %s", s, m.Name))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Show prints a number, or a dash for what is unknown. Of large numbers no decimals are shown.
+func Show(v float64, digits int) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "–"
+	}
+	if math.Abs(v) >= 100 {
+		digits = 0
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}

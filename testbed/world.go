@@ -1,0 +1,360 @@
+package testbed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/podscaler"
+	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/oracle"
+	"github.com/plimsoll/plimsoll/testbed/sim"
+)
+
+// job is one run to be made.
+type job struct {
+	policy *Policy
+	level  Level
+	load   sim.Load
+	length time.Duration
+	trial  int
+}
+
+func (j *job) String() string {
+	at := fmt.Sprintf("%d users", j.level.Users)
+	if j.level.Scenario != "" {
+		at = j.level.Scenario
+	}
+	return fmt.Sprintf("%s at %s, trial %d", j.policy.Name, at, j.trial)
+}
+
+// seedOf is the job's luck. It does not depend on the policy, so that all have the same.
+func (e *Experiment) seedOf(j *job) uint64 {
+	h := fnv.New64a()
+	h.Write(fmt.Appendf(nil, "%d/%d/%s", e.Seed, j.trial, j.level))
+	return h.Sum64()
+}
+
+// jobs are all runs of the experiment, in the order of the results.
+func (e *Experiment) jobs() []job {
+	var out []job
+	for i := range e.Policies {
+		for _, j := range e.loads() {
+			j.policy = &e.Policies[i]
+			for j.trial = 1; j.trial <= e.Trials; j.trial++ {
+				out = append(out, j)
+			}
+		}
+	}
+	return out
+}
+
+// loads are the levels of load, as jobs without a policy.
+func (e *Experiment) loads() []job {
+	base := sim.Load{Kind: e.Load.Kind, Think: e.Load.Think, Spread: e.Load.Spread, Even: e.Load.Even}
+	var out []job
+	for _, n := range e.Load.Users {
+		j := job{level: Level{Users: n}, load: base, length: e.Duration}
+		j.load.Level = sim.Flat(float64(n))
+		out = append(out, j)
+	}
+	for i := range e.Load.Scenarios {
+		s := &e.Load.Scenarios[i]
+		curve := sim.Curve(s.Curve)
+		j := job{level: Level{int(math.Round(curve.Max())), s.Name}, load: base, length: e.Duration}
+		j.load.Level = curve
+		if s.Duration > 0 {
+			j.length = s.Duration
+		}
+		if s.Kind != "" {
+			j.load.Kind = s.Kind
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// midnight is when all trials start, as far as tariffs by the time of day are concerned.
+var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// FirstRate is what a machine of the shape costs an hour when a trial begins.
+func (e *Experiment) FirstRate(s pricing.Shape) pricing.Rate { return e.Prices.Rate(s, "", midnight) }
+
+// config is the world of a job.
+func (e *Experiment) config(j *job) sim.Config {
+	c := sim.Config{
+		Seed: e.seedOf(j), Start: midnight, Tick: e.Tick, Wake: e.Wake,
+		Initial: make(map[string]int, len(e.Pools)), Prices: &e.Prices,
+		Delays: sim.Delays{
+			Clone: sim.Range(e.Delays.Clone), Boot: sim.Range(e.Delays.Boot),
+			Delete: sim.Range(e.Delays.Delete), PodStart: sim.Range(e.Delays.PodStart),
+		},
+		Clones: e.Delays.Clones, MetricsEvery: e.Signals.MetricsEvery,
+	}
+	for _, h := range e.Hosts {
+		room := pricing.Resources{CPU: h.CPU, Memory: h.Memory}
+		c.Hosts = append(c.Hosts, nodescaler.Host{Host: pricing.Host{Name: h.Name, Room: room}, Online: true})
+	}
+	for i := range e.Pools {
+		c.Pools = append(c.Pools, e.Pools[i].forNodes(j.policy.MaxMachines))
+		c.Initial[e.Pools[i].Name] = e.Pools[i].Start
+	}
+	for i := range e.Workloads {
+		c.Workloads = append(c.Workloads, e.service(&e.Workloads[i], j))
+	}
+	for _, f := range e.Faults {
+		c.Faults = append(c.Faults, sim.Fault{
+			At: f.At, Kind: f.Kind, Host: f.Host, For: f.For, Count: f.Count,
+		})
+	}
+	return c
+}
+
+// forNodes is the pool as node policies see it.
+func (p *Pool) forNodes(most int) nodescaler.Pool {
+	out := nodescaler.Pool{
+		Name: p.Name, Shapes: p.Shapes, Reserved: p.Reserved, PodSlots: p.PodSlots,
+		Min: p.Min, Max: p.Max, Hosts: p.Hosts, Labels: p.Labels,
+	}
+	if most > 0 {
+		out.Max = min(out.Max, most)
+	}
+	for _, t := range p.Taints {
+		out.Taints = append(out.Taints, nodescaler.Taint(t))
+	}
+	return out
+}
+
+// service is a workload as the simulated world runs it, with its part of the load.
+func (e *Experiment) service(w *Workload, j *job) sim.Workload {
+	s := sim.Workload{
+		Name: w.Name, Replicas: w.Replicas.Start, Requests: w.Requests, Quota: w.Quota, Concurrency: w.Concurrency,
+		Demand:  sim.Demand{Mean: w.Demand.Mean, Spread: float64(w.Demand.Spread)},
+		Balance: w.Balance, Selector: w.Selector, Priority: w.Priority, Unavailable: w.Unavailable,
+		Grace: w.Grace, Load: j.load, Window: w.SLO.Window,
+		LatencyGoal: w.SLO.Target, GoalQuantile: float64(w.SLO.P),
+	}
+	for _, t := range w.Tolerations {
+		s.Tolerations = append(s.Tolerations, nodescaler.Toleration(t))
+	}
+	if e.Signals.Latency == Scraped {
+		s.ScrapeEvery = e.Signals.Every
+		s.Buckets = e.Signals.Edges
+	}
+	if w.Share != nil {
+		s.Load.Level = nil
+		for _, p := range j.load.Level {
+			s.Load.Level = append(s.Load.Level, sim.Point{At: p.At, Level: p.Level * float64(*w.Share)})
+		}
+	}
+	return s
+}
+
+// scaled is a workload as the pod policies see it.
+func (w *Workload) scaled(p *Policy) podscaler.Workload {
+	out := podscaler.Workload{
+		Name: w.Name, Min: w.Replicas.Min, Max: w.Replicas.Max, Pod: w.Requests,
+		SLO: podscaler.SLO{Quantile: float64(w.SLO.P), Target: w.SLO.Target, Window: w.SLO.Window},
+	}
+	if p.MaxReplicas > 0 {
+		out.Max = min(out.Max, p.MaxReplicas)
+	}
+	cost := w.Cost
+	if p.Cost != nil {
+		cost = p.Cost
+	}
+	if cost != nil {
+		out.Cost = podscaler.CostTarget{Target: cost.Target, Per: cost.Per, Count: cost.Count, Measure: cost.Measure}
+	}
+	if p.Pods != nil {
+		out.RunPeriod, out.Cooldown = p.Pods.RunPeriod, p.Pods.Cooldown
+		out.Behavior = p.Pods.Behavior.rules()
+	}
+	return out
+}
+
+// rules are the behavior in the scaler's words.
+func (b *Behavior) rules() *podscaler.Behavior {
+	if b == nil {
+		return nil
+	}
+	if b.Preset == Legacy {
+		return podscaler.LegacyBehavior()
+	}
+	out := podscaler.DefaultBehavior()
+	b.ScaleUp.replace(&out.Up)
+	b.ScaleDown.replace(&out.Down)
+	return out
+}
+
+func (r *Rules) replace(in *podscaler.Rules) {
+	if r == nil {
+		return
+	}
+	*in = podscaler.Rules{Window: r.StabilizationWindow, Select: r.SelectPolicy, Tolerance: r.Tolerance}
+	for _, p := range r.Policies {
+		in.Policies = append(in.Policies, podscaler.StepLimit{Pods: p.Pods, Percent: p.Percent, Period: p.Period})
+	}
+}
+
+// decide puts new policies into a runner. Every run has its own: what a policy remembers of
+// one trial must not reach the next.
+func (e *Experiment) decide(j *job, r *loop.Runner) error {
+	nodes, err := nodepolicy.New(j.policy.Nodes.spec)
+	if err != nil {
+		return err
+	}
+	r.Nodes = nodes
+	for i := range e.Workloads {
+		pods, err := podpolicy.New(j.policy.Pods.Spec)
+		if err != nil {
+			return err
+		}
+		r.Scalers = append(r.Scalers, podscaler.NewScaler(e.Workloads[i].scaled(j.policy), pods))
+	}
+	return nil
+}
+
+// predict is what the machines would cost that pending and coming replicas still need: what
+// a policy that packs them would order now, beside what is there and on its way. A new policy
+// for each question has no memory that could keep it from ordering.
+func predict(s *nodescaler.Snapshot) pricing.Rate {
+	p, err := nodepolicy.New(nodepolicy.Spec{Policy: "unneeded"})
+	if err != nil {
+		panic(err) // its defaults are valid
+	}
+	sum := pricing.Rate(0)
+	for _, a := range p.Decide(s).Actions {
+		if a.Kind == nodescaler.Buy {
+			sum += a.Rate
+		}
+	}
+	return sum
+}
+
+// foresee puts a schedule into a runner and its world that knows the load to come.
+func (e *Experiment) foresee(j *job, s *oracle.Schedule, c *sim.Config, r *loop.Runner) {
+	c.Initial[c.Pools[0].Name] = s.Machines()
+	c.Workloads[0].Replicas = s.Replicas()
+	r.Nodes = s.Nodes()
+	r.Scalers = []*podscaler.Scaler{podscaler.NewScaler(e.Workloads[0].scaled(j.policy), s.Pods())}
+}
+
+// schedule plans for a job's level of load. All its trials go by the plan for the first.
+func (e *Experiment) schedule(j *job) (*oracle.Schedule, error) {
+	first := *j
+	first.trial = 1
+	w := e.Workloads[0].scaled(j.policy)
+	return oracle.Plan(e.config(&first), w.Max, j.length)
+}
+
+// simulate makes one run in the simulated world.
+func (e *Experiment) simulate(ctx context.Context, j *job, s *oracle.Schedule) (Trial, error) {
+	c := e.config(j)
+	r := &loop.Runner{Pools: c.Pools, Prices: c.Prices, Predict: predict}
+	if s != nil {
+		e.foresee(j, s, &c, r)
+	} else if err := e.decide(j, r); err != nil {
+		return Trial{}, err
+	}
+	decisions := 0
+	w, err := sim.New(c, func(ctx context.Context, now time.Time) error {
+		step, err := r.Once(ctx, now)
+		for i := range step.Workloads {
+			if d := step.Workloads[i].Decision; d != nil && d.To != d.From {
+				decisions++
+			}
+		}
+		return errors.Join(err, broken(&step))
+	})
+	if err != nil {
+		return Trial{}, err
+	}
+	r.Cluster, r.Machines, r.Signals = w, w, w
+	if err := w.Run(ctx, j.length); err != nil {
+		return Trial{}, err
+	}
+	return e.score(j, &c, w, decisions), nil
+}
+
+// broken says what in a step must not happen in any world, whatever its faults: a plan that
+// breaks the rules, or books that cannot be kept. A number that came of it would be worth
+// nothing.
+func broken(s *loop.Step) error {
+	for _, p := range s.Problems {
+		switch p.Code {
+		case loop.CodePlanRefused, loop.CodeCostUnknown, loop.CodeOrderLost, loop.CodeNoSuchWorkload:
+			return fmt.Errorf("step %s at %s: %s", s.ID, pricing.Short(s.Time.Sub(midnight)), p)
+		}
+	}
+	return nil
+}
+
+// score is what became of a run. Workloads are added up: a minute is violated when any of
+// them misses its objective.
+func (e *Experiment) score(j *job, c *sim.Config, w *sim.World, decisions int) Trial {
+	out := Trial{
+		Policy: j.policy.Name, NodePolicy: j.policy.nodePolicy(), Users: j.level.Users, Scenario: j.level.Scenario, Trial: j.trial,
+		CostUnits: number(w.Cost().Units()), VMHours: number(w.MachineTime().Hours()),
+		Orders: w.Totals.Orders, Returns: w.Totals.Returns, Decisions: decisions,
+	}
+	var all sim.Sketch
+	var violated []bool
+	good, pods := 0, time.Duration(0)
+	scores := w.Scores()
+	for i := range scores {
+		s := &scores[i]
+		out.Requests += s.Requests
+		out.Failed += s.Failed
+		out.PodMoves += s.Moves
+		out.Thrash += Thrash(startOf(c, s.Workload), s.Changes)
+		good += s.Good
+		pods += s.PodTime
+		all.Merge(&s.Latencies)
+		violated = either(violated, s.Minutes)
+	}
+	for _, v := range violated {
+		if v {
+			out.SLOViolationMinutes++
+		}
+	}
+	out.PodMinutes = number(pods.Minutes())
+	out.GoodFraction = number(float64(good) / float64(out.Requests))
+	out.P50Ms, out.P90Ms, out.P99Ms = number(1e3*all.Quantile(.5)), number(1e3*all.Quantile(.9)), number(1e3*all.Quantile(.99))
+	return out
+}
+
+func startOf(c *sim.Config, workload string) int {
+	for i := range c.Workloads {
+		if c.Workloads[i].Name == workload {
+			return c.Workloads[i].Replicas
+		}
+	}
+	return 0
+}
+
+// either marks the minutes that are violated already or here.
+func either(violated []bool, minutes []sim.Minute) []bool {
+	for i := range minutes {
+		if i == len(violated) {
+			violated = append(violated, false)
+		}
+		violated[i] = violated[i] || minutes[i].Violated
+	}
+	return violated
+}
+
+// nodePolicy names a row's node policy.
+func (p *Policy) nodePolicy() string {
+	if p.Clairvoyant {
+		return "clairvoyant"
+	}
+	return p.Nodes.Policy
+}
