@@ -1,0 +1,10 @@
+// Package demo is a day in the life of a small on-premises cluster, in virtual time: three
+// Proxmox hosts, a pool of workers on them, and a web shop whose visitors sleep at night, come
+// back in the morning, order at lunch, and storm in on an evening offer.
+//
+// Everything but the hardware is the real thing: the simulated world calls the loop that
+// production runs, with the policies that production has. A Session lets its caller move time,
+// look, break things and change the price of machines, and keeps the bill of the fleet that
+// would have been bought without an autoscaler. One seed gives one day, byte for byte, however
+// it is cut into pieces.
+package demo
