@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/hull"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/demo"
+)
+
+// plainDemo prints what happens line by line, and at the end what has come of it. It is no
+// failure to be stopped: what has happened until then is summed up.
+func plainDemo(ctx context.Context, env *Env, s *demo.Session, o demoOptions) error {
+	w := env.Stdout
+	fmt.Fprintf(w, "plimsoll demo · everything below is simulated · %s at %s · seed %d\n%s\n\n", pricing.Short(o.length()), o.speed, o.seed, strings.Join(demo.Setting(), "\n"))
+	err := live(ctx, env, s, o.speed, func(events []demo.Event) error {
+		for i := range events {
+			if _, err := fmt.Fprintln(w, eventLine(&events[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	fmt.Fprintln(w)
+	return printSummary(w, s.Summary(), o.journal)
+}
+
+// eventLine prints an event in one line.
+func eventLine(e *demo.Event) string {
+	if e.State != nil {
+		return statusLine(e.State)
+	}
+	line := e.At.Format("15:04:05") + " " + signOf(e.Kind).mark + " " + e.Text
+	if e.Why != "" {
+		line += ": " + e.Why
+	}
+	if e.Step != "" {
+		line += " [" + e.Step + "]"
+	}
+	return line
+}
+
+// statusLine prints how things stand in one line.
+func statusLine(s *demo.State) string {
+	rate, latency := "?", "unknown ?"
+	if v, ok := s.Arrivals.Number(); ok {
+		rate = fmt.Sprintf("%.0f", v)
+	}
+	if v, ok := s.Latency.Number(); ok {
+		mark := "✓"
+		if v > s.Objective.Target.Seconds() {
+			mark = "!"
+		}
+		latency = fmt.Sprintf("%.0f ms %s", 1000*v, mark)
+	}
+	coming := s.Machines[nodescaler.Ordered] + s.Machines[nodescaler.Booting]
+	machines := fmt.Sprintf("%d machines", s.Machines[nodescaler.Joined])
+	if coming > 0 {
+		machines += fmt.Sprintf(" and %d coming", coming)
+	}
+	return fmt.Sprintf("%s    %s req/s  p%.4g %s  pods %d/%d  %s  %s, static fleet %s", s.Time.Format("15:04"),
+		rate, 100*s.Objective.Quantile, latency, s.Ready, s.Replicas, machines, s.Rate.Display(s.Unit), s.Static.Display(s.Unit))
+}
+
+// printSummary prints what has come of a session.
+func printSummary(w io.Writer, s demo.Summary, journal string) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(table, "simulated\t%s, seed %d: %s, %d failed\n", pricing.Short(s.Length.Round(time.Second)), s.Seed, explain.Count(s.Requests, "request"), s.Failed)
+	fmt.Fprintf(table, "cost\t%s; the static fleet, %s, costs %s: %s\n", s.Spent.Display(s.Unit), s.StaticFleet, s.StaticSpent.Display(s.Unit), hull.Saved(s.Spent, s.StaticSpent))
+	fmt.Fprintf(table, "objective\tp%.4g ≤ %d ms missed in %d of %s%s\n", 100*s.Objective.Quantile, s.Objective.Target.Milliseconds(), s.Over, explain.Count(s.Minutes, "minute"), latencies(&s))
+	fmt.Fprintf(table, "machines\t%d ordered, %d given back, %s moved\n", s.Orders, s.Returns, explain.Count(s.Moves, "pod"))
+	fmt.Fprintf(table, "decisions\t%d of %s changed something\n", s.Decisions, explain.Count(s.Steps, "step"))
+	if journal != "" {
+		fmt.Fprintf(table, "why\tplimsoll explain last --journal %s\n", journal)
+	}
+	return table.Flush()
+}
+
+// latencies prints the response times over all requests, if any was answered.
+func latencies(s *demo.Summary) string {
+	if math.IsNaN(s.P50) {
+		return ""
+	}
+	return fmt.Sprintf("; of all requests p50 %.0f, p90 %.0f, p99 %.0f ms", 1000*s.P50, 1000*s.P90, 1000*s.P99)
+}
+
+// sign is how a kind of event is shown.
+type sign struct {
+	mark  string
+	style hull.Style
+}
+
+func signOf(k demo.Kind) sign {
+	switch k {
+	case demo.Grown:
+		return sign{"▲", hull.Good}
+	case demo.Shrunk:
+		return sign{"▼", hull.Plain}
+	case demo.Ordered:
+		return sign{"+", hull.Good}
+	case demo.Joined, demo.Relief:
+		return sign{"✓", hull.Good}
+	case demo.Emptying:
+		return sign{"↓", hull.Plain}
+	case demo.Kept:
+		return sign{"↑", hull.Plain}
+	case demo.Moved:
+		return sign{"→", hull.Plain}
+	case demo.Returned:
+		return sign{"−", hull.Plain}
+	case demo.Trouble:
+		return sign{"✗", hull.Bad}
+	case demo.Fault:
+		return sign{"!", hull.Bad}
+	case demo.Price:
+		return sign{"€", hull.Doubt}
+	case demo.Status:
+	}
+	return sign{"·", hull.Faint}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+	_ "time/tzdata" // prices follow local clocks, and not every image knows the zones
+)
+
+// Env is all that the program has of the process it runs in. Only fromProcess touches os, so
+// that the whole program also runs inside a test.
+type Env struct {
+	Args   []string // without the program's name
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	// IsTerminal is whether a person is looking at Stdout, StderrIsTerminal whether at Stderr,
+	// and HasKeys whether one types on Stdin.
+	IsTerminal       bool
+	StderrIsTerminal bool
+	HasKeys          bool
+	Getenv           func(key string) string
+	// ReadFile reads a file; relative names start in the working directory.
+	ReadFile func(name string) ([]byte, error)
+	// Create makes a file, in place of one that is there, and the folders that it is in.
+	Create func(name string) (io.WriteCloser, error)
+	Now    func() time.Time
+	Exit   func(code int)
+}
+
+// fromProcess returns the environment of this process, and a context that ends when the process
+// is asked to.
+func fromProcess() (context.Context, *Env) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // to be asked twice ends it at once
+	return ctx, &Env{
+		Args:             os.Args[1:],
+		Stdin:            os.Stdin,
+		Stdout:           os.Stdout,
+		Stderr:           os.Stderr,
+		IsTerminal:       isTerminal(os.Stdout),
+		StderrIsTerminal: isTerminal(os.Stderr),
+		HasKeys:          isTerminal(os.Stdin),
+		Getenv:           os.Getenv,
+		ReadFile:         os.ReadFile,
+		Create:           create,
+		Now:              time.Now,
+		Exit:             os.Exit,
+	}
+}
+
+// create makes a file and its folders.
+func create(name string) (io.WriteCloser, error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return nil, err
+	}
+	return os.Create(name)
+}
+
+// isTerminal takes character devices for terminals, all but the one that nobody looks at.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
+)
+
+// journalVariable names the journal to read where no flag does.
+const journalVariable = "PLIMSOLL_JOURNAL"
+
+func newExplainCommand(env *Env) *cobra.Command {
+	var (
+		file   string
+		format output
+	)
+	cmd := &cobra.Command{
+		Use:   "explain last|N|ID",
+		Short: "Explain a decision from its record",
+		Long: `Explain a decision from its record: what called for it, what was known, what was proposed,
+what limited it, and what came of it.
+
+The journal is a file of one record a line, as plimsoll demo -o json prints them. The last
+decision is that of the last record that changed something.`,
+		Example: "  plimsoll demo -o json > day.ndjson\n" +
+			"  plimsoll explain last --journal day.ndjson\n" +
+			"  plimsoll demo -o json --for 10s | plimsoll explain d-000042 --journal -",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return seeHelp(cmd, misused("explain takes one decision: last, a number or an id such as d-000042, was given %d", len(args)))
+			}
+			which, err := explain.ParseWhich(args[0])
+			if err != nil {
+				return seeHelp(cmd, misused("decision: %w", err))
+			}
+			if file == "" {
+				file = env.Getenv(journalVariable)
+			}
+			if file == "" {
+				return seeHelp(cmd, misused("--journal: must be given, or %s be set", journalVariable))
+			}
+			journal, err := openJournal(env, file)
+			if err != nil {
+				return fmt.Errorf("--journal: %w", err)
+			}
+			step, err := explain.Find(journal, which)
+			if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			return format.print(env.Stdout, step, func(w io.Writer) { fmt.Fprint(w, explain.Tree(step)) })
+		},
+	}
+	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input (default $"+journalVariable+")")
+	addOutput(cmd, &format)
+	return cmd
+}
+
+// openJournal returns the journal of a name, of which - is what comes in.
+func openJournal(env *Env, file string) (io.Reader, error) {
+	if file == "-" {
+		return env.Stdin, nil
+	}
+	data, err := env.ReadFile(file)
+	return bytes.NewReader(data), err
+}

@@ -1,0 +1,7 @@
+// Package kube orders a machine itself.
+package kube
+
+import (
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)

@@ -1,0 +1,4 @@
+// Package sim draws from the process.
+package sim
+
+import "hash/maphash"

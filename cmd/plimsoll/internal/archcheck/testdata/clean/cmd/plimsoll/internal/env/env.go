@@ -1,0 +1,5 @@
+// Package env is part of cmd.
+package env
+
+// Env is everything.
+var Env struct{}

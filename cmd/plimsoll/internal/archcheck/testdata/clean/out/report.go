@@ -1,0 +1,1 @@
+package written by a target

@@ -1,0 +1,5 @@
+package pve
+
+import "github.com/plimsoll/plimsoll/proxmox/pvesim"
+
+var _ = pvesim.Serve

@@ -1,0 +1,5 @@
+package utils
+
+import "k8s.io/kubernetes/pkg/everything"
+
+var _ = everything.Everything

@@ -1,0 +1,10 @@
+// Package sim runs the loop.
+package sim
+
+import (
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+)
+
+// Run runs.
+func Run() (loop.Step, error) { return loop.Step{}, pvesim.Serve() }

@@ -1,0 +1,6 @@
+// Package loop reads the clock outside run.go.
+package loop
+
+import "time"
+
+var start = time.Now()

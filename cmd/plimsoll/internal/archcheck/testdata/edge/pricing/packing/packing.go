@@ -1,0 +1,11 @@
+// Package packing reaches for the edge.
+package packing
+
+import (
+	"flag"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"syscall"
+)

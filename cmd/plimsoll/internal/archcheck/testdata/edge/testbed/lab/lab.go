@@ -1,0 +1,4 @@
+// Package lab may.
+package lab
+
+import "os"

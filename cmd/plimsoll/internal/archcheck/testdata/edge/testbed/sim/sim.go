@@ -1,0 +1,4 @@
+// Package sim reads a file.
+package sim
+
+import _ "os"

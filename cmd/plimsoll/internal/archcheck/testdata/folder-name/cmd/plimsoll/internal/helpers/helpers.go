@@ -1,0 +1,2 @@
+// Package helpers has no purpose.
+package helpers

@@ -1,0 +1,2 @@
+// Package types has no purpose.
+package types

@@ -1,0 +1,2 @@
+// Package clock has no purpose.
+package clock

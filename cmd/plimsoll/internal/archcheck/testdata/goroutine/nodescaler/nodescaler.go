@@ -1,0 +1,8 @@
+// Package nodescaler starts one.
+package nodescaler
+
+func start() {
+	go func() {
+		go start()
+	}()
+}

@@ -1,0 +1,4 @@
+// Package sim starts one.
+package sim
+
+func play() { go play() }

@@ -1,0 +1,4 @@
+// Package deploy imports the root.
+package deploy
+
+import "github.com/plimsoll/plimsoll/api/v1alpha1"

@@ -1,0 +1,7 @@
+// Package loop knows an adapter.
+package loop
+
+import (
+	"github.com/plimsoll/plimsoll/nodescaler/policy"
+	_ "github.com/plimsoll/plimsoll/proxmox/pve"
+)

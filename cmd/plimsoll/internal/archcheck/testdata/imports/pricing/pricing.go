@@ -1,0 +1,4 @@
+// Package pricing looks up.
+package pricing
+
+import "github.com/plimsoll/plimsoll/podscaler"

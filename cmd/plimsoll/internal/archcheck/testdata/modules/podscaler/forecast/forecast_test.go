@@ -1,0 +1,6 @@
+package forecast
+
+import (
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)

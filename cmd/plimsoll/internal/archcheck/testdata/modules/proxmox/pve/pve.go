@@ -1,0 +1,4 @@
+// Package pve tags machines with Kubernetes' types.
+package pve
+
+import "k8s.io/apimachinery/pkg/types"

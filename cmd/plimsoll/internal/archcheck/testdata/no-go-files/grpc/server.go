@@ -1,0 +1,2 @@
+// Package grpc clashes.
+package grpc

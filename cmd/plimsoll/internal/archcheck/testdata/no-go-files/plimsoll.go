@@ -1,0 +1,2 @@
+// Package plimsoll is at the root.
+package plimsoll

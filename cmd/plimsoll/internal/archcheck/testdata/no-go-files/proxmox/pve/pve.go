@@ -1,0 +1,2 @@
+// Package pve has its room below.
+package pve

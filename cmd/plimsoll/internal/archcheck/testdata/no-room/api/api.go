@@ -1,0 +1,2 @@
+// Package api is above its room.
+package api

@@ -1,0 +1,4 @@
+// Package magic is in no row of the table.
+package magic
+
+import "github.com/plimsoll/plimsoll/testbed"

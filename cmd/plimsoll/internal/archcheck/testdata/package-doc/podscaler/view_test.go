@@ -1,0 +1,2 @@
+// Package podscaler is not described by its tests.
+package podscaler

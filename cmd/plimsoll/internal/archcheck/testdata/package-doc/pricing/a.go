@@ -1,0 +1,2 @@
+// Package pricing says why.
+package pricing

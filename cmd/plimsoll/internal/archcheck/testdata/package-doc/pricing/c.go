@@ -1,0 +1,2 @@
+// Package pricing says it again.
+package pricing

@@ -1,0 +1,4 @@
+// Plimsoll may.
+package main
+
+import "github.com/plimsoll/plimsoll/testbed/sim"

@@ -1,0 +1,3 @@
+package loop_test
+
+import "github.com/plimsoll/plimsoll/testbed/sim"

@@ -1,0 +1,4 @@
+// Package pve takes from the test bed.
+package pve
+
+import "github.com/plimsoll/plimsoll/testbed"

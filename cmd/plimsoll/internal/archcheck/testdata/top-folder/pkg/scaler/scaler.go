@@ -1,0 +1,2 @@
+// Package scaler is in a folder that the root does not have.
+package scaler

@@ -1,0 +1,2 @@
+// Package bin is only left out at the root.
+package bin

@@ -1,0 +1,199 @@
+// Package explain tells people why a step of the loop did what it did: from the step's record
+// alone, as a tree from the trigger over the inputs, the proposal and its limits to the result.
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// Tree explains a step.
+func Tree(s *loop.Step) *Node {
+	root := &Node{Text: fmt.Sprintf("Decision %s · %s · %s", s.ID, s.Time.Format("2006-01-02 15:04:05 MST"), Headline(s))}
+	why(root, s)
+	for i := range s.Workloads {
+		workload(root, s, i)
+	}
+	machines(root, s)
+	if len(s.Problems) > 0 {
+		reasons(root.add("problems", ""), s.Problems)
+	}
+	return root
+}
+
+// Headline says in a few words what was decided.
+func Headline(s *loop.Step) string {
+	var parts []string
+	for i := range s.Workloads {
+		if d := s.Workloads[i].Decision; d != nil && d.To != d.From {
+			parts = append(parts, fmt.Sprintf("%s %d → %d replicas", d.Workload, d.From, d.To))
+		}
+	}
+	for _, k := range []struct {
+		kind       nodescaler.Kind
+		what, done string
+	}{
+		{nodescaler.Buy, "machine", "ordered"},
+		{nodescaler.Cordon, "node", "to be emptied"},
+		{nodescaler.Uncordon, "node", "kept after all"},
+		{nodescaler.Evict, "pod", "moved"},
+		{nodescaler.Return, "machine", "given back"},
+	} {
+		n := 0
+		for i := range s.Plan.Actions {
+			if s.Plan.Actions[i].Kind == k.kind {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, Count(n, k.what)+" "+k.done)
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing changed"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Count prints a number of things: 1 machine, 3 machines.
+func Count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// why says what there was to be decided. The record does not name what called for the step;
+// what it saw does.
+func why(root *Node, s *loop.Step) {
+	n := root.add("why now", "")
+	for i := range s.Workloads {
+		if s.Workloads[i].Decision != nil {
+			n.add("", s.Workloads[i].Workload+" was due: its run period had come round")
+		}
+	}
+	if s.Observed.Pending > 0 {
+		n.add("", Count(s.Observed.Pending, "pod")+" found no node with room")
+	}
+	if failed := s.Observed.Machines[nodescaler.Failed]; failed > 0 {
+		n.add("", Count(failed, "machine")+" had failed")
+	}
+	if len(n.Under) == 0 {
+		n.Text = "the loop looked round, as it does every few seconds"
+	}
+}
+
+func workload(root *Node, s *loop.Step, i int) {
+	w := &s.Workloads[i]
+	n := root.add(w.Workload, "")
+	inputs(n, w)
+	d := w.Decision
+	if d == nil {
+		n.add("result", "not due: stays at "+replicas(w.Replicas))
+		return
+	}
+	policy, guards := split(d.Reasons)
+	proposal := n.add("proposal", "none: what it needs to know is unknown")
+	if d.Known {
+		proposal.Text = replicas(d.Proposed)
+	}
+	reasons(proposal, policy)
+	if len(guards) > 0 {
+		reasons(n.add("limits", ""), guards)
+	}
+	result(n, s, d)
+}
+
+// result says what came of a change of replicas.
+func result(n *Node, s *loop.Step, d *podscaler.Decision) {
+	if d.To == d.From {
+		n.add("result", "stays at "+replicas(d.To))
+		return
+	}
+	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action < 0 && o.Workload == d.Workload })
+	n.add("result", fmt.Sprintf("%d → %s  %s", d.From, replicas(d.To), outcome(s, at)))
+}
+
+func replicas(n int) string { return Count(n, "replica") }
+
+// outcome says what came of something that was decided; at is its place among the outcomes.
+func outcome(s *loop.Step, at int) string {
+	switch {
+	case at < 0:
+		return "· not carried out"
+	case s.Outcomes[at].Error != "":
+		return "✗ " + s.Outcomes[at].Error
+	}
+	return "✓ done"
+}
+
+// guards are the codes of the reasons that the guards around a policy give. All others are the
+// policy's own.
+var guards = map[string]bool{
+	podscaler.ReasonScalingDisabled:     true,
+	podscaler.ReasonTooFewReplicas:      true,
+	podscaler.ReasonTooManyReplicas:     true,
+	podscaler.ReasonScaleUpLimit:        true,
+	podscaler.ReasonScaleDownLimit:      true,
+	podscaler.ReasonScaleUpStabilized:   true,
+	podscaler.ReasonScaleDownStabilized: true,
+	podscaler.ReasonDesiredWithinRange:  true,
+	podscaler.ReasonCooldown:            true,
+}
+
+// split tells the policy's reasons from those of the guards.
+func split(all []podscaler.Reason) (policy, limits []podscaler.Reason) {
+	for _, r := range all {
+		if guards[r.Code] {
+			limits = append(limits, r)
+		} else {
+			policy = append(policy, r)
+		}
+	}
+	return policy, limits
+}
+
+func reasons(n *Node, list []nodescaler.Reason) {
+	for _, r := range list {
+		n.add(r.Code, r.Text)
+	}
+}
+
+// inputs shows what the decision rested on. What could not be measured is named as unknown.
+func inputs(under *Node, w *loop.WorkloadStep) {
+	n := under.add("inputs", "")
+	n.add("replicas", fmt.Sprintf("%d asked for, %d ready, %d to come", w.Replicas, w.Ready, w.Pending))
+	in := w.Inputs
+	if in == nil {
+		return
+	}
+	latency := n.add("latency", value(in.LatencyMs, 1, "%.0f ms"))
+	if in.TargetMs > 0 {
+		latency.Text += fmt.Sprintf(" (objective: at most %.4g ms%s)", in.TargetMs, verdict(in))
+		n.add("good", value(in.Good, 100, "%.2f %% of requests within the objective"))
+	}
+	n.add("arrivals", value(in.Arrivals, 1, "%.1f requests/s"))
+	n.add("in flight", value(in.InFlight, 1, "%.0f requests"))
+}
+
+func verdict(in *loop.Inputs) string {
+	switch {
+	case in.LatencyMs == nil:
+		return ""
+	case *in.LatencyMs > in.TargetMs:
+		return ", missed !"
+	}
+	return ", held ✓"
+}
+
+func value(v *float64, times float64, format string) string {
+	if v == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf(format, *v*times)
+}

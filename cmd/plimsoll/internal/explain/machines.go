@@ -1,0 +1,125 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// machines explains the node half of a step.
+func machines(root *Node, s *loop.Step) {
+	n := root.add("machines", "")
+	o := &s.Observed
+	if o.Machines == nil {
+		n.add("seen", fmt.Sprintf("%s and %s; the machines could not be read", Count(o.Nodes, "node"), Count(o.Pods, "pod")))
+	} else {
+		n.add("seen", fmt.Sprintf("%s; %s, %s, %d without room", phases(o.Machines), Count(o.Nodes, "node"), Count(o.Pods, "pod"), o.Pending))
+		if len(o.Hosts) > 0 {
+			n.add("hosts", hosts(o.Hosts))
+		}
+		n.add("cost", cost(&o.Cost))
+	}
+	for i := range s.Plan.Actions {
+		action(n, s, i)
+	}
+	if len(s.Plan.Actions) == 0 {
+		n.add("result", "no action")
+	}
+	if len(s.Plan.Reasons) > 0 {
+		label := "why no more"
+		if len(s.Plan.Actions) == 0 {
+			label = "why not"
+		}
+		reasons(n.add(label, ""), s.Plan.Reasons)
+	}
+	if at := s.Plan.LookAgain; !at.IsZero() {
+		n.add("look again", fmt.Sprintf("in %s at the latest", at.Sub(s.Time)))
+	}
+}
+
+// phases counts the machines by phase, in the order of their lives.
+func phases(count map[nodescaler.Phase]int) string {
+	var parts []string
+	for _, p := range []nodescaler.Phase{nodescaler.Joined, nodescaler.Booting, nodescaler.Ordered, nodescaler.Deleting, nodescaler.Failed} {
+		if n := count[p]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(string(p))))
+		}
+	}
+	if len(parts) == 0 {
+		return "no machine"
+	}
+	return "machines: " + strings.Join(parts, ", ")
+}
+
+// hosts says what of each host its machines may use.
+func hosts(list []loop.HostLoad) string {
+	parts := make([]string, len(list))
+	for i := range list {
+		h := &list[i]
+		var used pricing.MilliCPU
+		for j := range h.Machines {
+			used += h.Machines[j].Shape.CPU
+		}
+		parts[i] = fmt.Sprintf("%s %s of %s vCPU", h.Name, used.Cores(), h.Room.CPU.Cores())
+		if !h.Online {
+			parts[i] += " (down)"
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func cost(c *loop.Cost) string {
+	text := Rate(c.Joined, c.Unit) + " for joined machines"
+	if c.Ordered != c.Joined {
+		text += ", " + Rate(c.Ordered, c.Unit) + " with those on order"
+	}
+	return text + "; " + c.Spent.Display(c.Unit) + " spent since the first step"
+}
+
+// Rate prints a rate by the hour and by the month.
+func Rate(r pricing.Rate, unit string) string {
+	return fmt.Sprintf("%s (%s/mo)", r.Display(unit), r.PerMonth().Display(unit))
+}
+
+// change prints what an action adds to or takes off the cost.
+func change(r pricing.Rate, unit string) string {
+	plus := ""
+	if r > 0 {
+		plus = "+"
+	}
+	return fmt.Sprintf("%s%s (%s%s/mo)", plus, r.Display(unit), plus, r.PerMonth().Display(unit))
+}
+
+// action explains one action of the plan.
+func action(under *Node, s *loop.Step, i int) {
+	a := &s.Plan.Actions[i]
+	text := What(a)
+	if a.Rate != 0 {
+		text += "  " + change(a.Rate, s.Observed.Cost.Unit)
+	}
+	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action == i })
+	n := under.add(strings.ToLower(string(a.Kind)), text+"  "+outcome(s, at))
+	reasons(n, a.Reasons)
+}
+
+// What says what an action is done to.
+func What(a *nodescaler.Action) string {
+	switch a.Kind {
+	case nodescaler.Buy:
+		text := nodescaler.MachineName(a.Pool, a.Order)
+		if a.Shape != nil {
+			text += fmt.Sprintf(": %s, %s vCPU and %s", a.Shape.Name, a.Shape.CPU.Cores(), a.Shape.Memory)
+		}
+		return text + ", on " + a.Host
+	case nodescaler.Evict:
+		return a.Pod + " off " + a.Node
+	case nodescaler.Return:
+		return a.Machine
+	case nodescaler.Cordon, nodescaler.Uncordon:
+	}
+	return a.Node
+}

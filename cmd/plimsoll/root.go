@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// run runs the command line in an environment, and returns what to exit with.
+func run(ctx context.Context, env *Env) int {
+	root := newRootCommand(env)
+	root.SetArgs(env.Args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		report(env.Stderr, err)
+	}
+	return exitCode(err)
+}
+
+func newRootCommand(env *Env) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "plimsoll",
+		Short:         "Decide pods and virtual machines in one plan, at the lowest price",
+		SilenceErrors: true, // run reports them, with hints
+		SilenceUsage:  true,
+	}
+	root.CompletionOptions.DisableDefaultCmd = true // ours refuses shells it does not know
+	root.SetFlagErrorFunc(explainFlagError)
+	root.SetHelpCommand(newHelpCommand())
+	root.AddCommand(
+		newCompletionCommand(env),
+		newDemoCommand(env),
+		newExplainCommand(env),
+		newPriceCommand(env),
+		newTestbedCommand(env),
+		newVersionCommand(env),
+	)
+	return verbsOnly(root)
+}
+
+// verbsOnly makes a command that does nothing but lead to its verbs: alone it prints its help,
+// and what is not one of them is refused.
+func verbsOnly(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return unknownVerb(cmd, args[0])
+	}
+	return cmd
+}
+
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [verb]...",
+		Short: "Explain a verb",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			verb, rest, err := cmd.Root().Find(args)
+			switch {
+			case err != nil:
+				return withCode(exitUsage, err)
+			case len(rest) > 0:
+				return unknownVerb(verb, rest[0])
+			}
+			return verb.Help()
+		},
+	}
+}
