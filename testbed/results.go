@@ -36,6 +36,8 @@ type Header struct {
 	DurationSeconds int `json:"durationSeconds"`
 	// Planned is how many runs there should be; an interrupted experiment has fewer.
 	Planned int `json:"planned"`
+	// Options are the flags that were given beside the experiment.
+	Options []string `json:"options,omitempty"`
 }
 
 // Trial is one run: a policy at a level of load, for one of the times it is tried.

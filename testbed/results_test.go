@@ -22,7 +22,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	if diff := cmp.Diff(text, written(t, again)); diff != "" {
 		t.Error(diff)
 	}
-	if again.Header != r.Header || len(again.Runs) != len(r.Runs) || again.Runs[1] != r.Runs[1] {
+	if !cmp.Equal(again.Header, r.Header) || len(again.Runs) != len(r.Runs) || again.Runs[1] != r.Runs[1] {
 		t.Errorf("read back as %+v", again)
 	}
 	if !strings.Contains(text, `"p90Ms":null`) {

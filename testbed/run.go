@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/oracle"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
@@ -38,6 +40,31 @@ type Progress struct {
 	Requests    int // that were simulated so far
 	// Part is the part of the work that is done, by users and length: long runs are made first.
 	Part float64
+}
+
+// flags are the options as they are given on a command line; results record them, so that the
+// run can be made again.
+func (o *Options) flags() []string {
+	var out []string
+	add := func(given bool, flag, value string) {
+		if given {
+			out = append(out, "--"+flag, value)
+		}
+	}
+	users := make([]string, len(o.Users))
+	for i, n := range o.Users {
+		users[i] = strconv.Itoa(n)
+	}
+	add(len(users) > 0, "users", strings.Join(users, ","))
+	add(len(o.Scenarios) > 0, "scenarios", strings.Join(o.Scenarios, ","))
+	add(len(o.Policies) > 0, "policies", strings.Join(o.Policies, ","))
+	add(o.Load != "", "load", string(o.Load))
+	add(o.Trials > 0, "trials", strconv.Itoa(o.Trials))
+	add(o.Duration > 0, "duration", pricing.Short(o.Duration))
+	if o.Seed != nil {
+		add(true, "seed", strconv.FormatUint(*o.Seed, 10))
+	}
+	return out
 }
 
 // With returns the experiment as the options change it.
@@ -119,6 +146,7 @@ func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 	r := &Results{Header: Header{
 		Experiment: e.Name, World: "sim", Seed: e.Seed, Version: o.Version, Unit: e.Prices.Unit,
 		Load: e.Load.Kind, Trials: e.Trials, DurationSeconds: int(e.Duration.Seconds()), Planned: len(jobs),
+		Options: o.flags(),
 	}}
 	for i := range runs {
 		if done[i] {

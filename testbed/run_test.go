@@ -303,3 +303,20 @@ func BenchmarkSimulate(b *testing.B) {
 	}
 	b.ReportMetric(float64(requests)/b.Elapsed().Seconds(), "requests/s")
 }
+
+// What equals the file's own value may still change the run: a duration takes the place of the
+// scenarios' own, and so it is recorded.
+func TestOptionsAreRecordedAsFlags(t *testing.T) {
+	seed := uint64(7)
+	o := Options{
+		Users: []int{10, 60}, Scenarios: []string{"ramp"}, Policies: []string{"hpa60", "wait"}, Load: sim.Pace,
+		Trials: 2, Duration: 90 * time.Second, Seed: &seed, Parallel: 4,
+	}
+	want := "--users 10,60 --scenarios ramp --policies hpa60,wait --load pace --trials 2 --duration 1m30s --seed 7"
+	if got := strings.Join(o.flags(), " "); got != want {
+		t.Errorf("recorded as %s, want %s", got, want)
+	}
+	if got := new(Options).flags(); got != nil {
+		t.Errorf("no options are recorded as %q", got)
+	}
+}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
 // Report is an experiment with its results.
@@ -134,7 +134,7 @@ func (r *Report) facts() [][2]string {
 		{"runs", fmt.Sprintf("%d of %d: %d policies, %d levels, %d trials", len(r.Results.Runs), r.Results.Planned,
 			len(r.Results.Policies()), len(r.Results.Levels()), r.Results.Trials)},
 		{"seed", fmt.Sprint(r.Results.Seed)},
-		{"load", string(r.Results.Load) + thinking(e)},
+		{"load", string(r.Results.Load) + thinking(e, r.Results.Load)},
 		{"loop", "a step every " + pricing.Short(e.Tick)},
 		{"a machine is made in", testbed.Range{Min: e.Delays.Clone.Min + e.Delays.Boot.Min, Max: e.Delays.Clone.Max + e.Delays.Boot.Max}.String() + atATime(e)},
 	}
@@ -162,8 +162,9 @@ func atATime(e *testbed.Experiment) string {
 	return fmt.Sprintf(", %d at a time", e.Delays.Clones)
 }
 
-func thinking(e *testbed.Experiment) string {
-	if e.Load.Think == 0 {
+// thinking is the pause of those who have one.
+func thinking(e *testbed.Experiment, kind sim.Kind) string {
+	if e.Load.Think == 0 || kind == sim.Open {
 		return ""
 	}
 	return ", " + pricing.Short(e.Load.Think)
@@ -171,29 +172,8 @@ func thinking(e *testbed.Experiment) string {
 
 // command is what runs the experiment again, as it was run.
 func (r *Report) command() string {
-	e, res := r.Experiment, r.Results
-	c := fmt.Sprintf("plimsoll testbed run experiment.yaml --world %s --seed %d --trials %d", res.World, res.Seed, res.Trials)
-	if res.Load != e.Load.Kind {
-		c += " --load " + string(res.Load)
-	}
-	if length := time.Duration(res.DurationSeconds) * time.Second; length != e.Duration {
-		c += " --duration " + pricing.Short(length)
-	}
-	if p := res.Policies(); !slices.Equal(p, e.PolicyNames()) {
-		c += " --policies " + strings.Join(p, ",")
-	}
-	var levels []string
-	for _, l := range res.Levels() {
-		levels = append(levels, l.String())
-	}
-	if !slices.Equal(levels, e.LevelNames()) {
-		flag := " --users "
-		if len(e.Load.Scenarios) > 0 {
-			flag = " --scenarios "
-		}
-		c += flag + strings.Join(levels, ",")
-	}
-	return c + " --out ."
+	words := append([]string{"plimsoll testbed run experiment.yaml --world", r.Results.World}, r.Results.Options...)
+	return strings.Join(append(words, "--out ."), " ")
 }
 
 func (r *Report) work() string {

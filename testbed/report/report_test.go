@@ -76,7 +76,7 @@ func TestThePageTellsAll(t *testing.T) {
 		"2 vCPU, 8GB, 10 units/h, 1 to 16 of them",                   // a parameter
 		"metrics: [{type: Resource, name: cpu, averageValue: 250m}]", // the file
 		"minutes over the target (min)",                              // a measure
-		"run experiment.yaml --world sim --seed 1 --trials 2 --policies hpa60,slocost-b --users 10,60 --out .",
+		"run experiment.yaml --world sim --users 10,60 --policies hpa60,slocost-b --trials 2 --out .",
 		"plimsoll v1.2.3 · ",
 	} {
 		if !strings.Contains(text, want) {
