@@ -73,3 +73,18 @@ func TestStatsMoveAndStretchWithTheValues(t *testing.T) {
 		}
 	})
 }
+
+func TestNumbersAreShownToWhatCanBeSeen(t *testing.T) {
+	for _, c := range []struct {
+		v      float64
+		digits int
+		want   string
+	}{
+		{120.4, 1, "120"}, {20.06, 1, "20.1"}, {0.3, 1, "0.3"}, {0.0213, 1, "0.021"}, {-0.004, 2, "-0.0040"},
+		{0, 1, "0.0"}, {0.004, 0, "0"}, {math.NaN(), 1, "–"}, {math.Inf(1), 1, "–"},
+	} {
+		if got := Show(c.v, c.digits); got != c.want {
+			t.Errorf("%v with %d digits is shown as %s, want %s", c.v, c.digits, got, c.want)
+		}
+	}
+}

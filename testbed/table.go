@@ -180,13 +180,17 @@ func (ref *Reference) tolerances() string {
 	return strings.Join(out, ", ")
 }
 
-// Show prints a number, or a dash for what is unknown. Of large numbers no decimals are shown.
+// Show prints a number, or a dash for what is unknown. Of large numbers no decimals are shown, and
+// of small ones as many as leave something to be seen: machines may be priced in cents.
 func Show(v float64, digits int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
 	}
-	if math.Abs(v) >= 100 {
+	switch a := math.Abs(v); {
+	case a >= 100:
 		digits = 0
+	case digits > 0 && 0 < a && a < 0.1:
+		digits = max(digits, 1-int(math.Floor(math.Log10(a))))
 	}
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
