@@ -3,10 +3,9 @@
 //
 // It is feasible rather than ideal: machines need their time to boot, pods fill whole
 // machines, and every change goes through the same loop, scheduler and drain as any policy's.
-// It knows of no limit on clones at a time, which costs it some minutes where the load jumps, and
-// of no faults. What it does not pay for is ignorance. It buys each machine just early enough, keeps one
-// through a lull that is shorter than a new one's boot, and starts with the machines that the
-// first minute needs. Its cost is near the least possible, not proven to be it.
+// It knows of no faults. What it does not pay for is ignorance. It buys each machine just early
+// enough, keeps one through a lull that is shorter than a new one's boot, and starts with the
+// machines that the first minutes need. Its cost is near the least possible, not proven to be it.
 package oracle
 
 import (
@@ -37,7 +36,9 @@ type Schedule struct {
 	max    int // replicas
 	fewest int // machines
 	steps  []step
-	ahead  time.Duration // from an order to a pod that serves
+	clones int // at a time; 0 for no limit
+	clone  time.Duration
+	ahead  time.Duration // from the start of a clone to a pod that serves
 	soon   time.Duration // from a change of replicas to a pod that serves
 }
 
@@ -66,6 +67,7 @@ func Plan(cfg sim.Config, maxReplicas int, length time.Duration) (*Schedule, err
 	if err != nil {
 		return nil, err
 	}
+	s.clones, s.clone = cfg.Clones, cfg.Delays.Clone.Max
 	s.soon = cfg.Delays.PodStart.Max + 2*cfg.Tick
 	s.ahead = cfg.Delays.Clone.Max + cfg.Delays.Boot.Max + s.soon
 	s.steps = s.sequence(wl.Load.Level, need, length)
@@ -171,6 +173,31 @@ func (s *Schedule) most(from, to time.Duration) int {
 	return n
 }
 
+// lead is how long the n-th of the orders that wait takes to become a pod that serves: clones
+// are made so many at a time.
+func (s *Schedule) lead(n int) time.Duration {
+	if s.clones == 0 || n < 1 {
+		return s.ahead
+	}
+	return s.ahead + time.Duration((n-1)/s.clones)*s.clone
+}
+
+// wanted is how many machines there should be at t, of which have are there or ordered, and
+// waiting of these not cloned yet: as many as are needed by the time the last of them serves.
+func (s *Schedule) wanted(t time.Duration, have, waiting int) int {
+	top := 0
+	for _, st := range s.steps {
+		top = max(top, st.machines)
+	}
+	for n := top; n > have; n-- {
+		if s.most(t, t+s.lead(waiting+n-have)) >= n {
+			return n
+		}
+	}
+	// What will be needed before a new one could be had is kept.
+	return min(have, s.most(t, t+s.lead(top)))
+}
+
 // Machines is how many machines the run starts with.
 func (s *Schedule) Machines() int { return s.most(0, s.ahead) }
 
@@ -203,15 +230,16 @@ type nodes struct{ *Schedule }
 // Decide buys what will be needed by the time it has booted, and drains what no one needs
 // until a new one would have.
 func (p nodes) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
-	t := s.Now.Sub(p.start)
-	want := p.most(t, t+p.ahead)
 	plan := nodescaler.Plan{}
-	have := 0
+	have, waiting := 0, 0
 	for i := range s.Machines {
 		switch s.Machines[i].Phase {
 		case nodescaler.Deleting:
 		case nodescaler.Failed:
 			plan.Actions = append(plan.Actions, p.giveBack(s.Machines[i].Name, "", "it failed"))
+		case nodescaler.Ordered:
+			waiting++
+			have++
 		default:
 			have++
 		}
@@ -223,6 +251,7 @@ func (p nodes) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 			plan.Actions = append(plan.Actions, p.empty(s, n, left)...)
 		}
 	}
+	want := p.wanted(s.Now.Sub(p.start), have, waiting)
 	plan.Actions = append(plan.Actions, p.buy(s, want-have)...)
 	if have > want {
 		plan.Actions = append(plan.Actions, p.drain(s, have-want, left)...)

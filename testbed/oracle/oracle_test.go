@@ -45,13 +45,16 @@ func TestScheduleKeepsTheObjective(t *testing.T) {
 		level   sim.Curve
 		length  time.Duration
 		at, top float64 // units
+		clones  int
 	}{
-		"constant": {sim.Flat(60), 30 * m, 14, 15.1},
-		"ramp":     {sim.Curve{{At: 0, Level: 10}, {At: 30 * m, Level: 150}}, 30 * m, 15, 22},
-		"flash":    {sim.Curve{{At: 10 * m, Level: 30}, {At: 10 * m, Level: 150}, {At: 20 * m, Level: 150}, {At: 20 * m, Level: 30}}, 30 * m, 15, 22},
+		"constant":            {sim.Flat(60), 30 * m, 14, 15.1, 0},
+		"one clone at a time": {sim.Curve{{At: 0, Level: 20}, {At: 12 * m, Level: 20}, {At: 12 * m, Level: 140}}, 30 * m, 22, 27, 1},
+		"ramp":                {sim.Curve{{At: 0, Level: 10}, {At: 30 * m, Level: 150}}, 30 * m, 15, 22, 0},
+		"flash":               {sim.Curve{{At: 10 * m, Level: 30}, {At: 10 * m, Level: 150}, {At: 20 * m, Level: 150}, {At: 20 * m, Level: 30}}, 30 * m, 15, 22, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := world(c.level)
+			cfg.Clones, cfg.Delays.Clone, cfg.Delays.Boot = c.clones, cfg.Delays.Boot, sim.Range{}
 			s, err := Plan(cfg, 48, c.length)
 			if err != nil {
 				t.Fatal(err)
