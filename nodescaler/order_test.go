@@ -1,7 +1,6 @@
 package nodescaler
 
 import (
-	"encoding/json"
 	"regexp"
 	"testing"
 	"time"
@@ -26,19 +25,5 @@ func TestOrderIDsAreNeverUsedTwice(t *testing.T) {
 	})
 	if got := OrderID(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC), 0); got != "mtim7pc0-0" {
 		t.Errorf("OrderID = %s", got)
-	}
-}
-
-func TestDurationIsReadAndWrittenWithItsUnit(t *testing.T) {
-	var d Duration
-	if err := json.Unmarshal([]byte(`"90s"`), &d); err != nil || time.Duration(d) != 90*time.Second {
-		t.Fatalf("%v, %v", d, err)
-	}
-	if out, err := json.Marshal(d); err != nil || string(out) != `"1m30s"` {
-		t.Fatalf("%s, %v", out, err)
-	}
-	err := json.Unmarshal([]byte(`"90"`), &d)
-	if err == nil || err.Error() != `must be a number with a unit like 10s or 15m, was "90"` {
-		t.Fatalf("error %v", err)
 	}
 }

@@ -26,6 +26,9 @@ type Plan struct {
 // Reason is why something was decided or not.
 type Reason = podscaler.Reason
 
+// Duration is a duration in a policy's settings.
+type Duration = podscaler.Duration
+
 // Kind is what an action does.
 type Kind string
 

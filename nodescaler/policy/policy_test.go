@@ -72,7 +72,7 @@ func TestBadSettingsAreRefusedWithKeyRuleAndValue(t *testing.T) {
 				"pending.waitForJoin: must be 0s or longer, was -1s"},
 		{`{"policy": "pending", "pending": {"parallel": "three", "workers": 3, "pollInterval": "10"}}`,
 			"pending.parallel: must be of type int, was \"three\"\n" +
-				"pending.pollInterval: must be a number with a unit like 10s or 15m, was \"10\"\n" +
+				"pending.pollInterval: must be a duration such as 30s or 5m, was \"10\"\n" +
 				"pending.workers: no such setting"},
 		{`{"policy": "pending", "pending": 7}`, "pending: must be a block of settings, was 7"},
 		{`{"policy": "unneeded", "unneeded": {"scanInterval": "0s", "maxNodeProvisionTime": "0s", "initialNodeGroupBackoffDuration": "1h",

@@ -34,10 +34,10 @@ type HPA struct {
 	Tolerance *float64 `json:"tolerance,omitempty" yaml:"tolerance,omitempty"`
 	// CPUInitializationPeriod is how long after its start a pod's CPU samples count only if it
 	// is ready and was so throughout them; unset is 5m.
-	CPUInitializationPeriod *Duration `json:"cpuInitializationPeriod,omitempty" yaml:"cpuInitializationPeriod,omitempty"`
+	CPUInitializationPeriod *podscaler.Duration `json:"cpuInitializationPeriod,omitempty" yaml:"cpuInitializationPeriod,omitempty"`
 	// InitialReadinessDelay is how long after its start a change of readiness is still part of
 	// starting: a pod that is not ready since then has never been. Unset is 30s.
-	InitialReadinessDelay *Duration `json:"initialReadinessDelay,omitempty" yaml:"initialReadinessDelay,omitempty"`
+	InitialReadinessDelay *podscaler.Duration `json:"initialReadinessDelay,omitempty" yaml:"initialReadinessDelay,omitempty"`
 }
 
 // Metric is a metric and the one target it has.

@@ -166,8 +166,8 @@ func TestHPADoesNotMistakeStartingForLoad(t *testing.T) {
 	}
 	t.Run("both times are settings", func(t *testing.T) {
 		spec := cpuValue(60)
-		spec.HPA.CPUInitializationPeriod = new(policy.Duration(time.Minute))
-		spec.HPA.InitialReadinessDelay = new(policy.Duration(10 * time.Second))
+		spec.HPA.CPUInitializationPeriod = new(podscaler.Duration(time.Minute))
+		spec.HPA.InitialReadinessDelay = new(podscaler.Duration(10 * time.Second))
 		d := decide(t, spec, nil, podscaler.View{Replicas: 2, Pods: pod(func(p *podscaler.Pod) {
 			p.Started, p.ReadyChanged, p.Ready = minutes(6), minutes(6).Add(20*time.Second), false
 		})})
@@ -281,8 +281,8 @@ func TestHPASettingsAreRefusedWithKeyRuleAndValue(t *testing.T) {
 	}{
 		{policy.HPA{Tolerance: new(-0.1)}, "hpa.tolerance: must be at least 0, was -0.1"},
 		{policy.HPA{Tolerance: new(math.NaN())}, "hpa.tolerance: must be at least 0, was NaN"},
-		{policy.HPA{CPUInitializationPeriod: new(policy.Duration(-1))}, "hpa.cpuInitializationPeriod: must be at least 0, was -1ns"},
-		{policy.HPA{InitialReadinessDelay: new(policy.Duration(-1))}, "hpa.initialReadinessDelay: must be at least 0, was -1ns"},
+		{policy.HPA{CPUInitializationPeriod: new(podscaler.Duration(-1))}, "hpa.cpuInitializationPeriod: must be at least 0, was -1ns"},
+		{policy.HPA{InitialReadinessDelay: new(podscaler.Duration(-1))}, "hpa.initialReadinessDelay: must be at least 0, was -1ns"},
 		{policy.HPA{Metrics: []policy.Metric{{Type: "Cpu"}}}, `hpa.metrics[0].type: must be Resource, Pods, Object or External, was "Cpu"`},
 		{policy.HPA{Metrics: []policy.Metric{{Type: policy.Resource, Name: "memory", AverageValue: 1}}}, `hpa.metrics[0].name: must be cpu, the only resource that is measured, was "memory"`},
 		{policy.HPA{Metrics: []policy.Metric{{Type: policy.Pods, AverageValue: 1}}}, `hpa.metrics[0].name: must not be empty, was ""`},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 )
 
@@ -60,8 +61,8 @@ func TestSpecsAreReadAndPrintedAsPeopleWriteThem(t *testing.T) {
 				{Type: policy.Object, Name: "bytes", Value: 1536 * 1024 * 1000},
 			},
 			Tolerance:               new(0.05),
-			CPUInitializationPeriod: new(policy.Duration(2 * time.Minute)),
-			InitialReadinessDelay:   new(policy.Duration(10 * time.Second)),
+			CPUInitializationPeriod: new(podscaler.Duration(2 * time.Minute)),
+			InitialReadinessDelay:   new(podscaler.Duration(10 * time.Second)),
 		},
 		SLOCost: &policy.SLOCost{RTWeight: new(0.9), Role: policy.Symmetric, Wait: true, Tolerance: 0.1},
 	}
@@ -102,7 +103,7 @@ func TestQuantitiesAreExactOrRefused(t *testing.T) {
 			t.Errorf("%q is read as %d (%v), should be refused with its value", text, int64(got), err)
 		}
 	}
-	var d policy.Duration
+	var d podscaler.Duration
 	if err := d.UnmarshalText([]byte("5")); err == nil || err.Error() != `must be a duration such as 30s or 5m, was "5"` {
 		t.Errorf("a duration without a unit: %v", err)
 	}

@@ -7,24 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 )
-
-// Duration is a time.Duration that is written as 5m or 30s.
-type Duration time.Duration
-
-// UnmarshalText reads 5m or 30s.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf("must be a duration such as 30s or 5m, was %q", text)
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// MarshalText prints the duration as it is read.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 // Quantity is an amount in thousandths, written as Kubernetes writes it: 25m, 0.5, 10, 2k, 1Mi.
 type Quantity int64

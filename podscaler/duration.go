@@ -1,4 +1,4 @@
-package nodescaler
+package podscaler
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("must be a number with a unit like 10s or 15m, was %q", text)
+		return fmt.Errorf("must be a duration such as 30s or 5m, was %q", text)
 	}
 	*d = Duration(v)
 	return nil
