@@ -21,7 +21,10 @@ import (
 // It shrinks without asking whether the pods fit elsewhere. It never gives back its last
 // machine, nor one that died. A drain that budgets hold up holds up every later one.
 //
-// Not kept are crashes (bare pods), the deletion of nodes whose pods were refused eviction,
+// Not kept is its queue, in which an order waits for one of the workers and is carried out even
+// when its pods are gone: what cannot be ordered at once is reckoned anew at the next poll. A
+// world that takes every order and makes a few machines at a time shows that (the shipped
+// experiments do). Nor are crashes (bare pods), the deletion of nodes whose pods were refused eviction,
 // the random choice between equal nodes, and the choice of the least loaded node by cores
 // plus bytes per MiB, in which memory outweighs CPU a million to one: it goes by the larger
 // of the two shares here.
