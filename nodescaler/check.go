@@ -44,6 +44,9 @@ func (v Violation) String() string {
 // with violations is not to be acted on. Actions are judged in their order, each in the world
 // that the ones before it leave.
 func Check(s *Snapshot, p Plan) []Violation {
+	if len(p.Actions) == 0 { // as most plans are: the snapshot need not be indexed for it
+		return nil
+	}
 	c := newChecker(s)
 	for i := range p.Actions {
 		c.at = i

@@ -10,7 +10,7 @@ import (
 )
 
 // costForms are the ways in which people write a cost target: 40 per 30m, 40/30m.
-var costForms = regexp.MustCompile(`^(\d+)(?:\.(\d{1,6}))?(?: per |/)(\S+)$`)
+var costForms = regexp.MustCompile(`^(\d+(?:\.\d{1,6})?)(?: per |/)(\S+)$`)
 
 // ParseCostTarget reads an amount with its period: 40 per 30m, or 40/30m. A bare amount is
 // refused: 40 an hour and 40 in half an hour are two different clusters.
@@ -23,15 +23,15 @@ func ParseCostTarget(s string) (CostTarget, error) {
 		}
 		return CostTarget{}, fmt.Errorf("%s, was %q", rule, s)
 	}
-	target, err := strconv.ParseInt(m[1]+(m[2] + "000000")[:6], 10, 64)
+	target, err := pricing.ParseMicros(m[1])
 	if err != nil || target == 0 {
 		return CostTarget{}, fmt.Errorf("must have an amount above 0 and below 10¹² units, was %q", s)
 	}
-	per, err := time.ParseDuration(m[3])
+	per, err := time.ParseDuration(m[2])
 	if err != nil || per <= 0 {
 		return CostTarget{}, fmt.Errorf("must have a period above 0 such as 30m or 1h, was %q", s)
 	}
-	return CostTarget{Target: pricing.Micros(target), Per: per}, nil
+	return CostTarget{Target: target, Per: per}, nil
 }
 
 // String prints the target as it is read: 40 per 30m.

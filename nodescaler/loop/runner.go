@@ -282,7 +282,7 @@ func (w *world) addFuture(wl *podscaler.Workload, to int) {
 	like := nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}
 	for _, j := range w.byWorkload[wl.Name] {
 		p := &w.snap.Pods[j]
-		if p.Terminating || p.Phase == podscaler.Failed || p.Phase == podscaler.Succeeded {
+		if p.Terminating || p.Finished() {
 			continue
 		}
 		if alive == 0 {

@@ -64,16 +64,22 @@ func (w *World) room(host string, s pricing.Shape) error {
 	if !h.Online {
 		return fmt.Errorf("%w: host %s is offline", loop.ErrRefused, host)
 	}
-	left := h.Room
-	for _, m := range w.machines {
-		if m.obs.Host == host {
-			left = left.Minus(m.obs.Shape.Resources())
-		}
-	}
+	left := w.free(h)
 	if !s.Resources().Within(left) {
 		return fmt.Errorf("%w: %s has %s left, %s takes %s", ErrNoRoom, host, nodescaler.Amount(left), s.Name, nodescaler.Amount(s.Resources()))
 	}
 	return nil
+}
+
+// free is what a host's room is less the machines on it.
+func (w *World) free(h *nodescaler.Host) pricing.Resources {
+	left := h.Room
+	for _, m := range w.machines {
+		if m.obs.Host == h.Name {
+			left = left.Minus(m.obs.Shape.Resources())
+		}
+	}
+	return left
 }
 
 func (w *World) newMachine(pool *nodescaler.Pool, order string, s pricing.Shape, host string) *machine {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"sort"
 	"time"
 )
 
@@ -123,15 +124,7 @@ func (r *recent) prune(now time.Duration) {
 
 // since is the index of the first answer after t.
 func (r *recent) since(t time.Duration) int {
-	lo, hi := 0, len(r.at)
-	for lo < hi {
-		if mid := (lo + hi) / 2; r.at[mid] > t {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return lo
+	return sort.Search(len(r.at), func(i int) bool { return r.at[i] > t })
 }
 
 // counter counts events by the second, for rates over the last minutes.

@@ -102,13 +102,7 @@ func (w *World) roomiest(pool *nodescaler.Pool) (string, error) {
 		if len(pool.Hosts) > 0 && !slices.Contains(pool.Hosts, h.Name) || w.room(h.Name, pool.Shapes[0]) != nil {
 			continue
 		}
-		free := h.Room.Memory
-		for _, m := range w.machines {
-			if m.obs.Host == h.Name {
-				free -= m.obs.Shape.Memory
-			}
-		}
-		if free > most {
+		if free := w.free(h).Memory; free > most {
 			best, most = h.Name, free
 		}
 	}
