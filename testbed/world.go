@@ -222,23 +222,6 @@ func (e *Experiment) decide(j *job, r *loop.Runner) error {
 	return nil
 }
 
-// predict is what the machines would cost that pending and coming replicas still need: what
-// a policy that packs them would order now, beside what is there and on its way. A new policy
-// for each question has no memory that could keep it from ordering.
-func predict(s *nodescaler.Snapshot) pricing.Rate {
-	p, err := nodepolicy.New(nodepolicy.Spec{Policy: "unneeded"})
-	if err != nil {
-		panic(err) // its defaults are valid
-	}
-	sum := pricing.Rate(0)
-	for _, a := range p.Decide(s).Actions {
-		if a.Kind == nodescaler.Buy {
-			sum += a.Rate
-		}
-	}
-	return sum
-}
-
 // foresee puts a schedule into a runner and its world that knows the load to come.
 func (e *Experiment) foresee(j *job, s *oracle.Schedule, c *sim.Config, r *loop.Runner) {
 	c.Initial[c.Pools[0].Name] = s.Machines()
@@ -258,7 +241,7 @@ func (e *Experiment) schedule(j *job) (*oracle.Schedule, error) {
 // simulate makes one run in the simulated world.
 func (e *Experiment) simulate(ctx context.Context, j *job, s *oracle.Schedule) (Trial, error) {
 	c := e.config(j)
-	r := &loop.Runner{Pools: c.Pools, Prices: c.Prices, Predict: predict}
+	r := &loop.Runner{Pools: c.Pools, Prices: c.Prices, Predict: nodepolicy.Predict}
 	if s != nil {
 		e.foresee(j, s, &c, r)
 	} else if err := e.decide(j, r); err != nil {

@@ -9,6 +9,7 @@
 package oracle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,13 +231,16 @@ type nodes struct{ *Schedule }
 // Decide buys what will be needed by the time it has booted, and drains what no one needs
 // until a new one would have.
 func (p nodes) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
-	plan := nodescaler.Plan{}
+	d := draft{x: nodescaler.NewIndex(s), left: map[string]int{}}
+	for _, b := range s.Budgets {
+		d.left[b.Workload] = b.Allowed
+	}
 	have, waiting := 0, 0
-	for i := range s.Machines {
-		switch s.Machines[i].Phase {
+	for _, m := range d.x.Machines {
+		switch m.Phase {
 		case nodescaler.Deleting:
 		case nodescaler.Failed:
-			plan.Actions = append(plan.Actions, p.giveBack(s.Machines[i].Name, "", "it failed"))
+			d.giveBack(m.Name, "", "it failed")
 		case nodescaler.Ordered:
 			waiting++
 			have++
@@ -244,111 +248,92 @@ func (p nodes) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 			have++
 		}
 	}
-	left := budgets(s)
-	for _, n := range s.Nodes {
-		if n.Draining {
+	for i := range d.x.Nodes {
+		if n := &d.x.Nodes[i]; n.Draining {
 			have--
-			plan.Actions = append(plan.Actions, p.empty(s, n, left)...)
+			d.empty(n)
 		}
 	}
 	want := p.wanted(s.Now.Sub(p.start), have, waiting)
-	plan.Actions = append(plan.Actions, p.buy(s, want-have)...)
-	if have > want {
-		plan.Actions = append(plan.Actions, p.drain(s, have-want, left)...)
-	}
-	return plan
+	d.buy(want - have)
+	d.drain(have - want)
+	return d.plan
 }
 
-func (p nodes) reasons(text string) []nodescaler.Reason {
-	return []nodescaler.Reason{{Code: "Foreseen", Text: text}}
+// draft is a plan being written.
+type draft struct {
+	x    *nodescaler.Index
+	left map[string]int // evictions, of workloads with a budget
+	plan nodescaler.Plan
+}
+
+func (d *draft) add(a nodescaler.Action, why string) {
+	a.Reasons = []nodescaler.Reason{{Code: "Foreseen", Text: why}}
+	d.plan.Actions = append(d.plan.Actions, a)
 }
 
 // buy orders n machines, each on the host with the most memory left.
-func (p nodes) buy(s *nodescaler.Snapshot, n int) []nodescaler.Action {
-	pool, x := &s.Pools[0], nodescaler.NewIndex(s)
-	var actions []nodescaler.Action
-	for id := 0; len(actions) < n; id++ {
-		order := nodescaler.OrderID(s.Now, id)
-		if x.Machine(nodescaler.MachineName(pool.Name, order)) != nil {
+func (d *draft) buy(n int) {
+	pool, free := d.x.Pools[0], make([]pricing.Resources, len(d.x.Hosts))
+	for i := range d.x.Hosts {
+		free[i] = d.x.Hosts[i].Free
+	}
+	shape := &d.x.Snapshot.Pools[0].Shapes[0]
+	for id := 0; n > 0; id++ {
+		order := nodescaler.OrderID(d.x.Now, id)
+		if d.x.Machine(nodescaler.MachineName(pool.Name, order)) != nil {
 			continue // of another step at this moment
 		}
-		var on *nodescaler.HostRoom
-		for i := range x.Hosts {
-			h := &x.Hosts[i]
-			if pool.Takes(h.Host) && pool.Shapes[0].Resources().Within(h.Free) && (on == nil || h.Free.Memory > on.Free.Memory) {
-				on = h
+		on := -1
+		for i := range d.x.Hosts {
+			if pool.Takes(d.x.Hosts[i].Host) && shape.Resources().Within(free[i]) && (on < 0 || free[i].Memory > free[on].Memory) {
+				on = i
 			}
 		}
-		if on == nil {
-			break
+		if on < 0 {
+			return
 		}
-		on.Free = on.Free.Minus(pool.Shapes[0].Resources())
-		actions = append(actions, nodescaler.Action{
-			Kind: nodescaler.Buy, Order: order, Pool: pool.Name, Shape: &pool.Shapes[0], Host: on.Name,
-			Reasons: p.reasons("the load to come needs it by the time it has booted"),
-		})
+		n--
+		free[on] = free[on].Minus(shape.Resources())
+		d.add(nodescaler.Action{Kind: nodescaler.Buy, Order: order, Pool: pool.Name, Shape: shape, Host: d.x.Hosts[on].Name},
+			"the load to come needs it by the time it has booted")
 	}
-	return actions
 }
 
-// budgets are the evictions that each workload with a budget has left.
-func budgets(s *nodescaler.Snapshot) map[string]int {
-	left := map[string]int{}
-	for _, b := range s.Budgets {
-		left[b.Workload] = b.Allowed
-	}
-	return left
-}
-
-// drain begins to empty the n nodes with the fewest pods.
-func (p nodes) drain(s *nodescaler.Snapshot, n int, left map[string]int) []nodescaler.Action {
-	count := map[string]int{}
-	for i := range s.Pods {
-		count[s.Pods[i].Node]++
-	}
-	var open []nodescaler.Node
-	for _, node := range s.Nodes {
-		if node.Machine != "" && !node.Draining {
+// drain begins to empty the n nodes with the fewest pods, and leaves one.
+func (d *draft) drain(n int) {
+	var open []*nodescaler.NodeLoad
+	for i := range d.x.Nodes {
+		if node := &d.x.Nodes[i]; node.Machine != "" && !node.Draining {
 			open = append(open, node)
 		}
 	}
-	sort.SliceStable(open, func(i, j int) bool { return count[open[i].Name] < count[open[j].Name] })
-	var actions []nodescaler.Action
-	for _, node := range open[:min(n, max(0, len(open)-1))] {
-		actions = append(actions, nodescaler.Action{
-			Kind: nodescaler.Cordon, Node: node.Name, Reasons: p.reasons("the load to come does not need it"),
-		})
-		actions = append(actions, p.empty(s, node, left)...)
+	slices.SortStableFunc(open, func(a, b *nodescaler.NodeLoad) int { return cmp.Compare(len(a.Pods), len(b.Pods)) })
+	for _, node := range open[:max(0, min(n, len(open)-1))] {
+		d.add(nodescaler.Action{Kind: nodescaler.Cordon, Node: node.Name}, "the load to come does not need it")
+		d.empty(node)
 	}
-	return actions
 }
 
-// empty evicts what is left on a node, or gives the machine back when nothing is.
-func (p nodes) empty(s *nodescaler.Snapshot, node nodescaler.Node, left map[string]int) []nodescaler.Action {
-	var actions []nodescaler.Action
-	held := false
-	for i := range s.Pods {
-		pod := &s.Pods[i]
-		if pod.Node != node.Name {
+// empty evicts what the budgets let go of a node, or gives its machine back when nothing is
+// left.
+func (d *draft) empty(node *nodescaler.NodeLoad) {
+	held := node.Held()
+	if len(held) == 0 {
+		d.giveBack(node.Machine, node.Name, "its node is empty")
+	}
+	for _, pod := range held {
+		allowed, limited := d.left[pod.Workload]
+		if pod.Terminating || limited && allowed < 1 {
 			continue
 		}
-		held = true
-		allowed, limited := left[pod.Workload]
-		if !pod.Terminating && (!limited || allowed > 0) {
-			if limited {
-				left[pod.Workload]--
-			}
-			actions = append(actions, nodescaler.Action{
-				Kind: nodescaler.Evict, Pod: pod.Name, Node: node.Name, Reasons: p.reasons("its node is given back"),
-			})
+		if limited {
+			d.left[pod.Workload]--
 		}
+		d.add(nodescaler.Action{Kind: nodescaler.Evict, Pod: pod.Name, Node: node.Name}, "its node is given back")
 	}
-	if !held {
-		actions = append(actions, p.giveBack(node.Machine, node.Name, "its node is empty"))
-	}
-	return actions
 }
 
-func (p nodes) giveBack(machine, node, why string) nodescaler.Action {
-	return nodescaler.Action{Kind: nodescaler.Return, Machine: machine, Node: node, Reasons: p.reasons(why)}
+func (d *draft) giveBack(machine, node, why string) {
+	d.add(nodescaler.Action{Kind: nodescaler.Return, Machine: machine, Node: node}, why)
 }
