@@ -1,0 +1,79 @@
+package testbed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/strict"
+)
+
+// fault is one thing that is wrong: a key's path, and the rule that its value breaks, with the
+// value.
+type fault struct{ path, rule string }
+
+// Path is the path of the key at fault.
+func (f *fault) Path() string { return f.path }
+
+// Error names path, rule and value.
+func (f *fault) Error() string { return f.path + ": " + f.rule }
+
+// faults collects what is wrong: all of it.
+type faults []error
+
+// must notes a fault unless the rule is kept. The rule is written as what must be so.
+func (f *faults) must(kept bool, path, rule string, was any) {
+	if !kept {
+		*f = append(*f, &fault{path, rule + ", was " + show(was)})
+	}
+}
+
+// under notes the faults that a part has found in itself, below the part's path.
+func (f *faults) under(path string, err error) {
+	if err == nil {
+		return
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			f.under(path, one)
+		}
+		return
+	}
+	key, rule, keyed := strings.Cut(err.Error(), ": ")
+	if !keyed {
+		key, rule = "", key
+	}
+	*f = append(*f, &fault{strings.TrimSuffix(path+"."+key, "."), rule})
+}
+
+// oneOf wants a value to be one of the known ones, and asks whether a near one was meant.
+func (f *faults) oneOf(path, value string, known []string) {
+	f.must(slices.Contains(known, value), path, "must be one of "+strings.Join(known, ", ")+meant(value, known), value)
+}
+
+// meant asks whether the nearest of the known names was meant, if one is near.
+func meant(name string, known []string) string {
+	if near, ok := strict.Nearest(name, known); ok {
+		return " (did you mean " + near + "?)"
+	}
+	return ""
+}
+
+// words stand for a value that is more, or less, than one in a file.
+type words string
+
+// absent is the value of what is not there.
+const absent words = "absent"
+
+// show prints a value as it is written in a file.
+func show(v any) string {
+	switch v := v.(type) {
+	case string:
+		return fmt.Sprintf("%q", v)
+	case time.Duration:
+		return pricing.Short(v)
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,198 @@
+package testbed
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/testbed/sim"
+)
+
+// validatePolicies holds policies against the workloads too, if those are sound: otherwise
+// every policy would tell the workloads' faults again.
+func (e *Experiment) validatePolicies(f *faults, sound bool) {
+	f.must(len(e.Policies) > 0, "policies", "must have at least one", len(e.Policies))
+	names(f, "policies", e.Policies, func(p *Policy) string { return p.Name })
+	for i := range e.Policies {
+		p, path := &e.Policies[i], fmt.Sprintf("policies[%d]", i)
+		before := len(*f)
+		p.Cost.validate(f, path+".cost")
+		f.must(p.MaxReplicas >= 0, path+".maxReplicas", "must not be negative", p.MaxReplicas)
+		f.must(p.MaxMachines >= 0, path+".maxMachines", "must not be negative", p.MaxMachines)
+		e.validateLimits(f, path, p)
+		if p.Clairvoyant {
+			f.must(p.Pods == nil && p.Nodes == nil, path, "must have no policies if it is clairvoyant", p.Name)
+			one := len(e.Workloads) == 1 && len(e.Pools) == 1 && len(e.Pools[0].Shapes) == 1
+			f.must(one, path+".clairvoyant", "must be left out unless there is one workload on one pool of one shape", true)
+			continue
+		}
+		p.validatePods(f, path+".pods")
+		if sound && len(*f) == before {
+			e.validatePair(f, path+".pods", p)
+		}
+		p.validateNodes(f, path+".nodes")
+	}
+}
+
+// validateLimits wants a policy's limits to leave room for what a trial starts with and may not
+// go below; a lower one would not be kept. A clairvoyant chooses its own start.
+func (e *Experiment) validateLimits(f *faults, path string, p *Policy) {
+	for i := range e.Workloads {
+		r := &e.Workloads[i].Replicas
+		least := r.Min
+		if !p.Clairvoyant {
+			least = max(r.Min, r.Start)
+		}
+		f.must(p.MaxReplicas <= 0 || p.MaxReplicas >= least, path+".maxReplicas",
+			fmt.Sprintf("must be at least %d, with which %s starts or which is its minimum", least, e.Workloads[i].Name), p.MaxReplicas)
+	}
+	for i := range e.Pools {
+		least := e.Pools[i].Min
+		if !p.Clairvoyant {
+			least = max(least, e.Pools[i].Start)
+		}
+		f.must(p.MaxMachines <= 0 || p.MaxMachines >= least, path+".maxMachines",
+			fmt.Sprintf("must be at least %d, with which pool %s starts or which is its minimum", least, e.Pools[i].Name), p.MaxMachines)
+	}
+}
+
+func (p *Policy) validatePods(f *faults, path string) {
+	if p.Pods == nil {
+		f.must(false, path, "must be set, unless the policy is clairvoyant", absent)
+		return
+	}
+	f.must(p.Pods.RunPeriod >= 0, path+".runPeriod", "must not be negative", p.Pods.RunPeriod)
+	f.must(p.Pods.Cooldown >= 0, path+".cooldown", "must not be negative", p.Pods.Cooldown)
+	p.Pods.Behavior.validate(f, path+".behavior")
+	known := podpolicy.Names()
+	if name := p.Pods.Policy; !slices.Contains(known, strings.ToLower(name)) {
+		f.oneOf(path+".policy", name, known)
+		return
+	}
+	_, err := podpolicy.New(p.Pods.Spec)
+	f.under(path, err)
+}
+
+// validatePair asks a pod policy whether it can work on the workloads.
+func (e *Experiment) validatePair(f *faults, path string, p *Policy) {
+	policy, err := podpolicy.New(p.Pods.Spec)
+	if err != nil {
+		return // said before
+	}
+	for i := range e.Workloads {
+		w := e.Workloads[i].scaled(p)
+		if err := podpolicy.Check(&w, policy); err != nil {
+			rule := "cannot work on " + w.Name + ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
+			*f = append(*f, &fault{path, rule})
+		}
+	}
+}
+
+func (b *Behavior) validate(f *faults, path string) {
+	if b == nil {
+		return
+	}
+	f.oneOf(path+".preset", b.Preset, []string{V2, Legacy})
+	f.must(b.Preset != Legacy || b.ScaleUp == nil && b.ScaleDown == nil, path, "must have no rules of its own with preset legacy", b.Preset)
+}
+
+func (p *Policy) validateNodes(f *faults, path string) {
+	if p.Nodes == nil {
+		f.must(false, path, "must be set, unless the policy is clairvoyant", absent)
+		return
+	}
+	known := nodepolicy.Names()
+	if name := p.Nodes.Policy; !slices.Contains(known, strings.ToLower(name)) {
+		f.oneOf(path+".policy", name, known)
+		return
+	}
+	if p.Nodes.decode() != nil {
+		return // Parse tells it
+	}
+	_, err := nodepolicy.New(p.Nodes.spec)
+	f.under(path, err)
+}
+
+func (e *Experiment) validateFaults(f *faults) {
+	for i, x := range e.Faults {
+		path := fmt.Sprintf("faults[%d]", i)
+		f.must(x.At >= 0, path+".at", "must not be negative", x.At)
+		f.must(x.For >= 0, path+".for", "must not be negative", x.For)
+		f.must(x.Count >= 0, path+".count", "must not be negative", x.Count)
+		f.oneOf(path+".kind", string(x.Kind), []string{string(sim.CloneFails), string(sim.HostDies), string(sim.MetricsVanish)})
+		if x.Kind == sim.HostDies {
+			f.oneOf(path+".host", x.Host, e.hostNames())
+		}
+	}
+}
+
+// validateLevel wants a level to be one of the experiment's.
+func (e *Experiment) validateLevel(f *faults, path string, users int, scenario string) {
+	if len(e.Load.Scenarios) > 0 {
+		f.oneOf(path+".scenario", scenario, e.LevelNames())
+		return
+	}
+	f.must(slices.Contains(e.Load.Users, users), path+".users", fmt.Sprintf("must be one of load.users, %v", e.Load.Users), users)
+}
+
+func (e *Experiment) validateAssertion(f *faults, path string, a *Assertion) {
+	for _, t := range []*term{&a.left, &a.right} {
+		if t.measure == "" {
+			continue
+		}
+		f.oneOf(path+": policy", t.policy, e.PolicyNames())
+		if t.at != nil {
+			e.validateLevel(f, path+": "+t.measure, t.at.Users, t.at.Scenario)
+		}
+	}
+	for _, c := range a.where {
+		if c.key == "scenario" {
+			f.oneOf(path+": scenario", c.value, e.LevelNames())
+		}
+	}
+}
+
+func (e *Experiment) validateClaim(f *faults) {
+	c := e.Claim
+	if c == nil {
+		return
+	}
+	f.must(len(c.Policies) > 0, "claim.policies", "must have at least one", len(c.Policies))
+	f.must(len(c.Against) > 0, "claim.against", "must have at least one", len(c.Against))
+	f.must(len(c.Lower) > 0, "claim.lower", "must have at least one", len(c.Lower))
+	for i, p := range slices.Concat(c.Policies, c.Against) {
+		path := fmt.Sprintf("claim.policies[%d]", i)
+		if i >= len(c.Policies) {
+			path = fmt.Sprintf("claim.against[%d]", i-len(c.Policies))
+		}
+		f.oneOf(path, p, e.PolicyNames())
+	}
+	for i, m := range c.Lower {
+		f.oneOf(fmt.Sprintf("claim.lower[%d]", i), m, measureNames())
+	}
+}
+
+func (e *Experiment) validateReference(f *faults) {
+	r := e.Reference
+	if r == nil {
+		return
+	}
+	for _, m := range slices.Sorted(maps.Keys(r.Tolerance)) {
+		f.oneOf("reference.tolerance", m, measureNames())
+		f.must(r.Tolerance[m] >= 0, "reference.tolerance."+m, "must not be negative", r.Tolerance[m])
+	}
+	for i, c := range r.Cells {
+		path := fmt.Sprintf("reference.cells[%d]", i)
+		f.oneOf(path+".policy", c.Policy, e.PolicyNames())
+		e.validateLevel(f, path, c.Users, c.Scenario)
+		for _, m := range slices.Sorted(maps.Keys(c.Values)) {
+			f.oneOf(path+".values", m, measureNames())
+			_, tolerated := r.Tolerance[m]
+			f.must(tolerated, "reference.tolerance."+m, "must be given, as "+path+" has a value of it", absent)
+			f.must(c.Values[m] > 0, path+".values."+m, "must be more than 0", c.Values[m])
+		}
+	}
+}
