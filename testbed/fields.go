@@ -9,11 +9,12 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
 // Range is a duration between two bounds: 81s..99s, or 3s for exactly that.
-type Range sim.Range
+type Range timing.Range
 
 // UnmarshalText reads one duration, or two with .. between them.
 func (r *Range) UnmarshalText(text []byte) error {

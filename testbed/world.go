@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/oracle"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
@@ -93,8 +94,10 @@ func (e *Experiment) config(j *job) sim.Config {
 		Seed: e.seedOf(j), Start: midnight, Tick: e.Tick, Wake: e.Wake,
 		Initial: make(map[string]int, len(e.Pools)), Prices: &e.Prices,
 		Delays: sim.Delays{
-			Clone: sim.Range(e.Delays.Clone), Boot: sim.Range(e.Delays.Boot),
-			Delete: sim.Range(e.Delays.Delete), PodStart: sim.Range(e.Delays.PodStart),
+			Machine: timing.Machine{
+				Clone: timing.Range(e.Delays.Clone), Boot: timing.Range(e.Delays.Boot), Delete: timing.Range(e.Delays.Delete),
+			},
+			PodStart: timing.Range(e.Delays.PodStart),
 		},
 		Clones: e.Delays.Clones, MetricsEvery: e.Signals.MetricsEvery,
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -112,15 +113,18 @@ func nodePolicy() (nodescaler.Policy, error) {
 
 // world is the cluster with its users.
 func world(seed uint64, users sim.Curve) sim.Config {
-	seconds := func(from, to int) sim.Range {
-		return sim.Range{Min: time.Duration(from) * time.Second, Max: time.Duration(to) * time.Second}
+	seconds := func(from, to int) timing.Range {
+		return timing.Range{Min: time.Duration(from) * time.Second, Max: time.Duration(to) * time.Second}
 	}
 	return sim.Config{
 		Seed: seed, Start: start, Tick: 10 * time.Second, Wake: true, MetricsEvery: 15 * time.Second,
 		Hosts: hosts(), Pools: pools(), Initial: map[string]int{"worker": 3}, Prices: prices(1),
 		// A full clone on local SSDs, a cloud image's boot, and the kubelet's registration; the
 		// storage takes two clones at a time.
-		Delays: sim.Delays{Clone: seconds(12, 25), Boot: seconds(40, 70), Delete: seconds(5, 12), PodStart: seconds(2, 6)},
+		Delays: sim.Delays{
+			Machine:  timing.Machine{Clone: seconds(12, 25), Boot: seconds(40, 70), Delete: seconds(5, 12)},
+			PodStart: seconds(2, 6),
+		},
 		Clones: 2,
 		Workloads: []sim.Workload{{
 			Name: Shop, Replicas: 9, Requests: pod, Quota: pod.CPU, Concurrency: 64,

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -24,8 +25,8 @@ func world(level sim.Curve) sim.Config {
 		}},
 		Prices: pricing.DefaultBook(),
 		Delays: sim.Delays{
-			Boot:     sim.Range{Min: 81 * time.Second, Max: 99 * time.Second},
-			PodStart: sim.Range{Min: 3 * time.Second, Max: 3 * time.Second},
+			Machine:  timing.Machine{Boot: timing.Range{Min: 81 * time.Second, Max: 99 * time.Second}},
+			PodStart: timing.Range{Min: 3 * time.Second, Max: 3 * time.Second},
 		},
 		Workloads: []sim.Workload{{
 			Name: "shop/web", Requests: pricing.Resources{CPU: 600, Memory: 250 * pricing.MB},
@@ -54,7 +55,7 @@ func TestScheduleKeepsTheObjective(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := world(c.level)
-			cfg.Clones, cfg.Delays.Clone, cfg.Delays.Boot = c.clones, cfg.Delays.Boot, sim.Range{}
+			cfg.Clones, cfg.Delays.Clone, cfg.Delays.Boot = c.clones, cfg.Delays.Boot, timing.Range{}
 			s, err := Plan(cfg, 48, c.length)
 			if err != nil {
 				t.Fatal(err)

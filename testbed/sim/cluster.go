@@ -290,7 +290,7 @@ func (w *World) bind(p *pod, n *node) {
 func (w *World) start(p *pod) {
 	p.starts++
 	start := p.starts // one that a dead machine cut short never comes to its end
-	w.later(w.cfg.Delays.PodStart.draw(w.chance.start), func() {
+	w.later(w.cfg.Delays.PodStart.Draw(w.chance.start), func() {
 		if !p.gone && !p.dead && !p.obs.Terminating && !p.obs.Ready && p.starts == start {
 			p.run()
 		}

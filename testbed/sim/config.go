@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
 // Config is a world before it starts.
@@ -36,14 +37,9 @@ type Config struct {
 
 // Delays are how long things take.
 type Delays struct {
-	Clone    Range // from the start of a clone to a machine that starts
-	Boot     Range // from there to a node that is ready
-	Delete   Range // from the order to delete a machine until it is gone
-	PodStart Range // from a pod's binding until it is ready
+	timing.Machine
+	PodStart timing.Range // from a pod's binding until it is ready
 }
-
-// Range is a duration drawn evenly between two bounds.
-type Range struct{ Min, Max time.Duration }
 
 // Workload is a service with its users.
 type Workload struct {
@@ -155,9 +151,9 @@ func (c *Config) Validate() error {
 func (d *Delays) validate(f *findings) {
 	for _, r := range []struct {
 		key string
-		Range
+		timing.Range
 	}{{"clone", d.Clone}, {"boot", d.Boot}, {"delete", d.Delete}, {"podStart", d.PodStart}} {
-		f.must(r.Min >= 0 && r.Max >= r.Min, "delays."+r.key, "a range from 0 up", fmt.Sprintf("%s..%s", r.Min, r.Max))
+		f.must(r.Valid(), "delays."+r.key, "a range from 0 up", fmt.Sprintf("%s..%s", r.Min, r.Max))
 	}
 }
 

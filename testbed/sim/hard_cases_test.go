@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
 func TestEvenOpenLoadAtZeroSendsNothing(t *testing.T) {
@@ -43,7 +44,7 @@ func TestNodeIsNotReadyWhileItsHostReboots(t *testing.T) {
 
 func TestGraceCountsFromTheLastDeath(t *testing.T) {
 	cfg := two(5, 4)
-	cfg.Delays.Boot = Range{5 * time.Second, 5 * time.Second}
+	cfg.Delays.Boot = between(5*time.Second, 5*time.Second)
 	w := live(t, cfg, time.Minute)
 	w.must(w.Inject(Fault{Kind: HostDies, Host: "pve1", For: 5 * time.Second}))
 	run(t, w, 90*time.Second) // back at 70
@@ -56,7 +57,7 @@ func TestGraceCountsFromTheLastDeath(t *testing.T) {
 
 func TestPodBoundToADeadNode(t *testing.T) {
 	cfg := two(5, 2)
-	cfg.Delays.Boot = Range{30 * time.Second, 30 * time.Second}
+	cfg.Delays.Boot = between(30*time.Second, 30*time.Second)
 	w := live(t, cfg, time.Minute)
 	w.must(w.Inject(Fault{Kind: HostDies, Host: "pve1", For: time.Minute}))
 	_ = w.SetReplicas(context.Background(), "shop/web", 6)
@@ -74,8 +75,8 @@ func TestPodBoundToADeadNode(t *testing.T) {
 
 func TestRestartedPodTakesItsTime(t *testing.T) {
 	cfg := two(0, 0)
-	cfg.Delays.Boot = Range{5 * time.Second, 5 * time.Second}
-	cfg.Delays.PodStart = Range{30 * time.Second, 30 * time.Second}
+	cfg.Delays.Boot = between(5*time.Second, 5*time.Second)
+	cfg.Delays.PodStart = between(30*time.Second, 30*time.Second)
 	w := live(t, cfg, time.Minute)
 	_ = w.SetReplicas(context.Background(), "shop/web", 2)
 	run(t, w, 70*time.Second)
@@ -90,9 +91,9 @@ func TestRestartedPodTakesItsTime(t *testing.T) {
 
 func TestCPUStaysWithinTheQuota(t *testing.T) {
 	cfg := two(40, 2)
-	cfg.Delays.Boot = Range{84 * time.Second, 84 * time.Second} // ready again at 2m59.9
+	cfg.Delays.Boot = between(84*time.Second, 84*time.Second) // ready again at 2m59.9
 	cfg.Workloads[0].Replicas = 2
-	cfg.Delays.PodStart = Range{2 * time.Second, 2 * time.Second}
+	cfg.Delays.PodStart = between(2*time.Second, 2*time.Second)
 	w := live(t, cfg, 74*time.Second)
 	w.must(w.Inject(Fault{Kind: HostDies, Host: "pve1", For: 19900 * time.Millisecond}))
 	for at := 75 * time.Second; at < 5*time.Minute; at += time.Second {
@@ -233,7 +234,8 @@ func TestValidateRefuses(t *testing.T) {
 
 func TestValidateMessageIsStable(t *testing.T) {
 	cfg := small(1)
-	cfg.Delays = Delays{Range{-1, 0}, Range{-1, 0}, Range{-1, 0}, Range{-1, 0}}
+	bad := between(-1, 0)
+	cfg.Delays = Delays{timing.Machine{Clone: bad, Boot: bad, Delete: bad}, bad}
 	first := cfg.Validate().Error()
 	for range 50 {
 		if cfg.Validate().Error() != first {

@@ -118,7 +118,7 @@ func (w *World) startClones() {
 		}
 		c.running++
 		m.exist(w)
-		w.later(w.cfg.Delays.Clone.draw(w.chance.clone), func() { w.cloned(m) })
+		w.later(w.cfg.Delays.Clone.Draw(w.chance.clone), func() { w.cloned(m) })
 	}
 }
 
@@ -141,7 +141,7 @@ func (w *World) cloned(m *machine) {
 func (m *machine) boot(w *World) {
 	m.phase(w, nodescaler.Booting)
 	since := m.obs.Since
-	w.later(w.cfg.Delays.Boot.draw(w.chance.boot), func() {
+	w.later(w.cfg.Delays.Boot.Draw(w.chance.boot), func() {
 		if m.obs.Phase == nodescaler.Booting && m.obs.Since.Equal(since) && !m.dead {
 			m.join(w)
 		}
@@ -186,7 +186,7 @@ func (w *World) Delete(_ context.Context, name string) error {
 		w.removeNode(m.node)
 		m.node = nil
 	}
-	w.later(w.cfg.Delays.Delete.draw(w.chance.remove), func() { w.gone(m) })
+	w.later(w.cfg.Delays.Delete.Draw(w.chance.remove), func() { w.gone(m) })
 	return nil
 }
 

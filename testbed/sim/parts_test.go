@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"pgregory.net/rapid"
 )
 
@@ -233,11 +234,11 @@ func TestQueueKeepsItsOrderWhileItGrows(t *testing.T) {
 }
 
 func TestStreamsAreTheirOwn(t *testing.T) {
-	a, b := stream(7, "boot"), stream(7, "boot")
+	a, b := timing.Stream(7, "boot"), timing.Stream(7, "boot")
 	if a.Uint64() != b.Uint64() {
 		t.Error("one name and seed make two streams")
 	}
-	if stream(7, "boot").Uint64() == stream(7, "clone").Uint64() || stream(8, "boot").Uint64() == stream(7, "boot").Uint64() {
+	if timing.Stream(7, "boot").Uint64() == timing.Stream(7, "clone").Uint64() || timing.Stream(8, "boot").Uint64() == timing.Stream(7, "boot").Uint64() {
 		t.Error("another name or seed makes the same stream")
 	}
 }

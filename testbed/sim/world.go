@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
 // World is a cluster on virtual machines in virtual time. It satisfies the ports of the loop:
@@ -51,8 +52,8 @@ func New(cfg Config, step func(ctx context.Context, now time.Time) error) (*Worl
 	}
 	w := &World{cfg: cfg, step: step, hosts: slices.Clone(cfg.Hosts), down: map[string]int{}, ledger: pricing.NewLedger(cfg.Prices)}
 	w.chance = chances{
-		clone: stream(cfg.Seed, "clone"), boot: stream(cfg.Seed, "boot"),
-		remove: stream(cfg.Seed, "remove"), start: stream(cfg.Seed, "start"),
+		clone: timing.Stream(cfg.Seed, "clone"), boot: timing.Stream(cfg.Seed, "boot"),
+		remove: timing.Stream(cfg.Seed, "remove"), start: timing.Stream(cfg.Seed, "start"),
 	}
 	slices.SortFunc(w.hosts, func(a, b nodescaler.Host) int { return strings.Compare(a.Name, b.Name) })
 	if err := w.populate(); err != nil {
@@ -115,14 +116,14 @@ func (w *World) roomiest(pool *nodescaler.Pool) (string, error) {
 func (w *World) addService(cfg *Workload) {
 	s := &service{
 		world: w, cfg: cfg, quota: float64(cfg.Quota) / 1000, replicas: cfg.Replicas,
-		demand: stream(w.cfg.Seed, "demand "+cfg.Name), balance: stream(w.cfg.Seed, "balance "+cfg.Name),
+		demand: timing.Stream(w.cfg.Seed, "demand "+cfg.Name), balance: timing.Stream(w.cfg.Seed, "balance "+cfg.Name),
 	}
 	s.stats = stats{svc: s, recent: recent{keep: cfg.Window}, starts: counter{keep: int(cfg.Window / time.Second)}, score: Score{Workload: cfg.Name}}
 	if cfg.ScrapeEvery > 0 {
 		s.stats.hist = newHistogram(cfg.Buckets, cfg.ScrapeEvery, cfg.Window)
 		w.every(cfg.ScrapeEvery, func() { s.stats.hist.scrape(w.now) })
 	}
-	s.users = newSender(s, cfg.Load, stream(w.cfg.Seed, "users "+cfg.Name))
+	s.users = newSender(s, cfg.Load, timing.Stream(w.cfg.Seed, "users "+cfg.Name))
 	w.services = append(w.services, s)
 	s.sync()
 	w.agenda.add(0, func() { s.users.level(0, cfg.Load.Level.At(0)) })

@@ -17,9 +17,12 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
 var start = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+
+func between(lo, hi time.Duration) timing.Range { return timing.Range{Min: lo, Max: hi} }
 
 // small is a world of one host, one pool of 2 vCPU machines with three pods' room each, and
 // one service.
@@ -34,8 +37,8 @@ func small(users float64) Config {
 		Initial: map[string]int{"worker": 1},
 		Prices:  pricing.DefaultBook(),
 		Delays: Delays{
-			Boot:     Range{81 * time.Second, 99 * time.Second},
-			PodStart: Range{3 * time.Second, 3 * time.Second},
+			Machine:  timing.Machine{Boot: between(81*time.Second, 99*time.Second)},
+			PodStart: between(3*time.Second, 3*time.Second),
 		},
 		Workloads: []Workload{{
 			Name: "shop/web", Replicas: 1, Requests: pricing.Resources{CPU: 600, Memory: 250 * pricing.MB},
@@ -210,10 +213,8 @@ func TestUsersComeAndGoWithTheCurve(t *testing.T) {
 func TestOrderedMachineIsPaidFromItsCloneUntilItIsGone(t *testing.T) {
 	cfg := small(1)
 	cfg.Clones = 1
-	cfg.Delays = Delays{
-		Clone: Range{time.Minute, time.Minute}, Boot: Range{time.Minute, time.Minute},
-		Delete: Range{time.Minute, time.Minute},
-	}
+	minute := between(time.Minute, time.Minute)
+	cfg.Delays = Delays{Machine: timing.Machine{Clone: minute, Boot: minute, Delete: minute}}
 	w := live(t, cfg, 0)
 	buy(t, w, "a")
 	buy(t, w, "a") // the same order again is no second machine

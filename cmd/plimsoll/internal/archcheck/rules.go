@@ -153,14 +153,23 @@ var rooms = []room{
 		why:     "kube translates between Kubernetes and the loop's words and decides nothing",
 	},
 	{
+		folder: "proxmox/timing", floor: pure,
+		why: "how long a machine takes is drawn alike in the simulated world and in the emulator, and depends on neither",
+	},
+	{
+		folder: "proxmox/firstboot", floor: pure,
+		why: "what a machine is told at its first boot is text and bytes, the same whoever carries them to it",
+	},
+	{
 		folder: "proxmox/pve", floor: adapter,
 		// The machine port is spoken in the loop's words (Order, MachineState).
-		imports: []string{"nodescaler/loop", "nodescaler", "pricing"},
+		imports: []string{"nodescaler/loop", "nodescaler", "pricing", "proxmox/firstboot"},
 		tests:   []string{"proxmox/pvesim"},
 		why:     "pve translates between Proxmox VE and the loop's words and decides nothing",
 	},
 	{
 		folder: "proxmox/pvesim", floor: world,
+		imports: []string{"proxmox/timing"},
 		why: "the emulator is written from Proxmox VE's own API; if it shared code with our client, it would share its mistakes",
 	},
 	{
@@ -194,7 +203,7 @@ var rooms = []room{
 		folder: "testbed/sim", floor: world,
 		imports: []string{
 			"nodescaler/loop", "nodescaler", "podscaler", "podscaler/forecast", "podscaler/capacity",
-			"podscaler/rightsize", "pricing", "pricing/packing", "proxmox/pvesim",
+			"podscaler/rightsize", "pricing", "pricing/packing", "proxmox/timing",
 		},
 		why: "the simulated world is handed its policies and touches no adapter, so that a week in it takes seconds and repeats exactly",
 	},

@@ -3,8 +3,8 @@ package sim
 
 import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
 // Run runs.
-func Run() (loop.Step, error) { return loop.Step{}, pvesim.Serve() }
+func Run() (loop.Step, error) { return loop.Step{}, timing.Check() }

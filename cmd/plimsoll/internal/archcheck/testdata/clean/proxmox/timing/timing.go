@@ -1,0 +1,5 @@
+// Package timing draws.
+package timing
+
+// Check checks.
+func Check() error { return nil }
