@@ -62,16 +62,24 @@ const (
 
 // Machine is a virtual machine of ours, from the order until it is gone.
 type Machine struct {
-	Name  string
-	Order string // the order it came from; carried by name, tags and notes
-	Pool  string
-	Shape pricing.Shape
-	Host  string
-	Phase Phase
+	Name string
+	// ProviderID is what its node carries, or will carry, as spec.providerID. It is known from
+	// the order on; empty where nothing has to find a machine by it.
+	ProviderID string
+	// LostIDs are provider ids that it was to have and that became somebody else's before it was
+	// made. Who was told of one is to be told that it goes; no node will come with it.
+	LostIDs []string
+	Order   string // the order it came from; carried by name, tags and notes
+	Pool    string
+	Shape   pricing.Shape
+	Host    string
+	Phase   Phase
 	// Created is when the order was accepted: machines are paid for from then on.
 	Created time.Time
 	Since   time.Time // when Phase last changed
 	Problem string    // what went wrong, when something did
+	// NoRoom is set when that was a lack of room: another host, pool or hour may have some.
+	NoRoom bool
 }
 
 // Node is a cluster node, whether or not one of our machines stands behind it.

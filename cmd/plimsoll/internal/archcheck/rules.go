@@ -161,6 +161,10 @@ var rooms = []room{
 		why: "what a machine is told at its first boot is text and bytes, the same whoever carries them to it",
 	},
 	{
+		folder: "proxmox/reference", floor: pure,
+		why: "what is known of Proxmox VE judges the emulator and the client alike, so it can take nothing from either",
+	},
+	{
 		folder: "proxmox/pve", floor: adapter,
 		// The machine port is spoken in the loop's words (Order, MachineState).
 		imports: []string{"nodescaler/loop", "nodescaler", "pricing", "proxmox/firstboot"},
@@ -170,7 +174,7 @@ var rooms = []room{
 	{
 		folder: "proxmox/pvesim", floor: world,
 		imports: []string{"proxmox/timing"},
-		why: "the emulator is written from Proxmox VE's own API; if it shared code with our client, it would share its mistakes",
+		why:     "the emulator is written from Proxmox VE's own API; if it shared code with our client, it would share its mistakes",
 	},
 	{
 		folder: "grpc/externalgrpc", floor: contract,
@@ -178,7 +182,7 @@ var rooms = []room{
 	},
 	{
 		folder: "grpc/provider", floor: adapter,
-		imports: []string{"grpc/externalgrpc", "nodescaler", "pricing", "pricing/packing"},
+		imports: []string{"grpc/externalgrpc", "nodescaler/loop", "nodescaler", "pricing"},
 		why:     "the provider answers from memory it is handed; a call that waited for a machine would time out",
 	},
 	{
@@ -270,7 +274,7 @@ var (
 		},
 		{
 			[]string{"google.golang.org/grpc", "google.golang.org/protobuf"},
-			[]string{"grpc", "cmd"},
+			[]string{"grpc", "cmd", "testbed"},
 			"gRPC is one of several doors; nothing behind the door may depend on it",
 		},
 		{
