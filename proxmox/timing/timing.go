@@ -31,8 +31,11 @@ func (r Range) Draw(rng *rand.Rand) time.Duration {
 
 // Stream returns the stream of chance of one name. Streams of different names share nothing,
 // so that one more draw in one does not shift the others.
-func Stream(seed uint64, name string) *rand.Rand {
+func Stream(seed uint64, name string) *rand.Rand { return rand.New(Source(seed, name)) }
+
+// Source is what a stream draws from, for who must save how far it has come.
+func Source(seed uint64, name string) *rand.PCG {
 	h := fnv.New64a()
 	h.Write([]byte(name))
-	return rand.New(rand.NewPCG(seed, h.Sum64()))
+	return rand.NewPCG(seed, h.Sum64())
 }

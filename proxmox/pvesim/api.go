@@ -1,0 +1,133 @@
+package pvesim
+
+import (
+	"fmt"
+	"time"
+)
+
+// endpoint is one method of the API. Endpoints are declared in tables, each beside the code that
+// serves it, and put together in endpoints.
+type endpoint struct {
+	method, path string
+	// in declares the parameters besides those in the path, in the notation of params.go.
+	in string
+	// may is who is let in. Rules that need more than it can say are checked by do.
+	may rule
+	// protected calls are done by pvedaemon, of whose workers there are three.
+	protected bool
+	// notToken refuses calls with an API token.
+	notToken bool
+	// open calls need no authentication.
+	open bool
+	// local calls are answered by the host that is asked, whatever node the path names.
+	local bool
+	// do serves the call while the world stands still, but for the times it waits.
+	do func(k *call) (any, error)
+
+	schema *schema // of in and of the path
+}
+
+// endpoints is the whole API.
+func endpoints() []endpoint {
+	var all []endpoint
+	for _, some := range [][]endpoint{
+		accessEndpoints, indexEndpoints, clusterEndpoints, haEndpoints, nodeEndpoints, poolEndpoints, storageEndpoints, taskEndpoints, vmEndpoints,
+	} {
+		all = append(all, some...)
+	}
+	return all
+}
+
+// call is one call of an endpoint.
+type call struct {
+	c       *Cluster
+	p       *process
+	entry   *host // who was asked
+	node    *host // who answers: the host named in the path, or the entry
+	who     *identity
+	vars    map[string]string // from the path
+	in      values            // parameters, verified; those of the path among them
+	empty   bool              // a parameter was given without a value, and counts as absent
+	file    []byte            // that was uploaded
+	byToken bool              // a token stood in the header, though nobody may have looked at it
+	total   *int              // set by lists that say how long they are
+
+	asked  time.Time
+	faults []*fault // that spoil it
+}
+
+// values are parameters as text, the way they stand in configuration files: booleans are 0 and 1.
+type values map[string]string
+
+// Error is what a call ends with when it does not succeed.
+type Error struct {
+	Status int
+	Reason string            // the text, of which the first line stands in the status line
+	Errors map[string]string // by parameter
+	Bare   bool              // with neither body nor length, as when a connection breaks
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%d %s", e.Status, e.Reason) }
+
+// fail is the answer to nearly everything that goes wrong.
+func fail(format string, args ...any) error {
+	return &Error{Status: 500, Reason: fmt.Sprintf(format, args...)}
+}
+
+// badParameter is the answer to a parameter that breaks a rule.
+func badParameter(key, rule string) error {
+	return &Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{key: rule}}
+}
+
+// denied is the answer to somebody who may not.
+func denied(format string, args ...any) error {
+	return &Error{Status: 403, Reason: "Permission check failed (" + fmt.Sprintf(format, args...) + ")"}
+}
+
+// How long the server waits for things. They are all here, so that one look shows what the
+// emulated cluster's days are made of.
+const (
+	waitUnauthorized = 3 * time.Second  // before every 401
+	waitFile         = 10 * time.Second // for the lock on a VM's configuration
+	waitFileOfClone  = 1 * time.Second  // for those of a clone and its source
+	waitStorage      = 10 * time.Second // for the lock on a storage
+	waitQuorum       = 10 * time.Second // for a cluster-wide lock without quorum
+	waitAgent        = 3 * time.Second  // for a guest agent that does not answer
+	waitProxy        = 30 * time.Second // for pvedaemon, or another host
+	waitLost         = 8 * time.Second  // until hosts agree that one has gone: a token's time-out, then consensus
+	waitFound        = 3 * time.Second  // until they agree that one has come
+	waitShutdown     = 60 * time.Second // for a guest to go down, unless told otherwise
+	broadcastEvery   = 10 * time.Second // of what hosts tell about their VMs
+	broadcastExpires = 5 * time.Minute
+	keepAliveIdle    = 5 * time.Second
+	keepAliveCalls   = 100
+	daemonWorkers    = 3
+)
+
+// rule is who may make a call: all of the parts, or one of them.
+type rule struct {
+	op    string // "user" for anybody, "perm", "and", "or", "self" for what do checks itself
+	path  string // with variables in braces
+	privs []string
+	any   bool   // one of privs is enough
+	when  string // only when that parameter is given
+	parts []rule
+}
+
+// anybody who is authenticated.
+var anybody = rule{op: "user"}
+
+// checked by the endpoint itself, because it depends on more than the rules can say.
+var checked = rule{op: "self"}
+
+func may(path string, privs ...string) rule { return rule{op: "perm", path: path, privs: privs} }
+
+func mayAny(path string, privs ...string) rule {
+	return rule{op: "perm", path: path, privs: privs, any: true}
+}
+
+func and(parts ...rule) rule { return rule{op: "and", parts: parts} }
+func or(parts ...rule) rule  { return rule{op: "or", parts: parts} }
+
+// given makes a rule hold only when a parameter is given.
+func (r rule) given(param string) rule { r.when = param; return r }

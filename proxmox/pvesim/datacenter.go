@@ -1,0 +1,230 @@
+package pvesim
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+var clusterEndpoints = []endpoint{
+	{method: "GET", path: "/cluster/status", may: may("/", "Sys.Audit"), protected: true, do: getClusterStatus},
+	{method: "GET", path: "/cluster/resources", may: anybody, do: getResources, in: `type?:enum(vm,storage,node,sdn)`},
+	{method: "GET", path: "/cluster/options", may: anybody, do: getOptions},
+	{method: "PUT", path: "/cluster/options", may: may("/", "Sys.Modify"), protected: true, do: setOptions, in: optionsNotation},
+	{method: "GET", path: "/cluster/log", may: anybody, do: getLog, in: `max?:int[1..]`},
+	{method: "GET", path: "/cluster/config/nodes", may: may("/", "Sys.Audit"), do: getConfigNodes},
+}
+
+// getClusterStatus is whom the host that is asked takes for being there.
+func getClusterStatus(k *call) (any, error) {
+	var all []any
+	if len(k.c.hosts) > 1 {
+		all = append(all, map[string]any{
+			"type": "cluster", "id": "cluster", "name": k.c.name(), "nodes": len(k.c.hosts), "quorate": number(k.c.quorate(k.entry)),
+			"version": len(k.c.hosts),
+		})
+	}
+	for _, h := range k.c.hosts {
+		e := map[string]any{
+			"type": "node", "id": "node/" + h.Name, "name": h.Name, "nodeid": h.id, "ip": h.ip, "local": number(h == k.entry),
+			"online": number(k.entry.online(h)), "level": "",
+		}
+		if len(k.c.hosts) == 1 {
+			e["nodeid"] = 0
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// name is the cluster's.
+func (c *Cluster) name() string { return cmp.Or(c.cfg.Name, "lab") }
+
+func number(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func getConfigNodes(k *call) (any, error) {
+	all := []any{}
+	if len(k.c.hosts) == 1 {
+		return all, nil
+	}
+	for _, h := range k.c.hosts {
+		all = append(all, map[string]any{
+			"node": h.Name, "name": h.Name, "nodeid": strconv.Itoa(h.id), "quorum_votes": "1", "ring0_addr": h.ip,
+		})
+	}
+	return all, nil
+}
+
+// tagNotation is what a tag looks like in options.
+const tagNotation = `(?i:[a-z0-9_][a-z0-9_\-\+\.]*)`
+
+// optionProperties are the options that are property strings; they are told as objects.
+var optionProperties = map[string]string{
+	"bwlimit": `clone?:num[0..] default?:num[0..] migration?:num[0..] move?:num[0..] restore?:num[0..]`,
+	"crs": `ha?:enum(basic,static,dynamic) ha-auto-rebalance?:bool ha-auto-rebalance-hold-duration?:num[0..]&ha-auto-rebalance
+		ha-auto-rebalance-margin?:num[0..100]&ha-auto-rebalance ha-auto-rebalance-method?:enum(bruteforce,topsis)&ha-auto-rebalance
+		ha-auto-rebalance-threshold?:num[0..100]&ha-auto-rebalance ha-rebalance-on-start?:bool`,
+	"ha":          `shutdown_policy:enum(freeze,failover,conditional,migrate)`,
+	"migration":   `*type:enum(secure,insecure) network?:CIDR`,
+	"next-id":     `lower?:int upper?:int`,
+	"notify":      `fencing?:enum(always,never) package-updates?:enum(auto,always,never) replication?:enum(always,never) target-fencing?:str target-package-updates?:str target-replication?:str`,
+	"replication": `*type:enum(secure,insecure) network?:CIDR`,
+	"tag-style": `case-sensitive?:bool color-map?:/(?:` + tagNotation + `:[0-9a-fA-F]{6}(?::[0-9a-fA-F]{6})?)(?:;` + tagNotation + `:[0-9a-fA-F]{6}(?::[0-9a-fA-F]{6})?)*/
+		ordering?:enum(config,alphabetical) shape?:enum(full,circle,dense,none)`,
+	"u2f":             `appid?:str origin?:str`,
+	"user-tag-access": `user-allow?:enum(none,list,existing,free) user-allow-list?:/` + tagNotation + `(?:;` + tagNotation + `)*/`,
+	"webauthn":        `allow-subdomains?:bool id?:str origin?:str rp?:str`,
+}
+
+// optionsNotation are the parameters of what sets options.
+var optionsNotation = func() string {
+	all := `consent-text?:str[..65536] console?:enum(applet,vv,html5,xtermjs) delete?:configid-list description?:str[..65536]
+		email_from?:email-opt fencing?:enum(watchdog,hardware,both) http_proxy?:/http://.*/
+		keyboard?:enum(de,de-ch,da,en-gb,en-us,es,fi,fr,fr-be,fr-ca,fr-ch,hu,is,it,ja,lt,mk,nl,no,pl,pt,pt-br,sv,sl,tr)
+		language?:enum(ar,ca,da,de,en,es,eu,fa,fr,hr,he,it,ja,ka,kr,nb,nl,nn,pl,pt_BR,ru,sl,sv,tr,ukr,zh_CN,zh_TW)
+		location?:node-location mac_prefix?:mac-prefix max_workers?:int[1..] migration_unsecure?:bool
+		registered-tags?:/(?:` + tagNotation + `;)*` + tagNotation + `/`
+	for _, name := range sorted(optionProperties) {
+		all += " " + name + "?:{" + optionProperties[name] + "}"
+	}
+	return all
+}()
+
+// optionSchema declares the options.
+var optionSchema = sync.OnceValue(func() *schema { return declare(optionsNotation) })
+
+// optionLists are the options, and keys of such options, that are told as lists.
+var optionLists = []string{"registered-tags", "user-allow-list"}
+
+// getOptions tells the options to who may see them, and to everybody which tags they may use.
+func getOptions(k *call) (any, error) {
+	out := map[string]any{"allowed-tags": k.c.allowedTags(k.who)}
+	if !k.c.may(k.who, "/", "Sys.Audit") {
+		return out, nil
+	}
+	out["description"], out["mac_prefix"] = "", "BC:24:11"
+	for key, value := range k.c.options {
+		text, _ := value.(string)
+		out[key] = optionSchema().shown(key, text)
+	}
+	return out, nil
+}
+
+// shown is a value as answers have it: numbers as such, and property strings taken apart.
+func (s *schema) shown(key, text string) any {
+	p := s.lookUp(key)
+	switch {
+	case slices.Contains(optionLists, key):
+		return splitList(text)
+	case p == nil:
+		return text
+	case p.typ != "string":
+		return json.Number(text)
+	case p.sub == nil || key == "bwlimit":
+		return text
+	}
+	in, _ := p.sub.properties(text, key)
+	out := map[string]any{}
+	for k, v := range in {
+		out[k] = p.sub.shown(k, v)
+	}
+	return out
+}
+
+// setOptions changes some options and removes others.
+func setOptions(k *call) (any, error) {
+	if err := k.c.lockFile(k.p, k.node, "datacenter_cfg"); err != nil {
+		return nil, err
+	}
+	for key, value := range k.in {
+		if key != "delete" {
+			k.c.options[key] = value
+		}
+	}
+	for _, key := range k.in.list("delete") {
+		delete(k.c.options, key)
+	}
+	return nil, nil
+}
+
+// allowedTags are those that somebody may give and take: administrators all that there are, others what
+// the options leave them.
+func (c *Cluster) allowedTags(who *identity) []string {
+	text, _ := c.options["user-tag-access"].(string)
+	access, _ := declare(optionProperties["user-tag-access"]).properties(text, "user-tag-access")
+	registered, _ := c.options["registered-tags"].(string)
+	admin := c.may(who, "/", "Sys.Modify")
+	allow := access.or("user-allow", "free")
+	all := map[string]bool{}
+	if admin || allow != "none" {
+		for _, tag := range access.list("user-allow-list") {
+			all[tag] = true
+		}
+	}
+	if admin || allow == "free" || allow == "existing" {
+		for id, m := range c.vms {
+			for _, tag := range splitList(m.conf["tags"]) {
+				all[tag] = all[tag] || admin || c.may(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
+			}
+		}
+	}
+	for _, tag := range splitList(registered) {
+		all[tag] = admin
+	}
+	maps.DeleteFunc(all, func(_ string, is bool) bool { return !is })
+	return append([]string{}, sorted(all)...)
+}
+
+// logged is a line of the cluster's log.
+type logged struct {
+	at   int64
+	task *task
+	end  bool
+}
+
+// getLog lists how tasks began and ended, the newest first; of others' only to who may see the cluster.
+func getLog(k *call) (any, error) {
+	audit := k.c.may(k.who, "/", "Sys.Audit")
+	var lines []logged
+	for _, h := range k.c.hosts {
+		for _, t := range h.tasks {
+			lines = append(lines, logged{t.start.UnixNano(), t, false})
+			if !t.running() {
+				lines = append(lines, logged{t.end.UnixNano(), t, true})
+			}
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
+	all := []any{}
+	for i := len(lines) - 1; i >= 0 && len(all) < k.in.int("max", len(lines)); i-- {
+		if t := lines[i].task; audit || t.user == k.who.user {
+			all = append(all, lines[i].entry(i+1))
+		}
+	}
+	return all, nil
+}
+
+func (l logged) entry(uid int) map[string]any {
+	t := l.task
+	e := map[string]any{
+		"id": fmt.Sprintf("%d:%s", uid, t.host.Name), "uid": strconv.Itoa(uid), "node": t.host.Name, "user": t.by(), "tag": "pvedaemon",
+		"pid": 77, "pri": 6, "time": l.at / 1e9, "msg": "starting task " + t.upid,
+	}
+	if l.end {
+		e["msg"] = fmt.Sprintf("end task %s %s", t.upid, t.exit)
+		if t.exit != "OK" && !strings.HasPrefix(t.exit, "WARNINGS") {
+			e["pri"] = 3
+		}
+	}
+	return e
+}

@@ -1,0 +1,89 @@
+package pvesim
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// furnish gives a virtual machine that is there from the start its disk and its state.
+func (c *Cluster) furnish(m *vm, v VM) {
+	defaults := map[string]string{"meta": fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, c.now.Unix())}
+	if v.Disk > 0 {
+		defaults["scsi0"] = c.furnishDisk(m, v)
+		defaults["scsihw"], defaults["ostype"] = "virtio-scsi-pci", "l26"
+		defaults["net0"] = "virtio,bridge=" + m.host.Bridges[0]
+	}
+	m.otherwise(defaults)
+	for _, key := range drivesOf(m.conf) {
+		c.furnishDrive(m, key)
+	}
+	c.complete(m.conf)
+	m.otherwise(map[string]string{
+		"boot": defaultBootOrder(m.conf), "smbios1": "uuid=" + newUUID(c.rng("uuids")), "vmgenid": newUUID(c.rng("uuids")),
+	})
+	if tags := m.conf["tags"]; tags != "" {
+		m.conf["tags"] = c.normalTags(tags)
+	}
+	if v.Running {
+		m.host.pids++
+		m.pid, m.state, m.awake = 1000+m.host.pids, "running", m.installed(c) != guestNone
+		m.agent = m.awake && agentEnabled(m.conf)
+	}
+}
+
+// otherwise sets keys that are not set.
+func (m *vm) otherwise(conf map[string]string) {
+	for key, value := range conf {
+		if m.conf[key] == "" {
+			m.conf[key] = value
+		}
+	}
+}
+
+// furnishDisk puts a machine's disk on its storage.
+func (c *Cluster) furnishDisk(m *vm, v VM) string {
+	s := c.storages[v.Storage]
+	format := s.formatFor("qcow2")
+	name := s.freeName(m.host, v.ID, format)
+	if v.Template && s.canBase() {
+		name = strings.Replace(name, "vm-"+strconv.Itoa(v.ID), "base-"+strconv.Itoa(v.ID), 1)
+	}
+	guest := cmp.Or(v.Guest, guestSystem)
+	if guest == "none" {
+		guest = guestNone
+	}
+	disk := &volume{name: name, content: "images", format: format, size: v.Disk, vmid: v.ID, at: c.now, guest: guest}
+	s.at(m.host)[name] = disk
+	return s.volid(disk) + ",size=" + printSize(v.Disk)
+}
+
+// furnishDrive puts the cloud-init drive or the further disk that the configuration wishes for where it
+// belongs.
+func (c *Cluster) furnishDrive(m *vm, key string) {
+	d := parseDrive(m.conf[key])
+	storage, name, _ := splitVolume(d.file)
+	s := c.storages[storage]
+	if s == nil {
+		return
+	}
+	var w wanted
+	switch {
+	case name == "cloudinit":
+		w = cloudInitWanted(s, m.id, d.opts["format"])
+		d.opts["media"] = "cdrom"
+	case d.wanted() != "":
+		gib, _ := strconv.ParseFloat(d.wanted(), 64)
+		w = wanted{format: s.formatFor(d.opts["format"]), size: int64(gib * (1 << 30))}
+		w.name = s.freeName(m.host, m.id, w.format)
+		d.opts["size"] = printSize(w.size)
+	default:
+		return
+	}
+	v := &volume{name: w.name, content: "images", format: w.format, size: w.size, vmid: m.id, at: c.now}
+	s.at(m.host)[v.name] = v
+	d.file = s.volid(v)
+	delete(d.opts, "format")
+	m.conf[key] = d.String()
+}

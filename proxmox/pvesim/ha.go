@@ -1,0 +1,463 @@
+package pvesim
+
+import (
+	"crypto/sha1" //nolint:gosec // it is what the server tells changes by
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// How high availability spends its time. Its manager looks around every ten seconds; what it decides, the
+// hosts' own managers do a while later.
+const (
+	haWakes    = 15 * time.Second // the manager, when there is something to manage
+	haRounds   = 10 * time.Second
+	haFollows  = 5 * time.Second   // until a host does what was decided
+	haFences   = 60 * time.Second  // for which a host must be away to be given up
+	haRecovers = 120 * time.Second // until what ran on it starts elsewhere
+)
+
+// ha is what high availability manages. What is in maps stands in configuration files; the rest is the
+// manager's.
+type ha struct {
+	resources map[string]map[string]string // by service, such as vm:201
+	groups    map[string]map[string]string
+	rules     map[string]map[string]string
+	ordinal   int // of rules
+	services  map[string]*service
+	wishes    []haWish
+	master    *host // nil while the manager sleeps
+	stamp     time.Time
+	away      map[string]time.Time // hosts that are not there, and since when
+	next      time.Time            // the manager looks around
+	p         *process
+}
+
+// service is a resource as the manager has it.
+type service struct {
+	host  *host
+	state string // as the manager calls it: request_start, started, request_stop, stopped, fence, recovery, migrate, error
+	goal  *host  // of a migration
+	fails int
+}
+
+// haWish is something that the manager is asked, and takes note of in its next round.
+type haWish struct{ SID, State, Target string }
+
+var haEndpoints = []endpoint{
+	{method: "GET", path: "/cluster/ha", may: may("/", "Sys.Audit"), do: index("id", "status resources groups rules")},
+	{method: "GET", path: "/cluster/ha/status", may: anybody, do: index("name", "current manager_status")},
+	{method: "GET", path: "/cluster/ha/status/current", may: may("/", "Sys.Audit"), do: getHAStatus},
+	{method: "GET", path: "/cluster/ha/status/manager_status", may: may("/", "Sys.Audit"), do: getHAManager},
+	{method: "GET", path: "/cluster/ha/resources", may: may("/", "Sys.Audit"), do: getHAResources, in: `type?:enum(ct,vm)`},
+	{method: "POST", path: "/cluster/ha/resources", may: may("/", "Sys.Console"), protected: true, do: addHAResource,
+		in: haResourceNotation + ` sid:ha-resource-or-vm-id type?:enum(ct,vm)`},
+	{method: "GET", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Audit"), do: getHAResource},
+	{method: "PUT", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Console"), protected: true, do: changeHAResource,
+		in: haResourceNotation + ` delete?:configid-list[..4096] digest?:str[..64]`},
+	{method: "DELETE", path: "/cluster/ha/resources/{sid}", may: may("/", "Sys.Console"), protected: true, do: removeHAResource, in: `purge?:bool`},
+	{method: "POST", path: "/cluster/ha/resources/{sid}/migrate", may: may("/", "Sys.Console"), protected: true, do: moveHAResource, in: `node:node`},
+	{method: "POST", path: "/cluster/ha/resources/{sid}/relocate", may: may("/", "Sys.Console"), protected: true, do: moveHAResource, in: `node:node`},
+	{method: "GET", path: "/cluster/ha/groups", may: may("/", "Sys.Audit"), do: getHAGroups},
+	{method: "POST", path: "/cluster/ha/groups", may: may("/", "Sys.Console"), protected: true, do: addHAGroup,
+		in: haGroupNotation + ` group:configid nodes:ha-node-list type?:enum(group)`},
+	{method: "GET", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Audit"), do: getHAGroup},
+	{method: "PUT", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Console"), protected: true, do: changeHAGroup,
+		in: haGroupNotation + ` nodes?:ha-node-list delete?:configid-list[..4096] digest?:str[..64]`},
+	{method: "DELETE", path: "/cluster/ha/groups/{group}", may: may("/", "Sys.Console"), protected: true, do: removeHAGroup},
+	{method: "GET", path: "/cluster/ha/rules", may: may("/", "Sys.Audit"), do: getHARules, in: `type?:enum(node-affinity,resource-affinity) resource?:str`},
+	{method: "POST", path: "/cluster/ha/rules", may: may("/", "Sys.Console"), protected: true, do: addHARule,
+		in: haRuleNotation + ` rule:configid type:enum(node-affinity,resource-affinity) resources:ha-resource-id-list`},
+	{method: "GET", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Audit"), do: getHARule},
+	{method: "PUT", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Console"), protected: true, do: changeHARule,
+		in: haRuleNotation + ` type:enum(node-affinity,resource-affinity) resources?:ha-resource-id-list delete?:configid-list[..4096] digest?:str[..64]`},
+	{method: "DELETE", path: "/cluster/ha/rules/{rule}", may: may("/", "Sys.Console"), protected: true, do: removeHARule},
+}
+
+// How entries of its configuration files are declared.
+var (
+	haResourceSchema = declare(haResourceNotation)
+	haGroupSchema    = declare(haGroupNotation)
+	haRuleSchema     = declare(haRuleNotation + ` order:int`)
+)
+
+const (
+	haGroupNotation    = `comment?:str[..4096] nofailback?:bool restricted?:bool`
+	haResourceNotation = `comment?:str[..4096] failback?:bool group?:configid max_relocate?:int[0..] max_restart?:int[0..]
+		state?:enum(started,stopped,enabled,disabled,ignored)`
+	haRuleNotation = `comment?:str[..4096] disable?:bool nodes?:ha-node-list strict?:bool affinity?:enum(positive,negative)`
+)
+
+func newHA() ha {
+	return ha{
+		resources: map[string]map[string]string{}, groups: map[string]map[string]string{}, rules: map[string]map[string]string{},
+		services: map[string]*service{}, away: map[string]time.Time{},
+	}
+}
+
+func sidOf(id int) string { return "vm:" + strconv.Itoa(id) }
+
+// vmOf is the virtual machine of a service; nil for containers, and if there is none.
+func (c *Cluster) vmOf(sid string) *vm {
+	id, _ := strconv.Atoi(strings.TrimPrefix(sid, "vm:"))
+	return c.vms[id]
+}
+
+// haManages reports whether high availability manages a virtual machine.
+func (c *Cluster) haManages(id int) bool {
+	r, is := c.ha.resources[sidOf(id)]
+	return is && r["state"] != "ignored"
+}
+
+// haStatus is what a virtual machine's state says of it.
+func (c *Cluster) haStatus(id int) map[string]any {
+	if !c.haManages(id) {
+		return map[string]any{"managed": 0}
+	}
+	out := map[string]any{"managed": 1, "state": nil}
+	if s := c.ha.services[sidOf(id)]; s != nil {
+		out["state"] = s.state
+	}
+	if group := c.ha.resources[sidOf(id)]["group"]; group != "" {
+		out["group"] = group
+	}
+	return out
+}
+
+// haState is what lists say of a virtual machine that is managed; empty is nothing.
+func (c *Cluster) haState(id int) string {
+	sid := sidOf(id)
+	if s := c.ha.services[sid]; s != nil {
+		return s.state
+	}
+	return c.ha.resources[sid]["state"]
+}
+
+// haRequest asks for a virtual machine to be started, which is noted at once, or to be stopped or moved,
+// which the manager hears of in its next round.
+func (c *Cluster) haRequest(id int, state, target string) {
+	if state == "started" {
+		c.ha.resources[sidOf(id)]["state"] = state
+		return
+	}
+	c.ha.wishes = append(c.ha.wishes, haWish{sidOf(id), state, target})
+}
+
+// haAdd has a virtual machine managed from now on, and haRemove no longer.
+func (c *Cluster) haAdd(id int, state string) {
+	c.ha.resources[sidOf(id)] = map[string]string{"state": state}
+	c.haWake()
+}
+
+func (c *Cluster) haRemove(id int) { delete(c.ha.resources, sidOf(id)) }
+
+// maintained reports whether a host is in maintenance.
+func (c *Cluster) maintained(h *host) bool {
+	return c.active("host maintenance", "HOST", h.Name) != nil
+}
+
+// haWake wakes the manager, if it sleeps. It sleeps again when there is nothing left to manage.
+func (c *Cluster) haWake() {
+	if c.ha.p == nil {
+		c.ha.next = c.now.Add(haWakes)
+		c.haGoOn()
+	}
+}
+
+func (c *Cluster) haGoOn() {
+	c.ha.p = c.start(func(p *process) {
+		p.sleep(c.ha.next.Sub(c.now))
+		for len(c.ha.resources)+len(c.ha.services) > 0 {
+			c.haRound()
+			c.ha.next = c.now.Add(haRounds)
+			p.sleep(haRounds)
+		}
+		c.ha.master, c.ha.p, c.ha.wishes = nil, nil, nil
+	})
+}
+
+// haRound is what the manager does when it looks around. Without quorum nobody is the manager.
+func (c *Cluster) haRound() {
+	i := slices.IndexFunc(c.hosts, c.quorate)
+	if i < 0 {
+		return
+	}
+	if c.ha.master == nil || !c.quorate(c.ha.master) {
+		c.ha.master = c.hosts[i]
+	}
+	c.ha.stamp = c.now
+	c.haLook()
+	c.haHear()
+	for _, sid := range sorted(c.ha.services) {
+		c.haDecide(sid, c.ha.services[sid])
+	}
+	for _, h := range c.hosts {
+		if h.up {
+			c.haFollow(h)
+		}
+	}
+}
+
+// haLook notes who is away, and takes in what is new.
+func (c *Cluster) haLook() {
+	for _, h := range c.hosts {
+		switch {
+		case c.ha.master.online(h):
+			delete(c.ha.away, h.Name)
+		case c.ha.away[h.Name].IsZero():
+			c.ha.away[h.Name] = c.now
+		}
+	}
+	for sid := range c.ha.services {
+		if m := c.vmOf(sid); m == nil || c.ha.resources[sid] == nil {
+			delete(c.ha.services, sid)
+		}
+	}
+	for sid, r := range c.ha.resources {
+		if m := c.vmOf(sid); m != nil && c.ha.services[sid] == nil && r["state"] != "ignored" {
+			c.ha.services[sid] = &service{host: m.host, state: requested(r)}
+		}
+	}
+}
+
+// requested is the state in which the manager brings a service to that which its resource wants.
+func requested(r map[string]string) string {
+	if wantsStarted(r) {
+		return "request_start"
+	}
+	return "request_stop"
+}
+
+func wantsStarted(r map[string]string) bool {
+	return r["state"] == "" || r["state"] == "started" || r["state"] == "enabled"
+}
+
+// haHear takes note of what the manager was asked.
+func (c *Cluster) haHear() {
+	wishes := c.ha.wishes
+	c.ha.wishes = nil
+	for _, w := range wishes {
+		r, s := c.ha.resources[w.SID], c.ha.services[w.SID]
+		switch {
+		case r == nil || s == nil:
+		case w.Target != "":
+			if s.state == "started" || s.state == "stopped" {
+				s.goal = c.host(w.Target)
+			}
+		default:
+			r["state"] = w.State
+		}
+	}
+}
+
+// haDecide moves a service on by one state.
+func (c *Cluster) haDecide(sid string, s *service) {
+	r, m := c.ha.resources[sid], c.vmOf(sid)
+	since, away := c.ha.away[s.host.Name]
+	gone := c.now.Sub(since)
+	switch {
+	case away && gone >= haRecovers && s.state == "fence":
+		c.haRecover(sid, s)
+	case away && gone >= haFences && s.state != "stopped":
+		s.state = "fence"
+	case away:
+	case s.state == "error":
+		if r["state"] == "disabled" {
+			s.state, s.fails = "stopped", 0
+		}
+	case c.maintained(s.host) && s.goal == nil && s.state == "started":
+		s.goal = c.haRefuge(s.host)
+	case s.state == "request_start":
+		s.state = "started"
+	case s.state == "request_stop":
+		if !m.running() {
+			s.state = "stopped"
+		}
+	case s.state == "started" && !wantsStarted(r), s.state == "stopped" && wantsStarted(r):
+		s.state = requested(r)
+	}
+}
+
+// haRecover gives a service of a host that is gone to another one.
+func (c *Cluster) haRecover(sid string, s *service) {
+	s.state = "recovery"
+	if to := c.haRefuge(s.host); to != nil {
+		m := c.vmOf(sid)
+		if m.running() {
+			c.switchOff(m)
+		}
+		m.host, s.host = to, to
+		s.state = requested(c.ha.resources[sid])
+	}
+}
+
+// haRefuge is the host with the fewest services among those that can take one from another.
+func (c *Cluster) haRefuge(from *host) *host {
+	var best *host
+	least := 0
+	for _, h := range c.hosts {
+		if h == from || !c.ha.master.online(h) || c.maintained(h) {
+			continue
+		}
+		n := 0
+		for _, s := range c.ha.services {
+			if s.host == h {
+				n++
+			}
+		}
+		if best == nil || n < least {
+			best, least = h, n
+		}
+	}
+	return best
+}
+
+// haFollow has a host do what was decided for its services, a while later. A host that has services and
+// no quorum for a minute is reset by its watchdog.
+func (c *Cluster) haFollow(h *host) {
+	since, away := c.ha.away[h.Name]
+	switch {
+	case len(c.servicesOf(h)) == 0:
+	case away && c.now.Sub(since) >= haFences:
+		c.powerCycle(h)
+	case !away:
+		h.follows = c.now.Add(haFollows)
+		c.followLater(h)
+	}
+}
+
+func (c *Cluster) followLater(h *host) {
+	c.start(func(p *process) {
+		p.sleep(h.follows.Sub(c.now))
+		h.follows = time.Time{}
+		if h.up && c.quorate(h) {
+			for _, sid := range c.servicesOf(h) {
+				c.haAct(sid, c.ha.services[sid])
+			}
+		}
+	})
+}
+
+// servicesOf are those that are on a host.
+func (c *Cluster) servicesOf(h *host) []string {
+	var all []string
+	for _, sid := range sorted(c.ha.services) {
+		if c.ha.services[sid].host == h {
+			all = append(all, sid)
+		}
+	}
+	return all
+}
+
+// haAct starts, stops or moves a virtual machine, as the host's own manager does it.
+func (c *Cluster) haAct(sid string, s *service) {
+	m := c.vmOf(sid)
+	if m == nil || c.haBusy(m) {
+		return
+	}
+	switch {
+	case s.goal != nil:
+		c.haMove(m, s)
+	case s.state == "started" && !m.running():
+		if s.fails > 1 { // it is tried once more, and then given up
+			s.state = "error"
+			return
+		}
+		c.haWatch(s, c.haTask(m, "qmstart"))
+	case s.state == "request_stop" && m.running():
+		c.haTask(m, "qmshutdown")
+	}
+}
+
+// haTask has a host do something to a virtual machine in high availability's own name.
+func (c *Cluster) haTask(m *vm, kind string) *task {
+	id := m.id
+	return c.work(m.host, &identity{user: rootUser}, kind, strconv.Itoa(id), func(j *job) error {
+		if kind == "qmstart" {
+			return j.powerOn(id, false)
+		}
+		return j.powerOff(stopping{id: id, ask: true, force: true, limit: -1})
+	})
+}
+
+// haMove moves a virtual machine to the host that the service is to be on.
+func (c *Cluster) haMove(m *vm, s *service) {
+	n := &migration{id: m.id, target: s.goal, online: m.running(), disks: true}
+	s.state = "migrate"
+	t := c.migrateTask(m.host, &identity{user: rootUser}, n)
+	c.start(func(p *process) {
+		p.until(func() bool { return !t.running() })
+		s.goal, s.host, s.state = nil, m.host, "started"
+	})
+}
+
+// haBusy reports whether a task is at work on a virtual machine.
+func (c *Cluster) haBusy(m *vm) bool {
+	return slices.ContainsFunc(m.host.tasks, func(t *task) bool {
+		return t.running() && t.id == strconv.Itoa(m.id) && t.kind != "hastart" && t.kind != "hastop" && t.kind != "qmclone"
+	})
+}
+
+// haWatch counts a start that fails.
+func (c *Cluster) haWatch(s *service, t *task) {
+	c.start(func(p *process) {
+		p.until(func() bool { return !t.running() })
+		s.fails++
+		if t.exit == "OK" || strings.HasPrefix(t.exit, "WARNINGS") {
+			s.fails = 0
+		}
+	})
+}
+
+// digest is what changes of a configuration file are told by.
+func digest(of map[string]map[string]string) string {
+	h := sha1.New() //nolint:gosec // see above
+	for _, name := range sorted(of) {
+		fmt.Fprintln(h, name)
+		for _, key := range sorted(of[name]) {
+			fmt.Fprintln(h, key, of[name][key])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// haEntry is an entry of a configuration file as answers have it.
+func haEntry(of map[string]map[string]string, s *schema, key, name string) map[string]any {
+	out := map[string]any{key: name, "digest": digest(of)}
+	for k, v := range of[name] {
+		out[k] = s.shown(k, v)
+	}
+	return out
+}
+
+// change sets and deletes an entry's keys as the call says, but for those that name it.
+func (k *call) change(entry map[string]string, but ...string) {
+	for key, value := range k.in {
+		if key != "delete" && key != "digest" && !slices.Contains(but, key) {
+			entry[key] = value
+		}
+	}
+	for _, key := range k.in.list("delete") {
+		delete(entry, key)
+	}
+}
+
+// unchanged refuses a change to what somebody else has changed meanwhile.
+func (k *call) unchanged(of map[string]map[string]string) error {
+	if k.in.has("digest") && k.in["digest"] != digest(of) {
+		return fail("detected modified configuration - file changed by other user? Try again.")
+	}
+	return nil
+}
+
+// lockHA waits for the lock on what high availability is configured by.
+func (k *call) lockHA(what string) error {
+	k.c.settled(k.p)
+	if k.p.wait(waitQuorum, func() bool { return k.c.quorate(k.node) }) {
+		return nil
+	}
+	return fail("%s: cfs-lock 'domain-ha' error: no quorum!", what)
+}

@@ -1,0 +1,76 @@
+package pvesim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+var indexEndpoints = []endpoint{
+	{method: "GET", path: "/", may: anybody, do: index("subdir", "version cluster nodes storage access pools")},
+	{method: "GET", path: "/version", may: anybody, do: getVersion},
+	{method: "GET", path: "/cluster", may: anybody, do: index("name", `acme backup backup-info bulk-action ceph config firewall
+		ha jobs log mapping metrics notifications nextid options qemu replication resources status tasks sdn`)},
+	{method: "GET", path: "/cluster/nextid", may: anybody, do: nextID, in: `vmid?:vmid`},
+}
+
+// index answers with what is below a path.
+func index(key, names string) func(*call) (any, error) {
+	var list []map[string]any
+	for _, name := range strings.Fields(names) {
+		list = append(list, map[string]any{key: name})
+	}
+	return func(*call) (any, error) { return list, nil }
+}
+
+func getVersion(k *call) (any, error) {
+	parts := strings.SplitN(k.c.cfg.Release, ".", 3)
+	return map[string]any{
+		"version": k.c.cfg.Release, "release": strings.Join(parts[:min(2, len(parts))], "."), "repoid": "14a22df35955d97d",
+	}, nil
+}
+
+// since reports whether the cluster's release is this one or a later one.
+func (c *Cluster) since(release string) bool {
+	have := strings.Split(c.cfg.Release, ".")
+	for i, part := range strings.Split(release, ".") {
+		want, _ := strconv.Atoi(part)
+		is := 0
+		if i < len(have) {
+			is, _ = strconv.Atoi(have[i])
+		}
+		if is != want {
+			return is > want
+		}
+	}
+	return true
+}
+
+// nextID is the lowest free number, which is kept for nobody; or whether one is free.
+func nextID(k *call) (any, error) {
+	if k.in.has("vmid") {
+		id := k.in.int("vmid", 0)
+		if k.c.exists(k.entry, id) {
+			return nil, badParameter("vmid", fmt.Sprintf("VM %d already exists", id))
+		}
+		return k.in["vmid"], nil
+	}
+	lower, upper := k.c.idRange()
+	for id := lower; id < upper; id++ {
+		if !k.c.exists(k.entry, id) {
+			return strconv.Itoa(id), nil
+		}
+	}
+	return nil, fail("unable to get any free VMID in range [%d, %d]", lower, upper)
+}
+
+// idRange is where new numbers are looked for.
+func (c *Cluster) idRange() (lower, upper int) {
+	text, _ := c.options["next-id"].(string)
+	in := values{}
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		in[key] = value
+	}
+	return in.int("lower", 100), in.int("upper", 1000000)
+}

@@ -1,0 +1,69 @@
+package pvesim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Inventory is what is really there, whatever the API shows of it to whom.
+type Inventory struct {
+	VMs     []VMState     // by VMID
+	Volumes []VolumeState // by host, storage and name
+}
+
+// VMState is a virtual machine as it is.
+type VMState struct {
+	ID     int
+	Host   string
+	Pool   string
+	State  string // stopped, running, paused, prelaunch
+	Config map[string]string
+}
+
+// VolumeState is a volume as it is.
+type VolumeState struct {
+	ID   string // storage:name
+	Host string // empty where the storage is shared
+	Size int64
+	VMID int
+}
+
+// Inventory looks at the cluster from outside: no time passes, and nobody's rights matter.
+func (c *Cluster) Inventory() Inventory {
+	var all Inventory
+	c.with(func() {
+		for _, id := range slices.Sorted(maps.Keys(c.vms)) {
+			m := c.vms[id]
+			state := VMState{ID: id, Host: m.host.Name, State: m.state, Config: maps.Clone(m.conf)}
+			for name, p := range c.pools {
+				if p.vms[id] {
+					state.Pool = name
+				}
+			}
+			all.VMs = append(all.VMs, state)
+		}
+		for _, name := range slices.Sorted(maps.Keys(c.storages)) {
+			s := c.storages[name]
+			for _, host := range slices.Sorted(maps.Keys(s.volumes)) {
+				for _, v := range s.volumes[host] {
+					all.Volumes = append(all.Volumes, VolumeState{ID: s.volid(v), Host: host, Size: v.size, VMID: v.vmid})
+				}
+			}
+		}
+	})
+	slices.SortFunc(all.Volumes, func(a, b VolumeState) int { return strings.Compare(a.Host+" "+a.ID, b.Host+" "+b.ID) })
+	return all
+}
+
+// Unlock takes a virtual machine's lock away, as a person does with qm unlock on its host.
+func (c *Cluster) Unlock(vmid int) error {
+	err := fail("unable to find configuration file for VM %d", vmid)
+	c.with(func() {
+		if m := c.vms[vmid]; m != nil {
+			delete(m.conf, "lock")
+			err = nil
+		}
+	})
+	return err
+}

@@ -1,0 +1,129 @@
+package pvesim
+
+import (
+	"errors"
+	"time"
+)
+
+// job is somebody at work on virtual machines and volumes: a task, or a call that answers when it is
+// done. Both do the same things, but only a task has a log and can be interrupted.
+type job struct {
+	c    *Cluster
+	host *host
+	p    *process
+	who  *identity
+	t    *task // nil for a call
+	// heard is whether the task has taken note that it is told to stop. What it does then to tidy up
+	// is not interrupted again.
+	heard bool
+}
+
+// job is the call's own work.
+func (k *call) job() *job { return &job{c: k.c, host: k.node, p: k.p, who: k.who} }
+
+// task starts a task on the host that answers, and returns its UPID.
+func (k *call) task(kind, id string, body func(j *job) error) string {
+	return k.c.work(k.node, k.who, kind, id, body).upid
+}
+
+// work starts a task.
+func (c *Cluster) work(h *host, who *identity, kind, id string, body func(j *job) error) *task {
+	return c.fork(h, who, kind, id, func(t *task) error {
+		return body(&job{c: c, host: h, p: t.p, who: who, t: t})
+	})
+}
+
+func (j *job) print(format string, args ...any) {
+	if t := j.t; t != nil {
+		t.print(format, args...)
+	}
+}
+
+// errInterrupted is what a task ends with when somebody stops it where it waits.
+var errInterrupted = errors.New("received interrupt")
+
+// pause lets time pass, unless the task is told to stop.
+func (j *job) pause(d time.Duration) error {
+	j.await(d, nil)
+	if j.told() {
+		j.heard = true
+		return errInterrupted
+	}
+	return nil
+}
+
+// told reports whether somebody wants the task to stop.
+func (j *job) told() bool { return j.t != nil && j.t.interrupted && !j.heard }
+
+// doze lets time pass in which nobody would notice that the task is told to stop.
+func (j *job) doze(d time.Duration) { j.await(d, nil) }
+
+// await lets time pass until ready, at most limit, and reports whether it is ready. A task that is
+// told to stop waits no longer.
+func (j *job) await(limit time.Duration, ready func() bool) bool {
+	holds := func() bool { return ready != nil && ready() }
+	if limit > 0 {
+		j.p.wait(limit, func() bool { return holds() || j.told() })
+	}
+	return holds()
+}
+
+// lock takes the lock on a file. A task that must wait says so.
+func (j *job) lock(l *flock, limit time.Duration, file string) error {
+	return j.take(func() bool { return !l.held && l.shared == 0 }, func() { l.held = true }, limit, file)
+}
+
+// share takes the lock on a file together with others.
+func (j *job) share(l *flock, limit time.Duration, file string) error {
+	return j.take(func() bool { return !l.held }, func() { l.shared++ }, limit, file)
+}
+
+func (j *job) take(free func() bool, take func(), limit time.Duration, file string) error {
+	if !free() {
+		j.print("trying to acquire lock...")
+		if !j.await(limit, free) {
+			if err := j.pause(0); err != nil {
+				return err
+			}
+			return fail("can't lock file '%s' - got timeout", file)
+		}
+		j.print(" OK")
+	}
+	take()
+	return nil
+}
+
+// injected is an error that somebody has put in. It ends a task in its own words, whatever the task says
+// of other errors.
+type injected struct{ text string }
+
+func (e injected) Error() string { return e.text }
+
+// stage lets what is to go wrong at this point of a task go wrong.
+func (j *job) stage(name string) error {
+	if j.t == nil {
+		return nil
+	}
+	err := j.c.taskFault(j.t, name)
+	if errors.Is(err, errInterrupted) {
+		j.heard = true
+		return err
+	}
+	if err != nil {
+		return injected{exitText(err)}
+	}
+	return nil
+}
+
+// because is an error that says what it comes from.
+func because(what string, err error) error {
+	if wasPut(err) {
+		return err
+	}
+	return fail("%s%s", what, exitText(err))
+}
+
+func wasPut(err error) bool {
+	var put injected
+	return errors.As(err, &put)
+}

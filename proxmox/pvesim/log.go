@@ -1,0 +1,82 @@
+package pvesim
+
+import (
+	"strings"
+	"time"
+)
+
+// Call is a call that was made, as it ended.
+type Call struct {
+	At     time.Time     `json:"at"` // it came
+	Took   time.Duration `json:"took"`
+	Host   string        `json:"host"` // that was asked
+	User   string        `json:"user"` // with the token, if it came with one; empty if nobody is known
+	Method string        `json:"method"`
+	Path   string        `json:"path"` // without /api2/json and query
+	Query  string        `json:"query,omitempty"`
+	Status int           `json:"status"` // 0 if the connection broke
+	Reason string        `json:"reason"`
+	Task   string        `json:"task,omitempty"` // that it started
+}
+
+// keptCalls is how many calls are remembered.
+const keptCalls = 100_000
+
+// Calls are the calls that were made, oldest first. Of many, only the newest are remembered.
+func (c *Cluster) Calls() []Call {
+	var all []Call
+	c.with(func() { all = append(all, c.made...) })
+	return all
+}
+
+// OnCall sets what is told of every call that was made. It is called while the cluster stands still, and
+// must not call it back.
+func (c *Cluster) OnCall(told func(Call)) { c.with(func() { c.onCall = told }) }
+
+// serveAndLog serves a request, remembers it, and ends it with the host.
+func (c *Cluster) serveAndLog(p *process, entry *host, r *request) *response {
+	entry.serving[p] = true
+	did := Call{At: c.now, Host: entry.Name, Method: r.method, Path: apiPath(r.path), Query: r.query, Reason: "connection broke"}
+	defer func() {
+		delete(entry.serving, p)
+		did.Took = c.now.Sub(did.At)
+		c.log(did)
+	}()
+	answer := c.serve(p, entry, r)
+	if r.call != nil && r.call.who != nil {
+		did.User = r.call.who.String()
+	}
+	if answer.lost == nil {
+		did.Status, did.Reason, did.Task = answer.status, answer.reason, startedTask(answer.body)
+	}
+	return answer
+}
+
+func (c *Cluster) log(did Call) {
+	if len(c.made) == keptCalls {
+		c.made = append(c.made[:0], c.made[keptCalls/2:]...)
+	}
+	c.made = append(c.made, did)
+	if c.onCall != nil {
+		c.onCall(did)
+	}
+}
+
+// apiPath is a path without what says in which form answers are wanted.
+func apiPath(path string) string {
+	if rest, is := strings.CutPrefix(path, "/api2/"); is {
+		_, rest, _ = strings.Cut(rest, "/")
+		return "/" + rest
+	}
+	return path
+}
+
+// startedTask is the task that an answer names.
+func startedTask(body []byte) string {
+	rest, is := strings.CutPrefix(string(body), `{"data":"UPID:`)
+	if !is {
+		return ""
+	}
+	upid, _, _ := strings.Cut(rest, `"`)
+	return "UPID:" + upid
+}

@@ -1,0 +1,206 @@
+package pvesim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+var nodeEndpoints = []endpoint{
+	{method: "GET", path: "/nodes", may: anybody, do: getNodes},
+	{method: "GET", path: "/nodes/{node}", may: anybody, local: true, do: index("name", `aplinfo apt capabilities ceph certificates
+		config disks dns firewall hardware hosts journal lxc migrateall netstat network qemu query-oci-repo-tags query-url-metadata
+		replication report rrd rrddata scan sdn services spiceshell startall status stopall storage subscription suspendall syslog
+		tasks termproxy time version vncshell vzdump wakeonlan`)},
+	{method: "GET", path: "/nodes/{node}/status", may: may("/nodes/{node}", "Sys.Audit"), do: getNodeStatus},
+	{method: "POST", path: "/nodes/{node}/status", may: may("/nodes/{node}", "Sys.PowerMgmt"), protected: true, do: commandNode,
+		in: `command:enum(reboot,shutdown)`},
+	{method: "GET", path: "/nodes/{node}/version", may: anybody, do: getVersion},
+	{method: "GET", path: "/nodes/{node}/network", may: anybody, do: getNetwork,
+		in: `type?:enum(bridge,bond,eth,alias,vlan,fabric,OVSBridge,OVSBond,OVSPort,OVSIntPort,vnet,any_bridge,any_local_bridge,include_sdn)`},
+	{method: "GET", path: "/nodes/{node}/network/{iface}", may: may("/nodes/{node}", "Sys.Audit"), do: getInterface},
+	{method: "GET", path: "/nodes/{node}/lxc", may: anybody, protected: true, do: func(*call) (any, error) { return []any{}, nil }},
+	{method: "GET", path: "/nodes/{node}/time", may: may("/nodes/{node}", "Sys.Audit"), do: getTime},
+	{method: "PUT", path: "/nodes/{node}/time", may: may("/nodes/{node}", "Sys.Modify"), protected: true, do: setTime, in: `timezone:str`},
+	{method: "GET", path: "/nodes/{node}/capabilities/qemu", may: anybody, do: index("name", "cpu cpu-flags machines migration")},
+	{method: "GET", path: "/nodes/{node}/capabilities/qemu/cpu", may: anybody, local: true, do: getCPUs, in: `arch?:enum(x86_64,aarch64)`},
+	{method: "GET", path: "/nodes/{node}/capabilities/qemu/migration", may: anybody, do: getMigrationAbilities},
+	{method: "GET", path: "/nodes/{node}/firewall/options", may: may("/nodes/{node}", "Sys.Audit"), do: emptyFirewall},
+}
+
+// digestOfNothing is that of an empty configuration file.
+const digestOfNothing = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
+
+func emptyFirewall(*call) (any, error) { return map[string]any{"digest": digestOfNothing}, nil }
+
+// nodeEntry is a host as lists have it, seen from the host that is asked.
+func (k *call) nodeEntry(h *host) map[string]any {
+	e := map[string]any{"id": "node/" + h.Name, "node": h.Name, "type": "node", "status": "unknown"}
+	audit := k.c.may(k.who, "/nodes/"+h.Name, "Sys.Audit")
+	online := k.entry.online(h)
+	if r := k.c.last(k.entry, h); r != nil {
+		e["level"] = ""
+		if online {
+			e["status"] = "online"
+		}
+		if online && audit {
+			e["uptime"], e["cpu"], e["mem"], e["disk"] = r.Node.Uptime, r.Node.CPU, r.Node.Mem, r.Node.Disk
+		}
+		if audit {
+			e["maxcpu"], e["maxmem"], e["maxdisk"] = r.Node.MaxCPU, r.Node.MaxMem, r.Node.MaxDisk
+		}
+	}
+	if !online {
+		e["status"] = "offline"
+	}
+	return e
+}
+
+func getNodes(k *call) (any, error) {
+	var all []any
+	for _, h := range k.c.hosts {
+		e := k.nodeEntry(h)
+		e["ssl_fingerprint"] = k.c.fingerprint(h)
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// kernel is what the emulated hosts run.
+const (
+	kernelRelease = "6.17.2-1-pve"
+	kernelVersion = "#1 SMP PREEMPT_DYNAMIC PMX 6.17.2-1"
+	cpuModel      = "Intel(R) Xeon(R) Processor"
+	cpuFlags      = "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ss ht syscall nx rdtscp lm vmx"
+)
+
+func getNodeStatus(k *call) (any, error) {
+	h := k.node
+	n := k.c.nodeNumbers(h, k.c.guestsOn(h))
+	version, _ := getVersion(k)
+	about := version.(map[string]any)
+	return map[string]any{
+		"uptime": n.Uptime, "cpu": n.CPU, "wait": 0, "idle": 0,
+		"loadavg": []string{load(n), load(n), load(n)},
+		"cpuinfo": map[string]any{
+			"cpus": h.CPUs, "cores": h.CPUs, "sockets": 1, "model": cpuModel, "vendor": "GenuineIntel", "family": "6", "mhz": "2600.000",
+			"hvm": "1", "flags": cpuFlags, "user_hz": 100,
+		},
+		"memory":         map[string]any{"total": n.MaxMem, "used": n.Mem, "free": n.MaxMem - n.Mem, "available": n.MaxMem - n.Mem},
+		"rootfs":         map[string]any{"total": n.MaxDisk, "used": n.Disk, "free": n.MaxDisk - n.Disk, "avail": n.MaxDisk - n.Disk},
+		"swap":           map[string]any{"total": 0, "used": 0, "free": 0},
+		"ksm":            map[string]any{"shared": 0},
+		"boot-info":      map[string]any{"mode": "legacy-bios"},
+		"current-kernel": map[string]any{"sysname": "Linux", "release": kernelRelease, "version": kernelVersion, "machine": "x86_64"},
+		"kversion":       "Linux " + kernelRelease + " " + kernelVersion,
+		"pveversion":     fmt.Sprintf("pve-manager/%s/%s", about["version"], about["repoid"]),
+	}, nil
+}
+
+// load is how many processors are busy, as the kernel tells it.
+func load(n nodeReport) string {
+	return fmt.Sprintf("%.2f", n.CPU*float64(n.MaxCPU))
+}
+
+// rebootTakes is how long a host is away when it starts anew.
+const rebootTakes = 2 * time.Minute
+
+// commandNode turns the host off as soon as it has said that it will, and on again if it is to reboot.
+func commandNode(k *call) (any, error) {
+	c, h, again := k.c, k.node, k.in["command"] == "reboot"
+	c.start(func(*process) { // which is younger than the call, and so comes after it
+		if again {
+			c.powerCycle(h)
+			return
+		}
+		c.rewire(func() { c.powerOff(h) })
+	})
+	return nil, nil
+}
+
+// interfaces are a host's bridges and the cards that they are over.
+func (h *host) interfaces() []map[string]any {
+	var all []map[string]any
+	for i, name := range h.Bridges {
+		card := fmt.Sprintf("eno%d", i+1)
+		bridge := map[string]any{
+			"iface": name, "type": "bridge", "active": 1, "autostart": 1, "exists": 1, "families": []string{"inet"}, "method": "manual",
+			"method6": "manual", "bridge_ports": card, "bridge_stp": "off", "bridge_fd": "0", "priority": 4 + 2*i,
+		}
+		if i == 0 {
+			bridge["method"], bridge["address"], bridge["netmask"], bridge["cidr"] = "static", h.ip, "24", h.ip+"/24"
+			bridge["gateway"] = "10.99.0.254"
+		}
+		all = append(all, bridge, map[string]any{
+			"iface": card, "type": "eth", "active": 1, "exists": 1, "families": []string{"inet"}, "method": "manual", "method6": "manual",
+			"priority": 3 + 2*i,
+		})
+	}
+	return all
+}
+
+// getNetwork lists a host's interfaces. Bridges that somebody may not use are left out, without a word.
+func getNetwork(k *call) (any, error) {
+	all := []any{}
+	for _, i := range k.node.interfaces() {
+		kind, wanted := i["type"].(string), k.in["type"]
+		anyBridge := kind == "bridge" && (wanted == "any_bridge" || wanted == "any_local_bridge")
+		if wanted != "" && wanted != "include_sdn" && wanted != kind && !anyBridge {
+			continue
+		}
+		path := "/sdn/zones/localnetwork/" + i["iface"].(string)
+		if kind == "bridge" && !k.c.mayAny(k.who, path, "SDN.Audit", "SDN.Use") {
+			continue
+		}
+		all = append(all, i)
+	}
+	return all, nil
+}
+
+func getInterface(k *call) (any, error) {
+	for _, i := range k.node.interfaces() {
+		if i["iface"] == k.in["iface"] {
+			delete(i, "iface")
+			return i, nil
+		}
+	}
+	return nil, badParameter("iface", "interface does not exist")
+}
+
+func getTime(k *call) (any, error) {
+	zone := k.node.timezone()
+	_, offset := k.c.now.In(zone).Zone()
+	return map[string]any{"time": k.c.now.Unix(), "localtime": k.c.now.Unix() + int64(offset), "timezone": zone.String()}, nil
+}
+
+func setTime(k *call) (any, error) {
+	if _, err := time.LoadLocation(k.in["timezone"]); err != nil || k.in["timezone"] == "" {
+		return nil, fail("timezone '%s' does not exist", k.in["timezone"])
+	}
+	k.node.zone = k.in["timezone"]
+	return nil, nil
+}
+
+func (h *host) timezone() *time.Location {
+	if zone, err := time.LoadLocation(h.zone); err == nil {
+		return zone
+	}
+	return time.UTC
+}
+
+func getCPUs(*call) (any, error) {
+	var all []any
+	for _, name := range cpuModels {
+		vendor := "default"
+		switch {
+		case strings.HasPrefix(name, "EPYC") || strings.HasPrefix(name, "Opteron"):
+			vendor = "AuthenticAMD"
+		case strings.HasSuffix(name, "bridge") || strings.Contains(name, "well") || strings.Contains(name, "lake") || strings.Contains(name, "Rapids"):
+			vendor = "GenuineIntel"
+		}
+		all = append(all, map[string]any{"name": name, "vendor": vendor, "custom": 0})
+	}
+	return all, nil
+}
+
+func getMigrationAbilities(*call) (any, error) { return map[string]any{"has-dbus-vmstate": false}, nil }

@@ -1,0 +1,274 @@
+package pvesim
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// request is what a client asks, as it came over the wire.
+type request struct {
+	method   string
+	path     string // as it was sent, percent-encoded
+	query    string
+	header   http.Header
+	encoding string // of the transfer
+	body     []byte
+	tooLarge bool // the body was not read
+	call     *call
+}
+
+// response is what a client is told.
+type response struct {
+	status   int
+	reason   string
+	kind     string // content type
+	coding   string // content encoding
+	location string
+	body     []byte
+	bare     bool  // neither body nor length
+	lost     error // the connection breaks instead
+}
+
+// maxBody is the longest body that is read, but for uploads.
+const maxBody = 512 << 10
+
+// serve answers a request that has come to a host. What is checked first is what is told: a caller who
+// may not learns nothing about parameters, nor whether the thing exists.
+func (c *Cluster) serve(p *process, entry *host, r *request) *response {
+	k := &call{c: c, p: p, entry: entry, node: entry}
+	began := c.now
+	formatter, path, answer := r.place()
+	if answer != nil {
+		return answer
+	}
+	r.call = k
+	if answer := k.beforeAnswering(r, path); answer != nil {
+		return answer
+	}
+	if err := k.admit(r, path); err != nil {
+		p.sleep(waitUnauthorized)
+		return bare(err)
+	}
+	if answer := r.refuseBody(path); answer != nil {
+		return answer
+	}
+	if formatter != "json" && formatter != "extjs" {
+		return plain(501, fmt.Sprintf("no formatter for uri %s, %s", path, formatter))
+	}
+	sent, answer := k.parameters(r)
+	if answer != nil {
+		return answer
+	}
+	data, err := k.answer(r.method, path, sent)
+	if err != nil && asError(err).Status == 401 {
+		p.sleep(waitUnauthorized - c.now.Sub(began))
+	}
+	answer = k.format(formatter, data, err)
+	k.afterCode(answer)
+	return answer
+}
+
+var apiForm = regexp.MustCompile(`(?s)^/api2/+([a-z][a-z0-9]+)(/.*)?$`)
+
+// place is what a request asks for, and in which form, as far as it is one that is understood at all.
+func (r *request) place() (formatter, path string, answer *response) {
+	switch {
+	case !slices.Contains([]string{"GET", "POST", "PUT", "DELETE"}, r.method):
+		return "", "", &response{status: 501, reason: fmt.Sprintf("method '%s' not available", r.method), bare: true}
+	case r.encoding == "chunked":
+		return "", "", plain(501, "chunked transfer encoding not supported")
+	case r.encoding != "":
+		return "", "", plain(501, fmt.Sprintf("Unknown transfer encoding '%s'", r.encoding))
+	}
+	path, err := url.PathUnescape(r.path)
+	if err != nil {
+		path = r.path
+	}
+	if !strings.HasPrefix(path, "/api2") {
+		return "", "", plain(501, fmt.Sprintf("no such file '%s'", path))
+	}
+	m := apiForm.FindStringSubmatch(path)
+	if m == nil {
+		return "", "", plain(501, "no such uri")
+	}
+	return m[1], cmp.Or(m[2], "/"), nil
+}
+
+// admit finds out who asks. Who uploads is asked for the right to before the file is read.
+func (k *call) admit(r *request, path string) error {
+	if err := k.authenticate(r, path); err != nil {
+		return err
+	}
+	m := uploadPath.FindStringSubmatch(path)
+	if r.method != "POST" || m == nil {
+		return nil
+	}
+	return k.permit(may("/storage/{storage}", "Datastore.AllocateTemplate"), map[string]any{"storage": m[2]})
+}
+
+func plain(status int, text string) *response {
+	return &response{status: status, reason: firstLine(text), body: []byte(text)}
+}
+
+func bare(err error) *response {
+	e := asError(err)
+	return &response{status: e.Status, reason: firstLine(e.Reason), bare: true}
+}
+
+// answer finds the method and does what stands between it and its code.
+func (k *call) answer(method, path string, sent map[string]any) (any, error) {
+	r := routes().find(path, k)
+	e := r.methods[method]
+	if e == nil {
+		return nil, &Error{Status: 501, Reason: fmt.Sprintf("Method '%s %s' not implemented", method, path)}
+	}
+	for name, value := range k.vars {
+		if other, given := sent[name]; given && other != any(value) {
+			return nil, badParameter(name, "duplicate parameter (already defined in URI) with conflicting values!")
+		}
+		sent[name] = value
+	}
+	if e.notToken && k.byToken {
+		return nil, denied("URI '%s' not available with API token, need proper ticket.\n", path)
+	}
+	if !e.open {
+		if err := k.permit(e.may, sent); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.goThere(e); err != nil {
+		return nil, err
+	}
+	if e.protected {
+		return k.occupyWorker(func(at *call) (any, error) { return at.run(e, sent) })
+	}
+	return k.run(e, sent)
+}
+
+// goThere passes the call on to the host that is named in the path.
+func (k *call) goThere(e *endpoint) error {
+	name, named := k.vars["node"]
+	if !named || e.local || name == "localhost" || name == k.entry.Name {
+		return nil
+	}
+	h := k.c.host(name)
+	if h == nil {
+		return noSuchHost(name)
+	}
+	k.node = h
+	return k.proxy(h)
+}
+
+func noSuchHost(name string) error {
+	return fail("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name)
+}
+
+// run verifies the parameters and runs the code.
+func (k *call) run(e *endpoint, sent map[string]any) (any, error) {
+	in, err := e.schema.verify(sent)
+	if err != nil {
+		return nil, err
+	}
+	k.in = in
+	for _, value := range sent {
+		k.empty = k.empty || value == nil
+	}
+	k.beforeCode(e)
+	return e.do(k)
+}
+
+// route is a place in the tree of paths.
+type route struct {
+	fixed   map[string]*route
+	any     *route
+	name    string // of the variable that any stands for
+	methods map[string]*endpoint
+}
+
+// routes is the tree of all endpoints, with their parameters read.
+var routes = sync.OnceValue(func() *route {
+	root := &route{fixed: map[string]*route{}, methods: map[string]*endpoint{}}
+	for _, e := range endpoints() {
+		at, notation := root, e.in
+		for _, part := range segments(e.path) {
+			at = at.child(part)
+			if name, is := variable(part); is && !strings.Contains(" "+e.in, " "+name+"?:") {
+				notation += " " + pathNotation(name)
+			}
+		}
+		if at.methods[e.method] != nil {
+			panic("pvesim: declared twice: " + e.method + " " + e.path)
+		}
+		e.schema = declare(notation)
+		at.methods[e.method] = &e
+	}
+	return root
+})
+
+// pathParams are what variables in paths are declared as; those that are not here are any text.
+var pathParams = map[string]string{
+	"node": "node", "vmid": "vmid", "storage": "storage-id", "userid": "userid[..64]", "roleid": "roleid",
+	"tokenid": "/" + tokenName + "/", "poolid": "poolid", "snapname": "configid[..40]", "iface": "iface[2..20]",
+	"sid": "ha-resource-or-vm-id", "group": "configid", "rule": "configid", "groupid": "groupid", "realm": "realm[..32]",
+}
+
+func pathNotation(name string) string {
+	if kind, is := pathParams[name]; is {
+		return name + ":" + kind
+	}
+	return name + ":str"
+}
+
+func segments(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+}
+
+func variable(part string) (string, bool) {
+	name, is := strings.CutPrefix(part, "{")
+	return strings.TrimSuffix(name, "}"), is
+}
+
+func (at *route) child(part string) *route {
+	next := at.fixed[part]
+	name, isVar := variable(part)
+	if isVar {
+		next = at.any
+	}
+	if next == nil {
+		next = &route{fixed: map[string]*route{}, methods: map[string]*endpoint{}}
+	}
+	if isVar {
+		at.any, at.name = next, name
+	} else {
+		at.fixed[part] = next
+	}
+	return next
+}
+
+// find is the place of a path, and sets the call's variables. A volume is all that is left of a path.
+func (at *route) find(path string, k *call) *route {
+	k.vars = map[string]string{}
+	parts := segments(path)
+	for i, part := range parts {
+		next := at.fixed[part]
+		if next == nil && at.any != nil {
+			next = at.any
+			k.vars[at.name] = part
+			if at.name == "volume" {
+				k.vars[at.name] = strings.Join(parts[i:], "/")
+				return next
+			}
+		}
+		if next == nil {
+			return &route{}
+		}
+		at = next
+	}
+	return at
+}

@@ -1,0 +1,122 @@
+package pvesim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/timing"
+)
+
+// Between a client and the code that serves its call stand, on every host, pveproxy, which passes on what
+// is for another host, and pvedaemon, whose few workers do what needs root's rights. A connection between
+// the two belongs to one worker, so that calls that come when all are busy wait for one of them, while others
+// have long been idle again.
+const (
+	// workerConnections is how many calls pveproxy has under way to a worker. Those behind them wait in
+	// pveproxy, and their time does not count.
+	workerConnections = 4
+	// proxyLine is how many calls may wait in pveproxy. Those that come on top are given connections that
+	// a worker has just closed.
+	proxyLine = 18
+	// waitBroken is when that is noticed.
+	waitBroken = 9500 * time.Millisecond
+	// arpExpires is how long a host that has gone is still known by its address. Until then packets to
+	// it are lost, and from then on there is no route.
+	arpExpires = 30 * time.Second
+)
+
+// noRoute is how long it takes to learn that there is no route.
+var noRoute = timing.Range{Min: 2 * time.Second, Max: 20 * time.Second}
+
+// proxy passes a call on to another host, and returns how that failed.
+func (k *call) proxy(h *host) error {
+	if k.c.calls(k.entry, h) {
+		return nil
+	}
+	reason, limit := "Connection timed out", waitProxy
+	if k.c.now.Sub(k.c.lost[[2]int{k.entry.id, h.id}]) >= arpExpires {
+		reason, limit = "No route to host", noRoute.Draw(k.c.rng("arp "+k.entry.Name))
+	}
+	if k.p.wait(limit, func() bool { return k.c.calls(k.entry, h) }) {
+		return nil
+	}
+	return &Error{Status: 595, Reason: reason, Bare: true}
+}
+
+// worker is one of pvedaemon's.
+type worker struct {
+	line     []float64 // calls that wait in pveproxy for a connection to it, by their turns
+	underway int       // calls that it has been passed, that which it serves among them
+	busy     bool
+}
+
+// occupyWorker has one of pvedaemon's workers on the host that answers do the work. Who waited too long
+// is told so, and the work goes on nonetheless, or is even begun later.
+func (k *call) occupyWorker(work func(at *call) (any, error)) (any, error) {
+	h := k.node
+	waiting := 0
+	for _, w := range h.workers {
+		waiting += len(w.line)
+	}
+	if waiting >= proxyLine {
+		k.p.sleep(waitBroken)
+		return nil, &Error{Status: 596, Reason: "Broken pipe", Bare: true}
+	}
+	w := k.daemonOf(h)
+	k.queue(w)
+	if err := k.proxy(h); err != nil { // it has gone meanwhile
+		return nil, err
+	}
+	var data any
+	var err error
+	done := false
+	at := *k
+	w.underway++
+	child := k.c.start(func(p *process) {
+		at.p = p
+		defer func() {
+			w.underway--
+			delete(h.serving, p)
+		}()
+		p.until(func() bool { return !w.busy })
+		w.busy = true
+		defer func() { w.busy = false }()
+		data, err = work(&at)
+		done = true
+	})
+	h.serving[child] = true
+	if !k.p.wait(waitProxy, func() bool { return done }) {
+		return nil, &Error{Status: 596, Reason: "Connection timed out", Bare: true}
+	}
+	k.total = at.total
+	return data, err
+}
+
+// daemonOf is a worker that is idle, if there is one.
+func (k *call) daemonOf(h *host) *worker {
+	idle := slices.DeleteFunc(slices.Clone(h.workers), func(w *worker) bool { return w.underway > 0 })
+	if len(idle) == 0 {
+		idle = h.workers
+	}
+	return idle[k.c.rng("connections to "+h.Name).IntN(len(idle))]
+}
+
+// queue waits until pveproxy has a connection to the worker for the call. Its processes share their calls
+// out unevenly, so that nobody knows who comes next.
+func (k *call) queue(w *worker) {
+	if len(w.line) == 0 && w.underway < workerConnections {
+		return
+	}
+	turn := k.c.rng("pveproxy").Float64()
+	w.line = append(w.line, turn)
+	defer func() { w.line = slices.DeleteFunc(w.line, func(t float64) bool { return t == turn }) }()
+	k.p.until(func() bool { return w.underway < workerConnections && slices.Min(w.line) == turn })
+}
+
+// restartWorkers gives a host workers that have nothing to do.
+func (h *host) restartWorkers() {
+	h.workers = nil
+	for range daemonWorkers {
+		h.workers = append(h.workers, &worker{})
+	}
+}

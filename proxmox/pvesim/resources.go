@@ -1,0 +1,295 @@
+package pvesim
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/timing"
+)
+
+// report is what pvestatd of a host tells all hosts about itself, every ten seconds. It is saved as it is.
+type report struct {
+	At       time.Time              `json:"at"`
+	Node     nodeReport             `json:"node"`
+	Guests   map[int]guestReport    `json:"guests"`
+	Storages map[string]spaceReport `json:"storages"`
+}
+
+type nodeReport struct {
+	Uptime  int64   `json:"uptime"`
+	CPU     float64 `json:"cpu"`
+	MaxCPU  int     `json:"maxcpu"`
+	Mem     int64   `json:"mem"`
+	MaxMem  int64   `json:"maxmem"`
+	Disk    int64   `json:"disk"` // of the root file system
+	MaxDisk int64   `json:"maxdisk"`
+}
+
+type guestReport struct {
+	At       time.Time `json:"at"`
+	Name     string    `json:"name"`
+	Status   string    `json:"status"`
+	Template bool      `json:"template"`
+	Uptime   int64     `json:"uptime"`
+	CPU      float64   `json:"cpu"`
+	MaxCPU   int       `json:"maxcpu"`
+	Mem      int64     `json:"mem"`
+	MaxMem   int64     `json:"maxmem"`
+	MaxDisk  int64     `json:"maxdisk"`
+}
+
+type spaceReport struct {
+	Used  int64 `json:"used"`
+	Total int64 `json:"total"`
+}
+
+// begin lets everybody have heard from everybody, for the cluster has been running for a day.
+func (c *Cluster) begin() {
+	c.agree()
+	for _, h := range c.hosts {
+		phase := timing.Range{Min: broadcastEvery / 10, Max: broadcastEvery}.Draw(c.rng("pvestatd " + h.Name))
+		h.tells = c.now.Add(phase)
+		c.broadcast(h)
+	}
+	for _, h := range c.hosts {
+		c.goOn(h)
+	}
+}
+
+// goOn starts what goes on on a host by itself: pvestatd, which tells how it is doing.
+func (c *Cluster) goOn(h *host) {
+	c.start(func(p *process) {
+		for {
+			p.sleep(h.tells.Sub(c.now))
+			h.tells = c.now.Add(broadcastEvery)
+			if h.up && c.active("freeze resources", "on", h.Name) == nil {
+				c.broadcast(h)
+			}
+		}
+	})
+}
+
+// broadcast lets a host tell all that it reaches how it is doing.
+func (c *Cluster) broadcast(h *host) {
+	r := c.report(h)
+	for _, other := range c.hosts {
+		if h.reaches(other) {
+			other.heard[h] = r
+		}
+	}
+}
+
+// last is what a host was told last by another, unless that is too long ago to count.
+func (c *Cluster) last(h, by *host) *report {
+	if r := h.heard[by]; r != nil && c.now.Sub(r.At) <= broadcastExpires {
+		return r
+	}
+	return nil
+}
+
+func (c *Cluster) report(h *host) *report {
+	r := &report{At: c.now, Guests: c.guestsOn(h), Storages: map[string]spaceReport{}}
+	r.Node = c.nodeNumbers(h, r.Guests)
+	for name, s := range c.storages {
+		if s.on(h) && !s.disabled() {
+			r.Storages[name] = spaceReport{s.used(h), s.Total}
+		}
+	}
+	return r
+}
+
+// guestsOn are the numbers of a host's virtual machines.
+func (c *Cluster) guestsOn(h *host) map[int]guestReport {
+	all := map[int]guestReport{}
+	for id, m := range c.vms {
+		if m.host == h {
+			all[id] = c.guestNumbers(m)
+		}
+	}
+	return all
+}
+
+// nodeNumbers are a host's own. What its virtual machines use counts as used.
+func (c *Cluster) nodeNumbers(h *host, guests map[int]guestReport) nodeReport {
+	n := nodeReport{
+		Uptime: seconds(c.now.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: c.rootSize(),
+	}
+	for _, id := range sorted(guests) { // for sums of fractions depend on their order
+		g := guests[id]
+		n.Mem += g.Mem
+		n.CPU += g.CPU * float64(g.MaxCPU) / float64(h.CPUs)
+	}
+	n.CPU, n.Mem = min(n.CPU, 1), min(n.Mem, n.MaxMem)
+	return n
+}
+
+// What a host has and uses besides its virtual machines.
+const (
+	hostMemory = 2 << 30
+	rootUsed   = 8 << 30
+	idleCPU    = 0.01
+)
+
+// rootSize is what a host's root file system has: the storage local, if there is one, is a folder of it.
+func (c *Cluster) rootSize() int64 {
+	if s := c.storages["local"]; s != nil {
+		return s.Total
+	}
+	return 256 << 30
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+// guestNumbers are a virtual machine's own.
+func (c *Cluster) guestNumbers(m *vm) guestReport {
+	g := guestReport{
+		At: c.now, Name: m.name(), Status: "stopped", Template: m.template(), MaxCPU: cpusOf(m.conf), MaxMem: memoryOf(m.conf) << 20,
+		MaxDisk: parseDrive(m.conf[bootDrive(m.conf)]).size(),
+	}
+	if m.running() {
+		g.Status, g.Uptime = "running", seconds(c.now.Sub(m.since))
+		g.CPU, g.Mem = m.usage()
+	}
+	return g
+}
+
+// getResources lists what there is in the cluster, as the host that is asked knows it: which virtual
+// machines there are and where, at once, and how they are doing, as their hosts have told. What somebody
+// may not see is left out, without a word.
+func getResources(k *call) (any, error) {
+	all := []any{}
+	wanted := func(kind string) bool { return !k.in.has("type") || k.in["type"] == kind }
+	if !k.in.has("type") {
+		all = append(all, k.poolEntries()...)
+	}
+	if wanted("vm") {
+		all = append(all, k.guestEntries()...)
+	}
+	if wanted("node") {
+		for _, h := range k.c.hosts {
+			e := k.nodeEntry(h)
+			e["cgroup-mode"] = 2
+			if k.c.maintained(h) {
+				e["hastate"] = "maintenance"
+			}
+			all = append(all, e)
+		}
+	}
+	if wanted("storage") {
+		all = append(all, k.storageEntries()...)
+	}
+	if wanted("sdn") && k.c.may(k.who, "/sdn/zones/localnetwork", "SDN.Audit") {
+		for _, h := range k.c.hosts {
+			all = append(all, k.zoneEntry(h))
+		}
+	}
+	return all, nil
+}
+
+func (k *call) poolEntries() []any {
+	var all []any
+	for _, name := range sorted(k.c.pools) {
+		if k.c.may(k.who, "/pool/"+name, "Pool.Audit") {
+			all = append(all, map[string]any{"id": "/pool/" + name, "pool": name, "type": "pool"})
+		}
+	}
+	return all
+}
+
+func (k *call) guestEntries() []any {
+	pools := map[int]string{}
+	for _, name := range sorted(k.c.pools) {
+		if k.c.may(k.who, "/pool/"+name, "Pool.Audit") {
+			for id := range k.c.pools[name].vms {
+				pools[id] = name
+			}
+		}
+	}
+	var all []any
+	guests := k.c.guests(k.entry)
+	for _, id := range sorted(guests) {
+		if k.c.may(k.who, vmPath(id), "VM.Audit") {
+			all = append(all, k.guestEntry(id, guests[id], pools[id]))
+		}
+	}
+	return all
+}
+
+func (k *call) guestEntry(id int, at guestPlace, pool string) map[string]any {
+	e := map[string]any{"id": "qemu/" + strconv.Itoa(id), "vmid": id, "type": "qemu", "node": at.host.Name, "status": "unknown"}
+	if g, told := k.told(id, at.host); told {
+		e["name"], e["status"], e["template"], e["uptime"] = g.Name, g.Status, number(g.Template), g.Uptime
+		e["maxcpu"], e["cpu"], e["maxmem"], e["mem"], e["memhost"] = g.MaxCPU, g.CPU, g.MaxMem, g.Mem, g.Mem
+		e["maxdisk"], e["disk"] = g.MaxDisk, 0
+		e["netin"], e["netout"], e["diskread"], e["diskwrite"] = 0, 0, 0, 0
+		if !k.c.since("9.0") {
+			delete(e, "memhost")
+		}
+	}
+	for key, value := range map[string]string{"tags": at.tags, "lock": at.lock, "pool": pool, "hastate": k.c.haState(id)} {
+		if value != "" {
+			e[key] = value
+		}
+	}
+	return e
+}
+
+// told is what was told last of a virtual machine, by whichever host: after a migration, the old one may
+// have been the last to speak of it.
+func (k *call) told(id int, at *host) (guestReport, bool) {
+	var g guestReport
+	var newest time.Time
+	told := false
+	for _, h := range append([]*host{at}, k.c.hosts...) {
+		r := k.c.last(k.entry, h)
+		if r == nil || !r.At.After(newest) {
+			continue
+		}
+		if of, is := r.Guests[id]; is {
+			g, newest, told = of, r.At, true
+		}
+	}
+	return g, told
+}
+
+func (k *call) storageEntries() []any {
+	var all []any
+	for _, name := range sorted(k.c.storages) {
+		s := k.c.storages[name]
+		if !k.c.may(k.who, "/storage/"+name, "Datastore.Audit") {
+			continue
+		}
+		for _, h := range k.c.hosts {
+			if !s.on(h) || s.disabled() {
+				continue
+			}
+			all = append(all, k.storageEntry(s, h))
+		}
+	}
+	return all
+}
+
+func (k *call) storageEntry(s *storage, h *host) map[string]any {
+	e := map[string]any{
+		"id": "storage/" + h.Name + "/" + s.Name, "storage": s.Name, "node": h.Name, "type": "storage", "plugintype": s.Type,
+		"status": "unknown", "shared": number(s.Shared), "content": strings.Join(s.Content, ","),
+	}
+	if r := k.c.last(k.entry, h); r != nil {
+		if space, told := r.Storages[s.Name]; told {
+			e["status"], e["maxdisk"], e["disk"] = "available", space.Total, space.Used
+		}
+	}
+	return e
+}
+
+// zoneEntry is the network zone that every host has.
+func (k *call) zoneEntry(h *host) map[string]any {
+	if !k.c.since("9.0") {
+		return map[string]any{"id": "sdn/" + h.Name + "/localnetwork", "sdn": "localnetwork", "node": h.Name, "type": "sdn", "status": "ok"}
+	}
+	return map[string]any{
+		"id": "network/" + h.Name + "/zone/localnetwork", "network": "localnetwork", "network-type": "zone", "node": h.Name,
+		"type": "network", "status": "ok",
+	}
+}

@@ -1,0 +1,201 @@
+package pvesim
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Rules that only calls about users and access lists have.
+var (
+	self    = rule{op: "userid-param", path: "self"}               // the user of whom the call is
+	ofRealm = rule{op: "userid-param", path: "Realm.AllocateUser"} // who may make users in the realm of that one
+	modify  = rule{op: "perm-modify", path: "{path}"}              // who may give rights to that path away
+	// creator is who may make users in the groups that the call names, and regroup who may put a user
+	// into them.
+	creator = rule{op: "creator"}
+	regroup = rule{op: "regroup"}
+)
+
+// overUser is who has one of some privileges on a group that the user of whom the call is is in.
+func overUser(privs ...string) rule { return rule{op: "userid-group", privs: privs} }
+
+// permit checks a rule before anything is known of the parameters but their text.
+func (k *call) permit(r rule, sent map[string]any) error {
+	switch {
+	case r.op == "user" || r.op == "self" || k.who.isRoot():
+		return nil
+	}
+	return k.holds(r, sent, false)
+}
+
+// refused is what every rule says that cannot name a path and a privilege.
+func refused() error { return &Error{Status: 403, Reason: "Permission check failed"} }
+
+// holds checks a rule. A rule that is one of several need only fail, and asks for no user to be there.
+func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
+	if r.when != "" && sent[r.when] == nil {
+		return refused()
+	}
+	switch r.op {
+	case "and":
+		for _, part := range r.parts {
+			if err := k.holds(part, sent, oneOf); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "or":
+		for _, part := range r.parts {
+			if k.holds(part, sent, true) == nil {
+				return nil
+			}
+		}
+		return refused()
+	case "perm":
+		return k.needs(fillIn(r.path, sent), k.c.asNamed(r.privs), r.any)
+	case "perm-modify":
+		path := fillIn(r.path, sent)
+		return k.needs(path, modifiers(normalized(path)), true)
+	}
+	return k.holdsOfUser(r, sent, oneOf)
+}
+
+// asNamed are privileges as the cluster's release names them: before 9, one of them let somebody do
+// everything with guest agents.
+func (c *Cluster) asNamed(names []string) []string {
+	if c.since("9") {
+		return names
+	}
+	var all []string
+	for _, name := range names {
+		if strings.HasPrefix(name, "VM.GuestAgent.") {
+			name = "VM.Monitor"
+		}
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// needs checks privileges on a path; a path that is none gives nothing, even to root's tokens.
+func (k *call) needs(path string, needed []string, any bool) error {
+	path = normalized(path)
+	var have held
+	if path != "" {
+		have = k.c.held(k.who, path)
+	}
+	for _, priv := range needed {
+		has := have.all&privilegeBits[priv] != 0
+		if has && any {
+			return nil
+		}
+		if !has && !any {
+			return denied("%s, %s", path, priv)
+		}
+	}
+	if !any {
+		return nil
+	}
+	return denied("%s, %s", path, strings.Join(needed, "|"))
+}
+
+// holdsOfUser checks the rules about the user of whom a call is.
+func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
+	name := fillIn("{userid}", sent)
+	u := k.c.access.users[name]
+	switch {
+	case r.path == ofRealm.path:
+		_, realm, _ := cutLast(name, "@")
+		return k.needs("/access/realm/"+realm, []string{"Realm.AllocateUser"}, false)
+	case r.op == "creator":
+		return k.mayPutInto(splitList(fillIn("{groups}", sent)), true)
+	case u == nil && oneOf:
+		return refused()
+	case u == nil:
+		return fail("no such user ('%s')", name)
+	case r.path == self.path:
+		if k.who.String() == name {
+			return nil
+		}
+		return refused()
+	case r.op == "regroup":
+		if err := k.mayPutInto(splitList(fillIn("{groups}", sent)), false); err != nil {
+			return err
+		}
+		return k.isOver(u, []string{"User.Modify"})
+	}
+	return k.isOver(u, r.privs)
+}
+
+// isOver checks whether the caller has one of some privileges on all groups, or one of the user's.
+func (k *call) isOver(u *user, needed []string) error {
+	if k.c.mayAny(k.who, "/access/groups", needed...) {
+		return nil
+	}
+	for group := range u.groups {
+		if k.c.mayAny(k.who, "/access/groups/"+group, needed...) {
+			return nil
+		}
+	}
+	return refused()
+}
+
+// mayPutInto checks whether the caller may put users into groups; when there must be some, none is not allowed.
+func (k *call) mayPutInto(groups []string, must bool) error {
+	if k.c.may(k.who, "/access/groups", "User.Modify") {
+		return nil
+	}
+	if len(groups) == 0 && must {
+		return denied("/access/groups, User.Modify")
+	}
+	for _, group := range groups {
+		if !k.c.may(k.who, "/access/groups/"+group, "User.Modify") {
+			return denied("/access/groups/%s, User.Modify", group)
+		}
+	}
+	return nil
+}
+
+var templateVariable = regexp.MustCompile(`\{([\w-]+)\}`)
+
+// fillIn puts parameters in the places of variables; those that were not given leave nothing.
+func fillIn(template string, sent map[string]any) string {
+	return templateVariable.ReplaceAllStringFunc(template, func(v string) string {
+		text, _ := sent[v[1:len(v)-1]].(string)
+		return text
+	})
+}
+
+var (
+	slashes  = regexp.MustCompile(`/+`)
+	pathText = regexp.MustCompile(`^[A-Za-z0-9.\-_/]+$`)
+	aclPath  = regexp.MustCompile(`^(?:/|/access|/access/groups(?:/[\w.\-]+)?|/access/realm(?:/[\w.\-]+)?|/nodes(?:/[\w.\-]+)?` +
+		`|/pool|/pool/` + poolName + `|/sdn(?:/(?:zones|vnets|controllers|dns|ipams|fabrics|prefix-lists|route-maps)(?:/[\w.\-]+)?)?` +
+		`|/sdn/zones/[\w.\-]+/[\w.\-]+(?:/[1-9][0-9]{0,3})?|/storage(?:/[\w.\-]+)?|/vms(?:/[1-9][0-9]{2,})?` +
+		`|/mapping(?:/(?:dir|pci|usb)(?:/[\w.\-]+)?)?)$`)
+)
+
+// normalized is a path of the access lists in its usual form, or empty if it is none.
+func normalized(path string) string {
+	if path == "" {
+		return ""
+	}
+	path = strings.TrimSuffix(slashes.ReplaceAllString(path, "/"), "/")
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	if !pathText.MatchString(path) {
+		return ""
+	}
+	return path
+}
+
+// cutLast cuts at the last separator.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}

@@ -1,0 +1,92 @@
+package pvesim
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// task is work that a call has started and does not wait for.
+type task struct {
+	upid        string
+	host        *host
+	pid         int
+	pstart      int64
+	kind, id    string
+	user        string // without the token
+	token       string
+	start, end  time.Time
+	exit        string // empty while it runs
+	log         []string
+	p           *process
+	interrupted bool     // somebody asked for its end
+	faults      []*fault // that spoil it
+}
+
+// running reports whether a task is not over.
+func (t *task) running() bool { return t.exit == "" }
+
+// print adds a line to the task's log.
+func (t *task) print(format string, args ...any) {
+	t.log = append(t.log, strings.Split(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n")...)
+}
+
+// fork starts a task on a host. Its end is the body's error; an error of the form "WARNINGS: n" is a success
+// with warnings.
+func (c *Cluster) fork(h *host, who *identity, kind, id string, body func(t *task) error) *task {
+	h.pids++
+	t := &task{
+		host: h, pid: 1000 + h.pids, kind: kind, id: id, user: who.user, token: who.token, start: c.now,
+		pstart: int64(c.now.Sub(h.since) / (10 * time.Millisecond)),
+	}
+	user := t.user
+	if t.token != "" {
+		user += "!" + t.token
+	}
+	t.upid = fmt.Sprintf("UPID:%s:%08X:%08X:%08X:%s:%s:%s:", h.Name, t.pid, t.pstart, t.start.Unix(), kind, id, user)
+	h.tasks = append(h.tasks, t)
+	t.p = c.start(func(p *process) {
+		t.p = p
+		defer func() { // a task that is killed has not come to its end
+			if t.running() {
+				t.finish(c.now, "unexpected status")
+			}
+		}()
+		err := c.taskFault(t, "begin")
+		if err == nil {
+			err = body(t)
+		}
+		t.finish(c.now, exitText(t.warned(err)))
+	})
+	return t
+}
+
+func exitText(err error) string {
+	if err == nil {
+		return "OK"
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return firstLine(e.Reason)
+	}
+	return firstLine(err.Error())
+}
+
+// finish ends a task's record.
+func (t *task) finish(now time.Time, exit string) {
+	t.exit, t.end = exit, now
+	switch {
+	case exit == "OK":
+		t.log = append(t.log, "TASK OK")
+	case strings.HasPrefix(exit, "WARNINGS: "):
+		t.log = append(t.log, "TASK "+exit)
+	case exit != "unexpected status":
+		t.log = append(t.log, "TASK ERROR: "+exit)
+	}
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

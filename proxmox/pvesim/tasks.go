@@ -1,0 +1,272 @@
+package pvesim
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// shownFinished is how many tasks of each host that are over the whole cluster is told of.
+const shownFinished = 25
+
+// How a task is ended: it is told to, looked at once a second, and killed if it does not listen.
+const (
+	endLooks  = time.Second
+	endLimits = 5
+)
+
+var taskEndpoints = []endpoint{
+	{method: "GET", path: "/cluster/tasks", may: anybody, do: getClusterTasks},
+	{
+		method: "GET", path: "/nodes/{node}/tasks", may: anybody, do: getTasks,
+		in: `errors?:bool limit?:int[0..] since?:int source?:enum(archive,active,all) start?:int[0..]
+			statusfilter?:task-status-type-list typefilter?:str until?:int userfilter?:str vmid?:vmid`,
+	},
+	{method: "GET", path: "/nodes/{node}/tasks/{upid}", may: anybody, local: true, do: index("name", "log status")},
+	{method: "DELETE", path: "/nodes/{node}/tasks/{upid}", may: anybody, protected: true, do: deleteTask},
+	{
+		method: "GET", path: "/nodes/{node}/tasks/{upid}/log", may: anybody, protected: true, do: getTaskLog,
+		in: "download?:bool limit?:int[0..] start?:int[0..]",
+	},
+	{method: "GET", path: "/nodes/{node}/tasks/{upid}/status", may: anybody, protected: true, do: getTaskStatus},
+}
+
+var upidText = regexp.MustCompile(`^UPID:[a-zA-Z0-9][a-zA-Z0-9-]*:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8,9}:[0-9A-Fa-f]{8}:[^:\s]+:[^:\s]*:[^:\s]+:$`)
+
+// upid is the UPID that the call is about.
+func (k *call) upid() (string, error) {
+	upid := k.in["upid"]
+	if !upidText.MatchString(upid) {
+		return "", badParameter("upid", "unable to parse worker upid")
+	}
+	return upid, nil
+}
+
+// task looks up the call's task on the host that answers.
+func (h *host) task(upid string) *task {
+	for _, t := range h.tasks {
+		if t.upid == upid {
+			return t
+		}
+	}
+	return nil
+}
+
+// ofTask is the task that the call is about. Those of others are only for who may see the host's, or
+// what priv says.
+func (k *call) ofTask(priv string) (*task, error) {
+	upid, err := k.upid()
+	if err != nil {
+		return nil, err
+	}
+	t := k.node.task(upid)
+	if t == nil {
+		return nil, badParameter("upid", "no such task")
+	}
+	if t.user != k.who.user {
+		return t, k.job().all("/nodes/"+k.node.Name, priv)
+	}
+	return t, nil
+}
+
+// about is what every list says of a task.
+func (t *task) about() map[string]any {
+	a := map[string]any{"upid": t.upid, "node": t.host.Name, "type": t.kind, "id": t.id, "user": t.user, "starttime": t.start.Unix()}
+	if t.token != "" {
+		a["tokenid"] = t.token
+	}
+	return a
+}
+
+// failed reports whether a task has not come to a good end. Warnings are one.
+func (t *task) failed() bool { return t.exit != "OK" && !strings.HasPrefix(t.exit, "WARNINGS: ") }
+
+// outcome is how a task's end is classified.
+func (t *task) outcome() string {
+	switch {
+	case t.running():
+		return ""
+	case t.exit == "OK":
+		return "ok"
+	case !t.failed():
+		return "warning"
+	case t.exit == "unexpected status":
+		return "unknown"
+	}
+	return "error"
+}
+
+func getTaskStatus(k *call) (any, error) {
+	t, err := k.ofTask("Sys.Audit")
+	if err != nil {
+		return nil, err
+	}
+	a := t.about()
+	a["pid"], a["pstart"], a["status"] = t.pid, t.pstart, "running"
+	if !t.running() {
+		a["status"], a["exitstatus"] = "stopped", t.exit
+	}
+	return a, nil
+}
+
+func getTaskLog(k *call) (any, error) {
+	upid, err := k.upid()
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{"unable to open file - No such file or directory"}
+	if t := k.node.task(upid); t != nil {
+		if t.user != k.who.user {
+			if err := k.job().all("/nodes/"+k.node.Name, "Sys.Audit"); err != nil {
+				return nil, err
+			}
+		}
+		if lines = t.log; len(lines) == 0 {
+			lines = []string{"no content"}
+		}
+	}
+	total := len(lines)
+	k.total = &total
+	from, most := k.in.int("start", 0), k.in.int("limit", 50)
+	if most == 0 { // which is all
+		most = total
+	}
+	shown := []any{}
+	for n := from; n < min(total, from+most); n++ {
+		shown = append(shown, map[string]any{"n": n + 1, "t": lines[n]})
+	}
+	return shown, nil
+}
+
+// taskFilter is which tasks are asked for.
+type taskFilter struct {
+	k            *call
+	all          bool // not only the caller's own
+	since, until int64
+	outcomes     []string
+}
+
+func (f *taskFilter) wants(t *task) bool {
+	in := f.k.in
+	switch {
+	case !f.all && t.user != f.k.who.user,
+		in.has("userfilter") && !strings.Contains(strings.ToLower(t.owner()), strings.ToLower(in["userfilter"])),
+		in.has("typefilter") && t.kind != in["typefilter"],
+		in.has("vmid") && t.id != in["vmid"],
+		in.is("errors") && (t.running() || t.exit == "OK"),
+		in.has("since") && t.start.Unix() < f.since,
+		in.has("until") && t.start.Unix() > f.until,
+		len(f.outcomes) > 0 && !slices.Contains(f.outcomes, t.outcome()):
+		return false
+	}
+	return true
+}
+
+// owner is the user or the token that has started a task.
+func (t *task) owner() string {
+	if t.token != "" {
+		return t.user + "!" + t.token
+	}
+	return t.user
+}
+
+func getTasks(k *call) (any, error) {
+	f := &taskFilter{
+		k: k, all: k.c.may(k.who, "/nodes/"+k.node.Name, "Sys.Audit"), outcomes: k.in.list("statusfilter"),
+		since: int64(k.in.int("since", 0)), until: int64(k.in.int("until", 0)),
+	}
+	source := k.in.or("source", "archive")
+	var found []*task
+	for _, t := range newestFirst(k.node.tasks) {
+		if (source == "all" || (source == "active") == t.running()) && f.wants(t) {
+			found = append(found, t)
+		}
+	}
+	if n := len(found); n > 0 {
+		k.total = &n
+	}
+	from := min(k.in.int("start", 0), len(found))
+	most := k.in.int("limit", 50)
+	shown := []any{}
+	for _, t := range found[from:min(len(found), from+most)] {
+		shown = append(shown, t.listed())
+	}
+	return shown, nil
+}
+
+// newestFirst puts tasks in the order of their ends: those that run come first.
+func newestFirst(tasks []*task) []*task {
+	sorted := slices.Clone(tasks)
+	slices.SortStableFunc(sorted, func(a, b *task) int {
+		switch {
+		case a.running() != b.running():
+			return map[bool]int{true: -1, false: 1}[a.running()]
+		case !a.end.Equal(b.end):
+			return b.end.Compare(a.end)
+		}
+		return cmp.Compare(b.pid, a.pid)
+	})
+	return sorted
+}
+
+// listed is what a host's list says of a task.
+func (t *task) listed() map[string]any {
+	a := t.about()
+	a["pid"], a["pstart"], a["status"] = t.pid, t.pstart, "RUNNING"
+	if !t.running() {
+		a["status"], a["endtime"] = t.exit, t.end.Unix()
+	}
+	return a
+}
+
+// getClusterTasks tells of what runs, and of the last tasks of each host. Tokens that may not see
+// everything see nothing here, not even what they have started.
+func getClusterTasks(k *call) (any, error) {
+	all := k.c.may(k.who, "/", "Sys.Audit")
+	var found []*task
+	for _, h := range k.c.hosts {
+		finished := 0
+		for _, t := range newestFirst(h.tasks) {
+			if !t.running() {
+				finished++
+			}
+			if finished <= shownFinished && (all || t.user == k.who.user && k.who.token == "") {
+				found = append(found, t)
+			}
+		}
+	}
+	shown := []any{}
+	for _, t := range newestFirst(found) {
+		a := t.about()
+		if !t.running() {
+			a["endtime"], a["status"], a["saved"] = t.end.Unix(), t.exit, "1"
+		}
+		shown = append(shown, a)
+	}
+	return shown, nil
+}
+
+func deleteTask(k *call) (any, error) {
+	t, err := k.ofTask("Sys.Modify")
+	if err != nil {
+		return nil, err
+	}
+	k.job().endTask(t)
+	return nil, nil
+}
+
+// endTask tells a task to end, and kills it if it does not.
+func (j *job) endTask(t *task) {
+	if !t.running() {
+		return
+	}
+	t.interrupted = true
+	for range endLimits {
+		if j.p.wait(endLooks, nil); !t.running() {
+			return
+		}
+	}
+	t.p.kill()
+}

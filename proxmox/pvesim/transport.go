@@ -1,0 +1,163 @@
+package pvesim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"syscall"
+)
+
+// Transport answers requests without a socket. The host that is asked is the one that the URL
+// names, by name or by address; 127.0.0.1 and localhost are the first. A cluster whose time follows the
+// wall clock obeys the request's context; in one whose time passes only while somebody waits, a
+// request is over before the caller could change its mind.
+func (c *Cluster) Transport() http.RoundTripper { return transport{c} }
+
+type transport struct{ c *Cluster }
+
+func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	r, err := readRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	h, err := t.c.dial(req.URL.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	if r.tooLong() {
+		return nil, io.EOF
+	}
+	answer, err := t.c.ask(req.Context(), h, r)
+	if err != nil {
+		return nil, err
+	}
+	return answer.http(req, t.c), nil
+}
+
+func readRequest(req *http.Request) (*request, error) {
+	r := &request{method: req.Method, path: req.URL.EscapedPath(), query: req.URL.RawQuery, header: req.Header}
+	if req.Body != nil {
+		defer func() { _ = req.Body.Close() }()
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		r.body = body
+	}
+	if req.ContentLength < 0 && req.Body != nil && req.Body != http.NoBody || len(r.body) > 0 && req.ContentLength == 0 {
+		r.encoding = "chunked"
+	}
+	return r, nil
+}
+
+// tooLong reports whether the header is one on which the server hangs up.
+func (r *request) tooLong() bool {
+	lines, size := 1, 0
+	for name, values := range r.header {
+		for _, v := range values {
+			lines++
+			size += len(name) + len(": ") + len(v)
+		}
+	}
+	return lines >= maxHeaderLines || size >= maxHeaderBytes
+}
+
+// ask has a request answered by a host.
+func (c *Cluster) ask(ctx context.Context, h *host, r *request) (*response, error) {
+	answered := make(chan *response, 1)
+	serve := func() {
+		var answer *response
+		c.do(func(p *process) { answer = c.serveAndLog(p, h, r) })
+		answered <- answer
+	}
+	if c.speed == 0 || ctx.Done() == nil {
+		serve()
+	} else {
+		go serve()
+	}
+	select {
+	case answer := <-answered:
+		switch {
+		case answer == nil: // the cluster was closed
+			return nil, io.ErrUnexpectedEOF
+		case answer.lost != nil:
+			return nil, answer.lost
+		}
+		return answer, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// dial finds a host that is up.
+func (c *Cluster) dial(name string) (*host, error) {
+	var h *host
+	up := false
+	c.with(func() {
+		if h = c.lookUp(name); h != nil {
+			up = h.up
+		}
+	})
+	if h == nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}}
+	}
+	if !up {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: h.addr(), Err: syscall.EHOSTUNREACH}
+	}
+	return h, nil
+}
+
+func (h *host) addr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(h.ip), 8006))
+}
+
+func (c *Cluster) lookUp(name string) *host {
+	for _, h := range c.hosts {
+		if h.Name == name || h.ip == name {
+			return h
+		}
+	}
+	if name == "localhost" || name == "127.0.0.1" || name == "::1" {
+		return c.hosts[0]
+	}
+	return nil
+}
+
+// http is the answer as package net/http has it.
+func (a *response) http(req *http.Request, c *Cluster) *http.Response {
+	resp := &http.Response{
+		Status: fmt.Sprintf("%d %s", a.status, a.reason), StatusCode: a.status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: a.header(c), Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)),
+	}
+	if a.bare {
+		resp.ContentLength, resp.Body = -1, http.NoBody
+	}
+	resp.Close = a.status >= 400
+	return resp
+}
+
+// header is what every answer says, and what this one does besides.
+func (a *response) header(c *Cluster) http.Header {
+	date := c.Now().UTC().Format(http.TimeFormat)
+	h := http.Header{
+		"Cache-Control": {"max-age=0"}, "Date": {date}, "Pragma": {"no-cache"}, "Server": {"pve-api-daemon/3.0"}, "Expires": {date},
+	}
+	for name, value := range map[string]string{"Content-Type": a.kind, "Content-Encoding": a.coding, "Location": a.location} {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+	if !a.bare {
+		h.Set("Content-Length", strconv.Itoa(len(a.body)))
+	}
+	return h
+}

@@ -1,0 +1,162 @@
+package pvesim
+
+import (
+	"crypto/md5"  //nolint:gosec // the API offers it
+	"crypto/sha1" //nolint:gosec // the API offers it
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// copyTakes is how long a storage takes for a file, besides what its size takes.
+const (
+	copyTakes       = time.Second / 2
+	copiedPerSecond = 200 << 20
+)
+
+var unsafeInName = regexp.MustCompile(`[^a-zA-Z0-9_.-]`)
+
+// fileName is how the server writes a file's name: without folders, and without odd letters.
+func fileName(name string) string {
+	name = name[strings.LastIndexAny(name, `/\`)+1:]
+	return unsafeInName.ReplaceAllString(name, "_")
+}
+
+// extensions are what names of uploaded files must end with.
+var extensions = map[string]*regexp.Regexp{
+	"iso":    regexp.MustCompile(`(?i)\.(?:iso|img)$`),
+	"vztmpl": regexp.MustCompile(`\.tar\.(?:gz|xz|zst|bz2)$`),
+	"import": regexp.MustCompile(`\.(?:ova|qcow2|raw|vmdk)$`),
+}
+
+// newFile checks what is to become a file on a storage.
+func (k *call) newFile(h *host, refused, wrongContent string) (*storage, *volume, error) {
+	s, err := k.usable(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !s.files() {
+		return nil, nil, fail(refused, s.Type)
+	}
+	content, name := k.in["content"], fileName(k.in["filename"])
+	if !extensions[content].MatchString(name) {
+		why := "wrong file extension"
+		if content == "import" {
+			why = "invalid filename or wrong extension"
+		}
+		return nil, nil, badParameter("filename", why)
+	}
+	if !s.keeps(content) {
+		return nil, nil, fail(wrongContent, s.Name, content)
+	}
+	format := strings.TrimPrefix(extensions[content].FindString(name), ".")
+	if content == "iso" || content == "vztmpl" {
+		format = map[string]string{"iso": "iso", "vztmpl": "t" + strings.TrimPrefix(format, "tar.")}[content]
+	}
+	return s, &volume{name: content + "/" + name, content: content, format: format}, nil
+}
+
+// upload puts a file on a storage. It comes to the host that is asked, which copies it to the one that is
+// named and has the task.
+func upload(k *call) (any, error) {
+	target := k.entry
+	if name := k.in["node"]; name != "localhost" {
+		target = k.c.host(name)
+	}
+	if target == nil {
+		return nil, noSuchHost(k.in["node"])
+	}
+	s, v, err := k.newFile(target, "can't upload to storage type '%s'", "storage '%s' does not support '%s' content")
+	if err != nil {
+		return nil, err
+	}
+	if k.file == nil {
+		return nil, fail("missing temporary file name")
+	}
+	if !k.c.calls(k.entry, target) {
+		return nil, fail("can't activate storage '%s' on node '%s': command '/usr/bin/ssh -- %s' failed: exit code 255", s.Name, target.Name, target.ip)
+	}
+	v.data, v.size = k.file, int64(len(k.file))
+	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.c.access.uuid(fmt.Sprint("upload ", k.c.now, k.entry.pids)), "-", "")
+	sum, algorithm := k.in["checksum"], k.in["checksum-algorithm"]
+	return k.c.work(k.entry, k.who, "imgcopy", "", func(j *job) error {
+		j.print("starting file import from: %s", tmp)
+		if err := j.checkSum(v.data, algorithm, sum); err != nil {
+			return err
+		}
+		j.print("target node: %s", target.Name)
+		j.print("target file: %s", s.path(v.name))
+		j.print("file size is: %d", v.size)
+		if target == k.entry {
+			j.print("command: cp -- %s %s", tmp, s.path(v.name))
+		} else {
+			j.print("command: /usr/bin/scp -o BatchMode=yes -p -- %s [%s]:%s", tmp, target.ip, s.path(v.name))
+		}
+		if err := j.store(target, s, v); err != nil {
+			return fail("import failed: %s", exitText(err))
+		}
+		j.print("finished file import successfully")
+		return nil
+	}).upid, nil
+}
+
+// checkSum refuses a file that is not what its sender thinks.
+func (j *job) checkSum(data []byte, algorithm, want string) error {
+	if algorithm == "" {
+		return nil
+	}
+	h := map[string]func() hash.Hash{
+		"md5": md5.New, "sha1": sha1.New, "sha224": sha256.New224, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
+	}[algorithm]()
+	h.Write(data)
+	got := hex.EncodeToString(h.Sum(nil))
+	if !strings.EqualFold(got, want) {
+		j.print("calculating checksum...")
+		return fail("checksum mismatch: got '%s' != expect '%s'", got, want)
+	}
+	j.print("calculating checksum...OK, checksum verified")
+	return nil
+}
+
+// store copies a file to a storage, over one that is there.
+func (j *job) store(h *host, s *storage, v *volume) error {
+	if err := j.pause(copyTakes + time.Duration(float64(v.size)/copiedPerSecond*float64(time.Second))); err != nil {
+		return err
+	}
+	before := s.at(h)[v.name]
+	room := s.room(h)
+	if before != nil {
+		room += before.size
+	}
+	if v.size > room || s.filled[s.place(h)] > 0 {
+		return fail("cp: error writing '%s': No space left on device", s.path(v.name))
+	}
+	v.at = j.c.now
+	s.at(h)[v.name] = v
+	return nil
+}
+
+// download has a host fetch a file. The emulated hosts reach nothing, and say so as real ones do that
+// stand behind a firewall.
+func download(k *call) (any, error) {
+	s, v, err := k.newFile(k.node, "can't upload to storage type '%s', not a file based storage!", "storage '%s' is not configured for content-type '%s'")
+	if err != nil {
+		return nil, err
+	}
+	url := k.in["url"]
+	return k.task("download", strings.TrimPrefix(v.name, v.content+"/"), func(j *job) error {
+		j.print("downloading %s to %s", url, s.path(v.name))
+		if err := j.pause(connectTakes); err != nil {
+			return err
+		}
+		return fail("download failed: command 'wget --progress=dot:giga -O %s.tmp_dwnl.%d %s' failed: exit code 4", s.path(v.name), j.t.pid, url)
+	}), nil
+}
+
+// connectTakes is until a host gives up to reach a server.
+const connectTakes = 3 * time.Second

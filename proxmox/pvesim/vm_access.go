@@ -1,0 +1,249 @@
+package pvesim
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// all are the privileges that somebody must have on a path.
+func (j *job) all(path string, privs ...string) error {
+	for _, priv := range privs {
+		if !j.c.may(j.who, path, priv) {
+			return denied("%s, %s", path, priv)
+		}
+	}
+	return nil
+}
+
+// oneOf are privileges of which somebody must have one.
+func (j *job) oneOf(path string, privs ...string) error {
+	if slices.ContainsFunc(privs, func(priv string) bool { return j.c.may(j.who, path, priv) }) {
+		return nil
+	}
+	return denied("%s, %s", path, strings.Join(privs, "|"))
+}
+
+// onVM are privileges that somebody must have on a virtual machine, or on the pool that it is to be in.
+func (j *job) onVM(id int, pool string, privs ...string) error {
+	if pool != "" && j.all("/pool/"+pool, privs...) == nil {
+		return nil
+	}
+	return j.all(vmPath(id), privs...)
+}
+
+func vmPath(id int) string { return "/vms/" + strconv.Itoa(id) }
+
+// isRoot is the administrator with a ticket: not even a token of theirs may all that they may.
+func (j *job) isRoot() bool { return j.who.user == rootUser && j.who.token == "" }
+
+// rootOnly refuses parameters that only the administrator may use.
+func (k *call) rootOnly(keys ...string) error {
+	for _, key := range keys {
+		if v := k.in[key]; v != "" && v != "0" && !k.job().isRoot() {
+			return badParameter(key, "Only root may use this option.")
+		}
+	}
+	return nil
+}
+
+// elsewhere are keys of the configuration whose privileges depend on their values, and tags.
+var elsewhere = regexp.MustCompile(`^(?:(?:ide|sata|scsi|virtio|unused|serial|usb|hostpci|virtiofs)\d+|efidisk0|tpmstate0|cdrom|tags|rng0)$`)
+
+// privilegeFor is what somebody needs to set or delete a key of the configuration; empty is nothing, and
+// ok is false for what only the administrator may.
+func privilegeFor(key string) (priv string, ok bool) {
+	if elsewhere.MatchString(key) {
+		return "", true
+	}
+	switch strings.TrimRight(key, "0123456789") {
+	case "net":
+		return "VM.Config.Network", true
+	case "numa":
+		return "VM.Config.CPU", true
+	}
+	for _, p := range []struct{ priv, keys string }{
+		{"VM.Config.CPU", "cores cpu cpulimit cpuunits smp sockets vcpus"},
+		{"VM.Config.Memory", "memory balloon shares allow-ksm"},
+		{"VM.Config.HWType", "acpi hotplug kvm machine scsihw smbios tablet vga watchdog audio"},
+		{"VM.Config.Options", "agent autostart bios description keyboard localtime migrate_downtime migrate_speed name onboot" +
+			" ostype protection reboot startdate startup tdf template"},
+		{"VM.PowerMgmt", "freeze"},
+		{"VM.Config.Disk", "boot bootdisk vmstatestorage vmstate"},
+	} {
+		if slices.Contains(strings.Fields(p.keys), strings.TrimRight(key, "01")) {
+			return p.priv, true
+		}
+	}
+	return "", false
+}
+
+// mayChange refuses keys that somebody may not set or delete. They are looked at in the order of their
+// names, so that the answer is always the same.
+func (j *job) mayChange(id int, pool string, keys []string) error {
+	if j.isRoot() {
+		return nil
+	}
+	for _, key := range slices.Sorted(slices.Values(keys)) {
+		if isCloudInit(key) {
+			if j.onVM(id, pool, "VM.Config.Cloudinit") != nil && j.onVM(id, pool, "VM.Config.Network") != nil {
+				return denied("%s, VM.Config.Cloudinit|VM.Config.Network", vmPath(id))
+			}
+			continue
+		}
+		priv, ok := privilegeFor(key)
+		if !ok {
+			return fail("only root can set '%s' config", key)
+		}
+		if priv == "" {
+			continue
+		}
+		if err := j.onVM(id, pool, priv); err != nil {
+			return err
+		}
+		if key == "startup" { // which changes what the host does
+			if err := j.all("/", "Sys.Modify"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayUseDevices refuses what hands the host's own devices to a guest.
+func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
+	if j.isRoot() {
+		return nil
+	}
+	for _, key := range sorted(conf) {
+		stem := strings.TrimRight(key, "0123456789")
+		value := conf[key]
+		switch {
+		case stem == "serial" && value != "socket", stem == "usb" && !strings.EqualFold(value, "spice") && !strings.Contains(value, "mapping="):
+			return fail("only root can set '%s' config for real devices", key)
+		case stem == "hostpci" && !strings.Contains(value, "mapping="):
+			return fail("only root can set '%s' config for non-mapped devices", key)
+		case stem == "serial", stem == "usb", stem == "hostpci", stem == "rng":
+			if err := j.onVM(id, pool, "VM.Config.HWType"); err != nil {
+				return err
+			}
+		case stem == "virtiofs":
+			if err := j.onVM(id, pool, "VM.Config.Disk"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayUseBridges refuses networks that somebody may not use.
+func (j *job) mayUseBridges(conf map[string]string) error {
+	if j.isRoot() {
+		return nil
+	}
+	for _, key := range sorted(conf) {
+		if !isNet(key) {
+			continue
+		}
+		net := parseNet(conf[key])
+		if net.has("bridge") {
+			path := "/sdn/zones/localnetwork/" + net["bridge"]
+			if net.has("tag") && j.all(path, "SDN.Use") != nil {
+				path += "/" + net["tag"]
+			}
+			if err := j.all(path, "SDN.Use"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayUseStorages refuses volumes and storages that somebody may not use for a virtual machine.
+func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
+	for _, key := range sorted(conf) {
+		if isDrive(key) {
+			if err := j.mayUseDrive(id, key, parseDrive(conf[key]), defaultStorage); err != nil {
+				return err
+			}
+		}
+	}
+	if s := conf["vmstatestorage"]; s != "" {
+		return j.all("/storage/"+s, "Datastore.AllocateSpace")
+	}
+	return nil
+}
+
+func (j *job) mayUseDrive(id int, key string, d drive, defaultStorage string) error {
+	storage, name, stored := splitVolume(d.file)
+	switch size := d.wanted(); {
+	case d.file == "none" || d.file == "" || name == "cloudinit" || d.file == "cloudinit":
+		return nil
+	case d.cdrom() && d.file == "cdrom":
+		return j.all("/", "Sys.Console")
+	case !d.cdrom() && size != "":
+		if storage == "" || storage == "NEWDISK" {
+			storage = defaultStorage
+		}
+		if storage == "" {
+			return fail("no storage ID specified (and no default storage)")
+		}
+		if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+			return err
+		}
+		s, err := j.c.storageNamed(storage)
+		if err == nil && !s.keeps("images") {
+			err = badParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", storage))
+		}
+		return err
+	case !stored && !j.isRoot():
+		return fail("Only root can pass arbitrary filesystem paths.")
+	case !stored:
+		return nil
+	}
+	return j.mayUseVolume(id, key, d.file)
+}
+
+// mayUseVolume refuses somebody else's volumes.
+func (j *job) mayUseVolume(id int, key, volid string) error {
+	storage, name, _ := splitVolume(volid)
+	if _, err := j.c.storageNamed(storage); err != nil {
+		return err
+	}
+	path := "/storage/" + storage
+	kind, _, _ := strings.Cut(name, "/")
+	owner, owned := ownerOf(name)
+	switch {
+	case j.all(path, "Datastore.Allocate") == nil, owned && owner == id:
+	case kind == "iso":
+		return j.oneOf(path, "Datastore.AllocateSpace", "Datastore.Audit")
+	case owned:
+		if err := j.all(path, "Datastore.Audit"); err != nil {
+			return err
+		}
+		return j.all(vmPath(owner), "VM.Config.Disk")
+	default:
+		return fail("missing privileges to access %s", volid)
+	}
+	if kind == "snippets" || kind == "vztmpl" || kind == "import" {
+		return badParameter(key, "content type needs to be 'images' or 'iso'")
+	}
+	return nil
+}
+
+var ownedBy = regexp.MustCompile(`(?:^|/)(?:vm|base)-(\d+)-[^/]+$`)
+
+// ownerOf is the virtual machine that a volume's name says it belongs to.
+func ownerOf(name string) (int, bool) {
+	m := ownedBy.FindStringSubmatch(name)
+	if m == nil {
+		return 0, false
+	}
+	id, _ := strconv.Atoi(m[1])
+	return id, true
+}
+
+// forgetVM forgets who may what with a virtual machine that is gone.
+func (a *access) forgetVM(id int) { delete(a.acl, vmPath(id)) }

@@ -1,0 +1,256 @@
+package pvesim
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// agentRights are who may ask an agent: those with a privilege, and those who may do anything with it.
+func agentRights(priv string) rule { return mayAny("/vms/{vmid}", priv, "VM.GuestAgent.Unrestricted") }
+
+var agentEndpoints = slices.Concat(agentCalls, []endpoint{
+	{method: "GET", path: onVM + "/agent", may: anybody, do: index("name", agentIndex)},
+	{
+		method: "POST", path: onVM + "/agent", may: agentRights("VM.GuestAgent.Unrestricted"), protected: true, do: postAgent,
+		in: "command:enum(" + strings.Join(sorted(agentCommands), ",") + ")",
+	},
+	{
+		method: "POST", path: onVM + "/agent/exec", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true, do: postExec,
+		in: "command:str[] input-data?:str[..65536]",
+	},
+	{
+		method: "GET", path: onVM + "/agent/exec-status", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true,
+		in: "pid:int", do: getExec,
+	},
+	{
+		method: "GET", path: onVM + "/agent/file-read", may: agentRights("VM.GuestAgent.FileRead"), protected: true, do: getFile,
+		in: "file:str count?:int[1..16777216] decode?:bool offset?:int[0..]",
+	},
+	{
+		method: "POST", path: onVM + "/agent/file-write", may: agentRights("VM.GuestAgent.FileWrite"), protected: true, do: postFile,
+		in: "content:str[..61440] file:str encode?:bool",
+	},
+	{
+		method: "POST", path: onVM + "/agent/set-user-password", may: may("/vms/{vmid}", "VM.GuestAgent.Unrestricted"), protected: true,
+		in: "password:str[5..1024] username:str crypted?:bool", do: postPassword,
+	},
+})
+
+// agentCalls are the commands that have an endpoint of their own.
+var agentCalls = func() []endpoint {
+	var all []endpoint
+	for _, call := range []struct{ method, commands, priv string }{
+		{"GET", "get-fsinfo get-host-name get-osinfo get-time get-vcpus info network-get-interfaces", "VM.GuestAgent.Audit"},
+		{"POST", "ping", "VM.GuestAgent.Audit"},
+		{"POST", "fstrim", "VM.GuestAgent.FileSystemMgmt"},
+		{"POST", "shutdown", "VM.PowerMgmt"},
+	} {
+		for command := range strings.FieldsSeq(call.commands) {
+			all = append(all, endpoint{
+				method: call.method, path: onVM + "/agent/" + command, may: agentRights(call.priv), protected: true, do: agentCall(command),
+			})
+		}
+	}
+	return all
+}()
+
+// agentCommands are what a guest's agent can be asked by their name alone, with the answer of each.
+var agentCommands = map[string]func(k *call, m *vm) any{
+	"fsfreeze-freeze": func(*call, *vm) any { return 1 },
+	"fsfreeze-status": func(*call, *vm) any { return "thawed" },
+	"fsfreeze-thaw":   func(*call, *vm) any { return 1 },
+	"fstrim": func(*call, *vm) any {
+		return map[string]any{"paths": []any{map[string]any{"path": "/", "trimmed": 0, "minimum": 0}}}
+	},
+	"get-fsinfo":             agentFilesystems,
+	"get-host-name":          func(_ *call, m *vm) any { return map[string]any{"host-name": m.name()} },
+	"get-memory-block-info":  func(*call, *vm) any { return map[string]any{"size": 128 << 20} },
+	"get-memory-blocks":      agentMemoryBlocks,
+	"get-osinfo":             agentSystem,
+	"get-time":               func(k *call, _ *vm) any { return k.c.now.UnixNano() },
+	"get-timezone":           func(*call, *vm) any { return map[string]any{"zone": "UTC", "offset": 0} },
+	"get-users":              func(*call, *vm) any { return []any{} },
+	"get-vcpus":              agentCPUs,
+	"info":                   agentInfo,
+	"network-get-interfaces": agentInterfaces,
+	"ping":                   func(*call, *vm) any { return map[string]any{} },
+	"shutdown":               func(k *call, m *vm) any { m.askToStop(k.c); return map[string]any{} },
+	"suspend-disk":           func(k *call, m *vm) any { m.askToStop(k.c); return map[string]any{} },
+	"suspend-hybrid":         func(_ *call, m *vm) any { m.state = "suspended"; return map[string]any{} },
+	"suspend-ram":            func(_ *call, m *vm) any { m.state = "suspended"; return map[string]any{} },
+}
+
+// agentIndex is what the directory lists: the commands, and those that take parameters.
+const agentIndex = `exec exec-status file-read file-write fsfreeze-freeze fsfreeze-status fsfreeze-thaw fstrim get-fsinfo
+	get-host-name get-memory-block-info get-memory-blocks get-osinfo get-time get-timezone get-users get-vcpus info
+	network-get-interfaces ping set-user-password shutdown suspend-disk suspend-hybrid suspend-ram`
+
+// askAgent is the machine that the call is about, if its guest's agent answers. If it does not, that takes
+// the host three seconds to find out, during which one of its few workers is busy.
+func (k *call) askAgent() (*vm, error) {
+	m, err := k.vm()
+	if err != nil {
+		return nil, err
+	}
+	if !agentEnabled(m.conf) {
+		return nil, fail("No QEMU guest agent configured")
+	}
+	if !m.running() {
+		return nil, fail("VM %d is not running", m.id)
+	}
+	k.p.sleep(k.c.agentFault(m))
+	if !k.p.wait(waitAgent, func() bool { return m.agent && m.state == "running" || !m.running() }) || !m.running() {
+		return nil, fail("QEMU guest agent is not running")
+	}
+	return m, nil
+}
+
+// agentCall asks the agent one of the commands.
+func agentCall(command string) func(k *call) (any, error) {
+	return func(k *call) (any, error) {
+		m, err := k.askAgent()
+		if err != nil {
+			return nil, err
+		}
+		return map[string]any{"result": agentCommands[command](k, m)}, nil
+	}
+}
+
+func postAgent(k *call) (any, error) { return agentCall(k.in["command"])(k) }
+
+func agentSystem(*call, *vm) any {
+	return map[string]any{
+		"id": "debian", "name": "Debian GNU/Linux", "pretty-name": "Debian GNU/Linux 13 (trixie)", "version": "13 (trixie)",
+		"version-id": "13", "machine": "x86_64", "kernel-release": "6.12.0-amd64", "kernel-version": "#1 SMP PREEMPT_DYNAMIC",
+	}
+}
+
+func agentInfo(*call, *vm) any {
+	var all []any
+	for _, name := range strings.Fields(agentIndex) {
+		all = append(all, map[string]any{"name": "guest-" + name, "enabled": true, "success-response": true})
+	}
+	return map[string]any{"version": "10.0.3", "supported_commands": all}
+}
+
+func agentCPUs(_ *call, m *vm) any {
+	var all []any
+	for i := range cpusOf(m.conf) {
+		all = append(all, map[string]any{"logical-id": i, "online": true, "can-offline": i > 0})
+	}
+	return all
+}
+
+func agentMemoryBlocks(_ *call, m *vm) any {
+	var all []any
+	for i := range memoryOf(m.conf) / 128 {
+		all = append(all, map[string]any{"phys-index": i, "online": true, "can-offline": false})
+	}
+	return all
+}
+
+func agentFilesystems(_ *call, m *vm) any {
+	size := parseDrive(m.conf[bootDrive(m.conf)]).size()
+	return []any{map[string]any{
+		"name": "sda1", "mountpoint": "/", "type": "ext4", "total-bytes": size, "used-bytes": size / linkedShare, "disk": []any{},
+	}}
+}
+
+// agentInterfaces are the guest's network cards and their addresses: those of its configuration, or ones
+// that follow from its number as if a DHCP server gave every machine its own.
+func agentInterfaces(_ *call, m *vm) any {
+	all := []any{nic("lo", "00:00:00:00:00:00", netip.MustParsePrefix("127.0.0.1/8"))}
+	for i := range 32 {
+		card := m.conf[fmt.Sprintf("net%d", i)]
+		if card == "" {
+			continue
+		}
+		address := leased(m.id, i)
+		if static, err := netip.ParsePrefix(propertyString("qm-ipconfig", m.conf[fmt.Sprintf("ipconfig%d", i)])["ip"]); err == nil {
+			address = static
+		}
+		all = append(all, nic(fmt.Sprintf("eth%d", i), strings.ToLower(parseNet(card)["macaddr"]), address))
+	}
+	return all
+}
+
+// leased is the address that a machine's card gets from the network.
+func leased(id, card int) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(100 + id>>16&63 + 64*card), byte(id >> 8), byte(id)}), 8)
+}
+
+func nic(name, mac string, address netip.Prefix) map[string]any {
+	return map[string]any{
+		"name": name, "hardware-address": mac,
+		"ip-addresses": []any{map[string]any{"ip-address": address.Addr().String(), "ip-address-type": "ipv4", "prefix": address.Bits()}},
+		"statistics": map[string]any{
+			"rx-bytes": 110, "rx-packets": 1, "rx-errs": 0, "rx-dropped": 0, "tx-bytes": 0, "tx-packets": 0, "tx-errs": 0, "tx-dropped": 0,
+		},
+	}
+}
+
+// execPID is of the first program that the agent runs in a guest.
+const execPID = 1000
+
+func postExec(k *call) (any, error) {
+	m, err := k.askAgent()
+	if err != nil {
+		return nil, err
+	}
+	m.execs++
+	return map[string]any{"pid": execPID + m.execs}, nil
+}
+
+// getExec tells of a program that has been run: it has ended well and said nothing.
+func getExec(k *call) (any, error) {
+	m, err := k.askAgent()
+	if err != nil {
+		return nil, err
+	}
+	if pid := k.in.int("pid", 0); pid <= execPID || pid > execPID+m.execs {
+		return nil, fail("Agent error: Invalid parameter 'pid'")
+	}
+	return map[string]any{"exited": 1, "exitcode": 0}, nil
+}
+
+func getFile(k *call) (any, error) {
+	m, err := k.askAgent()
+	if err != nil {
+		return nil, err
+	}
+	content, is := m.files[k.in["file"]]
+	if !is {
+		return nil, fail("Agent error: failed to open file '%s' (mode: 'r'): No such file or directory", k.in["file"])
+	}
+	content = content[min(k.in.int("offset", 0), len(content)):]
+	content = content[:min(k.in.int("count", len(content)), len(content))]
+	return map[string]any{"content": string(content), "bytes-read": len(content)}, nil
+}
+
+func postFile(k *call) (any, error) {
+	m, err := k.askAgent()
+	if err != nil {
+		return nil, err
+	}
+	content := []byte(k.in["content"])
+	if k.in.has("encode") && !k.in.is("encode") { // it is encoded already
+		if content, err = base64.StdEncoding.DecodeString(k.in["content"]); err != nil {
+			return nil, fail("Agent error: Invalid base64 data")
+		}
+	}
+	if m.files == nil {
+		m.files = map[string][]byte{}
+	}
+	m.files[k.in["file"]] = content
+	return nil, nil
+}
+
+func postPassword(k *call) (any, error) {
+	if _, err := k.askAgent(); err != nil {
+		return nil, err
+	}
+	return map[string]any{"result": map[string]any{}}, nil
+}

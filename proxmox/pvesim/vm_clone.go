@@ -1,0 +1,506 @@
+package pvesim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+)
+
+// How long a clone takes. A linked clone takes the time that is drawn for it: three tenths pass before it
+// has anything, and an eighth while it makes its disks, for which it holds the storage's lock. A full
+// clone takes that time again for every so many bytes that it copies.
+const fullCloneUnit = 8 << 30
+
+func clonePrepares(takes time.Duration) time.Duration { return takes * 3 / 10 }
+
+// How long a clone that failed waits before it tidies up, and then takes for that.
+const (
+	cloneLinger = time.Second
+	cloneTidies = 100 * time.Millisecond
+)
+
+// Between two disks a clone writes its configuration, and others who wait for the storage come first. A
+// disk takes so many times as long as a volume of cloud-init's.
+const (
+	cloneWrites = 10 * time.Millisecond
+	diskShares  = 8
+)
+
+// cloning is a clone that is to be made.
+type cloning struct {
+	source, id int
+	name, text string
+	pool       string
+	snapshot   string
+	storage    string
+	format     string
+	target     *host // nil is the source's own
+	full       bool
+	chooses    bool // full or linked has been said
+	wasRunning bool
+}
+
+// plan is what a clone consists of.
+type plan struct {
+	conf   map[string]string // without drives that are copied
+	source map[string]string
+	drives []string // that are copied, or linked
+	full   map[string]bool
+}
+
+func postClone(k *call) (any, error) {
+	n := &cloning{
+		source: k.id(), id: k.in.int("newid", 0), name: k.in["name"], text: k.in["description"], pool: k.in["pool"],
+		snapshot: k.in["snapname"], storage: k.in["storage"], format: k.in["format"], full: k.in.is("full"), chooses: k.in.has("full"),
+	}
+	j := k.job()
+	var err error
+	if n.wasRunning, err = j.running(n.source); err != nil {
+		return nil, err
+	}
+	if err := j.poolExists(n.pool); err != nil {
+		return nil, err
+	}
+	if t := k.in["target"]; t != "" && t != k.node.Name && t != "localhost" {
+		if n.target = k.c.host(t); n.target == nil {
+			return nil, fail("no such cluster node '%s'", t)
+		}
+	}
+	if _, err := j.planClone(n); err != nil {
+		return nil, err
+	}
+	return k.task("qmclone", k.in["vmid"], func(j *job) error { return j.clone(n) }), nil
+}
+
+// planClone looks at everything that could be in a clone's way. It is done before the task begins, and
+// again in it, since much can happen while it waits for its locks.
+func (j *job) planClone(n *cloning) (*plan, error) {
+	if err := j.poolExists(n.pool); err != nil {
+		return nil, err
+	}
+	if err := j.checkCloneStorage(n); err != nil {
+		return nil, err
+	}
+	if err := j.quorate(); err != nil {
+		return nil, err
+	}
+	m, err := j.config(n.source)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.unlocked(); err != nil {
+		return nil, err
+	}
+	if m.running() != n.wasRunning {
+		return nil, fail("unexpected state change")
+	}
+	source := m.conf
+	if n.snapshot != "" {
+		s, err := m.snapshot(n.snapshot)
+		if err != nil {
+			return nil, err
+		}
+		source = s.conf
+	}
+	if !n.chooses {
+		n.full = !m.template()
+	}
+	if err := j.mayClone(n, source); err != nil {
+		return nil, err
+	}
+	if j.c.vmAt(j.host, n.id) != nil {
+		return nil, fail("unable to create VM %d: config file already exists", n.id)
+	}
+	return j.planDrives(n, source)
+}
+
+func (j *job) checkCloneStorage(n *cloning) error {
+	if n.storage == "" {
+		return nil
+	}
+	s, err := j.c.storageOn(j.host, n.storage)
+	if err != nil {
+		return err
+	}
+	if !s.keeps("images") {
+		return badParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
+	}
+	if n.target == nil {
+		return nil
+	}
+	if _, err := j.c.storageOn(n.target, n.storage); err != nil {
+		return err
+	}
+	if !s.Shared {
+		return fail("can't clone to non-shared storage '%s'", n.storage)
+	}
+	return nil
+}
+
+// mayClone refuses clones of what somebody may not use, and those that cannot be.
+func (j *job) mayClone(n *cloning, source map[string]string) error {
+	if n.storage != "" && !n.full {
+		return fail("parameter 'storage' not allowed for linked clones")
+	}
+	if n.format != "" && !n.full {
+		return fail("parameter 'format' not allowed for linked clones")
+	}
+	shared := true
+	for _, key := range drivesOf(source) {
+		d := parseDrive(source[key])
+		storage, _, stored := splitVolume(d.file)
+		if !stored {
+			continue
+		}
+		s, err := j.c.storageNamed(storage)
+		if err != nil {
+			return err
+		}
+		shared = shared && s.Shared
+		if d.cdrom() {
+			continue
+		}
+		if err := j.all("/storage/"+cmp.Or(n.storage, storage), "Datastore.AllocateSpace"); err != nil {
+			return err
+		}
+	}
+	if err := j.mayUseBridges(source); err != nil {
+		return err
+	}
+	if n.target != nil && !shared {
+		return fail("can't clone VM to node '%s' (VM uses local storage)", n.target.Name)
+	}
+	return nil
+}
+
+// notCloned are keys that belong to the source alone.
+var notCloned = []string{"parent", "snaptime", "vmstate", "snapstate", "runningcpu", "runningmachine", "template", "lock"}
+
+// planDrives copies the configuration, all but the machine's identity, and says which drives are copied
+// and which are linked.
+func (j *job) planDrives(n *cloning, source map[string]string) (*plan, error) {
+	p := &plan{conf: maps.Clone(source), source: source, full: map[string]bool{}}
+	for _, key := range notCloned {
+		delete(p.conf, key)
+	}
+	for _, key := range sorted(source) {
+		d := parseDrive(source[key])
+		switch {
+		case isUnused(key):
+			delete(p.conf, key)
+		case isDrive(key) && !d.disc() && d.file != "none":
+			if err := j.planDrive(n, p, key, d); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+func (j *job) planDrive(n *cloning, p *plan, key string, d drive) error {
+	of := fmt.Sprintf("clone feature is not supported for '%s' (%s)", d.file, key)
+	if n.snapshot != "" {
+		of = fmt.Sprintf("clone feature is not supported for a snapshot of '%s' (%s)", d.file, key)
+	}
+	s, v := j.c.volume(j.host, d.file)
+	if n.full || d.cloudInit() || key == "tpmstate0" {
+		if v == nil {
+			return fail("Full %s", of)
+		}
+		p.full[key] = true
+	} else if v == nil || n.snapshot != "" || !s.canLink(v) {
+		return fail("Linked %s", of)
+	}
+	delete(p.conf, key)
+	p.drives = append(p.drives, key)
+	return nil
+}
+
+// clone makes a clone while it holds the locks of both machines: that of the source for itself alone
+// only if that runs, so that of a template many clones can be made at the same time.
+func (j *job) clone(n *cloning) error {
+	l := j.host.file(n.source)
+	if n.wasRunning {
+		if err := j.lock(l, waitFileOfClone, lockFile(n.source)); err != nil {
+			return err
+		}
+		defer l.unlock()
+	} else {
+		if err := j.share(l, waitFileOfClone, lockFile(n.source)); err != nil {
+			return err
+		}
+		defer l.unshare()
+	}
+	return j.locked(n.id, waitFileOfClone, func() error { return j.cloneLocked(n) })
+}
+
+func (j *job) cloneLocked(n *cloning) error {
+	p, err := j.planClone(n)
+	if err != nil {
+		return err
+	}
+	j.print("creating a clone of VM %d with ID %d", n.source, n.id)
+	if other := j.c.vms[n.id]; other != nil {
+		return fail("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", j.host.Name, n.id)
+	}
+	j.identify(n, p)
+	m := j.c.newVM(j.host, n.id, map[string]string{"lock": "clone", "description": " qmclone temporary file"})
+	var made []string
+	if err := j.cloneDrives(n, p, m, &made); err != nil {
+		return j.undoClone(n, made, err)
+	}
+	return nil
+}
+
+// identify makes the clone somebody of its own.
+func (j *job) identify(n *cloning, p *plan) {
+	for _, key := range sorted(p.conf) {
+		if isNet(key) {
+			net := parseNet(p.conf[key])
+			delete(net, "macaddr")
+			p.conf[key] = j.c.printNet(net)
+		}
+	}
+	p.conf["smbios1"] = withUUID(p.conf["smbios1"], newUUID(j.c.rng("uuids")))
+	if p.conf["vmgenid"] != "" {
+		p.conf["vmgenid"] = newUUID(j.c.rng("uuids"))
+	}
+	p.conf["name"] = n.name
+	if n.name == "" {
+		p.conf["name"] = "Copy-of-VM-" + cmp.Or(p.source["name"], fmt.Sprint(n.source))
+	}
+	if n.text != "" {
+		p.conf["description"] = n.text
+	}
+}
+
+// cloneDrives makes the drives one after the other, and writes the configuration after each, so that
+// the machine can be seen to grow.
+func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
+	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
+	share := takes / allocating / p.shares()
+	j.doze(clonePrepares(takes))
+	for i, key := range p.drives {
+		if i == 1 {
+			if err := j.stage("clone"); err != nil {
+				return err
+			}
+		}
+		d, err := j.cloneDrive(n, key, parseDrive(p.source[key]), p.full[key], share, takes, made)
+		if err != nil {
+			return err
+		}
+		if err := j.write(n.id); err != nil {
+			return err
+		}
+		p.conf[key] = d.String()
+		m.conf = maps.Clone(p.conf)
+		m.conf["lock"] = "clone"
+		j.doze(cloneWrites)
+	}
+	if len(p.drives) < 2 {
+		if err := j.stage("clone"); err != nil {
+			return err
+		}
+	}
+	if err := j.pauseSignal(takes - clonePrepares(takes) - share*p.shares() - cloneWrites*time.Duration(len(p.drives))); err != nil {
+		return err
+	}
+	if err := j.write(n.id); err != nil {
+		return err
+	}
+	m.conf = p.conf
+	if n.target != nil {
+		m.host = n.target
+	}
+	j.c.putInPool(n.id, n.pool)
+	return nil
+}
+
+// shares are in how many parts the time to make the disks is divided: those of cloud-init take one.
+func (p *plan) shares() time.Duration {
+	var n time.Duration
+	for _, key := range p.drives {
+		if parseDrive(p.source[key]).cloudInit() {
+			n++
+		} else {
+			n += diskShares
+		}
+	}
+	return max(n, 1)
+}
+
+// errSignal is errInterrupted in the words of what makes clones.
+var errSignal = fail("interrupted by signal")
+
+func (j *job) pauseSignal(d time.Duration) error {
+	if j.pause(d) != nil {
+		return errSignal
+	}
+	return nil
+}
+
+func (j *job) cloneDrive(n *cloning, key string, d drive, full bool, share, takes time.Duration, made *[]string) (drive, error) {
+	kind := map[bool]string{true: "full", false: "linked"}[full]
+	j.print("create %s clone of drive %s (%s)", kind, key, d.file)
+	s, v := j.c.volume(j.host, d.file)
+	if v == nil {
+		return d, fail("volume '%s' does not exist", d.file)
+	}
+	var copied *volume
+	var err error
+	if full {
+		if n.storage != "" {
+			if s, err = j.c.storageOn(j.host, n.storage); err != nil {
+				return d, err
+			}
+		}
+		copied, err = j.copyVolume(s, v, n.id, cmp.Or(n.format, v.format), d, share, takes, made)
+	} else if copied, err = j.link(s, v, n.id, share*diskShares); err == nil {
+		*made = append(*made, s.volid(copied))
+	}
+	if err != nil {
+		return d, err
+	}
+	d.file, d.opts["size"] = s.volid(copied), printSize(copied.size)
+	delete(d.opts, "format")
+	return d, nil
+}
+
+// copyVolume makes a full copy of a volume for another machine. What it has made stands in made at once,
+// so that it can be removed if the copy fails.
+func (j *job) copyVolume(s *storage, v *volume, id int, format string, d drive, share, takes time.Duration, made *[]string) (*volume, error) {
+	w := wanted{id: id, format: format, size: v.size, guest: v.guest, takes: share * diskShares}
+	if d.cloudInit() {
+		w = cloudInitWanted(s, id, v.format)
+		w.takes = share
+	}
+	copied, err := j.allocate(s, w)
+	if err != nil {
+		return nil, err
+	}
+	*made = append(*made, s.volid(copied))
+	j.print("allocated target volume '%s'", s.volid(copied))
+	if d.cloudInit() {
+		return copied, nil
+	}
+	if err := j.transfer(copied.size, takes); err != nil {
+		return nil, fail("copy failed: command '/usr/bin/qemu-img convert -p -n -f %s -O %s %s zeroinit:%s' failed: %s",
+			v.format, copied.format, s.path(v.name), s.path(copied.name), exitText(err))
+	}
+	return copied, nil
+}
+
+// transferSteps is how often a copy says how far it has come, from its beginning to its end.
+const transferSteps = 10
+
+// transfer takes the time of a copy, and says how far it is.
+func (j *job) transfer(size int64, unit time.Duration) error {
+	takes := time.Duration(float64(unit) * float64(size) / fullCloneUnit)
+	for i := range transferSteps + 1 {
+		if i > 0 {
+			if err := j.pauseSignal(takes / transferSteps); err != nil {
+				return err
+			}
+		}
+		if i == 0 || i == transferSteps || takes > time.Second*transferSteps {
+			done := size / transferSteps * int64(i)
+			if i == transferSteps {
+				done = size
+			}
+			j.print("transferred %s of %s (%.2f%%)", printBytes(done), printBytes(size), 100*float64(i)/transferSteps)
+		}
+	}
+	return nil
+}
+
+// printBytes is a size as people are told it.
+func printBytes(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}
+
+// undoClone removes what a clone that failed has made.
+func (j *job) undoClone(n *cloning, made []string, why error) error {
+	j.p.sleep(cloneLinger + cloneTidies)
+	for _, volid := range made {
+		if err := j.free(volid); err != nil {
+			j.print("%s", exitText(err))
+		}
+	}
+	if j.c.vmAt(j.host, n.id) != nil {
+		delete(j.c.vms, n.id)
+	}
+	if errors.Is(why, errInterrupted) {
+		why = errSignal
+	}
+	return because("clone failed: ", why)
+}
+
+func postTemplate(k *call) (any, error) {
+	disk := k.in["disk"]
+	if _, err := k.job().checkTemplate(k.id(), disk); err != nil {
+		return nil, err
+	}
+	id := k.id()
+	return k.task("qmtemplate", k.in["vmid"], func(j *job) error {
+		return j.locked(id, waitFile, func() error { return j.makeTemplate(id, disk) })
+	}), nil
+}
+
+func (j *job) checkTemplate(id int, disk string) (*vm, error) {
+	m, err := j.config(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.unlocked(); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(m.snaps) > 0:
+		return nil, fail("unable to create template, because VM contains snapshots")
+	case m.template() && disk == "":
+		return nil, fail("you can't convert a template to a template")
+	case m.running():
+		return nil, fail("you can't convert a VM to template if VM is running")
+	}
+	return m, nil
+}
+
+// makeTemplate turns a machine's disks into ones that linked clones can be made of.
+func (j *job) makeTemplate(id int, disk string) error {
+	m, err := j.checkTemplate(id, disk)
+	if err != nil {
+		return err
+	}
+	if err := j.stage("template"); err != nil {
+		return err
+	}
+	if err := j.write(id); err != nil {
+		return err
+	}
+	m.conf["template"] = "1"
+	for _, key := range drivesOf(m.conf) {
+		d := parseDrive(m.conf[key])
+		s, v := j.c.volume(j.host, d.file)
+		if d.cdrom() || disk != "" && key != disk || v == nil || !s.canBase() || strings.Contains(v.name, "base-") && v.parent == "" {
+			continue
+		}
+		if v.parent != "" {
+			return fail("you can't convert a linked clone '%s' to a base image", d.file)
+		}
+		if err := j.makeBase(s, v); err != nil {
+			return err
+		}
+		d.file = s.volid(v)
+		m.conf[key] = d.String()
+	}
+	return nil
+}

@@ -1,0 +1,544 @@
+package pvesim
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// effective is a configuration as it will be after the next start.
+func (m *vm) effective() map[string]string {
+	conf := maps.Clone(m.conf)
+	for key, value := range m.pending {
+		if value == nil {
+			delete(conf, key)
+		} else {
+			conf[key] = *value
+		}
+	}
+	return conf
+}
+
+// shownConf is a configuration as answers have it.
+func shownConf(conf map[string]string, digest string) map[string]any {
+	all := map[string]any{}
+	for key, value := range conf {
+		all[key] = shown(key, value)
+	}
+	if digest != "" {
+		all["digest"] = digest
+	}
+	return all
+}
+
+func getConfig(k *call) (any, error) {
+	if k.in["snapshot"] != "" && k.in.is("current") {
+		text := "cannot use 'snapshot' parameter with 'current'"
+		return nil, &Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"snapshot": text, "current": text}}
+	}
+	m, err := k.vm()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case k.in["snapshot"] != "":
+		s, err := m.snapshot(k.in["snapshot"])
+		if err != nil {
+			return nil, err
+		}
+		return shownConf(s.conf, m.digest()), nil
+	case k.in.is("current"):
+		return shownConf(m.conf, m.digest()), nil
+	}
+	return shownConf(m.effective(), m.digest()), nil
+}
+
+func getPending(k *call) (any, error) {
+	m, err := k.vm()
+	if err != nil {
+		return nil, err
+	}
+	all := []any{}
+	for _, key := range sorted(m.conf) {
+		entry := map[string]any{"key": key, "value": shown(key, m.conf[key])}
+		if value, waits := m.pending[key]; waits && value == nil {
+			entry["delete"] = 1
+			if m.forced[key] {
+				entry["delete"] = 2
+			}
+		} else if waits {
+			entry["pending"] = shown(key, *value)
+		}
+		all = append(all, entry)
+	}
+	for _, key := range sorted(m.pending) {
+		if _, set := m.conf[key]; !set && m.pending[key] != nil {
+			all = append(all, map[string]any{"key": key, "pending": shown(key, *m.pending[key])})
+		}
+	}
+	return append(all, map[string]any{"key": "digest", "value": m.digest()}), nil
+}
+
+// update is a change of a configuration that has been asked for.
+type update struct {
+	id              int
+	set             map[string]string
+	drop, revert    []string
+	digest          string
+	force, skiplock bool
+	said            string // how the log tells it
+}
+
+// notOptions are parameters of calls that change a configuration, and no keys of it.
+var notOptions = []string{"node", "vmid", "digest", "background_delay", "skiplock", "delete", "revert", "force", "import-working-storage"}
+
+// newUpdate reads what is asked for, and refuses what can be refused without looking at the machine.
+func (k *call) newUpdate() (*update, error) {
+	u := &update{
+		id: k.id(), set: map[string]string{}, digest: k.in["digest"], force: k.in.is("force"), skiplock: k.in.is("skiplock"),
+		drop: k.in.list("delete"), revert: k.in.list("revert"),
+	}
+	if err := k.rootOnly("skiplock"); err != nil {
+		return nil, err
+	}
+	u.said = k.said()
+	for key, value := range k.in {
+		if !slices.Contains(notOptions, key) {
+			u.set[key] = value
+		}
+	}
+	if err := checkSSHKeys(u.set); err != nil {
+		return nil, err
+	}
+	if len(u.drop)+len(u.revert)+len(u.set) == 0 && !k.empty {
+		return nil, fail("no options specified")
+	}
+	resolveCDROM(u.set)
+	if err := u.consistent(); err != nil {
+		return nil, err
+	}
+	if err := checkDrives(u.set); err != nil {
+		return nil, err
+	}
+	k.c.complete(u.set)
+	return u, k.job().mayUpdate(u)
+}
+
+// said is how a change stands in the log.
+func (k *call) said() string {
+	var parts []string
+	for _, key := range sorted(k.in) {
+		value := k.in[key]
+		switch key {
+		case "node", "vmid", "digest", "background_delay", "import-working-storage":
+			continue
+		case "cipassword":
+			value = "<hidden>"
+		}
+		parts = append(parts, "-"+key, value)
+	}
+	return fmt.Sprintf("update VM %d: %s", k.id(), strings.Join(parts, " "))
+}
+
+// resolveCDROM turns the old name of a CD-ROM drive into the one it has.
+func resolveCDROM(conf map[string]string) {
+	if value, given := conf["cdrom"]; given {
+		if !strings.Contains(value, "media=") {
+			value += ",media=cdrom"
+		}
+		delete(conf, "cdrom")
+		conf["ide2"] = value
+	}
+}
+
+// consistent refuses to set, delete and revert the same key, and keys that do not exist.
+func (u *update) consistent() error {
+	for _, key := range u.revert {
+		if !isOption(key) {
+			return badParameter("revert", fmt.Sprintf("unknown option '%s'", key))
+		}
+		if _, set := u.set[key]; set {
+			return badParameter("delete", fmt.Sprintf("you can't use '-%s' and -revert %s' at the same time", key, key))
+		}
+	}
+	for i, key := range u.drop {
+		if key == "cdrom" {
+			key = "ide2"
+			u.drop[i] = key
+		}
+		_, set := u.set[key]
+		switch {
+		case set:
+			return badParameter("delete", fmt.Sprintf("you can't use '-%s' and -delete %s' at the same time", key, key))
+		case slices.Contains(u.revert, key):
+			return badParameter("revert", fmt.Sprintf("you can't use '-delete %s' and -revert %s' at the same time", key, key))
+		case !isOption(key):
+			return badParameter("delete", fmt.Sprintf("unknown option '%s'", key))
+		}
+	}
+	return nil
+}
+
+// complete gives network cards their addresses, and draws what may be left to the server.
+func (c *Cluster) complete(conf map[string]string) {
+	for _, key := range sorted(conf) {
+		switch {
+		case isNet(key):
+			conf[key] = c.printNet(parseNet(conf[key]))
+		case key == "vmgenid" && conf[key] == "1":
+			conf[key] = newUUID(c.rng("uuids"))
+		}
+	}
+}
+
+// checkSSHKeys refuses what is no list of public keys.
+func checkSSHKeys(conf map[string]string) error {
+	text, err := url.PathUnescape(conf["sshkeys"])
+	if err != nil {
+		return fail("SSH public key validation error")
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.TrimSpace(line) != "" && !isPublicKey(line) {
+			return fail("SSH public key validation error")
+		}
+	}
+	return nil
+}
+
+var keyType = regexp.MustCompile(`^(?:ssh-(?:ed25519|rsa|dss)|ecdsa-sha2-nistp(?:256|384|521)|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)$`)
+
+// isPublicKey reports whether a line holds a key whose type is the one that it says.
+func isPublicKey(line string) bool {
+	fields := strings.Fields(line)
+	at := slices.IndexFunc(fields, keyType.MatchString)
+	if at < 0 || at+1 >= len(fields) {
+		return false
+	}
+	blob, err := base64.StdEncoding.DecodeString(fields[at+1])
+	n := len(fields[at])
+	return err == nil && len(blob) > 4+n && string(blob[4:4+n]) == fields[at]
+}
+
+// mayUpdate refuses changes that somebody may not make.
+func (j *job) mayUpdate(u *update) error {
+	if err := j.mayChange(u.id, "", u.drop); err != nil {
+		return err
+	}
+	if err := j.mayChange(u.id, "", slices.Collect(maps.Keys(u.set))); err != nil {
+		return err
+	}
+	if err := j.mayUseStorages(u.id, u.set, ""); err != nil {
+		return err
+	}
+	return j.mayUseBridges(u.set)
+}
+
+// check refuses a change that does not fit the machine as it is now.
+func (j *job) check(u *update) (*vm, error) {
+	m, err := j.config(u.id)
+	if err != nil {
+		return nil, err
+	}
+	if u.digest != "" && u.digest != m.digest() {
+		return nil, fail("checksum mismatch (file change by other user?)")
+	}
+	if !u.skiplock {
+		if err := m.unlocked(); err != nil {
+			return nil, err
+		}
+	}
+	memory, balloon := u.set["memory"], u.set["balloon"]
+	if memory == "" && balloon == "" {
+		return m, nil
+	}
+	conf := m.effective()
+	if memory != "" {
+		conf["memory"] = memory
+	}
+	if balloon != "" {
+		conf["balloon"] = balloon
+	}
+	if int64(values(conf).int("balloon", 0)) > memoryOf(conf) {
+		return nil, fail("balloon value too large (must be smaller than assigned memory)")
+	}
+	return m, nil
+}
+
+func putConfig(k *call) (any, error) {
+	u, err := k.newUpdate()
+	if err != nil {
+		return nil, err
+	}
+	return nil, k.job().updateNow(u)
+}
+
+func (j *job) updateNow(u *update) error {
+	if _, err := j.check(u); err != nil {
+		return err
+	}
+	return j.locked(u.id, waitFile, func() error { return j.update(u) })
+}
+
+func postConfig(k *call) (any, error) {
+	u, err := k.newUpdate()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := k.job().check(u); err != nil {
+		return nil, err
+	}
+	t := k.c.work(k.node, k.who, "qmconfig", k.in["vmid"], func(j *job) error {
+		return j.locked(u.id, waitFile, func() error { return j.update(u) })
+	})
+	delay := time.Duration(k.in.int("background_delay", 0)) * time.Second
+	if delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
+		if t.failed() {
+			return nil, fail("failed to update VM %d: %s", u.id, t.exit)
+		}
+		return nil, nil
+	}
+	return t.upid, nil
+}
+
+func putUnlink(k *call) (any, error) {
+	k.in["delete"] = k.in["idlist"]
+	delete(k.in, "idlist")
+	return putConfig(k)
+}
+
+// update makes a change: it is written down as pending, and then done as far as that can be done now.
+func (j *job) update(u *update) error {
+	m, err := j.check(u)
+	if err != nil {
+		return err
+	}
+	j.print("%s", u.said)
+	if err := j.write(u.id); err != nil {
+		return err
+	}
+	set, drop := maps.Clone(u.set), slices.Clone(u.drop)
+	for _, key := range u.revert {
+		if value, is := m.conf[key]; is {
+			set[key] = value
+		} else if m.pending[key] != nil {
+			drop = append(drop, key)
+		}
+	}
+	if err := j.stage("update"); err != nil {
+		return err
+	}
+	order := &bootChange{devices: bootOrder(m.conf), fixed: slices.Contains(drop, "boot") || set["boot"] != ""}
+	for _, key := range drop {
+		if err := j.dropKey(m, key, u.force, order); err != nil {
+			return err
+		}
+	}
+	for _, key := range sorted(set) {
+		if err := j.setKey(m, key, set[key], set, order); err != nil {
+			return err
+		}
+	}
+	m.settle()
+	if m.running() {
+		return j.hotplug(m)
+	}
+	return j.apply(m)
+}
+
+// bootChange is what becomes of the order of devices to boot from while devices come and go.
+type bootChange struct {
+	devices []string
+	fixed   bool // it is set or deleted itself
+}
+
+func (b *bootChange) without(m *vm, key string) {
+	if i := slices.Index(b.devices, key); i >= 0 && !b.fixed {
+		b.devices = slices.Delete(b.devices, i, i+1)
+		m.wait("boot", printBootOrder(b.devices))
+	}
+}
+
+func (b *bootChange) with(m *vm, key string) {
+	if len(b.devices) > 0 && !slices.Contains(b.devices, key) && !b.fixed {
+		b.devices = append(b.devices, key)
+		m.wait("boot", printBootOrder(b.devices))
+	}
+}
+
+// wait notes a value that a key is to have.
+func (m *vm) wait(key, value string) {
+	m.pending[key] = &value
+	delete(m.forced, key)
+}
+
+// waitDelete notes that a key is to go.
+func (m *vm) waitDelete(key string, force bool) {
+	m.pending[key] = nil
+	delete(m.forced, key)
+	if force {
+		if m.forced == nil {
+			m.forced = map[string]bool{}
+		}
+		m.forced[key] = true
+	}
+}
+
+// settle forgets pending changes that would change nothing.
+func (m *vm) settle() {
+	for key, value := range m.pending {
+		now, set := m.conf[key]
+		if value == nil && !set || value != nil && set && *value == now {
+			delete(m.pending, key)
+			delete(m.forced, key)
+		}
+	}
+}
+
+// dropKey notes that a key is to go, or removes it where that needs no restart.
+func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
+	value, set := m.conf[key]
+	waiting := m.pending[key]
+	if !set && waiting == nil {
+		j.print("cannot delete '%s' - not set in current configuration!", key)
+		return nil
+	}
+	if !set {
+		value = *waiting
+	}
+	delete(m.pending, key)
+	order.without(m, key)
+	switch {
+	case isUnused(key) || key == "vmstate":
+		return j.dropVolume(m, key, value)
+	case isDrive(key):
+		if err := m.unprotected("can't remove drive '%s'", key); err != nil {
+			return err
+		}
+		if err := j.mayChangeDrive(m.id, parseDrive(value)); err != nil {
+			return err
+		}
+		if waiting != nil {
+			if err := j.drop(m, parseDrive(*waiting)); err != nil {
+				return err
+			}
+		}
+	case key == "tags":
+		if err := j.mayTag(m.id, value, ""); err != nil {
+			return err
+		}
+		delete(m.conf, key)
+		return nil
+	case isNet(key):
+		if err := j.mayUseBridges(map[string]string{key: value}); err != nil {
+			return err
+		}
+	default:
+		if err := j.mayUseDevices(m.id, "", map[string]string{key: value}); err != nil {
+			return err
+		}
+	}
+	m.waitDelete(key, force)
+	return nil
+}
+
+// dropVolume removes a volume that no drive has.
+func (j *job) dropVolume(m *vm, key, value string) error {
+	d := parseDrive(value)
+	if err := m.unprotected("can't remove unused disk '%s'", d.file); err != nil {
+		return err
+	}
+	if err := j.onVM(m.id, "", "VM.Config.Disk"); err != nil {
+		return err
+	}
+	if err := j.discard(m, key, d); err != nil {
+		return err
+	}
+	delete(m.conf, key)
+	return nil
+}
+
+// mayChangeDrive refuses drives that somebody may not change.
+func (j *job) mayChangeDrive(id int, d drive) error {
+	switch {
+	case d.cloudInit():
+		return j.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
+	case d.cdrom():
+		return j.onVM(id, "", "VM.Config.CDROM")
+	}
+	return j.onVM(id, "", "VM.Config.Disk")
+}
+
+// setKey notes the value that a key is to have, after making the disks that it needs.
+func (j *job) setKey(m *vm, key, value string, all map[string]string, order *bootChange) error {
+	if waiting := m.pending[key]; waiting != nil && *waiting == value {
+		return nil
+	}
+	switch {
+	case isDrive(key):
+		return j.setDrive(m, key, value, order)
+	case key == "tags":
+		if err := j.mayTag(m.id, m.conf[key], value); err != nil {
+			return err
+		}
+		value = j.c.normalTags(value)
+	case isNet(key) && m.conf[key] != "":
+		if err := j.mayUseBridges(map[string]string{key: m.conf[key]}); err != nil {
+			return err
+		}
+	case key == "cipassword":
+		m.record(key, hashed(value, j.c.rng("passwords")))
+		return nil
+	case key == "boot" && strings.HasPrefix(value, "order="):
+		if err := m.checkBootOrder(value, all); err != nil {
+			return err
+		}
+	default:
+		if err := j.mayUseDevices(m.id, "", map[string]string{key: value}); err != nil {
+			return err
+		}
+	}
+	m.wait(key, value)
+	return nil
+}
+
+// checkBootOrder refuses devices to boot from that are not there.
+func (m *vm) checkBootOrder(value string, all map[string]string) error {
+	conf := m.effective()
+	for _, device := range bootOrder(map[string]string{"boot": value}) {
+		if conf[device] == "" && all[device] == "" {
+			return fail("invalid bootorder: device '%s' does not exist'", device)
+		}
+	}
+	return nil
+}
+
+func (j *job) setDrive(m *vm, key, value string, order *bootChange) error {
+	d := parseDrive(value)
+	for _, of := range []string{m.conf[key], value} {
+		if of != "" {
+			if err := j.mayChangeDrive(m.id, parseDrive(of)); err != nil {
+				return err
+			}
+		}
+	}
+	if waiting := m.pending[key]; waiting != nil {
+		delete(m.pending, key)
+		if err := j.drop(m, parseDrive(*waiting)); err != nil {
+			return err
+		}
+	}
+	made, err := j.drives(m.id, m.effective(), map[string]string{key: value}, "")
+	if err != nil {
+		return err
+	}
+	if d.disc() {
+		order.with(m, key)
+	}
+	m.wait(key, made[key])
+	return nil
+}

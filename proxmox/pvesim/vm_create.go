@@ -1,0 +1,219 @@
+package pvesim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// waitFileOfCreate is how long a new configuration is waited for.
+const waitFileOfCreate = 5 * time.Second
+
+// qemuRelease is of QEMU that machines are made with.
+const qemuRelease = "10.0.13"
+
+// creation is a virtual machine that is to be made.
+type creation struct {
+	id            int
+	conf          map[string]string
+	pool, storage string
+	start, ha     bool
+}
+
+// notCreated are parameters of the call that makes a virtual machine, and no keys of its configuration.
+var notCreated = []string{
+	"node", "vmid", "archive", "bwlimit", "force", "pool", "start", "ha-managed", "storage", "unique", "live-restore", "import-working-storage",
+}
+
+func postVM(k *call) (any, error) {
+	n := creation{
+		id: k.id(), conf: map[string]string{}, pool: k.in["pool"], storage: k.in["storage"], start: k.in.is("start"), ha: k.in.is("ha-managed"),
+	}
+	for key, value := range k.in {
+		if !slices.Contains(notCreated, key) {
+			n.conf[key] = value
+		}
+	}
+	j := k.job()
+	if err := checkSSHKeys(n.conf); err != nil {
+		return nil, err
+	}
+	if err := j.quorate(); err != nil {
+		return nil, err
+	}
+	if err := j.mayCreate(&n); err != nil {
+		return nil, err
+	}
+	if archive := k.in["archive"]; archive != "" {
+		return nil, fail("unable to restore VM %d - volume '%s' does not exist", n.id, archive)
+	}
+	if err := j.checkCreation(&n); err != nil {
+		return nil, err
+	}
+	if err := j.reserve(n.id); err != nil {
+		return nil, fail("unable to create VM %d - %s", n.id, exitText(err))
+	}
+	return k.task("qmcreate", k.in["vmid"], func(j *job) error { return j.create(&n) }), nil
+}
+
+// mayCreate refuses a virtual machine that somebody may not make.
+func (j *job) mayCreate(n *creation) error {
+	if err := j.poolExists(n.pool); err != nil {
+		return err
+	}
+	if n.storage != "" {
+		if err := j.all("/storage/"+n.storage, "Datastore.AllocateSpace"); err != nil {
+			return err
+		}
+	}
+	if n.ha {
+		if err := j.all("/", "Sys.Console"); err != nil {
+			return err
+		}
+	}
+	if n.start {
+		if err := j.onVM(n.id, n.pool, "VM.PowerMgmt"); err != nil {
+			return err
+		}
+	}
+	if j.onVM(n.id, n.pool, "VM.Allocate") != nil {
+		return &Error{Status: 403, Reason: "Permission check failed"}
+	}
+	return nil
+}
+
+func (j *job) poolExists(name string) error {
+	if name != "" && j.c.pools[name] == nil {
+		return denied("pool '%s' does not exist", name)
+	}
+	return nil
+}
+
+// checkCreation refuses keys that somebody may not set, or that make no sense.
+func (j *job) checkCreation(n *creation) error {
+	resolveCDROM(n.conf)
+	if err := j.mayUseStorages(n.id, n.conf, n.storage); err != nil {
+		return err
+	}
+	if err := j.mayChange(n.id, n.pool, slices.Collect(maps.Keys(n.conf))); err != nil {
+		return err
+	}
+	if err := j.mayUseDevices(n.id, n.pool, n.conf); err != nil {
+		return err
+	}
+	if err := j.mayUseBridges(n.conf); err != nil {
+		return err
+	}
+	if err := checkDrives(n.conf); err != nil {
+		return err
+	}
+	j.c.complete(n.conf)
+	return nil
+}
+
+// reserve puts an empty configuration where the virtual machine's will be.
+func (j *job) reserve(id int) error {
+	return j.locked(id, waitFileOfCreate, func() error {
+		if m := j.c.vms[id]; m != nil {
+			return fail("VM %d already exists on node '%s'", id, m.host.Name)
+		}
+		j.c.newVM(j.host, id, map[string]string{"lock": "create"})
+		return nil
+	})
+}
+
+func (c *Cluster) newVM(h *host, id int, conf map[string]string) *vm {
+	m := &vm{id: id, host: h, conf: conf, pending: map[string]*string{}, state: "stopped", since: c.now}
+	c.vms[id] = m
+	return m
+}
+
+// create makes the virtual machine whose place has been reserved. If it cannot, nothing of it is left.
+func (j *job) create(n *creation) error {
+	err := j.locked(n.id, waitFileOfClone, func() error {
+		if err := j.build(n); err != nil {
+			return because(fmt.Sprintf("unable to create VM %d - ", n.id), err)
+		}
+		return nil
+	})
+	if err != nil {
+		if m := j.c.vmAt(j.host, n.id); m != nil && m.conf["lock"] == "create" {
+			delete(j.c.vms, n.id)
+		}
+		return err
+	}
+	if n.ha {
+		j.print("Add as HA resource")
+		j.c.haAdd(n.id, map[bool]string{true: "started", false: "stopped"}[n.start])
+	}
+	if n.start {
+		j.print("Execute autostart")
+		j.c.startTask(j.host, j.who, n.id)
+	}
+	return nil
+}
+
+func (j *job) build(n *creation) error {
+	m, err := j.config(n.id)
+	if err != nil {
+		return err
+	}
+	if err := j.stage("create"); err != nil {
+		return err
+	}
+	conf := maps.Clone(n.conf)
+	conf["meta"] = fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, j.c.now.Unix())
+	made, err := j.drives(n.id, conf, n.conf, n.storage)
+	if err != nil {
+		return err
+	}
+	maps.Copy(conf, made)
+	if err := j.finishConf(n, conf); err != nil {
+		for _, key := range sorted(made) {
+			if parseDrive(n.conf[key]).file != parseDrive(made[key]).file {
+				_ = j.free(parseDrive(made[key]).file) // the error that is told is the one that came first
+			}
+		}
+		return err
+	}
+	m.conf = conf
+	j.c.putInPool(n.id, n.pool)
+	return nil
+}
+
+// finishConf draws what has not been given.
+func (j *job) finishConf(n *creation, conf map[string]string) error {
+	if conf["boot"] == "" {
+		conf["boot"] = defaultBootOrder(conf)
+	}
+	if conf["smbios1"] == "" {
+		conf["smbios1"] = "uuid=" + newUUID(j.c.rng("uuids"))
+	}
+	if conf["vmgenid"] == "" {
+		conf["vmgenid"] = newUUID(j.c.rng("uuids"))
+	}
+	if tags, given := conf["tags"]; given {
+		if err := j.mayTag(n.id, "", tags); err != nil {
+			return err
+		}
+		conf["tags"] = j.c.normalTags(tags)
+	}
+	return j.write(n.id)
+}
+
+// putInPool makes a virtual machine a member of a pool, and of no other.
+func (c *Cluster) putInPool(id int, name string) {
+	if p := c.pools[name]; p != nil {
+		for _, other := range c.pools {
+			delete(other.vms, id)
+		}
+		p.vms[id] = true
+	}
+}
+
+// startTask starts a virtual machine in a task of its own.
+func (c *Cluster) startTask(h *host, who *identity, id int) {
+	c.work(h, who, "qmstart", strconv.Itoa(id), func(j *job) error { return j.powerOn(id, false) })
+}

@@ -1,0 +1,369 @@
+package pvesim
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// resizeTakes is how long a disk takes to grow.
+const resizeTakes = 300 * time.Millisecond
+
+func putResize(k *call) (any, error) {
+	if err := k.rootOnly("skiplock"); err != nil {
+		return nil, err
+	}
+	id, key, size, digest, skiplock := k.id(), k.in["disk"], k.in["size"], k.in["digest"], k.in.is("skiplock")
+	return k.task("resize", k.in["vmid"], func(j *job) error {
+		return j.locked(id, waitFile, func() error {
+			m, err := j.config(id)
+			if err != nil {
+				return err
+			}
+			if digest != "" && digest != m.digest() {
+				return fail("checksum mismatch (file change by other user?)")
+			}
+			if !skiplock {
+				if err := m.unlocked(); err != nil {
+					return err
+				}
+			}
+			return j.resize(m, key, size)
+		})
+	}), nil
+}
+
+// resize makes a disk larger. An absolute size that it has already is nothing to do; a step is taken
+// again whenever it is asked for.
+func (j *job) resize(m *vm, key, size string) error {
+	if m.conf[key] == "" {
+		return fail("disk '%s' does not exist", key)
+	}
+	d := parseDrive(m.conf[key])
+	storage, _, stored := splitVolume(d.file)
+	switch {
+	case d.cdrom():
+		return fail("you can't resize a cdrom")
+	case !stored:
+		return fail("disk '%s' has no associated volume", key)
+	}
+	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+		return err
+	}
+	s, v := j.c.volume(j.host, d.file)
+	if v == nil {
+		return fail("volume '%s' does not exist", d.file)
+	}
+	text, step := strings.CutPrefix(size, "+")
+	want := parseSize(text)
+	if step {
+		want += v.size
+	}
+	switch {
+	case want < v.size:
+		return fail("shrinking disks is not supported")
+	case want == v.size:
+		return nil
+	case want-v.size > s.room(j.host):
+		return s.full(v)
+	}
+	if err := j.grow(s, v, want, m); err != nil {
+		return err
+	}
+	d.opts["size"] = printSize(want)
+	m.conf[key] = d.String()
+	return nil
+}
+
+func (j *job) grow(s *storage, v *volume, size int64, m *vm) error {
+	if err := j.stage("resize"); err != nil {
+		return err
+	}
+	if err := j.pause(resizeTakes); err != nil {
+		return err
+	}
+	if err := j.write(m.id); err != nil {
+		return err
+	}
+	v.size = size
+	if s.files() && !m.running() {
+		j.print("Image resized.")
+	}
+	return nil
+}
+
+// moving is a disk that is to be moved to another storage.
+type moving struct {
+	id             int
+	key            string
+	storage        string
+	format, digest string
+	remove         bool
+}
+
+func postMove(k *call) (any, error) {
+	n := moving{
+		id: k.id(), key: k.in["disk"], storage: k.in["storage"], format: k.in["format"], digest: k.in["digest"], remove: k.in.is("delete"),
+	}
+	target := k.in["target-vmid"]
+	both := func(text string) error {
+		return &Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"target-vmid": text, "storage": text}}
+	}
+	switch {
+	case target != "" && n.storage != "":
+		return nil, both("either set 'storage' or 'target-vmid', but not both")
+	case target != "":
+		return k.reassign(n, k.in.int("target-vmid", 0), k.in.or("target-disk", n.key))
+	case n.storage == "":
+		return nil, both("both 'storage' and 'target-vmid' missing, either needs to be set")
+	}
+	j := k.job()
+	if err := j.all("/storage/"+n.storage, "Datastore.AllocateSpace"); err != nil {
+		return nil, err
+	}
+	if _, err := j.checkMove(n); err != nil {
+		return nil, err
+	}
+	return k.task("qmmove", k.in["vmid"], func(j *job) error {
+		return j.locked(n.id, waitFile, func() error { return j.move(n) })
+	}), nil
+}
+
+func (j *job) checkMove(n moving) (*vm, error) {
+	m, err := j.config(n.id)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.unlocked(); err != nil {
+		return nil, err
+	}
+	if n.digest != "" && n.digest != m.digest() {
+		return nil, fail("detected modified configuration - file changed by other user? Try again.")
+	}
+	if m.conf[n.key] == "" {
+		return nil, fail("disk '%s' does not exist", n.key)
+	}
+	d := parseDrive(m.conf[n.key])
+	from, _, stored := splitVolume(d.file)
+	_, v := j.c.volume(j.host, d.file)
+	switch {
+	case !stored:
+		return nil, fail("disk '%s' has no associated volume", n.key)
+	case d.disc():
+		return nil, fail("you can't move a cdrom")
+	case from == n.storage && (n.format == "" || v == nil || v.format == n.format):
+		return nil, fail("you can't move to the same storage with same format")
+	}
+	s, err := j.c.storageOn(j.host, n.storage)
+	if err != nil {
+		return nil, err
+	}
+	if !s.keeps("images") {
+		return nil, badParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
+	}
+	if n.remove && m.usedElsewhere(n.key, d.file) {
+		return nil, fail("you can't move a disk with snapshots and delete the source")
+	}
+	return m, nil
+}
+
+// move copies a disk to another storage. What it was is kept as unused, unless it is to be deleted.
+func (j *job) move(n moving) error {
+	m, err := j.checkMove(n)
+	if err != nil {
+		return err
+	}
+	d := parseDrive(m.conf[n.key])
+	from, _, _ := splitVolume(d.file)
+	_, v := j.c.volume(j.host, d.file)
+	if v == nil {
+		return fail("volume '%s' does not exist", d.file)
+	}
+	j.print("copying volume '%s' from current storage '%s' to target storage '%s'", d.file, from, n.storage)
+	if m.usedElsewhere(n.key, d.file) {
+		j.print("moving disk with snapshots, snapshots will not be moved!")
+	}
+	j.print("create full clone of drive %s (%s)", n.key, d.file)
+	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
+	var made []string
+	copied, err := j.copyVolume(j.c.storages[n.storage], v, n.id, cmp.Or(n.format, v.format), d, takes/allocating, takes, &made)
+	if s := j.c.storages[n.storage]; err == nil && m.template() && s.canBase() {
+		err = j.makeBase(s, copied)
+		made = []string{s.volid(copied)}
+	}
+	if err == nil {
+		err = j.write(n.id)
+	}
+	if err != nil {
+		for _, volid := range made {
+			if err := j.free(volid); err != nil {
+				j.print("%s", exitText(err))
+			}
+		}
+		return because("storage migration failed: ", err)
+	}
+	old := d.file
+	d.file, d.opts["size"] = n.storage+":"+copied.name, printSize(copied.size)
+	m.conf[n.key] = d.String()
+	return j.leave(m, n, old)
+}
+
+// leave is what becomes of the disk that was copied.
+func (j *job) leave(m *vm, n moving, old string) error {
+	if n.remove {
+		j.print("removing source volume '%s' after successful copy", old)
+		if err := j.free(old); err != nil {
+			j.print("%s", exitText(err))
+		}
+		return nil
+	}
+	key, err := addUnused(m.conf, old)
+	if err == nil {
+		j.print("adding source volume '%s' as '%s' to config", old, key)
+	}
+	return err
+}
+
+// reassign gives a disk to another machine.
+func (k *call) reassign(n moving, target int, key string) (any, error) {
+	j := k.job()
+	if err := j.onVM(target, "", "VM.Config.Disk"); err != nil {
+		return nil, err
+	}
+	if target == n.id {
+		return nil, badParameter("target-vmid", "must be different than source VMID to reassign disk")
+	}
+	_, _, d, err := j.checkReassign(n, target, key)
+	if err != nil {
+		return nil, err
+	}
+	storage, _, _ := splitVolume(d.file)
+	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+		return nil, err
+	}
+	id := fmt.Sprintf("%d-%s>%d-%s", n.id, n.key, target, key)
+	return k.task("qmmove", id, func(j *job) error {
+		return j.locked(n.id, waitFile, func() error {
+			return j.locked(target, waitFile, func() error { return j.reassign(n, target, key) })
+		})
+	}), nil
+}
+
+func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d drive, err error) {
+	from, to = j.c.vms[n.id], j.c.vms[target]
+	switch {
+	case from == nil:
+		return nil, nil, d, fail("could not find VM %d", n.id)
+	case to == nil:
+		return nil, nil, d, fail("could not find target VM %d", target)
+	case from.host != to.host:
+		return nil, nil, d, fail("Both VMs need to be on the same node (%s != %s)", from.host.Name, to.host.Name)
+	}
+	for _, m := range []*vm{from, to} {
+		if err := m.unlocked(); err != nil {
+			return nil, nil, d, err
+		}
+	}
+	d = parseDrive(from.conf[n.key])
+	_, v := j.c.volume(j.host, d.file)
+	switch {
+	case from.template() || to.template():
+		err = fail("Can't move disks from or to template VMs")
+	case from.conf[n.key] == "":
+		err = fail("Disk '%s' for VM '%d' does not exist", n.key, n.id)
+	case to.conf[key] != "":
+		err = fail("Target disk key '%s' is already in use for VM '%d'", key, target)
+	case d.cdrom():
+		err = fail("CD drive contents can't be moved to another VM")
+	case v == nil:
+		err = fail("Volume '%s' not managed by PVE", d.file)
+	case from.usedElsewhere(n.key, d.file):
+		err = fail("Can't move disk used by a snapshot to another VM")
+	case from.running() && !isUnused(n.key):
+		err = fail("Cannot move disk to another VM while the source VM is running - detach first")
+	}
+	return from, to, d, err
+}
+
+func (j *job) reassign(n moving, target int, key string) error {
+	from, to, d, err := j.checkReassign(n, target, key)
+	if err != nil {
+		return err
+	}
+	if err := j.write(n.id); err != nil {
+		return err
+	}
+	j.print("reassign disk '%s' from VM '%d' as '%s' to VM '%d'", n.key, n.id, key, target)
+	s, v := j.c.volume(j.host, d.file)
+	delete(s.at(j.host), v.name)
+	v.name, v.vmid = s.freeName(j.host, target, v.format), target
+	s.at(j.host)[v.name] = v
+	j.print("removing disk '%s' from VM '%s' config", n.key, strconv.Itoa(n.id))
+	delete(from.conf, n.key)
+	order := &bootChange{devices: bootOrder(from.conf)}
+	order.without(from, n.key)
+	if err := j.apply(from); err != nil {
+		return err
+	}
+	d.file = s.volid(v)
+	if isUnused(key) {
+		to.conf[key] = d.file
+		return nil
+	}
+	to.wait(key, d.String())
+	if to.running() {
+		return j.hotplug(to)
+	}
+	return j.apply(to)
+}
+
+func getFeature(k *call) (any, error) {
+	m, err := k.vm()
+	if err != nil {
+		return nil, err
+	}
+	conf := m.conf
+	if name := k.in["snapname"]; name != "" {
+		s, err := m.snapshot(name)
+		if err != nil {
+			return nil, err
+		}
+		conf = s.conf
+	}
+	has := 1
+	for _, key := range drivesOf(conf) {
+		d := parseDrive(conf[key])
+		s, v := k.c.volume(k.node, d.file)
+		if d.cdrom() {
+			continue
+		}
+		if v == nil || k.in["feature"] == "snapshot" && !s.canSnapshot(v) || k.in["feature"] == "clone" && !s.canLink(v) {
+			has = 0
+		}
+	}
+	nodes := []any{}
+	for _, h := range k.c.hosts {
+		if k.sharedWith(conf, h) {
+			nodes = append(nodes, h.Name)
+		}
+	}
+	return map[string]any{"hasFeature": has, "nodes": nodes}, nil
+}
+
+// sharedWith reports whether a host has the same disks: those on storages that are shared, or that are
+// said to be there.
+func (k *call) sharedWith(conf map[string]string, h *host) bool {
+	for _, volid := range volumesOf(conf) {
+		name, _, _ := splitVolume(volid)
+		s := k.c.storages[name]
+		switch {
+		case s == nil || s.disabled() || !s.on(h):
+			return false
+		case len(s.Hosts) == 0 && !s.Shared && h != k.node:
+			return false
+		}
+	}
+	return true
+}

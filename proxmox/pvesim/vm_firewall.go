@@ -1,0 +1,67 @@
+package pvesim
+
+import (
+	"crypto/sha1" //nolint:gosec // it is what the server tells changes by
+	"encoding/hex"
+	"maps"
+	"strings"
+)
+
+const firewallOptions = `delete?:configid-list dhcp?:bool digest?:str[..64] enable?:bool ipfilter?:bool
+	log_level_in?:enum(emerg,alert,crit,err,warning,notice,info,debug,nolog)
+	log_level_out?:enum(emerg,alert,crit,err,warning,notice,info,debug,nolog)
+	macfilter?:bool ndp?:bool policy_in?:enum(ACCEPT,REJECT,DROP) policy_out?:enum(ACCEPT,REJECT,DROP) radv?:bool`
+
+// firewallDigest is of the file that the options stand in; there is none while none is set.
+func (m *vm) firewallDigest() string {
+	var b strings.Builder
+	if len(m.fw) > 0 {
+		b.WriteString("[OPTIONS]\n\n")
+		confText(&b, m.fw)
+	}
+	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see above
+	return hex.EncodeToString(sum[:])
+}
+
+func getFirewall(k *call) (any, error) {
+	all := map[string]any{}
+	m := k.c.vms[k.id()]
+	if m == nil { // whose options are as empty as those of any other
+		m = &vm{}
+	}
+	for key, value := range m.fw {
+		all[key] = value
+		if value == "0" || value == "1" {
+			all[key] = int(value[0] - '0')
+		}
+	}
+	all["digest"] = m.firewallDigest()
+	return all, nil
+}
+
+func putFirewall(k *call) (any, error) {
+	m, err := k.vm()
+	if err != nil {
+		return nil, err
+	}
+	if d := k.in["digest"]; d != "" && d != m.firewallDigest() {
+		return nil, fail("detected modified configuration - file changed by other user? Try again.")
+	}
+	if err := k.job().write(m.id); err != nil {
+		return nil, err
+	}
+	fw := maps.Clone(m.fw)
+	if fw == nil {
+		fw = map[string]string{}
+	}
+	for _, key := range k.in.list("delete") {
+		delete(fw, key)
+	}
+	for key, value := range k.in {
+		if key != "node" && key != "vmid" && key != "delete" && key != "digest" {
+			fw[key] = value
+		}
+	}
+	m.fw = fw
+	return nil, nil
+}

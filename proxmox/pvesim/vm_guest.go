@@ -1,0 +1,122 @@
+package pvesim
+
+import (
+	"maps"
+	"time"
+)
+
+// never is longer than any cluster lives.
+const never = 100 * 365 * 24 * time.Hour
+
+// switchOn lets a machine run from now on.
+func (c *Cluster) switchOn(m *vm) {
+	m.host.pids++
+	m.pid = 1000 + m.host.pids
+	m.state, m.since, m.made = "running", c.now, nil
+	c.live(m)
+}
+
+// switchOff is the end of a machine's QEMU, whoever is to blame.
+func (c *Cluster) switchOff(m *vm) {
+	if m.running() {
+		m.state, m.since, m.pid = "stopped", c.now, 0
+	}
+	m.endGuest()
+}
+
+func (m *vm) endGuest() {
+	m.agent, m.awake = false, false
+	if m.guest != nil {
+		m.guest.kill()
+		m.guest = nil
+	}
+}
+
+// live lets a guest boot in a machine that has just been switched on or reset, if there is one.
+func (c *Cluster) live(m *vm) {
+	m.endGuest()
+	if m.installed(c) == guestNone {
+		return
+	}
+	m.boots++
+	takes, boots := c.guestFault(m, c.cfg.Times.Boot.Draw(c.rng("boot")))
+	if !boots {
+		return
+	}
+	c.boot(m, takes)
+}
+
+// boot lets a guest come up after a while.
+func (c *Cluster) boot(m *vm, takes time.Duration) {
+	m.guest = c.start(func(p *process) {
+		p.sleep(takes)
+		p.wait(never, func() bool { return m.state == "running" })
+		m.guest = nil
+		m.wakeUp()
+		c.tell(m)
+	})
+}
+
+// wakeUp is when a guest has booted, or goes on where it was.
+func (m *vm) wakeUp() {
+	m.endGuest()
+	m.awake, m.agent = true, agentEnabled(m.conf)
+}
+
+// installed is what is installed on the disk that a machine boots from.
+func (m *vm) installed(c *Cluster) string {
+	_, v := c.volume(m.host, parseDrive(m.conf[bootDrive(m.conf)]).file)
+	if v == nil {
+		return guestNone
+	}
+	return v.guest
+}
+
+// askToStop asks a guest to shut down. One that is still booting does not hear it, and a deaf one never.
+func (m *vm) askToStop(c *Cluster) {
+	if !m.awake || m.installed(c) != guestSystem || m.guest != nil {
+		return
+	}
+	takes := guestStops.Draw(c.rng("shutdown"))
+	m.guest = c.start(func(p *process) {
+		p.sleep(takes)
+		m.guest = nil
+		c.switchOff(m)
+	})
+}
+
+// tell says that a machine has booted, and what it was told.
+func (c *Cluster) tell(m *vm) {
+	if c.onBoot == nil {
+		return
+	}
+	user, meta, network := c.seedOf(m)
+	c.onBoot(Boot{
+		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: uuidOf(m.conf), Config: maps.Clone(m.conf),
+		UserData: user, MetaData: meta, NetworkConfig: network, At: c.now,
+	})
+}
+
+// hostDied is what becomes of a host's machines and tasks when it dies: they end where they are.
+func (c *Cluster) hostDied(h *host) {
+	for _, id := range c.vmIDs(h) {
+		if m := c.vms[id]; m.running() {
+			c.switchOff(m)
+		}
+	}
+	for _, t := range h.tasks {
+		if t.running() {
+			t.p.kill()
+		}
+	}
+	h.files = nil
+}
+
+// hostBack starts those of a host's machines that are to run whenever it does.
+func (c *Cluster) hostBack(h *host) {
+	for _, id := range c.vmIDs(h) {
+		if m := c.vms[id]; m.conf["onboot"] == "1" && !m.template() && !m.running() && !c.haManages(id) {
+			c.startTask(h, &identity{user: rootUser}, id)
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package pvesim
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// migrateSpeed is how many bytes go from host to host in a second.
+const migrateSpeed = 1 << 30
+
+// migrateTakes is how long moving a machine takes besides what is copied.
+const migrateTakes = 2 * time.Second
+
+// migrateStamp is how the log of a migration tells the time.
+const migrateStamp = time.DateTime
+
+// missing are the storages that a configuration needs and a host has not.
+func (c *Cluster) missing(conf map[string]string, h *host) []string {
+	var all []string
+	for _, key := range drivesOf(conf) {
+		name, _, stored := splitVolume(parseDrive(conf[key]).file)
+		if s := c.storages[name]; stored && (s == nil || !s.on(h)) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// localVolumes are a configuration's volumes that lie with its host, by the keys of their drives.
+func (c *Cluster) localVolumes(conf map[string]string) map[string]string {
+	local := map[string]string{}
+	for key, value := range conf {
+		name, _, stored := splitVolume(parseDrive(value).file)
+		if (isDrive(key) || isUnused(key) || key == "vmstate") && stored && c.storages[name] != nil && !c.storages[name].Shared {
+			local[key] = parseDrive(value).file
+		}
+	}
+	return local
+}
+
+// allLocal are the volumes that lie with a machine's host, those that wait for its next start and those of
+// its snapshots among them. Each has one key.
+func (c *Cluster) allLocal(m *vm) map[string]string {
+	all, seen := map[string]string{}, map[string]bool{}
+	add := func(in string, conf map[string]string) {
+		local := c.localVolumes(conf)
+		for _, key := range sorted(local) {
+			if volid := local[key]; !seen[volid] {
+				seen[volid], all[in+key] = true, volid
+			}
+		}
+	}
+	add("", m.conf)
+	add("pending/", m.effective())
+	for _, s := range m.snaps {
+		add(s.name+"/", s.conf)
+	}
+	return all
+}
+
+func getMigrate(k *call) (any, error) {
+	if err := k.job().quorate(); err != nil {
+		return nil, err
+	}
+	m, err := k.vm()
+	if err != nil {
+		return nil, err
+	}
+	if err := m.unlocked(); err != nil {
+		return nil, err
+	}
+	allowed, barred := []any{}, map[string]any{}
+	for _, h := range k.c.hosts {
+		if h == k.node {
+			continue
+		}
+		why := map[string]any{}
+		if missing := k.c.missing(m.conf, h); len(missing) > 0 {
+			why["unavailable_storages"] = missing
+		} else {
+			allowed = append(allowed, h.Name)
+		}
+		barred[h.Name] = why
+	}
+	answer := map[string]any{
+		"allowed_nodes": allowed, "not_allowed_nodes": barred, "running": number(m.running()), "has-dbus-vmstate": 1, "local_disks": m.localDisks(k.c),
+		"local_resources": localResources(m.conf), "mapped-resources": []any{}, "mapped-resource-info": map[string]any{},
+	}
+	if k.c.haManages(m.id) {
+		answer["dependent-ha-resources"] = []any{}
+	}
+	return answer, nil
+}
+
+// localResources are the host's own devices that a machine uses.
+func localResources(conf map[string]string) []any {
+	all := []any{}
+	for _, key := range sorted(conf) {
+		stem := strings.TrimRight(key, "0123456789")
+		device := stem == "hostpci" || stem == "usb" && !strings.EqualFold(conf[key], "spice") || stem == "serial" && conf[key] != "socket"
+		if device && !strings.Contains(conf[key], "mapping=") {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+func (m *vm) localDisks(c *Cluster) []any {
+	all := []any{}
+	local := c.localVolumes(m.conf)
+	for _, key := range sorted(local) {
+		_, v := c.volume(m.host, local[key])
+		d := parseDrive(m.conf[key])
+		disk := map[string]any{
+			"volid": local[key], "drivename": key, "cdrom": number(d.cdrom()), "is_cloudinit": number(d.cloudInit()), "shared": 0,
+			"is_attached": number(!isUnused(key)), "is_unused": number(isUnused(key)), "is_vmstate": 0, "is_tpmstate": number(key == "tpmstate0"),
+			"replicate": 1, "size": 0,
+		}
+		if v != nil {
+			disk["size"] = v.size
+		}
+		all = append(all, disk)
+	}
+	return all
+}
+
+// migration is a machine that is to move.
+type migration struct {
+	id      int
+	target  *host
+	online  bool
+	disks   bool // local ones move too, even while the machine runs
+	started time.Time
+}
+
+func postMigrate(k *call) (any, error) {
+	if k.in["target"] == k.node.Name {
+		return nil, badParameter("target", "target is local node.")
+	}
+	j := k.job()
+	if err := j.quorate(); err != nil {
+		return nil, err
+	}
+	n := migration{id: k.id(), target: k.c.host(k.in["target"]), online: k.in.is("online"), disks: k.in.is("with-local-disks")}
+	if n.target == nil {
+		return nil, fail("no such cluster node '%s'", k.in["target"])
+	}
+	if err := k.rootOnly("force", "migration_type", "migration_network"); err != nil {
+		return nil, err
+	}
+	m, err := k.vm()
+	if err != nil {
+		return nil, err
+	}
+	if err := m.unlocked(); err != nil {
+		return nil, err
+	}
+	if m.running() && !n.online {
+		return nil, fail("can't migrate running VM without --online")
+	}
+	n.online = m.running()
+	if missing := k.c.missing(m.conf, n.target); len(missing) > 0 {
+		return nil, fail("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
+	}
+	if k.c.haManages(n.id) {
+		return k.task("hamigrate", k.in["vmid"], func(j *job) error {
+			j.print("Requesting HA migration for VM %d to node %s", n.id, n.target.Name)
+			j.c.haRequest(n.id, "", n.target.Name)
+			return j.pause(haTakes)
+		}), nil
+	}
+	return k.c.migrateTask(k.node, k.who, &n).upid, nil
+}
+
+// migrateTask moves a machine in a task of its own.
+func (c *Cluster) migrateTask(h *host, who *identity, n *migration) *task {
+	return c.work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *job) error {
+		return j.locked(n.id, waitFile, func() error {
+			n.started = j.c.now
+			if err := j.migrate(n); err != nil {
+				j.tellMigration("ERROR: migration aborted (duration %s): %s", j.lasted(n), exitText(err))
+				if wasPut(err) {
+					return err
+				}
+				return fail("migration aborted")
+			}
+			j.tellMigration("migration finished successfully (duration %s)", j.lasted(n))
+			return nil
+		})
+	})
+}
+
+func (j *job) tellMigration(format string, args ...any) {
+	j.print(j.c.now.UTC().Format(migrateStamp)+" "+format, args...)
+}
+
+func (j *job) lasted(n *migration) string {
+	return time.Time{}.Add(j.c.now.Sub(n.started)).Format(time.TimeOnly)
+}
+
+// migrate moves a machine. Nothing has moved if it fails.
+func (j *job) migrate(n *migration) error {
+	j.tellMigration("starting migration of VM %d to node '%s' (%s)", n.id, n.target.Name, n.target.ip)
+	m, err := j.config(n.id)
+	if err != nil {
+		return err
+	}
+	if err := m.unlocked(); err != nil {
+		return err
+	}
+	if m.running() != n.online {
+		return fail("VM state has changed while the migration waited")
+	}
+	if !j.c.calls(j.host, n.target) {
+		return fail("Can't connect to destination address using public key")
+	}
+	if err := j.write(n.id); err != nil {
+		return err
+	}
+	m.conf["lock"] = "migrate"
+	unlock := func() { delete(m.conf, "lock") }
+	if err := j.carry(m, n); err != nil {
+		unlock()
+		return err
+	}
+	unlock()
+	m.host = n.target
+	if n.online {
+		m.host.pids++
+		m.pid = 1000 + m.host.pids
+	}
+	return nil
+}
+
+// carry copies what must be copied, and then lets the local volumes be where they are to be.
+func (j *job) carry(m *vm, n *migration) error {
+	local := j.c.allLocal(m)
+	var bytes int64
+	for _, key := range sorted(local) {
+		s, v := j.c.volume(j.host, local[key])
+		d := parseDrive(m.conf[key])
+		switch {
+		case v == nil:
+			return fail("volume '%s' does not exist", local[key])
+		case n.online && !n.disks && !d.cloudInit():
+			return fail("can't live migrate attached local disks without with-local-disks option")
+		case v.parent != "" || s.linkedTo(j.host, v):
+			return fail("can't migrate '%s' as it's a clone of another volume, or one is made of it", local[key])
+		case v.size > s.room(n.target):
+			return s.full(v)
+		}
+		j.tellMigration("copying local disk image: '%s'", local[key])
+		bytes += v.size
+	}
+	if n.online {
+		j.tellMigration("starting VM %d on remote node '%s'", n.id, n.target.Name)
+		bytes += memoryOf(m.conf) << 20
+	}
+	if err := j.stage("migrate"); err != nil {
+		return err
+	}
+	if err := j.pause(migrateTakes + time.Duration(float64(bytes)/migrateSpeed*float64(time.Second))); err != nil {
+		return err
+	}
+	if !j.c.calls(j.host, n.target) {
+		return fail("online migrate failure - aborting")
+	}
+	for _, volid := range local {
+		if s, v := j.c.volume(j.host, volid); v != nil {
+			delete(s.at(j.host), v.name)
+			s.at(n.target)[v.name] = v
+		}
+	}
+	return nil
+}

@@ -1,0 +1,422 @@
+package pvesim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/timing"
+)
+
+// How long power takes, apart from what guests do.
+const (
+	startTakes = time.Second
+	stopTakes  = time.Second
+	haTakes    = time.Second // to ask high availability for something
+	signalTook = time.Second // for QEMU to end when it is told by a signal
+)
+
+// guestStops is how long a guest takes to shut down when it is asked.
+var guestStops = timing.Range{Min: 3 * time.Second, Max: 12 * time.Second}
+
+// ofHA hands a wish over to high availability, if that manages the machine.
+func (k *call) ofHA(kind, what, state string) (string, bool) {
+	id := k.id()
+	if !k.c.haManages(id) {
+		return "", false
+	}
+	return k.task(kind, k.in["vmid"], func(j *job) error {
+		j.print("Requesting HA %s for VM %d", what, id)
+		if err := j.quorate(); err != nil {
+			return err
+		}
+		j.c.haRequest(id, state, "")
+		return j.pause(haTakes)
+	}), true
+}
+
+func postStart(k *call) (any, error) {
+	err := k.rootOnly("stateuri", "skiplock", "migratedfrom", "migration_type", "migration_network", "targetstorage", "force-cpu",
+		"with-conntrack-state", "nets-host-mtu")
+	if err != nil {
+		return nil, err
+	}
+	if err := k.job().quorate(); err != nil {
+		return nil, err
+	}
+	if upid, is := k.ofHA("hastart", "start", "started"); is {
+		return upid, nil
+	}
+	id, skiplock := k.id(), k.in.is("skiplock")
+	return k.task("qmstart", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
+}
+
+// powerOn starts a machine.
+func (j *job) powerOn(id int, skiplock bool) error {
+	return j.locked(id, waitFile, func() error {
+		m, err := j.config(id)
+		if err != nil {
+			return err
+		}
+		if m.template() {
+			return fail("you can't start a vm if it's a template")
+		}
+		lock := m.conf["lock"]
+		switch {
+		case lock == "backup" && m.running(): // which has been started for the backup
+			m.state = "running"
+			return nil
+		case lock != "" && lock != "suspended" && !skiplock:
+			return m.unlocked()
+		case m.running():
+			return fail("VM %d already running", id)
+		}
+		return j.launch(m)
+	})
+}
+
+// launch starts QEMU.
+func (j *job) launch(m *vm) error {
+	if err := j.stage("start"); err != nil {
+		return err
+	}
+	if len(m.pending) > 0 {
+		if err := j.apply(m); err != nil {
+			return err
+		}
+	}
+	if err := j.makeSeed(m); err != nil {
+		return err
+	}
+	if err := j.devices(m); err != nil {
+		return err
+	}
+	resumed := m.conf["lock"] == "suspended"
+	if resumed {
+		if err := j.free(m.conf["vmstate"]); err != nil {
+			return err
+		}
+		delete(m.conf, "vmstate")
+		delete(m.conf, "lock")
+	}
+	j.c.switchOn(m)
+	if resumed {
+		m.wakeUp()
+	}
+	j.doze(startTakes) // QEMU runs by now, whatever becomes of the task
+	return nil
+}
+
+// devices refuses to start with volumes and bridges that are not there.
+func (j *job) devices(m *vm) error {
+	for _, key := range drivesOf(m.conf) {
+		d := parseDrive(m.conf[key])
+		if _, _, stored := splitVolume(d.file); !stored {
+			continue
+		}
+		if err := j.mustBe(d.file); err != nil {
+			return err
+		}
+	}
+	for _, key := range sorted(m.conf) {
+		if bridge := parseNet(m.conf[key])["bridge"]; isNet(key) && bridge != "" && !slices.Contains(j.host.Bridges, bridge) {
+			return fail("bridge '%s' does not exist", bridge)
+		}
+	}
+	return nil
+}
+
+func postStop(k *call) (any, error) {
+	if err := k.rootOnly("skiplock", "keepActive", "migratedfrom"); err != nil {
+		return nil, err
+	}
+	overrule := k.in.is("overrule-shutdown")
+	if overrule && k.c.haManages(k.id()) {
+		return nil, badParameter("overrule-shutdown", "Not applicable for HA resources.")
+	}
+	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
+		return upid, nil
+	}
+	s := stopping{id: k.id(), skiplock: k.in.is("skiplock"), force: true, limit: k.limit()}
+	return k.task("qmstop", k.in["vmid"], func(j *job) error {
+		if overrule {
+			j.overrule(s.id)
+		}
+		return j.powerOff(s)
+	}), nil
+}
+
+// overrule ends the tasks that wait for a machine to shut down.
+func (j *job) overrule(id int) {
+	var ended []string
+	for _, t := range j.host.tasks {
+		if t.kind == "qmshutdown" && t.id == strconv.Itoa(id) && t.running() {
+			ended = append(ended, t.upid)
+			j.endTask(t)
+		}
+	}
+	if len(ended) > 0 {
+		j.print("overruled qmshutdown tasks: %s", strings.Join(ended, ", "))
+	}
+}
+
+func postShutdown(k *call) (any, error) {
+	if err := k.rootOnly("skiplock", "keepActive"); err != nil {
+		return nil, err
+	}
+	s := stopping{id: k.id(), skiplock: k.in.is("skiplock"), ask: true, force: k.in.is("forceStop"), limit: k.limit()}
+	m := k.c.vmAt(k.node, s.id)
+	if m != nil && m.state == "paused" {
+		if !s.force {
+			return nil, fail("VM is paused - cannot shutdown")
+		}
+		s.ask = false
+	}
+	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
+		return upid, nil
+	}
+	return k.task("qmshutdown", k.in["vmid"], func(j *job) error { return j.powerOff(s) }), nil
+}
+
+// stopping is how a machine is to be stopped.
+type stopping struct {
+	id       int
+	skiplock bool
+	ask      bool          // its guest, instead of ending QEMU
+	force    bool          // end QEMU if it does not stop in time
+	limit    time.Duration // negative is the usual one
+}
+
+// limit is the time that the call allows.
+func (k *call) limit() time.Duration { return time.Duration(k.in.int("timeout", -1)) * time.Second }
+
+func (j *job) powerOff(s stopping) error {
+	return j.locked(s.id, waitFile, func() error { return j.halt(s) })
+}
+
+// halt stops a machine while its configuration is locked, which is so until it has stopped.
+func (j *job) halt(s stopping) error {
+	running, err := j.running(s.id)
+	if err != nil || !running {
+		return err
+	}
+	m, err := j.config(s.id)
+	if err != nil {
+		return err
+	}
+	if !s.skiplock {
+		if err := m.unlocked(); err != nil {
+			return err
+		}
+	}
+	if err := j.stage("stop"); err != nil {
+		return err
+	}
+	if s.ask {
+		m.askToStop(j.c)
+	} else if err := j.quit(m); err != nil {
+		return err
+	}
+	stopped := func() bool { return !m.running() }
+	if !j.await(m.patience(s), stopped) {
+		if err := j.pause(0); err != nil {
+			return err
+		}
+		if !s.force {
+			return fail("VM quit/powerdown failed - got timeout")
+		}
+		j.print("VM still running - terminating now with SIGTERM")
+		if err := j.pause(signalTook); err != nil {
+			return err
+		}
+		j.c.switchOff(m)
+	}
+	if len(m.pending) > 0 {
+		return j.apply(m)
+	}
+	return nil
+}
+
+// quit ends QEMU.
+func (j *job) quit(m *vm) error {
+	if err := j.pause(stopTakes); err != nil {
+		return err
+	}
+	j.c.switchOff(m)
+	return nil
+}
+
+// patience is how long a machine may take to stop: as long as the call says, or its configuration.
+func (m *vm) patience(s stopping) time.Duration {
+	if s.limit >= 0 {
+		return s.limit
+	}
+	for part := range strings.SplitSeq(m.conf["startup"], ",") {
+		if down, is := strings.CutPrefix(part, "down="); is && s.ask {
+			n, _ := strconv.Atoi(down)
+			return time.Duration(n) * time.Second
+		}
+	}
+	return waitShutdown
+}
+
+func postReboot(k *call) (any, error) {
+	s := stopping{id: k.id(), ask: true, limit: k.limit()}
+	if m := k.c.vmAt(k.node, s.id); m != nil && m.state == "paused" {
+		return nil, fail("VM is paused - cannot shutdown")
+	}
+	if err := k.mustRun(); err != nil {
+		return nil, err
+	}
+	return k.task("qmreboot", k.in["vmid"], func(j *job) error {
+		if err := j.powerOff(s); err != nil {
+			return err
+		}
+		j.c.startTask(j.host, &identity{user: rootUser}, s.id)
+		return nil
+	}), nil
+}
+
+// mustRun refuses what can only be done to a machine that runs.
+func (k *call) mustRun() error {
+	running, err := k.job().running(k.id())
+	if err == nil && !running {
+		err = fail("VM %d not running", k.id())
+	}
+	return err
+}
+
+func postReset(k *call) (any, error) {
+	if err := k.rootOnly("skiplock"); err != nil {
+		return nil, err
+	}
+	if err := k.mustRun(); err != nil {
+		return nil, err
+	}
+	return k.whenRunning("qmreset", func(j *job, m *vm) error {
+		m.since = j.c.now
+		j.c.live(m)
+		return nil
+	}), nil
+}
+
+// whenRunning does something to a machine in a task, if it still runs and is not locked.
+func (k *call) whenRunning(kind string, do func(j *job, m *vm) error) string {
+	id, skiplock := k.id(), k.in.is("skiplock")
+	return k.task(kind, k.in["vmid"], func(j *job) error {
+		return j.locked(id, waitFile, func() error {
+			m, err := j.config(id)
+			if err != nil {
+				return err
+			}
+			if lock := m.conf["lock"]; !skiplock && lock != "backup" {
+				if err := m.unlocked(); err != nil {
+					return err
+				}
+			}
+			if !m.running() {
+				return fail("VM %d not running", id)
+			}
+			return do(j, m)
+		})
+	})
+}
+
+func postSuspend(k *call) (any, error) {
+	if err := k.rootOnly("skiplock"); err != nil {
+		return nil, err
+	}
+	if err := k.mustRun(); err != nil {
+		return nil, err
+	}
+	if !k.in.is("todisk") {
+		return k.whenRunning("qmpause", func(_ *job, m *vm) error { m.state = "paused"; return nil }), nil
+	}
+	if k.c.haManages(k.id()) {
+		return nil, fail("Cannot suspend HA managed VM to disk")
+	}
+	storage, err := k.stateStorage()
+	if err != nil {
+		return nil, err
+	}
+	return k.whenRunning("qmsuspend", func(j *job, m *vm) error { return j.toDisk(m, storage) }), nil
+}
+
+// stateStorage is where what is in a machine's memory can be saved.
+func (k *call) stateStorage() (string, error) {
+	j := k.job()
+	if err := j.onVM(k.id(), "", "VM.Config.Disk"); err != nil {
+		return "", err
+	}
+	m, err := k.vm()
+	if err != nil {
+		return "", err
+	}
+	name := k.in["statestorage"]
+	if name == "" {
+		name = m.stateStorage(k.c)
+	}
+	return name, j.all("/storage/"+name, "Datastore.AllocateSpace")
+}
+
+// stateStorage is the storage that a machine's memory is saved on: the one that its configuration names,
+// or that of a disk, shared ones first.
+func (m *vm) stateStorage(c *Cluster) string {
+	if name := m.conf["vmstatestorage"]; name != "" {
+		return name
+	}
+	found := "local"
+	for _, key := range drivesOf(m.conf) {
+		name, _, stored := splitVolume(parseDrive(m.conf[key]).file)
+		if s := c.storages[name]; stored && s != nil {
+			found = name
+			if s.Shared {
+				break
+			}
+		}
+	}
+	return found
+}
+
+// saveMemory makes a volume with what is in a machine's memory.
+func (j *job) saveMemory(m *vm, storage, name string) (string, error) {
+	s, err := j.c.storageOn(j.host, storage)
+	if err != nil {
+		return "", err
+	}
+	size := (2*memoryOf(m.conf) + 500) << 20
+	v, err := j.allocate(s, wanted{id: m.id, name: s.nameFor(m.id, fmt.Sprintf("vm-%d-state-%s", m.id, name), "raw"), format: "raw", size: size})
+	if err != nil {
+		return "", err
+	}
+	return s.volid(v), nil
+}
+
+func (j *job) toDisk(m *vm, storage string) error {
+	if err := j.write(m.id); err != nil {
+		return err
+	}
+	state, err := j.saveMemory(m, storage, fmt.Sprintf("suspend-%d", j.c.now.Unix()))
+	if err != nil {
+		return err
+	}
+	m.conf["vmstate"], m.conf["lock"] = state, "suspended"
+	j.c.switchOff(m)
+	return nil
+}
+
+func postResume(k *call) (any, error) {
+	if err := k.rootOnly("skiplock", "nocheck"); err != nil {
+		return nil, err
+	}
+	if m := k.c.vmAt(k.node, k.id()); m != nil && m.conf["lock"] == "suspended" {
+		id, skiplock := k.id(), k.in.is("skiplock")
+		return k.task("qmresume", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
+	}
+	if err := k.mustRun(); err != nil {
+		return nil, err
+	}
+	return k.whenRunning("qmresume", func(_ *job, m *vm) error { m.state = "running"; return nil }), nil
+}

@@ -1,0 +1,371 @@
+package pvesim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// diskNames are the keys that drives may have, and movable those and what is not used.
+var (
+	diskNames = strings.Join(driveOrder, ",")
+	movable   = func() string {
+		all := diskNames
+		for i := range 256 {
+			all += ",unused" + strconv.Itoa(i)
+		}
+		return all
+	}()
+)
+
+var vmEndpoints = slices.Concat(vmsEndpoints, configEndpoints, powerEndpoints, diskEndpoints, snapshotEndpoints, agentEndpoints)
+
+const onVM = "/nodes/{node}/qemu/{vmid}"
+
+var vmsEndpoints = []endpoint{
+	{method: "GET", path: "/nodes/{node}/qemu", may: anybody, protected: true, in: "full?:bool", do: getVMs},
+	{
+		method: "POST", path: "/nodes/{node}/qemu", may: anybody, protected: true, do: postVM,
+		in: qemuConfig + `vmid:vmid archive?:str[..255] bwlimit?:int[0..] force?:bool&archive ha-managed?:bool
+			import-working-storage?:storage-id live-restore?:bool pool?:poolid start?:bool storage?:storage-id unique?:bool&archive`,
+	},
+	{
+		method: "GET", path: onVM, may: anybody,
+		do: index("subdir", `config cloudinit pending status unlink vncproxy termproxy migrate resize move rrd rrddata monitor agent snapshot
+			spiceproxy sendkey firewall mtunnel remote_migrate`),
+	},
+	{
+		method: "DELETE", path: onVM, may: may("/vms/{vmid}", "VM.Allocate"), protected: true, do: deleteVM,
+		in: "destroy-unreferenced-disks?:bool purge?:bool skiplock?:bool",
+	},
+	{
+		method: "POST", path: onVM + "/clone", protected: true, do: postClone,
+		may: and(may("/vms/{vmid}", "VM.Clone"), or(may("/vms/{newid}", "VM.Allocate"), may("/pool/{pool}", "VM.Allocate").given("pool"))),
+		in: `newid:vmid bwlimit?:int[0..] description?:str format?:enum(raw,qcow2,vmdk) full?:bool name?:dns-name pool?:poolid
+			snapname?:configid[..40] storage?:storage-id target?:node`,
+	},
+	{
+		method: "POST", path: onVM + "/template", may: may("/vms/{vmid}", "VM.Allocate"), protected: true, do: postTemplate,
+		in: "disk?:enum(" + diskNames + ")",
+	},
+	{method: "GET", path: onVM + "/migrate", may: may("/vms/{vmid}", "VM.Migrate"), protected: true, in: "target?:node", do: getMigrate},
+	{
+		method: "POST", path: onVM + "/migrate", may: may("/vms/{vmid}", "VM.Migrate"), protected: true, do: postMigrate,
+		in: `target:node bwlimit?:int[0..] force?:bool migration_network?:CIDR migration_type?:enum(secure,insecure) online?:bool
+			targetstorage?:storage-pair-list with-conntrack-state?:bool with-local-disks?:bool`,
+	},
+	{
+		method: "GET", path: onVM + "/feature", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: getFeature,
+		in: "feature:enum(snapshot,clone,copy) snapname?:configid[..40]",
+	},
+	{
+		method: "GET", path: onVM + "/rrddata", may: may("/vms/{vmid}", "VM.Audit"), protected: true, local: true, do: getHistory,
+		in: "timeframe:enum(hour,day,week,month,year) cf?:enum(AVERAGE,MAX)",
+	},
+	{method: "GET", path: onVM + "/firewall/options", may: may("/vms/{vmid}", "VM.Audit"), do: getFirewall},
+	{method: "PUT", path: onVM + "/firewall/options", may: may("/vms/{vmid}", "VM.Config.Network"), protected: true, in: firewallOptions, do: putFirewall},
+}
+
+var configRights = mayAny("/vms/{vmid}", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
+	"VM.Config.HWType", "VM.Config.Options", "VM.Config.Cloudinit")
+
+const changeConfig = qemuConfig + "delete?:configid-list digest?:str[..40] force?:bool&delete revert?:configid-list skiplock?:bool "
+
+var configEndpoints = []endpoint{
+	{method: "GET", path: onVM + "/config", may: may("/vms/{vmid}", "VM.Audit"), in: "current?:bool snapshot?:configid[..40]", do: getConfig},
+	{method: "PUT", path: onVM + "/config", may: configRights, protected: true, in: changeConfig, do: putConfig},
+	{
+		method: "POST", path: onVM + "/config", may: configRights, protected: true, do: postConfig,
+		in: changeConfig + "background_delay?:int[1..30] import-working-storage?:storage-id",
+	},
+	{method: "GET", path: onVM + "/pending", may: may("/vms/{vmid}", "VM.Audit"), do: getPending},
+	{method: "GET", path: onVM + "/cloudinit", may: may("/vms/{vmid}", "VM.Audit"), do: getCloudInit},
+	{method: "PUT", path: onVM + "/cloudinit", may: may("/vms/{vmid}", "VM.Config.Cloudinit"), protected: true, do: putCloudInit},
+	{method: "GET", path: onVM + "/cloudinit/dump", may: may("/vms/{vmid}", "VM.Audit"), in: "type:enum(user,network,meta)", do: getDump},
+}
+
+var powerRights = may("/vms/{vmid}", "VM.PowerMgmt")
+
+var powerEndpoints = []endpoint{
+	{
+		method: "GET", path: onVM + "/status", may: anybody,
+		do: index("subdir", "current start stop reset shutdown suspend reboot"),
+	},
+	{method: "GET", path: onVM + "/status/current", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: getStatus},
+	{
+		method: "POST", path: onVM + "/status/start", may: powerRights, protected: true, do: postStart,
+		in: `force-cpu?:str machine?:qm-machine migratedfrom?:node migration_network?:CIDR migration_type?:enum(secure,insecure)
+			nets-host-mtu?:/net\d+=\d+(,net\d+=\d+)*/ skiplock?:bool stateuri?:str[..128] targetstorage?:storage-pair-list
+			timeout?:int[0..] with-conntrack-state?:bool`,
+	},
+	{
+		method: "POST", path: onVM + "/status/stop", may: powerRights, protected: true, do: postStop,
+		in: "keepActive?:bool migratedfrom?:node overrule-shutdown?:bool skiplock?:bool timeout?:int[0..]",
+	},
+	{
+		method: "POST", path: onVM + "/status/shutdown", may: powerRights, protected: true, do: postShutdown,
+		in: "forceStop?:bool keepActive?:bool skiplock?:bool timeout?:int[0..]",
+	},
+	{method: "POST", path: onVM + "/status/reboot", may: powerRights, protected: true, in: "timeout?:int[0..]", do: postReboot},
+	{method: "POST", path: onVM + "/status/reset", may: powerRights, protected: true, in: "skiplock?:bool", do: postReset},
+	{
+		method: "POST", path: onVM + "/status/suspend", may: powerRights, protected: true, do: postSuspend,
+		in: "skiplock?:bool statestorage?:storage-id&todisk todisk?:bool",
+	},
+	{method: "POST", path: onVM + "/status/resume", may: powerRights, protected: true, in: "nocheck?:bool skiplock?:bool", do: postResume},
+}
+
+var diskRights = may("/vms/{vmid}", "VM.Config.Disk")
+
+var diskEndpoints = []endpoint{
+	{
+		method: "PUT", path: onVM + "/resize", may: diskRights, protected: true, do: putResize,
+		in: "disk:enum(" + diskNames + `) size:/\+?\d+(\.\d+)?[KMGT]?/ digest?:str[..40] skiplock?:bool`,
+	},
+	{
+		method: "POST", path: onVM + "/move_disk", may: diskRights, protected: true, do: postMove,
+		in: "disk:enum(" + movable + ") bwlimit?:int[0..] delete?:bool digest?:str[..40] format?:enum(raw,qcow2,vmdk) storage?:storage-id" +
+			" target-digest?:str[..40] target-disk?:enum(" + movable + ") target-vmid?:vmid",
+	},
+	{method: "PUT", path: onVM + "/unlink", may: diskRights, protected: true, in: "idlist:configid-list force?:bool", do: putUnlink},
+}
+
+var snapshotRights = may("/vms/{vmid}", "VM.Snapshot")
+
+var snapshotEndpoints = []endpoint{
+	{method: "GET", path: onVM + "/snapshot", may: may("/vms/{vmid}", "VM.Audit"), protected: true, do: getSnapshots},
+	{
+		method: "POST", path: onVM + "/snapshot", may: snapshotRights, protected: true, do: postSnapshot,
+		in: "snapname:configid[..40] description?:str vmstate?:bool",
+	},
+	{method: "GET", path: onVM + "/snapshot/{snapname}", may: anybody, local: true, do: index("cmd", "rollback config")},
+	{method: "DELETE", path: onVM + "/snapshot/{snapname}", may: snapshotRights, protected: true, in: "force?:bool", do: deleteSnapshot},
+	{
+		method: "GET", path: onVM + "/snapshot/{snapname}/config", do: getSnapshot,
+		may: mayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", "VM.Audit"),
+	},
+	{method: "PUT", path: onVM + "/snapshot/{snapname}/config", may: snapshotRights, protected: true, in: "description?:str", do: putSnapshot},
+	{
+		method: "POST", path: onVM + "/snapshot/{snapname}/rollback", protected: true, in: "start?:bool", do: postRollback,
+		may: mayAny("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback"),
+	},
+}
+
+// vmAt is a virtual machine whose configuration lies with a host.
+func (c *Cluster) vmAt(h *host, id int) *vm {
+	if m := c.vms[id]; m != nil && m.host == h {
+		return m
+	}
+	return nil
+}
+
+// config is a virtual machine's configuration, which must lie with the host at work.
+func (j *job) config(id int) (*vm, error) {
+	if m := j.c.vmAt(j.host, id); m != nil {
+		return m, nil
+	}
+	return nil, fail("Configuration file 'nodes/%s/qemu-server/%d.conf' does not exist", j.host.Name, id)
+}
+
+// running reports whether a virtual machine runs on the host at work.
+func (j *job) running(id int) (bool, error) {
+	if m := j.c.vmAt(j.host, id); m != nil {
+		return m.running(), nil
+	}
+	return false, fail("unable to find configuration file for VM %d on node '%s'", id, j.host.Name)
+}
+
+func (m *vm) running() bool { return m.state != "stopped" }
+
+func (m *vm) template() bool { return m.conf["template"] == "1" }
+
+// unlocked refuses a virtual machine that something long is being done to.
+func (m *vm) unlocked() error {
+	if lock := m.conf["lock"]; lock != "" {
+		return fail("VM is locked (%s)", lock)
+	}
+	return nil
+}
+
+// unprotected refuses to remove what is protected.
+func (m *vm) unprotected(format string, args ...any) error {
+	if m.conf["protection"] == "1" {
+		return fail(format+" - protection mode enabled", args...)
+	}
+	return nil
+}
+
+// quorate refuses what no host may do that has lost the majority.
+func (j *job) quorate() error {
+	return j.c.needQuorum(j.host)
+}
+
+// daemonPID is of the worker of pvedaemon that makes a call.
+const daemonPID = 78
+
+// write refuses to write a configuration file where the cluster's file system is read-only. It comes
+// before every change, so that without quorum nothing changes.
+func (j *job) write(id int) error {
+	pid := daemonPID
+	if j.t != nil {
+		pid = j.t.pid
+	}
+	return j.c.canWrite(j.p, j.host, fmt.Sprintf("nodes/%s/qemu-server/%d.conf", j.host.Name, id), pid)
+}
+
+func lockFile(id int) string { return fmt.Sprintf("/var/lock/qemu-server/lock-%d.conf", id) }
+
+// locked does something while it holds the lock on a virtual machine's configuration.
+func (j *job) locked(id int, limit time.Duration, do func() error) error {
+	l := j.host.file(id)
+	if err := j.lock(l, limit, lockFile(id)); err != nil {
+		return err
+	}
+	defer l.unlock()
+	return do()
+}
+
+// id is that of the virtual machine that the call is about.
+func (k *call) id() int { return k.in.int("vmid", 0) }
+
+// vm is the virtual machine that the call is about.
+func (k *call) vm() (*vm, error) { return k.job().config(k.id()) }
+
+// vmIDs are those of all virtual machines, or of those on one host.
+func (c *Cluster) vmIDs(h *host) []int {
+	var ids []int
+	for id, m := range c.vms {
+		if h == nil || m.host == h {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func getVMs(k *call) (any, error) {
+	all := []any{}
+	for _, id := range k.c.vmIDs(k.node) {
+		if k.c.may(k.who, vmPath(id), "VM.Audit") {
+			all = append(all, k.c.vms[id].status(k.c, k.in.is("full")))
+		}
+	}
+	return all, nil
+}
+
+// name is how a virtual machine is listed.
+func (m *vm) name() string {
+	if name := m.conf["name"]; name != "" {
+		return name
+	}
+	return "VM " + strconv.Itoa(m.id)
+}
+
+// status is what a host tells of a virtual machine; full is with what it must ask QEMU for.
+func (m *vm) status(c *Cluster, full bool) map[string]any {
+	s := map[string]any{
+		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": cpusOf(m.conf), "maxmem": memoryOf(m.conf) << 20,
+		"maxdisk": parseDrive(m.conf[bootDrive(m.conf)]).size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
+		"netout": 0, "uptime": 0,
+	}
+	for _, key := range []string{"lock", "tags"} {
+		if m.conf[key] != "" {
+			s[key] = m.conf[key]
+		}
+	}
+	if m.template() {
+		s["template"] = 1
+	}
+	if m.running() {
+		m.activity(c, s, full)
+	}
+	if full {
+		s["qmpstatus"] = m.state
+	}
+	return s
+}
+
+// How busy a guest is: what it uses of one CPU, and which part of its memory when it has booted and before.
+const (
+	idleShare  = 0.02
+	idleMemory = 4
+	bootMemory = 16
+)
+
+// usage is how busy a machine's processors are, and how much of its memory is used.
+func (m *vm) usage() (cpu float64, mem int64) {
+	part := int64(bootMemory)
+	if m.awake {
+		part = idleMemory
+	}
+	if m.state == "running" {
+		cpu = idleShare / float64(max(cpusOf(m.conf), 1))
+	}
+	return cpu, memoryOf(m.conf) << 20 / part
+}
+
+// activity is what runs only in a virtual machine that does.
+func (m *vm) activity(c *Cluster, s map[string]any, full bool) {
+	s["status"], s["pid"], s["uptime"] = "running", m.pid, int64(c.now.Sub(m.since).Seconds())
+	s["cpu"], s["mem"] = m.usage()
+	s["memhost"] = s["mem"]
+	for _, of := range []string{"cpu", "io", "memory"} {
+		s["pressure"+of+"some"], s["pressure"+of+"full"] = 0, 0
+	}
+	nics := map[string]any{}
+	for _, key := range sorted(m.conf) {
+		if isNet(key) {
+			nics[fmt.Sprintf("tap%di%s", m.id, key[len("net"):])] = map[string]any{"netin": 110, "netout": 0}
+		}
+	}
+	s["netin"] = 110 * len(nics)
+	if full && len(nics) > 0 {
+		s["nics"] = nics
+	}
+}
+
+func getStatus(k *call) (any, error) {
+	m, err := k.vm()
+	if err != nil {
+		return nil, err
+	}
+	s := m.status(k.c, true)
+	s["ha"] = k.c.haStatus(m.id)
+	if agentEnabled(m.conf) {
+		s["agent"] = 1
+	}
+	if vga := propertyString("qm-vga", m.conf["vga"]); vga.has("clipboard") {
+		s["clipboard"] = vga["clipboard"]
+	}
+	return s, nil
+}
+
+// history are the steps and lengths of what is remembered of a virtual machine's activity.
+var history = map[string]time.Duration{
+	"hour": time.Minute, "day": 30 * time.Minute, "week": 3 * time.Hour, "month": 12 * time.Hour, "year": 7 * 24 * time.Hour,
+}
+
+const historyPoints = 70
+
+func getHistory(k *call) (any, error) {
+	m, err := k.vm()
+	if err != nil {
+		return nil, err
+	}
+	step := history[k.in["timeframe"]]
+	s, points := m.status(k.c, false), []any{}
+	for i := range historyPoints {
+		at := k.c.now.Truncate(step).Add(-time.Duration(historyPoints-1-i) * step)
+		point := map[string]any{"time": at.Unix()}
+		if m.running() && !at.Before(m.since) {
+			for _, key := range []string{"cpu", "mem", "maxmem", "maxdisk", "disk", "netin", "netout"} {
+				point[key] = s[key]
+			}
+			point["maxcpu"] = s["cpus"]
+		}
+		points = append(points, point)
+	}
+	return points, nil
+}
