@@ -1,0 +1,162 @@
+package pvesim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// names are what a list's entries are called by a key.
+func names(list any, key string) string {
+	var all []string
+	for _, e := range list.([]any) {
+		all = append(all, fmt.Sprint(e.(map[string]any)[key]))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestBridgesShowThemselvesToThoseWhoMayUseThem(t *testing.T) {
+	l := newLab(t, func(cfg *Config) { cfg.Hosts[0].Bridges = []string{"vmbr0", "vmbr1"} })
+	l.must("POST /access/users userid=auto@pve")
+	l.must("PUT /access/acl path=/sdn/zones/localnetwork/vmbr1 roles=PVESDNUser users=auto@pve")
+	for _, c := range []struct{ path, root, auto string }{
+		{"/nodes/pve1/network", "vmbr0 eno1 vmbr1 eno2", "eno1 vmbr1 eno2"},
+		{"/nodes/pve1/network?type=bridge", "vmbr0 vmbr1", "vmbr1"},
+		{"/nodes/pve1/network?type=any_bridge", "vmbr0 vmbr1", "vmbr1"},
+		{"/nodes/pve1/network?type=eth", "eno1 eno2", "eno1 eno2"},
+		{"/nodes/pve2/network?type=bridge", "vmbr0", ""},
+	} {
+		if got := names(l.must("GET "+c.path), "iface"); got != c.root {
+			t.Errorf("%s shows root %s, want %s", c.path, got, c.root)
+		}
+		root := l.root
+		l.root = l.Token("auto@pve", "t1", false)
+		if got := names(l.must("GET "+c.path), "iface"); got != c.auto {
+			t.Errorf("%s shows a user %s, want %s", c.path, got, c.auto)
+		}
+		l.root = root
+	}
+	if one := l.must("GET /nodes/pve1/network/vmbr0").(map[string]any); one["type"] != "bridge" || one["cidr"] != "10.99.0.1/24" || one["iface"] != nil {
+		t.Errorf("one alone is %v", one)
+	}
+	if s := l.tell("GET /nodes/pve1/network/vmbr7"); s.status != "400 Parameter verification failed." {
+		t.Errorf("one that is not there: %s", s.status)
+	}
+}
+
+// Who has no rights is shown next to nothing, and no error.
+func TestListsAreSilentAboutWhatMayNotBeSeen(t *testing.T) {
+	l := newLab(t, nil)
+	l.must("POST /access/users userid=auto@pve")
+	l.must("PUT /access/acl path=/vms/201 roles=PVEAuditor users=auto@pve")
+	l.root = l.Token("auto@pve", "t1", false)
+	if got := names(l.must("GET /cluster/resources"), "id"); got != "qemu/201 node/pve1 node/pve2 node/pve3" {
+		t.Errorf("resources are %s", got)
+	}
+	stub := map[string]any{"id": "node/pve1", "node": "pve1", "type": "node", "status": "online", "level": "", "cgroup-mode": 2.0}
+	if diff := cmp.Diff(stub, l.find("GET /cluster/resources", "node/pve1")); diff != "" {
+		t.Error(diff)
+	}
+	if got := names(l.must("GET /nodes/pve1/qemu"), "vmid"); got != "201" {
+		t.Errorf("machines are %s", got)
+	}
+	for _, path := range []string{"/nodes/pve1/storage", "/storage", "/cluster/tasks", "/cluster/log"} {
+		if all := l.must("GET " + path).([]any); len(all) != 0 {
+			t.Errorf("%s shows %v", path, all)
+		}
+	}
+	if diff := cmp.Diff(map[string]any{"allowed-tags": []any{}}, l.must("GET /cluster/options")); diff != "" {
+		t.Error(diff)
+	}
+	for _, path := range []string{"/cluster/status", "/nodes/pve1/status", "/nodes/pve1/time", "/cluster/ha/status/current"} {
+		if s := l.tell("GET " + path); !strings.HasPrefix(s.status, "403 Permission check failed (") {
+			t.Errorf("%s: %s", path, s.status)
+		}
+	}
+}
+
+func TestHostsKeepTheirTimeZones(t *testing.T) {
+	l := newLab(t, func(cfg *Config) { cfg.Start = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) })
+	l.must("PUT /nodes/pve2/time timezone=Europe/Vienna")
+	for host, want := range map[string]float64{"pve1": 0, "pve2": 7200} {
+		at := l.must("GET /nodes/" + host + "/time").(map[string]any)
+		if off := at["localtime"].(float64) - at["time"].(float64); off != want || at["time"] != 1782907200.0 {
+			t.Errorf("%s says %v", host, at)
+		}
+	}
+	if s := l.tell("PUT /nodes/pve2/time timezone=Moon/Tycho"); s.status != "500 timezone 'Moon/Tycho' does not exist" {
+		t.Errorf("a zone that is not there: %s", s.status)
+	}
+}
+
+func TestOlderReleasesTellLessInLists(t *testing.T) {
+	l := newLab(t, func(cfg *Config) { cfg.Release = "8.4.1" })
+	if e := l.find("GET /cluster/resources", "qemu/201"); e["mem"] == nil || e["memhost"] != nil {
+		t.Errorf("a machine is listed as %v", e)
+	}
+	if e := l.find("GET /cluster/resources?type=sdn", "sdn/pve1/localnetwork"); e["type"] != "sdn" || e["status"] != "ok" {
+		t.Errorf("a zone is listed as %v", e)
+	}
+	if e := l.find("GET /cluster/ha/status/current", "fencing"); e != nil {
+		t.Errorf("fencing is told of as %v", e)
+	}
+}
+
+func TestStatusOfAHostCountsItsMachines(t *testing.T) {
+	l := newLab(t, nil)
+	used := func() float64 {
+		return l.must("GET /nodes/pve1/status").(map[string]any)["memory"].(map[string]any)["used"].(float64)
+	}
+	before := used()
+	l.ended("POST /nodes/pve1/qemu/201/status/stop")
+	if freed := before - used(); freed != 128<<20 {
+		t.Errorf("a machine with 512 MiB that is idle gave %.0f bytes back", freed)
+	}
+}
+
+func TestTheLogTellsOfTasks(t *testing.T) {
+	l := newLab(t, nil)
+	l.inject("fail stop")
+	l.ended(clone + "400")
+	l.ended("POST /nodes/pve1/qemu/201/status/stop")
+	all := l.must("GET /cluster/log?max=2").([]any)
+	if len(all) != 2 {
+		t.Fatalf("it has %d lines", len(all))
+	}
+	last, first := all[0].(map[string]any), all[1].(map[string]any)
+	if msg := last["msg"].(string); !strings.HasPrefix(msg, "end task UPID:pve1:") || !strings.HasSuffix(msg, "lock-201.conf' - got timeout") || last["pri"] != 3.0 {
+		t.Errorf("the last line is %v", last)
+	}
+	if msg := first["msg"].(string); !strings.HasPrefix(msg, "starting task UPID:pve1:") || first["pri"] != 6.0 || first["user"] != "root@pam!t1" {
+		t.Errorf("the line before is %v", first)
+	}
+}
+
+func TestTagsThatMayBeGivenFollowFromTheOptions(t *testing.T) {
+	l := newLab(t, nil)
+	l.must("POST /access/users userid=auto@pve")
+	l.must("PUT /access/acl path=/vms roles=PVEAuditor users=auto@pve")
+	l.must("PUT /nodes/pve1/qemu/201/config tags=blue;red")
+	l.must("PUT /cluster/options registered-tags=red;gold")
+	root, auto := l.root, l.Token("auto@pve", "t1", false)
+	for access, want := range map[string][2]string{
+		"user-allow=free":                             {"[blue gold red]", "[blue]"},
+		"user-allow=existing,user-allow-list=x;y":     {"[blue gold red x y]", "[blue x y]"},
+		"user-allow=list,user-allow-list=x;gold":      {"[blue gold red x]", "[x]"},
+		"user-allow=none,user-allow-list=x":           {"[blue gold red x]", "[]"},
+		"user-allow=existing,user-allow-list=red;red": {"[blue gold red]", "[blue]"},
+	} {
+		l.root = root
+		l.must("PUT /cluster/options user-tag-access=" + access)
+		for i, who := range []string{root, auto} {
+			l.root = who
+			got := l.must("GET /cluster/options").(map[string]any)["allowed-tags"]
+			if fmt.Sprint(got) != want[i] {
+				t.Errorf("%s: %s may give %v, want %s", access, strings.SplitN(who, "!", 2)[0], got, want[i])
+			}
+		}
+	}
+}
