@@ -1,0 +1,99 @@
+package pve
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Permissions are the privileges of a token, by path. A privilege that is there is held on that
+// path; true says that it is held below the path as well.
+type Permissions map[string]map[string]bool
+
+// Has reports whether a privilege is held on a path. The server lists the paths that any rule is
+// about; on another one holds what is handed down by the nearest above it.
+func (p Permissions) Has(path, privilege string) bool {
+	if held, listed := p[path]; listed {
+		_, has := held[privilege]
+		return has
+	}
+	for strings.HasPrefix(path, "/") && path != "/" {
+		path = path[:strings.LastIndexByte(path, '/')]
+		if path == "" {
+			path = "/"
+		}
+		if held, listed := p[path]; listed {
+			return held[privilege]
+		}
+	}
+	return false
+}
+
+// Permissions asks what the token itself may do. It is the only sure way to know: other calls
+// answer a token without rights with empty lists.
+func (c *Client) Permissions(ctx context.Context) (map[string]map[string]bool, error) {
+	raw, err := get[map[string]fields](ctx, c, "/access/permissions", nil)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]map[string]bool, len(raw))
+	for path, privileges := range raw {
+		held := make(map[string]bool, len(privileges))
+		for name := range privileges {
+			held[name] = privileges.is(name)
+		}
+		all[path] = held
+	}
+	return all, nil
+}
+
+// Roles returns the roles and what privileges they have, sorted.
+func (c *Client) Roles(ctx context.Context) (map[string][]string, error) {
+	list, err := get[[]fields](ctx, c, "/access/roles", nil)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string][]string, len(list))
+	for _, f := range list {
+		all[f.text("roleid")] = f.list("privs")
+	}
+	return all, nil
+}
+
+// ResourcePool is a pool of Proxmox VE and what is in it.
+type ResourcePool struct {
+	Name    string
+	Comment string
+	Members []Resource // sorted by ID
+}
+
+// Pool returns a pool. One that is not there is an Error of class NoPool.
+func (c *Client) Pool(ctx context.Context, name string) (ResourcePool, error) {
+	const path = "/pools"
+	list, err := get[[]fields](ctx, c, path, url.Values{"poolid": {name}})
+	if err != nil {
+		return ResourcePool{}, err
+	}
+	for _, f := range list {
+		if f.text("poolid") == name {
+			return pool(f)
+		}
+	}
+	return ResourcePool{}, &Error{Method: http.MethodGet, Path: path, Message: "the answer does not have pool '" + name + "'", class: Garbled}
+}
+
+func pool(f fields) (ResourcePool, error) {
+	p := ResourcePool{Name: f.text("poolid"), Comment: f.text("comment")}
+	members, err := f.objects("members")
+	if err != nil {
+		return ResourcePool{}, &Error{Method: http.MethodGet, Path: "/pools", Message: "the pool's members are of another kind: " + err.Error(), class: Garbled, cause: err}
+	}
+	for _, m := range members {
+		p.Members = append(p.Members, resource(m))
+	}
+	slices.SortFunc(p.Members, func(a, b Resource) int { return cmp.Compare(a.ID, b.ID) })
+	return p, nil
+}

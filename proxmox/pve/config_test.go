@@ -1,0 +1,224 @@
+package pve
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+)
+
+// aPool is a pool that nothing is wrong with.
+func aPool() Pool {
+	return Pool{
+		Name:     "web",
+		Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}},
+		Max:      5,
+		Template: Template{VMID: 9000},
+		PVEPool:  "plimsoll",
+		VMIDs:    VMIDs{First: 1000, Last: 1099},
+		Join:     firstboot.Profile{Kind: firstboot.Custom, ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeProxmox}},
+		Region:   "home",
+	}
+}
+
+func aSite() Site {
+	return Site{
+		Owner: "home", Endpoints: []string{"https://pve1:8006"}, TokenFile: "token",
+		Pools: []Pool{aPool()},
+	}
+}
+
+func TestGoodConfigurationPasses(t *testing.T) {
+	s := aSite()
+	other := aPool()
+	other.Name, other.VMIDs = "web-big", VMIDs{1100, 1199}
+	other.Template = Template{ByHost: map[string]int{"pve1": 9001, "pve2": 9002}}
+	other.Clone, other.Storage, other.Format = Full, "local-lvm", "raw"
+	other.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
+	s.Pools = append(s.Pools, other)
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Every rule, with the key and the value that its fault names.
+func TestFaultsNameKeyRuleAndValue(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Site, *Pool)
+		want   string
+	}{
+		{"no owner", func(s *Site, _ *Pool) { s.Owner = "" }, `owner: must be 1 to 32 of a-z, 0-9, _, -, + and ., no sign first, was ""`},
+		{"an owner that is no tag", func(s *Site, _ *Pool) { s.Owner = "My Home" }, `owner: must be`},
+		{"no endpoint", func(s *Site, _ *Pool) { s.Endpoints = nil }, `endpoints: must name`},
+		{"an endpoint without https", func(s *Site, _ *Pool) { s.Endpoints[0] = "http://pve1:8006" }, `endpoints[0]: must begin with https://, was "http://pve1:8006"`},
+		{"an endpoint twice", func(s *Site, _ *Pool) { s.Endpoints = append(s.Endpoints, s.Endpoints[0]) }, `endpoints[1]: must be there once`},
+		{"no token file", func(s *Site, _ *Pool) { s.TokenFile = "" }, `tokenFile: must name a file, was ""`},
+		{"a fingerprint of SHA-1", func(s *Site, _ *Pool) { s.Fingerprints = []string{"AA:BB"} }, `fingerprints[0]: must be`},
+		{"insecure beside a CA", func(s *Site, _ *Pool) { s.Insecure, s.CAFile = true, "ca.pem" }, `insecure: must be false beside caFile or fingerprints`},
+		{"a CA beside fingerprints", func(s *Site, _ *Pool) { s.CAFile, s.Fingerprints = "ca.pem", []string{strings.Repeat("ab", 32)} }, `fingerprints: must be left out beside caFile`},
+		{"negative clones", func(s *Site, _ *Pool) { s.ClonesPerStorage = -1 }, `clonesPerStorage: must be ≥ 0, was -1`},
+		{"a way with HA that is none", func(s *Site, _ *Pool) { s.HA = "kill" }, `ha: must be wait or purge, was "kill"`},
+		{"no pool", func(s *Site, _ *Pool) { s.Pools = nil }, `pools: must name at least one pool, was none`},
+		{"a pool twice", func(s *Site, _ *Pool) { p := aPool(); p.VMIDs = VMIDs{2000, 2099}; s.Pools = append(s.Pools, p) }, `pools[1].name: must be another pool's no more, was "web"`},
+		{"VMIDs that overlap", func(s *Site, _ *Pool) {
+			p := aPool()
+			p.Name, p.VMIDs = "db", VMIDs{1099, 1199}
+			s.Pools = append(s.Pools, p)
+		}, `pools[1].vmids: must not overlap 1000-1099 of pool web, was "1099-1199"`},
+		{"VMIDs that hold another pool's template", func(s *Site, _ *Pool) {
+			p := aPool()
+			p.Name, p.VMIDs, p.Template.VMID = "db", VMIDs{2000, 2099}, 1005
+			s.Pools = append(s.Pools, p)
+		}, `pools[0].vmids: must not hold the template 1005 of pool db, was "1000-1099"`},
+		{"no name", func(_ *Site, p *Pool) { p.Name = "" }, `pools[0].name: must begin a host name`},
+		{"a name in upper case", func(_ *Site, p *Pool) { p.Name = "Web" }, `pools[0].name: must begin a host name`},
+		{"a name too long for host names", func(_ *Site, p *Pool) { p.Name = strings.Repeat("w", 44) }, `pools[0].name: must begin a host name: 1 to 43`},
+		{"no shape", func(_ *Site, p *Pool) { p.Shapes = nil }, `pools[0].shapes: must name at least one shape, was none`},
+		{"a shape twice", func(_ *Site, p *Pool) { p.Shapes = append(p.Shapes, p.Shapes[0]) }, `pools[0].shapes[1].name: must be there once, was "small"`},
+		{"half a core", func(_ *Site, p *Pool) { p.Shapes[0].CPU = 500 }, `pools[0].shapes[0].cpu: must be a whole number of cores, at least 1, was 500m`},
+		{"too little memory", func(_ *Site, p *Pool) { p.Shapes[0].Memory = 16 * pricing.MiB }, `pools[0].shapes[0].memory: must be whole MiB, at least 512, was 16MiB`},
+		{"a disk in bytes", func(_ *Site, p *Pool) { p.Shapes[0].Disk = 20*pricing.GB + 1 }, `pools[0].shapes[0].disk: must be whole MiB`},
+		{"a shape smaller than what is reserved", func(_ *Site, p *Pool) { p.Reserved = pricing.Resources{CPU: 3000} }, `pools[0].shapes[0]: must be larger than what is reserved`},
+		{"min over max", func(_ *Site, p *Pool) { p.Min = 6 }, `pools[0].min: must be at most max, 5, was 6`},
+		{"no max", func(_ *Site, p *Pool) { p.Max = 0 }, `pools[0].max: must be at least 1, was 0`},
+		{"VMIDs backwards", func(_ *Site, p *Pool) { p.VMIDs = VMIDs{1099, 1000} }, `pools[0].vmids: must run from first to last within 100-999999999, was "1099-1000"`},
+		{"VMIDs below 100", func(_ *Site, p *Pool) { p.VMIDs.First = 99 }, `pools[0].vmids: must run from first to last within 100-999999999, was "99-1099"`},
+		{"fewer VMIDs than machines", func(_ *Site, p *Pool) { p.VMIDs.Last = 1003 }, `pools[0].vmids: must have room for max, 5 machines, was "1000-1003"`},
+		{"VMIDs that hold the template", func(_ *Site, p *Pool) { p.Template.VMID = 1050 }, `pools[0].vmids: must not hold the template 1050 of pool web`},
+		{"no template", func(_ *Site, p *Pool) { p.Template = Template{} }, `pools[0].template: must have either vmid or byHost with at least one host, was "vmid 0 and 0 hosts"`},
+		{"byHost without hosts", func(_ *Site, p *Pool) { p.Template = Template{ByHost: map[string]int{}} }, `pools[0].template: must have either vmid or byHost`},
+		{"both kinds of template", func(_ *Site, p *Pool) { p.Template.ByHost = map[string]int{"pve1": 9001} }, `pools[0].template: must have either`},
+		{"a host without a template", func(_ *Site, p *Pool) {
+			p.Template, p.Placement.Hosts = Template{ByHost: map[string]int{"pve1": 9001}}, []string{"pve1", "pve2"}
+		}, `pools[0].placement.hosts[1]: must have a template in template.byHost, was "pve2"`},
+		{"a linked clone elsewhere", func(_ *Site, p *Pool) { p.Storage = "local-lvm" }, `pools[0].storage: must be left out unless clone is full`},
+		{"a linked clone in another format", func(_ *Site, p *Pool) { p.Format = "raw" }, `pools[0].format: must be left out unless clone is full`},
+		{"a way to clone that is none", func(_ *Site, p *Pool) { p.Clone = "half" }, `pools[0].clone: must be linked or full, was "half"`},
+		{"a format that is none", func(_ *Site, p *Pool) { p.Clone, p.Format = Full, "vdi" }, `pools[0].format: must be raw, qcow2 or vmdk, was "vdi"`},
+		{"no resource pool", func(_ *Site, p *Pool) { p.PVEPool = "" }, `pools[0].pvePool: must name a resource pool, was ""`},
+		{"a VLAN that is none", func(_ *Site, p *Pool) { p.VLAN = 4095 }, `pools[0].vlan: must be within 1-4094, or nothing, was 4095`},
+		{"a bridge that is none", func(_ *Site, p *Pool) { p.Bridge = "vmbr 0" }, `pools[0].bridge: must name a bridge, was "vmbr 0"`},
+		{"a gateway without addresses", func(_ *Site, p *Pool) { p.Network.Gateway = netip.MustParseAddr("10.0.0.1") }, `pools[0].network.first: must be there beside gateway`},
+		{"a network too small for the VMIDs", func(_ *Site, p *Pool) {
+			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.200/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
+		}, `pools[0].network.first: must leave room in its network for an address for each of the VMIDs 1000-1099, was 10.0.0.200/24`},
+		{"a gateway among the machines", func(_ *Site, p *Pool) {
+			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.60")}
+		}, `pools[0].network.gateway: must not be one of the machines' addresses 10.0.0.50-10.0.0.149, was 10.0.0.60`},
+		{"a gateway elsewhere", func(_ *Site, p *Pool) {
+			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.1.1")}
+		}, `pools[0].network.gateway: must be an address in the network of first`},
+		{"a tag that is none", func(_ *Site, p *Pool) { p.Tags = []string{"k8s:web"} }, `pools[0].tags[0]: must be of a-z, 0-9, _, -, + and ., no sign first, was "k8s:web"`},
+		{"a tag like ours", func(_ *Site, p *Pool) { p.Tags = []string{"plimsoll_away"} }, `pools[0].tags[0]: must not begin with plimsoll_`},
+		{"a host twice", func(_ *Site, p *Pool) { p.Placement.Hosts = []string{"pve1", "pve1"} }, `pools[0].placement.hosts[1]: must be there once, was "pve1"`},
+		{"a way to spread that is none", func(_ *Site, p *Pool) { p.Placement.Spread = "wide" }, `pools[0].placement.spread: must be prefer or none, was "wide"`},
+		{"a ratio in percent", func(_ *Site, p *Pool) { p.Placement.MemoryRatio = 150 }, `pools[0].placement.memoryRatio: must be within 0-32, was 150`},
+		{"a label that is ours", func(_ *Site, p *Pool) { p.Labels = map[string]string{"plimsoll.dev/pool": "x"} }, `pools[0].labels["plimsoll.dev/pool"]: must be left to Plimsoll`},
+		{"a label's value that is none", func(_ *Site, p *Pool) { p.Labels = map[string]string{"a": "b c"} }, `pools[0].labels["a"]: must be a label's value, was "b c"`},
+		{"a taint that prefers", func(_ *Site, p *Pool) { p.Taints = []Taint{{Key: "a", Effect: "PreferNoSchedule"}} }, `pools[0].taints[0].effect: must be NoSchedule or NoExecute`},
+		{"a negative time-out", func(_ *Site, p *Pool) { p.JoinTimeout = -1 }, `pools[0].joinTimeout: must be ≥ 0, was -1ns`},
+		{"an option that is managed", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"smbios1": "uuid=1"} }, `pools[0].guest.options.smbios1: must be left out: Plimsoll sets it on every machine`},
+		{"an option for root", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"args": "-s"} }, `pools[0].guest.options.args: must be left out: only root@pam may set it`},
+		{"an option that is a disk", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"scsi1": "local:8"} }, `pools[0].guest.options.scsi1: must be left out: disks are the template's`},
+		{"no storage for the disc", func(_ *Site, p *Pool) { p.Join.Kind, p.Join.UserDataFile = firstboot.Custom, "user-data" }, `pools[0].iso.storage: must name a storage for the discs that the join profile needs, was ""`},
+		{"a storage for no disc", func(_ *Site, p *Pool) { p.ISO.Storage = "local" }, `pools[0].iso.storage: must be left out: the join profile needs no disc`},
+		{"a join profile that is none", func(_ *Site, p *Pool) { p.Join.Kind = "kubeadm" }, `pools[0].join.kind: must be`},
+		{"a region missing from provider ids", func(_ *Site, p *Pool) { p.Region = "" }, `pools[0].region: must be named, for provider ids hold it, was ""`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := aSite()
+			c.change(&s, &s.Pools[0:1][0])
+			err := s.Validate()
+			if err == nil {
+				t.Fatal("it passed")
+			}
+			for _, line := range strings.Split(err.Error(), "\n") {
+				if strings.HasPrefix(line, c.want) {
+					return
+				}
+			}
+			t.Errorf("got\n%v\nwant a line that begins with\n%s", err, c.want)
+		})
+	}
+}
+
+func TestAllFaultsAreToldAtOnce(t *testing.T) {
+	s := aSite()
+	s.Owner, s.TokenFile = "", ""
+	s.Pools[0].Max, s.Pools[0].PVEPool, s.Pools[0].Placement.Spread = 0, "", "wide"
+	if got := len(strings.Split(s.Validate().Error(), "\n")); got != 5 {
+		t.Errorf("%d faults, want 5:\n%v", got, s.Validate())
+	}
+}
+
+func TestFaultsKnowTheirPath(t *testing.T) {
+	s := aSite()
+	s.Pools[0].Max = 0
+	err := s.Validate().(interface{ Unwrap() []error }).Unwrap()[0]
+	if f, ok := err.(interface{ Path() string }); !ok || f.Path() != "pools[0].max" {
+		t.Errorf("got %#v, want the path pools[0].max", err)
+	}
+}
+
+func TestAddressesFollowTheVMIDs(t *testing.T) {
+	n := Addressing{First: netip.MustParsePrefix("10.0.0.250/16")}
+	for i, want := range map[int]string{0: "10.0.0.250/16", 5: "10.0.0.255/16", 6: "10.0.1.0/16", 300: "10.0.2.38/16"} {
+		if got := n.Address(i).String(); got != want {
+			t.Errorf("address %d is %s, want %s", i, got, want)
+		}
+	}
+	six := Addressing{First: netip.MustParsePrefix("fd00::ffff/64")}
+	if got, want := six.Address(1).String(), "fd00::1:0/64"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
+	p := aPool()
+	p.Labels = map[string]string{"tier": "front"}
+	p.Taints = []Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}}
+	p.Template = Template{ByHost: map[string]int{"pve2": 9002, "pve1": 9001}}
+	want := nodescaler.Pool{
+		Name: "web", Shapes: p.Shapes, Max: 5, Hosts: []string{"pve1", "pve2"},
+		Labels: map[string]string{
+			"plimsoll.dev/pool": "web", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "tier": "front",
+			"node.kubernetes.io/instance-type": "small", "topology.kubernetes.io/region": "home",
+		},
+		Taints: []nodescaler.Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}},
+	}
+	if diff := cmp.Diff(want, p.Words()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	p.Shapes = append(p.Shapes, pricing.Shape{Name: "large", CPU: 8000, Memory: 8 * pricing.GiB})
+	p.Placement.Hosts = []string{"pve2"}
+	got := p.Words().Labels
+	if _, promised := got["node.kubernetes.io/instance-type"]; promised || got["topology.kubernetes.io/zone"] != "pve2" {
+		t.Errorf("got %v, want no instance-type of two shapes, and the only host as zone", got)
+	}
+}
+
+func TestPoolsSurviveTheirJSON(t *testing.T) {
+	p := aPool()
+	p.Cooldown = nodescaler.Duration(10 * time.Minute)
+	p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
+	p = p.Complete()
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Pool
+	if err := json.Unmarshal(data, &back); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p, back, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Errorf("%s\n%s", data, diff)
+	}
+}

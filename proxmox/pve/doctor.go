@@ -1,0 +1,236 @@
+package pve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Status is what a check came to.
+type Status string
+
+// What checks come to.
+const (
+	OK      Status = "ok"
+	Warn    Status = "warn"    // it works, and somebody should know
+	Fail    Status = "fail"    // machines cannot be made, or not where they should
+	Skipped Status = "skipped" // something else must be mended first
+)
+
+// Check is one thing that was looked at. Its id is stable, and stands for the same question always;
+// id and subject together are there once.
+type Check struct {
+	ID      string `json:"id"` // group and question: storage.room
+	Subject string `json:"subject,omitempty"`
+	Status  Status `json:"status"`
+	Text    string `json:"text"` // one line, which says what it is about
+	// Mend is what a person can do: commands, or lines for the configuration file.
+	Mend []string `json:"mend,omitempty"`
+}
+
+// Group is what the check belongs to.
+func (c *Check) Group() string {
+	group, _, _ := strings.Cut(c.ID, ".")
+	return group
+}
+
+// The groups of checks, in the order in which they are made and told.
+const (
+	GroupConnection = "connection"
+	GroupCluster    = "cluster"
+	GroupRights     = "rights"
+	GroupTemplates  = "templates"
+	GroupStorage    = "storage"
+	GroupNetwork    = "network"
+	GroupPools      = "pools"
+	GroupMachines   = "machines"
+)
+
+// Groups are the groups of checks in order.
+var Groups = []string{GroupConnection, GroupCluster, GroupRights, GroupTemplates, GroupStorage, GroupNetwork, GroupPools, GroupMachines}
+
+// Diagnosis is what a Doctor found.
+type Diagnosis struct {
+	Checks []Check `json:"checks"`
+	// Reached is whether any endpoint answered at all.
+	Reached bool `json:"reached"`
+}
+
+// Count is how many checks came to a status.
+func (d *Diagnosis) Count(s Status) int {
+	n := 0
+	for i := range d.Checks {
+		if d.Checks[i].Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Doctor looks at everything that a site's configuration rests on. It only reads.
+type Doctor struct {
+	Site       *Site
+	Connection Connection
+	// Known are checks that were made before, of files for example; they come first in their groups.
+	Known []Check
+}
+
+// Examine makes the checks. It returns an error only for a connection that makes no sense.
+func (d *Doctor) Examine(ctx context.Context) (*Diagnosis, error) {
+	client, err := Connect(d.Connection)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	token, err := d.Connection.Token()
+	if err != nil {
+		return nil, err
+	}
+	who, err := ParseToken(token)
+	if err != nil {
+		return nil, err
+	}
+	site := d.Site.Complete()
+	e := &examination{
+		ctx: ctx, client: client, connection: &d.Connection, site: &site, who: who, known: d.Known, now: client.now,
+		found: Diagnosis{Checks: []Check{}}, blocked: map[string][]string{}, unsure: map[string]bool{},
+	}
+	for _, g := range Groups {
+		e.open(g)
+		if e.stopped != "" {
+			e.skip(g+".all", "", "not looked at: %s", e.stopped)
+			continue
+		}
+		e.make(g)
+	}
+	return &e.found, ctx.Err()
+}
+
+// examination is a Doctor at work: what it has found, and what it has seen.
+type examination struct {
+	ctx        context.Context
+	client     *Client
+	connection *Connection
+	site       *Site
+	who        Account
+	known      []Check
+	now        func() time.Time
+	found      Diagnosis
+	stopped    string // why the groups that follow cannot be looked at
+
+	prints    []string // fingerprints that were shown and are not trusted
+	release   Release
+	hosts     []string // that are online
+	all       []string // of the cluster
+	have      Permissions
+	templates map[int]*templateFound
+	stores    map[string]storesOn // by host
+	looked    bool
+	resources []Resource          // that the token sees
+	blocked   map[string][]string // hosts that cannot carry a pool's machines, by pool
+	unsure    map[string]bool     // pools of whose hosts that is not known
+	fleet     *Fleet              // that has looked what is left over
+	left      Report
+	blind     error // why it could not
+}
+
+// storesOn are a host's storages, or why they are not known.
+type storesOn struct {
+	list []StorageStatus
+	err  error
+}
+
+// block notes that a host cannot carry a pool's machines. That is a fault where the configuration
+// names the host, and else it is told.
+func (e *examination) block(host string, pools ...string) Status {
+	status := Warn
+	for i := range e.site.Pools {
+		p := &e.site.Pools[i]
+		if !slices.Contains(pools, p.Name) {
+			continue
+		}
+		e.blocked[p.Name] = append(e.blocked[p.Name], host)
+		if slices.Contains(p.hosts(), host) {
+			status = Fail
+		}
+	}
+	return status
+}
+
+// make makes the checks of a group.
+func (e *examination) make(group string) {
+	switch group {
+	case GroupConnection:
+		e.examineConnection()
+	case GroupCluster:
+		e.examineCluster()
+	case GroupRights:
+		e.examineRights()
+	case GroupTemplates:
+		e.examineTemplates()
+	case GroupStorage:
+		e.examineStorage()
+	case GroupNetwork:
+		e.examineNetwork()
+	case GroupPools:
+		e.examinePools()
+	case GroupMachines:
+		e.examineMachines()
+	}
+}
+
+// open begins a group with the checks that were made before.
+func (e *examination) open(group string) {
+	for _, c := range e.known {
+		if c.Group() == group {
+			e.found.Checks = append(e.found.Checks, c)
+		}
+	}
+}
+
+func (e *examination) add(s Status, id, subject string, mend []string, format string, args ...any) {
+	e.found.Checks = append(e.found.Checks, Check{ID: id, Subject: subject, Status: s, Text: fmt.Sprintf(format, args...), Mend: mend})
+}
+
+func (e *examination) ok(id, subject, format string, args ...any) {
+	e.add(OK, id, subject, nil, format, args...)
+}
+
+func (e *examination) skip(id, subject, format string, args ...any) {
+	e.add(Skipped, id, subject, nil, format, args...)
+}
+
+// failed tells of a question that was not answered. One that the token may not ask is told among
+// the rights.
+func (e *examination) failed(id, subject string, err error) {
+	var known *Error
+	if !errors.As(err, &known) {
+		e.add(Fail, id, subject, nil, "%s", err)
+		return
+	}
+	if known.Class() == Forbidden && known.ACLPath != "" {
+		e.skip(id, subject, "not looked at: it takes %s on %s", known.Privilege, known.ACLPath)
+		return
+	}
+	e.add(Fail, id, subject, nonEmpty(known.Advice()), "%s", known)
+}
+
+// told reports whether a check was made already.
+func (e *examination) told(id string) bool {
+	return slices.ContainsFunc(e.found.Checks, func(c Check) bool { return c.ID == id })
+}
+
+// nonEmpty are those that are not empty.
+func nonEmpty(all ...string) []string {
+	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
+}
+
+// candidates are the hosts of the cluster that may carry a pool's machines, as far as the
+// configuration says.
+func (e *examination) candidates(p *Pool) []string {
+	named := p.hosts()
+	return slices.DeleteFunc(slices.Clone(e.hosts), func(h string) bool { return len(named) > 0 && !slices.Contains(named, h) })
+}

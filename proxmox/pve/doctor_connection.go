@@ -1,0 +1,194 @@
+package pve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// examineConnection looks whether the endpoints answer, whether they are who they should be and
+// whether they take the token.
+func (e *examination) examineConnection() {
+	if e.connection.Insecure {
+		e.add(Warn, "connection.insecure", "", []string{"insecure: false, and fingerprints or caFile"},
+			"any certificate is accepted, so anybody in between can read the token and give orders")
+	}
+	probes := e.client.Probe(e.ctx)
+	usable := slices.ContainsFunc(probes, func(p EndpointStatus) bool { return p.Err == nil })
+	e.found.Reached = slices.ContainsFunc(probes, func(p EndpointStatus) bool { return !Is(p.Err, NoEndpoint, Canceled) })
+	for _, p := range probes {
+		if shown, ok := shownFingerprint(p.Err); ok && !slices.Contains(e.prints, shown) {
+			e.prints = append(e.prints, shown)
+		}
+	}
+	for _, p := range probes {
+		e.examineEndpoint(p, usable)
+	}
+	if !usable {
+		e.stopped = "no endpoint can be used"
+		return
+	}
+	e.ok("connection.token", e.who.String(), "the token %s is accepted", e.who)
+	e.examineVersions(probes)
+}
+
+// examineEndpoint tells how an endpoint is. One that is down while others answer is no fault: they
+// are asked instead.
+func (e *examination) examineEndpoint(p EndpointStatus, others bool) {
+	var failed *Error
+	errors.As(p.Err, &failed)
+	switch {
+	case p.Err == nil:
+		e.ok("connection.endpoint", p.Endpoint, "%s answers as Proxmox VE %s", p.Endpoint, p.Version.Version)
+		e.examineExpiry(p.Endpoint)
+	case Is(p.Err, Certificate):
+		e.examineCertificate(p.Endpoint, failed, others)
+	case Is(p.Err, Unauthorized) && e.told("connection.token"):
+	case Is(p.Err, Unauthorized):
+		e.add(Fail, "connection.token", e.who.String(), []string{
+			"pveum user token list " + shell(e.who.User),
+			"pveum user token modify " + shell(e.who.User) + " " + shell(e.who.Token) + " --expire 0",
+			"pveum user token remove " + shell(e.who.User) + " " + shell(e.who.Token) + ", then plimsoll pve setup, and the new value into " + e.site.TokenFile,
+		}, "%s does not accept the token %s (%s): it has expired, or its name or value is wrong", p.Endpoint, e.who, failed.Text())
+	case others && Is(p.Err, NoEndpoint, Unanswered):
+		e.add(Warn, "connection.endpoint", p.Endpoint, nonEmpty(failed.Advice()), "%s does not answer, and others are asked instead: %s", p.Endpoint, failed.Text())
+	case Is(p.Err, NoEndpoint, Unanswered):
+		e.add(Fail, "connection.endpoint", p.Endpoint, nonEmpty(failed.Advice()), "%s does not answer: %s", p.Endpoint, failed.Text())
+	default:
+		e.failed("connection.endpoint", p.Endpoint, p.Err)
+	}
+}
+
+// examineCertificate tells of a certificate that is not trusted, and the line that trusts it. Whether
+// it should be, the cluster can say if another endpoint is trusted, and else only the host itself.
+func (e *examination) examineCertificate(endpoint string, failed *Error, others bool) {
+	shown, ok := shownFingerprint(failed)
+	if !ok {
+		e.add(Fail, "connection.certificate", endpoint, nonEmpty(failed.Advice()), "%s is not trusted: %s", endpoint, failed.Text())
+		return
+	}
+	owner := ""
+	if others {
+		owner = e.ownerOf(shown)
+	}
+	var mend []string
+	if owner == "" {
+		mend = append(mend, "pvenode cert info (on the host itself: what it shows there must be "+shown+")")
+	}
+	if e.site.CAFile != "" {
+		mend = append(mend, "caFile: a copy of /etc/pve/pve-root-ca.pem, or of whatever signed the host's certificate")
+	} else {
+		mend = append(mend, "fingerprints: ["+strings.Join(quoteAll(slices.Concat(e.site.Fingerprints, e.prints)), ", ")+"]")
+	}
+	says := ""
+	if owner != "" {
+		says = "; the cluster itself says that this is the certificate of " + owner
+	}
+	e.add(Fail, "connection.certificate", endpoint, mend, "%s is not trusted: it shows the fingerprint %s%s", endpoint, shown, says)
+}
+
+// renewed is how long before its end a certificate may be renewed.
+const renewed = 30 * 24 * time.Hour
+
+// examineExpiry tells until when a certificate that is trusted holds. A renewed one has another
+// fingerprint.
+func (e *examination) examineExpiry(endpoint string) {
+	if e.connection.Transport != nil {
+		return // there is no certificate
+	}
+	certificate, err := certificateOf(e.ctx, endpoint)
+	if err != nil {
+		e.skip("connection.certificate", endpoint, "not looked at: the certificate of %s was not shown again: %s", endpoint, err)
+		return
+	}
+	shown, until := fingerprint(sha256.Sum256(certificate.Raw)), certificate.NotAfter.UTC().Format(time.DateOnly)
+	switch {
+	case certificate.NotAfter.Sub(e.now()) > renewed:
+		e.ok("connection.certificate", endpoint, "%s shows the certificate %s, which holds until %s", endpoint, shown, until)
+	case len(e.site.Fingerprints) > 0:
+		e.add(Warn, "connection.certificate", endpoint, []string{
+			"caFile: a copy of /etc/pve/pve-root-ca.pem, which outlives the hosts' certificates",
+			"or the new one's fingerprint beside this one's, once it is renewed",
+		}, "%s shows the certificate %s, which holds until %s: the one that follows it is not trusted", endpoint, shown, until)
+	default:
+		e.add(Warn, "connection.certificate", endpoint, []string{"pvenode cert info (on the host)"}, "%s shows the certificate %s, which holds until %s", endpoint, shown, until)
+	}
+}
+
+// certificateOf asks an endpoint for its certificate, and says nothing to it.
+func certificateOf(ctx context.Context, endpoint string) (*x509.Certificate, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: connectTimeout}, Config: &tls.Config{InsecureSkipVerify: true, ServerName: u.Hostname()}}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	shown := conn.(*tls.Conn).ConnectionState().PeerCertificates
+	if len(shown) == 0 {
+		return nil, errors.New("no certificate was shown")
+	}
+	return shown[0], nil
+}
+
+// ownerOf is the host whose certificate has the fingerprint, if the cluster knows one.
+func (e *examination) ownerOf(fingerprint string) string {
+	nodes, err := get[[]fields](e.ctx, e.client, "/nodes", nil)
+	if err != nil {
+		return ""
+	}
+	for _, n := range nodes {
+		if strings.EqualFold(n.text("ssl_fingerprint"), fingerprint) {
+			return n.text("node")
+		}
+	}
+	return ""
+}
+
+func quoteAll(words []string) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = `"` + w + `"`
+	}
+	return all
+}
+
+// examineVersions looks whether the release is one whose rights are known. While an upgrade goes on,
+// the rights are those of the older one: the newer has lost what it does not know.
+func (e *examination) examineVersions(probes []EndpointStatus) {
+	e.release = 0
+	releases := map[Release]bool{}
+	for _, p := range probes {
+		if p.Err != nil {
+			continue
+		}
+		r, err := ParseRelease(p.Version.Version)
+		if err != nil {
+			r = Release9
+			e.add(Warn, "connection.version", p.Endpoint, nil, "%s runs Proxmox VE %s, which is not known: its rights are taken to be those of %d", p.Endpoint, p.Version.Version, r)
+		}
+		releases[r] = true
+		if e.release == 0 || r < e.release {
+			e.release = r
+		}
+	}
+	if len(releases) > 1 {
+		e.add(Warn, "connection.version", "", []string{"finish the upgrade"}, "the hosts run different releases of Proxmox VE, and rights differ between them")
+		return
+	}
+	e.ok("connection.version", "", "rights are those of Proxmox VE %d", e.release)
+}

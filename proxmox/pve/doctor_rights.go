@@ -1,0 +1,343 @@
+package pve
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// examineRights compares what the token may do with what the configuration asks for.
+func (e *examination) examineRights() {
+	e.readTemplates()
+	needs := slices.DeleteFunc(Needs(e.site, e.release, e.parts()), e.isAbsent)
+	have, err := e.permissions(needs)
+	if err != nil {
+		e.failed("rights.permissions", e.who.String(), err)
+		return
+	}
+	e.have = have
+	missing := Missing(needs, have)
+	e.examinePaths(needs, missing)
+	for _, id := range slices.Sorted(maps.Keys(e.templates)) {
+		if t := e.templates[id]; t.err != nil {
+			e.skip("rights.template", itoa(id), "not looked at: which storages and networks template %d is on is not known, nor whether the token may use them", id)
+		}
+	}
+	e.examineMonitor(needs, missing)
+	e.examineExcess()
+	e.examineTags()
+}
+
+// isAbsent reports whether a need is about a template that is not there, which is told among them.
+func (e *examination) isAbsent(n Need) bool {
+	for id, t := range e.templates {
+		if t.absent && n.Path == fmt.Sprintf("/vms/%d", id) {
+			return true
+		}
+	}
+	return false
+}
+
+// permissions asks what the token may do. The server leaves out of its list where nothing is
+// allowed, whatever is allowed above; so what seems to be handed down to a path is asked again.
+func (e *examination) permissions(needs []Need) (Permissions, error) {
+	all, err := e.client.Permissions(e.ctx)
+	if err != nil {
+		return nil, err
+	}
+	have := Permissions(all)
+	for _, n := range needs {
+		paths := []string{n.Path}
+		if n.Below {
+			for _, h := range e.all {
+				paths = append(paths, n.Path+"/"+h)
+			}
+		}
+		for _, path := range paths {
+			handed := slices.ContainsFunc(n.Privileges, func(p string) bool { return have.Has(path, p) })
+			if _, listed := have[path]; listed || !handed {
+				continue
+			}
+			if have[path], err = e.client.permissionsOn(e.ctx, path); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return have, nil
+}
+
+// permissionsOn asks what the token itself may do on one path.
+func (c *Client) permissionsOn(ctx context.Context, path string) (map[string]bool, error) {
+	answer, err := get[map[string]fields](ctx, c, "/access/permissions", url.Values{"path": {path}})
+	held := map[string]bool{}
+	for privilege := range answer[path] {
+		held[privilege] = answer[path].is(privilege)
+	}
+	return held, err
+}
+
+// examinePaths tells of each path what the token lacks there, and the lines that grant it.
+func (e *examination) examinePaths(needs, missing []Need) {
+	var paths []string
+	for _, n := range slices.Concat(needs, missing) {
+		if !slices.Contains(paths, n.Path) {
+			paths = append(paths, n.Path)
+		}
+	}
+	on := func(path string, some []Need) []Need {
+		return slices.DeleteFunc(slices.Clone(some), func(n Need) bool { return n.Path != path })
+	}
+	for _, path := range paths {
+		lacking := on(path, missing)
+		if len(lacking) == 0 {
+			var held []string
+			for _, n := range on(path, needs) {
+				held = union(held, n.Privileges)
+			}
+			e.ok("rights.path", path, "%s: %s", path, strings.Join(held, ", "))
+			continue
+		}
+		var said []string
+		for _, n := range lacking {
+			said = append(said, fmt.Sprintf("%s to %s%s", inWords(n.Privileges), n.Why, n.asker()))
+		}
+		e.add(Fail, "rights.path", path, e.grant(needs, lacking), "%s: the token lacks %s", path, strings.Join(said, "; "))
+	}
+}
+
+// inWords lists words as in a sentence.
+func inWords(words []string) string {
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
+}
+
+// asker names the key that asks for it.
+func (n *Need) asker() string {
+	if n.Key == "" {
+		return ""
+	}
+	return " (" + n.Key + ")"
+}
+
+// grant are the commands that give the roles that something lacks of, whole. A resource pool that
+// cannot be seen may have been removed, and the rights on it with it.
+func (e *examination) grant(needs, lacking []Need) []string {
+	var commands []string
+	unseen := slices.ContainsFunc(lacking, func(n Need) bool { return slices.Contains(n.Privileges, "Pool.Audit") })
+	if name, is := strings.CutPrefix(lacking[0].Path, "/pool/"); is && unseen {
+		commands = append(commands, setupPool(name))
+	}
+	for _, g := range grants(needs) {
+		for _, n := range lacking {
+			if n.Role != g.role {
+				continue
+			}
+			if !slices.Contains(commands, g.makeRole()) {
+				commands = append(commands, g.makeRole())
+			}
+			if give := g.give(n, e.who); !slices.Contains(commands, give) {
+				commands = append(commands, give)
+			}
+		}
+	}
+	return commands
+}
+
+// examineMonitor looks for what the upgrade to Proxmox VE 9 does to roles: VM.Monitor is dropped from
+// them without a word, and what it allowed takes VM.GuestAgent.Audit since.
+func (e *examination) examineMonitor(needs, missing []Need) {
+	asks := func(n Need) bool { return n.Role == roleAgent }
+	if e.release < Release9 || !slices.ContainsFunc(needs, asks) {
+		return
+	}
+	roles, err := e.client.Roles(e.ctx)
+	if err != nil {
+		e.failed("rights.monitor", "", err)
+		return
+	}
+	lacks := slices.ContainsFunc(missing, asks)
+	told := false
+	for _, name := range slices.Sorted(maps.Keys(roles)) {
+		if name == "Administrator" || strings.HasPrefix(name, "PVE") {
+			continue // they are the release's own
+		}
+		names := slices.Contains(roles[name], "VM.Monitor")
+		emptied := name == roleAgent && !slices.Contains(roles[name], e.release.agentPrivilege())
+		if !names && !emptied {
+			continue
+		}
+		told = true
+		status, mend := Warn, "pveum role modify "+shell(name)+" --append 1 --privs "+e.release.agentPrivilege()
+		if lacks {
+			status = Fail
+		}
+		if name == roleAgent {
+			mend = "pveum role modify " + name + " --privs " + e.release.agentPrivilege()
+		}
+		e.add(status, "rights.monitor", name, []string{mend},
+			"role %s was made for Proxmox VE 8: VM.Monitor, by which it let guest agents be asked, is no privilege since 9", name)
+	}
+	if !told && !lacks {
+		e.ok("rights.monitor", "", "no role names VM.Monitor, which is no privilege since Proxmox VE 9")
+	}
+}
+
+// examineExcess tells if the token may do things everywhere.
+func (e *examination) examineExcess() {
+	var excess []string
+	for privilege, below := range e.have["/"] {
+		if privilege != "Sys.Audit" || below {
+			excess = append(excess, privilege)
+		}
+	}
+	slices.Sort(excess)
+	if len(excess) == 0 {
+		e.ok("rights.excess", e.who.String(), "the token may do nothing everywhere")
+		return
+	}
+	e.add(Warn, "rights.excess", e.who.String(), []string{"pveum acl list", "plimsoll pve setup, for the rights that do"},
+		"on / and all below it the token holds what it does not need there: %s", strings.Join(excess, ", "))
+}
+
+// examineTags looks whether the datacenter's options let the token set the tags that machines get.
+func (e *examination) examineTags() {
+	options, err := get[fields](e.ctx, e.client, "/cluster/options", nil)
+	if err != nil {
+		e.failed("rights.tags", "", err)
+		return
+	}
+	mode, allowed := tagAccess(options["user-tag-access"])
+	reserved := listOf(options["registered-tags"])
+	if listed := listOf(options["allowed-tags"]); mode != "list" {
+		allowed = append(allowed, listed...)
+	}
+	var refused []string
+	for _, tag := range e.tags() {
+		if slices.Contains(reserved, tag) || mode != "" && mode != "free" && !slices.Contains(allowed, tag) {
+			refused = append(refused, tag)
+		}
+	}
+	if len(refused) == 0 {
+		e.ok("rights.tags", "", "machines may be tagged")
+		return
+	}
+	e.add(Fail, "rights.tags", strings.Join(refused, " "), []string{
+		"pvesh set /cluster/options --user-tag-access " + shell("user-allow=list,user-allow-list="+strings.Join(union(allowed, e.tags()), ";")),
+	}, "the datacenter's options refuse the tags %s, without which machines are not known to be ours", strings.Join(refused, ", "))
+}
+
+// tags are all that machines get.
+func (e *examination) tags() []string {
+	all := []string{ownerTag(e.site.Owner)}
+	for _, p := range e.site.Pools {
+		all = union(all, p.Tags)
+	}
+	return all
+}
+
+// tagAccess reads who may set which tags: an object, or a property string as in the file.
+func tagAccess(raw json.RawMessage) (mode string, allowed []string) {
+	var object fields
+	if json.Unmarshal(raw, &object) == nil {
+		return object.text("user-allow"), listOf(object["user-allow-list"])
+	}
+	_, named := properties(asText(raw))
+	return named["user-allow"], splitList(named["user-allow-list"])
+}
+
+// listOf reads a list of texts, or one text with all of them.
+func listOf(raw json.RawMessage) []string {
+	var all []string
+	if json.Unmarshal(raw, &all) == nil {
+		return all
+	}
+	return splitList(asText(raw))
+}
+
+// templateFound is a template as it is.
+type templateFound struct {
+	vmid   int
+	host   string
+	config VMConfig
+	err    error // why the rest is not known
+	absent bool  // surely
+}
+
+// readTemplates reads the templates that the pools name.
+func (e *examination) readTemplates() {
+	e.look()
+	e.templates = map[int]*templateFound{}
+	for i := range e.site.Pools {
+		for _, id := range e.site.Pools[i].Template.IDs() {
+			if e.templates[id] == nil {
+				e.templates[id] = e.readTemplate(id)
+			}
+		}
+	}
+}
+
+func (e *examination) readTemplate(id int) *templateFound {
+	t := &templateFound{vmid: id}
+	for _, r := range e.resources {
+		if r.VMID == id {
+			t.host = r.Node
+		}
+	}
+	if t.host != "" {
+		t.config, t.err = e.client.Config(e.ctx, t.host, id)
+		return t
+	}
+	t.absent, t.err = e.client.VMIDFree(e.ctx, id)
+	if t.err == nil && !t.absent {
+		t.err = &Error{Method: http.MethodGet, Path: "/cluster/resources", ACLPath: fmt.Sprintf("/vms/%d", id), Privilege: "VM.Audit", class: Forbidden}
+	}
+	return t
+}
+
+// parts are what is known of the templates.
+func (e *examination) parts() map[int]Parts {
+	all := map[int]Parts{}
+	for id, t := range e.templates {
+		if t.err == nil && !t.absent {
+			all[id] = Parts{Storages: t.config.storages(), Networks: t.config.bridges()}
+		}
+	}
+	return all
+}
+
+// storages are those that a clone's disks and cloud-init drive are made on. Discs that are inserted
+// stay where they are.
+func (v *VMConfig) storages() []string {
+	var all []string
+	for key, d := range v.Disks {
+		if d.Storage != "" && (d.Media != "cdrom" || d.cloudInit()) && !strings.HasPrefix(key, "unused") {
+			all = append(all, d.Storage)
+		}
+	}
+	return union(all, nil)
+}
+
+// cloudInit reports whether the volume is a cloud-init drive, which Proxmox VE makes.
+func (v *Volume) cloudInit() bool { return v.Media == "cdrom" && strings.Contains(v.Name, "cloudinit") }
+
+// bridges are those that the machine is on.
+func (v *VMConfig) bridges() []Bridge {
+	var all []Bridge
+	for _, key := range slices.Sorted(maps.Keys(v.Net)) {
+		_, named := properties(v.Net[key])
+		b := Bridge{Name: named["bridge"]}
+		_, _ = fmt.Sscanf(named["tag"], "%d", &b.VLAN)
+		if b.Name != "" && !slices.Contains(all, b) {
+			all = append(all, b)
+		}
+	}
+	return all
+}

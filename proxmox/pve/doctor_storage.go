@@ -1,0 +1,206 @@
+package pve
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// store is a storage as a host sees it, and whether it does.
+func (e *examination) store(host, name string) (StorageStatus, bool) {
+	for _, s := range e.storesOf(host).list {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return StorageStatus{}, false
+}
+
+// storesOf reads a host's storages, once.
+func (e *examination) storesOf(host string) storesOn {
+	if e.stores == nil {
+		e.stores = map[string]storesOn{}
+	}
+	on, read := e.stores[host]
+	if !read {
+		on.list, on.err = e.client.Storages(e.ctx, host)
+		e.stores[host] = on
+	}
+	return on
+}
+
+// place is a storage on a host, and what it is needed for.
+type place struct {
+	storage, host string
+	content       string // images or iso
+	pools         []string
+	takes         map[string]room // by pool
+	reserve       pricing.Bytes
+}
+
+// room is what one machine of each shape of a pool takes of a storage.
+type room struct {
+	made  pricing.Bytes // when they are made
+	grown pricing.Bytes // when their disks are full
+}
+
+// places are where disks and discs of the pools are made.
+func (e *examination) places() []*place {
+	var all []*place
+	add := func(storage, host, content string, p *Pool, takes room) {
+		i := slices.IndexFunc(all, func(a *place) bool { return a.storage == storage && a.host == host && a.content == content })
+		if i < 0 {
+			i, all = len(all), append(all, &place{storage: storage, host: host, content: content, takes: map[string]room{}})
+		}
+		all[i].pools = append(all[i].pools, p.Name)
+		all[i].takes[p.Name] = takes
+		all[i].reserve = max(all[i].reserve, p.Placement.StorageReserve)
+	}
+	for i := range e.site.Pools {
+		p := &e.site.Pools[i]
+		for _, host := range e.candidates(p) {
+			t := e.templates[p.Template.On(host)]
+			if t == nil || t.err != nil || t.absent {
+				continue
+			}
+			names := []string{p.Storage}
+			if p.Storage == "" {
+				names = t.config.storages()
+			}
+			if t.host != host && e.localStorage(p, t) != "" {
+				continue // it is never chosen
+			}
+			for _, name := range names {
+				if name == t.config.Disks[bootDisk(&t.config)].Storage || p.Storage != "" {
+					add(name, host, "images", p, p.eachShape(t))
+				} else {
+					add(name, host, "images", p, room{})
+				}
+			}
+			if p.needsDisc() {
+				add(p.ISO.Storage, host, "iso", p, room{})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *place) int {
+		return cmp.Or(cmp.Compare(a.storage, b.storage), cmp.Compare(a.content, b.content), cmp.Compare(a.host, b.host))
+	})
+	return all
+}
+
+// eachShape is what one machine of each shape takes. A linked clone begins with nothing.
+func (p *Pool) eachShape(t *templateFound) room {
+	var r room
+	disk := pricing.Bytes(t.config.Disks[bootDisk(&t.config)].Size)
+	for _, s := range p.Shapes {
+		r.grown += max(s.Disk, disk)
+	}
+	if p.Clone == Full {
+		r.made = r.grown
+	}
+	return r
+}
+
+// examineStorage looks whether disks and discs can be made where they are to be. A shared storage has
+// one room, whichever host it is looked at from. First-boot discs are small and soon removed, so that
+// any room will do for them.
+func (e *examination) examineStorage() {
+	var rooms []*place
+	seen := map[*place]StorageStatus{}
+	for _, p := range e.places() {
+		s, ok := e.examineStore(p)
+		if !ok || p.content == "iso" && (!s.Sized || s.Avail > 0) {
+			continue
+		}
+		i := slices.IndexFunc(rooms, func(r *place) bool { return r.storage == p.storage && (s.Shared || r.host == p.host) })
+		if i < 0 {
+			rooms = append(rooms, p)
+			seen[p] = s
+			continue
+		}
+		maps.Copy(rooms[i].takes, p.takes)
+		rooms[i].reserve = max(rooms[i].reserve, p.reserve)
+	}
+	for _, p := range rooms {
+		e.examineRoom(p, seen[p])
+	}
+}
+
+// examineStore looks whether a host has a storage for what is to be kept there.
+func (e *examination) examineStore(p *place) (StorageStatus, bool) {
+	subject := p.storage + " on " + p.host + " for " + p.content
+	path := "/storage/" + p.storage
+	if !e.have.Has(path, "Datastore.Audit") && !e.have.Has(path, "Datastore.AllocateSpace") {
+		e.skip("storage.there", subject, "not looked at: it takes Datastore.Audit on %s", path)
+		return StorageStatus{}, false
+	}
+	if err := e.storesOf(p.host).err; err != nil {
+		e.failed("storage.there", subject, err)
+		return StorageStatus{}, false
+	}
+	s, there := e.store(p.host, p.storage)
+	what := map[string]string{"images": "disks", "iso": "first-boot discs"}[p.content]
+	fault := func(id, mend, format string, args ...any) {
+		e.add(e.block(p.host, p.pools...), id, subject, []string{mend}, format, args...)
+	}
+	switch {
+	case !there:
+		fault("storage.there", "pvesm set "+shell(p.storage)+" --nodes "+strings.Join(e.all, ",")+" (if "+p.host+" reaches it), or placement.hosts without "+p.host,
+			"%s has no storage %s, where the %s of %s are to be kept", p.host, p.storage, what, poolsOf(p.pools))
+	case !s.Enabled:
+		fault("storage.there", "pvesm set "+shell(p.storage)+" --disable 0", "storage %s is disabled", p.storage)
+	case !s.Active:
+		fault("storage.there", "pvesm status --storage "+shell(p.storage)+" (on "+p.host+")", "storage %s is not active on %s", p.storage, p.host)
+	case !slices.Contains(s.Content, p.content):
+		fault("storage.content", "pvesm set "+shell(p.storage)+" --content "+strings.Join(union(s.Content, []string{p.content}), ","),
+			"storage %s on %s does not take %s (%s): its content is %s", p.storage, p.host, what, p.content, strings.Join(s.Content, ", "))
+	default:
+		e.ok("storage.there", subject, "%s keeps the %s of %s on %s", p.storage, what, poolsOf(p.pools), p.host)
+		return s, true
+	}
+	return s, false
+}
+
+func poolsOf(names []string) string {
+	if len(names) == 1 {
+		return "pool " + names[0]
+	}
+	return "pools " + strings.Join(names, " and ")
+}
+
+// nearlyFull is the part of a storage that is in use when somebody should know: thin disks grow
+// into what is left.
+const nearlyFull = 0.9
+
+// examineRoom looks whether a storage has room for one machine of each shape.
+func (e *examination) examineRoom(p *place, s StorageStatus) {
+	subject := p.storage
+	if !s.Shared {
+		subject += " on " + p.host
+	}
+	if !s.Sized {
+		e.add(Warn, "storage.room", subject, nil, "how much room %s has is not known", subject)
+		return
+	}
+	var all room
+	for _, r := range p.takes {
+		all.made, all.grown = all.made+r.made, all.grown+r.grown
+	}
+	free := pricing.Bytes(s.Avail)
+	mend := []string{"make room on " + subject + ", or name another storage: pvesm status"}
+	switch {
+	case free == 0:
+		e.add(Fail, "storage.room", subject, mend, "%s is full", subject)
+	case free < all.made+p.reserve:
+		e.add(Fail, "storage.room", subject, mend, "%s has %s free: %s for one machine of each shape and %s in reserve are more", subject, show(free), show(all.made), show(p.reserve))
+	case free < all.grown+p.reserve:
+		e.add(Warn, "storage.room", subject, mend, "%s has %s free: one machine of each shape can be made, and may grow to %s", subject, show(free), show(all.grown))
+	case float64(s.Used) > nearlyFull*float64(s.Total):
+		e.add(Warn, "storage.room", subject, mend, "%s is %d %% full: %s are free, and disks grow", subject, 100*s.Used/s.Total, show(free))
+	default:
+		e.ok("storage.room", subject, "%s has %s free", subject, show(free))
+	}
+}

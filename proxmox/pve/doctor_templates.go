@@ -1,0 +1,194 @@
+package pve
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// examineTemplates looks whether the templates are there, can be cloned to the hosts that they are
+// for, and fit the pools.
+func (e *examination) examineTemplates() {
+	for i := range e.site.Pools {
+		p := &e.site.Pools[i]
+		for _, id := range p.Template.IDs() {
+			if e.examineTemplate(i, p, e.templates[id]) {
+				e.examineFit(i, p, e.templates[id])
+			}
+		}
+		e.examineReach(i, p)
+	}
+}
+
+// about names a template of a pool.
+func about(p *Pool, id int) string { return fmt.Sprintf("%d for pool %s", id, p.Name) }
+
+// examineTemplate looks for a template, and reports whether it is there and one.
+func (e *examination) examineTemplate(i int, p *Pool, t *templateFound) bool {
+	subject, key := about(p, t.vmid), fmt.Sprintf("pools[%d].template", i)
+	switch {
+	case t.absent:
+		e.add(Fail, "templates.there", subject, []string{"qm list (on every host), and " + key + ": the VMID of a template"}, "there is no VM %d, which %s names", t.vmid, key)
+	case t.err != nil:
+		e.failed("templates.there", subject, t.err)
+	case !t.config.Template:
+		e.add(Fail, "templates.there", subject, []string{fmt.Sprintf("qm template %d (on %s)", t.vmid, t.host)}, "VM %d (%s) on %s is no template", t.vmid, t.config.Name, t.host)
+	case t.config.Lock != "":
+		e.add(Fail, "templates.there", subject, []string{fmt.Sprintf("qm unlock %d (on %s, if no task works on it)", t.vmid, t.host)}, "template %d is locked (%s) and cannot be cloned", t.vmid, t.config.Lock)
+	default:
+		e.ok("templates.there", subject, "template %d (%s) is on %s", t.vmid, t.config.Name, t.host)
+		return true
+	}
+	return false
+}
+
+// examineFit looks whether what is in a template fits what the pool makes of it.
+func (e *examination) examineFit(i int, p *Pool, t *templateFound) {
+	subject := about(p, t.vmid)
+	key := bootDisk(&t.config)
+	disk, ok := t.config.Disks[key], key != ""
+	if !ok {
+		e.add(Fail, "templates.disk", subject, []string{fmt.Sprintf("qm set %d --boot order=DISK (on %s)", t.vmid, t.host)}, "template %d has no disk that it boots from", t.vmid)
+	}
+	for j, s := range p.Shapes {
+		if ok && s.Disk > 0 && int64(s.Disk) < disk.Size {
+			at := fmt.Sprintf("pools[%d].shapes[%d].disk", i, j)
+			e.add(Fail, "templates.disk", subject+", shape "+s.Name, []string{at + ": " + show(pricing.Bytes(disk.Size)) + ", or more"},
+				"%s of template %d has %s, and disks do not shrink to the %s of shape %s", key, t.vmid, show(pricing.Bytes(disk.Size)), show(s.Disk), s.Name)
+			ok = false
+		}
+	}
+	if ok {
+		e.ok("templates.disk", subject, "%s of template %d fits all shapes", key, t.vmid)
+	}
+	e.examineSeed(p, t)
+	e.examineAgent(i, p, t)
+	e.examineTraits(p, t)
+}
+
+// examineSeed looks for the drive that machines are told by at their first boot.
+func (e *examination) examineSeed(p *Pool, t *templateFound) {
+	drive, subject := "", about(p, t.vmid)
+	for _, key := range slices.Sorted(maps.Keys(t.config.Disks)) {
+		if d := t.config.Disks[key]; d.cloudInit() {
+			drive = key
+		}
+	}
+	switch {
+	case p.needsDisc() && discDrive(&t.config) == "":
+		e.add(Fail, "templates.seed", subject, []string{fmt.Sprintf("qm set %d --delete DRIVE (on %s, a CD drive that is not needed)", t.vmid, t.host)},
+			"template %d has no drive left for the first-boot disc: %s are taken", t.vmid, strings.Join(discDrives, ", "))
+	case p.needsDisc() && drive != "":
+		e.ok("templates.seed", subject, "machines get their first-boot disc in place of the cloud-init drive %s of template %d", drive, t.vmid)
+	case p.needsDisc():
+		e.ok("templates.seed", subject, "machines get a first-boot disc besides what template %d has", t.vmid)
+	case drive == "":
+		e.add(Warn, "templates.seed", subject, []string{fmt.Sprintf("qm set %d --ide2 STORAGE:cloudinit (on %s)", t.vmid, t.host)},
+			"template %d has no cloud-init drive, and pool %s makes no first-boot discs: machines are told neither name nor address", t.vmid, p.Name)
+	default:
+		e.ok("templates.seed", subject, "machines are told by the cloud-init drive %s of template %d", drive, t.vmid)
+	}
+}
+
+// examineAgent looks whether the guest agent is meant to be in the template. Whether it is cannot be
+// seen before a machine runs.
+func (e *examination) examineAgent(i int, p *Pool, t *templateFound) {
+	first, named := properties(t.config.Raw["agent"])
+	on := cmp.Or(first, named["enabled"]) == "1"
+	switch {
+	case p.Guest.Agent && !on:
+		e.add(Warn, "templates.agent", about(p, t.vmid), []string{fmt.Sprintf("qm set %d --agent 1 (on %s), if qemu-guest-agent is installed in it", t.vmid, t.host)},
+			"pools[%d].guest.agent is on, and template %d does not say that it has the agent", i, t.vmid)
+	case p.Guest.Agent:
+		e.ok("templates.agent", about(p, t.vmid), "the guest agent is switched on in template %d", t.vmid)
+	}
+}
+
+// examineTraits notes what clones inherit and do not keep.
+func (e *examination) examineTraits(p *Pool, t *templateFound) {
+	if script := t.config.Raw["hookscript"]; script != "" {
+		e.add(Fail, "templates.hookscript", about(p, t.vmid), []string{fmt.Sprintf("qm set %d --delete hookscript (on %s)", t.vmid, t.host)},
+			"template %d has the hookscript %s: clones would have it, and only root@pam may take it out", t.vmid, script)
+	}
+	var traits []string
+	if t.config.Protection {
+		traits = append(traits, "protection")
+	}
+	if t.config.Onboot {
+		traits = append(traits, "start at boot")
+	}
+	if len(t.config.Tags) > 0 {
+		traits = append(traits, "the tags "+strings.Join(t.config.Tags, ", "))
+	}
+	if len(traits) > 0 {
+		e.ok("templates.traits", about(p, t.vmid), "template %d has %s, which machines are made without", t.vmid, strings.Join(traits, " and "))
+	}
+}
+
+// examineReach looks which hosts a pool's machines can be cloned to.
+func (e *examination) examineReach(i int, p *Pool) {
+	var reached []string
+	unknown := 0
+	for _, host := range e.placed(p) {
+		id := p.Template.On(host)
+		t := e.templates[id]
+		if t != nil && (t.err != nil || t.absent || !t.config.Template) {
+			unknown = id
+			e.block(host, p.Name)
+			e.unsure[p.Name] = e.unsure[p.Name] || t.err != nil
+			continue
+		}
+		if why, mend := e.unreached(i, p, host); why != "" {
+			e.block(host, p.Name)
+			e.add(Warn, "templates.reach", host+" for pool "+p.Name, mend, "%s can never carry machines of pool %s: %s", host, p.Name, why)
+			continue
+		}
+		reached = append(reached, host)
+	}
+	if unknown != 0 {
+		e.skip("templates.reach", fmt.Sprintf("%d for pool %s", unknown, p.Name), "not looked at: template %d is not there, or cannot be read", unknown)
+	}
+	if len(reached) > 0 {
+		e.ok("templates.reach", "pool "+p.Name, "machines of pool %s can be cloned to %s", p.Name, strings.Join(reached, ", "))
+	}
+}
+
+// placed are the hosts that may carry a pool's machines, whether or not there is a template for them.
+func (e *examination) placed(p *Pool) []string {
+	return e.candidates(&Pool{Placement: p.Placement})
+}
+
+// unreached says why a machine cannot be cloned to a host, and what mends it.
+func (e *examination) unreached(i int, p *Pool, host string) (why string, mend []string) {
+	id := p.Template.On(host)
+	if id == 0 {
+		return "template.byHost has no template for it", []string{fmt.Sprintf("pools[%d].template.byHost.%s: the VMID of a template there", i, host)}
+	}
+	t := e.templates[id]
+	local := e.localStorage(p, t)
+	if t.host == host || local == "" {
+		return "", nil
+	}
+	return fmt.Sprintf("template %d is on %s, and its storage %s is not shared", id, t.host, local), []string{
+		fmt.Sprintf("vzdump %d --storage SHARED (on %s); qmrestore ARCHIVE NEWID --storage %s; qm template NEWID (on %s)", id, t.host, shell(local), host),
+		fmt.Sprintf("pools[%d].template: {byHost: {%s: %d, %s: NEWID}}", i, t.host, id, host),
+	}
+}
+
+// localStorage is one that keeps clones of the template on its host, or empty.
+func (e *examination) localStorage(p *Pool, t *templateFound) string {
+	names := t.config.storages()
+	if p.Storage != "" {
+		names = append(names, p.Storage)
+	}
+	for _, name := range names {
+		if s, ok := e.store(t.host, name); ok && !s.Shared {
+			return name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,641 @@
+package pve
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// FleetConfig is what a fleet is made of.
+type FleetConfig struct {
+	Client *Client
+	Owner  string
+	Pools  []Pool
+	// Prices says what hosts and machines cost; nil is the default book.
+	Prices  *pricing.Book
+	Intents Intents
+	// Nodes lists the cluster's nodes. Without it the fleet cannot know which machines have joined,
+	// and none of them fails for not having done so.
+	Nodes func(ctx context.Context) ([]Node, error)
+	// RemoveNode removes the node object of a machine that is gone. It is asked again until it
+	// returns nil; one that is gone already is no error. Nil leaves node objects to somebody else.
+	RemoveNode func(ctx context.Context, name string) error
+	Now        func() time.Time
+	// Rand chooses VMIDs and how long is waited before something is tried again.
+	Rand *rand.Rand
+	// Parallel is how many calls are made at a time. With 1 they are made one after the other on the
+	// goroutine of Tick, and the same answers give the same calls; 0 is 4.
+	Parallel int
+	// Report is told what happens, in order. It must not call the fleet; nil drops it.
+	Report func(Event)
+
+	ClonesPerStorage int                 // see Site
+	HA               HAMode              // see Site
+	OrphanGrace      nodescaler.Duration // see Site
+}
+
+// Node is a node of the cluster, as far as it says which machine it is.
+type Node struct {
+	Name, ProviderID, SystemUUID string
+	Ready                        bool
+	JoinedAt                     time.Time
+}
+
+// Fleet is the machine port: it makes, follows and destroys virtual machines on Proxmox VE. Create,
+// Delete and List answer from memory; Tick does the work, and Run calls it. A machine goes
+//
+//	ordered → claimed → cloned → sized → seeded → configured → started → joined → tidied
+//
+// and from wherever it is, when it is given back or has failed,
+//
+//	→ shut down → stopped → destroyed → gone → forgotten, when its VMID has cooled down
+//
+// Four rules keep everybody from harm. What is about to be done is written down first, so that who
+// starts again after a crash knows what may have been done, and looks. What may have been done is
+// only asked for again in a way that cannot do it twice: a clone to the same VMID. Whatever changes
+// a machine follows immediately on the proof that it is ours, and what is not proved is put into
+// quarantine. And what is not listed is unknown: a machine is gone when its VMID is free, its host is
+// online and there is a majority to say so.
+type Fleet struct {
+	client *Client
+	cfg    FleetConfig
+	pools  map[string]*Pool
+	recipe map[string]string // digest of a pool's configuration
+
+	// ticking is held by the one round of work at a time; mu guards everything below and is never
+	// held during a call.
+	ticking sync.Mutex
+	mu      sync.Mutex
+	events  []Event
+	telling sync.Mutex
+
+	machines map[string]*tracked // by order
+	view     view
+	taken    map[int]time.Time    // VMIDs that turned out to be others', and when
+	others   map[int]string       // VMs in our ranges that are not ours, and how they looked
+	counts   map[string]int       // events by code
+	noticed  map[string]time.Time // orphans, and since when
+	wake     chan struct{}
+}
+
+// tracked is an intent, and what is remembered of it only while the process lives.
+type tracked struct {
+	Intent
+	unsaved bool // the intent is ahead of what is kept
+	busy    bool // a call for it is under way
+	moves   int  // made in this round
+
+	problem nodescaler.Reason // what is in the way now
+	since   time.Time         // of that problem
+	tries   int               // failures in a row
+	rest    time.Time         // nothing is tried before
+	conf    *VMConfig         // as it was proved to be ours, while nothing has been changed since
+	proved  time.Time         // when that was
+	unsure  bool              // the clone may have been asked for in vain, or twice
+	doubted time.Time         // since when the server does not show what it should
+	hidden  bool              // it exists and is not listed
+}
+
+// NewFleet returns the fleet of a site, with the intents that were kept. It makes no call.
+func NewFleet(cfg FleetConfig) (*Fleet, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Prices == nil {
+		cfg.Prices = pricing.DefaultBook()
+	}
+	site := Site{ClonesPerStorage: cfg.ClonesPerStorage, HA: cfg.HA, OrphanGrace: cfg.OrphanGrace}.Complete()
+	cfg.ClonesPerStorage, cfg.HA, cfg.OrphanGrace = site.ClonesPerStorage, site.HA, site.OrphanGrace
+	or(&cfg.Parallel, 4)
+	if cfg.Report == nil {
+		cfg.Report = func(Event) {}
+	}
+	f := &Fleet{
+		client: cfg.Client, cfg: cfg, pools: map[string]*Pool{}, recipe: map[string]string{},
+		machines: map[string]*tracked{}, taken: map[int]time.Time{}, others: map[int]string{}, counts: map[string]int{},
+		wake: make(chan struct{}, 1),
+	}
+	f.view.templates, f.view.bridges = map[int]templateSeen{}, map[string][]string{}
+	for _, p := range cfg.Pools {
+		p = p.Complete()
+		f.pools[p.Name] = &p
+		f.recipe[p.Name] = p.recipe()
+	}
+	return f, f.load()
+}
+
+func (c *FleetConfig) check() error {
+	f := newFaults()
+	f.must(c.Client != nil, "client", "be set", "nil")
+	f.must(c.Intents != nil, "intents", "be set", "nil")
+	f.must(c.Now != nil, "now", "be set", "nil")
+	f.must(c.Rand != nil, "rand", "be set", "nil")
+	f.must(c.Parallel >= 0, "parallel", "be ≥ 0", c.Parallel)
+	s := Site{Owner: c.Owner, Pools: c.Pools, ClonesPerStorage: c.ClonesPerStorage, HA: c.HA, OrphanGrace: c.OrphanGrace}
+	s.checkWork(f)
+	return f.err()
+}
+
+// recipe is a digest of what makes the pool's machines what they are.
+func (p *Pool) recipe() string {
+	data, err := json.Marshal(p)
+	if err != nil { // a pool holds nothing that has no JSON
+		panic(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+}
+
+func (f *Fleet) load() error {
+	kept, err := f.cfg.Intents.Load()
+	if err != nil {
+		return err
+	}
+	for _, i := range kept {
+		m := &tracked{Intent: i}
+		m.unsure = i.Step == StepClaimed && i.Task == nil
+		if m.ProviderID == "" {
+			m.ProviderID = f.plannedID(m)
+		}
+		f.machines[i.Order] = m
+	}
+	return nil
+}
+
+// sorted returns the machines in the order of their orders' age.
+func (f *Fleet) sorted() []*tracked {
+	all := slices.Collect(maps.Values(f.machines))
+	slices.SortFunc(all, func(a, b *tracked) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Order, b.Order))
+	})
+	return all
+}
+
+// unlock ends a change and tells what happened in it.
+func (f *Fleet) unlock() {
+	f.telling.Lock()
+	events := f.events
+	f.events = nil
+	f.mu.Unlock()
+	for _, e := range events {
+		f.cfg.Report(e)
+	}
+	f.telling.Unlock()
+}
+
+// say notes what happened, about a machine if there is one.
+func (f *Fleet) say(m *tracked, r nodescaler.Reason, advice string) {
+	e := Event{At: f.cfg.Now(), Code: r.Code, Text: r.Text, Advice: advice}
+	if m != nil {
+		e.Machine, e.Pool, e.Host, e.VMID = m.Name, m.Pool, m.Host, m.VMID
+	}
+	f.counts[r.Code]++
+	f.events = append(f.events, e)
+}
+
+// Counts returns how many events there were of each code since the fleet was made.
+func (f *Fleet) Counts() map[string]int {
+	f.mu.Lock()
+	defer f.unlock()
+	return maps.Clone(f.counts)
+}
+
+// keep writes the intent down. Whoever is about to make a call that it tells of must not make it
+// when this fails.
+func (f *Fleet) keep(m *tracked) error {
+	err := f.cfg.Intents.Put(m.Intent.clone())
+	if err == nil {
+		m.unsaved = false
+		return nil
+	}
+	m.unsaved = true
+	f.impede(m, reason(CodeIntentNotKept, "%v", err), "look whether the file of intents can be written")
+	return err
+}
+
+// impede notes what is in a machine's way, and tells it when it is news.
+func (f *Fleet) impede(m *tracked, r nodescaler.Reason, advice string) {
+	if m.problem.Code != r.Code {
+		m.since = f.cfg.Now()
+		f.say(m, r, advice)
+	}
+	m.problem = r
+}
+
+// refused is an order that was surely not taken, with the reasons.
+func refused(reasons ...nodescaler.Reason) error {
+	var texts []string
+	for _, r := range reasons {
+		texts = append(texts, r.Code+": "+r.Text)
+	}
+	return &Refusal{Reasons: reasons, text: strings.Join(texts, "; ")}
+}
+
+// Refusal is why an order was not taken. It wraps loop.ErrRefused.
+type Refusal struct {
+	Reasons []nodescaler.Reason
+	text    string
+}
+
+// Error tells all reasons.
+func (r *Refusal) Error() string { return loop.ErrRefused.Error() + ": " + r.text }
+
+// Unwrap returns loop.ErrRefused.
+func (r *Refusal) Unwrap() error { return loop.ErrRefused }
+
+// Create takes an order, or refuses it and says why. It makes no call: what it takes is done by
+// the ticks that follow. An order that is known already changes nothing.
+func (f *Fleet) Create(_ context.Context, o loop.Order) error {
+	f.mu.Lock()
+	defer f.unlock()
+	if f.machines[o.ID] != nil {
+		return nil
+	}
+	m, err := f.accept(o)
+	if err != nil {
+		return err
+	}
+	if err := f.cfg.Intents.Put(m.Intent.clone()); err != nil {
+		// It may have been kept all the same, and would then come to life after a restart.
+		return fmt.Errorf("keep order %s: %w", o.ID, errors.Join(err, f.cfg.Intents.Remove(o.ID)))
+	}
+	f.machines[o.ID] = m
+	f.say(m, reason(CodeOrderAccepted, "%s on %s", m.Shape.Name, m.Host), "")
+	f.nudge()
+	return nil
+}
+
+// accept plans the machine of an order.
+func (f *Fleet) accept(o loop.Order) (*tracked, error) {
+	a := o.Action
+	p := f.pools[a.Pool]
+	switch {
+	case !orderID.MatchString(o.ID) || len(o.ID) > orderLen-1:
+		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", orderLen-1, o.ID))
+	case p == nil:
+		return nil, refused(reason(CodePoolUnknown, "there is no pool %q", a.Pool))
+	case a.Shape == nil || !slices.Contains(p.Shapes, *a.Shape):
+		return nil, refused(reason(CodeShapeUnknown, "pool %s has no such shape: %+v", a.Pool, a.Shape))
+	}
+	now := f.cfg.Now()
+	if r := f.view.blind(now); r != nil {
+		return nil, refused(*r)
+	}
+	if r := f.view.frozen; r != nil {
+		return nil, refused(reason(CodeFrozen, "%s: %s", r.Code, r.Text))
+	}
+	if r := f.full(p); r != nil {
+		return nil, refused(*r)
+	}
+	if r := f.health(p).closed(p, now); r != nil {
+		return nil, refused(*r)
+	}
+	host, why := f.choose(p, *a.Shape, a.Host)
+	if host == "" {
+		return nil, refused(why...)
+	}
+	id := f.freeID(p, nil)
+	if id == 0 {
+		return nil, refused(reason(CodeVMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs))
+	}
+	m := &tracked{Intent: Intent{
+		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
+		Created: now, Why: because(a.Reasons), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name],
+	}}
+	m.ProviderID = f.plannedID(m)
+	return m, nil
+}
+
+// because puts reasons into a line.
+func because(reasons []nodescaler.Reason) string {
+	var texts []string
+	for _, r := range reasons {
+		texts = append(texts, r.Code+": "+r.Text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// choose returns the host of a machine: the one that was named, if it takes it, or else the best.
+func (f *Fleet) choose(p *Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
+	g := f.ground()
+	if named != "" {
+		if r := g.refuses(p, s, named); r != nil {
+			return "", []nodescaler.Reason{*r}
+		}
+		return named, nil
+	}
+	host, why := g.place(p, s)
+	if host == "" {
+		why = append([]nodescaler.Reason{reason(CodeNoHost, "no host takes a machine of pool %s and shape %s", p.Name, s.Name)}, why...)
+	}
+	return host, why
+}
+
+// ground is what machines are placed on now.
+func (f *Fleet) ground() *ground {
+	g := &ground{
+		sight: f.view.seen, now: f.cfg.Now(), pools: f.pools, templates: f.view.templates, prices: f.cfg.Prices,
+		byVMID: map[int]*Intent{},
+	}
+	for _, m := range f.machines {
+		if m.Gone.IsZero() {
+			g.machines = append(g.machines, &m.Intent)
+			g.byVMID[m.VMID] = &m.Intent
+		}
+	}
+	return g
+}
+
+// full says that the pool has as many machines as it may.
+func (f *Fleet) full(p *Pool) *nodescaler.Reason {
+	n, unknown := f.count(p), f.unknown(p)
+	if n+unknown < p.Max {
+		return nil
+	}
+	text := fmt.Sprintf("pool %s has %d machines, of at most %d", p.Name, n, p.Max)
+	if unknown > 0 {
+		text += fmt.Sprintf(", and there are %d of which it is not known yet whether they are its own", unknown)
+	}
+	return no(CodePoolAtMax, "%s", text)
+}
+
+// count is how many machines the pool has, those that failed and those on their way out included,
+// but not those that will never be made.
+func (f *Fleet) count(p *Pool) int {
+	n := 0
+	for _, m := range f.machines {
+		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) {
+			n++
+		}
+	}
+	return n
+}
+
+// unknown counts what may be the pool's machines, if intents were lost: what is in its range and
+// cannot be told yet, and clones of its templates that nobody remembers.
+func (f *Fleet) unknown(p *Pool) int {
+	n := 0
+	for id, g := range f.view.seen.guests {
+		if _, judged := f.others[id]; p.VMIDs.Holds(id) && !judged && !g.template && !g.container && f.byVMID(id) == nil {
+			n++
+		}
+	}
+	return max(n, f.view.clones[p.Name])
+}
+
+// byVMID returns the machine that has or had the VMID not long ago, or nil.
+func (f *Fleet) byVMID(id int) *tracked {
+	for _, m := range f.machines {
+		if m.VMID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// strangerRest is how long a VMID that turned out to be somebody else's is not looked at again.
+const strangerRest = 10 * time.Minute
+
+// freeID picks a VMID that nobody is known to have: at random, so that two who pick at the same
+// moment seldom pick the same.
+func (f *Fleet) freeID(p *Pool, not []int) int {
+	used := map[int]bool{}
+	for _, m := range f.machines {
+		used[m.VMID] = true
+	}
+	for id, at := range f.taken {
+		if used[id] = true; f.cfg.Now().Sub(at) >= strangerRest {
+			delete(f.taken, id) // the next pick may try it again
+		}
+	}
+	start := f.cfg.Rand.IntN(p.VMIDs.Len())
+	for n := range p.VMIDs.Len() {
+		id := p.VMIDs.First + (start+n)%p.VMIDs.Len()
+		if _, listed := f.view.seen.guests[id]; !listed && !used[id] && !slices.Contains(not, id) {
+			return id
+		}
+	}
+	return 0
+}
+
+// Delete gives a machine back. It makes no call; that the machine is gone is seen when List does
+// not show it any more. A machine that is on its way out already stays so.
+func (f *Fleet) Delete(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.unlock()
+	var m *tracked
+	for _, o := range f.machines {
+		if o.Name == name {
+			m = o
+		}
+	}
+	switch {
+	case m == nil:
+		return fmt.Errorf("machine %s does not exist", name)
+	case !m.Returned.IsZero() || !m.Gone.IsZero():
+		return nil
+	}
+	i := m.Intent.clone()
+	i.Returned = f.cfg.Now()
+	if err := f.cfg.Intents.Put(i); err != nil {
+		return fmt.Errorf("keep return of %s: %w", name, err)
+	}
+	m.Returned, m.tries, m.rest = i.Returned, 0, time.Time{}
+	f.say(m, reason(CodeReturned, "was %s", m.phaseBefore()), "")
+	f.nudge()
+	return nil
+}
+
+// phaseBefore is the phase that the machine was returned in.
+func (m *tracked) phaseBefore() nodescaler.Phase {
+	i := m.Intent
+	i.Returned = time.Time{}
+	return i.phase()
+}
+
+// nudge lets Run tick at once.
+func (f *Fleet) nudge() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// maxAge is how old what was seen may be for List and Create to go by it.
+const maxAge = 2 * time.Minute
+
+// List returns the hosts and the machines as they were at the last look. While there is none, or it
+// is too old, it is an error: what is not known is not empty.
+func (f *Fleet) List(context.Context) (loop.MachineState, error) {
+	f.mu.Lock()
+	defer f.unlock()
+	now := f.cfg.Now()
+	if r := f.view.blind(now); r != nil {
+		return loop.MachineState{}, fmt.Errorf("%s: %s", r.Code, r.Text)
+	}
+	there := make([]*tracked, 0, len(f.machines))
+	for _, m := range f.machines {
+		if m.Gone.IsZero() {
+			there = append(there, m)
+		}
+	}
+	slices.SortFunc(there, func(a, b *tracked) int { return cmp.Compare(a.Name, b.Name) })
+	state := loop.MachineState{Hosts: f.hosts(), Machines: make([]nodescaler.Machine, len(there))}
+	for i, m := range there {
+		state.Machines[i] = f.word(m)
+	}
+	return state, nil
+}
+
+// word is a machine in the loop's words.
+func (f *Fleet) word(m *tracked) nodescaler.Machine {
+	w := nodescaler.Machine{
+		Name: m.Name, ProviderID: m.ProviderID, LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
+		Phase: m.phase(), Created: m.Asked, Since: m.Since, Problem: f.trouble(m), NoRoom: m.noRoom(),
+	}
+	switch w.Phase {
+	case nodescaler.Ordered:
+		w.Since = m.Created // it is one phase, of many steps
+	case nodescaler.Deleting:
+		w.Since = m.Returned
+	case nodescaler.Joined:
+		w.Since = m.Joined
+	case nodescaler.Failed:
+		w.Since = m.FailedAt
+	case nodescaler.Booting:
+	}
+	return w
+}
+
+// trouble is what is wrong with a machine, the worst first.
+func (f *Fleet) trouble(m *tracked) string {
+	tell := func(r nodescaler.Reason) string { return r.Code + ": " + r.Text }
+	host := f.view.seen.host(m.Host)
+	switch {
+	case m.Held != nil:
+		return tell(*m.Held)
+	case m.Failed != nil:
+		return strings.Join(append([]string{tell(*m.Failed)}, m.Hints...), "; ")
+	case f.pools[m.Pool] == nil:
+		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nobody says how its machines are proved", m.Pool))
+	case host == nil:
+		return tell(reason(CodeHostUnknown, "host %s is no host of the cluster any more", m.Host))
+	case !host.online:
+		return tell(reason(CodeHostOffline, "host %s is offline; this is what was last known", m.Host))
+	case f.view.frozen != nil:
+		return tell(*f.view.frozen)
+	case m.problem.Code != "":
+		return tell(m.problem)
+	case f.stopped(m):
+		return tell(reason(CodeStopped, "VM %d does not run", m.VMID))
+	case m.Step == StepStarted && f.cfg.Nodes == nil:
+		return tell(reason(CodeNodesUnknown, "whether it has joined cannot be seen"))
+	}
+	return ""
+}
+
+// stopped reports whether a machine that should run does not. The list is some seconds late.
+func (f *Fleet) stopped(m *tracked) bool {
+	g := f.view.seen.guests[m.VMID]
+	late := f.view.seen.at.Sub(m.Since) > 2*idleGap
+	return g != nil && !g.running && g.name == m.Name && late && m.Returned.IsZero() && !m.Step.before(StepStarted)
+}
+
+// hosts are the hosts in the loop's words. A host's room does not depend on who asks, so where
+// pools see it differently the least counts: a policy that goes by it orders nothing that is
+// refused. While nothing may be changed no host takes anything.
+func (f *Fleet) hosts() []nodescaler.Host {
+	g := f.ground()
+	var all []nodescaler.Host
+	for i := range g.hosts {
+		h := &g.hosts[i]
+		w := nodescaler.Host{
+			Host:   pricing.Host{Name: h.name},
+			Online: h.online, Cordoned: h.maintenance || f.view.frozen != nil,
+		}
+		first := true
+		for _, name := range slices.Sorted(maps.Keys(f.pools)) {
+			p := f.pools[name]
+			if hosts := p.hosts(); len(hosts) > 0 && !slices.Contains(hosts, h.name) {
+				continue
+			}
+			w.Cordoned = w.Cordoned || slices.Contains(p.Placement.Maintenance, h.name)
+			room := g.room(p, h)
+			if first {
+				w.Room, first = room, false
+			}
+			w.Room.CPU, w.Room.Memory = min(w.Room.CPU, room.CPU), min(w.Room.Memory, room.Memory)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// Paused returns the pools that take no orders because their machines failed, with why.
+func (f *Fleet) Paused() map[string]nodescaler.Reason {
+	f.mu.Lock()
+	defer f.unlock()
+	paused := map[string]nodescaler.Reason{}
+	for name, p := range f.pools {
+		if r := f.health(p).closed(p, f.cfg.Now()); r != nil {
+			paused[name] = *r
+		}
+	}
+	return paused
+}
+
+// Release lets a machine out of quarantine, after a person has looked at it: it is judged anew before
+// anything is done to it.
+func (f *Fleet) Release(name string) error {
+	f.mu.Lock()
+	defer f.unlock()
+	for _, m := range f.machines {
+		if m.Name != name || m.Held == nil {
+			continue
+		}
+		i := m.Intent.clone()
+		i.Held = nil
+		if err := f.cfg.Intents.Put(i); err != nil {
+			return fmt.Errorf("keep release of %s: %w", name, err)
+		}
+		m.Held, m.rest, m.doubted, m.conf = nil, time.Time{}, time.Time{}, nil
+		f.say(m, reason(CodeReleased, "it is judged anew"), "")
+		f.nudge()
+		return nil
+	}
+	return fmt.Errorf("machine %s is not in quarantine", name)
+}
+
+// Resume lets a pool that was paused take orders again.
+func (f *Fleet) Resume(pool string) error {
+	f.mu.Lock()
+	defer f.unlock()
+	p := f.pools[pool]
+	if p == nil {
+		return fmt.Errorf("pool %q does not exist", pool)
+	}
+	for _, m := range f.sorted() {
+		if m.Pool == pool && m.Failed != nil && !m.Pardoned {
+			i := m.Intent.clone()
+			i.Pardoned = true
+			if err := f.cfg.Intents.Put(i); err != nil {
+				return fmt.Errorf("keep pardon of %s: %w", m.Name, err)
+			}
+			m.Pardoned = true
+		}
+	}
+	f.events = append(f.events, Event{At: f.cfg.Now(), Code: CodePoolResumed, Text: "its failures do not count any more", Pool: pool})
+	return nil
+}

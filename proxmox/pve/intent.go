@@ -1,0 +1,211 @@
+package pve
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Intent is what the fleet means to do about one order, kept so that it survives the process. It
+// is written before the call that it is about: whatever moment the process dies at, what may have
+// been done is known, and looking shows whether it was.
+type Intent struct {
+	Order   string        `json:"order"`
+	Pool    string        `json:"pool"`
+	Name    string        `json:"name"` // of the machine and of its node
+	Shape   pricing.Shape `json:"shape"`
+	Host    string        `json:"host"`
+	VMID    int           `json:"vmid"`
+	Created time.Time     `json:"created"` // when the order was accepted
+	Why     string        `json:"why,omitempty"`
+	// ProviderID is what the node will carry, planned with the order: once told it stays, whatever
+	// becomes of the pool's configuration. What the node does carry takes its place.
+	ProviderID string `json:"providerID,omitempty"`
+	// LostIDs are provider ids that went with VMIDs that turned out to be strangers'.
+	LostIDs []string `json:"lostIDs,omitempty"`
+
+	Step  Step      `json:"step"`
+	Since time.Time `json:"since"` // it is at this step
+	// Task is what the machine waits for.
+	Task *Task `json:"task,omitempty"`
+	// Asked is when the clone was first asked for; zero is never.
+	Asked time.Time `json:"asked,omitzero"`
+	// Last is the last task that ended; its log may explain a failure.
+	Last string `json:"last,omitempty"`
+	// MAC is that of the first interface, which the clone was given.
+	MAC string `json:"mac,omitempty"`
+	// Spent are VMIDs that turned out to be strangers'.
+	Spent []int `json:"spent,omitempty"`
+	// Disc is the volume of the first-boot disc, from before it is uploaded until it is gone.
+	Disc     string `json:"disc,omitempty"`
+	DiscHost string `json:"discHost,omitempty"`
+
+	// Returned is when the machine was given back; zero is not.
+	Returned time.Time `json:"returned,omitzero"`
+	// Exit is what was done to delete it.
+	Exit Exit `json:"exit,omitempty"`
+	// Failed is why the machine will never join.
+	Failed   *nodescaler.Reason `json:"failed,omitempty"`
+	FailedAt time.Time          `json:"failedAt,omitzero"`
+	// Held is why the machine is not touched any more, until a person has looked at it.
+	Held  *nodescaler.Reason `json:"held,omitempty"`
+	Hints []string           `json:"hints,omitempty"` // what may explain a failure
+	// Joined is when it was first seen as a node; zero is never.
+	Joined time.Time `json:"joined,omitzero"`
+	// Adopted machines were found with all proofs and without an intent.
+	Adopted bool `json:"adopted,omitempty"`
+	// Gone is when the machine was proved to be no more. The intent stays for the cool-down of
+	// its VMID, and for what it says about its pool.
+	Gone time.Time `json:"gone,omitzero"`
+	// NodeGone says that the node object is gone too.
+	NodeGone bool `json:"nodeGone,omitempty"`
+	// Recipe is a digest of the pool's configuration: failures under another one say nothing.
+	Recipe string `json:"recipe,omitempty"`
+	// Pardoned failures do not count any more.
+	Pardoned bool `json:"pardoned,omitempty"`
+}
+
+// Step is how far a machine has come in being made.
+type Step string
+
+// The steps, in order. Each names what is known to be done, but for StepClaimed, which names what
+// may have been.
+const (
+	StepOrdered    Step = "ordered"    // accepted, and nothing asked of the server
+	StepClaimed    Step = "claimed"    // the clone may have been asked for
+	StepCloned     Step = "cloned"     // the clone is there, and ours
+	StepSized      Step = "sized"      // its disk is as large as the shape's
+	StepSeeded     Step = "seeded"     // its first-boot disc is uploaded
+	StepConfigured Step = "configured" // with its size, network, notes, tags and UUID
+	StepStarted    Step = "started"    // it runs
+	StepJoined     Step = "joined"     // it is a node
+	StepTidied     Step = "tidied"     // and its first-boot disc is gone
+)
+
+var steps = []Step{StepOrdered, StepClaimed, StepCloned, StepSized, StepSeeded, StepConfigured, StepStarted, StepJoined, StepTidied}
+
+// before reports whether the step comes before another one.
+func (s Step) before(o Step) bool { return slices.Index(steps, s) < slices.Index(steps, o) }
+
+// Exit is how far a machine has come in being deleted.
+type Exit string
+
+// The stages of deletion, in order.
+const (
+	ExitNone     Exit = ""
+	ExitShutdown Exit = "shutdown" // the guest was asked to shut down
+	ExitStop     Exit = "stop"     // it was stopped
+	ExitDestroy  Exit = "destroy"  // it may have been destroyed
+	ExitTidy     Exit = "tidy"     // it is gone, and its disc may be left
+)
+
+// Task is a task of the server that a machine waits for.
+type Task struct {
+	UPID string    `json:"upid"`
+	Kind TaskKind  `json:"kind"`
+	Host string    `json:"host"`
+	At   time.Time `json:"at"`
+}
+
+// TaskKind is what a task does to a machine.
+type TaskKind string
+
+// The kinds of task.
+const (
+	TaskClone    TaskKind = "clone"
+	TaskUpload   TaskKind = "upload"
+	TaskResize   TaskKind = "resize"
+	TaskStart    TaskKind = "start"
+	TaskShutdown TaskKind = "shutdown"
+	TaskStop     TaskKind = "stop"
+	TaskDestroy  TaskKind = "destroy"
+	TaskErase    TaskKind = "erase" // of its first-boot disc
+)
+
+// clone returns a copy that shares nothing that is changed in place.
+func (i Intent) clone() Intent {
+	i.Spent = slices.Clone(i.Spent)
+	i.LostIDs = slices.Clone(i.LostIDs)
+	i.Hints = slices.Clone(i.Hints)
+	if i.Task != nil {
+		t := *i.Task
+		i.Task = &t
+	}
+	return i
+}
+
+// phase is the intent in the loop's words.
+func (i *Intent) phase() nodescaler.Phase {
+	switch {
+	case !i.Returned.IsZero():
+		return nodescaler.Deleting
+	case i.Failed != nil:
+		return nodescaler.Failed
+	case i.Step.before(StepStarted):
+		return nodescaler.Ordered
+	case i.Step == StepStarted:
+		return nodescaler.Booting
+	}
+	return nodescaler.Joined
+}
+
+// Intents keeps the intents. What Put has returned nil for is there after a crash; what it was
+// interrupted in may be or not.
+type Intents interface {
+	Load() ([]Intent, error)
+	Put(Intent) error
+	Remove(order string) error
+}
+
+// MemoryIntents keeps intents in memory, for tests and for worlds that end with the process. The
+// zero MemoryIntents is empty.
+type MemoryIntents struct {
+	mu   sync.Mutex
+	kept map[string]Intent
+}
+
+// Load returns the intents, by order.
+func (m *MemoryIntents) Load() ([]Intent, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]Intent, 0, len(m.kept))
+	for _, i := range m.kept {
+		all = append(all, i.clone())
+	}
+	sortIntents(all)
+	return all, nil
+}
+
+// Put keeps an intent in place of the one with the same order.
+func (m *MemoryIntents) Put(i Intent) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.kept == nil {
+		m.kept = map[string]Intent{}
+	}
+	m.kept[i.Order] = i.clone()
+	return nil
+}
+
+// Remove forgets the intent of an order.
+func (m *MemoryIntents) Remove(order string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.kept, order)
+	return nil
+}
+
+func sortIntents(all []Intent) {
+	slices.SortFunc(all, func(a, b Intent) int {
+		switch {
+		case a.Order < b.Order:
+			return -1
+		case a.Order > b.Order:
+			return 1
+		}
+		return 0
+	})
+}

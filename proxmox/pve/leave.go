@@ -1,0 +1,234 @@
+package pve
+
+import (
+	"context"
+	"time"
+)
+
+// longPause is how long a machine that waits for a person is left alone.
+const longPause = 30 * time.Second
+
+// doLeave takes a machine that was given back one call further out: shut down, stopped, destroyed.
+// Each of these calls has its own proof, read immediately before it: what was true a moment ago is
+// how strangers' machines are lost.
+func (w *work) doLeave(ctx context.Context) {
+	c, v, wrong, err := w.inspect(ctx)
+	var status VMStatus
+	if err == nil {
+		status, err = w.client.Status(ctx, w.host, w.i.VMID)
+	}
+	if err != nil {
+		w.done(func() {
+			if Is(err, Absent) {
+				w.pause(w.m, lookGap)
+				return
+			}
+			w.upset(err)
+		})
+		return
+	}
+	if v == provedCloned && c.Protection && c.Lock == "" {
+		w.unprotect(ctx, c)
+		return
+	}
+	if w.mayNot(c, status, v, wrong) {
+		return
+	}
+	if status.Status != "running" {
+		w.destroy(ctx)
+		return
+	}
+	w.halt(ctx)
+}
+
+// unprotect takes away the protection that a clone has from its template, and nobody meant for it. One
+// that was configured has none but what somebody gave it.
+func (w *work) unprotect(ctx context.Context, c *VMConfig) {
+	err := w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{"protection": "0"}, nil, c.Digest)
+	w.done(func() {
+		if err != nil {
+			w.upset(err)
+		}
+	})
+}
+
+// mayNot notes why a machine is not to be stopped or destroyed, if there is a reason.
+func (w *work) mayNot(c *VMConfig, status VMStatus, v verdict, wrong []string) bool {
+	m := w.m
+	stop := true
+	w.done(func() {
+		switch {
+		case v == stranger && w.i.Exit == ExitDestroy:
+			w.gone(m) // ours was destroyed, and somebody has its VMID now
+		case v == stranger || v == doubtful:
+			w.doubt(wrong)
+		case v == unproved && (c.Lock == "clone" || c.Lock == "create"):
+			if m.doubted.IsZero() {
+				m.doubted = w.now
+			}
+			w.cloning(w.now.Sub(m.doubted))
+		case v == unproved:
+			w.retry(m, reason(CodeRetry, "%s", list(wrong)), "")
+		case c.Lock != "" || status.Lock != "":
+			w.retry(m, reason(CodeRetry, "VM %d is locked (%s)", m.VMID, c.Lock+status.Lock), "if no task works on it any more: qm unlock "+itoa(m.VMID))
+		case status.HAManaged && w.cfg.HA == HAWait:
+			w.impede(m, reason(CodeHAManaged, "somebody put VM %d under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
+			w.pause(m, longPause)
+		case c.Protection:
+			w.impede(m, reason(CodeProtected, "somebody protected VM %d", m.VMID), "if it may go: qm set "+itoa(m.VMID)+" --protection 0")
+			w.pause(m, longPause)
+		default:
+			stop = false
+		}
+	})
+	return stop
+}
+
+// halt lets a guest shut down that was a node, and stops all others and those that did not go.
+func (w *work) halt(ctx context.Context) {
+	was := w.i.Exit
+	if !w.i.Joined.IsZero() && was == ExitNone && w.i.Failed == nil {
+		if !w.before(func() { w.m.Exit = ExitShutdown }) {
+			return
+		}
+		upid, err := w.client.Shutdown(ctx, w.host, w.i.VMID, time.Duration(w.p.ShutdownGrace), false)
+		w.done(func() { w.askedOut(upid, TaskShutdown, err) })
+		return
+	}
+	if !w.before(func() { w.m.Exit = ExitStop }) {
+		return
+	}
+	// A shutdown that hangs would keep the stop waiting for its lock.
+	upid, err := w.client.Stop(ctx, w.host, w.i.VMID, was == ExitShutdown)
+	w.done(func() { w.askedOut(upid, TaskStop, err) })
+}
+
+func (w *work) destroy(ctx context.Context) {
+	if !w.before(func() { w.m.Exit = ExitDestroy }) {
+		return
+	}
+	upid, err := w.client.Destroy(ctx, w.host, w.i.VMID, true)
+	w.done(func() {
+		w.askedOut(upid, TaskDestroy, err)
+		if err == nil {
+			w.say(w.m, reason(CodeDestroyAsked, "it is proved to be ours and stopped"), "")
+		}
+	})
+}
+
+// askedOut notes what the server said to an order on the way out; it is given again until done.
+func (w *work) askedOut(upid UPID, kind TaskKind, err error) {
+	if err == nil {
+		w.follow(upid, kind)
+		return
+	}
+	w.upset(err)
+}
+
+// doConfirm asks whether a machine is gone. That it is not listed says nothing; that its VMID is
+// free does, when there is a majority and the host that had it is online.
+func (w *work) doConfirm(ctx context.Context) {
+	free, err := w.client.VMIDFree(ctx, w.i.VMID)
+	if err == nil && !free {
+		w.doProbe(ctx) // somewhere else, hidden, or somebody's
+		return
+	}
+	w.done(func() {
+		if err != nil {
+			w.upset(err)
+			return
+		}
+		w.gone(w.m)
+	})
+}
+
+// doProbe asks whether a machine exists that is not listed any more.
+func (w *work) doProbe(ctx context.Context) {
+	free, err := w.client.VMIDFree(ctx, w.i.VMID)
+	pool, unseen := w.p.PVEPool, true
+	if err == nil && !free && w.i.Held == nil {
+		pool, unseen = w.poolOf(ctx)
+	}
+	w.done(func() {
+		m := w.m
+		switch {
+		case err != nil:
+			w.upset(err)
+		case !free && m.Held != nil:
+			w.pause(m, longPause)
+		case !free && !unseen && pool == "":
+			m.hidden = false
+			w.hold(m, reason(CodeQuarantined, "somebody took VM %d out of pool %s", m.VMID, w.p.PVEPool),
+				"if nobody needs it, destroy it by hand; it is not touched any more")
+		case !free:
+			w.hide()
+		case m.Held != nil && !m.Returned.IsZero():
+			w.gone(m)
+		default:
+			// There is nothing left to destroy; whoever gives the machine back is done at once.
+			m.Held, m.hidden, m.conf = nil, false, nil
+			m.Step, m.Since = StepOrdered, w.now
+			w.say(m, reason(CodeVanished, "somebody removed it"), "")
+			w.fail(m, reason(CodeVanished, "somebody removed VM %d", m.VMID), "")
+		}
+	})
+}
+
+// hide notes that a machine exists and is not listed.
+func (w *work) hide() {
+	w.m.hidden = true
+	w.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+w.p.PVEPool)
+	w.pause(w.m, 5*time.Second)
+}
+
+// gone closes the intent of a machine that is proved to be no more. It stays for the cool-down of
+// its VMID.
+func (f *Fleet) gone(m *tracked) {
+	m.Gone, m.Since, m.Task, m.conf = f.cfg.Now(), f.cfg.Now(), nil, nil
+	m.hidden, m.tries, m.rest = false, 0, time.Time{}
+	f.say(m, reason(CodeGone, "its VMID is free"), "")
+}
+
+// doSweep removes what is left of a machine that is gone: its first-boot disc, and its node object.
+func (w *work) doSweep(ctx context.Context) {
+	if w.i.Disc != "" {
+		w.erase(ctx)
+		return
+	}
+	err := w.cfg.RemoveNode(ctx, w.i.Name)
+	w.done(func() {
+		if err != nil {
+			w.retry(w.m, reason(CodeNodeNotRemoved, "%v", err), "")
+			return
+		}
+		w.m.NodeGone = true
+	})
+}
+
+// doForget lets a VMID be used again.
+func (w *work) doForget() {
+	w.mu.Lock()
+	defer w.unlock()
+	if err := w.cfg.Intents.Remove(w.i.Order); err != nil {
+		w.retry(w.m, reason(CodeIntentNotKept, "%v", err), "")
+		return
+	}
+	delete(w.machines, w.i.Order)
+}
+
+// doRecall asks for a task that its host's list does not show.
+func (w *work) doRecall(ctx context.Context) {
+	status, err := w.client.Task(ctx, UPID(w.i.Task.UPID))
+	w.done(func() {
+		switch {
+		case Is(err, NoTask):
+			w.ended(w.m, TaskStatus{UPID: UPID(w.i.Task.UPID), Exit: "unexpected status"})
+		case err != nil:
+			w.upset(err)
+		case status.Running:
+			w.m.Task.At = w.now
+		default:
+			w.ended(w.m, status)
+		}
+	})
+}

@@ -1,0 +1,528 @@
+package pve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+)
+
+func TestOrderBecomesANodeAndGoesAgain(t *testing.T) {
+	w := newWorld(t, plan{hosts: 3, seed: 1}).begin()
+	w.run(time.Second)
+	name := w.mustOrder("pve2")
+	if m := w.machine(name); m.Phase != nodescaler.Ordered || !m.Created.IsZero() || m.Host != "pve2" {
+		t.Errorf("got %+v, want an order on pve2 that costs nothing yet", m)
+	}
+	w.until("it boots", time.Minute, func() bool { return w.phase(name) == nodescaler.Booting })
+	if m := w.machine(name); m.Created.IsZero() {
+		t.Error("a machine that is there costs something")
+	}
+	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+	w.run(time.Minute)
+	v := w.there(name)
+	if got := v.Config["ide2"]; got != emptyDrive || len(w.discs()) != 0 {
+		t.Errorf("the drive holds %q and discs %v are left, which hold the join token", got, w.discs())
+	}
+	if v.Config["smbios1"] != "uuid="+machineUUID("home", strings.TrimPrefix(name, "web-")) || !strings.Contains(v.Config["scsi0"], "size=20G") {
+		t.Errorf("its UUID and disk are %s and %s", v.Config["smbios1"], v.Config["scsi0"])
+	}
+	w.giveBack(name)
+	if w.phase(name) != nodescaler.Deleting {
+		t.Errorf("it is %s", w.phase(name))
+	}
+	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
+	w.run(time.Minute)
+	if nodes, _ := w.nodes(t.Context()); len(nodes) != 0 || len(w.inRange()) != 0 {
+		t.Errorf("left are nodes %v and machines %v", nodes, w.inRange())
+	}
+	if all, _ := w.intents.Load(); len(all) != 1 || all[0].Gone.IsZero() {
+		t.Errorf("the intent is not kept for the cool-down: %v", all)
+	}
+	w.run(time.Hour)
+	if all, _ := w.intents.Load(); len(all) != 0 {
+		t.Errorf("after the cool-down there still is %v", all)
+	}
+}
+
+func TestNothingIsKnownBeforeTheFirstLook(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+	if _, err := w.fleet.List(t.Context()); err == nil {
+		t.Error("an empty list before the first look is taken for an empty cluster")
+	}
+	if _, err := w.order(""); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), CodeNoInventory) {
+		t.Errorf("got %v, want %s", err, CodeNoInventory)
+	}
+	w.run(time.Second)
+	if _, err := w.fleet.List(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.sim.Advance(maxAge + time.Second)
+	if _, err := w.fleet.List(t.Context()); err == nil {
+		t.Error("a list that is too old is no error")
+	}
+}
+
+func TestOrdersAreRefusedWithReasons(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		world  func(w *world)
+		change func(*loop.Order)
+		want   string
+	}{
+		{"no name", nil, func(o *loop.Order) { o.ID = "" }, CodeBadOrder},
+		{"a name that is no host name", nil, func(o *loop.Order) { o.ID = "A_1" }, CodeBadOrder},
+		{"a name that is too long", nil, func(o *loop.Order) { o.ID = strings.Repeat("x", 30) }, CodeBadOrder},
+		{"no such pool", nil, func(o *loop.Order) { o.Action.Pool = "db" }, CodePoolUnknown},
+		{"no shape", nil, func(o *loop.Order) { o.Action.Shape = nil }, CodeShapeUnknown},
+		{"a shape of another size", nil, func(o *loop.Order) {
+			s := *o.Action.Shape
+			s.CPU *= 2
+			o.Action.Shape = &s
+		}, CodeShapeUnknown},
+		{"no such host", nil, func(o *loop.Order) { o.Action.Host = "pve9" }, CodeHostUnknown},
+		{"full", func(w *world) { w.mustOrder(""); w.mustOrder("") }, func(*loop.Order) {}, CodePoolAtMax},
+		{"no VMID", func(w *world) {
+			for id := 1000; id < 1004; id++ {
+				w.fleet.taken[id] = w.sim.Now()
+			}
+		}, func(*loop.Order) {}, CodeVMIDsExhausted},
+		{"no quorum", func(w *world) { w.inject("no quorum"); w.sim.Advance(20 * time.Second); w.run(20 * time.Second) }, func(*loop.Order) {}, CodeFrozen},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, plan{hosts: 2, seed: 1})
+			w.pool().Max, w.pool().VMIDs = 2, VMIDs{1000, 1003}
+			w.begin()
+			w.run(time.Second)
+			if c.world != nil {
+				c.world(w)
+			}
+			o := loop.Order{ID: "x1", At: w.sim.Now(), Action: nodescaler.Action{Pool: "web", Shape: &w.pool().Shapes[0]}}
+			c.change(&o)
+			err := w.fleet.Create(t.Context(), o)
+			var r *Refusal
+			if !errors.As(err, &r) || !errors.Is(err, loop.ErrRefused) || r.Reasons[0].Code != c.want {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func TestNeverMoreThanMaxHoweverManyOrderAtOnce(t *testing.T) {
+	w := newWorld(t, plan{hosts: 3, seed: 1})
+	w.cfg.Parallel, w.cfg.Report = 4, nil
+	w.pool().Max = 7
+	w.begin()
+	w.run(time.Second)
+	var together sync.WaitGroup
+	for i := range 40 {
+		together.Go(func() {
+			o := loop.Order{ID: fmt.Sprintf("x%d", i%20), Action: nodescaler.Action{Pool: "web", Shape: &w.pool().Shapes[0]}}
+			for range 3 { // repeated orders are no more machines
+				_ = w.fleet.Create(context.Background(), o)
+			}
+			_ = w.fleet.Tick(context.Background())
+		})
+	}
+	together.Wait()
+	w.run(5 * time.Minute)
+	if n := len(w.inRange()); n != 7 {
+		t.Errorf("there are %d machines, want 7", n)
+	}
+	if state, err := w.fleet.List(t.Context()); err != nil || len(state.Machines) != 7 {
+		t.Errorf("%d are listed, %v", len(state.Machines), err)
+	}
+}
+
+func TestHostsAreToldAsTheyAre(t *testing.T) {
+	w := newWorld(t, plan{hosts: 3, seed: 1})
+	w.pool().Placement = Placement{MemoryReserve: 8 << 30, MemoryRatio: 1.5, CPURatio: 2, Maintenance: []string{"pve2"}}
+	// Others' machines can only be counted by who may see them.
+	w.sim.AddRole("PlimsollSight", "VM.Audit")
+	w.sim.Grant("/vms", "PlimsollSight", "plimsoll@pve")
+	w.begin()
+	w.run(time.Second)
+	if _, err := w.root().call(t.Context(), "POST", "/nodes/pve3/qemu", map[string]any{"vmid": 100, "memory": 16384, "cores": 4, "name": "db"}); err != nil {
+		t.Fatal(err)
+	}
+	w.sim.Advance(20 * time.Second)
+	w.run(time.Minute)
+	w.mustOrder("pve1")
+	state, err := w.fleet.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gib := func(n int) pricing.Bytes { return pricing.Bytes(n) * pricing.GiB }
+	want := []nodescaler.Host{
+		{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true},
+		{Host: pricing.Host{Name: "pve2", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true, Cordoned: true},
+		{Host: pricing.Host{Name: "pve3", Room: pricing.Resources{CPU: 60000, Memory: gib(164)}}, Online: true},
+	}
+	if diff := cmp.Diff(want, state.Hosts); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// What a policy reads from List, and orders by, is never refused for lack of room.
+func TestRoomThatIsToldIsRoomThatIsGiven(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 1})
+	w.pool().Max, w.pool().Placement.MemoryReserve = 50, 100<<30
+	other := *w.pool()
+	other.Name, other.VMIDs, other.Placement.MemoryReserve = "db", VMIDs{2000, 2099}, 90<<30
+	w.cfg.Pools = append(w.cfg.Pools, other)
+	w.begin()
+	w.run(time.Second)
+	for {
+		state, err := w.fleet.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := nodescaler.Snapshot{Hosts: state.Hosts, Machines: state.Machines}
+		x := nodescaler.NewIndex(&s)
+		i := slices.IndexFunc(x.Hosts, func(h nodescaler.HostRoom) bool { return w.pool().Shapes[0].Resources().Within(h.Free) })
+		if i < 0 {
+			if len(state.Machines) != 14 {
+				t.Errorf("%d machines were ordered, want 14 of 4 GiB on two hosts with 28", len(state.Machines))
+			}
+			return
+		}
+		w.mustOrder(x.Hosts[i].Name)
+	}
+}
+
+func TestMachinesThatOthersRemoveAreReported(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 1}).begin()
+	w.run(time.Second)
+	name := w.join("pve1")[0]
+	v := w.there(name)
+	c := w.root()
+	if _, err := c.Stop(t.Context(), v.Host, v.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	w.run(time.Minute)
+	if m := w.machine(name); m.Phase != nodescaler.Joined || !strings.Contains(m.Problem, CodeStopped) {
+		t.Errorf("got %s (%s), want a machine that is stopped, and nobody to start it", m.Phase, m.Problem)
+	}
+	if _, err := c.Destroy(t.Context(), v.Host, v.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	w.sim.Advance(10 * time.Second)
+	w.until("it has failed", time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
+	w.event(CodeVanished)
+	if len(w.fleet.Paused()) != 0 {
+		t.Error("the pool is blamed for what somebody did")
+	}
+	w.giveBack(name)
+	w.run(10 * time.Second)
+	if w.phase(name) != "" || w.calls("DELETE", "/qemu/") != 0 {
+		t.Errorf("it is %s", w.phase(name))
+	}
+}
+
+func TestMigratedMachinesAreFollowed(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 1, shared: true}).begin()
+	w.run(time.Second)
+	name := w.join("pve2")[0]
+	v := w.there(name)
+	if _, err := w.root().call(t.Context(), "POST", fmt.Sprintf("/nodes/%s/qemu/%d/migrate", v.Host, v.ID), map[string]any{"target": "pve1", "online": 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it is on pve1", 5*time.Minute, func() bool { return w.machine(name).Host == "pve1" })
+	w.event(CodeMoved)
+	w.giveBack(name)
+	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
+}
+
+func TestNodesOfOtherIDsAreReported(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	w.pool().Join.ProviderID = firstboot.ProviderID{Scheme: firstboot.SchemeTemplate, Template: "mine://{name}"}
+	w.begin()
+	w.run(time.Second)
+	w.join("pve1")
+	w.run(time.Minute)
+	w.mustSay(w.event(CodeIDMismatch).Text, "mine://web-", "proxmox://home/")
+	if n := w.fleet.Counts()[CodeIDMismatch]; n != 1 {
+		t.Errorf("it was told %d times", n)
+	}
+}
+
+func TestNodeOfTheSameNameOnAnotherMachineIsNotTaken(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	w.pool().JoinTimeout = nodescaler.Duration(2 * time.Minute)
+	w.begin()
+	w.run(time.Second)
+	w.deaf = true
+	name := w.mustOrder("pve1")
+	w.joins = append(w.joins, joining{node: Node{Name: name, SystemUUID: "7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, at: w.sim.Now()})
+	w.until("it has failed", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
+	w.event(CodeUUIDMismatch)
+}
+
+func TestWithoutNodesNothingFailsForNotHavingJoined(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	w.cfg.Nodes = nil
+	w.begin()
+	w.run(time.Second)
+	name := w.mustOrder("pve1")
+	w.run(2 * time.Hour)
+	if m := w.machine(name); m.Phase != nodescaler.Booting || !strings.Contains(m.Problem, CodeNodesUnknown) {
+		t.Errorf("got %s (%s), want a machine of which it is not known whether it has joined", m.Phase, m.Problem)
+	}
+}
+
+func TestOrphansAreFoundInBothDirections(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 1})
+	w.cfg.OrphanGrace = nodescaler.Duration(5 * time.Minute)
+	w.begin()
+	w.run(time.Second)
+	names := w.join("pve1", "pve2")
+	_ = w.removeNode(t.Context(), names[0]) // a machine without its node
+	w.joins = append(w.joins, joining{node: Node{Name: "web-old-0", ProviderID: "proxmox://home/1050"}, at: w.sim.Now()})
+	w.joins = append(w.joins, joining{node: Node{Name: "control-plane", ProviderID: "proxmox://home/1051"}, at: w.sim.Now()})
+	for _, disc := range []string{"plimsoll-home--web-old-0.iso", "plimsoll-away--web-old-0.iso", "debian.iso"} {
+		upid, err := w.root().Upload(t.Context(), "pve1", "local", disc, []byte("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.root().WaitTask(t.Context(), upid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := w.fleet.Orphans(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range r.Orphans {
+		got = append(got, fmt.Sprintf("%s %s", o.Kind, o.Name))
+	}
+	want := []string{"DiscWithoutMachine local:iso/plimsoll-home--web-old-0.iso", "MachineWithoutNode " + names[0], "NodeWithoutMachine web-old-0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if _, err := w.fleet.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.inRange()) != 2 || len(w.joins) != 3 {
+		t.Error("something was removed before its time")
+	}
+	w.run(6 * time.Minute)
+	if _, err := w.fleet.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.run(2 * time.Minute)
+	if w.phase(names[0]) != "" || w.phase(names[1]) != nodescaler.Joined || len(w.joins) != 2 {
+		t.Errorf("left are %v and %v\n%s", w.inRange(), w.joins, w.story())
+	}
+	if discs := w.discs(); len(discs) != 1 || !strings.Contains(discs[0], "away") {
+		t.Errorf("left are the discs %v", discs)
+	}
+}
+
+func TestEmptyInventoryFreezes(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+	w.run(time.Second)
+	name := w.join("pve1")[0]
+	w.sim.Advance(10 * time.Second)
+	for _, r := range roles { // everything is taken from the token, but that it may ask
+		if r.path != "/" {
+			w.sim.Revoke(r.path, r.role, "plimsoll@pve")
+		}
+	}
+	w.run(5 * time.Minute)
+	if _, err := w.order(""); !errors.Is(err, loop.ErrRefused) {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	w.event(CodePermissionsShrunk)
+	if w.phase(name) == "" || w.told(CodeGone) || w.told(CodeVanished) {
+		t.Fatalf("a machine that cannot be seen was declared gone\n%s", w.story())
+	}
+	for _, r := range roles {
+		w.sim.Grant(r.path, r.role, "plimsoll@pve")
+	}
+	w.until("it thaws", 5*time.Minute, func() bool { return w.told(CodeThawed) })
+	if w.phase(name) != nodescaler.Joined {
+		t.Errorf("it is %s", w.phase(name))
+	}
+}
+
+func TestIntentsThatCannotBeKeptStopTheWork(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	d := &dying{Intents: w.intents}
+	w.intents = d
+	w.begin()
+	w.run(time.Second)
+	name := w.mustOrder("")
+	d.dead = true
+	w.run(time.Minute)
+	if w.calls("POST", "/clone") != 0 {
+		t.Error("a clone was asked for that no intent tells of")
+	}
+	w.event(CodeIntentNotKept)
+	if _, err := w.order(""); err == nil || errors.Is(err, loop.ErrRefused) {
+		t.Errorf("got %v: whether the order is kept is not known, and must not be called refused", err)
+	}
+	if err := w.fleet.Delete(t.Context(), name); err == nil {
+		t.Error("a return was taken that nobody will remember")
+	}
+	d.dead = false
+	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+}
+
+func TestRunBeginsAnOrderAtOnce(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1, speed: 1})
+	w.cfg.Parallel = 2
+	w.begin()
+	if err := w.fleet.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { w.fleet.Run(ctx) })
+	time.Sleep(50 * time.Millisecond) // it rests now, for a quarter of a minute
+	w.mustOrder("")
+	for began := time.Now(); w.calls("POST", "/clone") == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > idleGap/2 {
+			t.Fatal("it was still resting")
+		}
+	}
+	stop()
+	running.Wait()
+}
+
+func TestPoolHealth(t *testing.T) {
+	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	p := aPool().Complete()
+	fleet := func(all ...Intent) *Fleet {
+		f := &Fleet{machines: map[string]*tracked{}, recipe: map[string]string{"web": "r"}}
+		for i, n := range all {
+			n.Order, n.Pool = fmt.Sprint(i), "web"
+			if n.Recipe == "" {
+				n.Recipe = "r"
+			}
+			f.machines[n.Order] = &tracked{Intent: n}
+		}
+		return f
+	}
+	failed := func(after time.Duration) Intent {
+		return Intent{Failed: &nodescaler.Reason{Code: CodeJoinTimeout}, FailedAt: then.Add(after)}
+	}
+	pardoned, other, vanished := failed(0), failed(0), failed(0)
+	pardoned.Pardoned, other.Recipe, vanished.Failed = true, "another", &nodescaler.Reason{Code: CodeVanished}
+	for _, c := range []struct {
+		name  string
+		f     *Fleet
+		after time.Duration
+		want  string
+	}{
+		{"nothing has happened", fleet(), 0, ""},
+		{"one failure", fleet(failed(0)), 59 * time.Second, CodePoolBackingOff},
+		{"a minute later", fleet(failed(0)), time.Minute, ""},
+		{"two failures", fleet(failed(0), failed(time.Minute)), 179 * time.Second, CodePoolBackingOff},
+		{"two minutes later", fleet(failed(0), failed(time.Minute)), 3 * time.Minute, ""},
+		{"three failures", fleet(failed(0), failed(1), failed(2)), 100 * time.Hour, CodePoolPaused},
+		{"a success after them", fleet(failed(0), failed(1), failed(2), Intent{Joined: then.Add(time.Second)}), time.Minute, ""},
+		{"a success before them", fleet(Intent{Joined: then.Add(-1)}, failed(0), failed(1), failed(2)), time.Hour, CodePoolPaused},
+		{"pardoned", fleet(pardoned), 0, ""},
+		{"of another configuration", fleet(other), 0, ""},
+		{"by somebody else", fleet(vanished), 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := c.f.health(&p).closed(&p, then.Add(c.after))
+			if r == nil && c.want != "" || r != nil && r.Code != c.want {
+				t.Errorf("got %v, want %q", r, c.want)
+			}
+		})
+	}
+}
+
+// Whatever a pool is configured with, the server takes every request that is made for it.
+func TestEveryRequestIsOneThatTheServerTakes(t *testing.T) {
+	schema := loadSchema(t)
+	for name, change := range map[string]func(*Pool){
+		"linked with a disc": func(*Pool) {},
+		"full, without a disc, with everything": func(p *Pool) {
+			p.Clone, p.Storage, p.Format = Full, "local-lvm", "raw"
+			p.VLAN, p.Firewall, p.Tags = 42, true, []string{"k8s"}
+			p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = ISO{}, "", "", "ops"
+			p.Join.SSHKeys = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJhzQyGvEJY6yPxFTqmkE4fF1pnVKGJkfDSPdlVoCVC ops@home"}
+			p.Network = Addressing{
+				First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1"),
+				Nameservers: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, Search: "example.org",
+			}
+			p.Guest = Guest{CPUType: "host", Machine: "q35", NUMA: true, Agent: true, NoBalloon: true, Options: map[string]string{"rng0": "source=/dev/urandom"}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, plan{hosts: 2, seed: 1})
+			change(w.pool())
+			w.wrap = func(next http.RoundTripper) http.RoundTripper { return schema.strict(t, next) }
+			w.begin()
+			w.run(time.Second)
+			id := w.mustOrder("pve1")
+			w.until("it boots", 5*time.Minute, func() bool { return w.phase(id) == nodescaler.Booting })
+			w.joins = append(w.joins, joining{node: Node{Name: id}, at: w.sim.Now()})
+			w.run(time.Minute)
+			if w.phase(id) != nodescaler.Joined {
+				t.Fatalf("it is %s\n%s", w.phase(id), w.story())
+			}
+			if _, err := w.fleet.Collect(t.Context()); err != nil {
+				t.Error(err)
+			}
+			w.giveBack(id)
+			w.until("it is gone", 5*time.Minute, func() bool { return w.phase(id) == "" })
+		})
+	}
+}
+
+func TestQuarantineEndsWhenAPersonSaysSo(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+	w.run(time.Second)
+	name := w.join("pve1")[0]
+	v, c := w.there(name), w.root()
+	if err := w.fleet.Release(name); err == nil {
+		t.Error("a machine was released that was not held")
+	}
+	if err := c.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"name": "mine"}, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.giveBack(name)
+	w.run(time.Minute)
+	if err := c.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"name": name}, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.run(10 * time.Minute)
+	if len(w.inRange()) != 1 {
+		t.Fatal("what was in quarantine was touched again by itself")
+	}
+	if err := w.fleet.Release(name); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
+}
+
+func TestMachinesOfAPoolThatIsNotConfiguredAreLeftAlone(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+	w.run(time.Second)
+	name := w.join("pve1")[0]
+	w.giveBack(name)
+	w.pool().Name = "db"
+	w.begin()
+	w.run(5 * time.Minute)
+	if m := w.machine(name); !strings.Contains(m.Problem, CodePoolUnknown) || len(w.inRange()) != 1 {
+		t.Errorf("got %s (%s), and %d machines", m.Phase, m.Problem, len(w.inRange()))
+	}
+}

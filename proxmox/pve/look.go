@@ -1,0 +1,438 @@
+package pve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// view is what the fleet knows of the cluster.
+type view struct {
+	seen      *sight // nil before the first look
+	templates map[int]templateSeen
+	bridges   map[string][]string // by host
+	surveyed  time.Time           // templates and bridges were read
+	rights    Permissions         // what the token may do, as it was at first
+	asked     time.Time           // and when that was last read
+	lacks     []string            // privileges that are gone since
+	tasks     map[UPID]TaskStatus // of the hosts in told
+	told      map[string]bool     // hosts whose tasks were listed in this look
+	nodes     map[string]Node     // by name; nil while they cannot be seen
+	clones    map[string]int      // clones of a pool's templates that no intent knows of
+	frozen    *nodescaler.Reason  // why nothing is changed now
+	hidden    int                 // machines that exist and are not listed
+	failed    error               // of the last look
+	failures  int                 // of looks in a row
+	emptied   bool                // all guests vanished from the list at once
+}
+
+const (
+	surveyEvery = 10 * time.Minute // templates and bridges
+	rightsEvery = 5 * time.Minute  // permissions, while all is well
+	doubtEvery  = 30 * time.Second // and while something is missing
+	lookGap     = 2 * time.Second  // between looks, while machines are on their way
+	idleGap     = 15 * time.Second // and while all is quiet
+)
+
+// blind says that what was seen is no ground to stand on.
+func (v *view) blind(now time.Time) *nodescaler.Reason {
+	switch {
+	case v.seen == nil && v.failed != nil:
+		return no(CodeNoInventory, "the cluster has not been seen: %v", v.failed)
+	case v.seen == nil:
+		return no(CodeNoInventory, "the cluster has not been seen yet")
+	case now.Sub(v.seen.at) > maxAge:
+		return no(CodeNoInventory, "the cluster was last seen %s ago: %v", now.Sub(v.seen.at).Round(time.Second), v.failed)
+	}
+	return nil
+}
+
+// look reads the cluster, in two calls, and one for each host that works for us. What is read seldom
+// is added when it is due.
+func (f *Fleet) look(ctx context.Context) error {
+	now := f.cfg.Now()
+	seen, err := f.readCluster(ctx)
+	if err == nil {
+		f.survey(ctx, seen, now)
+		f.readTasks(ctx, seen)
+		err = f.readRights(ctx, now)
+	}
+	f.mu.Lock()
+	defer f.unlock()
+	f.view.failed = err
+	f.view.failures++
+	if err == nil {
+		f.view.failures = 0
+		f.view.see(seen)
+		f.countClones()
+	}
+	f.freeze()
+	return err
+}
+
+// readCluster reads who is there: hosts, machines and storages.
+func (f *Fleet) readCluster(ctx context.Context) (*sight, error) {
+	at := f.cfg.Now()
+	status, err := f.client.ClusterStatus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := f.client.Resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &sight{at: at, quorate: status.Quorate, guests: map[int]*guestSeen{}}
+	byName := map[string]*Resource{}
+	for i := range resources {
+		r := &resources[i]
+		switch r.Type {
+		case "node":
+			byName[r.Node] = r
+		case "qemu", "lxc":
+			s.guests[r.VMID] = guest(r)
+		case "storage":
+			s.stores = append(s.stores, store(r))
+		}
+	}
+	for _, n := range status.Nodes {
+		h := hostSeen{name: n.Name, online: n.Online}
+		if r := byName[n.Name]; r != nil {
+			h.cpus, h.memory = int(value(r.MaxCPU)), pricing.Bytes(value(r.MaxMem))
+			h.maintenance = r.HAState == "maintenance"
+		}
+		s.hosts = append(s.hosts, h)
+	}
+	slices.SortFunc(s.hosts, func(a, b hostSeen) int { return cmp.Compare(a.name, b.name) })
+	return s, nil
+}
+
+func value[T any](v *T) T {
+	var zero T
+	if v == nil {
+		return zero
+	}
+	return *v
+}
+
+func guest(r *Resource) *guestSeen {
+	return &guestSeen{
+		vmid: r.VMID, host: r.Node, name: r.Name, running: r.Status == "running", template: value(r.Template),
+		container: r.Type == "lxc", lock: r.Lock, pool: r.Pool, tags: r.Tags,
+		cpus: int(value(r.MaxCPU)), memory: pricing.Bytes(value(r.MaxMem)),
+	}
+}
+
+func store(r *Resource) storeSeen {
+	return storeSeen{
+		name: r.Storage, host: r.Node, shared: value(r.Shared), active: r.Status == "available",
+		total: pricing.Bytes(value(r.MaxDisk)), used: pricing.Bytes(value(r.Disk)),
+	}
+}
+
+// survey reads what hardly ever changes: the templates and the hosts' bridges. What cannot be read
+// stays as it was known, or unknown.
+func (f *Fleet) survey(ctx context.Context, seen *sight, now time.Time) {
+	f.mu.Lock()
+	due := now.Sub(f.view.surveyed) >= surveyEvery
+	templates, bridges := maps.Clone(f.view.templates), maps.Clone(f.view.bridges)
+	f.mu.Unlock()
+	for _, id := range f.templateIDs() {
+		g := seen.guests[id]
+		known, was := templates[id]
+		if g == nil || g.container {
+			templates[id] = templateSeen{vmid: id, problem: "is not listed: it does not exist, or the token may not see it"}
+		} else if due || !was || known.problem != "" || known.host != g.host {
+			if t, err := f.readTemplate(ctx, g); err == nil {
+				templates[id] = t
+			}
+		}
+	}
+	for _, h := range seen.hosts {
+		if _, known := bridges[h.name]; h.online && (due || !known) {
+			if list, err := f.client.Networks(ctx, h.name); err == nil {
+				bridges[h.name] = bridgeNames(list)
+			}
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if due {
+		f.view.surveyed = now
+	}
+	f.view.templates, f.view.bridges = templates, bridges
+	for i := range seen.hosts {
+		seen.hosts[i].bridges = bridges[seen.hosts[i].name]
+	}
+}
+
+// bridgeNames are the bridges of a list. A token that may see none sees an empty one, which is no
+// host's: that is unknown.
+func bridgeNames(list []Network) []string {
+	var names []string
+	for _, n := range list {
+		names = append(names, n.Name)
+	}
+	return names
+}
+
+func (f *Fleet) templateIDs() []int {
+	var ids []int
+	for _, p := range f.pools {
+		ids = append(ids, p.Template.IDs()...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+func (f *Fleet) readTemplate(ctx context.Context, g *guestSeen) (templateSeen, error) {
+	c, err := f.client.Config(ctx, g.host, g.vmid)
+	if err != nil {
+		return templateSeen{}, err
+	}
+	t := templateSeen{vmid: g.vmid, host: g.host, bootDisk: bootDisk(&c)}
+	if !c.Template {
+		t.problem = "is no template: qm template makes it one"
+	}
+	if t.bootDisk == "" {
+		t.problem = "has no disk to boot from"
+		return t, nil
+	}
+	t.size = pricing.Bytes(c.Disks[t.bootDisk].Size)
+	t.stores = []string{c.Disks[t.bootDisk].Storage}
+	for _, key := range slices.Sorted(maps.Keys(c.Disks)) {
+		d := c.Disks[key]
+		if d.Storage != "" && (d.Media != "cdrom" || strings.Contains(d.Name, "cloudinit")) && !slices.Contains(t.stores, d.Storage) {
+			t.stores = append(t.stores, d.Storage)
+		}
+	}
+	return t, nil
+}
+
+// bootDisk is the drive that a machine boots from: the first disk in its boot order.
+func bootDisk(c *VMConfig) string {
+	_, named := properties(c.Raw["boot"])
+	order := append(strings.Split(named["order"], ";"), c.Raw["bootdisk"], "scsi0", "virtio0", "sata0", "ide0")
+	for _, key := range order {
+		if d, there := c.Disks[key]; there && d.Media != "cdrom" && d.Storage != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// readTasks lists the tasks of the hosts that machines wait for. What a host does not tell now it
+// tells later.
+func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
+	since := map[string]time.Time{}
+	f.mu.Lock()
+	for _, m := range f.machines {
+		if m.Task == nil {
+			continue
+		}
+		started := UPID(m.Task.UPID).Started()
+		if at, waits := since[m.Task.Host]; !waits || started.Before(at) {
+			since[m.Task.Host] = started
+		}
+	}
+	for upid, t := range f.view.tasks { // clones that nobody remembers are watched to their end
+		if _, waits := since[upid.Node()]; !waits && t.Running && upid.Type() == "qmclone" {
+			since[upid.Node()] = t.Started
+		}
+	}
+	if f.view.seen == nil { // what was begun before the fleet was, and nobody remembers
+		for _, h := range seen.hosts {
+			if _, waits := since[h.name]; !waits {
+				since[h.name] = seen.at.Add(-time.Hour)
+			}
+		}
+	}
+	f.mu.Unlock()
+	tasks, told := map[UPID]TaskStatus{}, map[string]bool{}
+	for _, host := range slices.Sorted(maps.Keys(since)) {
+		if !seen.online(host) {
+			continue
+		}
+		list, err := f.client.Tasks(ctx, host, since[host].Add(-time.Second))
+		if err != nil {
+			continue
+		}
+		told[host] = true
+		for _, t := range list {
+			tasks[t.UPID] = t
+		}
+	}
+	f.mu.Lock()
+	f.view.tasks, f.view.told = tasks, told
+	f.mu.Unlock()
+}
+
+// readNodes lists the cluster's nodes, if there is a way to.
+func (f *Fleet) readNodes(ctx context.Context) {
+	if f.cfg.Nodes == nil {
+		return
+	}
+	list, err := f.cfg.Nodes(ctx)
+	f.mu.Lock()
+	defer f.unlock()
+	if err != nil {
+		if f.view.nodes != nil {
+			f.say(nil, reason(CodeNodesUnknown, "%v", err), "")
+		}
+		f.view.nodes = nil
+		return
+	}
+	f.view.nodes = make(map[string]Node, len(list))
+	for _, n := range list {
+		f.view.nodes[n.Name] = n
+	}
+}
+
+// needed are the privileges whose loss makes what the fleet sees or does untrue. Without VM.Audit
+// machines vanish from the list, without the others work stops half way.
+var needed = []string{
+	"VM.Audit", "VM.Allocate", "VM.Clone", "VM.PowerMgmt", "VM.Config.Disk", "VM.Config.CPU", "VM.Config.Memory",
+	"VM.Config.Network", "VM.Config.Options", "VM.Config.HWType", "VM.Config.CDROM", "VM.Config.Cloudinit",
+	"Datastore.AllocateSpace", "SDN.Use",
+}
+
+// readRights looks whether the token still may what it could when the fleet began. Lists do not
+// say that they have become shorter.
+func (f *Fleet) readRights(ctx context.Context, now time.Time) error {
+	f.mu.Lock()
+	every := rightsEvery
+	if f.view.frozen != nil || f.view.hidden > 0 {
+		every = doubtEvery
+	}
+	due := f.view.asked.IsZero() || now.Sub(f.view.asked) >= every
+	f.mu.Unlock()
+	if !due {
+		return nil
+	}
+	rights, err := f.client.Permissions(ctx)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.view.asked = now
+	if f.view.rights == nil {
+		f.view.rights = rights
+	}
+	f.view.lacks = f.lost(rights)
+	return nil
+}
+
+// lost names the privileges that were there and are not any more.
+func (f *Fleet) lost(now Permissions) []string {
+	var lacks []string
+	for _, path := range f.paths() {
+		for _, privilege := range needed {
+			if f.view.rights.Has(path, privilege) && !now.Has(path, privilege) {
+				lacks = append(lacks, privilege+" on "+path)
+			}
+		}
+	}
+	return lacks
+}
+
+// paths are those that the fleet's rights hang on.
+func (f *Fleet) paths() []string {
+	var paths []string
+	for _, p := range f.pools {
+		paths = append(paths, "/pool/"+p.PVEPool)
+		for _, s := range []string{p.Storage, p.ISO.Storage} {
+			if s != "" {
+				paths = append(paths, "/storage/"+s)
+			}
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// see takes what was read for what is.
+func (v *view) see(s *sight) {
+	if v.seen != nil && len(v.seen.guests) > 0 || v.emptied {
+		v.emptied = len(s.guests) == 0
+	}
+	v.seen = s
+}
+
+// countClones counts the clones of our templates that run and that no intent knows of: if the
+// intents were lost they may be ours, and are counted so that no pool grows beyond its limit.
+func (f *Fleet) countClones() {
+	f.view.clones = map[string]int{}
+	known := map[UPID]bool{}
+	asking := 0
+	for _, m := range f.machines {
+		if m.Task != nil {
+			known[UPID(m.Task.UPID)] = true
+		} else if m.Step == StepClaimed {
+			asking++
+		}
+	}
+	for upid, t := range f.view.tasks {
+		if !t.Running || upid.Type() != "qmclone" || known[upid] {
+			continue
+		}
+		for name, p := range f.pools {
+			if slices.ContainsFunc(p.Template.IDs(), func(id int) bool { return itoa(id) == upid.ID() }) {
+				f.view.clones[name]++
+			}
+		}
+	}
+	for name := range f.view.clones {
+		f.view.clones[name] = max(0, f.view.clones[name]-asking)
+	}
+}
+
+// freeze decides whether anything may be changed now, and tells when that changes.
+func (f *Fleet) freeze() {
+	was := f.view.frozen
+	f.view.frozen = f.reasonToFreeze()
+	switch is := f.view.frozen; {
+	case is != nil && (was == nil || was.Code != is.Code):
+		advice := ""
+		var e *Error
+		if errors.As(f.view.failed, &e) {
+			advice = e.Advice()
+		}
+		if is.Code == CodePermissionsShrunk {
+			advice = "grant it to the token again, and to its user: plimsoll doctor prints the commands"
+		}
+		f.say(nil, *is, advice)
+	case is == nil && was != nil:
+		f.say(nil, reason(CodeThawed, "was %s: %s", was.Code, was.Text), "")
+	}
+}
+
+func (f *Fleet) reasonToFreeze() *nodescaler.Reason {
+	v := &f.view
+	switch {
+	case v.failed != nil:
+		return no(CodeLookFailed, "%v", v.failed)
+	case v.seen == nil:
+		return no(CodeLookFailed, "the cluster has not been seen yet")
+	case !v.seen.quorate:
+		return no(CodeNoQuorum, "the hosts that answer are no majority; what they show may be out of date")
+	case len(v.lacks) > 0:
+		return no(CodePermissionsShrunk, "the token has lost %s", strings.Join(v.lacks, ", "))
+	case v.hidden > 0:
+		return no(CodePermissionsShrunk, "%d machines exist and are not listed: the token lacks VM.Audit on %s", v.hidden, strings.Join(f.vmPaths(), ", "))
+	case v.emptied:
+		return no(CodeInventoryEmpty, "no virtual machine is listed any more, the templates neither")
+	}
+	return nil
+}
+
+// vmPaths are the paths that machines are seen through.
+func (f *Fleet) vmPaths() []string {
+	return slices.DeleteFunc(f.paths(), func(p string) bool { return !strings.HasPrefix(p, "/pool/") })
+}

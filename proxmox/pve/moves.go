@@ -1,0 +1,275 @@
+package pve
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// What a machine needs next follows from its intent and from what was seen, and from nothing else.
+// So it does not matter at which moment the process died: whoever reads the intent and looks comes
+// to the same next call, and each call is one that does no harm when it is made twice.
+
+// move is the next thing to do for a machine.
+type move string
+
+const (
+	moveWait      move = "wait"      // nothing can be done now
+	moveClaim     move = "claim"     // test the VMID and ask for the clone
+	moveFind      move = "find"      // see what became of a clone
+	moveVerify    move = "verify"    // read the machine and prove that it is ours
+	moveSeed      move = "seed"      // upload its first-boot disc
+	moveConfigure move = "configure" // write its configuration
+	moveSize      move = "size"      // grow its disk
+	moveStart     move = "start"     // start it
+	moveTidy      move = "tidy"      // take the first-boot disc out and remove it
+	moveExplain   move = "explain"   // collect what may say why it failed
+	moveProbe     move = "probe"     // it should be listed and is not: ask whether it exists
+	moveRecall    move = "recall"    // ask for a task that is not listed
+	moveLeave     move = "leave"     // prove that it is ours, and shut down, stop or destroy it
+	moveConfirm   move = "confirm"   // ask whether it is gone
+	moveSweep     move = "sweep"     // remove what is left of one that is gone
+	moveForget    move = "forget"    // its VMID may be used again
+)
+
+// scene is what of the world a machine's next move depends on.
+type scene struct {
+	now      time.Time
+	frozen   bool
+	blinded  bool       // because machines cannot be seen
+	seen     time.Time  // when the machines were listed
+	online   bool       // its host
+	storing  bool       // the host that its first-boot disc is kept by
+	guest    *guestSeen // listed under its VMID
+	slot     bool       // a clone may begin
+	told     bool       // the tasks of the host of its task were listed
+	running  bool       // the task is among them, and runs
+	disc     bool       // it needs a first-boot disc
+	blamed   bool       // its failure still counts
+	cooldown time.Duration
+	unnode   bool // its node object is to be removed
+}
+
+const (
+	// proofLasts is how long after a machine was proved to be ours it is taken to be: long enough
+	// for the next call, and for nothing else.
+	proofLasts = 2 * time.Second
+	// taskListed is how long after it began a task may be missing from the list.
+	taskListed = 10 * time.Second
+)
+
+// next says what a machine needs next.
+func (m *tracked) next(s *scene) move {
+	switch {
+	case m.busy || m.rest.After(s.now):
+		return moveWait
+	case !m.Gone.IsZero():
+		return m.afterwards(s)
+	case s.frozen && m.hidden && s.blinded && s.online && s.guest == nil:
+		return moveProbe // it is what others wait for
+	case s.frozen:
+		return moveWait
+	case m.Task != nil:
+		return m.nextOfTask(s)
+	case m.Step == StepOrdered && m.Failed != nil || !s.online:
+		return moveWait // there is nothing, or nobody to ask
+	case m.Held != nil:
+		return m.nextHeld(s)
+	case !m.Returned.IsZero():
+		return m.nextOut(s)
+	case m.Failed != nil:
+		return m.nextFailed()
+	}
+	return m.nextIn(s)
+}
+
+// nextOfTask is the next move of a machine that waits for a task.
+func (m *tracked) nextOfTask(s *scene) move {
+	if s.told && !s.running && s.now.Sub(m.Task.At) > taskListed {
+		return moveRecall
+	}
+	return moveWait
+}
+
+// nextHeld is the next move of a machine in quarantine: to see whether a person has removed it.
+func (m *tracked) nextHeld(s *scene) move {
+	if s.guest == nil {
+		return m.nextUnlisted(s)
+	}
+	return moveWait
+}
+
+// nextUnlisted is the next move of a machine that is not listed. A list that was read before the machine
+// came to where it is says nothing.
+func (m *tracked) nextUnlisted(s *scene) move {
+	if m.Since.After(s.seen) {
+		return moveWait
+	}
+	return moveProbe
+}
+
+func (m *tracked) nextFailed() move {
+	if len(m.Hints) == 0 && m.Last != "" {
+		return moveExplain
+	}
+	return moveWait
+}
+
+// nextIn is the next move of a machine in the making.
+func (m *tracked) nextIn(s *scene) move {
+	switch {
+	case m.Step == StepOrdered && s.slot:
+		return moveClaim
+	case m.Step == StepOrdered:
+		return moveWait
+	case m.Step == StepClaimed:
+		return moveFind
+	case s.guest == nil:
+		return m.nextUnlisted(s)
+	case m.Step == StepStarted || m.Step == StepTidied:
+		return moveWait
+	case m.Step == StepJoined:
+		return moveTidy
+	case m.Step == StepSized && s.disc:
+		return moveSeed
+	case m.conf == nil || s.now.Sub(m.proved) > proofLasts:
+		return moveVerify
+	case m.Step == StepCloned:
+		return moveSize
+	case m.Step == StepSized || m.Step == StepSeeded:
+		return moveConfigure
+	}
+	return moveStart
+}
+
+// nextOut is the next move of a machine that was given back.
+func (m *tracked) nextOut(s *scene) move {
+	switch {
+	case m.Step == StepClaimed:
+		return moveFind
+	case s.guest == nil:
+		return moveConfirm
+	}
+	return moveLeave
+}
+
+// afterwards is the next move for what is left of a machine that is gone.
+func (m *tracked) afterwards(s *scene) move {
+	switch {
+	case m.Task == nil && m.Disc != "" && !s.frozen && s.storing, s.unnode && !m.NodeGone:
+		return moveSweep
+	case m.Disc != "" || s.blamed || s.now.Sub(m.Gone) < s.cooldown:
+		return moveWait
+	}
+	return moveForget
+}
+
+// scene puts together what a machine's next move depends on.
+func (f *Fleet) scene(m *tracked) *scene {
+	v := &f.view
+	p := f.pools[m.Pool]
+	s := &scene{
+		now: f.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.blamed(f.recipe[m.Pool]),
+		unnode: f.cfg.RemoveNode != nil && !m.Joined.IsZero(),
+	}
+	if m.unsaved { // what is not kept must be, before anything else is done
+		s.frozen = true
+	}
+	if v.seen == nil {
+		return s
+	}
+	s.blinded = v.frozen != nil && v.frozen.Code == CodePermissionsShrunk && !m.unsaved
+	s.seen = v.seen.at
+	s.online, s.guest = v.seen.online(m.Host), v.seen.guests[m.VMID]
+	s.storing = v.seen.online(m.DiscHost)
+	if p != nil {
+		s.cooldown, s.disc = time.Duration(p.Cooldown), p.needsDisc()
+	} else {
+		s.frozen = true // nobody says any more how its machines are told to be ours
+	}
+	if m.Task != nil {
+		s.told = v.told[m.Task.Host]
+		s.running = v.tasks[UPID(m.Task.UPID)].Running
+	}
+	if m.Step == StepOrdered && m.Gone.IsZero() && p != nil {
+		s.slot = f.slot(p, m)
+	}
+	return s
+}
+
+// slot reports whether another clone may begin: not beyond the pool's limit, and not more than a few at a time on a storage, nor of
+// a template. The next one would only wait for the same lock, and fail when the wait is over.
+func (f *Fleet) slot(p *Pool, m *tracked) bool {
+	want := f.locks(p, m)
+	busy := map[string]int{}
+	there := f.unknown(p)
+	for _, o := range f.machines {
+		if o.Pool == p.Name && o.Step != StepOrdered && o.Gone.IsZero() {
+			there++
+		}
+		cloning := o.Step == StepClaimed && o.Gone.IsZero() && o.Held == nil && (o.Failed == nil || o.Task != nil)
+		if q := f.pools[o.Pool]; cloning && q != nil {
+			for _, l := range f.locks(q, o) {
+				busy[l]++
+			}
+		}
+	}
+	// Machines that were found meanwhile count, whatever was true when the order was taken.
+	return there < p.Max && !slices.ContainsFunc(want, func(l string) bool { return busy[l] >= f.cfg.ClonesPerStorage })
+}
+
+// locks names what a machine's clone holds.
+func (f *Fleet) locks(p *Pool, m *tracked) []string {
+	t := f.view.templates[p.Template.On(m.Host)]
+	name, _ := p.disks(t, m.Shape)
+	at := t.host
+	if st := f.view.seen.store(name, at); st != nil && st.shared {
+		at = ""
+	}
+	return []string{"storage " + name + " " + at, "template " + itoa(t.vmid)}
+}
+
+// backoff is how long to wait before the n-th try: twice as long each time, and never as long as
+// somebody else does.
+func (f *Fleet) backoff(n int) time.Duration {
+	d := min(time.Second<<min(n, 6), time.Minute)
+	return d/2 + time.Duration(f.cfg.Rand.Int64N(int64(d)))
+}
+
+// retry notes that a call failed and will be made again.
+func (f *Fleet) retry(m *tracked, r nodescaler.Reason, advice string) {
+	f.impede(m, r, advice)
+	m.rest = f.cfg.Now().Add(f.backoff(m.tries))
+	m.tries++
+}
+
+// pause lets a machine rest before it is looked at again, without blaming anybody.
+func (f *Fleet) pause(m *tracked, d time.Duration) { m.rest = f.cfg.Now().Add(d) }
+
+// ahead takes a machine to its next step.
+func (f *Fleet) ahead(m *tracked, s Step) {
+	m.Step, m.Since = s, f.cfg.Now()
+	m.tries, m.rest, m.problem, m.doubted = 0, time.Time{}, nodescaler.Reason{}, time.Time{}
+}
+
+// fail says that a machine will never join.
+func (f *Fleet) fail(m *tracked, r nodescaler.Reason, advice string) {
+	if m.Failed != nil {
+		return
+	}
+	m.Failed, m.FailedAt = &r, f.cfg.Now()
+	f.say(m, reason(CodeMachineFailed, "%s: %s", r.Code, r.Text), advice)
+}
+
+// hold puts a machine into quarantine: it is not touched any more until a person has looked.
+func (f *Fleet) hold(m *tracked, r nodescaler.Reason, advice string) {
+	if m.Held != nil {
+		return
+	}
+	m.Held = &r
+	f.say(m, reason(CodeQuarantined, "%s", r.Text), advice)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,151 @@
+package pve
+
+import (
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// What a machine needs next, by its intent and by what is seen: the whole state machine.
+func TestNextMove(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	ago := now.Add(-time.Hour)
+	vm := &guestSeen{vmid: 1001, host: "pve1", name: "web-1"}
+	at := func(s Step) func(*tracked, *scene) { return func(m *tracked, _ *scene) { m.Step = s } }
+	listed := func(_ *tracked, s *scene) { s.guest = vm }
+	proved := func(m *tracked, _ *scene) { m.conf, m.proved = &VMConfig{}, now }
+	returned := func(m *tracked, _ *scene) { m.Returned = ago }
+	failed := func(m *tracked, _ *scene) { m.Failed, m.FailedAt = &nodescaler.Reason{Code: CodeJoinTimeout}, ago }
+	held := func(m *tracked, _ *scene) { m.Held = &nodescaler.Reason{Code: CodeQuarantined} }
+	gone := func(m *tracked, _ *scene) { m.Gone = ago }
+	frozen := func(_ *tracked, s *scene) { s.frozen = true }
+	offline := func(_ *tracked, s *scene) { s.online = false }
+	task := func(age time.Duration) func(*tracked, *scene) {
+		return func(m *tracked, _ *scene) { m.Task = &Task{Kind: TaskClone, At: now.Add(-age)} }
+	}
+	told := func(_ *tracked, s *scene) { s.told = true }
+	running := func(_ *tracked, s *scene) { s.told, s.running = true, true }
+	disc := func(_ *tracked, s *scene) { s.disc = true }
+	hasDisc := func(m *tracked, s *scene) { m.Disc, s.storing = "local:iso/x.iso", true }
+	slot := func(_ *tracked, s *scene) { s.slot = true }
+	hidden := func(m *tracked, s *scene) { m.hidden, s.frozen, s.blinded = true, true, true }
+	type changes = []func(*tracked, *scene)
+
+	for _, c := range []struct {
+		name string
+		with changes
+		want move
+	}{
+		// In the making, one step after the other.
+		{"a new order waits for its turn", changes{at(StepOrdered)}, moveWait},
+		{"a new order has its turn", changes{at(StepOrdered), slot}, moveClaim},
+		{"a clone that may have been asked for is looked up", changes{at(StepClaimed)}, moveFind},
+		{"so is one that is listed", changes{at(StepClaimed), listed}, moveFind},
+		{"a clone in progress is waited for", changes{at(StepClaimed), task(time.Minute), running}, moveWait},
+		{"a clone whose host does not tell is waited for", changes{at(StepClaimed), task(time.Minute)}, moveWait},
+		{"a task that is too young to be listed is waited for", changes{at(StepClaimed), task(time.Second), told}, moveWait},
+		{"a task that is not listed is asked for", changes{at(StepClaimed), task(time.Minute), told}, moveRecall},
+		{"a clone is proved before anything in it is changed", changes{at(StepCloned), listed}, moveVerify},
+		{"a proof does not last", changes{at(StepCloned), listed, proved, func(m *tracked, _ *scene) { m.proved = now.Add(-time.Minute) }}, moveVerify},
+		{"a clone that is proved gets its size", changes{at(StepCloned), listed, proved}, moveSize},
+		{"then its disc, for which it need not be touched", changes{at(StepSized), listed, disc}, moveSeed},
+		{"then its configuration, after another proof", changes{at(StepSeeded), listed, disc}, moveVerify},
+		{"with that proof", changes{at(StepSeeded), listed, disc, proved}, moveConfigure},
+		{"without a disc at once", changes{at(StepSized), listed, proved}, moveConfigure},
+		{"configured it is started", changes{at(StepConfigured), listed, proved}, moveStart},
+		{"started it is left to itself", changes{at(StepStarted), listed}, moveWait},
+		{"as a node it needs its disc no more", changes{at(StepJoined), listed, hasDisc}, moveTidy},
+		{"then it is left to itself", changes{at(StepTidied), listed}, moveWait},
+
+		// What is not listed is unknown.
+		{"a machine that is not listed is asked for", changes{at(StepTidied)}, moveProbe},
+		{"a clone that is not listed too", changes{at(StepCloned)}, moveProbe},
+		{"a list from before the clone had ended says nothing", changes{at(StepCloned), func(m *tracked, _ *scene) { m.Since = now.Add(time.Second) }}, moveWait},
+		{"one on its way out is confirmed to be gone", changes{at(StepTidied), returned}, moveConfirm},
+		{"one in quarantine is only asked for", changes{at(StepTidied), held}, moveProbe},
+
+		// When nothing may be done, nothing is.
+		{"frozen", changes{at(StepConfigured), listed, proved, frozen}, moveWait},
+		{"frozen, and returned", changes{at(StepTidied), listed, returned, frozen}, moveWait},
+		{"frozen because this one is hidden", changes{at(StepTidied), hidden}, moveProbe},
+		{"its host is offline", changes{at(StepConfigured), listed, proved, offline}, moveWait},
+		{"its host is offline, and it is not listed", changes{at(StepTidied), offline}, moveWait},
+		{"its host is offline, and it is returned", changes{at(StepTidied), returned, offline}, moveWait},
+		{"a call for it is under way", changes{at(StepOrdered), slot, func(m *tracked, _ *scene) { m.busy = true }}, moveWait},
+		{"it rests", changes{at(StepOrdered), slot, func(m *tracked, _ *scene) { m.rest = now.Add(time.Second) }}, moveWait},
+		{"it has rested", changes{at(StepOrdered), slot, func(m *tracked, _ *scene) { m.rest = now }}, moveClaim},
+		{"it is in quarantine", changes{at(StepConfigured), listed, held}, moveWait},
+		{"it is in quarantine, and returned", changes{at(StepTidied), listed, held, returned}, moveWait},
+
+		// On its way out.
+		{"returned while its clone may have been asked for", changes{at(StepClaimed), returned}, moveFind},
+		{"returned while it is cloned", changes{at(StepClaimed), returned, task(time.Minute), running}, moveWait},
+		{"returned when it was cloned", changes{at(StepCloned), listed, returned}, moveLeave},
+		{"returned as a node", changes{at(StepTidied), listed, returned}, moveLeave},
+		{"returned when it had failed", changes{at(StepStarted), listed, failed, returned}, moveLeave},
+
+		// Failed.
+		{"a failure is explained", changes{at(StepStarted), listed, failed, func(m *tracked, _ *scene) { m.Last = "UPID:..." }}, moveExplain},
+		{"once", changes{at(StepStarted), listed, failed, func(m *tracked, _ *scene) { m.Last, m.Hints = "UPID:...", []string{"x"} }}, moveWait},
+		{"before anything was made there is nothing to explain", changes{at(StepOrdered), failed}, moveWait},
+
+		// Gone.
+		{"its disc is left", changes{at(StepTidied), gone, hasDisc}, moveSweep},
+		{"its disc is left on a host that is offline", changes{at(StepTidied), gone, hasDisc, func(_ *tracked, s *scene) { s.storing = false }}, moveWait},
+		{"its disc is being removed", changes{at(StepTidied), gone, hasDisc, task(time.Second)}, moveWait},
+		{"its disc is left, and nothing may be changed", changes{at(StepTidied), gone, hasDisc, frozen}, moveWait},
+		{"its node is left", changes{at(StepTidied), gone, func(_ *tracked, s *scene) { s.unnode = true }}, moveSweep},
+		{"its VMID cools down", changes{at(StepTidied), gone, func(_ *tracked, s *scene) { s.cooldown = 2 * time.Hour }}, moveWait},
+		{"its VMID has cooled down", changes{at(StepTidied), gone}, moveForget},
+		{"its failure still counts", changes{at(StepTidied), gone, failed, func(_ *tracked, s *scene) { s.blamed = true }}, moveWait},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := &tracked{Intent: Intent{Order: "1", Pool: "web", Name: "web-1", Host: "pve1", VMID: 1001}}
+			s := &scene{now: now, seen: now, online: true}
+			for _, change := range c.with {
+				change(m, s)
+			}
+			if got := m.next(s); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// The phase that the loop sees follows from the intent alone.
+func TestPhases(t *testing.T) {
+	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, s := range steps {
+		want := nodescaler.Joined
+		switch s {
+		case StepOrdered, StepClaimed, StepCloned, StepSized, StepSeeded, StepConfigured:
+			want = nodescaler.Ordered
+		case StepStarted:
+			want = nodescaler.Booting
+		case StepJoined, StepTidied:
+		}
+		i := Intent{Step: s}
+		if got := i.phase(); got != want {
+			t.Errorf("%s is %s, want %s", s, got, want)
+		}
+		i.Failed = &nodescaler.Reason{}
+		if got := i.phase(); got != nodescaler.Failed {
+			t.Errorf("%s and failed is %s", s, got)
+		}
+		i.Returned = then
+		if got := i.phase(); got != nodescaler.Deleting {
+			t.Errorf("%s, failed and returned is %s", s, got)
+		}
+	}
+}
+
+func TestStepsAreInOrder(t *testing.T) {
+	for i, s := range steps {
+		for j, o := range steps {
+			if s.before(o) != (i < j) {
+				t.Errorf("%s before %s is %t", s, o, s.before(o))
+			}
+		}
+	}
+}

@@ -1,0 +1,327 @@
+package pve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// OrphanKind is what lacks what.
+type OrphanKind string
+
+// The kinds of orphans.
+const (
+	MachineWithoutNode OrphanKind = "MachineWithoutNode" // a machine that should be a node, and is none
+	NodeWithoutMachine OrphanKind = "NodeWithoutMachine" // a node whose machine is gone
+	DiscWithoutMachine OrphanKind = "DiscWithoutMachine" // a first-boot disc that is nobody's
+	IntentWithout      OrphanKind = "IntentWithout"      // an intent whose machine is not listed
+	UnprovedMachine    OrphanKind = "UnprovedMachine"    // a machine with our mark that is not proved to be ours
+	UnseenMachine      OrphanKind = "UnseenMachine"      // a VMID of ours that is taken by what cannot be seen
+)
+
+// Orphan is something that is left over.
+type Orphan struct {
+	Kind OrphanKind `json:"kind"`
+	Name string     `json:"name"` // of the machine, the node, or the disc's volume
+	Host string     `json:"host,omitempty"`
+	VMID int        `json:"vmid,omitempty"`
+	Text string     `json:"text"`
+	// Noticed is when it was first seen to be left over. Due is from when Collect removes it; zero
+	// if it never does.
+	Noticed time.Time `json:"noticed"`
+	Due     time.Time `json:"due,omitzero"`
+}
+
+// Report is what is left over at a time.
+type Report struct {
+	At      time.Time `json:"at"`
+	Orphans []Orphan  `json:"orphans"` // by kind and name
+	// Unknown is what could not be looked at.
+	Unknown []string `json:"unknown,omitempty"`
+}
+
+// Orphans looks for what is left over, in both directions, and changes nothing.
+func (f *Fleet) Orphans(ctx context.Context) (Report, error) {
+	f.ticking.Lock()
+	defer f.ticking.Unlock()
+	return f.orphans(ctx)
+}
+
+func (f *Fleet) orphans(ctx context.Context) (Report, error) {
+	f.readNodes(ctx)
+	if err := f.look(ctx); err != nil {
+		return Report{}, err
+	}
+	f.settle()
+	f.adopt(ctx)
+	r := Report{At: f.cfg.Now()}
+	r.Orphans = append(f.orphanMachines(), f.orphanNodes(ctx)...)
+	discs, unknown := f.orphanDiscs(ctx)
+	unseen, more := f.unseenMachines(ctx)
+	r.Orphans, r.Unknown = slices.Concat(r.Orphans, discs, unseen), append(unknown, more...)
+	f.mu.Lock()
+	defer f.unlock()
+	if f.view.nodes == nil {
+		r.Unknown = append(r.Unknown, "nodes")
+	}
+	f.notice(&r)
+	slices.SortFunc(r.Orphans, func(a, b Orphan) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	return r, nil
+}
+
+// notice dates the orphans. One that was not left over the last time begins anew.
+func (f *Fleet) notice(r *Report) {
+	noticed := map[string]time.Time{}
+	for i := range r.Orphans {
+		o := &r.Orphans[i]
+		key := string(o.Kind) + " " + o.Host + " " + o.Name
+		at, known := f.noticed[key]
+		if !known {
+			at = r.At
+		}
+		noticed[key], o.Noticed = at, at
+		switch o.Kind {
+		case MachineWithoutNode, NodeWithoutMachine, DiscWithoutMachine:
+			o.Due = at.Add(time.Duration(f.cfg.OrphanGrace))
+		case IntentWithout, UnprovedMachine, UnseenMachine:
+		}
+	}
+	f.noticed = noticed
+}
+
+// orphanMachines are machines that are no nodes, or are not there, or not proved.
+func (f *Fleet) orphanMachines() []Orphan {
+	f.mu.Lock()
+	defer f.unlock()
+	var all []Orphan
+	for _, m := range f.sorted() {
+		o := Orphan{Name: m.Name, Host: m.Host, VMID: m.VMID}
+		_, node := f.view.nodes[m.Name]
+		there := f.view.seen.guests[m.VMID] != nil
+		switch {
+		case !m.Gone.IsZero() || !m.Returned.IsZero() || m.Step.before(StepCloned):
+			continue
+		case !there:
+			o.Kind, o.Text = IntentWithout, "its intent says that it is "+string(m.Step)+", and it is not listed"
+		case f.view.nodes == nil || node || !f.late(m):
+			continue
+		default:
+			o.Kind, o.Text = MachineWithoutNode, "it is "+string(m.Step)+" since "+m.Since.UTC().Format(time.RFC3339)+", and no node"
+		}
+		all = append(all, o)
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.others)) {
+		g, p := f.view.seen.guests[id], f.poolOfVMID(id)
+		if g == nil || p == nil || !slices.Contains(g.tags, ownerTag(f.cfg.Owner)) && !strings.HasPrefix(g.name, p.Name+"-") {
+			continue
+		}
+		all = append(all, Orphan{Kind: UnprovedMachine, Name: g.name, Host: g.host, VMID: id, Text: "it looks like one of ours and is not proved to be; it is never touched"})
+	}
+	return all
+}
+
+// late reports whether a machine should be a node by now.
+func (f *Fleet) late(m *tracked) bool {
+	p := f.pools[m.Pool]
+	switch {
+	case p == nil || !f.view.seen.online(m.Host):
+		return false
+	case m.Adopted && m.Joined.IsZero():
+		return true // nobody ordered it, as far as is known
+	case m.Step == StepStarted || m.Failed != nil:
+		return f.cfg.Now().Sub(m.Since) > time.Duration(p.JoinTimeout)
+	}
+	return m.Step == StepJoined || m.Step == StepTidied
+}
+
+// orphanNodes are nodes whose machines are proved to be gone.
+func (f *Fleet) orphanNodes(ctx context.Context) []Orphan {
+	var all []Orphan
+	for _, o := range f.suspectNodes() {
+		if o.VMID != 0 {
+			if free, err := f.client.VMIDFree(ctx, o.VMID); err != nil || !free {
+				continue
+			}
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// suspectNodes are nodes of our machines' names without a machine. The VMID is set where it is
+// still to be asked whether it is free.
+func (f *Fleet) suspectNodes() []Orphan {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.view.frozen != nil {
+		return nil
+	}
+	named := map[string]*tracked{}
+	for _, m := range f.machines {
+		named[m.Name] = m
+	}
+	for _, g := range f.view.seen.guests {
+		if named[g.name] == nil {
+			named[g.name] = &tracked{} // not one of ours, but there
+		}
+	}
+	var all []Orphan
+	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
+		n := f.view.nodes[name]
+		o := Orphan{Kind: NodeWithoutMachine, Name: name, Text: "its machine is gone"}
+		for _, p := range f.pools {
+			if strings.HasPrefix(name, p.Name+"-") {
+				o.VMID = p.vmidOf(n)
+			}
+		}
+		m := named[name]
+		switch {
+		case m == nil && o.VMID != 0, m != nil && !m.Gone.IsZero():
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// vmidOf reads a node's VMID from its provider ID, 0 if it does not say.
+func (p *Pool) vmidOf(n Node) int {
+	m, err := p.Join.ProviderID.Parse(n.ProviderID)
+	if err != nil {
+		return 0
+	}
+	return m.VMID
+}
+
+// orphanDiscs are first-boot discs of ours that no machine needs any more.
+func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string) {
+	for _, s := range f.discStores() {
+		volumes, err := f.client.Volumes(ctx, s.host, s.name, "iso", 0)
+		if err != nil {
+			unknown = append(unknown, s.name+" on "+s.host+": "+err.Error())
+			continue
+		}
+		f.mu.Lock()
+		for _, v := range volumes {
+			name, ours := strings.CutPrefix(v.Name, "iso/"+discPrefix(f.cfg.Owner))
+			if ours && !f.needed(strings.TrimSuffix(name, ".iso")) {
+				all = append(all, Orphan{Kind: DiscWithoutMachine, Name: v.ID, Host: s.host, Text: "no machine needs it any more"})
+			}
+		}
+		f.mu.Unlock()
+	}
+	return all, unknown
+}
+
+// needed reports whether a machine's disc may still be used or will be removed by the machine's own
+// moves.
+func (f *Fleet) needed(name string) bool {
+	for _, m := range f.machines {
+		if m.Name == name {
+			return m.Gone.IsZero() && m.Step.before(StepTidied) || m.Disc != ""
+		}
+	}
+	return f.poolOfName(name) == nil // another installation's, whose name continues ours
+}
+
+func (f *Fleet) poolOfName(name string) *Pool {
+	for _, p := range f.pools {
+		if strings.HasPrefix(name, p.Name+"-") {
+			return p
+		}
+	}
+	return nil
+}
+
+// maxUnseen is how many VMIDs are asked about for one report.
+const maxUnseen = 256
+
+// unseenMachines asks about the VMIDs of our ranges that nobody is known to have. A clone that was
+// killed half way is in no pool, and a token that may see the pool only does not see it.
+func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []string) {
+	f.mu.Lock()
+	var ids []int
+	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
+		for id := f.pools[name].VMIDs.First; id <= f.pools[name].VMIDs.Last && len(ids) <= maxUnseen; id++ {
+			if f.view.seen.guests[id] == nil && f.byVMID(id) == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	f.mu.Unlock()
+	if len(ids) > maxUnseen {
+		ids, unknown = ids[:maxUnseen], []string{fmt.Sprintf("VMIDs after %d", ids[maxUnseen-1])}
+	}
+	for _, id := range ids {
+		free, err := f.client.VMIDFree(ctx, id)
+		if err != nil {
+			return all, append(unknown, fmt.Sprintf("VMIDs from %d: %v", id, err))
+		}
+		if !free {
+			all = append(all, Orphan{Kind: UnseenMachine, Name: itoa(id), VMID: id, Text: "the VMID is taken by what the token may not see: somebody else's machine, or what is left of a clone"})
+		}
+	}
+	return all, unknown
+}
+
+// discStores are where discs of ours may lie: each storage on each host, and a shared one once.
+func (f *Fleet) discStores() []storeSeen {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []storeSeen
+	for _, s := range f.view.seen.stores {
+		wanted := false
+		for _, p := range f.pools {
+			wanted = wanted || p.ISO.Storage == s.name
+		}
+		again := s.shared && slices.ContainsFunc(all, func(o storeSeen) bool { return o.name == s.name })
+		if wanted && !again && s.active && f.view.seen.online(s.host) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// Collect removes what has been left over for longer than the grace. Machines are only given back:
+// they go the way of all others, with proof before each call. It returns what it found.
+func (f *Fleet) Collect(ctx context.Context) (Report, error) {
+	f.ticking.Lock()
+	defer f.ticking.Unlock()
+	r, err := f.orphans(ctx)
+	if err != nil {
+		return r, err
+	}
+	f.mu.Lock()
+	frozen := f.view.frozen
+	f.mu.Unlock()
+	if frozen != nil {
+		return r, nil
+	}
+	var errs []error
+	for _, o := range r.Orphans {
+		if !o.Due.IsZero() && !r.At.Before(o.Due) {
+			errs = append(errs, f.collect(ctx, o))
+		}
+	}
+	return r, errors.Join(errs...)
+}
+
+func (f *Fleet) collect(ctx context.Context, o Orphan) error {
+	switch o.Kind {
+	case MachineWithoutNode:
+		return f.Delete(ctx, o.Name)
+	case NodeWithoutMachine:
+		if f.cfg.RemoveNode != nil {
+			return f.cfg.RemoveNode(ctx, o.Name)
+		}
+	case DiscWithoutMachine:
+		_, err := f.client.DeleteVolume(ctx, o.Host, volume(o.Name).Storage, o.Name)
+		return err
+	case IntentWithout, UnprovedMachine, UnseenMachine:
+	}
+	return nil
+}

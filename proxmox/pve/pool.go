@@ -1,0 +1,303 @@
+package pve
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+)
+
+// Pool is a kind of machine and how it is made, as operators write it. What may be left out has
+// the meaning that its comment gives; Complete fills it in.
+type Pool struct {
+	// Name begins the name of every machine: web makes web-mtim7pc0-0.
+	Name   string          `json:"name" strict:"required"`
+	Shapes []pricing.Shape `json:"shapes" strict:"required"`
+	Min    int             `json:"min,omitempty"`
+	Max    int             `json:"max" strict:"required"`
+
+	Template Template `json:"template" strict:"required"`
+	// Clone is empty for Linked.
+	Clone CloneMode `json:"clone,omitempty"`
+	// Storage and Format are where and as what full clones are kept; empty is as the template.
+	Storage string `json:"storage,omitempty"`
+	Format  string `json:"format,omitempty"`
+
+	// Bridge is empty for vmbr0.
+	Bridge   string `json:"bridge,omitempty"`
+	VLAN     int    `json:"vlan,omitempty"` // 0 is none
+	Firewall bool   `json:"firewall,omitempty"`
+	// Network is how the machine gets its address; the zero value asks by DHCP.
+	Network Addressing `json:"network,omitzero"`
+
+	// PVEPool is the resource pool that machines are put into: permissions hang on it, and a
+	// machine that somebody took out of it is theirs.
+	PVEPool string `json:"pvePool" strict:"required"`
+	// Tags are further tags of the machines, beside Plimsoll's own.
+	Tags []string `json:"tags,omitempty"`
+	// VMIDs is the range that belongs to this pool alone.
+	VMIDs VMIDs `json:"vmids" strict:"required"`
+	// Cooldown is how long a VMID is left alone once its machine is gone; 0 is an hour.
+	Cooldown nodescaler.Duration `json:"cooldown,omitempty"`
+
+	Placement Placement `json:"placement,omitzero"`
+
+	Labels   map[string]string `json:"labels,omitempty"`
+	Taints   []Taint           `json:"taints,omitempty"`
+	Region   string            `json:"region,omitempty"`
+	Zone     string            `json:"zone,omitempty"` // empty is the host, where only one may carry the pool
+	Reserved pricing.Resources `json:"reserved,omitzero"`
+	PodSlots int               `json:"podSlots,omitempty"` // 0 is Kubernetes' 110
+
+	// Join is how machines become nodes.
+	Join  firstboot.Profile `json:"join" strict:"required"`
+	Guest Guest             `json:"guest,omitzero"`
+	// ISO is where first-boot discs are kept; pools whose join profile needs none leave it out.
+	ISO ISO `json:"iso,omitzero"`
+
+	// ShutdownGrace is how long a guest may take to shut down before it is stopped; 0 is a minute.
+	ShutdownGrace nodescaler.Duration `json:"shutdownGrace,omitempty"`
+	// JoinTimeout is how long a started machine may take to become a node; 0 is 15 minutes.
+	JoinTimeout nodescaler.Duration `json:"joinTimeout,omitempty"`
+	// MaxFailures is how many machines in a row may fail before no more are ordered; 0 is 3. Those that
+	// fail for lack of room are not counted, for that passes by itself.
+	MaxFailures int `json:"maxFailures,omitempty"`
+}
+
+// Template is what machines are cloned from: one VMID, or one on every host, as local storage
+// makes necessary.
+type Template struct {
+	VMID   int            `json:"vmid,omitempty"`
+	ByHost map[string]int `json:"byHost,omitempty"`
+}
+
+// On returns the template for machines on a host, or 0 if there is none.
+func (t Template) On(host string) int {
+	if t.VMID != 0 {
+		return t.VMID
+	}
+	return t.ByHost[host]
+}
+
+// IDs returns the templates, smallest first.
+func (t Template) IDs() []int {
+	var ids []int
+	if t.VMID != 0 {
+		ids = append(ids, t.VMID)
+	}
+	ids = slices.AppendSeq(ids, maps.Values(t.ByHost))
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// CloneMode is whether a clone shares its template's disk.
+type CloneMode string
+
+// The ways to clone.
+const (
+	Linked CloneMode = "linked" // made in a moment; keeps the template from being removed
+	Full   CloneMode = "full"   // a copy of its own
+)
+
+// VMIDs is a range of VMIDs, both ends in it.
+type VMIDs struct {
+	First int `json:"first"`
+	Last  int `json:"last"`
+}
+
+// Len is how many VMIDs there are.
+func (v VMIDs) Len() int { return v.Last - v.First + 1 }
+
+// Holds reports whether the VMID is one of them.
+func (v VMIDs) Holds(id int) bool { return v.First <= id && id <= v.Last }
+
+// Placement is which hosts may carry machines, and how far they are filled.
+type Placement struct {
+	// Hosts may carry machines; none named means all.
+	Hosts []string `json:"hosts,omitempty"`
+	// Maintenance names hosts that keep what they have and get nothing new.
+	Maintenance []string `json:"maintenance,omitempty"`
+	// Spread is empty for SpreadPrefer.
+	Spread SpreadMode `json:"spread,omitempty"`
+	// MaxPerHost is how many of the pool's machines a host may carry; 0 is no limit.
+	MaxPerHost int `json:"maxPerHost,omitempty"`
+	// MemoryReserve is what every host keeps for itself.
+	MemoryReserve pricing.Bytes `json:"memoryReserve,omitempty"`
+	// MemoryRatio and CPURatio are how often the rest may be promised; 0 is once.
+	MemoryRatio float64 `json:"memoryRatio,omitempty"`
+	CPURatio    float64 `json:"cpuRatio,omitempty"`
+	// IgnoreStopped leaves the VMs that do not run out of what a host has promised. They may be
+	// started at any time, so this is for those who know that they will not be.
+	IgnoreStopped bool `json:"ignoreStopped,omitempty"`
+	// StorageReserve is what must stay free on the storage that a clone is made on.
+	StorageReserve pricing.Bytes `json:"storageReserve,omitempty"`
+}
+
+// SpreadMode is whether machines are kept apart.
+type SpreadMode string
+
+// The ways to spread.
+const (
+	SpreadPrefer SpreadMode = "prefer" // the host with fewest of the pool's machines comes first
+	SpreadNone   SpreadMode = "none"   // the cheapest host comes first, then the roomiest
+)
+
+// Taint is a taint that the pool's nodes carry.
+type Taint struct {
+	Key    string `json:"key"`
+	Value  string `json:"value,omitempty"`
+	Effect string `json:"effect"` // NoSchedule or NoExecute
+}
+
+// Addressing is a range of addresses, one for each VMID of the pool: the machine with the n-th VMID
+// has the n-th address, so that an address is as free as its VMID.
+type Addressing struct {
+	First       netip.Prefix `json:"first,omitzero"` // 10.0.0.50/24
+	Gateway     netip.Addr   `json:"gateway,omitzero"`
+	Nameservers []netip.Addr `json:"nameservers,omitempty"`
+	Search      string       `json:"search,omitempty"`
+}
+
+// Static reports whether machines have addresses of their own.
+func (n Addressing) Static() bool { return n.First.IsValid() }
+
+// Address is the address of the machine with the i-th VMID of its pool.
+func (n Addressing) Address(i int) netip.Prefix {
+	a := n.First.Addr().AsSlice()
+	for at := len(a) - 1; at >= 0 && i > 0; at-- {
+		i += int(a[at])
+		a[at] = byte(i)
+		i >>= 8
+	}
+	addr, _ := netip.AddrFromSlice(a)
+	return netip.PrefixFrom(addr, n.First.Bits())
+}
+
+// Guest is the virtual hardware, where it is not the template's.
+type Guest struct {
+	CPUType string `json:"cpuType,omitempty"` // such as host, x86-64-v2-AES
+	Machine string `json:"machine,omitempty"` // such as q35
+	NUMA    bool   `json:"numa,omitempty"`
+	// Agent says that the QEMU guest agent runs in the template: shutdown asks it, and a machine
+	// that does not join is asked for its addresses.
+	Agent bool `json:"agent,omitempty"`
+	// NoBalloon leaves out the balloon device. With it the host knows how much of its memory the
+	// guest uses, and memory is never taken from it.
+	NoBalloon bool `json:"noBalloon,omitempty"`
+	// Options are further keys of the VM's configuration, as qm set takes them.
+	Options map[string]string `json:"options,omitempty"`
+}
+
+// ISO is where first-boot discs are kept.
+type ISO struct {
+	Storage string `json:"storage,omitempty"`
+}
+
+// Complete returns the pool with what was left out filled in.
+func (p Pool) Complete() Pool {
+	or(&p.Clone, Linked)
+	or(&p.Bridge, "vmbr0")
+	or(&p.Cooldown, nodescaler.Duration(time.Hour))
+	or(&p.Placement.Spread, SpreadPrefer)
+	or(&p.Placement.MemoryRatio, 1)
+	or(&p.Placement.CPURatio, 1)
+	or(&p.ShutdownGrace, nodescaler.Duration(time.Minute))
+	or(&p.JoinTimeout, nodescaler.Duration(15*time.Minute))
+	or(&p.MaxFailures, 3)
+	if hosts := p.hosts(); p.Zone == "" && len(hosts) == 1 {
+		p.Zone = hosts[0]
+	}
+	return p
+}
+
+// Complete returns the site with what was left out filled in, its pools' too.
+func (s Site) Complete() Site {
+	or(&s.ClonesPerStorage, 2)
+	or(&s.HA, HAWait)
+	or(&s.OrphanGrace, nodescaler.Duration(time.Hour))
+	s.Pools = slices.Clone(s.Pools)
+	for i := range s.Pools {
+		s.Pools[i] = s.Pools[i].Complete()
+	}
+	return s
+}
+
+// or sets what is not set.
+func or[T comparable](v *T, otherwise T) {
+	var zero T
+	if *v == zero {
+		*v = otherwise
+	}
+}
+
+// hosts returns the hosts that may carry the pool's machines as far as its configuration says,
+// sorted; none means any.
+func (p *Pool) hosts() []string {
+	hosts := slices.Clone(p.Placement.Hosts)
+	if len(p.Template.ByHost) > 0 {
+		named := len(hosts) > 0
+		withTemplate := slices.Sorted(maps.Keys(p.Template.ByHost))
+		hosts = slices.DeleteFunc(withTemplate, func(h string) bool { return named && !slices.Contains(hosts, h) })
+	}
+	slices.Sort(hosts)
+	return hosts
+}
+
+// shape returns the shape of that name, or nil.
+func (p *Pool) shape(name string) *pricing.Shape {
+	for i := range p.Shapes {
+		if p.Shapes[i].Name == name {
+			return &p.Shapes[i]
+		}
+	}
+	return nil
+}
+
+// The labels that say what a node is. Those that differ from machine to machine, such as the host
+// name, are no part of a pool.
+const (
+	labelPool   = "plimsoll.dev/pool"
+	labelShape  = "node.kubernetes.io/instance-type"
+	labelRegion = "topology.kubernetes.io/region"
+	labelZone   = "topology.kubernetes.io/zone"
+	labelArch   = "kubernetes.io/arch"
+	labelOS     = "kubernetes.io/os"
+)
+
+// Words is the pool as the loop and its policies see it.
+func (p *Pool) Words() nodescaler.Pool {
+	c := p.Complete()
+	words := nodescaler.Pool{
+		Name: c.Name, Shapes: slices.Clone(c.Shapes), Reserved: c.Reserved, PodSlots: c.PodSlots,
+		Min: c.Min, Max: c.Max, Hosts: c.hosts(), Labels: c.labels(),
+	}
+	for _, t := range c.Taints {
+		words.Taints = append(words.Taints, nodescaler.Taint(t))
+	}
+	for _, t := range c.Join.Taints {
+		words.Taints = append(words.Taints, nodescaler.Taint(t))
+	}
+	return words
+}
+
+// labels are those that all nodes of the pool carry. With several shapes or zones there is none
+// that could be promised to a pod before it is known which machine it will be.
+func (p *Pool) labels() map[string]string {
+	labels := map[string]string{labelPool: p.Name, labelArch: "amd64", labelOS: "linux"}
+	if len(p.Shapes) == 1 {
+		labels[labelShape] = p.Shapes[0].Name
+	}
+	if p.Region != "" {
+		labels[labelRegion] = p.Region
+	}
+	if p.Zone != "" {
+		labels[labelZone] = p.Zone
+	}
+	maps.Copy(labels, p.Join.Labels)
+	maps.Copy(labels, p.Labels)
+	return labels
+}

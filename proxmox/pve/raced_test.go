@@ -1,0 +1,5 @@
+//go:build race
+
+package pve
+
+const raced = true

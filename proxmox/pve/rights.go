@@ -1,0 +1,265 @@
+package pve
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Release is a major version of Proxmox VE. Privileges come and go with them.
+type Release int
+
+// The releases whose privileges are known.
+const (
+	Release8 Release = 8
+	Release9 Release = 9
+)
+
+// ParseRelease reads a version such as 9, 8.4 or 9.2.11.
+func ParseRelease(version string) (Release, error) {
+	major, _, _ := strings.Cut(version, ".")
+	switch major {
+	case "8":
+		return Release8, nil
+	case "9":
+		return Release9, nil
+	}
+	return 0, fmt.Errorf("must be %d or %d, was %q", Release8, Release9, version)
+}
+
+// agentPrivilege lets somebody ask a guest agent how its guest is. Proxmox VE 9 knows VM.Monitor no
+// more: roles lost it in the upgrade, and a new role that names it is refused.
+func (r Release) agentPrivilege() string {
+	if r == Release8 {
+		return "VM.Monitor"
+	}
+	return "VM.GuestAgent.Audit"
+}
+
+// Need is a right without which something that the configuration asks for cannot be done.
+type Need struct {
+	Path       string   `json:"path"` // of the ACL
+	Privileges []string `json:"privileges"`
+	// Below is whether they are needed on all that lies below the path.
+	Below bool `json:"below,omitempty"`
+	// Why is what they are for, as it goes on after "to".
+	Why string `json:"why"`
+	// Key is what asks for it in the configuration; empty if any configuration does.
+	Key string `json:"key,omitempty"`
+	// Role is what Setup grants them by. What is in a role does not depend on the configuration,
+	// so that several installations can share roles.
+	Role string `json:"role"`
+}
+
+// The roles that Setup makes.
+const (
+	roleAudit     = "PlimsollAudit"
+	roleMachines  = "PlimsollMachines"
+	roleDisks     = "PlimsollDisks"
+	roleFirstBoot = "PlimsollFirstBoot"
+	roleAgent     = "PlimsollGuestAgent"
+	roleTemplates = "PlimsollTemplates"
+	roleStorage   = "PlimsollStorage"
+	roleISO       = "PlimsollISO"
+	roleNetwork   = "PlimsollNetwork"
+	roleDevices   = "PlimsollDevices"
+)
+
+// Parts are what a template is made of. Who clones it needs rights on them, and the configuration
+// does not name them.
+type Parts struct {
+	Storages []string // of its disks and of its cloud-init drive
+	Networks []Bridge
+}
+
+// Bridge is a network that a machine is put on.
+type Bridge struct {
+	Name string
+	VLAN int // 0 is none
+}
+
+// path is where the right to use the bridge hangs. A VLAN is asked for by itself.
+func (b Bridge) path() string {
+	path := "/sdn/zones/localnetwork/" + b.Name
+	if b.VLAN != 0 {
+		path += "/" + strconv.Itoa(b.VLAN)
+	}
+	return path
+}
+
+// Needs returns the rights that the site's configuration asks for, and no others. Parts are what is
+// known of its templates, by VMID.
+func Needs(s *Site, release Release, parts map[int]Parts) []Need {
+	all := []Need{{
+		Path: "/", Privileges: []string{"Sys.Audit"}, Role: roleAudit,
+		Why: "see who belongs to the cluster, and whether there is quorum",
+	}, {
+		Path: "/nodes", Privileges: []string{"Sys.Audit"}, Below: true, Role: roleAudit,
+		Why: "see how much memory and how many processors the hosts have",
+	}}
+	for i := range s.Pools {
+		p := s.Pools[i].Complete()
+		n := needs{key: fmt.Sprintf("pools[%d]", i), release: release}
+		n.machines(&p)
+		n.options(&p)
+		n.templates(&p, parts)
+		n.storages(&p, parts)
+		all = append(all, n.all...)
+	}
+	return all
+}
+
+// needs collects the rights that a pool asks for.
+type needs struct {
+	all     []Need
+	key     string // of the pool
+	release Release
+}
+
+func (n *needs) add(role, path, key, why string, privileges ...string) {
+	n.all = append(n.all, Need{Path: path, Privileges: privileges, Why: why, Key: n.key + "." + key, Role: role})
+}
+
+// machines are the rights on the machines, which hang on the pool that they are put into.
+func (n *needs) machines(p *Pool) {
+	need := func(role, key, why string, privileges ...string) {
+		n.add(role, "/pool/"+p.PVEPool, key, why, privileges...)
+	}
+	need(roleMachines, "pvePool", "clone machines into the pool, and delete them", "VM.Allocate")
+	need(roleMachines, "pvePool", "see machines, and that they are in the pool", "VM.Audit", "Pool.Audit")
+	need(roleMachines, "pvePool", "start and stop machines", "VM.PowerMgmt")
+	need(roleMachines, "pvePool", "name machines, mark them as ours and give them the system UUID that they are known by", "VM.Config.Options", "VM.Config.HWType")
+	need(roleMachines, "shapes", "give machines their processors and memory", "VM.Config.CPU", "VM.Config.Memory")
+	need(roleMachines, "bridge", "attach machines to the network", "VM.Config.Network")
+	if slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return s.Disk > 0 }) {
+		need(roleDisks, "shapes", "grow disks to the size of the shape", "VM.Config.Disk")
+	}
+	if p.Guest.Agent {
+		need(roleAgent, "guest.agent", "ask guests for their addresses", n.release.agentPrivilege())
+	}
+	if p.needsDisc() {
+		need(roleFirstBoot, "iso.storage", "insert first-boot discs, in place of the template's cloud-init drive where there is one", "VM.Config.CDROM", "VM.Config.Cloudinit")
+	}
+}
+
+// diskOptions are the keys of a VM's configuration that ask for VM.Config.Disk, by name without
+// number. All others that a token may set ask for what machines need in any case.
+var diskOptions = []string{"boot", "virtiofs", "vmstatestorage"}
+
+// options are the rights on further keys of the VM's configuration, and on the devices of hosts that
+// they name.
+func (n *needs) options(p *Pool) {
+	for _, option := range slices.Sorted(maps.Keys(p.Guest.Options)) {
+		key, name := "guest.options."+option, strings.TrimRight(option, "0123456789")
+		if slices.Contains(diskOptions, name) {
+			n.add(roleDisks, "/pool/"+p.PVEPool, key, "set "+option, "VM.Config.Disk")
+		}
+		if device := deviceOf(name, p.Guest.Options[option]); device != "" {
+			n.add(roleDevices, "/mapping/"+device, key, "use what is mapped as "+device, "Mapping.Use")
+		}
+	}
+}
+
+// deviceOf returns the resource mapping that a key names, as it stands below /mapping, or nothing.
+func deviceOf(name, value string) string {
+	first, named := properties(value)
+	kind, mapping := "", ""
+	switch name {
+	case "hostpci":
+		kind, mapping = "pci/", named["mapping"]
+	case "usb":
+		kind, mapping = "usb/", named["mapping"]
+	case "virtiofs":
+		kind, mapping = "dir/", cmp.Or(named["dirid"], first)
+	case "rng":
+		if cmp.Or(named["source"], first) == "/dev/hwrng" {
+			return "hwrng"
+		}
+	}
+	if mapping == "" {
+		return ""
+	}
+	return kind + mapping
+}
+
+// deviceRule is what the value of a key must be, if that is one that only root@pam may give a machine
+// otherwise; empty if it may be set.
+func deviceRule(name, value string) string {
+	first, named := properties(value)
+	switch {
+	case name == "serial" && value != "socket":
+		return "be socket: only root@pam may give a port of the host away"
+	case name == "hostpci" && named["mapping"] == "":
+		return "have mapping=NAME: only root@pam may name a device by its address"
+	case name == "usb" && named["mapping"] == "" && cmp.Or(named["host"], first) != "spice":
+		return "have mapping=NAME, or be spice: only root@pam may name a device by its address"
+	}
+	return ""
+}
+
+// templates are the rights to clone: on the templates, and on the networks that they and their clones
+// are on.
+func (n *needs) templates(p *Pool, parts map[int]Parts) {
+	n.add(roleNetwork, Bridge{p.Bridge, p.VLAN}.path(), "bridge", "attach machines to the network", "SDN.Use")
+	for _, id := range p.Template.IDs() {
+		n.add(roleTemplates, fmt.Sprintf("/vms/%d", id), "template", fmt.Sprintf("see and clone the template %d", id), "VM.Audit", "VM.Clone")
+		for _, b := range parts[id].Networks {
+			if b != (Bridge{p.Bridge, p.VLAN}) {
+				n.add(roleNetwork, b.path(), "template", fmt.Sprintf("clone the template %d, which is on that network", id), "SDN.Use")
+			}
+		}
+	}
+}
+
+// storages are the rights where disks and discs are kept.
+func (n *needs) storages(p *Pool, parts map[int]Parts) {
+	key, names := "storage", []string{p.Storage}
+	if p.Storage == "" {
+		key, names = "template", nil
+		for _, id := range p.Template.IDs() {
+			names = append(names, parts[id].Storages...)
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
+	for _, name := range names {
+		n.add(roleStorage, "/storage/"+name, key, "make disks, where there is room", "Datastore.AllocateSpace", "Datastore.Audit")
+	}
+	if p.needsDisc() {
+		n.add(roleISO, "/storage/"+p.ISO.Storage, "iso.storage", "upload first-boot discs, and remove them when machines have joined",
+			"Datastore.AllocateTemplate", "Datastore.Allocate", "Datastore.Audit")
+	}
+}
+
+// Missing returns what of the needs is not met: those that lack something, with what they lack. What is
+// needed below a path is looked for on every path there that has rules of its own.
+func Missing(needs []Need, have Permissions) []Need {
+	var all []Need
+	for _, n := range needs {
+		paths := []string{n.Path}
+		if n.Below {
+			paths = []string{n.Path + "/*"}
+			for path := range have {
+				if strings.HasPrefix(path, n.Path+"/") {
+					paths = append(paths, path)
+				}
+			}
+			slices.Sort(paths)
+		}
+		for _, path := range paths {
+			lacks := slices.DeleteFunc(slices.Clone(n.Privileges), func(p string) bool { return have.Has(path, p) })
+			if len(lacks) > 0 {
+				short := n
+				short.Path, short.Privileges = strings.TrimSuffix(path, "/*"), lacks
+				short.Below = n.Below && path == n.Path+"/*"
+				all = append(all, short)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,195 @@
+package pve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+)
+
+// emptyDrive is a drive with nothing in it.
+const emptyDrive = "none,media=cdrom"
+
+// maxNotes is less than the 8192 characters that notes may have, with room for the mark.
+const maxNotes = 7000
+
+// notes are the machine's notes: for people first, and the mark in the last line.
+func notes(i *Intent, owner string, s stage, price string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s** is a machine of Plimsoll, owner `%s`, pool `%s`, shape `%s`: %s vCPU, %s.\n\n",
+		i.Name, owner, i.Pool, i.Shape.Name, i.Shape.CPU.Cores(), i.Shape.Memory)
+	fmt.Fprintf(&b, "Order `%s` of %s.", i.Order, i.Created.UTC().Format("2006-01-02 15:04:05 MST"))
+	if i.Why != "" {
+		fmt.Fprintf(&b, " %s.", strings.TrimSuffix(strings.ReplaceAll(i.Why, "\n", " "), "."))
+	}
+	if price != "" {
+		fmt.Fprintf(&b, "\n\nIt costs %s.", price)
+	}
+	text := []rune(b.String())
+	m := mark{Owner: owner, Order: i.Order, Pool: i.Pool, Shape: i.Shape.Name, VMID: i.VMID, Created: i.Created, Stage: s}
+	return string(text[:min(len(text), maxNotes)]) +
+		"\n\nPlimsoll destroys it when it is not needed any more. To keep it, take it out of its resource pool, or change this line:\n\n`" + m.String() + "`\n"
+}
+
+// settings is the configuration of a machine, and the keys that it must not have.
+func (w *work) settings() (values map[string]string, remove []string, err error) {
+	i, p, c := &w.i, w.p, w.conf
+	memory := itoa(int(i.Shape.Memory / pricing.MiB))
+	values = map[string]string{
+		"cores": itoa(int(i.Shape.CPU / pricing.Core)), "sockets": "1", "memory": memory, "balloon": memory,
+		"net0": p.net0(c), "tags": p.tags(w.cfg.Owner), "smbios1": withUUID(c.Raw["smbios1"], machineUUID(w.cfg.Owner, i.Order)),
+		"description": notes(i, w.cfg.Owner, stageReady, w.cfg.Prices.Rate(i.Shape, i.Host, w.now).Display(w.cfg.Prices.Unit)),
+		"protection":  "0", "onboot": "0",
+	}
+	maps.Copy(values, p.Guest.settings())
+	for _, key := range []string{"hookscript", "vcpus", "cpulimit"} { // the template's, and not meant for its clones
+		if _, there := c.Raw[key]; there {
+			remove = append(remove, key)
+		}
+	}
+	if p.needsDisc() {
+		slot := discDrive(c)
+		if slot == "" {
+			return nil, nil, fmt.Errorf("the template has no drive left for the first-boot disc")
+		}
+		values[slot] = i.Disc + ",media=cdrom"
+		return values, remove, nil
+	}
+	native, err := p.Join.Native(w.planned())
+	if err != nil {
+		return nil, nil, err
+	}
+	maps.Copy(values, native)
+	return values, remove, nil
+}
+
+// settings are the keys of the virtual hardware that the pool sets.
+func (g *Guest) settings() map[string]string {
+	values := maps.Clone(g.Options)
+	if values == nil {
+		values = map[string]string{}
+	}
+	set := func(on bool, key, value string) {
+		if on {
+			values[key] = value
+		}
+	}
+	set(g.CPUType != "", "cpu", g.CPUType)
+	set(g.Machine != "", "machine", g.Machine)
+	set(g.NUMA, "numa", "1")
+	set(g.Agent, "agent", "1")
+	set(g.NoBalloon, "balloon", "0")
+	return values
+}
+
+// tags are the machine's tags, ours first.
+func (p *Pool) tags(owner string) string {
+	return strings.Join(append([]string{ownerTag(owner)}, p.Tags...), ";")
+}
+
+// net0 is the first interface: the template's model with the address that the clone was given, on
+// the pool's bridge.
+func (p *Pool) net0(c *VMConfig) string {
+	model, mac := nic(c)
+	value := model
+	if mac != "" {
+		value += "=" + mac
+	}
+	value += ",bridge=" + p.Bridge
+	if p.Firewall {
+		value += ",firewall=1"
+	}
+	if p.VLAN != 0 {
+		value += ",tag=" + itoa(p.VLAN)
+	}
+	return value
+}
+
+// nic reads the model and the address of the first interface.
+func nic(c *VMConfig) (model, mac string) {
+	first, _, _ := strings.Cut(c.Net["net0"], ",")
+	if model, mac, _ = strings.Cut(first, "="); model == "model" { // model=virtio,macaddr=...
+		_, named := properties(c.Net["net0"])
+		return named["model"], named["macaddr"]
+	}
+	if model == "" {
+		model = "virtio"
+	}
+	return model, mac
+}
+
+func macOf(c *VMConfig) string {
+	_, mac := nic(c)
+	return mac
+}
+
+// withUUID puts a UUID into a machine's SMBIOS values and leaves the others.
+func withUUID(smbios, uuid string) string {
+	parts := slices.DeleteFunc(strings.Split(smbios, ","), func(part string) bool { return part == "" || strings.HasPrefix(part, "uuid=") })
+	return strings.Join(append([]string{"uuid=" + uuid}, parts...), ",")
+}
+
+// discDrives are where a first-boot disc may be put, the best first. Machines of type q35 have no
+// more than two IDE drives.
+var discDrives = []string{"ide2", "ide0", "sata0", "sata1", "sata2", "sata3", "sata4", "sata5", "ide1", "ide3"}
+
+// discDrive picks the drive for the first-boot disc: in place of Proxmox VE's own cloud-init drive,
+// of which the guest must not see a second, or in one that is free or empty.
+func discDrive(c *VMConfig) string {
+	for _, key := range discDrives {
+		if strings.Contains(c.Disks[key].Name, "cloudinit") || strings.HasPrefix(c.Disks[key].Name, "iso/plimsoll-") {
+			return key
+		}
+	}
+	for _, key := range discDrives {
+		if d, there := c.Disks[key]; !there || d.Media == "cdrom" && d.Storage == "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// needsDisc reports whether machines are told how to join by a disc.
+func (p *Pool) needsDisc() bool { return p.Join.HasUserData() }
+
+// nics are the machine's interfaces as its first boot is told of them.
+func (p *Pool) nics(i *Intent) []firstboot.NIC {
+	if !p.Network.Static() {
+		return nil
+	}
+	n := firstboot.NIC{MAC: i.MAC}
+	address := p.Network.Address(i.VMID - p.VMIDs.First).String()
+	if p.Network.First.Addr().Is4() {
+		n.IPv4, n.Gateway4 = address, p.Network.Gateway.String()
+	} else {
+		n.IPv4, n.IPv6, n.Gateway6 = "none", address, p.Network.Gateway.String()
+	}
+	for _, a := range p.Network.Nameservers {
+		n.DNS = append(n.DNS, a.String())
+	}
+	if p.Network.Search != "" {
+		n.Search = []string{p.Network.Search}
+	}
+	return []firstboot.NIC{n}
+}
+
+// ownLabels are those of one machine's node that its kubelet does not set by itself.
+func (p *Pool) ownLabels(i *Intent) map[string]string {
+	labels := maps.Clone(p.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[labelPool], labels[labelShape] = p.Name, i.Shape.Name
+	for key, value := range map[string]string{labelRegion: p.Region, labelZone: p.Zone} {
+		if value != "" {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+// list joins texts into one.
+func list(texts []string) string { return strings.Join(texts, "; ") }

@@ -1,0 +1,208 @@
+package pve
+
+import (
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// settle takes what was seen over into what is known of the machines. It makes no call.
+func (f *Fleet) settle() {
+	f.mu.Lock()
+	defer f.unlock()
+	if f.view.seen == nil {
+		return
+	}
+	f.view.hidden = 0
+	for _, m := range f.sorted() {
+		if m.busy {
+			continue
+		}
+		before := m.Intent.clone()
+		f.settleOne(m)
+		if m.unsaved || changed(&before, &m.Intent) {
+			_ = f.keep(m) // noted there, and kept again before the next move
+		}
+		if m.hidden {
+			f.view.hidden++
+		}
+	}
+	f.freeze()
+}
+
+// changed reports whether an intent says something else. All that settling changes has a time or is
+// one of these.
+func changed(a, b *Intent) bool {
+	return !a.Since.Equal(b.Since) || a.Step != b.Step || a.ProviderID != b.ProviderID || (a.Task == nil) != (b.Task == nil) || a.Host != b.Host ||
+		!a.Joined.Equal(b.Joined) || !a.Gone.Equal(b.Gone) || !a.FailedAt.Equal(b.FailedAt) || a.Disc != b.Disc || (a.Held == nil) != (b.Held == nil)
+}
+
+func (f *Fleet) settleOne(m *tracked) {
+	v := &f.view
+	if m.Task != nil && v.told[m.Task.Host] {
+		if t, listed := v.tasks[UPID(m.Task.UPID)]; listed && !t.Running {
+			f.ended(m, t)
+		}
+	}
+	if !m.Gone.IsZero() {
+		return
+	}
+	if m.Step == StepOrdered && m.Task == nil && !m.Returned.IsZero() {
+		f.gone(m) // it was never asked for, or proved to be no more
+		return
+	}
+	if g := v.seen.guests[m.VMID]; g != nil {
+		m.hidden = false
+		if m.problem.Code == CodeHidden {
+			m.problem = nodescaler.Reason{}
+		}
+		f.settleGuest(m, g)
+	}
+	f.settleNode(m)
+	f.settleTime(m)
+}
+
+// settleGuest follows a machine that somebody migrated.
+func (f *Fleet) settleGuest(m *tracked, g *guestSeen) {
+	if m.Step.before(StepCloned) || g.host == m.Host || g.name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == TaskClone {
+		return
+	}
+	f.say(m, reason(CodeMoved, "from %s to %s", m.Host, g.host), "")
+	m.Host, m.conf = g.host, nil
+}
+
+// settleNode sees whether a machine has become a node.
+func (f *Fleet) settleNode(m *tracked) {
+	n, there := f.view.nodes[m.Name]
+	if !there || m.Step.before(StepStarted) {
+		return
+	}
+	if n.SystemUUID != "" && !strings.EqualFold(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) {
+		f.impede(m, reason(CodeUUIDMismatch, "node %s runs on another machine, of system UUID %s", n.Name, n.SystemUUID),
+			"names of nodes are never used twice: look who else uses it")
+		return
+	}
+	if m.problem.Code == CodeUUIDMismatch {
+		m.problem = nodescaler.Reason{}
+	}
+	f.compareIDs(m, n)
+	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() {
+		f.ahead(m, StepJoined)
+		m.Joined = f.cfg.Now()
+		if n.JoinedAt.After(m.Created) && n.JoinedAt.Before(m.Joined) {
+			m.Joined = n.JoinedAt
+		}
+		f.say(m, reason(CodeJoined, "%s after it was ordered", m.Joined.Sub(m.Created).Round(time.Second)), "")
+	}
+}
+
+// settleTime gives up on machines that take too long.
+func (f *Fleet) settleTime(m *tracked) {
+	p := f.pools[m.Pool]
+	if p == nil || m.Failed != nil || !m.Returned.IsZero() || m.Held != nil || f.view.frozen != nil {
+		return
+	}
+	now := f.cfg.Now()
+	switch {
+	case m.Step == StepOrdered && f.count(p) > p.Max:
+		// The intents were lost, and machines were found after this order was taken.
+		f.fail(m, *no(CodePoolAtMax, "pool %s has %d machines without it, of at most %d", p.Name, f.count(p)-1, p.Max), "")
+	case m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && now.Sub(m.Since) > time.Duration(p.JoinTimeout):
+		f.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", now.Sub(m.Since).Round(time.Second)),
+			"look at its console, at the join profile and at the way from it to the servers")
+	case m.Step.before(StepStarted) && !m.Asked.IsZero() && m.Task == nil && now.Sub(m.Asked) > makeWithin && f.view.seen.online(m.Host):
+		f.fail(m, reason(CodeMachineFailed, "it could not be made within %s: %s", makeWithin, m.problem.Text), "")
+	}
+}
+
+// ended takes over how the task that a machine waits for has ended.
+func (f *Fleet) ended(m *tracked, t TaskStatus) {
+	kind := m.Task.Kind
+	m.Last, m.Task = m.Task.UPID, nil
+	m.Since = f.cfg.Now()
+	if t.Warnings {
+		f.say(m, reason(CodeTaskWarnings, "%s ended with %s", kind, t.Exit), "look at the task's log")
+	}
+	if t.OK {
+		f.well(m, kind)
+		return
+	}
+	f.unwell(m, kind, t)
+}
+
+// well goes on from a task that did what it should.
+func (f *Fleet) well(m *tracked, kind TaskKind) {
+	switch kind {
+	case TaskClone:
+		f.ahead(m, StepCloned)
+		m.conf = nil
+	case TaskUpload:
+		f.ahead(m, StepSeeded)
+	case TaskResize:
+		f.ahead(m, StepSized)
+	case TaskStart:
+		f.started(m)
+	case TaskErase:
+		f.erased(m)
+	case TaskShutdown, TaskStop, TaskDestroy:
+		m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
+		if kind == TaskStop { // under high availability the task ends before the machine does
+			f.pause(m, lookGap)
+		}
+	}
+}
+
+func (f *Fleet) started(m *tracked) {
+	f.ahead(m, StepStarted)
+	f.say(m, reason(CodeStarted, "%s after it was ordered", m.Since.Sub(m.Created).Round(time.Second)), "")
+}
+
+// unwell goes on from a task that failed.
+func (f *Fleet) unwell(m *tracked, kind TaskKind, t TaskStatus) {
+	err := t.Err()
+	class := ClassOf(err)
+	switch {
+	case kind == TaskStart && class == Running:
+		f.started(m) // by an order whose answer was lost
+		return
+	case kind == TaskResize && class == Unsupported:
+		f.ahead(m, StepSized) // the template's disk is larger
+		return
+	case kind == TaskShutdown && class == GuestSilent:
+		f.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
+		return // it is stopped next
+	}
+	w := f.workFor(m)
+	if kind == TaskClone && class == Exists && !m.unsure {
+		w.spend()
+		return
+	}
+	m.conf = nil
+	f.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
+	switch kind {
+	case TaskShutdown, TaskStop, TaskDestroy, TaskErase:
+		w.upset(err)
+	case TaskClone, TaskUpload, TaskResize, TaskStart:
+		if class == Interrupted {
+			w.upset(err)
+			return
+		}
+		w.upsetMaking(err)
+		if class == StorageFull {
+			f.fail(m, reason(CodeStorageFull, "%s", t.Exit), "")
+		}
+	}
+}
+
+// workFor is the work on a machine as it is now.
+func (f *Fleet) workFor(m *tracked) *work {
+	w := &work{Fleet: f, m: m, i: m.Intent.clone(), p: f.pools[m.Pool], host: m.Host, conf: m.conf, now: f.cfg.Now()}
+	if f.view.seen == nil {
+		return w
+	}
+	if g := f.view.seen.guests[m.VMID]; g != nil {
+		w.seen, w.host = g, g.host
+	}
+	return w
+}

@@ -1,0 +1,176 @@
+package pve
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Account is who Plimsoll is to a cluster: a user, and one of its tokens.
+type Account struct {
+	User  string // user@realm
+	Token string // without the user
+}
+
+// ParseToken returns whose token it is. What is wrong with one is told without repeating it.
+func ParseToken(token string) (Account, error) {
+	id, err := tokenID(token)
+	if err != nil {
+		return Account{}, err
+	}
+	user, name, _ := strings.Cut(id, "!")
+	return Account{user, name}, nil
+}
+
+// String is the token's name, user@realm!token.
+func (a Account) String() string { return a.User + "!" + a.Token }
+
+// What Proxmox VE takes as names of users, realms and tokens.
+var (
+	userForm  = regexp.MustCompile(`^[^\s:/@!=]+@[A-Za-z][A-Za-z0-9._-]+$`)
+	tokenName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]+$`)
+)
+
+// Validate reports what is wrong with the names, as Faults joined together.
+func (a Account) Validate() error {
+	f := newFaults()
+	f.must(userForm.MatchString(a.User) && len(a.User) <= 64, "user", "be a user with realm, such as plimsoll@pve", a.User)
+	f.must(a.User != "root@pam", "user", "be one that has only the rights it is given", a.User)
+	f.must(tokenName.MatchString(a.Token), "token", "be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first", a.Token)
+	return f.err()
+}
+
+// Block is a block of commands for a shell of root on any host of the cluster.
+type Block struct {
+	Why      []string `json:"why"` // lines
+	Commands []string `json:"commands"`
+}
+
+// Setup returns the commands that give a token the rights that are needed: no more of them, and
+// nowhere else. They may be run again: what is there stays, and roles get the privileges they
+// should have.
+func Setup(s *Site, needs []Need, who Account) []Block {
+	blocks := []Block{s.setupPools(), s.setupAccount(who)}
+	for _, g := range grants(needs) {
+		blocks = append(blocks, g.block(who))
+	}
+	return blocks
+}
+
+func (s *Site) setupPools() Block {
+	block := Block{Why: []string{"The resource pools that machines are put into: all rights on machines hang on them."}}
+	var seen []string
+	for _, p := range s.Pools {
+		if !slices.Contains(seen, p.PVEPool) {
+			seen = append(seen, p.PVEPool)
+			block.Commands = append(block.Commands, setupPool(p.PVEPool))
+		}
+	}
+	return block
+}
+
+func setupPool(name string) string {
+	return unlessThere("/pools/"+name, "pveum pool add "+shell(name)+" --comment "+shell("Machines of Plimsoll"))
+}
+
+func (s *Site) setupAccount(who Account) Block {
+	return Block{
+		Why: []string{
+			"The user, and a token with rights of its own: it may do what both it and its user may.",
+			"The token's value is shown this once. Write one line to " + s.TokenFile + ", and let nobody else read it:",
+			"  " + who.String() + "=VALUE",
+		},
+		Commands: []string{
+			unlessThere("/access/users/"+who.User, "pveum user add "+shell(who.User)+" --comment Plimsoll"),
+			unlessThere("/access/users/"+who.User+"/token/"+who.Token,
+				"pveum user token add "+shell(who.User)+" "+shell(who.Token)+" --privsep 1 --comment "+shell("Plimsoll "+s.Owner)),
+		},
+	}
+}
+
+// unlessThere runs a command if there is nothing at a path of the API.
+func unlessThere(path, command string) string {
+	return "pvesh get " + shell(path) + " >/dev/null 2>&1 || " + command
+}
+
+// grant is a role, and where it is given.
+type grant struct {
+	role       string
+	privileges []string
+	paths      []Need // one a path, with everything that it is for
+}
+
+// grants puts needs together by role and path, in the order in which they first come.
+func grants(needs []Need) []grant {
+	var all []grant
+	for _, n := range needs {
+		i := slices.IndexFunc(all, func(g grant) bool { return g.role == n.Role })
+		if i < 0 {
+			i, all = len(all), append(all, grant{role: n.Role})
+		}
+		g := &all[i]
+		g.privileges = union(g.privileges, n.Privileges)
+		at := slices.IndexFunc(g.paths, func(o Need) bool { return o.Path == n.Path })
+		if at < 0 {
+			g.paths = append(g.paths, n)
+		} else {
+			g.paths[at].Below = g.paths[at].Below || n.Below
+		}
+	}
+	return all
+}
+
+func union(a, b []string) []string {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// reasons are what the roles are for.
+var reasons = map[string]string{
+	roleAudit:     "Reading how the cluster and its hosts are: whether there is quorum, and room. On / without what is below it.",
+	roleMachines:  "Cloning, configuring, starting, stopping and deleting machines, in these pools.",
+	roleDisks:     "Growing machines' disks, and settings about disks.",
+	roleFirstBoot: "Inserting first-boot discs into machines, in place of the template's cloud-init drive where there is one.",
+	roleAgent:     "Asking guest agents for their guests' addresses.",
+	roleTemplates: "Cloning the templates.",
+	roleStorage:   "Making disks on the storages, where there is room.",
+	roleISO:       "Uploading first-boot discs, and removing them: Proxmox VE asks for Datastore.Allocate to remove any disc, so give them a storage of their own.",
+	roleNetwork:   "Attaching machines to the networks. A template on another network asks for the right there, too: plimsoll doctor names the line.",
+	roleDevices:   "Using hosts' devices that are mapped for virtual machines.",
+}
+
+func (g grant) block(who Account) Block {
+	block := Block{Why: []string{reasons[g.role]}, Commands: []string{g.makeRole()}}
+	for _, n := range g.paths {
+		block.Commands = append(block.Commands, g.give(n, who))
+	}
+	return block
+}
+
+// makeRole makes the role, or brings it to what it should be.
+func (g grant) makeRole() string {
+	role := g.role + " --privs " + shell(strings.Join(g.privileges, ","))
+	return "pveum role add " + role + " 2>/dev/null || pveum role modify " + role
+}
+
+// give grants the role on a path to both: what the token may do, its user must be allowed too.
+func (g grant) give(n Need, who Account) string {
+	propagate := 0
+	if n.Below {
+		propagate = 1
+	}
+	return "pveum acl modify " + shell(n.Path) + " --users " + shell(who.User) + " --tokens " + shell(who.String()) +
+		" --roles " + g.role + " --propagate " + strconv.Itoa(propagate)
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shell quotes a word for a POSIX shell, where it has to be.
+func shell(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,49 @@
+package pve
+
+import "github.com/plimsoll/plimsoll/nodescaler"
+
+// Site is one Proxmox VE cluster, and what this installation of Plimsoll may do there. Secrets
+// are named by file and read by whoever connects.
+type Site struct {
+	// Owner names this installation. It stands in the tag and in the notes of every machine, and
+	// nothing without it is ever touched; two installations on one cluster need two names.
+	Owner string `json:"owner" strict:"required"`
+	// Endpoints are the hosts that serve the API, in the order they are tried:
+	// https://pve1.example:8006.
+	Endpoints []string `json:"endpoints" strict:"required"`
+	// TokenFile holds the API token, user@realm!name=uuid. It is read again when it changes.
+	TokenFile string `json:"tokenFile" strict:"required"`
+	// CAFile holds the certificates that the hosts' own are signed with.
+	CAFile string `json:"caFile,omitempty"`
+	// Fingerprints are the SHA-256 fingerprints of certificates that are trusted by themselves.
+	Fingerprints []string `json:"fingerprints,omitempty"`
+	// Insecure trusts whoever answers.
+	Insecure bool `json:"insecure,omitempty"`
+	// ClonesPerStorage is how many clones may be in progress on a storage at once; 0 is 2. More do
+	// not go faster, for they wait for the storage's lock, and the third one's wait times out.
+	ClonesPerStorage int `json:"clonesPerStorage,omitempty"`
+	// HA is what happens to a machine that is to be deleted and that somebody put under high
+	// availability: empty is HAWait.
+	HA HAMode `json:"ha,omitempty"`
+	// OrphanGrace is how long what belongs to no machine is only reported; 0 is an hour.
+	OrphanGrace nodescaler.Duration `json:"orphanGrace,omitempty"`
+	Pools       []Pool              `json:"pools" strict:"required"`
+}
+
+// HAMode is what to do with machines under high availability that are to be deleted.
+type HAMode string
+
+// The ways with machines under high availability.
+const (
+	HAWait  HAMode = "wait"  // leave them until somebody takes them out of it
+	HAPurge HAMode = "purge" // take them out of it in deleting them
+)
+
+// Read fills in what the pools' join profiles have in files of their own.
+func (s *Site) Read(read func(path string) ([]byte, error)) error {
+	f := newFaults()
+	for i := range s.Pools {
+		f.index("pools", i).join("join", s.Pools[i].Join.Read(read))
+	}
+	return f.err()
+}

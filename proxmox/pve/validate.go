@@ -1,0 +1,395 @@
+package pve
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+)
+
+// Fault is one thing that is wrong in a configuration.
+type Fault struct {
+	path, rule string
+	was        any
+}
+
+// Path is the key at fault, as it is written in configuration.
+func (f *Fault) Path() string { return f.path }
+
+// Error names key, rule and value.
+func (f *Fault) Error() string {
+	text := fmt.Sprintf("%s, was %v", f.rule, f.was)
+	if f.path == "" {
+		return text
+	}
+	return f.path + ": " + text
+}
+
+// faults collects what is wrong below a path.
+type faults struct {
+	path string
+	all  *[]error
+}
+
+func newFaults() faults { return faults{all: new([]error)} }
+
+func (f faults) at(key string) faults {
+	if f.path != "" && !strings.HasPrefix(key, "[") {
+		key = "." + key
+	}
+	return faults{f.path + key, f.all}
+}
+
+func (f faults) index(key string, i int) faults { return f.at(fmt.Sprintf("%s[%d]", key, i)) }
+
+func (f faults) add(key, rule string, was any) {
+	path := f.path
+	if key != "" {
+		path = f.at(key).path
+	}
+	*f.all = append(*f.all, &Fault{path, rule, was})
+}
+
+// must adds a fault unless the rule is kept. Text is quoted, so that blanks can be seen.
+func (f faults) must(kept bool, key, rule string, was any) {
+	if kept {
+		return
+	}
+	if s, ok := was.(string); ok {
+		was = fmt.Sprintf("%q", s)
+	}
+	f.add(key, "must "+rule, was)
+}
+
+// bare is a value that is told without quotes: none was written.
+type bare string
+
+func (f faults) err() error { return errors.Join(*f.all...) }
+
+var (
+	// dnsLabel is a name that fits into a host name. Upper case is left out: nodes are named after
+	// machines, and Kubernetes allows none.
+	dnsLabel = regexp.MustCompile(`^[a-z]([a-z0-9-]*[a-z0-9])?$`)
+	tagName  = regexp.MustCompile(`^[a-z0-9_][a-z0-9_+.-]*$`)
+	// pveName is what Proxmox VE takes as the name of a storage, pool, bridge or host.
+	pveName    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]*$`)
+	labelKey   = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
+	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$`)
+	optionKey  = regexp.MustCompile(`^[a-z][a-z_]*[0-9]*$`)
+)
+
+const (
+	lowestVMID  = 100
+	highestVMID = 999_999_999
+	// orderLen is what an order and the hyphen before it take of a machine's name, with room to
+	// spare: host names end at 63 characters.
+	orderLen = 20
+)
+
+// Validate reports every fault of the site, as Faults joined together. It makes no call.
+func (s *Site) Validate() error {
+	f := newFaults()
+	s.checkConnection(f)
+	s.checkWork(f)
+	return f.err()
+}
+
+// checkWork checks what is to be done there, whoever it is that connects.
+func (s *Site) checkWork(f faults) {
+	f.must(tagName.MatchString(s.Owner) && len(s.Owner) <= 32, "owner", "be 1 to 32 of a-z, 0-9, _, -, + and ., no sign first", s.Owner)
+	f.must(s.ClonesPerStorage >= 0, "clonesPerStorage", "be ≥ 0", s.ClonesPerStorage)
+	f.must(slices.Contains([]HAMode{"", HAWait, HAPurge}, s.HA), "ha", "be wait or purge", string(s.HA))
+	f.must(s.OrphanGrace >= 0, "orphanGrace", "be ≥ 0", s.OrphanGrace)
+	f.must(len(s.Pools) > 0, "pools", "name at least one pool", bare("none"))
+	for i := range s.Pools {
+		s.Pools[i].check(f.index("pools", i))
+	}
+	s.checkPoolsTogether(f)
+}
+
+func (s *Site) checkConnection(f faults) {
+	f.must(len(s.Endpoints) > 0, "endpoints", "name at least one host", bare("none"))
+	for i, e := range s.Endpoints {
+		at := fmt.Sprintf("endpoints[%d]", i)
+		if err := validEndpoint(e); err != nil {
+			f.join(at, err) // it may have a password in it, and is repeated nowhere
+			continue
+		}
+		f.must(slices.IndexFunc(s.Endpoints, func(o string) bool { return sameEndpoint(o, e) }) == i, at, "be there once", e)
+	}
+	f.must(s.TokenFile != "", "tokenFile", "name a file", s.TokenFile)
+	for i, p := range s.Fingerprints {
+		_, err := parseFingerprints(p)
+		f.join(fmt.Sprintf("fingerprints[%d]", i), err)
+	}
+	f.must(s.CAFile == "" || len(s.Fingerprints) == 0, "fingerprints", "be left out beside caFile, which answers the same question in another way", s.Fingerprints)
+	f.must(!s.Insecure || s.CAFile == "" && len(s.Fingerprints) == 0, "insecure", "be false beside caFile or fingerprints, which it would make worthless", s.Insecure)
+}
+
+// checkPoolsTogether looks at what one pool could do to another: take its VMIDs for its own, or
+// clone over a template.
+func (s *Site) checkPoolsTogether(f faults) {
+	for i := range s.Pools {
+		p, at := &s.Pools[i], f.index("pools", i)
+		for j := range s.Pools[:i] {
+			q := &s.Pools[j]
+			at.must(p.Name != q.Name, "name", "be another pool's no more", p.Name)
+			at.must(p.VMIDs.First > q.VMIDs.Last || q.VMIDs.First > p.VMIDs.Last, "vmids",
+				fmt.Sprintf("not overlap %d-%d of pool %s", q.VMIDs.First, q.VMIDs.Last, q.Name), p.VMIDs.String())
+		}
+		for j := range s.Pools {
+			for _, id := range s.Pools[j].Template.IDs() {
+				at.must(!p.VMIDs.Holds(id), "vmids", fmt.Sprintf("not hold the template %d of pool %s", id, s.Pools[j].Name), p.VMIDs.String())
+			}
+		}
+	}
+}
+
+// String prints the range.
+func (v VMIDs) String() string { return fmt.Sprintf("%d-%d", v.First, v.Last) }
+
+// Validate reports every fault of the pool, as Faults joined together. It makes no call.
+func (p *Pool) Validate() error {
+	f := newFaults()
+	p.check(f)
+	for _, id := range p.Template.IDs() {
+		f.must(!p.VMIDs.Holds(id), "vmids", fmt.Sprintf("not hold the template %d", id), p.VMIDs.String())
+	}
+	return f.err()
+}
+
+func (p *Pool) check(f faults) {
+	f.must(dnsLabel.MatchString(p.Name) && len(p.Name) <= 63-orderLen, "name",
+		fmt.Sprintf("begin a host name: 1 to %d of a-z, 0-9 and -, a letter first and no - last", 63-orderLen), p.Name)
+	p.checkShapes(f)
+	p.checkLimits(f)
+	p.checkTemplate(f)
+	p.checkNetwork(f)
+	p.Placement.check(f.at("placement"))
+	p.checkNode(f)
+	p.Guest.check(f.at("guest"))
+	p.checkJoin(f)
+	f.must(pveName.MatchString(p.PVEPool), "pvePool", "name a resource pool", p.PVEPool)
+	f.must(p.ISO.Storage == "" || pveName.MatchString(p.ISO.Storage), "iso.storage", "name a storage", p.ISO.Storage)
+	for i, t := range p.Tags {
+		f.must(tagName.MatchString(t), fmt.Sprintf("tags[%d]", i), "be of a-z, 0-9, _, -, + and ., no sign first", t)
+		f.must(!strings.HasPrefix(t, tagPrefix), fmt.Sprintf("tags[%d]", i), "not begin with "+tagPrefix+", which is how machines are told to be ours", t)
+	}
+}
+
+func (p *Pool) checkShapes(f faults) {
+	f.must(len(p.Shapes) > 0, "shapes", "name at least one shape", bare("none"))
+	for i, s := range p.Shapes {
+		at := f.index("shapes", i)
+		at.must(labelValue.MatchString(s.Name) && s.Name != "", "name", "be a label's value: 1 to 63 of A-Z, a-z, 0-9, -, _ and .", s.Name)
+		at.must(slices.IndexFunc(p.Shapes, func(o pricing.Shape) bool { return o.Name == s.Name }) == i, "name", "be there once", s.Name)
+		at.must(s.CPU > 0 && s.CPU%pricing.Core == 0, "cpu", "be a whole number of cores, at least 1", s.CPU)
+		at.must(s.Memory >= 512*pricing.MiB && s.Memory%pricing.MiB == 0, "memory", "be whole MiB, at least 512", s.Memory)
+		at.must(s.Disk >= 0 && s.Disk%pricing.MiB == 0, "disk", "be whole MiB, or nothing for the template's", s.Disk)
+		at.must(p.Reserved.Within(s.Resources()), "", "be larger than what is reserved, "+nodescaler.Amount(p.Reserved), nodescaler.Amount(s.Resources()))
+	}
+}
+
+func (p *Pool) checkLimits(f faults) {
+	f.must(p.Min >= 0, "min", "be ≥ 0", p.Min)
+	f.must(p.Max >= 1, "max", "be at least 1", p.Max)
+	f.must(p.Min <= p.Max, "min", fmt.Sprintf("be at most max, %d", p.Max), p.Min)
+	v := p.VMIDs
+	f.must(v.First >= lowestVMID && v.Last <= highestVMID && v.First <= v.Last, "vmids",
+		fmt.Sprintf("run from first to last within %d-%d", lowestVMID, highestVMID), v.String())
+	f.must(v.Len() >= p.Max || v.First > v.Last, "vmids", fmt.Sprintf("have room for max, %d machines", p.Max), v.String())
+	f.must(p.Cooldown >= 0, "cooldown", "be ≥ 0", p.Cooldown)
+	f.must(p.ShutdownGrace >= 0, "shutdownGrace", "be ≥ 0", p.ShutdownGrace)
+	f.must(p.JoinTimeout >= 0, "joinTimeout", "be ≥ 0", p.JoinTimeout)
+	f.must(p.MaxFailures >= 0, "maxFailures", "be ≥ 0", p.MaxFailures)
+	f.must(p.PodSlots >= 0, "podSlots", "be ≥ 0", p.PodSlots)
+	f.must(p.Reserved.CPU >= 0 && p.Reserved.Memory >= 0, "reserved", "be ≥ 0", nodescaler.Amount(p.Reserved))
+}
+
+func (p *Pool) checkTemplate(f faults) {
+	t := p.Template
+	f.must((t.VMID != 0) != (len(t.ByHost) > 0), "template", "have either vmid or byHost with at least one host", fmt.Sprintf("vmid %d and %d hosts", t.VMID, len(t.ByHost)))
+	f.must(t.VMID == 0 || t.VMID >= lowestVMID && t.VMID <= highestVMID, "template.vmid", fmt.Sprintf("be within %d-%d", lowestVMID, highestVMID), t.VMID)
+	for _, host := range slices.Sorted(maps.Keys(t.ByHost)) {
+		id := t.ByHost[host]
+		f.must(dnsName(host), "template.byHost", "name hosts", host)
+		f.must(id >= lowestVMID && id <= highestVMID, "template.byHost."+host, fmt.Sprintf("be within %d-%d", lowestVMID, highestVMID), id)
+	}
+	for i, host := range p.Placement.Hosts {
+		f.must(len(t.ByHost) == 0 || t.ByHost[host] != 0, fmt.Sprintf("placement.hosts[%d]", i), "have a template in template.byHost", host)
+	}
+	f.must(slices.Contains([]CloneMode{"", Linked, Full}, p.Clone), "clone", "be linked or full", string(p.Clone))
+	if p.Clone != Full {
+		f.must(p.Storage == "", "storage", "be left out unless clone is full: a linked clone lies where its template does", p.Storage)
+		f.must(p.Format == "", "format", "be left out unless clone is full", p.Format)
+	}
+	f.must(p.Storage == "" || pveName.MatchString(p.Storage), "storage", "name a storage", p.Storage)
+	f.must(slices.Contains([]string{"", "raw", "qcow2", "vmdk"}, p.Format), "format", "be raw, qcow2 or vmdk", p.Format)
+}
+
+func (p *Pool) checkNetwork(f faults) {
+	f.must(p.Bridge == "" || pveName.MatchString(p.Bridge), "bridge", "name a bridge", p.Bridge)
+	f.must(p.VLAN >= 0 && p.VLAN <= 4094, "vlan", "be within 1-4094, or nothing", p.VLAN)
+	n, at := p.Network, f.at("network")
+	if !n.Static() {
+		at.must(!n.Gateway.IsValid() && len(n.Nameservers) == 0 && n.Search == "", "first", "be there beside gateway, nameservers or search", bare("nothing"))
+		return
+	}
+	if p.VMIDs.Len() < 1 || p.VMIDs.Len() > 1<<24 {
+		return // the range is at fault, and said to be
+	}
+	last := n.Address(p.VMIDs.Len() - 1)
+	at.must(n.First.Masked() == last.Masked(), "first", fmt.Sprintf("leave room in its network for an address for each of the VMIDs %s", p.VMIDs), n.First)
+	at.must(n.Gateway.IsValid() && n.First.Contains(n.Gateway), "gateway", "be an address in the network of first", n.Gateway)
+	inRange := n.Gateway.Compare(n.First.Addr()) >= 0 && n.Gateway.Compare(last.Addr()) <= 0
+	at.must(!inRange, "gateway", fmt.Sprintf("not be one of the machines' addresses %s-%s", n.First.Addr(), last.Addr()), n.Gateway)
+	at.must(n.Search == "" || dnsName(n.Search), "search", "be a domain", n.Search)
+}
+
+// dnsName reports whether the text is a host name, in any case.
+func dnsName(s string) bool {
+	for _, label := range strings.Split(strings.ToLower(s), ".") {
+		if len(label) > 63 || !dnsLabel.MatchString("a"+label) || strings.HasPrefix(label, "-") || label == "" {
+			return false
+		}
+	}
+	return len(s) <= 253
+}
+
+func (p *Placement) check(f faults) {
+	for i, h := range p.Hosts {
+		f.must(dnsName(h), fmt.Sprintf("hosts[%d]", i), "name a host", h)
+		f.must(slices.Index(p.Hosts, h) == i, fmt.Sprintf("hosts[%d]", i), "be there once", h)
+	}
+	for i, h := range p.Maintenance {
+		f.must(dnsName(h), fmt.Sprintf("maintenance[%d]", i), "name a host", h)
+	}
+	f.must(slices.Contains([]SpreadMode{"", SpreadPrefer, SpreadNone}, p.Spread), "spread", "be prefer or none", string(p.Spread))
+	f.must(p.MaxPerHost >= 0, "maxPerHost", "be ≥ 0", p.MaxPerHost)
+	f.must(p.MemoryReserve >= 0, "memoryReserve", "be ≥ 0", p.MemoryReserve)
+	f.must(p.StorageReserve >= 0, "storageReserve", "be ≥ 0", p.StorageReserve)
+	f.must(p.MemoryRatio >= 0 && p.MemoryRatio <= maxRatio, "memoryRatio", fmt.Sprintf("be within 0-%d", maxRatio), p.MemoryRatio)
+	f.must(p.CPURatio >= 0 && p.CPURatio <= maxRatio, "cpuRatio", fmt.Sprintf("be within 0-%d", maxRatio), p.CPURatio)
+}
+
+// checkJoin hands on what the join profile finds wrong with itself, and sees whether the pool has what
+// it needs.
+func (p *Pool) checkJoin(f faults) {
+	f.join("join", p.Join.Validate())
+	sample := firstboot.Machine{Name: "m", Host: "h", Region: "r", UUID: machineUUID("", ""), VMID: lowestVMID}
+	if _, err := p.Join.ProviderID.Of(sample); err == nil {
+		sample.Region = p.Region
+		_, err = p.Join.ProviderID.Of(sample)
+		f.must(err == nil, "region", "be named, for provider ids hold it", p.Region)
+	}
+	f.must(!p.needsDisc() || p.ISO.Storage != "", "iso.storage", "name a storage for the discs that the join profile needs", p.ISO.Storage)
+	f.must(p.needsDisc() || p.ISO.Storage == "", "iso.storage", "be left out: the join profile needs no disc", p.ISO.Storage)
+}
+
+// join takes over the faults of a part that knows its own.
+func (f faults) join(key string, err error) {
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		for _, e := range several.Unwrap() {
+			f.join(key, e)
+		}
+		return
+	}
+	if err != nil {
+		*f.all = append(*f.all, &partFault{f.at(key).path, err})
+	}
+}
+
+// partFault is a fault of a part, under the part's own path.
+type partFault struct {
+	path string
+	err  error
+}
+
+// Path is the key at fault, as it is written in configuration.
+func (p *partFault) Path() string {
+	var inner interface{ Path() string }
+	if errors.As(p.err, &inner) && inner.Path() != "" {
+		return p.path + "." + inner.Path()
+	}
+	return p.path
+}
+
+func (p *partFault) Error() string {
+	var inner interface{ Path() string }
+	if errors.As(p.err, &inner) && inner.Path() != "" {
+		return p.path + "." + p.err.Error()
+	}
+	return p.path + ": " + p.err.Error()
+}
+
+func (p *partFault) Unwrap() error { return p.err }
+
+// maxRatio is more than anybody overcommits, and catches percentages.
+const maxRatio = 32
+
+func (p *Pool) checkNode(f faults) {
+	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
+		at := fmt.Sprintf("labels[%q]", key)
+		f.must(labelKey.MatchString(key), at, "be a label's name", key)
+		f.must(labelValue.MatchString(p.Labels[key]), at, "be a label's value", p.Labels[key])
+		f.must(!slices.Contains([]string{"kubernetes.io/hostname", labelPool, labelShape, labelRegion, labelZone}, key), at,
+			"be left to Plimsoll, which sets it", key)
+	}
+	for i, t := range p.Taints {
+		at := f.index("taints", i)
+		at.must(labelKey.MatchString(t.Key), "key", "be a label's name", t.Key)
+		at.must(labelValue.MatchString(t.Value), "value", "be a label's value", t.Value)
+		at.must(t.Effect == "NoSchedule" || t.Effect == "NoExecute", "effect", "be NoSchedule or NoExecute", t.Effect)
+	}
+	f.must(labelValue.MatchString(p.Region), "region", "be a label's value", p.Region)
+	f.must(labelValue.MatchString(p.Zone), "zone", "be a label's value", p.Zone)
+}
+
+// notOptions are the keys that guest.options may not hold, by name without number, and why.
+var notOptions = map[string]string{
+	"name": managed, "description": managed, "tags": managed, "smbios": managed, "vmgenid": managed,
+	"cores": managed, "sockets": managed, "memory": managed, "balloon": managed, "protection": managed, "onboot": managed,
+	"agent":   "set guest.agent",
+	"cpu":     "set guest.cpuType",
+	"machine": "set guest.machine",
+	"numa":    "set guest.numa",
+	"net":     "set bridge, vlan and firewall",
+	"ide":     disks, "sata": disks, "scsi": disks, "virtio": disks, "efidisk": disks, "tpmstate": disks, "unused": disks,
+	"bootdisk": disks, "cdrom": disks,
+	"cicustom": firstBoot, "cipassword": firstBoot, "citype": firstBoot, "ciupgrade": firstBoot, "ciuser": firstBoot,
+	"ipconfig": firstBoot, "nameserver": firstBoot, "searchdomain": firstBoot, "sshkeys": firstBoot,
+	"args": rootOnly, "affinity": rootOnly, "lock": rootOnly, "skiplock": rootOnly, "hookscript": rootOnly,
+	"startup": "it needs Sys.Modify on the whole cluster", "template": "a template is no machine",
+	"delete": noKey, "digest": noKey, "force": noKey, "revert": noKey, "background_delay": noKey, "parent": noKey, "snapstate": noKey,
+	"snaptime": noKey, "vmstate": noKey, "runningmachine": noKey, "runningcpu": noKey, "meta": noKey, "pending": noKey,
+}
+
+const (
+	managed   = "Plimsoll sets it on every machine"
+	disks     = "disks are the template's"
+	firstBoot = "the join profile sets it"
+	rootOnly  = "only root@pam may set it, and no token is root@pam"
+	noKey     = "it is no setting of a VM"
+)
+
+func (g *Guest) check(f faults) {
+	f.must(!strings.ContainsAny(g.CPUType, ", \t\n"), "cpuType", "be one word such as host", g.CPUType)
+	f.must(!strings.ContainsAny(g.Machine, ", \t\n"), "machine", "be one word such as q35", g.Machine)
+	for _, key := range slices.Sorted(maps.Keys(g.Options)) {
+		at := "options." + key
+		f.must(optionKey.MatchString(key), at, "be a key of qm set", key)
+		why, denied := notOptions[strings.TrimRight(key, "0123456789")]
+		f.must(!denied, at, "be left out: "+why, g.Options[key])
+		f.must(g.Options[key] != "", at, "have a value", "")
+		f.must(!strings.ContainsAny(g.Options[key], "\r\n"), at, "be one line", g.Options[key])
+		rule := deviceRule(strings.TrimRight(key, "0123456789"), g.Options[key])
+		f.must(rule == "", at, rule, g.Options[key])
+	}
+}

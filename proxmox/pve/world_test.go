@@ -1,0 +1,376 @@
+package pve
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
+)
+
+// served lets the cluster be reached over HTTPS on this machine, a port for each host, by the fingerprints
+// of their certificates.
+func (w *world) served() *world {
+	w.t.Helper()
+	var prints []string
+	for i := range w.hosts {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		name := fmt.Sprintf("pve%d", i+1)
+		cert, print, err := pvesim.SelfSigned(name, "127.0.0.1")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		go func() { _ = w.sim.Serve(l, name, &tls.Config{Certificates: []tls.Certificate{cert}}) }()
+		w.t.Cleanup(func() { _ = l.Close() })
+		w.listeners = append(w.listeners, l)
+		w.connection.Endpoints = append(w.connection.Endpoints, "https://"+l.Addr().String())
+		prints = append(prints, print)
+	}
+	w.connection.Fingerprint = strings.Join(prints, ",")
+	return w
+}
+
+// world is an emulated cluster, a Kubernetes whose nodes are the machines that have booted, and a fleet
+// between them. Its time passes only when it is told to.
+type world struct {
+	t       testing.TB
+	sim     *pvesim.Cluster
+	token   string
+	cfg     FleetConfig
+	intents Intents
+	fleet   *Fleet
+	joins   []joining
+	events  []Event
+	hosts   int
+	// connection is how the fleet reaches the cluster; without endpoints it is in memory.
+	connection Connection
+	listeners  []net.Listener
+	wrap       func(http.RoundTripper) http.RoundTripper // around the way to the cluster
+	joinIn     timing.Range                              // how long a machine that has booted takes to become a node
+	deaf       bool                                      // machines that boot never become nodes
+	blind      bool                                      // nodes cannot be listed
+	chance     *rand.Rand
+	orders     int
+}
+
+// joining is a machine that has booted and will be a node at a time.
+type joining struct {
+	node Node
+	at   time.Time
+}
+
+// ground plan of the worlds: hosts pve1 to pveN with local storage and a template each, 9001 to 900N.
+type plan struct {
+	hosts  int
+	seed   uint64
+	vms    []pvesim.VM
+	times  timing.Machine
+	shared bool // templates and discs are on shared storage, and there is one template, 9001
+	disk   int64
+	speed  float64
+	brief  bool // whoever asks for the world closes it, so that it is not kept until the test's end
+}
+
+const (
+	gib     = int64(1) << 30
+	poolDir = "/pool/plimsoll"
+)
+
+// roles are what the fleet's token may: what is needed and no more.
+var roles = []struct{ path, role, privileges string }{
+	{"/pool/templates", "PlimsollTemplate", "VM.Clone VM.Audit"},
+	{poolDir, "PlimsollMachine", "VM.Allocate VM.Audit VM.PowerMgmt VM.Config.CPU VM.Config.Memory VM.Config.Disk VM.Config.Network " +
+		"VM.Config.Options VM.Config.HWType VM.Config.CDROM VM.Config.Cloudinit VM.GuestAgent.Audit Pool.Audit"},
+	{"/storage", "PlimsollStorage", "Datastore.AllocateSpace Datastore.AllocateTemplate Datastore.Allocate Datastore.Audit"},
+	{"/sdn/zones/localnetwork", "PlimsollBridge", "SDN.Use"},
+	{"/", "PlimsollAudit", "Sys.Audit"},
+}
+
+func newWorld(t testing.TB, p plan) *world {
+	t.Helper()
+	p.disk = max(p.disk, 500*gib)
+	if p.times == (timing.Machine{}) {
+		p.times = timing.Machine{
+			Clone: timing.Range{Min: 4 * time.Second, Max: 8 * time.Second},
+			Boot:  timing.Range{Min: 10 * time.Second, Max: 20 * time.Second},
+		}
+	}
+	cfg := pvesim.Config{
+		Seed: p.seed, Name: "home", Pools: []string{"plimsoll", "templates", "others"}, Times: p.times, Speed: p.speed,
+	}
+	cfg.Storages = []pvesim.Storage{{Name: "local-lvm", Type: "lvmthin", Content: []string{"images"}, Total: p.disk}}
+	if p.shared {
+		cfg.Storages = append(cfg.Storages,
+			pvesim.Storage{Name: "ceph", Type: "rbd", Shared: true, Content: []string{"images"}, Total: 4 * p.disk},
+			pvesim.Storage{Name: "nfs", Type: "nfs", Shared: true, Content: []string{"iso", "images"}, Total: 100 * gib})
+	} else {
+		cfg.Storages = append(cfg.Storages, pvesim.Storage{Name: "local", Type: "dir", Content: []string{"iso", "images"}, Total: 100 * gib})
+	}
+	for i := range p.hosts {
+		name := fmt.Sprintf("pve%d", i+1)
+		cfg.Hosts = append(cfg.Hosts, pvesim.Host{Name: name, CPUs: 32, Memory: 128 * gib})
+		if i == 0 || !p.shared {
+			storage := "local-lvm"
+			if p.shared {
+				storage = "ceph"
+			}
+			cfg.VMs = append(cfg.VMs, pvesim.VM{
+				ID: 9001 + i, Host: name, Pool: "templates", Template: true, Storage: storage, Disk: 8 * gib,
+				Config: map[string]string{
+					"name": "template", "memory": "2048", "cores": "2", "protection": "1", "onboot": "1", "tags": "golden;ubuntu",
+					"description": "the golden image", "agent": "1",
+				},
+			})
+		}
+	}
+	cfg.VMs = append(cfg.VMs, p.vms...)
+	sim, err := pvesim.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.brief {
+		t.Cleanup(sim.Close)
+	}
+	w := &world{
+		t: t, sim: sim, hosts: p.hosts, intents: &MemoryIntents{}, chance: timing.Stream(p.seed, "world"),
+		joinIn: timing.Range{Min: 5 * time.Second, Max: 15 * time.Second},
+	}
+	w.token = sim.Token("plimsoll@pve", "fleet", false)
+	for _, r := range roles {
+		sim.AddRole(r.role, strings.Fields(r.privileges)...)
+		sim.Grant(r.path, r.role, "plimsoll@pve")
+	}
+	sim.OnBoot(w.booted)
+	w.cfg = FleetConfig{
+		Owner: "home", Pools: []Pool{worldPool(p)}, Parallel: 1, Nodes: w.nodes, RemoveNode: w.removeNode,
+		Now: sim.Now, Rand: timing.Stream(p.seed, "fleet"), Report: func(e Event) { w.events = append(w.events, e) },
+	}
+	return w
+}
+
+// worldPool is the pool of the worlds: local templates, and first-boot discs.
+func worldPool(p plan) Pool {
+	pool := Pool{
+		Name:     "web",
+		Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}},
+		Max:      10,
+		Template: Template{ByHost: map[string]int{}},
+		PVEPool:  "plimsoll", VMIDs: VMIDs{First: 1000, Last: 1099},
+		Guest: Guest{Agent: true},
+		ISO:   ISO{Storage: "local"},
+		Join: firstboot.Profile{
+			Kind: firstboot.Custom, ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeProxmox},
+			UserDataFile: "user-data", UserDataTemplate: "#cloud-config\nhostname: {{.Name}}\n# id {{.ProviderID}} token s3cret\n",
+		},
+		Region: "home",
+	}
+	for i := range p.hosts {
+		pool.Template.ByHost[fmt.Sprintf("pve%d", i+1)] = 9001 + i
+	}
+	if p.shared {
+		pool.Template = Template{VMID: 9001}
+		pool.ISO.Storage = "nfs"
+	}
+	return pool
+}
+
+// pool is the only pool, to be changed before the fleet is begun.
+func (w *world) pool() *Pool { return &w.cfg.Pools[0] }
+
+// begin starts a fleet with the intents there are, as a process that starts does.
+func (w *world) begin() *world {
+	w.t.Helper()
+	c := w.connection
+	c.Token, c.Now = func() (string, error) { return w.token, nil }, w.sim.Now
+	c.Wait = func(_ context.Context, d time.Duration) error { w.sim.Advance(d); return nil }
+	if len(c.Endpoints) == 0 {
+		c.Endpoints, c.Insecure, c.Transport = []string{"https://pve1:8006", "https://pve2:8006"}[:min(2, w.hosts)], true, w.sim.Transport()
+		if w.wrap != nil {
+			c.Transport = w.wrap(c.Transport)
+		}
+	}
+	client, err := Connect(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.cfg.Client, w.cfg.Intents = client, w.intents
+	w.fleet, err = NewFleet(w.cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w
+}
+
+// booted lets a machine that was told how to join become a node after a while.
+func (w *world) booted(b pvesim.Boot) {
+	if w.deaf || !bytes.Contains(b.UserData, []byte("hostname: "+b.Name+"\n")) || !bytes.Contains(b.UserData, []byte("s3cret")) {
+		return
+	}
+	w.joins = slices.DeleteFunc(w.joins, func(j joining) bool { return j.node.Name == b.Name })
+	w.joins = append(w.joins, joining{
+		node: Node{Name: b.Name, ProviderID: fmt.Sprintf("proxmox://home/%d", b.VMID), SystemUUID: b.UUID, Ready: true},
+		at:   b.At.Add(w.joinIn.Draw(w.chance)),
+	})
+}
+
+func (w *world) nodes(context.Context) ([]Node, error) {
+	if w.blind {
+		return nil, errors.New("the API server does not answer")
+	}
+	now := w.sim.Now()
+	var all []Node
+	for _, j := range w.joins {
+		if !j.at.After(now) {
+			n := j.node
+			n.JoinedAt = j.at
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
+func (w *world) removeNode(_ context.Context, name string) error {
+	w.joins = slices.DeleteFunc(w.joins, func(j joining) bool { return j.node.Name == name })
+	return nil
+}
+
+// run lets time pass, and the fleet do its work.
+func (w *world) run(d time.Duration) {
+	until := w.sim.Now().Add(d)
+	for w.sim.Now().Before(until) {
+		_ = w.fleet.Tick(context.Background())
+		w.sim.Advance(min(w.fleet.Pause(), max(time.Millisecond, until.Sub(w.sim.Now()))))
+	}
+	_ = w.fleet.Tick(context.Background())
+}
+
+// until lets time pass until something is so, and fails when it is not within a time.
+func (w *world) until(what string, within time.Duration, so func() bool) {
+	w.t.Helper()
+	end := w.sim.Now().Add(within)
+	for !so() {
+		if w.sim.Now().After(end) {
+			w.t.Fatalf("after %s it is not so that %s\n%s", within, what, w.story())
+		}
+		_ = w.fleet.Tick(context.Background())
+		if !so() {
+			w.sim.Advance(w.fleet.Pause())
+		}
+	}
+}
+
+// story is what happened, for failing tests.
+func (w *world) story() string {
+	var b strings.Builder
+	for _, e := range w.events {
+		fmt.Fprintln(&b, e)
+	}
+	state, err := w.fleet.List(context.Background())
+	fmt.Fprintln(&b, "list:", err)
+	for _, m := range state.Machines {
+		fmt.Fprintf(&b, "  %s %s %s %s\n", m.Name, m.Phase, m.Host, m.Problem)
+	}
+	return b.String()
+}
+
+// order orders a machine, on a host or wherever there is room.
+func (w *world) order(host string) (string, error) {
+	w.orders++
+	id := nodescaler.OrderID(w.sim.Now(), w.orders)
+	p := w.pool()
+	return nodescaler.MachineName(p.Name, id), w.fleet.Create(context.Background(), loop.Order{
+		ID: id, At: w.sim.Now(),
+		Action: nodescaler.Action{
+			Kind: nodescaler.Buy, Pool: p.Name, Shape: &p.Shapes[0], Host: host,
+			Reasons: []nodescaler.Reason{{Code: nodescaler.PodsPending, Text: "3 pods wait"}},
+		},
+	})
+}
+
+func (w *world) mustOrder(host string) string {
+	w.t.Helper()
+	name, err := w.order(host)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return name
+}
+
+// machine is a machine as the loop sees it; its phase is empty when it is not listed.
+func (w *world) machine(name string) nodescaler.Machine {
+	w.t.Helper()
+	state, err := w.fleet.List(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, m := range state.Machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nodescaler.Machine{}
+}
+
+func (w *world) phase(name string) nodescaler.Phase { return w.machine(name).Phase }
+
+// inject makes things go wrong.
+func (w *world) inject(lines ...string) {
+	w.t.Helper()
+	faults, err := pvesim.ParseFaults(strings.Join(lines, "\n"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range faults {
+		if err := w.sim.Inject(f); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// told reports whether there was an event of a code.
+func (w *world) told(code string) bool {
+	return slices.ContainsFunc(w.events, func(e Event) bool { return e.Code == code })
+}
+
+// root is a client of somebody who may everything: a person at the cluster.
+func (w *world) root() *Client {
+	w.t.Helper()
+	w.sim.Grant("/", "Administrator", "admin@pve")
+	token := w.sim.Token("admin@pve", "hand", false)
+	c, err := Connect(Connection{
+		Endpoints: []string{"https://pve1:8006"}, Token: func() (string, error) { return token, nil }, Insecure: true,
+		Transport: w.sim.Transport(), Now: w.sim.Now,
+		Wait: func(_ context.Context, d time.Duration) error { w.sim.Advance(d); return nil },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// calls are those that the fleet made, by method and the shape of their path.
+func (w *world) calls(method, contains string) (n int) {
+	for _, c := range w.sim.Calls() {
+		if strings.HasPrefix(c.User, "plimsoll@") && c.Method == method && strings.Contains(c.Path, contains) {
+			n++
+		}
+	}
+	return n
+}
