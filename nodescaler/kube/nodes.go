@@ -1,0 +1,96 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Node is a node as the machine side needs it: who it is, and whether it is there.
+type Node struct {
+	Name       string
+	UID        string
+	ProviderID string
+	SystemUUID string // as the machine's system management BIOS tells it
+	Labels     map[string]string
+	Ready      bool
+	Joined     time.Time
+}
+
+// Nodes reads and deletes nodes.
+type Nodes struct {
+	client   kubernetes.Interface
+	patience time.Duration
+}
+
+// patience is how long a call may take in all. An API server that takes calls and answers none would
+// otherwise keep whoever asks for nodes from everything else.
+const patience = 15 * time.Second
+
+// NewNodes makes a client. It makes no call.
+func NewNodes(cfg *rest.Config) (*Nodes, error) {
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return &Nodes{client, patience}, nil
+}
+
+// page is how many nodes one answer holds, so that a large cluster is not one large answer.
+const page = 500
+
+// List returns all nodes, sorted by name.
+func (n *Nodes) List(ctx context.Context) ([]Node, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.patience)
+	defer cancel()
+	var all []Node
+	for from := ""; ; {
+		list, err := n.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: page, Continue: from})
+		if err != nil {
+			return nil, fmt.Errorf("nodes: %w", err)
+		}
+		for i := range list.Items {
+			all = append(all, read(&list.Items[i]))
+		}
+		if from = list.Continue; from == "" {
+			break
+		}
+	}
+	slices.SortFunc(all, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+func read(n *corev1.Node) Node {
+	node := Node{
+		Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
+		Labels: n.Labels, Joined: n.CreationTimestamp.Time,
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			node.Ready = c.Status == corev1.ConditionTrue
+		}
+	}
+	return node
+}
+
+// Delete deletes the very node that was seen: one that has come since under the same name stays. A
+// node that is gone already is no error.
+func (n *Nodes) Delete(ctx context.Context, node Node) error {
+	ctx, cancel := context.WithTimeout(ctx, n.patience)
+	defer cancel()
+	uid := types.UID(node.UID)
+	err := n.client.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("node %s: %w", node.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package kube
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// cluster serves the nodes' part of the Kubernetes API, as far as it goes here.
+type cluster struct{ nodes []corev1.Node }
+
+func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name, one := strings.CutPrefix(r.URL.Path, "/api/v1/nodes/")
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes":
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+		list := corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}
+		to := min(from+limit, len(c.nodes))
+		list.Items = c.nodes[from:to]
+		if to < len(c.nodes) {
+			list.Continue = strconv.Itoa(to)
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	case r.Method == http.MethodDelete && one:
+		var options metav1.DeleteOptions
+		_ = json.NewDecoder(r.Body).Decode(&options)
+		for i := range c.nodes {
+			if c.nodes[i].Name != name {
+				continue
+			}
+			if options.Preconditions == nil || *options.Preconditions.UID != c.nodes[i].UID {
+				refuse(w, http.StatusConflict, metav1.StatusReasonConflict)
+				return
+			}
+			c.nodes = append(c.nodes[:i], c.nodes[i+1:]...)
+			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusSuccess})
+			return
+		}
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
+	default:
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
+	}
+}
+
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
+	})
+}
+
+func nodesOf(t *testing.T, c *cluster) *Nodes {
+	t.Helper()
+	server := httptest.NewServer(c)
+	t.Cleanup(server.Close)
+	n, err := NewNodes(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func node(name, uid string) corev1.Node {
+	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}}
+}
+
+func TestListReadsWhoNodesAre(t *testing.T) {
+	joined := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	b := node("b", "u-b")
+	b.CreationTimestamp, b.Labels, b.Spec.ProviderID = metav1.NewTime(joined), map[string]string{"plimsoll.dev/pool": "workers"}, "rke2://b"
+	b.Status.NodeInfo.SystemUUID = "4c4c4544"
+	b.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	a := node("a", "u-a")
+	a.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	got, err := nodesOf(t, &cluster{nodes: []corev1.Node{b, a}}).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Node{{Name: "a", UID: "u-a"}, {
+		Name: "b", UID: "u-b", ProviderID: "rke2://b", SystemUUID: "4c4c4544", Ready: true, Joined: joined,
+		Labels: map[string]string{"plimsoll.dev/pool": "workers"},
+	}}
+	for i := range got {
+		got[i].Joined = got[i].Joined.UTC()
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestListReadsEveryPage(t *testing.T) {
+	c := &cluster{}
+	for i := range 2*page + 1 {
+		c.nodes = append(c.nodes, node("n"+strconv.Itoa(i), strconv.Itoa(i)))
+	}
+	got, err := nodesOf(t, c).List(t.Context())
+	if err != nil || len(got) != len(c.nodes) {
+		t.Errorf("%d nodes, %v, want %d", len(got), err, len(c.nodes))
+	}
+}
+
+func TestDeleteTakesOnlyTheNodeThatWasSeen(t *testing.T) {
+	c := &cluster{nodes: []corev1.Node{node("a", "new")}}
+	n := nodesOf(t, c)
+	if err := n.Delete(t.Context(), Node{Name: "a", UID: "old"}); err != nil || len(c.nodes) != 1 {
+		t.Errorf("a node of the same name: %v, %d nodes left, want 1", err, len(c.nodes))
+	}
+	if err := n.Delete(t.Context(), Node{Name: "a", UID: "new"}); err != nil || len(c.nodes) != 0 {
+		t.Errorf("the node itself: %v, %d nodes left, want 0", err, len(c.nodes))
+	}
+	if err := n.Delete(t.Context(), Node{Name: "a", UID: "new"}); err != nil {
+		t.Errorf("a node that is gone: %v", err)
+	}
+}
+
+func TestClusterThatDoesNotAnswerIsNotWaitedForLong(t *testing.T) {
+	held := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held }))
+	defer server.Close()
+	defer close(held)
+	nodes, err := NewNodes(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes.patience = 50 * time.Millisecond
+	if _, err := nodes.List(t.Context()); err == nil {
+		t.Error("listed nodes that nobody told of")
+	}
+	if err := nodes.Delete(t.Context(), Node{Name: "a", UID: "b"}); err == nil {
+		t.Error("deleted a node, and nobody said so")
+	}
+}
