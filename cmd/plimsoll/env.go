@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -26,6 +27,8 @@ type Env struct {
 	Getenv           func(key string) string
 	// ReadFile reads a file; relative names start in the working directory.
 	ReadFile func(name string) ([]byte, error)
+	// Stat tells when a file was changed, and who may read it.
+	Stat func(name string) (fs.FileInfo, error)
 	// Create makes a file, in place of one that is there, and the folders that it is in.
 	Create func(name string) (io.WriteCloser, error)
 	Now    func() time.Time
@@ -47,6 +50,7 @@ func fromProcess() (context.Context, *Env) {
 		HasKeys:          isTerminal(os.Stdin),
 		Getenv:           os.Getenv,
 		ReadFile:         os.ReadFile,
+		Stat:             os.Stat,
 		Create:           create,
 		Now:              time.Now,
 		Exit:             os.Exit,

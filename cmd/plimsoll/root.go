@@ -33,8 +33,12 @@ func newRootCommand(env *Env) *cobra.Command {
 	root.AddCommand(
 		newCompletionCommand(env),
 		newDemoCommand(env),
+		newDoctorCommand(env),
 		newExplainCommand(env),
+		newManifestsCommand(env),
+		newPVECommand(env),
 		newPriceCommand(env),
+		newRunCommand(env),
 		newTestbedCommand(env),
 		newVersionCommand(env),
 	)

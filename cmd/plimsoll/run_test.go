@@ -23,6 +23,7 @@ func inProcess(t *testing.T, files fstest.MapFS, args ...string) (stdout, stderr
 		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err,
 		Getenv:   func(string) string { return "" },
 		ReadFile: files.ReadFile,
+		Stat:     files.Stat,
 		Now:      func() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 500, time.UTC) },
 		Exit:     func(int) { t.Error("run exits by itself") },
 	})

@@ -23,7 +23,7 @@ func newTestbedCommand(env *Env) *cobra.Command {
 		Use:   "testbed",
 		Short: "Run experiments: policies against each other, under the same load and luck",
 	}
-	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env))
+	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env), newTestbedPVECommand(env))
 	return verbsOnly(cmd)
 }
 

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -131,6 +132,13 @@ var (
 	timeType     = reflect.TypeFor[time.Time]()
 )
 
+// samples are what values of types look like whose own errors name neither rule nor value.
+var samples = map[reflect.Type]string{
+	timeType:                        "a time such as 2026-03-01T12:00:00Z",
+	reflect.TypeFor[netip.Addr]():   "an address such as 10.0.0.1",
+	reflect.TypeFor[netip.Prefix](): "an address with its prefix length, such as 10.0.0.50/24",
+}
+
 // value decodes a node into a value that can be set.
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	n, ok := d.resolve(n, path)
@@ -190,8 +198,8 @@ func (d *decoder) text(n *yaml.Node, path string, v reflect.Value) {
 	reader := v.Addr().Interface().(encoding.TextUnmarshaler)
 	switch err := reader.UnmarshalText([]byte(n.Value)); {
 	case err == nil:
-	case v.Type() == timeType:
-		d.add(n, path, "must be a time such as 2026-03-01T12:00:00Z, was %q", n.Value)
+	case samples[v.Type()] != "":
+		d.add(n, path, "must be %s, was %q", samples[v.Type()], n.Value)
 	default:
 		d.add(n, path, "%s", err)
 	}

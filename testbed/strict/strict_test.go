@@ -3,6 +3,7 @@ package strict_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -320,4 +321,20 @@ func FuzzUnmarshalNeverPanics(f *testing.F) {
 			t.Errorf("%q is refused without a word", s)
 		}
 	})
+}
+
+func TestAddressesSayWhatTheyAre(t *testing.T) {
+	var into struct {
+		Gateway netip.Addr   `json:"gateway"`
+		Network netip.Prefix `json:"network"`
+	}
+	err := strict.Unmarshal([]byte("gateway: pve1\nnetwork: 10.0.0.5"), &into)
+	want := `line 1: gateway: must be an address such as 10.0.0.1, was "pve1"
+line 2: network: must be an address with its prefix length, such as 10.0.0.50/24, was "10.0.0.5"`
+	if err == nil || err.Error() != want {
+		t.Errorf("got:\n%v\nwant:\n%s", err, want)
+	}
+	if err := strict.Unmarshal([]byte("gateway: 10.0.0.1\nnetwork: 10.0.0.0/24"), &into); err != nil || !into.Network.Contains(into.Gateway) {
+		t.Errorf("%v is not in %v: %v", into.Gateway, into.Network, err)
+	}
 }

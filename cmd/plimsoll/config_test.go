@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// atHome runs the program with the files of this machine and a clock that stands.
+func atHome(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), &Env{
+		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err,
+		Getenv: func(string) string { return "" }, ReadFile: os.ReadFile, Stat: os.Stat,
+		Now:  func() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) },
+		Exit: func(int) { t.Error("run exits by itself") },
+	})
+	return out.String(), err.String(), code
+}
+
+func TestEveryFaultOfASiteIsNamed(t *testing.T) {
+	files, err := filepath.Glob("testdata/site/bad/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			stdout, stderr, code := atHome(t, "doctor", "--config", file)
+			if code != exitConfig || stdout != "" {
+				t.Errorf("exits with %d and prints %q", code, stdout)
+			}
+			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
+			if *update {
+				if err := os.WriteFile(golden, []byte(stderr), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), stderr); diff != "" {
+				t.Error(diff)
+			}
+			for _, secret := range []string{"00000000-0000", "11111111-1111", "opensesame", "K10::server"} {
+				if strings.Contains(stderr, secret) {
+					t.Errorf("it tells the secret %s", secret)
+				}
+			}
+		})
+	}
+}
+
+// clocked is the environment of a token file, and a clock.
+type clocked struct {
+	files fstest.MapFS
+	now   time.Time
+	reads int
+}
+
+func (c *clocked) env() *Env {
+	return &Env{
+		ReadFile: func(name string) ([]byte, error) { c.reads++; return c.files.ReadFile(name) },
+		Stat:     c.files.Stat, Now: func() time.Time { return c.now },
+	}
+}
+
+func TestChangedTokensArePickedUp(t *testing.T) {
+	start := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	c := &clocked{files: fstest.MapFS{}, now: start.Add(time.Hour)}
+	write := func(token string, at time.Time) { c.files["token"] = &fstest.MapFile{Data: []byte(token), ModTime: at} }
+	file := &tokenFile{env: c.env(), name: "token"}
+	read := func(want string, reads int) {
+		t.Helper()
+		if got, err := file.read(); got != want || err != nil || c.reads != reads {
+			t.Errorf("read %q after %d reads: %v, want %q after %d", got, c.reads, err, want, reads)
+		}
+	}
+	write("plimsoll@pve!a1=one\n", start)
+	read("plimsoll@pve!a1=one", 1)
+	read("plimsoll@pve!a1=one", 1)
+	write("plimsoll@pve!a2=two\n", start.Add(time.Minute))
+	read("plimsoll@pve!a2=two", 2)
+	read("plimsoll@pve!a2=two", 2)
+
+	// Of a file that has just changed it cannot be seen whether it changes again.
+	c.now = start.Add(2 * time.Hour)
+	write("plimsoll@pve!a3=abc\n", c.now)
+	read("plimsoll@pve!a3=abc", 3)
+	write("plimsoll@pve!a3=xyz\n", c.now)
+	read("plimsoll@pve!a3=xyz", 4)
+	c.now = c.now.Add(time.Minute)
+	read("plimsoll@pve!a3=xyz", 5)
+	read("plimsoll@pve!a3=xyz", 5)
+
+	// One that is broken is an error as long as it is, and mended when it is.
+	write("plimsoll@pve!a4\n", c.now.Add(-time.Second))
+	if _, err := file.read(); err == nil || !strings.HasPrefix(err.Error(), "token must be user@realm!id=secret") {
+		t.Errorf("a broken token is read: %v", err)
+	}
+	delete(c.files, "token")
+	if _, err := file.read(); err == nil || !strings.HasPrefix(err.Error(), "must be a file that can be read") {
+		t.Errorf("a token that is gone is read: %v", err)
+	}
+	write("plimsoll@pve!a5=five", start)
+	read("plimsoll@pve!a5=five", 7)
+}
+
+// The document's first example tells every key, and its examples are files that are accepted.
+func TestDocumentTellsEveryKeyOfTheConfiguration(t *testing.T) {
+	data, err := os.ReadFile("../../docs/proxmox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := string(data)
+	var examples []string
+	for i, part := range strings.Split(document, "```yaml\n") {
+		if example, _, ok := strings.Cut(part, "```"); ok && i > 0 {
+			examples = append(examples, example)
+		}
+	}
+	if len(examples) != 2 {
+		t.Fatalf("the document has %d examples, want one with everything and a plain one", len(examples))
+	}
+	for _, example := range examples {
+		files := fstest.MapFS{
+			"site.yaml": {Data: []byte(example)}, "token": {Data: []byte("plimsoll@pve!plimsoll=00000000-0000-0000-0000-000000000000\n"), Mode: 0o600},
+			"join-token": {Data: []byte("K10::server:secret\n")}, "registries.yaml": {Data: []byte("mirrors: {}\n")},
+			"extra.yaml": {Data: []byte("#cloud-config\n")},
+		}
+		env := &Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now}
+		if _, err := readSite(env, "site.yaml", false); err != nil {
+			t.Errorf("an example is refused: %v", err)
+		}
+	}
+	for _, key := range keysOf(reflect.TypeFor[pve.Site](), map[reflect.Type]bool{}) {
+		if !regexp.MustCompile(`\b`+key+`:`).MatchString(examples[0]) && !regexp.MustCompile("`"+key+"`").MatchString(document) {
+			t.Errorf("the document does not tell the key %s", key)
+		}
+	}
+}
+
+// keysOf are the keys of our own types, at any depth.
+func keysOf(t reflect.Type, seen map[reflect.Type]bool) []string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || seen[t] || !strings.Contains(t.PkgPath(), "/plimsoll/") {
+		return nil
+	}
+	seen[t] = true
+	var all []string
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			all = append(all, name)
+		}
+		all = append(all, keysOf(t.Field(i).Type, seen)...)
+	}
+	return all
+}
+
+func TestDocumentTellsEveryRight(t *testing.T) {
+	data, err := os.ReadFile("../../docs/proxmox.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := pve.Site{Pools: []pve.Pool{{
+		Shapes: []pricing.Shape{{Disk: pricing.GiB}}, Template: pve.Template{VMID: 9000}, Storage: "ceph", ISO: pve.ISO{Storage: "discs"},
+		Join:  firstboot.Profile{Kind: firstboot.K3s},
+		Guest: pve.Guest{Agent: true, Options: map[string]string{"hostpci0": "mapping=gpu"}},
+	}}}
+	for _, release := range []pve.Release{pve.Release8, pve.Release9} {
+		for _, n := range pve.Needs(&site, release, nil) {
+			for _, privilege := range n.Privileges {
+				if !regexp.MustCompile(`\b` + regexp.QuoteMeta(privilege) + `\b`).Match(data) {
+					t.Errorf("the document does not tell the privilege %s", privilege)
+				}
+			}
+		}
+	}
+}

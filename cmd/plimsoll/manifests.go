@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/deploy"
+)
+
+func newManifestsCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "manifests",
+		Short: "Print manifests to apply to a cluster",
+	}
+	cmd.AddCommand(newManifestsClusterAutoscalerCommand(env))
+	return verbsOnly(cmd)
+}
+
+// clusterAutoscaler is what differs between clusters in the manifests of cluster-autoscaler.
+type clusterAutoscaler struct {
+	Namespace, Image, Address, Expander, Secret, Timeout string
+	Command                                              string
+}
+
+func newManifestsClusterAutoscalerCommand(env *Env) *cobra.Command {
+	var v clusterAutoscaler
+	cmd := &cobra.Command{
+		Use:   "cluster-autoscaler",
+		Short: "Print upstream's cluster-autoscaler with Plimsoll as its provider",
+		Long: `Print upstream's cluster-autoscaler with Plimsoll as its provider: Deployment, RBAC and cloud-config.
+
+The client's certificate is read from a secret with tls.crt, tls.key and ca.crt. 'plimsoll run' makes such
+a set on its first start; cert-manager keeps one that is rotated. Cluster-autoscaler reads its files once:
+restart it after a rotation.`,
+		Example: "  plimsoll manifests cluster-autoscaler | kubectl apply -f -",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v.Command = shellLine(append([]string{"plimsoll"}, env.Args...))
+			return printClusterAutoscaler(env.Stdout, &v)
+		},
+	}
+	addFlag(cmd, &v.Namespace, readNamespace, "namespace", "name", "kube-system", "the namespace that it runs in")
+	addFlag(cmd, &v.Image, readImage, "image", "image", "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1",
+		"cluster-autoscaler's image, of the cluster's own minor release")
+	addFlag(cmd, &v.Address, readAddress, "address", "host:port", "plimsoll.plimsoll.svc:8086", "where Plimsoll's provider is reached")
+	addFlag(cmd, &v.Expander, readExpander, "expander", "name", "grpc", "who chooses among groups: grpc (Plimsoll, the cheapest), price, least-waste, most-pods, priority or random")
+	addFlag(cmd, &v.Secret, readName, "tls-secret", "name", "plimsoll-provider-client", "the secret with the client's certificate")
+	addFlag(cmd, &v.Timeout, readTimeout, "grpc-timeout", "duration", "10s", "how long it waits for an answer")
+	return cmd
+}
+
+// shellLine is words as a shell reads them again, quoted where it needs that.
+func shellLine(words []string) string {
+	var line []string
+	for _, w := range words {
+		if !plainWord.MatchString(w) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		line = append(line, w)
+	}
+	return strings.Join(line, " ")
+}
+
+var (
+	plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+	dnsName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+	image     = regexp.MustCompile(`^[a-z0-9]+([./:_@-][A-Za-z0-9]+|--+[A-Za-z0-9]+|__[A-Za-z0-9]+)*$`)
+)
+
+func readNamespace(text string) (string, error) {
+	if !dnsName.MatchString(text) || len(text) > 63 || strings.Contains(text, ".") {
+		return "", fmt.Errorf("must be a name of at most 63 lower-case letters, digits and '-', was %q", text)
+	}
+	return text, nil
+}
+
+func readName(text string) (string, error) {
+	if !dnsName.MatchString(text) || len(text) > 253 {
+		return "", fmt.Errorf("must be a name of lower-case letters, digits, '-' and '.', was %q", text)
+	}
+	return text, nil
+}
+
+// isHost reports whether a text is a DNS name or an address.
+func isHost(text string) bool {
+	return net.ParseIP(text) != nil || dnsName.MatchString(text) && len(text) <= 253
+}
+
+func readImage(text string) (string, error) {
+	if !image.MatchString(text) {
+		return "", fmt.Errorf("must be an image such as registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1, was %q", text)
+	}
+	return text, nil
+}
+
+func readAddress(text string) (string, error) {
+	host, port, err := net.SplitHostPort(text)
+	if n, e := strconv.Atoi(port); err != nil || e != nil || n < 1 || n > 65535 || !isHost(host) {
+		return "", fmt.Errorf("must be host:port, was %q", text)
+	}
+	return text, nil
+}
+
+func readExpander(text string) (string, error) {
+	known := []string{"grpc", "price", "least-waste", "most-pods", "priority", "random"}
+	if !slices.Contains(known, text) {
+		return "", fmt.Errorf("must be one of %s, was %q", strings.Join(known, ", "), text)
+	}
+	return text, nil
+}
+
+func readTimeout(text string) (string, error) {
+	d, err := parseDuration(text)
+	if err != nil {
+		return "", err
+	}
+	if d < time.Second {
+		return "", fmt.Errorf("must be 1s or more, was %q", text)
+	}
+	return d.String(), nil
+}
+
+func printClusterAutoscaler(w io.Writer, v *clusterAutoscaler) error {
+	t, err := template.ParseFS(deploy.ClusterAutoscaler, "cluster-autoscaler/manifests.yaml")
+	if err != nil {
+		return err
+	}
+	return t.Option("missingkey=error").Execute(w, v)
+}

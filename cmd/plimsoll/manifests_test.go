@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// The manifests are what Kubernetes takes, down to the last field, whatever the flags are.
+func TestClusterAutoscalerManifestsAreTakenByKubernetes(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--expander", "price", "--namespace", "true", "--tls-secret", "1e3", "--image", "12", "--address", "[fd00::5]:9000"}} {
+		var out bytes.Buffer
+		env := &Env{Args: append([]string{"manifests", "cluster-autoscaler"}, flags...), Stdout: &out, Stderr: io.Discard}
+		if code := run(context.Background(), env); code != exitDone {
+			t.Fatalf("%v: exit %d", flags, code)
+		}
+		var kinds []string
+		for _, text := range strings.Split(out.String(), "\n---\n") {
+			var head struct{ Kind string }
+			if err := yaml.Unmarshal([]byte(text), &head); err != nil {
+				t.Fatal(err)
+			}
+			into := map[string]any{
+				"ServiceAccount": &corev1.ServiceAccount{}, "ConfigMap": &corev1.ConfigMap{}, "Deployment": &appsv1.Deployment{},
+				"ClusterRole": &rbacv1.ClusterRole{}, "ClusterRoleBinding": &rbacv1.ClusterRoleBinding{},
+				"Role": &rbacv1.Role{}, "RoleBinding": &rbacv1.RoleBinding{},
+			}[head.Kind]
+			if err := sigsyaml.UnmarshalStrict([]byte(text), into); err != nil {
+				t.Errorf("%s: %v", head.Kind, err)
+			}
+			kinds = append(kinds, head.Kind)
+			switch o := into.(type) {
+			case *corev1.ConfigMap:
+				checkCloudConfig(t, o, flags)
+			case *appsv1.Deployment:
+				command := o.Spec.Template.Spec.Containers[0].Command
+				if got, want := slices.Contains(command, "--expander=grpc"), flags == nil; got != want {
+					t.Errorf("%v: %v", flags, command)
+				}
+			case *rbacv1.ClusterRole:
+				checkRights(t, o.Rules)
+			}
+		}
+		want := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ConfigMap", "Deployment"}
+		if !slices.Equal(kinds, want) {
+			t.Errorf("kinds %v, want %v", kinds, want)
+		}
+	}
+}
+
+// checkCloudConfig reads the file as cluster-autoscaler does.
+func checkCloudConfig(t *testing.T, m *corev1.ConfigMap, flags []string) {
+	t.Helper()
+	var got struct {
+		Address string `json:"address"`
+		Key     string `json:"key"`
+		Cert    string `json:"cert"`
+		CACert  string `json:"cacert"`
+		Timeout string `json:"grpc_timeout"`
+	}
+	if err := sigsyaml.UnmarshalStrict([]byte(m.Data["cloud-config.yaml"]), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := "plimsoll.plimsoll.svc:8086"
+	if flags != nil {
+		want = "[fd00::5]:9000"
+	}
+	if got.Address != want || got.Timeout != "10s" || got.Cert == "" || got.Key == "" || got.CACert == "" {
+		t.Errorf("cloud-config %+v", got)
+	}
+}
+
+// checkRights wants what releases 1.30 to 1.37 read of the whole cluster, whatever their flags are, and
+// nothing that changes more than they do: without one of these they log errors for ever, or do nothing.
+func checkRights(t *testing.T, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	got := map[string]string{}
+	for _, r := range rules {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				verbs := slices.Clone(r.Verbs)
+				slices.Sort(verbs)
+				got[group+"/"+resource] = strings.Join(verbs, " ")
+			}
+		}
+	}
+	want := map[string]string{
+		"/events": "create patch", "/pods/eviction": "create", "/pods/status": "update", "/nodes": "get list update watch",
+		"policy/poddisruptionbudgets": "list watch",
+	}
+	for _, read := range strings.Fields(`/namespaces /pods /services /replicationcontrollers /persistentvolumeclaims
+		/persistentvolumes apps/daemonsets apps/replicasets apps/statefulsets batch/jobs batch/cronjobs
+		storage.k8s.io/storageclasses storage.k8s.io/csinodes storage.k8s.io/csidrivers storage.k8s.io/csistoragecapacities
+		storage.k8s.io/volumeattachments resource.k8s.io/resourceclaims resource.k8s.io/resourceslices resource.k8s.io/deviceclasses`) {
+		want[read] = "get list watch"
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rights, -want +got:\n%s", diff)
+	}
+}
+
+func TestManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
+	for _, c := range []struct{ flag, value, want string }{
+		{"--namespace", "a.b", `must be a name of at most 63 lower-case letters, digits and '-', was "a.b"`},
+		{"--namespace", "", "must be"},
+		{"--tls-secret", "a..b", "must be a name"},
+		{"--address", "plimsoll", "must be host:port"},
+		{"--address", "fd00::5:9000", "must be host:port"},
+		{"--address", "plimsoll:0", "must be host:port"},
+		{"--expander", "cheapest", "must be one of grpc, price"},
+		{"--grpc-timeout", "100ms", "must be 1s or more"},
+		{"--image", "a\n- b", "must be an image"},
+	} {
+		_, stderr, code := inProcess(t, nil, "manifests", "cluster-autoscaler", c.flag, c.value)
+		if code != exitUsage || !strings.Contains(stderr, c.flag) || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s %q: exit %d, %s", c.flag, c.value, code, stderr)
+		}
+	}
+	if _, stderr, code := inProcess(t, nil, "manifests", "cluster-autoscaler", "more"); code != exitUsage {
+		t.Errorf("an argument: exit %d, %s", code, stderr)
+	}
+}

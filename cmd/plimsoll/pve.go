@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/spf13/cobra"
+)
+
+func newPVECommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pve",
+		Short: "Prepare a Proxmox VE cluster",
+	}
+	cmd.AddCommand(newPVESetupCommand(env))
+	return verbsOnly(cmd)
+}
+
+// pveSetup is what the setup verb is asked.
+type pveSetup struct {
+	file     string
+	release  pve.Release
+	account  pve.Account
+	storages []string
+	format   output
+}
+
+// pveSetupAnswer is what gives Plimsoll its rights.
+type pveSetupAnswer struct {
+	Release pve.Release `json:"release"`
+	User    string      `json:"user"`
+	Token   string      `json:"token"`
+	Blocks  []pve.Block `json:"blocks"`
+	Needs   []pve.Need  `json:"needs"`
+	owner   string
+	file    string
+}
+
+func newPVESetupCommand(env *Env) *cobra.Command {
+	var ask pveSetup
+	cmd := &cobra.Command{
+		Use:   "setup --config FILE",
+		Short: "Print the commands that give Plimsoll its rights, and no others",
+		Long: "Print the commands that give Plimsoll its rights on a Proxmox VE cluster: those that the configuration asks\n" +
+			"for, where it asks for them, and no others. Read them, and run them as root on one host of the cluster. They\n" +
+			"may be run again when the configuration has changed. Nothing is asked of the cluster, and nothing is changed.",
+		Example: "  plimsoll pve setup --config site.yaml --storage local-lvm\n" +
+			"  plimsoll pve setup --config site.yaml --release 8 --user autoscaler@pve --token prod",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireFlags(cmd, "config"); err != nil {
+				return err
+			}
+			answer, err := ask.answer(env, cmd)
+			if err != nil {
+				return err
+			}
+			return ask.format.print(env.Stdout, answer, answer.table)
+		},
+	}
+	addConfig(cmd, &ask.file)
+	addFlag(cmd, &ask.release, pve.ParseRelease, "release", "number", "9", "the release of Proxmox VE, 8 or 9: rights differ between them")
+	cmd.Flags().StringVar(&ask.account.User, "user", "plimsoll@pve", "the `user@realm` that the token belongs to")
+	cmd.Flags().StringVar(&ask.account.Token, "token", "plimsoll", "the `name` of the user's token")
+	cmd.Flags().StringSliceVar(&ask.storages, "storage", nil, "the `storages` that the templates' disks lie on; linked clones lie there too")
+	addOutput(cmd, &ask.format)
+	return cmd
+}
+
+func (ask *pveSetup) answer(env *Env, cmd *cobra.Command) (*pveSetupAnswer, error) {
+	if err := ask.account.Validate(); err != nil {
+		return nil, seeHelp(cmd, misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
+	}
+	site, err := readSite(env, ask.file, true)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := ask.parts(&site.Site)
+	if err != nil {
+		return nil, seeHelp(cmd, err)
+	}
+	needs := pve.Needs(&site.Site, ask.release, parts)
+	return &pveSetupAnswer{
+		Release: ask.release, User: ask.account.User, Token: ask.account.Token,
+		Blocks: pve.Setup(&site.Site, needs, ask.account), Needs: needs, owner: site.Owner, file: ask.file,
+	}, nil
+}
+
+// parts are what the flags say of the templates. Of those that linked clones are made of, the
+// storage must be known: without it, the rights would not do.
+func (ask *pveSetup) parts(site *pve.Site) (map[int]pve.Parts, error) {
+	parts := map[int]pve.Parts{}
+	for i, p := range site.Complete().Pools {
+		if p.Storage != "" {
+			continue
+		}
+		ids := p.Template.IDs()
+		if len(ask.storages) == 0 {
+			return nil, misused("--storage: must be given, for pools[%d] (%s) names no storage of its own: its machines' disks lie where those of template %d do, see qm config %d",
+				i, p.Name, ids[0], ids[0])
+		}
+		for _, id := range ids {
+			parts[id] = pve.Parts{Storages: slices.Clone(ask.storages)}
+		}
+	}
+	return parts, nil
+}
+
+// table prints a script.
+func (a *pveSetupAnswer) table(w io.Writer) {
+	fmt.Fprintf(w, "# Rights for Plimsoll (%s) on Proxmox VE %d, as %s asks for them.\n", a.owner, a.Release, a.file)
+	fmt.Fprintln(w, "# Run this as root on one host of the cluster. Nothing has been changed yet.")
+	for _, b := range a.Blocks {
+		fmt.Fprintln(w)
+		for _, line := range b.Why {
+			fmt.Fprintln(w, "#", line)
+		}
+		for _, c := range b.Commands {
+			fmt.Fprintln(w, c)
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/grpc/provider"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// components are the parts of the product that run can run.
+var components = []string{"provider"}
+
+func newRunCommand(env *Env) *cobra.Command {
+	var file string
+	var parts []string
+	cmd := &cobra.Command{
+		Use:   "run --components provider --config FILE",
+		Short: "Serve cluster-autoscaler, and make its machines on Proxmox VE",
+		Long: `Serve the external provider of cluster-autoscaler, and make the machines that it asks for on Proxmox VE.
+
+What was ordered is kept in the state folder before Proxmox VE hears of it, so that the process may die at any
+moment: started again, it goes on where it was. Run one at a time.`,
+		Example: "  plimsoll run --components provider --config site.yaml",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireFlags(cmd, "config", "components"); err != nil {
+				return err
+			}
+			if len(parts) == 0 {
+				parts = []string{""} // given, and naming none
+			}
+			for _, p := range parts {
+				if !slices.Contains(components, p) {
+					return misused("--components: must be of %s, was %q", strings.Join(components, ", "), p)
+				}
+			}
+			return runProvider(cmd.Context(), env, file)
+		},
+	}
+	addConfig(cmd, &file)
+	cmd.Flags().StringSliceVar(&parts, "components", nil, "what to run: provider")
+	return cmd
+}
+
+// runProvider runs until the context is done.
+func runProvider(ctx context.Context, env *Env, file string) error {
+	site, err := readRunning(env, file)
+	if err != nil {
+		return err
+	}
+	state, err := openState(site.beside(site.State))
+	if err != nil {
+		return withCode(exitConfig, fmt.Errorf("state: %w", err))
+	}
+	defer state.Close() //nolint:errcheck // the lock ends with the process, whatever this says
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	fleet, err := site.fleet(state, registry)
+	if err != nil {
+		return err
+	}
+	server, err := provider.New(provider.Config{Pools: site.groups(), Machines: fleet, Prices: site.book(), Now: env.Now})
+	if err != nil {
+		return misconfigured(file, err)
+	}
+	return site.serve(ctx, state, fleet, server, registry)
+}
+
+// serve runs the parts side by side. The first that fails ends the others.
+func (s *running) serve(ctx context.Context, state *stateFolder, fleet *pve.Fleet, server *provider.Server, registry *prometheus.Registry) error {
+	how, err := s.listening(state, registry)
+	if err != nil {
+		return err
+	}
+	calls, err := s.listen("provider.listen", s.Provider.Listen)
+	if err != nil {
+		return err
+	}
+	pages, err := s.listen("metrics", s.Metrics)
+	if err != nil {
+		return errors.Join(err, calls.Close())
+	}
+	if err := how.Check(calls.Addr()); err != nil {
+		return errors.Join(withCode(exitConfig, fmt.Errorf("provider.%w", err)), calls.Close(), pages.Close())
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var parts sync.WaitGroup
+	part := func(name string, do func() error) {
+		parts.Go(func() {
+			if err := do(); err != nil {
+				cancel(fmt.Errorf("%s: %w", name, err))
+				return
+			}
+			cancel(nil)
+		})
+	}
+	part("fleet", func() error { fleet.Run(ctx); return nil })
+	part("provider", func() error { return server.Serve(ctx, calls, how) })
+	part("metrics", func() error { return servePages(ctx, pages, registry, server) })
+	fmt.Fprintf(s.env.Stderr, "serving cluster-autoscaler on %s, metrics on http://%s/metrics\n", calls.Addr(), pages.Addr())
+	parts.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// listen opens a door: host:port, or unix:PATH.
+func (s *running) listen(key, at string) (net.Listener, error) {
+	network, address := "tcp", at
+	if path, unix := strings.CutPrefix(at, "unix:"); unix {
+		network, address = "unix", s.beside(path)
+	}
+	if network == "unix" {
+		sweep(address)
+	}
+	l, err := net.Listen(network, address)
+	if err == nil && network == "unix" {
+		err = os.Chmod(address, 0o660) // whoever may write to it may order machines
+	}
+	if err != nil {
+		return nil, withCode(exitConfig, fmt.Errorf("%s: %w", key, err))
+	}
+	return l, nil
+}
+
+// sweep removes a socket that a process left behind when it was killed: one that nobody listens on.
+func sweep(socket string) {
+	conn, err := net.DialTimeout("unix", socket, time.Second)
+	if err == nil {
+		_ = conn.Close()
+		return
+	}
+	info, there := os.Lstat(socket)
+	if there == nil && info.Mode()&fs.ModeSocket != 0 && errors.Is(err, syscall.ECONNREFUSED) {
+		_ = os.Remove(socket) // if it cannot be, listening says so
+	}
+}
+
+// servePages serves metrics, and whether the process lives and sees its machines.
+func servePages(ctx context.Context, l net.Listener, registry *prometheus.Registry, server *provider.Server) error {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := server.Healthy(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	pages := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	stopped := context.AfterFunc(ctx, func() { _ = pages.Close() })
+	defer stopped()
+	if err := pages.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// fleet is the machine port over the site, with what it did before.
+func (s *running) fleet(state *stateFolder, registry prometheus.Registerer) (*pve.Fleet, error) {
+	intents, err := pve.OpenIntentLog(state.file("intents.ndjson"))
+	if err != nil {
+		return nil, withCode(exitConfig, fmt.Errorf("state: %w", err))
+	}
+	connection := s.connection()
+	calls, err := countCalls(registry)
+	if err != nil {
+		return nil, err
+	}
+	connection.Observer = calls
+	client, err := pve.Connect(connection)
+	if err != nil {
+		return nil, withCode(exitConfig, err)
+	}
+	nodes, err := s.nodes()
+	if err != nil {
+		return nil, err
+	}
+	events := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "plimsoll_machine_events_total", Help: "What happened to machines and to the Proxmox VE cluster, by code.",
+	}, []string{"code"})
+	if err := registry.Register(events); err != nil {
+		return nil, err
+	}
+	return pve.NewFleet(pve.FleetConfig{
+		Client: client, Owner: s.Owner, Pools: s.Pools, Prices: s.book(), Intents: intents,
+		Nodes: nodes.list, RemoveNode: nodes.remove, Now: s.env.Now, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		ClonesPerStorage: s.ClonesPerStorage, HA: s.HA, OrphanGrace: s.OrphanGrace,
+		Report: func(e pve.Event) {
+			events.WithLabelValues(e.Code).Inc()
+			fmt.Fprintln(s.env.Stderr, e)
+		},
+	})
+}
+
+// countCalls counts and times what is asked of Proxmox VE.
+func countCalls(registry prometheus.Registerer) (func(pve.Call), error) {
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "plimsoll_pve_call_seconds", Help: "How long Proxmox VE took to answer, by method and status; 0 is no answer.",
+		Buckets: []float64{.01, .05, .1, .5, 1, 3, 10, 30},
+	}, []string{"method", "status"})
+	if err := registry.Register(took); err != nil {
+		return nil, err
+	}
+	return func(c pve.Call) {
+		took.WithLabelValues(c.Method, fmt.Sprint(c.Status)).Observe(c.Duration.Seconds())
+	}, nil
+}
+
+// clusterNodes are the cluster's nodes in the fleet's words.
+type clusterNodes struct{ nodes *kube.Nodes }
+
+func (c clusterNodes) list(ctx context.Context) ([]pve.Node, error) {
+	all, err := c.nodes.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	words := make([]pve.Node, len(all))
+	for i, n := range all {
+		words[i] = pve.Node{Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID, Ready: n.Ready, JoinedAt: n.Joined}
+	}
+	return words, nil
+}
+
+// remove removes the node of a machine that is gone. Names are never used twice, so that the node of
+// that name is the machine's.
+func (c clusterNodes) remove(ctx context.Context, name string) error {
+	all, err := c.nodes.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		if n.Name == name {
+			return c.nodes.Delete(ctx, n)
+		}
+	}
+	return nil
+}
+
+// book is the price book that is configured.
+func (s *running) book() *pricing.Book {
+	if s.Prices == nil {
+		return pricing.DefaultBook()
+	}
+	return s.Prices
+}

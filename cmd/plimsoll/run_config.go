@@ -1,0 +1,263 @@
+package main
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/plimsoll/plimsoll/grpc/provider"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// service is the part of the configuration file that says how the process runs.
+type service struct {
+	// State is the folder where orders, and certificates that we make ourselves, are kept.
+	State string `json:"state,omitempty"`
+	// Metrics is where metrics and health are served: host:port.
+	Metrics string `json:"metrics,omitempty"`
+	// Prices is what capacity costs; without it a unit per vCPU-hour and one per GB-hour.
+	Prices *pricing.Book `json:"prices,omitempty"`
+	// Kubeconfig is how the cluster is reached from outside of it.
+	Kubeconfig string           `json:"kubeconfig,omitempty"`
+	Provider   providerSettings `json:"provider"`
+}
+
+// providerSettings is how cluster-autoscaler is served.
+type providerSettings struct {
+	// Listen is host:port, or unix:PATH.
+	Listen string `json:"listen,omitempty"`
+	// TLS names files; without it a set is made on the first start, in the state folder.
+	TLS *tlsFiles `json:"tls,omitempty"`
+	// Names are further names and addresses that clients know us by, in a set that we make.
+	Names []string `json:"names,omitempty"`
+	// Plaintext serves without TLS: on a loopback address or a unix socket, or, with anywhere, to everybody.
+	Plaintext plaintext `json:"plaintext,omitempty"`
+	// Options are what cluster-autoscaler is to do with a pool otherwise than its flags say, by pool.
+	Options map[string]*provider.Options `json:"options,omitempty"`
+}
+
+type tlsFiles struct {
+	Certificate string `json:"certificate" strict:"required"`
+	Key         string `json:"key" strict:"required"`
+	ClientCA    string `json:"clientCA" strict:"required"`
+}
+
+// plaintext is whether TLS is done without.
+type plaintext string
+
+const (
+	plainNever    plaintext = ""
+	plainLocal    plaintext = "local"
+	plainAnywhere plaintext = "anywhere"
+)
+
+// check adds what is wrong with the settings, by key, rule and value.
+func (s *service) check(pools []string) []error {
+	var faults []error
+	must := func(kept bool, key, rule string, was any) {
+		if !kept {
+			faults = append(faults, &fileFault{key, fmt.Sprintf("must be %s, was %v", rule, was)})
+		}
+	}
+	if s.Metrics != "" {
+		must(isAddress(s.Metrics), "metrics", "host:port", fmt.Sprintf("%q", s.Metrics))
+	}
+	p := &s.Provider
+	if path, unix := strings.CutPrefix(p.Listen, "unix:"); p.Listen != "" {
+		must(unix && path != "" || !unix && isAddress(p.Listen), "provider.listen", "host:port or unix:PATH", fmt.Sprintf("%q", p.Listen))
+	}
+	must(len(p.Names) == 0 || p.TLS == nil && p.Plaintext == plainNever, "provider.names", "left out beside tls or plaintext: they go into a certificate that we make", p.Names)
+	for i, n := range p.Names {
+		must(isHost(n), fmt.Sprintf("provider.names[%d]", i), "a DNS name in lower case or an address", fmt.Sprintf("%q", n))
+	}
+	known := []plaintext{plainNever, plainLocal, plainAnywhere}
+	must(slices.Contains(known, p.Plaintext), "provider.plaintext", "local or anywhere, or left out", fmt.Sprintf("%q", p.Plaintext))
+	must(p.Plaintext == plainNever || p.TLS == nil, "provider.plaintext", "left out beside tls", fmt.Sprintf("%q", p.Plaintext))
+	for _, pool := range slices.Sorted(maps.Keys(p.Options)) {
+		key := "provider.options." + pool
+		must(slices.Contains(pools, pool), key, fmt.Sprintf("of one of the pools %s", strings.Join(pools, ", ")), "of none")
+		for _, err := range flatten(p.Options[pool].Validate()) {
+			faults = append(faults, &fileFault{key + "." + keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")})
+		}
+	}
+	if s.Prices != nil {
+		for _, err := range flatten(s.Prices.Validate()) {
+			faults = append(faults, &fileFault{"prices." + keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")})
+		}
+	}
+	return faults
+}
+
+func isAddress(text string) bool {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil || port == "" {
+		return false
+	}
+	_, err = net.LookupPort("tcp", port)
+	return err == nil
+}
+
+// running is a site that machines are made on, with what the process needs besides.
+type running struct{ *siteFile }
+
+// readRunning reads the configuration file and completes what was left out.
+func readRunning(env *Env, file string) (*running, error) {
+	site, err := readSite(env, file, false)
+	if err != nil {
+		return nil, err
+	}
+	if site.State == "" {
+		return nil, misconfigured(file, &fileFault{"state", "must be the folder where orders are kept, was not given"})
+	}
+	if site.Metrics == "" {
+		site.Metrics = "127.0.0.1:8080"
+	}
+	if site.Provider.Listen == "" {
+		site.Provider.Listen = "127.0.0.1:8086"
+	}
+	return &running{site}, nil
+}
+
+// groups are the pools that cluster-autoscaler may scale.
+func (s *running) groups() []provider.Pool {
+	var all []provider.Pool
+	for i := range s.Pools {
+		p := s.Pools[i].Complete()
+		all = append(all, provider.Pool{Pool: p.Words(), Options: s.Provider.Options[p.Name]})
+	}
+	return all
+}
+
+// nodes is the door to the cluster.
+func (s *running) nodes() (clusterNodes, error) {
+	var cfg *rest.Config
+	var err error
+	if s.Kubeconfig != "" {
+		cfg, err = clientcmd.BuildConfigFromFlags("", s.beside(s.Kubeconfig))
+	} else if cfg, err = rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
+		err = errors.New("must be given outside of a cluster, was not")
+	}
+	if err != nil {
+		return clusterNodes{}, withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))
+	}
+	nodes, err := kube.NewNodes(cfg)
+	return clusterNodes{nodes}, err
+}
+
+// certificateLife is how long a set of certificates lasts that we make. Whoever wants them rotated has
+// cert-manager do it.
+const certificateLife = 10 * 365 * 24 * time.Hour
+
+// listening is how cluster-autoscaler is let in.
+func (s *running) listening(state *stateFolder, registry prometheus.Registerer) (provider.Listening, error) {
+	how := provider.Listening{Metrics: registry, PlainAnywhere: s.Provider.Plaintext == plainAnywhere}
+	if s.Provider.Plaintext != plainNever {
+		if how.PlainAnywhere {
+			fmt.Fprintln(s.env.Stderr, "warning: provider.plaintext is anywhere: whoever reaches", s.Provider.Listen, "can order and delete machines")
+		}
+		return how, nil
+	}
+	read := func(name string) func() ([]byte, error) {
+		return func() ([]byte, error) { return s.env.ReadFile(name) }
+	}
+	files := s.Provider.TLS
+	if files == nil {
+		folder, err := s.selfMade(state)
+		if err != nil {
+			return how, fmt.Errorf("certificates: %w", err)
+		}
+		files = &tlsFiles{Certificate: filepath.Join(folder, "server.crt"), Key: filepath.Join(folder, "server.key"), ClientCA: filepath.Join(folder, "ca.crt")}
+	}
+	how.TLS = &provider.TLS{
+		Certificate: read(s.beside(files.Certificate)), Key: read(s.beside(files.Key)), ClientCA: read(s.beside(files.ClientCA)),
+		Warn: func(err error) { fmt.Fprintln(s.env.Stderr, "warning: provider.tls:", err) },
+	}
+	return how, nil
+}
+
+// hosts are the names and addresses that clients know us by.
+func (s *running) hosts() []string {
+	hosts := append([]string{"localhost", "127.0.0.1", "plimsoll.plimsoll.svc", "plimsoll-provider.plimsoll.svc"}, s.Provider.Names...)
+	host, _, err := net.SplitHostPort(s.Provider.Listen)
+	if err == nil && host != "" && !strings.HasPrefix(s.Provider.Listen, "unix:") && !net.ParseIP(host).IsUnspecified() {
+		hosts = append(hosts, host)
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// selfMade is the folder with the certificates that we made, now or on an earlier start.
+func (s *running) selfMade(state *stateFolder) (string, error) {
+	folder, err := filepath.Abs(filepath.Join(state.path, "provider"))
+	if err != nil {
+		return "", err
+	}
+	text, err := s.env.ReadFile(filepath.Join(folder, "server.crt"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return folder, s.makeCertificates(state, folder)
+	case err != nil:
+		return "", err
+	}
+	if lacks := notIn(text, s.hosts()); len(lacks) > 0 {
+		fmt.Fprintf(s.env.Stderr, "warning: the certificate in %s was made without %s, and clients that know us so will refuse it; remove the folder to have a set made anew\n",
+			folder, strings.Join(lacks, ", "))
+	}
+	return folder, nil
+}
+
+// notIn are the hosts that a certificate is not for. One that cannot be read is refused where it is used.
+func notIn(text []byte, hosts []string) []string {
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(hosts, func(h string) bool {
+		if ip := net.ParseIP(h); ip != nil {
+			return slices.ContainsFunc(c.IPAddresses, ip.Equal)
+		}
+		return slices.Contains(c.DNSNames, h)
+	})
+}
+
+// makeCertificates makes a set and tells how cluster-autoscaler is given its part.
+func (s *running) makeCertificates(state *stateFolder, folder string) error {
+	set, err := provider.SelfMade(s.hosts(), s.env.Now(), certificateLife)
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		text []byte
+	}{ // the server's own comes last: while it is not there, none of them is
+		{"ca.crt", set.CA}, {"client.crt", set.Client}, {"client.key", set.ClientKey}, {"server.key", set.ServerKey}, {"server.crt", set.Server},
+	} {
+		if err := state.put(filepath.Join("provider", f.name), f.text); err != nil {
+			return err
+		}
+	}
+	hand := []string{"kubectl", "-n", "kube-system", "create", "secret", "generic", "plimsoll-provider-client"}
+	for _, f := range []string{"ca.crt=ca.crt", "tls.crt=client.crt", "tls.key=client.key"} {
+		key, name, _ := strings.Cut(f, "=")
+		hand = append(hand, "--from-file="+key+"="+filepath.Join(folder, name))
+	}
+	fmt.Fprintf(s.env.Stderr, "note: made certificates in %s; give cluster-autoscaler its own: %s\n", folder, shellLine(hand))
+	return nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestStateFolderIsOneProcessesAtATime(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "var", "state")
+	first, err := openState(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openState(folder); err == nil || !strings.Contains(err.Error(), "another plimsoll is at work in it: "+folder) {
+		t.Errorf("a second process: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := openState(folder)
+	if err != nil {
+		t.Fatalf("once the first has ended: %v", err)
+	}
+	defer again.Close() //nolint:errcheck // the test ends
+	if err := again.put(filepath.Join("provider", "server.key"), []byte("secret")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]fs.FileMode{"": 0o700, "lock": 0o600, "provider": 0o700, "provider/server.key": 0o600} {
+		info, err := os.Stat(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%q has the mode %o, want %o", name, got, want)
+		}
+	}
+}
+
+func TestStateFilesAreWholeOrAsTheyWere(t *testing.T) {
+	folder := t.TempDir()
+	f := stateFile(filepath.Join(folder, "intents.ndjson"))
+	if data, err := f.Read(); err != nil || data != nil {
+		t.Errorf("before the first write: %q, %v", data, err)
+	}
+	for _, line := range []string{"one\n", "two\n"} {
+		if err := f.Append([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What a process left that died before the rename is overwritten, and never read.
+	if err := os.WriteFile(string(f)+".new", []byte("longer than what comes after it\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := f.Read(); err != nil || string(data) != "one\ntwo\n" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if err := f.Replace([]byte("three\n")); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := f.Read(); err != nil || string(data) != "three\n" {
+		t.Errorf("replaced: %q, %v", data, err)
+	}
+	if err := os.Mkdir(string(f)+".new", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Replace([]byte("four\n")); err == nil {
+		t.Error("replaced where nothing can be written")
+	}
+	if data, err := f.Read(); err != nil || string(data) != "three\n" {
+		t.Errorf("after a write that failed: %q, %v", data, err)
+	}
+}
+
+// A process that is killed leaves its socket behind, and its successor has to listen there all the same.
+func TestSocketOfAProcessThatWasKilledIsTakenOver(t *testing.T) {
+	folder, err := os.MkdirTemp("", "p") // socket names are short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	s := &running{&siteFile{folder: folder}}
+	first, err := s.listen("provider.listen", "unix:door")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.listen("provider.listen", "unix:door"); err == nil || exitCode(err) != exitConfig {
+		t.Errorf("while somebody listens there: %v", err)
+	}
+	first.(*net.UnixListener).SetUnlinkOnClose(false) // as a process ends that is killed
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.listen("provider.listen", "unix:door")
+	if err != nil {
+		t.Fatalf("after it was killed: %v", err)
+	}
+	info, err := os.Stat(filepath.Join(folder, "door"))
+	if err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("the socket's mode is %v (%v), want owner and group only", info.Mode(), err)
+	}
+	if err := second.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(folder, "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.listen("provider.listen", "unix:file"); err == nil {
+		t.Error("it listens on a file")
+	}
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		t.Error("it has removed a file that is no socket")
+	}
+}
