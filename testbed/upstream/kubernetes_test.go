@@ -1,0 +1,188 @@
+package upstream_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
+)
+
+// kubernetes stands in for a cluster: a machine that has booted and was told how becomes a node, with the
+// name, the provider id, the labels and the taints that it was told. Nodes go when they are removed, and not
+// when their machines do.
+type kubernetes struct {
+	clock  func() time.Time
+	mu     sync.Mutex
+	chance *rand.Rand
+	deaf   func(name string) bool   // machines that boot and do not become nodes
+	held   map[string]*kubeNode     // machines that have booted and wait for their release; nil holds none
+	free   map[string]bool          // and those that were released before
+	down   error                    // why nothing can be asked of it
+	idOf   func(name string) string // what a cloud controller gives to nodes for an id; nil leaves them theirs
+	nodes  []kubeNode
+	ever   map[string]int // how often a node of a name joined
+}
+
+type kubeNode struct {
+	pve.Node
+	labels map[string]string
+	taints []string
+}
+
+// joining is how long a machine that has booted takes to become a node.
+var joining = timing.Range{Min: 2 * time.Second, Max: 5 * time.Second}
+
+func newKubernetes(seed uint64, clock func() time.Time) *kubernetes {
+	return &kubernetes{
+		clock: clock, chance: timing.Stream(seed, "kubernetes"), ever: map[string]int{}, deaf: func(string) bool { return false },
+	}
+}
+
+// agentConfig is what an agent of RKE2 reads.
+type agentConfig struct {
+	Server  string   `yaml:"server"`
+	Token   string   `yaml:"token"`
+	Name    string   `yaml:"node-name"`
+	Labels  []string `yaml:"node-label"`
+	Taints  []string `yaml:"node-taint"`
+	Kubelet []string `yaml:"kubelet-arg"`
+}
+
+// read finds the agent's configuration in what a machine was told.
+func (a *agentConfig) read(userData []byte) error {
+	var told struct {
+		Files []struct{ Path, Content string } `yaml:"write_files"`
+	}
+	if err := yaml.Unmarshal(userData, &told); err != nil {
+		return err
+	}
+	for _, f := range told.Files {
+		if f.Path == "/etc/rancher/rke2/config.yaml" {
+			return yaml.Unmarshal([]byte(f.Content), a)
+		}
+	}
+	return fmt.Errorf("no configuration of an agent in %.200q", userData)
+}
+
+// booted lets a machine join, if it was told how to.
+func (k *kubernetes) booted(b pvesim.Boot) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var told agentConfig
+	if !bytes.HasPrefix(b.UserData, []byte("#cloud-config\n")) || told.read(b.UserData) != nil || told.Server == "" || told.Token == "" {
+		return
+	}
+	if k.deaf(told.Name) {
+		return
+	}
+	n := kubeNode{labels: map[string]string{"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}, taints: told.Taints}
+	n.Name, n.SystemUUID, n.Ready, n.JoinedAt = told.Name, b.UUID, true, b.At.Add(joining.Draw(k.chance))
+	for _, arg := range told.Kubelet {
+		if id, is := strings.CutPrefix(arg, "provider-id="); is {
+			n.ProviderID = id
+		}
+	}
+	for _, label := range told.Labels {
+		key, value, _ := strings.Cut(label, "=")
+		n.labels[key] = value
+	}
+	if k.idOf != nil {
+		n.ProviderID = k.idOf(n.Name)
+	}
+	if k.held != nil && !k.free[n.Name] {
+		k.held[n.Name] = &n
+		return
+	}
+	k.join(n)
+}
+
+func (k *kubernetes) join(n kubeNode) {
+	k.nodes = slices.DeleteFunc(k.nodes, func(o kubeNode) bool { return o.Name == n.Name })
+	k.nodes = append(k.nodes, n)
+	k.ever[n.Name]++
+}
+
+// hold lets machines join only when they are released.
+func (k *kubernetes) hold() {
+	k.held, k.free = map[string]*kubeNode{}, map[string]bool{}
+}
+
+// release lets a machine join, now or as soon as it has booted.
+func (k *kubernetes) release(name string) {
+	now := k.clock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.free[name] = true
+	if n := k.held[name]; n != nil {
+		n.JoinedAt = now
+		k.join(*n)
+		delete(k.held, name)
+	}
+}
+
+// joined are the nodes that have joined, the oldest first.
+func (k *kubernetes) joined() (all []kubeNode) {
+	now := k.clock() // before the lock: the cluster tells of boots while it holds its own
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, n := range k.nodes {
+		if !n.JoinedAt.After(now) {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// list is what the fleet sees.
+func (k *kubernetes) list(context.Context) (all []pve.Node, err error) {
+	for _, n := range k.joined() {
+		all = append(all, n.Node)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return all, k.down
+}
+
+// node is the node of a name, nil if there is none.
+func (k *kubernetes) node(name string) *kubeNode {
+	for _, n := range k.joined() {
+		if n.Name == name {
+			return &n
+		}
+	}
+	return nil
+}
+
+// remove removes a node object.
+func (k *kubernetes) remove(_ context.Context, name string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.down != nil {
+		return k.down
+	}
+	k.nodes = slices.DeleteFunc(k.nodes, func(n kubeNode) bool { return n.Name == name })
+	return nil
+}
+
+// asked is how cluster-autoscaler names a node that has registered.
+func (n *kubeNode) asked() *externalgrpc.ExternalGrpcNode {
+	return &externalgrpc.ExternalGrpcNode{ProviderID: n.ProviderID, Name: n.Name, Labels: n.labels}
+}
+
+// placeholder is how cluster-autoscaler names a machine that has not registered: with nothing but its id.
+func placeholder(id string) *externalgrpc.ExternalGrpcNode {
+	return &externalgrpc.ExternalGrpcNode{
+		ProviderID: id, Name: id, Annotations: map[string]string{"cluster-autoscaler.k8s.io/fake-node-reason": "unregistered"},
+	}
+}
