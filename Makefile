@@ -12,7 +12,7 @@ export GOFLAGS := $(GOFLAGS) -modcacherw
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race laws lint bench gen check build clean-tree
+.PHONY: help demo test race laws conformance lint bench gen check build clean-tree
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,14 @@ laws: ## try the laws on new random cases, ten times as many (ARGS=-rapid.checks
 	@packages=$$($(GO) list -f '{{.ImportPath}}:{{.Dir}}' ./... | while IFS=: read -r package dir; do \
 		if grep -qs 'pgregory.net/rapid' "$$dir"/*_test.go; then echo "$$package"; fi; done); \
 	$(GO) test -count=1 -timeout 60m $$packages -rapid.seed=0 -rapid.checks=1000 $(ARGS)
+
+conformance: ## hold client and emulator to what was recorded of real servers, and print how it went
+	@mkdir -p out
+	@$(GO) test -count=1 -timeout 20m -v -run '^(TestRecorded.*|TestEndpointsAreDeclaredAsPublished)$$' ./proxmox/pvesim > out/conformance.txt 2>&1 && \
+	$(GO) test -count=1 -timeout 20m -v -run '^(TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce)$$' ./proxmox/pve -runs 10000 >> out/conformance.txt 2>&1 && \
+	$(GO) test -count=1 -timeout 20m -v -run '^TestRecordedConversation$$' ./testbed/upstream >> out/conformance.txt 2>&1 || { \
+		cat out/conformance.txt; exit 1; }
+	@grep -E '^ +[a-z_]+_test\.go:' out/conformance.txt
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix mends what can be mended)
 	$(GOLANGCI_LINT) run $(ARGS)
