@@ -89,6 +89,7 @@ type Fleet struct {
 	counts   map[string]int       // events by code
 	noticed  map[string]time.Time // orphans, and since when
 	wake     chan struct{}
+	listed   *loop.MachineState // what List tells; nil since something has changed
 }
 
 // tracked is an intent, and what is remembered of it only while the process lives.
@@ -185,6 +186,7 @@ func (f *Fleet) sorted() []*tracked {
 
 // unlock ends a change and tells what happened in it.
 func (f *Fleet) unlock() {
+	f.listed = nil
 	f.telling.Lock()
 	events := f.events
 	f.events = nil
@@ -480,11 +482,19 @@ const maxAge = 2 * time.Minute
 // is too old, it is an error: what is not known is not empty.
 func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 	f.mu.Lock()
-	defer f.unlock()
-	now := f.cfg.Now()
-	if r := f.view.blind(now); r != nil {
+	defer f.mu.Unlock()
+	if r := f.view.blind(f.cfg.Now()); r != nil {
 		return loop.MachineState{}, fmt.Errorf("%s: %s", r.Code, r.Text)
 	}
+	if f.listed == nil {
+		state := f.state()
+		f.listed = &state
+	}
+	return loop.MachineState{Hosts: slices.Clone(f.listed.Hosts), Machines: slices.Clone(f.listed.Machines)}, nil
+}
+
+// state is the hosts and the machines in the loop's words.
+func (f *Fleet) state() loop.MachineState {
 	there := make([]*tracked, 0, len(f.machines))
 	for _, m := range f.machines {
 		if m.Gone.IsZero() {
@@ -496,7 +506,7 @@ func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 	for i, m := range there {
 		state.Machines[i] = f.word(m)
 	}
-	return state, nil
+	return state
 }
 
 // word is a machine in the loop's words.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -201,7 +203,7 @@ func (w *world) begin() *world {
 	c.Token, c.Now = func() (string, error) { return w.token, nil }, w.sim.Now
 	c.Wait = func(_ context.Context, d time.Duration) error { w.sim.Advance(d); return nil }
 	if len(c.Endpoints) == 0 {
-		c.Endpoints, c.Insecure, c.Transport = []string{"https://pve1:8006", "https://pve2:8006"}[:min(2, w.hosts)], true, w.sim.Transport()
+		c.Endpoints, c.Insecure, c.Transport = []string{"https://pve1:8006", "https://pve2:8006"}[:min(2, w.hosts)], true, lister{w, w.sim.Transport()}
 		if w.wrap != nil {
 			c.Transport = w.wrap(c.Transport)
 		}
@@ -259,6 +261,33 @@ func (w *world) run(d time.Duration) {
 		w.sim.Advance(min(w.fleet.Pause(), max(time.Millisecond, until.Sub(w.sim.Now()))))
 	}
 	_ = w.fleet.Tick(context.Background())
+}
+
+// lister lists the machines at every request, and sees whether the list that was kept at the last one was still
+// true.
+type lister struct {
+	w   *world
+	way http.RoundTripper
+}
+
+func (l lister) RoundTrip(r *http.Request) (*http.Response, error) {
+	if l.w.fleet != nil {
+		if diff := l.w.fleet.staleList(); diff != "" {
+			l.w.t.Errorf("before %s %s the list that is kept is not true any more:\n%s", r.Method, r.URL.Path, diff)
+		}
+		_, _ = l.w.fleet.List(r.Context())
+	}
+	return l.way.RoundTrip(r)
+}
+
+// staleList is how the list that is kept differs from what it would be now.
+func (f *Fleet) staleList() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listed == nil || f.view.seen == nil {
+		return ""
+	}
+	return cmp.Diff(f.state(), *f.listed)
 }
 
 // until lets time pass until something is so, and fails when it is not within a time.
