@@ -50,7 +50,10 @@ func newTestbedPVECommand(env *Env) *cobra.Command {
 			"  plimsoll testbed pve --hosts 5 --faults faults.txt --speed 10 --state lab.json -v",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ask.run(cmd, env)
+			// Calls are told while the rest goes on.
+			own := *env
+			own.Stderr = &oneAtATime{to: env.Stderr}
+			return ask.run(cmd, &own)
 		},
 	}
 	f := cmd.Flags()
@@ -362,4 +365,17 @@ func callLine(call pvesim.Call) string {
 		line += " " + call.Task
 	}
 	return line
+}
+
+// oneAtATime lets several write to one writer.
+type oneAtATime struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write writes when nobody else does.
+func (w *oneAtATime) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
