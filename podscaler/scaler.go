@@ -43,6 +43,9 @@ func (s *Scaler) Due(now time.Time) bool {
 	return last.IsZero() || now.Sub(last) >= s.workload.RunPeriod
 }
 
+// New reports whether the scaler has neither looked nor decided yet.
+func (s *Scaler) New() bool { return s.memory.started.IsZero() }
+
 // Look takes in the replicas of v and decides nothing, as on the first step after a start; the
 // first decision is due a run period later.
 func (s *Scaler) Look(v *View) { s.memory.observe(v) }

@@ -184,6 +184,61 @@ func TestDryRunDecidesAndDoesNothing(t *testing.T) {
 	}
 }
 
+func TestWhatIsHeldIsDecidedForAndLeftAsItIs(t *testing.T) {
+	hold := func(names ...string) map[string]nodescaler.Reason {
+		held := map[string]nodescaler.Reason{}
+		for _, n := range names {
+			held[n] = why[0]
+		}
+		return held
+	}
+	for _, c := range []struct {
+		name   string
+		holds  Holds
+		done   []string
+		future int // replicas that machines are planned for and that are no pods yet
+	}{
+		{name: "nothing", done: []string{"scale shop/web to 5", "create b"}, future: 3},
+		{name: "the workload: no machine is planned for replicas that nobody creates", holds: Holds{Workloads: hold("shop/web")}, done: []string{"create b"}},
+		{name: "the pool", holds: Holds{Pools: hold("worker")}, done: []string{"scale shop/web to 5"}, future: 3},
+		{name: "both: what the recommended replicas would need", holds: Holds{hold("shop/web"), hold("worker")}, future: 3},
+		{name: "others", holds: Holds{hold("shop/api"), hold("spare")}, done: []string{"scale shop/web to 5", "create b"}, future: 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, future := newHouse(), 0
+			plan := actions(order("b"))
+			r := h.runner(replicas(5), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+				for _, f := range s.Future {
+					future += f.Count
+				}
+				return plan(s)
+			}))
+			r.Holds = c.holds
+			s := steps(t, r, 2)
+			expect(t, "done", c.done, h.done)
+			expect(t, "replicas planned for", c.future, future)
+			if s.Workloads[0].Decision.To != 5 || len(s.Plan.Actions) != 1 {
+				t.Errorf("the record does not hold what would be done: %+v", s)
+			}
+			expect(t, "the workload's hold is in the record", c.holds.Workloads["shop/web"] != nodescaler.Reason{}, s.Workloads[0].Held != nil)
+			last := s.Outcomes[max(0, len(s.Outcomes)-1):]
+			expect(t, "the pool's hold is in the record", c.holds.Pools["worker"] != nodescaler.Reason{}, len(last) == 1 && last[0].Held != nil)
+		})
+	}
+}
+
+func TestANewScalerOnlyLooks(t *testing.T) {
+	h := newHouse()
+	r := h.runner(replicas(5), actions())
+	steps(t, r, 2)
+	h.done, h.state.Replicas["shop/api"] = nil, 4
+	r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20}, replicas(2)))
+	steps(t, r, 1)
+	expect(t, "done at its first step", []string(nil), h.done)
+	steps(t, r, 1)
+	expect(t, "done at its second", []string{"scale shop/api to 2"}, h.done)
+}
+
 func TestPodsAreScaledWhileMachinesAreUnknown(t *testing.T) {
 	h := newHouse()
 	h.broken["list"] = errors.New("proxmox is down")

@@ -38,8 +38,9 @@ const (
 // itself counts it as a machine, so that a lagging list buys nothing twice.
 const orderGrace = 2 * time.Minute
 
-// Runner makes steps. Its fields are set once, before the first, and prices change by Reprice;
-// what it remembers between steps is safe to forget.
+// Runner makes steps. Between two of them its owner may replace Pools, Scalers, Nodes and Holds;
+// prices change by Reprice, and all else is set once, before the first. What the runner
+// remembers between steps is safe to forget.
 type Runner struct {
 	Cluster  Cluster
 	Machines Machines
@@ -54,6 +55,8 @@ type Runner struct {
 	Predict func(*nodescaler.Snapshot) pricing.Rate
 	// DryRun decides and records, and does nothing.
 	DryRun bool
+	// Holds are what is decided for and recorded, and left as it is.
+	Holds Holds
 	// KeepSnapshots puts the whole snapshot into every record, so that another policy can
 	// decide it again.
 	KeepSnapshots bool
@@ -63,6 +66,12 @@ type Runner struct {
 	listed  bool // so were the machines
 	account account
 	orders  []accepted
+}
+
+// Holds are workloads and pools that nothing is done to, by name, each with the reason: they only
+// get recommendations, are paused, or are somebody else's to scale.
+type Holds struct {
+	Workloads, Pools map[string]nodescaler.Reason
 }
 
 // accepted is an order that Create took and List has not shown yet.
@@ -195,7 +204,7 @@ func (r *Runner) decide(ctx context.Context, w *world, step *Step) {
 		ws := r.decideWorkload(ctx, w, s, step)
 		step.Workloads = append(step.Workloads, ws)
 		want := ws.Replicas
-		if ws.Decision != nil {
+		if ws.Decision != nil && (ws.Held == nil || r.onlyRecommends()) {
 			want = ws.Decision.To
 		}
 		w.addFuture(s.Workload(), want)
@@ -232,6 +241,9 @@ func (r *Runner) refuse(w *world, p nodescaler.Plan, step *Step) nodescaler.Plan
 func (r *Runner) decideWorkload(ctx context.Context, w *world, s *podscaler.Scaler, step *Step) WorkloadStep {
 	wl := s.Workload()
 	ws := WorkloadStep{Workload: wl.Name}
+	if why, held := r.Holds.Workloads[wl.Name]; held {
+		ws.Held = &why
+	}
 	replicas, ok := w.replicas[wl.Name]
 	if !ok {
 		step.problem(CodeNoSuchWorkload, wl.Name+" is not in the cluster")
@@ -245,7 +257,7 @@ func (r *Runner) decideWorkload(ctx context.Context, w *world, s *podscaler.Scal
 		}
 	}
 	ws.Pending = max(0, replicas-ws.Ready)
-	if w.newCluster {
+	if w.newCluster || s.New() {
 		s.Look(&podscaler.View{Now: w.snap.Now, Workload: wl, Replicas: replicas})
 		return ws
 	}
@@ -301,7 +313,7 @@ func (w *world) addFuture(wl *podscaler.Workload, to int) {
 func (r *Runner) act(ctx context.Context, w *world, step *Step) {
 	for i := range step.Workloads {
 		d := step.Workloads[i].Decision
-		if d == nil || d.To == d.From {
+		if d == nil || d.To == d.From || step.Workloads[i].Held != nil {
 			continue
 		}
 		o := Outcome{Action: -1, Workload: d.Workload}
@@ -315,6 +327,10 @@ func (r *Runner) act(ctx context.Context, w *world, step *Step) {
 		if ctx.Err() != nil {
 			return
 		}
+		if why, held := r.Holds.Pools[a.Pool]; held {
+			step.Outcomes = append(step.Outcomes, Outcome{Action: i, Held: &why})
+			continue
+		}
 		if a.Node != "" && failed[a.Node] {
 			continue
 		}
@@ -327,6 +343,18 @@ func (r *Runner) act(ctx context.Context, w *world, step *Step) {
 		}
 		step.Outcomes = append(step.Outcomes, o)
 	}
+}
+
+// onlyRecommends reports whether no machine will come of the plan: then it may as well say what
+// machines the recommended replicas would need. Otherwise machines would be bought for replicas
+// that nobody creates.
+func (r *Runner) onlyRecommends() bool {
+	for i := range r.Pools {
+		if _, held := r.Holds.Pools[r.Pools[i].Name]; !held {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *Runner) do(ctx context.Context, w *world, a nodescaler.Action) error {

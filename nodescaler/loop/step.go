@@ -76,6 +76,8 @@ type WorkloadStep struct {
 	Pending  int                 `json:"pending"`
 	Inputs   *Inputs             `json:"inputs,omitempty"`
 	Decision *podscaler.Decision `json:"decision,omitempty"`
+	// Held says why the decision was left at that.
+	Held *nodescaler.Reason `json:"held,omitempty"`
 }
 
 // Inputs are the measurements a decision rested on; nil where unknown.
@@ -93,4 +95,6 @@ type Outcome struct {
 	Action   int    `json:"action"`
 	Workload string `json:"workload,omitempty"`
 	Error    string `json:"error,omitempty"`
+	// Held says why the action was not tried.
+	Held *nodescaler.Reason `json:"held,omitempty"`
 }
