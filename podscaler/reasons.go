@@ -24,6 +24,9 @@ const (
 	ReasonDesiredWithinRange = "DesiredWithinRange"
 	// ReasonCooldown: the time after a change in which no further one is made is not over.
 	ReasonCooldown = "Cooldown"
+	// ReasonSignalsRecovering: the signals have been measured for less than a full window since
+	// they were last missing, which is too little to shrink by.
+	ReasonSignalsRecovering = "SignalsRecovering"
 
 	// ReasonStabilizationWindowTooShort warns that the cool-down is over before the next run,
 	// so that it never holds anything back.

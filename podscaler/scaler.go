@@ -83,6 +83,7 @@ func (s *Scaler) ask(v *View, d *Decision) {
 	d.Proposed = r.Replicas
 	d.To = s.limit(v.Now, d, s.stabilize(v.Now, d))
 	s.coolDown(v.Now, d)
+	s.trust(v, d)
 }
 
 // stabilize applies the behavior's windows to the proposal.
@@ -140,5 +141,18 @@ func (s *Scaler) coolDown(now time.Time, d *Decision) {
 		return
 	}
 	d.because(ReasonCooldown, "%d wanted, but %s was %s ago: %gs left of %s", d.To, what, pricing.Short(now.Sub(last)), left.Seconds(), pricing.Short(s.workload.Cooldown))
+	d.To = d.From
+}
+
+// trust takes a shrinking back while the signals have been measured for less than a full window
+// since their last gap: what came in meanwhile may not have been counted, and little demand is
+// what a gap looks like.
+func (s *Scaler) trust(v *View, d *Decision) {
+	healthy, window := v.Now.Sub(v.Window.Since), s.workload.SLO.Window
+	if d.To >= d.From || v.Window.Since.IsZero() || healthy >= window {
+		return
+	}
+	d.because(ReasonSignalsRecovering, "%d wanted, but the signals have been measured without a gap for %s of the window of %s: %gs left",
+		d.To, pricing.Short(healthy), pricing.Short(window), (window - healthy).Seconds())
 	d.To = d.From
 }

@@ -354,3 +354,35 @@ func TestANewLeaderKeepsWhatItFinds(t *testing.T) {
 		})
 	})
 }
+
+// Scenario 35: after an outage nothing shrinks until a full window has been measured.
+func TestNothingShrinksUntilAFullWindowWasMeasured(t *testing.T) {
+	w := workload(func(w *podscaler.Workload) { w.SLO.Window = 2 * time.Minute })
+	for _, c := range []struct {
+		name      string
+		since, at int
+		wish, to  int
+		reason    string
+	}{
+		{"a moment after the gap", 60, 75, 4, 8, "SignalsRecovering: 4 wanted, but the signals have been measured without a gap for 15s of the window of 2m: 105s left"},
+		{"in the gap", 60, 60, 4, 8, "SignalsRecovering: 4 wanted, but the signals have been measured without a gap for 0s of the window of 2m: 120s left"},
+		{"just before the window is full", 60, 179, 4, 8, "1s left"},
+		{"when it is full", 60, 180, 4, 4, "DesiredWithinRange"},
+		{"growing waits for nothing", 60, 75, 9, 9, "DesiredWithinRange"},
+		{"nor does what must be put right", 60, 75, 200, 100, "TooManyReplicas"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := podscaler.NewScaler(w, &wish{c.wish})
+			d := s.Decide(&podscaler.View{Now: after(c.at), Workload: s.Workload(), Replicas: 8, Window: podscaler.Window{Since: after(c.since)}})
+			if d.To != c.to || !mentions(d, c.reason) {
+				t.Errorf("8 replicas went to %d, should be %d by %q; %v", d.To, c.to, c.reason, d.Reasons)
+			}
+		})
+	}
+	t.Run("where no account is kept of gaps", func(t *testing.T) {
+		s := podscaler.NewScaler(w, &wish{4})
+		if d := s.Decide(&podscaler.View{Now: after(0), Workload: s.Workload(), Replicas: 8}); d.To != 4 {
+			t.Errorf("8 replicas went to %d, should be 4; %v", d.To, d.Reasons)
+		}
+	})
+}

@@ -114,6 +114,7 @@ type Sample struct {
 type Reading struct {
 	Known bool
 	Value float64
+	Why   string // why it is unknown, where that is known
 }
 
 // Known returns a reading of v, or an unknown one if v is not a finite number.
@@ -138,6 +139,9 @@ type Window struct {
 	Good     Reading // fraction of requests that answered within the SLO's target
 	Arrivals Reading // requests offered per second
 	InFlight Reading // requests being served or queued
+	// Since is since when all of it has been measured without a gap; zero where that is not
+	// kept account of. A workload is not shrunk before that is a full window ago.
+	Since time.Time
 	// Metrics are the further series that a policy asks for by name.
 	Metrics map[string]Metric
 }

@@ -90,7 +90,11 @@ func (p *sloCost) Desired(v *podscaler.View) podscaler.Recommendation {
 	}
 	rt, ok := v.Window.Latency.Number()
 	if !ok {
-		return unknown(podscaler.ReasonLatencyUnknown, "the p%.4g of response times over %s could not be measured", 100*w.SLO.Quantile, w.SLO.Window)
+		why := ""
+		if v.Window.Latency.Why != "" {
+			why = ": " + v.Window.Latency.Why
+		}
+		return unknown(podscaler.ReasonLatencyUnknown, "the p%.4g of response times over %s could not be measured%s", 100*w.SLO.Quantile, w.SLO.Window, why)
 	}
 	cost, ok := w.Cost.Current(v.Cost)
 	if !ok {

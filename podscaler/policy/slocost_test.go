@@ -113,8 +113,8 @@ func TestSLOCostDoesNotGuess(t *testing.T) {
 			name: "NaN response time: no action", spec: spec, view: without(func(v *podscaler.View) { v.Window.Latency = podscaler.Reading{Known: true, Value: math.NaN()} }),
 			to: 4, unknown: true, reasons: []string{"LatencyUnknown: the p90 of response times over 1m0s could not be measured"},
 		}, {
-			name: "no response time: no action", spec: spec, view: without(func(v *podscaler.View) { v.Window.Latency = podscaler.Reading{} }),
-			to: 4, unknown: true, reasons: []string{"LatencyUnknown: "},
+			name: "no response time: no action", spec: spec, view: without(func(v *podscaler.View) { v.Window.Latency = podscaler.Reading{Why: "server error: 503"} }),
+			to: 4, unknown: true, reasons: []string{"LatencyUnknown: the p90 of response times over 1m0s could not be measured: server error: 503"},
 		}, {
 			name: "unknown cost: no action", spec: spec, view: without(func(v *podscaler.View) {
 				v.Cost = podscaler.Cost{Joined: 1, Ordered: 1, Why: "the machines could not be listed"}
