@@ -1,0 +1,101 @@
+package signals
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// BenchmarkTwoHundredWorkloads is one step's measuring of 200 workloads with a preset: what
+// Prepare takes with a Prometheus that answers at once, and what the reading then costs.
+func BenchmarkTwoHundredWorkloads(b *testing.B) {
+	sources := map[string]Source{}
+	answers := map[string]string{}
+	var buckets, rates, newest []string
+	for i := range 200 {
+		s := source(Spec{Preset: Istio})
+		s.Target.Name = fmt.Sprintf("app-%03d", i)
+		sources["shop/"+s.Target.Name] = s
+		of := fmt.Sprintf(`{destination_workload_namespace="shop";destination_workload="app-%03d"`, i)
+		for e := range 19 {
+			buckets = append(buckets, fmt.Sprintf(`%s;le="%d"} %d.25`, of, 1<<e, e*10))
+		}
+		buckets = append(buckets, of+`;le="+Inf"} 200`)
+		rates = append(rates, of+"} 200")
+		newest = append(newest, fmt.Sprintf("%s} %d", of, noon.Unix()))
+	}
+	for part, series := range map[string][]string{"_bucket{": buckets, "timestamp(": newest, "": rates} {
+		answers[part] = `{"status":"success","data":` + vector(noon, series...)[1:] + `}`
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query, body := r.FormValue("query"), answers[""]
+		for part, answer := range answers {
+			if part != "" && strings.Contains(query, part) {
+				body = answer
+			}
+		}
+		_, _ = w.Write([]byte(body))
+	}))
+	b.Cleanup(server.Close)
+	r := New(Options{Prometheus: &Prometheus{URL: server.URL}})
+	if err := r.Configure(sources); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("Prepare", func(b *testing.B) {
+		for b.Loop() {
+			r.Prepare(context.Background(), noon)
+		}
+	})
+	b.Run("Read", func(b *testing.B) {
+		w := &podscaler.Workload{Name: "shop/app-100"}
+		for b.Loop() {
+			if got, err := r.Read(context.Background(), w, noon); err != nil || !got.Latency.Known {
+				b.Fatal(got, err)
+			}
+		}
+	})
+	b.Run("Configure", func(b *testing.B) {
+		for b.Loop() {
+			if err := r.Configure(sources); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkThousandPods is what a round of 1,000 scraped pods costs, with what they have shown
+// in 20 minutes.
+func BenchmarkThousandPods(b *testing.B) {
+	s := source(Spec{Scrape: &Scrape{Port: 1, Latency: "req_seconds", InFlight: "busy"}})
+	s.SLO.Window = 20 * time.Minute
+	sc := newScrape("shop/cart", &s, nil)
+	var pods []Pod
+	for i := range 1000 {
+		name := fmt.Sprintf("p%d", i)
+		pods = append(pods, Pod{Workload: "shop/cart", Name: name, Address: name, Ready: true})
+	}
+	now, n := noon, 0
+	round1 := func() {
+		now, n = now.Add(15*time.Second), n+10
+		m := &measurement{}
+		r := &round{now: now, options: &Options{}, measured: map[string]*measurement{"shop/cart": m}}
+		pages := sc.read(r, nil, nil, pods)
+		body := []byte(counts(n, n, n, 1))
+		for _, got := range pages {
+			got.err = sc.parse(body, false, got)
+		}
+		sc.take(r, pages)
+	}
+	for range 80 {
+		round1()
+	}
+	for b.Loop() {
+		round1()
+	}
+}

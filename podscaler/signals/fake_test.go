@@ -1,0 +1,143 @@
+package signals
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// fake is a Prometheus that answers by script.
+type fake struct {
+	*httptest.Server
+	mu      sync.Mutex
+	answer  func(query string) string // the answer's data, or "503", or a whole body that begins with {
+	queries []string
+	seen    []*http.Request
+}
+
+func newFake(t *testing.T, answer func(query string) string) *fake {
+	f := &fake{answer: answer}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	query := r.FormValue("query")
+	f.mu.Lock()
+	f.queries = append(f.queries, query)
+	f.seen = append(f.seen, r)
+	answer := f.answer
+	f.mu.Unlock()
+	switch body := answer(query); {
+	case body == "503":
+		http.Error(w, "<html>"+strings.Repeat("unavailable ", 500), http.StatusServiceUnavailable)
+	case body == "hang":
+		<-r.Context().Done()
+	case body == "302":
+		http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusFound)
+	default:
+		if !strings.HasPrefix(body, "{") {
+			body = `{"status":"success","data":` + body[1:] + `}`
+		}
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// asked returns what was asked since the last time, sorted.
+func (f *fake) asked() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.queries
+	f.queries = nil
+	slices.Sort(all)
+	return all
+}
+
+// vector is an answer of series, each written as {a="b"} 1.5.
+func vector(at time.Time, series ...string) string {
+	var all []string
+	for _, s := range series {
+		labels, value, _ := strings.Cut(s, "} ")
+		labels = strings.TrimPrefix(labels, "{")
+		var metric []string
+		for _, pair := range strings.FieldsFunc(labels, func(r rune) bool { return r == ';' }) {
+			name, v, _ := strings.Cut(pair, "=")
+			metric = append(metric, fmt.Sprintf("%q:%s", name, v))
+		}
+		all = append(all, fmt.Sprintf(`{"metric":{%s},"value":[%d,%q]}`, strings.Join(metric, ","), at.Unix(), value))
+	}
+	return `=` + `{"resultType":"vector","result":[` + strings.Join(all, ",") + `]}`
+}
+
+var p90 = podscaler.SLO{Quantile: 0.9, Target: 250 * time.Millisecond, Window: time.Minute}
+
+func source(spec Spec) Source {
+	return Source{Target: Target{Namespace: "shop", Kind: "Deployment", Name: "cart"}, SLO: p90, Spec: spec}
+}
+
+// reader measures one workload, shop/cart, once.
+func reader(t *testing.T, f *fake, s Source, o Options) *Reader {
+	t.Helper()
+	if f != nil {
+		o.Prometheus = &Prometheus{URL: f.URL}
+	}
+	r := New(o)
+	if err := r.Configure(map[string]Source{"shop/cart": s}); err != nil {
+		t.Fatal(err)
+	}
+	r.Prepare(context.Background(), noon)
+	return r
+}
+
+func read(t *testing.T, r *Reader, name string, now time.Time) podscaler.Window {
+	t.Helper()
+	w, err := r.Read(context.Background(), &podscaler.Workload{Name: name}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// istio scripts the answers for shop/cart: 100 requests a second, 95 of them within 250 ms.
+func istio(query string) string {
+	const of = `{destination_workload_namespace="shop";destination_workload="cart"`
+	switch {
+	case strings.Contains(query, "_bucket{"):
+		return vector(noon, of+`;le="100"} 20`, of+`;le="250"} 95`, of+`;le="500"} 100`, of+`;le="+Inf"} 100`)
+	case strings.Contains(query, "timestamp("):
+		return vector(noon, fmt.Sprintf("%s} %d", of, noon.Unix()-5))
+	case strings.Contains(query, "count_over_time("):
+		return vector(noon, of+"} 4")
+	}
+	return vector(noon, of+"} 100")
+}
+
+func codes(reasons []podscaler.Reason) []string {
+	var all []string
+	for _, r := range reasons {
+		all = append(all, r.Code)
+	}
+	return all
+}
+
+func lines(reasons []podscaler.Reason) string {
+	var all []string
+	for _, r := range reasons {
+		all = append(all, r.String())
+	}
+	return strings.Join(all, "\n")
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,306 @@
+package signals
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// leastScrapes is how many samples a window must hold for a rate over it to mean much.
+const leastScrapes = 4
+
+// answers are what came back for a group, shared out among its members.
+type answers struct {
+	buckets, arrivals, inFlight, newest, scrapes *answer
+	quantiles, goods                             map[float64]*answer // native histograms, by quantile and target
+}
+
+// measure sends the group's queries, and has their answers shared out among the members.
+func (g *group) measure(r *round) func() {
+	all := answers{quantiles: map[float64]*answer{}, goods: map[float64]*answer{}}
+	ask := func(q question, of float64) *answer { return r.query(g.endpoint, g.write(q, of)) }
+	all.arrivals, all.newest, all.scrapes = ask(asksArrivals, 0), ask(asksNewest, 0), ask(asksScrapes, 0)
+	if g.preset.inFlight != "" {
+		all.inFlight = ask(asksInFlight, 0)
+	}
+	for _, m := range g.members {
+		slo := m.source.SLO
+		switch {
+		case slo.Target <= 0:
+		case !g.native && all.buckets == nil:
+			all.buckets = ask(asksBuckets, 0)
+		case g.native:
+			if all.quantiles[slo.Quantile] == nil {
+				all.quantiles[slo.Quantile] = ask(asksQuantile, slo.Quantile)
+			}
+			if target := g.units(slo.Target); all.goods[target] == nil {
+				all.goods[target] = ask(asksGood, target)
+			}
+		}
+	}
+	return func() { g.share(r, &all) }
+}
+
+// units is a time in what the preset's edges count in.
+func (g *group) units(d time.Duration) float64 { return float64(d) / float64(g.preset.unit) }
+
+// share reads each member's series out of the answers.
+func (g *group) share(r *round, all *answers) {
+	split := map[*answer]map[string][]*model.Sample{}
+	take := func(i int, a *answer) portion {
+		if a.err == nil && split[a] == nil {
+			split[a] = g.split(a)
+		}
+		return portion{answer: a, series: split[a][g.members[i].key(g.preset)]}
+	}
+	for i, m := range g.members {
+		out := &sheet{group: g, member: m, m: r.measured[m.workload], round: r}
+		out.freshness(take(i, all.newest), take(i, all.arrivals))
+		out.arrivals(take(i, all.arrivals))
+		if all.inFlight != nil {
+			out.inFlight(take(i, all.inFlight))
+		}
+		if slo := m.source.SLO; slo.Target > 0 && g.native {
+			out.native(latency, take(i, all.quantiles[slo.Quantile]))
+			out.native(good, take(i, all.goods[g.units(slo.Target)]))
+		} else if slo.Target > 0 {
+			out.classic(take(i, all.buckets))
+		}
+		out.scrapes(take(i, all.scrapes))
+	}
+}
+
+// key is what a member's series are found by in a split answer.
+func (m member) key(p *preset) string {
+	if p.fold != nil {
+		if s := m.source; strings.Contains(s.Spec.Service, "@") {
+			return s.Spec.Service
+		}
+		return m.source.Target.Namespace + "-" + m.source.service()
+	}
+	plain := make([]string, len(m.names))
+	for i, n := range m.names {
+		plain[i] = strings.ReplaceAll(n, `\`, "")
+	}
+	return strings.Join(plain, "\x00")
+}
+
+// split sorts an answer's series by the workloads that they speak of. A name that a preset folds
+// is found by what it is folded to and by itself.
+func (g *group) split(a *answer) map[string][]*model.Sample {
+	by := map[string][]*model.Sample{}
+	for _, s := range a.vector {
+		for _, at := range g.preset.places(g.kind) {
+			values := make([]string, len(at.labels))
+			for i, label := range at.labels {
+				values[i] = string(s.Metric[model.LabelName(label)])
+			}
+			if slices.Contains(values, "") {
+				continue
+			}
+			key := strings.Join(values, "\x00")
+			by[key] = append(by[key], s)
+			if g.preset.fold != nil {
+				folded := g.preset.fold(values)
+				by[folded] = append(by[folded], s)
+			}
+			break
+		}
+	}
+	return by
+}
+
+// portion is one member's part of an answer.
+type portion struct {
+	*answer
+	series []*model.Sample
+}
+
+// sum adds up the numbers of a portion: a workload may be known by several services' names.
+func (p portion) sum() float64 {
+	total := 0.0
+	for _, s := range p.series {
+		total += float64(s.Value)
+	}
+	return total
+}
+
+func (p portion) most() float64 {
+	most := math.Inf(-1)
+	for _, s := range p.series {
+		most = max(most, float64(s.Value))
+	}
+	return most
+}
+
+// sheet is where one member's measurement is written.
+type sheet struct {
+	group  *group
+	member member
+	m      *measurement
+	round  *round
+	stale  string // why nothing that is measured counts
+}
+
+func (s *sheet) skip(signal string) bool { return s.member.source.has(signal) }
+
+// failed notes what is wrong with an answer as such, and reports whether there is nothing in it.
+func (s *sheet) failed(signal string, p portion, metric string) bool {
+	if len(p.warnings) > 0 {
+		s.m.gap = true
+		s.m.note(CodeMetricsPartial, signal, "the answer came with a warning: "+short(strings.Join(p.warnings, "; ")))
+	}
+	switch {
+	case s.stale != "":
+		s.m.unknown(CodeMetricsStale, signal, s.stale)
+	case p.err != nil:
+		s.m.unknown(p.code, signal, p.err.Error())
+	case len(p.series) == 0:
+		s.m.unknown(CodeMetricsUnknown, signal, fmt.Sprintf("no series of %s has two samples in the window of %s and %s", metric, s.group.window, s.wanted()))
+	default:
+		return false
+	}
+	return true
+}
+
+// wanted tells which labels a member's series would have.
+func (s *sheet) wanted() string {
+	at := s.group.preset.places(s.group.kind)[0]
+	var all []string
+	for i, label := range at.labels {
+		all = append(all, label+oneOf([]member{s.member}, i))
+	}
+	return strings.Join(all, ",")
+}
+
+// freshness finds out whether anything was sampled of late. A rate goes on being answered for a
+// whole window after the last sample, and falls all the while.
+func (s *sheet) freshness(newest, arrivals portion) {
+	switch {
+	case newest.err != nil && arrivals.err == nil:
+		s.m.gap = true
+		s.m.note(CodeMetricsUnknown, "the time of the newest sample", newest.err.Error())
+	case newest.err != nil || len(newest.series)+len(arrivals.series) == 0:
+	case len(newest.series) == 0:
+		s.stale = "there is no sample in what Prometheus looks back by"
+	default:
+		last := time.UnixMilli(int64(1000 * newest.most()))
+		if newest.series[0].Timestamp.Time().Sub(last) > s.round.options.MaxAge {
+			s.stale = fmt.Sprintf("the newest sample is of %s, which is longer ago than %s", last.UTC().Format(time.TimeOnly), s.round.options.MaxAge)
+		}
+	}
+}
+
+func (s *sheet) arrivals(p portion) {
+	if s.skip(arrivals) || s.failed(arrivals, p, s.group.preset.requests) {
+		return
+	}
+	s.number(arrivals, p.sum())
+}
+
+// inFlight is a bonus where a preset knows of it: not everything that it knows exports it.
+func (s *sheet) inFlight(p portion) {
+	switch {
+	case s.skip(inFlight):
+	case p.err == nil && len(p.series) == 0 && s.stale == "":
+		s.m.reading(inFlight, podscaler.Reading{Why: "there is no series of " + s.group.preset.inFlight})
+	case !s.failed(inFlight, p, s.group.preset.inFlight):
+		s.number(inFlight, p.sum())
+	}
+}
+
+func (s *sheet) number(signal string, v float64) {
+	if why := nonsense(signal, v); why != "" {
+		s.m.unknown(CodeMetricsUnknown, signal, why)
+		return
+	}
+	s.m.reading(signal, podscaler.Known(v))
+}
+
+// classic reads latency and good fraction from buckets.
+func (s *sheet) classic(p portion) {
+	metric := s.group.preset.histogram + "_bucket"
+	var h *histogram
+	for _, signal := range []string{latency, good} {
+		if s.skip(signal) || s.failed(signal, p, metric) {
+			continue
+		}
+		if h == nil {
+			h = p.histogram()
+		}
+		if h == nil {
+			s.m.unknown(CodeMetricsUnknown, signal, fmt.Sprintf("the series of %s make no histogram: they need le=\"+Inf\" and another edge", metric))
+		}
+	}
+	if h != nil {
+		s.m.histogram(h, s.member.source, s.group.preset.unit)
+	}
+}
+
+// histogram puts together what the series of a portion count below each edge.
+func (p portion) histogram() *histogram {
+	below := map[float64]float64{}
+	for _, s := range p.series {
+		if edge, err := strconv.ParseFloat(string(s.Metric["le"]), 64); err == nil {
+			below[edge] += float64(s.Value)
+		}
+	}
+	return newHistogram(below)
+}
+
+// histogram reads latency and good fraction, as far as no query of the owner's does.
+func (m *measurement) histogram(h *histogram, s *Source, unit time.Duration) {
+	target := float64(s.SLO.Target) / float64(unit)
+	for _, signal := range []string{latency, good} {
+		v := h.good(target)
+		if signal == latency {
+			v = h.quantile(s.SLO.Quantile) * unit.Seconds()
+		}
+		switch {
+		case s.has(signal):
+		case math.IsNaN(v):
+			m.silent = append(m.silent, finding{code: CodeMetricsUnknown, why: "the histogram counts no request", signals: []string{signal}})
+		default:
+			m.reading(signal, podscaler.Known(v))
+		}
+	}
+	if text := h.noEdge(s.SLO.Quantile, target, unit); text != "" {
+		m.note(CodeNoBucketEdge, "", text)
+	}
+}
+
+// native reads what Prometheus itself made of a native histogram.
+func (s *sheet) native(signal string, p portion) {
+	if s.skip(signal) || s.failed(signal, p, s.group.preset.histogram) {
+		return
+	}
+	if len(p.series) > 1 {
+		s.m.unknown(CodeManySeries, signal, fmt.Sprintf("the query returned %d series for the workload, must be one", len(p.series)))
+		return
+	}
+	v := float64(p.series[0].Value)
+	if math.IsNaN(v) {
+		s.m.silent = append(s.m.silent, finding{code: CodeMetricsUnknown, why: "the histogram counts no request", signals: []string{signal}})
+		return
+	}
+	if signal == latency {
+		v *= s.group.preset.unit.Seconds()
+	}
+	s.number(signal, v)
+}
+
+// scrapes warns of a window that is too short for how often its series are sampled.
+func (s *sheet) scrapes(p portion) {
+	if p.err != nil || len(p.series) == 0 || p.most() >= leastScrapes {
+		return
+	}
+	s.m.note(CodeFewScrapes, "", fmt.Sprintf("the window of %s holds fewer than %d samples of each series: make slo.window longer, or sample more often",
+		s.group.window, leastScrapes))
+}

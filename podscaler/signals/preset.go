@@ -1,0 +1,280 @@
+package signals
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// preset is what is known of one mesh's or proxy's metrics.
+type preset struct {
+	histogram string        // of response times, without _bucket
+	unit      time.Duration // what its edges count in
+	requests  string        // the counter of requests
+	inFlight  string        // the gauge of requests being served; empty if there is none
+	match     map[string]string
+	exclude   map[string]string
+	byService bool // a workload is known by its service
+	// places are the labels that hold a workload's names, in each way in which they come to be
+	// there.
+	places func(kind string) []place
+	// names are what those labels say of a workload, each as a regular expression.
+	names func(s *Source) []string
+	// fold makes one name of the labels' values again; nil joins them as they are.
+	fold func(values []string) string
+
+	scrapable bool
+	scrape    scrapeDefaults
+}
+
+type scrapeDefaults struct {
+	port int
+	path string
+}
+
+// place is a set of labels that hold a workload's names, and labels that must not be there.
+type place struct{ labels, without []string }
+
+// always returns the same place for every kind.
+func always(places ...place) func(string) []place {
+	return func(string) []place { return places }
+}
+
+// presets are the presets by name; nothing changes them.
+//
+// Istio counts each request at both of its ends, so one reporter is chosen; match: {reporter:
+// waypoint} chooses a waypoint. Linkerd counts the kubelet's probes as requests, too.
+// ingress-nginx and OTel name the workload in labels that Prometheus itself sets for the pod it
+// scrapes: the original is then found behind exported_.
+var presets = map[Preset]*preset{
+	Istio: {
+		histogram: "istio_request_duration_milliseconds", unit: time.Millisecond,
+		requests:  "istio_requests_total",
+		match:     map[string]string{"reporter": "destination"},
+		places:    always(place{labels: []string{"destination_workload_namespace", "destination_workload"}}),
+		names:     byTarget,
+		scrapable: true, scrape: scrapeDefaults{port: 15020, path: "/stats/prometheus"},
+	},
+	Linkerd: {
+		histogram: "response_latency_ms", unit: time.Millisecond,
+		requests: "request_total",
+		match:    map[string]string{"direction": "inbound"},
+		exclude:  map[string]string{"route_name": "probe"},
+		places: func(kind string) []place {
+			return []place{{labels: []string{"namespace", linkerdKind(kind)}}}
+		},
+		names:     byTarget,
+		scrapable: true, scrape: scrapeDefaults{port: 4191},
+	},
+	Traefik: {
+		histogram: "traefik_service_request_duration_seconds", unit: time.Second,
+		requests:  "traefik_service_requests_total",
+		byService: true,
+		places: always(
+			place{labels: []string{"service"}, without: []string{"exported_service"}},
+			place{labels: []string{"exported_service"}}),
+		names: traefikService,
+		fold:  traefikFold,
+	},
+	IngressNginx: {
+		histogram: "nginx_ingress_controller_request_duration_seconds", unit: time.Second,
+		requests:  "nginx_ingress_controller_requests",
+		byService: true,
+		places: always(
+			place{labels: []string{"namespace", "service"}, without: []string{"exported_namespace", "exported_service"}},
+			place{labels: []string{"exported_namespace", "exported_service"}}),
+		names: func(s *Source) []string { return literal(s.Target.Namespace, s.service()) },
+	},
+	Envoy: {
+		histogram: "envoy_cluster_upstream_rq_time", unit: time.Millisecond,
+		requests:  "envoy_cluster_upstream_rq_total",
+		inFlight:  "envoy_cluster_upstream_rq_active",
+		byService: true,
+		places:    always(place{labels: []string{"envoy_cluster_name"}}),
+		names:     func(s *Source) []string { return literal(s.service()) },
+		scrapable: true, scrape: scrapeDefaults{path: "/stats/prometheus"},
+	},
+	OTel: {
+		histogram: "http_server_request_duration_seconds", unit: time.Second,
+		requests:  "http_server_request_duration_seconds_count",
+		inFlight:  "http_server_active_requests",
+		byService: true,
+		places: always(
+			place{labels: []string{"job"}, without: []string{"exported_job"}},
+			place{labels: []string{"exported_job"}}),
+		names:     otelJob,
+		scrapable: true, scrape: scrapeDefaults{port: 9464},
+	},
+	None: {scrapable: true},
+}
+
+// service is what the preset's metrics call the workload.
+func (s *Source) service() string {
+	if s.Spec.Service != "" {
+		return s.Spec.Service
+	}
+	return s.Target.Name
+}
+
+func literal(names ...string) []string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = regexp.QuoteMeta(n)
+	}
+	return quoted
+}
+
+func byTarget(s *Source) []string { return literal(s.Target.Namespace, s.Target.Name) }
+
+// otelJob is service.namespace/service.name, which instrumentation in Kubernetes fills with the
+// namespace and the workload.
+func otelJob(s *Source) []string {
+	if s.Spec.Service != "" {
+		return literal(s.Spec.Service)
+	}
+	return literal(s.Target.Namespace + "/" + s.Target.Name)
+}
+
+// traefikService matches namespace-service-port@provider, for any port and provider; a service
+// that is given with its @ is matched as it is.
+func traefikService(s *Source) []string {
+	if strings.Contains(s.Spec.Service, "@") {
+		return literal(s.Spec.Service)
+	}
+	return []string{regexp.QuoteMeta(s.Target.Namespace+"-"+s.service()) + "-[a-z0-9]+@kubernetes.*"}
+}
+
+// traefikFold takes port and provider off a service's name.
+func traefikFold(values []string) string {
+	name, _, _ := strings.Cut(values[0], "@")
+	if i := strings.LastIndexByte(name, '-'); i >= 0 {
+		name = name[:i]
+	}
+	return name
+}
+
+// linkerdKinds are the kinds that Linkerd has a label for.
+var linkerdKinds = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"}
+
+func linkerdKind(kind string) string {
+	if slices.Contains(linkerdKinds, kind) {
+		return strings.ToLower(kind)
+	}
+	return ""
+}
+
+// matchers are the conditions on labels that every workload's series meet, as PromQL writes them.
+func matchers(p *preset, match map[string]string) []string {
+	equal := maps.Clone(p.match)
+	if equal == nil {
+		equal = map[string]string{}
+	}
+	maps.Copy(equal, match)
+	var conditions []string
+	for _, label := range slices.Sorted(maps.Keys(equal)) {
+		conditions = append(conditions, label+"="+quoteLabel(equal[label]))
+	}
+	for _, label := range slices.Sorted(maps.Keys(p.exclude)) {
+		if _, overridden := match[label]; !overridden {
+			conditions = append(conditions, label+"!="+quoteLabel(p.exclude[label]))
+		}
+	}
+	return conditions
+}
+
+// selectors are the conditions that pick the series of some workloads, one for each place.
+func (g *group) selectors() []selector {
+	var all []selector
+	for _, at := range g.preset.places(g.kind) {
+		conditions := matchers(g.preset, g.match)
+		for _, label := range at.without {
+			conditions = append(conditions, label+`=""`)
+		}
+		for i, label := range at.labels {
+			conditions = append(conditions, label+oneOf(g.members, i))
+		}
+		all = append(all, selector{by: at.labels, where: strings.Join(conditions, ",")})
+	}
+	return all
+}
+
+type selector struct {
+	by    []string
+	where string
+}
+
+// oneOf matches the i-th names of all members: with = where one is meant, so that the query of
+// a single workload reads as one would write it.
+func oneOf(members []member, i int) string {
+	var names []string
+	for _, m := range members {
+		names = append(names, m.names[i])
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if plain := strings.ReplaceAll(names[0], `\`, ""); len(names) == 1 && regexp.QuoteMeta(plain) == names[0] {
+		return "=" + quoteLabel(plain)
+	}
+	return "=~" + quoteLabel(strings.Join(names, "|"))
+}
+
+// question is one query for all members of a group, by what it asks.
+type question string
+
+const (
+	asksBuckets  question = "buckets"  // requests a second below each edge
+	asksQuantile question = "quantile" // of a native histogram
+	asksGood     question = "good"     // of a native histogram
+	asksArrivals question = "arrivals"
+	asksInFlight question = "inFlight"
+	asksNewest   question = "newest"  // when the newest sample was taken
+	asksScrapes  question = "scrapes" // how many samples of a series are in the window
+)
+
+// write is the PromQL of a question. of is the quantile or the target of a native histogram.
+func (g *group) write(q question, of float64) string {
+	p, w, counter := g.preset, "["+promDuration(g.window)+"]", g.counter()
+	return g.each(func(s selector) string {
+		by := strings.Join(s.by, ", ")
+		switch q {
+		case asksBuckets:
+			return fmt.Sprintf("sum by (%s, le) (rate(%s_bucket{%s}%s))", by, p.histogram, s.where, w)
+		case asksQuantile:
+			return fmt.Sprintf("histogram_quantile(%s, sum by (%s) (rate(%s{%s}%s)))", decimal(of), by, p.histogram, s.where, w)
+		case asksGood:
+			return fmt.Sprintf("histogram_fraction(-Inf, %s, sum by (%s) (rate(%s{%s}%s)))", decimal(of), by, p.histogram, s.where, w)
+		case asksArrivals:
+			if g.native && counter == p.histogram {
+				return fmt.Sprintf("histogram_count(sum by (%s) (rate(%s{%s}%s)))", by, counter, s.where, w)
+			}
+			return fmt.Sprintf("sum by (%s) (rate(%s{%s}%s))", by, counter, s.where, w)
+		case asksInFlight:
+			return fmt.Sprintf("sum by (%s) (%s{%s})", by, p.inFlight, s.where)
+		case asksNewest:
+			return fmt.Sprintf("max by (%s) (timestamp(%s{%s}))", by, counter, s.where)
+		case asksScrapes:
+			return fmt.Sprintf("max by (%s) (count_over_time(%s{%s}%s))", by, counter, s.where, w)
+		}
+		panic("no such question: " + string(q))
+	})
+}
+
+// counter is the series that requests are counted by. A native histogram has no series for its
+// count: it is the count.
+func (g *group) counter() string {
+	if p := g.preset; !g.native || p.requests != p.histogram+"_count" {
+		return p.requests
+	}
+	return g.preset.histogram
+}
+
+func (g *group) each(write func(selector) string) string {
+	var parts []string
+	for _, s := range g.selectors() {
+		parts = append(parts, write(s))
+	}
+	return strings.Join(parts, " or ")
+}

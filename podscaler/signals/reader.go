@@ -1,0 +1,170 @@
+package signals
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// Options are what a Reader is made with. All of them may be left out.
+type Options struct {
+	// Prometheus is asked for the workloads that name none of their own.
+	Prometheus *Prometheus
+	// Credentials returns what a Prometheus wants to see; it is called once for each in every
+	// Prepare, so that a changed token counts at once. namespace is that of the workload that
+	// names p, and empty for the one above.
+	Credentials func(ctx context.Context, namespace string, p Prometheus) (Credentials, error)
+	// Pods returns the pods whose pages may be scraped.
+	Pods func() []Pod
+	// ScrapeCredentials are for all pages that are scraped over https.
+	ScrapeCredentials func(ctx context.Context) (Credentials, error)
+	// NodePrices returns what the price book asks for each node, in units an hour.
+	NodePrices func() map[string]float64
+
+	Timeout  time.Duration // the longest that a Prepare takes; 0 is 5s
+	Parallel int           // queries that are open at once, and as many pages; 0 is 16
+	MaxAge   time.Duration // older measurements and samples are stale; 0 is 2m
+	MaxBytes int64         // of an answer; 0 is 32 MiB
+}
+
+// Reader measures workloads and keeps what it measured.
+type Reader struct {
+	options Options
+	pages   *door
+	one     sync.Mutex // held by Prepare: there is one at a time
+
+	mu     sync.Mutex // guards what follows
+	plan   *plan
+	states map[string]*state
+}
+
+// state is what is known of a workload since the last Prepare.
+type state struct {
+	window   podscaler.Window
+	findings []podscaler.Reason
+	at       time.Time
+	since    time.Time // since when there has been no gap
+}
+
+// New returns a reader that measures nothing until it is configured.
+func New(o Options) *Reader {
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.Parallel = cmp.Or(o.Parallel, 16)
+	o.MaxAge = cmp.Or(o.MaxAge, 2*time.Minute)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 32<<20)
+	return &Reader{options: o, pages: &door{maxBytes: o.MaxBytes}, plan: &plan{}, states: map[string]*state{}}
+}
+
+// Configure says which workloads are measured from now on, by name, and where from. What was
+// measured of a workload that did not change is kept. The workloads whose source is at fault
+// are not measured, and the error names all faults.
+func (r *Reader) Configure(sources map[string]Source) error {
+	var errs []error
+	valid := map[string]*Source{}
+	for _, name := range slices.Sorted(maps.Keys(sources)) {
+		s := sources[name]
+		if err := s.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		valid[name] = &s
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old := r.plan
+	for name, s := range old.sources {
+		if valid[name] != nil && reflect.DeepEqual(s, valid[name]) {
+			valid[name] = s
+		}
+	}
+	if maps.Equal(valid, old.sources) {
+		return errors.Join(errs...) // as at most steps
+	}
+	r.plan = newPlan(valid, &r.options, old)
+	for name := range r.states {
+		if s := r.plan.sources[name]; s == nil || s != old.sources[name] {
+			delete(r.states, name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Prepare measures all workloads, and returns when that is done or has taken as long as it may:
+// what has not been answered by then is unknown. now is the time of the step that it is for.
+func (r *Reader) Prepare(ctx context.Context, now time.Time) {
+	r.one.Lock()
+	defer r.one.Unlock()
+	r.mu.Lock()
+	p := r.plan
+	r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
+	defer cancel()
+	measured := p.measure(&round{
+		ctx: ctx, now: now, options: &r.options, pages: r.pages,
+		measured: map[string]*measurement{}, opened: map[*endpoint]error{},
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, m := range measured {
+		if r.plan.sources[name] == p.sources[name] { // else it was configured anew meanwhile
+			r.states[name] = r.states[name].next(m, now, r.options.MaxAge)
+		}
+	}
+}
+
+// next is the state after a measurement. A time without any is a gap, too.
+func (s *state) next(m *measurement, now time.Time, maxAge time.Duration) *state {
+	n := &state{window: m.window, findings: m.reasons(), at: now, since: now}
+	if s != nil && !m.gap && now.Sub(s.at) <= maxAge && !now.Before(s.at) {
+		n.since = s.since
+	}
+	n.window.Since = n.since
+	return n
+}
+
+// Read returns what the last Prepare measured of a workload. It errs only for workloads that
+// are not measured at all; in all other cases what is unknown says why.
+func (r *Reader) Read(_ context.Context, w *podscaler.Workload, now time.Time) (podscaler.Window, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	source := r.plan.sources[w.Name]
+	if source == nil {
+		return podscaler.Window{}, fmt.Errorf("workload %s is not measured: its signals are not configured", w.Name)
+	}
+	s, why := r.states[w.Name], ""
+	switch {
+	case s == nil:
+		why = "it has not been measured yet"
+	case now.Sub(s.at) > r.options.MaxAge:
+		why = fmt.Sprintf("it was last measured at %s, which is longer ago than %s", s.at.UTC().Format(time.TimeOnly), r.options.MaxAge)
+	default:
+		return s.window, nil
+	}
+	m := measurement{window: podscaler.Window{Since: now}}
+	for _, signal := range []string{latency, good, arrivals, inFlight} {
+		m.reading(signal, podscaler.Reading{Why: why})
+	}
+	for _, series := range source.Spec.Metrics {
+		m.metric(series.Name, podscaler.Metric{Why: why})
+	}
+	return m.window, nil
+}
+
+// Findings returns what the last Prepare found amiss with a workload's signals, in a stable
+// order. A finding's text stays the same as long as its cause does.
+func (r *Reader) Findings(workload string) []podscaler.Reason {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.states[workload]; s != nil {
+		return slices.Clone(s.findings)
+	}
+	return nil
+}

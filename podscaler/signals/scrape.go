@@ -1,0 +1,529 @@
+package signals
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"mime"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// Pod is a pod whose metrics page may be read.
+type Pod struct {
+	Workload string // whose pod it is, by the podscaler.Workload's name
+	Name     string
+	Address  string // its IP
+	Ready    bool
+	Started  time.Time // when its containers started; zero if that is not known
+}
+
+// scrape is how one workload's pods are read, and what was read.
+//
+// What is kept of a page is what was added since the page before, by edge: a pod that is gone
+// counts until its requests leave the window, one that restarted counts from 0 again, and a
+// window is a sum. The sum is exact; nothing is extrapolated to the window's ends.
+type scrape struct {
+	workload string
+	source   *Source
+	url      func(address string) string
+	every    time.Duration
+	window   time.Duration
+
+	histogram, requests, inFlight string // names of metrics
+	unit                          time.Duration
+	preset                        *preset
+
+	began, last time.Time // the first and the last round
+	pods        map[string]*scraped
+}
+
+// defaultEvery is the time between two readings of a page where none is given.
+const defaultEvery = 15 * time.Second
+
+// newScrape returns the old one if it is for the same source: what was scraped stays.
+func newScrape(workload string, s *Source, old *scrape) *scrape {
+	if old != nil && old.source == s {
+		return old
+	}
+	c, p := s.Spec.Scrape, presets[s.Spec.preset()]
+	n := &scrape{
+		workload: workload, source: s, window: s.window(),
+		every:     cmp.Or(time.Duration(c.Every), defaultEvery),
+		histogram: p.histogram, requests: p.requests, inFlight: cmp.Or(c.InFlight, p.inFlight), unit: p.unit,
+		preset: p, pods: map[string]*scraped{},
+	}
+	if c.Latency != "" {
+		n.histogram, n.requests, n.unit = c.Latency, c.Latency+"_count", time.Second
+		if c.Unit == Milliseconds {
+			n.unit = time.Millisecond
+		}
+	}
+	n.requests = cmp.Or(c.Requests, n.requests)
+	port, path, scheme := cmp.Or(c.Port, p.scrape.port), cmp.Or(c.Path, p.scrape.path, "/metrics"), cmp.Or(c.Scheme, "http")
+	n.url = func(address string) string {
+		return scheme + "://" + net.JoinHostPort(address, strconv.Itoa(port)) + path
+	}
+	return n
+}
+
+// scraped is what one pod's pages said.
+type scraped struct {
+	pod     Pod
+	here    bool // it is among the pods there are
+	seen    time.Time
+	last    time.Time // of the last page; zero if there was none
+	err     error     // of the last try
+	started float64   // the process's own word for when it started
+	series  map[string]*counter
+	flight  float64 // the gauge's last value; NaN if it was not on the page
+	added   []added
+}
+
+// counter is the last value of a series. Those of one histogram share a family: if one of them
+// fell, the histogram was begun anew, and the others may be above their old values by chance.
+type counter struct {
+	value  float64
+	family string
+	edge   float64 // NaN if it is not a bucket
+}
+
+// added is what came in between a page and the one before it.
+type added struct {
+	at       time.Time
+	requests float64
+	below    map[float64]float64
+}
+
+// scrapeAll reads the pages that are due and returns what makes signals of them.
+func (p *plan) scrapeAll(r *round) []func() {
+	if len(p.scrapes) == 0 {
+		return nil
+	}
+	client, err := r.scraper()
+	pods := map[string][]Pod{}
+	if r.options.Pods != nil {
+		for _, pod := range r.options.Pods() {
+			pods[pod.Workload] = append(pods[pod.Workload], pod)
+		}
+	}
+	var sums []func()
+	for _, name := range p.names {
+		if s := p.scrapes[name]; s != nil {
+			read := s.read(r, client, err, pods[name])
+			sums = append(sums, func() { s.take(r, read) })
+		}
+	}
+	return sums
+}
+
+// scraper is the client that pages are read with.
+func (r *round) scraper() (*http.Client, error) {
+	var c Credentials
+	if r.options.ScrapeCredentials != nil {
+		var err error
+		if c, err = r.options.ScrapeCredentials(r.ctx); err != nil {
+			return nil, fmt.Errorf("the credentials for metrics pages cannot be read: %w", err)
+		}
+	}
+	if err := r.pages.open(c); err != nil {
+		return nil, err
+	}
+	return r.pages.client(), nil
+}
+
+// page is one reading of one pod.
+type page struct {
+	pod     Pod
+	err     error
+	started float64
+	flight  float64
+	series  map[string]*counter
+}
+
+// read adds the reading of all pods to the round, if it is time for it.
+func (s *scrape) read(r *round, client *http.Client, err error, pods []Pod) []*page {
+	if r.now.Before(s.last) {
+		s.restart()
+	}
+	s.look(r.now, pods)
+	// A round that is due in a moment is not put off by a whole step.
+	if !s.last.IsZero() && r.now.Sub(s.last) < s.every-s.every/10 {
+		return nil
+	}
+	s.last = r.now
+	if s.began.IsZero() {
+		s.began = r.now
+	}
+	var pages []*page
+	for _, pod := range pods {
+		if pod.Address == "" {
+			continue
+		}
+		got := &page{pod: pod, err: err}
+		pages = append(pages, got)
+		if err == nil {
+			r.reads = append(r.reads, func() { got.err = s.fetch(r.ctx, client, got) })
+		}
+	}
+	return pages
+}
+
+// restart begins anew where the clock was put back: what was added at times to come would be in
+// no window, or in all.
+func (s *scrape) restart() {
+	s.began, s.last = time.Time{}, time.Time{}
+	s.pods = map[string]*scraped{}
+}
+
+// look notes which pods there are.
+func (s *scrape) look(now time.Time, pods []Pod) {
+	for _, p := range s.pods {
+		p.here = false
+	}
+	for _, pod := range pods {
+		p := s.pods[pod.Name]
+		if p == nil {
+			p = &scraped{seen: now, series: map[string]*counter{}, started: math.NaN(), flight: math.NaN()}
+			s.pods[pod.Name] = p
+		}
+		p.pod, p.here = pod, true
+	}
+}
+
+// pageTimeout is the longest that one page is waited for, so that pods that hang do not take
+// the time of all others.
+const pageTimeout = 2 * time.Second
+
+// fetch reads a pod's page.
+func (s *scrape) fetch(ctx context.Context, client *http.Client, into *page) error {
+	body, complete, err := get(ctx, client, s.url(into.pod.Address))
+	if err != nil {
+		return err
+	}
+	return s.parse(body, complete, into)
+}
+
+// get reads a metrics page, and whether it is to end as OpenMetrics does.
+func get(ctx context.Context, client *http.Client, url string) (body []byte, complete bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, false, plain(ctx, err)
+	}
+	req.Header.Set("Accept", "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1")
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, false, plain(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, false, fmt.Errorf("the page answers %s", resp.Status)
+	}
+	body, err = io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, false, plain(ctx, err)
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return body, kind == "application/openmetrics-text", nil
+}
+
+// maxSeries bounds what is kept of a pod.
+const maxSeries = 20000
+
+// processStart is the name under which processes tell when they started.
+const processStart = "process_start_time_seconds"
+
+// parse takes from a page what the workload's signals are made of.
+func (s *scrape) parse(body []byte, complete bool, into *page) error {
+	into.series, into.flight, into.started = map[string]*counter{}, math.NaN(), math.NaN()
+	bucket := s.histogram + "_bucket"
+	wanted := func(name string) bool {
+		return name == s.requests || name == s.inFlight || name == processStart || s.histogram != "" && name == bucket
+	}
+	return parsePage(body, complete, wanted, func(line sample) error {
+		switch {
+		case line.name == processStart:
+			into.started = line.value
+		case !s.counts(&line):
+		case line.name == s.inFlight && podscaler.Known(line.value).Known:
+			if math.IsNaN(into.flight) {
+				into.flight = 0
+			}
+			into.flight += line.value
+		case line.name == bucket || line.name == s.requests:
+			return into.count(&line, line.name == bucket)
+		}
+		return nil
+	})
+}
+
+// counts reports whether a series is of the requests that the workload serves. What the preset
+// wants of labels it wants of the series that it knows; one's own have others.
+func (s *scrape) counts(line *sample) bool {
+	p, match := s.preset, s.source.Spec.Match
+	known := line.name == p.histogram+"_bucket" || line.name == p.requests || line.name == p.inFlight
+	for name, value := range p.match {
+		if _, overridden := match[name]; known && !overridden && line.get(name) != value {
+			return false
+		}
+	}
+	for name, value := range p.exclude {
+		if _, overridden := match[name]; known && !overridden && line.get(name) == value {
+			return false
+		}
+	}
+	for name, value := range match {
+		if line.get(name) != value {
+			return false
+		}
+	}
+	return true
+}
+
+// count keeps a counter's value.
+func (p *page) count(line *sample, bucket bool) error {
+	if !podscaler.Known(line.value).Known || line.value < 0 {
+		return fmt.Errorf("a counter must be a number of at least 0, was %v", line.value)
+	}
+	c := &counter{value: line.value, edge: math.NaN()}
+	if bucket {
+		edge, err := strconv.ParseFloat(line.get("le"), 64)
+		if err != nil || math.IsNaN(edge) {
+			return fmt.Errorf("a bucket must have its edge in le, was %q", short(line.get("le")))
+		}
+		c.edge = edge
+	}
+	slices.SortFunc(line.labels, func(a, b label) int { return strings.Compare(a.name, b.name) })
+	family := line.name
+	for _, l := range line.labels {
+		if !bucket || l.name != "le" {
+			family += "\xff" + l.name + "\xff" + l.value
+		}
+	}
+	key := family
+	if bucket {
+		key += "\xff" + strconv.FormatFloat(c.edge, 'g', -1, 64)
+	}
+	if p.series[key] != nil {
+		return errors.New("a series must be on a page once, was twice: " + short(line.name))
+	}
+	if len(p.series) == maxSeries {
+		return fmt.Errorf("the page has more than %d series: narrow them with signals.match", maxSeries)
+	}
+	c.family = family
+	p.series[key] = c
+	return nil
+}
+
+// take adds what was read, and measures.
+func (s *scrape) take(r *round, pages []*page) {
+	for _, got := range pages {
+		p := s.pods[got.pod.Name]
+		p.err = got.err
+		if got.err == nil {
+			p.add(got, r.now, s.share(p, r.now))
+		}
+	}
+	s.forget(s.last)
+	s.measure(r.now, r.measured[s.workload])
+}
+
+// share is how much counts of what a page has more than the one before it: all, or the window's
+// part of it where the page before is older than the window. Of a first page all counts if the pod
+// started since the first round, and nothing if it was there before: its counts are of any age.
+func (s *scrape) share(p *scraped, now time.Time) float64 {
+	since, started := p.last, p.pod.Started
+	if since.IsZero() {
+		if !started.After(s.began) || started.After(now) {
+			return 0
+		}
+		since = started
+	}
+	return min(1, float64(s.window)/float64(max(1, now.Sub(since))))
+}
+
+// add keeps what a page has more than the one before it.
+func (p *scraped) add(got *page, now time.Time, share float64) {
+	restarted := got.started != p.started && !math.IsNaN(got.started) && !math.IsNaN(p.started)
+	anew := map[string]bool{}
+	for key, c := range got.series {
+		if before := p.series[key]; before != nil && c.value < before.value {
+			anew[c.family] = true
+		}
+	}
+	more := added{at: now, below: map[float64]float64{}}
+	for key, c := range got.series {
+		v := c.value
+		if before := p.series[key]; before != nil && !restarted && !anew[c.family] {
+			v -= before.value
+		}
+		p.series[key] = c
+		if math.IsNaN(c.edge) {
+			more.requests += v * share
+		} else {
+			more.below[c.edge] += v * share // of 0, too: an edge is there before its first request
+		}
+	}
+	p.last, p.started, p.flight = now, got.started, got.flight
+	p.added = append(p.added, more)
+}
+
+// forget lets go of what has left the window, and of pods that have left with all they added.
+func (s *scrape) forget(now time.Time) {
+	for name, p := range s.pods {
+		p.added = slices.DeleteFunc(p.added, func(a added) bool { return now.Sub(a.at) >= s.window })
+		if !p.here && len(p.added) == 0 {
+			delete(s.pods, name)
+		}
+	}
+}
+
+// measure makes signals of what the pods added within the window.
+func (s *scrape) measure(now time.Time, m *measurement) {
+	why, code := s.health(now, m)
+	for _, signal := range s.signals() {
+		if why != "" && !s.source.has(signal) {
+			m.unknown(code, signal, why)
+		}
+	}
+	if s.window < leastScrapes*s.every {
+		m.note(CodeFewScrapes, "", fmt.Sprintf("the window of %s holds fewer than %d samples, one every %s: make slo.window longer, or signals.scrape.every shorter", s.window, leastScrapes, s.every))
+	}
+	if why != "" {
+		return
+	}
+	sum := s.sum(s.last)
+	if covered := min(s.window, s.last.Sub(s.began)); !s.source.has(arrivals) && s.requests != "" {
+		m.rate(sum.requests, covered)
+	}
+	if s.inFlight != "" && !s.source.has(inFlight) {
+		s.flying(m)
+	}
+	if s.histogram == "" || s.source.SLO.Target <= 0 {
+		return
+	}
+	if h := newHistogram(sum.below); h != nil {
+		m.histogram(h, s.source, s.unit)
+		return
+	}
+	for _, signal := range []string{latency, good} {
+		if !s.source.has(signal) {
+			m.unknown(CodeMetricsUnknown, signal, fmt.Sprintf("no page has a histogram %s", s.histogram))
+		}
+	}
+}
+
+func (m *measurement) rate(requests float64, covered time.Duration) {
+	if covered <= 0 {
+		m.unknown(CodeMetricsUnknown, arrivals, "the pages were read once: what came in shows from the second time on")
+		return
+	}
+	m.reading(arrivals, podscaler.Known(requests/covered.Seconds()))
+}
+
+// signals are those that the scraper measures.
+func (s *scrape) signals() []string {
+	var all []string
+	if s.histogram != "" && s.source.SLO.Target > 0 {
+		all = append(all, latency, good)
+	}
+	if s.requests != "" {
+		all = append(all, arrivals)
+	}
+	if s.inFlight != "" {
+		all = append(all, inFlight)
+	}
+	return all
+}
+
+// sum is what all pods added within the window, those that are gone among them.
+func (s *scrape) sum(now time.Time) added {
+	total := added{below: map[float64]float64{}}
+	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
+		for _, a := range s.pods[name].added {
+			if now.Sub(a.at) >= s.window {
+				continue
+			}
+			total.requests += a.requests
+			for edge, v := range a.below {
+				total.below[edge] += v
+			}
+		}
+	}
+	return total
+}
+
+// flying adds up the gauges of the pods there are.
+func (s *scrape) flying(m *measurement) {
+	total, found := 0.0, false
+	for _, p := range s.pods {
+		if p.here && !math.IsNaN(p.flight) {
+			total, found = total+p.flight, true
+		}
+	}
+	if !found {
+		m.reading(inFlight, podscaler.Reading{Why: fmt.Sprintf("no page has %s", s.inFlight)})
+		return
+	}
+	m.reading(inFlight, podscaler.Known(total))
+}
+
+// health says why nothing that was scraped counts: no pods, or fewer than half of the ready ones
+// answering. If only some are silent, the rest is enough to grow by, for the silent ones will
+// hardly be the idle ones, and not enough to shrink by.
+func (s *scrape) health(now time.Time, m *measurement) (why, code string) {
+	ready, silent := 0, []string{}
+	limit := 3 * s.every
+	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
+		p := s.pods[name]
+		if !p.here || !p.pod.Ready {
+			continue
+		}
+		ready++
+		heard := p.last
+		if heard.IsZero() {
+			heard = p.seen
+		}
+		if p.last.IsZero() && p.err != nil || now.Sub(heard) > limit {
+			silent = append(silent, name)
+		}
+	}
+	if ready == 0 {
+		return "the workload has no ready pod to read", CodeMetricsUnknown
+	}
+	if len(silent) == 0 {
+		return "", ""
+	}
+	why = fmt.Sprintf("%d of %d ready pods show no page: %s", len(silent), ready, s.excuse(silent))
+	if 2*len(silent) > ready {
+		return why, CodeMetricsStale
+	}
+	m.gap = true
+	m.note(CodeMetricsPartial, strings.Join(s.signals(), ", "), why)
+	return "", ""
+}
+
+// excuse names silent pods, and what is wrong with the first.
+func (s *scrape) excuse(silent []string) string {
+	const shown = 3
+	text := strings.Join(silent[:min(shown, len(silent))], ", ")
+	if len(silent) > shown {
+		text += " and others"
+	}
+	if err := s.pods[silent[0]].err; err != nil {
+		text += ": " + err.Error()
+	}
+	return text
+}

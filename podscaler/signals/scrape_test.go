@@ -1,0 +1,494 @@
+package signals
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// pods are pods whose pages are what a test says. They all answer at one port, by their address.
+type pods struct {
+	*httptest.Server
+	mu    sync.Mutex
+	list  []Pod
+	pages map[string]string // by the pod's name; "hang" and numbers are what they say
+	kind  string
+}
+
+func newPods(t interface{ Cleanup(func()) }) *pods {
+	p := &pods{pages: map[string]string{}, kind: "text/plain; version=0.0.4"}
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *pods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	page := p.pages[strings.TrimPrefix(r.URL.Path, "/")]
+	switch page {
+	case "500":
+		http.Error(w, "no", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", p.kind)
+	_, _ = w.Write([]byte(page))
+}
+
+// scrapeSource reads pages from the pods' server. Their address holds a path, so that many pods
+// can be served by one socket.
+func (p *pods) source(window time.Duration, every time.Duration) Source {
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		panic(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		panic(err)
+	}
+	s := source(Spec{Scrape: &Scrape{Port: port, Latency: "req_seconds", InFlight: "busy", Every: podscaler.Duration(every)}})
+	s.SLO.Window = window
+	return s
+}
+
+// rig reads the pods' pages by their name, whatever their address.
+func (p *pods) rig(t interface{ Fatal(...any) }, s Source) *Reader {
+	r := New(Options{Pods: func() []Pod { p.mu.Lock(); defer p.mu.Unlock(); return append([]Pod(nil), p.list...) }})
+	if err := r.Configure(map[string]Source{"shop/cart": s}); err != nil {
+		t.Fatal(err)
+	}
+	for _, sc := range r.plan.scrapes {
+		sc.url = func(address string) string { return p.URL + "/" + address }
+	}
+	return r
+}
+
+func (p *pods) set(name, page string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pages[name] = page
+}
+
+// there makes these the pods there are, all ready, each with its name for an address.
+func (p *pods) there(started time.Time, names ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = nil
+	for _, n := range names {
+		p.list = append(p.list, Pod{Workload: "shop/cart", Name: n, Address: n, Ready: true, Started: started})
+	}
+}
+
+// counts is a page with a histogram of three buckets.
+func counts(fast, slow, endless, busy int) string {
+	return fmt.Sprintf(`# TYPE req_seconds histogram
+req_seconds_bucket{le="0.1"} %d
+req_seconds_bucket{le="0.25"} %d
+req_seconds_bucket{le="+Inf"} %d
+req_seconds_sum 12
+req_seconds_count %d
+# TYPE busy gauge
+busy{conn="a"} %d
+busy{conn="b"} 1
+`, fast, fast+slow, fast+slow+endless, fast+slow+endless, busy)
+}
+
+func step(t *testing.T, r *Reader, after time.Duration) podscaler.Window {
+	t.Helper()
+	now := noon.Add(after)
+	r.Prepare(context.Background(), now)
+	return read(t, r, "shop/cart", now)
+}
+
+func TestPagesGiveTheSignalsOfAPreset(t *testing.T) {
+	p := newPods(t)
+	p.there(noon.Add(-time.Hour), "a", "b")
+	p.set("a", counts(1000, 1000, 1000, 2))
+	p.set("b", counts(0, 0, 0, 3))
+	r := p.rig(t, p.source(time.Minute, 15*time.Second))
+	first := step(t, r, 0)
+	if first.Arrivals.Known || first.Latency.Known || first.InFlight != podscaler.Known(7) {
+		t.Errorf("what was counted before the first look counts: %+v", first)
+	}
+	p.set("a", counts(1060, 1030, 1000, 2))
+	p.set("b", counts(0, 15, 15, 0))
+	got := step(t, r, 15*time.Second)
+	want := podscaler.Window{
+		Latency:  podscaler.Known(0.25),  // the rank 108 of 120 is above the highest edge
+		Good:     podscaler.Known(0.875), // 105 of 120
+		Arrivals: podscaler.Known(8),     // 120 in the 15 s there are
+		InFlight: podscaler.Known(2 + 1 + 0 + 1),
+		Since:    noon.Add(0),
+	}
+	want.Since = got.Since
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]string(nil), codes(r.Findings("shop/cart"))); d != "" {
+		t.Errorf("findings:\n%s", lines(r.Findings("shop/cart")))
+	}
+}
+
+func TestRequestsOfPodsThatAreGoneCountUntilTheyLeaveTheWindow(t *testing.T) {
+	p := newPods(t)
+	r := p.rig(t, p.source(time.Minute, 15*time.Second))
+	p.there(noon.Add(-time.Hour), "a", "b")
+	p.set("a", counts(0, 0, 0, 0))
+	p.set("b", counts(0, 0, 0, 0))
+	step(t, r, 0)
+	p.set("a", counts(60, 0, 0, 0))
+	p.set("b", counts(0, 60, 0, 0))
+	step(t, r, 15*time.Second)
+	p.there(noon.Add(-time.Hour), "a")
+	for _, c := range []struct {
+		after    time.Duration
+		arrivals float64
+	}{{30, 4}, {45, 120.0 / 45}, {60, 2}, {70, 2}, {75, 0}} {
+		if got := step(t, r, c.after*time.Second); !near(got.Arrivals.Value, c.arrivals) || !got.Arrivals.Known {
+			t.Errorf("after %ds: %+v a second, want %v", c.after, got.Arrivals, c.arrivals)
+		}
+	}
+	if n := len(r.plan.scrapes["shop/cart"].pods); n != 1 {
+		t.Errorf("%d pods are kept, want 1", n)
+	}
+}
+
+func TestARestartIsNotANegativeRate(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before string
+		after  string
+		want   float64 // requests
+		good   float64
+	}{
+		{"all counters fell", counts(50, 50, 50, 0), counts(3, 0, 0, 0), 3, 1},
+		{"one of a histogram fell, one is above its old value by chance", counts(10, 0, 90, 0), counts(20, 5, 0, 0), 25, 1},
+		{"the process says that it started anew", "process_start_time_seconds 1\n" + counts(1, 1, 1, 0), "process_start_time_seconds 2\n" + counts(10, 10, 0, 0), 20, 1},
+		{"the process goes on", "process_start_time_seconds 1\n" + counts(1, 1, 1, 0), "process_start_time_seconds 1\n" + counts(10, 10, 2, 0), 19, 18.0 / 19},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPods(t)
+			r := p.rig(t, p.source(time.Minute, time.Second))
+			p.there(noon.Add(-time.Hour), "a")
+			p.set("a", c.before)
+			step(t, r, 0)
+			p.set("a", c.after)
+			got := step(t, r, time.Second)
+			if got.Arrivals != podscaler.Known(c.want) || !near(got.Good.Value, c.good) {
+				t.Errorf("got %+v and good %+v, want %v and %v", got.Arrivals, got.Good, c.want, c.good)
+			}
+		})
+	}
+}
+
+func TestAPodThatStartedInTheWindowCountsFromItsFirstRequest(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		started time.Time
+		want    float64
+	}{
+		{"it started after the first round", noon.Add(time.Second), 40},
+		{"it was there before", noon.Add(-time.Second), 0},
+		{"nobody knows", time.Time{}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPods(t)
+			r := p.rig(t, p.source(time.Minute, 10*time.Second))
+			p.there(noon.Add(-time.Hour), "a")
+			p.set("a", counts(0, 0, 0, 0))
+			step(t, r, 0)
+			p.there(c.started, "a", "b")
+			p.set("b", counts(40, 0, 0, 0))
+			if got := step(t, r, 10*time.Second); got.Arrivals != podscaler.Known(c.want/10) {
+				t.Errorf("got %+v, want %v requests in 10s", got.Arrivals, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatCameInOverALongTimeIsSharedOut(t *testing.T) {
+	p := newPods(t)
+	r := p.rig(t, p.source(time.Minute, 15*time.Second))
+	p.there(noon.Add(-time.Hour), "a")
+	p.set("a", counts(0, 0, 0, 0))
+	step(t, r, 0)
+	p.set("a", counts(1200, 0, 0, 0))
+	if got := step(t, r, 10*time.Minute); got.Arrivals != podscaler.Known(2) {
+		t.Errorf("1200 requests in 10 minutes are %+v a second, want 2", got.Arrivals)
+	}
+}
+
+func TestAClockThatIsPutBackBeginsAnew(t *testing.T) {
+	p := newPods(t)
+	r := p.rig(t, p.source(time.Minute, 15*time.Second))
+	p.there(noon.Add(-time.Hour), "a")
+	p.set("a", counts(0, 0, 0, 0))
+	step(t, r, 0)
+	p.set("a", counts(600, 0, 0, 0))
+	step(t, r, 15*time.Second)
+	if got := step(t, r, -10*time.Minute); got.Arrivals.Known || !got.Since.Equal(noon.Add(-10*time.Minute)) {
+		t.Errorf("just after it: %+v", got)
+	}
+	p.set("a", counts(630, 0, 0, 0))
+	if got := step(t, r, -10*time.Minute+15*time.Second); got.Arrivals != podscaler.Known(2) {
+		t.Errorf("15 s after it: %+v", got)
+	}
+}
+
+func TestSilentPodsAreMissed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		silent int
+		known  bool
+		want   string
+	}{
+		{"none", 0, true, ""},
+		{"some: enough to grow by", 1, true, "MetricsPartial: latency, good, arrivals, inFlight: 1 of 4 ready pods show no page: p0: the page answers 500 Internal Server Error"},
+		{"most", 3, false, "MetricsStale: latency, good, arrivals, inFlight: 3 of 4 ready pods show no page: p0, p1, p2: the page answers 500 Internal Server Error"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPods(t)
+			r := p.rig(t, p.source(time.Minute, 10*time.Second))
+			p.there(noon.Add(-time.Hour), "p0", "p1", "p2", "p3")
+			for i := range 4 {
+				p.set(fmt.Sprintf("p%d", i), counts(i, 0, 0, 0))
+			}
+			step(t, r, 0)
+			for i := range 4 {
+				p.set(fmt.Sprintf("p%d", i), counts(50, 0, 0, 0))
+			}
+			for i := range c.silent {
+				p.set(fmt.Sprintf("p%d", i), "500")
+			}
+			var got podscaler.Window
+			for after := 10; after <= 40; after += 10 {
+				got = step(t, r, time.Duration(after)*time.Second)
+			}
+			if got.Latency.Known != c.known || got.Arrivals.Known != c.known || got.InFlight.Known != c.known {
+				t.Errorf("got %+v, want known %t", got, c.known)
+			}
+			if f := lines(r.Findings("shop/cart")); f != c.want {
+				t.Errorf("findings:\n%s\nwant:\n%s", f, c.want)
+			}
+			if gap := got.Since.Equal(noon.Add(40 * time.Second)); gap != (c.silent > 0) {
+				t.Errorf("measured without a gap since %s", got.Since)
+			}
+		})
+	}
+}
+
+func TestPodsThatNeverAnsweredAreNotAnIdleWorkload(t *testing.T) {
+	p := newPods(t)
+	r := p.rig(t, p.source(time.Minute, 10*time.Second))
+	p.there(noon.Add(-time.Hour), "a")
+	p.set("a", "500")
+	for _, after := range []time.Duration{0, 10 * time.Second} {
+		if got := step(t, r, after); got.Arrivals.Known || got.Since.Before(noon.Add(after)) {
+			t.Errorf("got %+v", got)
+		}
+	}
+	p.there(noon)
+	if got := step(t, r, 20*time.Second); got.Arrivals.Known || got.Arrivals.Why != "the workload has no ready pod to read" {
+		t.Errorf("without pods: %+v", got)
+	}
+}
+
+func TestAPageThatCannotBeReadIsNoPage(t *testing.T) {
+	for _, c := range []struct{ name, page, kind, want string }{
+		{"no number", "req_seconds_count x\n", "text/plain", "line 1: a value must be a number"},
+		{"a negative counter", "req_seconds_count -1\n", "text/plain", "line 1: a counter must be a number of at least 0, was -1"},
+		{"a bucket without edge", "req_seconds_bucket 1\n", "text/plain", "line 1: a bucket must have its edge in le"},
+		{"a series twice", "req_seconds_count 1\nreq_seconds_count 1\n", "text/plain", "line 2: a series must be on a page once"},
+		{"half of it", counts(1, 1, 1, 1), "application/openmetrics-text; version=1.0.0", "the page ends without # EOF"},
+		{"nothing that is wanted", "up 1\n", "text/plain", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPods(t)
+			p.kind = c.kind
+			r := p.rig(t, p.source(time.Minute, 10*time.Second))
+			p.there(noon.Add(-time.Hour), "a")
+			p.set("a", c.page)
+			step(t, r, 0)
+			got := step(t, r, 10*time.Second)
+			if got.Latency.Known || !strings.Contains(lines(r.Findings("shop/cart")), c.want) {
+				t.Errorf("got %+v\n%s", got.Latency, lines(r.Findings("shop/cart")))
+			}
+			if c.want == "" && got.Latency.Why != "no page has a histogram req_seconds" {
+				t.Errorf("got %q", got.Latency.Why)
+			}
+		})
+	}
+}
+
+func TestOnlyTheSeriesOfServedRequestsCount(t *testing.T) {
+	s := source(Spec{Preset: Istio, Scrape: &Scrape{}})
+	sc := newScrape("shop/cart", &s, nil)
+	if got := sc.url("10.0.0.7"); got != "http://10.0.0.7:15020/stats/prometheus" {
+		t.Errorf("url %s", got)
+	}
+	if got := sc.url("fd00::7"); got != "http://[fd00::7]:15020/stats/prometheus" {
+		t.Errorf("url %s", got)
+	}
+	for _, c := range []struct {
+		name  string
+		match map[string]string
+		own   Scrape
+		want  int
+	}{
+		{"at the side that serves", nil, Scrape{}, 2},
+		{"of one kind", map[string]string{"code": "500"}, Scrape{}, 1},
+		{"at another side", map[string]string{"reporter": "source"}, Scrape{}, 1},
+		{"one's own have none of the preset's labels", nil, Scrape{Latency: "mine"}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := source(Spec{Preset: Istio, Match: c.match, Scrape: &c.own})
+			var got page
+			err := newScrape("shop/cart", &s, nil).parse([]byte(`istio_requests_total{reporter="source"} 5
+istio_requests_total{reporter="destination",code="200"} 7
+istio_requests_total{reporter="destination",code="500"} 1
+mine_count 7
+`), false, &got)
+			if err != nil || len(got.series) != c.want {
+				t.Errorf("got %v, %v", got.series, err)
+			}
+		})
+	}
+}
+
+// Law: whatever pods come, go, restart and stay silent for, a window holds exactly the requests
+// that their pages showed within it; of those that came in over more than a window, its part.
+func TestAWindowIsTheSumOfWhatEachPodShowed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := source(Spec{Scrape: &Scrape{Port: 1, Latency: "h", Every: podscaler.Duration(10 * time.Second)}})
+		s.SLO.Window = time.Duration(rapid.IntRange(10, 100).Draw(t, "window")) * time.Second
+		sc := newScrape("shop/cart", &s, nil)
+		type shown struct {
+			at    time.Time
+			below [3]int
+			share float64
+		}
+		type life struct {
+			pod       Pod
+			process   int
+			counted   [3]int // by this process
+			seen, new bool
+			last      time.Time
+			pending   [3]int // since the last page
+		}
+		var truth []shown
+		lives := map[string]*life{}
+		edges := []string{"0.1", "0.25", "+Inf"}
+		for i := range rapid.IntRange(1, 25).Draw(t, "rounds") {
+			now := noon.Add(time.Duration(i) * 10 * time.Second)
+			if len(lives) == 0 || rapid.IntRange(0, 3).Draw(t, "born") == 0 {
+				name := fmt.Sprintf("p%d", i)
+				l := &life{pod: Pod{Workload: "shop/cart", Name: name, Address: name, Ready: true, Started: now.Add(-time.Second)}}
+				l.new = i > 0
+				lives[name] = l
+			}
+			var pods []Pod
+			r := &round{now: now, options: &Options{}, measured: map[string]*measurement{"shop/cart": {}}}
+			bodies := map[string]string{}
+			for _, name := range sortedKeys(lives) {
+				l := lives[name]
+				switch rapid.SampledFrom([]string{"serve", "serve", "serve", "restart", "gone", "silent"}).Draw(t, "fate") {
+				case "gone":
+					delete(lives, name)
+					continue
+				case "restart":
+					// What was counted after the last page is lost with the process: no page shows it.
+					l.process, l.counted, l.pending = l.process+1, [3]int{}, [3]int{}
+				case "silent":
+					pods = append(pods, l.pod)
+					n := rapid.IntRange(0, 50).Draw(t, "n")
+					for b := range 3 {
+						l.counted[b] += n
+						l.pending[b] += n
+					}
+					continue
+				}
+				below := 0
+				for b := range 3 {
+					below += rapid.IntRange(0, 50).Draw(t, "n")
+					l.counted[b] += below
+					l.pending[b] += below
+				}
+				page := fmt.Sprintf("process_start_time_seconds %d\n", l.process)
+				for b, e := range edges {
+					page += fmt.Sprintf("h_bucket{le=%q} %d\n", e, l.counted[b])
+				}
+				bodies[name] = page + fmt.Sprintf("h_count %d\n", l.counted[2])
+				pods = append(pods, l.pod)
+				if !l.seen {
+					l.last = l.pod.Started
+				}
+				if l.seen || l.new {
+					truth = append(truth, shown{now, l.pending, min(1, s.SLO.Window.Seconds()/now.Sub(l.last).Seconds())})
+				}
+				l.seen, l.last, l.pending = true, now, [3]int{}
+			}
+			pages := sc.read(r, nil, nil, pods)
+			for _, got := range pages {
+				body, there := bodies[got.pod.Name]
+				got.err = fmt.Errorf("silent")
+				if there {
+					got.err = sc.parse([]byte(body), false, got)
+				}
+			}
+			sc.take(r, pages)
+
+			var want [3]float64
+			for _, x := range truth {
+				if now.Sub(x.at) < s.SLO.Window {
+					for b := range 3 {
+						want[b] += float64(x.below[b]) * x.share
+					}
+				}
+			}
+			sum := sc.sum(now)
+			got := [3]float64{sum.below[0.1], sum.below[0.25], sum.below[inf]}
+			if !near(got[0], want[0]) || !near(got[1], want[1]) || !near(got[2], want[2]) || !near(sum.requests, want[2]) {
+				t.Fatalf("round %d: %v and %v requests, the pods showed %v", i, got, sum.requests, want)
+			}
+		}
+	})
+}
+
+func FuzzScrapedPage(f *testing.F) {
+	f.Add(counts(1, 2, 3, 4), counts(0, 5, 3, 4))
+	f.Add("req_seconds_bucket{le=\"1\"} 1e300\n", "req_seconds_bucket{le=\"1\"} 5\n")
+	f.Fuzz(func(t *testing.T, first, second string) {
+		s := source(Spec{Scrape: &Scrape{Port: 1, Latency: "req_seconds", InFlight: "busy"}})
+		sc := newScrape("shop/cart", &s, nil)
+		var m *measurement
+		for i, body := range []string{first, second} {
+			m = &measurement{}
+			r := &round{now: noon.Add(time.Duration(i) * 15 * time.Second), options: &Options{}, measured: map[string]*measurement{"shop/cart": m}}
+			pages := sc.read(r, nil, nil, []Pod{{Workload: "shop/cart", Name: "a", Address: "a", Ready: true}})
+			pages[0].err = sc.parse([]byte(body), false, pages[0])
+			sc.take(r, pages)
+		}
+		m.settle(&s)
+		for _, got := range []podscaler.Reading{m.window.Latency, m.window.Good, m.window.Arrivals} {
+			if got.Known && (math.IsNaN(got.Value) || got.Value < 0) || !got.Known && got.Value != 0 {
+				t.Errorf("%q then %q: %+v", first, second, m.window)
+			}
+		}
+		if m.window.Good.Known && m.window.Good.Value > 1+1e-9 {
+			t.Errorf("%q then %q: good %v", first, second, m.window.Good.Value)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package signals
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+const podMetricsPage = `{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[
+{"metadata":{"name":"cart-1","namespace":"shop","labels":{"app":"cart"}},"timestamp":"2026-03-01T12:00:00Z","window":"15.3s","containers":[
+ {"name":"cart","usage":{"cpu":"250m","memory":"100Mi"}},{"name":"proxy","usage":{"cpu":"12345678n","memory":"1Gi"}}]},
+{"metadata":{"name":"cart-2","namespace":"shop"},"timestamp":"2026-03-01T12:00:00Z","window":"15s","containers":[{"name":"cart","usage":{"cpu":"2"}},{"name":"proxy","usage":{"memory":"1Gi"}}]},
+{"metadata":{"name":"cart-3","namespace":"shop"},"timestamp":"2026-03-01T12:00:00Z","window":"15s","containers":[]},
+{"metadata":{"name":"cart-4","namespace":"shop"},"window":"15s","containers":[{"name":"cart","usage":{"cpu":"1"}}]},
+{"metadata":{"name":"idle","namespace":"shop"},"timestamp":"2026-03-01T12:00:00Z","window":"15s","containers":[{"name":"cart","usage":{"cpu":"0"}}]}
+]}`
+
+func TestAPodsCPUIsTheSumOfItsContainers(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/apis/metrics.k8s.io/v1beta1/pods", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(podMetricsPage)) })
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	got, err := (&Usage{Client: server.Client(), Host: server.URL + "/"}).Pods(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of cart-2 a container was not measured, cart-3 has none, cart-4's were measured nobody
+	// knows when: none of these is 0.
+	want := map[string]podscaler.Sample{
+		"shop/cart-1": {Known: true, Value: 0.262345678, At: noon, Span: 15300 * time.Millisecond},
+		"shop/idle":   {Known: true, Value: 0, At: noon, Span: 15 * time.Second},
+	}
+	if d := cmp.Diff(want, got, cmp.Comparer(near)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestNamespacesAreReadOneByOneUntilThereAreMany(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, strings.TrimPrefix(r.URL.Path, "/apis/metrics.k8s.io/v1beta1/"))
+		if strings.Contains(r.URL.Path, "closed") {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"kind":"Status","message":"pods.metrics.k8s.io is forbidden"}`))
+			return
+		}
+		_, _ = w.Write([]byte(podMetricsPage))
+	}))
+	t.Cleanup(server.Close)
+	for _, c := range []struct {
+		name       string
+		namespaces []string
+		asked      []string
+		pods       int
+		err        string
+	}{
+		{"a few", []string{"shop", "pay", "shop"}, []string{"namespaces/pay/pods", "namespaces/shop/pods"}, 2, ""},
+		{"none", nil, nil, 0, ""},
+		{"many", strings.Split("a b c d e f g h i j", " "), []string{"pods"}, 2, ""},
+		{"one that may not be read", []string{"closed", "shop"}, []string{"namespaces/closed/pods", "namespaces/shop/pods"}, 2,
+			"resource metrics /apis/metrics.k8s.io/v1beta1/namespaces/closed/pods: 403 Forbidden: pods.metrics.k8s.io is forbidden"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked = nil
+			u := Usage{Client: server.Client(), Host: server.URL, Namespaces: func() []string { return c.namespaces }}
+			got, err := u.Pods(context.Background())
+			if len(got) != c.pods || c.err == "" && err != nil || c.err != "" && (err == nil || err.Error() != c.err) {
+				t.Errorf("got %d pods and %v", len(got), err)
+			}
+			if d := cmp.Diff(c.asked, asked); d != "" {
+				t.Errorf("asked (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestUsageThatCannotBeReadIsAnError(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"no JSON", "<html>", "invalid character"},
+		{"a quantity that is none", `{"items":[{"metadata":{"name":"a"},"containers":[{"usage":{"cpu":"lots"}}]}]}`, "quantities must match"},
+		{"too much", `{"items":[` + strings.Repeat(" ", 5000) + `]}`, "the answer is longer than 1000 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.body)) }))
+			t.Cleanup(server.Close)
+			got, err := (&Usage{Client: server.Client(), Host: server.URL, MaxBytes: 1000}).Pods(context.Background())
+			if err == nil || !strings.Contains(err.Error(), c.want) || len(got) > 0 {
+				t.Errorf("got %v, %v", got, err)
+			}
+		})
+	}
+}
