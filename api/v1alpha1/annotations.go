@@ -1,0 +1,14 @@
+package v1alpha1
+
+// What people may write beside AnnotationPaused, and in place of its true.
+const (
+	// AnnotationPausedUntil is when the pause ends by itself: 2026-03-01T12:00:00Z.
+	AnnotationPausedUntil = "plimsoll.dev/paused-until"
+	// AnnotationPausedBy is who said so, for people who wonder.
+	AnnotationPausedBy = "plimsoll.dev/paused-by"
+
+	// PauseUp and PauseDown, as the value of AnnotationPaused, pause one direction: no replica or
+	// machine more, or none less.
+	PauseUp   = "up"
+	PauseDown = "down"
+)

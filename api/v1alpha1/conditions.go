@@ -1,0 +1,78 @@
+package v1alpha1
+
+// The types of conditions. Where a HorizontalPodAutoscaler has one for the same thing, its name is
+// that one. Of those that only some kinds have, the kinds are named.
+const (
+	// ConditionReady is True while the object is understood and acted on, or recommended for, as its
+	// mode says. Its reason is the most important of what keeps it from that.
+	ConditionReady = "Ready"
+
+	// ConditionScalingActive is True while the policy can say how many replicas there should be.
+	ConditionScalingActive = "ScalingActive" // WorkloadAutoscaler
+	// ConditionAbleToScale is True while the target's scale can be read and written.
+	ConditionAbleToScale = "AbleToScale" // WorkloadAutoscaler
+	// ConditionScalingLimited is True while bounds or behavior allow less than the policy proposes.
+	ConditionScalingLimited = "ScalingLimited" // WorkloadAutoscaler
+	// ConditionScaledToZero is True while replicas are 0 because Plimsoll set them so. Replicas of 0
+	// without it are somebody's wish to pause the workload.
+	ConditionScaledToZero = "ScaledToZero" // WorkloadAutoscaler
+	// ConditionMetricsHealthy is True while every signal that the policy asks for can be measured.
+	ConditionMetricsHealthy = "MetricsHealthy" // WorkloadAutoscaler
+	// ConditionConflicted is True while somebody else scales the same thing.
+	ConditionConflicted = "Conflicted" // WorkloadAutoscaler, VMPool
+	// ConditionPaused is True while nothing is done to the object because somebody said so.
+	ConditionPaused = "Paused" // WorkloadAutoscaler, VMPool
+	// ConditionSLOAtRisk is True while response times are above the objective.
+	ConditionSLOAtRisk = "SLOAtRisk" // WorkloadAutoscaler
+	// ConditionBudgetExceeded is True while the machines cost more than the cost target.
+	ConditionBudgetExceeded = "BudgetExceeded" // WorkloadAutoscaler
+	// ConditionCapacityPending is True while replicas wait for machines that are on their way.
+	ConditionCapacityPending = "CapacityPending" // WorkloadAutoscaler, VMPool
+	// ConditionCostSourceMismatch is True while OpenCost and the price book say different prices; the
+	// price book's count.
+	ConditionCostSourceMismatch = "CostSourceMismatch" // WorkloadAutoscaler
+)
+
+// The reasons of conditions. Besides these, a condition carries the code of the reason that a
+// decision gives, such as ScaleUpLimit or LatencyUnknown, and the HPA's own, such as FailedGetScale
+// and ValidMetricFound, where it has one for the same thing.
+const (
+	// ReasonActive: what is decided is done.
+	ReasonActive = "Active"
+	// ReasonRecommending: mode Recommend only says what would be done.
+	ReasonRecommending = "Recommending"
+	// ReasonObserving: mode Observe only says what would be done.
+	ReasonObserving = "Observing"
+	// ReasonPaused: mode Paused, or an annotation, keeps the object as it is.
+	ReasonPaused = "Paused"
+	// ReasonInvalidSpec: the rules of the CRD let something pass that means nothing.
+	ReasonInvalidSpec = "InvalidSpec"
+	// ReasonTargetNotFound: what scaleTargetRef names does not exist.
+	ReasonTargetNotFound = "TargetNotFound"
+	// ReasonTargetNotScalable: what scaleTargetRef names has no scale.
+	ReasonTargetNotScalable = "TargetNotScalable"
+	// ReasonForeignAutoscaler: an HPA, a ScaledObject or another WorkloadAutoscaler has the target.
+	ReasonForeignAutoscaler = "ForeignAutoscaler"
+	// ReasonForeignWrites: somebody else keeps changing the target's replicas.
+	ReasonForeignWrites = "ForeignWrites"
+	// ReasonManySeries: a query returned several series where one was expected.
+	ReasonManySeries = "ManySeries"
+	// ReasonScaledByClusterAutoscaler: upstream's cluster-autoscaler orders the pool's machines.
+	ReasonScaledByClusterAutoscaler = "ScaledByClusterAutoscaler"
+	// ReasonPoolsConflict: two pools would take one another's VMIDs or templates.
+	ReasonPoolsConflict = "PoolsConflict"
+	// ReasonPricesUnknown: the price book that is to be in force is not there or not understood.
+	ReasonPricesUnknown = "PricesUnknown"
+	// ReasonMachinesUnknown: Proxmox VE does not say which machines there are.
+	ReasonMachinesUnknown = "MachinesUnknown"
+	// ReasonPricesInForce: the book is the one that machines are priced by.
+	ReasonPricesInForce = "PricesInForce"
+	// ReasonNotChosen: another book is the one that machines are priced by.
+	ReasonNotChosen = "NotChosen"
+)
+
+// Annotations that people may set on a WorkloadAutoscaler or a VMPool.
+const (
+	// AnnotationPaused, with the value true, pauses the object whatever its mode.
+	AnnotationPaused = "plimsoll.dev/paused"
+)

@@ -1,0 +1,199 @@
+package v1alpha1
+
+// Signals says where a workload's numbers are measured.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.service) || self.preset in ['Traefik', 'IngressNginx', 'Envoy', 'OTel']",fieldPath=".service",messageExpression="'must be left out with preset ' + self.preset + ', which does not look at it, was ' + self.service"
+// +kubebuilder:validation:XValidation:rule="self.preset != 'Envoy' || has(self.service) || has(self.scrape)",fieldPath=".service",message="must name the Envoy cluster (envoy_cluster_name), which no rule derives from a workload's name, was absent"
+// +kubebuilder:validation:XValidation:rule="self.preset != 'None' || !has(self.match) || has(self.scrape)",fieldPath=".match",message="must be left out without a preset, whose series it narrows, was there"
+// +kubebuilder:validation:XValidation:rule="self.preset != 'None' || !has(self.histograms)",fieldPath=".histograms",messageExpression="'must be left out without a preset, whose histogram it describes, was ' + self.histograms"
+// +kubebuilder:validation:XValidation:rule="!has(self.scrape) || !has(self.histograms) || self.histograms != 'Native'",fieldPath=".histograms",message="must be Classic with scrape, for a page of text has no other, was Native"
+// +kubebuilder:validation:XValidation:rule="!has(self.scrape) || !(self.preset in ['Traefik', 'IngressNginx'])",fieldPath=".preset",messageExpression="'must be None, Istio, Linkerd, Envoy or OTel with scrape: the pods of others know nothing of it, was ' + self.preset"
+// +kubebuilder:validation:XValidation:rule="!has(self.scrape) || has(self.scrape.port) || self.preset in ['Istio', 'Linkerd', 'OTel']",fieldPath=".scrape.port",messageExpression="'must be there with preset ' + self.preset + ', which knows none, was absent'"
+// +kubebuilder:validation:XValidation:rule="!has(self.scrape) || self.preset != 'None' || has(self.scrape.latency) || has(self.scrape.requests) || has(self.scrape.inFlight)",fieldPath=".scrape",message="must name latency, requests or inFlight without a preset that knows them, was with none of them"
+type Signals struct {
+	// Whose metrics tell of the workload's requests. The preset knows their names, units and labels.
+	// +optional
+	// +kubebuilder:default=None
+	Preset Preset `json:"preset,omitempty"`
+	// In which form the preset's histogram is stored: Classic has a series for each bucket, Native one
+	// series with all of them. Left out, Classic.
+	// +optional
+	// +kubebuilder:validation:Enum=Classic;Native
+	Histograms string `json:"histograms,omitempty"`
+	// The workload's name where the preset's metrics speak of services: the Service of the target's
+	// namespace (Traefik, IngressNginx), the Envoy cluster, or the value of job (OTel). Left out, the
+	// target's own name.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Service string `json:"service,omitempty"`
+	// Labels that narrow the preset's series, in place of what the preset wants of the same label:
+	// {reporter: waypoint}.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(l, l.matches('^[a-zA-Z_][a-zA-Z0-9_]*$'))",messageExpression="'must have names of labels as keys, was ' + self.filter(l, !l.matches('^[a-zA-Z_][a-zA-Z0-9_]*$'))[0]"
+	Match map[string]LabelValue `json:"match,omitempty"`
+	// The Prometheus that is asked instead of the one in Plimsoll's configuration: a Prometheus, or
+	// what speaks its API, such as Thanos, Mimir or VictoriaMetrics.
+	// +optional
+	Prometheus *Prometheus `json:"prometheus,omitempty"`
+	// Queries of your own, in place of the preset's. Each must return one value. $namespace,
+	// $workload, $quantile, $window, $target (in seconds) and $targetMs stand for what the autoscaler
+	// says.
+	// +optional
+	Queries *Queries `json:"queries,omitempty"`
+	// Further series by name, for the metrics of policy HPA of type Pods, Object and External.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Metrics []Series `json:"metrics,omitempty"`
+	// Reads the metrics of the workload's own pods, without a Prometheus.
+	// +optional
+	Scrape *Scrape `json:"scrape,omitempty"`
+	// The OpenCost whose prices are held against the price book's.
+	// +optional
+	OpenCost *OpenCost `json:"openCost,omitempty"`
+}
+
+// Preset names a source of request metrics.
+//
+// +kubebuilder:validation:Enum=None;Istio;Linkerd;Traefik;IngressNginx;Envoy;OTel
+type Preset string
+
+// The presets.
+const (
+	PresetNone         Preset = "None"
+	PresetIstio        Preset = "Istio"
+	PresetLinkerd      Preset = "Linkerd"
+	PresetTraefik      Preset = "Traefik"
+	PresetIngressNginx Preset = "IngressNginx"
+	PresetEnvoy        Preset = "Envoy"
+	PresetOTel         Preset = "OTel"
+)
+
+// LabelValue is the value of a label of a series.
+//
+// +kubebuilder:validation:MaxLength=256
+type LabelValue string
+
+// Prometheus is how a Prometheus is reached.
+type Prometheus struct {
+	// Its address, with the path before /api/v1 if it has one: http://prometheus.monitoring:9090.
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$`
+	URL string `json:"url"`
+	// A secret in the same namespace with what the server wants to see: token, or username and
+	// password, and ca.crt, tls.crt and tls.key.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	SecretName string `json:"secretName,omitempty"`
+	// Headers that are sent with every query, such as the tenant of a shared store:
+	// {X-Scope-OrgID: shop}. Credentials belong into the secret.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(h, h.matches('^[0-9A-Za-z_-]+$') && h.lowerAscii() != 'authorization')",messageExpression="'must have names of headers as keys, and credentials in the secret, was ' + self.filter(h, !h.matches('^[0-9A-Za-z_-]+$') || h.lowerAscii() == 'authorization')[0]"
+	Headers map[string]HeaderValue `json:"headers,omitempty"`
+}
+
+// HeaderValue is the value of a header.
+//
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^[ -~]*$`
+type HeaderValue string
+
+// Queries are PromQL.
+type Queries struct {
+	// The objective's quantile of response times, in seconds.
+	// +optional
+	Latency Query `json:"latency,omitempty"`
+	// The fraction of requests that are answered within the objective's target, from 0 to 1.
+	// +optional
+	Good Query `json:"good,omitempty"`
+	// Requests for each second.
+	// +optional
+	Arrivals Query `json:"arrivals,omitempty"`
+	// Requests that are being served or wait.
+	// +optional
+	InFlight Query `json:"inFlight,omitempty"`
+}
+
+// Query is PromQL.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=4096
+type Query string
+
+// Series is a series with a name.
+type Series struct {
+	// What metrics of policy HPA call it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// The query that returns it: one value, or with perPod one for each pod.
+	// +required
+	Query Query `json:"query"`
+	// The label that holds a pod's name, such as pod, where there is a value for each. Left out, there is
+	// one value for the whole.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
+	PerPod string `json:"perPod,omitempty"`
+}
+
+// Scrape says how the pods' own pages of metrics are read. What a preset knows need not be said.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.unit) || has(self.latency)",fieldPath=".unit",messageExpression="'must be left out without latency, whose unit it is, was ' + self.unit"
+type Scrape struct {
+	// The port. Left out, the preset's.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+	// The path. Left out, /metrics or the preset's.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^/[A-Za-z0-9._~/-]*$`
+	Path string `json:"path,omitempty"`
+	// http or https. Left out, http.
+	// +optional
+	// +kubebuilder:validation:Enum=http;https
+	Scheme string `json:"scheme,omitempty"`
+	// The time between two readings of a page, from 1s to 5m. Left out, 15s.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('1s') && duration(self) <= duration('5m')",message="must be from 1s to 5m"
+	Every Duration `json:"every,omitempty"`
+	// The histogram of response times, without _bucket: http_request_duration_seconds.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.endsWith('_bucket')",message="must be the histogram's name, without _bucket"
+	Latency MetricName `json:"latency,omitempty"`
+	// What that histogram counts in, Seconds or Milliseconds. Left out, Seconds.
+	// +optional
+	// +kubebuilder:validation:Enum=Seconds;Milliseconds
+	Unit string `json:"unit,omitempty"`
+	// The counter of requests. Left out, the histogram's count.
+	// +optional
+	Requests MetricName `json:"requests,omitempty"`
+	// The gauge of requests that are being served.
+	// +optional
+	InFlight MetricName `json:"inFlight,omitempty"`
+}
+
+// MetricName is the name of a metric of Prometheus.
+//
+// +kubebuilder:validation:MaxLength=256
+// +kubebuilder:validation:Pattern=`^[a-zA-Z_:][a-zA-Z0-9_:]*$`
+type MetricName string
+
+// OpenCost says where OpenCost shows what nodes cost.
+type OpenCost struct {
+	// Its address: http://opencost.opencost:9003. Left out, the same series are read from Prometheus.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$`
+	URL string `json:"url,omitempty"`
+}

@@ -1,0 +1,450 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// A WorkloadAutoscaler says how many pods a workload is to have: between which bounds, by which policy,
+// for which response time and at what cost. It starts in mode Recommend, which changes nothing and
+// says in its status what it would do.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=wla,categories=plimsoll
+// +kubebuilder:printcolumn:name="Reference",type=string,JSONPath=`.spec.scaleTargetRef.name`,description="The workload that is scaled"
+// +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.policy`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="Min",type=integer,JSONPath=`.spec.minReplicas`
+// +kubebuilder:printcolumn:name="Max",type=integer,JSONPath=`.spec.maxReplicas`
+// +kubebuilder:printcolumn:name="Replicas",type=integer,JSONPath=`.status.currentReplicas`
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredReplicas`
+// +kubebuilder:printcolumn:name="P",type=string,JSONPath=`.spec.slo.p`,description="The quantile of response times that the objective is for"
+// +kubebuilder:printcolumn:name="Latency",type=string,JSONPath=`.status.slo.observed`,description="That quantile as it was measured"
+// +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.spec.slo.target`,description="That quantile as it should be"
+// +kubebuilder:printcolumn:name="Cost/h",type=string,JSONPath=`.status.cost.perHour`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Kind",type=string,JSONPath=`.spec.scaleTargetRef.kind`,priority=1
+// +kubebuilder:printcolumn:name="Proposed",type=integer,JSONPath=`.status.recommendedReplicas`,priority=1,description="What the policy proposed, before bounds and behavior"
+// +kubebuilder:printcolumn:name="Good",type=string,JSONPath=`.status.slo.goodFraction`,priority=1,description="The share of requests within the objective's target"
+// +kubebuilder:printcolumn:name="Last",type=string,JSONPath=`.status.lastDecision.reasons[0].code`,priority=1,description="The first reason of the last decision"
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type WorkloadAutoscaler struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is wanted.
+	// +required
+	Spec WorkloadAutoscalerSpec `json:"spec"`
+	// What was seen and decided.
+	// +optional
+	Status WorkloadAutoscalerStatus `json:"status,omitempty"`
+}
+
+// WorkloadAutoscalerList is a list of WorkloadAutoscalers.
+//
+// +kubebuilder:object:root=true
+type WorkloadAutoscalerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkloadAutoscaler `json:"items"`
+}
+
+// WorkloadAutoscalerSpec is what is wanted of a workload.
+//
+// +kubebuilder:validation:XValidation:rule="self.maxReplicas >= self.minReplicas",fieldPath=".maxReplicas",messageExpression="'must be at least minReplicas, which is %d, was %d'.format([self.minReplicas, self.maxReplicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.hpa) || self.policy == 'HPA'",fieldPath=".hpa",messageExpression="'may be there only with policy HPA, was ' + self.policy"
+// +kubebuilder:validation:XValidation:rule="!has(self.sloCost) || self.policy == 'SLOCost'",fieldPath=".sloCost",messageExpression="'may be there only with policy SLOCost, was ' + self.policy"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.slo)",fieldPath=".policy",message="SLOCost must have an objective in slo, was without"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.cost)",fieldPath=".policy",message="SLOCost must have a target in cost, was without"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy SLOCost, which multiplies what is there, was 0"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.signals) && (has(self.signals.scrape) && (has(self.signals.scrape.latency) || self.signals.preset != 'None') || has(self.signals.queries) && has(self.signals.queries.latency) || self.signals.preset != 'None')",fieldPath=".policy",message="SLOCost must have response times to go by, was without signals.preset, signals.queries.latency and signals.scrape.latency"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'HPA' || self.minReplicas != 0 || has(self.hpa) && has(self.hpa.metrics) && self.hpa.metrics.exists(m, m.type in ['Object', 'External'])",fieldPath=".minReplicas",message="must be at least 1 without an Object or External metric, for nothing else can be measured at 0, was 0"
+// +kubebuilder:validation:XValidation:rule="!has(self.hpa) || !has(self.hpa.metrics) || self.hpa.metrics.all(m, m.type == 'Resource' || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))",fieldPath=".hpa.metrics",messageExpression="'must each name cpu, with type Resource, or a series in signals.metrics, was %s'.format(self.hpa.metrics.filter(m, m.type != 'Resource' && !(has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))).map(m, m.name))"
+type WorkloadAutoscalerSpec struct {
+	// The workload that is scaled, in the same namespace: anything that has a scale, such as a
+	// Deployment, a StatefulSet or an Argo Rollout. It cannot be changed; make another
+	// WorkloadAutoscaler for another workload.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",messageExpression="'must not change, from ' + oldSelf.kind + ' ' + oldSelf.name + ' of ' + oldSelf.apiVersion + ', was ' + self.kind + ' ' + self.name + ' of ' + self.apiVersion"
+	ScaleTargetRef ScaleTargetRef `json:"scaleTargetRef"`
+
+	// Recommend says in the status what would be done, and does nothing. Active does it. Paused
+	// neither decides nor does anything.
+	// +optional
+	// +kubebuilder:default=Recommend
+	Mode Mode `json:"mode,omitempty"`
+
+	// How replicas are decided on. HPA keeps a metric, such as CPU, at a target, by the rules of
+	// Kubernetes' HorizontalPodAutoscaler. SLOCost weighs the response time against its objective and
+	// the cost of the machines against its target; it needs slo, cost and signals.
+	// +required
+	Policy Policy `json:"policy"`
+
+	// The time between two decisions, from 5s to 10m.
+	// +optional
+	// +kubebuilder:default="15s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) >= duration('5s') && duration(self) <= duration('10m')",message="must be from 5s to 10m"
+	RunPeriod Duration `json:"runPeriod,omitempty"`
+
+	// The time after a change of replicas in which no further one is made, at most 24h. To steady
+	// each direction by itself, use behavior.
+	// +optional
+	// +kubebuilder:default="0s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) <= duration('24h')",message="must be at most 24h"
+	StabilizationWindow Duration `json:"stabilizationWindow,omitempty"`
+
+	// The fewest replicas. 0 needs policy HPA with a metric of type Object or External, for nothing
+	// else can be measured of a workload without pods.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	MinReplicas *int32 `json:"minReplicas,omitempty"`
+
+	// The most replicas.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	MaxReplicas int32 `json:"maxReplicas"`
+
+	// The objective for response times. For example {p: 99th, target: 300ms, window: 20m} wants 99
+	// of 100 requests of the last 20 minutes answered within 300 ms.
+	// +optional
+	SLO *SLO `json:"slo,omitempty"`
+
+	// The target for what the machines cost, always with its period. For example
+	// {target: 40, per: 30m}.
+	// +optional
+	Cost *CostTarget `json:"cost,omitempty"`
+
+	// Where response times, rates and further series are measured. Pods' CPU needs no entry here.
+	// +optional
+	Signals *Signals `json:"signals,omitempty"`
+
+	// Settings of policy HPA; left out, CPU is kept at 80 % of the request.
+	// +optional
+	HPA *HPA `json:"hpa,omitempty"`
+
+	// Settings of policy SLOCost.
+	// +optional
+	SLOCost *SLOCost `json:"sloCost,omitempty"`
+
+	// How fast replicas may change, and how steadily, in the shape and with the meaning and defaults
+	// of a HorizontalPodAutoscaler's behavior. Left out, policy HPA does as a HorizontalPodAutoscaler
+	// without one, and the other policies are not limited by it.
+	// +optional
+	Behavior *Behavior `json:"behavior,omitempty"`
+}
+
+// ScaleTargetRef names a workload.
+type ScaleTargetRef struct {
+	// The group and version of the workload's kind, such as apps/v1.
+	// +required
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?v[0-9]+((alpha|beta)[0-9]+)?$`
+	APIVersion string `json:"apiVersion"`
+	// The workload's kind, such as Deployment.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
+	Kind string `json:"kind"`
+	// The workload's name.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name"`
+}
+
+// Mode is how far decisions go.
+//
+// +kubebuilder:validation:Enum=Recommend;Active;Paused
+type Mode string
+
+// The modes of a WorkloadAutoscaler.
+const (
+	ModeRecommend Mode = "Recommend" // decide, say it in the status, do nothing
+	ModeActive    Mode = "Active"    // decide and do it
+	ModePaused    Mode = "Paused"    // do nothing and decide nothing
+)
+
+// Policy is how replicas are decided on.
+//
+// +kubebuilder:validation:Enum=HPA;SLOCost
+type Policy string
+
+// The policies.
+const (
+	PolicyHPA     Policy = "HPA"
+	PolicySLOCost Policy = "SLOCost"
+)
+
+// SLO is an objective for response times.
+type SLO struct {
+	// The quantile of response times: 99th, 99.9th, p95 or "0.95".
+	// +required
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(p(0*[1-9][0-9]?([.][0-9]+)?|0+[.]0*[1-9][0-9]*)|(0*[1-9][0-9]?([.][0-9]+)?|0+[.]0*[1-9][0-9]*)(st|nd|rd|th)|0[.]0*[1-9][0-9]*)$')",message="must be a quantile above 0th and below 100th, written as 99th, 99.9th, p95 or 0.95"
+	P string `json:"p"`
+	// What that quantile should be at most, such as 300ms.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) > duration('0s')",message="must be above 0s"
+	Target Duration `json:"target"`
+	// The stretch of time over which it is measured, such as 5m; at most 24h. Too short a window
+	// holds too few requests to tell a high quantile.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) > duration('0s') && duration(self) <= duration('24h')",message="must be above 0s and at most 24h"
+	Window Duration `json:"window"`
+}
+
+// CostTarget is a target for what the machines cost.
+type CostTarget struct {
+	// How much, in the price book's currency: 40 or "12.50".
+	// +required
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
+	Target Money `json:"target"`
+	// In what time, such as 30m or 1h.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) > duration('0s')",message="must be above 0s"
+	Per Duration `json:"per"`
+	// Which machines count: joined ones are nodes already, ordered counts those on their way too, and
+	// predicted also those that pending replicas will still need.
+	// +optional
+	// +kubebuilder:default=predicted
+	// +kubebuilder:validation:Enum=joined;ordered;predicted
+	Count string `json:"count,omitempty"`
+	// How the cost is held against the target: rate takes the present rate as if it stood for the
+	// whole period, projected what was spent in this period and the present rate for the rest of it.
+	// +optional
+	// +kubebuilder:default=rate
+	// +kubebuilder:validation:Enum=rate;projected
+	Measure string `json:"measure,omitempty"`
+}
+
+// HPA is the settings of policy HPA.
+type HPA struct {
+	// What is looked at; of several metrics, the one that wants most replicas counts. Left out, CPU at
+	// 80 % of the request.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Metrics []HPAMetric `json:"metrics,omitempty"`
+	// How far the ratio of a metric to its target may be from 1 with nothing done; left out, "0.1". The
+	// tolerances in behavior go over it.
+	// +optional
+	Tolerance *Ratio `json:"tolerance,omitempty"`
+	// How long after a pod's start its CPU counts only if the pod was ready throughout the sample;
+	// left out, 5m.
+	// +optional
+	CPUInitializationPeriod *Duration `json:"cpuInitializationPeriod,omitempty"`
+	// How long after a pod's start a change of readiness is still part of starting; left out, 30s.
+	// +optional
+	InitialReadinessDelay *Duration `json:"initialReadinessDelay,omitempty"`
+}
+
+// HPAMetric is a metric with its one target.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.averageUtilization) ? 1 : 0) + (has(self.averageValue) ? 1 : 0) + (has(self.value) ? 1 : 0) == 1",messageExpression="'must have one target, was ' + (!has(self.averageUtilization) && !has(self.averageValue) && !has(self.value) ? 'without' : 'several') + ' for ' + self.name"
+// +kubebuilder:validation:XValidation:rule="!has(self.averageUtilization) || self.type == 'Resource'",fieldPath=".averageUtilization",messageExpression="'may be there only with type Resource, was ' + self.type"
+// +kubebuilder:validation:XValidation:rule="!has(self.value) || self.type in ['Object', 'External']",fieldPath=".value",messageExpression="'may be there only with type Object or External, was ' + self.type"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Resource' || self.name == 'cpu'",fieldPath=".name",messageExpression="'must be cpu with type Resource, the only resource that is measured, was ' + self.name"
+type HPAMetric struct {
+	// Resource is each pod's CPU. The others are series of signals.metrics: Pods has a value for each
+	// pod, Object and External have one for the whole.
+	// +required
+	// +kubebuilder:validation:Enum=Resource;Pods;Object;External
+	Type string `json:"type"`
+	// cpu for a Resource, and the name of a series in signals.metrics for all others.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// The target in percent of what the pods request, for type Resource: 80.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	AverageUtilization *int32 `json:"averageUtilization,omitempty"`
+	// The target for each pod, for all types: 500m, 100.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
+	AverageValue *Quantity `json:"averageValue,omitempty"`
+	// The target for the whole, for types Object and External: 2k.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
+	Value *Quantity `json:"value,omitempty"`
+}
+
+// SLOCost is the settings of policy SLOCost, which multiplies the replicas by a weighted mean of two
+// ratios: the response time to its objective, and the target cost to the present one.
+type SLOCost struct {
+	// The weight of the response time, above 0 and below 1; the cost has the rest. Left out, "0.5".
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == string && string(self).matches('^0+[.]0*[1-9][0-9]*$')",message="must be above 0 and below 1, in quotes, such as \"0.5\""
+	RTWeight *Ratio `json:"rtWeight,omitempty"`
+	// What the cost target is. With Cap, a cost below it counts as one on it; with Symmetric, it grows
+	// the workload, as the formula was published.
+	// +optional
+	// +kubebuilder:default=Cap
+	// +kubebuilder:validation:Enum=Cap;Symmetric
+	Role string `json:"role,omitempty"`
+	// Does nothing while replicas are not ready yet or machines are on their way.
+	// +optional
+	Wait bool `json:"wait,omitempty"`
+	// Leaves the replicas alone while the multiplier is this close to 1; below 1, such as "0.05".
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
+	Tolerance *Ratio `json:"tolerance,omitempty"`
+}
+
+// Behavior limits and steadies changes of replicas.
+type Behavior struct {
+	// On the way up. Left out: no window, and the larger of 4 pods and 100 % in 15 s.
+	// +optional
+	ScaleUp *ScalingRules `json:"scaleUp,omitempty"`
+	// On the way down. Left out: a window of 300 s, and 100 % in 15 s.
+	// +optional
+	ScaleDown *ScalingRules `json:"scaleDown,omitempty"`
+}
+
+// ScalingRules are the limits in one direction. What is left out has the direction's default.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.policies) || self.policies.size() > 0 || has(self.selectPolicy) && self.selectPolicy == 'Disabled'",fieldPath=".policies",message="must name at least one policy, unless selectPolicy is Disabled, was empty"
+type ScalingRules struct {
+	// How far back recommendations are looked at: the lowest of them counts on the way up, the highest
+	// on the way down.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	StabilizationWindowSeconds *int32 `json:"stabilizationWindowSeconds,omitempty"`
+	// Which of several policies counts: Max the one that allows the largest change, Min the smallest.
+	// Disabled allows no change in this direction.
+	// +optional
+	// +kubebuilder:validation:Enum=Max;Min;Disabled
+	SelectPolicy *string `json:"selectPolicy,omitempty"`
+	// How much replicas may change in how long.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Policies []ScalingPolicy `json:"policies,omitempty"`
+	// How far a metric may be from its target in this direction with nothing done, over the policy's
+	// own: "0.05".
+	// +optional
+	Tolerance *Ratio `json:"tolerance,omitempty"`
+}
+
+// ScalingPolicy allows a change of so much in each period.
+type ScalingPolicy struct {
+	// Pods or Percent of the replicas.
+	// +required
+	// +kubebuilder:validation:Enum=Pods;Percent
+	Type string `json:"type"`
+	// How many of them.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Value int32 `json:"value"`
+	// In how many seconds, up to 1800.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1800
+	PeriodSeconds int32 `json:"periodSeconds"`
+}
+
+// WorkloadAutoscalerStatus is what was seen of a workload, and decided.
+type WorkloadAutoscalerStatus struct {
+	// The generation of the spec that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// The replicas that the workload has been told to have.
+	// +optional
+	CurrentReplicas *int32 `json:"currentReplicas,omitempty"`
+	// How many of its pods are ready.
+	// +optional
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+	// What the policy proposed at its last run, before bounds and behavior.
+	// +optional
+	RecommendedReplicas *int32 `json:"recommendedReplicas,omitempty"`
+	// The replicas that the workload should have. In mode Recommend nobody tells it.
+	// +optional
+	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
+	// The policy that decides.
+	// +optional
+	ActivePolicy Policy `json:"activePolicy,omitempty"`
+	// When replicas were last changed.
+	// +optional
+	LastScaleTime *metav1.Time `json:"lastScaleTime,omitempty"`
+	// The response times as they were measured.
+	// +optional
+	SLO *SLOStatus `json:"slo,omitempty"`
+	// What the machines cost.
+	// +optional
+	Cost *CostStatus `json:"cost,omitempty"`
+	// The last decision that changed something or would have, with its reasons.
+	// +optional
+	LastDecision *ScalingDecision `json:"lastDecision,omitempty"`
+	// What holds of the object: Ready, ScalingActive, AbleToScale, ScalingLimited, ScaledToZero,
+	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending and
+	// CostSourceMismatch.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// SLOStatus is an objective as it was measured. What could not be measured is left out.
+type SLOStatus struct {
+	// The objective's quantile of response times over its window: 212ms.
+	// +optional
+	Observed string `json:"observed,omitempty"`
+	// The share of requests that were answered within the target: "0.994".
+	// +optional
+	GoodFraction string `json:"goodFraction,omitempty"`
+	// Requests for each second: "41.7".
+	// +optional
+	ArrivalsPerSecond string `json:"arrivalsPerSecond,omitempty"`
+}
+
+// CostStatus is what the machines cost, in the price book's currency.
+type CostStatus struct {
+	// The price book's currency.
+	// +optional
+	Currency string `json:"currency,omitempty"`
+	// The machines that the target counts, for an hour at the present rate: "40".
+	// +optional
+	PerHour string `json:"perHour,omitempty"`
+	// The same over the target's period, counted and measured as the target says: "20".
+	// +optional
+	Current string `json:"current,omitempty"`
+}
+
+// ScalingDecision is one decision.
+type ScalingDecision struct {
+	// The step that it was made in, as explain takes it: d-000042.
+	// +optional
+	ID string `json:"id,omitempty"`
+	// When.
+	// +optional
+	Time metav1.Time `json:"time,omitempty"`
+	// ScaleUp, ScaleDown or None.
+	// +optional
+	Action string `json:"action,omitempty"`
+	// The replicas before.
+	// +optional
+	From int32 `json:"from"`
+	// The replicas after.
+	// +optional
+	To int32 `json:"to"`
+	// Whether it was carried out: not in mode Recommend.
+	// +optional
+	Applied bool `json:"applied"`
+	// Why, in the order in which the reasons applied.
+	// +optional
+	// +listType=atomic
+	Reasons []Reason `json:"reasons,omitempty"`
+}
+
+// Reason is why something was decided.
+type Reason struct {
+	// A stable code to match on, such as ScaleUpLimit.
+	Code string `json:"code"`
+	// A sentence with the numbers.
+	Text string `json:"text"`
+}
