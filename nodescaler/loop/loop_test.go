@@ -227,6 +227,48 @@ func TestWhatIsHeldIsDecidedForAndLeftAsItIs(t *testing.T) {
 	}
 }
 
+func TestWhatIsHeldOneWayGoesTheOther(t *testing.T) {
+	held := Holds{map[string]nodescaler.Reason{"shop/web": why[0]}, map[string]nodescaler.Reason{"worker": why[0]}}
+	back := nodescaler.Action{Kind: nodescaler.Return, Pool: "worker", Machine: "worker-z", Reasons: why}
+	for _, c := range []struct {
+		name     string
+		up, down Holds
+		want     int
+		done     []string
+	}{
+		{name: "up, to more", up: held, want: 5, done: []string{"delete worker-z"}},
+		{name: "up, to fewer", up: held, want: 1, done: []string{"scale shop/web to 1", "delete worker-z"}},
+		{name: "down, to more", down: held, want: 5, done: []string{"scale shop/web to 5", "create b"}},
+		{name: "down, to fewer", down: held, want: 1, done: []string{"create b"}},
+		{name: "both, to fewer", up: held, down: held, want: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse()
+			h.machines.Machines = append(h.machines.Machines, nodescaler.Machine{Name: "worker-z", Order: "z", Pool: "worker", Shape: small, Host: "pve1", Phase: nodescaler.Failed})
+			r := h.runner(replicas(c.want), actions(order("b"), back))
+			r.HoldsUp, r.HoldsDown = c.up, c.down
+			s := steps(t, r, 2)
+			expect(t, "done", c.done, h.done)
+			if s.Workloads[0].Decision.To != c.want || len(s.Plan.Actions) != 2 {
+				t.Errorf("the record does not hold what would be done: %+v", s)
+			}
+		})
+	}
+}
+
+// Replicas of 0 are somebody's wish to pause the workload, unless its status says that we made them so.
+func TestStatusSaysWhoScaledToZero(t *testing.T) {
+	for ours, want := range map[bool][]string{false: nil, true: {"scale shop/web to 5"}} {
+		h := newHouse()
+		h.state.Replicas["shop/web"], h.state.Pods = 0, nil
+		r := h.runner(replicas(5), nil)
+		r.Scalers[0].Workload().Min = 0
+		r.ScaledToZero = map[string]bool{"shop/web": ours}
+		steps(t, r, 2)
+		expect(t, "done", want, h.done)
+	}
+}
+
 func TestANewScalerOnlyLooks(t *testing.T) {
 	h := newHouse()
 	r := h.runner(replicas(5), actions())

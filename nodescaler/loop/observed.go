@@ -73,7 +73,7 @@ func loads(s *nodescaler.Snapshot) []HostLoad {
 }
 
 // inputs are the readings that the record shows beside a decision.
-func inputs(wl *podscaler.Workload, w *podscaler.Window) *Inputs {
+func inputs(wl *podscaler.Workload, w *podscaler.Window, c podscaler.Cost) *Inputs {
 	scaled := func(r podscaler.Reading, by float64) *float64 {
 		v, ok := r.Number() // what is not a number is unknown, and would be no JSON
 		if !ok {
@@ -82,11 +82,18 @@ func inputs(wl *podscaler.Workload, w *podscaler.Window) *Inputs {
 		v *= by
 		return &v
 	}
-	return &Inputs{
+	in := &Inputs{
 		LatencyMs: scaled(w.Latency, 1e3),
 		TargetMs:  wl.SLO.Target.Seconds() * 1e3,
 		Good:      scaled(w.Good, 1),
 		Arrivals:  scaled(w.Arrivals, 1),
 		InFlight:  scaled(w.InFlight, 1),
 	}
+	if wl.Cost.Target > 0 {
+		in.CostTarget = wl.Cost.Target
+		if now, known := wl.Cost.Current(c); known {
+			in.Cost = &now
+		}
+	}
+	return in
 }

@@ -38,8 +38,8 @@ const (
 // itself counts it as a machine, so that a lagging list buys nothing twice.
 const orderGrace = 2 * time.Minute
 
-// Runner makes steps. Between two of them its owner may replace Pools, Scalers, Nodes and Holds;
-// prices change by Reprice, and all else is set once, before the first. What the runner
+// Runner makes steps. Between two of them its owner may replace Pools, Scalers, Nodes, ScaledToZero
+// and what is held; prices change by Reprice, and all else is set once, before the first. What the runner
 // remembers between steps is safe to forget.
 type Runner struct {
 	Cluster  Cluster
@@ -55,8 +55,12 @@ type Runner struct {
 	Predict func(*nodescaler.Snapshot) pricing.Rate
 	// DryRun decides and records, and does nothing.
 	DryRun bool
-	// Holds are what is decided for and recorded, and left as it is.
-	Holds Holds
+	// Holds are what is decided for and recorded, and left as it is; HoldsUp and HoldsDown where more
+	// is decided on, or less.
+	Holds, HoldsUp, HoldsDown Holds
+	// ScaledToZero names the workloads whose status records that replicas of 0 are our own doing. A
+	// scaler goes by it at its first look, and by its memory after that.
+	ScaledToZero map[string]bool
 	// KeepSnapshots puts the whole snapshot into every record, so that another policy can
 	// decide it again.
 	KeepSnapshots bool
@@ -72,6 +76,38 @@ type Runner struct {
 // get recommendations, are paused, or are somebody else's to scale.
 type Holds struct {
 	Workloads, Pools map[string]nodescaler.Reason
+}
+
+// heldWorkload says why a workload's replicas are not to be changed by so many, or nil; with 0, why
+// they are not to be changed at all.
+func (r *Runner) heldWorkload(name string, by int) *nodescaler.Reason {
+	why, held := r.Holds.Workloads[name]
+	switch {
+	case !held && by > 0:
+		why, held = r.HoldsUp.Workloads[name]
+	case !held && by < 0:
+		why, held = r.HoldsDown.Workloads[name]
+	}
+	if !held {
+		return nil
+	}
+	return &why
+}
+
+// heldPool says why an action of a pool is not to be done, or nil.
+func (r *Runner) heldPool(a *nodescaler.Action) *nodescaler.Reason {
+	way := r.HoldsDown
+	if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon {
+		way = r.HoldsUp
+	}
+	why, held := r.Holds.Pools[a.Pool]
+	if !held {
+		why, held = way.Pools[a.Pool]
+	}
+	if !held {
+		return nil
+	}
+	return &why
 }
 
 // accepted is an order that Create took and List has not shown yet.
@@ -241,9 +277,7 @@ func (r *Runner) refuse(w *world, p nodescaler.Plan, step *Step) nodescaler.Plan
 func (r *Runner) decideWorkload(ctx context.Context, w *world, s *podscaler.Scaler, step *Step) WorkloadStep {
 	wl := s.Workload()
 	ws := WorkloadStep{Workload: wl.Name}
-	if why, held := r.Holds.Workloads[wl.Name]; held {
-		ws.Held = &why
-	}
+	ws.Held = r.heldWorkload(wl.Name, 0)
 	replicas, ok := w.replicas[wl.Name]
 	if !ok {
 		step.problem(CodeNoSuchWorkload, wl.Name+" is not in the cluster")
@@ -258,7 +292,7 @@ func (r *Runner) decideWorkload(ctx context.Context, w *world, s *podscaler.Scal
 	}
 	ws.Pending = max(0, replicas-ws.Ready)
 	if w.newCluster || s.New() {
-		s.Look(&podscaler.View{Now: w.snap.Now, Workload: wl, Replicas: replicas})
+		s.Look(&podscaler.View{Now: w.snap.Now, Workload: wl, Replicas: replicas, ScaledToZero: r.ScaledToZero[wl.Name]})
 		return ws
 	}
 	if !s.Due(w.snap.Now) {
@@ -269,13 +303,17 @@ func (r *Runner) decideWorkload(ctx context.Context, w *world, s *podscaler.Scal
 		step.problem(CodeSignalsUnknown, fmt.Sprintf("%s: %v", wl.Name, err))
 		window = podscaler.Window{}
 	}
+	cost := r.cost(w, wl)
 	view := podscaler.View{
 		Now: w.snap.Now, Workload: wl, Replicas: replicas, Pods: pods, Window: window,
-		Cost: r.cost(w, wl),
+		Cost: cost,
 		Room: podscaler.Room{PendingReplicas: ws.Pending, BootingMachines: w.booting},
 	}
 	d := s.Decide(&view)
-	ws.Decision, ws.Inputs = &d, inputs(wl, &window)
+	ws.Decision, ws.Inputs = &d, inputs(wl, &window, cost)
+	if ws.Held == nil {
+		ws.Held = r.heldWorkload(wl.Name, d.To-d.From)
+	}
 	return ws
 }
 
@@ -327,8 +365,8 @@ func (r *Runner) act(ctx context.Context, w *world, step *Step) {
 		if ctx.Err() != nil {
 			return
 		}
-		if why, held := r.Holds.Pools[a.Pool]; held {
-			step.Outcomes = append(step.Outcomes, Outcome{Action: i, Held: &why})
+		if why := r.heldPool(&a); why != nil {
+			step.Outcomes = append(step.Outcomes, Outcome{Action: i, Held: why})
 			continue
 		}
 		if a.Node != "" && failed[a.Node] {
@@ -350,7 +388,8 @@ func (r *Runner) act(ctx context.Context, w *world, step *Step) {
 // that nobody creates.
 func (r *Runner) onlyRecommends() bool {
 	for i := range r.Pools {
-		if _, held := r.Holds.Pools[r.Pools[i].Name]; !held {
+		buy := nodescaler.Action{Kind: nodescaler.Buy, Pool: r.Pools[i].Name}
+		if r.heldPool(&buy) == nil {
 			return false
 		}
 	}

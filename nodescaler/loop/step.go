@@ -87,6 +87,10 @@ type Inputs struct {
 	Good      *float64 `json:"good,omitempty"`
 	Arrivals  *float64 `json:"arrivals,omitempty"`
 	InFlight  *float64 `json:"inFlight,omitempty"`
+	// Cost is what the machines cost over the period of the cost target, counted and measured as that
+	// says, and CostTarget the target; 0 is none.
+	Cost       *pricing.Micros `json:"cost,omitempty"`
+	CostTarget pricing.Micros  `json:"costTarget,omitempty"`
 }
 
 // Outcome is what came of one action, by its place in the plan. For a change of replicas the

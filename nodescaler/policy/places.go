@@ -33,6 +33,18 @@ type slot struct {
 	leaf int
 }
 
+func (s slot) node() string { return s.nodes[s.leaf].Name }
+
+// nodesOf names the nodes of slots.
+func nodesOf(slots []slot) []string {
+	var names []string
+	for _, s := range slots {
+		names = append(names, s.node())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // newPlaces opens the nodes for moves, with what is used of each.
 func newPlaces(nodes []*nodescaler.NodeLoad, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
 	s := &places{at: make(map[string]slot, len(nodes)), taken: map[string]int{}}
@@ -89,10 +101,10 @@ func (s *places) find(p *nodescaler.Pod) (slot, bool) {
 	return slot{}, false
 }
 
-// move puts all the pods somewhere and returns the nodes they go to; or it moves none and
-// returns the first pod that fits nowhere.
-func (s *places) move(pods []*nodescaler.Pod) (to []string, stuck *nodescaler.Pod) {
-	moves := make([]slot, 0, len(pods))
+// move puts all the pods somewhere and returns where each goes; or it moves none and returns the
+// first pod that fits nowhere.
+func (s *places) move(pods []*nodescaler.Pod) (moves []slot, stuck *nodescaler.Pod) {
+	moves = make([]slot, 0, len(pods))
 	for _, p := range pods {
 		at, ok := s.find(p)
 		if !ok {
@@ -104,18 +116,31 @@ func (s *places) move(pods []*nodescaler.Pod) (to []string, stuck *nodescaler.Po
 		s.put(at, p, 1)
 		moves = append(moves, at)
 	}
-	for _, m := range moves {
-		to = append(to, m.nodes[m.leaf].Name)
+	return moves, nil
+}
+
+// leave moves pods from the node that holds them, and perhaps others that need no place, and returns
+// where each goes; or the reason for which one of them must stay or has no place.
+func (s *places) leave(node string, held, moving []*nodescaler.Pod) ([]slot, *nodescaler.Reason) {
+	for _, p := range held {
+		if p.Pinned != "" && !p.Terminating {
+			r := because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", node, p.Name, p.Pinned)
+			return nil, &r
+		}
 	}
-	slices.Sort(to)
-	return slices.Compact(to), nil
+	to, stuck := s.move(moving)
+	if stuck != nil {
+		r := because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", node, stuck.Name, nodescaler.Amount(stuck.Requests))
+		return nil, &r
+	}
+	return to, nil
 }
 
 // put adds the pod to a place, or takes it off again with a sign of -1.
 func (s *places) put(at slot, p *nodescaler.Pod, sign int) {
 	r := at.room.get(at.leaf)
 	at.room.set(at.leaf, room{r.free.Minus(p.Requests.Times(sign)), r.slots - sign})
-	s.taken[at.nodes[at.leaf].Name] += sign
+	s.taken[at.node()] += sign
 }
 
 // take puts the pod on the node of that name, if that is a place, whether or not it fits.

@@ -105,18 +105,8 @@ func (t *scan) late(n *nodescaler.NodeLoad, begun time.Time) bool {
 // leave moves the node's pods elsewhere in the simulation and returns where to, or the reason
 // for which one of them must stay or has no place.
 func (t *scan) leave(n *nodescaler.NodeLoad) ([]string, *nodescaler.Reason) {
-	for _, p := range n.Held() {
-		if p.Pinned != "" && !p.Terminating {
-			r := because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, p.Name, p.Pinned)
-			return nil, &r
-		}
-	}
-	to, stuck := t.places.move(t.toMove(n))
-	if stuck != nil {
-		r := because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Amount(stuck.Requests))
-		return nil, &r
-	}
-	return to, nil
+	to, blocked := t.places.leave(n.Name, n.Held(), t.toMove(n))
+	return nodesOf(to), blocked
 }
 
 // candidate is a node that might be given back.

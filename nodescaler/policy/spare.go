@@ -1,0 +1,232 @@
+package policy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// Spares is which nodes could be done without as things are, all of them together: those that are
+// empty, and those whose pods fit on the nodes that stay. It says nothing of whether a policy
+// would, or when: how long a node has been so, how many may go at once and what disruption budgets
+// allow now do not count. The way that was found is a good one and not always the best: what is
+// spare can be spared, and what is not might be, in another way.
+type Spares struct {
+	x     *nodescaler.Index
+	may   func(*nodescaler.NodeLoad) bool
+	above map[string]int            // how many machines each pool has above its minimum
+	loads map[string]*load          // by node
+	at    map[*nodescaler.Pod]*load // where each pod is
+	list  []Spare
+}
+
+// Spare is what can be said of one node.
+type Spare struct {
+	Node string
+	// Kept is why the node cannot be done without; nil if it can, and To is then where its pods
+	// would go.
+	Kept *nodescaler.Reason
+	To   []string
+}
+
+// load is a node and the pods on it, once the pods of nodes that are gone have moved.
+type load struct {
+	*nodescaler.NodeLoad
+	pods []*nodescaler.Pod
+	used nodescaler.Used
+	gone bool
+}
+
+// NewSpares looks at the machines that have become nodes. Of those, may rules out the ones that must
+// stay for reasons of their own.
+func NewSpares(x *nodescaler.Index, may func(*nodescaler.NodeLoad) bool) *Spares {
+	s := &Spares{x: x, may: may, above: map[string]int{}, loads: map[string]*load{}, at: map[*nodescaler.Pod]*load{}}
+	for i := range x.Pools {
+		s.above[x.Pools[i].Name] = x.Pools[i].Live - x.Pools[i].Min
+	}
+	for i := range x.Nodes {
+		n := &x.Nodes[i]
+		l := &load{NodeLoad: n, pods: n.Pods, used: n.Used}
+		s.loads[n.Name] = l
+		for _, p := range n.Pods {
+			s.at[p] = l
+		}
+	}
+	t := s.trial(nil)
+	t.seat(x.Pending)
+	s.list = t.run(s.candidates(nil))
+	s.settle(t)
+	slices.SortFunc(s.list, func(a, b Spare) int { return cmp.Compare(a.Node, b.Node) })
+	return s
+}
+
+// List returns what can be said of each node that may rules not out, by name.
+func (s *Spares) List() []Spare { return s.list }
+
+// Without returns the nodes that could be done without besides if these pods were gone, by name. Only
+// the nodes that they are on come into question.
+func (s *Spares) Without(pods []*nodescaler.Pod) []string {
+	if len(pods) == 0 {
+		return nil
+	}
+	gone := make(map[*nodescaler.Pod]bool, len(pods))
+	for _, p := range pods {
+		gone[p] = true
+	}
+	var freed []string
+	for _, found := range s.trial(gone).run(s.candidates(pods)) {
+		if found.Kept == nil {
+			freed = append(freed, found.Node)
+		}
+	}
+	slices.Sort(freed)
+	return freed
+}
+
+// candidates are the nodes that might go: all of them, or those that some pods are on. The emptiest
+// come first, and of equals the dearest.
+func (s *Spares) candidates(of []*nodescaler.Pod) []*load {
+	loads := make(map[*load]bool, len(of))
+	for _, p := range of {
+		loads[s.at[p]] = true
+	}
+	var list []*load
+	for i := range s.x.Nodes {
+		l := s.loads[s.x.Nodes[i].Name]
+		if (of == nil || loads[l]) && !l.gone && l.VM != nil && l.VM.Phase == nodescaler.Joined && s.may(l.NodeLoad) {
+			list = append(list, l)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *load) int { // those that are equal are by name already
+		return cmp.Or(
+			cmp.Compare(dominant(a.used.Requests, a.Allocatable), dominant(b.used.Requests, b.Allocatable)),
+			-cmp.Compare(s.x.Rate(a.VM.Shape, a.VM.Host), s.x.Rate(b.VM.Shape, b.VM.Host)))
+	})
+	return list
+}
+
+// settle makes the outcome of a trial what further ones begin with.
+func (s *Spares) settle(t *trial) {
+	for _, found := range s.list {
+		s.loads[found.Node].gone = found.Kept == nil
+	}
+	for p, node := range t.moves { // each by itself: pods are sorted where they are moved
+		l := s.loads[node]
+		l.pods, l.used = append(slices.Clip(l.pods), p), l.used.With(p)
+		s.at[p] = l
+	}
+	s.above = t.above
+}
+
+// trial is an attempt to do without nodes.
+type trial struct {
+	s      *Spares
+	gone   map[*nodescaler.Pod]bool // pods that are taken not to be there
+	places *places
+	above  map[string]int
+	moves  map[*nodescaler.Pod]string // to which node
+}
+
+// trial begins with the room on the nodes that pods may move to, where some pods are taken to be gone.
+func (s *Spares) trial(gone map[*nodescaler.Pod]bool) *trial {
+	used := map[string]nodescaler.Used{} // where it is another than the load's
+	for p := range gone {
+		if l := s.at[p]; l != nil {
+			u, changed := used[l.Name]
+			if !changed {
+				u = l.used
+			}
+			used[l.Name] = u.Without(p)
+		}
+	}
+	var open []*nodescaler.NodeLoad
+	for i := range s.x.Nodes {
+		if n := &s.x.Nodes[i]; s.open(n) {
+			open = append(open, n)
+		}
+	}
+	room := newPlaces(open, func(n *nodescaler.NodeLoad) nodescaler.Used {
+		if u, changed := used[n.Name]; changed {
+			return u
+		}
+		return s.loads[n.Name].used
+	})
+	return &trial{s, gone, room, maps.Clone(s.above), map[*nodescaler.Pod]string{}}
+}
+
+// open reports whether pods may be expected to find room on the node.
+func (s *Spares) open(n *nodescaler.NodeLoad) bool {
+	if n.VM != nil && (s.x.Away(n.VM.Host) || !n.VM.Phase.Live()) {
+		return false
+	}
+	return n.Ready && !n.Cordoned && !n.Draining && !s.loads[n.Name].gone
+}
+
+// seat gives waiting pods the room that they will have.
+func (t *trial) seat(pods []*nodescaler.Pod) {
+	for _, p := range pods {
+		if at, ok := t.places.find(p); ok {
+			t.places.put(at, p, 1)
+			t.moves[p] = at.node()
+		}
+	}
+}
+
+// run tries one node after the other; what one leaves or takes is no longer there for the next.
+func (t *trial) run(candidates []*load) []Spare {
+	list := make([]Spare, 0, len(candidates))
+	for _, l := range candidates {
+		found := Spare{Node: l.Name}
+		if found.Kept = t.stays(l); found.Kept == nil {
+			found.To, found.Kept = t.empty(l)
+		}
+		if _, known := t.above[l.VM.Pool]; known && found.Kept == nil {
+			t.above[l.VM.Pool]--
+		}
+		list = append(list, found)
+	}
+	return list
+}
+
+// stays says why a node stays wherever its pods might go.
+func (t *trial) stays(l *load) *nodescaler.Reason {
+	var r nodescaler.Reason
+	above, known := t.above[l.VM.Pool]
+	switch {
+	case t.s.x.Away(l.VM.Host):
+		r = because(nodescaler.HostOffline, "%s stays until its host %s is back", l.Name, l.VM.Host)
+	case known && above < 1:
+		r = because(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", l.Name, l.VM.Pool)
+	case t.places.taken[l.Name] > 0:
+		r = because(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", l.Name)
+	default:
+		return nil
+	}
+	return &r
+}
+
+// empty moves a node's pods to others, the largest first, and closes it.
+func (t *trial) empty(l *load) (to []string, kept *nodescaler.Reason) {
+	var held []*nodescaler.Pod
+	for _, p := range l.pods {
+		if !t.gone[p] && !p.Daemon && (l.Ready || !p.Terminating) {
+			held = append(held, p)
+		}
+	}
+	slices.SortFunc(held, func(a, b *nodescaler.Pod) int {
+		return cmp.Or(-cmp.Compare(dominant(a.Requests, l.Allocatable), dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
+	})
+	moving := slices.DeleteFunc(slices.Clone(held), func(p *nodescaler.Pod) bool { return p.Terminating })
+	reopen := t.places.close(l.Name)
+	seats, kept := t.places.leave(l.Name, held, moving)
+	if kept != nil {
+		reopen()
+		return nil, kept
+	}
+	for i, at := range seats {
+		t.moves[moving[i]] = at.node()
+	}
+	return nodesOf(seats), nil
+}

@@ -1,0 +1,223 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+func anyNode(*nodescaler.NodeLoad) bool { return true }
+
+func TestSpares(t *testing.T) {
+	min := func(n int) func(*world) { return func(w *world) { w.Pools[0].Min = n } }
+	for name, c := range map[string]struct {
+		w       *world
+		want    string
+		without string // what could go besides without the pods of ns/gone
+	}{
+		"an empty node is spare, and one with daemons only": {
+			w:    aWorld().node("w-1", "pve1").node("w-2", "pve1").pod("d", "w-2", 100, 100, daemon),
+			want: "w-1: spare; w-2: spare",
+		},
+		"pods move to the fullest node": {
+			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").node("w-3", "pve1").
+				pod("a", "w-1", 100, 100).pod("b", "w-2", 900, 100).pod("c", "w-3", 800, 100),
+			want: "w-1: spare to w-2; w-2: NodeTakesPods; w-3: spare to w-2",
+		},
+		"room that one leaves is not there for the next": {
+			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").node("w-3", "pve1").
+				pod("a", "w-1", 700, 100).pod("b", "w-2", 900, 100).pod("c", "w-3", 1000, 100),
+			want: "w-1: spare to w-3; w-2: NoPlaceElsewhere; w-3: NodeTakesPods",
+		},
+		"a pool keeps its minimum": {
+			w:    aWorld().node("w-1", "pve1").node("w-2", "pve1").change(min(1)),
+			want: "w-1: spare; w-2: PoolAtMin",
+		},
+		"a pod that must not be evicted keeps its node": {
+			w:    aWorld().node("w-1", "pve1").pod("a", "w-1", 1, 1, pinned).node("w-2", "pve1").pod("b", "w-2", 1000, 1),
+			want: "w-1: PodPinned; w-2: spare to w-1",
+		},
+		"pods that wait have room first": {
+			w:    aWorld().node("w-1", "pve1").node("w-2", "pve1").pod("a", "", 1000, 1),
+			want: "w-1: NodeTakesPods; w-2: spare",
+		},
+		"a host that is away may be carrying anything": {
+			w: aWorld().node("w-1", "pve1").node("w-2", "pve2").pod("b", "w-2", 100, 1).
+				change(func(w *world) { w.Hosts[0].Online = false }),
+			want: "w-1: HostOffline; w-2: NoPlaceElsewhere",
+		},
+		"without some pods, what is left of their node may fit": {
+			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").
+				pod("a", "w-1", 1000, 1).pod("g", "w-1", 100, 1, of("ns/gone")).pod("b", "w-2", 800, 1).pod("h", "w-2", 900, 1, of("ns/gone")),
+			want: "w-1: NoPlaceElsewhere; w-2: NoPlaceElsewhere", without: "w-1",
+		},
+		"a pod that is gone pins nothing": {
+			w:    aWorld().node("w-1", "pve1").pod("g", "w-1", 1000, 1, of("ns/gone"), pinned).node("w-2", "pve1").pod("b", "w-2", 1700, 1),
+			want: "w-1: PodPinned; w-2: NoPlaceElsewhere", without: "w-1",
+		},
+		"pods that moved leave once more": {
+			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").node("w-3", "pve1").
+				pod("a", "w-1", 200, 1).pod("g", "w-2", 1000, 1, of("ns/gone")).pod("c", "w-3", 700, 1, pinned),
+			want: "w-1: spare to w-2; w-2: NodeTakesPods; w-3: PodPinned", without: "w-2",
+		},
+		"and the pool's minimum counts what is spare": {
+			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").pod("g", "w-2", 1000, 1, of("ns/gone")).
+				change(min(1)),
+			want: "w-1: spare; w-2: PoolAtMin", without: "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewSpares(nodescaler.NewIndex(&c.w.Snapshot), anyNode)
+			if diff := cmp.Diff(c.want, verdicts(s)); diff != "" {
+				t.Error(diff)
+			}
+			if got := strings.Join(s.Without(podsOf(s.x, "ns/gone")), " "); got != c.without {
+				t.Errorf("without ns/gone could go %q, want %q", got, c.without)
+			}
+		})
+	}
+}
+
+func of(workload string) func(*nodescaler.Pod) {
+	return func(p *nodescaler.Pod) { p.Workload = workload }
+}
+
+func verdicts(s *Spares) string {
+	var all []string
+	for _, found := range s.List() {
+		text := "spare"
+		switch {
+		case found.Kept != nil:
+			text = found.Kept.Code
+		case len(found.To) > 0:
+			text += " to " + strings.Join(found.To, ",")
+		}
+		all = append(all, found.Node+": "+text)
+	}
+	return strings.Join(all, "; ")
+}
+
+func podsOf(x *nodescaler.Index, workload string) []*nodescaler.Pod {
+	var pods []*nodescaler.Pod
+	for i := range x.Nodes {
+		for _, p := range x.Nodes[i].Pods {
+			if p.Workload == workload {
+				pods = append(pods, p)
+			}
+		}
+	}
+	return pods
+}
+
+func TestNodesThatMustStayAreNotLookedAt(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").node("w-2", "pve1")
+	s := NewSpares(nodescaler.NewIndex(&w.Snapshot), func(n *nodescaler.NodeLoad) bool { return n.Name != "w-1" })
+	if got := verdicts(s); got != "w-2: spare" {
+		t.Error(got)
+	}
+}
+
+// TestWhatIsSpareCanBeSpared packs the pods of the nodes that could go into the others.
+func TestWhatIsSpareCanBeSpared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := aWorld()
+		for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
+			name := fmt.Sprint("w-", i)
+			w.node(name, "pve1")
+			for j := range rapid.IntRange(0, 3).Draw(t, "pods") {
+				w.pod(fmt.Sprintf("%s-%d", name, j), name, pricing.MilliCPU(100*rapid.IntRange(0, 9).Draw(t, "cpu")), 100,
+					of(rapid.SampledFrom([]string{"ns/stays", "ns/gone"}).Draw(t, "workload")))
+			}
+		}
+		w.Pools[0].Min = rapid.IntRange(0, 2).Draw(t, "min")
+		x := nodescaler.NewIndex(&w.Snapshot)
+		s := NewSpares(x, anyNode)
+		var spare []string
+		for _, found := range s.List() {
+			if found.Kept == nil {
+				spare = append(spare, found.Node)
+			}
+		}
+		mustFit(t, w, spare, "")
+		mustFit(t, w, append(spare, s.Without(podsOf(x, "ns/gone"))...), "ns/gone")
+	})
+}
+
+func mustFit(t *rapid.T, w *world, spare []string, gone string) {
+	t.Helper()
+	if distinct := slices.Compact(slices.Sorted(slices.Values(spare))); len(distinct) != len(spare) || len(w.Nodes)-len(spare) < min(w.Pools[0].Min, len(w.Nodes)) {
+		t.Fatalf("%v of %d nodes are spare", spare, len(w.Nodes))
+	}
+	var p packing.Problem
+	for i := range w.Nodes {
+		n := &w.Nodes[i]
+		free := n.Allocatable
+		for j := range w.Pods {
+			pod := &w.Pods[j]
+			switch {
+			case pod.Node != n.Name || pod.Workload == gone:
+			case slices.Contains(spare, n.Name):
+				p.Items = append(p.Items, packing.Item{Name: pod.Name, Requests: pod.Requests})
+			default:
+				free = free.Minus(pod.Requests)
+			}
+		}
+		if !slices.Contains(spare, n.Name) {
+			p.Bins = append(p.Bins, packing.Bin{Name: n.Name, Free: free, Slots: 110})
+		}
+	}
+	for _, placed := range packing.Solve(p).Placements {
+		if placed.Bin == "" {
+			t.Fatalf("%v cannot all go: %s: %s", spare, placed.Item, placed.Text)
+		}
+	}
+}
+
+func TestSparesLeaveTheSnapshotAsItIs(t *testing.T) {
+	s := fleet()
+	before := copied(s)
+	x := nodescaler.NewIndex(s)
+	spares := NewSpares(x, anyNode)
+	spares.Without(podsOf(x, "ns/app-007"))
+	if diff := cmp.Diff(before, s); diff != "" {
+		t.Error(diff)
+	}
+	for i := range x.Nodes {
+		if !slices.IsSortedFunc(x.Nodes[i].Pods, func(a, b *nodescaler.Pod) int { return strings.Compare(a.Name, b.Name) }) {
+			t.Fatalf("the pods of %s are not sorted any more", x.Nodes[i].Name)
+		}
+	}
+}
+
+// BenchmarkSpares looks at 1,000 nodes, and then at each of the 400 workloads on them.
+func BenchmarkSpares(b *testing.B) {
+	s := fleet()
+	x := nodescaler.NewIndex(s)
+	groups := map[string][]*nodescaler.Pod{}
+	for i := range x.Nodes {
+		for _, p := range x.Nodes[i].Pods {
+			groups[p.Workload] = append(groups[p.Workload], p)
+		}
+	}
+	b.Run("nodes", func(b *testing.B) {
+		for b.Loop() {
+			NewSpares(x, anyNode)
+		}
+	})
+	b.Run("workloads", func(b *testing.B) {
+		spares := NewSpares(x, anyNode)
+		for b.Loop() {
+			for _, pods := range groups {
+				spares.Without(pods)
+			}
+		}
+	})
+}
