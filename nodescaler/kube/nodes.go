@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -31,10 +30,6 @@ type Nodes struct {
 	client   kubernetes.Interface
 	patience time.Duration
 }
-
-// patience is how long a call may take in all. An API server that takes calls and answers none would
-// otherwise keep whoever asks for nodes from everything else.
-const patience = 15 * time.Second
 
 // NewNodes makes a client. It makes no call.
 func NewNodes(cfg *rest.Config) (*Nodes, error) {
@@ -59,7 +54,7 @@ func (n *Nodes) List(ctx context.Context) ([]Node, error) {
 			return nil, fmt.Errorf("nodes: %w", err)
 		}
 		for i := range list.Items {
-			all = append(all, read(&list.Items[i]))
+			all = append(all, describe(&list.Items[i]))
 		}
 		if from = list.Continue; from == "" {
 			break
@@ -69,28 +64,31 @@ func (n *Nodes) List(ctx context.Context) ([]Node, error) {
 	return all, nil
 }
 
-func read(n *corev1.Node) Node {
-	node := Node{
+func describe(n *corev1.Node) Node {
+	return Node{
 		Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
-		Labels: n.Labels, Joined: n.CreationTimestamp.Time,
+		Labels: n.Labels, Ready: readyByKubelet(n), Joined: n.CreationTimestamp.Time,
 	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			node.Ready = c.Status == corev1.ConditionTrue
-		}
-	}
-	return node
 }
 
-// Delete deletes the very node that was seen: one that has come since under the same name stays. A
-// node that is gone already is no error.
-func (n *Nodes) Delete(ctx context.Context, node Node) error {
+// Remove deletes the node of that name, and no other that may come under it meanwhile. A node that is gone
+// already is no error.
+func (n *Nodes) Remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.patience)
 	defer cancel()
-	uid := types.UID(node.UID)
-	err := n.client.CoreV1().Nodes().Delete(ctx, node.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("node %s: %w", node.Name, err)
+	if err := removeNode(ctx, n.client, name); err != nil {
+		return fmt.Errorf("node %s: %w", name, err)
 	}
 	return nil
+}
+
+func removeNode(ctx context.Context, client kubernetes.Interface, name string) error {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }

@@ -17,13 +17,18 @@ import (
 )
 
 // cluster serves the nodes' part of the Kubernetes API, as far as it goes here.
-type cluster struct{ nodes []corev1.Node }
+type cluster struct {
+	nodes    []corev1.Node
+	lists    int
+	afterGet func()
+}
 
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, one := strings.CutPrefix(r.URL.Path, "/api/v1/nodes/")
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes":
+		c.lists++
 		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 		from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 		list := corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}}
@@ -33,6 +38,17 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			list.Continue = strconv.Itoa(to)
 		}
 		_ = json.NewEncoder(w).Encode(list)
+	case r.Method == http.MethodGet && one:
+		for i := range c.nodes {
+			if c.nodes[i].Name == name {
+				_ = json.NewEncoder(w).Encode(c.nodes[i])
+				if c.afterGet != nil {
+					c.afterGet()
+				}
+				return
+			}
+		}
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
 	case r.Method == http.MethodDelete && one:
 		var options metav1.DeleteOptions
 		_ = json.NewDecoder(r.Body).Decode(&options)
@@ -72,17 +88,17 @@ func nodesOf(t *testing.T, c *cluster) *Nodes {
 	return n
 }
 
-func node(name, uid string) corev1.Node {
+func aNode(name, uid string) corev1.Node {
 	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid)}}
 }
 
 func TestListReadsWhoNodesAre(t *testing.T) {
 	joined := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	b := node("b", "u-b")
+	b := aNode("b", "u-b")
 	b.CreationTimestamp, b.Labels, b.Spec.ProviderID = metav1.NewTime(joined), map[string]string{"plimsoll.dev/pool": "workers"}, "rke2://b"
 	b.Status.NodeInfo.SystemUUID = "4c4c4544"
 	b.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	a := node("a", "u-a")
+	a := aNode("a", "u-a")
 	a.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	got, err := nodesOf(t, &cluster{nodes: []corev1.Node{b, a}}).List(t.Context())
 	if err != nil {
@@ -103,7 +119,7 @@ func TestListReadsWhoNodesAre(t *testing.T) {
 func TestListReadsEveryPage(t *testing.T) {
 	c := &cluster{}
 	for i := range 2*page + 1 {
-		c.nodes = append(c.nodes, node("n"+strconv.Itoa(i), strconv.Itoa(i)))
+		c.nodes = append(c.nodes, aNode("n"+strconv.Itoa(i), strconv.Itoa(i)))
 	}
 	got, err := nodesOf(t, c).List(t.Context())
 	if err != nil || len(got) != len(c.nodes) {
@@ -111,17 +127,25 @@ func TestListReadsEveryPage(t *testing.T) {
 	}
 }
 
-func TestDeleteTakesOnlyTheNodeThatWasSeen(t *testing.T) {
-	c := &cluster{nodes: []corev1.Node{node("a", "new")}}
+func TestRemoveTakesOneNodeAndListsNone(t *testing.T) {
+	c := &cluster{nodes: []corev1.Node{aNode("a", "1"), aNode("b", "2")}}
 	n := nodesOf(t, c)
-	if err := n.Delete(t.Context(), Node{Name: "a", UID: "old"}); err != nil || len(c.nodes) != 1 {
-		t.Errorf("a node of the same name: %v, %d nodes left, want 1", err, len(c.nodes))
+	if err := n.Remove(t.Context(), "a"); err != nil || len(c.nodes) != 1 || c.nodes[0].Name != "b" {
+		t.Errorf("the node: %v, %v are left", err, c.nodes)
 	}
-	if err := n.Delete(t.Context(), Node{Name: "a", UID: "new"}); err != nil || len(c.nodes) != 0 {
-		t.Errorf("the node itself: %v, %d nodes left, want 0", err, len(c.nodes))
-	}
-	if err := n.Delete(t.Context(), Node{Name: "a", UID: "new"}); err != nil {
+	if err := n.Remove(t.Context(), "a"); err != nil {
 		t.Errorf("a node that is gone: %v", err)
+	}
+	if c.lists != 0 {
+		t.Errorf("%d lists were asked for", c.lists)
+	}
+}
+
+func TestRemoveSparesANodeThatComesMeanwhile(t *testing.T) {
+	c := &cluster{nodes: []corev1.Node{aNode("a", "old")}}
+	c.afterGet = func() { c.nodes[0].UID = "new" }
+	if err := nodesOf(t, c).Remove(t.Context(), "a"); err != nil || len(c.nodes) != 1 {
+		t.Errorf("%v, %d nodes are left, want 1", err, len(c.nodes))
 	}
 }
 
@@ -138,7 +162,7 @@ func TestClusterThatDoesNotAnswerIsNotWaitedForLong(t *testing.T) {
 	if _, err := nodes.List(t.Context()); err == nil {
 		t.Error("listed nodes that nobody told of")
 	}
-	if err := nodes.Delete(t.Context(), Node{Name: "a", UID: "b"}); err == nil {
-		t.Error("deleted a node, and nobody said so")
+	if err := nodes.Remove(t.Context(), "a"); err == nil {
+		t.Error("removed a node, and nobody said so")
 	}
 }

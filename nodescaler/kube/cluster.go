@@ -1,0 +1,259 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// Errors that callers branch on. What is returned wraps them and says more.
+var (
+	// ErrStale is what reading answers when the picture of the cluster is not there yet, or may be old.
+	ErrStale = errors.New("the picture of the cluster may be old")
+	// ErrForbidden is what writing answers that the mode does not allow. No request was made.
+	ErrForbidden = errors.New("not allowed in this mode")
+	// ErrNotLeader is what writing answers while leadership is not certainly held. No request was made.
+	ErrNotLeader = errors.New("not the leader")
+	// ErrConflicted is what SetReplicas answers for a workload that has a finding, or whose autoscaler
+	// does not say Active any more. No request was made.
+	ErrConflicted = errors.New("not ours to scale")
+	// ErrChanged is what writing answers when somebody else changed the thing after it was observed.
+	ErrChanged = errors.New("changed by somebody else")
+)
+
+// Mode is what a Cluster may write.
+type Mode string
+
+// The modes, each allowing what those before it do.
+const (
+	ReadOnly  Mode = "ReadOnly"  // nothing at all
+	Recommend Mode = "Recommend" // the lease, statuses of our own kinds, and events
+	Active    Mode = "Active"    // replicas, draining marks, evictions, and nodes whose machine is gone
+)
+
+// allows reports whether the mode allows what needs another.
+func (m Mode) allows(need Mode) bool {
+	rank := map[Mode]int{"": 0, ReadOnly: 0, Recommend: 1, Active: 2}
+	return rank[m] >= rank[need]
+}
+
+// Config is what a Cluster is made from.
+type Config struct {
+	REST *rest.Config
+	// Mode is what may be written; empty is ReadOnly.
+	Mode Mode
+	// Namespace is where the lease is kept, and Lease its name. Only Lead needs them.
+	Namespace, Lease string
+	// Usage measures pods' CPU; nil leaves it unknown.
+	Usage Usage
+	// Pools returns the pools that nodes may come to be bought from. Constraints of pods that cannot be
+	// put in nodescaler's words are held against their labels and taints. Nil is none.
+	Pools func() []nodescaler.Pool
+	// Machine names the machine and the pool behind a node; "" for nodes that are not ours. Nil goes by
+	// the label plimsoll.dev/pool: the machine has the node's name. The node is only to be read, and
+	// holds its name, uid, labels and provider id.
+	Machine func(*corev1.Node) (machine, pool string)
+	// StaleAfter is how long the API server may be out of touch before reading answers ErrStale; 0 is 30 s.
+	StaleAfter time.Duration
+	// Log takes what has no other place to be told; nil drops it.
+	Log *slog.Logger
+}
+
+// Usage measures the CPU of all pods, in cores, by namespace/name.
+type Usage interface {
+	Pods(ctx context.Context) (map[string]podscaler.Sample, error)
+}
+
+// Cluster is the cluster port over watched copies of what there is. Its reading methods make no request,
+// but for the scales of kinds that are not watched; its writing methods make one or two.
+type Cluster struct {
+	cfg     Config
+	log     *slog.Logger
+	http    *http.Client
+	client  kubernetes.Interface
+	objects dynamic.Interface
+	cache   cache.Cache
+	watches *watches
+	scales  *scales
+
+	held     [numberOfCopies]held
+	wake     *signal
+	changed  *signal
+	meddling *meddling
+	lead     leadership
+	reports  reports
+	events   events
+
+	// observed is what the last Observe saw, and what writing goes by.
+	observed atomic.Pointer[sight]
+}
+
+var _ loop.Cluster = (*Cluster)(nil)
+
+// patience is how long a call may take in all. An API server that takes calls and answers none would
+// otherwise keep whoever asks from everything else.
+const patience = 15 * time.Second
+
+// wakeEvery is how often Wake is signalled at most.
+const wakeEvery = 200 * time.Millisecond
+
+// New makes a cluster. It makes no request.
+func New(cfg Config) (*Cluster, error) {
+	switch cfg.Mode {
+	case "", ReadOnly, Recommend, Active:
+	default:
+		return nil, fmt.Errorf("cluster: mode: must be %s, %s or %s, was %q", ReadOnly, Recommend, Active, cfg.Mode)
+	}
+	if cfg.StaleAfter < 0 {
+		return nil, fmt.Errorf("cluster: stale after: must not be negative, was %s", cfg.StaleAfter)
+	}
+	if cfg.Machine == nil {
+		cfg.Machine = byLabel
+	}
+	c := &Cluster{
+		cfg: cfg, log: cfg.Log, watches: newWatches(cfg.StaleAfter), wake: newSignal(wakeEvery), changed: newSignal(wakeEvery),
+		meddling: newMeddling(), reports: newReports(), events: newEvents(),
+	}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if err := c.connect(cfg.REST); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return c, nil
+}
+
+// connect makes the clients, which share their connections.
+func (c *Cluster) connect(to *rest.Config) error {
+	if to == nil {
+		return errors.New("no connection is configured")
+	}
+	cfg := rest.CopyConfig(to)
+	cfg.Timeout = 0 // a watch lasts; calls have deadlines of their own
+	if cfg.QPS == 0 {
+		cfg.QPS, cfg.Burst = 50, 100
+	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		c.watches.next = next
+		return c.watches
+	})
+	var err error
+	if c.http, err = rest.HTTPClientFor(cfg); err != nil {
+		return err
+	}
+	if c.client, err = kubernetes.NewForConfigAndClient(cfg, c.http); err != nil {
+		return err
+	}
+	if c.objects, err = dynamic.NewForConfigAndClient(cfg, c.http); err != nil {
+		return err
+	}
+	c.scales = &scales{
+		kinds: discovery.ToServerResourcesInterfaceWithContext(c.client.Discovery()), objects: c.objects,
+		groups: map[string]known[*metav1.APIResourceList]{}, read: map[reference]known[*autoscalingv1.Scale]{},
+	}
+	c.cache, err = c.newCache(cfg)
+	return err
+}
+
+// Run keeps the copies up to date and sends events, until the context is done.
+func (c *Cluster) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var parts sync.WaitGroup
+	part := func(do func() error) {
+		parts.Go(func() {
+			if err := do(); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	for i := range numberOfCopies {
+		if watchedKinds[i].added {
+			part(func() error { return c.startAdded(ctx, i) })
+		} else if err := c.start(ctx, i); err != nil {
+			cancel(err)
+		}
+	}
+	part(func() error { return c.cache.Start(ctx) })
+	part(func() error { c.watches.ask(ctx, c.client.Discovery().RESTClient()); return nil })
+	part(func() error { c.sendEvents(ctx); return nil })
+	parts.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	return nil
+}
+
+// Synced waits until there is a picture of the cluster, and returns why there is none yet when the
+// context ends first.
+func (c *Cluster) Synced(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := c.Fresh()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Fresh returns nil, or an error that wraps ErrStale and says what is not known to be up to date.
+func (c *Cluster) Fresh() error {
+	for i := range c.held {
+		if _, ok := c.held[i].synced(); !ok {
+			return fmt.Errorf("%w: %s have not been read yet", ErrStale, watchedKinds[i].resource)
+		}
+	}
+	return c.watches.fresh()
+}
+
+// Wake is signalled when a pod turns unschedulable: at once, and then at most every 200 ms.
+func (c *Cluster) Wake() <-chan struct{} { return c.wake.c }
+
+// Changed is signalled when one of our own objects comes, goes or is edited; changes of status do not count.
+func (c *Cluster) Changed() <-chan struct{} { return c.changed.c }
+
+// Autoscalers returns all WorkloadAutoscalers, sorted by namespace and name. They are only to be read.
+func (c *Cluster) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error) {
+	return read[*v1alpha1.WorkloadAutoscaler](c, autoscalers)
+}
+
+// Pools returns all VMPools, sorted by name. They are only to be read.
+func (c *Cluster) Pools() ([]*v1alpha1.VMPool, error) { return read[*v1alpha1.VMPool](c, vmPools) }
+
+// PriceBooks returns all PriceBooks, sorted by name. They are only to be read.
+func (c *Cluster) PriceBooks() ([]*v1alpha1.PriceBook, error) {
+	return read[*v1alpha1.PriceBook](c, priceBooks)
+}
+
+// read returns the copies of a kind, if they are known to be up to date.
+func read[T metav1.Object](c *Cluster, i copies) ([]T, error) {
+	if err := c.Fresh(); err != nil {
+		return nil, err
+	}
+	return kept[T](c, i), nil
+}

@@ -1,0 +1,316 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+)
+
+// copies names a kind that is watched.
+type copies int
+
+const (
+	nodes copies = iota
+	pods
+	disruptions
+	volumes
+	owners
+	deployments
+	statefulSets
+	hpas
+	scaledObjects
+	autoscalers
+	vmPools
+	priceBooks
+	numberOfCopies
+)
+
+// watchedKind is a kind of which copies are held.
+type watchedKind struct {
+	group, version, kind, resource string
+	clusterWide                    bool
+	object                         client.Object
+	keep                           toolscache.TransformFunc
+	fields                         fields.Selector
+	// added kinds are not every cluster's: they are watched once they are there.
+	added bool
+	// foreign kinds may be removed from a cluster while we watch them. A watch of them that breaks makes no
+	// picture old.
+	foreign bool
+}
+
+var watchedKinds = [numberOfCopies]watchedKind{
+	nodes: {version: "v1", kind: "Node", resource: "nodes", clusterWide: true, object: &corev1.Node{}, keep: keepNode},
+	pods: {
+		version: "v1", kind: "Pod", resource: "pods", object: &corev1.Pod{}, keep: keepPod,
+		// Pods that have finished take nothing and wait for nothing.
+		fields: fields.ParseSelectorOrDie("status.phase!=Succeeded,status.phase!=Failed"),
+	},
+	volumes:      {version: "v1", kind: "PersistentVolume", resource: "persistentvolumes", clusterWide: true, object: &corev1.PersistentVolume{}, keep: keepVolume},
+	disruptions:  {group: "policy", version: "v1", kind: "PodDisruptionBudget", resource: "poddisruptionbudgets", object: &policyv1.PodDisruptionBudget{}, keep: keepDisruption},
+	owners:       {group: "apps", version: "v1", kind: "ReplicaSet", resource: "replicasets", object: &metav1.PartialObjectMetadata{}, keep: keepOwner},
+	deployments:  {group: "apps", version: "v1", kind: "Deployment", resource: "deployments", object: &appsv1.Deployment{}, keep: keepScaled},
+	statefulSets: {group: "apps", version: "v1", kind: "StatefulSet", resource: "statefulsets", object: &appsv1.StatefulSet{}, keep: keepScaled},
+	hpas: {
+		group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler", resource: "horizontalpodautoscalers",
+		object: &autoscalingv2.HorizontalPodAutoscaler{}, keep: keepRival,
+	},
+	scaledObjects: {
+		group: "keda.sh", version: "v1alpha1", kind: "ScaledObject", resource: "scaledobjects",
+		object: &unstructured.Unstructured{}, keep: keepRival, added: true, foreign: true,
+	},
+	autoscalers: ours(v1alpha1.KindWorkloadAutoscaler, "workloadautoscalers", false, &v1alpha1.WorkloadAutoscaler{}),
+	vmPools:     ours(v1alpha1.KindVMPool, "vmpools", true, &v1alpha1.VMPool{}),
+	priceBooks:  ours(v1alpha1.KindPriceBook, "pricebooks", true, &v1alpha1.PriceBook{}),
+}
+
+func ours(kind, resource string, clusterWide bool, object client.Object) watchedKind {
+	return watchedKind{
+		group: v1alpha1.GroupVersion.Group, version: v1alpha1.GroupVersion.Version, kind: kind, resource: resource,
+		clusterWide: clusterWide, object: object, keep: keepOurs, added: true,
+	}
+}
+
+func (k *watchedKind) gvk() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: k.group, Version: k.version, Kind: k.kind}
+}
+
+// path is where the kind is listed and watched.
+func (k *watchedKind) path() string {
+	if k.group == "" {
+		return "/api/" + k.version + "/" + k.resource
+	}
+	return "/apis/" + k.group + "/" + k.version + "/" + k.resource
+}
+
+// ask returns an object that names the kind to the cache.
+func (k *watchedKind) ask() client.Object {
+	switch o := k.object.DeepCopyObject().(type) {
+	case *metav1.PartialObjectMetadata:
+		o.SetGroupVersionKind(k.gvk())
+		return o
+	case *unstructured.Unstructured:
+		o.SetGroupVersionKind(k.gvk())
+		return o
+	case client.Object:
+		return o
+	}
+	return nil
+}
+
+// newScheme knows Kubernetes' kinds and ours.
+func newScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		return nil, err
+	}
+	return s, v1alpha1.AddToScheme(s)
+}
+
+// names is what the watched kinds are called in requests.
+func names() meta.RESTMapper {
+	all := meta.NewDefaultRESTMapper(nil)
+	for i := range watchedKinds {
+		k := &watchedKinds[i]
+		scope := meta.RESTScopeNamespace
+		if k.clusterWide {
+			scope = meta.RESTScopeRoot
+		}
+		resource := schema.GroupVersionResource{Group: k.group, Version: k.version, Resource: k.resource}
+		all.AddSpecific(k.gvk(), resource, resource, scope)
+	}
+	return all
+}
+
+// newCache makes the cache. What kinds are called is known here, so that it can be made, and asked for
+// copies, while the API server does not answer.
+func (c *Cluster) newCache(cfg *rest.Config) (cache.Cache, error) {
+	known, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	how := map[client.Object]cache.ByObject{}
+	for i := range watchedKinds {
+		k := &watchedKinds[i]
+		how[k.ask()] = cache.ByObject{Transform: k.keep, Field: k.fields}
+	}
+	return cache.New(cfg, cache.Options{
+		HTTPClient: c.http, Scheme: known, Mapper: names(), ByObject: how,
+		DefaultWatchErrorHandler: func(_ context.Context, r *toolscache.Reflector, err error) {
+			c.log.Warn("watch interrupted", "resource", r.TypeDescription(), "err", err)
+		},
+	})
+}
+
+// held are the copies of one kind. They are there once start has run.
+type held struct {
+	informer atomic.Pointer[toolscache.SharedIndexInformer]
+	absent   atomic.Bool // the cluster has no such kind, as far as was seen
+}
+
+// synced returns the version of the copies, and whether there are any.
+func (h *held) synced() (string, bool) {
+	informer := h.informer.Load()
+	if informer == nil {
+		return "", h.absent.Load()
+	}
+	return (*informer).LastSyncResourceVersion(), (*informer).HasSynced()
+}
+
+// start has the cache hold copies of a kind.
+func (c *Cluster) start(ctx context.Context, i copies) error {
+	k := &watchedKinds[i]
+	got, err := c.cache.GetInformer(ctx, k.ask(), cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.resource, err)
+	}
+	informer, ok := got.(toolscache.SharedIndexInformer)
+	if !ok {
+		return fmt.Errorf("%s: copies are held by a %T", k.resource, got)
+	}
+	if _, err := informer.AddEventHandler(c.handler(i)); err != nil {
+		return fmt.Errorf("%s: %w", k.resource, err)
+	}
+	c.held[i].informer.Store(&informer)
+	if !k.foreign {
+		c.watches.follow(k.path(), c.held[i].synced)
+	}
+	return nil
+}
+
+// startAdded starts a kind that not every cluster has, once this one has it.
+func (c *Cluster) startAdded(ctx context.Context, i copies) error {
+	k := &watchedKinds[i]
+	every := time.Second // until it is known whether it is there, then less often
+	for {
+		asking, cancel := context.WithTimeout(ctx, patience)
+		list, err := c.scales.list(asking, k.gvk().GroupVersion().String())
+		cancel()
+		there := err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource })
+		if there {
+			return c.start(ctx, i)
+		}
+		if err == nil {
+			c.held[i].absent.Store(true)
+			every = kindsAge / 2
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(every):
+		}
+	}
+}
+
+// kept returns the copies of a kind, sorted by namespace and name. They are only to be read.
+func kept[T metav1.Object](c *Cluster, i copies) []T {
+	informer := c.held[i].informer.Load()
+	if informer == nil {
+		return nil
+	}
+	list := (*informer).GetStore().List()
+	all := make([]T, 0, len(list))
+	for _, o := range list {
+		if t, ok := o.(T); ok {
+			all = append(all, t)
+		}
+	}
+	slices.SortFunc(all, func(a, b T) int {
+		if a.GetNamespace() != b.GetNamespace() {
+			return strings.Compare(a.GetNamespace(), b.GetNamespace())
+		}
+		return strings.Compare(a.GetName(), b.GetName())
+	})
+	return all
+}
+
+// one returns one copy, by name or namespace/name.
+func one[T metav1.Object](c *Cluster, i copies, key string) (T, bool) {
+	var none T
+	informer := c.held[i].informer.Load()
+	if informer == nil {
+		return none, false
+	}
+	o, ok, err := (*informer).GetStore().GetByKey(key)
+	if err != nil || !ok {
+		return none, false
+	}
+	t, ok := o.(T)
+	return t, ok
+}
+
+// handler tells of what cannot wait for the next look.
+func (c *Cluster) handler(i copies) toolscache.ResourceEventHandler {
+	switch i {
+	case pods:
+		return toolscache.ResourceEventHandlerDetailedFuncs{
+			AddFunc:    func(o any, first bool) { c.podCame(nil, o, first) },
+			UpdateFunc: func(before, after any) { c.podCame(before, after, false) },
+		}
+	case deployments, statefulSets:
+		return toolscache.ResourceEventHandlerFuncs{UpdateFunc: c.scaleChanged}
+	case autoscalers, vmPools, priceBooks:
+		return toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { c.changed.ring() }, UpdateFunc: c.oursChanged, DeleteFunc: func(any) { c.changed.ring() },
+		}
+	default:
+		return toolscache.ResourceEventHandlerFuncs{}
+	}
+}
+
+// podCame wakes when a pod waits for a node that was not known to wait before.
+func (c *Cluster) podCame(before, after any, first bool) {
+	is, ok := after.(*pod)
+	was, _ := before.(*pod)
+	if ok && !first && is.said.Unschedulable && !is.said.Daemon && (was == nil || !was.said.Unschedulable) {
+		c.wake.ring()
+	}
+}
+
+// scaleChanged notes replicas that somebody else wrote.
+func (c *Cluster) scaleChanged(before, after any) {
+	was, ok := before.(*scaled)
+	is, too := after.(*scaled)
+	if !ok || !too || was.replicas == is.replicas || is.writer.ours {
+		return
+	}
+	ref := reference{schema.GroupKind{Group: "apps", Kind: is.kind}, is.Namespace, is.Name}
+	for _, wla := range kept[*v1alpha1.WorkloadAutoscaler](c, autoscalers) {
+		r := wla.Spec.ScaleTargetRef
+		if refer(wla.Namespace, r.APIVersion, r.Kind, r.Name) == ref {
+			c.meddling.saw(wla, is.writer.name, was.replicas, is.replicas, time.Now())
+		}
+	}
+}
+
+// oursChanged tells of edits. A status is ours, and an edit of it nothing to act on.
+func (c *Cluster) oursChanged(before, after any) {
+	was, ok := before.(metav1.Object)
+	is, too := after.(metav1.Object)
+	if ok && too && (was.GetGeneration() != is.GetGeneration() || !maps.Equal(was.GetAnnotations(), is.GetAnnotations()) ||
+		!maps.Equal(was.GetLabels(), is.GetLabels()) || (was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil)) {
+		c.changed.ring()
+	}
+}

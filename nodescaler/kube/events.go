@@ -1,0 +1,175 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+)
+
+// Event is something to be told about an object.
+type Event struct {
+	// About is what the event is about, such as a condition's type. Of one object, events about the same
+	// with the same Key are told once, until one with another Key was told.
+	About, Key string
+	Warning    bool
+	Reason     string // a stable code in CamelCase
+	Action     string // what was done or not done; empty is About
+	Note       string // a sentence with the numbers
+}
+
+const (
+	// An object may have eventBurst events at once, and one more every eventEvery after that. What is over
+	// that is counted in the next.
+	eventBurst = 20
+	eventEvery = 30 * time.Second
+	// eventsWaiting is how many events wait at most for an API server that is slow.
+	eventsWaiting = 256
+	// noteLimit is how long a note may be, in bytes.
+	noteLimit = 1024
+	// controllerName is who tells.
+	controllerName = "plimsoll.dev/plimsoll"
+)
+
+// events remembers what was told, and holds what is still to be sent.
+type events struct {
+	mu    *sync.Mutex
+	told  map[types.UID]*teller
+	queue chan *eventsv1.Event
+}
+
+// teller is what was told about one object.
+type teller struct {
+	keys   map[string]string // by what it was about
+	room   float64           // events that may still be sent
+	at     time.Time         // when room was reckoned
+	unsaid int               // events left out since the last
+}
+
+func newEvents() events {
+	return events{mu: &sync.Mutex{}, told: map[types.UID]*teller{}, queue: make(chan *eventsv1.Event, eventsWaiting)}
+}
+
+// Tell sends an event about one of our own objects, in the background. What the mode forbids, or what
+// somebody else leads, is not told.
+func (c *Cluster) Tell(about client.Object, e Event) {
+	_, i, err := ourResource(about)
+	if err != nil || !c.cfg.Mode.allows(Recommend) {
+		return
+	}
+	unsaid, ok := c.events.admit(about.GetUID(), e, time.Now())
+	if !ok {
+		return
+	}
+	if unsaid > 0 {
+		e.Note = fmt.Sprintf("%s (%d events before this one were left out)", e.Note, unsaid)
+	}
+	select {
+	case c.events.queue <- c.event(about, watchedKinds[i].kind, e):
+	default:
+		c.log.Warn("event dropped: too many wait to be sent", "object", about.GetName(), "reason", e.Reason)
+	}
+}
+
+// admit reports whether an event is new and there is room for it, and how many were left out before.
+func (e *events) admit(uid types.UID, event Event, now time.Time) (unsaid int, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.told[uid]
+	if t == nil {
+		e.forget(now)
+		t = &teller{keys: map[string]string{}, room: eventBurst, at: now}
+		e.told[uid] = t
+	}
+	if key, known := t.keys[event.About]; known && key == event.Key {
+		return 0, false
+	}
+	t.keys[event.About] = event.Key
+	t.room = min(eventBurst, t.room+now.Sub(t.at).Seconds()/eventEvery.Seconds())
+	t.at = now
+	if t.room < 1 {
+		t.unsaid++
+		return 0, false
+	}
+	t.room--
+	unsaid, t.unsaid = t.unsaid, 0
+	return unsaid, true
+}
+
+// forget drops objects about which nothing changed for long: most of them are gone.
+func (e *events) forget(now time.Time) {
+	const limit, age = 10_000, 24 * time.Hour
+	if len(e.told) < limit {
+		return
+	}
+	for uid, t := range e.told {
+		if now.Sub(t.at) > age {
+			delete(e.told, uid)
+		}
+	}
+}
+
+func (c *Cluster) event(about client.Object, kind string, e Event) *eventsv1.Event {
+	now := time.Now()
+	namespace := about.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	what, action, instance := corev1.EventTypeNormal, e.Action, "plimsoll"
+	if e.Warning {
+		what = corev1.EventTypeWarning
+	}
+	if action == "" {
+		action = e.About
+	}
+	if holder := c.lead.holder.Load(); holder != nil {
+		instance = *holder
+	}
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cut(about.GetName(), 200) + "." + strconv.FormatInt(now.UnixNano(), 16)},
+		EventTime:  metav1.NewMicroTime(now), Type: what, Reason: e.Reason, Action: cut(action, 128), Note: cut(e.Note, noteLimit),
+		ReportingController: controllerName, ReportingInstance: cut(instance, 128),
+		Regarding: corev1.ObjectReference{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Namespace: about.GetNamespace(), Name: about.GetName(),
+			UID: about.GetUID(), ResourceVersion: about.GetResourceVersion(),
+		},
+	}
+}
+
+// cut shortens a text to so many bytes, at the end of a character.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	for limit > 0 && s[limit]&0xC0 == 0x80 {
+		limit--
+	}
+	return s[:limit]
+}
+
+// sendEvents sends what waits, until the context is done.
+func (c *Cluster) sendEvents(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-c.events.queue:
+			err := c.write(ctx, Recommend, "event about "+e.Regarding.Name, func(ctx context.Context) error {
+				_, err := c.client.EventsV1().Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{FieldManager: fieldManager})
+				return err
+			})
+			if err != nil {
+				c.log.Warn("event not told", "reason", e.Reason, "note", e.Note, "err", err)
+			}
+		}
+	}
+}

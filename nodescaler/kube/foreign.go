@@ -1,0 +1,180 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+)
+
+// fieldManager is our name in managedFields. All processes of ours share it: what one leader wrote is not
+// foreign to the next.
+const fieldManager = "plimsoll"
+
+const (
+	// foreignLimit is how many foreign writes within foreignWindow are a fight, and not somebody who
+	// knows what he does.
+	foreignLimit  = 3
+	foreignWindow = 10 * time.Minute
+	// foreignMemory is how long after the last of them we keep out of it. While we do, the other side
+	// has nothing to write against, so that its silence proves nothing.
+	foreignMemory = time.Hour
+)
+
+// writer is who wrote the replicas that an object has.
+type writer struct {
+	ours bool
+	name string
+}
+
+// writerOfReplicas reads it from the managed fields: of those that own spec.replicas the last.
+func writerOfReplicas(fields []metav1.ManagedFieldsEntry) writer {
+	var w writer
+	var last time.Time
+	for i := range fields {
+		e := &fields[i]
+		if e.FieldsV1 == nil || !ownsReplicas(e.FieldsV1) {
+			continue
+		}
+		w.ours = w.ours || e.Manager == fieldManager
+		if w.name == "" || e.Time != nil && e.Time.After(last) {
+			w.name = text(e.Manager)
+			if e.Time != nil {
+				last = e.Time.Time
+			}
+		}
+	}
+	return w
+}
+
+func ownsReplicas(f *metav1.FieldsV1) bool {
+	var owned struct {
+		Spec map[string]json.RawMessage `json:"f:spec"`
+	}
+	if err := json.Unmarshal(f.GetRawBytes(), &owned); err != nil {
+		return false
+	}
+	_, ok := owned.Spec["f:replicas"]
+	return ok
+}
+
+// meddling remembers who else changes replicas that we are to set. Times are taken from the monotonic
+// clock, which no adjustment moves.
+type meddling struct {
+	mu      sync.Mutex
+	by      map[types.UID]*meddler // by autoscaler
+	written map[types.UID]int      // what we wrote last, by autoscaler
+	seen    map[types.UID]int      // what was read last, by autoscaler
+}
+
+type meddler struct {
+	generation int64 // of the autoscaler: an edit forgives
+	times      []time.Time
+	until      time.Time // zero unless it was a fight
+	text       string
+}
+
+func newMeddling() *meddling {
+	return &meddling{by: map[types.UID]*meddler{}, written: map[types.UID]int{}, seen: map[types.UID]int{}}
+}
+
+// of returns what is known for an autoscaler. What a condition tells of the time before this process
+// counts, lest every restart begin the fight anew.
+func (m *meddling) of(wla *v1alpha1.WorkloadAutoscaler, now time.Time) *meddler {
+	known := m.by[wla.UID]
+	if known != nil && known.generation == wla.Generation {
+		return known
+	}
+	first := known == nil
+	known = &meddler{generation: wla.Generation}
+	m.by[wla.UID] = known
+	told := meta.FindStatusCondition(wla.Status.Conditions, v1alpha1.ConditionConflicted)
+	if first && told != nil && told.Status == metav1.ConditionTrue && told.Reason == v1alpha1.ReasonForeignWrites &&
+		told.ObservedGeneration == wla.Generation {
+		if left := foreignMemory - now.Sub(told.LastTransitionTime.Time); left > 0 {
+			known.until, known.text = now.Add(min(left, foreignMemory)), told.Message
+		}
+	}
+	return known
+}
+
+// saw notes that somebody else changed the replicas of an autoscaler's target.
+func (m *meddling) saw(wla *v1alpha1.WorkloadAutoscaler, who string, from, to int, now time.Time) {
+	if !acts(wla) {
+		return // then whoever writes is the one to write
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.of(wla, now)
+	known.times = slices.DeleteFunc(known.times, func(t time.Time) bool { return now.Sub(t) >= foreignWindow })
+	known.times = append(known.times, now)
+	if len(known.times) < foreignLimit && now.After(known.until) {
+		return
+	}
+	if who == "" {
+		who = "somebody else"
+	}
+	known.until = now.Add(foreignMemory)
+	known.text = fmt.Sprintf("%s changed replicas from %d to %d, the foreign change no. %d within %s; nothing is written for %s after the last, or until this autoscaler is edited",
+		who, from, to, len(known.times), foreignWindow, foreignMemory)
+}
+
+// read notes the replicas of a target that is not watched, where nothing tells who wrote them.
+func (m *meddling) read(wla *v1alpha1.WorkloadAutoscaler, replicas int, now time.Time) {
+	m.mu.Lock()
+	before, known := m.seen[wla.UID]
+	written, wrote := m.written[wla.UID]
+	m.seen[wla.UID] = replicas
+	m.mu.Unlock()
+	if known && before != replicas && !(wrote && written == replicas) {
+		m.saw(wla, "", before, replicas, now)
+	}
+}
+
+// wrote notes what we wrote.
+func (m *meddling) wrote(wla types.UID, replicas int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.written[wla] = replicas
+}
+
+// finding returns what is to be told of an autoscaler's target, if anything.
+func (m *meddling) finding(wla *v1alpha1.WorkloadAutoscaler, now time.Time) (Finding, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.of(wla, now)
+	if !now.Before(known.until) {
+		return Finding{}, false
+	}
+	return Finding{Code: v1alpha1.ReasonForeignWrites, Text: known.text}, true
+}
+
+// forget drops what belongs to autoscalers that are gone.
+func (m *meddling) forget(present map[types.UID]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gone := func(uid types.UID) bool { return !present[uid] }
+	for uid := range m.by {
+		if gone(uid) {
+			delete(m.by, uid)
+		}
+	}
+	for uid := range m.seen {
+		if gone(uid) {
+			delete(m.seen, uid)
+			delete(m.written, uid)
+		}
+	}
+}
+
+// acts reports whether an autoscaler says that its decisions are to be carried out.
+func acts(wla *v1alpha1.WorkloadAutoscaler) bool {
+	return wla.Spec.Mode == v1alpha1.ModeActive && wla.Annotations[v1alpha1.AnnotationPaused] != "true" && wla.DeletionTimestamp == nil
+}

@@ -1,0 +1,149 @@
+package kube
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// scaled is what is kept of a Deployment or a StatefulSet.
+type scaled struct {
+	metav1.ObjectMeta
+	kind     string
+	replicas int
+	selector string
+	writer   writer
+}
+
+// keepScaled is the transform of their copies.
+func keepScaled(o any) (any, error) {
+	switch d := o.(type) {
+	case *appsv1.Deployment:
+		return keepScale(&d.ObjectMeta, "Deployment", d.Spec.Replicas, d.Spec.Selector), nil
+	case *appsv1.StatefulSet:
+		return keepScale(&d.ObjectMeta, "StatefulSet", d.Spec.Replicas, d.Spec.Selector), nil
+	}
+	return o, nil
+}
+
+func keepScale(m *metav1.ObjectMeta, kind string, replicas *int32, selector *metav1.LabelSelector) *scaled {
+	kept := &scaled{ObjectMeta: keepMeta(m), kind: kind, replicas: 1, writer: writerOfReplicas(m.ManagedFields)}
+	if replicas != nil {
+		kept.replicas = int(*replicas)
+	}
+	if s, err := metav1.LabelSelectorAsSelector(selector); err == nil && !s.Empty() {
+		kept.selector = s.String()
+	}
+	return kept
+}
+
+// rival is what is kept of somebody else's autoscaler: what it scales.
+type rival struct {
+	metav1.ObjectMeta
+	kind   string
+	target reference
+}
+
+// reference names what is scaled. The version does not tell things apart.
+type reference struct {
+	schema.GroupKind
+	namespace, name string
+}
+
+func refer(namespace, apiVersion, kind, name string) reference {
+	gv, _ := schema.ParseGroupVersion(apiVersion) // nothing is found under a name that is none
+	return reference{schema.GroupKind{Group: gv.Group, Kind: kind}, namespace, name}
+}
+
+// keepRival is the transform of the copies of HorizontalPodAutoscalers and ScaledObjects.
+func keepRival(o any) (any, error) {
+	switch r := o.(type) {
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		t := r.Spec.ScaleTargetRef
+		return &rival{keepMeta(&r.ObjectMeta), "HorizontalPodAutoscaler", refer(r.Namespace, t.APIVersion, t.Kind, t.Name)}, nil
+	case *unstructured.Unstructured:
+		ref, _, _ := unstructured.NestedStringMap(r.Object, "spec", "scaleTargetRef")
+		if ref["kind"] == "" { // as KEDA has it
+			ref = map[string]string{"apiVersion": "apps/v1", "kind": "Deployment", "name": ref["name"]}
+		}
+		m := metav1.ObjectMeta{Name: r.GetName(), Namespace: r.GetNamespace(), UID: r.GetUID(), ResourceVersion: r.GetResourceVersion()}
+		return &rival{m, r.GetKind(), refer(m.Namespace, ref["apiVersion"], ref["kind"], ref["name"])}, nil
+	}
+	return o, nil
+}
+
+// disruption is what is kept of a PodDisruptionBudget.
+type disruption struct {
+	metav1.ObjectMeta
+	selector labels.Selector
+	allowed  int
+}
+
+// keepDisruption is the transform of their copies.
+func keepDisruption(o any) (any, error) {
+	b, ok := o.(*policyv1.PodDisruptionBudget)
+	if !ok {
+		return o, nil
+	}
+	kept := &disruption{ObjectMeta: keepMeta(&b.ObjectMeta), selector: labels.Nothing()}
+	if s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil {
+		kept.selector = s
+	}
+	if b.Status.ObservedGeneration >= b.Generation { // else the number is that of another budget
+		kept.allowed = int(b.Status.DisruptionsAllowed)
+	}
+	return kept, nil
+}
+
+// volume is what is kept of a PersistentVolume: where pods that use it can run.
+type volume struct {
+	metav1.ObjectMeta
+	claim    string // namespace/name
+	required *corev1.NodeSelector
+	requires string
+	local    string // why the volume goes with its node, if it does
+}
+
+// keepVolume is the transform of their copies.
+func keepVolume(o any) (any, error) {
+	v, ok := o.(*corev1.PersistentVolume)
+	if !ok {
+		return o, nil
+	}
+	kept := &volume{ObjectMeta: keepMeta(&v.ObjectMeta)}
+	if v.Spec.ClaimRef != nil {
+		kept.claim = v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name
+	}
+	if v.Spec.NodeAffinity != nil && v.Spec.NodeAffinity.Required != nil {
+		kept.required = v.Spec.NodeAffinity.Required
+		kept.requires = text(kept.required.String())
+	}
+	if v.Spec.Local != nil || v.Spec.HostPath != nil {
+		kept.local = fmt.Sprintf("persistent volume %s is on the node's own disk", v.Name)
+	}
+	return kept, nil
+}
+
+// keepOwner is the transform of the copies of ReplicaSets, of which only the metadata is read: they lead
+// from a pod to the Deployment, or whatever else, that it belongs to.
+func keepOwner(o any) (any, error) {
+	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+		m.ObjectMeta = keepMeta(&m.ObjectMeta)
+	}
+	return o, nil
+}
+
+// keepOurs is the transform of the copies of our own objects, which are kept whole.
+func keepOurs(o any) (any, error) {
+	if m, ok := o.(metav1.Object); ok {
+		m.SetManagedFields(nil)
+	}
+	return o, nil
+}

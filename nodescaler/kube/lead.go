@@ -1,0 +1,196 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// A lease is taken over leaseDuration after others saw it renewed. Its holder writes for no longer than
+// renewDeadline after it sent the last renewal that was accepted: that is earlier by any clock that runs at
+// the right speed, whatever it shows.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// leadership is how long this process certainly leads.
+type leadership struct {
+	renewed atomic.Pointer[time.Time] // when the last accepted renewal was sent; nil for none
+	holder  atomic.Pointer[string]    // our identity, for what is told
+}
+
+// until returns when leadership is no longer certain: long ago, if it is not held.
+func (l *leadership) until() time.Time {
+	renewed := l.renewed.Load()
+	if renewed == nil {
+		return time.Time{}
+	}
+	return renewed.Add(renewDeadline)
+}
+
+// Leading reports whether this process certainly leads now, so that it may write.
+func (c *Cluster) Leading() bool { return time.Now().Before(c.lead.until()) }
+
+// timedLock notes when renewals were sent. The answer may be read much later, by a process that was
+// stopped meanwhile: then the lease is long somebody else's.
+type timedLock struct {
+	resourcelock.Interface
+	lead *leadership
+}
+
+func (l timedLock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.timed(r, func() error { return l.Interface.Create(ctx, r) })
+}
+
+func (l timedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.timed(r, func() error { return l.Interface.Update(ctx, r) })
+}
+
+func (l timedLock) timed(r resourcelock.LeaderElectionRecord, send func() error) error {
+	sent := time.Now()
+	if r.HolderIdentity != l.Identity() { // given up, from now on and not from the answer on
+		l.lead.renewed.Store(nil)
+		return send()
+	}
+	err := send()
+	if err == nil {
+		l.lead.renewed.Store(&sent)
+	}
+	return err
+}
+
+// Lead waits until this process leads, runs work, and gives the lead back once work returned. The context
+// of work ends when the lead is lost or ctx is done. It returns nil when work returned by itself or ctx
+// is done, and an error that wraps ErrNotLeader when the lead was lost; it can then be called again.
+// Identities must differ between processes.
+func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.Context)) error {
+	if !c.cfg.Mode.allows(Recommend) {
+		return fmt.Errorf("lead: %w: needs %s, is %s", ErrForbidden, Recommend, c.cfg.Mode)
+	}
+	if identity == "" || c.cfg.Namespace == "" || c.cfg.Lease == "" {
+		return errors.New("lead: identity, namespace and name of the lease must not be empty")
+	}
+	lock, err := c.lock(identity)
+	if err != nil {
+		return fmt.Errorf("lead: %w", err)
+	}
+	c.lead.holder.Store(&identity)
+	// The election goes on while work ends, so that nobody else begins before.
+	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	term := &term{ctx: ctx, work: work, stop: stop, ended: make(chan struct{})}
+	unhook := context.AfterFunc(ctx, term.withdraw)
+	defer unhook()
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, Name: c.cfg.Lease, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: term.begin, OnStoppedLeading: func() {}},
+	})
+	if err != nil {
+		return fmt.Errorf("lead: %w", err)
+	}
+	elector.Run(electing)
+	lost := electing.Err() == nil
+	term.finish()
+	if lost {
+		c.lead.renewed.Store(nil)
+		return fmt.Errorf("lead: %w: the lease %s/%s could not be renewed in time", ErrNotLeader, c.cfg.Namespace, c.cfg.Lease)
+	}
+	c.release(lock)
+	return nil
+}
+
+// lock is the lease, reached by a client of its own: a renewal does not wait behind other calls, and one
+// that hangs is given up in time for another.
+func (c *Cluster) lock(identity string) (resourcelock.Interface, error) {
+	cfg := rest.CopyConfig(c.cfg.REST)
+	cfg.Timeout, cfg.QPS = renewDeadline/2, -1
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return timedLock{&resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: c.cfg.Lease},
+		Client:    client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+	}, &c.lead}, nil
+}
+
+// release gives the lease back, so that the next leader need not wait for it to run out. Work has ended.
+func (c *Cluster) release(lock resourcelock.Interface) {
+	if c.lead.renewed.Swap(nil) == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), renewDeadline/2)
+	defer cancel()
+	held, _, err := lock.Get(ctx)
+	if err == nil && held.HolderIdentity == lock.Identity() {
+		now := metav1.Now()
+		err = lock.Update(ctx, resourcelock.LeaderElectionRecord{
+			LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now, LeaderTransitions: held.LeaderTransitions,
+		})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.log.Warn("the lease was not given back, and runs out by itself", "err", err)
+	}
+}
+
+// term is one time of leading. It begins and ends once, whichever comes first.
+type term struct {
+	ctx  context.Context
+	work func(context.Context)
+	stop func()
+
+	mu          sync.Mutex
+	began, over bool
+	ended       chan struct{} // closed when work returned
+}
+
+// begin runs work until the lead is lost or the caller's context is done.
+func (t *term) begin(leading context.Context) {
+	t.mu.Lock()
+	if t.over || t.ctx.Err() != nil {
+		t.mu.Unlock()
+		t.stop()
+		return
+	}
+	t.began = true
+	t.mu.Unlock()
+	defer t.stop()
+	defer close(t.ended)
+	working, cancel := context.WithCancel(leading)
+	defer cancel()
+	unhook := context.AfterFunc(t.ctx, cancel)
+	defer unhook()
+	t.work(working)
+}
+
+// withdraw ends the election if it was not won yet.
+func (t *term) withdraw() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.began {
+		t.stop()
+	}
+}
+
+// finish waits for work to return, and lets none begin after.
+func (t *term) finish() {
+	t.mu.Lock()
+	t.over = true
+	began := t.began
+	t.mu.Unlock()
+	if began {
+		<-t.ended
+	}
+}

@@ -1,0 +1,47 @@
+package kube
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+)
+
+// Need is something that the API server must allow us.
+type Need struct {
+	Group, Resource string // the resource with its subresource: pods/eviction; "*" stands for any
+	Verb            string
+	// Own limits the need to the namespace that Plimsoll runs in.
+	Own bool
+}
+
+// Needs returns what the API server must allow in a mode, sorted. What every authenticated user may do is
+// not among it: to read which kinds there are, and whether the API server is ready.
+func Needs(m Mode) []Need {
+	var all []Need
+	add := func(group, resource string, own bool, verbs ...string) {
+		for _, verb := range verbs {
+			all = append(all, Need{group, resource, verb, own})
+		}
+	}
+	for i := range watchedKinds {
+		add(watchedKinds[i].group, watchedKinds[i].resource, false, "list", "watch")
+	}
+	add("*", "*/scale", false, "get") // of whatever an autoscaler may name
+	if m.allows(Recommend) {
+		for _, i := range []copies{autoscalers, vmPools, priceBooks} {
+			add(v1alpha1.GroupVersion.Group, watchedKinds[i].resource+"/status", false, "patch")
+		}
+		add("events.k8s.io", "events", false, "create")
+		add("coordination.k8s.io", "leases", true, "get", "create", "update")
+	}
+	if m.allows(Active) {
+		add("*", "*/scale", false, "patch")
+		add("", "nodes", false, "get", "patch", "delete")
+		add("", "pods/eviction", false, "create")
+	}
+	slices.SortFunc(all, func(a, b Need) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
+	})
+	return all
+}

@@ -1,0 +1,106 @@
+package kube
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+const (
+	labelPool = "plimsoll.dev/pool"
+	// annotationDraining marks a node that we are emptying, so that whoever leads next knows. Its value
+	// says whether the node was open before: only then it is opened when the mark is taken back.
+	annotationDraining = "plimsoll.dev/draining"
+	drainingCordoned   = "cordoned"         // by us
+	drainingWasSo      = "cordoned-already" // by somebody else, whose cordon stays
+)
+
+// node is what is kept of a Node.
+type node struct {
+	metav1.ObjectMeta
+	// said is what the node says by itself: all but whose it is.
+	said       nodescaler.Node
+	providerID string
+	systemUUID string
+	// ready is the kubelet's word; said.Ready wants the node to take pods, too.
+	ready bool
+}
+
+// keepNode is the transform of the nodes' copies.
+func keepNode(o any) (any, error) {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	kept := &node{
+		ObjectMeta: keepMeta(&n.ObjectMeta), providerID: n.Spec.ProviderID, systemUUID: n.Status.NodeInfo.SystemUUID,
+		ready: readyByKubelet(n),
+	}
+	kept.Labels = same(n.Labels)
+	_, draining := n.Annotations[annotationDraining]
+	kept.said = nodescaler.Node{
+		Name: n.Name, Labels: kept.Labels, Allocatable: resources(n.Status.Allocatable), PodSlots: slots(n),
+		Ready:    kept.ready && n.DeletionTimestamp == nil,
+		Cordoned: n.Spec.Unschedulable, Draining: draining, Joined: n.CreationTimestamp.Time,
+	}
+	for _, t := range n.Spec.Taints {
+		switch {
+		case t.Effect == corev1.TaintEffectPreferNoSchedule:
+		case t.Key == corev1.TaintNodeUnschedulable: // that is Cordoned
+		case starting(t.Key):
+			kept.said.Ready = false
+		default:
+			kept.said.Taints = append(kept.said.Taints, nodescaler.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+		}
+	}
+	return kept, nil
+}
+
+// readyByKubelet reports whether the kubelet says so, and is heard.
+func readyByKubelet(n *corev1.Node) bool {
+	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+	return i >= 0 && n.Status.Conditions[i].Status == corev1.ConditionTrue
+}
+
+// slots is how many pods the node takes: -1, which is less than one, if it says none, because 0 stands
+// for the default. A node that says nothing yet has no CPU either.
+func slots(n *corev1.Node) int {
+	pods, said := n.Status.Allocatable[corev1.ResourcePods]
+	if said && pods.IsZero() {
+		return -1
+	}
+	return int(pods.Value())
+}
+
+// starting reports whether a taint of this key means that a node is not working yet, or not any more. Such
+// nodes are not ready: they are waited for. Taken as a taint like others, it would have machines bought
+// for pods that only wait until it goes.
+func starting(key string) bool {
+	switch key {
+	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable,
+		"node.cloudprovider.kubernetes.io/uninitialized", "node.cilium.io/agent-not-ready":
+		return true
+	}
+	return strings.HasPrefix(key, "startup-taint.cluster-autoscaler.kubernetes.io/")
+}
+
+// byLabel names the machine behind a node by the label that every machine of ours joins with. Machine,
+// virtual machine and node have one name.
+func byLabel(n *corev1.Node) (machine, pool string) {
+	if pool = n.Labels[labelPool]; pool == "" {
+		return "", ""
+	}
+	return n.Name, pool
+}
+
+// stub is the node as Config.Machine sees it.
+func (n *node) stub() *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, Labels: n.Labels},
+		Spec:       corev1.NodeSpec{ProviderID: n.providerID},
+	}
+}

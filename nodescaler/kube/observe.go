@@ -1,0 +1,220 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// sight is what one Observe saw that writing goes by: which things were meant by their names.
+type sight struct {
+	targets []Target // sorted by workload
+	pods    []*pod   // sorted by namespace/name
+}
+
+func (s *sight) target(workload string) (*Target, bool) {
+	if s == nil {
+		return nil, false
+	}
+	i, ok := slices.BinarySearchFunc(s.targets, workload, func(t Target, name string) int { return strings.Compare(t.Workload, name) })
+	if !ok {
+		return nil, false
+	}
+	return &s.targets[i], true
+}
+
+func (s *sight) pod(name string) (*pod, bool) {
+	if s == nil {
+		return nil, false
+	}
+	i, ok := slices.BinarySearchFunc(s.pods, name, func(p *pod, name string) int { return strings.Compare(p.said.Name, name) })
+	if !ok {
+		return nil, false
+	}
+	return s.pods[i], true
+}
+
+// Observe returns the cluster as it is now. Replicas holds every target that is Known.
+func (c *Cluster) Observe(ctx context.Context) (loop.ClusterState, error) {
+	if err := c.Fresh(); err != nil {
+		return loop.ClusterState{}, err
+	}
+	return c.look(ctx), nil
+}
+
+// Addresses returns the IPs of all pods that have one, by namespace/name.
+func (c *Cluster) Addresses() map[string]string {
+	all := kept[*pod](c, pods)
+	addresses := make(map[string]string, len(all))
+	for _, p := range all {
+		if p.address != "" {
+			addresses[p.said.Name] = p.address
+		}
+	}
+	return addresses
+}
+
+// look puts together what the copies hold.
+func (c *Cluster) look(ctx context.Context) loop.ClusterState {
+	seen := &sight{targets: c.resolve(ctx), pods: kept[*pod](c, pods)}
+	// By namespace/name as one word: that is how they are looked up.
+	slices.SortFunc(seen.pods, func(a, b *pod) int { return strings.Compare(a.said.Name, b.said.Name) })
+	usage := c.usage(ctx)
+	all := kept[*node](c, nodes)
+	state := loop.ClusterState{Nodes: c.nodes(all), Replicas: map[string]int{}}
+	for i := range seen.targets {
+		if t := &seen.targets[i]; t.Known {
+			state.Replicas[t.Workload] = t.Replicas
+		}
+	}
+	state.Pods = c.pods(seen, all, usage)
+	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
+	c.observed.Store(seen)
+	return state
+}
+
+// usage reads pods' CPU. What cannot be read is unknown, and no reason not to look at the rest.
+func (c *Cluster) usage(ctx context.Context) map[string]podscaler.Sample {
+	if c.cfg.Usage == nil {
+		return nil
+	}
+	samples, err := c.cfg.Usage.Pods(ctx)
+	if err != nil {
+		c.log.Warn("pods' CPU is unknown", "err", err)
+	}
+	return samples
+}
+
+// nodes completes what nodes say with whose they are.
+func (c *Cluster) nodes(all []*node) []nodescaler.Node {
+	said := make([]nodescaler.Node, len(all))
+	for i, n := range all {
+		said[i] = n.said
+		said[i].Machine, said[i].Pool = c.cfg.Machine(n.stub())
+	}
+	return said
+}
+
+// pods completes what pods say with what rests on other objects.
+func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Sample) []nodescaler.Pod {
+	var pools []nodescaler.Pool
+	if c.cfg.Pools != nil {
+		pools = c.cfg.Pools()
+	}
+	where := newPlaces(all, pools)
+	bound := map[string]*volume{}
+	for _, v := range kept[*volume](c, volumes) {
+		if v.claim != "" {
+			bound[v.claim] = v
+		}
+	}
+	said := make([]nodescaler.Pod, len(seen.pods))
+	whose := c.genealogy(seen.targets)
+	for i, p := range seen.pods {
+		said[i] = p.said
+		said[i].Workload = whose.workload(p)
+		said[i].CPU = usage[p.said.Name]
+		where.fill(&said[i], p, bound)
+	}
+	adopt(seen, said)
+	return said
+}
+
+// genealogy finds the workloads that pods belong to, by their owners.
+type genealogy struct {
+	targets map[reference]string
+	parents map[types.UID]*metav1.ObjectMeta // what leads on: ReplicaSets, Deployments, StatefulSets
+	found   map[types.UID]string             // by the pod's owner
+}
+
+func (c *Cluster) genealogy(targets []Target) *genealogy {
+	g := &genealogy{targets: map[reference]string{}, parents: map[types.UID]*metav1.ObjectMeta{}, found: map[types.UID]string{}}
+	for i := range targets {
+		// Of two autoscalers on one target the first has the pods; neither may write.
+		if _, ok := g.targets[targets[i].ref]; !ok {
+			g.targets[targets[i].ref] = targets[i].Workload
+		}
+	}
+	for _, o := range kept[*metav1.PartialObjectMetadata](c, owners) {
+		g.parents[o.UID] = &o.ObjectMeta
+	}
+	for _, i := range []copies{deployments, statefulSets} {
+		for _, o := range kept[*scaled](c, i) {
+			g.parents[o.UID] = &o.ObjectMeta
+		}
+	}
+	return g
+}
+
+// controllerOf returns who controls something, in the same namespace.
+func controllerOf(m *metav1.ObjectMeta) (reference, types.UID, bool) {
+	owner := metav1.GetControllerOfNoCopy(m)
+	if owner == nil {
+		return reference{}, "", false
+	}
+	return refer(m.Namespace, owner.APIVersion, owner.Kind, owner.Name), owner.UID, true
+}
+
+// workload names the pod's workload: the first of its owners, from the nearest on, that an autoscaler
+// scales, or else the last that is known.
+func (g *genealogy) workload(p *pod) string {
+	ref, uid, ok := controllerOf(&p.ObjectMeta)
+	if !ok {
+		return ""
+	}
+	if name, ok := g.found[uid]; ok {
+		return name
+	}
+	first := uid
+	for range 8 { // owners that own one another are nobody's
+		if name, ok := g.targets[ref]; ok {
+			g.found[first] = name
+			return name
+		}
+		parent, ok := g.parents[uid]
+		if !ok {
+			break
+		}
+		above, aboveUID, owned := controllerOf(parent)
+		if !owned {
+			break
+		}
+		ref, uid = above, aboveUID
+	}
+	g.found[first] = ref.namespace + "/" + ref.Kind + "/" + ref.name
+	return g.found[first]
+}
+
+// adopt gives a target whose pods no owner leads to those that its selector finds.
+func adopt(seen *sight, said []nodescaler.Pod) {
+	has, taken := map[string]bool{}, map[string]bool{}
+	for i := range seen.targets {
+		taken[seen.targets[i].Workload] = true
+	}
+	for i := range said {
+		has[said[i].Workload] = true
+	}
+	for i := range seen.targets {
+		t := &seen.targets[i]
+		if t.watched || !t.Known || t.Selector == "" || has[t.Workload] {
+			continue
+		}
+		selector, err := labels.Parse(t.Selector)
+		if err != nil {
+			continue
+		}
+		for j, p := range seen.pods {
+			if p.Namespace == t.ref.namespace && !taken[said[j].Workload] && selector.Matches(labels.Set(p.Labels)) {
+				said[j].Workload = t.Workload
+			}
+		}
+	}
+}

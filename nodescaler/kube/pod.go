@@ -1,0 +1,272 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/resource"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Annotations by which a pod's owner says whether it may be moved. Besides ours, those of Karpenter and of
+// cluster-autoscaler count, so that nothing has to be written anew by whoever comes from there.
+const (
+	annotationDoNotEvict    = "plimsoll.dev/do-not-evict"
+	annotationDoNotDisrupt  = "karpenter.sh/do-not-disrupt"
+	annotationSafeToEvict   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationSafeToLose    = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+	annotationMirroredByAPI = corev1.MirrorPodAnnotationKey
+)
+
+// pod is what is kept of a Pod: a few hundred bytes instead of some ten thousand. Of its metadata there
+// are only names, labels, versions and the owner that controls it.
+type pod struct {
+	metav1.ObjectMeta
+	// said is what the pod says by itself. Its workload, CPU and whatever rests on other objects are
+	// filled in when the cluster is observed.
+	said nodescaler.Pod
+	// required are the node affinities that nodescaler's words may have to be found for, and requires
+	// the same as a string that is equal for equal ones.
+	required *corev1.NodeSelector
+	requires string
+	// exact are tolerations of the empty value only, which nodescaler takes for every value.
+	exact  []nodescaler.Toleration
+	claims []string // persistent volume claims, by name
+	// address is the pod's IP; empty until it has one.
+	address string
+	// neighbours says what the pod asks of the pods beside it, and lacking what it asks of a node that
+	// nodescaler has no word for.
+	neighbours, lacking string
+}
+
+// keepPod is the transform of the pods' copies.
+func keepPod(o any) (any, error) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil // transformed before, or a tombstone
+	}
+	kept := &pod{ObjectMeta: keepMeta(&p.ObjectMeta)}
+	kept.Labels, kept.address = same(p.Labels), p.Status.PodIP
+	kept.said = nodescaler.Pod{
+		Pod: podscaler.Pod{
+			Name: p.Namespace + "/" + p.Name, Phase: podscaler.Phase(p.Status.Phase), Terminating: p.DeletionTimestamp != nil,
+		},
+		Node: text(p.Spec.NodeName), Created: p.CreationTimestamp.Time, Selector: same(p.Spec.NodeSelector),
+		Daemon: isDaemon(p), Pinned: pinned(p),
+	}
+	if p.Spec.Priority != nil {
+		kept.said.Priority = int(*p.Spec.Priority)
+	}
+	if p.Status.StartTime != nil {
+		kept.said.Started = p.Status.StartTime.Time
+	}
+	kept.conditions(p)
+	kept.tolerations(p)
+	kept.requests(p)
+	kept.constraints(p)
+	return kept, nil
+}
+
+func (kept *pod) conditions(p *corev1.Pod) {
+	for i := range p.Status.Conditions {
+		switch c := &p.Status.Conditions[i]; c.Type {
+		case corev1.PodReady:
+			kept.said.Ready = c.Status == corev1.ConditionTrue
+			kept.said.ReadyChanged = c.LastTransitionTime.Time
+		case corev1.PodScheduled:
+			// A pod behind a scheduling gate is not unschedulable: it is not to be scheduled yet.
+			kept.said.Unschedulable = c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable &&
+				p.Spec.NodeName == "" && p.DeletionTimestamp == nil
+		default: // nothing that decisions rest on
+		}
+	}
+}
+
+// tolerations keeps those that let the pod onto a node. What lets it stay for a while on one that failed
+// (every pod has two of them), and operators that compare numbers, are left out: fewer places are taken
+// for possible then, never more.
+func (kept *pod) tolerations(p *corev1.Pod) {
+	for i := range p.Spec.Tolerations {
+		t := &p.Spec.Tolerations[i]
+		o := nodescaler.Toleration{Key: text(t.Key), Value: text(t.Value), Effect: text(string(t.Effect))}
+		switch {
+		case t.Effect == corev1.TaintEffectPreferNoSchedule:
+		case t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil && starting(t.Key):
+		case t.Operator == corev1.TolerationOpExists:
+			o.Value = ""
+			kept.said.Tolerations = append(kept.said.Tolerations, o)
+		case t.Operator != corev1.TolerationOpEqual && t.Operator != "":
+		case t.Key == "": // matches nothing, whatever the API server thinks of it
+		case t.Value == "":
+			kept.exact = append(kept.exact, o)
+		default:
+			kept.said.Tolerations = append(kept.said.Tolerations, o)
+		}
+	}
+}
+
+// requests takes what the scheduler counts: init and sidecar containers, overhead, and what a resize has
+// not given back yet.
+func (kept *pod) requests(p *corev1.Pod) {
+	all := resource.PodRequests(p, resource.PodResourcesOptions{
+		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	})
+	kept.said.Requests = resources(all)
+	var others []string
+	for name, amount := range all {
+		switch name {
+		case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+		default:
+			if !amount.IsZero() {
+				others = append(others, string(name))
+			}
+		}
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		kept.lacking = "a node with " + strings.Join(others, " and ")
+	}
+}
+
+// constraints keeps what the pod asks of nodes beyond labels, taints and size.
+func (kept *pod) constraints(p *corev1.Pod) {
+	if a := p.Spec.Affinity; a != nil {
+		if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && !kept.said.Daemon {
+			kept.required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+			kept.requires = text(kept.required.String())
+		}
+		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			kept.lacking = "a node beside pods it has an affinity to"
+		}
+		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+			kept.neighbours = "a node without pods it has an anti-affinity to"
+		}
+	}
+	for i := range p.Spec.TopologySpreadConstraints {
+		if p.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
+			kept.neighbours = "a node that keeps its pods evenly spread"
+		}
+	}
+	if port := hostPort(p); port != 0 {
+		kept.neighbours = fmt.Sprintf("a node with port %d free", port)
+	}
+	if len(p.Spec.ResourceClaims) > 0 {
+		kept.lacking = "a node with devices for its resource claims"
+	}
+	for i := range p.Spec.Volumes {
+		switch v := &p.Spec.Volumes[i]; {
+		case v.PersistentVolumeClaim != nil:
+			kept.claims = append(kept.claims, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			kept.claims = append(kept.claims, p.Name+"-"+v.Name)
+		}
+	}
+}
+
+// hostPort returns a port of the node that the pod takes, or 0.
+func hostPort(p *corev1.Pod) int32 {
+	for i := range p.Spec.Containers {
+		for _, port := range p.Spec.Containers[i].Ports {
+			if port.HostPort != 0 {
+				return port.HostPort
+			}
+		}
+	}
+	return 0
+}
+
+// isDaemon reports whether the pod comes with every node and leaves with it: a DaemonSet's, or one that
+// the kubelet runs by itself and only shows to the API server.
+func isDaemon(p *corev1.Pod) bool {
+	if _, mirrored := p.Annotations[annotationMirroredByAPI]; mirrored {
+		return true
+	}
+	owner := metav1.GetControllerOf(p)
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+}
+
+// pinned says why the pod must not be evicted, or "". What an annotation forbids is forbidden; what it
+// allows is only that the pod is bare or keeps something on the node's own disk.
+func pinned(p *corev1.Pod) string {
+	for _, key := range []string{annotationDoNotEvict, annotationDoNotDisrupt} {
+		if value, ok := p.Annotations[key]; ok && value != "false" {
+			return fmt.Sprintf("annotated %s: %q", key, value)
+		}
+	}
+	safe := p.Annotations[annotationSafeToEvict]
+	switch {
+	case safe == "false":
+		return fmt.Sprintf("annotated %s: %q", annotationSafeToEvict, safe)
+	case safe == "true" || isDaemon(p):
+		return ""
+	case metav1.GetControllerOf(p) == nil:
+		return "bare: nothing would make it again"
+	}
+	return localStorage(p)
+}
+
+// localStorage names the first volume that would be lost with the node. As cluster-autoscaler has it, one
+// in memory does not count, nor those that the pod's owner lists as safe to lose.
+func localStorage(p *corev1.Pod) string {
+	expendable := strings.Split(p.Annotations[annotationSafeToLose], ",")
+	for i, name := range expendable {
+		expendable[i] = strings.TrimSpace(name)
+	}
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		switch {
+		case slices.Contains(expendable, v.Name):
+		case v.HostPath != nil:
+			return fmt.Sprintf("local storage: volume %s is a path of the node", v.Name)
+		case v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory:
+			return fmt.Sprintf("local storage: volume %s is an emptyDir", v.Name)
+		}
+	}
+	return ""
+}
+
+// resources reads CPU and memory, rounded up as the scheduler does.
+func resources(list corev1.ResourceList) pricing.Resources {
+	return pricing.Resources{
+		CPU:    pricing.MilliCPU(list.Cpu().MilliValue()),
+		Memory: pricing.Bytes(list.Memory().Value()),
+	}
+}
+
+// keepMeta keeps what every copy needs: who it is, and who controls it.
+func keepMeta(m *metav1.ObjectMeta) metav1.ObjectMeta {
+	kept := metav1.ObjectMeta{
+		Name: m.Name, Namespace: text(m.Namespace), UID: m.UID, ResourceVersion: m.ResourceVersion,
+		CreationTimestamp: m.CreationTimestamp, DeletionTimestamp: m.DeletionTimestamp,
+	}
+	if owner := metav1.GetControllerOf(m); owner != nil {
+		owner.APIVersion, owner.Kind, owner.Name = text(owner.APIVersion), text(owner.Kind), text(owner.Name)
+		owner.UID = unique.Make(owner.UID).Value()
+		yes := true
+		owner.Controller, owner.BlockOwnerDeletion = &yes, nil
+		kept.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return kept
+}
+
+// text returns a string that equal ones share: decoded objects have a copy of each.
+func text(s string) string { return unique.Make(s).Value() }
+
+// same shares the strings of a map.
+func same(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	shared := make(map[string]string, len(m))
+	for key, value := range m {
+		shared[text(key)] = text(value)
+	}
+	return shared
+}

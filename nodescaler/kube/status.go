@@ -1,0 +1,175 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+)
+
+// reportEvery is how often a status is written at most of which only numbers changed.
+const reportEvery = 15 * time.Second
+
+// reports remembers which statuses were written, and when.
+type reports struct {
+	mu     *sync.Mutex
+	byUID  map[types.UID]report
+	lately time.Time // when what is old was last dropped
+}
+
+type report struct {
+	status []byte
+	at     time.Time
+}
+
+func newReports() reports { return reports{mu: &sync.Mutex{}, byUID: map[types.UID]report{}} }
+
+// SetStatus writes the status of one of our own objects, of which it reads name, namespace, uid and status.
+// It writes nothing when nothing changed, and changes of mere numbers, with the conditions as they were,
+// only once in a while: call it at every step with what is true then. An object that is gone has no status.
+func (c *Cluster) SetStatus(ctx context.Context, o client.Object) error {
+	resource, i, err := ourResource(o)
+	if err != nil {
+		return err
+	}
+	status, err := statusOf(o)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("status of %s %s", watchedKinds[i].kind, o.GetName())
+	if !c.reports.due(o.GetUID(), status, c.statusNow(i, o), time.Now()) {
+		return nil
+	}
+	return c.write(ctx, Recommend, what, func(ctx context.Context) error {
+		body, err := json.Marshal(map[string]any{
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": watchedKinds[i].kind,
+			"metadata": metav1.ObjectMeta{Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID()},
+			"status":   json.RawMessage(status),
+		})
+		if err != nil {
+			return err
+		}
+		// Applied whole, so that what is left out goes, whatever was there and whoever wrote it.
+		force := true
+		_, err = c.objects.Resource(resource).Namespace(o.GetNamespace()).
+			Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: &force}, "status")
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // gone, or another one of the name
+			return nil
+		}
+		if err == nil {
+			c.reports.wrote(o.GetUID(), status, time.Now())
+		}
+		return err
+	})
+}
+
+// ourResource finds out which of our kinds an object is of.
+func ourResource(o client.Object) (schema.GroupVersionResource, copies, error) {
+	var i copies
+	switch o.(type) {
+	case *v1alpha1.WorkloadAutoscaler:
+		i = autoscalers
+	case *v1alpha1.VMPool:
+		i = vmPools
+	case *v1alpha1.PriceBook:
+		i = priceBooks
+	default:
+		return schema.GroupVersionResource{}, 0, fmt.Errorf("a %T is none of our kinds", o)
+	}
+	return v1alpha1.GroupVersion.WithResource(watchedKinds[i].resource), i, nil
+}
+
+// statusOf returns an object's status as JSON.
+func statusOf(o client.Object) ([]byte, error) {
+	switch o := o.(type) {
+	case *v1alpha1.WorkloadAutoscaler:
+		return json.Marshal(o.Status)
+	case *v1alpha1.VMPool:
+		return json.Marshal(o.Status)
+	case *v1alpha1.PriceBook:
+		return json.Marshal(o.Status)
+	}
+	return nil, fmt.Errorf("a %T has no status of ours", o)
+}
+
+// statusNow returns the status that the object has, as far as is known.
+func (c *Cluster) statusNow(i copies, o client.Object) []byte {
+	key := o.GetName()
+	if o.GetNamespace() != "" {
+		key = o.GetNamespace() + "/" + key
+	}
+	is, ok := one[client.Object](c, i, key)
+	if !ok {
+		return nil
+	}
+	status, err := statusOf(is)
+	if err != nil {
+		return nil
+	}
+	return status
+}
+
+// due reports whether a status is to be written. Our own last writing counts beside the copy, which may
+// not show it yet.
+func (r *reports) due(uid types.UID, status, is []byte, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(now)
+	last, wrote := r.byUID[uid]
+	lately := wrote && now.Sub(last.at) < reportEvery
+	switch {
+	case lately && bytes.Equal(last.status, status):
+		return false
+	case lately:
+		return !bytes.Equal(verdicts(last.status), verdicts(status))
+	}
+	return !bytes.Equal(is, status)
+}
+
+func (r *reports) wrote(uid types.UID, status []byte, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byUID[uid] = report{status, now}
+}
+
+// forget drops, now and then, what tells nothing any more.
+func (r *reports) forget(now time.Time) {
+	if now.Sub(r.lately) < time.Minute {
+		return
+	}
+	r.lately = now
+	for uid, last := range r.byUID {
+		if now.Sub(last.at) >= reportEvery {
+			delete(r.byUID, uid)
+		}
+	}
+}
+
+// verdicts returns what of a status is more than numbers: the conditions without their texts.
+func verdicts(status []byte) []byte {
+	var s struct {
+		ObservedGeneration int64 `json:"observedGeneration"`
+		Conditions         []struct {
+			Type, Status, Reason string
+			ObservedGeneration   int64 `json:"observedGeneration"`
+		} `json:"conditions"`
+	}
+	if err := json.Unmarshal(status, &s); err != nil {
+		return status
+	}
+	v, err := json.Marshal(s)
+	if err != nil {
+		return status
+	}
+	return v
+}
