@@ -12,9 +12,10 @@ import (
 
 // candidate for adoption: a machine in one of our ranges that no intent knows of.
 type foundling struct {
-	guest *guestSeen
-	pool  *Pool
-	looks string
+	guest  *guestSeen
+	pool   *Pool
+	recipe string
+	looks  string
 }
 
 // adopt looks at machines in our ranges that no intent knows of. Those with all proofs are ours, and
@@ -40,7 +41,7 @@ func (f *Fleet) adopt(ctx context.Context) {
 		w := &work{Fleet: f, p: p, host: c.guest.host, seen: c.guest, now: f.cfg.Now()}
 		w.i = Intent{
 			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config),
-			Host: c.guest.host, VMID: c.guest.vmid, Created: m.Created, Asked: m.Created, Adopted: true, Recipe: f.recipe[p.Name],
+			Host: c.guest.host, VMID: c.guest.vmid, Created: m.Created, Asked: m.Created, Adopted: true, Recipe: c.recipe,
 		}
 		f.adoptOne(ctx, w, c.looks)
 	}
@@ -79,7 +80,7 @@ func (f *Fleet) foundlings() []foundling {
 			f.others[id] = looks
 			continue
 		}
-		all = append(all, foundling{g, p, looks})
+		all = append(all, foundling{g, p, f.recipe[p.Name], looks})
 	}
 	return all
 }

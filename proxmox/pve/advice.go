@@ -62,7 +62,7 @@ func (e *Error) adviseForbidden() string {
 	privilege, _, _ := strings.Cut(e.Privilege, "|")
 	role := "plimsoll-" + strings.ReplaceAll(privilege, ".", "-")
 	return fmt.Sprintf("the token lacks %s on %s: pveum role add %s --privs %s; pveum acl modify %s --users %s --tokens %s --roles %s",
-		e.Privilege, e.ACLPath, role, privilege, shell(e.ACLPath),
+		e.Privilege, e.ACLPath, role, privilege, Shell(e.ACLPath),
 		known(e.user(), "USER@REALM"), known(e.TokenID, "USER@REALM!TOKEN"), role)
 }
 
@@ -77,5 +77,5 @@ func known(word, unknown string) string {
 	if word == "" {
 		return unknown
 	}
-	return shell(word)
+	return Shell(word)
 }

@@ -13,6 +13,7 @@ import (
 const (
 	CodeNoInventory       = "NoInventory"       // the cluster has not been seen yet, or not for too long
 	CodeFrozen            = "Frozen"            // nothing is changed now, for a reason that is told with it
+	CodeWatching          = "Watching"          // nothing is changed here, only looked at
 	CodeBadOrder          = "BadOrder"          // the order makes no sense
 	CodePoolUnknown       = "PoolUnknown"       // no such pool
 	CodeShapeUnknown      = "ShapeUnknown"      // the pool has no such shape

@@ -96,7 +96,7 @@ func (e *examination) examineMaintenance() {
 	e.look()
 	for _, r := range e.resources {
 		if r.Type == "node" && r.HAState == "maintenance" {
-			e.add(Warn, "cluster.maintenance", r.Node, []string{"ha-manager crm-command node-maintenance disable " + shell(r.Node)}, "%s is in maintenance: it gets no new machines", r.Node)
+			e.add(Warn, "cluster.maintenance", r.Node, []string{"ha-manager crm-command node-maintenance disable " + Shell(r.Node)}, "%s is in maintenance: it gets no new machines", r.Node)
 		}
 	}
 	if !e.told("cluster.maintenance") {

@@ -53,9 +53,9 @@ func (e *examination) examineEndpoint(p EndpointStatus, others bool) {
 	case Is(p.Err, Unauthorized) && e.told("connection.token"):
 	case Is(p.Err, Unauthorized):
 		e.add(Fail, "connection.token", e.who.String(), []string{
-			"pveum user token list " + shell(e.who.User),
-			"pveum user token modify " + shell(e.who.User) + " " + shell(e.who.Token) + " --expire 0",
-			"pveum user token remove " + shell(e.who.User) + " " + shell(e.who.Token) + ", then plimsoll pve setup, and the new value into " + e.site.TokenFile,
+			"pveum user token list " + Shell(e.who.User),
+			"pveum user token modify " + Shell(e.who.User) + " " + Shell(e.who.Token) + " --expire 0",
+			"pveum user token remove " + Shell(e.who.User) + " " + Shell(e.who.Token) + ", then plimsoll pve setup, and the new value into " + e.site.TokenFile,
 		}, "%s does not accept the token %s (%s): it has expired, or its name or value is wrong", p.Endpoint, e.who, failed.Text())
 	case others && Is(p.Err, NoEndpoint, Unanswered):
 		e.add(Warn, "connection.endpoint", p.Endpoint, nonEmpty(failed.Advice()), "%s does not answer, and others are asked instead: %s", p.Endpoint, failed.Text())

@@ -198,7 +198,7 @@ func orphanMends(o Orphan) []string {
 	}
 	switch o.Kind {
 	case DiscWithoutMachine:
-		return []string{"pvesm free " + shell(o.Name) + on + ", for it holds a join token"}
+		return []string{"pvesm free " + Shell(o.Name) + on + ", for it holds a join token"}
 	case UnprovedMachine:
 		id := itoa(o.VMID)
 		return []string{"qm config " + id + on, "qm destroy " + id + " --purge" + on + ", if nobody needs it"}

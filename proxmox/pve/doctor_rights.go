@@ -175,7 +175,7 @@ func (e *examination) examineMonitor(needs, missing []Need) {
 			continue
 		}
 		told = true
-		status, mend := Warn, "pveum role modify "+shell(name)+" --append 1 --privs "+e.release.agentPrivilege()
+		status, mend := Warn, "pveum role modify "+Shell(name)+" --append 1 --privs "+e.release.agentPrivilege()
 		if lacks {
 			status = Fail
 		}
@@ -230,7 +230,7 @@ func (e *examination) examineTags() {
 		return
 	}
 	e.add(Fail, "rights.tags", strings.Join(refused, " "), []string{
-		"pvesh set /cluster/options --user-tag-access " + shell("user-allow=list,user-allow-list="+strings.Join(union(allowed, e.tags()), ";")),
+		"pvesh set /cluster/options --user-tag-access " + Shell("user-allow=list,user-allow-list="+strings.Join(union(allowed, e.tags()), ";")),
 	}, "the datacenter's options refuse the tags %s, without which machines are not known to be ours", strings.Join(refused, ", "))
 }
 

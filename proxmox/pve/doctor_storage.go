@@ -148,14 +148,14 @@ func (e *examination) examineStore(p *place) (StorageStatus, bool) {
 	}
 	switch {
 	case !there:
-		fault("storage.there", "pvesm set "+shell(p.storage)+" --nodes "+strings.Join(e.all, ",")+" (if "+p.host+" reaches it), or placement.hosts without "+p.host,
+		fault("storage.there", "pvesm set "+Shell(p.storage)+" --nodes "+strings.Join(e.all, ",")+" (if "+p.host+" reaches it), or placement.hosts without "+p.host,
 			"%s has no storage %s, where the %s of %s are to be kept", p.host, p.storage, what, poolsOf(p.pools))
 	case !s.Enabled:
-		fault("storage.there", "pvesm set "+shell(p.storage)+" --disable 0", "storage %s is disabled", p.storage)
+		fault("storage.there", "pvesm set "+Shell(p.storage)+" --disable 0", "storage %s is disabled", p.storage)
 	case !s.Active:
-		fault("storage.there", "pvesm status --storage "+shell(p.storage)+" (on "+p.host+")", "storage %s is not active on %s", p.storage, p.host)
+		fault("storage.there", "pvesm status --storage "+Shell(p.storage)+" (on "+p.host+")", "storage %s is not active on %s", p.storage, p.host)
 	case !slices.Contains(s.Content, p.content):
-		fault("storage.content", "pvesm set "+shell(p.storage)+" --content "+strings.Join(union(s.Content, []string{p.content}), ","),
+		fault("storage.content", "pvesm set "+Shell(p.storage)+" --content "+strings.Join(union(s.Content, []string{p.content}), ","),
 			"storage %s on %s does not take %s (%s): its content is %s", p.storage, p.host, what, p.content, strings.Join(s.Content, ", "))
 	default:
 		e.ok("storage.there", subject, "%s keeps the %s of %s on %s", p.storage, what, poolsOf(p.pools), p.host)

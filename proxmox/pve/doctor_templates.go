@@ -174,7 +174,7 @@ func (e *examination) unreached(i int, p *Pool, host string) (why string, mend [
 		return "", nil
 	}
 	return fmt.Sprintf("template %d is on %s, and its storage %s is not shared", id, t.host, local), []string{
-		fmt.Sprintf("vzdump %d --storage SHARED (on %s); qmrestore ARCHIVE NEWID --storage %s; qm template NEWID (on %s)", id, t.host, shell(local), host),
+		fmt.Sprintf("vzdump %d --storage SHARED (on %s); qmrestore ARCHIVE NEWID --storage %s; qm template NEWID (on %s)", id, t.host, Shell(local), host),
 		fmt.Sprintf("pools[%d].template: {byHost: {%s: %d, %s: NEWID}}", i, t.host, id, host),
 	}
 }

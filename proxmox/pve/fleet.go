@@ -23,8 +23,9 @@ import (
 type FleetConfig struct {
 	Client *Client
 	Owner  string
-	Pools  []Pool
-	// Prices says what hosts and machines cost; nil is the default book.
+	// Pools are those to begin with; Configure replaces them.
+	Pools []Pool
+	// Prices says what hosts and machines cost, until Configure says otherwise; nil is the default book.
 	Prices  *pricing.Book
 	Intents Intents
 	// Nodes lists the cluster's nodes. Without it the fleet cannot know which machines have joined,
@@ -39,6 +40,9 @@ type FleetConfig struct {
 	// Parallel is how many calls are made at a time. With 1 they are made one after the other on the
 	// goroutine of Tick, and the same answers give the same calls; 0 is 4.
 	Parallel int
+	// Watch looks and changes nothing: orders and returns are refused, machines that are on their way
+	// are left where they are, and no call is made but reads.
+	Watch bool
 	// Report is told what happens, in order. It must not call the fleet; nil drops it.
 	Report func(Event)
 
@@ -72,9 +76,6 @@ type Node struct {
 type Fleet struct {
 	client *Client
 	cfg    FleetConfig
-	pools  map[string]*Pool
-	recipe map[string]string // digest of a pool's configuration
-
 	// ticking is held by the one round of work at a time; mu guards everything below and is never
 	// held during a call.
 	ticking sync.Mutex
@@ -82,6 +83,9 @@ type Fleet struct {
 	events  []Event
 	telling sync.Mutex
 
+	pools    map[string]*Pool
+	recipe   map[string]string // digest of a pool's configuration
+	prices   *pricing.Book
 	machines map[string]*tracked // by order
 	view     view
 	taken    map[int]time.Time    // VMIDs that turned out to be others', and when
@@ -115,9 +119,6 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if cfg.Prices == nil {
-		cfg.Prices = pricing.DefaultBook()
-	}
 	site := Site{ClonesPerStorage: cfg.ClonesPerStorage, HA: cfg.HA, OrphanGrace: cfg.OrphanGrace}.Complete()
 	cfg.ClonesPerStorage, cfg.HA, cfg.OrphanGrace = site.ClonesPerStorage, site.HA, site.OrphanGrace
 	or(&cfg.Parallel, 4)
@@ -125,16 +126,13 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 		cfg.Report = func(Event) {}
 	}
 	f := &Fleet{
-		client: cfg.Client, cfg: cfg, pools: map[string]*Pool{}, recipe: map[string]string{},
+		client: cfg.Client, cfg: cfg,
 		machines: map[string]*tracked{}, taken: map[int]time.Time{}, others: map[int]string{}, counts: map[string]int{},
 		wake: make(chan struct{}, 1),
 	}
 	f.view.templates, f.view.bridges = map[int]templateSeen{}, map[string][]string{}
-	for _, p := range cfg.Pools {
-		p = p.Complete()
-		f.pools[p.Name] = &p
-		f.recipe[p.Name] = p.recipe()
-	}
+	f.setPools(cfg.Pools)
+	f.setPrices(cfg.Prices)
 	return f, f.load()
 }
 
@@ -265,6 +263,9 @@ func (f *Fleet) Create(_ context.Context, o loop.Order) error {
 	if f.machines[o.ID] != nil {
 		return nil
 	}
+	if f.cfg.Watch {
+		return refused(watching)
+	}
 	m, err := f.accept(o)
 	if err != nil {
 		return err
@@ -278,6 +279,9 @@ func (f *Fleet) Create(_ context.Context, o loop.Order) error {
 	f.nudge()
 	return nil
 }
+
+// watching is why a fleet that only looks does nothing.
+var watching = reason(CodeWatching, "nothing is changed here, only looked at")
 
 // accept plans the machine of an order.
 func (f *Fleet) accept(o loop.Order) (*tracked, error) {
@@ -348,7 +352,7 @@ func (f *Fleet) choose(p *Pool, s pricing.Shape, named string) (string, []nodesc
 // ground is what machines are placed on now.
 func (f *Fleet) ground() *ground {
 	g := &ground{
-		sight: f.view.seen, now: f.cfg.Now(), pools: f.pools, templates: f.view.templates, prices: f.cfg.Prices,
+		sight: f.view.seen, now: f.cfg.Now(), pools: f.pools, templates: f.view.templates, prices: f.prices,
 		byVMID: map[int]*Intent{},
 	}
 	for _, m := range f.machines {
@@ -448,6 +452,8 @@ func (f *Fleet) Delete(_ context.Context, name string) error {
 		return fmt.Errorf("machine %s does not exist", name)
 	case !m.Returned.IsZero() || !m.Gone.IsZero():
 		return nil
+	case f.cfg.Watch:
+		return fmt.Errorf("machine %s: %s", name, watching.Text)
 	}
 	i := m.Intent.clone()
 	i.Returned = f.cfg.Now()

@@ -599,7 +599,7 @@ func (l *life) end() {
 		}
 	}
 	for range 2 { // noticed first, and collected after the grace
-		r, err := l.fleet.Collect(context.Background())
+		r, err := l.fleet.Collect(context.Background(), nil)
 		l.note("COLLECT %+v: %v", r.Orphans, err)
 		l.sim.Advance(6 * time.Minute)
 	}

@@ -313,14 +313,21 @@ func TestOrphansAreFoundInBothDirections(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if _, err := w.fleet.Collect(t.Context()); err != nil {
+	if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.inRange()) != 2 || len(w.joins) != 3 {
 		t.Error("something was removed before its time")
 	}
 	w.run(6 * time.Minute)
-	if _, err := w.fleet.Collect(t.Context()); err != nil {
+	if _, err := w.fleet.Collect(t.Context(), func(o Orphan) bool { return o.Pool == "web" }); err != nil {
+		t.Fatal(err)
+	}
+	w.run(2 * time.Minute)
+	if len(w.inRange()) != 2 || len(w.joins) != 3 {
+		t.Error("something was removed that was to be spared")
+	}
+	if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	w.run(2 * time.Minute)
@@ -479,7 +486,7 @@ func TestEveryRequestIsOneThatTheServerTakes(t *testing.T) {
 			if w.phase(id) != nodescaler.Joined {
 				t.Fatalf("it is %s\n%s", w.phase(id), w.story())
 			}
-			if _, err := w.fleet.Collect(t.Context()); err != nil {
+			if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
 				t.Error(err)
 			}
 			w.giveBack(id)

@@ -183,6 +183,8 @@ func bridgeNames(list []Network) []string {
 }
 
 func (f *Fleet) templateIDs() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var ids []int
 	for _, p := range f.pools {
 		ids = append(ids, p.Template.IDs()...)

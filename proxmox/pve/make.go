@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 )
 
@@ -34,6 +35,7 @@ type work struct {
 	seen *guestSeen
 	conf *VMConfig
 	now  time.Time
+	book *pricing.Book
 }
 
 // done runs a change of the machine and keeps it.

@@ -28,9 +28,11 @@ const (
 type Orphan struct {
 	Kind OrphanKind `json:"kind"`
 	Name string     `json:"name"` // of the machine, the node, or the disc's volume
-	Host string     `json:"host,omitempty"`
-	VMID int        `json:"vmid,omitempty"`
-	Text string     `json:"text"`
+	// Pool is whose it was, if that can be told.
+	Pool string `json:"pool,omitempty"`
+	Host string `json:"host,omitempty"`
+	VMID int    `json:"vmid,omitempty"`
+	Text string `json:"text"`
 	// Noticed is when it was first seen to be left over. Due is from when Collect removes it; zero
 	// if it never does.
 	Noticed time.Time `json:"noticed"`
@@ -100,7 +102,7 @@ func (f *Fleet) orphanMachines() []Orphan {
 	defer f.unlock()
 	var all []Orphan
 	for _, m := range f.sorted() {
-		o := Orphan{Name: m.Name, Host: m.Host, VMID: m.VMID}
+		o := Orphan{Name: m.Name, Pool: m.Pool, Host: m.Host, VMID: m.VMID}
 		_, node := f.view.nodes[m.Name]
 		there := f.view.seen.guests[m.VMID] != nil
 		switch {
@@ -120,7 +122,7 @@ func (f *Fleet) orphanMachines() []Orphan {
 		if g == nil || p == nil || !slices.Contains(g.tags, ownerTag(f.cfg.Owner)) && !strings.HasPrefix(g.name, p.Name+"-") {
 			continue
 		}
-		all = append(all, Orphan{Kind: UnprovedMachine, Name: g.name, Host: g.host, VMID: id, Text: "it looks like one of ours and is not proved to be; it is never touched"})
+		all = append(all, Orphan{Kind: UnprovedMachine, Name: g.name, Pool: p.Name, Host: g.host, VMID: id, Text: "it looks like one of ours and is not proved to be; it is never touched"})
 	}
 	return all
 }
@@ -174,10 +176,8 @@ func (f *Fleet) suspectNodes() []Orphan {
 	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
 		n := f.view.nodes[name]
 		o := Orphan{Kind: NodeWithoutMachine, Name: name, Text: "its machine is gone"}
-		for _, p := range f.pools {
-			if strings.HasPrefix(name, p.Name+"-") {
-				o.VMID = p.vmidOf(n)
-			}
+		if p := f.poolOfName(name); p != nil {
+			o.Pool, o.VMID = p.Name, p.vmidOf(n)
 		}
 		m := named[name]
 		switch {
@@ -208,9 +208,14 @@ func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string
 		f.mu.Lock()
 		for _, v := range volumes {
 			name, ours := strings.CutPrefix(v.Name, "iso/"+discPrefix(f.cfg.Owner))
-			if ours && !f.needed(strings.TrimSuffix(name, ".iso")) {
-				all = append(all, Orphan{Kind: DiscWithoutMachine, Name: v.ID, Host: s.host, Text: "no machine needs it any more"})
+			if name = strings.TrimSuffix(name, ".iso"); !ours || f.needed(name) {
+				continue
 			}
+			o := Orphan{Kind: DiscWithoutMachine, Name: v.ID, Host: s.host, Text: "no machine needs it any more"}
+			if p := f.poolOfName(name); p != nil {
+				o.Pool = p.Name
+			}
+			all = append(all, o)
 		}
 		f.mu.Unlock()
 	}
@@ -228,13 +233,15 @@ func (f *Fleet) needed(name string) bool {
 	return f.poolOfName(name) == nil // another installation's, whose name continues ours
 }
 
+// poolOfName is the pool whose machines have names like this: of web and web-db, the longer.
 func (f *Fleet) poolOfName(name string) *Pool {
+	var best *Pool
 	for _, p := range f.pools {
-		if strings.HasPrefix(name, p.Name+"-") {
-			return p
+		if strings.HasPrefix(name, p.Name+"-") && (best == nil || len(p.Name) > len(best.Name)) {
+			best = p
 		}
 	}
-	return nil
+	return best
 }
 
 // maxUnseen is how many VMIDs are asked about for one report.
@@ -287,8 +294,9 @@ func (f *Fleet) discStores() []storeSeen {
 }
 
 // Collect removes what has been left over for longer than the grace. Machines are only given back:
-// they go the way of all others, with proof before each call. It returns what it found.
-func (f *Fleet) Collect(ctx context.Context) (Report, error) {
+// they go the way of all others, with proof before each call. What spare names is only told; nil
+// spares nothing. It returns what it found.
+func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, error) {
 	f.ticking.Lock()
 	defer f.ticking.Unlock()
 	r, err := f.orphans(ctx)
@@ -298,12 +306,12 @@ func (f *Fleet) Collect(ctx context.Context) (Report, error) {
 	f.mu.Lock()
 	frozen := f.view.frozen
 	f.mu.Unlock()
-	if frozen != nil {
+	if frozen != nil || f.cfg.Watch {
 		return r, nil
 	}
 	var errs []error
 	for _, o := range r.Orphans {
-		if !o.Due.IsZero() && !r.At.Before(o.Due) {
+		if !o.Due.IsZero() && !r.At.Before(o.Due) && (spare == nil || !spare(o)) {
 			errs = append(errs, f.collect(ctx, o))
 		}
 	}

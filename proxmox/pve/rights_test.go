@@ -235,7 +235,7 @@ func TestWordsPassAShellAsTheyAre(t *testing.T) {
 	words := []string{"plain", "plimsoll@pve!main", "two words", "it's", "$HOME `id` \\n", "", "a;b&c|d>e", "/pool/k8s", "--x=1", "Größe"}
 	script := "for w in"
 	for _, w := range words {
-		script += " " + shell(w)
+		script += " " + Shell(w)
 	}
 	out, err := exec.Command(sh, "-c", script+`; do printf '%s\n' "$w"; done`).Output()
 	if err != nil {

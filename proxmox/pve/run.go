@@ -21,7 +21,9 @@ func (f *Fleet) Tick(ctx context.Context) error {
 		f.settle()
 		f.adopt(ctx)
 	}
-	f.moveAll(ctx)
+	if !f.cfg.Watch {
+		f.moveAll(ctx)
+	}
 	return ctx.Err()
 }
 

@@ -831,7 +831,7 @@ func orphanMachine(t *testing.T) {
 		t.Fatal("a report changed something")
 	}
 	for range 9 {
-		if _, err := w.fleet.Collect(t.Context()); err != nil {
+		if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		w.run(time.Minute)
@@ -840,7 +840,7 @@ func orphanMachine(t *testing.T) {
 		t.Fatalf("it is %s before the grace is over", w.phase(name))
 	}
 	w.run(2 * time.Minute)
-	if _, err := w.fleet.Collect(t.Context()); err != nil {
+	if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	w.until("it is gone", 5*time.Minute, func() bool { return w.there(name) == nil || w.there(name).ID == stranger })

@@ -41,7 +41,7 @@ func (w *work) settings() (values map[string]string, remove []string, err error)
 	values = map[string]string{
 		"cores": itoa(int(i.Shape.CPU / pricing.Core)), "sockets": "1", "memory": memory, "balloon": memory,
 		"net0": p.net0(c), "tags": p.tags(w.cfg.Owner), "smbios1": withUUID(c.Raw["smbios1"], machineUUID(w.cfg.Owner, i.Order)),
-		"description": notes(i, w.cfg.Owner, stageReady, w.cfg.Prices.Rate(i.Shape, i.Host, w.now).Display(w.cfg.Prices.Unit)),
+		"description": notes(i, w.cfg.Owner, stageReady, w.book.Rate(i.Shape, i.Host, w.now).Display(w.book.Unit)),
 		"protection":  "0", "onboot": "0",
 	}
 	maps.Copy(values, p.Guest.settings())

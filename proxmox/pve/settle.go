@@ -40,7 +40,7 @@ func changed(a, b *Intent) bool {
 
 func (f *Fleet) settleOne(m *tracked) {
 	v := &f.view
-	if m.Task != nil && v.told[m.Task.Host] {
+	if m.Task != nil && v.told[m.Task.Host] && f.pools[m.Pool] != nil { // nobody else says how to go on
 		if t, listed := v.tasks[UPID(m.Task.UPID)]; listed && !t.Running {
 			f.ended(m, t)
 		}
@@ -197,7 +197,7 @@ func (f *Fleet) unwell(m *tracked, kind TaskKind, t TaskStatus) {
 
 // workFor is the work on a machine as it is now.
 func (f *Fleet) workFor(m *tracked) *work {
-	w := &work{Fleet: f, m: m, i: m.Intent.clone(), p: f.pools[m.Pool], host: m.Host, conf: m.conf, now: f.cfg.Now()}
+	w := &work{Fleet: f, m: m, i: m.Intent.clone(), p: f.pools[m.Pool], host: m.Host, conf: m.conf, now: f.cfg.Now(), book: f.prices}
 	if f.view.seen == nil {
 		return w
 	}

@@ -71,7 +71,7 @@ func (s *Site) setupPools() Block {
 }
 
 func setupPool(name string) string {
-	return unlessThere("/pools/"+name, "pveum pool add "+shell(name)+" --comment "+shell("Machines of Plimsoll"))
+	return unlessThere("/pools/"+name, "pveum pool add "+Shell(name)+" --comment "+Shell("Machines of Plimsoll"))
 }
 
 func (s *Site) setupAccount(who Account) Block {
@@ -82,16 +82,16 @@ func (s *Site) setupAccount(who Account) Block {
 			"  " + who.String() + "=VALUE",
 		},
 		Commands: []string{
-			unlessThere("/access/users/"+who.User, "pveum user add "+shell(who.User)+" --comment Plimsoll"),
+			unlessThere("/access/users/"+who.User, "pveum user add "+Shell(who.User)+" --comment Plimsoll"),
 			unlessThere("/access/users/"+who.User+"/token/"+who.Token,
-				"pveum user token add "+shell(who.User)+" "+shell(who.Token)+" --privsep 1 --comment "+shell("Plimsoll "+s.Owner)),
+				"pveum user token add "+Shell(who.User)+" "+Shell(who.Token)+" --privsep 1 --comment "+Shell("Plimsoll "+s.Owner)),
 		},
 	}
 }
 
 // unlessThere runs a command if there is nothing at a path of the API.
 func unlessThere(path, command string) string {
-	return "pvesh get " + shell(path) + " >/dev/null 2>&1 || " + command
+	return "pvesh get " + Shell(path) + " >/dev/null 2>&1 || " + command
 }
 
 // grant is a role, and where it is given.
@@ -151,7 +151,7 @@ func (g grant) block(who Account) Block {
 
 // makeRole makes the role, or brings it to what it should be.
 func (g grant) makeRole() string {
-	role := g.role + " --privs " + shell(strings.Join(g.privileges, ","))
+	role := g.role + " --privs " + Shell(strings.Join(g.privileges, ","))
 	return "pveum role add " + role + " 2>/dev/null || pveum role modify " + role
 }
 
@@ -161,16 +161,20 @@ func (g grant) give(n Need, who Account) string {
 	if n.Below {
 		propagate = 1
 	}
-	return "pveum acl modify " + shell(n.Path) + " --users " + shell(who.User) + " --tokens " + shell(who.String()) +
+	return "pveum acl modify " + Shell(n.Path) + " --users " + Shell(who.User) + " --tokens " + Shell(who.String()) +
 		" --roles " + g.role + " --propagate " + strconv.Itoa(propagate)
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// shell quotes a word for a POSIX shell, where it has to be.
-func shell(word string) string {
-	if plainWord.MatchString(word) {
-		return word
+// Shell is words as a POSIX shell reads them again, quoted where it needs that.
+func Shell(words ...string) string {
+	var line []string
+	for _, w := range words {
+		if !plainWord.MatchString(w) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		line = append(line, w)
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return strings.Join(line, " ")
 }

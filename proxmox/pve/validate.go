@@ -96,6 +96,7 @@ const (
 func (s *Site) Validate() error {
 	f := newFaults()
 	s.checkConnection(f)
+	f.must(len(s.Pools) > 0, "pools", "name at least one pool", bare("none"))
 	s.checkWork(f)
 	return f.err()
 }
@@ -106,7 +107,10 @@ func (s *Site) checkWork(f faults) {
 	f.must(s.ClonesPerStorage >= 0, "clonesPerStorage", "be ≥ 0", s.ClonesPerStorage)
 	f.must(slices.Contains([]HAMode{"", HAWait, HAPurge}, s.HA), "ha", "be wait or purge", string(s.HA))
 	f.must(s.OrphanGrace >= 0, "orphanGrace", "be ≥ 0", s.OrphanGrace)
-	f.must(len(s.Pools) > 0, "pools", "name at least one pool", bare("none"))
+	s.checkPools(f)
+}
+
+func (s *Site) checkPools(f faults) {
 	for i := range s.Pools {
 		s.Pools[i].check(f.index("pools", i))
 	}

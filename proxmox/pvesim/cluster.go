@@ -70,6 +70,7 @@ type Cluster struct {
 	ha       ha
 	chance   map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
 	onBoot   func(Boot)
+	onHalt   func(Halt)
 	faults   []*fault
 	injected int // faults so far
 	made     []Call
@@ -100,6 +101,19 @@ func (c *Cluster) Hosts() []string {
 // OnBoot sets what is told of every virtual machine that has booted, and again whenever it boots.
 // It is called while the cluster stands still, and must not call it back.
 func (c *Cluster) OnBoot(told func(Boot)) { c.with(func() { c.onBoot = told }) }
+
+// Halt is a virtual machine whose guest, which had booted, runs no more.
+type Halt struct {
+	VMID       int
+	Name, Host string
+	UUID       string
+	At         time.Time
+}
+
+// OnHalt sets what is told of every guest that had booted and is shut down, stopped, reset or lost with
+// its host. Of one that is only paused nothing is told. It is called while the cluster stands still, and
+// must not call it back.
+func (c *Cluster) OnHalt(told func(Halt)) { c.with(func() { c.onHalt = told }) }
 
 // host is a host as it is.
 type host struct {

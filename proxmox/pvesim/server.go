@@ -44,7 +44,7 @@ func (c *Cluster) Serve(l net.Listener, hostName string, cfg *tls.Config) error 
 	}
 	cfg = cfg.Clone()
 	cfg.NextProtos = []string{"http/1.1"}
-	c.with(func() { h.certificate = fingerprintOf(cfg.Certificates[0]) })
+	c.with(func() { h.certificate = Fingerprint(cfg.Certificates[0]) })
 	served := make(chan struct{})
 	defer close(served)
 	go func() {
@@ -343,10 +343,11 @@ func SelfSigned(hosts ...string) (tls.Certificate, string, error) {
 		return tls.Certificate{}, "", fmt.Errorf("certificate: %w", err)
 	}
 	cert := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return cert, fingerprintOf(cert), nil
+	return cert, Fingerprint(cert), nil
 }
 
-func fingerprintOf(cert tls.Certificate) string {
+// Fingerprint is that of a certificate, as Proxmox VE writes it.
+func Fingerprint(cert tls.Certificate) string {
 	sum := sha256.Sum256(cert.Certificate[0])
 	return colons(sum[:])
 }

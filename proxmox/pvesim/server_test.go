@@ -81,7 +81,7 @@ func TestHostsTellTheFingerprintTheyAreServedWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	served := fingerprintOf(tls.Certificate{Certificate: [][]byte{conn.ConnectionState().PeerCertificates[0].Raw}})
+	served := Fingerprint(tls.Certificate{Certificate: [][]byte{conn.ConnectionState().PeerCertificates[0].Raw}})
 	if _, body := ask(t, c, root, "GET", "/nodes", ""); !strings.Contains(body, served) {
 		t.Errorf("%s says nothing of %s", body, served)
 	}

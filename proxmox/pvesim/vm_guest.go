@@ -21,6 +21,14 @@ func (c *Cluster) switchOff(m *vm) {
 	if m.running() {
 		m.state, m.since, m.pid = "stopped", c.now, 0
 	}
+	c.halt(m)
+}
+
+// halt ends a guest, and says so if it had booted.
+func (c *Cluster) halt(m *vm) {
+	if m.awake && c.onHalt != nil {
+		c.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: uuidOf(m.conf), At: c.now})
+	}
 	m.endGuest()
 }
 
@@ -34,7 +42,7 @@ func (m *vm) endGuest() {
 
 // live lets a guest boot in a machine that has just been switched on or reset, if there is one.
 func (c *Cluster) live(m *vm) {
-	m.endGuest()
+	c.halt(m)
 	if m.installed(c) == guestNone {
 		return
 	}

@@ -226,3 +226,44 @@ func TestAgentAnswers(t *testing.T) {
 	r.must("PUT /nodes/pve1/qemu/9000/config agent=0")
 	r.refused("POST /nodes/pve1/qemu/9000/agent/ping", "500 No QEMU guest agent configured")
 }
+
+// Every end of a guest that had booted is told of, once, and nothing else is.
+func TestHaltsAreTold(t *testing.T) {
+	r := newRig(t, nil)
+	var told []string
+	r.OnBoot(func(b Boot) { told = append(told, fmt.Sprint("boot ", b.VMID)) })
+	r.OnHalt(func(h Halt) {
+		told = append(told, fmt.Sprint("halt ", h.VMID))
+		if h.UUID == "" || h.Host != "pve1" {
+			t.Errorf("%+v", h)
+		}
+	})
+	for _, c := range []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"a stop while it boots", func() {
+			r.does("POST /nodes/pve1/qemu/9000/clone newid=100")
+			r.does("POST /nodes/pve1/qemu/100/status/start")
+			r.does("POST /nodes/pve1/qemu/100/status/stop")
+		}, ""},
+		{"a start", func() { r.does("POST /nodes/pve1/qemu/100/status/start") }, "boot 100"},
+		{"a pause", func() {
+			r.does("POST /nodes/pve1/qemu/100/status/suspend")
+			r.does("POST /nodes/pve1/qemu/100/status/resume")
+		}, ""},
+		{"a reset", func() { r.must("POST /nodes/pve1/qemu/100/status/reset") }, "halt 100, boot 100"},
+		{"a shutdown", func() { r.does("POST /nodes/pve1/qemu/100/status/shutdown") }, "halt 100"},
+		{"another start", func() { r.does("POST /nodes/pve1/qemu/100/status/start") }, "boot 100"},
+		{"the end of its host", func() { r.with(func() { r.rewire(func() { r.powerOff(r.host("pve1")) }) }) }, "halt 100"},
+		{"the host's return", func() { r.with(func() { r.rewire(func() { r.powerOn(r.host("pve1")) }) }) }, "boot 100"},
+	} {
+		told = nil
+		c.do()
+		r.Advance(2 * time.Minute)
+		if got := strings.Join(told, ", "); got != c.want {
+			t.Errorf("%s: told %q, want %q", c.what, got, c.want)
+		}
+	}
+}

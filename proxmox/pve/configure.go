@@ -1,0 +1,94 @@
+package pve
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Configure gives the fleet other pools, and other prices; nil is the default book. Calls that are
+// under way are ended as they were begun, and what follows goes by what is new. Machines of a pool
+// that is there no more are left alone and said to be, until it is there again or a person removes
+// them: that a pool was taken out of a configuration is no order to destroy what it made.
+//
+// A pool that was paused because its machines failed takes orders again when it is another one:
+// failures under a recipe say nothing of the next.
+func (f *Fleet) Configure(pools []Pool, prices *pricing.Book) error {
+	c := newFaults()
+	s := Site{Owner: f.cfg.Owner, Pools: pools}
+	s.checkPools(c)
+	if err := c.err(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.unlock()
+	f.setPrices(prices)
+	if f.setPools(pools) {
+		f.others = map[int]string{} // judged by ranges that may be others now
+		f.nudge()
+	}
+	return nil
+}
+
+// setPools takes pools in the place of those there are, and reports whether any is another. Maps are
+// replaced and not written to: who works by the old ones goes on by them.
+func (f *Fleet) setPools(pools []Pool) bool {
+	was := f.recipe
+	f.pools, f.recipe = map[string]*Pool{}, map[string]string{}
+	for _, p := range pools {
+		p = p.Complete()
+		f.pools[p.Name] = &p
+		f.recipe[p.Name] = p.recipe()
+	}
+	return !maps.Equal(was, f.recipe)
+}
+
+func (f *Fleet) setPrices(prices *pricing.Book) {
+	if f.prices = prices; prices == nil {
+		f.prices = pricing.DefaultBook()
+	}
+}
+
+// CheckPools returns what is wrong with each pool by itself and beside those before it, by name. A
+// pool that is wrong does not count beside the later ones, so that the others of a set can be used.
+func CheckPools(pools []Pool) (good []Pool, bad map[string]error) {
+	bad = map[string]error{}
+	for _, p := range pools {
+		err := p.Validate()
+		if err == nil {
+			err = beside(good, p)
+		}
+		if err != nil {
+			bad[p.Name] = err
+			continue
+		}
+		good = append(good, p)
+	}
+	return good, bad
+}
+
+// beside says what keeps a pool from standing beside others.
+func beside(others []Pool, p Pool) error {
+	f := newFaults()
+	s := Site{Pools: append(slices.Clone(others), p)}
+	s.checkPoolsTogether(f)
+	var errs []error
+	for _, err := range *f.all {
+		at, path := err.(*Fault), "" //nolint:errorlint // nothing else is collected, and it is never wrapped
+		for i, o := range s.Pools {
+			key, of := strings.CutPrefix(at.path, fmt.Sprintf("pools[%d].", i))
+			switch {
+			case of && i == len(others):
+				path = key
+			case of:
+				path = "beside pool " + o.Name + ": " + key
+			}
+		}
+		errs = append(errs, &Fault{path, at.rule, at.was})
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,153 @@
+package pve
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+)
+
+func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+	w.run(time.Second)
+	name := w.join("pve1")[0]
+	if err := w.fleet.Configure(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.giveBack(name)
+	w.run(10 * time.Minute)
+	if m := w.machine(name); !strings.Contains(m.Problem, CodePoolUnknown) || len(w.inRange()) != 1 {
+		t.Errorf("without its pool: %s (%s), and %d machines", m.Phase, m.Problem, len(w.inRange()))
+	}
+	if _, err := w.order(""); err == nil || !strings.Contains(err.Error(), CodePoolUnknown) {
+		t.Errorf("an order for a pool that was taken away: %v", err)
+	}
+	if err := w.fleet.Configure(w.cfg.Pools, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
+	another := w.mustOrder("")
+	w.until("another has joined", 5*time.Minute, func() bool { return w.phase(another) == nodescaler.Joined })
+}
+
+// A task may end, well or badly, while nobody says how its machine is to be gone on with.
+func TestPoolMayBeTakenAwayAtEveryMoment(t *testing.T) {
+	for _, fault := range []string{"", "fail clone times=1", "fail clone text=\"unable to create VM 1000: config file already exists\" times=1", "fail start times=1"} {
+		for after := time.Duration(0); after < 20*time.Second; after += 2 * time.Second {
+			w := newWorld(t, plan{hosts: 1, seed: 1, brief: true}).begin()
+			w.run(time.Second)
+			if fault != "" {
+				w.inject(fault)
+			}
+			name := w.mustOrder("pve1")
+			w.run(after)
+			if err := w.fleet.Configure(nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			w.run(time.Minute)
+			if err := w.fleet.Configure(w.cfg.Pools, nil); err != nil {
+				t.Fatal(err)
+			}
+			w.until(fault+": it has joined or failed", 30*time.Minute, func() bool {
+				p := w.phase(name)
+				return p == nodescaler.Joined || p == nodescaler.Failed
+			})
+			w.giveBack(name)
+			w.until(fault+": nothing is left", 10*time.Minute, func() bool { return w.phase(name) == "" && len(w.inRange()) == 0 })
+			w.sim.Close()
+		}
+	}
+}
+
+func TestPausedPoolTakesOrdersAgainOnceItIsAnother(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	w.pool().MaxFailures, w.pool().JoinTimeout = 1, nodescaler.Duration(time.Minute)
+	w.deaf = true
+	w.begin()
+	w.run(time.Second)
+	w.mustOrder("pve1")
+	w.until("the pool is paused", 10*time.Minute, func() bool { return w.fleet.Paused()["web"].Code == CodePoolPaused })
+	same := slices.Clone(w.cfg.Pools)
+	if err := w.fleet.Configure(same, nil); err != nil || len(w.fleet.Paused()) != 1 {
+		t.Errorf("with the same pool: %v, paused are %v", err, w.fleet.Paused())
+	}
+	same[0].JoinTimeout = nodescaler.Duration(5 * time.Minute)
+	if err := w.fleet.Configure(same, nil); err != nil || len(w.fleet.Paused()) != 0 {
+		t.Errorf("with another one: %v, paused are %v", err, w.fleet.Paused())
+	}
+}
+
+func TestBadPoolsLeaveTheOthers(t *testing.T) {
+	pool := func(name string, first int, change func(*Pool)) Pool {
+		p := worldPool(plan{hosts: 1})
+		p.Name, p.VMIDs = name, VMIDs{First: first, Last: first + 9}
+		p.Max = 5
+		if change != nil {
+			change(&p)
+		}
+		return p
+	}
+	good, bad := CheckPools([]Pool{
+		pool("web", 1000, nil),
+		pool("bare", 1100, func(p *Pool) { p.Template = Template{} }),
+		pool("late", 1005, nil),
+		pool("tall", 1200, func(p *Pool) { p.Template = Template{VMID: 1003} }),
+		pool("db", 1100, nil),
+	})
+	var names []string
+	for _, p := range good {
+		names = append(names, p.Name)
+	}
+	if d := cmp.Diff([]string{"web", "db"}, names); d != "" {
+		t.Errorf("good pools (-want +got)\n%s", d)
+	}
+	got := map[string]string{}
+	for name, err := range bad {
+		got[name] = err.Error()
+	}
+	want := map[string]string{
+		"bare": `template: must have either vmid or byHost with at least one host, was "vmid 0 and 0 hosts"`,
+		"late": `vmids: must not overlap 1000-1009 of pool web, was "1005-1014"`,
+		"tall": `beside pool web: vmids: must not hold the template 1003 of pool tall, was "1000-1009"`,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("bad pools (-want +got)\n%s", d)
+	}
+}
+
+// A fleet that only looks takes over where another one stopped, and changes nothing there.
+func TestFleetThatWatchesOnlyReads(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+	w.run(time.Second)
+	joined := w.join("pve1")[0]
+	half := w.mustOrder("pve1")
+	w.run(2 * time.Second)
+	_ = w.removeNode(t.Context(), joined)
+	w.cfg.Watch = true
+	w.begin()
+	before := len(w.sim.Calls())
+	w.run(3 * time.Hour)
+	if err := w.fleet.Delete(t.Context(), half); err == nil || !strings.Contains(err.Error(), watching.Text) {
+		t.Errorf("a return: %v", err)
+	}
+	if _, err := w.order("pve1"); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), CodeWatching) {
+		t.Errorf("an order: %v", err)
+	}
+	if r, err := w.fleet.Collect(t.Context(), nil); err != nil || len(r.Orphans) == 0 {
+		t.Errorf("orphans are %v, %v", r.Orphans, err)
+	}
+	for _, c := range w.sim.Calls()[before:] {
+		if c.Method != "GET" {
+			t.Errorf("it has done %s %s", c.Method, c.Path)
+		}
+	}
+	if w.phase(joined) != nodescaler.Joined || w.phase(half) == "" {
+		t.Error("it does not tell what there is")
+	}
+}
