@@ -64,7 +64,7 @@ func (s *Server) worth(o *externalgrpc.Option) *big.Int {
 		if err != nil {
 			continue // see Option.podBytes
 		}
-		rate := s.cfg.Prices.Rate(pricing.Shape{CPU: room.CPU, Memory: room.Memory}, "", s.cfg.Now())
+		rate := s.prices().Rate(pricing.Shape{CPU: room.CPU, Memory: room.Memory}, "", s.cfg.Now())
 		sum.Add(sum, big.NewInt(int64(rate)))
 	}
 	return sum

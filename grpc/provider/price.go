@@ -15,7 +15,7 @@ import (
 
 // rate is what a machine of the group costs per hour, wherever it will stand: a template node has no
 // host, and a real one of the same group must cost the same.
-func (s *Server) rate(g *group, at time.Time) pricing.Rate { return s.cfg.Prices.Rate(g.shape, "", at) }
+func (s *Server) rate(g *group, at time.Time) pricing.Rate { return s.prices().Rate(g.shape, "", at) }
 
 // PricingNodePrice is what a node costs over a stretch of time.
 func (s *Server) PricingNodePrice(ctx context.Context, r *externalgrpc.PricingNodePriceRequest) (*externalgrpc.PricingNodePriceResponse, error) {
@@ -66,8 +66,8 @@ func (s *Server) PricingPodPrice(_ context.Context, r *externalgrpc.PricingPodPr
 // cost adds up what a shape costs where prices change, exactly.
 func (s *Server) cost(shape pricing.Shape, from, to time.Time) float64 {
 	sum := new(big.Int)
-	for p := range s.cfg.Prices.Periods(from, to) {
-		rate := big.NewInt(int64(s.cfg.Prices.Rate(shape, "", p.From)))
+	for p := range s.prices().Periods(from, to) {
+		rate := big.NewInt(int64(s.prices().Rate(shape, "", p.From)))
 		sum.Add(sum, rate.Mul(rate, big.NewInt(int64(p.To.Sub(p.From)))))
 	}
 	units, _ := new(big.Rat).SetFrac(sum, new(big.Int).Mul(big.NewInt(1e9), big.NewInt(int64(time.Hour)))).Float64()

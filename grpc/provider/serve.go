@@ -64,7 +64,8 @@ func (how *Listening) Check(at net.Addr) error {
 	return nil
 }
 
-// Serve serves until the context is done, and then lets calls that are being answered finish.
+// Serve serves until the context is done, and then lets calls that are being answered finish. It can be
+// called again then.
 func (s *Server) Serve(ctx context.Context, l net.Listener, how Listening) error {
 	options, err := s.options(l.Addr(), &how)
 	if err != nil {
@@ -149,7 +150,7 @@ func (s *Server) options(at net.Addr, how *Listening) ([]grpc.ServerOption, erro
 		})))
 	}
 	if how.Metrics != nil {
-		count, err := s.newMetrics(how.Metrics)
+		count, err := s.metrics(how.Metrics)
 		if err != nil {
 			return nil, err
 		}
@@ -266,6 +267,18 @@ func certificatesOf(text string) ([]*x509.Certificate, error) {
 		return nil, fmt.Errorf("must hold certificates in PEM, after %d of them %d bytes were none", len(all), len(rest))
 	}
 	return all, nil
+}
+
+// metrics are those of all times that the server serves.
+func (s *Server) metrics(to prometheus.Registerer) (grpc.UnaryServerInterceptor, error) {
+	if s.counted == to {
+		return s.count, nil
+	}
+	count, err := s.newMetrics(to)
+	if err == nil {
+		s.counted, s.count = to, count
+	}
+	return count, err
 }
 
 // newMetrics counts and times every call, by name and outcome, and tells whether the machines are seen.

@@ -2,8 +2,11 @@ package provider
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -13,7 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Config is what a server is made of.
+// Config is what a server is made of. Pools and Prices are those to begin with: Configure replaces them.
 type Config struct {
 	Pools    []Pool
 	Machines loop.Machines
@@ -31,8 +34,12 @@ type Server struct {
 	externalgrpc.UnimplementedCloudProviderServer
 	externalgrpc.UnimplementedExpanderServer
 	cfg    Config
+	book   atomic.Pointer[pricing.Book]
 	memory memory
 	size   sizing
+	// count counts calls into counted; it is made when the server first serves, which it does once at a time.
+	count   grpc.UnaryServerInterceptor
+	counted prometheus.Registerer
 }
 
 // New makes a server. It makes no call.
@@ -47,17 +54,39 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Fresh == 0 {
 		cfg.Fresh = 500 * time.Millisecond
 	}
-	if cfg.Prices == nil {
-		cfg.Prices = pricing.DefaultBook()
-	}
 	if cfg.GPULabel == "" {
 		cfg.GPULabel = "plimsoll.dev/gpu"
 	}
-	return &Server{
+	s := &Server{
 		cfg:    cfg,
 		memory: memory{machines: cfg.Machines, pools: groups, groups: groups, now: cfg.Now, fresh: cfg.Fresh},
-	}, nil
+	}
+	s.price(cfg.Prices)
+	return s, nil
 }
+
+// Configure gives the server other pools and prices; nil is the default book. Prices count at once, and
+// groups come and go with the next Refresh.
+func (s *Server) Configure(pools []Pool, prices *pricing.Book) error {
+	groups, err := newGroups(pools)
+	if err != nil {
+		return err
+	}
+	s.price(prices)
+	s.memory.mu.Lock()
+	defer s.memory.mu.Unlock()
+	s.memory.pools = groups
+	return nil
+}
+
+func (s *Server) price(book *pricing.Book) {
+	if book == nil {
+		book = pricing.DefaultBook()
+	}
+	s.book.Store(book)
+}
+
+func (s *Server) prices() *pricing.Book { return s.book.Load() }
 
 // Healthy is why the machines cannot be read now, or nil. Answers are then given as of the last time
 // that they could.

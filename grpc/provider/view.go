@@ -36,7 +36,6 @@ type seen struct {
 // memory keeps the view, and how fresh it is.
 type memory struct {
 	machines loop.Machines
-	pools    []*group // the groups of what the pools make now
 	now      func() time.Time
 	fresh    time.Duration
 
@@ -44,6 +43,7 @@ type memory struct {
 	// view to answer from waits for it.
 	reading sync.Mutex
 	mu      sync.Mutex
+	pools   []*group // the groups of what the pools make now
 	// groups are those that are told of, retired ones among them. They stay as they are from one refresh to
 	// the next: clients keep the list, and fall over an id that came or went meanwhile.
 	groups []*group
@@ -111,14 +111,14 @@ func (m *memory) last() (v *view, due bool) {
 // go at any time.
 func (m *memory) readAnew(ctx context.Context, regroup bool) *view {
 	m.mu.Lock()
-	at, groups := m.now(), m.groups
+	at, groups, pools := m.now(), m.groups, m.pools
 	regroup = regroup || !m.told
 	m.mu.Unlock()
 	s, err := m.machines.List(context.WithoutCancel(ctx)) // what is read is read for all
 	var v *view
 	if err == nil {
 		if regroup {
-			groups = withRetired(m.pools, s.Machines)
+			groups = withRetired(pools, s.Machines)
 		}
 		v = newView(groups, s.Machines)
 	}

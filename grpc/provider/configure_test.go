@@ -1,0 +1,91 @@
+package provider
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+func TestConfiguredPoolsComeWithTheNextRefresh(t *testing.T) {
+	s, _ := made(t, func(c *Config) { c.Pools = nil })
+	groups := func() string {
+		answer, err := s.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, g := range answer.NodeGroups {
+			ids = append(ids, g.Id[:strings.LastIndex(g.Id, ".")])
+		}
+		return strings.Join(ids, " ")
+	}
+	if got := groups(); got != "" {
+		t.Errorf("without pools the groups are %q", got)
+	}
+	refresh := func() {
+		if _, err := s.Refresh(t.Context(), &externalgrpc.RefreshRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refresh()
+	all := pools()
+	if err := s.Configure(all[:1], nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := groups(); got != "" {
+		t.Errorf("before a refresh the groups are %q", got)
+	}
+	refresh()
+	before := groups()
+	if !strings.HasPrefix(before, all[0].Name+".") {
+		t.Errorf("after it they are %q", before)
+	}
+	bad := all[0]
+	bad.Shapes = nil
+	if err := s.Configure([]Pool{bad}, nil); err == nil || !strings.Contains(err.Error(), "pools[0].shapes") {
+		t.Errorf("pools without shapes: %v", err)
+	}
+	refresh()
+	if got := groups(); got != before {
+		t.Errorf("after pools that were refused they are %q, want %q", got, before)
+	}
+}
+
+func TestConfiguredPricesCountAtOnce(t *testing.T) {
+	s, _ := made(t, nil)
+	g := s.memory.groups[0]
+	before := s.rate(g, s.cfg.Now())
+	dear := pricing.DefaultBook()
+	double := 2 * pricing.Unit
+	dear.PerVCPU, dear.PerGB = double, double
+	if err := s.Configure(pools(), dear); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.rate(g, s.cfg.Now()); got != 2*before {
+		t.Errorf("%s, want twice %s", got, before)
+	}
+}
+
+func TestServerServesAgain(t *testing.T) {
+	s, _ := made(t, nil)
+	registry := prometheus.NewRegistry()
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Serve(ctx, l, Listening{Metrics: registry}) }()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
