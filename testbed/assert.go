@@ -253,7 +253,7 @@ func (e *Experiment) Judge(r *Results) []Verdict {
 	out := make([]Verdict, len(e.Assertions))
 	var all []Level
 	for _, j := range e.loads() {
-		all = append(all, j.level)
+		all = append(all, j.Level)
 	}
 	for i := range e.Assertions {
 		out[i] = e.Assertions[i].judge(r, all)

@@ -218,6 +218,9 @@ type NodePolicy struct {
 	spec nodepolicy.Spec // with the defaults in
 }
 
+// Spec is the policy with its settings, the defaults in.
+func (n *NodePolicy) Spec() nodepolicy.Spec { return n.spec }
+
 // Behavior limits and steadies a pod policy in the shape of autoscaling/v2.
 type Behavior struct {
 	// Preset is v2, what an HPA with an empty behavior gets, or legacy, what one without any

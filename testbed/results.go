@@ -81,8 +81,8 @@ type Summary struct {
 // Number is a measurement that may not exist: not a number is null in JSON.
 type Number float64
 
-// number rounds to four decimals, so that what is read back is what was written.
-func number(v float64) Number { return Number(math.Round(v*1e4) / 1e4) }
+// Rounded rounds to four decimals, so that what is read back is what was written.
+func Rounded(v float64) Number { return Number(math.Round(v*1e4) / 1e4) }
 
 // MarshalJSON writes null for what is unknown.
 func (n Number) MarshalJSON() ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
-	r := simulated(t, minimal(t, Options{Trials: 1}), Options{Version: "v1.2.3"})
+	r := mustRun(t, minimal(t, Options{Trials: 1}), Options{Version: "v1.2.3"})
 	r.Runs[0].P90Ms = Number(math.NaN())
 	text := written(t, r)
 	again, err := ReadResults(strings.NewReader(text))
@@ -43,7 +43,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 
 func TestResultsKeepToTheirSchema(t *testing.T) {
 	schema := compiled(t)
-	text := written(t, simulated(t, minimal(t, Options{}), Options{Version: "v1.2.3"}))
+	text := written(t, mustRun(t, minimal(t, Options{}), Options{Version: "v1.2.3"}))
 	check := func(text string) error {
 		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +25,9 @@ type Options struct {
 	Trials    int
 	Duration  time.Duration // of every trial
 	Seed      *uint64
-	// Parallel is how many runs are made at a time; 0 for one a processor.
+	// World is where runs are made; none is the simulated world.
+	World World
+	// Parallel is how many runs are made at a time; 0 is as many as suit the world.
 	Parallel int
 	// Version is recorded in the results.
 	Version string
@@ -131,11 +132,17 @@ func pick[T any](f *faults, key string, all []T, names []string, name func(*T) s
 	return slices.DeleteFunc(out, func(t T) bool { return !slices.Contains(names, name(&t)) })
 }
 
-// Run runs the experiment in the simulated world. When ctx ends before the experiment,
+// Run runs the experiment. When ctx ends before the experiment,
 // it returns what has been done by then along with the context's error.
 func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 	e, err := e.With(o)
 	if err != nil {
+		return nil, err
+	}
+	if o.World == nil {
+		o.World = Simulated()
+	}
+	if err := o.World.Check(e); err != nil {
 		return nil, err
 	}
 	jobs := e.jobs()
@@ -144,7 +151,7 @@ func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 		return nil, err
 	}
 	r := &Results{Header: Header{
-		Experiment: e.Name, World: "sim", Seed: e.Seed, Version: o.Version, Unit: e.Prices.Unit,
+		Experiment: e.Name, World: o.World.Name(), Seed: e.Seed, Version: o.Version, Unit: e.Prices.Unit,
 		Load: e.Load.Kind, Trials: e.Trials, DurationSeconds: int(e.Duration.Seconds()), Planned: len(jobs),
 		Options: o.flags(),
 	}}
@@ -160,8 +167,8 @@ func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 // crew makes runs side by side.
 type crew struct {
 	*Experiment
-	jobs  []job
-	plans plans
+	jobs  []Job
+	world World
 	hears func(Progress)
 
 	lock     sync.Mutex
@@ -173,10 +180,10 @@ type crew struct {
 
 // runAll makes all runs, several at a time. What comes of a run depends on its job alone, and
 // it is put in the job's place, so that the order in which they end does not show.
-func (e *Experiment) runAll(ctx context.Context, jobs []job, o Options) (runs []Trial, done []bool, err error) {
+func (e *Experiment) runAll(ctx context.Context, jobs []Job, o Options) (runs []Trial, done []bool, err error) {
 	c := &crew{
 		Experiment: e, jobs: jobs, hears: o.Progress, runs: make([]Trial, len(jobs)), done: make([]bool, len(jobs)),
-		plans: plans{made: map[row]func() (*oracle.Schedule, error){}}, progress: Progress{Total: len(jobs)},
+		world: o.World, progress: Progress{Total: len(jobs)},
 	}
 	for i := range jobs {
 		c.work += jobs[i].work()
@@ -185,7 +192,7 @@ func (e *Experiment) runAll(ctx context.Context, jobs []job, o Options) (runs []
 	defer stop(nil)
 	queue := make(chan int)
 	var workers sync.WaitGroup
-	for range cmp.Or(o.Parallel, runtime.GOMAXPROCS(0)) {
+	for range cmp.Or(o.Parallel, o.World.Parallel()) {
 		workers.Go(func() {
 			for i := range queue {
 				if err := c.do(ctx, i); err != nil {
@@ -204,7 +211,7 @@ func (e *Experiment) runAll(ctx context.Context, jobs []job, o Options) (runs []
 
 // do makes one run, and tells of it.
 func (c *crew) do(ctx context.Context, i int) error {
-	run, err := c.run(ctx, &c.jobs[i])
+	run, err := c.world.Run(ctx, c.Experiment, &c.jobs[i])
 	if err != nil {
 		return err
 	}
@@ -221,7 +228,7 @@ func (c *crew) do(ctx context.Context, i int) error {
 }
 
 // feed hands out the jobs, the longest first so that none is left over at the end.
-func feed(ctx context.Context, queue chan<- int, jobs []job) {
+func feed(ctx context.Context, queue chan<- int, jobs []Job) {
 	defer close(queue)
 	order := make([]int, len(jobs))
 	for i := range order {
@@ -238,18 +245,7 @@ func feed(ctx context.Context, queue chan<- int, jobs []job) {
 }
 
 // work is about how much there is to simulate; never nothing, so that it can be divided by.
-func (j *job) work() float64 { return float64(max(1, j.level.Users)) * j.length.Seconds() }
-
-func (c *crew) run(ctx context.Context, j *job) (Trial, error) {
-	if !j.policy.Clairvoyant {
-		return c.simulate(ctx, j, nil)
-	}
-	schedule, err := c.plans.at(c.Experiment, j)
-	if err != nil {
-		return Trial{}, err
-	}
-	return c.simulate(ctx, j, schedule)
-}
+func (j *Job) work() float64 { return float64(max(1, j.Level.Users)) * j.Length.Seconds() }
 
 // plans are the clairvoyant schedules, each made once and by whoever needs it first.
 type plans struct {
@@ -263,9 +259,9 @@ type row struct {
 	level  Level
 }
 
-func (p *plans) at(e *Experiment, j *job) (*oracle.Schedule, error) {
+func (p *plans) at(e *Experiment, j *Job) (*oracle.Schedule, error) {
 	p.lock.Lock()
-	key := row{j.policy.Name, j.level}
+	key := row{j.Policy.Name, j.Level}
 	plan := p.made[key]
 	if plan == nil {
 		plan = sync.OnceValues(func() (*oracle.Schedule, error) { return e.schedule(j) })

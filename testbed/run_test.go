@@ -37,7 +37,7 @@ func minimal(t testing.TB, options Options) *Experiment {
 	return e
 }
 
-func simulated(t testing.TB, e *Experiment, o Options) *Results {
+func mustRun(t testing.TB, e *Experiment, o Options) *Results {
 	t.Helper()
 	r, err := Run(t.Context(), e, o)
 	if err != nil {
@@ -57,14 +57,14 @@ func written(t testing.TB, r *Results) string {
 
 func TestTheSameSeedGivesTheSameBytesHoweverManyRunAtATime(t *testing.T) {
 	e := minimal(t, Options{})
-	one := written(t, simulated(t, e, Options{Parallel: 1}))
+	one := written(t, mustRun(t, e, Options{Parallel: 1}))
 	for _, n := range []int{2, 5} {
-		if other := written(t, simulated(t, e, Options{Parallel: n})); one != other {
+		if other := written(t, mustRun(t, e, Options{Parallel: n})); one != other {
 			t.Errorf("%d at a time: %s", n, cmp.Diff(one, other))
 		}
 	}
 	seed := e.Seed + 1
-	if other := written(t, simulated(t, e, Options{Seed: &seed})); one == other {
+	if other := written(t, mustRun(t, e, Options{Seed: &seed})); one == other {
 		t.Error("another seed gives the same results")
 	}
 }
@@ -75,7 +75,7 @@ func TestAllPoliciesHaveTheSameLuck(t *testing.T) {
 	twin := e.Policies[0]
 	twin.Name = "twin"
 	e.Policies = append([]Policy{twin}, e.Policies...)
-	all := simulated(t, e, Options{})
+	all := mustRun(t, e, Options{})
 	runs := func(r *Results, policy string) []Trial {
 		var out []Trial
 		for _, run := range r.Runs {
@@ -89,7 +89,7 @@ func TestAllPoliciesHaveTheSameLuck(t *testing.T) {
 	if diff := cmp.Diff(runs(all, "hpa"), runs(all, "twin")); diff != "" {
 		t.Errorf("a twin fares differently: %s", diff)
 	}
-	alone := simulated(t, e, Options{Policies: []string{"hpa"}, Users: []int{30}})
+	alone := mustRun(t, e, Options{Policies: []string{"hpa"}, Users: []int{30}})
 	some := slices.DeleteFunc(runs(all, "hpa"), func(r Trial) bool { return r.Users != 30 })
 	if diff := cmp.Diff(some, runs(alone, "hpa")); diff != "" {
 		t.Errorf("alone it fares differently: %s", diff)
@@ -100,7 +100,7 @@ func TestAllPoliciesHaveTheSameLuck(t *testing.T) {
 }
 
 func TestRunsAddUp(t *testing.T) {
-	r := simulated(t, minimal(t, Options{}), Options{})
+	r := mustRun(t, minimal(t, Options{}), Options{})
 	for _, run := range r.Runs {
 		// A machine costs 10 an hour, is never fewer than one, and lives three minutes at most.
 		if got, want := float64(run.CostUnits), 10*float64(run.VMHours); math.Abs(got-want) > 0.01 {
@@ -133,7 +133,7 @@ func TestAnInterruptedExperimentKeepsWhatIsDone(t *testing.T) {
 	if len(r.Runs) < 3 || len(r.Runs) >= r.Planned || r.Planned != 80 || len(r.Summary) == 0 {
 		t.Errorf("%d of %d runs and %d summaries are left", len(r.Runs), r.Planned, len(r.Summary))
 	}
-	whole := simulated(t, e, Options{})
+	whole := mustRun(t, e, Options{})
 	for _, run := range r.Runs {
 		if !slices.Contains(whole.Runs, run) {
 			t.Errorf("a run that the whole experiment does not have: %+v", run)
@@ -144,7 +144,7 @@ func TestAnInterruptedExperimentKeepsWhatIsDone(t *testing.T) {
 func TestProgressEndsWithAllOfIt(t *testing.T) {
 	var last Progress
 	parts := []float64{0}
-	r := simulated(t, minimal(t, Options{}), Options{Progress: func(p Progress) {
+	r := mustRun(t, minimal(t, Options{}), Options{Progress: func(p Progress) {
 		last = p
 		parts = append(parts, p.Part)
 	}})
@@ -167,7 +167,7 @@ func TestASchedulesLimitsAreItsPolicys(t *testing.T) {
 	var got [2]map[string]Trial
 	for i, policies := range [][]Policy{{tight, wide}, {wide, tight}} {
 		e.Policies, got[i] = policies, map[string]Trial{}
-		for _, run := range simulated(t, e, Options{Parallel: 1}).Runs {
+		for _, run := range mustRun(t, e, Options{Parallel: 1}).Runs {
 			got[i][run.Policy] = run
 		}
 	}
@@ -182,7 +182,7 @@ func TestASchedulesLimitsAreItsPolicys(t *testing.T) {
 func TestProgressIsANumberUnderAlmostNoLoad(t *testing.T) {
 	e := minimal(t, Options{Trials: 1})
 	e.Load = Load{Kind: sim.Open, Scenarios: []Scenario{{Name: "quiet", Curve: Curve{{Level: 0.4}}}}}
-	simulated(t, e, Options{Progress: func(p Progress) {
+	mustRun(t, e, Options{Progress: func(p Progress) {
 		if !(p.Part > 0 && p.Part < 1.001) {
 			t.Errorf("%d of %d are a part of %v", p.Done, p.Total, p.Part)
 		}
@@ -230,7 +230,7 @@ func TestTheReferenceIsOnlyForWhatItMeasured(t *testing.T) {
 		"as it is": {Options{}, true}, "with fewer trials": {Options{Trials: 1}, true},
 		"under another load": {Options{Load: "pace"}, false}, "for another time": {Options{Duration: time.Minute}, false},
 	} {
-		if _, ok := e.Side(simulated(t, e, c.o)); ok != c.want {
+		if _, ok := e.Side(mustRun(t, e, c.o)); ok != c.want {
 			t.Errorf("%s: compared is %v, want %v", name, ok, c.want)
 		}
 	}

@@ -22,7 +22,7 @@ func statOf(values []float64) Stat {
 	}
 	if len(values) < 2 {
 		unknown := Number(math.NaN())
-		return Stat{number(mean), unknown, unknown, unknown}
+		return Stat{Rounded(mean), unknown, unknown, unknown}
 	}
 	square := 0.0
 	for _, v := range values {
@@ -30,7 +30,7 @@ func statOf(values []float64) Stat {
 	}
 	sd := math.Sqrt(square / (n - 1))
 	half := student(len(values)-1) * sd / math.Sqrt(n)
-	return Stat{number(mean), number(sd), number(mean - half), number(mean + half)}
+	return Stat{Rounded(mean), Rounded(sd), Rounded(mean - half), Rounded(mean + half)}
 }
 
 // student is the 0.975 quantile of Student's t with so many degrees of freedom.

@@ -83,7 +83,7 @@ func (e *Experiment) validatePair(f *faults, path string, p *Policy) {
 		return // said before
 	}
 	for i := range e.Workloads {
-		w := e.Workloads[i].scaled(p)
+		w := e.Workloads[i].Scaled(p)
 		if err := podpolicy.Check(&w, policy); err != nil {
 			rule := "cannot work on " + w.Name + ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
 			*f = append(*f, &fault{path, rule})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"runtime"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -19,37 +20,72 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
-// job is one run to be made.
-type job struct {
-	policy *Policy
-	level  Level
-	load   sim.Load
-	length time.Duration
-	trial  int
+// World is where runs are made. All worlds score a run by the same rules.
+type World interface {
+	// Name stands in the results.
+	Name() string
+	// Check returns everything in the experiment that this world cannot do, or nil.
+	Check(e *Experiment) error
+	// Run makes one run and scores it.
+	Run(ctx context.Context, e *Experiment, j *Job) (Trial, error)
+	// Parallel is how many runs it makes at a time unless it is told otherwise.
+	Parallel() int
 }
 
-func (j *job) String() string {
-	at := fmt.Sprintf("%d users", j.level.Users)
-	if j.level.Scenario != "" {
-		at = j.level.Scenario
+// Job is one run to be made: a policy at a level of load, for one of the times it is tried.
+type Job struct {
+	Policy *Policy
+	Level  Level
+	Load   sim.Load
+	Length time.Duration
+	Trial  int
+}
+
+func (j *Job) String() string {
+	at := fmt.Sprintf("%d users", j.Level.Users)
+	if j.Level.Scenario != "" {
+		at = j.Level.Scenario
 	}
-	return fmt.Sprintf("%s at %s, trial %d", j.policy.Name, at, j.trial)
+	return fmt.Sprintf("%s at %s, trial %d", j.Policy.Name, at, j.Trial)
 }
 
-// seedOf is the job's luck. It does not depend on the policy, so that all have the same.
-func (e *Experiment) seedOf(j *job) uint64 {
+// simulated is the simulated world.
+type simulated struct{ plans plans }
+
+// Simulated returns the simulated world: runs in it take seconds and repeat exactly.
+func Simulated() World {
+	return &simulated{plans{made: map[row]func() (*oracle.Schedule, error){}}}
+}
+
+func (*simulated) Name() string            { return "sim" }
+func (*simulated) Check(*Experiment) error { return nil }
+func (*simulated) Parallel() int           { return runtime.GOMAXPROCS(0) }
+
+func (w *simulated) Run(ctx context.Context, e *Experiment, j *Job) (Trial, error) {
+	if !j.Policy.Clairvoyant {
+		return e.simulate(ctx, j, nil)
+	}
+	schedule, err := w.plans.at(e, j)
+	if err != nil {
+		return Trial{}, err
+	}
+	return e.simulate(ctx, j, schedule)
+}
+
+// SeedOf is the job's luck. It does not depend on the policy, so that all have the same.
+func (e *Experiment) SeedOf(j *Job) uint64 {
 	h := fnv.New64a()
-	h.Write(fmt.Appendf(nil, "%d/%d/%s", e.Seed, j.trial, j.level))
+	h.Write(fmt.Appendf(nil, "%d/%d/%s", e.Seed, j.Trial, j.Level))
 	return h.Sum64()
 }
 
 // jobs are all runs of the experiment, in the order of the results.
-func (e *Experiment) jobs() []job {
-	var out []job
+func (e *Experiment) jobs() []Job {
+	var out []Job
 	for i := range e.Policies {
 		for _, j := range e.loads() {
-			j.policy = &e.Policies[i]
-			for j.trial = 1; j.trial <= e.Trials; j.trial++ {
+			j.Policy = &e.Policies[i]
+			for j.Trial = 1; j.Trial <= e.Trials; j.Trial++ {
 				out = append(out, j)
 			}
 		}
@@ -58,24 +94,24 @@ func (e *Experiment) jobs() []job {
 }
 
 // loads are the levels of load, as jobs without a policy.
-func (e *Experiment) loads() []job {
+func (e *Experiment) loads() []Job {
 	base := sim.Load{Kind: e.Load.Kind, Think: e.Load.Think, Spread: e.Load.Spread, Even: e.Load.Even}
-	var out []job
+	var out []Job
 	for _, n := range e.Load.Users {
-		j := job{level: Level{Users: n}, load: base, length: e.Duration}
-		j.load.Level = sim.Flat(float64(n))
+		j := Job{Level: Level{Users: n}, Load: base, Length: e.Duration}
+		j.Load.Level = sim.Flat(float64(n))
 		out = append(out, j)
 	}
 	for i := range e.Load.Scenarios {
 		s := &e.Load.Scenarios[i]
 		curve := sim.Curve(s.Curve)
-		j := job{level: Level{int(math.Round(curve.Max())), s.Name}, load: base, length: e.Duration}
-		j.load.Level = curve
+		j := Job{Level: Level{int(math.Round(curve.Max())), s.Name}, Load: base, Length: e.Duration}
+		j.Load.Level = curve
 		if s.Duration > 0 {
-			j.length = s.Duration
+			j.Length = s.Duration
 		}
 		if s.Kind != "" {
-			j.load.Kind = s.Kind
+			j.Load.Kind = s.Kind
 		}
 		out = append(out, j)
 	}
@@ -89,9 +125,9 @@ var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func (e *Experiment) FirstRate(s pricing.Shape) pricing.Rate { return e.Prices.Rate(s, "", midnight) }
 
 // config is the world of a job.
-func (e *Experiment) config(j *job) sim.Config {
+func (e *Experiment) config(j *Job) sim.Config {
 	c := sim.Config{
-		Seed: e.seedOf(j), Start: midnight, Tick: e.Tick, Wake: e.Wake,
+		Seed: e.SeedOf(j), Start: midnight, Tick: e.Tick, Wake: e.Wake,
 		Initial: make(map[string]int, len(e.Pools)), Prices: &e.Prices,
 		Delays: sim.Delays{
 			Machine: timing.Machine{
@@ -106,7 +142,7 @@ func (e *Experiment) config(j *job) sim.Config {
 		c.Hosts = append(c.Hosts, nodescaler.Host{Host: pricing.Host{Name: h.Name, Room: room}, Online: true})
 	}
 	for i := range e.Pools {
-		c.Pools = append(c.Pools, e.Pools[i].forNodes(j.policy.MaxMachines))
+		c.Pools = append(c.Pools, e.Pools[i].forNodes(j.Policy.MaxMachines))
 		c.Initial[e.Pools[i].Name] = e.Pools[i].Start
 	}
 	for i := range e.Workloads {
@@ -136,12 +172,12 @@ func (p *Pool) forNodes(most int) nodescaler.Pool {
 }
 
 // service is a workload as the simulated world runs it, with its part of the load.
-func (e *Experiment) service(w *Workload, j *job) sim.Workload {
+func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 	s := sim.Workload{
 		Name: w.Name, Replicas: w.Replicas.Start, Requests: w.Requests, Quota: w.Quota, Concurrency: w.Concurrency,
 		Demand:  sim.Demand{Mean: w.Demand.Mean, Spread: float64(w.Demand.Spread)},
 		Balance: w.Balance, Selector: w.Selector, Priority: w.Priority, Unavailable: w.Unavailable,
-		Grace: w.Grace, Load: j.load, Window: w.SLO.Window,
+		Grace: w.Grace, Load: j.Load, Window: w.SLO.Window,
 		LatencyGoal: w.SLO.Target, GoalQuantile: float64(w.SLO.P),
 	}
 	for _, t := range w.Tolerations {
@@ -153,15 +189,15 @@ func (e *Experiment) service(w *Workload, j *job) sim.Workload {
 	}
 	if w.Share != nil {
 		s.Load.Level = nil
-		for _, p := range j.load.Level {
+		for _, p := range j.Load.Level {
 			s.Load.Level = append(s.Load.Level, sim.Point{At: p.At, Level: p.Level * float64(*w.Share)})
 		}
 	}
 	return s
 }
 
-// scaled is a workload as the pod policies see it.
-func (w *Workload) scaled(p *Policy) podscaler.Workload {
+// Scaled is a workload as the pod policies see it.
+func (w *Workload) Scaled(p *Policy) podscaler.Workload {
 	out := podscaler.Workload{
 		Name: w.Name, Min: w.Replicas.Min, Max: w.Replicas.Max, Pod: w.Requests,
 		SLO: podscaler.SLO{Quantile: float64(w.SLO.P), Target: w.SLO.Target, Window: w.SLO.Window},
@@ -209,40 +245,40 @@ func (r *Rules) replace(in *podscaler.Rules) {
 
 // decide puts new policies into a runner. Every run has its own: what a policy remembers of
 // one trial must not reach the next.
-func (e *Experiment) decide(j *job, r *loop.Runner) error {
-	nodes, err := nodepolicy.New(j.policy.Nodes.spec)
+func (e *Experiment) decide(j *Job, r *loop.Runner) error {
+	nodes, err := nodepolicy.New(j.Policy.Nodes.spec)
 	if err != nil {
 		return err
 	}
 	r.Nodes = nodes
 	for i := range e.Workloads {
-		pods, err := podpolicy.New(j.policy.Pods.Spec)
+		pods, err := podpolicy.New(j.Policy.Pods.Spec)
 		if err != nil {
 			return err
 		}
-		r.Scalers = append(r.Scalers, podscaler.NewScaler(e.Workloads[i].scaled(j.policy), pods))
+		r.Scalers = append(r.Scalers, podscaler.NewScaler(e.Workloads[i].Scaled(j.Policy), pods))
 	}
 	return nil
 }
 
 // foresee puts a schedule into a runner and its world that knows the load to come.
-func (e *Experiment) foresee(j *job, s *oracle.Schedule, c *sim.Config, r *loop.Runner) {
+func (e *Experiment) foresee(j *Job, s *oracle.Schedule, c *sim.Config, r *loop.Runner) {
 	c.Initial[c.Pools[0].Name] = s.Machines()
 	c.Workloads[0].Replicas = s.Replicas()
 	r.Nodes = s.Nodes()
-	r.Scalers = []*podscaler.Scaler{podscaler.NewScaler(e.Workloads[0].scaled(j.policy), s.Pods())}
+	r.Scalers = []*podscaler.Scaler{podscaler.NewScaler(e.Workloads[0].Scaled(j.Policy), s.Pods())}
 }
 
 // schedule plans for a job's level of load. All its trials go by the plan for the first.
-func (e *Experiment) schedule(j *job) (*oracle.Schedule, error) {
+func (e *Experiment) schedule(j *Job) (*oracle.Schedule, error) {
 	first := *j
-	first.trial = 1
-	w := e.Workloads[0].scaled(j.policy)
-	return oracle.Plan(e.config(&first), w.Max, j.length)
+	first.Trial = 1
+	w := e.Workloads[0].Scaled(j.Policy)
+	return oracle.Plan(e.config(&first), w.Max, j.Length)
 }
 
 // simulate makes one run in the simulated world.
-func (e *Experiment) simulate(ctx context.Context, j *job, s *oracle.Schedule) (Trial, error) {
+func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule) (Trial, error) {
 	c := e.config(j)
 	r := &loop.Runner{Pools: c.Pools, Prices: c.Prices, Predict: nodepolicy.Predict}
 	if s != nil {
@@ -264,7 +300,7 @@ func (e *Experiment) simulate(ctx context.Context, j *job, s *oracle.Schedule) (
 		return Trial{}, err
 	}
 	r.Cluster, r.Machines, r.Signals = w, w, w
-	if err := w.Run(ctx, j.length); err != nil {
+	if err := w.Run(ctx, j.Length); err != nil {
 		return Trial{}, err
 	}
 	return e.score(j, &c, w, decisions), nil
@@ -285,10 +321,10 @@ func broken(s *loop.Step) error {
 
 // score is what became of a run. Workloads are added up: a minute is violated when any of
 // them misses its objective.
-func (e *Experiment) score(j *job, c *sim.Config, w *sim.World, decisions int) Trial {
+func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, decisions int) Trial {
 	out := Trial{
-		Policy: j.policy.Name, NodePolicy: j.policy.nodePolicy(), Users: j.level.Users, Scenario: j.level.Scenario, Trial: j.trial,
-		CostUnits: number(w.Cost().Units()), VMHours: number(w.MachineTime().Hours()),
+		Policy: j.Policy.Name, NodePolicy: j.Policy.nodePolicy(), Users: j.Level.Users, Scenario: j.Level.Scenario, Trial: j.Trial,
+		CostUnits: Rounded(w.Cost().Units()), VMHours: Rounded(w.MachineTime().Hours()),
 		Orders: w.Totals.Orders, Returns: w.Totals.Returns, Decisions: decisions,
 	}
 	var all sim.Sketch
@@ -311,9 +347,9 @@ func (e *Experiment) score(j *job, c *sim.Config, w *sim.World, decisions int) T
 			out.SLOViolationMinutes++
 		}
 	}
-	out.PodMinutes = number(pods.Minutes())
-	out.GoodFraction = number(float64(good) / float64(out.Requests))
-	out.P50Ms, out.P90Ms, out.P99Ms = number(1e3*all.Quantile(.5)), number(1e3*all.Quantile(.9)), number(1e3*all.Quantile(.99))
+	out.PodMinutes = Rounded(pods.Minutes())
+	out.GoodFraction = Rounded(float64(good) / float64(out.Requests))
+	out.P50Ms, out.P90Ms, out.P99Ms = Rounded(1e3*all.Quantile(.5)), Rounded(1e3*all.Quantile(.9)), Rounded(1e3*all.Quantile(.99))
 	return out
 }
 

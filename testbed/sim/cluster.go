@@ -189,7 +189,7 @@ func (s *service) create() {
 		Selector: s.cfg.Selector, Tolerations: s.cfg.Tolerations,
 	}
 	w.servers++
-	p.srv = &server{id: w.servers, svc: s, pod: p, place: -1, last: w.now}
+	p.srv = newServer(w.servers, s, p, w.now)
 	s.pods = append(s.pods, p)
 	w.dirty = true
 }
@@ -203,7 +203,7 @@ func (p *pod) terminate() {
 	w := p.svc.world
 	p.obs.Terminating = true
 	p.svc.endpoint(p.srv, false)
-	if p.obs.Phase == podscaler.Pending || p.dead || p.srv.load() == 0 {
+	if p.obs.Phase == podscaler.Pending || p.dead || p.srv.Load() == 0 {
 		p.remove()
 		return
 	}
@@ -301,7 +301,7 @@ func (w *World) start(p *pod) {
 func (p *pod) run() {
 	w := p.svc.world
 	p.obs.Phase, p.obs.Started = podscaler.Running, w.clock()
-	p.measured, p.busy = w.now, p.srv.busy
+	p.measured, p.busy = w.now, p.srv.Used(w.now)
 	p.ready(true)
 }
 

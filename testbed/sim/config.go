@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/serving"
 )
 
 // Config is a world before it starts.
@@ -65,19 +66,16 @@ type Workload struct {
 	GoalQuantile float64
 }
 
-// Demand is the CPU time of one request, even between Mean×(1-Spread) and Mean×(1+Spread).
-type Demand struct {
-	Mean   time.Duration
-	Spread float64
-}
+// Demand is the CPU time of one request.
+type Demand = serving.Demand
 
 // Balance is how a request finds its pod.
-type Balance string
+type Balance = serving.Balance
 
 // The ways of balancing.
 const (
-	LeastOfTwo Balance = "least-of-two" // the one with less to do of two drawn at random
-	AtRandom   Balance = "random"
+	LeastOfTwo = serving.LeastOfTwo
+	AtRandom   = serving.AtRandom
 )
 
 // Load is who sends requests, and how.

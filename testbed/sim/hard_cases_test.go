@@ -250,7 +250,7 @@ func TestDeletedNodeFailsEachRequestOnce(t *testing.T) {
 	w := live(t, cfg, 10*time.Minute)
 	before, in := w.services[0].stats.score.Failed, 0
 	for _, p := range w.nodes[0].pods {
-		in += p.srv.load()
+		in += p.srv.Load()
 	}
 	_ = w.Delete(context.Background(), w.nodes[0].obs.Name)
 	if got := w.services[0].stats.score.Failed - before; got != in {

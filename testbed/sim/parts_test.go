@@ -4,89 +4,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"testing"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"pgregory.net/rapid"
 )
-
-// The server's heap and virtual clock against the plainest possible processor sharing: go
-// from end to end, and take from every request what it got meanwhile.
-func TestServerAgreesWithPlainProcessorSharing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := rapid.IntRange(1, 6).Draw(t, "concurrency")
-		quota := rapid.SampledFrom([]float64{0.25, 0.5, 1, 2.5}).Draw(t, "quota")
-		n := rapid.IntRange(1, 25).Draw(t, "requests")
-		arrivals, needs := make([]float64, n), make([]float64, n)
-		for i := range n {
-			arrivals[i] = float64(rapid.IntRange(0, 2000).Draw(t, "at")) / 1000
-			needs[i] = float64(rapid.IntRange(1, 300).Draw(t, "need")) / 1000
-		}
-		sort.Float64s(arrivals)
-		got := serve(arrivals, needs, limit, quota)
-		want := servePlainly(arrivals, needs, limit, quota)
-		for i := range n {
-			if math.Abs(got[i]-want[i]) > 1e-6 {
-				t.Fatalf("request %d ends at %.9f, want %.9f", i, got[i], want[i])
-			}
-		}
-	})
-}
-
-// serve lets the real server do it.
-func serve(arrivals, needs []float64, limit int, quota float64) []float64 {
-	w := &World{}
-	s := &server{svc: &service{world: w, cfg: &Workload{Concurrency: limit}, quota: quota}, place: -1}
-	ends := make([]float64, len(needs))
-	leave := func(until time.Duration) {
-		for w.departures.next() <= until {
-			at := w.departures.next()
-			ends[s.finish(at).user] = at.Seconds()
-		}
-	}
-	for i := range arrivals {
-		at := time.Duration(arrivals[i] * 1e9)
-		leave(at)
-		s.accept(at, request{start: at, need: needs[i], user: int32(i)})
-	}
-	leave(never - 1)
-	return ends
-}
-
-func servePlainly(arrivals, needs []float64, limit int, quota float64) []float64 {
-	left := slices.Clone(needs)
-	ends := make([]float64, len(needs))
-	var in []int // being served or waiting, in order of arrival
-	now, next := 0.0, 0
-	for next < len(arrivals) || len(in) > 0 {
-		serving := in[:min(limit, len(in))]
-		rate := min(1, quota/float64(len(serving)))
-		at, first := math.Inf(1), -1
-		for i, r := range serving {
-			if end := now + left[r]/rate; end < at-1e-12 {
-				at, first = end, i
-			}
-		}
-		arriving := next < len(arrivals) && arrivals[next] < at
-		if arriving {
-			at = arrivals[next]
-		}
-		for _, r := range serving {
-			left[r] -= (at - now) * rate
-		}
-		now = at
-		if arriving {
-			in = append(in, next)
-			next++
-			continue
-		}
-		ends[in[first]] = now
-		in = slices.Delete(in, first, first+1)
-	}
-	return ends
-}
 
 func TestAgendaKeepsTimeAndOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,141 +1,62 @@
 package sim
 
 import (
-	"math"
 	"time"
+
+	"github.com/plimsoll/plimsoll/testbed/serving"
 )
 
-// request is one request being served or waiting in a pod.
+// request is what is remembered of a request that is being served or waits in a pod.
 type request struct {
-	start  time.Duration
-	finish float64 // the server's virtual time at which it is done
-	need   float64 // CPU seconds
-	user   int32
+	start time.Duration
+	user  int32
 }
 
-// server is a pod's serving side: processor sharing of its CPU quota among at most
-// svc.cfg.Concurrency requests, the others waiting in order of arrival.
-//
-// All requests in service progress at one rate, so a virtual clock that counts CPU seconds
-// per request orders their ends once and for all: arrivals and departures move the clock's
-// speed, never the order.
+// server is a pod's serving side, in its place among all of them.
 type server struct {
-	id      int
-	svc     *service
-	pod     *pod
-	serving []request // heap by finish
-	waiting []request
-	virtual float64
-	last    time.Duration // when virtual was last brought up to date
-	busy    float64       // CPU seconds used
-	due     time.Duration // the next end of a request
-	place   int           // in the world's departures; -1 when idle
+	serving.Pod[request]
+	id    int
+	svc   *service
+	pod   *pod
+	due   time.Duration // the next end of a request
+	place int           // in the world's departures; -1 when idle
 }
 
-// rate is the virtual clock's speed: what one request gets of a core.
-func (s *server) rate() float64 {
-	return min(1, s.svc.quota/float64(len(s.serving)))
-}
-
-func (s *server) advance(now time.Duration) {
-	if n := len(s.serving); n > 0 && now > s.last {
-		dt := (now - s.last).Seconds() * s.rate()
-		s.virtual += dt
-		s.busy += dt * float64(n)
-	}
-	s.last = now
+func newServer(id int, svc *service, p *pod, now time.Duration) *server {
+	return &server{Pod: serving.New[request](svc.quota, svc.cfg.Concurrency, now), id: id, svc: svc, pod: p, place: -1}
 }
 
 // accept takes a request in, or lets it wait.
-func (s *server) accept(now time.Duration, r request) {
-	s.advance(now)
-	if len(s.serving) >= s.svc.cfg.Concurrency {
-		s.waiting = append(s.waiting, r)
-		return
-	}
-	s.begin(r)
-	s.plan(now)
-}
-
-func (s *server) begin(r request) {
-	if len(s.serving) == 0 {
-		s.virtual = 0
-	}
-	r.finish = s.virtual + r.need
-	h := append(s.serving, r)
-	i := len(h) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if h[up].finish <= r.finish {
-			break
-		}
-		h[i] = h[up]
-		i = up
-	}
-	h[i] = r
-	s.serving = h
+func (s *server) accept(now time.Duration, need float64, r request) {
+	s.Accept(now, need, r)
+	s.plan()
 }
 
 // finish takes out the request whose end is due, and lets the next waiting one in.
 func (s *server) finish(now time.Duration) request {
-	s.advance(now)
-	h := s.serving
-	done := h[0]
-	s.virtual = max(s.virtual, done.finish)
-	last := len(h) - 1
-	moved := h[last]
-	h = h[:last]
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= last {
-			break
-		}
-		if child+1 < last && h[child+1].finish < h[child].finish {
-			child++
-		}
-		if h[child].finish >= moved.finish {
-			break
-		}
-		h[i] = h[child]
-		i = child
-	}
-	if last > 0 {
-		h[i] = moved
-	}
-	s.serving = h
-	if len(s.waiting) > 0 {
-		next := s.waiting[0]
-		s.waiting = s.waiting[1:]
-		s.begin(next)
-	}
-	s.plan(now)
-	return done
-}
-
-// plan puts the server's next departure where it belongs among all servers'.
-func (s *server) plan(now time.Duration) {
-	d := &s.svc.world.departures
-	if len(s.serving) == 0 {
-		d.remove(s)
-		return
-	}
-	left := max(0, s.serving[0].finish-s.virtual) / s.rate()
-	s.due = now + time.Duration(math.Ceil(left*1e9))
-	d.fix(s)
+	r := s.Finish(now)
+	s.plan()
+	return r
 }
 
 // drop takes every request out, unserved.
 func (s *server) drop(now time.Duration) []request {
-	s.advance(now)
-	lost := append(s.serving, s.waiting...)
-	s.serving, s.waiting = nil, nil
-	s.svc.world.departures.remove(s)
+	lost := s.Drop(now)
+	s.plan()
 	return lost
 }
 
-// load is how many requests the server has.
-func (s *server) load() int { return len(s.serving) + len(s.waiting) }
+// plan puts the server's next departure where it belongs among all servers'.
+func (s *server) plan() {
+	d := &s.svc.world.departures
+	due, busy := s.Due()
+	if !busy {
+		d.remove(s)
+		return
+	}
+	s.due = due
+	d.fix(s)
+}
 
 // departures is a heap of the servers that have requests, by their next departure.
 type departures []*server

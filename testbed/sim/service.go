@@ -3,6 +3,8 @@ package sim
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/plimsoll/plimsoll/testbed/serving"
 )
 
 // service is a workload that is running: its pods, its users, and what was measured of it.
@@ -43,28 +45,14 @@ func (s *service) send(now time.Duration, user int32) {
 		return
 	}
 	s.stats.inFlight++
-	srv.accept(now, request{start: now, need: s.cfg.Demand.draw(s.demand), user: user})
+	srv.accept(now, s.cfg.Demand.Draw(s.demand), request{now, user})
 }
 
 func (s *service) pick() *server {
-	n := len(s.ready)
-	switch n {
-	case 0:
+	if len(s.ready) == 0 {
 		return nil
-	case 1:
-		return s.ready[0]
 	}
-	i := s.balance.IntN(n)
-	a := s.ready[i]
-	if s.cfg.Balance == AtRandom {
-		return a
-	}
-	// The second draw may hit the first: that is how Envoy does it, and with few pods it
-	// shows in the latencies.
-	if b := s.ready[s.balance.IntN(n)]; b.load() < a.load() {
-		return b
-	}
-	return a
+	return serving.Pick(s.ready, s.cfg.Balance, s.balance)
 }
 
 // depart ends the request of srv that is due.
@@ -73,7 +61,7 @@ func (s *service) depart(now time.Duration, srv *server) {
 	s.stats.inFlight--
 	s.stats.done(now, r.start)
 	s.users.answered(now, r.user)
-	if srv.pod.obs.Terminating && srv.load() == 0 {
+	if srv.pod.obs.Terminating && srv.Load() == 0 {
 		s.world.later(0, srv.pod.remove)
 	}
 }

@@ -70,14 +70,14 @@ func (w *World) measure() {
 			if !p.obs.Ready || p.dead {
 				continue
 			}
-			p.srv.advance(w.now)
+			busy := p.srv.Used(w.now)
 			if span := w.now - p.measured; span > 0 {
 				p.obs.CPU = podscaler.Sample{
-					Known: true, Value: (p.srv.busy - p.busy) / span.Seconds(),
+					Known: true, Value: (busy - p.busy) / span.Seconds(),
 					At: w.clock(), Span: span,
 				}
 			}
-			p.measured, p.busy = w.now, p.srv.busy
+			p.measured, p.busy = w.now, busy
 		}
 	}
 }

@@ -42,7 +42,7 @@ func small(users float64) Config {
 		},
 		Workloads: []Workload{{
 			Name: "shop/web", Replicas: 1, Requests: pricing.Resources{CPU: 600, Memory: 250 * pricing.MB},
-			Quota: 500, Concurrency: 64, Demand: Demand{50 * time.Millisecond, 0.2}, Balance: LeastOfTwo,
+			Quota: 500, Concurrency: 64, Demand: Demand{Mean: 50 * time.Millisecond, Spread: 0.2}, Balance: LeastOfTwo,
 			Grace: 30 * time.Second, Window: time.Minute,
 			Load:        Load{Kind: Sleep, Level: Flat(users), Think: time.Second, Spread: time.Second},
 			LatencyGoal: 300 * time.Millisecond, GoalQuantile: 0.9,
@@ -421,7 +421,7 @@ func sound(t *rapid.T, w *World) {
 			if !p.obs.Terminating {
 				alive++
 			}
-			busy += p.srv.load()
+			busy += p.srv.Load()
 		}
 		if alive != s.replicas {
 			t.Fatalf("%d pods alive of %d wanted", alive, s.replicas)

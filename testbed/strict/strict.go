@@ -11,7 +11,8 @@
 // Two rules on absent keys are written as tags, for once decoded, an absent key and a zero look
 // the same:
 //
-//	strict:"required"      the key must be there
+//	strict:"required"      the key must be there, unless the whole has a method Optional(path string)
+//	                       bool that says it need not be
 //	strict:"oneof=memory"  of the keys with the same name after oneof=, exactly one must be there
 package strict
 
@@ -81,7 +82,10 @@ func parse(data []byte) (*yaml.Node, error) {
 }
 
 func decode(n *yaml.Node, path string, into any) error {
-	d := decoder{seen: make(map[string]*yaml.Node)}
+	d := decoder{seen: make(map[string]*yaml.Node), optional: func(string) bool { return false }}
+	if o, ok := into.(interface{ Optional(path string) bool }); ok {
+		d.optional = o.Optional
+	}
 	d.value(n, path, reflect.ValueOf(into).Elem())
 	if v, ok := into.(interface{ Validate() error }); ok {
 		d.validate(n, path, v.Validate())
@@ -120,6 +124,8 @@ type decoder struct {
 	faults  []*fault
 	seen    map[string]*yaml.Node // by path
 	aliases int
+	// optional says of a required key that it may be absent in this document.
+	optional func(path string) bool
 }
 
 func (d *decoder) add(n *yaml.Node, path, format string, args ...any) {
@@ -296,7 +302,7 @@ func (d *decoder) absent(n *yaml.Node, path string, known []field, present map[s
 	var names []string
 	groups := make(map[string][]string)
 	for _, f := range known {
-		if f.required && !present[f.key] {
+		if f.required && !present[f.key] && !d.optional(join(path, f.key)) {
 			d.add(n, join(path, f.key), "must be set")
 		}
 		for _, g := range f.groups {

@@ -338,3 +338,28 @@ line 2: network: must be an address with its prefix length, such as 10.0.0.50/24
 		t.Errorf("%v is not in %v: %v", into.Gateway, into.Network, err)
 	}
 }
+
+// partial is a document of which not all is always needed.
+type partial struct {
+	Name  string `json:"name" strict:"required"`
+	Limit limits `json:"limit" strict:"required"`
+}
+
+func (partial) Optional(path string) bool { return path == "limit" || path == "limit.min" }
+
+func TestRequiredKeysMayBeOptionalInADocument(t *testing.T) {
+	for text, want := range map[string]string{
+		"name: x":              "",
+		"{name: x, limit: {}}": "",
+		"limit: {min: 1}":      "line 1: name: must be set",
+	} {
+		var p partial
+		got := ""
+		if err := strict.Unmarshal([]byte(text), &p); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
