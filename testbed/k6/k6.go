@@ -1,0 +1,186 @@
+// Package k6 puts the experiments' load on an application over real HTTP: it runs k6 on the script
+// paper.js, which works by itself as well, and reads what came of it.
+package k6
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Script is paper.js.
+//
+//go:embed paper.js
+var Script []byte
+
+// Kind is how the senders of requests behave.
+type Kind string
+
+// The kinds of load.
+const (
+	Sleep Kind = "sleep" // request, wait for the answer, sleep
+	Pace  Kind = "pace"  // one request every Think, or as fast as answers allow
+	Open  Kind = "open"  // requests at a rate, whatever becomes of the earlier ones
+)
+
+// Load is who sends requests to an application, and how.
+type Load struct {
+	URL  string
+	Kind Kind
+	// Users is how many there are. Of an open load it is how many requests may be on their way at a
+	// time; those that would be more are dropped, and counted.
+	Users    int
+	Rate     float64       // requests a second, of an open load
+	Think    time.Duration // a user's pause
+	Spread   time.Duration // within which the users start
+	Duration time.Duration
+	Target   time.Duration // within which an answer is good
+	Quantile float64       // of the minutes' latencies; 0.9 if zero
+}
+
+// maxUsers is how many of k6's virtual users a laboratory's machine carries: each has an interpreter of
+// its own, of 100 to 200 kB.
+const maxUsers = 5000
+
+// Validate says everything that is wrong with the load.
+func (l *Load) Validate() error {
+	var faults []error
+	must := func(kept bool, key, rule string, was any) {
+		if !kept {
+			faults = append(faults, fmt.Errorf("%s: must be %s, was %v", key, rule, was))
+		}
+	}
+	kinds := []Kind{Sleep, Pace, Open}
+	u, err := url.Parse(l.URL)
+	must(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", "url", "like http://127.0.0.1:8080/apps/default/web/", fmt.Sprintf("%q", l.URL))
+	must(slices.Contains(kinds, l.Kind), "kind", fmt.Sprintf("one of %s", kinds), fmt.Sprintf("%q", l.Kind))
+	must(l.Users >= 1 && l.Users <= maxUsers, "users", fmt.Sprintf("1 to %d", maxUsers), l.Users)
+	must(l.Kind != Open || l.Rate > 0, "rate", "greater than 0 for an open load", l.Rate)
+	must(l.Kind == Open || l.Think > 0, "think", "greater than 0 for users", l.Think)
+	must(l.Spread >= 0, "spread", "0 or more", l.Spread)
+	must(l.Duration >= time.Second, "duration", "1s or more", l.Duration)
+	must(l.Target > 0, "target", "greater than 0", l.Target)
+	must(l.Quantile >= 0 && l.Quantile < 1, "quantile", "from 0 to below 1", l.Quantile)
+	return errors.Join(faults...)
+}
+
+// Summary is what came of a load.
+type Summary struct {
+	Seconds  float64 `json:"seconds"`
+	Requests int     `json:"requests"` // answered, well or not
+	Failed   int     `json:"failed"`
+	Good     int     `json:"good"`    // answered within the target
+	Dropped  int     `json:"dropped"` // of an open load, for lack of users
+	// The others are milliseconds, of what was answered well.
+	Mean    float64  `json:"meanMs"`
+	Min     float64  `json:"minMs"`
+	P50     float64  `json:"p50Ms"`
+	P90     float64  `json:"p90Ms"`
+	P95     float64  `json:"p95Ms"`
+	P99     float64  `json:"p99Ms"`
+	Max     float64  `json:"maxMs"`
+	Minutes []Minute `json:"minutes"`
+}
+
+// Minute is one minute of a load.
+type Minute struct {
+	Requests int `json:"requests"`
+	Failed   int `json:"failed"`
+	// Quantile is the load's quantile of all its requests, in milliseconds; +Inf when so many failed that
+	// it lies among them.
+	Quantile float64 `json:"quantileMs"`
+}
+
+// GoodFraction is the share of requests that were answered within the target, and whether there were any.
+func (s *Summary) GoodFraction() (float64, bool) {
+	return float64(s.Good) / float64(s.Requests), s.Requests > 0
+}
+
+// Run runs k6, the program, and returns when the load is over. What it leaves behind is in the folder:
+// the script, k6's own output and the summary. When the context is done, the load ends early and comes
+// to an error.
+func Run(ctx context.Context, program, folder string, l Load) (*Summary, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	script := filepath.Join(folder, "paper.js")
+	if err := os.WriteFile(script, Script, 0o600); err != nil {
+		return nil, err
+	}
+	output, err := os.Create(filepath.Join(folder, "k6.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = output.Close() }() // written by k6
+	summary := filepath.Join(folder, "summary.json")
+	cmd := exec.CommandContext(ctx, program, append(l.arguments(summary), script)...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.Env = append(os.Environ(), "K6_NO_USAGE_REPORT=true")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("k6: %w", errors.Join(err, context.Cause(ctx), tail(output.Name())))
+	}
+	text, err := os.ReadFile(summary)
+	if err != nil {
+		return nil, fmt.Errorf("k6: %w", err)
+	}
+	return readSummary(text)
+}
+
+// arguments are k6's: no server of its own, whose port others want too, and nothing on the screen.
+func (l *Load) arguments(summary string) []string {
+	args := []string{"run", "--quiet", "--no-color", "--address", ""}
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	quantile := l.Quantile
+	if quantile == 0 {
+		quantile = 0.9
+	}
+	for _, e := range [][2]string{
+		{"URL", l.URL}, {"KIND", string(l.Kind)}, {"USERS", strconv.Itoa(l.Users)}, {"RATE", number(l.Rate)},
+		{"THINK", number(l.Think.Seconds())}, {"SPREAD", number(l.Spread.Seconds())}, {"DURATION", number(l.Duration.Seconds())},
+		{"TARGET", number(float64(l.Target) / float64(time.Millisecond))}, {"QUANTILE", number(math.Round(quantile*1e6) / 1e4)}, {"SUMMARY", summary},
+	} {
+		args = append(args, "-e", e[0]+"="+e[1])
+	}
+	return args
+}
+
+// failedAfter is what the script says of a quantile that lies among failures, or half of it and more
+// where it lies between one and an answer.
+const failedAfter = 1e9
+
+func readSummary(text []byte) (*Summary, error) {
+	var s Summary
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&s); err != nil {
+		return nil, fmt.Errorf("k6: summary: %w", err)
+	}
+	for i := range s.Minutes {
+		if m := &s.Minutes[i]; m.Quantile > failedAfter/1e3 {
+			m.Quantile = math.Inf(1)
+		}
+	}
+	return &s, nil
+}
+
+// tail is the end of a log, as an error.
+func tail(name string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return errors.New(string(bytes.TrimSpace(text[max(0, len(text)-2000):])))
+}

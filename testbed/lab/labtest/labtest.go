@@ -1,0 +1,55 @@
+// Package labtest gives a test a lab.
+package labtest
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/lab"
+)
+
+// Up brings a lab up for one test and takes it down behind it. Its folder is the test's artifact
+// folder if the configuration names none: go test -artifacts keeps it. If the test fails, the last
+// lines of every log are printed.
+func Up(t testing.TB, cfg lab.Config) *lab.Lab {
+	t.Helper()
+	if cfg.Data == "" {
+		cfg.Data = t.ArtifactDir()
+	}
+	if cfg.Progress == nil {
+		cfg.Progress = func(line string) { t.Log(line) }
+	}
+	l, err := lab.Up(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			logs(t, l)
+		}
+		Down(t, l)
+	})
+	return l
+}
+
+// Down takes a lab down, and fails the test if anything would not stop.
+func Down(t testing.TB, l *lab.Lab) {
+	t.Helper()
+	if err := l.Down(); err != nil {
+		t.Error(err)
+	}
+}
+
+// logs prints the last lines of every log.
+func logs(t testing.TB, l *lab.Lab) {
+	const lines = 25
+	for _, part := range l.Status() {
+		text, err := os.ReadFile(l.Log(part.Name))
+		if err != nil {
+			continue // a part in this process logs where it likes
+		}
+		all := strings.Split(strings.TrimSpace(string(text)), "\n")
+		t.Logf("the last lines of %s, which is %s:\n%s", part.Name, part.State, strings.Join(all[max(0, len(all)-lines):], "\n"))
+	}
+}

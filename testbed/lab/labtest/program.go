@@ -1,0 +1,33 @@
+package labtest
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// built is the program, made once for all tests of a package.
+var built = sync.OnceValues(func() (string, error) {
+	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(strings.TrimSpace(string(module)), "bin", "plimsoll")
+	if out, err := exec.Command("go", "build", "-o", program, "github.com/plimsoll/plimsoll/cmd/plimsoll").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return program, nil
+})
+
+// Program builds this checkout's plimsoll where make build puts it, and returns where that is.
+func Program(t testing.TB) string {
+	t.Helper()
+	program, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}

@@ -1,0 +1,7 @@
+// Package machines is the lab's Proxmox VE: an emulated cluster that is served over HTTPS, and whose
+// virtual machines become nodes of the lab's cluster as the first-boot disc in them says.
+//
+// What an agent of RKE2 or k3s and its kubelet would do is done here: the node is registered with the
+// name, labels, taints and provider id of the disc, KWOK keeps it Ready, and when the machine stops the
+// node falls silent until it runs again.
+package machines

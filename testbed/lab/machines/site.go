@@ -1,0 +1,190 @@
+package machines
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/timing"
+)
+
+// What there is in the lab's Proxmox VE from the start.
+const (
+	template  = 9000
+	resources = "plimsoll" // the resource pool
+	images    = "ceph"     // the storage of disks
+	discs     = "discs"    // that of first-boot discs
+	bridge    = "vmbr0"
+	server    = "rke2.lab.internal"
+)
+
+// The files of the part's folder.
+const (
+	siteFile      = "site.yaml"
+	tokenFile     = "token"
+	joinTokenFile = "join-token"
+	clusterFile   = "cluster.json"
+	certFile      = "server.crt"
+	keyFile       = "server.key"
+)
+
+// account is who Plimsoll is to the lab's Proxmox VE.
+var account = pve.Account{User: "plimsoll@pve", Token: "lab"}
+
+// cluster is a Proxmox VE cluster as a small company has it.
+func (p *Part) cluster() pvesim.Config {
+	cfg := pvesim.Config{
+		Seed: p.Seed, Start: time.Now().UTC().Truncate(time.Second), Speed: p.speed(), Name: "lab", Times: p.times(),
+		Storages: []pvesim.Storage{
+			{Name: images, Type: "rbd", Shared: true, Content: []string{"images"}, Total: 64 << 40},
+			{Name: discs, Type: "nfs", Shared: true, Content: []string{"iso"}, Total: 1 << 40},
+		},
+		VMs: []pvesim.VM{{
+			ID: template, Host: "pve1", Template: true, Storage: images, Disk: 16 << 30,
+			Config: map[string]string{"name": "debian-13-rke2", "cores": "2", "memory": "4096", "agent": "1", "serial0": "socket"},
+		}},
+	}
+	for i := range p.hosts() {
+		cfg.Hosts = append(cfg.Hosts, pvesim.Host{Name: fmt.Sprintf("pve%d", i+1), CPUs: 64, Memory: 256 << 30, Bridges: []string{bridge}})
+	}
+	return cfg
+}
+
+// times are those of a linked clone on shared storage, and of a small Debian with the agent in its
+// template.
+func (p *Part) times() timing.Machine {
+	if p.Times != (timing.Machine{}) {
+		return p.Times
+	}
+	between := func(least, most time.Duration) timing.Range { return timing.Range{Min: least, Max: most} }
+	return timing.Machine{
+		Clone: between(5*time.Second, 15*time.Second), Boot: between(15*time.Second, 40*time.Second), Delete: between(2*time.Second, 5*time.Second),
+	}
+}
+
+// site is how Plimsoll is to use that cluster: what is reserved on a node is what its kubelet, which is
+// told so by the disc, keeps for itself.
+func (p *Part) site(folder string, endpoints []string, fingerprint string) *pve.Site {
+	s := &pve.Site{
+		Owner: "lab", Endpoints: endpoints, Fingerprints: []string{fingerprint}, TokenFile: filepath.Join(folder, tokenFile),
+		Pools: []pve.Pool{{
+			Name: "workers", Max: 16,
+			Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 8 * pricing.GiB, Disk: 20 * pricing.GiB}},
+			Template: pve.Template{VMID: template}, Bridge: bridge, PVEPool: resources, VMIDs: pve.VMIDs{First: 5000, Last: 5199},
+			Cooldown: nodescaler.Duration(time.Minute), Region: "lab", Guest: pve.Guest{Agent: true}, ISO: pve.ISO{Storage: discs},
+			Reserved: pricing.Resources{CPU: 200, Memory: 100 * pricing.MiB},
+			Join: firstboot.Profile{
+				Kind: firstboot.RKE2, Servers: []string{server}, TokenFile: filepath.Join(folder, joinTokenFile), TopologyLabels: true,
+				ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeUUID}, KubeletArgs: []string{"system-reserved=cpu=200m"},
+			},
+		}},
+	}
+	if p.Site != nil {
+		p.Site(s)
+	}
+	return s
+}
+
+// setUp gives Plimsoll its rights as plimsoll pve setup tells people to, and returns the token, which is
+// shown when it is made. On a cluster that was set up before there is none, and nothing else changes.
+func setUp(c *pvesim.Cluster, s *pve.Site) (token string, err error) {
+	shell := c.Console()
+	parts := map[int]pve.Parts{template: {Storages: []string{images}, Networks: []pve.Bridge{{Name: bridge}}}}
+	for _, block := range pve.Setup(s, pve.Needs(s, pve.Release9, parts), account) {
+		for _, command := range block.Commands {
+			if err := shell.Run(command); err != nil {
+				return "", fmt.Errorf("%s: %w", command, err)
+			}
+		}
+	}
+	return shell.Tokens[account.String()], nil
+}
+
+// config is the file for plimsoll run: the site, and where its state is kept.
+type config struct {
+	pve.Site
+	State      string `json:"state"`
+	Kubeconfig string `json:"kubeconfig"`
+}
+
+// writeSite writes the configuration that plimsoll is run with.
+func writeSite(folder, kubeconfig string, s *pve.Site) error {
+	text, err := written(config{*s, filepath.Join(folder, "state"), kubeconfig})
+	if err != nil {
+		return err
+	}
+	head := "# Plimsoll on this lab: plimsoll run --config " + filepath.Join(folder, siteFile) + "\n"
+	return writeFile(folder, siteFile, append([]byte(head), text...))
+}
+
+// written is a value as people write it: sizes have their units, without which files are refused.
+func written(v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, err
+	}
+	if err := withUnits(tree); err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(tree)
+}
+
+// withUnits gives the sizes in a tree their units.
+func withUnits(tree any) error {
+	switch t := tree.(type) {
+	case []any:
+		for _, below := range t {
+			if err := withUnits(below); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for key, value := range t {
+			number, is := value.(json.Number)
+			if !is || !slices.Contains([]string{"memory", "disk", "memoryReserve", "storageReserve"}, key) {
+				if err := withUnits(value); err != nil {
+					return err
+				}
+				continue
+			}
+			n, err := number.Int64()
+			if err != nil {
+				return err
+			}
+			t[key] = pricing.Bytes(n).String()
+		}
+	}
+	return nil
+}
+
+func writeFile(folder, name string, data []byte) error {
+	return os.WriteFile(filepath.Join(folder, name), data, 0o600)
+}
+
+// readFile reads a file that may not be there yet.
+func readFile(folder, name string) ([]byte, error) {
+	data, err := os.ReadFile(filepath.Join(folder, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return data, err
+}

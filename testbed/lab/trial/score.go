@@ -1,0 +1,146 @@
+package trial
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/sim"
+)
+
+// tally adds up what the journal says of the time of a trial. What a step saw holds until the next
+// one, as far as anybody knows.
+type tally struct {
+	from, to time.Time
+
+	last     *loop.Step // in the trial, or the one before it
+	before   *loop.Step // the first of them
+	pods     time.Duration
+	machines time.Duration
+	changes  map[string][]sim.Change
+	orders   int
+	returns  int
+	moves    int
+	decided  int
+}
+
+// read takes the journal's steps in, one after the other.
+func (t *tally) read(s *loop.Step) error {
+	for _, p := range s.Problems {
+		switch p.Code {
+		case loop.CodePlanRefused, loop.CodeCostUnknown, loop.CodeOrderLost:
+			return fmt.Errorf("step %s at %s: %s", s.ID, s.Time.Format(time.RFC3339), p)
+		}
+	}
+	if s.Time.After(t.to) {
+		return nil
+	}
+	if t.last != nil {
+		t.hold(s.Time)
+	}
+	t.last = s
+	if !s.Time.After(t.from) {
+		t.before = s
+		return nil
+	}
+	t.count(s)
+	return nil
+}
+
+// hold charges what the last step saw until another moment.
+func (t *tally) hold(until time.Time) {
+	start := t.last.Time
+	if start.Before(t.from) {
+		start = t.from
+	}
+	span := until.Sub(start)
+	if span <= 0 {
+		return
+	}
+	for _, w := range t.last.Workloads {
+		t.pods += span * time.Duration(w.Replicas)
+	}
+	for _, n := range t.last.Observed.Machines {
+		t.machines += span * time.Duration(n)
+	}
+}
+
+// count counts what a step of the trial did.
+func (t *tally) count(s *loop.Step) {
+	for _, o := range s.Outcomes {
+		if o.Error != "" || o.Held != nil {
+			continue
+		}
+		if o.Action < 0 {
+			d := decision(s, o.Workload)
+			t.decided++
+			t.changes[o.Workload] = append(t.changes[o.Workload], sim.Change{At: s.Time.Sub(t.from), From: d.From, To: d.To})
+			continue
+		}
+		switch s.Plan.Actions[o.Action].Kind {
+		case nodescaler.Buy:
+			t.orders++
+		case nodescaler.Return:
+			t.returns++
+		case nodescaler.Evict:
+			t.moves++
+		case nodescaler.Cordon, nodescaler.Uncordon:
+		}
+	}
+}
+
+func decision(s *loop.Step, workload string) *podscaler.Decision {
+	for i := range s.Workloads {
+		if s.Workloads[i].Workload == workload {
+			return s.Workloads[i].Decision
+		}
+	}
+	return &podscaler.Decision{}
+}
+
+// tallied reads a journal.
+func tallied(steps func(func(*loop.Step) error) error, from, to time.Time) (*tally, error) {
+	t := &tally{from: from, to: to, changes: map[string][]sim.Change{}}
+	if err := steps(t.read); err != nil {
+		return nil, err
+	}
+	if t.before == nil || t.last == t.before {
+		return nil, errors.New("the journal does not cover the trial")
+	}
+	t.hold(to)
+	return t, nil
+}
+
+// spent is what the machines cost in the trial. After the last step it goes on at the rate that the
+// step saw.
+func (t *tally) spent() (float64, error) {
+	first, last := &t.before.Observed.Cost, &t.last.Observed.Cost
+	if !first.Known || !last.Known {
+		return 0, errors.New("what the machines cost is not known at the start or at the end of the trial")
+	}
+	until := func(s *loop.Step, at time.Time) float64 {
+		return s.Observed.Cost.Spent.Units() + s.Observed.Cost.Ordered.For(at.Sub(s.Time)).Units()
+	}
+	return until(t.last, t.to) - until(t.before, t.from), nil
+}
+
+// put fills in what the journal tells of a run.
+func (t *tally) put(into *testbed.Trial, e *testbed.Experiment) error {
+	cost, err := t.spent()
+	if err != nil {
+		return err
+	}
+	into.CostUnits = testbed.Rounded(cost)
+	into.VMHours = testbed.Rounded(t.machines.Hours())
+	into.PodMinutes = testbed.Rounded(t.pods.Minutes())
+	into.Orders, into.Returns, into.PodMoves, into.Decisions = t.orders, t.returns, t.moves, t.decided
+	for i := range e.Workloads {
+		w := &e.Workloads[i]
+		into.Thrash += testbed.Thrash(w.Replicas.Start, t.changes[w.Name])
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package trial
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed"
+)
+
+var t0 = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+
+// step is what a step saw a number of seconds after the start: so many replicas and machines, at 10
+// units an hour each, and what was spent.
+func step(seconds, replicas, machines int, spent pricing.Micros) *loop.Step {
+	return &loop.Step{
+		ID: "d-000001", Time: t0.Add(time.Duration(seconds) * time.Second),
+		Observed: loop.Observed{
+			Machines: map[nodescaler.Phase]int{nodescaler.Joined: machines},
+			Cost:     loop.Cost{Known: true, Ordered: pricing.RateOf(pricing.Micros(machines) * 10 * pricing.Unit), Spent: spent},
+		},
+		Workloads: []loop.WorkloadStep{{Workload: "default/web", Replicas: replicas}},
+	}
+}
+
+func journal(steps ...*loop.Step) func(func(*loop.Step) error) error {
+	return func(f func(*loop.Step) error) error {
+		for _, s := range steps {
+			if err := f(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func TestJournalIsScoredForTheTimeOfTheTrialAlone(t *testing.T) {
+	grow := step(30, 2, 1, 5*pricing.Unit)
+	grow.Workloads[0].Decision = &podscaler.Decision{Workload: "default/web", From: 2, To: 6}
+	grow.Plan.Actions = []nodescaler.Action{{Kind: nodescaler.Buy}, {Kind: nodescaler.Evict}, {Kind: nodescaler.Buy}}
+	grow.Outcomes = []loop.Outcome{{Action: -1, Workload: "default/web"}, {Action: 0}, {Action: 1}, {Action: 2, Error: "no room"}}
+	early := step(-30, 9, 9, 0)
+	early.Plan.Actions = []nodescaler.Action{{Kind: nodescaler.Buy}}
+	early.Outcomes = []loop.Outcome{{Action: 0}}
+	late := step(300, 9, 9, 99*pricing.Unit)
+	late.Plan.Actions = early.Plan.Actions
+	late.Outcomes = early.Outcomes
+
+	got, err := tallied(journal(early, step(-6, 2, 1, 2*pricing.Unit), grow, step(90, 6, 2, 6*pricing.Unit), late), t0, t0.Add(2*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trial testbed.Trial
+	e := &testbed.Experiment{Workloads: []testbed.Workload{{Name: "default/web", Replicas: testbed.Replicas{Start: 2}}}}
+	if err := got.put(&trial, e); err != nil {
+		t.Fatal(err)
+	}
+	want := testbed.Trial{
+		// 2 replicas for 90 s, 6 for 30; 1 machine for 90 s, 2 for 30.
+		PodMinutes: 6, VMHours: testbed.Rounded(2.5 / 60),
+		// 6 at 90 s and 30 s of two machines, less 2 at −6 s and 6 s of one.
+		CostUnits: testbed.Rounded(6 + 20./120 - 2 - 10./600),
+		Orders:    1, PodMoves: 1, Decisions: 1,
+	}
+	if diff := cmp.Diff(want, trial); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestJournalThatProvesNothingIsRefused(t *testing.T) {
+	unknown := step(-6, 2, 1, 0)
+	unknown.Observed.Cost.Known = false
+	broken := step(10, 2, 1, 0)
+	broken.Problems = []nodescaler.Reason{{Code: loop.CodePlanRefused, Text: "no"}}
+	for name, steps := range map[string][]*loop.Step{
+		"no step before the trial":  {step(10, 1, 1, 0), step(20, 1, 1, 0)},
+		"no step in it":             {step(-10, 1, 1, 0), step(500, 1, 1, 0)},
+		"a plan that was refused":   {step(-6, 2, 1, 0), broken},
+		"a cost that was not known": {unknown, step(10, 1, 1, 0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := tallied(journal(steps...), t0, t0.Add(time.Minute))
+			if err == nil {
+				err = got.put(&testbed.Trial{}, &testbed.Experiment{})
+			}
+			if err == nil {
+				t.Error("was scored")
+			}
+		})
+	}
+}

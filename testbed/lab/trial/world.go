@@ -1,0 +1,262 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/k6"
+	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/lab/machines"
+	"github.com/plimsoll/plimsoll/testbed/lab/plane"
+	"github.com/plimsoll/plimsoll/testbed/lab/product"
+	"github.com/plimsoll/plimsoll/testbed/sim"
+)
+
+// World makes runs in labs, each in one of its own.
+type World struct {
+	// Program is the plimsoll that is tried.
+	Program string
+	// Folder is where every run leaves its lab's files, the journal and k6's summary, by the run's name.
+	Folder string
+	// Lab has Cache, Checkout and Progress for the labs; all else of it is the run's.
+	Lab lab.Config
+}
+
+var _ testbed.World = (*World)(nil)
+
+// Name is lab.
+func (*World) Name() string { return "lab" }
+
+// Parallel is one run at a time: what two labs would do to one another's response times is no part of
+// the experiment.
+func (*World) Parallel() int { return 1 }
+
+// The lab's hosts.
+const (
+	hostCPU    = 64 * pricing.Core
+	hostMemory = 256 * pricing.GiB
+)
+
+// Check says what of an experiment cannot be in the lab.
+func (*World) Check(e *testbed.Experiment) error {
+	var faults []error
+	must := func(kept bool, key, rule string, was any) {
+		if !kept {
+			faults = append(faults, fmt.Errorf("%s: must be %s in the lab, was %v", key, rule, was))
+		}
+	}
+	must(len(e.Workloads) == 1, "workloads", "one", len(e.Workloads))
+	must(len(e.Load.Scenarios) == 0, "load.scenarios", "left out: k6 keeps the number of users", len(e.Load.Scenarios))
+	must(len(e.Faults) == 0, "faults", "left out", len(e.Faults))
+	must(e.Duration%time.Minute == 0, "duration", "whole minutes", e.Duration)
+	for i := range e.Hosts {
+		h, key := &e.Hosts[i], fmt.Sprintf("hosts[%d]", i)
+		must(h.Name == fmt.Sprintf("pve%d", i+1), key+".name", fmt.Sprintf("pve%d", i+1), h.Name)
+		must(h.CPU == hostCPU && h.Memory <= hostMemory, key, fmt.Sprintf("of %d vCPU and up to %s", hostCPU/pricing.Core, hostMemory), fmt.Sprintf("of %d and %s", h.CPU/pricing.Core, h.Memory))
+	}
+	for i := range e.Pools {
+		p, key := &e.Pools[i], fmt.Sprintf("pools[%d]", i)
+		must(p.Start == p.Min, key+".start", "min, which Plimsoll makes by itself", p.Start)
+		must(p.Max <= 100, key+".max", "at most 100", p.Max)
+	}
+	for i := range e.Workloads {
+		must(e.Workloads[i].Priority == 0, fmt.Sprintf("workloads[%d].priority", i), "left out", e.Workloads[i].Priority)
+	}
+	for i := range e.Policies {
+		p := &e.Policies[i]
+		must(!p.Clairvoyant, "policies "+p.Name, "without what knows the load to come", "clairvoyant")
+	}
+	return errors.Join(faults...)
+}
+
+// Run makes one run.
+func (w *World) Run(ctx context.Context, e *testbed.Experiment, j *testbed.Job) (testbed.Trial, error) {
+	out := testbed.Trial{
+		Policy: j.Policy.Name, NodePolicy: j.Policy.Nodes.Policy, Users: j.Level.Users, Trial: j.Trial,
+	}
+	r, err := w.begin(ctx, e, j)
+	if err != nil {
+		return out, err
+	}
+	load, from, err := r.load(ctx)
+	ended := r.lab.Stop(context.WithoutCancel(ctx), (&product.Part{}).Name()) // the journal is whole then
+	if err := errors.Join(err, ended, r.lab.Down()); err != nil {
+		return out, err
+	}
+	if err := r.scoreJournal(&out, from); err != nil {
+		return out, fmt.Errorf("journal: %w", err)
+	}
+	return out, scoreLoad(&out, load, e.Workloads[0].SLO.Target)
+}
+
+// run is a run that goes on.
+type run struct {
+	*testbed.Experiment
+	job     *testbed.Job
+	lab     *lab.Lab
+	pve     *machines.Part
+	client  client.Client
+	folder  string
+	program string
+}
+
+// begin brings a lab up as the experiment begins: with its machines joined, its pods ready and nobody
+// who sends requests.
+func (w *World) begin(ctx context.Context, e *testbed.Experiment, j *testbed.Job) (*run, error) {
+	r := &run{Experiment: e, job: j, program: w.Program}
+	r.folder = filepath.Join(w.Folder, fmt.Sprintf("%s-%d-%d", j.Policy.Name, j.Level.Users, j.Trial))
+	if err := os.MkdirAll(r.folder, 0o700); err != nil {
+		return nil, err
+	}
+	cfg := w.Lab
+	cfg.Data = r.folder
+	r.pve = r.proxmox()
+	cfg.Parts = []lab.Part{
+		&lab.KWOK{PodStart: span(e.Delays.PodStart)}, &lab.Prometheus{}, r.pve,
+		&plane.Part{Seed: e.SeedOf(j), Every: e.Signals.MetricsEvery},
+	}
+	l, err := lab.Up(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r.lab = l
+	if err := r.settle(ctx); err != nil {
+		return nil, errors.Join(err, l.Down())
+	}
+	return r, nil
+}
+
+// load lets the users in until the trial is over.
+func (r *run) load(ctx context.Context) (*k6.Summary, time.Time, error) {
+	program, err := r.lab.Tool(ctx, lab.ToolK6)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	w := &r.Workloads[0]
+	if err := r.take(ctx); err != nil {
+		return nil, time.Time{}, err
+	}
+	from := time.Now()
+	namespace, name := names(w)
+	s, err := k6.Run(ctx, program, r.folder, k6.Load{
+		URL:  fmt.Sprintf("%s/apps/%s/%s/", r.lab.Endpoint("plane", "apps"), namespace, name),
+		Kind: k6.Kind(r.job.Load.Kind), Users: users(r.job), Rate: rate(r.job), Think: r.job.Load.Think, Spread: r.job.Load.Spread,
+		Duration: r.job.Length, Target: w.SLO.Target, Quantile: float64(w.SLO.P),
+	})
+	return s, from, err
+}
+
+// inFlight is how many requests of an open load may be on their way for each that comes in a second.
+const inFlight = 20
+
+func users(j *testbed.Job) int {
+	if j.Load.Kind == sim.Open {
+		return inFlight * j.Level.Users
+	}
+	return j.Level.Users
+}
+
+func rate(j *testbed.Job) float64 {
+	if j.Load.Kind == sim.Open {
+		return float64(j.Level.Users)
+	}
+	return 0
+}
+
+// scoreLoad fills in what k6 tells of a run.
+func scoreLoad(into *testbed.Trial, s *k6.Summary, target time.Duration) error {
+	good, any := s.GoodFraction()
+	if !any {
+		return errors.New("k6: no request was answered")
+	}
+	if s.Dropped > 0 {
+		return fmt.Errorf("k6: %d requests were not sent, for %d were on their way already for each a second", s.Dropped, inFlight)
+	}
+	into.Requests, into.Failed, into.GoodFraction = s.Requests, s.Failed, testbed.Rounded(good)
+	into.P50Ms, into.P90Ms, into.P99Ms = testbed.Rounded(s.P50), testbed.Rounded(s.P90), testbed.Rounded(s.P99)
+	for _, m := range s.Minutes {
+		if m.Requests > 0 && m.Quantile > float64(target)/float64(time.Millisecond) {
+			into.SLOViolationMinutes++
+		}
+	}
+	return nil
+}
+
+// scoreJournal fills in what the journal tells of a run.
+func (r *run) scoreJournal(into *testbed.Trial, from time.Time) error {
+	file, err := os.Open(r.journal())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // only read
+	t, err := tallied(func(f func(*loop.Step) error) error { return loop.Read(file, f) }, from, from.Add(r.job.Length))
+	if err != nil {
+		return err
+	}
+	return t.put(into, r.Experiment)
+}
+
+// await asks again and again until something holds.
+func await(ctx context.Context, what string, patience time.Duration, holds func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := holds(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+// settled wants the first machines to be nodes, and all pods ready.
+func (r *run) settled(ctx context.Context) error {
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes); err != nil {
+		return err
+	}
+	want := 0
+	for i := range r.Pools {
+		want += r.Pools[i].Start
+	}
+	if n := len(slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return !nodeReady(&n) })); n < want {
+		return fmt.Errorf("%d of %d machines have joined", n, want)
+	}
+	namespace, name := names(&r.Workloads[0])
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}); err != nil {
+		return err
+	}
+	ready := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !podReady(&p) })
+	if n := r.Workloads[0].Replicas.Start; len(ready) != n {
+		return fmt.Errorf("%d of %d pods are ready", len(ready), n)
+	}
+	return nil
+}
+
+func nodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func podReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
