@@ -3,7 +3,19 @@ package deploy
 
 import "embed"
 
+//go:generate go run -C tools ./render
+
 // ClusterAutoscaler is upstream's cluster-autoscaler with Plimsoll as its provider, as templates.
 //
 //go:embed cluster-autoscaler
 var ClusterAutoscaler embed.FS
+
+// Manifests are what the charts render: the kinds in crds.yaml, and Plimsoll itself by mode.
+//
+//go:embed manifests
+var Manifests embed.FS
+
+// Definitions are the CustomResourceDefinitions of Plimsoll's API, a file for each.
+//
+//go:embed crds
+var Definitions embed.FS

@@ -1,0 +1,185 @@
+{{- define "plimsoll.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* Names of 52 letters leave room for the endings that we put after them. */ -}}
+{{- define "plimsoll.fullname" -}}
+{{- $name := include "plimsoll.name" . }}
+{{- $full := .Values.fullnameOverride | default (ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name)) }}
+{{- $full | trunc 52 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* Cluster-scoped things of two releases of the same name must not be one thing. */ -}}
+{{- define "plimsoll.clustername" -}}
+{{- $full := include "plimsoll.fullname" . }}
+{{- ternary $full (printf "%s:%s" .Release.Namespace $full) (eq .Release.Namespace $full) }}
+{{- end }}
+
+{{- /* The pods that work, and not the one that tests the release. */ -}}
+{{- define "plimsoll.selector" -}}
+app.kubernetes.io/name: {{ include "plimsoll.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: autoscaler
+{{- end }}
+
+{{- /* The labels of a component. Ours come before everybody else's: selectors rest on them. */ -}}
+{{- define "plimsoll.labels" -}}
+{{- $ours := dict
+  "app.kubernetes.io/name" (include "plimsoll.name" .root)
+  "app.kubernetes.io/instance" .root.Release.Name
+  "app.kubernetes.io/component" (.component | default "autoscaler")
+  "app.kubernetes.io/version" .root.Chart.AppVersion
+  "app.kubernetes.io/managed-by" .root.Release.Service
+  "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") }}
+{{- toYaml (merge $ours (.labels | default dict) .root.Values.commonLabels) }}
+{{- end }}
+
+{{- /*
+The metadata of an object: root, and where they are not the usual ones name, namespace ("" for none), component, labels
+and annotations.
+*/ -}}
+{{- define "plimsoll.metadata" -}}
+name: {{ .name | default (include "plimsoll.fullname" .root) }}
+{{- with dig "namespace" .root.Release.Namespace (omit . "root") }}
+namespace: {{ . }}
+{{- end }}
+labels:
+  {{- include "plimsoll.labels" . | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "plimsoll.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "plimsoll.fullname" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{- define "plimsoll.secret" -}}
+{{- if .Values.proxmox.createSecret }}{{ include "plimsoll.fullname" . }}-proxmox{{ else }}{{ .Values.proxmox.existingSecret }}{{ end }}
+{{- end }}
+
+{{- define "plimsoll.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default (printf "v%s" $.Chart.AppVersion) }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "plimsoll.makesMachines" -}}
+{{- if or (has "nodescaler" .Values.components) (has "provider" .Values.components) }}true{{ end }}
+{{- end }}
+
+{{- /* The configuration file: the values, and what follows from how the pod is made. */ -}}
+{{- define "plimsoll.config" -}}
+{{- $ours := dict "mode" (title .Values.mode) "metrics" (printf ":%d" (int .Values.metrics.port)) }}
+{{- if include "plimsoll.makesMachines" . }}
+{{- $_ := set $ours "state" "kubernetes" }}
+{{- else }}
+{{- $_ := set $ours "tokenFile" "" }}
+{{- end }}
+{{- if has "provider" .Values.components }}
+{{- $provider := dict "listen" (printf ":%d" (int .Values.provider.port)) }}
+{{- if .Values.provider.tlsSecret }}
+{{- $_ := set $provider "tls" (dict "certificate" "provider-tls.crt" "key" "provider-tls.key" "clientCA" "provider-ca.crt") }}
+{{- end }}
+{{- $_ := set $ours "provider" $provider }}
+{{- end }}
+{{- $all := merge $ours (deepCopy .Values.config) }}
+{{- toYaml (ternary $all (omit $all "tokenFile") (ne $all.tokenFile "")) }}
+{{- end }}
+
+{{- define "plimsoll.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "plimsoll.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- /* The configuration file and, beside it, the files that it names. Only the group may read them: a token is among them. */ -}}
+{{- define "plimsoll.configVolume" -}}
+name: config
+projected:
+  defaultMode: 0440
+  sources:
+    - configMap:
+        name: {{ include "plimsoll.fullname" . }}
+        items: [{key: config.yaml, path: config.yaml}]
+    {{- range prepend .Values.joinSecrets (include "plimsoll.secret" .) | compact | uniq }}
+    - secret:
+        name: {{ . }}
+    {{- end }}
+    {{- if and (has "provider" .Values.components) .Values.provider.tlsSecret }}
+    - secret:
+        name: {{ .Values.provider.tlsSecret }}
+        items:
+          - {key: tls.crt, path: provider-tls.crt}
+          - {key: tls.key, path: provider-tls.key}
+          - {key: ca.crt, path: provider-ca.crt}
+    {{- end }}
+{{- end }}
+
+{{- /* What the schema cannot say. */ -}}
+{{- define "plimsoll.check" -}}
+{{- $c := .Values.config }}
+{{- $p := .Values.proxmox }}
+{{- if and $p.createSecret $p.existingSecret }}
+{{- fail (printf "proxmox.existingSecret: must be left out with createSecret, was %q" $p.existingSecret) }}
+{{- end }}
+{{- if and $p.secret (not $p.createSecret) }}
+{{- fail "proxmox.secret: must be left out unless createSecret is true: it would stay readable in the release's history" }}
+{{- end }}
+{{- if and $p.createSecret (not (index $p.secret $c.tokenFile)) }}
+{{- fail (printf "proxmox.secret: must hold the API token under the key %q, which config.tokenFile names" $c.tokenFile) }}
+{{- end }}
+{{- if include "plimsoll.makesMachines" . }}
+{{- if not (include "plimsoll.secret" .) }}
+{{- fail "proxmox.existingSecret: must name a secret with the API token, for nodescaler and provider make machines; set components to [podscaler] to do without" }}
+{{- end }}
+{{- range list "owner" "endpoints" }}
+{{- if not (index $c .) }}
+{{- fail (printf "config.%s: must be set, for nodescaler and provider make machines; set components to [podscaler] to do without" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and (has "provider" .Values.components) (gt (int .Values.replicas) 1) }}
+{{- fail "replicas: must be 1 with provider: one that does not lead cannot answer cluster-autoscaler, was 2" }}
+{{- end }}
+{{- $tls := or .Values.provider.tlsSecret (dig "provider" "tls" "" $c) (dig "provider" "plaintext" "" $c) }}
+{{- if and (has "provider" .Values.components) (not $tls) }}
+{{- fail "provider.tlsSecret: must name a secret with tls.crt, tls.key and ca.crt, for whoever calls the provider can order machines" }}
+{{- end }}
+{{- if and .Values.provider.tlsSecret (or (dig "provider" "tls" "" $c) (dig "provider" "plaintext" "" $c)) }}
+{{- fail (printf "provider.tlsSecret: must be left out beside config.provider.tls and config.provider.plaintext, was %q" .Values.provider.tlsSecret) }}
+{{- end }}
+{{- $said := dict "mode" "mode says" "metrics" "metrics.port says" "state" "the chart says" "namespace" "the release says" "kubeconfig" "the service account says" "pools" "VMPools say" "prices" "a PriceBook says" }}
+{{- range $key, $by := $said }}
+{{- if hasKey $c $key }}
+{{- fail (printf "config.%s: must be left out, for %s it" $key $by) }}
+{{- end }}
+{{- end }}
+{{- if dig "provider" "listen" "" $c }}
+{{- fail "config.provider.listen: must be left out, for provider.port says it" }}
+{{- end }}
+{{- $seen := list }}
+{{- range .Values.extraEnv }}
+{{- if has .name $seen }}
+{{- fail (printf "extraEnv: must name every variable once, was %s twice" .name) }}
+{{- end }}
+{{- $seen = append $seen .name }}
+{{- end }}
+{{- range list "PrometheusRule" "ServiceMonitor" }}
+{{- $key := untitle . }}
+{{- if and (index $.Values $key).enabled (not ($.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .))) }}
+{{- fail (printf "%s.enabled: must be false where the cluster has no %s of monitoring.coreos.com/v1, was true" $key .) }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,523 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"github.com/plimsoll/plimsoll/deploy/tools/internal/helm"
+)
+
+func writeFile(name, text string) error { return os.WriteFile(name, []byte(text), 0o600) }
+
+// withMonitoring is a cluster that knows the Prometheus operator's kinds.
+var withMonitoring = []string{"--api-versions", "monitoring.coreos.com/v1/ServiceMonitor", "--api-versions", "monitoring.coreos.com/v1/PrometheusRule"}
+
+const (
+	where = `config: {owner: home, endpoints: ["https://pve1.example:8006"]}`
+	site  = where + `, proxmox: {existingSecret: pve}`
+)
+
+// installations are the values that everything which must always hold is tried with.
+var installations = map[string]string{
+	"machines": `{` + site + `}`,
+	"pods":     `components: [podscaler]`,
+	"provider": `{components: [podscaler, nodescaler, provider], networkPolicy: {enabled: true}, provider: {tlsSecret: provider-tls}, ` + site + `}`,
+	"active":   `{mode: active, ` + site + `}`,
+	"two":      `{mode: active, replicas: 2, ` + site + `}`,
+	"secret":   `{` + where + `, proxmox: {createSecret: true, secret: {token: "plimsoll@pve!plimsoll=0", join-token: x}}}`,
+	"everything": `
+mode: active
+components: [podscaler, nodescaler]
+replicas: 2
+journal: {sizeLimit: 1Gi}
+image: {repository: registry.example/plimsoll, digest: "sha256:0000000000000000000000000000000000000000000000000000000000000000"}
+imagePullSecrets: [{name: pull}]
+config: {owner: home, endpoints: ["https://pve1.example:8006"], journal: {file: /var/lib/plimsoll/journal.ndjson}, lease: autoscaler}
+proxmox: {existingSecret: pve}
+rbac: {scaleTargets: {apps: [deployments], argoproj.io: [rollouts]}, secrets: {shop: [prometheus]}}
+serviceAccount: {annotations: {a: b}}
+metrics: {port: 9090}
+provider: {port: 9086, tlsSecret: provider-tls}
+joinSecrets: [workers-join, pve]
+terminationGracePeriodSeconds: 60
+nodeSelector: {kubernetes.io/os: linux}
+affinity: {podAntiAffinity: {}}
+podAnnotations: {a: b, checksum/config: mine}
+podLabels: {team: platform, app.kubernetes.io/name: mine}
+commonAnnotations: {owner: platform}
+commonLabels: {team: platform, app.kubernetes.io/instance: mine}
+extraEnv: [{name: HTTPS_PROXY, value: "http://proxy.example:3128"}]
+networkPolicy: {enabled: true, metricsFrom: [{namespaceSelector: {}}], providerFrom: [{namespaceSelector: {}}], egress: [{ports: [{port: 443}]}]}
+serviceMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true, labels: {release: prometheus}}
+dashboard: {enabled: true, namespace: monitoring, annotations: {folder: plimsoll}}
+fullnameOverride: a-name-that-is-as-long-as-names-of-releases-ever-can-be-made
+`,
+}
+
+// forEach renders every installation.
+func forEach(t *testing.T, check func(*testing.T, *rendered)) {
+	for name, values := range installations {
+		t.Run(name, func(t *testing.T) { check(t, render(t, values, withMonitoring...)) })
+	}
+}
+
+func TestChartsAreWithoutFault(t *testing.T) {
+	for name, values := range installations {
+		args := []string{"lint", "--strict", chartDir, "--values", write(t, values), "--kube-version", "1.37"}
+		if strings.Contains(values, "serviceMonitor") {
+			continue // lint knows no further kinds
+		}
+		if out, err := helm.Run(args...); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	if out, err := helm.Run("lint", "--strict", kindsDir); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Server-side apply refuses what stands twice; and two objects of a name are one.
+func TestNothingStandsTwice(t *testing.T) {
+	forEach(t, func(t *testing.T, r *rendered) {
+		names := r.kinds()
+		if unique := slices.Compact(slices.Clone(names)); len(unique) != len(names) {
+			t.Errorf("objects %v", names)
+		}
+		for _, pod := range podsOf(r) {
+			for _, c := range pod.Spec.Containers {
+				var env []string
+				for _, e := range c.Env {
+					env = append(env, e.Name)
+				}
+				slices.Sort(env)
+				if unique := slices.Compact(slices.Clone(env)); len(unique) != len(env) {
+					t.Errorf("environment %v", env)
+				}
+			}
+		}
+	})
+}
+
+// podsOf are the pods that there will be: the deployment's and the test's.
+func podsOf(r *rendered) []*corev1.Pod {
+	pods := all[*corev1.Pod](r)
+	for _, d := range all[*appsv1.Deployment](r) {
+		pods = append(pods, &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec})
+	}
+	return pods
+}
+
+// The judge is Kubernetes' own.
+func TestPodsAreAllowedUnderRestrictedPodSecurity(t *testing.T) {
+	judge, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	forEach(t, func(t *testing.T, r *rendered) {
+		for _, pod := range podsOf(r) {
+			for _, verdict := range judge.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec) {
+				if !verdict.Allowed {
+					t.Errorf("%s: %s: %s", pod.Name, verdict.ForbiddenReason, verdict.ForbiddenDetail)
+				}
+			}
+			for _, c := range pod.Spec.Containers {
+				s := c.SecurityContext
+				if s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem || c.Resources.Limits.Memory().IsZero() {
+					t.Errorf("%s: the root can be written to, or memory has no limit", c.Name)
+				}
+			}
+			if u := pod.Spec.SecurityContext.RunAsUser; u == nil || *u != 65532 {
+				t.Errorf("%s runs as %v", pod.Name, u)
+			}
+		}
+	})
+}
+
+// What selects must find the pods that work, and never the one that tests the release.
+func TestSelectorsFindThePodsThatWork(t *testing.T) {
+	forEach(t, func(t *testing.T, r *rendered) {
+		d := only[*appsv1.Deployment](t, r)
+		selectors := map[string]map[string]string{"Deployment": d.Spec.Selector.MatchLabels}
+		for _, s := range all[*corev1.Service](r) {
+			selectors["Service "+s.Name] = s.Spec.Selector
+			checkPorts(t, s, d)
+		}
+		for _, p := range all[*policyv1.PodDisruptionBudget](r) {
+			selectors["PodDisruptionBudget"] = p.Spec.Selector.MatchLabels
+		}
+		for _, p := range all[*networkingv1.NetworkPolicy](r) {
+			selectors["NetworkPolicy"] = p.Spec.PodSelector.MatchLabels
+		}
+		for name, selector := range selectors {
+			finds := labels.SelectorFromSet(selector)
+			if !finds.Matches(labels.Set(d.Spec.Template.Labels)) {
+				t.Errorf("%s does not find the deployment's pods: %v", name, selector)
+			}
+			for _, p := range all[*corev1.Pod](r) {
+				if finds.Matches(labels.Set(p.Labels)) {
+					t.Errorf("%s finds the test's pod: %v", name, selector)
+				}
+			}
+		}
+		for _, u := range all[*unstructured.Unstructured](r) {
+			if u.GetKind() == "ServiceMonitor" {
+				checkMonitor(t, u, all[*corev1.Service](r))
+			}
+		}
+	})
+}
+
+func checkPorts(t *testing.T, s *corev1.Service, d *appsv1.Deployment) {
+	t.Helper()
+	for _, p := range s.Spec.Ports {
+		open := slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].Ports, func(c corev1.ContainerPort) bool { return c.Name == p.TargetPort.StrVal })
+		if !open {
+			t.Errorf("Service %s: the pods have no port %s", s.Name, p.TargetPort.StrVal)
+		}
+	}
+}
+
+// checkMonitor wants the one service that serves metrics to be found.
+func checkMonitor(t *testing.T, monitor *unstructured.Unstructured, services []*corev1.Service) {
+	t.Helper()
+	selector, _, err := unstructured.NestedStringMap(monitor.Object, "spec", "selector", "matchLabels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, s := range services {
+		if labels.SelectorFromSet(selector).Matches(labels.Set(s.Labels)) {
+			found = append(found, s.Spec.Ports[0].Name)
+		}
+	}
+	if diff := cmp.Diff([]string{"metrics"}, found); diff != "" {
+		t.Errorf("the monitor finds services with these ports, -want +got:\n%s", diff)
+	}
+}
+
+// The file that is mounted is the one that is made, and what it names lies beside it.
+func TestConfigurationAndSecretAreWhereTheProgramLooks(t *testing.T) {
+	forEach(t, func(t *testing.T, r *rendered) {
+		for _, pod := range podsOf(r) {
+			sources := pod.Spec.Volumes[0].Projected.Sources
+			made := slices.ContainsFunc(all[*corev1.ConfigMap](r), func(m *corev1.ConfigMap) bool {
+				return m.Name == sources[0].ConfigMap.Name && m.Data["config.yaml"] != ""
+			})
+			if !made {
+				t.Errorf("nobody makes ConfigMap %s", sources[0].ConfigMap.Name)
+			}
+			for _, s := range all[*corev1.Secret](r) {
+				if len(sources) != 2 || sources[1].Secret.Name != s.Name {
+					t.Errorf("Secret %s is made and not mounted", s.Name)
+				}
+			}
+			if mode := *pod.Spec.Volumes[0].Projected.DefaultMode; mode != 0o440 {
+				t.Errorf("a token that is mounted with mode %o", mode)
+			}
+			c := pod.Spec.Containers[0]
+			if !slices.Contains(c.Args, "--config="+c.VolumeMounts[0].MountPath+"/config.yaml") {
+				t.Errorf("%v does not name the file in %s", c.Args, c.VolumeMounts[0].MountPath)
+			}
+		}
+	})
+}
+
+func TestNothingIsOutsideTheReleasesNamespaceUnlessAskedFor(t *testing.T) {
+	forEach(t, func(t *testing.T, r *rendered) {
+		for _, o := range r.objects {
+			switch o.GetNamespace() {
+			case "plimsoll", "":
+			case "monitoring":
+				if o.GetLabels()["grafana_dashboard"] != "1" {
+					t.Errorf("%s is in monitoring", o.GetName())
+				}
+			case "shop":
+				if !strings.Contains(o.GetName(), "secrets") {
+					t.Errorf("%s is in shop", o.GetName())
+				}
+			default:
+				t.Errorf("%s is in %s", o.GetName(), o.GetNamespace())
+			}
+		}
+	})
+}
+
+// A pod that stands on a machine which it may delete would delete itself.
+func TestPodsKeepOffMachinesOfPools(t *testing.T) {
+	r := render(t, installations["two"])
+	spec := only[*appsv1.Deployment](t, r).Spec.Template.Spec
+	term := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0]
+	if term.Key != "plimsoll.dev/pool" || term.Operator != corev1.NodeSelectorOpDoesNotExist {
+		t.Errorf("node affinity %+v", term)
+	}
+	if len(spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0 {
+		t.Error("two pods may stand on one node")
+	}
+	if spec.PriorityClassName != "system-cluster-critical" {
+		t.Errorf("priority %s", spec.PriorityClassName)
+	}
+	tolerated := slices.ContainsFunc(spec.Tolerations, func(o corev1.Toleration) bool {
+		return o.Key == "node-role.kubernetes.io/control-plane" && o.Operator == corev1.TolerationOpExists && o.Effect == corev1.TaintEffectNoSchedule
+	})
+	if !tolerated {
+		t.Errorf("the control plane is not tolerated: %v", spec.Tolerations)
+	}
+}
+
+// What is off unless asked for, and what two replicas need.
+func TestWhatIsRendered(t *testing.T) {
+	plain := []string{
+		"ClusterRole plimsoll-read", "ClusterRole plimsoll-report", "ClusterRoleBinding plimsoll-read", "ClusterRoleBinding plimsoll-report",
+		"ConfigMap plimsoll", "Deployment plimsoll", "Role plimsoll", "RoleBinding plimsoll", "Service plimsoll-metrics", "ServiceAccount plimsoll",
+	}
+	for _, c := range []struct {
+		values string
+		more   []string
+	}{
+		{installations["machines"], []string{"Pod plimsoll-doctor"}},
+		{installations["active"], []string{"Pod plimsoll-doctor", "ClusterRole plimsoll-act", "ClusterRoleBinding plimsoll-act"}},
+		{installations["two"], []string{"Pod plimsoll-doctor", "ClusterRole plimsoll-act", "ClusterRoleBinding plimsoll-act", "PodDisruptionBudget plimsoll"}},
+		{`{components: [podscaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`, []string{"Pod plimsoll-doctor", "Service plimsoll"}},
+		{installations["secret"], []string{"Pod plimsoll-doctor", "Secret plimsoll-proxmox"}},
+		{`{components: [podscaler], networkPolicy: {enabled: true}}`, []string{"NetworkPolicy plimsoll"}},
+		{`{components: [podscaler], serviceMonitor: {enabled: true}}`, []string{"ServiceMonitor plimsoll"}},
+		{`{components: [podscaler], prometheusRule: {enabled: true}}`, []string{"PrometheusRule plimsoll"}},
+		{`{components: [podscaler], dashboard: {enabled: true}}`, []string{"ConfigMap plimsoll-dashboard"}},
+	} {
+		want := append(slices.Clone(plain), c.more...)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, render(t, c.values, withMonitoring...).kinds()); diff != "" {
+			t.Errorf("%s, -want +got:\n%s", c.values, diff)
+		}
+	}
+}
+
+// Every bad value is refused with the key, the rule and the value, before anything is rendered.
+func TestBadValuesAreRefused(t *testing.T) {
+	for _, c := range []struct{ values, want string }{
+		{`mode: observe`, `'/mode': value must be one of 'recommend', 'active'`},
+		{`{components: []}`, `'/components': minItems: got 0, want 1`},
+		{`{components: [podscaler, podscaler]}`, `'/components': items at 0 and 1 are equal`},
+		{`{components: [dashboard]}`, `'/components/0': value must be one of 'podscaler', 'nodescaler', 'provider'`},
+		{`replicas: 0`, `'/replicas': minimum: got 0, want 1`},
+		{`replicas: 3`, `'/replicas': maximum: got 3, want 2`},
+		{`replicas: "1"`, `'/replicas': got string, want integer`},
+		{`replcias: 2`, `additional properties 'replcias' not allowed`},
+		{`image: {tag: "a b"}`, `'/image/tag': 'a b' does not match pattern`},
+		{`image: {digest: "sha256:12"}`, `'/image/digest': 'sha256:12' does not match pattern`},
+		{`image: {pullpolicy: Always}`, `'/image': additional properties 'pullpolicy' not allowed`},
+		{`imagePullSecrets: [pull]`, `'/imagePullSecrets/0': got string, want object`},
+		{`config: site.yaml`, `'/config': got string, want object`},
+		{`proxmox: {token: x}`, `'/proxmox': additional properties 'token' not allowed`},
+		{`proxmox: {existingSecret: Plimsoll}`, `'/proxmox/existingSecret': 'Plimsoll' does not match pattern`},
+		{`proxmox: {existingSecret: pve, createSecret: true, secret: {token: x}}`, `proxmox.existingSecret: must be left out with createSecret, was "pve"`},
+		{`proxmox: {existingSecret: pve, secret: {token: x}}`, `proxmox.secret: must be left out unless createSecret is true`},
+		{`proxmox: {createSecret: true, secret: {join-token: x}}`, `proxmox.secret: must hold the API token under the key "token", which config.tokenFile names`},
+		{`proxmox: {createSecret: true, secret: {token: ""}}`, `'/proxmox/secret/token': minLength: got 0, want 1`},
+		{`{}`, `proxmox.existingSecret: must name a secret with the API token`},
+		{`proxmox: {existingSecret: pve}`, `config.owner: must be set, for nodescaler and provider make machines`},
+		{`{proxmox: {existingSecret: pve}, config: {owner: home, endpoints: []}}`, `config.endpoints: must be set, for nodescaler and provider make machines`},
+		{`{components: [provider], replicas: 2, ` + site + `}`, `replicas: must be 1 with provider: one that does not lead cannot answer cluster-autoscaler, was 2`},
+		{`{components: [provider], ` + site + `}`, `provider.tlsSecret: must name a secret with tls.crt, tls.key and ca.crt`},
+		{`{components: [provider], provider: {tlsSecret: a}, proxmox: {existingSecret: pve}, config: {owner: home, endpoints: [x], provider: {plaintext: anywhere}}}`, `provider.tlsSecret: must be left out beside config.provider.tls and config.provider.plaintext, was "a"`},
+		{`joinSecrets: [a, a]`, `'/joinSecrets': items at 0 and 1 are equal`},
+		{`config: {tokenFile: ""}`, `'/config/tokenFile': minLength: got 0, want 1`},
+		{`config: {tokenFile: null}`, `'/config': missing property 'tokenFile'`},
+		{`{components: [podscaler], config: {mode: Active}}`, `config.mode: must be left out, for mode says it`},
+		{`{components: [podscaler], config: {pools: []}}`, `config.pools: must be left out, for VMPools say it`},
+		{`{components: [podscaler], config: {state: /var}}`, `config.state: must be left out, for the chart says it`},
+		{`journal: {sizeLimit: much}`, `'/journal/sizeLimit': 'much' does not match pattern`},
+		{`{components: [provider]}`, `proxmox.existingSecret: must name a secret with the API token`},
+		{`{components: [podscaler], config: {metrics: ":9"}}`, `config.metrics: must be left out, for metrics.port says it`},
+		{`{components: [podscaler], config: {provider: {listen: ":9"}}}`, `config.provider.listen: must be left out, for provider.port says it`},
+		{`metrics: {port: 70000}`, `'/metrics/port': maximum: got 70,000, want 65,535`},
+		{`resources: {limits: null}`, `'/resources': missing property 'limits'`},
+		{`{components: [podscaler], extraEnv: [{name: A, value: x}, {name: A, value: "y"}]}`, `extraEnv: must name every variable once, was A twice`},
+		{`extraEnv: [{value: x}]`, `'/extraEnv/0': missing property 'name'`},
+		{`serviceMonitor: {interval: often}`, `'/serviceMonitor/interval': 'often' does not match pattern`},
+		{`{components: [podscaler], serviceMonitor: {enabled: true}}`, `serviceMonitor.enabled: must be false where the cluster has no ServiceMonitor`},
+		{`{components: [podscaler], prometheusRule: {enabled: true}}`, `prometheusRule.enabled: must be false where the cluster has no PrometheusRule`},
+		{`prometheusRule: {runbookURL: docs}`, `'/prometheusRule/runbookURL': 'docs' does not match pattern`},
+		{`podLabels: {a: 1}`, `'/podLabels/a': got number, want string`},
+		{`rbac: {scaleTargets: {apps: []}}`, `'/rbac/scaleTargets/apps': minItems: got 0, want 1`},
+		{`rbac: {scaleTargets: {apps: ["*"]}}`, `'/rbac/scaleTargets/apps/0': '*' does not match pattern`},
+	} {
+		_, err := tryRender(t, chartDir, c.values)
+		if err == nil {
+			t.Errorf("%s: rendered", c.values)
+		} else if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.values, err, c.want)
+		}
+	}
+}
+
+// As part of another chart, with values that are meant for it and for all.
+func TestChartIsPartOfAnother(t *testing.T) {
+	whole := t.TempDir()
+	for name, text := range map[string]string{
+		"Chart.yaml": `{apiVersion: v2, name: platform, version: 1.0.0, dependencies: [
+			{name: plimsoll-crds, version: "*", condition: plimsoll-crds.enabled},
+			{name: plimsoll, version: "*", condition: plimsoll.enabled}]}`,
+		"values.yaml":              `{global: {imageRegistry: x}, plimsoll: {enabled: true, components: [podscaler]}, plimsoll-crds: {enabled: true}}`,
+		"charts/plimsoll":          "",
+		"charts/plimsoll-crds":     "",
+		"templates/something.yaml": "",
+	} {
+		at := filepath.Join(whole, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if part, ok := strings.CutPrefix(name, "charts/"); ok {
+			if err := os.CopyFS(at, os.DirFS(filepath.Join(filepath.Dir(chartDir), part))); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := writeFile(at, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := helm.Run("lint", "--strict", whole); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	with, err := tryRender(t, whole, "{}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := with.kinds(); !slices.Contains(names, "Deployment plimsoll") || !slices.Contains(names, "CustomResourceDefinition vmpools.plimsoll.dev") {
+		t.Errorf("rendered %v", names)
+	}
+	without, err := tryRender(t, whole, "{plimsoll: {enabled: false}, plimsoll-crds: {enabled: false}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := without.kinds(); len(names) > 0 {
+		t.Errorf("switched off, and rendered %v", names)
+	}
+}
+
+// Helm upgrades templates, and leaves what is to be kept.
+func TestKindsAreUpgradedAndKept(t *testing.T) {
+	sources, err := filepath.Glob("../../crds/*.yaml")
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("no kinds: %v", err)
+	}
+	want := map[string]any{}
+	for _, name := range sources {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := only[*unstructured.Unstructured](t, r)
+		want[u.GetName()] = u.Object["spec"]
+	}
+	r, err := tryRender(t, kindsDir, `{commonAnnotations: {a: b, helm.sh/resource-policy: delete, controller-gen.kubebuilder.io/version: x}, commonLabels: {c: d}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]any{}
+	for _, u := range all[*unstructured.Unstructured](r) {
+		got[u.GetName()] = u.Object["spec"]
+		if a := u.GetAnnotations(); a["helm.sh/resource-policy"] != "keep" || a["a"] != "b" || u.GetLabels()["c"] != "d" {
+			t.Errorf("%s: annotations %v, labels %v", u.GetName(), a, u.GetLabels())
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("kinds, -want +got:\n%s", diff)
+	}
+	if _, err := os.Stat(filepath.Join(kindsDir, "crds")); err == nil {
+		t.Error("Helm never upgrades what is in a folder crds")
+	}
+	if _, err := os.Stat(filepath.Join(chartDir, "crds")); err == nil {
+		t.Error("Helm never upgrades what is in a folder crds")
+	}
+}
+
+// NOTES.txt is all that most people read.
+func TestNotesSayWhatToDoNext(t *testing.T) {
+	for _, c := range []struct {
+		values       string
+		says, silent []string
+	}{
+		{installations["machines"], []string{"in mode recommend", "helm test plimsoll --namespace plimsoll --logs", "kubectl get plimsoll", "--set mode=active", "install the chart plimsoll-crds"}, []string{"WARNING"}},
+		{installations["active"], []string{"in mode active"}, []string{"no right to change", "--set mode=active", "WARNING"}},
+		{installations["pods"], []string{"kubectl get plimsoll"}, []string{"helm test"}},
+		{installations["secret"], []string{"WARNING: the API token was given in the values"}, nil},
+	} {
+		out, err := helm.Run("install", "plimsoll", chartDir, "--namespace", "plimsoll", "--dry-run=client", "--values", write(t, c.values))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, notes, found := strings.Cut(string(out), "\nNOTES:\n")
+		if !found {
+			t.Fatalf("no notes in:\n%s", out)
+		}
+		for _, text := range c.says {
+			if !strings.Contains(notes, text) {
+				t.Errorf("%s: the notes do not say %q:\n%s", c.values, text, notes)
+			}
+		}
+		for _, text := range c.silent {
+			if strings.Contains(notes, text) {
+				t.Errorf("%s: the notes say %q:\n%s", c.values, text, notes)
+			}
+		}
+	}
+}
+
+// Files that pools and the provider name lie beside the configuration, whichever secret they are from.
+func TestFilesOfAllSecretsLieSideBySide(t *testing.T) {
+	r := render(t, `{components: [nodescaler, provider], joinSecrets: [workers-join, pve], provider: {tlsSecret: provider-tls}, `+site+`}`)
+	var got []string
+	for _, s := range podsOf(r)[0].Spec.Volumes[0].Projected.Sources[1:] {
+		got = append(got, s.Secret.Name)
+		for _, item := range s.Secret.Items {
+			got = append(got, "  "+item.Key+" as "+item.Path)
+		}
+	}
+	want := []string{"pve", "workers-join", "provider-tls", "  tls.crt as provider-tls.crt", "  tls.key as provider-tls.key", "  ca.crt as provider-ca.crt"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("secrets, -want +got:\n%s", diff)
+	}
+	config := all[*corev1.ConfigMap](r)[0].Data["config.yaml"]
+	for _, file := range []string{"certificate: provider-tls.crt", "key: provider-tls.key", "clientCA: provider-ca.crt"} {
+		if !strings.Contains(config, file) {
+			t.Errorf("the configuration does not name %s:\n%s", file, config)
+		}
+	}
+}
+
+// What docs/install.md tells people to write is what the chart takes.
+func TestValuesInTheDocumentAreTaken(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, values, found := strings.Cut(string(text), "```yaml\n# values.yaml\n")
+	if !found {
+		t.Fatal("docs/install.md shows no values.yaml")
+	}
+	values, _, _ = strings.Cut(values, "```")
+	if names := render(t, values).kinds(); !slices.Contains(names, "Deployment plimsoll") {
+		t.Errorf("rendered %v", names)
+	}
+}

@@ -1,0 +1,144 @@
+package chart
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+// rights are what the roles of a name allow: "verb group/resource", sorted.
+func rights(r *rendered, role string) []string {
+	var all []string
+	for name, rules := range rolesOf(r) {
+		if name != role {
+			continue
+		}
+		for _, rule := range rules {
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						all = append(all, fmt.Sprintf("%s %s/%s", verb, group, resource))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// rolesOf are the rules of all roles, by kind and name.
+func rolesOf(r *rendered) map[string][]rbacv1.PolicyRule {
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, c := range all[*rbacv1.ClusterRole](r) {
+		rules["ClusterRole "+c.Name] = c.Rules
+	}
+	for _, o := range all[*rbacv1.Role](r) {
+		rules["Role "+o.Namespace+"/"+o.Name] = o.Rules
+	}
+	return rules
+}
+
+// In mode recommend nothing of anybody else can be written: the part that is read has verbs that read, and the
+// part that is told reaches statuses of our own kinds and events.
+func TestRecommendModeOnlyReads(t *testing.T) {
+	for name, values := range installations {
+		r := render(t, values, withMonitoring...)
+		mode := "recommend"
+		if strings.Contains(values, "mode: active") {
+			mode = "active"
+		}
+		for role, rules := range rolesOf(r) {
+			for _, rule := range rules {
+				switch {
+				case strings.HasSuffix(role, "-read"):
+					for _, verb := range rule.Verbs {
+						if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+							t.Errorf("%s: %s may %s %v", name, role, verb, rule.Resources)
+						}
+					}
+				case strings.HasSuffix(role, "-report"):
+					for _, resource := range rule.Resources {
+						if resource != "events" && !(rule.APIGroups[0] == "plimsoll.dev" && strings.HasSuffix(resource, "/status")) {
+							t.Errorf("%s: %s reaches %s", name, role, resource)
+						}
+					}
+				case strings.HasPrefix(role, "ClusterRole ") && mode == "recommend":
+					t.Errorf("%s: %s is there", name, role)
+				}
+			}
+		}
+	}
+}
+
+// No right is given by a wildcard, and secrets are named.
+func TestRightsAreNamed(t *testing.T) {
+	forEach(t, func(t *testing.T, r *rendered) {
+		for role, rules := range rolesOf(r) {
+			for _, rule := range rules {
+				for _, words := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
+					if slices.Contains(words, "*") {
+						t.Errorf("%s: %+v", role, rule)
+					}
+				}
+				if slices.Contains(rule.Resources, "secrets") && len(rule.ResourceNames) == 0 {
+					t.Errorf("%s: any secret: %+v", role, rule)
+				}
+			}
+		}
+	})
+}
+
+// What may be done follows from what runs.
+func TestRightsFollowComponents(t *testing.T) {
+	scale := []string{"patch apps/deployments/scale", "patch apps/statefulsets/scale"}
+	for _, c := range []struct {
+		components string
+		want       []string
+	}{
+		{"podscaler", scale},
+		{"nodescaler", []string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes"}},
+		{"provider", []string{"delete /nodes", "get /nodes"}},
+		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes"}, scale...)},
+	} {
+		r := render(t, fmt.Sprintf("{mode: active, components: [%s], provider: {tlsSecret: provider-tls}, %s}", c.components, site))
+		if diff := cmp.Diff(c.want, rights(r, "ClusterRole plimsoll-act")); diff != "" {
+			t.Errorf("%s may, -want +got:\n%s", c.components, diff)
+		}
+	}
+}
+
+// Every role is bound to the account that the pods run as, and every binding finds its role.
+func TestRolesAreBoundToThePods(t *testing.T) {
+	forEach(t, func(t *testing.T, r *rendered) {
+		bound := map[string]bool{}
+		check := func(name string, subjects []rbacv1.Subject) {
+			bound[name] = true
+			for _, pod := range podsOf(r) {
+				want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: pod.Spec.ServiceAccountName, Namespace: "plimsoll"}}
+				if diff := cmp.Diff(want, subjects); diff != "" {
+					t.Errorf("%s is bound to others, -want +got:\n%s", name, diff)
+				}
+			}
+		}
+		for _, b := range all[*rbacv1.ClusterRoleBinding](r) {
+			check("ClusterRole "+b.RoleRef.Name, b.Subjects)
+		}
+		for _, b := range all[*rbacv1.RoleBinding](r) {
+			check("Role "+b.Namespace+"/"+b.RoleRef.Name, b.Subjects)
+		}
+		for role := range rolesOf(r) {
+			if !bound[role] {
+				t.Errorf("%s is bound to nobody", role)
+			}
+			delete(bound, role)
+		}
+		for role := range bound {
+			t.Errorf("%s is bound and not there", role)
+		}
+	})
+}
