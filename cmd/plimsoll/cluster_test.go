@@ -5,7 +5,10 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,4 +134,29 @@ func onlyread(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: onlyread, after something was read")
 	}
 	fmt.Fprintf(ts.Stdout(), "%d calls, all reads\n", read)
+}
+
+// vmpools serves as much of the Kubernetes API as tells which VMPools there are, and writes the file
+// kubeconfig for it: vmpools file..., or vmpools - where there is no such kind.
+func vmpools(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: vmpools -|file...")
+	}
+	var items []string
+	for _, name := range args {
+		if name != "-" {
+			items = append(items, ts.ReadFile(name))
+		}
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/apis/plimsoll.dev/v1alpha1/vmpools" || r.Method != http.MethodGet || slices.Contains(args, "-") {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"kind": "VMPoolList", "apiVersion": "plimsoll.dev/v1alpha1", "items": [%s]}`, strings.Join(items, ","))
+	}))
+	ts.Defer(s.Close)
+	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: %q}}]}`, s.URL)
+	ts.Check(os.WriteFile(ts.MkAbs("kubeconfig"), []byte(text), 0o600))
 }

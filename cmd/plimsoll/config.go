@@ -24,10 +24,15 @@ import (
 type siteFile struct {
 	pve.Site
 	service
+	clusterSettings
 	folder string
 	env    *Env
 	token  *tokenFile
 	ca     []byte
+	// parts are those that are to run; nil for the verbs that only look at the site.
+	parts []string
+	// planning takes what of it there is, for the verb that only looks at a cluster.
+	planning bool
 	// offline leaves the files that it names alone, for verbs that make no call.
 	offline bool
 }
@@ -39,11 +44,16 @@ func addConfig(cmd *cobra.Command, into *string) {
 
 // readSite reads the configuration file and what it names. Every fault is said at once.
 func readSite(env *Env, file string, offline bool) (*siteFile, error) {
+	return readFor(env, file, &siteFile{offline: offline})
+}
+
+// readFor reads the configuration file for what is to be done by it.
+func readFor(env *Env, file string, s *siteFile) (*siteFile, error) {
 	data, err := env.ReadFile(file)
 	if err != nil {
 		return nil, withCode(exitConfig, fmt.Errorf("--config: %w", err))
 	}
-	s := &siteFile{folder: filepath.Dir(file), env: env, offline: offline}
+	s.folder, s.env = filepath.Dir(file), env
 	if err := strict.Unmarshal(data, s); err != nil {
 		return nil, misconfigured(file, err)
 	}
@@ -52,10 +62,17 @@ func readSite(env *Env, file string, offline bool) (*siteFile, error) {
 
 // Validate adds what is wrong with the files that are named to what is wrong with the site.
 func (s *siteFile) Validate() error {
+	if s.planning {
+		return nil
+	}
 	faults := s.readJoins() // before the site looks at what has been read
+	if !s.makesMachines() && s.Owner == "" && len(s.Endpoints) == 0 && s.TokenFile == "" {
+		return errors.Join(slices.Concat(faults, s.check(nil), s.checkCluster())...)
+	}
 	for _, err := range flatten(s.Site.Validate()) {
 		unread := slices.ContainsFunc(faults, func(f error) bool { return keyOf(f) == keyOf(err) })
-		if !unread && !s.later(err) {
+		noPools := s.parts != nil && keyOf(err) == "pools" && len(s.Pools) == 0
+		if !unread && !noPools && !s.later(err) {
 			faults = append(faults, err)
 		}
 	}
@@ -64,6 +81,7 @@ func (s *siteFile) Validate() error {
 		pools = append(pools, s.Pools[i].Name)
 	}
 	faults = append(faults, s.check(pools)...)
+	faults = append(faults, s.checkCluster()...)
 	if !s.offline {
 		faults = append(faults, s.readToken(), s.readCA()) // nil is no fault
 	}

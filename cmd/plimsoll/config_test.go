@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/pem"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
 // atHome runs the program with the files of this machine and a clock that stands.
@@ -188,6 +190,48 @@ func TestDocumentTellsEveryRight(t *testing.T) {
 				if !regexp.MustCompile(`\b` + regexp.QuoteMeta(privilege) + `\b`).Match(data) {
 					t.Errorf("the document does not tell the privilege %s", privilege)
 				}
+			}
+		}
+	}
+}
+
+// The document's example tells every key of what runs in a cluster, and is a file that is accepted.
+func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
+	data, err := os.ReadFile("../../docs/run.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), "```yaml\n")
+	example, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("the document has no example")
+	}
+	made, _, err := pvesim.SelfSigned("pve1.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Certificate[0]})
+	files := fstest.MapFS{
+		"plimsoll.yaml": {Data: []byte(example)}, "pve-root-ca.pem": {Data: certificate},
+		"token": {Data: []byte("plimsoll@pve!plimsoll=00000000-0000-0000-0000-000000000000\n"), Mode: 0o600},
+	}
+	env := &Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now, Getenv: func(string) string { return "" }}
+	site, err := readRunning(env, "plimsoll.yaml", []string{partPodScaler, partNodeScaler})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := &clusterSettings{Namespace: "plimsoll", Journal: &journalSettings{File: "journal.ndjson"}}
+	if err := plain.complete(env); err != nil {
+		t.Fatal(err)
+	}
+	plain.Nodes = site.Nodes
+	if diff := cmp.Diff(*plain, site.clusterSettings, cmp.AllowUnexported(clusterSettings{}), cmp.Comparer(func(a, b *nodeSettings) bool { return a == b })); diff != "" {
+		t.Errorf("the example shows other values than those of keys that are left out (-left out +shown)\n%s", diff)
+	}
+	for _, part := range []reflect.Type{reflect.TypeFor[clusterSettings](), reflect.TypeFor[journalSettings](), reflect.TypeFor[nodeSettings]()} {
+		for _, key := range keysOf(part, map[reflect.Type]bool{}) {
+			if !regexp.MustCompile(`\b`+key+`:`).MatchString(example) && !regexp.MustCompile("`"+key+"`").Match(data) && !strings.Contains(example, "or "+key) {
+				t.Errorf("the document does not tell the key %s", key)
 			}
 		}
 	}

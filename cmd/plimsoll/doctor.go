@@ -30,7 +30,8 @@ func newDoctorCommand(env *Env) *cobra.Command {
 		Short: "Look whether machines could be made, and say what mends it",
 		Long: "Look at everything that machines are made with on Proxmox VE: the connection, the cluster, the token's rights,\n" +
 			"templates, storages, networks, pools and machines. Whatever is wrong is told with the command or the line that\n" +
-			"mends it. Nothing is changed: the doctor only reads.\n\n" +
+			"mends it. Nothing is changed: the doctor only reads. Where the file names no pools, those are looked at that the\n" +
+			"cluster's VMPools describe.\n\n" +
 			"Exits with 1 if something must be mended first, with 3 if the configuration file is wrong, and with 4 if no\n" +
 			"endpoint answers. Warnings are no failure.",
 		Example: "  plimsoll doctor --config site.yaml\n" +
@@ -50,13 +51,22 @@ func newDoctorCommand(env *Env) *cobra.Command {
 
 // examine makes all checks and prints them.
 func examine(ctx context.Context, env *Env, file string, format output) error {
-	site, err := readSite(env, file, false)
+	// As the provider does: with pools in the file, or with those that the cluster describes.
+	site, err := readFor(env, file, &siteFile{parts: []string{partProvider}})
 	if err != nil {
 		return err
 	}
+	known := site.checks()
+	if site.inCluster() {
+		more, err := (&running{site}).poolsInCluster(ctx)
+		if err != nil {
+			return err
+		}
+		known = append(known, more...)
+	}
 	connection := site.connection()
 	connection.Warn = nil // the checks say it
-	doctor := pve.Doctor{Site: &site.Site, Connection: connection, Known: site.checks()}
+	doctor := pve.Doctor{Site: &site.Site, Connection: connection, Known: known}
 	report, err := doctor.Examine(ctx)
 	if report == nil {
 		return misconfigured(file, err)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 	_ "time/tzdata" // prices follow local clocks, and not every image knows the zones
+
+	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
 // Env is all that the program has of the process it runs in. Only fromProcess touches os, so
@@ -31,8 +33,13 @@ type Env struct {
 	Stat func(name string) (fs.FileInfo, error)
 	// Create makes a file, in place of one that is there, and the folders that it is in.
 	Create func(name string) (io.WriteCloser, error)
-	Now    func() time.Time
-	Exit   func(code int)
+	// Program is the file that this program is, and TempFolder makes a folder for what may go one day.
+	Program    func() (string, error)
+	TempFolder func(pattern string) (string, error)
+	// Spawn runs the program once more, in a session of its own, with its output at the end of a file.
+	Spawn func(args []string, output string) (*lab.Spawned, error)
+	Now   func() time.Time
+	Exit  func(code int)
 }
 
 // fromProcess returns the environment of this process, and a context that ends when the process
@@ -52,6 +59,9 @@ func fromProcess() (context.Context, *Env) {
 		ReadFile:         os.ReadFile,
 		Stat:             os.Stat,
 		Create:           create,
+		Program:          os.Executable,
+		TempFolder:       func(pattern string) (string, error) { return os.MkdirTemp("", pattern) },
+		Spawn:            spawn,
 		Now:              time.Now,
 		Exit:             os.Exit,
 	}
@@ -63,6 +73,15 @@ func create(name string) (io.WriteCloser, error) {
 		return nil, err
 	}
 	return os.Create(name)
+}
+
+// spawn runs this program once more.
+func spawn(args []string, output string) (*lab.Spawned, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return lab.Spawn(program, args, output)
 }
 
 // isTerminal takes character devices for terminals, all but the one that nobody looks at.

@@ -17,23 +17,31 @@ func newExplainCommand(env *Env) *cobra.Command {
 	var (
 		file   string
 		format output
+		ask    = standingQuestion{format: &format}
 	)
 	cmd := &cobra.Command{
-		Use:   "explain last|N|ID",
-		Short: "Explain a decision from its record",
+		Use:   "explain WORKLOAD | last|N|ID",
+		Short: "Explain a decision from its record, or the last one about a workload",
 		Long: `Explain a decision from its record: what called for it, what was known, what was proposed,
 what limited it, and what came of it.
 
-The journal is a file of one record a line, as plimsoll demo -o json prints them. The last
-decision is that of the last record that changed something.`,
-		Example: "  plimsoll demo -o json > day.ndjson\n" +
+The journal is a file of one record a line, as plimsoll demo -o json prints them, and plimsoll run
+where its configuration names one. The last decision is that of the last record that changed something.
+
+A workload is explained from the status of its WorkloadAutoscaler: how it stands, and what was last
+decided for it. It is named as that is, web or shop/web.`,
+		Example: "  plimsoll explain web -n shop\n" +
+			"  plimsoll demo -o json > day.ndjson\n" +
 			"  plimsoll explain last --journal day.ndjson\n" +
 			"  plimsoll demo -o json --for 10s | plimsoll explain d-000042 --journal -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return seeHelp(cmd, misused("explain takes one decision: last, a number or an id such as d-000042, was given %d", len(args)))
+				return seeHelp(cmd, misused("explain takes one workload, or one decision: last, a number or an id such as d-000042, was given %d", len(args)))
 			}
 			which, err := explain.ParseWhich(args[0])
+			if err != nil && file == "" {
+				return ask.tell(cmd.Context(), env, args[0])
+			}
 			if err != nil {
 				return seeHelp(cmd, misused("decision: %w", err))
 			}
@@ -55,6 +63,8 @@ decision is that of the last record that changed something.`,
 		},
 	}
 	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input (default $"+journalVariable+")")
+	cmd.Flags().StringVarP(&ask.namespace, "namespace", "n", "default", "the workload's `namespace`")
+	addKubeconfig(cmd, &ask.kube)
 	addOutput(cmd, &format)
 	return cmd
 }

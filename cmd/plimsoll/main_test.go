@@ -23,7 +23,8 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		Setup:               prepare,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "serve": serveHosts, "expand": expand, "root": root, "fault": fault, "onlyread": onlyread,
+			"exits": exits, "serve": serveHosts, "expand": expand, "root": root, "fault": fault, "onlyread": onlyread, "vmpools": vmpools,
+			"kube": serveKube, "prometheus": servePrometheus,
 		},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/deploy"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 func newManifestsCommand(env *Env) *cobra.Command {
@@ -21,7 +22,7 @@ func newManifestsCommand(env *Env) *cobra.Command {
 		Use:   "manifests",
 		Short: "Print manifests to apply to a cluster",
 	}
-	cmd.AddCommand(newManifestsClusterAutoscalerCommand(env))
+	cmd.AddCommand(newManifestsInstallCommand(env), newManifestsKindsCommand(env), newManifestsClusterAutoscalerCommand(env))
 	return verbsOnly(cmd)
 }
 
@@ -44,7 +45,7 @@ restart it after a rotation.`,
 		Example: "  plimsoll manifests cluster-autoscaler | kubectl apply -f -",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v.Command = shellLine(append([]string{"plimsoll"}, env.Args...))
+			v.Command = pve.Shell(append([]string{"plimsoll"}, env.Args...)...)
 			return printClusterAutoscaler(env.Stdout, &v)
 		},
 	}
@@ -58,22 +59,9 @@ restart it after a rotation.`,
 	return cmd
 }
 
-// shellLine is words as a shell reads them again, quoted where it needs that.
-func shellLine(words []string) string {
-	var line []string
-	for _, w := range words {
-		if !plainWord.MatchString(w) {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		line = append(line, w)
-	}
-	return strings.Join(line, " ")
-}
-
 var (
-	plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-	dnsName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
-	image     = regexp.MustCompile(`^[a-z0-9]+([./:_@-][A-Za-z0-9]+|--+[A-Za-z0-9]+|__[A-Za-z0-9]+)*$`)
+	dnsName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+	image   = regexp.MustCompile(`^[a-z0-9]+([./:_@-][A-Za-z0-9]+|--+[A-Za-z0-9]+|__[A-Za-z0-9]+)*$`)
 )
 
 func readNamespace(text string) (string, error) {
@@ -102,9 +90,19 @@ func readImage(text string) (string, error) {
 	return text, nil
 }
 
+// splitAddress takes host:port apart. Who listens may leave the host out, and have port 0 for a free one.
+func splitAddress(text string) (host string, port int, ok bool) {
+	host, digits, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0, false
+	}
+	port, err = strconv.Atoi(digits)
+	return host, port, err == nil && port >= 0 && port <= 65535
+}
+
+// readAddress reads an address that others reach something at.
 func readAddress(text string) (string, error) {
-	host, port, err := net.SplitHostPort(text)
-	if n, e := strconv.Atoi(port); err != nil || e != nil || n < 1 || n > 65535 || !isHost(host) {
+	if host, port, ok := splitAddress(text); !ok || port == 0 || !isHost(host) {
 		return "", fmt.Errorf("must be host:port, was %q", text)
 	}
 	return text, nil

@@ -21,34 +21,29 @@ const (
 	outputTable output = "table"
 	outputJSON  output = "json"
 	outputYAML  output = "yaml"
+	outputCSV   output = "csv" // of verbs that print lists
 )
 
-var outputs = []string{string(outputTable), string(outputJSON), string(outputYAML)}
-
-// addOutput gives a command the flag that says how to print its answer.
-func addOutput(cmd *cobra.Command, into *output) {
-	*into = outputTable
-	cmd.Flags().VarP(into, "output", "o", "print the answer as table, json or yaml")
-	complete := cobra.FixedCompletions(outputs, cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
+// addOutput gives a command the flag that says how to print its answer: in the ways that every verb has,
+// and perhaps in others besides.
+func addOutput(cmd *cobra.Command, into *output, besides ...output) {
+	names := []string{string(outputTable), string(outputJSON), string(outputYAML)}
+	for _, o := range besides {
+		names = append(names, string(o))
+	}
+	read := func(text string) (output, error) {
+		if !slices.Contains(names, text) {
+			return "", fmt.Errorf("must be one of %s, was %q", strings.Join(names, ", "), text)
+		}
+		return output(text), nil
+	}
+	last := len(names) - 1
+	usage := "print the answer as " + strings.Join(names[:last], ", ") + " or " + names[last]
+	addShortFlag(cmd, into, read, "output", "o", "format", string(outputTable), usage)
+	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
 }
-
-// Set reads the flag.
-func (o *output) Set(text string) error {
-	if !slices.Contains(outputs, text) {
-		return fmt.Errorf("must be one of %s, was %q", strings.Join(outputs, ", "), text)
-	}
-	*o = output(text)
-	return nil
-}
-
-// String is the flag's value.
-func (o *output) String() string { return string(*o) }
-
-// Type is what the help calls the value.
-func (o *output) Type() string { return "format" }
 
 // print writes an answer as JSON or YAML, or lets table write it, with tabs between columns.
 func (o output) print(w io.Writer, answer any, table func(w io.Writer)) error {

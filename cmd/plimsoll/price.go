@@ -118,9 +118,14 @@ func readBook(env *Env, file string) (*pricing.Book, error) {
 	if file == "" {
 		return pricing.DefaultBook(), nil
 	}
+	return readPrices(env, "--book", file)
+}
+
+// readPrices reads the price book that a flag names.
+func readPrices(env *Env, flag, file string) (*pricing.Book, error) {
 	data, err := env.ReadFile(file)
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("--book: %w", err))
+		return nil, withCode(exitConfig, fmt.Errorf("%s: %w", flag, err))
 	}
 	var book pricing.Book
 	if err := strict.Unmarshal(data, &book); err != nil {

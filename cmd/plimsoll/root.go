@@ -32,12 +32,17 @@ func newRootCommand(env *Env) *cobra.Command {
 	root.SetHelpCommand(newHelpCommand())
 	root.AddCommand(
 		newCompletionCommand(env),
+		newConvertCommand(env),
+		newCostCommand(env),
 		newDemoCommand(env),
 		newDoctorCommand(env),
 		newExplainCommand(env),
 		newManifestsCommand(env),
 		newPVECommand(env),
+		newPauseCommand(env),
+		newPlanCommand(env),
 		newPriceCommand(env),
+		newResumeCommand(env),
 		newRunCommand(env),
 		newTestbedCommand(env),
 		newVersionCommand(env),

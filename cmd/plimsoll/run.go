@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,25 +23,27 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
-	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
-
-// components are the parts of the product that run can run.
-var components = []string{"provider"}
 
 func newRunCommand(env *Env) *cobra.Command {
 	var file string
 	var parts []string
 	cmd := &cobra.Command{
-		Use:   "run --components provider --config FILE",
-		Short: "Serve cluster-autoscaler, and make its machines on Proxmox VE",
-		Long: `Serve the external provider of cluster-autoscaler, and make the machines that it asks for on Proxmox VE.
+		Use:   "run --components PART,... --config FILE",
+		Short: "Run in a cluster: scale pods and machines, or serve cluster-autoscaler",
+		Long: `Run parts of the product until the process is asked to end.
 
-What was ordered is kept in the state folder before Proxmox VE hears of it, so that the process may die at any
-moment: started again, it goes on where it was. Run one at a time.`,
-		Example: "  plimsoll run --components provider --config site.yaml",
-		Args:    noArguments,
+podscaler decides how many replicas workloads have, by their WorkloadAutoscalers. nodescaler decides which virtual
+machines exist, by VMPools and a PriceBook, and makes them on Proxmox VE. provider serves the external provider of
+upstream's cluster-autoscaler for the pools in the file, or without any for the VMPools that say so.
+
+In mode Recommend, which is the default, what would be done is said in statuses and events, and nothing else is
+written. Of several processes one leads, and the others stand by. What was ordered is kept in the state before Proxmox
+VE hears of it, so that the process may die at any moment: started again, it goes on where it was.`,
+		Example: "  plimsoll run --components podscaler,nodescaler --config plimsoll.yaml\n" +
+			"  plimsoll run --components provider --config site.yaml",
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := requireFlags(cmd, "config", "components"); err != nil {
 				return err
@@ -53,36 +56,56 @@ moment: started again, it goes on where it was. Run one at a time.`,
 					return misused("--components: must be of %s, was %q", strings.Join(components, ", "), p)
 				}
 			}
-			return runProvider(cmd.Context(), env, file)
+			site, err := readRunning(env, file, parts)
+			if err != nil {
+				return err
+			}
+			if site.inCluster() {
+				return site.runInCluster(cmd.Context(), file)
+			}
+			return site.runProvider(cmd.Context(), file)
 		},
 	}
 	addConfig(cmd, &file)
-	cmd.Flags().StringSliceVar(&parts, "components", nil, "what to run: provider")
+	cmd.Flags().StringSliceVar(&parts, "components", nil, "what to run: "+strings.Join(components, ", "))
 	return cmd
 }
 
-// runProvider runs until the context is done.
-func runProvider(ctx context.Context, env *Env, file string) error {
-	site, err := readRunning(env, file)
-	if err != nil {
-		return err
-	}
-	state, err := openState(site.beside(site.State))
+// runProvider serves cluster-autoscaler for the pools in the file, until the context is done.
+func (s *running) runProvider(ctx context.Context, file string) error {
+	state, err := openState(s.beside(s.State))
 	if err != nil {
 		return withCode(exitConfig, fmt.Errorf("state: %w", err))
 	}
 	defer state.Close() //nolint:errcheck // the lock ends with the process, whatever this says
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	fleet, err := site.fleet(state, registry)
+	registry := newRegistry()
+	intents, err := pve.OpenIntentLog(state.file("intents.ndjson"))
+	if err != nil {
+		return withCode(exitConfig, fmt.Errorf("state: %w", err))
+	}
+	nodes, err := s.nodes()
 	if err != nil {
 		return err
 	}
-	server, err := provider.New(provider.Config{Pools: site.groups(), Machines: fleet, Prices: site.book(), Now: env.Now})
+	site, err := s.machines(registry)
+	if err != nil {
+		return err
+	}
+	fleet, err := site.fleet(pve.FleetConfig{Pools: s.Pools, Prices: s.Prices, Intents: intents, Nodes: nodes.list, RemoveNode: nodes.nodes.Remove})
+	if err != nil {
+		return err
+	}
+	server, err := provider.New(provider.Config{Pools: s.groups(), Machines: fleet, Prices: s.Prices, Now: s.env.Now})
 	if err != nil {
 		return misconfigured(file, err)
 	}
-	return site.serve(ctx, state, fleet, server, registry)
+	return s.serve(ctx, state, fleet, server, registry)
+}
+
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
 }
 
 // serve runs the parts side by side. The first that fails ends the others.
@@ -116,7 +139,7 @@ func (s *running) serve(ctx context.Context, state *stateFolder, fleet *pve.Flee
 	}
 	part("fleet", func() error { fleet.Run(ctx); return nil })
 	part("provider", func() error { return server.Serve(ctx, calls, how) })
-	part("metrics", func() error { return servePages(ctx, pages, registry, server) })
+	part("metrics", func() error { return servePages(ctx, pages, registry, server.Healthy) })
 	fmt.Fprintf(s.env.Stderr, "serving cluster-autoscaler on %s, metrics on http://%s/metrics\n", calls.Addr(), pages.Addr())
 	parts.Wait()
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -158,12 +181,12 @@ func sweep(socket string) {
 }
 
 // servePages serves metrics, and whether the process lives and sees its machines.
-func servePages(ctx context.Context, l net.Listener, registry *prometheus.Registry, server *provider.Server) error {
+func servePages(ctx context.Context, l net.Listener, registry *prometheus.Registry, ready func(context.Context) error) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		if err := server.Healthy(r.Context()); err != nil {
+		if err := ready(r.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
@@ -178,12 +201,15 @@ func servePages(ctx context.Context, l net.Listener, registry *prometheus.Regist
 	return nil
 }
 
-// fleet is the machine port over the site, with what it did before.
-func (s *running) fleet(state *stateFolder, registry prometheus.Registerer) (*pve.Fleet, error) {
-	intents, err := pve.OpenIntentLog(state.file("intents.ndjson"))
-	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("state: %w", err))
-	}
+// machineSite is the site with a client that is connected to it.
+type machineSite struct {
+	*running
+	client *pve.Client
+	events *prometheus.CounterVec
+}
+
+// machines connects to the site.
+func (s *running) machines(registry prometheus.Registerer) (*machineSite, error) {
 	connection := s.connection()
 	calls, err := countCalls(registry)
 	if err != nil {
@@ -194,25 +220,21 @@ func (s *running) fleet(state *stateFolder, registry prometheus.Registerer) (*pv
 	if err != nil {
 		return nil, withCode(exitConfig, err)
 	}
-	nodes, err := s.nodes()
-	if err != nil {
-		return nil, err
-	}
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "plimsoll_machine_events_total", Help: "What happened to machines and to the Proxmox VE cluster, by code.",
 	}, []string{"code"})
-	if err := registry.Register(events); err != nil {
-		return nil, err
+	return &machineSite{s, client, events}, registry.Register(events)
+}
+
+// fleet is the machine port over the site, with what the configuration leaves to the site filled in.
+func (m *machineSite) fleet(cfg pve.FleetConfig) (*pve.Fleet, error) {
+	cfg.Client, cfg.Owner, cfg.Now, cfg.Rand = m.client, m.Owner, m.env.Now, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	cfg.ClonesPerStorage, cfg.HA, cfg.OrphanGrace = m.ClonesPerStorage, m.HA, m.OrphanGrace
+	cfg.Report = func(e pve.Event) {
+		m.events.WithLabelValues(e.Code).Inc()
+		fmt.Fprintln(m.env.Stderr, e)
 	}
-	return pve.NewFleet(pve.FleetConfig{
-		Client: client, Owner: s.Owner, Pools: s.Pools, Prices: s.book(), Intents: intents,
-		Nodes: nodes.list, RemoveNode: nodes.remove, Now: s.env.Now, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-		ClonesPerStorage: s.ClonesPerStorage, HA: s.HA, OrphanGrace: s.OrphanGrace,
-		Report: func(e pve.Event) {
-			events.WithLabelValues(e.Code).Inc()
-			fmt.Fprintln(s.env.Stderr, e)
-		},
-	})
+	return pve.NewFleet(cfg)
 }
 
 // countCalls counts and times what is asked of Proxmox VE.
@@ -225,7 +247,7 @@ func countCalls(registry prometheus.Registerer) (func(pve.Call), error) {
 		return nil, err
 	}
 	return func(c pve.Call) {
-		took.WithLabelValues(c.Method, fmt.Sprint(c.Status)).Observe(c.Duration.Seconds())
+		took.WithLabelValues(c.Method, strconv.Itoa(c.Status)).Observe(c.Duration.Seconds())
 	}, nil
 }
 
@@ -237,32 +259,14 @@ func (c clusterNodes) list(ctx context.Context) ([]pve.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	return nodeWords(all), nil
+}
+
+// nodeWords are nodes in the fleet's words.
+func nodeWords(all []kube.Node) []pve.Node {
 	words := make([]pve.Node, len(all))
 	for i, n := range all {
 		words[i] = pve.Node{Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID, Ready: n.Ready, JoinedAt: n.Joined}
 	}
-	return words, nil
-}
-
-// remove removes the node of a machine that is gone. Names are never used twice, so that the node of
-// that name is the machine's.
-func (c clusterNodes) remove(ctx context.Context, name string) error {
-	all, err := c.nodes.List(ctx)
-	if err != nil {
-		return err
-	}
-	for _, n := range all {
-		if n.Name == name {
-			return c.nodes.Delete(ctx, n)
-		}
-	}
-	return nil
-}
-
-// book is the price book that is configured.
-func (s *running) book() *pricing.Book {
-	if s.Prices == nil {
-		return pricing.DefaultBook()
-	}
-	return s.Prices
+	return words
 }

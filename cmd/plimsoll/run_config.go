@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 // service is the part of the configuration file that says how the process runs.
@@ -73,11 +74,13 @@ func (s *service) check(pools []string) []error {
 		}
 	}
 	if s.Metrics != "" {
-		must(isAddress(s.Metrics), "metrics", "host:port", fmt.Sprintf("%q", s.Metrics))
+		_, _, ok := splitAddress(s.Metrics)
+		must(ok, "metrics", "host:port", fmt.Sprintf("%q", s.Metrics))
 	}
 	p := &s.Provider
 	if path, unix := strings.CutPrefix(p.Listen, "unix:"); p.Listen != "" {
-		must(unix && path != "" || !unix && isAddress(p.Listen), "provider.listen", "host:port or unix:PATH", fmt.Sprintf("%q", p.Listen))
+		_, _, ok := splitAddress(p.Listen)
+		must(unix && path != "" || !unix && ok, "provider.listen", "host:port or unix:PATH", fmt.Sprintf("%q", p.Listen))
 	}
 	must(len(p.Names) == 0 || p.TLS == nil && p.Plaintext == plainNever, "provider.names", "left out beside tls or plaintext: they go into a certificate that we make", p.Names)
 	for i, n := range p.Names {
@@ -88,7 +91,7 @@ func (s *service) check(pools []string) []error {
 	must(p.Plaintext == plainNever || p.TLS == nil, "provider.plaintext", "left out beside tls", fmt.Sprintf("%q", p.Plaintext))
 	for _, pool := range slices.Sorted(maps.Keys(p.Options)) {
 		key := "provider.options." + pool
-		must(slices.Contains(pools, pool), key, fmt.Sprintf("of one of the pools %s", strings.Join(pools, ", ")), "of none")
+		must(len(pools) == 0 || slices.Contains(pools, pool), key, fmt.Sprintf("of one of the pools %s", strings.Join(pools, ", ")), "of none")
 		for _, err := range flatten(p.Options[pool].Validate()) {
 			faults = append(faults, &fileFault{key + "." + keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")})
 		}
@@ -101,26 +104,27 @@ func (s *service) check(pools []string) []error {
 	return faults
 }
 
-func isAddress(text string) bool {
-	_, port, err := net.SplitHostPort(text)
-	if err != nil || port == "" {
-		return false
-	}
-	_, err = net.LookupPort("tcp", port)
-	return err == nil
-}
-
 // running is a site that machines are made on, with what the process needs besides.
 type running struct{ *siteFile }
 
 // readRunning reads the configuration file and completes what was left out.
-func readRunning(env *Env, file string) (*running, error) {
-	site, err := readSite(env, file, false)
+func readRunning(env *Env, file string, parts []string) (*running, error) {
+	site, err := readFor(env, file, &siteFile{parts: parts})
 	if err != nil {
 		return nil, err
 	}
-	if site.State == "" {
-		return nil, misconfigured(file, &fileFault{"state", "must be the folder where orders are kept, was not given"})
+	switch rule := "must be the folder where orders are kept, "; {
+	case site.makesMachines() && site.State == "" && !site.inCluster():
+		return nil, misconfigured(file, &fileFault{"state", rule + "was not given"})
+	case site.makesMachines() && site.State == "":
+		return nil, misconfigured(file, &fileFault{"state", rule + "or kubernetes for a ConfigMap, was not given"})
+	case site.State == stateInCluster && !site.inCluster():
+		return nil, misconfigured(file, &fileFault{"state", rule + "was kubernetes, which needs VMPools in place of the pools in the file"})
+	}
+	if site.inCluster() {
+		if err := site.complete(env); err != nil {
+			return nil, misconfigured(file, err)
+		}
 	}
 	if site.Metrics == "" {
 		site.Metrics = "127.0.0.1:8080"
@@ -143,6 +147,16 @@ func (s *running) groups() []provider.Pool {
 
 // nodes is the door to the cluster.
 func (s *running) nodes() (clusterNodes, error) {
+	cfg, err := s.rest()
+	if err != nil {
+		return clusterNodes{}, err
+	}
+	nodes, err := kube.NewNodes(cfg)
+	return clusterNodes{nodes}, err
+}
+
+// rest is how the cluster is reached.
+func (s *running) rest() (*rest.Config, error) {
 	var cfg *rest.Config
 	var err error
 	if s.Kubeconfig != "" {
@@ -151,10 +165,9 @@ func (s *running) nodes() (clusterNodes, error) {
 		err = errors.New("must be given outside of a cluster, was not")
 	}
 	if err != nil {
-		return clusterNodes{}, withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))
+		return nil, withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))
 	}
-	nodes, err := kube.NewNodes(cfg)
-	return clusterNodes{nodes}, err
+	return cfg, nil
 }
 
 // certificateLife is how long a set of certificates lasts that we make. Whoever wants them rotated has
@@ -258,6 +271,6 @@ func (s *running) makeCertificates(state *stateFolder, folder string) error {
 		key, name, _ := strings.Cut(f, "=")
 		hand = append(hand, "--from-file="+key+"="+filepath.Join(folder, name))
 	}
-	fmt.Fprintf(s.env.Stderr, "note: made certificates in %s; give cluster-autoscaler its own: %s\n", folder, shellLine(hand))
+	fmt.Fprintf(s.env.Stderr, "note: made certificates in %s; give cluster-autoscaler its own: %s\n", folder, pve.Shell(hand...))
 	return nil
 }

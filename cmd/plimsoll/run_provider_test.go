@@ -159,14 +159,16 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: s.nodes})
 		return
 	}
-	for i := range s.nodes {
-		if r.Method == http.MethodDelete && one && s.nodes[i].Name == name {
-			s.nodes = append(s.nodes[:i], s.nodes[i+1:]...)
-			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusSuccess})
-			return
-		}
+	i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return one && n.Name == name })
+	switch {
+	case i >= 0 && r.Method == http.MethodGet:
+		_ = json.NewEncoder(w).Encode(s.nodes[i])
+	case i >= 0 && r.Method == http.MethodDelete:
+		s.nodes = slices.Delete(s.nodes, i, i+1)
+		_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusSuccess})
+	default:
+		w.WriteHeader(http.StatusNotFound)
 	}
-	w.WriteHeader(http.StatusNotFound)
 }
 
 // called kills the program where it is to die.

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/lab/trial"
 	testreport "github.com/plimsoll/plimsoll/testbed/report"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ func newTestbedCommand(env *Env) *cobra.Command {
 		Use:   "testbed",
 		Short: "Run experiments: policies against each other, under the same load and luck",
 	}
-	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env), newTestbedPVECommand(env))
+	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env), newTestbedPVECommand(env), newTestbedLabCommand(env))
 	return verbsOnly(cmd)
 }
 
@@ -101,7 +102,7 @@ func readExperiment(env *Env, name string) (*testbed.Experiment, []byte, error) 
 }
 
 // worlds are those that experiments run in today.
-var worlds = []string{"sim"}
+var worlds = []string{"sim", "lab"}
 
 // testbedRun is what the run verb is asked.
 type testbedRun struct {
@@ -140,7 +141,7 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&ask.world, "world", "sim", "the world it runs in: sim, which is simulated")
+	f.StringVar(&ask.world, "world", "sim", "the world it runs in: sim, which is simulated, or lab, which takes real time")
 	addFlag(cmd, &ask.options.Users, parseCounts, "users", "numbers", "", "these numbers of users in place of the experiment's, such as 10,60")
 	f.StringSliceVar(&ask.options.Scenarios, "scenarios", nil, "only these scenarios")
 	f.StringSliceVar(&ask.options.Policies, "policies", nil, "only these policies")
@@ -174,6 +175,18 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string) error {
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
+	if ask.world == "lab" {
+		if ask.options.World, err = ask.lab(env); err != nil {
+			return err
+		}
+		narrowed, err := e.With(ask.options)
+		if err == nil {
+			err = ask.options.World.Check(narrowed)
+		}
+		if err != nil {
+			return misused("--world lab: %w", err)
+		}
+	}
 	meter := newMeter(env, ask.quiet)
 	ask.options.Progress = meter.hear
 	r, err := testbed.Run(ctx, e, ask.options)
@@ -193,6 +206,25 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string) error {
 		return fmt.Errorf("interrupted: %d of %d runs were made", len(r.Runs), r.Planned)
 	}
 	return missed(e.Judge(r))
+}
+
+// lab is the world of labs, whose files are kept under --out if it is given.
+func (ask *testbedRun) lab(env *Env) (testbed.World, error) {
+	program, err := env.Program()
+	if err != nil {
+		return nil, err
+	}
+	w := &trial.World{Program: program, Folder: filepath.Join(ask.out, "lab")}
+	if ask.out == "" {
+		if w.Folder, err = env.TempFolder("plimsoll-lab-"); err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(env.Stderr, "what the labs leave behind is kept in", w.Folder)
+	}
+	if !ask.quiet {
+		w.Lab.Progress = func(line string) { fmt.Fprintln(env.Stderr, line) }
+	}
+	return w, nil
 }
 
 // missed is the error for assertions that did not hold.

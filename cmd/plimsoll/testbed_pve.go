@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -50,10 +49,7 @@ func newTestbedPVECommand(env *Env) *cobra.Command {
 			"  plimsoll testbed pve --hosts 5 --faults faults.txt --speed 10 --state lab.json -v",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Calls are told while the rest goes on.
-			own := *env
-			own.Stderr = &oneAtATime{to: env.Stderr}
-			return ask.run(cmd, &own)
+			return ask.run(cmd, env)
 		},
 	}
 	f := cmd.Flags()
@@ -118,18 +114,19 @@ func (ask *testbedPVE) run(cmd *cobra.Command, env *Env) error {
 	if err := ask.inject(env, c); err != nil {
 		return err
 	}
+	stop := func() {}
 	if ask.verbose {
-		stop := printCalls(env.Stderr, c)
+		stop = printCalls(env.Stderr, c)
 		defer stop()
 	}
-	lab, listeners, cert, err := open(c, host, port)
+	at, listeners, cert, err := open(c, host, port)
 	if err != nil {
 		return err
 	}
-	lab.Token = c.Token("root@pam", "testbed", false)
-	failed := serve(c, lab.Hosts, listeners, cert)
+	at.Token = c.Token("root@pam", "testbed", false)
+	failed := serve(c, at.Hosts, listeners, cert)
 	defer hangUp(listeners)
-	if err := ask.format.print(env.Stdout, lab, lab.table); err != nil {
+	if err := ask.format.print(env.Stdout, at, at.table); err != nil {
 		return err
 	}
 	select {
@@ -138,6 +135,7 @@ func (ask *testbedPVE) run(cmd *cobra.Command, env *Env) error {
 	case <-cmd.Context().Done():
 	}
 	hangUp(listeners)
+	stop() // nobody else may be writing when save says what it did
 	return ask.save(env, c)
 }
 
@@ -150,11 +148,8 @@ func hangUp(listeners []net.Listener) {
 // address is where the first host listens. Others can reach it only if that was asked for: the emulator
 // keeps nobody out who has the token that it prints.
 func (ask *testbedPVE) address() (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(ask.listen)
-	if err == nil {
-		port, err = strconv.Atoi(text)
-	}
-	if err != nil || port < 0 || port+ask.hosts > 65536 {
+	host, port, ok := splitAddress(ask.listen)
+	if !ok || port+ask.hosts > 65536 {
 		return "", 0, misused("--listen: must be an address with a port that leaves room for the hosts, such as 127.0.0.1:8006, was %q", ask.listen)
 	}
 	if ip := net.ParseIP(host); !ask.expose && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
@@ -244,22 +239,22 @@ func (ask *testbedPVE) inject(env *Env, c *pvesim.Cluster) error {
 	return nil
 }
 
-// lab is how a cluster that is served can be reached.
-type lab struct {
-	Hosts       []labHost `json:"hosts"`
-	Token       string    `json:"token"`
-	Fingerprint string    `json:"fingerprint"`
-	Template    int       `json:"template"`
-	Storage     string    `json:"storage"`
-	Pool        string    `json:"pool"`
+// reach is how a cluster that is served can be reached.
+type reach struct {
+	Hosts       []reachHost `json:"hosts"`
+	Token       string      `json:"token"`
+	Fingerprint string      `json:"fingerprint"`
+	Template    int         `json:"template"`
+	Storage     string      `json:"storage"`
+	Pool        string      `json:"pool"`
 }
 
-type labHost struct {
+type reachHost struct {
 	Name string `json:"name"`
 	URL  string `json:"url"`
 }
 
-func (l *lab) table(w io.Writer) {
+func (l *reach) table(w io.Writer) {
 	for _, h := range l.Hosts {
 		fmt.Fprintf(w, "%s\t%s\n", h.Name, h.URL)
 	}
@@ -270,8 +265,8 @@ func (l *lab) table(w io.Writer) {
 }
 
 // open listens for every host, on ports behind each other, or on free ones if port is 0.
-func open(c *pvesim.Cluster, host string, port int) (*lab, []net.Listener, tls.Certificate, error) {
-	l := &lab{Template: labTemplate, Storage: labStorage, Pool: labPool}
+func open(c *pvesim.Cluster, host string, port int) (*reach, []net.Listener, tls.Certificate, error) {
+	l := &reach{Template: labTemplate, Storage: labStorage, Pool: labPool}
 	cert, fingerprint, err := pvesim.SelfSigned(cmp.Or(host, "localhost"), "localhost", "127.0.0.1", "::1")
 	if err != nil {
 		return nil, nil, cert, err
@@ -292,13 +287,13 @@ func open(c *pvesim.Cluster, host string, port int) (*lab, []net.Listener, tls.C
 			return nil, nil, cert, withCode(exitUnreachable, fmt.Errorf("--listen: %w", err))
 		}
 		listeners = append(listeners, listener)
-		l.Hosts = append(l.Hosts, labHost{name, "https://" + listener.Addr().String()})
+		l.Hosts = append(l.Hosts, reachHost{name, "https://" + listener.Addr().String()})
 	}
 	return l, listeners, cert, nil
 }
 
 // serve answers for every host, and tells if that breaks down.
-func serve(c *pvesim.Cluster, hosts []labHost, listeners []net.Listener, cert tls.Certificate) <-chan error {
+func serve(c *pvesim.Cluster, hosts []reachHost, listeners []net.Listener, cert tls.Certificate) <-chan error {
 	failed := make(chan error, len(hosts))
 	for i, h := range hosts {
 		go func() {
@@ -326,7 +321,8 @@ func (ask *testbedPVE) save(env *Env, c *pvesim.Cluster) error {
 // it tells of a call, and must not wait for a terminal.
 const callsAhead = 4096
 
-// printCalls prints calls as they end, until it is stopped.
+// printCalls prints calls as they end, until it is stopped; then all is printed, and nothing more is
+// written. It may be stopped more than once.
 func printCalls(w io.Writer, c *pvesim.Cluster) (stop func()) {
 	calls := make(chan pvesim.Call, callsAhead)
 	var printing sync.WaitGroup
@@ -335,20 +331,17 @@ func printCalls(w io.Writer, c *pvesim.Cluster) (stop func()) {
 			fmt.Fprintln(w, callLine(call))
 		}
 	})
-	ctx, cancel := context.WithCancel(context.Background())
 	c.OnCall(func(call pvesim.Call) {
 		select {
-		case <-ctx.Done():
 		case calls <- call:
 		default:
 		}
 	})
-	return func() {
-		cancel()
-		c.OnCall(nil)
+	return sync.OnceFunc(func() {
+		c.OnCall(nil) // it is told of none any more when this returns
 		close(calls)
 		printing.Wait()
-	}
+	})
 }
 
 // callLine is a call on one line.
@@ -365,17 +358,4 @@ func callLine(call pvesim.Call) string {
 		line += " " + call.Task
 	}
 	return line
-}
-
-// oneAtATime lets several write to one writer.
-type oneAtATime struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-// Write writes when nobody else does.
-func (w *oneAtATime) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.to.Write(p)
 }

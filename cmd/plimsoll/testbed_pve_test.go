@@ -46,7 +46,7 @@ func (k *kept) create(name string) (io.WriteCloser, error) {
 
 // served is the program while it serves a cluster.
 type served struct {
-	lab
+	reach
 	client *http.Client
 	stop   func() (stderr string, code int)
 }
@@ -66,7 +66,7 @@ func serveLab(t *testing.T, files *kept, args ...string) *served {
 		_ = in.CloseWithError(errors.New(errs.String()))
 	}()
 	s := &served{}
-	if err := json.NewDecoder(out).Decode(&s.lab); err != nil {
+	if err := json.NewDecoder(out).Decode(&s.reach); err != nil {
 		cancel()
 		t.Fatalf("it says %v", err)
 	}

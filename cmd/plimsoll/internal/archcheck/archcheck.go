@@ -45,6 +45,9 @@ func (t *Tree) Check() []Violation {
 	for i := range t.packages {
 		c.pkg(&t.packages[i])
 	}
+	for i := range t.nested {
+		c.nested(&t.nested[i])
+	}
 	slices.SortFunc(c.found, func(a, b Violation) int {
 		return cmp.Or(
 			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line),
@@ -68,6 +71,21 @@ func (c *checker) topFolders() {
 	for _, name := range c.tree.top {
 		if !slices.Contains(topFolders, name) {
 			c.found = append(c.found, Violation{name, 0, TopFolder, "folder " + name, reasons[TopFolder]})
+		}
+	}
+}
+
+// nested checks a module inside ours: that it may be there, and that it stands alone.
+func (c *checker) nested(m *pkg) {
+	if !slices.Contains(modules, m.folder) {
+		c.found = append(c.found, Violation{m.folder, 0, Nested, "module " + m.folder, reasons[Nested]})
+	}
+	for i := range m.files {
+		f := &m.files[i]
+		for _, spec := range f.syntax.Imports {
+			if folder, ours := ourFolder(importPath(spec)); ours && !under(folder, m.folder) {
+				c.at(f, spec, Nested, "imports "+folder, reasons[Nested])
+			}
 		}
 	}
 }

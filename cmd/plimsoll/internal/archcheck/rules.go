@@ -33,6 +33,7 @@ const (
 	Chance     Rule = "chance"      // randomness is handed in
 	Goroutine  Rule = "goroutine"   // decisions run on their caller's goroutine
 	DotImport  Rule = "dot-import"  // a name says which room it is from
+	Nested     Rule = "nested"      // modules inside the module have their places and stand alone
 )
 
 // reasons are why the rules exist that have one reason wherever they are broken. The others
@@ -49,6 +50,8 @@ var reasons = map[Rule]string{
 		"what they share belongs in the rooms they point at",
 	Testbed:   "the product must build and run without its test bed; let the test bed import the product",
 	DotImport: "a name must say which room it comes from, to the reader and to this check",
+	Nested: "a module inside the module is for programs that would swell the product's go.mod; each has its place in " + rulesFile +
+		", and imports none of our packages, which would drag the product's go.mod along with its own",
 }
 
 // The folders at the root, and those that targets write to. Hidden folders are free.
@@ -59,6 +62,16 @@ var (
 	}
 	scratch = []string{"out", "bin"}
 )
+
+// modules are the folders that may be modules of their own. They are built into programs of the test
+// bed, or make and test what is shipped, and the other rules do not hold in them.
+var modules = []string{
+	"deploy/tools",                                                                   // Helm, ko, and what judges charts, alerts and images
+	"testbed/lab/controlplane",                                                       // Kubernetes' servers
+	"testbed/lab/tools/k6", "testbed/lab/tools/kwok", "testbed/lab/tools/prometheus", // versions, and no code
+	"testbed/peers",    // other people's autoscalers, to compare with
+	"testbed/promtwin", // Prometheus' engine, to compare with
+}
 
 // heaps are the names of folders that collect what has no place.
 var heaps = []string{"util", "utils", "common", "helpers", "types", "misc", "shared", "base", "core"}
@@ -103,6 +116,11 @@ var rooms = []room{
 		folder: "pricing/packing", floor: pure,
 		imports: []string{"pricing"},
 		why:     "packing holds anything that has a size and a price; Kubernetes' words stop at the node policies",
+	},
+	{
+		folder: "pricing/allocation", floor: pure,
+		imports: []string{"pricing"},
+		why:     "a cost is shared out over anything with a name and a size; what could be done without is worked out by those who know nodes and pods",
 	},
 	{
 		folder: "podscaler", floor: pure,
@@ -204,10 +222,14 @@ var rooms = []room{
 		why:     "experiments drive the packages that the binary is made of; what only cmd can do, users of the packages cannot",
 	},
 	{
+		folder: "testbed/serving", floor: pure,
+		why: "how a pod serves is one law for the simulated world and the lab, so that their figures can be compared, and depends on neither",
+	},
+	{
 		folder: "testbed/sim", floor: world,
 		imports: []string{
 			"nodescaler/loop", "nodescaler", "podscaler", "podscaler/forecast", "podscaler/capacity",
-			"podscaler/rightsize", "pricing", "pricing/packing", "proxmox/timing",
+			"podscaler/rightsize", "pricing", "pricing/packing", "proxmox/timing", "testbed/serving",
 		},
 		why: "the simulated world is handed its policies and touches no adapter, so that a week in it takes seconds and repeats exactly",
 	},

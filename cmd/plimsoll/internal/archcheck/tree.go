@@ -18,6 +18,7 @@ type Tree struct {
 	fset     *token.FileSet
 	top      []string // the folders at the root
 	packages []pkg    // by folder
+	nested   []pkg    // modules of their own, with the files of all their packages
 }
 
 type pkg struct {
@@ -32,18 +33,19 @@ type file struct {
 	syntax *ast.File
 }
 
-// Load parses the tree below the root. It leaves out what the Go tool leaves out (testdata,
-// hidden folders, modules of their own) and the folders that our own targets write to.
+// Load parses the tree below the root, whatever their build tags. It leaves out what the Go tool
+// leaves out (testdata, hidden folders) and the folders that our own targets write to, and keeps
+// apart what belongs to modules of their own.
 func Load(fsys fs.FS) (*Tree, error) {
 	t := &Tree{fset: token.NewFileSet()}
 	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && leftOut(fsys, name):
+		case d.IsDir() && leftOut(name):
 			return fs.SkipDir
-		case d.IsDir() && name != "." && !strings.Contains(name, "/"):
-			t.top = append(t.top, name)
+		case d.IsDir() && name != ".":
+			t.enter(fsys, name)
 		case !d.IsDir() && strings.HasSuffix(name, ".go"):
 			return t.add(fsys, name)
 		}
@@ -55,17 +57,23 @@ func Load(fsys fs.FS) (*Tree, error) {
 	return t, nil
 }
 
+// enter notes a folder at the root, or one that is a module of its own.
+func (t *Tree) enter(fsys fs.FS, name string) {
+	if !strings.Contains(name, "/") {
+		t.top = append(t.top, name)
+	}
+	if _, err := fs.Stat(fsys, path.Join(name, "go.mod")); err == nil {
+		t.nested = append(t.nested, pkg{folder: name})
+	}
+}
+
 // leftOut reports whether a folder holds no code of the house.
-func leftOut(fsys fs.FS, name string) bool {
+func leftOut(name string) bool {
 	if name == "." {
 		return false
 	}
 	base := path.Base(name)
-	if base[0] == '.' || base[0] == '_' || base == "testdata" || slices.Contains(scratch, name) {
-		return true
-	}
-	_, err := fs.Stat(fsys, path.Join(name, "go.mod"))
-	return err == nil
+	return base[0] == '.' || base[0] == '_' || base == "testdata" || slices.Contains(scratch, name)
 }
 
 // add parses one file into its package. Files come folder by folder, but a folder's own files
@@ -79,12 +87,19 @@ func (t *Tree) add(fsys fs.FS, name string) error {
 	if err != nil {
 		return err
 	}
+	f := file{name, strings.HasSuffix(name, "_test.go"), syntax}
+	for i := range t.nested {
+		if under(name, t.nested[i].folder) {
+			t.nested[i].files = append(t.nested[i].files, f)
+			return nil
+		}
+	}
 	folder := path.Dir(name)
 	i, known := slices.BinarySearchFunc(t.packages, folder, func(p pkg, f string) int { return strings.Compare(p.folder, f) })
 	if !known {
 		t.packages = slices.Insert(t.packages, i, pkg{folder: folder, room: roomOf(folder)})
 	}
-	t.packages[i].files = append(t.packages[i].files, file{name, strings.HasSuffix(name, "_test.go"), syntax})
+	t.packages[i].files = append(t.packages[i].files, f)
 	return nil
 }
 

@@ -21,7 +21,7 @@ func Tree(s *loop.Step) *Node {
 	}
 	machines(root, s)
 	if len(s.Problems) > 0 {
-		reasons(root.add("problems", ""), s.Problems)
+		reasons(root.Add("problems", ""), s.Problems)
 	}
 	return root
 }
@@ -71,17 +71,17 @@ func Count(n int, what string) string {
 // why says what there was to be decided. The record does not name what called for the step;
 // what it saw does.
 func why(root *Node, s *loop.Step) {
-	n := root.add("why now", "")
+	n := root.Add("why now", "")
 	for i := range s.Workloads {
 		if s.Workloads[i].Decision != nil {
-			n.add("", s.Workloads[i].Workload+" was due: its run period had come round")
+			n.Add("", s.Workloads[i].Workload+" was due: its run period had come round")
 		}
 	}
 	if s.Observed.Pending > 0 {
-		n.add("", Count(s.Observed.Pending, "pod")+" found no node with room")
+		n.Add("", Count(s.Observed.Pending, "pod")+" found no node with room")
 	}
 	if failed := s.Observed.Machines[nodescaler.Failed]; failed > 0 {
-		n.add("", Count(failed, "machine")+" had failed")
+		n.Add("", Count(failed, "machine")+" had failed")
 	}
 	if len(n.Under) == 0 {
 		n.Text = "the loop looked round, as it does every few seconds"
@@ -90,33 +90,38 @@ func why(root *Node, s *loop.Step) {
 
 func workload(root *Node, s *loop.Step, i int) {
 	w := &s.Workloads[i]
-	n := root.add(w.Workload, "")
+	n := root.Add(w.Workload, "")
 	inputs(n, w)
 	d := w.Decision
 	if d == nil {
-		n.add("result", "not due: stays at "+replicas(w.Replicas))
+		n.Add("result", "not due: stays at "+replicas(w.Replicas))
 		return
 	}
 	policy, guards := split(d.Reasons)
-	proposal := n.add("proposal", "none: what it needs to know is unknown")
+	proposal := n.Add("proposal", "none: what it needs to know is unknown")
 	if d.Known {
 		proposal.Text = replicas(d.Proposed)
 	}
 	reasons(proposal, policy)
 	if len(guards) > 0 {
-		reasons(n.add("limits", ""), guards)
+		reasons(n.Add("limits", ""), guards)
 	}
-	result(n, s, d)
+	result(n, s, w)
 }
 
 // result says what came of a change of replicas.
-func result(n *Node, s *loop.Step, d *podscaler.Decision) {
+func result(n *Node, s *loop.Step, w *loop.WorkloadStep) {
+	d := w.Decision
 	if d.To == d.From {
-		n.add("result", "stays at "+replicas(d.To))
+		n.Add("result", "stays at "+replicas(d.To))
+		return
+	}
+	if held := w.Held; held != nil {
+		n.Add("result", fmt.Sprintf("%d → %s  %s", d.From, replicas(d.To), left(held)))
 		return
 	}
 	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action < 0 && o.Workload == d.Workload })
-	n.add("result", fmt.Sprintf("%d → %s  %s", d.From, replicas(d.To), outcome(s, at)))
+	n.Add("result", fmt.Sprintf("%d → %s  %s", d.From, replicas(d.To), outcome(s, at)))
 }
 
 func replicas(n int) string { return Count(n, "replica") }
@@ -126,11 +131,16 @@ func outcome(s *loop.Step, at int) string {
 	switch {
 	case at < 0:
 		return "· not carried out"
+	case s.Outcomes[at].Held != nil:
+		return left(s.Outcomes[at].Held)
 	case s.Outcomes[at].Error != "":
 		return "✗ " + s.Outcomes[at].Error
 	}
 	return "✓ done"
 }
+
+// left says why something was decided for and left as it is.
+func left(why *nodescaler.Reason) string { return fmt.Sprintf("‖ held: %s: %s", why.Code, why.Text) }
 
 // guards are the codes of the reasons that the guards around a policy give. All others are the
 // policy's own.
@@ -160,25 +170,25 @@ func split(all []podscaler.Reason) (policy, limits []podscaler.Reason) {
 
 func reasons(n *Node, list []nodescaler.Reason) {
 	for _, r := range list {
-		n.add(r.Code, r.Text)
+		n.Add(r.Code, r.Text)
 	}
 }
 
 // inputs shows what the decision rested on. What could not be measured is named as unknown.
 func inputs(under *Node, w *loop.WorkloadStep) {
-	n := under.add("inputs", "")
-	n.add("replicas", fmt.Sprintf("%d asked for, %d ready, %d to come", w.Replicas, w.Ready, w.Pending))
+	n := under.Add("inputs", "")
+	n.Add("replicas", fmt.Sprintf("%d asked for, %d ready, %d to come", w.Replicas, w.Ready, w.Pending))
 	in := w.Inputs
 	if in == nil {
 		return
 	}
-	latency := n.add("latency", value(in.LatencyMs, 1, "%.0f ms"))
+	latency := n.Add("latency", value(in.LatencyMs, 1, "%.0f ms"))
 	if in.TargetMs > 0 {
 		latency.Text += fmt.Sprintf(" (objective: at most %.4g ms%s)", in.TargetMs, verdict(in))
-		n.add("good", value(in.Good, 100, "%.2f %% of requests within the objective"))
+		n.Add("good", value(in.Good, 100, "%.2f %% of requests within the objective"))
 	}
-	n.add("arrivals", value(in.Arrivals, 1, "%.1f requests/s"))
-	n.add("in flight", value(in.InFlight, 1, "%.0f requests"))
+	n.Add("arrivals", value(in.Arrivals, 1, "%.1f requests/s"))
+	n.Add("in flight", value(in.InFlight, 1, "%.0f requests"))
 }
 
 func verdict(in *loop.Inputs) string {

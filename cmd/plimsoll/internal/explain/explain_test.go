@@ -77,6 +77,10 @@ func busy() *loop.Step {
 func TestTreesTellEverythingThatTheRecordHolds(t *testing.T) {
 	blind := &loop.Step{ID: "d-000001", Time: busy().Time, Observed: loop.Observed{Nodes: 2, Pods: 3},
 		Problems: []nodescaler.Reason{{Code: loop.CodeLooking, Text: "the first step after a start decides nothing"}}}
+	held := busy()
+	hold := &nodescaler.Reason{Code: "Observing", Text: "pool worker is in mode Observe"}
+	held.Workloads[0].Held = &nodescaler.Reason{Code: "Paused", Text: "paused by ann until 2026-06-01T16:00:00Z"}
+	held.Outcomes = []loop.Outcome{{Action: 0, Held: hold}, {Action: 1, Held: hold}}
 	quiet := busy()
 	quiet.Workloads, quiet.Problems, quiet.Outcomes = nil, nil, nil
 	quiet.Plan = nodescaler.Plan{Reasons: quiet.Plan.Reasons}
@@ -85,7 +89,7 @@ func TestTreesTellEverythingThatTheRecordHolds(t *testing.T) {
 		name  string
 		step  *loop.Step
 		width int
-	}{{"busy", busy(), 0}, {"blind", blind, 0}, {"quiet", quiet, 0}, {"narrow", busy(), 60}} {
+	}{{"busy", busy(), 0}, {"blind", blind, 0}, {"quiet", quiet, 0}, {"narrow", busy(), 60}, {"held", held, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			file := "testdata/" + c.name + ".txt"
 			got := strings.Join(Tree(c.step).Lines(c.width), "\n") + "\n"

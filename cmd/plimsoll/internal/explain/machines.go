@@ -12,32 +12,32 @@ import (
 
 // machines explains the node half of a step.
 func machines(root *Node, s *loop.Step) {
-	n := root.add("machines", "")
+	n := root.Add("machines", "")
 	o := &s.Observed
 	if o.Machines == nil {
-		n.add("seen", fmt.Sprintf("%s and %s; the machines could not be read", Count(o.Nodes, "node"), Count(o.Pods, "pod")))
+		n.Add("seen", fmt.Sprintf("%s and %s; the machines could not be read", Count(o.Nodes, "node"), Count(o.Pods, "pod")))
 	} else {
-		n.add("seen", fmt.Sprintf("%s; %s, %s, %d without room", phases(o.Machines), Count(o.Nodes, "node"), Count(o.Pods, "pod"), o.Pending))
+		n.Add("seen", fmt.Sprintf("%s; %s, %s, %d without room", phases(o.Machines), Count(o.Nodes, "node"), Count(o.Pods, "pod"), o.Pending))
 		if len(o.Hosts) > 0 {
-			n.add("hosts", hosts(o.Hosts))
+			n.Add("hosts", hosts(o.Hosts))
 		}
-		n.add("cost", cost(&o.Cost))
+		n.Add("cost", cost(&o.Cost))
 	}
 	for i := range s.Plan.Actions {
 		action(n, s, i)
 	}
 	if len(s.Plan.Actions) == 0 {
-		n.add("result", "no action")
+		n.Add("result", "no action")
 	}
 	if len(s.Plan.Reasons) > 0 {
 		label := "why no more"
 		if len(s.Plan.Actions) == 0 {
 			label = "why not"
 		}
-		reasons(n.add(label, ""), s.Plan.Reasons)
+		reasons(n.Add(label, ""), s.Plan.Reasons)
 	}
 	if at := s.Plan.LookAgain; !at.IsZero() {
-		n.add("look again", fmt.Sprintf("in %s at the latest", at.Sub(s.Time)))
+		n.Add("look again", fmt.Sprintf("in %s at the latest", at.Sub(s.Time)))
 	}
 }
 
@@ -102,7 +102,7 @@ func action(under *Node, s *loop.Step, i int) {
 		text += "  " + change(a.Rate, s.Observed.Cost.Unit)
 	}
 	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action == i })
-	n := under.add(strings.ToLower(string(a.Kind)), text+"  "+outcome(s, at))
+	n := under.Add(strings.ToLower(string(a.Kind)), text+"  "+outcome(s, at))
 	reasons(n, a.Reasons)
 }
 

@@ -12,8 +12,8 @@ type Node struct {
 	Under []Node
 }
 
-// add hangs a line under the node.
-func (n *Node) add(label, text string) *Node {
+// Add hangs a line under the node.
+func (n *Node) Add(label, text string) *Node {
 	n.Under = append(n.Under, Node{Label: label, Text: text})
 	return &n.Under[len(n.Under)-1]
 }

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/convert"
+)
+
+func newConvertCommand(env *Env) *cobra.Command {
+	var (
+		file string
+		o    convert.Options
+	)
+	cmd := &cobra.Command{
+		Use:   "convert -f FILE",
+		Short: "Make WorkloadAutoscalers of other autoscalers' manifests",
+		Long: `Make WorkloadAutoscalers of other autoscalers' manifests: Kubernetes' HorizontalPodAutoscaler, KEDA's
+ScaledObject with triggers of types prometheus and cpu, and the CustomPodAutoscaler of the paper on SLO and
+cost. Of Datadog's WatermarkPodAutoscaler it says why not.
+
+What it writes is in mode Recommend and changes nothing. What could not be carried over is said on standard
+error and in comments of what is written, each key with the reason. Other kinds in the file are left out.
+
+It exits with 0 if everything was carried over, with 1 if something was not, and with 3 if the file could not
+be read or holds no such manifest.`,
+		Example: "  kubectl get hpa web -o yaml | plimsoll convert -f - > web.yaml\n" +
+			"  plimsoll convert -f nginx-autoscaler.yaml --window-unit m | kubectl apply -f -",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireFlags(cmd, "filename"); err != nil {
+				return err
+			}
+			data, err := readInput(env, file)
+			if err != nil {
+				return withCode(exitConfig, fmt.Errorf("--filename: %w", err))
+			}
+			return printConverted(env, file, data, o)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "filename", "f", "", "the manifests, a `file` of YAML; - is standard input")
+	addFlag(cmd, &o.WindowUnit, readUnit, "window-unit", "unit", "", "the unit of a CustomPodAutoscaler's slo.window, which is a bare number: ms, s, m or h")
+	return cmd
+}
+
+// readInput reads a file, or standard input.
+func readInput(env *Env, file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(env.Stdin)
+	}
+	return env.ReadFile(file)
+}
+
+func readUnit(text string) (time.Duration, error) {
+	units := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour}
+	unit, ok := units[text]
+	if !ok {
+		return 0, fmt.Errorf("must be ms, s, m or h, was %q", text)
+	}
+	return unit, nil
+}
+
+// printConverted converts manifests and prints what came of them.
+func printConverted(env *Env, file string, data []byte, o convert.Options) error {
+	results, others, err := convert.Manifests(data, o)
+	switch {
+	case errors.Is(err, convert.ErrUnit):
+		return withHint("say it with --window-unit; the paper's experiments measure over minutes: --window-unit m", withCode(exitUsage, err))
+	case err != nil:
+		return misconfigured(file, err)
+	case len(results) == 0:
+		return withCode(exitConfig, fmt.Errorf("%s: must hold one of %s, was %s", file, convert.Kinds(), orNothing(others)))
+	}
+	lost := 0
+	for i, r := range results {
+		if err := printResult(env, i, &r); err != nil {
+			return err
+		}
+		lost += len(r.Lost)
+	}
+	for _, other := range others {
+		fmt.Fprintf(env.Stderr, "note: %s is left out: it is no autoscaler that is known\n", other)
+	}
+	if lost > 0 {
+		return fmt.Errorf("%d %s could not be carried over", lost, plural(lost, "key", "keys"))
+	}
+	return nil
+}
+
+func orNothing(names []string) string {
+	if len(names) == 0 {
+		return "empty"
+	}
+	return strings.Join(names, ", ")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// printResult prints a manifest, with what it lacks in its comments and on standard error.
+func printResult(env *Env, n int, r *convert.Result) error {
+	var out bytes.Buffer
+	if n > 0 {
+		out.WriteString("---\n")
+	}
+	if r.To == nil {
+		comment(&out, r.From+" was not converted.")
+	} else {
+		comment(&out, "From "+r.From+". It only recommends: set mode to Active when that one is gone.")
+	}
+	for _, note := range r.Notes {
+		comment(&out, note)
+		fmt.Fprintf(env.Stderr, "note: %s: %s\n", r.From, note)
+	}
+	for _, l := range r.Lost {
+		comment(&out, "not carried over: "+l.String())
+		fmt.Fprintf(env.Stderr, "note: %s: not carried over: %s\n", r.From, l)
+	}
+	if r.To != nil {
+		if err := writeAutoscaler(&out, r.To); err != nil {
+			return err
+		}
+	}
+	_, err := env.Stdout.Write(out.Bytes())
+	return err
+}
+
+// comment writes a line that YAML does not read, whatever is in the text.
+func comment(out *bytes.Buffer, text string) {
+	out.WriteString("# " + strings.Join(strings.Fields(text), " ") + "\n")
+}
+
+// writeAutoscaler writes what people write of an object: all but what the API server fills in.
+func writeAutoscaler(w io.Writer, a *v1alpha1.WorkloadAutoscaler) error {
+	type metadata struct {
+		Namespace string            `json:"namespace,omitempty"`
+		Name      string            `json:"name"`
+		Labels    map[string]string `json:"labels,omitempty"`
+	}
+	text, err := json.Marshal(struct {
+		APIVersion string                          `json:"apiVersion"`
+		Kind       string                          `json:"kind"`
+		Metadata   metadata                        `json:"metadata"`
+		Spec       v1alpha1.WorkloadAutoscalerSpec `json:"spec"`
+	}{a.APIVersion, a.Kind, metadata{a.Namespace, a.Name, a.Labels}, a.Spec})
+	if err != nil {
+		return err
+	}
+	return writeYAML(w, text)
+}

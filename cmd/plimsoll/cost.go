@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// costQuestion is what the cost verb is asked.
+type costQuestion struct {
+	by         costs.By
+	sort       string
+	kube       kubeAccess
+	prices     string
+	all        bool
+	since      time.Duration
+	prometheus *url.URL
+	match      string
+	format     output
+}
+
+const costLong = `Say what a cluster costs per hour, and whom. Only reads, with any kubeconfig: nodes and pods must be readable.
+
+Pods pay for what they request of their node, CPU and memory each at its price. What pods might have and
+none requests is idle; what the machine has beyond what pods may have is the system's. Of the idle and
+the system's part of their nodes, namespaces and workloads bear a share in proportion to what is
+allocated there.
+
+To allocate is not to save. Avoidable is what would really be saved: of a node or a pool, by doing without
+machines that are empty, or whose pods fit on the others; of what their host draws anyway, and of its fixed
+part, only with the last of its machines; and of hardware that was bought, nothing. Of a namespace or a
+workload, it is what could be saved besides if its pods were gone; these do not add up.
+
+Prices are those of the PriceBook default, or of a file as plimsoll price --book takes it. With --since,
+costs are added up from what Prometheus kept of Plimsoll's series, or, by node, of OpenCost's. Time of
+which it kept nothing is unknown: it is told, and counted neither as free nor as anything.`
+
+func newCostCommand(env *Env) *cobra.Command {
+	var ask costQuestion
+	cmd := &cobra.Command{
+		Use:   "cost",
+		Short: "Say what a cluster costs, and whom",
+		Long:  costLong,
+		Example: "  plimsoll cost\n" +
+			"  plimsoll cost --by workload --sort-by cost --prices prices.yaml\n" +
+			"  plimsoll cost --by namespace --since 24h --prometheus http://127.0.0.1:9090 -o csv",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := ask.check(cmd); err != nil {
+				return seeHelp(cmd, err)
+			}
+			if ask.since > 0 {
+				return ask.tellSpent(cmd.Context(), env)
+			}
+			return ask.tellNow(cmd.Context(), env)
+		},
+	}
+	f := cmd.Flags()
+	addFlag(cmd, &ask.by, parseBy, "by", "what", string(costs.ByNode), "list by node, pool, namespace or workload")
+	addFlag(cmd, &ask.sort, oneOf(costOrders...), "sort-by", "column", "name", "sort by "+strings.Join(costOrders, ", ")+"; what is largest comes first")
+	addKubeconfig(cmd, &ask.kube)
+	f.StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's PriceBook default)")
+	f.BoolVar(&ask.all, "all-nodes", false, "price nodes that are no machines of Plimsoll's, too, the control plane's included")
+	addFlag(cmd, &ask.since, positive(parseDuration), "since", "duration", "", "add up what was spent for so long until now, such as 24h")
+	addFlag(cmd, &ask.prometheus, parseURL, "prometheus", "URL", "", "where Prometheus is, for --since")
+	f.StringVar(&ask.match, "match", "", "for --since, further `matchers` of the series, such as 'cluster=\"home\"'")
+	addOutput(cmd, &ask.format, outputCSV)
+	return cmd
+}
+
+func parseBy(text string) (costs.By, error) {
+	var words []string
+	for _, by := range costs.Bys() {
+		words = append(words, string(by))
+	}
+	word, err := oneOf(words...)(text)
+	return costs.By(word), err
+}
+
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("must be a URL such as http://127.0.0.1:9090, was %q", text)
+	}
+	return u, nil
+}
+
+// check refuses flags that mean nothing together.
+func (ask *costQuestion) check(cmd *cobra.Command) error {
+	given := func(name string) bool { return cmd.Flags().Changed(name) }
+	var faults []error
+	if given("since") && !given("prometheus") {
+		faults = append(faults, errors.New("--prometheus: must be given with --since"))
+	}
+	for _, name := range []string{"prometheus", "match"} {
+		if given(name) && !given("since") {
+			faults = append(faults, fmt.Errorf("--%s: must be given with --since only, which says for how long", name))
+		}
+	}
+	for _, name := range []string{"kubeconfig", "context", "prices", "all-nodes"} {
+		if given(name) && given("since") {
+			faults = append(faults, fmt.Errorf("--%s: must be left out with --since, which reads Prometheus and not the cluster", name))
+		}
+	}
+	if given("since") && slices.Contains(costOrdersNow, ask.sort) {
+		faults = append(faults, fmt.Errorf("--sort-by: must be one of %s with --since, was %q", strings.Join(costOrdersSpent, ", "), ask.sort))
+	}
+	if len(faults) > 0 {
+		return withCode(exitUsage, errors.Join(faults...))
+	}
+	return nil
+}
+
+// tellNow says what the cluster costs now.
+func (ask *costQuestion) tellNow(ctx context.Context, env *Env) error {
+	var book *pricing.Book
+	if ask.prices != "" { // before the cluster is asked anything
+		var err error
+		if book, err = readPrices(env, "--prices", ask.prices); err != nil {
+			return err
+		}
+	}
+	cfg, cluster, err := ask.kube.config(env)
+	if err != nil {
+		return err
+	}
+	seen, err := kube.Look(ctx, kube.Config{REST: cfg})
+	if err != nil {
+		return unread(err)
+	}
+	from := ask.prices
+	if book == nil {
+		from = "PriceBook " + v1alpha1.DefaultPriceBook
+		if book, err = bookOf(seen); err != nil {
+			return err
+		}
+	}
+	look := costs.Machines(seen, book, ask.all, env.Now().Truncate(time.Second))
+	c, err := costs.Of(look.Snapshot)
+	if err != nil {
+		return withCode(exitConfig, fmt.Errorf("%s: %w", from, err))
+	}
+	answer := answerCost(c, ask, look.Notes, book)
+	answer.Cluster, answer.Prices = cluster, from
+	for _, note := range answer.Notes {
+		fmt.Fprintln(env.Stderr, "note:", note)
+	}
+	if ask.format == outputCSV {
+		return writeCSV(env.Stdout, answer.csv())
+	}
+	return ask.format.print(env.Stdout, answer, answer.table)
+}
+
+// bookOf is the prices that the cluster states.
+func bookOf(p *kube.Picture) (*pricing.Book, error) {
+	const hint = "make one, as docs/pricing.md shows, or give --prices FILE"
+	for _, b := range p.PriceBooks {
+		if b.Name != v1alpha1.DefaultPriceBook {
+			continue
+		}
+		book, err := resources.Book(b)
+		if err != nil {
+			return nil, misconfigured("PriceBook "+b.Name, err)
+		}
+		return book, nil
+	}
+	for _, err := range p.Unread {
+		if strings.HasPrefix(err.Error(), "pricebooks:") {
+			return nil, withHint("give --prices FILE", withCode(exitConfig, err))
+		}
+	}
+	return nil, withHint(hint, withCode(exitConfig, fmt.Errorf("PriceBook %s: must be there, was not found", v1alpha1.DefaultPriceBook)))
+}
+
+// tellSpent says what the cluster cost since some time.
+func (ask *costQuestion) tellSpent(ctx context.Context, env *Env) error {
+	from := &costs.Prometheus{URL: ask.prometheus, Client: &http.Client{Timeout: time.Minute}, Match: ask.match}
+	now := env.Now().Truncate(time.Second)
+	h, err := from.Since(ctx, ask.by, now.Add(-ask.since), now)
+	switch {
+	case errors.Is(err, costs.ErrUnreachable):
+		return withCode(exitUnreachable, fmt.Errorf("--prometheus: %w", err))
+	case errors.Is(err, costs.ErrSeveralClusters):
+		return withHint(`choose one with --match 'cluster="…"'`, err)
+	case errors.Is(err, costs.ErrNoSeries):
+		return withHint("have Prometheus scrape plimsoll run", err)
+	case err != nil:
+		return err
+	}
+	answer := answerSpent(h, ask)
+	for _, note := range answer.Notes {
+		fmt.Fprintln(env.Stderr, "note:", note)
+	}
+	if ask.format == outputCSV {
+		return writeCSV(env.Stdout, answer.csv())
+	}
+	return ask.format.print(env.Stdout, answer, answer.table)
+}

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
+	"github.com/plimsoll/plimsoll/deploy"
+	"github.com/plimsoll/plimsoll/grpc/provider"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// someSite is a file that the chart could have made.
+var someSite = fstest.MapFS{
+	"config.yaml": {Data: []byte("{owner: home, endpoints: ['https://127.0.0.1:1'], tokenFile: token, insecure: true, state: kubernetes, namespace: plimsoll}")},
+	"token":       {Data: []byte("plimsoll@pve!plimsoll=00000000-0000-0000-0000-000000000000\n")},
+}
+
+func someEnv(files fstest.MapFS) *Env {
+	return &Env{
+		Stdout: &strings.Builder{}, Stderr: &strings.Builder{}, Getenv: func(string) string { return "" },
+		ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now,
+	}
+}
+
+// everything is a registry with all series that any part of the program registers.
+func everything(t *testing.T) *prometheus.Registry {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	if _, err := operator.NewMetrics(registry); err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.Register(costs.NewExporter()); err != nil {
+		t.Fatal(err)
+	}
+	running, err := readRunning(someEnv(someSite), "config.yaml", components)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := running.machines(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	site.client.Close()
+	server, err := provider.New(provider.Config{Machines: noMachines{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	door, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // it registers, and ends
+	if err := server.Serve(over, door, provider.Listening{Metrics: registry}); err != nil {
+		t.Fatal(err)
+	}
+	return registry
+}
+
+type noMachines struct{ loop.Machines }
+
+func (noMachines) List(context.Context) (loop.MachineState, error) { return loop.MachineState{}, nil }
+
+// The list that dashboards and alerts are checked against is the one of the series that there are.
+func TestCatalogueListsWhatIsExported(t *testing.T) {
+	const file = "../../deploy/metrics.txt"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if kind, rest, ok := strings.Cut(line, " "); ok {
+			name, _, _ := strings.Cut(rest, "{")
+			types[name] = kind
+		}
+	}
+	registry := everything(t)
+	var want []string
+	for name, line := range describe(t, registry) {
+		want = append(want, types[name]+" "+line)
+	}
+	slices.SortFunc(want, func(a, b string) int { return strings.Compare(a[strings.Index(a, " "):], b[strings.Index(b, " "):]) })
+	if got := strings.Join(want, ""); *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if diff := cmp.Diff(got, string(text)); diff != "" {
+		t.Errorf("%s, -exported +listed (go test -run %s -update writes what it can, and leaves the types to you):\n%s", file, t.Name(), diff)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if kind := strings.ToLower(f.GetType().String()); strings.HasPrefix(f.GetName(), "plimsoll_") && types[f.GetName()] != kind {
+			t.Errorf("%s is a %s, listed as %s", f.GetName(), kind, types[f.GetName()])
+		}
+	}
+}
+
+var described = regexp.MustCompile(`fqName: "([^"]+)", help: "([^"]*)".* variableLabels: \{([^}]*)\}`)
+
+// describe are all series by name, each as name{labels}: help.
+func describe(t *testing.T, registry *prometheus.Registry) map[string]string {
+	t.Helper()
+	descs := make(chan *prometheus.Desc, 1000)
+	registry.Describe(descs)
+	close(descs)
+	all := map[string]string{}
+	for d := range descs {
+		m := described.FindStringSubmatch(d.String())
+		if m == nil {
+			t.Fatalf("cannot read %s", d)
+		}
+		all[m[1]] = fmt.Sprintf("%s{%s}: %s\n", m[1], m[3], m[2])
+	}
+	return all
+}
+
+// What alerts and dashboards match on by value are values that the program writes.
+func TestAlertsAndDashboardsMatchValuesThatThereAre(t *testing.T) {
+	known := map[string][]string{
+		"type": {
+			v1alpha1.ConditionReady, v1alpha1.ConditionScalingActive, v1alpha1.ConditionAbleToScale, v1alpha1.ConditionScalingLimited,
+			v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionConflicted, v1alpha1.ConditionPaused, v1alpha1.ConditionSLOAtRisk,
+			v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCapacityPending, v1alpha1.ConditionCostSourceMismatch,
+		},
+		"code": {
+			loop.CodeClusterUnknown, loop.CodeMachinesUnknown,
+			pve.CodeQuarantined, pve.CodeVanished, pve.CodeUUIDMismatch, pve.CodeIDMismatch, pve.CodeNoQuorum, pve.CodePermissionsShrunk, pve.CodeInventoryEmpty,
+		},
+		"phase":     {string(nodescaler.Failed), string(nodescaler.Joined), string(nodescaler.Ordered), string(nodescaler.Booting)},
+		"kind":      {v1alpha1.KindWorkloadAutoscaler, v1alpha1.KindVMPool, string(nodescaler.Evict)},
+		"result":    {"done", "failed", "held"},
+		"direction": {"none", "up", "down"},
+		"bound":     {"min", "max"},
+		"status":    {"0", "5.."},
+	}
+	for _, file := range []string{"alerts.yaml", "dashboards/plimsoll.json"} {
+		text, err := os.ReadFile("../../deploy/charts/plimsoll/files/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		matches := regexp.MustCompile(`[{, ](\w+)(?:=|!=|=~)\\?"([\w.|]+)\\?"`).FindAllStringSubmatch(string(text), -1)
+		if len(matches) == 0 {
+			t.Fatalf("%s matches nothing", file)
+		}
+		for _, m := range matches {
+			for _, value := range strings.Split(m[2], "|") {
+				if !slices.Contains(known[m[1]], value) {
+					t.Errorf("%s matches %s by %q, which nobody writes", file, m[1], value)
+				}
+			}
+		}
+	}
+}
+
+// The configuration file that the manifests hold is one that the program reads.
+func TestManifestsHoldAConfigurationThatIsRead(t *testing.T) {
+	for _, mode := range []string{"recommend", "active"} {
+		text := configIn(t, mode)
+		files := fstest.MapFS{
+			"config.yaml": {Data: []byte(strings.NewReplacer("OWNER", "home", "https://PROXMOX", "https://pve1.example").Replace(text))},
+			"token":       someSite["token"],
+		}
+		env := someEnv(files)
+		env.Getenv = func(key string) string { return map[string]string{"POD_NAMESPACE": "plimsoll"}[key] }
+		got, err := readRunning(env, "config.yaml", []string{partPodScaler, partNodeScaler})
+		if err != nil {
+			t.Errorf("%s: %v\n%s", mode, err, text)
+			continue
+		}
+		if !strings.EqualFold(string(got.Mode), mode) || got.State != stateInCluster || got.Metrics != ":8080" {
+			t.Errorf("%s: mode %s, state %s, metrics %s", mode, got.Mode, got.State, got.Metrics)
+		}
+	}
+}
+
+// configIn is the configuration file in a manifest.
+func configIn(t *testing.T, mode string) string {
+	t.Helper()
+	text, err := deploy.Manifests.ReadFile("manifests/" + mode + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		var m corev1.ConfigMap
+		if err := yaml.Unmarshal([]byte(document), &m); err == nil && m.Kind == "ConfigMap" {
+			return m.Data["config.yaml"]
+		}
+	}
+	t.Fatalf("%s.yaml has no ConfigMap", mode)
+	return ""
+}
+
+// What is installed without Helm is the chart's render, with the file that was given, as the pod needs it.
+func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
+	const file = `{owner: home, endpoints: ["https://pve1.example:8006"], tokenFile: token, insecure: true,
+		state: /var/lib/plimsoll, mode: Active, kubeconfig: /etc/kubernetes/admin.conf, interval: 20s}`
+	files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
+	stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--image", "registry.example/plimsoll:v9", "--crds=false")
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	render, err := deploy.Manifests.ReadFile("manifests/recommend.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := strings.Split(stdout, "\n"), strings.Split(string(render), "\n")
+	lacks := func(all, of []string) (lines []string) {
+		for _, line := range of {
+			if !slices.Contains(all, line) {
+				lines = append(lines, regexp.MustCompile("[0-9a-f]{64}").ReplaceAllString(line, "SUM"))
+			}
+		}
+		return lines
+	}
+	diff := cmp.Diff([][]string{
+		{"    insecure: true", "    interval: 20s", "    - https://pve1.example:8006", "    owner: home", "        checksum/config: SUM", `          image: "registry.example/plimsoll:v9"`},
+		{"    - https://PROXMOX:8006", "    owner: OWNER", "        checksum/config: SUM", `          image: "ghcr.io/plimsoll/plimsoll:v0.1.0"`},
+	}, [][]string{lacks(want, got), lacks(got, want)}, cmpopts.SortSlices(strings.Compare))
+	if diff != "" {
+		t.Errorf("lines of its own and lines that it lacks, -want +got:\n%s", diff)
+	}
+	for _, text := range []string{"mode: Recommend", "state: kubernetes", `metrics: :8080`} {
+		if !strings.Contains(stdout, "    "+text+"\n") {
+			t.Errorf("the configuration lacks %q", text)
+		}
+	}
+
+	with, _, _ := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "active")
+	kinds, _, _ := inProcess(t, nil, "manifests", "crds")
+	if !strings.Contains(with, kinds[len("---\n"):]) || strings.Count(kinds, "\nkind: CustomResourceDefinition\n") != 3 {
+		t.Error("the kinds are not printed")
+	}
+	if !strings.Contains(with, "name: plimsoll-act\n") || !strings.Contains(with, "    mode: Active\n") {
+		t.Error("mode active gives no right to act")
+	}
+}
+
+func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: secrets/token, insecure: true}`, `tokenFile: must be a name without a folder, for it is looked for in a secret, was "secrets/token"`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, intervall: 1s}`, `intervall`},
+		{`{owner: home, tokenFile: token}`, `endpoints`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, pools: [{name: a}]}`, `pools`},
+	} {
+		files := fstest.MapFS{"site.yaml": {Data: []byte(c.file)}}
+		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml")
+		if code != exitConfig || !strings.Contains(stderr, c.want) || stdout != "" {
+			t.Errorf("%s: exit %d, %s", c.file, code, stderr)
+		}
+	}
+	if _, stderr, code := inProcess(t, nil, "manifests", "install", "--config", "a", "--mode", "observe"); code != exitUsage || !strings.Contains(stderr, `must be one of recommend, active, was "observe"`) {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if _, stderr, code := inProcess(t, nil, "manifests", "install"); code != exitUsage {
+		t.Errorf("without a file: exit %d: %s", code, stderr)
+	}
+}
+
+// What docs/install.md has people write for a process outside of the cluster is read.
+func TestConfigurationInTheDocumentIsRead(t *testing.T) {
+	text, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, file, found := strings.Cut(string(text), "```yaml\n# /etc/plimsoll/plimsoll.yaml\n")
+	if !found {
+		t.Fatal("docs/install.md shows no plimsoll.yaml")
+	}
+	file, _, _ = strings.Cut(file, "```")
+	files := fstest.MapFS{"plimsoll.yaml": {Data: []byte(file)}, "token": someSite["token"]}
+	got, err := readRunning(someEnv(files), "plimsoll.yaml", []string{partPodScaler, partNodeScaler})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Mode != runRecommend || got.State == "" || got.Namespace != "plimsoll" {
+		t.Errorf("mode %s, state %q, namespace %q", got.Mode, got.State, got.Namespace)
+	}
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
+)
+
+// standingQuestion asks how a workload stands.
+type standingQuestion struct {
+	kube      kubeAccess
+	namespace string
+	format    *output
+}
+
+// tell reads a WorkloadAutoscaler and explains its status.
+func (ask *standingQuestion) tell(ctx context.Context, env *Env, name string) error {
+	if namespace, bare, both := strings.Cut(name, "/"); both {
+		ask.namespace, name = namespace, bare
+	}
+	cfg, _, err := ask.kube.config(env)
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return withCode(exitConfig, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	o, err := at(client, v1alpha1.KindWorkloadAutoscaler, ask.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return (&pauseQuestion{workload: name, namespace: ask.namespace}).refused(err)
+	}
+	var a v1alpha1.WorkloadAutoscaler
+	text, err := o.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &a); err != nil {
+		return err
+	}
+	return ask.format.print(env.Stdout, &a.Status, func(w io.Writer) { fmt.Fprint(w, standing(&a)) })
+}
+
+// standing says how a workload stands.
+func standing(a *v1alpha1.WorkloadAutoscaler) *explain.Node {
+	s, ref := &a.Status, a.Spec.ScaleTargetRef
+	root := explain.Node{Text: fmt.Sprintf("%s/%s · %s %s · policy %s, mode %s", a.Namespace, a.Name, ref.Kind, ref.Name, a.Spec.Policy, a.Spec.Mode)}
+	replicas := fmt.Sprintf("%s asked for, %s ready, %s wanted", number32(s.CurrentReplicas), number32(s.ReadyReplicas), number32(s.DesiredReplicas))
+	root.Add("replicas", replicas)
+	if o := s.SLO; o != nil && a.Spec.SLO != nil {
+		root.Add("latency", fmt.Sprintf("%s (objective: %s at most %s)", cmp.Or(o.Observed, "unknown"), a.Spec.SLO.P, a.Spec.SLO.Target))
+		root.Add("arrivals", cmp.Or(o.ArrivalsPerSecond, "unknown")+" requests/s")
+	}
+	if c := s.Cost; c != nil && a.Spec.Cost != nil {
+		root.Add("cost", fmt.Sprintf("%s %s (target: %s per %s)", cmp.Or(c.Current, "unknown"), c.Currency, a.Spec.Cost.Target, a.Spec.Cost.Per))
+	}
+	decided(&root, s.LastDecision)
+	conditions := root.Add("conditions", "")
+	for _, c := range s.Conditions {
+		conditions.Add(c.Type, fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message))
+	}
+	if len(s.Conditions) == 0 {
+		conditions.Text = "none: plimsoll run has not looked at it yet"
+	}
+	return &root
+}
+
+// decided explains the last decision.
+func decided(root *explain.Node, d *v1alpha1.ScalingDecision) {
+	if d == nil {
+		root.Add("last decision", "none yet")
+		return
+	}
+	done := "· not carried out"
+	if d.Applied {
+		done = "✓ done"
+	}
+	n := root.Add("last decision", fmt.Sprintf("%s at %s: %d → %d replicas  %s", d.ID, d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.From, d.To, done))
+	for _, r := range d.Reasons {
+		n.Add(r.Code, r.Text)
+	}
+}
+
+func number32(n *int32) string {
+	if n == nil {
+		return "unknown"
+	}
+	return fmt.Sprint(*n)
+}

@@ -1,0 +1,293 @@
+// Package convert makes WorkloadAutoscalers of other projects' autoscalers: HorizontalPodAutoscaler,
+// KEDA's ScaledObject, the CustomPodAutoscaler of the paper on SLO and cost, and, to say why not,
+// Datadog's WatermarkPodAutoscaler.
+//
+// What it makes only recommends. Whatever a manifest says is either carried over with its meaning or
+// said to be lost, with the key and the reason.
+package convert
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+)
+
+// Options are what manifests leave open.
+type Options struct {
+	// WindowUnit is the unit of a CustomPodAutoscaler's slo.window, which is a bare number there.
+	WindowUnit time.Duration
+}
+
+// Result is what came of one autoscaler.
+type Result struct {
+	From string // HorizontalPodAutoscaler default/web
+	// To is nil where nothing was left that could be carried over.
+	To    *v1alpha1.WorkloadAutoscaler
+	Lost  []Loss
+	Notes []string // what was added or should be known, and is no loss
+}
+
+// Loss is something that a manifest says and its WorkloadAutoscaler does not.
+type Loss struct{ Key, Why string }
+
+// String prints the loss as a line.
+func (l Loss) String() string { return l.Key + ": " + l.Why }
+
+// ErrUnit is wrapped where a number has no unit, and WindowUnit does not say it either.
+var ErrUnit = errors.New("has no unit")
+
+// from are the kinds that are understood, by group.
+var from = []struct {
+	group, kind string
+	convert     func(m tree, o Options) *v1alpha1.WorkloadAutoscalerSpec
+}{
+	{"autoscaling", "HorizontalPodAutoscaler", fromHPA},
+	{"keda.sh", "ScaledObject", fromKEDA},
+	{"custompodautoscaler.com", "CustomPodAutoscaler", fromPaper},
+	{"datadoghq.com", "WatermarkPodAutoscaler", fromWatermark},
+}
+
+// Kinds names the kinds that are understood.
+func Kinds() string {
+	var names []string
+	for _, k := range from {
+		names = append(names, k.kind)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Manifests converts the autoscalers in a YAML file of any number of documents and lists. What else
+// there is in it is returned by name.
+func Manifests(data []byte, o Options) (results []Result, others []string, err error) {
+	documents, err := split(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	schema, err := readSchema()
+	if err != nil {
+		return nil, nil, err
+	}
+	var faults []error
+	for _, d := range documents {
+		r, known, err := convert(d, o)
+		if err == nil && r.To != nil {
+			err = r.check(schema)
+		}
+		switch {
+		case err != nil:
+			faults = append(faults, err)
+		case known:
+			results = append(results, r)
+		default:
+			others = append(others, r.From)
+		}
+	}
+	return results, others, errors.Join(faults...)
+}
+
+// readSchema reads the schema once: the CRD is long.
+var readSchema = sync.OnceValues(func() (*resources.Schema, error) {
+	return resources.ReadSchema(v1alpha1.KindWorkloadAutoscaler)
+})
+
+// split returns the objects in a file, those in lists too.
+func split(data []byte) ([]map[string]any, error) {
+	var all []map[string]any
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	for n := 1; ; n++ {
+		var node yaml.Node
+		err := documents.Decode(&node)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		object, err := decode(&node)
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		all = append(all, unlist(object)...)
+	}
+}
+
+// decode returns a document as an object with its numbers as they are written; nil if it is empty.
+func decode(node *yaml.Node) (map[string]any, error) {
+	text, err := yaml.Marshal(node)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = sigsyaml.YAMLToJSONStrict(text); err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var object any
+	if err := d.Decode(&object); err != nil {
+		return nil, err
+	}
+	switch object := object.(type) {
+	case nil:
+		return nil, nil
+	case map[string]any:
+		return object, nil
+	}
+	return nil, fmt.Errorf("must be a mapping, was %v", shown(object))
+}
+
+// unlist takes a list of objects apart.
+func unlist(object map[string]any) []map[string]any {
+	if object == nil {
+		return nil
+	}
+	kind, _ := object["kind"].(string)
+	items, ok := object["items"].([]any)
+	if !ok || !strings.HasSuffix(kind, "List") {
+		return []map[string]any{object}
+	}
+	var all []map[string]any
+	for _, item := range items {
+		if o, ok := item.(map[string]any); ok {
+			all = append(all, unlist(o)...)
+		}
+	}
+	return all
+}
+
+// convert converts one object, if it is an autoscaler.
+func convert(object map[string]any, o Options) (r Result, known bool, err error) {
+	m := tree{"", object, &reading{read: map[string]bool{}}}
+	version, kind := m.at("apiVersion").text(), m.at("kind").text()
+	name, namespace := m.at("metadata").at("name").text(), m.at("metadata").at("namespace").text()
+	r.From = cmp.Or(kind, "an object without a kind") + " " + strings.TrimPrefix(namespace+"/"+name, "/")
+	group, _, _ := strings.Cut(version, "/")
+	for _, k := range from {
+		if k.group != group || k.kind != kind {
+			continue
+		}
+		r.To = &v1alpha1.WorkloadAutoscaler{}
+		r.To.APIVersion, r.To.Kind = v1alpha1.GroupVersion.String(), v1alpha1.KindWorkloadAutoscaler
+		r.To.Name, r.To.Namespace = m.at("metadata").at("name").needed(), namespace
+		r.To.Labels = metadata(m.at("metadata"))
+		m.at("status").skip()
+		spec := k.convert(m, o)
+		if spec != nil {
+			m.leftover()
+		}
+		r.Lost, r.Notes = m.lost, m.notes
+		return r, true, r.finish(spec, m.err())
+	}
+	return r, false, nil
+}
+
+// finish takes the spec over, if there is one.
+func (r *Result) finish(spec *v1alpha1.WorkloadAutoscalerSpec, err error) error {
+	switch {
+	case err != nil:
+		return r.named(err)
+	case spec == nil:
+		r.To = nil
+	default:
+		r.To.Spec = *spec
+	}
+	return nil
+}
+
+// check finds what makes no sense in what was made: it was wrong before. Most rules are known to both
+// of those that are asked, and one answer is enough.
+func (r *Result) check(schema *resources.Schema) error {
+	a := *r.To
+	a.Namespace = cmp.Or(a.Namespace, "default") // it is that of whoever applies it
+	_, _, _, err := resources.Autoscaler(&a)
+	if err == nil {
+		err = schema.Check(r.To)
+	}
+	if err != nil {
+		return r.named(err)
+	}
+	return nil
+}
+
+// named puts what is converted before each of its faults.
+func (r *Result) named(err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return fmt.Errorf("%s: %w", r.From, err)
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, fmt.Errorf("%s: %w", r.From, e))
+	}
+	return errors.Join(all...)
+}
+
+// served are the keys of metadata that the API server writes.
+var served = []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"}
+
+// metadata returns the labels. Annotations are for whoever reads that kind of object.
+func metadata(m tree) map[string]string {
+	for _, key := range served {
+		m.at(key).skip()
+	}
+	m.at("annotations").at("kubectl.kubernetes.io/last-applied-configuration").skip()
+	for _, key := range []string{"ownerReferences", "finalizers"} {
+		m.at(key).lose("belongs to the object it stands in, and to whoever made that")
+	}
+	labels := map[string]string{}
+	for _, key := range m.at("labels").keys() {
+		labels[key] = m.at("labels").at(key).text()
+	}
+	if len(labels) == 0 {
+		return nil
+	}
+	return labels
+}
+
+// target reads what is scaled. Deployment and its like are in apps/v1 where nothing else is said.
+func target(t tree, kind string) v1alpha1.ScaleTargetRef {
+	ref := v1alpha1.ScaleTargetRef{APIVersion: t.at("apiVersion").text(), Kind: t.at("kind").text(), Name: t.at("name").needed()}
+	if ref.Kind == "" {
+		if ref.Kind = kind; kind == "" {
+			t.at("kind").fault("must be there", "nothing")
+		}
+	}
+	if ref.APIVersion != "" {
+		return ref
+	}
+	switch ref.Kind {
+	case "Deployment", "StatefulSet", "ReplicaSet":
+		ref.APIVersion = "apps/v1"
+	case "ReplicationController":
+		ref.APIVersion = "v1"
+	default:
+		t.at("apiVersion").fault("must be there for a kind that is not Kubernetes' own", "nothing")
+	}
+	return ref
+}
+
+// duration writes a duration as the API takes it.
+func duration(d time.Duration) v1alpha1.Duration {
+	var out strings.Builder
+	for _, unit := range []struct {
+		size time.Duration
+		name string
+	}{{time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+		if n := d / unit.size; n > 0 {
+			fmt.Fprintf(&out, "%d%s", n, unit.name)
+			d -= n * unit.size
+		}
+	}
+	return v1alpha1.Duration(cmp.Or(out.String(), "0s"))
+}

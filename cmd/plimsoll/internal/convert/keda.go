@@ -1,0 +1,178 @@
+package convert
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+)
+
+// KEDA's own defaults.
+const (
+	leastOfKEDA = 0
+	mostOfKEDA  = 100
+)
+
+// fromKEDA converts a ScaledObject: its triggers of types prometheus and cpu.
+func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
+	s := m.at("spec")
+	advanced := s.at("advanced")
+	if modifiers := advanced.at("scalingModifiers"); modifiers.there() {
+		modifiers.lose("a formula over the triggers is not carried over, and without it they would mean something else")
+		return nil
+	}
+	spec := &v1alpha1.WorkloadAutoscalerSpec{
+		ScaleTargetRef: target(s.at("scaleTargetRef"), "Deployment"),
+		Mode:           v1alpha1.ModeRecommend,
+		Policy:         v1alpha1.PolicyHPA,
+		MinReplicas:    new(int32(leastOfKEDA)),
+		MaxReplicas:    mostOfKEDA,
+		Behavior:       behavior(advanced.at("horizontalPodAutoscalerConfig").at("behavior")),
+		HPA:            &v1alpha1.HPA{},
+		Signals:        &v1alpha1.Signals{},
+	}
+	if low, ok := s.at("minReplicaCount").whole(); ok {
+		*spec.MinReplicas = low
+	}
+	if most, ok := s.at("maxReplicaCount").whole(); ok {
+		spec.MaxReplicas = most
+	}
+	giveUp(m)
+	for _, trigger := range s.at("triggers").items() {
+		addTrigger(spec, trigger)
+	}
+	if len(spec.HPA.Metrics) == 0 {
+		m.note("none of its triggers could be carried over, so nothing was written: without one, CPU would be kept at 80 %%")
+		return nil
+	}
+	if spec.Signals.Prometheus == nil {
+		spec.Signals = nil
+	}
+	atLeastOne(s.at("minReplicaCount"), spec)
+	if *spec.MinReplicas == 0 {
+		m.note("minReplicas: from 0 the first replica comes with the first value above 0, as with an activationThreshold of 0")
+	}
+	return spec
+}
+
+// giveUp says of what is KEDA's alone why it is lost.
+func giveUp(m tree) {
+	s := m.at("spec")
+	s.at("scaleTargetRef").at("envSourceContainerName").lose("environment variables of the workload are not read")
+	s.at("pollingInterval").lose("wakes a workload from 0 in KEDA, whose HPA runs every 15s; here runPeriod counts for everything, and is 15s")
+	s.at("cooldownPeriod").lose("is waited for before the last step, to 0, in KEDA; here behavior.scaleDown.stabilizationWindowSeconds, 300 if left out, counts for every step")
+	s.at("initialCooldownPeriod").lose("a workload at 0 is not held up")
+	s.at("idleReplicaCount").lose("there is no number of replicas besides minReplicas for when nothing happens")
+	s.at("fallback").lose("where a metric cannot be measured, replicas may grow by the others and are never reduced")
+	advanced := s.at("advanced")
+	advanced.at("restoreToOriginalReplicaCount").lose("replicas stay as they are when a WorkloadAutoscaler is deleted")
+	advanced.at("horizontalPodAutoscalerConfig").at("name").lose("there is no HorizontalPodAutoscaler behind a WorkloadAutoscaler")
+	annotations := m.at("metadata").at("annotations")
+	for _, key := range annotations.keys() {
+		if strings.HasPrefix(key, "autoscaling.keda.sh/") || strings.HasPrefix(key, "scaledobject.keda.sh/") {
+			annotations.at(key).lose("is for KEDA; what is written only recommends, and mode Paused does not even that")
+		}
+	}
+}
+
+// addTrigger adds a trigger as a metric, and says why where it cannot.
+func addTrigger(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
+	settings := t.at("metadata")
+	switch kind := t.at("type").needed(); kind {
+	case "prometheus":
+		addPrometheus(spec, t)
+	case "cpu":
+		if settings.at("containerName").there() {
+			t.lose("the CPU of one container is not measured, only that of a pod")
+			return
+		}
+		addCPU(spec, t)
+	case "memory":
+		t.lose("memory is not measured, only cpu")
+	case "cron":
+		t.lose("there are no schedules yet")
+	default:
+		t.lose("there is nothing that reads what a trigger of type %s does; keep that in KEDA, or bring its metric into Prometheus", kind)
+	}
+}
+
+func addCPU(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
+	settings := t.at("metadata")
+	t.at("name").skip() // it names the metric in KEDA's formulas
+	kind := t.at("metricType").text()
+	if old := settings.at("type").text(); kind == "" {
+		kind = old
+	}
+	metric := v1alpha1.HPAMetric{Type: "Resource", Name: "cpu"}
+	switch value := settings.at("value"); kind {
+	case "AverageValue":
+		metric.AverageValue = quantity(value)
+	case "", "Utilization":
+		if n, ok := value.whole(); ok {
+			metric.AverageUtilization = &n
+		}
+	default:
+		t.at("metricType").fault("must be Utilization or AverageValue for cpu", kind)
+	}
+	if metric.AverageUtilization == nil && metric.AverageValue == nil {
+		settings.at("value").fault("must be there", "nothing")
+	}
+	spec.HPA.Metrics = append(spec.HPA.Metrics, metric)
+}
+
+// addPrometheus adds a query, and a metric that goes by it.
+func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
+	settings := t.at("metadata")
+	address := settings.at("serverAddress").needed()
+	switch {
+	case spec.Signals.Prometheus == nil:
+		spec.Signals.Prometheus = &v1alpha1.Prometheus{URL: strings.TrimSuffix(address, "/")}
+	case spec.Signals.Prometheus.URL != strings.TrimSuffix(address, "/"):
+		t.lose("asks another Prometheus, %s, than the triggers before it, and one autoscaler asks one", address)
+		return
+	}
+	name := t.at("name").text()
+	if name == "" || named(spec, name) {
+		name = fmt.Sprintf("trigger-%d", len(spec.Signals.Metrics))
+	}
+	settings.at("metricName").skip() // KEDA no longer reads it
+	metric := v1alpha1.HPAMetric{Type: "External", Name: name}
+	threshold := quantity(settings.at("threshold"))
+	if threshold == nil {
+		settings.at("threshold").fault("must be there", "nothing")
+	}
+	switch kind := t.at("metricType").text(); kind {
+	case "", "AverageValue":
+		metric.AverageValue = threshold
+	case "Value":
+		metric.Value = threshold
+	default:
+		t.at("metricType").fault("must be AverageValue or Value for prometheus", kind)
+	}
+	spec.Signals.Metrics = append(spec.Signals.Metrics, v1alpha1.Series{Name: name, Query: v1alpha1.Query(settings.at("query").needed())})
+	spec.HPA.Metrics = append(spec.HPA.Metrics, metric)
+	losePrometheus(t)
+}
+
+func named(spec *v1alpha1.WorkloadAutoscalerSpec, name string) bool {
+	for _, s := range spec.Signals.Metrics {
+		if s.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// losePrometheus gives up what a trigger has besides its query.
+func losePrometheus(t tree) {
+	settings := t.at("metadata")
+	if activation := settings.at("activationThreshold"); activation.there() && activation.text() != "0" {
+		activation.lose("the first replica comes with the first value above 0")
+	}
+	settings.at("ignoreNullValues").lose("a query that returns nothing is unknown, which is never taken for 0")
+	t.at("authenticationRef").lose("is not read: name a secret with token, username, password or certificates in signals.prometheus.secretName")
+	settings.at("authModes").lose("is told by what is in the secret that signals.prometheus.secretName names")
+	settings.at("unsafeSsl").lose("a server's certificate is always looked at: put what it is signed with into ca.crt of that secret")
+	settings.at("customHeaders").lose("write them to signals.prometheus.headers, without credentials")
+	t.at("useCachedMetrics").lose("metrics are read once for each decision")
+}

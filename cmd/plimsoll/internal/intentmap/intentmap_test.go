@@ -1,0 +1,438 @@
+package intentmap
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// server is the ConfigMaps' part of a Kubernetes API: what is written rests on the version it names,
+// or is refused.
+type server struct {
+	mu      sync.Mutex
+	there   *corev1.ConfigMap
+	version int
+	// before is called with every request, and the request waits for it. It says whether the answer
+	// is lost.
+	before func(*http.Request) (lost bool)
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	lost := s.before != nil && s.before(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code, answer := s.do(r)
+	if lost {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func refused(code int, reason metav1.StatusReason) (int, any) {
+	return code, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code), Message: string(reason),
+	}
+}
+
+func (s *server) do(r *http.Request) (int, any) {
+	switch {
+	case r.Method == http.MethodPost && s.there != nil:
+		return refused(http.StatusConflict, metav1.StatusReasonAlreadyExists)
+	case r.Method == http.MethodPost:
+		var c corev1.ConfigMap
+		if err := json.NewDecoder(r.Body).Decode(&c); err != nil {
+			return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest)
+		}
+		c.UID = types.UID(fmt.Sprint("uid-", s.version))
+		s.there = &c
+		return http.StatusCreated, s.written()
+	case s.there == nil:
+		return refused(http.StatusNotFound, metav1.StatusReasonNotFound)
+	case r.Method == http.MethodPatch:
+		return s.patch(r)
+	}
+	return http.StatusOK, s.there
+}
+
+func (s *server) patch(r *http.Request) (int, any) {
+	var change struct {
+		Metadata struct {
+			ResourceVersion string
+			Annotations     map[string]string
+		}
+		Data map[string]*string
+	}
+	if err := json.NewDecoder(r.Body).Decode(&change); err != nil || r.Header.Get("Content-Type") != string(types.MergePatchType) {
+		return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest)
+	}
+	if v := change.Metadata.ResourceVersion; v != "" && v != s.there.ResourceVersion {
+		return refused(http.StatusConflict, metav1.StatusReasonConflict)
+	}
+	c := s.there.DeepCopy()
+	for key, text := range change.Metadata.Annotations {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, key, text)
+	}
+	if c.Data == nil {
+		c.Data = map[string]string{}
+	}
+	for key, text := range change.Data {
+		if text == nil {
+			delete(c.Data, key)
+			continue
+		}
+		c.Data[key] = *text
+	}
+	s.there = c
+	return http.StatusOK, s.written()
+}
+
+func (s *server) written() *corev1.ConfigMap {
+	s.version++
+	s.there.ResourceVersion = fmt.Sprint(s.version)
+	return s.there
+}
+
+// label changes something that is not ours, as a person does.
+func (s *server) label() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.there.Labels = map[string]string{"at": fmt.Sprint(s.version)}
+	s.written()
+}
+
+// asJSON is what the server reads.
+var asJSON = rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}
+
+func (s *server) serve(t interface{ Fatal(...any) }) (typedv1.ConfigMapInterface, func()) {
+	door := httptest.NewServer(s)
+	client, err := typedv1.NewForConfig(&rest.Config{Host: door.URL, QPS: -1, ContentConfig: asJSON})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.ConfigMaps("plimsoll"), door.Close
+}
+
+func intent(order string, note int) pve.Intent {
+	return pve.Intent{
+		Order: order, Pool: "web", Name: "web-" + order, Shape: pricing.Shape{Name: "small", CPU: 2000, Memory: 4 * pricing.GiB}, Host: "pve1", VMID: 1000 + note,
+		Created: time.Date(2026, 1, 1, 0, 0, note, 0, time.UTC), Step: pve.StepCloned, Spent: []int{note},
+		Failed: &nodescaler.Reason{Code: pve.CodeJoinTimeout, Text: "it is no node"},
+	}
+}
+
+func claim(t *testing.T, maps typedv1.ConfigMapInterface, holder string) *Map {
+	t.Helper()
+	m, err := Claim(t.Context(), Config{Maps: maps, Name: "plimsoll-intents", Holder: holder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func loaded(t *testing.T, m *Map) []pve.Intent {
+	t.Helper()
+	all, err := m.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestIntentsOutliveTheirWriter(t *testing.T) {
+	maps, end := (&server{}).serve(t)
+	defer end()
+	first := claim(t, maps, "a")
+	for i, order := range []string{"one-0", "two-0", "three-0"} {
+		if err := first.Put(intent(order, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed := intent("two-0", 7)
+	if err := errors.Join(first.Put(changed), first.Remove("one-0"), first.Remove("never-0")); err != nil {
+		t.Fatal(err)
+	}
+	want := []pve.Intent{intent("three-0", 2), changed}
+	if d := cmp.Diff(want, loaded(t, claim(t, maps, "b"))); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	changed.Spent[0] = 99
+	if d := cmp.Diff(want[0], loaded(t, first)[0]); d != "" || loaded(t, first)[1].Spent[0] != 7 {
+		t.Errorf("what is remembered changes with what was put\n%s", d)
+	}
+}
+
+func TestWriterThatWasFollowedKeepsNothingMore(t *testing.T) {
+	maps, end := (&server{}).serve(t)
+	defer end()
+	var told []error
+	first, err := Claim(t.Context(), Config{Maps: maps, Name: "x", Holder: "a", Fenced: func(err error) { told = append(told, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Claim(t.Context(), Config{Maps: maps, Name: "x", Holder: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := first.Put(intent("one-0", 1)); !errors.Is(err, ErrFenced) || !strings.Contains(err.Error(), "b, with epoch 2 after our 1") {
+			t.Errorf("the first one's write: %v", err)
+		}
+	}
+	if len(told) != 1 {
+		t.Errorf("told %v, want it once", told)
+	}
+	if err := second.Put(intent("two-0", 2)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfigMapThatWasDeletedIsNotMadeAgainByItsWriter(t *testing.T) {
+	s := &server{}
+	maps, end := s.serve(t)
+	defer end()
+	first := claim(t, maps, "a")
+	s.there = nil
+	if err := first.Put(intent("one-0", 1)); !errors.Is(err, ErrFenced) || s.there != nil {
+		t.Errorf("a write to nothing: %v", err)
+	}
+	other := claim(t, maps, "a")
+	s.there = nil
+	second := claim(t, maps, "b") // of the same epoch as the other, in another ConfigMap
+	if err := other.Put(intent("one-0", 1)); !errors.Is(err, ErrFenced) {
+		t.Errorf("a write to another ConfigMap of the name: %v", err)
+	}
+	if err := second.Put(intent("two-0", 2)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChangesThatAreNotOursDoNotStopTheWriter(t *testing.T) {
+	s := &server{}
+	maps, end := s.serve(t)
+	defer end()
+	m := claim(t, maps, "a")
+	s.label()
+	if err := m.Put(intent("one-0", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(loaded(t, claim(t, maps, "b"))); got != 1 {
+		t.Errorf("%d intents", got)
+	}
+}
+
+func TestFullConfigMapIsRefusedBeforeTheServerDoes(t *testing.T) {
+	maps, end := (&server{}).serve(t)
+	defer end()
+	m := claim(t, maps, "a")
+	i := intent("large-0", 1)
+	i.Why = strings.Repeat("x", limit/2)
+	if err := m.Put(i); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Put(i); err != nil {
+		t.Errorf("in its own place: %v", err)
+	}
+	i.Order = "large-1"
+	if err := m.Put(i); err == nil || !strings.Contains(err.Error(), "must hold at most") {
+		t.Errorf("beside it: %v", err)
+	}
+	if err := errors.Join(m.Remove("large-0"), m.Put(i)); err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
+func TestWhatIsNoIntentIsNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"{":               "ConfigMap plimsoll/x: data.one-0: must be an intent: unexpected end of JSON input",
+		`{"order":"two"}`: `ConfigMap plimsoll/x: data.one-0: must be the intent of that order, was of "two"`,
+	} {
+		s := &server{there: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "plimsoll"}, Data: map[string]string{"one-0": text}}}
+		maps, end := s.serve(t)
+		_, err := Claim(t.Context(), Config{Maps: maps, Name: "x", Holder: "a"})
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+		end()
+	}
+}
+
+// turns lets requests through one at a time: each waits until all writers wait or have ended, and then
+// the draw says whose is next.
+type turns struct {
+	mu      sync.Mutex
+	waiting []turn
+	writers int
+	changed chan struct{}
+}
+
+type turn struct {
+	who    string
+	answer chan bool
+}
+
+func (q *turns) wait(r *http.Request) bool {
+	mine := turn{r.UserAgent(), make(chan bool)}
+	q.mu.Lock()
+	q.waiting = append(q.waiting, mine)
+	q.mu.Unlock()
+	q.changed <- struct{}{}
+	return <-mine.answer
+}
+
+func (q *turns) end() {
+	q.mu.Lock()
+	q.writers--
+	q.mu.Unlock()
+	q.changed <- struct{}{}
+}
+
+// run gives the turns until all writers have ended, by numbers that were drawn.
+func (q *turns) run(drawn []int) {
+	for n := 0; ; {
+		q.mu.Lock()
+		if q.writers == 0 {
+			q.mu.Unlock()
+			return
+		}
+		if len(q.waiting) < q.writers {
+			q.mu.Unlock()
+			<-q.changed
+			continue
+		}
+		slices.SortFunc(q.waiting, func(a, b turn) int { return strings.Compare(a.who, b.who) })
+		choice := 0
+		if n < len(drawn) {
+			choice = drawn[n]
+			n++
+		}
+		i := choice % len(q.waiting)
+		next := q.waiting[i]
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		q.mu.Unlock()
+		next.answer <- choice >= 54
+	}
+}
+
+// history is what writers were told, in the order in which they were.
+type history struct {
+	mu  sync.Mutex
+	log []told
+}
+
+type told struct {
+	epoch int64
+	order string
+	note  int // 0 for removed
+	sure  bool
+}
+
+func (h *history) add(e told) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.log = append(h.log, e)
+}
+
+// Whatever order the requests of several writers come in, and whichever answers are lost: what a writer
+// was told is kept is there, and nobody is told so after another has claimed.
+func TestNoIntentIsLostAndOneWriterProceeds(t *testing.T) {
+	var s *server
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r) }))
+	defer door.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		q := &turns{writers: 3, changed: make(chan struct{}, 100)}
+		s = &server{before: q.wait}
+		drawn := rapid.SliceOfN(rapid.IntRange(0, 59), 0, 100).Draw(t, "whose turn it is, and whose answer is lost")
+		var h history
+		for w := range q.writers {
+			writes := rapid.SliceOfN(rapid.IntRange(-3, 3), 1, 6).Draw(t, "writes")
+			client, err := typedv1.NewForConfig(&rest.Config{Host: door.URL, QPS: -1, ContentConfig: asJSON, UserAgent: fmt.Sprint(w)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				defer q.end()
+				write(context.Background(), &h, client.ConfigMaps("plimsoll"), w, writes)
+			}()
+		}
+		q.run(drawn)
+		s.before = nil
+		client, err := typedv1.NewForConfig(&rest.Config{Host: door.URL, QPS: -1, ContentConfig: asJSON})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := Claim(context.Background(), Config{Maps: client.ConfigMaps("plimsoll"), Name: "x", Holder: "last"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.check(t, last)
+	})
+}
+
+// write claims and writes: a number puts the intent of that name, a negative one removes it.
+func write(ctx context.Context, h *history, maps typedv1.ConfigMapInterface, w int, writes []int) {
+	m, err := Claim(ctx, Config{Maps: maps, Name: "x", Holder: fmt.Sprint(w)})
+	if err != nil {
+		return
+	}
+	for n, o := range writes {
+		e := told{epoch: m.epoch, order: fmt.Sprintf("o-%d", max(o, -o)), note: 1 + 100*w + n}
+		if o < 0 {
+			e.note = 0
+			err = m.Remove(e.order)
+		} else {
+			err = m.Put(intent(e.order, e.note))
+		}
+		if errors.Is(err, ErrFenced) {
+			return
+		}
+		e.sure = err == nil
+		h.add(e)
+	}
+}
+
+// check holds what is there against what was told: by order, the sure writes of the highest epoch that
+// has any, the last of them, or a later one of which nobody knows.
+func (h *history) check(t *rapid.T, last *Map) {
+	slices.SortStableFunc(h.log, func(a, b told) int { return int(a.epoch - b.epoch) })
+	might := map[string][]int{} // what an order's intent may say now; 0 is that there is none
+	for _, o := range []string{"o-0", "o-1", "o-2", "o-3"} {
+		might[o] = []int{0}
+	}
+	for _, e := range h.log {
+		if e.sure {
+			might[e.order] = nil
+		}
+		might[e.order] = append(might[e.order], e.note)
+	}
+	for order, notes := range might {
+		got := 0
+		if i, there := last.kept[order]; there {
+			got = i.VMID - 1000
+		}
+		if !slices.Contains(notes, got) {
+			t.Fatalf("%s is %d, was told to be of %v\n%+v", order, got, notes, h.log)
+		}
+	}
+}

@@ -1,0 +1,338 @@
+package operator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// objects are what the API server holds at the beginning of a step.
+type objects struct {
+	autoscalers []*v1alpha1.WorkloadAutoscaler
+	pools       []*v1alpha1.VMPool
+	books       []*v1alpha1.PriceBook
+	targets     []kube.Target
+	requests    map[string]pricing.Resources // of a pod, by workload
+}
+
+// desk is what a step is to be made by: every object, what it means, and why it is left alone.
+type desk struct {
+	now       time.Time
+	workloads []*workload
+	pools     []*pool
+	books     []*book
+	prices    *pricing.Book // nil is the default book
+	blind     string        // why prices are not known; empty if they are
+}
+
+// workload is a WorkloadAutoscaler.
+type workload struct {
+	object  *v1alpha1.WorkloadAutoscaler
+	name    string // namespace/name
+	words   podscaler.Workload
+	policy  podpolicy.Spec
+	signals signals.Spec
+	invalid error
+	target  kube.Target
+	pause   pause
+	held    *nodescaler.Reason // why nothing is done to it
+	// findings are what was amiss with its signals when they were last measured.
+	findings []podscaler.Reason
+}
+
+// pool is a VMPool.
+type pool struct {
+	object   *v1alpha1.VMPool
+	pve      pve.Pool
+	words    nodescaler.Pool
+	invalid  error
+	conflict error // with another pool
+	pause    pause
+	held     *nodescaler.Reason
+	offered  bool // to cluster-autoscaler
+}
+
+// ours reports whether Plimsoll decides how many machines the pool has.
+func (p *pool) ours() bool {
+	return p.usable() && p.object.Spec.ScaledBy != v1alpha1.ScaledByClusterAutoscaler
+}
+
+func (p *pool) usable() bool { return p.invalid == nil && p.conflict == nil }
+
+// book is a PriceBook.
+type book struct {
+	object  *v1alpha1.PriceBook
+	prices  *pricing.Book
+	chosen  bool
+	invalid error
+}
+
+// lay puts the objects on the desk. It changes nothing, and the same objects at the same time make
+// the same desk.
+func (c *Config) lay(o objects, now time.Time) *desk {
+	d := &desk{now: now}
+	c.layBooks(d, o.books)
+	if c.NodeScaler || c.Provider {
+		c.layPools(d, o.pools)
+	}
+	if c.PodScaler {
+		c.layWorkloads(d, &o)
+	}
+	return d
+}
+
+func (c *Config) layBooks(d *desk, books []*v1alpha1.PriceBook) {
+	for _, object := range books {
+		b := &book{object: object, chosen: object.Name == c.PriceBook}
+		b.prices, b.invalid = resources.Book(object)
+		d.books = append(d.books, b)
+		switch {
+		case !b.chosen:
+		case b.invalid != nil:
+			d.blind = fmt.Sprintf("PriceBook %s: %s", object.Name, oneLine(b.invalid))
+		default:
+			d.prices = b.prices
+		}
+	}
+	if d.prices == nil && d.blind == "" && c.PriceBook != v1alpha1.DefaultPriceBook {
+		d.blind = fmt.Sprintf("there is no PriceBook %s, which the configuration names", c.PriceBook)
+	}
+}
+
+// layPools reads the pools, the oldest first: of two that would take one another's VMIDs, the one that
+// was there before stays. Those of a part that does not run here are somebody else's to work on.
+func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool) {
+	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.VMPool) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	var valid []pve.Pool
+	for _, object := range objects {
+		p := &pool{object: object, pause: pauseOf(object, d.now)}
+		p.pve, p.invalid = readPool(object, c.ReadFile)
+		if p.invalid == nil {
+			valid = append(valid, p.pve)
+		}
+		d.pools = append(d.pools, p)
+	}
+	bad := map[string]error{}
+	if c.ReadFile != nil { // else not all of a pool is there to be checked
+		_, bad = pve.CheckPools(valid)
+	}
+	for _, p := range d.pools {
+		if p.invalid == nil {
+			p.conflict = bad[p.object.Name]
+			p.words = p.pve.Words()
+		}
+		p.held = c.holdPool(p, d)
+		if !p.ours() && p.usable() {
+			p.offered = p.held == nil && !p.pause.on // in one direction cannot be told to it
+		}
+		if p.offered {
+			p.held = because(v1alpha1.ReasonScaledByClusterAutoscaler, "upstream's cluster-autoscaler orders the machines of pool %s", p.object.Name)
+		}
+	}
+	d.pools = slices.DeleteFunc(d.pools, func(p *pool) bool {
+		if p.object.Spec.ScaledBy == v1alpha1.ScaledByClusterAutoscaler {
+			return !c.Provider
+		}
+		return !c.NodeScaler
+	})
+	slices.SortFunc(d.pools, func(a, b *pool) int { return strings.Compare(a.object.Name, b.object.Name) })
+}
+
+// readPool reads a pool, and the files that its join profile names, if they are at hand.
+func readPool(object *v1alpha1.VMPool, read func(string) ([]byte, error)) (pve.Pool, error) {
+	p, err := resources.Pool(object)
+	if err != nil {
+		return p, err
+	}
+	if read == nil {
+		return p, nil
+	}
+	if err := p.Join.Read(read); err != nil {
+		return p, fmt.Errorf("spec.join: %w", err)
+	}
+	return p, p.Validate()
+}
+
+// holdPool says why nothing is done to a pool's machines, or nil.
+func (c *Config) holdPool(p *pool, d *desk) *nodescaler.Reason {
+	switch {
+	case p.invalid != nil:
+		return because(v1alpha1.ReasonInvalidSpec, "%s", oneLine(p.invalid))
+	case p.conflict != nil:
+		return because(v1alpha1.ReasonPoolsConflict, "%s", oneLine(p.conflict))
+	case p.pause.on && p.pause.direction == "":
+		return because(v1alpha1.ReasonPaused, "%s", p.pause.text)
+	case p.object.Spec.Mode != v1alpha1.ModePoolActive:
+		return because(v1alpha1.ReasonObserving, "pool %s is in mode Observe: this is what would be done", p.object.Name)
+	case !c.Active:
+		return because(v1alpha1.ReasonObserving, "%s", lid)
+	case d.blind != "":
+		return because(v1alpha1.ReasonPricesUnknown, "%s", d.blind)
+	}
+	return nil
+}
+
+// lid is why a mode of Active is not obeyed.
+const lid = "plimsoll run is in mode Recommend, which holds for all objects whatever their own mode: this is what would be done"
+
+func (c *Config) layWorkloads(d *desk, o *objects) {
+	targets := map[string]kube.Target{}
+	for _, t := range o.targets {
+		targets[t.Workload] = t
+	}
+	for _, object := range o.autoscalers {
+		w := &workload{object: object, name: object.Namespace + "/" + object.Name, pause: pauseOf(object, d.now)}
+		w.target = targets[w.name]
+		w.words, w.policy, w.signals, w.invalid = resources.Autoscaler(object)
+		w.words.Pod = o.requests[w.name]
+		w.held = c.holdWorkload(w, d)
+		d.workloads = append(d.workloads, w)
+	}
+	slices.SortFunc(d.workloads, func(a, b *workload) int { return strings.Compare(a.name, b.name) })
+}
+
+// holdWorkload says why nothing is done to a workload, or nil.
+func (c *Config) holdWorkload(w *workload, d *desk) *nodescaler.Reason {
+	switch {
+	case w.invalid != nil:
+		return because(v1alpha1.ReasonInvalidSpec, "%s", oneLine(w.invalid))
+	case len(w.target.Findings) > 0:
+		return because(w.target.Findings[0].Code, "%s", w.target.Findings[0].Text)
+	case w.object.Spec.Mode == v1alpha1.ModePaused:
+		return because(v1alpha1.ReasonPaused, "mode Paused")
+	case w.pause.on && w.pause.direction == "":
+		return because(v1alpha1.ReasonPaused, "%s", w.pause.text)
+	case w.object.Spec.Mode != v1alpha1.ModeActive:
+		return because(v1alpha1.ReasonRecommending, "mode Recommend: this is what would be done")
+	case !c.Active:
+		return because(v1alpha1.ReasonRecommending, "%s", lid)
+	case d.blind != "" && w.words.Cost.Target > 0:
+		return because(v1alpha1.ReasonPricesUnknown, "%s", d.blind)
+	}
+	return nil
+}
+
+// holds are what the loop is to leave as it is: in both directions, upwards and downwards. Pools of
+// machines that nobody describes are among them.
+func (d *desk) holds(machines []nodescaler.Machine) (both, up, down loop.Holds) {
+	for _, h := range []*loop.Holds{&both, &up, &down} {
+		h.Workloads, h.Pools = map[string]nodescaler.Reason{}, map[string]nodescaler.Reason{}
+	}
+	for _, w := range d.workloads {
+		hold(w.name, w.held, w.pause, both.Workloads, up.Workloads, down.Workloads)
+	}
+	for _, p := range d.pools {
+		hold(p.object.Name, p.held, p.pause, both.Pools, up.Pools, down.Pools)
+	}
+	for i := range machines {
+		name := machines[i].Pool
+		if !slices.ContainsFunc(d.pools, func(p *pool) bool { return p.object.Name == name }) {
+			both.Pools[name] = *because(pve.CodePoolUnknown, "there is no VMPool %s: its machines are left alone", name)
+		}
+	}
+	return both, up, down
+}
+
+// hold puts down why an object is left alone, and which way.
+func hold(name string, held *nodescaler.Reason, p pause, both, up, down map[string]nodescaler.Reason) {
+	switch {
+	case held != nil:
+		both[name] = *held
+	case p.on && p.direction == v1alpha1.PauseUp:
+		up[name] = *because(v1alpha1.ReasonPaused, "%s", p.text)
+	case p.on && p.direction == v1alpha1.PauseDown:
+		down[name] = *because(v1alpha1.ReasonPaused, "%s", p.text)
+	}
+}
+
+// words are the pools that machines are decided on for.
+func (d *desk) words() []nodescaler.Pool {
+	var all []nodescaler.Pool
+	for _, p := range d.pools {
+		if p.ours() {
+			all = append(all, p.words)
+		}
+	}
+	return all
+}
+
+// offered are the pools that cluster-autoscaler may have machines of.
+func (d *desk) offered() []nodescaler.Pool {
+	var all []nodescaler.Pool
+	for _, p := range d.pools {
+		if p.offered {
+			all = append(all, p.words)
+		}
+	}
+	return all
+}
+
+// usable are the pools that machines can be made in.
+func (d *desk) usable() []pve.Pool {
+	var all []pve.Pool
+	for _, p := range d.pools {
+		if p.usable() {
+			all = append(all, p.pve)
+		}
+	}
+	return all
+}
+
+// sources are where the workloads' signals come from.
+func (d *desk) sources() map[string]signals.Source {
+	all := map[string]signals.Source{}
+	for _, w := range d.workloads {
+		if w.invalid == nil {
+			ref := w.object.Spec.ScaleTargetRef
+			all[w.name] = signals.Source{
+				Target: signals.Target{Namespace: w.object.Namespace, Kind: ref.Kind, Name: ref.Name}, SLO: w.words.SLO, Spec: w.signals,
+			}
+		}
+	}
+	return all
+}
+
+// scaledToZero are the workloads whose status says that their 0 replicas are our doing.
+func (d *desk) scaledToZero() map[string]bool {
+	ours := map[string]bool{}
+	for _, w := range d.workloads {
+		ours[w.name] = isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero)
+	}
+	return ours
+}
+
+// requests are what the newest pod of each workload asks for.
+func requests(pods []nodescaler.Pod) map[string]pricing.Resources {
+	newest := map[string]time.Time{}
+	ask := map[string]pricing.Resources{}
+	for i := range pods {
+		p := &pods[i]
+		if at, known := newest[p.Workload]; p.Workload != "" && !p.Terminating && (!known || p.Created.After(at)) {
+			newest[p.Workload], ask[p.Workload] = p.Created, p.Requests
+		}
+	}
+	return ask
+}
+
+func because(code, format string, args ...any) *nodescaler.Reason {
+	r := podscaler.Because(code, format, args...)
+	return &r
+}
+
+// oneLine puts all faults of an object into a line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -1,0 +1,108 @@
+package operator
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
+)
+
+// events are what there is to tell of a workload: changes of its replicas, and conditions that turned.
+func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) []kube.Event {
+	all := turned(w.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMetricsHealthy,
+		v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionBudgetExceeded)
+	for _, code := range []string{signals.CodeNoBucketEdge, signals.CodeFewScrapes} {
+		if r := w.amiss(code); r != nil {
+			all = append(all, kube.Event{About: code, Key: r.Text, Warning: true, Reason: code, Note: r.Text})
+		}
+	}
+	for _, r := range w.words.Warnings() {
+		all = append(all, kube.Event{About: r.Code, Key: r.Text, Warning: true, Reason: r.Code, Note: r.Text})
+	}
+	d := st.LastDecision
+	if d == nil || d.ID != s.ID {
+		return all
+	}
+	e := kube.Event{About: "Rescale", Key: fmt.Sprintf("%s %d %d", s.ID, d.From, d.To), Action: d.Action}
+	why := ""
+	if len(d.Reasons) > 0 {
+		why = "; " + d.Reasons[0].Text
+	}
+	outcome := workloadOutcome(s, w.name)
+	switch {
+	case d.Applied:
+		e.Reason, e.Note = "SuccessfulRescale", fmt.Sprintf("from %d to %d replicas%s", d.From, d.To, why)
+	case outcome != nil:
+		e.Warning, e.Reason, e.Note = true, "FailedRescale", fmt.Sprintf("from %d to %d replicas: %s", d.From, d.To, outcome.Error)
+	default: // told again only when another number is recommended
+		e.Key = fmt.Sprintf("%d %d", d.From, d.To)
+		e.Reason, e.Note = "WouldRescale", fmt.Sprintf("from %d to %d replicas%s", d.From, d.To, why)
+	}
+	return append(all, e)
+}
+
+// events are what there is to tell of a pool: what was done or would be, and conditions that turned.
+func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
+	all := turned(p.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted)
+	for i := range s.Plan.Actions {
+		a := &s.Plan.Actions[i]
+		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict { // of which there are many, and the pod's own events tell
+			all = append(all, actionEvent(s, a, actionOutcome(s, i)))
+		}
+	}
+	return all
+}
+
+// actionEvent tells of an action of the plan.
+func actionEvent(s *loop.Step, a *nodescaler.Action, o *loop.Outcome) kube.Event {
+	what := string(a.Kind) + " " + subject(a)
+	if a.Rate != 0 {
+		what += fmt.Sprintf(" (%s, %s/mo)", a.Rate.Display(s.Observed.Cost.Unit), a.Rate.PerMonth().Display(s.Observed.Cost.Unit))
+	}
+	for _, r := range a.Reasons {
+		what += "; " + r.Text
+	}
+	e := kube.Event{About: string(a.Kind), Action: string(a.Kind), Note: what, Key: s.ID + " " + subject(a), Reason: "Machine" + string(a.Kind)}
+	switch {
+	case o == nil || o.Held != nil:
+		e.Reason, e.Key = "Would"+string(a.Kind), a.Pool // one is told of each kind, until something is done
+	case o.Error != "":
+		e.Warning, e.Reason, e.Note, e.Key = true, "Failed"+string(a.Kind), what+": "+o.Error, o.Error
+	}
+	return e
+}
+
+// events are what there is to tell of a price book.
+func (b *book) events(st *v1alpha1.PriceBookStatus) []kube.Event {
+	return turned(b.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady)
+}
+
+// turned tells of conditions of which something else is true now than before.
+func turned(before, after []metav1.Condition, kinds ...string) []kube.Event {
+	var all []kube.Event
+	for _, kind := range kinds {
+		is, was := meta.FindStatusCondition(after, kind), meta.FindStatusCondition(before, kind)
+		if is == nil || was != nil && was.Status == is.Status && was.Reason == is.Reason || was == nil && !bad(is) {
+			continue
+		}
+		all = append(all, kube.Event{
+			About: kind, Key: string(is.Status) + " " + is.Reason, Warning: bad(is), Reason: is.Reason, Note: is.Message,
+		})
+	}
+	return all
+}
+
+// bad reports whether a condition is one that somebody should see to.
+func bad(c *metav1.Condition) bool {
+	switch c.Type {
+	case v1alpha1.ConditionReady, v1alpha1.ConditionMetricsHealthy:
+		return c.Status == metav1.ConditionFalse
+	}
+	return c.Status == metav1.ConditionTrue
+}

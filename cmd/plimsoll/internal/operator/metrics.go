@@ -1,0 +1,314 @@
+package operator
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// Metrics is all that the loop tells of itself. Every series whose labels are known is there from the
+// start, as 0: a rate over a series that appears with its first event misses that event.
+type Metrics struct {
+	stepSeconds   prometheus.Histogram
+	lastStep      prometheus.Gauge
+	leader        prometheus.Gauge
+	info          *prometheus.GaugeVec
+	decisions     *prometheus.CounterVec
+	actions       *prometheus.CounterVec
+	problems      *prometheus.CounterVec
+	replicas      *prometheus.GaugeVec
+	desired       *prometheus.GaugeVec
+	ready         *prometheus.GaugeVec
+	pending       *prometheus.GaugeVec
+	limits        *prometheus.GaugeVec
+	latency       *prometheus.GaugeVec
+	heldWorkloads *prometheus.GaugeVec
+	unschedulable prometheus.Gauge
+	machines      *prometheus.GaugeVec
+	poolLimits    *prometheus.GaugeVec
+	heldPools     *prometheus.GaugeVec
+	orphans       *prometheus.GaugeVec
+	costRate      *prometheus.GaugeVec
+	conditions    *prometheus.GaugeVec
+
+	known map[string]*workload // those that had series at the last step
+}
+
+var (
+	phases      = []nodescaler.Phase{nodescaler.Ordered, nodescaler.Booting, nodescaler.Joined, nodescaler.Deleting, nodescaler.Failed}
+	kinds       = []nodescaler.Kind{nodescaler.Buy, nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return}
+	orphanKinds = []pve.OrphanKind{
+		pve.MachineWithoutNode, pve.NodeWithoutMachine, pve.DiscWithoutMachine, pve.IntentWithout, pve.UnprovedMachine, pve.UnseenMachine,
+	}
+	codes = []string{
+		loop.CodeClusterUnknown, loop.CodeMachinesUnknown, loop.CodeSignalsUnknown, loop.CodeLooking,
+		loop.CodeNoSuchWorkload, loop.CodePlanRefused, loop.CodeOrderLost, loop.CodeCostUnknown, CodeStatusNotWritten, CodeJournalNotWritten,
+	}
+)
+
+// The directions of decisions on replicas, and what came of decisions and actions.
+const (
+	up, down, none = "up", "down", "none"
+
+	resultDone   = "done"   // carried out
+	resultFailed = "failed" // tried in vain
+	resultHeld   = "held"   // recommended only
+)
+
+var results = []string{resultDone, resultFailed, resultHeld}
+
+// Codes of what goes wrong around a step.
+const (
+	CodeStatusNotWritten  = "StatusNotWritten"  // a status could not be written
+	CodeJournalNotWritten = "JournalNotWritten" // the record of a step could not be kept
+)
+
+// NewMetrics makes the metrics of the loop, and registers them.
+func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
+	var errs []error
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "plimsoll_" + name, Help: help}, labels)
+		errs = append(errs, to.Register(v))
+		return v
+	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "plimsoll_" + name, Help: help}, labels)
+		errs = append(errs, to.Register(v))
+		return v
+	}
+	steps := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "plimsoll_loop_step_seconds", Help: "How long steps of the loop took: reading, deciding, acting and publishing.",
+		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	})
+	errs = append(errs, to.Register(steps))
+	m := &Metrics{
+		stepSeconds:   steps,
+		lastStep:      gauge("loop_last_step_timestamp_seconds", "When the last step of the loop ended; 0 is never.").WithLabelValues(),
+		leader:        gauge("leader", "Whether this process leads: 1, or 0.").WithLabelValues(),
+		info:          gauge("mode_info", "1 for the mode that plimsoll run is in.", "mode"),
+		decisions:     counter("decisions_total", "Decisions on replicas, by their direction and what came of them.", "direction", "result"),
+		actions:       counter("actions_total", "Actions of node plans, by their kind and what came of them.", "kind", "result"),
+		problems:      counter("problems_total", "What went wrong in steps, by code.", "code"),
+		replicas:      gauge("workload_replicas", "The replicas that a workload has been told to have.", "namespace", "name"),
+		desired:       gauge("workload_desired_replicas", "The replicas that a workload should have by the last decision.", "namespace", "name"),
+		ready:         gauge("workload_ready_replicas", "How many of a workload's pods are ready.", "namespace", "name"),
+		pending:       gauge("workload_pending_replicas", "How many replicas of a workload are not ready yet.", "namespace", "name"),
+		limits:        gauge("workload_limit_replicas", "The bounds of a workload's replicas: min and max.", "namespace", "name", "bound"),
+		latency:       gauge("workload_latency_seconds", "The objective's quantile of response times: as measured at the last decision, and its target.", "namespace", "name", "kind"),
+		heldWorkloads: gauge("workload_held", "1 for the reason why a workload is decided for and left as it is.", "namespace", "name", "reason"),
+		unschedulable: gauge("pods_unschedulable", "Pods that the scheduler found no node for.").WithLabelValues(),
+		machines:      gauge("machines", "Machines, by pool and phase.", "pool", "phase"),
+		poolLimits:    gauge("pool_limit_machines", "The bounds of a pool's machines: min and max.", "pool", "bound"),
+		heldPools:     gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason"),
+		orphans:       gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind"),
+		costRate:      gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency"),
+		conditions:    gauge("condition", "1 while a condition of one of our own objects is True, 0 while it is False.", "kind", "namespace", "name", "type"),
+	}
+	m.start()
+	m.left(&pve.Report{})
+	return m, errors.Join(errs...)
+}
+
+// start makes the series whose labels are known.
+func (m *Metrics) start() {
+	for _, r := range results {
+		for _, way := range []string{up, down} {
+			m.decisions.WithLabelValues(way, r)
+		}
+		for _, k := range kinds {
+			m.actions.WithLabelValues(string(k), r)
+		}
+	}
+	m.decisions.WithLabelValues(none, resultDone)
+	for _, c := range codes {
+		m.problems.WithLabelValues(c)
+	}
+}
+
+// Leading tells whether this process leads. Who does not lead any more tells nothing of the cluster any
+// more: it would go on telling what was, beside the one that tells what is.
+func (m *Metrics) Leading(leads bool) {
+	if leads {
+		m.leader.Set(1)
+		return
+	}
+	m.leader.Set(0)
+	for _, v := range []*prometheus.GaugeVec{
+		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.costRate, m.conditions,
+	} {
+		v.Reset()
+	}
+	m.unschedulable.Set(0)
+	m.left(&pve.Report{})
+	m.known = nil
+}
+
+// Mode tells the mode.
+func (m *Metrics) Mode(mode string) { m.info.WithLabelValues(mode).Set(1) }
+
+// step tells of a step that began at a time and has ended.
+func (m *Metrics) step(s *loop.Step, began, ended time.Time) {
+	m.stepSeconds.Observe(ended.Sub(began).Seconds())
+	m.lastStep.Set(float64(ended.UnixNano()) / 1e9)
+	for _, p := range s.Problems {
+		m.problems.WithLabelValues(p.Code).Inc()
+	}
+	m.count(s)
+}
+
+// objects tells of what is on the desk. What is not there any more has no series any more.
+func (m *Metrics) objects(d *desk, s *loop.Step, machines *counted) {
+	m.unschedulable.Set(float64(s.Observed.Pending))
+	m.workloads(d, s)
+	m.pools(d, s, machines.state.Machines)
+}
+
+// count counts what was decided and what came of it.
+func (m *Metrics) count(s *loop.Step) {
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		switch d := w.Decision; {
+		case d == nil:
+		case d.To == d.From:
+			m.decisions.WithLabelValues(none, resultDone).Inc()
+		case d.To > d.From:
+			m.decisions.WithLabelValues(up, resultOf(workloadOutcome(s, w.Workload), w.Held)).Inc()
+		default:
+			m.decisions.WithLabelValues(down, resultOf(workloadOutcome(s, w.Workload), w.Held)).Inc()
+		}
+	}
+	for i := range s.Plan.Actions {
+		m.actions.WithLabelValues(string(s.Plan.Actions[i].Kind), resultOf(actionOutcome(s, i), nil)).Inc()
+	}
+}
+
+func resultOf(o *loop.Outcome, held *nodescaler.Reason) string {
+	switch {
+	case held != nil || o == nil || o.Held != nil:
+		return resultHeld
+	case o.Error != "":
+		return resultFailed
+	}
+	return resultDone
+}
+
+func (m *Metrics) workloads(d *desk, s *loop.Step) {
+	for _, v := range []*prometheus.GaugeVec{m.replicas, m.ready, m.pending, m.limits, m.heldWorkloads} {
+		v.Reset()
+	}
+	there := map[string]*workload{}
+	for _, w := range d.workloads {
+		ns, name := w.object.Namespace, w.object.Name
+		there[w.name] = w
+		m.limits.WithLabelValues(ns, name, "min").Set(float64(w.words.Min))
+		m.limits.WithLabelValues(ns, name, "max").Set(float64(w.words.Max))
+		if w.held != nil {
+			m.heldWorkloads.WithLabelValues(ns, name, w.held.Code).Set(1)
+		}
+		ws := workloadStep(s, w.name)
+		if ws == nil || !w.target.Known {
+			continue
+		}
+		m.replicas.WithLabelValues(ns, name).Set(float64(ws.Replicas))
+		m.ready.WithLabelValues(ns, name).Set(float64(ws.Ready))
+		m.pending.WithLabelValues(ns, name).Set(float64(ws.Pending))
+		if ws.Decision == nil {
+			continue // what was decided and measured last stays
+		}
+		m.desired.WithLabelValues(ns, name).Set(float64(ws.Decision.To))
+		m.latency.DeletePartialMatch(prometheus.Labels{"namespace": ns, "name": name})
+		if in := ws.Inputs; in != nil && in.TargetMs > 0 {
+			m.latency.WithLabelValues(ns, name, "target").Set(in.TargetMs / 1e3)
+			if in.LatencyMs != nil {
+				m.latency.WithLabelValues(ns, name, "measured").Set(*in.LatencyMs / 1e3)
+			}
+		}
+	}
+	for name, w := range m.known {
+		if there[name] == nil {
+			gone := prometheus.Labels{"namespace": w.object.Namespace, "name": w.object.Name}
+			m.desired.DeletePartialMatch(gone)
+			m.latency.DeletePartialMatch(gone)
+		}
+	}
+	m.known = there
+}
+
+// pools tells of the pools and their machines. Machines that are not known have no series: that is not
+// none.
+func (m *Metrics) pools(d *desk, s *loop.Step, machines []nodescaler.Machine) {
+	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.costRate} {
+		v.Reset()
+	}
+	for _, p := range d.pools {
+		name := p.object.Name
+		m.poolLimits.WithLabelValues(name, "min").Set(float64(p.object.Spec.Min))
+		m.poolLimits.WithLabelValues(name, "max").Set(float64(p.object.Spec.Max))
+		if p.held != nil {
+			m.heldPools.WithLabelValues(name, p.held.Code).Set(1)
+		}
+		for _, phase := range phases {
+			if s.Observed.Machines != nil {
+				m.machines.WithLabelValues(name, string(phase)).Set(0)
+			}
+		}
+	}
+	for i := range machines {
+		m.machines.WithLabelValues(machines[i].Pool, string(machines[i].Phase)).Inc()
+	}
+	if c := &s.Observed.Cost; c.Known {
+		m.costRate.WithLabelValues("joined", c.Unit).Set(c.Joined.Units())
+		m.costRate.WithLabelValues("all", c.Unit).Set(c.Ordered.Units())
+	}
+}
+
+// said tells what the objects on the desk were last said to be. What is not known has no series.
+func (m *Metrics) said(d *desk, said map[types.UID]any) {
+	m.conditions.Reset()
+	put := func(o client.Object, all []metav1.Condition) {
+		for _, c := range all {
+			if c.Status != metav1.ConditionUnknown {
+				v := 0.0
+				if c.Status == metav1.ConditionTrue {
+					v = 1
+				}
+				m.conditions.WithLabelValues(kindOf(o), o.GetNamespace(), o.GetName(), c.Type).Set(v)
+			}
+		}
+	}
+	for _, w := range d.workloads {
+		if st, ok := said[w.object.UID].(v1alpha1.WorkloadAutoscalerStatus); ok {
+			put(w.object, st.Conditions)
+		}
+	}
+	for _, p := range d.pools {
+		if st, ok := said[p.object.UID].(v1alpha1.VMPoolStatus); ok {
+			put(p.object, st.Conditions)
+		}
+	}
+	for _, b := range d.books {
+		if st, ok := said[b.object.UID].(v1alpha1.PriceBookStatus); ok {
+			put(b.object, st.Conditions)
+		}
+	}
+}
+
+// left tells what is left over.
+func (m *Metrics) left(r *pve.Report) {
+	m.orphans.Reset()
+	for _, k := range orphanKinds {
+		m.orphans.WithLabelValues(string(k))
+	}
+	for _, o := range r.Orphans {
+		m.orphans.WithLabelValues(string(o.Kind)).Inc()
+	}
+}

@@ -1,0 +1,453 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+const active = "  mode: Active\n"
+
+func TestWhatObjectsSayIsDoneAndTold(t *testing.T) {
+	h := newHouse(t)
+	web := h.web(active)
+	h.pool("workers", active)
+	h.begin().steps(2)
+	h.expect("done at first", []string{"create workers"}, h.done) // for the four pods that wait
+	h.cores = 1                                                   // each uses twice what it may
+	h.steps(1)
+	h.expect("replicas", 8, h.replicas["shop/web"])
+	st := web.Status
+	if d := st.LastDecision; d == nil || d.From != 4 || d.To != 8 || !d.Applied || d.Action != "ScaleUp" || len(d.Reasons) == 0 {
+		t.Errorf("last decision %+v", d)
+	}
+	h.expect("told", true, strings.Contains(strings.Join(h.told, "\n"), "WorkloadAutoscaler web SuccessfulRescale: from 4 to 8 replicas; "))
+	want := map[string]string{
+		"Ready": "True Active", "AbleToScale": "True SucceededRescale", "ScalingActive": "True ValidMetricFound", "ScalingLimited": "False DesiredWithinRange",
+		"MetricsHealthy": "True AsMeasured", "Conflicted": "False NoConflict", "Paused": "False NotPaused", "CapacityPending": "False NothingPending", "ScaledToZero": "False NotAtZero",
+	}
+	if d := cmp.Diff(want, said(st.Conditions)); d != "" {
+		t.Errorf("conditions (-want +got)\n%s", d)
+	}
+	h.steps(1)
+	h.expect("machines", 2, len(h.machines))
+	h.expect("pool", "True Active", said(h.pools["workers"].Status.Conditions)["Ready"])
+	if c := h.pools["workers"].Status.Machines; c == nil || c.Joined != 2 && c.Joined != 1 {
+		t.Errorf("machines of the pool %+v", c)
+	}
+}
+
+func TestRecommendationsAreSaidAndNotDone(t *testing.T) {
+	for name, change := range map[string]func(*house){
+		"by the objects' own modes": func(h *house) { h.web(""); h.pool("workers", "") },
+		"by the lid":                func(h *house) { h.cfg.Active = false; h.web(active); h.pool("workers", active) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			change(h)
+			h.node("workers", "a")
+			h.cores = 1
+			h.begin().steps(4)
+			h.expect("done", []string{}, h.done)
+			web, pool := h.autoscalers["shop/web"].Status, h.pools["workers"].Status
+			h.expect("recommended", "True Recommending", said(web.Conditions)["Ready"])
+			h.expect("observed", "True Observing", said(pool.Conditions)["Ready"])
+			if web.DesiredReplicas == nil || *web.DesiredReplicas != 8 || web.LastDecision == nil || web.LastDecision.Applied || *web.CurrentReplicas != 4 {
+				t.Errorf("%+v", web)
+			}
+			if pool.LastPlan == nil || pool.LastPlan.Applied || pool.LastPlan.Actions[0].Kind != "Buy" {
+				t.Errorf("last plan %+v", pool.LastPlan)
+			}
+			all := strings.Join(h.told, "\n")
+			h.expect("told", []bool{true, true}, []bool{strings.Contains(all, "web WouldRescale: from 4 to 8"), strings.Contains(all, "workers WouldBuy: Buy small")})
+		})
+	}
+}
+
+// Every bad input is a condition with a reason, and never a write; what is beside it goes on.
+func TestBadInputIsAConditionAndNeverAWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*house)
+		is    string // of the autoscaler, or else of the pool
+		pool  string
+	}{
+		"a target that is not there":         {spoil: func(h *house) { delete(h.replicas, "shop/web") }, is: "False TargetNotFound"},
+		"a target that an HPA has":           {spoil: foreign(v1alpha1.ReasonForeignAutoscaler), is: "False ForeignAutoscaler"},
+		"a target that others keep changing": {spoil: foreign(v1alpha1.ReasonForeignWrites), is: "False ForeignWrites"},
+		"a target without a scale":           {spoil: foreign(v1alpha1.ReasonTargetNotScalable), is: "False TargetNotScalable"},
+		"an autoscaler that means nothing":   {spoil: func(h *house) { h.autoscalers["shop/web"].Spec.Behavior.ScaleDown.SelectPolicy = new("Most") }, is: "False InvalidSpec"},
+		"a pool without a template":          {spoil: func(h *house) { h.pools["workers"].Spec.Template = v1alpha1.Template{} }, pool: "False InvalidSpec"},
+		"a pool whose token cannot be read":  {spoil: func(h *house) { h.pools["workers"].Spec.Join.TokenFile = "/nowhere" }, pool: "False InvalidSpec"},
+		"a pool with another's VMIDs": {spoil: func(h *house) {
+			older := h.pool("a", active)
+			older.CreationTimestamp = metav1.NewTime(t0.Add(-time.Hour))
+			h.pools["workers"].CreationTimestamp = metav1.NewTime(t0)
+		}, pool: "False PoolsConflict"},
+		"a price book without prices":    {spoil: func(h *house) { h.book("default", "currency: EUR") }, pool: "False PricesUnknown"},
+		"a price book that is not there": {spoil: func(h *house) { h.cfg.PriceBook = "dear" }, pool: "False PricesUnknown"},
+		"machines that cannot be listed": {spoil: func(h *house) { h.broken["list"] = errors.New("no route to host") }, pool: "False MachinesUnknown"},
+		"a pool whose machines failed":   {spoil: func(h *house) { h.paused["workers"] = *because(pve.CodePoolPaused, "3 machines failed in a row") }, pool: "False PoolPaused"},
+		"a pool that cluster-autoscaler has and that is observed": {spoil: func(h *house) {
+			h.cfg.Provider = true
+			h.pools["workers"].Spec.ScaledBy, h.pools["workers"].Spec.Mode = v1alpha1.ScaledByClusterAutoscaler, v1alpha1.ModeObserve
+		}, pool: "True Observing"},
+		"a pool that cluster-autoscaler has": {spoil: func(h *house) {
+			h.cfg.Provider = true
+			h.pools["workers"].Spec.ScaledBy = v1alpha1.ScaledByClusterAutoscaler
+		}, pool: "True ScaledByClusterAutoscaler"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.web(active)
+			other := h.autoscaler("metadata: {name: api}\nspec:\n  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: api}\n  policy: HPA\n  minReplicas: 3\n  maxReplicas: 5\n  runPeriod: 10s\n" + active)
+			h.replicas["shop/api"] = 1
+			h.pool("workers", active)
+			c.spoil(h)
+			h.begin().steps(5)
+			h.expect("the other autoscaler goes on", true, h.replicas["shop/api"] >= 3)
+			h.expect("and is ready", true, strings.HasPrefix(said(other.Status.Conditions)["AbleToScale"], "True"))
+			if c.is != "" {
+				h.expect("autoscaler", c.is, said(h.autoscalers["shop/web"].Status.Conditions)["Ready"])
+				for _, d := range h.done {
+					h.expect("it was not scaled", false, strings.HasPrefix(d, "scale shop/web"))
+				}
+				return
+			}
+			h.expect("pool", c.pool, said(h.pools["workers"].Status.Conditions)["Ready"])
+			for _, d := range h.done {
+				if name != "a pool whose machines failed" { // the fleet refuses what is ordered there
+					h.expect("nothing was made: "+d, false, d == "create workers")
+				}
+			}
+		})
+	}
+}
+
+func foreign(code string) func(*house) {
+	return func(h *house) {
+		h.findings["shop/web"] = []kube.Finding{{Code: code, Text: "it is not ours"}}
+		h.cores = 2
+	}
+}
+
+func TestSignalsThatAreAmissAreAConditionAndChangeNothing(t *testing.T) {
+	h := newHouse(t)
+	h.node("workers", "a")
+	h.replicas["shop/web"] = 4
+	web := h.autoscaler(`
+metadata: {name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  mode: Active
+  policy: SLOCost
+  minReplicas: 1
+  maxReplicas: 10
+  runPeriod: 10s
+  slo: {p: 95th, target: 300ms, window: 5m}
+  cost: {target: 40, per: 1h}
+  signals: {queries: {latency: up}, openCost: {url: "http://opencost:9003"}}
+`)
+	h.latency.Why = "the query returned 3 series"
+	h.amiss["shop/web"] = []podscaler.Reason{
+		{Code: signals.CodeCostSourceMismatch, Text: "730 times as much"}, {Code: signals.CodeManySeries, Text: "latency: 3 series"}, {Code: signals.CodeNoBucketEdge, Text: "no edge at 300 ms"},
+	}
+	h.begin().steps(4)
+	h.expect("done", []string{}, h.done)
+	got := said(web.Status.Conditions)
+	for kind, want := range map[string]string{
+		"Ready": "False LatencyUnknown", "MetricsHealthy": "False ManySeries", "CostSourceMismatch": "True CostSourceMismatch", "SLOAtRisk": "Unknown NotMeasured",
+	} {
+		h.expect(kind, want, got[kind])
+	}
+	h.expect("told once", 1, strings.Count(strings.Join(h.told, "\n"), "MetricsUnhealthy")+strings.Count(strings.Join(h.told, "\n"), "ManySeries: latency: 3 series"))
+	h.latency = podscaler.Known(0.15)
+	h.amiss = nil
+	h.steps(1)
+	got = said(web.Status.Conditions)
+	for kind, want := range map[string]string{
+		"Ready": "True Active", "MetricsHealthy": "True AsMeasured", "CostSourceMismatch": "False PricesAgree", "SLOAtRisk": "False WithinTarget", "BudgetExceeded": "False WithinTarget",
+	} {
+		h.expect(kind, want, got[kind])
+	}
+}
+
+func TestPausesEndByTheClockAndKeepTheirDirection(t *testing.T) {
+	h := newHouse(t)
+	web := h.web(active)
+	h.node("workers", "a")
+	pauseWith := func(value, until string) {
+		web.Annotations = map[string]string{v1alpha1.AnnotationPaused: value, v1alpha1.AnnotationPausedBy: "ann"}
+		if until != "" {
+			web.Annotations[v1alpha1.AnnotationPausedUntil] = until
+		}
+	}
+	pauseWith("true", h.now.Add(time.Minute).Format(time.RFC3339))
+	h.cores = 1
+	h.begin().steps(5)
+	h.expect("while it is paused", 4, h.replicas["shop/web"])
+	h.expect("ready", "True Paused", said(web.Status.Conditions)["Ready"])
+	h.expect("paused", "True Paused", said(web.Status.Conditions)["Paused"])
+	for _, c := range web.Status.Conditions {
+		if c.Type == "Paused" && c.Message != "paused by ann until 2026-03-02T08:01:00Z" {
+			t.Errorf("message %q", c.Message)
+		}
+	}
+	h.steps(3)
+	h.expect("after a minute", 8, h.replicas["shop/web"])
+	h.expect("not any more", "False NotPaused", said(web.Status.Conditions)["Paused"])
+	pauseWith("down", "")
+	h.cores = 0.1
+	h.steps(3)
+	h.expect("nothing goes down", 8, h.replicas["shop/web"])
+	pauseWith("up", "")
+	h.steps(2)
+	h.expect("down again", true, h.replicas["shop/web"] < 8)
+	before := h.replicas["shop/web"]
+	h.cores = 2
+	h.steps(2)
+	h.expect("nothing goes up", before, h.replicas["shop/web"])
+	pauseWith("sometimes", "")
+	h.steps(2)
+	h.expect("what is not understood pauses", before, h.replicas["shop/web"])
+	h.expect("and says so", true, strings.Contains(web.Status.Conditions[0].Message+conditionText(web, "Paused"), `must be true, up or down, was "sometimes"`))
+}
+
+func conditionText(a *v1alpha1.WorkloadAutoscaler, kind string) string {
+	for _, c := range a.Status.Conditions {
+		if c.Type == kind {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// A clock that jumps is a restart: nothing shrinks sooner for it, and growth waits no longer than a step.
+func TestJumpingClocksShrinkNothing(t *testing.T) {
+	for _, jump := range []time.Duration{10 * time.Minute, -10 * time.Minute} {
+		h := newHouse(t)
+		web := h.web(active)
+		web.Spec.Behavior.ScaleDown.StabilizationWindowSeconds = new(int32(300))
+		h.node("workers", "a")
+		h.node("workers", "b")
+		h.cores = 0.5
+		h.begin().steps(4)
+		h.cores = 0.1
+		h.steps(2)
+		h.now = h.now.Add(jump)
+		h.steps(20)
+		h.expect(jump.String()+": replicas before the window is over", 4, h.replicas["shop/web"])
+		h.cores = 1
+		h.now = h.now.Add(jump)
+		h.steps(3)
+		h.expect(jump.String()+": it grows", 8, h.replicas["shop/web"])
+	}
+}
+
+func TestScalersRememberAsLongAsTheirSpecIsTheSame(t *testing.T) {
+	h := newHouse(t)
+	web := h.web(active)
+	h.node("workers", "a")
+	h.begin().steps(2)
+	first := h.term.scalers["shop/web"].scaler
+	web.Labels = map[string]string{"team": "shop"}
+	web.Spec.Mode = v1alpha1.ModeRecommend
+	h.steps(1)
+	h.expect("after another mode", true, h.term.scalers["shop/web"].scaler == first)
+	web.Spec.MaxReplicas = 6
+	h.steps(1)
+	if h.term.scalers["shop/web"].scaler == first {
+		t.Error("it goes by what was the maximum before")
+	}
+	delete(h.autoscalers, "shop/web")
+	h.steps(1)
+	h.expect("scalers", 0, len(h.term.scalers))
+}
+
+// What is read may be older than what was written, and mere numbers are not written every time.
+func TestStatusGoesOnFromWhatWasSaidLast(t *testing.T) {
+	h := newHouse(t)
+	web := h.web(active)
+	web.Spec.RunPeriod = "20s"
+	h.node("workers", "a")
+	h.node("workers", "b")
+	h.cores = 1
+	h.frozen = true
+	h.begin().steps(3)
+	told := len(h.told)
+	h.cores = 0.5 // as it should be
+	h.steps(4)
+	o := h.term.said[web.UID].(v1alpha1.WorkloadAutoscalerStatus)
+	if o.LastDecision == nil || o.LastDecision.To != 8 || o.LastScaleTime == nil {
+		t.Errorf("what was decided is forgotten: %+v", o)
+	}
+	for _, e := range h.told[told:] {
+		if strings.Contains(e, "Rescale") {
+			t.Errorf("it is told again: %s", e)
+		}
+	}
+}
+
+func TestPoolsThatGoTakeNoMachineWithThem(t *testing.T) {
+	h := newHouse(t)
+	h.pool("workers", active)
+	h.node("workers", "a")
+	h.node("workers", "b")
+	h.begin().steps(2)
+	delete(h.pools, "workers")
+	h.done = nil
+	h.machines[0].Phase = nodescaler.Failed // which would be given back at once
+	h.steps(10)
+	h.expect("done", []string{}, h.done)
+	h.expect("pools of the fleet", []string{}, h.usable)
+}
+
+// Each part works on its own pools; those of cluster-autoscaler are offered to it while they are active.
+func TestEachPartHasItsOwnPools(t *testing.T) {
+	for _, c := range []struct {
+		nodes, provider bool
+		ready, usable   []string
+		offered         string
+	}{
+		{nodes: true, ready: []string{"True Active", ""}, usable: []string{"workers"}},
+		{provider: true, ready: []string{"", "True ScaledByClusterAutoscaler"}, usable: []string{"db"}, offered: "db"},
+		{nodes: true, provider: true, ready: []string{"True Active", "True ScaledByClusterAutoscaler"}, usable: []string{"db", "workers"}, offered: "db"},
+	} {
+		h := newHouse(t)
+		offered := ""
+		h.cfg.NodeScaler, h.cfg.Provider = c.nodes, c.provider
+		h.cfg.Offer = func(pools []nodescaler.Pool, _ *pricing.Book) error {
+			offered = ""
+			for _, p := range pools {
+				offered += p.Name
+			}
+			return nil
+		}
+		h.web("")
+		h.pool("workers", active)
+		db := h.pool("db", active+"  scaledBy: ClusterAutoscaler\n")
+		db.Spec.VMIDs = v1alpha1.VMIDs{First: 2000, Last: 2099}
+		h.begin().steps(3)
+		h.expect("ready", c.ready, []string{said(h.pools["workers"].Status.Conditions)["Ready"], said(db.Status.Conditions)["Ready"]})
+		h.expect("pools of the fleet", c.usable, h.usable)
+		h.expect("offered", c.offered, offered)
+		for _, d := range h.done {
+			h.expect("made", c.nodes, d == "create workers")
+		}
+		db.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"}
+		h.steps(1)
+		h.expect("offered while it is paused", "", offered)
+	}
+}
+
+func TestOnlyWhatIsLeftOfActivePoolsIsCollected(t *testing.T) {
+	h := newHouse(t)
+	h.pool("workers", active)
+	db := h.pool("db", "")
+	db.Spec.VMIDs = v1alpha1.VMIDs{First: 2000, Last: 2099}
+	h.begin().steps(1)
+	h.expect("collected", []string{"workers"}, h.collected)
+	h.steps(59)
+	h.expect("within ten minutes", []string{"workers"}, h.collected)
+	h.steps(2)
+	h.expect("after them", []string{"workers", "workers"}, h.collected)
+}
+
+func TestReplicasOfZeroAreOursOnlyIfTheStatusSaysSo(t *testing.T) {
+	for _, ours := range []bool{false, true} {
+		h := newHouse(t)
+		web := h.web(active)
+		web.Spec.MinReplicas = new(int32(2))
+		h.replicas["shop/web"] = 0
+		if ours {
+			web.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionScaledToZero, Status: metav1.ConditionTrue}}
+		}
+		h.begin().steps(3)
+		h.expect("replicas", map[bool]int{false: 0, true: 2}[ours], h.replicas["shop/web"])
+		want := "False ScalingDisabled"
+		if ours {
+			want = "True Active"
+		}
+		h.expect("ready", want, said(web.Status.Conditions)["Ready"])
+	}
+}
+
+func TestFailedWritesAreSaid(t *testing.T) {
+	h := newHouse(t)
+	web := h.web(active)
+	h.node("workers", "a")
+	h.node("workers", "b")
+	h.cores = 1
+	h.broken["scale"] = errors.New("changed by somebody else")
+	h.begin().steps(2)
+	h.expect("able", "False FailedUpdateScale", said(web.Status.Conditions)["AbleToScale"])
+	h.expect("told", true, strings.Contains(strings.Join(h.told, "\n"), "web FailedRescale: from 4 to 8 replicas: changed by somebody else"))
+	delete(h.broken, "scale")
+	h.steps(1)
+	h.expect("again", 8, h.replicas["shop/web"])
+	h.broken["status"] = errors.New("forbidden")
+	if err := h.term.step(t.Context(), h.now, false); err == nil || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("a status that cannot be written: %v", err)
+	}
+}
+
+func TestNothingIsDoneWithoutAPictureOfTheCluster(t *testing.T) {
+	h := newHouse(t)
+	h.web(active)
+	h.node("workers", "a")
+	h.node("workers", "b")
+	h.begin().steps(2)
+	scaler := h.term.scalers["shop/web"]
+	h.broken["observe"] = kube.ErrStale
+	h.cores = 1
+	if err := h.term.step(t.Context(), h.now, false); !errors.Is(err, kube.ErrStale) {
+		t.Errorf("the step says %v", err)
+	}
+	h.expect("done", []string{}, h.done)
+	h.expect("the scaler is kept", true, h.term.scalers["shop/web"] == scaler)
+}
+
+// A term that is asked to end ends its step first; who only waits ends at once.
+func TestTheStepUnderWayIsEnded(t *testing.T) {
+	h := newHouse(t)
+	h.web(active)
+	h.node("workers", "a")
+	h.node("workers", "b")
+	h.cores = 1
+	h.cfg.Fleet = nil
+	h.cfg.NodeScaler = false
+	ctx, stop := context.WithCancel(t.Context())
+	n := 0
+	h.cfg.Now = func() time.Time {
+		n++
+		h.now = h.now.Add(10 * time.Second)
+		if n == 2 {
+			stop() // in the middle of the second step, which decides
+		}
+		return h.now
+	}
+	h.cfg.Interval = time.Millisecond
+	o, err := New(h.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	h.expect("done", []string{"scale shop/web to 8"}, h.done)
+	if err := o.Ready(); err != nil {
+		t.Errorf("it was not ready: %v", err)
+	}
+}

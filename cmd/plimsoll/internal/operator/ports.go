@@ -1,0 +1,154 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// Cluster is what is needed of the Kubernetes side; kube.Cluster is it.
+type Cluster interface {
+	loop.Cluster
+	// Run keeps the picture of the cluster up to date, Synced waits for it, Fresh says whether it is old.
+	Run(ctx context.Context) error
+	Synced(ctx context.Context) error
+	Fresh() error
+	// Wake and Changed are signalled when a step should not be waited for.
+	Wake() <-chan struct{}
+	Changed() <-chan struct{}
+
+	Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error)
+	Pools() ([]*v1alpha1.VMPool, error)
+	PriceBooks() ([]*v1alpha1.PriceBook, error)
+	Targets(ctx context.Context) ([]kube.Target, error)
+
+	SetStatus(ctx context.Context, o client.Object) error
+	Tell(about client.Object, e kube.Event)
+	Lead(ctx context.Context, identity string, work func(context.Context)) error
+}
+
+// Fleet is what is needed of the machine side; pve.Fleet is it.
+type Fleet interface {
+	loop.Machines
+	Run(ctx context.Context)
+	Configure(pools []pve.Pool, prices *pricing.Book) error
+	Paused() map[string]nodescaler.Reason
+	Collect(ctx context.Context, spare func(pve.Orphan) bool) (pve.Report, error)
+}
+
+// seen is the cluster as it was observed for a step: what configures the step and what the step is
+// decided on are the same picture.
+type seen struct {
+	Cluster
+	state loop.ClusterState
+	err   error
+}
+
+func (s *seen) Observe(context.Context) (loop.ClusterState, error) { return s.state, s.err }
+
+// counted is the machines as they were listed for a step.
+type counted struct {
+	loop.Machines
+	state loop.MachineState
+	err   error
+}
+
+func (c *counted) List(context.Context) (loop.MachineState, error) { return c.state, c.err }
+
+// nodesAsMachines is the machine port of who makes no machines: every node that is no control plane is
+// one, which has joined, at the price of what pods can use of it. Nothing can be ordered or returned.
+type nodesAsMachines struct{ nodes []nodescaler.Node }
+
+func (n nodesAsMachines) List(context.Context) (loop.MachineState, error) {
+	var state loop.MachineState
+	for i := range n.nodes {
+		node := &n.nodes[i]
+		if _, master := node.Labels["node-role.kubernetes.io/control-plane"]; master {
+			continue
+		}
+		name := node.Labels[corev1.LabelInstanceTypeStable]
+		state.Machines = append(state.Machines, nodescaler.Machine{
+			Name: node.Name, Order: node.Name, Pool: node.Pool, Phase: nodescaler.Joined, Created: node.Joined, Since: node.Joined,
+			Shape: pricing.Shape{Name: name, CPU: node.Allocatable.CPU, Memory: node.Allocatable.Memory},
+		})
+	}
+	return state, nil
+}
+
+func (nodesAsMachines) Create(_ context.Context, o loop.Order) error {
+	return fmt.Errorf("%w: no machine of pool %s can be made here", loop.ErrRefused, o.Action.Pool)
+}
+
+func (nodesAsMachines) Delete(_ context.Context, machine string) error {
+	return fmt.Errorf("machine %s cannot be deleted here", machine)
+}
+
+// Links says which machine stands behind a node, and to which pools nodes may come, as of the last step.
+// The zero Links knows of none.
+type Links struct {
+	at    atomic.Pointer[links]
+	pools atomic.Pointer[[]nodescaler.Pool]
+}
+
+type links struct {
+	byName, byID map[string]*nodescaler.Machine
+}
+
+// Pools are the pools that machines are decided on for.
+func (l *Links) Pools() []nodescaler.Pool {
+	if p := l.pools.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Machine is the machine and the pool behind a node. A node is told by its name, for machines, VMs and
+// nodes have one name, which is never used twice, and by its provider id where somebody renamed it.
+func (l *Links) Machine(n *corev1.Node) (machine, pool string) {
+	known := l.at.Load()
+	if known == nil {
+		return "", ""
+	}
+	m := known.byName[n.Name]
+	if m == nil {
+		m = known.byID[n.Spec.ProviderID]
+	}
+	if m == nil {
+		return "", ""
+	}
+	return m.Name, m.Pool
+}
+
+// Machines are those that were last listed, in no order.
+func (l *Links) Machines() []*nodescaler.Machine {
+	known := l.at.Load()
+	if known == nil {
+		return nil
+	}
+	return slices.Collect(maps.Values(known.byName))
+}
+
+// learn takes over what was listed.
+func (l *Links) learn(machines []nodescaler.Machine) {
+	known := &links{byName: map[string]*nodescaler.Machine{}, byID: map[string]*nodescaler.Machine{}}
+	for i := range machines {
+		m := &machines[i]
+		known.byName[m.Name] = m
+		if m.ProviderID != "" {
+			known.byID[m.ProviderID] = m
+		}
+	}
+	l.at.Store(known)
+}

@@ -1,0 +1,390 @@
+package operator
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
+)
+
+// What is said of an object follows from the desk, the step and what was said before, and from nothing
+// else. Between two runs of a policy, what its last run had to say stays.
+
+// Reasons of conditions that the API does not name itself. Those that a HorizontalPodAutoscaler has for
+// the same thing are its own.
+const (
+	reasonSucceededGetScale = "SucceededGetScale"
+	reasonSucceededRescale  = "SucceededRescale"
+	reasonReadyForNewScale  = "ReadyForNewScale"
+	reasonFailedGetScale    = "FailedGetScale"
+	reasonFailedUpdateScale = "FailedUpdateScale"
+
+	reasonStarting       = "Starting"       // nothing was decided yet
+	reasonAsMeasured     = "AsMeasured"     // all signals were measured
+	reasonNoConflict     = "NoConflict"     // nobody else scales it
+	reasonNotPaused      = "NotPaused"      // nobody has paused it
+	reasonWithinTarget   = "WithinTarget"   // the objective, or the budget, is kept
+	reasonAboveTarget    = "AboveTarget"    // it is not
+	reasonNotMeasured    = "NotMeasured"    // that is not known
+	reasonNothingPending = "NothingPending" // everything has room
+	reasonMachinesComing = "MachinesComing" // machines are on their way
+	reasonNoMachines     = "NoMachines"     // and none is
+	reasonScaledToZero   = "ScaledToZero"   // by a decision
+	reasonNotAtZero      = "NotAtZero"
+	reasonPricesAgree    = "PricesAgree"
+)
+
+// conditions is an object's conditions while they are put together.
+type conditions struct {
+	list       *[]metav1.Condition
+	generation int64
+	now        time.Time
+}
+
+// set states a condition. Its time is that of the last change of its status.
+func (c conditions) set(kind string, status metav1.ConditionStatus, reason, format string, args ...any) {
+	meta.SetStatusCondition(c.list, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message(fmt.Sprintf(format, args...)),
+		ObservedGeneration: c.generation, LastTransitionTime: metav1.NewTime(c.now),
+	})
+}
+
+// maxMessage is what the API takes as a condition's message.
+const maxMessage = 32768
+
+func message(text string) string { return text[:min(len(text), maxMessage)] }
+
+// status is what a WorkloadAutoscaler's status is after a step.
+func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
+	st := *w.object.Status.DeepCopy()
+	st.ObservedGeneration, st.ActivePolicy = w.object.Generation, w.object.Spec.Policy
+	c := conditions{&st.Conditions, w.object.Generation, s.Time}
+	ws, outcome := workloadStep(s, w.name), workloadOutcome(s, w.name)
+	w.numbers(&st, s, ws, outcome)
+	w.scale(c, s, ws, outcome)
+	if ws != nil && ws.Decision != nil {
+		w.measures(c, ws)
+		w.limits(c, ws.Decision)
+	}
+	w.surroundings(c, s, ws)
+	w.zero(c, ws, outcome)
+	w.ready(c)
+	return st
+}
+
+// numbers states what was seen and decided.
+func (w *workload) numbers(st *v1alpha1.WorkloadAutoscalerStatus, s *loop.Step, ws *loop.WorkloadStep, outcome *loop.Outcome) {
+	st.CurrentReplicas, st.ReadyReplicas = nil, nil
+	if w.target.Known && ws != nil {
+		st.CurrentReplicas, st.ReadyReplicas = count(ws.Replicas), count(ws.Ready)
+	}
+	if w.invalid != nil || !w.target.Known {
+		st.RecommendedReplicas, st.DesiredReplicas = nil, nil
+	}
+	if ws == nil || ws.Decision == nil {
+		return
+	}
+	d := ws.Decision
+	st.RecommendedReplicas = nil
+	if d.Known {
+		st.RecommendedReplicas = count(d.Proposed)
+	}
+	st.DesiredReplicas = count(d.To)
+	st.SLO, st.Cost = sloOf(ws.Inputs), costOf(ws.Inputs, &s.Observed.Cost)
+	applied := outcome != nil && outcome.Error == ""
+	if d.To == d.From {
+		return
+	}
+	st.LastDecision = &v1alpha1.ScalingDecision{
+		ID: s.ID, Time: metav1.NewTime(s.Time), Action: "ScaleUp", From: int32(d.From), To: int32(d.To),
+		Applied: applied, Reasons: reasonsOf(d.Reasons),
+	}
+	if d.To < d.From {
+		st.LastDecision.Action = "ScaleDown"
+	}
+	if applied {
+		at := metav1.NewTime(s.Time)
+		st.LastScaleTime = &at
+	}
+}
+
+func count(n int) *int32 {
+	v := int32(n)
+	return &v
+}
+
+func reasonsOf(all []podscaler.Reason) []v1alpha1.Reason {
+	var out []v1alpha1.Reason
+	for _, r := range all {
+		out = append(out, v1alpha1.Reason{Code: r.Code, Text: r.Text})
+	}
+	return out
+}
+
+// sloOf is the objective as it was measured, nil where there is none.
+func sloOf(in *loop.Inputs) *v1alpha1.SLOStatus {
+	if in == nil || in.TargetMs == 0 {
+		return nil
+	}
+	st := &v1alpha1.SLOStatus{}
+	if in.LatencyMs != nil {
+		st.Observed = fmt.Sprintf("%.0fms", *in.LatencyMs)
+	}
+	if in.Good != nil {
+		st.GoodFraction = fmt.Sprintf("%.4g", *in.Good)
+	}
+	if in.Arrivals != nil {
+		st.ArrivalsPerSecond = fmt.Sprintf("%.4g", *in.Arrivals)
+	}
+	return st
+}
+
+// costOf is what the machines cost, nil where there is no target or it is not known.
+func costOf(in *loop.Inputs, all *loop.Cost) *v1alpha1.CostStatus {
+	if in == nil || in.CostTarget == 0 || !all.Known {
+		return nil
+	}
+	st := &v1alpha1.CostStatus{Currency: all.Unit, PerHour: all.Ordered.String()}
+	if in.Cost != nil {
+		st.Current = in.Cost.String()
+	}
+	return st
+}
+
+// scale states whether the target's scale can be read and written.
+func (w *workload) scale(c conditions, s *loop.Step, ws *loop.WorkloadStep, outcome *loop.Outcome) {
+	kind := v1alpha1.ConditionAbleToScale
+	switch {
+	case len(w.target.Findings) > 0 && !w.target.Known:
+		f := w.target.Findings[0]
+		c.set(kind, metav1.ConditionFalse, f.Code, "%s", f.Text)
+	case !w.target.Known:
+		c.set(kind, metav1.ConditionFalse, reasonFailedGetScale, "the target's scale was not read")
+	case outcome != nil && outcome.Error != "":
+		c.set(kind, metav1.ConditionFalse, reasonFailedUpdateScale, "%s", outcome.Error)
+	case outcome != nil:
+		c.set(kind, metav1.ConditionTrue, reasonSucceededRescale, "set to %d replicas, by decision %s", ws.Decision.To, s.ID)
+	case ws != nil && ws.Decision != nil:
+		reason, text := reasonReadyForNewScale, "the scale was read, and nothing keeps it from being written"
+		for _, r := range ws.Decision.Reasons {
+			if r.Code == podscaler.ReasonScaleUpStabilized || r.Code == podscaler.ReasonScaleDownStabilized {
+				reason, text = r.Code, r.Text
+			}
+		}
+		c.set(kind, metav1.ConditionTrue, reason, "%s", text)
+	case !isTrue(*c.list, kind):
+		c.set(kind, metav1.ConditionTrue, reasonSucceededGetScale, "the target's scale was read")
+	}
+}
+
+// measures states what the policy could measure at its last run.
+func (w *workload) measures(c conditions, ws *loop.WorkloadStep) {
+	d := ws.Decision
+	disabled := reasonWith(d.Reasons, podscaler.ReasonScalingDisabled)
+	switch {
+	case disabled != nil:
+		c.set(v1alpha1.ConditionScalingActive, metav1.ConditionFalse, disabled.Code, "%s", disabled.Text)
+	case d.Known:
+		r := first(d.Reasons, podscaler.Reason{Code: podscaler.ReasonValidMetricFound, Text: "a number of replicas follows from what was measured"})
+		c.set(v1alpha1.ConditionScalingActive, metav1.ConditionTrue, podscaler.ReasonValidMetricFound, "%s", r.Text)
+	case outOfBounds(d) != nil:
+		r := outOfBounds(d)
+		c.set(v1alpha1.ConditionScalingActive, metav1.ConditionTrue, r.Code, "%s", r.Text)
+	default:
+		r := first(d.Reasons, podscaler.Reason{Code: reasonNotMeasured, Text: "the policy could not say how many replicas there should be"})
+		c.set(v1alpha1.ConditionScalingActive, metav1.ConditionFalse, r.Code, "%s", r.Text)
+	}
+	bad := w.amiss(signals.CodeManySeries, signals.CodeMetricsUnknown, signals.CodeMetricsStale, signals.CodeMetricsPartial)
+	if bad == nil {
+		bad = unmeasured(d)
+	}
+	if bad != nil {
+		c.set(v1alpha1.ConditionMetricsHealthy, metav1.ConditionFalse, bad.Code, "%s", bad.Text)
+	} else {
+		c.set(v1alpha1.ConditionMetricsHealthy, metav1.ConditionTrue, reasonAsMeasured, "everything that the policy asks for was measured")
+	}
+	w.targets(c, ws.Inputs)
+	if w.signals.OpenCost == nil {
+		return
+	}
+	if apart := w.amiss(signals.CodeCostSourceMismatch); apart != nil {
+		c.set(v1alpha1.ConditionCostSourceMismatch, metav1.ConditionTrue, apart.Code, "%s", apart.Text)
+	} else {
+		c.set(v1alpha1.ConditionCostSourceMismatch, metav1.ConditionFalse, reasonPricesAgree, "OpenCost shows what the price book says")
+	}
+}
+
+// amiss is the first finding about the workload's signals with one of the codes, in their order, or nil.
+func (w *workload) amiss(codes ...string) *podscaler.Reason {
+	for _, code := range codes {
+		if r := reasonWith(w.findings, code); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// outOfBounds is why replicas were put right without asking the policy, or nil.
+func outOfBounds(d *podscaler.Decision) *podscaler.Reason {
+	if d.Known || d.To == d.From {
+		return nil
+	}
+	return &d.Reasons[0]
+}
+
+// unmeasured is the first of a decision's reasons that tells of something that could not be measured.
+func unmeasured(d *podscaler.Decision) *podscaler.Reason {
+	for i, r := range d.Reasons {
+		switch r.Code {
+		case podscaler.ReasonFailedGetResourceMetric, podscaler.ReasonFailedGetPodsMetric, podscaler.ReasonFailedGetObjectMetric,
+			podscaler.ReasonFailedGetExternalMetric, podscaler.ReasonMetricsIncomplete, podscaler.ReasonLatencyUnknown, podscaler.ReasonCostUnknown:
+			return &d.Reasons[i]
+		}
+	}
+	return nil
+}
+
+func reasonWith(all []podscaler.Reason, code string) *podscaler.Reason {
+	for i := range all {
+		if all[i].Code == code {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+func first(all []podscaler.Reason, otherwise podscaler.Reason) podscaler.Reason {
+	if len(all) == 0 {
+		return otherwise
+	}
+	return all[0]
+}
+
+// targets states whether the objective and the budget are kept.
+func (w *workload) targets(c conditions, in *loop.Inputs) {
+	if in == nil {
+		return
+	}
+	if in.TargetMs > 0 {
+		switch {
+		case in.LatencyMs == nil:
+			c.set(v1alpha1.ConditionSLOAtRisk, metav1.ConditionUnknown, reasonNotMeasured, "response times could not be measured")
+		case *in.LatencyMs > in.TargetMs:
+			c.set(v1alpha1.ConditionSLOAtRisk, metav1.ConditionTrue, reasonAboveTarget, "%.0f ms, above the objective of %.0f ms", *in.LatencyMs, in.TargetMs)
+		default:
+			c.set(v1alpha1.ConditionSLOAtRisk, metav1.ConditionFalse, reasonWithinTarget, "%.0f ms, of at most %.0f ms", *in.LatencyMs, in.TargetMs)
+		}
+	}
+	if in.CostTarget > 0 {
+		per := w.words.Cost.Per
+		switch {
+		case in.Cost == nil:
+			c.set(v1alpha1.ConditionBudgetExceeded, metav1.ConditionUnknown, reasonNotMeasured, "what the machines cost is not known")
+		case *in.Cost > in.CostTarget:
+			c.set(v1alpha1.ConditionBudgetExceeded, metav1.ConditionTrue, reasonAboveTarget, "%s in %s, above the target of %s", in.Cost, per, in.CostTarget)
+		default:
+			c.set(v1alpha1.ConditionBudgetExceeded, metav1.ConditionFalse, reasonWithinTarget, "%s in %s, of at most %s", in.Cost, per, in.CostTarget)
+		}
+	}
+}
+
+// limits states whether bounds or behavior allow less than was proposed.
+func (w *workload) limits(c conditions, d *podscaler.Decision) {
+	for _, r := range d.Reasons {
+		switch r.Code {
+		case podscaler.ReasonTooFewReplicas, podscaler.ReasonTooManyReplicas, podscaler.ReasonScaleUpLimit, podscaler.ReasonScaleDownLimit, podscaler.ReasonCooldown:
+			c.set(v1alpha1.ConditionScalingLimited, metav1.ConditionTrue, r.Code, "%s", r.Text)
+			return
+		}
+	}
+	c.set(v1alpha1.ConditionScalingLimited, metav1.ConditionFalse, podscaler.ReasonDesiredWithinRange, "what is proposed is allowed")
+}
+
+// surroundings states what others do: who else scales it, who paused it, what machines are on their way.
+func (w *workload) surroundings(c conditions, s *loop.Step, ws *loop.WorkloadStep) {
+	c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, reasonNoConflict, "nobody else is known to scale the target")
+	for _, f := range w.target.Findings {
+		if f.Code == v1alpha1.ReasonForeignAutoscaler || f.Code == v1alpha1.ReasonForeignWrites {
+			c.set(v1alpha1.ConditionConflicted, metav1.ConditionTrue, f.Code, "%s", f.Text)
+			break
+		}
+	}
+	c.paused(w.pause, w.object.Spec.Mode == v1alpha1.ModePaused)
+	if ws != nil {
+		c.capacity(s, ws.Pending, ws.Pending > 0)
+	}
+}
+
+func (c conditions) paused(p pause, mode bool) {
+	switch {
+	case mode:
+		c.set(v1alpha1.ConditionPaused, metav1.ConditionTrue, v1alpha1.ReasonPaused, "mode Paused")
+	case p.on:
+		c.set(v1alpha1.ConditionPaused, metav1.ConditionTrue, v1alpha1.ReasonPaused, "%s", p.text)
+	default:
+		c.set(v1alpha1.ConditionPaused, metav1.ConditionFalse, reasonNotPaused, "nobody has paused it")
+	}
+}
+
+// capacity states whether replicas or pods wait for machines that are on their way.
+func (c conditions) capacity(s *loop.Step, waiting int, wait bool) {
+	coming := s.Observed.Machines[nodescaler.Ordered] + s.Observed.Machines[nodescaler.Booting]
+	for i, a := range s.Plan.Actions {
+		if o := actionOutcome(s, i); a.Kind == nodescaler.Buy && o != nil && o.Held == nil && o.Error == "" {
+			coming++
+		}
+	}
+	switch {
+	case !wait:
+		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNothingPending, "nothing waits")
+	case coming == 0:
+		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNoMachines, "%d wait, and no machine is on its way", waiting)
+	default:
+		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionTrue, reasonMachinesComing, "%d wait, and %d machines are on their way", waiting, coming)
+	}
+}
+
+// zero states whether 0 replicas are our own doing. That outlives the process, for a scaler that starts
+// takes replicas of 0 for somebody's wish otherwise.
+func (w *workload) zero(c conditions, ws *loop.WorkloadStep, outcome *loop.Outcome) {
+	switch {
+	case ws == nil || !w.target.Known:
+	case outcome != nil && outcome.Error == "" && ws.Decision.To == 0:
+		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionTrue, reasonScaledToZero, "replicas are 0 because nothing calls for any")
+	case ws.Replicas > 0:
+		c.set(v1alpha1.ConditionScaledToZero, metav1.ConditionFalse, reasonNotAtZero, "there are replicas")
+	}
+}
+
+// ready states the most important of all.
+func (w *workload) ready(c conditions) {
+	kind := v1alpha1.ConditionReady
+	active := meta.FindStatusCondition(*c.list, v1alpha1.ConditionScalingActive)
+	able := meta.FindStatusCondition(*c.list, v1alpha1.ConditionAbleToScale)
+	obeyed := w.held == nil || w.held.Code == v1alpha1.ReasonRecommending || w.held.Code == v1alpha1.ReasonPaused
+	switch {
+	case !obeyed:
+		c.set(kind, metav1.ConditionFalse, w.held.Code, "%s", w.held.Text)
+	case !w.target.Known:
+		c.set(kind, metav1.ConditionFalse, able.Reason, "%s", able.Message)
+	case w.held != nil && w.held.Code == v1alpha1.ReasonPaused:
+		c.set(kind, metav1.ConditionTrue, w.held.Code, "%s", w.held.Text)
+	case active == nil:
+		c.set(kind, metav1.ConditionUnknown, reasonStarting, "nothing was decided yet")
+	case active.Status == metav1.ConditionFalse:
+		c.set(kind, metav1.ConditionFalse, active.Reason, "%s", active.Message)
+	case able.Status == metav1.ConditionFalse:
+		c.set(kind, metav1.ConditionFalse, able.Reason, "%s", able.Message)
+	case w.held != nil:
+		c.set(kind, metav1.ConditionTrue, w.held.Code, "%s", w.held.Text)
+	default:
+		c.set(kind, metav1.ConditionTrue, v1alpha1.ReasonActive, "what is decided is done")
+	}
+}

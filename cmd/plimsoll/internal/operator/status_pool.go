@@ -1,0 +1,168 @@
+package operator
+
+import (
+	"cmp"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// floor is what the machine side has to say besides what a step records.
+type floor struct {
+	known    bool                         // the machines were listed
+	why      string                       // why not
+	machines []nodescaler.Machine         // as they were
+	paused   map[string]nodescaler.Reason // pools that take no orders
+	prices   *pricing.Book
+}
+
+// status is what a VMPool's status is after a step.
+func (p *pool) status(s *loop.Step, f *floor) v1alpha1.VMPoolStatus {
+	st := *p.object.Status.DeepCopy()
+	st.ObservedGeneration = p.object.Generation
+	st.Machines, st.CostPerHour, st.Currency = nil, "", ""
+	if f.known {
+		st.Machines = new(v1alpha1.MachineCounts)
+		st.CostPerHour, st.Currency = p.machines(st.Machines, s, f).String(), f.prices.Unit
+	}
+	if plan := p.plan(s); plan != nil {
+		st.LastPlan = plan
+	}
+	c := conditions{&st.Conditions, p.object.Generation, s.Time}
+	c.paused(p.pause, false)
+	if p.conflict != nil {
+		c.set(v1alpha1.ConditionConflicted, metav1.ConditionTrue, v1alpha1.ReasonPoolsConflict, "%s", oneLine(p.conflict))
+	} else {
+		c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, reasonNoConflict, "no other pool has its VMIDs or templates")
+	}
+	if f.known {
+		c.capacity(s, s.Observed.Pending, s.Observed.Pending > 0)
+	}
+	p.ready(c, f)
+	return st
+}
+
+// machines counts the pool's machines, and adds up what they cost.
+func (p *pool) machines(into *v1alpha1.MachineCounts, s *loop.Step, f *floor) (cost pricing.Rate) {
+	by := map[nodescaler.Phase]*int32{
+		nodescaler.Ordered: &into.Ordered, nodescaler.Booting: &into.Booting, nodescaler.Joined: &into.Joined,
+		nodescaler.Deleting: &into.Deleting, nodescaler.Failed: &into.Failed,
+	}
+	for i := range f.machines {
+		m := &f.machines[i]
+		if m.Pool != p.object.Name {
+			continue
+		}
+		into.Total++
+		*by[m.Phase]++
+		cost += f.prices.Rate(m.Shape, m.Host, s.Time)
+	}
+	return cost
+}
+
+// maxActions is how many actions of a plan a status holds.
+const maxActions = 16
+
+// plan is what the step's plan has to do for the pool, or nil.
+func (p *pool) plan(s *loop.Step) *v1alpha1.PlanStatus {
+	plan := &v1alpha1.PlanStatus{ID: s.ID, Time: metav1.NewTime(s.Time)}
+	for i := range s.Plan.Actions {
+		a := &s.Plan.Actions[i]
+		if a.Pool != p.object.Name {
+			continue
+		}
+		o := actionOutcome(s, i)
+		plan.Applied = plan.Applied || o != nil && o.Held == nil && o.Error == ""
+		if len(plan.Actions) == maxActions {
+			continue
+		}
+		act := v1alpha1.PlanAction{Kind: string(a.Kind), Subject: subject(a), Reasons: reasonsOf(a.Reasons)}
+		if a.Rate != 0 {
+			act.CostPerHour = a.Rate.String()
+		}
+		plan.Actions = append(plan.Actions, act)
+	}
+	if plan.Actions == nil {
+		return nil
+	}
+	return plan
+}
+
+// subject is what an action is done to.
+func subject(a *nodescaler.Action) string {
+	if a.Kind == nodescaler.Buy && a.Shape != nil {
+		return strings.TrimSpace(a.Shape.Name + " " + nodescaler.MachineName(a.Pool, a.Order))
+	}
+	return cmp.Or(a.Pod, a.Machine, a.Node)
+}
+
+// ready states the most important of all.
+func (p *pool) ready(c conditions, f *floor) {
+	kind := v1alpha1.ConditionReady
+	obeyed := p.held == nil
+	if p.held != nil {
+		switch p.held.Code {
+		case v1alpha1.ReasonObserving, v1alpha1.ReasonPaused, v1alpha1.ReasonScaledByClusterAutoscaler:
+			obeyed = true
+		}
+	}
+	closed, isClosed := f.paused[p.object.Name]
+	switch {
+	case !obeyed:
+		c.set(kind, metav1.ConditionFalse, p.held.Code, "%s", p.held.Text)
+	case !f.known:
+		c.set(kind, metav1.ConditionFalse, v1alpha1.ReasonMachinesUnknown, "%s", f.why)
+	case isClosed:
+		c.set(kind, metav1.ConditionFalse, closed.Code, "%s", closed.Text)
+	case p.held != nil:
+		c.set(kind, metav1.ConditionTrue, p.held.Code, "%s", p.held.Text)
+	default:
+		c.set(kind, metav1.ConditionTrue, v1alpha1.ReasonActive, "what is decided is done")
+	}
+}
+
+// status is what a PriceBook's status is at a time.
+func (b *book) status(d *desk) v1alpha1.PriceBookStatus {
+	st := *b.object.Status.DeepCopy()
+	st.ObservedGeneration, st.Active, st.Prices = b.object.Generation, b.chosen && b.invalid == nil, nil
+	c := conditions{&st.Conditions, b.object.Generation, d.now}
+	switch {
+	case b.invalid != nil:
+		c.set(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, "%s", oneLine(b.invalid))
+	case !b.chosen:
+		c.set(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonNotChosen, "machines are priced by another book")
+	default:
+		c.set(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonPricesInForce, "machines are priced by this book")
+	}
+	if b.invalid == nil {
+		st.Prices = resolved(b.prices, d)
+	}
+	return st
+}
+
+// resolved are the prices that are in force now, where neither host nor shape has its own.
+func resolved(b *pricing.Book, d *desk) *v1alpha1.ResolvedPrices {
+	vcpu := pricing.Shape{CPU: pricing.Core}
+	p := &v1alpha1.ResolvedPrices{
+		PricePerVCPUHour: b.Rate(vcpu, "", d.now).String(),
+		PricePerGBHour:   b.Rate(pricing.Shape{Memory: pricing.GB}, "", d.now).String(),
+		PricePerGiBHour:  b.Rate(pricing.Shape{Memory: pricing.GiB}, "", d.now).String(),
+	}
+	q := b.Quote(pricing.Shape{CPU: pricing.Core, Memory: pricing.GB}, "", d.now)
+	p.Tariff = q.Tariff
+	if at, changes := b.NextChange(d.now); changes {
+		until := metav1.NewTime(at)
+		p.Until = &until
+	}
+	if b.Derived != nil {
+		for _, line := range q.Derivation {
+			p.Working = append(p.Working, line.String())
+		}
+	}
+	return p
+}

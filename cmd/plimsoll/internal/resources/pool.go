@@ -1,0 +1,30 @@
+package resources
+
+import (
+	"errors"
+	"reflect"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// notOfThePool are the keys of a VMPool that a pool of the configuration file does not have.
+var notOfThePool = []string{"mode", "scaledBy"}
+
+// Pool returns what machines a VMPool wants. The files that its join profile names have not been read.
+func Pool(p *v1alpha1.VMPool) (pve.Pool, error) {
+	var f faults
+	var pool pve.Pool
+	keys := plainStruct(reflect.ValueOf(p.Spec))
+	for _, key := range notOfThePool {
+		delete(keys, key)
+	}
+	keys["name"] = p.Name
+	f.readKeys(spec, keys, &pool)
+	for _, err := range f {
+		if own, ok := errors.AsType[*fault](err); ok && own.path == spec+".name" {
+			own.path = "metadata.name"
+		}
+	}
+	return pool, f.err()
+}

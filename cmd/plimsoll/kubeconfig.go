@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// kubeAccess is how a verb that only reads reaches a cluster.
+type kubeAccess struct{ file, context string }
+
+// addKubeconfig gives a command the flags that kubectl has.
+func addKubeconfig(cmd *cobra.Command, into *kubeAccess) {
+	cmd.Flags().StringVar(&into.file, "kubeconfig", "", "the kubeconfig `file` (default: as kubectl finds it, or the pod's own account)")
+	cmd.Flags().StringVar(&into.context, "context", "", "the `name` of the kubeconfig's context (default: its current one)")
+}
+
+// config reads the kubeconfig, and says which cluster it leads to.
+func (k *kubeAccess) config(env *Env) (cfg *rest.Config, cluster string, err error) {
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: k.file, Precedence: filepath.SplitList(env.Getenv("KUBECONFIG"))}
+	if home := env.Getenv("HOME"); len(rules.Precedence) == 0 && home != "" {
+		rules.Precedence = []string{filepath.Join(home, ".kube", "config")}
+	}
+	found := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: k.context})
+	raw, err := found.RawConfig()
+	if err == nil {
+		cluster = raw.CurrentContext
+		if k.context != "" {
+			cluster = k.context
+		}
+		cfg, err = found.ClientConfig()
+	}
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, "", withHint("give --kubeconfig", withCode(exitConfig, errors.New("kubeconfig: must lead to a cluster, was not found")))
+	case err != nil:
+		return nil, "", withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))
+	}
+	return cfg, cluster, nil
+}
+
+// unread is an error of a verb that only reads a cluster, with what the user can do about it.
+func unread(err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return withHint("the cluster does not know the user of this context; see kubectl auth whoami", withCode(exitConfig, err))
+	case apierrors.IsForbidden(err):
+		return withHint("the user of this context must be allowed to list nodes and pods", withCode(exitConfig, err))
+	case errors.As(err, &status):
+		return err
+	}
+	return withCode(exitUnreachable, err)
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+)
+
+// Where our own kinds are.
+var (
+	autoscalerResource = v1alpha1.GroupVersion.WithResource("workloadautoscalers")
+	poolResource       = v1alpha1.GroupVersion.WithResource("vmpools")
+)
+
+func newPauseCommand(env *Env) *cobra.Command {
+	var ask pauseQuestion
+	cmd := &cobra.Command{
+		Use:   "pause WORKLOAD | --pool NAME | --all",
+		Short: "Leave workloads and pools of machines as they are for a while",
+		Long: `Leave a workload as it is, or a pool of machines, or all of them: until a time, or until plimsoll resume. What would be
+done is still decided and said. With --direction, only growing (up) or only shrinking (down) is left.
+
+A workload is named as its WorkloadAutoscaler. What is written are annotations there, which kubectl can write as well:
+plimsoll.dev/paused, plimsoll.dev/paused-until and plimsoll.dev/paused-by.`,
+		Example: "  plimsoll pause web -n shop --for 2h\n  plimsoll pause --pool workers --direction down\n  plimsoll pause --all --for 30m",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := ask.check(args); err != nil {
+				return seeHelp(cmd, err)
+			}
+			return ask.write(cmd.Context(), env, ask.pause(env))
+		},
+	}
+	ask.flags(cmd)
+	addFlag(cmd, &ask.length, positive(parseDuration), "for", "duration", "", "end by itself after so long, such as 2h")
+	addFlag(cmd, &ask.direction, oneOf(v1alpha1.PauseUp, v1alpha1.PauseDown), "direction", "way", "", "leave only growing (up) or only shrinking (down)")
+	return cmd
+}
+
+func newResumeCommand(env *Env) *cobra.Command {
+	var ask pauseQuestion
+	cmd := &cobra.Command{
+		Use:     "resume WORKLOAD | --pool NAME | --all",
+		Short:   "Take a pause back",
+		Long:    "Take back what plimsoll pause said of a workload, a pool of machines, or all of them.",
+		Example: "  plimsoll resume web -n shop\n  plimsoll resume --all",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := ask.check(args); err != nil {
+				return seeHelp(cmd, err)
+			}
+			return ask.write(cmd.Context(), env, map[string]*string{
+				v1alpha1.AnnotationPaused: nil, v1alpha1.AnnotationPausedUntil: nil, v1alpha1.AnnotationPausedBy: nil,
+			})
+		},
+	}
+	ask.flags(cmd)
+	return cmd
+}
+
+// pauseQuestion is what is to be paused or resumed.
+type pauseQuestion struct {
+	kube      kubeAccess
+	workload  string
+	pool      string
+	all       bool
+	namespace string
+	length    time.Duration
+	direction string
+	format    output
+}
+
+func (ask *pauseQuestion) flags(cmd *cobra.Command) {
+	addKubeconfig(cmd, &ask.kube)
+	cmd.Flags().StringVarP(&ask.namespace, "namespace", "n", "default", "the workload's `namespace`")
+	cmd.Flags().StringVar(&ask.pool, "pool", "", "the `name` of a VMPool, in place of a workload")
+	cmd.Flags().BoolVar(&ask.all, "all", false, "all workloads and all pools")
+	addOutput(cmd, &ask.format)
+}
+
+// check wants one thing to be named.
+func (ask *pauseQuestion) check(args []string) error {
+	named := len(args)
+	if ask.pool != "" {
+		named++
+	}
+	if ask.all {
+		named++
+	}
+	if named != 1 {
+		return misused("one workload, --pool or --all must be given, was given %d of them", named)
+	}
+	if len(args) == 1 {
+		ask.workload = args[0]
+		if namespace, name, both := strings.Cut(args[0], "/"); both {
+			ask.namespace, ask.workload = namespace, name
+		}
+	}
+	return nil
+}
+
+// pause is what is to be written.
+func (ask *pauseQuestion) pause(env *Env) map[string]*string {
+	value, by := cmp.Or(ask.direction, "true"), cmp.Or(env.Getenv("USER"), "plimsoll pause")
+	said := map[string]*string{v1alpha1.AnnotationPaused: &value, v1alpha1.AnnotationPausedBy: &by, v1alpha1.AnnotationPausedUntil: nil}
+	if ask.length > 0 {
+		until := env.Now().Add(ask.length).UTC().Format(time.RFC3339)
+		said[v1alpha1.AnnotationPausedUntil] = &until
+	}
+	return said
+}
+
+// pausedObject is an object as it was left.
+type pausedObject struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Mode      string `json:"mode"`
+	Paused    string `json:"paused,omitempty"`
+	Until     string `json:"until,omitempty"`
+	By        string `json:"by,omitempty"`
+}
+
+// write writes annotations on what is meant, and shows what came of it.
+func (ask *pauseQuestion) write(ctx context.Context, env *Env, said map[string]*string) error {
+	cfg, _, err := ask.kube.config(env)
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return withCode(exitConfig, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	meant, err := ask.meant(ctx, client)
+	if err != nil {
+		return ask.refused(err)
+	}
+	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": said}})
+	if err != nil {
+		return err
+	}
+	left := []pausedObject{}
+	for _, o := range meant {
+		after, err := at(client, o.GetKind(), o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, change, metav1.PatchOptions{FieldManager: "plimsoll-pause"})
+		if err != nil {
+			return ask.refused(err)
+		}
+		left = append(left, asLeft(after))
+	}
+	return ask.format.print(env.Stdout, left, func(w io.Writer) { pausedTable(w, left) })
+}
+
+func at(client dynamic.Interface, kind, namespace string) dynamic.ResourceInterface {
+	if kind == v1alpha1.KindVMPool {
+		return client.Resource(poolResource)
+	}
+	return client.Resource(autoscalerResource).Namespace(namespace)
+}
+
+// meant are the objects that are named.
+func (ask *pauseQuestion) meant(ctx context.Context, client dynamic.Interface) ([]unstructured.Unstructured, error) {
+	switch {
+	case ask.workload != "":
+		o, err := at(client, v1alpha1.KindWorkloadAutoscaler, ask.namespace).Get(ctx, ask.workload, metav1.GetOptions{})
+		return one(o, err)
+	case ask.pool != "":
+		o, err := at(client, v1alpha1.KindVMPool, "").Get(ctx, ask.pool, metav1.GetOptions{})
+		return one(o, err)
+	}
+	var all []unstructured.Unstructured
+	for _, resource := range []dynamic.ResourceInterface{client.Resource(autoscalerResource), client.Resource(poolResource)} {
+		list, err := resource.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Items...)
+	}
+	return all, nil
+}
+
+func one(o *unstructured.Unstructured, err error) ([]unstructured.Unstructured, error) {
+	if err != nil {
+		return nil, err
+	}
+	return []unstructured.Unstructured{*o}, nil
+}
+
+// refused says what the user can do about an answer of the API server.
+func (ask *pauseQuestion) refused(err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsNotFound(err) && ask.workload != "":
+		return withHint("kubectl get wla -A lists them", fmt.Errorf("there is no WorkloadAutoscaler %s in namespace %s", ask.workload, ask.namespace))
+	case apierrors.IsNotFound(err) && ask.pool != "":
+		return withHint("kubectl get vmpools lists them", fmt.Errorf("there is no VMPool %s", ask.pool))
+	case errors.As(err, &status):
+		return err
+	}
+	return withCode(exitUnreachable, err)
+}
+
+func asLeft(o *unstructured.Unstructured) pausedObject {
+	said := o.GetAnnotations()
+	mode, _, _ := unstructured.NestedString(o.Object, "spec", "mode")
+	return pausedObject{
+		Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Mode: mode,
+		Paused: said[v1alpha1.AnnotationPaused], Until: said[v1alpha1.AnnotationPausedUntil], By: said[v1alpha1.AnnotationPausedBy],
+	}
+}
+
+func pausedTable(w io.Writer, all []pausedObject) {
+	fmt.Fprintf(w, "KIND\tNAME\tMODE\tPAUSED\tUNTIL\tBY\n")
+	for _, o := range all {
+		name, paused := o.Name, o.Paused
+		if o.Namespace != "" {
+			name = o.Namespace + "/" + name
+		}
+		switch {
+		case paused == "" && o.Mode == string(v1alpha1.ModePaused):
+			paused = "by its mode"
+		case paused == "":
+			paused = "no"
+		case paused == "true":
+			paused = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.Kind, name, cmp.Or(o.Mode, "-"), paused, cmp.Or(o.Until, "-"), cmp.Or(o.By, "-"))
+	}
+}

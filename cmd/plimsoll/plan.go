@@ -1,0 +1,387 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+const planLong = `Say what Plimsoll would do in a cluster as it is now, and what that would save. Only reads, with any kubeconfig:
+nodes and pods must be readable, and nothing is asked of Proxmox VE.
+
+Replicas are those that the WorkloadAutoscalers lead to, whatever their modes are. Machines are bought for pods that fit
+nowhere, after the VMPools; without any, after the pools of the file that --config names. Machines are returned whose
+pods fit on the others. Everything is taken to have been for long as it is now: what only waits for time to pass, such as
+a stabilization window, is taken to have waited.`
+
+func newPlanCommand(env *Env) *cobra.Command {
+	var ask planQuestion
+	cmd := &cobra.Command{
+		Use:     "plan",
+		Short:   "Say what would be done in a cluster now, and what that would save",
+		Long:    planLong,
+		Example: "  plimsoll plan\n  plimsoll plan --context home --config site.yaml --prices prices.yaml -o json",
+		Args:    noArguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return ask.tell(cmd.Context(), env) },
+	}
+	addKubeconfig(cmd, &ask.kube)
+	cmd.Flags().StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's, or a unit per vCPU-hour and per GB-hour)")
+	cmd.Flags().StringVarP(&ask.config, "config", "c", "", "the configuration `file` of plimsoll run, for its pools and node policy")
+	addOutput(cmd, &ask.format)
+	return cmd
+}
+
+// planQuestion is what the plan verb is asked.
+type planQuestion struct {
+	kube           kubeAccess
+	prices, config string
+	format         output
+}
+
+func (ask *planQuestion) tell(ctx context.Context, env *Env) error {
+	cfg, seen, err := ask.read(env)
+	if err != nil {
+		return err
+	}
+	reach, cluster, err := ask.kube.config(env)
+	if err != nil {
+		return err
+	}
+	if err := ask.look(ctx, reach, cfg, seen, env.Now().Truncate(time.Second)); err != nil {
+		return err
+	}
+	out, err := cfg.Foresee(ctx, seen.Seen, env.Now().Truncate(time.Second))
+	if err != nil {
+		return err
+	}
+	answer := answerPlan(out, seen, env.Now().Truncate(time.Second))
+	answer.Cluster = cluster
+	for _, note := range answer.Notes {
+		fmt.Fprintln(env.Stderr, "note:", note)
+	}
+	return ask.format.print(env.Stdout, answer, answer.table)
+}
+
+// planned is the cluster that a plan is made for.
+type planned struct {
+	*operator.Seen
+	snapshot *nodescaler.Snapshot
+	notes    []string
+	from     string // where the prices are from
+}
+
+// read reads the files that were named.
+func (ask *planQuestion) read(env *Env) (*operator.Config, *planned, error) {
+	cfg := &operator.Config{PriceBook: v1alpha1.DefaultPriceBook, Interval: 10 * time.Second, Log: slog.New(slog.DiscardHandler)}
+	seen := &planned{Seen: &operator.Seen{}}
+	var err error
+	if ask.prices != "" {
+		if seen.Prices, err = readPrices(env, "--prices", ask.prices); err != nil {
+			return nil, nil, err
+		}
+		seen.from = ask.prices
+	}
+	site := &siteFile{planning: true, offline: true}
+	if ask.config != "" {
+		if site, err = readFor(env, ask.config, site); err != nil {
+			return nil, nil, err
+		}
+		cfg.PriceBook = cmp.Or(site.PriceBook, cfg.PriceBook)
+		for i := range site.Pools {
+			seen.Pools = append(seen.Pools, site.Pools[i].Words())
+		}
+		if seen.Prices == nil && site.Prices != nil {
+			seen.Prices, seen.from = site.Prices, ask.config
+		}
+	}
+	if cfg.Nodes, err = site.Nodes.spec(); err != nil {
+		return nil, nil, misconfigured(ask.config, err)
+	}
+	return cfg, seen, nil
+}
+
+// look reads the cluster, once.
+func (ask *planQuestion) look(ctx context.Context, reach *rest.Config, cfg *operator.Config, seen *planned, now time.Time) error {
+	how := kube.Config{REST: reach, Log: slog.New(slog.DiscardHandler)}
+	var err error
+	if how.Usage, err = usage(reach); err != nil {
+		return withCode(exitConfig, err)
+	}
+	if seen.Picture, err = kube.Look(ctx, how); err != nil {
+		return unread(err)
+	}
+	client, err := typedv1.NewForConfig(reach)
+	if err != nil {
+		return withCode(exitConfig, err)
+	}
+	cfg.Signals = signals.New(signals.Options{Credentials: func(ctx context.Context, namespace string, p signals.Prometheus) (signals.Credentials, error) {
+		return prometheusCredentials(ctx, client, namespace, p.SecretName)
+	}})
+	book := cmp.Or(seen.Prices, pricing.DefaultBook())
+	nodes := costs.Machines(seen.Picture, book, false, now)
+	seen.snapshot, seen.notes, seen.Machines = nodes.Snapshot, nodes.Notes, nodes.Snapshot.Machines
+	seen.State.Nodes = nodes.Snapshot.Nodes
+	return nil
+}
+
+// planAnswer is what would be done.
+type planAnswer struct {
+	Cluster  string         `json:"context"`
+	At       time.Time      `json:"at"`
+	Prices   string         `json:"prices"`
+	Currency string         `json:"currency"`
+	Now      planCost       `json:"now"`
+	Then     planCost       `json:"then"`
+	Workload []planWorkload `json:"workloads"`
+	Buy      []planMachine  `json:"buy"`
+	Return   []planMachine  `json:"return"`
+	Stay     []planMachine  `json:"stay"`
+	// Why is what keeps the plan from doing more.
+	Why   []nodescaler.Reason `json:"why,omitempty"`
+	Notes []string            `json:"notes,omitempty"`
+}
+
+// planCost is what all machines cost.
+type planCost struct {
+	Machines int            `json:"machines"`
+	PerHour  pricing.Rate   `json:"costPerHour"`
+	PerMonth pricing.Micros `json:"costPerMonth"`
+}
+
+type planWorkload struct {
+	Name   string `json:"name"`
+	Target string `json:"target"`
+	Mode   string `json:"mode"`
+	// Now and Wanted are replicas; nil where they are not known.
+	Now     *int                `json:"now,omitempty"`
+	Wanted  *int                `json:"wanted,omitempty"`
+	Pending int                 `json:"pending,omitempty"`
+	Why     []nodescaler.Reason `json:"why"`
+}
+
+type planMachine struct {
+	Name    string              `json:"name,omitempty"`
+	Pool    string              `json:"pool,omitempty"`
+	Shape   string              `json:"shape,omitempty"`
+	Host    string              `json:"host,omitempty"`
+	PerHour pricing.Rate        `json:"costPerHour"`
+	PodsTo  []string            `json:"podsFitOn,omitempty"`
+	Why     []nodescaler.Reason `json:"why,omitempty"`
+}
+
+// answerPlan puts an outlook into words.
+func answerPlan(out *operator.Outlook, seen *planned, now time.Time) *planAnswer {
+	a := &planAnswer{
+		At: now, Prices: cmp.Or(seen.from, "PriceBook "+v1alpha1.DefaultPriceBook), Currency: out.Prices.Unit, Notes: seen.notes,
+		Workload: []planWorkload{}, Buy: []planMachine{}, Return: []planMachine{}, Stay: []planMachine{},
+	}
+	if seen.from == "" && len(seen.PriceBooks) == 0 {
+		a.Prices = "no PriceBook: a unit per vCPU-hour and per GB-hour"
+	}
+	for _, w := range out.Workloads {
+		a.Workload = append(a.Workload, foreseenWorkload(w))
+	}
+	a.machines(out, now)
+	a.note(out, seen)
+	return a
+}
+
+func foreseenWorkload(w operator.Foreseen) planWorkload {
+	p := planWorkload{Name: w.Name, Target: w.Target, Mode: w.Mode}
+	if w.Pause != "" {
+		p.Mode += ", " + w.Pause
+	}
+	switch {
+	case w.Refused != nil:
+		p.Why = []nodescaler.Reason{*w.Refused}
+	case w.Step != nil:
+		p.Now, p.Pending = &w.Step.Replicas, w.Step.Pending
+		if d := w.Step.Decision; d != nil {
+			p.Why = d.Reasons
+			if d.Known || d.To != d.From {
+				p.Wanted = &d.To
+			}
+		}
+	}
+	return p
+}
+
+// machines says which are bought, which could go and which stay. None goes while some are bought.
+func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
+	s := *out.Step.Snapshot
+	s.Pods = withComing(s.Pods, s.Future)
+	var are, will []pricing.Placed
+	for i := range s.Machines {
+		are = append(are, pricing.Placed{Shape: s.Machines[i].Shape, Host: s.Machines[i].Host})
+	}
+	gone := map[string]bool{}
+	for _, act := range out.Step.Plan.Actions {
+		if act.Kind == nodescaler.Buy && act.Shape != nil {
+			a.Buy = append(a.Buy, planMachine{Pool: act.Pool, Shape: act.Shape.Name, Host: act.Host, PerHour: act.Rate, Why: act.Reasons})
+			will = append(will, pricing.Placed{Shape: *act.Shape, Host: act.Host})
+		}
+	}
+	spares := nodepolicy.NewSpares(nodescaler.NewIndex(&s), func(n *nodescaler.NodeLoad) bool { return !costs.ControlPlane(n.Labels) })
+	for _, spare := range spares.List() {
+		m := machineOf(&s, spare.Node)
+		if m == nil {
+			continue
+		}
+		p := planMachine{Name: spare.Node, Pool: m.Pool, Shape: m.Shape.Name, Host: m.Host, PerHour: out.Prices.Rate(m.Shape, m.Host, now), PodsTo: spare.To}
+		if spare.Kept != nil {
+			p.Why = []nodescaler.Reason{*spare.Kept}
+		}
+		if spare.Kept != nil || len(a.Buy) > 0 {
+			a.Stay = append(a.Stay, p)
+			continue
+		}
+		a.Return = append(a.Return, p)
+		gone[m.Name] = true
+	}
+	for i := range s.Machines {
+		if !gone[s.Machines[i].Name] {
+			will = append(will, are[i])
+		}
+	}
+	a.Now, a.Then = costOfAll(out.Prices, are, now), costOfAll(out.Prices, will, now)
+	for _, r := range out.Step.Plan.Reasons {
+		if !slices.Contains(ofReturns, r.Code) {
+			a.Why = append(a.Why, r)
+		}
+	}
+}
+
+// ofReturns are reasons of why nodes are not given back. Here each node has its own.
+var ofReturns = []string{
+	nodescaler.ActivityElsewhere, nodescaler.JustStarted, nodescaler.CoolingDown, nodescaler.NodeUnneeded, nodescaler.NodeBusy, nodescaler.NodeTakesPods,
+	nodescaler.NoPlaceElsewhere, nodescaler.PodPinned, nodescaler.BudgetExhausted, nodescaler.PoolAtMin, nodescaler.NodeDraining, nodescaler.NodeCordoned,
+}
+
+// costOfAll is what machines cost together, with the fixed parts of their hosts.
+func costOfAll(book *pricing.Book, machines []pricing.Placed, at time.Time) planCost {
+	rate := book.Total(machines, at)
+	return planCost{Machines: len(machines), PerHour: rate, PerMonth: rate.PerMonth()}
+}
+
+// withComing are the pods with those that are decided on and not there yet.
+func withComing(pods []nodescaler.Pod, coming []nodescaler.Future) []nodescaler.Pod {
+	all := slices.Clone(pods)
+	for _, f := range coming {
+		for i := range f.Count {
+			p := f.Like
+			p.Name, p.Unschedulable = fmt.Sprintf("%s+%d", p.Workload, i+1), true
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func machineOf(s *nodescaler.Snapshot, node string) *nodescaler.Machine {
+	for i := range s.Machines {
+		if s.Machines[i].Name == node {
+			return &s.Machines[i]
+		}
+	}
+	return nil
+}
+
+// note tells what the plan does not know.
+func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
+	if out.Blind != "" {
+		a.Notes = append(a.Notes, "prices are a unit per vCPU-hour and per GB-hour: "+out.Blind)
+	}
+	switch {
+	case len(out.Pools) == 0:
+		a.Notes = append(a.Notes, "there are no pools, so that it is not known which machines could be bought: give --config with a site's")
+	default:
+		a.Notes = append(a.Notes, "Proxmox VE was not asked: whether its hosts have room is not known")
+	}
+	if len(seen.Autoscalers) == 0 {
+		a.Notes = append(a.Notes, "there is no WorkloadAutoscaler: replicas stay as they are (plimsoll convert makes them of other autoscalers)")
+	}
+}
+
+func (a *planAnswer) table(w io.Writer) {
+	fmt.Fprintf(w, "context %s, read only: nothing is changed\nprices: %s\n", a.Cluster, a.Prices)
+	if len(a.Workload) > 0 {
+		fmt.Fprintf(w, "\nWORKLOAD\tTARGET\tMODE\tNOW\tWANTED\tWHY\n")
+	}
+	for _, p := range a.Workload {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, p.Target, p.Mode, number(p.Now), number(p.Wanted), first(p.Why))
+	}
+	if len(a.Buy)+len(a.Return)+len(a.Stay) > 0 {
+		fmt.Fprintf(w, "\nMACHINE\tPOOL\tSHAPE\tHOST\tCOST\tVERDICT\n")
+	}
+	for _, m := range a.Buy {
+		a.line(w, m, "+", "buy", first(m.Why))
+	}
+	for _, m := range a.Return {
+		why := "nothing is on it that could not go"
+		if len(m.PodsTo) > 0 {
+			why = "its pods fit on " + strings.Join(m.PodsTo, ", ")
+		}
+		a.line(w, m, "-", "return", why)
+	}
+	for _, m := range a.Stay {
+		a.line(w, m, "", "keep", cmp.Or(first(m.Why), "machines are to be bought"))
+	}
+	fmt.Fprintln(w)
+	for _, r := range a.Why {
+		fmt.Fprintln(w, r)
+	}
+	rate := func(c planCost) string {
+		return fmt.Sprintf("%s (%s/mo)", c.PerHour.Display(a.Currency), c.PerMonth.Display(a.Currency))
+	}
+	fmt.Fprintf(w, "now %s for %s, then %d for %s: %s\n", explain.Count(a.Now.Machines, "machine"), rate(a.Now), a.Then.Machines, rate(a.Then), a.change())
+}
+
+// change says what the plan comes to.
+func (a *planAnswer) change() string {
+	by := a.Then.PerHour - a.Now.PerHour
+	month := by.PerMonth()
+	switch {
+	case by < 0:
+		return fmt.Sprintf("%s/mo less", (-month).Display(a.Currency))
+	case by > 0:
+		return fmt.Sprintf("%s/mo more", month.Display(a.Currency))
+	}
+	return "no change"
+}
+
+func (a *planAnswer) line(w io.Writer, m planMachine, sign, verdict, why string) {
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s%s\t%s: %s\n", cmp.Or(m.Name, "(new)"), cmp.Or(m.Pool, "-"), cmp.Or(m.Shape, "-"), cmp.Or(m.Host, "-"),
+		sign, m.PerHour.Display(a.Currency), verdict, why)
+}
+
+func number(n *int) string {
+	if n == nil {
+		return "unknown"
+	}
+	return fmt.Sprint(*n)
+}
+
+func first(why []nodescaler.Reason) string {
+	if len(why) == 0 {
+		return ""
+	}
+	return why[0].Text
+}

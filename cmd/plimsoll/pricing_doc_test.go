@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+)
+
+const pricingDocument = "../../docs/pricing.md"
+
+var fenced = regexp.MustCompile("(?ms)^```(yaml|console)\n(.*?)^```$")
+
+// TestPricingDocumentTellsWhatHappens runs the document's command lines with the files that it shows, on
+// the cluster that it describes, and compares what they print.
+func TestPricingDocumentTellsWhatHappens(t *testing.T) {
+	document, err := os.ReadFile(pricingDocument)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := pricingCluster(t)
+	files := map[string]string{}
+	told := fenced.ReplaceAllStringFunc(string(document), func(block string) string {
+		parts := fenced.FindStringSubmatch(block)
+		if name, ok := strings.CutPrefix(strings.SplitN(parts[2], "\n", 2)[0], "# "); ok {
+			files[name] = parts[2]
+		}
+		if parts[1] == "yaml" {
+			return block
+		}
+		line, _, _ := strings.Cut(parts[2], "\n")
+		return "```console\n" + line + "\n" + printed(t, strings.TrimPrefix(line, "$ plimsoll "), files, config) + "```"
+	})
+	if *update {
+		if err := os.WriteFile(pricingDocument, []byte(told), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(string(document), told); diff != "" && !*update {
+		t.Errorf("(-document +program, -update writes it):\n%s", diff)
+	}
+}
+
+// pricingCluster serves the document's cluster, and returns a kubeconfig that leads to it.
+func pricingCluster(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/pricing-cluster.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := newKubeAPI(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewTLSServer(k)
+	t.Cleanup(server.Close)
+	name := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(name, kubeconfigOf(server), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func printed(t *testing.T, line string, files map[string]string, config string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	env := &Env{
+		Args: strings.Fields(line), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+		Getenv: func(key string) string { return map[string]string{"KUBECONFIG": config}[key] },
+		ReadFile: func(name string) ([]byte, error) {
+			if text, ok := files[name]; ok {
+				return []byte(text), nil
+			}
+			return nil, fmt.Errorf("open %s: %w", name, os.ErrNotExist)
+		},
+		Now: func() time.Time { return time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC) },
+	}
+	if code := run(t.Context(), env); code != exitDone {
+		t.Fatalf("plimsoll %s: exit %d: %s", line, code, errs.String())
+	}
+	return out.String()
+}
+
+// TestPricingDocumentHasAPriceBook reads the document's manifest as the cluster would be read.
+func TestPricingDocumentHasAPriceBook(t *testing.T) {
+	document, err := os.ReadFile(pricingDocument)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, parts := range fenced.FindAllStringSubmatch(string(document), -1) {
+		if !strings.Contains(parts[2], "kind: PriceBook") {
+			continue
+		}
+		text, err := yaml.YAMLToJSON([]byte(parts[2]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var book v1alpha1.PriceBook
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&book); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := resources.Book(&book); err != nil {
+			t.Error(err)
+		}
+		return
+	}
+	t.Error("there is no PriceBook")
+}

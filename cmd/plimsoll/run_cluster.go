@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/strict"
+)
+
+// The parts of the product that run can run.
+const (
+	partPodScaler  = "podscaler"
+	partNodeScaler = "nodescaler"
+	partProvider   = "provider"
+)
+
+// components are all of them.
+var components = []string{partPodScaler, partNodeScaler, partProvider}
+
+// runMode is a lid on what is done, whatever the modes of single objects are.
+type runMode string
+
+const (
+	runRecommend runMode = "Recommend" // nothing is written but statuses and events
+	runActive    runMode = "Active"
+)
+
+// clusterSettings are the part of the configuration file for what is decided by objects in the cluster.
+type clusterSettings struct {
+	// Mode is Recommend, in which nothing is written to scales, nodes and Proxmox VE whatever the
+	// objects' own modes are, or Active; empty is Recommend.
+	Mode runMode `json:"mode,omitempty"`
+	// Interval is the time between two steps of the loop, if nothing happens; 0 is 10s.
+	Interval time.Duration `json:"interval,omitempty"`
+	// Namespace is where our own lease and state are; empty is that of the pod.
+	Namespace string `json:"namespace,omitempty"`
+	// Lease is the name of the lease that the leader of several processes holds; empty is plimsoll.
+	Lease string `json:"lease,omitempty"`
+	// PriceBook names the PriceBook that machines are priced by; empty is default.
+	PriceBook string `json:"priceBook,omitempty"`
+	// Journal is where the records of the loop are kept; without it they are not.
+	Journal *journalSettings `json:"journal,omitempty"`
+	// Nodes is the policy by which the machines of all VMPools are decided on; without it unneeded.
+	Nodes *nodeSettings `json:"nodes,omitempty"`
+}
+
+// journalSettings is a file that is put aside when it is full.
+type journalSettings struct {
+	File string `json:"file" strict:"required"`
+	// RotateSize is how large it gets; 0 is 64MiB.
+	RotateSize pricing.Bytes `json:"rotateSize,omitempty"`
+	// Keep is how many that were put aside are kept; 0 is 3.
+	Keep int `json:"keep,omitempty"`
+}
+
+// nodeSettings names a node policy. The block of settings that bears its name counts; what that leaves
+// out is the policy's default.
+type nodeSettings struct {
+	Policy   string       `json:"policy" strict:"required"`
+	Pending  strict.Block `json:"pending,omitzero"`
+	Unneeded strict.Block `json:"unneeded,omitzero"`
+}
+
+// Types without the readers that the settings have for other files: strict's own tells faults by line.
+type (
+	pendingSettings  nodepolicy.Pending
+	unneededSettings nodepolicy.Unneeded
+)
+
+// spec is the policy that is named, or every fault of it.
+func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
+	if n == nil {
+		return nodepolicy.Spec{Policy: "unneeded"}, nil
+	}
+	spec := nodepolicy.Spec{Policy: n.Policy}
+	pending, unneeded := nodepolicy.DefaultPending(), nodepolicy.DefaultUnneeded()
+	if err := errors.Join(n.Pending.Decode((*pendingSettings)(&pending)), n.Unneeded.Decode((*unneededSettings)(&unneeded))); err != nil {
+		return spec, err
+	}
+	spec.Pending, spec.Unneeded = &pending, &unneeded
+	_, err := nodepolicy.New(spec)
+	var faults []error
+	for _, err := range append(flatten(err), whole(err)) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("nodes.%w", err))
+		}
+	}
+	return spec, errors.Join(faults...)
+}
+
+// whole is an error that is not several.
+func whole(err error) error {
+	if flatten(err) != nil {
+		return nil
+	}
+	return err
+}
+
+// stateInCluster, as the state, is a ConfigMap in our own namespace.
+const stateInCluster = "kubernetes"
+
+// checkCluster adds what is wrong with the settings of what runs in a cluster.
+func (s *siteFile) checkCluster() []error {
+	var faults []error
+	must := func(kept bool, key, rule string, was any) {
+		if !kept {
+			faults = append(faults, &fileFault{key, fmt.Sprintf("must be %s, was %v", rule, was)})
+		}
+	}
+	quoted := func(text string) string { return fmt.Sprintf("%q", text) }
+	if s.parts == nil { // for another verb, which looks at the site only
+		return nil
+	}
+	if !s.inCluster() {
+		for _, k := range s.clusterKeys() {
+			must(false, k, "left out where pools are in the file: they are decided on by cluster-autoscaler alone", "there")
+		}
+		return faults
+	}
+	must(slices.Contains([]runMode{"", runRecommend, runActive}, s.Mode), "mode", "Recommend or Active", quoted(string(s.Mode)))
+	must(s.Interval >= 0 && (s.Interval == 0 || s.Interval >= time.Second && s.Interval <= 10*time.Minute), "interval", "from 1s to 10m", s.Interval)
+	must(s.Prices == nil, "prices", "left out: the PriceBook in the cluster says them", "there")
+	must(len(s.Pools) == 0, "pools", "left out beside nodescaler: the VMPools in the cluster are the pools", fmt.Sprintf("%d of them", len(s.Pools)))
+	if j := s.Journal; j != nil {
+		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
+		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
+	}
+	return faults
+}
+
+// inCluster reports whether what is decided is decided by objects in the cluster: always, but for the
+// provider alone with its pools in the file.
+func (s *siteFile) inCluster() bool {
+	return slices.Contains(s.parts, partPodScaler) || slices.Contains(s.parts, partNodeScaler) || len(s.Pools) == 0
+}
+
+// clusterKeys are the keys that are there of those that only count in a cluster.
+func (s *siteFile) clusterKeys() []string {
+	var there []string
+	for key, is := range map[string]bool{
+		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
+		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil,
+	} {
+		if is {
+			there = append(there, key)
+		}
+	}
+	slices.Sort(there)
+	return there
+}
+
+// makesMachines reports whether one of the parts needs the site.
+func (s *siteFile) makesMachines() bool {
+	return s.parts == nil || slices.Contains(s.parts, partNodeScaler) || slices.Contains(s.parts, partProvider)
+}
+
+// Optional says which keys of the file need not be there for the parts that run.
+func (s *siteFile) Optional(key string) bool {
+	switch key {
+	case "pools":
+		return s.parts != nil || s.planning
+	case "owner", "endpoints", "tokenFile":
+		return !s.makesMachines() || s.planning
+	}
+	return false
+}
+
+// complete fills in what was left out for what runs in a cluster.
+func (c *clusterSettings) complete(env *Env) error {
+	c.Mode, c.Interval = cmp.Or(c.Mode, runRecommend), cmp.Or(c.Interval, 10*time.Second)
+	c.Lease, c.PriceBook = cmp.Or(c.Lease, "plimsoll"), cmp.Or(c.PriceBook, v1alpha1.DefaultPriceBook)
+	if c.Journal != nil {
+		c.Journal.RotateSize, c.Journal.Keep = cmp.Or(c.Journal.RotateSize, 64*pricing.MiB), cmp.Or(c.Journal.Keep, 3)
+	}
+	if c.Namespace != "" {
+		return nil
+	}
+	c.Namespace = env.Getenv("POD_NAMESPACE")
+	if c.Namespace == "" {
+		data, err := env.ReadFile(namespaceFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("namespace: %w", err)
+		}
+		c.Namespace = strings.TrimSpace(string(data))
+	}
+	if c.Namespace == "" {
+		return &fileFault{"namespace", "must be set outside of a pod, which tells its own"}
+	}
+	return nil
+}
+
+// namespaceFile is where a pod finds the name of its namespace.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// identity names this process among those that may lead. No two have the same, those of one pod that
+// was started twice neither.
+func identity(env *Env) string {
+	return cmp.Or(env.Getenv("POD_NAME"), env.Getenv("HOSTNAME"), "plimsoll") + "_" + strings.ToLower(rand.Text()[:8])
+}
+
+// journalFile is the journal's file, put aside under name.1, name.2 and so on.
+func (s *siteFile) journalFile() string { return filepath.Clean(s.beside(s.Journal.File)) }

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/intentmap"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
+	"github.com/plimsoll/plimsoll/grpc/provider"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// intentMap is the name of the ConfigMap that orders are kept in: one for those that share a lease.
+func (s *running) intentMap() string { return s.Lease + "-intents" }
+
+// clusterRun is what runs in a cluster.
+type clusterRun struct {
+	*running
+	rest     *rest.Config
+	cluster  *seenCluster
+	links    *operator.Links
+	registry *prometheus.Registry
+	state    *stateFolder // nil if there is none
+	identity string
+	closers  []func() error
+}
+
+// runInCluster runs the parts that are decided on by objects in the cluster, until the context is done.
+func (s *running) runInCluster(ctx context.Context, file string) (err error) {
+	r := &clusterRun{running: s, links: &operator.Links{}, registry: newRegistry(), identity: identity(s.env)}
+	defer func() {
+		for _, end := range slices.Backward(r.closers) {
+			err = errors.Join(err, end())
+		}
+	}()
+	if err := r.connect(); err != nil {
+		return err
+	}
+	cfg, err := r.config(file)
+	if err != nil {
+		return err
+	}
+	o, err := operator.New(*cfg)
+	if err != nil {
+		return misconfigured(file, err)
+	}
+	pages, err := s.listen("metrics", s.Metrics)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.env.Stderr, "%s in mode %s, metrics on http://%s/metrics\n", s.partsText(), s.Mode, pages.Addr())
+	return r.run(ctx, o, pages)
+}
+
+// run runs the operator and the pages beside each other; with one of them the other ends.
+func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // while the last step is made
+	var parts sync.WaitGroup
+	parts.Go(func() {
+		ready := func(context.Context) error { return o.Ready() }
+		if err := servePages(serving, pages, r.registry, ready); err != nil {
+			cancel(fmt.Errorf("metrics: %w", err))
+		}
+	})
+	err := o.Run(ctx)
+	stop()
+	parts.Wait()
+	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// connect makes the clients. It makes no call.
+func (r *clusterRun) connect() error {
+	var err error
+	if r.rest, err = r.running.rest(); err != nil {
+		return err
+	}
+	mode := kube.Recommend
+	if r.Mode == runActive {
+		mode = kube.Active
+	}
+	cfg := kube.Config{
+		REST: r.rest, Mode: mode, Namespace: r.Namespace, Lease: r.Lease, Pools: r.links.Pools,
+		Log: slog.New(slog.NewTextHandler(r.env.Stderr, nil)),
+	}
+	if r.makesMachines() {
+		cfg.Machine = r.links.Machine
+	}
+	if cfg.Usage, err = usage(r.rest); err != nil {
+		return withCode(exitConfig, err)
+	}
+	cluster, err := kube.New(cfg)
+	if err != nil {
+		return withCode(exitConfig, err)
+	}
+	r.cluster = &seenCluster{Cluster: cluster}
+	return nil
+}
+
+// config puts the operator together.
+func (r *clusterRun) config(file string) (*operator.Config, error) {
+	nodes, err := r.Nodes.spec()
+	if err != nil {
+		return nil, misconfigured(file, err)
+	}
+	metrics, err := operator.NewMetrics(r.registry)
+	if err != nil {
+		return nil, err
+	}
+	metrics.Mode(string(r.Mode))
+	exporter := costs.NewExporter()
+	if err := r.registry.Register(exporter); err != nil {
+		return nil, err
+	}
+	measured, err := r.signals()
+	if err != nil {
+		return nil, withCode(exitConfig, err)
+	}
+	cfg := &operator.Config{
+		Cluster: r.cluster, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
+		PodScaler: r.has(partPodScaler), NodeScaler: r.has(partNodeScaler), Provider: r.has(partProvider),
+		Nodes: nodes, Signals: measured, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
+		Log: slog.New(slog.NewTextHandler(r.env.Stderr, nil)),
+	}
+	if cfg.Journal, err = r.journal(); err != nil {
+		return nil, err
+	}
+	if !r.makesMachines() {
+		return cfg, nil
+	}
+	if err := r.openState(); err != nil {
+		return nil, err
+	}
+	site, err := r.machines(r.registry)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Fleet = func(ctx context.Context, fenced func(error)) (operator.Fleet, error) {
+		return r.makeFleet(ctx, site, fenced)
+	}
+	if r.has(partProvider) {
+		err = r.provide(cfg)
+	}
+	return cfg, err
+}
+
+// provide lets the operator serve cluster-autoscaler while it leads.
+func (r *clusterRun) provide(cfg *operator.Config) error {
+	if r.state == nil && r.Provider.TLS == nil && r.Provider.Plaintext == plainNever {
+		return withCode(exitConfig, &fileFault{"provider.tls", "must name files where state is kubernetes: no certificates are made there"})
+	}
+	how, err := r.listening(r.state, r.registry)
+	if err != nil {
+		return err
+	}
+	machines := &presentFleet{}
+	server, err := provider.New(provider.Config{Machines: machines, Now: r.env.Now})
+	if err != nil {
+		return err
+	}
+	cfg.Offer = func(pools []nodescaler.Pool, prices *pricing.Book) error {
+		var all []provider.Pool
+		for _, p := range pools {
+			all = append(all, provider.Pool{Pool: p, Options: r.Provider.Options[p.Name]})
+		}
+		return server.Configure(all, prices)
+	}
+	cfg.Serve = func(ctx context.Context, f operator.Fleet) error {
+		machines.lead(f)
+		defer machines.lead(nil)
+		calls, err := r.listen("provider.listen", r.Provider.Listen)
+		if err != nil {
+			return err
+		}
+		if err := how.Check(calls.Addr()); err != nil {
+			return errors.Join(fmt.Errorf("provider.%w", err), calls.Close())
+		}
+		return server.Serve(ctx, calls, how)
+	}
+	return nil
+}
+
+// presentFleet is the fleet of the present term of leadership.
+type presentFleet struct {
+	mu sync.Mutex
+	of loop.Machines // nil between two terms
+}
+
+func (p *presentFleet) lead(f loop.Machines) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of = f
+}
+
+// now is the fleet, or one that knows and does nothing.
+func (p *presentFleet) now() loop.Machines {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		return nobody{}
+	}
+	return p.of
+}
+
+// List, Create and Delete are those of the present fleet.
+func (p *presentFleet) List(ctx context.Context) (loop.MachineState, error) { return p.now().List(ctx) }
+func (p *presentFleet) Create(ctx context.Context, o loop.Order) error      { return p.now().Create(ctx, o) }
+func (p *presentFleet) Delete(ctx context.Context, machine string) error {
+	return p.now().Delete(ctx, machine)
+}
+
+// nobody is the machines of a process that does not lead.
+type nobody struct{}
+
+var errNotLeading = errors.New("this process does not lead")
+
+func (nobody) List(context.Context) (loop.MachineState, error) {
+	return loop.MachineState{}, errNotLeading
+}
+func (nobody) Create(context.Context, loop.Order) error {
+	return fmt.Errorf("%w: %w", loop.ErrRefused, errNotLeading)
+}
+func (nobody) Delete(context.Context, string) error { return errNotLeading }
+
+func (s *running) has(part string) bool { return slices.Contains(s.parts, part) }
+
+func (s *running) readBeside(name string) ([]byte, error) { return s.env.ReadFile(s.beside(name)) }
+
+// partsText names the parts in the order in which they are told.
+func (s *running) partsText() string {
+	text := ""
+	for _, p := range components {
+		if s.has(p) {
+			text += ", " + p
+		}
+	}
+	return text[len(", "):]
+}
+
+// openState takes the state folder, if that is where orders are kept.
+func (r *clusterRun) openState() error {
+	if r.State == stateInCluster {
+		return nil
+	}
+	var err error
+	if r.state, err = openState(r.beside(r.State)); err != nil {
+		return withCode(exitConfig, fmt.Errorf("state: %w", err))
+	}
+	r.closers = append(r.closers, r.state.Close)
+	return nil
+}
+
+// makeFleet makes the fleet of a term of leadership. In mode Recommend it only watches, and by what was
+// kept of orders knows which machines are ours.
+func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced func(error)) (operator.Fleet, error) {
+	intents, err := r.intents(ctx, fenced)
+	if err != nil {
+		return nil, err
+	}
+	cfg := pve.FleetConfig{Intents: intents, Nodes: r.listNodes, Watch: r.Mode != runActive}
+	if !cfg.Watch {
+		cfg.RemoveNode = r.cluster.RemoveNode
+	}
+	return site.fleet(cfg)
+}
+
+func (r *clusterRun) listNodes(ctx context.Context) ([]pve.Node, error) {
+	all, err := r.cluster.Nodes(ctx)
+	return nodeWords(all), err
+}
+
+// intents are the orders that were kept: to be written to, or, where nothing is written, as they are.
+func (r *clusterRun) intents(ctx context.Context, fenced func(error)) (pve.Intents, error) {
+	if r.state == nil {
+		cfg := rest.CopyConfig(r.rest)
+		cfg.QPS = -1 // the fleet waits for each write, and makes few
+		client, err := typedv1.NewForConfig(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("state: %w", err)
+		}
+		where := intentmap.Config{Maps: client.ConfigMaps(r.Namespace), Name: r.intentMap(), Holder: r.identity, Fenced: fenced}
+		if r.Mode == runActive {
+			return intentmap.Claim(ctx, where)
+		}
+		return intentmap.Look(ctx, where)
+	}
+	kept, err := pve.OpenIntentLog(r.state.file("intents.ndjson"))
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	if r.Mode == runActive {
+		return kept, nil
+	}
+	return inMemory(kept)
+}
+
+// inMemory is a copy of intents that nothing is written to.
+func inMemory(kept pve.Intents) (pve.Intents, error) {
+	all, err := kept.Load()
+	if err != nil {
+		return nil, err
+	}
+	memory := &pve.MemoryIntents{}
+	for _, i := range all {
+		if err := memory.Put(i); err != nil {
+			return nil, err
+		}
+	}
+	return memory, nil
+}
+
+// journal opens the journal, if one is to be kept.
+func (r *clusterRun) journal() (loop.Journal, error) {
+	if r.Journal == nil {
+		return nil, nil
+	}
+	j, err := openRotating(r.journalFile(), int64(r.Journal.RotateSize), r.Journal.Keep)
+	if err != nil {
+		return nil, withCode(exitConfig, fmt.Errorf("journal.file: %w", err))
+	}
+	r.closers = append(r.closers, j.Close)
+	return j, nil
+}

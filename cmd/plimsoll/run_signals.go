@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
+)
+
+// seenCluster is the cluster, and remembers whose pods it was last seen to have: theirs are the pages that
+// are scraped.
+type seenCluster struct {
+	*kube.Cluster
+	pods atomic.Pointer[[]nodescaler.Pod]
+}
+
+// Observe returns the cluster as it is now.
+func (w *seenCluster) Observe(ctx context.Context) (loop.ClusterState, error) {
+	state, err := w.Cluster.Observe(ctx)
+	if err == nil {
+		w.pods.Store(&state.Pods)
+	}
+	return state, err
+}
+
+// pages are the pods whose own metrics may be scraped.
+func (w *seenCluster) pages() []signals.Pod {
+	last := w.pods.Load()
+	if last == nil {
+		return nil
+	}
+	addresses := w.Addresses()
+	var all []signals.Pod
+	for i := range *last {
+		p := &(*last)[i]
+		if at := addresses[p.Name]; at != "" && p.Workload != "" {
+			all = append(all, signals.Pod{Workload: p.Workload, Name: p.Name, Address: at, Ready: p.Ready && !p.Terminating, Started: p.Started})
+		}
+	}
+	return all
+}
+
+// usage reads pods' CPU from the cluster's resource metrics.
+func usage(cfg *rest.Config) (kube.Usage, error) {
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	host, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &signals.Usage{Client: client, Host: host.String()}, nil
+}
+
+// signals measures the workloads that have a WorkloadAutoscaler.
+func (r *clusterRun) signals() (operator.Signals, error) {
+	client, err := typedv1.NewForConfig(r.rest)
+	if err != nil {
+		return nil, err
+	}
+	return signals.New(signals.Options{
+		Credentials: func(ctx context.Context, namespace string, p signals.Prometheus) (signals.Credentials, error) {
+			return prometheusCredentials(ctx, client, namespace, p.SecretName)
+		},
+		Pods: r.cluster.pages, NodePrices: r.nodePrices,
+	}), nil
+}
+
+// prometheusCredentials are what a workload's Secret holds for its Prometheus.
+func prometheusCredentials(ctx context.Context, client typedv1.SecretsGetter, namespace, name string) (signals.Credentials, error) {
+	if name == "" {
+		return signals.Credentials{}, nil
+	}
+	secret, err := client.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return signals.Credentials{}, fmt.Errorf("signals.prometheus.secretName: %w", err)
+	}
+	text := func(key string) string { return string(secret.Data[key]) }
+	return signals.Credentials{
+		Token: text("token"), Username: text("username"), Password: text("password"),
+		CA: secret.Data["ca.crt"], Cert: secret.Data["tls.crt"], Key: secret.Data["tls.key"],
+	}, nil
+}
+
+// nodePrices is what the price book in force asks for each node that is one of our machines, an hour.
+func (r *clusterRun) nodePrices() map[string]float64 {
+	books, err := r.cluster.PriceBooks()
+	if err != nil {
+		return nil
+	}
+	for _, object := range books {
+		if object.Name != r.PriceBook {
+			continue
+		}
+		book, err := resources.Book(object)
+		if err != nil {
+			return nil
+		}
+		now, prices := r.env.Now(), map[string]float64{}
+		for _, m := range r.links.Machines() {
+			if m.Phase == nodescaler.Joined {
+				prices[m.Name] = book.Rate(m.Shape, m.Host, now).Units()
+			}
+		}
+		return prices
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+
+	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/spf13/cobra"
+)
+
+func newTestbedLabCommand(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lab",
+		Short: "Run a real control plane, with nodes and pods that are pretended, on this machine",
+		Long: "Run a small real world on this machine: etcd, kube-apiserver, kube-controller-manager with the real\n" +
+			"HorizontalPodAutoscaler, and kube-scheduler; nodes and pods by KWOK; Prometheus; an emulated Proxmox VE whose machines\n" +
+			"become nodes; and requests that pods serve as if they ran. All on loopback, without root and without containers. The programs are built from the checkout by Go when they are first needed.",
+	}
+	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabToolsCommand(env))
+	return verbsOnly(cmd)
+}
+
+// labFolder is which lab is meant.
+type labFolder struct{ name, data string }
+
+func addLabFolder(cmd *cobra.Command, into *labFolder) {
+	addFlag(cmd, &into.name, parseLabName, "name", "name", "lab", "which lab, if there are several")
+	cmd.Flags().StringVar(&into.data, "data", "", "the `folder` of the lab (default: one of that name in this user's cache)")
+}
+
+var labName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+
+func parseLabName(text string) (string, error) {
+	if !labName.MatchString(text) {
+		return "", fmt.Errorf("must be at most 40 lower-case letters, digits and hyphens, was %q", text)
+	}
+	return text, nil
+}
+
+// folder is the folder of the lab.
+func (f *labFolder) folder() (string, error) {
+	if f.data != "" {
+		return filepath.Abs(f.data)
+	}
+	cache, err := lab.CacheFolder("")
+	if err != nil {
+		return "", withCode(exitConfig, err)
+	}
+	return filepath.Join(cache, "labs", f.name), nil
+}
+
+// option names the lab on the command line of another verb.
+func (f *labFolder) option() string {
+	switch {
+	case f.data != "":
+		return " --data " + f.data
+	case f.name != "lab":
+		return " --name " + f.name
+	}
+	return ""
+}
+
+// labFault gives an error of a lab its code.
+func labFault(err error) error {
+	if errors.Is(err, lab.ErrNoCheckout) {
+		return withHint("run it in a clone of the repository", withCode(exitConfig, err))
+	}
+	return err
+}
+
+func newLabToolsCommand(env *Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "tools",
+		Short: "Build the programs that labs are made of, and say where they are",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			box := lab.Toolbox{Progress: func(line string) { fmt.Fprintln(env.Stderr, line) }}
+			for _, t := range lab.Tools {
+				file, err := box.Path(cmd.Context(), t)
+				if err != nil {
+					return labFault(err)
+				}
+				fmt.Fprintln(env.Stdout, file)
+			}
+			return nil
+		},
+	}
+}
