@@ -4,6 +4,9 @@
 GO            ?= go
 GOLANGCI_LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
+# The release that charts and image are of.
+RELEASE := $(shell awk '$$1 == "appVersion:" { print $$2 }' deploy/charts/plimsoll/Chart.yaml)
+
 # Go keeps its caches below HOME. Where there is none, they go below out/, in a hidden folder so
 # that ./... does not find other people's packages in it, and writable so that it can be removed.
 ifeq ($(strip $(HOME)),)
@@ -12,16 +15,16 @@ export GOFLAGS := $(GOFLAGS) -modcacherw
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race laws conformance lint bench gen check build clean-tree
+.PHONY: help demo test race laws conformance lint bench gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## show the product at work on this machine, with nothing installed
 	@$(GO) run ./cmd/plimsoll demo $(ARGS)
 
-test: ## vet and run all tests
-	$(GO) vet ./...
+test: ## vet and run all tests but those that need the lab
+	$(GO) vet -tags lab ./...
 	$(GO) test $(ARGS) ./...
 
 race: ## run all tests under the race detector (needs a C compiler)
@@ -43,6 +46,27 @@ conformance: ## hold client and emulator to what was recorded of real servers, a
 		cat out/conformance.txt; exit 1; }
 	@grep -E '^ +[a-z_]+_test\.go:' out/conformance.txt
 
+lab: build ## start the lab, with its programs built on first use (ARGS are those of: plimsoll testbed lab up)
+	@bin/plimsoll testbed lab up $(ARGS)
+
+lab-down: build ## stop the lab
+	@bin/plimsoll testbed lab down $(ARGS)
+
+lab-test: lab-lint ## run the tests that need the lab, one package after the other
+	$(GO) test -tags lab -p 1 -timeout 30m $(ARGS) ./testbed/lab/... ./testbed/k6
+
+# The modules inside this one, which the other targets do not see. With the programs built, what
+# these need is compiled.
+lab-lint: build
+	@bin/plimsoll testbed lab tools
+	@for module in testbed/lab/controlplane testbed/lab/tools/*; do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
+	cd testbed/lab/controlplane && $(GO) vet . && $(GOLANGCI_LINT) run --config ../../../.golangci.yml
+
+twin-test: ## ask Prometheus' own engine what podscaler/signals was asked, and compare
+	cd testbed/promtwin && $(GO) mod tidy -diff && $(GO) vet ./...
+	@# Nothing is cached: Go does not see changes outside of the module.
+	$(GO) test -C testbed/promtwin -count=1 $(ARGS) ./...
+
 lint: ## run the linters of .golangci.yml (ARGS=--fix mends what can be mended)
 	$(GOLANGCI_LINT) run $(ARGS)
 
@@ -61,6 +85,19 @@ check: ## what CI runs: generated files are clean, lint, tests, tests under the 
 
 build: ## build bin/plimsoll
 	$(GO) build -trimpath -o bin/ ./cmd/plimsoll
+
+image: ## build the container image for this machine into out/plimsoll-image.tar, without a registry
+	$(GO) run -C deploy/tools ./image --platform linux/$$($(GO) env GOARCH) --tags v$(RELEASE) $(ARGS)
+
+chart: ## pack the Helm charts into out/
+	@mkdir -p out
+	$(GO) -C deploy/tools tool helm package ../charts/plimsoll ../charts/plimsoll-crds --destination ../../out $(ARGS)
+
+chart-test: ## hold charts, alerts, dashboards and image to what is promised of them
+	$(GO) vet -C deploy/tools ./...
+	cd deploy/tools && $(GO) mod tidy -diff && $(GOLANGCI_LINT) run --config ../../.golangci.yml
+	@# Nothing is cached: Go does not see changes outside of the module.
+	$(GO) test -C deploy/tools -count=1 $(ARGS) ./...
 
 clean-tree:
 	@sh .ci/clean-tree
