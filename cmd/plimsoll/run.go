@@ -230,9 +230,13 @@ func (s *running) machines(registry prometheus.Registerer) (*machineSite, error)
 func (m *machineSite) fleet(cfg pve.FleetConfig) (*pve.Fleet, error) {
 	cfg.Client, cfg.Owner, cfg.Now, cfg.Rand = m.client, m.Owner, m.env.Now, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	cfg.ClonesPerStorage, cfg.HA, cfg.OrphanGrace = m.ClonesPerStorage, m.HA, m.OrphanGrace
+	report := cfg.Report
 	cfg.Report = func(e pve.Event) {
 		m.events.WithLabelValues(e.Code).Inc()
 		fmt.Fprintln(m.env.Stderr, e)
+		if report != nil {
+			report(e)
+		}
 	}
 	return pve.NewFleet(cfg)
 }

@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/intentmap"
@@ -41,6 +46,7 @@ type clusterRun struct {
 
 // runInCluster runs the parts that are decided on by objects in the cluster, until the context is done.
 func (s *running) runInCluster(ctx context.Context, file string) (err error) {
+	logTo(s.env.Stderr)
 	r := &clusterRun{running: s, links: &operator.Links{}, registry: newRegistry(), identity: identity(s.env)}
 	defer func() {
 		for _, end := range slices.Backward(r.closers) {
@@ -64,6 +70,13 @@ func (s *running) runInCluster(ctx context.Context, file string) (err error) {
 	}
 	fmt.Fprintf(s.env.Stderr, "%s in mode %s, metrics on http://%s/metrics\n", s.partsText(), s.Mode, pages.Addr())
 	return r.run(ctx, o, pages)
+}
+
+// logTo has the libraries log as we do. They have one place for all of a process.
+func logTo(w io.Writer) {
+	handler := slog.NewTextHandler(w, nil)
+	klog.SetSlogLogger(slog.New(handler))
+	ctrllog.SetLogger(logr.FromSlogHandler(handler))
 }
 
 // run runs the operator and the pages beside each other; with one of them the other ends.
@@ -275,11 +288,36 @@ func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced fu
 	if err != nil {
 		return nil, err
 	}
-	cfg := pve.FleetConfig{Intents: intents, Nodes: r.listNodes, Watch: r.Mode != runActive}
+	cfg := pve.FleetConfig{Intents: intents, Nodes: r.listNodes, Watch: r.Mode != runActive, Report: r.tell}
 	if !cfg.Watch {
 		cfg.RemoveNode = r.cluster.RemoveNode
 	}
 	return site.fleet(cfg)
+}
+
+// tell tells what happens to a pool's machines as events of its VMPool.
+func (r *clusterRun) tell(e pve.Event) {
+	if e.Pool == "" || e.Code == pve.CodeRetry {
+		return
+	}
+	pools, err := r.cluster.Pools()
+	if err != nil {
+		return // it is in the log
+	}
+	for _, p := range pools {
+		if p.Name == e.Pool {
+			r.cluster.Tell(p, machineEvent(e))
+		}
+	}
+}
+
+// machineEvent is an event of a machine in Kubernetes' words.
+func machineEvent(e pve.Event) kube.Event {
+	note := strings.TrimSpace(e.Machine + " " + e.Text)
+	if e.Advice != "" {
+		note += "; " + e.Advice
+	}
+	return kube.Event{About: e.Code, Key: note, Warning: e.Advice != "", Reason: e.Code, Note: note}
 }
 
 func (r *clusterRun) listNodes(ctx context.Context) ([]pve.Node, error) {

@@ -221,7 +221,7 @@ func (f *Fleet) keep(m *tracked) error {
 		return nil
 	}
 	m.unsaved = true
-	f.impede(m, reason(CodeIntentNotKept, "%v", err), "look whether the file of intents can be written")
+	f.impede(m, reason(CodeIntentNotKept, "%v", err), "look whether intents can be written where they are kept")
 	return err
 }
 

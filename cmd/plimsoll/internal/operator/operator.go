@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -211,6 +212,7 @@ type term struct {
 	scalers map[string]*kept
 	said    map[types.UID]any // the statuses of the last step: those that are read may be older
 	last    time.Time         // of the last step
+	trouble trouble
 
 	sweeping sync.WaitGroup
 	swept    time.Time // orphans were last looked for
@@ -243,9 +245,7 @@ func (t *term) run(ctx, until context.Context) {
 	ticker := time.NewTicker(t.Interval)
 	defer ticker.Stop()
 	for woken := false; ctx.Err() == nil && until.Err() == nil; { // a tick that comes with the end makes no step
-		if err := t.step(ctx, t.Now(), woken); err != nil {
-			t.Log.Warn("step", "error", err)
-		}
+		t.trouble.tell(t.Log, t.step(ctx, t.Now(), woken), time.Now())
 		woken = true
 		select {
 		case <-ctx.Done():
@@ -256,6 +256,32 @@ func (t *term) run(ctx, until context.Context) {
 		case <-t.Cluster.Changed():
 		}
 	}
+}
+
+// trouble is what went wrong with steps. What goes on for long is told now and then, not at every step.
+type trouble struct {
+	what string
+	at   time.Time
+}
+
+// tellEvery is how often the same trouble is told.
+const tellEvery = time.Minute
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+func (t *trouble) tell(log *slog.Logger, err error, now time.Time) {
+	what := ""
+	if err != nil {
+		what = digits.ReplaceAllString(err.Error(), "")
+	}
+	switch {
+	case err == nil && t.what != "":
+		log.Info("steps are made again")
+	case err != nil && (what != t.what || now.Sub(t.at) >= tellEvery):
+		log.Warn("step", "error", err)
+		t.at = now
+	}
+	t.what = what
 }
 
 // jumped reports whether the clock was put forward or back since the last step. By windows and cool-downs
@@ -277,8 +303,11 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 	t.last = now
 	machines := t.list(ctx)
 	picture := t.observe(ctx)
-	d, err := t.read(ctx, picture, now)
-	if picture.err = errors.Join(picture.err, err); picture.err == nil {
+	var d *desk
+	if picture.err == nil {
+		d, picture.err = t.read(ctx, picture, now)
+	}
+	if picture.err == nil {
 		if t.fleet == nil {
 			machines.state, machines.err = nodesAsMachines{picture.state.Nodes}.List(ctx)
 		}
