@@ -15,9 +15,10 @@ type memory struct {
 	// moves are our own changes of replicas that were carried out; pending is the last one
 	// decided on, until the replicas are seen to be what it made them. A change that is only
 	// recommended, or could not be written, is none.
-	moves    []move
-	lastMove time.Time
-	pending  move
+	moves            []move
+	lastMove         time.Time
+	lastUp, lastDown time.Time
+	pending          move
 	// scaledToZero says that replicas are 0 because we made them so.
 	scaledToZero bool
 }
@@ -46,11 +47,19 @@ func (m *memory) observe(v *View) {
 	if p := m.pending; !p.at.IsZero() && p.to == v.Replicas {
 		m.moves = append(m.moves, p)
 		m.lastMove = p.at
+		if p.to > p.from {
+			m.lastUp = p.at
+		} else {
+			m.lastDown = p.at
+		}
 		m.scaledToZero = p.to == 0
 		m.pending = move{}
 	}
 	m.lastRun = v.Now
 }
+
+// past is what a policy is told of it.
+func (m *memory) past() Past { return Past{Since: m.started, Up: m.lastUp, Down: m.lastDown} }
 
 // want keeps a recommendation.
 func (m *memory) want(at time.Time, replicas int) { m.wanted = append(m.wanted, wanted{at, replicas}) }

@@ -75,7 +75,9 @@ func (s *Scaler) Decide(v *View) Decision {
 
 // ask has the policy propose, and passes the proposal from guard to guard.
 func (s *Scaler) ask(v *View, d *Decision) {
-	r := s.policy.Desired(v)
+	seen := *v
+	seen.Past = s.memory.past()
+	r := s.policy.Desired(&seen)
 	d.Reasons = append(make([]Reason, 0, len(r.Reasons)+3), r.Reasons...)
 	if d.Known = r.Known; !r.Known {
 		return

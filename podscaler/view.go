@@ -74,8 +74,26 @@ type View struct {
 	ScaledToZero bool
 	Pods         []Pod
 	Window       Window
-	Cost         Cost
-	Room         Room
+	// Past is what became of earlier decisions. A Scaler fills it in before it asks its policy.
+	Past Past
+	// Rollout is the change of the workload's pods that is under way, if one is.
+	Rollout Rollout
+	Cost    Cost
+	Room    Room
+}
+
+// Past is what a Scaler remembers of its own changes of replicas that were carried out. A policy
+// with a cool-down of its own counts from here; Since says how far back it is known.
+type Past struct {
+	Since    time.Time // the first run; what was before is not known
+	Up, Down time.Time // the last growth and the last shrinking; zero if there was none since
+}
+
+// Rollout is a change from one form of a workload's pods to another. Pods beyond the replicas are
+// its surge and no demand.
+type Rollout struct {
+	InProgress bool
+	Why        string // what is still to come, for people
 }
 
 // Phase is a pod's phase in Kubernetes' words.
@@ -98,8 +116,8 @@ type Pod struct {
 	// Started is when the pod's containers were started, ReadyChanged when Ready last
 	// changed; zero when that has not happened.
 	Started, ReadyChanged time.Time
-	// CPU is the pod's CPU use in cores.
-	CPU Sample
+	// CPU is the pod's CPU use in cores, Memory what it has in use, in bytes.
+	CPU, Memory Sample
 }
 
 // Sample is a measured mean of a pod's metric over [At-Span, At].
@@ -139,6 +157,9 @@ type Window struct {
 	Good     Reading // fraction of requests that answered within the SLO's target
 	Arrivals Reading // requests offered per second
 	InFlight Reading // requests being served or queued
+	Errors   Reading // fraction of requests that the server failed or refused
+	// Registered is the number of instances that a service registry sends requests to.
+	Registered Reading
 	// Since is since when all of it has been measured without a gap; zero where that is not
 	// kept account of. A workload is not shrunk before that is a full window ago.
 	Since time.Time

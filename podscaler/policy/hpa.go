@@ -65,7 +65,7 @@ const (
 )
 
 func init() {
-	register("HPA", func(s Spec) (podscaler.Policy, error) {
+	register("HPA", "keeps a metric, such as CPU, at a target, by the rules of Kubernetes' HorizontalPodAutoscaler.", func(s Spec) (podscaler.Policy, error) {
 		if s.HPA == nil {
 			return newHPA(HPA{})
 		}

@@ -19,30 +19,55 @@ type Spec struct {
 	SLOCost *SLOCost `json:"sloCost,omitempty" yaml:"sloCost,omitempty"`
 }
 
-// builders are the policies by lower-case name. Each policy's file adds its own from init, and
+// Description is what a policy is called, and what it does in a sentence or two that may follow
+// its name: "HPA keeps a metric at a target."
+type Description struct {
+	Name    string // as the API writes it
+	Summary string
+}
+
+// String prints the description as sentences.
+func (d Description) String() string { return d.Name + " " + d.Summary }
+
+type registered struct {
+	Description
+	build func(Spec) (podscaler.Policy, error)
+}
+
+// policies are all of them by lower-case name. Each policy's file adds its own from init, and
 // nothing changes them after that.
-var builders = map[string]func(Spec) (podscaler.Policy, error){}
+var policies = map[string]registered{}
 
 // register adds a policy under its name in the API, and the same in lower case.
-func register(name string, build func(Spec) (podscaler.Policy, error)) {
-	if builders[strings.ToLower(name)] != nil {
+func register(name, summary string, build func(Spec) (podscaler.Policy, error)) {
+	key := strings.ToLower(name)
+	if _, twice := policies[key]; twice {
 		panic("policy " + name + " is registered twice")
 	}
-	builders[strings.ToLower(name)] = build
+	policies[key] = registered{Description{Name: name, Summary: summary}, build}
 }
 
 // Names returns the names of all policies in lower case, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(builders)) }
+func Names() []string { return slices.Sorted(maps.Keys(policies)) }
+
+// All describes all policies, sorted by name.
+func All() []Description {
+	all := make([]Description, 0, len(policies))
+	for _, name := range Names() {
+		all = append(all, policies[name].Description)
+	}
+	return all
+}
 
 // New returns the policy that s names, in lower case or as the API writes it, or every fault of
 // its settings. A name that is not known is a fault: another policy in its place would scale
 // by rules that nobody chose.
 func New(s Spec) (podscaler.Policy, error) {
-	build, ok := builders[strings.ToLower(s.Policy)]
+	p, ok := policies[strings.ToLower(s.Policy)]
 	if !ok {
 		return nil, fmt.Errorf("policy: must be one of %s, was %q", strings.Join(Names(), ", "), s.Policy)
 	}
-	return build(s)
+	return p.build(s)
 }
 
 // Check returns everything that keeps p from working on w, or nil: the faults of w itself, and

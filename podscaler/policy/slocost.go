@@ -42,7 +42,7 @@ const (
 )
 
 func init() {
-	register("SLOCost", func(s Spec) (podscaler.Policy, error) {
+	register("SLOCost", "weighs the response time against its objective and the cost of the machines against its target.", func(s Spec) (podscaler.Policy, error) {
 		if s.SLOCost == nil {
 			return newSLOCost(SLOCost{})
 		}
