@@ -78,6 +78,7 @@ bench: ## run the benchmarks, in the packages that have any
 
 gen: ## write generated files anew, and format
 	$(GO) generate ./...
+	$(GO) test -count=1 -run '^TestReference$$' ./testbed/crd -update > /dev/null
 	$(GO) fmt ./...
 
 check: ## what CI runs: generated files are clean, lint, tests, tests under the race detector

@@ -12,4 +12,5 @@
 // +groupName=plimsoll.dev
 package v1alpha1
 
+//go:generate go run ../../cmd/plimsoll/internal/policygen ../..
 //go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 object crd:crdVersions=v1 paths=. output:crd:dir=../../deploy/crds

@@ -51,8 +51,6 @@ type WorkloadAutoscalerList struct {
 // WorkloadAutoscalerSpec is what is wanted of a workload.
 //
 // +kubebuilder:validation:XValidation:rule="self.maxReplicas >= self.minReplicas",fieldPath=".maxReplicas",messageExpression="'must be at least minReplicas, which is %d, was %d'.format([self.minReplicas, self.maxReplicas])"
-// +kubebuilder:validation:XValidation:rule="!has(self.hpa) || self.policy == 'HPA'",fieldPath=".hpa",messageExpression="'may be there only with policy HPA, was ' + self.policy"
-// +kubebuilder:validation:XValidation:rule="!has(self.sloCost) || self.policy == 'SLOCost'",fieldPath=".sloCost",messageExpression="'may be there only with policy SLOCost, was ' + self.policy"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.slo)",fieldPath=".policy",message="SLOCost must have an objective in slo, was without"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.cost)",fieldPath=".policy",message="SLOCost must have a target in cost, was without"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy SLOCost, which multiplies what is there, was 0"
@@ -73,11 +71,7 @@ type WorkloadAutoscalerSpec struct {
 	// +kubebuilder:default=Recommend
 	Mode Mode `json:"mode,omitempty"`
 
-	// How replicas are decided on. HPA keeps a metric, such as CPU, at a target, by the rules of
-	// Kubernetes' HorizontalPodAutoscaler. SLOCost weighs the response time against its objective and
-	// the cost of the machines against its target; it needs slo, cost and signals.
-	// +required
-	Policy Policy `json:"policy"`
+	PolicySpec `json:",inline"`
 
 	// The time between two decisions, from 5s to 10m.
 	// +optional
@@ -120,14 +114,6 @@ type WorkloadAutoscalerSpec struct {
 	// +optional
 	Signals *Signals `json:"signals,omitempty"`
 
-	// Settings of policy HPA; left out, CPU is kept at 80 % of the request.
-	// +optional
-	HPA *HPA `json:"hpa,omitempty"`
-
-	// Settings of policy SLOCost.
-	// +optional
-	SLOCost *SLOCost `json:"sloCost,omitempty"`
-
 	// How fast replicas may change, and how steadily, in the shape and with the meaning and defaults
 	// of a HorizontalPodAutoscaler's behavior. Left out, policy HPA does as a HorizontalPodAutoscaler
 	// without one, and the other policies are not limited by it.
@@ -164,17 +150,6 @@ const (
 	ModeRecommend Mode = "Recommend" // decide, say it in the status, do nothing
 	ModeActive    Mode = "Active"    // decide and do it
 	ModePaused    Mode = "Paused"    // do nothing and decide nothing
-)
-
-// Policy is how replicas are decided on.
-//
-// +kubebuilder:validation:Enum=HPA;SLOCost
-type Policy string
-
-// The policies.
-const (
-	PolicyHPA     Policy = "HPA"
-	PolicySLOCost Policy = "SLOCost"
 )
 
 // SLO is an objective for response times.

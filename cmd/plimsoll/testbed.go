@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/lab/trial"
 	testreport "github.com/plimsoll/plimsoll/testbed/report"
@@ -38,26 +39,47 @@ type listed struct {
 	Trials   int      `json:"trials"`
 }
 
+// listedPolicy is a pod policy in the list.
+type listedPolicy struct {
+	Name    string `json:"name"`
+	Summary string `json:"summary"`
+}
+
+// catalogue is what there is to run.
+type catalogue struct {
+	Experiments []listed       `json:"experiments"`
+	Policies    []listedPolicy `json:"policies"`
+}
+
+func (c catalogue) table(w io.Writer) {
+	for _, l := range c.Experiments {
+		fmt.Fprintf(w, "%s\t%s\t%d policies, %d levels, %d trials\n", l.Name, l.Title, len(l.Policies), len(l.Levels), l.Trials)
+	}
+	fmt.Fprintln(w)
+	for _, p := range c.Policies {
+		fmt.Fprintf(w, "%s\t%s\n", strings.ToLower(p.Name), p.Summary)
+	}
+}
+
 func newTestbedListCommand(env *Env) *cobra.Command {
 	var format output
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the experiments that come with the program",
+		Short: "List the experiments that come with the program, and the pod policies they may compare",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			var all []listed
+			var all catalogue
 			for _, name := range testbed.Names() {
 				e, _, err := readExperiment(env, name)
 				if err != nil {
 					return err
 				}
-				all = append(all, listed{e.Name, e.Title, e.Shows, e.PolicyNames(), e.LevelNames(), e.Trials})
+				all.Experiments = append(all.Experiments, listed{e.Name, e.Title, e.Shows, e.PolicyNames(), e.LevelNames(), e.Trials})
 			}
-			return format.print(env.Stdout, all, func(w io.Writer) {
-				for _, l := range all {
-					fmt.Fprintf(w, "%s\t%s\t%d policies, %d levels, %d trials\n", l.Name, l.Title, len(l.Policies), len(l.Levels), l.Trials)
-				}
-			})
+			for _, p := range podpolicy.All() {
+				all.Policies = append(all.Policies, listedPolicy(p))
+			}
+			return format.print(env.Stdout, all, all.table)
 		},
 	}
 	addOutput(cmd, &format)

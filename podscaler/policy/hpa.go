@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -101,10 +100,7 @@ func newHPA(c HPA) (podscaler.Policy, error) {
 	for i := range h.metrics {
 		h.metrics[i].validate(&f, fmt.Sprintf("hpa.metrics[%d]", i))
 	}
-	if f != nil {
-		return nil, errors.Join(f...)
-	}
-	return h, nil
+	return h, f.err()
 }
 
 // targetsOf are the targets that each type of metric may have.
@@ -155,7 +151,7 @@ func (h *hpa) check(w *podscaler.Workload) error {
 			fmt.Sprintf("must be above 0 for hpa.metrics[%d], which is in percent of it", i), int64(w.Pod.CPU))
 	}
 	f.unless(w.Min > 0 || whole, "minReplicas", "must be at least 1 without an Object or External metric, for nothing else can be measured at 0", w.Min)
-	return errors.Join(f...)
+	return f.err()
 }
 
 // Desired is the most replicas that any metric asks for. An unknown metric may be the one that

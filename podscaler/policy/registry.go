@@ -11,14 +11,6 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// Spec names a policy and carries the settings of those that have any. Only the block of the
-// named policy counts; a missing one means that policy's defaults.
-type Spec struct {
-	Policy  string   `json:"policy" yaml:"policy"`
-	HPA     *HPA     `json:"hpa,omitempty" yaml:"hpa,omitempty"`
-	SLOCost *SLOCost `json:"sloCost,omitempty" yaml:"sloCost,omitempty"`
-}
-
 // Description is what a policy is called, and what it does in a sentence or two that may follow
 // its name: "HPA keeps a metric at a target."
 type Description struct {
@@ -63,11 +55,25 @@ func All() []Description {
 // its settings. A name that is not known is a fault: another policy in its place would scale
 // by rules that nobody chose.
 func New(s Spec) (podscaler.Policy, error) {
-	p, ok := policies[strings.ToLower(s.Policy)]
-	if !ok {
-		return nil, fmt.Errorf("policy: must be one of %s, was %q", strings.Join(Names(), ", "), s.Policy)
+	p, err := find(s.Policy)
+	if err != nil {
+		return nil, err
 	}
 	return p.build(s)
+}
+
+// Describe describes the policy of that name, in lower case or as the API writes it.
+func Describe(name string) (Description, error) {
+	p, err := find(name)
+	return p.Description, err
+}
+
+func find(name string) (registered, error) {
+	p, ok := policies[strings.ToLower(name)]
+	if !ok {
+		return registered{}, fmt.Errorf("policy: must be one of %s, was %q", strings.Join(Names(), ", "), name)
+	}
+	return p, nil
 }
 
 // Check returns everything that keeps p from working on w, or nil: the faults of w itself, and
@@ -91,6 +97,9 @@ func (f *faults) unless(kept bool, key, rule string, value any) {
 		*f = append(*f, fmt.Errorf("%s: %s, was %v", key, rule, value))
 	}
 }
+
+// err returns the faults as one error, or nil.
+func (f faults) err() error { return errors.Join(f...) }
 
 // ceil rounds up to a number of replicas. The slack keeps 3.0000000000000004, which is what
 // floats make of .6 × 5, from becoming 4.

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"errors"
 	"math"
 
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -64,10 +63,7 @@ func newSLOCost(c SLOCost) (podscaler.Policy, error) {
 	f.unless(0 < p.rtWeight && p.rtWeight < 1, "sloCost.rtWeight", "must be above 0 and below 1", p.rtWeight)
 	f.unless(0 <= p.tolerance && p.tolerance < 1, "sloCost.tolerance", "must be at least 0 and below 1", p.tolerance)
 	f.unless(c.Role == "" || c.Role == Cap || c.Role == Symmetric, "sloCost.role", "must be Cap or Symmetric", c.Role)
-	if f != nil {
-		return nil, errors.Join(f...)
-	}
-	return p, nil
+	return p, f.err()
 }
 
 func (p *sloCost) check(w *podscaler.Workload) error {
@@ -75,7 +71,7 @@ func (p *sloCost) check(w *podscaler.Workload) error {
 	f.unless(w.SLO.Target > 0, "slo.target", "must be above 0 for policy SLOCost", w.SLO.Target)
 	f.unless(w.Cost.Target > 0, "cost.target", "must be above 0 for policy SLOCost", w.Cost.Target)
 	f.unless(w.Min > 0, "minReplicas", "must be at least 1 for policy SLOCost, which multiplies what is there", w.Min)
-	return errors.Join(f...)
+	return f.err()
 }
 
 // Desired is the replicas times k, rounded up.

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -162,23 +161,16 @@ func autoscaler(w *testbed.Workload, p *testbed.Policy, prometheus string) (*v1a
 
 // settings puts the policy and its settings in, whose keys are the same in both.
 func settings(into *v1alpha1.WorkloadAutoscalerSpec, from podpolicy.Spec) error {
-	into.Policy = map[string]v1alpha1.Policy{"hpa": v1alpha1.PolicyHPA, "slocost": v1alpha1.PolicySLOCost}[strings.ToLower(from.Policy)]
-	if into.Policy == "" {
-		return fmt.Errorf("policy: must be one that a WorkloadAutoscaler can name, was %q", from.Policy)
+	named, err := podpolicy.Describe(from.Policy)
+	if err != nil {
+		return err
 	}
+	from.Policy = named.Name // as the API writes it
 	data, err := json.Marshal(from)
 	if err != nil {
 		return err
 	}
-	var blocks struct {
-		HPA     *v1alpha1.HPA     `json:"hpa"`
-		SLOCost *v1alpha1.SLOCost `json:"sloCost"`
-	}
-	if err := json.Unmarshal(data, &blocks); err != nil {
-		return err
-	}
-	into.HPA, into.SLOCost = blocks.HPA, blocks.SLOCost
-	return nil
+	return json.Unmarshal(data, &into.PolicySpec)
 }
 
 func duration(d time.Duration) v1alpha1.Duration { return v1alpha1.Duration(pricing.Short(d)) }

@@ -16,7 +16,7 @@ func fromHPA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	spec := &v1alpha1.WorkloadAutoscalerSpec{
 		ScaleTargetRef: target(s.at("scaleTargetRef"), ""),
 		Mode:           v1alpha1.ModeRecommend,
-		Policy:         v1alpha1.PolicyHPA,
+		PolicySpec:     v1alpha1.PolicySpec{Policy: v1alpha1.PolicyHPA},
 		Behavior:       behavior(s.at("behavior")),
 	}
 	spec.MaxReplicas, _ = s.at("maxReplicas").whole()

@@ -24,11 +24,10 @@ func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	spec := &v1alpha1.WorkloadAutoscalerSpec{
 		ScaleTargetRef: target(s.at("scaleTargetRef"), "Deployment"),
 		Mode:           v1alpha1.ModeRecommend,
-		Policy:         v1alpha1.PolicyHPA,
+		PolicySpec:     v1alpha1.PolicySpec{Policy: v1alpha1.PolicyHPA, HPA: &v1alpha1.HPA{}},
 		MinReplicas:    new(int32(leastOfKEDA)),
 		MaxReplicas:    mostOfKEDA,
 		Behavior:       behavior(advanced.at("horizontalPodAutoscalerConfig").at("behavior")),
-		HPA:            &v1alpha1.HPA{},
 		Signals:        &v1alpha1.Signals{},
 	}
 	if low, ok := s.at("minReplicaCount").whole(); ok {

@@ -24,14 +24,13 @@ func fromPaper(m tree, o Options) *v1alpha1.WorkloadAutoscalerSpec {
 	spec := &v1alpha1.WorkloadAutoscalerSpec{
 		ScaleTargetRef:      target(s.at("scaleTargetRef"), ""),
 		Mode:                v1alpha1.ModeRecommend,
-		Policy:              v1alpha1.PolicySLOCost,
+		PolicySpec:          v1alpha1.PolicySpec{Policy: v1alpha1.PolicySLOCost, SLOCost: &v1alpha1.SLOCost{Role: "Symmetric"}},
 		RunPeriod:           milliseconds(s.at("runPeriod")),
 		StabilizationWindow: milliseconds(s.at("stabilizationWindow")),
 		MaxReplicas:         mostOfCPA,
 		SLO:                 objective(s.at("slo"), o),
 		Cost:                &v1alpha1.CostTarget{Target: v1alpha1.Money(s.at("cost").needed()), Per: "1h"},
 		Signals:             &v1alpha1.Signals{Preset: v1alpha1.PresetIstio},
-		SLOCost:             &v1alpha1.SLOCost{Role: "Symmetric"},
 	}
 	if low, ok := s.at("minReplicas").whole(); ok {
 		spec.MinReplicas = &low

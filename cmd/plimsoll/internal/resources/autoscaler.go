@@ -32,15 +32,8 @@ func Autoscaler(a *v1alpha1.WorkloadAutoscaler) (podscaler.Workload, policy.Spec
 	if a.Spec.MinReplicas != nil {
 		w.Min = int(*a.Spec.MinReplicas)
 	}
-	s := policy.Spec{Policy: string(a.Spec.Policy)}
-	if a.Spec.HPA != nil {
-		s.HPA = &policy.HPA{}
-		f.read("spec.hpa", a.Spec.HPA, s.HPA)
-	}
-	if a.Spec.SLOCost != nil {
-		s.SLOCost = &policy.SLOCost{}
-		f.read("spec.sloCost", a.Spec.SLOCost, s.SLOCost)
-	}
+	var s policy.Spec
+	f.read(spec, &a.Spec.PolicySpec, &s)
 	if len(f) == 0 {
 		f.note(spec, check(w, s))
 	}

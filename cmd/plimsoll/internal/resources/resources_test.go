@@ -366,8 +366,8 @@ func TestFaultsNameFieldRuleAndValue(t *testing.T) {
 			[]string{`spec.scaleTargetRef.kind: must be Deployment, StatefulSet, DaemonSet, ReplicaSet or ReplicationController with preset Linkerd, which labels no other, was "Rollout"`},
 		}, {
 			"a policy that does not exist",
-			autoscaler(func(s *v1alpha1.WorkloadAutoscalerSpec) { s.Policy, s.SLOCost = "Watermark", nil }),
-			[]string{`spec.policy: must be one of hpa, slocost, was "Watermark"`},
+			autoscaler(func(s *v1alpha1.WorkloadAutoscalerSpec) { s.Policy, s.SLOCost = "Tides", nil }),
+			[]string{"spec.policy: must be one of " + strings.Join(policy.Names(), ", ") + `, was "Tides"`},
 		},
 	} {
 		err := c.ask()
