@@ -10,7 +10,7 @@ import (
 type Behavior struct {
 	// Legacy is an HPA without a behavior: growth to at most max(2×replicas, 4) a run, and
 	// the controller's own window (Down.Window) on the way down. Nothing else of the rules
-	// counts, but for their tolerances.
+	// counts, but for their cool-downs and tolerances.
 	Legacy   bool
 	Up, Down Rules
 }
@@ -19,7 +19,10 @@ type Behavior struct {
 type Rules struct {
 	// Window is how far back recommendations are looked at: the lowest of them counts on the
 	// way up, the highest on the way down.
-	Window   time.Duration
+	Window time.Duration
+	// Cooldown is how long after a change of replicas, in either direction, none is made in this
+	// one. HPAs up to Kubernetes 1.11 had it in place of a window.
+	Cooldown time.Duration
 	Policies []StepLimit
 	Select   Select
 	// Tolerance overrides the policy's tolerance in this direction, if it is set.
@@ -49,6 +52,13 @@ const downWindow = 300 * time.Second
 // LegacyBehavior is what an HPA does that says nothing of its behavior.
 func LegacyBehavior() *Behavior {
 	return &Behavior{Legacy: true, Down: Rules{Window: downWindow}}
+}
+
+// CooldownBehavior is what an HPA did up to Kubernetes 1.11: it looked at no earlier
+// recommendation, and made no growth within 3 minutes and no shrinking within 5 minutes of its last
+// change.
+func CooldownBehavior() *Behavior {
+	return &Behavior{Legacy: true, Up: Rules{Cooldown: 3 * time.Minute}, Down: Rules{Cooldown: 5 * time.Minute}}
 }
 
 // DefaultBehavior is what an HPA with an empty behavior gets. It is not quite LegacyBehavior:
@@ -87,6 +97,17 @@ func (b *Behavior) stabilized(m *memory, now time.Time, current, want int) int {
 // two paths differ by the instant in which the window ends.
 func (b *Behavior) inDownWindow(age time.Duration) bool {
 	return age < b.Down.Window || b.Legacy && age == b.Down.Window
+}
+
+// cooldown is how long after a change none is made, upwards or downwards.
+func (b *Behavior) cooldown(up bool) time.Duration {
+	switch {
+	case b == nil:
+		return 0
+	case up:
+		return b.Up.Cooldown
+	}
+	return b.Down.Cooldown
 }
 
 // lookback is how far back the behavior looks at recommendations, and at moves.

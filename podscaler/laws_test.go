@@ -1,6 +1,7 @@
 package podscaler_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ func anyBehavior(t *rapid.T) *podscaler.Behavior {
 	case "legacy":
 		b := podscaler.LegacyBehavior()
 		b.Down.Window = anyDuration(t, 0, 120, "window")
+		b.Up.Cooldown, b.Down.Cooldown = anyDuration(t, 0, 90, "up cooldown"), anyDuration(t, 0, 90, "down cooldown")
 		return b
 	}
 	return &podscaler.Behavior{Up: anyRules(t, "up"), Down: anyRules(t, "down")}
@@ -49,10 +51,45 @@ func anyWorkload(t *rapid.T) podscaler.Workload {
 		Name: "shop/web", Min: low, Max: low + rapid.IntRange(1, 60).Draw(t, "max - min"),
 		Cooldown: anyDuration(t, 0, 90, "cooldown"), Behavior: anyBehavior(t),
 	}
+	if rapid.Bool().Draw(t, "fallback") {
+		w.Fallback = anyFallback(t, &w)
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "schedules") {
+		w.Schedules = append(w.Schedules, anySchedule(t, i, &w))
+	}
 	if err := w.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+func anyFallback(t *rapid.T, w *podscaler.Workload) *podscaler.Fallback {
+	return &podscaler.Fallback{
+		After: anyDuration(t, 0, 120, "fallback after"), Replicas: rapid.IntRange(max(1, w.Min), w.Max).Draw(t, "fallback"),
+		Behavior: rapid.SampledFrom([]podscaler.FallbackBehavior{
+			podscaler.FallbackStatic, podscaler.FallbackCurrentIfHigher, podscaler.FallbackCurrentIfLower,
+		}).Draw(t, "fallback behavior"),
+	}
+}
+
+// anySchedule draws a window that opens and closes every few minutes.
+func anySchedule(t *rapid.T, i int, w *podscaler.Workload) podscaler.Schedule {
+	cron := func(name string, first int) podscaler.Cron {
+		c, err := podscaler.ParseCron(fmt.Sprintf("%d/%d * * * *", first, rapid.IntRange(2, 15).Draw(t, name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	s := podscaler.Schedule{Name: fmt.Sprint(i), Start: cron("start", 0), End: cron("end", 1), Ramp: anyDuration(t, 0, 180, "ramp")}
+	low := rapid.IntRange(w.Min, w.Max).Draw(t, "floor")
+	if rapid.Bool().Draw(t, "has a floor") {
+		s.Min = &low
+	}
+	if s.Min == nil || rapid.Bool().Draw(t, "has a ceiling") {
+		s.Max = new(rapid.IntRange(low, w.Max).Draw(t, "ceiling"))
+	}
+	return s
 }
 
 // life is a scaler whose decisions are carried out, now and then crossed by somebody else.
@@ -111,12 +148,39 @@ func TestDecisionsStayWithinBounds(t *testing.T) {
 	})
 }
 
+// What a fallback and a schedule make of it, their owner has asked for.
 func TestUnknownChangesNothingWithinBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorkload(t)
 		begin(w, rapid.IntRange(0, 70).Draw(t, "replicas")).live(t, 20, func(d podscaler.Decision) {
-			if !d.Known && d.To != d.From && d.From >= w.Min && d.From <= w.Max {
+			asked := mentions(d, podscaler.ReasonFallback) || mentions(d, podscaler.ReasonScheduleFloor) || mentions(d, podscaler.ReasonScheduleCeiling)
+			if !d.Known && !asked && d.To != d.From && d.From >= w.Min && d.From <= w.Max {
 				t.Fatalf("unknown, yet from %d to %d; %v", d.From, d.To, d.Reasons)
+			}
+		})
+	})
+}
+
+// A schedule's bounds hold at every moment, wherever the policy and the fallback want to go.
+func TestAnOpenScheduleIsObeyed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorkload(t)
+		plain := w
+		plain.Behavior, plain.Cooldown, plain.Fallback = nil, 0, nil
+		l := begin(w, rapid.IntRange(w.Min, w.Max).Draw(t, "replicas"))
+		l.live(t, 10, func(d podscaler.Decision) {
+			if d.From == 0 {
+				return
+			}
+			// The least and the most that a scaler goes to which nothing else binds are the bounds.
+			bound := func(n int) int {
+				s := podscaler.NewScaler(plain, &wish{n})
+				v := *l.view()
+				v.Replicas = s.Decide(&podscaler.View{Now: v.Now, Workload: s.Workload(), Replicas: d.From}).To
+				return s.Decide(&v).To
+			}
+			if low, high := bound(0), bound(1000); d.To < low || d.To > high {
+				t.Fatalf("from %d to %d, outside of %d and %d; %v", d.From, d.To, low, high, d.Reasons)
 			}
 		})
 	})
@@ -146,6 +210,9 @@ func TestARestartStaysBehindOnTheWayDown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorkload(t)
 		w.Cooldown = 0
+		if b := w.Behavior; b != nil {
+			b.Up.Cooldown, b.Down.Cooldown = 0, 0
+		}
 		old := begin(w, rapid.IntRange(w.Min, w.Max).Draw(t, "replicas"))
 		old.live(t, rapid.IntRange(1, 12).Draw(t, "runs"), func(podscaler.Decision) {})
 		fresh := begin(w, old.replicas)

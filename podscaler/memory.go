@@ -19,6 +19,11 @@ type memory struct {
 	lastMove         time.Time
 	lastUp, lastDown time.Time
 	pending          move
+	// unknownSince is since when the policy has not been able to say anything; zero if it can.
+	unknownSince time.Time
+	// traffic is what came in lately, and suspicion what it made us think of the callers.
+	traffic   []traffic
+	suspicion suspicion
 	// scaledToZero says that replicas are 0 because we made them so.
 	scaledToZero bool
 }
@@ -60,6 +65,16 @@ func (m *memory) observe(v *View) {
 
 // past is what a policy is told of it.
 func (m *memory) past() Past { return Past{Since: m.started, Up: m.lastUp, Down: m.lastDown} }
+
+// heard keeps account of whether the policy can say anything.
+func (m *memory) heard(at time.Time, known bool) {
+	switch {
+	case known:
+		m.unknownSince = time.Time{}
+	case m.unknownSince.IsZero():
+		m.unknownSince = at
+	}
+}
 
 // want keeps a recommendation.
 func (m *memory) want(at time.Time, replicas int) { m.wanted = append(m.wanted, wanted{at, replicas}) }

@@ -27,6 +27,24 @@ const (
 	// ReasonSignalsRecovering: the signals have been measured for less than a full window since
 	// they were last missing, which is too little to shrink by.
 	ReasonSignalsRecovering = "SignalsRecovering"
+	// ReasonScheduleFloor: an open schedule asks for more than is wanted, or there.
+	ReasonScheduleFloor = "ScheduleFloor"
+	// ReasonScheduleCeiling: an open schedule allows less than is wanted, or there.
+	ReasonScheduleCeiling = "ScheduleCeiling"
+	// ReasonSchedulesClash warns that the floor of an open schedule is above the ceiling of
+	// another; the floor counts.
+	ReasonSchedulesClash = "SchedulesClash"
+	// ReasonFallback: the policy could not tell for so long that the fallback counts.
+	ReasonFallback = "Fallback"
+	// ReasonTooFewAvailable: too few replicas are ready to decide anything by them.
+	ReasonTooFewAvailable = "TooFewAvailable"
+	// ReasonRollout: the pods are being replaced, during which nothing is shrunk.
+	ReasonRollout = "Rollout"
+	// ReasonUpstreamSuspect: those who call the workload seem to be out of order, and may come back
+	// at any time.
+	ReasonUpstreamSuspect = "UpstreamSuspect"
+	// ReasonPaused: somebody has fixed the replicas, or keeps them from going that way.
+	ReasonPaused = "Paused"
 
 	// ReasonStabilizationWindowTooShort warns that the cool-down is over before the next run,
 	// so that it never holds anything back.
@@ -42,6 +60,40 @@ const (
 	// ReasonMetricsIncomplete: the known metrics would shrink the workload, but the unknown
 	// ones might not.
 	ReasonMetricsIncomplete = "MetricsIncomplete"
+
+	// ReasonPredictedUse: what a metric will be with the proposed replicas, if the load stays.
+	ReasonPredictedUse = "PredictedUse"
+
+	// ReasonAboveHighWatermark: a load is above its high mark, and this many replicas follow.
+	ReasonAboveHighWatermark = "AboveHighWatermark"
+	// ReasonBelowLowWatermark: a load is below its low mark, and this many replicas follow.
+	ReasonBelowLowWatermark = "BelowLowWatermark"
+	// ReasonWithinWatermarks: a load is between its marks, or no further beyond one than the
+	// tolerance, or than what could not be measured may be hiding.
+	ReasonWithinWatermarks = "WithinWatermarks"
+	// ReasonConvergeToWatermark: a load between its marks is brought nearer to one of them.
+	ReasonConvergeToWatermark = "ConvergeToWatermark"
+	// ReasonWatermarkDelay: a load has not been beyond its mark for long enough.
+	ReasonWatermarkDelay = "WatermarkDelay"
+	// ReasonAlreadyAskedFor: a load that is too high asks for fewer replicas than there are to
+	// be, or one that is too low for more; neither turns the change round.
+	ReasonAlreadyAskedFor = "AlreadyAskedFor"
+	// ReasonWouldOscillate: with as few replicas the load would be above its high mark, and they
+	// would be brought back at once.
+	ReasonWouldOscillate = "WouldOscillate"
+	// ReasonZeroNotTolerated: a load of 0 counts as one that was not measured.
+	ReasonZeroNotTolerated = "ZeroNotTolerated"
+	// ReasonNarrowBand warns that the marks are so near to each other that a shrink by one step
+	// lands above the high one.
+	ReasonNarrowBand = "NarrowBand"
+	// ReasonRegistrationMismatch: a service registry sends requests to other instances than are
+	// ready, or to those of several versions with no rollout under way.
+	ReasonRegistrationMismatch = "RegistrationMismatch"
+	// ReasonNothingRegistered: a service registry knows of no instance, so nothing carries the load.
+	ReasonNothingRegistered = "NothingRegistered"
+	// ReasonRegistrationUnknown: a service registry could not be asked how many instances it
+	// knows, so that nothing is shrunk.
+	ReasonRegistrationUnknown = "RegistrationUnknown"
 
 	// ReasonSLOCostRatio: the multiplier of the SLO-and-cost policy, with its terms.
 	ReasonSLOCostRatio = "SLOCostRatio"

@@ -1,6 +1,7 @@
 package podscaler
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -53,108 +54,136 @@ func (s *Scaler) Look(v *View) { s.memory.observe(v) }
 // Decide runs the policy and the guards. Replicas out of bounds are put right at once, without
 // asking the policy or anything else.
 func (s *Scaler) Decide(v *View) Decision {
-	w := &s.workload
 	s.memory.observe(v)
-	d := Decision{Workload: w.Name, From: v.Replicas, Proposed: v.Replicas, To: v.Replicas}
+	d := Decision{Workload: s.workload.Name, From: v.Replicas, Proposed: v.Replicas, To: v.Replicas}
+	b, fixed := s.workload.boundsAt(v.Now), v.Pause.fixed(v.Now)
 	switch {
+	case fixed != nil:
+		d.To = max(0, *fixed)
+		d.because(ReasonPaused, "replicas are fixed at %d: %s", d.To, &v.Pause)
 	case v.Replicas == 0 && !s.memory.scaledToZero:
 		d.because(ReasonScalingDisabled, "replicas are 0 and were not set to 0 here: scaling is off until they are set to something else")
-	case v.Replicas < w.Min:
-		d.To = w.Min
-		d.because(ReasonTooFewReplicas, "there are %d replicas, at least %d are allowed", v.Replicas, w.Min)
-	case v.Replicas > w.Max:
-		d.To = w.Max
-		d.because(ReasonTooManyReplicas, "there are %d replicas, at most %d are allowed", v.Replicas, w.Max)
+	case v.Replicas < b.low:
+		d.To = b.low
+		d.because(b.least, "there are %d replicas, at least %d are allowed%s", v.Replicas, b.low, b.floored)
+	case v.Replicas > b.high:
+		d.To = b.high
+		d.because(b.most, "there are %d replicas, at most %d are allowed%s", v.Replicas, b.high, b.capped)
 	default:
-		s.ask(v, &d)
+		s.ask(v, b, &d)
 	}
+	if b.clash != "" {
+		d.because(ReasonSchedulesClash, "%s", b.clash)
+	}
+	s.pause(v, &d)
 	s.memory.decided(v.Now, d.From, d.To)
-	s.memory.forget(v.Now, w.Behavior)
+	s.memory.forget(v.Now, s.workload.Behavior)
 	return d
 }
 
 // ask has the policy propose, and passes the proposal from guard to guard.
-func (s *Scaler) ask(v *View, d *Decision) {
+func (s *Scaler) ask(v *View, b bounds, d *Decision) {
 	seen := *v
-	seen.Past = s.memory.past()
+	seen.Past, seen.Pods = s.memory.past(), v.withoutSurge()
 	r := s.policy.Desired(&seen)
 	d.Reasons = append(make([]Reason, 0, len(r.Reasons)+3), r.Reasons...)
-	if d.Known = r.Known; !r.Known {
+	s.watch(v)
+	s.memory.heard(v.Now, r.Known)
+	want, ok := r.Replicas, r.Known
+	if d.Known = ok; ok {
+		d.Proposed = want
+	} else if want, ok = s.fallBack(v, d); !ok {
 		return
 	}
-	d.Proposed = r.Replicas
-	d.To = s.limit(v.Now, d, s.stabilize(v.Now, d))
-	s.coolDown(v.Now, d)
-	s.trust(v, d)
+	d.To = s.limit(v.Now, b, d, s.stabilize(v.Now, d, want))
+	s.hold(v, d)
 }
 
-// stabilize applies the behavior's windows to the proposal.
-func (s *Scaler) stabilize(now time.Time, d *Decision) int {
+// holds take a change back, each for a reason of its own; all of them are asked, and every one that
+// objects is told, so that nobody waits for one to end and then finds another.
+var holds = []func(*Scaler, *View, *Decision) (Reason, bool){
+	(*Scaler).available, (*Scaler).settled, (*Scaler).called, (*Scaler).trust, (*Scaler).coolDown,
+}
+
+func (s *Scaler) hold(v *View, d *Decision) {
+	if d.To == d.From {
+		return
+	}
+	held := false
+	for _, objects := range holds {
+		if why, objected := objects(s, v, d); objected {
+			d.Reasons, held = append(d.Reasons, why), true
+		}
+	}
+	if held {
+		d.To = d.From
+	}
+}
+
+// stabilize applies the behavior's windows to what is wanted.
+func (s *Scaler) stabilize(now time.Time, d *Decision, want int) int {
 	b := s.workload.Behavior
 	if b == nil {
-		return d.Proposed
+		return want
 	}
-	steady := b.stabilized(&s.memory, now, d.From, d.Proposed)
-	s.memory.want(now, d.Proposed)
-	if steady < d.Proposed {
-		d.because(ReasonScaleUpStabilized, "%d wanted; %d counts, the lowest of the last %s", d.Proposed, steady, pricing.Short(b.Up.Window))
+	steady := b.stabilized(&s.memory, now, d.From, want)
+	s.memory.want(now, want)
+	if steady < want {
+		d.because(ReasonScaleUpStabilized, "%d wanted; %d counts, the lowest of the last %s", want, steady, pricing.Short(b.Up.Window))
 	}
-	if steady > d.Proposed {
-		d.because(ReasonScaleDownStabilized, "%d wanted; %d counts, the highest of the last %s", d.Proposed, steady, pricing.Short(b.Down.Window))
+	if steady > want {
+		d.because(ReasonScaleDownStabilized, "%d wanted; %d counts, the highest of the last %s", want, steady, pricing.Short(b.Down.Window))
 	}
 	return steady
 }
 
 // limit applies the bounds, and the behavior's step limits where they are tighter.
-func (s *Scaler) limit(now time.Time, d *Decision, want int) int {
-	low, high := s.workload.Min, s.workload.Max
-	tooLow, tooHigh := ReasonTooFewReplicas, ReasonTooManyReplicas
-	if b := s.workload.Behavior; b != nil {
-		least, most := b.limits(&s.memory, now, d.From)
-		if least > low {
-			low, tooLow = least, ReasonScaleDownLimit
+func (s *Scaler) limit(now time.Time, b bounds, d *Decision, want int) int {
+	if steps := s.workload.Behavior; steps != nil {
+		least, most := steps.limits(&s.memory, now, d.From)
+		if least > b.low {
+			b.low, b.least, b.floored = least, ReasonScaleDownLimit, ""
 		}
-		if most < high {
-			high, tooHigh = most, ReasonScaleUpLimit
+		if most < b.high {
+			b.high, b.most, b.capped = most, ReasonScaleUpLimit, ""
 		}
 	}
 	switch {
-	case want < low:
-		d.because(tooLow, "%d wanted, at least %d allowed now", want, low)
-		return low
-	case want > high:
-		d.because(tooHigh, "%d wanted, at most %d allowed now", want, high)
-		return high
+	case want < b.low:
+		d.because(b.least, "%d wanted, at least %d allowed now%s", want, b.low, b.floored)
+		return b.low
+	case want > b.high:
+		d.because(b.most, "%d wanted, at most %d allowed now%s", want, b.high, b.capped)
+		return b.high
 	}
-	d.because(ReasonDesiredWithinRange, "%d is within %d and %d", want, low, high)
+	d.because(ReasonDesiredWithinRange, "%d is within %d and %d", want, b.low, b.high)
 	return want
 }
 
-// coolDown takes a change back that comes too soon after the last one. A scaler that knows of
-// no last one may grow, but shrinks only when one made just before its first run would have
-// cooled down.
-func (s *Scaler) coolDown(now time.Time, d *Decision) {
+// coolDown holds a change that comes too soon after the last one. A scaler that knows of no last
+// one may grow, but shrinks only when one made just before its first run would have cooled down.
+func (s *Scaler) coolDown(v *View, d *Decision) (Reason, bool) {
 	last, what := s.memory.lastMove, "the last change of replicas"
 	if last.IsZero() && d.To < d.From {
 		last, what = s.memory.started, "the first run"
 	}
-	left := s.workload.Cooldown - now.Sub(last)
-	if d.To == d.From || last.IsZero() || left <= 0 {
-		return
+	cooldown := max(s.workload.Cooldown, s.workload.Behavior.cooldown(d.To > d.From))
+	left := cooldown - v.Now.Sub(last)
+	if last.IsZero() || left <= 0 {
+		return Reason{}, false
 	}
-	d.because(ReasonCooldown, "%d wanted, but %s was %s ago: %gs left of %s", d.To, what, pricing.Short(now.Sub(last)), left.Seconds(), pricing.Short(s.workload.Cooldown))
-	d.To = d.From
+	return Because(ReasonCooldown, "%d wanted, but %s was %s ago: %gs left of %s",
+		d.To, what, pricing.Short(v.Now.Sub(last)), left.Seconds(), pricing.Short(cooldown)), true
 }
 
-// trust takes a shrinking back while the signals have been measured for less than a full window
-// since their last gap: what came in meanwhile may not have been counted, and little demand is
-// what a gap looks like.
-func (s *Scaler) trust(v *View, d *Decision) {
-	healthy, window := v.Now.Sub(v.Window.Since), s.workload.SLO.Window
-	if d.To >= d.From || v.Window.Since.IsZero() || healthy >= window {
-		return
+// trust holds a shrinking while the signals have been measured for less than a full window since
+// their last gap: what came in meanwhile may not have been counted, and little demand is what a gap
+// looks like. A fallback shrinks nothing by its signals.
+func (s *Scaler) trust(v *View, d *Decision) (Reason, bool) {
+	healthy, window := v.Now.Sub(v.Window.Since), cmp.Or(v.Window.Over, s.workload.SLO.Window)
+	if d.To >= d.From || !d.Known || v.Window.Since.IsZero() || healthy >= window {
+		return Reason{}, false
 	}
-	d.because(ReasonSignalsRecovering, "%d wanted, but the signals have been measured without a gap for %s of the window of %s: %gs left",
-		d.To, pricing.Short(healthy), pricing.Short(window), (window - healthy).Seconds())
-	d.To = d.From
+	return Because(ReasonSignalsRecovering, "%d wanted, but the signals have been measured without a gap for %s of the window of %s: %gs left",
+		d.To, pricing.Short(healthy), pricing.Short(window), (window - healthy).Seconds()), true
 }

@@ -75,13 +75,13 @@ func workload(change func(*podscaler.Workload)) podscaler.Workload {
 func TestGrowthFollowsTheBehavior(t *testing.T) {
 	legacy := workload(func(w *podscaler.Workload) { w.Behavior = podscaler.LegacyBehavior() })
 	plain := workload(func(w *podscaler.Workload) { w.Behavior = podscaler.DefaultBehavior() })
-	t.Run("1 to wanted 50 without a behavior: 4", func(t *testing.T) {
+	t.Run("scenario 7: 1 to wanted 50 without a behavior: 4", func(t *testing.T) {
 		play(t, legacy, 1, []step{{0, 50, 4, "ScaleUpLimit: 50 wanted, at most 4 allowed now"}})
 	})
-	t.Run("1 to wanted 50 with behavior {}: 5", func(t *testing.T) {
+	t.Run("scenario 7: 1 to wanted 50 with behavior {}: 5", func(t *testing.T) {
 		play(t, plain, 1, []step{{0, 50, 5, "ScaleUpLimit: 50 wanted, at most 5 allowed now"}})
 	})
-	t.Run("10 to wanted 50: 20 in the first 15 s, 40 in the next", func(t *testing.T) {
+	t.Run("scenario 7: 10 to wanted 50: 20 in the first 15 s, 40 in the next", func(t *testing.T) {
 		play(t, plain, 10, []step{
 			{0, 50, 20, "ScaleUpLimit: 50 wanted, at most 20 allowed now"},
 			{5, 50, 20, "ScaleUpLimit: 50 wanted, at most 20 allowed now"},
@@ -101,7 +101,7 @@ func TestGrowthFollowsTheBehavior(t *testing.T) {
 
 func TestShrinkingWaitsForTheWindow(t *testing.T) {
 	// Recommendations 10, 8, 6 within 300 s: 10 stays until the 10 is older than 300 s, then 8.
-	t.Run("with behavior {} until it is 300 s old", func(t *testing.T) {
+	t.Run("scenario 8: with behavior {} until it is 300 s old", func(t *testing.T) {
 		w := workload(func(w *podscaler.Workload) { w.Behavior = podscaler.DefaultBehavior() })
 		play(t, w, 10, []step{
 			{0, 10, 10, "DesiredWithinRange: 10"},
@@ -196,10 +196,10 @@ func TestStepLimitsCountTheChangesOfTheirPeriod(t *testing.T) {
 
 func TestZeroSetByAPersonIsAPause(t *testing.T) {
 	w := workload(func(w *podscaler.Workload) { w.Min = 0 })
-	t.Run("a user's 0 stays 0", func(t *testing.T) {
+	t.Run("scenario 9: a user's 0 stays 0", func(t *testing.T) {
 		play(t, w, 0, []step{{0, 5, 0, "ScalingDisabled"}, {15, 5, 0, "ScalingDisabled"}})
 	})
-	t.Run("our own 0 does not", func(t *testing.T) {
+	t.Run("scenario 9: our own 0 does not", func(t *testing.T) {
 		play(t, w, 3, []step{{0, 0, 0, "DesiredWithinRange"}, {15, 0, 0, "DesiredWithinRange"}, {30, 1, 1, "DesiredWithinRange: 1"}})
 	})
 	t.Run("nor does one that the status says is ours", func(t *testing.T) {
@@ -265,6 +265,21 @@ func TestNothingIsChangedDuringTheCooldown(t *testing.T) {
 	})
 }
 
+// One pod to eight in the time of Kubernetes 1.11, and back: after a change 3 minutes upwards, and
+// 5 downwards, without a look at what was wanted meanwhile.
+func TestTheEarlyHPACoolsDownByDirection(t *testing.T) {
+	w := workload(func(w *podscaler.Workload) { w.Behavior, w.Max = podscaler.CooldownBehavior(), 8 })
+	play(t, w, 1, []step{
+		{0, 9, 4, "ScaleUpLimit: 9 wanted, at most 4 allowed now"},
+		{179, 9, 4, "Cooldown: 8 wanted, but the last change of replicas was 2m59s ago: 1s left of 3m"},
+		{180, 9, 8, "TooManyReplicas: 9 wanted, at most 8 allowed now"},
+		{479, 3, 8, "Cooldown: 3 wanted, but the last change of replicas was 4m59s ago: 1s left of 5m"},
+		{480, 3, 3, "DesiredWithinRange: 3"},
+		{600, 1, 3, "Cooldown: 1 wanted"},
+		{660, 9, 6, "ScaleUpLimit"},
+	})
+}
+
 func TestAChangeThatWasNotMadeStartsNoCooldown(t *testing.T) {
 	w := workload(func(w *podscaler.Workload) { w.Cooldown, w.Behavior = time.Minute, podscaler.DefaultBehavior() })
 	s := podscaler.NewScaler(w, &wish{50})
@@ -276,7 +291,7 @@ func TestAChangeThatWasNotMadeStartsNoCooldown(t *testing.T) {
 	}
 }
 
-func TestRunsComeWithThePeriod(t *testing.T) {
+func TestScenario27RunsComeWithThePeriod(t *testing.T) {
 	// runPeriod 30 s, stabilizationWindow 45 s: the action after the one at 0 s is at 60 s.
 	w := workload(func(w *podscaler.Workload) { w.RunPeriod, w.Cooldown = 30*time.Second, 45*time.Second })
 	s := podscaler.NewScaler(w, oneMore{})
@@ -303,7 +318,7 @@ func TestRunsComeWithThePeriod(t *testing.T) {
 	}
 }
 
-func TestAWindowBelowThePeriodIsWarnedOf(t *testing.T) {
+func TestScenario27AWindowBelowThePeriodIsWarnedOf(t *testing.T) {
 	w := workload(func(w *podscaler.Workload) { w.RunPeriod, w.Cooldown = 30*time.Second, 10*time.Second })
 	want := []podscaler.Reason{{
 		Code: podscaler.ReasonStabilizationWindowTooShort,
@@ -320,7 +335,7 @@ func TestAWindowBelowThePeriodIsWarnedOf(t *testing.T) {
 
 func TestANewLeaderKeepsWhatItFinds(t *testing.T) {
 	w := workload(func(w *podscaler.Workload) { w.Behavior = podscaler.DefaultBehavior() })
-	t.Run("the old one recommended 10, the new one sees 4: at least 4 for a whole window", func(t *testing.T) {
+	t.Run("scenario 37: the old one recommended 10, the new one sees 4: at least 4 for a whole window", func(t *testing.T) {
 		play(t, w, 4, []step{
 			{0, 2, 4, "ScaleDownStabilized: 2 wanted; 4 counts, the highest of the last 5m"},
 			{150, 1, 4, "ScaleDownStabilized"},
@@ -355,8 +370,8 @@ func TestANewLeaderKeepsWhatItFinds(t *testing.T) {
 	})
 }
 
-// Scenario 35: after an outage nothing shrinks until a full window has been measured.
-func TestNothingShrinksUntilAFullWindowWasMeasured(t *testing.T) {
+// After an outage nothing shrinks until a full window has been measured.
+func TestScenario35NothingShrinksUntilAFullWindowWasMeasured(t *testing.T) {
 	w := workload(func(w *podscaler.Workload) { w.SLO.Window = 2 * time.Minute })
 	for _, c := range []struct {
 		name      string
@@ -379,6 +394,16 @@ func TestNothingShrinksUntilAFullWindowWasMeasured(t *testing.T) {
 			}
 		})
 	}
+	t.Run("without an objective, over what it was measured over", func(t *testing.T) {
+		s := podscaler.NewScaler(workload(nil), &wish{4})
+		for at, to := range map[int]int{119: 8, 120: 4} {
+			view := podscaler.View{Now: after(at), Workload: s.Workload(), Replicas: 8, Window: podscaler.Window{Since: after(60), Over: time.Minute}}
+			if d := s.Decide(&view); d.To != to {
+				t.Errorf("after %ds 8 replicas went to %d, should be %d; %v", at, d.To, to, d.Reasons)
+			}
+			s = podscaler.NewScaler(workload(nil), &wish{4})
+		}
+	})
 	t.Run("where no account is kept of gaps", func(t *testing.T) {
 		s := podscaler.NewScaler(w, &wish{4})
 		if d := s.Decide(&podscaler.View{Now: after(0), Workload: s.Workload(), Replicas: 8}); d.To != 4 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -33,6 +34,18 @@ func (w *Workload) Validate() error {
 	f.unless(w.Pod.Memory >= 0, "pod.memory", "must be at least 0", int64(w.Pod.Memory))
 	w.SLO.validate(&f)
 	w.Cost.validate(&f)
+	w.Readiness.validate(&f)
+	w.Upstream.validate(&f)
+	if w.Fallback != nil {
+		w.Fallback.validate(&f, w)
+	}
+	names := map[string]bool{}
+	for i := range w.Schedules {
+		key, s := fmt.Sprintf("schedules[%d]", i), &w.Schedules[i]
+		s.validate(&f, key, w)
+		f.unless(!names[s.Name], key+".name", "must be the name of no other schedule", strconv.Quote(s.Name))
+		names[s.Name] = true
+	}
 	if w.Behavior != nil {
 		w.Behavior.Up.validate(&f, "behavior.scaleUp", w.Behavior.Legacy)
 		w.Behavior.Down.validate(&f, "behavior.scaleDown", w.Behavior.Legacy)
@@ -79,6 +92,7 @@ const maxStep = math.MaxInt32
 
 func (r *Rules) validate(f *faults, key string, legacy bool) {
 	f.unless(r.Window >= 0 && r.Window <= maxWindow, key+".stabilizationWindowSeconds", "must be between 0 and 1h", r.Window)
+	f.unless(r.Cooldown >= 0, key+".cooldown", "must be at least 0", r.Cooldown)
 	switch r.Select {
 	case "", SelectMax, SelectMin, SelectDisabled:
 	default:

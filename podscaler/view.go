@@ -21,6 +21,13 @@ type Workload struct {
 	Cooldown time.Duration
 	// Behavior limits and steadies the changes as an HPA's behavior does; nil for none.
 	Behavior *Behavior
+	// Schedules move the bounds by the calendar. Of those that are open at once the highest floor
+	// and the lowest ceiling count, and of the two the floor.
+	Schedules []Schedule
+	// Fallback is for when the policy cannot tell for long; nil leaves the replicas as they are.
+	Fallback  *Fallback
+	Readiness Readiness
+	Upstream  Upstream
 	// Pod is what one replica asks for.
 	Pod pricing.Resources
 }
@@ -78,8 +85,10 @@ type View struct {
 	Past Past
 	// Rollout is the change of the workload's pods that is under way, if one is.
 	Rollout Rollout
-	Cost    Cost
-	Room    Room
+	// Pause is what is to be left alone. It comes and goes without the Scaler forgetting anything.
+	Pause Pause
+	Cost  Cost
+	Room  Room
 }
 
 // Past is what a Scaler remembers of its own changes of replicas that were carried out. A policy
@@ -157,12 +166,20 @@ type Window struct {
 	Good     Reading // fraction of requests that answered within the SLO's target
 	Arrivals Reading // requests offered per second
 	InFlight Reading // requests being served or queued
-	Errors   Reading // fraction of requests that the server failed or refused
-	// Registered is the number of instances that a service registry sends requests to.
+	// Errors is the fraction of requests that a server error answered, or that were refused or not
+	// answered at all. It is a bonus: it may be unknown where all else is known, and is no part of
+	// what Since speaks of.
+	Errors Reading
+	// Registered is the number of instances that a service registry sends requests to. Where no
+	// registry is asked it is unknown without a Why.
 	Registered Reading
+	// RegisteredVersions are the registered instances by version, where the registry tells it.
+	RegisteredVersions map[string]int
 	// Since is since when all of it has been measured without a gap; zero where that is not
 	// kept account of. A workload is not shrunk before that is a full window ago.
 	Since time.Time
+	// Over is how long the window is; zero is the objective's.
+	Over time.Duration
 	// Metrics are the further series that a policy asks for by name.
 	Metrics map[string]Metric
 }

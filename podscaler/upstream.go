@@ -1,0 +1,110 @@
+package podscaler
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Upstream says what looks like an outage of those who call the workload: most of the requests are
+// gone at once, and of the rest more fail. Shrinking by that would leave too little for the moment
+// when they come back. It is on unless Off, and needs Window.Arrivals and Window.Errors.
+type Upstream struct {
+	Off bool
+	// Drop is the share of the arrivals that must be gone; 0 is 0.9.
+	Drop float64
+	// Within is the time in which they must have gone, besides the window that they are measured
+	// over; 0 is 1m.
+	Within time.Duration
+	// ErrorRise is by how much the fraction of failed requests must have risen; 0 is 0.01.
+	ErrorRise float64
+	// Hold is how long nothing is shrunk; 0 is 15m.
+	Hold time.Duration
+}
+
+// filled returns the settings with the defaults in.
+func (u Upstream) filled() Upstream {
+	u.Drop, u.ErrorRise = cmp.Or(u.Drop, 0.9), cmp.Or(u.ErrorRise, 0.01)
+	u.Within, u.Hold = cmp.Or(u.Within, time.Minute), cmp.Or(u.Hold, 15*time.Minute)
+	return u
+}
+
+func (u *Upstream) validate(f *faults) {
+	f.unless(u.Drop >= 0 && u.Drop <= 1, "upstream.drop", "must be above 0 and at most 1", u.Drop)
+	f.unless(u.Within >= 0, "upstream.within", "must be above 0", u.Within)
+	f.unless(u.ErrorRise >= 0 && u.ErrorRise <= 1, "upstream.errorRise", "must be above 0 and at most 1", u.ErrorRise)
+	f.unless(u.Hold >= 0, "upstream.hold", "must be above 0", u.Hold)
+}
+
+// traffic is what came in at one run.
+type traffic struct {
+	at     time.Time
+	rate   float64
+	errors Reading
+}
+
+// suspicion is that the callers are out of order.
+type suspicion struct {
+	until time.Time
+	why   string
+}
+
+// watch keeps account of what comes in, and grows suspicious. What was there before the first run is
+// not known: until a suspicion from that time would be over, failing requests are enough for one.
+func (s *Scaler) watch(v *View) {
+	u, m := s.workload.Upstream.filled(), &s.memory
+	rate, known := v.Window.Arrivals.Number()
+	if u.Off || !known {
+		return
+	}
+	m.remember(traffic{v.Now, rate, v.Window.Errors}, u.Within+s.workload.SLO.Window)
+	if v.Now.Before(m.suspicion.until) {
+		return
+	}
+	failed, told := v.Window.Errors.Number()
+	if why := m.collapse(u); why != "" {
+		m.suspicion = suspicion{v.Now.Add(u.Hold), why}
+		m.traffic = nil
+	} else if begun := m.started.Add(u.Hold); told && failed >= u.ErrorRise && v.Now.Before(begun) {
+		m.suspicion = suspicion{begun, fmt.Sprintf("%.3g%% of the requests fail, and what came in before the first run is not known", 100*failed)}
+	}
+}
+
+// remember keeps what came in, as far back as a collapse is looked for. The run before is kept
+// however long it is ago.
+func (m *memory) remember(t traffic, lookback time.Duration) {
+	m.traffic = append(m.traffic, t)
+	for len(m.traffic) > 2 && t.at.Sub(m.traffic[0].at) > lookback {
+		m.traffic = m.traffic[1:]
+	}
+}
+
+// collapse says from what to what the traffic has collapsed, or nothing.
+func (m *memory) collapse(u Upstream) string {
+	const slack = 1 + 1e-9 // 200 less 90 % is not quite 20
+	now := m.traffic[len(m.traffic)-1]
+	worst, told := now.errors.Number()
+	for i := len(m.traffic) - 2; i >= 0; i-- {
+		was := m.traffic[i]
+		failed, known := was.errors.Number()
+		if known && told && was.rate > 0 && now.rate <= was.rate*(1-u.Drop)*slack && worst >= failed+u.ErrorRise-1e-9 {
+			return fmt.Sprintf("arrivals went from %.4g to %.4g a second within %s while failures went from %.3g%% to %.3g%%",
+				was.rate, now.rate, pricing.Short(now.at.Sub(was.at)), 100*failed, 100*worst)
+		}
+		if known {
+			worst, told = max(worst, failed), true
+		}
+	}
+	return ""
+}
+
+// called holds the shrinking of a workload whose callers seem to be out of order.
+func (s *Scaler) called(v *View, d *Decision) (Reason, bool) {
+	left := s.memory.suspicion.until.Sub(v.Now)
+	if d.To >= d.From || left <= 0 {
+		return Reason{}, false
+	}
+	return Because(ReasonUpstreamSuspect, "%d wanted, but %s: %s left", d.To, s.memory.suspicion.why, pricing.Short(left)), true
+}
