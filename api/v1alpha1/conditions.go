@@ -28,6 +28,12 @@ const (
 	ConditionBudgetExceeded = "BudgetExceeded" // WorkloadAutoscaler
 	// ConditionCapacityPending is True while replicas wait for machines that are on their way.
 	ConditionCapacityPending = "CapacityPending" // WorkloadAutoscaler, VMPool
+	// ConditionFallback is True while the policy has not been able to tell for so long that the fallback
+	// counts.
+	ConditionFallback = "Fallback" // WorkloadAutoscaler
+	// ConditionRegistrationMismatch is True while a service registry knows other instances than those that
+	// are ready.
+	ConditionRegistrationMismatch = "RegistrationMismatch" // WorkloadAutoscaler
 	// ConditionCostSourceMismatch is True while OpenCost and the price book say different prices; the
 	// price book's count.
 	ConditionCostSourceMismatch = "CostSourceMismatch" // WorkloadAutoscaler

@@ -55,6 +55,10 @@ type Signals struct {
 	// The OpenCost whose prices are held against the price book's.
 	// +optional
 	OpenCost *OpenCost `json:"openCost,omitempty"`
+	// The service registry that tells how many instances of the workload it sends requests to, and of
+	// which versions. It is held against the pods that are ready.
+	// +optional
+	Registration *Registration `json:"registration,omitempty"`
 }
 
 // Preset names a source of request metrics.
@@ -119,6 +123,9 @@ type Queries struct {
 	// Requests that are being served or wait.
 	// +optional
 	InFlight Query `json:"inFlight,omitempty"`
+	// The fraction of requests that a server error answers or that are refused, from 0 to 1.
+	// +optional
+	Errors Query `json:"errors,omitempty"`
 }
 
 // Query is PromQL.
@@ -129,7 +136,7 @@ type Query string
 
 // Series is a series with a name.
 type Series struct {
-	// What metrics of policy HPA call it.
+	// What metrics of policies HPA and Watermark call it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -148,6 +155,7 @@ type Series struct {
 // Scrape says how the pods' own pages of metrics are read. What a preset knows need not be said.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.unit) || has(self.latency)",fieldPath=".unit",messageExpression="'must be left out without latency, whose unit it is, was ' + self.unit"
+// +kubebuilder:validation:XValidation:rule="!has(self.statusLabel) || has(self.latency) || has(self.requests)",fieldPath=".statusLabel",messageExpression="'must be left out without latency or requests, whose label it is, was ' + self.statusLabel"
 type Scrape struct {
 	// The port. Left out, the preset's.
 	// +optional
@@ -181,6 +189,12 @@ type Scrape struct {
 	// The gauge of requests that are being served.
 	// +optional
 	InFlight MetricName `json:"inFlight,omitempty"`
+	// The label of the counter of requests with HTTP's status code, by which is known which of them
+	// failed: code, status. Left out, that is not known, unless the preset knows it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
+	StatusLabel string `json:"statusLabel,omitempty"`
 }
 
 // MetricName is the name of a metric of Prometheus.
@@ -196,4 +210,40 @@ type OpenCost struct {
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$`
 	URL string `json:"url,omitempty"`
+}
+
+// Registration says where a service registry tells how many instances it sends requests to: a query,
+// or the registry's address.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.query) != has(self.url)",messageExpression="'must have a query or a url, was ' + (has(self.query) ? 'both' : 'neither')"
+// +kubebuilder:validation:XValidation:rule="!has(self.perVersion) || has(self.query)",fieldPath=".perVersion",messageExpression="'must be left out without query, of whose answer it is a label, was ' + self.perVersion"
+// +kubebuilder:validation:XValidation:rule="has(self.url) || !has(self.secretName) && !has(self.headers)",message="must have a url for secretName and headers, which are for it alone"
+type Registration struct {
+	// A query that returns their number; with perVersion, one for each version.
+	// +optional
+	Query Query `json:"query,omitempty"`
+	// The label that holds a version, such as version, where there is a number for each. Left out, there
+	// is one for all.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
+	PerVersion string `json:"perVersion,omitempty"`
+	// An address that answers in JSON: {"count": 3}, {"instances": [{"name": "a", "version": "1.4"}]}, or
+	// as Consul (/v1/health/service/NAME) and Eureka (/eureka/apps/NAME) do.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~%/-]*)?([?][A-Za-z0-9._~%=&+/-]*)?$`
+	URL string `json:"url,omitempty"`
+	// A secret in the same namespace with what the registry wants to see: token, or username and
+	// password, and ca.crt, tls.crt and tls.key.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	SecretName string `json:"secretName,omitempty"`
+	// Headers that are sent with every request: {X-Consul-Namespace: shop}. Credentials belong into the
+	// secret.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self.all(h, h.matches('^[0-9A-Za-z_-]+$') && h.lowerAscii() != 'authorization')",messageExpression="'must have names of headers as keys, and credentials in the secret, was ' + self.filter(h, !h.matches('^[0-9A-Za-z_-]+$') || h.lowerAscii() == 'authorization')[0]"
+	Headers map[string]HeaderValue `json:"headers,omitempty"`
 }

@@ -51,12 +51,20 @@ type WorkloadAutoscalerList struct {
 // WorkloadAutoscalerSpec is what is wanted of a workload.
 //
 // +kubebuilder:validation:XValidation:rule="self.maxReplicas >= self.minReplicas",fieldPath=".maxReplicas",messageExpression="'must be at least minReplicas, which is %d, was %d'.format([self.minReplicas, self.maxReplicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.schedules) || self.schedules.all(s, (!has(s.minReplicas) || s.minReplicas >= self.minReplicas && s.minReplicas <= self.maxReplicas) && (!has(s.maxReplicas) || s.maxReplicas <= self.maxReplicas && s.maxReplicas >= self.minReplicas))",fieldPath=".schedules",messageExpression="'must lie within minReplicas and maxReplicas, which are %d and %d, was otherwise in %s'.format([self.minReplicas, self.maxReplicas, self.schedules.filter(s, has(s.minReplicas) && (s.minReplicas < self.minReplicas || s.minReplicas > self.maxReplicas) || has(s.maxReplicas) && (s.maxReplicas > self.maxReplicas || s.maxReplicas < self.minReplicas)).map(s, s.name)])"
+// +kubebuilder:validation:XValidation:rule="!has(self.fallback) || !has(self.fallback.replicas) || self.fallback.replicas >= self.minReplicas && self.fallback.replicas <= self.maxReplicas",fieldPath=".fallback.replicas",messageExpression="'must be from minReplicas to maxReplicas, which are %d and %d, was %d'.format([self.minReplicas, self.maxReplicas, self.fallback.replicas])"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.slo)",fieldPath=".policy",message="SLOCost must have an objective in slo, was without"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.cost)",fieldPath=".policy",message="SLOCost must have a target in cost, was without"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy SLOCost, which multiplies what is there, was 0"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.signals) && (has(self.signals.scrape) && (has(self.signals.scrape.latency) || self.signals.preset != 'None') || has(self.signals.queries) && has(self.signals.queries.latency) || self.signals.preset != 'None')",fieldPath=".policy",message="SLOCost must have response times to go by, was without signals.preset, signals.queries.latency and signals.scrape.latency"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'HPA' || self.minReplicas != 0 || has(self.hpa) && has(self.hpa.metrics) && self.hpa.metrics.exists(m, m.type in ['Object', 'External'])",fieldPath=".minReplicas",message="must be at least 1 without an Object or External metric, for nothing else can be measured at 0, was 0"
 // +kubebuilder:validation:XValidation:rule="!has(self.hpa) || !has(self.hpa.metrics) || self.hpa.metrics.all(m, m.type == 'Resource' || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))",fieldPath=".hpa.metrics",messageExpression="'must each name cpu, with type Resource, or a series in signals.metrics, was %s'.format(self.hpa.metrics.filter(m, m.type != 'Resource' && !(has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))).map(m, m.name))"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'FastSlow' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy FastSlow, which multiplies what is there, was 0"
+// +kubebuilder:validation:XValidation:rule="!has(self.fastSlow) || !has(self.fastSlow.metric) || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == self.fastSlow.metric)",fieldPath=".fastSlow.metric",messageExpression="'must name a series in signals.metrics, was ' + self.fastSlow.metric"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'Watermark' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy Watermark, which multiplies what is there, was 0"
+// +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.multiple) || self.minReplicas % self.watermark.multiple == 0",fieldPath=".minReplicas",messageExpression="'must be a multiple of watermark.multiple, which is %d, was %d'.format([self.watermark.multiple, self.minReplicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.multiple) || self.maxReplicas % self.watermark.multiple == 0",fieldPath=".maxReplicas",messageExpression="'must be a multiple of watermark.multiple, which is %d, was %d'.format([self.watermark.multiple, self.maxReplicas])"
+// +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.metrics) || self.watermark.metrics.all(m, m.type == 'Resource' || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))",fieldPath=".watermark.metrics",messageExpression="'must each name cpu, with type Resource, or a series in signals.metrics, was %s'.format(self.watermark.metrics.filter(m, m.type != 'Resource' && !(has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))).map(m, m.name))"
 type WorkloadAutoscalerSpec struct {
 	// The workload that is scaled, in the same namespace: anything that has a scale, such as a
 	// Deployment, a StatefulSet or an Argo Rollout. It cannot be changed; make another
@@ -119,6 +127,30 @@ type WorkloadAutoscalerSpec struct {
 	// without one, and the other policies are not limited by it.
 	// +optional
 	Behavior *Behavior `json:"behavior,omitempty"`
+	// Windows of the day, the week or the year in which other bounds hold, within minReplicas and
+	// maxReplicas.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Schedules []Schedule `json:"schedules,omitempty"`
+	// What is done when the policy cannot tell for long. Left out, the replicas stay as they are.
+	// +optional
+	Fallback *Fallback `json:"fallback,omitempty"`
+	// When a pod counts, and how many must be ready before anything is changed.
+	// +optional
+	Readiness *Readiness `json:"readiness,omitempty"`
+	// What is taken for an outage of those who call the workload: most requests are gone at once, and of
+	// the rest more fail. Nothing is shrunk by that for a while. It needs arrivals and errors among the
+	// signals.
+	// +optional
+	Upstream *Upstream `json:"upstream,omitempty"`
+	// Who is told of what happens to the workload, besides those who are told of everything.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Notifications []NotificationRef `json:"notifications,omitempty"`
 }
 
 // ScaleTargetRef names a workload.
@@ -207,10 +239,11 @@ type HPA struct {
 	// +optional
 	Tolerance *Ratio `json:"tolerance,omitempty"`
 	// How long after a pod's start its CPU counts only if the pod was ready throughout the sample;
-	// left out, 5m.
+	// left out, readiness.cpuInitialization.
 	// +optional
 	CPUInitializationPeriod *Duration `json:"cpuInitializationPeriod,omitempty"`
-	// How long after a pod's start a change of readiness is still part of starting; left out, 30s.
+	// How long after a pod's start a change of readiness is still part of starting; left out,
+	// readiness.initialDelay.
 	// +optional
 	InitialReadinessDelay *Duration `json:"initialReadinessDelay,omitempty"`
 }
@@ -247,6 +280,42 @@ type HPAMetric struct {
 	Value *Quantity `json:"value,omitempty"`
 }
 
+// FastSlow is the settings of policy FastSlow, which grows at once to what the pods' use needs, and
+// takes a pod away after each long wait.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.metric) || has(self.target)",fieldPath=".target",messageExpression="'must be there for a metric other than CPU, was without for ' + self.metric"
+type FastSlow struct {
+	// A series of signals.metrics that is looked at, by name; left out, the pods' CPU.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Metric string `json:"metric,omitempty"`
+	// What a pod is to use: of the CPU in percent of its request, of a series in its own unit. Left
+	// out, 60.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
+	Target *Quantity `json:"target,omitempty"`
+	// How far from the target the use may be with nothing done, as a part of it; below 1. Left out,
+	// "0.2".
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
+	Tolerance *Ratio `json:"tolerance,omitempty"`
+	// How many replicas may be added at a time for each that there is. Left out, 9, which makes ten
+	// of one.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+$')",message="must be above 0"
+	ScaleUpFactor *Ratio `json:"scaleUpFactor,omitempty"`
+	// How many replicas are taken away at a time. Left out, 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	DownStep *int32 `json:"downStep,omitempty"`
+	// How long after a shrinking, and after all replicas may have been needed, none is taken away.
+	// Left out, 9m.
+	// +optional
+	DownWindow *Duration `json:"downWindow,omitempty"`
+}
+
 // SLOCost is the settings of policy SLOCost, which multiplies the replicas by a weighted mean of two
 // ratios: the response time to its objective, and the target cost to the present one.
 type SLOCost struct {
@@ -267,6 +336,122 @@ type SLOCost struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
 	Tolerance *Ratio `json:"tolerance,omitempty"`
+}
+
+// Watermark is the settings of policy Watermark, which grows above a high mark and shrinks below a low
+// one, in limited steps, and does nothing between them.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.metrics) || !has(self.high) && !has(self.low)",fieldPath=".metrics",message="must be left out with high or low, which are marks of the CPU"
+// +kubebuilder:validation:XValidation:rule="!has(self.high) || !has(self.low) || quantity(string(self.high)).isGreaterThan(quantity(string(self.low)))",fieldPath=".high",messageExpression="'must be above low, which is ' + string(self.low) + ', was ' + string(self.high)"
+type Watermark struct {
+	// What is held against the marks: Average is what a pod carries in the mean, Absolute is the whole,
+	// such as a latency or the length of a queue.
+	// +optional
+	// +kubebuilder:default=Average
+	// +kubebuilder:validation:Enum=Average;Absolute
+	Algorithm string `json:"algorithm,omitempty"`
+	// The mark of the pods' CPU above which the workload grows: 1200m. With high and low, one is enough.
+	// Without both and without metrics they are 80 and 40 % of the request.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
+	High *Quantity `json:"high,omitempty"`
+	// The mark of the pods' CPU below which the workload shrinks: 400m.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
+	Low *Quantity `json:"low,omitempty"`
+	// What is looked at in place of the CPU alone; of several metrics, the one that wants most replicas
+	// counts.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	Metrics []WatermarkMetric `json:"metrics,omitempty"`
+	// How far beyond a mark the load may be with nothing done, as a part of it; below 1. Left out,
+	// "0.01". The tolerances in behavior go over it.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
+	Tolerance *Ratio `json:"tolerance,omitempty"`
+	// How far one step up may go, in percent of the replicas, and one replica in any case. 0 turns
+	// growing off. Left out, 50.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
+	UpLimitPercent *int32 `json:"upLimitPercent,omitempty"`
+	// How far one step down may go, in percent of the replicas, and one replica in any case. 0 turns
+	// shrinking off. Left out, 20.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	DownLimitPercent *int32 `json:"downLimitPercent,omitempty"`
+	// How long after the last change, whichever way it went, there is no further one. Left out, 1m up
+	// and 5m down.
+	// +optional
+	Cooldown *ByDirection `json:"cooldown,omitempty"`
+	// How long the load must have been above the high mark, or below the low one. Left out, 0s.
+	// +optional
+	Delay *ByDirection `json:"delay,omitempty"`
+	// What the replicas are a multiple of; minReplicas and maxReplicas must be, too. Left out, 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Multiple int32 `json:"multiple,omitempty"`
+	// The mark that a load between both is brought nearer to, by one multiple a step: High, which
+	// saves pods, or Low, which leaves each less to do.
+	// +optional
+	// +kubebuilder:default=None
+	// +kubebuilder:validation:Enum=None;High;Low
+	ConvergeTo string `json:"convergeTo,omitempty"`
+	// Leaves as many replicas as carry the load below the high mark, so that no shrinking is taken back.
+	// Left out, true.
+	// +optional
+	AntiOscillation *bool `json:"antiOscillation,omitempty"`
+	// Takes a load of 0 for one. Left out, nothing is done at 0, which is what a broken measurement
+	// looks like, too.
+	// +optional
+	TolerateZero bool `json:"tolerateZero,omitempty"`
+	// How long after a pod's start its samples count only if the pod was ready throughout them; left
+	// out, readiness.cpuInitialization.
+	// +optional
+	CPUInitializationPeriod *Duration `json:"cpuInitializationPeriod,omitempty"`
+	// How long after a pod's start a change of readiness is still part of starting; left out,
+	// readiness.initialDelay.
+	// +optional
+	InitialReadinessDelay *Duration `json:"initialReadinessDelay,omitempty"`
+}
+
+// WatermarkMetric is a metric with its marks, of which one is enough.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.high) || has(self.low)",messageExpression="'must have a high or a low mark, was without for ' + self.name"
+// +kubebuilder:validation:XValidation:rule="!has(self.high) || !has(self.low) || quantity(string(self.high)).isGreaterThan(quantity(string(self.low)))",fieldPath=".high",messageExpression="'must be above low, which is ' + string(self.low) + ', was ' + string(self.high)"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Resource' || self.name == 'cpu'",fieldPath=".name",messageExpression="'must be cpu with type Resource, the only resource that is measured, was ' + self.name"
+type WatermarkMetric struct {
+	// Resource is each pod's CPU. The others are series of signals.metrics: Pods has a value for each
+	// pod, Object and External have one for the whole.
+	// +required
+	// +kubebuilder:validation:Enum=Resource;Pods;Object;External
+	Type string `json:"type"`
+	// cpu for a Resource, and the name of a series in signals.metrics for all others.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// The mark above which the workload grows.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
+	High *Quantity `json:"high,omitempty"`
+	// The mark below which it shrinks.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self != 0 : !string(self).matches('^[0.]+[A-Za-z]*$')",message="must be above 0"
+	Low *Quantity `json:"low,omitempty"`
+}
+
+// ByDirection is a time for growing and one for shrinking.
+type ByDirection struct {
+	// For growing.
+	// +optional
+	Up *Duration `json:"up,omitempty"`
+	// For shrinking.
+	// +optional
+	Down *Duration `json:"down,omitempty"`
 }
 
 // Behavior limits and steadies changes of replicas.
@@ -356,8 +541,8 @@ type WorkloadAutoscalerStatus struct {
 	// +optional
 	LastDecision *ScalingDecision `json:"lastDecision,omitempty"`
 	// What holds of the object: Ready, ScalingActive, AbleToScale, ScalingLimited, ScaledToZero,
-	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending and
-	// CostSourceMismatch.
+	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending,
+	// CostSourceMismatch, Fallback and RegistrationMismatch.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

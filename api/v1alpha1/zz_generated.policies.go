@@ -4,25 +4,35 @@ package v1alpha1
 
 // Policy is how replicas are decided on.
 //
-// +kubebuilder:validation:Enum=HPA;SLOCost
+// +kubebuilder:validation:Enum=FastSlow;HPA;SLOCost;Watermark
 type Policy string
 
 // The policies.
 const (
-	PolicyHPA     Policy = "HPA"
-	PolicySLOCost Policy = "SLOCost"
+	PolicyFastSlow  Policy = "FastSlow"
+	PolicyHPA       Policy = "HPA"
+	PolicySLOCost   Policy = "SLOCost"
+	PolicyWatermark Policy = "Watermark"
 )
 
 // PolicySpec is a policy with its settings.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.fastSlow) || self.policy == 'FastSlow'",fieldPath=".fastSlow",messageExpression="'may be there only with policy FastSlow, was ' + self.policy"
 // +kubebuilder:validation:XValidation:rule="!has(self.hpa) || self.policy == 'HPA'",fieldPath=".hpa",messageExpression="'may be there only with policy HPA, was ' + self.policy"
 // +kubebuilder:validation:XValidation:rule="!has(self.sloCost) || self.policy == 'SLOCost'",fieldPath=".sloCost",messageExpression="'may be there only with policy SLOCost, was ' + self.policy"
+// +kubebuilder:validation:XValidation:rule="!has(self.watermark) || self.policy == 'Watermark'",fieldPath=".watermark",messageExpression="'may be there only with policy Watermark, was ' + self.policy"
 type PolicySpec struct {
 	// How replicas are decided on.
+	// FastSlow grows at once to what the load needs, and shrinks a pod at a time with a long wait between.
 	// HPA keeps a metric, such as CPU, at a target, by the rules of Kubernetes' HorizontalPodAutoscaler.
 	// SLOCost weighs the response time against its objective and the cost of the machines against its target.
+	// Watermark keeps a load between a high and a low mark: beyond them it changes the replicas in limited steps, between them it does nothing.
 	// +required
 	Policy Policy `json:"policy"`
+
+	// Settings of policy FastSlow. What is left out has the policy's default.
+	// +optional
+	FastSlow *FastSlow `json:"fastSlow,omitempty"`
 
 	// Settings of policy HPA. What is left out has the policy's default.
 	// +optional
@@ -31,4 +41,8 @@ type PolicySpec struct {
 	// Settings of policy SLOCost. What is left out has the policy's default.
 	// +optional
 	SLOCost *SLOCost `json:"sloCost,omitempty"`
+
+	// Settings of policy Watermark. What is left out has the policy's default.
+	// +optional
+	Watermark *Watermark `json:"watermark,omitempty"`
 }

@@ -12,8 +12,10 @@ import (
 // hundred thousand.
 func BenchmarkDecide(b *testing.B) {
 	for name, spec := range map[string]policy.Spec{
-		"hpa":     hpaOn(policy.Metric{Type: policy.Resource, Name: "cpu", AverageUtilization: 60}),
-		"slocost": slocost(policy.SLOCost{}),
+		"fastslow":  {Policy: "FastSlow"},
+		"hpa":       hpaOn(policy.Metric{Type: policy.Resource, Name: "cpu", AverageUtilization: 60}),
+		"slocost":   slocost(policy.SLOCost{}),
+		"watermark": water(nil),
 	} {
 		b.Run(name, func(b *testing.B) {
 			w := usual()

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 )
@@ -32,10 +31,10 @@ type HPA struct {
 	// workload's behavior overrides it by direction.
 	Tolerance *float64 `json:"tolerance,omitempty" yaml:"tolerance,omitempty"`
 	// CPUInitializationPeriod is how long after its start a pod's CPU samples count only if it
-	// is ready and was so throughout them; unset is 5m.
+	// is ready and was so throughout them; unset is the workload's readiness.
 	CPUInitializationPeriod *podscaler.Duration `json:"cpuInitializationPeriod,omitempty" yaml:"cpuInitializationPeriod,omitempty"`
 	// InitialReadinessDelay is how long after its start a change of readiness is still part of
-	// starting: a pod that is not ready since then has never been. Unset is 30s.
+	// starting: a pod that is not ready since then has never been. Unset is the workload's readiness.
 	InitialReadinessDelay *podscaler.Duration `json:"initialReadinessDelay,omitempty" yaml:"initialReadinessDelay,omitempty"`
 }
 
@@ -73,30 +72,22 @@ func init() {
 }
 
 type hpa struct {
-	metrics        []Metric
-	tolerance      float64
-	initialization time.Duration
-	readinessDelay time.Duration
+	metrics   []Metric
+	tolerance float64
+	startup   startup
 }
 
 func newHPA(c HPA) (podscaler.Policy, error) {
-	h := &hpa{metrics: c.Metrics, tolerance: 0.1, initialization: 5 * time.Minute, readinessDelay: 30 * time.Second}
+	h := &hpa{metrics: c.Metrics, tolerance: 0.1}
 	if len(h.metrics) == 0 {
 		h.metrics = []Metric{{Type: Resource, Name: "cpu", AverageUtilization: 80}}
 	}
 	if c.Tolerance != nil {
 		h.tolerance = *c.Tolerance
 	}
-	if c.CPUInitializationPeriod != nil {
-		h.initialization = time.Duration(*c.CPUInitializationPeriod)
-	}
-	if c.InitialReadinessDelay != nil {
-		h.readinessDelay = time.Duration(*c.InitialReadinessDelay)
-	}
 	var f faults
 	f.unless(h.tolerance >= 0 && !math.IsInf(h.tolerance, 0), "hpa.tolerance", "must be at least 0", h.tolerance)
-	f.unless(h.initialization >= 0, "hpa.cpuInitializationPeriod", "must be at least 0", h.initialization)
-	f.unless(h.readinessDelay >= 0, "hpa.initialReadinessDelay", "must be at least 0", h.readinessDelay)
+	h.startup = startupOf(&f, "hpa", c.CPUInitializationPeriod, c.InitialReadinessDelay)
 	for i := range h.metrics {
 		h.metrics[i].validate(&f, fmt.Sprintf("hpa.metrics[%d]", i))
 	}
@@ -157,19 +148,18 @@ func (h *hpa) check(w *podscaler.Workload) error {
 // Desired is the most replicas that any metric asks for. An unknown metric may be the one that
 // asks for most: with one among them the workload may grow, and does not shrink.
 func (h *hpa) Desired(v *podscaler.View) podscaler.Recommendation {
-	most, failed := -1, 0
+	most, blind := -1, 0
 	reasons := make([]podscaler.Reason, 0, len(h.metrics)+1)
 	for i := range h.metrics {
 		n, why := h.propose(v, &h.metrics[i])
 		most = max(most, n)
 		if n < 0 {
-			failed++
+			blind++
 		}
 		reasons = append(reasons, why)
 	}
-	if failed > 0 && 0 <= most && most < v.Replicas {
-		reasons = append(reasons, podscaler.Because(podscaler.ReasonMetricsIncomplete,
-			"%d of %d metrics are unknown, so %d replicas are not reduced to %d", failed, len(h.metrics), v.Replicas, most))
+	if blind > 0 && 0 <= most && most < v.Replicas {
+		reasons = append(reasons, incomplete(blind, len(h.metrics), v.Replicas, most))
 		most = -1
 	}
 	if most < 0 {
@@ -180,42 +170,23 @@ func (h *hpa) Desired(v *podscaler.View) podscaler.Recommendation {
 
 // propose returns what one metric asks for, or -1 if that cannot be known, and why.
 func (h *hpa) propose(v *podscaler.View, m *Metric) (int, podscaler.Reason) {
-	switch {
-	case len(v.Pods) == 0 && (v.Replicas > 0 && m.Value > 0 || m.Type == Resource || m.Type == Pods):
-		return -1, m.failed("the workload has no pods")
-	case m.Type == Resource:
-		return h.byPod(v, m, nil)
-	}
-	series, ok := v.Window.Metrics[m.Name]
-	if !ok {
-		return -1, m.failed("it was not measured")
-	}
-	if m.Type == Pods {
-		if series.PerPod == nil {
-			return -1, m.failed(cmp.Or(series.Why, "it has no value for each pod"))
+	if m.Type == Resource || m.Type == Pods {
+		series, why := perPod(v, m.Type, m.Name)
+		if why != "" {
+			return -1, failed(m.Type, m.Name, why)
 		}
-		return h.byPod(v, m, series.PerPod)
+		return h.byPod(v, m, samples{series: series, filter: m.Type == Resource})
 	}
-	total, ok := series.Total.Number()
-	if !ok {
-		return -1, m.failed(cmp.Or(series.Why, "it has no value"))
+	total, why := whole(v, m.Name)
+	switch {
+	case len(v.Pods) == 0 && v.Replicas > 0 && m.Value > 0:
+		return -1, failed(m.Type, m.Name, "the workload has no pods")
+	case why != "":
+		return -1, failed(m.Type, m.Name, why)
+	case m.Value > 0:
+		return h.byValue(v, m, total)
 	}
-	if m.Value > 0 {
-		return h.byValue(v, m, thousandths(total))
-	}
-	return h.byAverage(v, m, thousandths(total))
-}
-
-// failedCodes are the controller's words for a metric that is unknown.
-var failedCodes = map[MetricType]string{
-	Resource: podscaler.ReasonFailedGetResourceMetric,
-	Pods:     podscaler.ReasonFailedGetPodsMetric,
-	Object:   podscaler.ReasonFailedGetObjectMetric,
-	External: podscaler.ReasonFailedGetExternalMetric,
-}
-
-func (m *Metric) failed(why string) podscaler.Reason {
-	return podscaler.Because(failedCodes[m.Type], "%s is unknown: %s", m.Name, why)
+	return h.byAverage(v, m, total)
 }
 
 func (m *Metric) found(format string, args ...any) podscaler.Reason {
@@ -236,7 +207,7 @@ func (h *hpa) byValue(v *podscaler.View, m *Metric, total float64) (int, podscal
 			ready++
 		}
 	}
-	n, band := ceil(ratio*float64(ready)), h.band(v)
+	n, band := ceil(ratio*float64(ready)), bandOf(v, h.tolerance)
 	if band.holds(ratio) {
 		n = v.Replicas
 	}
@@ -257,7 +228,7 @@ func (h *hpa) byAverage(v *podscaler.View, m *Metric, total float64) (int, podsc
 	if there == 0 {
 		return ceil(want), m.found("%s, %s a pod with none there: %d wanted", value, m.AverageValue, ceil(want))
 	}
-	ratio, n, band := want/float64(there), ceil(want), h.band(v)
+	ratio, n, band := want/float64(there), ceil(want), bandOf(v, h.tolerance)
 	if band.holds(ratio) {
 		n = there
 	}
@@ -267,15 +238,15 @@ func (h *hpa) byAverage(v *podscaler.View, m *Metric, total float64) (int, podsc
 // byPod compares the mean over the pods with its target. Pods without a sample count as using
 // all they should on the way down and nothing on the way up; pods that are not ready count as
 // using nothing on the way up. What then would turn round, or be within the tolerance, stays.
-func (h *hpa) byPod(v *podscaler.View, m *Metric, series map[string]float64) (int, podscaler.Reason) {
+func (h *hpa) byPod(v *podscaler.View, m *Metric, of samples) (int, podscaler.Reason) {
 	if m.AverageUtilization > 0 && v.Workload.Pod.CPU <= 0 {
-		return -1, m.failed("the pods request no cpu that it could be in percent of")
+		return -1, failed(m.Type, m.Name, "the pods request no cpu that it could be in percent of")
 	}
-	t := h.tally(v, m, series)
+	t := h.startup.tally(v, of)
 	if t.ready == 0 {
-		return -1, m.failed("no ready pod has a sample")
+		return -1, failed(m.Type, m.Name, "no ready pod has a sample")
 	}
-	goal, band, n := goalOf(m, v.Workload), h.band(v), t.ready
+	goal, band, n := goalOf(m, v.Workload), bandOf(v, h.tolerance), t.ready
 	before, unready := goal.ratio(t.total, n), 0
 	switch {
 	case before < 1:
@@ -296,52 +267,6 @@ func (h *hpa) byPod(v *podscaler.View, m *Metric, series map[string]float64) (in
 	}
 	return want, m.found("%s of %s over %d pods, ratio %.4g%s%s: %d wanted",
 		goal.print(goal.usage(t.total, n)), goal.print(goal.target), n, ratio, note, band.note(ratio), want)
-}
-
-// tally is a workload's pods by what their samples are worth, and the sum over the ready ones.
-type tally struct {
-	ready, unready, missing int
-	total                   float64 // in whole thousandths
-}
-
-// tally sorts the pods; those that are on their way out count for nothing.
-func (h *hpa) tally(v *podscaler.View, m *Metric, series map[string]float64) (t tally) {
-	for i := range v.Pods {
-		p := &v.Pods[i]
-		if p.Terminating || p.Phase == podscaler.Failed {
-			continue
-		}
-		value, ok := p.CPU.Number()
-		if m.Type == Pods {
-			value, ok = series[p.Name]
-			ok = ok && podscaler.Known(value).Known
-		}
-		switch {
-		case p.Phase == podscaler.Pending:
-			t.unready++
-		case !ok:
-			t.missing++
-		case m.Type == Resource && h.starting(p, v.Now):
-			t.unready++
-		default:
-			t.ready++
-			t.total += thousandths(value)
-		}
-	}
-	return t
-}
-
-// starting reports whether a pod's CPU may still be that of its start, which says nothing of
-// the load: in its first minutes unless it was ready throughout the sample, after them only if
-// it has never been ready.
-func (h *hpa) starting(p *podscaler.Pod, now time.Time) bool {
-	switch {
-	case p.Started.IsZero():
-		return true
-	case p.Started.Add(h.initialization).After(now):
-		return !p.Ready || p.CPU.At.Add(-p.CPU.Span).Before(p.ReadyChanged)
-	}
-	return !p.Ready && p.Started.Add(h.readinessDelay).After(p.ReadyChanged)
 }
 
 // goal is a target for each pod: in percent of a request, or in thousandths if request is 0.
@@ -378,22 +303,6 @@ func (g goal) print(usage float64) string {
 		return strconv.FormatFloat(usage, 'f', -1, 64) + "%"
 	}
 	return Quantity(usage).String()
-}
-
-// band is how far from 1 a ratio may be with nothing done.
-type band struct{ down, up float64 }
-
-func (h *hpa) band(v *podscaler.View) band {
-	t := band{h.tolerance, h.tolerance}
-	if b := v.Workload.Behavior; b != nil {
-		if b.Down.Tolerance != nil {
-			t.down = *b.Down.Tolerance
-		}
-		if b.Up.Tolerance != nil {
-			t.up = *b.Up.Tolerance
-		}
-	}
-	return t
 }
 
 func (b band) holds(ratio float64) bool {

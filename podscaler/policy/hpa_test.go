@@ -17,15 +17,15 @@ func TestHPAFollowsTheRatio(t *testing.T) {
 	cpu60 := hpaOn(policy.Metric{Type: policy.Resource, Name: "cpu", AverageUtilization: 60})
 	run(t, []scenario{
 		{
-			name: "2 pods at 50m of 25m: 4",
+			name: "scenario 1: 2 pods at 50m of 25m: 4",
 			spec: cpuValue(25), view: podscaler.View{Replicas: 2, Pods: running(2, 0.050)},
 			to: 4, reasons: []string{"ValidMetricFound: cpu is 50m of 25m over 2 pods, ratio 2: 4 wanted", "DesiredWithinRange: 4 is within 1 and 1000"},
 		}, {
-			name: "100 pods at a ratio of 1.07: 100",
+			name: "scenario 2: 100 pods at a ratio of 1.07: 100",
 			spec: cpuValue(100), view: podscaler.View{Replicas: 100, Pods: running(100, 0.107)},
 			to: 100, reasons: []string{"cpu is 107m of 100m over 100 pods, ratio 1.07, within 0.9 and 1.1: 100 wanted"},
 		}, {
-			name: "100 pods at a ratio of 1.07 with a scaleUp.tolerance of 0.05: 107",
+			name: "scenario 2: 100 pods at a ratio of 1.07 with a scaleUp.tolerance of 0.05: 107",
 			spec: cpuValue(100), view: podscaler.View{Replicas: 100, Pods: running(100, 0.107)},
 			workload: func(w *podscaler.Workload) {
 				w.Behavior = podscaler.DefaultBehavior()
@@ -73,16 +73,16 @@ func TestHPACountsPodsItDoesNotKnowAgainstTheChange(t *testing.T) {
 	}
 	run(t, []scenario{
 		{
-			name: "missing, down: target 50m, 3 pods at 30m, 1 without a sample: 3, not 2",
+			name: "scenario 4: missing, down: target 50m, 3 pods at 30m, 1 without a sample: 3, not 2",
 			spec: cpuValue(50), view: podscaler.View{Replicas: 4, Pods: append(running(3, 0.030), silent())},
 			to: 3, reasons: []string{"cpu is 35m of 50m over 4 pods, ratio 0.7 (0.6 before counting in 1 without a sample and 0 not ready): 3 wanted"},
 		}, {
-			name: "missing, up: target 50m, 3 pods at 80m, 1 without a sample: 5, not 7",
+			name: "scenario 5: missing, up: target 50m, 3 pods at 80m, 1 without a sample: 5, not 7",
 			spec: cpuValue(50), view: podscaler.View{Replicas: 4, Pods: append(running(3, 0.080), silent())},
 			to: 5, reasons: []string{"cpu is 60m of 50m over 4 pods, ratio 1.2 (1.6 before counting in 1 without a sample and 0 not ready): 5 wanted"},
 		}, {
 			// 3 × 78m over 4 pods is 58.5m, a ratio of 0.975; the controller cuts it to 58m.
-			name: "unready, up: target 60m, 3 ready at 78m, 1 Pending: 4 stay",
+			name: "scenario 6: unready, up: target 60m, 3 ready at 78m, 1 Pending: 4 stay",
 			spec: cpuValue(60), view: podscaler.View{Replicas: 4, Pods: append(running(3, 0.078), pending())},
 			to: 4, reasons: []string{"cpu is 58m of 60m over 4 pods, ratio 0.9667 (1.3 before counting in 0 without a sample and 1 not ready), within 0.9 and 1.1: 4 wanted"},
 		}, {
@@ -164,6 +164,18 @@ func TestHPADoesNotMistakeStartingForLoad(t *testing.T) {
 			}
 		})
 	}
+	t.Run("without settings of its own the workload's count", func(t *testing.T) {
+		own := func(w *podscaler.Workload) { w.Readiness.CPUInitialization = new(time.Minute) }
+		v := podscaler.View{Replicas: 2, Pods: pod(func(p *podscaler.Pod) { p.Started, p.ReadyChanged = minutes(2), minutes(0.25) })}
+		if d := decide(t, cpuValue(60), own, v); d.To != counted {
+			t.Errorf("went to %d, should be %d; %v", d.To, counted, d.Reasons)
+		}
+		spec := cpuValue(60)
+		spec.HPA.CPUInitializationPeriod = new(podscaler.Duration(5 * time.Minute))
+		if d := decide(t, spec, own, v); d.To != leftOut {
+			t.Errorf("with settings: went to %d, should be %d; %v", d.To, leftOut, d.Reasons)
+		}
+	})
 	t.Run("both times are settings", func(t *testing.T) {
 		spec := cpuValue(60)
 		spec.HPA.CPUInitializationPeriod = new(podscaler.Duration(time.Minute))
@@ -190,7 +202,7 @@ func TestHPATakesTheMostOfAllMetrics(t *testing.T) {
 	}}
 	run(t, []scenario{
 		{
-			name: "CPU wants 4, RPS 6, the third errors, current 3: 6",
+			name: "scenario 3: CPU wants 4, RPS 6, the third errors, current 3: 6",
 			spec: metrics, view: podscaler.View{Replicas: 3, Pods: running(3, 0.080), Window: broken},
 			to: 6, reasons: []string{
 				"ValidMetricFound: cpu is 80m of 60m over 3 pods, ratio 1.333: 4 wanted",
@@ -198,7 +210,7 @@ func TestHPATakesTheMostOfAllMetrics(t *testing.T) {
 				"FailedGetObjectMetric: queue is unknown: Prometheus answered 503",
 			},
 		}, {
-			name: "CPU wants 4, RPS 6, the third errors, current 8: stays 8",
+			name: "scenario 3: CPU wants 4, RPS 6, the third errors, current 8: stays 8",
 			spec: metrics, view: podscaler.View{Replicas: 8, Pods: running(8, 0.030), Window: broken},
 			to: 8, unknown: true, reasons: []string{
 				"cpu is 30m of 60m over 8 pods, ratio 0.5: 4 wanted",
@@ -206,6 +218,10 @@ func TestHPATakesTheMostOfAllMetrics(t *testing.T) {
 				"FailedGetObjectMetric: queue is unknown",
 				"MetricsIncomplete: 1 of 3 metrics are unknown, so 8 replicas are not reduced to 6",
 			},
+		}, {
+			name: "scenario 35: Prometheus answers 503, CPU wants more: it grows",
+			spec: metrics, view: podscaler.View{Replicas: 8, Pods: running(8, 0.120), Window: podscaler.Window{}},
+			to: 16, reasons: []string{"cpu is 120m of 60m over 8 pods, ratio 2: 16 wanted", "FailedGetExternalMetric: rps is unknown", "FailedGetObjectMetric"},
 		}, {
 			name: "all error: nothing is done",
 			spec: metrics, view: podscaler.View{Replicas: 8},
@@ -251,11 +267,11 @@ func TestHPAReadsSeriesOfTheWhole(t *testing.T) {
 			spec: average, view: podscaler.View{Replicas: 6, Pods: unready, Window: whole("queue", podscaler.Known(22))},
 			to: 4, reasons: []string{"within 0.9 and 1.1: 4 wanted"},
 		}, {
-			name: "a user's 0 stays 0",
+			name: "scenario 9: a user's 0 stays 0",
 			spec: value, workload: minZero, view: podscaler.View{Window: atZero.Window},
 			to: 0, unknown: true, reasons: []string{"ScalingDisabled: replicas are 0 and were not set to 0 here"},
 		}, {
-			name: "our own 0, metric 1, target 5: 1",
+			name: "scenario 9: our own 0, metric 1, target 5: 1",
 			spec: value, workload: minZero, view: atZero,
 			to: 1, reasons: []string{"queue is 1 of 5: 1 wanted, from 0"},
 		}, {

@@ -88,6 +88,18 @@ func Check(w *podscaler.Workload, p podscaler.Policy) error {
 	return err
 }
 
+// Warnings returns what is allowed and most likely not meant: of w itself, and of what p makes of
+// it.
+func Warnings(w *podscaler.Workload, p podscaler.Policy) []podscaler.Reason {
+	all := w.Warnings()
+	if c, ok := p.(interface {
+		warnings(*podscaler.Workload) []podscaler.Reason
+	}); ok {
+		all = append(all, c.warnings(w)...)
+	}
+	return all
+}
+
 // faults collects what is wrong with a policy's settings: all of it, not the first.
 type faults []error
 
@@ -105,4 +117,9 @@ func (f faults) err() error { return errors.Join(f...) }
 // floats make of .6 × 5, from becoming 4.
 func ceil(x float64) int {
 	return int(min(max(math.Ceil(x-1e-9), 0), math.MaxInt32))
+}
+
+// floor rounds down to a number of replicas, with the same slack.
+func floor(x float64) int {
+	return int(min(max(math.Floor(x+1e-9), 0), math.MaxInt32))
 }

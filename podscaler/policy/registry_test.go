@@ -49,7 +49,13 @@ func TestSpecsAreReadAndPrintedAsPeopleWriteThem(t *testing.T) {
 			"cpuInitializationPeriod": "2m",
 			"initialReadinessDelay": "10s"
 		},
-		"sloCost": {"rtWeight": 0.9, "role": "Symmetric", "wait": true, "tolerance": 0.1}
+		"fastSlow": {"target": 55, "tolerance": 0.1, "scaleUpFactor": 3, "downStep": 2, "downWindow": "15m"},
+		"sloCost": {"rtWeight": 0.9, "role": "Symmetric", "wait": true, "tolerance": 0.1},
+		"watermark": {
+			"algorithm": "Absolute", "high": "1200m", "low": 0.4, "tolerance": 0.02, "upLimitPercent": 0, "downLimitPercent": 20,
+			"cooldown": {"up": "1m"}, "delay": {"down": "30s"}, "multiple": 3, "convergeTo": "High", "antiOscillation": false, "tolerateZero": true,
+			"metrics": [{"type": "Pods", "name": "load", "high": 5}]
+		}
 	}`
 	want := policy.Spec{
 		Policy: "HPA",
@@ -64,7 +70,17 @@ func TestSpecsAreReadAndPrintedAsPeopleWriteThem(t *testing.T) {
 			CPUInitializationPeriod: new(podscaler.Duration(2 * time.Minute)),
 			InitialReadinessDelay:   new(podscaler.Duration(10 * time.Second)),
 		},
+		FastSlow: &policy.FastSlow{
+			Target: new(policy.Quantity(55_000)), Tolerance: new(0.1), ScaleUpFactor: new(3.0), DownStep: new(2),
+			DownWindow: new(podscaler.Duration(15 * time.Minute)),
+		},
 		SLOCost: &policy.SLOCost{RTWeight: new(0.9), Role: policy.Symmetric, Wait: true, Tolerance: 0.1},
+		Watermark: &policy.Watermark{
+			Algorithm: policy.Absolute, High: 1200, Low: 400, Tolerance: new(0.02), UpLimitPercent: new(0), DownLimitPercent: new(20),
+			Cooldown: policy.ByDirection{Up: seconds(60)}, Delay: policy.ByDirection{Down: seconds(30)}, Multiple: 3,
+			ConvergeTo: policy.ConvergeHigh, AntiOscillation: new(false), TolerateZero: true,
+			Metrics: []policy.WatermarkMetric{{Type: policy.Pods, Name: "load", High: 5000}},
+		},
 	}
 	var got policy.Spec
 	if err := json.Unmarshal([]byte(text), &got); err != nil {

@@ -219,7 +219,7 @@ func amounts(text string) (list []podscaler.Reading, err error) {
 				return nil, err
 			}
 		}
-		var r podscaler.Reading
+		r := podscaler.Reading{Why: "it was not measured"}
 		if amount != "?" {
 			q, err := policy.ParseQuantity(amount)
 			if err != nil {

@@ -30,25 +30,25 @@ func TestSLOCostMultipliesByK(t *testing.T) {
 	heavy := slocost(policy.SLOCost{Role: policy.Symmetric, RTWeight: new(0.9)})
 	run(t, []scenario{
 		{
-			name: "r 4, w .5: rt 450, cost 40: k 1.25, 5", spec: symmetric, view: at(4, 450, 40),
+			name: "scenario 23: r 4, w .5: rt 450, cost 40: k 1.25, 5", spec: symmetric, view: at(4, 450, 40),
 			to: 5, reasons: []string{"SLOCostRatio: k 1.25 = 0.5 × 1.5 (response time 450ms, target 300ms) + 0.5 × 1 (cost 40, target 40 per 1h; joined and ordered machines, at the present rate)"},
 		}, {
-			name: "r 4, w .5: rt 150, cost 80: k .5, 2", spec: symmetric, view: at(4, 150, 80),
+			name: "scenario 23: r 4, w .5: rt 150, cost 80: k .5, 2", spec: symmetric, view: at(4, 150, 80),
 			to: 2, reasons: []string{"k 0.5 = 0.5 × 0.5 (response time 150ms, target 300ms) + 0.5 × 0.5 (cost 80, target 40 per 1h;"},
 		}, {
-			name: "r 4, w .5: rt 300, cost 40: 4", spec: symmetric, view: at(4, 300, 40),
+			name: "scenario 23: r 4, w .5: rt 300, cost 40: 4", spec: symmetric, view: at(4, 300, 40),
 			to: 4, reasons: []string{"k 1 = 0.5 × 1 (response time 300ms, target 300ms) + 0.5 × 1 (cost 40,"},
 		}, {
-			name: "r 4, w_rt .9: rt 600, cost 80: k 1.85, 8", spec: heavy, view: at(4, 600, 80),
+			name: "scenario 23: r 4, w_rt .9: rt 600, cost 80: k 1.85, 8", spec: heavy, view: at(4, 600, 80),
 			to: 8, reasons: []string{"k 1.85 = 0.9 × 2 (response time 600ms, target 300ms) + 0.1 × 0.5 (cost 80,"},
 		}, {
-			name: "rounding: rt 120, cost 50, r 5: exactly 3", spec: symmetric, view: at(5, 120, 50),
+			name: "scenario 24: rounding: rt 120, cost 50, r 5: exactly 3", spec: symmetric, view: at(5, 120, 50),
 			to: 3, reasons: []string{"k 0.6 = 0.5 × 0.4 (response time 120ms, target 300ms) + 0.5 × 0.8 (cost 50,"},
 		}, {
-			name: "cheap, Symmetric: rt 60, cost 20, r 4: k 1.1, 5", spec: symmetric, view: at(4, 60, 20),
+			name: "scenario 26: cheap, Symmetric: rt 60, cost 20, r 4: k 1.1, 5", spec: symmetric, view: at(4, 60, 20),
 			to: 5, reasons: []string{"k 1.1 = 0.5 × 0.2 (response time 60ms, target 300ms) + 0.5 × 2 (cost 20,"},
 		}, {
-			name: "cheap, Cap: rt 60, cost 20, r 4: k .6, 3", spec: capped, view: at(4, 60, 20),
+			name: "scenario 26: cheap, Cap: rt 60, cost 20, r 4: k .6, 3", spec: capped, view: at(4, 60, 20),
 			to: 3, reasons: []string{
 				"k 0.6 = 0.5 × 0.2 (response time 60ms, target 300ms) + 0.5 × 1 (cost 20,",
 				"CostRatioCapped: cost 20 is below its target: the ratio 2 counts as 1",
@@ -110,7 +110,7 @@ func TestSLOCostDoesNotGuess(t *testing.T) {
 	}
 	run(t, []scenario{
 		{
-			name: "NaN response time: no action", spec: spec, view: without(func(v *podscaler.View) { v.Window.Latency = podscaler.Reading{Known: true, Value: math.NaN()} }),
+			name: "scenario 28: NaN response time: no action", spec: spec, view: without(func(v *podscaler.View) { v.Window.Latency = podscaler.Reading{Known: true, Value: math.NaN()} }),
 			to: 4, unknown: true, reasons: []string{"LatencyUnknown: the p90 of response times over 1m0s could not be measured"},
 		}, {
 			name: "no response time: no action", spec: spec, view: without(func(v *podscaler.View) { v.Window.Latency = podscaler.Reading{Why: "server error: 503"} }),
@@ -147,7 +147,7 @@ func TestSLOCostTakesItsCostFromThePriceBook(t *testing.T) {
 	v := at(4, 300, 0)
 	v.Cost = podscaler.Cost{Known: true, Joined: rate, Ordered: rate, Predicted: rate}
 	run(t, []scenario{{
-		name: "4 nodes at 10/h: 40/h, k 1", spec: slocost(policy.SLOCost{Role: policy.Symmetric}), view: v,
+		name: "scenario 28: 4 nodes at 10/h: 40/h, k 1", spec: slocost(policy.SLOCost{Role: policy.Symmetric}), view: v,
 		to: 4, reasons: []string{"k 1 = ", "+ 0.5 × 1 (cost 40, target 40 per 1h;"},
 	}})
 }

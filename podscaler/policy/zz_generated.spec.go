@@ -5,7 +5,9 @@ package policy
 // Spec names a policy and carries the settings of those that have any. Only the block of the
 // named policy counts; a missing one means that policy's defaults.
 type Spec struct {
-	Policy  string   `json:"policy" yaml:"policy"`
-	HPA     *HPA     `json:"hpa,omitempty" yaml:"hpa,omitempty"`
-	SLOCost *SLOCost `json:"sloCost,omitempty" yaml:"sloCost,omitempty"`
+	Policy    string     `json:"policy" yaml:"policy"`
+	FastSlow  *FastSlow  `json:"fastSlow,omitempty" yaml:"fastSlow,omitempty"`
+	HPA       *HPA       `json:"hpa,omitempty" yaml:"hpa,omitempty"`
+	SLOCost   *SLOCost   `json:"sloCost,omitempty" yaml:"sloCost,omitempty"`
+	Watermark *Watermark `json:"watermark,omitempty" yaml:"watermark,omitempty"`
 }

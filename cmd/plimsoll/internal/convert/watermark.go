@@ -1,9 +1,166 @@
 package convert
 
-import "github.com/plimsoll/plimsoll/api/v1alpha1"
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
-// fromWatermark says why not.
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// fromWatermark converts Datadog's, from which policy Watermark has its settings. Marks of CPU are
+// carried over; the queries behind other marks stand in a metrics adapter, as an HPA's do.
 func fromWatermark(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
-	m.at("spec").lose("there is no policy Watermark yet, and no other keeps a metric between two marks")
-	return nil
+	s := m.at("spec")
+	if r := s.at("recommender"); r.there() {
+		r.lose("no service outside is asked how many replicas there should be")
+		return nil
+	}
+	w := &v1alpha1.Watermark{
+		Algorithm:        choice(s.at("algorithm"), map[string]string{"": "Absolute", "absolute": "Absolute", "average": "Average"}),
+		Tolerance:        new(v1alpha1.Ratio("0.1")), // its default; ours is the Water Pod Autoscaler's
+		UpLimitPercent:   percent(s.at("scaleUpLimitFactor")),
+		DownLimitPercent: percent(s.at("scaleDownLimitFactor")),
+		Cooldown:         byDirection(s.at("upscaleForbiddenWindowSeconds"), s.at("downscaleForbiddenWindowSeconds")),
+		Delay:            byDirection(s.at("upscaleDelayAboveWatermarkSeconds"), s.at("downscaleDelayBelowWatermarkSeconds")),
+		ConvergeTo:       choice(s.at("convergeTowardsWatermark"), map[string]string{"": "", "highwatermark": "High", "lowwatermark": "Low"}),
+		TolerateZero:     yes(s.at("tolerateZero")),
+
+		InitialReadinessDelay: inSeconds(s.at("readinessDelaySeconds")),
+	}
+	if t := s.at("tolerance"); t.there() {
+		w.Tolerance = ratio(t)
+	}
+	if yes(s.at("dryRun")) {
+		m.note("mode: Recommend is what dryRun is")
+	}
+	s.at("minAvailableReplicaPercentage").lose("pods that are not ready carry no load; there is no share of them below which nothing is done")
+	if !markCPU(w, s.at("metrics")) {
+		m.note("none of its metrics could be carried over, so nothing was written: without one, the marks would be 80 and 40 %% of the requested CPU")
+		return nil
+	}
+	spec := &v1alpha1.WorkloadAutoscalerSpec{
+		ScaleTargetRef: target(s.at("scaleTargetRef"), ""),
+		Mode:           v1alpha1.ModeRecommend,
+		PolicySpec:     v1alpha1.PolicySpec{Policy: v1alpha1.PolicyWatermark, Watermark: w},
+		MinReplicas:    new(int32(1)),
+	}
+	bounds(spec, s)
+	m.note("watermark.antiOscillation: no shrinking goes so far that it would be taken back at once; false does as a WatermarkPodAutoscaler does")
+	return spec
+}
+
+// bounds reads how many replicas there may be. Where they go by multiples, bounds between two
+// would never be reached.
+func bounds(spec *v1alpha1.WorkloadAutoscalerSpec, s tree) {
+	least, most := s.at("minReplicas"), s.at("maxReplicas")
+	if n, ok := least.whole(); ok {
+		spec.MinReplicas = &n
+	}
+	spec.MaxReplicas, _ = most.whole()
+	if !most.there() {
+		most.fault("must be there", "nothing")
+	}
+	if *spec.MinReplicas == 0 {
+		least.lose("is written as 1: at 0 there is no load that could be shared out")
+		*spec.MinReplicas = 1
+	}
+	multiple, ok := s.at("replicaScalingAbsoluteModulo").whole()
+	if !ok || multiple <= 1 {
+		return
+	}
+	spec.Watermark.Multiple = multiple
+	if off := *spec.MinReplicas % multiple; off != 0 {
+		*spec.MinReplicas += multiple - off
+		least.lose("is written as %d, the next multiple of replicaScalingAbsoluteModulo", *spec.MinReplicas)
+	}
+	if off := spec.MaxReplicas % multiple; off != 0 {
+		spec.MaxReplicas -= off
+		most.lose("is written as %d, a multiple of replicaScalingAbsoluteModulo", spec.MaxReplicas)
+	}
+	s.note("watermark.multiple: on the way down it rounds down, where a WatermarkPodAutoscaler rounds up")
+}
+
+// markCPU takes over the marks of CPU, and reports whether there are any.
+func markCPU(w *v1alpha1.Watermark, metrics tree) bool {
+	found := false
+	for _, t := range metrics.items() {
+		switch kind := t.at("type").needed(); kind {
+		case "Resource":
+			in := t.at("resource")
+			if name := in.at("name").needed(); name != "cpu" || found {
+				t.lose("%s is not measured, only cpu, and once", name)
+				continue
+			}
+			in.at("metricSelector").lose("the workload's own pods are measured")
+			w.High, w.Low = quantity(in.at("highWatermark")), quantity(in.at("lowWatermark"))
+			if w.High == nil && w.Low == nil {
+				in.fault("must have highWatermark or lowWatermark", in.value)
+			}
+			found = true
+		case "External":
+			in := t.at("external")
+			name := in.at("metricName").text()
+			marks := ""
+			if high := in.at("highWatermark").text(); high != "" {
+				marks += ", high: " + high
+			}
+			if low := in.at("lowWatermark").text(); low != "" {
+				marks += ", low: " + low
+			}
+			t.lose("the query behind External %s stands in a metrics adapter: add it to signals.metrics under that name, and {type: External, name: %s%s} to watermark.metrics", name, name, marks)
+		default:
+			t.lose("type %q is not known", kind)
+		}
+	}
+	return found
+}
+
+// choice reads one of several words as ours.
+func choice(t tree, of map[string]string) string {
+	ours, known := of[t.text()]
+	if !known {
+		t.fault("must be one of "+strings.TrimPrefix(strings.Join(slices.Sorted(maps.Keys(of)), ", "), ", "), t.value)
+	}
+	return ours
+}
+
+func yes(t tree) bool {
+	return choice(t, map[string]string{"": "", "false": "", "true": "true"}) != ""
+}
+
+// percent reads a limit, which may have decimals there.
+func percent(t tree) *int32 {
+	if !t.there() {
+		return nil
+	}
+	q, err := resource.ParseQuantity(t.text())
+	if err != nil || q.Sign() < 0 || q.Value() > 1000000 {
+		t.fault("must be a percentage", t.value)
+		return nil
+	}
+	n := int32(q.MilliValue() / 1000)
+	if int64(n)*1000 != q.MilliValue() {
+		t.lose("is written as %d: limits are whole percentages", n)
+	}
+	return &n
+}
+
+func byDirection(up, down tree) *v1alpha1.ByDirection {
+	if !up.there() && !down.there() {
+		return nil
+	}
+	return &v1alpha1.ByDirection{Up: inSeconds(up), Down: inSeconds(down)}
+}
+
+func inSeconds(t tree) *v1alpha1.Duration {
+	n, ok := t.whole()
+	if !ok {
+		return nil
+	}
+	return new(v1alpha1.Duration(pricing.Short(time.Duration(n) * time.Second)))
 }

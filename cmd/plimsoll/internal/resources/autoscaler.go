@@ -32,6 +32,7 @@ func Autoscaler(a *v1alpha1.WorkloadAutoscaler) (podscaler.Workload, policy.Spec
 	if a.Spec.MinReplicas != nil {
 		w.Min = int(*a.Spec.MinReplicas)
 	}
+	f.guards(&a.Spec, &w)
 	var s policy.Spec
 	f.read(spec, &a.Spec.PolicySpec, &s)
 	if len(f) == 0 {

@@ -27,9 +27,11 @@ func TestAPIAndSettingsHaveTheSameKeys(t *testing.T) {
 	}{
 		{"PriceBook", v1alpha1.PriceBookSpec{}, pricing.Book{}, nil, nil},
 		{"VMPool", v1alpha1.VMPoolSpec{}, pve.Pool{}, notOfThePool, []string{"name"}},
+		{"FastSlow", v1alpha1.FastSlow{}, policy.FastSlow{}, nil, nil},
 		{"HPA", v1alpha1.HPA{}, policy.HPA{}, nil, nil},
 		{"Signals", v1alpha1.Signals{}, signals.Spec{}, nil, nil},
 		{"SLOCost", v1alpha1.SLOCost{}, policy.SLOCost{}, nil, nil},
+		{"Watermark", v1alpha1.Watermark{}, policy.Watermark{}, nil, nil},
 	} {
 		api, ours := keysOf(c.api), keysOf(c.ours)
 		drop := func(keys map[string]bool, roots []string) {

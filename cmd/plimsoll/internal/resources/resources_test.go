@@ -118,13 +118,14 @@ func TestSignalsOfTheAPI(t *testing.T) {
 		Prometheus: &signals.Prometheus{URL: "http://prometheus.monitoring:9090"},
 		Scrape: &signals.Scrape{
 			Port: 9100, Path: "/metrics", Scheme: "https", Every: podscaler.Duration(5 * time.Second),
-			Latency: "http_request_duration_seconds", Unit: signals.Seconds, Requests: "http_requests_total", InFlight: "http_in_flight",
+			Latency: "http_request_duration_seconds", Unit: signals.Seconds, Requests: "http_requests_total", InFlight: "http_in_flight", StatusLabel: "code",
 		},
 		Metrics: []signals.Series{
 			{Name: "requests_per_second", Query: `sum by (pod) (rate(http_requests_total{namespace="default"}[1m]))`, PerPod: "pod"},
 			{Name: "queue", Query: `sum(queue_length{queue="orders"})`},
 		},
-		OpenCost: &signals.OpenCost{},
+		OpenCost:     &signals.OpenCost{},
+		Registration: &signals.Registration{Query: `count by (version) (up{job="worker"})`, PerVersion: "version"},
 	}
 	if diff := cmp.Diff(want, from); diff != "" {
 		t.Errorf("signals (-want +got):\n%s", diff)

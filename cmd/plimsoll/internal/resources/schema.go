@@ -1,11 +1,10 @@
 package resources
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"strings"
 
 	openapi "k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
@@ -40,13 +39,23 @@ func (s *Schema) Check(object any) error {
 	return errors.Join(s.validator.Validate(tree).Errors...)
 }
 
+// definitionOf is the CRD of a kind.
+func definitionOf(kind string) ([]byte, error) {
+	text, err := deploy.Manifests.ReadFile("manifests/crds.yaml")
+	if err != nil {
+		return nil, err
+	}
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		if bytes.Contains(document, []byte("\n    kind: "+kind+"\n")) {
+			return document, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: no such kind", kind)
+}
+
 // schemaOf is the schema of a kind as its CRD has it.
 func schemaOf(kind string) (*openapi.Schema, error) {
-	files, err := fs.Glob(deploy.Definitions, "crds/*_"+strings.ToLower(kind)+"s.yaml")
-	if err != nil || len(files) != 1 {
-		return nil, errors.Join(fmt.Errorf("%s: no such kind", kind), err)
-	}
-	text, err := fs.ReadFile(deploy.Definitions, files[0])
+	text, err := definitionOf(kind)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,149 @@
+package policy
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// startup is what a policy says itself of pods that are starting; what it leaves unset is the
+// workload's to say.
+type startup struct{ initialization, readinessDelay *time.Duration }
+
+// startupOf reads the two times from a policy's settings.
+func startupOf(f *faults, block string, initialization, readinessDelay *podscaler.Duration) startup {
+	var s startup
+	if initialization != nil {
+		s.initialization = new(time.Duration(*initialization))
+		f.unless(*initialization >= 0, block+".cpuInitializationPeriod", "must be at least 0", *initialization)
+	}
+	if readinessDelay != nil {
+		s.readinessDelay = new(time.Duration(*readinessDelay))
+		f.unless(*readinessDelay >= 0, block+".initialReadinessDelay", "must be at least 0", *readinessDelay)
+	}
+	return s
+}
+
+// over are the workload's rules, but where the policy has its own.
+func (s startup) over(r podscaler.Readiness) podscaler.Readiness {
+	if s.initialization != nil {
+		r.CPUInitialization = s.initialization
+	}
+	if s.readinessDelay != nil {
+		r.InitialDelay = s.readinessDelay
+	}
+	return r
+}
+
+// samples are a metric's values of each pod: its CPU, or a series by pod name if there is one.
+type samples struct {
+	series map[string]float64
+	// filter leaves out pods that are starting.
+	filter bool
+}
+
+// of returns a pod's sample and when it began. A series does not say when: it is taken to be
+// of this moment.
+func (s samples) of(p *podscaler.Pod, now time.Time) (value float64, since time.Time, ok bool) {
+	if s.series == nil {
+		value, ok = p.CPU.Number()
+		return value, p.CPU.At.Add(-p.CPU.Span), ok
+	}
+	value, ok = s.series[p.Name]
+	return value, now, ok && podscaler.Known(value).Known
+}
+
+// tally is a workload's pods by what their samples are worth, and the sum over the ready ones.
+type tally struct {
+	ready, unready, missing int
+	total                   float64 // in whole thousandths
+}
+
+// tally sorts the pods; those that are on their way out count for nothing.
+func (s startup) tally(v *podscaler.View, of samples) (t tally) {
+	rules := s.over(v.Workload.Readiness)
+	for i := range v.Pods {
+		p := &v.Pods[i]
+		if p.Terminating || p.Phase == podscaler.Failed {
+			continue
+		}
+		value, since, ok := of.of(p, v.Now)
+		switch {
+		case p.Phase == podscaler.Pending:
+			t.unready++
+		case !ok:
+			t.missing++
+		case of.filter && rules.Starting(p, since, v.Now):
+			t.unready++
+		default:
+			t.ready++
+			t.total += thousandths(value)
+		}
+	}
+	return t
+}
+
+// perPod returns a metric's values of each pod, or why there are none.
+func perPod(v *podscaler.View, kind MetricType, name string) (series map[string]float64, why string) {
+	m, measured := v.Window.Metrics[name]
+	switch {
+	case len(v.Pods) == 0:
+		return nil, "the workload has no pods"
+	case kind == Resource:
+		return nil, ""
+	case !measured:
+		return nil, "it was not measured"
+	case m.PerPod == nil:
+		return nil, cmp.Or(m.Why, "it has no value for each pod")
+	}
+	return m.PerPod, ""
+}
+
+// whole returns a metric's one value in thousandths, or why there is none.
+func whole(v *podscaler.View, name string) (total float64, why string) {
+	m, measured := v.Window.Metrics[name]
+	if !measured {
+		return 0, "it was not measured"
+	}
+	total, ok := m.Total.Number()
+	if !ok {
+		return 0, cmp.Or(m.Why, "it has no value")
+	}
+	return thousandths(total), ""
+}
+
+// failedCodes are an HPA's words for a metric that is unknown.
+var failedCodes = map[MetricType]string{
+	Resource: podscaler.ReasonFailedGetResourceMetric,
+	Pods:     podscaler.ReasonFailedGetPodsMetric,
+	Object:   podscaler.ReasonFailedGetObjectMetric,
+	External: podscaler.ReasonFailedGetExternalMetric,
+}
+
+func failed(kind MetricType, name, why string) podscaler.Reason {
+	return podscaler.Because(failedCodes[kind], "%s is unknown: %s", name, why)
+}
+
+// incomplete says that some metrics are unknown which might want more than the others do.
+func incomplete(unknown, all, replicas, want int) podscaler.Reason {
+	return podscaler.Because(podscaler.ReasonMetricsIncomplete,
+		"%d of %d metrics are unknown, so %d replicas are not reduced to %d", unknown, all, replicas, want)
+}
+
+// band is how far from 1 a ratio may be with nothing done.
+type band struct{ down, up float64 }
+
+// bandOf is a policy's tolerance, or the workload's own by direction.
+func bandOf(v *podscaler.View, tolerance float64) band {
+	t := band{tolerance, tolerance}
+	if b := v.Workload.Behavior; b != nil {
+		if b.Down.Tolerance != nil {
+			t.down = *b.Down.Tolerance
+		}
+		if b.Up.Tolerance != nil {
+			t.up = *b.Up.Tolerance
+		}
+	}
+	return t
+}
