@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/component-helpers/resource"
+	"sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// limitsQuestion is what the limits verb is asked.
+type limitsQuestion struct {
+	file    string
+	node    pricing.Resources
+	rule    rightsize.Rule
+	example bool
+	format  output
+}
+
+// limitsAnswer is how a node is shared out.
+type limitsAnswer struct {
+	Rule   rightsize.Rule    `json:"rule"`
+	Node   pricing.Resources `json:"node"`
+	Limits []rightsize.Limit `json:"limits"`
+}
+
+const limitsLong = `Share a node's capacity out over its pods as limits, fairly. It reads a file and changes nothing.
+
+Pods share by what they request, under one of three rules. None of them adds CPU to memory: the two are only
+compared as parts of the node.
+
+  drf      Every pod gets the same multiple of its request in its dominant resource, of which it requests the
+           larger part of the node, until something is used up. No pod would rather have another's share.
+  mlf-drs  A pod counts in its dominant resource with at least an even share of the node and in the other with
+           its request, and the node is shared out in proportion to that.
+  ffmra    Each resource is split into a part for the pods that it is dominant for, shared evenly, and one for
+           the others, shared by requests.
+
+The file has Pods, as manifests or as kubectl prints them. What it prints is each pod's limit in all; a share that
+is less than the request is told, for it cannot be set.
+
+With --example it works out the figures of the survey by Nguyen and Bhoi that these rules are told in, beside
+what is printed there.`
+
+func newLimitsCommand(env *Env) *cobra.Command {
+	var ask limitsQuestion
+	cmd := &cobra.Command{
+		Use:   "limits --pods FILE --node cpu=CORES,memory=SIZE",
+		Short: "Share a node out over its pods as limits, fairly",
+		Long:  limitsLong,
+		Example: "  kubectl get pods -A --field-selector spec.nodeName=w1 -o yaml | plimsoll limits --pods - --node cpu=2,memory=1890Mi\n" +
+			"  plimsoll limits --example",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if ask.example {
+				return ask.showExample(cmd, env)
+			}
+			if err := requireFlags(cmd, "pods", "node"); err != nil {
+				return err
+			}
+			return ask.shareOut(env)
+		},
+	}
+	cmd.Flags().StringVar(&ask.file, "pods", "", "the pods, a `file` of YAML or JSON; - is standard input")
+	addFlag(cmd, &ask.node, parseCapacity, "node", "capacity", "", "what the node has for pods, such as cpu=2,memory=1890Mi")
+	addFlag(cmd, &ask.rule, rightsize.ParseRule, "rule", "rule", string(rightsize.DRF), "share by drf, mlf-drs or ffmra")
+	cmd.Flags().BoolVar(&ask.example, "example", false, "work out the figures of a paper, beside what is printed there")
+	addOutput(cmd, &ask.format)
+	return cmd
+}
+
+// parseCapacity reads what a node has: cpu=2,memory=1890Mi.
+func parseCapacity(text string) (pricing.Resources, error) {
+	var node pricing.Resources
+	var err error
+	seen := make(map[string]bool)
+	for part := range strings.SplitSeq(text, ",") {
+		name, amount, _ := strings.Cut(part, "=")
+		switch {
+		case seen[name]:
+			err = errors.New("must be there once")
+		case name == "cpu":
+			node.CPU, err = positive(pricing.ParseMilliCPU)(amount)
+		case name == "memory":
+			node.Memory, err = positive(pricing.ParseBytes)(amount)
+		default:
+			return node, fmt.Errorf("must be cpu=CORES,memory=SIZE, was %q", text)
+		}
+		if err != nil {
+			return node, fmt.Errorf("%s: %w", name, err)
+		}
+		seen[name] = true
+	}
+	if len(seen) < 2 {
+		return node, fmt.Errorf("must be cpu=CORES,memory=SIZE, was %q", text)
+	}
+	return node, nil
+}
+
+// shareOut answers for the pods of a file.
+func (ask *limitsQuestion) shareOut(env *Env) error {
+	data, err := readInput(env, ask.file)
+	if err != nil {
+		return withCode(exitConfig, fmt.Errorf("--pods: %w", err))
+	}
+	pods, notes, err := readPods(data)
+	if err != nil {
+		return misconfigured(ask.file, err)
+	}
+	limits, err := rightsize.FairLimits(ask.rule, ask.node, demands(pods, resource.PodRequests))
+	if err != nil {
+		return misconfigured(ask.file, err)
+	}
+	for _, note := range notes {
+		fmt.Fprintf(env.Stderr, "note: %s\n", note)
+	}
+	answer := &limitsAnswer{Rule: ask.rule, Node: ask.node, Limits: limits}
+	return ask.format.print(env.Stdout, answer, answer.table)
+}
+
+// readPods reads pods from any number of documents and lists, and notes what is left out.
+func readPods(data []byte) (pods []*corev1.Pod, notes []string, err error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		found, err := podsOf(document)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, p := range found {
+			requests := resource.PodRequests(p, resource.PodResourcesOptions{})
+			switch {
+			case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+				notes = append(notes, fmt.Sprintf("pod %s is left out: it has ended", podName(p)))
+			case requests.Cpu().IsZero() && requests.Memory().IsZero():
+				notes = append(notes, fmt.Sprintf("pod %s is left out: it requests nothing, which shares go by", podName(p)))
+			default:
+				pods = append(pods, p)
+			}
+		}
+	}
+	if len(pods) == 0 {
+		return nil, nil, errors.New("pods: must be one or more that run and request something, was none")
+	}
+	return pods, notes, nil
+}
+
+// podsOf reads the pods of a document: a Pod, or a list of them.
+func podsOf(document []byte) ([]*corev1.Pod, error) {
+	var list struct {
+		Kind  string        `json:"kind"`
+		Items []*corev1.Pod `json:"items"`
+	}
+	text, err := yaml.YAMLToJSON(document)
+	if err != nil || string(text) == "null" { // between separators, or comments only
+		return nil, err
+	}
+	if err := yaml.Unmarshal(text, &list); err != nil {
+		return nil, err
+	}
+	switch list.Kind {
+	case "List", "PodList":
+	case "Pod":
+		var pod corev1.Pod
+		return []*corev1.Pod{&pod}, yaml.Unmarshal(text, &pod)
+	default:
+		return nil, fmt.Errorf("kind: must be Pod, PodList or List, was %q", list.Kind)
+	}
+	for i, p := range list.Items {
+		if p == nil || p.Kind != "" && p.Kind != "Pod" {
+			return nil, fmt.Errorf("items[%d].kind: must be Pod", i)
+		}
+	}
+	return list.Items, nil
+}
+
+// podName tells pods of the same name in two namespaces apart.
+func podName(p *corev1.Pod) string {
+	if p.Namespace == "" {
+		return p.Name
+	}
+	return p.Namespace + "/" + p.Name
+}
+
+// demands are what pods ask for, as ask reads it.
+func demands(pods []*corev1.Pod, ask func(*corev1.Pod, resource.PodResourcesOptions) corev1.ResourceList) []rightsize.Demand {
+	all := make([]rightsize.Demand, len(pods))
+	for i, p := range pods {
+		all[i] = rightsize.Demand{Pod: podName(p), Requests: amountsOf(ask(p, resource.PodResourcesOptions{}))}
+	}
+	return all
+}
+
+func amountsOf(list corev1.ResourceList) pricing.Resources {
+	return pricing.Resources{CPU: pricing.MilliCPU(list.Cpu().MilliValue()), Memory: pricing.Bytes(list.Memory().Value())}
+}
+
+// mebibytes prints memory as manifests have it.
+func mebibytes(b pricing.Bytes) string {
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(b)/float64(pricing.MiB)), ".0") + "Mi"
+}
+
+func millicores(c pricing.MilliCPU) string { return fmt.Sprintf("%dm", c) }
+
+// orNone prints an amount, or none for nothing.
+func orNone[T ~int64](amount T, text func(T) string) string {
+	if amount == 0 {
+		return "none"
+	}
+	return text(amount)
+}
+
+func (a *limitsAnswer) table(w io.Writer) {
+	fmt.Fprintf(w, "%s on %s and %s\n\n", strings.ToUpper(string(a.Rule)), millicores(a.Node.CPU), mebibytes(a.Node.Memory))
+	fmt.Fprintln(w, "POD\tDOMINANT\tCPU REQUEST\tCPU LIMIT\tMEMORY REQUEST\tMEMORY LIMIT")
+	var told []string
+	for _, l := range a.Limits {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Pod, l.Dominant,
+			orNone(l.Requests.CPU, millicores), orNone(l.Limits.CPU, millicores),
+			orNone(l.Requests.Memory, mebibytes), orNone(l.Limits.Memory, mebibytes))
+		for _, r := range l.Reasons {
+			if r.Code != rightsize.ReasonShare {
+				told = append(told, fmt.Sprintf("%s: %s: %s", l.Pod, r.Code, r.Text))
+			}
+		}
+	}
+	if len(told) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(told, "\n"))
+	}
+}

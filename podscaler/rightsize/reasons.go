@@ -1,0 +1,64 @@
+package rightsize
+
+import "fmt"
+
+// Reason is why an answer is what it is: a stable code, and a sentence with the numbers.
+type Reason struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// The codes of reasons. They are stable: people alert and match on them.
+const (
+	// ReasonMeasured: what was measured, how often and for how long, and what followed from it.
+	ReasonMeasured = "Measured"
+	// ReasonNotMeasured: there is no sample, so nothing is recommended.
+	ReasonNotMeasured = "NotMeasured"
+	// ReasonNotControlled: the policy leaves the resource alone.
+	ReasonNotControlled = "NotControlled"
+	// ReasonLittleHistory: less than a day of samples is known, which moves the bounds apart.
+	ReasonLittleHistory = "LittleHistory"
+	// ReasonOutOfMemory: the container was killed for memory, and has been given more than it was seen to use.
+	ReasonOutOfMemory = "OutOfMemory"
+	// ReasonFloor: less was measured than any container is given.
+	ReasonFloor = "Floor"
+	// ReasonMinAllowed and ReasonMaxAllowed: the policy's bound counts instead.
+	ReasonMinAllowed = "MinAllowed"
+	ReasonMaxAllowed = "MaxAllowed"
+
+	// ReasonModeOff: recommendations are shown and not carried out.
+	ReasonModeOff = "ModeOff"
+	// ReasonModeInitial: pods that run are left as they are.
+	ReasonModeInitial = "ModeInitial"
+	// ReasonNoRecommendation: nothing is recommended for any container of the pod.
+	ReasonNoRecommendation = "NoRecommendation"
+	// ReasonCreated: the pod is about to be created, with what is recommended.
+	ReasonCreated = "Created"
+	// ReasonOutsideBounds: a request is outside the recommended bounds.
+	ReasonOutsideBounds = "OutsideBounds"
+	// ReasonWithinBounds: all requests are within the bounds, and no more is called for.
+	ReasonWithinBounds = "WithinBounds"
+	// ReasonDrifted: within bounds, but the pod has run for long and the difference is large.
+	ReasonDrifted = "Drifted"
+	// ReasonQuickOOM: a container was killed for memory soon after it started.
+	ReasonQuickOOM = "QuickOOM"
+	// ReasonUnchanged: the pod already has what is recommended.
+	ReasonUnchanged = "Unchanged"
+	// ReasonResizePending: the last resize is not done yet.
+	ReasonResizePending = "ResizePending"
+	// ReasonResizeInfeasible: the node cannot hold the last resize, and no less is asked for now.
+	ReasonResizeInfeasible = "ResizeInfeasible"
+	// ReasonQoSFixed: the pod has no requests at all, and a resize may not give it the first ones.
+	ReasonQoSFixed = "QoSFixed"
+	// ReasonRestarts: the container's own resize policy restarts it.
+	ReasonRestarts = "Restarts"
+
+	// ReasonShare: how much of the node the pod is given, and by what.
+	ReasonShare = "Share"
+	// ReasonBelowRequest: the share is less than the request, and no limit can be set to it.
+	ReasonBelowRequest = "BelowRequest"
+)
+
+func because(code, format string, args ...any) Reason {
+	return Reason{Code: code, Text: fmt.Sprintf(format, args...)}
+}
