@@ -99,3 +99,29 @@ func BenchmarkThousandPods(b *testing.B) {
 		round1()
 	}
 }
+
+// BenchmarkUsageOfThirtyThousandPods is reading the CPU of a large cluster's pods, which have a proxy each.
+func BenchmarkUsageOfThirtyThousandPods(b *testing.B) {
+	var page strings.Builder
+	page.WriteString(`{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{},"items":[`)
+	for i := range 30_000 {
+		if i > 0 {
+			page.WriteString(",")
+		}
+		fmt.Fprintf(&page, `{"metadata":{"name":"app-%03d-777bcd78d-%05d","namespace":"team-%02d","creationTimestamp":"2026-03-01T12:00:01Z","labels":{"app":"app-%03d","pod-template-hash":"777bcd78d"}},`+
+			`"timestamp":"2026-03-01T12:00:00Z","window":"15.001s","containers":[{"name":"server","usage":{"cpu":"%dn","memory":"60Mi"}},{"name":"proxy","usage":{"cpu":"0","memory":"20Mi"}}]}`,
+			i%200, i, i%20, i%200, 1000*i)
+	}
+	page.WriteString("]}")
+	body := page.String()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
+	b.Cleanup(server.Close)
+	u := &Usage{Client: server.Client(), Host: server.URL}
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if got, err := u.Pods(context.Background()); err != nil || len(got) != 30_000 {
+			b.Fatal(len(got), err)
+		}
+	}
+}

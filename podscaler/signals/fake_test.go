@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
+
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
@@ -40,6 +42,12 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.seen = append(f.seen, r)
 	answer := f.answer
 	f.mu.Unlock()
+	if text := r.FormValue("timeout"); text != "" { // a real one refuses what it cannot read, too
+		if _, err := model.ParseDuration(text); err != nil {
+			http.Error(w, `{"status":"error","errorType":"bad_data","error":"timeout: `+err.Error()+`"}`, http.StatusBadRequest)
+			return
+		}
+	}
 	switch body := answer(query); {
 	case body == "503":
 		http.Error(w, "<html>"+strings.Repeat("unavailable ", 500), http.StatusServiceUnavailable)
@@ -110,7 +118,8 @@ func read(t *testing.T, r *Reader, name string, now time.Time) podscaler.Window 
 	return w
 }
 
-// istio scripts the answers for shop/cart: 100 requests a second, 95 of them within 250 ms.
+// istio scripts the answers for shop/cart: 100 requests a second, 95 of them within 250 ms, and 2
+// that failed.
 func istio(query string) string {
 	const of = `{destination_workload_namespace="shop";destination_workload="cart"`
 	switch {
@@ -120,6 +129,8 @@ func istio(query string) string {
 		return vector(noon, fmt.Sprintf("%s} %d", of, noon.Unix()-5))
 	case strings.Contains(query, "count_over_time("):
 		return vector(noon, of+"} 4")
+	case strings.Contains(query, "response_code"):
+		return vector(noon, of+`;response_code="200";response_flags="-"} 98`, of+`;response_code="503";response_flags="UF"} 2`)
 	}
 	return vector(noon, of+"} 100")
 }

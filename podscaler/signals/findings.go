@@ -31,6 +31,9 @@ const (
 	good     = "good"
 	arrivals = "arrivals"
 	inFlight = "inFlight"
+
+	// errorRate may be unknown without a gap: what nobody asked for is no outage of the measuring.
+	errorRate = "errors"
 )
 
 // measurement is what one Prepare found out of one workload.
@@ -51,9 +54,12 @@ type finding struct {
 	signals   []string
 }
 
+// miss notes that a signal was not measured, or not all of it.
+func (m *measurement) miss(signal string) { m.gap = m.gap || signal != errorRate }
+
 // unknown records that a signal should have been measured and was not.
 func (m *measurement) unknown(code, signal, why string) {
-	m.gap = true
+	m.miss(signal)
 	m.reading(signal, podscaler.Reading{Why: why})
 	m.note(code, signal, why)
 }
@@ -69,7 +75,7 @@ func (m *measurement) note(code, signal, why string) {
 	m.findings = append(m.findings, finding{code: code, why: why, signals: []string{signal}})
 }
 
-// reading sets what is known of a signal; a name that is none of the four is a further metric.
+// reading sets what is known of a signal; a name that is none of ours is a further metric.
 func (m *measurement) reading(signal string, r podscaler.Reading) {
 	switch signal {
 	case latency:
@@ -80,6 +86,10 @@ func (m *measurement) reading(signal string, r podscaler.Reading) {
 		m.window.Arrivals = r
 	case inFlight:
 		m.window.InFlight = r
+	case registration:
+		m.window.Registered = r
+	case errorRate:
+		m.window.Errors = r
 	default:
 		m.metric(signal, podscaler.Metric{Total: podscaler.Reading{Known: r.Known, Value: r.Value}, Why: r.Why})
 	}

@@ -18,8 +18,8 @@ const leastScrapes = 4
 
 // answers are what came back for a group, shared out among its members.
 type answers struct {
-	buckets, arrivals, inFlight, newest, scrapes *answer
-	quantiles, goods                             map[float64]*answer // native histograms, by quantile and target
+	buckets, arrivals, inFlight, errors, newest, scrapes *answer
+	quantiles, goods                                     map[float64]*answer // native histograms, by quantile and target
 }
 
 // measure sends the group's queries, and has their answers shared out among the members.
@@ -27,6 +27,7 @@ func (g *group) measure(r *round) func() {
 	all := answers{quantiles: map[float64]*answer{}, goods: map[float64]*answer{}}
 	ask := func(q question, of float64) *answer { return r.query(g.endpoint, g.write(q, of)) }
 	all.arrivals, all.newest, all.scrapes = ask(asksArrivals, 0), ask(asksNewest, 0), ask(asksScrapes, 0)
+	all.errors = ask(asksErrors, 0)
 	if g.preset.inFlight != "" {
 		all.inFlight = ask(asksInFlight, 0)
 	}
@@ -67,6 +68,7 @@ func (g *group) share(r *round, all *answers) {
 		if all.inFlight != nil {
 			out.inFlight(take(i, all.inFlight))
 		}
+		out.errors(take(i, all.errors))
 		if slo := m.source.SLO; slo.Target > 0 && g.native {
 			out.native(latency, take(i, all.quantiles[slo.Quantile]))
 			out.native(good, take(i, all.goods[g.units(slo.Target)]))
@@ -154,20 +156,27 @@ func (s *sheet) skip(signal string) bool { return s.member.source.has(signal) }
 // failed notes what is wrong with an answer as such, and reports whether there is nothing in it.
 func (s *sheet) failed(signal string, p portion, metric string) bool {
 	if len(p.warnings) > 0 {
-		s.m.gap = true
+		s.m.miss(signal)
 		s.m.note(CodeMetricsPartial, signal, "the answer came with a warning: "+short(strings.Join(p.warnings, "; ")))
 	}
+	code, why := s.trouble(p, metric)
+	if why != "" {
+		s.m.unknown(code, signal, why)
+	}
+	return why != ""
+}
+
+// trouble says why there is nothing in an answer, or nothing.
+func (s *sheet) trouble(p portion, metric string) (code, why string) {
 	switch {
 	case s.stale != "":
-		s.m.unknown(CodeMetricsStale, signal, s.stale)
+		return CodeMetricsStale, s.stale
 	case p.err != nil:
-		s.m.unknown(p.code, signal, p.err.Error())
+		return p.code, p.err.Error()
 	case len(p.series) == 0:
-		s.m.unknown(CodeMetricsUnknown, signal, fmt.Sprintf("no series of %s has two samples in the window of %s and %s", metric, s.group.window, s.wanted()))
-	default:
-		return false
+		return CodeMetricsUnknown, fmt.Sprintf("no series of %s has two samples in the window of %s and %s", metric, s.group.window, s.wanted())
 	}
-	return true
+	return "", ""
 }
 
 // wanted tells which labels a member's series would have.
@@ -214,6 +223,23 @@ func (s *sheet) inFlight(p portion) {
 	case !s.failed(inFlight, p, s.group.preset.inFlight):
 		s.number(inFlight, p.sum())
 	}
+}
+
+// errors is a bonus, too: that it is unknown is said where it is looked at, and is no finding.
+func (s *sheet) errors(p portion) {
+	if s.skip(errorRate) {
+		return
+	}
+	o := &s.group.preset.outcome
+	if _, why := s.trouble(p, o.counter); why != "" {
+		s.m.reading(errorRate, podscaler.Reading{Why: why})
+		return
+	}
+	var all tally
+	for _, series := range p.series {
+		o.count(&all, float64(series.Value), func(label string) string { return string(series.Metric[model.LabelName(label)]) })
+	}
+	s.m.reading(errorRate, o.reading(all))
 }
 
 func (s *sheet) number(signal string, v float64) {

@@ -25,6 +25,7 @@ type plan struct {
 	own       []*ownQuery
 	ownByText map[string]*ownQuery
 	scrapes   map[string]*scrape
+	registry  map[string]*registry
 	costs     []*costSource
 	nowhere   map[string]string // why a workload's Prometheus cannot be asked, by workload
 }
@@ -37,7 +38,7 @@ func newPlan(sources map[string]*Source, o *Options, old *plan) *plan {
 	p := &plan{
 		sources: sources, names: slices.Sorted(maps.Keys(sources)),
 		endpoints: map[string]*endpoint{}, ownByText: map[string]*ownQuery{},
-		scrapes: map[string]*scrape{}, nowhere: map[string]string{},
+		scrapes: map[string]*scrape{}, registry: map[string]*registry{}, nowhere: map[string]string{},
 	}
 	groups := map[string]*group{}
 	for _, name := range p.names {
@@ -49,6 +50,9 @@ func newPlan(sources map[string]*Source, o *Options, old *plan) *plan {
 		if s.Spec.Scrape != nil {
 			p.scrapes[name] = newScrape(name, s, old.scrapes[name])
 		}
+		if s.Spec.Registration != nil && s.Spec.Registration.URL != "" {
+			p.registry[name] = newRegistry(name, s, o, old.registry[name])
+		}
 		if e != nil {
 			p.join(groups, e, name, s)
 			p.ask(e, name, s)
@@ -58,6 +62,11 @@ func newPlan(sources map[string]*Source, o *Options, old *plan) *plan {
 	for key, e := range old.endpoints {
 		if p.endpoints[key] != e {
 			e.door.close()
+		}
+	}
+	for name, g := range old.registry {
+		if p.registry[name] != g {
+			g.door.close()
 		}
 	}
 	return p
@@ -73,7 +82,7 @@ func (p *plan) endpointOf(s *Source, o *Options, old *plan) (*endpoint, error) {
 		namespace, server = "", o.Prometheus
 	}
 	if server == nil {
-		return nil, fmt.Errorf("no Prometheus is known to ask: set signals.prometheus.url, or one for all")
+		return nil, fmt.Errorf("no Prometheus is known to ask: set signals.prometheus.url, or prometheus.url in the configuration file for all")
 	}
 	key := fmt.Sprintf("%q %q %q %q", namespace, server.URL, server.SecretName, server.Headers)
 	if e := p.endpoints[key]; e != nil {
@@ -94,7 +103,8 @@ func (p *plan) endpointOf(s *Source, o *Options, old *plan) (*endpoint, error) {
 func (s *Source) asks() bool {
 	preset := s.Spec.preset() != None && s.Spec.Scrape == nil
 	cost := s.Spec.OpenCost != nil && s.Spec.OpenCost.URL == ""
-	return preset || cost || len(s.Spec.Metrics) > 0 || s.Spec.Queries != Queries{}
+	registry := s.Spec.Registration != nil && s.Spec.Registration.Query != ""
+	return preset || cost || registry || len(s.Spec.Metrics) > 0 || s.Spec.Queries != Queries{}
 }
 
 // group is workloads that one set of queries measures: they differ in nothing but their names
@@ -148,7 +158,7 @@ type ownQuery struct {
 
 // use is one workload's signal or metric.
 type use struct {
-	workload, signal, perPod string
+	workload, signal, perPod, perVersion string
 }
 
 // ask takes in a workload's own queries; one that several have in common is sent once.
@@ -169,6 +179,9 @@ func (p *plan) ask(e *endpoint, name string, s *Source) {
 	}
 	for _, m := range s.Spec.Metrics {
 		add(m.Query, use{workload: name, signal: m.Name, perPod: m.PerPod})
+	}
+	if g := s.Spec.Registration; g != nil && g.Query != "" {
+		add(g.Query, use{workload: name, signal: registration, perVersion: g.PerVersion})
 	}
 }
 
@@ -196,6 +209,11 @@ func (p *plan) measure(r *round) map[string]*measurement {
 	}
 	for _, q := range p.own {
 		sums = append(sums, q.measure(r))
+	}
+	for _, name := range p.names {
+		if g := p.registry[name]; g != nil {
+			sums = append(sums, g.measure(r))
+		}
 	}
 	sums = append(sums, p.scrapeAll(r)...)
 	for _, c := range p.costs {
@@ -284,6 +302,9 @@ func (p *plan) blank(m *measurement, s *Source, why string) {
 	for _, q := range s.Spec.Metrics {
 		m.unknown(CodeMetricsUnknown, q.Name, why)
 	}
+	if !m.window.Errors.Known && m.window.Errors.Why == "" {
+		m.reading(errorRate, podscaler.Reading{Why: why})
+	}
 }
 
 // wanted are the signals that a Prometheus is to measure: what the preset knows, and what the
@@ -300,6 +321,9 @@ func (s *Source) wanted() []string {
 		if !slices.Contains(all, q.name) {
 			all = append(all, q.name)
 		}
+	}
+	if g := s.Spec.Registration; g != nil && g.Query != "" {
+		all = append(all, registration)
 	}
 	return all
 }
@@ -322,7 +346,7 @@ func (q *ownQuery) measure(r *round) func() {
 // take reads an answer as a number, or as one for each pod.
 func (u use) take(m *measurement, a *answer) {
 	if len(a.warnings) > 0 {
-		m.gap = true
+		m.miss(u.signal)
 		m.note(CodeMetricsPartial, u.signal, "the answer came with a warning: "+short(strings.Join(a.warnings, "; ")))
 	}
 	switch {
@@ -332,6 +356,8 @@ func (u use) take(m *measurement, a *answer) {
 		u.takePods(m, a)
 	case len(a.vector) == 0:
 		m.unknown(CodeMetricsUnknown, u.signal, "the query returned nothing")
+	case u.perVersion != "":
+		u.takeVersions(m, a)
 	case len(a.vector) > 1:
 		m.unknown(CodeManySeries, u.signal, fmt.Sprintf("the query returned %d series, must be one", len(a.vector)))
 	default:
@@ -348,7 +374,7 @@ func (u use) takeOne(m *measurement, a *answer) {
 	switch why := nonsense(u.signal, v); {
 	case why == "":
 		m.reading(u.signal, podscaler.Known(v))
-	case math.IsNaN(v) && (u.signal == latency || u.signal == good):
+	case math.IsNaN(v) && (u.signal == latency || u.signal == good || u.signal == errorRate):
 		m.silent = append(m.silent, finding{code: CodeMetricsUnknown, why: why, signals: []string{u.signal}})
 	default:
 		m.unknown(CodeMetricsUnknown, u.signal, why)
@@ -361,8 +387,10 @@ func nonsense(signal string, v float64) string {
 	switch {
 	case !podscaler.Known(v).Known:
 		return fmt.Sprintf("the query returned %v, which is no measurement", v)
-	case signal == good && (v < 0 || v > 1+1e-9):
+	case (signal == good || signal == errorRate) && (v < 0 || v > 1+1e-9):
 		return "the query returned " + number + ", must be a fraction between 0 and 1"
+	case signal == registration && (v < 0 || v > math.MaxInt32 || v != math.Trunc(v)):
+		return "the query returned " + number + ", must be a number of instances"
 	case (signal == latency || signal == arrivals || signal == inFlight) && v < 0:
 		return "the query returned " + number + ", must be at least 0"
 	}

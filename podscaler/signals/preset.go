@@ -15,6 +15,7 @@ type preset struct {
 	unit      time.Duration // what its edges count in
 	requests  string        // the counter of requests
 	inFlight  string        // the gauge of requests being served; empty if there is none
+	outcome   outcome       // which requests failed
 	match     map[string]string
 	exclude   map[string]string
 	byService bool // a workload is known by its service
@@ -53,6 +54,7 @@ var presets = map[Preset]*preset{
 	Istio: {
 		histogram: "istio_request_duration_milliseconds", unit: time.Millisecond,
 		requests:  "istio_requests_total",
+		outcome:   istioOutcome,
 		match:     map[string]string{"reporter": "destination"},
 		places:    always(place{labels: []string{"destination_workload_namespace", "destination_workload"}}),
 		names:     byTarget,
@@ -61,6 +63,7 @@ var presets = map[Preset]*preset{
 	Linkerd: {
 		histogram: "response_latency_ms", unit: time.Millisecond,
 		requests: "request_total",
+		outcome:  linkerdOutcome,
 		match:    map[string]string{"direction": "inbound"},
 		exclude:  map[string]string{"route_name": "probe"},
 		places: func(kind string) []place {
@@ -72,6 +75,7 @@ var presets = map[Preset]*preset{
 	Traefik: {
 		histogram: "traefik_service_request_duration_seconds", unit: time.Second,
 		requests:  "traefik_service_requests_total",
+		outcome:   byCode("traefik_service_requests_total", "code"),
 		byService: true,
 		places: always(
 			place{labels: []string{"service"}, without: []string{"exported_service"}},
@@ -82,6 +86,7 @@ var presets = map[Preset]*preset{
 	IngressNginx: {
 		histogram: "nginx_ingress_controller_request_duration_seconds", unit: time.Second,
 		requests:  "nginx_ingress_controller_requests",
+		outcome:   byCode("nginx_ingress_controller_requests", "status"),
 		byService: true,
 		places: always(
 			place{labels: []string{"namespace", "service"}, without: []string{"exported_namespace", "exported_service"}},
@@ -92,6 +97,7 @@ var presets = map[Preset]*preset{
 		histogram: "envoy_cluster_upstream_rq_time", unit: time.Millisecond,
 		requests:  "envoy_cluster_upstream_rq_total",
 		inFlight:  "envoy_cluster_upstream_rq_active",
+		outcome:   byCode("envoy_cluster_upstream_rq", "envoy_response_code"),
 		byService: true,
 		places:    always(place{labels: []string{"envoy_cluster_name"}}),
 		names:     func(s *Source) []string { return literal(s.service()) },
@@ -101,6 +107,7 @@ var presets = map[Preset]*preset{
 		histogram: "http_server_request_duration_seconds", unit: time.Second,
 		requests:  "http_server_request_duration_seconds_count",
 		inFlight:  "http_server_active_requests",
+		outcome:   otelOutcome,
 		byService: true,
 		places: always(
 			place{labels: []string{"job"}, without: []string{"exported_job"}},
@@ -230,13 +237,14 @@ const (
 	asksGood     question = "good"     // of a native histogram
 	asksArrivals question = "arrivals"
 	asksInFlight question = "inFlight"
+	asksErrors   question = "errors"  // requests a second by what became of them
 	asksNewest   question = "newest"  // when the newest sample was taken
 	asksScrapes  question = "scrapes" // how many samples of a series are in the window
 )
 
 // write is the PromQL of a question. of is the quantile or the target of a native histogram.
 func (g *group) write(q question, of float64) string {
-	p, w, counter := g.preset, "["+promDuration(g.window)+"]", g.counter()
+	p, w, counter := g.preset, "["+promDuration(g.window)+"]", g.counter(g.preset.requests)
 	return g.each(func(s selector) string {
 		by := strings.Join(s.by, ", ")
 		switch q {
@@ -247,10 +255,10 @@ func (g *group) write(q question, of float64) string {
 		case asksGood:
 			return fmt.Sprintf("histogram_fraction(-Inf, %s, sum by (%s) (rate(%s{%s}%s)))", decimal(of), by, p.histogram, s.where, w)
 		case asksArrivals:
-			if g.native && counter == p.histogram {
-				return fmt.Sprintf("histogram_count(sum by (%s) (rate(%s{%s}%s)))", by, counter, s.where, w)
-			}
-			return fmt.Sprintf("sum by (%s) (rate(%s{%s}%s))", by, counter, s.where, w)
+			return g.counted(fmt.Sprintf("sum by (%s) (rate(%s{%s}%s))", by, counter, s.where, w), counter)
+		case asksErrors:
+			by, counter := strings.Join(slices.Concat(s.by, p.outcome.labels), ", "), g.counter(p.outcome.counter)
+			return g.counted(fmt.Sprintf("sum by (%s) (rate(%s{%s}%s))", by, counter, s.where, w), counter)
 		case asksInFlight:
 			return fmt.Sprintf("sum by (%s) (%s{%s})", by, p.inFlight, s.where)
 		case asksNewest:
@@ -262,13 +270,21 @@ func (g *group) write(q question, of float64) string {
 	})
 }
 
-// counter is the series that requests are counted by. A native histogram has no series for its
+// counter is the series that a counter is stored in. A native histogram has no series for its
 // count: it is the count.
-func (g *group) counter() string {
-	if p := g.preset; !g.native || p.requests != p.histogram+"_count" {
-		return p.requests
+func (g *group) counter(name string) string {
+	if g.native && name == g.preset.histogram+"_count" {
+		return g.preset.histogram
 	}
-	return g.preset.histogram
+	return name
+}
+
+// counted is the rate of a counter's, which of a native histogram is the rate of its count.
+func (g *group) counted(rate, counter string) string {
+	if g.native && counter == g.preset.histogram {
+		return "histogram_count(" + rate + ")"
+	}
+	return rate
 }
 
 func (g *group) each(write func(selector) string) string {

@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -27,6 +28,13 @@ type Credentials struct {
 	CA []byte
 	// Cert and Key are shown to a server that asks who calls.
 	Cert, Key []byte
+	// ServerName is whom the server's certificate must be for; empty is the host of its address.
+	ServerName string
+}
+
+// sameTLS reports whether connections that were made with one serve for the other.
+func (c *Credentials) sameTLS(o *Credentials) bool {
+	return bytes.Equal(c.CA, o.CA) && bytes.Equal(c.Cert, o.Cert) && bytes.Equal(c.Key, o.Key) && c.ServerName == o.ServerName
 }
 
 // endpoint is a Prometheus, and whose it is: a workload's own Prometheus is asked with what its
@@ -60,7 +68,7 @@ type answer struct {
 func (e *endpoint) ask(ctx context.Context, query string) answer {
 	var options []promv1.Option
 	if deadline, ok := ctx.Deadline(); ok {
-		options = append(options, promv1.WithTimeout(max(time.Until(deadline), time.Millisecond)))
+		options = append(options, promv1.WithTimeout(writable(time.Until(deadline))))
 	}
 	value, warnings, _, err := e.api.Query(ctx, query, time.Time{}, options...)
 	a := answer{warnings: warnings, code: CodeMetricsUnknown}
@@ -78,6 +86,15 @@ func (e *endpoint) ask(ctx context.Context, query string) answer {
 		a.vector, a.err = nil, plain(ctx, err)
 	}
 	return a
+}
+
+// writable rounds a time down to what Prometheus reads as Go writes it: it takes no fractions, and
+// refuses the whole query for one.
+func writable(d time.Duration) time.Duration {
+	if d >= time.Second {
+		return d.Truncate(time.Second)
+	}
+	return max(d.Truncate(time.Millisecond), time.Millisecond)
 }
 
 func kindOf(v model.Value) string {
@@ -140,6 +157,7 @@ func short(text string) string {
 type door struct {
 	headers  map[string]string
 	maxBytes int64
+	secured  bool // who is not asked by TLS is shown nothing
 
 	mu    sync.Mutex
 	creds Credentials
@@ -158,8 +176,7 @@ func (d *door) client() *http.Client {
 func (d *door) open(c Credentials) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	same := string(c.CA) == string(d.creds.CA) && string(c.Cert) == string(d.creds.Cert) && string(c.Key) == string(d.creds.Key)
-	if d.base == nil || !same {
+	if d.base == nil || !c.sameTLS(&d.creds) {
 		base, err := newTransport(c)
 		if err != nil {
 			return err
@@ -185,7 +202,7 @@ func (d *door) close() {
 func newTransport(c Credentials) (*http.Transport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 16
-	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
 	if len(c.CA) > 0 {
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(c.CA) {
@@ -215,6 +232,7 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set(name, value)
 	}
 	switch {
+	case d.secured && r.URL.Scheme != "https":
 	case c.Token != "":
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	case c.Username != "" || c.Password != "":

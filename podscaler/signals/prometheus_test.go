@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 )
@@ -65,6 +66,24 @@ func TestAServerThatTakesNoPOSTIsAskedByGET(t *testing.T) {
 	}
 }
 
+// Prometheus reads timeouts as it does durations in queries, without fractions, and answers with an
+// error otherwise.
+func TestTimeoutsAreInWordsThatPrometheusKnows(t *testing.T) {
+	for _, left := range []time.Duration{-time.Second, 1, 999999 * time.Nanosecond, 300*time.Millisecond + 1, time.Second - 1, 4999742 * time.Microsecond, 61*time.Second + 1} {
+		said := writable(left)
+		if _, err := model.ParseDuration(said.String()); err != nil || said > max(left, time.Millisecond) {
+			t.Errorf("of %s Prometheus is told %s (%v)", left, said, err)
+		}
+	}
+	f := newFake(t, istio)
+	read(t, reader(t, f, source(Spec{Preset: Istio}), Options{}), "shop/cart", noon)
+	for _, r := range f.seen {
+		if _, err := model.ParseDuration(r.FormValue("timeout")); err != nil {
+			t.Errorf("timeout: %v", err)
+		}
+	}
+}
+
 // What an error says must not change while its cause does not, or it would be told again and
 // again.
 func TestErrorsSayTheSameEachTime(t *testing.T) {
@@ -86,6 +105,17 @@ func TestErrorsSayTheSameEachTime(t *testing.T) {
 	long := plain(context.Background(), errors.New(strings.Repeat("é\n", 1000))).Error()
 	if len(long) > maxText+len("…") || strings.Contains(long, "\n") {
 		t.Errorf("%d bytes: %q", len(long), long)
+	}
+}
+
+func TestTimesAreWrittenAsPrometheusReadsThem(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		4999498837: "4s", time.Second: "1s", 999999999: "999ms", 1: "1ms", -1: "1ms", 90 * time.Second: "1m30s",
+	} {
+		got := writable(d).String()
+		if _, err := model.ParseDuration(got); got != want || err != nil {
+			t.Errorf("%d: got %s, %v, want %s", d, got, err, want)
+		}
 	}
 }
 
@@ -135,12 +165,13 @@ func FuzzAnswer(f *testing.F) {
 		a := (&endpoint{api: promv1.NewAPI(client)}).ask(context.Background(), "x")
 		m := &measurement{}
 		r := &round{now: noon, options: &New(Options{}).options, measured: map[string]*measurement{"shop/cart": m}}
-		g.share(r, &answers{buckets: &a, arrivals: &a, newest: &a, scrapes: &a, inFlight: &a})
-		use{"shop/cart", "m", ""}.take(m, &a)
-		use{"shop/cart", "p", "pod"}.take(m, &a)
+		g.share(r, &answers{buckets: &a, arrivals: &a, newest: &a, scrapes: &a, inFlight: &a, errors: &a})
+		use{workload: "shop/cart", signal: "m"}.take(m, &a)
+		use{workload: "shop/cart", signal: "p", perPod: "pod"}.take(m, &a)
+		use{workload: "shop/cart", signal: registration, perVersion: "version"}.take(m, &a)
 		m.settle(&s)
 		w := m.window
-		for _, got := range []podscaler.Reading{w.Latency, w.Good, w.Arrivals, w.InFlight, w.Metrics["m"].Total} {
+		for _, got := range []podscaler.Reading{w.Latency, w.Good, w.Arrivals, w.InFlight, w.Errors, w.Registered, w.Metrics["m"].Total} {
 			if got.Known != podscaler.Known(got.Value).Known && got.Known || !got.Known && got.Value != 0 {
 				t.Errorf("%q: %+v", body, w)
 			}

@@ -149,6 +149,14 @@ func (s *Source) window() time.Duration {
 	return defaultWindow
 }
 
+// over is what the workload's signals are measured over, and 0 where none is to be measured.
+func (s *Source) over() time.Duration {
+	if s.Spec.preset() == None && s.Spec.Queries == (Queries{}) && len(s.Spec.Metrics) == 0 && s.Spec.Scrape == nil {
+		return 0
+	}
+	return s.window()
+}
+
 // promDuration writes a duration as PromQL does.
 func promDuration(d time.Duration) string {
 	if d%time.Second != 0 {

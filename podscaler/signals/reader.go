@@ -18,13 +18,13 @@ import (
 type Options struct {
 	// Prometheus is asked for the workloads that name none of their own.
 	Prometheus *Prometheus
-	// Credentials returns what a Prometheus wants to see; it is called once for each in every
-	// Prepare, so that a changed token counts at once. namespace is that of the workload that
-	// names p, and empty for the one above.
+	// Credentials returns what a Prometheus, or a service registry in the shape of one, wants to
+	// see; it is called once for each in every Prepare, so that a changed token counts at once.
+	// namespace is that of the workload that names p, and empty for the one above.
 	Credentials func(ctx context.Context, namespace string, p Prometheus) (Credentials, error)
 	// Pods returns the pods whose pages may be scraped.
 	Pods func() []Pod
-	// ScrapeCredentials are for all pages that are scraped over https.
+	// ScrapeCredentials are for all pages that are scraped over https; no other sees them.
 	ScrapeCredentials func(ctx context.Context) (Credentials, error)
 	// NodePrices returns what the price book asks for each node, in units an hour.
 	NodePrices func() map[string]float64
@@ -60,7 +60,7 @@ func New(o Options) *Reader {
 	o.Parallel = cmp.Or(o.Parallel, 16)
 	o.MaxAge = cmp.Or(o.MaxAge, 2*time.Minute)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 32<<20)
-	return &Reader{options: o, pages: &door{maxBytes: o.MaxBytes}, plan: &plan{}, states: map[string]*state{}}
+	return &Reader{options: o, pages: &door{maxBytes: o.MaxBytes, secured: true}, plan: &plan{}, states: map[string]*state{}}
 }
 
 // Configure says which workloads are measured from now on, by name, and where from. What was
@@ -116,6 +116,7 @@ func (r *Reader) Prepare(ctx context.Context, now time.Time) {
 	for name, m := range measured {
 		if r.plan.sources[name] == p.sources[name] { // else it was configured anew meanwhile
 			r.states[name] = r.states[name].next(m, now, r.options.MaxAge)
+			r.states[name].window.Over = p.sources[name].over()
 		}
 	}
 }
@@ -148,12 +149,15 @@ func (r *Reader) Read(_ context.Context, w *podscaler.Workload, now time.Time) (
 	default:
 		return s.window, nil
 	}
-	m := measurement{window: podscaler.Window{Since: now}}
-	for _, signal := range []string{latency, good, arrivals, inFlight} {
+	m := measurement{window: podscaler.Window{Since: now, Over: source.over()}}
+	for _, signal := range []string{latency, good, arrivals, inFlight, errorRate} {
 		m.reading(signal, podscaler.Reading{Why: why})
 	}
 	for _, series := range source.Spec.Metrics {
 		m.metric(series.Name, podscaler.Metric{Why: why})
+	}
+	if source.Spec.Registration != nil {
+		m.reading(registration, podscaler.Reading{Why: why})
 	}
 	return m.window, nil
 }

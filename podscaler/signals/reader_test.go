@@ -26,7 +26,9 @@ func TestAPresetMeasuresAllItsSignals(t *testing.T) {
 		Latency:  podscaler.Known(0.1 + 0.15*70/75),
 		Good:     podscaler.Known(0.95),
 		Arrivals: podscaler.Known(100),
+		Errors:   podscaler.Known(0.02),
 		Since:    noon,
+		Over:     time.Minute,
 	}
 	if d := cmp.Diff(want, read(t, r, "shop/cart", noon), cmp.Comparer(near)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -154,7 +156,9 @@ func TestOneSignalThatFailsDoesNotLoseTheOthers(t *testing.T) {
 		Latency:  podscaler.Reading{Why: "server error: 503"},
 		Good:     podscaler.Reading{Why: "server error: 503"},
 		Arrivals: podscaler.Known(100),
+		Errors:   podscaler.Known(0.02),
 		Since:    noon,
+		Over:     time.Minute,
 		Metrics:  map[string]podscaler.Metric{"queue": {Total: podscaler.Known(100)}},
 	}
 	if d := cmp.Diff(want, w); d != "" {
@@ -194,8 +198,8 @@ func TestTwoHundredWorkloadsCostAHandfulOfQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Prepare(context.Background(), noon)
-	if n := len(f.asked()); n != 8 {
-		t.Errorf("%d queries, want 4 for each 100 workloads", n)
+	if n := len(f.asked()); n != 10 {
+		t.Errorf("%d queries, want 5 for each 100 workloads", n)
 	}
 	for i := range 200 {
 		w := read(t, r, fmt.Sprintf("shop/app-%03d", i), noon)
@@ -341,6 +345,31 @@ func TestAnOutageIsAGapThatEndsWithTheFirstFullMeasurement(t *testing.T) {
 	}
 }
 
+// A workload without an objective has a window as well, if there is anything to be measured of it.
+func TestAWindowKnowsHowLongItIs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		spec Spec
+		slo  podscaler.SLO
+		want time.Duration
+	}{
+		{"with an objective", Spec{Preset: Istio}, podscaler.SLO{Quantile: .9, Target: time.Second, Window: 5 * time.Minute}, 5 * time.Minute},
+		{"without", Spec{Metrics: []Series{{Name: "queue", Query: "queue"}}}, podscaler.SLO{}, time.Minute},
+		{"with nothing to measure", Spec{}, podscaler.SLO{}, 0},
+	} {
+		s := source(c.spec)
+		s.SLO = c.slo
+		r := reader(t, newFake(t, istio), s, Options{})
+		if w := read(t, r, "shop/cart", noon); w.Over != c.want {
+			t.Errorf("%s, before it is measured: %s, want %s", c.name, w.Over, c.want)
+		}
+		r.Prepare(context.Background(), noon)
+		if w := read(t, r, "shop/cart", noon); w.Over != c.want {
+			t.Errorf("%s: %s, want %s", c.name, w.Over, c.want)
+		}
+	}
+}
+
 func TestAMeasurementThatIsTooOldIsUnknown(t *testing.T) {
 	f := newFake(t, istio)
 	r := reader(t, f, source(Spec{Preset: Istio, Metrics: []Series{{Name: "queue", Query: "x"}}}), Options{})
@@ -383,7 +412,7 @@ func TestReadAnswersForConfiguredWorkloadsOnly(t *testing.T) {
 
 func TestWithoutAPrometheusItIsSaidWhatIsMissing(t *testing.T) {
 	r := reader(t, nil, source(Spec{Preset: Istio, Metrics: []Series{{Name: "queue", Query: "x"}}}), Options{})
-	want := "MetricsUnknown: latency, good, arrivals, queue: no Prometheus is known to ask: set signals.prometheus.url, or one for all"
+	want := "MetricsUnknown: latency, good, arrivals, queue: no Prometheus is known to ask: set signals.prometheus.url, or prometheus.url in the configuration file for all"
 	if got := lines(r.Findings("shop/cart")); got != want {
 		t.Errorf("findings:\n%s", got)
 	}

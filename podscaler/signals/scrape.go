@@ -37,11 +37,13 @@ type scrape struct {
 	workload string
 	source   *Source
 	url      func(address string) string
+	secured  bool // by TLS
 	every    time.Duration
 	window   time.Duration
 
 	histogram, requests, inFlight string // names of metrics
 	unit                          time.Duration
+	outcome                       outcome // of requests that the page tells it of
 	preset                        *preset
 
 	began, last time.Time // the first and the last round
@@ -61,7 +63,7 @@ func newScrape(workload string, s *Source, old *scrape) *scrape {
 		workload: workload, source: s, window: s.window(),
 		every:     cmp.Or(time.Duration(c.Every), defaultEvery),
 		histogram: p.histogram, requests: p.requests, inFlight: cmp.Or(c.InFlight, p.inFlight), unit: p.unit,
-		preset: p, pods: map[string]*scraped{},
+		outcome: p.outcome, preset: p, pods: map[string]*scraped{},
 	}
 	if c.Latency != "" {
 		n.histogram, n.requests, n.unit = c.Latency, c.Latency+"_count", time.Second
@@ -70,7 +72,11 @@ func newScrape(workload string, s *Source, old *scrape) *scrape {
 		}
 	}
 	n.requests = cmp.Or(c.Requests, n.requests)
+	if c.StatusLabel != "" {
+		n.outcome = byCode(n.requests, c.StatusLabel)
+	}
 	port, path, scheme := cmp.Or(c.Port, p.scrape.port), cmp.Or(c.Path, p.scrape.path, "/metrics"), cmp.Or(c.Scheme, "http")
+	n.secured = scheme == "https"
 	n.url = func(address string) string {
 		return scheme + "://" + net.JoinHostPort(address, strconv.Itoa(port)) + path
 	}
@@ -87,6 +93,7 @@ type scraped struct {
 	started float64   // the process's own word for when it started
 	series  map[string]*counter
 	flight  float64 // the gauge's last value; NaN if it was not on the page
+	untold  bool    // the last page does not tell of all requests whether they failed
 	added   []added
 }
 
@@ -96,12 +103,15 @@ type counter struct {
 	value  float64
 	family string
 	edge   float64 // NaN if it is not a bucket
+
+	request, ended, failed bool // it counts requests; those that came to an end; those that failed
 }
 
 // added is what came in between a page and the one before it.
 type added struct {
 	at       time.Time
 	requests float64
+	ended    tally
 	below    map[float64]float64
 }
 
@@ -120,26 +130,34 @@ func (p *plan) scrapeAll(r *round) []func() {
 	var sums []func()
 	for _, name := range p.names {
 		if s := p.scrapes[name]; s != nil {
-			read := s.read(r, client, err, pods[name])
+			why := err
+			if !s.secured {
+				why = nil // what nobody is shown need not be there
+			}
+			read := s.read(r, client, why, pods[name])
 			sums = append(sums, func() { s.take(r, read) })
 		}
 	}
 	return sums
 }
 
-// scraper is the client that pages are read with.
+// scraper is the client that pages are read with. With an error it serves for those that are read
+// without TLS.
 func (r *round) scraper() (*http.Client, error) {
 	var c Credentials
+	var err error
 	if r.options.ScrapeCredentials != nil {
-		var err error
 		if c, err = r.options.ScrapeCredentials(r.ctx); err != nil {
-			return nil, fmt.Errorf("the credentials for metrics pages cannot be read: %w", err)
+			err = fmt.Errorf("the credentials for metrics pages cannot be read: %w", err)
 		}
 	}
-	if err := r.pages.open(c); err != nil {
-		return nil, err
+	if err == nil {
+		err = r.pages.open(c)
 	}
-	return r.pages.client(), nil
+	if err != nil {
+		_ = r.pages.open(Credentials{}) // which asks for nothing that could be at fault
+	}
+	return r.pages.client(), err
 }
 
 // page is one reading of one pod.
@@ -148,6 +166,7 @@ type page struct {
 	err     error
 	started float64
 	flight  float64
+	untold  bool
 	series  map[string]*counter
 }
 
@@ -250,7 +269,7 @@ func (s *scrape) parse(body []byte, complete bool, into *page) error {
 	into.series, into.flight, into.started = map[string]*counter{}, math.NaN(), math.NaN()
 	bucket := s.histogram + "_bucket"
 	wanted := func(name string) bool {
-		return name == s.requests || name == s.inFlight || name == processStart || s.histogram != "" && name == bucket
+		return name == s.requests || name == s.outcome.counter || name == s.inFlight || name == processStart || s.histogram != "" && name == bucket
 	}
 	return parsePage(body, complete, wanted, func(line sample) error {
 		switch {
@@ -262,18 +281,34 @@ func (s *scrape) parse(body []byte, complete bool, into *page) error {
 				into.flight = 0
 			}
 			into.flight += line.value
-		case line.name == bucket || line.name == s.requests:
-			return into.count(&line, line.name == bucket)
+		case line.name == bucket || line.name == s.requests || line.name == s.outcome.counter:
+			return into.count(&line, s.counter(&line, into))
 		}
 		return nil
 	})
+}
+
+// counter is what a line counts.
+func (s *scrape) counter(line *sample, into *page) *counter {
+	c := &counter{value: line.value, edge: math.NaN()}
+	if line.name == s.histogram+"_bucket" {
+		c.edge = 0 // count reads it
+		return c
+	}
+	c.request, c.ended = line.name == s.requests, line.name == s.outcome.counter
+	if c.ended {
+		var told bool
+		c.failed, told = s.outcome.failed(line.get)
+		into.untold = into.untold || !told
+	}
+	return c
 }
 
 // counts reports whether a series is of the requests that the workload serves. What the preset
 // wants of labels it wants of the series that it knows; one's own have others.
 func (s *scrape) counts(line *sample) bool {
 	p, match := s.preset, s.source.Spec.Match
-	known := line.name == p.histogram+"_bucket" || line.name == p.requests || line.name == p.inFlight
+	known := line.name == p.histogram+"_bucket" || line.name == p.requests || line.name == p.outcome.counter || line.name == p.inFlight
 	for name, value := range p.match {
 		if _, overridden := match[name]; known && !overridden && line.get(name) != value {
 			return false
@@ -293,11 +328,11 @@ func (s *scrape) counts(line *sample) bool {
 }
 
 // count keeps a counter's value.
-func (p *page) count(line *sample, bucket bool) error {
+func (p *page) count(line *sample, c *counter) error {
 	if !podscaler.Known(line.value).Known || line.value < 0 {
 		return fmt.Errorf("a counter must be a number of at least 0, was %v", line.value)
 	}
-	c := &counter{value: line.value, edge: math.NaN()}
+	bucket := !math.IsNaN(c.edge)
 	if bucket {
 		edge, err := strconv.ParseFloat(line.get("le"), 64)
 		if err != nil || math.IsNaN(edge) {
@@ -370,14 +405,27 @@ func (p *scraped) add(got *page, now time.Time, share float64) {
 			v -= before.value
 		}
 		p.series[key] = c
-		if math.IsNaN(c.edge) {
-			more.requests += v * share
-		} else {
-			more.below[c.edge] += v * share // of 0, too: an edge is there before its first request
-		}
+		c.add(&more, v*share)
 	}
-	p.last, p.started, p.flight = now, got.started, got.flight
+	p.last, p.started, p.flight, p.untold = now, got.started, got.flight, got.untold
 	p.added = append(p.added, more)
+}
+
+// add adds what a counter has more to what it counts.
+func (c *counter) add(into *added, more float64) {
+	if !math.IsNaN(c.edge) {
+		into.below[c.edge] += more // of 0, too: an edge is there before its first request
+		return
+	}
+	if c.request {
+		into.requests += more
+	}
+	if c.ended {
+		into.ended.requests += more
+	}
+	if c.failed {
+		into.ended.failed += more
+	}
 }
 
 // forget lets go of what has left the window, and of pods that have left with all they added.
@@ -401,10 +449,11 @@ func (s *scrape) measure(now time.Time, m *measurement) {
 	if s.window < leastScrapes*s.every {
 		m.note(CodeFewScrapes, "", fmt.Sprintf("the window of %s holds fewer than %d samples, one every %s: make slo.window longer, or signals.scrape.every shorter", s.window, leastScrapes, s.every))
 	}
+	sum := s.sum(s.last)
+	s.errors(m, sum.ended, why)
 	if why != "" {
 		return
 	}
-	sum := s.sum(s.last)
 	if covered := min(s.window, s.last.Sub(s.began)); !s.source.has(arrivals) && s.requests != "" {
 		m.rate(sum.requests, covered)
 	}
@@ -422,6 +471,17 @@ func (s *scrape) measure(now time.Time, m *measurement) {
 		if !s.source.has(signal) {
 			m.unknown(CodeMetricsUnknown, signal, fmt.Sprintf("no page has a histogram %s", s.histogram))
 		}
+	}
+}
+
+// errors is what the pages say of requests that failed, if nothing else measures it.
+func (s *scrape) errors(m *measurement, ended tally, why string) {
+	switch {
+	case s.source.has(errorRate) || s.outcome.counter == "":
+	case why != "":
+		m.reading(errorRate, podscaler.Reading{Why: why})
+	default:
+		m.reading(errorRate, s.outcome.reading(ended))
 	}
 }
 
@@ -452,11 +512,14 @@ func (s *scrape) signals() []string {
 func (s *scrape) sum(now time.Time) added {
 	total := added{below: map[float64]float64{}}
 	for _, name := range slices.Sorted(maps.Keys(s.pods)) {
+		total.ended.untold = total.ended.untold || s.pods[name].untold
 		for _, a := range s.pods[name].added {
 			if now.Sub(a.at) >= s.window {
 				continue
 			}
 			total.requests += a.requests
+			total.ended.requests += a.ended.requests
+			total.ended.failed += a.ended.failed
 			for edge, v := range a.below {
 				total.below[edge] += v
 			}

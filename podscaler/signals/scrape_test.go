@@ -2,6 +2,8 @@ package signals
 
 import (
 	"context"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -132,6 +134,7 @@ func TestPagesGiveTheSignalsOfAPreset(t *testing.T) {
 		Arrivals: podscaler.Known(8),     // 120 in the 15 s there are
 		InFlight: podscaler.Known(2 + 1 + 0 + 1),
 		Since:    noon.Add(0),
+		Over:     time.Minute,
 	}
 	want.Since = got.Since
 	if d := cmp.Diff(want, got); d != "" {
@@ -351,7 +354,7 @@ func TestOnlyTheSeriesOfServedRequestsCount(t *testing.T) {
 		{"at the side that serves", nil, Scrape{}, 2},
 		{"of one kind", map[string]string{"code": "500"}, Scrape{}, 1},
 		{"at another side", map[string]string{"reporter": "source"}, Scrape{}, 1},
-		{"one's own have none of the preset's labels", nil, Scrape{Latency: "mine"}, 1},
+		{"one's own have none of the preset's labels", nil, Scrape{Latency: "mine"}, 3}, // beside those that tell what failed
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := source(Spec{Preset: Istio, Match: c.match, Scrape: &c.own})
@@ -491,4 +494,58 @@ func FuzzScrapedPage(f *testing.F) {
 			t.Errorf("%q then %q: good %v", first, second, m.window.Good.Value)
 		}
 	})
+}
+
+// What pods want to see is shown over TLS only, and to whom the authority vouches for by that name.
+func TestCredentialsForPagesAreShownOverTLSOnly(t *testing.T) {
+	var mu sync.Mutex
+	var shown []string
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		shown = append(shown, r.Header.Get("Authorization"))
+		_, _ = w.Write([]byte(counts(1, 1, 1, 1)))
+	})
+	secured, open := httptest.NewTLSServer(handler), httptest.NewServer(handler)
+	t.Cleanup(secured.Close)
+	t.Cleanup(open.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secured.Certificate().Raw})
+	for _, c := range []struct {
+		name   string
+		server *httptest.Server
+		creds  Credentials
+		err    error
+		shown  []string
+		why    string
+	}{
+		{"over TLS", secured, Credentials{Token: "t", CA: ca, ServerName: "example.com"}, nil, []string{"Bearer t"}, ""},
+		{"in the open", open, Credentials{Token: "t"}, nil, []string{""}, ""},
+		{"in the open, whatever is wrong with them", open, Credentials{}, errors.New("no file"), []string{""}, ""},
+		{"to another name", secured, Credentials{Token: "t", CA: ca, ServerName: "pods.internal"}, nil, nil, "not pods.internal"},
+		{"to nobody without them", secured, Credentials{}, errors.New("no file"), nil, "the credentials for metrics pages cannot be read: no file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			shown = nil
+			u, err := url.Parse(c.server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			port, err := strconv.Atoi(u.Port())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := source(Spec{Scrape: &Scrape{Port: port, Scheme: u.Scheme, Latency: "req_seconds", InFlight: "busy"}})
+			r := reader(t, nil, s, Options{
+				Pods:              func() []Pod { return []Pod{{Workload: "shop/cart", Name: "a", Address: u.Hostname(), Ready: true}} },
+				ScrapeCredentials: func(context.Context) (Credentials, error) { return c.creds, c.err },
+			})
+			if d := cmp.Diff(c.shown, shown); d != "" {
+				t.Errorf("shown (-want +got):\n%s", d)
+			}
+			w := read(t, r, "shop/cart", noon)
+			if w.InFlight.Known != (c.why == "") || !strings.Contains(w.InFlight.Why, c.why) {
+				t.Errorf("got %+v, want why %q", w.InFlight, c.why)
+			}
+		})
+	}
 }

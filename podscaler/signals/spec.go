@@ -39,6 +39,8 @@ type Spec struct {
 	Scrape *Scrape `json:"scrape,omitempty"`
 	// OpenCost is held against the price book.
 	OpenCost *OpenCost `json:"openCost,omitempty"`
+	// Registration is the service registry that is held against the pods that are ready.
+	Registration *Registration `json:"registration,omitempty"`
 }
 
 // Preset names whose metrics are read.
@@ -81,6 +83,7 @@ type Queries struct {
 	Good     string `json:"good,omitempty"`     // the fraction of requests within the target, 0 to 1
 	Arrivals string `json:"arrivals,omitempty"` // requests a second
 	InFlight string `json:"inFlight,omitempty"` // requests being served or queued
+	Errors   string `json:"errors,omitempty"`   // the fraction of requests that failed, 0 to 1
 }
 
 // Series is a metric that a policy asks for by name.
@@ -106,6 +109,9 @@ type Scrape struct {
 	Requests string `json:"requests,omitempty"`
 	// InFlight names the gauge of requests being served.
 	InFlight string `json:"inFlight,omitempty"`
+	// StatusLabel is the label of the counter of requests that holds the status code of HTTP, by
+	// which is known which of them failed.
+	StatusLabel string `json:"statusLabel,omitempty"`
 }
 
 // Unit is what a histogram of response times counts in.
@@ -169,7 +175,7 @@ func (s *Spec) Validate() error {
 		s.validatePreset(&f, p)
 	}
 	if s.Prometheus != nil {
-		s.Prometheus.validate(&f)
+		s.Prometheus.validate(&f, "signals.prometheus.")
 	}
 	for _, q := range s.Queries.named() {
 		f.add("signals.queries."+q.name, checkQuery(q.text))
@@ -181,6 +187,9 @@ func (s *Spec) Validate() error {
 	}
 	if s.OpenCost != nil && s.OpenCost.URL != "" {
 		validateURL(&f, "signals.openCost.url", s.OpenCost.URL)
+	}
+	if s.Registration != nil {
+		s.Registration.validate(&f)
 	}
 	return errors.Join(f...)
 }
@@ -206,13 +215,26 @@ func (s *Spec) validatePreset(f *faults, p *preset) {
 	}
 }
 
-func (p *Prometheus) validate(f *faults) {
-	validateURL(f, "signals.prometheus.url", p.URL)
-	f.unless(p.SecretName == "" || nameForm.MatchString(p.SecretName), "signals.prometheus.secretName", "must be the name of a Secret", strconv.Quote(p.SecretName))
-	for _, h := range slices.Sorted(maps.Keys(p.Headers)) {
-		f.unless(headerForm.MatchString(h) && !strings.EqualFold(h, "Authorization"), "signals.prometheus.headers",
-			"must have names of headers as keys, and credentials in a Secret", strconv.Quote(h))
-		f.unless(!strings.ContainsAny(p.Headers[h], "\r\n\x00"), "signals.prometheus.headers."+h, "must be one line", strconv.Quote(p.Headers[h]))
+// Validate returns every fault of a Prometheus that is none of a workload's, or nil.
+func (p *Prometheus) Validate() error {
+	var f faults
+	p.validate(&f, "")
+	return errors.Join(f...)
+}
+
+// validate adds the faults, with the key that they are under.
+func (p *Prometheus) validate(f *faults, under string) {
+	validateURL(f, under+"url", p.URL)
+	validateAccess(f, under, p.SecretName, p.Headers)
+}
+
+// validateAccess looks at what a server is shown.
+func validateAccess(f *faults, under, secretName string, headers map[string]string) {
+	f.unless(secretName == "" || nameForm.MatchString(secretName), under+"secretName", "must be the name of a Secret", strconv.Quote(secretName))
+	for _, h := range slices.Sorted(maps.Keys(headers)) {
+		f.unless(headerForm.MatchString(h) && !strings.EqualFold(h, "Authorization"), under+"headers",
+			"must have names of headers as keys, and credentials elsewhere", strconv.Quote(h))
+		f.unless(!strings.ContainsAny(headers[h], "\r\n\x00"), under+"headers."+h, "must be one line", strconv.Quote(headers[h]))
 	}
 }
 
@@ -240,6 +262,7 @@ func (s *Spec) validateMetrics(f *faults) {
 		key := fmt.Sprintf("signals.metrics[%d]", i)
 		f.unless(m.Name != "", key+".name", "must not be empty", `""`)
 		f.unless(m.Name == "" || !seen[m.Name], key+".name", "must not be that of another metric", strconv.Quote(m.Name))
+		f.unless(!slices.Contains([]string{latency, good, arrivals, inFlight, registration}, m.Name), key+".name", "must not be that of a signal, whose place it would take", strconv.Quote(m.Name))
 		seen[m.Name] = true
 		f.unless(m.Query != "", key+".query", "must not be empty", `""`)
 		f.add(key+".query", checkQuery(m.Query))
@@ -270,6 +293,8 @@ func (s *Scrape) validate(f *faults, name Preset, p *preset) {
 	for _, m := range []struct{ key, name string }{{"latency", s.Latency}, {"requests", s.Requests}, {"inFlight", s.InFlight}} {
 		f.unless(m.name == "" || metricForm.MatchString(m.name), "signals.scrape."+m.key, "must be the name of a metric", strconv.Quote(m.name))
 	}
+	f.unless(s.StatusLabel == "" || labelForm.MatchString(s.StatusLabel), "signals.scrape.statusLabel", "must be the name of a label", strconv.Quote(s.StatusLabel))
+	f.unless(s.StatusLabel == "" || s.Latency != "" || s.Requests != "", "signals.scrape.statusLabel", "must be empty without signals.scrape.latency or requests, whose label it is", strconv.Quote(s.StatusLabel))
 	f.unless(!strings.HasSuffix(s.Latency, "_bucket"), "signals.scrape.latency", "must be the histogram's name, without _bucket", strconv.Quote(s.Latency))
 	named := s.Latency != "" || s.Requests != "" || s.InFlight != ""
 	f.unless(named || name != None, "signals.scrape", "must name latency, requests or inFlight without a preset that knows them", "none")
@@ -306,6 +331,9 @@ func (s *Source) Validate() error {
 	for i, m := range s.Spec.Metrics {
 		s.needsObjective(&f, fmt.Sprintf("signals.metrics[%d].query", i), m.Query)
 	}
+	if g := s.Spec.Registration; g != nil {
+		s.needsObjective(&f, "signals.registration.query", g.Query)
+	}
 	return errors.Join(f...)
 }
 
@@ -321,6 +349,6 @@ type namedQuery struct{ name, text string }
 
 // named returns the queries that are given, by the name of what they measure.
 func (q Queries) named() []namedQuery {
-	all := []namedQuery{{"latency", q.Latency}, {"good", q.Good}, {"arrivals", q.Arrivals}, {"inFlight", q.InFlight}}
+	all := []namedQuery{{"latency", q.Latency}, {"good", q.Good}, {"arrivals", q.Arrivals}, {"inFlight", q.InFlight}, {"errors", q.Errors}}
 	return slices.DeleteFunc(all, func(n namedQuery) bool { return n.text == "" })
 }

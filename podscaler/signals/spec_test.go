@@ -19,7 +19,29 @@ func TestEveryFaultOfASpecIsNamedWithItsKeyRuleAndValue(t *testing.T) {
 		{"nothing is measured where nothing is asked for", `{}`, nil},
 		{"a preset alone", `{"preset":"Istio"}`, nil},
 		{"everything", `{"preset":"Traefik","service":"web","match":{"cluster":"a"},"prometheus":{"url":"https://mimir/prometheus","secretName":"mimir","headers":{"X-Scope-OrgID":"shop"}},
-			"queries":{"latency":"max(x{ns=\"$namespace\"})"},"metrics":[{"name":"queue","query":"sum(depth)"}],"openCost":{"url":"http://opencost.opencost:9003"}}`, nil},
+			"queries":{"latency":"max(x{ns=\"$namespace\"})"},"metrics":[{"name":"queue","query":"sum(depth)"}],"openCost":{"url":"http://opencost.opencost:9003"},"registration":{"query":"count by (version) (up{job=\"$workload\"})","perVersion":"version"}}`, nil},
+		{"a registry", `{"registration":{"url":"https://consul:8501/v1/health/service/web?ns=shop","secretName":"consul","headers":{"X-Consul-Token":"x"}}}`, nil},
+		{"a registry that is nowhere", `{"registration":{}}`, []string{
+			`signals.registration: must have a query or a url, was neither`,
+		}},
+		{"a registry that is in two places", `{"registration":{"query":"x","url":"consul"}}`, []string{
+			`signals.registration: must have a query or a url, was both`,
+			`signals.registration.url: must be a URL such as http://consul:8500/v1/health/service/web, without credentials or fragment, was "consul"`,
+		}},
+		{"a registry's keys where they have no sense", `{"registration":{"query":"x{a=$workload}","perVersion":"a-b","secretName":"No!","headers":{"a b":"c"}}}`, []string{
+			`signals.registration.query: must have $workload within quotes, as in label="$workload", was without`,
+			`signals.registration.perVersion: must be the name of the label that holds a version, was "a-b"`,
+			`signals.registration.url: must be set for secretName and headers, which are for it alone, was ""`,
+			`signals.registration.secretName: must be the name of a Secret, was "No!"`,
+			`signals.registration.headers: must have names of headers as keys, and credentials elsewhere, was "a b"`,
+		}},
+		{"a registry with a label and no query", `{"registration":{"url":"http://me:secret@host/x","perVersion":"version"}}`, []string{
+			`signals.registration.perVersion: must be empty without a query, of whose answer it is a label, was "version"`,
+			`signals.registration.url: must be a URL such as http://consul:8500/v1/health/service/web, without credentials or fragment, was "http://me:xxxxx@host/x"`,
+		}},
+		{"a metric in the place of a signal", `{"metrics":[{"name":"latency","query":"b"}]}`, []string{
+			`signals.metrics[0].name: must not be that of a signal, whose place it would take, was "latency"`,
+		}},
 		{"scraping a page of one's own", `{"scrape":{"port":8080,"latency":"http_seconds"}}`, nil},
 		{"scraping a sidecar", `{"preset":"Istio","scrape":{}}`, nil},
 		{"an unknown preset", `{"preset":"Kong"}`, []string{
@@ -43,7 +65,7 @@ func TestEveryFaultOfASpecIsNamedWithItsKeyRuleAndValue(t *testing.T) {
 			`signals.prometheus.url: must be a URL such as http://prometheus.monitoring:9090, without credentials, query or fragment, was "prometheus:9090"`,
 			`signals.prometheus.secretName: must be the name of a Secret, was "No!"`,
 			`signals.prometheus.headers.X: must be one line, was "a\nb"`,
-			`signals.prometheus.headers: must have names of headers as keys, and credentials in a Secret, was "authorization"`,
+			`signals.prometheus.headers: must have names of headers as keys, and credentials elsewhere, was "authorization"`,
 		}},
 		{"a password in a URL is not printed", `{"openCost":{"url":"http://me:secret@host"}}`, []string{
 			`signals.openCost.url: must be a URL such as http://prometheus.monitoring:9090, without credentials, query or fragment, was "http://me:xxxxx@host"`,
@@ -69,6 +91,11 @@ func TestEveryFaultOfASpecIsNamedWithItsKeyRuleAndValue(t *testing.T) {
 			`signals.scrape.requests: must be the name of a metric, was "a-b"`,
 			`signals.scrape.latency: must be the histogram's name, without _bucket, was "a_bucket"`,
 			`signals.histograms: must be Classic with signals.scrape: a page of text has no other, was Native`,
+		}},
+		{"a page that tells of failures", `{"scrape":{"port":80,"requests":"http_requests_total","statusLabel":"code"},"queries":{"errors":"sum(a{n=\"$namespace\"})"}}`, nil},
+		{"a label of nothing", `{"preset":"OTel","scrape":{"statusLabel":"a-b"}}`, []string{
+			`signals.scrape.statusLabel: must be the name of a label, was "a-b"`,
+			`signals.scrape.statusLabel: must be empty without signals.scrape.latency or requests, whose label it is, was "a-b"`,
 		}},
 		{"a page of which nothing is wanted", `{"scrape":{"port":80,"unit":"Seconds"}}`, []string{
 			`signals.scrape.unit: must be empty without signals.scrape.latency, whose unit it is, was Seconds`,

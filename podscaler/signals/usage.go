@@ -60,7 +60,7 @@ type podMetrics struct {
 	Timestamp  metav1.Time
 	Window     metav1.Duration
 	Containers []struct {
-		Usage map[string]resource.Quantity
+		Usage struct{ CPU *resource.Quantity }
 	}
 }
 
@@ -83,18 +83,66 @@ func (u *Usage) list(ctx context.Context, path string, into map[string]podscaler
 	if resp.StatusCode != http.StatusOK {
 		return refusal(resp, body)
 	}
-	var list struct{ Items []podMetrics }
-	if err := json.NewDecoder(body).Decode(&list); err != nil {
+	err = eachItem(json.NewDecoder(body), func(m *podMetrics) {
+		if s := m.sample(); s.Known && m.Metadata.Name != "" {
+			into[m.Metadata.Namespace+"/"+m.Metadata.Name] = s
+		}
+	})
+	if err != nil {
 		return plain(ctx, err)
 	}
-	for i := range list.Items {
-		if m := &list.Items[i]; m.Metadata.Name != "" {
-			if s := m.sample(); s.Known {
-				into[m.Metadata.Namespace+"/"+m.Metadata.Name] = s
+	return nil
+}
+
+// eachItem reads a list item by item: as a whole, that of a large cluster's pods takes tens of megabytes.
+func eachItem(d *json.Decoder, do func(*podMetrics)) error {
+	if err := expect(d, json.Delim('{')); err != nil {
+		return err
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		if key != "items" {
+			var skipped json.RawMessage
+			if err := d.Decode(&skipped); err != nil {
+				return err
 			}
+			continue
+		}
+		if err := decodeItems(d, do); err != nil {
+			return err
 		}
 	}
-	return nil
+	return expect(d, json.Delim('}'))
+}
+
+func decodeItems(d *json.Decoder, do func(*podMetrics)) error {
+	begin, err := d.Token()
+	switch {
+	case err != nil || begin == nil: // null is none
+		return err
+	case begin != json.Delim('['):
+		return fmt.Errorf("items must be a list, was %v", begin)
+	}
+	for d.More() {
+		var m podMetrics
+		if err := d.Decode(&m); err != nil {
+			return err
+		}
+		do(&m)
+	}
+	return expect(d, json.Delim(']'))
+}
+
+// expect reads a token that must come next.
+func expect(d *json.Decoder, want json.Delim) error {
+	got, err := d.Token()
+	if err == nil && got != want {
+		err = fmt.Errorf("the list must go on with %s, was %v", want, got)
+	}
+	return err
 }
 
 // refusal tells what the API server says, which is a Status where it is the one that answers.
@@ -113,8 +161,8 @@ func (m *podMetrics) sample() podscaler.Sample {
 	}
 	cores := 0.0
 	for _, c := range m.Containers {
-		cpu, measured := c.Usage["cpu"]
-		if !measured || cpu.Sign() < 0 {
+		cpu := c.Usage.CPU
+		if cpu == nil || cpu.Sign() < 0 {
 			return podscaler.Sample{}
 		}
 		cores += cpu.AsApproximateFloat64()

@@ -97,3 +97,31 @@ func TestUsageThatCannotBeReadIsAnError(t *testing.T) {
 		})
 	}
 }
+
+func TestAListOfUsageThatIsNoneIsAnError(t *testing.T) {
+	const one = `{"metadata":{"name":"a","namespace":"shop"},"timestamp":"2026-03-01T12:00:00Z","window":"15s","containers":[{"usage":{"cpu":"1"}}]}`
+	for _, c := range []struct {
+		name, page string
+		pods       int
+		fails      bool
+	}{
+		{"empty", `{"items":[]}`, 0, false},
+		{"without items", `{"kind":"PodMetricsList","metadata":{"continue":"x","deep":[{"items":[1]}]}}`, 0, false},
+		{"null", `{"items":null,"kind":"PodMetricsList"}`, 0, false},
+		{"one", `{"items":[` + one + `],"metadata":{}}`, 1, false},
+		{"broken off", `{"items":[` + one + `,`, 1, true},
+		{"broken off at the end", `{"items":[` + one + `]`, 1, true},
+		{"a number", `{"items":3}`, 0, true},
+		{"no object", `[]`, 0, true},
+		{"a CPU that is none", `{"items":[{"containers":[{"usage":{"cpu":"much"}}]}]}`, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(c.page)) }))
+			t.Cleanup(server.Close)
+			got, err := (&Usage{Client: server.Client(), Host: server.URL}).Pods(context.Background())
+			if len(got) != c.pods || (err != nil) != c.fails {
+				t.Errorf("%d pods, %v", len(got), err)
+			}
+		})
+	}
+}
