@@ -103,8 +103,11 @@ type Cluster struct {
 	reports  reports
 	events   events
 
+	// unmeasured is when it was last told that pods' CPU is unknown; nil while it is known.
+	unmeasured atomic.Pointer[time.Time]
 	// observed is what the last Observe saw, and what writing goes by.
 	observed atomic.Pointer[sight]
+	used     atomic.Pointer[known[map[string]podscaler.Sample]] // pods' CPU, as last read
 }
 
 var _ loop.Cluster = (*Cluster)(nil)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -226,6 +227,18 @@ func (c *Cluster) startAdded(ctx context.Context, i copies) error {
 
 // kept returns the copies of a kind, sorted by namespace and name. They are only to be read.
 func kept[T metav1.Object](c *Cluster, i copies) []T {
+	all := unsorted[T](c, i)
+	slices.SortFunc(all, func(a, b T) int {
+		if a.GetNamespace() != b.GetNamespace() {
+			return strings.Compare(a.GetNamespace(), b.GetNamespace())
+		}
+		return strings.Compare(a.GetName(), b.GetName())
+	})
+	return all
+}
+
+// unsorted returns the copies of a kind in no order, for whoever sorts them otherwise or looks them up.
+func unsorted[T metav1.Object](c *Cluster, i copies) []T {
 	informer := c.held[i].informer.Load()
 	if informer == nil {
 		return nil
@@ -237,12 +250,6 @@ func kept[T metav1.Object](c *Cluster, i copies) []T {
 			all = append(all, t)
 		}
 	}
-	slices.SortFunc(all, func(a, b T) int {
-		if a.GetNamespace() != b.GetNamespace() {
-			return strings.Compare(a.GetNamespace(), b.GetNamespace())
-		}
-		return strings.Compare(a.GetName(), b.GetName())
-	})
 	return all
 }
 
@@ -299,10 +306,17 @@ func (c *Cluster) scaleChanged(before, after any) {
 	ref := reference{schema.GroupKind{Group: "apps", Kind: is.kind}, is.Namespace, is.Name}
 	for _, wla := range kept[*v1alpha1.WorkloadAutoscaler](c, autoscalers) {
 		r := wla.Spec.ScaleTargetRef
-		if refer(wla.Namespace, r.APIVersion, r.Kind, r.Name) == ref {
+		if refer(wla.Namespace, r.APIVersion, r.Kind, r.Name) == ref && !(is.writer.name == "" && c.mayBeOurs(wla.UID, is.replicas)) {
 			c.meddling.saw(wla, is.writer.name, was.replicas, is.replicas, time.Now())
 		}
 	}
+}
+
+// mayBeOurs reports whether replicas that nobody is known to own may be of our writing. The API server notes
+// no owner for a write to the scale of what was applied without replicas; who does not lead cannot know what
+// the leader writes.
+func (c *Cluster) mayBeOurs(wla types.UID, replicas int) bool {
+	return !c.Leading() || c.meddling.isOurs(wla, replicas)
 }
 
 // oursChanged tells of edits. A status is ours, and an edit of it nothing to act on.

@@ -130,19 +130,26 @@ func (m *meddling) saw(wla *v1alpha1.WorkloadAutoscaler, who string, from, to in
 func (m *meddling) read(wla *v1alpha1.WorkloadAutoscaler, replicas int, now time.Time) {
 	m.mu.Lock()
 	before, known := m.seen[wla.UID]
-	written, wrote := m.written[wla.UID]
 	m.seen[wla.UID] = replicas
 	m.mu.Unlock()
-	if known && before != replicas && !(wrote && written == replicas) {
+	if known && before != replicas && !m.isOurs(wla.UID, replicas) {
 		m.saw(wla, "", before, replicas, now)
 	}
 }
 
-// wrote notes what we wrote.
+// wrote notes what we wrote, or are about to: that it is written may be seen before the answer.
 func (m *meddling) wrote(wla types.UID, replicas int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.written[wla] = replicas
+}
+
+// isOurs reports whether a number is the last that we wrote.
+func (m *meddling) isOurs(wla types.UID, replicas int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	written, wrote := m.written[wla]
+	return wrote && written == replicas
 }
 
 // finding returns what is to be told of an autoscaler's target, if anything.
@@ -169,6 +176,10 @@ func (m *meddling) forget(present map[types.UID]bool) {
 	for uid := range m.seen {
 		if gone(uid) {
 			delete(m.seen, uid)
+		}
+	}
+	for uid := range m.written {
+		if gone(uid) {
 			delete(m.written, uid)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // How it is known that the copies are up to date. Three things must hold:
 //
-//   - The API server says it is ready, asked a few times within StaleAfter. A server that hangs, or has
-//     lost its database, does not.
+//   - The API server says it is ready, asked a few times within StaleAfter, and more often while it does
+//     not. A server that hangs, or has lost its database, does not.
 //   - The watch of every kind is open, and whatever it had to catch up on has arrived. An interruption
 //     shorter than StaleAfter does not count: every watch ends now and then and is opened again.
 //   - The watch is not silent. API servers send a bookmark about every minute whether or not anything
@@ -32,11 +32,13 @@ const (
 type watches struct {
 	next  http.RoundTripper
 	after time.Duration // StaleAfter
+	gate  *gate
 
 	mu      sync.Mutex
 	byPath  map[string]*watched
 	readyAt time.Time // when the API server last said so, for the second time in a row
 	once    bool      // it has said so once since it did not
+	doubted bool      // and no more than once
 	unready error
 }
 
@@ -57,7 +59,7 @@ func newWatches(after time.Duration) *watches {
 	if after == 0 {
 		after = staleAfter
 	}
-	return &watches{after: after, byPath: map[string]*watched{}}
+	return &watches{after: after, gate: newGate(), byPath: map[string]*watched{}}
 }
 
 // settle is how long a watch that was opened again may take to bring what was missed.
@@ -71,6 +73,13 @@ func (w *watches) follow(path string, synced func() (string, bool)) {
 	w.at(path).synced = synced
 }
 
+func (w *watches) follows(path string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.byPath[path]
+	return a != nil && a.synced != nil
+}
+
 func (w *watches) at(path string) *watched {
 	if w.byPath[path] == nil {
 		w.byPath[path] = &watched{}
@@ -81,7 +90,7 @@ func (w *watches) at(path string) *watched {
 // RoundTrip passes a request on, and looks after the answer if it is a watch.
 func (w *watches) RoundTrip(r *http.Request) (*http.Response, error) {
 	query := r.URL.Query()
-	response, err := w.next.RoundTrip(r)
+	response, err := w.guarded(r)
 	if err != nil || response.StatusCode != http.StatusOK || query.Get("watch") == "" {
 		return response, err
 	}
@@ -172,30 +181,47 @@ func (w *watches) silent(now time.Time) error {
 
 // ask asks the API server again and again whether it is ready, until the context is done.
 func (w *watches) ask(ctx context.Context, client rest.Interface) {
-	every := w.after / 6
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	for {
-		asking, cancel := context.WithTimeout(ctx, every)
+		asking, cancel := context.WithTimeout(ctx, w.after/6)
 		err := client.Get().AbsPath("/readyz").MaxRetries(0).Do(asking).Error()
 		cancel()
 		w.answered(err)
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-w.gate.hurry:
+		case <-time.After(w.pause()):
 		}
 	}
+}
+
+// pause is how long the next question waits: not long while the answer is awaited by others.
+func (w *watches) pause() time.Duration {
+	shut := w.gate.isShut()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case shut || !w.once:
+		return w.after / 30
+	case w.doubted: // the second answer counts
+		return w.settle()
+	}
+	return w.after / 6
 }
 
 // answered takes in one answer. After a no, one yes is not enough: the watches may still be catching up.
 func (w *watches) answered(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err == nil && (w.once || w.readyAt.IsZero()) {
+	if w.doubted = err != nil || !w.once && !w.readyAt.IsZero(); !w.doubted {
 		w.readyAt = time.Now()
 	}
 	w.once, w.unready = err == nil, err
+	if err == nil {
+		w.gate.open()
+	} else {
+		w.gate.close()
+	}
 }
 
 // watchBody tells when bytes come, and when there will be no more.

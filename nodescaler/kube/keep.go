@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // scaled is what is kept of a Deployment or a StatefulSet.
@@ -20,17 +22,33 @@ type scaled struct {
 	replicas int
 	selector string
 	writer   writer
+	rollout  podscaler.Rollout
 }
 
 // keepScaled is the transform of their copies.
 func keepScaled(o any) (any, error) {
 	switch d := o.(type) {
 	case *appsv1.Deployment:
-		return keepScale(&d.ObjectMeta, "Deployment", d.Spec.Replicas, d.Spec.Selector), nil
+		kept := keepScale(&d.ObjectMeta, "Deployment", d.Spec.Replicas, d.Spec.Selector)
+		kept.rollout = rollout(d.Status.Replicas, d.Status.UpdatedReplicas)
+		return kept, nil
 	case *appsv1.StatefulSet:
-		return keepScale(&d.ObjectMeta, "StatefulSet", d.Spec.Replicas, d.Spec.Selector), nil
+		kept := keepScale(&d.ObjectMeta, "StatefulSet", d.Spec.Replicas, d.Spec.Selector)
+		if d.Status.UpdateRevision != d.Status.CurrentRevision && d.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+			kept.rollout = rollout(d.Status.Replicas, d.Status.UpdatedReplicas)
+		}
+		return kept, nil
 	}
 	return o, nil
+}
+
+// rollout is under way while there are pods of an older form. A change of replicas makes none: its pods
+// are all of the present form.
+func rollout(pods, updated int32) podscaler.Rollout {
+	if pods <= updated {
+		return podscaler.Rollout{}
+	}
+	return podscaler.Rollout{InProgress: true, Why: fmt.Sprintf("%d of %d pods have the new form", updated, pods)}
 }
 
 func keepScale(m *metav1.ObjectMeta, kind string, replicas *int32, selector *metav1.LabelSelector) *scaled {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,7 +41,8 @@ func TestWriterOfReplicasIsKnown(t *testing.T) {
 	}
 }
 
-func TestThirdForeignWriteIsAFight(t *testing.T) {
+// Scenario 38: three within ten minutes, and nothing is written any more.
+func TestScenario38ThirdForeignWriteIsAFight(t *testing.T) {
 	now := time.Now()
 	after := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
 	wla := autoscaler("web", v1alpha1.ModeActive)
@@ -79,6 +81,45 @@ func TestWritesBesideARecommendationAreNoFight(t *testing.T) {
 		if f, ok := m.finding(wla, time.Now()); ok {
 			t.Errorf("%s: %+v", mode, f)
 		}
+	}
+}
+
+// Of what was applied without replicas nobody owns them, and a write to the scale changes nothing about that.
+func TestOurWritesAreNoFightWhereNobodyOwnsReplicas(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		leads        bool
+		owner        string
+		ours, theirs int // how many writes
+		fights       bool
+	}{
+		{name: "our own", leads: true, ours: 5},
+		{name: "those of the one who leads", ours: 5},
+		{name: "those of somebody who leaves no name", leads: true, theirs: 3, fights: true},
+		{name: "those of somebody with a name, by who stands by", owner: "kubectl", theirs: 3, fights: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := (&site{}).port(t, Active)
+			c.observes(t)
+			if tt.leads {
+				c.leads(0)
+			}
+			at := func(replicas int) *scaled {
+				return &scaled{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, kind: "Deployment", replicas: replicas, writer: writer{name: tt.owner}}
+			}
+			for n := range tt.ours {
+				if tt.leads {
+					c.meddling.wrote("wla-web", n+2)
+				}
+				c.scaleChanged(at(n+1), at(n+2))
+			}
+			for n := range tt.theirs {
+				c.scaleChanged(at(n+1), at(n+2))
+			}
+			if _, fights := c.meddling.finding(autoscaler("web", v1alpha1.ModeActive), time.Now()); fights != tt.fights {
+				t.Errorf("a fight: %v, want %v", fights, tt.fights)
+			}
+		})
 	}
 }
 
@@ -199,12 +240,75 @@ func TestStatusIsWrittenWhenItSaysSomethingElse(t *testing.T) {
 		{what: status(1, "A", "x"), is: []byte(`{}`), after: time.Second, want: false}, // the copy is behind
 		{what: status(2, "A", "y"), is: status(1, "A", "x"), after: 2 * time.Second, want: false},
 		{what: status(2, "B", "y"), is: status(1, "A", "x"), after: 3 * time.Second, want: true},
-		{what: status(3, "B", "y"), is: status(2, "B", "y"), after: 3*time.Second + reportEvery, want: true},
+		{what: status(3, "B", "y"), is: status(2, "B", "y"), after: 3*time.Second + r.pause("u"), want: true},
 		{what: status(3, "B", "y"), is: status(3, "B", "y"), after: time.Hour, want: false},
 		{what: status(3, "B", "y"), is: status(4, "B", "y"), after: time.Hour, want: true}, // somebody edited it
 	} {
 		if got := write(c.what, c.is, now.Add(c.after)); got != c.want {
 			t.Errorf("%d: written %v, want %v", i, got, c.want)
+		}
+	}
+}
+
+// What is done is told at once, and what would be done when it is something else.
+func TestStatusTellsOfDecisionsAtOnce(t *testing.T) {
+	const ready = `"conditions":[{"type":"Ready","status":"True","reason":"Active"}]`
+	plan := func(id string, applied bool, kind, subject string) string {
+		return fmt.Sprintf(`{%s,"lastPlan":{"id":%q,"applied":%v,"actions":[{"kind":%q,"subject":%q}]}}`, ready, id, applied, kind, subject)
+	}
+	decision := func(id string, to int) string {
+		return fmt.Sprintf(`{%s,"lastDecision":{"id":%q,"action":"ScaleUp","from":2,"to":%d,"applied":true}}`, ready, id, to)
+	}
+	for _, c := range []struct {
+		name      string
+		was, what string
+		want      bool
+	}{
+		{"the first plan", `{` + ready + `}`, plan("d-1", true, "Buy", "small w-1"), true},
+		{"another machine is bought", plan("d-1", true, "Buy", "small w-1"), plan("d-2", true, "Buy", "small w-2"), true},
+		{"another would be", plan("d-1", false, "Buy", "small w-1"), plan("d-2", false, "Buy", "small w-2"), false},
+		{"it is carried out now", plan("d-1", false, "Buy", "small w-1"), plan("d-2", true, "Buy", "small w-1"), true},
+		{"something else would be done", plan("d-1", false, "Buy", "small w-1"), plan("d-2", false, "Cordon", "w-1"), true},
+		{"a decision", decision("d-1", 4), decision("d-2", 5), true},
+		{"the same decision again", decision("d-1", 4), decision("d-2", 4), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, now := newReports(), time.Now()
+			r.wrote("u", []byte(c.was), now)
+			if got := r.due("u", []byte(c.what), []byte(c.was), now.Add(time.Second)); got != c.want {
+				t.Errorf("written %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestNumbersOfManyObjectsAreWrittenMoreRarely(t *testing.T) {
+	began := time.Now()
+	for _, c := range []struct {
+		objects, least, most int
+		oldest               time.Duration
+	}{{1, 15, 40, 40 * time.Second}, {20, 300, 800, 40 * time.Second}, {1000, 800, 2400, 510 * time.Second}} {
+		r, written, last := newReports(), 0, make([]time.Time, c.objects)
+		for step := range 60 { // ten minutes
+			at := began.Add(time.Duration(step) * 10 * time.Second)
+			for i := range c.objects {
+				uid, status := types.UID(strconv.Itoa(i)), []byte(fmt.Sprintf(`{"currentReplicas":%d}`, step))
+				if !r.due(uid, status, nil, at) {
+					continue
+				}
+				r.wrote(uid, status, at)
+				if last[i] = at; step > 0 {
+					written++
+				}
+			}
+		}
+		if written < c.least || written > c.most {
+			t.Errorf("of %d objects %d were written, want from %d to %d", c.objects, written, c.least, c.most)
+		}
+		for i, at := range last {
+			if age := began.Add(10 * time.Minute).Sub(at); age > c.oldest {
+				t.Errorf("of %d objects, number %d is %s old", c.objects, i, age)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package kube
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,8 @@ type node struct {
 	providerID string
 	systemUUID string
 	// ready is the kubelet's word; said.Ready wants the node to take pods, too.
-	ready bool
+	ready      bool
+	readySince time.Time
 }
 
 // keepNode is the transform of the nodes' copies.
@@ -38,8 +40,8 @@ func keepNode(o any) (any, error) {
 	}
 	kept := &node{
 		ObjectMeta: keepMeta(&n.ObjectMeta), providerID: n.Spec.ProviderID, systemUUID: n.Status.NodeInfo.SystemUUID,
-		ready: readyByKubelet(n),
 	}
+	kept.ready, kept.readySince = readyByKubelet(n)
 	kept.Labels = same(n.Labels)
 	_, draining := n.Annotations[annotationDraining]
 	kept.said = nodescaler.Node{
@@ -60,10 +62,13 @@ func keepNode(o any) (any, error) {
 	return kept, nil
 }
 
-// readyByKubelet reports whether the kubelet says so, and is heard.
-func readyByKubelet(n *corev1.Node) bool {
+// readyByKubelet reports whether the kubelet says so, and is heard, and since when it does.
+func readyByKubelet(n *corev1.Node) (ready bool, since time.Time) {
 	i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
-	return i >= 0 && n.Status.Conditions[i].Status == corev1.ConditionTrue
+	if i < 0 || n.Status.Conditions[i].Status != corev1.ConditionTrue {
+		return false, time.Time{}
+	}
+	return true, n.Status.Conditions[i].LastTransitionTime.Time
 }
 
 // slots is how many pods the node takes: -1, which is less than one, if it says none, because 0 stands

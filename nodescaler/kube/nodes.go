@@ -23,6 +23,7 @@ type Node struct {
 	Labels     map[string]string
 	Ready      bool
 	Joined     time.Time
+	ReadySince time.Time // when Ready last became true; zero where that is not known
 }
 
 // Nodes reads and deletes nodes.
@@ -65,9 +66,10 @@ func (n *Nodes) List(ctx context.Context) ([]Node, error) {
 }
 
 func describe(n *corev1.Node) Node {
+	ready, since := readyByKubelet(n)
 	return Node{
 		Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
-		Labels: n.Labels, Ready: readyByKubelet(n), Joined: n.CreationTimestamp.Time,
+		Labels: n.Labels, Ready: ready, ReadySince: since, Joined: n.CreationTimestamp.Time,
 	}
 }
 

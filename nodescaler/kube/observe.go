@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -52,7 +53,7 @@ func (c *Cluster) Observe(ctx context.Context) (loop.ClusterState, error) {
 
 // Addresses returns the IPs of all pods that have one, by namespace/name.
 func (c *Cluster) Addresses() map[string]string {
-	all := kept[*pod](c, pods)
+	all := unsorted[*pod](c, pods)
 	addresses := make(map[string]string, len(all))
 	for _, p := range all {
 		if p.address != "" {
@@ -64,15 +65,15 @@ func (c *Cluster) Addresses() map[string]string {
 
 // look puts together what the copies hold.
 func (c *Cluster) look(ctx context.Context) loop.ClusterState {
-	seen := &sight{targets: c.resolve(ctx), pods: kept[*pod](c, pods)}
+	seen := &sight{targets: c.resolve(ctx), pods: unsorted[*pod](c, pods)}
 	// By namespace/name as one word: that is how they are looked up.
 	slices.SortFunc(seen.pods, func(a, b *pod) int { return strings.Compare(a.said.Name, b.said.Name) })
 	usage := c.usage(ctx)
 	all := kept[*node](c, nodes)
-	state := loop.ClusterState{Nodes: c.nodes(all), Replicas: map[string]int{}}
+	state := loop.ClusterState{Nodes: c.nodes(all), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}}
 	for i := range seen.targets {
 		if t := &seen.targets[i]; t.Known {
-			state.Replicas[t.Workload] = t.Replicas
+			state.Replicas[t.Workload], state.Rollouts[t.Workload] = t.Replicas, t.Rollout
 		}
 	}
 	state.Pods = c.pods(seen, all, usage)
@@ -81,17 +82,35 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	return state
 }
 
+// usageAge is how old pods' CPU may be. It is measured every 15 s or more rarely, and steps follow one
+// another quickly when pods turn unschedulable.
+const usageAge = 5 * time.Second
+
 // usage reads pods' CPU. What cannot be read is unknown, and no reason not to look at the rest.
 func (c *Cluster) usage(ctx context.Context) map[string]podscaler.Sample {
 	if c.cfg.Usage == nil {
 		return nil
 	}
-	samples, err := c.cfg.Usage.Pods(ctx)
-	if err != nil {
-		c.log.Warn("pods' CPU is unknown", "err", err)
+	if last := c.used.Load(); last != nil && time.Since(last.at) < usageAge {
+		return last.is
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	now := time.Now()
+	samples, err := c.cfg.Usage.Pods(ctx)
+	switch told := c.unmeasured.Load(); {
+	case err == nil:
+		c.unmeasured.Store(nil)
+	case told == nil || now.Sub(*told) >= tellEvery: // a cluster may never have any
+		c.log.Warn("pods' CPU is unknown", "err", err)
+		c.unmeasured.Store(&now)
+	}
+	c.used.Store(&known[map[string]podscaler.Sample]{samples, now})
 	return samples
 }
+
+// tellEvery is how often it is told that something goes on to be unknown.
+const tellEvery = time.Minute
 
 // nodes completes what nodes say with whose they are.
 func (c *Cluster) nodes(all []*node) []nodescaler.Node {
@@ -143,11 +162,11 @@ func (c *Cluster) genealogy(targets []Target) *genealogy {
 			g.targets[targets[i].ref] = targets[i].Workload
 		}
 	}
-	for _, o := range kept[*metav1.PartialObjectMetadata](c, owners) {
+	for _, o := range unsorted[*metav1.PartialObjectMetadata](c, owners) {
 		g.parents[o.UID] = &o.ObjectMeta
 	}
 	for _, i := range []copies{deployments, statefulSets} {
-		for _, o := range kept[*scaled](c, i) {
+		for _, o := range unsorted[*scaled](c, i) {
 			g.parents[o.UID] = &o.ObjectMeta
 		}
 	}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -140,9 +143,36 @@ func TestUnknownUsageHidesNothingElse(t *testing.T) {
 		t.Errorf("%+v", state.Pods)
 	}
 	c.cfg.Usage = samples{err: errors.New("not now")}
+	if state := c.look(t.Context()); state.Pods[1].CPU != half {
+		t.Error("read again at once")
+	}
+	c.used.Store(nil)
 	if state := c.look(t.Context()); len(state.Pods) != 2 || state.Pods[1].CPU.Known {
 		t.Errorf("%+v", state.Pods)
 	}
+}
+
+func TestUnknownUsageIsToldNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		c := &Cluster{log: slog.New(slog.NewTextHandler(&said, nil))}
+		look := func(err error, times int) int {
+			said.Reset()
+			c.cfg.Usage = samples{err: err}
+			for range times {
+				c.usage(t.Context())
+				time.Sleep(10 * time.Second)
+			}
+			return strings.Count(said.String(), "CPU is unknown")
+		}
+		none := errors.New("no metrics")
+		if n := look(none, 30); n != 5 {
+			t.Errorf("told %d times in five minutes", n)
+		}
+		if n := look(nil, 1) + look(none, 1); n != 1 {
+			t.Errorf("told %d times when it is unknown again", n)
+		}
+	})
 }
 
 func TestNothingIsReadBeforeThereIsAPicture(t *testing.T) {

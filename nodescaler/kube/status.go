@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"sync"
 	"time"
 
@@ -17,8 +18,26 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 )
 
-// reportEvery is how often a status is written at most of which only numbers changed.
-const reportEvery = 15 * time.Second
+const (
+	// reportEvery is how often a status is written at most of which only numbers changed.
+	reportEvery = 15 * time.Second
+	// numbersPerSecond is how many such are written a second at most, of all objects together. Hundreds of
+	// autoscalers would otherwise have the API server write little else, and the loop wait for it.
+	numbersPerSecond = 4
+)
+
+// pause is how long an object's status is left as it is if only numbers changed: the more objects there
+// are, the longer; and up to twice as long, so that not all come due in the same step.
+func (r *reports) pause(uid types.UID) time.Duration {
+	every := r.every()
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(uid)) // never fails
+	return every + time.Duration(h.Sum32()%uint32(every/time.Millisecond))*time.Millisecond
+}
+
+func (r *reports) every() time.Duration {
+	return max(reportEvery, time.Duration(len(r.byUID))*time.Second/numbersPerSecond)
+}
 
 // reports remembers which statuses were written, and when.
 type reports struct {
@@ -35,8 +54,9 @@ type report struct {
 func newReports() reports { return reports{mu: &sync.Mutex{}, byUID: map[types.UID]report{}} }
 
 // SetStatus writes the status of one of our own objects, of which it reads name, namespace, uid and status.
-// It writes nothing when nothing changed, and changes of mere numbers, with the conditions as they were,
-// only once in a while: call it at every step with what is true then. An object that is gone has no status.
+// It writes nothing when nothing changed, and changes of mere numbers, with the conditions as they were and
+// nothing done, only once in a while: call it at every step with what is true then. An object that is gone
+// has no status.
 func (c *Cluster) SetStatus(ctx context.Context, o client.Object) error {
 	resource, i, err := ourResource(o)
 	if err != nil {
@@ -126,7 +146,7 @@ func (r *reports) due(uid types.UID, status, is []byte, now time.Time) bool {
 	defer r.mu.Unlock()
 	r.forget(now)
 	last, wrote := r.byUID[uid]
-	lately := wrote && now.Sub(last.at) < reportEvery
+	lately := wrote && now.Sub(last.at) < r.pause(uid)
 	switch {
 	case lately && bytes.Equal(last.status, status):
 		return false
@@ -148,14 +168,16 @@ func (r *reports) forget(now time.Time) {
 		return
 	}
 	r.lately = now
+	old := 2 * r.every()
 	for uid, last := range r.byUID {
-		if now.Sub(last.at) >= reportEvery {
+		if now.Sub(last.at) >= old {
 			delete(r.byUID, uid)
 		}
 	}
 }
 
-// verdicts returns what of a status is more than numbers: the conditions without their texts.
+// verdicts returns what of a status is more than numbers: the conditions without their texts, and what
+// was decided and done.
 func verdicts(status []byte) []byte {
 	var s struct {
 		ObservedGeneration int64 `json:"observedGeneration"`
@@ -163,13 +185,37 @@ func verdicts(status []byte) []byte {
 			Type, Status, Reason string
 			ObservedGeneration   int64 `json:"observedGeneration"`
 		} `json:"conditions"`
+		LastPlan     *doings `json:"lastPlan"`
+		LastDecision *struct {
+			Action   string
+			From, To int32
+			Applied  bool
+		} `json:"lastDecision"`
 	}
 	if err := json.Unmarshal(status, &s); err != nil {
 		return status
 	}
+	s.LastPlan.shorten()
 	v, err := json.Marshal(s)
 	if err != nil {
 		return status
 	}
 	return v
+}
+
+// doings are what a plan has to do.
+type doings struct {
+	Applied bool
+	Actions []struct{ Kind, Subject string }
+}
+
+// shorten leaves out what a plan that is not carried out is about: a machine that would be bought has
+// another name at every step.
+func (d *doings) shorten() {
+	if d == nil || d.Applied {
+		return
+	}
+	for i := range d.Actions {
+		d.Actions[i].Subject = ""
+	}
 }

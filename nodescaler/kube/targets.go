@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // Target is what a WorkloadAutoscaler scales.
@@ -30,6 +31,8 @@ type Target struct {
 	Known    bool
 	Replicas int
 	Selector string // of its pods
+	// Rollout is the change of its pods that is under way. Of kinds that are not watched it is not known.
+	Rollout podscaler.Rollout
 	// Findings are why nothing may be written to it, the most important first; none is none.
 	Findings []Finding
 
@@ -119,7 +122,7 @@ func (c *Cluster) readCopy(t *Target) {
 		t.fault(v1alpha1.ReasonTargetNotFound, "there is no %s %s in namespace %s", t.Kind, t.Name, t.ref.namespace)
 		return
 	}
-	t.Known, t.Replicas, t.Selector, t.uid = true, d.replicas, d.selector, d.UID
+	t.Known, t.Replicas, t.Selector, t.Rollout, t.uid = true, d.replicas, d.selector, d.rollout, d.UID
 	if t.Selector == "" {
 		t.fault(FindingSelectorMissing, "the scale of %s %s has no selector for its pods", t.Kind, t.Name)
 	}

@@ -101,11 +101,9 @@ func (c *Cluster) rescale(ctx context.Context, t *Target, replicas int) error {
 		return err
 	}
 	defer c.scales.forget(t.ref)
+	c.meddling.wrote(t.wla.UID, replicas)
 	_, err = c.objects.Resource(t.resource).Namespace(t.ref.namespace).
 		Patch(ctx, t.ref.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager}, "scale")
-	if err == nil {
-		c.meddling.wrote(t.wla.UID, replicas)
-	}
 	return err
 }
 
@@ -211,7 +209,7 @@ func (c *Cluster) Nodes(context.Context) ([]Node, error) {
 	for i, n := range all {
 		words[i] = Node{
 			Name: n.Name, UID: string(n.UID), ProviderID: n.providerID, SystemUUID: n.systemUUID,
-			Labels: n.Labels, Ready: n.ready, Joined: n.CreationTimestamp.Time,
+			Labels: n.Labels, Ready: n.ready, ReadySince: n.readySince, Joined: n.CreationTimestamp.Time,
 		}
 	}
 	return words, nil

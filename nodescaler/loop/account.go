@@ -79,13 +79,22 @@ func (r *Runner) cost(w *world, wl *podscaler.Workload) podscaler.Cost {
 		if r.Predict == nil {
 			return podscaler.Cost{Why: "nothing here can predict what pending replicas will need"}
 		}
-		c.Predicted += r.Predict(&w.snap)
+		c.Predicted += r.predict(w)
 	}
 	if wl.Cost.Per > 0 {
 		from, to := r.account.period(wl.Cost.Per, w.snap.Now)
 		c.Spent, c.PeriodLeft = r.account.ledger.Between(from, w.snap.Now), to.Sub(w.snap.Now)
 	}
 	return c
+}
+
+// predict is what the machines will cost that are still needed. It plans for the whole cluster, so it is
+// asked anew only once more pods are to come: workloads that stay as they are leave the answer as it is.
+func (r *Runner) predict(w *world) pricing.Rate {
+	if w.predictedOf != len(w.snap.Future) {
+		w.predicted, w.predictedOf = r.Predict(&w.snap), len(w.snap.Future)
+	}
+	return w.predicted
 }
 
 // rates adds up what the joined machines cost now, and what all do.

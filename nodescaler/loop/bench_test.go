@@ -86,6 +86,15 @@ func large(now time.Time) (*still, []nodescaler.Pool) {
 // BenchmarkOnce is a step of the whole loop over a large cluster: 1,000 nodes, 30,000 pods, 500
 // more that wait, 100 workloads that are all due.
 func BenchmarkOnce1000Nodes30Pods500Pending(b *testing.B) {
+	once(b, podpolicy.Spec{Policy: "hpa"}, podscaler.CostTarget{})
+}
+
+// BenchmarkOncePredicted is the same with workloads that go by what is yet to be paid for.
+func BenchmarkOncePredicted(b *testing.B) {
+	once(b, podpolicy.Spec{Policy: "slocost"}, podscaler.CostTarget{Target: 1e12, Per: time.Hour, Count: podscaler.CountPredicted})
+}
+
+func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget) {
 	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 	s, pools := large(now)
 	nodes, err := nodepolicy.New(nodepolicy.Spec{Policy: "unneeded"})
@@ -94,16 +103,17 @@ func BenchmarkOnce1000Nodes30Pods500Pending(b *testing.B) {
 	}
 	r := &loop.Runner{
 		Cluster: s, Machines: s, Signals: s, Journal: s, Pools: pools, Nodes: nodes, Prices: pricing.DefaultBook(), DryRun: true,
+		Predict: nodepolicy.Predict,
 	}
 	for i := range 100 {
-		hpa, err := podpolicy.New(podpolicy.Spec{Policy: "hpa"})
+		pods, err := podpolicy.New(policy)
 		if err != nil {
 			b.Fatal(err)
 		}
 		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{
 			Name: fmt.Sprintf("shop/service-%02d", i), Min: 1, Max: 1000, Pod: pricing.Resources{CPU: 500, Memory: pricing.GiB},
-			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
-		}, hpa))
+			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute}, Cost: cost,
+		}, pods))
 	}
 	orders := 0
 	for b.Loop() {

@@ -228,31 +228,44 @@ func TestWhatIsHeldIsDecidedForAndLeftAsItIs(t *testing.T) {
 }
 
 func TestWhatIsHeldOneWayGoesTheOther(t *testing.T) {
-	held := Holds{map[string]nodescaler.Reason{"shop/web": why[0]}, map[string]nodescaler.Reason{"worker": why[0]}}
+	held, up, down := map[string]nodescaler.Reason{"worker": why[0]}, podscaler.Pause{Up: true}, podscaler.Pause{Down: true}
 	back := nodescaler.Action{Kind: nodescaler.Return, Pool: "worker", Machine: "worker-z", Reasons: why}
 	for _, c := range []struct {
 		name     string
-		up, down Holds
-		want     int
+		up, down map[string]nodescaler.Reason
+		pause    podscaler.Pause
+		want, to int
 		done     []string
 	}{
-		{name: "up, to more", up: held, want: 5, done: []string{"delete worker-z"}},
-		{name: "up, to fewer", up: held, want: 1, done: []string{"scale shop/web to 1", "delete worker-z"}},
-		{name: "down, to more", down: held, want: 5, done: []string{"scale shop/web to 5", "create b"}},
-		{name: "down, to fewer", down: held, want: 1, done: []string{"create b"}},
-		{name: "both, to fewer", up: held, down: held, want: 1},
+		{name: "up, to more", up: held, pause: up, want: 5, to: 2, done: []string{"delete worker-z"}},
+		{name: "up, to fewer", up: held, pause: up, want: 1, to: 1, done: []string{"scale shop/web to 1", "delete worker-z"}},
+		{name: "down, to more", down: held, pause: down, want: 5, to: 5, done: []string{"scale shop/web to 5", "create b"}},
+		{name: "down, to fewer", down: held, pause: down, want: 1, to: 2, done: []string{"create b"}},
+		{name: "both, to fewer", up: held, down: held, pause: podscaler.Pause{Up: true, Down: true}, want: 1, to: 2},
+		{name: "fixed at 3", pause: podscaler.Pause{Replicas: new(3)}, want: 5, to: 3, done: []string{"scale shop/web to 3", "create b", "delete worker-z"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse()
 			h.machines.Machines = append(h.machines.Machines, nodescaler.Machine{Name: "worker-z", Order: "z", Pool: "worker", Shape: small, Host: "pve1", Phase: nodescaler.Failed})
 			r := h.runner(replicas(c.want), actions(order("b"), back))
-			r.HoldsUp, r.HoldsDown = c.up, c.down
+			r.HoldsUp, r.HoldsDown, r.Pauses = c.up, c.down, map[string]podscaler.Pause{"shop/web": c.pause}
 			s := steps(t, r, 2)
 			expect(t, "done", c.done, h.done)
-			if s.Workloads[0].Decision.To != c.want || len(s.Plan.Actions) != 2 {
+			if s.Workloads[0].Decision.To != c.to || len(s.Plan.Actions) != 2 {
 				t.Errorf("the record does not hold what would be done: %+v", s)
 			}
 		})
+	}
+}
+
+func TestPodsThatAreBeingReplacedAreNotShrunk(t *testing.T) {
+	for _, rolling := range []bool{false, true} {
+		h := newHouse()
+		h.state.Rollouts = map[string]podscaler.Rollout{"shop/web": {InProgress: rolling}}
+		s := steps(t, h.runner(replicas(1), actions()), 2)
+		if want := map[bool]int{false: 1, true: 2}[rolling]; s.Workloads[0].Decision.To != want {
+			t.Errorf("rolling %v: %+v", rolling, s.Workloads[0].Decision)
+		}
 	}
 }
 
@@ -450,6 +463,48 @@ func TestCostCountsWhatItSays(t *testing.T) {
 		Known: true, Joined: unit, Ordered: 3 * unit, Predicted: 3*unit + 7,
 		Spent: 2 * pricing.Unit, PeriodLeft: 24 * time.Minute,
 	}, got)
+}
+
+// A prediction plans for the whole cluster: that of the workload before is as good until more is to come.
+func TestCostIsPredictedAnewOnceMorePodsAreToCome(t *testing.T) {
+	h := newHouse()
+	var got []pricing.Rate
+	asked := 0
+	var scalers []*podscaler.Scaler
+	for _, more := range []int{0, 0, 3, 0} {
+		pods := podsSay(func(v *podscaler.View) podscaler.Recommendation {
+			got = append(got, v.Cost.Predicted-v.Cost.Ordered)
+			return podscaler.Recommendation{Replicas: v.Replicas + more, Known: true}
+		})
+		scalers = append(scalers, h.runner(pods, nil).Scalers...)
+	}
+	r := h.runner(nil, nil)
+	for i, s := range scalers {
+		s.Workload().Cost.Count = podscaler.CountPredicted
+		name := s.Workload().Name
+		if i > 0 {
+			name = fmt.Sprint(name, i)
+			s.Workload().Name = name
+		}
+		h.state.Replicas[name] = 2
+		if i > 0 { // as many as it is to have, so that nothing of it is still to come
+			for n := range 2 {
+				p := h.pod(fmt.Sprint(name, "-", n), "worker-a")
+				p.Workload = name
+				h.state.Pods = append(h.state.Pods, p)
+			}
+		}
+	}
+	r.Scalers = scalers
+	r.Predict = func(s *nodescaler.Snapshot) pricing.Rate {
+		asked++
+		return pricing.Rate(7 + len(s.Future))
+	}
+	steps(t, r, 2)
+	expect(t, "predicted", []pricing.Rate{7, 7, 7, 8}, got)
+	if asked != 2 {
+		t.Errorf("predicted %d times", asked)
+	}
 }
 
 func TestPredictedCostIsUnknownWithoutAPrediction(t *testing.T) {

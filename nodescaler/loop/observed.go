@@ -63,7 +63,7 @@ func loads(s *nodescaler.Snapshot) []HostLoad {
 		if !ok {
 			continue
 		}
-		l := MachineLoad{Name: m.Name, Phase: m.Phase, Shape: m.Shape}
+		l := MachineLoad{Name: m.Name, Phase: m.Phase, Shape: m.Shape, Created: m.Created}
 		if n := nodes[m.Name]; n != nil {
 			l.Pods, l.Requests, l.Draining = used[n.Name].pods, used[n.Name].requests, n.Draining
 		}

@@ -26,6 +26,8 @@ type ClusterState struct {
 	Nodes    []nodescaler.Node
 	Pods     []nodescaler.Pod
 	Replicas map[string]int // what each workload's scale subresource asks for
+	// Rollouts are the changes of workloads' pods that are under way; a cluster need not know them.
+	Rollouts map[string]podscaler.Rollout
 	Budgets  []nodescaler.Budget
 }
 

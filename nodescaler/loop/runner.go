@@ -38,8 +38,8 @@ const (
 // itself counts it as a machine, so that a lagging list buys nothing twice.
 const orderGrace = 2 * time.Minute
 
-// Runner makes steps. Between two of them its owner may replace Pools, Scalers, Nodes, ScaledToZero
-// and what is held; prices change by Reprice, and all else is set once, before the first. What the runner
+// Runner makes steps. Between two of them its owner may replace Pools, Scalers, Nodes, ScaledToZero,
+// Pauses and what is held; prices change by Reprice, and all else is set once, before the first. What the runner
 // remembers between steps is safe to forget.
 type Runner struct {
 	Cluster  Cluster
@@ -55,9 +55,12 @@ type Runner struct {
 	Predict func(*nodescaler.Snapshot) pricing.Rate
 	// DryRun decides and records, and does nothing.
 	DryRun bool
-	// Holds are what is decided for and recorded, and left as it is; HoldsUp and HoldsDown where more
-	// is decided on, or less.
-	Holds, HoldsUp, HoldsDown Holds
+	// Holds are what is decided for and recorded, and left as it is; HoldsUp and HoldsDown the pools
+	// that are where more machines are decided on, or fewer.
+	Holds              Holds
+	HoldsUp, HoldsDown map[string]nodescaler.Reason
+	// Pauses are the workloads whose replicas somebody has fixed, or keeps from going one way.
+	Pauses map[string]podscaler.Pause
 	// ScaledToZero names the workloads whose status records that replicas of 0 are our own doing. A
 	// scaler goes by it at its first look, and by its memory after that.
 	ScaledToZero map[string]bool
@@ -78,16 +81,9 @@ type Holds struct {
 	Workloads, Pools map[string]nodescaler.Reason
 }
 
-// heldWorkload says why a workload's replicas are not to be changed by so many, or nil; with 0, why
-// they are not to be changed at all.
-func (r *Runner) heldWorkload(name string, by int) *nodescaler.Reason {
+// heldWorkload says why a workload's replicas are not to be changed, or nil.
+func (r *Runner) heldWorkload(name string) *nodescaler.Reason {
 	why, held := r.Holds.Workloads[name]
-	switch {
-	case !held && by > 0:
-		why, held = r.HoldsUp.Workloads[name]
-	case !held && by < 0:
-		why, held = r.HoldsDown.Workloads[name]
-	}
 	if !held {
 		return nil
 	}
@@ -102,7 +98,7 @@ func (r *Runner) heldPool(a *nodescaler.Action) *nodescaler.Reason {
 	}
 	why, held := r.Holds.Pools[a.Pool]
 	if !held {
-		why, held = way.Pools[a.Pool]
+		why, held = way[a.Pool]
 	}
 	if !held {
 		return nil
@@ -148,12 +144,16 @@ func (r *Runner) append(s *Step) error {
 type world struct {
 	snap          nodescaler.Snapshot
 	replicas      map[string]int
+	rollouts      map[string]podscaler.Rollout
 	machinesKnown bool
 	// The first sight of the cluster, and of the machines, is only looked at.
 	newCluster, newMachines bool
 	byWorkload              map[string][]int // indices into snap.Pods
 	booting                 int
 	joined, all             pricing.Rate // what the joined machines cost now, and what all do
+	// predicted is what Predict said when so many kinds of future pods were known; -1 is not asked.
+	predicted   pricing.Rate
+	predictedOf int
 }
 
 func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world, error) {
@@ -166,7 +166,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 			Now: now, Pools: r.Pools, Prices: r.Prices,
 			Nodes: cs.Nodes, Pods: cs.Pods, Budgets: cs.Budgets,
 		},
-		replicas: cs.Replicas, newCluster: !r.looked,
+		replicas: cs.Replicas, rollouts: cs.Rollouts, newCluster: !r.looked, predictedOf: -1,
 	}
 	r.looked = true
 	ms, err := r.Machines.List(ctx)
@@ -277,7 +277,7 @@ func (r *Runner) refuse(w *world, p nodescaler.Plan, step *Step) nodescaler.Plan
 func (r *Runner) decideWorkload(ctx context.Context, w *world, s *podscaler.Scaler, step *Step) WorkloadStep {
 	wl := s.Workload()
 	ws := WorkloadStep{Workload: wl.Name}
-	ws.Held = r.heldWorkload(wl.Name, 0)
+	ws.Held = r.heldWorkload(wl.Name)
 	replicas, ok := w.replicas[wl.Name]
 	if !ok {
 		step.problem(CodeNoSuchWorkload, wl.Name+" is not in the cluster")
@@ -306,14 +306,11 @@ func (r *Runner) decideWorkload(ctx context.Context, w *world, s *podscaler.Scal
 	cost := r.cost(w, wl)
 	view := podscaler.View{
 		Now: w.snap.Now, Workload: wl, Replicas: replicas, Pods: pods, Window: window,
-		Cost: cost,
+		Cost: cost, Rollout: w.rollouts[wl.Name], Pause: r.Pauses[wl.Name],
 		Room: podscaler.Room{PendingReplicas: ws.Pending, BootingMachines: w.booting},
 	}
 	d := s.Decide(&view)
 	ws.Decision, ws.Inputs = &d, inputs(wl, &window, cost)
-	if ws.Held == nil {
-		ws.Held = r.heldWorkload(wl.Name, d.To-d.From)
-	}
 	return ws
 }
 

@@ -56,6 +56,7 @@ type MachineLoad struct {
 	Pods     int               `json:"pods"`
 	Requests pricing.Resources `json:"requests"`
 	Draining bool              `json:"draining,omitempty"`
+	Created  time.Time         `json:"created,omitzero"` // it is paid for since; zero if it was only ordered
 }
 
 // Cost is what our machines cost, in the price book's unit; nothing is known of it while the

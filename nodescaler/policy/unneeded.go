@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -32,6 +33,9 @@ import (
 // Unneeded is the settings of the unneeded policy, named as cluster-autoscaler's flags.
 type Unneeded struct {
 	ScanInterval nodescaler.Duration `json:"scanInterval" yaml:"scanInterval"`
+	// FrequentLoopsEnabled scans before the interval is over when something waits that the last scan
+	// did nothing for.
+	FrequentLoopsEnabled bool `json:"frequentLoopsEnabled" yaml:"frequentLoopsEnabled"`
 
 	// ExpendablePodsPriorityCutoff is the lowest priority for which a machine is ordered, or
 	// kept. NewPodScaleUpDelay is how long a pod has to wait for one at least.
@@ -180,6 +184,10 @@ type unneeded struct {
 	lost    since // machines: joined, and without a node
 	failed  since // machines: failed or given up, and counted in their pool's backoff
 
+	waited  map[string]bool // pods that waited at the last scan
+	decided map[string]int  // replicas that were decided on and did not exist then, by workload
+	ordered []string        // the orders that it made
+
 	added, deleted, undrained time.Time // the last order, return and failed drain
 	backoffs                  map[string]*backoff
 }
@@ -196,18 +204,62 @@ func (s since) keep(old since, name string, now time.Time) time.Time {
 	return now
 }
 
-// Decide scans when the interval is over.
+// Decide scans when the interval is over, or when something waits that cannot wait so long.
 func (u *unneeded) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	interval := time.Duration(u.cfg.ScanInterval)
-	if passed := s.Now.Sub(u.last); !u.last.IsZero() && passed >= 0 && passed < interval {
+	passed := s.Now.Sub(u.last)
+	due := u.last.IsZero() || passed < 0 || passed >= interval
+	if !due && !u.cfg.FrequentLoopsEnabled {
+		return nodescaler.Plan{LookAgain: u.last.Add(interval)}
+	}
+	x := nodescaler.NewIndex(s)
+	if !due && !u.early(x) {
 		return nodescaler.Plan{LookAgain: u.last.Add(interval)}
 	}
 	first := u.last.IsZero()
 	if u.last = s.Now; first {
 		u.started = s.Now
 	}
-	t := newScan(u, nodescaler.NewIndex(s), first)
+	t := newScan(u, x, first)
 	t.run()
+	u.remember(x, t.plan)
 	t.plan.LookAgain = s.Now.Add(interval)
 	return t.plan
+}
+
+// early reports whether something waits that the last scan did nothing for: pods and replicas that are
+// new since, or those for which nothing has come of what it ordered.
+func (u *unneeded) early(x *nodescaler.Index) bool {
+	for _, p := range x.Pending {
+		if !u.waited[p.Name] {
+			return true
+		}
+	}
+	for i := range x.Future {
+		if f := &x.Future[i]; f.Count > u.decided[f.Like.Workload] {
+			return true
+		}
+	}
+	if len(x.Pending) == 0 && len(x.Future) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(u.ordered, func(order string) bool {
+		return !slices.ContainsFunc(x.Machines, func(m *nodescaler.Machine) bool { return m.Order == order })
+	})
+}
+
+// remember notes what a scan knew of and what it ordered.
+func (u *unneeded) remember(x *nodescaler.Index, p nodescaler.Plan) {
+	u.waited, u.decided, u.ordered = map[string]bool{}, map[string]int{}, nil
+	for _, p := range x.Pending {
+		u.waited[p.Name] = true
+	}
+	for i := range x.Future {
+		u.decided[x.Future[i].Like.Workload] += x.Future[i].Count
+	}
+	for i := range p.Actions {
+		if p.Actions[i].Kind == nodescaler.Buy {
+			u.ordered = append(u.ordered, p.Actions[i].Order)
+		}
+	}
 }

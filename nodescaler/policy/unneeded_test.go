@@ -83,6 +83,7 @@ func TestUnneededOrders(t *testing.T) {
 		{name: "nothing is ordered for such pods", world: aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) { p.Priority = -11 }), reasons: []string{nodescaler.PodExpendable}},
 		{name: "the cutoff itself is not below it", world: aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) { p.Priority = -10 }), want: []string{"Buy w small pve1"}},
 		{name: "a pod that is too young", world: aWorld().pod("a", "", 600, 100), cfg: func(c *Unneeded) { c.NewPodScaleUpDelay = minutes(2) }, reasons: []string{nodescaler.PodTooYoung}},
+		{name: "a pod that is younger than our clock", world: aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) { p.Created = noon.Add(10 * time.Minute) }), want: []string{"Buy w small pve1"}},
 		{name: "pods to come", world: aWorld().change(func(w *world) {
 			w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 900, Memory: pricing.GiB}}, Count: 3}}
 		}), want: []string{"Buy w small pve2", "Buy w small pve1"}},
@@ -321,6 +322,46 @@ func TestUnneededScansAtItsInterval(t *testing.T) {
 		t.Errorf("look again at %v, want %v; %v", plan.LookAgain, want, plan.Reasons)
 	}
 	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Buy w small pve1"})
+}
+
+// With frequent loops a scan does not wait for its interval when something waits for which nothing was done.
+func TestFrequentLoopsScanForWhatIsNew(t *testing.T) {
+	future := func(n int) func(*world) {
+		return func(w *world) {
+			w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 900, Memory: pricing.GiB}}, Count: n}}
+		}
+	}
+	made := func(w *world) { // what the first scan orders for one pod
+		w.machine("w-1", "pve1", nodescaler.Ordered, func(m *nodescaler.Machine) { m.Order, m.Created = nodescaler.OrderID(noon, 0), noon })
+	}
+	tests := []struct {
+		name        string
+		first, then func(*world)
+		want        []string
+	}{
+		{name: "nothing has changed", first: func(w *world) { w.pod("a", "", 1700, 1) }, then: made},
+		{name: "another pod waits", first: func(w *world) { w.pod("a", "", 1700, 1) }, then: func(w *world) { made(w); w.pod("b", "", 1700, 1) }, want: []string{"Buy w small pve2"}},
+		{name: "more replicas are decided on", first: future(1), then: func(w *world) { made(w); future(3)(w) }, want: []string{"Buy w small pve2"}},
+		{name: "fewer are", first: future(3), then: future(1), want: []string{"Buy w small pve1"}}, // for nothing has come of what was ordered
+		{name: "the order was not carried out", first: func(w *world) { w.pod("a", "", 1700, 1) }, then: func(*world) {}, want: []string{"Buy w small pve1"}},
+		{name: "and nobody waits any more", first: func(w *world) { w.pod("a", "", 1700, 1) }, then: func(w *world) { w.Pods = nil }},
+		{name: "nothing can be ordered", first: func(w *world) { w.pod("a", "", 1900, 1) }, then: func(*world) {}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, frequent := range []bool{true, false} {
+				w, p := aWorld(), withUnneeded(t, func(c *Unneeded) { c.FrequentLoopsEnabled = frequent })
+				tt.first(w)
+				_ = decide(t, p, w.at(0))
+				tt.then(w)
+				want := tt.want
+				if !frequent {
+					want = nil
+				}
+				expect(t, decide(t, p, w.at(time.Second)), want)
+			}
+		})
+	}
 }
 
 // looked is a policy that has had its first look at a quiet world.

@@ -28,6 +28,7 @@ const (
 	CodeHostNotInPool     = "HostNotInPool"     // the host is none of the pool's
 	CodeHostAtLimit       = "HostAtLimit"       // the host has as many of the pool's machines as it may
 	CodeTemplateMissing   = "TemplateMissing"   // there is no template that could be cloned to the host
+	CodeTemplateUnread    = "TemplateUnread"    // the template has not been looked for yet, as is so of a pool that is new
 	CodeBridgeMissing     = "BridgeMissing"     // the host lacks the bridge
 	CodeStorageMissing    = "StorageMissing"    // the host lacks the storage
 	CodeStorageFull       = "StorageFull"       // the storage has no room

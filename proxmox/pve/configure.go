@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -29,9 +30,45 @@ func (f *Fleet) Configure(pools []Pool, prices *pricing.Book) error {
 	f.setPrices(prices)
 	if f.setPools(pools) {
 		f.others = map[int]string{} // judged by ranges that may be others now
+		f.view.outdated = true      // their templates may not have been seen
 		f.nudge()
 	}
 	return nil
+}
+
+// Unread returns the pools of which it is not known yet where their templates are, with the reason: they
+// are new, or have other templates than before. What is ordered there is refused until they were looked
+// for, which is at once; News tells when.
+func (f *Fleet) Unread() map[string]nodescaler.Reason {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	unread := map[string]nodescaler.Reason{}
+	for name, p := range f.pools {
+		for _, id := range p.Template.IDs() {
+			if _, read := f.view.templates[id]; !read {
+				unread[name] = reason(CodeTemplateUnread, "template %d has not been looked for yet", id)
+			}
+		}
+	}
+	return unread
+}
+
+// News is signalled when orders can be taken that could not be taken before: the cluster was seen for the
+// first time, or may be changed again, or templates were found.
+func (f *Fleet) News() <-chan struct{} { return f.news }
+
+// shut counts what stands in the way of orders.
+func (f *Fleet) shut() int {
+	n := len(f.Unread())
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.view.seen == nil {
+		n++
+	}
+	if f.view.frozen != nil {
+		n++
+	}
+	return n
 }
 
 // setPools takes pools in the place of those there are, and reports whether any is another. Maps are

@@ -65,6 +65,51 @@ func TestPoolMayBeTakenAwayAtEveryMoment(t *testing.T) {
 	}
 }
 
+// A pool that is new takes an order as soon as its template was looked for, which is at once and told.
+func TestNewPoolTakesOrdersAsSoonAsItsTemplateWasLookedFor(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	pools := w.cfg.Pools
+	w.cfg.Pools = nil
+	w.begin()
+	news := func() bool {
+		select {
+		case <-w.fleet.News():
+			return true
+		default:
+			return false
+		}
+	}
+	tick := func() {
+		if err := w.fleet.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tick()
+	if !news() {
+		t.Error("that the cluster was seen for the first time is not told")
+	}
+	w.cfg.Pools = pools
+	if err := w.fleet.Configure(pools, nil); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.fleet.Unread()["web"]; r.Code != CodeTemplateUnread {
+		t.Errorf("before: %+v", w.fleet.Unread())
+	}
+	var r *Refusal
+	if _, err := w.order("pve1"); !errors.As(err, &r) || r.Reasons[0].Code != CodeTemplateUnread {
+		t.Errorf("an order before: %v", err)
+	}
+	tick() // in the same moment: nothing else was due
+	if len(w.fleet.Unread()) > 0 || !news() {
+		t.Errorf("after: %+v", w.fleet.Unread())
+	}
+	w.mustOrder("pve1")
+	tick()
+	if news() {
+		t.Error("it is told again")
+	}
+}
+
 func TestPausedPoolTakesOrdersAgainOnceItIsAnother(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1})
 	w.pool().MaxFailures, w.pool().JoinTimeout = 1, nodescaler.Duration(time.Minute)
@@ -149,5 +194,21 @@ func TestFleetThatWatchesOnlyReads(t *testing.T) {
 	}
 	if w.phase(joined) != nodescaler.Joined || w.phase(half) == "" {
 		t.Error("it does not tell what there is")
+	}
+}
+
+// In a cluster the pools are known after the first look, which all would be quiet after.
+func TestPoolsThatComeLaterAreLookedForAtOnce(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	pools := w.cfg.Pools
+	w.cfg.Pools = nil
+	w.begin().run(5 * time.Second)
+	if err := w.fleet.Configure(pools, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.cfg.Pools = pools
+	w.run(3 * time.Second)
+	if _, err := w.order(""); err != nil {
+		t.Errorf("an order three seconds later: %v", err)
 	}
 }

@@ -45,6 +45,9 @@ type FleetConfig struct {
 	Watch bool
 	// Report is told what happens, in order. It must not call the fleet; nil drops it.
 	Report func(Event)
+	// Timed is told how long machines took for the stages of becoming ready nodes. It must not call
+	// the fleet; nil drops it.
+	Timed func(Lead)
 
 	ClonesPerStorage int                 // see Site
 	HA               HAMode              // see Site
@@ -56,6 +59,8 @@ type Node struct {
 	Name, ProviderID, SystemUUID string
 	Ready                        bool
 	JoinedAt                     time.Time
+	// ReadySince is when Ready last became true, where that is known.
+	ReadySince time.Time
 }
 
 // Fleet is the machine port: it makes, follows and destroys virtual machines on Proxmox VE. Create,
@@ -81,6 +86,7 @@ type Fleet struct {
 	ticking sync.Mutex
 	mu      sync.Mutex
 	events  []Event
+	leads   []Lead
 	telling sync.Mutex
 
 	pools    map[string]*Pool
@@ -93,6 +99,7 @@ type Fleet struct {
 	counts   map[string]int       // events by code
 	noticed  map[string]time.Time // orphans, and since when
 	wake     chan struct{}
+	news     chan struct{}
 	listed   *loop.MachineState // what List tells; nil since something has changed
 }
 
@@ -112,6 +119,7 @@ type tracked struct {
 	unsure  bool              // the clone may have been asked for in vain, or twice
 	doubted time.Time         // since when the server does not show what it should
 	hidden  bool              // it exists and is not listed
+	mile    milestone         // on its way to a ready node
 }
 
 // NewFleet returns the fleet of a site, with the intents that were kept. It makes no call.
@@ -125,10 +133,13 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
 	}
+	if cfg.Timed == nil {
+		cfg.Timed = func(Lead) {}
+	}
 	f := &Fleet{
 		client: cfg.Client, cfg: cfg,
 		machines: map[string]*tracked{}, taken: map[int]time.Time{}, others: map[int]string{}, counts: map[string]int{},
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
 	f.view.templates, f.view.bridges = map[int]templateSeen{}, map[string][]string{}
 	f.setPools(cfg.Pools)
@@ -186,11 +197,14 @@ func (f *Fleet) sorted() []*tracked {
 func (f *Fleet) unlock() {
 	f.listed = nil
 	f.telling.Lock()
-	events := f.events
-	f.events = nil
+	events, leads := f.events, f.leads
+	f.events, f.leads = nil, nil
 	f.mu.Unlock()
 	for _, e := range events {
 		f.cfg.Report(e)
+	}
+	for _, l := range leads {
+		f.cfg.Timed(l)
 	}
 	f.telling.Unlock()
 }
@@ -320,6 +334,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
 		Created: now, Why: because(a.Reasons), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name],
 	}}
+	m.mile = milestone{StepOrdered, now}
 	m.ProviderID = f.plannedID(m)
 	return m, nil
 }
@@ -474,9 +489,12 @@ func (m *tracked) phaseBefore() nodescaler.Phase {
 }
 
 // nudge lets Run tick at once.
-func (f *Fleet) nudge() {
+func (f *Fleet) nudge() { ring(f.wake) }
+
+// ring rings a bell that nobody need hear yet.
+func ring(bell chan<- struct{}) {
 	select {
-	case f.wake <- struct{}{}:
+	case bell <- struct{}{}:
 	default:
 	}
 }

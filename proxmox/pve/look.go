@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -31,6 +32,7 @@ type view struct {
 	failed    error               // of the last look
 	failures  int                 // of looks in a row
 	emptied   bool                // all guests vanished from the list at once
+	outdated  bool                // pools are others than they were at the last look
 }
 
 const (
@@ -55,9 +57,21 @@ func (v *view) blind(now time.Time) *nodescaler.Reason {
 }
 
 // look reads the cluster, in two calls, and one for each host that works for us. What is read seldom
-// is added when it is due.
+// is added when it is due. It is told when more can be ordered than before.
 func (f *Fleet) look(ctx context.Context) error {
+	was := f.shut()
+	err := f.lookAround(ctx)
+	if f.shut() < was {
+		ring(f.news)
+	}
+	return err
+}
+
+func (f *Fleet) lookAround(ctx context.Context) error {
 	now := f.cfg.Now()
+	f.mu.Lock()
+	f.view.outdated = false // what changes from here on is for the next one
+	f.mu.Unlock()
 	seen, err := f.readCluster(ctx)
 	if err == nil {
 		f.survey(ctx, seen, now)
@@ -137,7 +151,7 @@ func store(r *Resource) storeSeen {
 }
 
 // survey reads what hardly ever changes: the templates and the hosts' bridges. What cannot be read
-// stays as it was known, or unknown.
+// stays as it was known; a template of which nothing is known has that for its problem.
 func (f *Fleet) survey(ctx context.Context, seen *sight, now time.Time) {
 	f.mu.Lock()
 	due := now.Sub(f.view.surveyed) >= surveyEvery
@@ -149,7 +163,11 @@ func (f *Fleet) survey(ctx context.Context, seen *sight, now time.Time) {
 		if g == nil || g.container {
 			templates[id] = templateSeen{vmid: id, problem: "is not listed: it does not exist, or the token may not see it"}
 		} else if due || !was || known.problem != "" || known.host != g.host {
-			if t, err := f.readTemplate(ctx, g); err == nil {
+			t, err := f.readTemplate(ctx, g)
+			if err != nil && !was {
+				t, err = templateSeen{vmid: id, problem: fmt.Sprintf("cannot be read: %v", err)}, nil
+			}
+			if err == nil {
 				templates[id] = t
 			}
 		}

@@ -115,6 +115,7 @@ func (w *work) doClaim(ctx context.Context) {
 
 func (w *work) claimed() {
 	w.m.Step, w.m.Since = StepClaimed, w.now
+	w.reached(w.m, StepClaimed, w.now)
 	if w.m.Asked.IsZero() {
 		w.m.Asked = w.now
 	}

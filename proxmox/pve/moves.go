@@ -206,10 +206,11 @@ func (f *Fleet) slot(p *Pool, m *tracked) bool {
 	busy := map[string]int{}
 	there := f.unknown(p)
 	for _, o := range f.machines {
-		if o.Pool == p.Name && o.Step != StepOrdered && o.Gone.IsZero() {
+		begun := o.Step != StepOrdered || o != m && o.busy // somebody is just asking for its clone
+		if o.Pool == p.Name && begun && o.Gone.IsZero() {
 			there++
 		}
-		cloning := o.Step == StepClaimed && o.Gone.IsZero() && o.Held == nil && (o.Failed == nil || o.Task != nil)
+		cloning := begun && (o.Step == StepClaimed || o.Step == StepOrdered) && o.Gone.IsZero() && o.Held == nil && (o.Failed == nil || o.Task != nil)
 		if q := f.pools[o.Pool]; cloning && q != nil {
 			for _, l := range f.locks(q, o) {
 				busy[l]++
@@ -251,6 +252,7 @@ func (f *Fleet) pause(m *tracked, d time.Duration) { m.rest = f.cfg.Now().Add(d)
 // ahead takes a machine to its next step.
 func (f *Fleet) ahead(m *tracked, s Step) {
 	m.Step, m.Since = s, f.cfg.Now()
+	f.reached(m, s, m.Since)
 	m.tries, m.rest, m.problem, m.doubted = 0, time.Time{}, nodescaler.Reason{}, time.Time{}
 }
 

@@ -216,7 +216,7 @@ func (g *ground) from(p *Pool, host string) (source, *nodescaler.Reason) {
 	t, known := g.templates[id]
 	switch {
 	case !known:
-		return source{}, no(CodeTemplateMissing, "template %d is not seen", id)
+		return source{}, no(CodeTemplateUnread, "template %d has not been looked for yet", id)
 	case t.problem != "":
 		return source{}, no(CodeTemplateMissing, "template %d %s", id, t.problem)
 	case t.host == host:

@@ -55,7 +55,7 @@ func TestHostsAreRefusedWithReasons(t *testing.T) {
 		{"our maintenance", func(_ *ground, p *Pool) { p.Placement.Maintenance = []string{"pve1"} }, "pve1", CodeHostInMaintenance, "pve1 is in maintenance"},
 		{"not among the pool's", func(_ *ground, p *Pool) { p.Placement.Hosts = []string{"pve2", "pve3"} }, "pve1", CodeHostNotInPool, "pve1 is not among the hosts of pool web: pve2, pve3"},
 		{"as many as it may have", func(g *ground, p *Pool) { p.Placement.MaxPerHost = 1; g.stands("pve1", p.Shapes[0]) }, "pve1", CodeHostAtLimit, "pve1 has 1 machines of pool web, of at most 1"},
-		{"the template is not seen", func(g *ground, _ *Pool) { delete(g.templates, 9001) }, "pve1", CodeTemplateMissing, "template 9001 is not seen"},
+		{"the template has not been read", func(g *ground, _ *Pool) { delete(g.templates, 9001) }, "pve1", CodeTemplateUnread, "template 9001 has not been looked for yet"},
 		{"the template is none", func(g *ground, _ *Pool) { g.templates[9001] = templateSeen{vmid: 9001, problem: "is no template"} }, "pve1", CodeTemplateMissing, "template 9001 is no template"},
 		{"the template is elsewhere on local storage", func(_ *ground, p *Pool) { p.Template = Template{VMID: 9002} }, "pve1", CodeTemplateMissing, "template 9002 is on pve2, and storage lvm is not shared with pve1"},
 		{"the template's host is offline", func(g *ground, p *Pool) { p.Template = Template{VMID: 9002}; g.hosts[1].online = false }, "pve1", CodeTemplateMissing, "template 9002 is on pve2, which is offline"},

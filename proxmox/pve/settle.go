@@ -95,6 +95,7 @@ func (f *Fleet) settleNode(m *tracked) {
 		}
 		f.say(m, reason(CodeJoined, "%s after it was ordered", m.Joined.Sub(m.Created).Round(time.Second)), "")
 	}
+	f.readied(m, &n)
 }
 
 // settleTime gives up on machines that take too long.

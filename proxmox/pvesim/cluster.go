@@ -102,6 +102,19 @@ func (c *Cluster) Hosts() []string {
 // It is called while the cluster stands still, and must not call it back.
 func (c *Cluster) OnBoot(told func(Boot)) { c.with(func() { c.onBoot = told }) }
 
+// SetTimes lets machines take other times from now on. What is under way takes as long as it was to.
+func (c *Cluster) SetTimes(t timing.Machine) error {
+	var err error
+	c.with(func() {
+		cfg := c.cfg
+		cfg.Times = t
+		if err = cfg.validate(); err == nil {
+			c.cfg = cfg
+		}
+	})
+	return err
+}
+
 // Halt is a virtual machine whose guest, which had booted, runs no more.
 type Halt struct {
 	VMID       int

@@ -10,8 +10,8 @@ import (
 )
 
 // How long a clone takes. A linked clone takes the time that is drawn for it: three tenths pass before it
-// has anything, and an eighth while it makes its disks, for which it holds the storage's lock. A full
-// clone takes that time again for every so many bytes that it copies.
+// has anything, and an eighth, but no more than three seconds, while it makes its disks, for which it holds
+// the storage's lock. A full clone takes that time again for every so many bytes that it copies.
 const fullCloneUnit = 8 << 30
 
 func clonePrepares(takes time.Duration) time.Duration { return takes * 3 / 10 }
@@ -281,7 +281,7 @@ func (j *job) identify(n *cloning, p *plan) {
 // the machine can be seen to grow.
 func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
-	share := takes / allocating / p.shares()
+	share := allocates(takes) / p.shares()
 	j.doze(clonePrepares(takes))
 	for i, key := range p.drives {
 		if i == 1 {

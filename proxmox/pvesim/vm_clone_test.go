@@ -166,19 +166,20 @@ func TestStartWaitsForACloneAsLongAsForAnyLock(t *testing.T) {
 	}
 }
 
-// A storage is locked for an eighth of a clone's time, and waited for ten seconds. Two at a time are never
-// in each other's way; many are, and the cluster's lock, which is tried only once a second, is the worse.
+// A storage is locked for an eighth of a clone's time, but no longer than three seconds, and waited for ten.
+// Three at a time are never in each other's way, however long they take; many are, and the cluster's lock,
+// which is tried only once a second, is the worse.
 func TestParallelClonesWaitForTheStoragesLock(t *testing.T) {
 	for _, test := range []struct {
 		source, at int
 		lost       string // empty if none is
 	}{
-		{9001, 2, ""},
+		{9001, 3, ""},
 		{9001, 8, "clone failed: cfs-lock 'storage-shared' error: got lock request timeout"},
-		{9000, 2, ""},
+		{9000, 3, ""},
 		{9000, 8, "clone failed: can't lock file '/var/lock/pve-manager/pve-storage-local' - got timeout"},
 	} {
-		r := newRig(t, slowly(40*time.Second))
+		r := newRig(t, slowly(90*time.Second))
 		var lines []string
 		for i := range test.at {
 			lines = append(lines, fmt.Sprintf("POST /nodes/pve1/qemu/%d/clone newid=%d", test.source, 100+i))

@@ -188,7 +188,7 @@ func (j *job) move(n moving) error {
 	j.print("create full clone of drive %s (%s)", n.key, d.file)
 	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
 	var made []string
-	copied, err := j.copyVolume(j.c.storages[n.storage], v, n.id, cmp.Or(n.format, v.format), d, takes/allocating, takes, &made)
+	copied, err := j.copyVolume(j.c.storages[n.storage], v, n.id, cmp.Or(n.format, v.format), d, allocates(takes), takes, &made)
 	if s := j.c.storages[n.storage]; err == nil && m.template() && s.canBase() {
 		err = j.makeBase(s, copied)
 		made = []string{s.volid(copied)}

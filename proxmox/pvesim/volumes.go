@@ -20,8 +20,10 @@ const (
 
 // How long storages take.
 const (
-	// allocating is the share of a clone's time during which a storage is locked to make its disks.
-	allocating = 8
+	// allocating is the share of a clone's time during which a storage is locked to make its disks, up to
+	// mostAllocating: room is made no more slowly because there is much to be copied into it.
+	allocating     = 8
+	mostAllocating = 3 * time.Second
 	// metadataPerSecond is of how many bytes of a disk the bookkeeping is written in a second: an
 	// ordinary disk is there at once, and one of a petabyte takes minutes.
 	metadataPerSecond = 800 << 30
@@ -230,6 +232,9 @@ func (c *Cluster) volume(h *host, volid string) (*storage, *volume) {
 	}
 	return s, s.at(h)[vol]
 }
+
+// allocates is how long a storage is locked for a clone that takes a time.
+func allocates(takes time.Duration) time.Duration { return min(takes/allocating, mostAllocating) }
 
 // lockStorage takes the lock under which a storage makes and removes volumes: a file's on the host,
 // or for a shared storage the whole cluster's, which is tried once a second and so not in turn.

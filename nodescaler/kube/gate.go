@@ -1,0 +1,81 @@
+package kube
+
+import (
+	"context"
+	"net/http"
+	"sync"
+)
+
+// gate keeps back requests for copies while the API server does not answer. Whoever holds copies waits
+// longer after each failure, up to a minute, and would go on waiting when the server is long back; those
+// who wait at the gate have failed once, and go on in the moment that it is ready.
+type gate struct {
+	mu    sync.Mutex
+	shut  chan struct{} // nil while the gate is open; closed when it opens
+	hurry chan struct{} // rung when it shuts, to have the API server asked at once
+}
+
+func newGate() *gate { return &gate{hurry: make(chan struct{}, 1)} }
+
+// close shuts the gate.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut != nil {
+		return
+	}
+	g.shut = make(chan struct{})
+	select {
+	case g.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// open lets all pass who wait.
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut != nil {
+		close(g.shut)
+		g.shut = nil
+	}
+}
+
+// isShut reports whether requests are kept back.
+func (g *gate) isShut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.shut != nil
+}
+
+// wait returns once the gate is open, or with the context's error when that ends first.
+func (g *gate) wait(ctx context.Context) error {
+	g.mu.Lock()
+	shut := g.shut
+	g.mu.Unlock()
+	if shut == nil {
+		return nil
+	}
+	select {
+	case <-shut:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// guarded passes a request on: one for copies once the gate is open. If it is not answered, or by a server
+// that has a fault of its own, those that follow wait.
+func (w *watches) guarded(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet || !w.follows(r.URL.Path) {
+		return w.next.RoundTrip(r)
+	}
+	if err := w.gate.wait(r.Context()); err != nil {
+		return nil, err
+	}
+	response, err := w.next.RoundTrip(r)
+	if err != nil && r.Context().Err() == nil || err == nil && response.StatusCode >= http.StatusInternalServerError {
+		w.gate.close()
+	}
+	return response, err
+}

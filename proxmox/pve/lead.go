@@ -1,0 +1,75 @@
+package pve
+
+import "time"
+
+// Lead is how long a machine took for a stage of its way from order to ready node.
+type Lead struct {
+	Pool  string
+	Stage Stage
+	Took  time.Duration
+}
+
+// Stage is a part of a machine's way from its order until its node is ready, or all of it.
+type Stage string
+
+// The stages, in their order, and the whole.
+const (
+	StageWait      Stage = "wait"      // until its clone is asked for: others are cloned first
+	StageClone     Stage = "clone"     // until the clone is there
+	StageConfigure Stage = "configure" // until disk, first-boot disc and configuration are made
+	StageStart     Stage = "start"     // until it runs
+	StageJoin      Stage = "join"      // until it is a node: boot and join
+	StageReady     Stage = "ready"     // until the node is ready
+	StageAll       Stage = "all"
+)
+
+// Stages are all of them, and the whole.
+var Stages = []Stage{StageWait, StageClone, StageConfigure, StageStart, StageJoin, StageReady, StageAll}
+
+// milestone is when a step was reached that ends a stage and begins the next. It is not kept: of a
+// machine whose stage was begun under another process, how long that took is not known.
+type milestone struct {
+	step Step
+	at   time.Time
+}
+
+// stages are what ends with reaching a step, and the step that it began with.
+var stages = map[Step]struct {
+	from  Step
+	stage Stage
+}{
+	StepClaimed: {StepOrdered, StageWait}, StepCloned: {StepClaimed, StageClone}, StepConfigured: {StepCloned, StageConfigure},
+	StepStarted: {StepConfigured, StageStart}, StepJoined: {StepStarted, StageJoin},
+}
+
+// reached notes that a machine is at a step, and how long it took from the one before. Who was put back
+// and comes the same way again is timed from there on.
+func (f *Fleet) reached(m *tracked, s Step, at time.Time) {
+	ends, is := stages[s]
+	if !is {
+		return
+	}
+	if m.mile.step == ends.from && !m.mile.at.IsZero() {
+		f.timed(m, ends.stage, m.mile.at, at)
+	}
+	m.mile = milestone{s, at}
+}
+
+// readied notes that a machine's node is ready for the first time.
+func (f *Fleet) readied(m *tracked, n *Node) {
+	if m.mile.step != StepJoined || !n.Ready || !m.Returned.IsZero() {
+		return
+	}
+	now := f.cfg.Now()
+	at := now
+	if n.ReadySince.After(m.mile.at) && n.ReadySince.Before(now) { // it was ready before it was looked at
+		at = n.ReadySince
+	}
+	f.timed(m, StageReady, m.mile.at, at)
+	f.timed(m, StageAll, m.Created, at)
+	m.mile = milestone{}
+}
+
+func (f *Fleet) timed(m *tracked, s Stage, from, to time.Time) {
+	f.leads = append(f.leads, Lead{m.Pool, s, max(0, to.Sub(from))})
+}
