@@ -14,8 +14,3 @@ var ClusterAutoscaler embed.FS
 //
 //go:embed manifests
 var Manifests embed.FS
-
-// Definitions are the CustomResourceDefinitions of Plimsoll's API, a file for each.
-//
-//go:embed crds
-var Definitions embed.FS

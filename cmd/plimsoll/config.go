@@ -25,6 +25,7 @@ type siteFile struct {
 	pve.Site
 	service
 	clusterSettings
+	measuring
 	folder string
 	env    *Env
 	token  *tokenFile
@@ -67,7 +68,7 @@ func (s *siteFile) Validate() error {
 	}
 	faults := s.readJoins() // before the site looks at what has been read
 	if !s.makesMachines() && s.Owner == "" && len(s.Endpoints) == 0 && s.TokenFile == "" {
-		return errors.Join(slices.Concat(faults, s.check(nil), s.checkCluster())...)
+		return errors.Join(slices.Concat(faults, s.check(nil), s.checkCluster(), s.checkMeasuring())...)
 	}
 	for _, err := range flatten(s.Site.Validate()) {
 		unread := slices.ContainsFunc(faults, func(f error) bool { return keyOf(f) == keyOf(err) })
@@ -81,7 +82,7 @@ func (s *siteFile) Validate() error {
 		pools = append(pools, s.Pools[i].Name)
 	}
 	faults = append(faults, s.check(pools)...)
-	faults = append(faults, s.checkCluster()...)
+	faults = slices.Concat(faults, s.checkCluster(), s.checkMeasuring())
 	if !s.offline {
 		faults = append(faults, s.readToken(), s.readCA()) // nil is no fault
 	}

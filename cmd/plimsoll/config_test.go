@@ -213,7 +213,8 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made.Certificate[0]})
 	files := fstest.MapFS{
 		"plimsoll.yaml": {Data: []byte(example)}, "pve-root-ca.pem": {Data: certificate},
-		"token": {Data: []byte("plimsoll@pve!plimsoll=00000000-0000-0000-0000-000000000000\n"), Mode: 0o600},
+		"token":             {Data: []byte("plimsoll@pve!plimsoll=00000000-0000-0000-0000-000000000000\n"), Mode: 0o600},
+		"prometheus-ca.pem": {Data: certificate}, "prometheus-token": {Data: []byte("t\n")}, "pods-ca.pem": {Data: certificate}, "scrape-token": {Data: []byte("t\n")},
 	}
 	env := &Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now, Getenv: func(string) string { return "" }}
 	site, err := readRunning(env, "plimsoll.yaml", []string{partPodScaler, partNodeScaler})
@@ -224,11 +225,11 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 	if err := plain.complete(env); err != nil {
 		t.Fatal(err)
 	}
-	plain.Nodes = site.Nodes
+	plain.Nodes, plain.Notifications = site.Nodes, site.Notifications
 	if diff := cmp.Diff(*plain, site.clusterSettings, cmp.AllowUnexported(clusterSettings{}), cmp.Comparer(func(a, b *nodeSettings) bool { return a == b })); diff != "" {
 		t.Errorf("the example shows other values than those of keys that are left out (-left out +shown)\n%s", diff)
 	}
-	for _, part := range []reflect.Type{reflect.TypeFor[clusterSettings](), reflect.TypeFor[journalSettings](), reflect.TypeFor[nodeSettings]()} {
+	for _, part := range []reflect.Type{reflect.TypeFor[clusterSettings](), reflect.TypeFor[journalSettings](), reflect.TypeFor[nodeSettings](), reflect.TypeFor[measuring]()} {
 		for _, key := range keysOf(part, map[reflect.Type]bool{}) {
 			if !regexp.MustCompile(`\b`+key+`:`).MatchString(example) && !regexp.MustCompile("`"+key+"`").Match(data) && !strings.Contains(example, "or "+key) {
 				t.Errorf("the document does not tell the key %s", key)

@@ -155,6 +155,7 @@ func TestAlertsAndDashboardsMatchValuesThatThereAre(t *testing.T) {
 		"direction": {"none", "up", "down"},
 		"bound":     {"min", "max"},
 		"status":    {"0", "5.."},
+		"stage":     {string(pve.StageAll)},
 	}
 	for _, file := range []string{"alerts.yaml", "dashboards/plimsoll.json"} {
 		text, err := os.ReadFile("../../deploy/charts/plimsoll/files/" + file)

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -28,26 +26,19 @@ func (ask *standingQuestion) tell(ctx context.Context, env *Env, name string) er
 	if namespace, bare, both := strings.Cut(name, "/"); both {
 		ask.namespace, name = namespace, bare
 	}
-	cfg, _, err := ask.kube.config(env)
-	if err != nil {
-		return err
-	}
-	client, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		return withCode(exitConfig, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	o, err := at(client, v1alpha1.KindWorkloadAutoscaler, ask.namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return (&pauseQuestion{workload: name, namespace: ask.namespace}).refused(err)
-	}
 	var a v1alpha1.WorkloadAutoscaler
-	text, err := o.MarshalJSON()
+	err := ask.kube.ask(ctx, env, func(ctx context.Context, client dynamic.Interface) error {
+		o, err := autoscalerNamed(ctx, client, ask.namespace, name)
+		if err != nil {
+			return err
+		}
+		text, err := o.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(text, &a)
+	})
 	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, &a); err != nil {
 		return err
 	}
 	return ask.format.print(env.Stdout, &a.Status, func(w io.Writer) { fmt.Fprint(w, standing(&a)) })

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -42,6 +45,24 @@ func (k *kubeAccess) config(env *Env) (cfg *rest.Config, cluster string, err err
 		return nil, "", withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))
 	}
 	return cfg, cluster, nil
+}
+
+// patience is how long a verb waits for a cluster, all in all.
+const patience = time.Minute
+
+// ask has a verb ask the API server for objects of any kind, for as long as it has patience.
+func (k *kubeAccess) ask(ctx context.Context, env *Env, do func(context.Context, dynamic.Interface) error) error {
+	cfg, _, err := k.config(env)
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return withCode(exitConfig, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return do(ctx, client)
 }
 
 // unread is an error of a verb that only reads a cluster, with what the user can do about it.

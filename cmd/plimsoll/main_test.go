@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"flag"
+	"os"
 	"os/exec"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -13,7 +15,26 @@ import (
 var update = flag.Bool("update", false, "write what the scripts' commands print into the scripts; read the diff")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"plimsoll": main})
+	testscript.Main(m, map[string]func(){"plimsoll": main, "plimsoll-moved": moved})
+}
+
+// moved is the program with a clock that is off by what stands in the file that PLIMSOLL_CLOCK names. It
+// shows the time of the wall, as a clock does that somebody sets. Tests elsewhere build it from here, so that
+// the program itself need not take anybody's word for the time.
+func moved() {
+	ctx, env := fromProcess()
+	env.Now = func() time.Time {
+		text, err := os.ReadFile(os.Getenv("PLIMSOLL_CLOCK"))
+		if err != nil {
+			panic(err)
+		}
+		off, err := time.ParseDuration(string(text))
+		if err != nil {
+			panic(err)
+		}
+		return time.Now().Round(0).Add(off)
+	}
+	env.Exit(run(ctx, env))
 }
 
 func TestScripts(t *testing.T) {

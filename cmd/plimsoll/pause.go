@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,14 +34,18 @@ func newPauseCommand(env *Env) *cobra.Command {
 		Use:   "pause WORKLOAD | --pool NAME | --all",
 		Short: "Leave workloads and pools of machines as they are for a while",
 		Long: `Leave a workload as it is, or a pool of machines, or all of them: until a time, or until plimsoll resume. What would be
-done is still decided and said. With --direction, only growing (up) or only shrinking (down) is left.
+done is still decided and said. With --direction, only growing (up) or only shrinking (down) is left. With --replicas, a
+workload is brought to that number, whatever its bounds, and left there.
 
 A workload is named as its WorkloadAutoscaler. What is written are annotations there, which kubectl can write as well:
-plimsoll.dev/paused, plimsoll.dev/paused-until and plimsoll.dev/paused-by.`,
-		Example: "  plimsoll pause web -n shop --for 2h\n  plimsoll pause --pool workers --direction down\n  plimsoll pause --all --for 30m",
+plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and plimsoll.dev/paused-by.`,
+		Example: "  plimsoll pause web -n shop --for 2h\n  plimsoll pause web -n shop --replicas 3\n  plimsoll pause --pool workers --direction down\n  plimsoll pause --all --for 30m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ask.check(args); err != nil {
 				return seeHelp(cmd, err)
+			}
+			if ask.replicas != nil && (ask.workload == "" || ask.direction != "") {
+				return misused("--replicas goes with one workload, and without --direction")
 			}
 			return ask.write(cmd.Context(), env, ask.pause(env))
 		},
@@ -47,6 +53,7 @@ plimsoll.dev/paused, plimsoll.dev/paused-until and plimsoll.dev/paused-by.`,
 	ask.flags(cmd)
 	addFlag(cmd, &ask.length, positive(parseDuration), "for", "duration", "", "end by itself after so long, such as 2h")
 	addFlag(cmd, &ask.direction, oneOf(v1alpha1.PauseUp, v1alpha1.PauseDown), "direction", "way", "", "leave only growing (up) or only shrinking (down)")
+	addFlag(cmd, &ask.replicas, parseReplicas, "replicas", "number", "", "bring a workload to so many replicas, and leave it there")
 	return cmd
 }
 
@@ -62,7 +69,7 @@ func newResumeCommand(env *Env) *cobra.Command {
 				return seeHelp(cmd, err)
 			}
 			return ask.write(cmd.Context(), env, map[string]*string{
-				v1alpha1.AnnotationPaused: nil, v1alpha1.AnnotationPausedUntil: nil, v1alpha1.AnnotationPausedBy: nil,
+				v1alpha1.AnnotationPaused: nil, v1alpha1.AnnotationPausedReplicas: nil, v1alpha1.AnnotationPausedUntil: nil, v1alpha1.AnnotationPausedBy: nil,
 			})
 		},
 	}
@@ -79,6 +86,7 @@ type pauseQuestion struct {
 	namespace string
 	length    time.Duration
 	direction string
+	replicas  *int
 	format    output
 }
 
@@ -114,12 +122,26 @@ func (ask *pauseQuestion) check(args []string) error {
 // pause is what is to be written.
 func (ask *pauseQuestion) pause(env *Env) map[string]*string {
 	value, by := cmp.Or(ask.direction, "true"), cmp.Or(env.Getenv("USER"), "plimsoll pause")
-	said := map[string]*string{v1alpha1.AnnotationPaused: &value, v1alpha1.AnnotationPausedBy: &by, v1alpha1.AnnotationPausedUntil: nil}
+	said := map[string]*string{
+		v1alpha1.AnnotationPaused: &value, v1alpha1.AnnotationPausedReplicas: nil, v1alpha1.AnnotationPausedBy: &by, v1alpha1.AnnotationPausedUntil: nil,
+	}
+	if ask.replicas != nil {
+		said[v1alpha1.AnnotationPaused], said[v1alpha1.AnnotationPausedReplicas] = nil, new(strconv.Itoa(*ask.replicas))
+	}
 	if ask.length > 0 {
 		until := env.Now().Add(ask.length).UTC().Format(time.RFC3339)
 		said[v1alpha1.AnnotationPausedUntil] = &until
 	}
 	return said
+}
+
+// parseReplicas reads a number of replicas, of which 0 is one.
+func parseReplicas(text string) (*int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("must be a number of replicas such as 3, was %q", text)
+	}
+	return &n, nil
 }
 
 // pausedObject is an object as it was left.
@@ -129,37 +151,34 @@ type pausedObject struct {
 	Name      string `json:"name"`
 	Mode      string `json:"mode"`
 	Paused    string `json:"paused,omitempty"`
+	Replicas  string `json:"replicas,omitempty"` // that it is fixed at
 	Until     string `json:"until,omitempty"`
 	By        string `json:"by,omitempty"`
 }
 
 // write writes annotations on what is meant, and shows what came of it.
 func (ask *pauseQuestion) write(ctx context.Context, env *Env, said map[string]*string) error {
-	cfg, _, err := ask.kube.config(env)
-	if err != nil {
-		return err
-	}
-	client, err := dynamic.NewForConfig(cfg)
-	if err != nil {
-		return withCode(exitConfig, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	meant, err := ask.meant(ctx, client)
-	if err != nil {
-		return ask.refused(err)
-	}
 	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": said}})
 	if err != nil {
 		return err
 	}
 	left := []pausedObject{}
-	for _, o := range meant {
-		after, err := at(client, o.GetKind(), o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, change, metav1.PatchOptions{FieldManager: "plimsoll-pause"})
+	err = ask.kube.ask(ctx, env, func(ctx context.Context, client dynamic.Interface) error {
+		meant, err := ask.meant(ctx, client)
 		if err != nil {
-			return ask.refused(err)
+			return err
 		}
-		left = append(left, asLeft(after))
+		for _, o := range meant {
+			after, err := at(client, o.GetKind(), o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, change, metav1.PatchOptions{FieldManager: "plimsoll-pause"})
+			if err != nil {
+				return answered(err)
+			}
+			left = append(left, asLeft(after))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return ask.format.print(env.Stdout, left, func(w io.Writer) { pausedTable(w, left) })
 }
@@ -175,17 +194,19 @@ func at(client dynamic.Interface, kind, namespace string) dynamic.ResourceInterf
 func (ask *pauseQuestion) meant(ctx context.Context, client dynamic.Interface) ([]unstructured.Unstructured, error) {
 	switch {
 	case ask.workload != "":
-		o, err := at(client, v1alpha1.KindWorkloadAutoscaler, ask.namespace).Get(ctx, ask.workload, metav1.GetOptions{})
-		return one(o, err)
+		return one(autoscalerNamed(ctx, client, ask.namespace, ask.workload))
 	case ask.pool != "":
 		o, err := at(client, v1alpha1.KindVMPool, "").Get(ctx, ask.pool, metav1.GetOptions{})
-		return one(o, err)
+		if apierrors.IsNotFound(err) {
+			return nil, withHint("kubectl get vmpools lists them", fmt.Errorf("there is no VMPool %s", ask.pool))
+		}
+		return one(o, answered(err))
 	}
 	var all []unstructured.Unstructured
 	for _, resource := range []dynamic.ResourceInterface{client.Resource(autoscalerResource), client.Resource(poolResource)} {
 		list, err := resource.List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, err
+			return nil, answered(err)
 		}
 		all = append(all, list.Items...)
 	}
@@ -199,15 +220,19 @@ func one(o *unstructured.Unstructured, err error) ([]unstructured.Unstructured, 
 	return []unstructured.Unstructured{*o}, nil
 }
 
-// refused says what the user can do about an answer of the API server.
-func (ask *pauseQuestion) refused(err error) error {
+// autoscalerNamed reads a WorkloadAutoscaler.
+func autoscalerNamed(ctx context.Context, client dynamic.Interface, namespace, name string) (*unstructured.Unstructured, error) {
+	o, err := at(client, v1alpha1.KindWorkloadAutoscaler, namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, withHint("kubectl get wla -A lists them", fmt.Errorf("there is no WorkloadAutoscaler %s in namespace %s", name, namespace))
+	}
+	return o, answered(err)
+}
+
+// answered tells an error that the API server answered with from one of not reaching it.
+func answered(err error) error {
 	var status apierrors.APIStatus
-	switch {
-	case apierrors.IsNotFound(err) && ask.workload != "":
-		return withHint("kubectl get wla -A lists them", fmt.Errorf("there is no WorkloadAutoscaler %s in namespace %s", ask.workload, ask.namespace))
-	case apierrors.IsNotFound(err) && ask.pool != "":
-		return withHint("kubectl get vmpools lists them", fmt.Errorf("there is no VMPool %s", ask.pool))
-	case errors.As(err, &status):
+	if err == nil || errors.As(err, &status) {
 		return err
 	}
 	return withCode(exitUnreachable, err)
@@ -218,7 +243,7 @@ func asLeft(o *unstructured.Unstructured) pausedObject {
 	mode, _, _ := unstructured.NestedString(o.Object, "spec", "mode")
 	return pausedObject{
 		Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName(), Mode: mode,
-		Paused: said[v1alpha1.AnnotationPaused], Until: said[v1alpha1.AnnotationPausedUntil], By: said[v1alpha1.AnnotationPausedBy],
+		Paused: said[v1alpha1.AnnotationPaused], Replicas: said[v1alpha1.AnnotationPausedReplicas], Until: said[v1alpha1.AnnotationPausedUntil], By: said[v1alpha1.AnnotationPausedBy],
 	}
 }
 
@@ -230,12 +255,14 @@ func pausedTable(w io.Writer, all []pausedObject) {
 			name = o.Namespace + "/" + name
 		}
 		switch {
+		case paused == "true":
+			paused = "yes"
+		case o.Replicas != "":
+			paused = "at " + o.Replicas
 		case paused == "" && o.Mode == string(v1alpha1.ModePaused):
 			paused = "by its mode"
 		case paused == "":
 			paused = "no"
-		case paused == "true":
-			paused = "yes"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.Kind, name, cmp.Or(o.Mode, "-"), paused, cmp.Or(o.Until, "-"), cmp.Or(o.By, "-"))
 	}

@@ -87,6 +87,7 @@ type planned struct {
 	snapshot *nodescaler.Snapshot
 	notes    []string
 	from     string // where the prices are from
+	site     *siteFile
 }
 
 // read reads the files that were named.
@@ -113,6 +114,7 @@ func (ask *planQuestion) read(env *Env) (*operator.Config, *planned, error) {
 			seen.Prices, seen.from = site.Prices, ask.config
 		}
 	}
+	seen.site = site
 	if cfg.Nodes, err = site.Nodes.spec(); err != nil {
 		return nil, nil, misconfigured(ask.config, err)
 	}
@@ -133,9 +135,7 @@ func (ask *planQuestion) look(ctx context.Context, reach *rest.Config, cfg *oper
 	if err != nil {
 		return withCode(exitConfig, err)
 	}
-	cfg.Signals = signals.New(signals.Options{Credentials: func(ctx context.Context, namespace string, p signals.Prometheus) (signals.Credentials, error) {
-		return prometheusCredentials(ctx, client, namespace, p.SecretName)
-	}})
+	cfg.Signals = signals.New(seen.site.signalOptions(client))
 	book := cmp.Or(seen.Prices, pricing.DefaultBook())
 	nodes := costs.Machines(seen.Picture, book, false, now)
 	seen.snapshot, seen.notes, seen.Machines = nodes.Snapshot, nodes.Notes, nodes.Snapshot.Machines

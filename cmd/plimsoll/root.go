@@ -37,6 +37,7 @@ func newRootCommand(env *Env) *cobra.Command {
 		newDemoCommand(env),
 		newDoctorCommand(env),
 		newExplainCommand(env),
+		newLimitsCommand(env),
 		newManifestsCommand(env),
 		newPVECommand(env),
 		newPauseCommand(env),

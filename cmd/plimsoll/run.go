@@ -23,6 +23,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
@@ -206,6 +207,7 @@ type machineSite struct {
 	*running
 	client *pve.Client
 	events *prometheus.CounterVec
+	leads  *leadTimes
 }
 
 // machines connects to the site.
@@ -223,14 +225,52 @@ func (s *running) machines(registry prometheus.Registerer) (*machineSite, error)
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "plimsoll_machine_events_total", Help: "What happened to machines and to the Proxmox VE cluster, by code.",
 	}, []string{"code"})
-	return &machineSite{s, client, events}, registry.Register(events)
+	leads := newLeadTimes()
+	return &machineSite{s, client, events, leads}, errors.Join(registry.Register(events), registry.Register(leads.stages))
+}
+
+// leadTimes is how long machines take from their order until their nodes are ready, by pool and stage.
+type leadTimes struct{ stages *prometheus.HistogramVec }
+
+func newLeadTimes() *leadTimes {
+	return &leadTimes{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "plimsoll_machine_lead_seconds", Help: "How long machines took from their order until their node was ready, by stage; all is the whole.",
+		Buckets: []float64{1, 2, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200},
+	}, []string{"pool", "stage"})}
+}
+
+// know makes the series of pools: a rate over one that appears with its first machine misses that.
+func (l *leadTimes) know(pools []pve.Pool) {
+	for i := range pools {
+		for _, stage := range pve.Stages {
+			l.stages.WithLabelValues(pools[i].Name, string(stage))
+		}
+	}
+}
+
+func (l *leadTimes) took(t pve.Lead) {
+	l.stages.WithLabelValues(t.Pool, string(t.Stage)).Observe(t.Took.Seconds())
+}
+
+// timedFleet lets it be known which pools there are.
+type timedFleet struct {
+	*pve.Fleet
+	leads *leadTimes
+}
+
+// Configure takes pools and prices.
+func (f timedFleet) Configure(pools []pve.Pool, prices *pricing.Book) error {
+	f.leads.know(pools)
+	return f.Fleet.Configure(pools, prices)
 }
 
 // fleet is the machine port over the site, with what the configuration leaves to the site filled in.
 func (m *machineSite) fleet(cfg pve.FleetConfig) (*pve.Fleet, error) {
 	cfg.Client, cfg.Owner, cfg.Now, cfg.Rand = m.client, m.Owner, m.env.Now, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	cfg.ClonesPerStorage, cfg.HA, cfg.OrphanGrace = m.ClonesPerStorage, m.HA, m.OrphanGrace
+	m.leads.know(cfg.Pools)
 	report := cfg.Report
+	cfg.Timed = m.leads.took
 	cfg.Report = func(e pve.Event) {
 		m.events.WithLabelValues(e.Code).Inc()
 		fmt.Fprintln(m.env.Stderr, e)
@@ -270,7 +310,7 @@ func (c clusterNodes) list(ctx context.Context) ([]pve.Node, error) {
 func nodeWords(all []kube.Node) []pve.Node {
 	words := make([]pve.Node, len(all))
 	for i, n := range all {
-		words[i] = pve.Node{Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID, Ready: n.Ready, JoinedAt: n.Joined}
+		words[i] = pve.Node{Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID, Ready: n.Ready, JoinedAt: n.Joined, ReadySince: n.ReadySince}
 	}
 	return words
 }

@@ -52,6 +52,8 @@ type clusterSettings struct {
 	Journal *journalSettings `json:"journal,omitempty"`
 	// Nodes is the policy by which the machines of all VMPools are decided on; without it unneeded.
 	Nodes *nodeSettings `json:"nodes,omitempty"`
+	// Notifications are who is told of what happens, and how.
+	Notifications []receiverSettings `json:"notifications,omitempty"`
 }
 
 // journalSettings is a file that is put aside when it is full.
@@ -77,13 +79,15 @@ type (
 	unneededSettings nodepolicy.Unneeded
 )
 
-// spec is the policy that is named, or every fault of it.
+// spec is the policy that is named, or every fault of it. The unneeded policy is upstream's, but that a
+// pod that waits wakes it.
 func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
+	pending, unneeded := nodepolicy.DefaultPending(), nodepolicy.DefaultUnneeded()
+	unneeded.FrequentLoopsEnabled = true
 	if n == nil {
-		return nodepolicy.Spec{Policy: "unneeded"}, nil
+		return nodepolicy.Spec{Policy: "unneeded", Unneeded: &unneeded}, nil
 	}
 	spec := nodepolicy.Spec{Policy: n.Policy}
-	pending, unneeded := nodepolicy.DefaultPending(), nodepolicy.DefaultUnneeded()
 	if err := errors.Join(n.Pending.Decode((*pendingSettings)(&pending)), n.Unneeded.Decode((*unneededSettings)(&unneeded))); err != nil {
 		return spec, err
 	}
@@ -135,6 +139,7 @@ func (s *siteFile) checkCluster() []error {
 		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
 		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
 	}
+	faults = append(faults, checkReceivers(s.Notifications)...)
 	return faults
 }
 
@@ -150,6 +155,7 @@ func (s *siteFile) clusterKeys() []string {
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
 		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil,
+		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil,
 	} {
 		if is {
 			there = append(there, key)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/intentmap"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -39,7 +40,8 @@ type clusterRun struct {
 	cluster  *seenCluster
 	links    *operator.Links
 	registry *prometheus.Registry
-	state    *stateFolder // nil if there is none
+	state    *stateFolder   // nil if there is none
+	sender   *notify.Sender // nil if there is nobody to tell
 	identity string
 	closers  []func() error
 }
@@ -91,6 +93,9 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 			cancel(fmt.Errorf("metrics: %w", err))
 		}
 	})
+	if r.sender != nil {
+		parts.Go(func() { r.sender.Run(serving) })
+	}
 	err := o.Run(ctx)
 	stop()
 	parts.Wait()
@@ -117,14 +122,19 @@ func (r *clusterRun) connect() error {
 	if r.makesMachines() {
 		cfg.Machine = r.links.Machine
 	}
-	if cfg.Usage, err = usage(r.rest); err != nil {
+	used, err := usage(r.rest)
+	if err != nil {
 		return withCode(exitConfig, err)
+	}
+	if r.has(partPodScaler) {
+		cfg.Usage = used
 	}
 	cluster, err := kube.New(cfg)
 	if err != nil {
 		return withCode(exitConfig, err)
 	}
 	r.cluster = &seenCluster{Cluster: cluster}
+	used.Namespaces = r.cluster.scaled
 	return nil
 }
 
@@ -155,6 +165,14 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	}
 	if cfg.Journal, err = r.journal(); err != nil {
 		return nil, err
+	}
+	if r.sender, err = r.notifier(); err != nil {
+		return nil, err
+	}
+	if r.sender != nil {
+		metrics.Receivers(r.sender.Names())
+		r.sender.Done = metrics.Notified
+		cfg.Notify = r.sender
 	}
 	if !r.makesMachines() {
 		return cfg, nil
@@ -292,7 +310,8 @@ func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced fu
 	if !cfg.Watch {
 		cfg.RemoveNode = r.cluster.RemoveNode
 	}
-	return site.fleet(cfg)
+	fleet, err := site.fleet(cfg)
+	return timedFleet{fleet, site.leads}, err
 }
 
 // tell tells what happens to a pool's machines as events of its VMPool.

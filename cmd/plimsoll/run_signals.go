@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,7 +52,7 @@ func (w *seenCluster) pages() []signals.Pod {
 }
 
 // usage reads pods' CPU from the cluster's resource metrics.
-func usage(cfg *rest.Config) (kube.Usage, error) {
+func usage(cfg *rest.Config) (*signals.Usage, error) {
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, err
@@ -63,28 +64,38 @@ func usage(cfg *rest.Config) (kube.Usage, error) {
 	return &signals.Usage{Client: client, Host: host.String()}, nil
 }
 
+// scaled are the namespaces that have a WorkloadAutoscaler. Pods' CPU matters nowhere else.
+func (w *seenCluster) scaled() []string {
+	all, err := w.Autoscalers()
+	if err != nil {
+		return nil // nothing is decided then
+	}
+	names := make([]string, len(all))
+	for i, a := range all {
+		names[i] = a.Namespace
+	}
+	return slices.Compact(names) // they are sorted
+}
+
 // signals measures the workloads that have a WorkloadAutoscaler.
 func (r *clusterRun) signals() (operator.Signals, error) {
 	client, err := typedv1.NewForConfig(r.rest)
 	if err != nil {
 		return nil, err
 	}
-	return signals.New(signals.Options{
-		Credentials: func(ctx context.Context, namespace string, p signals.Prometheus) (signals.Credentials, error) {
-			return prometheusCredentials(ctx, client, namespace, p.SecretName)
-		},
-		Pods: r.cluster.pages, NodePrices: r.nodePrices,
-	}), nil
+	o := r.signalOptions(client)
+	o.Pods, o.NodePrices = r.cluster.pages, r.nodePrices
+	return signals.New(o), nil
 }
 
-// prometheusCredentials are what a workload's Secret holds for its Prometheus.
+// prometheusCredentials are what a workload's Secret holds for its Prometheus, or its registry.
 func prometheusCredentials(ctx context.Context, client typedv1.SecretsGetter, namespace, name string) (signals.Credentials, error) {
 	if name == "" {
 		return signals.Credentials{}, nil
 	}
 	secret, err := client.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return signals.Credentials{}, fmt.Errorf("signals.prometheus.secretName: %w", err)
+		return signals.Credentials{}, fmt.Errorf("secret %s: %w", name, err)
 	}
 	text := func(key string) string { return string(secret.Data[key]) }
 	return signals.Credentials{

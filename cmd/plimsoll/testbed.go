@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -132,6 +133,7 @@ type testbedRun struct {
 	options testbed.Options
 	seed    uint64
 	load    string
+	trace   testbed.Trace
 	out     string
 	quiet   bool
 	format  output
@@ -143,11 +145,13 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 		Use:   "run NAME|FILE",
 		Short: "Run an experiment and print what came of it",
 		Long: "Run an experiment and print what came of it: one that comes with the program, by its name, or a file.\n\n" +
-			"Every policy has the same luck: it is drawn from the seed, the trial and the level of load. The same\n" +
-			"experiment with the same seed gives the same results, byte for byte. Exits with 99 if an assertion of the\n" +
-			"experiment is missed.",
+			"Every policy has the same luck: it is drawn from the seed, the trial and the level of load. In the\n" +
+			"simulated world the same experiment with the same seed gives the same results, byte for byte. In the lab\n" +
+			"every trial takes as long as it lasts, and half a minute to begin: choose --policies, --users, --trials\n" +
+			"and --for. Exits with 99 if an assertion of the experiment is missed.",
 		Example: "  plimsoll testbed run slo-cost --out out/slo-cost\n" +
 			"  plimsoll testbed run slo-cost --users 60,120 --policies hpa60,slocost-b --trials 3\n" +
+			"  plimsoll testbed run slo-cost --world lab --users 10,40 --policies slocost-b --trials 1 --for 5m --out out/lab\n" +
 			"  plimsoll testbed run my-own.yaml -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -169,7 +173,14 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 	f.StringSliceVar(&ask.options.Policies, "policies", nil, "only these policies")
 	f.StringVar(&ask.load, "load", "", "how users behave in place of the experiment's: sleep, pace or open")
 	addFlag(cmd, &ask.options.Trials, atLeastOne, "trials", "number", "", "trials of every policy at every level, in place of the experiment's")
-	addFlag(cmd, &ask.options.Duration, positive(parseDuration), "duration", "duration", "", "how long a trial lasts, such as 30m, in place of the experiment's")
+	addFlag(cmd, &ask.options.Duration, positive(parseDuration), "for", "duration", "", "how long a trial lasts, such as 30m, in place of the experiment's")
+	addFlag(cmd, &ask.options.Duration, positive(parseDuration), "duration", "duration", "", "what --for says")
+	_ = f.MarkHidden("duration") // there is one of that name
+	cmd.MarkFlagsMutuallyExclusive("for", "duration")
+	f.StringVar(&ask.trace.File, "trace", "", "a `file` with a recorded load, lines of minute,count, as one scenario more")
+	addFlag(cmd, &ask.trace.From, positive(parseDuration), "trace-from", "duration", "", "how far into the recording to begin, such as 288h")
+	addFlag(cmd, &ask.trace.Length, positive(parseDuration), "trace-length", "duration", "", "how much of the recording to play (default: all that is left)")
+	addFlag(cmd, &ask.trace.Peak, aboveZero, "trace-peak", "number", "", "requests a second in its busiest minute (default: as recorded)")
 	f.Uint64Var(&ask.seed, "seed", 0, "where all chance comes from, in place of the experiment's")
 	addFlag(cmd, &ask.options.Parallel, atLeastOne, "parallel", "number", "", "runs at a time (default: one a processor)")
 	f.StringVar(&ask.out, "out", "", "a `folder` to write results.json, report.html and the figures to")
@@ -180,14 +191,38 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 
 // run runs an experiment, prints and writes what came of it, and fails if it was cut short or
 // an assertion was missed.
+// readTrace reads the recorded load, if one is asked for.
+func (ask *testbedRun) readTrace(env *Env) error {
+	t := &ask.trace
+	if t.File == "" {
+		if t.From > 0 || t.Length > 0 || t.Peak > 0 {
+			return misused("--trace-from, --trace-length and --trace-peak: must be left out without --trace")
+		}
+		return nil
+	}
+	data, err := env.ReadFile(t.File)
+	if err == nil {
+		t.Curve, err = sim.ReadTrace(bytes.NewReader(data))
+	}
+	if err != nil {
+		return withCode(exitConfig, fmt.Errorf("--trace: %s: %w", t.File, err))
+	}
+	ask.options.Trace = t
+	return nil
+}
+
 func (ask *testbedRun) run(ctx context.Context, env *Env, name string) error {
 	e, file, err := readExperiment(env, name)
 	if err != nil {
 		return err
 	}
 	ask.options.Load = sim.Kind(ask.load)
+	if err := ask.readTrace(env); err != nil {
+		return err
+	}
 	ask.options.Version = readBuild(debug.ReadBuildInfo()).Version
-	if _, err := e.With(ask.options); err != nil {
+	narrowed, err := e.With(ask.options)
+	if err != nil {
 		return misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
 	}
 	// The experiment is written first: a folder that cannot be written to is better known
@@ -201,11 +236,7 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string) error {
 		if ask.options.World, err = ask.lab(env); err != nil {
 			return err
 		}
-		narrowed, err := e.With(ask.options)
-		if err == nil {
-			err = ask.options.World.Check(narrowed)
-		}
-		if err != nil {
+		if err := ask.options.World.Check(narrowed); err != nil {
 			return misused("--world lab: %w", err)
 		}
 	}
@@ -216,6 +247,9 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string) error {
 	if r == nil {
 		return err
 	}
+	for _, w := range r.Warnings() {
+		fmt.Fprintln(env.Stderr, "warning:", w)
+	}
 	if err := ask.print(env, e, r); err != nil {
 		return err
 	}
@@ -224,8 +258,11 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string) error {
 			return err
 		}
 	}
-	if err != nil {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("interrupted: %d of %d runs were made", len(r.Runs), r.Planned)
+	}
+	if err != nil {
+		return fmt.Errorf("%d of %d runs were made: %w", len(r.Runs), r.Planned, err)
 	}
 	return missed(e.Judge(r))
 }
@@ -236,6 +273,7 @@ func (ask *testbedRun) lab(env *Env) (testbed.World, error) {
 	if err != nil {
 		return nil, err
 	}
+	logTo(env.Stderr)
 	w := &trial.World{Program: program, Folder: filepath.Join(ask.out, "lab")}
 	if ask.out == "" {
 		if w.Folder, err = env.TempFolder("plimsoll-lab-"); err != nil {
@@ -283,7 +321,7 @@ func (ask *testbedRun) print(env *Env, e *testbed.Experiment, r *testbed.Results
 // reference's, whether the claim comes out, and whether the assertions hold.
 func printTables(w io.Writer, e *testbed.Experiment, r *testbed.Results) error {
 	var b bytes.Buffer
-	tables := []testbed.Table{e.Overview(r)}
+	tables := e.Tables(r)
 	if t, ok := e.Side(r); ok {
 		tables = append(tables, t)
 	}
@@ -310,28 +348,101 @@ func printTables(w io.Writer, e *testbed.Experiment, r *testbed.Results) error {
 }
 
 func newTestbedReportCommand(env *Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "report FOLDER",
-		Short: "Draw the figures and write the report of an experiment again",
-		Long:  "Draw the figures and write the report of an experiment again, from the experiment.yaml and the results.json that run --out has left in a folder.",
+	var out string
+	var format output
+	cmd := &cobra.Command{
+		Use:   "report FOLDER...",
+		Short: "Write the report of an experiment again, or lay several side by side",
+		Long: "Draw the figures and write the report of an experiment again, from the experiment.yaml and the results.json\n" +
+			"that run --out has left in a folder.\n\n" +
+			"With several folders, of one experiment in several worlds, versions or settings, say how far the first is from\n" +
+			"each of the others, and with --out write that to a page with figures.",
+		Example: "  plimsoll testbed report out/slo-cost\n" +
+			"  plimsoll testbed report out/sim out/lab --out out/worlds",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return seeHelp(cmd, misused("report takes one folder, was given %d", len(args)))
+			switch {
+			case len(args) == 0:
+				return seeHelp(cmd, misused("report takes a folder or more, was given none"))
+			case len(args) > 1:
+				return besides(env, args, out, format)
+			case out != "" || cmd.Flags().Changed("output"):
+				return seeHelp(cmd, misused("--out and --output: must only be given with several folders, was given %s", args[0]))
 			}
-			e, file, err := readExperiment(env, filepath.Join(args[0], "experiment.yaml"))
+			r, err := readRun(env, args[0])
 			if err != nil {
 				return err
 			}
-			data, err := env.ReadFile(filepath.Join(args[0], "results.json"))
-			if err != nil {
-				return withCode(exitConfig, fmt.Errorf("report: %w", err))
-			}
-			r, err := testbed.ReadResults(bytes.NewReader(data))
-			if err != nil {
-				return misconfigured(filepath.Join(args[0], "results.json"), err)
-			}
-			return writeReport(env, args[0], &testreport.Report{Experiment: e, Results: r, File: file})
+			return writeReport(env, args[0], r)
 		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "a `folder` to write the page and the figures of several to")
+	addOutput(cmd, &format)
+	return cmd
+}
+
+// readRun reads what a run has left in a folder.
+func readRun(env *Env, folder string) (*testreport.Report, error) {
+	e, file, err := readExperiment(env, filepath.Join(folder, "experiment.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Join(folder, "results.json")
+	data, err := env.ReadFile(name)
+	if err != nil {
+		return nil, withCode(exitConfig, fmt.Errorf("report: %w", err))
+	}
+	r, err := testbed.ReadResults(bytes.NewReader(data))
+	if err != nil {
+		return nil, misconfigured(name, err)
+	}
+	return &testreport.Report{Experiment: e, Results: r, File: file}, nil
+}
+
+// besides lays what is in several folders side by side.
+func besides(env *Env, folders []string, out string, format output) error {
+	var b testreport.Beside
+	for _, folder := range folders {
+		r, err := readRun(env, folder)
+		if err != nil {
+			return err
+		}
+		if b.Experiment == nil {
+			b.Experiment = r.Experiment
+		}
+		b.Sources = append(b.Sources, testbed.Source{Name: folder, Results: r.Results})
+	}
+	byWorld(b.Sources)
+	contrasts, err := testbed.Beside(b.Sources)
+	if err != nil {
+		return misused("report: %w", err)
+	}
+	for i := range b.Sources {
+		for _, w := range b.Sources[i].Warnings() {
+			fmt.Fprintf(env.Stderr, "warning: %s: %s\n", b.Sources[i].Name, w)
+		}
+	}
+	if out != "" {
+		if err := writePage(env, out, b.Figures(), b.WriteHTML); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	if format == outputTable {
+		t := testbed.Worlds(b.Sources, contrasts)
+		return t.Print(env.Stdout)
+	}
+	return format.print(env.Stdout, contrasts, nil)
+}
+
+// byWorld names sources by their worlds, if no two are of the same.
+func byWorld(all []testbed.Source) {
+	worlds := map[string]bool{}
+	for i := range all {
+		worlds[all[i].World] = true
+	}
+	for i := range all {
+		if len(worlds) == len(all) {
+			all[i].Name = all[i].World
+		}
 	}
 }
 
@@ -353,7 +464,12 @@ func writeExperiment(env *Env, folder string, file []byte) error {
 
 // writeReport writes the report and the figures into a folder.
 func writeReport(env *Env, folder string, r *testreport.Report) error {
-	for _, f := range testreport.Figures(r.Experiment, r.Results) {
+	return writePage(env, folder, testreport.Figures(r.Experiment, r.Results), r.WriteHTML)
+}
+
+// writePage writes a page and its figures into a folder.
+func writePage(env *Env, folder string, figures []testreport.Figure, html func(io.Writer) error) error {
+	for _, f := range figures {
 		err := writeFile(env, filepath.Join(folder, f.Name+".svg"), func(w io.Writer) error {
 			_, err := w.Write(f.SVG)
 			return err
@@ -363,7 +479,7 @@ func writeReport(env *Env, folder string, r *testreport.Report) error {
 		}
 	}
 	page := filepath.Join(folder, "report.html")
-	if err := writeFile(env, page, r.WriteHTML); err != nil {
+	if err := writeFile(env, page, html); err != nil {
 		return err
 	}
 	fmt.Fprintln(env.Stderr, "the report is", page)
@@ -404,4 +520,13 @@ func atLeastOne(text string) (int, error) {
 		return 0, fmt.Errorf("must be a whole number from 1 up, was %q", text)
 	}
 	return n, nil
+}
+
+// aboveZero reads a number above 0.
+func aboveZero(text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0, fmt.Errorf("must be a number greater than 0, was %q", text)
+	}
+	return v, nil
 }

@@ -37,6 +37,7 @@ var installations = map[string]string{
 	"provider": `{components: [podscaler, nodescaler, provider], networkPolicy: {enabled: true}, provider: {tlsSecret: provider-tls}, ` + site + `}`,
 	"active":   `{mode: active, ` + site + `}`,
 	"two":      `{mode: active, replicas: 2, ` + site + `}`,
+	"measured": `{components: [podscaler], prometheus: {url: "http://prometheus:9090"}}`,
 	"secret":   `{` + where + `, proxmox: {createSecret: true, secret: {token: "plimsoll@pve!plimsoll=0", join-token: x}}}`,
 	"everything": `
 mode: active
@@ -52,6 +53,8 @@ serviceAccount: {annotations: {a: b}}
 metrics: {port: 9090}
 provider: {port: 9086, tlsSecret: provider-tls}
 joinSecrets: [workers-join, pve]
+prometheus: {url: "https://mimir.monitoring/prometheus", headers: {X-Scope-OrgID: shop}, existingSecret: mimir, caKey: ca.crt, basicAuthKey: basic}
+scrape: {serverName: pods.internal, existingSecret: scraper, caKey: ca.crt, tokenKey: token}
 terminationGracePeriodSeconds: 60
 nodeSelector: {kubernetes.io/os: linux}
 affinity: {podAntiAffinity: {}}
@@ -345,6 +348,14 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{`{components: [provider]}`, `proxmox.existingSecret: must name a secret with the API token`},
 		{`{components: [podscaler], config: {metrics: ":9"}}`, `config.metrics: must be left out, for metrics.port says it`},
 		{`{components: [podscaler], config: {provider: {listen: ":9"}}}`, `config.provider.listen: must be left out, for provider.port says it`},
+		{`{components: [podscaler], config: {prometheus: {url: "http://p"}}}`, `config.prometheus: must be left out, for prometheus says it`},
+		{`prometheus: {url: "prometheus:9090"}`, `'/prometheus/url': 'prometheus:9090' does not match pattern`},
+		{`prometheus: {uri: "http://p"}`, `'/prometheus': additional properties 'uri' not allowed`},
+		{`scrape: {tokenKey: a/b}`, `'/scrape/tokenKey': 'a/b' does not match pattern`},
+		{`{components: [podscaler], prometheus: {existingSecret: p, tokenKey: token}}`, `prometheus.url: must be set, for headers and a secret are given for it`},
+		{`{components: [podscaler], prometheus: {url: "http://p", caKey: ca, tokenKey: token}}`, `prometheus.existingSecret: must name the secret that has ca and token`},
+		{`{components: [podscaler], scrape: {existingSecret: p}}`, `scrape.existingSecret: must be left out without caKey, tokenKey or basicAuthKey, which say what is in it, was "p"`},
+		{`{components: [podscaler], scrape: {existingSecret: p, tokenKey: token, basicAuthKey: basic}}`, `scrape.basicAuthKey: must be left out beside tokenKey, was "basic"`},
 		{`metrics: {port: 70000}`, `'/metrics/port': maximum: got 70,000, want 65,535`},
 		{`resources: {limits: null}`, `'/resources': missing property 'limits'`},
 		{`{components: [podscaler], extraEnv: [{name: A, value: x}, {name: A, value: "y"}]}`, `extraEnv: must name every variable once, was A twice`},
@@ -503,6 +514,36 @@ func TestFilesOfAllSecretsLieSideBySide(t *testing.T) {
 		if !strings.Contains(config, file) {
 			t.Errorf("the configuration does not name %s:\n%s", file, config)
 		}
+	}
+}
+
+// What a Prometheus and pods want to see lies beside the configuration, under names that are no other secret's.
+func TestMeasuringSeesItsOwnSecrets(t *testing.T) {
+	r := render(t, installations["everything"], withMonitoring...)
+	var got []string
+	for _, s := range podsOf(r)[0].Spec.Volumes[0].Projected.Sources[1:] {
+		for _, item := range s.Secret.Items {
+			got = append(got, s.Secret.Name+" "+item.Key+" as "+item.Path)
+		}
+	}
+	want := []string{
+		"mimir ca.crt as prometheus-ca", "mimir basic as prometheus-basic-auth",
+		"scraper ca.crt as scrape-ca", "scraper token as scrape-token",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files, -want +got:\n%s", diff)
+	}
+	config := all[*corev1.ConfigMap](r)[0].Data["config.yaml"]
+	for _, part := range []string{
+		"prometheus:\n  basicAuthFile: prometheus-basic-auth\n  caFile: prometheus-ca\n  headers:\n    X-Scope-OrgID: shop\n  url: https://mimir.monitoring/prometheus\n",
+		"scrape:\n  caFile: scrape-ca\n  serverName: pods.internal\n  tokenFile: scrape-token\n",
+	} {
+		if !strings.Contains(config, part) {
+			t.Errorf("the configuration does not have\n%s\nbut\n%s", part, config)
+		}
+	}
+	if plain := all[*corev1.ConfigMap](render(t, installations["pods"]))[0].Data["config.yaml"]; strings.Contains(plain, "prometheus") || strings.Contains(plain, "scrape") {
+		t.Errorf("nobody asked for it:\n%s", plain)
 	}
 }
 

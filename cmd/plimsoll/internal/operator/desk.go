@@ -51,6 +51,8 @@ type workload struct {
 	held    *nodescaler.Reason // why nothing is done to it
 	// findings are what was amiss with its signals when they were last measured.
 	findings []podscaler.Reason
+	// warnings are what is allowed and most likely not meant.
+	warnings []podscaler.Reason
 }
 
 // pool is a VMPool.
@@ -175,7 +177,7 @@ func (c *Config) holdPool(p *pool, d *desk) *nodescaler.Reason {
 		return because(v1alpha1.ReasonInvalidSpec, "%s", oneLine(p.invalid))
 	case p.conflict != nil:
 		return because(v1alpha1.ReasonPoolsConflict, "%s", oneLine(p.conflict))
-	case p.pause.on && p.pause.direction == "":
+	case p.pause.full():
 		return because(v1alpha1.ReasonPaused, "%s", p.pause.text)
 	case p.object.Spec.Mode != v1alpha1.ModePoolActive:
 		return because(v1alpha1.ReasonObserving, "pool %s is in mode Observe: this is what would be done", p.object.Name)
@@ -196,7 +198,7 @@ func (c *Config) layWorkloads(d *desk, o *objects) {
 		targets[t.Workload] = t
 	}
 	for _, object := range o.autoscalers {
-		w := &workload{object: object, name: object.Namespace + "/" + object.Name, pause: pauseOf(object, d.now)}
+		w := &workload{object: object, name: object.Namespace + "/" + object.Name, pause: pauseOfWorkload(object, d.now)}
 		w.target = targets[w.name]
 		w.words, w.policy, w.signals, w.invalid = resources.Autoscaler(object)
 		w.words.Pod = o.requests[w.name]
@@ -215,7 +217,7 @@ func (c *Config) holdWorkload(w *workload, d *desk) *nodescaler.Reason {
 		return because(w.target.Findings[0].Code, "%s", w.target.Findings[0].Text)
 	case w.object.Spec.Mode == v1alpha1.ModePaused:
 		return because(v1alpha1.ReasonPaused, "mode Paused")
-	case w.pause.on && w.pause.direction == "":
+	case w.pause.full():
 		return because(v1alpha1.ReasonPaused, "%s", w.pause.text)
 	case w.object.Spec.Mode != v1alpha1.ModeActive:
 		return because(v1alpha1.ReasonRecommending, "mode Recommend: this is what would be done")
@@ -227,37 +229,45 @@ func (c *Config) holdWorkload(w *workload, d *desk) *nodescaler.Reason {
 	return nil
 }
 
-// holds are what the loop is to leave as it is: in both directions, upwards and downwards. Pools of
-// machines that nobody describes are among them.
-func (d *desk) holds(machines []nodescaler.Machine) (both, up, down loop.Holds) {
-	for _, h := range []*loop.Holds{&both, &up, &down} {
-		h.Workloads, h.Pools = map[string]nodescaler.Reason{}, map[string]nodescaler.Reason{}
-	}
+// holds are what the loop is to leave as it is, and the pools that it is to leave upwards and downwards.
+// Pools of machines that nobody describes are among them.
+func (d *desk) holds(machines []nodescaler.Machine) (all loop.Holds, up, down map[string]nodescaler.Reason) {
+	all = loop.Holds{Workloads: map[string]nodescaler.Reason{}, Pools: map[string]nodescaler.Reason{}}
+	up, down = map[string]nodescaler.Reason{}, map[string]nodescaler.Reason{}
 	for _, w := range d.workloads {
-		hold(w.name, w.held, w.pause, both.Workloads, up.Workloads, down.Workloads)
+		if w.held != nil {
+			all.Workloads[w.name] = *w.held
+		}
 	}
 	for _, p := range d.pools {
-		hold(p.object.Name, p.held, p.pause, both.Pools, up.Pools, down.Pools)
+		name, why := p.object.Name, because(v1alpha1.ReasonPaused, "%s", p.pause.text)
+		switch {
+		case p.held != nil:
+			all.Pools[name] = *p.held
+		case p.pause.on && p.pause.direction == v1alpha1.PauseUp:
+			up[name] = *why
+		case p.pause.on && p.pause.direction == v1alpha1.PauseDown:
+			down[name] = *why
+		}
 	}
 	for i := range machines {
 		name := machines[i].Pool
 		if !slices.ContainsFunc(d.pools, func(p *pool) bool { return p.object.Name == name }) {
-			both.Pools[name] = *because(pve.CodePoolUnknown, "there is no VMPool %s: its machines are left alone", name)
+			all.Pools[name] = *because(pve.CodePoolUnknown, "there is no VMPool %s: its machines are left alone", name)
 		}
 	}
-	return both, up, down
+	return all, up, down
 }
 
-// hold puts down why an object is left alone, and which way.
-func hold(name string, held *nodescaler.Reason, p pause, both, up, down map[string]nodescaler.Reason) {
-	switch {
-	case held != nil:
-		both[name] = *held
-	case p.on && p.direction == v1alpha1.PauseUp:
-		up[name] = *because(v1alpha1.ReasonPaused, "%s", p.text)
-	case p.on && p.direction == v1alpha1.PauseDown:
-		down[name] = *because(v1alpha1.ReasonPaused, "%s", p.text)
+// pauses are what people keep the workloads from.
+func (d *desk) pauses() map[string]podscaler.Pause {
+	all := map[string]podscaler.Pause{}
+	for _, w := range d.workloads {
+		if w.pause.on && !w.pause.full() {
+			all[w.name] = w.pause.guard()
+		}
 	}
+	return all
 }
 
 // words are the pools that machines are decided on for.

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 // events are what there is to tell of a workload: changes of its replicas, and conditions that turned.
@@ -22,7 +23,7 @@ func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) [
 			all = append(all, kube.Event{About: code, Key: r.Text, Warning: true, Reason: code, Note: r.Text})
 		}
 	}
-	for _, r := range w.words.Warnings() {
+	for _, r := range w.warnings {
 		all = append(all, kube.Event{About: r.Code, Key: r.Text, Warning: true, Reason: r.Code, Note: r.Text})
 	}
 	d := st.LastDecision
@@ -37,7 +38,7 @@ func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) [
 	outcome := workloadOutcome(s, w.name)
 	switch {
 	case d.Applied:
-		e.Reason, e.Note = "SuccessfulRescale", fmt.Sprintf("from %d to %d replicas%s", d.From, d.To, why)
+		e.Reason, e.Note = reasonSuccessfulRescale, fmt.Sprintf("from %d to %d replicas%s", d.From, d.To, why)
 	case outcome != nil:
 		e.Warning, e.Reason, e.Note = true, "FailedRescale", fmt.Sprintf("from %d to %d replicas: %s", d.From, d.To, outcome.Error)
 	default: // told again only when another number is recommended
@@ -52,8 +53,10 @@ func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 	all := turned(p.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted)
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
-		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict { // of which there are many, and the pod's own events tell
-			all = append(all, actionEvent(s, a, actionOutcome(s, i)))
+		o := actionOutcome(s, i)
+		soon := o != nil && o.Held != nil && o.Held.Code == pve.CodeTemplateUnread // it is done in a moment
+		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict && !soon {        // of evictions there are many, and the pod's own events tell
+			all = append(all, actionEvent(s, a, o))
 		}
 	}
 	return all
@@ -101,7 +104,7 @@ func turned(before, after []metav1.Condition, kinds ...string) []kube.Event {
 // bad reports whether a condition is one that somebody should see to.
 func bad(c *metav1.Condition) bool {
 	switch c.Type {
-	case v1alpha1.ConditionReady, v1alpha1.ConditionMetricsHealthy:
+	case v1alpha1.ConditionReady, v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionAbleToScale:
 		return c.Status == metav1.ConditionFalse
 	}
 	return c.Status == metav1.ConditionTrue

@@ -46,6 +46,9 @@ type house struct {
 	nodes       []nodescaler.Node
 	machines    []nodescaler.Machine
 	paused      map[string]nodescaler.Reason
+	unread      map[string]nodescaler.Reason
+	news        chan struct{}
+	made        func()  // called once a machine was made
 	cores       float64 // what each pod uses
 	broken      map[string]error
 	amiss       map[string][]podscaler.Reason
@@ -253,6 +256,9 @@ func (h *house) Create(_ context.Context, o loop.Order) error {
 	err := h.note("create %s", o.Action.Pool)
 	if err == nil {
 		h.node(o.Action.Pool, o.ID)
+		if h.made != nil {
+			h.made()
+		}
 	}
 	return err
 }
@@ -274,6 +280,8 @@ func (h *house) Configure(pools []pve.Pool, _ *pricing.Book) error {
 }
 
 func (h *house) Paused() map[string]nodescaler.Reason { return h.paused }
+func (h *house) Unread() map[string]nodescaler.Reason { return h.unread }
+func (h *house) News() <-chan struct{}                { return h.news }
 
 func (h *house) Collect(_ context.Context, spare func(pve.Orphan) bool) (pve.Report, error) {
 	for _, p := range []string{"workers", "db", "gone"} {

@@ -25,6 +25,7 @@ type Metrics struct {
 	decisions     *prometheus.CounterVec
 	actions       *prometheus.CounterVec
 	problems      *prometheus.CounterVec
+	notifications *prometheus.CounterVec
 	replicas      *prometheus.GaugeVec
 	desired       *prometheus.GaugeVec
 	ready         *prometheus.GaugeVec
@@ -69,6 +70,7 @@ var results = []string{resultDone, resultFailed, resultHeld}
 // Codes of what goes wrong around a step.
 const (
 	CodeStatusNotWritten  = "StatusNotWritten"  // a status could not be written
+	CodeReceiverUnknown   = "ReceiverUnknown"   // somebody is to be told whom the configuration does not know
 	CodeJournalNotWritten = "JournalNotWritten" // the record of a step could not be kept
 )
 
@@ -111,6 +113,7 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		heldPools:     gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason"),
 		orphans:       gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind"),
 		costRate:      gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency"),
+		notifications: counter("notifications_total", "Notices to people, by receiver and whether they arrived.", "receiver", "result"),
 		conditions:    gauge("condition", "1 while a condition of one of our own objects is True, 0 while it is False.", "kind", "namespace", "name", "type"),
 	}
 	m.start()
@@ -151,6 +154,30 @@ func (m *Metrics) Leading(leads bool) {
 	m.left(&pve.Report{})
 	m.known = nil
 }
+
+// Receivers makes the series of those who are told.
+func (m *Metrics) Receivers(names []string) {
+	for _, name := range names {
+		for _, result := range []string{resultArrived, resultGivenUp} {
+			m.notifications.WithLabelValues(name, result)
+		}
+	}
+}
+
+// Notified tells of a notice that arrived, or was given up.
+func (m *Metrics) Notified(receiver string, arrived bool) {
+	result := resultGivenUp
+	if arrived {
+		result = resultArrived
+	}
+	m.notifications.WithLabelValues(receiver, result).Inc()
+}
+
+// What came of a notice.
+const (
+	resultArrived = "arrived"
+	resultGivenUp = "givenUp"
+)
 
 // Mode tells the mode.
 func (m *Metrics) Mode(mode string) { m.info.WithLabelValues(mode).Set(1) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"regexp"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -59,8 +61,10 @@ type Config struct {
 	Metrics *Metrics
 	// Costs is shown what every step saw, and told when nothing was seen; nil is nobody.
 	Costs Costs
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Notify tells people what happens to the objects; nil tells nobody.
+	Notify Notifier
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Signals measures workloads; signals.Reader does.
@@ -211,8 +215,10 @@ type term struct {
 	runner  *loop.Runner
 	scalers map[string]*kept
 	said    map[types.UID]any // the statuses of the last step: those that are read may be older
+	began   time.Time         // of the first step
 	last    time.Time         // of the last step
 	trouble trouble
+	alerts  notify.Alerts
 
 	sweeping sync.WaitGroup
 	swept    time.Time // orphans were last looked for
@@ -223,6 +229,7 @@ type kept struct {
 	workload podscaler.Workload
 	spec     podpolicy.Spec
 	scaler   *podscaler.Scaler
+	warnings []podscaler.Reason
 }
 
 // begin makes the loop anew. What it knew is forgotten, which makes it slower to shrink and never faster.
@@ -244,8 +251,20 @@ func (t *term) begin() error {
 func (t *term) run(ctx, until context.Context) {
 	ticker := time.NewTicker(t.Interval)
 	defer ticker.Stop()
+	var news <-chan struct{}
+	if t.fleet != nil {
+		news = t.fleet.News()
+	}
+	t.wait(ctx, until)
 	for woken := false; ctx.Err() == nil && until.Err() == nil; { // a tick that comes with the end makes no step
-		t.trouble.tell(t.Log, t.step(ctx, t.Now(), woken), time.Now())
+		now := t.Now()
+		if t.last.IsZero() {
+			t.began = now
+		}
+		if !woken {
+			now = t.onTime(now)
+		}
+		t.trouble.tell(t.Log, t.step(ctx, now, woken), time.Now())
 		woken = true
 		select {
 		case <-ctx.Done():
@@ -254,9 +273,33 @@ func (t *term) run(ctx, until context.Context) {
 			woken = false
 		case <-t.Cluster.Wake():
 		case <-t.Cluster.Changed():
+		case <-news:
 		}
 	}
 }
+
+// wait waits for the picture of the cluster, which may be old when the lead comes back after the API server
+// was away, but no longer than for a step: that tells what is wrong.
+func (t *term) wait(ctx, until context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, t.Interval)
+	defer cancel()
+	defer context.AfterFunc(until, cancel)()
+	_ = t.Cluster.Synced(ctx)
+}
+
+// onTime is the time of a step that the ticker calls for: the tick's own, if the clock is near it. Periods
+// are whole numbers of ticks. By the clock every other one of them would not be over yet at the tick that
+// it ends at, for want of a fraction of a millisecond, and last a tick longer.
+func (t *term) onTime(now time.Time) time.Time {
+	tick := t.began.Add(now.Sub(t.began).Round(t.Interval))
+	if now.Sub(tick).Abs() <= min(t.Interval/10, nearTick) && tick.After(t.last) {
+		return tick
+	}
+	return now
+}
+
+// nearTick is how far from its tick a step may be and still go by it.
+const nearTick = 500 * time.Millisecond
 
 // trouble is what went wrong with steps. What goes on for long is told now and then, not at every step.
 type trouble struct {
@@ -285,9 +328,10 @@ func (t *trouble) tell(log *slog.Logger, err error, now time.Time) {
 }
 
 // jumped reports whether the clock was put forward or back since the last step. By windows and cool-downs
-// that such a clock measures, somebody's replicas would be taken too soon, or none given for long.
+// that such a clock measures, somebody's replicas would be taken too soon, or none given for long. What
+// counts is what the clock shows: by that the times are measured that others have written.
 func (t *term) jumped(now time.Time) bool {
-	gap := now.Sub(t.last)
+	gap := now.Round(0).Sub(t.last.Round(0))
 	return !t.last.IsZero() && (gap < 0 || gap > max(10*t.Interval, 2*time.Minute))
 }
 
@@ -386,6 +430,7 @@ func (t *term) configure(ctx context.Context, d *desk, m *counted, woken bool) {
 	r := t.runner
 	r.Pools, r.Scalers, r.ScaledToZero = d.words(), t.keep(d), d.scaledToZero()
 	r.Holds, r.HoldsUp, r.HoldsDown = d.holds(m.state.Machines)
+	r.Pauses = d.pauses()
 	if pools := r.Pools; t.Links != nil {
 		t.Links.pools.Store(&pools)
 	}
@@ -405,6 +450,7 @@ func (t *term) configure(ctx context.Context, d *desk, m *counted, woken bool) {
 		if err := t.fleet.Configure(d.usable(), prices); err != nil {
 			t.Log.Error("pools", "error", err) // CheckPools has let pass what Configure does not
 		}
+		maps.Copy(r.HoldsUp, t.fleet.Unread()) // what is ordered there now would be refused
 	}
 	if t.Offer != nil {
 		if err := t.Offer(d.offered(), prices); err != nil {
@@ -446,9 +492,9 @@ func (t *term) keep(d *desk) []*podscaler.Scaler {
 				t.Log.Error("policy", "workload", w.name, "error", err)
 				continue
 			}
-			k = &kept{w.words, w.policy, podscaler.NewScaler(w.words, policy)}
+			k = &kept{w.words, w.policy, podscaler.NewScaler(w.words, policy), podpolicy.Warnings(&w.words, policy)}
 		}
-		there[w.name] = k
+		there[w.name], w.warnings = k, k.warnings
 		all = append(all, k.scaler)
 	}
 	t.scalers = there
@@ -480,36 +526,73 @@ func (t *term) recall(o *objects) {
 	t.said = said
 }
 
+// statement is what is to be said of an object.
+type statement struct {
+	about  client.Object // with its status
+	status any
+	events []kube.Event
+}
+
 // publish writes statuses and events.
 func (t *term) publish(ctx context.Context, d *desk, s *loop.Step, m *counted) error {
-	var errs []error
-	tell := func(o client.Object, status any, events []kube.Event) {
-		t.said[o.GetUID()] = status
-		if err := t.Cluster.SetStatus(ctx, o); err != nil {
-			errs = append(errs, err)
-			s.Problems = append(s.Problems, *because(CodeStatusNotWritten, "%s %s: %v", kindOf(o), o.GetName(), err))
+	all := t.statements(d, s, m)
+	errs := t.state(ctx, all)
+	for i, o := range all {
+		t.said[o.about.GetUID()] = o.status
+		if errs[i] != nil {
+			s.Problems = append(s.Problems, *because(CodeStatusNotWritten, "%s %s: %v", kindOf(o.about), o.about.GetName(), errs[i]))
 		}
-		for _, e := range events {
-			t.Cluster.Tell(o, e)
+		for _, e := range o.events {
+			t.Cluster.Tell(o.about, e)
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// statements are what is to be said of every object after a step.
+func (t *term) statements(d *desk, s *loop.Step, m *counted) []statement {
+	var all []statement
 	for _, w := range d.workloads {
 		o := *w.object
 		o.Status = w.status(s)
-		tell(&o, o.Status, w.events(s, &o.Status))
+		events := w.events(s, &o.Status)
+		t.noticeWorkload(w, &o.Status, events)
+		all = append(all, statement{&o, o.Status, append(events, t.unheard(w)...)})
 	}
 	f := t.floor(m)
 	for _, p := range d.pools {
 		o := *p.object
 		o.Status = p.status(s, f)
-		tell(&o, o.Status, p.events(s, &o.Status))
+		t.noticePool(p, &o.Status)
+		all = append(all, statement{&o, o.Status, p.events(s, &o.Status)})
 	}
 	for _, b := range d.books {
 		o := *b.object
 		o.Status = b.status(d)
-		tell(&o, o.Status, b.events(&o.Status))
+		all = append(all, statement{&o, o.Status, b.events(&o.Status)})
 	}
-	return errors.Join(errs...)
+	t.forgetAlerts(d)
+	return all
+}
+
+// writers is how many statuses are written at once. One after the other, those of some hundred objects
+// would keep the next step waiting for longer than all the rest of this one took.
+const writers = 8
+
+// state writes the statuses, and returns what went wrong with each.
+func (t *term) state(ctx context.Context, all []statement) []error {
+	errs := make([]error, len(all))
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range min(writers, len(all)) {
+		group.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
+				errs[i] = t.Cluster.SetStatus(ctx, all[i].about)
+			}
+		})
+	}
+	group.Wait()
+	return errs
 }
 
 func kindOf(o client.Object) string {

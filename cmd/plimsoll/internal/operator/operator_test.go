@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -219,10 +220,41 @@ func TestPausesEndByTheClockAndKeepTheirDirection(t *testing.T) {
 	h.cores = 2
 	h.steps(2)
 	h.expect("nothing goes up", before, h.replicas["shop/web"])
+	web.Annotations[v1alpha1.AnnotationPausedReplicas] = "3"
+	h.steps(2)
+	h.expect("scenario 40: paused-replicas 3", 3, h.replicas["shop/web"])
+	h.expect("which is paused", "True Paused", said(web.Status.Conditions)["Paused"])
+	h.expect("and so is ready", "True Paused", said(web.Status.Conditions)["Ready"])
+	h.expect("and not scaling", "False Paused", said(web.Status.Conditions)["ScalingActive"])
+	h.expect("by whom", "paused by ann: there are to be 3 replicas", conditionText(web, "Paused"))
+	before = 3
+	web.Annotations[v1alpha1.AnnotationPausedReplicas] = "-3"
+	h.steps(2)
+	h.expect("what is no number pauses", true, strings.Contains(conditionText(web, "Paused"), `must be a number of replicas such as 3, was "-3"`))
+	h.expect("and changes nothing", before, h.replicas["shop/web"])
 	pauseWith("sometimes", "")
 	h.steps(2)
 	h.expect("what is not understood pauses", before, h.replicas["shop/web"])
 	h.expect("and says so", true, strings.Contains(web.Status.Conditions[0].Message+conditionText(web, "Paused"), `must be true, up or down, was "sometimes"`))
+}
+
+func TestAFallbackThatDecidesIsSaidAndNoMeasurement(t *testing.T) {
+	h := newHouse(t)
+	web := h.web(active + "  fallback: {after: 1m, behavior: CurrentIfHigher, replicas: 6}\n")
+	h.node("workers", "a")
+	h.cores = 0.5 // as it should be
+	h.begin().steps(3)
+	h.expect("while it is measured", "False PolicyDecides", said(web.Status.Conditions)["Fallback"])
+	h.cores = math.NaN()
+	h.steps(5)
+	h.expect("before its time", 4, h.replicas["shop/web"])
+	for i := 0; i < 5 && h.replicas["shop/web"] == 4; i++ {
+		h.steps(1)
+	}
+	h.expect("after it", 6, h.replicas["shop/web"])
+	h.expect("the fallback decides", "True Fallback", said(web.Status.Conditions)["Fallback"])
+	h.expect("and nothing is measured", "False FailedGetResourceMetric", said(web.Status.Conditions)["ScalingActive"])
+	h.expect("nor healthy", "False FailedGetResourceMetric", said(web.Status.Conditions)["MetricsHealthy"])
 }
 
 func conditionText(a *v1alpha1.WorkloadAutoscaler, kind string) string {
@@ -232,6 +264,30 @@ func conditionText(a *v1alpha1.WorkloadAutoscaler, kind string) string {
 		}
 	}
 	return ""
+}
+
+// A pool whose template is being looked for is not ordered from, which is no fault; and the order is made
+// once the template is found, and not an interval later.
+func TestFirstOrderOfANewPoolWaitsForItsTemplate(t *testing.T) {
+	h := newHouse(t)
+	h.web(active)
+	h.pool("workers", active)
+	h.unread = map[string]nodescaler.Reason{"workers": {Code: pve.CodeTemplateUnread}}
+	h.begin().steps(3)
+	h.expect("done before", []string{}, h.done)
+	h.expect("said before", "True Active", said(h.pools["workers"].Status.Conditions)["Ready"])
+	for _, e := range h.told {
+		h.expect("told of the pool before: "+e, false, strings.HasPrefix(e, "VMPool"))
+	}
+	h.unread, h.news = nil, make(chan struct{}, 1)
+	h.cfg.Interval = time.Hour
+	h.begin()
+	h.news <- struct{}{}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	h.made = cancel
+	h.term.run(ctx, ctx) // whose first step only looks
+	h.expect("done after", []string{"create workers"}, h.done)
 }
 
 // A clock that jumps is a restart: nothing shrinks sooner for it, and growth waits no longer than a step.

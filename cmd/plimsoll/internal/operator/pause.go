@@ -2,19 +2,33 @@ package operator
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // pause is what an object's annotations say of leaving it alone.
 type pause struct {
 	on        bool
 	direction string    // v1alpha1.PauseUp or PauseDown; empty is both
+	replicas  *int      // fixed at a number; nil is not
 	until     time.Time // zero is until somebody takes it back
 	text      string
+}
+
+// full reports whether nothing at all is to be done.
+func (p *pause) full() bool { return p.on && p.direction == "" && p.replicas == nil }
+
+// guard is the part of it that the workload's scaler sees to.
+func (p *pause) guard() podscaler.Pause {
+	return podscaler.Pause{
+		Replicas: p.replicas, Up: p.on && p.direction == v1alpha1.PauseUp, Down: p.on && p.direction == v1alpha1.PauseDown, Why: p.text,
+	}
 }
 
 // pauseOf reads the annotations. What cannot be understood pauses the object: whoever wrote it wanted
@@ -25,10 +39,7 @@ func pauseOf(o metav1.Object, now time.Time) pause {
 	if !there || value == "false" {
 		return pause{}
 	}
-	p := pause{on: true, text: "paused"}
-	if by := said[v1alpha1.AnnotationPausedBy]; by != "" {
-		p.text += " by " + by
-	}
+	p := pausedBy(said)
 	switch value {
 	case "true":
 	case v1alpha1.PauseUp, v1alpha1.PauseDown:
@@ -37,6 +48,37 @@ func pauseOf(o metav1.Object, now time.Time) pause {
 	default:
 		p.text += fmt.Sprintf("; annotation %s must be true, %s or %s, was %q", v1alpha1.AnnotationPaused, v1alpha1.PauseUp, v1alpha1.PauseDown, value)
 	}
+	return p.ending(said, now)
+}
+
+// pauseOfWorkload reads those of a WorkloadAutoscaler, whose replicas may be fixed besides. Fixed ones
+// stand above a direction, and nothing above a pause of everything.
+func pauseOfWorkload(o metav1.Object, now time.Time) pause {
+	said := o.GetAnnotations()
+	value, there := said[v1alpha1.AnnotationPausedReplicas]
+	if p := pauseOf(o, now); !there || p.full() {
+		return p
+	}
+	p := pausedBy(said)
+	if n, err := strconv.Atoi(value); err == nil && 0 <= n && n <= math.MaxInt32 {
+		p.replicas = &n
+		p.text += fmt.Sprintf(": there are to be %d replicas", n)
+	} else {
+		p.text += fmt.Sprintf("; annotation %s must be a number of replicas such as 3, was %q", v1alpha1.AnnotationPausedReplicas, value)
+	}
+	return p.ending(said, now)
+}
+
+func pausedBy(said map[string]string) pause {
+	p := pause{on: true, text: "paused"}
+	if by := said[v1alpha1.AnnotationPausedBy]; by != "" {
+		p.text += " by " + by
+	}
+	return p
+}
+
+// ending returns the pause with its end, and none if that has come.
+func (p pause) ending(said map[string]string, now time.Time) pause {
 	until, timed := said[v1alpha1.AnnotationPausedUntil]
 	if !timed {
 		return p

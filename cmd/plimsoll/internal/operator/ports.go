@@ -45,6 +45,9 @@ type Fleet interface {
 	Run(ctx context.Context)
 	Configure(pools []pve.Pool, prices *pricing.Book) error
 	Paused() map[string]nodescaler.Reason
+	// Unread are the pools that take no orders yet, for a moment, and News is signalled when that is over.
+	Unread() map[string]nodescaler.Reason
+	News() <-chan struct{}
 	Collect(ctx context.Context, spare func(pve.Orphan) bool) (pve.Report, error)
 }
 

@@ -25,6 +25,7 @@ const (
 	reasonReadyForNewScale  = "ReadyForNewScale"
 	reasonFailedGetScale    = "FailedGetScale"
 	reasonFailedUpdateScale = "FailedUpdateScale"
+	reasonSuccessfulRescale = "SuccessfulRescale"
 
 	reasonStarting       = "Starting"       // nothing was decided yet
 	reasonAsMeasured     = "AsMeasured"     // all signals were measured
@@ -39,6 +40,8 @@ const (
 	reasonScaledToZero   = "ScaledToZero"   // by a decision
 	reasonNotAtZero      = "NotAtZero"
 	reasonPricesAgree    = "PricesAgree"
+	reasonAsRegistered   = "AsRegistered"  // a registry knows what is ready
+	reasonPolicyDecides  = "PolicyDecides" // and not the fallback
 )
 
 // conditions is an object's conditions while they are put together.
@@ -72,6 +75,8 @@ func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
 	if ws != nil && ws.Decision != nil {
 		w.measures(c, ws)
 		w.limits(c, ws.Decision)
+		w.fallback(c, ws.Decision)
+		w.registered(c, ws.Decision)
 	}
 	w.surroundings(c, s, ws)
 	w.zero(c, ws, outcome)
@@ -231,12 +236,16 @@ func (w *workload) amiss(codes ...string) *podscaler.Reason {
 	return nil
 }
 
-// outOfBounds is why replicas were put right without asking the policy, or nil.
+// outOfBounds is why replicas were to be put right without asking the policy, or nil.
 func outOfBounds(d *podscaler.Decision) *podscaler.Reason {
-	if d.Known || d.To == d.From {
+	if d.Known || len(d.Reasons) == 0 {
 		return nil
 	}
-	return &d.Reasons[0]
+	switch d.Reasons[0].Code {
+	case podscaler.ReasonTooFewReplicas, podscaler.ReasonTooManyReplicas, podscaler.ReasonScheduleFloor, podscaler.ReasonScheduleCeiling:
+		return &d.Reasons[0]
+	}
+	return nil
 }
 
 // unmeasured is the first of a decision's reasons that tells of something that could not be measured.
@@ -299,12 +308,42 @@ func (w *workload) targets(c conditions, in *loop.Inputs) {
 func (w *workload) limits(c conditions, d *podscaler.Decision) {
 	for _, r := range d.Reasons {
 		switch r.Code {
-		case podscaler.ReasonTooFewReplicas, podscaler.ReasonTooManyReplicas, podscaler.ReasonScaleUpLimit, podscaler.ReasonScaleDownLimit, podscaler.ReasonCooldown:
+		case podscaler.ReasonTooFewReplicas, podscaler.ReasonTooManyReplicas, podscaler.ReasonScaleUpLimit, podscaler.ReasonScaleDownLimit, podscaler.ReasonCooldown,
+			podscaler.ReasonScheduleFloor, podscaler.ReasonScheduleCeiling, podscaler.ReasonTooFewAvailable, podscaler.ReasonRollout, podscaler.ReasonUpstreamSuspect,
+			podscaler.ReasonSignalsRecovering, podscaler.ReasonPaused:
 			c.set(v1alpha1.ConditionScalingLimited, metav1.ConditionTrue, r.Code, "%s", r.Text)
 			return
 		}
 	}
 	c.set(v1alpha1.ConditionScalingLimited, metav1.ConditionFalse, podscaler.ReasonDesiredWithinRange, "what is proposed is allowed")
+}
+
+// fallback states whether the fallback decides in place of the policy, where there is one.
+func (w *workload) fallback(c conditions, d *podscaler.Decision) {
+	if w.words.Fallback == nil {
+		return
+	}
+	if r := reasonWith(d.Reasons, podscaler.ReasonFallback); r != nil {
+		c.set(v1alpha1.ConditionFallback, metav1.ConditionTrue, r.Code, "%s", r.Text)
+	} else {
+		c.set(v1alpha1.ConditionFallback, metav1.ConditionFalse, reasonPolicyDecides, "the policy decides")
+	}
+}
+
+// registered states whether a service registry knows other instances than are ready, where one is asked.
+func (w *workload) registered(c conditions, d *podscaler.Decision) {
+	if w.signals.Registration == nil {
+		return
+	}
+	kind := v1alpha1.ConditionRegistrationMismatch
+	switch r := reasonWith(d.Reasons, podscaler.ReasonRegistrationMismatch); {
+	case r != nil:
+		c.set(kind, metav1.ConditionTrue, r.Code, "%s", r.Text)
+	case reasonWith(d.Reasons, podscaler.ReasonRegistrationUnknown) != nil:
+		c.set(kind, metav1.ConditionUnknown, podscaler.ReasonRegistrationUnknown, "the registry could not be asked")
+	default:
+		c.set(kind, metav1.ConditionFalse, reasonAsRegistered, "the registry knows the instances that are ready")
+	}
 }
 
 // surroundings states what others do: who else scales it, who paused it, what machines are on their way.
@@ -376,6 +415,8 @@ func (w *workload) ready(c conditions) {
 		c.set(kind, metav1.ConditionFalse, able.Reason, "%s", able.Message)
 	case w.held != nil && w.held.Code == v1alpha1.ReasonPaused:
 		c.set(kind, metav1.ConditionTrue, w.held.Code, "%s", w.held.Text)
+	case w.held == nil && w.pause.replicas != nil && able.Status != metav1.ConditionFalse:
+		c.set(kind, metav1.ConditionTrue, v1alpha1.ReasonPaused, "%s", w.pause.text)
 	case active == nil:
 		c.set(kind, metav1.ConditionUnknown, reasonStarting, "nothing was decided yet")
 	case active.Status == metav1.ConditionFalse:

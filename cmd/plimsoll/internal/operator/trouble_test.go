@@ -24,3 +24,25 @@ func TestTroubleThatGoesOnIsToldNowAndThen(t *testing.T) {
 		t.Errorf("%d lines, want one at once, one after a minute, one of what is new, and one of the end\n%s", got, out.String())
 	}
 }
+
+func TestStepsGoByTheirTicks(t *testing.T) {
+	const interval = 5 * time.Second
+	ms := func(n int) time.Time { return t0.Add(time.Duration(n) * time.Millisecond) }
+	for _, c := range []struct {
+		name      string
+		last      int // milliseconds after the first step
+		now, want int
+	}{
+		{"a little after its tick", 25_000, 30_001, 30_000},
+		{"a little before it", 25_000, 29_999, 30_000},
+		{"so late that the clock counts", 25_000, 30_600, 30_600},
+		{"after a step that something woke at the same moment", 30_000, 30_001, 30_001},
+		{"after one that was woken before the tick", 29_990, 30_001, 30_000},
+		{"nowhere near a tick", 25_000, 27_000, 27_000},
+	} {
+		term := &term{Config: Config{Interval: interval}, began: t0, last: ms(c.last)}
+		if got := term.onTime(ms(c.now)); !got.Equal(ms(c.want)) {
+			t.Errorf("%s: %s is taken for %s", c.name, ms(c.now).Sub(t0), got.Sub(t0))
+		}
+	}
+}

@@ -84,6 +84,19 @@ annotations:
 {{- end }}
 {{- $_ := set $ours "provider" $provider }}
 {{- end }}
+{{- range $part := list "prometheus" "scrape" }}
+{{- $v := index $.Values $part }}
+{{- $access := dict }}
+{{- range $as := list "ca" "token" "basicAuth" }}
+{{- if index $v (printf "%sKey" $as) }}
+{{- $_ := set $access (printf "%sFile" $as) (printf "%s-%s" $part (kebabcase $as)) }}
+{{- end }}
+{{- end }}
+{{- range $key := list "url" "headers" "serverName" }}
+{{- with index $v $key }}{{ $_ := set $access $key . }}{{ end }}
+{{- end }}
+{{- with $access }}{{ $_ := set $ours $part . }}{{ end }}
+{{- end }}
 {{- $all := merge $ours (deepCopy .Values.config) }}
 {{- toYaml (ternary $all (omit $all "tokenFile") (ne $all.tokenFile "")) }}
 {{- end }}
@@ -125,6 +138,19 @@ projected:
           - {key: tls.key, path: provider-tls.key}
           - {key: ca.crt, path: provider-ca.crt}
     {{- end }}
+    {{- range $part := list "prometheus" "scrape" }}
+    {{- $v := index $.Values $part }}
+    {{- with $v.existingSecret }}
+    - secret:
+        name: {{ . }}
+        items:
+          {{- range $as := list "ca" "token" "basicAuth" }}
+          {{- with index $v (printf "%sKey" $as) }}
+          - {key: {{ . | quote }}, path: {{ printf "%s-%s" $part (kebabcase $as) }}}
+          {{- end }}
+          {{- end }}
+    {{- end }}
+    {{- end }}
 {{- end }}
 
 {{- /* What the schema cannot say. */ -}}
@@ -150,6 +176,22 @@ projected:
 {{- end }}
 {{- end }}
 {{- end }}
+{{- range $part := list "prometheus" "scrape" }}
+{{- $v := index $.Values $part }}
+{{- $keys := compact (list $v.caKey $v.tokenKey $v.basicAuthKey) }}
+{{- if and $keys (not $v.existingSecret) }}
+{{- fail (printf "%s.existingSecret: must name the secret that has %s" $part (join " and " $keys)) }}
+{{- end }}
+{{- if and $v.existingSecret (not $keys) }}
+{{- fail (printf "%s.existingSecret: must be left out without caKey, tokenKey or basicAuthKey, which say what is in it, was %q" $part $v.existingSecret) }}
+{{- end }}
+{{- if and $v.tokenKey $v.basicAuthKey }}
+{{- fail (printf "%s.basicAuthKey: must be left out beside tokenKey, was %q" $part $v.basicAuthKey) }}
+{{- end }}
+{{- end }}
+{{- if and (not .Values.prometheus.url) (or .Values.prometheus.existingSecret .Values.prometheus.headers) }}
+{{- fail "prometheus.url: must be set, for headers and a secret are given for it" }}
+{{- end }}
 {{- if and (has "provider" .Values.components) (gt (int .Values.replicas) 1) }}
 {{- fail "replicas: must be 1 with provider: one that does not lead cannot answer cluster-autoscaler, was 2" }}
 {{- end }}
@@ -160,7 +202,7 @@ projected:
 {{- if and .Values.provider.tlsSecret (or (dig "provider" "tls" "" $c) (dig "provider" "plaintext" "" $c)) }}
 {{- fail (printf "provider.tlsSecret: must be left out beside config.provider.tls and config.provider.plaintext, was %q" .Values.provider.tlsSecret) }}
 {{- end }}
-{{- $said := dict "mode" "mode says" "metrics" "metrics.port says" "state" "the chart says" "namespace" "the release says" "kubeconfig" "the service account says" "pools" "VMPools say" "prices" "a PriceBook says" }}
+{{- $said := dict "mode" "mode says" "metrics" "metrics.port says" "state" "the chart says" "namespace" "the release says" "kubeconfig" "the service account says" "pools" "VMPools say" "prices" "a PriceBook says" "prometheus" "prometheus says" "scrape" "scrape says" }}
 {{- range $key, $by := $said }}
 {{- if hasKey $c $key }}
 {{- fail (printf "config.%s: must be left out, for %s it" $key $by) }}

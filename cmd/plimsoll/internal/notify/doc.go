@@ -1,0 +1,40 @@
+// Package notify tells people over HTTP what happens to the objects that Plimsoll works by.
+//
+// There is one notice when something becomes true that somebody should see to, and one when it has
+// been over for a while, however often it is stated in between: Alerts keeps account of that, and
+// forgets nothing that matters when it starts anew. A Sender brings notices to receivers and never
+// makes anybody wait: a receiver that does not answer is tried again a few times, and then given up
+// on, and the others do not notice.
+package notify
+
+import "time"
+
+// Status is what has become of a condition.
+type Status string
+
+// What has become of a condition, or what was done.
+const (
+	Firing   Status = "Firing"   // somebody should see to it
+	Resolved Status = "Resolved" // it is over
+	Scaled   Status = "Scaled"   // replicas were changed
+)
+
+// Notice is one thing that somebody is told.
+type Notice struct {
+	Status    Status    `json:"status"`
+	Kind      string    `json:"kind"`                // WorkloadAutoscaler or VMPool
+	Namespace string    `json:"namespace,omitempty"` // of a WorkloadAutoscaler
+	Name      string    `json:"name"`
+	Condition string    `json:"condition,omitempty"` // the type of the condition that is firing or resolved
+	Reason    string    `json:"reason"`              // a stable code
+	Text      string    `json:"text"`                // a sentence with the numbers
+	Time      time.Time `json:"time"`
+}
+
+// object names what the notice is about.
+func (n *Notice) object() string {
+	if n.Namespace == "" {
+		return n.Kind + " " + n.Name
+	}
+	return n.Kind + " " + n.Namespace + "/" + n.Name
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
+)
+
+// receiverSettings is somebody who is told.
+type receiverSettings struct {
+	Name string `json:"name" strict:"required"`
+	// URL is where notices are posted to. Where it holds a secret, it stands in a file of its own.
+	URL     string `json:"url,omitempty" strict:"oneof=url"`
+	URLFile string `json:"urlFile,omitempty" strict:"oneof=url"`
+	// TokenFile holds a bearer token.
+	TokenFile string `json:"tokenFile,omitempty"`
+	// Format is JSON or Slack; empty is JSON.
+	Format notify.Format `json:"format,omitempty"`
+	// All is told of every object, others only of WorkloadAutoscalers that name them.
+	All bool `json:"all,omitempty"`
+	// Conditions are those that it is told of, and Scaled for changes of replicas; empty is all.
+	Conditions []string `json:"conditions,omitempty"`
+}
+
+// checkReceivers returns what is wrong with the receivers.
+func checkReceivers(all []receiverSettings) []error {
+	var faults []error
+	seen := map[string]bool{}
+	known := append(operator.ToldOf(), string(notify.Scaled))
+	for i, r := range all {
+		must := func(kept bool, key, rule, was string) {
+			if !kept {
+				faults = append(faults, &fileFault{fmt.Sprintf("notifications[%d].%s", i, key), fmt.Sprintf("must be %s, was %q", rule, was)})
+			}
+		}
+		must(r.Name != "" && !seen[r.Name], "name", "a name of its own", r.Name)
+		seen[r.Name] = true
+		must(r.URL == "" || isWebAddress(r.URL), "url", "an http or https address", r.URL)
+		must(slices.Contains([]notify.Format{"", notify.JSON, notify.Slack}, r.Format), "format", "JSON or Slack", string(r.Format))
+		for j, c := range r.Conditions {
+			must(slices.Contains(known, c), fmt.Sprintf("conditions[%d]", j), "one of "+strings.Join(known, ", "), c)
+		}
+	}
+	return faults
+}
+
+func isWebAddress(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// notifier is who tells people, or nil if there is nobody to tell.
+func (r *clusterRun) notifier() (*notify.Sender, error) {
+	var receivers []notify.Receiver
+	for i, s := range r.Notifications {
+		one := notify.Receiver{Name: s.Name, URL: s.URL, Format: s.Format, All: s.All, Conditions: s.Conditions}
+		var err error
+		if s.URLFile != "" {
+			if one.URL, err = r.secret(s.URLFile); err == nil && !isWebAddress(one.URL) {
+				err = fmt.Errorf("%s: must hold an http or https address", s.URLFile)
+			}
+			if err != nil {
+				return nil, withCode(exitConfig, &fileFault{fmt.Sprintf("notifications[%d].urlFile", i), err.Error()})
+			}
+		}
+		if s.TokenFile != "" {
+			if one.Token, err = r.secret(s.TokenFile); err != nil {
+				return nil, withCode(exitConfig, &fileFault{fmt.Sprintf("notifications[%d].tokenFile", i), err.Error()})
+			}
+		}
+		receivers = append(receivers, one)
+	}
+	if receivers == nil {
+		return nil, nil
+	}
+	return notify.NewSender(receivers, &http.Client{}, slog.New(slog.NewTextHandler(r.env.Stderr, nil))), nil
+}
+
+// secret is the one line of a file.
+func (r *clusterRun) secret(name string) (string, error) {
+	data, err := r.readBeside(name)
+	return strings.TrimSpace(string(data)), err
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/plimsoll/plimsoll/podscaler/signals"
+)
+
+// measuring is the part of the configuration file that says where workloads are measured.
+type measuring struct {
+	// Prometheus is asked for the WorkloadAutoscalers that name none of their own.
+	Prometheus *sharedPrometheus `json:"prometheus,omitempty"`
+	// Scrape is what pods want to see whose metrics are read over https.
+	Scrape *scrapeAccess `json:"scrape,omitempty"`
+}
+
+// sharedPrometheus is a server of the Prometheus query API.
+type sharedPrometheus struct {
+	URL string `json:"url" strict:"required"`
+	// Headers are sent with every query, such as the tenant of a shared store.
+	Headers map[string]string `json:"headers,omitempty"`
+	access
+}
+
+// scrapeAccess is how pods are asked for metrics that they show over https.
+type scrapeAccess struct {
+	// ServerName is whom pods' certificates are for; without it they must be for their addresses.
+	ServerName string `json:"serverName,omitempty"`
+	access
+}
+
+// access names files with what a server wants to see.
+type access struct {
+	// CAFile holds the authorities that may vouch for the server; without it the system's.
+	CAFile string `json:"caFile,omitempty"`
+	// TokenFile holds a bearer token, on one line.
+	TokenFile string `json:"tokenFile,omitempty"`
+	// BasicAuthFile holds username:password, on one line.
+	BasicAuthFile string `json:"basicAuthFile,omitempty"`
+}
+
+// server is the Prometheus, or nil where there is none for all.
+func (m *measuring) server() *signals.Prometheus {
+	if m.Prometheus == nil {
+		return nil
+	}
+	return &signals.Prometheus{URL: m.Prometheus.URL, Headers: m.Prometheus.Headers}
+}
+
+// checkMeasuring adds what is wrong with the settings, and with the files that they name.
+func (s *siteFile) checkMeasuring() []error {
+	var faults []error
+	if p := s.Prometheus; p != nil && p.URL != "" {
+		err := s.server().Validate()
+		for _, err := range append(flatten(err), whole(err)) {
+			if err != nil {
+				key, rule, _ := strings.Cut(err.Error(), ": ")
+				faults = append(faults, &fileFault{"prometheus." + key, rule})
+			}
+		}
+		faults = append(faults, s.checkAccess("prometheus.", &p.access)...)
+	}
+	if s.Scrape != nil {
+		name := s.Scrape.ServerName
+		if name != "" && !isHost(name) {
+			faults = append(faults, &fileFault{"scrape.serverName", fmt.Sprintf("must be a DNS name in lower case or an address, was %q", name)})
+		}
+		faults = append(faults, s.checkAccess("scrape.", &s.Scrape.access)...)
+	}
+	return faults
+}
+
+func (s *siteFile) checkAccess(under string, a *access) []error {
+	if a.TokenFile != "" && a.BasicAuthFile != "" {
+		return []error{&fileFault{under + "basicAuthFile", fmt.Sprintf("must be left out beside tokenFile, was %q", a.BasicAuthFile)}}
+	}
+	if s.offline || s.parts == nil {
+		return nil
+	}
+	_, err := s.credentials(under, a)
+	return slices.DeleteFunc(append(flatten(err), whole(err)), func(err error) bool { return err == nil })
+}
+
+// credentials reads what the files hold now, for they may change. Errors name key and rule, and nothing
+// of what is secret in them.
+func (s *siteFile) credentials(under string, a *access) (signals.Credentials, error) {
+	var c signals.Credentials
+	var faults []error
+	read := func(key, name string, take func(text []byte) error) {
+		if name == "" {
+			return
+		}
+		name = s.beside(name)
+		text, err := s.env.ReadFile(name)
+		if err != nil {
+			faults = append(faults, &fileFault{under + key, "must be a file that can be read: " + err.Error()})
+		} else if err := take(text); err != nil {
+			faults = append(faults, &fileFault{under + key, fmt.Sprintf("must hold %s, but %s %s", accessFiles[key], name, err)})
+		}
+	}
+	read("caFile", a.CAFile, func(text []byte) error {
+		c.CA = text
+		return checkCertificates(text)
+	})
+	read("tokenFile", a.TokenFile, func(text []byte) (err error) {
+		c.Token, err = oneLine(text)
+		return err
+	})
+	read("basicAuthFile", a.BasicAuthFile, func(text []byte) error {
+		line, err := oneLine(text)
+		user, password, both := strings.Cut(line, ":")
+		if err == nil && (!both || user == "") {
+			err = errors.New("has no user before a colon")
+		}
+		c.Username, c.Password = user, password
+		return err
+	})
+	if len(faults) > 0 {
+		return signals.Credentials{}, errors.Join(faults...)
+	}
+	return c, nil
+}
+
+// accessFiles is what the files hold, by key.
+var accessFiles = map[string]string{
+	"caFile": "certificates in PEM", "tokenFile": "a token on one line", "basicAuthFile": "username:password on one line",
+}
+
+// oneLine is a file's only line.
+func oneLine(text []byte) (string, error) {
+	line := string(bytes.TrimSpace(text))
+	switch lines := strings.Count(line, "\n") + 1; {
+	case line == "":
+		return "", errors.New("is empty")
+	case lines > 1:
+		return "", fmt.Errorf("has %d lines", lines)
+	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return "", errors.New("has a control character in it")
+	}
+	return line, nil
+}
+
+// signalOptions are how workloads are measured: by the Prometheus of the file or by their own, whose
+// credentials are in Secrets of their namespaces.
+func (s *siteFile) signalOptions(secrets typedv1.SecretsGetter) signals.Options {
+	o := signals.Options{
+		Prometheus: s.server(),
+		Credentials: func(ctx context.Context, namespace string, p signals.Prometheus) (signals.Credentials, error) {
+			if namespace == "" {
+				return s.credentials("prometheus.", &s.Prometheus.access)
+			}
+			return prometheusCredentials(ctx, secrets, namespace, p.SecretName)
+		},
+	}
+	if s.Scrape != nil {
+		o.ScrapeCredentials = func(context.Context) (signals.Credentials, error) {
+			c, err := s.credentials("scrape.", &s.Scrape.access)
+			c.ServerName = s.Scrape.ServerName
+			return c, err
+		}
+	}
+	return o
+}
