@@ -76,12 +76,12 @@ func (c *Claim) Try(r *Results) []Comparison {
 func (r *Results) pairs(a, b string, l Level) (ours, theirs []Trial) {
 	byTrial := map[int]*Trial{}
 	for i := range r.Runs {
-		if run := &r.Runs[i]; run.Policy == b && run.level() == l {
+		if run := &r.Runs[i]; run.Policy == b && run.Level() == l {
 			byTrial[run.Trial] = run
 		}
 	}
 	for i := range r.Runs {
-		if run := &r.Runs[i]; run.Policy == a && run.level() == l && byTrial[run.Trial] != nil {
+		if run := &r.Runs[i]; run.Policy == a && run.Level() == l && byTrial[run.Trial] != nil {
 			ours, theirs = append(ours, *run), append(theirs, *byTrial[run.Trial])
 		}
 	}

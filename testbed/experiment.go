@@ -24,6 +24,10 @@ type Experiment struct {
 	Trials   int           `json:"trials" strict:"required"`
 	Duration time.Duration `json:"duration,omitempty"` // of a trial, unless a scenario has its own
 	Seed     uint64        `json:"seed" strict:"required"`
+	// Span is a part of a trial in which the replicas are counted apart, such as a dip in the load.
+	Span *Range `json:"span,omitempty"`
+	// Path keeps in the results how many replicas were asked for when, and draws it.
+	Path bool `json:"path,omitempty"`
 
 	// Tick is the time between two steps of the loop. With Wake, a pod that turns
 	// unschedulable calls for a step at once.
@@ -223,8 +227,9 @@ func (n *NodePolicy) Spec() nodepolicy.Spec { return n.spec }
 
 // Behavior limits and steadies a pod policy in the shape of autoscaling/v2.
 type Behavior struct {
-	// Preset is v2, what an HPA with an empty behavior gets, or legacy, what one without any
-	// does. ScaleUp and ScaleDown take the place of v2's rules in their direction.
+	// Preset is v2, what an HPA with an empty behavior gets, legacy, what one without any does, or
+	// v1.11, what all did up to Kubernetes 1.11. ScaleUp and ScaleDown take the place of v2's rules
+	// in their direction.
 	Preset    string `json:"preset" strict:"required"`
 	ScaleUp   *Rules `json:"scaleUp,omitempty"`
 	ScaleDown *Rules `json:"scaleDown,omitempty"`
@@ -234,6 +239,7 @@ type Behavior struct {
 const (
 	V2     = "v2"
 	Legacy = "legacy"
+	V111   = "v1.11"
 )
 
 // Rules are the limits in one direction.

@@ -66,6 +66,32 @@ type Trial struct {
 	// Decisions counts the changes of replicas that were decided.
 	Decisions int `json:"decisions"`
 	Thrash    int `json:"thrash"`
+	// MaxReplicasMinutes is how long it took until as many replicas were asked for as are
+	// allowed; unknown if they never were.
+	MaxReplicasMinutes Number `json:"maxReplicasMinutes"`
+	// Growths and Shrinks count the changes of replicas in each direction; ReplicasAdded is by how
+	// many all growths together grew.
+	Growths       int `json:"growths"`
+	ReplicasAdded int `json:"replicasAdded"`
+	Shrinks       int `json:"shrinks"`
+	// SpanReplicaMinutes is the time of all replicas that were asked for in the experiment's span;
+	// unknown if it has none.
+	SpanReplicaMinutes Number `json:"spanReplicaMinutes"`
+	// Path is how many replicas were asked for when, to the end of the run, if the experiment keeps
+	// that.
+	Path []Moment `json:"path,omitempty"`
+
+	// LateMs is the 90th percentile of how much longer answers took than by the law of the pods that gave
+	// them, in worlds that go by the clock: it is no property of the policy, but of the machine it ran on.
+	LateMs Number `json:"lateMs,omitzero"`
+	// Warning says why the run's numbers are not to be trusted; empty if they are.
+	Warning string `json:"warning,omitempty"`
+}
+
+// Moment is a number of replicas, from so many seconds after the start on.
+type Moment struct {
+	Seconds  Number `json:"seconds"`
+	Replicas int    `json:"replicas"`
 }
 
 // Summary is all trials of one policy at one level of load.
@@ -83,6 +109,11 @@ type Number float64
 
 // Rounded rounds to four decimals, so that what is read back is what was written.
 func Rounded(v float64) Number { return Number(math.Round(v*1e4) / 1e4) }
+
+// Equal reports whether both are the same; what is unknown is the same as what is unknown.
+func (n Number) Equal(o Number) bool {
+	return n == o || math.IsNaN(float64(n)) && math.IsNaN(float64(o))
+}
 
 // MarshalJSON writes null for what is unknown.
 func (n Number) MarshalJSON() ([]byte, error) {
@@ -125,6 +156,11 @@ var Measures = []Measure{
 	{"podMoves", "pods moved", "", func(r *Trial) float64 { return float64(r.PodMoves) }},
 	{"decisions", "changes of replicas", "", func(r *Trial) float64 { return float64(r.Decisions) }},
 	{"thrash", "replicas moved for nothing", "", func(r *Trial) float64 { return float64(r.Thrash) }},
+	{"maxReplicasMinutes", "time until the most replicas were asked for", "min", func(r *Trial) float64 { return float64(r.MaxReplicasMinutes) }},
+	{"growths", "times that replicas were added", "", func(r *Trial) float64 { return float64(r.Growths) }},
+	{"replicasAdded", "replicas that were added", "", func(r *Trial) float64 { return float64(r.ReplicasAdded) }},
+	{"shrinks", "times that replicas were taken away", "", func(r *Trial) float64 { return float64(r.Shrinks) }},
+	{"spanReplicaMinutes", "replica-minutes in the span", "min", func(r *Trial) float64 { return float64(r.SpanReplicaMinutes) }},
 }
 
 func measure(name string) *Measure {
@@ -149,7 +185,9 @@ func (l Level) String() string {
 	return strconv.Itoa(l.Users)
 }
 
-func (r *Trial) level() Level   { return Level{r.Users, r.Scenario} }
+// Level is what the run was made at.
+func (r *Trial) Level() Level { return Level{r.Users, r.Scenario} }
+
 func (s *Summary) level() Level { return Level{s.Users, s.Scenario} }
 
 // sum makes the summary of the runs, which are in order of policy and level.
@@ -158,7 +196,7 @@ func (r *Results) sum() {
 	for start := 0; start < len(r.Runs); {
 		first := &r.Runs[start]
 		end := start
-		for end < len(r.Runs) && r.Runs[end].Policy == first.Policy && r.Runs[end].level() == first.level() {
+		for end < len(r.Runs) && r.Runs[end].Policy == first.Policy && r.Runs[end].Level() == first.Level() {
 			end++
 		}
 		s := Summary{
@@ -179,6 +217,17 @@ func values(runs []Trial, m *Measure) []float64 {
 		out[i] = m.of(&runs[i])
 	}
 	return out
+}
+
+// Warnings are those of all runs, each with the run that it is about.
+func (r *Results) Warnings() []string {
+	var all []string
+	for i := range r.Runs {
+		if t := &r.Runs[i]; t.Warning != "" {
+			all = append(all, fmt.Sprintf("%s at %s, trial %d: %s", t.Policy, t.Level(), t.Trial, t.Warning))
+		}
+	}
+	return all
 }
 
 // Policies are the policies that ran, and Levels the levels they ran at, each in order.

@@ -21,10 +21,12 @@ type Options struct {
 	Users     []int    // levels of a sweep, in place of the file's
 	Scenarios []string // of the file's
 	Policies  []string // of the file's
-	Load      sim.Kind // of users, in place of the file's
-	Trials    int
-	Duration  time.Duration // of every trial
-	Seed      *uint64
+	// Trace is a recorded load that is added to the scenarios, or nil.
+	Trace    *Trace
+	Load     sim.Kind // of users, in place of the file's
+	Trials   int
+	Duration time.Duration // of every trial
+	Seed     *uint64
 	// World is where runs are made; none is the simulated world.
 	World World
 	// Parallel is how many runs are made at a time; 0 is as many as suit the world.
@@ -61,9 +63,15 @@ func (o *Options) flags() []string {
 	add(len(o.Policies) > 0, "policies", strings.Join(o.Policies, ","))
 	add(o.Load != "", "load", string(o.Load))
 	add(o.Trials > 0, "trials", strconv.Itoa(o.Trials))
-	add(o.Duration > 0, "duration", pricing.Short(o.Duration))
+	add(o.Duration > 0, "for", pricing.Short(o.Duration))
 	if o.Seed != nil {
 		add(true, "seed", strconv.FormatUint(*o.Seed, 10))
+	}
+	if t := o.Trace; t != nil {
+		add(true, "trace", t.File)
+		add(t.From > 0, "trace-from", pricing.Short(t.From))
+		add(t.Length > 0, "trace-length", pricing.Short(t.Length))
+		add(t.Peak > 0, "trace-peak", strconv.FormatFloat(t.Peak, 'g', -1, 64))
 	}
 	return out
 }
@@ -80,12 +88,17 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 		out.Load.Users = slices.Compact(slices.Sorted(slices.Values(o.Users)))
 	}
 	f.must(len(o.Scenarios) == 0 || len(e.Load.Scenarios) > 0, "scenarios", "must not be given for "+e.Name+", which has users", o.Scenarios)
-	out.Load.Scenarios = pick(&f, "scenarios", e.Load.Scenarios, o.Scenarios, func(s *Scenario) string { return s.Name })
+	all := e.Load.Scenarios
+	if o.Trace != nil {
+		f.must(len(all) > 0, "trace", "must not be given for "+e.Name+", which has users", o.Trace.File)
+		all = append(slices.Clone(all), o.Trace.scenario(&f, all))
+	}
+	out.Load.Scenarios = pick(&f, "scenarios", all, o.Scenarios, func(s *Scenario) string { return s.Name })
 	out.Policies = pick(&f, "policies", e.Policies, o.Policies, func(p *Policy) string { return p.Name })
 	f.must(o.Parallel >= 0, "parallel", "must be at least 1", o.Parallel)
 	f.must(o.Trials >= 0, "trials", "must be at least 1", o.Trials)
-	f.must(o.Duration >= 0, "duration", "must be longer than 0s", o.Duration)
-	f.must(o.Duration%time.Second == 0, "duration", "must be whole seconds", o.Duration)
+	f.must(o.Duration >= 0, "for", "must be longer than 0s", o.Duration)
+	f.must(o.Duration%time.Second == 0, "for", "must be whole seconds", o.Duration)
 	out.Trials = cmp.Or(o.Trials, e.Trials)
 	if o.Duration > 0 {
 		out.Duration = o.Duration
@@ -132,8 +145,8 @@ func pick[T any](f *faults, key string, all []T, names []string, name func(*T) s
 	return slices.DeleteFunc(out, func(t T) bool { return !slices.Contains(names, name(&t)) })
 }
 
-// Run runs the experiment. When ctx ends before the experiment,
-// it returns what has been done by then along with the context's error.
+// Run runs the experiment. When ctx ends before the experiment, or a run fails after others have been
+// made, which may have taken hours, it returns what has been done by then along with the error.
 func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 	e, err := e.With(o)
 	if err != nil {
@@ -147,7 +160,7 @@ func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 	}
 	jobs := e.jobs()
 	runs, done, err := e.runAll(ctx, jobs, o)
-	if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded); err != nil && !interrupted && !slices.Contains(done, true) {
 		return nil, err
 	}
 	r := &Results{Header: Header{

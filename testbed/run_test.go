@@ -135,9 +135,35 @@ func TestAnInterruptedExperimentKeepsWhatIsDone(t *testing.T) {
 	}
 	whole := mustRun(t, e, Options{})
 	for _, run := range r.Runs {
-		if !slices.Contains(whole.Runs, run) {
+		if !slices.ContainsFunc(whole.Runs, func(o Trial) bool { return cmp.Equal(o, run) }) {
 			t.Errorf("a run that the whole experiment does not have: %+v", run)
 		}
+	}
+}
+
+// brittle is a world whose second run fails.
+type brittle struct {
+	World
+	runs int
+}
+
+func (b *brittle) Parallel() int { return 1 }
+
+func (b *brittle) Run(ctx context.Context, e *Experiment, j *Job) (Trial, error) {
+	if b.runs++; b.runs == 2 {
+		return Trial{}, errors.New("the storage is full")
+	}
+	return b.World.Run(ctx, e, j)
+}
+
+func TestARunThatFailsTakesNoneOfTheOthersWithIt(t *testing.T) {
+	w := &brittle{World: Simulated()}
+	r, err := Run(t.Context(), minimal(t, Options{}), Options{World: w, Trials: 3})
+	if err == nil || !strings.Contains(err.Error(), "the storage is full") || !strings.Contains(err.Error(), "trial") {
+		t.Errorf("it fails with %v", err)
+	}
+	if r == nil || len(r.Runs) != 1 || len(r.Summary) != 1 || r.Planned <= 2 || r.Runs[0].Requests == 0 {
+		t.Errorf("left are %+v", r)
 	}
 }
 
@@ -204,9 +230,9 @@ func TestOptionsAreRefusedByNameRuleAndValue(t *testing.T) {
 		`policies: must be one of hpa, cost (did you mean hpa?), was "hap"`:       {Policies: []string{"hap"}},
 		"users: must be at least 1, was -1":                                       {Users: []int{-1}},
 		"parallel: must be at least 1, was -1":                                    {Parallel: -1},
-		"duration: must be whole seconds, was 500ms":                              {Duration: 500 * time.Millisecond},
+		"for: must be whole seconds, was 500ms":                                   {Duration: 500 * time.Millisecond},
 		"trials: must be at least 1, was -2":                                      {Trials: -2},
-		"duration: must be longer than 0s, was -1m":                               {Duration: -time.Minute},
+		"for: must be longer than 0s, was -1m":                                    {Duration: -time.Minute},
 		`load: must be one of sleep, pace, open (did you mean pace?), was "pcae"`: {Load: "pcae"},
 		`scenarios: must not be given for minimal, which has users, was [a]`:      {Scenarios: []string{"a"}},
 	} {
@@ -312,7 +338,7 @@ func TestOptionsAreRecordedAsFlags(t *testing.T) {
 		Users: []int{10, 60}, Scenarios: []string{"ramp"}, Policies: []string{"hpa60", "wait"}, Load: sim.Pace,
 		Trials: 2, Duration: 90 * time.Second, Seed: &seed, Parallel: 4,
 	}
-	want := "--users 10,60 --scenarios ramp --policies hpa60,wait --load pace --trials 2 --duration 1m30s --seed 7"
+	want := "--users 10,60 --scenarios ramp --policies hpa60,wait --load pace --trials 2 --for 1m30s --seed 7"
 	if got := strings.Join(o.flags(), " "); got != want {
 		t.Errorf("recorded as %s, want %s", got, want)
 	}

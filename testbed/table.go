@@ -46,6 +46,19 @@ func (t *Table) Print(w io.Writer) error {
 	return err
 }
 
+// Tables are the results: what they come to at each level of load, over all scenarios, and, of an
+// experiment that is about it, how replicas were changed.
+func (e *Experiment) Tables(r *Results) []Table {
+	tables := []Table{e.Overview(r)}
+	if len(e.Load.Scenarios) > 1 {
+		tables = append(tables, e.sums(r))
+	}
+	if e.Path {
+		tables = append(tables, e.moves(r))
+	}
+	return tables
+}
+
 // Overview is the results in one table: a row for each policy and a column for each level. Of
 // scenarios it also has the minutes over the target, the sums, and the cost in parts of a
 // clairvoyant's.
@@ -85,6 +98,46 @@ func (e *Experiment) Overview(r *Results) Table {
 	return t
 }
 
+// movesMeasured are the measures of how replicas changed.
+var movesMeasured = []string{"maxReplicasMinutes", "growths", "replicasAdded", "shrinks", "spanReplicaMinutes"}
+
+// moves is how each policy changed the replicas.
+func (e *Experiment) moves(r *Results) Table {
+	t := Table{Caption: "how replicas were changed, by policy and level", Head: []string{"policy", "at"}, Left: 2}
+	t.Head = append(t.Head, movesMeasured...)
+	for _, p := range r.Policies() {
+		for _, l := range r.Levels() {
+			row := []string{p, l.String()}
+			for _, name := range movesMeasured {
+				row = append(row, Show(r.Mean(p, l, name), 1))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
+}
+
+// sums is what each policy comes to over all scenarios.
+func (e *Experiment) sums(r *Results) Table {
+	t := Table{
+		Caption: "Over all scenarios, in a trial",
+		Head:    []string{"policy", "in time", "min over", "pod-min", "cost", "machines ordered", "changes", "thrash", "pods moved"}, Left: 1,
+	}
+	for _, p := range r.Policies() {
+		good, requests := 0.0, 0.0
+		for _, l := range r.Levels() {
+			n := r.Mean(p, l, "requests")
+			good, requests = good+n*r.Mean(p, l, "goodFraction"), requests+n
+		}
+		row := []string{p, Show(100*good/requests, 2) + " %"}
+		for _, m := range []string{"sloViolationMinutes", "podMinutes", "costUnits", "orders", "decisions", "thrash", "podMoves"} {
+			row = append(row, Show(r.Total(p, m), 1))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
 // Clairvoyant names the experiment's yardstick, if it has one.
 func (e *Experiment) Clairvoyant() string {
 	for i := range e.Policies {
@@ -117,6 +170,11 @@ func (r *Results) By(m *Measure, unit string) Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// Knows reports whether there is any value of a measure.
+func (r *Results) Knows(m *Measure) bool {
+	return slices.ContainsFunc(r.Summary, func(s Summary) bool { return !math.IsNaN(float64(s.Measures[m.Name].Mean)) })
 }
 
 func (s Stat) show() string {

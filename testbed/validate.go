@@ -22,6 +22,9 @@ func (e *Experiment) validate(f *faults) {
 	f.must(e.Trials >= 1, "trials", "must be at least 1", e.Trials)
 	f.must(e.Duration >= 0, "duration", "must not be negative", e.Duration)
 	f.must(e.Duration%time.Second == 0, "duration", "must be whole seconds", e.Duration)
+	if s := e.Span; s != nil {
+		f.must(s.Min >= 0 && s.Max > s.Min, "span", "must end after it starts, at 0s or later", s)
+	}
 	f.must(e.Tick > 0, "tick", "must be longer than 0s", e.Tick)
 	f.under("prices", e.Prices.Validate())
 	e.validateHosts(f)

@@ -95,8 +95,9 @@ func (b *Behavior) validate(f *faults, path string) {
 	if b == nil {
 		return
 	}
-	f.oneOf(path+".preset", b.Preset, []string{V2, Legacy})
-	f.must(b.Preset != Legacy || b.ScaleUp == nil && b.ScaleDown == nil, path, "must have no rules of its own with preset legacy", b.Preset)
+	f.oneOf(path+".preset", b.Preset, []string{V2, Legacy, V111})
+	own := b.ScaleUp != nil || b.ScaleDown != nil
+	f.must(!own || b.Preset != Legacy && b.Preset != V111, path, "must have no rules of its own with preset "+b.Preset, b.Preset)
 }
 
 func (p *Policy) validateNodes(f *faults, path string) {

@@ -224,8 +224,11 @@ func (b *Behavior) rules() *podscaler.Behavior {
 	if b == nil {
 		return nil
 	}
-	if b.Preset == Legacy {
+	switch b.Preset {
+	case Legacy:
 		return podscaler.LegacyBehavior()
+	case V111:
+		return podscaler.CooldownBehavior()
 	}
 	out := podscaler.DefaultBehavior()
 	b.ScaleUp.replace(&out.Up)
@@ -329,6 +332,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, decisions int) T
 	}
 	var all sim.Sketch
 	var violated []bool
+	var courses []Course
 	good, pods := 0, time.Duration(0)
 	scores := w.Scores()
 	for i := range scores {
@@ -336,7 +340,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, decisions int) T
 		out.Requests += s.Requests
 		out.Failed += s.Failed
 		out.PodMoves += s.Moves
-		out.Thrash += Thrash(startOf(c, s.Workload), s.Changes)
+		courses = append(courses, Course{startOf(c, s.Workload), e.mostOf(j, s.Workload), s.Changes})
 		good += s.Good
 		pods += s.PodTime
 		all.Merge(&s.Latencies)
@@ -347,6 +351,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, decisions int) T
 			out.SLOViolationMinutes++
 		}
 	}
+	out.Follow(e, courses, j.Length)
 	out.PodMinutes = Rounded(pods.Minutes())
 	out.GoodFraction = Rounded(float64(good) / float64(out.Requests))
 	out.P50Ms, out.P90Ms, out.P99Ms = Rounded(1e3*all.Quantile(.5)), Rounded(1e3*all.Quantile(.9)), Rounded(1e3*all.Quantile(.99))
@@ -357,6 +362,16 @@ func startOf(c *sim.Config, workload string) int {
 	for i := range c.Workloads {
 		if c.Workloads[i].Name == workload {
 			return c.Workloads[i].Replicas
+		}
+	}
+	return 0
+}
+
+// mostOf is how many replicas a workload may have in the job.
+func (e *Experiment) mostOf(j *Job, workload string) int {
+	for i := range e.Workloads {
+		if w := &e.Workloads[i]; w.Name == workload {
+			return w.Scaled(j.Policy).Max
 		}
 	}
 	return 0

@@ -17,6 +17,8 @@ type Chart struct {
 	// Scatter draws points without lines, over just the values that there are; lines are drawn
 	// from 0 up, as what they show is to be compared by height.
 	Scatter bool
+	// Steps lets every value last until the next, in place of a straight line between them.
+	Steps bool
 }
 
 // Axis is one of a chart's two axes.

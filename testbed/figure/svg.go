@@ -169,6 +169,10 @@ func (d *drawing) series(i int) {
 	points := s.drawn()
 	var path strings.Builder
 	for j, p := range points {
+		if d.chart.Steps && j > 0 {
+			fmt.Fprintf(&path, "H%sV%s", num(d.px(p.X)), num(d.py(p.Y)))
+			continue
+		}
 		fmt.Fprintf(&path, "%s%s %s", move(j), num(d.px(p.X)), num(d.py(p.Y)))
 	}
 	if s.Guide {

@@ -224,3 +224,11 @@ func TestNumbersOfTheAxisDoNotTouch(t *testing.T) {
 		free = x + half
 	}
 }
+
+func TestStepsLastUntilTheNext(t *testing.T) {
+	c := &Chart{ID: "steps", Steps: true, Series: []Series{{Name: "replicas", Points: []Point{{0, 1, 1, 1}, {5, 4, 4, 4}, {10, 4, 4, 4}}}}}
+	lines := find(parse(t, c.SVG()), "path", "l")
+	if d := lines[0].attr["d"]; strings.Count(d, "H") != 2 || strings.Count(d, "V") != 2 || strings.Contains(d, "L") {
+		t.Errorf("the line is %s", d)
+	}
+}

@@ -19,14 +19,20 @@ type Figure struct {
 }
 
 // Figures draws the results: of a sweep, response time and cost against users; of scenarios,
-// violations against cost.
+// violations against cost. Where the experiment keeps how many replicas were asked for when, that
+// comes first.
 func Figures(e *testbed.Experiment, r *testbed.Results) []Figure {
-	var charts []*figure.Chart
+	charts := replicas(e, r)
 	if len(e.Load.Scenarios) > 0 {
 		charts = append(charts, pareto(e, r))
 	} else {
-		charts = append(charts, responseTime(e, r), cost(e, r))
+		one := []testbed.Source{{Results: r}}
+		charts = append(charts, responseTime(e, one), cost(e, one))
 	}
+	return drawn(charts)
+}
+
+func drawn(charts []*figure.Chart) []Figure {
 	out := make([]Figure, len(charts))
 	for i, c := range charts {
 		out[i] = Figure{c.ID, c.SVG()}
@@ -34,8 +40,39 @@ func Figures(e *testbed.Experiment, r *testbed.Results) []Figure {
 	return out
 }
 
-func responseTime(e *testbed.Experiment, r *testbed.Results) *figure.Chart {
-	c := overUsers(r, "p90Ms", "Response time", figure.Axis{Title: "90th percentile of response time", Unit: "ms"})
+// replicas draws how many replicas each policy asked for when, in the first trial at each level.
+func replicas(e *testbed.Experiment, r *testbed.Results) []*figure.Chart {
+	var out []*figure.Chart
+	for _, l := range r.Levels() {
+		c := &figure.Chart{
+			ID: "replicas-" + l.String(), Title: "Replicas, at " + l.String(), Steps: true,
+			X: figure.Axis{Title: "time", Unit: "min"}, Y: figure.Axis{Title: "replicas asked for"},
+			Desc: "How many replicas each policy asked for when, in its first trial.",
+		}
+		if s := e.Span; s != nil {
+			c.X.Lines = []figure.Line{{At: s.Min.Minutes(), Label: "span"}, {At: s.Max.Minutes(), Label: "its end"}}
+		}
+		for i := range r.Runs {
+			run := &r.Runs[i]
+			if run.Trial != 1 || run.Level() != l || len(run.Path) == 0 {
+				continue
+			}
+			s := figure.Series{Name: run.Policy}
+			for _, m := range run.Path {
+				x, y := float64(m.Seconds)/60, float64(m.Replicas)
+				s.Points = append(s.Points, figure.Point{X: x, Y: y, Low: y, High: y})
+			}
+			c.Series = append(c.Series, s)
+		}
+		if len(c.Series) > 0 {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func responseTime(e *testbed.Experiment, all []testbed.Source) *figure.Chart {
+	c := overUsers(all, "p90Ms", "Response time", figure.Axis{Title: "90th percentile of response time", Unit: "ms"})
 	c.ID = "p90"
 	for _, w := range e.Workloads {
 		ms := float64(w.SLO.Target) / float64(time.Millisecond)
@@ -44,10 +81,10 @@ func responseTime(e *testbed.Experiment, r *testbed.Results) *figure.Chart {
 	return c
 }
 
-func cost(e *testbed.Experiment, r *testbed.Results) *figure.Chart {
-	c := overUsers(r, "costUnits", "Cost of a trial", figure.Axis{Title: "cumulative cost", Unit: r.Unit})
+func cost(e *testbed.Experiment, all []testbed.Source) *figure.Chart {
+	c := overUsers(all, "costUnits", "Cost of a trial", figure.Axis{Title: "cumulative cost", Unit: all[0].Unit})
 	c.ID = "cost"
-	length := time.Duration(r.DurationSeconds) * time.Second
+	length := time.Duration(all[0].DurationSeconds) * time.Second
 	for _, p := range e.Policies {
 		if p.Cost == nil {
 			continue
@@ -61,34 +98,52 @@ func cost(e *testbed.Experiment, r *testbed.Results) *figure.Chart {
 	return c
 }
 
-// overUsers draws a measure against the number of users, a line for each policy.
-func overUsers(r *testbed.Results, measure, title string, y figure.Axis) *figure.Chart {
-	c := &figure.Chart{Title: title, X: figure.Axis{Title: usersOf(r)}, Y: y}
-	lowest, highest := math.Inf(1), math.Inf(-1)
-	levels := r.Levels()
-	for _, l := range levels {
-		c.X.At = append(c.X.At, float64(l.Users))
+// overUsers draws a measure against the number of users, a line for each policy in each of the sources.
+func overUsers(all []testbed.Source, measure, title string, y figure.Axis) *figure.Chart {
+	c := &figure.Chart{Title: title, X: figure.Axis{Title: usersOf(all[0].Results)}, Y: y}
+	for i := range all {
+		for _, l := range all[i].Levels() {
+			c.X.At = append(c.X.At, float64(l.Users))
+		}
+		for _, p := range all[i].Policies() {
+			c.Series = append(c.Series, line(&all[i], p, measure))
+		}
 	}
-	for _, p := range r.Policies() {
-		s := figure.Series{Name: p}
-		for _, l := range levels {
-			if sum := r.At(p, l); sum != nil {
-				v := point(float64(l.Users), sum.Measures[measure])
-				s.Points = append(s.Points, v)
-				if !math.IsNaN(v.Y) {
-					lowest, highest = min(lowest, v.Y), max(highest, v.Y)
-				}
+	slices.Sort(c.X.At)
+	c.X.At = slices.Compact(c.X.At)
+	c.Desc = fmt.Sprintf("%s against %s for %d policies, %s; the shaded bands are 95 %% intervals of the mean over %d trials.",
+		y.Title, c.X.Title, len(c.Series), reach(c.Series, y.Unit), all[0].Trials)
+	return c
+}
+
+// line is a policy's in a source.
+func line(of *testbed.Source, policy, measure string) figure.Series {
+	s := figure.Series{Name: policy}
+	if of.Name != "" {
+		s.Name += " in " + of.Name
+	}
+	for _, l := range of.Levels() {
+		if sum := of.At(policy, l); sum != nil {
+			s.Points = append(s.Points, point(float64(l.Users), sum.Measures[measure]))
+		}
+	}
+	return s
+}
+
+// reach says from where to where the lines go.
+func reach(lines []figure.Series, unit string) string {
+	lowest, highest := math.Inf(1), math.Inf(-1)
+	for _, s := range lines {
+		for _, v := range s.Points {
+			if !math.IsNaN(v.Y) {
+				lowest, highest = min(lowest, v.Y), max(highest, v.Y)
 			}
 		}
-		c.Series = append(c.Series, s)
 	}
-	reach := "none of it known"
-	if lowest <= highest {
-		reach = fmt.Sprintf("from %.4g to %.4g %s", lowest, highest, y.Unit)
+	if lowest > highest {
+		return "none of it known"
 	}
-	c.Desc = fmt.Sprintf("%s against %s for %d policies, %s; the shaded bands are 95 %% intervals of the mean over %d trials.",
-		y.Title, c.X.Title, len(c.Series), reach, r.Trials)
-	return c
+	return fmt.Sprintf("from %.4g to %.4g %s", lowest, highest, unit)
 }
 
 // usersOf says what the levels of a sweep count.

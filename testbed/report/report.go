@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -24,16 +24,16 @@ type Report struct {
 	Took time.Duration
 }
 
-//go:embed report.html
-var page string
+//go:embed report.html beside.html
+var pages embed.FS
 
-var layout = template.Must(template.New("report").Parse(page))
+var layouts = template.Must(template.ParseFS(pages, "*.html"))
 
 // content is what the page is made of.
 type content struct {
 	*Report
 	Figures   []template.HTML
-	Overview  testbed.Table
+	Tables    []testbed.Table
 	Measures  []testbed.Table
 	Verdicts  []testbed.Verdict
 	Claim     *claim
@@ -54,7 +54,7 @@ type claim struct {
 // WriteHTML writes the page.
 func (r *Report) WriteHTML(w io.Writer) error {
 	c := content{
-		Report: r, Overview: r.Experiment.Overview(r.Results), Verdicts: r.Experiment.Judge(r.Results),
+		Report: r, Tables: r.Experiment.Tables(r.Results), Verdicts: r.Experiment.Judge(r.Results),
 		Facts: r.facts(), Command: r.command(), Work: r.work(),
 	}
 	for _, f := range Figures(r.Experiment, r.Results) {
@@ -66,7 +66,9 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		if m.Name == "costUnits" {
 			unit = r.Results.Unit
 		}
-		c.Measures = append(c.Measures, r.Results.By(m, unit))
+		if r.Results.Knows(m) {
+			c.Measures = append(c.Measures, r.Results.By(m, unit))
+		}
 	}
 	if r.Experiment.Claim != nil {
 		c.Claim = tried(r.Experiment.Claim, r.Results)
@@ -79,7 +81,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			}
 		}
 	}
-	if err := layout.Execute(w, &c); err != nil {
+	if err := layouts.ExecuteTemplate(w, "report.html", &c); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
@@ -172,8 +174,12 @@ func thinking(e *testbed.Experiment, kind sim.Kind) string {
 
 // command is what runs the experiment again, as it was run.
 func (r *Report) command() string {
-	words := append([]string{"plimsoll testbed run experiment.yaml --world", r.Results.World}, r.Results.Options...)
-	return strings.Join(append(words, "--out ."), " ")
+	return strings.Join(append(again(r.Results), "--out ."), " ")
+}
+
+// again are the words that run an experiment as it was run.
+func again(r *testbed.Results) []string {
+	return append([]string{"plimsoll testbed run experiment.yaml --world", r.World}, r.Options...)
 }
 
 func (r *Report) work() string {

@@ -89,6 +89,10 @@ func TestThePageTellsAll(t *testing.T) {
 	if strings.Contains(text, "Interrupted") {
 		t.Error("a whole experiment is called interrupted")
 	}
+	r.Results.Runs[0].Warning = "the machine was busy"
+	if !strings.Contains(html(t, r), "<strong>Warning:</strong> hpa60 at 10, trial 1: the machine was busy.") {
+		t.Error("a warning is not told")
+	}
 	r.Results.Planned++
 	if !strings.Contains(html(t, r), "<strong>Interrupted:</strong> 8 of 9 runs were made.") {
 		t.Error("a missing run is not told")
@@ -106,8 +110,8 @@ func TestThePageRepeatsButForTheTimeItTook(t *testing.T) {
 	}
 }
 
-// drawn returns the names of the series in a drawing, and fails if it is no XML.
-func drawn(t *testing.T, svg []byte) []string {
+// seriesIn returns the names of the series in a drawing, and fails if it is no XML.
+func seriesIn(t *testing.T, svg []byte) []string {
 	t.Helper()
 	var names []string
 	in := xml.NewDecoder(bytes.NewReader(svg))
@@ -136,7 +140,7 @@ func TestFiguresHaveEveryPolicy(t *testing.T) {
 		t.Fatalf("%d figures", len(figures))
 	}
 	for i, line := range []string{"objective 300 ms", "target 40 per 30m"} {
-		if diff := cmp.Diff([]string{"hpa60", "slocost-b"}, drawn(t, figures[i].SVG)); diff != "" {
+		if diff := cmp.Diff([]string{"hpa60", "slocost-b"}, seriesIn(t, figures[i].SVG)); diff != "" {
 			t.Error(diff)
 		}
 		if !strings.Contains(string(figures[i].SVG), line) {
@@ -148,7 +152,7 @@ func TestFiguresHaveEveryPolicy(t *testing.T) {
 	if len(figures) != 1 || figures[0].Name != "pareto" {
 		t.Fatalf("%d figures", len(figures))
 	}
-	if diff := cmp.Diff([]string{"hpa80", "clairvoyant"}, drawn(t, figures[0].SVG)); diff != "" {
+	if diff := cmp.Diff([]string{"hpa80", "clairvoyant"}, seriesIn(t, figures[0].SVG)); diff != "" {
 		t.Error(diff)
 	}
 	if n := strings.Count(string(figures[0].SVG), `<path class="r"`); n != 1 {
@@ -159,11 +163,39 @@ func TestFiguresHaveEveryPolicy(t *testing.T) {
 	}
 }
 
+// Where an experiment is about how replicas change, that is drawn first: each number lasts until the
+// next.
+func TestThePathsOfReplicasAreDrawn(t *testing.T) {
+	r := experiment(t, "frss-expansion", testbed.Options{Trials: 1, Policies: []string{"fastslow", "hpa-v2"}})
+	figures := Figures(r.Experiment, r.Results)
+	if len(figures) != 3 || figures[0].Name != "replicas-100" {
+		t.Fatalf("%d figures, first %s", len(figures), figures[0].Name)
+	}
+	svg := string(figures[0].SVG)
+	if diff := cmp.Diff([]string{"fastslow", "hpa-v2"}, seriesIn(t, figures[0].SVG)); diff != "" {
+		t.Error(diff)
+	}
+	for _, want := range []string{"fastslow: 0.5 min, 8 replicas asked for", "hpa-v2: 0.2 min, 5 replicas asked for", "hpa-v2: 12 min, 8 replicas asked for"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("no %s in\n%s", want, svg)
+		}
+	}
+	page := html(t, r)
+	for _, want := range []string{"Nine minutes are not what an HPA takes by default", "how replicas were changed"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if strings.Contains(page, "replica-minutes in the span") {
+		t.Error("the page has a table of what nobody knows")
+	}
+}
+
 func TestAnUnknownMeasureHasNoReach(t *testing.T) {
 	unknown := testbed.Number(math.NaN())
 	stat := map[string]testbed.Stat{"p90Ms": {Mean: unknown, SD: unknown, Low: unknown, High: unknown}}
 	r := &testbed.Results{Summary: []testbed.Summary{{Policy: "hpa", Users: 10, Measures: stat}}}
-	if c := responseTime(&testbed.Experiment{}, r); !strings.Contains(c.Desc, "for 1 policies, none of it known; ") {
+	if c := responseTime(&testbed.Experiment{}, []testbed.Source{{Results: r}}); !strings.Contains(c.Desc, "for 1 policies, none of it known; ") {
 		t.Error(c.Desc)
 	}
 }
@@ -189,5 +221,35 @@ func TestTheFrontierIsWhatNoOtherBeats(t *testing.T) {
 		if beaten == slices.Contains(got, a) {
 			t.Errorf("%v is beaten: %v", a, beaten)
 		}
+	}
+}
+
+func TestSourcesAreLaidSideBySide(t *testing.T) {
+	one, other := sweep(t), sweep(t)
+	other.Results.World = "lab"
+	other.Results.Runs[0].Warning = "the machine was busy"
+	b := &Beside{Experiment: one.Experiment, Sources: []testbed.Source{{Name: "sim", Results: one.Results}, {Name: "a <lab>", Results: other.Results}}}
+	var out bytes.Buffer
+	if err := b.WriteHTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"sim off a &lt;lab&gt;", "<td>&#43;0.0 %  </td>", "<strong>Warning:</strong> a &lt;lab&gt;: hpa60 at 10, trial 1: the machine was busy.",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	figures := b.Figures()
+	if len(figures) != 2 {
+		t.Fatalf("%d figures", len(figures))
+	}
+	want := []string{"hpa60 in sim", "slocost-b in sim", "hpa60 in a <lab>", "slocost-b in a <lab>"}
+	if diff := cmp.Diff(want, seriesIn(t, figures[0].SVG)); diff != "" {
+		t.Error(diff)
+	}
+	b.Sources[1].Results.DurationSeconds++
+	if err := b.WriteHTML(io.Discard); err == nil {
+		t.Error("trials of different lengths are compared")
 	}
 }

@@ -71,3 +71,14 @@ func (c Curve) From(start time.Duration) Curve {
 	}
 	return out
 }
+
+// Until returns the curve's points up to a time. Its last level holds on.
+func (c Curve) Until(end time.Duration) Curve {
+	out := Curve{}
+	for _, p := range c {
+		if p.At < end {
+			out = append(out, p)
+		}
+	}
+	return out
+}

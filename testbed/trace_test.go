@@ -1,0 +1,69 @@
+package testbed
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/sim"
+)
+
+// recorded is a trace of 60, 120 and 30 requests a minute.
+func recorded(t *testing.T) *Trace {
+	t.Helper()
+	curve, err := sim.ReadTrace(strings.NewReader("minute,count\n0,60\n1,120\n2,30\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Trace{File: "runs/Shop.csv", Curve: curve}
+}
+
+func TestATraceIsOneScenarioMore(t *testing.T) {
+	e, err := Parse(read(t, "experiments/six-scenarios.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := recorded(t)
+	trace.From, trace.Length, trace.Peak = time.Minute, time.Minute, 50
+	with, err := e.With(Options{Trace: trace, Scenarios: []string{"Shop"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Scenario{{Name: "Shop", Duration: time.Minute, Kind: sim.Open, Curve: Curve{{At: 0, Level: 50}}}}
+	if diff := cmp.Diff(want, with.Load.Scenarios); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if len(e.Load.Scenarios) != 6 {
+		t.Error("the experiment itself was changed")
+	}
+}
+
+func TestFaultsOfATraceNameTheirOption(t *testing.T) {
+	six, err := Parse(read(t, "experiments/six-scenarios.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, err := Parse(read(t, "experiments/slo-cost.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		e      *Experiment
+		change func(*Trace)
+		want   string
+	}{
+		"of users":       {users, func(*Trace) {}, "trace: must not be given for slo-cost, which has users, was \"runs/Shop.csv\""},
+		"begins late":    {six, func(t *Trace) { t.From = 3 * time.Minute }, "trace-from: must be before the end of runs/Shop.csv, which is at 3m, was 3m"},
+		"lasts too long": {six, func(t *Trace) { t.Length = time.Hour }, "trace-length: must not go beyond the end of runs/Shop.csv, which is at 3m, was 1h"},
+		"a scenario's":   {six, func(t *Trace) { t.File = "flash.csv" }, "trace: must be a file whose name is not a scenario's, too, was \"flash.csv\""},
+		"nothing":        {six, func(t *Trace) { t.Curve, t.Peak = sim.Curve{{At: 0, Level: 0}, {At: time.Minute, Level: 0}}, 5 }, "trace-peak: must be left out where nothing was recorded, was 5"},
+	} {
+		trace := recorded(t)
+		c.change(trace)
+		if _, err := c.e.With(Options{Trace: trace}); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v\nwant: %s", name, err, c.want)
+		}
+	}
+}
