@@ -14,11 +14,16 @@ export HOME := $(CURDIR)/out/.home
 export GOFLAGS := $(GOFLAGS) -modcacherw
 endif
 
+# How large a cluster bench-cluster makes.
+NODES     ?= 1000
+PODS      ?= 30000
+WORKLOADS ?= 200
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test race laws conformance lint bench gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test
+.PHONY: help demo test race laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## show the product at work on this machine, with nothing installed
 	@$(GO) run ./cmd/plimsoll demo $(ARGS)
@@ -62,10 +67,10 @@ lab-lint: build
 	@for module in testbed/lab/controlplane testbed/lab/tools/*; do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
 	cd testbed/lab/controlplane && $(GO) vet . && $(GOLANGCI_LINT) run --config ../../../.golangci.yml
 
-twin-test: ## ask Prometheus' own engine what podscaler/signals was asked, and compare
-	cd testbed/promtwin && $(GO) mod tidy -diff && $(GO) vet ./...
-	@# Nothing is cached: Go does not see changes outside of the module.
-	$(GO) test -C testbed/promtwin -count=1 $(ARGS) ./...
+twin-test: ## ask Prometheus' engine and VPA's recommender what ours were asked, and compare
+	@# Nothing is cached: Go does not see changes outside of the modules.
+	@for twin in promtwin vpatwin; do (cd testbed/$$twin && \
+		$(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 $(ARGS) ./...) || exit 1; done
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix mends what can be mended)
 	$(GOLANGCI_LINT) run $(ARGS)
@@ -75,6 +80,10 @@ bench: ## run the benchmarks, in the packages that have any
 		if grep -qs '^func Benchmark' "$$dir"/*_test.go; then echo "$$package"; fi; done); \
 	test -n "$$packages" || { echo "no package has a benchmark yet"; exit 0; }; \
 	$(GO) test -run '^$$' -bench . -benchmem $(ARGS) $$packages
+
+bench-cluster: ## run Plimsoll in a large pretended cluster, and say what it takes (NODES=1000 PODS=30000 WORKLOADS=200)
+	$(GO) test -tags lab -run '^$$' -bench '^BenchmarkCluster$$' -benchtime 1x -timeout 4h ./testbed/lab/scale \
+		-args -nodes $(NODES) -pods $(PODS) -workloads $(WORKLOADS) $(ARGS)
 
 gen: ## write generated files anew, and format
 	$(GO) generate ./...

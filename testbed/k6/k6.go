@@ -77,20 +77,31 @@ func (l *Load) Validate() error {
 
 // Summary is what came of a load.
 type Summary struct {
-	Seconds  float64 `json:"seconds"`
-	Requests int     `json:"requests"` // answered, well or not
-	Failed   int     `json:"failed"`
-	Good     int     `json:"good"`    // answered within the target
-	Dropped  int     `json:"dropped"` // of an open load, for lack of users
+	Began    time.Time `json:"began"` // the first users may start then
+	Seconds  float64   `json:"seconds"`
+	Requests int       `json:"requests"` // answered, well or not
+	Failed   int       `json:"failed"`
+	Good     int       `json:"good"`    // answered within the target
+	Dropped  int       `json:"dropped"` // of an open load, for lack of users
 	// The others are milliseconds, of what was answered well.
-	Mean    float64  `json:"meanMs"`
-	Min     float64  `json:"minMs"`
-	P50     float64  `json:"p50Ms"`
-	P90     float64  `json:"p90Ms"`
-	P95     float64  `json:"p95Ms"`
-	P99     float64  `json:"p99Ms"`
-	Max     float64  `json:"maxMs"`
+	Mean float64 `json:"meanMs"`
+	Min  float64 `json:"minMs"`
+	P50  float64 `json:"p50Ms"`
+	P90  float64 `json:"p90Ms"`
+	P95  float64 `json:"p95Ms"`
+	P99  float64 `json:"p99Ms"`
+	Max  float64 `json:"maxMs"`
+	// Late is how much longer answers took than the application says it had taken to give them. It is
+	// nothing where the application does not say.
+	Late    *Late    `json:"late,omitempty"`
 	Minutes []Minute `json:"minutes"`
+}
+
+// Late is what client, network and server have added to the times that an application tells.
+type Late struct {
+	Mean float64 `json:"meanMs"`
+	P90  float64 `json:"p90Ms"`
+	P99  float64 `json:"p99Ms"`
 }
 
 // Minute is one minute of a load.

@@ -24,6 +24,7 @@ const failedAfter = 1e9;
 
 const answered = new Trend('answered', true); // milliseconds, of what was answered well
 const felt = new Trend('felt', true); // of everything
+const late = new Trend('late', true); // milliseconds, over what the application says that it took
 const failed = new Counter('failed');
 const good = new Rate('good');
 
@@ -72,6 +73,10 @@ function everyMinute() {
   return all;
 }
 
+export function setup() {
+  return { began: new Date().toISOString() };
+}
+
 export default function () {
   if (kind !== 'open' && exec.vu.iterationInScenario === 0) {
     sleep((spread * (exec.vu.idInTest - 1)) / users);
@@ -98,6 +103,8 @@ function count(answer) {
     return;
   }
   answered.add(took);
+  const own = /(?:^|[\s,;])dur=([0-9.]+)/.exec(answer.headers['Server-Timing'] || '');
+  if (own) late.add(took - Number(own[1]));
   felt.add(took, tags);
   good.add(took <= target);
 }
@@ -106,7 +113,9 @@ export function handleSummary(data) {
   const values = (name) => (data.metrics[name] ? data.metrics[name].values : {});
   const all = values('answered');
   const judged = values('good');
+  const behind = values('late');
   const out = {
+    began: data.setup_data.began,
     seconds: data.state.testRunDurationMs / 1000,
     requests: (judged.passes || 0) + (judged.fails || 0),
     failed: values('failed').count || 0,
@@ -115,6 +124,7 @@ export function handleSummary(data) {
     meanMs: all.avg, minMs: all.min, p50Ms: all.med, p90Ms: all['p(90)'], p95Ms: all['p(95)'], p99Ms: all['p(99)'], maxMs: all.max,
     minutes: [],
   };
+  if (behind.count > 0) out.late = { meanMs: behind.avg, p90Ms: behind['p(90)'], p99Ms: behind['p(99)'] };
   for (let i = 0; i < minutes; i++) {
     const minute = values(`felt{minute:${i}}`);
     out.minutes.push({ requests: minute.count || 0, failed: values(`failed{minute:${i}}`).count || 0, quantileMs: minute[q] });

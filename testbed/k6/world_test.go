@@ -33,6 +33,7 @@ func application(t *testing.T) (url string, served *atomic.Int64) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n := served.Add(1)
 		time.Sleep(100 * time.Millisecond)
+		w.Header().Set("Server-Timing", "cache;desc=hit, pod;dur=99.5")
 		if n%10 == 0 {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -69,6 +70,12 @@ func TestLoadsSendAndCountWhatTheySay(t *testing.T) {
 			}
 			if s.Min < 100 || s.P50 < s.Min || s.P90 < s.P50 || s.P99 < s.P90 || s.Max < s.P99 {
 				t.Errorf("latencies %+v", s)
+			}
+			if since := time.Since(s.Began); since < c.load.Duration || since > 2*time.Minute {
+				t.Errorf("it began at %s, %s ago", s.Began, since)
+			}
+			if s.Late == nil || s.Late.Mean < 0.5 || s.Late.P99 > s.Max-99.5 {
+				t.Errorf("answers were late by %+v", s.Late)
 			}
 			if len(s.Minutes) != 1 || s.Minutes[0].Requests != s.Requests || s.Minutes[0].Failed != s.Failed {
 				t.Errorf("minutes %+v", s.Minutes)

@@ -3,7 +3,6 @@
 package lab_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,11 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/testbed/crd"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
@@ -48,45 +47,18 @@ func newAPIServer(t *testing.T) *apiServer {
 		t.Fatal(err)
 	}
 	s := &apiServer{t, l, c}
-	definitions, err := os.ReadDir("../../deploy/crds")
+	kinds, err := deploy.Manifests.ReadFile("manifests/crds.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range definitions {
-		s.define("../../deploy/crds/" + file.Name())
+	if err := l.Create(t.Context(), kinds); err != nil {
+		t.Fatal(err)
 	}
 	_, err = client(t, l).CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// define creates a CRD and waits until its kind is served.
-func (s *apiServer) define(file string) {
-	s.t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	definitions := s.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	obj, err := definitions.Create(s.t.Context(), s.object(data), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	eventually(s.t, obj.GetName()+" established", time.Minute, func(ctx context.Context) error {
-		now, err := definitions.Get(ctx, obj.GetName(), metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		conditions, _, err := unstructured.NestedSlice(now.Object, "status", "conditions")
-		for _, c := range conditions {
-			if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
-				return nil
-			}
-		}
-		return fmt.Errorf("conditions %v, %w", conditions, err)
-	})
 }
 
 // object reads a manifest.

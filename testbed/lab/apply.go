@@ -9,15 +9,21 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
 )
 
 // Create creates all objects of a manifest, in their order, and returns when the kinds that it defines
 // are served. What is there already stays as it is.
 func (l *Lab) Create(ctx context.Context, manifest []byte) error {
-	c, err := client.New(l.REST(), client.Options{})
+	c, err := newCreator(l)
 	if err != nil {
 		return err
 	}
@@ -33,34 +39,64 @@ func (l *Lab) Create(ctx context.Context, manifest []byte) error {
 		case len(o.Object) == 0:
 			continue
 		}
-		if err := c.Create(ctx, &o); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := c.create(ctx, &o); err != nil {
 			return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
-		}
-		if o.GetKind() == "CustomResourceDefinition" {
-			if err := served(ctx, c, &o); err != nil {
-				return err
-			}
 		}
 	}
 }
 
+// creator creates objects of whatever kinds are served.
+type creator struct {
+	objects dynamic.Interface
+	kinds   meta.ResettableRESTMapper
+}
+
+func newCreator(l *Lab) (*creator, error) {
+	served, err := discovery.NewDiscoveryClientForConfig(l.REST())
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(l.REST())
+	if err != nil {
+		return nil, err
+	}
+	return &creator{objects, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(served))}, nil
+}
+
+func (c *creator) create(ctx context.Context, o *unstructured.Unstructured) error {
+	gvk := o.GroupVersionKind()
+	mapping, err := c.kinds.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return err
+	}
+	var at dynamic.ResourceInterface = c.objects.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		at = c.objects.Resource(mapping.Resource).Namespace(o.GetNamespace())
+	}
+	if _, err := at.Create(ctx, o, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	if gvk.Kind == "CustomResourceDefinition" {
+		return c.served(ctx, o)
+	}
+	return nil
+}
+
 // served waits until a kind is.
-func served(ctx context.Context, c client.Client, kind *unstructured.Unstructured) error {
+func (c *creator) served(ctx context.Context, definition *unstructured.Unstructured) error {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "kind")
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(kind), kind); err != nil {
-			return err
-		}
-		conditions, _, _ := unstructured.NestedSlice(kind.Object, "status", "conditions")
-		for _, c := range conditions {
-			if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
-				return nil
-			}
+		c.kinds.Reset()
+		_, err := c.kinds.RESTMapping(schema.GroupKind{Group: group, Kind: kind})
+		if err == nil {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not served: %w", kind.GetName(), ctx.Err())
+			return fmt.Errorf("it is not served: %w", err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -3,6 +3,7 @@
 package incluster
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -49,6 +50,45 @@ func TestOutagesTakeNothingAwayAndEnd(t *testing.T) {
 	}
 	w.deployment("web", 8, "700m")
 	w.until("it goes on", func() bool { return w.running() == 8 && len(w.vms()) == 4 })
+}
+
+// An API server that is killed while machines are made, and while they are given back, leaves everything as
+// it was wanted: no machine is lost, none is made twice, and nothing shrinks that should not.
+func TestAPIServerThatIsKilledLosesAndDoublesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.apply(prices)
+	w.pool("workers", "  mode: Active")
+	w.start("podscaler,nodescaler", quick)
+	w.deployment("web", 2, "700m")
+	w.until("all pods run", func() bool { return w.running() == 2 && len(w.nodes()) == 1 })
+	most := 0
+	for _, replicas := range []int{6, 2, 6} {
+		need := replicas / 2
+		w.deployment("web", replicas, "700m")
+		w.until("it has begun", func() bool { return len(w.vms()) > 1 && len(w.vms()) <= 3 || replicas == 2 })
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond) // somewhere in the middle of it
+		if err := w.lab.Kill(lab.ControlPlanePart); err != nil {
+			t.Fatal(err)
+		}
+		w.Logf("%6.1fs  the API server is killed with %d machines", time.Since(w.began).Seconds(), len(w.vms()))
+		time.Sleep(time.Duration(rand.IntN(12000)) * time.Millisecond) // shorter than a lease lasts, or longer
+		if err := w.lab.Start(t.Context(), lab.ControlPlanePart); err != nil {
+			t.Fatal(err)
+		}
+		w.until("the API server is started", func() bool { return w.answers() })
+		w.until("there are the pods and the machines that are wanted", func() bool {
+			most = max(most, len(w.vms()))
+			return w.running() == replicas && len(w.vms()) == need && len(w.nodes()) == need
+		})
+	}
+	if most > 3 {
+		t.Errorf("there were %d machines, and never more than 3 were needed", most)
+	}
+}
+
+// answers reports whether the API server says that it is ready.
+func (w *world) answers() bool {
+	return w.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(w.Context()).Error() == nil
 }
 
 // machineNames are the machines' names.

@@ -3,6 +3,7 @@
 package incluster
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +30,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/testbed/lab"
@@ -56,7 +57,7 @@ func newWorld(t *testing.T, parts ...lab.Part) *world {
 	t.Helper()
 	w := &world{T: t, machines: &machines.Part{Hosts: 2, Speed: 10, Seed: 1}}
 	w.machines.Site = func(s *pve.Site) { w.site = *s }
-	w.binary = build(t)
+	w.binary = labtest.Program(t)
 	w.lab = labtest.Up(t, lab.Config{Parts: append([]lab.Part{&lab.KWOK{}, w.machines}, parts...)})
 	w.client, w.any = kubernetes.NewForConfigOrDie(w.lab.REST()), dynamic.NewForConfigOrDie(w.lab.REST())
 	w.names = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(w.client.Discovery()))
@@ -80,42 +81,29 @@ func newWorld(t *testing.T, parts ...lab.Part) *world {
 	}
 	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: plimsoll}}`)
 	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: shop}}`)
+	t.Cleanup(w.tellObjects)
 	w.began = time.Now()
 	return w
 }
 
-var (
-	built   sync.Once
-	program string
-	failed  error
-)
-
-// build builds the binary, once.
-func build(t *testing.T) string {
-	t.Helper()
-	built.Do(func() {
-		var folder string
-		if folder, failed = os.MkdirTemp("", "plimsoll"); failed != nil {
-			return
-		}
-		program = filepath.Join(folder, "plimsoll")
-		out, err := exec.Command("go", "build", "-o", program, "github.com/plimsoll/plimsoll/cmd/plimsoll").CombinedOutput()
+// tellObjects tells of a test that failed what our objects said then.
+func (w *world) tellObjects() {
+	if !w.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, resource := range []string{"workloadautoscalers", "vmpools"} {
+		list, err := w.any.Resource(v1alpha1.GroupVersion.WithResource(resource)).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			failed = fmt.Errorf("%w: %s", err, out)
+			w.Log(err)
+			continue
 		}
-	})
-	if failed != nil {
-		t.Fatal(failed)
+		for _, o := range list.Items {
+			text, err := yaml.Marshal(o.Object["status"])
+			w.Logf("%s %s: %v\n%s", o.GetKind(), o.GetName(), err, text)
+		}
 	}
-	return program
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if program != "" {
-		_ = os.RemoveAll(filepath.Dir(program))
-	}
-	os.Exit(code)
 }
 
 func metav1GroupKind(kind string) (gk struct{ Group, Kind string }) {
@@ -162,8 +150,13 @@ func (w *world) delete(text string) {
 	}
 }
 
-// pool makes a VMPool of machines with two cores, with further keys.
+// pool makes a VMPool of at most 16 machines with two cores, with further keys.
 func (w *world) pool(name, more string) {
+	w.Helper()
+	w.poolUpTo(name, 16, more)
+}
+
+func (w *world) poolUpTo(name string, most int, more string) {
 	w.Helper()
 	w.apply(fmt.Sprintf(`
 apiVersion: plimsoll.dev/v1alpha1
@@ -171,7 +164,7 @@ kind: VMPool
 metadata: {name: %s}
 spec:
   min: 0
-  max: 16
+  max: %d
   shapes: [{name: small, cpu: 2, memory: 8GiB, disk: 20GiB}]
   template: {vmid: 9000}
   pvePool: plimsoll
@@ -182,7 +175,7 @@ spec:
   iso: {storage: discs}
   reserved: {cpu: "0.2", memory: 100MiB}
   join: {kind: rke2, servers: [rke2.lab.internal], tokenFile: %s, topologyLabels: true, providerID: {scheme: uuid}, kubeletArgs: [system-reserved=cpu=200m]}
-%s`, name, w.site.Pools[0].Join.TokenFile, more))
+%s`, name, most, w.site.Pools[0].Join.TokenFile, more))
 }
 
 // child is a program of ours that runs.

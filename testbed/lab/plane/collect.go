@@ -41,6 +41,8 @@ var (
 type collector struct {
 	plane *Plane
 	only  string // a pod, by namespace and name; empty is all
+	// gateway leaves out what pods' proxies and containers tell.
+	gateway bool
 }
 
 // Describe tells what there is.
@@ -63,9 +65,26 @@ func (c collector) collect() []prometheus.Metric {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []prometheus.Metric
-	now := p.now()
+	if !c.gateway {
+		all = c.proxies(p.now())
+	}
+	if c.only != "" {
+		return all
+	}
+	for _, a := range p.apps {
+		for o, s := range a.sent {
+			all = append(all, s.istio(a.labels(o))...)
+		}
+	}
+	n, upTo := p.late.cumulated()
+	return append(all, prometheus.MustNewConstHistogram(lateDesc, n, p.late.sum, upTo))
+}
+
+// proxies are what pods' proxies and containers tell.
+func (c collector) proxies(now time.Duration) []prometheus.Metric {
+	var all []prometheus.Metric
 	seen := map[string]bool{} // of two pods of one name the later counts
-	for pod := range p.all {
+	for pod := range c.plane.all {
 		key := pod.obs.key()
 		if seen[key] || pod.dead || c.only != "" && c.only != key {
 			continue
@@ -82,16 +101,7 @@ func (c collector) collect() []prometheus.Metric {
 			}
 		}
 	}
-	if c.only != "" {
-		return all
-	}
-	for _, a := range p.apps {
-		for o, s := range a.sent {
-			all = append(all, s.istio(a.labels(o))...)
-		}
-	}
-	n, upTo := p.late.cumulated()
-	return append(all, prometheus.MustNewConstHistogram(lateDesc, n, p.late.sum, upTo))
+	return all
 }
 
 // istio is a series as Istio's two metrics.

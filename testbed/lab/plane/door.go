@@ -73,7 +73,7 @@ func (p *Plane) proxy(w http.ResponseWriter, r *http.Request, pod string) {
 
 func (p *Plane) metrics(pod string) http.Handler {
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector{p, pod})
+	registry.MustRegister(collector{plane: p, only: pod, gateway: p.gateway && pod == ""})
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 }
 

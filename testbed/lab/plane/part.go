@@ -22,10 +22,25 @@ type Part struct {
 	Seed uint64
 	// Every is how often CPU use is sampled; as metrics-server does, every 15 s, if zero.
 	Every time.Duration
+	// Gateway leaves out of /metrics what each pod's proxy and containers tell: of a large cluster's pods it
+	// would be gigabytes. What the gateway in front of the workloads tells is there.
+	Gateway bool
 	// Address is where requests are taken: on loopback, and at a free port if empty.
 	Address string
 
-	resourcesAt string // as Address, for the metrics API
+	resourcesAt string         // as Address, for the metrics API
+	anew        chan time.Time // see SampleFrom
+}
+
+// SampleFrom samples CPU use at once, then at a time that is to come, and from there on at every interval.
+// The plane must be up.
+func (pt *Part) SampleFrom(ctx context.Context, first time.Time) error {
+	select {
+	case pt.anew <- first:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // PartName is the name of the part.
@@ -43,12 +58,15 @@ func (pt *Part) Start(ctx context.Context, l *lab.Lab) (*lab.Running, error) {
 		return nil, err
 	}
 	p := New(pt.Seed)
+	p.gateway = pt.Gateway
 	s := newServing()
 	if err := pt.start(ctx, l, client, p, s); err != nil {
 		s.stop()
 		return nil, err
 	}
-	s.goOn(func(ctx context.Context) { p.sampleEvery(ctx, cmp.Or(pt.Every, 15*time.Second)) })
+	anew := make(chan time.Time)
+	pt.anew = anew
+	s.goOn(func(ctx context.Context) { p.sampleEvery(ctx, cmp.Or(pt.Every, 15*time.Second), anew) })
 	return &lab.Running{
 		Endpoints: []lab.Endpoint{{Name: "apps", URL: "http://" + pt.Address}, {Name: "metrics", URL: "http://" + pt.Address + "/metrics"}},
 		Ended:     s.failed,
@@ -88,16 +106,25 @@ func (pt *Part) start(ctx context.Context, l *lab.Lab, client kubernetes.Interfa
 	return l.Scrape(lab.ScrapeJob{Name: pt.Name(), Targets: []string{pt.Address}})
 }
 
-func (p *Plane) sampleEvery(ctx context.Context, every time.Duration) {
+// sampleEvery samples whenever an interval is over. What comes by anew has it sample at once, and lets the
+// interval be over next at that time.
+func (p *Plane) sampleEvery(ctx context.Context, every time.Duration, anew <-chan time.Time) {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
-	for {
+	for first := false; ; {
 		select {
 		case <-ctx.Done():
 			return
+		case at := <-anew:
+			ticks.Reset(max(time.Until(at), 1))
+			first = true
 		case <-ticks.C:
-			p.Sample()
+			if first {
+				ticks.Reset(every)
+			}
+			first = false
 		}
+		p.Sample()
 	}
 }
 

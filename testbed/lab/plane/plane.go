@@ -16,8 +16,9 @@ import (
 // Plane is pods that serve, and the balancer before them. All of it moves under one lock, and only for as
 // long as arithmetic takes.
 type Plane struct {
-	seed  uint64
-	began time.Time // the times of pods are since then
+	seed    uint64
+	began   time.Time // the times of pods are since then
+	gateway bool      // see Part
 
 	mu      sync.Mutex
 	apps    map[string]*application

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -190,6 +192,10 @@ func TestPodsThatGoFinishWhatTheyHave(t *testing.T) {
 	for name, goes := range map[string]func(p *Plane){
 		"terminating": func(p *Plane) { p.put(webPod(0, terminating(30*time.Second))) },
 		"deleted":     func(p *Plane) { p.put(webPod(0, terminating(30*time.Second))); p.removed("shop/web-5d4f-0") },
+		"taken away with its grace": func(p *Plane) {
+			p.put(webPod(0, terminating(30*time.Second)), webPod(0, terminating(0)))
+			p.removed("shop/web-5d4f-0")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inVirtualTime(t, func(t *testing.T, p *Plane) {
@@ -379,4 +385,32 @@ func TestWorkloadsAreNamedAsIstioNamesThem(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
+}
+
+// Whoever begins something asks for samples that go by it.
+func TestSamplesBeginAnewWhenTheyAreAskedFor(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, p *Plane) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		anew := make(chan time.Time)
+		go p.sampleEvery(ctx, 15*time.Second, anew)
+		var got []time.Duration
+		for i := range 45 {
+			if i == 22 {
+				anew <- time.Now().Add(4 * time.Second)
+			}
+			time.Sleep(time.Second - time.Millisecond)
+			synctest.Wait()
+			p.mu.Lock()
+			if len(got) == 0 || got[len(got)-1] != p.sampled {
+				got = append(got, p.sampled)
+			}
+			p.mu.Unlock()
+			time.Sleep(time.Millisecond)
+		}
+		want := []time.Duration{0, 15 * time.Second, 22 * time.Second, 26 * time.Second, 41 * time.Second}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
 }

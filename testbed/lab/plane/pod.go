@@ -42,6 +42,10 @@ func (p *Plane) observed(o *observed) {
 	}
 	// How it serves is settled when it is first seen: containers read their settings at their start.
 	o.behavior, o.fault = old.obs.behavior, old.obs.fault
+	if old.obs.terminating {
+		// KWOK has the grace shortened to nothing to take the object away, whatever the process has to do.
+		o.grace = old.obs.grace
+	}
 	old.obs = o
 	if o.address != "" {
 		p.at[o.address] = old

@@ -3,14 +3,12 @@
 package product
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -24,23 +22,19 @@ import (
 type Part struct {
 	// Program is the plimsoll to run.
 	Program string
-	// As tells it from others in the same lab; empty is plimsoll.
-	As string
 	// PVE is the lab's Proxmox VE; nil leaves machines to others.
 	PVE *machines.Part
-	// Components are what it runs; none are all that it can without cluster-autoscaler.
-	Components []string
 	// Settings are put into its configuration, over what the lab says itself, by key.
 	Settings map[string]any
 
 	port int
 }
 
-// PartName is the part's name, unless it has one of its own.
+// PartName is the part's name.
 const PartName = "plimsoll"
 
 // Name is the part's name.
-func (p *Part) Name() string { return cmp.Or(p.As, PartName) }
+func (*Part) Name() string { return PartName }
 
 // Link lets every Plimsoll among the parts of a lab have the lab's Proxmox VE, if there is one.
 func Link(parts []lab.Part) {
@@ -55,15 +49,12 @@ func Link(parts []lab.Part) {
 	}
 }
 
-// components are what it is to run.
-func (p *Part) components() []string {
-	switch {
-	case len(p.Components) > 0:
-		return p.Components
-	case p.PVE == nil:
-		return []string{"podscaler"}
+// components are what it runs: all that it can without cluster-autoscaler.
+func (p *Part) components() string {
+	if p.PVE == nil {
+		return "podscaler"
 	}
-	return []string{"podscaler", "nodescaler"}
+	return "podscaler,nodescaler"
 }
 
 // Start makes Plimsoll's kinds known to the cluster, and starts it.
@@ -89,7 +80,7 @@ func (p *Part) Start(ctx context.Context, l *lab.Lab) (*lab.Running, error) {
 	}
 	base := fmt.Sprintf("http://127.0.0.1:%d", p.port)
 	process := lab.Process{
-		Path: p.Program, Args: []string{"run", "--components", strings.Join(p.components(), ","), "--config", config},
+		Path: p.Program, Args: []string{"run", "--components", p.components(), "--config", config},
 		Answers:   func(ctx context.Context) error { return well(ctx, base+"/readyz") },
 		Endpoints: []lab.Endpoint{{Name: "base", URL: base}, {Name: "metrics", URL: base + "/metrics"}},
 	}

@@ -21,6 +21,7 @@ type tally struct {
 	before   *loop.Step // the first of them
 	pods     time.Duration
 	machines time.Duration
+	charged  map[string]time.Time // until when every machine's time is in that
 	changes  map[string][]sim.Change
 	orders   int
 	returns  int
@@ -64,9 +65,27 @@ func (t *tally) hold(until time.Time) {
 	for _, w := range t.last.Workloads {
 		t.pods += span * time.Duration(w.Replicas)
 	}
-	for _, n := range t.last.Observed.Machines {
-		t.machines += span * time.Duration(n)
+	for i := range t.last.Observed.Hosts {
+		for _, m := range t.last.Observed.Hosts[i].Machines {
+			t.exists(m.Name, m.Created, until)
+		}
 	}
+}
+
+// exists charges a machine from its creation, which a step may see late, or from where it was charged to,
+// until another moment. One that is only ordered does not exist.
+func (t *tally) exists(name string, created, until time.Time) {
+	if created.IsZero() {
+		return
+	}
+	start := t.charged[name]
+	for _, later := range []time.Time{created, t.from} {
+		if later.After(start) {
+			start = later
+		}
+	}
+	t.machines += until.Sub(start)
+	t.charged[name] = until
 }
 
 // count counts what a step of the trial did.
@@ -104,7 +123,7 @@ func decision(s *loop.Step, workload string) *podscaler.Decision {
 
 // tallied reads a journal.
 func tallied(steps func(func(*loop.Step) error) error, from, to time.Time) (*tally, error) {
-	t := &tally{from: from, to: to, changes: map[string][]sim.Change{}}
+	t := &tally{from: from, to: to, changes: map[string][]sim.Change{}, charged: map[string]time.Time{}}
 	if err := steps(t.read); err != nil {
 		return nil, err
 	}
@@ -129,7 +148,7 @@ func (t *tally) spent() (float64, error) {
 }
 
 // put fills in what the journal tells of a run.
-func (t *tally) put(into *testbed.Trial, e *testbed.Experiment) error {
+func (t *tally) put(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job) error {
 	cost, err := t.spent()
 	if err != nil {
 		return err
@@ -138,9 +157,11 @@ func (t *tally) put(into *testbed.Trial, e *testbed.Experiment) error {
 	into.VMHours = testbed.Rounded(t.machines.Hours())
 	into.PodMinutes = testbed.Rounded(t.pods.Minutes())
 	into.Orders, into.Returns, into.PodMoves, into.Decisions = t.orders, t.returns, t.moves, t.decided
+	courses := make([]testbed.Course, len(e.Workloads))
 	for i := range e.Workloads {
 		w := &e.Workloads[i]
-		into.Thrash += testbed.Thrash(w.Replicas.Start, t.changes[w.Name])
+		courses[i] = testbed.Course{Start: w.Replicas.Start, Most: w.Scaled(j.Policy).Max, Changes: t.changes[w.Name]}
 	}
+	into.Follow(e, courses, t.to.Sub(t.from))
 	return nil
 }

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,17 +12,28 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/k6"
 )
 
 var t0 = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
 // step is what a step saw a number of seconds after the start: so many replicas and machines, at 10
-// units an hour each, and what was spent.
+// units an hour each, and what was spent. The first machine is old, the others were created 85 s after the
+// start, and one more is only ordered.
 func step(seconds, replicas, machines int, spent pricing.Micros) *loop.Step {
+	loads := []loop.MachineLoad{{Name: "ordered"}}
+	for i := range machines {
+		created := t0.Add(85 * time.Second)
+		if i == 0 {
+			created = t0.Add(-time.Hour)
+		}
+		loads = append(loads, loop.MachineLoad{Name: fmt.Sprint("m", i), Created: created})
+	}
 	return &loop.Step{
 		ID: "d-000001", Time: t0.Add(time.Duration(seconds) * time.Second),
 		Observed: loop.Observed{
-			Machines: map[nodescaler.Phase]int{nodescaler.Joined: machines},
+			Hosts:    []loop.HostLoad{{Name: "pve1", Machines: loads}},
+			Machines: map[nodescaler.Phase]int{nodescaler.Ordered: 1, nodescaler.Joined: machines},
 			Cost:     loop.Cost{Known: true, Ordered: pricing.RateOf(pricing.Micros(machines) * 10 * pricing.Unit), Spent: spent},
 		},
 		Workloads: []loop.WorkloadStep{{Workload: "default/web", Replicas: replicas}},
@@ -56,16 +68,20 @@ func TestJournalIsScoredForTheTimeOfTheTrialAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var trial testbed.Trial
-	e := &testbed.Experiment{Workloads: []testbed.Workload{{Name: "default/web", Replicas: testbed.Replicas{Start: 2}}}}
-	if err := got.put(&trial, e); err != nil {
+	e := &testbed.Experiment{
+		Workloads: []testbed.Workload{{Name: "default/web", Replicas: testbed.Replicas{Start: 2, Max: 6}}},
+		Span:      &testbed.Range{Min: 0, Max: time.Minute}, Path: true,
+	}
+	if err := got.put(&trial, e, &testbed.Job{Policy: &testbed.Policy{}}); err != nil {
 		t.Fatal(err)
 	}
 	want := testbed.Trial{
-		// 2 replicas for 90 s, 6 for 30; 1 machine for 90 s, 2 for 30.
-		PodMinutes: 6, VMHours: testbed.Rounded(2.5 / 60),
+		// 2 replicas for 90 s, 6 for 30; a machine for 120 s, and one for 35.
+		PodMinutes: 6, VMHours: testbed.Rounded(155. / 3600),
 		// 6 at 90 s and 30 s of two machines, less 2 at −6 s and 6 s of one.
 		CostUnits: testbed.Rounded(6 + 20./120 - 2 - 10./600),
 		Orders:    1, PodMoves: 1, Decisions: 1,
+		MaxReplicasMinutes: 0.5, Growths: 1, ReplicasAdded: 4, SpanReplicaMinutes: 4, Path: []testbed.Moment{{Replicas: 2}, {Seconds: 30, Replicas: 6}, {Seconds: 120, Replicas: 6}},
 	}
 	if diff := cmp.Diff(want, trial); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -86,11 +102,33 @@ func TestJournalThatProvesNothingIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := tallied(journal(steps...), t0, t0.Add(time.Minute))
 			if err == nil {
-				err = got.put(&testbed.Trial{}, &testbed.Experiment{})
+				err = got.put(&testbed.Trial{}, &testbed.Experiment{}, &testbed.Job{Policy: &testbed.Policy{}})
 			}
 			if err == nil {
 				t.Error("was scored")
 			}
 		})
+	}
+}
+
+func TestARunWarnsIfItsMachineDidNotKeepUp(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		late *k6.Late
+		want bool
+	}{
+		{"nothing is known", nil, false},
+		{"a hair", &k6.Late{Mean: 1, P90: 2, P99: 30}, false},
+		{"most answers", &k6.Late{Mean: 6, P90: 7, P99: 8}, true},
+		{"every tenth answer", &k6.Late{Mean: 2, P90: 11, P99: 15}, true},
+	} {
+		var trial testbed.Trial
+		scoreLate(&trial, &k6.Summary{P50: 110, P90: 200, Late: c.late})
+		if got := trial.Warning != ""; got != c.want {
+			t.Errorf("%s: warns %q", c.name, trial.Warning)
+		}
+		if c.late != nil && trial.LateMs != testbed.Number(c.late.P90) {
+			t.Errorf("%s: late by %v", c.name, trial.LateMs)
+		}
 	}
 }

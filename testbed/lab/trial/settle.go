@@ -2,8 +2,11 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
@@ -28,12 +32,17 @@ func span(r testbed.Range) timing.Range { return timing.Range(r) }
 // kubelet is what a node's kubelet keeps for itself of the memory, over what the experiment reserves.
 const kubelet = 100 * pricing.MiB
 
+// atOnce is how long the machines take that are there when a trial begins. Nothing is drawn for them: the
+// first machine that is ordered in a trial has the luck of the first one, as in the simulated world.
+var atOnce = timing.Machine{
+	Clone: timing.Range{Min: 1, Max: 1}, Boot: timing.Range{Min: 1, Max: 1}, Delete: timing.Range{Min: 1, Max: 1},
+}
+
 // proxmox is the experiment's hosts and pools.
 func (r *run) proxmox() *machines.Part {
 	d := &r.Delays
 	return &machines.Part{
-		Hosts: len(r.Hosts), Seed: r.SeedOf(r.job),
-		Times: timing.Machine{Clone: span(d.Clone), Boot: span(d.Boot), Delete: span(d.Delete)},
+		Hosts: len(r.Hosts), Seed: r.SeedOf(r.job), Times: atOnce,
 		Site: func(s *pve.Site) {
 			s.ClonesPerStorage = d.Clones
 			like := s.Pools[0]
@@ -71,7 +80,8 @@ func (r *run) pool(i int, like pve.Pool) pve.Pool {
 	return like
 }
 
-// settle puts into the cluster what the experiment begins with.
+// settle brings about what the experiment begins with: its machines are nodes and its pods ready. The
+// machines come first. Were the pods there before them, node policies would order more.
 func (r *run) settle(ctx context.Context) error {
 	if err := v1alpha1.AddToScheme(scheme.Scheme); err != nil {
 		return err
@@ -80,62 +90,176 @@ func (r *run) settle(ctx context.Context) error {
 	if r.client, err = client.New(r.lab.REST(), client.Options{Scheme: scheme.Scheme}); err != nil {
 		return err
 	}
-	if err := r.install(ctx); err != nil {
+	r.plimsoll = &product.Part{Program: r.program, PVE: r.pve, Settings: r.settings("1s", starting, "start.ndjson")}
+	if err := r.lab.Add(ctx, r.plimsoll); err != nil {
 		return err
 	}
-	objects, err := r.objects()
+	offer, err := r.offer()
 	if err != nil {
 		return err
 	}
+	const patience = 5 * time.Minute
+	if err := errors.Join(r.create(ctx, offer...), await(ctx, "the first machines", patience, r.joined)); err != nil {
+		return err
+	}
+	if err := errors.Join(r.create(ctx, r.service()...), await(ctx, "the first pods", patience, r.ready)); err != nil {
+		return err
+	}
+	if err := r.lab.Stop(ctx, r.plimsoll.Name()); err != nil {
+		return err
+	}
+	d := &r.Delays
+	return r.pve.Cluster().SetTimes(timing.Machine{Clone: span(d.Clone), Boot: span(d.Boot), Delete: span(d.Delete)})
+}
+
+// starting is the node policy that makes the machines that there are to be at the start.
+var starting = map[string]any{"policy": "unneeded", "unneeded": map[string]any{
+	"scanInterval": "1s", "enforceNodeGroupMinSize": true,
+	// The first order may come before the template was seen, and is soon to be tried again.
+	"initialNodeGroupBackoffDuration": "1s", "maxNodeGroupBackoffDuration": "1s",
+}}
+
+// settings are Plimsoll's.
+func (r *run) settings(interval, nodes any, journal string) map[string]any {
+	return map[string]any{
+		"mode": "Active", "interval": interval, "nodes": nodes,
+		"journal": map[string]any{"file": filepath.Join(r.folder, journal)},
+	}
+}
+
+func (r *run) create(ctx context.Context, objects ...client.Object) error {
 	for _, o := range objects {
 		if err := r.client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create %s: %w", o.GetName(), err)
 		}
 	}
-	patience := 5*time.Minute + r.Delays.Clone.Max + r.Delays.Boot.Max
-	return await(ctx, "the experiment's start", patience, r.settled)
+	return nil
 }
 
-// objects are what the experiment begins with: its prices, its pools and its workload.
-func (r *run) objects() ([]client.Object, error) {
-	namespace, _ := names(&r.Workloads[0])
-	all := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}}
+// offer is the experiment's prices and pools.
+func (r *run) offer() ([]client.Object, error) {
 	prices, err := product.Object("PriceBook", v1alpha1.DefaultPriceBook, r.Prices)
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, &unstructured.Unstructured{Object: prices})
+	all := []client.Object{&unstructured.Unstructured{Object: prices}}
 	pools, err := product.Pools(r.pve)
-	if err != nil {
-		return nil, err
-	}
 	for _, p := range pools {
 		all = append(all, &unstructured.Unstructured{Object: p})
 	}
+	return all, err
+}
+
+// service is the experiment's workload.
+func (r *run) service() []client.Object {
 	w := &r.Workloads[0]
-	all = append(all, deployment(w, edgesAround(w.SLO.Target)))
+	namespace, _ := names(w)
+	all := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		deployment(w, edgesAround(w.SLO.Target)),
+	}
 	if b := budget(w); b != nil {
 		all = append(all, b)
 	}
-	return all, nil
+	return all
 }
 
-// journal is where Plimsoll writes its steps.
-func (r *run) journal() string { return filepath.Join(r.folder, "journal.ndjson") }
+// journalFile is the name of the trial's journal, in the run's folder.
+const journalFile = "journal.ndjson"
 
-// install starts Plimsoll with the experiment's node policy.
-func (r *run) install(ctx context.Context) error {
-	return r.lab.Add(ctx, &product.Part{Program: r.program, PVE: r.pve, Settings: map[string]any{
-		"mode": "Active", "interval": nodescaler.Duration(r.Tick), "nodes": r.job.Policy.Nodes.Spec(),
-		"journal": map[string]any{"file": r.journal()},
-	}})
-}
-
-// take lets Plimsoll scale the workload, and returns when it has looked at it.
+// take lets Plimsoll scale the workload, with the experiment's policies. It starts anew, as it does in the
+// simulated world: policies remember nothing of how the start was brought about, and no money is spent.
 func (r *run) take(ctx context.Context) error {
 	a, err := autoscaler(&r.Workloads[0], r.job.Policy, r.lab.Endpoint("prometheus", "api"))
 	if err != nil {
 		return err
 	}
-	return r.client.Create(ctx, a)
+	if err := r.client.Create(ctx, a); err != nil {
+		return err
+	}
+	r.plimsoll.Settings = r.settings(nodescaler.Duration(r.Tick), r.job.Policy.Nodes.Spec(), journalFile)
+	if err := r.lab.Start(ctx, r.plimsoll.Name()); err != nil {
+		return err
+	}
+	var first time.Time
+	err = await(ctx, "Plimsoll's first look at the machines", time.Minute, func(context.Context) error { return r.looked(&first) })
+	if err != nil {
+		return err
+	}
+	// As in the simulated world, samples are there right before the steps that go by them. They are taken at
+	// whole seconds, which Kubernetes cuts times to: by the HPA's rule, one of a new pod counts if its span
+	// began after the pod became ready, and for want of a fraction of a second it would not.
+	return r.plane.SampleFrom(ctx, first.Add(r.Signals.MetricsEvery-ahead).Truncate(time.Second))
+}
+
+// ahead is how long before its step a sample is taken at least: time enough for it to be read.
+const ahead = 100 * time.Millisecond
+
+// looked wants the journal to tell of a step that has seen the machines, and gives the first one's time.
+func (r *run) looked(first *time.Time) error {
+	looked := false
+	err := r.eachStep(func(s *loop.Step) error {
+		if first.IsZero() {
+			*first = s.Time
+		}
+		looked = looked || s.Observed.Cost.Known
+		return nil
+	})
+	if err == nil && !looked {
+		err = errors.New("no step has seen them")
+	}
+	return err
+}
+
+// eachStep reads the trial's journal.
+func (r *run) eachStep(read func(*loop.Step) error) error {
+	file, err := os.Open(filepath.Join(r.folder, journalFile))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // only read
+	return loop.Read(file, read)
+}
+
+// joined wants the machines that are there from the start to be nodes.
+func (r *run) joined(ctx context.Context) error {
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes); err != nil {
+		return err
+	}
+	want := 0
+	for i := range r.Pools {
+		want += r.Pools[i].Start
+	}
+	if n := len(slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return !nodeReady(&n) })); n != want {
+		return fmt.Errorf("%d of %d machines have joined", n, want)
+	}
+	return nil
+}
+
+// ready wants all pods of the start to be ready, and to have been so for a moment: times are whole seconds
+// in Kubernetes, and an HPA does not count what a pod uses while it becomes ready.
+func (r *run) ready(ctx context.Context) error {
+	namespace, name := names(&r.Workloads[0])
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}); err != nil {
+		return err
+	}
+	ready := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !podReady(&p) })
+	if n := r.Workloads[0].Replicas.Start; len(ready) != n {
+		return fmt.Errorf("%d of %d pods are ready", len(ready), n)
+	}
+	return nil
+}
+
+func nodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func podReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && time.Since(c.LastTransitionTime.Time) > 2*time.Second
+	})
 }

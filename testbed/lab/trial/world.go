@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/k6"
@@ -89,26 +86,29 @@ func (w *World) Run(ctx context.Context, e *testbed.Experiment, j *testbed.Job) 
 	if err != nil {
 		return out, err
 	}
-	load, from, err := r.load(ctx)
-	ended := r.lab.Stop(context.WithoutCancel(ctx), (&product.Part{}).Name()) // the journal is whole then
+	load, err := r.load(ctx)
+	ended := r.lab.Stop(context.WithoutCancel(ctx), r.plimsoll.Name()) // the journal is whole then
 	if err := errors.Join(err, ended, r.lab.Down()); err != nil {
 		return out, err
 	}
-	if err := r.scoreJournal(&out, from); err != nil {
+	if err := r.scoreJournal(&out, load.Began); err != nil {
 		return out, fmt.Errorf("journal: %w", err)
 	}
+	scoreLate(&out, load)
 	return out, scoreLoad(&out, load, e.Workloads[0].SLO.Target)
 }
 
 // run is a run that goes on.
 type run struct {
 	*testbed.Experiment
-	job     *testbed.Job
-	lab     *lab.Lab
-	pve     *machines.Part
-	client  client.Client
-	folder  string
-	program string
+	job      *testbed.Job
+	lab      *lab.Lab
+	pve      *machines.Part
+	plane    *plane.Part
+	client   client.Client
+	plimsoll *product.Part
+	folder   string
+	program  string
 }
 
 // begin brings a lab up as the experiment begins: with its machines joined, its pods ready and nobody
@@ -121,11 +121,8 @@ func (w *World) begin(ctx context.Context, e *testbed.Experiment, j *testbed.Job
 	}
 	cfg := w.Lab
 	cfg.Data = r.folder
-	r.pve = r.proxmox()
-	cfg.Parts = []lab.Part{
-		&lab.KWOK{PodStart: span(e.Delays.PodStart)}, &lab.Prometheus{}, r.pve,
-		&plane.Part{Seed: e.SeedOf(j), Every: e.Signals.MetricsEvery},
-	}
+	r.pve, r.plane = r.proxmox(), &plane.Part{Seed: e.SeedOf(j), Every: e.Signals.MetricsEvery}
+	cfg.Parts = []lab.Part{&lab.KWOK{PodStart: span(e.Delays.PodStart)}, &lab.Prometheus{}, r.pve, r.plane}
 	l, err := lab.Up(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -138,23 +135,21 @@ func (w *World) begin(ctx context.Context, e *testbed.Experiment, j *testbed.Job
 }
 
 // load lets the users in until the trial is over.
-func (r *run) load(ctx context.Context) (*k6.Summary, time.Time, error) {
+func (r *run) load(ctx context.Context) (*k6.Summary, error) {
 	program, err := r.lab.Tool(ctx, lab.ToolK6)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, err
+	}
+	if err := r.take(ctx); err != nil {
+		return nil, err
 	}
 	w := &r.Workloads[0]
-	if err := r.take(ctx); err != nil {
-		return nil, time.Time{}, err
-	}
-	from := time.Now()
 	namespace, name := names(w)
-	s, err := k6.Run(ctx, program, r.folder, k6.Load{
+	return k6.Run(ctx, program, r.folder, k6.Load{
 		URL:  fmt.Sprintf("%s/apps/%s/%s/", r.lab.Endpoint("plane", "apps"), namespace, name),
 		Kind: k6.Kind(r.job.Load.Kind), Users: users(r.job), Rate: rate(r.job), Think: r.job.Load.Think, Spread: r.job.Load.Spread,
 		Duration: r.job.Length, Target: w.SLO.Target, Quantile: float64(w.SLO.P),
 	})
-	return s, from, err
 }
 
 // inFlight is how many requests of an open load may be on their way for each that comes in a second.
@@ -193,18 +188,29 @@ func scoreLoad(into *testbed.Trial, s *k6.Summary, target time.Duration) error {
 	return nil
 }
 
+// scoreLate fills in how late answers were, and warns if that is no small part of how long they took: then
+// the machine was too slow for the load, or too busy with other things.
+func scoreLate(into *testbed.Trial, s *k6.Summary) {
+	if s.Late == nil {
+		return
+	}
+	into.LateMs = testbed.Rounded(s.Late.P90)
+	if s.Late.P90 > mostLate*s.P90 || s.Late.Mean > mostLate*s.P50 {
+		into.Warning = fmt.Sprintf("answers were late by %.1f ms in the mean and by %.1f at the 90th percentile, which is over %g %% of what they took: the machine did not keep up with the lab",
+			s.Late.Mean, s.Late.P90, 100*mostLate)
+	}
+}
+
+// mostLate is the part of response times that answers may be late by.
+const mostLate = 0.05
+
 // scoreJournal fills in what the journal tells of a run.
 func (r *run) scoreJournal(into *testbed.Trial, from time.Time) error {
-	file, err := os.Open(r.journal())
+	t, err := tallied(r.eachStep, from, from.Add(r.job.Length))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // only read
-	t, err := tallied(func(f func(*loop.Step) error) error { return loop.Read(file, f) }, from, from.Add(r.job.Length))
-	if err != nil {
-		return err
-	}
-	return t.put(into, r.Experiment)
+	return t.put(into, r.Experiment, r.job)
 }
 
 // await asks again and again until something holds.
@@ -222,41 +228,4 @@ func await(ctx context.Context, what string, patience time.Duration, holds func(
 		case <-time.After(250 * time.Millisecond):
 		}
 	}
-}
-
-// settled wants the first machines to be nodes, and all pods ready.
-func (r *run) settled(ctx context.Context) error {
-	var nodes corev1.NodeList
-	if err := r.client.List(ctx, &nodes); err != nil {
-		return err
-	}
-	want := 0
-	for i := range r.Pools {
-		want += r.Pools[i].Start
-	}
-	if n := len(slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return !nodeReady(&n) })); n < want {
-		return fmt.Errorf("%d of %d machines have joined", n, want)
-	}
-	namespace, name := names(&r.Workloads[0])
-	var pods corev1.PodList
-	if err := r.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}); err != nil {
-		return err
-	}
-	ready := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !podReady(&p) })
-	if n := r.Workloads[0].Replicas.Start; len(ready) != n {
-		return fmt.Errorf("%d of %d pods are ready", len(ready), n)
-	}
-	return nil
-}
-
-func nodeReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-func podReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
