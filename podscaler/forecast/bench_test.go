@@ -1,0 +1,74 @@
+package forecast_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler/forecast"
+)
+
+// days returns a series like a recorded one: a daily swing, and noise as counts have it.
+func days(n int) (series []float64) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for i := range n * day {
+		mean := 60 + 40*math.Sin(2*math.Pi*float64(i)/day)
+		series = append(series, max(math.Round(mean+math.Sqrt(mean)*r.NormFloat64()), 0))
+	}
+	return series
+}
+
+// BenchmarkStep is what one period costs: a value is taken and judged at five horizons, and a
+// distribution made at one. "all" is every forecaster, and the ensemble and the race of
+// forecasters of their own besides.
+func BenchmarkStep(b *testing.B) {
+	for _, name := range append([]string{"all"}, forecast.Names()...) {
+		b.Run(name, func(b *testing.B) {
+			names := []string{name}
+			if name == "all" {
+				names = forecast.Names()
+			}
+			step(b, names)
+		})
+	}
+}
+
+func step(b *testing.B, names []string) {
+	series := days(4)
+	var all []*forecast.Calibrated
+	bytes := 0
+	for _, name := range names {
+		c := mustCalibrate(b, model(b, forecast.Spec{Type: name}), 1, 2, 4, 8, 16)
+		c.Train(series)
+		all = append(all, c)
+		bytes += c.Size()
+	}
+	took := make([]time.Duration, 0, b.N)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		began := time.Now()
+		for _, c := range all {
+			c.Observe(series[i%len(series)])
+			c.Forecast(4).Quantile(0.95)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+	b.ReportMetric(float64(bytes), "B-held")
+}
+
+// BenchmarkTrain is what three days of minutes cost.
+func BenchmarkTrain(b *testing.B) {
+	series := days(3)
+	for _, name := range forecast.Names() {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				forecast.Train(model(b, forecast.Spec{Type: name}), series)
+			}
+		})
+	}
+}
