@@ -1,0 +1,78 @@
+package capacity
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// HPA is Kubernetes' autoscaler reduced to what decides its replicas once a period: pods in the
+// ratio of their use to a target, a tolerance, bounds, and a pause between two shrinks. It is a model to
+// work out a fleet with, and leaves out samples that are missing and pods that are not ready.
+//
+// It needs a profile, which tells the use: served over capacity. It loses because that use cannot
+// be above 1. A period's growth is at most 1/target, and none at all where that is within the
+// tolerance: at a target of 0.95 and the usual tolerance of 0.1 replicas never rise. And it takes the
+// capacity per pod as it is at the present count, which calls for more than a falling profile needs
+// on the way down, and for fewer on the way up.
+type HPA struct {
+	Target    float64 // use of the pods' capacity, above 0 and up to 1
+	Tolerance float64 // how far the ratio of use to target may be from 1 with nothing done
+	Min, Max  int
+	// Stabilization is how many periods after a shrink the next may come; 1 is the next period.
+	Stabilization int
+}
+
+// Validate returns every fault of the settings.
+func (h HPA) Validate() error {
+	errs := []error{share("target", h.Target), bounds(1, h.Min, h.Max)}
+	if !finite(h.Tolerance) || h.Tolerance < 0 {
+		errs = append(errs, fmt.Errorf("tolerance: must be 0 or more, was %v", h.Tolerance))
+	}
+	if h.Stabilization < 1 {
+		errs = append(errs, fmt.Errorf("stabilization: must be 1 period at least, was %d", h.Stabilization))
+	}
+	return errors.Join(errs...)
+}
+
+// Desired is the replicas for the next period after pods have served that much, within the bounds:
+// ceil(served/(target·AP(pods))), or what there is if the use is within the tolerance of its target.
+func (h HPA) Desired(p Profile, pods int, served float64) int {
+	ratio := use(p, pods, served) / h.Target
+	want := pods
+	if math.Abs(ratio-1) > h.Tolerance+slack {
+		want = ceil(float64(pods) * ratio)
+	}
+	return min(max(want, h.Min), h.Max)
+}
+
+// use is the part of the pods' capacity that was taken; none if there is no capacity.
+func use(p Profile, pods int, served float64) float64 {
+	total := p.Total(float64(pods))
+	if total == 0 {
+		return 0
+	}
+	return served / total
+}
+
+// pausing is an HPA under way: it remembers when it last shrank.
+type pausing struct {
+	HPA
+	shrunk int // periods since it last did, counting those after the shrink; at least the pause if never
+}
+
+func newPausing(h HPA) *pausing { return &pausing{HPA: h, shrunk: h.Stabilization} }
+
+// next is the replicas of the next period.
+func (s *pausing) next(p Profile, pods int, served float64) int {
+	s.shrunk++
+	want := s.Desired(p, pods, served)
+	if want >= pods {
+		return want
+	}
+	if s.shrunk < s.Stabilization {
+		return pods
+	}
+	s.shrunk = 0
+	return want
+}
