@@ -199,6 +199,7 @@ func (s *seen) Desired(v *podscaler.View) podscaler.Recommendation {
 func TestScenario39SurgeIsNoDemandAndIdleLoadShrinksNothing(t *testing.T) {
 	w := workload(func(w *podscaler.Workload) { w.Max = 1000 })
 	rollout := podscaler.Rollout{InProgress: true, Why: "25 of 125 pods are new"}
+	canary := podscaler.Rollout{InProgress: true, Why: "10 of 110 pods are a canary's"}
 	for _, c := range []struct {
 		name    string
 		policy  podscaler.Policy
@@ -211,6 +212,9 @@ func TestScenario39SurgeIsNoDemandAndIdleLoadShrinksNothing(t *testing.T) {
 		{"by a policy that counts pods, too", counts{}, rollout, pods(100, 25), 100, "DesiredWithinRange: 100"},
 		{"when all of the surge is ready, too", counts{}, rollout, pods(125, 0), 100, "DesiredWithinRange: 100"},
 		{"growth that the load wants goes on", &wish{120}, rollout, pods(100, 25), 120, "DesiredWithinRange"},
+		{"a canary that takes the place of stable pods is counted once", counts{}, canary, pods(100, 0), 100, "DesiredWithinRange: 100"},
+		{"a canary of 10 beside all stable pods is counted once", counts{}, canary, pods(110, 0), 100, "DesiredWithinRange: 100"},
+		{"a canary that idles shrinks nothing", &wish{60}, canary, pods(110, 0), 100, "Rollout: 60 wanted, but the pods are being replaced: 10 of 110 pods are a canary's"},
 		{"afterwards the idle load counts", &wish{60}, podscaler.Rollout{}, pods(100, 0), 60, "DesiredWithinRange"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -311,18 +315,21 @@ func TestScenario36UpstreamOutageShrinksNothingForAWhile(t *testing.T) {
 		})
 	}
 	t.Run("arrivals over a longer window fall as slowly as that passes", func(t *testing.T) {
-		w := workload(func(w *podscaler.Workload) { w.SLO.Window = 20 * time.Minute })
+		objective := workload(func(w *podscaler.Workload) { w.SLO.Window = 20 * time.Minute })
 		for _, runs := range [][]traffic{
 			{{600, 110, 0.1, 2, ""}, {1140, 20, 0.5, 8, "UpstreamSuspect"}, {2039, 20, 0.5, 8, "UpstreamSuspect"}, {2040, 20, 0.5, 2, "DesiredWithinRange"}},
 			{{1100, 200, 0.1, 2, ""}, {1140, 20, 0.5, 8, "UpstreamSuspect"}, {2040, 20, 0.9, 2, "DesiredWithinRange"}}, // once is enough
 		} {
-			s := podscaler.NewScaler(w, &wish{2})
-			for _, run := range append([]traffic{begin, {0, 200, 0, 2, ""}}, runs...) {
-				d := s.Decide(&podscaler.View{
-					Now: after(run.at), Workload: s.Workload(), Replicas: 8, Window: podscaler.Window{Arrivals: reading(run.arrivals), Errors: reading(run.errors)},
-				})
-				if run != begin && (d.To != run.to || !mentions(d, run.reason)) {
-					t.Errorf("at %d s 8 replicas went to %d, should be %d by %q; %v", run.at, d.To, run.to, run.reason, d.Reasons)
+			for over, w := range map[time.Duration]podscaler.Workload{0: objective, 20 * time.Minute: workload(nil)} { // the objective's, or without one
+				s := podscaler.NewScaler(w, &wish{2})
+				for _, run := range append([]traffic{begin, {0, 200, 0, 2, ""}}, runs...) {
+					d := s.Decide(&podscaler.View{
+						Now: after(run.at), Workload: s.Workload(), Replicas: 8,
+						Window: podscaler.Window{Arrivals: reading(run.arrivals), Errors: reading(run.errors), Over: over},
+					})
+					if run != begin && (d.To != run.to || !mentions(d, run.reason)) {
+						t.Errorf("at %d s 8 replicas went to %d, should be %d by %q; %v", run.at, d.To, run.to, run.reason, d.Reasons)
+					}
 				}
 			}
 		}

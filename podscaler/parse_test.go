@@ -11,7 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-func TestQuantilesAreReadAsPeopleWriteThem(t *testing.T) {
+func TestScenario25QuantilesAreReadAsPeopleWriteThem(t *testing.T) {
 	for text, want := range map[string]float64{
 		"99th": .99, "90th": .90, "99.9th": .999, "p95": .95, "0.95": .95,
 		"p99.9": .999, "92nd": .92, "93rd": .93, "51st": .51, "p50": .5, "0.999": .999,

@@ -180,10 +180,15 @@ func (s *Scaler) coolDown(v *View, d *Decision) (Reason, bool) {
 // their last gap: what came in meanwhile may not have been counted, and little demand is what a gap
 // looks like. A fallback shrinks nothing by its signals.
 func (s *Scaler) trust(v *View, d *Decision) (Reason, bool) {
-	healthy, window := v.Now.Sub(v.Window.Since), cmp.Or(v.Window.Over, s.workload.SLO.Window)
+	healthy, window := v.Now.Sub(v.Window.Since), s.measuredOver(v)
 	if d.To >= d.From || !d.Known || v.Window.Since.IsZero() || healthy >= window {
 		return Reason{}, false
 	}
 	return Because(ReasonSignalsRecovering, "%d wanted, but the signals have been measured without a gap for %s of the window of %s: %gs left",
 		d.To, pricing.Short(healthy), pricing.Short(window), (window - healthy).Seconds()), true
+}
+
+// measuredOver is how long the window is that the view's signals were measured over.
+func (s *Scaler) measuredOver(v *View) time.Duration {
+	return cmp.Or(v.Window.Over, s.workload.SLO.Window)
 }

@@ -59,7 +59,7 @@ func (s *Scaler) watch(v *View) {
 	if u.Off || !known {
 		return
 	}
-	m.remember(traffic{v.Now, rate, v.Window.Errors}, u.Within+s.workload.SLO.Window)
+	m.remember(traffic{v.Now, rate, v.Window.Errors}, u.Within+s.measuredOver(v))
 	if v.Now.Before(m.suspicion.until) {
 		return
 	}

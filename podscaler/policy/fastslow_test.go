@@ -41,7 +41,7 @@ func alike(n int, percent float64) podscaler.View {
 // load says how many replicas are needed.
 func quietly(t *testing.T, spec policy.Spec, change func(*podscaler.Workload), v podscaler.View) podscaler.Decision {
 	t.Helper()
-	s := scalerWith(t, spec, change)
+	s := scalerOf(t, spec, change)
 	v.Workload = s.Workload()
 	for _, at := range []time.Duration{-9 * time.Minute, 0} {
 		v.Now = now.Add(at)
@@ -53,22 +53,6 @@ func quietly(t *testing.T, spec policy.Spec, change func(*podscaler.Workload), v
 		}
 	}
 	panic("unreachable")
-}
-
-func scalerWith(t *testing.T, spec policy.Spec, change func(*podscaler.Workload)) *podscaler.Scaler {
-	t.Helper()
-	w := usual()
-	if change != nil {
-		change(&w)
-	}
-	p, err := policy.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := policy.Check(&w, p); err != nil {
-		t.Fatal(err)
-	}
-	return podscaler.NewScaler(w, p)
 }
 
 func has(d podscaler.Decision, text string) bool {
@@ -97,7 +81,7 @@ func TestScenario19FastSlowGrowsAtOnce(t *testing.T) {
 }
 
 func TestScenario20FastSlowShrinksAPodInNineMinutes(t *testing.T) {
-	s := scalerWith(t, policy.Spec{Policy: "FastSlow"}, wholeCores(8))
+	s := scalerOf(t, policy.Spec{Policy: "FastSlow"}, wholeCores(8))
 	v := using(48, 46, 42, 50, 41, 43)
 	for _, c := range []struct {
 		at     time.Duration
@@ -210,7 +194,7 @@ func TestFastSlowFollowsASeriesByName(t *testing.T) {
 
 // After a gap in the measurements, what was needed in it is not known.
 func TestFastSlowWaitsAFullWindowAfterAGap(t *testing.T) {
-	s := scalerWith(t, policy.Spec{Policy: "FastSlow"}, wholeCores(8))
+	s := scalerOf(t, policy.Spec{Policy: "FastSlow"}, wholeCores(8))
 	for at := time.Duration(0); at <= 20*time.Minute; at += 30 * time.Second {
 		v := alike(6, 40)
 		v.Now, v.Workload = now.Add(at), s.Workload()

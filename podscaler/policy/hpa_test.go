@@ -219,6 +219,20 @@ func TestHPATakesTheMostOfAllMetrics(t *testing.T) {
 				"MetricsIncomplete: 1 of 3 metrics are unknown, so 8 replicas are not reduced to 6",
 			},
 		}, {
+			name: "scenario 35: Prometheus answers 503, CPU wants 4: 8 stay",
+			spec: metrics, view: podscaler.View{Replicas: 8, Pods: running(8, 0.030), Window: podscaler.Window{Metrics: map[string]podscaler.Metric{
+				"rps": {Why: "Prometheus answered 503"}, "queue": {Why: "Prometheus answered 503"},
+			}}},
+			to: 8, unknown: true, reasons: []string{
+				"FailedGetExternalMetric: rps is unknown: Prometheus answered 503", "MetricsIncomplete: 2 of 3 metrics are unknown, so 8 replicas are not reduced to 4",
+			},
+		}, {
+			name: "scenario 35: an empty vector is no 0: 8 stay",
+			spec: hpaOn(policy.Metric{Type: policy.External, Name: "rps", AverageValue: 10_000}), view: podscaler.View{Replicas: 8, Pods: running(8, 0), Window: podscaler.Window{
+				Metrics: map[string]podscaler.Metric{"rps": {Why: "the query returned no series"}},
+			}},
+			to: 8, unknown: true, reasons: []string{"FailedGetExternalMetric: rps is unknown: the query returned no series"},
+		}, {
 			name: "scenario 35: Prometheus answers 503, CPU wants more: it grows",
 			spec: metrics, view: podscaler.View{Replicas: 8, Pods: running(8, 0.120), Window: podscaler.Window{}},
 			to: 16, reasons: []string{"cpu is 120m of 60m over 8 pods, ratio 2: 16 wanted", "FailedGetExternalMetric: rps is unknown", "FailedGetObjectMetric"},

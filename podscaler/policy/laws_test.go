@@ -304,6 +304,9 @@ func TestBlindnessShrinksNothing(t *testing.T) {
 
 // proportional are policies that multiply, with their limits off.
 var proportional = map[string]policy.Spec{
+	"fastslow": fastslow(policy.FastSlow{
+		Tolerance: new(0.0), ScaleUpFactor: new(1000.0), DownStep: new(1000), DownWindow: new(podscaler.Duration(0)),
+	}),
 	"hpa in percent": hpaOn(policy.Metric{Type: policy.Resource, Name: "cpu", AverageUtilization: 60}),
 	"hpa by value":   cpuValue(300),
 	"slocost":        slocost(policy.SLOCost{}),

@@ -53,6 +53,14 @@ func run(t *testing.T, scenarios []scenario) {
 // decide runs a fresh scaler once.
 func decide(t *testing.T, spec policy.Spec, change func(*podscaler.Workload), v podscaler.View) podscaler.Decision {
 	t.Helper()
+	s := scalerOf(t, spec, change)
+	v.Now, v.Workload = now, s.Workload()
+	return s.Decide(&v)
+}
+
+// scalerOf is a fresh scaler of the usual workload, but for what changes it.
+func scalerOf(t *testing.T, spec policy.Spec, change func(*podscaler.Workload)) *podscaler.Scaler {
+	t.Helper()
 	w := usual()
 	if change != nil {
 		change(&w)
@@ -64,9 +72,7 @@ func decide(t *testing.T, spec policy.Spec, change func(*podscaler.Workload), v 
 	if err := policy.Check(&w, p); err != nil {
 		t.Fatal(err)
 	}
-	s := podscaler.NewScaler(w, p)
-	v.Now, v.Workload = now, s.Workload()
-	return s.Decide(&v)
+	return podscaler.NewScaler(w, p)
 }
 
 // usual is a workload with a p90 of 300 ms over a minute, 40 units per hour, and pods of half a core.

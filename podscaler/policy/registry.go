@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -59,7 +60,25 @@ func New(s Spec) (podscaler.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.build(s)
+	built, err := p.build(s)
+	if strays := s.strays(p.Name); strays != nil {
+		return nil, errors.Join(append(strays, err)...)
+	}
+	return built, err
+}
+
+// strays are the settings of other policies, which would count for nothing: whoever wrote them
+// meant another policy, or wants of this one what it does not do.
+func (s Spec) strays(name string) (f faults) {
+	blocks := reflect.ValueOf(s)
+	for i := range blocks.NumField() {
+		block := blocks.Type().Field(i)
+		if of := block.Name; of != name && block.Type.Kind() == reflect.Pointer && !blocks.Field(i).IsNil() {
+			key, _, _ := strings.Cut(block.Tag.Get("json"), ",")
+			f.unless(false, key, "may be there only with policy "+of, name)
+		}
+	}
+	return f
 }
 
 // Describe describes the policy of that name, in lower case or as the API writes it.

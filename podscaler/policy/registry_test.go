@@ -35,6 +35,16 @@ func TestAnUnknownPolicyIsToldWhichThereAre(t *testing.T) {
 	}
 }
 
+func TestSettingsOfAnotherPolicyAreRefused(t *testing.T) {
+	_, err := policy.New(policy.Spec{Policy: "watermark", FastSlow: &policy.FastSlow{}, HPA: &policy.HPA{}, Watermark: &policy.Watermark{Multiple: -1}})
+	want := `fastSlow: may be there only with policy FastSlow, was Watermark
+hpa: may be there only with policy HPA, was Watermark
+watermark.multiple: must be between 1 and 2147483647, was -1`
+	if err == nil || err.Error() != want {
+		t.Errorf("faults are\n%v\nshould be\n%s", err, want)
+	}
+}
+
 func TestSpecsAreReadAndPrintedAsPeopleWriteThem(t *testing.T) {
 	const text = `{
 		"policy": "HPA",

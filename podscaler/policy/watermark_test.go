@@ -44,22 +44,6 @@ func seasoned(t *testing.T, scenarios []scenario) {
 	}
 }
 
-func scalerOf(t *testing.T, spec policy.Spec, change func(*podscaler.Workload)) *podscaler.Scaler {
-	t.Helper()
-	w := usual()
-	if change != nil {
-		change(&w)
-	}
-	p, err := policy.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := policy.Check(&w, p); err != nil {
-		t.Fatal(err)
-	}
-	return podscaler.NewScaler(w, p)
-}
-
 // expect wants each text in a reason; one that begins with ! in none.
 func expect(t *testing.T, d podscaler.Decision, texts ...string) {
 	t.Helper()

@@ -106,6 +106,30 @@ const (
 	quickDeath = 10 * time.Minute
 )
 
+// Upward returns what is recommended for a pod with nothing less than it requests, where less than a day
+// of samples is known. A usage that was forgotten, as with a restart, knows a quiet hour and takes it for
+// all there is: a pod may be given more by that, and nothing may be taken from it.
+func Upward(recommended []Recommendation, pod *Pod) []Recommendation {
+	all := slices.Clone(recommended)
+	for i := range all {
+		rec := &all[i]
+		at := slices.IndexFunc(pod.Containers, func(c Container) bool { return c.Name == rec.Container })
+		short := slices.ContainsFunc(rec.Reasons, func(r Reason) bool { return r.Code == ReasonLittleHistory })
+		if at < 0 || !short {
+			continue
+		}
+		for _, r := range rec.Resources {
+			request := pod.Containers[at].request(r)
+			r.set(&rec.Target, max(r.of(rec.Target), request))
+			r.set(&rec.Upper, max(r.of(rec.Upper), request))
+		}
+	}
+	return all
+}
+
+// Unbounded reports whether an amount is no bound: history does not support one yet.
+func (r Resource) Unbounded(amount pricing.Resources) bool { return r.of(amount) >= most }
+
 // Decide returns what is to be done to a pod about what is recommended for its containers.
 func Decide(now time.Time, mode Mode, recommended []Recommendation, pod *Pod) Decision {
 	w := weigh(recommended, pod)
@@ -244,8 +268,11 @@ func (w *weighing) container(c Container, rec *Recommendation) {
 		request, target := c.request(r), r.of(rec.Target)
 		low, high := r.of(rec.Lower), r.of(rec.Upper)
 		if w.outside == "" && (request == 0 || request < low || request > high) {
-			w.outside = fmt.Sprintf("container %s requests %s of %s, which is not within %s and %s",
-				c.Name, r.text(request), r, r.text(low), r.text(high))
+			bounds := fmt.Sprintf("not within %s and %s", r.text(low), r.text(high))
+			if r.Unbounded(rec.Upper) {
+				bounds = "less than " + r.text(low)
+			}
+			w.outside = fmt.Sprintf("container %s requests %s of %s, which is %s", c.Name, r.text(request), r, bounds)
 		}
 		w.less = w.less || target < request
 		if request == target {

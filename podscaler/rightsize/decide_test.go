@@ -192,3 +192,33 @@ func TestDecisionsKeepTheirPromises(t *testing.T) {
 		}
 	})
 }
+
+// Whoever starts anew knows little, and takes nothing away by that: whatever a pod requests and whatever is
+// recommended, no request is less then. With a day known it may be.
+func TestWithLessThanADayKnownNothingIsTakenAway(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amounts := func(name string) pricing.Resources {
+			return pair(rapid.Int64Range(1, 2000).Draw(t, name+" cpu"), rapid.Int64Range(1, 2000).Draw(t, name+" memory"))
+		}
+		rec := Recommendation{Container: "web", Resources: both, Target: amounts("target"), Lower: pair(1, 1), Upper: amounts("upper")}
+		pod := podOf(amounts("requests"), pair(0, 0))
+		had := pod.Containers[0].Requests
+		if d := Decide(noon, InPlace, Upward([]Recommendation{rec}, &pod), &pod); !cmp.Equal(d, Decide(noon, InPlace, []Recommendation{rec}, &pod)) {
+			t.Fatalf("with a day known it is something else: %+v", d)
+		}
+		rec.Reasons = []Reason{{Code: ReasonLittleHistory}}
+		given := rec
+		d := Decide(noon, InPlace, Upward([]Recommendation{rec}, &pod), &pod)
+		for _, c := range d.Changes {
+			if c.Requests.CPU < had.CPU || c.Requests.Memory < had.Memory {
+				t.Fatalf("%+v of %+v", c, had)
+			}
+		}
+		if d.Action == Resize && len(d.Changes) == 0 {
+			t.Fatalf("resized to what it has: %+v", d)
+		}
+		if !cmp.Equal(given, rec) {
+			t.Fatalf("what was handed in has changed: %+v", rec)
+		}
+	})
+}

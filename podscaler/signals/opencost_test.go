@@ -8,8 +8,6 @@ import (
 	"testing"
 )
 
-// Scenario 28 is the second row: 4 nodes of 10 an hour, which OpenCost divides by the hours of
-// a month.
 func TestOpenCostIsHeldAgainstThePriceBook(t *testing.T) {
 	nodes := func(prices ...float64) map[string]float64 {
 		m := map[string]float64{}
@@ -24,7 +22,7 @@ func TestOpenCostIsHeldAgainstThePriceBook(t *testing.T) {
 		want        string
 	}{
 		{"they agree", nodes(10, 10, 10, 10), nodes(10, 10.1, 9.9, 10), ""},
-		{"divided by 730", nodes(10, 10, 10, 10), nodes(10./730, 10./730, 10./730, 10./730), "CostSourceMismatch: OpenCost shows 0.05479/h for 4 nodes, the price book 40/h (a 730th: a price an hour that it took for one a month): the price book counts"},
+		{"scenario 28: 4 nodes are 40/h, and OpenCost shows 10/730 for each", nodes(10, 10, 10, 10), nodes(10./730, 10./730, 10./730, 10./730), "CostSourceMismatch: OpenCost shows 0.05479/h for 4 nodes, the price book 40/h (a 730th: a price an hour that it took for one a month): the price book counts"},
 		{"multiplied by 730", nodes(10), nodes(7300), "CostSourceMismatch: OpenCost shows 7300/h for 1 node, the price book 10/h (730 times as much: a price a month that it took for one an hour): the price book counts"},
 		{"without prices", nodes(10, 5), nodes(0, 0), "CostSourceMismatch: OpenCost shows 0/h for 2 nodes, the price book 15/h (it has no prices): the price book counts"},
 		{"a price book without prices", nodes(0, 0), nodes(1, 2), "CostSourceMismatch: OpenCost shows 3/h for 2 nodes, the price book 0/h (the price book has no prices): the price book counts"},

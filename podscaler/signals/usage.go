@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,16 @@ type Usage struct {
 	Namespaces func() []string
 	// MaxBytes bounds an answer; 0 is 128 MiB.
 	MaxBytes int64
+
+	mu         sync.Mutex
+	containers map[string][]ContainerUse
+}
+
+// ContainerUse is what a container of a pod was measured to use: cores on average over the sample's span,
+// and bytes at its time.
+type ContainerUse struct {
+	Name        string
+	CPU, Memory podscaler.Sample
 }
 
 // manyNamespaces is from where on one list of all pods costs less than one for each namespace.
@@ -44,14 +55,35 @@ func (u *Usage) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 			}
 		}
 	}
-	pods := map[string]podscaler.Sample{}
+	pods, containers := map[string]podscaler.Sample{}, map[string][]ContainerUse{}
 	var errs []error
 	for _, path := range paths {
-		if err := u.list(ctx, path, pods); err != nil {
+		err := u.list(ctx, path, func(m *podMetrics) {
+			name := m.Metadata.Namespace + "/" + m.Metadata.Name
+			if s := m.sample(); s.Known {
+				pods[name] = s
+			}
+			if all := m.containers(); len(all) > 0 {
+				containers[name] = all
+			}
+		})
+		if err != nil {
 			errs = append(errs, fmt.Errorf("resource metrics %s: %w", path, err))
 		}
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.containers = containers
 	return pods, errors.Join(errs...)
+}
+
+// Containers returns what the last reading of Pods told of each pod's containers, by namespace/name, which
+// costs no reading of its own. What was not measured is unknown, and containers that the API does not
+// speak of are not among them. It is only to be read.
+func (u *Usage) Containers() map[string][]ContainerUse {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.containers
 }
 
 // podMetrics is the part of metrics.k8s.io/v1beta1 PodMetrics that is read.
@@ -60,11 +92,13 @@ type podMetrics struct {
 	Timestamp  metav1.Time
 	Window     metav1.Duration
 	Containers []struct {
-		Usage struct{ CPU *resource.Quantity }
+		Name  string
+		Usage struct{ CPU, Memory *resource.Quantity }
 	}
 }
 
-func (u *Usage) list(ctx context.Context, path string, into map[string]podscaler.Sample) error {
+// list reads a list, and hands over each pod in it.
+func (u *Usage) list(ctx context.Context, path string, take func(*podMetrics)) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(u.Host, "/")+path, nil)
 	if err != nil {
 		return plain(ctx, err)
@@ -84,8 +118,8 @@ func (u *Usage) list(ctx context.Context, path string, into map[string]podscaler
 		return refusal(resp, body)
 	}
 	err = eachItem(json.NewDecoder(body), func(m *podMetrics) {
-		if s := m.sample(); s.Known && m.Metadata.Name != "" {
-			into[m.Metadata.Namespace+"/"+m.Metadata.Name] = s
+		if m.Metadata.Name != "" {
+			take(m)
 		}
 	})
 	if err != nil {
@@ -168,4 +202,27 @@ func (m *podMetrics) sample() podscaler.Sample {
 		cores += cpu.AsApproximateFloat64()
 	}
 	return podscaler.Sample{Known: true, Value: cores, At: m.Timestamp.Time, Span: m.Window.Duration}
+}
+
+// containers are those of which anything was measured.
+func (m *podMetrics) containers() []ContainerUse {
+	if m.Timestamp.IsZero() {
+		return nil
+	}
+	var all []ContainerUse
+	for _, c := range m.Containers {
+		use := ContainerUse{Name: c.Name, CPU: m.of(c.Usage.CPU), Memory: m.of(c.Usage.Memory)}
+		if c.Name != "" && (use.CPU.Known || use.Memory.Known) {
+			all = append(all, use)
+		}
+	}
+	return all
+}
+
+// of is what was measured of a resource; nil is nothing.
+func (m *podMetrics) of(used *resource.Quantity) podscaler.Sample {
+	if used == nil || used.Sign() < 0 {
+		return podscaler.Sample{}
+	}
+	return podscaler.Sample{Known: true, Value: used.AsApproximateFloat64(), At: m.Timestamp.Time, Span: m.Window.Duration}
 }

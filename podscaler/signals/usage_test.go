@@ -42,6 +42,38 @@ func TestAPodsCPUIsTheSumOfItsContainers(t *testing.T) {
 	}
 }
 
+// A container counts by itself: what was not measured of one is unknown, and nothing of the others is.
+func TestContainersAreKnownFromTheSameReading(t *testing.T) {
+	reads := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reads++
+		_, _ = w.Write([]byte(podMetricsPage))
+	}))
+	t.Cleanup(server.Close)
+	u := &Usage{Client: server.Client(), Host: server.URL}
+	if got := u.Containers(); len(got) > 0 {
+		t.Errorf("before the first reading there are %v", got)
+	}
+	if _, err := u.Pods(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	over := func(span time.Duration, value float64) podscaler.Sample {
+		return podscaler.Sample{Known: true, Value: value, At: noon, Span: span}
+	}
+	const long, short = 15300 * time.Millisecond, 15 * time.Second
+	want := map[string][]ContainerUse{
+		"shop/cart-1": {
+			{Name: "cart", CPU: over(long, 0.25), Memory: over(long, 100<<20)},
+			{Name: "proxy", CPU: over(long, 0.012345678), Memory: over(long, 1<<30)},
+		},
+		"shop/cart-2": {{Name: "cart", CPU: over(short, 2)}, {Name: "proxy", Memory: over(short, 1<<30)}},
+		"shop/idle":   {{Name: "cart", CPU: over(short, 0)}},
+	}
+	if d := cmp.Diff(want, u.Containers(), cmp.Comparer(near)); d != "" || reads != 1 {
+		t.Errorf("%d readings (-want +got):\n%s", reads, d)
+	}
+}
+
 func TestNamespacesAreReadOneByOneUntilThereAreMany(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
