@@ -47,7 +47,7 @@ type Mode string
 const (
 	ReadOnly  Mode = "ReadOnly"  // nothing at all
 	Recommend Mode = "Recommend" // the lease, statuses of our own kinds, and events
-	Active    Mode = "Active"    // replicas, draining marks, evictions, and nodes whose machine is gone
+	Active    Mode = "Active"    // replicas, requests of pods, draining marks, evictions, and nodes whose machine is gone
 )
 
 // allows reports whether the mode allows what needs another.
@@ -84,7 +84,7 @@ type Usage interface {
 }
 
 // Cluster is the cluster port over watched copies of what there is. Its reading methods make no request,
-// but for the scales of kinds that are not watched; its writing methods make one or two.
+// but for pods' CPU and the scales of kinds that are not watched; its writing methods make one or two.
 type Cluster struct {
 	cfg     Config
 	log     *slog.Logger
@@ -103,11 +103,12 @@ type Cluster struct {
 	reports  reports
 	events   events
 
-	// unmeasured is when it was last told that pods' CPU is unknown; nil while it is known.
-	unmeasured atomic.Pointer[time.Time]
 	// observed is what the last Observe saw, and what writing goes by.
 	observed atomic.Pointer[sight]
-	used     atomic.Pointer[known[map[string]podscaler.Sample]] // pods' CPU, as last read
+	// used is pods' CPU as it was last read, unmeasured when it was last told that it is unknown: nil while
+	// it is known.
+	used       atomic.Pointer[known[map[string]podscaler.Sample]]
+	unmeasured atomic.Pointer[time.Time]
 }
 
 var _ loop.Cluster = (*Cluster)(nil)

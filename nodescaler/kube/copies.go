@@ -42,6 +42,7 @@ const (
 	statefulSets
 	hpas
 	scaledObjects
+	verticals
 	autoscalers
 	vmPools
 	priceBooks
@@ -80,6 +81,10 @@ var watchedKinds = [numberOfCopies]watchedKind{
 	},
 	scaledObjects: {
 		group: "keda.sh", version: "v1alpha1", kind: "ScaledObject", resource: "scaledobjects",
+		object: &unstructured.Unstructured{}, keep: keepRival, added: true, foreign: true,
+	},
+	verticals: {
+		group: "autoscaling.k8s.io", version: "v1", kind: kindVertical, resource: "verticalpodautoscalers",
 		object: &unstructured.Unstructured{}, keep: keepRival, added: true, foreign: true,
 	},
 	autoscalers: ours(v1alpha1.KindWorkloadAutoscaler, "workloadautoscalers", false, &v1alpha1.WorkloadAutoscaler{}),

@@ -187,5 +187,12 @@ func (m *meddling) forget(present map[types.UID]bool) {
 
 // acts reports whether an autoscaler says that its decisions are to be carried out.
 func acts(wla *v1alpha1.WorkloadAutoscaler) bool {
-	return wla.Spec.Mode == v1alpha1.ModeActive && wla.Annotations[v1alpha1.AnnotationPaused] != "true" && wla.DeletionTimestamp == nil
+	return wla.Spec.Mode == v1alpha1.ModeActive && !pausedAt(wla.Annotations, time.Now()) && wla.DeletionTimestamp == nil
+}
+
+// pausedAt reports whether annotations pause their object in both directions at a time. A time that
+// cannot be understood ends no pause.
+func pausedAt(said map[string]string, now time.Time) bool {
+	until, err := time.Parse(time.RFC3339, said[v1alpha1.AnnotationPausedUntil])
+	return said[v1alpha1.AnnotationPaused] == "true" && (err != nil || now.Before(until))
 }

@@ -80,21 +80,38 @@ func refer(namespace, apiVersion, kind, name string) reference {
 	return reference{schema.GroupKind{Group: gv.Group, Kind: kind}, namespace, name}
 }
 
-// keepRival is the transform of the copies of HorizontalPodAutoscalers and ScaledObjects.
+// kindVertical is the kind that sizes pods.
+const kindVertical = "VerticalPodAutoscaler"
+
+// keepRival is the transform of the copies of HorizontalPodAutoscalers, ScaledObjects and
+// VerticalPodAutoscalers. One of these that only recommends is nobody's rival.
 func keepRival(o any) (any, error) {
 	switch r := o.(type) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		t := r.Spec.ScaleTargetRef
 		return &rival{keepMeta(&r.ObjectMeta), "HorizontalPodAutoscaler", refer(r.Namespace, t.APIVersion, t.Kind, t.Name)}, nil
 	case *unstructured.Unstructured:
-		ref, _, _ := unstructured.NestedStringMap(r.Object, "spec", "scaleTargetRef")
-		if ref["kind"] == "" { // as KEDA has it
-			ref = map[string]string{"apiVersion": "apps/v1", "kind": "Deployment", "name": ref["name"]}
-		}
+		ref := rivalRef(r)
 		m := metav1.ObjectMeta{Name: r.GetName(), Namespace: r.GetNamespace(), UID: r.GetUID(), ResourceVersion: r.GetResourceVersion()}
 		return &rival{m, r.GetKind(), refer(m.Namespace, ref["apiVersion"], ref["kind"], ref["name"])}, nil
 	}
 	return o, nil
+}
+
+// rivalRef is what of somebody else's kinds is scaled or sized, as apiVersion, kind and name.
+func rivalRef(r *unstructured.Unstructured) map[string]string {
+	if r.GetKind() == kindVertical {
+		if mode, _, _ := unstructured.NestedString(r.Object, "spec", "updatePolicy", "updateMode"); mode == "Off" {
+			return nil
+		}
+		ref, _, _ := unstructured.NestedStringMap(r.Object, "spec", "targetRef")
+		return ref
+	}
+	ref, _, _ := unstructured.NestedStringMap(r.Object, "spec", "scaleTargetRef")
+	if ref["kind"] == "" { // as KEDA has it
+		ref = map[string]string{"apiVersion": "apps/v1", "kind": "Deployment", "name": ref["name"]}
+	}
+	return ref
 }
 
 // disruption is what is kept of a PodDisruptionBudget.

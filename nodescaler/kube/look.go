@@ -53,7 +53,7 @@ func Look(ctx context.Context, cfg Config) (*Picture, error) {
 	}
 	p := &Picture{Capacity: map[string]pricing.Resources{}, ProviderIDs: map[string]string{}}
 	for i := range numberOfCopies {
-		if i == hpas || i == scaledObjects { // these forbid writing, and nothing is written
+		if i == hpas || i == scaledObjects || i == verticals { // these forbid writing, and nothing is written
 			continue
 		}
 		switch err := c.copyOnce(ctx, from, i, p.note); {

@@ -39,6 +39,7 @@ func Needs(m Mode) []Need {
 		add("*", "*/scale", false, "patch")
 		add("", "nodes", false, "get", "patch", "delete")
 		add("", "pods/eviction", false, "create")
+		add("", "pods/resize", false, "patch")
 	}
 	slices.SortFunc(all, func(a, b Need) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))

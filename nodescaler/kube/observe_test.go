@@ -175,6 +175,29 @@ func TestUnknownUsageIsToldNowAndThen(t *testing.T) {
 	})
 }
 
+func TestUsageThatHangsHoldsUpOneStepAndNotTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Cluster{log: slog.New(slog.DiscardHandler), cfg: Config{Usage: hanging{}}}
+		for i, most := range []time.Duration{patience, 0, 0} {
+			began := time.Now()
+			if got := c.usage(t.Context()); len(got) > 0 {
+				t.Errorf("usage %v", got)
+			}
+			if took := time.Since(began); took > most {
+				t.Errorf("look %d took %s", i, took)
+			}
+		}
+	})
+}
+
+// hanging gives no answer.
+type hanging struct{}
+
+func (hanging) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 func TestNothingIsReadBeforeThereIsAPicture(t *testing.T) {
 	c := (&site{answer: func(w http.ResponseWriter, _ *http.Request) { deny(w, metav1.Status{Code: 503}) }}).port(t, Active)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -44,6 +45,10 @@ type pod struct {
 	// neighbours says what the pod asks of the pods beside it, and lacking what it asks of a node that
 	// nodescaler has no word for.
 	neighbours, lacking string
+	// containers are what the pod's containers ask for, each by itself, and resize how far the last change
+	// of that has come.
+	containers []rightsize.Container
+	resize     rightsize.ResizeState
 }
 
 // keepPod is the transform of the pods' copies.
@@ -70,6 +75,7 @@ func keepPod(o any) (any, error) {
 	kept.conditions(p)
 	kept.tolerations(p)
 	kept.requests(p)
+	kept.sizes(p)
 	kept.constraints(p)
 	return kept, nil
 }

@@ -35,6 +35,8 @@ type Target struct {
 	Rollout podscaler.Rollout
 	// Findings are why nothing may be written to it, the most important first; none is none.
 	Findings []Finding
+	// Sized is why its pods may not be resized, besides Findings: somebody else sizes them. Nil is nobody.
+	Sized *Finding
 
 	ref      reference
 	wla      *v1alpha1.WorkloadAutoscaler
@@ -46,6 +48,8 @@ type Target struct {
 // Codes of findings. Besides them, v1alpha1's ReasonTargetNotFound, ReasonTargetNotScalable,
 // ReasonForeignAutoscaler and ReasonForeignWrites.
 const (
+	// FindingForeignSizer: a VerticalPodAutoscaler sizes the target's pods.
+	FindingForeignSizer = "ForeignSizer"
 	// FindingTargetUnknown: the target, or its scale, could not be read just now.
 	FindingTargetUnknown = "TargetUnknown"
 	// FindingSelectorMissing: the scale does not say by which labels its pods are found.
@@ -107,6 +111,7 @@ func (c *Cluster) resolve(ctx context.Context) []Target {
 	asked.Wait()
 	slices.SortFunc(targets, func(a, b Target) int { return strings.Compare(a.Workload, b.Workload) })
 	c.rivals(targets)
+	c.sizers(targets)
 	c.meddlers(targets)
 	return targets
 }
@@ -171,6 +176,22 @@ func (c *Cluster) rivals(targets []Target) {
 		}
 		if len(names) > 0 {
 			t.fault(v1alpha1.ReasonForeignAutoscaler, "%s %s is scaled by %s, too", t.Kind, t.Name, strings.Join(names, " and "))
+		}
+	}
+}
+
+// sizers finds targets whose pods somebody else sizes.
+func (c *Cluster) sizers(targets []Target) {
+	by := map[reference]string{}
+	for _, r := range kept[*rival](c, verticals) {
+		if by[r.target] == "" { // they are sorted: the first is told
+			by[r.target] = r.Name
+		}
+	}
+	for i := range targets {
+		t := &targets[i]
+		if name := by[t.ref]; name != "" {
+			t.Sized = &Finding{FindingForeignSizer, fmt.Sprintf("the pods of %s %s are sized by %s %s", t.Kind, t.Name, kindVertical, name)}
 		}
 	}
 }

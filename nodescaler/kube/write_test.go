@@ -92,6 +92,7 @@ func autoscaler(name string, mode v1alpha1.Mode) *v1alpha1.WorkloadAutoscaler {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("wla-" + name), Generation: 1},
 		Spec: v1alpha1.WorkloadAutoscalerSpec{
 			Mode: mode, ScaleTargetRef: v1alpha1.ScaleTargetRef{APIVersion: "apps/v1", Kind: "Deployment", Name: name},
+			Rightsize: &v1alpha1.Rightsize{Mode: v1alpha1.RightsizeInPlace},
 		},
 	}
 }
@@ -121,6 +122,7 @@ func writes(c *Cluster) map[string]struct {
 		"scale":  {Active, func(ctx context.Context) error { return c.SetReplicas(ctx, "shop/web", 3) }},
 		"drain":  {Active, func(ctx context.Context) error { return c.SetDraining(ctx, "n-1", true) }},
 		"undo":   {Active, func(ctx context.Context) error { return c.SetDraining(ctx, "n-1", false) }},
+		"resize": {Active, func(ctx context.Context) error { return c.Resize(ctx, "shop/web", "shop/web-1", nil) }},
 		"evict":  {Active, func(ctx context.Context) error { return c.Evict(ctx, "shop/web-1") }},
 		"remove": {Active, func(ctx context.Context) error { return c.RemoveNode(ctx, "n-1") }},
 		"status": {Recommend, func(ctx context.Context) error { return c.SetStatus(ctx, wla) }},
@@ -424,5 +426,32 @@ func TestTargetThatCannotBeReadIsUnknown(t *testing.T) {
 	all := c.resolve(t.Context())
 	if len(all) != 1 || all[0].Known || len(all[0].Findings) != 1 || all[0].Findings[0].Code != FindingTargetUnknown {
 		t.Errorf("%+v", all)
+	}
+}
+
+func TestAPauseThatIsOverForbidsNoWrite(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		paused, until string
+		want          bool
+	}{
+		{"", "", false},
+		{"", "2026-03-01T13:00:00Z", false},
+		{"true", "", true},
+		{"true", "2026-03-01T13:00:00Z", true},
+		{"true", "2026-03-01T12:00:00Z", false},
+		{"true", "at noon", true},
+		{"up", "", false}, // which the scaler sees to
+	} {
+		said := map[string]string{}
+		if c.paused != "" {
+			said[v1alpha1.AnnotationPaused] = c.paused
+		}
+		if c.until != "" {
+			said[v1alpha1.AnnotationPausedUntil] = c.until
+		}
+		if got := pausedAt(said, now); got != c.want {
+			t.Errorf("%v: paused %v, want %v", said, got, c.want)
+		}
 	}
 }

@@ -3,8 +3,10 @@ package loop
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -327,6 +329,29 @@ func TestUnreadableSignalsReachThePolicyAsUnknown(t *testing.T) {
 	expect(t, "problems", []string{CodeSignalsUnknown}, codes(s))
 	if d := s.Workloads[0].Decision; d.Known || d.To != 2 || s.Workloads[0].Inputs.LatencyMs != nil {
 		t.Errorf("decision %+v on inputs %+v, want unknown and no change", d, s.Workloads[0].Inputs)
+	}
+}
+
+// What is unknown is left out, and nothing is not: a workload without errors differs from one that nobody knows of.
+func TestRecordShowsWhatIsKnownOfTheInputs(t *testing.T) {
+	wl := &podscaler.Workload{SLO: podscaler.SLO{Target: 300 * time.Millisecond}}
+	for _, c := range []struct {
+		window podscaler.Window
+		want   string
+	}{
+		{podscaler.Window{}, `{"targetMs":300}`},
+		{podscaler.Window{Errors: podscaler.Known(0), Registered: podscaler.Known(0)}, `{"targetMs":300,"errors":0,"registered":0}`},
+		{podscaler.Window{
+			Latency: podscaler.Known(.25), Good: podscaler.Known(.9), Arrivals: podscaler.Known(12), InFlight: podscaler.Known(3),
+			Errors: podscaler.Known(.03), Registered: podscaler.Known(7),
+		}, `{"latencyMs":250,"targetMs":300,"good":0.9,"arrivals":12,"inFlight":3,"errors":0.03,"registered":7}`},
+		{podscaler.Window{Errors: podscaler.Reading{Known: true, Value: math.NaN()}, Registered: podscaler.Reading{Value: 7, Why: "old"}}, `{"targetMs":300}`},
+	} {
+		got, err := json.Marshal(inputs(wl, &c.window, podscaler.Cost{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, "inputs", c.want, string(got))
 	}
 }
 

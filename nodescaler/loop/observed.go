@@ -83,11 +83,13 @@ func inputs(wl *podscaler.Workload, w *podscaler.Window, c podscaler.Cost) *Inpu
 		return &v
 	}
 	in := &Inputs{
-		LatencyMs: scaled(w.Latency, 1e3),
-		TargetMs:  wl.SLO.Target.Seconds() * 1e3,
-		Good:      scaled(w.Good, 1),
-		Arrivals:  scaled(w.Arrivals, 1),
-		InFlight:  scaled(w.InFlight, 1),
+		LatencyMs:  scaled(w.Latency, 1e3),
+		TargetMs:   wl.SLO.Target.Seconds() * 1e3,
+		Good:       scaled(w.Good, 1),
+		Arrivals:   scaled(w.Arrivals, 1),
+		InFlight:   scaled(w.InFlight, 1),
+		Errors:     scaled(w.Errors, 1),
+		Registered: scaled(w.Registered, 1),
 	}
 	if wl.Cost.Target > 0 {
 		in.CostTarget = wl.Cost.Target

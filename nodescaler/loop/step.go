@@ -88,6 +88,10 @@ type Inputs struct {
 	Good      *float64 `json:"good,omitempty"`
 	Arrivals  *float64 `json:"arrivals,omitempty"`
 	InFlight  *float64 `json:"inFlight,omitempty"`
+	// Errors is the fraction of requests that failed, Registered how many instances a service registry
+	// sends requests to. Most policies do without either.
+	Errors     *float64 `json:"errors,omitempty"`
+	Registered *float64 `json:"registered,omitempty"`
 	// Cost is what the machines cost over the period of the cost target, counted and measured as that
 	// says, and CostTarget the target; 0 is none.
 	Cost       *pricing.Micros `json:"cost,omitempty"`

@@ -30,7 +30,7 @@ func (f *Fleet) Configure(pools []Pool, prices *pricing.Book) error {
 	f.setPrices(prices)
 	if f.setPools(pools) {
 		f.others = map[int]string{} // judged by ranges that may be others now
-		f.view.outdated = true      // their templates may not have been seen
+		f.view.barred = f.bars()    // a look that is under way may find the templates
 		f.nudge()
 	}
 	return nil
@@ -42,6 +42,10 @@ func (f *Fleet) Configure(pools []Pool, prices *pricing.Book) error {
 func (f *Fleet) Unread() map[string]nodescaler.Reason {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.unread()
+}
+
+func (f *Fleet) unread() map[string]nodescaler.Reason {
 	unread := map[string]nodescaler.Reason{}
 	for name, p := range f.pools {
 		for _, id := range p.Template.IDs() {
@@ -57,11 +61,9 @@ func (f *Fleet) Unread() map[string]nodescaler.Reason {
 // first time, or may be changed again, or templates were found.
 func (f *Fleet) News() <-chan struct{} { return f.news }
 
-// shut counts what stands in the way of orders.
-func (f *Fleet) shut() int {
-	n := len(f.Unread())
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// bars counts what stands in the way of orders.
+func (f *Fleet) bars() int {
+	n := len(f.unread())
 	if f.view.seen == nil {
 		n++
 	}
@@ -69,6 +71,14 @@ func (f *Fleet) shut() int {
 		n++
 	}
 	return n
+}
+
+// unbar tells of orders that can be taken now.
+func (f *Fleet) unbar() {
+	was := f.view.barred
+	if f.view.barred = f.bars(); f.view.barred < was {
+		ring(f.news)
+	}
 }
 
 // setPools takes pools in the place of those there are, and reports whether any is another. Maps are

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
 func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) {
@@ -71,21 +72,13 @@ func TestNewPoolTakesOrdersAsSoonAsItsTemplateWasLookedFor(t *testing.T) {
 	pools := w.cfg.Pools
 	w.cfg.Pools = nil
 	w.begin()
-	news := func() bool {
-		select {
-		case <-w.fleet.News():
-			return true
-		default:
-			return false
-		}
-	}
 	tick := func() {
 		if err := w.fleet.Tick(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	tick()
-	if !news() {
+	if !w.news() {
 		t.Error("that the cluster was seen for the first time is not told")
 	}
 	w.cfg.Pools = pools
@@ -100,13 +93,34 @@ func TestNewPoolTakesOrdersAsSoonAsItsTemplateWasLookedFor(t *testing.T) {
 		t.Errorf("an order before: %v", err)
 	}
 	tick() // in the same moment: nothing else was due
-	if len(w.fleet.Unread()) > 0 || !news() {
+	if len(w.fleet.Unread()) > 0 || !w.news() {
 		t.Errorf("after: %+v", w.fleet.Unread())
 	}
 	w.mustOrder("pve1")
 	tick()
-	if news() {
+	if w.news() {
 		t.Error("it is told again")
+	}
+}
+
+// Its template may be found by a look that was under way when it came.
+func TestNewPoolThatComesWhileTheFleetLooksIsTold(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	pools := w.cfg.Pools
+	w.cfg.Pools = nil
+	w.begin().run(time.Minute)
+	w.news()
+	w.sim.OnCall(func(c pvesim.Call) {
+		if strings.HasSuffix(c.Path, "/cluster/resources") && w.cfg.Pools == nil {
+			w.cfg.Pools = pools
+			if err := w.fleet.Configure(pools, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	w.run(time.Minute)
+	if len(w.fleet.Unread()) > 0 || !w.news() {
+		t.Errorf("not told; unread are %v", w.fleet.Unread())
 	}
 }
 
@@ -194,21 +208,5 @@ func TestFleetThatWatchesOnlyReads(t *testing.T) {
 	}
 	if w.phase(joined) != nodescaler.Joined || w.phase(half) == "" {
 		t.Error("it does not tell what there is")
-	}
-}
-
-// In a cluster the pools are known after the first look, which all would be quiet after.
-func TestPoolsThatComeLaterAreLookedForAtOnce(t *testing.T) {
-	w := newWorld(t, plan{hosts: 1, seed: 1})
-	pools := w.cfg.Pools
-	w.cfg.Pools = nil
-	w.begin().run(5 * time.Second)
-	if err := w.fleet.Configure(pools, nil); err != nil {
-		t.Fatal(err)
-	}
-	w.cfg.Pools = pools
-	w.run(3 * time.Second)
-	if _, err := w.order(""); err != nil {
-		t.Errorf("an order three seconds later: %v", err)
 	}
 }

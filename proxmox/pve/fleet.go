@@ -144,6 +144,7 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	f.view.templates, f.view.bridges = map[int]templateSeen{}, map[string][]string{}
 	f.setPools(cfg.Pools)
 	f.setPrices(cfg.Prices)
+	f.view.barred = f.bars()
 	return f, f.load()
 }
 

@@ -32,7 +32,7 @@ type view struct {
 	failed    error               // of the last look
 	failures  int                 // of looks in a row
 	emptied   bool                // all guests vanished from the list at once
-	outdated  bool                // pools are others than they were at the last look
+	barred    int                 // what stood in the way of orders then, or in the way of pools that came since
 }
 
 const (
@@ -57,21 +57,9 @@ func (v *view) blind(now time.Time) *nodescaler.Reason {
 }
 
 // look reads the cluster, in two calls, and one for each host that works for us. What is read seldom
-// is added when it is due. It is told when more can be ordered than before.
+// is added when it is due.
 func (f *Fleet) look(ctx context.Context) error {
-	was := f.shut()
-	err := f.lookAround(ctx)
-	if f.shut() < was {
-		ring(f.news)
-	}
-	return err
-}
-
-func (f *Fleet) lookAround(ctx context.Context) error {
 	now := f.cfg.Now()
-	f.mu.Lock()
-	f.view.outdated = false // what changes from here on is for the next one
-	f.mu.Unlock()
 	seen, err := f.readCluster(ctx)
 	if err == nil {
 		f.survey(ctx, seen, now)
@@ -88,6 +76,7 @@ func (f *Fleet) lookAround(ctx context.Context) error {
 		f.countClones()
 	}
 	f.freeze()
+	f.unbar()
 	return err
 }
 

@@ -30,17 +30,16 @@ func (f *Fleet) Tick(ctx context.Context) error {
 // lookDue reports whether what was seen is too old: when there is something to do, and now and then
 // when there is not. Of pools that are new nothing was seen.
 func (f *Fleet) lookDue() bool {
-	unread := len(f.Unread()) > 0
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.view.seen == nil || f.view.failed != nil || unread {
+	if f.view.seen == nil || f.view.failed != nil || len(f.unread()) > 0 {
 		return true
 	}
 	age := f.cfg.Now().Sub(f.view.seen.at)
 	if age < lookGap && age >= 0 {
 		return false
 	}
-	if age >= idleGap || age < 0 || f.view.frozen != nil || f.view.outdated {
+	if age >= idleGap || age < 0 || f.view.frozen != nil {
 		return true
 	}
 	for _, m := range f.machines {

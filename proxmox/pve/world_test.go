@@ -253,6 +253,16 @@ func (w *world) removeNode(_ context.Context, name string) error {
 	return nil
 }
 
+// news reports whether the fleet has said that it can take orders that it could not take before.
+func (w *world) news() bool {
+	select {
+	case <-w.fleet.News():
+		return true
+	default:
+		return false
+	}
+}
+
 // run lets time pass, and the fleet do its work.
 func (w *world) run(d time.Duration) {
 	until := w.sim.Now().Add(d)
