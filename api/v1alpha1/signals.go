@@ -136,7 +136,7 @@ type Query string
 
 // Series is a series with a name.
 type Series struct {
-	// What metrics of policies HPA and Watermark call it.
+	// What metrics of policies HPA and Watermark, and fastSlow.metric, call it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63

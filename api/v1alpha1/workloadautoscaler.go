@@ -145,6 +145,10 @@ type WorkloadAutoscalerSpec struct {
 	// signals.
 	// +optional
 	Upstream *Upstream `json:"upstream,omitempty"`
+	// What each container should request, from what it was seen to use. With an empty block it is said in
+	// the status, and nothing else is done. Left out, it is not looked at.
+	// +optional
+	Rightsize *Rightsize `json:"rightsize,omitempty"`
 	// Who is told of what happens to the workload, besides those who are told of everything.
 	// +optional
 	// +listType=map
@@ -540,6 +544,9 @@ type WorkloadAutoscalerStatus struct {
 	// The last decision that changed something or would have, with its reasons.
 	// +optional
 	LastDecision *ScalingDecision `json:"lastDecision,omitempty"`
+	// What the containers should request, where spec.rightsize asks for it.
+	// +optional
+	Rightsize *RightsizeStatus `json:"rightsize,omitempty"`
 	// What holds of the object: Ready, ScalingActive, AbleToScale, ScalingLimited, ScaledToZero,
 	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending,
 	// CostSourceMismatch, Fallback and RegistrationMismatch.

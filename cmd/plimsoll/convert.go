@@ -24,8 +24,8 @@ func newConvertCommand(env *Env) *cobra.Command {
 		Use:   "convert -f FILE",
 		Short: "Make WorkloadAutoscalers of other autoscalers' manifests",
 		Long: `Make WorkloadAutoscalers of other autoscalers' manifests: Kubernetes' HorizontalPodAutoscaler, KEDA's
-ScaledObject with triggers of types prometheus and cpu, the CustomPodAutoscaler of the paper on SLO and cost,
-and Datadog's WatermarkPodAutoscaler with marks of CPU.
+ScaledObject with triggers of types prometheus, cpu and cron, the CustomPodAutoscaler of the paper on SLO and
+cost, and Datadog's WatermarkPodAutoscaler with marks of CPU.
 
 What it writes is in mode Recommend and changes nothing. What could not be carried over is said on standard
 error and in comments of what is written, each key with the reason. Other kinds in the file are left out.

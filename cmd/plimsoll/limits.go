@@ -3,13 +3,17 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/component-helpers/resource"
 	"sigs.k8s.io/yaml"
@@ -88,7 +92,7 @@ func parseCapacity(text string) (pricing.Resources, error) {
 		name, amount, _ := strings.Cut(part, "=")
 		switch {
 		case seen[name]:
-			err = errors.New("must be there once")
+			err = fmt.Errorf("must be there once, was %q", text)
 		case name == "cpu":
 			node.CPU, err = positive(pricing.ParseMilliCPU)(amount)
 		case name == "memory":
@@ -172,13 +176,16 @@ func podsOf(document []byte) ([]*corev1.Pod, error) {
 		return nil, err
 	}
 	if err := yaml.Unmarshal(text, &list); err != nil {
-		return nil, err
+		return nil, orQuantity(text, err)
 	}
 	switch list.Kind {
 	case "List", "PodList":
 	case "Pod":
 		var pod corev1.Pod
-		return []*corev1.Pod{&pod}, yaml.Unmarshal(text, &pod)
+		if err := yaml.Unmarshal(text, &pod); err != nil {
+			return nil, orQuantity(text, err)
+		}
+		return []*corev1.Pod{&pod}, nil
 	default:
 		return nil, fmt.Errorf("kind: must be Pod, PodList or List, was %q", list.Kind)
 	}
@@ -188,6 +195,40 @@ func podsOf(document []byte) ([]*corev1.Pod, error) {
 		}
 	}
 	return list.Items, nil
+}
+
+// orQuantity is the first quantity of a document that is none, or else err: Kubernetes' own error for
+// one names neither the key nor the value.
+func orQuantity(document []byte, err error) error {
+	var all any
+	if yaml.Unmarshal(document, &all) != nil {
+		return err
+	}
+	return cmp.Or(notQuantity("", all, false), err)
+}
+
+// notQuantity looks for a text that is to be a quantity and is none; here says whether texts are to be.
+func notQuantity(path string, at any, here bool) error {
+	switch at := at.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(at)) {
+			below := here || slices.Contains([]string{"requests", "limits", "overhead", "allocatedResources"}, key)
+			if err := notQuantity(strings.TrimPrefix(path+"."+key, "."), at[key], below); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for i := range at {
+			if err := notQuantity(fmt.Sprintf("%s[%d]", path, i), at[i], false); err != nil {
+				return err
+			}
+		}
+	case string:
+		if _, err := apiresource.ParseQuantity(at); here && err != nil {
+			return fmt.Errorf("%s: must be a quantity such as 500m or 1Gi, was %q", path, at)
+		}
+	}
+	return nil
 }
 
 // podName tells pods of the same name in two namespaces apart.

@@ -155,7 +155,7 @@ func (s *siteFile) clusterKeys() []string {
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
 		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil,
-		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil,
+		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "notifications": s.Notifications != nil,
 	} {
 		if is {
 			there = append(there, key)

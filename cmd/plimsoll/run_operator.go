@@ -26,6 +26,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
@@ -38,6 +39,7 @@ type clusterRun struct {
 	*running
 	rest     *rest.Config
 	cluster  *seenCluster
+	usage    *signals.Usage
 	links    *operator.Links
 	registry *prometheus.Registry
 	state    *stateFolder   // nil if there is none
@@ -122,19 +124,18 @@ func (r *clusterRun) connect() error {
 	if r.makesMachines() {
 		cfg.Machine = r.links.Machine
 	}
-	used, err := usage(r.rest)
-	if err != nil {
+	if r.usage, err = usage(r.rest); err != nil {
 		return withCode(exitConfig, err)
 	}
 	if r.has(partPodScaler) {
-		cfg.Usage = used
+		cfg.Usage = r.usage
 	}
 	cluster, err := kube.New(cfg)
 	if err != nil {
 		return withCode(exitConfig, err)
 	}
 	r.cluster = &seenCluster{Cluster: cluster}
-	used.Namespaces = r.cluster.scaled
+	r.usage.Namespaces = r.cluster.scaled
 	return nil
 }
 
@@ -160,7 +161,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	cfg := &operator.Config{
 		Cluster: r.cluster, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
 		PodScaler: r.has(partPodScaler), NodeScaler: r.has(partNodeScaler), Provider: r.has(partProvider),
-		Nodes: nodes, Signals: measured, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
+		Nodes: nodes, Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
 		Log: slog.New(slog.NewTextHandler(r.env.Stderr, nil)),
 	}
 	if cfg.Journal, err = r.journal(); err != nil {
@@ -174,15 +175,20 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 		r.sender.Done = metrics.Notified
 		cfg.Notify = r.sender
 	}
-	if !r.makesMachines() {
-		return cfg, nil
+	if r.makesMachines() {
+		err = r.makeMachines(cfg)
 	}
+	return cfg, err
+}
+
+// makeMachines lets the operator make machines while it leads.
+func (r *clusterRun) makeMachines(cfg *operator.Config) error {
 	if err := r.openState(); err != nil {
-		return nil, err
+		return err
 	}
 	site, err := r.machines(r.registry)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	cfg.Fleet = func(ctx context.Context, fenced func(error)) (operator.Fleet, error) {
 		return r.makeFleet(ctx, site, fenced)
@@ -190,7 +196,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	if r.has(partProvider) {
 		err = r.provide(cfg)
 	}
-	return cfg, err
+	return err
 }
 
 // provide lets the operator serve cluster-autoscaler while it leads.

@@ -51,7 +51,7 @@ func (w *seenCluster) pages() []signals.Pod {
 	return all
 }
 
-// usage reads pods' CPU from the cluster's resource metrics.
+// usage reads what pods and their containers use from the cluster's resource metrics.
 func usage(cfg *rest.Config) (*signals.Usage, error) {
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {

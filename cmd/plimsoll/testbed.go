@@ -54,7 +54,8 @@ type catalogue struct {
 
 func (c catalogue) table(w io.Writer) {
 	for _, l := range c.Experiments {
-		fmt.Fprintf(w, "%s\t%s\t%d policies, %d levels, %d trials\n", l.Name, l.Title, len(l.Policies), len(l.Levels), l.Trials)
+		fmt.Fprintf(w, "%s\t%s\t%s, %s, %s\n", l.Name, l.Title,
+			count(len(l.Policies), "policy", "policies"), count(len(l.Levels), "level", "levels"), count(l.Trials, "trial", "trials"))
 	}
 	fmt.Fprintln(w)
 	for _, p := range c.Policies {
@@ -189,8 +190,6 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// run runs an experiment, prints and writes what came of it, and fails if it was cut short or
-// an assertion was missed.
 // readTrace reads the recorded load, if one is asked for.
 func (ask *testbedRun) readTrace(env *Env) error {
 	t := &ask.trace
@@ -211,6 +210,8 @@ func (ask *testbedRun) readTrace(env *Env) error {
 	return nil
 }
 
+// run runs an experiment, prints and writes what came of it, and fails if it was cut short or
+// an assertion was missed.
 func (ask *testbedRun) run(ctx context.Context, env *Env, name string) error {
 	e, file, err := readExperiment(env, name)
 	if err != nil {

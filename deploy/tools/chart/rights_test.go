@@ -95,15 +95,15 @@ func TestRightsAreNamed(t *testing.T) {
 
 // What may be done follows from what runs.
 func TestRightsFollowComponents(t *testing.T) {
-	scale := []string{"patch apps/deployments/scale", "patch apps/statefulsets/scale"}
+	pods := []string{"patch /pods/resize", "patch apps/deployments/scale", "patch apps/statefulsets/scale"}
 	for _, c := range []struct {
 		components string
 		want       []string
 	}{
-		{"podscaler", scale},
+		{"podscaler", pods},
 		{"nodescaler", []string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes"}},
 		{"provider", []string{"delete /nodes", "get /nodes"}},
-		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes"}, scale...)},
+		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes"}, pods...)},
 	} {
 		r := render(t, fmt.Sprintf("{mode: active, components: [%s], provider: {tlsSecret: provider-tls}, %s}", c.components, site))
 		if diff := cmp.Diff(c.want, rights(r, "ClusterRole plimsoll-act")); diff != "" {

@@ -168,7 +168,7 @@ var rooms = []room{
 	},
 	{
 		folder: "nodescaler/kube", floor: adapter,
-		imports: []string{"nodescaler/loop", "api/v1alpha1", "nodescaler", "podscaler", "pricing"},
+		imports: []string{"nodescaler/loop", "api/v1alpha1", "nodescaler", "podscaler", "podscaler/rightsize", "pricing"},
 		why:     "kube translates between Kubernetes and the loop's words and decides nothing",
 	},
 	{

@@ -2,9 +2,13 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // KEDA's own defaults.
@@ -13,7 +17,7 @@ const (
 	mostOfKEDA  = 100
 )
 
-// fromKEDA converts a ScaledObject: its triggers of types prometheus and cpu.
+// fromKEDA converts a ScaledObject: its triggers of types prometheus, cpu and cron, and its fallback.
 func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	s := m.at("spec")
 	advanced := s.at("advanced")
@@ -41,13 +45,19 @@ func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 		addTrigger(spec, trigger)
 	}
 	if len(spec.HPA.Metrics) == 0 {
-		m.note("none of its triggers could be carried over, so nothing was written: without one, CPU would be kept at 80 %%")
+		m.note("none of its triggers could be carried over as a metric, so nothing was written: without one, CPU would be kept at 80 %%")
 		return nil
 	}
 	if spec.Signals.Prometheus == nil {
 		spec.Signals = nil
 	}
 	atLeastOne(s.at("minReplicaCount"), spec)
+	for _, trigger := range s.at("triggers").items() {
+		if trigger.at("type").text() == "cron" {
+			addCron(spec, trigger)
+		}
+	}
+	spec.Fallback = fallback(s.at("fallback"), spec)
 	if *spec.MinReplicas == 0 {
 		m.note("minReplicas: from 0 the first replica comes with the first value above 0, as with an activationThreshold of 0")
 	}
@@ -62,7 +72,6 @@ func giveUp(m tree) {
 	s.at("cooldownPeriod").lose("is waited for before the last step, to 0, in KEDA; here behavior.scaleDown.stabilizationWindowSeconds, 300 if left out, counts for every step")
 	s.at("initialCooldownPeriod").lose("a workload at 0 is not held up")
 	s.at("idleReplicaCount").lose("there is no number of replicas besides minReplicas for when nothing happens")
-	s.at("fallback").lose("where a metric cannot be measured, replicas may grow by the others and are never reduced")
 	advanced := s.at("advanced")
 	advanced.at("restoreToOriginalReplicaCount").lose("replicas stay as they are when a WorkloadAutoscaler is deleted")
 	advanced.at("horizontalPodAutoscalerConfig").at("name").lose("there is no HorizontalPodAutoscaler behind a WorkloadAutoscaler")
@@ -88,8 +97,7 @@ func addTrigger(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 		addCPU(spec, t)
 	case "memory":
 		t.lose("memory is not measured, only cpu")
-	case "cron":
-		t.lose("there are no schedules yet")
+	case "cron": // no metric, but a schedule
 	default:
 		t.lose("there is nothing that reads what a trigger of type %s does; keep that in KEDA, or bring its metric into Prometheus", kind)
 	}
@@ -151,6 +159,90 @@ func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 	spec.Signals.Metrics = append(spec.Signals.Metrics, v1alpha1.Series{Name: name, Query: v1alpha1.Query(settings.at("query").needed())})
 	spec.HPA.Metrics = append(spec.HPA.Metrics, metric)
 	losePrometheus(t)
+}
+
+// addCron adds a schedule for a trigger that asks for some replicas at some times.
+func addCron(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
+	const most = 16 // schedules that a WorkloadAutoscaler may have
+	in := t.at("metadata")
+	zone, start, end := in.at("timezone").needed(), in.at("start").needed(), in.at("end").needed()
+	replicas, ok := in.at("desiredReplicas").whole()
+	if !in.at("desiredReplicas").there() {
+		in.at("desiredReplicas").fault("must be there", "nothing")
+	}
+	if !ok {
+		return
+	}
+	s := v1alpha1.Schedule{Name: t.at("name").text(), Start: v1alpha1.CronTime(start), End: v1alpha1.CronTime(end), TimeZone: zone}
+	taken := func(o v1alpha1.Schedule) bool { return o.Name == s.Name }
+	if s.Name == "" || slices.ContainsFunc(spec.Schedules, taken) {
+		s.Name = fmt.Sprintf("schedule-%d", len(spec.Schedules))
+	}
+	switch why := unreadable(s); {
+	case why != "":
+		t.lose("%s", why)
+		return
+	case len(spec.Schedules) == most || slices.ContainsFunc(spec.Schedules, taken):
+		t.lose("is one of more than %d, or has a name that another has", most)
+		return
+	}
+	s.MinReplicas = new(within(in.at("desiredReplicas"), replicas, spec))
+	spec.Schedules = append(spec.Schedules, s)
+}
+
+// unreadable says what keeps a schedule from being read, or nothing.
+func unreadable(s v1alpha1.Schedule) string {
+	start, err := podscaler.ParseCron(string(s.Start))
+	if err != nil {
+		return "start: " + err.Error()
+	}
+	end, err := podscaler.ParseCron(string(s.End))
+	switch {
+	case err != nil:
+		return "end: " + err.Error()
+	case start.Equal(end):
+		return "start and end are the same, which leaves open when it is"
+	}
+	var zone pricing.Zone
+	if err := zone.UnmarshalText([]byte(s.TimeZone)); err != nil {
+		return "timezone: " + err.Error()
+	}
+	return ""
+}
+
+// within holds a number of replicas to the bounds, which would hold it in KEDA as well.
+func within(t tree, replicas int32, spec *v1alpha1.WorkloadAutoscalerSpec) int32 {
+	held := min(max(replicas, *spec.MinReplicas, 1), spec.MaxReplicas)
+	if held != replicas {
+		t.lose("is written as %d, between minReplicas, or 1, and maxReplicas", held)
+	}
+	return held
+}
+
+// fallback reads what is done when a metric fails. KEDA counts the failures of its HPA's runs.
+func fallback(t tree, spec *v1alpha1.WorkloadAutoscalerSpec) *v1alpha1.Fallback {
+	if !t.there() {
+		return nil
+	}
+	failures, _ := t.at("failureThreshold").whole()
+	replicas, _ := t.at("replicas").whole()
+	f := &v1alpha1.Fallback{Behavior: choice(t.at("behavior"), map[string]string{
+		"": "Static", "static": "Static", "currentReplicas": "Current",
+		"currentReplicasIfHigher": "CurrentIfHigher", "currentReplicasIfLower": "CurrentIfLower",
+	})}
+	const run, least, most = 15 * time.Second, time.Minute, 24 * time.Hour
+	after := min(max(time.Duration(failures)*run, least), most)
+	if after != time.Duration(failures)*run {
+		t.at("failureThreshold").lose("is written as fallback.after: %s, which may be from %s to %s", pricing.Short(after), pricing.Short(least), pricing.Short(most))
+	}
+	f.After = duration(after)
+	if f.Behavior == "Current" {
+		t.at("replicas").skip()
+	} else {
+		f.Replicas = new(within(t.at("replicas"), replicas, spec))
+	}
+	t.note("fallback: in KEDA it stands in for one metric that fails; here it counts when the others say nothing, either")
+	return f
 }
 
 func named(spec *v1alpha1.WorkloadAutoscalerSpec, name string) bool {

@@ -38,7 +38,6 @@ func fromWatermark(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	if yes(s.at("dryRun")) {
 		m.note("mode: Recommend is what dryRun is")
 	}
-	s.at("minAvailableReplicaPercentage").lose("pods that are not ready carry no load; there is no share of them below which nothing is done")
 	if !markCPU(w, s.at("metrics")) {
 		m.note("none of its metrics could be carried over, so nothing was written: without one, the marks would be 80 and 40 %% of the requested CPU")
 		return nil
@@ -48,10 +47,23 @@ func fromWatermark(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 		Mode:           v1alpha1.ModeRecommend,
 		PolicySpec:     v1alpha1.PolicySpec{Policy: v1alpha1.PolicyWatermark, Watermark: w},
 		MinReplicas:    new(int32(1)),
+		Readiness:      available(s.at("minAvailableReplicaPercentage")),
 	}
 	bounds(spec, s)
 	m.note("watermark.antiOscillation: no shrinking goes so far that it would be taken back at once; false does as a WatermarkPodAutoscaler does")
 	return spec
+}
+
+// available reads how many of the replicas must be ready before anything is changed.
+func available(t tree) *v1alpha1.Readiness {
+	percent, ok := t.whole()
+	if !ok {
+		return nil
+	}
+	if percent < 0 || percent > 100 {
+		t.fault("must be between 0 and 100", t.value)
+	}
+	return &v1alpha1.Readiness{MinAvailablePercent: percent}
 }
 
 // bounds reads how many replicas there may be. Where they go by multiples, bounds between two

@@ -174,7 +174,8 @@ func reasons(n *Node, list []nodescaler.Reason) {
 	}
 }
 
-// inputs shows what the decision rested on. What could not be measured is named as unknown.
+// inputs shows what the decision rested on. What could not be measured is named as unknown, but for what
+// few workloads have measured.
 func inputs(under *Node, w *loop.WorkloadStep) {
 	n := under.Add("inputs", "")
 	n.Add("replicas", fmt.Sprintf("%d asked for, %d ready, %d to come", w.Replicas, w.Ready, w.Pending))
@@ -189,6 +190,12 @@ func inputs(under *Node, w *loop.WorkloadStep) {
 	}
 	n.Add("arrivals", value(in.Arrivals, 1, "%.1f requests/s"))
 	n.Add("in flight", value(in.InFlight, 1, "%.0f requests"))
+	if in.Errors != nil {
+		n.Add("failed", value(in.Errors, 100, "%.2f %% of requests"))
+	}
+	if in.Registered != nil {
+		n.Add("registered", value(in.Registered, 1, "%.0f instances"))
+	}
 }
 
 func verdict(in *loop.Inputs) string {

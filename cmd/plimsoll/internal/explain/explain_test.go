@@ -39,7 +39,7 @@ func busy() *loop.Step {
 		Workloads: []loop.WorkloadStep{
 			{
 				Workload: "shop/web", Replicas: 12, Ready: 11, Pending: 1,
-				Inputs: &loop.Inputs{LatencyMs: number(340.4), TargetMs: 300, Good: number(.8423), Arrivals: number(212.04), InFlight: number(72)},
+				Inputs: &loop.Inputs{LatencyMs: number(340.4), TargetMs: 300, Good: number(.8423), Arrivals: number(212.04), InFlight: number(72), Errors: number(.0312), Registered: number(10)},
 				Decision: &podscaler.Decision{Workload: "shop/web", From: 12, Proposed: 16, To: 14, Known: true, Reasons: []podscaler.Reason{
 					{Code: podscaler.ReasonSLOCostRatio, Text: "k 1.3 = 0.5 × 1.1 + 0.5 × 1"},
 					{Code: podscaler.ReasonScaleUpLimit, Text: "16 wanted, at most 14 allowed now"},

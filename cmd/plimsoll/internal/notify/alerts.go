@@ -43,7 +43,7 @@ func (a *Alerts) See(s Statement) *Notice {
 		a.remember(key)
 		a.open[key].over = s.Time
 	case known == nil:
-	case known.over.IsZero():
+	case known.over.IsZero() || s.Time.Before(known.over): // or the clock was put back
 		known.over = s.Time
 	case s.Time.Sub(known.over) >= quiet:
 		delete(a.open, key)

@@ -70,6 +70,16 @@ func TestWhatWasToldBeforeARestartIsNotToldAgain(t *testing.T) {
 	}
 }
 
+func TestAClockThatIsPutBackDelaysNothingForLong(t *testing.T) {
+	var a Alerts
+	a.See(about("Conflicted", 0, true))
+	a.See(about("Conflicted", time.Minute, false))
+	a.See(about("Conflicted", -24*time.Hour, false))
+	if n := a.See(about("Conflicted", -24*time.Hour+5*time.Minute, false)); n == nil || n.Status != Resolved {
+		t.Errorf("was not told that it is over: %+v", n)
+	}
+}
+
 func TestObjectsThatAreGoneAreForgotten(t *testing.T) {
 	var a Alerts
 	a.See(about("Conflicted", 0, true))

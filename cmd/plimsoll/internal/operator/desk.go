@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -49,6 +51,11 @@ type workload struct {
 	target  kube.Target
 	pause   pause
 	held    *nodescaler.Reason // why nothing is done to it
+	// sizeMode is what is done about what its containers request, "" where nothing is recommended, and
+	// sizes what is allowed for which of them.
+	sizeMode rightsize.Mode
+	sizes    rightsize.Policies
+	sizing   *sizing // what is known of them; nil without
 	// findings are what was amiss with its signals when they were last measured.
 	findings []podscaler.Reason
 	// warnings are what is allowed and most likely not meant.
@@ -201,6 +208,10 @@ func (c *Config) layWorkloads(d *desk, o *objects) {
 		w := &workload{object: object, name: object.Namespace + "/" + object.Name, pause: pauseOfWorkload(object, d.now)}
 		w.target = targets[w.name]
 		w.words, w.policy, w.signals, w.invalid = resources.Autoscaler(object)
+		var fault error
+		if w.sizeMode, w.sizes, fault = resources.Rightsize(object); fault != nil {
+			w.invalid = errors.Join(w.invalid, fault)
+		}
 		w.words.Pod = o.requests[w.name]
 		w.held = c.holdWorkload(w, d)
 		d.workloads = append(d.workloads, w)

@@ -17,7 +17,8 @@ import (
 // events are what there is to tell of a workload: changes of its replicas, and conditions that turned.
 func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) []kube.Event {
 	all := turned(w.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMetricsHealthy,
-		v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionBudgetExceeded)
+		v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCostSourceMismatch, v1alpha1.ConditionFallback,
+		v1alpha1.ConditionRegistrationMismatch)
 	for _, code := range []string{signals.CodeNoBucketEdge, signals.CodeFewScrapes} {
 		if r := w.amiss(code); r != nil {
 			all = append(all, kube.Event{About: code, Key: r.Text, Warning: true, Reason: code, Note: r.Text})
@@ -26,8 +27,11 @@ func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) [
 	for _, r := range w.warnings {
 		all = append(all, kube.Event{About: r.Code, Key: r.Text, Warning: true, Reason: r.Code, Note: r.Text})
 	}
+	if w.sizing != nil {
+		all = append(all, w.sizing.events...)
+	}
 	d := st.LastDecision
-	if d == nil || d.ID != s.ID {
+	if d == nil || d.ID != s.ID || !d.Time.Time.Equal(s.Time) { // who leads anew counts steps anew
 		return all
 	}
 	e := kube.Event{About: "Rescale", Key: fmt.Sprintf("%s %d %d", s.ID, d.From, d.To), Action: d.Action}

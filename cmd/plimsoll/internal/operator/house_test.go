@@ -23,6 +23,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -53,12 +54,19 @@ type house struct {
 	broken      map[string]error
 	amiss       map[string][]podscaler.Reason
 	latency     podscaler.Reading
-	frozen      bool // the objects that are read have the statuses of the beginning
+	containers  []rightsize.Container           // of every pod
+	uses        map[string]signals.ContainerUse // what each container of every pod uses
+	sizes       map[string]rightsize.Pod        // of the pods that were resized
+	unready     map[string]bool
+	rollout     podscaler.Rollout // of every target
+	sizer       *kube.Finding     // of every target
+	frozen      bool              // the objects that are read have the statuses of the beginning
 
 	done      []string
 	told      []string
 	collected []string
 	usable    []string // the pools that the fleet was configured with
+	measured  []time.Time
 }
 
 func newHouse(t *testing.T) *house {
@@ -66,6 +74,7 @@ func newHouse(t *testing.T) *house {
 	h := &house{
 		T: t, now: t0, autoscalers: map[string]*v1alpha1.WorkloadAutoscaler{}, pools: map[string]*v1alpha1.VMPool{},
 		books: map[string]*v1alpha1.PriceBook{}, replicas: map[string]int{}, findings: map[string][]kube.Finding{}, broken: map[string]error{},
+		sizes: map[string]rightsize.Pod{}, uses: map[string]signals.ContainerUse{}, containers: []rightsize.Container{{Name: "app", Requests: pricing.Resources{CPU: 500, Memory: 256 * pricing.MiB}}},
 		paused: map[string]nodescaler.Reason{}, amiss: map[string][]podscaler.Reason{}, cores: 0.25,
 	}
 	metrics, err := NewMetrics(prometheus.NewPedanticRegistry())
@@ -83,8 +92,9 @@ func newHouse(t *testing.T) *house {
 			}
 			return []byte("K10::server:secret"), nil
 		},
-		Fleet: func(context.Context, func(error)) (Fleet, error) { return h, nil },
-		Now:   func() time.Time { return h.now }, Log: slog.New(slog.DiscardHandler),
+		Fleet:      func(context.Context, func(error)) (Fleet, error) { return h, nil },
+		Containers: h.measure,
+		Now:        func() time.Time { return h.now }, Log: slog.New(slog.DiscardHandler),
 	}
 	return h
 }
@@ -209,6 +219,7 @@ func (h *house) Observe(context.Context) (loop.ClusterState, error) {
 			if n/4 < len(h.nodes) {
 				p.Node, p.Unschedulable, p.Phase, p.Ready = h.nodes[n/4].Name, false, podscaler.Running, true
 				p.Started, p.ReadyChanged = t0.Add(-time.Hour), t0.Add(-time.Hour)
+				p.Ready = !h.unready[p.Name]
 				p.CPU = podscaler.Sample{Known: true, Value: h.cores, At: h.now, Span: 15 * time.Second}
 			}
 			n++
@@ -243,6 +254,50 @@ func (h *house) SetDraining(_ context.Context, node string, draining bool) error
 		}
 	}
 	return h.note("drain %s %v", node, draining)
+}
+
+// measure is what each container of every pod was last measured to use.
+func (h *house) measure() map[string][]signals.ContainerUse {
+	all := map[string][]signals.ContainerUse{}
+	for name, replicas := range h.replicas {
+		for i := range replicas {
+			for _, container := range slices.Sorted(maps.Keys(h.uses)) {
+				u := h.uses[container]
+				u.Name, u.CPU.At, u.Memory.At = container, h.now, h.now
+				all[fmt.Sprintf("%s-%02d", name, i)] = append(all[fmt.Sprintf("%s-%02d", name, i)], u)
+			}
+		}
+	}
+	return all
+}
+
+func (h *house) Size(pod string) (rightsize.Pod, bool) {
+	if p, ok := h.sizes[pod]; ok {
+		return p, true
+	}
+	return rightsize.Pod{Running: true, Started: t0.Add(-time.Hour), Containers: h.containers}, true
+}
+
+func (h *house) Resize(_ context.Context, workload, pod string, changes []rightsize.Change) error {
+	what := "resize " + pod
+	for _, c := range changes {
+		what += fmt.Sprintf(" %s %s %dMi", c.Container, c.Requests.CPU, c.Requests.Memory/pricing.MiB)
+	}
+	err := h.note("%s", what)
+	if err != nil {
+		return err
+	}
+	p, _ := h.Size(pod)
+	p.Containers = slices.Clone(p.Containers)
+	for i := range p.Containers {
+		for _, c := range changes {
+			if c.Container == p.Containers[i].Name {
+				p.Containers[i].Requests, p.Containers[i].Limits = c.Requests, c.Limits
+			}
+		}
+	}
+	h.sizes[pod] = p
+	return nil
 }
 
 func (h *house) Evict(_ context.Context, pod string) error { return h.note("evict %s", pod) }
@@ -321,7 +376,7 @@ func (h *house) Targets(context.Context) ([]kube.Target, error) {
 	var all []kube.Target
 	for _, name := range slices.Sorted(maps.Keys(h.autoscalers)) {
 		_, there := h.replicas[name]
-		t := kube.Target{Workload: name, Known: there, Replicas: h.replicas[name], Findings: h.findings[name]}
+		t := kube.Target{Workload: name, Known: there, Replicas: h.replicas[name], Findings: h.findings[name], Sized: h.sizer, Rollout: h.rollout}
 		if !there {
 			t.Findings = []kube.Finding{{Code: v1alpha1.ReasonTargetNotFound, Text: "there is no Deployment web"}}
 		}
@@ -356,7 +411,7 @@ func (h *house) Lead(ctx context.Context, _ string, work func(context.Context)) 
 type measured struct{ *house }
 
 func (m measured) Configure(map[string]signals.Source) error { return nil }
-func (h *house) Prepare(context.Context, time.Time)          {}
+func (h *house) Prepare(_ context.Context, now time.Time)    { h.measured = append(h.measured, now) }
 func (h *house) Findings(w string) []podscaler.Reason        { return h.amiss[w] }
 func (h *house) Read(context.Context, *podscaler.Workload, time.Time) (podscaler.Window, error) {
 	return podscaler.Window{Latency: h.latency}, nil

@@ -12,6 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
@@ -40,6 +42,9 @@ type Metrics struct {
 	orphans       *prometheus.GaugeVec
 	costRate      *prometheus.GaugeVec
 	conditions    *prometheus.GaugeVec
+	sizedCPU      *prometheus.GaugeVec
+	sizedMemory   *prometheus.GaugeVec
+	resizes       *prometheus.CounterVec
 
 	known map[string]*workload // those that had series at the last step
 }
@@ -114,6 +119,9 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		orphans:       gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind"),
 		costRate:      gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency"),
 		notifications: counter("notifications_total", "Notices to people, by receiver and whether they arrived.", "receiver", "result"),
+		sizedCPU:      gauge("container_recommended_cpu_cores", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
+		sizedMemory:   gauge("container_recommended_memory_bytes", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
+		resizes:       counter("resizes_total", "Resizes of pods that were asked for, by what came of it.", "result"),
 		conditions:    gauge("condition", "1 while a condition of one of our own objects is True, 0 while it is False.", "kind", "namespace", "name", "type"),
 	}
 	m.start()
@@ -132,6 +140,9 @@ func (m *Metrics) start() {
 		}
 	}
 	m.decisions.WithLabelValues(none, resultDone)
+	for _, r := range []string{resultDone, resultFailed} {
+		m.resizes.WithLabelValues(r)
+	}
 	for _, c := range codes {
 		m.problems.WithLabelValues(c)
 	}
@@ -147,6 +158,7 @@ func (m *Metrics) Leading(leads bool) {
 	m.leader.Set(0)
 	for _, v := range []*prometheus.GaugeVec{
 		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.costRate, m.conditions,
+		m.sizedCPU, m.sizedMemory,
 	} {
 		v.Reset()
 	}
@@ -327,6 +339,37 @@ func (m *Metrics) said(d *desk, said map[types.UID]any) {
 			put(b.object, st.Conditions)
 		}
 	}
+}
+
+// sizes tells what is recommended for the containers. What is not known, or no bound, has no series.
+func (m *Metrics) sizes(d *desk) {
+	m.sizedCPU.Reset()
+	m.sizedMemory.Reset()
+	for _, w := range d.workloads {
+		if w.sizing == nil {
+			continue
+		}
+		for i := range w.sizing.recommended {
+			rec := &w.sizing.recommended[i]
+			for bound, of := range map[string]pricing.Resources{"target": rec.Target, "lower": rec.Lower, "upper": rec.Upper, "uncapped": rec.Uncapped} {
+				if rec.Has(rightsize.CPU) && !rightsize.CPU.Unbounded(of) {
+					m.sizedCPU.WithLabelValues(w.object.Namespace, w.object.Name, rec.Container, bound).Set(float64(of.CPU) / 1000)
+				}
+				if rec.Has(rightsize.Memory) && !rightsize.Memory.Unbounded(of) {
+					m.sizedMemory.WithLabelValues(w.object.Namespace, w.object.Name, rec.Container, bound).Set(float64(of.Memory))
+				}
+			}
+		}
+	}
+}
+
+// resized counts a resize that was asked for.
+func (m *Metrics) resized(err error) {
+	if err != nil {
+		m.resizes.WithLabelValues(resultFailed).Inc()
+		return
+	}
+	m.resizes.WithLabelValues(resultDone).Inc()
 }
 
 // left tells what is left over.

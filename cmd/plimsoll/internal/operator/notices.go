@@ -67,18 +67,24 @@ func (t *term) forgetAlerts(d *desk) {
 	t.alerts.Forget(func(kind, namespace, name string) bool { return there[kind+namespace+"/"+name] })
 }
 
-// conditions tells what has become of an object's conditions.
+// conditions tells what has become of an object's conditions. One that is not known now is as it was.
 func (t *term) conditions(receivers []string, about notify.Notice, kinds []string, before, after []metav1.Condition) {
 	if t.Notify == nil {
 		return
 	}
 	for _, kind := range kinds {
 		is, was := meta.FindStatusCondition(after, kind), meta.FindStatusCondition(before, kind)
-		if is == nil {
+		s := notify.Statement{Notice: about, WasBad: was != nil && bad(was)}
+		s.Condition = kind
+		switch {
+		case is == nil:
+			s.Reason, s.Text = reasonNotAsked, "it is not asked for any more"
+		case is.Status == metav1.ConditionUnknown:
 			continue
+		default:
+			s.Reason, s.Text, s.Bad = is.Reason, is.Message, bad(is)
 		}
-		about.Condition, about.Reason, about.Text = kind, is.Reason, is.Message
-		if n := t.alerts.See(notify.Statement{Notice: about, Bad: bad(is), WasBad: was != nil && bad(was)}); n != nil {
+		if n := t.alerts.See(s); n != nil {
 			t.Notify.Tell(receivers, *n)
 		}
 	}

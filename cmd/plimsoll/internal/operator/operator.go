@@ -45,7 +45,10 @@ type Config struct {
 	// Nodes is the policy for all pools.
 	Nodes   nodepolicy.Spec
 	Signals Signals
-	Journal loop.Journal // nil keeps none
+	// Containers are what each pod's containers were last measured to use, by namespace/name; nil leaves
+	// it unknown.
+	Containers func() map[string][]signals.ContainerUse
+	Journal    loop.Journal // nil keeps none
 	// Fleet makes the fleet of one term of leadership. It is given what to call when another leads by
 	// now. Nil makes no machines.
 	Fleet func(ctx context.Context, fenced func(error)) (Fleet, error)
@@ -215,9 +218,11 @@ type term struct {
 	runner  *loop.Runner
 	scalers map[string]*kept
 	said    map[types.UID]any // the statuses of the last step: those that are read may be older
-	began   time.Time         // of the first step
+	ticks   time.Time         // a tick, by which others are reckoned
 	last    time.Time         // of the last step
 	trouble trouble
+	sizings map[string]*sizing
+	sizedAt time.Time // the minute that containers were last looked at in
 	alerts  notify.Alerts
 
 	sweeping sync.WaitGroup
@@ -234,7 +239,7 @@ type kept struct {
 
 // begin makes the loop anew. What it knew is forgotten, which makes it slower to shrink and never faster.
 func (t *term) begin() error {
-	t.scalers = map[string]*kept{}
+	t.scalers, t.sizings = map[string]*kept{}, map[string]*sizing{}
 	t.runner = &loop.Runner{
 		Signals: t.Signals, Journal: t.Journal, Prices: pricing.DefaultBook(), Predict: nodepolicy.Predict, DryRun: !t.Active,
 	}
@@ -249,18 +254,17 @@ func (t *term) begin() error {
 // run makes steps until one of the contexts is done. A step is made by the first: it goes on when the
 // second ends.
 func (t *term) run(ctx, until context.Context) {
-	ticker := time.NewTicker(t.Interval)
-	defer ticker.Stop()
 	var news <-chan struct{}
 	if t.fleet != nil {
 		news = t.fleet.News()
 	}
 	t.wait(ctx, until)
+	ticker := time.NewTicker(t.Interval)
+	defer ticker.Stop()
 	for woken := false; ctx.Err() == nil && until.Err() == nil; { // a tick that comes with the end makes no step
-		now := t.Now()
-		if t.last.IsZero() {
-			t.began = now
-		}
+		// Without the reading that goes on whatever the clock is set to: by that no jump would be seen, and
+		// times that others have written are measured by the clock.
+		now := t.Now().Round(0)
 		if !woken {
 			now = t.onTime(now)
 		}
@@ -289,10 +293,14 @@ func (t *term) wait(ctx, until context.Context) {
 
 // onTime is the time of a step that the ticker calls for: the tick's own, if the clock is near it. Periods
 // are whole numbers of ticks. By the clock every other one of them would not be over yet at the tick that
-// it ends at, for want of a fraction of a millisecond, and last a tick longer.
+// it ends at, for want of a fraction of a millisecond, and last a tick longer. After a step that is nowhere
+// near a tick, the first or a late one, or when the clock was set, ticks are reckoned from there.
 func (t *term) onTime(now time.Time) time.Time {
-	tick := t.began.Add(now.Sub(t.began).Round(t.Interval))
-	if now.Sub(tick).Abs() <= min(t.Interval/10, nearTick) && tick.After(t.last) {
+	tick := t.ticks.Add(now.Sub(t.ticks).Round(t.Interval))
+	switch {
+	case now.Sub(tick).Abs() > min(t.Interval/10, nearTick):
+		t.ticks = now
+	case tick.After(t.last):
 		return tick
 	}
 	return now
@@ -328,21 +336,31 @@ func (t *trouble) tell(log *slog.Logger, err error, now time.Time) {
 }
 
 // jumped reports whether the clock was put forward or back since the last step. By windows and cool-downs
-// that such a clock measures, somebody's replicas would be taken too soon, or none given for long. What
-// counts is what the clock shows: by that the times are measured that others have written.
+// that such a clock measures, somebody's replicas would be taken too soon, or none given for long.
 func (t *term) jumped(now time.Time) bool {
-	gap := now.Round(0).Sub(t.last.Round(0))
-	return !t.last.IsZero() && (gap < 0 || gap > max(10*t.Interval, 2*time.Minute))
+	gap := now.Sub(t.last)
+	return !t.last.IsZero() && (gap < -nearTick || gap > max(10*t.Interval, 2*time.Minute))
+}
+
+// follow is the time of the step that follows the last: not before it, though that may have gone by a tick
+// that the clock had not quite come to. What is remembered does not outlive a clock that jumps.
+func (t *term) follow(now time.Time) (time.Time, error) {
+	switch {
+	case t.jumped(now):
+		t.Log.Warn("the clock has jumped: what was remembered is forgotten", "from", t.last, "to", now)
+		return now, t.begin()
+	case now.Before(t.last):
+		return t.last, nil
+	}
+	return now, nil
 }
 
 // step makes one step.
 func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 	began := time.Now()
-	if t.jumped(now) {
-		t.Log.Warn("the clock has jumped: what was remembered is forgotten", "from", t.last, "to", now)
-		if err := t.begin(); err != nil {
-			return err
-		}
+	now, err := t.follow(now)
+	if err != nil {
+		return err
 	}
 	t.last = now
 	machines := t.list(ctx)
@@ -364,10 +382,12 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 	}
 	t.price(picture, machines)
 	if picture.err == nil {
+		t.size(ctx, d, picture.state.Pods)
 		err = errors.Join(err, t.publish(context.WithoutCancel(ctx), d, &s, machines))
 		t.sweep(ctx, d, now)
 		t.Metrics.objects(d, &s, machines)
 		t.Metrics.said(d, t.said)
+		t.Metrics.sizes(d)
 	}
 	t.Metrics.step(&s, began, time.Now())
 	return err
@@ -622,7 +642,7 @@ const sweepEvery = 10 * time.Minute
 // sweep looks for what is left over, and removes what has been so for long. What belongs to a pool that
 // is held is spared. It takes its time beside the loop.
 func (t *term) sweep(ctx context.Context, d *desk, now time.Time) {
-	if t.fleet == nil || !t.NodeScaler || !t.swept.IsZero() && now.Sub(t.swept) < sweepEvery {
+	if t.fleet == nil || !t.NodeScaler || now.Sub(t.swept).Abs() < sweepEvery {
 		return
 	}
 	t.swept = now

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -253,6 +254,7 @@ func TestAFallbackThatDecidesIsSaidAndNoMeasurement(t *testing.T) {
 	}
 	h.expect("after it", 6, h.replicas["shop/web"])
 	h.expect("the fallback decides", "True Fallback", said(web.Status.Conditions)["Fallback"])
+	h.expect("which is told", true, slices.ContainsFunc(h.told, func(e string) bool { return strings.HasPrefix(e, "WorkloadAutoscaler web Fallback: ") }))
 	h.expect("and nothing is measured", "False FailedGetResourceMetric", said(web.Status.Conditions)["ScalingActive"])
 	h.expect("nor healthy", "False FailedGetResourceMetric", said(web.Status.Conditions)["MetricsHealthy"])
 }
@@ -309,6 +311,37 @@ func TestJumpingClocksShrinkNothing(t *testing.T) {
 		h.now = h.now.Add(jump)
 		h.steps(3)
 		h.expect(jump.String()+": it grows", 8, h.replicas["shop/web"])
+	}
+}
+
+// A tick may be a little ahead of the clock, and a step that is woken right after it is not before it.
+func TestWhatWakesAStepRightAfterATickIsNoJump(t *testing.T) {
+	h := newHouse(t)
+	h.web(active)
+	h.node("workers", "a")
+	h.begin().steps(2)
+	first := h.term.scalers["shop/web"].scaler
+	last := h.term.last
+	if err := h.term.step(t.Context(), last.Add(-time.Millisecond), true); err != nil {
+		t.Fatal(err)
+	}
+	h.expect("it is forgotten", false, h.term.scalers["shop/web"].scaler != first)
+	h.expect("its time", last, h.term.last)
+}
+
+// Times of a process count on by themselves when its clock is set. Steps go by what the clock shows, or no
+// jump would be seen in them.
+func TestStepsGoByWhatTheClockShows(t *testing.T) {
+	h := newHouse(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.cfg.Now = func() time.Time {
+		cancel()
+		return time.Now()
+	}
+	h.begin().term.run(ctx, t.Context())
+	h.expect("times", 1, len(h.measured))
+	for _, at := range h.measured {
+		h.expect("the time of a step", at.Round(0), at)
 	}
 }
 

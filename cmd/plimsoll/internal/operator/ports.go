@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
@@ -33,6 +34,10 @@ type Cluster interface {
 	Pools() ([]*v1alpha1.VMPool, error)
 	PriceBooks() ([]*v1alpha1.PriceBook, error)
 	Targets(ctx context.Context) ([]kube.Target, error)
+
+	// Size is what sizing an observed pod goes by, and Resize asks for other requests of it.
+	Size(pod string) (rightsize.Pod, bool)
+	Resize(ctx context.Context, workload, pod string, changes []rightsize.Change) error
 
 	SetStatus(ctx context.Context, o client.Object) error
 	Tell(about client.Object, e kube.Event)

@@ -42,6 +42,7 @@ const (
 	reasonPricesAgree    = "PricesAgree"
 	reasonAsRegistered   = "AsRegistered"  // a registry knows what is ready
 	reasonPolicyDecides  = "PolicyDecides" // and not the fallback
+	reasonNotAsked       = "NotAsked"      // the object asks for it no more
 )
 
 // conditions is an object's conditions while they are put together.
@@ -78,9 +79,11 @@ func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
 		w.fallback(c, ws.Decision)
 		w.registered(c, ws.Decision)
 	}
+	w.unasked(c)
 	w.surroundings(c, s, ws)
 	w.zero(c, ws, outcome)
 	w.ready(c)
+	st.Rightsize = w.sizingStatus()
 	return st
 }
 
@@ -343,6 +346,25 @@ func (w *workload) registered(c conditions, d *podscaler.Decision) {
 		c.set(kind, metav1.ConditionUnknown, podscaler.ReasonRegistrationUnknown, "the registry could not be asked")
 	default:
 		c.set(kind, metav1.ConditionFalse, reasonAsRegistered, "the registry knows the instances that are ready")
+	}
+}
+
+// unasked drops the conditions that tell of what the autoscaler asks for no more: nothing would say anew
+// what holds of it.
+func (w *workload) unasked(c conditions) {
+	if w.invalid != nil { // what it asks for is not known
+		return
+	}
+	for kind, asked := range map[string]bool{
+		v1alpha1.ConditionSLOAtRisk:            w.words.SLO.Target > 0,
+		v1alpha1.ConditionBudgetExceeded:       w.words.Cost.Target > 0,
+		v1alpha1.ConditionCostSourceMismatch:   w.signals.OpenCost != nil,
+		v1alpha1.ConditionFallback:             w.words.Fallback != nil,
+		v1alpha1.ConditionRegistrationMismatch: w.signals.Registration != nil,
+	} {
+		if !asked {
+			meta.RemoveStatusCondition(c.list, kind)
+		}
 	}
 }
 

@@ -40,9 +40,32 @@ func TestStepsGoByTheirTicks(t *testing.T) {
 		{"after one that was woken before the tick", 29_990, 30_001, 30_000},
 		{"nowhere near a tick", 25_000, 27_000, 27_000},
 	} {
-		term := &term{Config: Config{Interval: interval}, began: t0, last: ms(c.last)}
+		term := &term{Config: Config{Interval: interval}, ticks: t0, last: ms(c.last)}
 		if got := term.onTime(ms(c.now)); !got.Equal(ms(c.want)) {
 			t.Errorf("%s: %s is taken for %s", c.name, ms(c.now).Sub(t0), got.Sub(t0))
 		}
+	}
+}
+
+// Ticks are reckoned anew from where they come: once the first step had to wait, a step was late, or the
+// clock was set.
+func TestTicksAreFoundAgain(t *testing.T) {
+	term := &term{Config: Config{Interval: 10 * time.Second}}
+	for i, c := range []struct{ now, want time.Duration }{
+		{3 * time.Second, 3 * time.Second},
+		{13*time.Second + time.Millisecond, 13 * time.Second},
+		{25 * time.Second, 25 * time.Second}, // late
+		{33 * time.Second, 33 * time.Second},
+		{43*time.Second + time.Millisecond, 43 * time.Second},
+		{time.Hour, time.Hour}, // put forward
+		{time.Hour + 10*time.Second - time.Millisecond, time.Hour + 10*time.Second},
+		{-time.Hour, -time.Hour}, // and back
+		{-time.Hour + 10*time.Second + time.Millisecond, -time.Hour + 10*time.Second},
+	} {
+		got := term.onTime(t0.Add(c.now))
+		if !got.Equal(t0.Add(c.want)) {
+			t.Errorf("step %d: %s is taken for %s", i, c.now, got.Sub(t0))
+		}
+		term.last = got
 	}
 }

@@ -91,8 +91,8 @@ var specTemplate = template.Must(template.New("spec").Parse(`// Code generated b
 
 package policy
 
-// Spec names a policy and carries the settings of those that have any. Only the block of the
-// named policy counts; a missing one means that policy's defaults.
+// Spec names a policy and carries its settings, in the block of that policy and in no other. A
+// missing block means the policy's defaults.
 type Spec struct {
 	Policy string ` + "`json:\"policy\" yaml:\"policy\"`" + `
 {{- range .}}{{if .Settings}}

@@ -1,0 +1,134 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// RightsizeMode is how far recommendations for containers go.
+//
+// +kubebuilder:validation:Enum=Off;InPlace
+type RightsizeMode string
+
+// The modes of a rightsize block.
+const (
+	RightsizeOff     RightsizeMode = "Off"     // recommend, do nothing
+	RightsizeInPlace RightsizeMode = "InPlace" // resize pods that run
+)
+
+// Rightsize says what is done about what the containers of a workload request.
+type Rightsize struct {
+	// "Off", which YAML wants in quotes, says in the status what each container should request, and does
+	// nothing. InPlace also resizes pods that run, one of the workload at a time and without evicting any,
+	// while the object's own mode is Active and nobody has paused it.
+	// +optional
+	// +kubebuilder:default=Off
+	Mode RightsizeMode `json:"mode,omitempty"`
+	// What is allowed for which container. Without an entry everything is.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Containers []ContainerPolicy `json:"containers,omitempty"`
+}
+
+// ContainerPolicy is what is allowed for a container.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.cpu) || !has(self.maxAllowed.cpu) || !isQuantity(string(self.minAllowed.cpu)) || !isQuantity(string(self.maxAllowed.cpu)) || quantity(string(self.maxAllowed.cpu)).compareTo(quantity(string(self.minAllowed.cpu))) >= 0",fieldPath=".maxAllowed.cpu",messageExpression="'must be at least minAllowed.cpu, which is ' + string(self.minAllowed.cpu) + ', was ' + string(self.maxAllowed.cpu)"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.memory) || !has(self.maxAllowed.memory) || !isQuantity(self.minAllowed.memory.replace('KB', 'k').replace('B', 'B'.substring(1))) || !isQuantity(self.maxAllowed.memory.replace('KB', 'k').replace('B', 'B'.substring(1))) || quantity(self.maxAllowed.memory.replace('KB', 'k').replace('B', 'B'.substring(1))).compareTo(quantity(self.minAllowed.memory.replace('KB', 'k').replace('B', 'B'.substring(1)))) >= 0",fieldPath=".maxAllowed.memory",messageExpression="'must be at least minAllowed.memory, which is ' + self.minAllowed.memory + ', was ' + self.maxAllowed.memory"
+type ContainerPolicy struct {
+	// The container's name; "*" stands for all that have no entry of their own.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^([*]|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$`
+	Name string `json:"name"`
+	// Leaves the container alone: nothing is recommended for it.
+	// +optional
+	Disabled bool `json:"disabled,omitempty"`
+	// The least that is recommended.
+	// +optional
+	MinAllowed *ContainerResources `json:"minAllowed,omitempty"`
+	// The most that is recommended.
+	// +optional
+	MaxAllowed *ContainerResources `json:"maxAllowed,omitempty"`
+	// The resources that are recommended: cpu, memory. Left out, both.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	ControlledResources []ResourceName `json:"controlledResources,omitempty"`
+}
+
+// ResourceName is what a container requests.
+//
+// +kubebuilder:validation:Enum=cpu;memory
+type ResourceName string
+
+// ContainerResources bound what a container requests. What is left out has no bound.
+type ContainerResources struct {
+	// Cores: 500m, 2.
+	// +optional
+	CPU *Cores `json:"cpu,omitempty"`
+	// Memory with its unit: 64Mi, 2GiB.
+	// +optional
+	Memory *Size `json:"memory,omitempty"`
+}
+
+// RightsizeStatus is what the containers of a workload should request, and what was done about it.
+type RightsizeStatus struct {
+	// What is recommended, by container.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Containers []ContainerRecommendation `json:"containers,omitempty"`
+	// Why pods are, or are not, being resized.
+	// +optional
+	Reason *Reason `json:"reason,omitempty"`
+	// The last resize of a pod that was asked for.
+	// +optional
+	LastResize *PodResize `json:"lastResize,omitempty"`
+}
+
+// ContainerRecommendation is what a container should request. A resource that is not recommended is left
+// out.
+type ContainerRecommendation struct {
+	// The container.
+	Name string `json:"name"`
+	// What to request.
+	// +optional
+	Target ContainerAmounts `json:"target,omitzero"`
+	// The least that a pod may request and be left alone.
+	// +optional
+	Lower ContainerAmounts `json:"lower,omitzero"`
+	// The most that a pod may request and be left alone. Left out while too little is known to say.
+	// +optional
+	Upper ContainerAmounts `json:"upper,omitzero"`
+	// What target would be if the container had no bounds.
+	// +optional
+	Uncapped ContainerAmounts `json:"uncapped,omitzero"`
+	// What was measured, and which bounds held.
+	// +optional
+	// +listType=atomic
+	Reasons []Reason `json:"reasons,omitempty"`
+}
+
+// ContainerAmounts are amounts as Kubernetes writes them.
+type ContainerAmounts struct {
+	// Cores: 350m.
+	// +optional
+	CPU string `json:"cpu,omitempty"`
+	// Memory, in bytes where there is no unit: 256Mi, 764046746.
+	// +optional
+	Memory string `json:"memory,omitempty"`
+}
+
+// PodResize is a resize of a pod.
+type PodResize struct {
+	// The pod.
+	Pod string `json:"pod"`
+	// When it was asked for.
+	Time metav1.Time `json:"time"`
+	// Whether the API server took it. Whether the node could is the pod's to say.
+	Applied bool `json:"applied"`
+	// Why, and what came of it.
+	// +optional
+	// +listType=atomic
+	Reasons []Reason `json:"reasons,omitempty"`
+}

@@ -1,0 +1,44 @@
+package operator
+
+import (
+	"testing"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+)
+
+// What people have fixed, or keep from going one way, would not be done either.
+func TestOutlookGoesByWhatPeoplePaused(t *testing.T) {
+	for _, c := range []struct {
+		said map[string]string
+		want int
+	}{
+		{nil, 8},
+		{map[string]string{v1alpha1.AnnotationPausedReplicas: "3"}, 3},
+		{map[string]string{v1alpha1.AnnotationPaused: v1alpha1.PauseUp}, 4},
+		{map[string]string{v1alpha1.AnnotationPaused: v1alpha1.PauseDown}, 8},
+		{map[string]string{v1alpha1.AnnotationPaused: "true"}, 8}, // what would be done is still told
+	} {
+		h := newHouse(t)
+		web := h.web(active)
+		web.Annotations = c.said
+		h.node("workers", "a")
+		h.cores = 1
+		state, err := h.Observe(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets, err := h.Targets(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := &Seen{Picture: &kube.Picture{State: state, Autoscalers: []*v1alpha1.WorkloadAutoscaler{web}, Targets: targets}, Machines: h.machines}
+		out, err := h.cfg.Foresee(t.Context(), seen, h.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if to := out.Workloads[0].Step.Decision.To; to != c.want {
+			t.Errorf("%v: %d replicas, want %d", c.said, to, c.want)
+		}
+	}
+}
