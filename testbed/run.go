@@ -88,12 +88,16 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 		out.Load.Users = slices.Compact(slices.Sorted(slices.Values(o.Users)))
 	}
 	f.must(len(o.Scenarios) == 0 || len(e.Load.Scenarios) > 0, "scenarios", "must not be given for "+e.Name+", which has users", o.Scenarios)
-	all := e.Load.Scenarios
+	all, wanted := e.Load.Scenarios, o.Scenarios
 	if o.Trace != nil {
 		f.must(len(all) > 0, "trace", "must not be given for "+e.Name+", which has users", o.Trace.File)
-		all = append(slices.Clone(all), o.Trace.scenario(&f, all))
+		trace := o.Trace.scenario(&f, all)
+		all = append(slices.Clone(all), trace)
+		if len(wanted) > 0 { // of the file's, and the trace is one more
+			wanted = append(slices.Clone(wanted), trace.Name)
+		}
 	}
-	out.Load.Scenarios = pick(&f, "scenarios", all, o.Scenarios, func(s *Scenario) string { return s.Name })
+	out.Load.Scenarios = pick(&f, "scenarios", all, wanted, func(s *Scenario) string { return s.Name })
 	out.Policies = pick(&f, "policies", e.Policies, o.Policies, func(p *Policy) string { return p.Name })
 	f.must(o.Parallel >= 0, "parallel", "must be at least 1", o.Parallel)
 	f.must(o.Trials >= 0, "trials", "must be at least 1", o.Trials)

@@ -35,6 +35,13 @@ func TestATraceIsOneScenarioMore(t *testing.T) {
 	if diff := cmp.Diff(want, with.Load.Scenarios); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	beside, err := e.With(Options{Trace: trace, Scenarios: []string{"flash"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"flash", "Shop"}, beside.LevelNames()); diff != "" {
+		t.Errorf("beside one of the file's (-want +got):\n%s", diff)
+	}
 	if len(e.Load.Scenarios) != 6 {
 		t.Error("the experiment itself was changed")
 	}

@@ -74,6 +74,26 @@ func (p *Policy) validatePods(f *faults, path string) {
 	}
 	_, err := podpolicy.New(p.Pods.Spec)
 	f.under(path, err)
+	p.Pods.validateSeries(f, path)
+}
+
+// validateSeries refuses metrics that no world measures. A policy that waits for one would do nothing
+// for the whole of the trial, and its row would look like a result.
+func (p *PodPolicy) validateSeries(f *faults, path string) {
+	const rule = "must be the pods' cpu, the only metric that experiments measure"
+	if p.HPA != nil {
+		for i, m := range p.HPA.Metrics {
+			f.must(m.Type == podpolicy.Resource, fmt.Sprintf("%s.hpa.metrics[%d].name", path, i), rule, m.Name)
+		}
+	}
+	if p.Watermark != nil {
+		for i, m := range p.Watermark.Metrics {
+			f.must(m.Type == podpolicy.Resource, fmt.Sprintf("%s.watermark.metrics[%d].name", path, i), rule, m.Name)
+		}
+	}
+	if p.FastSlow != nil {
+		f.must(p.FastSlow.Metric == "", path+".fastSlow.metric", rule, p.FastSlow.Metric)
+	}
 }
 
 // validatePair asks a pod policy whether it can work on the workloads.

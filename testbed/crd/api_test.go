@@ -84,6 +84,28 @@ func TestRejectedManifests(t *testing.T) {
 	}
 }
 
+func TestScenario25QuantilesThatAreNoneAreRefused(t *testing.T) {
+	j := judge(t)
+	for p, refused := range map[string]bool{
+		"99th": false, "90th": false, "99.9th": false, "p95": false, "0.95": false,
+		"100th": true, "0th": true, "abc": true, "1": true,
+	} {
+		_, err := j.Create(fmt.Appendf(nil, `apiVersion: plimsoll.dev/v1alpha1
+kind: WorkloadAutoscaler
+metadata: {namespace: default, name: web}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  policy: HPA
+  maxReplicas: 40
+  slo: {p: %q, target: 300ms, window: 20m}
+`, p))
+		rule := fmt.Sprintf("spec.slo.p: Invalid value: %q: must be a quantile above 0th and below 100th", p)
+		if got := sorted(err); refused != (len(got) > 0) || refused && !strings.HasPrefix(got[0], rule) {
+			t.Errorf("%s: refused with %q, should be: %v", p, got, refused)
+		}
+	}
+}
+
 // ask returns what the rules say to the last document of a fixture, sorted.
 func ask(t *testing.T, j *crd.Judge, f crd.Fixture) []string {
 	t.Helper()

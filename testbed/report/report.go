@@ -133,7 +133,7 @@ func (r *Report) facts() [][2]string {
 	e := r.Experiment
 	facts := [][2]string{
 		{"world", r.Results.World},
-		{"runs", fmt.Sprintf("%d of %d: %d policies, %d levels, %d trials", len(r.Results.Runs), r.Results.Planned,
+		{"runs", fmt.Sprintf("%d of %d: %d × %d × %d (policies, levels, trials)", len(r.Results.Runs), r.Results.Planned,
 			len(r.Results.Policies()), len(r.Results.Levels()), r.Results.Trials)},
 		{"seed", fmt.Sprint(r.Results.Seed)},
 		{"load", string(r.Results.Load) + thinking(e, r.Results.Load)},

@@ -21,6 +21,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
@@ -29,12 +31,15 @@ func TestPort(t *testing.T) {
 	w := newWorld(t, lab.ControlPlane{})
 	w.make(keda)
 	w.kind("keda.sh", "v1alpha1", "ScaledObject")
+	w.make(vpa)
+	w.kind("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler")
 	w.node("n-1", "workers")
 	w.node("n-2", "")
 	c := w.leader()
 	for name, test := range map[string]func(*world, *kube.Cluster){
 		"what runs is observed":                          testObserve,
 		"evictions keep to the budget":                   testEvict,
+		"pods are resized by their subresource":          testResize,
 		"whatever has a scale is scaled":                 testScale,
 		"no foreign write is overwritten":                testForeignWrite,
 		"a fight over replicas is left":                  testFight,
@@ -57,6 +62,11 @@ func TestPort(t *testing.T) {
 const keda = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: scaledobjects.keda.sh},
   spec: {group: keda.sh, scope: Namespaced, names: {kind: ScaledObject, listKind: ScaledObjectList, plural: scaledobjects, singular: scaledobject},
     versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
+
+const vpa = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,
+  metadata: {name: verticalpodautoscalers.autoscaling.k8s.io, annotations: {api-approved.kubernetes.io: "unapproved, a stand-in for a test"}},
+  spec: {group: autoscaling.k8s.io, scope: Namespaced, names: {kind: VerticalPodAutoscaler, listKind: VerticalPodAutoscalerList, plural: verticalpodautoscalers, singular: verticalpodautoscaler},
+    versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`
 
 // in is the world for a part of a test.
 func (w *world) in(t *testing.T) *world {
@@ -83,10 +93,17 @@ func testObserve(w *world, c *kube.Cluster) {
 	if state.Replicas["shop/web"] != 3 {
 		w.Errorf("replicas %v", state.Replicas)
 	}
-	if n := state.Nodes[0]; n.Machine != "n-1" || n.Pool != "workers" || !n.Ready || n.Allocatable.CPU != 4000 || n.PodSlots != 110 {
+	node := func(name string) nodescaler.Node { // other tests have nodes, too
+		i := slices.IndexFunc(state.Nodes, func(n nodescaler.Node) bool { return n.Name == name })
+		if i < 0 {
+			w.Fatalf("there is no node %s", name)
+		}
+		return state.Nodes[i]
+	}
+	if n := node("n-1"); n.Machine != "n-1" || n.Pool != "workers" || !n.Ready || n.Allocatable.CPU != 4000 || n.PodSlots != 110 {
 		w.Errorf("n-1 is %+v", n)
 	}
-	if n := state.Nodes[1]; n.Machine != "" || n.Pool != "" {
+	if n := node("n-2"); n.Machine != "" || n.Pool != "" {
 		w.Errorf("n-2 is ours: %+v", n)
 	}
 	for _, p := range podsOf(&state, "shop/web") {
@@ -127,6 +144,40 @@ func testEvict(w *world, c *kube.Cluster) {
 		w.Error("evicted a pod that was never seen")
 	}
 	w.sees(c, "the budget is used up", func(s *loop.ClusterState) bool { return allows(s) == 0 })
+}
+
+func testResize(w *world, c *kube.Cluster) {
+	w.deployment("sized", 1)
+	w.make(`{apiVersion: plimsoll.dev/v1alpha1, kind: WorkloadAutoscaler, metadata: {name: sized}, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: sized},
+  policy: HPA, mode: Active, maxReplicas: 50, rightsize: {mode: InPlace}}}`)
+	pod := w.bound("sized", 1)[0]
+	w.ready(&pod)
+	w.sees(c, "the pod is ready", func(s *loop.ClusterState) bool { return ready(s, "shop/sized") == 1 })
+	name := "shop/" + pod.Name
+	size, ok := c.Size(name)
+	if !ok || !size.Running || len(size.Containers) != 1 || size.Containers[0].Requests.CPU != 100 {
+		w.Fatalf("it is %+v", size)
+	}
+	more := []rightsize.Change{{Container: "main", Requests: pricing.Resources{CPU: 250, Memory: 96 * pricing.MiB}}}
+	if err := c.Resize(w.Context(), "shop/sized", name, more); err != nil {
+		w.Fatal(err)
+	}
+	w.sees(c, "it asks for more", func(*loop.ClusterState) bool {
+		size, _ := c.Size(name)
+		return len(size.Containers) == 1 && size.Containers[0].Requests == more[0].Requests
+	})
+	// To become another class of pod is refused by the API server.
+	if err := c.Resize(w.Context(), "shop/sized", name, []rightsize.Change{{Container: "main", Requests: more[0].Requests, Limits: more[0].Requests}}); !apierrors.IsInvalid(err) {
+		w.Errorf("of another class: %v", err)
+	}
+	w.make(`{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: theirs}, spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: sized}}}`)
+	w.sees(c, "somebody else sizes it", func(*loop.ClusterState) bool {
+		all, err := c.Targets(w.Context())
+		return err == nil && slices.ContainsFunc(all, func(t kube.Target) bool { return t.Workload == "shop/sized" && t.Sized != nil })
+	})
+	if err := c.Resize(w.Context(), "shop/sized", name, more); !errors.Is(err, kube.ErrConflicted) {
+		w.Errorf("beside somebody else: %v", err)
+	}
 }
 
 // gone plays the kubelet that ends a pod.
