@@ -111,13 +111,18 @@ func TestScenario40PauseAndExplain(t *testing.T) {
 	w.plimsoll("pause", "web", "-n", "shop", "--direction", "down")
 	w.until("it grows when only shrinking is paused", func() bool { return w.replicas() == 6 })
 	w.atLeast(1, 3)
-	w.until("fewer are recommended", func() bool { return w.number(autoscaler, "status", "desiredReplicas") == 3 })
+	w.until("that there are too many is said", func() bool { return w.condition(autoscaler, "ScalingLimited") == "True TooManyReplicas" })
 	w.stays(10*time.Second, "6 replicas while shrinking is paused", func() bool { return w.replicas() == 6 })
 	w.plimsoll("resume", "web", "-n", "shop")
 	w.until("it shrinks when nothing is paused", func() bool { return w.replicas() == 3 })
 
+	w.plimsoll("pause", "web", "-n", "shop", "--replicas", "5")
+	w.until("it has the number that it is fixed at, whatever its bounds", func() bool { return w.replicas() == 5 })
+	w.plimsoll("resume", "web", "-n", "shop")
+	w.until("it is within its bounds again", func() bool { return w.replicas() == 3 })
+
 	told := w.plimsoll("explain", "web", "-n", "shop")
-	if !strings.Contains(told, "TooManyReplicas") && !strings.Contains(told, "6 to 3") {
+	if !strings.Contains(told, "TooManyReplicas") && !strings.Contains(told, "5 to 3") {
 		t.Errorf("explain tells of a workload:\n%s", told)
 	}
 	told = w.plimsoll("explain", c.lastDecision(w), "--journal", c.journal())
