@@ -1,0 +1,35 @@
+package operator
+
+import (
+	"context"
+	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// sweepEvery is how often orphans are looked for, which takes many calls.
+const sweepEvery = 10 * time.Minute
+
+// sweep looks for what is left over, and removes what has been so for long. What belongs to a pool that
+// is held is spared. It takes its time beside the loop.
+func (t *term) sweep(ctx context.Context, d *desk, now time.Time) {
+	if t.fleet == nil || !t.NodeScaler || now.Sub(t.swept).Abs() < sweepEvery {
+		return
+	}
+	t.swept = now
+	free := map[string]bool{}
+	for _, p := range d.pools {
+		free[p.object.Name] = p.held == nil && !p.pause.on
+	}
+	t.sweeping.Go(func() {
+		report, err := t.fleet.Collect(ctx, func(o pve.Orphan) bool { return !free[o.Pool] })
+		if err != nil {
+			t.Log.Warn("orphans", "error", err)
+			return
+		}
+		t.Metrics.left(&report)
+		for _, o := range report.Orphans {
+			t.Log.Info("left over", "kind", o.Kind, "name", o.Name, "host", o.Host, "why", o.Text, "since", o.Noticed, "due", o.Due)
+		}
+	})
+}
