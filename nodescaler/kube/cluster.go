@@ -107,7 +107,7 @@ type Cluster struct {
 	observed atomic.Pointer[sight]
 	// used is pods' CPU as it was last read, unmeasured when it was last told that it is unknown: nil while
 	// it is known.
-	used       atomic.Pointer[known[map[string]podscaler.Sample]]
+	used       atomic.Pointer[used]
 	unmeasured atomic.Pointer[time.Time]
 }
 

@@ -82,30 +82,42 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	return state
 }
 
-// usageAge is how old pods' CPU may be. It is measured every 15 s or more rarely, and steps follow one
-// another quickly when pods turn unschedulable.
-const usageAge = 5 * time.Second
+// How long pods' CPU counts that was read, for steps that follow one another at once when pods turn
+// unschedulable. Not for longer: a step may have changed replicas, and what the pods that are left used
+// before would be taken for what they use now.
+const (
+	usageAge  = 500 * time.Millisecond
+	usageRest = 5 * time.Second // where it could not be read, it is not asked for sooner again
+)
+
+// used is pods' CPU, and until when it counts by the monotonic clock.
+type used struct {
+	is    map[string]podscaler.Sample
+	until time.Time
+}
 
 // usage reads pods' CPU. What cannot be read is unknown, and no reason not to look at the rest.
 func (c *Cluster) usage(ctx context.Context) map[string]podscaler.Sample {
 	if c.cfg.Usage == nil {
 		return nil
 	}
-	if last := c.used.Load(); last != nil && time.Since(last.at) < usageAge {
+	if last := c.used.Load(); last != nil && time.Until(last.until) > 0 {
 		return last.is
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	samples, err := c.cfg.Usage.Pods(ctx)
 	now := time.Now() // after the answer: whoever gives none holds up one step, and not the next that a pod wakes
+	age := usageRest
 	switch told := c.unmeasured.Load(); {
 	case err == nil:
+		age = usageAge
 		c.unmeasured.Store(nil)
 	case told == nil || now.Sub(*told) >= tellEvery: // a cluster may never have any
 		c.log.Warn("pods' CPU is unknown", "err", err)
 		c.unmeasured.Store(&now)
 	}
-	c.used.Store(&known[map[string]podscaler.Sample]{samples, now})
+	c.used.Store(&used{samples, now.Add(age)})
 	return samples
 }
 

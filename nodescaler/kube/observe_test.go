@@ -190,6 +190,26 @@ func TestUsageThatHangsHoldsUpOneStepAndNotTheNext(t *testing.T) {
 	})
 }
 
+// What was read counts for steps that follow at once. A step later replicas may have been changed by it.
+func TestUsageCountsForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Cluster{log: slog.New(slog.DiscardHandler)}
+		for _, s := range []struct {
+			after time.Duration
+			want  float64
+		}{{0, 1}, {400 * time.Millisecond, 1}, {200 * time.Millisecond, 3}, {time.Second, 4}} {
+			time.Sleep(s.after)
+			c.cfg.Usage = samples{all: map[string]podscaler.Sample{"shop/a": {Known: true, Value: s.want}}}
+			if s.after == 400*time.Millisecond {
+				c.cfg.Usage = samples{all: map[string]podscaler.Sample{"shop/a": {Known: true, Value: 2}}}
+			}
+			if got := c.usage(t.Context())["shop/a"].Value; got != s.want {
+				t.Errorf("after %s: %g, want %g", s.after, got, s.want)
+			}
+		}
+	})
+}
+
 // hanging gives no answer.
 type hanging struct{}
 
