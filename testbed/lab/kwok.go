@@ -103,6 +103,7 @@ func (k *KWOK) stages() ([]byte, error) {
 	t := template.Must(template.New(KWOKPart).Delims("[[", "]]").Option("missingkey=error").Parse(kwokStages))
 	err := t.Execute(&text, map[string]any{
 		"PodStart": in(k.PodStart), "PodStop": in(k.PodStop), "Heartbeat": in(heartbeat), "StartAnnotation": PodStartAnnotation,
+		"Label": KubeletLabel, "LabelValue": KubeletLabelValue,
 	})
 	return text.Bytes(), err
 }

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
@@ -141,6 +143,38 @@ func TestKWOKPlaysKubelet(t *testing.T) {
 	eventually(t, "a node that fell silent is taken for dead", time.Minute, func(ctx context.Context) error { return nodesReady(ctx, c, nodes-1) })
 	silence(`"` + lab.KubeletLabelValue + `"`)
 	eventually(t, "a node that speaks again is ready", time.Minute, func(ctx context.Context) error { return nodesReady(ctx, c, nodes) })
+}
+
+// TestSilenceIsKept lets a cluster fall silent while heartbeats are under way: none of them brings the
+// next one after it.
+func TestSilenceIsKept(t *testing.T) {
+	l := labtest.Up(t, lab.Config{
+		ControlPlane: lab.ControlPlane{ControllerManagerArgs: []string{"--node-monitor-period=1s", "--node-monitor-grace-period=6s"}},
+		Parts:        []lab.Part{&lab.KWOK{Heartbeat: timing.Range{Min: time.Second, Max: 1100 * time.Millisecond}}},
+	})
+	c := client(t, l)
+	const nodes = 600
+	each := func(do func(name string) error) {
+		var all errgroup.Group
+		all.SetLimit(20)
+		for i := range nodes {
+			all.Go(func() error { return do(fmt.Sprintf("node-%03d", i)) })
+		}
+		if err := all.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each(func(name string) error {
+		_, err := c.CoreV1().Nodes().Create(t.Context(), node(name), metav1.CreateOptions{})
+		return err
+	})
+	eventually(t, "nodes are ready", time.Minute, func(ctx context.Context) error { return nodesReady(ctx, c, nodes) })
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, lab.KubeletLabel)
+	each(func(name string) error {
+		_, err := c.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+	eventually(t, "nodes that fell silent are taken for dead", time.Minute, func(ctx context.Context) error { return nodesReady(ctx, c, 0) })
 }
 
 // checkStarts wants pods to have started before they were ready, as under a real kubelet.
