@@ -104,6 +104,29 @@ func (w *world) tellObjects() {
 			w.Logf("%s %s: %v\n%s", o.GetKind(), o.GetName(), err, text)
 		}
 	}
+	w.tellCluster(ctx)
+}
+
+// tellCluster tells how nodes and pods were.
+func (w *world) tellCluster(ctx context.Context) {
+	nodes, err := w.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		w.Log(err)
+		return
+	}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		w.Logf("node %s: cordoned %t, labels %v, taints %v, conditions %v", n.Name, n.Spec.Unschedulable, n.Labels, n.Spec.Taints, n.Status.Conditions)
+	}
+	pods, err := w.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		w.Log(err)
+		return
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		w.Logf("pod %s: on %q, %s, deleted %v, conditions %v", p.Name, p.Spec.NodeName, p.Status.Phase, p.DeletionTimestamp, p.Status.Conditions)
+	}
 }
 
 func metav1GroupKind(kind string) (gk struct{ Group, Kind string }) {
