@@ -55,24 +55,27 @@ func use(p Profile, pods int, served float64) float64 {
 	return served / total
 }
 
-// pausing is an HPA under way: it remembers when it last shrank.
-type pausing struct {
-	HPA
-	shrunk int // periods since it last did, counting those after the shrink; at least the pause if never
+// Autoscaler is an HPA under way: it remembers when pods last became fewer.
+type Autoscaler struct {
+	hpa    HPA
+	pods   int // of the last period
+	shrunk int // periods since they became fewer, counting the first; at least the pause if never
 }
 
-func newPausing(h HPA) *pausing { return &pausing{HPA: h, shrunk: h.Stabilization} }
+// Start returns an HPA that has seen nothing yet. The settings must be valid.
+func (h HPA) Start() *Autoscaler { return &Autoscaler{hpa: h, shrunk: h.Stabilization} }
 
-// next is the replicas of the next period.
-func (s *pausing) next(p Profile, pods int, served float64) int {
-	s.shrunk++
-	want := s.Desired(p, pods, served)
-	if want >= pods {
-		return want
+// Next is the replicas of the next period after pods have served that much in the last. It must be
+// asked every period, for it counts them; whether its answer is followed it sees by the pods.
+func (a *Autoscaler) Next(p Profile, pods int, served float64) int {
+	if pods < a.pods {
+		a.shrunk = 0
 	}
-	if s.shrunk < s.Stabilization {
+	a.pods = pods
+	a.shrunk++
+	want := a.hpa.Desired(p, pods, served)
+	if want < pods && a.shrunk < a.hpa.Stabilization {
 		return pods
 	}
-	s.shrunk = 0
 	return want
 }

@@ -86,18 +86,31 @@ func TestShrinksArePausedAsLongAsSaid(t *testing.T) {
 		2: {8, 7, 7, 5, 5, 4, 4},
 		3: {8, 7, 7, 7, 5, 5, 5},
 	} {
-		s := newPausing(HPA{Target: 1, Min: 1, Max: 20, Stabilization: pause})
+		s := HPA{Target: 1, Min: 1, Max: 20, Stabilization: pause}.Start()
 		got := []int{8}
 		for _, served := range []float64{7, 6, 5, 5, 4, 3} {
-			got = append(got, s.next(one, got[len(got)-1], served))
+			got = append(got, s.Next(one, got[len(got)-1], served))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("pause of %d periods (-want +got):\n%s", pause, diff)
 		}
 	}
-	s := newPausing(HPA{Target: 0.5, Min: 1, Max: 20, Stabilization: 9})
-	if s.next(one, 8, 3) != 6 || s.next(one, 6, 6) != 12 {
+	s := HPA{Target: 0.5, Min: 1, Max: 20, Stabilization: 9}.Start()
+	if s.Next(one, 8, 3) != 6 || s.Next(one, 6, 6) != 12 {
 		t.Error("a pause held growth back")
+	}
+}
+
+// Who else is in charge of the pods at times, as a forecast is in HPA+, shrinks them for the HPA, too.
+func TestSomebodyElsesShrinkIsPausedAfter(t *testing.T) {
+	one := must(Linear(1, 0))
+	s := HPA{Target: 1, Min: 1, Max: 20, Stabilization: 3}.Start()
+	var got []int
+	for _, pods := range []int{8, 5, 5, 5} {
+		got = append(got, s.Next(one, pods, 3))
+	}
+	if diff := cmp.Diff([]int{3, 5, 5, 3}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -21,6 +21,7 @@ type Period struct {
 	Served   float64
 	Expired  float64 // what had waited too long as the period began, and is lost
 	Use      float64 // part of the pods' capacity that was taken
+	Left     float64 // what waits as it ends, and will not have expired as the next begins
 }
 
 // Loss is a line of requests of which each waits for so many periods and is then lost. The
@@ -64,18 +65,24 @@ func (l *Loss) Step(pods int, arrived float64) (Period, error) {
 	if !finite(arrived) || arrived < 0 {
 		return Period{}, fmt.Errorf("arrived: must be 0 or more, was %v", arrived)
 	}
-	waiting := 0.0
-	if len(l.past) > 0 {
-		waiting = l.past[0].InSystem - l.past[0].Served
-	}
-	now := Period{Pods: pods, Arrived: arrived}
-	// Nobody can leave who is not there. The printed rule needs this; the other only for the last bit.
-	now.Expired = min(l.expired(l.past, l.timeout), waiting)
-	now.InSystem = waiting - now.Expired + arrived
+	left, expired := l.waiting()
+	now := Period{Pods: pods, Arrived: arrived, InSystem: left + arrived, Expired: expired}
 	now.Served = min(l.profile.Total(float64(pods)), now.InSystem)
 	now.Use = use(l.profile, pods, now.Served)
 	l.remember(now)
-	return now, nil
+	l.past[0].Left, _ = l.waiting()
+	return l.past[0], nil
+}
+
+// waiting is what waited as the last period ended: who is left, and who expires as the next begins.
+func (l *Loss) waiting() (left, expired float64) {
+	if len(l.past) == 0 {
+		return 0, 0
+	}
+	all := l.past[0].InSystem - l.past[0].Served
+	// Nobody can leave who is not there. The printed rule needs this; the other only for the last bit.
+	expired = min(l.expired(l.past, l.timeout), all)
+	return all - expired, expired
 }
 
 // remember puts a period before the others and drops the one that has no more say.
@@ -130,7 +137,7 @@ func (d Discrete) Run(arrivals []float64) ([]Period, error) {
 	if err := errors.Join(err, d.HPA.Validate()); err != nil {
 		return nil, err
 	}
-	scaler, pods := newPausing(d.HPA), d.HPA.Min
+	scaler, pods := d.HPA.Start(), d.HPA.Min
 	run := make([]Period, 0, len(arrivals))
 	for i, arrived := range arrivals {
 		now, err := line.Step(pods, arrived)
@@ -138,7 +145,7 @@ func (d Discrete) Run(arrivals []float64) ([]Period, error) {
 			return nil, fmt.Errorf("period %d: %w", i, err)
 		}
 		run = append(run, now)
-		pods = scaler.next(d.Profile, pods, now.Served)
+		pods = scaler.Next(d.Profile, pods, now.Served)
 	}
 	return run, nil
 }

@@ -154,7 +154,7 @@ func (m MMPP) Generate(rng *rand.Rand, periods int) []float64 {
 	counts := make([]float64, periods)
 	state := pick(rng, m.Stationary())
 	for i := range counts {
-		counts[i] = poisson(rng, m.Rates[state])
+		counts[i] = Poisson(rng, m.Rates[state])
 		state = pick(rng, m.Transitions[state])
 	}
 	return counts
@@ -178,9 +178,9 @@ func pick(rng *rand.Rand, chances []float64) int {
 // few is the mean up to which arrivals are counted one by one.
 const few = 30
 
-// poisson draws a count of that mean. A large mean goes by rejection below a curve with heavy tails
+// Poisson draws a count of that mean. A large mean goes by rejection below a curve with heavy tails
 // (Hörmann's transformed rejection, 1993), so that the cost of a draw does not grow with it.
-func poisson(rng *rand.Rand, mean float64) float64 {
+func Poisson(rng *rand.Rand, mean float64) float64 {
 	if mean < few {
 		count, left := 0.0, mean
 		for left -= rng.ExpFloat64(); left > 0; left -= rng.ExpFloat64() {

@@ -144,7 +144,7 @@ func TestCountsArePoisson(t *testing.T) {
 	for _, rate := range []float64{0, 0.3, 5, 29.9, 30, 31, 200, 5000} {
 		rng, seen := seeded(3), map[float64]float64{}
 		for range draws {
-			seen[poisson(rng, rate)]++
+			seen[Poisson(rng, rate)]++
 		}
 		if rate == 0 {
 			if seen[0] != draws {

@@ -68,7 +68,7 @@ func (p Profile) Inverse(load float64) float64 {
 func newProfile(name string, c curve) (Profile, error) {
 	one := c.total(1)
 	if !finite(one) || one <= 0 {
-		return Profile{}, fmt.Errorf("%s profile: a single pod must serve more than 0, was %v", name, one)
+		return Profile{}, fmt.Errorf("%s profile: must have a single pod serve more than 0, was %v", name, one)
 	}
 	return Profile{one: one, curve: c}, nil
 }

@@ -1,0 +1,194 @@
+package capacity
+
+import "math"
+
+// Service is what is learnt of a service while it runs: the CPU time of a request, the CPU that a
+// pod may have, and how response times grow with the load. It begins with what a pod requests, believes what it sees the more the more often it has
+// seen it, and forgets, so that another release of the service is another service after some minutes.
+//
+// Of response times it knows one curve: the quantile that the objective is about is
+//
+//	base / (1 − x)^bend,  x = (work/quota + pooling) / pods
+//
+// as of pods that share their CPU among the requests they hold. Base is learnt. Work is the CPU time
+// asked for a second, and pooling what a service of few pods wastes, for some are idle while others
+// queue. Away from where it was learnt the curve errs, and that is all right: it is learnt where the
+// service runs, and where it runs is where it is read.
+type Service struct {
+	objective float64 // in seconds
+	demand    estimate
+	quota     estimate
+	base      estimate // as a part of the objective
+	miss      estimate // of the curve: how far what was seen was from it, as a part
+	held      float64  // the highest load of late at which the objective held
+}
+
+// Seen is what was measured of a service over a while in which its pods stayed about the same.
+// What is not a number was not measured.
+type Seen struct {
+	Arrivals    float64 // a second
+	Completions float64 // a second
+	InFlight    float64
+	CPU         float64 // cores that all pods used
+	Pods        float64 // ready, on the mean
+	Busiest     float64 // cores that the busiest pod used
+	Latency     float64 // the objective's quantile, in seconds
+	// Whole is whether it was measured for all of the while, so that what came and what was used for it
+	// belong together.
+	Whole bool
+	// Steady is whether load and pods stayed about the same, so that the latency is theirs. Queued is
+	// whether pods held more requests than they can work on all the while.
+	Steady, Queued bool
+}
+
+const (
+	// bend is how sharply response times turn upwards, of pods that share their CPU among the requests
+	// they hold and get the next one by who has least.
+	bend = 0.4
+	// pooling is how many pods' work is lost to there being few.
+	pooling = 0.7
+	// The load that holds the objective lies between these, whatever is seen.
+	lowestCeiling, highestCeiling = 0.2, 0.93
+	// firstCeiling is where it lies until something was seen.
+	firstCeiling = 0.72
+	// stride is how much further than it has held the objective is taken to hold: away from where it
+	// was learnt the curve promises what it does not know.
+	stride = 0.25
+	// think is how long users wait between an answer and the next request, in seconds. Where they wait
+	// less, or more, a queue is taken for fewer, or more, requests than it keeps from being sent; it is
+	// gone within a minute for all that, and what was learnt of it from the last queue did worse.
+	think = 1
+	// MeanShare is what the mean of response times is of their quantile, about.
+	MeanShare = 0.6
+	// full is a load beyond which response times tell for how long there has been too much of it.
+	full = 0.97
+	// farOff is as far as the curve is taken to be off at once, in powers of e.
+	farOff = 3
+	// Queue is how many requests a pod holds that works without a pause.
+	Queue = 3
+)
+
+// estimate is a mean that forgets: no more than most values count, and the first of them is what was
+// believed before.
+type estimate struct{ value, weight, most float64 }
+
+func (e *estimate) learn(v, weight float64) {
+	if !finite(v) || weight <= 0 {
+		return
+	}
+	e.weight = min(e.weight+weight, max(e.most, weight))
+	e.value += (v - e.value) * weight / e.weight
+}
+
+// NewService returns what is believed of a service before anything was seen: its pods use what they
+// request at most, request being in cores, and nothing is known of its requests. The objective is in
+// seconds.
+func NewService(request, objective float64) *Service {
+	return &Service{
+		objective: objective,
+		demand:    estimate{most: 60},
+		quota:     estimate{value: max(request, 0.001), weight: 1, most: 20},
+		base:      estimate{value: math.Pow(1-firstCeiling, bend), weight: 2, most: 40},
+		miss:      estimate{most: 12},
+	}
+}
+
+// See learns from what was measured.
+func (s *Service) See(seen Seen) {
+	if !(seen.Pods > 0) {
+		return
+	}
+	s.seeDemand(&seen)
+	s.seeQuota(&seen)
+	s.seeLatency(&seen)
+}
+
+func (s *Service) seeDemand(seen *Seen) {
+	switch v := seen.CPU / seen.Completions; {
+	case seen.Completions > 0 && v > 0:
+		weight := 1.0
+		if !seen.Whole {
+			weight = 0.05
+		}
+		s.demand.learn(v, weight)
+	case s.demand.weight == 0 && seen.InFlight > Queue*seen.Pods && seen.Arrivals > 0:
+		// Nothing has been measured of the CPU: full pods use what they request, on what comes.
+		s.demand.learn(seen.Pods*s.quota.value/seen.Arrivals, 0.05)
+	}
+}
+
+// seeQuota goes by pods that have more to do than they can: what they use is what they may. A pod that
+// uses more than it was believed to be able to is believed at once.
+func (s *Service) seeQuota(seen *Seen) {
+	switch {
+	case !finite(seen.Busiest) || seen.Busiest <= 0:
+	case seen.Busiest > s.quota.value:
+		s.quota.value = seen.Busiest
+	case seen.Queued && seen.Latency > s.objective && seen.Busiest > s.quota.value/2:
+		s.quota.learn(seen.Busiest, 1)
+	}
+}
+
+// seeLatency moves the curve through what was seen. Where pods are full, response times tell how long
+// the queue has been growing, and nothing of the curve. Slow answers are believed sooner than quick
+// ones, and those from near the ceiling sooner than those of idle pods.
+func (s *Service) seeLatency(seen *Seen) {
+	x := s.Load(seen.Arrivals*s.demand.value, seen.Pods)
+	if !seen.Steady || seen.Queued || !finite(seen.Latency) || seen.Latency <= 0 || !(x >= 0 && x <= full) {
+		return
+	}
+	expected := s.base.value * math.Pow(1-x, -bend)
+	got := seen.Latency / s.objective
+	weight := x * x
+	if got > max(expected, 1) {
+		weight = 2
+	}
+	if s.held -= s.held / 2000; got < 1 {
+		s.held = max(s.held, x)
+	}
+	s.base.learn(got*math.Pow(1-x, bend), weight)
+	s.miss.learn(min(math.Abs(math.Log(got/expected)), farOff), 1)
+}
+
+// Demand returns the CPU time of a request in seconds, and whether anything is known of it.
+func (s *Service) Demand() (float64, bool) { return s.demand.value, s.demand.weight > 0 }
+
+// Measured is whether the CPU time of requests has been measured often enough to give pods up by it.
+func (s *Service) Measured() bool { return s.demand.weight >= 10 }
+
+// Quota is the CPU that a pod may have, in cores, as far as it was seen.
+func (s *Service) Quota() float64 { return s.quota.value }
+
+// Confidence is how much has been seen of what can be, from 0 to 1.
+func (s *Service) Confidence() float64 {
+	return min(s.demand.weight/20, 1) * min((s.base.weight-2)/8, 1)
+}
+
+// Miss is by how much the curve was off lately, as a part of what it said.
+func (s *Service) Miss() float64 { return math.Exp(s.miss.value) - 1 }
+
+// Load is how full so many pods are of so much work a second: 1 is as full as they can be.
+func (s *Service) Load(work, pods float64) float64 {
+	return (work/s.quota.value + pooling) / pods
+}
+
+// Ceiling is the load at which response times are at so large a part of the objective.
+func (s *Service) Ceiling(part float64) float64 {
+	c := 1 - math.Pow(s.base.value/part, 1/bend)
+	return min(max(c, lowestCeiling), max(firstCeiling, s.held+stride), highestCeiling)
+}
+
+// Pods is how many pods do so much work a second at a load, not rounded.
+func (s *Service) Pods(work, load float64) float64 {
+	if work <= 0 {
+		return 0
+	}
+	return (work/s.quota.value + pooling) / load
+}
+
+// Offered is how many requests a second there would be if none had to wait longer than the
+// objective wants: those that come, and those that do not because their users still wait for an answer
+// (Little's law, with users who think for a while between two requests).
+func (s *Service) Offered(rate, inFlight float64) float64 {
+	return max(rate, (inFlight+rate*think)/(think+MeanShare*s.objective))
+}

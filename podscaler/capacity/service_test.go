@@ -1,0 +1,144 @@
+package capacity_test
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/podscaler/capacity"
+)
+
+// truth is a service as it is, which another is to learn.
+type truth struct{ demand, quota, alone, bend float64 }
+
+// at is what is measured of it where so many pods answer so many requests a second.
+func (c truth) at(rate, pods float64) capacity.Seen {
+	work := rate * c.demand
+	x := (work/c.quota + 0.7) / pods
+	return capacity.Seen{
+		Arrivals: rate, Completions: rate, CPU: work, Pods: pods, Busiest: work / pods, InFlight: pods,
+		Latency: c.alone * math.Pow(1-x, -c.bend), Whole: true, Steady: true,
+	}
+}
+
+// ceiling is the load at which its response times are at the objective of 300 ms.
+func (c truth) ceiling() float64 { return 1 - math.Pow(c.alone/0.3, 1/c.bend) }
+
+func TestDemandIsWhatPodsUseForWhatTheyAnswer(t *testing.T) {
+	s := capacity.NewService(0.5, 0.3)
+	if _, known := s.Demand(); known || s.Measured() {
+		t.Error("knows the demand before anything was seen")
+	}
+	for range 20 {
+		s.See(truth{demand: 0.05, quota: 0.5, alone: 0.12, bend: 0.5}.at(40, 6))
+	}
+	if d, known := s.Demand(); !known || !s.Measured() || math.Abs(d-0.05) > 1e-9 {
+		t.Errorf("the demand is %v (known %v), should be 0.05", d, known)
+	}
+	// Another release takes twice as long: after some minutes that is what is known.
+	for range 180 {
+		s.See(truth{demand: 0.1, quota: 0.5, alone: 0.2, bend: 0.5}.at(20, 6))
+	}
+	if d, _ := s.Demand(); d < 0.09 || d > 0.1 {
+		t.Errorf("the demand is %v, should have come near 0.1", d)
+	}
+}
+
+func TestQuotaIsWhatFullPodsUse(t *testing.T) {
+	s := capacity.NewService(0.6, 0.3)
+	s.See(capacity.Seen{Pods: 3, Busiest: 0.2, InFlight: 2, Latency: 0.1})
+	if got := s.Quota(); got != 0.6 {
+		t.Errorf("pods with little to do make the quota %v, should leave it at the request, 0.6", got)
+	}
+	for range 20 {
+		s.See(capacity.Seen{Pods: 3, Busiest: 0.5, InFlight: 60, Latency: 2, Queued: true})
+	}
+	if got := s.Quota(); math.Abs(got-0.5) > 0.01 {
+		t.Errorf("full pods that use 0.5 make the quota %v", got)
+	}
+	s.See(capacity.Seen{Pods: 3, Busiest: 1.3, InFlight: 2, Latency: 0.1})
+	if got := s.Quota(); got != 1.3 {
+		t.Errorf("a pod that uses 1.3 makes the quota %v", got)
+	}
+}
+
+// However its curve bends: a service that is run at the ceiling that was learnt comes to rest where the
+// objective just holds.
+func TestCeilingComesToRestWhereTheObjectiveHolds(t *testing.T) {
+	for name, c := range map[string]truth{
+		"as believed":      {0.05, 0.5, 0.13, 0.4},
+		"sharper":          {0.05, 0.5, 0.12, 0.6},
+		"random balancing": {0.05, 0.5, 0.14, 1},
+		"quick":            {0.02, 0.5, 0.06, 0.5},
+		"slow":             {0.1, 0.5, 0.2, 0.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := capacity.NewService(0.5, 0.3)
+			const rate = 400.0
+			for range 400 {
+				s.See(c.at(rate, s.Pods(rate*c.demand, s.Ceiling(1))))
+			}
+			want := min(c.ceiling(), 0.93)
+			if got := s.Ceiling(1); math.Abs(got-want) > 0.03 {
+				t.Errorf("the ceiling is %.3f, should be %.3f", got, want)
+			}
+			if s.Miss() > 0.1 {
+				t.Errorf("at rest the curve is off by %.2f", s.Miss())
+			}
+		})
+	}
+}
+
+func TestAQueueTeachesNothingOfTheCurve(t *testing.T) {
+	s := capacity.NewService(0.5, 0.3)
+	was := s.Ceiling(1)
+	for range 50 {
+		s.See(capacity.Seen{Arrivals: 30, Completions: 30, CPU: 1.5, Pods: 3, Busiest: 0.5, InFlight: 90, Latency: 3, Whole: true, Queued: true})
+	}
+	if got := s.Ceiling(1); got != was {
+		t.Errorf("a queue moved the ceiling from %.3f to %.3f", was, got)
+	}
+}
+
+func TestOfferedLoadIsMoreThanWhatGetsThrough(t *testing.T) {
+	s := capacity.NewService(0.5, 0.3)
+	if got := s.Offered(50, 5); got != 50 {
+		t.Errorf("without a queue %v are offered, should be the 50 that come", got)
+	}
+	// 60 users think for a second. 30 a second get through and 30 wait; with quick answers, 60/1.18.
+	if got := s.Offered(30, 30); math.Abs(got-60/1.18) > 1e-9 {
+		t.Errorf("%v are offered, should be %v", got, 60/1.18)
+	}
+}
+
+// Whatever is measured: what is learnt is a number, the ceiling lies in its bounds, and more work never
+// needs fewer pods.
+func TestWhateverIsSeenTheModelStaysSound(t *testing.T) {
+	any := func(t *rapid.T, name string) float64 {
+		return rapid.OneOf(rapid.Float64Range(0, 100), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 0, math.MaxFloat64, 1e-300})).Draw(t, name)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := capacity.NewService(0.5, 0.3)
+		for range rapid.IntRange(1, 20).Draw(t, "sights") {
+			s.See(capacity.Seen{
+				Arrivals: any(t, "arrivals"), Completions: any(t, "completions"), InFlight: any(t, "in flight"), CPU: any(t, "cpu"),
+				Pods: any(t, "pods"), Busiest: any(t, "busiest"), Latency: any(t, "latency"),
+				Whole: rapid.Bool().Draw(t, "whole"), Steady: rapid.Bool().Draw(t, "steady"), Queued: rapid.Bool().Draw(t, "queued"),
+			})
+		}
+		demand, _ := s.Demand()
+		for _, v := range []float64{demand, s.Quota(), s.Miss(), s.Confidence()} {
+			if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+				t.Fatalf("learnt %v", v)
+			}
+		}
+		c := s.Ceiling(rapid.Float64Range(0.1, 1).Draw(t, "part"))
+		if !(0.2 <= c && c <= 0.93) {
+			t.Fatalf("the ceiling is %v", c)
+		}
+		if s.Pods(2, c) < s.Pods(1, c) {
+			t.Fatal("more work needs fewer pods")
+		}
+	})
+}
