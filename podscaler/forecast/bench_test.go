@@ -21,14 +21,14 @@ func days(n int) (series []float64) {
 }
 
 // BenchmarkStep is what one period costs: a value is taken and judged at five horizons, and a
-// distribution made at one. "all" is every forecaster, and the ensemble and the race of
+// distribution made at one. "all" is every forecaster but HTM, and the ensemble and the race of
 // forecasters of their own besides.
 func BenchmarkStep(b *testing.B) {
 	for _, name := range append([]string{"all"}, forecast.Names()...) {
 		b.Run(name, func(b *testing.B) {
 			names := []string{name}
 			if name == "all" {
-				names = forecast.Names()
+				names = slices.DeleteFunc(forecast.Names(), func(n string) bool { return n == "htm" })
 			}
 			step(b, names)
 		})
@@ -69,6 +69,56 @@ func BenchmarkTrain(b *testing.B) {
 			for range b.N {
 				forecast.Train(model(b, forecast.Spec{Type: name}), series)
 			}
+		})
+	}
+}
+
+// BenchmarkLSTM is what a period costs an LSTM that only foretells, and one that is being taught.
+func BenchmarkLSTM(b *testing.B) {
+	series := days(3)
+	for _, bench := range []struct {
+		name    string
+		retrain int
+	}{{"foretells", 1 << 20}, {"learns", 128}} {
+		b.Run(bench.name, func(b *testing.B) {
+			m := model(b, forecast.Spec{Type: "LSTM", LSTM: &forecast.LSTM{Retrain: bench.retrain}})
+			forecast.Train(m, series)
+			for i := range 128 {
+				m.Observe(series[i])
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				m.Observe(series[i%len(series)])
+				m.Predict(1)
+			}
+			bytes, _ := forecast.Size(m)
+			b.ReportMetric(float64(bytes), "B-held")
+		})
+	}
+}
+
+// BenchmarkHTM is what a period costs an HTM that knows three days, a small one, the usual one, and
+// one of the published size.
+func BenchmarkHTM(b *testing.B) {
+	series := days(3)
+	for _, bench := range []struct {
+		name string
+		size forecast.HTM
+	}{
+		{"small", forecast.HTM{Columns: 256, Cells: 4, Active: 10}},
+		{"usual", forecast.HTM{}},
+		{"published", forecast.HTM{Columns: 2048, Cells: 32, Active: 40}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			m := model(b, forecast.Spec{Type: "HTM", HTM: &bench.size})
+			forecast.Train(m, series)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				m.Observe(series[i%len(series)])
+				m.Predict(1)
+			}
+			bytes, _ := forecast.Size(m)
+			b.ReportMetric(float64(bytes), "B-held")
 		})
 	}
 }

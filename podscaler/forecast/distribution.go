@@ -25,7 +25,8 @@ func (d Distribution) Quantile(p float64) float64 {
 	}
 	for i := 1; i < n; i++ {
 		if lo, hi := d.levels[i-1], d.levels[i]; p <= hi {
-			return d.values[i-1] + (p-lo)/(hi-lo)*(d.values[i]-d.values[i-1])
+			// Rounding may lead past the end of the line, above what comes after it.
+			return min(d.values[i-1]+(p-lo)/(hi-lo)*(d.values[i]-d.values[i-1]), d.values[i])
 		}
 	}
 	return d.values[n-1]

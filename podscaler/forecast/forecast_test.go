@@ -17,7 +17,7 @@ func TestForecastersAreFoundByEitherName(t *testing.T) {
 	if !slices.IsSorted(names) {
 		t.Errorf("names are %v, should be sorted", names)
 	}
-	for _, name := range []string{"last", "Seasonal", "AR", "ar", "HoltWinters", "theta", "Ridge", "Ensemble", "race"} {
+	for _, name := range []string{"last", "Seasonal", "AR", "ar", "HoltWinters", "theta", "Ridge", "QLearning", "SARSA", "HTM", "LSTM", "Ensemble", "race"} {
 		if _, err := forecast.New(forecast.Spec{Type: name}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -37,6 +37,14 @@ func TestEveryFaultOfSettingsIsNamed(t *testing.T) {
 		`{"type": "HoltWinters", "holtWinters": {"damping": 1.5}}`:                                                               "holtWinters.damping: must be above 0 and at most 1, was 1.5",
 		`{"type": "Theta", "theta": {"memory": 1}}`:                                                                              "theta.memory: must be from 2 to 1048576 periods, was 1",
 		`{"type": "Ridge", "ridge": {"season": 1, "harmonics": -1}}`:                                                             "ridge.season: must be from 2 to 1048576 periods, was 1\nridge.harmonics: must be from 0 to 64, was -1",
+		`{"type": "QLearning", "qLearning": {"levels": 1, "discount": 1, "warmup": 1}}`:                                          "qLearning.levels: must be from 2 to 1024, was 1\nqLearning.discount: must be above 0 and below 1, was 1\nqLearning.warmup: must be from 2 to 1048576 periods, was 1",
+		`{"type": "QLearning", "qLearning": {"pods": 2000, "episodes": -1, "rate": 2}}`:                                          "qLearning.pods: must be from 2 to 1024, was 2000\nqLearning.episodes: must be from 1 to 10000, was -1\nqLearning.rate: must be above 0 and at most 1, was 2",
+		`{"type": "SARSA", "sarsa": {"explore": 1.5, "shortage": -1}}`:                                                           "sarsa.explore: must be above 0 and at most 1, was 1.5\nsarsa.shortage: must be above 0 and at most 1000, was -1",
+		`{"type": "HTM", "htm": {"columns": 63, "cells": -1, "active": 20}}`:                                                     "htm.columns: must be from 64 to 2048, was 63\nhtm.cells: must be from 1 to 32, was -1\nhtm.active: must be at most a quarter of the columns, was 20",
+		`{"type": "HTM", "htm": {"active": 3, "history": 1, "season": 1}}`:                                                       "htm.active: must be from 4 to 64, was 3\nhtm.history: must be from 2 to 10080 periods, was 1\nhtm.season: must be from 2 to 1048576 periods, was 1",
+		`{"type": "HTM", "htm": {"horizons": [5, 5]}}`:                                                                           "htm.horizons: must be at most 16, ascending, from 1 to 10080 periods, was [5 5]",
+		`{"type": "LSTM", "lstm": {"units": -1, "lookback": 1, "level": 0.5, "rounds": -2}}`:                                     "lstm.units: must be from 1 to 256, was -1\nlstm.lookback: must be from 2 to 256 periods, was 1\nlstm.level: must be from 1 to 1048576 periods, was 0.5\nlstm.rounds: must be from 1 to 1000, was -2",
+		`{"type": "LSTM", "lstm": {"lookback": 64, "history": 511, "retrain": 100, "batch": 2000, "rate": 1}}`:                   "lstm.batch: must be from 1 to 1024 windows, was 2000\nlstm.rate: must be above 0 and at most 0.1, was 1\nlstm.history: must be from 8 look-backs to 1048576 periods, was 511\nlstm.retrain: must be from 8 look-backs to 1048576 periods, was 100",
 		`{"type": "Race", "race": {"threshold": 3, "window": -5}}`:                                                               "race.window: must be from 1 to 10080 periods, was -5\nrace.threshold: must be above 0 and at most 2, was 3",
 		`{"type": "Race", "race": {"entrants": [{"type": "Last"}, {"type": "AR", "ar": {"lags": -1}}]}}`:                         "race.entrants[1]: ar.lags: must be from 1 to 256, was -1",
 		`{"type": "Ensemble", "ensemble": {"members": [{"type": "Last"}, {"type": "Last"}]}}`:                                    `ensemble.members[1]: must have a name of its own, was "Last"`,

@@ -59,4 +59,13 @@ func (r *ring) back(i int) float64 {
 	return r.values[(r.n-1-i)%len(r.values)]
 }
 
+// all returns the values from the oldest on.
+func (r *ring) all() []float64 {
+	all := make([]float64, min(r.n, len(r.values)))
+	for i := range all {
+		all[i] = r.back(len(all) - 1 - i)
+	}
+	return all
+}
+
 func (r *ring) size() int { return (len(r.values) + 4) * wordBytes }

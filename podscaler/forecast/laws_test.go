@@ -30,6 +30,10 @@ func of(name string, season int) forecast.Spec {
 		HoltWinters: &forecast.HoltWinters{Season: season},
 		Theta:       &forecast.Theta{Season: season},
 		Ridge:       &forecast.Ridge{Season: season, Lags: max(season/4, 1), Harmonics: 2},
+		QLearning:   &forecast.QLearning{Warmup: 2 * season, Episodes: 5, Seed: uint64(season)},
+		SARSA:       &forecast.SARSA{Warmup: 2 * season, Episodes: 5, Seed: uint64(season)},
+		HTM:         &forecast.HTM{Columns: 64, Cells: 4, Active: 4, History: season, Season: season, Horizons: []int{1, 5}},
+		LSTM:        &forecast.LSTM{Units: 3, Lookback: 4, Rounds: 2, History: 64, Retrain: 32},
 	}
 	switch strings.ToLower(name) {
 	case "ensemble":

@@ -11,6 +11,10 @@ type Spec struct {
 	HoltWinters *HoltWinters      `json:"holtWinters,omitempty" yaml:"holtWinters,omitempty"`
 	Theta       *Theta            `json:"theta,omitempty" yaml:"theta,omitempty"`
 	Ridge       *Ridge            `json:"ridge,omitempty" yaml:"ridge,omitempty"`
+	QLearning   *QLearning        `json:"qLearning,omitempty" yaml:"qLearning,omitempty"`
+	SARSA       *SARSA            `json:"sarsa,omitempty" yaml:"sarsa,omitempty"`
+	HTM         *HTM              `json:"htm,omitempty" yaml:"htm,omitempty"`
+	LSTM        *LSTM             `json:"lstm,omitempty" yaml:"lstm,omitempty"`
 	Ensemble    *EnsembleSettings `json:"ensemble,omitempty" yaml:"ensemble,omitempty"`
 	Race        *RaceSettings     `json:"race,omitempty" yaml:"race,omitempty"`
 }

@@ -1,0 +1,82 @@
+package forecast
+
+import (
+	"math"
+	"slices"
+)
+
+// ruler is what an HTM reads a series by: straight for what is less than usual, and logarithmic
+// above, so that a flash crowd of thirty times the load has a place on it, and leaves the rest
+// where it is.
+type ruler struct {
+	unit float64 // what is usual
+	step float64 // the smallest difference that is told from none
+}
+
+const (
+	// tellApart is how much of the usual change from one value to the next is told from none.
+	// With finer steps no two situations are alike; with coarser ones all of them are.
+	tellApart = 0.2
+	// finest is the least step, for a series that stands still most of the time.
+	finest = 0.002
+	// farthest is how many units a value is taken for at most.
+	farthest = 1e6
+)
+
+// newRuler makes a ruler for a series of which it gets some values, all of them above 0.
+func newRuler(values []float64) ruler {
+	r := ruler{unit: median(values)}
+	changes := make([]float64, 0, len(values))
+	for i := 1; i < len(values); i++ {
+		changes = append(changes, math.Abs(r.place(values[i])-r.place(values[i-1])))
+	}
+	r.step = max(finest, tellApart*median(changes))
+	return r
+}
+
+func median(values []float64) float64 { return slices.Sorted(slices.Values(values))[len(values)/2] }
+
+// place returns where a value is on the ruler.
+func (r ruler) place(v float64) float64 { return math.Log1p(min(v/r.unit, farthest)) }
+
+// steps returns how many steps from 0 a value is.
+func (r ruler) steps(v float64) int { return int(math.Round(r.place(v) / r.step)) }
+
+// field is a part of the bits that an HTM sees. Some of its bits are on, and the nearer two numbers
+// are the more of them are the same.
+type field struct{ first, bits, on int }
+
+// lay returns fields side by side, by how many bits are on in each, and how many bits they have.
+// A sixteenth of them is on, so that it hardly ever happens that two numbers share a bit by chance.
+func lay(on ...int) (fields []field, bits int) {
+	for _, n := range on {
+		fields = append(fields, field{first: bits, bits: 16 * n, on: n})
+		bits += 16 * n
+	}
+	return fields, bits
+}
+
+// number switches on the bits of a number. Every number has a bit of its own, by chance, and
+// brings those of the numbers around it with it, so that there is no end to the numbers that can
+// be told apart: the random distributed scalar encoder (Purdy 2016).
+func (f field) number(n int, bits []bool) {
+	for i := n - f.on/2; i < n-f.on/2+f.on; i++ {
+		bits[f.first+int(scatter(i, f.first)%uint64(f.bits))] = true
+	}
+}
+
+// round switches on the bits of a place on a circle of so many places.
+func (f field) round(place, places int, bits []bool) {
+	from := int(float64(place) / float64(places) * float64(f.bits))
+	for i := range f.on {
+		bits[f.first+(from+i)%f.bits] = true
+	}
+}
+
+// scatter turns a number into one that looks like chance (the finalizer of splitmix64).
+func scatter(n, salt int) uint64 {
+	x := uint64(n) + 0x9e3779b97f4a7c15*uint64(salt+1)
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
