@@ -16,6 +16,7 @@ const (
 	Repeated          = "Repeated"          // the same thing done twice in one plan
 	OrderUsed         = "OrderUsed"         // an order without an id, or with one that was used before
 	OrderBeyondMax    = "OrderBeyondMax"    // more machines than the pool may have
+	OrderOverLimit    = "OrderOverLimit"    // machines that cost more than the hard limit together
 	ShapeNotOffered   = "ShapeNotOffered"   // a machine of a shape that the pool does not have
 	HostNotUsable     = "HostNotUsable"     // a machine on a host that is away, cordoned or not the pool's
 	HostOvercommitted = "HostOvercommitted" // a machine on a host without room for it
@@ -68,6 +69,7 @@ type checker struct {
 	free     map[string]pricing.Resources // room by host
 	cordoned map[string]bool              // nodes cordoned by the plan
 	budgets  map[string]int               // evictions left by workload
+	paid     *Paid
 	pods     map[string]*Pod
 }
 
@@ -80,6 +82,7 @@ func newChecker(s *Snapshot) *checker {
 	for _, m := range c.x.Machines {
 		c.orders[m.Order] = true
 	}
+	c.paid = c.x.Paid()
 	for _, p := range c.x.Pools {
 		c.exist[p.Name], c.live[p.Name] = p.Exist, p.Live
 	}
@@ -138,6 +141,10 @@ func (c *checker) buy(a *Action) {
 	if c.exist[a.Pool]++; c.exist[a.Pool] > pool.Max {
 		c.fault(OrderBeyondMax, "pool %s would have %d machines of at most %d", a.Pool, c.exist[a.Pool], pool.Max)
 	}
+	if rate, within := c.paid.With(*a.Shape, a.Host); !within {
+		c.fault(OrderOverLimit, "all machines would cost %s/h of at most %s/h", rate, c.x.Limit)
+	}
+	c.paid.Add(*a.Shape, a.Host)
 	if !slices.Contains(pool.Shapes, *a.Shape) {
 		c.fault(ShapeNotOffered, "pool %s has no shape %+v", a.Pool, *a.Shape)
 	}

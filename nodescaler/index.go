@@ -10,7 +10,8 @@ import (
 
 // Index is a snapshot with what policies look up in it worked out once. Its lists are sorted
 // by name whatever the snapshot's order, so that what is chosen from them cannot depend on
-// it. Like the snapshot that it points into, it is only to be read.
+// it. Like the snapshot that it points into, it is only to be read, and by one goroutine: it keeps the
+// prices that were asked for.
 type Index struct {
 	*Snapshot
 	Pools    []PoolSize
@@ -24,6 +25,8 @@ type Index struct {
 	pools, hosts, nodes map[string]int
 	machines            map[string]int // by machine name
 	behind              map[string]int // the node that a machine became, by machine name
+	rates               map[pricing.Placed]pricing.Rate
+	fixed               map[string]pricing.Rate // by host
 }
 
 // PoolSize is a pool and how many machines it has.
@@ -55,7 +58,7 @@ type NodeLoad struct {
 
 // NewIndex indexes the snapshot.
 func NewIndex(s *Snapshot) *Index {
-	x := &Index{Snapshot: s}
+	x := &Index{Snapshot: s, rates: map[pricing.Placed]pricing.Rate{}, fixed: map[string]pricing.Rate{}}
 	x.indexMachines()
 	x.indexNodes()
 	x.indexPods()
@@ -214,7 +217,23 @@ func find[T any](list []T, at map[string]int, name string) *T {
 
 // Rate is what a machine of the shape costs on the host now.
 func (x *Index) Rate(s pricing.Shape, host string) pricing.Rate {
-	return x.Book().Rate(s, host, x.Now)
+	of := pricing.Placed{Shape: s, Host: host}
+	rate, known := x.rates[of]
+	if !known {
+		rate = x.Book().Rate(s, host, x.Now)
+		x.rates[of] = rate
+	}
+	return rate
+}
+
+// hostRate is the fixed part of what the host costs now.
+func (x *Index) hostRate(host string) pricing.Rate {
+	rate, known := x.fixed[host]
+	if !known {
+		rate = x.Book().HostRate(host, x.Now)
+		x.fixed[host] = rate
+	}
+	return rate
 }
 
 // Book is the snapshot's prices, or the default ones where it has none.

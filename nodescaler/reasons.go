@@ -36,6 +36,7 @@ const (
 	PoolUnknown    = "PoolUnknown"    // no such pool or shape, or several where one must be named
 	ParallelLimit  = "ParallelLimit"  // as many machines are on their way as may be at once
 	NoHostRoom     = "NoHostRoom"     // no host that may carry the machine has room for it
+	LimitReached   = "LimitReached"   // one more machine would cost more than the hard limit allows
 )
 
 // Why a machine is given back or kept.

@@ -21,6 +21,8 @@ type Snapshot struct {
 	Budgets []Budget
 	// Prices is the price book; none is pricing.DefaultBook.
 	Prices *pricing.Book
+	// Limit is what all machines together may cost an hour; 0 is no limit.
+	Limit pricing.Rate
 }
 
 // Pool is a kind of machine that may be bought, with its limits.
@@ -118,10 +120,11 @@ type Pod struct {
 	Pinned string
 }
 
-// Future is a number of like pods that are decided on and do not exist yet.
+// Future is a number of like pods that are decided on and do not exist yet, and how many more are
+// expected to be wanted once a machine that is ordered now could carry them.
 type Future struct {
-	Like  Pod
-	Count int
+	Like         Pod
+	Count, Ahead int
 }
 
 // Budget is how many pods of a workload may be away at once.

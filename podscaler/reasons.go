@@ -95,6 +95,20 @@ const (
 	// knows, so that nothing is shrunk.
 	ReasonRegistrationUnknown = "RegistrationUnknown"
 
+	// ReasonForecast: a load is expected, and this many replicas follow.
+	ReasonForecast = "Forecast"
+	// ReasonForecastUnknown: nobody says what load is to be expected, or nobody is believed.
+	ReasonForecastUnknown = "ForecastUnknown"
+	// ReasonArrivalsUnknown: the requests that come could not be measured, so nothing is shrunk.
+	ReasonArrivalsUnknown = "ArrivalsUnknown"
+	// ReasonProfileUnknown: it has not been learned yet what a pod serves.
+	ReasonProfileUnknown = "ProfileUnknown"
+	// ReasonReactiveFloor: what is there now, requests or the CPU they use, needs more replicas than
+	// what is foretold or modelled.
+	ReasonReactiveFloor = "ReactiveFloor"
+	// ReasonTooLittleHistory: too little has been seen since the start to shrink anything.
+	ReasonTooLittleHistory = "TooLittleHistory"
+
 	// ReasonSLOCostRatio: the multiplier of the SLO-and-cost policy, with its terms.
 	ReasonSLOCostRatio = "SLOCostRatio"
 	// ReasonCostRatioCapped: the cost is below its target, which counts as being on it.
@@ -109,6 +123,30 @@ const (
 	ReasonLatencyUnknown = "LatencyUnknown"
 	// ReasonCostUnknown: the present cost is unknown, or 0 where it divides.
 	ReasonCostUnknown = "CostUnknown"
+
+	// ReasonSizedForLoad: how many replicas the load that is offered needs, by what has been learnt.
+	ReasonSizedForLoad = "SizedForLoad"
+	// ReasonForecastLoad: more are needed for the load that is expected by when a replica comes.
+	ReasonForecastLoad = "ForecastLoad"
+	// ReasonForecastAhead: more are expected to be needed by when a machine comes.
+	ReasonForecastAhead = "ForecastAhead"
+	// ReasonModelOff: response times are not what the model says, so that it is not believed.
+	ReasonModelOff = "ModelOff"
+	// ReasonModelUncertain: too little has been seen yet to be sure of the model.
+	ReasonModelUncertain = "ModelUncertain"
+	// ReasonErrorBudgetBurning: more requests miss the objective than may.
+	ReasonErrorBudgetBurning = "ErrorBudgetBurning"
+	// ReasonCostAboveTarget: the machines cost more than their target, so that there is no headroom.
+	ReasonCostAboveTarget = "CostAboveTarget"
+	// ReasonPaidPlacesFilled: more replicas than are needed, in room that is paid for anyway.
+	ReasonPaidPlacesFilled = "PaidPlacesFilled"
+	// ReasonPlacesLimited: limits, hosts or the hard limit on the cost have no room for all.
+	ReasonPlacesLimited = "PlacesLimited"
+	// ReasonMarginalPrice: what a replica more would cost and one fewer save, and what comes of
+	// doing nothing.
+	ReasonMarginalPrice = "MarginalPrice"
+	// ReasonLoadUnknown: the load could not be measured.
+	ReasonLoadUnknown = "LoadUnknown"
 )
 
 // Because returns a reason with a formatted text.

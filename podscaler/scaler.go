@@ -14,10 +14,13 @@ type Decision struct {
 	From     int    `json:"from"`
 	// Proposed is what the policy proposed, if Known; From otherwise. A policy that could not
 	// tell, or was not asked because the replicas were out of bounds, proposed nothing.
-	Proposed int      `json:"proposed"`
-	To       int      `json:"to"`
-	Known    bool     `json:"known"`
-	Reasons  []Reason `json:"reasons"`
+	Proposed int  `json:"proposed"`
+	To       int  `json:"to"`
+	Known    bool `json:"known"`
+	// Ahead is how many replicas are expected to be wanted once a machine that is ordered now carries
+	// some, within the bounds; 0 is no expectation.
+	Ahead   int      `json:"ahead,omitempty"`
+	Reasons []Reason `json:"reasons"`
 }
 
 func (d *Decision) because(code, format string, args ...any) {
@@ -50,6 +53,17 @@ func (s *Scaler) New() bool { return s.memory.started.IsZero() }
 // Look takes in the replicas of v and decides nothing, as on the first step after a start; the
 // first decision is due a run period later.
 func (s *Scaler) Look(v *View) { s.memory.observe(v) }
+
+// Bid asks the policy what replicas are worth to it; one that makes no bids makes none that is known.
+func (s *Scaler) Bid(v *View) Bid {
+	p, ok := s.policy.(Bidder)
+	if !ok {
+		return Bid{}
+	}
+	seen := *v
+	seen.Past, seen.Pods = s.memory.past(), v.withoutSurge()
+	return p.Bid(&seen)
+}
 
 // Decide runs the policy and the guards. Replicas out of bounds are put right at once, without
 // asking the policy or anything else.
@@ -91,7 +105,7 @@ func (s *Scaler) ask(v *View, b bounds, d *Decision) {
 	s.memory.heard(v.Now, r.Known)
 	want, ok := r.Replicas, r.Known
 	if d.Known = ok; ok {
-		d.Proposed = want
+		d.Proposed, d.Ahead = want, min(r.Ahead, b.high)
 	} else if want, ok = s.fallBack(v, d); !ok {
 		return
 	}

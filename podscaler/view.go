@@ -202,8 +202,43 @@ type Cost struct {
 	Why        string // why it is unknown
 }
 
-// Room says what is already on its way.
+// Room says what is already on its way, and what there is to be filled.
 type Room struct {
 	PendingReplicas int // replicas that no node holds, or that are not ready yet
 	BootingMachines int // machines ordered and not yet nodes
+	// Places is where further replicas would go; without one nothing is known of it.
+	Places *Places
+	// PodLead is how long a new replica has lately taken to be ready on a node that was there,
+	// MachineLead how long a machine has taken from its order to a replica that is ready on it: what
+	// nine in ten stayed within. 0 is not known.
+	PodLead, MachineLead time.Duration
+}
+
+// Places is the workload's share of the room for replicas. Where several workloads want the same
+// room, it has been shared out by what they bid, or else evenly.
+type Places struct {
+	// Ready is how many replicas the nodes have room for now, those that run included; Coming
+	// counts the machines that are on their way as well. Both are paid for, whoever fills them.
+	Ready, Coming int
+	// Most is how many there may be with the machines bought that limits, hosts and the hard limit on
+	// the cost allow: up to what was bid, or what fits into the last of them. It is not below Coming.
+	Most int
+	// PerMachine is how many replicas the cheapest further machine takes, and Next what it costs an
+	// hour; 0 if there is none to be had.
+	PerMachine int
+	Next       pricing.Rate
+	// Why says what Most ends at, if that is less than was bid, or why there is no further machine: a stable
+	// code and a sentence.
+	Why Reason
+}
+
+// Bid is what a policy would have if room were there for the asking, and what it is worth to it.
+type Bid struct {
+	Known bool
+	// Want is the replicas for the time that a replica takes to come, Ahead those for the time that
+	// a machine takes.
+	Want, Ahead int
+	// Worth is what each replica is worth, the first one first: by how much it is expected to raise
+	// the requests that are answered well, per second. Replicas beyond it are worth nothing.
+	Worth []float64
 }

@@ -47,7 +47,7 @@ type Mode string
 const (
 	ReadOnly  Mode = "ReadOnly"  // nothing at all
 	Recommend Mode = "Recommend" // the lease, statuses of our own kinds, and events
-	Active    Mode = "Active"    // replicas, requests of pods, draining marks, evictions, and nodes whose machine is gone
+	Active    Mode = "Active"    // replicas, deletion costs and requests of pods, draining marks, evictions, and nodes whose machine is gone
 )
 
 // allows reports whether the mode allows what needs another.

@@ -1,5 +1,6 @@
 // Package kube is the cluster port over Kubernetes. It reads from copies that watches keep up to date, and does
-// all writing to the API server: replicas, draining marks, evictions, nodes, statuses, events and the lease.
+// all writing to the API server: replicas, deletion costs of pods, draining marks, evictions, nodes, statuses,
+// events and the lease.
 //
 // # Reading
 //

@@ -38,6 +38,7 @@ func Needs(m Mode) []Need {
 	if m.allows(Active) {
 		add("*", "*/scale", false, "patch")
 		add("", "nodes", false, "get", "patch", "delete")
+		add("", "pods", false, "patch") // their deletion cost
 		add("", "pods/eviction", false, "create")
 		add("", "pods/resize", false, "patch")
 	}

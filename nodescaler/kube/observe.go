@@ -19,6 +19,8 @@ import (
 type sight struct {
 	targets []Target // sorted by workload
 	pods    []*pod   // sorted by namespace/name
+	// of is the pods of targets, by workload.
+	of map[string][]*pod
 }
 
 func (s *sight) target(workload string) (*Target, bool) {
@@ -156,7 +158,21 @@ func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Samp
 		where.fill(&said[i], p, bound)
 	}
 	adopt(seen, said)
+	seen.sort(said)
 	return said
+}
+
+// sort puts the pods of each target together.
+func (s *sight) sort(said []nodescaler.Pod) {
+	s.of = make(map[string][]*pod, len(s.targets))
+	for i := range s.targets {
+		s.of[s.targets[i].Workload] = nil
+	}
+	for i, p := range s.pods {
+		if of, is := s.of[said[i].Workload]; is {
+			s.of[said[i].Workload] = append(of, p)
+		}
+	}
 }
 
 // genealogy finds the workloads that pods belong to, by their owners.

@@ -49,6 +49,8 @@ type pod struct {
 	// of that has come.
 	containers []rightsize.Container
 	resize     rightsize.ResizeState
+	// mark is whose deletion cost it has.
+	mark mark
 }
 
 // keepPod is the transform of the pods' copies.
@@ -59,6 +61,7 @@ func keepPod(o any) (any, error) {
 	}
 	kept := &pod{ObjectMeta: keepMeta(&p.ObjectMeta)}
 	kept.Labels, kept.address = same(p.Labels), p.Status.PodIP
+	kept.mark = markOf(p)
 	kept.said = nodescaler.Pod{
 		Pod: podscaler.Pod{
 			Name: p.Namespace + "/" + p.Name, Phase: podscaler.Phase(p.Status.Phase), Terminating: p.DeletionTimestamp != nil,

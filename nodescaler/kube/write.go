@@ -57,26 +57,36 @@ func again(do func() error) error {
 // SetReplicas writes the scale of a workload's target, if it still asks for what was last observed.
 func (c *Cluster) SetReplicas(ctx context.Context, workload string, replicas int) error {
 	what := fmt.Sprintf("scale %s to %d", workload, replicas)
-	t, ok := c.observed.Load().target(workload)
-	switch {
-	case !ok:
-		return fmt.Errorf("%s: no such workload was observed", what)
-	case len(t.Findings) > 0:
-		return fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Findings[0].Code, t.Findings[0].Text)
-	case replicas < 0:
+	if replicas < 0 {
 		return fmt.Errorf("%s: must be at least 0", what)
 	}
-	// What was observed may be seconds old; somebody may have said stop since.
-	wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, workload)
-	if !ok || wla.UID != t.wla.UID || !acts(wla) {
-		return fmt.Errorf("%s: %w: its autoscaler is not in mode %s", what, ErrConflicted, v1alpha1.ModeActive)
-	}
-	if f, ok := c.meddling.finding(wla, time.Now()); ok {
-		return fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, f.Code, f.Text)
+	t, err := c.scalable(c.observed.Load(), workload, what)
+	if err != nil {
+		return err
 	}
 	return c.write(ctx, Active, what, func(ctx context.Context) error {
 		return again(func() error { return c.rescale(ctx, t, replicas) })
 	})
+}
+
+// scalable is the target of a workload that is ours to scale.
+func (c *Cluster) scalable(seen *sight, workload, what string) (*Target, error) {
+	t, ok := seen.target(workload)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s: no such workload was observed", what)
+	case len(t.Findings) > 0:
+		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Findings[0].Code, t.Findings[0].Text)
+	}
+	// What was observed may be seconds old; somebody may have said stop since.
+	wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, workload)
+	if !ok || wla.UID != t.wla.UID || !acts(wla) {
+		return nil, fmt.Errorf("%s: %w: its autoscaler is not in mode %s", what, ErrConflicted, v1alpha1.ModeActive)
+	}
+	if f, ok := c.meddling.finding(wla, time.Now()); ok {
+		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, f.Code, f.Text)
+	}
+	return t, nil
 }
 
 // rescale changes a scale that is as it was observed.

@@ -105,7 +105,10 @@ func (c *Cluster) observes(t *testing.T) {
 	c.holds(t, deployments, keepScale(&metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web"}, "Deployment", &replicas,
 		&metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}))
 	c.holds(t, pods, keptPod(t, `metadata: {namespace: shop, name: web-1, uid: u-1, `+owned+`}`))
-	c.observed.Store(&sight{targets: c.resolve(t.Context()), pods: kept[*pod](c, pods)})
+	owner := &metav1.PartialObjectMetadata{ObjectMeta: something("ReplicaSet", "web-1", controlledBy("apps/v1", "Deployment", "web"))}
+	owner.UID = "rs"
+	c.holds(t, owners, owner)
+	c.look(t.Context())
 }
 
 // writes are all the ways to write, and the least mode for each.
@@ -120,6 +123,7 @@ func writes(c *Cluster) map[string]struct {
 		do   func(context.Context) error
 	}{
 		"scale":  {Active, func(ctx context.Context) error { return c.SetReplicas(ctx, "shop/web", 3) }},
+		"choose": {Active, func(ctx context.Context) error { return c.Choose(ctx, "shop/web", []string{"shop/web-1"}) }},
 		"drain":  {Active, func(ctx context.Context) error { return c.SetDraining(ctx, "n-1", true) }},
 		"undo":   {Active, func(ctx context.Context) error { return c.SetDraining(ctx, "n-1", false) }},
 		"resize": {Active, func(ctx context.Context) error { return c.Resize(ctx, "shop/web", "shop/web-1", nil) }},

@@ -21,6 +21,13 @@ type Cluster interface {
 	Evict(ctx context.Context, pod string) error
 }
 
+// Chooser is a Cluster that can be told which pods of a workload are to go first when it shrinks, as
+// far as nothing weighs more with Kubernetes. An earlier choice is forgotten. Workloads whose pods go in
+// an order of their own are left alone.
+type Chooser interface {
+	Choose(ctx context.Context, workload string, pods []string) error
+}
+
 // ClusterState is the cluster at one moment.
 type ClusterState struct {
 	Nodes    []nodescaler.Node

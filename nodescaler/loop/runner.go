@@ -50,6 +50,9 @@ type Runner struct {
 	Scalers  []*podscaler.Scaler
 	Nodes    nodescaler.Policy // nil scales pods only
 	Prices   *pricing.Book
+	// Limit is what all machines together may cost an hour; 0 is no limit. Whatever a policy plans,
+	// no machine is ordered beyond it.
+	Limit pricing.Rate
 	// Predict is what the machines will cost that pending pods still need; only workloads
 	// whose cost target counts the predicted cost need it.
 	Predict func(*nodescaler.Snapshot) pricing.Rate
@@ -72,6 +75,7 @@ type Runner struct {
 	looked  bool // the cluster was seen once
 	listed  bool // so were the machines
 	account account
+	leads   leads
 	orders  []accepted
 }
 
@@ -163,7 +167,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 	}
 	w := &world{
 		snap: nodescaler.Snapshot{
-			Now: now, Pools: r.Pools, Prices: r.Prices,
+			Now: now, Pools: r.Pools, Prices: r.Prices, Limit: r.Limit,
 			Nodes: cs.Nodes, Pods: cs.Pods, Budgets: cs.Budgets,
 		},
 		replicas: cs.Replicas, rollouts: cs.Rollouts, newCluster: !r.looked, predictedOf: -1,
@@ -182,6 +186,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 		w.joined, w.all = rates(&w.snap)
 	}
 	w.index()
+	r.leads.see(&w.snap, w.machinesKnown)
 	step.Observed = r.observed(w)
 	if r.KeepSnapshots {
 		step.Snapshot = &w.snap
@@ -236,14 +241,19 @@ func (r *Runner) decide(ctx context.Context, w *world, step *Step) {
 	if w.newCluster || w.newMachines {
 		step.problem(CodeLooking, "the first step after a start decides nothing")
 	}
-	for _, s := range r.Scalers {
-		ws := r.decideWorkload(ctx, w, s, step)
+	asked := make([]asked, len(r.Scalers))
+	for i, s := range r.Scalers {
+		asked[i] = r.ask(ctx, w, s, step)
+	}
+	r.share(w, asked)
+	for i, s := range r.Scalers {
+		ws := r.answer(w, s, &asked[i])
 		step.Workloads = append(step.Workloads, ws)
-		want := ws.Replicas
+		want, ahead := ws.Replicas, 0
 		if ws.Decision != nil && (ws.Held == nil || r.onlyRecommends()) {
-			want = ws.Decision.To
+			want, ahead = ws.Decision.To, ws.Decision.Ahead
 		}
-		w.addFuture(s.Workload(), want)
+		w.addFuture(s.Workload(), want, ahead)
 	}
 	if r.Nodes == nil || !w.machinesKnown || w.newMachines || w.newCluster {
 		return
@@ -274,44 +284,82 @@ func (r *Runner) refuse(w *world, p nodescaler.Plan, step *Step) nodescaler.Plan
 	}
 }
 
-func (r *Runner) decideWorkload(ctx context.Context, w *world, s *podscaler.Scaler, step *Step) WorkloadStep {
+// asked is a workload in a step. Without a view it is not its turn.
+type asked struct {
+	WorkloadStep
+	view *podscaler.View
+	bid  podscaler.Bid
+}
+
+// ask sees whether it is a workload's turn, and what is known of it if it is.
+func (r *Runner) ask(ctx context.Context, w *world, s *podscaler.Scaler, step *Step) asked {
 	wl := s.Workload()
-	ws := WorkloadStep{Workload: wl.Name}
-	ws.Held = r.heldWorkload(wl.Name)
+	a := asked{WorkloadStep: WorkloadStep{Workload: wl.Name, Held: r.heldWorkload(wl.Name)}}
 	replicas, ok := w.replicas[wl.Name]
 	if !ok {
 		step.problem(CodeNoSuchWorkload, wl.Name+" is not in the cluster")
-		return ws
+		return a
 	}
 	pods := w.podsOf(wl.Name)
-	ws.Replicas = replicas
+	a.Replicas = replicas
 	for i := range pods {
 		if pods[i].Ready && !pods[i].Terminating {
-			ws.Ready++
+			a.Ready++
 		}
 	}
-	ws.Pending = max(0, replicas-ws.Ready)
+	a.Pending = max(0, replicas-a.Ready)
 	if w.newCluster || s.New() {
 		s.Look(&podscaler.View{Now: w.snap.Now, Workload: wl, Replicas: replicas, ScaledToZero: r.ScaledToZero[wl.Name]})
-		return ws
+		return a
 	}
 	if !s.Due(w.snap.Now) {
-		return ws
+		return a
 	}
 	window, err := r.Signals.Read(ctx, wl, w.snap.Now)
 	if err != nil {
 		step.problem(CodeSignalsUnknown, fmt.Sprintf("%s: %v", wl.Name, err))
 		window = podscaler.Window{}
 	}
-	cost := r.cost(w, wl)
-	view := podscaler.View{
+	a.view = &podscaler.View{
 		Now: w.snap.Now, Workload: wl, Replicas: replicas, Pods: pods, Window: window,
-		Cost: cost, Rollout: w.rollouts[wl.Name], Pause: r.Pauses[wl.Name],
-		Room: podscaler.Room{PendingReplicas: ws.Pending, BootingMachines: w.booting},
+		Rollout: w.rollouts[wl.Name], Pause: r.Pauses[wl.Name],
+		Room: podscaler.Room{
+			PendingReplicas: a.Pending, BootingMachines: w.booting,
+			PodLead: r.leads.pods.usual(), MachineLead: r.leads.machine(),
+		},
 	}
-	d := s.Decide(&view)
-	ws.Decision, ws.Inputs = &d, inputs(wl, &window, cost)
-	return ws
+	a.bid = s.Bid(a.view)
+	return a
+}
+
+// share tells the workloads that bid where their replicas would go. Those whose turn it is not keep
+// what they have asked for.
+func (r *Runner) share(w *world, all []asked) {
+	if !w.machinesKnown || !slices.ContainsFunc(all, func(a asked) bool { return a.view != nil && a.bid.Known }) {
+		return
+	}
+	asks := make([]nodescaler.Ask, len(all))
+	for i := range all {
+		wl := r.Scalers[i].Workload()
+		like, _ := w.like(wl)
+		asks[i] = nodescaler.Ask{Workload: wl.Name, Like: like, Replicas: all[i].Replicas, Most: max(wl.Max, all[i].Replicas), Bid: all[i].bid}
+	}
+	places := nodescaler.Share(nodescaler.NewIndex(&w.snap), asks)
+	for i := range all {
+		if all[i].view != nil {
+			all[i].view.Room.Places = &places[i]
+		}
+	}
+}
+
+// answer decides for a workload whose turn it is.
+func (r *Runner) answer(w *world, s *podscaler.Scaler, a *asked) WorkloadStep {
+	if a.view != nil {
+		a.view.Cost = r.cost(w, s.Workload())
+		d := s.Decide(a.view)
+		a.Decision, a.Inputs = &d, inputs(s.Workload(), &a.view.Window, a.view.Cost)
+	}
+	return a.WorkloadStep
 }
 
 func (w *world) podsOf(workload string) []podscaler.Pod {
@@ -323,10 +371,9 @@ func (w *world) podsOf(workload string) []podscaler.Pod {
 	return pods
 }
 
-// addFuture puts replicas that are decided on and not created yet into the snapshot.
-func (w *world) addFuture(wl *podscaler.Workload, to int) {
-	alive := 0
-	like := nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}
+// like is what another pod of the workload would be, and how many there are.
+func (w *world) like(wl *podscaler.Workload) (like nodescaler.Pod, alive int) {
+	like = nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}
 	for _, j := range w.byWorkload[wl.Name] {
 		p := &w.snap.Pods[j]
 		if p.Terminating || p.Finished() {
@@ -338,8 +385,15 @@ func (w *world) addFuture(wl *podscaler.Workload, to int) {
 		}
 		alive++
 	}
-	if to > alive {
-		w.snap.Future = append(w.snap.Future, nodescaler.Future{Like: like, Count: to - alive})
+	return like, alive
+}
+
+// addFuture puts replicas that are decided on and not created yet, or expected to be, into the snapshot.
+func (w *world) addFuture(wl *podscaler.Workload, to, ahead int) {
+	like, alive := w.like(wl)
+	f := nodescaler.Future{Like: like, Count: max(to-alive, 0), Ahead: max(ahead-max(to, alive), 0)}
+	if f.Count+f.Ahead > 0 {
+		w.snap.Future = append(w.snap.Future, f)
 	}
 }
 
@@ -352,7 +406,7 @@ func (r *Runner) act(ctx context.Context, w *world, step *Step) {
 			continue
 		}
 		o := Outcome{Action: -1, Workload: d.Workload}
-		if err := r.Cluster.SetReplicas(ctx, d.Workload, d.To); err != nil {
+		if err := r.scale(ctx, w, d); err != nil {
 			o.Error = err.Error()
 		}
 		step.Outcomes = append(step.Outcomes, o)
@@ -378,6 +432,22 @@ func (r *Runner) act(ctx context.Context, w *world, step *Step) {
 		}
 		step.Outcomes = append(step.Outcomes, o)
 	}
+}
+
+// scale writes the replicas of a decision. Before a workload shrinks, the pods are chosen that are to go,
+// where the node policy wants whole machines left; that this fails is told, and holds nothing up.
+func (r *Runner) scale(ctx context.Context, w *world, d *podscaler.Decision) error {
+	var chosen error
+	if c, can := r.Cluster.(Chooser); can && d.To < d.From && w.machinesKnown && empties(r.Nodes) {
+		// None is a choice, too: an earlier one is forgotten by it.
+		chosen = c.Choose(ctx, d.Workload, nodescaler.Leaving(nodescaler.NewIndex(&w.snap), d.Workload, d.From-d.To))
+	}
+	return errors.Join(chosen, r.Cluster.SetReplicas(ctx, d.Workload, d.To))
+}
+
+func empties(p nodescaler.Policy) bool {
+	e, is := p.(nodescaler.Emptier)
+	return is && e.Empties()
 }
 
 // onlyRecommends reports whether no machine will come of the plan: then it may as well say what

@@ -1,0 +1,123 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+)
+
+var _ loop.Chooser = (*Cluster)(nil)
+
+// deletionCost is what we write as the pod deletion cost of pods that are chosen to go: below 0, which every
+// other pod counts as, and a number by which our own marks are known again.
+const deletionCost = "-1876"
+
+// mark is whose deletion cost a pod has.
+type mark uint8
+
+const (
+	unmarked mark = iota
+	markedByUs
+	markedByOthers
+)
+
+func markOf(p *corev1.Pod) mark {
+	switch cost, ok := p.Annotations[corev1.PodDeletionCost]; {
+	case !ok:
+		return unmarked
+	case cost == deletionCost:
+		return markedByUs
+	}
+	return markedByOthers
+}
+
+// Choose has the ReplicaSet controller give up these pods of the workload first when it shrinks, and takes
+// back an earlier choice. A pod whose deletion cost somebody else wrote is left alone, and so is a workload
+// with pods that no ReplicaSet owns: others go by an order of their own.
+func (c *Cluster) Choose(ctx context.Context, workload string, chosen []string) error {
+	what := "choose pods of " + workload
+	seen := c.observed.Load()
+	if _, err := c.scalable(seen, workload, what); err != nil {
+		return err
+	}
+	changes := remark(seen.of[workload], chosen)
+	if len(changes) == 0 {
+		return nil
+	}
+	return c.write(ctx, Active, what, func(ctx context.Context) error { return c.markAll(ctx, changes) })
+}
+
+// remark is the pods whose mark is to be changed: set where there is none, taken back where it is ours.
+func remark(all []*pod, chosen []string) []*pod {
+	goes := make(map[string]bool, len(chosen))
+	for _, name := range chosen {
+		goes[name] = true
+	}
+	var changes []*pod
+	for _, p := range all {
+		if owner, _, ok := controllerOf(&p.ObjectMeta); !ok || owner.Group != "apps" || owner.Kind != "ReplicaSet" {
+			return nil
+		}
+		is := goes[p.said.Name]
+		if !p.said.Terminating && (is && p.mark == unmarked || !is && p.mark == markedByUs) {
+			changes = append(changes, p)
+		}
+	}
+	return changes
+}
+
+// markAll marks the pods that are not, and takes the mark from those that are. One that cannot be marked
+// keeps none of the others from it.
+func (c *Cluster) markAll(ctx context.Context, all []*pod) error {
+	failed := make([]error, len(all))
+	var parts sync.WaitGroup
+	atOnce := make(chan struct{}, 8)
+	for i, p := range all {
+		atOnce <- struct{}{}
+		parts.Go(func() {
+			defer func() { <-atOnce }()
+			failed[i] = c.markPod(ctx, p)
+		})
+	}
+	parts.Wait()
+	failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+	if extra := len(failed) - 3; extra > 0 { // they will mostly say the same
+		failed = append(failed[:3], fmt.Errorf("and %d more", extra))
+	}
+	return errors.Join(failed...)
+}
+
+// markPod changes the mark of the very version of the pod that was observed: somebody else may have written
+// a deletion cost since. A pod that is gone needs none.
+func (c *Cluster) markPod(ctx context.Context, p *pod) error {
+	var cost any = deletionCost
+	if p.mark == markedByUs {
+		cost = nil
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": p.UID, "resourceVersion": p.ResourceVersion, "annotations": map[string]any{corev1.PodDeletionCost: cost},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = c.client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManager})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("pod %s: %w: %w", p.said.Name, ErrChanged, err)
+	case err != nil:
+		return fmt.Errorf("pod %s: %w", p.said.Name, err)
+	}
+	return nil
+}

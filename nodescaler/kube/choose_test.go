@@ -1,0 +1,172 @@
+package kube
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+)
+
+// podSite holds the versions of pods, and what is written as their deletion cost.
+type podSite struct {
+	mu       sync.Mutex
+	versions map[string]string // by name
+	refused  string            // a pod that may not be changed
+	written  []string
+}
+
+func (s *podSite) answer(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var patch struct {
+		Metadata struct {
+			UID, ResourceVersion string
+			Annotations          map[string]*string
+		}
+	}
+	_ = json.NewDecoder(r.Body).Decode(&patch)
+	name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+	version, there := s.versions[name]
+	switch {
+	case !there:
+		deny(w, metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound})
+	case name == s.refused:
+		deny(w, metav1.Status{Code: 403, Reason: metav1.StatusReasonForbidden, Message: "pods are not to be patched"})
+	case patch.Metadata.UID != "u-"+name || patch.Metadata.ResourceVersion != version:
+		deny(w, metav1.Status{Code: 409, Reason: metav1.StatusReasonConflict})
+	default:
+		for key, value := range patch.Metadata.Annotations {
+			text := name + " " + key
+			if value != nil {
+				text += "=" + *value
+			}
+			s.written = append(s.written, text)
+		}
+		tell(w, map[string]any{"apiVersion": "v1", "kind": "Pod"})
+	}
+}
+
+// marked is a pod of the Deployment web, with a deletion cost unless that is empty.
+func marked(t *testing.T, name, cost string) *pod {
+	t.Helper()
+	annotations := ""
+	if cost != "" {
+		annotations = `annotations: {controller.kubernetes.io/pod-deletion-cost: "` + cost + `"}, `
+	}
+	return keptPod(t, `metadata: {namespace: shop, name: `+name+`, uid: u-`+name+`, resourceVersion: "1", `+annotations+owned+`}`)
+}
+
+// shop is a port that sees the pods, all of the Deployment web, before what a test has changed since.
+func (s *podSite) shop(t *testing.T, all ...*pod) *Cluster {
+	t.Helper()
+	s.versions = map[string]string{"web-1": "1"}
+	c := (&site{answer: s.answer}).port(t, Active)
+	c.observes(t)
+	for _, p := range all {
+		s.versions[p.Name] = "1"
+		c.holds(t, pods, p)
+	}
+	c.look(t.Context())
+	c.leads(0)
+	return c
+}
+
+func TestChosenPodsAreMarkedAndNoOthers(t *testing.T) {
+	const cost = corev1.PodDeletionCost
+	for name, c := range map[string]struct {
+		chosen []string
+		spoil  func(*podSite)
+		want   []string
+		err    error
+	}{
+		"those that are chosen, and an earlier choice is taken back": {chosen: []string{"shop/a", "shop/b"}, want: []string{"a " + cost + "=-1876", "ours " + cost}},
+		"one that is marked is not marked again":                     {chosen: []string{"shop/ours"}},
+		"none, and an earlier choice is taken back":                  {want: []string{"ours " + cost}},
+		"one that somebody else has marked is left alone":            {chosen: []string{"shop/ours", "shop/theirs", "shop/cheap"}},
+		"one of another workload is not marked":                      {chosen: []string{"shop/ours", "shop/stray"}},
+		"one that is on its way out needs no mark":                   {chosen: []string{"shop/ours", "shop/going"}},
+		"one that is gone needs none": {
+			chosen: []string{"shop/a", "shop/b"}, spoil: func(s *podSite) { delete(s.versions, "a") }, want: []string{"ours " + cost},
+		},
+		"one that changed meanwhile is told, and the others are marked": {
+			chosen: []string{"shop/a", "shop/b"}, spoil: func(s *podSite) { s.versions["a"] = "2" }, want: []string{"ours " + cost}, err: ErrChanged,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &podSite{}
+			stray := marked(t, "stray", "")
+			stray.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "other").OwnerReferences
+			going := marked(t, "going", "")
+			going.said.Terminating = true
+			port := s.shop(t, marked(t, "a", ""), marked(t, "b", deletionCost), marked(t, "ours", deletionCost),
+				marked(t, "theirs", "-10"), marked(t, "cheap", "0"), stray, going)
+			if slices.Contains(c.chosen, "shop/ours") {
+				c.chosen = append(c.chosen, "shop/b")
+			}
+			if c.chosen == nil {
+				c.chosen = []string{"shop/b"}
+			}
+			if c.spoil != nil {
+				c.spoil(s)
+			}
+			if err := port.Choose(t.Context(), "shop/web", c.chosen); !errors.Is(err, c.err) {
+				t.Errorf("%v, want %v", err, c.err)
+			}
+			slices.Sort(s.written)
+			if diff := cmp.Diff(c.want, s.written); diff != "" {
+				t.Errorf("written, -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// Scenario 34: pods of a StatefulSet go by their number, whatever is written on them.
+func TestPodsThatNoReplicaSetOwnsAreNotMarked(t *testing.T) {
+	for _, owner := range []metav1.ObjectMeta{
+		controlledBy("apps/v1", "StatefulSet", "web"), controlledBy("batch/v1", "Job", "web"), controlledBy("example.com/v1", "ReplicaSet", "web"), {},
+	} {
+		p, other := marked(t, "a", ""), marked(t, "b", deletionCost)
+		p.OwnerReferences = owner.OwnerReferences
+		if changes := remark([]*pod{other, p}, []string{"shop/a"}); changes != nil {
+			t.Errorf("%v: %d pods are to be marked", owner.OwnerReferences, len(changes))
+		}
+	}
+}
+
+func TestRefusedMarksAreTold(t *testing.T) {
+	s := &podSite{refused: "a"}
+	c := s.shop(t, marked(t, "a", ""), marked(t, "b", ""))
+	err := c.Choose(t.Context(), "shop/web", []string{"shop/a", "shop/b"})
+	if err == nil || !strings.Contains(err.Error(), "choose pods of shop/web: pod shop/a: pods are not to be patched") {
+		t.Errorf("%v", err)
+	}
+	if want := []string{"b " + corev1.PodDeletionCost + "=-1876"}; !slices.Equal(s.written, want) {
+		t.Errorf("written %v, want %v", s.written, want)
+	}
+}
+
+func TestNothingIsMarkedForAWorkloadThatIsNotOursToScale(t *testing.T) {
+	for name, spoil := range map[string]func(*Cluster){
+		"it only recommends": func(c *Cluster) { c.holds(t, autoscalers, autoscaler("web", v1alpha1.ModeRecommend)) },
+		"a HorizontalPodAutoscaler has it": func(c *Cluster) {
+			c.holds(t, hpas, &rival{metav1.ObjectMeta{Name: "h"}, "HorizontalPodAutoscaler", refer("shop", "apps/v1", "Deployment", "web")})
+			c.look(t.Context())
+		},
+	} {
+		s := &podSite{}
+		c := s.shop(t, marked(t, "a", ""))
+		spoil(c)
+		if err := c.Choose(t.Context(), "shop/web", []string{"shop/a"}); !errors.Is(err, ErrConflicted) || len(s.written) > 0 {
+			t.Errorf("%s: %v, written %v", name, err, s.written)
+		}
+	}
+}

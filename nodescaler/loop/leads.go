@@ -1,0 +1,99 @@
+package loop
+
+import (
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// leads are how long machines and replicas have taken to come. A restart forgets them, and then they
+// are not known until some have come again.
+type leads struct {
+	machines, pods times
+	// coming are the machines that are no nodes yet, by when they were ordered; unready the pods that
+	// are not ready yet, by when they were created, and zero if they ever waited for a node.
+	coming, unready map[string]time.Time
+}
+
+// times are the last of a kind.
+type times []time.Duration
+
+// seen is how many are kept: enough for a quantile, few enough to follow a storage that slows down.
+const seen = 32
+
+func (t *times) add(d time.Duration) {
+	if len(*t) == seen {
+		*t = slices.Delete(*t, 0, 1)
+	}
+	*t = append(*t, max(d, 0))
+}
+
+// usual is what nine in ten stayed within; 0 if there are none.
+func (t times) usual() time.Duration {
+	if len(t) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(t))
+	return sorted[(9*len(sorted)+9)/10-1]
+}
+
+// see takes in what has come since the step before. What was there at the first sight was not seen to
+// come.
+func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
+	if machinesKnown {
+		l.seeMachines(s)
+	}
+	was := l.unready
+	l.unready = map[string]time.Time{}
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if p.Workload == "" || p.Terminating || p.Finished() {
+			continue
+		}
+		since, known := was[p.Name]
+		switch {
+		case p.Ready && known && !since.IsZero():
+			l.pods.add(p.ReadyChanged.Sub(since))
+		case p.Ready:
+		case p.Unschedulable:
+			l.unready[p.Name] = time.Time{}
+		case known:
+			l.unready[p.Name] = since
+		default:
+			l.unready[p.Name] = p.Created
+		}
+	}
+}
+
+func (l *leads) seeMachines(s *nodescaler.Snapshot) {
+	was := l.coming
+	l.coming = map[string]time.Time{}
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		since, known := was[m.Name]
+		switch m.Phase {
+		case nodescaler.Ordered, nodescaler.Booting:
+			if !known {
+				since = m.Since
+				if !m.Created.IsZero() {
+					since = m.Created
+				}
+			}
+			l.coming[m.Name] = since
+		case nodescaler.Joined:
+			if known {
+				l.machines.add(m.Since.Sub(since))
+			}
+		case nodescaler.Deleting, nodescaler.Failed:
+		}
+	}
+}
+
+// machine is how long it takes from an order to a replica that is ready on the machine.
+func (l *leads) machine() time.Duration {
+	if len(l.machines) == 0 {
+		return 0
+	}
+	return l.machines.usual() + l.pods.usual()
+}

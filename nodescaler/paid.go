@@ -1,0 +1,58 @@
+package nodescaler
+
+import (
+	"math"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Paid is what is paid for: every machine that is there, on its way or on its way out, and those that
+// a plan adds. It knows the hard limit.
+type Paid struct {
+	x     *Index
+	rate  pricing.Rate    // of all of them, with the fixed parts of their hosts
+	hosts map[string]bool // that carry any
+}
+
+// Paid returns what is paid for as the snapshot has it. Without a limit nothing of it is worked out.
+func (x *Index) Paid() *Paid {
+	p := &Paid{x: x, hosts: map[string]bool{}}
+	for _, m := range x.Machines {
+		p.Add(m.Shape, m.Host)
+	}
+	return p
+}
+
+// With returns what all would cost an hour with a machine more, and whether the limit allows it.
+func (p *Paid) With(s pricing.Shape, host string) (pricing.Rate, bool) {
+	if p.x.Limit <= 0 {
+		return 0, true
+	}
+	return p.with(p.x.Rate(s, host), host)
+}
+
+// with is With for a machine at a rate.
+func (p *Paid) with(rate pricing.Rate, host string) (pricing.Rate, bool) {
+	if p.x.Limit <= 0 {
+		return 0, true
+	}
+	rate = sum(p.rate, rate)
+	if !p.hosts[host] {
+		rate = sum(rate, p.x.hostRate(host))
+	}
+	return rate, rate <= p.x.Limit
+}
+
+// Add adds a machine.
+func (p *Paid) Add(s pricing.Shape, host string) {
+	p.rate, _ = p.With(s, host)
+	p.hosts[host] = true
+}
+
+// sum adds two rates, neither of them negative; more than there are numbers for is the largest.
+func sum(a, b pricing.Rate) pricing.Rate {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
