@@ -12,10 +12,12 @@ import (
 // hundred thousand.
 func BenchmarkDecide(b *testing.B) {
 	for name, spec := range map[string]policy.Spec{
-		"fastslow":  {Policy: "FastSlow"},
-		"hpa":       hpaOn(policy.Metric{Type: policy.Resource, Name: "cpu", AverageUtilization: 60}),
-		"slocost":   slocost(policy.SLOCost{}),
-		"watermark": water(nil),
+		"fastslow":   {Policy: "FastSlow"},
+		"hpa":        hpaOn(policy.Metric{Type: policy.Resource, Name: "cpu", AverageUtilization: 60}),
+		"joint":      {Policy: "Joint"},
+		"predictive": predicting(policy.Predictive{Profile: perPod(20)}),
+		"slocost":    slocost(policy.SLOCost{}),
+		"watermark":  water(nil),
 	} {
 		b.Run(name, func(b *testing.B) {
 			w := usual()
@@ -26,6 +28,7 @@ func BenchmarkDecide(b *testing.B) {
 			}
 			s := podscaler.NewScaler(w, p)
 			v := at(48, 310, 40)
+			v.Window.Arrivals = podscaler.Known(800)
 			v.Workload, v.Pods = s.Workload(), append(running(46, 0.310), silent(), pending())
 			b.ReportAllocs()
 			for i := range b.N {

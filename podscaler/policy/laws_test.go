@@ -33,6 +33,9 @@ func anySpec(t *rapid.T) policy.Spec {
 			policy.Metric{Type: policy.Object, Name: "queue", Value: 20_000},
 		),
 		anyWater(policy.Average), anyWater(policy.Absolute),
+		predicting(policy.Predictive{Forecaster: "Race", Members: []string{"Last", "AR"}, Quantile: new(0.95)}),
+		predicting(policy.Predictive{Forecaster: "Last", Profile: perPod(20)}),
+		predicting(policy.Predictive{Period: seconds(15), MarginalValue: new(0.5), ReactiveFloor: new(false), Profile: perPod(20)}),
 	}
 	for _, name := range policy.Names() {
 		specs = append(specs, policy.Spec{Policy: name})

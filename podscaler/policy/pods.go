@@ -147,3 +147,18 @@ func bandOf(v *podscaler.View, tolerance float64) band {
 	}
 	return t
 }
+
+// serves reports whether the pod may be sent requests.
+func serves(p *podscaler.Pod) bool {
+	return p.Ready && p.Phase == podscaler.Running && !p.Terminating
+}
+
+// serving is how many pods there are that may be sent requests.
+func serving(pods []podscaler.Pod) (n int) {
+	for i := range pods {
+		if serves(&pods[i]) {
+			n++
+		}
+	}
+	return n
+}

@@ -254,6 +254,7 @@ func (w *watermark) warnings(of *podscaler.Workload) (all []podscaler.Reason) {
 type draft struct {
 	view    *podscaler.View
 	want    int
+	known   bool // whether want says anything, where a policy keeps account of it
 	reasons []podscaler.Reason
 }
 
@@ -315,16 +316,6 @@ func (w *watermark) registered(d *draft) (n int, trusted bool) {
 		d.because(podscaler.ReasonRegistrationMismatch, "%d pods are ready, and %d instances are registered", ready, n)
 	}
 	return n, true
-}
-
-// serving is how many pods there are that may be sent requests.
-func serving(pods []podscaler.Pod) (n int) {
-	for i := range pods {
-		if p := &pods[i]; p.Ready && p.Phase == podscaler.Running && !p.Terminating {
-			n++
-		}
-	}
-	return n
 }
 
 // remember keeps since when the load has been above or below its marks. A metric that is

@@ -1,0 +1,204 @@
+package policy
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/capacity"
+)
+
+// The joint policy asks for the replicas that hold the objective, and for as many more as are paid
+// for anyway. It learns what a request costs, what a pod may use and how response times grow with
+// the load; sizes for the load that is offered, by the requests in flight and not only by those that
+// get through; looks ahead as far as a replica and as far as a machine takes to come; and gives up
+// replicas by the machine, since one fewer on a machine that stays saves nothing.
+//
+// It needs the objective, what pods request, their CPU, arrivals, and requests in flight. Response
+// times let it learn; without them it goes by what it believes and does not shrink.
+//
+// It loses where the load jumps by more than is paid for and machines take minutes: no forecast
+// foretells that. It loses to an HPA set to the right place by what learning takes, some minutes after
+// each start. Its picture is of pods that work on what they have till it is done: where response times
+// are made elsewhere, by a database, pods do not help, and it says that its model is off and keeps the
+// CPU below what an HPA would.
+
+// Joint is the settings of the joint policy.
+type Joint struct {
+	// Headroom is the part of the objective that response times are kept away from it by; unset is
+	// 0.05. While more requests miss the objective than may it is up to twice that, and none while
+	// the machines cost more than their target.
+	Headroom *float64 `json:"headroom,omitempty" yaml:"headroom,omitempty"`
+	// Certainty is how sure it is to be that the load stays below what is sized for when a replica or
+	// a machine comes, as a quantile; unset is 0.75.
+	Certainty *float64 `json:"certainty,omitempty" yaml:"certainty,omitempty"`
+	// Keep is how long replicas are kept after they were last needed; unset is 90s. How long an empty
+	// machine is kept is the node policy's to say.
+	Keep *podscaler.Duration `json:"keep,omitempty" yaml:"keep,omitempty"`
+	// Fill asks for replicas in room that is paid for and empty; unset is true.
+	Fill *bool `json:"fill,omitempty" yaml:"fill,omitempty"`
+}
+
+func init() {
+	register("Joint", "learns what holds the response times, sizes for the load to come, and fills what is paid for.", func(s Spec) (podscaler.Policy, error) {
+		if s.Joint == nil {
+			return newJoint(Joint{})
+		}
+		return newJoint(*s.Joint)
+	})
+}
+
+type joint struct {
+	headroom, certainty float64
+	keep                time.Duration
+	fill                bool
+
+	service *capacity.Service
+	past    sights
+	load    *outlook
+	budget  errorBudget
+	needs   needs
+	// flying is whether requests in flight have ever been measured: some sources do not tell.
+	flying     bool
+	perMachine int // replicas that a machine takes, as last told
+}
+
+func newJoint(c Joint) (podscaler.Policy, error) {
+	p := &joint{
+		headroom: *cmp.Or(c.Headroom, new(0.05)), certainty: *cmp.Or(c.Certainty, new(0.75)),
+		keep: time.Duration(*cmp.Or(c.Keep, new(podscaler.Duration(90*time.Second)))), fill: *cmp.Or(c.Fill, new(true)),
+	}
+	var f faults
+	var err error
+	if p.load, err = newOutlook(p.certainty); err != nil && 0 < p.certainty && p.certainty < 1 {
+		return nil, err
+	}
+	f.unless(0 <= p.headroom && p.headroom < 1, "joint.headroom", "must be at least 0 and below 1", p.headroom)
+	f.unless(0 < p.certainty && p.certainty < 1, "joint.certainty", "must be above 0 and below 1", p.certainty)
+	f.unless(p.keep > 0, "joint.keep", "must be above 0", p.keep)
+	return p, f.err()
+}
+
+func (p *joint) check(w *podscaler.Workload) error {
+	var f faults
+	f.unless(w.SLO.Target > 0, "slo.target", "must be above 0 for policy Joint", w.SLO.Target)
+	f.unless(w.Pod.CPU > 0, "pod.cpu", "must be above 0 for policy Joint, which begins with it", int64(w.Pod.CPU))
+	f.unless(w.Min > 0, "minReplicas", "must be at least 1 for policy Joint, which learns from what is there", w.Min)
+	return f.err()
+}
+
+// Desired learns from what is seen and asks for what is needed, or paid for.
+func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
+	if why := p.cannot(v); why != nil {
+		p.needs.unknown(v.Now)
+		return podscaler.Recommendation{Reasons: []podscaler.Reason{*why}}
+	}
+	p.learn(v)
+	s := p.size(v)
+	p.needs.add(v.Now, s.now, p.keep)
+	return p.place(v, s)
+}
+
+// Bid is what would be asked for if there were room for it, by what has been learnt up to the run before.
+func (p *joint) Bid(v *podscaler.View) podscaler.Bid {
+	if p.cannot(v) != nil {
+		return podscaler.Bid{}
+	}
+	s := p.size(v)
+	most := max(v.Workload.Max, v.Replicas)
+	want := min(max(s.now, min(v.Replicas, p.kept(v, s.now))), most)
+	ahead := min(max(want, s.ahead), most)
+	return podscaler.Bid{Known: true, Want: want, Ahead: ahead, Worth: s.worth(ahead)}
+}
+
+// cannot says why nothing can be told.
+func (p *joint) cannot(v *podscaler.View) *podscaler.Reason {
+	w := v.Workload
+	var r podscaler.Reason
+	_, arrivals := v.Window.Arrivals.Number()
+	_, cpu := used(v.Pods)
+	switch {
+	case w.SLO.Target <= 0:
+		r = podscaler.Because(podscaler.ReasonObjectiveMissing, "there is no latency target")
+	case w.Pod.CPU <= 0:
+		r = failed(Resource, "cpu", "the pods request none, which is what to begin with")
+	case v.Replicas > 0 && serving(v.Pods) == 0:
+		r = podscaler.Because(podscaler.ReasonLoadUnknown, "no pod is ready, so what is measured says nothing of the load")
+	case !arrivals && !cpu:
+		r = podscaler.Because(podscaler.ReasonLoadUnknown, "neither the requests that arrive nor the pods' cpu could be measured%s", because(v.Window.Arrivals.Why))
+	default:
+		return nil
+	}
+	return &r
+}
+
+// because is why something was not measured, where that is known.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return ": " + why
+}
+
+// learn takes in what is seen.
+func (p *joint) learn(v *podscaler.View) {
+	w := v.Workload
+	if p.service == nil {
+		p.service = capacity.NewService(float64(w.Pod.CPU)/1000, w.SLO.Target.Seconds())
+	}
+	if _, ok := v.Window.InFlight.Number(); ok {
+		p.flying = true
+	}
+	p.past.add(v, measured(v))
+	p.service.See(p.past.over(measured(v)))
+	p.budget.spend(v)
+	p.load.observe(v.Now, p.work(v).offered)
+	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
+		p.perMachine = v.Room.Places.PerMachine
+	}
+}
+
+// inFlight is how many requests are in flight; where that is not measured, what arrivals and response
+// times make of it (Little's law), which is as old as they are.
+func inFlight(v *podscaler.View) (n float64, known bool) {
+	if n, ok := v.Window.InFlight.Number(); ok {
+		return max(n, 0), true
+	}
+	rate, arriving := v.Window.Arrivals.Number()
+	latency, answered := v.Window.Latency.Number()
+	if !arriving || !answered {
+		return 0, false
+	}
+	return max(rate*latency*capacity.MeanShare, 0), true
+}
+
+// measured is how long the window of the view is.
+func measured(v *podscaler.View) time.Duration {
+	return cmp.Or(v.Window.Over, v.Workload.SLO.Window, time.Minute)
+}
+
+// used is the CPU that the serving pods use, in cores; it is not known if no pod has a sample. Those
+// without one count as much as the others on the mean, but for those that were not ready yet when the
+// others were measured: what they use now the others used then.
+func used(pods []podscaler.Pod) (cores float64, known bool) {
+	sum, sampled, silent := 0.0, 0, 0
+	var measured time.Time
+	for i := range pods {
+		if cpu, ok := pods[i].CPU.Number(); ok && serves(&pods[i]) {
+			sum, sampled = sum+max(cpu, 0), sampled+1
+			if at := pods[i].CPU.At; at.After(measured) {
+				measured = at
+			}
+		}
+	}
+	for i := range pods {
+		if _, ok := pods[i].CPU.Number(); !ok && serves(&pods[i]) && pods[i].ReadyChanged.Before(measured) {
+			silent++
+		}
+	}
+	if sampled == 0 || math.IsInf(sum, 0) {
+		return 0, false
+	}
+	return sum * float64(sampled+silent) / float64(sampled), true
+}

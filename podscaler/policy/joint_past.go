@@ -1,0 +1,121 @@
+package policy
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/capacity"
+)
+
+// sight is what a run saw.
+type sight struct {
+	at                 time.Time
+	cpu, busiest       float64 // NaN where it is not known
+	pods               int
+	inFlight, arrivals float64
+	latency            float64
+}
+
+// sights are those of the last window, oldest first, and the one before where runs are further apart.
+type sights []sight
+
+// oldest is how old a sight may be to be set beside another.
+const oldest = 15 * time.Minute
+
+func (s *sights) add(v *podscaler.View, window time.Duration) {
+	last := len(*s) - 1
+	kept := (*s)[:0]
+	for i, x := range *s {
+		if age := v.Now.Sub(x.at); age > 0 && (age <= window || i == last && age <= oldest) {
+			kept = append(kept, x)
+		}
+	}
+	*s = append(kept, look(v))
+}
+
+func look(v *podscaler.View) sight {
+	x := sight{at: v.Now, cpu: math.NaN(), busiest: math.NaN(), pods: serving(v.Pods)}
+	if cpu, ok := used(v.Pods); ok {
+		x.cpu = cpu
+	}
+	for i := range v.Pods {
+		if cpu, ok := v.Pods[i].CPU.Number(); ok && serves(&v.Pods[i]) && !(cpu <= x.busiest) {
+			x.busiest = cpu
+		}
+	}
+	x.inFlight, _ = inFlight(v)
+	x.arrivals, x.latency = number(v.Window.Arrivals), number(v.Window.Latency)
+	return x
+}
+
+func number(r podscaler.Reading) float64 {
+	if n, ok := r.Number(); ok && n >= 0 {
+		return n
+	}
+	return math.NaN()
+}
+
+// over is what was measured over the window, by its end. Latency and arrivals are of the whole of it, so
+// CPU and pods are meant over it as well.
+func (s sights) over(window time.Duration) capacity.Seen {
+	last := s[len(s)-1]
+	seen := capacity.Seen{
+		Arrivals: last.arrivals, Completions: math.NaN(), InFlight: last.inFlight, CPU: math.NaN(),
+		Busiest: last.busiest, Latency: last.latency,
+	}
+	cpu, pods, low, high, slow, fast := 0.0, 0.0, last.pods, last.pods, last.arrivals, last.arrivals
+	queued := 0
+	for _, x := range s {
+		cpu, pods = cpu+x.cpu, pods+float64(x.pods)
+		low, high = min(low, x.pods), max(high, x.pods)
+		slow, fast = min(slow, x.arrivals), max(fast, x.arrivals)
+		if x.inFlight > capacity.Queue*float64(x.pods) {
+			queued++
+		}
+	}
+	n := float64(len(s))
+	seen.Pods = pods / n
+	span := last.at.Sub(s[0].at)
+	seen.CPU, seen.Completions = cpu/n, last.arrivals
+	if seen.Whole = len(s) > 1 && span >= window*3/4; !seen.Whole {
+		return seen
+	}
+	seen.Completions = last.arrivals - (last.inFlight-s[0].inFlight)/span.Seconds()
+	seen.Queued = queued == len(s)
+	seen.Steady = queued == 0 && float64(high-low) <= 0.15*seen.Pods && fast-slow <= 0.25*fast
+	return seen
+}
+
+// needs are how many replicas were needed of late.
+type needs struct {
+	since time.Time // the first, or the last that could not be told
+	all   []need
+}
+
+type need struct {
+	at       time.Time
+	replicas int
+}
+
+func (n *needs) add(at time.Time, replicas int, keep time.Duration) {
+	if n.since.IsZero() {
+		n.since = at
+	}
+	n.all = slices.DeleteFunc(n.all, func(x need) bool { return at.Sub(x.at) > keep })
+	n.all = append(n.all, need{at, replicas})
+}
+
+// unknown notes that it could not be told how many are needed: it may have been all.
+func (n *needs) unknown(at time.Time) { n.since, n.all = at, nil }
+
+// most is the most that was needed for so long; not known if it is not known for so long.
+func (n *needs) most(now time.Time, keep time.Duration) (most int, known bool) {
+	for _, x := range n.all {
+		if now.Sub(x.at) <= keep {
+			most = max(most, x.replicas)
+		}
+	}
+	return most, !n.since.IsZero() && now.Sub(n.since) >= keep
+}

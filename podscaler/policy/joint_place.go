@@ -1,0 +1,133 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// place makes replicas of what is needed: kept as long as it may be needed again, filled up to what is
+// paid for, and no more than there is to be had.
+func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
+	r := podscaler.Recommendation{Known: true, Reasons: p.explain(v, &s)}
+	n := s.now
+	if n < v.Replicas {
+		if n = p.kept(v, n); n > s.now {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed, and %d are kept: as many were needed in the last %s, or are not known not to have been",
+				s.now, n, pricing.Short(p.keep)))
+		}
+	}
+	to := n
+	if pl := v.Room.Places; pl != nil {
+		to = p.filled(v, pl, n)
+		if to > n {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d of %d: there is room for %d that is paid for, and %d with the machines on their way", to, n, pl.Ready, pl.Coming))
+		}
+		if most := max(pl.Most, v.Replicas); to > most {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPlacesLimited, "%d wanted, and there is room for %d at most: %s", to, most, pl.Why))
+			to = most
+		}
+	}
+	r.Replicas, r.Ahead = to, s.ahead
+	r.Reasons = append(r.Reasons, p.marginal(v, &s, to))
+	return r
+}
+
+// kept is how many replicas stay of those that there are, where n are needed now: the most that were
+// needed for a while, and all of them until that is known and what is needed is learnt.
+func (p *joint) kept(v *podscaler.View, n int) int {
+	most, known := p.needs.most(v.Now, p.keep)
+	if !known || !p.learnt(v).Measured() || p.blind(v) {
+		return max(v.Replicas, n)
+	}
+	return min(max(most, n), max(v.Replicas, n))
+}
+
+// blind reports whether something is unknown that might want more replicas.
+func (p *joint) blind(v *podscaler.View) bool {
+	_, latency := v.Window.Latency.Number()
+	_, arrivals := v.Window.Arrivals.Number()
+	_, flying := v.Window.InFlight.Number()
+	_, cpu := used(v.Pods)
+	return !latency || !arrivals || !cpu || p.flying && !flying
+}
+
+// filled is n and what there is room for beside them on machines that are paid for as long as n have to
+// stand. A whole machine's room is left empty, for then the machine can go.
+func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
+	if !p.fill {
+		return n
+	}
+	room := pl.Ready
+	if n > room {
+		room = pl.Coming
+	}
+	free := room - n
+	switch {
+	case free < 0:
+		return n
+	case p.perMachine > 0:
+		free %= p.perMachine
+	}
+	return min(n+free, max(v.Workload.Max, n))
+}
+
+// explain says what is needed, and what it comes from.
+func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
+	w := v.Workload
+	reasons := []podscaler.Reason{podscaler.Because(podscaler.ReasonSizedForLoad,
+		"%d replicas carry the %.4g cores that are offered (%.4g requests a second of %.3gms each) up to %.0f %% of %.3g cores each, where the p%.4g stays below %.4gms",
+		s.model, s.work.offered, s.work.rate, 1000*s.work.demand, 100*s.ceiling, s.quota, 100*w.SLO.Quantile, 1000*s.part*w.SLO.Target.Seconds())}
+	add := func(code, format string, args ...any) {
+		reasons = append(reasons, podscaler.Because(code, format, args...))
+	}
+	if s.coming > s.model {
+		add(podscaler.ReasonForecastLoad, "%d for the %.4g cores that are expected in %s", s.coming, s.outlook.pod, pricing.Short(s.outlook.podLead))
+	}
+	if s.ahead > s.now {
+		add(podscaler.ReasonForecastAhead, "%d for the %.4g cores that are expected in %s, when a machine that is ordered now carries some", s.ahead, s.outlook.machine, pricing.Short(s.outlook.machineLead))
+	}
+	if s.floor >= s.now && s.floor > s.model {
+		add(podscaler.ReasonReactiveFloor, "%d for the %.4g cores that are used, whatever the model says", s.floor, s.work.done)
+	}
+	if s.off {
+		add(podscaler.ReasonModelOff, "response times were off from the model by %.0f %%: pods are kept below %.0f %% of their cpu", 100*p.service.Miss(), 100*guardLoad)
+	}
+	if s.sure < 1 {
+		add(podscaler.ReasonModelUncertain, "%.0f %% sure of what requests take and where response times rise", 100*s.sure)
+	}
+	if tooDear(v) {
+		cost, _ := w.Cost.Current(v.Cost)
+		add(podscaler.ReasonCostAboveTarget, "the machines cost %s, and should %s (%s): response times may come up to the objective", cost, w.Cost, w.Cost.Basis())
+	} else if burn := p.budget.burn(); burn > 1 {
+		add(podscaler.ReasonErrorBudgetBurning, "%.3g times the requests that may miss the objective did of late: response times are kept to %.0f %% of it", burn, 100*s.part)
+	}
+	return reasons
+}
+
+// marginal says what one replica more and one fewer would cost, and what comes of doing nothing.
+func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason {
+	more, fewer := "its price is not known", "its price is not known"
+	if pl := v.Room.Places; pl != nil {
+		switch {
+		case to < pl.Coming:
+			more = "costs nothing, for its room is paid for"
+		case pl.PerMachine > 0:
+			more = fmt.Sprintf("costs a machine, %s an hour, that takes %d", pl.Next, pl.PerMachine)
+		default:
+			more = fmt.Sprintf("is not to be had: %s", pl.Why)
+		}
+		switch {
+		case p.perMachine > 0 && to <= pl.Ready && (pl.Ready-to+1)/p.perMachine > (pl.Ready-to)/p.perMachine:
+			fewer = fmt.Sprintf("would free a machine, %s an hour", pl.Next)
+		default:
+			fewer = "would save nothing, for its machine stays"
+		}
+	}
+	full := 0.0
+	if n := serving(v.Pods); n > 0 {
+		full = 100 * s.work.offered / (s.quota * float64(n))
+	}
+	return podscaler.Because(podscaler.ReasonMarginalPrice, "one more %s; one fewer %s; with nothing done the pods that are ready are at %.0f %% of their cpu", more, fewer, full)
+}

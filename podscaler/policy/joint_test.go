@@ -1,0 +1,272 @@
+package policy_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// joint is a joint policy and a workload that it has watched for so long: pods that use 50 ms of CPU
+// for each request, of half a core.
+func joint(t testing.TB, c policy.Joint, runs int) (podscaler.Bidder, *podscaler.View) {
+	t.Helper()
+	p, err := policy.New(policy.Spec{Policy: "Joint", Joint: &c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := usual()
+	v := calm(&w, 6, 40)
+	for i := range runs {
+		v.Now = now.Add(time.Duration(i-runs) * 15 * time.Second)
+		p.Desired(v)
+	}
+	v.Now = now
+	return p.(podscaler.Bidder), v
+}
+
+// calm is what is seen of so many replicas that answer so many requests a second without a queue.
+func calm(w *podscaler.Workload, replicas int, rate float64) *podscaler.View {
+	v := &podscaler.View{Now: now, Workload: w, Replicas: replicas, Pods: running(replicas, 0.05*rate/float64(replicas))}
+	v.Window = podscaler.Window{
+		Latency: podscaler.Known(0.2), Good: podscaler.Known(1), Arrivals: podscaler.Known(rate), InFlight: podscaler.Known(0.12 * rate),
+	}
+	return v
+}
+
+// places has room for so many replicas that is paid for, three to a machine.
+func places(ready, coming, most int) *podscaler.Places {
+	return &podscaler.Places{
+		Ready: ready, Coming: coming, Most: most, PerMachine: 3, Next: pricing.RateOf(10 * pricing.Unit),
+		Why: podscaler.Reason{Code: "LimitReached", Text: "one machine more would cost 50/h in all, of at most 40/h"},
+	}
+}
+
+func TestJointFillsWhatIsPaidForAndFreesWholeMachines(t *testing.T) {
+	// 40 requests a second of 50 ms want 2 cores: 6 pods of half a core.
+	for _, c := range []struct {
+		name     string
+		fill     bool
+		replicas int
+		places   *podscaler.Places
+		to       int
+		reason   string
+	}{
+		{"nothing is known of places", true, 6, nil, 6, "its price is not known"},
+		{"room for one beside them", true, 6, places(7, 7, 7), 7, "PaidPlacesFilled: 7 of 6"},
+		{"room for a machine's worth, which can go", true, 6, places(9, 9, 9), 6, "one fewer would save nothing"},
+		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "one more costs nothing"},
+		{"one too few for a machine to go", true, 8, places(8, 8, 8), 8, "PaidPlacesFilled: 8 of 6"},
+		{"the same, unless told not to fill", false, 8, places(8, 8, 8), 6, "SizedForLoad: 6 replicas"},
+		{"no room: a machine is to be bought, and filled", true, 3, places(3, 3, 9), 6, "one more costs a machine, 10 an hour, that takes 3"},
+		{"a machine is coming", true, 3, places(3, 6, 9), 6, ""},
+		{"limits leave no room", true, 3, places(3, 3, 4), 4, "PlacesLimited: 6 wanted, and there is room for 4 at most: LimitReached"},
+		{"what is there stays, whatever the limits", true, 6, places(3, 3, 3), 6, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, v := joint(t, policy.Joint{Fill: &c.fill}, 40)
+			v.Replicas, v.Room.Places = c.replicas, c.places
+			r := p.Desired(v)
+			if !r.Known || r.Replicas != c.to {
+				t.Errorf("goes from %d to %d (known %v), should go to %d", v.Replicas, r.Replicas, r.Known, c.to)
+			}
+			if !slices.ContainsFunc(r.Reasons, func(r podscaler.Reason) bool { return strings.Contains(r.String(), c.reason) }) {
+				t.Errorf("no reason has %q", c.reason)
+			}
+			if t.Failed() {
+				t.Logf("reasons: %q", r.Reasons)
+			}
+		})
+	}
+}
+
+func TestJointSettlesOnAConstantLoad(t *testing.T) {
+	p, v := joint(t, policy.Joint{}, 40)
+	v.Room.Places = places(9, 9, 9)
+	changes := 0
+	for i := range 240 {
+		v.Now = now.Add(time.Duration(i) * 15 * time.Second)
+		to := p.Desired(v).Replicas
+		if to != v.Replicas {
+			changes++
+		}
+		*v = podscaler.View{Now: v.Now, Workload: v.Workload, Replicas: to, Pods: calm(v.Workload, to, 40).Pods, Window: v.Window, Room: v.Room}
+	}
+	if changes > 1 {
+		t.Errorf("changed the replicas %d times in an hour of the same load", changes)
+	}
+}
+
+// Runs may be further apart than the window that signals are measured over.
+func TestJointLearnsFromRunsThatAreFarApart(t *testing.T) {
+	p, v := joint(t, policy.Joint{}, 0)
+	v.Replicas = 12
+	to := 0
+	for i := range 12 {
+		v.Now = now.Add(time.Duration(i) * 5 * time.Minute)
+		to = p.Desired(v).Replicas
+	}
+	if to >= 12 {
+		t.Errorf("after an hour of runs 5 minutes apart keeps %d replicas, of which 6 would do", to)
+	}
+}
+
+// A ramp: by the time that a machine comes, more are needed than now. On a load that jumps about nothing
+// is foretold.
+func TestJointLooksAheadOnlyWhereThatHasPaid(t *testing.T) {
+	ahead := func(rate func(period int) float64) (now, ahead int) {
+		p, v := joint(t, policy.Joint{}, 0)
+		for i := range 80 {
+			at := v.Now.Add(15 * time.Second)
+			*v = *calm(v.Workload, 30, rate(i))
+			v.Now, v.Room.PodLead, v.Room.MachineLead = at, 10*time.Second, 2*time.Minute
+			p.Desired(v)
+		}
+		b := p.Bid(v)
+		fresh := *v
+		fresh.Replicas = 1 // what is kept of those that there are is no part of what is needed
+		return p.Bid(&fresh).Want, b.Ahead
+	}
+	if now, later := ahead(func(i int) float64 { return 40 + 3*float64(i) }); later <= now {
+		t.Errorf("on a ramp %d are needed now, and %d are expected with the next machine", now, later)
+	}
+	jumps := []float64{60, 140, 90, 30, 120, 75, 150, 45}
+	if now, later := ahead(func(i int) float64 { return jumps[i*i%8] }); later > max(now, 30) {
+		t.Errorf("on a load that jumps %d are needed now, and %d are foretold", now, later)
+	}
+}
+
+func TestJointSaysThatItsModelIsOff(t *testing.T) {
+	p, v := joint(t, policy.Joint{}, 40)
+	v.Window.Latency, v.Window.Good = podscaler.Known(1.2), podscaler.Known(0.4)
+	var r podscaler.Recommendation
+	for i := range 12 {
+		v.Now = now.Add(time.Duration(i) * 15 * time.Second)
+		r = p.Desired(v)
+	}
+	if r.Replicas <= v.Replicas || !slices.ContainsFunc(r.Reasons, func(r podscaler.Reason) bool { return r.Code == podscaler.ReasonModelOff }) {
+		t.Errorf("at four times the objective goes from %d to %d; %q", v.Replicas, r.Replicas, r.Reasons)
+	}
+}
+
+func TestJointAboveItsCostTargetGivesUpTheHeadroom(t *testing.T) {
+	want := func(rate int64) (int, []podscaler.Reason) {
+		p, v := joint(t, policy.Joint{Headroom: new(0.4), Fill: new(false)}, 40)
+		*v = *calm(v.Workload, 10, 200)
+		v.Replicas = 1
+		cost := pricing.RateOf(pricing.Micros(rate) * pricing.Unit)
+		v.Cost = podscaler.Cost{Known: true, Joined: cost, Ordered: cost, Predicted: cost}
+		r := p.Desired(v)
+		return r.Replicas, r.Reasons
+	}
+	cheap, _ := want(30)
+	dear, reasons := want(50)
+	if dear >= cheap || !slices.ContainsFunc(reasons, func(r podscaler.Reason) bool { return r.Code == podscaler.ReasonCostAboveTarget }) {
+		t.Errorf("wants %d within the target and %d above it; %q", cheap, dear, reasons)
+	}
+}
+
+// anyCourse has a joint policy see whatever there is to see, and returns the last of it.
+func anyCourse(t *rapid.T) (podscaler.Bidder, *podscaler.View) {
+	p, err := policy.New(policy.Spec{Policy: "Joint"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := usual()
+	var v *podscaler.View
+	for i := range rapid.IntRange(1, 6).Draw(t, "runs") {
+		v = anyView(t, &w)
+		v.Now = now.Add(time.Duration(i) * 15 * time.Second)
+		v.Room.Places = anyPlaces(t)
+		p.Desired(v)
+	}
+	v.Now = v.Now.Add(15 * time.Second)
+	return p.(podscaler.Bidder), v
+}
+
+func anyPlaces(t *rapid.T) *podscaler.Places {
+	if rapid.Bool().Draw(t, "places unknown") {
+		return nil
+	}
+	ready := rapid.IntRange(0, 40).Draw(t, "ready places")
+	coming := ready + rapid.IntRange(0, 20).Draw(t, "coming places")
+	pl := places(ready, coming, coming+rapid.IntRange(0, 20).Draw(t, "places to buy"))
+	pl.PerMachine = rapid.IntRange(0, 5).Draw(t, "replicas a machine")
+	return pl
+}
+
+func TestJointNeverAsksForMoreThanThereIsRoomFor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, v := anyCourse(t)
+		r := p.Desired(v)
+		if pl := v.Room.Places; pl != nil && r.Known && r.Replicas > max(pl.Most, v.Replicas) {
+			t.Fatalf("from %d to %d, with room for %d; %v", v.Replicas, r.Replicas, pl.Most, r.Reasons)
+		}
+	})
+}
+
+// Whatever has been learnt: with room for all, pods are not left to use more than 85 % of what a pod has
+// ever been seen to use, which in a view drawn at random is 2 cores at most.
+func TestJointNeverGoesBelowTheReactiveFloor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, v := anyCourse(t)
+		v.Room.Places = nil
+		r := p.Desired(v)
+		used := 0.0
+		for _, pod := range v.Pods {
+			if pod.CPU.Known && pod.Ready && pod.Phase == podscaler.Running && !pod.Terminating {
+				used += pod.CPU.Value
+			}
+		}
+		if r.Known && float64(r.Replicas)*2*0.85 < used-1e-6 {
+			t.Fatalf("%d replicas for %v cores; %v", r.Replicas, used, r.Reasons)
+		}
+	})
+}
+
+func TestJointBidsAreNonRisingAndChangeNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, v := anyCourse(t)
+		seen := *v
+		seen.Room.Places = nil
+		b := p.Bid(&seen)
+		if diff := cmp.Diff(b, p.Bid(&seen)); diff != "" {
+			t.Fatalf("asked twice, bids differ (-first +second):\n%s", diff)
+		}
+		if !b.Known {
+			return
+		}
+		if b.Ahead < b.Want || b.Want < 1 || len(b.Worth) < b.Ahead {
+			t.Fatalf("bids %d now and %d ahead, of %d that are worth something", b.Want, b.Ahead, len(b.Worth))
+		}
+		for i, worth := range b.Worth {
+			if worth < 0 || i > 0 && worth > b.Worth[i-1]+1e-9 {
+				t.Fatalf("replica %d is worth %v, the one before %v", i+1, worth, b.Worth[max(i-1, 0)])
+			}
+		}
+	})
+}
+
+// A policy that is asked for its bid decides as one that is not.
+func TestJointBidsLeaveDecisionsAsTheyAre(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		asked, _ := policy.New(policy.Spec{Policy: "Joint"})
+		left, _ := policy.New(policy.Spec{Policy: "Joint"})
+		w := usual()
+		for i := range rapid.IntRange(1, 6).Draw(t, "runs") {
+			v := anyView(t, &w)
+			v.Now = now.Add(time.Duration(i) * 15 * time.Second)
+			asked.(podscaler.Bidder).Bid(v)
+			if diff := cmp.Diff(left.Desired(v), asked.Desired(v)); diff != "" {
+				t.Fatalf("(-left alone +asked for its bid):\n%s", diff)
+			}
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/forecast"
+)
+
+// foresight is the forecaster with what it is asked.
+type foresight struct {
+	name     string
+	model    forecast.Model
+	by       *forecast.Calibrated
+	day      int // periods
+	observed int
+}
+
+// build makes the forecaster that the settings name, for decisions so many periods ahead.
+func (o *foresight) build(f *faults, c Predictive, h int) {
+	o.name = cmp.Or(c.Forecaster, "Ensemble")
+	o.day = int(24 * time.Hour / time.Duration(*cmp.Or(c.Period, new(podscaler.Duration(time.Minute)))))
+	members := o.members(f, c)
+	if f.err() != nil {
+		return
+	}
+	ensemble, race := forecast.EnsembleSettings{Members: members, Horizon: h}, forecast.RaceSettings{Entrants: members, Horizon: h}
+	if c.Quantile != nil {
+		ensemble.Quantile = *c.Quantile
+	}
+	if members == nil {
+		ensemble.Season = o.day
+	}
+	s := o.spec(o.name)
+	s.Ensemble, s.Race = &ensemble, &race
+	var err error
+	if o.model, err = forecast.New(s); err == nil {
+		o.by, err = forecast.NewCalibrated(o.model, forecast.Calibration{Horizons: horizons(h)})
+	}
+	f.add("predictive", err)
+}
+
+// members are the forecasters that are named to be weighed, or to compete.
+func (o *foresight) members(f *faults, c Predictive) (members []forecast.Spec) {
+	several := strings.EqualFold(o.name, "Ensemble") || strings.EqualFold(o.name, "Race")
+	f.unless(len(c.Members) == 0 || several, "predictive.members", "may be there only with forecaster Ensemble or Race", o.name)
+	for i, m := range c.Members {
+		key, name := fmt.Sprintf("predictive.members[%d]", i), strings.ToLower(m)
+		f.unless(slices.Contains(forecast.Names(), name), key, "must be one of "+strings.Join(forecast.Names(), ", "), strconv.Quote(m))
+		f.unless(name != "ensemble" && name != "race", key, "must be a forecaster that has no members itself", strconv.Quote(m))
+		members = append(members, o.spec(m))
+	}
+	return members
+}
+
+// add records a fault that was found elsewhere, under the key that led there.
+func (f *faults) add(key string, err error) {
+	if err != nil {
+		*f = append(*f, fmt.Errorf("%s.%w", key, err))
+	}
+}
+
+// spec is a forecaster by name, with a season of a day.
+func (o *foresight) spec(name string) forecast.Spec {
+	return forecast.Spec{
+		Type:     name,
+		Seasonal: &forecast.Seasonal{Season: o.day}, HoltWinters: &forecast.HoltWinters{Season: o.day},
+		Theta: &forecast.Theta{Season: o.day}, Ridge: &forecast.Ridge{Season: o.day},
+	}
+}
+
+// horizons are those whose errors are followed; one between them has the spread of the next.
+func horizons(h int) []int {
+	return append([]int{1, 2, 3, 5, 8, 15, 30, mostAhead}, h)
+}
+
+// observe takes a period's value.
+func (o *foresight) observe(value float64) {
+	o.by.Observe(value)
+	o.observed++
+}
+
+// train hands over a history.
+func (o *foresight) train(history []float64) {
+	o.by.Train(history)
+	o.observed += len(history)
+}
+
+// expected is the most that is expected in some time.
+type expected struct {
+	known          bool
+	mean, quantile float64
+	distribution   forecast.Distribution // of the period with the highest mean
+}
+
+// until is the most that is expected in any of the next h periods: pods that are taken away are gone
+// at once, and what comes before new ones are ready needs them.
+func (o *foresight) until(h int, quantile *float64, distribution bool) (e expected) {
+	for i := 1; i <= h; i++ {
+		mean, ok := o.by.Predict(i)
+		if !ok {
+			return expected{}
+		}
+		higher := !e.known || mean > e.mean
+		if quantile != nil || distribution {
+			d := o.by.Forecast(i)
+			if !d.Known {
+				return expected{}
+			}
+			if quantile != nil {
+				e.quantile = max(e.quantile, d.Quantile(*quantile))
+			}
+			if higher {
+				e.distribution = d
+			}
+		}
+		if higher {
+			e.known, e.mean = true, mean
+		}
+	}
+	return e
+}
+
+// who tells who made the forecast.
+func (o *foresight) who() string {
+	switch m := o.model.(type) {
+	case *forecast.Race:
+		return "Race (" + m.Verdict().Message + ")"
+	case *forecast.Ensemble:
+		first := forecast.Vote{}
+		for _, v := range m.Votes() {
+			if v.Weight > first.Weight {
+				first = v
+			}
+		}
+		return fmt.Sprintf("Ensemble (%s has %.0f %% of the vote)", first.Name, 100*first.Weight)
+	}
+	return o.name
+}
+
+// why tells why there is no forecast.
+func (o *foresight) why() string {
+	if r, ok := o.model.(*forecast.Race); ok && r.Verdict().Leader == "" {
+		return r.Verdict().Message
+	}
+	return fmt.Sprintf("%s knows too little after %d periods", o.name, o.observed)
+}
