@@ -20,7 +20,9 @@ type draft struct {
 	room   map[string]int               // machines that a pool may still have
 	spare  map[string]int               // live machines that a pool may still lose
 	budget map[string]int               // evictions left by workload, where there is a budget
-	orders map[string]bool              // order ids in use
+	paid   *nodescaler.Paid
+	dear   map[string]bool // shapes that the hard limit was told of
+	orders map[string]bool // order ids in use
 	next   int
 	bought int
 }
@@ -28,7 +30,7 @@ type draft struct {
 func newDraft(x *nodescaler.Index) *draft {
 	d := &draft{
 		x: x, free: map[string]pricing.Resources{}, room: map[string]int{}, spare: map[string]int{},
-		budget: map[string]int{}, orders: map[string]bool{},
+		budget: map[string]int{}, paid: x.Paid(), dear: map[string]bool{}, orders: map[string]bool{},
 	}
 	for _, h := range x.Hosts {
 		d.free[h.Name] = h.Free
@@ -75,6 +77,7 @@ func (d *draft) order() string {
 func (d *draft) buy(pool string, shape pricing.Shape, host string, why ...nodescaler.Reason) {
 	d.free[host] = d.free[host].Minus(shape.Resources())
 	d.room[pool]--
+	d.paid.Add(shape, host)
 	d.bought++
 	d.act(nodescaler.Action{
 		Kind: nodescaler.Buy, Order: d.order(), Pool: pool, Shape: &shape, Host: host,
@@ -85,6 +88,16 @@ func (d *draft) buy(pool string, shape pricing.Shape, host string, why ...nodesc
 // holds reports whether the host may carry another machine of the pool and shape.
 func (d *draft) holds(p *nodescaler.Pool, s pricing.Shape, h *nodescaler.Host) bool {
 	return p.Takes(h) && s.Resources().Within(d.free[h.Name])
+}
+
+// affords reports whether the hard limit on the cost allows the machine, and says so if it does not.
+func (d *draft) affords(shape pricing.Shape, host string) bool {
+	rate, within := d.paid.With(shape, host)
+	if !within && !d.dear[shape.Name] {
+		d.dear[shape.Name] = true
+		d.note(nodescaler.LimitReached, "%s on %s is not ordered: all machines would cost %s/h of at most %s/h", shape.Name, host, rate, d.x.Limit)
+	}
+	return within
 }
 
 // giveBack deletes a machine. Of live ones, the caller has reserved it from the pool's spare.

@@ -261,6 +261,8 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason) {
 		case host == "":
 			t.note(nodescaler.NoHostRoom, "%s ordered of %s, since no host of pool %s has room for %s", plural(i, "machine"), plural(need, "machine"), t.pool.Name, nodescaler.Amount(t.shape.Resources()))
 			return
+		case !t.affords(t.shape, host):
+			return
 		default:
 			t.buy(t.pool.Name, t.shape, host, why, count, reason)
 			at[host] = true

@@ -5,6 +5,8 @@
 //     ask for by one machine shape.
 //   - unneeded works as cluster-autoscaler does: it simulates where pods would go, and gives
 //     back nodes that were little used for long.
+//   - joint orders for what pod policies expect, and holds machines for as long as that is
+//     cheaper than buying them again.
 //
 // A policy is built from a Spec by its name, and is then asked with a snapshot at a time. All
 // of them keep the rules that nodescaler.Check states, give the same plan for the same
@@ -28,6 +30,7 @@ type Spec struct {
 	Policy   string    `json:"policy" yaml:"policy"`
 	Pending  *Pending  `json:"pending,omitempty" yaml:"pending,omitempty"`
 	Unneeded *Unneeded `json:"unneeded,omitempty" yaml:"unneeded,omitempty"`
+	Joint    *Joint    `json:"joint,omitempty" yaml:"joint,omitempty"`
 }
 
 // registry is the policies by name. Each policy's file adds its own from init, and nothing

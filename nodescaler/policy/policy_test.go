@@ -11,7 +11,7 @@ import (
 )
 
 func TestNames(t *testing.T) {
-	if d := cmp.Diff([]string{"pending", "unneeded"}, Names()); d != "" {
+	if d := cmp.Diff([]string{"joint", "pending", "unneeded"}, Names()); d != "" {
 		t.Error(d)
 	}
 	for _, name := range append(Names(), "Pending", "Unneeded") {
@@ -20,7 +20,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	_, err := New(Spec{Policy: "greedy"})
-	if want := `policy: must be one of pending, unneeded, was "greedy"`; err == nil || err.Error() != want {
+	if want := `policy: must be one of joint, pending, unneeded, was "greedy"`; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }

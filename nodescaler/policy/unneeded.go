@@ -175,7 +175,12 @@ func init() {
 // unneeded remembers since when things are as they are. All of it may be forgotten: every
 // clock then starts again, which only makes it later to give something back.
 type unneeded struct {
-	cfg           Unneeded
+	cfg Unneeded
+	// ahead orders for replicas that are only expected, too; hold is how long nodes are to be unneeded
+	// in place of the setting. Both are joint's.
+	ahead bool
+	hold  func() time.Duration
+
 	started, last time.Time // the first scan and the last
 
 	idle    since // nodes: unneeded

@@ -180,6 +180,9 @@ func (t *scan) candidates(kept findings) []candidate {
 
 func (t *scan) candidate(n *nodescaler.NodeLoad, used float64) candidate {
 	c := candidate{NodeLoad: n, used: used, since: t.now, wait: time.Duration(t.cfg.ScaleDownUnneededTime)}
+	if t.hold != nil {
+		c.wait = t.hold()
+	}
 	if before, ok := t.idle[n.Name]; ok {
 		c.since = before
 	}

@@ -46,7 +46,11 @@ func (t *scan) wanted() map[string]*nodescaler.Pod {
 	counts := map[string]int{}
 	for i := range t.x.Future {
 		f := &t.x.Future[i]
-		for range f.Count {
+		count := f.Count
+		if t.ahead {
+			count += f.Ahead
+		}
+		for range count {
 			if t.expendable(&f.Like) {
 				cheap = append(cheap, f.Like.Workload)
 				continue
@@ -164,6 +168,9 @@ func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
 		o := p.Offer
 		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
 		o.Host = t.spread(o, planned)
+		if !t.affords(o.Shape, o.Host) {
+			continue // a smaller one may still be
+		}
 		roomiest := because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host]))
 		var asked pricing.Resources
 		for _, item := range p.Items {
@@ -213,7 +220,9 @@ func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 			return
 		}
 		o := least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
-		o.Host = t.spread(o, nil)
+		if o.Host = t.spread(o, nil); !t.affords(o.Shape, o.Host) {
+			return
+		}
 		t.buy(o.Pool, o.Shape, o.Host, because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))
 	}
 }

@@ -1,0 +1,218 @@
+package policy
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// The joint policy is the node half of planning pods and machines together. It looks at every step,
+// and orders the cheapest machines for all pods that have no place, for replicas that are decided on,
+// and for those that their policy expects to want by the time a machine is there: nobody waits to be
+// pending first. As many are on their way at once as the hosts' storages make.
+//
+// A machine that is not needed is held for as long as keeping it is likely to be cheaper than buying
+// another: up to where holding has cost what a new one costs in time paid before it carries anything,
+// until enough is known of how long machines here are not needed, and from there on for the time that
+// would have been cheapest of late. Then it is emptied, however many pods it carries, as long as those
+// have places elsewhere.
+//
+// It needs a pod policy that says what it expects; with one that does not, it still orders before pods
+// are pending, and gives back sooner than unneeded does. It loses where pods are dear to move: each
+// machine given back that is not empty moves some.
+
+// Joint is the settings of the joint policy.
+type Joint struct {
+	// Lead is the most that a machine is taken to need from its order until it is a node. Less counts
+	// once machines have been seen to need less.
+	Lead nodescaler.Duration `json:"lead" yaml:"lead"`
+	// Rebuy is what buying a machine again costs beside the time that it is paid for and carries
+	// nothing yet, as time for which it could be held.
+	Rebuy nodescaler.Duration `json:"rebuy" yaml:"rebuy"`
+	// Drains is how many machines that carry pods are emptied at once.
+	Drains int `json:"drains" yaml:"drains"`
+}
+
+// DefaultJoint is the defaults.
+func DefaultJoint() Joint { return Joint{Lead: minutes(3), Rebuy: seconds(60), Drains: 1} }
+
+// UnmarshalJSON reads settings over the defaults and refuses unknown ones.
+func (c *Joint) UnmarshalJSON(data []byte) error {
+	type fields Joint
+	f := fields(DefaultJoint())
+	err := decode("joint", data, &f)
+	*c = Joint(f)
+	return err
+}
+
+// UnmarshalYAML reads settings over the defaults.
+func (c *Joint) UnmarshalYAML(read func(any) error) error {
+	type fields Joint
+	f := fields(DefaultJoint())
+	err := read(&f)
+	*c = Joint(f)
+	return err
+}
+
+// Validate reports everything that is wrong with the settings.
+func (c *Joint) Validate() error {
+	f := &faults{block: "joint"}
+	f.positive("lead", c.Lead)
+	f.notNegative("rebuy", c.Rebuy)
+	f.must(c.Drains >= 1, "drains", "at least 1", c.Drains)
+	return f.err()
+}
+
+func init() {
+	register("joint", func(s Spec) (nodescaler.Policy, error) {
+		c := DefaultJoint()
+		if s.Joint != nil {
+			c = *s.Joint
+		}
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return newJoint(c), nil
+	})
+}
+
+// joint is unneeded's way to scan, place and drain, with another mind: it looks ahead, and holds
+// machines by what they cost.
+type joint struct {
+	*unneeded
+	cfg Joint
+
+	coming map[string]time.Time // machines that are no nodes yet, by when they were ordered
+	leads  last                 // from order to node
+	idles  last                 // for how long machines were not needed
+	gone   []time.Time          // since when the machines given back last were not needed
+}
+
+func newJoint(c Joint) *joint {
+	cfg := DefaultUnneeded()
+	cfg.ScanInterval = nodescaler.Duration(time.Nanosecond) // every step
+	cfg.EnforceNodeGroupMinSize = true
+	cfg.ScaleDownUtilizationThreshold = 1
+	cfg.ScaleDownDelayAfterAdd = 0
+	cfg.MaxDrainParallelism = c.Drains
+	j := &joint{cfg: c, coming: map[string]time.Time{}}
+	j.unneeded = &unneeded{cfg: cfg, backoffs: map[string]*backoff{}, ahead: true, hold: j.hold}
+	return j
+}
+
+// Empties is true: machines that workloads leave whole are given back without moving a pod.
+func (j *joint) Empties() bool { return true }
+
+// Decide scans, and learns from what it sees and does.
+func (j *joint) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
+	j.see(s)
+	was := j.idle
+	p := j.unneeded.Decide(s)
+	j.learn(s.Now, was, &p)
+	return p
+}
+
+// see measures how long machines take to come.
+func (j *joint) see(s *nodescaler.Snapshot) {
+	was := j.coming
+	j.coming = map[string]time.Time{}
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		ordered, known := was[m.Name]
+		switch {
+		case m.Phase == nodescaler.Ordered || m.Phase == nodescaler.Booting:
+			j.coming[m.Name] = askedFor(m)
+		case m.Phase == nodescaler.Joined && known:
+			j.leads.add(m.Since.Sub(ordered))
+		}
+	}
+}
+
+// learn notes for how long machines were not needed: those that are needed again, and, by the next
+// order, those that were given back.
+func (j *joint) learn(now time.Time, was since, p *nodescaler.Plan) {
+	drained := map[string]bool{}
+	for i := range p.Actions {
+		switch a := &p.Actions[i]; a.Kind {
+		case nodescaler.Cordon:
+			drained[a.Node] = true
+			j.gone = append(j.gone, was[a.Node])
+		case nodescaler.Buy:
+			if n := len(j.gone); n > 0 {
+				j.idles.add(now.Sub(j.gone[n-1]))
+				j.gone = j.gone[:n-1]
+			}
+		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return: // steps of what was decided before
+		}
+	}
+	if extra := len(j.gone) - kept; extra > 0 {
+		j.gone = slices.Delete(j.gone, 0, extra)
+	}
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if _, still := j.idle[name]; !still && !drained[name] {
+			j.idles.add(now.Sub(was[name]))
+		}
+	}
+}
+
+// hold is for how long a machine that is not needed is to be held.
+func (j *joint) hold() time.Duration {
+	lead := time.Duration(j.cfg.Lead)
+	if seen := j.leads.usual(); seen > 0 {
+		lead = min(lead, seen) // what is learned must not be longer than what a fresh policy goes by
+	}
+	return j.idles.cheapest(lead + time.Duration(j.cfg.Rebuy))
+}
+
+// last are the last few times of a kind.
+type last []time.Duration
+
+// kept is how many are: enough to choose by, few enough to follow a load that becomes another.
+const kept = 32
+
+func (l *last) add(d time.Duration) {
+	if len(*l) == kept {
+		*l = slices.Delete(*l, 0, 1)
+	}
+	*l = append(*l, max(d, 0))
+}
+
+// usual is what nine in ten stayed within; 0 if there are none.
+func (l last) usual() time.Duration {
+	if len(l) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(l))
+	return sorted[(9*len(sorted)+9)/10-1]
+}
+
+// cheapest is the time to hold for that would have cost least over these idle times, if being without
+// a machine at the end of one costs as much as holding it for the time given. That itself is the
+// answer while little is known: it costs at most twice what foresight would, and the same is the most
+// that is ever held.
+func (l last) cheapest(again time.Duration) time.Duration {
+	const few = 8
+	if len(l) < few {
+		return again
+	}
+	best, least := again, l.cost(again, again)
+	for _, d := range append(slices.Sorted(slices.Values(l)), 0) {
+		d++ // a moment longer than what it bridges
+		if cost := l.cost(d, again); d <= again && cost < least {
+			best, least = d, cost
+		}
+	}
+	return best
+}
+
+func (l last) cost(hold, again time.Duration) time.Duration {
+	sum := time.Duration(0)
+	for _, d := range l {
+		if sum += min(d, hold); d > hold {
+			sum += again
+		}
+	}
+	return sum
+}
