@@ -51,6 +51,15 @@ type Percent string
 // +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0 && self <= 999999",message="must be from 0 to 999999"
 type Ratio string
 
+// Number is a plain number, which may be below 0.
+//
+// +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:Pattern=`^-?[0-9]{1,9}(\.[0-9]{1,9})?$`
+// +kubebuilder:validation:MaxLength=20
+// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= -999999999 && self <= 999999999",message="must be from -999999999 to 999999999"
+type Number string
+
 // Cores is a number of cores: 2, "0.5", 500m.
 //
 // +kubebuilder:validation:XIntOrString
@@ -86,6 +95,9 @@ func (p *Percent) UnmarshalJSON(data []byte) error { return unmarshal((*string)(
 
 // UnmarshalJSON reads a number or a text.
 func (r *Ratio) UnmarshalJSON(data []byte) error { return unmarshal((*string)(r), data) }
+
+// UnmarshalJSON reads a number or a text.
+func (n *Number) UnmarshalJSON(data []byte) error { return unmarshal((*string)(n), data) }
 
 // UnmarshalJSON reads a number or a text.
 func (c *Cores) UnmarshalJSON(data []byte) error { return unmarshal((*string)(c), data) }

@@ -57,6 +57,9 @@ type WorkloadAutoscalerList struct {
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.cost)",fieldPath=".policy",message="SLOCost must have a target in cost, was without"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy SLOCost, which multiplies what is there, was 0"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'SLOCost' || has(self.signals) && (has(self.signals.scrape) && (has(self.signals.scrape.latency) || self.signals.preset != 'None') || has(self.signals.queries) && has(self.signals.queries.latency) || self.signals.preset != 'None')",fieldPath=".policy",message="SLOCost must have response times to go by, was without signals.preset, signals.queries.latency and signals.scrape.latency"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'Joint' || has(self.slo)",fieldPath=".policy",message="Joint must have an objective in slo, was without"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'Joint' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy Joint, which learns from what is there, was 0"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'Joint' || has(self.signals) && (has(self.signals.scrape) && (has(self.signals.scrape.latency) || self.signals.preset != 'None') || has(self.signals.queries) && has(self.signals.queries.latency) || self.signals.preset != 'None')",fieldPath=".policy",message="Joint must have response times to go by, was without signals.preset, signals.queries.latency and signals.scrape.latency"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'HPA' || self.minReplicas != 0 || has(self.hpa) && has(self.hpa.metrics) && self.hpa.metrics.exists(m, m.type in ['Object', 'External'])",fieldPath=".minReplicas",message="must be at least 1 without an Object or External metric, for nothing else can be measured at 0, was 0"
 // +kubebuilder:validation:XValidation:rule="!has(self.hpa) || !has(self.hpa.metrics) || self.hpa.metrics.all(m, m.type == 'Resource' || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))",fieldPath=".hpa.metrics",messageExpression="'must each name cpu, with type Resource, or a series in signals.metrics, was %s'.format(self.hpa.metrics.filter(m, m.type != 'Resource' && !(has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))).map(m, m.name))"
 // +kubebuilder:validation:XValidation:rule="self.policy != 'FastSlow' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy FastSlow, which multiplies what is there, was 0"
@@ -65,6 +68,8 @@ type WorkloadAutoscalerList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.multiple) || self.minReplicas % self.watermark.multiple == 0",fieldPath=".minReplicas",messageExpression="'must be a multiple of watermark.multiple, which is %d, was %d'.format([self.watermark.multiple, self.minReplicas])"
 // +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.multiple) || self.maxReplicas % self.watermark.multiple == 0",fieldPath=".maxReplicas",messageExpression="'must be a multiple of watermark.multiple, which is %d, was %d'.format([self.watermark.multiple, self.maxReplicas])"
 // +kubebuilder:validation:XValidation:rule="!has(self.watermark) || !has(self.watermark.metrics) || self.watermark.metrics.all(m, m.type == 'Resource' || has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))",fieldPath=".watermark.metrics",messageExpression="'must each name cpu, with type Resource, or a series in signals.metrics, was %s'.format(self.watermark.metrics.filter(m, m.type != 'Resource' && !(has(self.signals) && has(self.signals.metrics) && self.signals.metrics.exists(s, s.name == m.name))).map(m, m.name))"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'Predictive' || self.minReplicas != 0",fieldPath=".minReplicas",message="must be at least 1 with policy Predictive, which goes by the pods' CPU where nothing else is known, was 0"
+// +kubebuilder:validation:XValidation:rule="self.policy != 'Predictive' || has(self.signals) && (has(self.signals.scrape) && (has(self.signals.scrape.requests) || has(self.signals.scrape.latency) || self.signals.preset != 'None') || has(self.signals.queries) && has(self.signals.queries.arrivals) || self.signals.preset != 'None')",fieldPath=".policy",message="Predictive must have arrivals to go by, was without signals.preset, signals.queries.arrivals, signals.scrape.requests and signals.scrape.latency"
 type WorkloadAutoscalerSpec struct {
 	// The workload that is scaled, in the same namespace: anything that has a scale, such as a
 	// Deployment, a StatefulSet or an Argo Rollout. It cannot be changed; make another
@@ -318,6 +323,29 @@ type FastSlow struct {
 	// Left out, 9m.
 	// +optional
 	DownWindow *Duration `json:"downWindow,omitempty"`
+}
+
+// Joint is the settings of policy Joint, which learns how much load holds the objective, sizes for the
+// load to come, and fills what is paid for.
+type Joint struct {
+	// The part of the objective that response times are kept below it by; below 1. It is up to twice
+	// that while more requests miss the objective than may, and none while the machines cost more than
+	// their target. Left out, "0.05".
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
+	Headroom *Ratio `json:"headroom,omitempty"`
+	// How sure it is to be that the load stays below what is sized for by the time that a replica or a
+	// machine comes, above 0 and below 1. Left out, "0.75".
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == string && string(self).matches('^0+[.]0*[1-9][0-9]*$')",message="must be above 0 and below 1, in quotes, such as \"0.75\""
+	Certainty *Ratio `json:"certainty,omitempty"`
+	// How long replicas are kept after they were last needed. Left out, 90s. How long an empty machine
+	// is kept is not said here.
+	// +optional
+	Keep *Duration `json:"keep,omitempty"`
+	// Asks for replicas in room that is paid for and empty. Left out, true.
+	// +optional
+	Fill *bool `json:"fill,omitempty"`
 }
 
 // SLOCost is the settings of policy SLOCost, which multiplies the replicas by a weighted mean of two

@@ -4,27 +4,33 @@ package v1alpha1
 
 // Policy is how replicas are decided on.
 //
-// +kubebuilder:validation:Enum=FastSlow;HPA;SLOCost;Watermark
+// +kubebuilder:validation:Enum=FastSlow;HPA;Joint;Predictive;SLOCost;Watermark
 type Policy string
 
 // The policies.
 const (
-	PolicyFastSlow  Policy = "FastSlow"
-	PolicyHPA       Policy = "HPA"
-	PolicySLOCost   Policy = "SLOCost"
-	PolicyWatermark Policy = "Watermark"
+	PolicyFastSlow   Policy = "FastSlow"
+	PolicyHPA        Policy = "HPA"
+	PolicyJoint      Policy = "Joint"
+	PolicyPredictive Policy = "Predictive"
+	PolicySLOCost    Policy = "SLOCost"
+	PolicyWatermark  Policy = "Watermark"
 )
 
 // PolicySpec is a policy with its settings.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.fastSlow) || self.policy == 'FastSlow'",fieldPath=".fastSlow",messageExpression="'may be there only with policy FastSlow, was ' + self.policy"
 // +kubebuilder:validation:XValidation:rule="!has(self.hpa) || self.policy == 'HPA'",fieldPath=".hpa",messageExpression="'may be there only with policy HPA, was ' + self.policy"
+// +kubebuilder:validation:XValidation:rule="!has(self.joint) || self.policy == 'Joint'",fieldPath=".joint",messageExpression="'may be there only with policy Joint, was ' + self.policy"
+// +kubebuilder:validation:XValidation:rule="!has(self.predictive) || self.policy == 'Predictive'",fieldPath=".predictive",messageExpression="'may be there only with policy Predictive, was ' + self.policy"
 // +kubebuilder:validation:XValidation:rule="!has(self.sloCost) || self.policy == 'SLOCost'",fieldPath=".sloCost",messageExpression="'may be there only with policy SLOCost, was ' + self.policy"
 // +kubebuilder:validation:XValidation:rule="!has(self.watermark) || self.policy == 'Watermark'",fieldPath=".watermark",messageExpression="'may be there only with policy Watermark, was ' + self.policy"
 type PolicySpec struct {
 	// How replicas are decided on.
 	// FastSlow grows at once to what the load needs, and shrinks a pod at a time with a long wait between.
 	// HPA keeps a metric, such as CPU, at a target, by the rules of Kubernetes' HorizontalPodAutoscaler.
+	// Joint learns what holds the response times, sizes for the load to come, and fills what is paid for.
+	// Predictive forecasts the requests that will come when new pods are ready, and has as many pods as serve them.
 	// SLOCost weighs the response time against its objective and the cost of the machines against its target.
 	// Watermark keeps a load between a high and a low mark: beyond them it changes the replicas in limited steps, between them it does nothing.
 	// +required
@@ -37,6 +43,14 @@ type PolicySpec struct {
 	// Settings of policy HPA. What is left out has the policy's default.
 	// +optional
 	HPA *HPA `json:"hpa,omitempty"`
+
+	// Settings of policy Joint. What is left out has the policy's default.
+	// +optional
+	Joint *Joint `json:"joint,omitempty"`
+
+	// Settings of policy Predictive. What is left out has the policy's default.
+	// +optional
+	Predictive *Predictive `json:"predictive,omitempty"`
 
 	// Settings of policy SLOCost. What is left out has the policy's default.
 	// +optional

@@ -103,7 +103,7 @@ func TestRightsFollowComponents(t *testing.T) {
 		{"podscaler", pods},
 		{"nodescaler", []string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes"}},
 		{"provider", []string{"delete /nodes", "get /nodes"}},
-		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes"}, pods...)},
+		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
 	} {
 		r := render(t, fmt.Sprintf("{mode: active, components: [%s], provider: {tlsSecret: provider-tls}, %s}", c.components, site))
 		if diff := cmp.Diff(c.want, rights(r, "ClusterRole plimsoll-act")); diff != "" {
