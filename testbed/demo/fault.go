@@ -49,6 +49,8 @@ func (s *Session) Inject(kind sim.FaultKind) error {
 	case sim.MetricsVanish:
 		f.For = blind
 		text = fmt.Sprintf("no metric can be read for %s", pricing.Short(blind))
+	case sim.NoisyNeighbour:
+		return fmt.Errorf("a demo knows no %s", kind)
 	}
 	if err := s.world.Inject(f); err != nil {
 		return err

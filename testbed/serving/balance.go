@@ -1,19 +1,27 @@
 package serving
 
 import (
+	"math"
 	"math/rand/v2"
 	"time"
 )
 
-// Demand is the CPU time of one request, even between Mean×(1-Spread) and Mean×(1+Spread).
+// Demand is the CPU time of one request: even between Mean×(1-Spread) and Mean×(1+Spread), or, with a
+// Tail, by the law of Pareto with that exponent, under which few requests take most of the time. The
+// lower the exponent, the heavier the tail; at 1 there would be no mean.
 type Demand struct {
 	Mean   time.Duration
 	Spread float64
+	Tail   float64
 }
 
 // Draw takes the CPU seconds of one request.
 func (d Demand) Draw(rng *rand.Rand) float64 {
 	s := d.Mean.Seconds()
+	if d.Tail > 0 {
+		least := s * (d.Tail - 1) / d.Tail
+		return least * math.Pow(1-rng.Float64(), -1/d.Tail)
+	}
 	if d.Spread == 0 {
 		return s
 	}

@@ -123,6 +123,13 @@ func (p *Pod[T]) removeFirst() {
 	p.serving = h
 }
 
+// Resize changes how many cores the requests share from now on. What they have got stays theirs.
+func (p *Pod[T]) Resize(now time.Duration, quota float64) {
+	p.advance(now)
+	p.quota = quota
+	p.plan(now)
+}
+
 // plan sets when the next request ends.
 func (p *Pod[T]) plan(now time.Duration) {
 	if len(p.serving) > 0 {

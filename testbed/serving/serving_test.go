@@ -191,3 +191,40 @@ func TestDemandIsEvenAroundItsMean(t *testing.T) {
 		t.Error("without spread, a demand is not its mean")
 	}
 }
+
+func TestAHeavyTailKeepsItsMeanAndItsLaw(t *testing.T) {
+	d := Demand{Mean: 50 * time.Millisecond, Tail: 3}
+	rng := rand.New(rand.NewPCG(1, 2))
+	const n = 400_000
+	least := .05 * 2 / 3
+	sum, above := 0.0, 0
+	for range n {
+		v := d.Draw(rng)
+		if v < least-1e-12 {
+			t.Fatalf("%g is below the least, %g", v, least)
+		}
+		sum += v
+		if v > 2*least {
+			above++
+		}
+	}
+	if mean := sum / n; math.Abs(mean-.05) > .0005 {
+		t.Errorf("the mean is %g", mean)
+	}
+	if part := float64(above) / n; math.Abs(part-.125) > .003 { // (1/2)³
+		t.Errorf("%g are above twice the least", part)
+	}
+}
+
+func TestAPodThatIsResizedKeepsWhatItHasDone(t *testing.T) {
+	pod := New[int](1, 8, 0)
+	pod.Accept(0, 2, 1)
+	pod.Resize(time.Second, .5)
+	if due, _ := pod.Due(); due != 3*time.Second {
+		t.Errorf("a second of work at half a core is done at %s, want 3s", due)
+	}
+	pod.Resize(2*time.Second, 1)
+	if due, _ := pod.Due(); due != 2500*time.Millisecond {
+		t.Errorf("half a second of work is done at %s, want 2.5s", due)
+	}
+}

@@ -32,6 +32,7 @@ type pod struct {
 	node     *node
 	made     time.Duration
 	dead     bool // its machine is down
+	chosen   bool // to go first when the service shrinks
 	gone     bool
 	starts   int           // of its containers
 	measured time.Duration // when its CPU use was last taken, or it became ready,
@@ -93,6 +94,18 @@ func (w *World) SetReplicas(_ context.Context, workload string, n int) error {
 	return nil
 }
 
+// Choose says which pods of a service go first when it shrinks.
+func (w *World) Choose(_ context.Context, workload string, pods []string) error {
+	s := w.service(workload)
+	if s == nil {
+		return fmt.Errorf("workload %s does not exist", workload)
+	}
+	for _, p := range s.pods {
+		p.chosen = slices.Contains(pods, p.obs.Name)
+	}
+	return nil
+}
+
 // SetDraining cordons a node, or lets it take pods again.
 func (w *World) SetDraining(_ context.Context, name string, draining bool) error {
 	for _, n := range w.nodes {
@@ -147,8 +160,8 @@ func (s *service) sync() {
 	s.world.dirty = true
 }
 
-// rank sorts pods by how soon they are given up: without a node, not ready, on a node with
-// more of their like, young. Kubernetes compares ages by their order of magnitude only and lets
+// rank sorts pods by how soon they are given up: without a node, not ready, chosen to go, on a node
+// with more of their like, young. Kubernetes compares ages by their order of magnitude only and lets
 // chance decide within one; here the youngest goes.
 func (s *service) rank(pods []*pod) {
 	like := map[*node]int{}
@@ -168,9 +181,16 @@ func (s *service) rank(pods []*pod) {
 		}
 		return 3
 	}
+	chosen := func(p *pod) int {
+		if p.chosen {
+			return 0
+		}
+		return 1
+	}
 	slices.SortStableFunc(pods, func(a, b *pod) int {
 		return cmp.Or(
 			cmp.Compare(rank(a), rank(b)),
+			cmp.Compare(chosen(a), chosen(b)),
 			cmp.Compare(like[b.node], like[a.node]),
 			b.obs.ReadyChanged.Compare(a.obs.ReadyChanged),
 			cmp.Compare(b.made, a.made),
@@ -283,6 +303,9 @@ func (w *World) bind(p *pod, n *node) {
 	p.dead = n.away // and the scheduler does not know it yet
 	n.pods = append(n.pods, p)
 	n.used = n.used.With(&p.obs)
+	if len(w.noise) > 0 {
+		p.srv.resize(w.now, p.svc.quota*w.left(n.machine.obs.Host))
+	}
 	w.start(p)
 }
 

@@ -33,7 +33,9 @@ type Config struct {
 	// MetricsEvery is the time between two readings of the pods' CPU use (metrics-server's
 	// resolution).
 	MetricsEvery time.Duration
-	Faults       []Fault
+	// Late is how long ago what is measured was when it can be read. Nothing says so to who reads it.
+	Late   time.Duration
+	Faults []Fault
 }
 
 // Delays are how long things take.
@@ -127,6 +129,7 @@ func (c *Config) Validate() error {
 	f.must(!c.Start.IsZero(), "start", "given", c.Start) // zero is how a machine says that it does not exist yet
 	f.must(c.Tick > 0, "tick", "greater than 0", c.Tick)
 	f.must(c.MetricsEvery > 0, "metricsEvery", "greater than 0", c.MetricsEvery)
+	f.must(c.Late >= 0, "late", "0 or more", c.Late)
 	f.must(c.Clones >= 0, "clones", "0 or more", c.Clones)
 	if f.must(c.Prices != nil, "prices", "given", "nothing"); c.Prices != nil {
 		if err := c.Prices.Validate(); err != nil {
@@ -174,6 +177,8 @@ func (w *Workload) validate(f *findings) {
 	must(w.Concurrency > 0, "concurrency", "greater than 0", w.Concurrency)
 	must(w.Demand.Mean > 0, "demand.mean", "greater than 0", w.Demand.Mean)
 	must(w.Demand.Spread >= 0 && w.Demand.Spread < 1, "demand.spread", "from 0 to below 1", w.Demand.Spread)
+	must(w.Demand.Tail == 0 || w.Demand.Tail > 1, "demand.tail", "0 or greater than 1", w.Demand.Tail)
+	must(w.Demand.Tail == 0 || w.Demand.Spread == 0, "demand.spread", "0 with a tail", w.Demand.Spread)
 	must(w.Balance == LeastOfTwo || w.Balance == AtRandom, "balance", fmt.Sprintf("%s or %s", LeastOfTwo, AtRandom), w.Balance)
 	must(w.Unavailable >= 0, "unavailable", "0 or more", w.Unavailable)
 	must(w.Grace >= 0, "grace", "0 or more", w.Grace)
@@ -205,11 +210,14 @@ func (l *Load) validate(must func(kept bool, key, rule string, was any)) {
 const maxLevel = 1e9
 
 func (x *Fault) validate(f *findings, key string, hosts []string) {
-	kinds := []FaultKind{CloneFails, HostDies, MetricsVanish}
-	f.must(slices.Contains(kinds, x.Kind), key+"kind", fmt.Sprintf("one of %s", kinds), x.Kind)
+	f.must(slices.Contains(FaultKinds, x.Kind), key+"kind", fmt.Sprintf("one of %s", FaultKinds), x.Kind)
 	f.must(x.At >= 0, key+"at", "0 or more", x.At)
 	f.must(x.For >= 0, key+"for", "0 or more", x.For)
 	f.must(x.Kind != MetricsVanish || x.For > 0, key+"for", "greater than 0 for "+string(MetricsVanish), x.For)
+	noisy := x.Kind == NoisyNeighbour
+	f.must(!noisy || x.For > 0, key+"for", "greater than 0 for "+string(NoisyNeighbour), x.For)
+	f.must(!noisy || x.Left > 0 && x.Left < 1, key+"left", "between 0 and 1 for "+string(NoisyNeighbour), x.Left)
+	f.must(!noisy || x.Host == "" || slices.Contains(hosts, x.Host), key+"host", fmt.Sprintf("one of %s, or none for all", hosts), x.Host)
 	f.must(x.Count >= 0, key+"count", "0 or more", x.Count)
 	f.must(x.Kind != HostDies || slices.Contains(hosts, x.Host), key+"host", fmt.Sprintf("one of %s", hosts), x.Host)
 }

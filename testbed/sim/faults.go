@@ -12,10 +12,12 @@ import (
 type Fault struct {
 	At   time.Duration
 	Kind FaultKind
-	Host string        // of HostDies
+	Host string        // of HostDies, and of NoisyNeighbour, where none means all
 	For  time.Duration // how long it lasts; of HostDies 0 is for good
 	// Count is how many of the next clones fail.
 	Count int
+	// Left is the part of their CPU that a noisy neighbour leaves to the pods.
+	Left float64
 }
 
 // FaultKind is what goes wrong.
@@ -26,7 +28,13 @@ const (
 	CloneFails    FaultKind = "clone-fails"    // the next clones fail
 	HostDies      FaultKind = "host-dies"      // a host stops, and every machine on it
 	MetricsVanish FaultKind = "metrics-vanish" // no signal can be read
+	// NoisyNeighbour is somebody else's work on a host. The pods on it get less CPU than they are
+	// promised, and nothing that is measured of them says why.
+	NoisyNeighbour FaultKind = "noisy-neighbour"
 )
+
+// FaultKinds are all of them.
+var FaultKinds = []FaultKind{CloneFails, HostDies, MetricsVanish, NoisyNeighbour}
 
 // How Kubernetes takes the loss of a node: after the grace it is not ready and its pods get no
 // more requests; that taints it, and after the toleration of the taint its pods are given up and
@@ -46,10 +54,49 @@ func (w *World) Inject(f Fault) error {
 	case MetricsVanish:
 		w.blind++
 		w.later(f.For, func() { w.blind-- })
+	case NoisyNeighbour:
+		return w.crowd(f)
 	default:
-		return fmt.Errorf("fault kind: must be one of %s, %s, %s, was %q", CloneFails, HostDies, MetricsVanish, f.Kind)
+		return fmt.Errorf("fault kind: must be one of %s, was %q", FaultKinds, f.Kind)
 	}
 	return nil
+}
+
+// crowd takes CPU from the pods on a host, or on all, for a time. Neighbours that overlap take one after
+// the other.
+func (w *World) crowd(f Fault) error {
+	if f.Host != "" && w.host(f.Host) == nil {
+		return fmt.Errorf("host %q does not exist", f.Host)
+	}
+	w.noise = append(w.noise, &f)
+	w.share()
+	w.later(f.For, func() {
+		w.noise = slices.DeleteFunc(w.noise, func(o *Fault) bool { return o == &f })
+		w.share()
+	})
+	return nil
+}
+
+// share gives every pod what its host's neighbours leave.
+func (w *World) share() {
+	for _, s := range w.services {
+		for _, p := range s.pods {
+			if p.node != nil {
+				p.srv.resize(w.now, s.quota*w.left(p.node.machine.obs.Host))
+			}
+		}
+	}
+}
+
+// left is the part of its CPU that a pod on the host gets.
+func (w *World) left(host string) float64 {
+	left := 1.0
+	for _, f := range w.noise {
+		if f.Host == "" || f.Host == host {
+			left *= f.Left
+		}
+	}
+	return left
 }
 
 // kill stops a host. What its pods were doing is lost; the cluster learns of it later.

@@ -43,10 +43,11 @@ func (h *histogram) scrape(now time.Duration) {
 // are fewer than two: what increase() has to go by.
 func (h *histogram) window(now, window time.Duration) []uint64 {
 	first := sort.Search(len(h.scrapes), func(i int) bool { return h.scrapes[i].at >= now-window })
-	if len(h.scrapes)-first < 2 {
+	last := sort.Search(len(h.scrapes), func(i int) bool { return h.scrapes[i].at > now })
+	if last-first < 2 {
 		return nil
 	}
-	from, to := h.scrapes[first].counts, h.scrapes[len(h.scrapes)-1].counts
+	from, to := h.scrapes[first].counts, h.scrapes[last-1].counts
 	grown := make([]uint64, len(to))
 	for i := range to {
 		grown[i] = to[i] - from[i]

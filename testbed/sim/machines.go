@@ -98,6 +98,7 @@ func (w *World) newMachine(pool *nodescaler.Pool, order string, s pricing.Shape,
 func (m *machine) exist(w *World) {
 	m.obs.Created = w.clock()
 	w.must(w.ledger.Start(m.obs.Name, m.obs.Shape, m.obs.Host, w.clock()))
+	w.topRate()
 }
 
 // cloning is the machines that wait for their clone, and how many clones run.

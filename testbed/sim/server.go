@@ -46,6 +46,12 @@ func (s *server) drop(now time.Duration) []request {
 	return lost
 }
 
+// resize changes how many cores the requests share.
+func (s *server) resize(now time.Duration, quota float64) {
+	s.Resize(now, quota)
+	s.plan()
+}
+
 // plan puts the server's next departure where it belongs among all servers'.
 func (s *server) plan() {
 	d := &s.svc.world.departures

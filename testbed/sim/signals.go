@@ -13,6 +13,9 @@ import (
 // errMetricsGone is what a reading ends with while a fault has taken the metrics away.
 var errMetricsGone = errors.New("the metrics server does not answer")
 
+// errNothingYet is what a reading ends with until what is late has come for the first time.
+var errNothingYet = errors.New("nothing has been measured yet")
+
 // Read returns what was measured of a workload over its objective's window.
 func (w *World) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (podscaler.Window, error) {
 	if w.blind > 0 {
@@ -29,14 +32,18 @@ func (w *World) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (po
 	if window > s.cfg.Window {
 		return podscaler.Window{}, fmt.Errorf("workload %s is measured over %s, not over %s", wl.Name, s.cfg.Window, window)
 	}
-	out := podscaler.Window{InFlight: podscaler.Known(float64(s.stats.inFlight))}
+	now := w.now - w.cfg.Late
+	if now < 0 {
+		return podscaler.Window{}, errNothingYet
+	}
+	out := podscaler.Window{InFlight: podscaler.Known(float64(s.stats.flying(now)))}
 	// Only whole seconds are counted, and only those the world has lived through.
-	span := min(window, w.now).Truncate(time.Second)
-	if to := w.now.Truncate(time.Second); span > 0 {
+	span := min(window, now).Truncate(time.Second)
+	if to := now.Truncate(time.Second); span > 0 {
 		out.Arrivals = podscaler.Known(float64(s.stats.starts.between(to-span, to)) / span.Seconds())
 	}
 	if wl.SLO.Target > 0 {
-		out.Latency, out.Good = s.stats.latency(w.now, window, wl.SLO)
+		out.Latency, out.Good = s.stats.latency(now, window, wl.SLO)
 	}
 	return out, nil
 }
@@ -49,7 +56,7 @@ func (s *stats) latency(now, window time.Duration, slo podscaler.SLO) (latency, 
 		good.Value, good.Known = goodFraction(slo.Target, s.hist.edges, grown)
 		return latency, good
 	}
-	secs := slices.Clone(s.recent.secs[s.recent.since(now-window):])
+	secs := slices.Clone(s.recent.secs[s.recent.since(now-window):s.recent.since(now)])
 	if len(secs) == 0 {
 		return latency, good
 	}
@@ -72,12 +79,26 @@ func (w *World) measure() {
 			}
 			busy := p.srv.Used(w.now)
 			if span := w.now - p.measured; span > 0 {
-				p.obs.CPU = podscaler.Sample{
-					Known: true, Value: (busy - p.busy) / span.Seconds(),
-					At: w.clock(), Span: span,
-				}
+				w.publish(p, podscaler.Sample{Known: true, Value: (busy - p.busy) / span.Seconds(), At: w.clock(), Span: span})
 			}
 			p.measured, p.busy = w.now, busy
 		}
 	}
+}
+
+// publish lets a sample be read, at once or late.
+func (w *World) publish(p *pod, s podscaler.Sample) {
+	if w.cfg.Late == 0 {
+		p.obs.CPU = s
+		return
+	}
+	w.later(w.cfg.Late, func() { p.obs.CPU = s })
+}
+
+// flying is how many requests were in flight at a time, to the second.
+func (s *stats) flying(at time.Duration) int {
+	if s.past == nil {
+		return s.inFlight
+	}
+	return s.past[int(at/time.Second)%len(s.past)]
 }

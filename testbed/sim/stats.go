@@ -10,6 +10,7 @@ import (
 type stats struct {
 	svc      *service
 	inFlight int
+	past     []int // requests in flight at the latest seconds, a ring; nil where readings are of now
 	recent   recent
 	hist     *histogram // nil when latencies are read exactly
 	starts   counter

@@ -5,34 +5,19 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/replay"
 )
 
-func TestTracesAreReadOrRefusedWithTheirLine(t *testing.T) {
-	got, err := ReadTrace(strings.NewReader("minute,count\n0,120\n1,0\n2,30\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestMinutesAreCurvesOfTheirMeanRates(t *testing.T) {
 	m := time.Minute
 	want := Curve{{0, 2}, {m, 2}, {m, 0}, {2 * m, 0}, {2 * m, 0.5}, {3 * m, 0.5}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, Minutes([]float64{120, 0, 30})); diff != "" {
 		t.Errorf("curve (-want +got):\n%s", diff)
-	}
-	for text, want := range map[string]string{
-		"":             "trace: must have a minute at least, was empty",
-		"0;1\n":        `trace line 1: must be minute,count, was "0;1"`,
-		"0,1\n2,1\n":   "trace line 2: minute: must be 1, the next one, was 2",
-		"0,1\n1,-3\n":  `trace line 2: count: must be a whole number from 0 up, was "-3"`,
-		"zero,1\n":     `trace line 1: minute: must be a whole number, was "zero"`,
-		"0,1\n1,1.5\n": `trace line 2: count: must be a whole number from 0 up, was "1.5"`,
-	} {
-		if _, err := ReadTrace(strings.NewReader(text)); err == nil || err.Error() != want {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
 	}
 }
 
@@ -56,10 +41,11 @@ func TestRecordedLoadIsSentAsItWas(t *testing.T) {
 		}
 		t.Skipf("NOT TRIED, for the recorded traces are not there: %v", err)
 	}
-	trace, err := ReadTrace(bytes.NewReader(data))
+	read, err := replay.ReadCSV("nasa_jul95", bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
+	trace := Minutes(read.Counts)
 	if days := trace[len(trace)-1].At / (24 * time.Hour); days != 27 {
 		t.Errorf("the trace has %d days, want 27", days)
 	}

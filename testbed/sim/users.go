@@ -53,10 +53,28 @@ func (c *closed) level(_ time.Duration, l float64) {
 	n := c.target - c.active
 	for i := range n {
 		user := c.enter()
-		after := time.Duration(int64(c.load.Spread) * int64(i) / int64(n))
+		after := c.spread(user, i, n)
 		c.svc.world.later(after, func() { c.request(c.svc.world.now, user) })
 	}
 	c.active += max(0, n)
+}
+
+// spread is when the i-th of n new users comes. A paced user keeps its place in the second for good, so
+// it has one by its number, and those of numbers in a row are far apart: users that come one by one at
+// the full second, as a climbing level has them, would else make one burst a second together.
+func (c *closed) spread(user int32, i, n int) time.Duration {
+	if !c.pace {
+		return time.Duration(int64(c.load.Spread) * int64(i) / int64(n))
+	}
+	const golden = 0.6180339887498949
+	_, place := math.Modf(golden * float64(user))
+	return time.Duration(place * float64(c.load.Spread))
+}
+
+// leaves reports whether the user is one too many. Of paced users it is those with the highest numbers
+// who go: were it the next one to come, all who stay would be late in the second after a while.
+func (c *closed) leaves(user int32) bool {
+	return c.active > c.target && (!c.pace || int(user) >= c.target)
 }
 
 // enter gives a new user a number. Only paced users have a state to be kept.
@@ -84,7 +102,7 @@ func (c *closed) act(now time.Duration) {
 
 // request sends a user's next request, or lets the user go if there are too many.
 func (c *closed) request(now time.Duration, user int32) {
-	if c.active > c.target {
+	if c.leaves(user) {
 		c.active--
 		if c.pace {
 			c.free = append(c.free, user)

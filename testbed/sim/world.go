@@ -31,8 +31,10 @@ type World struct {
 	departures departures
 	cloning    cloning
 	ledger     *pricing.Ledger
-	dirty      bool           // the scheduler has something to look at
-	blind      int            // faults that have taken the metrics away
+	dirty      bool     // the scheduler has something to look at
+	blind      int      // faults that have taken the metrics away
+	noise      []*Fault // of neighbours
+	peak       pricing.Rate
 	down       map[string]int // faults that keep a host down
 	waking     bool
 	err        error // what broke the world
@@ -118,10 +120,15 @@ func (w *World) addService(cfg *Workload) {
 		world: w, cfg: cfg, quota: float64(cfg.Quota) / 1000, replicas: cfg.Replicas,
 		demand: timing.Stream(w.cfg.Seed, "demand "+cfg.Name), balance: timing.Stream(w.cfg.Seed, "balance "+cfg.Name),
 	}
-	s.stats = stats{svc: s, recent: recent{keep: cfg.Window}, starts: counter{keep: int(cfg.Window / time.Second)}, score: Score{Workload: cfg.Name}}
+	keep := cfg.Window + w.cfg.Late
+	s.stats = stats{svc: s, recent: recent{keep: keep}, starts: counter{keep: int(keep / time.Second)}, score: Score{Workload: cfg.Name}}
 	if cfg.ScrapeEvery > 0 {
-		s.stats.hist = newHistogram(cfg.Buckets, cfg.ScrapeEvery, cfg.Window)
+		s.stats.hist = newHistogram(cfg.Buckets, cfg.ScrapeEvery, keep)
 		w.every(cfg.ScrapeEvery, func() { s.stats.hist.scrape(w.now) })
+	}
+	if w.cfg.Late > 0 {
+		s.stats.past = make([]int, int(w.cfg.Late/time.Second)+2)
+		w.every(time.Second, func() { s.stats.past[int(w.now/time.Second)%len(s.stats.past)] = s.stats.inFlight })
 	}
 	s.users = newSender(s, cfg.Load, timing.Stream(w.cfg.Seed, "users "+cfg.Name))
 	w.services = append(w.services, s)
@@ -212,6 +219,7 @@ func (w *World) wake() {
 }
 
 func (w *World) minute() {
+	w.topRate()
 	for _, s := range w.services {
 		s.stats.endMinute(s.cfg.Load.Level.At(w.now - time.Second))
 	}
@@ -250,6 +258,13 @@ func (w *World) Now() time.Duration { return w.now }
 
 // Cost is what the machines have cost since the start.
 func (w *World) Cost() pricing.Micros { return w.ledger.Between(w.cfg.Start, w.clock()) }
+
+// PeakRate is the most that the machines have cost an hour at any time. A tariff that lasts less than a
+// minute may be missed.
+func (w *World) PeakRate() pricing.Rate { return w.peak }
+
+// topRate takes note of what the machines cost now.
+func (w *World) topRate() { w.peak = max(w.peak, w.ledger.Rate(w.clock())) }
 
 // Reprice lets machines cost what b says from now on. What they have cost stays as it is.
 func (w *World) Reprice(b *pricing.Book) error { return w.ledger.Reprice(b, w.clock()) }
