@@ -1,0 +1,62 @@
+package replay
+
+import (
+	"runtime"
+	"testing"
+)
+
+// BenchmarkAMinute is what a minute takes, and what of memory it leaves behind: nothing.
+func BenchmarkAMinute(b *testing.B) {
+	trace := MMPP(28, 1)
+	scaled, err := Scale(trace, threeDays, 5, Default())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"hpa", "hpa-v2", "naive", "ar", "ensemble", "ensemble-quantile", "ensemble-marginal", "hpa-plus", "oracle"} {
+		b.Run(name, func(b *testing.B) {
+			p, err := NewPlayer(kind(b, name), published(0.1), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := p.Warm(scaled.Counts[:threeDays]); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if err := p.Feed(scaled.Counts[i%len(scaled.Counts)]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A million minutes are held one at a time, but for what a scaler has learned.
+func TestAMillionMinutesTakeNoMoreMemoryThanADay(t *testing.T) {
+	unlessRaced(t)
+	trace := MMPP(7, 1)
+	for name, minutes := range map[string]int{"hpa": 1e6, "naive": 1e6, "hpa-v2": 1e5, "hpa-plus": 1e5, "ensemble-marginal": 2e4} {
+		p, err := NewPlayer(kind(t, name), published(0.1), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		play := func(minutes int) uint64 {
+			for i := range minutes {
+				if err := p.Feed(trace.Counts[i%len(trace.Counts)]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		day := play(MinutesADay)
+		if long := play(minutes); long > day+64<<10 {
+			t.Errorf("%s: %d bytes after a day, %d after %d minutes more", name, day, long, minutes)
+		}
+		if got := p.Result().Minutes; got != minutes+MinutesADay {
+			t.Errorf("%s: %d minutes", name, got)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package replay
+
+import (
+	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/podscaler/forecast"
+)
+
+// elsewhere are the forecasters that are no kind of their own: naive is Last, and a race that
+// believes nobody needs somebody to fall back on, which hpa-plus has.
+var elsewhere = map[string]bool{"last": true, "race": true}
+
+func init() {
+	register(Kind{
+		Name: "naive", Title: "sizes on the requests of the last minute", Knob: Excess,
+		New: func(s Setting) (Scaler, error) { return newSized(forecast.Spec{Type: "Last"}, s) },
+	})
+	for _, name := range forecast.Names() {
+		if elsewhere[name] {
+			continue
+		}
+		register(Kind{
+			Name: name, Title: "sizes on what the forecaster of this name expects of the next minute", Knob: Excess,
+			New: func(s Setting) (Scaler, error) { return newSized(forecast.Spec{Type: name}, s) },
+		})
+	}
+}
+
+// sized sets the pods that serve the forecast at the excess.
+type sized struct {
+	setting Setting
+	model   forecast.Model
+}
+
+func newSized(spec forecast.Spec, s Setting) (Scaler, error) {
+	m, err := newModel(spec, s)
+	return &sized{setting: s, model: m}, err
+}
+
+// newModel returns a forecaster. Where its settings are not given, its season and its seed are the
+// setting's.
+func newModel(spec forecast.Spec, s Setting) (forecast.Model, error) {
+	if spec.Seasonal == nil {
+		spec.Seasonal = &forecast.Seasonal{Season: s.Season}
+	}
+	if spec.HoltWinters == nil {
+		spec.HoltWinters = &forecast.HoltWinters{Season: s.Season}
+	}
+	if spec.Theta == nil {
+		spec.Theta = &forecast.Theta{Season: s.Season}
+	}
+	if spec.Ridge == nil {
+		spec.Ridge = &forecast.Ridge{Season: s.Season}
+	}
+	if spec.Ensemble == nil {
+		spec.Ensemble = &forecast.EnsembleSettings{Season: s.Season}
+	}
+	if spec.QLearning == nil {
+		spec.QLearning = &forecast.QLearning{Seed: s.Seed}
+	}
+	if spec.SARSA == nil {
+		spec.SARSA = &forecast.SARSA{Seed: s.Seed}
+	}
+	if s.Models != nil {
+		if m, err := s.Models(spec); m != nil || err != nil {
+			return m, err
+		}
+	}
+	if s.models != nil {
+		return s.models.of(spec)
+	}
+	return forecast.New(spec)
+}
+
+func (f *sized) Warm(arrivals []float64) { forecast.Train(f.model, arrivals) }
+
+func (f *sized) Next(p capacity.Period) int {
+	f.model.Observe(p.Arrived)
+	load, ok := f.model.Predict(1)
+	if !ok {
+		load = p.Arrived // nothing better is known
+	}
+	return max(f.setting.pods(load), f.setting.clearing(p))
+}
+
+func (f *sized) Size() (bytes int, known bool) { return forecast.Size(f.model) }

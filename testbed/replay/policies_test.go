@@ -1,0 +1,89 @@
+package replay
+
+import (
+	"math"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/podscaler/policy"
+)
+
+// A policy that is told a profile as a table knows the profile.
+func TestATableOfAProfileIsTheProfile(t *testing.T) {
+	linear, err := capacity.Linear(125, 209)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quadratic, err := capacity.Quadratic(-3, 130, 40) // its peak is between 21 and 22 pods
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinked, err := capacity.Table(capacity.Point{Pods: 2, Total: 100}, capacity.Point{Pods: 5, Total: 190}, capacity.Point{Pods: 9, Total: 230})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		profile    capacity.Profile
+		rows, upTo int
+	}{
+		"linear": {linear, 2, 1000}, "quadratic": {quadratic, 21, 21}, "kinked": {kinked, 4, 1000},
+	} {
+		rows := tableOf(c.profile, 1000)
+		if len(rows) > c.rows+1 || len(rows) < c.rows-1 {
+			t.Errorf("%s: %d rows: %v", name, len(rows), rows)
+		}
+		points := make([]capacity.Point, len(rows))
+		for i, r := range rows {
+			points[i] = capacity.Point(r)
+		}
+		table, err := capacity.Table(points...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for n := range c.upTo {
+			if got, want := table.Total(float64(n+1)), c.profile.Total(float64(n+1)); math.Abs(got-want) > 1e-6*want {
+				t.Errorf("%s: %d pods serve %v, want %v", name, n+1, got, want)
+			}
+		}
+	}
+}
+
+// What is shipped looks back five minutes before it shrinks, and so takes more pods and loses less than
+// what was published; one that looks ahead loses less again.
+func TestPoliciesOfTheProductOnRecordedDays(t *testing.T) {
+	unlessRaced(t)
+	got := cases{}
+	for i, trace := range judgedBy(t, 5) {
+		if i%3 != 0 {
+			continue // it is much the same, and takes its time
+		}
+		published := sweep(t, trace, "hpa", published(0.1), 0.9)[0]
+		for _, name := range []string{"hpa-v2", "predictive", "fast-slow", "watermark"} {
+			r := sweep(t, trace, name, Default(), 0.9)[0]
+			t.Logf("%-14s %-11s %7.3f %% at %6d, %4d moves; hpa %7.3f %% at %6d, %4d moves", trace.Name, name,
+				100*r.LostPart(), r.PodMinutes, r.Moves, 100*published.LostPart(), published.PodMinutes, published.Moves)
+			got.add(name+" lost", r.Lost/published.Lost)
+			got.add(name+" pod-minutes", float64(r.PodMinutes)/float64(published.PodMinutes))
+			got.add(name+" moves", float64(r.Moves)/float64(published.Moves))
+		}
+	}
+	for _, name := range []string{"hpa-v2", "predictive", "fast-slow", "watermark"} {
+		got.within(t, name+" lost", 0, 0.4)
+		got.within(t, name+" pod-minutes", 1.1, 2.2)
+		got.within(t, name+" moves", 0, 0.7)
+	}
+}
+
+// Whoever asks for a policy of the product's is told what plays it here, or why nothing does.
+func TestEveryPolicyIsPlayedOrRefused(t *testing.T) {
+	playedBy := map[string]string{
+		"fastslow": "fast-slow", "hpa": "hpa-v2", "predictive": "predictive", "watermark": "watermark",
+	}
+	for _, name := range policy.Names() {
+		_, refused := refused[name]
+		_, played := kinds[playedBy[name]]
+		if refused == played {
+			t.Errorf("%s is played %t and refused %t", name, played, refused)
+		}
+	}
+}
