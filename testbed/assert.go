@@ -188,6 +188,9 @@ func (c condition) holds(l Level) bool {
 	return err == nil && compare(float64(l.Users), c.op, float64(n))
 }
 
+// Compare compares as assertions do.
+func Compare(a float64, op string, b float64) bool { return compare(a, op, b) }
+
 // compare leaves what differs by less than rounding does equal.
 func compare(a float64, op string, b float64) bool {
 	const slack = 1e-9

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
 // The experiments that come with the binary, a file each, named after the experiment.
@@ -44,3 +46,7 @@ func File(name string) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// Replays reports whether an experiment's file is of one that replays counted loads, minute by minute. Its
+// block replay tells; package testbed/replay/hpaplus reads and runs it.
+func Replays(data []byte) bool { return strict.Has(data, "replay") }

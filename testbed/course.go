@@ -15,8 +15,9 @@ type Course struct {
 	Changes     []sim.Change
 }
 
-// Follow puts into the run of that length what the courses of its workloads tell.
-func (r *Trial) Follow(e *Experiment, courses []Course, length time.Duration) {
+// Follow puts into the run of that length what the courses of its workloads tell, and when machines were
+// ordered and given back.
+func (r *Trial) Follow(e *Experiment, courses []Course, machines []time.Duration, length time.Duration) {
 	for i := range courses {
 		c := &courses[i]
 		r.Thrash += Thrash(c.Start, c.Changes)
@@ -32,13 +33,35 @@ func (r *Trial) Follow(e *Experiment, courses []Course, length time.Duration) {
 		r.MaxReplicasMinutes = max(r.MaxReplicasMinutes, c.full()) // unknown if one is
 	}
 	all := together(courses, length)
-	r.SpanReplicaMinutes = Number(math.NaN())
+	r.SpanReplicaMinutes, r.SpanChanges = Number(math.NaN()), Number(math.NaN())
 	if s := e.Span; s != nil && s.Max <= length {
 		r.SpanReplicaMinutes = replicaMinutes(all, s.Min, s.Max)
+		r.SpanChanges = Number(changesIn(s, courses, machines))
 	}
 	if e.Path {
 		r.Path = all
 	}
+}
+
+// changesIn counts the changes of replicas, and the machines that were ordered or given back, in a span.
+func changesIn(span *Range, courses []Course, machines []time.Duration) int {
+	n := 0
+	count := func(at time.Duration) {
+		if at >= span.Min && at < span.Max {
+			n++
+		}
+	}
+	for i := range courses {
+		for _, c := range courses[i].Changes {
+			if c.To != c.From {
+				count(c.At)
+			}
+		}
+	}
+	for _, at := range machines {
+		count(at)
+	}
+	return n
 }
 
 // full is how many minutes it took until all replicas were asked for that are allowed.

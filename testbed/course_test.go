@@ -21,34 +21,34 @@ func TestACourseTellsOfItsReplicas(t *testing.T) {
 	}{
 		"nothing happens": {
 			[]Course{{Start: 3, Most: 8}},
-			Trial{MaxReplicasMinutes: unknown, SpanReplicaMinutes: 30, Path: []Moment{{0, 3}, {1200, 3}}},
+			Trial{MaxReplicasMinutes: unknown, SpanReplicaMinutes: 30, SpanChanges: 1, Path: []Moment{{0, 3}, {1200, 3}}},
 		},
 		"full from the start": {
 			[]Course{{Start: 8, Most: 8, Changes: []sim.Change{at(7, 8, 5)}}},
-			Trial{Shrinks: 1, SpanReplicaMinutes: 2*8 + 8*5, Path: []Moment{{0, 8}, {420, 5}, {1200, 5}}},
+			Trial{Shrinks: 1, SpanReplicaMinutes: 2*8 + 8*5, SpanChanges: 2, Path: []Moment{{0, 8}, {420, 5}, {1200, 5}}},
 		},
 		"up and down": {
 			[]Course{{Start: 1, Most: 8, Changes: []sim.Change{at(2, 1, 2), at(4, 2, 8), at(10, 8, 7), at(11, 7, 6)}}},
 			Trial{
-				MaxReplicasMinutes: 4, Growths: 2, ReplicasAdded: 7, Shrinks: 2, SpanReplicaMinutes: 5*8 + 7 + 4*6,
+				MaxReplicasMinutes: 4, Growths: 2, ReplicasAdded: 7, Shrinks: 2, SpanReplicaMinutes: 5*8 + 7 + 4*6, SpanChanges: 3,
 				Path: []Moment{{0, 1}, {120, 2}, {240, 8}, {600, 7}, {660, 6}, {1200, 6}},
 			},
 		},
 		"two workloads, the slower of which counts": {
 			[]Course{{Start: 1, Most: 2, Changes: []sim.Change{at(6, 1, 2)}}, {Start: 1, Most: 4, Changes: []sim.Change{at(3, 1, 2), at(6, 2, 4)}}},
 			Trial{
-				MaxReplicasMinutes: 6, Growths: 3, ReplicasAdded: 4, SpanReplicaMinutes: 3 + 9*6,
+				MaxReplicasMinutes: 6, Growths: 3, ReplicasAdded: 4, SpanReplicaMinutes: 3 + 9*6, SpanChanges: 3,
 				Path: []Moment{{0, 2}, {180, 3}, {360, 6}, {1200, 6}},
 			},
 		},
 		"two workloads, one of which never has all": {
 			[]Course{{Start: 2, Most: 2}, {Start: 1, Most: 4}},
-			Trial{MaxReplicasMinutes: unknown, SpanReplicaMinutes: 30, Path: []Moment{{0, 3}, {1200, 3}}},
+			Trial{MaxReplicasMinutes: unknown, SpanReplicaMinutes: 30, SpanChanges: 1, Path: []Moment{{0, 3}, {1200, 3}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Trial
-			got.Follow(&Experiment{Span: &Range{5 * time.Minute, 15 * time.Minute}, Path: true}, c.courses, 20*time.Minute)
+			got.Follow(&Experiment{Span: &Range{5 * time.Minute, 15 * time.Minute}, Path: true}, c.courses, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, 20*time.Minute)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -59,8 +59,8 @@ func TestACourseTellsOfItsReplicas(t *testing.T) {
 func TestASpanThatTheRunDoesNotCoverIsUnknown(t *testing.T) {
 	for _, e := range []*Experiment{{}, {Span: &Range{0, time.Hour}}} {
 		var got Trial
-		got.Follow(e, []Course{{Start: 1, Most: 1}}, time.Minute)
-		if !math.IsNaN(float64(got.SpanReplicaMinutes)) || got.Path != nil {
+		got.Follow(e, []Course{{Start: 1, Most: 1}}, nil, time.Minute)
+		if !math.IsNaN(float64(got.SpanReplicaMinutes)) || !math.IsNaN(float64(got.SpanChanges)) || got.Path != nil {
 			t.Errorf("span %v: %+v", e.Span, got)
 		}
 	}

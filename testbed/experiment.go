@@ -108,6 +108,8 @@ type Signals struct {
 	Edges        []time.Duration `json:"edges,omitempty"`
 	Every        time.Duration   `json:"every,omitempty"`
 	MetricsEvery time.Duration   `json:"metricsEvery" strict:"required"`
+	// Late is how old everything that is measured is when the policies get to see it.
+	Late time.Duration `json:"late,omitempty"`
 }
 
 // How latencies are read.
@@ -139,10 +141,12 @@ type Workload struct {
 	Share *Share `json:"share,omitempty"`
 }
 
-// Demand is the CPU time of one request: even between mean − spread and mean + spread.
+// Demand is the CPU time of one request: even between mean − spread and mean + spread, or, with a
+// tail, by the law of Pareto with that exponent.
 type Demand struct {
 	Mean   time.Duration `json:"mean" strict:"required"`
 	Spread Share         `json:"spread" strict:"required"`
+	Tail   float64       `json:"tail,omitempty"`
 }
 
 // Replicas bound a workload, and say how many it starts with.
@@ -187,6 +191,20 @@ type Scenario struct {
 	Curve    Curve         `json:"curve" strict:"required"`
 	Duration time.Duration `json:"duration,omitempty"` // the experiment's if left out
 	Kind     sim.Kind      `json:"kind,omitempty"`     // the load's if left out
+	// Otherwise is what of the world is another than the experiment's.
+	Otherwise *Otherwise `json:"otherwise,omitempty"`
+}
+
+// Otherwise is what of the world is another in a scenario; what is left out stays. The policies are
+// not told: what they know of the world is what they see of it.
+type Otherwise struct {
+	Think   time.Duration    `json:"think,omitempty"`
+	Demand  *Demand          `json:"demand,omitempty"`  // of every workload, as are
+	Quota   pricing.MilliCPU `json:"quota,omitempty"`   // this
+	Balance sim.Balance      `json:"balance,omitempty"` // and this
+	Delays  *Delays          `json:"delays,omitempty"`
+	Signals *Signals         `json:"signals,omitempty"`
+	Faults  []Fault          `json:"faults,omitempty"` // beside the experiment's
 }
 
 // Policy is a row of the experiment: a pod policy with a node policy, under a name.
@@ -202,6 +220,22 @@ type Policy struct {
 	// MaxReplicas and MaxMachines lower the workloads' and the pools' limits.
 	MaxReplicas int `json:"maxReplicas,omitempty"`
 	MaxMachines int `json:"maxMachines,omitempty"`
+	// Limit is what all machines together may cost, whatever the policies want.
+	Limit *Limit `json:"limit,omitempty"`
+}
+
+// Limit is an amount of money that is not to be crossed, with its period.
+type Limit struct {
+	Amount pricing.Micros `json:"amount" strict:"required"`
+	Per    time.Duration  `json:"per" strict:"required"`
+}
+
+// rate is the limit for an hour; none is 0.
+func (l *Limit) rate() pricing.Rate {
+	if l == nil {
+		return 0
+	}
+	return pricing.Per(l.Amount, l.Per)
 }
 
 // PodPolicy is a pod policy with the guards around it.
@@ -218,6 +252,7 @@ type NodePolicy struct {
 	Policy   string       `json:"policy" strict:"required"`
 	Pending  strict.Block `json:"pending,omitzero"`
 	Unneeded strict.Block `json:"unneeded,omitzero"`
+	Joint    strict.Block `json:"joint,omitzero"`
 
 	spec nodepolicy.Spec // with the defaults in
 }
@@ -264,6 +299,8 @@ type Fault struct {
 	Host  string        `json:"host,omitempty"`
 	For   time.Duration `json:"for,omitempty"`
 	Count int           `json:"count,omitempty"`
+	// Left is the part of their CPU that a noisy neighbour leaves to the pods.
+	Left Share `json:"left,omitempty"`
 }
 
 // Claim is what a publication says of its policies against others: better in every measure at

@@ -28,6 +28,7 @@ func (n *NodePolicy) decode() error {
 	type (
 		pending  nodepolicy.Pending
 		unneeded nodepolicy.Unneeded
+		joint    nodepolicy.Joint
 	)
 	n.spec = nodepolicy.Spec{Policy: n.Policy}
 	var errs []error
@@ -38,6 +39,10 @@ func (n *NodePolicy) decode() error {
 	if !n.Unneeded.IsZero() {
 		c := unneeded(nodepolicy.DefaultUnneeded())
 		errs, n.spec.Unneeded = append(errs, n.Unneeded.Decode(&c)), (*nodepolicy.Unneeded)(&c)
+	}
+	if !n.Joint.IsZero() {
+		c := joint(nodepolicy.DefaultJoint())
+		errs, n.spec.Joint = append(errs, n.Joint.Decode(&c)), (*nodepolicy.Joint)(&c)
 	}
 	return errors.Join(errs...)
 }

@@ -87,6 +87,9 @@ func TestTheCatalogueIsInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if Replays(data) {
+			continue // testbed/replay/hpaplus reads it
+		}
 		e, err := Parse(data)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -77,6 +77,12 @@ type Trial struct {
 	// SpanReplicaMinutes is the time of all replicas that were asked for in the experiment's span;
 	// unknown if it has none.
 	SpanReplicaMinutes Number `json:"spanReplicaMinutes"`
+	// SpanChanges counts the changes of replicas, and the machines ordered and given back, in the span.
+	SpanChanges Number `json:"spanChanges"`
+	// RateMax is the most that the machines cost an hour at any time.
+	RateMax Number `json:"rateMax"`
+	// ModelOff is the part of its decisions in which a policy said that its model was off.
+	ModelOff Number `json:"modelOff"`
 	// Path is how many replicas were asked for when, to the end of the run, if the experiment keeps
 	// that.
 	Path []Moment `json:"path,omitempty"`
@@ -161,6 +167,9 @@ var Measures = []Measure{
 	{"replicasAdded", "replicas that were added", "", func(r *Trial) float64 { return float64(r.ReplicasAdded) }},
 	{"shrinks", "times that replicas were taken away", "", func(r *Trial) float64 { return float64(r.Shrinks) }},
 	{"spanReplicaMinutes", "replica-minutes in the span", "min", func(r *Trial) float64 { return float64(r.SpanReplicaMinutes) }},
+	{"spanChanges", "changes of replicas and machines in the span", "", func(r *Trial) float64 { return float64(r.SpanChanges) }},
+	{"rateMax", "highest cost of an hour", "", func(r *Trial) float64 { return float64(r.RateMax) }},
+	{"modelOff", "decisions whose policy said that its model was off", "", func(r *Trial) float64 { return float64(r.ModelOff) }},
 }
 
 func measure(name string) *Measure {

@@ -159,7 +159,7 @@ func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 	if o.World == nil {
 		o.World = Simulated()
 	}
-	if err := o.World.Check(e); err != nil {
+	if err := e.check(o.World); err != nil {
 		return nil, err
 	}
 	jobs := e.jobs()
@@ -228,7 +228,7 @@ func (e *Experiment) runAll(ctx context.Context, jobs []Job, o Options) (runs []
 
 // do makes one run, and tells of it.
 func (c *crew) do(ctx context.Context, i int) error {
-	run, err := c.world.Run(ctx, c.Experiment, &c.jobs[i])
+	run, err := c.world.Run(ctx, c.In(c.jobs[i].Level), &c.jobs[i])
 	if err != nil {
 		return err
 	}

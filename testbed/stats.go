@@ -12,6 +12,9 @@ type Stat struct {
 	High Number `json:"high"`
 }
 
+// StatOf sums up values of as many trials: their mean, and the interval that it is in.
+func StatOf(values []float64) Stat { return statOf(values) }
+
 // statOf sums up the trials. An unknown value makes all of it unknown: a mean of the others
 // would be the mean of a different experiment.
 func statOf(values []float64) Stat {

@@ -46,8 +46,8 @@ func (t *Table) Print(w io.Writer) error {
 	return err
 }
 
-// Tables are the results: what they come to at each level of load, over all scenarios, and, of an
-// experiment that is about it, how replicas were changed.
+// Tables are the results: what they come to at each level of load, over all scenarios, and what an
+// experiment is about beside that.
 func (e *Experiment) Tables(r *Results) []Table {
 	tables := []Table{e.Overview(r)}
 	if len(e.Load.Scenarios) > 1 {
@@ -56,7 +56,27 @@ func (e *Experiment) Tables(r *Results) []Table {
 	if e.Path {
 		tables = append(tables, e.moves(r))
 	}
+	for _, name := range e.asked() {
+		if m := measure(name); r.Knows(m) {
+			tables = append(tables, r.By(m, m.Unit))
+		}
+	}
 	return tables
+}
+
+// asked are the measures that an experiment is about by what it sets, beside those of all.
+func (e *Experiment) asked() []string {
+	var out []string
+	if slices.ContainsFunc(e.Load.Scenarios, func(s Scenario) bool { return s.Otherwise != nil }) {
+		out = append(out, "modelOff")
+	}
+	if slices.ContainsFunc(e.Policies, func(p Policy) bool { return p.Limit != nil }) {
+		out = append(out, "rateMax")
+	}
+	if e.Span != nil && !e.Path {
+		out = append(out, "spanChanges")
+	}
+	return out
 }
 
 // Overview is the results in one table: a row for each policy and a column for each level. Of

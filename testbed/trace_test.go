@@ -1,7 +1,6 @@
 package testbed
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -11,13 +10,8 @@ import (
 )
 
 // recorded is a trace of 60, 120 and 30 requests a minute.
-func recorded(t *testing.T) *Trace {
-	t.Helper()
-	curve, err := sim.ReadTrace(strings.NewReader("minute,count\n0,60\n1,120\n2,30\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Trace{File: "runs/Shop.csv", Curve: curve}
+func recorded() *Trace {
+	return &Trace{File: "runs/Shop.csv", Curve: sim.Minutes([]float64{60, 120, 30})}
 }
 
 func TestATraceIsOneScenarioMore(t *testing.T) {
@@ -25,7 +19,7 @@ func TestATraceIsOneScenarioMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace := recorded(t)
+	trace := recorded()
 	trace.From, trace.Length, trace.Peak = time.Minute, time.Minute, 50
 	with, err := e.With(Options{Trace: trace, Scenarios: []string{"Shop"}})
 	if err != nil {
@@ -67,7 +61,7 @@ func TestFaultsOfATraceNameTheirOption(t *testing.T) {
 		"a scenario's":   {six, func(t *Trace) { t.File = "flash.csv" }, "trace: must be a file whose name is not a scenario's, too, was \"flash.csv\""},
 		"nothing":        {six, func(t *Trace) { t.Curve, t.Peak = sim.Curve{{At: 0, Level: 0}, {At: time.Minute, Level: 0}}, 5 }, "trace-peak: must be left out where nothing was recorded, was 5"},
 	} {
-		trace := recorded(t)
+		trace := recorded()
 		c.change(trace)
 		if _, err := c.e.With(Options{Trace: trace}); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v\nwant: %s", name, err, c.want)

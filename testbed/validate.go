@@ -29,14 +29,17 @@ func (e *Experiment) validate(f *faults) {
 	f.under("prices", e.Prices.Validate())
 	e.validateHosts(f)
 	e.validatePools(f)
-	e.Delays.validate(f)
-	e.Signals.validate(f)
+	e.Delays.validate(f, "delays")
+	e.Signals.validate(f, "signals")
 	before := len(*f)
 	e.validateWorkloads(f)
 	sound := len(*f) == before
 	e.Load.validate(f, e.Duration)
+	for i := range e.Load.Scenarios {
+		e.Load.Scenarios[i].Otherwise.validate(f, fmt.Sprintf("load.scenarios[%d].otherwise", i), e)
+	}
 	e.validatePolicies(f, sound)
-	e.validateFaults(f)
+	e.validateFaults(f, "faults", e.Faults)
 	for i := range e.Assertions {
 		e.validateAssertion(f, fmt.Sprintf("assertions[%d]", i), &e.Assertions[i])
 	}
@@ -104,25 +107,27 @@ func resources(r pricing.Resources) words {
 	return words(r.CPU.String() + " CPU and " + r.Memory.String())
 }
 
-func (d *Delays) validate(f *faults) {
+func (d *Delays) validate(f *faults, path string) {
 	for _, r := range []struct {
 		key string
 		Range
 	}{{"clone", d.Clone}, {"boot", d.Boot}, {"delete", d.Delete}, {"podStart", d.PodStart}} {
-		f.must(r.Min >= 0, "delays."+r.key, "must not be negative", r.Range)
+		f.must(r.Min >= 0, path+"."+r.key, "must not be negative", r.Range)
 	}
-	f.must(d.Clones >= 0, "delays.clones", "must not be negative", d.Clones)
+	f.must(d.Clones >= 0, path+".clones", "must not be negative", d.Clones)
 }
 
-func (s *Signals) validate(f *faults) {
-	f.oneOf("signals.latency", s.Latency, []string{Exact, Scraped})
-	f.must(s.MetricsEvery > 0, "signals.metricsEvery", "must be longer than 0s", s.MetricsEvery)
+func (s *Signals) validate(f *faults, path string) {
+	f.oneOf(path+".latency", s.Latency, []string{Exact, Scraped})
+	f.must(s.MetricsEvery > 0, path+".metricsEvery", "must be longer than 0s", s.MetricsEvery)
+	f.must(s.Late >= 0, path+".late", "must not be negative", s.Late)
+	f.must(whole(s.Late), path+".late", "must be whole seconds", s.Late)
 	scraped := s.Latency == Scraped
-	f.must(s.Every > 0 == scraped, "signals.every", "must be longer than 0s for scraped latencies, and left out for exact ones", s.Every)
-	f.must(len(s.Edges) > 0 == scraped, "signals.edges", "must be given for scraped latencies, and left out for exact ones", s.Edges)
+	f.must(s.Every > 0 == scraped, path+".every", "must be longer than 0s for scraped latencies, and left out for exact ones", s.Every)
+	f.must(len(s.Edges) > 0 == scraped, path+".edges", "must be given for scraped latencies, and left out for exact ones", s.Edges)
 	for i := range s.Edges {
 		rising := s.Edges[i] > 0 && (i == 0 || s.Edges[i] > s.Edges[i-1])
-		f.must(rising, fmt.Sprintf("signals.edges[%d]", i), "must be longer than the edge before it", s.Edges[i])
+		f.must(rising, fmt.Sprintf("%s.edges[%d]", path, i), "must be longer than the edge before it", s.Edges[i])
 	}
 }
 
@@ -152,9 +157,8 @@ func (w *Workload) validate(f *faults, path string) {
 	f.must(w.Requests.CPU > 0, path+".requests.cpu", "must be more than 0", w.Requests.CPU)
 	f.must(w.Quota > 0, path+".quota", "must be more than 0", w.Quota)
 	f.must(w.Concurrency > 0, path+".concurrency", "must be at least 1", w.Concurrency)
-	f.must(w.Demand.Mean > 0, path+".demand.mean", "must be longer than 0s", w.Demand.Mean)
-	f.must(w.Demand.Spread >= 0 && w.Demand.Spread < 1, path+".demand.spread", "must be from 0% to below 100%", w.Demand.Spread)
-	f.oneOf(path+".balance", string(w.Balance), []string{string(sim.LeastOfTwo), string(sim.AtRandom)})
+	w.Demand.validate(f, path+".demand")
+	f.oneOf(path+".balance", string(w.Balance), balances)
 	f.must(w.Replicas.Min >= 0, path+".replicas.min", "must not be negative", w.Replicas.Min)
 	f.must(w.Replicas.Max >= max(1, w.Replicas.Min), path+".replicas.max",
 		fmt.Sprintf("must be at least 1 and at least min, which is %d", w.Replicas.Min), w.Replicas.Max)
@@ -168,6 +172,13 @@ func (w *Workload) validate(f *faults, path string) {
 	if w.Share != nil {
 		f.must(*w.Share > 0 && *w.Share <= 1, path+".share", "must be more than 0% and at most 100%", *w.Share)
 	}
+}
+
+func (d *Demand) validate(f *faults, path string) {
+	f.must(d.Mean > 0, path+".mean", "must be longer than 0s", d.Mean)
+	f.must(d.Spread >= 0 && d.Spread < 1, path+".spread", "must be from 0% to below 100%", d.Spread)
+	f.must(d.Tail == 0 || d.Tail > 1, path+".tail", "must be above 1, or left out", d.Tail)
+	f.must(d.Tail == 0 || d.Spread == 0, path+".spread", "must be 0% with a tail", d.Spread)
 }
 
 func (c *CostTarget) validate(f *faults, path string) {

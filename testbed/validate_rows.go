@@ -8,6 +8,7 @@ import (
 
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -23,6 +24,7 @@ func (e *Experiment) validatePolicies(f *faults, sound bool) {
 		f.must(p.MaxReplicas >= 0, path+".maxReplicas", "must not be negative", p.MaxReplicas)
 		f.must(p.MaxMachines >= 0, path+".maxMachines", "must not be negative", p.MaxMachines)
 		e.validateLimits(f, path, p)
+		e.validateLimit(f, path+".limit", p)
 		if p.Clairvoyant {
 			f.must(p.Pods == nil && p.Nodes == nil, path, "must have no policies if it is clairvoyant", p.Name)
 			one := len(e.Workloads) == 1 && len(e.Pools) == 1 && len(e.Pools[0].Shapes) == 1
@@ -57,6 +59,26 @@ func (e *Experiment) validateLimits(f *faults, path string, p *Policy) {
 		f.must(p.MaxMachines <= 0 || p.MaxMachines >= least, path+".maxMachines",
 			fmt.Sprintf("must be at least %d, with which pool %s starts or which is its minimum", least, e.Pools[i].Name), p.MaxMachines)
 	}
+}
+
+// validateLimit wants a limit on the cost to be above what a trial starts with.
+func (e *Experiment) validateLimit(f *faults, path string, p *Policy) {
+	if p.Limit == nil {
+		return
+	}
+	f.must(!p.Clairvoyant, path, "must be left out if the policy is clairvoyant", p.Name)
+	f.must(p.Limit.Amount > 0, path+".amount", "must be above 0", p.Limit.Amount)
+	f.must(p.Limit.Per > 0, path+".per", "must be longer than 0s", p.Limit.Per)
+	if p.Limit.Per <= 0 {
+		return
+	}
+	least := pricing.Rate(0)
+	for i := range e.Pools {
+		if pool := &e.Pools[i]; len(pool.Shapes) > 0 {
+			least += pricing.Rate(pool.Start) * e.FirstRate(pool.Shapes[0])
+		}
+	}
+	f.must(p.Limit.rate() >= least, path, fmt.Sprintf("must be at least %s an hour, which the machines cost that a trial starts with", least), p.Limit.Amount)
 }
 
 func (p *Policy) validatePods(f *faults, path string) {
@@ -137,14 +159,18 @@ func (p *Policy) validateNodes(f *faults, path string) {
 	f.under(path, err)
 }
 
-func (e *Experiment) validateFaults(f *faults) {
-	for i, x := range e.Faults {
-		path := fmt.Sprintf("faults[%d]", i)
+func (e *Experiment) validateFaults(f *faults, at string, all []Fault) {
+	for i, x := range all {
+		path := fmt.Sprintf("%s[%d]", at, i)
 		f.must(x.At >= 0, path+".at", "must not be negative", x.At)
 		f.must(x.For >= 0, path+".for", "must not be negative", x.For)
 		f.must(x.Count >= 0, path+".count", "must not be negative", x.Count)
-		f.oneOf(path+".kind", string(x.Kind), []string{string(sim.CloneFails), string(sim.HostDies), string(sim.MetricsVanish)})
-		if x.Kind == sim.HostDies {
+		f.oneOf(path+".kind", string(x.Kind), faultKinds())
+		noisy := x.Kind == sim.NoisyNeighbour
+		f.must(noisy == (x.Left > 0) && x.Left >= 0 && x.Left < 1, path+".left",
+			"must be above 0% and below 100% for "+string(sim.NoisyNeighbour)+", and left out for others", x.Left)
+		f.must(x.For > 0 || !noisy && x.Kind != sim.MetricsVanish, path+".for", "must be longer than 0s for "+string(x.Kind), x.For)
+		if x.Kind == sim.HostDies || noisy && x.Host != "" {
 			f.oneOf(path+".host", x.Host, e.hostNames())
 		}
 	}

@@ -113,6 +113,9 @@ func (e *Experiment) loads() []Job {
 		if s.Kind != "" {
 			j.Load.Kind = s.Kind
 		}
+		if o := s.Otherwise; o != nil && o.Think > 0 {
+			j.Load.Think = o.Think
+		}
 		out = append(out, j)
 	}
 	return out
@@ -135,7 +138,7 @@ func (e *Experiment) config(j *Job) sim.Config {
 			},
 			PodStart: timing.Range(e.Delays.PodStart),
 		},
-		Clones: e.Delays.Clones, MetricsEvery: e.Signals.MetricsEvery,
+		Clones: e.Delays.Clones, MetricsEvery: e.Signals.MetricsEvery, Late: e.Signals.Late,
 	}
 	for _, h := range e.Hosts {
 		room := pricing.Resources{CPU: h.CPU, Memory: h.Memory}
@@ -150,7 +153,7 @@ func (e *Experiment) config(j *Job) sim.Config {
 	}
 	for _, f := range e.Faults {
 		c.Faults = append(c.Faults, sim.Fault{
-			At: f.At, Kind: f.Kind, Host: f.Host, For: f.For, Count: f.Count,
+			At: f.At, Kind: f.Kind, Host: f.Host, For: f.For, Count: f.Count, Left: float64(f.Left),
 		})
 	}
 	return c
@@ -175,7 +178,7 @@ func (p *Pool) forNodes(most int) nodescaler.Pool {
 func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 	s := sim.Workload{
 		Name: w.Name, Replicas: w.Replicas.Start, Requests: w.Requests, Quota: w.Quota, Concurrency: w.Concurrency,
-		Demand:  sim.Demand{Mean: w.Demand.Mean, Spread: float64(w.Demand.Spread)},
+		Demand:  sim.Demand{Mean: w.Demand.Mean, Spread: float64(w.Demand.Spread), Tail: w.Demand.Tail},
 		Balance: w.Balance, Selector: w.Selector, Priority: w.Priority, Unavailable: w.Unavailable,
 		Grace: w.Grace, Load: j.Load, Window: w.SLO.Window,
 		LatencyGoal: w.SLO.Target, GoalQuantile: float64(w.SLO.P),
@@ -283,20 +286,16 @@ func (e *Experiment) schedule(j *Job) (*oracle.Schedule, error) {
 // simulate makes one run in the simulated world.
 func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule) (Trial, error) {
 	c := e.config(j)
-	r := &loop.Runner{Pools: c.Pools, Prices: c.Prices, Predict: nodepolicy.Predict}
+	r := &loop.Runner{Pools: c.Pools, Prices: c.Prices, Limit: j.Policy.Limit.rate(), Predict: nodepolicy.Predict}
 	if s != nil {
 		e.foresee(j, s, &c, r)
 	} else if err := e.decide(j, r); err != nil {
 		return Trial{}, err
 	}
-	decisions := 0
+	var t Telling
 	w, err := sim.New(c, func(ctx context.Context, now time.Time) error {
 		step, err := r.Once(ctx, now)
-		for i := range step.Workloads {
-			if d := step.Workloads[i].Decision; d != nil && d.To != d.From {
-				decisions++
-			}
-		}
+		t.Hear(&step, now.Sub(c.Start))
 		return errors.Join(err, broken(&step))
 	})
 	if err != nil {
@@ -306,7 +305,7 @@ func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule) (
 	if err := w.Run(ctx, j.Length); err != nil {
 		return Trial{}, err
 	}
-	return e.score(j, &c, w, decisions), nil
+	return e.score(j, &c, w, &t), nil
 }
 
 // broken says what in a step must not happen in any world, whatever its faults: a plan that
@@ -324,11 +323,12 @@ func broken(s *loop.Step) error {
 
 // score is what became of a run. Workloads are added up: a minute is violated when any of
 // them misses its objective.
-func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, decisions int) Trial {
+func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Trial {
 	out := Trial{
 		Policy: j.Policy.Name, NodePolicy: j.Policy.nodePolicy(), Users: j.Level.Users, Scenario: j.Level.Scenario, Trial: j.Trial,
 		CostUnits: Rounded(w.Cost().Units()), VMHours: Rounded(w.MachineTime().Hours()),
-		Orders: w.Totals.Orders, Returns: w.Totals.Returns, Decisions: decisions,
+		Orders: w.Totals.Orders, Returns: w.Totals.Returns, Decisions: t.Decisions,
+		RateMax: Rounded(w.PeakRate().Units()), ModelOff: t.ModelOff(),
 	}
 	var all sim.Sketch
 	var violated []bool
@@ -351,7 +351,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, decisions int) T
 			out.SLOViolationMinutes++
 		}
 	}
-	out.Follow(e, courses, j.Length)
+	out.Follow(e, courses, t.Machines, j.Length)
 	out.PodMinutes = Rounded(pods.Minutes())
 	out.GoodFraction = Rounded(float64(good) / float64(out.Requests))
 	out.P50Ms, out.P90Ms, out.P99Ms = Rounded(1e3*all.Quantile(.5)), Rounded(1e3*all.Quantile(.9)), Rounded(1e3*all.Quantile(.99))

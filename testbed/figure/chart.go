@@ -17,8 +17,13 @@ type Chart struct {
 	// Scatter draws points without lines, over just the values that there are; lines are drawn
 	// from 0 up, as what they show is to be compared by height.
 	Scatter bool
+	// Span draws lines over just the values that there are, as a scatter is.
+	Span bool
 	// Steps lets every value last until the next, in place of a straight line between them.
 	Steps bool
+	// Plain draws thin lines without markers or dashes, where there are so many points that these
+	// would hide them. What is to be told apart by more than colour is an area.
+	Plain bool
 }
 
 // Axis is one of a chart's two axes.
@@ -43,6 +48,8 @@ type Series struct {
 	Points []Point
 	// Guide is a line that guides the eye: it has no markers and stands in no legend.
 	Guide bool
+	// Area fills what is below the points in place of a line through them.
+	Area bool
 }
 
 // Point is one value, with the interval that it is uncertain in. Without one, Low and High
@@ -117,5 +124,5 @@ func (c *Chart) spans() (x, y span) {
 	for _, l := range c.Y.Lines {
 		ys = append(ys, l.At)
 	}
-	return reach(xs, !c.Scatter), reach(ys, !c.Scatter)
+	return reach(xs, !c.Scatter && !c.Span), reach(ys, !c.Scatter && !c.Span)
 }

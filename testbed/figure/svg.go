@@ -32,7 +32,7 @@ const style = `<style>
 .pf text{fill:currentColor}.pf .t{font-size:15px;font-weight:600}.pf .n{fill-opacity:.72}.pf .e{text-anchor:end}.pf .m{text-anchor:middle}
 .pf .g{stroke:currentColor;stroke-opacity:.13}.pf .a{stroke:currentColor;stroke-opacity:.55;fill:none}
 .pf .r{stroke:currentColor;stroke-opacity:.7;stroke-dasharray:5 4}.pf .l{fill:none;stroke-width:2;stroke-linejoin:round}
-.pf .b{stroke:none;fill-opacity:.16}.pf .k{stroke-width:1.6;fill:#fff}.pf .h{paint-order:stroke;stroke:#fff;stroke-width:3px}
+.pf .b{stroke:none;fill-opacity:.16}.pf .o{stroke:none;fill-opacity:.3}.pf .k{stroke-width:1.6;fill:#fff}.pf .h{paint-order:stroke;stroke:#fff;stroke-width:3px}
 @media (prefers-color-scheme:dark){.pf{color:#e4e8ee;background:#14181f}.pf .k{fill:#14181f}.pf .h{stroke:#14181f}}
 @media print{.pf{color:#000;background:#fff}.pf .k{fill:#fff}.pf .h{stroke:#fff}}
 </style>
@@ -167,6 +167,32 @@ func wide(points []Point) bool {
 func (d *drawing) series(i int) {
 	s := &d.chart.Series[i]
 	points := s.drawn()
+	path := d.path(points)
+	switch {
+	case s.Guide:
+		d.f(`<path class="r" fill="none" d="%s"/>`+"\n", path)
+		return
+	case s.Area && len(points) > 0:
+		floor := num(d.py(max(0, d.y.lo)))
+		d.f(`<g class="s" data-series="%s"><path class="o" fill="%s" d="%sV%sH%sZ"/></g>`+"\n", esc(s.Name), colour(i), path, floor, num(d.px(points[0].X)))
+		return
+	}
+	d.f(`<g class="s" data-series="%s" stroke="%s">`, esc(s.Name), colour(i))
+	if !d.chart.Scatter {
+		d.f(`<path class="l" d="%s"%s/>`, path, d.line(i))
+	}
+	for _, p := range points {
+		if d.chart.Plain {
+			break
+		}
+		d.f(`<path class="k"%s d="%s"><title>%s: %s, %s</title></path>`, heavy(i), marker(i, d.px(p.X), d.py(p.Y)), esc(s.Name),
+			esc(value(p.X, &d.chart.X)), esc(value(p.Y, &d.chart.Y)))
+	}
+	d.WriteString("</g>\n")
+}
+
+// path leads through the points.
+func (d *drawing) path(points []Point) string {
 	var path strings.Builder
 	for j, p := range points {
 		if d.chart.Steps && j > 0 {
@@ -175,34 +201,37 @@ func (d *drawing) series(i int) {
 		}
 		fmt.Fprintf(&path, "%s%s %s", move(j), num(d.px(p.X)), num(d.py(p.Y)))
 	}
-	if s.Guide {
-		d.f(`<path class="r" fill="none" d="%s"/>`+"\n", path.String())
-		return
+	return path.String()
+}
+
+// line is how the line of a series is drawn.
+func (d *drawing) line(i int) string {
+	if d.chart.Plain {
+		return ` style="stroke-width:1"`
 	}
-	d.f(`<g class="s" data-series="%s" stroke="%s">`, esc(s.Name), colour(i))
-	if !d.chart.Scatter {
-		d.f(`<path class="l" d="%s"%s/>`, path.String(), dash(i))
-	}
-	for _, p := range points {
-		d.f(`<path class="k"%s d="%s"><title>%s: %s, %s</title></path>`, heavy(i), marker(i, d.px(p.X), d.py(p.Y)), esc(s.Name),
-			esc(value(p.X, &d.chart.X)), esc(value(p.Y, &d.chart.Y)))
-	}
-	d.WriteString("</g>\n")
+	return dash(i)
 }
 
 // legend names the series on the right, in their order.
 func (d *drawing) legend() {
 	x, y := d.right+16, float64(top+8)
+	gap := min(row, float64(height-top-16)/float64(max(len(d.chart.Series), 1)))
 	for i, s := range d.chart.Series {
 		if s.Guide {
 			continue
 		}
 		d.f(`<g class="q" stroke="%s">`, colour(i))
-		if !d.chart.Scatter {
-			d.f(`<path class="l" d="M%s %sh28"%s/>`, num(x), num(y), dash(i))
+		switch {
+		case s.Area:
+			d.f(`<path class="o" fill="%s" d="M%s %sh28v10h-28Z"/>`, colour(i), num(x), num(y-5))
+		case !d.chart.Scatter:
+			d.f(`<path class="l" d="M%s %sh28"%s/>`, num(x), num(y), d.line(i))
 		}
-		d.f(`<path class="k"%s d="%s"/></g><text x="%s" y="%s">%s</text>`+"\n", heavy(i), marker(i, x+14, y), num(x+36), num(y+4), esc(s.Name))
-		y += row
+		if !d.chart.Plain {
+			d.f(`<path class="k"%s d="%s"/>`, heavy(i), marker(i, x+14, y))
+		}
+		d.f(`</g><text x="%s" y="%s">%s</text>`+"\n", num(x+36), num(y+4), esc(s.Name))
+		y += gap
 	}
 }
 

@@ -232,3 +232,57 @@ func TestStepsLastUntilTheNext(t *testing.T) {
 		t.Errorf("the line is %s", d)
 	}
 }
+
+func TestPlainLinesHaveNoMarkersAndAreasNoLine(t *testing.T) {
+	c := example(2)
+	c.Plain, c.Steps, c.Series[0].Area = true, true, true
+	all := parse(t, c.SVG())
+	if n := len(find(all, "path", "k")); n != 0 {
+		t.Errorf("%d markers, want none", n)
+	}
+	lines, areas := 0, 0
+	for _, e := range find(all, "path", "") {
+		switch e.attr["class"] {
+		case "l":
+			lines++
+		case "o":
+			if e.attr["fill"] == colour(0) && strings.HasSuffix(e.attr["d"], "Z") {
+				areas++
+			}
+		}
+	}
+	if lines != 2 || areas != 2 { // each of them in the plot and in the legend
+		t.Errorf("%d lines and %d areas, want 2 of each", lines, areas)
+	}
+}
+
+func TestALongLegendStaysInTheDrawing(t *testing.T) {
+	for _, n := range []int{2, 17, 24, 40} {
+		lowest := 0.0
+		for _, e := range find(parse(t, example(n).SVG()), "text", "") {
+			if strings.HasPrefix(e.text, "policy ") {
+				y, err := strconv.ParseFloat(e.attr["y"], 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lowest = max(lowest, y)
+			}
+		}
+		if lowest == 0 || lowest > height {
+			t.Errorf("the last of %d names is at %v, of %d", n, lowest, height)
+		}
+	}
+}
+
+func TestSpannedLinesBeginNearTheirValues(t *testing.T) {
+	c := example(1)
+	c.X.At, c.Series[0].Points = nil, []Point{{X: 1000, Y: 5, Low: 5, High: 5}, {X: 1100, Y: 6, Low: 6, High: 6}}
+	c.Y.Lines = nil
+	if x, _ := c.spans(); x.lo != 0 {
+		t.Errorf("lines begin at %v, want 0", x.lo)
+	}
+	c.Span = true
+	if x, _ := c.spans(); x.lo < 900 {
+		t.Errorf("spanned lines begin at %v", x.lo)
+	}
+}

@@ -24,7 +24,7 @@ type Report struct {
 	Took time.Duration
 }
 
-//go:embed report.html beside.html
+//go:embed report.html beside.html simulated.html replay.html
 var pages embed.FS
 
 var layouts = template.Must(template.ParseFS(pages, "*.html"))

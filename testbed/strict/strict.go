@@ -61,6 +61,21 @@ func (b Block) Decode(into any) error {
 	return decode(b.node, b.path, into)
 }
 
+// Has reports whether the document is a mapping with the key, which may tell what the rest of it is to
+// be decoded into. A document that cannot be read has none.
+func Has(data []byte, key string) bool {
+	root, err := parse(data)
+	if err != nil || root.Kind != yaml.MappingNode {
+		return false
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == key {
+			return true
+		}
+	}
+	return false
+}
+
 // parse returns the root of the only document in data.
 func parse(data []byte) (*yaml.Node, error) {
 	documents := yaml.NewDecoder(bytes.NewReader(data))

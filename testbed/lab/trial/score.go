@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
@@ -27,6 +28,8 @@ type tally struct {
 	returns  int
 	moves    int
 	decided  int
+	telling  testbed.Telling
+	peak     pricing.Rate // the most that a step saw
 }
 
 // read takes the journal's steps in, one after the other.
@@ -49,6 +52,8 @@ func (t *tally) read(s *loop.Step) error {
 		return nil
 	}
 	t.count(s)
+	t.telling.Hear(s, s.Time.Sub(t.from))
+	t.peak = max(t.peak, s.Observed.Cost.Ordered)
 	return nil
 }
 
@@ -162,6 +167,7 @@ func (t *tally) put(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job) 
 		w := &e.Workloads[i]
 		courses[i] = testbed.Course{Start: w.Replicas.Start, Most: w.Scaled(j.Policy).Max, Changes: t.changes[w.Name]}
 	}
-	into.Follow(e, courses, t.to.Sub(t.from))
+	into.Follow(e, courses, t.telling.Machines, t.to.Sub(t.from))
+	into.RateMax, into.ModelOff = testbed.Rounded(t.peak.Units()), t.telling.ModelOff()
 	return nil
 }

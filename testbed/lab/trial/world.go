@@ -55,6 +55,7 @@ func (*World) Check(e *testbed.Experiment) error {
 	}
 	must(len(e.Workloads) == 1, "workloads", "one", len(e.Workloads))
 	must(len(e.Load.Scenarios) == 0, "load.scenarios", "left out: k6 keeps the number of users", len(e.Load.Scenarios))
+	must(e.Signals.Late == 0, "signals.late", "left out", e.Signals.Late)
 	must(len(e.Faults) == 0, "faults", "left out", len(e.Faults))
 	must(e.Duration%time.Minute == 0, "duration", "whole minutes", e.Duration)
 	for i := range e.Hosts {

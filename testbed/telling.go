@@ -1,0 +1,54 @@
+package testbed
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// Telling is what a run's steps tell of it.
+type Telling struct {
+	// Decisions counts the changes of replicas that were decided.
+	Decisions int
+	// Machines is when machines were ordered or given back, since the start.
+	Machines []time.Duration
+
+	asked, off int // times that a policy was asked, and that it said that its model was off
+}
+
+// Hear takes in a step at a time after the start.
+func (t *Telling) Hear(s *loop.Step, at time.Duration) {
+	for i := range s.Workloads {
+		d := s.Workloads[i].Decision
+		if d == nil {
+			continue
+		}
+		t.asked++
+		if d.To != d.From {
+			t.Decisions++
+		}
+		if slices.ContainsFunc(d.Reasons, func(r podscaler.Reason) bool { return r.Code == podscaler.ReasonModelOff }) {
+			t.off++
+		}
+	}
+	for _, o := range s.Outcomes {
+		if o.Error != "" || o.Held != nil || o.Action < 0 {
+			continue
+		}
+		if k := s.Plan.Actions[o.Action].Kind; k == nodescaler.Buy || k == nodescaler.Return {
+			t.Machines = append(t.Machines, at)
+		}
+	}
+}
+
+// ModelOff is the part of the times that a policy was asked in which it said that its model was off.
+func (t *Telling) ModelOff() Number {
+	if t.asked == 0 {
+		return Number(math.NaN())
+	}
+	return Rounded(float64(t.off) / float64(t.asked))
+}
