@@ -225,7 +225,7 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 	if err := plain.complete(env); err != nil {
 		t.Fatal(err)
 	}
-	plain.Nodes, plain.Notifications = site.Nodes, site.Notifications
+	plain.Nodes, plain.Notifications, plain.Limit = site.Nodes, site.Notifications, site.Limit
 	if diff := cmp.Diff(*plain, site.clusterSettings, cmp.AllowUnexported(clusterSettings{}), cmp.Comparer(func(a, b *nodeSettings) bool { return a == b })); diff != "" {
 		t.Errorf("the example shows other values than those of keys that are left out (-left out +shown)\n%s", diff)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -191,7 +192,7 @@ func (ask *costQuestion) tellSpent(ctx context.Context, env *Env) error {
 	now := env.Now().Truncate(time.Second)
 	h, err := from.Since(ctx, ask.by, now.Add(-ask.since), now)
 	switch {
-	case errors.Is(err, costs.ErrUnreachable):
+	case errors.Is(err, prometheus.ErrUnreachable):
 		return withCode(exitUnreachable, fmt.Errorf("--prometheus: %w", err))
 	case errors.Is(err, costs.ErrSeveralClusters):
 		return withHint(`choose one with --match 'cluster="…"'`, err)

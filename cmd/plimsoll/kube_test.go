@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/yaml"
 
-	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs/fakeprom"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus/fakeprom"
 )
 
 // kubeAPI is a Kubernetes API that lists what a test states, page by page, and shows and patches objects of

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -45,9 +47,24 @@ func TestScripts(t *testing.T) {
 		Setup:               prepare,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "serve": serveHosts, "expand": expand, "root": root, "fault": fault, "onlyread": onlyread, "vmpools": vmpools,
-			"kube": serveKube, "prometheus": servePrometheus,
+			"kube": serveKube, "prometheus": servePrometheus, "rates": serveRates, "counts": counts,
 		},
 	})
+}
+
+// counts writes a recorded load of so many days that swings from hour to hour: counts load.csv 3
+func counts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: counts file days")
+	}
+	days, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var b bytes.Buffer
+	b.WriteString("minute,count\n")
+	for i := range days * 24 * 60 {
+		fmt.Fprintf(&b, "%d,%d\n", i, 600+300*(i/60%3)+i%7)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o600))
 }
 
 // exits runs a program and checks the code it exits with: exits 2 plimsoll price

@@ -12,13 +12,17 @@ import (
 type meter struct {
 	env     *Env
 	quiet   bool
+	what    string // is counted
 	started time.Time
 	heard   chan testbed.Progress
 	ended   chan testbed.Progress
 }
 
-func newMeter(env *Env, quiet bool) *meter {
-	m := &meter{env: env, quiet: quiet, started: env.Now(), heard: make(chan testbed.Progress), ended: make(chan testbed.Progress)}
+func newMeter(env *Env, quiet bool) *meter { return newMeterOf("requests", env, quiet) }
+
+// newMeterOf counts what there is in place of requests.
+func newMeterOf(what string, env *Env, quiet bool) *meter {
+	m := &meter{env: env, quiet: quiet, what: what, started: env.Now(), heard: make(chan testbed.Progress), ended: make(chan testbed.Progress)}
 	go m.listen()
 	return m
 }
@@ -33,7 +37,7 @@ func (m *meter) stop() time.Duration {
 	took := m.env.Now().Sub(m.started)
 	if !m.quiet {
 		m.clear()
-		fmt.Fprintf(m.env.Stderr, "%d runs, %s in %s\n", p.Done, requests(p.Requests, took), took.Round(100*time.Millisecond))
+		fmt.Fprintf(m.env.Stderr, "%d runs, %s in %s\n", p.Done, m.amount(p.Requests, took), took.Round(100*time.Millisecond))
 	}
 	return took
 }
@@ -64,8 +68,11 @@ func (m *meter) listen() {
 
 func (m *meter) say(p testbed.Progress) {
 	took := m.env.Now().Sub(m.started)
-	left := time.Duration(float64(took) * (1 - p.Part) / p.Part)
-	line := fmt.Sprintf("%d of %d runs, %s, about %s left", p.Done, p.Total, requests(p.Requests, took), left.Round(time.Second))
+	line := fmt.Sprintf("%d of %d runs, %s", p.Done, p.Total, m.amount(p.Requests, took))
+	if p.Part > 0 {
+		left := time.Duration(float64(took) * (1 - p.Part) / p.Part)
+		line += fmt.Sprintf(", about %s left", left.Round(time.Second))
+	}
 	if m.env.StderrIsTerminal {
 		m.clear()
 		fmt.Fprint(m.env.Stderr, line)
@@ -81,9 +88,14 @@ func (m *meter) clear() {
 	}
 }
 
-func requests(n int, took time.Duration) string {
+// amount says how much was done of what is counted, and how fast.
+func (m *meter) amount(n int, took time.Duration) string {
 	if n < 1e5 {
-		return fmt.Sprintf("%d requests", n)
+		return fmt.Sprintf("%d %s", n, m.what)
 	}
-	return fmt.Sprintf("%.1f million requests (%.1f million a second)", float64(n)/1e6, float64(n)/1e6/max(took.Seconds(), 1e-3))
+	speed := float64(n) / max(took.Seconds(), 1e-3)
+	if speed < 1e5 {
+		return fmt.Sprintf("%.1f million %s (%.0f a second)", float64(n)/1e6, m.what, speed)
+	}
+	return fmt.Sprintf("%.1f million %s (%.1f million a second)", float64(n)/1e6, m.what, speed/1e6)
 }

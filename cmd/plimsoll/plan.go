@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -74,7 +75,7 @@ func (ask *planQuestion) tell(ctx context.Context, env *Env) error {
 		return err
 	}
 	answer := answerPlan(out, seen, env.Now().Truncate(time.Second))
-	answer.Cluster = cluster
+	answer.Cluster, answer.Limit = cluster, cfg.Limit
 	for _, note := range answer.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
 	}
@@ -118,6 +119,10 @@ func (ask *planQuestion) read(env *Env) (*operator.Config, *planned, error) {
 	if cfg.Nodes, err = site.Nodes.spec(); err != nil {
 		return nil, nil, misconfigured(ask.config, err)
 	}
+	if err := errors.Join(site.Limit.check()...); err != nil {
+		return nil, nil, misconfigured(ask.config, err)
+	}
+	cfg.Limit = site.Limit.rate()
 	return cfg, seen, nil
 }
 
@@ -145,12 +150,14 @@ func (ask *planQuestion) look(ctx context.Context, reach *rest.Config, cfg *oper
 
 // planAnswer is what would be done.
 type planAnswer struct {
-	Cluster  string         `json:"context"`
-	At       time.Time      `json:"at"`
-	Prices   string         `json:"prices"`
-	Currency string         `json:"currency"`
-	Now      planCost       `json:"now"`
-	Then     planCost       `json:"then"`
+	Cluster  string    `json:"context"`
+	At       time.Time `json:"at"`
+	Prices   string    `json:"prices"`
+	Currency string    `json:"currency"`
+	Now      planCost  `json:"now"`
+	Then     planCost  `json:"then"`
+	// Limit is what all machines may cost an hour; 0 is no limit.
+	Limit    pricing.Rate   `json:"limitPerHour,omitempty"`
 	Workload []planWorkload `json:"workloads"`
 	Buy      []planMachine  `json:"buy"`
 	Return   []planMachine  `json:"return"`
@@ -347,6 +354,9 @@ func (a *planAnswer) table(w io.Writer) {
 	fmt.Fprintln(w)
 	for _, r := range a.Why {
 		fmt.Fprintln(w, r)
+	}
+	if a.Limit > 0 {
+		fmt.Fprintf(w, "all machines may cost %s\n", a.Limit.Display(a.Currency))
 	}
 	rate := func(c planCost) string {
 		return fmt.Sprintf("%s (%s/mo)", c.PerHour.Display(a.Currency), c.PerMonth.Display(a.Currency))

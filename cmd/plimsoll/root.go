@@ -45,6 +45,7 @@ func newRootCommand(env *Env) *cobra.Command {
 		newPriceCommand(env),
 		newResumeCommand(env),
 		newRunCommand(env),
+		newSimulateCommand(env),
 		newTestbedCommand(env),
 		newVersionCommand(env),
 	)

@@ -52,6 +52,8 @@ type clusterSettings struct {
 	Journal *journalSettings `json:"journal,omitempty"`
 	// Nodes is the policy by which the machines of all VMPools are decided on; without it unneeded.
 	Nodes *nodeSettings `json:"nodes,omitempty"`
+	// Limit is what all machines may cost; without it nothing but the pools' own bounds holds them.
+	Limit *limitSettings `json:"limit,omitempty"`
 	// Notifications are who is told of what happens, and how.
 	Notifications []receiverSettings `json:"notifications,omitempty"`
 }
@@ -65,18 +67,45 @@ type journalSettings struct {
 	Keep int `json:"keep,omitempty"`
 }
 
+// limitSettings is an amount of money that is never to be crossed, with its period.
+type limitSettings struct {
+	Amount pricing.Micros `json:"amount" strict:"required"`
+	Per    time.Duration  `json:"per" strict:"required"`
+}
+
+// check is what is wrong with it.
+func (l *limitSettings) check() (faults []error) {
+	if l != nil && l.Amount <= 0 {
+		faults = append(faults, &fileFault{"limit.amount", fmt.Sprintf("must be above 0, was %s", l.Amount)})
+	}
+	if l != nil && l.Per < time.Minute {
+		faults = append(faults, &fileFault{"limit.per", fmt.Sprintf("must be 1m or longer, was %s", l.Per)})
+	}
+	return faults
+}
+
+// rate is the limit for an hour; none is 0.
+func (l *limitSettings) rate() pricing.Rate {
+	if l == nil {
+		return 0
+	}
+	return pricing.Per(l.Amount, l.Per)
+}
+
 // nodeSettings names a node policy. The block of settings that bears its name counts; what that leaves
 // out is the policy's default.
 type nodeSettings struct {
 	Policy   string       `json:"policy" strict:"required"`
 	Pending  strict.Block `json:"pending,omitzero"`
 	Unneeded strict.Block `json:"unneeded,omitzero"`
+	Joint    strict.Block `json:"joint,omitzero"`
 }
 
 // Types without the readers that the settings have for other files: strict's own tells faults by line.
 type (
 	pendingSettings  nodepolicy.Pending
 	unneededSettings nodepolicy.Unneeded
+	jointSettings    nodepolicy.Joint
 )
 
 // spec is the policy that is named, or every fault of it. The unneeded policy is upstream's, but that a
@@ -88,10 +117,13 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 		return nodepolicy.Spec{Policy: "unneeded", Unneeded: &unneeded}, nil
 	}
 	spec := nodepolicy.Spec{Policy: n.Policy}
-	if err := errors.Join(n.Pending.Decode((*pendingSettings)(&pending)), n.Unneeded.Decode((*unneededSettings)(&unneeded))); err != nil {
+	joint := nodepolicy.DefaultJoint()
+	if err := errors.Join(
+		n.Pending.Decode((*pendingSettings)(&pending)), n.Unneeded.Decode((*unneededSettings)(&unneeded)), n.Joint.Decode((*jointSettings)(&joint)),
+	); err != nil {
 		return spec, err
 	}
-	spec.Pending, spec.Unneeded = &pending, &unneeded
+	spec.Pending, spec.Unneeded, spec.Joint = &pending, &unneeded, &joint
 	_, err := nodepolicy.New(spec)
 	var faults []error
 	for _, err := range append(flatten(err), whole(err)) {
@@ -135,6 +167,8 @@ func (s *siteFile) checkCluster() []error {
 	must(s.Interval >= 0 && (s.Interval == 0 || s.Interval >= time.Second && s.Interval <= 10*time.Minute), "interval", "from 1s to 10m", s.Interval)
 	must(s.Prices == nil, "prices", "left out: the PriceBook in the cluster says them", "there")
 	must(len(s.Pools) == 0, "pools", "left out beside nodescaler: the VMPools in the cluster are the pools", fmt.Sprintf("%d of them", len(s.Pools)))
+	must(s.Limit == nil || slices.Contains(s.parts, partNodeScaler), "limit", "left out without nodescaler, which keeps to it", "there")
+	faults = append(faults, s.Limit.check()...)
 	if j := s.Journal; j != nil {
 		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
 		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
@@ -154,7 +188,7 @@ func (s *siteFile) clusterKeys() []string {
 	var there []string
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
-		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil,
+		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil, "limit": s.Limit != nil,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "notifications": s.Notifications != nil,
 	} {
 		if is {

@@ -16,6 +16,7 @@ import (
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/lab/trial"
+	"github.com/plimsoll/plimsoll/testbed/replay"
 	testreport "github.com/plimsoll/plimsoll/testbed/report"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ func newTestbedCommand(env *Env) *cobra.Command {
 		Use:   "testbed",
 		Short: "Run experiments: policies against each other, under the same load and luck",
 	}
-	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env), newTestbedPVECommand(env), newTestbedLabCommand(env))
+	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env), newTestbedProfileCommand(env), newTestbedPVECommand(env), newTestbedLabCommand(env))
 	return verbsOnly(cmd)
 }
 
@@ -72,11 +73,11 @@ func newTestbedListCommand(env *Env) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			var all catalogue
 			for _, name := range testbed.Names() {
-				e, _, err := readExperiment(env, name)
+				l, err := listing(env, name)
 				if err != nil {
 					return err
 				}
-				all.Experiments = append(all.Experiments, listed{e.Name, e.Title, e.Shows, e.PolicyNames(), e.LevelNames(), e.Trials})
+				all.Experiments = append(all.Experiments, l)
 			}
 			for _, p := range podpolicy.All() {
 				all.Policies = append(all.Policies, listedPolicy(p))
@@ -86,6 +87,26 @@ func newTestbedListCommand(env *Env) *cobra.Command {
 	}
 	addOutput(cmd, &format)
 	return cmd
+}
+
+// listing is an experiment as it is listed, of either kind.
+func listing(env *Env, name string) (listed, error) {
+	data, err := readFile(env, name)
+	if err != nil {
+		return listed{}, err
+	}
+	if testbed.Replays(data) {
+		e, err := parseReplay(name, data)
+		if err != nil {
+			return listed{}, err
+		}
+		return listed{e.Name, e.Title, e.Shows, e.RowNames(), e.CaseNames(), e.Trials}, nil
+	}
+	e, err := parseExperiment(name, data)
+	if err != nil {
+		return listed{}, err
+	}
+	return listed{e.Name, e.Title, e.Shows, e.PolicyNames(), e.LevelNames(), e.Trials}, nil
 }
 
 func newTestbedShowCommand(env *Env) *cobra.Command {
@@ -107,25 +128,32 @@ func newTestbedShowCommand(env *Env) *cobra.Command {
 	}
 }
 
-// readExperiment reads an experiment by its name, or else by its file's.
-func readExperiment(env *Env, name string) (*testbed.Experiment, []byte, error) {
+// readFile reads an experiment's file, by the experiment's name or else by the file's.
+func readFile(env *Env, name string) ([]byte, error) {
 	data, err := testbed.File(name)
-	if err != nil {
-		if !strings.ContainsAny(name, `/\.`) {
-			return nil, nil, withHint("see plimsoll testbed list", withCode(exitUsage, err))
-		}
-		if data, err = env.ReadFile(name); err != nil {
-			return nil, nil, withCode(exitConfig, fmt.Errorf("experiment: %w", err))
-		}
+	if err == nil {
+		return data, nil
 	}
-	e, err := testbed.Parse(data)
-	if err != nil {
-		return nil, nil, misconfigured(name, err)
+	if !strings.ContainsAny(name, `/\.`) {
+		return nil, withHint("see plimsoll testbed list", withCode(exitUsage, err))
 	}
-	return e, data, nil
+	if data, err = env.ReadFile(name); err != nil {
+		return nil, withCode(exitConfig, fmt.Errorf("experiment: %w", err))
+	}
+	return data, nil
 }
 
-// worlds are those that experiments run in today.
+// parseExperiment reads what a file says.
+func parseExperiment(name string, data []byte) (*testbed.Experiment, error) {
+	e, err := testbed.Parse(data)
+	if err != nil {
+		return nil, misconfigured(name, err)
+	}
+	return e, nil
+}
+
+// worlds are those that experiments with users run in today; those that replay counts have one of their
+// own.
 var worlds = []string{"sim", "lab"}
 
 // testbedRun is what the run verb is asked.
@@ -135,6 +163,7 @@ type testbedRun struct {
 	seed    uint64
 	load    string
 	trace   testbed.Trace
+	traces  []string // as they were given
 	out     string
 	quiet   bool
 	format  output
@@ -158,13 +187,20 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 			if len(args) != 1 {
 				return seeHelp(cmd, misused("run takes one experiment, a name or a file, was given %d", len(args)))
 			}
-			if !slices.Contains(worlds, ask.world) {
-				return seeHelp(cmd, misused("--world: must be one of %s, was %q", strings.Join(worlds, ", "), ask.world))
-			}
 			if cmd.Flags().Changed("seed") {
 				ask.options.Seed = &ask.seed
 			}
-			return ask.run(cmd.Context(), env, args[0])
+			data, err := readFile(env, args[0])
+			if err != nil {
+				return err
+			}
+			if testbed.Replays(data) {
+				return ask.replay(cmd, env, args[0], data)
+			}
+			if !slices.Contains(worlds, ask.world) {
+				return seeHelp(cmd, misused("--world: must be one of %s, was %q", strings.Join(worlds, ", "), ask.world))
+			}
+			return ask.run(cmd.Context(), env, args[0], data)
 		},
 	}
 	f := cmd.Flags()
@@ -178,7 +214,8 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 	addFlag(cmd, &ask.options.Duration, positive(parseDuration), "duration", "duration", "", "what --for says")
 	_ = f.MarkHidden("duration") // there is one of that name
 	cmd.MarkFlagsMutuallyExclusive("for", "duration")
-	f.StringVar(&ask.trace.File, "trace", "", "a `file` with a recorded load, lines of minute,count, as one scenario more")
+	f.StringArrayVar(&ask.traces, "trace", nil, "a `file` with a recorded load, lines of minute,count: as one scenario more; or, repeatable, in place of\n"+
+		"the traces of an experiment that replays counts, from days on such as load.csv@3,10")
 	addFlag(cmd, &ask.trace.From, positive(parseDuration), "trace-from", "duration", "", "how far into the recording to begin, such as 288h")
 	addFlag(cmd, &ask.trace.Length, positive(parseDuration), "trace-length", "duration", "", "how much of the recording to play (default: all that is left)")
 	addFlag(cmd, &ask.trace.Peak, aboveZero, "trace-peak", "number", "", "requests a second in its busiest minute (default: as recorded)")
@@ -193,6 +230,12 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 // readTrace reads the recorded load, if one is asked for.
 func (ask *testbedRun) readTrace(env *Env) error {
 	t := &ask.trace
+	if len(ask.traces) > 1 {
+		return misused("--trace: must be given once but for experiments that replay counts, was %s", strings.Join(ask.traces, ", "))
+	}
+	if len(ask.traces) == 1 {
+		t.File = ask.traces[0]
+	}
 	if t.File == "" {
 		if t.From > 0 || t.Length > 0 || t.Peak > 0 {
 			return misused("--trace-from, --trace-length and --trace-peak: must be left out without --trace")
@@ -200,20 +243,22 @@ func (ask *testbedRun) readTrace(env *Env) error {
 		return nil
 	}
 	data, err := env.ReadFile(t.File)
-	if err == nil {
-		t.Curve, err = sim.ReadTrace(bytes.NewReader(data))
-	}
 	if err != nil {
 		return withCode(exitConfig, fmt.Errorf("--trace: %s: %w", t.File, err))
 	}
+	counted, err := replay.ReadCSV(t.File, bytes.NewReader(data))
+	if err != nil {
+		return withCode(exitConfig, fmt.Errorf("--trace: %w", err))
+	}
+	t.Curve = sim.Minutes(counted.Counts)
 	ask.options.Trace = t
 	return nil
 }
 
 // run runs an experiment, prints and writes what came of it, and fails if it was cut short or
 // an assertion was missed.
-func (ask *testbedRun) run(ctx context.Context, env *Env, name string) error {
-	e, file, err := readExperiment(env, name)
+func (ask *testbedRun) run(ctx context.Context, env *Env, name string, file []byte) error {
+	e, err := parseExperiment(name, file)
 	if err != nil {
 		return err
 	}
@@ -369,11 +414,7 @@ func newTestbedReportCommand(env *Env) *cobra.Command {
 			case out != "" || cmd.Flags().Changed("output"):
 				return seeHelp(cmd, misused("--out and --output: must only be given with several folders, was given %s", args[0]))
 			}
-			r, err := readRun(env, args[0])
-			if err != nil {
-				return err
-			}
-			return writeReport(env, args[0], r)
+			return reportAgain(env, args[0])
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "a `folder` to write the page and the figures of several to")
@@ -381,9 +422,33 @@ func newTestbedReportCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
+// reportAgain writes the report of what a run has left in a folder.
+func reportAgain(env *Env, folder string) error {
+	file, err := readFile(env, filepath.Join(folder, "experiment.yaml"))
+	if err != nil {
+		return err
+	}
+	if testbed.Replays(file) {
+		return replayAgain(env, folder, file)
+	}
+	r, err := readRun(env, folder)
+	if err != nil {
+		return err
+	}
+	return writeReport(env, folder, r)
+}
+
 // readRun reads what a run has left in a folder.
 func readRun(env *Env, folder string) (*testreport.Report, error) {
-	e, file, err := readExperiment(env, filepath.Join(folder, "experiment.yaml"))
+	path := filepath.Join(folder, "experiment.yaml")
+	file, err := readFile(env, path)
+	if err != nil {
+		return nil, err
+	}
+	if testbed.Replays(file) {
+		return nil, misused("report: %s: must be of an experiment with users to be laid beside another, and replays counts", folder)
+	}
+	e, err := parseExperiment(path, file)
 	if err != nil {
 		return nil, err
 	}

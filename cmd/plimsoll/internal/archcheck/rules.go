@@ -227,6 +227,11 @@ var rooms = []room{
 		why: "how a pod serves is one law for the simulated world and the lab, so that their figures can be compared, and depends on neither",
 	},
 	{
+		folder: "testbed/replay", floor: pure,
+		imports: []string{"podscaler", "podscaler/policy", "podscaler/forecast", "podscaler/capacity", "pricing"},
+		why:     "a load is played against scalers and models, without machines, a cluster or the simulated world, so that a year of minutes takes seconds",
+	},
+	{
 		folder: "testbed/sim", floor: world,
 		imports: []string{
 			"nodescaler/loop", "nodescaler", "podscaler", "podscaler/forecast", "podscaler/capacity",

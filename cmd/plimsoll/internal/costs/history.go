@@ -94,7 +94,7 @@ func (p *Prometheus) ours(ctx context.Context, h *History, by By) (bool, error) 
 	}
 	covered := h.moments()
 	for _, s := range known {
-		for i, v := range s.values {
+		for i, v := range s.Values {
 			covered[i] = covered[i] || v == 1
 		}
 	}
@@ -122,7 +122,7 @@ func (p *Prometheus) openCosts(ctx context.Context, h *History) error {
 	}
 	covered := h.moments()
 	for _, s := range list {
-		for i, v := range s.values {
+		for i, v := range s.Values {
 			covered[i] = covered[i] || !math.IsNaN(v)
 		}
 	}
@@ -135,7 +135,7 @@ func (p *Prometheus) openCosts(ctx context.Context, h *History) error {
 func oneCluster(list []series) error {
 	var all []string
 	for i := range list {
-		all = append(all, list[i].labels["cluster"])
+		all = append(all, list[i].Labels["cluster"])
 	}
 	slices.Sort(all)
 	if all = slices.Compact(all); len(all) > 1 {
@@ -184,10 +184,10 @@ func (h *History) add(list []series, covered []bool, by By) {
 		}
 		had := best[name][part]
 		if had == nil {
-			best[name][part] = s.values
+			best[name][part] = s.Values
 			continue
 		}
-		for i, v := range s.values {
+		for i, v := range s.Values {
 			if math.IsNaN(had[i]) || v > had[i] {
 				had[i] = v
 			}
@@ -253,10 +253,10 @@ func (s *series) nameBy(by By) string {
 }
 
 func (s *series) label(name string) string {
-	if own, ok := s.labels["exported_"+name]; ok {
+	if own, ok := s.Labels["exported_"+name]; ok {
 		return own
 	}
-	return s.labels[name]
+	return s.Labels[name]
 }
 
 // currency is that of the costs, if they have one.

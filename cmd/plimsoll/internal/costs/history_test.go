@@ -12,7 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs/fakeprom"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus/fakeprom"
 )
 
 var noon = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
@@ -210,12 +211,12 @@ func TestAnswersThatAreNoneAreRefused(t *testing.T) {
 		want   string
 		is     error
 	}{
-		"a page":            {200, "<html>", "not Prometheus' JSON", ErrUnreachable},
+		"a page":            {200, "<html>", "not Prometheus' JSON", prometheus.ErrUnreachable},
 		"a refusal":         {400, `{"status":"error","error":"parse error"}`, "prometheus refuses: 400 Bad Request: parse error", nil},
 		"a vector":          {200, `{"status":"success","data":{"resultType":"vector","result":[]}}`, `answers with a "vector"`, nil},
-		"half a sample":     {200, `{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1]]}]}}`, "must be a time and a value", ErrUnreachable},
-		"no number":         {200, `{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,"x"]]}]}}`, "invalid syntax", ErrUnreachable},
-		"a time that is no": {200, `{"status":"success","data":{"resultType":"matrix","result":[{"values":[["1","1"]]}]}}`, "cannot", ErrUnreachable},
+		"half a sample":     {200, `{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1]]}]}}`, "must be a time and a value", prometheus.ErrUnreachable},
+		"no number":         {200, `{"status":"success","data":{"resultType":"matrix","result":[{"values":[[1,"x"]]}]}}`, "invalid syntax", prometheus.ErrUnreachable},
+		"a time that is no": {200, `{"status":"success","data":{"resultType":"matrix","result":[{"values":[["1","1"]]}]}}`, "cannot", prometheus.ErrUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -38,6 +38,7 @@ type desk struct {
 	books     []*book
 	prices    *pricing.Book // nil is the default book
 	blind     string        // why prices are not known; empty if they are
+	limit     pricing.Rate  // what all machines may cost an hour; 0 is no limit
 }
 
 // workload is a WorkloadAutoscaler.
@@ -92,7 +93,7 @@ type book struct {
 // lay puts the objects on the desk. It changes nothing, and the same objects at the same time make
 // the same desk.
 func (c *Config) lay(o objects, now time.Time) *desk {
-	d := &desk{now: now}
+	d := &desk{now: now, limit: c.Limit}
 	c.layBooks(d, o.books)
 	if c.NodeScaler || c.Provider {
 		c.layPools(d, o.pools)

@@ -247,6 +247,10 @@ func (h *house) SetReplicas(_ context.Context, workload string, n int) error {
 	return err
 }
 
+func (h *house) Choose(_ context.Context, workload string, pods []string) error {
+	return h.note("choose %s of %s", strings.Join(pods, " "), workload)
+}
+
 func (h *house) SetDraining(_ context.Context, node string, draining bool) error {
 	for i := range h.nodes {
 		if h.nodes[i].Name == node {

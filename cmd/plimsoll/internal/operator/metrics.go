@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -41,6 +42,7 @@ type Metrics struct {
 	heldPools     *prometheus.GaugeVec
 	orphans       *prometheus.GaugeVec
 	costRate      *prometheus.GaugeVec
+	costLimit     *prometheus.GaugeVec
 	conditions    *prometheus.GaugeVec
 	sizedCPU      *prometheus.GaugeVec
 	sizedMemory   *prometheus.GaugeVec
@@ -118,6 +120,7 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		heldPools:     gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason"),
 		orphans:       gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind"),
 		costRate:      gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency"),
+		costLimit:     gauge("machines_cost_limit_per_hour", "What all machines may cost an hour, in the price book's currency. Without a limit there is no series.", "currency"),
 		notifications: counter("notifications_total", "Notices to people, by receiver and whether they arrived.", "receiver", "result"),
 		sizedCPU:      gauge("container_recommended_cpu_cores", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
 		sizedMemory:   gauge("container_recommended_memory_bytes", "What the containers of a workload should request: target, its bounds lower and upper, and uncapped.", "namespace", "name", "container", "bound"),
@@ -157,7 +160,7 @@ func (m *Metrics) Leading(leads bool) {
 	}
 	m.leader.Set(0)
 	for _, v := range []*prometheus.GaugeVec{
-		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.costRate, m.conditions,
+		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.costRate, m.costLimit, m.conditions,
 		m.sizedCPU, m.sizedMemory,
 	} {
 		v.Reset()
@@ -285,8 +288,11 @@ func (m *Metrics) workloads(d *desk, s *loop.Step) {
 // pools tells of the pools and their machines. Machines that are not known have no series: that is not
 // none.
 func (m *Metrics) pools(d *desk, s *loop.Step, machines []nodescaler.Machine) {
-	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.costRate} {
+	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.costRate, m.costLimit} {
 		v.Reset()
+	}
+	if d.limit > 0 {
+		m.costLimit.WithLabelValues(cmp.Or(d.prices, pricing.DefaultBook()).Unit).Set(d.limit.Units())
 	}
 	for _, p := range d.pools {
 		name := p.object.Name

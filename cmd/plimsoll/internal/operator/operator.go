@@ -34,7 +34,9 @@ type Config struct {
 	// Interval is the time between two steps, unless something happens.
 	Interval time.Duration
 	// Nodes is the policy for all pools.
-	Nodes   nodepolicy.Spec
+	Nodes nodepolicy.Spec
+	// Limit is what all machines together may cost an hour, in the price book's currency; 0 is no limit.
+	Limit   pricing.Rate
 	Signals Signals
 	// Containers are what each pod's containers were last measured to use, by namespace/name; nil leaves
 	// it unknown.

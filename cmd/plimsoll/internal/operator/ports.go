@@ -22,6 +22,7 @@ import (
 // Cluster is what is needed of the Kubernetes side; kube.Cluster is it.
 type Cluster interface {
 	loop.Cluster
+	loop.Chooser
 	// Run keeps the picture of the cluster up to date, Synced waits for it, Fresh says whether it is old.
 	Run(ctx context.Context) error
 	Synced(ctx context.Context) error

@@ -197,13 +197,17 @@ func (s *sizing) recommend(w *workload) {
 // is not known here it is taken for granted.
 func scaledByRequests(p podpolicy.Spec) bool {
 	switch p.Policy {
-	case "SLOCost":
+	case "SLOCost", "Joint": // which goes by the cores that pods use, once it has seen some
 		return false
 	case "FastSlow":
 		return p.FastSlow == nil || p.FastSlow.Metric == ""
 	case "Watermark": // whose marks of CPU may be absolute, and need not be
 		return p.Watermark == nil || len(p.Watermark.Metrics) == 0 ||
 			slices.ContainsFunc(p.Watermark.Metrics, func(m podpolicy.WatermarkMetric) bool { return m.Type == podpolicy.Resource })
+	case "Predictive": // which goes by CPU where nothing is forecast, and may learn what fits into a request
+		c := p.Predictive
+		return c == nil || c.CPU.AverageValue == 0 ||
+			c.Profile.Linear == nil && c.Profile.Quadratic == nil && c.Profile.Table == nil && (c.Profile.Learned == nil || c.Profile.Learned.CPU == 0)
 	case "HPA":
 		return p.HPA == nil || len(p.HPA.Metrics) == 0 ||
 			slices.ContainsFunc(p.HPA.Metrics, func(m podpolicy.Metric) bool { return m.AverageUtilization > 0 })

@@ -203,14 +203,22 @@ func TestCPUIsTakenForScaledByUnlessItIsKnownOtherwise(t *testing.T) {
 		spec podpolicy.Spec
 		want bool
 	}{
-		"HPA, as it is":              {podpolicy.Spec{Policy: "HPA"}, true},
-		"HPA in percent":             {podpolicy.Spec{Policy: "HPA", HPA: &podpolicy.HPA{Metrics: []podpolicy.Metric{{Type: podpolicy.Resource, AverageUtilization: 50}}}}, true},
-		"HPA in cores":               {podpolicy.Spec{Policy: "HPA", HPA: &podpolicy.HPA{Metrics: []podpolicy.Metric{{Type: podpolicy.Resource}}}}, false},
-		"FastSlow":                   {podpolicy.Spec{Policy: "FastSlow"}, true},
-		"FastSlow by a series":       {podpolicy.Spec{Policy: "FastSlow", FastSlow: &podpolicy.FastSlow{Metric: "queue"}}, false},
-		"Watermark":                  {podpolicy.Spec{Policy: "Watermark"}, true},
-		"Watermark by a series":      {podpolicy.Spec{Policy: "Watermark", Watermark: &podpolicy.Watermark{Metrics: []podpolicy.WatermarkMetric{{Type: podpolicy.Pods}}}}, false},
+		"HPA, as it is":         {podpolicy.Spec{Policy: "HPA"}, true},
+		"HPA in percent":        {podpolicy.Spec{Policy: "HPA", HPA: &podpolicy.HPA{Metrics: []podpolicy.Metric{{Type: podpolicy.Resource, AverageUtilization: 50}}}}, true},
+		"HPA in cores":          {podpolicy.Spec{Policy: "HPA", HPA: &podpolicy.HPA{Metrics: []podpolicy.Metric{{Type: podpolicy.Resource}}}}, false},
+		"FastSlow":              {podpolicy.Spec{Policy: "FastSlow"}, true},
+		"FastSlow by a series":  {podpolicy.Spec{Policy: "FastSlow", FastSlow: &podpolicy.FastSlow{Metric: "queue"}}, false},
+		"Watermark":             {podpolicy.Spec{Policy: "Watermark"}, true},
+		"Watermark by a series": {podpolicy.Spec{Policy: "Watermark", Watermark: &podpolicy.Watermark{Metrics: []podpolicy.WatermarkMetric{{Type: podpolicy.Pods}}}}, false},
+		"Predictive":            {podpolicy.Spec{Policy: "Predictive"}, true},
+		"Predictive that learns what fits into a request": {podpolicy.Spec{Policy: "Predictive", Predictive: &podpolicy.Predictive{
+			CPU: podpolicy.PredictiveCPU{AverageValue: 300},
+		}}, true},
+		"Predictive with a profile and CPU in cores": {podpolicy.Spec{Policy: "Predictive", Predictive: &podpolicy.Predictive{
+			Profile: podpolicy.PredictiveProfile{Linear: &podpolicy.LinearProfile{PerPod: 10}}, CPU: podpolicy.PredictiveCPU{AverageValue: 300},
+		}}, false},
 		"SLOCost":                    {podpolicy.Spec{Policy: "SLOCost"}, false},
+		"Joint":                      {podpolicy.Spec{Policy: "Joint"}, false},
 		"one that is not known here": {podpolicy.Spec{Policy: "Tomorrow"}, true},
 	} {
 		if got := scaledByRequests(c.spec); got != c.want {

@@ -29,6 +29,8 @@ func TestAPIAndSettingsHaveTheSameKeys(t *testing.T) {
 		{"VMPool", v1alpha1.VMPoolSpec{}, pve.Pool{}, notOfThePool, []string{"name"}},
 		{"FastSlow", v1alpha1.FastSlow{}, policy.FastSlow{}, nil, nil},
 		{"HPA", v1alpha1.HPA{}, policy.HPA{}, nil, nil},
+		{"Joint", v1alpha1.Joint{}, policy.Joint{}, nil, nil},
+		{"Predictive", v1alpha1.Predictive{}, policy.Predictive{}, nil, nil},
 		{"Signals", v1alpha1.Signals{}, signals.Spec{}, nil, nil},
 		{"SLOCost", v1alpha1.SLOCost{}, policy.SLOCost{}, nil, nil},
 		{"Watermark", v1alpha1.Watermark{}, policy.Watermark{}, nil, nil},

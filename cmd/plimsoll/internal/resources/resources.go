@@ -105,6 +105,8 @@ func plainScalar(v any) any {
 	switch text := v.(type) {
 	case v1alpha1.Ratio:
 		return number(string(text))
+	case v1alpha1.Number:
+		return number(string(text))
 	case v1alpha1.Overcommit:
 		return number(string(text))
 	}

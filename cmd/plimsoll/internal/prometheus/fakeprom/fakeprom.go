@@ -11,6 +11,7 @@ import (
 )
 
 // Series is one series: its text form, name{label="value",…}, and its value at a time, if it has one.
+// One that comes and goes may be told in parts, in the order of time.
 type Series struct {
 	Text string
 	At   func(time.Time) (float64, bool)
@@ -54,22 +55,33 @@ func answer(w http.ResponseWriter, found []result) {
 }
 
 func find(store []Series, query string, start, end, step float64) []result {
-	found := []result{}
+	found, at := []result{}, map[string]int{}
 	for _, s := range store {
-		one := result{Metric: labels(s.Text)}
-		if !matches(one.Metric, labels(query)) {
+		metric := labels(s.Text)
+		if !matches(metric, labels(query)) {
 			continue
 		}
-		for at := start; at <= end; at += step {
-			if v, ok := s.At(time.UnixMilli(int64(at * 1e3))); ok {
-				one.Values = append(one.Values, [2]any{at, strconv.FormatFloat(v, 'g', -1, 64)})
-			}
+		values := s.values(start, end, step)
+		if len(values) == 0 {
+			continue
 		}
-		if len(one.Values) > 0 {
-			found = append(found, one)
+		i, known := at[s.Text] // as Prometheus, it answers with a series once
+		if !known {
+			i, at[s.Text] = len(found), len(found)
+			found = append(found, result{Metric: metric})
 		}
+		found[i].Values = append(found[i].Values, values...)
 	}
 	return found
+}
+
+func (s *Series) values(start, end, step float64) (all [][2]any) {
+	for at := start; at <= end; at += step {
+		if v, ok := s.At(time.UnixMilli(int64(at * 1e3))); ok {
+			all = append(all, [2]any{at, strconv.FormatFloat(v, 'g', -1, 64)})
+		}
+	}
+	return all
 }
 
 func matches(has, wants map[string]string) bool {

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/testbed/replay"
+)
+
+// loadQuestion is where the simulate verb has its load from.
+type loadQuestion struct {
+	trace        string
+	skip, length time.Duration
+	query        promQuestion
+}
+
+// recorded is a load with what is known of it.
+type recorded struct {
+	*replay.Trace
+	from   time.Time // of its first minute; zero if that is not known
+	madeUp bool      // so that how large it is means nothing
+}
+
+// usualLength is how much of a load is made up, unless that is said.
+const usualLength = 7 * 24 * time.Hour
+
+func loadsHelp() string {
+	var b strings.Builder
+	for _, l := range replay.Synthetics() {
+		fmt.Fprintf(&b, "  %-18s %s\n", l.Name, l.Title)
+	}
+	return b.String()
+}
+
+func (q *loadQuestion) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	var names []string
+	for _, l := range replay.Synthetics() {
+		names = append(names, l.Name)
+	}
+	f.StringVar(&q.trace, "trace", "", "a `file` with lines of minute,count, - for standard input, or "+strings.Join(names, " or "))
+	addFlag(cmd, &q.skip, wholeMinutes, "trace-from", "duration", "", "how far into the file to begin, such as 9d")
+	addFlag(cmd, &q.length, wholeMinutes, "trace-length", "duration", "", "how much of it to take (default: all that is left, and 7d of one that is made up)")
+	q.query.addFlags(cmd)
+	err := cmd.RegisterFlagCompletionFunc("trace", cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault))
+	if err != nil {
+		panic(err)
+	}
+}
+
+// check refuses flags that mean nothing together.
+func (q *loadQuestion) check(cmd *cobra.Command) (faults []error) {
+	given := func(name string) bool { return cmd.Flags().Changed(name) }
+	switch {
+	case given("trace") && given("query"):
+		faults = append(faults, errors.New("--query: must be left out with --trace, there is one load"))
+	case given("query"):
+		faults = append(faults, q.query.check(given)...)
+	case !given("trace"):
+		faults = append(faults, errors.New("--trace: must be given, or --query"))
+	case q.trace == "":
+		faults = append(faults, errors.New(`--trace: must be a file, - or the name of a load, was ""`))
+	}
+	for _, name := range []string{"trace-from", "trace-length"} {
+		if given(name) && !given("trace") {
+			faults = append(faults, fmt.Errorf("--%s: must be given with --trace only, see --from and --last", name))
+		}
+	}
+	for _, name := range promFlags {
+		if given(name) && !given("query") {
+			faults = append(faults, fmt.Errorf("--%s: must be given with --query only, which it is for", name))
+		}
+	}
+	return faults
+}
+
+// read reads the load.
+func (q *loadQuestion) read(ctx context.Context, env *Env, seed uint64) (*recorded, error) {
+	if q.query.promQL != "" {
+		return q.query.read(ctx, env)
+	}
+	load, err := q.open(env, seed)
+	if err != nil {
+		return nil, withCode(exitConfig, fmt.Errorf("--trace: %w", err))
+	}
+	return load, q.cut(load)
+}
+
+// open reads the whole of the load that --trace names.
+func (q *loadQuestion) open(env *Env, seed uint64) (*recorded, error) {
+	for _, l := range replay.Synthetics() {
+		if l.Name == q.trace {
+			return &recorded{Trace: l.Make(q.daysToMake(), seed), madeUp: true}, nil
+		}
+	}
+	name, from := filepath.Base(q.trace), env.Stdin
+	if q.trace == "-" {
+		name = "standard input"
+	} else {
+		data, err := env.ReadFile(q.trace)
+		if err != nil {
+			return nil, err
+		}
+		from = bytes.NewReader(data)
+	}
+	t, err := replay.ReadCSV(name, from)
+	if err != nil {
+		return nil, err
+	}
+	return &recorded{Trace: t}, nil
+}
+
+// daysToMake is how many days hold the part that is played.
+func (q *loadQuestion) daysToMake() int {
+	if q.length == 0 {
+		q.length = usualLength
+	}
+	const day = 24 * time.Hour
+	return int((q.skip + q.length + day - 1) / day)
+}
+
+// cut leaves the part of the load that was asked for.
+func (q *loadQuestion) cut(load *recorded) error {
+	if q.skip == 0 && q.length == 0 {
+		return nil
+	}
+	have := len(load.Counts)
+	from := int(q.skip / time.Minute)
+	if from > have-2 {
+		return misused("--trace-from: must leave 2 minutes at least of %s, was %s", days(time.Duration(have)*time.Minute), days(q.skip))
+	}
+	to := have
+	if q.length != 0 {
+		if to = from + int(q.length/time.Minute); to > have || to < from+2 {
+			return misused("--trace-length: must be from 2m to %s from there on, was %s", days(time.Duration(have-from)*time.Minute), days(q.length))
+		}
+	}
+	load.Trace = &replay.Trace{Name: load.Name, Counts: load.Counts[from:to:to]}
+	return nil
+}
+
+// writeLoad writes a load as ReadCSV reads it.
+func writeLoad(w io.Writer, t *replay.Trace) error {
+	line := []byte("minute,count\n")
+	var b bytes.Buffer
+	b.Write(line)
+	for i, n := range t.Counts {
+		line = strconv.AppendInt(line[:0], int64(i), 10)
+		line = append(line, ',')
+		line = strconv.AppendFloat(line, n, 'f', -1, 64)
+		b.Write(append(line, '\n'))
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
