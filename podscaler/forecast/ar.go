@@ -1,5 +1,7 @@
 package forecast
 
+import "cmp"
+
 // AR expects a weighted sum of the last values. The weights are those that would have served
 // best so far, by least squares, and are mended with every value; what is older than the memory
 // counts for little. It needs as many values as it has lags twice over, and is good after some
@@ -23,12 +25,8 @@ func init() {
 }
 
 func newAR(c AR) (Model, error) {
-	if c.Lags == 0 {
-		c.Lags = 32
-	}
-	if c.Memory == 0 {
-		c.Memory = 3 * dayOfMinutes
-	}
+	c.Lags = cmp.Or(c.Lags, 32)
+	c.Memory = cmp.Or(c.Memory, 3*dayOfMinutes)
 	var f faults
 	f.unless(c.Lags >= 1 && c.Lags <= 256, "ar.lags", "must be from 1 to 256", c.Lags)
 	f.unless(c.Memory >= 2 && c.Memory <= maxPeriods, "ar.memory", "must be from 2 to 1048576 periods", c.Memory)

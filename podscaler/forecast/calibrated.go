@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -47,12 +48,8 @@ func NewCalibrated(m Model, c Calibration) (*Calibrated, error) {
 	if len(c.Horizons) == 0 {
 		c.Horizons = []int{1}
 	}
-	if c.Window == 0 {
-		c.Window = dayOfMinutes
-	}
-	if c.Rate == 0 {
-		c.Rate = 0.005
-	}
+	c.Window = cmp.Or(c.Window, dayOfMinutes)
+	c.Rate = cmp.Or(c.Rate, 0.005)
 	horizons := slices.Compact(slices.Sorted(slices.Values(c.Horizons)))
 	var f faults
 	f.unless(horizons[0] >= 1 && horizons[len(horizons)-1] <= 10080, "horizons", "must be from 1 to 10080 periods", c.Horizons)

@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // Ensemble expects the weighted mean of what its members expect. The weights are exponential in
 // how much worse than the best a member was of late, by the pinball loss of its quantile at the
@@ -100,18 +103,10 @@ func usualMembers(season int) []Spec {
 }
 
 func (c *EnsembleSettings) complete() {
-	if c.Horizon == 0 {
-		c.Horizon = 1
-	}
-	if c.Quantile == 0 {
-		c.Quantile = 0.95
-	}
-	if c.Memory == 0 {
-		c.Memory = 240
-	}
-	if c.Rate == 0 {
-		c.Rate = 0.1
-	}
+	c.Horizon = cmp.Or(c.Horizon, 1)
+	c.Quantile = cmp.Or(c.Quantile, 0.95)
+	c.Memory = cmp.Or(c.Memory, 240)
+	c.Rate = cmp.Or(c.Rate, 0.1)
 }
 
 // NewEnsemble returns an ensemble of models that were made elsewhere, by settings whose members

@@ -29,6 +29,28 @@ func TestForecastersAreFoundByEitherName(t *testing.T) {
 	}
 }
 
+func TestSeasonAndSeedAreThoseOfTheSpecWhereItHasThem(t *testing.T) {
+	members := &forecast.EnsembleSettings{Members: []forecast.Spec{{Type: "Last"}}}
+	given := forecast.Spec{Type: "LSTM", LSTM: &forecast.LSTM{Seed: 7, Units: 3}, Ridge: &forecast.Ridge{Season: 60}, Ensemble: members}
+	got := given.WithSeason(24).WithSeed(5)
+	want := forecast.Spec{
+		Type:     "LSTM",
+		Seasonal: &forecast.Seasonal{Season: 24}, HoltWinters: &forecast.HoltWinters{Season: 24}, Theta: &forecast.Theta{Season: 24},
+		Ridge: &forecast.Ridge{Season: 60}, Ensemble: members,
+		LSTM: &forecast.LSTM{Seed: 7, Units: 3}, HTM: &forecast.HTM{Seed: 5},
+		QLearning: &forecast.QLearning{Seed: 5}, SARSA: &forecast.SARSA{Seed: 5},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if e := (forecast.Spec{Type: "Ensemble"}).WithSeason(24).Ensemble; e.Season != 24 {
+		t.Errorf("an ensemble that names no members has a season of %d", e.Season)
+	}
+	if given.HTM != nil || given.Ridge.Season != 60 {
+		t.Errorf("what was given has changed: %+v", given)
+	}
+}
+
 func TestEveryFaultOfSettingsIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"type": "prophet"}`:                                                                                                    "forecaster: must be one of " + strings.Join(forecast.Names(), ", ") + `, was "prophet"`,

@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // HoltWinters expects a level, a trend that dies away, and where in the season it is: additive
 // exponential smoothing. How fast level and trend follow, and how much of the season is taken,
@@ -54,15 +57,9 @@ type holtWinters struct {
 }
 
 func newHoltWinters(c HoltWinters) (Model, error) {
-	if c.Season == 0 {
-		c.Season = dayOfMinutes
-	}
-	if c.Damping == 0 {
-		c.Damping = 0.9
-	}
-	if c.Memory == 0 {
-		c.Memory = dayOfMinutes
-	}
+	c.Season = cmp.Or(c.Season, dayOfMinutes)
+	c.Damping = cmp.Or(c.Damping, 0.9)
+	c.Memory = cmp.Or(c.Memory, dayOfMinutes)
 	var f faults
 	f.unless(c.Season >= 1 && c.Season <= maxPeriods, "holtWinters.season", "must be from 1 to 1048576 periods", c.Season)
 	f.unless(c.Damping > 0 && c.Damping <= 1, "holtWinters.damping", "must be above 0 and at most 1", c.Damping)

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -49,24 +50,14 @@ func init() {
 }
 
 func (c *HTM) complete() {
-	if c.Columns == 0 {
-		c.Columns = 512
-	}
-	if c.Cells == 0 {
-		c.Cells = 8
-	}
-	if c.Active == 0 {
-		c.Active = 20
-	}
-	if c.History == 0 {
-		c.History = 15
-	}
+	c.Columns = cmp.Or(c.Columns, 512)
+	c.Cells = cmp.Or(c.Cells, 8)
+	c.Active = cmp.Or(c.Active, 20)
+	c.History = cmp.Or(c.History, 15)
 	if len(c.Horizons) == 0 {
 		c.Horizons = []int{1, 5, 15}
 	}
-	if c.Seed == 0 {
-		c.Seed = 1
-	}
+	c.Seed = cmp.Or(c.Seed, 1)
 }
 
 func newHTM(c HTM) (Model, error) {

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -42,21 +43,15 @@ const rethrow = 30
 const believed = 0.999
 
 func (c *QLearning) complete() {
-	standard(&c.Levels, 24)
-	standard(&c.Pods, 32)
-	standard(&c.Episodes, 60)
-	standard(&c.Rate, 0.02)
-	standard(&c.Discount, 0.5)
-	standard(&c.Explore, 0.3)
-	standard(&c.Shortage, 1)
-	standard(&c.Warmup, dayOfMinutes)
-}
-
-// standard gives a setting that is not set its default.
-func standard[T int | float64](setting *T, value T) {
-	if *setting == 0 {
-		*setting = value
-	}
+	c.Levels = cmp.Or(c.Levels, 24)
+	c.Pods = cmp.Or(c.Pods, 32)
+	c.Episodes = cmp.Or(c.Episodes, 60)
+	c.Rate = cmp.Or(c.Rate, 0.02)
+	c.Discount = cmp.Or(c.Discount, 0.5)
+	c.Explore = cmp.Or(c.Explore, 0.3)
+	c.Shortage = cmp.Or(c.Shortage, 1)
+	c.Warmup = cmp.Or(c.Warmup, dayOfMinutes)
+	c.Seed = cmp.Or(c.Seed, 1)
 }
 
 // newPodLearner makes one of settings that stand in the block that is named.

@@ -32,7 +32,7 @@ type QLearning struct {
 	// Warmup is how many periods have to pass before it is trained on them; 1440, unless set: a
 	// day of minutes.
 	Warmup int `json:"warmup,omitempty" yaml:"warmup,omitempty"`
-	// Seed is where the trials begin. The same one makes the same forecasts.
+	// Seed is where the trials begin; 1, unless set. The same one makes the same forecasts.
 	Seed uint64 `json:"seed,omitempty" yaml:"seed,omitempty"`
 }
 

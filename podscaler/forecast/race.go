@@ -114,15 +114,9 @@ func (f *faults) checkEntrants(key string, entrants []Entrant) {
 // NewRace returns a race of models that were made elsewhere, by settings whose entrants do not
 // count. At equal differences the first of the list leads.
 func NewRace(entrants []Entrant, c RaceSettings) (*Race, error) {
-	if c.Window == 0 {
-		c.Window = 5
-	}
-	if c.Threshold == 0 {
-		c.Threshold = 0.3
-	}
-	if c.Horizon == 0 {
-		c.Horizon = 1
-	}
+	c.Window = cmp.Or(c.Window, 5)
+	c.Threshold = cmp.Or(c.Threshold, 0.3)
+	c.Horizon = cmp.Or(c.Horizon, 1)
 	var f faults
 	f.checkEntrants("race.entrants", entrants)
 	f.unless(c.Window >= 1 && c.Window <= 10080, "race.window", "must be from 1 to 10080 periods", c.Window)

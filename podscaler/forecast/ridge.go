@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // Ridge expects a weighted sum of the last values, their means over longer spans, what there was
 // a season ago, and the time in the season, as a few sines. Its weights are drawn towards none,
@@ -29,18 +32,10 @@ func init() {
 }
 
 func (c *Ridge) complete() {
-	if c.Lags == 0 {
-		c.Lags = 12
-	}
-	if c.Season == 0 {
-		c.Season = dayOfMinutes
-	}
-	if c.Harmonics == 0 {
-		c.Harmonics = 4
-	}
-	if c.Memory == 0 {
-		c.Memory = 10 * float64(c.Season)
-	}
+	c.Lags = cmp.Or(c.Lags, 12)
+	c.Season = cmp.Or(c.Season, dayOfMinutes)
+	c.Harmonics = cmp.Or(c.Harmonics, 4)
+	c.Memory = cmp.Or(c.Memory, 10*float64(c.Season))
 }
 
 func newRidge(c Ridge) (Model, error) {

@@ -1,5 +1,7 @@
 package forecast
 
+import "cmp"
+
 // Seasonal expects what there was a season ago: a day, a week. It needs one season, and the
 // number of periods in it.
 //
@@ -26,9 +28,7 @@ type seasonal struct {
 }
 
 func newSeasonal(c Seasonal) (Model, error) {
-	if c.Season == 0 {
-		c.Season = dayOfMinutes
-	}
+	c.Season = cmp.Or(c.Season, dayOfMinutes)
 	var f faults
 	f.unless(c.Season >= 1 && c.Season <= maxPeriods, "seasonal.season", "must be from 1 to 1048576 periods", c.Season)
 	if f.err() != nil {

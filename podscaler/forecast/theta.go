@@ -1,5 +1,7 @@
 package forecast
 
+import "cmp"
+
 // Theta expects the mean of two lines: the straight line through the past, and one that bends
 // twice as much, smoothed exponentially. That is smoothing with half the slope of the line as
 // its drift. How fast the smoothing follows, and whether a season is taken out first, is chosen
@@ -43,12 +45,8 @@ type line struct {
 }
 
 func newTheta(c Theta) (Model, error) {
-	if c.Season == 0 {
-		c.Season = dayOfMinutes
-	}
-	if c.Memory == 0 {
-		c.Memory = dayOfMinutes / 2
-	}
+	c.Season = cmp.Or(c.Season, dayOfMinutes)
+	c.Memory = cmp.Or(c.Memory, dayOfMinutes/2)
 	var f faults
 	f.unless(c.Season >= 1 && c.Season <= maxPeriods, "theta.season", "must be from 1 to 1048576 periods", c.Season)
 	f.unless(c.Memory >= 2 && c.Memory <= maxPeriods, "theta.memory", "must be from 2 to 1048576 periods", c.Memory)

@@ -1,10 +1,15 @@
 package policy_test
 
 import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/forecast"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 )
 
@@ -37,4 +42,110 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkPredictive is what a decision takes where each ends a period, so that every forecaster
+// takes a value, is judged and foretells, and LSTM learns besides. "every member" weighs all
+// forecasters but HTM, whose memory is not meant by what is promised for the others, and those that are
+// made of others. The bytes are those that the heap has grown by, forecasters and all.
+func BenchmarkPredictive(b *testing.B) {
+	for name, c := range predictives() {
+		b.Run(name, func(b *testing.B) {
+			before := heap()
+			s, v := foreseeing(b, c, 4*1440)
+			took := make([]time.Duration, 0, b.N)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				v.Now = v.Now.Add(time.Minute)
+				v.Window.Arrivals = podscaler.Known(ofDay(i))
+				began := time.Now()
+				s.Decide(v)
+				took = append(took, time.Since(began))
+			}
+			b.StopTimer()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+			b.ReportMetric(float64(heap()-before)-float64(8*cap(took)), "B-held")
+			runtime.KeepAlive(s)
+		})
+	}
+}
+
+// BenchmarkAThousandPredictives is what part of a core a thousand workloads take that are decided on
+// every 15 s. Every fourth round ends a period of all of them. Those with every member are fifty, told
+// as if there were a thousand, for LSTM takes its time to be trained.
+func BenchmarkAThousandPredictives(b *testing.B) {
+	const every = 15 * time.Second
+	for name, c := range predictives() {
+		b.Run(name, func(b *testing.B) {
+			workloads := 1000
+			if len(c.Members) > 0 {
+				workloads = 50
+			}
+			scalers, views := make([]*podscaler.Scaler, workloads), make([]*podscaler.View, workloads)
+			for i := range workloads {
+				scalers[i], views[i] = foreseeing(b, c, 1500)
+			}
+			var longest time.Duration
+			rounds := 0
+			for b.Loop() {
+				began := time.Now()
+				for i, s := range scalers {
+					views[i].Now = views[i].Now.Add(every)
+					views[i].Window.Arrivals = podscaler.Known(ofDay(rounds/4 + i))
+					s.Decide(views[i])
+				}
+				longest = max(longest, time.Since(began))
+				rounds++
+			}
+			thousand := 1000 / float64(workloads)
+			b.ReportMetric(100*thousand*b.Elapsed().Seconds()/float64(rounds)/every.Seconds(), "%-of-a-core")
+			b.ReportMetric(thousand*float64(longest.Milliseconds()), "longest-round-ms")
+		})
+	}
+}
+
+// predictives are settings that are measured, by what they weigh.
+func predictives() map[string]policy.Predictive {
+	every := slices.DeleteFunc(forecast.Names(), func(name string) bool {
+		return name == "htm" || name == "ensemble" || name == "race"
+	})
+	return map[string]policy.Predictive{
+		"usual members": {Profile: perPod(20)},
+		"every member":  {Profile: perPod(20), Members: every},
+	}
+}
+
+// foreseeing is a scaler that has seen so many minutes, and what it looks at.
+func foreseeing(b *testing.B, c policy.Predictive, seen int) (*podscaler.Scaler, *podscaler.View) {
+	p, err := policy.New(predicting(c))
+	if err != nil {
+		b.Fatal(err)
+	}
+	history := make([]float64, seen)
+	for i := range history {
+		history[i] = ofDay(i)
+	}
+	p.(interface{ Warm([]float64) }).Warm(history)
+	w := usual()
+	w.Behavior = podscaler.DefaultBehavior()
+	s := podscaler.NewScaler(w, p)
+	v := at(8, 310, 40)
+	v.Now, v.Workload, v.Pods = now, s.Workload(), running(8, 0.3)
+	return s, &v
+}
+
+// ofDay is the load of a minute: a daily swing, and some noise.
+func ofDay(minute int) float64 {
+	r := rand.New(rand.NewPCG(7, uint64(minute)))
+	return max(120+80*math.Sin(2*math.Pi*float64(minute)/1440)+10*r.NormFloat64(), 0)
+}
+
+// heap is how many bytes are held.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

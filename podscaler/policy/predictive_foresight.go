@@ -33,12 +33,8 @@ func (o *foresight) build(f *faults, c Predictive, h int) {
 	if c.Quantile != nil {
 		ensemble.Quantile = *c.Quantile
 	}
-	if members == nil {
-		ensemble.Season = o.day
-	}
-	s := o.spec(o.name)
-	s.Ensemble, s.Race = &ensemble, &race
 	var err error
+	s := forecast.Spec{Type: o.name, Ensemble: &ensemble, Race: &race}.WithSeason(o.day)
 	if o.model, err = forecast.New(s); err == nil {
 		o.by, err = forecast.NewCalibrated(o.model, forecast.Calibration{Horizons: horizons(h)})
 	}
@@ -53,7 +49,7 @@ func (o *foresight) members(f *faults, c Predictive) (members []forecast.Spec) {
 		key, name := fmt.Sprintf("predictive.members[%d]", i), strings.ToLower(m)
 		f.unless(slices.Contains(forecast.Names(), name), key, "must be one of "+strings.Join(forecast.Names(), ", "), strconv.Quote(m))
 		f.unless(name != "ensemble" && name != "race", key, "must be a forecaster that has no members itself", strconv.Quote(m))
-		members = append(members, o.spec(m))
+		members = append(members, forecast.Spec{Type: m}.WithSeason(o.day))
 	}
 	return members
 }
@@ -62,15 +58,6 @@ func (o *foresight) members(f *faults, c Predictive) (members []forecast.Spec) {
 func (f *faults) add(key string, err error) {
 	if err != nil {
 		*f = append(*f, fmt.Errorf("%s.%w", key, err))
-	}
-}
-
-// spec is a forecaster by name, with a season of a day.
-func (o *foresight) spec(name string) forecast.Spec {
-	return forecast.Spec{
-		Type:     name,
-		Seasonal: &forecast.Seasonal{Season: o.day}, HoltWinters: &forecast.HoltWinters{Season: o.day},
-		Theta: &forecast.Theta{Season: o.day}, Ridge: &forecast.Ridge{Season: o.day},
 	}
 }
 

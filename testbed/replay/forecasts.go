@@ -1,6 +1,8 @@
 package replay
 
 import (
+	"strings"
+
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 )
@@ -14,12 +16,13 @@ func init() {
 		Name: "naive", Title: "sizes on the requests of the last minute", Knob: Excess,
 		New: func(s Setting) (Scaler, error) { return newSized(forecast.Spec{Type: "Last"}, s) },
 	})
-	for _, name := range forecast.Names() {
+	for _, d := range forecast.All() {
+		name := strings.ToLower(d.Name)
 		if elsewhere[name] {
 			continue
 		}
 		register(Kind{
-			Name: name, Title: "sizes on what the forecaster of this name expects of the next minute", Knob: Excess,
+			Name: name, Title: "sizes on a forecaster that " + strings.TrimSuffix(d.Summary, "."), Knob: Excess,
 			New: func(s Setting) (Scaler, error) { return newSized(forecast.Spec{Type: name}, s) },
 		})
 	}
@@ -36,30 +39,10 @@ func newSized(spec forecast.Spec, s Setting) (Scaler, error) {
 	return &sized{setting: s, model: m}, err
 }
 
-// newModel returns a forecaster. Where its settings are not given, its season and its seed are the
+// newModel returns a forecaster. Where its settings do not say, its season and its seed are the
 // setting's.
 func newModel(spec forecast.Spec, s Setting) (forecast.Model, error) {
-	if spec.Seasonal == nil {
-		spec.Seasonal = &forecast.Seasonal{Season: s.Season}
-	}
-	if spec.HoltWinters == nil {
-		spec.HoltWinters = &forecast.HoltWinters{Season: s.Season}
-	}
-	if spec.Theta == nil {
-		spec.Theta = &forecast.Theta{Season: s.Season}
-	}
-	if spec.Ridge == nil {
-		spec.Ridge = &forecast.Ridge{Season: s.Season}
-	}
-	if spec.Ensemble == nil {
-		spec.Ensemble = &forecast.EnsembleSettings{Season: s.Season}
-	}
-	if spec.QLearning == nil {
-		spec.QLearning = &forecast.QLearning{Seed: s.Seed}
-	}
-	if spec.SARSA == nil {
-		spec.SARSA = &forecast.SARSA{Seed: s.Seed}
-	}
+	spec = spec.WithSeason(s.Season).WithSeed(s.Seed)
 	if s.Models != nil {
 		if m, err := s.Models(spec); m != nil || err != nil {
 			return m, err

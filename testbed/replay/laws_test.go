@@ -180,3 +180,37 @@ func TestCheaperPodsAreNeverFewer(t *testing.T) {
 		}
 	}
 }
+
+// Pods that are full serve what they can, however much comes, so that who goes by what they served grows
+// by a little at a time. Whoever forecasts goes by what comes: what became of it changes nothing.
+func TestSizingIsByWhatComesAndNotByWhatIsServed(t *testing.T) {
+	forecasting := []string{"naive", "seasonal", "ar", "holtwinters", "theta", "ridge", "ensemble", "ensemble-quantile", "ensemble-marginal", "oracle"}
+	rapid.Check(t, func(t *rapid.T) {
+		trace, train, s := world(t)
+		k, err := Find(rapid.SampledFrom(forecasting).Draw(t, "kind"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle, full := scalerOf(t, k, s), scalerOf(t, k, s)
+		for _, both := range []Scaler{idle, full} {
+			if w, ok := both.(Warmed); ok {
+				w.Warm(rates(trace.Counts[:train]))
+			}
+		}
+		for i, load := range rates(trace.Counts[train:]) {
+			a := idle.Next(capacity.Period{Pods: s.Max, Arrived: load, InSystem: load, Served: load, Use: 0.1})
+			b := full.Next(capacity.Period{Pods: s.Min, Arrived: load, InSystem: load, Served: load / 9, Use: 1})
+			if a != b {
+				t.Fatalf("minute %d: %s sets %d pods where all was served, and %d where a ninth was", i, k.Name, a, b)
+			}
+		}
+	})
+}
+
+func scalerOf(t *rapid.T, k Kind, s Setting) Scaler {
+	scaler, err := k.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scaler
+}

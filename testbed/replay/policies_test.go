@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/podscaler/forecast"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 )
 
@@ -85,5 +86,35 @@ func TestEveryPolicyIsPlayedOrRefused(t *testing.T) {
 		if refused == played {
 			t.Errorf("%s is played %t and refused %t", name, played, refused)
 		}
+	}
+}
+
+// A seed that moves only some of those who learn by chance would let a run be taken for the luck of
+// all of them.
+func TestTheSeedMovesEveryoneWhoLearnsByChance(t *testing.T) {
+	series := rates(MMPP(1, 4).Counts[:600])
+	expects := func(name string, seed uint64) (mean float64) {
+		s := Default()
+		s.Seed = seed
+		spec := forecast.Spec{Type: name, QLearning: &forecast.QLearning{Warmup: 300}, SARSA: &forecast.SARSA{Warmup: 300}}
+		m, err := newModel(spec, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forecast.Train(m, series[:500])
+		for _, v := range series[500:] {
+			f, _ := m.Predict(1)
+			mean += f / 100
+			m.Observe(v)
+		}
+		return mean
+	}
+	for _, name := range []string{"LSTM", "HTM", "QLearning", "SARSA"} {
+		if a, b := expects(name, 1), expects(name, 2); a == b || a != expects(name, 1) {
+			t.Errorf("%s expects %v in the mean by one seed and %v by another", name, a, b)
+		}
+	}
+	if a, b := expects("AR", 1), expects("AR", 2); a != b {
+		t.Errorf("AR expects %v in the mean by one seed and %v by another, and knows no chance", a, b)
 	}
 }

@@ -27,7 +27,7 @@ func Synthetics() []Synthetic {
 
 // visits are how the fitted process came about: the minutes of a recorded load in each of six states,
 // by the state of the minute after, and the requests that came in them. It was NASA's web server, four days from 21 August
-// 1995 on, fitted with capacity.Fit{States: 6, Around: 5}.
+// 1995 on, fitted by Fit.
 var (
 	visits = [6][6]float64{
 		{843, 105, 1, 0, 0, 0},
@@ -57,10 +57,28 @@ func Fitted() capacity.MMPP {
 	return m
 }
 
+// fitAround is over how many minutes the regime of a minute is told: a single count tells its own
+// chance as much.
+const fitAround = 5
+
+// Fit is the process of so many regimes that comes near to a recorded load, in requests a minute.
+// Where many counts are the same there may be fewer regimes.
+func Fit(t *Trace, regimes int) (capacity.MMPP, error) {
+	m, err := capacity.Fit{States: regimes, Around: fitAround}.MMPP(t.Counts)
+	if err != nil {
+		return capacity.MMPP{}, fmt.Errorf("%s: %w", t.Name, err)
+	}
+	return m, nil
+}
+
+// Draw makes minutes of a process. The same seed makes the same counts.
+func Draw(name string, m capacity.MMPP, minutes int, seed uint64) *Trace {
+	return &Trace{Name: name, Counts: m.Generate(rand.New(rand.NewPCG(seed, 0)), minutes)}
+}
+
 // MMPP makes days of the fitted process.
 func MMPP(days int, seed uint64) *Trace {
-	counts := Fitted().Generate(rand.New(rand.NewPCG(seed, 0)), days*MinutesADay)
-	return &Trace{Name: fmt.Sprintf("mmpp-%d", seed), Counts: counts}
+	return Draw(fmt.Sprintf("mmpp-%d", seed), Fitted(), days*MinutesADay, seed)
 }
 
 // What a diurnal load is like, in the mean over workdays.

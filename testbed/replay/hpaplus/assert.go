@@ -89,8 +89,8 @@ func (t *term) set(key, value string) error {
 		t.trace = value
 	default:
 		v, err := strconv.ParseFloat(value, 64)
-		if err != nil || !slices.Contains(dimensionKeys(), key) {
-			return fmt.Errorf("must name row, against, trace or one of %s with its value, was %q", strings.Join(dimensionKeys(), ", "), key+"="+value)
+		if err != nil || !slices.Contains(Dimensions(), key) {
+			return fmt.Errorf("must name row, against, trace or one of %s with its value, was %q", strings.Join(Dimensions(), ", "), key+"="+value)
 		}
 		t.fixed[key] = v
 	}

@@ -112,7 +112,8 @@ var dimensions = []dimension{
 	{"excess", func(c *Case) float64 { return c.Excess }},
 }
 
-func dimensionKeys() []string {
+// Dimensions are what cases may differ in.
+func Dimensions() []string {
 	out := make([]string, len(dimensions))
 	for i := range dimensions {
 		out[i] = dimensions[i].key
@@ -228,9 +229,6 @@ func (e *Experiment) Validate() error {
 	}
 	return errors.Join(f...)
 }
-
-// Dimensions are what cases may differ in.
-func Dimensions() []string { return dimensionKeys() }
 
 // Value is one of the case's values.
 func (c Case) Value(dimension string) float64 {

@@ -95,7 +95,7 @@ func (j *job) forecasters(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m, err := forecast.New(forecast.Spec{Type: name})
+		m, err := forecast.New(forecast.Spec{Type: name}.WithSeed(j.Seed))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

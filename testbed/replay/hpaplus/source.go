@@ -111,8 +111,5 @@ func (s *Source) process(e *Experiment) (capacity.MMPP, error) {
 	if err != nil {
 		return capacity.MMPP{}, err
 	}
-	return capacity.Fit{States: e.Replay.States, Around: fitAround}.MMPP(t.Counts)
+	return replay.Fit(t, e.Replay.States)
 }
-
-// fitAround is over how many minutes the state of a recorded minute is told.
-const fitAround = 5
