@@ -181,11 +181,9 @@ func (ask *simulation) run(ctx context.Context, env *Env, again []string) error 
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
-	played := load.Trace
-	if ask.pods != 0 {
-		if played, err = replay.Scale(load.Trace, train, ask.pods, ask.setting); err != nil {
-			return withCode(exitConfig, fmt.Errorf("--pods: %w", err))
-		}
+	played, err := ask.sized(load.Trace, train)
+	if err != nil {
+		return err
 	}
 	b := &bench{ask: ask, env: env, load: played, train: train}
 	all, took, err := b.play(ctx)
@@ -213,6 +211,18 @@ const (
 	// usualPods are those that a made-up load takes in the mean, unless that is said.
 	usualPods = 5
 )
+
+// sized is the load at the size that was asked for.
+func (ask *simulation) sized(load *replay.Trace, train int) (*replay.Trace, error) {
+	if ask.pods == 0 {
+		return load, nil
+	}
+	t, err := replay.Scale(load, train, ask.pods, ask.setting)
+	if err != nil {
+		return nil, withCode(exitConfig, fmt.Errorf("--pods: %w", err))
+	}
+	return t, nil
+}
 
 // trained is how many minutes of a load are learnt from.
 func (ask *simulation) trained(minutes int) (int, error) {

@@ -21,6 +21,7 @@ type loadQuestion struct {
 	trace        string
 	skip, length time.Duration
 	query        promQuestion
+	redraw       int // regimes
 }
 
 // recorded is a load with what is known of it.
@@ -50,6 +51,7 @@ func (q *loadQuestion) addFlags(cmd *cobra.Command) {
 	f.StringVar(&q.trace, "trace", "", "a `file` with lines of minute,count, - for standard input, or "+strings.Join(names, " or "))
 	addFlag(cmd, &q.skip, wholeMinutes, "trace-from", "duration", "", "how far into the file to begin, such as 9d")
 	addFlag(cmd, &q.length, wholeMinutes, "trace-length", "duration", "", "how much of it to take (default: all that is left, and 7d of one that is made up)")
+	addFlag(cmd, &q.redraw, atLeastOne, "redraw", "regimes", "", "play a load that is drawn by --seed from as many regimes as are fitted to this one (MMPP), and as long")
 	q.query.addFlags(cmd)
 	err := cmd.RegisterFlagCompletionFunc("trace", cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault))
 	if err != nil {
@@ -83,8 +85,16 @@ func (q *loadQuestion) check(cmd *cobra.Command) (faults []error) {
 	return faults
 }
 
-// read reads the load.
+// read reads the load, and draws another in its place if that was asked for.
 func (q *loadQuestion) read(ctx context.Context, env *Env, seed uint64) (*recorded, error) {
+	load, err := q.readRecorded(ctx, env, seed)
+	if err != nil || q.redraw == 0 {
+		return load, err
+	}
+	return q.redrawn(env, load, seed)
+}
+
+func (q *loadQuestion) readRecorded(ctx context.Context, env *Env, seed uint64) (*recorded, error) {
 	if q.query.promQL != "" {
 		return q.query.read(ctx, env)
 	}
@@ -93,6 +103,25 @@ func (q *loadQuestion) read(ctx context.Context, env *Env, seed uint64) (*record
 		return nil, withCode(exitConfig, fmt.Errorf("--trace: %w", err))
 	}
 	return load, q.cut(load)
+}
+
+// redrawn is a load that is like one and not the same, and says what that one was taken for.
+func (q *loadQuestion) redrawn(env *Env, load *recorded, seed uint64) (*recorded, error) {
+	m, err := replay.Fit(load.Trace, q.redraw)
+	if err != nil {
+		return nil, misused("--redraw: %w", err)
+	}
+	var regimes []string
+	for i, rate := range m.Rates {
+		stays := "for good"
+		if leaves := 1 - m.Transitions[i][i]; leaves > 0 {
+			stays = fmt.Sprintf("for %.3g minutes", 1/leaves)
+		}
+		regimes = append(regimes, fmt.Sprintf("%.1f requests a minute %s", rate, stays))
+	}
+	fmt.Fprintf(env.Stderr, "note: --redraw: %s has regimes of, in the mean, %s\n", load.Name, strings.Join(regimes, ", "))
+	drawn := replay.Draw(load.Name+", redrawn", m, len(load.Counts), seed)
+	return &recorded{Trace: drawn, madeUp: load.madeUp}, nil
 }
 
 // open reads the whole of the load that --trace names.
