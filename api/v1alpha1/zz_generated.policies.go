@@ -33,8 +33,11 @@ type PolicySpec struct {
 	// Predictive forecasts the requests that will come when new pods are ready, and has as many pods as serve them.
 	// SLOCost weighs the response time against its objective and the cost of the machines against its target.
 	// Watermark keeps a load between a high and a low mark: beyond them it changes the replicas in limited steps, between them it does nothing.
-	// +required
-	Policy Policy `json:"policy"`
+	//
+	// Left out, it is Joint, which needs an objective and response times.
+	// +optional
+	// +kubebuilder:default=Joint
+	Policy Policy `json:"policy,omitempty"`
 
 	// Settings of policy FastSlow. What is left out has the policy's default.
 	// +optional

@@ -149,8 +149,11 @@ type PolicySpec struct {
 {{- range .}}
 	// {{.Name}} {{.Summary}}
 {{- end}}
-	// +required
-	Policy Policy ` + "`json:\"policy\"`" + `
+	//
+	// Left out, it is Joint, which needs an objective and response times.
+	// +optional
+	// +kubebuilder:default=Joint
+	Policy Policy ` + "`json:\"policy,omitempty\"`" + `
 {{- range .}}{{if .Settings}}
 
 	// Settings of policy {{.Name}}. What is left out has the policy's default.
