@@ -29,7 +29,7 @@ func Setting() []string {
 			len(list), cores, list[0].Room.CPU.Cores(), strings.Join(sizes, " and "), book.Unit, book.PerVCPU, book.PerGB),
 		fmt.Sprintf("%s promises p%g of %d ms over %s, and should cost no more than %s %s",
 			shop.Name, 100*objective.Quantile, objective.Target.Milliseconds(), pricing.Short(objective.Window), book.Unit, shop.Cost),
-		fmt.Sprintf("pods by policy slocost (role Cap, wait), machines by policy unneeded (given back after %s, not 10m)", pricing.Short(unneededFor)),
+		"pods and machines by policy joint: the pods that hold the objective now and when more can be there, on machines that are filled and left whole",
 	}
 }
 
@@ -77,38 +77,21 @@ var pod = pricing.Resources{CPU: 500, Memory: 512 * pricing.MB}
 var objective = podscaler.SLO{Quantile: .9, Target: 300 * time.Millisecond, Window: time.Minute}
 
 // shop is the workload as its autoscaler knows it. The cost target is a cap that the fleet of a
-// usual day stays under; when prices double it does not, and latency is given up for it.
+// usual day stays under; when prices double it does not, and headroom is given up for it.
 func shop() podscaler.Workload {
 	return podscaler.Workload{
 		Name: Shop, Min: 3, Max: 60, SLO: objective, Pod: pod,
-		RunPeriod: 30 * time.Second,
+		RunPeriod: 10 * time.Second,
 		Cost:      podscaler.CostTarget{Target: 280_000, Per: time.Hour, Count: podscaler.CountJoined, Measure: podscaler.MeasureRate},
-		Behavior: &podscaler.Behavior{
-			Up:   podscaler.Rules{Policies: []podscaler.StepLimit{{Percent: 100, Period: 30 * time.Second}}},
-			Down: podscaler.Rules{Window: 5 * time.Minute, Policies: []podscaler.StepLimit{{Percent: 20, Period: time.Minute}}},
-		},
 	}
 }
 
 func podPolicy() (podscaler.Policy, error) {
-	return podpolicy.New(podpolicy.Spec{Policy: "slocost", SLOCost: &podpolicy.SLOCost{Role: podpolicy.Cap, Wait: true}})
+	return podpolicy.New(podpolicy.Spec{Policy: "joint"})
 }
 
-// unneededFor is how long a node is not needed before it is given back: sooner than after
-// cluster-autoscaler's ten minutes, which would hide how the fleet breathes in a day that passes
-// in a minute and a half.
-const unneededFor = 4 * time.Minute
-
 func nodePolicy() (nodescaler.Policy, error) {
-	c := nodepolicy.DefaultUnneeded()
-	c.ScaleDownUnneededTime = nodescaler.Duration(unneededFor)
-	c.ScaleDownDelayAfterAdd = nodescaler.Duration(unneededFor)
-	c.ScaleDownUtilizationThreshold = .65 // two of the three pods that the small machine takes are 57 %
-	// With more than 45 % of the nodes away, cluster-autoscaler takes the picture for wrong and
-	// does nothing. Where one of three hosts may carry most of them, that is an outage as long
-	// as the host's.
-	c.MaxTotalUnreadyPercentage = 100
-	return nodepolicy.New(nodepolicy.Spec{Policy: "unneeded", Unneeded: &c})
+	return nodepolicy.New(nodepolicy.Spec{Policy: "joint"})
 }
 
 // world is the cluster with its users.

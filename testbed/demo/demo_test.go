@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -64,10 +65,13 @@ func tally(events []Event, k Kind) (n int) {
 
 func TestDayShowsEverythingThatAFleetDoes(t *testing.T) {
 	s, events := wholeDay()
-	for _, k := range []Kind{Grown, Shrunk, Ordered, Joined, Emptying, Moved, Returned, Trouble, Fault} {
+	for _, k := range []Kind{Grown, Shrunk, Ordered, Joined, Emptying, Returned, Trouble, Fault} {
 		if tally(events, k) == 0 {
 			t.Errorf("nothing of kind %s happened all day", k)
 		}
+	}
+	if moved := tally(events, Moved); moved > 3 {
+		t.Errorf("%d pods were moved, where the shop leaves whole machines", moved)
 	}
 	if n := tally(events, Status); n != 48 {
 		t.Errorf("there were %d half hours, want 48", n)
@@ -84,8 +88,8 @@ func TestDayShowsEverythingThatAFleetDoes(t *testing.T) {
 	if sum.Spent <= 0 || sum.Spent*10 > sum.StaticSpent*8 {
 		t.Errorf("the day cost %s, the static fleet %s: want a fifth less at least", sum.Spent, sum.StaticSpent)
 	}
-	if sum.Over*100 > sum.Minutes*6 {
-		t.Errorf("the objective was missed in %d of %d minutes, want 6 %% at most", sum.Over, sum.Minutes)
+	if sum.Over*100 > sum.Minutes*2 {
+		t.Errorf("the objective was missed in %d of %d minutes, want 2 %% at most", sum.Over, sum.Minutes)
 	}
 }
 
@@ -182,7 +186,7 @@ func TestStaticFleetIsTheSmallestThatHolds(t *testing.T) {
 	}
 }
 
-func TestDoubledPricesCountFromThatMomentOnAndShrinkTheFleet(t *testing.T) {
+func TestDoubledPricesCountFromThatMomentOnAndTakeTheHeadroom(t *testing.T) {
 	noon, end := clock(12, 10), clock(14, 0)
 	usual, dear := session(t, 1, end, nil), session(t, 1, end, nil)
 	until(t, usual, noon)
@@ -200,8 +204,14 @@ func TestDoubledPricesCountFromThatMomentOnAndShrinkTheFleet(t *testing.T) {
 	if got, want := b.StaticSpent-staticBefore, 2*(a.StaticSpent-staticBefore); got != want {
 		t.Errorf("the static fleet cost %s since, want %s", got, want)
 	}
-	if b.Replicas >= a.Replicas || 2*a.Rate <= b.Rate {
+	if b.Replicas > a.Replicas || 2*a.Rate < b.Rate {
 		t.Errorf("%d replicas for %s at the double price, %d for %s at the usual one", b.Replicas, b.Rate, a.Replicas, a.Rate)
+	}
+	for s, want := range map[*Session]bool{usual: false, dear: true} {
+		reasons := s.last.Workloads[0].Decision.Reasons
+		if got := slices.ContainsFunc(reasons, func(r podscaler.Reason) bool { return r.Code == podscaler.ReasonCostAboveTarget }); got != want {
+			t.Errorf("that the cost is above its target is said: %t, want %t: %v", got, want, reasons)
+		}
 	}
 	middle := dear.State().Spent
 	if err := dear.DoublePrices(false); err != nil {
