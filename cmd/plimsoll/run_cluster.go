@@ -50,7 +50,7 @@ type clusterSettings struct {
 	PriceBook string `json:"priceBook,omitempty"`
 	// Journal is where the records of the loop are kept; without it they are not.
 	Journal *journalSettings `json:"journal,omitempty"`
-	// Nodes is the policy by which the machines of all VMPools are decided on; without it unneeded.
+	// Nodes is the policy by which the machines of all VMPools are decided on; without it joint.
 	Nodes *nodeSettings `json:"nodes,omitempty"`
 	// Limit is what all machines may cost; without it nothing but the pools' own bounds holds them.
 	Limit *limitSettings `json:"limit,omitempty"`
@@ -111,13 +111,12 @@ type (
 // spec is the policy that is named, or every fault of it. The unneeded policy is upstream's, but that a
 // pod that waits wakes it.
 func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
-	pending, unneeded := nodepolicy.DefaultPending(), nodepolicy.DefaultUnneeded()
+	pending, unneeded, joint := nodepolicy.DefaultPending(), nodepolicy.DefaultUnneeded(), nodepolicy.DefaultJoint()
 	unneeded.FrequentLoopsEnabled = true
 	if n == nil {
-		return nodepolicy.Spec{Policy: "unneeded", Unneeded: &unneeded}, nil
+		return nodepolicy.Spec{Policy: "joint", Joint: &joint}, nil
 	}
 	spec := nodepolicy.Spec{Policy: n.Policy}
-	joint := nodepolicy.DefaultJoint()
 	if err := errors.Join(
 		n.Pending.Decode((*pendingSettings)(&pending)), n.Unneeded.Decode((*unneededSettings)(&unneeded)), n.Joint.Decode((*jointSettings)(&joint)),
 	); err != nil {
