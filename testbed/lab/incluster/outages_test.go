@@ -76,6 +76,7 @@ func TestAPIServerThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until("the API server is started", func() bool { return w.answers() })
+		w.again(lab.KWOKPart) // it stands for kubelets, and may stop hearing of pods when the API server dies under it
 		w.until("there are the pods and the machines that are wanted", func() bool {
 			most = max(most, len(w.vms()))
 			return w.running() == replicas && len(w.vms()) == need && len(w.nodes()) == need
@@ -83,6 +84,17 @@ func TestAPIServerThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 	}
 	if most > 3 {
 		t.Errorf("there were %d machines, and never more than 3 were needed", most)
+	}
+}
+
+// again ends a part of the lab and starts it.
+func (w *world) again(part string) {
+	w.Helper()
+	if err := w.lab.Stop(w.Context(), part); err != nil {
+		w.Fatal(err)
+	}
+	if err := w.lab.Start(w.Context(), part); err != nil {
+		w.Fatal(err)
 	}
 }
 

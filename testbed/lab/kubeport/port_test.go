@@ -41,6 +41,7 @@ func TestPort(t *testing.T) {
 		"evictions keep to the budget":                   testEvict,
 		"pods are resized by their subresource":          testResize,
 		"whatever has a scale is scaled":                 testScale,
+		"chosen pods go first":                           testChoose,
 		"no foreign write is overwritten":                testForeignWrite,
 		"a fight over replicas is left":                  testFight,
 		"findings forbid to write":                       testFindings,
@@ -257,6 +258,65 @@ func testScale(w *world, c *kube.Cluster) {
 			w.Errorf("our own writes are held against us: %+v", t)
 		}
 	}
+}
+
+func testChoose(w *world, c *kube.Cluster) {
+	w.deployment("chosen", 3)
+	w.autoscaler("chosen", "apps/v1", "Deployment", "chosen", "Active")
+	for _, p := range w.bound("chosen", 3) {
+		w.ready(&p)
+	}
+	const workload = "shop/chosen"
+	state := w.sees(c, "three pods are ready", func(s *loop.ClusterState) bool { return ready(s, workload) == 3 })
+	all := podsOf(&state, workload)
+	marked := func() (names []string) {
+		for i := range all {
+			if w.pod(all[i].Name).Annotations[corev1.PodDeletionCost] != "" {
+				names = append(names, all[i].Name)
+			}
+		}
+		return names
+	}
+	for i := range all { // each of them in turn, so that the one before is let go
+		one := []string{all[i].Name}
+		w.until("the choice is written", func(ctx context.Context) error {
+			if _, err := c.Observe(ctx); err != nil {
+				return err
+			}
+			return c.Choose(ctx, workload, one)
+		})
+		w.until("it is the only one", func(ctx context.Context) error {
+			if _, err := c.Observe(ctx); err != nil {
+				return err
+			}
+			if got := marked(); !slices.Equal(got, one) {
+				return errors.Join(fmt.Errorf("marked are %v, want %v", got, one), c.Choose(ctx, workload, one))
+			}
+			return nil
+		})
+	}
+	if err := c.SetReplicas(w.Context(), workload, 2); err != nil {
+		w.Fatal(err)
+	}
+	last := all[len(all)-1].Name
+	w.until("it goes", func(context.Context) error {
+		for i := range all {
+			if goes := w.pod(all[i].Name).DeletionTimestamp != nil; goes != (all[i].Name == last) {
+				return fmt.Errorf("%s goes: %t", all[i].Name, goes)
+			}
+		}
+		return nil
+	})
+}
+
+func (w *world) pod(name string) *corev1.Pod {
+	w.Helper()
+	namespace, name, _ := strings.Cut(name, "/")
+	p, err := w.client.CoreV1().Pods(namespace).Get(w.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return p
 }
 
 func (w *world) targets(c *kube.Cluster) []kube.Target {
