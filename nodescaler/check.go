@@ -26,6 +26,8 @@ const (
 	NotOurCordon      = "NotOurCordon"      // a cordon taken back that somebody else put there
 	PodNotMovable     = "PodNotMovable"     // a pod evicted that is pinned, leaves with its node or is leaving
 	BudgetOverdrawn   = "BudgetOverdrawn"   // more evictions than a disruption budget allows
+	NotJoined         = "NotJoined"         // a machine kept as a spare that is no node
+	NotSpare          = "NotSpare"          // a machine woken that is no spare, or must not be started again
 )
 
 // Violation is something in a plan that must not be. Action is its place in the plan.
@@ -79,8 +81,8 @@ func newChecker(s *Snapshot) *checker {
 		done: map[[2]string]bool{}, orders: map[string]bool{}, exist: map[string]int{}, live: map[string]int{},
 		free: map[string]pricing.Resources{}, cordoned: map[string]bool{}, budgets: map[string]int{},
 	}
-	for _, m := range c.x.Machines {
-		c.orders[m.Order] = true
+	for i := range s.Machines {
+		c.orders[s.Machines[i].Order] = true
 	}
 	c.paid = c.x.Paid()
 	for _, p := range c.x.Pools {
@@ -123,8 +125,12 @@ func (c *checker) action(a *Action) {
 		c.evict(a)
 	case Return:
 		c.giveBack(a)
+	case Stash:
+		c.stash(a)
+	case Wake:
+		c.wake(a)
 	default:
-		c.fault(UnknownKind, "%q is none of Buy, Cordon, Uncordon, Evict, Return", a.Kind)
+		c.fault(UnknownKind, "%q is none of Buy, Cordon, Uncordon, Evict, Return, Stash, Wake", a.Kind)
 	}
 }
 
@@ -151,15 +157,20 @@ func (c *checker) buy(a *Action) {
 	if !pool.Takes(host.Host) {
 		c.fault(HostNotUsable, "host %s is off line, cordoned or not one of pool %s's", a.Host, a.Pool)
 	}
-	c.free[a.Host] = c.free[a.Host].Minus(a.Shape.Resources())
-	if free := c.free[a.Host]; free.CPU < 0 || free.Memory < 0 {
-		c.fault(HostOvercommitted, "host %s would have %s left", a.Host, Amount(free))
+	c.take(a.Host, *a.Shape)
+}
+
+// take takes the room of a machine on a host.
+func (c *checker) take(host string, s pricing.Shape) {
+	c.free[host] = c.free[host].Minus(s.Resources())
+	if free := c.free[host]; free.CPU < 0 || free.Memory < 0 {
+		c.fault(HostOvercommitted, "host %s would have %s left", host, Amount(free))
 	}
 }
 
 // ours finds the node of an action, which must have a machine of ours behind it.
 func (c *checker) ours(a *Action) *NodeLoad {
-	n := c.x.Node(a.Node)
+	n := c.x.anyNode(a.Node)
 	switch {
 	case n == nil:
 		c.fault(NotThere, "node %q is not there", a.Node)
@@ -227,25 +238,87 @@ func (c *checker) pod(name string) *Pod {
 	return c.pods[name]
 }
 
-func (c *checker) giveBack(a *Action) {
+// machine finds the machine of an action that starts, stops or deletes it.
+func (c *checker) machine(a *Action) *Machine {
 	m := c.x.Machine(a.Machine)
 	if m == nil {
 		c.fault(NotThere, "machine %q is not there", a.Machine)
+		return nil
+	}
+	c.once("return, stash or wake", a.Machine)
+	return m
+}
+
+// stash is giving back without deleting; what cannot be seen to be empty is not stopped.
+func (c *checker) stash(a *Action) {
+	m := c.machine(a)
+	if m == nil {
 		return
 	}
-	c.once("return", a.Machine)
+	n := c.x.AnyNodeOf(m.Name)
+	if m.Phase != Joined || n == nil || !n.Ready || c.x.Away(m.Host) {
+		c.fault(NotJoined, "machine %s is %s, and no node that is ready on a host that is there", m.Name, m.Phase)
+		return
+	}
+	c.leave(m, n)
+}
+
+// wake is an order that need not be made.
+func (c *checker) wake(a *Action) {
+	m := c.machine(a)
+	if m == nil {
+		return
+	}
+	pool, host := c.x.Pool(m.Pool), c.x.Host(m.Host)
+	switch {
+	case pool == nil || host == nil:
+		c.fault(NotThere, "pool %q or host %q is not there", m.Pool, m.Host)
+		return
+	case !m.Kept() || m.Phase == Spare && m.Drifted != "":
+		c.fault(NotSpare, "machine %s is %s and no spare, or it drifted: %q", m.Name, m.Phase, m.Drifted)
+		return
+	}
+	c.live[m.Pool]++
+	if m.Phase != Spare {
+		return // it runs already, or will, and is paid for
+	}
+	if !host.Online || host.Cordoned {
+		c.fault(HostNotUsable, "host %s is off line or cordoned", m.Host)
+	}
+	if rate, within := c.paid.Waking(m); !within {
+		c.fault(OrderOverLimit, "all machines would cost %s/h of at most %s/h", rate, c.x.Limit)
+	}
+	c.paid.Wake(m)
+	c.take(m.Host, m.Shape)
+}
+
+func (c *checker) giveBack(a *Action) {
+	m := c.machine(a)
+	if m == nil {
+		return
+	}
 	if m.Phase == Deleting {
 		c.fault(Repeated, "machine %s is being deleted already", m.Name)
 	}
-	if pool := c.x.Pool(m.Pool); pool != nil && m.Phase.Live() {
+	if m.Phase == Failed || m.Phase == Spare || c.x.Away(m.Host) {
+		c.leave(m, nil) // whatever it held is lost already
+		return
+	}
+	n := c.x.NodeOf(m.Name) // none of one that is being woken: it is as if it were made
+	if m.Kept() {
+		n = c.x.AnyNodeOf(m.Name)
+	}
+	c.leave(m, n)
+}
+
+// leave holds what is stopped or deleted to the pool's minimum, and its node, if there is one, to be
+// empty.
+func (c *checker) leave(m *Machine, n *NodeLoad) {
+	if pool := c.x.Pool(m.Pool); pool != nil && m.Phase.Live() && !m.Kept() {
 		if c.live[m.Pool]--; c.live[m.Pool] < pool.Min {
 			c.fault(ReturnBelowMin, "pool %s would have %d machines of at least %d", m.Pool, c.live[m.Pool], pool.Min)
 		}
 	}
-	if m.Phase == Failed || c.x.Away(m.Host) {
-		return // whatever it held is lost already
-	}
-	n := c.x.NodeOf(m.Name)
 	if n == nil {
 		return
 	}

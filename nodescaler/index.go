@@ -14,16 +14,22 @@ import (
 // prices that were asked for.
 type Index struct {
 	*Snapshot
-	Pools    []PoolSize
-	Hosts    []HostRoom
-	Machines []*Machine
-	Nodes    []NodeLoad
+	Pools []PoolSize
+	Hosts []HostRoom
+	// Machines are those that are capacity, or will be, or were; Spares those that are kept (see
+	// Machine.Kept), which are none.
+	Machines, Spares []*Machine
+	// Nodes are those that may carry pods. The node of a machine that is kept is not among them,
+	// nor is that of one that is being woken until the machine is a node again: whatever it says of itself is
+	// from before.
+	Nodes []NodeLoad
 	// Pending are the pods that wait for a node to be bought: unschedulable, not on their way
 	// out, and not of a kind that comes with every node.
 	Pending []*Pod
 
 	pools, hosts, nodes map[string]int
-	machines            map[string]int // by machine name
+	loads               []NodeLoad // Nodes, and those that are not among them
+	machines            map[string]*Machine
 	behind              map[string]int // the node that a machine became, by machine name
 	rates               map[pricing.Placed]pricing.Rate
 	fixed               map[string]pricing.Rate // by host
@@ -35,11 +41,12 @@ type PoolSize struct {
 	// Exist counts every machine that is not gone, whatever its state, and every node that
 	// says it is one of the pool's machines: not listed is not gone.
 	Exist int
-	// Live counts the machines that are, or will be, nodes.
+	// Live counts the machines that are, or will be, nodes; spares are not.
 	Live int
 }
 
-// HostRoom is a host, and what its room is less everything on it, ordered machines included.
+// HostRoom is a host, and what its room is less everything on it, ordered machines included. Spares
+// take no room while they are stopped.
 type HostRoom struct {
 	*Host
 	Free pricing.Resources
@@ -85,20 +92,38 @@ func sortByName[T any](p []*T, name func(*T) string) {
 }
 
 func (x *Index) indexMachines() {
-	x.Machines = sorted(x.Snapshot.Machines, func(m *Machine) string { return m.Name })
-	x.machines = make(map[string]int, len(x.Machines))
-	for i, m := range x.Machines {
-		x.machines[m.Name] = i
+	all := sorted(x.Snapshot.Machines, func(m *Machine) string { return m.Name })
+	x.machines = make(map[string]*Machine, len(all))
+	for _, m := range all {
+		if x.machines[m.Name] = m; m.Kept() {
+			x.Spares = append(x.Spares, m)
+		}
+	}
+	if x.Machines = all; len(x.Spares) > 0 {
+		x.Machines = slices.DeleteFunc(all, (*Machine).Kept)
 	}
 }
 
 func (x *Index) indexNodes() {
 	nodes := sorted(x.Snapshot.Nodes, func(n *Node) string { return n.Name })
-	x.Nodes = make([]NodeLoad, len(nodes))
+	x.loads = make([]NodeLoad, 0, len(nodes))
 	x.nodes = make(map[string]int, len(nodes))
 	x.behind = make(map[string]int, len(nodes))
-	for i, n := range nodes {
-		x.Nodes[i] = NodeLoad{Node: n, VM: x.Machine(n.Machine)}
+	var aside []NodeLoad
+	for _, n := range nodes {
+		l := NodeLoad{Node: n, VM: x.Machine(n.Machine)}
+		if m := x.behindNode(n); m != nil && (m.Kept() || m.Waking()) {
+			aside = append(aside, l)
+			continue
+		}
+		x.loads = append(x.loads, l)
+	}
+	x.Nodes = x.loads
+	if len(aside) > 0 {
+		x.loads = append(x.loads, aside...)
+		x.Nodes = x.loads[:len(nodes)-len(aside)]
+	}
+	for i, n := range x.loads {
 		x.nodes[n.Name] = i
 		if n.Machine != "" {
 			x.behind[n.Machine] = i
@@ -106,11 +131,19 @@ func (x *Index) indexNodes() {
 	}
 }
 
+// behindNode is the machine behind a node, or that of its name.
+func (x *Index) behindNode(n *Node) *Machine {
+	if m := x.Machine(n.Machine); m != nil {
+		return m
+	}
+	return x.Machine(n.Name)
+}
+
 // indexPods deals the pods out to their nodes: counted first, so that all lists share one
 // block of memory.
 func (x *Index) indexPods() {
 	at := make([]int, len(x.Snapshot.Pods))
-	counts := make([]int, len(x.Nodes))
+	counts := make([]int, len(x.loads))
 	bound := 0
 	for i := range x.Snapshot.Pods {
 		p := &x.Snapshot.Pods[i]
@@ -127,17 +160,17 @@ func (x *Index) indexPods() {
 	}
 	block := make([]*Pod, bound)
 	for i, n := range counts {
-		x.Nodes[i].Pods, block = block[:0:n], block[n:]
+		x.loads[i].Pods, block = block[:0:n], block[n:]
 	}
 	for i, n := range at {
 		if n >= 0 {
-			x.Nodes[n].Pods = append(x.Nodes[n].Pods, &x.Snapshot.Pods[i])
-			x.Nodes[n].Used = x.Nodes[n].Used.With(&x.Snapshot.Pods[i])
+			x.loads[n].Pods = append(x.loads[n].Pods, &x.Snapshot.Pods[i])
+			x.loads[n].Used = x.loads[n].Used.With(&x.Snapshot.Pods[i])
 		}
 	}
 	name := func(p *Pod) string { return p.Name }
-	for i := range x.Nodes {
-		sortByName(x.Nodes[i].Pods, name)
+	for i := range x.loads {
+		sortByName(x.loads[i].Pods, name)
 	}
 	sortByName(x.Pending, name)
 }
@@ -156,6 +189,11 @@ func (x *Index) indexPools() {
 			if m.Phase.Live() {
 				p.Live++
 			}
+		}
+	}
+	for _, m := range x.Spares {
+		if p := x.Pool(m.Pool); p != nil {
+			p.Exist++
 		}
 	}
 	for i := range x.Nodes {
@@ -179,6 +217,11 @@ func (x *Index) indexHosts() {
 			h.Free = h.Free.Minus(m.Shape.Resources())
 		}
 	}
+	for _, m := range x.Spares {
+		if h := x.Host(m.Host); h != nil && m.Phase != Spare {
+			h.Free = h.Free.Minus(m.Shape.Resources())
+		}
+	}
 }
 
 // Pool returns the pool of that name, or nil.
@@ -188,25 +231,38 @@ func (x *Index) Pool(name string) *PoolSize { return find(x.Pools, x.pools, name
 func (x *Index) Host(name string) *HostRoom { return find(x.Hosts, x.hosts, name) }
 
 // Node returns the node of that name, or nil.
-func (x *Index) Node(name string) *NodeLoad { return find(x.Nodes, x.nodes, name) }
+func (x *Index) Node(name string) *NodeLoad { return x.amongNodes(x.nodes, name) }
+
+// amongNodes finds what may carry pods.
+func (x *Index) amongNodes(at map[string]int, name string) *NodeLoad {
+	if i, ok := at[name]; ok && i < len(x.Nodes) {
+		return &x.Nodes[i]
+	}
+	return nil
+}
+
+func (x *Index) anyNode(name string) *NodeLoad { return find(x.loads, x.nodes, name) }
 
 // NodeOf returns the node that the machine of that name became, or nil. A node of the same
 // name that does not say so is taken for it: to delete the machine under it because a label is
 // missing would be the worse mistake.
 func (x *Index) NodeOf(machine string) *NodeLoad {
-	if n := find(x.Nodes, x.behind, machine); n != nil {
+	if n := x.amongNodes(x.behind, machine); n != nil {
 		return n
 	}
 	return x.Node(machine)
 }
 
-// Machine returns the machine of that name, or nil.
-func (x *Index) Machine(name string) *Machine {
-	if i, ok := x.machines[name]; ok {
-		return x.Machines[i]
+// AnyNodeOf is NodeOf, for machines too whose nodes are not among Nodes.
+func (x *Index) AnyNodeOf(machine string) *NodeLoad {
+	if n := find(x.loads, x.behind, machine); n != nil {
+		return n
 	}
-	return nil
+	return x.anyNode(machine)
 }
+
+// Machine returns the machine of that name, a spare too, or nil.
+func (x *Index) Machine(name string) *Machine { return x.machines[name] }
 
 func find[T any](list []T, at map[string]int, name string) *T {
 	if i, ok := at[name]; ok {
@@ -225,6 +281,9 @@ func (x *Index) Rate(s pricing.Shape, host string) pricing.Rate {
 	}
 	return rate
 }
+
+// SpareRate is what a machine of the shape costs while it is stopped.
+func (x *Index) SpareRate(s pricing.Shape) pricing.Rate { return x.Book().SpareRate(s) }
 
 // hostRate is the fixed part of what the host costs now.
 func (x *Index) hostRate(host string) pricing.Rate {
@@ -251,7 +310,7 @@ func (x *Index) Away(host string) bool {
 	return h != nil && !h.Online
 }
 
-// Live reports whether a machine in this phase is, or will be, a node.
+// Live reports whether a machine in this phase is, or will be, a node without being woken.
 func (p Phase) Live() bool { return p == Ordered || p == Booting || p == Joined }
 
 // Finished reports whether the pod has run to its end and takes nothing any more.

@@ -6,8 +6,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Paid is what is paid for: every machine that is there, on its way or on its way out, and those that
-// a plan adds. It knows the hard limit.
+// Paid is what is paid for: every machine that is there, on its way or on its way out, the disks of
+// those that are stopped, and what a plan adds. It knows the hard limit.
 type Paid struct {
 	x     *Index
 	rate  pricing.Rate    // of all of them, with the fixed parts of their hosts
@@ -20,8 +20,28 @@ func (x *Index) Paid() *Paid {
 	for _, m := range x.Machines {
 		p.Add(m.Shape, m.Host)
 	}
+	for _, m := range x.Spares {
+		if m.Phase != Spare {
+			p.Add(m.Shape, m.Host)
+			continue
+		}
+		p.rate, _ = p.with(x.SpareRate(m.Shape), m.Host)
+		p.hosts[m.Host] = true
+	}
 	return p
 }
+
+// Waking returns what all would cost an hour with a spare started, and whether the limit allows it.
+func (p *Paid) Waking(m *Machine) (pricing.Rate, bool) {
+	if p.x.Limit <= 0 || m.Phase != Spare {
+		return p.rate, true
+	}
+	rate := sum(p.rate-p.x.SpareRate(m.Shape), p.x.Rate(m.Shape, m.Host))
+	return rate, rate <= p.x.Limit
+}
+
+// Wake starts a spare.
+func (p *Paid) Wake(m *Machine) { p.rate, _ = p.Waking(m) }
 
 // With returns what all would cost an hour with a machine more, and whether the limit allows it.
 func (p *Paid) With(s pricing.Shape, host string) (pricing.Rate, bool) {

@@ -36,13 +36,13 @@ func anySite(t *rapid.T) *nodescaler.Snapshot {
 		name := fmt.Sprintf("m-%d", i)
 		s.Machines = append(s.Machines, nodescaler.Machine{
 			Name: name, Order: name, Pool: "workers", Shape: anyShape(t), Host: anyHost(t),
-			Phase: rapid.SampledFrom([]nodescaler.Phase{nodescaler.Ordered, nodescaler.Booting, nodescaler.Joined, nodescaler.Deleting, nodescaler.Failed}).Draw(t, "phase"),
+			Phase: rapid.SampledFrom([]nodescaler.Phase{nodescaler.Ordered, nodescaler.Booting, nodescaler.Joined, nodescaler.Spare, nodescaler.Deleting, nodescaler.Failed}).Draw(t, "phase"),
 		})
 	}
 	return s
 }
 
-var shapes = []pricing.Shape{{Name: "small", CPU: 2000, Memory: 4 * pricing.GB}, {Name: "large", CPU: 7000, Memory: 9 * pricing.GB}}
+var shapes = []pricing.Shape{{Name: "small", CPU: 2000, Memory: 4 * pricing.GB, Disk: 20 * pricing.GB}, {Name: "large", CPU: 7000, Memory: 9 * pricing.GB, Disk: 35 * pricing.GB}}
 
 func anyShape(t *rapid.T) pricing.Shape { return rapid.SampledFrom(shapes).Draw(t, "shape") }
 
@@ -57,7 +57,7 @@ func TestOrdersAreHeldAgainstTheLimitOneByOne(t *testing.T) {
 		s := anySite(t)
 		var all []pricing.Placed
 		for _, m := range s.Machines {
-			all = append(all, pricing.Placed{Shape: m.Shape, Host: m.Host})
+			all = append(all, pricing.Placed{Shape: m.Shape, Host: m.Host, Stopped: m.Phase == nodescaler.Spare})
 		}
 		var plan nodescaler.Plan
 		over := map[int]bool{}
@@ -90,7 +90,7 @@ func TestWhatIsPaidIsTheBooksTotal(t *testing.T) {
 		paid := nodescaler.NewIndex(s).Paid()
 		var all []pricing.Placed
 		for _, m := range s.Machines {
-			all = append(all, pricing.Placed{Shape: m.Shape, Host: m.Host})
+			all = append(all, pricing.Placed{Shape: m.Shape, Host: m.Host, Stopped: m.Phase == nodescaler.Spare})
 		}
 		for range rapid.IntRange(1, 8).Draw(t, "more") {
 			shape, host := anyShape(t), anyHost(t)
@@ -102,6 +102,29 @@ func TestWhatIsPaidIsTheBooksTotal(t *testing.T) {
 				paid.Add(shape, host)
 				all = append(all, pricing.Placed{Shape: shape, Host: host})
 			}
+		}
+	})
+}
+
+// Waking a spare costs what the machine costs, and saves its disk.
+func TestWakingIsHeldAgainstTheLimitAsTheBookHasIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := anySite(t)
+		x := nodescaler.NewIndex(s)
+		paid := x.Paid()
+		for _, m := range x.Spares {
+			var all []pricing.Placed
+			for i := range s.Machines {
+				o := &s.Machines[i]
+				all = append(all, pricing.Placed{Shape: o.Shape, Host: o.Host, Stopped: o.Phase == nodescaler.Spare && o != m})
+			}
+			want := s.Prices.Total(all, s.Now)
+			rate, within := paid.Waking(m)
+			if s.Limit > 0 && (rate != want || within != (want <= s.Limit)) {
+				t.Fatalf("with %s woken %s/h of at most %s/h is %v; the book says %s/h", m.Name, rate, s.Limit, within, want)
+			}
+			paid.Wake(m)
+			m.Phase = nodescaler.Booting
 		}
 	})
 }

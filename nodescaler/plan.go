@@ -34,11 +34,13 @@ type Kind string
 
 // The kinds of action.
 const (
-	Buy      Kind = "Buy"      // order a machine: Order, Pool, Shape, Host
+	Buy      Kind = "Buy"      // order a machine: Order, Pool, Shape, Host; with Keep to become a spare
 	Cordon   Kind = "Cordon"   // keep new pods off Node and mark it as draining
 	Uncordon Kind = "Uncordon" // take that mark back
 	Evict    Kind = "Evict"    // move Pod off Node, within its budget
 	Return   Kind = "Return"   // delete Machine, and its Node if it has one
+	Stash    Kind = "Stash"    // shut down Machine and keep it, and its Node, as a spare
+	Wake     Kind = "Wake"     // make the spare Machine capacity: start it, and open its node
 )
 
 // Action is one thing to do to the world, with its reasons.
@@ -51,6 +53,8 @@ type Action struct {
 	Machine string         `json:"machine,omitempty"`
 	Node    string         `json:"node,omitempty"`
 	Pod     string         `json:"pod,omitempty"`
+	// Keep orders a machine that becomes a spare.
+	Keep bool `json:"keep,omitempty"`
 	// Rate is what the action adds to or takes off the hourly cost.
 	Rate    pricing.Rate `json:"rate,omitempty"`
 	Reasons []Reason     `json:"reasons"`

@@ -39,6 +39,19 @@ const (
 	LimitReached   = "LimitReached"   // one more machine would cost more than the hard limit allows
 )
 
+// Why machines are kept as spares, woken or let go.
+const (
+	SparesPay     = "SparesPay"     // how many spares pay for themselves, and why not one more
+	SpareOrdered  = "SpareOrdered"  // a machine is ordered that is to become a spare
+	SpareMade     = "SpareMade"     // a machine that was ordered as a spare has joined, and is stopped
+	SpareStashed  = "SpareStashed"  // a machine that is not needed any more is kept as a spare
+	SpareWoken    = "SpareWoken"    // a spare is started in place of an order
+	SpareTaken    = "SpareTaken"    // pods came to a machine that was to become a spare
+	SpareDrifted  = "SpareDrifted"  // a spare was made in another way than its pool makes machines now
+	SpareUnneeded = "SpareUnneeded" // a spare costs more than it is worth
+	SpareUnable   = "SpareUnable"   // a spare cannot be started now
+)
+
 // Why a machine is given back or kept.
 const (
 	MachineFailed     = "MachineFailed"     // the machine will never join

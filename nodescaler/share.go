@@ -32,6 +32,7 @@ type Ask struct {
 // places, never the other way round.
 func Share(x *Index, asks []Ask) []podscaler.Places {
 	s := newSharing(x, asks)
+	s.fill()
 	s.settle()
 	s.auction(s.bins)
 	for i := range s.lots {
@@ -78,6 +79,8 @@ type bin struct {
 	room   pricing.Resources
 	slots  int
 	ready  bool
+	// node is the node's name, and pool the machine's pool; empty where there is none.
+	node, pool string
 }
 
 func newSharing(x *Index, asks []Ask) *sharing {
@@ -88,7 +91,7 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	for i := range x.Nodes {
 		n := &x.Nodes[i]
 		if n.Ready && !n.Cordoned && (n.VM == nil || !x.Away(n.VM.Host)) {
-			s.bins = append(s.bins, &bin{n.Labels, n.Taints, n.Allocatable.Minus(n.Used.Requests), Slots(n.PodSlots) - n.Used.Pods, true})
+			s.bins = append(s.bins, &bin{n.Labels, n.Taints, n.Allocatable.Minus(n.Used.Requests), Slots(n.PodSlots) - n.Used.Pods, true, n.Name, n.Pool})
 		}
 	}
 	for _, m := range x.Machines {
@@ -99,8 +102,12 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	for _, h := range x.Hosts {
 		s.free[h.Name] = h.Free
 	}
+	kept := map[string]int{}
+	for _, m := range x.Spares {
+		kept[m.Pool]++
+	}
 	for _, p := range x.Pools {
-		s.room[p.Name] = max(p.Max-p.Exist, 0)
+		s.room[p.Name] = max(p.Max-p.Exist, 0) + kept[p.Name] // one that is kept can be woken
 		var shapes [][]pricing.Rate
 		for _, shape := range p.Shapes {
 			rates := make([]pricing.Rate, len(x.Hosts))
@@ -116,7 +123,7 @@ func newSharing(x *Index, asks []Ask) *sharing {
 
 // bin is what a machine of the shape will be.
 func (p *PoolSize) bin(shape pricing.Shape) *bin {
-	return &bin{p.Labels, p.Taints, p.Capacity(shape), Slots(p.PodSlots), false}
+	return &bin{p.Labels, p.Taints, p.Capacity(shape), Slots(p.PodSlots), false, "", p.Name}
 }
 
 // settle counts the replicas that have a node, and places the pods that have none yet: those of the

@@ -57,7 +57,7 @@ func TestScenario33WhatIsPaidForIsFilledAndTheLimitHolds(t *testing.T) {
 			got := nodescaler.Share(nodescaler.NewIndex(s), []nodescaler.Ask{web(9, c.need)})[0]
 			code := got.Why.Code
 			got.Why = podscaler.Reason{}
-			want := podscaler.Places{Ready: c.ready, Coming: c.ready, Most: c.most, PerMachine: c.perMachine, Next: pricing.Rate(c.rate) * 1e9}
+			want := podscaler.Places{Ready: c.ready, Filled: 12, Coming: c.ready, Most: c.most, PerMachine: c.perMachine, Next: pricing.Rate(c.rate) * 1e9}
 			if diff := gocmp.Diff(want, got); diff != "" || code != c.why {
 				t.Errorf("why %q, want %q; -want +got:\n%s", code, c.why, diff)
 			}

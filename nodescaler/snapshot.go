@@ -53,11 +53,12 @@ type Host struct {
 // Phase is how far a machine has come.
 type Phase string
 
-// The phases of a machine's life, in order; Failed is the other way out.
+// The phases of a machine's life, in order; Failed is the other way out, and Spare a way back to Booting.
 const (
 	Ordered  Phase = "Ordered"  // asked for; cloning, or waiting to
 	Booting  Phase = "Booting"  // started, not yet a node
 	Joined   Phase = "Joined"   // a node of the cluster
+	Spare    Phase = "Spare"    // was a node, and is stopped: kept to be started again
 	Deleting Phase = "Deleting" // being stopped and destroyed
 	Failed   Phase = "Failed"   // will never join; to be returned
 )
@@ -82,7 +83,23 @@ type Machine struct {
 	Problem string    // what went wrong, when something did
 	// NoRoom is set when that was a lack of room: another host, pool or hour may have some.
 	NoRoom bool
+	// Keep marks a machine that was ordered to become a spare: it joins, and is stashed. Until it is
+	// woken it is no capacity, however far it has come.
+	Keep bool
+	// Woken is when it was last started from being a spare; zero is never.
+	Woken time.Time
+	// Drifted says in what it differs from what its pool makes now; empty if it does not, or if that
+	// is not known. One that drifted is not to be woken.
+	Drifted string
 }
+
+// Kept reports whether the machine is a spare, or on its way to become one. It is nobody's capacity.
+func (m *Machine) Kept() bool {
+	return m.Phase == Spare || m.Keep && m.Phase.Live()
+}
+
+// Waking reports whether the machine was a spare and is started: its node is there, and says nothing yet.
+func (m *Machine) Waking() bool { return m.Phase == Booting && !m.Woken.IsZero() }
 
 // Node is a cluster node, whether or not one of our machines stands behind it.
 type Node struct {

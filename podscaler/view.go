@@ -220,6 +220,9 @@ type Places struct {
 	// Ready is how many replicas the nodes have room for now, those that run included; Coming
 	// counts the machines that are on their way as well. Both are paid for, whoever fills them.
 	Ready, Coming int
+	// Filled is how many replicas there may be at no further cost: those that are needed, and what fits beside
+	// them on machines that stay, as the workloads together need them. 0 if it is not known.
+	Filled int
 	// Most is how many there may be with the machines bought that limits, hosts and the hard limit on
 	// the cost allow: up to what was bid, or what fits into the last of them. It is not below Coming.
 	Most int

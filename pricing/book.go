@@ -24,6 +24,9 @@ type Book struct {
 	PerGiB  Micros `json:"pricePerGiBHour,omitempty" strict:"oneof=memory"`
 	// Derived works out the three from power and hardware, in their place.
 	Derived *Derived `json:"derived,omitempty" strict:"oneof=vcpu,oneof=memory"`
+	// PerDiskGB is what an hour of 10⁹ bytes of disk costs a machine that is stopped. While one runs,
+	// its disk is in the prices of its vCPUs and memory.
+	PerDiskGB Micros `json:"pricePerDiskGBHour,omitempty"`
 	// PerHost is what each host costs for as long as it carries at least one of our machines,
 	// however many: what could be saved by giving back the last of them. Costs that run on
 	// regardless do not belong here, for no decision avoids them.
@@ -58,12 +61,16 @@ type ShapePrices struct {
 
 // Placed is a machine of a shape on a host, there or ordered.
 type Placed struct {
-	Shape Shape
-	Host  string
+	Shape   Shape
+	Host    string
+	Stopped bool // kept, and not running
 }
 
-// DefaultBook charges one unit per vCPU-hour and one per GB-hour.
-func DefaultBook() *Book { return &Book{Unit: "units", PerVCPU: Unit, PerGB: Unit} }
+// DefaultBook charges one unit per vCPU-hour and one per GB-hour, and a two-hundredth of one per hour of a
+// GB of disk that no running machine has: what block storage is to a vCPU where both are for hire.
+func DefaultBook() *Book {
+	return &Book{Unit: "units", PerVCPU: Unit, PerGB: Unit, PerDiskGB: Unit / 200}
+}
 
 // Rate is what a machine of shape s on the named host costs per hour at the given time, without
 // the host's fixed part. The host's name may be empty when it does not matter or is not known.
@@ -72,6 +79,24 @@ func (b *Book) Rate(s Shape, host string, at time.Time) Rate {
 		return r
 	}
 	return b.reckon(s, host, at).rate()
+}
+
+// SpareRate is what a machine of shape s costs per hour while it is stopped: its disk. Its host's fixed
+// part is counted beside it, since the host must be on for the machine to be started.
+func (b *Book) SpareRate(s Shape) Rate {
+	if b.PerDiskGB <= 0 || s.Disk <= 0 {
+		return 0
+	}
+	per := new(big.Int).Mul(big.NewInt(int64(b.PerDiskGB)), big.NewInt(int64(s.Disk)))
+	return Rate(divRound(per, big.NewInt(bytesPerRate)))
+}
+
+// rate is what a machine costs, running or stopped.
+func (b *Book) rate(p Placed, at time.Time) Rate {
+	if p.Stopped {
+		return b.SpareRate(p.Shape)
+	}
+	return b.Rate(p.Shape, p.Host, at)
 }
 
 // HostRate is the fixed part of what a host costs per hour, charged once while it carries at
@@ -86,7 +111,7 @@ func (b *Book) Total(machines []Placed, at time.Time) Rate {
 	total := new(big.Int)
 	hosts := make(map[string]bool)
 	for _, m := range machines {
-		total.Add(total, big.NewInt(int64(b.Rate(m.Shape, m.Host, at))))
+		total.Add(total, big.NewInt(int64(b.rate(m, at))))
 		if !hosts[m.Host] {
 			hosts[m.Host] = true
 			total.Add(total, big.NewInt(int64(b.HostRate(m.Host, at))))
@@ -94,6 +119,9 @@ func (b *Book) Total(machines []Placed, at time.Time) Rate {
 	}
 	return Rate(saturate(total))
 }
+
+// bytesPerRate is Micros per GB × bytes, in Rate.
+const bytesPerRate = 1e6
 
 // plainRate is Rate for books of nothing but a price per vCPU and GB, as long as the numbers
 // are small enough to do without big ones. A simulated week asks for millions of rates.
@@ -104,7 +132,6 @@ func (b *Book) plainRate(s Shape) (Rate, bool) {
 	if b.PerVCPU < 0 || b.PerGB < 0 || s.CPU < 0 || s.Memory < 0 {
 		return 0, false
 	}
-	const bytesPerRate = 1e6 // Micros per GB × bytes, in Rate
 	cpuHigh, cpu := bits.Mul64(uint64(b.PerVCPU), uint64(s.CPU))
 	memoryHigh, memory := bits.Mul64(uint64(b.PerGB), uint64(s.Memory))
 	if cpuHigh|memoryHigh != 0 || cpu>>62 != 0 || memory>>62 != 0 {

@@ -48,6 +48,7 @@ type run struct {
 	id            string
 	machine, host int // charges; host may be none
 	start, stop   time.Time
+	stopped       bool // it is kept, and does not run
 }
 
 // event is a run's start or stop.
@@ -79,18 +80,34 @@ func NewLedger(b *Book) *Ledger {
 // it, unless the host's name is empty. A machine that was stopped may be started again, no
 // earlier than it was stopped.
 func (l *Ledger) Start(id string, s Shape, host string, at time.Time) error {
+	return l.begin("start", id, Placed{Shape: s, Host: host}, at)
+}
+
+// Keep says that a machine is stopped from a moment on, and kept: it costs its disk, and its host's
+// fixed part as if it ran. Stop ends that, too; Start ends it and lets the machine run.
+func (l *Ledger) Keep(id string, s Shape, host string, at time.Time) error {
+	return l.begin("keep", id, Placed{Shape: s, Host: host, Stopped: true}, at)
+}
+
+// begin begins a run, or a time of being kept, and ends what of the other kind there was.
+func (l *Ledger) begin(what, id string, p Placed, at time.Time) error {
 	at = at.Round(0)
+	if i, ok := l.latest[id]; ok && l.runs[i].stop.IsZero() && l.runs[i].stopped != p.Stopped {
+		if err := l.Stop(id, at); err != nil {
+			return err
+		}
+	}
 	if i, ok := l.latest[id]; ok {
 		switch last := &l.runs[i]; {
 		case last.stop.IsZero():
-			return fmt.Errorf("start %s at %s: it runs since %s", id, stamp(at), stamp(last.start))
+			return fmt.Errorf("%s %s at %s: it runs since %s", what, id, stamp(at), stamp(last.start))
 		case at.Before(last.stop):
-			return fmt.Errorf("start %s at %s: it ran until %s", id, stamp(at), stamp(last.stop))
+			return fmt.Errorf("%s %s at %s: it ran until %s", what, id, stamp(at), stamp(last.stop))
 		}
 	}
 	l.latest[id] = len(l.runs)
 	l.runs = append(l.runs, run{
-		id: id, machine: l.machineCharge(Placed{Shape: s, Host: host}), host: l.hostCharge(host), start: at,
+		id: id, machine: l.machineCharge(p), host: l.hostCharge(p.Host), start: at, stopped: p.Stopped,
 	})
 	l.insert(event{at: at, run: l.latest[id], delta: 1})
 	return nil
@@ -298,7 +315,7 @@ func (r *run) charges() []int {
 func (l *Ledger) machineCharge(p Placed) int {
 	i, ok := l.machine[p]
 	if !ok {
-		i = l.addCharge(func(b *Book, at time.Time) Rate { return b.Rate(p.Shape, p.Host, at) }, false)
+		i = l.addCharge(func(b *Book, at time.Time) Rate { return b.rate(p, at) }, false)
 		l.machine[p] = i
 	}
 	return i

@@ -191,7 +191,7 @@ func drawMinute(t *rapid.T, name string) int {
 func running(lives []life, m int) (there []Placed) {
 	for _, v := range lives {
 		if v.start <= m && (v.stop == 0 || m < v.stop) {
-			there = append(there, Placed{v.shape, v.host})
+			there = append(there, Placed{Shape: v.shape, Host: v.host})
 		}
 	}
 	return there
@@ -369,4 +369,34 @@ func BenchmarkLedger(b *testing.B) {
 			l.Each(minutes(0), minutes(30*24*60))
 		}
 	})
+}
+
+func TestAMachineThatIsKeptCostsItsDiskAndItsHostsPart(t *testing.T) {
+	b := &Book{Unit: "EUR", PerVCPU: Unit, PerGB: Unit, PerDiskGB: Unit / 100, PerHost: 3 * Unit}
+	s := Shape{Name: "small", CPU: 2 * Core, Memory: 8 * GB, Disk: 50 * GB}
+	l, at := NewLedger(b), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	hour := func(n int) time.Time { return at.Add(time.Duration(n) * time.Hour) }
+	for i, err := range []error{
+		l.Start("a", s, "pve1", hour(0)), l.Keep("a", s, "pve1", hour(1)), l.Start("a", s, "pve1", hour(3)), l.Keep("a", s, "pve1", hour(4)), l.Stop("a", hour(5)),
+		l.Keep("b", s, "", hour(0)), l.Stop("b", hour(2)),
+	} {
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+	for _, c := range []struct {
+		from, to int
+		want     Micros
+	}{{0, 1, 13*Unit + Unit/2}, {1, 2, 3*Unit + Unit}, {2, 3, 3*Unit + Unit/2}, {3, 4, 13 * Unit}, {4, 5, 3*Unit + Unit/2}, {5, 9, 0}} {
+		if got := l.Between(hour(c.from), hour(c.to)); got != c.want {
+			t.Errorf("from hour %d to %d it cost %s, want %s", c.from, c.to, got, c.want)
+		}
+	}
+	if l.Keep("c", s, "pve1", hour(1)) != nil || l.Keep("c", s, "pve1", hour(2)) == nil {
+		t.Error("it can be kept twice at a time")
+	}
+	placed := []Placed{{Shape: s, Host: "pve1"}, {Shape: s, Host: "pve1", Stopped: true}}
+	if got := b.Total(placed, at); got != Rate(13*Unit+Unit/2)*1000 {
+		t.Errorf("one that runs and one that is kept cost %s/h", got)
+	}
 }

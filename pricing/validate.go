@@ -38,6 +38,7 @@ func (b *Book) Validate() error {
 		f.add("timeZone", "must be UTC or the name of a time zone", "Local")
 	}
 	f.checkPrices("", b.base())
+	atLeastZero(&f, "pricePerDiskGBHour", &b.PerDiskGB)
 	atLeastZero(&f, "pricePerHostHour", &b.PerHost)
 	for _, name := range slices.Sorted(maps.Keys(b.Hosts)) {
 		f.checkHost(under("hosts", name), b.Hosts[name], b.Derived != nil)

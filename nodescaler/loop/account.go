@@ -15,14 +15,15 @@ import (
 type account struct {
 	ledger  *pricing.Ledger
 	started time.Time
-	open    []string // machines that are being charged, sorted
+	open    []string        // machines that are being charged, sorted
+	kept    map[string]bool // of those, the ones that are stopped
 	stopped map[string]time.Time
 }
 
 // see brings the ledger up to date with the machines of this step.
 func (a *account) see(book *pricing.Book, machines []nodescaler.Machine, now time.Time) error {
 	if a.ledger == nil {
-		a.ledger, a.started, a.stopped = pricing.NewLedger(book), now, map[string]time.Time{}
+		a.ledger, a.started, a.stopped, a.kept = pricing.NewLedger(book), now, map[string]time.Time{}, map[string]bool{}
 	}
 	var errs []error
 	still := make([]string, 0, len(machines))
@@ -32,22 +33,45 @@ func (a *account) see(book *pricing.Book, machines []nodescaler.Machine, now tim
 			continue
 		}
 		still = append(still, m.Name)
-		if _, known := slices.BinarySearch(a.open, m.Name); !known {
-			from := m.Created
-			if t := a.stopped[m.Name]; t.After(from) { // it was not listed for a while, and not gone
-				from = t
-			}
-			errs = append(errs, a.ledger.Start(m.Name, m.Shape, m.Host, from))
+		_, known := slices.BinarySearch(a.open, m.Name)
+		off := m.Phase == nodescaler.Spare || a.kept[m.Name] && m.Phase == nodescaler.Deleting
+		if known && a.kept[m.Name] == off {
+			continue
 		}
+		errs = append(errs, a.charge(m, known, now))
 	}
 	for _, name := range a.open {
 		if _, there := slices.BinarySearch(still, name); !there {
 			errs = append(errs, a.ledger.Stop(name, now))
 			a.stopped[name] = now
+			delete(a.kept, name)
 		}
 	}
 	a.open = still
 	return errors.Join(errs...)
+}
+
+// charge begins to charge for a machine as it is: running, or kept.
+func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error {
+	from, begin := m.Created, a.ledger.Start
+	if known { // what was between its last change and now was charged the other way already
+		from = now
+	}
+	if t := a.stopped[m.Name]; t.After(from) { // it was not listed for a while, and not gone
+		from = t
+	}
+	if m.Phase != nodescaler.Spare {
+		delete(a.kept, m.Name)
+		return begin(m.Name, m.Shape, m.Host, from)
+	}
+	a.kept[m.Name], begin = true, a.ledger.Keep
+	if !known && m.Since.After(from) { // before that it ran, and nobody was there to see it
+		if err := a.ledger.Start(m.Name, m.Shape, m.Host, from); err != nil {
+			return err
+		}
+		from = m.Since
+	}
+	return begin(m.Name, m.Shape, m.Host, from)
 }
 
 // Reprice lets machines cost what b says from a moment on, which must not be before the last
@@ -102,7 +126,7 @@ func rates(s *nodescaler.Snapshot) (joined, ordered pricing.Rate) {
 	var in, all []pricing.Placed
 	for i := range s.Machines {
 		m := &s.Machines[i]
-		p := pricing.Placed{Shape: m.Shape, Host: m.Host}
+		p := pricing.Placed{Shape: m.Shape, Host: m.Host, Stopped: m.Phase == nodescaler.Spare}
 		all = append(all, p)
 		if m.Phase == nodescaler.Joined {
 			in = append(in, p)

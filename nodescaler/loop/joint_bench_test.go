@@ -1,7 +1,10 @@
 package loop_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -9,28 +12,31 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
+	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// bidder wants half as many replicas again as there are, and says what each is worth.
-type bidder struct{}
+// busy is a large cluster of whose workloads some, one in so many, have twice as much to do as they can.
+type busy struct {
+	*still
+	oneIn int
+}
 
-func (bidder) Bid(v *podscaler.View) podscaler.Bid {
-	worth := make([]float64, v.Replicas*3/2)
-	for i := range worth {
-		worth[i] = float64(len(worth) - i)
+func (b busy) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (podscaler.Window, error) {
+	rate, latency, good := 300.0, 0.2, 1.0
+	inFlight := 0.12 * rate
+	number, _ := strconv.Atoi(wl.Name[len(wl.Name)-2:])
+	if number%b.oneIn == 0 {
+		inFlight, latency, good = 3*rate, 0.4, 0.7
 	}
-	return podscaler.Bid{Known: true, Want: len(worth), Ahead: len(worth), Worth: worth}
+	return podscaler.Window{
+		Latency: podscaler.Known(latency), Good: podscaler.Known(good), Arrivals: podscaler.Known(rate), InFlight: podscaler.Known(inFlight),
+	}, nil
 }
 
-func (bidder) Desired(v *podscaler.View) podscaler.Recommendation {
-	return podscaler.Recommendation{Known: true, Replicas: min(v.Replicas*3/2, v.Room.Places.Coming), Ahead: v.Replicas * 3 / 2}
-}
-
-// BenchmarkJoint100Workloads200Nodes is a step in which 100 workloads bid for the room of 200 nodes and of
-// what may be bought, at prices by host and under a limit, and the joint policy plans for them all.
-func BenchmarkJoint100Workloads200Nodes(b *testing.B) {
-	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+// crowded is 100 workloads of 60 pods each on 200 nodes, with prices by host, a limit, and policy joint for
+// pods and machines.
+func crowded(b *testing.B, now time.Time, oneIn int) *loop.Runner {
 	s, pools := large(now)
 	s.machines.Machines, s.cluster.Nodes, s.cluster.Pods = s.machines.Machines[:200], s.cluster.Nodes[:200], s.cluster.Pods[:6000]
 	for w := range s.cluster.Replicas {
@@ -49,25 +55,71 @@ func BenchmarkJoint100Workloads200Nodes(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := &loop.Runner{Cluster: s, Machines: s, Signals: s, Journal: s, Pools: pools, Nodes: nodes, Prices: book, DryRun: true, Limit: 20_000e9}
+	in := busy{s, oneIn}
+	r := &loop.Runner{Cluster: in, Machines: in, Signals: in, Journal: in, Pools: pools, Nodes: nodes, Prices: book, DryRun: true, Limit: 20_000e9}
 	for i := range 100 {
+		pods, err := podpolicy.New(podpolicy.Spec{Policy: "Joint"})
+		if err != nil {
+			b.Fatal(err)
+		}
 		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{
 			Name: fmt.Sprintf("shop/service-%02d", i), Min: 1, Max: 1000, Pod: pricing.Resources{CPU: 500, Memory: pricing.GiB},
-		}, bidder{}))
+			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
+		}, pods))
 	}
-	bought := 0
-	for b.Loop() {
+	return r
+}
+
+// BenchmarkJoint100Workloads200Nodes is a step in which 100 workloads learn, forecast, and bid for the room of
+// 200 nodes and of what may be bought, at prices by host and under a limit, and the joint policy plans for
+// them all: with five of them short of replicas, and with fifty, for which thousands of pods have to be placed
+// and machines bought until the limit is reached.
+func BenchmarkJoint100Workloads200Nodes(b *testing.B) {
+	b.Run("5 grow", func(b *testing.B) { decide(b, 20) })
+	b.Run("50 grow", func(b *testing.B) { decide(b, 2) })
+}
+
+func decide(b *testing.B, oneIn int) {
+	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	r := crowded(b, now, oneIn)
+	var took []time.Duration
+	bought, grown := 0, 0
+	once := func() {
 		now = now.Add(15 * time.Second)
+		began := time.Now()
 		step, err := r.Once(b.Context(), now)
 		if err != nil {
 			b.Fatal(err)
 		}
-		bought = 0
-		for _, a := range step.Plan.Actions {
-			if a.Kind == nodescaler.Buy {
-				bought++
-			}
+		took = append(took, time.Since(began))
+		bought, grown = count(&step)
+	}
+	for range 60 { // until the policies have learnt, and their forecasts are judged
+		once()
+	}
+	took = nil
+	for b.Loop() {
+		once()
+	}
+	if grown < 80/oneIn { // the limit leaves nothing for the last few
+		b.Fatalf("%d workloads grow: this measures too little", grown)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[(99*len(took)-1)/100].Microseconds())/1000, "p99-ms")
+	b.ReportMetric(float64(bought), "orders")
+}
+
+// count is how many machines a step orders, and how many workloads grow in it.
+func count(s *loop.Step) (bought, grown int) {
+	for i := range s.Plan.Actions {
+		if s.Plan.Actions[i].Kind == nodescaler.Buy {
+			bought++
 		}
 	}
-	b.ReportMetric(float64(bought), "orders")
+	for i := range s.Workloads {
+		if d := s.Workloads[i].Decision; d != nil && d.To > d.From {
+			grown++
+		}
+	}
+	return bought, grown
 }

@@ -71,6 +71,9 @@ func (l *leads) seeMachines(s *nodescaler.Snapshot) {
 	l.coming = map[string]time.Time{}
 	for i := range s.Machines {
 		m := &s.Machines[i]
+		if !m.Woken.IsZero() { // it came from being a spare, which says nothing of one that is ordered
+			continue
+		}
 		since, known := was[m.Name]
 		switch m.Phase {
 		case nodescaler.Ordered, nodescaler.Booting:
@@ -85,7 +88,7 @@ func (l *leads) seeMachines(s *nodescaler.Snapshot) {
 			if known {
 				l.machines.add(m.Since.Sub(since))
 			}
-		case nodescaler.Deleting, nodescaler.Failed:
+		case nodescaler.Spare, nodescaler.Deleting, nodescaler.Failed:
 		}
 	}
 }

@@ -36,6 +36,9 @@ type ClusterState struct {
 	// Rollouts are the changes of workloads' pods that are under way; a cluster need not know them.
 	Rollouts map[string]podscaler.Rollout
 	Budgets  []nodescaler.Budget
+	// Placed is how many placeholders of each workload are on a node. Placeholders keep the places of
+	// replicas that are expected; they are no pods, and what they take is free.
+	Placed map[string]int
 }
 
 // Machines is the virtualisation side. No call waits for the machine: an order is accepted or
@@ -47,6 +50,16 @@ type Machines interface {
 	Create(ctx context.Context, o Order) error
 	// Delete gives a machine back, and its node object with it.
 	Delete(ctx context.Context, machine string) error
+}
+
+// Keeper is Machines that can be kept as spares: stopped, and started again. Like the others these calls
+// wait for nothing: what has come of them is seen in List.
+type Keeper interface {
+	// Stash shuts a machine down and keeps it. From then on it is a spare.
+	Stash(ctx context.Context, machine string) error
+	// Wake starts a spare. Of a machine that was ordered to become one and is none yet, it only takes
+	// that back. Either of them called twice does no more than once.
+	Wake(ctx context.Context, machine string) error
 }
 
 // MachineState is the hosts and our machines at one moment, sorted by name.

@@ -38,8 +38,8 @@ const (
 // itself counts it as a machine, so that a lagging list buys nothing twice.
 const orderGrace = 2 * time.Minute
 
-// Runner makes steps. Between two of them its owner may replace Pools, Scalers, Nodes, ScaledToZero,
-// Pauses and what is held; prices change by Reprice, and all else is set once, before the first. What the runner
+// Runner makes steps. Between two of them its owner may replace Pools, Offered, Scalers, Nodes,
+// ScaledToZero, Pauses and what is held; prices change by Reprice, and all else is set once, before the first. What the runner
 // remembers between steps is safe to forget.
 type Runner struct {
 	Cluster  Cluster
@@ -64,6 +64,12 @@ type Runner struct {
 	HoldsUp, HoldsDown map[string]nodescaler.Reason
 	// Pauses are the workloads whose replicas somebody has fixed, or keeps from going one way.
 	Pauses map[string]podscaler.Pause
+	// Offered are the pools that somebody else orders machines of. None is planned for here, but workloads
+	// that want more replicas may count on them.
+	Offered []nodescaler.Pool
+	// HandedOff says that replicas which are expected beyond those decided on are made known to somebody else
+	// who orders machines for them. Here, only those whose places were made so far are planned for.
+	HandedOff bool
 	// ScaledToZero names the workloads whose status records that replicas of 0 are our own doing. A
 	// scaler goes by it at its first look, and by its memory after that.
 	ScaledToZero map[string]bool
@@ -97,7 +103,7 @@ func (r *Runner) heldWorkload(name string) *nodescaler.Reason {
 // heldPool says why an action of a pool is not to be done, or nil.
 func (r *Runner) heldPool(a *nodescaler.Action) *nodescaler.Reason {
 	way := r.HoldsDown
-	if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon {
+	if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon || a.Kind == nodescaler.Wake {
 		way = r.HoldsUp
 	}
 	why, held := r.Holds.Pools[a.Pool]
@@ -149,6 +155,7 @@ type world struct {
 	snap          nodescaler.Snapshot
 	replicas      map[string]int
 	rollouts      map[string]podscaler.Rollout
+	placed        map[string]int // placeholders that are on a node, by workload
 	machinesKnown bool
 	// The first sight of the cluster, and of the machines, is only looked at.
 	newCluster, newMachines bool
@@ -170,7 +177,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 			Now: now, Pools: r.Pools, Prices: r.Prices, Limit: r.Limit,
 			Nodes: cs.Nodes, Pods: cs.Pods, Budgets: cs.Budgets,
 		},
-		replicas: cs.Replicas, rollouts: cs.Rollouts, newCluster: !r.looked, predictedOf: -1,
+		replicas: cs.Replicas, rollouts: cs.Rollouts, placed: cs.Placed, newCluster: !r.looked, predictedOf: -1,
 	}
 	r.looked = true
 	ms, err := r.Machines.List(ctx)
@@ -229,7 +236,8 @@ func (w *world) index() {
 		}
 	}
 	for i := range w.snap.Machines {
-		if p := w.snap.Machines[i].Phase; p == nodescaler.Ordered || p == nodescaler.Booting {
+		m := &w.snap.Machines[i]
+		if (m.Phase == nodescaler.Ordered || m.Phase == nodescaler.Booting) && !m.Kept() {
 			w.booting++
 		}
 	}
@@ -252,6 +260,9 @@ func (r *Runner) decide(ctx context.Context, w *world, step *Step) {
 		want, ahead := ws.Replicas, 0
 		if ws.Decision != nil && (ws.Held == nil || r.onlyRecommends()) {
 			want, ahead = ws.Decision.To, ws.Decision.Ahead
+		}
+		if r.HandedOff {
+			ahead = min(ahead, want+w.placed[ws.Workload])
 		}
 		w.addFuture(s.Workload(), want, ahead)
 	}
@@ -344,13 +355,22 @@ func (r *Runner) share(w *world, all []asked) {
 		like, _ := w.like(wl)
 		asks[i] = nodescaler.Ask{Workload: wl.Name, Like: like, Replicas: all[i].Replicas, Most: max(wl.Max, all[i].Replicas), Bid: all[i].bid}
 	}
-	places := nodescaler.Share(nodescaler.NewIndex(&w.snap), asks)
+	known := w.snap
+	known.Pools = slices.Concat(r.Pools, r.Offered)
+	places := nodescaler.Share(nodescaler.NewIndex(&known), asks)
 	for i := range all {
+		if len(known.Pools) == 0 {
+			places[i].Most, places[i].Why = asks[i].Most, anybodys
+		}
 		if all[i].view != nil {
 			all[i].view.Room.Places = &places[i]
 		}
 	}
 }
+
+// anybodys is why nothing is said of further machines where no pool is known: somebody else may order them,
+// or nobody.
+var anybodys = nodescaler.Reason{Code: nodescaler.PoolUnknown, Text: "no pool is known that machines come from"}
 
 // answer decides for a workload whose turn it is.
 func (r *Runner) answer(w *world, s *podscaler.Scaler, a *asked) WorkloadStep {
@@ -473,8 +493,27 @@ func (r *Runner) do(ctx context.Context, w *world, a nodescaler.Action) error {
 		return r.Cluster.Evict(ctx, a.Pod)
 	case nodescaler.Return:
 		return r.Machines.Delete(ctx, a.Machine)
+	case nodescaler.Stash, nodescaler.Wake:
+		return r.keep(ctx, a)
 	}
 	return fmt.Errorf("unknown action %q", a.Kind)
+}
+
+// keep stops a machine that was emptied, or starts one and lets its node take pods again. The node of a
+// spare stays closed from its drain on; where it could not be opened, the policy finds it closed and takes
+// that back.
+func (r *Runner) keep(ctx context.Context, a nodescaler.Action) error {
+	k, can := r.Machines.(Keeper)
+	switch {
+	case !can:
+		return errors.New("machines cannot be kept as spares here")
+	case a.Kind == nodescaler.Stash:
+		return k.Stash(ctx, a.Machine)
+	}
+	if err := k.Wake(ctx, a.Machine); err != nil || a.Node == "" {
+		return err
+	}
+	return r.Cluster.SetDraining(ctx, a.Node, false)
 }
 
 func (r *Runner) buy(ctx context.Context, a nodescaler.Action, now time.Time) error {
@@ -487,7 +526,7 @@ func (r *Runner) buy(ctx context.Context, a nodescaler.Action, now time.Time) er
 	}
 	r.orders = append(r.orders, accepted{at: now, machine: nodescaler.Machine{
 		Name: nodescaler.MachineName(a.Pool, a.Order), Order: a.Order, Pool: a.Pool, Shape: *a.Shape,
-		Host: a.Host, Phase: nodescaler.Ordered, Since: now,
+		Host: a.Host, Phase: nodescaler.Ordered, Since: now, Keep: a.Keep,
 	}})
 	return err
 }

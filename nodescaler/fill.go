@@ -1,0 +1,114 @@
+package nodescaler
+
+import (
+	"cmp"
+	"slices"
+)
+
+// stay is a bin as it would be without the replicas of the asks, and whether it stays whatever they need.
+type stay struct {
+	bin
+	stays bool
+}
+
+// fill says for each lot how many replicas there may be at no cost: those that all need are packed onto as
+// few machines as hold them, and what is left there goes to whom it is worth most, those that are there
+// already first. One by one each workload would see room of less than a machine beside what it needs, and
+// fill it, so that together they would hold machines that none of them needs, and keep it from who does.
+func (s *sharing) fill() {
+	bins := s.stays()
+	twin := &sharing{x: s.x, asks: s.asks, lots: make([]lot, len(s.lots))}
+	order := make([]*lot, len(s.lots))
+	for i := range s.lots {
+		twin.lots[i].ask = &s.asks[i]
+		order[i] = &twin.lots[i]
+	}
+	slices.SortFunc(order, func(a, b *lot) int { // the largest first, which packs best
+		return cmp.Or(cmp.Compare(b.ask.Like.Requests.CPU, a.ask.Like.Requests.CPU), cmp.Compare(a.ask.Workload, b.ask.Workload))
+	})
+	for _, l := range order {
+		for l.held < l.needs() && hold(bins, &l.ask.Like) {
+			l.held++
+		}
+	}
+	s.keepLeast(bins)
+	var left []*bin
+	for _, b := range bins {
+		if b.stays {
+			left = append(left, &b.bin)
+		}
+	}
+	twin.auction(left)
+	for i := range s.lots {
+		s.lots[i].places.Filled = twin.lots[i].held
+	}
+}
+
+// needs is how many replicas the lot cannot do without.
+func (l *lot) needs() int {
+	if !l.ask.Bid.Known {
+		return l.ask.Replicas
+	}
+	return min(l.ask.Bid.Want, l.ask.Most)
+}
+
+// hold puts the pod onto the first machine that takes it, those that stay before others.
+func hold(bins []*stay, p *Pod) bool {
+	for _, staying := range []bool{true, false} {
+		for _, b := range bins {
+			if b.stays == staying && b.fits(p) {
+				b.room, b.slots, b.stays = b.room.Minus(p.Requests), b.slots-1, true
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// keepLeast lets as many machines stay as pools must have.
+func (s *sharing) keepLeast(bins []*stay) {
+	for i := range s.x.Pools {
+		p := &s.x.Pools[i]
+		staying := 0
+		for _, b := range bins {
+			if b.pool == p.Name && b.stays {
+				staying++
+			}
+		}
+		for _, b := range bins {
+			if b.pool == p.Name && !b.stays && staying < p.Min {
+				b.stays, staying = true, staying+1
+			}
+		}
+	}
+}
+
+// stays returns the bins without the replicas of the asks. A node that carries somebody else's pods, or that
+// nobody of ours has made, stays.
+func (s *sharing) stays() []*stay {
+	ours := make(map[string]bool, len(s.asks))
+	for i := range s.asks {
+		ours[s.asks[i].Workload] = true
+	}
+	byNode := map[string]*stay{}
+	var bins []*stay
+	for _, b := range s.bins {
+		at := &stay{bin: *b, stays: b.pool == ""}
+		bins = append(bins, at)
+		if at.node != "" {
+			byNode[at.node] = at
+		}
+	}
+	for i := range s.x.Snapshot.Pods {
+		p := &s.x.Snapshot.Pods[i]
+		b := byNode[p.Node]
+		switch {
+		case b == nil || p.Finished() || p.Daemon:
+		case ours[p.Workload]:
+			b.room, b.slots = b.room.Plus(p.Requests), b.slots+1
+		default:
+			b.stays = true
+		}
+	}
+	return bins
+}

@@ -1,0 +1,97 @@
+package loop
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// bidder wants as many as there are places for.
+type bidder struct{ want int }
+
+func (b bidder) Bid(*podscaler.View) podscaler.Bid {
+	return podscaler.Bid{Known: true, Want: b.want, Ahead: b.want, Worth: make([]float64, b.want)}
+}
+
+func (b bidder) Desired(v *podscaler.View) podscaler.Recommendation {
+	return podscaler.Recommendation{Known: true, Replicas: min(b.want, v.Room.Places.Most), Ahead: b.want, Reasons: why}
+}
+
+// Two of the three places of the node are taken. What may be counted on beyond them follows from whose the
+// pools are.
+func TestReplicasCountOnMachinesThatOthersOrder(t *testing.T) {
+	worker := nodescaler.Pool{Name: "worker", Shapes: []pricing.Shape{small}, Max: 2, Reserved: pricing.Resources{CPU: 200}}
+	for name, c := range map[string]struct {
+		pools, offered []nodescaler.Pool
+		want           int
+	}{
+		"ours":                        {pools: []nodescaler.Pool{worker}, want: 6},
+		"cluster-autoscaler's":        {offered: []nodescaler.Pool{worker}, want: 6},
+		"nobody's that is known here": {want: 9},
+	} {
+		h := newHouse()
+		r := h.runner(bidder{9}, nil)
+		r.Pools, r.Offered = c.pools, c.offered
+		s := steps(t, r, 2)
+		if d := s.Workloads[0].Decision; d == nil || d.To != c.want {
+			t.Errorf("pools that are %s: decided %+v, want %d replicas", name, d, c.want)
+		}
+		if len(r.Pools) != len(c.pools) {
+			t.Errorf("pools that are %s: there are %d pools to plan for", name, len(r.Pools))
+		}
+	}
+}
+
+// What is handed off is not ordered twice; the places that were made for it are kept.
+func TestWhatIsHandedOffIsNotPlannedForTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		off    bool
+		placed int
+		want   []int
+	}{
+		"kept here":               {want: []int{1, 5}},
+		"handed off":              {off: true, want: []int{1, 0}},
+		"and two have a place":    {off: true, placed: 2, want: []int{1, 2}},
+		"and more than are ahead": {off: true, placed: 9, want: []int{1, 5}},
+	} {
+		h := newHouse()
+		h.state.Placed = map[string]int{"shop/web": c.placed}
+		var got []int
+		r := h.runner(podsSay(func(*podscaler.View) podscaler.Recommendation {
+			return podscaler.Recommendation{Known: true, Replicas: 3, Ahead: 8, Reasons: why}
+		}), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+			got = nil
+			for _, f := range s.Future {
+				got = append(got, f.Count, f.Ahead)
+			}
+			return nodescaler.Plan{}
+		}))
+		r.HandedOff = c.off
+		steps(t, r, 2)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: decided on and ahead, -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+// Nobody's replicas are touched where only machines are decided on, whatever the node policy would like.
+func TestNodesOnlyTouchesNoWorkload(t *testing.T) {
+	h := newHouse()
+	r := h.runner(nil, emptying{actions(order("x"))})
+	r.Scalers = nil
+	steps(t, r, 1)
+	h.state.Replicas["shop/web"] = 1 // as somebody else says
+	steps(t, r, 2)
+	if diff := cmp.Diff([]string{"create x"}, h.done); diff != "" {
+		t.Errorf("done, -want +got:\n%s", diff)
+	}
+}
+
+// emptying is a node policy that wants whole machines left.
+type emptying struct{ nodescaler.Policy }
+
+func (emptying) Empties() bool { return true }
