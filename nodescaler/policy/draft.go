@@ -14,23 +14,25 @@ import (
 // draft is a plan being written. It keeps count of what the plan takes from hosts, pools and
 // budgets, so that every tactic sees what those before it have left.
 type draft struct {
-	x      *nodescaler.Index
-	plan   nodescaler.Plan
-	free   map[string]pricing.Resources // room by host
-	room   map[string]int               // machines that a pool may still have
-	spare  map[string]int               // live machines that a pool may still lose
-	budget map[string]int               // evictions left by workload, where there is a budget
-	paid   *nodescaler.Paid
-	dear   map[string]bool // shapes that the hard limit was told of
-	orders map[string]bool // order ids in use
-	next   int
-	bought int
+	x       *nodescaler.Index
+	plan    nodescaler.Plan
+	free    map[string]pricing.Resources // room by host
+	room    map[string]int               // machines that a pool may still have
+	spare   map[string]int               // live machines that a pool may still lose
+	budget  map[string]int               // evictions left by workload, where there is a budget
+	paid    *nodescaler.Paid
+	dear    map[string]bool // shapes that the hard limit was told of
+	orders  map[string]bool // order ids in use
+	woken   map[string]bool // machines that the plan wakes
+	stashed map[string]int  // that it stashes, by pool
+	next    int
+	bought  int
 }
 
 func newDraft(x *nodescaler.Index) *draft {
 	d := &draft{
 		x: x, free: map[string]pricing.Resources{}, room: map[string]int{}, spare: map[string]int{},
-		budget: map[string]int{}, paid: x.Paid(), dear: map[string]bool{}, orders: map[string]bool{},
+		budget: map[string]int{}, paid: x.Paid(), dear: map[string]bool{}, orders: map[string]bool{}, woken: map[string]bool{}, stashed: map[string]int{},
 	}
 	for _, h := range x.Hosts {
 		d.free[h.Name] = h.Free
@@ -43,8 +45,8 @@ func newDraft(x *nodescaler.Index) *draft {
 			d.budget[b.Workload] = b.Allowed
 		}
 	}
-	for _, m := range x.Machines {
-		d.orders[m.Order] = true
+	for i := range x.Snapshot.Machines {
+		d.orders[x.Snapshot.Machines[i].Order] = true
 	}
 	return d
 }
@@ -85,6 +87,31 @@ func (d *draft) buy(pool string, shape pricing.Shape, host string, why ...nodesc
 	})
 }
 
+// stash stops a machine that was emptied and keeps it. The caller has reserved it from the pool's spare.
+func (d *draft) stash(n *nodescaler.NodeLoad, why ...nodescaler.Reason) {
+	m := n.VM
+	d.act(nodescaler.Action{
+		Kind: nodescaler.Stash, Machine: m.Name, Node: n.Name, Pool: m.Pool, Host: m.Host,
+		Rate: d.x.SpareRate(m.Shape) - d.x.Rate(m.Shape, m.Host), Reasons: why,
+	})
+}
+
+// wake makes a machine that is kept capacity. Only one that is stopped takes room and money by that.
+func (d *draft) wake(m *nodescaler.Machine, why ...nodescaler.Reason) {
+	a := nodescaler.Action{Kind: nodescaler.Wake, Machine: m.Name, Pool: m.Pool, Host: m.Host, Reasons: why}
+	if n := d.x.AnyNodeOf(m.Name); n != nil {
+		a.Node = n.Name
+	}
+	if m.Phase == nodescaler.Spare {
+		d.free[m.Host] = d.free[m.Host].Minus(m.Shape.Resources())
+		d.paid.Wake(m)
+		a.Rate = d.x.Rate(m.Shape, m.Host) - d.x.SpareRate(m.Shape)
+	}
+	d.bought++
+	d.woken[m.Name] = true
+	d.act(a)
+}
+
 // holds reports whether the host may carry another machine of the pool and shape.
 func (d *draft) holds(p *nodescaler.Pool, s pricing.Shape, h *nodescaler.Host) bool {
 	return p.Takes(h) && s.Resources().Within(d.free[h.Name])
@@ -106,7 +133,7 @@ func (d *draft) giveBack(m *nodescaler.Machine, why ...nodescaler.Reason) {
 		Kind: nodescaler.Return, Machine: m.Name, Pool: m.Pool, Host: m.Host,
 		Rate: -d.x.Rate(m.Shape, m.Host), Reasons: why,
 	}
-	if n := d.x.NodeOf(m.Name); n != nil {
+	if n := d.x.AnyNodeOf(m.Name); n != nil {
 		a.Node = n.Name
 	}
 	d.act(a)

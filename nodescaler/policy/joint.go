@@ -15,7 +15,7 @@ import (
 //
 // A machine that is not needed is held for as long as keeping it is likely to be cheaper than buying
 // another: up to where holding has cost what a new one costs in time paid before it carries anything,
-// until enough is known of how long machines here are not needed, and from there on for the time that
+// or not at all if it is empty, until enough is known of how long machines here are not needed, and from there on for the time that
 // would have been cheapest of late. Then it is emptied, however many pods it carries, as long as those
 // have places elsewhere.
 //
@@ -33,10 +33,14 @@ type Joint struct {
 	Rebuy nodescaler.Duration `json:"rebuy" yaml:"rebuy"`
 	// Drains is how many machines that carry pods are emptied at once.
 	Drains int `json:"drains" yaml:"drains"`
+	// Spares is how many machines are kept stopped, to be started in place of orders.
+	Spares Spared `json:"spares" yaml:"spares"`
 }
 
 // DefaultJoint is the defaults.
-func DefaultJoint() Joint { return Joint{Lead: minutes(3), Rebuy: seconds(60), Drains: 1} }
+func DefaultJoint() Joint {
+	return Joint{Lead: minutes(3), Drains: 1, Spares: DefaultSpared()}
+}
 
 // UnmarshalJSON reads settings over the defaults and refuses unknown ones.
 func (c *Joint) UnmarshalJSON(data []byte) error {
@@ -62,6 +66,7 @@ func (c *Joint) Validate() error {
 	f.positive("lead", c.Lead)
 	f.notNegative("rebuy", c.Rebuy)
 	f.must(c.Drains >= 1, "drains", "at least 1", c.Drains)
+	c.Spares.validate(f)
 	return f.err()
 }
 
@@ -94,11 +99,15 @@ func newJoint(c Joint) *joint {
 	cfg := DefaultUnneeded()
 	cfg.ScanInterval = nodescaler.Duration(time.Nanosecond) // every step
 	cfg.EnforceNodeGroupMinSize = true
+	cfg.CapacityBufferPodInjectionEnabled = true
 	cfg.ScaleDownUtilizationThreshold = 1
 	cfg.ScaleDownDelayAfterAdd = 0
 	cfg.MaxDrainParallelism = c.Drains
+	// A clone that failed has cost its time already, and pods wait for the next one. Where they go on
+	// failing the pool is left alone for twice as long each time.
+	cfg.InitialNodeGroupBackoffDuration = seconds(15)
 	j := &joint{cfg: c, coming: map[string]time.Time{}}
-	j.unneeded = &unneeded{cfg: cfg, backoffs: map[string]*backoff{}, ahead: true, hold: j.hold}
+	j.unneeded = &unneeded{cfg: cfg, backoffs: map[string]*backoff{}, hold: j.hold, keep: newKeeper(c.Spares)}
 	return j
 }
 
@@ -108,6 +117,7 @@ func (j *joint) Empties() bool { return true }
 // Decide scans, and learns from what it sees and does.
 func (j *joint) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	j.see(s)
+	j.keep.see(s, j.lead())
 	was := j.idle
 	p := j.unneeded.Decide(s)
 	j.learn(s.Now, was, &p)
@@ -122,6 +132,7 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 		m := &s.Machines[i]
 		ordered, known := was[m.Name]
 		switch {
+		case m.Keep || !m.Woken.IsZero(): // what spares take says nothing of orders
 		case m.Phase == nodescaler.Ordered || m.Phase == nodescaler.Booting:
 			j.coming[m.Name] = askedFor(m)
 		case m.Phase == nodescaler.Joined && known:
@@ -138,13 +149,18 @@ func (j *joint) learn(now time.Time, was since, p *nodescaler.Plan) {
 		switch a := &p.Actions[i]; a.Kind {
 		case nodescaler.Cordon:
 			drained[a.Node] = true
-			j.gone = append(j.gone, was[a.Node])
-		case nodescaler.Buy:
+			if idle, was := was[a.Node]; was {
+				j.gone = append(j.gone, idle)
+			}
+		case nodescaler.Buy, nodescaler.Wake:
+			if a.Keep {
+				continue
+			}
 			if n := len(j.gone); n > 0 {
 				j.idles.add(now.Sub(j.gone[n-1]))
 				j.gone = j.gone[:n-1]
 			}
-		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return: // steps of what was decided before
+		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return, nodescaler.Stash: // steps of what was decided before
 		}
 	}
 	if extra := len(j.gone) - kept; extra > 0 {
@@ -157,13 +173,22 @@ func (j *joint) learn(now time.Time, was since, p *nodescaler.Plan) {
 	}
 }
 
-// hold is for how long a machine that is not needed is to be held.
-func (j *joint) hold() time.Duration {
+// hold is for how long a machine that is not needed is to be held. One that carries nothing was held before,
+// by those who decide on its pods and kept them: until it is known better it is not held again.
+func (j *joint) hold(n *nodescaler.NodeLoad) time.Duration {
+	if len(n.Held()) == 0 && len(j.idles) < few {
+		return 0
+	}
+	return j.idles.cheapest(j.lead() + time.Duration(j.cfg.Rebuy))
+}
+
+// lead is what a machine is taken to need from its order until it is a node.
+func (j *joint) lead() time.Duration {
 	lead := time.Duration(j.cfg.Lead)
 	if seen := j.leads.usual(); seen > 0 {
 		lead = min(lead, seen) // what is learned must not be longer than what a fresh policy goes by
 	}
-	return j.idles.cheapest(lead + time.Duration(j.cfg.Rebuy))
+	return lead
 }
 
 // last are the last few times of a kind.
@@ -171,6 +196,9 @@ type last []time.Duration
 
 // kept is how many are: enough to choose by, few enough to follow a load that becomes another.
 const kept = 32
+
+// few are too few to choose by.
+const few = 8
 
 func (l *last) add(d time.Duration) {
 	if len(*l) == kept {
@@ -193,7 +221,6 @@ func (l last) usual() time.Duration {
 // answer while little is known: it costs at most twice what foresight would, and the same is the most
 // that is ever held.
 func (l last) cheapest(again time.Duration) time.Duration {
-	const few = 8
 	if len(l) < few {
 		return again
 	}

@@ -74,10 +74,19 @@ func (w *world) anyMachine(t *rapid.T, name string) {
 		Phase:   oneOf(t, "phase", nodescaler.Joined, nodescaler.Joined, nodescaler.Joined, nodescaler.Joined, nodescaler.Ordered, nodescaler.Booting, nodescaler.Deleting, nodescaler.Failed),
 		Created: w.Now.Add(-age), Since: w.Now.Add(-age / 2),
 	}
+	switch rapid.IntRange(0, 11).Draw(t, "spare") {
+	case 0, 1:
+		m.Phase, m.Problem = nodescaler.Spare, oneOf(t, "spare's problem", "", "", "NoMemory: the host has none")
+	case 2:
+		m.Keep = true // to become one
+	case 3:
+		m.Woken = m.Since
+	}
+	m.Drifted = oneOf(t, "drifted", "", "", "", "its template was changed")
 	if !rarely(t, "unlisted") {
 		w.Machines = append(w.Machines, m)
 	}
-	if m.Phase != nodescaler.Joined || rarely(t, "no node") {
+	if m.Phase != nodescaler.Joined && m.Phase != nodescaler.Spare && !m.Waking() || rarely(t, "no node") {
 		return
 	}
 	n := nodescaler.Node{
@@ -135,7 +144,9 @@ func anySpec(t *rapid.T, name string) Spec {
 	u.MaxDrainParallelism, u.MaxEmptyBulkDelete = rapid.IntRange(1, 3).Draw(t, "drains"), rapid.IntRange(1, 3).Draw(t, "empty")
 	u.OKTotalUnreadyCount = oneOf(t, "ok unready", 0, 3)
 	u.EnforceNodeGroupMinSize = rapid.Bool().Draw(t, "min")
-	return Spec{Policy: name, Pending: &p, Unneeded: &u}
+	j := DefaultJoint()
+	j.Spares.Most, j.Spares.Worth = rapid.IntRange(0, 4).Draw(t, "spares"), oneOf(t, "worth", 0.1, 30, 1000)
+	return Spec{Policy: name, Pending: &p, Unneeded: &u, Joint: &j}
 }
 
 // obey does to the nodes and pods what the plan says, as far as that can be seen at once.
@@ -149,6 +160,18 @@ func (w *world) obey(plan nodescaler.Plan) {
 		for i := range w.Pods {
 			if p := &w.Pods[i]; p.Name == a.Pod && a.Kind == nodescaler.Evict {
 				p.Terminating = true
+			}
+		}
+		for i := range w.Machines {
+			if m := &w.Machines[i]; m.Name == a.Machine {
+				switch {
+				case a.Kind == nodescaler.Stash:
+					m.Phase, m.Since, m.Keep = nodescaler.Spare, w.Now, false
+				case a.Kind == nodescaler.Wake && m.Phase == nodescaler.Spare:
+					m.Phase, m.Since, m.Woken = nodescaler.Booting, w.Now, w.Now
+				case a.Kind == nodescaler.Wake:
+					m.Keep = false
+				}
 			}
 		}
 	}
@@ -277,7 +300,7 @@ func TestUnknownNeverShrinks(t *testing.T) {
 		wasReady := func(n string) bool { return x.Node(n) != nil }
 		for i, a := range decide(t, p, s).Actions {
 			neverJoined := a.Kind == nodescaler.Return && dark == "nodes" && !wasReady(a.Machine)
-			if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon || neverJoined || slices.Contains(longUnready(w, at), a.Node) {
+			if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon || a.Kind == nodescaler.Wake || neverJoined || slices.Contains(longUnready(w, at), a.Node) {
 				continue
 			}
 			t.Fatalf("%s dark, action %d: %+v", dark, i, a)
@@ -323,6 +346,93 @@ func TestOneNodeLessReadyNeverTakesMore(t *testing.T) {
 		more, less := decide(t, a, s), decide(t, b, dark)
 		if count(less) > count(more) {
 			t.Fatalf("%v with one node less ready, %v before:%s", lines(less), lines(more), tell(less))
+		}
+	})
+}
+
+// without is the world with no spare in it, nor any node of one.
+func (w *world) without() *world {
+	x := nodescaler.NewIndex(&w.Snapshot)
+	bare := &world{*copied(&w.Snapshot)}
+	bare.Machines, bare.Nodes = nil, nil
+	for i := range w.Machines {
+		if m := &w.Machines[i]; !m.Kept() {
+			bare.Machines = append(bare.Machines, *m)
+		}
+	}
+	for i := range w.Nodes {
+		n := &w.Nodes[i]
+		m := x.Machine(n.Machine)
+		if m == nil {
+			m = x.Machine(n.Name)
+		}
+		if m == nil || !m.Kept() {
+			bare.Nodes = append(bare.Nodes, *n)
+		}
+	}
+	return bare
+}
+
+// A spare takes a place in its pool and room while it is made, and is nothing else to a policy that keeps none.
+func TestSparesAreNothingToPoliciesWithoutThem(t *testing.T) {
+	for _, name := range []string{"pending", "unneeded"} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			spec, w := anySpec(t, name), anyWorld(t)
+			w.Limit = 0
+			for i := range w.Pools {
+				w.Pools[i].Max = 100
+			}
+			for i := range w.Machines {
+				if m := &w.Machines[i]; m.Kept() { // stopped it takes no room
+					m.Phase, m.Keep = nodescaler.Spare, false
+				}
+			}
+			a, b := build(t, spec), build(t, spec)
+			bare := w.without()
+			for _, at := range []time.Duration{0, time.Minute, 12 * time.Minute, 25 * time.Minute} {
+				with, without := decide(t, a, w.at(at)), decide(t, b, bare.at(at))
+				if d := cmp.Diff(without, with); d != "" {
+					t.Fatalf("at %v, with the spares (+) and without (-):\n%s", at, d)
+				}
+			}
+		}))
+	}
+}
+
+// What joint does with spares, whatever the world: at most as many are kept as may be, and one is only
+// ordered while nobody waits for a machine.
+func TestJointOrdersNoMoreSparesThanMayBe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec, w := anySpec(t, "joint"), anyWorld(t)
+		p := build(t, spec)
+		at := time.Duration(0)
+		for range rapid.IntRange(2, 6).Draw(t, "steps") {
+			at += oneOf(t, "step", 5*time.Second, time.Minute, time.Hour)
+			s := w.at(at)
+			kept, ordered, others := map[string]int{}, map[string]int{}, 0
+			for i := range s.Machines {
+				if m := &s.Machines[i]; m.Kept() && m.Drifted == "" {
+					kept[m.Pool]++
+				}
+			}
+			plan := decide(t, p, s)
+			for _, a := range plan.Actions {
+				switch {
+				case a.Kind == nodescaler.Buy && a.Keep:
+					ordered[a.Pool]++
+				case a.Kind == nodescaler.Buy || a.Kind == nodescaler.Wake:
+					others++
+				}
+			}
+			for pool, n := range ordered {
+				if kept[pool]+n > spec.Joint.Spares.Most {
+					t.Fatalf("%d spares of pool %s are ordered with %d there, of at most %d:%s", n, pool, kept[pool], spec.Joint.Spares.Most, tell(plan))
+				}
+			}
+			if len(ordered) > 0 && others > 0 {
+				t.Fatalf("spares are ordered beside machines that are waited for: %v", lines(plan))
+			}
+			w.obey(plan)
 		}
 	})
 }

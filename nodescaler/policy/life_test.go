@@ -51,6 +51,10 @@ func (l *life) arrive() {
 	l.Machines = slices.DeleteFunc(l.Machines, func(m nodescaler.Machine) bool { return m.Phase == nodescaler.Deleting })
 	for i := range l.Machines {
 		m := &l.Machines[i]
+		if m.Waking() && l.Now.Sub(m.Woken) >= step {
+			m.Phase, m.Since = nodescaler.Joined, l.Now
+			l.ready(m.Name, true)
+		}
 		if m.Phase == nodescaler.Ordered && l.Now.Sub(m.Created) >= boot {
 			m.Phase, m.Since = nodescaler.Joined, l.Now
 			l.Nodes = append(l.Nodes, nodescaler.Node{
@@ -58,6 +62,15 @@ func (l *life) arrive() {
 				Allocatable: m.Shape.Resources().Minus(pricing.Resources{CPU: 100, Memory: 256 * pricing.MiB}),
 			})
 			l.pod("daemon/"+m.Name, m.Name, 100, 256, daemon)
+		}
+	}
+}
+
+// ready says of a machine's node whether it is heard.
+func (l *life) ready(machine string, is bool) {
+	for i := range l.Nodes {
+		if l.Nodes[i].Machine == machine {
+			l.Nodes[i].Ready = is
 		}
 	}
 }
@@ -101,19 +114,36 @@ func (l *life) schedule() {
 
 func (l *life) do(a nodescaler.Action) {
 	node := func(n nodescaler.Node) bool { return n.Name == a.Node }
+	machine := func() *nodescaler.Machine {
+		return &l.Machines[slices.IndexFunc(l.Machines, func(m nodescaler.Machine) bool { return m.Name == a.Machine })]
+	}
 	switch a.Kind {
 	case nodescaler.Buy:
 		l.Machines = append(l.Machines, nodescaler.Machine{
 			Name: nodescaler.MachineName(a.Pool, a.Order), Order: a.Order, Pool: a.Pool, Shape: *a.Shape, Host: a.Host,
-			Phase: nodescaler.Ordered, Created: l.Now, Since: l.Now,
+			Phase: nodescaler.Ordered, Created: l.Now, Since: l.Now, Keep: a.Keep,
 		})
+	case nodescaler.Stash:
+		m := machine()
+		m.Phase, m.Since, m.Keep = nodescaler.Spare, l.Now, false
+		l.ready(m.Name, false)
+	case nodescaler.Wake:
+		m := machine()
+		if m.Phase == nodescaler.Spare {
+			m.Phase, m.Since, m.Woken = nodescaler.Booting, l.Now, l.Now
+		}
+		m.Keep = false
+		if a.Node != "" {
+			n := &l.Nodes[slices.IndexFunc(l.Nodes, node)]
+			n.Cordoned, n.Draining = false, false
+		}
 	case nodescaler.Cordon, nodescaler.Uncordon:
 		n := &l.Nodes[slices.IndexFunc(l.Nodes, node)]
 		n.Cordoned, n.Draining = a.Kind == nodescaler.Cordon, a.Kind == nodescaler.Cordon
 	case nodescaler.Evict:
 		l.Pods[slices.IndexFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Name == a.Pod })].Terminating = true
 	case nodescaler.Return:
-		m := &l.Machines[slices.IndexFunc(l.Machines, func(m nodescaler.Machine) bool { return m.Name == a.Machine })]
+		m := machine()
 		m.Phase, m.Since = nodescaler.Deleting, l.Now
 		l.Nodes = slices.DeleteFunc(l.Nodes, node)
 		l.Pods = slices.DeleteFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Node == a.Node })
@@ -164,4 +194,45 @@ func TestPoliciesComeToRest(t *testing.T) {
 			}
 		}))
 	}
+}
+
+// With spares, too: under a steady load nothing is done in the end and every pod runs, and without any load
+// there are the spares and no more.
+func TestJointWithSparesComesToRest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := &life{world: *aWorld(), wanted: map[string]int{}}
+		l.Pools[0].Max, l.Pools[0].Min = 30, rapid.IntRange(0, 2).Draw(t, "min")
+		for i := range l.Hosts {
+			l.Hosts[i].Room = small.Resources().Times(12)
+		}
+		j := DefaultJoint()
+		j.Spares.Most = rapid.IntRange(1, 4).Draw(t, "most")
+		p := build(t, Spec{Policy: "joint", Joint: &j})
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			for _, size := range []string{"300", "700", "1100"} {
+				l.wanted["ns/app"+size] = rapid.IntRange(0, 6).Draw(t, size)
+			}
+			l.live(t, p, time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes"))*time.Minute)
+		}
+		l.live(t, p, 120*time.Minute)
+		if done := l.live(t, p, 20*time.Minute); len(done) > 0 {
+			t.Fatalf("under a steady load, after two hours: %s", strings.Join(done, ", "))
+		}
+		if w := l.waiting(); len(w) > 0 {
+			t.Fatalf("under a steady load, after two hours %v wait", w)
+		}
+		clear(l.wanted)
+		l.live(t, p, 120*time.Minute)
+		running, spares := 0, 0
+		for i := range l.Machines {
+			if m := &l.Machines[i]; m.Kept() {
+				spares++
+			} else {
+				running++
+			}
+		}
+		if running > l.Pools[0].Min || spares != j.Spares.Most {
+			t.Fatalf("without load %d machines run and %d are spares, want %d at most and %d", running, spares, l.Pools[0].Min, j.Spares.Most)
+		}
+	})
 }

@@ -41,6 +41,9 @@ type Unneeded struct {
 	// kept. NewPodScaleUpDelay is how long a pod has to wait for one at least.
 	ExpendablePodsPriorityCutoff int                 `json:"expendablePodsPriorityCutoff" yaml:"expendablePodsPriorityCutoff"`
 	NewPodScaleUpDelay           nodescaler.Duration `json:"newPodScaleUpDelay" yaml:"newPodScaleUpDelay"`
+	// CapacityBufferPodInjectionEnabled counts replicas that are only expected among those that wait, as
+	// cluster-autoscaler does once they are made known to it by CapacityBuffers or placeholders.
+	CapacityBufferPodInjectionEnabled bool `json:"capacityBufferPodInjectionEnabled" yaml:"capacityBufferPodInjectionEnabled"`
 	// EnforceNodeGroupMinSize orders machines for pools below their minimum.
 	EnforceNodeGroupMinSize bool `json:"enforceNodeGroupMinSize" yaml:"enforceNodeGroupMinSize"`
 
@@ -176,10 +179,10 @@ func init() {
 // clock then starts again, which only makes it later to give something back.
 type unneeded struct {
 	cfg Unneeded
-	// ahead orders for replicas that are only expected, too; hold is how long nodes are to be unneeded
-	// in place of the setting. Both are joint's.
-	ahead bool
-	hold  func() time.Duration
+	// hold is how long nodes are to be unneeded in place of the setting, and keep what there is to know
+	// of spares. Both are joint's.
+	hold func(*nodescaler.NodeLoad) time.Duration
+	keep *keeper
 
 	started, last time.Time // the first scan and the last
 

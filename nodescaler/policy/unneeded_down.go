@@ -88,6 +88,9 @@ func (t *scan) finish(n *nodescaler.NodeLoad, begun time.Time) {
 		return
 	}
 	t.deleted = t.now
+	if t.stashes(n) {
+		return
+	}
 	t.giveBack(n.VM, because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
 }
 
@@ -181,7 +184,7 @@ func (t *scan) candidates(kept findings) []candidate {
 func (t *scan) candidate(n *nodescaler.NodeLoad, used float64) candidate {
 	c := candidate{NodeLoad: n, used: used, since: t.now, wait: time.Duration(t.cfg.ScaleDownUnneededTime)}
 	if t.hold != nil {
-		c.wait = t.hold()
+		c.wait = t.hold(n)
 	}
 	if before, ok := t.idle[n.Name]; ok {
 		c.since = before
@@ -225,6 +228,7 @@ func (t *scan) unbudgeted(n *nodescaler.NodeLoad) *nodescaler.Pod {
 func (t *scan) startDrains(unneeded []candidate) {
 	kept := findings{}
 	var empty, full []candidate
+	t.hasten(unneeded)
 	for _, c := range unneeded {
 		switch passed := t.now.Sub(c.since); {
 		case passed <= c.wait:

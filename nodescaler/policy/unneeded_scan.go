@@ -17,10 +17,11 @@ type scan struct {
 	coming []*nodescaler.Machine // expected to become nodes
 	busy   int                   // nodes and machines on their way out
 	drain  int                   // of those, nodes with pods to move
+	early  map[string]bool       // items of the packing that are only expected
 }
 
 func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {
-	t := &scan{draft: newDraft(x), unneeded: u, now: x.Now, first: first}
+	t := &scan{draft: newDraft(x), unneeded: u, now: x.Now, first: first, early: map[string]bool{}}
 	var open []*nodescaler.NodeLoad
 	for i := range x.Nodes {
 		if n := &x.Nodes[i]; t.open(n) {
@@ -40,6 +41,7 @@ func (t *scan) run() {
 	t.lookAtMachines()
 	ordered := t.grow()
 	t.carryOn()
+	t.tend(ordered)
 	if ordered {
 		t.added = t.now
 		t.note(nodescaler.ActivityElsewhere, "no node is looked at for giving back in a scan that orders")
@@ -142,7 +144,9 @@ func (t *scan) lookAtMachines() {
 			waited = t.now.Sub(lost.keep(t.lost, m.Name, t.now))
 		}
 		if waited <= time.Duration(t.cfg.MaxNodeProvisionTime) {
-			t.expect(m)
+			if !m.Waking() || waited <= wakeWithin {
+				t.expect(m)
+			}
 			continue
 		}
 		t.giveUp(m, failed, because(nodescaler.ProvisionTimedOut, "%s has not been a node for %s, more than %s", m.Name, waited, t.cfg.MaxNodeProvisionTime))
@@ -161,11 +165,18 @@ func (t *scan) expect(m *nodescaler.Machine) {
 // askedFor is since when a machine is on its way. One that waits for its turn to be cloned does
 // not exist yet and has no Created; counted from that, it would be given up at once.
 func askedFor(m *nodescaler.Machine) time.Time {
-	if m.Created.IsZero() {
+	switch {
+	case !m.Woken.IsZero():
+		return m.Woken
+	case m.Created.IsZero():
 		return m.Since
 	}
 	return m.Created
 }
+
+// wakeWithin is how long pods are taken to wait for a spare that was woken. One that has not come by then
+// may still come, and another machine is ordered.
+const wakeWithin = 2 * time.Minute
 
 // giveUp gives back a machine that will not be a node, and has its pool left alone for some
 // time. The pool's minimum counts machines that may still come, so one of those may stay.

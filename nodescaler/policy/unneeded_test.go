@@ -22,6 +22,13 @@ func withUnneeded(t fatal, change func(*Unneeded)) nodescaler.Policy {
 	return build(t, Spec{Policy: "unneeded", Unneeded: &c})
 }
 
+// expects has a workload expect so many replicas beyond those decided on.
+func expects(n int) func(*world) {
+	return func(w *world) {
+		w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 900, Memory: pricing.GiB}}, Ahead: n}}
+	}
+}
+
 func TestUnneededOrders(t *testing.T) {
 	gpu, one := nodescaler.Taint{Key: "gpu", Value: "yes", Effect: "NoSchedule"}, pricing.Unit
 	tests := []struct {
@@ -32,6 +39,9 @@ func TestUnneededOrders(t *testing.T) {
 		reasons []string
 	}{
 		{name: "nothing waits", world: aWorld()},
+		{name: "replicas are expected, and nobody was told", world: aWorld().change(expects(3))},
+		{name: "replicas are expected, and make known that they are", world: aWorld().change(expects(3)), cfg: func(c *Unneeded) { c.CapacityBufferPodInjectionEnabled = true },
+			want: []string{"Buy w small pve2", "Buy w small pve1"}},
 		{name: "pods share a machine", world: aWorld().pods(3, "a", "", 600, 100),
 			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.PodsPending, nodescaler.CheapestOffer}},
 		{name: "what the system takes of a machine is not theirs", world: aWorld().pods(2, "a", "", 1000, 100),

@@ -47,16 +47,17 @@ func (t *scan) wanted() map[string]*nodescaler.Pod {
 	for i := range t.x.Future {
 		f := &t.x.Future[i]
 		count := f.Count
-		if t.ahead {
+		if t.cfg.CapacityBufferPodInjectionEnabled {
 			count += f.Ahead
 		}
-		for range count {
+		for i := range count {
 			if t.expendable(&f.Like) {
 				cheap = append(cheap, f.Like.Workload)
 				continue
 			}
 			counts[f.Like.Workload]++
-			pods[fmt.Sprintf("%s+%d", f.Like.Workload, counts[f.Like.Workload])] = &f.Like
+			item := fmt.Sprintf("%s+%d", f.Like.Workload, counts[f.Like.Workload])
+			pods[item], t.early[item] = &f.Like, i >= f.Count
 		}
 	}
 	if len(cheap) > 0 {
@@ -94,7 +95,7 @@ func (t *scan) offers() []packing.Offer {
 
 // problem states the packing: the pods, the room that is paid for, and what is on offer.
 func (t *scan) problem(pods map[string]*nodescaler.Pod, offers []packing.Offer) packing.Problem {
-	b := packing.Problem{Offers: offers, Hosts: t.free, Limits: t.room}
+	b := packing.Problem{Offers: offers, Hosts: t.free, Limits: t.limits()}
 	classes := map[string]*nodescaler.Pod{} // one pod stands for its class
 	smallest := pricing.Resources{CPU: 1 << 62, Memory: 1 << 62}
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
@@ -167,8 +168,11 @@ func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
 	for i, p := range r.Purchases {
 		o := p.Offer
 		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
+		if t.wakes(o, p.Items) {
+			continue
+		}
 		o.Host = t.spread(o, planned)
-		if !t.affords(o.Shape, o.Host) {
+		if !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
 			continue // a smaller one may still be
 		}
 		roomiest := because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host]))
@@ -180,6 +184,7 @@ func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
 			because(nodescaler.PodsPending, "%s asked for by %s that no node can take", nodescaler.Amount(asked), some("pod", p.Items)),
 			because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(len(waits), "pod"), r.Rate, r.LowerBound), roomiest)
+		t.waitedFor(t.plan.Actions[len(t.plan.Actions)-1].Order, p.Items)
 	}
 }
 
@@ -211,7 +216,10 @@ func (t *scan) spread(o packing.Offer, planned map[string]pricing.Resources) str
 // fillToMin orders the pool's cheapest machines until it has its minimum.
 func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 	bought := max(p.Max-p.Exist, 0) - t.room[p.Name]
-	for live := p.Live + bought; live < p.Min; live++ {
+	for live := p.Live + bought + t.wokenOf(p.Name); live < p.Min; live++ {
+		if t.wakesAny(p, offers) {
+			continue
+		}
 		may := slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
 			return o.Pool != p.Name || t.room[p.Name] < 1 || !o.Shape.Resources().Within(t.free[o.Host])
 		})

@@ -149,11 +149,15 @@ func lines(p nodescaler.Plan) []string {
 	for _, a := range p.Actions {
 		switch a.Kind {
 		case nodescaler.Buy:
-			out = append(out, fmt.Sprintf("Buy %s %s %s", a.Pool, a.Shape.Name, a.Host))
+			line := fmt.Sprintf("Buy %s %s %s", a.Pool, a.Shape.Name, a.Host)
+			if a.Keep {
+				line += " to keep"
+			}
+			out = append(out, line)
 		case nodescaler.Evict:
 			out = append(out, "Evict "+a.Pod)
-		case nodescaler.Return:
-			out = append(out, "Return "+a.Machine)
+		case nodescaler.Return, nodescaler.Stash, nodescaler.Wake:
+			out = append(out, string(a.Kind)+" "+a.Machine)
 		default:
 			out = append(out, string(a.Kind)+" "+a.Node)
 		}

@@ -1,0 +1,477 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// Spares are machines that have joined once and are stopped. They cost their disk, and are nodes again
+// within half a minute: an insurance against what no forecast sees. The policy keeps the k-th spare of a
+// pool as long as what it would have saved within a day is worth its disk for that day: each order that
+// pods waited for, and that found k-1 others on their way, would have come sooner by what a machine takes
+// to be made less what it takes to be started. The part of the day that was not seen is taken to have
+// held one burst of as many orders as there may be spares, so a policy that starts, or starts again, keeps
+// what there is.
+//
+// A spare is woken wherever a machine of its pool and shape would be ordered. One that was woken is
+// expected back, and a machine that is not needed any more goes as soon as what it takes to have it back is
+// saved: with spares less is held, and less is ordered.
+
+// Spared is the settings of spares.
+type Spared struct {
+	// Most is how many spares each pool may have; 0 keeps none.
+	Most int `json:"most" yaml:"most"`
+	// Worth is what a minute is worth in which pods wait for a machine, in minutes of that machine's
+	// price.
+	Worth float64 `json:"worth" yaml:"worth"`
+}
+
+// DefaultSpared keeps none: they count against a pool's limit and take its storage, which is for its owner to
+// grant.
+func DefaultSpared() Spared { return Spared{Most: 0, Worth: 30} }
+
+func (c *Spared) validate(f *faults) {
+	f.must(c.Most >= 0, "spares.most", "0 or more", c.Most)
+	f.must(c.Worth > 0 && c.Worth <= 1e6, "spares.worth", "above 0 and at most 1000000", c.Worth)
+}
+
+const (
+	// spareMemory is how far back is looked for what spares would have saved.
+	spareMemory = 24 * time.Hour
+	// spareStart is how long a spare is taken to need until none was seen to.
+	spareStart = 30 * time.Second
+	// spareRest is how long one that was to be woken and did not stir is left alone.
+	spareRest = 5 * time.Minute
+	// sparesMaking is how many are made at once: whoever is ordered meanwhile waits for the same storage.
+	sparesMaking = 2
+)
+
+// keeper remembers what spares would have been good for. All of it may be forgotten: then as many are
+// kept as may be, for a day.
+type keeper struct {
+	cfg     Spared
+	started time.Time
+	lead    time.Duration
+	starts  last
+	uses    []use
+	wanted  map[string]time.Time // orders and wakes that pods wait for, by order, not seen yet
+	tried   since                // machines that were to be woken
+}
+
+// use is an order that pods waited for.
+type use struct {
+	at    time.Time
+	pool  string
+	shape pricing.Shape
+	rank  int // 1 for the first of a burst
+}
+
+func newKeeper(c Spared) *keeper {
+	return &keeper{cfg: c, wanted: map[string]time.Time{}, tried: since{}}
+}
+
+// see takes note of what came of what was planned. What is planned and never seen, as where nothing is
+// done but looking, counts for nothing.
+func (k *keeper) see(s *nodescaler.Snapshot, lead time.Duration) {
+	if k.started.IsZero() {
+		k.started = s.Now
+	}
+	k.lead = lead
+	k.uses = slices.DeleteFunc(k.uses, func(u use) bool { return s.Now.Sub(u.at) > spareMemory })
+	for order, at := range k.wanted {
+		if s.Now.Sub(at) > spareRest {
+			delete(k.wanted, order)
+		}
+	}
+	for name, at := range k.tried {
+		if s.Now.Sub(at) > spareMemory {
+			delete(k.tried, name)
+		}
+	}
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		if at, tried := k.tried[m.Name]; tried && m.Phase == nodescaler.Joined && m.Since.After(at) {
+			k.starts.add(m.Since.Sub(m.Woken))
+			delete(k.tried, m.Name)
+		}
+		if at, asked := k.wanted[m.Order]; asked && m.Phase.Live() && !m.Kept() {
+			delete(k.wanted, m.Order)
+			k.uses = append(k.uses, use{at, m.Pool, m.Shape, k.rank(m.Pool, at)})
+		}
+	}
+}
+
+// rank is the place that an order has in its burst: of those made within the time that one takes.
+func (k *keeper) rank(pool string, at time.Time) int {
+	rank := 1
+	for i := range k.uses {
+		if u := &k.uses[i]; u.pool == pool && at.Sub(u.at) < k.lead {
+			rank++
+		}
+	}
+	return rank
+}
+
+// start is how long a spare needs to be a node.
+func (k *keeper) start() time.Duration {
+	if seen := k.starts.usual(); seen > 0 {
+		return seen
+	}
+	return spareStart
+}
+
+// sooner is by how much a spare comes sooner than an order.
+func (k *keeper) sooner() time.Duration { return max(k.lead-k.start(), 0) }
+
+// saved is what the k-th spare would have saved within a day: how often it would have been woken, with
+// what is assumed of the time that was not seen.
+func (k *keeper) saved(pool string, nth int, now time.Time) (times float64) {
+	unseen := spareMemory - min(now.Sub(k.started), spareMemory)
+	times = float64(unseen) / float64(spareMemory)
+	for i := range k.uses {
+		if u := &k.uses[i]; u.pool == pool && u.rank == nth {
+			times++
+		}
+	}
+	return times
+}
+
+// shape is what the pool's spares are: as the last order that pods waited for, or its cheapest.
+func (t *scan) spareShape(p *nodescaler.PoolSize) pricing.Shape {
+	for i := len(t.keep.uses) - 1; i >= 0; i-- {
+		if u := &t.keep.uses[i]; u.pool == p.Name && slices.Contains(p.Shapes, u.shape) {
+			return u.shape
+		}
+	}
+	return least(p.Shapes, func(s pricing.Shape) pricing.Rate { return t.x.Rate(s, "") })
+}
+
+// sparesWorth is how many spares of the pool pay for themselves, and the sentence that says so.
+func (t *scan) sparesWorth(p *nodescaler.PoolSize) (int, nodescaler.Reason) {
+	k, shape := t.keep, t.spareShape(p)
+	disk, rate := t.x.SpareRate(shape), t.x.Rate(shape, "")
+	cost := disk.For(spareMemory)
+	text := ""
+	for n := 1; n <= k.cfg.Most; n++ {
+		times := k.saved(p.Name, n, t.now)
+		value := rate.For(time.Duration(times * k.cfg.Worth * float64(k.sooner())))
+		why := fmt.Sprintf("a %s would have come %s sooner than an order %.2g times a day, worth %s at %g times its price, for %s of disk",
+			ordinal(n), k.sooner().Round(time.Second), times, value.Display(t.x.Book().Unit), k.cfg.Worth, cost.Display(t.x.Book().Unit))
+		if value < cost {
+			return n - 1, because(nodescaler.SparesPay, "%s of pool %s pay: %s", plural(n-1, "spare"), p.Name, why)
+		}
+		if !t.leavesRoom(shape, n) {
+			return n - 1, because(nodescaler.SparesPay, "%s of pool %s pay: with one more, the hard limit of %s/h would allow a machine fewer", plural(n-1, "spare"), p.Name, t.x.Limit)
+		}
+		text = why
+	}
+	return k.cfg.Most, because(nodescaler.SparesPay, "%s of pool %s pay, as many as may be: %s", plural(k.cfg.Most, "spare"), p.Name, text)
+}
+
+func ordinal(n int) string {
+	switch {
+	case n%10 == 1 && n%100 != 11:
+		return fmt.Sprintf("%dst", n)
+	case n%10 == 2 && n%100 != 12:
+		return fmt.Sprintf("%dnd", n)
+	case n%10 == 3 && n%100 != 13:
+		return fmt.Sprintf("%drd", n)
+	}
+	return fmt.Sprintf("%dth", n)
+}
+
+// leavesRoom reports whether the hard limit allows as many machines beside n spares as without them.
+func (t *scan) leavesRoom(s pricing.Shape, n int) bool {
+	rate := t.x.Rate(s, "")
+	if t.x.Limit <= 0 || rate <= 0 {
+		return true
+	}
+	return (t.x.Limit-pricing.Rate(n)*t.x.SpareRate(s))/rate == t.x.Limit/rate
+}
+
+// limits is how many machines of each pool may be wanted: those that may be bought, and those that can be
+// woken.
+func (t *scan) limits() map[string]int {
+	if t.keep == nil || len(t.x.Spares) == 0 {
+		return t.room
+	}
+	limits := map[string]int{}
+	for pool, n := range t.room {
+		limits[pool] = n
+	}
+	for _, m := range t.x.Spares {
+		if t.wakeable(m) {
+			limits[m.Pool]++
+		}
+	}
+	return limits
+}
+
+// mayBuy reports whether there is a place for the machine once spares were woken that the packing knew
+// nothing of.
+func (t *scan) mayBuy(o packing.Offer) bool {
+	return len(t.woken) == 0 && len(t.x.Spares) == 0 || t.room[o.Pool] > 0 && o.Shape.Resources().Within(t.free[o.Host])
+}
+
+// wakeable reports whether a machine that is kept can be woken now.
+func (t *scan) wakeable(m *nodescaler.Machine) bool {
+	h, p := t.x.Host(m.Host), t.x.Pool(m.Pool)
+	switch tried, was := t.keep.tried[m.Name]; {
+	case p == nil || h == nil || !h.Online || m.Drifted != "" || t.woken[m.Name]:
+		return false
+	case m.Phase != nodescaler.Spare:
+		return true
+	case was && t.now.Sub(tried) < spareRest:
+		return false // it did not stir
+	}
+	_, within := t.paid.Waking(m)
+	return within && m.Problem == "" && !h.Cordoned && m.Shape.Resources().Within(t.free[m.Host])
+}
+
+// wakes wakes a spare in place of an order, if there is one of its kind: one that will be a node soonest.
+func (t *scan) wakes(o packing.Offer, items []string) bool {
+	if t.keep == nil {
+		return false
+	}
+	m := t.nextSpare(func(m *nodescaler.Machine) bool { return m.Pool == o.Pool && m.Shape == o.Shape })
+	if m == nil {
+		return false
+	}
+	t.rouse(m, because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s, which would come %s later",
+		m.Name, o.Shape.Name, o.Host, some("pod", items), t.keep.sooner().Round(time.Second)))
+	t.waitedFor(m.Order, items)
+	return true
+}
+
+// wakesAny wakes a spare of the pool that lacks machines.
+func (t *scan) wakesAny(p *nodescaler.PoolSize, _ []packing.Offer) bool {
+	if t.keep == nil {
+		return false
+	}
+	m := t.nextSpare(func(m *nodescaler.Machine) bool { return m.Pool == p.Name })
+	if m != nil {
+		t.rouse(m, because(nodescaler.PoolBelowMin, "%s is started, since pool %s has %d live machines of at least %d", m.Name, p.Name, p.Live, p.Min))
+	}
+	return m != nil
+}
+
+// nextSpare is the machine to wake next of those that will do, or nil.
+func (t *scan) nextSpare(will func(*nodescaler.Machine) bool) *nodescaler.Machine {
+	var list []*nodescaler.Machine
+	for _, m := range t.x.Spares {
+		if will(m) && t.wakeable(m) {
+			list = append(list, m)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	far := []nodescaler.Phase{nodescaler.Joined, nodescaler.Spare, nodescaler.Booting, nodescaler.Ordered}
+	return slices.MinFunc(list, func(a, b *nodescaler.Machine) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(far, a.Phase), slices.Index(far, b.Phase)),
+			-cmp.Compare(t.free[a.Host].Memory, t.free[b.Host].Memory),
+			cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// rouse wakes a machine, and forgets that its node was emptied.
+func (t *scan) rouse(m *nodescaler.Machine, why nodescaler.Reason) {
+	t.wake(m, why)
+	t.keep.tried[m.Name] = t.now
+	if n := t.x.AnyNodeOf(m.Name); n != nil {
+		delete(t.drains, n.Name)
+	}
+}
+
+// wokenOf counts the pool's machines that the plan wakes.
+func (t *scan) wokenOf(pool string) int {
+	n := 0
+	for _, m := range t.x.Spares {
+		if m.Pool == pool && t.woken[m.Name] {
+			n++
+		}
+	}
+	return n
+}
+
+// waits reports whether any of the items is more than expected.
+func (t *scan) waits(items []string) bool {
+	return slices.ContainsFunc(items, func(item string) bool { return !t.early[item] })
+}
+
+// waitedFor notes an order, or the one that a spare came from, if pods wait for it.
+func (t *scan) waitedFor(order string, items []string) {
+	if t.keep != nil && t.waits(items) {
+		t.keep.wanted[order] = t.now
+	}
+}
+
+// stock is a pool's spares as they are.
+type stock struct {
+	want          int
+	good, drifted []*nodescaler.Machine // that are stopped
+	making        []*nodescaler.Machine // to become spares
+	lent          int                   // that were woken not long ago, and are expected back
+}
+
+// have is how many are there, or being made.
+func (s *stock) have() int { return len(s.good) + len(s.making) }
+
+func (t *scan) stockOf(p *nodescaler.PoolSize) (stock, nodescaler.Reason) {
+	var s stock
+	var why nodescaler.Reason
+	s.want, why = t.sparesWorth(p)
+	for _, m := range t.x.Spares {
+		switch {
+		case m.Pool != p.Name || t.woken[m.Name]:
+		case m.Phase != nodescaler.Spare:
+			s.making = append(s.making, m)
+		case m.Drifted != "":
+			s.drifted = append(s.drifted, m)
+		default:
+			s.good = append(s.good, m)
+		}
+	}
+	for _, m := range t.x.Machines {
+		if m.Pool == p.Name && m.Phase.Live() && t.lent(m) {
+			s.lent++
+		}
+	}
+	return s, why
+}
+
+// lent reports whether a machine that was a spare is expected to be one again. It is given up when it has
+// been away for as long as a spare has to stand by to be worth what an order in its place costs: that is
+// when whoever does not know the future should stop waiting.
+func (t *scan) lent(m *nodescaler.Machine) bool {
+	times := t.keep.saved(m.Pool, 1, t.now)
+	worth := times * t.keep.cfg.Worth * float64(t.keep.sooner()) // a day, in time of a machine's price
+	return !m.Woken.IsZero() && float64(t.now.Sub(m.Woken))*worth < float64(t.keep.lead)*float64(spareMemory)
+}
+
+// hasten lets machines that will be stashed go as soon as what it takes to have them back is saved.
+func (t *scan) hasten(unneeded []candidate) {
+	if t.keep == nil || t.keep.cfg.Most == 0 {
+		return
+	}
+	left := map[string]int{}
+	for i := range t.x.Pools {
+		p := &t.x.Pools[i]
+		s, _ := t.stockOf(p)
+		left[p.Name] = s.want - s.have()
+	}
+	for i := range unneeded {
+		c := &unneeded[i]
+		if left[c.VM.Pool] > 0 && c.VM.Drifted == "" {
+			left[c.VM.Pool]--
+			c.wait = min(c.wait, t.keep.start())
+		}
+	}
+}
+
+// stashes keeps a machine that was emptied, if it is as good a spare as any and one is wanting.
+func (t *scan) stashes(n *nodescaler.NodeLoad) bool {
+	p := t.x.Pool(n.VM.Pool)
+	if t.keep == nil || t.keep.cfg.Most == 0 || p == nil || t.first || !n.Ready || n.VM.Phase != nodescaler.Joined || n.VM.Drifted != "" {
+		return false
+	}
+	s, why := t.stockOf(p)
+	if s.have()+t.stashed[p.Name] >= s.want || n.VM.Shape != t.spareShape(p) {
+		return false
+	}
+	t.stashed[p.Name]++
+	t.stash(n, because(nodescaler.SpareStashed, "%s was emptied, and is kept as a spare", n.Name), why)
+	return true
+}
+
+// tend looks after the spares of all pools: those that were ordered as such are stopped once they have
+// joined, those that are of no use go, and what is wanting is ordered when nothing else is.
+func (t *scan) tend(ordered bool) {
+	if t.keep == nil {
+		return
+	}
+	for i := range t.x.Pools {
+		p := &t.x.Pools[i]
+		s, why := t.stockOf(p)
+		if t.keep.cfg.Most > 0 {
+			t.plan.Reasons = append(t.plan.Reasons, why)
+		}
+		if t.first {
+			continue
+		}
+		s.making = slices.DeleteFunc(s.making, func(m *nodescaler.Machine) bool { return t.finishSpare(m, &s, why) })
+		t.dismiss(&s, why)
+		if !ordered {
+			t.order(p, &s, why)
+		}
+	}
+}
+
+// finishSpare stops a machine that was ordered as a spare once it has joined, or gives it back if it is not
+// wanted any more. One that pods have come to is a node like any other. It reports whether any of this
+// was done.
+func (t *scan) finishSpare(m *nodescaler.Machine, s *stock, why nodescaler.Reason) bool {
+	n := t.x.AnyNodeOf(m.Name)
+	if m.Phase != nodescaler.Joined || n == nil || n.VM == nil || !n.Ready || t.x.Away(m.Host) {
+		return false
+	}
+	if held := n.Held(); len(held) > 0 {
+		t.rouse(m, because(nodescaler.SpareTaken, "%s was to become a spare, and holds %s", m.Name, some("pod", podNames(held))))
+		return true
+	}
+	t.cordon(n, because(nodescaler.SpareMade, "%s has joined and is to be a spare", m.Name))
+	if len(s.good) >= s.want || m.Drifted != "" {
+		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is not wanted as a spare any more", m.Name), why)
+		return true
+	}
+	s.good = append(s.good, m)
+	t.stash(n, because(nodescaler.SpareMade, "%s has joined once, and is stopped", m.Name), why)
+	return true
+}
+
+// dismiss gives back a spare that is of no use: one at a time, so that what replaces it comes first.
+func (t *scan) dismiss(s *stock, why nodescaler.Reason) {
+	here := func(m *nodescaler.Machine) bool { return m.Phase == nodescaler.Spare && !t.x.Away(m.Host) }
+	for _, m := range s.drifted {
+		if here(m) {
+			t.giveBack(m, because(nodescaler.SpareDrifted, "%s is given back and replaced: %s", m.Name, m.Drifted))
+			return
+		}
+	}
+	if len(s.good) <= s.want {
+		return
+	}
+	for _, m := range slices.Backward(s.good) {
+		if here(m) {
+			t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is one of %s, and %d pay", m.Name, plural(len(s.good), "spare"), s.want), why)
+			return
+		}
+	}
+}
+
+// order orders a machine that is to become a spare, when nobody waits for the storage that makes it.
+func (t *scan) order(p *nodescaler.PoolSize, s *stock, why nodescaler.Reason) {
+	have := s.have() + s.lent + t.stashed[p.Name]
+	if have >= s.want || len(s.making) >= sparesMaking || len(t.coming) > 0 || t.backoffs[p.Name].on(t.now) || t.room[p.Name] < 1 {
+		return
+	}
+	o := packing.Offer{Pool: p.Name, Shape: t.spareShape(p)}
+	for i := range t.x.Hosts {
+		h := t.x.Hosts[i].Host
+		if rate := t.x.Rate(o.Shape, h.Name); t.draft.holds(p.Pool, o.Shape, h) && (o.Host == "" || rate < o.Rate) {
+			o.Host, o.Rate = h.Name, rate
+		}
+	}
+	if o.Host == "" || !t.affords(o.Shape, t.spread(o, nil)) {
+		return
+	}
+	t.buy(p.Name, o.Shape, t.spread(o, nil), because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, plural(s.want, "spare")), why)
+	t.plan.Actions[len(t.plan.Actions)-1].Keep = true
+}

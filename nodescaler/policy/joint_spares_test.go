@@ -1,0 +1,245 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// withSpares is joint with so many spares at most.
+func withSpares(t *testing.T, most int) nodescaler.Policy {
+	t.Helper()
+	c := DefaultJoint()
+	c.Spares.Most = most
+	return build(t, Spec{Policy: "joint", Joint: &c})
+}
+
+// spare adds a machine that is stopped, with its node.
+func (w *world) spare(name, host string, change ...func(*nodescaler.Machine)) *world {
+	w.node(name, host, draining, notReady)
+	m := &w.Machines[len(w.Machines)-1]
+	m.Phase = nodescaler.Spare
+	for _, c := range change {
+		c(m)
+	}
+	return w
+}
+
+func drifted(m *nodescaler.Machine) { m.Drifted = "its template was changed" }
+
+// dear makes disks cost something: 20 GB at so many millionths of a unit.
+func (w *world) dear(perGB pricing.Micros) *world {
+	w.Prices.PerDiskGB = perGB
+	w.Pools[0].Shapes[0].Disk = 20 * pricing.GB
+	for i := range w.Machines {
+		w.Machines[i].Shape.Disk = 20 * pricing.GB
+	}
+	return w
+}
+
+// lookedAt is the policy after its first look, in which it only orders.
+func lookedAt(t *testing.T, p nodescaler.Policy, w *world) nodescaler.Policy {
+	t.Helper()
+	quiet := &world{*copied(&w.Snapshot)}
+	quiet.Pods, quiet.Future = nil, nil
+	decide(t, p, quiet.at(0))
+	return p
+}
+
+func TestJointWakesASpareWhereItWouldBuy(t *testing.T) {
+	full := func() *world { return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100) }
+	ahead := func(w *world) {
+		w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 600}}, Ahead: 2}}
+	}
+	crowd := func(w *world) {
+		for i := range w.Hosts {
+			w.Hosts[i].Room = small.Resources()
+		}
+		w.machine("x", "pve2", nodescaler.Joined)
+		w.machine("y", "pve3", nodescaler.Joined)
+	}
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  []string
+	}{
+		{"a spare comes first", full().spare("w-2", "pve1").pod("b", "", 600, 100), []string{"Wake w-2"}},
+		{"and an order for what it does not hold", full().spare("w-2", "pve1").pods(4, "b", "", 600, 100), []string{"Wake w-2", "Buy w small pve2"}},
+		{"for what is expected, too", full().spare("w-2", "pve1").change(ahead), []string{"Wake w-2"}},
+		{"the one on the host with most memory left", full().spare("w-2", "pve1").spare("w-3", "pve3").pod("b", "", 600, 100), []string{"Wake w-3"}},
+		{"one that drifted is not", full().spare("w-2", "pve1", drifted).pod("b", "", 600, 100), []string{"Buy w small pve2"}},
+		{"nor one that could not be started", full().spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Problem = "NoMemory" }).pod("b", "", 600, 100), []string{"Buy w small pve2"}},
+		{"nor one of another shape", full().spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Shape = large }).pod("b", "", 600, 100), []string{"Buy w small pve2"}},
+		{"nor one whose host is away", full().spare("w-2", "pve3").pod("b", "", 600, 100).change(func(w *world) { w.Hosts[2].Online = false }), []string{"Buy w small pve2"}},
+		{"nor one whose host is full", full().spare("w-2", "pve2").pod("b", "", 600, 100).change(crowd), nil},
+		{"one in the making is let be a machine", full().machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true }).pod("b", "", 600, 100), []string{"Wake w-2"}},
+		{"in a pool that is full of spares", full().spare("w-2", "pve1").pod("b", "", 600, 100).change(func(w *world) { w.Pools[0].Max = 2 }), []string{"Wake w-2"}},
+		{"to make up the pool's minimum", full().spare("w-2", "pve1").change(func(w *world) { w.Pools[0].Min = 2 }), []string{"Wake w-2"}},
+		{"but not while one is being woken that will do", full().machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Woken = noon }).spare("w-3", "pve2").pod("b", "", 600, 100), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := withSpares(t, 3)
+			got := lines(decide(t, p, c.world.at(0)))
+			got = slices.DeleteFunc(got, func(l string) bool { return strings.HasSuffix(l, "to keep") })
+			if d := cmp.Diff(c.want, got); len(c.want)+len(got) > 0 && d != "" {
+				t.Errorf("actions (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// One that was to be woken and does not stir must not keep an order from being made.
+func TestJointOrdersWhereASpareDoesNotStir(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1").pod("b", "", 600, 100)
+	p := withSpares(t, 1)
+	expect(t, decide(t, p, w.at(0)), []string{"Wake w-2"}, nodescaler.SpareWoken)
+	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Buy w small pve2"})
+	w.Machines[1].Phase, w.Machines[1].Woken = nodescaler.Booting, noon
+	if got := lines(decide(t, p, w.at(time.Minute))); len(got) > 0 {
+		t.Errorf("while it boots: %v", got)
+	}
+	expect(t, decide(t, p, w.at(wakeWithin+time.Second)), []string{"Buy w small pve2"})
+}
+
+func TestJointStashesWhatItWouldGiveBack(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		most  int
+		world *world
+		want  string
+	}{
+		{"where a spare is wanting", 1, aWorld(), "Stash w-2"},
+		{"but not beyond what may be", 1, aWorld().spare("w-9", "pve1"), "Return w-2"},
+		{"nor without any", 0, aWorld(), "Return w-2"},
+		{"nor one that drifted", 1, aWorld().change(func(w *world) {}), "Return w-2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := c.world.node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100)
+			if strings.Contains(c.name, "drifted") {
+				drifted(&w.Machines[len(w.Machines)-1])
+			}
+			p := lookedAt(t, withSpares(t, c.most), w)
+			at, done := time.Duration(0), ""
+			for done == "" && at < 20*time.Minute {
+				at += 10 * time.Second
+				plan := decide(t, p, w.at(at))
+				for _, l := range lines(plan) {
+					if strings.HasSuffix(l, " w-2") && !strings.HasPrefix(l, "Cordon") {
+						done = l
+					}
+				}
+				w.obey(plan)
+			}
+			if done != c.want {
+				t.Errorf("w-2 came to %q, want %q", done, c.want)
+			}
+		})
+	}
+}
+
+func TestJointMakesSparesWhenNobodyWaits(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
+	p := lookedAt(t, withSpares(t, 2), w)
+	expect(t, decide(t, p, w.at(time.Minute)), []string{"Buy w small pve2 to keep"}, nodescaler.SpareOrdered, nodescaler.SparesPay)
+	w.node("w-2", "pve2").Machines[1].Keep = true
+	plan := decide(t, p, w.at(2*time.Minute))
+	expect(t, plan, []string{"Cordon w-2", "Stash w-2", "Buy w small pve3 to keep"}, nodescaler.SpareMade)
+	w.Pods[0].Node = "w-2"
+	expect(t, decide(t, p, w.at(3*time.Minute)), []string{"Wake w-2", "Buy w small pve3 to keep"}, nodescaler.SpareTaken)
+}
+
+func TestJointReplacesASpareThatDrifted(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2", drifted)
+	p := lookedAt(t, withSpares(t, 1), w)
+	expect(t, decide(t, p, w.at(time.Minute)), []string{"Return w-2", "Buy w small pve2 to keep"}, nodescaler.SpareDrifted)
+}
+
+// The k-th spare is kept for as long as what it would have saved is worth its disk, and what is not known of
+// the day is taken for a burst.
+func TestAsManySparesAsPay(t *testing.T) {
+	small20 := func() *world {
+		return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2").spare("w-3", "pve3")
+	}
+	// A machine costs 6.3/h. Of 3 minutes a spare saves 2.5, worth 75 minutes at 30 times its price: 7.9 a day;
+	// a disk of 20 GB costs 9.6 a day at .02 per GB and 4.8 at .01.
+	for _, c := range []struct {
+		name  string
+		world *world
+		after time.Duration
+		want  string
+	}{
+		{"at first a burst is expected", small20().dear(pricing.Unit / 100), time.Minute, "2 spares of pool w pay, as many as may be"},
+		{"that is worth a disk for half a day", small20().dear(pricing.Unit / 100), 10 * time.Hour, "0 spares of pool w pay"},
+		{"and not one that is dearer", small20().dear(pricing.Unit / 50), time.Minute, "0 spares of pool w pay"},
+		{"disks that cost nothing always are", small20().dear(0), 48 * time.Hour, "2 spares of pool w pay, as many as may be"},
+		{"a limit is left to machines", small20().dear(pricing.Unit / 100).change(func(w *world) { w.Limit = 2 * w.Prices.Rate(w.Pools[0].Shapes[0], "", noon) }), time.Minute, "0 spares of pool w pay: with one more, the hard limit of"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := lookedAt(t, withSpares(t, 2), c.world)
+			plan := decide(t, p, c.world.at(c.after))
+			i := slices.IndexFunc(plan.Reasons, func(r nodescaler.Reason) bool { return r.Code == nodescaler.SparesPay })
+			if i < 0 || !strings.HasPrefix(plan.Reasons[i].Text, c.want) {
+				t.Errorf("want %q in:%s", c.want, tell(plan))
+			}
+			if strings.HasPrefix(c.want, "0") != slices.Contains(lines(plan), "Return w-3") {
+				t.Errorf("one is given back or not: %v", lines(plan))
+			}
+		})
+	}
+}
+
+// What was waited for speaks for spares: the first order of a burst for one, the second for another.
+func TestOrdersThatPodsWaitedForKeepSpares(t *testing.T) {
+	w := aWorld().dear(pricing.Unit / 100)
+	p := withSpares(t, 3).(*joint)
+	at := time.Duration(0)
+	for range 3 { // a day apart from the start, so that nothing is assumed any more
+		at += 30 * time.Hour
+		s := w.at(at)
+		s.Pods = (&world{}).pods(2, "b", "", 1700, 100).Pods
+		plan := decide(t, p, s)
+		if len(plan.Actions) < 2 {
+			t.Fatalf("two machines are not ordered: %v", lines(plan))
+		}
+		came := w.at(at + 10*time.Second)
+		for _, a := range plan.Actions[:2] {
+			came.Machines = append(came.Machines, nodescaler.Machine{
+				Name: a.Order, Order: a.Order, Pool: "w", Shape: *a.Shape, Host: a.Host, Phase: nodescaler.Ordered, Created: s.Now, Since: s.Now,
+			})
+		}
+		decide(t, p, came)
+	}
+	for n, want := range map[int]float64{1: 1, 2: 1, 3: 0} {
+		if got := p.keep.saved("w", n, noon.Add(at+time.Minute)); got != want {
+			t.Errorf("a %s spare would have been woken %g times in the last day, want %g", ordinal(n), got, want)
+		}
+	}
+}
+
+func TestSparesAreValidated(t *testing.T) {
+	for _, c := range []struct{ most, worth, want string }{
+		{"-1", "30", "joint.spares.most: must be 0 or more, was -1"},
+		{"1", "0", "joint.spares.worth: must be above 0 and at most 1000000, was 0"},
+	} {
+		var j Joint
+		if err := j.UnmarshalJSON([]byte(`{"spares": {"most": ` + c.most + `, "worth": ` + c.worth + `}}`)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := New(Spec{Policy: "joint", Joint: &j}); err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+	var j Joint
+	if err := j.UnmarshalJSON([]byte(`{"spares": {"most": 2}}`)); err != nil || j.Spares != (Spared{2, 30}) {
+		t.Errorf("%+v, %v", j.Spares, err)
+	}
+	if err := j.UnmarshalJSON([]byte(`{"spares": {"least": 2}}`)); err == nil {
+		t.Error("a key that is none is accepted")
+	}
+}
