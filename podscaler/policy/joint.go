@@ -13,7 +13,8 @@ import (
 // for anyway. It learns what a request costs, what a pod may use and how response times grow with
 // the load; sizes for the load that is offered, by the requests in flight and not only by those that
 // get through; looks ahead as far as a replica and as far as a machine takes to come; and gives up
-// replicas by the machine, since one fewer on a machine that stays saves nothing.
+// replicas by the machine, since one fewer on a machine that stays saves nothing, the later the more often
+// it has regretted it.
 //
 // It needs the objective, what pods request, their CPU, arrivals, and requests in flight. Response
 // times let it learn; without them it goes by what it believes and does not shrink.
@@ -33,8 +34,8 @@ type Joint struct {
 	// Certainty is how sure it is to be that the load stays below what is sized for when a replica or
 	// a machine comes, as a quantile; unset is 0.75.
 	Certainty *float64 `json:"certainty,omitempty" yaml:"certainty,omitempty"`
-	// Keep is how long replicas are kept after they were last needed; unset is 90s. How long an empty
-	// machine is kept is the node policy's to say.
+	// Keep is how long replicas are kept after they were last needed; unset is learned: 90s, and up to 30m
+	// where those that were given up are needed again.
 	Keep *podscaler.Duration `json:"keep,omitempty" yaml:"keep,omitempty"`
 	// Fill asks for replicas in room that is paid for and empty; unset is true.
 	Fill *bool `json:"fill,omitempty" yaml:"fill,omitempty"`
@@ -52,13 +53,16 @@ func init() {
 type joint struct {
 	headroom, certainty float64
 	keep                time.Duration
+	learns              bool // how long to keep
 	fill                bool
 
 	service *capacity.Service
 	past    sights
 	load    *outlook
 	budget  errorBudget
+	drain   drain
 	needs   needs
+	regrets regrets
 	// flying is whether requests in flight have ever been measured: some sources do not tell.
 	flying     bool
 	perMachine int // replicas that a machine takes, as last told
@@ -67,7 +71,7 @@ type joint struct {
 func newJoint(c Joint) (podscaler.Policy, error) {
 	p := &joint{
 		headroom: *cmp.Or(c.Headroom, new(0.05)), certainty: *cmp.Or(c.Certainty, new(0.75)),
-		keep: time.Duration(*cmp.Or(c.Keep, new(podscaler.Duration(90*time.Second)))), fill: *cmp.Or(c.Fill, new(true)),
+		keep: time.Duration(*cmp.Or(c.Keep, new(podscaler.Duration(shortKeep)))), learns: c.Keep == nil, fill: *cmp.Or(c.Fill, new(true)),
 	}
 	var f faults
 	var err error
@@ -96,7 +100,11 @@ func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
 	}
 	p.learn(v)
 	s := p.size(v)
-	p.needs.add(v.Now, s.now, p.keep)
+	if p.learns {
+		p.regrets.see(v.Now, s.now)
+		p.keep = p.regrets.keep()
+	}
+	p.needs.add(v, s.now, max(p.keep, longKeep), p.queued(v))
 	return p.place(v, s)
 }
 
@@ -153,6 +161,9 @@ func (p *joint) learn(v *podscaler.View) {
 	p.past.add(v, measured(v))
 	p.service.See(p.past.over(measured(v)))
 	p.budget.spend(v)
+	if n, ok := inFlight(v); ok {
+		p.drain.see(v.Now, serving(v.Pods), n, p.service.Offered(p.work(v).rate, n))
+	}
 	p.load.observe(v.Now, p.work(v).offered)
 	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
 		p.perMachine = v.Room.Places.PerMachine
@@ -201,4 +212,10 @@ func used(pods []podscaler.Pod) (cores float64, known bool) {
 		return 0, false
 	}
 	return sum * float64(sampled+silent) / float64(sampled), true
+}
+
+// queued reports whether pods hold more requests than they work on.
+func (p *joint) queued(v *podscaler.View) bool {
+	n, ok := inFlight(v)
+	return ok && n > capacity.Queue*float64(serving(v.Pods))
 }

@@ -92,19 +92,34 @@ func (s sights) over(window time.Duration) capacity.Seen {
 type needs struct {
 	since time.Time // the first, or the last that could not be told
 	all   []need
+	// found is when the first were, and foundReplicas how many replicas there were then.
+	found         time.Time
+	foundReplicas int
 }
 
 type need struct {
 	at       time.Time
 	replicas int
+	queued   bool // so many to work off a queue: no load that comes again
 }
 
-func (n *needs) add(at time.Time, replicas int, keep time.Duration) {
+func (n *needs) add(v *podscaler.View, replicas int, memory time.Duration, queued bool) {
 	if n.since.IsZero() {
-		n.since = at
+		n.since = v.Now
 	}
-	n.all = slices.DeleteFunc(n.all, func(x need) bool { return at.Sub(x.at) > keep })
-	n.all = append(n.all, need{at, replicas})
+	if n.found.IsZero() {
+		n.found, n.foundReplicas = v.Now, v.Replicas
+	}
+	n.all = slices.DeleteFunc(n.all, func(x need) bool { return v.Now.Sub(x.at) > memory })
+	n.all = append(n.all, need{v.Now, replicas, queued})
+}
+
+// start is how many there were at the start, for as long as what was learnt before may have kept them.
+func (n *needs) start(now time.Time) int {
+	if now.Sub(n.found) < longKeep {
+		return n.foundReplicas
+	}
+	return 0
 }
 
 // unknown notes that it could not be told how many are needed: it may have been all.
@@ -113,9 +128,19 @@ func (n *needs) unknown(at time.Time) { n.since, n.all = at, nil }
 // most is the most that was needed for so long; not known if it is not known for so long.
 func (n *needs) most(now time.Time, keep time.Duration) (most int, known bool) {
 	for _, x := range n.all {
-		if now.Sub(x.at) <= keep {
+		if age := now.Sub(x.at); age <= keep && (age <= shortKeep || !x.queued) {
 			most = max(most, x.replicas)
 		}
 	}
 	return most, !n.since.IsZero() && now.Sub(n.since) >= keep
+}
+
+// lately is the least that was needed at this run and those before it, up to so many, of the last minute.
+func (n *needs) lately(runs int) int {
+	last := n.all[len(n.all)-1]
+	least := last.replicas
+	for i := len(n.all) - 1; i >= max(len(n.all)-runs, 0) && last.at.Sub(n.all[i].at) < time.Minute; i-- {
+		least = min(least, n.all[i].replicas)
+	}
+	return least
 }

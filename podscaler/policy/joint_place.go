@@ -7,11 +7,23 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
+// unsureRuns is how many runs in a row have to want a machine before it is bought, while it is not sure what
+// requests take, for pods that have just started use more than they will, and where it is for one replica:
+// a load that stands still at the edge of a machine would else buy one again and again.
+const unsureRuns = 4
+
 // place makes replicas of what is needed: kept as long as it may be needed again, filled up to what is
 // paid for, and no more than there is to be had.
 func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	r := podscaler.Recommendation{Known: true, Reasons: p.explain(v, &s)}
 	n := s.now
+	if pl := v.Room.Places; pl != nil && n > pl.Coming && (s.sure < 1 || n == pl.Coming+1) && !p.queued(v) {
+		if n = max(pl.Coming, p.needs.lately(unsureRuns)); n < s.now {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted, and a machine is bought once %[3]d runs in a row have wanted it, which is so of %[2]d",
+				s.now, n, unsureRuns))
+		}
+	}
+	s.ahead = max(n, s.later)
 	if n < v.Replicas {
 		if n = p.kept(v, n); n > s.now {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonScaleDownStabilized, "%d are needed, and %d are kept: as many were needed in the last %s, or are not known not to have been",
@@ -25,7 +37,11 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d of %d: there is room for %d that is paid for, and %d with the machines on their way", to, n, pl.Ready, pl.Coming))
 		}
 		if most := max(pl.Most, v.Replicas); to > most {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPlacesLimited, "%d wanted, and there is room for %d at most: %s", to, most, pl.Why))
+			why := "no more was bid for before this run"
+			if pl.Why.Code != "" {
+				why = pl.Why.String()
+			}
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPlacesLimited, "%d wanted, and there is room for %d at most: %s", to, most, why))
 			to = most
 		}
 	}
@@ -40,6 +56,9 @@ func (p *joint) kept(v *podscaler.View, n int) int {
 	most, known := p.needs.most(v.Now, p.keep)
 	if !known || !p.learnt(v).Measured() || p.blind(v) {
 		return max(v.Replicas, n)
+	}
+	if p.learns {
+		most = max(most, p.needs.start(v.Now))
 	}
 	return min(max(most, n), max(v.Replicas, n))
 }
@@ -58,6 +77,9 @@ func (p *joint) blind(v *podscaler.View) bool {
 func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
 	if !p.fill {
 		return n
+	}
+	if pl.Filled > 0 {
+		return min(max(n, pl.Filled), max(v.Workload.Max, n))
 	}
 	room := pl.Ready
 	if n > room {
@@ -125,9 +147,13 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 			fewer = "would save nothing, for its machine stays"
 		}
 	}
-	full := 0.0
+	full, then := 0.0, "hold"
 	if n := serving(v.Pods); n > 0 {
 		full = 100 * s.work.offered / (s.quota * float64(n))
+		if p.learnt(v).Load(s.work.offered, float64(n)) > s.ceiling {
+			then = "do not hold"
+		}
 	}
-	return podscaler.Because(podscaler.ReasonMarginalPrice, "one more %s; one fewer %s; with nothing done the pods that are ready are at %.0f %% of their cpu", more, fewer, full)
+	return podscaler.Because(podscaler.ReasonMarginalPrice, "one more %s; one fewer %s; with nothing done the pods that are ready are at %.0f %% of their cpu, and %s what response times are to stay within",
+		more, fewer, full, then)
 }

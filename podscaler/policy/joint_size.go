@@ -35,7 +35,7 @@ func (p *joint) work(v *podscaler.View) work {
 	w.rate = max(rate, done/w.demand)
 	w.offered = w.rate * w.demand
 	if n, ok := inFlight(v); ok {
-		w.offered = s.Offered(w.rate, n) * w.demand
+		w.offered = max(w.rate, p.drain.limit(s.Offered(w.rate, n))) * w.demand
 	}
 	return w
 }
@@ -58,6 +58,7 @@ type sizing struct {
 	coming  int // by the forecast, for when a replica comes
 	floor   int // by the CPU alone
 	now     int // the most of them
+	later   int // by the forecast, for when a machine comes
 	ahead   int // for when a machine comes
 	off     bool
 	sure    float64
@@ -101,9 +102,9 @@ func (p *joint) size(v *podscaler.View) sizing {
 	if s.outlook.known {
 		s.coming = ceil(svc.Pods(s.outlook.pod, s.ceiling))
 		s.now = max(s.now, s.coming)
-		s.ahead = ceil(svc.Pods(s.outlook.machine, s.ceiling))
+		s.later = ceil(svc.Pods(s.outlook.machine, s.ceiling))
 	}
-	s.ahead = max(s.ahead, s.now)
+	s.ahead = max(s.later, s.now)
 	return s
 }
 

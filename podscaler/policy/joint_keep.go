@@ -1,0 +1,92 @@
+package policy
+
+import "time"
+
+// regrets are what it would have cost to keep replicas for longer, or shorter, after they were last needed,
+// by what has become of those that were given up: for how long they were not needed, until they were again.
+type regrets struct {
+	needed []time.Time // when so many replicas were last needed, from one on
+	gaps   []gap
+}
+
+// gap is a time for which replicas were not needed, between two at which they were.
+type gap struct {
+	over     time.Duration
+	replicas int
+}
+
+const (
+	// shortKeep is how long replicas are kept until that has been seen to be too short, and what is needed to
+	// work off a queue always; longKeep is the longest.
+	shortKeep, longKeep = 90 * time.Second, 30 * time.Minute
+	// missed is what it costs to be without a replica that is needed again, as time for which it could have
+	// been kept: on recorded days it buys a minute within the objective for about an hour of a machine.
+	missed = time.Hour
+	// doubt is how many replicas that are never needed again are held against what has been seen: a load
+	// that jumps up once and comes down is no load that does so again.
+	doubt = 36
+	// remembered is how many gaps are.
+	remembered = 64
+	// counted is how many replicas are told apart: what is lost above that comes back below as well.
+	counted = 2000
+	// alike is how far apart gaps are at most that end together and count as one.
+	alike = 30 * time.Second
+)
+
+// see notes how many are needed now. Those that come back within shortKeep have not been given up.
+func (r *regrets) see(now time.Time, replicas int) {
+	replicas = min(replicas, counted)
+	for len(r.needed) < replicas {
+		r.needed = append(r.needed, time.Time{})
+	}
+	var g gap
+	for i := range replicas {
+		last := r.needed[i]
+		r.needed[i] = now
+		over := now.Sub(last)
+		if last.IsZero() || over <= shortKeep {
+			continue
+		}
+		if g.replicas > 0 && over-g.over > alike {
+			r.add(g)
+			g = gap{}
+		}
+		g = gap{max(g.over, over), g.replicas + 1}
+	}
+	r.add(g)
+}
+
+func (r *regrets) add(g gap) {
+	if g.replicas == 0 {
+		return
+	}
+	if len(r.gaps) == remembered {
+		r.gaps = r.gaps[1:]
+	}
+	r.gaps = append(r.gaps, g)
+}
+
+// keep is the time that would have cost least. It is a little more than what it bridges.
+func (r *regrets) keep() time.Duration {
+	best, least := shortKeep, r.cost(shortKeep)
+	for _, g := range r.gaps {
+		d := g.over + 10*time.Second
+		if cost := r.cost(d); d <= longKeep && cost < least {
+			best, least = d, cost
+		}
+	}
+	return best
+}
+
+// cost is of keeping replicas for so long, in replicas × seconds.
+func (r *regrets) cost(keep time.Duration) float64 {
+	sum := doubt * keep.Seconds()
+	for _, g := range r.gaps {
+		each := min(g.over, keep)
+		if g.over > keep {
+			each += missed
+		}
+		sum += float64(g.replicas) * each.Seconds()
+	}
+	return sum
+}

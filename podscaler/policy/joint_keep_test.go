@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"testing"
+	"time"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// swings is what is learnt of a load that needs some replicas and, every period, for a minute more.
+func swings(low, high, times int, every time.Duration) *regrets {
+	var r regrets
+	for at := time.Duration(0); at < time.Duration(times)*every; at += 15 * time.Second {
+		n := low
+		if at%every < time.Minute {
+			n = high
+		}
+		r.see(start.Add(at), n)
+	}
+	return &r
+}
+
+func TestReplicasAreKeptByWhatGivingThemUpHasCost(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		r        *regrets
+		min, max time.Duration
+	}{
+		{"a load that stands still", swings(6, 6, 20, 5*time.Minute), shortKeep, shortKeep},
+		{"within what is kept anyway", swings(6, 18, 20, 2*time.Minute), shortKeep, shortKeep},
+		{"one replica more, once", swings(6, 7, 2, 5*time.Minute), shortKeep, shortKeep},
+		{"every five minutes", swings(6, 18, 12, 5*time.Minute), 4 * time.Minute, 5 * time.Minute},
+		{"every twenty minutes", swings(6, 18, 12, 20*time.Minute), 19 * time.Minute, 20 * time.Minute},
+		{"every two hours is dearer to bridge than to miss", swings(6, 18, 12, 2*time.Hour), shortKeep, shortKeep},
+	} {
+		if got := c.r.keep(); got < c.min || got > c.max {
+			t.Errorf("%s: keeps for %s, should for %s to %s", c.name, got, c.min, c.max)
+		}
+	}
+}
+
+func TestKeepingIsForgottenWithTheLoadThatTaughtIt(t *testing.T) {
+	r := swings(6, 18, 12, 5*time.Minute)
+	for i := range 2 * remembered {
+		at := start.Add(2*time.Hour + time.Duration(i)*3*time.Hour)
+		r.see(at, 18)
+		r.see(at.Add(time.Minute), 6)
+	}
+	if got := r.keep(); got != shortKeep {
+		t.Errorf("after %d times of three hours keeps for %s, should for %s", 2*remembered, got, shortKeep)
+	}
+}
+
+// Users who keep time: all of 120 wait while 3 pods answer 30 a second, and when 12 answer 120 there are
+// as many in flight as before. They are still 120.
+func TestAQueueThatIsWorkedOffIsNoFurtherLoad(t *testing.T) {
+	var d drain
+	now := start
+	see := func(pods int, inFlight, load float64) float64 {
+		now = now.Add(5 * time.Second)
+		d.see(now, pods, inFlight, load)
+		return d.limit(load)
+	}
+	see(3, 120, 127)
+	see(3, 120, 127)
+	if got := see(12, 101, 194); got != 127 {
+		t.Errorf("as pods come the load is %v, should be the 127 that it was before", got)
+	}
+	if got := see(12, 90, 178); got != 127 {
+		t.Errorf("while the queue is worked off it is %v", got)
+	}
+	if got := see(12, 140, 220); got != 220 {
+		t.Errorf("when it grows again it is %v, should be what it seems, 220", got)
+	}
+	see(3, 120, 127)
+	see(12, 101, 194)
+	if got := see(12, 20, 130); got != 130 {
+		t.Errorf("when it is gone the load is %v, should be 130", got)
+	}
+	see(12, 101, 150)
+	see(15, 101, 190)
+	now = now.Add(drained)
+	if got := see(15, 101, 190); got != 190 {
+		t.Errorf("%s later it is %v, should be 190: nothing has become of it", drained, got)
+	}
+}
