@@ -188,6 +188,7 @@ func instance(m *nodescaler.Machine) *externalgrpc.Instance {
 		i.Status.InstanceState = externalgrpc.InstanceStatus_instanceCreating
 	case nodescaler.Joined:
 		i.Status.InstanceState = externalgrpc.InstanceStatus_instanceRunning
+	case nodescaler.Spare: // none of our groups has one
 	case nodescaler.Deleting:
 		i.Status.InstanceState = externalgrpc.InstanceStatus_instanceDeleting
 	case nodescaler.Failed:

@@ -20,6 +20,7 @@ type view struct {
 	byID     map[string]*group
 	machines map[*group][]*nodescaler.Machine
 	pool     map[string]int    // machines of each pool that are not going, whether their group is told of or not
+	kept     map[string]int    // and its spares, which belong to no group
 	at       map[string]*seen  // by the id that they are told of by
 	named    map[string]*seen  // by name
 	orders   map[string]bool   // that machines were made for
@@ -147,7 +148,7 @@ func (v *view) unknown() *view { v.known = false; return v }
 func newView(groups []*group, machines []nodescaler.Machine) *view {
 	v := &view{
 		groups: groups, byID: make(map[string]*group, len(groups)),
-		machines: make(map[*group][]*nodescaler.Machine, len(groups)), pool: map[string]int{},
+		machines: make(map[*group][]*nodescaler.Machine, len(groups)), pool: map[string]int{}, kept: map[string]int{},
 		at: make(map[string]*seen, len(machines)), named: make(map[string]*seen, len(machines)),
 		orders: make(map[string]bool, len(machines)), lost: map[string]*group{}, known: true,
 	}
@@ -157,6 +158,10 @@ func newView(groups []*group, machines []nodescaler.Machine) *view {
 	for i := range machines {
 		m := &machines[i]
 		v.orders[m.Order] = true
+		if m.Kept() { // no instance of any group: it is not cluster-autoscaler's to start or to delete
+			v.kept[m.Pool]++
+			continue
+		}
 		if m.Phase != nodescaler.Deleting {
 			v.pool[m.Pool]++
 		}
@@ -192,7 +197,7 @@ func withRetired(groups []*group, machines []nodescaler.Machine) []*group {
 	for i := range machines {
 		m := &machines[i]
 		of := slices.IndexFunc(groups, func(g *group) bool { return g.pool.Name == m.Pool })
-		if of >= 0 && homeOf(all, m) == nil {
+		if of >= 0 && !m.Kept() && homeOf(all, m) == nil {
 			all = append(all, &group{id: retiredID(m.Pool, m.Shape), pool: groups[of].pool, shape: m.Shape, retired: true})
 		}
 	}
@@ -224,7 +229,7 @@ func (v *view) target(g *group) int {
 }
 
 // limits are the least and most machines that a group may have. The pool's are shared: the room that
-// its other groups have taken is not offered twice, and what they hold counts for the least. What the pool
+// its other groups and its spares have taken is not offered twice, and what they hold counts for the least. What the pool
 // lacks of its least, the group of its first shape is to make up for alone.
 func (v *view) limits(g *group) (least, most int) {
 	have := v.target(g)
@@ -236,7 +241,7 @@ func (v *view) limits(g *group) (least, most int) {
 	if !g.first {
 		least = min(least, have)
 	}
-	return least, max(have, g.pool.Max-others)
+	return least, max(have, g.pool.Max-others-v.kept[g.pool.Name])
 }
 
 // find returns the machine that a node stands for. A name counts only while one of the two has no

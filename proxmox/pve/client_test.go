@@ -19,16 +19,42 @@ import (
 
 func pointer[T any](v T) *T { return &v }
 
+var bench = Account{User: "bench@pve", Token: "t1"}
+
 // everyCall is each of the client's methods, with every option that it has.
 var everyCall = map[string][]func(context.Context, *Client) error{
-	"Version":         {func(ctx context.Context, c *Client) error { _, err := c.Version(ctx); return err }},
-	"Probe":           {func(ctx context.Context, c *Client) error { return c.Probe(ctx)[0].Err }},
-	"ClusterStatus":   {func(ctx context.Context, c *Client) error { _, err := c.ClusterStatus(ctx); return err }},
-	"Resources":       {func(ctx context.Context, c *Client) error { _, err := c.Resources(ctx); return err }},
-	"VMIDFree":        {func(ctx context.Context, c *Client) error { _, err := c.VMIDFree(ctx, 310); return err }},
-	"Permissions":     {func(ctx context.Context, c *Client) error { _, err := c.Permissions(ctx); return err }},
-	"Roles":           {func(ctx context.Context, c *Client) error { _, err := c.Roles(ctx); return err }},
-	"Pool":            {func(ctx context.Context, c *Client) error { _, err := c.Pool(ctx, "workers/sub"); return err }},
+	"Version":       {func(ctx context.Context, c *Client) error { _, err := c.Version(ctx); return err }},
+	"Probe":         {func(ctx context.Context, c *Client) error { return c.Probe(ctx)[0].Err }},
+	"ClusterStatus": {func(ctx context.Context, c *Client) error { _, err := c.ClusterStatus(ctx); return err }},
+	"Resources":     {func(ctx context.Context, c *Client) error { _, err := c.Resources(ctx); return err }},
+	"VMIDFree":      {func(ctx context.Context, c *Client) error { _, err := c.VMIDFree(ctx, 310); return err }},
+	"Permissions":   {func(ctx context.Context, c *Client) error { _, err := c.Permissions(ctx); return err }},
+	"Roles":         {func(ctx context.Context, c *Client) error { _, err := c.Roles(ctx); return err }},
+	"Pool":          {func(ctx context.Context, c *Client) error { _, err := c.Pool(ctx, "workers/sub"); return err }},
+	"MakeVM": {func(ctx context.Context, c *Client) error {
+		_, err := c.MakeVM(ctx, "pve1", 310, map[string]string{
+			"name": "t", "scsi0": "nfs:0,import-from=local:import/debian.qcow2", "scsihw": "virtio-scsi-single", "serial0": "socket", "agent": "1", "pool": "bench",
+		})
+		return err
+	}},
+	"MakeTemplate": {func(ctx context.Context, c *Client) error { _, err := c.MakeTemplate(ctx, "pve1", 310); return err }},
+	"MakePool": {
+		func(ctx context.Context, c *Client) error { return c.MakePool(ctx, "bench", "") },
+		func(ctx context.Context, c *Client) error { return c.MakePool(ctx, "bench", "of a test bed") },
+	},
+	"RemovePool":  {func(ctx context.Context, c *Client) error { return c.RemovePool(ctx, "bench") }},
+	"TokenExists": {func(ctx context.Context, c *Client) error { _, err := c.TokenExists(ctx, bench); return err }},
+	"MakeToken": {func(ctx context.Context, c *Client) error {
+		_, err := c.MakeToken(ctx, bench, "of a test bed")
+		return err
+	}},
+	"RemoveToken": {func(ctx context.Context, c *Client) error { return c.RemoveToken(ctx, bench) }},
+	"MakeRole": {func(ctx context.Context, c *Client) error {
+		return c.MakeRole(ctx, "Bench", []string{"VM.Audit", "Pool.Audit"})
+	}},
+	"RemoveRole":      {func(ctx context.Context, c *Client) error { return c.RemoveRole(ctx, "Bench") }},
+	"Grant":           {func(ctx context.Context, c *Client) error { return c.Grant(ctx, "/pool/bench", "Bench", bench, true) }},
+	"Grants":          {func(ctx context.Context, c *Client) error { _, err := c.Grants(ctx); return err }},
 	"Networks":        {func(ctx context.Context, c *Client) error { _, err := c.Networks(ctx, "pve1"); return err }},
 	"Storages":        {func(ctx context.Context, c *Client) error { _, err := c.Storages(ctx, "pve1"); return err }},
 	"Status":          {func(ctx context.Context, c *Client) error { _, err := c.Status(ctx, "pve1", 310); return err }},
@@ -131,6 +157,8 @@ func goodAnswer(r *http.Request, _ string) reply {
 	switch {
 	case r.Method == http.MethodPut && strings.HasSuffix(path, "/config"):
 		return data("null")
+	case r.Method == http.MethodPost && strings.Contains(path, "/token/"):
+		return data(`{"full-tokenid":"bench@pve!t1","value":"s3cret"}`)
 	case r.Method != http.MethodGet:
 		return goodTask
 	case path == "/version":
@@ -143,7 +171,7 @@ func goodAnswer(r *http.Request, _ string) reply {
 		return data(`"` + r.URL.Query().Get("vmid") + `"`)
 	case path == "/access/permissions":
 		return data(`{"/vms/9000":{"VM.Clone":1}}`)
-	case path == "/pools":
+	case path == "/pools" && r.Method == http.MethodGet:
 		return data(`[{"poolid":"workers/sub","members":[]}]`)
 	case strings.HasSuffix(path, "/status") && strings.Contains(path, "/tasks/"):
 		return task("OK")

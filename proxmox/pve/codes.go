@@ -62,6 +62,9 @@ const (
 	CodeMachineFailed  = "MachineFailed"  // a machine will never join
 	CodeJoinTimeout    = "JoinTimeout"    // a machine did not become a node in time
 	CodeReturned       = "Returned"       // a machine was given back
+	CodeStashed        = "Stashed"        // a machine is stopped and kept as a spare
+	CodeWoken          = "Woken"          // a spare is started
+	CodeNotWoken       = "NotWoken"       // a spare could not be started, and is one still
 	CodeDestroyAsked   = "DestroyAsked"   // a machine is being destroyed
 	CodeGone           = "Gone"           // a machine is proved to be no more
 	CodeVanished       = "Vanished"       // a machine was removed by somebody else

@@ -85,7 +85,7 @@ func (f *Fleet) unbar() {
 // replaced and not written to: who works by the old ones goes on by them.
 func (f *Fleet) setPools(pools []Pool) bool {
 	was := f.recipe
-	f.pools, f.recipe = map[string]*Pool{}, map[string]string{}
+	f.pools, f.recipe, f.made = map[string]*Pool{}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p = p.Complete()
 		f.pools[p.Name] = &p

@@ -76,6 +76,9 @@ type Doctor struct {
 	Connection Connection
 	// Known are checks that were made before, of files for example; they come first in their groups.
 	Known []Check
+	// Making are VMIDs of machines that are being made by whoever asks: a clone shows no mark before its end,
+	// and would be told to be a stranger.
+	Making []int
 }
 
 // Examine makes the checks. It returns an error only for a connection that makes no sense.
@@ -95,7 +98,7 @@ func (d *Doctor) Examine(ctx context.Context) (*Diagnosis, error) {
 	}
 	site := d.Site.Complete()
 	e := &examination{
-		ctx: ctx, client: client, connection: &d.Connection, site: &site, who: who, known: d.Known, now: client.now,
+		ctx: ctx, client: client, connection: &d.Connection, site: &site, who: who, known: d.Known, making: d.Making, now: client.now,
 		found: Diagnosis{Checks: []Check{}}, blocked: map[string][]string{}, unsure: map[string]bool{},
 	}
 	for _, g := range Groups {
@@ -117,6 +120,7 @@ type examination struct {
 	site       *Site
 	who        Account
 	known      []Check
+	making     []int
 	now        func() time.Time
 	found      Diagnosis
 	stopped    string // why the groups that follow cannot be looked at

@@ -101,6 +101,9 @@ func (e *examination) strangers(left []Orphan) map[int]bool {
 			all[o.VMID] = true
 		}
 	}
+	for _, id := range e.making {
+		delete(all, id)
+	}
 	return all
 }
 

@@ -307,11 +307,14 @@ func (e *examination) parts() map[int]Parts {
 	all := map[int]Parts{}
 	for id, t := range e.templates {
 		if t.err == nil && !t.absent {
-			all[id] = Parts{Storages: t.config.storages(), Networks: t.config.bridges()}
+			all[id] = t.config.Parts()
 		}
 	}
 	return all
 }
+
+// Parts are what the machine is made of.
+func (v *VMConfig) Parts() Parts { return Parts{Storages: v.storages(), Networks: v.bridges()} }
 
 // storages are those that a clone's disks and cloud-init drive are made on. Discs that are inserted
 // stay where they are.

@@ -68,6 +68,10 @@ type Node struct {
 //
 //	ordered → claimed → cloned → sized → seeded → configured → started → joined → tidied
 //
+// and as a spare, when it is stashed and woken,
+//
+//	tidied → shut down → stopped → configured, and on from there
+//
 // and from wherever it is, when it is given back or has failed,
 //
 //	→ shut down → stopped → destroyed → gone → forgotten, when its VMID has cooled down
@@ -91,6 +95,7 @@ type Fleet struct {
 
 	pools    map[string]*Pool
 	recipe   map[string]string // digest of a pool's configuration
+	made     map[string]string // and of what of it makes machines, by pool and template
 	prices   *pricing.Book
 	machines map[string]*tracked // by order
 	view     view
@@ -120,6 +125,7 @@ type tracked struct {
 	doubted time.Time         // since when the server does not show what it should
 	hidden  bool              // it exists and is not listed
 	mile    milestone         // on its way to a ready node
+	off     bool              // it is a spare, and was seen to be stopped
 }
 
 // NewFleet returns the fleet of a site, with the intents that were kept. It makes no call.
@@ -333,7 +339,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	}
 	m := &tracked{Intent: Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
-		Created: now, Why: because(a.Reasons), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name],
+		Created: now, Why: because(a.Reasons), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name], Settings: p.settings(host), Keep: a.Keep,
 	}}
 	m.mile = milestone{StepOrdered, now}
 	m.ProviderID = f.plannedID(m)
@@ -489,6 +495,16 @@ func (m *tracked) phaseBefore() nodescaler.Phase {
 	return i.phase()
 }
 
+// named returns the machine of that name that is not gone, or nil.
+func (f *Fleet) named(name string) *tracked {
+	for _, m := range f.machines {
+		if m.Name == name && m.Gone.IsZero() {
+			return m
+		}
+	}
+	return nil
+}
+
 // nudge lets Run tick at once.
 func (f *Fleet) nudge() { ring(f.wake) }
 
@@ -539,6 +555,7 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 	w := nodescaler.Machine{
 		Name: m.Name, ProviderID: m.ProviderID, LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
 		Phase: m.phase(), Created: m.Asked, Since: m.Since, Problem: f.trouble(m), NoRoom: m.noRoom(),
+		Keep: m.Keep, Woken: m.Woken, Drifted: f.drift(m),
 	}
 	switch w.Phase {
 	case nodescaler.Ordered:
@@ -547,6 +564,11 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 		w.Since = m.Returned
 	case nodescaler.Joined:
 		w.Since = m.Joined
+		if m.Rejoined.After(m.Joined) {
+			w.Since = m.Rejoined
+		}
+	case nodescaler.Spare:
+		w.Since = m.Stashed
 	case nodescaler.Failed:
 		w.Since = m.FailedAt
 	case nodescaler.Booting:
@@ -585,7 +607,7 @@ func (f *Fleet) trouble(m *tracked) string {
 func (f *Fleet) stopped(m *tracked) bool {
 	g := f.view.seen.guests[m.VMID]
 	late := f.view.seen.at.Sub(m.Since) > 2*idleGap
-	return g != nil && !g.running && g.name == m.Name && late && m.Returned.IsZero() && !m.Step.before(StepStarted)
+	return g != nil && !g.running && g.name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.before(StepStarted)
 }
 
 // hosts are the hosts in the loop's words. A host's room does not depend on who asks, so where

@@ -45,7 +45,7 @@ type Intent struct {
 
 	// Returned is when the machine was given back; zero is not.
 	Returned time.Time `json:"returned,omitzero"`
-	// Exit is what was done to delete it.
+	// Exit is what was done to delete it, or to stop it as a spare.
 	Exit Exit `json:"exit,omitempty"`
 	// Failed is why the machine will never join.
 	Failed   *nodescaler.Reason `json:"failed,omitempty"`
@@ -55,6 +55,19 @@ type Intent struct {
 	Hints []string           `json:"hints,omitempty"` // what may explain a failure
 	// Joined is when it was first seen as a node; zero is never.
 	Joined time.Time `json:"joined,omitzero"`
+	// Keep says that it was ordered to become a spare. Stashed is since when it is one, zero if it is
+	// none; whoever finds it set sees to it that the machine is stopped. Woken is when it was last started
+	// from being one, and Rejoined when it was a node again after that.
+	Keep     bool      `json:"keep,omitempty"`
+	Stashed  time.Time `json:"stashed,omitzero"`
+	Woken    time.Time `json:"woken,omitzero"`
+	Rejoined time.Time `json:"rejoined,omitzero"`
+	// Misses counts the times in a row that it could not be started again.
+	Misses int `json:"misses,omitempty"`
+	// Settings and Original are digests of what of the pool's configuration it was made with, and of the
+	// template that it was cloned from; empty is unknown.
+	Settings string `json:"settings,omitempty"`
+	Original string `json:"original,omitempty"`
 	// Adopted machines were found with all proofs and without an intent.
 	Adopted bool `json:"adopted,omitempty"`
 	// Gone is when the machine was proved to be no more. The intent stays for the cool-down of
@@ -144,6 +157,8 @@ func (i *Intent) phase() nodescaler.Phase {
 		return nodescaler.Deleting
 	case i.Failed != nil:
 		return nodescaler.Failed
+	case !i.Stashed.IsZero():
+		return nodescaler.Spare
 	case i.Step.before(StepStarted):
 		return nodescaler.Ordered
 	case i.Step == StepStarted:

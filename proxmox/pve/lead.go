@@ -21,10 +21,11 @@ const (
 	StageJoin      Stage = "join"      // until it is a node: boot and join
 	StageReady     Stage = "ready"     // until the node is ready
 	StageAll       Stage = "all"
+	StageWake      Stage = "wake" // of a spare, until it is a node again; no part of the others
 )
 
-// Stages are all of them, and the whole.
-var Stages = []Stage{StageWait, StageClone, StageConfigure, StageStart, StageJoin, StageReady, StageAll}
+// Stages are all of them, the whole, and that of spares.
+var Stages = []Stage{StageWait, StageClone, StageConfigure, StageStart, StageJoin, StageReady, StageAll, StageWake}
 
 // milestone is when a step was reached that ends a stage and begins the next. It is not kept: of a
 // machine whose stage was begun under another process, how long that took is not known.
@@ -46,7 +47,7 @@ var stages = map[Step]struct {
 // and comes the same way again is timed from there on.
 func (f *Fleet) reached(m *tracked, s Step, at time.Time) {
 	ends, is := stages[s]
-	if !is {
+	if !is || !m.Woken.IsZero() {
 		return
 	}
 	if m.mile.step == ends.from && !m.mile.at.IsZero() {

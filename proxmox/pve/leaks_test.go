@@ -107,7 +107,18 @@ type life struct {
 	perhaps  map[string]bool // and those of which it is not known whether they did
 	made     map[int]string  // names of machines that our clones were to make, by VMID
 	held     map[string]bool // machines that were reported as quarantined
+	kept     map[string]keeping
 }
+
+// keeping is whether a machine is to be a spare, as far as was accepted.
+type keeping string
+
+const (
+	asSpare   keeping = "as a spare"
+	asNode    keeping = "as a node"
+	asMayBe   keeping = "as either" // the process died while it was told
+	unchanged keeping = ""
+)
 
 // foreign is a machine of somebody else, as it was when it was last changed by somebody else.
 type foreign struct{ looks string }
@@ -299,7 +310,7 @@ func newLife(t *testing.T, seed uint64, tell bool) *life {
 	l := &life{
 		seed: seed, rng: rng, tell: tell, file: &memoryFile{},
 		accepted: map[string]time.Time{}, returned: map[string]time.Time{}, foreign: map[int]foreign{},
-		meddled: map[string]bool{}, perhaps: map[string]bool{}, made: map[int]string{}, held: map[string]bool{},
+		meddled: map[string]bool{}, perhaps: map[string]bool{}, made: map[int]string{}, held: map[string]bool{}, kept: map[string]keeping{},
 	}
 	for range rng.IntN(3) {
 		id := 1000 + rng.IntN(12)
@@ -408,8 +419,12 @@ func (l *life) distinct() {
 
 // trouble is the time of faults, orders, returns and people.
 func (l *life) trouble() {
-	for range 3 + l.rng.IntN(6) {
-		switch n := l.rng.IntN(10); {
+	rounds, often := 3+l.rng.IntN(6), 13
+	if l.rng.IntN(3) == 0 { // a life in which machines are stopped and started again and again
+		rounds, often = rounds+12, 24
+	}
+	for range rounds {
+		switch n := l.rng.IntN(often); {
 		case n < 4:
 			for range 1 + l.rng.IntN(3) {
 				l.orderOne()
@@ -418,6 +433,8 @@ func (l *life) trouble() {
 			l.returnOne()
 		case n < 8:
 			l.meddle()
+		case n >= 10:
+			l.keepOne()
 		default:
 			l.disturb()
 		}
@@ -472,6 +489,47 @@ func (l *life) giveBack(name string) {
 	} else if !l.mortal.dead {
 		l.fail("%s is listed and cannot be returned: %v", name, err)
 	}
+}
+
+// keepOne stops a machine to be kept, or starts one that is.
+func (l *life) keepOne() {
+	state, err := l.fleet.List(context.Background())
+	if err != nil {
+		return
+	}
+	may := slices.DeleteFunc(state.Machines, func(m nodescaler.Machine) bool {
+		return m.Phase != nodescaler.Joined && m.Phase != nodescaler.Spare || l.held[m.Name]
+	})
+	if len(may) == 0 {
+		return
+	}
+	m := may[l.rng.IntN(len(may))]
+	to, do := asSpare, l.fleet.Stash
+	if m.Phase == nodescaler.Spare {
+		to, do = asNode, l.fleet.Wake
+	}
+	err = do(context.Background(), m.Name)
+	l.note("KEEP %s %s: %v", m.Name, to, err)
+	switch {
+	case err == nil:
+		l.kept[m.Name] = to
+	case l.mortal.dead:
+		l.kept[m.Name] = asMayBe
+	case !errors.Is(err, loop.ErrRefused):
+		l.fail("%s is %s and cannot be kept %s: %v", m.Name, m.Phase, to, err)
+	}
+}
+
+// spared reports whether a machine may be a spare in the end: one that was told to be, or that was told to be
+// none and could not be started for a fault. One that was is stopped, and one that is not runs.
+func (l *life) spared(m *nodescaler.Machine) bool {
+	if m.Phase != nodescaler.Spare {
+		return false
+	}
+	if l.runs(m.Name) && !l.excused(m.Name) {
+		l.fail("%s is a spare and runs", m.Name)
+	}
+	return l.kept[m.Name] != unchanged
 }
 
 // asTheLoopDoes gives machines back that have failed.
@@ -555,6 +613,9 @@ func (l *life) checkOrder(name string, listed map[string]nodescaler.Machine) {
 	m, there := listed[name]
 	at, back := l.returned[name]
 	switch {
+	case there && l.spared(&m) && !back:
+	case there && m.Phase == nodescaler.Joined && l.kept[name] == asSpare && l.accepted[name].After(l.lost) && !back:
+		l.fail("%s was to be a spare and is %s (%s)", name, m.Phase, m.Problem)
 	case there && m.Phase == nodescaler.Joined && (m.Problem == "" || strings.HasPrefix(m.Problem, CodeStopped)) && !back:
 	case there && m.Problem != "" && l.excused(name):
 	case there && back && !at.After(l.lost):

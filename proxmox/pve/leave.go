@@ -12,19 +12,8 @@ const longPause = 30 * time.Second
 // Each of these calls has its own proof, read immediately before it: what was true a moment ago is
 // how strangers' machines are lost.
 func (w *work) doLeave(ctx context.Context) {
-	c, v, wrong, err := w.inspect(ctx)
-	var status VMStatus
-	if err == nil {
-		status, err = w.client.Status(ctx, w.host, w.i.VMID)
-	}
-	if err != nil {
-		w.done(func() {
-			if Is(err, Absent) {
-				w.pause(w.m, lookGap)
-				return
-			}
-			w.upset(err)
-		})
+	c, status, v, wrong, ok := w.prove(ctx)
+	if !ok {
 		return
 	}
 	if v == provedCloned && c.Protection && c.Lock == "" {
@@ -39,6 +28,24 @@ func (w *work) doLeave(ctx context.Context) {
 		return
 	}
 	w.halt(ctx)
+}
+
+// prove reads all that must be known of a machine before it is stopped.
+func (w *work) prove(ctx context.Context) (c *VMConfig, status VMStatus, v verdict, wrong []string, ok bool) {
+	c, v, wrong, err := w.inspect(ctx)
+	if err == nil {
+		status, err = w.client.Status(ctx, w.host, w.i.VMID)
+	}
+	if err != nil {
+		w.done(func() {
+			if Is(err, Absent) {
+				w.pause(w.m, lookGap)
+				return
+			}
+			w.upset(err)
+		})
+	}
+	return c, status, v, wrong, err == nil
 }
 
 // unprotect takes away the protection that a clone has from its template, and nobody meant for it. One

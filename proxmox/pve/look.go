@@ -174,6 +174,7 @@ func (f *Fleet) survey(ctx context.Context, seen *sight, now time.Time) {
 		f.view.surveyed = now
 	}
 	f.view.templates, f.view.bridges = templates, bridges
+	f.listed = nil // machines may have drifted from their templates
 	for i := range seen.hosts {
 		seen.hosts[i].bridges = bridges[seen.hosts[i].name]
 	}
@@ -205,7 +206,7 @@ func (f *Fleet) readTemplate(ctx context.Context, g *guestSeen) (templateSeen, e
 	if err != nil {
 		return templateSeen{}, err
 	}
-	t := templateSeen{vmid: g.vmid, host: g.host, bootDisk: bootDisk(&c)}
+	t := templateSeen{vmid: g.vmid, host: g.host, bootDisk: bootDisk(&c), digest: c.Digest}
 	if !c.Template {
 		t.problem = "is no template: qm template makes it one"
 	}

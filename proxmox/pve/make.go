@@ -83,7 +83,11 @@ func (w *work) upset(err error) (again bool) {
 
 // upsetMaking notes that a call failed for a machine in the making, which fails when that goes on.
 func (w *work) upsetMaking(err error) {
-	if !w.upset(err) && w.m.tries >= maxTries && w.m.Returned.IsZero() {
+	switch again := w.upset(err); {
+	case again || !w.m.Returned.IsZero():
+	case w.m.waking():
+		w.putBack(reason(failedFor(err), "it could not be started: %v", err))
+	case w.m.tries >= maxTries:
 		w.fail(w.m, reason(failedFor(err), "%v", err), "")
 	}
 }
@@ -115,6 +119,7 @@ func (w *work) doClaim(ctx context.Context) {
 
 func (w *work) claimed() {
 	w.m.Step, w.m.Since = StepClaimed, w.now
+	w.m.Original = w.original(w.p, w.m.Host)
 	w.reached(w.m, StepClaimed, w.now)
 	if w.m.Asked.IsZero() {
 		w.m.Asked = w.now

@@ -28,6 +28,7 @@ const (
 	moveExplain   move = "explain"   // collect what may say why it failed
 	moveProbe     move = "probe"     // it should be listed and is not: ask whether it exists
 	moveRecall    move = "recall"    // ask for a task that is not listed
+	moveStash     move = "stash"     // prove that it is ours, and shut it down to be kept
 	moveLeave     move = "leave"     // prove that it is ours, and shut down, stop or destroy it
 	moveConfirm   move = "confirm"   // ask whether it is gone
 	moveSweep     move = "sweep"     // remove what is left of one that is gone
@@ -81,8 +82,23 @@ func (m *tracked) next(s *scene) move {
 		return m.nextOut(s)
 	case m.Failed != nil:
 		return m.nextFailed()
+	case !m.Stashed.IsZero():
+		return m.nextSpare(s)
 	}
 	return m.nextIn(s)
+}
+
+// nextSpare is the next move of a machine that is to be stopped and kept.
+func (m *tracked) nextSpare(s *scene) move {
+	switch {
+	case s.guest == nil:
+		return m.nextUnlisted(s)
+	case m.Step == StepJoined && (m.tries == 0 || !s.guest.running):
+		return moveTidy // the disc holds the join token, and may lie about for long otherwise
+	case s.guest.running:
+		return moveStash
+	}
+	return moveWait
 }
 
 // nextOfTask is the next move of a machine that waits for a task.

@@ -29,6 +29,9 @@ func TestNextMove(t *testing.T) {
 	disc := func(_ *tracked, s *scene) { s.disc = true }
 	hasDisc := func(m *tracked, s *scene) { m.Disc, s.storing = "local:iso/x.iso", true }
 	slot := func(_ *tracked, s *scene) { s.slot = true }
+	runs := func(_ *tracked, s *scene) { g := *vm; g.running = true; s.guest = &g }
+	stashed := func(m *tracked, _ *scene) { m.Stashed = ago }
+	woken := func(m *tracked, _ *scene) { m.Woken = ago }
 	hidden := func(m *tracked, s *scene) { m.hidden, s.frozen, s.blinded = true, true, true }
 	type changes = []func(*tracked, *scene)
 
@@ -57,6 +60,18 @@ func TestNextMove(t *testing.T) {
 		{"started it is left to itself", changes{at(StepStarted), listed}, moveWait},
 		{"as a node it needs its disc no more", changes{at(StepJoined), listed, hasDisc}, moveTidy},
 		{"then it is left to itself", changes{at(StepTidied), listed}, moveWait},
+
+		// As a spare.
+		{"a machine to be kept is shut down", changes{at(StepTidied), runs, stashed}, moveStash},
+		{"once its disc is gone", changes{at(StepJoined), runs, stashed}, moveTidy},
+		{"or cannot be removed now", changes{at(StepJoined), runs, stashed, func(m *tracked, _ *scene) { m.tries = 1 }}, moveStash},
+		{"stopped it is left to itself", changes{at(StepTidied), listed, stashed}, moveWait},
+		{"it is waited for while it shuts down", changes{at(StepTidied), runs, stashed, task(time.Second), running}, moveWait},
+		{"a spare that is not listed is asked for", changes{at(StepTidied), stashed}, moveProbe},
+		{"one on a host that is offline is left alone", changes{at(StepTidied), runs, stashed, offline}, moveWait},
+		{"one that is given back goes", changes{at(StepTidied), listed, stashed, returned}, moveLeave},
+		{"one that is woken is proved", changes{at(StepConfigured), listed, woken}, moveVerify},
+		{"and started", changes{at(StepConfigured), listed, woken, proved}, moveStart},
 
 		// What is not listed is unknown.
 		{"a machine that is not listed is asked for", changes{at(StepTidied)}, moveProbe},
@@ -128,6 +143,10 @@ func TestPhases(t *testing.T) {
 		i := Intent{Step: s}
 		if got := i.phase(); got != want {
 			t.Errorf("%s is %s, want %s", s, got, want)
+		}
+		i.Stashed = then
+		if got := i.phase(); got != nodescaler.Spare {
+			t.Errorf("%s and stashed is %s", s, got)
 		}
 		i.Failed = &nodescaler.Reason{}
 		if got := i.phase(); got != nodescaler.Failed {

@@ -131,7 +131,7 @@ func (f *Fleet) orphanMachines() []Orphan {
 func (f *Fleet) late(m *tracked) bool {
 	p := f.pools[m.Pool]
 	switch {
-	case p == nil || !f.view.seen.online(m.Host):
+	case p == nil || !f.view.seen.online(m.Host) || !m.Stashed.IsZero():
 		return false
 	case m.Adopted && m.Joined.IsZero():
 		return true // nobody ordered it, as far as is known

@@ -52,6 +52,7 @@ type templateSeen struct {
 	bootDisk string        // such as scsi0
 	size     pricing.Bytes // of the boot disk
 	stores   []string      // that its disks lie on
+	digest   string        // of its configuration: another one is another template
 	problem  string        // why it cannot be cloned
 }
 
@@ -294,7 +295,7 @@ func (g *ground) reserved(st *storeSeen) pricing.Bytes {
 	var sum pricing.Bytes
 	for _, m := range g.machines {
 		p := g.pools[m.Pool]
-		if !m.Step.before(StepStarted) || m.Host != st.host && !st.shared || p == nil {
+		if !m.Step.before(StepStarted) || !m.Woken.IsZero() || m.Host != st.host && !st.shared || p == nil {
 			continue
 		}
 		if name, size := p.disks(g.templates[p.Template.On(m.Host)], m.Shape); name == st.name {
@@ -315,11 +316,11 @@ func (g *ground) noRoom(p *Pool, s pricing.Shape, h *hostSeen) *nodescaler.Reaso
 	return nil
 }
 
-// free is what the host's room is less our machines.
+// free is what the host's room is less our machines, but for those that are stopped.
 func (g *ground) free(p *Pool, h *hostSeen) pricing.Resources {
 	left := g.room(p, h)
 	for _, m := range g.machines {
-		if m.Host == h.name {
+		if m.Host == h.name && m.Stashed.IsZero() {
 			left = left.Minus(m.Shape.Resources())
 		}
 	}

@@ -130,6 +130,8 @@ func (w *work) do(ctx context.Context, mv move) {
 		w.doProbe(ctx)
 	case moveRecall:
 		w.doRecall(ctx)
+	case moveStash:
+		w.doStash(ctx)
 	case moveLeave:
 		w.doLeave(ctx)
 	case moveConfirm:
@@ -176,6 +178,8 @@ func (m *tracked) settled() bool {
 		return false
 	case m.Failed != nil:
 		return m.Last == "" || len(m.Hints) > 0
+	case !m.Stashed.IsZero():
+		return m.off
 	}
 	return m.Step == StepTidied
 }

@@ -35,7 +35,7 @@ func (f *Fleet) settle() {
 // one of these.
 func changed(a, b *Intent) bool {
 	return !a.Since.Equal(b.Since) || a.Step != b.Step || a.ProviderID != b.ProviderID || (a.Task == nil) != (b.Task == nil) || a.Host != b.Host ||
-		!a.Joined.Equal(b.Joined) || !a.Gone.Equal(b.Gone) || !a.FailedAt.Equal(b.FailedAt) || a.Disc != b.Disc || (a.Held == nil) != (b.Held == nil)
+		!a.Joined.Equal(b.Joined) || !a.Rejoined.Equal(b.Rejoined) || !a.Gone.Equal(b.Gone) || !a.FailedAt.Equal(b.FailedAt) || a.Disc != b.Disc || (a.Held == nil) != (b.Held == nil)
 }
 
 func (f *Fleet) settleOne(m *tracked) {
@@ -65,6 +65,9 @@ func (f *Fleet) settleOne(m *tracked) {
 
 // settleGuest follows a machine that somebody migrated.
 func (f *Fleet) settleGuest(m *tracked, g *guestSeen) {
+	if !m.Stashed.IsZero() {
+		f.settleSpare(m, g)
+	}
 	if m.Step.before(StepCloned) || g.host == m.Host || g.name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == TaskClone {
 		return
 	}
@@ -87,6 +90,10 @@ func (f *Fleet) settleNode(m *tracked) {
 		m.problem = nodescaler.Reason{}
 	}
 	f.compareIDs(m, n)
+	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() && !m.Woken.IsZero() {
+		f.rejoin(m, &n)
+		return
+	}
 	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() {
 		f.ahead(m, StepJoined)
 		m.Joined = f.cfg.Now()
@@ -101,7 +108,7 @@ func (f *Fleet) settleNode(m *tracked) {
 // settleTime gives up on machines that take too long.
 func (f *Fleet) settleTime(m *tracked) {
 	p := f.pools[m.Pool]
-	if p == nil || m.Failed != nil || !m.Returned.IsZero() || m.Held != nil || f.view.frozen != nil {
+	if p == nil || m.Failed != nil || !m.Returned.IsZero() || !m.Stashed.IsZero() || m.Held != nil || f.view.frozen != nil {
 		return
 	}
 	now := f.cfg.Now()
@@ -112,7 +119,7 @@ func (f *Fleet) settleTime(m *tracked) {
 	case m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && now.Sub(m.Since) > time.Duration(p.JoinTimeout):
 		f.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", now.Sub(m.Since).Round(time.Second)),
 			"look at its console, at the join profile and at the way from it to the servers")
-	case m.Step.before(StepStarted) && !m.Asked.IsZero() && m.Task == nil && now.Sub(m.Asked) > makeWithin && f.view.seen.online(m.Host):
+	case m.Step.before(StepStarted) && !m.Asked.IsZero() && m.Task == nil && now.Sub(m.Asked) > makeWithin && now.Sub(m.Woken) > makeWithin && f.view.seen.online(m.Host):
 		f.fail(m, reason(CodeMachineFailed, "it could not be made within %s: %s", makeWithin, m.problem.Text), "")
 	}
 }

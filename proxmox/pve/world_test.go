@@ -222,6 +222,10 @@ func (w *world) begin() *world {
 
 // booted lets a machine that was told how to join become a node after a while.
 func (w *world) booted(b pvesim.Boot) {
+	if slices.ContainsFunc(w.joins, func(j joining) bool { return j.node.Name == b.Name && j.node.SystemUUID == b.UUID && !j.at.After(b.At) }) {
+		w.rejoined(b)
+		return
+	}
 	if w.deaf || !bytes.Contains(b.UserData, []byte("hostname: "+b.Name+"\n")) || !bytes.Contains(b.UserData, []byte("s3cret")) {
 		return
 	}
@@ -230,6 +234,31 @@ func (w *world) booted(b pvesim.Boot) {
 		node: Node{Name: b.Name, ProviderID: fmt.Sprintf("proxmox://home/%d", b.VMID), SystemUUID: b.UUID, Ready: true},
 		at:   b.At.Add(w.joinIn.Draw(w.chance)),
 	})
+}
+
+// rejoined lets a machine that was a node before be ready again after a while: it needs no first-boot disc
+// for that.
+func (w *world) rejoined(b pvesim.Boot) {
+	if w.deaf {
+		return
+	}
+	i := slices.IndexFunc(w.joins, func(j joining) bool { return j.node.Name == b.Name })
+	w.joins[i].node.ReadySince = b.At.Add(w.joinIn.Draw(w.chance))
+}
+
+// runs reports whether there is a machine of that name that runs.
+func (w *world) runs(name string) bool {
+	return slices.ContainsFunc(w.sim.Inventory().VMs, func(v pvesim.VMState) bool { return v.Config["name"] == name && v.State == "running" })
+}
+
+// rests reports whether a machine is a spare, or was one: its node is there whatever the machine does.
+func (w *world) rests(name string) bool {
+	for _, m := range w.fleet.machines {
+		if m.Name == name {
+			return !m.Stashed.IsZero() || !m.Woken.IsZero()
+		}
+	}
+	return false
 }
 
 func (w *world) nodes(context.Context) ([]Node, error) {
@@ -242,6 +271,9 @@ func (w *world) nodes(context.Context) ([]Node, error) {
 		if !j.at.After(now) {
 			n := j.node
 			n.JoinedAt = j.at
+			if w.rests(n.Name) {
+				n.Ready = w.runs(n.Name) && !n.ReadySince.After(now)
+			}
 			all = append(all, n)
 		}
 	}

@@ -19,6 +19,7 @@ type Config struct {
 	Hosts    []Host         `json:"hosts"`
 	Storages []Storage      `json:"storages"`
 	VMs      []VM           `json:"vms"`
+	Images   []Image        `json:"images,omitempty"`
 	Pools    []string       `json:"pools"`
 	Times    timing.Machine `json:"times"`
 }
@@ -29,6 +30,15 @@ type Host struct {
 	CPUs    int      `json:"cpus"`
 	Memory  int64    `json:"memory"`  // bytes
 	Bridges []string `json:"bridges"` // none is vmbr0
+}
+
+// Image is a disk image that machines can be made of, as content import of a storage. It has a system on it
+// that boots.
+type Image struct {
+	Host    string `json:"host"`
+	Storage string `json:"storage"`
+	Name    string `json:"name"` // debian-13.qcow2
+	Size    int64  `json:"size"` // of the disk that is made of it
 }
 
 // Storage is where disks and discs lie.

@@ -37,6 +37,9 @@ func New(cfg Config) (*Cluster, error) {
 	for _, v := range cfg.VMs {
 		c.addVM(v)
 	}
+	for _, i := range cfg.Images {
+		c.addImage(i)
+	}
 	c.access = newAccess(c)
 	c.begin()
 	if c.speed > 0 {
@@ -94,6 +97,13 @@ func (c *Cluster) addVM(v VM) {
 	c.furnish(m, v)
 }
 
+func (c *Cluster) addImage(i Image) {
+	name := "import/" + i.Name
+	c.storages[i.Storage].at(c.host(i.Host))[name] = &volume{
+		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: c.now, guest: guestSystem,
+	}
+}
+
 // guests are what can be said to be installed on a virtual machine's disk.
 var guests = []string{guestSystem, guestDeaf, "none"}
 
@@ -135,6 +145,13 @@ func (cfg *Config) validate() error {
 		must(v.Disk >= 0, key+".disk", "0 or more", v.Disk)
 		must(slices.Contains(guests, cmp.Or(v.Guest, guestSystem)), key+".guest", fmt.Sprintf("one of %s", guests), v.Guest)
 		ids[v.ID] = true
+	}
+	for i, v := range cfg.Images {
+		key := fmt.Sprintf("images[%d]", i)
+		must(slices.Contains(hosts, v.Host), key+".host", fmt.Sprintf("one of %s", hosts), v.Host)
+		must(slices.Contains(cfg.storagesOn(v.Host), v.Storage), key+".storage", fmt.Sprintf("one of %s", cfg.storagesOn(v.Host)), v.Storage)
+		must(extensions["import"].MatchString(v.Name), key+".name", "one that ends with .qcow2, .raw, .vmdk or .ova", v.Name)
+		must(v.Size > 0, key+".size", "greater than 0", v.Size)
 	}
 	return errors.Join(all...)
 }

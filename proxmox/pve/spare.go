@@ -1,0 +1,240 @@
+package pve
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+)
+
+// A spare is a machine that was a node and is stopped. That it is to be one is written down before it is
+// shut down, and that it is to be none any more before it is started: whoever reads the intent and looks
+// stops what should be stopped and starts what should run, whatever was done of it.
+
+const (
+	// spareRest is how long a spare that could not be started says so, and is not to be tried again.
+	spareRest = 5 * time.Minute
+	// maxMisses is how often in a row that may be before it is taken to be broken.
+	maxMisses = 3
+	// missedAfter is how long the cluster may go on believing in a node that is gone.
+	missedAfter = time.Minute
+)
+
+// Stash keeps a machine as a spare: it is shut down, and stays. It makes no call.
+func (f *Fleet) Stash(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.unlock()
+	m := f.named(name)
+	switch {
+	case m == nil:
+		return fmt.Errorf("machine %s does not exist", name)
+	case m.phase() == nodescaler.Spare:
+		return nil
+	case f.cfg.Watch:
+		return fmt.Errorf("machine %s: %s", name, watching.Text)
+	case m.phase() != nodescaler.Joined || m.Held != nil:
+		return fmt.Errorf("machine %s cannot be kept as a spare: it is %s, and must be %s", name, m.phase(), nodescaler.Joined)
+	}
+	i := m.Intent.clone()
+	i.Stashed, i.Keep, i.Exit = f.cfg.Now(), false, ExitNone
+	if err := f.commit(m, i); err != nil {
+		return fmt.Errorf("keep %s as a spare: %w", name, err)
+	}
+	m.off = false
+	f.say(m, reason(CodeStashed, "it is shut down, and kept"), "")
+	return nil
+}
+
+// Wake starts a spare, if its host takes it, or lets one in the making be a machine like any other. It
+// makes no call. An error that wraps loop.ErrRefused says that it stays as it was.
+func (f *Fleet) Wake(_ context.Context, name string) error {
+	f.mu.Lock()
+	defer f.unlock()
+	m := f.named(name)
+	switch {
+	case m == nil:
+		return fmt.Errorf("machine %s does not exist", name)
+	case f.cfg.Watch:
+		return refused(watching)
+	case m.phase() != nodescaler.Spare && !m.Keep:
+		return nil
+	}
+	i := m.Intent.clone()
+	i.Keep = false
+	if m.phase() == nodescaler.Spare {
+		if r := f.sleeps(m); r != nil {
+			return refused(*r)
+		}
+		i.Stashed, i.Woken, i.Exit = time.Time{}, f.cfg.Now(), ExitNone
+		i.Step, i.Since = StepConfigured, i.Woken
+	}
+	if err := f.commit(m, i); err != nil {
+		return fmt.Errorf("keep waking of %s: %w", name, err)
+	}
+	m.conf, m.mile, m.off = nil, milestone{}, false
+	f.say(m, reason(CodeWoken, "it is no spare any more"), "")
+	return nil
+}
+
+// commit writes an intent down and goes by it.
+func (f *Fleet) commit(m *tracked, i Intent) error {
+	if err := f.cfg.Intents.Put(i); err != nil {
+		m.unsaved = true // it may have been kept all the same: what is true now is written over it
+		return err
+	}
+	m.Intent, m.unsaved = i, false
+	m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
+	f.nudge()
+	return nil
+}
+
+// sleeps says why a spare cannot be started now.
+func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
+	if r := f.view.blind(f.cfg.Now()); r != nil {
+		return r
+	}
+	if r := f.view.frozen; r != nil {
+		return no(CodeFrozen, "%s: %s", r.Code, r.Text)
+	}
+	p, h := f.pools[m.Pool], f.view.seen.host(m.Host)
+	switch {
+	case p == nil:
+		return no(CodePoolUnknown, "there is no pool %q", m.Pool)
+	case h == nil:
+		return no(CodeHostUnknown, "%s is no host of the cluster", m.Host)
+	case !h.online:
+		return no(CodeHostOffline, "%s is offline", m.Host)
+	case h.maintenance || slices.Contains(p.Placement.Maintenance, m.Host):
+		return no(CodeHostInMaintenance, "%s is in maintenance", m.Host)
+	}
+	return f.ground().noRoom(p, m.Shape, h)
+}
+
+// waking reports whether a spare is being started.
+func (m *tracked) waking() bool {
+	return !m.Woken.IsZero() && m.Stashed.IsZero() && m.Step.before(StepStarted)
+}
+
+// doStash proves that a machine is ours and shuts it down.
+func (w *work) doStash(ctx context.Context) {
+	c, status, v, wrong, ok := w.prove(ctx)
+	if !ok || w.mayNot(c, status, v, wrong) {
+		return
+	}
+	if status.Status != "running" {
+		w.done(func() { w.pause(w.m, lookGap) }) // the list does not show it yet
+		return
+	}
+	w.mu.Lock()
+	still := !w.m.Stashed.IsZero() // nobody has woken it meanwhile
+	w.mu.Unlock()
+	if still {
+		w.halt(ctx)
+	}
+}
+
+// putBack makes a machine that could not be started the spare that it was. Whoever wanted it sees that, and
+// orders another.
+func (w *work) putBack(r nodescaler.Reason) {
+	m := w.m
+	m.Misses++
+	if m.Misses >= maxMisses {
+		w.fail(m, reason(r.Code, "%s, for the %dth time in a row", r.Text, m.Misses), "")
+		return
+	}
+	m.Stashed, m.Step, m.Since, m.Task = w.now, StepTidied, w.now, nil
+	m.conf, m.tries, m.rest = nil, 0, time.Time{}
+	w.impede(m, r, "")
+	w.say(m, reason(CodeNotWoken, "%s: %s", r.Code, r.Text), "")
+}
+
+// settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could not be
+// started.
+func (f *Fleet) settleSpare(m *tracked, g *guestSeen) {
+	m.off = !g.running && m.Task == nil && m.Step == StepTidied
+	if m.off {
+		m.Exit = ExitNone // whoever starts it by hand has it shut down again, and not cut off
+	}
+	if m.off && m.problem.Code != "" && f.cfg.Now().Sub(m.since) > spareRest {
+		m.problem = nodescaler.Reason{}
+	}
+}
+
+// rejoin sees whether a machine that was woken is a node again. Its node was there all the time: it
+// counts once it says that it became ready after that, or says so still when it would have been missed.
+func (f *Fleet) rejoin(m *tracked, n *Node) {
+	now := f.cfg.Now()
+	if !n.Ready || !n.ReadySince.After(m.Woken) && now.Sub(m.Woken) <= missedAfter {
+		return
+	}
+	f.ahead(m, StepJoined)
+	m.Rejoined, m.Misses = now, 0
+	if n.ReadySince.After(m.Woken) && n.ReadySince.Before(now) {
+		m.Rejoined = n.ReadySince
+	}
+	f.timed(m, StageWake, m.Woken, m.Rejoined)
+	f.say(m, reason(CodeJoined, "%s after it was woken", m.Rejoined.Sub(m.Woken).Round(time.Second)), "")
+}
+
+// settings is a digest of what of the pool's configuration makes its machines what they are, on a host.
+// How many there may be, where, and how long things may take is none of it, nor is the token to join with,
+// which a machine that has joined needs no more.
+func (p *Pool) settings(host string) string {
+	own := *p
+	own.Template = Template{VMID: p.Template.On(host)}
+	own.Shapes, own.Min, own.Max, own.VMIDs, own.Placement, own.ISO = nil, 0, 0, VMIDs{}, Placement{}, ISO{}
+	own.Cooldown, own.ShutdownGrace, own.JoinTimeout, own.MaxFailures = 0, 0, 0, 0
+	data, err := json.Marshal(&own)
+	if err != nil { // a pool holds nothing that has no JSON
+		panic(err)
+	}
+	for _, file := range []firstboot.Secret{p.Join.CloudConfig, p.Join.UserDataTemplate, p.Join.Registries} {
+		data = fmt.Appendf(data, "\n%d %s", len(file), string(file))
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+}
+
+// settingsOf is the pool's settings on a host. Every machine is held against them at every look.
+func (f *Fleet) settingsOf(p *Pool, host string) string {
+	key := p.Name + " " + itoa(p.Template.On(host))
+	digest, known := f.made[key]
+	if !known {
+		digest = p.settings(host)
+		f.made[key] = digest
+	}
+	return digest
+}
+
+// original is the template for machines on a host as it is now; empty if it has not been read.
+func (f *Fleet) original(p *Pool, host string) string {
+	t, known := f.view.templates[p.Template.On(host)]
+	if !known || t.digest == "" {
+		return ""
+	}
+	return itoa(t.vmid) + "@" + t.digest
+}
+
+// drift says in what a machine differs from what its pool would make now. What cannot be read now has not
+// changed; of a machine of which it was not kept how it was made, nobody knows.
+func (f *Fleet) drift(m *tracked) string {
+	p := f.pools[m.Pool]
+	if p == nil {
+		return ""
+	}
+	switch now := f.original(p, m.Host); {
+	case m.Settings == "":
+		return "how it was made is not known"
+	case m.Settings != f.settingsOf(p, m.Host):
+		return "the settings of pool " + p.Name + " are others than it was made with"
+	case !slices.Contains(p.Shapes, m.Shape):
+		return "pool " + p.Name + " has its shape " + m.Shape.Name + " no more"
+	case m.Original != "" && now != "" && m.Original != now:
+		return fmt.Sprintf("template %d was changed since it was cloned", p.Template.On(m.Host))
+	}
+	return ""
+}

@@ -1,0 +1,213 @@
+package pve
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// spare is a world with one machine that has joined and is stopped.
+func spareWorld(t *testing.T) (*world, string) {
+	t.Helper()
+	w := newWorld(t, plan{hosts: 1, seed: 3}).begin()
+	w.run(time.Second)
+	name := w.mustOrder("pve1")
+	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+	if err := w.fleet.Stash(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.phase(name); got != nodescaler.Spare {
+		t.Fatalf("told to be kept it is %s", got)
+	}
+	w.until("it is stopped", 3*time.Minute, func() bool { return !w.runs(name) })
+	w.run(2 * time.Minute)
+	return w, name
+}
+
+func (w *world) wake(name string) {
+	w.t.Helper()
+	if err := w.fleet.Wake(context.Background(), name); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestASpareIsStoppedAndIsANodeAgainWithinHalfAMinute(t *testing.T) {
+	w, name := spareWorld(t)
+	if got := w.calls("POST", "/status/shutdown"); got != 1 {
+		t.Errorf("%d shutdowns, want 1", got)
+	}
+	if w.calls("POST", "/status/stop")+w.calls("DELETE", "/qemu/") != 0 {
+		t.Error("it was cut off, or deleted")
+	}
+	if m := w.machine(name); m.Problem != "" || m.Drifted != "" || w.fleet.Pause() != idleGap {
+		t.Errorf("at rest it has a problem (%s), has drifted (%s) or is looked at every %s", m.Problem, m.Drifted, w.fleet.Pause())
+	}
+	before, woken := w.machine(name), w.sim.Now()
+	w.wake(name)
+	if m := w.machine(name); m.Phase == nodescaler.Spare || m.Phase == nodescaler.Joined || !m.Woken.Equal(woken) {
+		t.Errorf("woken it is %s since %s", m.Phase, m.Woken)
+	}
+	w.until("it is a node again", time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+	m := w.machine(name)
+	if took := m.Since.Sub(woken); took < 10*time.Second || took > 50*time.Second || m.ProviderID != before.ProviderID {
+		t.Errorf("it came back in %s as %s, was %s", took, m.ProviderID, before.ProviderID)
+	}
+	if w.calls("POST", "/clone") != 1 {
+		t.Error("a second machine was made")
+	}
+}
+
+func TestNodeThatWasReadyBeforeSaysNothingOfAWokenMachine(t *testing.T) {
+	w, name := spareWorld(t)
+	w.deaf = true
+	w.wake(name)
+	w.until("it runs", time.Minute, func() bool { return w.runs(name) })
+	w.run(40 * time.Second)
+	if got := w.phase(name); got != nodescaler.Booting {
+		t.Errorf("with a node that has not been ready since it is %s", got)
+	}
+}
+
+func TestSpareTakesNoRoomUntilItIsWoken(t *testing.T) {
+	w, name := spareWorld(t)
+	room := func() pricing.Resources {
+		g := w.fleet.ground()
+		return g.free(w.fleet.pools["web"], g.host("pve1"))
+	}
+	asleep := room()
+	w.wake(name)
+	if awake := room(); awake != asleep.Minus(w.pool().Shapes[0].Resources()) {
+		t.Errorf("%v is left with it, %v without", awake, asleep)
+	}
+}
+
+func TestSpareWithoutMemoryForItStaysOne(t *testing.T) {
+	w, name := spareWorld(t)
+	w.inject(`fail start for=3m text="start failed: QEMU exited with code 1: cannot set up guest memory 'pc.ram': Cannot allocate memory"`)
+	w.wake(name)
+	w.until("it is a spare again", time.Minute, func() bool { return w.phase(name) == nodescaler.Spare })
+	if m := w.machine(name); !m.NoRoom || !strings.Contains(m.Problem, CodeNoMemory) {
+		t.Errorf("it does not say that memory was lacking: %+v", m)
+	}
+	w.run(spareRest + time.Minute)
+	if m := w.machine(name); m.Problem != "" {
+		t.Errorf("it may not be tried again: %s", m.Problem)
+	}
+	w.wake(name)
+	w.until("it is a node again", 2*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+}
+
+func TestSpareThatCannotBeStartedTimeAndAgainHasFailed(t *testing.T) {
+	w, name := spareWorld(t)
+	w.inject(`fail start for=1h text="start failed: unable to read tail"`)
+	for range maxMisses {
+		w.wake(name)
+		w.until("it was tried", time.Minute, func() bool { p := w.phase(name); return p == nodescaler.Spare || p == nodescaler.Failed })
+	}
+	if got := w.phase(name); got != nodescaler.Failed {
+		t.Errorf("it is %s", got)
+	}
+}
+
+func TestSpareIsNotWokenOnAHostThatIsAwayOrFull(t *testing.T) {
+	w, name := spareWorld(t)
+	w.inject("host pve1 maintenance for=2m")
+	w.run(30 * time.Second)
+	if err := w.fleet.Wake(t.Context(), name); !errors.Is(err, loop.ErrRefused) || w.phase(name) != nodescaler.Spare {
+		t.Errorf("in maintenance: %v", err)
+	}
+	w.run(4 * time.Minute)
+	big := *w.pool()
+	big.Placement.MemoryReserve = 125 * pricing.GiB
+	if err := w.fleet.Configure([]Pool{big}, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.run(time.Second)
+	if err := w.fleet.Wake(t.Context(), name); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), CodeNoMemory) {
+		t.Errorf("without memory: %v", err)
+	}
+	if m := w.machine(name); m.Drifted != "" {
+		t.Errorf("where machines may be placed makes no other machine of it: %s", m.Drifted)
+	}
+}
+
+func TestSpareDriftsWithItsPoolAndItsTemplate(t *testing.T) {
+	for what, change := range map[string]func(*world, *Pool){
+		"labels": func(_ *world, p *Pool) { p.Labels = map[string]string{"disk": "ssd"} },
+		"join":   func(_ *world, p *Pool) { p.Join.UserDataTemplate += "# newer\n" },
+		"shape": func(_ *world, p *Pool) {
+			p.Shapes = []pricing.Shape{{Name: "small", CPU: 4000, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}}
+		},
+		"template": func(w *world, _ *Pool) {
+			if err := w.root().SetConfig(context.Background(), "pve1", 9001, map[string]string{"description": "a newer image"}, nil, ""); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w, name := spareWorld(t)
+			p := *w.pool()
+			change(w, &p)
+			if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+				t.Fatal(err)
+			}
+			w.run(surveyEvery + time.Minute)
+			if m := w.machine(name); m.Drifted == "" || m.Phase != nodescaler.Spare {
+				t.Errorf("it does not say that it has drifted: %+v", m)
+			}
+		})
+	}
+}
+
+func TestSpareThatSomebodyStartsIsShutDownAgain(t *testing.T) {
+	w, name := spareWorld(t)
+	if _, err := w.root().Start(t.Context(), "pve1", w.fleet.named(name).VMID); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it runs", time.Minute, func() bool { return w.runs(name) })
+	w.until("it is stopped", 3*time.Minute, func() bool { return !w.runs(name) })
+	if got := w.calls("POST", "/status/shutdown"); got != 2 { // a guest that boots may not hear it, and is stopped then
+		t.Errorf("it was asked to shut down %d times\n%s", got, w.story())
+	}
+}
+
+func TestMachineOrderedAsASpareSaysSoUntilItIsStashedOrWoken(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 4}).begin()
+	w.run(time.Second)
+	p := w.pool()
+	order := loop.Order{ID: nodescaler.OrderID(w.sim.Now(), 0), At: w.sim.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: p.Name, Shape: &p.Shapes[0], Keep: true}}
+	if err := w.fleet.Create(t.Context(), order); err != nil {
+		t.Fatal(err)
+	}
+	name := nodescaler.MachineName(p.Name, order.ID)
+	w.begin() // it is kept with the order
+	w.run(time.Second)
+	m := w.machine(name)
+	if !m.Keep || !m.Kept() {
+		t.Errorf("it is no spare in the making: %+v", m)
+	}
+	w.wake(name)
+	m = w.machine(name)
+	if m.Keep || m.Kept() || m.Phase != nodescaler.Ordered || !m.Woken.IsZero() {
+		t.Errorf("woken before it was made it is not as any other: %+v", m)
+	}
+	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+}
+
+func TestOnlyAMachineThatHasJoinedIsStashed(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 5}).begin()
+	w.run(time.Second)
+	name := w.mustOrder("pve1")
+	if err := w.fleet.Stash(t.Context(), name); err == nil || w.phase(name) != nodescaler.Ordered {
+		t.Errorf("stashed while it is ordered: %v", err)
+	}
+	if err := w.fleet.Stash(t.Context(), "web-none"); err == nil {
+		t.Error("stashed what is not there")
+	}
+}
