@@ -47,7 +47,9 @@ type Mode string
 const (
 	ReadOnly  Mode = "ReadOnly"  // nothing at all
 	Recommend Mode = "Recommend" // the lease, statuses of our own kinds, and events
-	Active    Mode = "Active"    // replicas, deletion costs and requests of pods, draining marks, evictions, and nodes whose machine is gone
+	// Active allows to write replicas and those that are expected, deletion costs and requests of pods, draining
+	// marks, evictions, and nodes whose machine is gone.
+	Active Mode = "Active"
 )
 
 // allows reports whether the mode allows what needs another.
@@ -63,6 +65,8 @@ type Config struct {
 	Mode Mode
 	// Namespace is where the lease is kept, and Lease its name. Only Lead needs them.
 	Namespace, Lease string
+	// HandOff is how expected replicas are made known; only Expect needs it.
+	HandOff HandOff
 	// Usage measures pods' CPU; nil leaves it unknown.
 	Usage Usage
 	// Pools returns the pools that nodes may come to be bought from. Constraints of pods that cannot be
@@ -99,6 +103,7 @@ type Cluster struct {
 	wake     *signal
 	changed  *signal
 	meddling *meddling
+	expected *expectations
 	lead     leadership
 	reports  reports
 	events   events
@@ -130,12 +135,15 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.StaleAfter < 0 {
 		return nil, fmt.Errorf("cluster: stale after: must not be negative, was %s", cfg.StaleAfter)
 	}
+	if err := cfg.HandOff.check(); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
 	if cfg.Machine == nil {
 		cfg.Machine = byLabel
 	}
 	c := &Cluster{
 		cfg: cfg, log: cfg.Log, watches: newWatches(cfg.StaleAfter), wake: newSignal(wakeEvery), changed: newSignal(wakeEvery),
-		meddling: newMeddling(), reports: newReports(), events: newEvents(),
+		meddling: newMeddling(), expected: newExpectations(), reports: newReports(), events: newEvents(),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)

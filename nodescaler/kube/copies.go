@@ -296,7 +296,7 @@ func (c *Cluster) handler(i copies) toolscache.ResourceEventHandler {
 func (c *Cluster) podCame(before, after any, first bool) {
 	is, ok := after.(*pod)
 	was, _ := before.(*pod)
-	if ok && !first && is.said.Unschedulable && !is.said.Daemon && (was == nil || !was.said.Unschedulable) {
+	if ok && !first && is.said.Unschedulable && !is.said.Daemon && !is.isPlaceholder() && (was == nil || !was.said.Unschedulable) {
 		c.wake.ring()
 	}
 }

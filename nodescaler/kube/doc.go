@@ -23,6 +23,9 @@
 //   - Taints of nodes that are starting or failing make a node not ready.
 //   - Storage that is requested of a node, and preferences of any kind, are left out.
 //
+// Placeholders, which keep the places of replicas that are expected, are no pods here: what they take is free for
+// whoever comes, nothing is ordered for them, and nobody's use counts them. How many have a place is told.
+//
 // # Writing
 //
 // Nothing is written that the mode forbids, and nothing while this process does not certainly lead: refused

@@ -42,8 +42,35 @@ func Needs(m Mode) []Need {
 		add("", "pods/eviction", false, "create")
 		add("", "pods/resize", false, "patch")
 	}
+	sortNeeds(all)
+	return all
+}
+
+func sortNeeds(all []Need) {
 	slices.SortFunc(all, func(a, b Need) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
 	})
+}
+
+// Needs returns what the API server must allow besides in mode Active to make expected replicas known, sorted.
+// Whoever may make placeholders may make any pod: nobody should be given that who does not ask for it.
+func (h HandOff) Needs() []Need {
+	var all []Need
+	add := func(group, resource string, verbs ...string) {
+		for _, verb := range verbs {
+			all = append(all, Need{Group: group, Resource: resource, Verb: verb})
+		}
+	}
+	switch h.By {
+	case ByCapacityBuffer:
+		add(bufferGroup, bufferResource, "create", "get", "update")
+	case ByPlaceholders:
+		add("apps", "deployments", "create", "get", "update")
+		add("apps", "statefulsets", "get")
+		add("", "pods", "get") // of targets that have no template
+		add("scheduling.k8s.io", "priorityclasses", "get")
+	case ByNothing:
+	}
+	sortNeeds(all)
 	return all
 }

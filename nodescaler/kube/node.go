@@ -87,7 +87,7 @@ func slots(n *corev1.Node) int {
 func starting(key string) bool {
 	switch key {
 	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable,
-		"node.cloudprovider.kubernetes.io/uninitialized", "node.cilium.io/agent-not-ready":
+		"node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown", "node.cilium.io/agent-not-ready":
 		return true
 	}
 	return strings.HasPrefix(key, "startup-taint.cluster-autoscaler.kubernetes.io/")

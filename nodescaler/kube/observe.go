@@ -70,9 +70,11 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	seen := &sight{targets: c.resolve(ctx), pods: unsorted[*pod](c, pods)}
 	// By namespace/name as one word: that is how they are looked up.
 	slices.SortFunc(seen.pods, func(a, b *pod) int { return strings.Compare(a.said.Name, b.said.Name) })
+	var placed map[string]int
+	seen.pods, placed = apart(seen.pods, seen.targets)
 	usage := c.usage(ctx)
 	all := kept[*node](c, nodes)
-	state := loop.ClusterState{Nodes: c.nodes(all), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}}
+	state := loop.ClusterState{Nodes: c.nodes(all), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Placed: placed}
 	for i := range seen.targets {
 		if t := &seen.targets[i]; t.Known {
 			state.Replicas[t.Workload], state.Rollouts[t.Workload] = t.Replicas, t.Rollout

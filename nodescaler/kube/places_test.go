@@ -195,6 +195,12 @@ func TestNodeIsToldInOurWords(t *testing.T) {
 			nodescaler.Node{Ready: true, PodSlots: 50, Taints: []nodescaler.Taint{{Key: "a", Value: "x", Effect: "NoSchedule"}, {Key: "c", Effect: "NoExecute"}}}},
 		{"not initialised yet", `{metadata: {name: node}, spec: {taints: [{key: node.cloudprovider.kubernetes.io/uninitialized, value: "true", effect: NoSchedule}]}, ` + healthy + `}`,
 			nodescaler.Node{PodSlots: 50}},
+		{"of a spare that is stopped", `{metadata: {name: node, annotations: {plimsoll.dev/draining: cordoned}}, spec: {unschedulable: true, taints: [
+  {key: node.kubernetes.io/unschedulable, effect: NoSchedule}, {key: node.kubernetes.io/unreachable, effect: NoExecute},
+  {key: node.cloudprovider.kubernetes.io/shutdown, effect: NoSchedule}]}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "50"}, conditions: [{type: Ready, status: Unknown}]}}`,
+			nodescaler.Node{PodSlots: 50, Cordoned: true, Draining: true}},
+		{"of one that runs again, before the cloud provider has seen it", `{metadata: {name: node}, spec: {taints: [
+  {key: node.cloudprovider.kubernetes.io/shutdown, effect: NoSchedule}]}, ` + healthy + `}`, nodescaler.Node{PodSlots: 50}},
 		{"starting by its own taint", `{metadata: {name: node}, spec: {taints: [{key: startup-taint.cluster-autoscaler.kubernetes.io/csi, effect: NoSchedule}]}, ` + healthy + `}`,
 			nodescaler.Node{PodSlots: 50}},
 		{"not heard of", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "50"}, conditions: [{type: Ready, status: Unknown}]}}`, nodescaler.Node{PodSlots: 50}},

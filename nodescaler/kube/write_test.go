@@ -58,7 +58,16 @@ func (s *site) port(t *testing.T, mode Mode) *Cluster {
 	t.Helper()
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	c, err := New(Config{REST: &rest.Config{Host: server.URL}, Mode: mode, Namespace: "plimsoll", Lease: "plimsoll"})
+	return s.portBy(t, mode, server.URL, ByCapacityBuffer)
+}
+
+// portBy is one that makes expected replicas known in a way.
+func (s *site) portBy(t *testing.T, mode Mode, url string, by HandOffBy) *Cluster {
+	t.Helper()
+	c, err := New(Config{
+		REST: &rest.Config{Host: url}, Mode: mode, Namespace: "plimsoll", Lease: "plimsoll",
+		HandOff: HandOff{By: by, PriorityClass: "plimsoll-placeholder", Image: "pause"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +133,8 @@ func writes(c *Cluster) map[string]struct {
 	}{
 		"scale":  {Active, func(ctx context.Context) error { return c.SetReplicas(ctx, "shop/web", 3) }},
 		"choose": {Active, func(ctx context.Context) error { return c.Choose(ctx, "shop/web", []string{"shop/web-1"}) }},
+		"expect": {Active, func(ctx context.Context) error { return c.Expect(ctx, "shop/web", 1) }},
+		"forget": {Active, func(ctx context.Context) error { return c.Expect(ctx, "shop/web", 0) }},
 		"drain":  {Active, func(ctx context.Context) error { return c.SetDraining(ctx, "n-1", true) }},
 		"undo":   {Active, func(ctx context.Context) error { return c.SetDraining(ctx, "n-1", false) }},
 		"resize": {Active, func(ctx context.Context) error { return c.Resize(ctx, "shop/web", "shop/web-1", nil) }},
