@@ -10,6 +10,11 @@ import "embed"
 //go:embed cluster-autoscaler
 var ClusterAutoscaler embed.FS
 
+// Loader is something to scale, as templates.
+//
+//go:embed loader
+var Loader embed.FS
+
 // Manifests are what the charts render: the kinds in crds.yaml, and Plimsoll itself by mode.
 //
 //go:embed manifests

@@ -28,6 +28,9 @@ const (
 	ConditionBudgetExceeded = "BudgetExceeded" // WorkloadAutoscaler
 	// ConditionCapacityPending is True while replicas wait for machines that are on their way.
 	ConditionCapacityPending = "CapacityPending" // WorkloadAutoscaler, VMPool
+	// ConditionCapacityAhead is True while whoever orders machines in Plimsoll's place has been asked for room for
+	// replicas that are expected.
+	ConditionCapacityAhead = "CapacityAhead" // WorkloadAutoscaler
 	// ConditionFallback is True while the policy has not been able to tell for so long that the fallback
 	// counts.
 	ConditionFallback = "Fallback" // WorkloadAutoscaler

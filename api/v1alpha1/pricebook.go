@@ -75,6 +75,10 @@ type PriceBookSpec struct {
 	// Works the three prices out from power and hardware, in their place.
 	// +optional
 	Derived *Derived `json:"derived,omitempty"`
+	// What an hour of 10⁹ bytes of disk costs a machine that is stopped, as spares are. While one runs,
+	// its disk is in the prices of its vCPUs and memory. Left out, spares cost nothing.
+	// +optional
+	PricePerDiskGBHour *Money `json:"pricePerDiskGBHour,omitempty"`
 	// What each host costs for as long as it carries at least one of our machines, however many: what
 	// could be saved by giving back the last of them.
 	// +optional

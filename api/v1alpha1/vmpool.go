@@ -613,6 +613,9 @@ type MachineCounts struct {
 	Booting int32 `json:"booting"`
 	// Nodes of the cluster.
 	Joined int32 `json:"joined"`
+	// Stopped and kept, to be nodes again soon after they are started.
+	// +optional
+	Spare int32 `json:"spare"`
 	// Being stopped and destroyed.
 	Deleting int32 `json:"deleting"`
 	// Never to join; to be given back.

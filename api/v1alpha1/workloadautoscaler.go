@@ -339,8 +339,8 @@ type Joint struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == string && string(self).matches('^0+[.]0*[1-9][0-9]*$')",message="must be above 0 and below 1, in quotes, such as \"0.75\""
 	Certainty *Ratio `json:"certainty,omitempty"`
-	// How long replicas are kept after they were last needed. Left out, 90s. How long an empty machine
-	// is kept is not said here.
+	// How long replicas are kept after they were last needed. Left out it is learned: 90s, and up to 30m where
+	// those that were given up are needed again.
 	// +optional
 	Keep *Duration `json:"keep,omitempty"`
 	// Asks for replicas in room that is paid for and empty. Left out, true.
@@ -576,7 +576,7 @@ type WorkloadAutoscalerStatus struct {
 	// +optional
 	Rightsize *RightsizeStatus `json:"rightsize,omitempty"`
 	// What holds of the object: Ready, ScalingActive, AbleToScale, ScalingLimited, ScaledToZero,
-	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending,
+	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending, CapacityAhead,
 	// CostSourceMismatch, Fallback and RegistrationMismatch.
 	// +optional
 	// +listType=map

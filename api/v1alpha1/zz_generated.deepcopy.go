@@ -1039,6 +1039,11 @@ func (in *PriceBookSpec) DeepCopyInto(out *PriceBookSpec) {
 		*out = new(Derived)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.PricePerDiskGBHour != nil {
+		in, out := &in.PricePerDiskGBHour, &out.PricePerDiskGBHour
+		*out = new(Money)
+		**out = **in
+	}
 	if in.PricePerHostHour != nil {
 		in, out := &in.PricePerHostHour, &out.PricePerHostHour
 		*out = new(Money)

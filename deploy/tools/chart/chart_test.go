@@ -36,6 +36,8 @@ var installations = map[string]string{
 	"pods":     `components: [podscaler]`,
 	"provider": `{components: [podscaler, nodescaler, provider], networkPolicy: {enabled: true}, provider: {tlsSecret: provider-tls}, ` + site + `}`,
 	"active":   `{mode: active, ` + site + `}`,
+	"beside":   `{mode: active, components: [podscaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`,
+	"places":   `{mode: active, components: [podscaler], config: {handoff: {by: Placeholders}}}`,
 	"two":      `{mode: active, replicas: 2, ` + site + `}`,
 	"measured": `{components: [podscaler], prometheus: {url: "http://prometheus:9090"}}`,
 	"secret":   `{` + where + `, proxmox: {createSecret: true, secret: {token: "plimsoll@pve!plimsoll=0", join-token: x}}}`,

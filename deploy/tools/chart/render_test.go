@@ -14,6 +14,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -97,6 +98,8 @@ func blank(head metav1.TypeMeta) metav1.Object {
 		return &rbacv1.Role{}
 	case "rbac.authorization.k8s.io/v1 RoleBinding":
 		return &rbacv1.RoleBinding{}
+	case "scheduling.k8s.io/v1 PriorityClass":
+		return &schedulingv1.PriorityClass{}
 	default: // of others: ServiceMonitor, PrometheusRule, our own kinds
 		return &unstructured.Unstructured{}
 	}

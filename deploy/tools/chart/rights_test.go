@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 )
 
 // rights are what the roles of a name allow: "verb group/resource", sorted.
@@ -103,12 +105,38 @@ func TestRightsFollowComponents(t *testing.T) {
 		{"podscaler", pods},
 		{"nodescaler", []string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes"}},
 		{"provider", []string{"delete /nodes", "get /nodes"}},
+		{"podscaler, provider", append([]string{
+			"create autoscaling.x-k8s.io/capacitybuffers", "delete /nodes", "get /nodes", "get autoscaling.x-k8s.io/capacitybuffers",
+		}, append(slices.Clone(pods), "update autoscaling.x-k8s.io/capacitybuffers")...)},
+		{"podscaler, nodescaler, provider", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
 		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
 	} {
 		r := render(t, fmt.Sprintf("{mode: active, components: [%s], provider: {tlsSecret: provider-tls}, %s}", c.components, site))
 		if diff := cmp.Diff(c.want, rights(r, "ClusterRole plimsoll-act")); diff != "" {
 			t.Errorf("%s may, -want +got:\n%s", c.components, diff)
 		}
+	}
+}
+
+// Placeholders take rights that nobody has who does not ask for them, and a class that gives way and is named in
+// the configuration.
+func TestPlaceholdersAreAskedFor(t *testing.T) {
+	forEach(t, func(t *testing.T, r *rendered) {
+		classes := all[*schedulingv1.PriorityClass](r)
+		may := slices.Contains(rights(r, "ClusterRole plimsoll-act"), "create apps/deployments")
+		if asked := t.Name() == "TestPlaceholdersAreAskedFor/places"; may != asked || len(classes) > 0 != asked {
+			t.Errorf("it may make Deployments: %t, and there are %d classes", may, len(classes))
+		}
+		for _, c := range classes {
+			config := only[*corev1.ConfigMap](t, r).Data["config.yaml"]
+			if c.Value != -10 || c.PreemptionPolicy == nil || *c.PreemptionPolicy != corev1.PreemptNever || !strings.Contains(config, "priorityClass: "+c.Name) {
+				t.Errorf("%+v, and the configuration is\n%s", c, config)
+			}
+		}
+	})
+	const own = `{mode: active, components: [podscaler], config: {handoff: {by: Placeholders, priorityClass: low}}}`
+	if all := all[*schedulingv1.PriorityClass](render(t, own)); len(all) > 0 {
+		t.Errorf("beside a class of one's own there is %s", all[0].Name)
 	}
 }
 

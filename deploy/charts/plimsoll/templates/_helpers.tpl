@@ -69,6 +69,18 @@ annotations:
 {{- if or (has "nodescaler" .Values.components) (has "provider" .Values.components) }}true{{ end }}
 {{- end }}
 
+{{- /* By what replicas that are expected are made known to whoever orders machines; empty by nothing. */ -}}
+{{- define "plimsoll.handOff" -}}
+{{- $auto := and (has "podscaler" .Values.components) (has "provider" .Values.components) (not (has "nodescaler" .Values.components)) }}
+{{- $by := dig "handoff" "by" (ternary "CapacityBuffer" "" (not (not $auto))) .Values.config }}
+{{- if ne $by "none" }}{{ $by }}{{ end }}
+{{- end }}
+
+{{- /* The class of placeholders. */ -}}
+{{- define "plimsoll.placeholderClass" -}}
+{{- dig "handoff" "priorityClass" (printf "%s-placeholder" (include "plimsoll.clustername" . | replace ":" "-")) .Values.config }}
+{{- end }}
+
 {{- /* The configuration file: the values, and what follows from how the pod is made. */ -}}
 {{- define "plimsoll.config" -}}
 {{- $ours := dict "mode" (title .Values.mode) "metrics" (printf ":%d" (int .Values.metrics.port)) }}
@@ -83,6 +95,9 @@ annotations:
 {{- $_ := set $provider "tls" (dict "certificate" "provider-tls.crt" "key" "provider-tls.key" "clientCA" "provider-ca.crt") }}
 {{- end }}
 {{- $_ := set $ours "provider" $provider }}
+{{- end }}
+{{- if eq (include "plimsoll.handOff" .) "Placeholders" }}
+{{- $_ := set $ours "handoff" (dict "priorityClass" (include "plimsoll.placeholderClass" .)) }}
 {{- end }}
 {{- range $part := list "prometheus" "scrape" }}
 {{- $v := index $.Values $part }}
