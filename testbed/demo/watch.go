@@ -211,6 +211,10 @@ func (w *watch) done(s *loop.Step, a *nodescaler.Action) Event {
 		e.Kind, e.Text = Kept, a.Node+" is kept after all"
 	case nodescaler.Return:
 		e.Kind, e.Text = Returned, fmt.Sprintf("%s given back, %s", a.Machine, rate)
+	case nodescaler.Stash:
+		e.Kind, e.Text = Returned, fmt.Sprintf("%s stopped and kept, %s", a.Machine, rate)
+	case nodescaler.Wake:
+		e.Kind, e.Text = Ordered, fmt.Sprintf("%s woken, +%s", a.Machine, rate)
 	case nodescaler.Evict: // told by the node
 	}
 	if len(a.Reasons) > 0 {

@@ -25,6 +25,7 @@ type Config struct {
 	Hosts     []nodescaler.Host
 	Pools     []nodescaler.Pool
 	Initial   map[string]int // machines of each pool that are joined at the start
+	Spares    map[string]int // and those that have been, and are stopped
 	Prices    *pricing.Book
 	Workloads []Workload
 	Delays    Delays
@@ -41,6 +42,7 @@ type Config struct {
 // Delays are how long things take.
 type Delays struct {
 	timing.Machine
+	Wake     timing.Range // from the start of a spare to a node that is ready
 	PodStart timing.Range // from a pod's binding until it is ready
 }
 
@@ -153,7 +155,7 @@ func (d *Delays) validate(f *findings) {
 	for _, r := range []struct {
 		key string
 		timing.Range
-	}{{"clone", d.Clone}, {"boot", d.Boot}, {"delete", d.Delete}, {"podStart", d.PodStart}} {
+	}{{"clone", d.Clone}, {"boot", d.Boot}, {"delete", d.Delete}, {"wake", d.Wake}, {"podStart", d.PodStart}} {
 		f.must(r.Valid(), "delays."+r.key, "a range from 0 up", fmt.Sprintf("%s..%s", r.Min, r.Max))
 	}
 }
@@ -166,6 +168,10 @@ func (c *Config) validatePools(f *findings) {
 	for _, name := range slices.Sorted(maps.Keys(c.Initial)) {
 		f.must(slices.Contains(pools, name), "initial."+name, "one of the pools", pools)
 		f.must(c.Initial[name] >= 0, "initial."+name, "0 or more", c.Initial[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Spares)) {
+		f.must(slices.Contains(pools, name), "spares."+name, "one of the pools", pools)
+		f.must(c.Spares[name] >= 0, "spares."+name, "0 or more", c.Spares[name])
 	}
 }
 

@@ -235,7 +235,7 @@ func TestValidateRefuses(t *testing.T) {
 func TestValidateMessageIsStable(t *testing.T) {
 	cfg := small(1)
 	bad := between(-1, 0)
-	cfg.Delays = Delays{timing.Machine{Clone: bad, Boot: bad, Delete: bad}, bad}
+	cfg.Delays = Delays{timing.Machine{Clone: bad, Boot: bad, Delete: bad}, bad, bad}
 	first := cfg.Validate().Error()
 	for range 50 {
 		if cfg.Validate().Error() != first {

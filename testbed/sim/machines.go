@@ -20,7 +20,14 @@ type machine struct {
 	obs  nodescaler.Machine
 	pool *nodescaler.Pool
 	node *node
-	dead bool // its host is down
+	dead bool      // its host is down
+	off  bool      // it was stopped when it was given back
+	from time.Time // it runs, or is kept, since then
+}
+
+// runs reports whether it is paid for as a machine that runs.
+func (m *machine) runs() bool {
+	return !m.obs.Created.IsZero() && m.obs.Phase != nodescaler.Spare && !m.off
 }
 
 // List returns the hosts and the machines as they are.
@@ -49,6 +56,7 @@ func (w *World) Create(_ context.Context, o loop.Order) error {
 		return err
 	}
 	m := w.newMachine(&w.cfg.Pools[i], o.ID, *a.Shape, a.Host)
+	m.obs.Keep = a.Keep
 	w.Totals.Orders++
 	w.cloning.queue = append(w.cloning.queue, m)
 	w.startClones()
@@ -75,7 +83,7 @@ func (w *World) room(host string, s pricing.Shape) error {
 func (w *World) free(h *nodescaler.Host) pricing.Resources {
 	left := h.Room
 	for _, m := range w.machines {
-		if m.obs.Host == h.Name {
+		if m.obs.Host == h.Name && m.obs.Phase != nodescaler.Spare {
 			left = left.Minus(m.obs.Shape.Resources())
 		}
 	}
@@ -96,7 +104,7 @@ func (w *World) newMachine(pool *nodescaler.Pool, order string, s pricing.Shape,
 
 // exist begins a machine's paid life.
 func (m *machine) exist(w *World) {
-	m.obs.Created = w.clock()
+	m.obs.Created, m.from = w.clock(), w.clock()
 	w.must(w.ledger.Start(m.obs.Name, m.obs.Shape, m.obs.Host, w.clock()))
 	w.topRate()
 }
@@ -140,9 +148,14 @@ func (w *World) cloned(m *machine) {
 
 // boot starts a machine that is there.
 func (m *machine) boot(w *World) {
+	m.start(w, w.cfg.Delays.Boot.Draw(w.chance.boot))
+}
+
+// start lets a machine be a node after a while, unless something comes between.
+func (m *machine) start(w *World, takes time.Duration) {
 	m.phase(w, nodescaler.Booting)
 	since := m.obs.Since
-	w.later(w.cfg.Delays.Boot.Draw(w.chance.boot), func() {
+	w.later(takes, func() {
 		if m.obs.Phase == nodescaler.Booting && m.obs.Since.Equal(since) && !m.dead {
 			m.join(w)
 		}
@@ -171,16 +184,69 @@ func (m *machine) join(w *World) {
 	w.addNode(m.node)
 }
 
-// Delete gives a machine back: its node goes at once, the machine when it is destroyed.
-func (w *World) Delete(_ context.Context, name string) error {
+// find returns a machine that exists.
+func (w *World) find(name string) (*machine, error) {
 	i := slices.IndexFunc(w.machines, func(m *machine) bool { return m.obs.Name == name })
 	if i < 0 {
-		return fmt.Errorf("machine %s does not exist", name)
+		return nil, fmt.Errorf("machine %s does not exist", name)
 	}
-	m := w.machines[i]
-	if m.obs.Phase == nodescaler.Deleting {
+	return w.machines[i], nil
+}
+
+// Stash shuts a machine down and keeps it. Its node stays, and is not ready once the cluster misses it.
+func (w *World) Stash(_ context.Context, name string) error {
+	m, err := w.find(name)
+	switch {
+	case err != nil:
+		return err
+	case m.obs.Phase == nodescaler.Spare:
+		return nil
+	case m.obs.Phase != nodescaler.Joined || m.dead:
+		return fmt.Errorf("machine %s cannot be stopped to be kept: it is %s", name, m.obs.Phase)
+	}
+	w.Totals.Stashes++
+	w.lose(m.node)
+	m.rest(w)
+	return nil
+}
+
+// rest makes a machine a spare.
+func (m *machine) rest(w *World) {
+	w.Totals.MachineTime += w.clock().Sub(m.from)
+	m.phase(w, nodescaler.Spare)
+	m.from, m.obs.Keep = w.clock(), false
+	w.must(w.ledger.Keep(m.obs.Name, m.obs.Shape, m.obs.Host, w.clock()))
+}
+
+// Wake starts a spare, or lets one in the making be a machine like any other.
+func (w *World) Wake(_ context.Context, name string) error {
+	m, err := w.find(name)
+	switch {
+	case err != nil:
+		return err
+	case m.obs.Phase != nodescaler.Spare:
+		m.obs.Keep = false
 		return nil
 	}
+	if err := w.room(m.obs.Host, m.obs.Shape); err != nil {
+		return err
+	}
+	w.Totals.Wakes++
+	w.spent += w.cfg.Prices.SpareRate(m.obs.Shape).For(w.clock().Sub(m.from))
+	m.from, m.obs.Woken = w.clock(), w.clock()
+	w.must(w.ledger.Start(m.obs.Name, m.obs.Shape, m.obs.Host, w.clock()))
+	w.topRate()
+	m.start(w, w.cfg.Delays.Wake.Draw(w.chance.wake))
+	return nil
+}
+
+// Delete gives a machine back: its node goes at once, the machine when it is destroyed.
+func (w *World) Delete(_ context.Context, name string) error {
+	m, err := w.find(name)
+	if err != nil || m.obs.Phase == nodescaler.Deleting {
+		return err
+	}
+	m.off = m.obs.Phase == nodescaler.Spare
 	m.phase(w, nodescaler.Deleting)
 	w.Totals.Returns++
 	if m.node != nil {
@@ -195,8 +261,23 @@ func (w *World) gone(m *machine) {
 	w.machines = slices.DeleteFunc(w.machines, func(o *machine) bool { return o == m })
 	if !m.obs.Created.IsZero() {
 		w.must(w.ledger.Stop(m.obs.Name, w.clock()))
-		w.Totals.MachineTime += w.clock().Sub(m.obs.Created)
+		if used := w.clock().Sub(m.from); m.off {
+			w.spent += w.cfg.Prices.SpareRate(m.obs.Shape).For(used)
+		} else {
+			w.Totals.MachineTime += used
+		}
 	}
+}
+
+// running counts the machines that are no spares.
+func (w *World) running() int {
+	n := 0
+	for _, m := range w.machines {
+		if m.obs.Phase != nodescaler.Spare {
+			n++
+		}
+	}
+	return n
 }
 
 func (w *World) host(name string) *nodescaler.Host {
@@ -211,6 +292,7 @@ func (w *World) host(name string) *nodescaler.Host {
 // Totals are the sums over a run.
 type Totals struct {
 	Orders, Returns int
-	MachineTime     time.Duration // of machines that are gone, while they existed
+	Stashes, Wakes  int           // machines that were made spares, and spares that were started
+	MachineTime     time.Duration // of machines that are gone or stopped, while they ran
 	Steps           int
 }

@@ -80,7 +80,7 @@ func (s *stats) failed() {
 func (s *stats) endMinute(level float64) {
 	svc := s.svc
 	n := len(s.minute) + s.lost
-	m := Minute{Requests: n, Failed: s.lost, Level: level, Ready: len(svc.ready), Replicas: svc.replicas, Machines: len(svc.world.machines)}
+	m := Minute{Requests: n, Failed: s.lost, Level: level, Ready: len(svc.ready), Replicas: svc.replicas, Machines: svc.world.running()}
 	q := svc.cfg.GoalQuantile
 	switch {
 	case n == 0 && s.inFlight > 0: // none of them was answered all minute

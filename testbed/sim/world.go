@@ -35,6 +35,7 @@ type World struct {
 	blind      int      // faults that have taken the metrics away
 	noise      []*Fault // of neighbours
 	peak       pricing.Rate
+	spent      pricing.Micros // on spares that are none any more
 	down       map[string]int // faults that keep a host down
 	waking     bool
 	err        error // what broke the world
@@ -45,7 +46,7 @@ type World struct {
 }
 
 // chances are the world's own streams of chance.
-type chances struct{ clone, boot, remove, start *rand.Rand }
+type chances struct{ clone, boot, remove, wake, start *rand.Rand }
 
 // New makes a world. step is called at every tick, and is where the loop decides.
 func New(cfg Config, step func(ctx context.Context, now time.Time) error) (*World, error) {
@@ -55,12 +56,14 @@ func New(cfg Config, step func(ctx context.Context, now time.Time) error) (*Worl
 	w := &World{cfg: cfg, step: step, hosts: slices.Clone(cfg.Hosts), down: map[string]int{}, ledger: pricing.NewLedger(cfg.Prices)}
 	w.chance = chances{
 		clone: timing.Stream(cfg.Seed, "clone"), boot: timing.Stream(cfg.Seed, "boot"),
-		remove: timing.Stream(cfg.Seed, "remove"), start: timing.Stream(cfg.Seed, "start"),
+		remove: timing.Stream(cfg.Seed, "remove"), wake: timing.Stream(cfg.Seed, "wake"), start: timing.Stream(cfg.Seed, "start"),
 	}
 	slices.SortFunc(w.hosts, func(a, b nodescaler.Host) int { return strings.Compare(a.Name, b.Name) })
 	if err := w.populate(); err != nil {
 		return nil, err
 	}
+	w.peak = 0 // one that begins as a spare is no machine that runs, not for a moment
+	w.topRate()
 	for i := range cfg.Workloads {
 		w.addService(&w.cfg.Workloads[i])
 	}
@@ -81,11 +84,11 @@ func New(cfg Config, step func(ctx context.Context, now time.Time) error) (*Worl
 func (w *World) populate() error {
 	for i := range w.cfg.Pools {
 		pool := &w.cfg.Pools[i]
-		n := w.cfg.Initial[pool.Name]
-		if n > 0 && len(pool.Shapes) == 0 {
-			return fmt.Errorf("pool %s: must have a shape, to start with %d machines", pool.Name, n)
+		n, spares := w.cfg.Initial[pool.Name], w.cfg.Spares[pool.Name]
+		if n+spares > 0 && len(pool.Shapes) == 0 {
+			return fmt.Errorf("pool %s: must have a shape, to start with %d machines", pool.Name, n+spares)
 		}
-		for j := range n {
+		for j := range n + spares {
 			host, err := w.roomiest(pool)
 			if err != nil {
 				return err
@@ -93,6 +96,11 @@ func (w *World) populate() error {
 			m := w.newMachine(pool, fmt.Sprintf("start-%03d", j+1), pool.Shapes[0], host)
 			m.exist(w)
 			m.join(w)
+			if j >= n {
+				m.node.obs.Cordoned, m.node.obs.Draining, m.node.obs.Ready = true, true, false
+				m.node.away = true
+				m.rest(w)
+			}
 		}
 	}
 	return nil
@@ -286,9 +294,20 @@ func (w *World) Scores() []Score {
 func (w *World) MachineTime() time.Duration {
 	t := w.Totals.MachineTime
 	for _, m := range w.machines {
-		if !m.obs.Created.IsZero() {
-			t += w.clock().Sub(m.obs.Created)
+		if m.runs() {
+			t += w.clock().Sub(m.from)
 		}
 	}
 	return t
+}
+
+// SpareCost is what the spares have cost so far, and is part of the cost.
+func (w *World) SpareCost() pricing.Micros {
+	sum := w.spent
+	for _, m := range w.machines {
+		if m.obs.Phase == nodescaler.Spare {
+			sum += w.cfg.Prices.SpareRate(m.obs.Shape).For(w.clock().Sub(m.from))
+		}
+	}
+	return sum
 }
