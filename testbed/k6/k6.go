@@ -1,14 +1,17 @@
-// Package k6 puts the experiments' load on an application over real HTTP: it runs k6 on the script
-// paper.js, which works by itself as well, and reads what came of it.
+// Package k6 puts load on an application over real HTTP: it runs k6 on the scripts that lie beside it, each of
+// which works with plain k6 as well, and reads what came of it.
 package k6
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
 	"net/url"
 	"os"
@@ -19,10 +22,22 @@ import (
 	"time"
 )
 
-// Script is paper.js.
+// Scripts are the loads, and load.js, which they share. What the environment tells each stands in its head.
 //
-//go:embed paper.js
-var Script []byte
+//go:embed *.js
+var Scripts embed.FS
+
+// shared is what is no script of its own.
+const shared = "load.js"
+
+// Names are the scripts, sorted.
+func Names() []string {
+	files, err := fs.Glob(Scripts, "*.js")
+	if err != nil {
+		panic(err) // the pattern is ours
+	}
+	return slices.DeleteFunc(files, func(name string) bool { return name == shared })
+}
 
 // Kind is how the senders of requests behave.
 type Kind string
@@ -93,8 +108,17 @@ type Summary struct {
 	Max  float64 `json:"maxMs"`
 	// Late is how much longer answers took than the application says it had taken to give them. It is
 	// nothing where the application does not say.
-	Late    *Late    `json:"late,omitempty"`
-	Minutes []Minute `json:"minutes"`
+	Late *Late `json:"late,omitempty"`
+	// Objective is what was asked of the answers; nothing where nothing was.
+	Objective *Objective `json:"objective,omitempty"`
+	Minutes   []Minute   `json:"minutes"`
+}
+
+// Objective is the percentage of the requests that had to be answered well within a time.
+type Objective struct {
+	Percent  float64 `json:"percent"`
+	WithinMs float64 `json:"withinMs"`
+	Held     bool    `json:"held"`
 }
 
 // Late is what client, network and server have added to the times that an application tells.
@@ -118,15 +142,26 @@ func (s *Summary) GoodFraction() (float64, bool) {
 	return float64(s.Good) / float64(s.Requests), s.Requests > 0
 }
 
-// Run runs k6, the program, and returns when the load is over. What it leaves behind is in the folder:
-// the script, k6's own output and the summary. When the context is done, the load ends early and comes
-// to an error.
+// Run runs k6, the program, on paper.js, as RunScript does. The objective is not judged: that is done from what
+// many runs come to.
 func Run(ctx context.Context, program, folder string, l Load) (*Summary, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	script := filepath.Join(folder, "paper.js")
-	if err := os.WriteFile(script, Script, 0o600); err != nil {
+	return RunScript(ctx, program, folder, "paper.js", l.settings())
+}
+
+// missedObjective is what k6 exits with when a threshold was missed and all else went well.
+const missedObjective = 99
+
+// RunScript runs k6, the program, on one of the scripts with its settings, and returns when the load is over;
+// that an objective was missed is in the summary. What it leaves behind is in the folder: the scripts, k6's own
+// output and the summary. When the context is done, the load ends early and comes to an error.
+func RunScript(ctx context.Context, program, folder, script string, settings map[string]string) (*Summary, error) {
+	if !slices.Contains(Names(), script) {
+		return nil, fmt.Errorf("script: must be one of %s, was %q", Names(), script)
+	}
+	if err := write(folder); err != nil {
 		return nil, err
 	}
 	output, err := os.Create(filepath.Join(folder, "k6.log"))
@@ -135,12 +170,15 @@ func Run(ctx context.Context, program, folder string, l Load) (*Summary, error) 
 	}
 	defer func() { _ = output.Close() }() // written by k6
 	summary := filepath.Join(folder, "summary.json")
-	cmd := exec.CommandContext(ctx, program, append(l.arguments(summary), script)...)
+	if err := os.Remove(summary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err // an older one would be taken for this load's
+	}
+	cmd := exec.CommandContext(ctx, program, append(arguments(settings, summary), filepath.Join(folder, script))...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Env = append(os.Environ(), "K6_NO_USAGE_REPORT=true")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Run(); err != nil {
+	if err := cmd.Run(); err != nil && (ctx.Err() != nil || cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != missedObjective) {
 		return nil, fmt.Errorf("k6: %w", errors.Join(err, context.Cause(ctx), tail(output.Name())))
 	}
 	text, err := os.ReadFile(summary)
@@ -150,20 +188,36 @@ func Run(ctx context.Context, program, folder string, l Load) (*Summary, error) 
 	return readSummary(text)
 }
 
-// arguments are k6's: no server of its own, whose port others want too, and nothing on the screen.
-func (l *Load) arguments(summary string) []string {
-	args := []string{"run", "--quiet", "--no-color", "--address", ""}
+// write writes all scripts, for each needs the one that they share beside it.
+func write(folder string) error {
+	return fs.WalkDir(Scripts, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := Scripts.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(folder, name), text, 0o600)
+	})
+}
+
+// settings are the load as paper.js is told it.
+func (l *Load) settings() map[string]string {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-	quantile := l.Quantile
-	if quantile == 0 {
-		quantile = 0.9
+	return map[string]string{
+		"URL": l.URL, "KIND": string(l.Kind), "USERS": strconv.Itoa(l.Users), "RATE": number(l.Rate),
+		"THINK": number(l.Think.Seconds()), "SPREAD": number(l.Spread.Seconds()), "DURATION": number(l.Duration.Seconds()),
+		"TARGET": number(float64(l.Target) / float64(time.Millisecond)), "QUANTILE": number(math.Round(cmp.Or(l.Quantile, 0.9)*1e6) / 1e4),
+		"OBJECTIVE": "0", "CONNECTIONS": "keep",
 	}
-	for _, e := range [][2]string{
-		{"URL", l.URL}, {"KIND", string(l.Kind)}, {"USERS", strconv.Itoa(l.Users)}, {"RATE", number(l.Rate)},
-		{"THINK", number(l.Think.Seconds())}, {"SPREAD", number(l.Spread.Seconds())}, {"DURATION", number(l.Duration.Seconds())},
-		{"TARGET", number(float64(l.Target) / float64(time.Millisecond))}, {"QUANTILE", number(math.Round(quantile*1e6) / 1e4)}, {"SUMMARY", summary},
-	} {
-		args = append(args, "-e", e[0]+"="+e[1])
+}
+
+// arguments are k6's: no server of its own, whose port others want too, and nothing on the screen.
+func arguments(settings map[string]string, summary string) []string {
+	args := []string{"run", "--quiet", "--no-color", "--address", "", "-e", "SUMMARY=" + summary}
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		args = append(args, "-e", name+"="+settings[name])
 	}
 	return args
 }

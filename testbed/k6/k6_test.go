@@ -40,31 +40,69 @@ func TestFaultsOfLoadsAreToldByKeyRuleAndValue(t *testing.T) {
 	}
 }
 
-// The script is told everything, by names that it reads.
+var (
+	// What a script reads of the environment, in its own text or in what it shares.
+	reads = regexp.MustCompile(`__ENV\.([A-Z]+)|(?:number|whole|choice|address)\('([A-Z]+)'`)
+	// What its head says that it reads: a name in a column, and what it is without.
+	tells = regexp.MustCompile(`(?m)^//   ([A-Z]+)  `)
+)
+
+// found are the names that a pattern finds, each once.
+func found(pattern *regexp.Regexp, texts ...string) []string {
+	var names []string
+	for _, m := range pattern.FindAllStringSubmatch(strings.Join(texts, "\n"), -1) {
+		names = append(names, strings.Join(m[1:], ""))
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "PWD" }) // where k6 is run
+}
+
+func source(t *testing.T, name string) string {
+	t.Helper()
+	text, err := Scripts.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Whoever runs a script by hand has its head to go by.
+func TestHeadsTellWhatScriptsRead(t *testing.T) {
+	if diff := cmp.Diff([]string{"paper.js", "ramp.js", "rate.js", "spike.js", "trace.js"}, Names()); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	for _, name := range Names() {
+		text := source(t, name)
+		if diff := cmp.Diff(found(reads, text, source(t, shared)), found(tells, text)); diff != "" {
+			t.Errorf("%s (-reads +tells):\n%s", name, diff)
+		}
+		if !strings.Contains(text, "testbed/k6/"+name+"\n") {
+			t.Errorf("%s does not say how it is run", name)
+		}
+	}
+}
+
+// The script is told everything that it reads, so that nothing in this process' environment is taken for it.
 func TestTheScriptIsToldTheLoad(t *testing.T) {
 	l := paper()
-	var told []string
-	for i, a := range l.arguments("out.json") {
-		if i > 0 && l.arguments("out.json")[i-1] == "-e" {
-			told = append(told, a)
-		}
+	want := map[string]string{
+		"URL": "http://127.0.0.1:8080/apps/default/web/", "KIND": "sleep", "USERS": "60", "RATE": "0", "THINK": "1", "SPREAD": "1",
+		"DURATION": "1800", "TARGET": "300", "QUANTILE": "90", "OBJECTIVE": "0", "CONNECTIONS": "keep",
 	}
-	if diff := cmp.Diff([]string{
-		"URL=http://127.0.0.1:8080/apps/default/web/", "KIND=sleep", "USERS=60", "RATE=0", "THINK=1", "SPREAD=1", "DURATION=1800", "TARGET=300", "QUANTILE=90", "SUMMARY=out.json",
-	}, told); diff != "" {
+	if diff := cmp.Diff(want, l.settings()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	var read []string
-	for _, m := range regexp.MustCompile(`__ENV\.([A-Z]+)|number\('([A-Z]+)'`).FindAllStringSubmatch(string(Script), -1) {
-		read = append(read, m[1]+m[2])
-	}
-	for _, e := range told {
-		if name, _, _ := strings.Cut(e, "="); !slices.Contains(read, name) {
-			t.Errorf("the script does not read %s", name)
+	var told []string
+	args := arguments(l.settings(), "out.json")
+	for i, a := range args {
+		if i > 0 && args[i-1] == "-e" {
+			name, _, _ := strings.Cut(a, "=")
+			told = append(told, name)
 		}
 	}
-	if len(read) != len(told) {
-		t.Errorf("the script reads %v, and is told %v", read, told)
+	slices.Sort(told)
+	if diff := cmp.Diff(found(reads, source(t, "paper.js"), source(t, shared)), told); diff != "" {
+		t.Errorf("(-reads +told):\n%s", diff)
 	}
 }
 
