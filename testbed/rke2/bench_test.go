@@ -1,0 +1,350 @@
+package rke2
+
+import (
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+)
+
+// nodes are the names of the nodes there are, without what differs from run to run.
+func (w *world) nodes() []string {
+	w.t.Helper()
+	list, err := w.net.Nodes(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var all []string
+	for _, n := range list {
+		pool, _, _ := strings.Cut(n.Name, "-")
+		if n.ProviderID != "rke2://"+n.Name {
+			w.t.Errorf("%s has the provider id %q", n.Name, n.ProviderID)
+		}
+		all = append(all, pool)
+	}
+	slices.Sort(all)
+	return all
+}
+
+var whole = []string{"control", "load", "workers", "workers"}
+
+func TestTestBedIsBuiltOnceAndRemovedWithoutTrace(t *testing.T) {
+	for name, prepare := range map[string]func(*world){"template": nothing, "image": ofImage} {
+		t.Run(name, func(t *testing.T) { builtOnce(t, prepare) })
+	}
+}
+
+func builtOnce(t *testing.T, prepare func(*world)) {
+	w := newWorld(t)
+	t.Cleanup(w.sim.Close)
+	prepare(w)
+	w.wrap = func(next http.RoundTripper) http.RoundTripper { return conform(t, next) }
+	if err := w.up(); err != nil {
+		t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
+	}
+	t.Log("\n" + strings.Join(w.lines, "\n"))
+	if diff := cmp.Diff(whole, w.nodes()); diff != "" || len(w.net.wrong) > 0 {
+		t.Fatalf("%s %v", diff, w.net.wrong)
+	}
+	before := writes(w)
+	if err := w.up(); err != nil {
+		t.Fatal(err)
+	}
+	if after := writes(w); after != before {
+		t.Errorf("a second up has made %d changes", after-before)
+	}
+	if err := w.down(); err != nil {
+		t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
+	}
+	if left := w.left(); len(left) > 0 {
+		t.Errorf("this is left: %q", left)
+	}
+	if err := w.down(); err != nil {
+		t.Error("where there is nothing:", err)
+	}
+}
+
+// writes is how many calls were made that change something.
+func writes(w *world) int {
+	n := 0
+	for _, c := range w.sim.Calls() {
+		if c.Method != http.MethodGet {
+			n++
+		}
+	}
+	return n
+}
+
+// moments are the calls and writes of a verb that a process could die at.
+func moments(t *testing.T, prepare func(*world), verb func(*world) error) []string {
+	t.Helper()
+	w := newWorld(t)
+	prepare(w)
+	w.mortal = &mortal{left: -1}
+	if err := verb(w); err != nil {
+		t.Fatal(err)
+	}
+	w.sim.Close()
+	return w.mortal.steps
+}
+
+var everyDeath = flag.Bool("deaths", false, "die at every moment, right before it and right after; else at some of them")
+
+// eachDeath runs a verb as often as there are moments in it, twice: it dies right before, and right after.
+func eachDeath(t *testing.T, prepare func(*world), verb func(*world) error, then func(t *testing.T, w *world)) {
+	t.Helper()
+	all := moments(t, prepare, verb)
+	if len(all) < 10 {
+		t.Fatalf("there are %d moments to die at: %q", len(all), all)
+	}
+	for at := range all {
+		for _, after := range []bool{false, true} {
+			if !*everyDeath && (2*at+bit(after))%13 != 0 { // odd, so that both come
+				continue
+			}
+			w := newWorld(t)
+			prepare(w)
+			w.mortal = &mortal{left: at, after: after}
+			if err := verb(w); err == nil && !w.mortal.dead {
+				t.Fatalf("it did not die at %d", at)
+			}
+			w.mortal = nil
+			then(t, w)
+			w.sim.Close()
+			if t.Failed() {
+				t.Fatalf("dead at %d of %d, %s, after: %v\n%s", at, len(all), all[at], after, strings.Join(w.lines, "\n"))
+			}
+		}
+	}
+	t.Logf("%d moments", len(all))
+}
+
+func bit(on bool) int {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+func nothing(*world) {}
+
+func (w *world) mustUp() {
+	w.t.Helper()
+	if err := w.up(); err != nil {
+		w.t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
+	}
+}
+
+func TestUpGoesOnWhereverItDied(t *testing.T) {
+	eachDeath(t, nothing, (*world).up, func(t *testing.T, w *world) {
+		if err := w.up(); err != nil {
+			t.Error("up again:", err)
+			return
+		}
+		if diff := cmp.Diff(whole, w.nodes()); diff != "" || len(w.net.wrong) > 0 {
+			t.Error(diff, w.net.wrong)
+		}
+		if err := w.down(); err != nil {
+			t.Error("down:", err)
+		}
+		if left := w.left(); len(left) > 0 {
+			t.Errorf("this is left: %q", left)
+		}
+	})
+}
+
+func TestDownLeavesNothingWhereverUpDied(t *testing.T) {
+	eachDeath(t, nothing, (*world).up, func(t *testing.T, w *world) {
+		if err := w.down(); err != nil {
+			t.Error("down:", err)
+		}
+		if left := w.left(); len(left) > 0 {
+			t.Errorf("this is left: %q", left)
+		}
+	})
+}
+
+func TestDownGoesOnWhereverItDied(t *testing.T) {
+	eachDeath(t, (*world).mustUp, (*world).down, func(t *testing.T, w *world) {
+		if err := w.down(); err != nil {
+			t.Error("down again:", err)
+		}
+		if left := w.left(); len(left) > 0 {
+			t.Errorf("this is left: %q", left)
+		}
+	})
+}
+
+// The folder with the bench's state may be lost with the machine that it was on.
+func TestDownFindsWhatWasBuiltWithoutItsState(t *testing.T) {
+	eachDeath(t, nothing, (*world).up, func(t *testing.T, w *world) {
+		clear(w.store)
+		if err := w.down(); err != nil {
+			t.Error("down:", err)
+		}
+		if left := w.left(); len(left) > 0 {
+			t.Errorf("this is left: %q", left)
+		}
+	})
+}
+
+// The template is made, used and removed like all else.
+func TestTemplateIsMadeOfAnImageWhereverUpDied(t *testing.T) {
+	eachDeath(t, ofImage, (*world).up, func(t *testing.T, w *world) {
+		if err := w.up(); err != nil {
+			t.Error("up again:", err)
+			return
+		}
+		if diff := cmp.Diff(whole, w.nodes()); diff != "" || len(w.net.wrong) > 0 {
+			t.Error(diff, w.net.wrong)
+		}
+		before := writes(w)
+		if err := w.up(); err != nil || writes(w) != before {
+			t.Errorf("a third up: %v, %d changes", err, writes(w)-before)
+		}
+		if err := w.down(); err != nil {
+			t.Error("down:", err)
+		}
+		if left := w.left(); len(left) > 0 {
+			t.Errorf("this is left: %q", left)
+		}
+	})
+}
+
+func TestDownRemovesTheTemplateWhereverUpDied(t *testing.T) {
+	eachDeath(t, ofImage, (*world).up, func(t *testing.T, w *world) {
+		if err := w.down(); err != nil {
+			t.Error("down:", err)
+		}
+		if left := w.left(); len(left) > 0 {
+			t.Errorf("this is left: %q", left)
+		}
+	})
+}
+
+// Plimsoll in the cluster makes workers with the token that it is given, and no more than that; down removes
+// those too.
+func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
+	w := newWorld(t)
+	t.Cleanup(w.sim.Close)
+	w.mustUp()
+	b, err := w.bench()
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := b.plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection := b.cfg.Connection
+	connection.Token = func() (string, error) { return b.secrets.Proxmox, nil }
+	client, err := pve.Connect(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, err := pve.NewFleet(pve.FleetConfig{
+		Client: client, Owner: site.Owner, Pools: site.Pools[workers:], Intents: &pve.MemoryIntents{},
+		Nodes: w.net.Nodes, Now: w.sim.Now, Rand: rand.New(rand.NewPCG(2, 2)), Parallel: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order := loop.Order{ID: "inside-0", Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: "workers", Shape: &site.Pools[workers].Shapes[0]}}
+	joined := false
+	for range 300 {
+		if err := inside.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := inside.Create(t.Context(), order); err != nil && !errors.Is(err, loop.ErrRefused) {
+			t.Fatal(err)
+		}
+		seen, err := inside.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(seen.Machines) > 3 {
+			t.Fatalf("it sees %+v", seen.Machines)
+		}
+		live, _ := machinesOf(seen.Machines, "workers")
+		if joined = len(live) == 3 && !slices.ContainsFunc(live, func(m nodescaler.Machine) bool { return m.Phase != nodescaler.Joined }); joined {
+			break
+		}
+		w.sim.Advance(inside.Pause())
+	}
+	if !joined {
+		t.Fatalf("no worker was made: %v", inside.Counts())
+	}
+	if _, err := client.Destroy(t.Context(), "pve2", 300, true); !pve.Is(err, pve.Forbidden) {
+		t.Error("the token may destroy others' machines:", err)
+	}
+	if err := w.down(); err != nil {
+		t.Fatal(err)
+	}
+	if left := w.left(); len(left) > 0 {
+		t.Errorf("this is left: %q", left)
+	}
+}
+
+// A machine that does not become a node is told with what is known, and the next up replaces it.
+func TestMachineThatDoesNotJoinIsToldAndReplaced(t *testing.T) {
+	w := newWorld(t)
+	t.Cleanup(w.sim.Close)
+	faults, err := pvesim.ParseFaults("fail boot nth=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.sim.Inject(faults[0]); err != nil {
+		t.Fatal(err)
+	}
+	err = w.up()
+	if err == nil || !strings.Contains(err.Error(), "make the control plane: control-") || !strings.Contains(err.Error(), "has failed") {
+		t.Fatalf("up says %v", err)
+	}
+	w.mustUp()
+	if diff := cmp.Diff(whole, w.nodes()); diff != "" {
+		t.Error(diff)
+	}
+	if err := w.down(); err != nil {
+		t.Fatal(err)
+	}
+	if left := w.left(); len(left) > 0 {
+		t.Errorf("this is left: %q", left)
+	}
+}
+
+// What is in the pool and is not proved to be ours is not touched.
+func TestDownTouchesNothingThatIsNotProved(t *testing.T) {
+	w := newWorld(t)
+	t.Cleanup(w.sim.Close)
+	w.mustUp()
+	if err := w.sim.Console().Run("pvesh set /pools/bench --vms 300"); err != nil {
+		t.Fatal(err)
+	}
+	err := w.down()
+	var f *Fault
+	if !errors.As(err, &f) || f.Field != "pvePool" || !strings.Contains(f.Text, "300 on pve2 strangers") {
+		t.Fatalf("down says %v", err)
+	}
+	if !slices.ContainsFunc(w.sim.Inventory().VMs, func(m pvesim.VMState) bool { return m.ID == 300 }) {
+		t.Fatal("it was destroyed")
+	}
+	if err := w.sim.Console().Run("pvesh set /pools/bench --vms 300 --delete 1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.down(); err != nil {
+		t.Fatal(err)
+	}
+	if left := w.left(); len(left) > 0 {
+		t.Errorf("this is left: %q", left)
+	}
+}

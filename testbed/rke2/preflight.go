@@ -1,0 +1,189 @@
+package rke2
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// Preflight looks at all that the test bed rests on, and returns what is at fault: the field of the site's
+// file, what is wrong, and what mends it. It only reads.
+func (b *Bench) Preflight(ctx context.Context) (Faults, error) {
+	site, err := b.examined()
+	if err != nil {
+		return nil, err
+	}
+	connection := b.cfg.Connection
+	connection.Warn = nil // the checks say it
+	making, err := b.making()
+	if err != nil {
+		return nil, err
+	}
+	doctor := pve.Doctor{Site: site, Connection: connection, Making: making}
+	found, err := doctor.Examine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	awaited := false // the template
+	if b.cfg.Site.Image != nil && found.Reached {
+		seen, err := b.template(ctx)
+		awaited = err == nil && !seen.done
+	}
+	faults := b.faults(found, awaited)
+	if !found.Reached {
+		return faults, ErrUnreachable
+	}
+	more, err := b.examineMaking(ctx)
+	if pve.Is(err, pve.Unauthorized, pve.Forbidden) && len(faults) > 0 {
+		return faults, nil // said already
+	}
+	faults = append(faults, more...)
+	if err == nil && awaited {
+		more, err = b.examineImage(ctx)
+		faults = append(faults, more...)
+	}
+	return faults, err
+}
+
+// making are the VMIDs of machines that were ordered and are not gone.
+func (b *Bench) making() ([]int, error) {
+	kept, err := pve.OpenIntentLog(intents{b.cfg.Store})
+	if err != nil {
+		return nil, err
+	}
+	all, err := kept.Load()
+	var ids []int
+	for i := range all {
+		if all[i].Gone.IsZero() {
+			ids = append(ids, all[i].VMID)
+		}
+	}
+	return ids, err
+}
+
+// fields are the site's keys that checks are about.
+var fields = []struct{ id, field string }{
+	{"connection.token", "tokenFile"}, {"connection.certificate", "fingerprints"}, {"connection.insecure", "insecure"}, {"connection.", "endpoints"},
+	{"cluster.named", "hosts"}, {"cluster.", "endpoints"}, {"rights.", "tokenFile"}, {"templates.", "template"}, {"network.", "bridge"},
+	{"pools.strangers", "vmids"}, {"pools.vmids", "vmids"}, {"pools.hosts", "hosts"}, {"pools.", "pvePool"}, {"machines.", "vmids"},
+}
+
+// examined is the site as one pool of all its machines: what they rest on is the same, and is told once.
+func (b *Bench) examined() (*pve.Site, error) {
+	site, err := b.plan()
+	if err != nil {
+		return nil, err
+	}
+	one := *site
+	all := site.Pools[workers]
+	all.Shapes = nil
+	for i := range site.Pools {
+		all.Shapes = append(all.Shapes, site.Pools[i].Shapes...)
+	}
+	all.VMIDs, all.Max, all.Cooldown = b.cfg.Site.VMIDs, b.cfg.Site.Workers.Max+workers, 0
+	all.Network = b.cfg.Site.Network
+	one.Pools = []pve.Pool{all}
+	return &one, nil
+}
+
+// faults are what the checks come to for a test bed. Where the template is still to be made, what rests on
+// it is looked at when it is there.
+func (b *Bench) faults(found *pve.Diagnosis, awaited bool) Faults {
+	// Where some hosts are left, what others lack is no fault. Where none is, it is why.
+	nowhere := slices.ContainsFunc(found.Checks, func(c pve.Check) bool { return c.ID == "pools.hosts" && c.Status == pve.Fail })
+	var faults Faults
+	for i := range found.Checks {
+		c := &found.Checks[i]
+		bad := c.Status == pve.Fail && !(awaited && (c.Group() == pve.GroupTemplates || c.ID == "pools.hosts" || c.ID == "rights.template"))
+		switch c.ID {
+		case "pools.there": // it is made
+			bad = false
+		case "pools.strangers": // there is one VMID for the control plane, and no other will do
+			bad = bad || c.Status == pve.Warn
+		case "pools.hosts": // told when nothing else tells why
+			bad = bad && len(faults) == 0
+		case "storage.there", "storage.content", "storage.room", "network.bridge", "templates.reach":
+			bad = bad || nowhere && c.Status == pve.Warn
+		}
+		if bad {
+			faults = append(faults, b.fault(c))
+		}
+	}
+	return faults
+}
+
+func (b *Bench) fault(c *pve.Check) Fault {
+	f := Fault{Field: b.fieldOf(c), Text: inSiteWords(c.Text)}
+	for _, m := range c.Mend {
+		f.Mend = append(f.Mend, inSiteWords(m))
+	}
+	return f
+}
+
+func (b *Bench) fieldOf(c *pve.Check) string {
+	if strings.HasPrefix(c.ID, "storage.") {
+		if strings.HasPrefix(c.Subject, b.cfg.Site.ISO.Storage+" ") || c.Subject == b.cfg.Site.ISO.Storage {
+			return "iso.storage"
+		}
+		if b.cfg.Site.Storage == "" {
+			return "template" // linked clones lie where it does
+		}
+		return "storage"
+	}
+	for _, f := range fields {
+		if strings.HasPrefix(c.ID, f.id) {
+			return f.field
+		}
+	}
+	return c.ID
+}
+
+// keyOfPool is a key of the examined pool, in a text.
+var keyOfPool = regexp.MustCompile(`pools\[0\](\.[A-Za-z0-9.\[\]]*[A-Za-z0-9\]])?`)
+
+// inSiteWords is a text with the site's keys in place of the examined pool's.
+func inSiteWords(text string) string {
+	text = keyOfPool.ReplaceAllStringFunc(text, func(key string) string {
+		_, rest, found := strings.Cut(key, ".")
+		if !found {
+			return "the site"
+		}
+		return fieldOf(fmt.Sprintf("pools[%d].%s", workers, rest))
+	})
+	return strings.ReplaceAll(text, "placement.hosts", "hosts")
+}
+
+// examineMaking looks whether what machines need around them can be made, and is nobody else's.
+func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
+	var faults Faults
+	held, err := b.client.Permissions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	have := pve.Permissions(held)
+	for _, n := range []struct{ path, privilege, why string }{
+		{"/pool/" + b.cfg.Site.PVEPool, "Pool.Allocate", "make the resource pool, and remove it"},
+		{"/access", "Sys.Modify", "make the roles of Plimsoll's token, and remove them"},
+		{"/", "Permissions.Modify", "give Plimsoll's token its rights"},
+	} {
+		if !have.Has(n.path, n.privilege) {
+			faults = append(faults, Fault{
+				Field: "tokenFile", Text: fmt.Sprintf("token %s lacks %s on %s, which it takes to %s", b.account, n.privilege, n.path, n.why),
+				Mend: []string{"a token of somebody who administers the cluster: pveum acl modify / --tokens " + pve.Shell(b.account.String()) + " --roles Administrator"},
+			})
+		}
+	}
+	if _, err := b.havePool(ctx); err != nil {
+		var f *Fault
+		if !errors.As(err, &f) {
+			return faults, err
+		}
+		faults = append(faults, *f)
+	}
+	return faults, nil
+}

@@ -1,0 +1,304 @@
+package rke2
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/plimsoll/plimsoll/deploy"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/testbed/strict"
+)
+
+// Every fault names the site's own key, the rule and the value.
+func TestBadSitesAreRefusedByTheirOwnKeys(t *testing.T) {
+	for name, c := range map[string]struct{ was, is, says string }{
+		"no version":             {"version: v1.34.1+rke2r1", "", `rke2: must have either version or artefacts, was "version \"\" and artefacts \"\""`},
+		"both":                   {"version: v1.34.1+rke2r1", "version: v1.34.1+rke2r1, artefacts: /opt", "rke2: must have either"},
+		"k3s' version":           {"+rke2r1", "+k3s1", `rke2.version: must be a version such as v1.34.1+rke2r1, was "v1.34.1+k3s1"`},
+		"artefacts by a shell":   {"version: v1.34.1+rke2r1", "artefacts: /opt/$(id)", "rke2.artefacts: must be a folder's whole path"},
+		"too few VMIDs":          {"last: 5009", "last: 5004", "vmids: must be a range with room for the control plane, the load machine and workers.max, 6 in all, was \"5000-5004\""},
+		"template in the range":  {"vmid: 9000", "vmid: 5001", "vmids: must not hold the template 5001"},
+		"no address":             {"first: 10.0.0.10/24, ", "", "network.first: must be the control plane's address"},
+		"too few addresses":      {"10.0.0.10/24", "10.0.0.250/24", "network.first: must leave room in its network"},
+		"gateway among machines": {"gateway: 10.0.0.1,", "gateway: 10.0.0.11,", "network.gateway: must not be one of the machines' addresses"},
+		"half a core":            {"control: {cpu: 4", "control: {cpu: 500m", "control.cpu: must be a whole number of cores"},
+		"half a core to load":    {"load: {cpu: 2", "load: {cpu: 500m", "load.cpu: must be a whole number of cores"},
+		"half a worker":          {"name: small, cpu: 2", "name: small, cpu: 1500m", "workers.shapes[0].cpu: must be a whole number of cores"},
+		"start above max":        {"start: 2", "start: 5", "workers.start: must be from 0 to max, 4, was 5"},
+		"worker by control":      {"  max: 4", "  max: 4\n  name: control", "workers.name: must not be that of the other machines"},
+		"no storage for discs":   {"iso: {storage: nfs}", "iso: {}", "iso.storage: must name a storage"},
+		"storage of linked":      {"user: ops", "user: ops\nstorage: nfs", "storage: must be left out unless clone is full"},
+		"owner":                  {"owner: bench", "owner: Bench!", `owner: must be 1 to 32 of a-z`},
+		"nearly a key":           {"pvePool: bench", "pvePol: bench", "pvePool"},
+		"image by no content":    {"user: ops", "user: ops\nimage: {volume: 'local:iso/debian.img', host: pve1, storage: nfs}", "image.volume: must be STORAGE:import/NAME"},
+		"image of many hosts":    {"template: {vmid: 9000}", "template: {byHost: {pve1: 9000}}\nimage: {volume: 'local:import/debian.raw', host: pve1, storage: nfs}", "template.vmid: must be there beside image"},
+		"image on no host":       {"user: ops", "user: ops\nimage: {volume: 'local:import/debian.raw', host: pve/1, storage: nfs}", "image.host: must name a host"},
+		"SSH key":                {"user: ops", "user: ops\nsshKeys: [hello]", "sshKeys[0]: must"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(siteText, c.was, c.is, 1)
+			if text == siteText {
+				t.Fatalf("%q is not in the site", c.was)
+			}
+			var s Site
+			err := strict.Unmarshal([]byte(text), &s)
+			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "pools[") {
+				t.Errorf("%v\ndoes not say %q", err, c.says)
+			}
+		})
+	}
+}
+
+func TestManifestsAreNamedAndHoldSomething(t *testing.T) {
+	s := readSite(t, siteText)
+	s.Manifests = []string{"a/one.yaml", "b/one.yaml", "Two.yaml", "plimsoll-bench-secret.yaml", "none.yaml", "gone.yaml"}
+	err := s.Read(func(name string) ([]byte, error) {
+		switch name {
+		case "none.yaml":
+			return []byte(" \n"), nil
+		case "gone.yaml":
+			return nil, errors.New("it is not there")
+		}
+		return []byte("kind: List\n"), nil
+	})
+	want := []string{
+		"manifests[1]: must have a name that no other has", "manifests[2]: must be named by", "manifests[3]: must be named by",
+		"manifests[4]: must be a file with something in it", "manifests[5]: must be a file that can be read",
+	}
+	lines := strings.Split(err.Error(), "\n")
+	if len(lines) != len(want) {
+		t.Fatalf("%v", err)
+	}
+	for i := range want {
+		if !strings.HasPrefix(lines[i], want[i]) {
+			t.Errorf("%q does not begin with %q", lines[i], want[i])
+		}
+	}
+}
+
+// controlFiles is the user-data of the control plane as cloud-init reads it.
+func controlFiles(t *testing.T, s *Site, c *secrets) map[string]guestFile {
+	t.Helper()
+	p, err := s.proxmox(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := p.Pools[control].Join.UserData(firstboot.Machine{Name: "control-1-0", Host: "pve1", VMID: 5000, UUID: "87F457B7-A7A0-4AA6-9A07-19D06A3596A1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := readCloudConfig(files[firstboot.UserData])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if doc.Hostname != "control-1-0" || doc.User != "ops" || !doc.Update || len(doc.Packages) != 1 || !cmp.Equal(doc.Run, [][]string{{"sh", installFile}}) {
+		t.Errorf("%+v", doc)
+	}
+	all := map[string]guestFile{}
+	for _, f := range doc.Files {
+		if f.Owner != "root:root" || f.Permissions != "0600" && f.Permissions != "0700" {
+			t.Errorf("%s is %s's, %s", f.Path, f.Owner, f.Permissions)
+		}
+		content, err := f.written()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Content = string(content)
+		all[f.Path] = f
+	}
+	return all
+}
+
+func TestControlPlaneIsToldAllThatItIs(t *testing.T) {
+	s := readSite(t, siteText)
+	c, err := newSecrets(someday)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Proxmox = "root@pam!plimsoll-bench=s3cret"
+	files := controlFiles(t, s, c)
+	var config map[string]any
+	if err := yaml.Unmarshal([]byte(files[configFile].Content), &config); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{
+		"node-name": "control-1-0", "token": c.Token, "agent-token": c.AgentToken, "tls-san": []any{"10.0.0.10"},
+		"node-taint": []any{controlTaint + "=true:NoSchedule"}, "kubelet-arg": []any{"provider-id=rke2://control-1-0"},
+	}, config); diff != "" {
+		t.Error(diff)
+	}
+	for path, want := range map[string]string{
+		tlsFolder + "server-ca.crt": c.ServerCA.Cert, tlsFolder + "server-ca.key": c.ServerCA.Key,
+		tlsFolder + "client-ca.crt": c.ClientCA.Cert, tlsFolder + "client-ca.key": c.ClientCA.Key,
+		addonsFolder + "prometheus.yaml": "kind: List\nitems: ['{{none}}']\n",
+	} {
+		if diff := cmp.Diff(want, files[path].Content); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
+	}
+	if secret := files[addonsFolder+secretAddon].Content; !strings.Contains(secret, c.Proxmox) || !strings.Contains(secret, c.AgentToken) || strings.Contains(secret, c.Token) {
+		t.Error(secret)
+	}
+	if script := files[installFile].Content; !strings.Contains(script, "INSTALL_RKE2_VERSION='v1.34.1+rke2r1'") || !strings.Contains(script, "rke2-server.service") {
+		t.Error(script)
+	}
+}
+
+func TestWithoutANetworkRKE2IsInstalledFromItsFolder(t *testing.T) {
+	s := readSite(t, strings.Replace(siteText, "version: v1.34.1+rke2r1", "artefacts: /opt/rke2", 1))
+	c := placeholders()
+	const install = "INSTALL_RKE2_ARTIFACT_PATH=/opt/rke2 sh /opt/rke2/install.sh"
+	if script := controlFiles(t, s, c)[installFile].Content; !strings.Contains(script, "INSTALL_RKE2_TYPE=server "+install) || strings.Contains(script, "https://") {
+		t.Error(script)
+	}
+	p, err := s.proxmox(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := p.Pools[workers].Join.UserData(firstboot.Machine{Name: "workers-1-0", Host: "pve1", VMID: 5002})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := readCloudConfig(files[firstboot.UserData])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{{"sh", "-c", "INSTALL_RKE2_TYPE=agent " + install}, {"systemctl", "enable", "--now", "--no-block", "rke2-agent.service"}}
+	if diff := cmp.Diff(want, doc.Run); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What stands in braces in a text of the operator's is not filled in.
+func TestTextsOfTheSiteAreNoTemplates(t *testing.T) {
+	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHsmqjz2QZ1Qe5yY7G5u0YJr4b3mQvZJ5m6l0S1rB2rT {{.Token}}"
+	s := readSite(t, strings.Replace(siteText, "user: ops", "user: ops\nsshKeys: ['"+key+"']", 1))
+	p, err := s.proxmox(placeholders())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := p.Pools[control].Join.UserData(firstboot.Machine{Name: "control-1-0", VMID: 5000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := readCloudConfig(files[firstboot.UserData])
+	if err != nil || !cmp.Equal(doc.Keys, []string{key}) {
+		t.Errorf("%v %+v", err, doc)
+	}
+}
+
+func TestKubeconfigIsAnAdministratorsOfTheSameCluster(t *testing.T) {
+	c, err := newSecrets(someday)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.kubeconfig(readSite(t, siteText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := clientcmd.RESTConfigFromKubeConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, _, err := c.ClientCA.parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, _, err := c.Admin.parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.CheckSignatureFrom(ca); err != nil {
+		t.Error(err)
+	}
+	if cfg.Host != "https://10.0.0.10:6443" || string(cfg.CAData) != c.ServerCA.Cert || admin.Subject.Organization[0] != "system:masters" {
+		t.Errorf("%s %s", cfg.Host, admin.Subject)
+	}
+}
+
+var someday = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// What people copy is taken.
+func TestSiteOfTheDocumentationIsTaken(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "rke2.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), "```yaml\n")
+	site, _, closed := strings.Cut(rest, "```\n")
+	if !found || !closed {
+		t.Fatal("there is no site in docs/rke2.md")
+	}
+	var s Site
+	if err := strict.Unmarshal([]byte(site), &s); err != nil {
+		t.Error(err)
+	}
+}
+
+// Plimsoll's own manifests, which a site names, find a node to run on, and their files in the secret that is made.
+func TestPlimsollRunsOnTheControlPlane(t *testing.T) {
+	text, err := deploy.Manifests.ReadFile("manifests/active.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tolerated, keepsOff := false, false
+	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var o struct {
+			Kind     string
+			Metadata struct{ Namespace string }
+			Spec     struct {
+				Template struct {
+					Spec struct {
+						Tolerations []struct{ Effect, Key, Operator string }
+						Affinity    any
+					}
+				}
+			}
+		}
+		if err := d.Decode(&o); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			continue // of another shape
+		}
+		if o.Kind != "Deployment" {
+			continue
+		}
+		pod := o.Spec.Template.Spec
+		for _, toleration := range pod.Tolerations {
+			tolerated = tolerated || toleration.Key == controlTaint && toleration.Effect == "NoSchedule" && toleration.Operator == "Exists"
+		}
+		keepsOff = strings.Contains(fmt.Sprint(pod.Affinity), "plimsoll.dev/pool")
+		if o.Metadata.Namespace != productNamespace || !strings.Contains(string(text), productSecret) {
+			t.Errorf("it is in %s, or does not know %s", o.Metadata.Namespace, productSecret)
+		}
+	}
+	if !tolerated {
+		t.Errorf("it does not tolerate %s", controlTaint)
+	}
+	w := newWorld(t)
+	t.Cleanup(w.sim.Close)
+	b, err := w.bench()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := b.Plan(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range plan.Discs[0].Guest {
+		if f.Name == configFile && keepsOff && strings.Contains(f.Content, "plimsoll.dev/pool") {
+			t.Errorf("it keeps off the control plane, which says %s", f.Content)
+		}
+	}
+}

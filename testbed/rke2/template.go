@@ -1,0 +1,218 @@
+package rke2
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// makes reports whether a VMID is that of the template that is made for the test bed.
+func (b *Bench) makes(vmid int) bool {
+	return b.cfg.Site.Image != nil && vmid == b.cfg.Site.Template.VMID
+}
+
+// templateSeen is how far the template is.
+type templateSeen struct {
+	there   bool
+	host    string
+	making  bool // somebody works on it
+	strange bool // and it is somebody else's
+	done    bool
+}
+
+// template looks at the template that is made.
+func (b *Bench) template(ctx context.Context) (templateSeen, error) {
+	list, err := b.client.Resources(ctx)
+	if err != nil {
+		return templateSeen{}, err
+	}
+	at := slices.IndexFunc(list, func(r pve.Resource) bool { return r.VMID == b.cfg.Site.Template.VMID })
+	if at < 0 {
+		free, err := b.client.VMIDFree(ctx, b.cfg.Site.Template.VMID)
+		return templateSeen{there: !free, strange: !free}, err
+	}
+	seen := templateSeen{there: true, host: list[at].Node, making: list[at].Lock != ""}
+	if seen.making {
+		return seen, nil // before its end it shows nothing of what it was told
+	}
+	c, err := b.client.Config(ctx, seen.host, list[at].VMID)
+	if pve.Is(err, pve.Absent) {
+		return templateSeen{}, nil
+	}
+	if err != nil {
+		return seen, err
+	}
+	seen.making = c.Lock != ""
+	seen.strange = !seen.making && strings.TrimSpace(c.Description) != b.comment()
+	seen.done = c.Template && !seen.strange && !seen.making
+	return seen, nil
+}
+
+func (b *Bench) strangeTemplate() *Fault {
+	return &Fault{
+		Field: "template.vmid", Text: fmt.Sprintf("the VMID %d is taken by somebody else's machine", b.cfg.Site.Template.VMID),
+		Mend: []string{"template: {vmid: a VMID that is free}, for the template is made and removed with the test bed", "or no image, if it is the template to take"},
+	}
+}
+
+func (b *Bench) haveTemplate(ctx context.Context) (bool, error) {
+	seen, err := b.template(ctx)
+	if err == nil && seen.strange {
+		err = b.strangeTemplate()
+	}
+	return seen.done, err
+}
+
+// working is how long an image may take to be copied by somebody else than this process.
+const working = 30 * time.Minute
+
+// makeTemplate makes a machine of the image, and a template of the machine. What is on its way already is
+// waited for.
+func (b *Bench) makeTemplate(ctx context.Context) error {
+	begun := b.cfg.Now()
+	for {
+		seen, err := b.template(ctx)
+		switch {
+		case err != nil || seen.done:
+			return err
+		case seen.strange:
+			return b.strangeTemplate()
+		case seen.making && b.cfg.Now().Sub(begun) > working:
+			return fmt.Errorf("VM %d on %s is locked and no template, not within %s", b.cfg.Site.Template.VMID, seen.host, working)
+		case seen.making:
+			err = b.cfg.Wait(ctx, 2*time.Second)
+		case seen.there:
+			err = b.finish(ctx)(b.client.MakeTemplate(ctx, seen.host, b.cfg.Site.Template.VMID))
+		default:
+			err = b.finish(ctx)(b.client.MakeVM(ctx, b.cfg.Site.Image.Host, b.cfg.Site.Template.VMID, b.templateConfig()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// finish waits for a task that was asked for.
+func (b *Bench) finish(ctx context.Context) func(pve.UPID, error) error {
+	return func(upid pve.UPID, err error) error {
+		if err == nil {
+			_, err = b.client.WaitTask(ctx, upid)
+		}
+		return err
+	}
+}
+
+// templateConfig is the machine that becomes the template. Cloud images write to a serial console, and some
+// do not boot without one.
+func (b *Bench) templateConfig() map[string]string {
+	s := b.cfg.Site
+	bridge := s.Bridge
+	if bridge == "" {
+		bridge = "vmbr0"
+	}
+	return map[string]string{
+		"name": s.templateName(), "description": b.comment(), "pool": s.PVEPool, "ostype": "l26", "cores": "1", "memory": "1024",
+		"scsihw": "virtio-scsi-single", "scsi0": s.Image.Storage + ":0,import-from=" + s.Image.Volume, "boot": "order=scsi0",
+		"net0": "virtio,bridge=" + bridge, "serial0": "socket", "vga": "serial0", "agent": "1",
+	}
+}
+
+// templateName is the owner's as far as it fits into a host name.
+func (s *Site) templateName() string {
+	return "template-" + strings.Trim(strings.NewReplacer("_", "-", "+", "-", ".", "-").Replace(s.Owner), "-")
+}
+
+// noTemplate is done when the template is gone, or what is there is somebody else's.
+func (b *Bench) noTemplate(ctx context.Context) (bool, error) {
+	seen, err := b.template(ctx)
+	if err == nil && seen.strange {
+		b.say("      VM %d is somebody else's and stays", b.cfg.Site.Template.VMID)
+	}
+	return err == nil && (!seen.there || seen.strange), err
+}
+
+// removeTemplate removes the template, or what there is of it.
+func (b *Bench) removeTemplate(ctx context.Context) error {
+	begun := b.cfg.Now()
+	for {
+		seen, err := b.template(ctx)
+		switch {
+		case err != nil || !seen.there || seen.strange:
+			return err
+		case !seen.making:
+			return b.finish(ctx)(b.client.Destroy(ctx, seen.host, b.cfg.Site.Template.VMID, true))
+		case b.cfg.Now().Sub(begun) > working:
+			return fmt.Errorf("VM %d on %s is locked, not free within %s", b.cfg.Site.Template.VMID, seen.host, working)
+		}
+		if err := b.cfg.Wait(ctx, 2*time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// examineImage looks at what the template is to be made of, and where.
+func (b *Bench) examineImage(ctx context.Context) (Faults, error) {
+	i := b.cfg.Site.Image
+	seen, err := b.template(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if seen.strange {
+		return Faults{*b.strangeTemplate()}, nil
+	}
+	hosts, err := b.client.ClusterStatus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(hosts.Nodes, func(n pve.ClusterNode) bool { return n.Name == i.Host && n.Online }) {
+		return Faults{{Field: "image.host", Text: i.Host + " is no host of the cluster that is online", Mend: []string{"image: {host: a host that is}"}}}, nil
+	}
+	var faults Faults
+	storage, _, _ := strings.Cut(i.Volume, ":")
+	for _, need := range []struct{ field, storage, content string }{
+		{"image.volume", storage, "import"}, {"image.storage", i.Storage, "images"}, {"iso.storage", b.cfg.Site.ISO.Storage, "iso"},
+	} {
+		f, err := b.examineStorage(ctx, i.Host, need.storage, need.content)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			f.Field = need.field
+			faults = append(faults, *f)
+		}
+	}
+	if len(faults) > 0 {
+		return faults, nil
+	}
+	volumes, err := b.client.Volumes(ctx, i.Host, storage, "import", 0)
+	if !slices.ContainsFunc(volumes, func(v pve.Volume) bool { return v.ID == i.Volume }) && err == nil {
+		_, name, _ := strings.Cut(i.Volume, "/")
+		faults = append(faults, Fault{Field: "image.volume", Text: i.Volume + " is not there on " + i.Host, Mend: []string{
+			"pvesh create /nodes/" + i.Host + "/storage/" + storage + "/download-url --content import --filename " + pve.Shell(name) + " --url ADDRESS",
+		}})
+	}
+	return faults, err
+}
+
+// examineStorage looks whether a storage of a host takes a content.
+func (b *Bench) examineStorage(ctx context.Context, host, name, content string) (*Fault, error) {
+	all, err := b.client.Storages(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(all, func(s pve.StorageStatus) bool { return s.Name == name })
+	if at < 0 {
+		return &Fault{Text: "there is no storage " + name + " on " + host, Mend: []string{"pvesm status (on " + host + ") tells which there are"}}, nil
+	}
+	if s := all[at]; !slices.Contains(s.Content, content) || !s.Active {
+		return &Fault{
+			Text: fmt.Sprintf("storage %s on %s is not active or does not take content %s; it takes %s", name, host, content, strings.Join(s.Content, ", ")),
+			Mend: []string{"pvesm set " + pve.Shell(name) + " --content " + strings.Join(append(s.Content, content), ",")},
+		}, nil
+	}
+	return nil, nil
+}
