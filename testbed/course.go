@@ -16,7 +16,7 @@ type Course struct {
 }
 
 // Follow puts into the run of that length what the courses of its workloads tell, and when machines were
-// ordered and given back.
+// ordered and given back. The run's totals stand in it already.
 func (r *Trial) Follow(e *Experiment, courses []Course, machines []time.Duration, length time.Duration) {
 	for i := range courses {
 		c := &courses[i]
@@ -32,6 +32,7 @@ func (r *Trial) Follow(e *Experiment, courses []Course, machines []time.Duration
 		}
 		r.MaxReplicasMinutes = max(r.MaxReplicasMinutes, c.full()) // unknown if one is
 	}
+	r.UpheavalPerHour = Rounded(float64(r.PodMoves+r.Orders) / length.Hours())
 	all := together(courses, length)
 	r.SpanReplicaMinutes, r.SpanChanges = Number(math.NaN()), Number(math.NaN())
 	if s := e.Span; s != nil && s.Max <= length {

@@ -92,9 +92,11 @@ type Toleration struct {
 
 // Delays are how long machines and pods take, each drawn evenly from a range.
 type Delays struct {
-	Clone    Range `json:"clone,omitzero"`
-	Boot     Range `json:"boot" strict:"required"`
-	Delete   Range `json:"delete,omitzero"`
+	Clone  Range `json:"clone,omitzero"`
+	Boot   Range `json:"boot" strict:"required"`
+	Delete Range `json:"delete,omitzero"`
+	// Wake is from the start of a spare until it is a node again; 10s..30s if left out.
+	Wake     Range `json:"wake,omitzero"`
 	PodStart Range `json:"podStart" strict:"required"`
 	// Clones is how many machines are cloned at a time; 0 for no limit.
 	Clones int `json:"clones,omitempty"`
@@ -220,6 +222,8 @@ type Policy struct {
 	// MaxReplicas and MaxMachines lower the workloads' and the pools' limits.
 	MaxReplicas int `json:"maxReplicas,omitempty"`
 	MaxMachines int `json:"maxMachines,omitempty"`
+	// Spares is how many machines of each pool are stopped when a trial begins, and have joined before.
+	Spares int `json:"spares,omitempty"`
 	// Limit is what all machines together may cost, whatever the policies want.
 	Limit *Limit `json:"limit,omitempty"`
 }

@@ -72,7 +72,7 @@ func TestWhatAScenarioHasOtherwiseIsRefusedWhereItIsWrong(t *testing.T) {
 
 func TestStepsTellHowOftenTheModelWasOff(t *testing.T) {
 	off := podscaler.Decision{From: 2, To: 2, Reasons: []podscaler.Reason{podscaler.Because(podscaler.ReasonModelOff, "by far")}}
-	grow := podscaler.Decision{From: 2, To: 3}
+	grow := podscaler.Decision{From: 2, To: 3, Reasons: []podscaler.Reason{podscaler.Because(podscaler.ReasonModelUncertain, "9 %% sure")}}
 	bought := nodescaler.Plan{Actions: []nodescaler.Action{{Kind: nodescaler.Buy}, {Kind: nodescaler.Cordon}, {Kind: nodescaler.Return}}}
 	var got Telling
 	if known := got.ModelOff(); known == known {
@@ -83,7 +83,7 @@ func TestStepsTellHowOftenTheModelWasOff(t *testing.T) {
 		Workloads: []loop.WorkloadStep{{Decision: &grow}}, Plan: bought,
 		Outcomes: []loop.Outcome{{Action: -1}, {Action: 0}, {Action: 1}, {Action: 2, Error: "no"}},
 	}, time.Minute)
-	if got.ModelOff() != .5 || got.Decisions != 1 || !cmp.Equal(got.Machines, []time.Duration{time.Minute}) {
+	if got.ModelOff() != .5 || got.ModelUnsure() != .5 || got.Decisions != 1 || !cmp.Equal(got.Machines, []time.Duration{time.Minute}) {
 		t.Errorf("heard %+v", got)
 	}
 }

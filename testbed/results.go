@@ -63,6 +63,8 @@ type Trial struct {
 	Orders              int    `json:"orders"`
 	Returns             int    `json:"returns"`
 	PodMoves            int    `json:"podMoves"`
+	// UpheavalPerHour is how many pods were moved and machines ordered, together, in an hour of the run.
+	UpheavalPerHour Number `json:"upheavalPerHour"`
 	// Decisions counts the changes of replicas that were decided.
 	Decisions int `json:"decisions"`
 	Thrash    int `json:"thrash"`
@@ -81,8 +83,15 @@ type Trial struct {
 	SpanChanges Number `json:"spanChanges"`
 	// RateMax is the most that the machines cost an hour at any time.
 	RateMax Number `json:"rateMax"`
+	// ModelUnsure is the part of its decisions in which a policy said that it was not sure of its model, as it
+	// does until it has seen enough.
+	ModelUnsure Number `json:"modelUnsure"`
 	// ModelOff is the part of its decisions in which a policy said that its model was off.
 	ModelOff Number `json:"modelOff"`
+	// Wakes counts the spares that were started; SpareUnits is what machines cost while they were
+	// stopped, and part of CostUnits.
+	Wakes      int    `json:"wakes"`
+	SpareUnits Number `json:"spareUnits"`
 	// Path is how many replicas were asked for when, to the end of the run, if the experiment keeps
 	// that.
 	Path []Moment `json:"path,omitempty"`
@@ -160,6 +169,7 @@ var Measures = []Measure{
 	{"orders", "machines ordered", "", func(r *Trial) float64 { return float64(r.Orders) }},
 	{"returns", "machines returned", "", func(r *Trial) float64 { return float64(r.Returns) }},
 	{"podMoves", "pods moved", "", func(r *Trial) float64 { return float64(r.PodMoves) }},
+	{"upheavalPerHour", "pods moved and machines ordered in an hour", "", func(r *Trial) float64 { return float64(r.UpheavalPerHour) }},
 	{"decisions", "changes of replicas", "", func(r *Trial) float64 { return float64(r.Decisions) }},
 	{"thrash", "replicas moved for nothing", "", func(r *Trial) float64 { return float64(r.Thrash) }},
 	{"maxReplicasMinutes", "time until the most replicas were asked for", "min", func(r *Trial) float64 { return float64(r.MaxReplicasMinutes) }},
@@ -169,7 +179,10 @@ var Measures = []Measure{
 	{"spanReplicaMinutes", "replica-minutes in the span", "min", func(r *Trial) float64 { return float64(r.SpanReplicaMinutes) }},
 	{"spanChanges", "changes of replicas and machines in the span", "", func(r *Trial) float64 { return float64(r.SpanChanges) }},
 	{"rateMax", "highest cost of an hour", "", func(r *Trial) float64 { return float64(r.RateMax) }},
+	{"modelUnsure", "decisions whose policy was not sure of its model", "", func(r *Trial) float64 { return float64(r.ModelUnsure) }},
 	{"modelOff", "decisions whose policy said that its model was off", "", func(r *Trial) float64 { return float64(r.ModelOff) }},
+	{"wakes", "spares started", "", func(r *Trial) float64 { return float64(r.Wakes) }},
+	{"spareUnits", "cost of spares", "", func(r *Trial) float64 { return float64(r.SpareUnits) }},
 }
 
 func measure(name string) *Measure {

@@ -68,10 +68,13 @@ func (e *Experiment) Tables(r *Results) []Table {
 func (e *Experiment) asked() []string {
 	var out []string
 	if slices.ContainsFunc(e.Load.Scenarios, func(s Scenario) bool { return s.Otherwise != nil }) {
-		out = append(out, "modelOff")
+		out = append(out, "modelOff", "modelUnsure")
 	}
 	if slices.ContainsFunc(e.Policies, func(p Policy) bool { return p.Limit != nil }) {
 		out = append(out, "rateMax")
+	}
+	if slices.ContainsFunc(e.Policies, func(p Policy) bool { return p.Spares > 0 }) {
+		out = append(out, "wakes", "spareUnits")
 	}
 	if e.Span != nil && !e.Path {
 		out = append(out, "spanChanges")

@@ -17,7 +17,8 @@ type Telling struct {
 	// Machines is when machines were ordered or given back, since the start.
 	Machines []time.Duration
 
-	asked, off int // times that a policy was asked, and that it said that its model was off
+	// The times that a policy was asked, that it said that its model was off, and that it was not sure of it.
+	asked, off, unsure int
 }
 
 // Hear takes in a step at a time after the start.
@@ -31,24 +32,36 @@ func (t *Telling) Hear(s *loop.Step, at time.Duration) {
 		if d.To != d.From {
 			t.Decisions++
 		}
-		if slices.ContainsFunc(d.Reasons, func(r podscaler.Reason) bool { return r.Code == podscaler.ReasonModelOff }) {
+		if says(d, podscaler.ReasonModelOff) {
 			t.off++
+		}
+		if says(d, podscaler.ReasonModelUncertain) {
+			t.unsure++
 		}
 	}
 	for _, o := range s.Outcomes {
 		if o.Error != "" || o.Held != nil || o.Action < 0 {
 			continue
 		}
-		if k := s.Plan.Actions[o.Action].Kind; k == nodescaler.Buy || k == nodescaler.Return {
+		if k := s.Plan.Actions[o.Action].Kind; k == nodescaler.Buy || k == nodescaler.Return || k == nodescaler.Stash || k == nodescaler.Wake {
 			t.Machines = append(t.Machines, at)
 		}
 	}
 }
 
 // ModelOff is the part of the times that a policy was asked in which it said that its model was off.
-func (t *Telling) ModelOff() Number {
+func (t *Telling) ModelOff() Number { return t.part(t.off) }
+
+// ModelUnsure is the part of the times that a policy was asked in which it was not sure of its model yet.
+func (t *Telling) ModelUnsure() Number { return t.part(t.unsure) }
+
+func (t *Telling) part(times int) Number {
 	if t.asked == 0 {
 		return Number(math.NaN())
 	}
-	return Rounded(float64(t.off) / float64(t.asked))
+	return Rounded(float64(times) / float64(t.asked))
+}
+
+func says(d *podscaler.Decision, code string) bool {
+	return slices.ContainsFunc(d.Reasons, func(r podscaler.Reason) bool { return r.Code == code })
 }

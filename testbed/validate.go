@@ -111,7 +111,7 @@ func (d *Delays) validate(f *faults, path string) {
 	for _, r := range []struct {
 		key string
 		Range
-	}{{"clone", d.Clone}, {"boot", d.Boot}, {"delete", d.Delete}, {"podStart", d.PodStart}} {
+	}{{"clone", d.Clone}, {"boot", d.Boot}, {"delete", d.Delete}, {"wake", d.Wake}, {"podStart", d.PodStart}} {
 		f.must(r.Min >= 0, path+"."+r.key, "must not be negative", r.Range)
 	}
 	f.must(d.Clones >= 0, path+".clones", "must not be negative", d.Clones)

@@ -28,6 +28,7 @@ func (e *Experiment) validatePolicies(f *faults, sound bool) {
 		if p.Clairvoyant {
 			f.must(p.Pods == nil && p.Nodes == nil, path, "must have no policies if it is clairvoyant", p.Name)
 			one := len(e.Workloads) == 1 && len(e.Pools) == 1 && len(e.Pools[0].Shapes) == 1
+			f.must(p.Spares == 0, path+".spares", "must be left out if the policy is clairvoyant", p.Spares)
 			f.must(one, path+".clairvoyant", "must be left out unless there is one workload on one pool of one shape", true)
 			continue
 		}
@@ -36,6 +37,7 @@ func (e *Experiment) validatePolicies(f *faults, sound bool) {
 			e.validatePair(f, path+".pods", p)
 		}
 		p.validateNodes(f, path+".nodes")
+		e.validateSpares(f, path+".spares", p)
 	}
 }
 
@@ -58,6 +60,20 @@ func (e *Experiment) validateLimits(f *faults, path string, p *Policy) {
 		}
 		f.must(p.MaxMachines <= 0 || p.MaxMachines >= least, path+".maxMachines",
 			fmt.Sprintf("must be at least %d, with which pool %s starts or which is its minimum", least, e.Pools[i].Name), p.MaxMachines)
+	}
+}
+
+// validateSpares wants a row's spares to be wanted by its policy, and to have a place.
+func (e *Experiment) validateSpares(f *faults, path string, p *Policy) {
+	if p.Spares == 0 {
+		return
+	}
+	f.must(p.Spares > 0, path, "must not be negative", p.Spares)
+	joint := p.Nodes != nil && p.Nodes.spec.Joint != nil
+	f.must(joint && p.Spares <= p.Nodes.spec.Joint.Spares.Most, path, "must be at most nodes.joint.spares.most", p.Spares)
+	for i := range e.Pools {
+		pool := &e.Pools[i]
+		f.must(p.Spares+pool.Start <= pool.Max, path, fmt.Sprintf("must leave room for the %d machines that pool %s starts with, of at most %d", pool.Start, pool.Name, pool.Max), p.Spares)
 	}
 }
 

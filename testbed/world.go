@@ -131,11 +131,12 @@ func (e *Experiment) FirstRate(s pricing.Shape) pricing.Rate { return e.Prices.R
 func (e *Experiment) config(j *Job) sim.Config {
 	c := sim.Config{
 		Seed: e.SeedOf(j), Start: midnight, Tick: e.Tick, Wake: e.Wake,
-		Initial: make(map[string]int, len(e.Pools)), Prices: &e.Prices,
+		Initial: make(map[string]int, len(e.Pools)), Spares: make(map[string]int, len(e.Pools)), Prices: &e.Prices,
 		Delays: sim.Delays{
 			Machine: timing.Machine{
 				Clone: timing.Range(e.Delays.Clone), Boot: timing.Range(e.Delays.Boot), Delete: timing.Range(e.Delays.Delete),
 			},
+			Wake:     e.Delays.wake(),
 			PodStart: timing.Range(e.Delays.PodStart),
 		},
 		Clones: e.Delays.Clones, MetricsEvery: e.Signals.MetricsEvery, Late: e.Signals.Late,
@@ -147,6 +148,7 @@ func (e *Experiment) config(j *Job) sim.Config {
 	for i := range e.Pools {
 		c.Pools = append(c.Pools, e.Pools[i].forNodes(j.Policy.MaxMachines))
 		c.Initial[e.Pools[i].Name] = e.Pools[i].Start
+		c.Spares[e.Pools[i].Name] = j.Policy.Spares
 	}
 	for i := range e.Workloads {
 		c.Workloads = append(c.Workloads, e.service(&e.Workloads[i], j))
@@ -157,6 +159,14 @@ func (e *Experiment) config(j *Job) sim.Config {
 		})
 	}
 	return c
+}
+
+// wake is how long spares take to be nodes again.
+func (d *Delays) wake() timing.Range {
+	if d.Wake == (Range{}) {
+		return timing.Range{Min: 10 * time.Second, Max: 30 * time.Second}
+	}
+	return timing.Range(d.Wake)
 }
 
 // forNodes is the pool as node policies see it.
@@ -329,7 +339,9 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 		CostUnits: Rounded(w.Cost().Units()), VMHours: Rounded(w.MachineTime().Hours()),
 		Orders: w.Totals.Orders, Returns: w.Totals.Returns, Decisions: t.Decisions,
 		RateMax: Rounded(w.PeakRate().Units()), ModelOff: t.ModelOff(),
+		Wakes: w.Totals.Wakes, SpareUnits: Rounded(w.SpareCost().Units()),
 	}
+	out.ModelUnsure = t.ModelUnsure()
 	var all sim.Sketch
 	var violated []bool
 	var courses []Course

@@ -49,17 +49,19 @@ func newWorld(t *testing.T) *world {
 	l := labtest.Up(t, lab.Config{})
 	w := &world{T: t, lab: l, client: kubernetes.NewForConfigOrDie(l.REST()), any: dynamic.NewForConfigOrDie(l.REST())}
 	w.names = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(w.client.Discovery()))
-	out, err := exec.Command("go", "-C", filepath.Join(root, "deploy/tools"), "tool", "-n", "helm").Output()
-	if err != nil {
-		t.Fatalf("build helm: %v", err)
-	}
-	w.helmAt = strings.TrimSpace(string(out))
 	return w
 }
 
-// helm runs Helm against the lab.
+// helm runs Helm against the lab, and builds it first.
 func (w *world) helm(args ...string) {
 	w.Helper()
+	if w.helmAt == "" {
+		out, err := exec.Command("go", "-C", filepath.Join(root, "deploy/tools"), "tool", "-n", "helm").Output()
+		if err != nil {
+			w.Fatalf("build helm: %v", err)
+		}
+		w.helmAt = strings.TrimSpace(string(out))
+	}
 	cmd := exec.Command(w.helmAt, args...)
 	home := w.TempDir()
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.lab.Kubeconfig(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
@@ -177,6 +179,28 @@ func TestManifestsAreTakenByKubernetes(t *testing.T) {
 		w.checkRights(mode.is)
 	}
 	w.podIsMade()
+}
+
+// What 'plimsoll manifests loader' prints is taken too, in a namespace whose pod security is restricted, and
+// the controllers make a pod of each service.
+func TestLoadersAreTakenByKubernetes(t *testing.T) {
+	w := newWorld(t)
+	w.apply(`{apiVersion: v1, kind: Namespace, metadata: {name: bench, labels: {pod-security.kubernetes.io/enforce: restricted}}}`)
+	out, err := exec.Command("go", "-C", root, "run", "./cmd/plimsoll", "manifests", "loader", "--services", "3", "--namespace", "bench", "--memory", "2MB").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.apply(string(out))
+	w.apply(string(out))
+	w.until(func() error {
+		for _, name := range []string{"loader", "loader-2", "loader-3"} {
+			pods, err := w.client.CoreV1().Pods("bench").List(w.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+			if err != nil || len(pods.Items) != 1 {
+				return errors.Join(fmt.Errorf("%s has no pod, or more than one", name), err)
+			}
+		}
+		return nil
+	})
 }
 
 // removeActing takes away what mode active gave.

@@ -60,8 +60,9 @@ spec:
     metrics: [{name: queue, query: sum(queue_length)}]
   behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
 `)
-	w.start("podscaler,nodescaler", quick)
+	w.start("podscaler,nodescaler", quick+"handoff: {by: Placeholders}\n")
 	w.until("the queue has its pods", func() bool { return w.running() == 6 })
+	w.until("nothing is asked for ahead of a policy that does not look there", func() bool { return w.condition(autoscaler, "CapacityAhead") == "False NothingExpected" })
 
 	if err := w.lab.Stop(t.Context(), lab.PrometheusPart); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package trial
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -26,6 +27,7 @@ type tally struct {
 	changes  map[string][]sim.Change
 	orders   int
 	returns  int
+	wakes    int
 	moves    int
 	decided  int
 	telling  testbed.Telling
@@ -72,6 +74,10 @@ func (t *tally) hold(until time.Time) {
 	}
 	for i := range t.last.Observed.Hosts {
 		for _, m := range t.last.Observed.Hosts[i].Machines {
+			if m.Phase == nodescaler.Spare { // it is there, and does not run
+				t.charged[m.Name] = until
+				continue
+			}
 			t.exists(m.Name, m.Created, until)
 		}
 	}
@@ -112,7 +118,9 @@ func (t *tally) count(s *loop.Step) {
 			t.returns++
 		case nodescaler.Evict:
 			t.moves++
-		case nodescaler.Cordon, nodescaler.Uncordon:
+		case nodescaler.Wake:
+			t.wakes++
+		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Stash:
 		}
 	}
 }
@@ -161,6 +169,7 @@ func (t *tally) put(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job) 
 	into.CostUnits = testbed.Rounded(cost)
 	into.VMHours = testbed.Rounded(t.machines.Hours())
 	into.PodMinutes = testbed.Rounded(t.pods.Minutes())
+	into.ModelUnsure = t.telling.ModelUnsure()
 	into.Orders, into.Returns, into.PodMoves, into.Decisions = t.orders, t.returns, t.moves, t.decided
 	courses := make([]testbed.Course, len(e.Workloads))
 	for i := range e.Workloads {
@@ -169,5 +178,6 @@ func (t *tally) put(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job) 
 	}
 	into.Follow(e, courses, t.telling.Machines, t.to.Sub(t.from))
 	into.RateMax, into.ModelOff = testbed.Rounded(t.peak.Units()), t.telling.ModelOff()
+	into.Wakes, into.SpareUnits = t.wakes, testbed.Number(math.NaN())
 	return nil
 }

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -80,8 +81,8 @@ func TestJournalIsScoredForTheTimeOfTheTrialAlone(t *testing.T) {
 		PodMinutes: 6, VMHours: testbed.Rounded(155. / 3600),
 		// 6 at 90 s and 30 s of two machines, less 2 at −6 s and 6 s of one.
 		CostUnits: testbed.Rounded(6 + 20./120 - 2 - 10./600),
-		Orders:    1, PodMoves: 1, Decisions: 1,
-		MaxReplicasMinutes: 0.5, Growths: 1, ReplicasAdded: 4, SpanReplicaMinutes: 4, SpanChanges: 2, RateMax: 20, Path: []testbed.Moment{{Replicas: 2}, {Seconds: 30, Replicas: 6}, {Seconds: 120, Replicas: 6}},
+		Orders:    1, PodMoves: 1, Decisions: 1, UpheavalPerHour: 60,
+		MaxReplicasMinutes: 0.5, Growths: 1, ReplicasAdded: 4, SpanReplicaMinutes: 4, SpanChanges: 2, RateMax: 20, SpareUnits: testbed.Number(math.NaN()), Path: []testbed.Moment{{Replicas: 2}, {Seconds: 30, Replicas: 6}, {Seconds: 120, Replicas: 6}},
 	}
 	if diff := cmp.Diff(want, trial); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -1,0 +1,111 @@
+package testbed
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// shown runs a part of an experiment that is shipped.
+func shown(t *testing.T, name string, o Options) *Results {
+	t.Helper()
+	e, err := Parse(read(t, "experiments/"+name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), e, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// What a published policy claims for itself, joint keeps to: it is no slower than an HPA, and no dearer from
+// where machines come in more than ones and twos; and it beats the policy itself in both by far.
+func TestJointKeepsAPublishedClaim(t *testing.T) {
+	r := shown(t, "joint-users", Options{Users: []int{10, 40, 80, 120, 200}, Policies: []string{"hpa60", "slocost-a", "slocost-a-wait", "joint"}, Trials: 2})
+	for _, l := range r.Levels() {
+		hpa, p90 := r.Mean("hpa60", l, "p90Ms"), r.Mean("joint", l, "p90Ms")
+		if p90 > max(1.06*hpa, 230) {
+			t.Errorf("at %s users the 90th percentile is %.0f ms, the HPA's %.0f", l, p90, hpa)
+		}
+		cost, dear := r.Mean("joint", l, "costUnits"), r.Mean("hpa60", l, "costUnits")
+		if l.Users >= 40 && cost > 1.01*dear {
+			t.Errorf("at %s users it costs %.1f, the HPA %.1f", l, cost, dear)
+		}
+	}
+	for _, c := range []struct {
+		policy, measure string
+		part            float64
+	}{
+		{"slocost-a", "costUnits", 0.75}, {"slocost-a", "sloViolationMinutes", 0.25},
+		{"slocost-a-wait", "costUnits", 1.05}, {"slocost-a-wait", "sloViolationMinutes", 0.35},
+	} {
+		if ours, theirs := r.Total("joint", c.measure), r.Total(c.policy, c.measure); ours > c.part*theirs {
+			t.Errorf("%s: %.1f, and %.1f of %s", c.measure, ours, theirs, c.policy)
+		}
+	}
+}
+
+// The limit holds at every load, whatever fails; and what four machines can hold that are ordered at the start
+// and kept, joint holds within it.
+func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
+	r := shown(t, "joint-budget", Options{Policies: []string{"joint", "fixed"}, Trials: 1})
+	var met []string
+	for _, l := range r.Levels() {
+		if rate := r.Mean("joint", l, "rateMax"); rate > 40 {
+			t.Errorf("%s: the machines cost up to %.1f an hour", l, rate)
+		}
+		if strings.HasPrefix(l.Scenario, "faults") || r.Mean("fixed", l, "p90Ms") > 300 {
+			continue
+		}
+		met = append(met, l.Scenario)
+		if p90 := r.Mean("joint", l, "p90Ms"); p90 > 300 {
+			t.Errorf("%s: the 90th percentile is %.0f ms, where four machines hold %.0f", l, p90, r.Mean("fixed", l, "p90Ms"))
+		}
+	}
+	if len(met) < 3 || slices.Contains(met, "users-200") {
+		t.Errorf("four machines are enough for %v: this tells nothing", met)
+	}
+}
+
+// In worlds that are not what it believes it misses less than an HPA, over all of them and in those where an
+// HPA's fixed target is what is wrong.
+func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
+	r := shown(t, "joint-wrong-worlds", Options{Policies: []string{"joint", "hpa60"}, Trials: 1})
+	const over = "sloViolationMinutes"
+	if ours, theirs := r.Total("joint", over), r.Total("hpa60", over); ours > 0.5*theirs {
+		t.Errorf("it misses the objective for %.0f minutes, the HPA for %.0f", ours, theirs)
+	}
+	for _, l := range r.Levels() {
+		switch l.Scenario {
+		case "demand-up", "demand-down", "think-3s", "random", "less-capacity", "noisy-neighbour":
+			if ours, theirs := r.Mean("joint", l, over), r.Mean("hpa60", l, over); ours > theirs {
+				t.Errorf("%s: it misses the objective for %.0f minutes, the HPA for %.0f", l, ours, theirs)
+			}
+		}
+		switch l.Scenario {
+		case "demand-down", "noisy-neighbour":
+			if r.Mean("joint", l, "modelOff") < 0.1 {
+				t.Errorf("%s: it does not say that its model is off", l)
+			}
+		case "as-believed":
+			if off := r.Mean("joint", l, "modelOff"); off > 0.01 {
+				t.Errorf("where nothing is wrong %.0f %% of its decisions say that its model is off", 100*off)
+			}
+		}
+	}
+}
+
+// Workloads that share a budget come to more than HPAs that take from it as they ask.
+func TestJointMakesMoreOfASharedBudget(t *testing.T) {
+	r := shown(t, "joint-share", Options{Policies: []string{"joint", "hpa60"}, Scenarios: []string{"scarce", "short"}, Trials: 1})
+	for _, l := range r.Levels() {
+		if rate := r.Mean("joint", l, "rateMax"); rate > 60 {
+			t.Errorf("%s: the machines cost up to %.1f an hour", l, rate)
+		}
+		if ours, theirs := r.Mean("joint", l, "goodFraction"), r.Mean("hpa60", l, "goodFraction"); ours < theirs+0.005 {
+			t.Errorf("%s: %.1f %% of the requests are answered in time, with HPAs %.1f %%", l, 100*ours, 100*theirs)
+		}
+	}
+}
