@@ -34,6 +34,8 @@ type siteFile struct {
 	parts []string
 	// planning takes what of it there is, for the verb that only looks at a cluster.
 	planning bool
+	// examining takes it for whatever parts may run, for the verb that looks whether they could.
+	examining bool
 	// offline leaves the files that it names alone, for verbs that make no call.
 	offline bool
 }

@@ -225,7 +225,10 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 	if err := plain.complete(env); err != nil {
 		t.Fatal(err)
 	}
-	plain.Nodes, plain.Notifications, plain.Limit = site.Nodes, site.Notifications, site.Limit
+	plain.Nodes, plain.Notifications, plain.Limit, plain.HandOff = site.Nodes, site.Notifications, site.Limit, site.HandOff
+	if said := site.handOff(); said != (&siteFile{parts: site.parts}).handOff() {
+		t.Errorf("the example hands off by %+v, which is not what is done without the key", said)
+	}
 	if diff := cmp.Diff(*plain, site.clusterSettings, cmp.AllowUnexported(clusterSettings{}), cmp.Comparer(func(a, b *nodeSettings) bool { return a == b })); diff != "" {
 		t.Errorf("the example shows other values than those of keys that are left out (-left out +shown)\n%s", diff)
 	}

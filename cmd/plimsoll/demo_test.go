@@ -154,7 +154,7 @@ func TestFaultsArePickedFromAMenu(t *testing.T) {
 func TestPricesDoubleAndComeBack(t *testing.T) {
 	w := watch(t, time.Hour)
 	w.beats(1)
-	w.shows("€0.050/h, static €0.218/h")
+	w.shows("static €0.218/h")
 	w.press("p")
 	w.beats(1)
 	w.shows("(×2 !), static €0.437/h")

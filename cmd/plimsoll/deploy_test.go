@@ -264,6 +264,7 @@ func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: secrets/token, insecure: true}`, `tokenFile: must be a name without a folder, for it is looked for in a secret, was "secrets/token"`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, intervall: 1s}`, `intervall`},
 		{`{owner: home, tokenFile: token}`, `endpoints`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, handoff: {by: Placeholders}}`, `handoff.by: must be none or left out here, for these manifests give no rights for it (the chart does), was "Placeholders"`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, pools: [{name: a}]}`, `pools`},
 	} {
 		files := fstest.MapFS{"site.yaml": {Data: []byte(c.file)}}

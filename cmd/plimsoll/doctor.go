@@ -52,7 +52,7 @@ func newDoctorCommand(env *Env) *cobra.Command {
 // examine makes all checks and prints them.
 func examine(ctx context.Context, env *Env, file string, format output) error {
 	// As the provider does: with pools in the file, or with those that the cluster describes.
-	site, err := readFor(env, file, &siteFile{parts: []string{partProvider}})
+	site, err := readFor(env, file, &siteFile{parts: []string{partProvider}, examining: true})
 	if err != nil {
 		return err
 	}
@@ -71,6 +71,7 @@ func examine(ctx context.Context, env *Env, file string, format output) error {
 	if report == nil {
 		return misconfigured(file, err)
 	}
+	report.Checks = append(report.Checks, (&running{site}).handOffInCluster(ctx)...)
 	answer := &doctorAnswer{
 		OK: report.Count(pve.OK), Warn: report.Count(pve.Warn), Fail: report.Count(pve.Fail), Skipped: report.Count(pve.Skipped),
 		Checks: report.Checks,

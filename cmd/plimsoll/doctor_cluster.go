@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
@@ -43,6 +44,27 @@ func (s *running) poolsInCluster(ctx context.Context) ([]pve.Check, error) {
 		})
 	}
 	return checks, nil
+}
+
+// handOffInCluster looks whether what is expected could be made known as the file says. Where it says nothing, that
+// follows from the parts that run, which are not known here.
+func (s *running) handOffInCluster(ctx context.Context) []pve.Check {
+	h := s.handOff()
+	if s.HandOff == nil || !h.Used() {
+		return nil
+	}
+	c := pve.Check{ID: "handoff.usable", Subject: string(h.By), Status: pve.OK, Text: fmt.Sprintf("what is expected can be made known by %s", h.By)}
+	cfg, err := s.rest()
+	if err == nil {
+		err = h.Usable(ctx, cfg)
+	}
+	if err != nil {
+		c.Status, c.Text = pve.Warn, fmt.Sprintf("what is expected cannot be made known by %s: %v", h.By, err)
+		if errors.Is(err, kube.ErrNoBuffers) {
+			c.Mend = []string{"apply the kind, which comes with cluster-autoscaler's sources, or write handoff: {by: Placeholders}"}
+		}
+	}
+	return []pve.Check{c}
 }
 
 // listPools asks the API server for all VMPools.

@@ -22,7 +22,7 @@ func newManifestsCommand(env *Env) *cobra.Command {
 		Use:   "manifests",
 		Short: "Print manifests to apply to a cluster",
 	}
-	cmd.AddCommand(newManifestsInstallCommand(env), newManifestsKindsCommand(env), newManifestsClusterAutoscalerCommand(env))
+	cmd.AddCommand(newManifestsInstallCommand(env), newManifestsKindsCommand(env), newManifestsClusterAutoscalerCommand(env), newManifestsLoaderCommand(env))
 	return verbsOnly(cmd)
 }
 
@@ -30,6 +30,7 @@ func newManifestsCommand(env *Env) *cobra.Command {
 type clusterAutoscaler struct {
 	Namespace, Image, Address, Expander, Secret, Timeout string
 	Command                                              string
+	Buffers                                              bool
 }
 
 func newManifestsClusterAutoscalerCommand(env *Env) *cobra.Command {
@@ -55,6 +56,7 @@ restart it after a rotation.`,
 	addFlag(cmd, &v.Address, readAddress, "address", "host:port", "plimsoll.plimsoll.svc:8086", "where Plimsoll's provider is reached")
 	addFlag(cmd, &v.Expander, readExpander, "expander", "name", "grpc", "who chooses among groups: grpc (Plimsoll, the cheapest), price, least-waste, most-pods, priority or random")
 	addFlag(cmd, &v.Secret, readName, "tls-secret", "name", "plimsoll-provider-client", "the secret with the client's certificate")
+	cmd.Flags().BoolVar(&v.Buffers, "capacity-buffers", false, "keep room for CapacityBuffers, which the cluster has to know: releases from 1.34 on do")
 	addFlag(cmd, &v.Timeout, readTimeout, "grpc-timeout", "duration", "10s", "how long it waits for an answer")
 	return cmd
 }

@@ -113,6 +113,9 @@ func (v *installation) installed(env *Env, manifests string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if s.handOff().Used() {
+		return "", misconfigured(v.config, &fileFault{"handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)})
+	}
 	for key, name := range map[string]string{"tokenFile": s.TokenFile, "caFile": s.CAFile} {
 		if strings.ContainsAny(name, `/\`) {
 			return "", misconfigured(v.config, &fileFault{key, fmt.Sprintf("must be a name without a folder, for it is looked for in a secret, was %q", name)})

@@ -18,7 +18,7 @@ import (
 
 // The manifests are what Kubernetes takes, down to the last field, whatever the flags are.
 func TestClusterAutoscalerManifestsAreTakenByKubernetes(t *testing.T) {
-	for _, flags := range [][]string{nil, {"--expander", "price", "--namespace", "true", "--tls-secret", "1e3", "--image", "12", "--address", "[fd00::5]:9000"}} {
+	for _, flags := range [][]string{nil, {"--capacity-buffers", "--expander", "random", "--address", "[fd00::5]:9000"}, {"--expander", "price", "--namespace", "true", "--tls-secret", "1e3", "--image", "12", "--address", "[fd00::5]:9000"}} {
 		var out bytes.Buffer
 		env := &Env{Args: append([]string{"manifests", "cluster-autoscaler"}, flags...), Stdout: &out, Stderr: io.Discard}
 		if code := run(context.Background(), env); code != exitDone {
@@ -47,8 +47,11 @@ func TestClusterAutoscalerManifestsAreTakenByKubernetes(t *testing.T) {
 				if got, want := slices.Contains(command, "--expander=grpc"), flags == nil; got != want {
 					t.Errorf("%v: %v", flags, command)
 				}
+				if got, want := slices.Contains(command, "--capacity-buffer-pod-injection-enabled=true"), slices.Contains(flags, "--capacity-buffers"); got != want {
+					t.Errorf("%v: %v", flags, command)
+				}
 			case *rbacv1.ClusterRole:
-				checkRights(t, o.Rules)
+				checkRights(t, o.Rules, slices.Contains(flags, "--capacity-buffers"))
 			}
 		}
 		want := []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ConfigMap", "Deployment"}
@@ -81,8 +84,9 @@ func checkCloudConfig(t *testing.T, m *corev1.ConfigMap, flags []string) {
 }
 
 // checkRights wants what releases 1.30 to 1.37 read of the whole cluster, whatever their flags are, and
-// nothing that changes more than they do: without one of these they log errors for ever, or do nothing.
-func checkRights(t *testing.T, rules []rbacv1.PolicyRule) {
+// nothing that changes more than they do: without one of these they log errors for ever, or do nothing. For
+// CapacityBuffers they read more, and keep pod templates.
+func checkRights(t *testing.T, rules []rbacv1.PolicyRule, buffers bool) {
 	t.Helper()
 	got := map[string]string{}
 	for _, r := range rules {
@@ -103,6 +107,11 @@ func checkRights(t *testing.T, rules []rbacv1.PolicyRule) {
 		storage.k8s.io/storageclasses storage.k8s.io/csinodes storage.k8s.io/csidrivers storage.k8s.io/csistoragecapacities
 		storage.k8s.io/volumeattachments resource.k8s.io/resourceclaims resource.k8s.io/resourceslices resource.k8s.io/deviceclasses`) {
 		want[read] = "get list watch"
+	}
+	if buffers {
+		want["autoscaling.x-k8s.io/capacitybuffers"], want["autoscaling.x-k8s.io/capacitybuffers/status"] = "get list watch", "patch update"
+		want["/resourcequotas"], want["apps/deployments"], want["/podtemplates"] = "get list watch", "get list watch", "create get list update watch"
+		want["apps/deployments/scale"], want["apps/replicasets/scale"], want["apps/statefulsets/scale"] = "get", "get", "get"
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rights, -want +got:\n%s", diff)

@@ -238,7 +238,9 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 	s.Pods = withComing(s.Pods, s.Future)
 	var are, will []pricing.Placed
 	for i := range s.Machines {
-		are = append(are, pricing.Placed{Shape: s.Machines[i].Shape, Host: s.Machines[i].Host})
+		are = append(are, pricing.Placed{
+			Shape: s.Machines[i].Shape, Host: s.Machines[i].Host, Stopped: s.Machines[i].Phase == nodescaler.Spare,
+		})
 	}
 	gone := map[string]bool{}
 	for _, act := range out.Step.Plan.Actions {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/strict"
@@ -54,6 +55,9 @@ type clusterSettings struct {
 	Nodes *nodeSettings `json:"nodes,omitempty"`
 	// Limit is what all machines may cost; without it nothing but the pools' own bounds holds them.
 	Limit *limitSettings `json:"limit,omitempty"`
+	// HandOff is how replicas that are expected are made known to whoever orders machines in our place; without it
+	// by CapacityBuffers where cluster-autoscaler is served and nodescaler does not run, and else not at all.
+	HandOff *handOffSettings `json:"handoff,omitempty"`
 	// Notifications are who is told of what happens, and how.
 	Notifications []receiverSettings `json:"notifications,omitempty"`
 }
@@ -65,6 +69,54 @@ type journalSettings struct {
 	RotateSize pricing.Bytes `json:"rotateSize,omitempty"`
 	// Keep is how many that were put aside are kept; 0 is 3.
 	Keep int `json:"keep,omitempty"`
+}
+
+// handOffSettings are by what expected replicas are made known.
+type handOffSettings struct {
+	By kube.HandOffBy `json:"by" strict:"required"`
+	// PriorityClass is the class of placeholders, which must be below 0; empty is plimsoll-placeholder.
+	PriorityClass string `json:"priorityClass,omitempty"`
+	// Image is what placeholders run, which does nothing; empty is Kubernetes' own.
+	Image string `json:"image,omitempty"`
+}
+
+// check is what is wrong with them.
+func (h *handOffSettings) check() (faults []error) {
+	if h == nil {
+		return nil
+	}
+	must := func(kept bool, key, rule, was string) {
+		if !kept {
+			faults = append(faults, &fileFault{"handoff." + key, fmt.Sprintf("must be %s, was %q", rule, was)})
+		}
+	}
+	must(h.By == "" || slices.Contains(kube.HandOffs, h.By), "by", "CapacityBuffer, Placeholders or none", string(h.By)) // "" is missed otherwise
+	placing := h.By == kube.ByPlaceholders
+	must(placing || h.PriorityClass == "", "priorityClass", "left out but for Placeholders", h.PriorityClass)
+	must(placing || h.Image == "", "image", "left out but for Placeholders", h.Image)
+	must(h.PriorityClass == "" || dnsName.MatchString(h.PriorityClass) && len(h.PriorityClass) <= 253, "priorityClass", "a name of lower-case letters, digits, '-' and '.'", h.PriorityClass)
+	must(h.Image == "" || image.MatchString(h.Image), "image", "an image such as "+placeholderImage, h.Image)
+	return faults
+}
+
+// What placeholders are unless something else is said.
+const (
+	placeholderClass = "plimsoll-placeholder"
+	placeholderImage = "registry.k8s.io/pause:3.10.1"
+)
+
+// handOff is how expected replicas are made known by the parts that run.
+func (s *siteFile) handOff() kube.HandOff {
+	has := func(part string) bool { return slices.Contains(s.parts, part) }
+	switch h := s.HandOff; {
+	case h != nil && h.By == kube.ByPlaceholders:
+		return kube.HandOff{By: h.By, PriorityClass: cmp.Or(h.PriorityClass, placeholderClass), Image: cmp.Or(h.Image, placeholderImage)}
+	case h != nil:
+		return kube.HandOff{By: h.By}
+	case has(partPodScaler) && has(partProvider) && !has(partNodeScaler):
+		return kube.HandOff{By: kube.ByCapacityBuffer}
+	}
+	return kube.HandOff{By: kube.ByNothing}
 }
 
 // limitSettings is an amount of money that is never to be crossed, with its period.
@@ -166,8 +218,10 @@ func (s *siteFile) checkCluster() []error {
 	must(s.Interval >= 0 && (s.Interval == 0 || s.Interval >= time.Second && s.Interval <= 10*time.Minute), "interval", "from 1s to 10m", s.Interval)
 	must(s.Prices == nil, "prices", "left out: the PriceBook in the cluster says them", "there")
 	must(len(s.Pools) == 0, "pools", "left out beside nodescaler: the VMPools in the cluster are the pools", fmt.Sprintf("%d of them", len(s.Pools)))
-	must(s.Limit == nil || slices.Contains(s.parts, partNodeScaler), "limit", "left out without nodescaler, which keeps to it", "there")
+	must(s.examining || s.Limit == nil || slices.Contains(s.parts, partNodeScaler), "limit", "left out without nodescaler, which keeps to it", "there")
 	faults = append(faults, s.Limit.check()...)
+	must(s.examining || s.HandOff == nil || slices.Contains(s.parts, partPodScaler), "handoff", "left out without podscaler, which knows what is expected", "there")
+	faults = append(faults, s.HandOff.check()...)
 	if j := s.Journal; j != nil {
 		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
 		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
@@ -188,6 +242,7 @@ func (s *siteFile) clusterKeys() []string {
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
 		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil, "limit": s.Limit != nil,
+		"handoff":    s.HandOff != nil,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "notifications": s.Notifications != nil,
 	} {
 		if is {

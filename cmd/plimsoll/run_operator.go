@@ -118,7 +118,7 @@ func (r *clusterRun) connect() error {
 		mode = kube.Active
 	}
 	cfg := kube.Config{
-		REST: r.rest, Mode: mode, Namespace: r.Namespace, Lease: r.Lease, Pools: r.links.Pools,
+		REST: r.rest, Mode: mode, Namespace: r.Namespace, Lease: r.Lease, Pools: r.links.Pools, HandOff: r.handOff(),
 		Log: slog.New(slog.NewTextHandler(r.env.Stderr, nil)),
 	}
 	if r.makesMachines() {
@@ -161,7 +161,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	cfg := &operator.Config{
 		Cluster: r.cluster, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
 		PodScaler: r.has(partPodScaler), NodeScaler: r.has(partNodeScaler), Provider: r.has(partProvider),
-		Nodes: nodes, Limit: r.Limit.rate(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
+		Nodes: nodes, Limit: r.Limit.rate(), HandOff: r.handOff(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
 		Log: slog.New(slog.NewTextHandler(r.env.Stderr, nil)),
 	}
 	if cfg.Journal, err = r.journal(); err != nil {

@@ -27,7 +27,8 @@ func newTestbedCommand(env *Env) *cobra.Command {
 		Use:   "testbed",
 		Short: "Run experiments: policies against each other, under the same load and luck",
 	}
-	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env), newTestbedProfileCommand(env), newTestbedPVECommand(env), newTestbedLabCommand(env))
+	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env), newTestbedProfileCommand(env),
+		newTestbedPVECommand(env), newTestbedLabCommand(env), newTestbedLoaderCommand(env), newTestbedRKE2Command(env))
 	return verbsOnly(cmd)
 }
 

@@ -152,10 +152,16 @@ func (ask *testbedPVE) address() (host string, port int, err error) {
 	if !ok || port+ask.hosts > 65536 {
 		return "", 0, misused("--listen: must be an address with a port that leaves room for the hosts, such as 127.0.0.1:8006, was %q", ask.listen)
 	}
-	if ip := net.ParseIP(host); !ask.expose && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !ask.expose && !isThisMachine(host) {
 		return "", 0, misused("--listen: must be of this machine alone, such as 127.0.0.1:8006, unless --expose is given, was %q", ask.listen)
 	}
 	return host, port, nil
+}
+
+// isThisMachine reports whether what listens there is reached from this machine alone.
+func isThisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // cluster makes the cluster, or goes on with one that was saved.

@@ -92,7 +92,7 @@ func (c *Costs) unpriced(pool string) bool {
 // too. It returns the nodes that they became.
 func (c *Costs) machines(x *nodescaler.Index, f *allocation.Fleet, verdicts map[string]*policy.Spare) map[string]bool {
 	behind := map[string]bool{}
-	for _, m := range x.Machines {
+	for _, m := range slices.Concat(x.Machines, x.Spares) {
 		size := m.Shape.Resources()
 		n := allocation.Node{Name: m.Name, Pool: m.Pool, Host: m.Host, Size: size, Allocatable: size}
 		facts := Facts{ProviderID: m.ProviderID, Shape: m.Shape.Name}
@@ -108,7 +108,11 @@ func (c *Costs) machines(x *nodescaler.Index, f *allocation.Fleet, verdicts map[
 			facts.Spare = verdicts[node.Name]
 			n.Spare = facts.Spare != nil && facts.Spare.Kept == nil
 		}
-		if size == (pricing.Resources{}) {
+		if m.Phase == nodescaler.Spare { // its disk is all that it costs, and nobody uses it
+			n.Price = &allocation.Price{Parts: pricing.Parts{Memory: x.SpareRate(m.Shape)}, Saving: pricing.Saving{Alone: x.SpareRate(m.Shape)}}
+			f.Hosts[m.Host] = x.Book().HostRate(m.Host, x.Now)
+			c.Facts[n.Name] = facts
+		} else if size == (pricing.Resources{}) {
 			n.Unpriced = "its size is not known"
 		} else {
 			n.Price = &allocation.Price{Parts: x.Book().Parts(m.Shape, m.Host, x.Now), Saving: x.Book().Saving(m.Shape, m.Host, x.Now)}

@@ -43,6 +43,8 @@ func Headline(s *loop.Step) string {
 		{nodescaler.Uncordon, "node", "kept after all"},
 		{nodescaler.Evict, "pod", "moved"},
 		{nodescaler.Return, "machine", "given back"},
+		{nodescaler.Stash, "machine", "kept as a spare"},
+		{nodescaler.Wake, "spare", "woken"},
 	} {
 		n := 0
 		for i := range s.Plan.Actions {

@@ -44,7 +44,7 @@ func machines(root *Node, s *loop.Step) {
 // phases counts the machines by phase, in the order of their lives.
 func phases(count map[nodescaler.Phase]int) string {
 	var parts []string
-	for _, p := range []nodescaler.Phase{nodescaler.Joined, nodescaler.Booting, nodescaler.Ordered, nodescaler.Deleting, nodescaler.Failed} {
+	for _, p := range []nodescaler.Phase{nodescaler.Joined, nodescaler.Booting, nodescaler.Ordered, nodescaler.Spare, nodescaler.Deleting, nodescaler.Failed} {
 		if n := count[p]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(string(p))))
 		}
@@ -62,7 +62,9 @@ func hosts(list []loop.HostLoad) string {
 		h := &list[i]
 		var used pricing.MilliCPU
 		for j := range h.Machines {
-			used += h.Machines[j].Shape.CPU
+			if h.Machines[j].Phase != nodescaler.Spare { // one that is stopped takes none
+				used += h.Machines[j].Shape.CPU
+			}
 		}
 		parts[i] = fmt.Sprintf("%s %s of %s vCPU", h.Name, used.Cores(), h.Room.CPU.Cores())
 		if !h.Online {
@@ -117,7 +119,7 @@ func What(a *nodescaler.Action) string {
 		return text + ", on " + a.Host
 	case nodescaler.Evict:
 		return a.Pod + " off " + a.Node
-	case nodescaler.Return:
+	case nodescaler.Return, nodescaler.Stash, nodescaler.Wake:
 		return a.Machine
 	case nodescaler.Cordon, nodescaler.Uncordon:
 	}

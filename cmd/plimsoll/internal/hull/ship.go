@@ -86,7 +86,9 @@ func head(h *loop.HostLoad, load float64) row {
 // committed is what the host's machines may use of it.
 func committed(h *loop.HostLoad) (sum pricing.Resources) {
 	for i := range h.Machines {
-		sum = sum.Plus(h.Machines[i].Shape.Resources())
+		if h.Machines[i].Phase != nodescaler.Spare {
+			sum = sum.Plus(h.Machines[i].Shape.Resources())
+		}
 	}
 	return sum
 }
@@ -112,9 +114,11 @@ type deck struct {
 // not, and returns what lies in each of height rows, of which those below the line are the
 // host's room. What does not fit into the hull is left out.
 func stow(h *loop.HostLoad, line, height int) []*deck {
-	machines := make([]*loop.MachineLoad, len(h.Machines))
+	machines := make([]*loop.MachineLoad, 0, len(h.Machines))
 	for i := range h.Machines {
-		machines[i] = &h.Machines[i]
+		if m := &h.Machines[i]; m.Phase != nodescaler.Spare { // one that is stopped weighs nothing
+			machines = append(machines, m)
+		}
 	}
 	afloat := func(m *loop.MachineLoad) int {
 		if m.Phase == nodescaler.Joined {

@@ -57,6 +57,9 @@ type workload struct {
 	sizeMode rightsize.Mode
 	sizes    rightsize.Policies
 	sizing   *sizing // what is known of them; nil without
+	// handOff is by what replicas that are expected are made known, and ahead what the step said of them.
+	handOff kube.HandOffBy
+	ahead   *ahead
 	// findings are what was amiss with its signals when they were last measured.
 	findings []podscaler.Reason
 	// warnings are what is allowed and most likely not meant.
@@ -208,6 +211,9 @@ func (c *Config) layWorkloads(d *desk, o *objects) {
 	for _, object := range o.autoscalers {
 		w := &workload{object: object, name: object.Namespace + "/" + object.Name, pause: pauseOfWorkload(object, d.now)}
 		w.target = targets[w.name]
+		if c.HandOff.Used() {
+			w.handOff = c.HandOff.By
+		}
 		w.words, w.policy, w.signals, w.invalid = resources.Autoscaler(object)
 		var fault error
 		if w.sizeMode, w.sizes, fault = resources.Rightsize(object); fault != nil {
@@ -298,6 +304,17 @@ func (d *desk) offered() []nodescaler.Pool {
 	var all []nodescaler.Pool
 	for _, p := range d.pools {
 		if p.offered {
+			all = append(all, p.words)
+		}
+	}
+	return all
+}
+
+// others are the pools that cluster-autoscaler could have machines of, whatever the lid.
+func (d *desk) others() []nodescaler.Pool {
+	var all []nodescaler.Pool
+	for _, p := range d.pools {
+		if p.usable() && !p.ours() && !p.pause.on && p.object.Spec.Mode == v1alpha1.ModePoolActive {
 			all = append(all, p.words)
 		}
 	}

@@ -70,6 +70,7 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 	t.Signals.Prepare(ctx, now)
 	r := t.runner
 	r.Signals = asMeasured{t.Signals}
+	r.Offered = d.others()
 	r.Prices, r.Pools, r.Scalers, r.ScaledToZero, r.Pauses = out.Prices, d.words(), t.keep(d), d.scaledToZero(), d.pauses()
 	if len(p.Picture.Pools) == 0 {
 		r.Pools = p.Pools

@@ -92,7 +92,7 @@ func newHouse(t *testing.T) *house {
 			}
 			return []byte("K10::server:secret"), nil
 		},
-		Fleet:      func(context.Context, func(error)) (Fleet, error) { return h, nil },
+		Fleet:      func(context.Context, func(error)) (Fleet, error) { return fleet{h}, nil },
 		Containers: h.measure,
 		Now:        func() time.Time { return h.now }, Log: slog.New(slog.DiscardHandler),
 	}
@@ -104,7 +104,7 @@ func (h *house) begin() *house {
 	h.Helper()
 	h.term = &term{Config: h.cfg, said: map[types.UID]any{}}
 	if h.cfg.Fleet != nil {
-		h.term.fleet = h
+		h.term.fleet = fleet{h}
 	}
 	if err := h.term.begin(); err != nil {
 		h.Fatal(err)
@@ -203,10 +203,10 @@ func (h *house) sort() {
 	slices.SortFunc(h.nodes, func(a, b nodescaler.Node) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Observe has as many pods of every workload as were asked for, four to a node.
+// Observe has as many pods of every workload as were asked for, four to a node that is not cordoned.
 func (h *house) Observe(context.Context) (loop.ClusterState, error) {
 	s := loop.ClusterState{Nodes: slices.Clone(h.nodes), Replicas: map[string]int{}}
-	n := 0
+	n, open := 0, slices.DeleteFunc(slices.Clone(h.nodes), func(n nodescaler.Node) bool { return n.Cordoned })
 	for _, name := range slices.Sorted(maps.Keys(h.replicas)) {
 		if len(h.findings[name]) == 0 || h.findings[name][0].Code == v1alpha1.ReasonForeignAutoscaler {
 			s.Replicas[name] = h.replicas[name]
@@ -216,8 +216,8 @@ func (h *house) Observe(context.Context) (loop.ClusterState, error) {
 				Pod:      podscaler.Pod{Name: fmt.Sprintf("%s-%02d", name, i), Phase: podscaler.Pending},
 				Workload: name, Requests: pricing.Resources{CPU: 500, Memory: 256 * pricing.MiB}, Created: t0, Unschedulable: true,
 			}
-			if n/4 < len(h.nodes) {
-				p.Node, p.Unschedulable, p.Phase, p.Ready = h.nodes[n/4].Name, false, podscaler.Running, true
+			if n/4 < len(open) {
+				p.Node, p.Unschedulable, p.Phase, p.Ready = open[n/4].Name, false, podscaler.Running, true
 				p.Started, p.ReadyChanged = t0.Add(-time.Hour), t0.Add(-time.Hour)
 				p.Ready = !h.unready[p.Name]
 				p.CPU = podscaler.Sample{Known: true, Value: h.cores, At: h.now, Span: 15 * time.Second}
@@ -249,6 +249,10 @@ func (h *house) SetReplicas(_ context.Context, workload string, n int) error {
 
 func (h *house) Choose(_ context.Context, workload string, pods []string) error {
 	return h.note("choose %s of %s", strings.Join(pods, " "), workload)
+}
+
+func (h *house) Expect(_ context.Context, workload string, more int) error {
+	return h.note("expect %d more of %s", more, workload)
 }
 
 func (h *house) SetDraining(_ context.Context, node string, draining bool) error {
@@ -326,6 +330,27 @@ func (h *house) Delete(_ context.Context, name string) error {
 	h.machines = slices.DeleteFunc(h.machines, func(m nodescaler.Machine) bool { return m.Name == name })
 	h.nodes = slices.DeleteFunc(h.nodes, func(n nodescaler.Node) bool { return n.Name == name })
 	return h.note("delete %s", name)
+}
+
+// fleet is the house's machines; Wake is another thing to a house.
+type fleet struct{ *house }
+
+func (h fleet) Stash(_ context.Context, name string) error {
+	h.phase(name, nodescaler.Spare)
+	return h.note("stash %s", name)
+}
+
+func (h fleet) Wake(_ context.Context, name string) error {
+	h.phase(name, nodescaler.Booting)
+	return h.note("wake %s", name)
+}
+
+func (h *house) phase(name string, p nodescaler.Phase) {
+	for i := range h.machines {
+		if m := &h.machines[i]; m.Name == name {
+			m.Phase = p
+		}
+	}
 }
 
 func (h *house) Run(ctx context.Context) { <-ctx.Done() }

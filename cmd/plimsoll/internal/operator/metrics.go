@@ -52,8 +52,8 @@ type Metrics struct {
 }
 
 var (
-	phases      = []nodescaler.Phase{nodescaler.Ordered, nodescaler.Booting, nodescaler.Joined, nodescaler.Deleting, nodescaler.Failed}
-	kinds       = []nodescaler.Kind{nodescaler.Buy, nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return}
+	phases      = []nodescaler.Phase{nodescaler.Ordered, nodescaler.Booting, nodescaler.Joined, nodescaler.Spare, nodescaler.Deleting, nodescaler.Failed}
+	kinds       = []nodescaler.Kind{nodescaler.Buy, nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return, nodescaler.Stash, nodescaler.Wake}
 	orphanKinds = []pve.OrphanKind{
 		pve.MachineWithoutNode, pve.NodeWithoutMachine, pve.DiscWithoutMachine, pve.IntentWithout, pve.UnprovedMachine, pve.UnseenMachine,
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -35,6 +36,8 @@ type Config struct {
 	Interval time.Duration
 	// Nodes is the policy for all pools.
 	Nodes nodepolicy.Spec
+	// HandOff is how replicas that are expected are made known to whoever orders machines in our place.
+	HandOff kube.HandOff
 	// Limit is what all machines together may cost an hour, in the price book's currency; 0 is no limit.
 	Limit   pricing.Rate
 	Signals Signals

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -50,6 +51,28 @@ func TestWhatObjectsSayIsDoneAndTold(t *testing.T) {
 	if c := h.pools["workers"].Status.Machines; c == nil || c.Joined != 2 && c.Joined != 1 {
 		t.Errorf("machines of the pool %+v", c)
 	}
+}
+
+// A spare is woken in place of an order, its node is opened, and the pool's status counts it while it is one.
+func TestSpareIsWokenWhereAMachineWouldBeOrdered(t *testing.T) {
+	h := newHouse(t)
+	joint := nodepolicy.DefaultJoint()
+	joint.Spares.Most = 1
+	h.cfg.Nodes = nodepolicy.Spec{Policy: "joint", Joint: &joint}
+	h.pool("workers", active)
+	h.node("workers", "a")
+	h.node("workers", "b")
+	spare := &h.machines[1]
+	spare.Phase = nodescaler.Spare
+	h.nodes[1].Ready, h.nodes[1].Cordoned, h.nodes[1].Draining = false, true, true
+	h.begin().steps(2)
+	if c := h.pools["workers"].Status.Machines; c == nil || c.Spare != 1 || c.Joined != 1 {
+		t.Errorf("machines of the pool %+v", c)
+	}
+	h.web(active)
+	h.replicas["shop/web"] = 8 // four more than the node takes
+	h.steps(2)
+	h.expect("done", []string{"wake workers-b", "drain workers-b false"}, h.done[:min(2, len(h.done))])
 }
 
 func TestRecommendationsAreSaidAndNotDone(t *testing.T) {

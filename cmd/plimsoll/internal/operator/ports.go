@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,6 +41,9 @@ type Cluster interface {
 	Size(pod string) (rightsize.Pod, bool)
 	Resize(ctx context.Context, workload, pod string, changes []rightsize.Change) error
 
+	// Expect makes known that a workload is expected to want so many replicas more than it is told to have.
+	Expect(ctx context.Context, workload string, more int) error
+
 	SetStatus(ctx context.Context, o client.Object) error
 	Tell(about client.Object, e kube.Event)
 	Lead(ctx context.Context, identity string, work func(context.Context)) error
@@ -48,6 +52,7 @@ type Cluster interface {
 // Fleet is what is needed of the machine side; pve.Fleet is it.
 type Fleet interface {
 	loop.Machines
+	loop.Keeper
 	Run(ctx context.Context)
 	Configure(pools []pve.Pool, prices *pricing.Book) error
 	Paused() map[string]nodescaler.Reason
@@ -75,6 +80,24 @@ type counted struct {
 }
 
 func (c *counted) List(context.Context) (loop.MachineState, error) { return c.state, c.err }
+
+// Stash and Wake are those of the machines, if they can be kept.
+func (c *counted) Stash(ctx context.Context, machine string) error {
+	return c.keep(func(k loop.Keeper) error { return k.Stash(ctx, machine) })
+}
+
+// Wake is told with Stash.
+func (c *counted) Wake(ctx context.Context, machine string) error {
+	return c.keep(func(k loop.Keeper) error { return k.Wake(ctx, machine) })
+}
+
+func (c *counted) keep(do func(loop.Keeper) error) error {
+	k, can := c.Machines.(loop.Keeper)
+	if !can {
+		return errors.New("machines cannot be kept as spares here")
+	}
+	return do(k)
+}
 
 // nodesAsMachines is the machine port of who makes no machines: every node that is no control plane is
 // one, which has joined, at the price of what pods can use of it. Nothing can be ordered or returned.

@@ -79,6 +79,7 @@ func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
 		w.fallback(c, ws.Decision)
 		w.registered(c, ws.Decision)
 	}
+	w.handedOff(c)
 	w.unasked(c)
 	w.surroundings(c, s, ws)
 	w.zero(c, ws, outcome)
@@ -361,6 +362,7 @@ func (w *workload) unasked(c conditions) {
 		v1alpha1.ConditionCostSourceMismatch:   w.signals.OpenCost != nil,
 		v1alpha1.ConditionFallback:             w.words.Fallback != nil,
 		v1alpha1.ConditionRegistrationMismatch: w.signals.Registration != nil,
+		v1alpha1.ConditionCapacityAhead:        w.handOff != "",
 	} {
 		if !asked {
 			meta.RemoveStatusCondition(c.list, kind)

@@ -51,7 +51,7 @@ func (p *pool) status(s *loop.Step, f *floor) v1alpha1.VMPoolStatus {
 func (p *pool) machines(into *v1alpha1.MachineCounts, s *loop.Step, f *floor) (cost pricing.Rate) {
 	by := map[nodescaler.Phase]*int32{
 		nodescaler.Ordered: &into.Ordered, nodescaler.Booting: &into.Booting, nodescaler.Joined: &into.Joined,
-		nodescaler.Deleting: &into.Deleting, nodescaler.Failed: &into.Failed,
+		nodescaler.Deleting: &into.Deleting, nodescaler.Failed: &into.Failed, nodescaler.Spare: &into.Spare,
 	}
 	for i := range f.machines {
 		m := &f.machines[i]
@@ -60,6 +60,10 @@ func (p *pool) machines(into *v1alpha1.MachineCounts, s *loop.Step, f *floor) (c
 		}
 		into.Total++
 		*by[m.Phase]++
+		if m.Phase == nodescaler.Spare {
+			cost += f.prices.SpareRate(m.Shape)
+			continue
+		}
 		cost += f.prices.Rate(m.Shape, m.Host, s.Time)
 	}
 	return cost

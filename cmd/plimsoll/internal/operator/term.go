@@ -126,6 +126,7 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 	}
 	t.price(picture, machines)
 	if picture.err == nil {
+		t.handOff(ctx, d, &s)
 		t.size(ctx, d, picture.state.Pods)
 		err = errors.Join(err, t.publish(context.WithoutCancel(ctx), d, &s, machines))
 		t.sweep(ctx, d, now)
@@ -193,6 +194,7 @@ func (t *term) read(ctx context.Context, s *seen, now time.Time) (*desk, error) 
 func (t *term) configure(ctx context.Context, d *desk, m *counted, woken bool) {
 	r := t.runner
 	r.Pools, r.Scalers, r.ScaledToZero = d.words(), t.keep(d), d.scaledToZero()
+	r.Offered, r.HandedOff = d.others(), t.Active && t.HandOff.Used()
 	r.Holds, r.HoldsUp, r.HoldsDown = d.holds(m.state.Machines)
 	r.Pauses = d.pauses()
 	if pools := r.Pools; t.Links != nil {

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/testbed/rke2"
+	"github.com/plimsoll/plimsoll/testbed/strict"
+	"github.com/spf13/cobra"
+)
+
+func newTestbedRKE2Command(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rke2",
+		Short: "Build a cluster of RKE2 on a Proxmox VE of your own, and take it down again",
+		Long: "Build a cluster of RKE2 for experiments on a Proxmox VE of your own: a control plane, a machine that is to send\n" +
+			"the load, and workers. All of it has the site's owner in its marks and is in a resource pool of its own, and all\n" +
+			"of it is removed again. Whatever ends up or down on its way: run it again, and it goes on.",
+	}
+	cmd.AddCommand(newRKE2UpCommand(env), newRKE2DownCommand(env))
+	return verbsOnly(cmd)
+}
+
+// testbedRKE2 is what the verbs are asked.
+type testbedRKE2 struct {
+	file, folder string
+	dry          bool
+	format       output
+}
+
+func (ask *testbedRKE2) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&ask.file, "config", "c", "", "the site's `file`")
+	cmd.Flags().StringVar(&ask.folder, "folder", "", "the `folder` that its state is kept in (default: beside the site's file, named after it)")
+}
+
+func newRKE2UpCommand(env *Env) *cobra.Command {
+	var ask testbedRKE2
+	cmd := &cobra.Command{
+		Use:   "up --config FILE",
+		Short: "Build the test bed, or what is missing of it",
+		Long: "Build the test bed, or what is missing of it. First everything that it rests on is looked at; what is wrong is told\n" +
+			"by the field of the site's file, with what mends it, before anything is made. Each step looks at what there is\n" +
+			"before it acts. The folder that the state is kept in holds the cluster's secrets and its kubeconfig.\n\n" +
+			"With --dry-run, the site is only read. What would be done is found out in an emulated cluster that is furnished\n" +
+			"alike, and printed: every call that changes something, what is read, and every file that would be written, here,\n" +
+			"on machines' first-boot discs, and in the guests; with -o json or yaml, their contents too.",
+		Example: "  plimsoll testbed rke2 up --config site.yaml --dry-run\n" +
+			"  plimsoll testbed rke2 up --config site.yaml && export KUBECONFIG=site.rke2/kubeconfig",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireFlags(cmd, "config"); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("output") && !ask.dry {
+				return seeHelp(cmd, misused("--output: must be given with --dry-run, whose plan it prints"))
+			}
+			return ask.run(cmd.Context(), env, ask.up)
+		},
+	}
+	ask.flags(cmd)
+	cmd.Flags().BoolVar(&ask.dry, "dry-run", false, "print what would be done where nothing is yet, and do nothing")
+	addOutput(cmd, &ask.format)
+	return cmd
+}
+
+func newRKE2DownCommand(env *Env) *cobra.Command {
+	var ask testbedRKE2
+	cmd := &cobra.Command{
+		Use:   "down --config FILE",
+		Short: "Remove the test bed: machines, first-boot discs, token, roles, resource pool and state",
+		Long: "Remove the test bed to the last machine, first-boot disc, role, token and resource pool, whatever up came to, and\n" +
+			"then the state that is kept of it here. The control plane goes first: Plimsoll runs there. What is not proved to\n" +
+			"be the test bed's is not touched, and is told.",
+		Example: "  plimsoll testbed rke2 down --config site.yaml",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := requireFlags(cmd, "config"); err != nil {
+				return err
+			}
+			return ask.run(cmd.Context(), env, func(ctx context.Context, _ *Env, b *rke2.Bench) error { return b.Down(ctx) })
+		},
+	}
+	ask.flags(cmd)
+	return cmd
+}
+
+func (ask *testbedRKE2) up(ctx context.Context, env *Env, b *rke2.Bench) error {
+	if !ask.dry {
+		return b.Up(ctx)
+	}
+	plan, err := b.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	return ask.format.print(env.Stdout, plan, plan.Table)
+}
+
+// run does something with the site's bench.
+func (ask *testbedRKE2) run(ctx context.Context, env *Env, do func(context.Context, *Env, *rke2.Bench) error) error {
+	site, connection, err := readRKE2Site(env, ask.file)
+	if err != nil {
+		return err
+	}
+	folder := ask.folder
+	if folder == "" {
+		folder = strings.TrimSuffix(ask.file, filepath.Ext(ask.file)) + ".rke2"
+	}
+	b, err := rke2.New(rke2.Config{
+		Site: site, Connection: connection, Store: rke2.Folder(folder), Kubernetes: rke2.Reached, Now: env.Now, Wait: delay,
+		Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Report: func(line string) { fmt.Fprintln(env.Stderr, line) },
+	})
+	if err != nil {
+		return benchFault(err)
+	}
+	defer b.Close()
+	return benchFault(do(ctx, env, b))
+}
+
+// delay lets time pass, until the program is asked to end.
+func delay(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// rke2Site is the site's file with the files that it names.
+type rke2Site struct {
+	rke2.Site
+	reached siteFile
+}
+
+// Validate adds what is wrong with the files that are named to what is wrong with the site.
+func (s *rke2Site) Validate() error {
+	f := &s.reached
+	f.Endpoints, f.TokenFile, f.CAFile, f.Fingerprints, f.Insecure = s.Endpoints, s.TokenFile, s.CAFile, s.Fingerprints, s.Insecure
+	named := s.Read(func(name string) ([]byte, error) { return f.env.ReadFile(f.beside(name)) })
+	return errors.Join(append(append(flatten(s.Site.Validate()), flatten(named)...), f.readToken(), f.readCA())...)
+}
+
+func readRKE2Site(env *Env, file string) (*rke2.Site, pve.Connection, error) {
+	data, err := env.ReadFile(file)
+	if err != nil {
+		return nil, pve.Connection{}, withCode(exitConfig, fmt.Errorf("--config: %w", err))
+	}
+	s := &rke2Site{reached: siteFile{folder: filepath.Dir(file), env: env}}
+	if err := strict.Unmarshal(data, s); err != nil {
+		return nil, pve.Connection{}, misconfigured(file, err)
+	}
+	return &s.Site, s.reached.connection(), nil
+}
+
+// benchFault gives an error its code, and tells what mends it.
+func benchFault(err error) error {
+	var faults rke2.Faults
+	var one *rke2.Fault
+	told := err
+	if errors.As(err, &faults) {
+		lines := []string{count(len(faults), "thing", "things") + " must be mended first"}
+		for i := range faults {
+			lines = append(lines, faultLines(&faults[i])...)
+		}
+		told = errors.New(strings.Join(lines, "\n"))
+	} else if errors.As(err, &one) {
+		told = errors.New(strings.Join(append([]string{err.Error()}, faultLines(one)[1:]...), "\n"))
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, rke2.ErrUnreachable) || pve.Is(err, pve.NoEndpoint, pve.Certificate):
+		return withCode(exitUnreachable, told)
+	case errors.Is(err, context.Canceled):
+		return withHint("run it again: it goes on where it was", told)
+	}
+	return told
+}
+
+// faultLines is a fault with what mends it.
+func faultLines(f *rke2.Fault) []string {
+	lines := []string{"  " + f.Error()}
+	for _, m := range f.Mend {
+		lines = append(lines, "    → "+m)
+	}
+	return lines
+}
