@@ -95,7 +95,7 @@ func newSharing(x *Index, asks []Ask) *sharing {
 		}
 	}
 	for _, m := range x.Machines {
-		if p := x.Pool(m.Pool); p != nil && m.Phase.Live() && x.NodeOf(m.Name) == nil {
+		if p := x.Pool(m.Pool); p != nil && m.Phase.Live() && x.NodeOf(m.Name) == nil && !x.Away(m.Host) {
 			s.bins = append(s.bins, p.bin(m.Shape))
 		}
 	}
@@ -104,7 +104,9 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	}
 	kept := map[string]int{}
 	for _, m := range x.Spares {
-		kept[m.Pool]++
+		if !x.Away(m.Host) {
+			kept[m.Pool]++
+		}
 	}
 	for _, p := range x.Pools {
 		s.room[p.Name] = max(p.Max-p.Exist, 0) + kept[p.Name] // one that is kept can be woken

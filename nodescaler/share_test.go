@@ -81,11 +81,25 @@ func TestPlacesAreWhereReplicasMayGo(t *testing.T) {
 		"on one that boots":                          {machine(nodescaler.Booting), 4, 8, 20, ""},
 		"not on one that goes":                       {machine(nodescaler.Deleting), 4, 4, 20, ""},
 		"not on one that failed":                     {machine(nodescaler.Failed), 4, 4, 20, ""},
-		"not on a node that is cordoned":             {func(s *nodescaler.Snapshot) { s.Nodes[0].Cordoned = true }, 0, 0, 20, ""},
-		"not on a node that is not ready":            {func(s *nodescaler.Snapshot) { s.Nodes[0].Ready = false }, 0, 0, 20, ""},
-		"not beyond what a pool may have":            {func(s *nodescaler.Snapshot) { s.Pools[0].Max = 3 }, 4, 4, 12, nodescaler.PoolAtMax},
-		"not beyond what hosts hold":                 {func(s *nodescaler.Snapshot) { s.Hosts[0].Room = s.Pools[0].Shapes[0].Resources().Times(2) }, 4, 4, 8, nodescaler.NoHostRoom},
-		"not on a host that is away":                 {func(s *nodescaler.Snapshot) { s.Hosts[0].Online = false }, 0, 0, 0, nodescaler.NoHostRoom},
+		"not on one that boots where nobody knows how it is": {func(s *nodescaler.Snapshot) {
+			machine(nodescaler.Booting)(s)
+			s.Hosts = append(s.Hosts, nodescaler.Host{Host: pricing.Host{Name: "pve2", Room: s.Hosts[0].Room}})
+			s.Machines[1].Host = "pve2"
+		}, 4, 4, 20, ""},
+		"not on a spare that cannot be woken there": {func(s *nodescaler.Snapshot) {
+			machine(nodescaler.Spare)(s)
+			s.Hosts = append(s.Hosts, nodescaler.Host{Host: pricing.Host{Name: "pve2", Room: s.Hosts[0].Room}})
+			s.Machines[1].Host, s.Pools[0].Max = "pve2", 2
+		}, 4, 4, 4, nodescaler.PoolAtMax},
+		"but on one that can": {func(s *nodescaler.Snapshot) {
+			machine(nodescaler.Spare)(s)
+			s.Pools[0].Max = 2
+		}, 4, 4, 8, nodescaler.PoolAtMax},
+		"not on a node that is cordoned":  {func(s *nodescaler.Snapshot) { s.Nodes[0].Cordoned = true }, 0, 0, 20, ""},
+		"not on a node that is not ready": {func(s *nodescaler.Snapshot) { s.Nodes[0].Ready = false }, 0, 0, 20, ""},
+		"not beyond what a pool may have": {func(s *nodescaler.Snapshot) { s.Pools[0].Max = 3 }, 4, 4, 12, nodescaler.PoolAtMax},
+		"not beyond what hosts hold":      {func(s *nodescaler.Snapshot) { s.Hosts[0].Room = s.Pools[0].Shapes[0].Resources().Times(2) }, 4, 4, 8, nodescaler.NoHostRoom},
+		"not on a host that is away":      {func(s *nodescaler.Snapshot) { s.Hosts[0].Online = false }, 0, 0, 0, nodescaler.NoHostRoom},
 		"not where something else waits to go": {func(s *nodescaler.Snapshot) {
 			s.Pods = append(s.Pods, nodescaler.Pod{Pod: podscaler.Pod{Name: "other"}, Workload: "other", Requests: pricing.Resources{CPU: 1100}, Unschedulable: true})
 		}, 1, 1, 21, ""},

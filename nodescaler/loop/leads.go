@@ -11,9 +11,9 @@ import (
 // are not known until some have come again.
 type leads struct {
 	machines, pods times
-	// coming are the machines that are no nodes yet, by when they were ordered; unready the pods that
-	// are not ready yet, by when they were created, and zero if they ever waited for a node.
-	coming, unready map[string]time.Time
+	// coming are the machines that are no nodes yet, by when they were ordered; created the pods by when they
+	// were, and zero if how long they take says nothing: they waited for a node, or have been ready before.
+	coming, created map[string]time.Time
 }
 
 // times are the last of a kind.
@@ -38,14 +38,14 @@ func (t times) usual() time.Duration {
 	return sorted[(9*len(sorted)+9)/10-1]
 }
 
-// see takes in what has come since the step before. What was there at the first sight was not seen to
-// come.
+// see takes in what has come since the step before. Pods that are there at the first sight were not seen to
+// come: one that is not ready then may have been for days.
 func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 	if machinesKnown {
 		l.seeMachines(s)
 	}
-	was := l.unready
-	l.unready = map[string]time.Time{}
+	was, first := l.created, l.created == nil
+	l.created = make(map[string]time.Time, len(s.Pods))
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		if p.Workload == "" || p.Terminating || p.Finished() {
@@ -55,14 +55,13 @@ func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 		switch {
 		case p.Ready && known && !since.IsZero():
 			l.pods.add(p.ReadyChanged.Sub(since))
-		case p.Ready:
-		case p.Unschedulable:
-			l.unready[p.Name] = time.Time{}
-		case known:
-			l.unready[p.Name] = since
-		default:
-			l.unready[p.Name] = p.Created
+			since = time.Time{}
+		case first, p.Ready, p.Unschedulable:
+			since = time.Time{}
+		case !known:
+			since = p.Created
 		}
+		l.created[p.Name] = since
 	}
 }
 

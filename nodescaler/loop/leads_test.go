@@ -1,0 +1,47 @@
+package loop
+
+import (
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// How long a pod takes to come is known of those that were seen to, once. One whose readiness comes and goes
+// has not come anew, however old it is.
+func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
+	type look struct {
+		after  time.Duration
+		ready  bool
+		waited bool // for a node
+	}
+	for _, c := range []struct {
+		name    string
+		created time.Duration
+		looks   []look
+		want    times
+	}{
+		{"one that comes", time.Minute, []look{{time.Minute, false, false}, {90 * time.Second, true, false}}, times{30 * time.Second}},
+		{"one that waited for a node", time.Minute, []look{{time.Minute, false, true}, {2 * time.Minute, false, false}, {3 * time.Minute, true, false}}, nil},
+		{"one that comes, and is not ready for a while", time.Minute, []look{
+			{time.Minute, false, false}, {90 * time.Second, true, false}, {5 * time.Hour, false, false}, {5*time.Hour + time.Minute, true, false},
+		}, times{30 * time.Second}},
+		{"one that was ready when it was first seen", 0, []look{{0, true, false}, {5 * time.Hour, false, false}, {6 * time.Hour, true, false}}, nil},
+		{"one that was there before anybody looked", -5 * time.Hour, []look{{0, false, false}, {time.Minute, true, false}}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var l leads
+			if c.created > 0 {
+				l.see(&nodescaler.Snapshot{}, false) // the first sight
+			}
+			for _, at := range c.looks {
+				l.see(&nodescaler.Snapshot{Pods: []nodescaler.Pod{{
+					Pod:      podscaler.Pod{Name: "web-1", Ready: at.ready, ReadyChanged: t0.Add(at.after)},
+					Workload: "web", Created: t0.Add(c.created), Unschedulable: at.waited,
+				}}}, false)
+			}
+			expect(t, "leads", c.want, l.pods)
+		})
+	}
+}
