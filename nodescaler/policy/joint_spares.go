@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -62,6 +63,9 @@ type keeper struct {
 	uses    []use
 	wanted  map[string]time.Time // orders and wakes that pods wait for, by order, not seen yet
 	tried   since                // machines that were to be woken
+	// Of machines that are to become spares: since when their nodes are closed, and since when they are no
+	// nodes that are ready.
+	closed, dark since
 }
 
 // use is an order that pods waited for.
@@ -73,7 +77,7 @@ type use struct {
 }
 
 func newKeeper(c Spared) *keeper {
-	return &keeper{cfg: c, wanted: map[string]time.Time{}, tried: since{}}
+	return &keeper{cfg: c, wanted: map[string]time.Time{}, tried: since{}, closed: since{}, dark: since{}}
 }
 
 // see takes note of what came of what was planned. What is planned and never seen, as where nothing is
@@ -94,10 +98,14 @@ func (k *keeper) see(s *nodescaler.Snapshot, lead time.Duration) {
 			delete(k.tried, name)
 		}
 	}
+	making := map[string]bool{}
 	for i := range s.Machines {
 		m := &s.Machines[i]
+		making[m.Name] = m.Keep && m.Phase.Live()
 		if at, tried := k.tried[m.Name]; tried && m.Phase == nodescaler.Joined && m.Since.After(at) {
-			k.starts.add(m.Since.Sub(m.Woken))
+			if !m.Woken.IsZero() { // else it was let be a machine while it was made, and started from nothing
+				k.starts.add(m.Since.Sub(m.Woken))
+			}
 			delete(k.tried, m.Name)
 		}
 		if at, asked := k.wanted[m.Order]; asked && m.Phase.Live() && !m.Kept() {
@@ -105,6 +113,9 @@ func (k *keeper) see(s *nodescaler.Snapshot, lead time.Duration) {
 			k.uses = append(k.uses, use{at, m.Pool, m.Shape, k.rank(m.Pool, at)})
 		}
 	}
+	gone := func(name string, _ time.Time) bool { return !making[name] }
+	maps.DeleteFunc(k.closed, gone)
+	maps.DeleteFunc(k.dark, gone)
 }
 
 // rank is the place that an order has in its burst: of those made within the time that one takes.
@@ -201,9 +212,11 @@ func (t *scan) limits() map[string]int {
 	if t.keep == nil || len(t.x.Spares) == 0 {
 		return t.room
 	}
-	limits := map[string]int{}
-	for pool, n := range t.room {
-		limits[pool] = n
+	limits := maps.Clone(t.room)
+	for pool := range limits {
+		if t.backoffs[pool].on(t.now) {
+			limits[pool] = 0
+		}
 	}
 	for _, m := range t.x.Spares {
 		if t.wakeable(m) {
@@ -213,9 +226,20 @@ func (t *scan) limits() map[string]int {
 	return limits
 }
 
-// mayBuy reports whether there is a place for the machine once spares were woken that the packing knew
-// nothing of.
+// standsBy reports whether there is a spare to be woken of a pool whose machines fail to be made: it has been.
+func (t *scan) standsBy(pool string, s pricing.Shape) bool {
+	return t.keep != nil && slices.ContainsFunc(t.x.Spares, func(m *nodescaler.Machine) bool {
+		return m.Pool == pool && m.Shape == s && t.wakeable(m)
+	})
+}
+
+// mayBuy reports whether the machine may be ordered, now that no spare was to be had in its place: its pool was
+// perhaps only looked at for those, and there may be no room for it beside spares that were woken, which the
+// packing knew nothing of.
 func (t *scan) mayBuy(o packing.Offer) bool {
+	if t.backoffs[o.Pool].on(t.now) {
+		return false
+	}
 	return len(t.woken) == 0 && len(t.x.Spares) == 0 || t.room[o.Pool] > 0 && o.Shape.Resources().Within(t.free[o.Host])
 }
 
@@ -250,7 +274,7 @@ func (t *scan) wakes(o packing.Offer, items []string) bool {
 }
 
 // wakesAny wakes a spare of the pool that lacks machines.
-func (t *scan) wakesAny(p *nodescaler.PoolSize, _ []packing.Offer) bool {
+func (t *scan) wakesAny(p *nodescaler.PoolSize) bool {
 	if t.keep == nil {
 		return false
 	}
@@ -416,23 +440,52 @@ func (t *scan) tend(ordered bool) {
 
 // finishSpare stops a machine that was ordered as a spare once it has joined, or gives it back if it is not
 // wanted any more. One that pods have come to is a node like any other. It reports whether any of this
-// was done.
+// was done: its node is closed first, and has to be seen empty some time after that.
 func (t *scan) finishSpare(m *nodescaler.Machine, s *stock, why nodescaler.Reason) bool {
 	n := t.x.AnyNodeOf(m.Name)
 	if m.Phase != nodescaler.Joined || n == nil || n.VM == nil || !n.Ready || t.x.Away(m.Host) {
-		return false
+		return t.abandon(m, n)
 	}
+	delete(t.keep.dark, m.Name)
 	if held := n.Held(); len(held) > 0 {
 		t.rouse(m, because(nodescaler.SpareTaken, "%s was to become a spare, and holds %s", m.Name, some("pod", podNames(held))))
 		return true
 	}
-	t.cordon(n, because(nodescaler.SpareMade, "%s has joined and is to be a spare", m.Name))
-	if len(s.good) >= s.want || m.Drifted != "" {
+	closed, ours := t.keep.closed[m.Name]
+	switch {
+	case !ours || !n.Draining || !n.Cordoned:
+		t.keep.closed[m.Name] = t.now
+		t.cordon(n, because(nodescaler.SpareMade, "%s has joined and is to be a spare", m.Name))
+		return false
+	case t.now.Sub(closed) < time.Duration(t.cfg.NodeDeleteDelayAfterTaint):
+		return false
+	case len(s.good) >= s.want || m.Drifted != "":
 		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is not wanted as a spare any more", m.Name), why)
 		return true
 	}
 	s.good = append(s.good, m)
 	t.stash(n, because(nodescaler.SpareMade, "%s has joined once, and is stopped", m.Name), why)
+	return true
+}
+
+// abandon gives back a machine that was to become a spare and has not been a node that is ready for as long as
+// one may take to be one. Until then, and while its host is away, it may still come. It reports whether it did.
+func (t *scan) abandon(m *nodescaler.Machine, n *nodescaler.NodeLoad) bool {
+	since, seen := t.keep.dark[m.Name]
+	if !seen || t.x.Away(m.Host) {
+		t.keep.dark[m.Name] = t.now
+		return false
+	}
+	late := t.now.Sub(since)
+	switch {
+	case late <= time.Duration(t.cfg.MaxNodeProvisionTime) || n != nil && (n.VM == nil || len(n.Held()) > 0):
+		return false
+	case n != nil && !(n.Draining && n.Cordoned):
+		t.cordon(n, because(nodescaler.NodeNotReady, "%s was to become a spare and has not been ready for %s", m.Name, late))
+		return false
+	}
+	t.backoffOf(m.Pool).fail(t.now)
+	t.giveBack(m, because(nodescaler.ProvisionTimedOut, "%s was to become a spare and has not been a node that is ready for %s, more than %s", m.Name, late, t.cfg.MaxNodeProvisionTime))
 	return true
 }
 

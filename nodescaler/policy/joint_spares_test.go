@@ -94,6 +94,25 @@ func TestJointWakesASpareWhereItWouldBuy(t *testing.T) {
 	}
 }
 
+// What has been made before need not be made again: spares stand in where machines fail to be made.
+func TestJointWakesSparesOfAPoolThatIsLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  []string
+	}{
+		{"for pods that wait", aWorld().spare("w-2", "pve1").pods(4, "b", "", 600, 100), []string{"Return w-1", "Wake w-2"}},
+		{"not one of another shape", aWorld().spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Shape = large }).pod("b", "", 600, 100), []string{"Return w-1"}},
+		{"for the pool's minimum, and orders none", aWorld().spare("w-2", "pve1").change(func(w *world) { w.Pools[0].Min = 2 }), []string{"Return w-1", "Wake w-2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := lookedAt(t, withSpares(t, 1), aWorld().spare("w-2", "pve1"))
+			w := c.world.machine("w-1", "pve2", nodescaler.Failed)
+			expect(t, decide(t, p, w.at(10*time.Second)), c.want, nodescaler.PoolBackingOff)
+		})
+	}
+}
+
 // One that was to be woken and does not stir must not keep an order from being made.
 func TestJointOrdersWhereASpareDoesNotStir(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1").pod("b", "", 600, 100)
@@ -143,15 +162,83 @@ func TestJointStashesWhatItWouldGiveBack(t *testing.T) {
 	}
 }
 
+// One that is let be a machine while it is made was never stopped: when it joins, that tells nothing of how long
+// a spare takes, and those that there are stay.
+func TestWhatWasNeverStoppedTellsNothingOfStarts(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2", func(m *nodescaler.Machine) { m.Shape = large })
+	w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
+	w.machine("w-3", "pve3", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
+	p := withSpares(t, 1).(*joint)
+	w.pod("b", "", 600, 100)
+	if plan := decide(t, p, w.at(0)); !slices.Contains(lines(plan), "Wake w-3") {
+		t.Fatalf("it is not woken: %v", lines(plan))
+	}
+	joined := &w.Machines[2]
+	joined.Phase, joined.Keep, joined.Since = nodescaler.Joined, false, noon.Add(time.Minute)
+	decide(t, p, w.at(2*time.Minute))
+	if got := p.keep.start(); got != spareStart {
+		t.Errorf("a spare is taken to need %s to start, want %s", got, spareStart)
+	}
+}
+
 func TestJointMakesSparesWhenNobodyWaits(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
 	p := lookedAt(t, withSpares(t, 2), w)
 	expect(t, decide(t, p, w.at(time.Minute)), []string{"Buy w small pve2 to keep"}, nodescaler.SpareOrdered, nodescaler.SparesPay)
 	w.node("w-2", "pve2").Machines[1].Keep = true
 	plan := decide(t, p, w.at(2*time.Minute))
-	expect(t, plan, []string{"Cordon w-2", "Stash w-2", "Buy w small pve3 to keep"}, nodescaler.SpareMade)
+	expect(t, plan, []string{"Cordon w-2", "Buy w small pve3 to keep"}, nodescaler.SpareMade)
+	w.obey(plan)
+	if got := lines(decide(t, p, w.at(2*time.Minute+time.Second))); slices.Contains(got, "Stash w-2") {
+		t.Errorf("it is stopped a second after its node was closed: %v", got)
+	}
+	expect(t, decide(t, p, w.at(5*time.Minute)), []string{"Stash w-2", "Buy w small pve3 to keep"}, nodescaler.SpareMade)
+}
+
+// A machine that was to become a spare and never is a node that is ready is not paid for for ever.
+func TestJointGivesUpSparesThatDoNotCome(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  [][]string // at the first look too late, and at the next
+	}{
+		{"it boots and boots", aWorld().machine("w-2", "pve2", nodescaler.Booting), [][]string{{"Return w-2"}, nil}},
+		{"its node was removed", aWorld().machine("w-2", "pve2", nodescaler.Joined), [][]string{{"Return w-2"}, nil}},
+		{"its node is never ready", aWorld().node("w-2", "pve2", notReady), [][]string{{"Cordon w-2"}, {"Return w-2"}}},
+		{"its host is away", aWorld().machine("w-2", "pve2", nodescaler.Booting).change(func(w *world) { w.Hosts[1].Online = false }), [][]string{nil, nil}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := c.world
+			w.Machines[0].Keep = true
+			w.node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
+			p := lookedAt(t, withSpares(t, 1), w)
+			expect(t, decide(t, p, w.at(time.Minute)), nil)
+			expect(t, decide(t, p, w.at(16*time.Minute)), nil)
+			for i, want := range c.want {
+				plan := decide(t, p, w.at(17*time.Minute+time.Duration(i)*time.Second))
+				got := slices.DeleteFunc(lines(plan), func(l string) bool { return strings.HasSuffix(l, "to keep") })
+				if i == 0 || len(want) > 0 {
+					if d := cmp.Diff(want, got); len(want)+len(got) > 0 && d != "" {
+						t.Errorf("at look %d (-want +got):\n%s%s", i, d, tell(plan))
+					}
+				}
+				w.obey(plan)
+			}
+		})
+	}
+}
+
+// A pod may be on its way to a node while that is being closed: it is there at the next look, and is not stopped
+// with the machine.
+func TestJointStopsNoSpareThatAPodHasComeTo(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).node("w-2", "pve2")
+	w.Machines[1].Keep = true
+	p := lookedAt(t, withSpares(t, 1), w)
+	plan := decide(t, p, w.at(time.Minute))
+	expect(t, plan, []string{"Cordon w-2"})
+	w.obey(plan)
 	w.Pods[0].Node = "w-2"
-	expect(t, decide(t, p, w.at(3*time.Minute)), []string{"Wake w-2", "Buy w small pve3 to keep"}, nodescaler.SpareTaken)
+	expect(t, decide(t, p, w.at(2*time.Minute)), []string{"Wake w-2", "Buy w small pve3 to keep"}, nodescaler.SpareTaken)
 }
 
 func TestJointReplacesASpareThatDrifted(t *testing.T) {

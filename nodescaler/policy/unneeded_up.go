@@ -69,17 +69,20 @@ func (t *scan) wanted() map[string]*nodescaler.Pod {
 	return pods
 }
 
-// offers is every machine that may be ordered now, without what it refuses. Whether there is
+// offers is every machine that may be ordered now, or be had by waking a spare, without what it refuses. Whether there is
 // room for it is left to the packing, which says so if there is not.
 func (t *scan) offers() []packing.Offer {
 	var offers []packing.Offer
 	for i := range t.x.Pools {
 		p := &t.x.Pools[i]
-		if b := t.backoffs[p.Name]; b.on(t.now) {
+		b := t.backoffs[p.Name]
+		if b.on(t.now) {
 			t.note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
-			continue
 		}
 		for _, s := range p.Shapes {
+			if b.on(t.now) && !t.standsBy(p.Name, s) {
+				continue
+			}
 			for j := range t.x.Hosts {
 				if h := t.x.Hosts[j].Host; p.Takes(h) {
 					offers = append(offers, packing.Offer{
@@ -217,11 +220,11 @@ func (t *scan) spread(o packing.Offer, planned map[string]pricing.Resources) str
 func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 	bought := max(p.Max-p.Exist, 0) - t.room[p.Name]
 	for live := p.Live + bought + t.wokenOf(p.Name); live < p.Min; live++ {
-		if t.wakesAny(p, offers) {
+		if t.wakesAny(p) {
 			continue
 		}
 		may := slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
-			return o.Pool != p.Name || t.room[p.Name] < 1 || !o.Shape.Resources().Within(t.free[o.Host])
+			return o.Pool != p.Name || t.backoffs[p.Name].on(t.now) || t.room[p.Name] < 1 || !o.Shape.Resources().Within(t.free[o.Host])
 		})
 		if len(may) == 0 {
 			t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no host or no place for more", p.Name, live, p.Min)
