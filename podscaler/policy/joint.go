@@ -96,6 +96,7 @@ func (p *joint) check(w *podscaler.Workload) error {
 func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
 	if why := p.cannot(v); why != nil {
 		p.needs.unknown(v.Now)
+		p.regrets.unknown()
 		return podscaler.Recommendation{Reasons: []podscaler.Reason{*why}}
 	}
 	p.learn(v)

@@ -56,6 +56,9 @@ func (r *regrets) see(now time.Time, replicas int) {
 	r.add(g)
 }
 
+// unknown notes that it could not be told how many are needed: it may have been all, and none was given up.
+func (r *regrets) unknown() { r.needed = nil }
+
 func (r *regrets) add(g gap) {
 	if g.replicas == 0 {
 		return

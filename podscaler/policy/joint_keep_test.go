@@ -3,6 +3,9 @@ package policy
 import (
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -82,5 +85,25 @@ func TestAQueueThatIsWorkedOffIsNoFurtherLoad(t *testing.T) {
 	now = now.Add(drained)
 	if got := see(15, 101, 190); got != 190 {
 		t.Errorf("%s later it is %v, should be 190: nothing has become of it", drained, got)
+	}
+}
+
+// What was not seen was not given up: it may have been needed all the time.
+func TestATimeInWhichNothingIsKnownIsNotRegretted(t *testing.T) {
+	made, err := newJoint(Joint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := made.(*joint)
+	w := &podscaler.Workload{SLO: podscaler.SLO{Target: 100 * time.Millisecond}, Pod: pricing.Resources{CPU: 500}}
+	for i := range 12 {
+		at := start.Add(time.Duration(i) * 20 * time.Minute)
+		p.regrets.see(at, 6)
+		if r := p.Desired(&podscaler.View{Now: at.Add(15 * time.Second), Workload: w, Replicas: 6}); r.Known {
+			t.Fatalf("without any signal it knows: %+v", r)
+		}
+	}
+	if got := p.regrets.keep(); got != shortKeep || len(p.regrets.gaps) > 0 {
+		t.Errorf("replicas are kept for %s by %d gaps, want %s by none", got, len(p.regrets.gaps), shortKeep)
 	}
 }
