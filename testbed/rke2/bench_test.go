@@ -348,3 +348,59 @@ func TestDownTouchesNothingThatIsNotProved(t *testing.T) {
 		t.Errorf("this is left: %q", left)
 	}
 }
+
+var troubleSeed = flag.Uint64("troubles", 1, "where the chance of troubles comes from")
+
+// troubles are what goes wrong on the way to Proxmox VE and there, while a test bed is built.
+var troubles = []string{
+	"lose answer POST … p=0.3", "lose answer PUT … p=0.3", "lose answer ANY … p=0.1", "drop ANY … p=0.1", "answer 596 ANY … p=0.1",
+	"fail clone p=0.5 times=3", "fail create times=2", "kill task template times=1", "fail start p=0.5 times=3", "fail upload times=2", "warn clone",
+	"no quorum for=1m every=3m times=3", "storage-lock nfs for=1m after=20s", "host pve2 down after=30s for=3m", "freeze resources for=2m after=10s",
+	"fail boot p=0.5 times=1",
+}
+
+// Whatever goes wrong, up that is run again and again comes to the whole test bed when it ends, and down to
+// nothing; or down does right away.
+func TestTroublesEndInAWholeTestBedOrInNothing(t *testing.T) {
+	failed := 0
+	for i, line := range troubles {
+		for _, giveUp := range []bool{false, true} {
+			w := newWorld(t, func(c *pvesim.Config) { c.Seed = *troubleSeed + uint64(i) })
+			ofImage(w)
+			faults, err := pvesim.ParseFaults(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.sim.Inject(faults[0]); err != nil {
+				t.Fatal(err)
+			}
+			tries := 3
+			for err = w.up(); err != nil && tries > 0; err = w.up() {
+				tries--
+				failed++
+			}
+			w.sim.Heal()
+			if !giveUp {
+				if err := w.up(); err != nil {
+					t.Errorf("%s: up, when nothing is wrong any more: %v", line, err)
+				} else if diff := cmp.Diff(whole, w.nodes()); diff != "" {
+					t.Errorf("%s: %s", line, diff)
+				}
+			}
+			if err := w.down(); err != nil {
+				t.Errorf("%s: down: %v", line, err)
+			}
+			if left := w.left(); len(left) > 0 {
+				t.Errorf("%s: this is left: %q", line, left)
+			}
+			w.sim.Close()
+			if t.Failed() {
+				t.Fatal("\n" + strings.Join(w.lines, "\n"))
+			}
+		}
+	}
+	if failed == 0 {
+		t.Error("nothing went wrong")
+	}
+	t.Logf("up failed %d times", failed)
+}

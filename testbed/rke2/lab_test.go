@@ -15,6 +15,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
@@ -108,6 +111,7 @@ func TestMachinesJoinARealControlPlane(t *testing.T) {
 	t.Cleanup(end)
 	go l.joining(ctx)
 	w.serve()
+	w.site.Workers.VMPool = &VMPool{Mode: "Active", ScaledBy: "ClusterAutoscaler"}
 	w.site.manifests = map[string][]byte{}
 	for name, file := range map[string]string{"a-crds.yaml": "manifests/crds.yaml", "b-plimsoll.yaml": "manifests/active.yaml"} {
 		if w.site.manifests[name], err = deploy.Manifests.ReadFile(file); err != nil {
@@ -161,6 +165,18 @@ func TestMachinesJoinARealControlPlane(t *testing.T) {
 	}
 	if _, err := l.client.AppsV1().Deployments(productNamespace).Get(t.Context(), "plimsoll", metav1.GetOptions{}); err != nil {
 		t.Error("Plimsoll's Deployment:", err)
+	}
+	objects, err := dynamic.NewForConfig(l.lab.REST())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := objects.Resource(schema.GroupVersionResource{Group: "plimsoll.dev", Version: "v1alpha1", Resource: "vmpools"}).Get(t.Context(), "workers", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal("the VMPool:", err)
+	}
+	join, _, err := unstructured.NestedString(pool.Object, "spec", "join", "tokenFile")
+	if len(secret.Data[join]) == 0 || err != nil {
+		t.Errorf("the VMPool names %q, which is not in the secret: %v", join, err)
 	}
 	if err := b.Down(t.Context()); err != nil {
 		t.Fatal(err)

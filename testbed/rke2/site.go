@@ -88,6 +88,15 @@ type Workers struct {
 	// may ever be.
 	Start int `json:"start,omitempty"`
 	Max   int `json:"max" strict:"required"`
+	// VMPool is how Plimsoll in the cluster looks after them. Without it, no VMPool is made.
+	VMPool *VMPool `json:"vmPool,omitempty"`
+}
+
+// VMPool is what the workers' VMPool says besides what the site does.
+type VMPool struct {
+	Mode string `json:"mode" strict:"required"` // Observe or Active
+	// ScaledBy is who decides on machines, Plimsoll or ClusterAutoscaler; empty is Plimsoll.
+	ScaledBy string `json:"scaledBy,omitempty"`
 }
 
 // Release is which RKE2 is installed, and where it comes from.
@@ -198,6 +207,10 @@ func (s *Site) Validate() error {
 	must(r.Artefacts == "" || path.IsAbs(r.Artefacts) && path.Clean(r.Artefacts) == r.Artefacts && !strings.ContainsAny(r.Artefacts, "'\"\\$`\n "), "rke2.artefacts", "be a folder's whole path, without blanks and quotes", r.Artefacts)
 	must(s.Network.Static(), "network.first", "be the control plane's address with its prefix length, such as 10.0.0.10/24", s.Network.First)
 	must(s.Workers.Start >= 0 && s.Workers.Start <= s.Workers.Max, "workers.start", fmt.Sprintf("be from 0 to max, %d", s.Workers.Max), s.Workers.Start)
+	if p := s.Workers.VMPool; p != nil {
+		must(slices.Contains([]string{"Observe", "Active"}, p.Mode), "workers.vmPool.mode", "be Observe or Active", p.Mode)
+		must(slices.Contains([]string{"", "Plimsoll", "ClusterAutoscaler"}, p.ScaledBy), "workers.vmPool.scaledBy", "be Plimsoll or ClusterAutoscaler", p.ScaledBy)
+	}
 	need := s.Workers.Max + 2
 	must(s.VMIDs.First >= 100 && s.VMIDs.First <= s.VMIDs.Last && s.VMIDs.Len() >= need, "vmids",
 		fmt.Sprintf("be a range with room for the control plane, the load machine and workers.max, %d in all", need), s.VMIDs.String())
@@ -293,16 +306,16 @@ func (s *Site) proxmox(c *secrets) (*pve.Site, error) {
 		// There is one VMID for the one machine: what replaces it cannot wait for another.
 		pools[i].Cooldown = nodescaler.Duration(time.Second)
 	}
-	userData, err := s.serverUserData(c)
+	agent := s.agentJoin(c)
+	pools[load].Join, pools[workers].Join = agent, agent
+	userData, err := s.serverUserData(c, &pools[workers])
 	if err != nil {
 		return nil, err
 	}
-	agent := s.agentJoin(c)
 	pools[control].Join = firstboot.Profile{
 		Kind: firstboot.Custom, ProviderID: agent.ProviderID, Token: agent.Token, UserDataTemplate: userData,
 		User: s.User, SSHKeys: s.SSHKeys,
 	}
-	pools[load].Join, pools[workers].Join = agent, agent
 	pools[load].Labels = map[string]string{loadLabel: "true"}
 	pools[load].Taints = []pve.Taint{{Key: loadLabel, Value: "true", Effect: "NoSchedule"}}
 	return &pve.Site{

@@ -44,6 +44,8 @@ func TestBadSitesAreRefusedByTheirOwnKeys(t *testing.T) {
 		"image by no content":    {"user: ops", "user: ops\nimage: {volume: 'local:iso/debian.img', host: pve1, storage: nfs}", "image.volume: must be STORAGE:import/NAME"},
 		"image of many hosts":    {"template: {vmid: 9000}", "template: {byHost: {pve1: 9000}}\nimage: {volume: 'local:import/debian.raw', host: pve1, storage: nfs}", "template.vmid: must be there beside image"},
 		"image on no host":       {"user: ops", "user: ops\nimage: {volume: 'local:import/debian.raw', host: pve/1, storage: nfs}", "image.host: must name a host"},
+		"mode of the VMPool":     {"  max: 4", "  max: 4\n  vmPool: {mode: active}", `workers.vmPool.mode: must be Observe or Active, was "active"`},
+		"scaled by nobody":       {"  max: 4", "  max: 4\n  vmPool: {mode: Active, scaledBy: hpa}", "workers.vmPool.scaledBy: must be Plimsoll or ClusterAutoscaler"},
 		"SSH key":                {"user: ops", "user: ops\nsshKeys: [hello]", "sshKeys[0]: must"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -299,6 +301,37 @@ func TestPlimsollRunsOnTheControlPlane(t *testing.T) {
 	for _, f := range plan.Discs[0].Guest {
 		if f.Name == configFile && keepsOff && strings.Contains(f.Content, "plimsoll.dev/pool") {
 			t.Errorf("it keeps off the control plane, which says %s", f.Content)
+		}
+	}
+}
+
+// Plimsoll in the cluster makes workers as up does: of the pool's keys none is lost, and its files are in the
+// secret.
+func TestWorkersVMPoolIsTheirPool(t *testing.T) {
+	s := readSite(t, strings.Replace(strings.Replace(siteText, "version: v1.34.1+rke2r1", "artefacts: /opt/rke2", 1), "  max: 4", "  max: 4\n  vmPool: {mode: Active}", 1))
+	files := controlFiles(t, s, placeholders())
+	var o struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Spec     map[string]any
+	}
+	if err := yaml.Unmarshal([]byte(files[addonsFolder+poolAddon].Content), &o); err != nil {
+		t.Fatal(err)
+	}
+	if o.Kind != "VMPool" || o.Metadata.Name != "workers" || o.Spec["mode"] != "Active" || o.Spec["min"] != 2 || o.Spec["max"] != 4 || o.Spec["pvePool"] != "bench" {
+		t.Errorf("%+v", o)
+	}
+	if diff := cmp.Diff([]any{map[string]any{"name": "small", "cpu": 2, "memory": "4096Mi", "disk": "20480Mi"}}, o.Spec["shapes"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]any{"first": 5002, "last": 5009}, o.Spec["vmids"]); diff != "" {
+		t.Error(diff)
+	}
+	join, _ := o.Spec["join"].(map[string]any)
+	for _, key := range []string{"tokenFile", "cloudConfigFile"} {
+		name, _ := join[key].(string)
+		if name == "" || !strings.Contains(files[addonsFolder+secretAddon].Content, "\n    "+name+":") {
+			t.Errorf("%s is %q, which is not in\n%s", key, name, files[addonsFolder+secretAddon].Content)
 		}
 	}
 }

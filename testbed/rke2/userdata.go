@@ -13,6 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/testbed/lab/product"
 )
 
 // hostOf is an address as it stands in a URL.
@@ -77,7 +79,7 @@ type guestFile struct {
 
 // serverUserData is the user-data of the control plane, as a template of package firstboot. What is told
 // of the machine is filled in when it is made; all else is in it literally.
-func (s *Site) serverUserData(c *secrets) (firstboot.Secret, error) {
+func (s *Site) serverUserData(c *secrets, mine *pve.Pool) (firstboot.Secret, error) {
 	doc := cloudConfig{
 		Hostname: "{{.Name}}", Hosts: "localhost", User: literal(s.User), Update: len(s.Packages) > 0, Packages: literals(s.Packages), Keys: literals(s.SSHKeys),
 		Files: []guestFile{plain(configFile, "0600", s.serverConfig(c))},
@@ -87,7 +89,7 @@ func (s *Site) serverUserData(c *secrets) (firstboot.Secret, error) {
 		doc.Files = append(doc.Files, plain(tlsFolder+name+".crt", "0600", a.Cert), plain(tlsFolder+name+".key", "0600", a.Key))
 	}
 	slices.SortFunc(doc.Files, func(a, b guestFile) int { return strings.Compare(a.Path, b.Path) })
-	addons, err := s.addons(c)
+	addons, err := s.addons(c, mine)
 	if err != nil {
 		return "", err
 	}
@@ -169,25 +171,88 @@ const (
 	productNamespace = "plimsoll"
 	productSecret    = "plimsoll-proxmox"
 	secretAddon      = "plimsoll-bench-secret.yaml"
+	poolAddon        = "plimsoll-bench-workers.yaml"
 )
 
-// addons are the manifests that RKE2 applies: those of the site, and the tokens of Plimsoll in the cluster.
-func (s *Site) addons(c *secrets) (map[string][]byte, error) {
+// The files in that secret, by which Plimsoll's configuration and the VMPool name them.
+const (
+	tokenKey       = "token"
+	joinTokenKey   = "join-token"
+	cloudConfigKey = "cloud-config"
+)
+
+// addons are the manifests that RKE2 applies: those of the site, the files that Plimsoll in the cluster
+// needs, and its pool of the workers.
+func (s *Site) addons(c *secrets, mine *pve.Pool) (map[string][]byte, error) {
 	type object = map[string]any
+	files := object{tokenKey: c.Proxmox + "\n", joinTokenKey: c.AgentToken + "\n"}
+	if mine.Join.CloudConfig != "" {
+		files[cloudConfigKey] = string(mine.Join.CloudConfig)
+	}
+	all := map[string][]byte{}
+	maps.Copy(all, s.manifests)
+	var err error
+	all[secretAddon], err = documents(
+		object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": productNamespace}},
+		object{"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": productSecret, "namespace": productNamespace}, "stringData": files},
+	)
+	if err != nil || s.Workers.VMPool == nil {
+		return all, err
+	}
+	o, err := s.vmPool(*mine)
+	if err != nil {
+		return nil, err
+	}
+	all[poolAddon], err = documents(o)
+	return all, err
+}
+
+func documents(objects ...map[string]any) ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
-	for _, o := range []object{
-		{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": productNamespace}},
-		{
-			"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": productSecret, "namespace": productNamespace},
-			"stringData": object{"token": c.Proxmox + "\n", "join-token": c.AgentToken + "\n"},
-		},
-	} {
+	for _, o := range objects {
 		if err := e.Encode(o); err != nil {
 			return nil, err
 		}
 	}
-	all := map[string][]byte{secretAddon: b.Bytes()}
-	maps.Copy(all, s.manifests)
-	return all, nil
+	return b.Bytes(), e.Close()
+}
+
+// vmPool is the workers' pool as Plimsoll in the cluster is told of it. It keeps those that there are at the
+// start.
+func (s *Site) vmPool(p pve.Pool) (map[string]any, error) {
+	p.Min = s.Workers.Start
+	p.Join.TokenFile = joinTokenKey
+	if p.Join.CloudConfig != "" {
+		p.Join.CloudConfigFile = cloudConfigKey
+	}
+	o, err := product.Object("VMPool", p.Name, p)
+	if err != nil {
+		return nil, err
+	}
+	spec, _ := o["spec"].(map[string]any)
+	withUnits(spec)
+	spec["mode"] = s.Workers.VMPool.Mode
+	if by := s.Workers.VMPool.ScaledBy; by != "" {
+		spec["scaledBy"] = by
+	}
+	return o, nil
+}
+
+// withUnits gives the sizes in a tree the units without which the API refuses them. All are whole MiB.
+func withUnits(tree any) {
+	switch t := tree.(type) {
+	case []any:
+		for _, below := range t {
+			withUnits(below)
+		}
+	case map[string]any:
+		for key, value := range t {
+			if n, is := value.(int64); is && (key == "memory" || key == "disk") {
+				t[key] = fmt.Sprintf("%dMi", n>>20)
+				continue
+			}
+			withUnits(value)
+		}
+	}
 }
