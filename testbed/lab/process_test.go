@@ -76,13 +76,16 @@ func TestProcessesEndWithTheirLabHoweverItEnds(t *testing.T) {
 func TestProcessThatEndsBeforeItAnswersSaysWhy(t *testing.T) {
 	p := shell("echo from an earlier start")
 	l := &Lab{data: t.TempDir()}
-	if _, err := p.Start(t.Context(), l, "part"); err != nil {
+	earlier, err := p.Start(t.Context(), l, "part")
+	if err != nil {
 		t.Fatal(err)
+	}
+	for range earlier.Ended { // until nothing more comes of it
 	}
 	never := errors.New("not yet")
 	p = shell("echo the hold is full >&2; exit 3")
 	p.Answers = func(context.Context) error { return never }
-	_, err := p.Start(t.Context(), l, "part")
+	_, err = p.Start(t.Context(), l, "part")
 	want := "it ended before it answered: exit status 3\n  the last lines of " + l.Log("part") + ":\n  the hold is full"
 	if err == nil || !strings.HasPrefix(err.Error(), "it ended before it answered: exit status 3\n") || !strings.HasSuffix(err.Error(), "the hold is full") {
 		t.Errorf("got %v, want %s", err, want)
