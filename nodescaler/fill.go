@@ -17,6 +17,9 @@ type stay struct {
 // fill it, so that together they would hold machines that none of them needs, and keep it from who does.
 func (s *sharing) fill() {
 	bins := s.stays()
+	for _, p := range s.waiting() { // they come whatever is filled
+		hold(bins, p)
+	}
 	twin := &sharing{x: s.x, asks: s.asks, lots: make([]lot, len(s.lots))}
 	order := make([]*lot, len(s.lots))
 	for i := range s.lots {
@@ -86,10 +89,7 @@ func (s *sharing) keepLeast(bins []*stay) {
 // stays returns the bins without the replicas of the asks. A node that carries somebody else's pods, or that
 // nobody of ours has made, stays.
 func (s *sharing) stays() []*stay {
-	ours := make(map[string]bool, len(s.asks))
-	for i := range s.asks {
-		ours[s.asks[i].Workload] = true
-	}
+	ours := s.ours()
 	byNode := map[string]*stay{}
 	var bins []*stay
 	for _, b := range s.bins {

@@ -49,7 +49,6 @@ const (
 	SpareTaken    = "SpareTaken"    // pods came to a machine that was to become a spare
 	SpareDrifted  = "SpareDrifted"  // a spare was made in another way than its pool makes machines now
 	SpareUnneeded = "SpareUnneeded" // a spare costs more than it is worth
-	SpareUnable   = "SpareUnable"   // a spare cannot be started now
 )
 
 // Why a machine is given back or kept.

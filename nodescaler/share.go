@@ -128,8 +128,7 @@ func (p *PoolSize) bin(shape pricing.Shape) *bin {
 	return &bin{p.Labels, p.Taints, p.Capacity(shape), Slots(p.PodSlots), false, "", p.Name}
 }
 
-// settle counts the replicas that have a node, and places the pods that have none yet: those of the
-// asks as theirs, all others out of the way.
+// settle counts the replicas that have a node, and places the pods of others that have none yet out of the way.
 func (s *sharing) settle() {
 	of := make(map[string]*lot, len(s.lots))
 	for i := range s.lots {
@@ -137,18 +136,37 @@ func (s *sharing) settle() {
 	}
 	for i := range s.x.Snapshot.Pods {
 		p := &s.x.Snapshot.Pods[i]
-		if p.Finished() || p.Terminating || p.Daemon {
-			continue
-		}
-		l := of[p.Workload]
-		switch {
-		case p.Node == "" && l == nil:
-			place(s.bins, p)
-		case p.Node != "" && l != nil:
+		if l := of[p.Workload]; l != nil && p.Node != "" && !p.goes() {
 			l.held, l.ready = l.held+1, l.ready+1
 		}
 	}
+	for _, p := range s.waiting() {
+		place(s.bins, p)
+	}
 }
+
+// waiting are the pods that have no node and are none of the asks'.
+func (s *sharing) waiting() (pods []*Pod) {
+	ours := s.ours()
+	for i := range s.x.Snapshot.Pods {
+		if p := &s.x.Snapshot.Pods[i]; p.Node == "" && !ours[p.Workload] && !p.goes() {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// ours are the workloads of the asks.
+func (s *sharing) ours() map[string]bool {
+	ours := make(map[string]bool, len(s.asks))
+	for i := range s.asks {
+		ours[s.asks[i].Workload] = true
+	}
+	return ours
+}
+
+// goes reports whether the pod takes nothing for long, or comes and goes with its node.
+func (p *Pod) goes() bool { return p.Finished() || p.Terminating || p.Daemon }
 
 // fits reports whether the pod has room here.
 func (b *bin) fits(p *Pod) bool {

@@ -112,6 +112,9 @@ func TestPlacesAreWhereReplicasMayGo(t *testing.T) {
 			if got.Ready != c.ready || got.Coming != c.coming || got.Most != c.most || got.Why.Code != c.why {
 				t.Errorf("%+v, want ready %d, coming %d, most %d, why %q", got, c.ready, c.coming, c.most, c.why)
 			}
+			if got.Filled > got.Coming {
+				t.Errorf("%d are filled of %d", got.Filled, got.Coming)
+			}
 		})
 	}
 }

@@ -46,6 +46,62 @@ func TestReplicasCountOnMachinesThatOthersOrder(t *testing.T) {
 	}
 }
 
+// Replicas that nobody will create take no place from those that somebody will, but for those that there are to
+// be anyway; what they would get is told all
+// the same.
+func TestRecommendationsTakeNoPlaces(t *testing.T) {
+	for name, c := range map[string]struct {
+		held []string
+		want [2]int
+	}{
+		"both are created":          {nil, [2]int{3, 3}},
+		"one is only recommended":   {[]string{"shop/api"}, [2]int{5, 3}},
+		"both are only recommended": {[]string{"shop/api", "shop/web"}, [2]int{3, 3}},
+	} {
+		h := newHouse()
+		h.state.Replicas["shop/api"] = 1
+		r := h.runner(bidder{6}, nil)
+		r.Pools[0].Max, r.Holds.Workloads = 2, map[string]nodescaler.Reason{}
+		for _, name := range c.held {
+			r.Holds.Workloads[name] = why[0]
+		}
+		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{
+			Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600, Memory: pricing.GB},
+		}, bidder{9}))
+		s := steps(t, r, 2)
+		if got := [2]int{s.Workloads[0].Decision.To, s.Workloads[1].Decision.To}; got != c.want {
+			t.Errorf("%s: decided on %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A workload that is not in the cluster has no replicas, and takes no place from those that are.
+func TestAWorkloadThatIsNotThereTakesNoPlaces(t *testing.T) {
+	h := newHouse()
+	web := &shy{want: 2}
+	r := h.runner(web, nil)
+	r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: "shop/gone", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600, Memory: pricing.GB}}, replicas(20)))
+	steps(t, r, 2)
+	if web.places.Coming != 3 {
+		t.Errorf("there are %d places, want the 3 of the node", web.places.Coming)
+	}
+}
+
+// shy bids for less than it may have, and remembers what places it was told of.
+type shy struct {
+	want   int
+	places podscaler.Places
+}
+
+func (s *shy) Bid(*podscaler.View) podscaler.Bid {
+	return podscaler.Bid{Known: true, Want: s.want, Ahead: s.want, Worth: make([]float64, s.want)}
+}
+
+func (s *shy) Desired(v *podscaler.View) podscaler.Recommendation {
+	s.places = *v.Room.Places
+	return podscaler.Recommendation{Known: true, Replicas: s.want, Reasons: why}
+}
+
 // What is handed off is not ordered twice; the places that were made for it are kept.
 func TestWhatIsHandedOffIsNotPlannedForTwice(t *testing.T) {
 	for name, c := range map[string]struct {

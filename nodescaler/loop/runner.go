@@ -344,20 +344,30 @@ func (r *Runner) ask(ctx context.Context, w *world, s *podscaler.Scaler, step *S
 }
 
 // share tells the workloads that bid where their replicas would go. Those whose turn it is not keep
-// what they have asked for.
+// what they have asked for. So do those that are held, for the others: a replica that nobody creates must not
+// keep one from its place that somebody will. What they themselves would get is worked out beside all others.
 func (r *Runner) share(w *world, all []asked) {
 	if !w.machinesKnown || !slices.ContainsFunc(all, func(a asked) bool { return a.view != nil && a.bid.Known }) {
 		return
 	}
-	asks := make([]nodescaler.Ask, len(all))
-	for i := range all {
-		wl := r.Scalers[i].Workload()
-		like, _ := w.like(wl)
-		asks[i] = nodescaler.Ask{Workload: wl.Name, Like: like, Replicas: all[i].Replicas, Most: max(wl.Max, all[i].Replicas), Bid: all[i].bid}
-	}
 	known := w.snap
 	known.Pools = slices.Concat(r.Pools, r.Offered)
-	places := nodescaler.Share(nodescaler.NewIndex(&known), asks)
+	x := nodescaler.NewIndex(&known)
+	asks := r.asks(w, all)
+	places := nodescaler.Share(x, asks)
+	if held := func(a asked) bool { return a.Held != nil }; slices.ContainsFunc(all, held) {
+		sure := slices.Clone(asks)
+		for i := range all {
+			if held(all[i]) {
+				sure[i].Bid, sure[i].Most = podscaler.Bid{}, all[i].Replicas
+			}
+		}
+		for i, p := range nodescaler.Share(x, sure) {
+			if all[i].Held == nil {
+				places[i] = p
+			}
+		}
+	}
 	for i := range all {
 		if len(known.Pools) == 0 {
 			places[i].Most, places[i].Why = asks[i].Most, anybodys
@@ -366,6 +376,20 @@ func (r *Runner) share(w *world, all []asked) {
 			all[i].view.Room.Places = &places[i]
 		}
 	}
+}
+
+// asks are what the workloads ask for.
+func (r *Runner) asks(w *world, all []asked) []nodescaler.Ask {
+	asks := make([]nodescaler.Ask, len(all))
+	for i := range all {
+		wl := r.Scalers[i].Workload()
+		like, _ := w.like(wl)
+		asks[i] = nodescaler.Ask{Workload: wl.Name, Like: like, Replicas: all[i].Replicas, Most: max(wl.Max, all[i].Replicas), Bid: all[i].bid}
+		if _, there := w.replicas[wl.Name]; !there {
+			asks[i].Most = 0
+		}
+	}
+	return asks
 }
 
 // anybodys is why nothing is said of further machines where no pool is known: somebody else may order them,

@@ -120,7 +120,7 @@ func (j *joint) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	j.keep.see(s, j.lead())
 	was := j.idle
 	p := j.unneeded.Decide(s)
-	j.learn(s.Now, was, &p)
+	j.learn(s, was, &p)
 	return p
 }
 
@@ -143,7 +143,7 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 
 // learn notes for how long machines were not needed: those that are needed again, and, by the next
 // order, those that were given back.
-func (j *joint) learn(now time.Time, was since, p *nodescaler.Plan) {
+func (j *joint) learn(s *nodescaler.Snapshot, was since, p *nodescaler.Plan) {
 	drained := map[string]bool{}
 	for i := range p.Actions {
 		switch a := &p.Actions[i]; a.Kind {
@@ -157,7 +157,7 @@ func (j *joint) learn(now time.Time, was since, p *nodescaler.Plan) {
 				continue
 			}
 			if n := len(j.gone); n > 0 {
-				j.idles.add(now.Sub(j.gone[n-1]))
+				j.idles.add(s.Now.Sub(j.gone[n-1]))
 				j.gone = j.gone[:n-1]
 			}
 		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return, nodescaler.Stash: // steps of what was decided before
@@ -166,11 +166,34 @@ func (j *joint) learn(now time.Time, was since, p *nodescaler.Plan) {
 	if extra := len(j.gone) - kept; extra > 0 {
 		j.gone = slices.Delete(j.gone, 0, extra)
 	}
+	if j.idle == nil {
+		return // the cluster is not trusted, and nothing was looked at
+	}
+	works := working(s)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
-		if _, still := j.idle[name]; !still && !drained[name] {
-			j.idles.add(now.Sub(was[name]))
+		if _, still := j.idle[name]; !still && works[name] && !drained[name] {
+			j.idles.add(s.Now.Sub(was[name]))
 		}
 	}
+}
+
+// working are the nodes that can be seen to be needed or not: those of which it is known how they are, and
+// that are not being emptied because they were not.
+func working(s *nodescaler.Snapshot) map[string]bool {
+	away := map[string]bool{}
+	for i := range s.Hosts {
+		away[s.Hosts[i].Name] = !s.Hosts[i].Online
+	}
+	dark := map[string]bool{}
+	for i := range s.Machines {
+		dark[s.Machines[i].Name] = away[s.Machines[i].Host]
+	}
+	works := map[string]bool{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		works[n.Name] = n.Ready && !n.Draining && !dark[n.Machine]
+	}
+	return works
 }
 
 // hold is for how long a machine that is not needed is to be held. One that carries nothing was held before,

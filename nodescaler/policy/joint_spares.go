@@ -153,7 +153,8 @@ func (k *keeper) saved(pool string, nth int, now time.Time) (times float64) {
 	return times
 }
 
-// shape is what the pool's spares are: as the last order that pods waited for, or its cheapest.
+// spareShape is what the pool's spares are: as the last order that pods waited for, or its cheapest. It must have
+// one.
 func (t *scan) spareShape(p *nodescaler.PoolSize) pricing.Shape {
 	for i := len(t.keep.uses) - 1; i >= 0; i-- {
 		if u := &t.keep.uses[i]; u.pool == p.Name && slices.Contains(p.Shapes, u.shape) {
@@ -165,6 +166,9 @@ func (t *scan) spareShape(p *nodescaler.PoolSize) pricing.Shape {
 
 // sparesWorth is how many spares of the pool pay for themselves, and the sentence that says so.
 func (t *scan) sparesWorth(p *nodescaler.PoolSize) (int, nodescaler.Reason) {
+	if len(p.Shapes) == 0 {
+		return 0, because(nodescaler.SparesPay, "no spares of pool %s pay: it has no shape", p.Name)
+	}
 	k, shape := t.keep, t.spareShape(p)
 	disk, rate := t.x.SpareRate(shape), t.x.Rate(shape, "")
 	cost := disk.For(spareMemory)
@@ -393,7 +397,7 @@ func (t *scan) hasten(unneeded []candidate) {
 	}
 	for i := range unneeded {
 		c := &unneeded[i]
-		if left[c.VM.Pool] > 0 && c.VM.Drifted == "" {
+		if left[c.VM.Pool] > 0 && c.VM.Drifted == "" && c.VM.Shape == t.spareShape(t.x.Pool(c.VM.Pool)) {
 			left[c.VM.Pool]--
 			c.wait = min(c.wait, t.keep.start())
 		}
@@ -489,7 +493,7 @@ func (t *scan) abandon(m *nodescaler.Machine, n *nodescaler.NodeLoad) bool {
 	return true
 }
 
-// dismiss gives back a spare that is of no use: one at a time, so that what replaces it comes first.
+// dismiss gives back a spare that is of no use, one a scan: what is seen to be so by mistake is not done to all.
 func (t *scan) dismiss(s *stock, why nodescaler.Reason) {
 	here := func(m *nodescaler.Machine) bool { return m.Phase == nodescaler.Spare && !t.x.Away(m.Host) }
 	for _, m := range s.drifted {

@@ -181,6 +181,36 @@ func TestWhatWasNeverStoppedTellsNothingOfStarts(t *testing.T) {
 	}
 }
 
+// A machine goes sooner for what it saves to have it back. One that will be no spare is not to be had back.
+func TestOnlyWhatWillBeASpareGoesSooner(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*nodescaler.Machine)
+		want   time.Duration
+	}{
+		{"a spare like any", func(*nodescaler.Machine) {}, 40 * time.Second},
+		{"one of a shape of which none is kept", func(m *nodescaler.Machine) { m.Shape = large }, 190 * time.Second},
+		{"one that drifted", drifted, 190 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).pods(1, "b", "w-2", 100, 100)
+			w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
+			c.change(&w.Machines[1])
+			p := withSpares(t, 1).(*joint)
+			p.unneeded.cfg.ScaleDownDelayAfterFailure = 0 // which counts from the start, too
+			var got time.Duration
+			for at := time.Duration(0); got == 0 && at < 10*time.Minute; at += 10 * time.Second {
+				if slices.Contains(lines(decide(t, p, w.at(at))), "Cordon w-2") {
+					got = at
+				}
+			}
+			if got != c.want {
+				t.Errorf("it is emptied after %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 func TestJointMakesSparesWhenNobodyWaits(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
 	p := lookedAt(t, withSpares(t, 2), w)
@@ -306,6 +336,16 @@ func TestOrdersThatPodsWaitedForKeepSpares(t *testing.T) {
 		if got := p.keep.saved("w", n, noon.Add(at+time.Minute)); got != want {
 			t.Errorf("a %s spare would have been woken %g times in the last day, want %g", ordinal(n), got, want)
 		}
+	}
+}
+
+func TestAPoolWithoutShapesHasNoSpares(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").spare("w-2", "pve2")
+	w.Pools[0].Shapes = nil
+	p := lookedAt(t, withSpares(t, 2), w)
+	plan := decide(t, p, w.at(time.Minute))
+	if !slices.Contains(lines(plan), "Return w-2") {
+		t.Errorf("its spare is kept: %v%s", lines(plan), tell(plan))
 	}
 }
 

@@ -39,3 +39,59 @@ func TestJointSoonTriesAgainWhatFailed(t *testing.T) {
 		t.Error("after the second failure there is no order after 35 s, or one after 20 s")
 	}
 }
+
+// For how long machines are not needed is learnt of those that are needed again, and not of those that only
+// cannot be seen.
+func TestJointLearnsNothingOfMachinesThatItCannotSee(t *testing.T) {
+	idle := func() *world {
+		return aWorld().node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).pods(1, "b", "w-2", 100, 100)
+	}
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  int
+	}{
+		{"one is needed again", idle().pods(2, "c", "w-2", 700, 100), 1},
+		{"the nodes are not ready, and nothing is trusted", idle().change(func(w *world) {
+			for i := range 4 {
+				w.node(string(rune('m'+i)), "pve3")
+			}
+			for i := range w.Nodes {
+				w.Nodes[i].Ready = false
+			}
+		}), 0},
+		{"one was removed", idle().change(func(w *world) { w.Machines, w.Nodes, w.Pods = w.Machines[:1], w.Nodes[:1], w.Pods[:2] }), 0},
+		{"its host is away", idle().change(func(w *world) { w.Hosts[0].Online, w.Hosts[1].Online = false, false }), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := build(t, Spec{Policy: "joint"}).(*joint)
+			decide(t, p, idle().at(0))
+			decide(t, p, idle().at(10*time.Second))
+			if len(p.idle) != 1 {
+				t.Fatalf("%d machines are not needed, want 1", len(p.idle))
+			}
+			decide(t, p, c.world.at(time.Minute))
+			if len(p.idles) != c.want {
+				t.Errorf("learnt %v, want %d of them", p.idles, c.want)
+			}
+		})
+	}
+}
+
+// A machine that is emptied is not needed again: for how long it was not is known once another is ordered.
+func TestJointLearnsOfMachinesGivenBackWhenOthersAreOrdered(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).pods(1, "b", "w-2", 100, 100)
+	p := build(t, Spec{Policy: "joint"}).(*joint)
+	for at := time.Duration(0); at < 5*time.Minute; at += 10 * time.Second {
+		plan := decide(t, p, w.at(at))
+		w.obey(plan)
+	}
+	if len(p.gone) != 1 || len(p.idles) != 0 {
+		t.Fatalf("of the machine that is emptied it is learnt %v, with %d that are gone, want nothing and 1", p.idles, len(p.gone))
+	}
+	w.pods(4, "c", "", 900, 100)
+	decide(t, p, w.at(10*time.Minute))
+	if len(p.idles) != 1 || p.idles[0] != 10*time.Minute {
+		t.Errorf("learnt %v, want 10m0s", p.idles)
+	}
+}
