@@ -2,25 +2,30 @@ package policy
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// unsureRuns is how many runs in a row have to want a machine before it is bought, while it is not sure what
-// requests take, for pods that have just started use more than they will, and where it is for one replica:
-// a load that stands still at the edge of a machine would else buy one again and again.
-const unsureRuns = 4
+const (
+	// unsureRuns is how many runs in a row have to want a machine before it is bought, while it is not sure
+	// what requests take, for pods that have just started use more than they will, and where it is for one
+	// replica: a load that stands still at the edge of a machine would else buy one again and again.
+	unsureRuns = 4
+	// unsureFor is for how long they have to where it is for one replica and next to nothing is known: it may
+	// be the caution of not knowing that wants it, and by then something is.
+	unsureFor = 2 * time.Minute
+)
 
 // place makes replicas of what is needed: kept as long as it may be needed again, filled up to what is
 // paid for, and no more than there is to be had.
 func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	r := podscaler.Recommendation{Known: true, Reasons: p.explain(v, &s)}
 	n := s.now
-	if pl := v.Room.Places; pl != nil && n > pl.Coming && (s.sure < 1 || n == pl.Coming+1) && !p.queued(v) {
-		if n = max(pl.Coming, p.needs.lately(unsureRuns)); n < s.now {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted, and a machine is bought once %[3]d runs in a row have wanted it, which is so of %[2]d",
-				s.now, n, unsureRuns))
+	if pl := v.Room.Places; pl != nil && n > pl.Coming {
+		if n = max(pl.Coming, p.agreed(v, pl, &s)); n < s.now {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted, and a machine is bought once enough runs in a row have wanted it, which is so of %d", s.now, n))
 		}
 	}
 	s.ahead = max(n, s.later)
@@ -48,6 +53,22 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	r.Replicas, r.Ahead = to, s.ahead
 	r.Reasons = append(r.Reasons, p.marginal(v, &s, to))
 	return r
+}
+
+// agreed is how many replicas the last runs agree on. For a single one beyond what is paid for neither a queue is
+// reason enough, as long as those that have room already do not serve yet, for they may be enough to work
+// it off, nor the caution of knowing next to nothing.
+func (p *joint) agreed(v *podscaler.View, pl *podscaler.Places, s *sizing) int {
+	one := s.now == pl.Coming+1
+	switch {
+	case p.queued(v) && (!one || serving(v.Pods) >= pl.Coming), s.sure == 1 && !one:
+		return s.now
+	}
+	n := p.needs.lately(unsureRuns)
+	if s.sure < 0.5 && n == pl.Coming+1 {
+		n = p.needs.least(v.Now, unsureFor)
+	}
+	return n
 }
 
 // kept is how many replicas stay of those that there are, where n are needed now: the most that were
