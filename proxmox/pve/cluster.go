@@ -3,6 +3,7 @@ package pve
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -156,6 +157,24 @@ func (c *Client) VMIDFree(ctx context.Context, vmid int) (bool, error) {
 	}
 	if got := asText(data); got != strconv.Itoa(vmid) {
 		return false, &Error{Method: http.MethodGet, Path: path, Message: "the answer is not the number asked about: " + strconv.Quote(got), class: Garbled}
+	}
+	return true, nil
+}
+
+// vmidGone asks whether no machine has this number, of a host that is part of a majority as it answers. One
+// that was cut off goes on saying what it last knew, and a machine that was made since is none to it.
+func (c *Client) vmidGone(ctx context.Context, vmid int) (bool, error) {
+	var judged, told string
+	status, err := c.ClusterStatus(context.WithValue(ctx, answerer{}, &judged))
+	if err != nil {
+		return false, err
+	}
+	gone, err := c.VMIDFree(context.WithValue(ctx, answerer{}, &told), vmid)
+	switch {
+	case err != nil || !gone:
+		return false, err
+	case !status.Quorate || judged != told:
+		return false, &Error{Method: http.MethodGet, Path: "/cluster/nextid", Message: fmt.Sprintf("VMID %d is free to a host that may have been cut off", vmid), Endpoint: told, class: NoQuorum}
 	}
 	return true, nil
 }

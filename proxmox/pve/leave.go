@@ -135,7 +135,7 @@ func (w *work) askedOut(upid UPID, kind TaskKind, err error) {
 // doConfirm asks whether a machine is gone. That it is not listed says nothing; that its VMID is
 // free does, when there is a majority and the host that had it is online.
 func (w *work) doConfirm(ctx context.Context) {
-	free, err := w.client.VMIDFree(ctx, w.i.VMID)
+	free, err := w.client.vmidGone(ctx, w.i.VMID)
 	if err == nil && !free {
 		w.doProbe(ctx) // somewhere else, hidden, or somebody's
 		return
@@ -151,7 +151,7 @@ func (w *work) doConfirm(ctx context.Context) {
 
 // doProbe asks whether a machine exists that is not listed any more.
 func (w *work) doProbe(ctx context.Context) {
-	free, err := w.client.VMIDFree(ctx, w.i.VMID)
+	free, err := w.client.vmidGone(ctx, w.i.VMID)
 	pool, unseen := w.p.PVEPool, true
 	if err == nil && !free && w.i.Held == nil {
 		pool, unseen = w.poolOf(ctx)

@@ -146,7 +146,7 @@ func (f *Fleet) orphanNodes(ctx context.Context) []Orphan {
 	var all []Orphan
 	for _, o := range f.suspectNodes() {
 		if o.VMID != 0 {
-			if free, err := f.client.VMIDFree(ctx, o.VMID); err != nil || !free {
+			if free, err := f.client.vmidGone(ctx, o.VMID); err != nil || !free {
 				continue
 			}
 		}

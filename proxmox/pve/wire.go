@@ -123,6 +123,9 @@ func readQuestion(req *http.Request) (*question, error) {
 	return q, err
 }
 
+// answerer is the key of a context under which it is noted which endpoint has answered.
+type answerer struct{}
+
 // ask returns a good answer's body. An endpoint that cannot be connected to is passed over,
 // whatever is asked; a read that was not answered is asked once more, elsewhere if there is
 // anywhere; all else is final.
@@ -133,6 +136,9 @@ func (w *wire) ask(ctx context.Context, q *question) ([]byte, error) {
 	for i := 0; i < len(to); i++ {
 		body, failed := w.try(ctx, q, to[i])
 		if failed == nil {
+			if who, ok := ctx.Value(answerer{}).(*string); ok {
+				*who = to[i].url
+			}
 			return body, nil
 		}
 		switch failed.Class() {
