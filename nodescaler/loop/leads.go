@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -10,32 +9,10 @@ import (
 // leads are how long machines and replicas have taken to come. A restart forgets them, and then they
 // are not known until some have come again.
 type leads struct {
-	machines, pods times
+	machines, pods nodescaler.Recent
 	// coming are the machines that are no nodes yet, by when they were ordered; created the pods by when they
 	// were, and zero if how long they take says nothing: they waited for a node, or have been ready before.
 	coming, created map[string]time.Time
-}
-
-// times are the last of a kind.
-type times []time.Duration
-
-// seen is how many are kept: enough for a quantile, few enough to follow a storage that slows down.
-const seen = 32
-
-func (t *times) add(d time.Duration) {
-	if len(*t) == seen {
-		*t = slices.Delete(*t, 0, 1)
-	}
-	*t = append(*t, max(d, 0))
-}
-
-// usual is what nine in ten stayed within; 0 if there are none.
-func (t times) usual() time.Duration {
-	if len(t) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(t))
-	return sorted[(9*len(sorted)+9)/10-1]
 }
 
 // see takes in what has come since the step before. Pods that are there at the first sight were not seen to
@@ -54,7 +31,7 @@ func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 		since, known := was[p.Name]
 		switch {
 		case p.Ready && known && !since.IsZero():
-			l.pods.add(p.ReadyChanged.Sub(since))
+			l.pods.Add(p.ReadyChanged.Sub(since))
 			since = time.Time{}
 		case first, p.Ready, p.Unschedulable:
 			since = time.Time{}
@@ -85,7 +62,7 @@ func (l *leads) seeMachines(s *nodescaler.Snapshot) {
 			l.coming[m.Name] = since
 		case nodescaler.Joined:
 			if known {
-				l.machines.add(m.Since.Sub(since))
+				l.machines.Add(m.Since.Sub(since))
 			}
 		case nodescaler.Spare, nodescaler.Deleting, nodescaler.Failed:
 		}
@@ -97,5 +74,5 @@ func (l *leads) machine() time.Duration {
 	if len(l.machines) == 0 {
 		return 0
 	}
-	return l.machines.usual() + l.pods.usual()
+	return l.machines.Usual() + l.pods.Usual()
 }

@@ -20,13 +20,13 @@ func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
 		name    string
 		created time.Duration
 		looks   []look
-		want    times
+		want    nodescaler.Recent
 	}{
-		{"one that comes", time.Minute, []look{{time.Minute, false, false}, {90 * time.Second, true, false}}, times{30 * time.Second}},
+		{"one that comes", time.Minute, []look{{time.Minute, false, false}, {90 * time.Second, true, false}}, nodescaler.Recent{30 * time.Second}},
 		{"one that waited for a node", time.Minute, []look{{time.Minute, false, true}, {2 * time.Minute, false, false}, {3 * time.Minute, true, false}}, nil},
 		{"one that comes, and is not ready for a while", time.Minute, []look{
 			{time.Minute, false, false}, {90 * time.Second, true, false}, {5 * time.Hour, false, false}, {5*time.Hour + time.Minute, true, false},
-		}, times{30 * time.Second}},
+		}, nodescaler.Recent{30 * time.Second}},
 		{"one that was ready when it was first seen", 0, []look{{0, true, false}, {5 * time.Hour, false, false}, {6 * time.Hour, true, false}}, nil},
 		{"one that was there before anybody looked", -5 * time.Hour, []look{{0, false, false}, {time.Minute, true, false}}, nil},
 	} {

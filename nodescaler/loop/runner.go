@@ -336,7 +336,7 @@ func (r *Runner) ask(ctx context.Context, w *world, s *podscaler.Scaler, step *S
 		Rollout: w.rollouts[wl.Name], Pause: r.Pauses[wl.Name],
 		Room: podscaler.Room{
 			PendingReplicas: a.Pending, BootingMachines: w.booting,
-			PodLead: r.leads.pods.usual(), MachineLead: r.leads.machine(),
+			PodLead: r.leads.pods.Usual(), MachineLead: r.leads.machine(),
 		},
 	}
 	a.bid = s.Bid(a.view)

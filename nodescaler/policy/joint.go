@@ -90,8 +90,8 @@ type joint struct {
 	cfg Joint
 
 	coming map[string]time.Time // machines that are no nodes yet, by when they were ordered
-	leads  last                 // from order to node
-	idles  last                 // for how long machines were not needed
+	leads  nodescaler.Recent    // from order to node
+	idles  nodescaler.Recent    // for how long machines were not needed
 	gone   []time.Time          // since when the machines given back last were not needed
 }
 
@@ -136,7 +136,7 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 		case m.Phase == nodescaler.Ordered || m.Phase == nodescaler.Booting:
 			j.coming[m.Name] = askedFor(m)
 		case m.Phase == nodescaler.Joined && known:
-			j.leads.add(m.Since.Sub(ordered))
+			j.leads.Add(m.Since.Sub(ordered))
 		}
 	}
 }
@@ -157,13 +157,13 @@ func (j *joint) learn(s *nodescaler.Snapshot, was since, p *nodescaler.Plan) {
 				continue
 			}
 			if n := len(j.gone); n > 0 {
-				j.idles.add(s.Now.Sub(j.gone[n-1]))
+				j.idles.Add(s.Now.Sub(j.gone[n-1]))
 				j.gone = j.gone[:n-1]
 			}
 		case nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return, nodescaler.Stash: // steps of what was decided before
 		}
 	}
-	if extra := len(j.gone) - kept; extra > 0 {
+	if extra := len(j.gone) - nodescaler.RecentKept; extra > 0 {
 		j.gone = slices.Delete(j.gone, 0, extra)
 	}
 	if j.idle == nil {
@@ -172,7 +172,7 @@ func (j *joint) learn(s *nodescaler.Snapshot, was since, p *nodescaler.Plan) {
 	works := working(s)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if _, still := j.idle[name]; !still && works[name] && !drained[name] {
-			j.idles.add(s.Now.Sub(was[name]))
+			j.idles.Add(s.Now.Sub(was[name]))
 		}
 	}
 }
@@ -202,64 +202,42 @@ func (j *joint) hold(n *nodescaler.NodeLoad) time.Duration {
 	if len(n.Held()) == 0 && len(j.idles) < few {
 		return 0
 	}
-	return j.idles.cheapest(j.lead() + time.Duration(j.cfg.Rebuy))
+	return cheapest(j.idles, j.lead()+time.Duration(j.cfg.Rebuy))
 }
 
 // lead is what a machine is taken to need from its order until it is a node.
 func (j *joint) lead() time.Duration {
 	lead := time.Duration(j.cfg.Lead)
-	if seen := j.leads.usual(); seen > 0 {
+	if seen := j.leads.Usual(); seen > 0 {
 		lead = min(lead, seen) // what is learned must not be longer than what a fresh policy goes by
 	}
 	return lead
 }
 
-// last are the last few times of a kind.
-type last []time.Duration
-
-// kept is how many are: enough to choose by, few enough to follow a load that becomes another.
-const kept = 32
-
 // few are too few to choose by.
 const few = 8
-
-func (l *last) add(d time.Duration) {
-	if len(*l) == kept {
-		*l = slices.Delete(*l, 0, 1)
-	}
-	*l = append(*l, max(d, 0))
-}
-
-// usual is what nine in ten stayed within; 0 if there are none.
-func (l last) usual() time.Duration {
-	if len(l) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(l))
-	return sorted[(9*len(sorted)+9)/10-1]
-}
 
 // cheapest is the time to hold for that would have cost least over these idle times, if being without
 // a machine at the end of one costs as much as holding it for the time given. That itself is the
 // answer while little is known: it costs at most twice what foresight would, and the same is the most
 // that is ever held.
-func (l last) cheapest(again time.Duration) time.Duration {
-	if len(l) < few {
+func cheapest(idles nodescaler.Recent, again time.Duration) time.Duration {
+	if len(idles) < few {
 		return again
 	}
-	best, least := again, l.cost(again, again)
-	for _, d := range append(slices.Sorted(slices.Values(l)), 0) {
+	best, least := again, idleCost(idles, again, again)
+	for _, d := range append(slices.Sorted(slices.Values(idles)), 0) {
 		d++ // a moment longer than what it bridges
-		if cost := l.cost(d, again); d <= again && cost < least {
+		if cost := idleCost(idles, d, again); d <= again && cost < least {
 			best, least = d, cost
 		}
 	}
 	return best
 }
 
-func (l last) cost(hold, again time.Duration) time.Duration {
+func idleCost(idles nodescaler.Recent, hold, again time.Duration) time.Duration {
 	sum := time.Duration(0)
-	for _, d := range l {
+	for _, d := range idles {
 		if sum += min(d, hold); d > hold {
 			sum += again
 		}

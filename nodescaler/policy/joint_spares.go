@@ -59,7 +59,7 @@ type keeper struct {
 	cfg     Spared
 	started time.Time
 	lead    time.Duration
-	starts  last
+	starts  nodescaler.Recent
 	uses    []use
 	wanted  map[string]time.Time // orders and wakes that pods wait for, by order, not seen yet
 	tried   since                // machines that were to be woken
@@ -104,7 +104,7 @@ func (k *keeper) see(s *nodescaler.Snapshot, lead time.Duration) {
 		making[m.Name] = m.Keep && m.Phase.Live()
 		if at, tried := k.tried[m.Name]; tried && m.Phase == nodescaler.Joined && m.Since.After(at) {
 			if !m.Woken.IsZero() { // else it was let be a machine while it was made, and started from nothing
-				k.starts.add(m.Since.Sub(m.Woken))
+				k.starts.Add(m.Since.Sub(m.Woken))
 			}
 			delete(k.tried, m.Name)
 		}
@@ -131,7 +131,7 @@ func (k *keeper) rank(pool string, at time.Time) int {
 
 // start is how long a spare needs to be a node.
 func (k *keeper) start() time.Duration {
-	if seen := k.starts.usual(); seen > 0 {
+	if seen := k.starts.Usual(); seen > 0 {
 		return seen
 	}
 	return spareStart
