@@ -20,24 +20,24 @@ func (f *fault) Path() string { return f.path }
 // Error names path, rule and value.
 func (f *fault) Error() string { return f.path + ": " + f.rule }
 
-// faults collects what is wrong: all of it.
-type faults []error
+// Faults collects what is wrong with a file: all of it.
+type Faults []error
 
-// must notes a fault unless the rule is kept. The rule is written as what must be so.
-func (f *faults) must(kept bool, path, rule string, was any) {
+// Must notes a fault unless the rule is kept. The rule is written as what must be so.
+func (f *Faults) Must(kept bool, path, rule string, was any) {
 	if !kept {
 		*f = append(*f, &fault{path, rule + ", was " + show(was)})
 	}
 }
 
-// under notes the faults that a part has found in itself, below the part's path.
-func (f *faults) under(path string, err error) {
+// Under notes the faults that a part has found in itself, below the part's path.
+func (f *Faults) Under(path string, err error) {
 	if err == nil {
 		return
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {
-			f.under(path, one)
+			f.Under(path, one)
 		}
 		return
 	}
@@ -48,9 +48,9 @@ func (f *faults) under(path string, err error) {
 	*f = append(*f, &fault{strings.TrimSuffix(path+"."+key, "."), rule})
 }
 
-// oneOf wants a value to be one of the known ones, and asks whether a near one was meant.
-func (f *faults) oneOf(path, value string, known []string) {
-	f.must(slices.Contains(known, value), path, "must be one of "+strings.Join(known, ", ")+meant(value, known), value)
+// OneOf wants a value to be one of the known ones, and asks whether a near one was meant.
+func (f *Faults) OneOf(path, value string, known []string) {
+	f.Must(slices.Contains(known, value), path, "must be one of "+strings.Join(known, ", ")+meant(value, known), value)
 }
 
 // meant asks whether the nearest of the known names was meant, if one is near.

@@ -69,17 +69,17 @@ func (e *Experiment) check(w World) error {
 }
 
 // validate looks at what a scenario has otherwise. What it leaves out is looked at where it stands.
-func (o *Otherwise) validate(f *faults, path string, e *Experiment) {
+func (o *Otherwise) validate(f *Faults, path string, e *Experiment) {
 	if o == nil {
 		return
 	}
-	f.must(o.Think >= 0, path+".think", "must not be negative", o.Think)
+	f.Must(o.Think >= 0, path+".think", "must not be negative", o.Think)
 	if o.Demand != nil {
 		o.Demand.validate(f, path+".demand")
 	}
-	f.must(o.Quota >= 0, path+".quota", "must not be negative", o.Quota)
+	f.Must(o.Quota >= 0, path+".quota", "must not be negative", o.Quota)
 	if o.Balance != "" {
-		f.oneOf(path+".balance", string(o.Balance), balances)
+		f.OneOf(path+".balance", string(o.Balance), balances)
 	}
 	if o.Delays != nil {
 		o.Delays.validate(f, path+".delays")

@@ -254,21 +254,18 @@ func (r *Results) Warnings() []string {
 
 // Policies are the policies that ran, and Levels the levels they ran at, each in order.
 func (r *Results) Policies() []string {
-	var out []string
-	for i := range r.Summary {
-		if p := r.Summary[i].Policy; !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	return out
+	return Distinct(r.Summary, func(s *Summary) string { return s.Policy })
 }
 
 // Levels are the levels of load that there are runs at, in order.
-func (r *Results) Levels() []Level {
-	var out []Level
-	for i := range r.Summary {
-		if l := r.Summary[i].level(); !slices.Contains(out, l) {
-			out = append(out, l)
+func (r *Results) Levels() []Level { return Distinct(r.Summary, (*Summary).level) }
+
+// Distinct are the values that there are in a list, each once, in order.
+func Distinct[S any, V comparable](list []S, of func(*S) V) []V {
+	var out []V
+	for i := range list {
+		if v := of(&list[i]); !slices.Contains(out, v) {
+			out = append(out, v)
 		}
 	}
 	return out
@@ -304,14 +301,17 @@ func (r *Results) Total(policy, measure string) float64 {
 
 // Write writes the results as JSON, a run a line, so that two files can be compared line by
 // line.
-func (r *Results) Write(w io.Writer) error {
-	head, err := json.MarshalIndent(r.Header, "", "  ")
+func (r *Results) Write(w io.Writer) error { return WriteLines(w, r.Header, r.Runs, r.Summary) }
+
+// WriteLines writes results as JSON: what heads them as it is, and their runs and sums a line each.
+func WriteLines[R, S any](w io.Writer, header any, runs []R, summary []S) error {
+	head, err := json.MarshalIndent(header, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write results: %w", err)
 	}
 	var b bytes.Buffer
 	b.Write(bytes.TrimSuffix(head, []byte("\n}")))
-	err = errors.Join(writeLines(&b, "runs", r.Runs), writeLines(&b, "summary", r.Summary))
+	err = errors.Join(writeLines(&b, "runs", runs), writeLines(&b, "summary", summary))
 	b.WriteString("\n}\n")
 	if err != nil {
 		return fmt.Errorf("write results: %w", err)

@@ -79,18 +79,18 @@ func (o *Options) flags() []string {
 // With returns the experiment as the options change it.
 func (e *Experiment) With(o Options) (*Experiment, error) {
 	out := *e
-	var f faults
+	var f Faults
 	if len(o.Users) > 0 {
-		f.must(len(e.Load.Scenarios) == 0, "users", "must not be given for "+e.Name+", which has scenarios", o.Users)
+		f.Must(len(e.Load.Scenarios) == 0, "users", "must not be given for "+e.Name+", which has scenarios", o.Users)
 		for _, n := range o.Users {
-			f.must(n > 0, "users", "must be at least 1", n)
+			f.Must(n > 0, "users", "must be at least 1", n)
 		}
 		out.Load.Users = slices.Compact(slices.Sorted(slices.Values(o.Users)))
 	}
-	f.must(len(o.Scenarios) == 0 || len(e.Load.Scenarios) > 0, "scenarios", "must not be given for "+e.Name+", which has users", o.Scenarios)
+	f.Must(len(o.Scenarios) == 0 || len(e.Load.Scenarios) > 0, "scenarios", "must not be given for "+e.Name+", which has users", o.Scenarios)
 	all, wanted := e.Load.Scenarios, o.Scenarios
 	if o.Trace != nil {
-		f.must(len(all) > 0, "trace", "must not be given for "+e.Name+", which has users", o.Trace.File)
+		f.Must(len(all) > 0, "trace", "must not be given for "+e.Name+", which has users", o.Trace.File)
 		trace := o.Trace.scenario(&f, all)
 		all = append(slices.Clone(all), trace)
 		if len(wanted) > 0 { // of the file's, and the trace is one more
@@ -99,10 +99,10 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 	}
 	out.Load.Scenarios = pick(&f, "scenarios", all, wanted, func(s *Scenario) string { return s.Name })
 	out.Policies = pick(&f, "policies", e.Policies, o.Policies, func(p *Policy) string { return p.Name })
-	f.must(o.Parallel >= 0, "parallel", "must be at least 1", o.Parallel)
-	f.must(o.Trials >= 0, "trials", "must be at least 1", o.Trials)
-	f.must(o.Duration >= 0, "for", "must be longer than 0s", o.Duration)
-	f.must(o.Duration%time.Second == 0, "for", "must be whole seconds", o.Duration)
+	f.Must(o.Parallel >= 0, "parallel", "must be at least 1", o.Parallel)
+	f.Must(o.Trials >= 0, "trials", "must be at least 1", o.Trials)
+	f.Must(o.Duration >= 0, "for", "must be longer than 0s", o.Duration)
+	f.Must(o.Duration%time.Second == 0, "for", "must be whole seconds", o.Duration)
 	out.Trials = cmp.Or(o.Trials, e.Trials)
 	if o.Duration > 0 {
 		out.Duration = o.Duration
@@ -120,9 +120,9 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 }
 
 // use makes all users behave in one way.
-func (l *Load) use(f *faults, kind sim.Kind) {
-	f.oneOf("load", string(kind), kinds)
-	f.must(kind == sim.Open || l.Think > 0, "load", "must be open, as the experiment has no load.think", string(kind))
+func (l *Load) use(f *Faults, kind sim.Kind) {
+	f.OneOf("load", string(kind), kinds)
+	f.Must(kind == sim.Open || l.Think > 0, "load", "must be open, as the experiment has no load.think", string(kind))
 	l.Kind = kind
 	for i := range l.Scenarios {
 		l.Scenarios[i].Kind = ""
@@ -131,7 +131,7 @@ func (l *Load) use(f *faults, kind sim.Kind) {
 
 // pick returns the things of the given names, or all of them without any. The result is a
 // copy, in the file's order.
-func pick[T any](f *faults, key string, all []T, names []string, name func(*T) string) []T {
+func pick[T any](f *Faults, key string, all []T, names []string, name func(*T) string) []T {
 	var known []string
 	for i := range all {
 		known = append(known, name(&all[i]))
@@ -140,7 +140,7 @@ func pick[T any](f *faults, key string, all []T, names []string, name func(*T) s
 		if len(known) == 0 {
 			break // said before
 		}
-		f.must(slices.Contains(known, n), key, "must be one of "+strings.Join(known, ", ")+meant(n, known), n)
+		f.Must(slices.Contains(known, n), key, "must be one of "+strings.Join(known, ", ")+meant(n, known), n)
 	}
 	out := slices.Clone(all)
 	if len(names) == 0 {

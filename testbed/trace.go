@@ -23,21 +23,21 @@ type Trace struct {
 }
 
 // scenario is the trace as a load, beside others.
-func (t *Trace) scenario(f *faults, others []Scenario) Scenario {
+func (t *Trace) scenario(f *Faults, others []Scenario) Scenario {
 	end := t.Curve[len(t.Curve)-1].At
-	f.must(t.From < end, "trace-from", fmt.Sprintf("must be before the end of %s, which is at %s", t.File, pricing.Short(end)), t.From)
+	f.Must(t.From < end, "trace-from", fmt.Sprintf("must be before the end of %s, which is at %s", t.File, pricing.Short(end)), t.From)
 	length := t.Length
 	if length == 0 {
 		length = end - t.From
 	}
-	f.must(t.From+length <= end, "trace-length", fmt.Sprintf("must not go beyond the end of %s, which is at %s", t.File, pricing.Short(end)), t.Length)
+	f.Must(t.From+length <= end, "trace-length", fmt.Sprintf("must not go beyond the end of %s, which is at %s", t.File, pricing.Short(end)), t.Length)
 	curve := t.Curve.From(min(t.From, end)).Until(length)
 	if t.Peak > 0 {
-		f.must(curve.Max() > 0, "trace-peak", "must be left out where nothing was recorded", t.Peak)
+		f.Must(curve.Max() > 0, "trace-peak", "must be left out where nothing was recorded", t.Peak)
 		curve = curve.Scaled(t.Peak / max(curve.Max(), 1e-9))
 	}
 	name := strings.TrimSuffix(filepath.Base(t.File), filepath.Ext(t.File))
 	taken := slices.ContainsFunc(others, func(s Scenario) bool { return s.Name == name })
-	f.must(!taken, "trace", "must be a file whose name is not a scenario's, too", t.File)
+	f.Must(!taken, "trace", "must be a file whose name is not a scenario's, too", t.File)
 	return Scenario{Name: name, Curve: Curve(curve), Duration: length, Kind: sim.Open}
 }

@@ -12,21 +12,21 @@ import (
 
 // Validate returns every fault of what the file says.
 func (e *Experiment) Validate() error {
-	var f faults
+	var f Faults
 	e.validate(&f)
 	return errors.Join(f...)
 }
 
-func (e *Experiment) validate(f *faults) {
-	f.must(e.Name != "", "name", "must not be empty", e.Name)
-	f.must(e.Trials >= 1, "trials", "must be at least 1", e.Trials)
-	f.must(e.Duration >= 0, "duration", "must not be negative", e.Duration)
-	f.must(e.Duration%time.Second == 0, "duration", "must be whole seconds", e.Duration)
+func (e *Experiment) validate(f *Faults) {
+	f.Must(e.Name != "", "name", "must not be empty", e.Name)
+	f.Must(e.Trials >= 1, "trials", "must be at least 1", e.Trials)
+	f.Must(e.Duration >= 0, "duration", "must not be negative", e.Duration)
+	f.Must(e.Duration%time.Second == 0, "duration", "must be whole seconds", e.Duration)
 	if s := e.Span; s != nil {
-		f.must(s.Min >= 0 && s.Max > s.Min, "span", "must end after it starts, at 0s or later", s)
+		f.Must(s.Min >= 0 && s.Max > s.Min, "span", "must end after it starts, at 0s or later", s)
 	}
-	f.must(e.Tick > 0, "tick", "must be longer than 0s", e.Tick)
-	f.under("prices", e.Prices.Validate())
+	f.Must(e.Tick > 0, "tick", "must be longer than 0s", e.Tick)
+	f.Under("prices", e.Prices.Validate())
 	e.validateHosts(f)
 	e.validatePools(f)
 	e.Delays.validate(f, "delays")
@@ -48,13 +48,13 @@ func (e *Experiment) validate(f *faults) {
 }
 
 // names wants a list to have unique names, and returns them.
-func names[T any](f *faults, key string, all []T, name func(*T) string) []string {
+func names[T any](f *Faults, key string, all []T, name func(*T) string) []string {
 	out := make([]string, len(all))
 	for i := range all {
 		out[i] = name(&all[i])
 		path := fmt.Sprintf("%s[%d].name", key, i)
-		f.must(out[i] != "", path, "must not be empty", out[i])
-		f.must(!slices.Contains(out[:i], out[i]), path, "must be there once", out[i])
+		f.Must(out[i] != "", path, "must not be empty", out[i])
+		f.Must(!slices.Contains(out[:i], out[i]), path, "must be there once", out[i])
 	}
 	return out
 }
@@ -67,38 +67,38 @@ func (e *Experiment) hostNames() []string {
 	return out
 }
 
-func (e *Experiment) validateHosts(f *faults) {
-	f.must(len(e.Hosts) > 0, "hosts", "must have at least one", len(e.Hosts))
+func (e *Experiment) validateHosts(f *Faults) {
+	f.Must(len(e.Hosts) > 0, "hosts", "must have at least one", len(e.Hosts))
 	names(f, "hosts", e.Hosts, func(h *Host) string { return h.Name })
 	for i, h := range e.Hosts {
 		path := fmt.Sprintf("hosts[%d]", i)
-		f.must(h.CPU > 0, path+".cpu", "must be more than 0", h.CPU)
-		f.must(h.Memory > 0, path+".memory", "must be more than 0", h.Memory)
+		f.Must(h.CPU > 0, path+".cpu", "must be more than 0", h.CPU)
+		f.Must(h.Memory > 0, path+".memory", "must be more than 0", h.Memory)
 	}
 }
 
-func (e *Experiment) validatePools(f *faults) {
-	f.must(len(e.Pools) > 0, "pools", "must have at least one", len(e.Pools))
+func (e *Experiment) validatePools(f *Faults) {
+	f.Must(len(e.Pools) > 0, "pools", "must have at least one", len(e.Pools))
 	names(f, "pools", e.Pools, func(p *Pool) string { return p.Name })
 	for i := range e.Pools {
 		p, path := &e.Pools[i], fmt.Sprintf("pools[%d]", i)
-		f.must(len(p.Shapes) > 0, path+".shapes", "must have at least one", len(p.Shapes))
+		f.Must(len(p.Shapes) > 0, path+".shapes", "must have at least one", len(p.Shapes))
 		for j, s := range p.Shapes {
 			at := fmt.Sprintf("%s.shapes[%d]", path, j)
-			f.must(s.Name != "", at+".name", "must not be empty", s.Name)
-			f.must(s.CPU > 0, at+".cpu", "must be more than 0", s.CPU)
-			f.must(s.Memory > 0, at+".memory", "must be more than 0", s.Memory)
-			f.must(p.Reserved.Within(s.Resources()), path+".reserved", "must fit into shape "+s.Name, resources(p.Reserved))
+			f.Must(s.Name != "", at+".name", "must not be empty", s.Name)
+			f.Must(s.CPU > 0, at+".cpu", "must be more than 0", s.CPU)
+			f.Must(s.Memory > 0, at+".memory", "must be more than 0", s.Memory)
+			f.Must(p.Reserved.Within(s.Resources()), path+".reserved", "must fit into shape "+s.Name, resources(p.Reserved))
 		}
-		f.must(p.Min >= 0, path+".min", "must not be negative", p.Min)
-		f.must(p.Max >= p.Min, path+".max", fmt.Sprintf("must be at least min, which is %d", p.Min), p.Max)
-		f.must(p.Start >= 0 && p.Start <= p.Max, path+".start", fmt.Sprintf("must be from 0 to max, which is %d", p.Max), p.Start)
-		f.must(p.PodSlots >= 0, path+".podSlots", "must not be negative", p.PodSlots)
+		f.Must(p.Min >= 0, path+".min", "must not be negative", p.Min)
+		f.Must(p.Max >= p.Min, path+".max", fmt.Sprintf("must be at least min, which is %d", p.Min), p.Max)
+		f.Must(p.Start >= 0 && p.Start <= p.Max, path+".start", fmt.Sprintf("must be from 0 to max, which is %d", p.Max), p.Start)
+		f.Must(p.PodSlots >= 0, path+".podSlots", "must not be negative", p.PodSlots)
 		for j, h := range p.Hosts {
-			f.oneOf(fmt.Sprintf("%s.hosts[%d]", path, j), h, e.hostNames())
+			f.OneOf(fmt.Sprintf("%s.hosts[%d]", path, j), h, e.hostNames())
 		}
 		for j, t := range p.Taints {
-			f.oneOf(fmt.Sprintf("%s.taints[%d].effect", path, j), t.Effect, []string{"NoSchedule", "NoExecute"})
+			f.OneOf(fmt.Sprintf("%s.taints[%d].effect", path, j), t.Effect, []string{"NoSchedule", "NoExecute"})
 		}
 	}
 }
@@ -107,37 +107,37 @@ func resources(r pricing.Resources) words {
 	return words(r.CPU.String() + " CPU and " + r.Memory.String())
 }
 
-func (d *Delays) validate(f *faults, path string) {
+func (d *Delays) validate(f *Faults, path string) {
 	for _, r := range []struct {
 		key string
 		Range
 	}{{"clone", d.Clone}, {"boot", d.Boot}, {"delete", d.Delete}, {"wake", d.Wake}, {"podStart", d.PodStart}} {
-		f.must(r.Min >= 0, path+"."+r.key, "must not be negative", r.Range)
+		f.Must(r.Min >= 0, path+"."+r.key, "must not be negative", r.Range)
 	}
-	f.must(d.Clones >= 0, path+".clones", "must not be negative", d.Clones)
+	f.Must(d.Clones >= 0, path+".clones", "must not be negative", d.Clones)
 }
 
-func (s *Signals) validate(f *faults, path string) {
-	f.oneOf(path+".latency", s.Latency, []string{Exact, Scraped})
-	f.must(s.MetricsEvery > 0, path+".metricsEvery", "must be longer than 0s", s.MetricsEvery)
-	f.must(s.Late >= 0, path+".late", "must not be negative", s.Late)
-	f.must(whole(s.Late), path+".late", "must be whole seconds", s.Late)
+func (s *Signals) validate(f *Faults, path string) {
+	f.OneOf(path+".latency", s.Latency, []string{Exact, Scraped})
+	f.Must(s.MetricsEvery > 0, path+".metricsEvery", "must be longer than 0s", s.MetricsEvery)
+	f.Must(s.Late >= 0, path+".late", "must not be negative", s.Late)
+	f.Must(whole(s.Late), path+".late", "must be whole seconds", s.Late)
 	scraped := s.Latency == Scraped
-	f.must(s.Every > 0 == scraped, path+".every", "must be longer than 0s for scraped latencies, and left out for exact ones", s.Every)
-	f.must(len(s.Edges) > 0 == scraped, path+".edges", "must be given for scraped latencies, and left out for exact ones", s.Edges)
+	f.Must(s.Every > 0 == scraped, path+".every", "must be longer than 0s for scraped latencies, and left out for exact ones", s.Every)
+	f.Must(len(s.Edges) > 0 == scraped, path+".edges", "must be given for scraped latencies, and left out for exact ones", s.Edges)
 	for i := range s.Edges {
 		rising := s.Edges[i] > 0 && (i == 0 || s.Edges[i] > s.Edges[i-1])
-		f.must(rising, fmt.Sprintf("%s.edges[%d]", path, i), "must be longer than the edge before it", s.Edges[i])
+		f.Must(rising, fmt.Sprintf("%s.edges[%d]", path, i), "must be longer than the edge before it", s.Edges[i])
 	}
 }
 
-func (e *Experiment) validateWorkloads(f *faults) {
-	f.must(len(e.Workloads) > 0, "workloads", "must have at least one", len(e.Workloads))
+func (e *Experiment) validateWorkloads(f *Faults) {
+	f.Must(len(e.Workloads) > 0, "workloads", "must have at least one", len(e.Workloads))
 	names(f, "workloads", e.Workloads, func(w *Workload) string { return w.Name })
 	for i := range e.Workloads {
 		w, path := &e.Workloads[i], fmt.Sprintf("workloads[%d]", i)
 		w.validate(f, path)
-		f.must(e.fits(w), path+".requests", "must fit onto a machine of some pool", resources(w.Requests))
+		f.Must(e.fits(w), path+".requests", "must fit onto a machine of some pool", resources(w.Requests))
 	}
 }
 
@@ -153,71 +153,71 @@ func (e *Experiment) fits(w *Workload) bool {
 	return false
 }
 
-func (w *Workload) validate(f *faults, path string) {
-	f.must(w.Requests.CPU > 0, path+".requests.cpu", "must be more than 0", w.Requests.CPU)
-	f.must(w.Quota > 0, path+".quota", "must be more than 0", w.Quota)
-	f.must(w.Concurrency > 0, path+".concurrency", "must be at least 1", w.Concurrency)
+func (w *Workload) validate(f *Faults, path string) {
+	f.Must(w.Requests.CPU > 0, path+".requests.cpu", "must be more than 0", w.Requests.CPU)
+	f.Must(w.Quota > 0, path+".quota", "must be more than 0", w.Quota)
+	f.Must(w.Concurrency > 0, path+".concurrency", "must be at least 1", w.Concurrency)
 	w.Demand.validate(f, path+".demand")
-	f.oneOf(path+".balance", string(w.Balance), balances)
-	f.must(w.Replicas.Min >= 0, path+".replicas.min", "must not be negative", w.Replicas.Min)
-	f.must(w.Replicas.Max >= max(1, w.Replicas.Min), path+".replicas.max",
+	f.OneOf(path+".balance", string(w.Balance), balances)
+	f.Must(w.Replicas.Min >= 0, path+".replicas.min", "must not be negative", w.Replicas.Min)
+	f.Must(w.Replicas.Max >= max(1, w.Replicas.Min), path+".replicas.max",
 		fmt.Sprintf("must be at least 1 and at least min, which is %d", w.Replicas.Min), w.Replicas.Max)
-	f.must(w.Replicas.Start >= w.Replicas.Min && w.Replicas.Start <= w.Replicas.Max, path+".replicas.start",
+	f.Must(w.Replicas.Start >= w.Replicas.Min && w.Replicas.Start <= w.Replicas.Max, path+".replicas.start",
 		"must be from min to max", w.Replicas.Start)
-	f.must(w.Unavailable >= 0, path+".unavailable", "must not be negative", w.Unavailable)
-	f.must(w.Grace >= 0, path+".grace", "must not be negative", w.Grace)
-	f.must(w.SLO.Target > 0, path+".slo.target", "must be longer than 0s", w.SLO.Target)
-	f.must(w.SLO.Window > 0, path+".slo.window", "must be longer than 0s", w.SLO.Window)
+	f.Must(w.Unavailable >= 0, path+".unavailable", "must not be negative", w.Unavailable)
+	f.Must(w.Grace >= 0, path+".grace", "must not be negative", w.Grace)
+	f.Must(w.SLO.Target > 0, path+".slo.target", "must be longer than 0s", w.SLO.Target)
+	f.Must(w.SLO.Window > 0, path+".slo.window", "must be longer than 0s", w.SLO.Window)
 	w.Cost.validate(f, path+".cost")
 	if w.Share != nil {
-		f.must(*w.Share > 0 && *w.Share <= 1, path+".share", "must be more than 0% and at most 100%", *w.Share)
+		f.Must(*w.Share > 0 && *w.Share <= 1, path+".share", "must be more than 0% and at most 100%", *w.Share)
 	}
 }
 
-func (d *Demand) validate(f *faults, path string) {
-	f.must(d.Mean > 0, path+".mean", "must be longer than 0s", d.Mean)
-	f.must(d.Spread >= 0 && d.Spread < 1, path+".spread", "must be from 0% to below 100%", d.Spread)
-	f.must(d.Tail == 0 || d.Tail > 1, path+".tail", "must be above 1, or left out", d.Tail)
-	f.must(d.Tail == 0 || d.Spread == 0, path+".spread", "must be 0% with a tail", d.Spread)
+func (d *Demand) validate(f *Faults, path string) {
+	f.Must(d.Mean > 0, path+".mean", "must be longer than 0s", d.Mean)
+	f.Must(d.Spread >= 0 && d.Spread < 1, path+".spread", "must be from 0% to below 100%", d.Spread)
+	f.Must(d.Tail == 0 || d.Tail > 1, path+".tail", "must be above 1, or left out", d.Tail)
+	f.Must(d.Tail == 0 || d.Spread == 0, path+".spread", "must be 0% with a tail", d.Spread)
 }
 
-func (c *CostTarget) validate(f *faults, path string) {
+func (c *CostTarget) validate(f *Faults, path string) {
 	if c == nil {
 		return
 	}
-	f.must(c.Target > 0, path+".target", "must be more than 0", c.Target)
-	f.must(c.Per > 0, path+".per", "must be longer than 0s", c.Per)
-	f.oneOf(path+".count", string(c.Count), []string{"joined", "ordered", "predicted"})
-	f.oneOf(path+".measure", string(c.Measure), []string{"rate", "projected"})
+	f.Must(c.Target > 0, path+".target", "must be more than 0", c.Target)
+	f.Must(c.Per > 0, path+".per", "must be longer than 0s", c.Per)
+	f.OneOf(path+".count", string(c.Count), []string{"joined", "ordered", "predicted"})
+	f.OneOf(path+".measure", string(c.Measure), []string{"rate", "projected"})
 }
 
 var kinds = []string{string(sim.Sleep), string(sim.Pace), string(sim.Open)}
 
-func (l *Load) validate(f *faults, length time.Duration) {
-	f.oneOf("load.kind", string(l.Kind), kinds)
-	f.must(len(l.Users) > 0 != (len(l.Scenarios) > 0), "load", "must have either users or scenarios",
+func (l *Load) validate(f *Faults, length time.Duration) {
+	f.OneOf("load.kind", string(l.Kind), kinds)
+	f.Must(len(l.Users) > 0 != (len(l.Scenarios) > 0), "load", "must have either users or scenarios",
 		words(fmt.Sprintf("%d users and %d scenarios", len(l.Users), len(l.Scenarios))))
 	for i, n := range l.Users {
 		path := fmt.Sprintf("load.users[%d]", i)
-		f.must(n > 0, path, "must be at least 1", n)
-		f.must(i == 0 || n > l.Users[i-1], path, "must be more than the number before it", n)
+		f.Must(n > 0, path, "must be at least 1", n)
+		f.Must(i == 0 || n > l.Users[i-1], path, "must be more than the number before it", n)
 	}
-	f.must(len(l.Users) == 0 || length != 0, "duration", "must be given for a sweep", absent)
-	f.must(l.Spread >= 0, "load.spread", "must not be negative", l.Spread)
+	f.Must(len(l.Users) == 0 || length != 0, "duration", "must be given for a sweep", absent)
+	f.Must(l.Spread >= 0, "load.spread", "must not be negative", l.Spread)
 	l.validateThink(f, l.Kind, "load.kind")
 	names(f, "load.scenarios", l.Scenarios, func(s *Scenario) string { return s.Name })
 	for i := range l.Scenarios {
 		s, path := &l.Scenarios[i], fmt.Sprintf("load.scenarios[%d]", i)
-		f.must(s.Duration >= 0, path+".duration", "must not be negative", s.Duration)
-		f.must(s.Duration != 0 || length != 0, path+".duration", "must be given, as the experiment has none", absent)
+		f.Must(s.Duration >= 0, path+".duration", "must not be negative", s.Duration)
+		f.Must(s.Duration != 0 || length != 0, path+".duration", "must be given, as the experiment has none", absent)
 		if s.Kind != "" {
-			f.oneOf(path+".kind", string(s.Kind), kinds)
+			f.OneOf(path+".kind", string(s.Kind), kinds)
 			l.validateThink(f, s.Kind, path+".kind")
 		}
 	}
 }
 
 // validateThink wants a pause for senders that make one.
-func (l *Load) validateThink(f *faults, kind sim.Kind, because string) {
-	f.must(kind == sim.Open || l.Think > 0, "load.think", "must be longer than 0s, as "+because+" is "+string(kind), l.Think)
+func (l *Load) validateThink(f *Faults, kind sim.Kind, because string) {
+	f.Must(kind == sim.Open || l.Think > 0, "load.think", "must be longer than 0s, as "+because+" is "+string(kind), l.Think)
 }

@@ -14,22 +14,22 @@ import (
 
 // validatePolicies holds policies against the workloads too, if those are sound: otherwise
 // every policy would tell the workloads' faults again.
-func (e *Experiment) validatePolicies(f *faults, sound bool) {
-	f.must(len(e.Policies) > 0, "policies", "must have at least one", len(e.Policies))
+func (e *Experiment) validatePolicies(f *Faults, sound bool) {
+	f.Must(len(e.Policies) > 0, "policies", "must have at least one", len(e.Policies))
 	names(f, "policies", e.Policies, func(p *Policy) string { return p.Name })
 	for i := range e.Policies {
 		p, path := &e.Policies[i], fmt.Sprintf("policies[%d]", i)
 		before := len(*f)
 		p.Cost.validate(f, path+".cost")
-		f.must(p.MaxReplicas >= 0, path+".maxReplicas", "must not be negative", p.MaxReplicas)
-		f.must(p.MaxMachines >= 0, path+".maxMachines", "must not be negative", p.MaxMachines)
+		f.Must(p.MaxReplicas >= 0, path+".maxReplicas", "must not be negative", p.MaxReplicas)
+		f.Must(p.MaxMachines >= 0, path+".maxMachines", "must not be negative", p.MaxMachines)
 		e.validateLimits(f, path, p)
 		e.validateLimit(f, path+".limit", p)
 		if p.Clairvoyant {
-			f.must(p.Pods == nil && p.Nodes == nil, path, "must have no policies if it is clairvoyant", p.Name)
+			f.Must(p.Pods == nil && p.Nodes == nil, path, "must have no policies if it is clairvoyant", p.Name)
 			one := len(e.Workloads) == 1 && len(e.Pools) == 1 && len(e.Pools[0].Shapes) == 1
-			f.must(p.Spares == 0, path+".spares", "must be left out if the policy is clairvoyant", p.Spares)
-			f.must(one, path+".clairvoyant", "must be left out unless there is one workload on one pool of one shape", true)
+			f.Must(p.Spares == 0, path+".spares", "must be left out if the policy is clairvoyant", p.Spares)
+			f.Must(one, path+".clairvoyant", "must be left out unless there is one workload on one pool of one shape", true)
 			continue
 		}
 		p.validatePods(f, path+".pods")
@@ -43,14 +43,14 @@ func (e *Experiment) validatePolicies(f *faults, sound bool) {
 
 // validateLimits wants a policy's limits to leave room for what a trial starts with and may not
 // go below; a lower one would not be kept. A clairvoyant chooses its own start.
-func (e *Experiment) validateLimits(f *faults, path string, p *Policy) {
+func (e *Experiment) validateLimits(f *Faults, path string, p *Policy) {
 	for i := range e.Workloads {
 		r := &e.Workloads[i].Replicas
 		least := r.Min
 		if !p.Clairvoyant {
 			least = max(r.Min, r.Start)
 		}
-		f.must(p.MaxReplicas <= 0 || p.MaxReplicas >= least, path+".maxReplicas",
+		f.Must(p.MaxReplicas <= 0 || p.MaxReplicas >= least, path+".maxReplicas",
 			fmt.Sprintf("must be at least %d, with which %s starts or which is its minimum", least, e.Workloads[i].Name), p.MaxReplicas)
 	}
 	for i := range e.Pools {
@@ -58,33 +58,33 @@ func (e *Experiment) validateLimits(f *faults, path string, p *Policy) {
 		if !p.Clairvoyant {
 			least = max(least, e.Pools[i].Start)
 		}
-		f.must(p.MaxMachines <= 0 || p.MaxMachines >= least, path+".maxMachines",
+		f.Must(p.MaxMachines <= 0 || p.MaxMachines >= least, path+".maxMachines",
 			fmt.Sprintf("must be at least %d, with which pool %s starts or which is its minimum", least, e.Pools[i].Name), p.MaxMachines)
 	}
 }
 
 // validateSpares wants a row's spares to be wanted by its policy, and to have a place.
-func (e *Experiment) validateSpares(f *faults, path string, p *Policy) {
+func (e *Experiment) validateSpares(f *Faults, path string, p *Policy) {
 	if p.Spares == 0 {
 		return
 	}
-	f.must(p.Spares > 0, path, "must not be negative", p.Spares)
+	f.Must(p.Spares > 0, path, "must not be negative", p.Spares)
 	joint := p.Nodes != nil && p.Nodes.spec.Joint != nil
-	f.must(joint && p.Spares <= p.Nodes.spec.Joint.Spares.Most, path, "must be at most nodes.joint.spares.most", p.Spares)
+	f.Must(joint && p.Spares <= p.Nodes.spec.Joint.Spares.Most, path, "must be at most nodes.joint.spares.most", p.Spares)
 	for i := range e.Pools {
 		pool := &e.Pools[i]
-		f.must(p.Spares+pool.Start <= pool.Max, path, fmt.Sprintf("must leave room for the %d machines that pool %s starts with, of at most %d", pool.Start, pool.Name, pool.Max), p.Spares)
+		f.Must(p.Spares+pool.Start <= pool.Max, path, fmt.Sprintf("must leave room for the %d machines that pool %s starts with, of at most %d", pool.Start, pool.Name, pool.Max), p.Spares)
 	}
 }
 
 // validateLimit wants a limit on the cost to be above what a trial starts with.
-func (e *Experiment) validateLimit(f *faults, path string, p *Policy) {
+func (e *Experiment) validateLimit(f *Faults, path string, p *Policy) {
 	if p.Limit == nil {
 		return
 	}
-	f.must(!p.Clairvoyant, path, "must be left out if the policy is clairvoyant", p.Name)
-	f.must(p.Limit.Amount > 0, path+".amount", "must be above 0", p.Limit.Amount)
-	f.must(p.Limit.Per > 0, path+".per", "must be longer than 0s", p.Limit.Per)
+	f.Must(!p.Clairvoyant, path, "must be left out if the policy is clairvoyant", p.Name)
+	f.Must(p.Limit.Amount > 0, path+".amount", "must be above 0", p.Limit.Amount)
+	f.Must(p.Limit.Per > 0, path+".per", "must be longer than 0s", p.Limit.Per)
 	if p.Limit.Per <= 0 {
 		return
 	}
@@ -94,48 +94,48 @@ func (e *Experiment) validateLimit(f *faults, path string, p *Policy) {
 			least += pricing.Rate(pool.Start) * e.FirstRate(pool.Shapes[0])
 		}
 	}
-	f.must(p.Limit.rate() >= least, path, fmt.Sprintf("must be at least %s an hour, which the machines cost that a trial starts with", least), p.Limit.Amount)
+	f.Must(p.Limit.rate() >= least, path, fmt.Sprintf("must be at least %s an hour, which the machines cost that a trial starts with", least), p.Limit.Amount)
 }
 
-func (p *Policy) validatePods(f *faults, path string) {
+func (p *Policy) validatePods(f *Faults, path string) {
 	if p.Pods == nil {
-		f.must(false, path, "must be set, unless the policy is clairvoyant", absent)
+		f.Must(false, path, "must be set, unless the policy is clairvoyant", absent)
 		return
 	}
-	f.must(p.Pods.RunPeriod >= 0, path+".runPeriod", "must not be negative", p.Pods.RunPeriod)
-	f.must(p.Pods.Cooldown >= 0, path+".cooldown", "must not be negative", p.Pods.Cooldown)
+	f.Must(p.Pods.RunPeriod >= 0, path+".runPeriod", "must not be negative", p.Pods.RunPeriod)
+	f.Must(p.Pods.Cooldown >= 0, path+".cooldown", "must not be negative", p.Pods.Cooldown)
 	p.Pods.Behavior.validate(f, path+".behavior")
 	known := podpolicy.Names()
 	if name := p.Pods.Policy; !slices.Contains(known, strings.ToLower(name)) {
-		f.oneOf(path+".policy", name, known)
+		f.OneOf(path+".policy", name, known)
 		return
 	}
 	_, err := podpolicy.New(p.Pods.Spec)
-	f.under(path, err)
+	f.Under(path, err)
 	p.Pods.validateSeries(f, path)
 }
 
 // validateSeries refuses metrics that no world measures. A policy that waits for one would do nothing
 // for the whole of the trial, and its row would look like a result.
-func (p *PodPolicy) validateSeries(f *faults, path string) {
+func (p *PodPolicy) validateSeries(f *Faults, path string) {
 	const rule = "must be the pods' cpu, the only metric that experiments measure"
 	if p.HPA != nil {
 		for i, m := range p.HPA.Metrics {
-			f.must(m.Type == podpolicy.Resource, fmt.Sprintf("%s.hpa.metrics[%d].name", path, i), rule, m.Name)
+			f.Must(m.Type == podpolicy.Resource, fmt.Sprintf("%s.hpa.metrics[%d].name", path, i), rule, m.Name)
 		}
 	}
 	if p.Watermark != nil {
 		for i, m := range p.Watermark.Metrics {
-			f.must(m.Type == podpolicy.Resource, fmt.Sprintf("%s.watermark.metrics[%d].name", path, i), rule, m.Name)
+			f.Must(m.Type == podpolicy.Resource, fmt.Sprintf("%s.watermark.metrics[%d].name", path, i), rule, m.Name)
 		}
 	}
 	if p.FastSlow != nil {
-		f.must(p.FastSlow.Metric == "", path+".fastSlow.metric", rule, p.FastSlow.Metric)
+		f.Must(p.FastSlow.Metric == "", path+".fastSlow.metric", rule, p.FastSlow.Metric)
 	}
 }
 
 // validatePair asks a pod policy whether it can work on the workloads.
-func (e *Experiment) validatePair(f *faults, path string, p *Policy) {
+func (e *Experiment) validatePair(f *Faults, path string, p *Policy) {
 	policy, err := podpolicy.New(p.Pods.Spec)
 	if err != nil {
 		return // said before
@@ -149,113 +149,113 @@ func (e *Experiment) validatePair(f *faults, path string, p *Policy) {
 	}
 }
 
-func (b *Behavior) validate(f *faults, path string) {
+func (b *Behavior) validate(f *Faults, path string) {
 	if b == nil {
 		return
 	}
-	f.oneOf(path+".preset", b.Preset, []string{V2, Legacy, V111})
+	f.OneOf(path+".preset", b.Preset, []string{V2, Legacy, V111})
 	own := b.ScaleUp != nil || b.ScaleDown != nil
-	f.must(!own || b.Preset != Legacy && b.Preset != V111, path, "must have no rules of its own with preset "+b.Preset, b.Preset)
+	f.Must(!own || b.Preset != Legacy && b.Preset != V111, path, "must have no rules of its own with preset "+b.Preset, b.Preset)
 }
 
-func (p *Policy) validateNodes(f *faults, path string) {
+func (p *Policy) validateNodes(f *Faults, path string) {
 	if p.Nodes == nil {
-		f.must(false, path, "must be set, unless the policy is clairvoyant", absent)
+		f.Must(false, path, "must be set, unless the policy is clairvoyant", absent)
 		return
 	}
 	known := nodepolicy.Names()
 	if name := p.Nodes.Policy; !slices.Contains(known, strings.ToLower(name)) {
-		f.oneOf(path+".policy", name, known)
+		f.OneOf(path+".policy", name, known)
 		return
 	}
 	if p.Nodes.decode() != nil {
 		return // Parse tells it
 	}
 	_, err := nodepolicy.New(p.Nodes.spec)
-	f.under(path, err)
+	f.Under(path, err)
 }
 
-func (e *Experiment) validateFaults(f *faults, at string, all []Fault) {
+func (e *Experiment) validateFaults(f *Faults, at string, all []Fault) {
 	for i, x := range all {
 		path := fmt.Sprintf("%s[%d]", at, i)
-		f.must(x.At >= 0, path+".at", "must not be negative", x.At)
-		f.must(x.For >= 0, path+".for", "must not be negative", x.For)
-		f.must(x.Count >= 0, path+".count", "must not be negative", x.Count)
-		f.oneOf(path+".kind", string(x.Kind), faultKinds())
+		f.Must(x.At >= 0, path+".at", "must not be negative", x.At)
+		f.Must(x.For >= 0, path+".for", "must not be negative", x.For)
+		f.Must(x.Count >= 0, path+".count", "must not be negative", x.Count)
+		f.OneOf(path+".kind", string(x.Kind), faultKinds())
 		noisy := x.Kind == sim.NoisyNeighbour
-		f.must(noisy == (x.Left > 0) && x.Left >= 0 && x.Left < 1, path+".left",
+		f.Must(noisy == (x.Left > 0) && x.Left >= 0 && x.Left < 1, path+".left",
 			"must be above 0% and below 100% for "+string(sim.NoisyNeighbour)+", and left out for others", x.Left)
-		f.must(x.For > 0 || !noisy && x.Kind != sim.MetricsVanish, path+".for", "must be longer than 0s for "+string(x.Kind), x.For)
+		f.Must(x.For > 0 || !noisy && x.Kind != sim.MetricsVanish, path+".for", "must be longer than 0s for "+string(x.Kind), x.For)
 		if x.Kind == sim.HostDies || noisy && x.Host != "" {
-			f.oneOf(path+".host", x.Host, e.hostNames())
+			f.OneOf(path+".host", x.Host, e.hostNames())
 		}
 	}
 }
 
 // validateLevel wants a level to be one of the experiment's.
-func (e *Experiment) validateLevel(f *faults, path string, users int, scenario string) {
+func (e *Experiment) validateLevel(f *Faults, path string, users int, scenario string) {
 	if len(e.Load.Scenarios) > 0 {
-		f.oneOf(path+".scenario", scenario, e.LevelNames())
+		f.OneOf(path+".scenario", scenario, e.LevelNames())
 		return
 	}
-	f.must(slices.Contains(e.Load.Users, users), path+".users", fmt.Sprintf("must be one of load.users, %v", e.Load.Users), users)
+	f.Must(slices.Contains(e.Load.Users, users), path+".users", fmt.Sprintf("must be one of load.users, %v", e.Load.Users), users)
 }
 
-func (e *Experiment) validateAssertion(f *faults, path string, a *Assertion) {
+func (e *Experiment) validateAssertion(f *Faults, path string, a *Assertion) {
 	for _, t := range []*term{&a.left, &a.right} {
 		if t.measure == "" {
 			continue
 		}
-		f.oneOf(path+": policy", t.policy, e.PolicyNames())
+		f.OneOf(path+": policy", t.policy, e.PolicyNames())
 		if t.at != nil {
 			e.validateLevel(f, path+": "+t.measure, t.at.Users, t.at.Scenario)
 		}
 	}
 	for _, c := range a.where {
 		if c.key == "scenario" {
-			f.oneOf(path+": scenario", c.value, e.LevelNames())
+			f.OneOf(path+": scenario", c.value, e.LevelNames())
 		}
 	}
 }
 
-func (e *Experiment) validateClaim(f *faults) {
+func (e *Experiment) validateClaim(f *Faults) {
 	c := e.Claim
 	if c == nil {
 		return
 	}
-	f.must(len(c.Policies) > 0, "claim.policies", "must have at least one", len(c.Policies))
-	f.must(len(c.Against) > 0, "claim.against", "must have at least one", len(c.Against))
-	f.must(len(c.Lower) > 0, "claim.lower", "must have at least one", len(c.Lower))
+	f.Must(len(c.Policies) > 0, "claim.policies", "must have at least one", len(c.Policies))
+	f.Must(len(c.Against) > 0, "claim.against", "must have at least one", len(c.Against))
+	f.Must(len(c.Lower) > 0, "claim.lower", "must have at least one", len(c.Lower))
 	for i, p := range slices.Concat(c.Policies, c.Against) {
 		path := fmt.Sprintf("claim.policies[%d]", i)
 		if i >= len(c.Policies) {
 			path = fmt.Sprintf("claim.against[%d]", i-len(c.Policies))
 		}
-		f.oneOf(path, p, e.PolicyNames())
+		f.OneOf(path, p, e.PolicyNames())
 	}
 	for i, m := range c.Lower {
-		f.oneOf(fmt.Sprintf("claim.lower[%d]", i), m, measureNames())
+		f.OneOf(fmt.Sprintf("claim.lower[%d]", i), m, measureNames())
 	}
 }
 
-func (e *Experiment) validateReference(f *faults) {
+func (e *Experiment) validateReference(f *Faults) {
 	r := e.Reference
 	if r == nil {
 		return
 	}
 	for _, m := range slices.Sorted(maps.Keys(r.Tolerance)) {
-		f.oneOf("reference.tolerance", m, measureNames())
-		f.must(r.Tolerance[m] >= 0, "reference.tolerance."+m, "must not be negative", r.Tolerance[m])
+		f.OneOf("reference.tolerance", m, measureNames())
+		f.Must(r.Tolerance[m] >= 0, "reference.tolerance."+m, "must not be negative", r.Tolerance[m])
 	}
 	for i, c := range r.Cells {
 		path := fmt.Sprintf("reference.cells[%d]", i)
-		f.oneOf(path+".policy", c.Policy, e.PolicyNames())
+		f.OneOf(path+".policy", c.Policy, e.PolicyNames())
 		e.validateLevel(f, path, c.Users, c.Scenario)
 		for _, m := range slices.Sorted(maps.Keys(c.Values)) {
-			f.oneOf(path+".values", m, measureNames())
+			f.OneOf(path+".values", m, measureNames())
 			_, tolerated := r.Tolerance[m]
-			f.must(tolerated, "reference.tolerance."+m, "must be given, as "+path+" has a value of it", absent)
-			f.must(c.Values[m] > 0, path+".values."+m, "must be more than 0", c.Values[m])
+			f.Must(tolerated, "reference.tolerance."+m, "must be given, as "+path+" has a value of it", absent)
+			f.Must(c.Values[m] > 0, path+".values."+m, "must be more than 0", c.Values[m])
 		}
 	}
 }

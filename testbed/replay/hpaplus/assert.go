@@ -101,7 +101,7 @@ func (t *term) set(key, value string) error {
 func (a Assertion) MarshalText() ([]byte, error) { return []byte(a.text), nil }
 
 // validate wants names that are there, and a case at least.
-func (a *Assertion) validate(f *faults, path string, e *Experiment) {
+func (a *Assertion) validate(f *testbed.Faults, path string, e *Experiment) {
 	for _, t := range []*term{&a.left, &a.right} {
 		if t.measure == "" {
 			continue
@@ -110,17 +110,17 @@ func (a *Assertion) validate(f *faults, path string, e *Experiment) {
 		if e.Replay.Compare == Scalers && strings.HasPrefix(t.measure, "active.") {
 			names = append(names, t.measure)
 		}
-		f.oneOf(path, t.measure, names)
-		f.oneOf(path+": row", t.row, e.RowNames())
+		f.OneOf(path, t.measure, names)
+		f.OneOf(path+": row", t.row, e.RowNames())
 		if e.Replay.Compare == Equal {
-			f.oneOf(path+": against", t.against, e.Replay.Against)
+			f.OneOf(path+": against", t.against, e.Replay.Against)
 		} else {
-			f.must(t.against == "", path+": against", "must be left out but for comparisons at equal pod-minutes", t.against)
+			f.Must(t.against == "", path+": against", "must be left out but for comparisons at equal pod-minutes", t.against)
 		}
 		if t.trace != "" {
-			f.oneOf(path+": trace", t.trace, e.Replay.Traces)
+			f.OneOf(path+": trace", t.trace, e.Replay.Traces)
 		}
-		f.must(slices.ContainsFunc(e.Cases(), t.about), path, "must be about some case", a.text)
+		f.Must(slices.ContainsFunc(e.Cases(), t.about), path, "must be about some case", a.text)
 	}
 }
 

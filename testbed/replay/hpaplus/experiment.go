@@ -217,9 +217,9 @@ func (r *Replay) profile() (capacity.Profile, error) {
 
 // Validate returns every fault of what the file says.
 func (e *Experiment) Validate() error {
-	var f faults
-	f.must(e.Name != "", "name", "must not be empty", e.Name)
-	f.must(e.Trials >= 1, "trials", "must be at least 1", e.Trials)
+	var f testbed.Faults
+	f.Must(e.Name != "", "name", "must not be empty", e.Name)
+	f.Must(e.Trials >= 1, "trials", "must be at least 1", e.Trials)
 	e.Replay.validate(&f)
 	for i := range e.Assertions {
 		e.Assertions[i].validate(&f, fmt.Sprintf("assertions[%d]", i), e)

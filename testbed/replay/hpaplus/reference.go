@@ -26,13 +26,13 @@ type Cell struct {
 // seconds is a value that may be published and is in no results.
 const seconds = "trainSeconds"
 
-func (ref *Reference) validate(f *faults, e *Experiment) {
+func (ref *Reference) validate(f *testbed.Faults, e *Experiment) {
 	known := append(e.measureNames(), seconds)
 	for i, c := range ref.Cells {
 		path := fmt.Sprintf("reference.cells[%d]", i)
-		f.oneOf(path+".row", c.Row, e.RowNames())
+		f.OneOf(path+".row", c.Row, e.RowNames())
 		for name := range c.Values {
-			f.must(slices.Contains(known, name) || strings.HasPrefix(name, "active."), path+".values", "must be measures of "+strings.Join(known, ", "), name)
+			f.Must(slices.Contains(known, name) || strings.HasPrefix(name, "active."), path+".values", "must be measures of "+strings.Join(known, ", "), name)
 		}
 	}
 }

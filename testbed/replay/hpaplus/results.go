@@ -1,7 +1,6 @@
 package hpaplus
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -264,24 +263,12 @@ func (r *Results) At(row, against string, c Case) *Summary {
 
 // Rows are those that there are runs of, in order.
 func (r *Results) Rows() []string {
-	var out []string
-	for i := range r.Summary {
-		if !slices.Contains(out, r.Summary[i].Row) {
-			out = append(out, r.Summary[i].Row)
-		}
-	}
-	return out
+	return testbed.Distinct(r.Summary, func(s *Summary) string { return s.Row })
 }
 
 // Cases are those that there are runs in, in order.
 func (r *Results) Cases() []Case {
-	var out []Case
-	for i := range r.Summary {
-		if !slices.Contains(out, r.Summary[i].Case) {
-			out = append(out, r.Summary[i].Case)
-		}
-	}
-	return out
+	return testbed.Distinct(r.Summary, func(s *Summary) Case { return s.Case })
 }
 
 // Seconds is how long a row took to train, on the mean over all traces and trials.
@@ -296,38 +283,7 @@ func (r *Results) Seconds(row string) float64 {
 }
 
 // Write writes the results as JSON, a run a line, so that two files can be compared line by line.
-func (r *Results) Write(w io.Writer) error {
-	head, err := json.MarshalIndent(r.Header, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write results: %w", err)
-	}
-	var b bytes.Buffer
-	b.Write(bytes.TrimSuffix(head, []byte("\n}")))
-	err = errors.Join(writeLines(&b, "runs", r.Runs), writeLines(&b, "summary", r.Summary))
-	b.WriteString("\n}\n")
-	if err != nil {
-		return fmt.Errorf("write results: %w", err)
-	}
-	_, err = w.Write(b.Bytes())
-	return err
-}
-
-func writeLines[T any](b *bytes.Buffer, key string, values []T) error {
-	fmt.Fprintf(b, ",\n  %q: [", key)
-	for i := range values {
-		line, err := json.Marshal(&values[i])
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString("\n    ")
-		b.Write(line)
-	}
-	b.WriteString("\n  ]")
-	return nil
-}
+func (r *Results) Write(w io.Writer) error { return testbed.WriteLines(w, r.Header, r.Runs, r.Summary) }
 
 // WriteTimes writes how long training took.
 func (r *Results) WriteTimes(w io.Writer) error {

@@ -51,9 +51,9 @@ func (o *Options) flags() []string {
 // With returns the experiment as the options change it. What others are set against stays in.
 func (e *Experiment) With(o Options) (*Experiment, error) {
 	out := *e
-	var f faults
-	f.must(o.Trials >= 0, "trials", "must be at least 1", o.Trials)
-	f.must(o.Parallel >= 0, "parallel", "must be at least 1", o.Parallel)
+	var f testbed.Faults
+	f.Must(o.Trials >= 0, "trials", "must be at least 1", o.Trials)
+	f.Must(o.Parallel >= 0, "parallel", "must be at least 1", o.Parallel)
 	out.Trials = cmp.Or(o.Trials, e.Trials)
 	if o.Seed != nil {
 		out.Seed = *o.Seed
@@ -61,7 +61,7 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 	if len(o.Rows) > 0 {
 		known := e.RowNames()
 		for _, row := range o.Rows {
-			f.oneOf("policies", row, known)
+			f.OneOf("policies", row, known)
 		}
 		out.Replay.Rows = slices.DeleteFunc(known, func(row string) bool {
 			return !slices.Contains(o.Rows, row) && !slices.Contains(e.Replay.Against, row)
@@ -70,9 +70,9 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 	minutes := (e.Replay.Train + e.Replay.Test) * minutesADay
 	for i, s := range o.Traces {
 		again := slices.ContainsFunc(o.Traces[:i], func(other Source) bool { return other.Name == s.Name })
-		f.must(!again, "trace", "must be there once", s.Given)
+		f.Must(!again, "trace", "must be there once", s.Given)
 		if s.trace != nil {
-			f.must(len(s.trace.Counts) >= minutes, "trace", fmt.Sprintf("must have %d days from its first on, %d to train and %d to test, as %s has them",
+			f.Must(len(s.trace.Counts) >= minutes, "trace", fmt.Sprintf("must have %d days from its first on, %d to train and %d to test, as %s has them",
 				e.Replay.Train+e.Replay.Test, e.Replay.Train, e.Replay.Test, e.Name), s.Given)
 		}
 	}
