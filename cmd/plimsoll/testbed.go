@@ -297,7 +297,7 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string, file []by
 	for _, w := range r.Warnings() {
 		fmt.Fprintln(env.Stderr, "warning:", w)
 	}
-	if err := ask.print(env, e, r); err != nil {
+	if err := ask.print(env, func(w io.Writer) error { return printTables(w, e, r) }, r.Write); err != nil {
 		return err
 	}
 	if ask.out != "" {
@@ -348,13 +348,13 @@ func missed(verdicts []testbed.Verdict) error {
 	return withCode(exitThreshold, errors.Join(errs...))
 }
 
-// print prints the results as they were asked for.
-func (ask *testbedRun) print(env *Env, e *testbed.Experiment, r *testbed.Results) error {
-	if ask.format == outputTable {
-		return printTables(env.Stdout, e, r)
-	}
+// print prints results as they were asked for: as tables, or as they are written to a file.
+func (ask *testbedRun) print(env *Env, tables, write func(io.Writer) error) error {
 	var text bytes.Buffer
-	if err := r.Write(&text); err != nil {
+	if ask.format == outputTable {
+		write = tables
+	}
+	if err := write(&text); err != nil {
 		return err
 	}
 	if ask.format == outputYAML {
@@ -367,31 +367,37 @@ func (ask *testbedRun) print(env *Env, e *testbed.Experiment, r *testbed.Results
 // printTables prints what a person wants to know: the results, how they stand beside the
 // reference's, whether the claim comes out, and whether the assertions hold.
 func printTables(w io.Writer, e *testbed.Experiment, r *testbed.Results) error {
-	var b bytes.Buffer
 	tables := e.Tables(r)
 	if t, ok := e.Side(r); ok {
 		tables = append(tables, t)
 	}
+	claim := ""
+	if e.Claim != nil {
+		claim = testbed.Sentence(e.Claim.Try(r))
+	}
+	return printParts(w, tables, claim, e.Judge(r))
+}
+
+// printParts prints tables, what is said of them, and verdicts, each apart from the one before.
+func printParts(w io.Writer, tables []testbed.Table, said string, verdicts []testbed.Verdict) error {
 	for i := range tables {
 		if i > 0 {
-			b.WriteByte('\n')
+			fmt.Fprintln(w)
 		}
-		if err := tables[i].Print(&b); err != nil {
+		if err := tables[i].Print(w); err != nil {
 			return err
 		}
 	}
-	if e.Claim != nil {
-		fmt.Fprintf(&b, "\n%s\n", testbed.Sentence(e.Claim.Try(r)))
+	if said != "" {
+		fmt.Fprintf(w, "\n%s\n", said)
 	}
-	verdicts := e.Judge(r)
 	if len(verdicts) > 0 {
-		b.WriteByte('\n')
+		fmt.Fprintln(w)
 	}
 	for _, v := range verdicts {
-		fmt.Fprintln(&b, v)
+		fmt.Fprintln(w, v)
 	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return nil
 }
 
 func newTestbedReportCommand(env *Env) *cobra.Command {

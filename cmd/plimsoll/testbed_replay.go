@@ -62,7 +62,9 @@ func (ask *testbedRun) replay(cmd *cobra.Command, env *Env, name string, file []
 	if r == nil {
 		return err
 	}
-	if err := errors.Join(ask.printReplay(env, e, r), ask.writeReplay(env, &testreport.Replay{Experiment: e, Results: r, File: file, Took: took})); err != nil {
+	printed := ask.print(env, func(w io.Writer) error { return replayTables(w, e, r) }, r.Write)
+	written := ask.writeReplay(env, &testreport.Replay{Experiment: e, Results: r, File: file, Took: took})
+	if err := errors.Join(printed, written); err != nil {
 		return err
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -97,48 +99,13 @@ func (ask *testbedRun) replayOptions(env *Env) (hpaplus.Options, error) {
 	return o, nil
 }
 
-// printReplay prints the results as they were asked for.
-func (ask *testbedRun) printReplay(env *Env, e *hpaplus.Experiment, r *hpaplus.Results) error {
-	var text bytes.Buffer
-	if ask.format == outputTable {
-		if err := replayTables(&text, e, r); err != nil {
-			return err
-		}
-		_, err := env.Stdout.Write(text.Bytes())
-		return err
-	}
-	if err := r.Write(&text); err != nil {
-		return err
-	}
-	if ask.format == outputYAML {
-		return writeYAML(env.Stdout, text.Bytes())
-	}
-	_, err := env.Stdout.Write(text.Bytes())
-	return err
-}
-
 // replayTables prints the results, how they stand beside what was published, and the assertions.
 func replayTables(w io.Writer, e *hpaplus.Experiment, r *hpaplus.Results) error {
 	tables := e.Tables(r)
 	if t, ok := e.Side(r); ok {
 		tables = append(tables, t)
 	}
-	for i := range tables {
-		if i > 0 {
-			fmt.Fprintln(w)
-		}
-		if err := tables[i].Print(w); err != nil {
-			return err
-		}
-	}
-	verdicts := e.Judge(r)
-	if len(verdicts) > 0 {
-		fmt.Fprintln(w)
-	}
-	for _, v := range verdicts {
-		fmt.Fprintln(w, v)
-	}
-	return nil
+	return printParts(w, tables, "", e.Judge(r))
 }
 
 // writeReplay writes everything about the run into the folder, if one is asked for.
