@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -95,7 +96,7 @@ func newSharing(x *Index, asks []Ask) *sharing {
 		}
 	}
 	for _, m := range x.Machines {
-		if p := x.Pool(m.Pool); p != nil && m.Phase.Live() && x.NodeOf(m.Name) == nil && !x.Away(m.Host) {
+		if p := x.Pool(m.Pool); p != nil && x.arrives(m) {
 			s.bins = append(s.bins, p.bin(m.Shape))
 		}
 	}
@@ -121,6 +122,18 @@ func newSharing(x *Index, asks []Ask) *sharing {
 		s.rates = append(s.rates, shapes)
 	}
 	return s
+}
+
+// NodeStartup is how long a node may have been there and not be ready yet, because it is new: its network
+// comes up last.
+const NodeStartup = 15 * time.Minute
+
+// arrives reports whether a machine is expected to take pods and does not yet: it is no node, or is woken from
+// being a spare, or its node is new.
+func (x *Index) arrives(m *Machine) bool {
+	n := x.NodeOf(m.Name)
+	return m.Phase.Live() && !x.Away(m.Host) &&
+		(n == nil || !n.Ready && !n.Cordoned && (m.Waking() || x.Now.Sub(n.Joined) < NodeStartup))
 }
 
 // bin is what a machine of the shape will be.

@@ -97,6 +97,16 @@ func TestPlacesAreWhereReplicasMayGo(t *testing.T) {
 		}, 4, 4, 8, nodescaler.PoolAtMax},
 		"not on a node that is cordoned":  {func(s *nodescaler.Snapshot) { s.Nodes[0].Cordoned = true }, 0, 0, 20, ""},
 		"not on a node that is not ready": {func(s *nodescaler.Snapshot) { s.Nodes[0].Ready = false }, 0, 0, 20, ""},
+		"but later on one that is new and will be": {func(s *nodescaler.Snapshot) {
+			s.Nodes[0].Ready, s.Nodes[0].Joined = false, s.Now.Add(-time.Minute)
+		}, 0, 4, 20, ""},
+		"not on a new one that is cordoned": {func(s *nodescaler.Snapshot) {
+			s.Nodes[0].Ready, s.Nodes[0].Cordoned, s.Nodes[0].Joined = false, true, s.Now.Add(-time.Minute)
+		}, 0, 0, 20, ""},
+		"later on a spare that is woken": {func(s *nodescaler.Snapshot) {
+			s.Nodes[0].Ready = false
+			s.Machines[0].Phase, s.Machines[0].Woken = nodescaler.Booting, s.Now.Add(-time.Second)
+		}, 0, 4, 20, ""},
 		"not beyond what a pool may have": {func(s *nodescaler.Snapshot) { s.Pools[0].Max = 3 }, 4, 4, 12, nodescaler.PoolAtMax},
 		"not beyond what hosts hold":      {func(s *nodescaler.Snapshot) { s.Hosts[0].Room = s.Pools[0].Shapes[0].Resources().Times(2) }, 4, 4, 8, nodescaler.NoHostRoom},
 		"not on a host that is away":      {func(s *nodescaler.Snapshot) { s.Hosts[0].Online = false }, 0, 0, 0, nodescaler.NoHostRoom},

@@ -89,7 +89,7 @@ func DefaultUnneeded() Unneeded {
 		ScanInterval:                    seconds(10),
 		ExpendablePodsPriorityCutoff:    -10,
 		MaxNodeProvisionTime:            minutes(15),
-		MaxNodeStartupTime:              minutes(15),
+		MaxNodeStartupTime:              nodescaler.Duration(nodescaler.NodeStartup),
 		InitialNodeGroupBackoffDuration: minutes(5),
 		MaxNodeGroupBackoffDuration:     minutes(30),
 		NodeGroupBackoffResetTimeout:    minutes(180),
