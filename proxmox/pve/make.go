@@ -46,10 +46,14 @@ func (w *work) done(change func()) {
 	_ = w.keep(w.m) // noted there, and kept again before the next move
 }
 
-// before writes down what is about to be done, and reports whether it may be.
+// before writes down what is about to be done, and reports whether it may be. A spare that was woken
+// meanwhile is not to be stopped any more.
 func (w *work) before(change func()) bool {
 	w.mu.Lock()
 	defer w.unlock()
+	if !w.i.Stashed.IsZero() && w.m.Stashed.IsZero() {
+		return false
+	}
 	was := w.m.Intent.clone()
 	change()
 	if w.keep(w.m) != nil {

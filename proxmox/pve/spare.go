@@ -130,12 +130,7 @@ func (w *work) doStash(ctx context.Context) {
 		w.done(func() { w.pause(w.m, lookGap) }) // the list does not show it yet
 		return
 	}
-	w.mu.Lock()
-	still := !w.m.Stashed.IsZero() // nobody has woken it meanwhile
-	w.mu.Unlock()
-	if still {
-		w.halt(ctx)
-	}
+	w.halt(ctx)
 }
 
 // putBack makes a machine that could not be started the spare that it was. Whoever wanted it sees that, and

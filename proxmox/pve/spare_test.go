@@ -3,6 +3,7 @@ package pve
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -174,6 +175,33 @@ func TestSpareThatSomebodyStartsIsShutDownAgain(t *testing.T) {
 	w.until("it is stopped", 3*time.Minute, func() bool { return !w.runs(name) })
 	if got := w.calls("POST", "/status/shutdown"); got != 2 { // a guest that boots may not hear it, and is stopped then
 		t.Errorf("it was asked to shut down %d times\n%s", got, w.story())
+	}
+}
+
+func TestSpareThatIsWokenBeforeItIsShutDownIsLetRun(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 3})
+	var name string
+	stashed := false
+	w.wrap = func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if stashed && strings.HasSuffix(r.URL.Path, "/status/current") { // the last look before the order
+				stashed = false
+				w.wake(name)
+			}
+			return next.RoundTrip(r)
+		})
+	}
+	w.begin()
+	w.run(time.Second)
+	name = w.mustOrder("pve1")
+	w.until("it has joined", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+	if err := w.fleet.Stash(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	stashed = true
+	w.until("it is a node as it was", 2*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+	if stashed || w.calls("POST", "/status/shutdown") != 0 || w.fleet.named(name).Exit != ExitNone {
+		t.Errorf("not woken: %t, shut down %d times, its exit is %q", stashed, w.calls("POST", "/status/shutdown"), w.fleet.named(name).Exit)
 	}
 }
 
