@@ -129,14 +129,31 @@ func (d *draft) affords(shape pricing.Shape, host string) bool {
 
 // giveBack deletes a machine. Of live ones, the caller has reserved it from the pool's spare.
 func (d *draft) giveBack(m *nodescaler.Machine, why ...nodescaler.Reason) {
-	a := nodescaler.Action{
-		Kind: nodescaler.Return, Machine: m.Name, Pool: m.Pool, Host: m.Host,
-		Rate: -d.x.Rate(m.Shape, m.Host), Reasons: why,
+	rate := d.x.Rate(m.Shape, m.Host)
+	if m.Phase == nodescaler.Spare {
+		rate = d.x.SpareRate(m.Shape)
 	}
+	a := nodescaler.Action{Kind: nodescaler.Return, Machine: m.Name, Pool: m.Pool, Host: m.Host, Rate: -rate, Reasons: why}
 	if n := d.x.AnyNodeOf(m.Name); n != nil {
 		a.Node = n.Name
 	}
 	d.act(a)
+}
+
+// parts undoes what a policy that keeps spares has left to one that keeps none: those that are stopped are given
+// back, one a plan, and those in the making become machines like any other.
+func (d *draft) parts() {
+	gone := false
+	for _, m := range d.x.Spares {
+		switch {
+		case d.x.Pool(m.Pool) == nil || d.x.Away(m.Host) || m.Phase == nodescaler.Deleting:
+		case m.Phase != nodescaler.Spare:
+			d.wake(m, because(nodescaler.SpareUnneeded, "%s was to become a spare, and this policy keeps none", m.Name))
+		case !gone:
+			gone = true
+			d.giveBack(m, because(nodescaler.SpareUnneeded, "%s is a spare, and this policy keeps none", m.Name))
+		}
+	}
 }
 
 // calledOff says that somebody else opened a node that is being emptied, which is their way to

@@ -423,6 +423,9 @@ func (t *scan) stashes(n *nodescaler.NodeLoad) bool {
 // joined, those that are of no use go, and what is wanting is ordered when nothing else is.
 func (t *scan) tend(ordered bool) {
 	if t.keep == nil {
+		if !t.first {
+			t.parts()
+		}
 		return
 	}
 	for i := range t.x.Pools {

@@ -370,3 +370,15 @@ func TestSparesAreValidated(t *testing.T) {
 		t.Error("a key that is none is accepted")
 	}
 }
+
+func TestPoliciesThatKeepNoSparesLetThemGo(t *testing.T) {
+	for _, name := range []string{"unneeded", "pending"} {
+		w := aWorld().node("w-1", "pve1").pods(1, "a", "w-1", 600, 100).
+			spare("w-2", "pve2").spare("w-3", "pve1").spare("w-4", "pve3").
+			machine("w-5", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
+		w.Pools[0].Min = 1
+		w.Hosts[2].Online = false // what is there cannot be told to go
+		p := lookedAt(t, build(t, Spec{Policy: name}), w)
+		expect(t, decide(t, p, w.at(time.Minute)), []string{"Return w-2", "Wake w-5"}, nodescaler.SpareUnneeded)
+	}
+}
