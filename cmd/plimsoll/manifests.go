@@ -20,7 +20,7 @@ func newManifestsCommand(env *Env) *cobra.Command {
 		Use:   "manifests",
 		Short: "Print manifests to apply to a cluster",
 	}
-	cmd.AddCommand(newManifestsInstallCommand(env), newManifestsKindsCommand(env), newManifestsClusterAutoscalerCommand(env), newManifestsLoaderCommand(env))
+	cmd.AddCommand(newManifestsInstallCommand(env), newManifestsKindsCommand(env), newManifestsClusterAutoscalerCommand(env), newManifestsLoaderCommand(env), newManifestsOpenCostCommand(env))
 	return verbsOnly(cmd)
 }
 
