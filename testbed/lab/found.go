@@ -17,7 +17,7 @@ import (
 // K6Variable is the environment variable that names the k6 to use: a file, or BuildK6.
 const K6Variable = "PLIMSOLL_K6"
 
-// BuildK6, in K6Variable, has k6 built whatever is found on PATH.
+// BuildK6 is the value of K6Variable that has k6 built whatever is found on PATH.
 const BuildK6 = "build"
 
 // leastK6 is the release that the scripts are tried with, but for its patches: what is found must be as new.
