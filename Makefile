@@ -63,7 +63,7 @@ lab-test: lab-lint ## run the tests that need the lab, two packages at a time; o
 # The modules inside this one, which the other targets do not see. With the programs built, what
 # these need is compiled.
 lab-lint: build
-	@bin/plimsoll testbed lab tools
+	@PLIMSOLL_K6=build bin/plimsoll testbed lab tools
 	@for module in testbed/lab/controlplane testbed/lab/tools/*; do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
 	cd testbed/lab/controlplane && $(GO) vet . && $(GOLANGCI_LINT) run --config ../../../.golangci.yml
 

@@ -259,6 +259,34 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 	}
 }
 
+// With cluster-autoscaler deciding on machines, the provider is what runs, its Service and its certificates are
+// there, and the file's options for it are kept.
+func TestInstallBesideClusterAutoscaler(t *testing.T) {
+	const file = `{owner: home, endpoints: ["https://pve1.example:8006"], tokenFile: token, insecure: true,
+		provider: {options: {workers: {scaleDownUnneededTime: 3m}}}}`
+	files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
+	stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "active", "--nodes", "cluster-autoscaler", "--crds=false")
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	for _, text := range []string{
+		"            - --components=podscaler,provider\n", "secret:\n                  name: plimsoll-provider\n", "  name: plimsoll\n  namespace: plimsoll\n",
+		"    provider:\n      listen: :8086\n      options:\n        workers:\n          scaleDownUnneededTime: 3m\n      tls:\n", "    mode: Active\n",
+		"    - {name: grpc, port: 8086, targetPort: provider, protocol: TCP}\n",
+	} {
+		if !strings.Contains(stdout, text) {
+			t.Errorf("it lacks %q", text)
+		}
+	}
+	if _, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--nodes", "cluster-autoscaler"); code != exitUsage || !strings.Contains(stderr, `--nodes: must be plimsoll but with --mode active, was "cluster-autoscaler"`) {
+		t.Errorf("in mode recommend: exit %d: %s", code, stderr)
+	}
+	files["site.yaml"].Data = []byte(strings.Replace(file, "provider: {", "provider: {names: [a.example], ", 1))
+	if _, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "active", "--nodes", "cluster-autoscaler"); code != exitConfig || !strings.Contains(stderr, "provider: must have nothing but options here") {
+		t.Errorf("with names of its own: exit %d: %s", code, stderr)
+	}
+}
+
 func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: secrets/token, insecure: true}`, `tokenFile: must be a name without a folder, for it is looked for in a secret, was "secrets/token"`},

@@ -2,13 +2,11 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,19 +20,12 @@ func newManifestsCommand(env *Env) *cobra.Command {
 		Use:   "manifests",
 		Short: "Print manifests to apply to a cluster",
 	}
-	cmd.AddCommand(newManifestsInstallCommand(env), newManifestsKindsCommand(env), newManifestsClusterAutoscalerCommand(env), newManifestsLoaderCommand(env))
+	cmd.AddCommand(newManifestsInstallCommand(env), newManifestsKindsCommand(env), newManifestsClusterAutoscalerCommand(env), newManifestsLoaderCommand(env), newManifestsOpenCostCommand(env))
 	return verbsOnly(cmd)
 }
 
-// clusterAutoscaler is what differs between clusters in the manifests of cluster-autoscaler.
-type clusterAutoscaler struct {
-	Namespace, Image, Address, Expander, Secret, Timeout string
-	Command                                              string
-	Buffers                                              bool
-}
-
 func newManifestsClusterAutoscalerCommand(env *Env) *cobra.Command {
-	var v clusterAutoscaler
+	v, usual := deploy.Autoscaler{}, deploy.UsualAutoscaler()
 	cmd := &cobra.Command{
 		Use:   "cluster-autoscaler",
 		Short: "Print upstream's cluster-autoscaler with Plimsoll as its provider",
@@ -47,17 +38,17 @@ restart it after a rotation.`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v.Command = pve.Shell(append([]string{"plimsoll"}, env.Args...)...)
-			return printClusterAutoscaler(env.Stdout, &v)
+			return v.Print(env.Stdout)
 		},
 	}
-	addFlag(cmd, &v.Namespace, readNamespace, "namespace", "name", "kube-system", "the namespace that it runs in")
-	addFlag(cmd, &v.Image, readImage, "image", "image", "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1",
+	addFlag(cmd, &v.Namespace, readNamespace, "namespace", "name", usual.Namespace, "the namespace that it runs in")
+	addFlag(cmd, &v.Image, readImage, "image", "image", usual.Image,
 		"cluster-autoscaler's image, of the cluster's own minor release")
-	addFlag(cmd, &v.Address, readAddress, "address", "host:port", "plimsoll.plimsoll.svc:8086", "where Plimsoll's provider is reached")
-	addFlag(cmd, &v.Expander, readExpander, "expander", "name", "grpc", "who chooses among groups: grpc (Plimsoll, the cheapest), price, least-waste, most-pods, priority or random")
-	addFlag(cmd, &v.Secret, readName, "tls-secret", "name", "plimsoll-provider-client", "the secret with the client's certificate")
+	addFlag(cmd, &v.Address, readAddress, "address", "host:port", usual.Address, "where Plimsoll's provider is reached")
+	addFlag(cmd, &v.Expander, readExpander, "expander", "name", usual.Expander, "who chooses among groups: grpc (Plimsoll, the cheapest), price, least-waste, most-pods, priority or random")
+	addFlag(cmd, &v.Secret, readName, "tls-secret", "name", usual.Secret, "the secret with the client's certificate")
 	cmd.Flags().BoolVar(&v.Buffers, "capacity-buffers", false, "keep room for CapacityBuffers, which the cluster has to know: releases from 1.34 on do")
-	addFlag(cmd, &v.Timeout, readTimeout, "grpc-timeout", "duration", "10s", "how long it waits for an answer")
+	addFlag(cmd, &v.Timeout, readTimeout, "grpc-timeout", "duration", usual.Timeout, "how long it waits for an answer")
 	return cmd
 }
 
@@ -127,12 +118,4 @@ func readTimeout(text string) (string, error) {
 		return "", fmt.Errorf("must be 1s or more, was %q", text)
 	}
 	return d.String(), nil
-}
-
-func printClusterAutoscaler(w io.Writer, v *clusterAutoscaler) error {
-	t, err := template.ParseFS(deploy.ClusterAutoscaler, "cluster-autoscaler/manifests.yaml")
-	if err != nil {
-		return err
-	}
-	return t.Option("missingkey=error").Execute(w, v)
 }

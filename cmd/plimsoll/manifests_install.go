@@ -1,11 +1,8 @@
 package main
 
 import (
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,13 +10,20 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/deploy"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+)
+
+// Who decides on machines.
+const (
+	byPlimsoll   = "plimsoll"
+	byAutoscaler = "cluster-autoscaler"
 )
 
 // installation is what differs between clusters in Plimsoll's own manifests. The rest is as the chart
 // renders it; whoever wants more of it otherwise takes the chart.
 type installation struct {
-	mode, image, config string
-	kinds               bool
+	mode, nodes, image, config string
+	kinds                      bool
 }
 
 func newManifestsInstallCommand(env *Env) *cobra.Command {
@@ -38,11 +42,16 @@ it and the VMPools name are looked for in the secret plimsoll-proxmox, by their 
 			if err := requireFlags(cmd, "config"); err != nil {
 				return err
 			}
+			if v.nodes == byAutoscaler && v.mode != deploy.Active {
+				return seeHelp(cmd, misused("--nodes: must be %s but with --mode %s, was %q", byPlimsoll, deploy.Active, v.nodes))
+			}
 			return v.print(env)
 		},
 	}
 	addConfig(cmd, &v.config)
 	addFlag(cmd, &v.mode, readInstallMode, "mode", "mode", "recommend", "what it may do: recommend (read, and say what it would do) or active")
+	addFlag(cmd, &v.nodes, oneOf(byPlimsoll, byAutoscaler), "nodes", "who", byPlimsoll,
+		"who decides on machines: plimsoll, or cluster-autoscaler, which asks for secret plimsoll-provider with tls.crt, tls.key and ca.crt")
 	addFlag(cmd, &v.image, readImage, "image", "image", "", "the image, in place of the release's")
 	cmd.Flags().BoolVar(&v.kinds, "crds", true, "print the kinds too")
 	return cmd
@@ -55,7 +64,7 @@ func newManifestsKindsCommand(env *Env) *cobra.Command {
 		Example: "  plimsoll manifests crds | kubectl apply --server-side -f -",
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			text, err := deploy.Manifests.ReadFile("manifests/crds.yaml")
+			text, err := deploy.Kinds()
 			if err != nil {
 				return err
 			}
@@ -72,68 +81,67 @@ func readInstallMode(text string) (string, error) {
 	return text, nil
 }
 
-// Where the rendered manifests hold what differs.
-var (
-	configHeld = regexp.MustCompile(`(?m)^  config\.yaml: \|\n(    .*\n)+`)
-	sumHeld    = regexp.MustCompile(`(?m)^(        checksum/config: )[0-9a-f]{64}$`)
-	imageHeld  = regexp.MustCompile(`(?m)^(          image: )".*"$`)
-)
-
 // print prints the manifests with the configuration in them.
 func (v *installation) print(env *Env) error {
-	kinds, err := deploy.Manifests.ReadFile("manifests/crds.yaml")
+	name := v.mode
+	if v.nodes == byAutoscaler {
+		name = deploy.Provider
+	}
+	manifests, err := deploy.Rendered(name)
 	if err != nil {
 		return err
 	}
-	text, err := deploy.Manifests.ReadFile("manifests/" + v.mode + ".yaml")
+	config, err := v.file(env)
 	if err != nil {
 		return err
 	}
-	manifests := strings.TrimPrefix(strings.ReplaceAll(configHeld.FindString(string(text)), "\n    ", "\n"), "  config.yaml: |\n")
-	config, err := v.installed(env, manifests)
+	out, err := manifests.With(config, v.image)
 	if err != nil {
 		return err
-	}
-	out := configHeld.ReplaceAllLiteralString(string(text), "  config.yaml: |\n    "+strings.ReplaceAll(strings.TrimSpace(config), "\n", "\n    ")+"\n")
-	out = sumHeld.ReplaceAllString(out, fmt.Sprintf("${1}%x", sha256.Sum256([]byte(config)))) // pods start anew when it is another
-	if v.image != "" {
-		out = imageHeld.ReplaceAllString(out, fmt.Sprintf("${1}%q", v.image))
 	}
 	if v.kinds {
+		kinds, err := deploy.Kinds()
+		if err != nil {
+			return err
+		}
 		out = strings.TrimPrefix(string(kinds), "---\n") + "---\n" + out
 	}
 	_, err = io.WriteString(env.Stdout, out)
 	return err
 }
 
-// installed is the configuration file as the pod reads it: with what the manifests say of the pod in place
-// of what the file says of wherever it was written for.
-func (v *installation) installed(env *Env, manifests string) (string, error) {
-	s, err := readFor(env, v.config, &siteFile{parts: []string{partPodScaler, partNodeScaler}, offline: true})
-	if err != nil {
-		return "", err
+// file is the configuration file, which the pod must be able to take.
+func (v *installation) file(env *Env) (map[string]any, error) {
+	parts := []string{partPodScaler, partNodeScaler}
+	if v.nodes == byAutoscaler {
+		parts = []string{partPodScaler, partProvider}
 	}
-	if s.handOff().Used() {
-		return "", misconfigured(v.config, &fileFault{"handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)})
+	s, err := readFor(env, v.config, &siteFile{parts: parts, offline: true})
+	if err != nil {
+		return nil, err
+	}
+	given := kube.ByNothing // the rights that the manifests give
+	if v.nodes == byAutoscaler {
+		given = kube.ByCapacityBuffer
+	}
+	if h := s.handOff(); h.Used() && h.By != given {
+		return nil, misconfigured(v.config, &fileFault{"handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)})
 	}
 	for key, name := range map[string]string{"tokenFile": s.TokenFile, "caFile": s.CAFile} {
 		if strings.ContainsAny(name, `/\`) {
-			return "", misconfigured(v.config, &fileFault{key, fmt.Sprintf("must be a name without a folder, for it is looked for in a secret, was %q", name)})
+			return nil, misconfigured(v.config, &fileFault{key, fmt.Sprintf("must be a name without a folder, for it is looked for in a secret, was %q", name)})
 		}
+	}
+	if p := &s.Provider; v.nodes == byAutoscaler && (p.Listen != "" || p.TLS != nil || p.Plaintext != plainNever || len(p.Names) > 0) {
+		return nil, misconfigured(v.config, &fileFault{"provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more"})
 	}
 	data, err := env.ReadFile(v.config)
 	if err != nil {
-		return "", withCode(exitConfig, err)
+		return nil, withCode(exitConfig, err)
 	}
-	var file, ours map[string]any
-	if err := errors.Join(yaml.Unmarshal(data, &file), yaml.Unmarshal([]byte(manifests), &ours)); err != nil {
-		return "", misconfigured(v.config, err)
+	var file map[string]any
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return nil, misconfigured(v.config, err)
 	}
-	for _, key := range []string{"mode", "metrics", "state"} {
-		file[key] = ours[key]
-	}
-	delete(file, "kubeconfig")
-	delete(file, "namespace")
-	text, err := yaml.Marshal(file)
-	return string(text), err
+	return file, nil
 }

@@ -149,7 +149,7 @@ func (v *loaders) all() []loaderService {
 }
 
 func (v *loaders) print(w io.Writer, command string) error {
-	text, err := deploy.Manifests.ReadFile("manifests/recommend.yaml")
+	plimsoll, err := deploy.Rendered(deploy.Recommend)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (v *loaders) print(w io.Writer, command string) error {
 		work = "--calibrate=" + v.calibrate.String()
 	}
 	if image == "" { // the one that Plimsoll itself is installed with
-		image = strings.Trim(strings.TrimPrefix(strings.TrimSpace(imageHeld.FindString(string(text))), "image: "), `"`)
+		image = plimsoll.Image()
 	}
 	memory := ""
 	if v.memory > 0 {

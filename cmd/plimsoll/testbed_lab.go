@@ -74,7 +74,9 @@ func newLabToolsCommand(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "tools",
 		Short: "Build the programs that labs are made of, and say where they are",
-		Args:  noArguments,
+		Long: "Build the programs that labs are made of, each once on this machine, and say where they are. A k6 on PATH that runs\n" +
+			"the scripts is taken in place of one that is built; " + lab.K6Variable + " names another, or is " + lab.BuildK6 + " to have it built.",
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			box := lab.Toolbox{Progress: func(line string) { fmt.Fprintln(env.Stderr, line) }}
 			for _, t := range lab.Tools {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +24,7 @@ func newTestbedRKE2Command(env *Env) *cobra.Command {
 			"the load, and workers. All of it has the site's owner in its marks and is in a resource pool of its own, and all\n" +
 			"of it is removed again. Whatever ends up or down on its way: run it again, and it goes on.",
 	}
-	cmd.AddCommand(newRKE2UpCommand(env), newRKE2DownCommand(env))
+	cmd.AddCommand(newRKE2UpCommand(env), newRKE2DownCommand(env), newRKE2CostsCommand(env))
 	return verbsOnly(cmd)
 }
 
@@ -142,8 +143,14 @@ type rke2Site struct {
 func (s *rke2Site) Validate() error {
 	f := &s.reached
 	f.Endpoints, f.TokenFile, f.CAFile, f.Fingerprints, f.Insecure = s.Endpoints, s.TokenFile, s.CAFile, s.Fingerprints, s.Insecure
-	named := s.Read(func(name string) ([]byte, error) { return f.env.ReadFile(f.beside(name)) })
-	return errors.Join(append(append(flatten(s.Site.Validate()), flatten(named)...), f.readToken(), f.readCA())...)
+	named := flatten(s.Read(func(name string) ([]byte, error) { return f.env.ReadFile(f.beside(name)) }))
+	faults := append(flatten(s.Site.Validate()), f.readToken(), f.readCA())
+	for _, fault := range named { // what is read twice is told once
+		if !slices.ContainsFunc(faults, func(told error) bool { return told != nil && keyOf(told) == keyOf(fault) }) {
+			faults = append(faults, fault)
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func readRKE2Site(env *Env, file string) (*rke2.Site, pve.Connection, error) {

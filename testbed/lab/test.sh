@@ -7,6 +7,7 @@
 # shows rarely.
 set -uo pipefail
 go=${GO:-go}
+export PLIMSOLL_K6=${PLIMSOLL_K6:-build} # not whatever happens to be on PATH
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 

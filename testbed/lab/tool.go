@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Tool is a program that Go builds for the lab when it is first needed.
+// Tool is a program that the lab needs, and that Go builds when it is first needed.
 type Tool string
 
 // The tools.
@@ -53,7 +53,8 @@ var recipes = map[Tool]recipe{
 	},
 	ToolPrometheus: {
 		folder: "tools/prometheus", pkg: "github.com/prometheus/prometheus/cmd/prometheus", module: "github.com/prometheus/prometheus",
-		tags:  "remove_all_sd", // what remains finds its targets in files, which is all that the lab uses
+		// What remains finds its targets in files, as the lab uses it, and in a cluster, as manifests of ours do.
+		tags:  "remove_all_sd,enable_kubernetes_sd",
 		names: []string{"github.com/prometheus/common/version.Version=%s"},
 	},
 	ToolK6: {folder: "tools/k6", pkg: "go.k6.io/k6", module: "go.k6.io/k6"},
@@ -72,9 +73,18 @@ type Toolbox struct {
 	Progress func(line string)
 }
 
-// Path returns the file of a tool, and builds it first if it is not there. One tool is built at a
-// time on a machine, however many ask.
+// Path returns the file of a tool, and builds it first if it is not there. Of k6, one that people have
+// does as well.
 func (b Toolbox) Path(ctx context.Context, t Tool) (string, error) {
+	if t == ToolK6 {
+		return b.k6(ctx)
+	}
+	return b.built(ctx, t)
+}
+
+// built returns the file of a tool that we build. One tool is built at a time on a machine, however many
+// ask.
+func (b Toolbox) built(ctx context.Context, t Tool) (string, error) {
 	r, ok := recipes[t]
 	if !ok {
 		return "", fmt.Errorf("tool: must be one of %v, was %q", Tools, t)

@@ -146,6 +146,7 @@ func TestWaitingForAnotherBuildCanBeGivenUp(t *testing.T) {
 }
 
 func TestToolsNeedACheckout(t *testing.T) {
+	t.Setenv(K6Variable, BuildK6)
 	for _, dir := range []string{t.TempDir(), "testdata"} {
 		if _, err := (Toolbox{Cache: t.TempDir(), Checkout: dir}).Path(t.Context(), ToolK6); !errors.Is(err, ErrNoCheckout) {
 			t.Errorf("%s: %v, want ErrNoCheckout", dir, err)

@@ -38,11 +38,16 @@ func (b *Bench) downSteps() []step {
 	if s.Image != nil {
 		all = append(all, step{"template", "remove the template", 10 * time.Second, b.noTemplate, b.removeTemplate})
 	}
-	return append(
+	all = append(
 		all,
 		step{"token", "remove Plimsoll's token and roles", 5 * time.Second, b.noToken, b.removeToken},
 		step{"pool", "remove the resource pool " + s.PVEPool, 2 * time.Second, b.noPool, b.removePool},
-		step{forget, "remove what is kept of it here", time.Second, b.forgotten, b.forget},
+	)
+	if s.Addons.Kproximate != nil {
+		all = append(all, step{"kproximate", "look whether machines of kproximate are left", 2 * time.Second, b.noStrays, nothingToDo})
+	}
+	return append(
+		all, step{forget, "remove what is kept of it here", time.Second, b.forgotten, b.forget},
 	)
 }
 

@@ -178,12 +178,14 @@ func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
 			})
 		}
 	}
-	if _, err := b.havePool(ctx); err != nil {
-		var f *Fault
-		if !errors.As(err, &f) {
-			return faults, err
+	for _, look := range []func(context.Context) (bool, error){b.havePool, b.nobodysNames} {
+		if _, err := look(ctx); err != nil {
+			var f *Fault
+			if !errors.As(err, &f) {
+				return faults, err
+			}
+			faults = append(faults, *f)
 		}
-		faults = append(faults, *f)
 	}
 	return faults, nil
 }

@@ -16,6 +16,9 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/plimsoll/plimsoll/deploy"
+	"github.com/plimsoll/plimsoll/grpc/provider"
 )
 
 // secrets are what the machines and whoever speaks with them know of one another. They are made before
@@ -27,6 +30,8 @@ type secrets struct {
 	ServerCA   authority `json:"serverCA"`   // signs what the API server shows
 	ClientCA   authority `json:"clientCA"`   // signs what its clients show
 	Admin      authority `json:"admin"`      // an administrator's certificate
+	// Provider is what Plimsoll and cluster-autoscaler show one another.
+	Provider mutual `json:"provider,omitzero"`
 	// Proxmox is the API token of Plimsoll in the cluster, whole. It is empty until there is one.
 	Proxmox string `json:"proxmox,omitempty"`
 }
@@ -37,10 +42,33 @@ type authority struct {
 	Key  string `json:"key"`
 }
 
+// mutual is what a server and its only client show one another, signed by an authority whose key is gone.
+type mutual struct {
+	CA     string    `json:"ca"`
+	Server authority `json:"server"`
+	Client authority `json:"client"`
+}
+
+// of are the files of one of the two.
+func (m *mutual) of(a authority) map[string]any {
+	return map[string]any{"tls.crt": a.Cert, "tls.key": a.Key, "ca.crt": m.CA}
+}
+
+func newMutual(now time.Time) (mutual, error) {
+	host, _, _ := strings.Cut(deploy.UsualAutoscaler().Address, ":")
+	made, err := provider.SelfMade([]string{host}, now, lasting)
+	if err != nil {
+		return mutual{}, err
+	}
+	return mutual{
+		string(made.CA), authority{string(made.Server), string(made.ServerKey)}, authority{string(made.Client), string(made.ClientKey)},
+	}, nil
+}
+
 // placeholders stand where nothing is told to a machine yet.
 func placeholders() *secrets {
 	a := authority{"certificate", "key"}
-	return &secrets{Token: "token", AgentToken: "token", ServerCA: a, ClientCA: a, Admin: a, Proxmox: "token"}
+	return &secrets{Token: "token", AgentToken: "token", ServerCA: a, ClientCA: a, Admin: a, Provider: mutual{"certificate", a, a}, Proxmox: "token"}
 }
 
 // lasting is how long certificates hold: a test bed does not live as long.
@@ -53,6 +81,9 @@ func newSecrets(now time.Time) (*secrets, error) {
 		return nil, err
 	}
 	if s.ClientCA, err = newAuthority("rke2-client-ca", now); err != nil {
+		return nil, err
+	}
+	if s.Provider, err = newMutual(now); err != nil {
 		return nil, err
 	}
 	s.Admin, err = s.ClientCA.sign(&x509.Certificate{

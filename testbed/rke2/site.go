@@ -59,7 +59,11 @@ type Site struct {
 	// Manifests are files that RKE2 applies when the control plane starts.
 	Manifests []string `json:"manifests,omitempty"`
 
+	// Addons are what it applies besides, made for the site.
+	Addons Addons `json:"addons,omitzero"`
+
 	manifests map[string][]byte // by the name that RKE2 finds them under
+	ca        []byte            // of Proxmox VE, for Plimsoll in the cluster
 }
 
 // Image is a cloud image that a template is made of.
@@ -167,29 +171,6 @@ var (
 	manifestName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?\.ya?ml$`)
 )
 
-// Read reads the files that the site names beside its token.
-func (s *Site) Read(read func(path string) ([]byte, error)) error {
-	s.manifests = map[string][]byte{}
-	var faults []error
-	for i, file := range s.Manifests {
-		name, key := path.Base(strings.ReplaceAll(file, `\`, "/")), fmt.Sprintf("manifests[%d]", i)
-		data, err := read(file)
-		switch {
-		case err != nil:
-			faults = append(faults, &Fault{Field: key, Text: "must be a file that can be read: " + err.Error()})
-		case !manifestName.MatchString(name) || strings.HasPrefix(name, "plimsoll-bench"):
-			faults = append(faults, &Fault{Field: key, Text: fmt.Sprintf("must be named by a-z, 0-9 and -, with .yaml behind, and not begin with plimsoll-bench, was %q", name)})
-		case s.manifests[name] != nil:
-			faults = append(faults, &Fault{Field: key, Text: fmt.Sprintf("must have a name that no other has, was %q", name)})
-		case len(strings.TrimSpace(string(data))) == 0:
-			faults = append(faults, &Fault{Field: key, Text: "must be a file with something in it, was empty"})
-		default:
-			s.manifests[name] = data
-		}
-	}
-	return errors.Join(faults...)
-}
-
 // Validate reports every fault of the site. It makes no call.
 func (s *Site) Validate() error {
 	var faults []error
@@ -211,6 +192,7 @@ func (s *Site) Validate() error {
 		must(slices.Contains([]string{"Observe", "Active"}, p.Mode), "workers.vmPool.mode", "be Observe or Active", p.Mode)
 		must(slices.Contains([]string{"", "Plimsoll", "ClusterAutoscaler"}, p.ScaledBy), "workers.vmPool.scaledBy", "be Plimsoll or ClusterAutoscaler", p.ScaledBy)
 	}
+	s.Addons.validate(s, must)
 	need := s.Workers.Max + 2
 	must(s.VMIDs.First >= 100 && s.VMIDs.First <= s.VMIDs.Last && s.VMIDs.Len() >= need, "vmids",
 		fmt.Sprintf("be a range with room for the control plane, the load machine and workers.max, %d in all", need), s.VMIDs.String())

@@ -59,7 +59,7 @@ func (b *Bench) sound(ctx context.Context) (bool, error) {
 }
 
 func (b *Bench) haveSecrets(context.Context) (bool, error) {
-	if b.secrets == nil {
+	if b.secrets == nil || b.secrets.Provider.CA == "" {
 		return false, nil
 	}
 	want, err := b.secrets.kubeconfig(b.cfg.Site)
@@ -83,20 +83,32 @@ func (b *Bench) makeSecrets(context.Context) error {
 	if err := b.state.keep(b.cfg.Store); err != nil {
 		return err
 	}
-	if b.secrets == nil {
-		s, err := newSecrets(b.cfg.Now())
-		if err != nil {
-			return err
-		}
-		if err := b.keepSecrets(s); err != nil {
-			return err
-		}
+	if err := b.missingSecrets(); err != nil {
+		return err
 	}
 	text, err := b.secrets.kubeconfig(b.cfg.Site)
 	if err != nil {
 		return err
 	}
 	return b.cfg.Store.Write(kubeconfigFile, text)
+}
+
+// missingSecrets makes those that there are not: a test bed that was begun earlier may have fewer.
+func (b *Bench) missingSecrets() (err error) {
+	s := &secrets{}
+	switch {
+	case b.secrets == nil:
+		s, err = newSecrets(b.cfg.Now())
+	case b.secrets.Provider.CA == "":
+		*s = *b.secrets
+		s.Provider, err = newMutual(b.cfg.Now())
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return b.keepSecrets(s)
 }
 
 func (b *Bench) keepSecrets(s *secrets) error {

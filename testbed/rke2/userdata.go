@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
@@ -170,6 +171,7 @@ func (r *Release) serverScript() string {
 const (
 	productNamespace = "plimsoll"
 	productSecret    = "plimsoll-proxmox"
+	providerSecret   = "plimsoll-provider" // what it shows cluster-autoscaler
 	secretAddon      = "plimsoll-bench-secret.yaml"
 	poolAddon        = "plimsoll-bench-workers.yaml"
 )
@@ -179,32 +181,37 @@ const (
 	tokenKey       = "token"
 	joinTokenKey   = "join-token"
 	cloudConfigKey = "cloud-config"
+	caKey          = "proxmox-ca.crt"
 )
 
-// addons are the manifests that RKE2 applies: those of the site, the files that Plimsoll in the cluster
-// needs, and its pool of the workers.
-func (s *Site) addons(c *secrets, mine *pve.Pool) (map[string][]byte, error) {
-	type object = map[string]any
-	files := object{tokenKey: c.Proxmox + "\n", joinTokenKey: c.AgentToken + "\n"}
+// secretFiles are the secrets with the files that Plimsoll in the cluster looks for, and what cluster-autoscaler
+// shows it.
+func (s *Site) secretFiles(c *secrets, mine *pve.Pool) ([]byte, error) {
+	files := map[string]any{tokenKey: c.Proxmox + "\n", joinTokenKey: c.AgentToken + "\n"}
 	if mine.Join.CloudConfig != "" {
 		files[cloudConfigKey] = string(mine.Join.CloudConfig)
 	}
-	all := map[string][]byte{}
-	maps.Copy(all, s.manifests)
-	var err error
-	all[secretAddon], err = documents(
-		object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": productNamespace}},
-		object{"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": productSecret, "namespace": productNamespace}, "stringData": files},
-	)
-	if err != nil || s.Workers.VMPool == nil {
-		return all, err
+	if s.ca != nil {
+		files[caKey] = string(s.ca)
 	}
-	o, err := s.vmPool(*mine)
-	if err != nil {
-		return nil, err
+	all := []map[string]any{secret(productNamespace, productSecret, files)}
+	p := s.Addons.Plimsoll
+	if p == nil { // whose manifests hold the namespace, and say more of it
+		all = slices.Insert(all, 0, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": productNamespace}})
+	} else if p.Nodes == byAutoscaler {
+		client := deploy.UsualAutoscaler()
+		all = append(
+			all, secret(productNamespace, providerSecret, c.Provider.of(c.Provider.Server)),
+			secret(client.Namespace, client.Secret, c.Provider.of(c.Provider.Client)),
+		)
 	}
-	all[poolAddon], err = documents(o)
-	return all, err
+	return documents(all...)
+}
+
+func secret(namespace, name string, files map[string]any) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name, "namespace": namespace}, "stringData": files,
+	}
 }
 
 func documents(objects ...map[string]any) ([]byte, error) {

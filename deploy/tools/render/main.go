@@ -78,12 +78,16 @@ func writeManifests() error {
 	if err := os.WriteFile(filepath.Join(into, "crds.yaml"), kinds, 0o644); err != nil {
 		return err
 	}
-	for _, mode := range []string{"recommend", "active"} {
-		text, err := template("plimsoll", "--no-hooks", "--set", "mode="+mode+",proxmox.existingSecret=plimsoll-proxmox,config.owner=OWNER,config.endpoints={https://PROXMOX:8006}")
+	for name, values := range map[string]string{
+		"recommend": "mode=recommend",
+		"active":    "mode=active",
+		"provider":  "mode=active,components={podscaler,provider},provider.tlsSecret=plimsoll-provider",
+	} {
+		text, err := template("plimsoll", "--no-hooks", "--set", values+",proxmox.existingSecret=plimsoll-proxmox,config.owner=OWNER,config.endpoints={https://PROXMOX:8006}")
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(into, mode+".yaml"), append([]byte(namespace), text...), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(into, name+".yaml"), append([]byte(namespace), text...), 0o644); err != nil {
 			return err
 		}
 	}

@@ -215,7 +215,7 @@ var rooms = []room{
 	},
 	{
 		folder: "deploy", floor: contract,
-		why: "deploy holds files for the binary to print, and no logic",
+		why: "deploy holds files for the binary to print, and fills in what differs between clusters; nobody is known to it",
 	},
 	{
 		folder: "testbed", below: true, floor: world,

@@ -1,0 +1,116 @@
+package deploy
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"strings"
+	"text/template"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The manifests of Plimsoll itself.
+const (
+	Recommend = "recommend" // it reads, and says what it would do
+	Active    = "active"    // it decides on pods and machines
+	Provider  = "provider"  // it decides on pods, and cluster-autoscaler on machines
+)
+
+// Plimsoll is Plimsoll's own manifests, as its chart renders them, with blanks for what differs between
+// clusters.
+type Plimsoll struct{ text string }
+
+// Rendered returns the manifests of a name.
+func Rendered(name string) (*Plimsoll, error) {
+	text, err := Manifests.ReadFile("manifests/" + name + ".yaml")
+	return &Plimsoll{string(text)}, err
+}
+
+// Kinds are the definitions of WorkloadAutoscaler, VMPool and PriceBook.
+func Kinds() ([]byte, error) { return Manifests.ReadFile("manifests/crds.yaml") }
+
+// Where the manifests hold what differs.
+var (
+	configHeld = regexp.MustCompile(`(?m)^  config\.yaml: \|\n(    .*\n)+`)
+	sumHeld    = regexp.MustCompile(`(?m)^(        checksum/config: )[0-9a-f]{64}$`)
+	imageHeld  = regexp.MustCompile(`(?m)^(          image: )"(.*)"$`)
+)
+
+// Image is the release's image.
+func (p *Plimsoll) Image() string { return imageHeld.FindStringSubmatch(p.text)[2] }
+
+// With returns the manifests with a configuration file in them, and with another image if one is named.
+// Of the file, what follows from how the pod is made gives way to what the manifests say.
+func (p *Plimsoll) With(config map[string]any, image string) (string, error) {
+	var ours map[string]any
+	held := strings.TrimPrefix(strings.ReplaceAll(configHeld.FindString(p.text), "\n    ", "\n"), "  config.yaml: |\n")
+	if err := yaml.Unmarshal([]byte(held), &ours); err != nil {
+		return "", err
+	}
+	file := map[string]any{}
+	maps.Copy(file, config)
+	for _, key := range []string{"mode", "metrics", "state"} {
+		file[key] = ours[key]
+	}
+	if served, is := ours["provider"].(map[string]any); is {
+		merged := map[string]any{}
+		if named, is := file["provider"].(map[string]any); is {
+			maps.Copy(merged, named)
+		}
+		maps.Copy(merged, served)
+		file["provider"] = merged
+	}
+	delete(file, "kubeconfig")
+	delete(file, "namespace")
+	text, err := written(file)
+	if err != nil {
+		return "", err
+	}
+	out := configHeld.ReplaceAllLiteralString(p.text, "  config.yaml: |\n    "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ")+"\n")
+	out = sumHeld.ReplaceAllString(out, fmt.Sprintf("${1}%x", sha256.Sum256([]byte(text)))) // pods start anew when it is another
+	if image != "" {
+		out = imageHeld.ReplaceAllString(out, fmt.Sprintf("${1}%q", image))
+	}
+	return out, nil
+}
+
+// written is a configuration as the chart writes it.
+func written(config map[string]any) (string, error) {
+	var b strings.Builder
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	e.CompactSeqIndent()
+	if err := e.Encode(config); err != nil {
+		return "", err
+	}
+	return b.String(), e.Close()
+}
+
+// Autoscaler is upstream's cluster-autoscaler, with what differs between clusters.
+type Autoscaler struct {
+	Namespace, Image, Address, Expander, Secret, Timeout string
+	// Command is what printed it.
+	Command string
+	// Buffers has it keep room for CapacityBuffers.
+	Buffers bool
+}
+
+// UsualAutoscaler is cluster-autoscaler beside Plimsoll where it is installed as its manifests have it.
+func UsualAutoscaler() Autoscaler {
+	return Autoscaler{
+		Namespace: "kube-system", Image: "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1", Address: "plimsoll.plimsoll.svc:8086",
+		Expander: "grpc", Secret: "plimsoll-provider-client", Timeout: "10s",
+	}
+}
+
+// Print writes its manifests.
+func (a *Autoscaler) Print(w io.Writer) error {
+	t, err := template.ParseFS(ClusterAutoscaler, "cluster-autoscaler/manifests.yaml")
+	if err != nil {
+		return err
+	}
+	return t.Option("missingkey=error").Execute(w, a)
+}
