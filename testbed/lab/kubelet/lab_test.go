@@ -165,7 +165,7 @@ func server(greeting string) corev1.PodTemplateSpec {
 					{Name: "IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}},
 					{Name: "GREETING", Value: greeting},
 				},
-				Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080}},
+				Ports:          []corev1.ContainerPort{{Name: "web", ContainerPort: 8080}},
 				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromString("web")}}, PeriodSeconds: 1},
 				VolumeMounts:   []corev1.VolumeMount{{Name: "it", MountPath: "/etc/it"}},
 			}},
