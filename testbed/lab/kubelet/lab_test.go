@@ -5,6 +5,7 @@ package kubelet
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -496,4 +498,48 @@ func TestPodsOutliveTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("it runs again after the kubelet was away", restarts(2))
+}
+
+// TestSilentNodesLoseTheirProcesses takes a node's label away, which is the death of its machine, and gives it back.
+func TestSilentNodesLoseTheirProcesses(t *testing.T) {
+	w := newWorld(t)
+	w.secret("here")
+	w.deploy("on")
+	p := w.running()
+	label := func(value string) {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, Label, value)
+		must[*corev1.Node](w)(w.client.CoreV1().Nodes().Patch(t.Context(), "here", types.MergePatchType, patch, metav1.PatchOptions{}))
+	}
+	label("null")
+	w.until("its process is killed", func(context.Context) error {
+		if alive(pidOf(&p)) {
+			return errors.New("it lives")
+		}
+		return nil
+	})
+	label(strconv.Quote(LabelValue))
+	w.until("it runs again", func(ctx context.Context) error {
+		now, err := w.client.CoreV1().Pods("default").Get(ctx, p.Name, metav1.GetOptions{})
+		if err == nil && (now.Status.ContainerStatuses[0].RestartCount != 1 || !isReady(now) || get("http://"+now.Status.PodIP+":8080/") != "here") {
+			err = fmt.Errorf("%+v", now.Status)
+		}
+		return err
+	})
+}
+
+// TestOnlyTheAPIServerReadsLogs asks the kubelet with nobody's certificate, and with the administrator's.
+func TestOnlyTheAPIServerReadsLogs(t *testing.T) {
+	w := newWorld(t)
+	cfg := w.lab.REST()
+	own, err := tls.X509KeyPair(cfg.CertData, cfg.KeyData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, certificates := range map[string][]tls.Certificate{"nobody": nil, "the administrator": {own}} {
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
+		if r, err := c.Get(w.lab.Endpoint(PartName, "api") + "/healthz"); err == nil {
+			t.Errorf("%s is let in: %s", name, r.Status)
+			_ = r.Body.Close()
+		}
+	}
 }
