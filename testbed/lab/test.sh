@@ -11,7 +11,7 @@ export PLIMSOLL_K6=${PLIMSOLL_K6:-build} # not whatever happens to be on PATH
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
-"$go" test -tags lab -p 2 -timeout 40m "$@" ./testbed/lab/... ./testbed/k6 ./testbed/rke2 2>&1 | tee "$out"
+"$go" test -tags lab -p 2 -timeout 40m "$@" ./testbed/lab/... ./testbed/k6 ./testbed/rke2/... 2>&1 | tee "$out"
 if [ "${PIPESTATUS[0]}" -eq 0 ]; then
 	exit 0
 fi
