@@ -168,11 +168,25 @@ func (p *Policy) validateNodes(f *faults, path string) {
 		f.oneOf(path+".policy", name, known)
 		return
 	}
+	p.validateScaledBy(f, path)
 	if p.Nodes.decode() != nil {
 		return // Parse tells it
 	}
 	_, err := nodepolicy.New(p.Nodes.spec)
 	f.under(path, err)
+}
+
+// validateScaledBy wants machines that cluster-autoscaler decides on to be decided on as it does, and by nobody else.
+func (p *Policy) validateScaledBy(f *faults, path string) {
+	by := p.Nodes.ScaledBy
+	if by == "" {
+		return
+	}
+	f.oneOf(path+".scaledBy", string(by), []string{string(ScaledByPlimsoll), string(ScaledByClusterAutoscaler)})
+	if by == ScaledByClusterAutoscaler {
+		f.must(strings.EqualFold(p.Nodes.Policy, "unneeded"), path+".policy", "must be unneeded where scaledBy is "+string(by)+", for which it stands", p.Nodes.Policy)
+		f.must(p.Limit == nil, strings.TrimSuffix(path, ".nodes")+".limit", "must be left out where nodes.scaledBy is "+string(by)+", which knows of none", "there")
+	}
 }
 
 func (e *Experiment) validateFaults(f *faults, at string, all []Fault) {
