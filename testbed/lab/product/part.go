@@ -76,11 +76,12 @@ func (p *Part) Start(ctx context.Context, l *lab.Lab) (*lab.Running, error) {
 	if err := l.Create(ctx, kinds); err != nil {
 		return nil, err
 	}
-	for _, port := range []*int{&p.port, &p.calls} {
-		if *port == 0 {
-			if *port, err = lab.FreePort(); err != nil {
-				return nil, err
-			}
+	for _, port := range []*int{&p.port, &p.calls} { // it comes back where it was
+		if *port > 0 {
+			continue
+		}
+		if *port, err = lab.FreePort(); err != nil {
+			return nil, err
 		}
 	}
 	config, err := p.configure(l)

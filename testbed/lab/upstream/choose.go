@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,18 +14,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/nodescaler"
-	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 )
-
-// fail begins a time in which the group is left alone.
-func (b *backoff) fail(now time.Time, u *nodepolicy.Unneeded) {
-	if now.Sub(b.failed) > time.Duration(u.NodeGroupBackoffResetTimeout) {
-		b.last = 0
-	}
-	b.last = min(max(2*b.last, time.Duration(u.InitialNodeGroupBackoffDuration)), time.Duration(u.MaxNodeGroupBackoffDuration))
-	b.failed, b.until = now, now.Add(b.last)
-}
 
 // option is a group that could take the pods that wait, and by how many nodes more.
 type option struct {
@@ -248,13 +236,13 @@ func (s *scan) grow(ctx context.Context, chosen *option, n int) (bool, error) {
 // devices asks once what the provider has.
 func (s *scan) devices(ctx context.Context) error {
 	if !s.asked.gpuLabel {
-		if _, err := call(ctx, s.cfg.Provider.GPULabel, &externalgrpc.GPULabelRequest{}); err != nil && status.Code(err) != codes.Unimplemented {
+		if _, err := call(ctx, s.cfg.Provider.GPULabel, &externalgrpc.GPULabelRequest{}); err != nil && !unimplemented(err) {
 			return err
 		}
 		s.asked.gpuLabel = true
 	}
 	if !s.asked.gpuTypes {
-		if _, err := call(ctx, s.cfg.Provider.GetAvailableGPUTypes, &externalgrpc.GetAvailableGPUTypesRequest{}); err != nil && status.Code(err) != codes.Unimplemented {
+		if _, err := call(ctx, s.cfg.Provider.GetAvailableGPUTypes, &externalgrpc.GetAvailableGPUTypesRequest{}); err != nil && !unimplemented(err) {
 			return err
 		}
 		s.asked.gpuTypes = true

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
@@ -152,7 +153,7 @@ func (c *Client) Once(ctx context.Context) (ordered bool, err error) {
 }
 
 // call makes a call with the time that calls have.
-func call[Q, A any](ctx context.Context, to func(context.Context, *Q, ...callOption) (*A, error), q *Q) (*A, error) {
+func call[Q, A any](ctx context.Context, to func(context.Context, *Q, ...grpc.CallOption) (*A, error), q *Q) (*A, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	a, err := to(ctx, q)

@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
-
-type callOption = grpc.CallOption
 
 const (
 	// listAge is how old what is listed of groups may be in which nothing is to come.
@@ -134,18 +130,13 @@ func (s *scan) lookAtTemplates(ctx context.Context) error {
 // shown reports whether there is a node of a group, for long enough.
 func (s *scan) shown(id string) bool {
 	return slices.ContainsFunc(s.sight.State.Nodes, func(n nodescaler.Node) bool {
-		return n.Ready && s.now.Sub(n.Joined) > settled && (s.groupOf[n.Name] == id || s.gone(n.Name) == id)
+		return n.Ready && s.now.Sub(n.Joined) > settled && s.lists(id, s.sight.ProviderIDs[n.Name])
 	})
 }
 
-// gone is the group that a node's instance was last listed in.
-func (s *scan) gone(node string) string {
-	for id, listed := range s.listed {
-		if slices.ContainsFunc(listed, func(i *externalgrpc.Instance) bool { return i.GetId() == s.sight.ProviderIDs[node] }) {
-			return id
-		}
-	}
-	return ""
+// lists reports whether an instance was last listed in a group.
+func (s *scan) lists(group, id string) bool {
+	return slices.ContainsFunc(s.listed[group], func(i *externalgrpc.Instance) bool { return i.GetId() == id })
 }
 
 // gather puts the nodes to their groups.
@@ -273,19 +264,11 @@ func (s *scan) settle(joined map[string]bool) {
 		}
 	}
 	for id := range s.leaving {
-		if !joined[id] && !s.lists(id) {
+		listed := slices.ContainsFunc(s.all, func(g *group) bool { return s.lists(g.id, id) })
+		if !joined[id] && !listed {
 			delete(s.leaving, id)
 		}
 	}
-}
-
-func (s *scan) lists(id string) bool {
-	for _, listed := range s.listed {
-		if slices.ContainsFunc(listed, func(i *externalgrpc.Instance) bool { return i.GetId() == id }) {
-			return true
-		}
-	}
-	return false
 }
 
 // errOptions is what a group's own options are refused with.
@@ -301,8 +284,4 @@ func (s *scan) options(ctx context.Context, g *group) error {
 		return fmt.Errorf("NodeGroupGetOptions: %s: %w", g.id, errOptions)
 	}
 	return err
-}
-
-func sortNodes(all []nodescaler.Machine) {
-	slices.SortFunc(all, func(a, b nodescaler.Machine) int { return strings.Compare(a.Name, b.Name) })
 }

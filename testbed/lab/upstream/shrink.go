@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
-
-func compare(a, b string) int { return strings.Compare(a, b) }
 
 // shrink asks by which options nodes are unneeded, and does what the plan says of nodes that are there. What cannot be
 // done is told, and found again by the next scan.

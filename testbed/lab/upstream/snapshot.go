@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +36,8 @@ func (s *scan) snapshot(chosen *option) *nodescaler.Snapshot {
 		out.Pools = append(out.Pools, pool)
 		out.Machines = append(out.Machines, s.machines(g, &pool)...)
 	}
-	slices.SortFunc(out.Pools, func(a, b nodescaler.Pool) int { return compare(a.Name, b.Name) })
-	sortNodes(out.Machines)
+	slices.SortFunc(out.Pools, func(a, b nodescaler.Pool) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Machines, func(a, b nodescaler.Machine) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -9,8 +9,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 )
 
+// unimplemented reports whether a provider does not have a call.
 func unimplemented(err error) bool { return status.Code(err) == codes.Unimplemented }
 
 // defaults are what a group's options are laid over, as releases from 1.35 to 1.37 send them.
@@ -111,3 +113,12 @@ func (c *Client) backoffOf(id string) *backoff {
 
 // on reports whether the group is to be left alone.
 func (b *backoff) on(now time.Time) bool { return b != nil && now.Before(b.until) }
+
+// fail begins a time in which the group is left alone.
+func (b *backoff) fail(now time.Time, u *nodepolicy.Unneeded) {
+	if now.Sub(b.failed) > time.Duration(u.NodeGroupBackoffResetTimeout) {
+		b.last = 0
+	}
+	b.last = min(max(2*b.last, time.Duration(u.InitialNodeGroupBackoffDuration)), time.Duration(u.MaxNodeGroupBackoffDuration))
+	b.failed, b.until = now, now.Add(b.last)
+}
