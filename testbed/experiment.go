@@ -253,12 +253,29 @@ type PodPolicy struct {
 // NodePolicy is a node policy. The block of settings that bears its name counts; what that
 // leaves out is the policy's default.
 type NodePolicy struct {
-	Policy   string       `json:"policy" strict:"required"`
+	Policy string `json:"policy" strict:"required"`
+	// ScaledBy is who decides on machines: Plimsoll, if left out, or ClusterAutoscaler, which orders them from Plimsoll
+	// over gRPC. In the simulated world the policy unneeded stands for it.
+	ScaledBy ScaledBy     `json:"scaledBy,omitempty"`
 	Pending  strict.Block `json:"pending,omitzero"`
 	Unneeded strict.Block `json:"unneeded,omitzero"`
 	Joint    strict.Block `json:"joint,omitzero"`
 
 	spec nodepolicy.Spec // with the defaults in
+}
+
+// ScaledBy is who decides on machines, in the words of a VMPool.
+type ScaledBy string
+
+// Who decides on machines.
+const (
+	ScaledByPlimsoll          ScaledBy = "Plimsoll"
+	ScaledByClusterAutoscaler ScaledBy = "ClusterAutoscaler"
+)
+
+// Upstream reports whether upstream's cluster-autoscaler decides on the row's machines, or what stands for it.
+func (p *Policy) Upstream() bool {
+	return p.Nodes != nil && p.Nodes.ScaledBy == ScaledByClusterAutoscaler
 }
 
 // Spec is the policy with its settings, the defaults in.

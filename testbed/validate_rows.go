@@ -168,11 +168,25 @@ func (p *Policy) validateNodes(f *Faults, path string) {
 		f.OneOf(path+".policy", name, known)
 		return
 	}
+	p.validateScaledBy(f, path)
 	if p.Nodes.decode() != nil {
 		return // Parse tells it
 	}
 	_, err := nodepolicy.New(p.Nodes.spec)
 	f.Under(path, err)
+}
+
+// validateScaledBy wants machines that cluster-autoscaler decides on to be decided on as it does, and by nobody else.
+func (p *Policy) validateScaledBy(f *Faults, path string) {
+	by := p.Nodes.ScaledBy
+	if by == "" {
+		return
+	}
+	f.OneOf(path+".scaledBy", string(by), []string{string(ScaledByPlimsoll), string(ScaledByClusterAutoscaler)})
+	if by == ScaledByClusterAutoscaler {
+		f.Must(strings.EqualFold(p.Nodes.Policy, "unneeded"), path+".policy", "must be unneeded where scaledBy is "+string(by)+", for which it stands", p.Nodes.Policy)
+		f.Must(p.Limit == nil, strings.TrimSuffix(path, ".nodes")+".limit", "must be left out where nodes.scaledBy is "+string(by)+", which knows of none", "there")
+	}
 }
 
 func (e *Experiment) validateFaults(f *Faults, at string, all []Fault) {

@@ -26,8 +26,12 @@ type Part struct {
 	PVE *machines.Part
 	// Settings are put into its configuration, over what the lab says itself, by key.
 	Settings map[string]any
+	// Provider serves cluster-autoscaler, which decides on machines then. The endpoint "provider" is where, and
+	// Certificates what it is called with.
+	Provider bool
 
-	port int
+	port, calls int
+	folder      string
 }
 
 // PartName is the part's name.
@@ -49,13 +53,19 @@ func Link(parts []lab.Part) {
 	}
 }
 
-// components are what it runs: all that it can without cluster-autoscaler.
+// components are what it runs: all that it can, with cluster-autoscaler or without.
 func (p *Part) components() string {
-	if p.PVE == nil {
+	switch {
+	case p.PVE == nil:
 		return "podscaler"
+	case p.Provider:
+		return "podscaler,provider"
 	}
 	return "podscaler,nodescaler"
 }
+
+// Certificates is the folder with the set that it makes on its first start, for itself and for cluster-autoscaler.
+func (p *Part) Certificates() string { return filepath.Join(p.folder, "state", "provider") }
 
 // Start makes Plimsoll's kinds known to the cluster, and starts it.
 func (p *Part) Start(ctx context.Context, l *lab.Lab) (*lab.Running, error) {
@@ -66,8 +76,11 @@ func (p *Part) Start(ctx context.Context, l *lab.Lab) (*lab.Running, error) {
 	if err := l.Create(ctx, kinds); err != nil {
 		return nil, err
 	}
-	if p.port == 0 {
-		if p.port, err = lab.FreePort(); err != nil {
+	for _, port := range []*int{&p.port, &p.calls} { // it comes back where it was
+		if *port > 0 {
+			continue
+		}
+		if *port, err = lab.FreePort(); err != nil {
 			return nil, err
 		}
 	}
@@ -84,8 +97,13 @@ func (p *Part) Start(ctx context.Context, l *lab.Lab) (*lab.Running, error) {
 		Answers:   func(ctx context.Context) error { return well(ctx, base+"/readyz") },
 		Endpoints: []lab.Endpoint{{Name: "base", URL: base}, {Name: "metrics", URL: base + "/metrics"}},
 	}
+	if p.Provider {
+		process.Endpoints = append(process.Endpoints, lab.Endpoint{Name: "provider", URL: p.listen()})
+	}
 	return process.Start(ctx, l, p.Name())
 }
+
+func (p *Part) listen() string { return fmt.Sprintf("127.0.0.1:%d", p.calls) }
 
 // configure writes the configuration, and returns where.
 func (p *Part) configure(l *lab.Lab) (string, error) {
@@ -93,6 +111,7 @@ func (p *Part) configure(l *lab.Lab) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	p.folder = folder
 	config := map[string]any{"kubeconfig": l.Kubeconfig()}
 	if p.PVE != nil {
 		data, err := os.ReadFile(p.PVE.SiteFile())
@@ -107,6 +126,9 @@ func (p *Part) configure(l *lab.Lab) (string, error) {
 	config["state"] = filepath.Join(folder, "state")
 	config["namespace"] = "kube-system" // where its lease is kept
 	config["metrics"] = fmt.Sprintf("127.0.0.1:%d", p.port)
+	if p.Provider {
+		config["provider"] = map[string]any{"listen": p.listen()}
+	}
 	maps.Copy(config, p.Settings)
 	text, err := yaml.Marshal(config)
 	if err != nil {

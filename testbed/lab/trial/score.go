@@ -32,6 +32,10 @@ type tally struct {
 	decided  int
 	telling  testbed.Telling
 	peak     pricing.Rate // the most that a step saw
+	// seen are machines that have been there, and going those that were given back, by name.
+	seen, going map[string]bool
+	came, went  int               // how many, in the trial
+	acted       []nodescaler.Kind // what Plimsoll itself did about machines in the trial
 }
 
 // read takes the journal's steps in, one after the other.
@@ -51,8 +55,11 @@ func (t *tally) read(s *loop.Step) error {
 	t.last = s
 	if !s.Time.After(t.from) {
 		t.before = s
+		t.follow(s)
 		return nil
 	}
+	came, went := t.follow(s)
+	t.came, t.went = t.came+came, t.went+went
 	t.count(s)
 	t.telling.Hear(s, s.Time.Sub(t.from))
 	t.peak = max(t.peak, s.Observed.Cost.Ordered)
@@ -111,6 +118,7 @@ func (t *tally) count(s *loop.Step) {
 			t.changes[o.Workload] = append(t.changes[o.Workload], sim.Change{At: s.Time.Sub(t.from), From: d.From, To: d.To})
 			continue
 		}
+		t.acted = append(t.acted, s.Plan.Actions[o.Action].Kind)
 		switch s.Plan.Actions[o.Action].Kind {
 		case nodescaler.Buy:
 			t.orders++
@@ -125,6 +133,44 @@ func (t *tally) count(s *loop.Step) {
 	}
 }
 
+// follow takes note of the machines of a step, and says how many are new and how many go that did not before.
+func (t *tally) follow(s *loop.Step) (came, went int) {
+	if !s.Observed.Cost.Known {
+		return 0, 0
+	}
+	there := map[string]bool{}
+	for i := range s.Observed.Hosts {
+		for _, m := range s.Observed.Hosts[i].Machines {
+			there[m.Name] = true
+			if !t.seen[m.Name] {
+				t.seen[m.Name] = true
+				came++
+			}
+			if m.Phase == nodescaler.Deleting && !t.going[m.Name] {
+				t.going[m.Name] = true
+				went++
+			}
+		}
+	}
+	for name := range t.seen {
+		if !there[name] && !t.going[name] {
+			t.going[name] = true
+			went++
+		}
+	}
+	return came, went
+}
+
+// onlyWatched is for rows whose machines another decides on: what came and went is what that ordered and gave back,
+// and Plimsoll must have done nothing about machines.
+func (t *tally) onlyWatched() error {
+	if len(t.acted) > 0 {
+		return fmt.Errorf("cluster-autoscaler was to decide on machines, and Plimsoll did: %v", t.acted)
+	}
+	t.orders, t.returns = t.came, t.went
+	return nil
+}
+
 func decision(s *loop.Step, workload string) *podscaler.Decision {
 	for i := range s.Workloads {
 		if s.Workloads[i].Workload == workload {
@@ -136,7 +182,7 @@ func decision(s *loop.Step, workload string) *podscaler.Decision {
 
 // tallied reads a journal.
 func tallied(steps func(func(*loop.Step) error) error, from, to time.Time) (*tally, error) {
-	t := &tally{from: from, to: to, changes: map[string][]sim.Change{}, charged: map[string]time.Time{}}
+	t := &tally{from: from, to: to, changes: map[string][]sim.Change{}, charged: map[string]time.Time{}, seen: map[string]bool{}, going: map[string]bool{}}
 	if err := steps(t.read); err != nil {
 		return nil, err
 	}

@@ -133,3 +133,31 @@ func TestARunWarnsIfItsMachineDidNotKeepUp(t *testing.T) {
 		}
 	}
 }
+
+// Where cluster-autoscaler decides on machines, the journal tells of no order: those that come in the trial were ordered,
+// and those that go were given back, once each.
+func TestMachinesOfAnotherAreCountedAsTheyComeAndGo(t *testing.T) {
+	going := step(90, 2, 3, 6*pricing.Unit)
+	going.Observed.Hosts[0].Machines[3].Phase = nodescaler.Deleting // m2
+	blind := step(95, 2, 0, 6*pricing.Unit)
+	blind.Observed.Cost.Known, blind.Observed.Hosts = false, nil
+	seen := []*loop.Step{step(-6, 2, 1, 2*pricing.Unit), step(30, 2, 3, 5*pricing.Unit), going, blind, step(100, 2, 2, 7*pricing.Unit), step(110, 2, 1, 8*pricing.Unit)}
+	got, err := tallied(journal(seen...), t0, t0.Add(2*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := got.onlyWatched(); err != nil {
+		t.Fatal(err)
+	}
+	if got.orders != 2 || got.returns != 2 {
+		t.Errorf("%d ordered and %d given back, want 2 and 2", got.orders, got.returns)
+	}
+	seen[1].Plan.Actions = []nodescaler.Action{{Kind: nodescaler.Buy}}
+	seen[1].Outcomes = []loop.Outcome{{Action: 0}}
+	if got, err = tallied(journal(seen...), t0, t0.Add(2*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if err := got.onlyWatched(); err == nil {
+		t.Error("an order of Plimsoll's own was let pass")
+	}
+}

@@ -177,7 +177,14 @@ func (r *run) take(ctx context.Context) error {
 	if err := r.client.Create(ctx, a); err != nil {
 		return err
 	}
-	r.plimsoll.Settings = r.settings(nodescaler.Duration(r.Tick), r.job.Policy.Nodes.Spec(), journalFile)
+	if r.job.Policy.Upstream() {
+		err = r.handOver(ctx)
+	} else {
+		r.plimsoll.Settings = r.settings(nodescaler.Duration(r.Tick), r.job.Policy.Nodes.Spec(), journalFile)
+	}
+	if err != nil {
+		return err
+	}
 	if err := r.lab.Start(ctx, r.plimsoll.Name()); err != nil {
 		return err
 	}
@@ -185,6 +192,11 @@ func (r *run) take(ctx context.Context) error {
 	err = await(ctx, "Plimsoll's first look at the machines", time.Minute, func(context.Context) error { return r.looked(&first) })
 	if err != nil {
 		return err
+	}
+	if r.job.Policy.Upstream() {
+		if err := r.autoscale(ctx); err != nil {
+			return err
+		}
 	}
 	// As in the simulated world, samples are there right before the steps that go by them. They are taken at
 	// whole seconds, which Kubernetes cuts times to: by the HPA's rule, one of a new pod counts if its span

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
+	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -83,12 +84,15 @@ func (w *World) Run(ctx context.Context, e *testbed.Experiment, j *testbed.Job) 
 	out := testbed.Trial{
 		Policy: j.Policy.Name, NodePolicy: j.Policy.Nodes.Policy, Users: j.Level.Users, Trial: j.Trial,
 	}
+	if j.Policy.Upstream() {
+		out.NodePolicy = string(testbed.ScaledByClusterAutoscaler)
+	}
 	r, err := w.begin(ctx, e, j)
 	if err != nil {
 		return out, err
 	}
 	load, err := r.load(ctx)
-	ended := r.lab.Stop(context.WithoutCancel(ctx), r.plimsoll.Name()) // the journal is whole then
+	ended := r.end(context.WithoutCancel(ctx))
 	if err := errors.Join(err, ended, r.lab.Down()); err != nil {
 		return out, err
 	}
@@ -108,8 +112,18 @@ type run struct {
 	plane    *plane.Part
 	client   client.Client
 	plimsoll *product.Part
+	upstream *upstream.Part // of rows whose machines cluster-autoscaler decides on
 	folder   string
 	program  string
+}
+
+// end ends what decides; the journal is whole then.
+func (r *run) end(ctx context.Context) error {
+	var err error
+	if r.upstream != nil {
+		err = r.lab.Stop(ctx, r.upstream.Name())
+	}
+	return errors.Join(err, r.lab.Stop(ctx, r.plimsoll.Name()))
 }
 
 // begin brings a lab up as the experiment begins: with its machines joined, its pods ready and nobody
@@ -210,6 +224,12 @@ func (r *run) scoreJournal(into *testbed.Trial, from time.Time) error {
 	t, err := tallied(r.eachStep, from, from.Add(r.job.Length))
 	if err != nil {
 		return err
+	}
+	if r.upstream != nil {
+		if err := t.onlyWatched(); err != nil {
+			return err
+		}
+		t.moves = r.upstream.Evictions()
 	}
 	return t.put(into, r.Experiment, r.job)
 }
