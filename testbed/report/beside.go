@@ -19,7 +19,7 @@ type Beside struct {
 // besideContent is what its page is made of.
 type besideContent struct {
 	*Beside
-	Title    string
+	Head     head
 	Warnings []string
 	Table    testbed.Table
 	Drawings []template.HTML
@@ -51,7 +51,7 @@ func (b *Beside) WriteHTML(w io.Writer) error {
 		}
 		c.Origins = append(c.Origins, [2]string{s.Name, fmt.Sprintf("%s (plimsoll %s)", strings.Join(again(s.Results), " "), s.Version)})
 	}
-	c.Title = strings.Join(names, " beside ")
+	c.Head = head{strings.Join(names, " beside "), b.Experiment.Title, "testbed"}
 	for _, f := range b.Figures() {
 		c.Drawings = append(c.Drawings, template.HTML(f.SVG)) // our own drawing, escaped where it was drawn
 	}

@@ -36,6 +36,9 @@ type replayContent struct {
 	Command   string
 }
 
+// Head is how the page begins.
+func (p *Replay) Head() head { return head{p.Experiment.Title, p.Experiment.Shows, "testbed"} }
+
 // WriteHTML writes the page.
 func (p *Replay) WriteHTML(w io.Writer) error {
 	c := replayContent{

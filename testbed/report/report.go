@@ -29,6 +29,15 @@ var pages embed.FS
 
 var layouts = template.Must(template.ParseFS(pages, "*.html"))
 
+// head is what every page begins with.
+type head struct {
+	Title, Lead string
+	By          string // the command that wrote it
+}
+
+// Head is how the page begins.
+func (r *Report) Head() head { return head{r.Experiment.Title, r.Experiment.Shows, "testbed"} }
+
 // content is what the page is made of.
 type content struct {
 	*Report

@@ -430,6 +430,11 @@ type leaderContent struct {
 	Table   testbed.Table
 }
 
+// Head is how the page begins.
+func (r *Simulated) Head() head {
+	return head{r.Title, "What each scaler would have lost of this load and what it would have taken, beside an oracle that knows the next minute.", "simulate"}
+}
+
 // WriteHTML writes the page.
 func (r *Simulated) WriteHTML(w io.Writer) error {
 	c := simulatedContent{Simulated: r}
