@@ -106,11 +106,12 @@ func (d *drawing) axes() {
 		d.WriteByte('\n')
 	}
 	d.f(`<path class="a" d="M%d %dV%sH%s"/>`+"\n", left, top, num(floor), num(d.right))
-	d.f(`<text class="m" x="%s" y="%d">%s</text>`+"\n", num((left+d.right)/2), height-12, esc(c.X.caption()))
-	d.f(`<text class="m" transform="translate(17 %s) rotate(-90)">%s</text>`+"\n", num((top+floor)/2), esc(c.Y.caption()))
+	d.f(`<text class="m" x="%s" y="%d">%s</text>`+"\n", num((left+d.right)/2), height-12, esc(c.X.Caption()))
+	d.f(`<text class="m" transform="translate(17 %s) rotate(-90)">%s</text>`+"\n", num((top+floor)/2), esc(c.Y.Caption()))
 }
 
-func (a *Axis) caption() string {
+// Caption is the title with the unit.
+func (a *Axis) Caption() string {
 	if a.Unit == "" {
 		return a.Title
 	}
@@ -177,12 +178,16 @@ func (d *drawing) series(i int) {
 		d.f(`<g class="s" data-series="%s"><path class="o" fill="%s" d="%sV%sH%sZ"/></g>`+"\n", esc(s.Name), colour(i), path, floor, num(d.px(points[0].X)))
 		return
 	}
-	d.f(`<g class="s" data-series="%s" stroke="%s">`, esc(s.Name), colour(i))
-	if !d.chart.Scatter {
+	class := "s"
+	if s.Dots {
+		class = "s dots"
+	}
+	d.f(`<g class="%s" data-series="%s" stroke="%s">`, class, esc(s.Name), colour(i))
+	if !d.chart.Scatter && !s.Dots {
 		d.f(`<path class="l" d="%s"%s/>`, path, d.line(i))
 	}
 	for _, p := range points {
-		if d.chart.Plain {
+		if d.chart.Plain || s.Unmarked {
 			break
 		}
 		d.f(`<path class="k"%s d="%s"><title>%s: %s, %s</title></path>`, heavy(i), marker(i, d.px(p.X), d.py(p.Y)), esc(s.Name),
@@ -224,10 +229,10 @@ func (d *drawing) legend() {
 		switch {
 		case s.Area:
 			d.f(`<path class="o" fill="%s" d="M%s %sh28v10h-28Z"/>`, colour(i), num(x), num(y-5))
-		case !d.chart.Scatter:
+		case !d.chart.Scatter && !s.Dots:
 			d.f(`<path class="l" d="M%s %sh28"%s/>`, num(x), num(y), d.line(i))
 		}
-		if !d.chart.Plain {
+		if !d.chart.Plain && !s.Area && !s.Unmarked {
 			d.f(`<path class="k"%s d="%s"/>`, heavy(i), marker(i, x+14, y))
 		}
 		d.f(`</g><text x="%s" y="%s">%s</text>`+"\n", num(x+36), num(y+4), esc(s.Name))
