@@ -42,7 +42,8 @@ const style = `<style>
 type drawing struct {
 	strings.Builder
 	chart *Chart
-	right float64 // the plot's right edge
+	left  float64 // the plot's edges
+	right float64
 	x, y  span
 }
 
@@ -50,6 +51,7 @@ type drawing struct {
 func (c *Chart) SVG() []byte {
 	d := &drawing{chart: c, right: width - c.legendWidth()}
 	d.x, d.y = c.spans()
+	d.left = left + max(0, letter*float64(d.longest()-4)) // beside the axis' caption there is room for four letters
 	d.f(`<svg xmlns="http://www.w3.org/2000/svg" class="pf" viewBox="0 0 %d %d" width="100%%" role="img" aria-labelledby="%s-t %s-d">`+"\n",
 		width, height, esc(c.ID), esc(c.ID))
 	d.f("<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", esc(c.ID), esc(c.Title), esc(c.ID), esc(c.Desc))
@@ -78,10 +80,19 @@ func (c *Chart) legendWidth() float64 {
 	return 70 + letter*float64(longest)
 }
 
+// longest is how many letters the longest number of the upright axis has.
+func (d *drawing) longest() int {
+	n := 0
+	for _, v := range d.chart.Y.ticks(d.y) {
+		n = max(n, len(label(v)))
+	}
+	return n
+}
+
 func (d *drawing) f(format string, args ...any) { fmt.Fprintf(&d.Builder, format, args...) }
 
 func (d *drawing) px(v float64) float64 {
-	return left + (v-d.x.lo)/(d.x.hi-d.x.lo)*(d.right-left)
+	return d.left + (v-d.x.lo)/(d.x.hi-d.x.lo)*(d.right-d.left)
 }
 
 func (d *drawing) py(v float64) float64 {
@@ -92,8 +103,8 @@ func (d *drawing) py(v float64) float64 {
 func (d *drawing) axes() {
 	c, floor := d.chart, float64(height-bottom)
 	for _, v := range c.Y.ticks(d.y) {
-		d.f(`<line class="g" x1="%d" x2="%s" y1="%s" y2="%s"/><text class="n e" x="%d" y="%s">%s</text>`+"\n",
-			left, num(d.right), num(d.py(v)), num(d.py(v)), left-8, num(d.py(v)+4), label(v))
+		d.f(`<line class="g" x1="%s" x2="%s" y1="%s" y2="%s"/><text class="n e" x="%s" y="%s">%s</text>`+"\n",
+			num(d.left), num(d.right), num(d.py(v)), num(d.py(v)), num(d.left-8), num(d.py(v)+4), label(v))
 	}
 	free := math.Inf(-1)
 	for _, v := range c.X.ticks(d.x) {
@@ -105,8 +116,8 @@ func (d *drawing) axes() {
 		}
 		d.WriteByte('\n')
 	}
-	d.f(`<path class="a" d="M%d %dV%sH%s"/>`+"\n", left, top, num(floor), num(d.right))
-	d.f(`<text class="m" x="%s" y="%d">%s</text>`+"\n", num((left+d.right)/2), height-12, esc(c.X.Caption()))
+	d.f(`<path class="a" d="M%s %dV%sH%s"/>`+"\n", num(d.left), top, num(floor), num(d.right))
+	d.f(`<text class="m" x="%s" y="%d">%s</text>`+"\n", num((d.left+d.right)/2), height-12, esc(c.X.Caption()))
 	d.f(`<text class="m" transform="translate(17 %s) rotate(-90)">%s</text>`+"\n", num((top+floor)/2), esc(c.Y.Caption()))
 }
 
@@ -122,7 +133,7 @@ func (a *Axis) Caption() string {
 func (d *drawing) lines() {
 	for _, l := range d.chart.Y.Lines {
 		y := d.py(l.At)
-		d.f(`<line class="r" x1="%d" x2="%s" y1="%s" y2="%s"/>`+"\n", left, num(d.right), num(y), num(y))
+		d.f(`<line class="r" x1="%s" x2="%s" y1="%s" y2="%s"/>`+"\n", num(d.left), num(d.right), num(y), num(y))
 	}
 	for _, l := range d.chart.X.Lines {
 		x := d.px(l.At)
@@ -133,12 +144,15 @@ func (d *drawing) lines() {
 // lineLabels names them, on top of everything that is drawn.
 func (d *drawing) lineLabels() {
 	for _, l := range d.chart.Y.Lines {
-		d.f(`<text class="h" x="%d" y="%s">%s</text>`+"\n", left+6, num(d.py(l.At)-5), esc(l.Label))
+		d.f(`<text class="h" x="%s" y="%s">%s</text>`+"\n", num(d.left+6), num(d.py(l.At)-5), esc(l.Label))
 	}
 	for _, l := range d.chart.X.Lines {
 		d.f(`<text class="h" x="%s" y="%d">%s</text>`+"\n", num(d.px(l.At)+5), top+10, esc(l.Label))
 	}
 }
+
+// crowd is how many bands can lie on each other before they hide the lines.
+const crowd = 6
 
 // band draws how uncertain a series is.
 func (d *drawing) band(i int) {
@@ -152,7 +166,11 @@ func (d *drawing) band(i int) {
 		p = points[len(points)-1-j]
 		fmt.Fprintf(&back, "L%s %s", num(d.px(p.X)), num(d.py(max(p.Low, d.y.lo))))
 	}
-	d.f(`<path class="b" fill="%s" d="%s%sZ"/>`+"\n", colour(i), there.String(), back.String())
+	faint := ""
+	if len(d.chart.Series) > crowd {
+		faint = ` style="fill-opacity:.08"`
+	}
+	d.f(`<path class="b" fill="%s" d="%s%sZ"%s/>`+"\n", colour(i), there.String(), back.String(), faint)
 }
 
 // wide reports whether any point has an interval.

@@ -286,3 +286,53 @@ func TestSpannedLinesBeginNearTheirValues(t *testing.T) {
 		t.Errorf("spanned lines begin at %v", x.lo)
 	}
 }
+
+func TestDotsMarkALineThatHasNoMarkersOfItsOwn(t *testing.T) {
+	c := example(3)
+	c.Series[0].Area, c.Series[1].Unmarked, c.Series[2].Dots = true, true, true
+	all := parse(t, c.SVG())
+	// The dots, and one in the legend; the line, and the legend's.
+	if n, want := len(find(all, "path", "k")), 4+1; n != want {
+		t.Errorf("%d markers, want %d", n, want)
+	}
+	if n, want := len(find(all, "path", "l")), 1+1; n != want {
+		t.Errorf("%d lines, want %d", n, want)
+	}
+}
+
+func TestLongNumbersDoNotTouchTheCaptionOfTheirAxis(t *testing.T) {
+	for _, most := range []float64{0.0125, 1, 300, 2e6} {
+		c := example(1)
+		c.Y.Lines = nil
+		for i := range c.Series[0].Points {
+			y := most * float64(i+1) / 4
+			c.Series[0].Points[i].Y, c.Series[0].Points[i].Low, c.Series[0].Points[i].High = y, y, y
+		}
+		const caption = 17 + 8 // where its letters end, which stand upright
+		for _, e := range find(parse(t, c.SVG()), "text", "e") {
+			x, err := strconv.ParseFloat(e.attr["x"], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if begins := x - letter*float64(len(e.text)); begins < caption {
+				t.Errorf("up to %g: %s begins at %g", most, e.text, begins)
+			}
+		}
+	}
+}
+
+func TestTheLastPointUpToThereIsWhereStepsAre(t *testing.T) {
+	s := Series{Points: []Point{{1, 10, 10, 10}, {2, math.NaN(), 0, 0}, {3, 30, 30, 30}}}
+	for _, c := range []struct {
+		x     float64
+		steps bool
+		want  float64
+		known bool
+	}{
+		{0, true, 0, false}, {1, false, 10, true}, {2, false, 0, false}, {2, true, 10, true}, {2.5, false, 0, false}, {9, true, 30, true},
+	} {
+		if p, known := s.At(c.x, c.steps); p.Y != c.want || known != c.known {
+			t.Errorf("at %g, steps %v: %g, %v", c.x, c.steps, p.Y, known)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func misses(a *figure.Axis, v float64) bool {
 
 // scattered is a row for each point.
 func scattered(c *figure.Chart) testbed.Table {
-	t := testbed.Table{Caption: c.Title, Head: []string{"", c.X.Caption(), c.Y.Caption()}, Left: 1}
+	t := testbed.Table{Caption: c.Title, Head: []string{"name", c.X.Caption(), c.Y.Caption()}, Left: 1}
 	for i := range c.Series {
 		s := &c.Series[i]
 		if s.Guide {
