@@ -52,6 +52,9 @@ type Series struct {
 	Guide bool
 	// Area fills what is below the points in place of a line through them.
 	Area bool
+	// Kin gives a series the colour of the one that stands there, counted from 1, such as of the same policy
+	// elsewhere. Lines and markers stay its own.
+	Kin int
 	// Unmarked is a line whose points have no markers, and Dots are markers without a line, such as the
 	// events on one.
 	Unmarked, Dots bool

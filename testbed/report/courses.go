@@ -28,7 +28,7 @@ func courses(sources []testbed.Source) []Figure {
 func course(policy string, sources []testbed.Source) *figure.Chart {
 	level := busiest(sources[0].Results)
 	c := &figure.Chart{
-		ID: "course-" + policy, Title: fmt.Sprintf("Replicas and machines of %s, at %s", policy, at1(level)), Steps: true,
+		ID: "course-" + policy, Title: fmt.Sprintf("Replicas and machines of %s, at %s", policy, described(level)), Steps: true,
 		X: figure.Axis{Title: "time", Unit: "min"}, Y: figure.Axis{Title: "replicas, machines"},
 	}
 	changes, moves := 0, 0
@@ -43,6 +43,7 @@ func course(policy string, sources []testbed.Source) *figure.Chart {
 		machines.Area, machines.Unmarked = len(sources) == 1, true
 		replicas := clock.replicas(run, in("replicas", &sources[i]))
 		replicas.Unmarked = true
+		machines.Kin, replicas.Kin = 1, 2
 		c.Series = append(c.Series, machines, replicas)
 		decided, ordered := changed(&replicas, "replicas changed"), changed(&machines, "machines changed")
 		changes, moves = changes+len(decided.Points), moves+len(ordered.Points)
@@ -55,8 +56,8 @@ func course(policy string, sources []testbed.Source) *figure.Chart {
 	return c
 }
 
-// at1 names a level with what it counts.
-func at1(l testbed.Level) string {
+// described names a level with what it counts.
+func described(l testbed.Level) string {
 	if l.Scenario != "" {
 		return l.Scenario
 	}

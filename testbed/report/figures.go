@@ -120,7 +120,9 @@ func overUsers(all []testbed.Source, measure, title string, y figure.Axis) *figu
 			c.X.At = append(c.X.At, float64(l.Users))
 		}
 		for _, p := range all[i].Policies() {
-			c.Series = append(c.Series, line(&all[i], p, measure))
+			s := line(&all[i], p, measure)
+			s.Kin = 1 + slices.Index(all[0].Policies(), p)
+			c.Series = append(c.Series, s)
 		}
 	}
 	slices.Sort(c.X.At)
@@ -193,7 +195,7 @@ func pareto(e *testbed.Experiment, sources []testbed.Source) *figure.Chart {
 			if p != e.Clairvoyant() {
 				all = append(all, at)
 			}
-			c.Series = append(c.Series, figure.Series{Name: in(p, s), Points: []figure.Point{at}})
+			c.Series = append(c.Series, figure.Series{Name: in(p, s), Kin: 1 + slices.Index(sources[0].Policies(), p), Points: []figure.Point{at}})
 		}
 		front := frontier(all)
 		joined += len(front)

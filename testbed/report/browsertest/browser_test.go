@@ -76,8 +76,8 @@ func start(t *testing.T) *browser {
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("browser: %v", err)
 	}
-	theirIn.Close()
-	theirOut.Close()
+	closed(t, theirIn)
+	closed(t, theirOut)
 	b := &browser{out: in, waiting: map[int]chan message{}, heard: map[string]func(string, json.RawMessage){}}
 	go b.listen(out)
 	t.Cleanup(func() {
@@ -87,10 +87,17 @@ func start(t *testing.T) *browser {
 			_ = cmd.Process.Kill()
 		}
 		_ = cmd.Wait() // it has been told to end, or was killed
-		in.Close()
-		out.Close()
+		closed(t, in)
+		closed(t, out)
 	})
 	return b
+}
+
+func closed(t *testing.T, f *os.File) {
+	t.Helper()
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func pipe(t *testing.T) (r, w *os.File) {

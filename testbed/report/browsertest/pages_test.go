@@ -3,6 +3,7 @@
 package browsertest
 
 import (
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -38,12 +40,31 @@ type site struct {
 	folder string
 }
 
-// build builds the program.
+// build builds the program, or takes it from where it was built for another test.
 func build(t *testing.T) *site {
 	t.Helper()
 	s := &site{t, t.TempDir()}
-	s.run("go", "build", "-o", filepath.Join(s.folder, "plimsoll"), "github.com/plimsoll/plimsoll/cmd/plimsoll")
+	if built.program == "" {
+		built.program = filepath.Join(built.folder, "plimsoll")
+		s.run("go", "build", "-o", built.program, "github.com/plimsoll/plimsoll/cmd/plimsoll")
+	}
 	return s
+}
+
+// built is the program, which is the same for all tests.
+var built struct{ folder, program string }
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "plimsoll-browser")
+	if err != nil {
+		panic(err)
+	}
+	built.folder = folder
+	code := m.Run()
+	if err := os.RemoveAll(folder); err != nil {
+		panic(err)
+	}
+	os.Exit(code)
 }
 
 // run runs a program. That an assertion is missed is no fault here: experiments are cut short.
@@ -66,7 +87,7 @@ func (s *site) run(name string, args ...string) {
 // plimsoll runs the program, which writes to a folder.
 func (s *site) plimsoll(folder string, args ...string) {
 	s.t.Helper()
-	s.run("./plimsoll", append(args, "--out", folder)...)
+	s.run(built.program, append(args, "--out", folder)...)
 }
 
 func (s *site) path(elements ...string) string {
@@ -83,6 +104,8 @@ func (s *site) pages() []page {
 	s.plimsoll("simulate", "simulate", "--trace", "diurnal", "--policies", "hpa,hpa-plus,ensemble", "--trace-length", "3d", "--train", "2d", "--quiet")
 	s.inAnotherWorld("users", "lab")
 	s.plimsoll("beside", "testbed", "report", "users", "lab")
+	s.plimsoll("again", "testbed", "run", "slo-cost", "--users", "10,60,100", "--trials", "3", "--for", "10m", "--seed", "7", "--quiet")
+	s.plimsoll("three", "testbed", "report", "users", "lab", "again")
 	s.inAnotherWorld("scenarios", "scenarios-lab")
 	s.plimsoll("scenarios-beside", "testbed", "report", "scenarios", "scenarios-lab")
 	return []page{
@@ -92,6 +115,7 @@ func (s *site) pages() []page {
 		{"counted loads", s.path("counts", "report.html"), s.ofCounts("counts")},
 		{"a simulated load", s.path("simulate", "report.html"), s.ofSimulate("simulate")},
 		{"two worlds", s.path("beside", "report.html"), append(s.ofUsers("users", " in sim"), s.ofUsers("lab", " in lab")...)},
+		{"three runs", s.path("three", "report.html"), slices.Concat(s.ofUsers("users", " in users"), s.ofUsers("lab", " in lab"), s.ofUsers("again", " in again"))},
 		{"scenarios in two worlds", s.path("scenarios-beside", "report.html"), s.ofScenarios("scenarios", " in sim")},
 	}
 }
@@ -121,26 +145,26 @@ func (s *site) inAnotherWorld(from, to string) {
 
 func (s *site) results(folder string) *testbed.Results {
 	s.t.Helper()
-	in, err := os.Open(s.path(folder, "results.json"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer in.Close()
-	r, err := testbed.ReadResults(in)
+	r, err := testbed.ReadResults(bytes.NewReader(s.file(folder, "results.json")))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return r
 }
 
-// read reads JSON.
-func (s *site) read(folder string, into any) {
+func (s *site) file(elements ...string) []byte {
 	s.t.Helper()
-	data, err := os.ReadFile(s.path(folder, "results.json"))
+	data, err := os.ReadFile(s.path(elements...))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	return data
+}
+
+// read reads JSON.
+func (s *site) read(folder string, into any) {
+	s.t.Helper()
+	if err := json.Unmarshal(s.file(folder, "results.json"), into); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -278,12 +302,7 @@ func (s *site) ofSimulate(folder string) []spot {
 // loadOf is the load in requests a second in the mean of an hour.
 func (s *site) loadOf(folder string, from int) float64 {
 	s.t.Helper()
-	in, err := os.Open(s.path(folder, "load.csv"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer in.Close()
-	rows, err := csv.NewReader(in).ReadAll()
+	rows, err := csv.NewReader(bytes.NewReader(s.file(folder, "load.csv"))).ReadAll()
 	if err != nil {
 		s.t.Fatal(err)
 	}
