@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -127,8 +128,12 @@ func overUsers(all []testbed.Source, measure, title string, y figure.Axis) *figu
 	}
 	slices.Sort(c.X.At)
 	c.X.At = slices.Compact(c.X.At)
-	c.Desc = fmt.Sprintf("%s against %s for %d policies, %s; the shaded bands are 95 %% intervals of the mean over %d trials.",
-		y.Title, c.X.Title, len(c.Series), reach(c.Series, y.Unit), all[0].Trials)
+	of := fmt.Sprintf("%d policies", len(all[0].Policies()))
+	if len(all) > 1 {
+		of = fmt.Sprintf("%d policies in %d runs", len(all[0].Policies()), len(all))
+	}
+	c.Desc = fmt.Sprintf("%s against %s for %s, %s; the shaded bands are 95 %% intervals of the mean over %d trials.",
+		strings.ToUpper(y.Title[:1])+y.Title[1:], c.X.Title, of, reach(c.Series, y.Unit), all[0].Trials)
 	return c
 }
 

@@ -184,6 +184,12 @@ func TestATableTellsWhatAFigureShows(t *testing.T) {
 	if diff := cmp.Diff(want, tabulate(c)); diff != "" {
 		t.Error(diff)
 	}
+	c.Series = append(c.Series, figure.Series{Name: "c", Points: []figure.Point{at(10, 7)}})
+	want.Head, want.Rows = []string{"by users", "10", "20"}, [][]string{{"a", "100 ± 10", "200 ✗"}, {"b", "–", "1.50 (1 to 4)"}, {"c", "7", "–"}}
+	if diff := cmp.Diff(want, tabulate(c)); diff != "" {
+		t.Error(diff)
+	}
+	c.Series = c.Series[:2]
 	c.Steps = true // a value lasts, and is one before as little as without steps
 	if got := tabulate(c).Rows; got[0][2] != "–" || got[1][1] != "200 ✗" {
 		t.Errorf("steps are %v", got)

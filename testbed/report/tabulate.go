@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/figure"
@@ -12,49 +13,79 @@ import (
 // mostRows is how long a table beside a figure may be.
 const mostRows = 60
 
-// tabulate puts what a chart shows into a table.
+// tabulate puts what a chart shows into a table: a row for each point of the lines, or for each line where
+// there are more of those, so that it is rather long than wide.
 func tabulate(c *figure.Chart) testbed.Table {
 	if c.Scatter || c.Span {
 		return scattered(c)
 	}
 	t := testbed.Table{Caption: c.Title + ": " + c.Y.Caption(), Head: []string{c.X.Caption()}, Left: 1}
-	var lines []*figure.Series
-	var xs []float64
+	lines, xs := lined(c)
+	if every := (len(xs) + mostRows - 1) / mostRows; every > 1 {
+		t.Caption += fmt.Sprintf(", one of each %d points of the lines", every)
+		xs = slices.Collect(func(yield func(float64) bool) {
+			for i := 0; i < len(xs) && yield(xs[i]); i += every {
+			}
+		})
+	}
+	for _, s := range lines {
+		t.Head = append(t.Head, s.Name)
+		if slices.ContainsFunc(s.Points, func(p figure.Point) bool { return misses(&c.Y, p.Y) }) && !strings.HasSuffix(t.Caption, missed) {
+			t.Caption += missed
+		}
+	}
+	for _, x := range xs {
+		row := []string{number(x)}
+		for _, s := range lines {
+			row = append(row, told(c, s, x))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	if len(lines) > len(xs) {
+		return turned(t)
+	}
+	return t
+}
+
+const missed = "; ✗ is over the objective"
+
+// lined are the lines of a chart, and where any of them has a point.
+func lined(c *figure.Chart) (lines []*figure.Series, xs []float64) {
 	for i := range c.Series {
 		if s := &c.Series[i]; !s.Guide && !s.Dots {
 			lines = append(lines, s)
-			t.Head = append(t.Head, s.Name)
 			for _, p := range s.Points {
 				xs = append(xs, p.X)
 			}
 		}
 	}
 	slices.Sort(xs)
-	xs = slices.Compact(xs)
-	every := (len(xs) + mostRows - 1) / mostRows
-	if every > 1 {
-		t.Caption += fmt.Sprintf(", one of each %d points of the lines", every)
+	return lines, slices.Compact(xs)
+}
+
+// told is what a line says at x.
+func told(c *figure.Chart, s *figure.Series, x float64) string {
+	p, known := s.At(x, c.Steps)
+	if known && misses(&c.Y, p.Y) {
+		return cell(p, known) + " ✗"
 	}
-	missed := false
-	for i, x := range xs {
-		if i%every > 0 {
-			continue
+	return cell(p, known)
+}
+
+// turned makes columns of a table's rows.
+func turned(t testbed.Table) testbed.Table {
+	out := testbed.Table{Caption: t.Caption, Head: []string{"by " + t.Head[0]}, Left: 1}
+	for _, row := range t.Rows {
+		out.Head = append(out.Head, row[0])
+	}
+	for i, name := range t.Head[1:] {
+		line := []string{name}
+		for _, row := range t.Rows {
+			line = append(line, row[1+i])
 		}
-		row := []string{number(x)}
-		for _, s := range lines {
-			p, known := s.At(x, c.Steps)
-			text := cell(p, known)
-			if known && misses(&c.Y, p.Y) {
-				text, missed = text+" ✗", true
-			}
-			row = append(row, text)
-		}
-		t.Rows = append(t.Rows, row)
+		out.Rows = append(out.Rows, line)
 	}
-	if missed {
-		t.Caption += "; ✗ is over the objective"
-	}
-	return t
+	return out
 }
 
 // misses reports whether a value is above a line that it should stay below.

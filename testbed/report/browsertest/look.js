@@ -157,6 +157,10 @@ globalThis.look = (() => {
       const s = f.querySelector('svg,img');
       if (s && !(s.checkVisibility() && s.getBoundingClientRect().height)) faults.push(`figure ${f.id}: it is not printed`);
     }
+    for (const t of all('figure table')) {
+      const has = Math.round(t.getBoundingClientRect().right), may = document.documentElement.clientWidth;
+      if (has > may + 1) faults.push(`${has} pixels of ${may} of paper: the table of ${t.closest('figure').id}`);
+    }
     known.clear();
     const back = behind(document.body);
     if (light(back) < 0.9) faults.push('paper is printed dark');
