@@ -20,7 +20,7 @@ PODS      ?= 30000
 WORKLOADS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test
+.PHONY: help demo test race laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test browser-test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,8 +28,8 @@ help: ## list the targets
 demo: ## show the product at work on this machine, with nothing installed
 	@$(GO) run ./cmd/plimsoll demo $(ARGS)
 
-test: ## vet and run all tests but those that need the lab
-	$(GO) vet -tags lab ./...
+test: ## vet and run all tests but those that need the lab or a browser
+	$(GO) vet -tags lab,browser ./...
 	$(GO) test $(ARGS) ./...
 
 race: ## run all tests under the race detector (needs a C compiler)
@@ -71,6 +71,9 @@ twin-test: ## ask Prometheus' engine and VPA's recommender what ours were asked,
 	@# Nothing is cached: Go does not see changes outside of the modules.
 	@for twin in promtwin vpatwin; do (cd testbed/$$twin && \
 		$(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 $(ARGS) ./...) || exit 1; done
+
+browser-test: ## open the pages that the program writes in Chromium, without a network (CHROMIUM=/path/to/it)
+	$(GO) test -count=1 -tags browser -timeout 30m ./testbed/report/browsertest $(ARGS)
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix mends what can be mended)
 	$(GOLANGCI_LINT) run $(ARGS)

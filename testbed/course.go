@@ -15,9 +15,9 @@ type Course struct {
 	Changes     []sim.Change
 }
 
-// Follow puts into the run of that length what the courses of its workloads tell, and when machines were
-// ordered and given back. The run's totals stand in it already.
-func (r *Trial) Follow(e *Experiment, courses []Course, machines []time.Duration, length time.Duration) {
+// Follow puts into the run of that length what the courses of its workloads tell, and its steps of its
+// machines. The run's totals stand in it already.
+func (r *Trial) Follow(e *Experiment, courses []Course, told *Telling, length time.Duration) {
 	for i := range courses {
 		c := &courses[i]
 		r.Thrash += Thrash(c.Start, c.Changes)
@@ -37,11 +37,9 @@ func (r *Trial) Follow(e *Experiment, courses []Course, machines []time.Duration
 	r.SpanReplicaMinutes, r.SpanChanges = Number(math.NaN()), Number(math.NaN())
 	if s := e.Span; s != nil && s.Max <= length {
 		r.SpanReplicaMinutes = replicaMinutes(all, s.Min, s.Max)
-		r.SpanChanges = Number(changesIn(s, courses, machines))
+		r.SpanChanges = Number(changesIn(s, courses, told.Machines))
 	}
-	if e.Path {
-		r.Path = all
-	}
+	r.Path, r.Machines = all, told.counts(length)
 }
 
 // changesIn counts the changes of replicas, and the machines that were ordered or given back, in a span.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -48,7 +50,8 @@ func TestACourseTellsOfItsReplicas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got Trial
-			got.Follow(&Experiment{Span: &Range{5 * time.Minute, 15 * time.Minute}, Path: true}, c.courses, []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}, 20*time.Minute)
+			told := &Telling{Machines: []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}}
+			got.Follow(&Experiment{Span: &Range{5 * time.Minute, 15 * time.Minute}, Path: true}, c.courses, told, 20*time.Minute)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -59,8 +62,8 @@ func TestACourseTellsOfItsReplicas(t *testing.T) {
 func TestASpanThatTheRunDoesNotCoverIsUnknown(t *testing.T) {
 	for _, e := range []*Experiment{{}, {Span: &Range{0, time.Hour}}} {
 		var got Trial
-		got.Follow(e, []Course{{Start: 1, Most: 1}}, nil, time.Minute)
-		if !math.IsNaN(float64(got.SpanReplicaMinutes)) || !math.IsNaN(float64(got.SpanChanges)) || got.Path != nil {
+		got.Follow(e, []Course{{Start: 1, Most: 1}}, &Telling{}, time.Minute)
+		if !math.IsNaN(float64(got.SpanReplicaMinutes)) || !math.IsNaN(float64(got.SpanChanges)) {
 			t.Errorf("span %v: %+v", e.Span, got)
 		}
 	}
@@ -98,6 +101,43 @@ func TestTheShippedPathsAreThoseOfTheRules(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-rules +simulated):\n%s", name, diff)
+		}
+	}
+}
+
+func TestMachinesAreCountedThatAreThereOrComing(t *testing.T) {
+	var told Telling
+	for i, machines := range []map[nodescaler.Phase]int{
+		{nodescaler.Joined: 1, nodescaler.Spare: 2},
+		{nodescaler.Joined: 1, nodescaler.Ordered: 1, nodescaler.Spare: 2},
+		{nodescaler.Joined: 2, nodescaler.Spare: 1},
+		{nodescaler.Joined: 1},
+	} {
+		told.Hear(&loop.Step{Observed: loop.Observed{Machines: machines}}, time.Duration(30*(i+1))*time.Second)
+	}
+	var got Trial
+	got.Follow(&Experiment{}, []Course{{Start: 1, Most: 1}}, &told, 5*time.Minute)
+	if diff := cmp.Diff([]Count{{0, 1}, {60, 2}, {120, 1}, {300, 1}}, got.Machines); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestResultsKeepTheCourseOfOneTrialOfEachPolicy(t *testing.T) {
+	data, err := File("slo-cost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range mustRun(t, e, Options{Users: []int{10, 60}, Trials: 2, Duration: 5 * time.Minute}).Runs {
+		want := run.Users == 60 && run.Trial == 1
+		if got := len(run.Path) > 0 && len(run.Machines) > 0; got != want {
+			t.Errorf("%s at %d, trial %d: kept %v, want %v", run.Policy, run.Users, run.Trial, got, want)
+		}
+		if n := len(run.Machines); want && (run.Machines[0].Seconds != 0 || run.Machines[n-1].Seconds != 300) {
+			t.Errorf("%s: machines are told from %v s to %v s, want from 0 to 300", run.Policy, run.Machines[0].Seconds, run.Machines[n-1].Seconds)
 		}
 	}
 }

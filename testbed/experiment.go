@@ -26,7 +26,7 @@ type Experiment struct {
 	Seed     uint64        `json:"seed" strict:"required"`
 	// Span is a part of a trial in which the replicas are counted apart, such as a dip in the load.
 	Span *Range `json:"span,omitempty"`
-	// Path keeps in the results how many replicas were asked for when, and draws it.
+	// Path keeps in the results of every run how many replicas were asked for when, and draws that first.
 	Path bool `json:"path,omitempty"`
 
 	// Tick is the time between two steps of the loop. With Wake, a pod that turns

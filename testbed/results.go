@@ -92,9 +92,11 @@ type Trial struct {
 	// stopped, and part of CostUnits.
 	Wakes      int    `json:"wakes"`
 	SpareUnits Number `json:"spareUnits"`
-	// Path is how many replicas were asked for when, to the end of the run, if the experiment keeps
-	// that.
+	// Path is how many replicas were asked for when, to the end of the run. Results keep it of every policy's
+	// first trial at the busiest level, and of all runs if the experiment says so.
 	Path []Moment `json:"path,omitempty"`
+	// Machines is how many machines there were or were on their way when, and is kept where Path is.
+	Machines []Count `json:"machines,omitempty"`
 
 	// LateMs is the 90th percentile of how much longer answers took than by the law of the pods that gave
 	// them, in worlds that go by the clock: it is no property of the policy, but of the machine it ran on.
@@ -107,6 +109,12 @@ type Trial struct {
 type Moment struct {
 	Seconds  Number `json:"seconds"`
 	Replicas int    `json:"replicas"`
+}
+
+// Count is a number of machines, from so many seconds after the start on.
+type Count struct {
+	Seconds  Number `json:"seconds"`
+	Machines int    `json:"machines"`
 }
 
 // Summary is all trials of one policy at one level of load.

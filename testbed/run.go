@@ -232,6 +232,9 @@ func (c *crew) do(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
+	if !c.keeps(&c.jobs[i]) {
+		run.Path, run.Machines = nil, nil
+	}
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	c.runs[i], c.done[i] = run, true
@@ -242,6 +245,21 @@ func (c *crew) do(ctx context.Context, i int) error {
 		c.hears(c.progress)
 	}
 	return nil
+}
+
+// keeps reports whether results keep how many replicas and machines a run had when: of all runs they would
+// be mostly that.
+func (e *Experiment) keeps(j *Job) bool {
+	if e.Path {
+		return true
+	}
+	var busiest Level
+	for _, l := range e.loads() {
+		if l.Level.Users > busiest.Users {
+			busiest = l.Level
+		}
+	}
+	return j.Trial == 1 && j.Level == busiest
 }
 
 // feed hands out the jobs, the longest first so that none is left over at the end.

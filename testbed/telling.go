@@ -16,6 +16,8 @@ type Telling struct {
 	Decisions int
 	// Machines is when machines were ordered or given back, since the start.
 	Machines []time.Duration
+	// Counts is how many machines there were or were on their way, spares left out, whenever that changed.
+	Counts []Count
 
 	// The times that a policy was asked, that it said that its model was off, and that it was not sure of it.
 	asked, off, unsure int
@@ -23,6 +25,7 @@ type Telling struct {
 
 // Hear takes in a step at a time after the start.
 func (t *Telling) Hear(s *loop.Step, at time.Duration) {
+	t.see(s, at)
 	for i := range s.Workloads {
 		d := s.Workloads[i].Decision
 		if d == nil {
@@ -47,6 +50,30 @@ func (t *Telling) Hear(s *loop.Step, at time.Duration) {
 			t.Machines = append(t.Machines, at)
 		}
 	}
+}
+
+// see counts the machines that the step saw. What the first step sees was there from the start.
+func (t *Telling) see(s *loop.Step, at time.Duration) {
+	c := Count{Seconds: Rounded(at.Seconds())}
+	for phase, n := range s.Observed.Machines {
+		if phase != nodescaler.Spare {
+			c.Machines += n
+		}
+	}
+	if len(t.Counts) == 0 {
+		c.Seconds = 0
+	} else if t.Counts[len(t.Counts)-1].Machines == c.Machines {
+		return
+	}
+	t.Counts = append(t.Counts, c)
+}
+
+// counts are those to the end of a run of that length.
+func (t *Telling) counts(length time.Duration) []Count {
+	if len(t.Counts) == 0 {
+		return nil
+	}
+	return append(slices.Clone(t.Counts), Count{Rounded(length.Seconds()), t.Counts[len(t.Counts)-1].Machines})
 }
 
 // ModelOff is the part of the times that a policy was asked in which it said that its model was off.

@@ -363,7 +363,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 			out.SLOViolationMinutes++
 		}
 	}
-	out.Follow(e, courses, t.Machines, j.Length)
+	out.Follow(e, courses, t, j.Length)
 	out.PodMinutes = Rounded(pods.Minutes())
 	out.GoodFraction = Rounded(float64(good) / float64(out.Requests))
 	out.P50Ms, out.P90Ms, out.P99Ms = Rounded(1e3*all.Quantile(.5)), Rounded(1e3*all.Quantile(.9)), Rounded(1e3*all.Quantile(.99))

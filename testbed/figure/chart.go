@@ -40,6 +40,8 @@ type Axis struct {
 type Line struct {
 	At    float64
 	Label string
+	// Limit is one that values should stay below.
+	Limit bool
 }
 
 // Series is a named run of points, in order of X.
@@ -50,6 +52,12 @@ type Series struct {
 	Guide bool
 	// Area fills what is below the points in place of a line through them.
 	Area bool
+	// Kin gives a series the colour of the one that stands there, counted from 1, such as of the same policy
+	// elsewhere. Lines and markers stay its own.
+	Kin int
+	// Unmarked is a line whose points have no markers, and Dots are markers without a line, such as the
+	// events on one.
+	Unmarked, Dots bool
 }
 
 // Point is one value, with the interval that it is uncertain in. Without one, Low and High
@@ -108,6 +116,17 @@ func (s *Series) drawn() []Point {
 		sum := p.X + p.Y + p.Low + p.High
 		return math.IsNaN(sum) || math.IsInf(sum, 0)
 	})
+}
+
+// At returns the point at x, if there is one that is known. Of steps it is the last up to there.
+func (s *Series) At(x float64, steps bool) (Point, bool) {
+	points := s.drawn()
+	for i := len(points) - 1; i >= 0; i-- {
+		if p := points[i]; p.X == x || steps && p.X < x {
+			return p, true
+		}
+	}
+	return Point{}, false
 }
 
 // spans returns the values that the axes show.

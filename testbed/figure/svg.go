@@ -15,6 +15,7 @@ const (
 	left          = 62
 	letter        = 6.4 // width of a letter of the text, on average
 	row           = 20  // height of a line of the legend
+	closest       = 15  // and what it is at least
 )
 
 // palette is Okabe and Ito's, whose colours are told apart by the colour-blind too. The last
@@ -42,7 +43,9 @@ const style = `<style>
 type drawing struct {
 	strings.Builder
 	chart *Chart
-	right float64 // the plot's right edge
+	left  float64 // the plot's edges
+	right float64
+	high  float64 // of all of it
 	x, y  span
 }
 
@@ -50,8 +53,10 @@ type drawing struct {
 func (c *Chart) SVG() []byte {
 	d := &drawing{chart: c, right: width - c.legendWidth()}
 	d.x, d.y = c.spans()
-	d.f(`<svg xmlns="http://www.w3.org/2000/svg" class="pf" viewBox="0 0 %d %d" width="100%%" role="img" aria-labelledby="%s-t %s-d">`+"\n",
-		width, height, esc(c.ID), esc(c.ID))
+	d.high = max(height, float64(top+16+closest*len(c.Series)))
+	d.left = left + max(0, letter*float64(d.longest()-4)) // beside the axis' caption there is room for four letters
+	d.f(`<svg xmlns="http://www.w3.org/2000/svg" class="pf" viewBox="0 0 %d %s" width="100%%" role="img" aria-labelledby="%s-t %s-d">`+"\n",
+		width, num(d.high), esc(c.ID), esc(c.ID))
 	d.f("<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n", esc(c.ID), esc(c.Title), esc(c.ID), esc(c.Desc))
 	d.WriteString(style)
 	d.f(`<text class="t" x="%d" y="24">%s</text>`+"\n", left, esc(c.Title))
@@ -78,22 +83,31 @@ func (c *Chart) legendWidth() float64 {
 	return 70 + letter*float64(longest)
 }
 
+// longest is how many letters the longest number of the upright axis has.
+func (d *drawing) longest() int {
+	n := 0
+	for _, v := range d.chart.Y.ticks(d.y) {
+		n = max(n, len(label(v)))
+	}
+	return n
+}
+
 func (d *drawing) f(format string, args ...any) { fmt.Fprintf(&d.Builder, format, args...) }
 
 func (d *drawing) px(v float64) float64 {
-	return left + (v-d.x.lo)/(d.x.hi-d.x.lo)*(d.right-left)
+	return d.left + (v-d.x.lo)/(d.x.hi-d.x.lo)*(d.right-d.left)
 }
 
 func (d *drawing) py(v float64) float64 {
-	return height - bottom - (v-d.y.lo)/(d.y.hi-d.y.lo)*(height-bottom-top)
+	return d.high - bottom - (v-d.y.lo)/(d.y.hi-d.y.lo)*(d.high-bottom-top)
 }
 
 // axes draws both axes with their ticks, leaving out numbers that would touch.
 func (d *drawing) axes() {
-	c, floor := d.chart, float64(height-bottom)
+	c, floor := d.chart, d.high-bottom
 	for _, v := range c.Y.ticks(d.y) {
-		d.f(`<line class="g" x1="%d" x2="%s" y1="%s" y2="%s"/><text class="n e" x="%d" y="%s">%s</text>`+"\n",
-			left, num(d.right), num(d.py(v)), num(d.py(v)), left-8, num(d.py(v)+4), label(v))
+		d.f(`<line class="g" x1="%s" x2="%s" y1="%s" y2="%s"/><text class="n e" x="%s" y="%s">%s</text>`+"\n",
+			num(d.left), num(d.right), num(d.py(v)), num(d.py(v)), num(d.left-8), num(d.py(v)+4), label(v))
 	}
 	free := math.Inf(-1)
 	for _, v := range c.X.ticks(d.x) {
@@ -105,12 +119,13 @@ func (d *drawing) axes() {
 		}
 		d.WriteByte('\n')
 	}
-	d.f(`<path class="a" d="M%d %dV%sH%s"/>`+"\n", left, top, num(floor), num(d.right))
-	d.f(`<text class="m" x="%s" y="%d">%s</text>`+"\n", num((left+d.right)/2), height-12, esc(c.X.caption()))
-	d.f(`<text class="m" transform="translate(17 %s) rotate(-90)">%s</text>`+"\n", num((top+floor)/2), esc(c.Y.caption()))
+	d.f(`<path class="a" d="M%s %dV%sH%s"/>`+"\n", num(d.left), top, num(floor), num(d.right))
+	d.f(`<text class="m" x="%s" y="%s">%s</text>`+"\n", num((d.left+d.right)/2), num(d.high-12), esc(c.X.Caption()))
+	d.f(`<text class="m" transform="translate(17 %s) rotate(-90)">%s</text>`+"\n", num((top+floor)/2), esc(c.Y.Caption()))
 }
 
-func (a *Axis) caption() string {
+// Caption is the title with the unit.
+func (a *Axis) Caption() string {
 	if a.Unit == "" {
 		return a.Title
 	}
@@ -121,23 +136,26 @@ func (a *Axis) caption() string {
 func (d *drawing) lines() {
 	for _, l := range d.chart.Y.Lines {
 		y := d.py(l.At)
-		d.f(`<line class="r" x1="%d" x2="%s" y1="%s" y2="%s"/>`+"\n", left, num(d.right), num(y), num(y))
+		d.f(`<line class="r" x1="%s" x2="%s" y1="%s" y2="%s"/>`+"\n", num(d.left), num(d.right), num(y), num(y))
 	}
 	for _, l := range d.chart.X.Lines {
 		x := d.px(l.At)
-		d.f(`<line class="r" x1="%s" x2="%s" y1="%d" y2="%d"/>`+"\n", num(x), num(x), top, height-bottom)
+		d.f(`<line class="r" x1="%s" x2="%s" y1="%d" y2="%s"/>`+"\n", num(x), num(x), top, num(d.high-bottom))
 	}
 }
 
 // lineLabels names them, on top of everything that is drawn.
 func (d *drawing) lineLabels() {
 	for _, l := range d.chart.Y.Lines {
-		d.f(`<text class="h" x="%d" y="%s">%s</text>`+"\n", left+6, num(d.py(l.At)-5), esc(l.Label))
+		d.f(`<text class="h" x="%s" y="%s">%s</text>`+"\n", num(d.left+6), num(d.py(l.At)-5), esc(l.Label))
 	}
 	for _, l := range d.chart.X.Lines {
 		d.f(`<text class="h" x="%s" y="%d">%s</text>`+"\n", num(d.px(l.At)+5), top+10, esc(l.Label))
 	}
 }
+
+// crowd is how many bands can lie on each other before they hide the lines.
+const crowd = 6
 
 // band draws how uncertain a series is.
 func (d *drawing) band(i int) {
@@ -151,7 +169,11 @@ func (d *drawing) band(i int) {
 		p = points[len(points)-1-j]
 		fmt.Fprintf(&back, "L%s %s", num(d.px(p.X)), num(d.py(max(p.Low, d.y.lo))))
 	}
-	d.f(`<path class="b" fill="%s" d="%s%sZ"/>`+"\n", colour(i), there.String(), back.String())
+	faint := ""
+	if len(d.chart.Series) > crowd {
+		faint = ` style="fill-opacity:.08"`
+	}
+	d.f(`<path class="b" fill="%s" d="%s%sZ"%s/>`+"\n", d.colour(i), there.String(), back.String(), faint)
 }
 
 // wide reports whether any point has an interval.
@@ -174,18 +196,22 @@ func (d *drawing) series(i int) {
 		return
 	case s.Area && len(points) > 0:
 		floor := num(d.py(max(0, d.y.lo)))
-		d.f(`<g class="s" data-series="%s"><path class="o" fill="%s" d="%sV%sH%sZ"/></g>`+"\n", esc(s.Name), colour(i), path, floor, num(d.px(points[0].X)))
+		d.f(`<g class="s" data-series="%s"><path class="o" fill="%s" d="%sV%sH%sZ"/></g>`+"\n", esc(s.Name), d.colour(i), path, floor, num(d.px(points[0].X)))
 		return
 	}
-	d.f(`<g class="s" data-series="%s" stroke="%s">`, esc(s.Name), colour(i))
-	if !d.chart.Scatter {
+	class := "s"
+	if s.Dots {
+		class = "s dots"
+	}
+	d.f(`<g class="%s" data-series="%s" stroke="%s">`, class, esc(s.Name), d.colour(i))
+	if !d.chart.Scatter && !s.Dots {
 		d.f(`<path class="l" d="%s"%s/>`, path, d.line(i))
 	}
 	for _, p := range points {
-		if d.chart.Plain {
+		if d.chart.Plain || s.Unmarked {
 			break
 		}
-		d.f(`<path class="k"%s d="%s"><title>%s: %s, %s</title></path>`, heavy(i), marker(i, d.px(p.X), d.py(p.Y)), esc(s.Name),
+		d.f(`<path class="k"%s d="%s"><title>%s: %s, %s</title></path>`, heavy(i, d.colour(i)), marker(i, d.px(p.X), d.py(p.Y)), esc(s.Name),
 			esc(value(p.X, &d.chart.X)), esc(value(p.Y, &d.chart.Y)))
 	}
 	d.WriteString("</g>\n")
@@ -215,24 +241,32 @@ func (d *drawing) line(i int) string {
 // legend names the series on the right, in their order.
 func (d *drawing) legend() {
 	x, y := d.right+16, float64(top+8)
-	gap := min(row, float64(height-top-16)/float64(max(len(d.chart.Series), 1)))
+	gap := min(row, (d.high-top-16)/float64(max(len(d.chart.Series), 1)))
 	for i, s := range d.chart.Series {
 		if s.Guide {
 			continue
 		}
-		d.f(`<g class="q" stroke="%s">`, colour(i))
+		d.f(`<g class="q" stroke="%s">`, d.colour(i))
 		switch {
 		case s.Area:
-			d.f(`<path class="o" fill="%s" d="M%s %sh28v10h-28Z"/>`, colour(i), num(x), num(y-5))
-		case !d.chart.Scatter:
+			d.f(`<path class="o" fill="%s" d="M%s %sh28v10h-28Z"/>`, d.colour(i), num(x), num(y-5))
+		case !d.chart.Scatter && !s.Dots:
 			d.f(`<path class="l" d="M%s %sh28"%s/>`, num(x), num(y), d.line(i))
 		}
-		if !d.chart.Plain {
-			d.f(`<path class="k"%s d="%s"/>`, heavy(i), marker(i, x+14, y))
+		if !d.chart.Plain && !s.Area && !s.Unmarked {
+			d.f(`<path class="k"%s d="%s"/>`, heavy(i, d.colour(i)), marker(i, x+14, y))
 		}
 		d.f(`</g><text x="%s" y="%s">%s</text>`+"\n", num(x+36), num(y+4), esc(s.Name))
 		y += gap
 	}
+}
+
+// colour is that of a series, or of the one that it is akin to.
+func (d *drawing) colour(i int) string {
+	if kin := d.chart.Series[i].Kin; kin > 0 {
+		return colour(kin - 1)
+	}
+	return colour(i)
 }
 
 func colour(i int) string { return palette[i%len(palette)] }
@@ -248,11 +282,11 @@ func dash(i int) string {
 // heavier.
 const markers = 7
 
-func heavy(i int) string {
+func heavy(i int, colour string) string {
 	if i/markers%2 == 0 {
 		return ""
 	}
-	return ` style="fill:` + colour(i) + `;stroke-width:3"`
+	return ` style="fill:` + colour + `;stroke-width:3"`
 }
 
 // marker is the path of a series' marker around a point.

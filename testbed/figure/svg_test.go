@@ -136,7 +136,7 @@ func TestNoTwoSeriesLookAlikeWithoutColour(t *testing.T) {
 	seen = map[string]int{}
 	for i := range 14 {
 		look := marker(i, 0, 0)
-		if heavy(i) != "" {
+		if heavy(i, "") != "" {
 			look += " filled"
 		}
 		if j, ok := seen[look]; ok {
@@ -258,18 +258,26 @@ func TestPlainLinesHaveNoMarkersAndAreasNoLine(t *testing.T) {
 
 func TestALongLegendStaysInTheDrawing(t *testing.T) {
 	for _, n := range []int{2, 17, 24, 40} {
-		lowest := 0.0
-		for _, e := range find(parse(t, example(n).SVG()), "text", "") {
+		all := parse(t, example(n).SVG())
+		high, err := strconv.ParseFloat(strings.Fields(all[0].attr["viewBox"])[3], 64)
+		if err != nil || high < height {
+			t.Fatalf("of %d series it is %v high: %v", n, high, err)
+		}
+		var at []float64
+		for _, e := range find(all, "text", "") {
 			if strings.HasPrefix(e.text, "policy ") {
 				y, err := strconv.ParseFloat(e.attr["y"], 64)
 				if err != nil {
 					t.Fatal(err)
 				}
-				lowest = max(lowest, y)
+				if len(at) > 0 && y-at[len(at)-1] < closest-0.1 {
+					t.Errorf("of %d names, %s stands on the one above", n, e.text)
+				}
+				at = append(at, y)
 			}
 		}
-		if lowest == 0 || lowest > height {
-			t.Errorf("the last of %d names is at %v, of %d", n, lowest, height)
+		if len(at) != n || at[n-1] > high {
+			t.Errorf("the last of %d names is at %v, of %v", n, at, high)
 		}
 	}
 }
@@ -284,5 +292,71 @@ func TestSpannedLinesBeginNearTheirValues(t *testing.T) {
 	c.Span = true
 	if x, _ := c.spans(); x.lo < 900 {
 		t.Errorf("spanned lines begin at %v", x.lo)
+	}
+}
+
+func TestDotsMarkALineThatHasNoMarkersOfItsOwn(t *testing.T) {
+	c := example(3)
+	c.Series[0].Area, c.Series[1].Unmarked, c.Series[2].Dots = true, true, true
+	all := parse(t, c.SVG())
+	// The dots, and one in the legend; the line, and the legend's.
+	if n, want := len(find(all, "path", "k")), 4+1; n != want {
+		t.Errorf("%d markers, want %d", n, want)
+	}
+	if n, want := len(find(all, "path", "l")), 1+1; n != want {
+		t.Errorf("%d lines, want %d", n, want)
+	}
+}
+
+func TestLongNumbersDoNotTouchTheCaptionOfTheirAxis(t *testing.T) {
+	for _, most := range []float64{0.0125, 1, 300, 2e6} {
+		c := example(1)
+		c.Y.Lines = nil
+		for i := range c.Series[0].Points {
+			y := most * float64(i+1) / 4
+			c.Series[0].Points[i].Y, c.Series[0].Points[i].Low, c.Series[0].Points[i].High = y, y, y
+		}
+		const caption = 17 + 8 // where its letters end, which stand upright
+		for _, e := range find(parse(t, c.SVG()), "text", "e") {
+			x, err := strconv.ParseFloat(e.attr["x"], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if begins := x - letter*float64(len(e.text)); begins < caption {
+				t.Errorf("up to %g: %s begins at %g", most, e.text, begins)
+			}
+		}
+	}
+}
+
+func TestTheLastPointUpToThereIsWhereStepsAre(t *testing.T) {
+	s := Series{Points: []Point{{1, 10, 10, 10}, {2, math.NaN(), 0, 0}, {3, 30, 30, 30}}}
+	for _, c := range []struct {
+		x     float64
+		steps bool
+		want  float64
+		known bool
+	}{
+		{0, true, 0, false}, {1, false, 10, true}, {2, false, 0, false}, {2, true, 10, true}, {2.5, false, 0, false}, {9, true, 30, true},
+	} {
+		if p, known := s.At(c.x, c.steps); p.Y != c.want || known != c.known {
+			t.Errorf("at %g, steps %v: %g, %v", c.x, c.steps, p.Y, known)
+		}
+	}
+}
+
+func TestKinHaveOneColourAndLinesOfTheirOwn(t *testing.T) {
+	c := example(2)
+	c.Series[1].Kin = 1
+	all := parse(t, c.SVG())
+	groups := find(all, "g", "s")
+	if groups[0].attr["stroke"] != groups[1].attr["stroke"] {
+		t.Errorf("colours are %s and %s", groups[0].attr["stroke"], groups[1].attr["stroke"])
+	}
+	if bands := find(all, "path", "b"); bands[0].attr["fill"] != bands[1].attr["fill"] {
+		t.Errorf("bands are %s and %s", bands[0].attr["fill"], bands[1].attr["fill"])
+	}
+	if lines := find(all, "path", "l"); lines[0].attr["stroke-dasharray"] == lines[1].attr["stroke-dasharray"] {
+		t.Error("their lines cannot be told apart")
 	}
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 	"io"
 	"strings"
 
@@ -19,18 +18,28 @@ type Beside struct {
 // besideContent is what its page is made of.
 type besideContent struct {
 	*Beside
-	Title    string
+	Head     head
 	Warnings []string
 	Table    testbed.Table
-	Drawings []template.HTML
+	Figures  []Figure
+	Courses  []Figure
+	Verdicts []sourceVerdicts
 	Origins  [][2]string
 }
 
-// Figures draws response time and cost against users, a line for each policy in each source. Of scenarios
-// there are none.
-func (b *Beside) Figures() []Figure {
+// sourceVerdicts are what became of the experiment's assertions in a source.
+type sourceVerdicts struct {
+	Name     string
+	Verdicts []testbed.Verdict
+}
+
+// Figures draws response time and cost against users, a line for each policy in each source, or of scenarios
+// violations against cost; and how each policy went about it.
+func (b *Beside) Figures() []Figure { return append(b.summed(), courses(b.Sources)...) }
+
+func (b *Beside) summed() []Figure {
 	if len(b.Experiment.Load.Scenarios) > 0 {
-		return nil
+		return drawn([]*figure.Chart{pareto(b.Experiment, b.Sources)})
 	}
 	return drawn([]*figure.Chart{responseTime(b.Experiment, b.Sources), cost(b.Experiment, b.Sources)})
 }
@@ -41,7 +50,7 @@ func (b *Beside) WriteHTML(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c := besideContent{Beside: b, Table: testbed.Worlds(b.Sources, contrasts)}
+	c := besideContent{Beside: b, Table: testbed.Worlds(b.Sources, contrasts), Figures: b.summed(), Courses: courses(b.Sources)}
 	var names []string
 	for i := range b.Sources {
 		s := &b.Sources[i]
@@ -49,12 +58,12 @@ func (b *Beside) WriteHTML(w io.Writer) error {
 		for _, text := range s.Warnings() {
 			c.Warnings = append(c.Warnings, s.Name+": "+text)
 		}
+		if v := b.Experiment.Judge(s.Results); len(v) > 0 {
+			c.Verdicts = append(c.Verdicts, sourceVerdicts{s.Name, v})
+		}
 		c.Origins = append(c.Origins, [2]string{s.Name, fmt.Sprintf("%s (plimsoll %s)", strings.Join(again(s.Results), " "), s.Version)})
 	}
-	c.Title = strings.Join(names, " beside ")
-	for _, f := range b.Figures() {
-		c.Drawings = append(c.Drawings, template.HTML(f.SVG)) // our own drawing, escaped where it was drawn
-	}
+	c.Head = head{strings.Join(names, " beside "), b.Experiment.Title, "testbed"}
 	if err := layouts.ExecuteTemplate(w, "beside.html", &c); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}

@@ -3,8 +3,10 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -12,21 +14,31 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/figure"
 )
 
-// Figure is a chart with the name of its file.
+// Figure is a chart with the name of its file, and what it shows in words and numbers.
 type Figure struct {
-	Name string
-	SVG  []byte
+	Name, Title, Desc string
+	SVG               []byte
+	Table             testbed.Table
 }
+
+// Drawing is the figure as it stands on a page: our own drawing, escaped where it was drawn.
+func (f Figure) Drawing() template.HTML { return template.HTML(f.SVG) }
+
+// Short reports whether its table can be read at a glance.
+func (f Figure) Short() bool { return len(f.Table.Rows) <= 12 }
 
 // Figures draws the results: of a sweep, response time and cost against users; of scenarios,
 // violations against cost. Where the experiment keeps how many replicas were asked for when, that
-// comes first.
+// comes first. Last is how each policy went about it in one trial.
 func Figures(e *testbed.Experiment, r *testbed.Results) []Figure {
-	charts := replicas(e, r)
+	return append(summed(e, r), courses([]testbed.Source{{Results: r}})...)
+}
+
+func summed(e *testbed.Experiment, r *testbed.Results) []Figure {
+	charts, one := replicas(e, r), []testbed.Source{{Results: r}}
 	if len(e.Load.Scenarios) > 0 {
-		charts = append(charts, pareto(e, r))
+		charts = append(charts, pareto(e, one))
 	} else {
-		one := []testbed.Source{{Results: r}}
 		charts = append(charts, responseTime(e, one), cost(e, one))
 	}
 	return drawn(charts)
@@ -35,13 +47,16 @@ func Figures(e *testbed.Experiment, r *testbed.Results) []Figure {
 func drawn(charts []*figure.Chart) []Figure {
 	out := make([]Figure, len(charts))
 	for i, c := range charts {
-		out[i] = Figure{c.ID, c.SVG()}
+		out[i] = Figure{c.ID, c.Title, c.Desc, c.SVG(), tabulate(c)}
 	}
 	return out
 }
 
 // replicas draws how many replicas each policy asked for when, in the first trial at each level.
 func replicas(e *testbed.Experiment, r *testbed.Results) []*figure.Chart {
+	if !e.Path {
+		return nil
+	}
 	var out []*figure.Chart
 	for _, l := range r.Levels() {
 		c := &figure.Chart{
@@ -76,7 +91,7 @@ func responseTime(e *testbed.Experiment, all []testbed.Source) *figure.Chart {
 	c.ID = "p90"
 	for _, w := range e.Workloads {
 		ms := float64(w.SLO.Target) / float64(time.Millisecond)
-		c.Y.Lines = append(c.Y.Lines, figure.Line{At: ms, Label: fmt.Sprintf("objective %g ms", ms)})
+		c.Y.Lines = append(c.Y.Lines, figure.Line{At: ms, Label: fmt.Sprintf("objective %g ms", ms), Limit: true})
 	}
 	return c
 }
@@ -106,22 +121,25 @@ func overUsers(all []testbed.Source, measure, title string, y figure.Axis) *figu
 			c.X.At = append(c.X.At, float64(l.Users))
 		}
 		for _, p := range all[i].Policies() {
-			c.Series = append(c.Series, line(&all[i], p, measure))
+			s := line(&all[i], p, measure)
+			s.Kin = 1 + slices.Index(all[0].Policies(), p)
+			c.Series = append(c.Series, s)
 		}
 	}
 	slices.Sort(c.X.At)
 	c.X.At = slices.Compact(c.X.At)
-	c.Desc = fmt.Sprintf("%s against %s for %d policies, %s; the shaded bands are 95 %% intervals of the mean over %d trials.",
-		y.Title, c.X.Title, len(c.Series), reach(c.Series, y.Unit), all[0].Trials)
+	of := fmt.Sprintf("%d policies", len(all[0].Policies()))
+	if len(all) > 1 {
+		of = fmt.Sprintf("%d policies in %d runs", len(all[0].Policies()), len(all))
+	}
+	c.Desc = fmt.Sprintf("%s against %s for %s, %s; the shaded bands are 95 %% intervals of the mean over %d trials.",
+		strings.ToUpper(y.Title[:1])+y.Title[1:], c.X.Title, of, reach(c.Series, y.Unit), all[0].Trials)
 	return c
 }
 
 // line is a policy's in a source.
 func line(of *testbed.Source, policy, measure string) figure.Series {
-	s := figure.Series{Name: policy}
-	if of.Name != "" {
-		s.Name += " in " + of.Name
-	}
+	s := figure.Series{Name: in(policy, of)}
 	for _, l := range of.Levels() {
 		if sum := of.At(policy, l); sum != nil {
 			s.Points = append(s.Points, point(float64(l.Users), sum.Measures[measure]))
@@ -164,28 +182,42 @@ func point(x float64, s testbed.Stat) figure.Point {
 }
 
 // pareto draws the sums over all scenarios: what a policy costs against what its users suffer,
-// with a line through the policies that no other beats in both. Clairvoyant ones, which beat
-// all, are beside it.
-func pareto(e *testbed.Experiment, r *testbed.Results) *figure.Chart {
+// with a line through the policies that no other of its source beats in both. Clairvoyant ones, which
+// beat all, are beside it.
+func pareto(e *testbed.Experiment, sources []testbed.Source) *figure.Chart {
 	c := &figure.Chart{
 		ID: "pareto", Title: "Cost against violations, over all scenarios", Scatter: true,
-		X: figure.Axis{Title: "cost", Unit: r.Unit},
+		X: figure.Axis{Title: "cost", Unit: sources[0].Unit},
 		Y: figure.Axis{Title: "time over the target", Unit: "min"},
 	}
-	var all []figure.Point
-	for _, p := range r.Policies() {
-		x, y := r.Total(p, "costUnits"), r.Total(p, "sloViolationMinutes")
-		at := figure.Point{X: x, Y: y, Low: y, High: y}
-		if p != e.Clairvoyant() {
-			all = append(all, at)
+	var guides []figure.Series
+	joined := 0
+	for i := range sources {
+		s := &sources[i]
+		var all []figure.Point
+		for _, p := range s.Policies() {
+			at := at(s.Total(p, "costUnits"), s.Total(p, "sloViolationMinutes"))
+			if p != e.Clairvoyant() {
+				all = append(all, at)
+			}
+			c.Series = append(c.Series, figure.Series{Name: in(p, s), Kin: 1 + slices.Index(sources[0].Policies(), p), Points: []figure.Point{at}})
 		}
-		c.Series = append(c.Series, figure.Series{Name: p, Points: []figure.Point{at}})
+		front := frontier(all)
+		joined += len(front)
+		guides = append(guides, figure.Series{Name: in("frontier", s), Guide: true, Points: front})
 	}
-	front := frontier(all)
-	c.Series = append(c.Series, figure.Series{Name: "frontier", Guide: true, Points: front})
 	c.Desc = fmt.Sprintf("Each of %d policies by what it cost and how long its users waited too long; nearer to the lower left is better. "+
-		"The dashed line joins the %d that no other policy beats in both, short of a clairvoyant one.", len(c.Series)-1, len(front))
+		"The dashed line joins the %d that no other policy beats in both, short of a clairvoyant one.", len(c.Series), joined)
+	c.Series = append(c.Series, guides...)
 	return c
+}
+
+// in is a name with its source's, if that has one.
+func in(name string, s *testbed.Source) string {
+	if s.Name == "" {
+		return name
+	}
+	return name + " in " + s.Name
 }
 
 // frontier returns the points for which no other is lower in one way and at most as high in

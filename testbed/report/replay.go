@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"math"
@@ -27,7 +26,7 @@ type Replay struct {
 // replayContent is what its page is made of.
 type replayContent struct {
 	*Replay
-	Drawings  []template.HTML
+	Figures   []Figure
 	Tables    []testbed.Table
 	Turns     []testbed.Table
 	Verdicts  []testbed.Verdict
@@ -36,14 +35,14 @@ type replayContent struct {
 	Command   string
 }
 
+// Head is how the page begins.
+func (p *Replay) Head() head { return head{p.Experiment.Title, p.Experiment.Shows, "testbed"} }
+
 // WriteHTML writes the page.
 func (p *Replay) WriteHTML(w io.Writer) error {
 	c := replayContent{
-		Replay: p, Tables: p.Experiment.Tables(p.Results), Turns: p.turns(), Verdicts: p.Experiment.Judge(p.Results), Facts: p.facts(),
+		Replay: p, Figures: p.Figures(), Tables: p.Experiment.Tables(p.Results), Turns: p.turns(), Verdicts: p.Experiment.Judge(p.Results), Facts: p.facts(),
 		Command: strings.Join(append(append([]string{"plimsoll testbed run experiment.yaml"}, p.Results.Options...), "--out ."), " "),
-	}
-	for _, f := range p.Figures() {
-		c.Drawings = append(c.Drawings, template.HTML(f.SVG)) // our own drawing, escaped where it was drawn
 	}
 	if t, ok := p.Experiment.Side(p.Results); ok {
 		c.Reference = &t

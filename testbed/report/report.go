@@ -29,10 +29,20 @@ var pages embed.FS
 
 var layouts = template.Must(template.ParseFS(pages, "*.html"))
 
+// head is what every page begins with.
+type head struct {
+	Title, Lead string
+	By          string // the command that wrote it
+}
+
+// Head is how the page begins.
+func (r *Report) Head() head { return head{r.Experiment.Title, r.Experiment.Shows, "testbed"} }
+
 // content is what the page is made of.
 type content struct {
 	*Report
-	Figures   []template.HTML
+	Figures   []Figure
+	Courses   []Figure
 	Tables    []testbed.Table
 	Measures  []testbed.Table
 	Verdicts  []testbed.Verdict
@@ -55,10 +65,8 @@ type claim struct {
 func (r *Report) WriteHTML(w io.Writer) error {
 	c := content{
 		Report: r, Tables: r.Experiment.Tables(r.Results), Verdicts: r.Experiment.Judge(r.Results),
+		Figures: summed(r.Experiment, r.Results), Courses: courses([]testbed.Source{{Results: r.Results}}),
 		Facts: r.facts(), Command: r.command(), Work: r.work(),
-	}
-	for _, f := range Figures(r.Experiment, r.Results) {
-		c.Figures = append(c.Figures, template.HTML(f.SVG)) // our own drawing, escaped where it was drawn
 	}
 	for i := range testbed.Measures {
 		m := &testbed.Measures[i]

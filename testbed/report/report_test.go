@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"regexp"
@@ -83,8 +84,9 @@ func TestThePageTellsAll(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if n := strings.Count(text, "<svg "); n != 2 {
-		t.Errorf("%d figures, want 2", n)
+	// Response time, cost, and how each of two policies went about it, with a table in each.
+	if n, tables := strings.Count(text, "<svg "), regexp.MustCompile(`<figure(?s:.*?)<table(?s:.*?)</figure>`).FindAllString(text, -1); n != 4 || len(tables) != 4 {
+		t.Errorf("%d figures and %d of them with a table, want 4", n, len(tables))
 	}
 	if strings.Contains(text, "Interrupted") {
 		t.Error("a whole experiment is called interrupted")
@@ -133,11 +135,83 @@ func seriesIn(t *testing.T, svg []byte) []string {
 	}
 }
 
+func names(figures []Figure) []string {
+	var out []string
+	for _, f := range figures {
+		out = append(out, f.Name)
+	}
+	return out
+}
+
+func TestTheCourseOfATrialIsDrawnWithItsChanges(t *testing.T) {
+	r := sweep(t)
+	f := Figures(r.Experiment, r.Results)[2]
+	if diff := cmp.Diff([]string{"machines", "replicas", "replicas changed", "machines changed"}, seriesIn(t, f.SVG)); diff != "" {
+		t.Error(diff)
+	}
+	run := kept(r.Results, "hpa60", testbed.Level{Users: 60})
+	if run == nil {
+		t.Fatal("results keep no course")
+	}
+	for _, m := range run.Path[1 : len(run.Path)-1] {
+		at := testbed.Show(float64(m.Seconds)/60, 1)
+		if !strings.Contains(string(f.SVG), fmt.Sprintf("<title>replicas changed: %s min, %d ", strings.TrimSuffix(at, ".0"), m.Replicas)) {
+			t.Errorf("the change to %d replicas at %s min is not marked", m.Replicas, at)
+		}
+	}
+	// Whatever changes has a row, with both numbers as they were then.
+	for _, c := range run.Machines {
+		row := slices.IndexFunc(f.Table.Rows, func(row []string) bool { return row[0] == number(float64(c.Seconds)/60) })
+		if row < 0 || f.Table.Rows[row][1] != fmt.Sprint(c.Machines) {
+			t.Errorf("%d machines at %v s are in no row of %v", c.Machines, c.Seconds, f.Table.Rows)
+		}
+	}
+}
+
+func TestATableTellsWhatAFigureShows(t *testing.T) {
+	c := &figure.Chart{
+		Title: "It", X: figure.Axis{Title: "users"}, Y: figure.Axis{Title: "time", Unit: "ms", Lines: []figure.Line{{At: 150, Label: "objective", Limit: true}}},
+		Series: []figure.Series{
+			{Name: "a", Points: []figure.Point{{X: 10, Y: 100, Low: 90, High: 110}, {X: 20, Y: 200, Low: 200, High: 200}}},
+			{Name: "b", Points: []figure.Point{{X: 20, Y: 1.5, Low: 1, High: 4}}},
+			{Name: "guide", Guide: true, Points: []figure.Point{{X: 15, Y: 1, Low: 1, High: 1}}},
+		},
+	}
+	want := testbed.Table{
+		Caption: "It: time (ms); ✗ is over the objective", Head: []string{"users", "a", "b"}, Left: 1,
+		Rows: [][]string{{"10", "100 ± 10", "–"}, {"20", "200 ✗", "1.50 (1 to 4)"}},
+	}
+	if diff := cmp.Diff(want, tabulate(c)); diff != "" {
+		t.Error(diff)
+	}
+	c.Series = append(c.Series, figure.Series{Name: "c", Points: []figure.Point{at(10, 7)}})
+	want.Head, want.Rows = []string{"by users", "10", "20"}, [][]string{{"a", "100 ± 10", "200 ✗"}, {"b", "–", "1.50 (1 to 4)"}, {"c", "7", "–"}}
+	if diff := cmp.Diff(want, tabulate(c)); diff != "" {
+		t.Error(diff)
+	}
+	c.Series = c.Series[:2]
+	c.Steps = true // a value lasts, and is one before as little as without steps
+	if got := tabulate(c).Rows; got[0][2] != "–" || got[1][1] != "200 ✗" {
+		t.Errorf("steps are %v", got)
+	}
+	c.Series = []figure.Series{{Name: "long"}}
+	for i := range 1000 {
+		c.Series[0].Points = append(c.Series[0].Points, at(float64(i), 1))
+	}
+	if got := tabulate(c); len(got.Rows) > mostRows || !strings.Contains(got.Caption, "one of each 17 points") {
+		t.Errorf("%d rows: %s", len(got.Rows), got.Caption)
+	}
+	c.Scatter, c.Series = true, []figure.Series{{Name: "a", Points: []figure.Point{at(3, 4)}}}
+	if diff := cmp.Diff([][]string{{"a", "3", "4"}}, tabulate(c).Rows); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestFiguresHaveEveryPolicy(t *testing.T) {
 	r := sweep(t)
 	figures := Figures(r.Experiment, r.Results)
-	if len(figures) != 2 || figures[0].Name != "p90" || figures[1].Name != "cost" {
-		t.Fatalf("%d figures", len(figures))
+	if diff := cmp.Diff([]string{"p90", "cost", "course-hpa60", "course-slocost-b"}, names(figures)); diff != "" {
+		t.Fatal(diff)
 	}
 	for i, line := range []string{"objective 300 ms", "target 40 per 30m"} {
 		if diff := cmp.Diff([]string{"hpa60", "slocost-b"}, seriesIn(t, figures[i].SVG)); diff != "" {
@@ -149,8 +223,8 @@ func TestFiguresHaveEveryPolicy(t *testing.T) {
 	}
 	s := experiment(t, "six-scenarios", testbed.Options{Scenarios: []string{"const60", "flash"}, Policies: []string{"hpa80", "clairvoyant"}, Duration: 4 * time.Minute})
 	figures = Figures(s.Experiment, s.Results)
-	if len(figures) != 1 || figures[0].Name != "pareto" {
-		t.Fatalf("%d figures", len(figures))
+	if diff := cmp.Diff([]string{"pareto", "course-hpa80", "course-clairvoyant"}, names(figures)); diff != "" {
+		t.Fatal(diff)
 	}
 	if diff := cmp.Diff([]string{"hpa80", "clairvoyant"}, seriesIn(t, figures[0].SVG)); diff != "" {
 		t.Error(diff)
@@ -168,8 +242,8 @@ func TestFiguresHaveEveryPolicy(t *testing.T) {
 func TestThePathsOfReplicasAreDrawn(t *testing.T) {
 	r := experiment(t, "frss-expansion", testbed.Options{Trials: 1, Policies: []string{"fastslow", "hpa-v2"}})
 	figures := Figures(r.Experiment, r.Results)
-	if len(figures) != 3 || figures[0].Name != "replicas-100" {
-		t.Fatalf("%d figures, first %s", len(figures), figures[0].Name)
+	if diff := cmp.Diff([]string{"replicas-100", "p90", "cost", "course-fastslow", "course-hpa-v2"}, names(figures)); diff != "" {
+		t.Fatal(diff)
 	}
 	svg := string(figures[0].SVG)
 	if diff := cmp.Diff([]string{"fastslow", "hpa-v2"}, seriesIn(t, figures[0].SVG)); diff != "" {
@@ -229,23 +303,34 @@ func TestSourcesAreLaidSideBySide(t *testing.T) {
 	other.Results.World = "lab"
 	other.Results.Runs[0].Warning = "the machine was busy"
 	b := &Beside{Experiment: one.Experiment, Sources: []testbed.Source{{Name: "sim", Results: one.Results}, {Name: "a <lab>", Results: other.Results}}}
+	b.Experiment.Assertions = experiment(t, "slo-cost", testbed.Options{Users: []int{10}, Duration: time.Minute}).Experiment.Assertions
 	var out bytes.Buffer
 	if err := b.WriteHTML(&out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"sim off a &lt;lab&gt;", "<td>&#43;0.0 %  </td>", "<strong>Warning:</strong> a &lt;lab&gt;: hpa60 at 10, trial 1: the machine was busy.",
+		"sim off a &lt;lab&gt;", "<h3>a &lt;lab&gt;</h3>", "<td>&#43;0.0 %  </td>", "<strong>Warning:</strong> a &lt;lab&gt;: hpa60 at 10, trial 1: the machine was busy.",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
 	figures := b.Figures()
-	if len(figures) != 2 {
-		t.Fatalf("%d figures", len(figures))
+	if diff := cmp.Diff([]string{"p90", "cost", "course-hpa60", "course-slocost-b"}, names(figures)); diff != "" {
+		t.Fatal(diff)
+	}
+	courses := []string{"machines in sim", "replicas in sim", "machines in a <lab>", "replicas in a <lab>"}
+	if diff := cmp.Diff(courses, seriesIn(t, figures[2].SVG)); diff != "" {
+		t.Error(diff)
 	}
 	want := []string{"hpa60 in sim", "slocost-b in sim", "hpa60 in a <lab>", "slocost-b in a <lab>"}
 	if diff := cmp.Diff(want, seriesIn(t, figures[0].SVG)); diff != "" {
+		t.Error(diff)
+	}
+	for i := range other.Results.Runs {
+		other.Results.Runs[i].Machines = nil // as results are that were written before they kept it
+	}
+	if diff := cmp.Diff([]string{"p90", "cost"}, names(b.Figures())); diff != "" {
 		t.Error(diff)
 	}
 	b.Sources[1].Results.DurationSeconds++

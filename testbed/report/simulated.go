@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"io"
 	"math"
 	"slices"
@@ -190,21 +189,27 @@ func (r *Simulated) beside() testbed.Table {
 // Figures draws lost requests against pod-minutes, the day's load, each scaler's replicas beside the
 // oracle's in it, and who decided when.
 func (r *Simulated) Figures() []Figure {
-	charts := []*figure.Chart{r.pareto()}
-	if len(r.Days) > 0 {
-		charts = append(charts, r.arrivals())
+	out := drawn([]*figure.Chart{r.pareto()})
+	if len(r.Days) == 0 {
+		return out
 	}
+	out = append(out, drawn([]*figure.Chart{r.arrivals()})...)
+	out[1].Table = r.hourly()
 	for i := range r.Days {
 		if d := &r.Days[i]; d.Kind != r.Least.Kind {
-			charts = append(charts, r.replicas(d))
+			f := drawn([]*figure.Chart{r.replicas(d)})[0]
+			f.Table = r.hourly(d)
+			out = append(out, f)
 		}
 	}
 	for i := range r.Days {
 		if d := &r.Days[i]; len(d.Leaders) > 0 {
-			charts = append(charts, leaders(d))
+			f := drawn([]*figure.Chart{leaders(d)})[0]
+			f.Table = r.leaderTable(d)
+			out = append(out, f)
 		}
 	}
-	return drawn(charts)
+	return out
 }
 
 // pareto draws the results, but for those that lose so much that the others could not be told apart.
@@ -354,18 +359,26 @@ func (d *Day) led() (names []string, hours []map[string]float64) {
 	return names, hours
 }
 
-// replicaTable is the day by the hour: what came, and each scaler's replicas in the mean.
-func (r *Simulated) replicaTable() testbed.Table {
-	t := testbed.Table{Caption: "By the hour: requests a second, and replicas in the mean", Head: []string{"hour", "load"}, Left: 1}
-	for i := range r.Days {
-		t.Head = append(t.Head, r.Days[i].Kind)
+// hourly is the day by the hour: what came, and the replicas of the oracle and of other scalers in the mean.
+func (r *Simulated) hourly(scalers ...*Day) testbed.Table {
+	t := testbed.Table{Caption: "By the hour: requests a second in the mean", Head: []string{"hour", "load"}, Left: 1}
+	if len(scalers) > 0 {
+		t.Caption = "By the hour: requests a second, and replicas in the mean"
+		for i := range r.Days {
+			if o := &r.Days[i]; o.Kind == r.Least.Kind {
+				scalers = append([]*Day{o}, scalers...)
+			}
+		}
+	}
+	for _, d := range scalers {
+		t.Head = append(t.Head, d.Kind)
 	}
 	first := r.Days[0].Arrived
 	for from := 0; from < len(first); from += 60 {
 		to := min(from+60, len(first))
 		row := []string{fmt.Sprint(from / 60), testbed.Show(mean(first[from:to]), 1)}
-		for i := range r.Days {
-			row = append(row, testbed.Show(mean(r.Days[i].Pods[from:to]), 1))
+		for _, d := range scalers {
+			row = append(row, testbed.Show(mean(d.Pods[from:to]), 1))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -412,44 +425,38 @@ func (r *Simulated) leaderTable(d *Day) testbed.Table {
 // simulatedContent is what the page is made of.
 type simulatedContent struct {
 	*Simulated
-	Pareto, Load template.HTML
+	Pareto, Load Figure
 	Replicas     []replicaContent
-	ByHour       testbed.Table
-	Leaders      []leaderContent
+	Leaders      []Figure
 }
 
 // replicaContent is a scaler's replicas; those that are looked for first are shown at once.
 type replicaContent struct {
-	Kind    string
-	Drawing template.HTML
-	Open    bool
+	Kind   string
+	Figure Figure
+	Open   bool
 }
 
-type leaderContent struct {
-	Drawing template.HTML
-	Table   testbed.Table
+// Head is how the page begins.
+func (r *Simulated) Head() head {
+	return head{r.Title, "What each scaler would have lost of this load and what it would have taken, beside an oracle that knows the next minute.", "simulate"}
 }
 
 // WriteHTML writes the page.
 func (r *Simulated) WriteHTML(w io.Writer) error {
 	c := simulatedContent{Simulated: r}
-	drawings := map[string]template.HTML{}
+	drawings := map[string]Figure{}
 	for _, f := range r.Figures() {
-		drawings[f.Name] = template.HTML(f.SVG) // our own drawing, escaped where it was drawn
-	}
-	for i := range r.Days {
-		d := &r.Days[i]
-		if drawing, drawn := drawings["replicas-"+d.Kind]; drawn {
-			c.Replicas = append(c.Replicas, replicaContent{d.Kind, drawing, d.Kind == r.Against || len(d.Leaders) > 0})
-		}
+		drawings[f.Name] = f
 	}
 	c.Pareto, c.Load = drawings["pareto"], drawings["load"]
-	if len(r.Days) > 0 {
-		c.ByHour = r.replicaTable()
-	}
 	for i := range r.Days {
-		if d := &r.Days[i]; len(d.Leaders) > 0 {
-			c.Leaders = append(c.Leaders, leaderContent{drawings["leaders-"+d.Kind], r.leaderTable(d)})
+		d := &r.Days[i]
+		if f, drawn := drawings["replicas-"+d.Kind]; drawn {
+			c.Replicas = append(c.Replicas, replicaContent{d.Kind, f, d.Kind == r.Against || len(d.Leaders) > 0})
+		}
+		if f, drawn := drawings["leaders-"+d.Kind]; drawn {
+			c.Leaders = append(c.Leaders, f)
 		}
 	}
 	if err := layouts.ExecuteTemplate(w, "simulated.html", &c); err != nil {

@@ -100,7 +100,7 @@ func TestTheSimulatedPageTellsAllAndLoadsNothing(t *testing.T) {
 	text := b.String()
 	for _, want := range []string{
 		"<h1>a &lt;load&gt;</h1>", "<td>&#43;30.0 %</td>", "Beyond the figure, and in the table: hpa at excess 0.95 (50.0 % lost).",
-		"day 1 of the test", "<summary>The day in a table</summary>", "<summary>Replicas of race</summary>", "<h2>Who decided when</h2>",
+		"day 1 of the test", "<summary>The load of a day, in a table</summary>", "<summary>Replicas of race</summary>", "<h2>Who decided when</h2>",
 		`<th class="l" scope="row">the whole test</th><td>75</td><td>25</td>`, `<th class="l" scope="row">hour 1</th><td>0</td><td>100</td>`,
 		"<dt>seed</dt><dd>1</dd>", "plimsoll simulate --trace load.csv --out .", "plimsoll v1.2.3 · It took 1 s.",
 	} {
@@ -114,7 +114,7 @@ func TestTheSimulatedPageTellsAllAndLoadsNothing(t *testing.T) {
 		}
 	}
 	// Of those who decided among several and of the one that all are held against the replicas are shown at once.
-	open := regexp.MustCompile(`<details open><summary>Replicas of (\w+)`).FindAllStringSubmatch(text, -1)
+	open := regexp.MustCompile(`<details open><summary>Replicas of (\w+)</summary>`).FindAllStringSubmatch(text, -1)
 	if len(open) != 2 {
 		t.Errorf("%d are open", len(open))
 	}

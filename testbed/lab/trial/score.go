@@ -222,7 +222,7 @@ func (t *tally) put(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job) 
 		w := &e.Workloads[i]
 		courses[i] = testbed.Course{Start: w.Replicas.Start, Most: w.Scaled(j.Policy).Max, Changes: t.changes[w.Name]}
 	}
-	into.Follow(e, courses, t.telling.Machines, t.to.Sub(t.from))
+	into.Follow(e, courses, &t.telling, t.to.Sub(t.from))
 	into.RateMax, into.ModelOff = testbed.Rounded(t.peak.Units()), t.telling.ModelOff()
 	into.Wakes, into.SpareUnits = t.wakes, testbed.Number(math.NaN())
 	return nil
