@@ -218,23 +218,13 @@ func (e *Experiment) validateAssertion(f *faults, path string, a *Assertion) {
 	}
 }
 
-func (e *Experiment) validateClaim(f *faults) {
-	c := e.Claim
-	if c == nil {
-		return
-	}
-	f.must(len(c.Policies) > 0, "claim.policies", "must have at least one", len(c.Policies))
-	f.must(len(c.Against) > 0, "claim.against", "must have at least one", len(c.Against))
-	f.must(len(c.Lower) > 0, "claim.lower", "must have at least one", len(c.Lower))
-	for i, p := range slices.Concat(c.Policies, c.Against) {
-		path := fmt.Sprintf("claim.policies[%d]", i)
-		if i >= len(c.Policies) {
-			path = fmt.Sprintf("claim.against[%d]", i-len(c.Policies))
-		}
-		f.oneOf(path, p, e.PolicyNames())
-	}
-	for i, m := range c.Lower {
-		f.oneOf(fmt.Sprintf("claim.lower[%d]", i), m, measureNames())
+func (e *Experiment) validateClaims(f *faults) {
+	seen := map[string]bool{}
+	for i := range e.Claims {
+		c, path := &e.Claims[i], fmt.Sprintf("claims[%d]", i)
+		f.must(!seen[c.Name], path+".name", "must be another than that of the claims before", c.Name)
+		seen[c.Name] = true
+		c.validate(f, path, e)
 	}
 }
 

@@ -365,12 +365,15 @@ func (ask *testbedRun) print(env *Env, e *testbed.Experiment, r *testbed.Results
 }
 
 // printTables prints what a person wants to know: the results, how they stand beside the
-// reference's, whether the claim comes out, and whether the assertions hold.
+// reference's, whether the claims come out, and whether the assertions hold.
 func printTables(w io.Writer, e *testbed.Experiment, r *testbed.Results) error {
 	var b bytes.Buffer
 	tables := e.Tables(r)
 	if t, ok := e.Side(r); ok {
 		tables = append(tables, t)
+	}
+	if len(e.Claims) > 0 {
+		tables = append(tables, e.Claimed(r))
 	}
 	for i := range tables {
 		if i > 0 {
@@ -379,9 +382,6 @@ func printTables(w io.Writer, e *testbed.Experiment, r *testbed.Results) error {
 		if err := tables[i].Print(&b); err != nil {
 			return err
 		}
-	}
-	if e.Claim != nil {
-		fmt.Fprintf(&b, "\n%s\n", testbed.Sentence(e.Claim.Try(r)))
 	}
 	verdicts := e.Judge(r)
 	if len(verdicts) > 0 {
