@@ -20,7 +20,7 @@ PODS      ?= 30000
 WORKLOADS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test browser-test
+.PHONY: help demo test race laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test paper paper-test browser-test
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -66,6 +66,12 @@ lab-lint: build
 	@PLIMSOLL_K6=build bin/plimsoll testbed lab tools
 	@for module in testbed/lab/controlplane testbed/lab/tools/*; do (cd $$module && $(GO) mod tidy -diff) || exit 1; done
 	cd testbed/lab/controlplane && $(GO) vet . && $(GOLANGCI_LINT) run --config ../../../.golangci.yml
+
+paper: ## play the published experiments anew, and write what comes of them into docs/paper.md
+	$(GO) test -count=1 -timeout 60m -run '^TestThePaperPage' ./testbed/report -update $(ARGS)
+
+paper-test: ## hold every table and figure of docs/paper.md to what comes out
+	$(GO) test -count=1 -timeout 60m -run '^TestThePaperPage' ./testbed/report -whole $(ARGS)
 
 twin-test: ## ask Prometheus' engine and VPA's recommender what ours were asked, and compare
 	@# Nothing is cached: Go does not see changes outside of the modules.

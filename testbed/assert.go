@@ -22,7 +22,7 @@ type Assertion struct {
 	text        string
 	left, right term
 	op          string
-	where       []condition
+	where       Where
 }
 
 // term is one side: a number, or a measure of a policy times a factor.
@@ -34,8 +34,40 @@ type term struct {
 	at      *Level
 }
 
-// condition narrows the levels down.
+// Where narrows the levels down: users <= 60, or users >= 20 and users < 200, or scenario == flash.
+type Where []condition
+
 type condition struct{ key, op, value string }
+
+// UnmarshalText reads the conditions.
+func (w *Where) UnmarshalText(text []byte) error {
+	p := assertionParser{tokens: assertionToken.FindAllString(string(text), -1)}
+	out := p.conditions()
+	if p.fault == "" && len(p.tokens) > 0 {
+		p.fail("the end", p.tokens[0])
+	}
+	if p.fault != "" {
+		return fmt.Errorf("must be conditions like users <= 60 and users > 10: %s, was %q", p.fault, text)
+	}
+	*w = out
+	return nil
+}
+
+// MarshalText writes the conditions as they are read.
+func (w Where) MarshalText() ([]byte, error) {
+	all := make([]string, len(w))
+	for i, c := range w {
+		all[i] = c.key + " " + c.op + " " + c.value
+	}
+	return []byte(strings.Join(all, " and ")), nil
+}
+
+// among returns the levels for which all conditions hold.
+func (w Where) among(levels []Level) []Level {
+	return slices.DeleteFunc(slices.Clone(levels), func(l Level) bool {
+		return slices.ContainsFunc(w, func(c condition) bool { return !c.holds(l) })
+	})
+}
 
 // UnmarshalText reads an assertion.
 func (a *Assertion) UnmarshalText(text []byte) error {
@@ -49,9 +81,7 @@ func (a *Assertion) UnmarshalText(text []byte) error {
 	out.right = p.term()
 	if len(p.tokens) > 0 {
 		p.expect("where")
-		for more := true; more; more = p.accept("and") {
-			out.where = append(out.where, p.condition())
-		}
+		out.where = p.conditions()
 	}
 	if p.fault == "" && len(p.tokens) > 0 {
 		p.fail("the end", p.tokens[0])
@@ -167,6 +197,13 @@ func (p *assertionParser) level() *Level {
 	return nil
 }
 
+func (p *assertionParser) conditions() (all Where) {
+	for more := true; more; more = p.accept("and") {
+		all = append(all, p.condition())
+	}
+	return all
+}
+
 func (p *assertionParser) condition() condition {
 	c := condition{key: p.oneOf("users or scenario", "users", "scenario")}
 	if c.key == "scenario" {
@@ -268,8 +305,8 @@ func (e *Experiment) Judge(r *Results) []Verdict {
 // about all of the experiment's: over some of them it would be another assertion.
 func (a *Assertion) judge(r *Results, all []Level) Verdict {
 	v := Verdict{Assertion: a.text, Held: true}
-	levels := a.among(r.Levels())
-	if (a.left.fold != "" || a.right.fold != "") && !slices.Equal(levels, a.among(all)) {
+	levels := a.where.among(r.Levels())
+	if (a.left.fold != "" || a.right.fold != "") && !slices.Equal(levels, a.where.among(all)) {
 		return v
 	}
 	places, once := levels, a.left.fixed() && a.right.fixed()
@@ -289,13 +326,6 @@ func (a *Assertion) judge(r *Results, all []Level) Verdict {
 		v.Checks = append(v.Checks, c)
 	}
 	return v
-}
-
-// among returns the levels that the assertion is about.
-func (a *Assertion) among(levels []Level) []Level {
-	return slices.DeleteFunc(slices.Clone(levels), func(l Level) bool {
-		return slices.ContainsFunc(a.where, func(c condition) bool { return !c.holds(l) })
-	})
 }
 
 // ran reports whether the runs that the term is about were made. One that was made and whose

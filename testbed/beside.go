@@ -30,6 +30,10 @@ type Contrast struct {
 // contrasted are the measures that sources are held against each other by.
 var contrasted = []string{"requests", "goodFraction", "p50Ms", "p90Ms", "p99Ms", "costUnits", "podMinutes", "vmHours", "orders", "returns", "decisions"}
 
+// servedP90 is what of p90Ms is left without what the machine added that a world by the clock ran on. It is of
+// sources of which one tells that.
+const servedP90 = "servedP90Ms"
+
 // mostOff is how far the first source should be off at most: a world that predicts another does it no worse.
 var mostOff = map[string]float64{"p90Ms": 0.20, "costUnits": 0.05}
 
@@ -49,6 +53,9 @@ func Beside(all []Source) ([]Contrast, error) {
 	for _, of := range cells(all) {
 		for _, c := range contrasted {
 			out = append(out, contrast(all, of, c))
+			if c == "p90Ms" && slices.ContainsFunc(all, func(s Source) bool { return s.late(of) }) {
+				out = append(out, contrast(all, of, servedP90))
+			}
 		}
 	}
 	if len(out) == 0 {
@@ -109,6 +116,9 @@ func contrast(all []Source, of cell, measure string) Contrast {
 		v := Stat{unknown, unknown, unknown, unknown}
 		if s := all[i].At(of.policy, of.level); s != nil {
 			v = s.Measures[measure]
+			if measure == servedP90 {
+				v = all[i].served(of)
+			}
 		}
 		c.Values = append(c.Values, v)
 		off := apart(float64(c.Values[0].Mean), float64(v.Mean))
@@ -116,6 +126,27 @@ func contrast(all []Source, of cell, measure string) Contrast {
 		c.Flagged = c.Flagged || tooFar(measure, off)
 	}
 	return c
+}
+
+// late reports whether a source tells answers that were late from those that took long.
+func (s *Source) late(of cell) bool {
+	return slices.ContainsFunc(s.Runs, func(r Trial) bool { return r.Policy == of.policy && r.Level() == of.level && r.ServedP90Ms > 0 })
+}
+
+// served sums up the 90th percentiles without what was late; in a world by no clock nothing is.
+func (s *Source) served(of cell) Stat {
+	var all []float64
+	for i := range s.Runs {
+		r := &s.Runs[i]
+		switch {
+		case r.Policy != of.policy || r.Level() != of.level:
+		case r.ServedP90Ms > 0:
+			all = append(all, float64(r.ServedP90Ms))
+		default:
+			all = append(all, float64(r.P90Ms))
+		}
+	}
+	return statOf(all)
 }
 
 // apart is how far a is from b, as a part of b. From nothing, nothing but nothing has a distance.

@@ -63,6 +63,26 @@ func TestSourcesAreHeldAgainstTheFirst(t *testing.T) {
 	}
 }
 
+// A world by the clock tells what answers took without what its machine added, and the other, which has no
+// clock, all that they took.
+func TestWhatAMachineAddedIsToldApart(t *testing.T) {
+	sim := measured("sim", Trial{Policy: "a", Users: 10, P90Ms: 90}, Trial{Policy: "a", Users: 40, P90Ms: 90})
+	lab := measured("lab", Trial{Policy: "a", Users: 10, P90Ms: 120, ServedP90Ms: 100}, Trial{Policy: "a", Users: 40, P90Ms: 120})
+	got, err := Beside([]Source{sim, lab})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served []Contrast
+	for _, c := range got {
+		if c.Measure == servedP90 {
+			served = append(served, c)
+		}
+	}
+	if len(served) != 1 || served[0].Users != 10 || served[0].Values[1].Mean != 100 || served[0].Off[1] != -0.1 || served[0].Flagged {
+		t.Errorf("%+v", served)
+	}
+}
+
 func TestWhatCannotBeComparedIsRefused(t *testing.T) {
 	cell := Trial{Policy: "a", Users: 10}
 	other := func(change func(*Header)) []Source {

@@ -2,45 +2,79 @@ package testbed
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 )
 
-// Comparison is one policy against another at one level of load, trial by trial under the same
-// luck.
+// Comparison is one policy against another, or against bounds, trial by trial under the same luck.
 type Comparison struct {
 	Policy, Against string
-	Level           Level
-	Differences     []Difference // one for each of the claim's measures
+	// At is a level of load; of what is claimed over all users, from where to where they go.
+	At          string
+	Differences []Difference // one for each of the claim's measures
 }
 
-// Difference is by how much a measure of one policy differs from another's.
+// Difference is by how much a measure of one policy differs from another's, or from a bound.
 type Difference struct {
 	Measure string
-	// Part is the difference of the means as a part of the other's mean.
-	Part float64
-	// Low and High bound the 95 % interval of the mean difference, by Student's t over pairs.
-	Low, High float64
+	// Mean is that of the trials, and Low and High bound its 95 % interval, by Student's t over pairs.
+	// What is claimed over all users is for a hundred of them.
+	Mean, Low, High float64
+	// Of is what it is a part of: the other's mean, or the bound.
+	Of float64
+	// Wanted is lower, alike or within; Room is how far apart is alike still.
+	Wanted string
+	Room   float64
 }
+
+// What is wanted of a difference.
+const (
+	wantLower  = "lower"  // than the other
+	wantAlike  = "alike"  // no further off than the room
+	wantWithin = "within" // no more than the bound
+)
 
 // Side says on which side of the other a policy is; what the trials cannot tell apart is level.
 func (d Difference) Side() string {
 	switch {
 	case math.IsNaN(d.Low):
 		return "unknown"
-	case d.High < 0:
-		return "lower"
-	case d.Low > 0:
+	case d.Wanted == wantAlike && -d.Room <= d.Low && d.High <= d.Room:
+		return wantAlike
+	case d.High < -d.Room:
+		return wantLower
+	case d.Low > d.Room:
 		return "higher"
 	}
 	return "level"
 }
 
-// ComesOut reports whether every measure is lower, as claimed.
-func (c *Comparison) ComesOut() bool {
-	return !slices.ContainsFunc(c.Differences, func(d Difference) bool { return d.Side() != "lower" })
+// holds reports whether the whole interval is where it is claimed to be.
+func (d Difference) holds() bool {
+	return d.Side() == d.Wanted || d.Wanted == wantWithin && d.High <= 0
 }
+
+// fails reports whether none of the interval is there.
+func (d Difference) fails() bool {
+	switch d.Wanted {
+	case wantAlike:
+		return d.Side() == wantLower || d.Side() == "higher"
+	case wantWithin:
+		return d.Low > 0
+	}
+	return d.Low >= 0
+}
+
+// ComesOut reports whether every measure is as claimed.
+func (c *Comparison) ComesOut() bool {
+	return !slices.ContainsFunc(c.Differences, func(d Difference) bool { return !d.holds() })
+}
+
+// Fails reports whether a measure is not as claimed. What neither comes out nor fails, the trials cannot
+// tell.
+func (c *Comparison) Fails() bool { return slices.ContainsFunc(c.Differences, Difference.fails) }
 
 // Outcome puts the comparison in words: p90Ms lower, costUnits higher.
 func (c *Comparison) Outcome() string {
@@ -51,23 +85,118 @@ func (c *Comparison) Outcome() string {
 	return strings.Join(words, ", ")
 }
 
-// Try compares every policy of the claim with every other, wherever both ran in pairs.
+// Try looks at every policy of the claim beside every other, wherever both ran in pairs of two trials or
+// more.
 func (c *Claim) Try(r *Results) []Comparison {
 	var out []Comparison
+	others := c.Against
+	if len(c.Most) > 0 {
+		others = []string{""} // bounds are no policy's
+	}
 	for _, p := range c.Policies {
-		for _, against := range c.Against {
-			for _, l := range r.Levels() {
-				ours, theirs := r.pairs(p, against, l)
-				if len(ours) < 2 {
-					continue
+		for _, against := range others {
+			if all := c.between(r, p, against); c.overUsers() {
+				out = append(out, c.along(all)...)
+			} else {
+				for i := range all {
+					out = append(out, c.at(&all[i]))
 				}
-				cmp := Comparison{Policy: p, Against: against, Level: l}
-				for _, name := range c.Lower {
-					cmp.Differences = append(cmp.Differences, difference(measure(name), ours, theirs))
-				}
-				out = append(out, cmp)
 			}
 		}
+	}
+	return out
+}
+
+// overUsers reports whether the claim is about how something goes with the number of users.
+func (c *Claim) overUsers() bool { return len(c.Flatter)+len(c.Gaining) > 0 }
+
+// bout is the runs of two policies at a level, in pairs of the same trial.
+type bout struct {
+	policy, against string
+	level           Level
+	ours, theirs    []Trial
+}
+
+// between returns the bouts of two policies at the levels that the claim is about.
+func (c *Claim) between(r *Results, policy, against string) []bout {
+	var out []bout
+	for _, l := range c.Where.among(r.Levels()) {
+		other := against
+		if other == "" {
+			other = policy
+		}
+		if ours, theirs := r.pairs(policy, other, l); len(ours) >= 2 {
+			out = append(out, bout{policy, against, l, ours, theirs})
+		}
+	}
+	return out
+}
+
+// at compares at one level.
+func (c *Claim) at(b *bout) Comparison {
+	out := Comparison{Policy: b.policy, Against: b.against, At: b.level.String()}
+	for i := range Measures {
+		m := &Measures[i]
+		ours, theirs := values(b.ours, m), values(b.theirs, m)
+		if most, bound := c.Most[m.Name]; bound {
+			out.Differences = append(out.Differences, difference(m, wantWithin, ours, slices.Repeat([]float64{most}, len(ours))))
+		}
+		if slices.Contains(c.Lower, m.Name) {
+			out.Differences = append(out.Differences, difference(m, wantLower, ours, theirs))
+		}
+		if room, has := c.Alike[m.Name]; has {
+			d := difference(m, wantAlike, ours, theirs)
+			d.Room = float64(room) * math.Abs(d.Of)
+			out.Differences = append(out.Differences, d)
+		}
+	}
+	return out
+}
+
+// along compares how measures go with the number of users: the slope of the straight line that is nearest
+// to each trial's values.
+func (c *Claim) along(all []bout) []Comparison {
+	if len(all) < 2 {
+		return nil
+	}
+	first, last := &all[0], &all[len(all)-1]
+	out := Comparison{Policy: first.policy, Against: first.against, At: first.level.String() + " to " + last.level.String()}
+	for i := range Measures {
+		m := &Measures[i]
+		if slices.Contains(c.Flatter, m.Name) {
+			out.Differences = append(out.Differences, difference(m, wantLower,
+				slopes(all, func(b *bout, trial int) float64 { return m.of(&b.ours[trial]) }),
+				slopes(all, func(b *bout, trial int) float64 { return m.of(&b.theirs[trial]) })))
+		}
+		if slices.Contains(c.Gaining, m.Name) {
+			part := slopes(all, func(b *bout, trial int) float64 { return m.of(&b.ours[trial]) / m.of(&b.theirs[trial]) })
+			d := difference(m, wantLower, part, make([]float64, len(part)))
+			d.Of = 1 // so that it is shown in percent
+			out.Differences = append(out.Differences, d)
+		}
+	}
+	return []Comparison{out}
+}
+
+// slopes are the slopes of a value over the users, for each trial and hundred of them. Of trials that
+// were not made everywhere there is none.
+func slopes(all []bout, value func(*bout, int) float64) []float64 {
+	trials := len(all[0].ours)
+	for i := range all {
+		trials = min(trials, len(all[i].ours))
+	}
+	out := make([]float64, trials)
+	users := 0.0
+	for i := range all {
+		users += float64(all[i].level.Users) / float64(len(all))
+	}
+	for t := range out {
+		over, square := 0.0, 0.0
+		for i := range all {
+			x := float64(all[i].level.Users) - users
+			over, square = over+x*value(&all[i], t), square+x*x
+		}
+		out[t] = 100 * over / square
 	}
 	return out
 }
@@ -88,34 +217,130 @@ func (r *Results) pairs(a, b string, l Level) (ours, theirs []Trial) {
 	return ours, theirs
 }
 
-func difference(m *Measure, ours, theirs []Trial) Difference {
-	a, b := values(ours, m), values(theirs, m)
-	apart := make([]float64, len(a))
-	for i := range a {
-		apart[i] = a[i] - b[i]
+func difference(m *Measure, wanted string, ours, theirs []float64) Difference {
+	apart := make([]float64, len(ours))
+	for i := range apart {
+		apart[i] = ours[i] - theirs[i]
 	}
 	s := statOf(apart)
 	return Difference{
-		Measure: m.Name, Part: float64(s.Mean) / float64(statOf(b).Mean), Low: float64(s.Low), High: float64(s.High),
+		Measure: m.Name, Wanted: wanted, Of: float64(statOf(theirs).Mean),
+		Mean: float64(s.Mean), Low: float64(s.Low), High: float64(s.High),
 	}
 }
 
-// Sentence says of how many comparisons the claim comes out, and where.
+// Sentence says of how many comparisons the claim comes out, and where, if that is not nearly everywhere.
 func Sentence(all []Comparison) string {
 	if len(all) == 0 {
 		return "The claim was not tried: that takes two trials or more of its policies and of those they are compared with."
 	}
 	var won []string
+	fails := 0
 	for i := range all {
-		if c := &all[i]; c.ComesOut() {
-			won = append(won, fmt.Sprintf("%s against %s at %s", c.Policy, c.Against, c.Level))
+		c := &all[i]
+		switch {
+		case c.ComesOut() && c.Against != "":
+			won = append(won, fmt.Sprintf("%s against %s at %s", c.Policy, c.Against, c.At))
+		case c.ComesOut():
+			won = append(won, fmt.Sprintf("%s at %s", c.Policy, c.At))
+		case c.Fails():
+			fails++
 		}
 	}
+	const some = 12
 	text := fmt.Sprintf("The claim comes out in %d of %d comparisons", len(won), len(all))
-	if len(won) > 0 {
+	if open := len(all) - len(won) - fails; open > 0 {
+		text += fmt.Sprintf(", and in %d the trials cannot tell", open)
+	}
+	if 0 < len(won) && len(won) <= some {
 		text += ": " + strings.Join(won, ", ")
 	}
 	return text + "."
+}
+
+// Claimed is a table of what became of the claims, a row for each.
+func (e *Experiment) Claimed(r *Results) Table {
+	t := Table{
+		Caption: "In how many comparisons each claim comes out, fails, and cannot be told from its contrary by the trials",
+		Head:    []string{"claim", "comes out", "fails", "cannot be told"}, Left: 1,
+	}
+	for i := range e.Claims {
+		n, all := [3]int{}, e.Claims[i].Try(r)
+		for j := range all {
+			switch c := &all[j]; {
+			case c.ComesOut():
+				n[0]++
+			case c.Fails():
+				n[1]++
+			default:
+				n[2]++
+			}
+		}
+		t.Rows = append(t.Rows, []string{e.Claims[i].Name, fmt.Sprint(n[0]), fmt.Sprint(n[1]), fmt.Sprint(n[2])})
+	}
+	return t
+}
+
+// Differences is a table of by how much the policies of a claim differ from those that they are compared
+// with, with 95 % intervals: in parts of the others', or, of what goes with the users, for a hundred of them.
+func (c *Claim) Differences(all []Comparison) Table {
+	t := Table{Caption: c.caption(), Head: []string{"policy", "against", "measure"}, Left: 3}
+	rows, columns := map[string]int{}, map[string]int{}
+	for i := range all {
+		x := &all[i]
+		if _, has := columns[x.At]; !has {
+			columns[x.At] = len(t.Head)
+			t.Head = append(t.Head, x.At)
+		}
+	}
+	for i := range all {
+		x := &all[i]
+		for _, d := range x.Differences {
+			key := strings.Join([]string{x.Policy, x.Against, d.Measure}, "\x00")
+			if _, has := rows[key]; !has {
+				rows[key] = len(t.Rows)
+				row := make([]string, len(t.Head))
+				row[0], row[1], row[2] = x.Policy, x.Against, d.Measure
+				if x.Against == "" {
+					row[1] = Show(d.Of, 0)
+				}
+				t.Rows = append(t.Rows, row)
+			}
+			t.Rows[rows[key]][columns[x.At]] = c.show(&d)
+		}
+	}
+	return t
+}
+
+func (c *Claim) caption() string {
+	const marks = "; ✓ as claimed, ✗ not, ~ the trials cannot tell"
+	switch {
+	case len(c.Most) > 0:
+		return "How far from the bound, with the 95 % interval" + marks
+	case len(c.Flatter) > 0:
+		return "The slope for a hundred users less the other's, with the 95 % interval" + marks
+	case len(c.Gaining) > 0:
+		return "How the distance from the other goes with a hundred users more, in parts of the other's, with the 95 % interval" + marks
+	}
+	return "How far from the other, in parts of the other's, with the 95 % interval" + marks
+}
+
+// show is a difference with its interval, and a mark for whether it is as claimed.
+func (c *Claim) show(d *Difference) string {
+	mark := "~"
+	switch {
+	case d.holds():
+		mark = "✓"
+	case d.fails():
+		mark = "✗"
+	}
+	if len(c.Flatter) > 0 {
+		return fmt.Sprintf("%+.1f ± %.1f %s", d.Mean, (d.High-d.Low)/2, mark)
+	}
+	if d.Of == 0 || math.IsNaN(d.Low) {
+		return "– " + mark
+	}
+	return fmt.Sprintf("%+.1f ± %.1f %% %s", 100*d.Mean/d.Of, 50*(d.High-d.Low)/math.Abs(d.Of), mark)
 }
 
 // Verdicts put the comparisons of each pair of policies in a sentence: where the claim comes
@@ -146,7 +371,7 @@ func verdict(pair []Comparison) string {
 		if levels[o] == nil {
 			outcomes = append(outcomes, o)
 		}
-		levels[o] = append(levels[o], pair[i].Level.String())
+		levels[o] = append(levels[o], pair[i].At)
 	}
 	parts := make([]string, len(outcomes))
 	for i, o := range outcomes {
@@ -159,7 +384,45 @@ func verdict(pair []Comparison) string {
 	case len(pair):
 		holds = "comes out at every level"
 	}
-	return fmt.Sprintf("%s against %s %s: %s.", pair[0].Policy, pair[0].Against, holds, strings.Join(parts, "; "))
+	who := pair[0].Policy
+	if other := pair[0].Against; other != "" {
+		who += " against " + other
+	}
+	return fmt.Sprintf("%s %s: %s.", who, holds, strings.Join(parts, "; "))
+}
+
+// validate looks at one claim of an experiment.
+func (c *Claim) validate(f *Faults, path string, e *Experiment) {
+	f.Must(c.Name != "", path+".name", "must not be empty", c.Name)
+	f.Must(len(c.Policies) > 0, path+".policies", "must have at least one", len(c.Policies))
+	f.Must((len(c.Against) > 0) == (len(c.Most) == 0), path+".against", "must have at least one, and none beside most", len(c.Against))
+	f.Must(!c.overUsers() || len(e.Load.Scenarios) == 0, path, "must not be about how something goes with the users, as the experiment has scenarios", c.Name)
+	for i, p := range slices.Concat(c.Policies, c.Against) {
+		at := fmt.Sprintf("%s.policies[%d]", path, i)
+		if i >= len(c.Policies) {
+			at = fmt.Sprintf("%s.against[%d]", path, i-len(c.Policies))
+		}
+		f.OneOf(at, p, e.PolicyNames())
+	}
+	measures := 0
+	named := func(rule string, names []string) {
+		measures += len(names)
+		for _, m := range names {
+			f.OneOf(path+"."+rule, m, measureNames())
+		}
+	}
+	named("lower", c.Lower)
+	named("alike", slices.Sorted(maps.Keys(c.Alike)))
+	named("flatter", c.Flatter)
+	named("gaining", c.Gaining)
+	named("most", slices.Sorted(maps.Keys(c.Most)))
+	f.Must(measures > 0, path, "must have at least one measure", measures)
+	for _, m := range slices.Sorted(maps.Keys(c.Alike)) {
+		f.Must(c.Alike[m] > 0, path+".alike."+m, "must be above 0%", c.Alike[m])
+	}
+	for _, m := range slices.Sorted(maps.Keys(c.Most)) {
+		f.Must(c.Most[m] > 0, path+".most."+m, "must be above 0", c.Most[m])
+	}
 }
 
 // Deviation is how far a result is from the reference's.

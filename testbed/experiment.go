@@ -44,7 +44,7 @@ type Experiment struct {
 	Policies   []Policy    `json:"policies" strict:"required"`
 	Faults     []Fault     `json:"faults,omitempty"`
 	Assertions []Assertion `json:"assertions,omitempty"`
-	Claim      *Claim      `json:"claim,omitempty"`
+	Claims     []Claim     `json:"claims,omitempty"`
 	Reference  *Reference  `json:"reference,omitempty"`
 }
 
@@ -324,14 +324,27 @@ type Fault struct {
 	Left Share `json:"left,omitempty"`
 }
 
-// Claim is what a publication says of its policies against others: better in every measure at
-// once. Whether it comes out is reported, and fails nothing.
+// Claim is what a publication says of its policies. One rule tells what of which measures is claimed.
+// Whether it comes out is reported, and fails nothing.
 type Claim struct {
+	Name     string   `json:"name" strict:"required"`
 	Text     string   `json:"text" strict:"required"`
 	Policies []string `json:"policies" strict:"required"`
-	Against  []string `json:"against" strict:"required"`
-	// Lower are the measures that are to be lower.
-	Lower []string `json:"lower" strict:"required"`
+	// Against are those that they are compared with, unless there are bounds.
+	Against []string `json:"against,omitempty"`
+	// Where is which levels it is about, as in an assertion; all if left out.
+	Where Where `json:"where,omitzero"`
+
+	// Lower are measures that are to be lower than the others', all at once.
+	Lower []string `json:"lower,omitempty" strict:"oneof=rule"`
+	// Alike are measures that are to be no further from the others' than such a part of them.
+	Alike map[string]Share `json:"alike,omitempty" strict:"oneof=rule"`
+	// Flatter are measures that are to rise less with the number of users than the others' do.
+	Flatter []string `json:"flatter,omitempty" strict:"oneof=rule"`
+	// Gaining are measures that are to be the lower, in parts of the others', the more users there are.
+	Gaining []string `json:"gaining,omitempty" strict:"oneof=rule"`
+	// Most are what measures are to be at most.
+	Most map[string]float64 `json:"most,omitempty" strict:"oneof=rule"`
 }
 
 // Reference is what somebody else has measured, to be compared with.

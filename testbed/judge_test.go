@@ -131,8 +131,8 @@ func TestClaimsAreTriedPairByPair(t *testing.T) {
 	claim := Claim{Policies: []string{"cost"}, Against: []string{"hpa", "gone"}, Lower: []string{"p90Ms", "costUnits"}}
 	all := claim.Try(sweep())
 	want := []Comparison{
-		{"cost", "hpa", Level{Users: 10}, []Difference{{"p90Ms", -50.0 / 201, -50, -50}, {"costUnits", 15 / 5.1, 15, 15}}},
-		{"cost", "hpa", Level{Users: 100}, []Difference{{"p90Ms", -10.0 / 251, -10, -10}, {"costUnits", -5 / 30.1, -5, -5}}},
+		{"cost", "hpa", "10", []Difference{{"p90Ms", -50, -50, -50, 201, "lower", 0}, {"costUnits", 15, 15, 15, 5.1, "lower", 0}}},
+		{"cost", "hpa", "100", []Difference{{"p90Ms", -10, -10, -10, 251, "lower", 0}, {"costUnits", -5, -5, -5, 30.1, "lower", 0}}},
 	}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Error(diff)

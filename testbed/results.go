@@ -101,6 +101,9 @@ type Trial struct {
 	// LateMs is the 90th percentile of how much longer answers took than by the law of the pods that gave
 	// them, in worlds that go by the clock: it is no property of the policy, but of the machine it ran on.
 	LateMs Number `json:"lateMs,omitzero"`
+	// ServedP90Ms is the 90th percentile of what answers took by that law alone: what users of a machine
+	// that keeps up would have seen as P90Ms.
+	ServedP90Ms Number `json:"servedP90Ms,omitzero"`
 	// Warning says why the run's numbers are not to be trusted; empty if they are.
 	Warning string `json:"warning,omitempty"`
 }

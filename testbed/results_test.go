@@ -45,7 +45,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 func TestResultsKeepToTheirSchema(t *testing.T) {
 	schema := compiled(t)
 	r := mustRun(t, minimal(t, Options{}), Options{Version: "v1.2.3"})
-	r.Runs[0].LateMs, r.Runs[0].Warning = 2.5, "the machine was busy"
+	r.Runs[0].LateMs, r.Runs[0].ServedP90Ms, r.Runs[0].Warning = 2.5, 199.5, "the machine was busy"
 	text := written(t, r)
 	check := func(text string) error {
 		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))

@@ -43,7 +43,7 @@ func (e *Experiment) validate(f *Faults) {
 	for i := range e.Assertions {
 		e.validateAssertion(f, fmt.Sprintf("assertions[%d]", i), &e.Assertions[i])
 	}
-	e.validateClaim(f)
+	e.validateClaims(f)
 	e.validateReference(f)
 }
 

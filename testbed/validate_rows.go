@@ -232,23 +232,13 @@ func (e *Experiment) validateAssertion(f *Faults, path string, a *Assertion) {
 	}
 }
 
-func (e *Experiment) validateClaim(f *Faults) {
-	c := e.Claim
-	if c == nil {
-		return
-	}
-	f.Must(len(c.Policies) > 0, "claim.policies", "must have at least one", len(c.Policies))
-	f.Must(len(c.Against) > 0, "claim.against", "must have at least one", len(c.Against))
-	f.Must(len(c.Lower) > 0, "claim.lower", "must have at least one", len(c.Lower))
-	for i, p := range slices.Concat(c.Policies, c.Against) {
-		path := fmt.Sprintf("claim.policies[%d]", i)
-		if i >= len(c.Policies) {
-			path = fmt.Sprintf("claim.against[%d]", i-len(c.Policies))
-		}
-		f.OneOf(path, p, e.PolicyNames())
-	}
-	for i, m := range c.Lower {
-		f.OneOf(fmt.Sprintf("claim.lower[%d]", i), m, measureNames())
+func (e *Experiment) validateClaims(f *Faults) {
+	seen := map[string]bool{}
+	for i := range e.Claims {
+		c, path := &e.Claims[i], fmt.Sprintf("claims[%d]", i)
+		f.Must(!seen[c.Name], path+".name", "must be another than that of the claims before", c.Name)
+		seen[c.Name] = true
+		c.validate(f, path, e)
 	}
 }
 

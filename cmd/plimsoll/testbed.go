@@ -365,21 +365,20 @@ func (ask *testbedRun) print(env *Env, tables, write func(io.Writer) error) erro
 }
 
 // printTables prints what a person wants to know: the results, how they stand beside the
-// reference's, whether the claim comes out, and whether the assertions hold.
+// reference's, whether the claims come out, and whether the assertions hold.
 func printTables(w io.Writer, e *testbed.Experiment, r *testbed.Results) error {
 	tables := e.Tables(r)
 	if t, ok := e.Side(r); ok {
 		tables = append(tables, t)
 	}
-	claim := ""
-	if e.Claim != nil {
-		claim = testbed.Sentence(e.Claim.Try(r))
+	if len(e.Claims) > 0 {
+		tables = append(tables, e.Claimed(r))
 	}
-	return printParts(w, tables, claim, e.Judge(r))
+	return printParts(w, tables, e.Judge(r))
 }
 
-// printParts prints tables, what is said of them, and verdicts, each apart from the one before.
-func printParts(w io.Writer, tables []testbed.Table, said string, verdicts []testbed.Verdict) error {
+// printParts prints tables and verdicts, each apart from the one before.
+func printParts(w io.Writer, tables []testbed.Table, verdicts []testbed.Verdict) error {
 	for i := range tables {
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -387,9 +386,6 @@ func printParts(w io.Writer, tables []testbed.Table, said string, verdicts []tes
 		if err := tables[i].Print(w); err != nil {
 			return err
 		}
-	}
-	if said != "" {
-		fmt.Fprintf(w, "\n%s\n", said)
 	}
 	if len(verdicts) > 0 {
 		fmt.Fprintln(w)

@@ -105,7 +105,7 @@ func replayTables(w io.Writer, e *hpaplus.Experiment, r *hpaplus.Results) error 
 	if t, ok := e.Side(r); ok {
 		tables = append(tables, t)
 	}
-	return printParts(w, tables, "", e.Judge(r))
+	return printParts(w, tables, e.Judge(r))
 }
 
 // writeReplay writes everything about the run into the folder, if one is asked for.

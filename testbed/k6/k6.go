@@ -106,9 +106,10 @@ type Summary struct {
 	P95  float64 `json:"p95Ms"`
 	P99  float64 `json:"p99Ms"`
 	Max  float64 `json:"maxMs"`
-	// Late is how much longer answers took than the application says it had taken to give them. It is
-	// nothing where the application does not say.
-	Late *Late `json:"late,omitempty"`
+	// Served is what the application says that its answers took, and Late how much longer they took for
+	// the users. Both are nothing where the application does not say.
+	Served *Spell `json:"served,omitempty"`
+	Late   *Spell `json:"late,omitempty"`
 	// Objective is what was asked of the answers; nothing where nothing was.
 	Objective *Objective `json:"objective,omitempty"`
 	Minutes   []Minute   `json:"minutes"`
@@ -121,8 +122,9 @@ type Objective struct {
 	Held     bool    `json:"held"`
 }
 
-// Late is what client, network and server have added to the times that an application tells.
-type Late struct {
+// Spell is a part of the time that answers took. What client, network and server add to what the
+// application tells is no property of the application.
+type Spell struct {
 	Mean float64 `json:"meanMs"`
 	P90  float64 `json:"p90Ms"`
 	P99  float64 `json:"p99Ms"`

@@ -17,7 +17,8 @@ const failedAfter = 1e9;
 
 const answered = new Trend('answered', true); // milliseconds, of what was answered well
 const felt = new Trend('felt', true); // of everything
-const late = new Trend('late', true); // milliseconds, over what the application says that it took
+const served = new Trend('served', true); // milliseconds that the application says that it took
+const late = new Trend('late', true); // milliseconds over that
 const failed = new Counter('failed');
 const good = new Rate('good');
 
@@ -111,7 +112,10 @@ export function ask() {
   }
   answered.add(took);
   const own = /(?:^|[\s,;])dur=([0-9.]+)/.exec(answer.headers['Server-Timing'] || '');
-  if (own) late.add(took - Number(own[1]));
+  if (own) {
+    served.add(Number(own[1]));
+    late.add(took - Number(own[1]));
+  }
   felt.add(took, tags);
   good.add(took <= target);
 }
@@ -132,6 +136,7 @@ export function handleSummary(data) {
   const values = (name) => (data.metrics[name] ? data.metrics[name].values : {});
   const all = values('answered');
   const judged = values('good');
+  const told = values('served');
   const behind = values('late');
   const out = {
     began: data.setup_data.began,
@@ -143,17 +148,18 @@ export function handleSummary(data) {
     meanMs: all.avg, minMs: all.min, p50Ms: all.med, p90Ms: all['p(90)'], p95Ms: all['p(95)'], p99Ms: all['p(99)'], maxMs: all.max,
     minutes: [],
   };
+  if (told.count > 0) out.served = { meanMs: told.avg, p90Ms: told['p(90)'], p99Ms: told['p(99)'] };
   if (behind.count > 0) out.late = { meanMs: behind.avg, p90Ms: behind['p(90)'], p99Ms: behind['p(99)'] };
   if (objective > 0) out.objective = { percent: objective, withinMs: target, held: out.requests > 0 && 100 * out.good >= objective * out.requests };
   for (let i = 0; i < minutes; i++) {
     const minute = values(`felt{minute:${i}}`);
     out.minutes.push({ requests: minute.count || 0, failed: values(`failed{minute:${i}}`).count || 0, quantileMs: minute[q] });
   }
-  return { [summary]: JSON.stringify(out, null, 2), stdout: told(out) };
+  return { [summary]: JSON.stringify(out, null, 2), stdout: inWords(out) };
 }
 
-// told is what came of it for a person.
-function told(out) {
+// inWords is what came of it for a person.
+function inWords(out) {
   const ms = (v) => (v === undefined ? '-' : `${v.toFixed(1)} ms`);
   const share = out.requests > 0 ? `${((100 * out.good) / out.requests).toFixed(2)} %` : 'none';
   let text = `${out.requests} requests in ${out.seconds.toFixed(1)} s, ${out.failed} failed, ${out.dropped} not sent; p50 ${ms(out.p50Ms)}, p90 ${ms(out.p90Ms)}, p99 ${ms(out.p99Ms)}\n`;

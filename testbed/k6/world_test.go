@@ -80,6 +80,9 @@ func TestLoadsSendAndCountWhatTheySay(t *testing.T) {
 			if since := time.Since(s.Began); since < c.load.Duration || since > 2*time.Minute {
 				t.Errorf("it began at %s, %s ago", s.Began, since)
 			}
+			if s.Served == nil || s.Served.Mean+s.Late.Mean-s.Mean > 0.01 || s.Mean-s.Served.Mean-s.Late.Mean > 0.01 {
+				t.Errorf("answers took %+v and were late by %+v, together %v", s.Served, s.Late, s.Mean)
+			}
 			if s.Late == nil || s.Late.Mean < 0.5 || s.Late.P99 > s.Max-99.5 {
 				t.Errorf("answers were late by %+v", s.Late)
 			}

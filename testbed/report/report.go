@@ -46,7 +46,8 @@ type content struct {
 	Tables    []testbed.Table
 	Measures  []testbed.Table
 	Verdicts  []testbed.Verdict
-	Claim     *claim
+	Claimed   testbed.Table
+	Claims    []claim
 	Reference *testbed.Table
 	Flagged   int
 	Facts     [][2]string
@@ -54,11 +55,11 @@ type content struct {
 	Work      string
 }
 
-// claim is what became of the experiment's claim.
+// claim is what became of one of the experiment's claims.
 type claim struct {
-	Text, Sentence string
-	Table          testbed.Table
-	Verdicts       []string
+	Name, Text, Sentence string
+	Table, Differences   testbed.Table
+	Verdicts             []string
 }
 
 // WriteHTML writes the page.
@@ -78,8 +79,9 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			c.Measures = append(c.Measures, r.Results.By(m, unit))
 		}
 	}
-	if r.Experiment.Claim != nil {
-		c.Claim = tried(r.Experiment.Claim, r.Results)
+	c.Claimed = r.Experiment.Claimed(r.Results)
+	for i := range r.Experiment.Claims {
+		c.Claims = append(c.Claims, tried(&r.Experiment.Claims[i], r.Results))
 	}
 	if t, ok := r.Experiment.Side(r.Results); ok {
 		c.Reference = &t
@@ -96,31 +98,29 @@ func (r *Report) WriteHTML(w io.Writer) error {
 }
 
 // tried puts the comparisons of a claim into a table, a row for each pair of policies.
-func tried(c *testbed.Claim, r *testbed.Results) *claim {
+func tried(c *testbed.Claim, r *testbed.Results) claim {
 	all := c.Try(r)
-	out := &claim{Text: c.Text, Sentence: testbed.Sentence(all), Verdicts: testbed.Verdicts(all)}
+	out := claim{Name: c.Name, Text: c.Text, Sentence: testbed.Sentence(all), Verdicts: testbed.Verdicts(all), Differences: c.Differences(all)}
 	out.Table = testbed.Table{
-		Caption: strings.Join(c.Lower, ", ") + ": ↓ lower, ↑ higher, = not told apart by the trials, ? unknown; ✓ the claim comes out",
+		Caption: "↓ lower, ↑ higher, ≈ alike, = not told apart by the trials, ? unknown; ✓ the claim comes out",
 		Head:    []string{"policy", "against"}, Left: 2,
 	}
-	levels := r.Levels()
-	for _, l := range levels {
-		out.Table.Head = append(out.Table.Head, l.String())
+	columns := map[string]int{}
+	for i := range all {
+		if _, has := columns[all[i].At]; !has {
+			columns[all[i].At] = len(out.Table.Head)
+			out.Table.Head = append(out.Table.Head, all[i].At)
+		}
 	}
 	for i := range all {
 		x := &all[i]
 		rows := out.Table.Rows
 		if n := len(rows); n == 0 || rows[n-1][0] != x.Policy || rows[n-1][1] != x.Against {
-			row := make([]string, 2+len(levels))
+			row := make([]string, len(out.Table.Head))
 			row[0], row[1] = x.Policy, x.Against
 			out.Table.Rows = append(rows, row)
 		}
-		row := out.Table.Rows[len(out.Table.Rows)-1]
-		for j, l := range levels {
-			if l == x.Level {
-				row[2+j] = arrows(x)
-			}
-		}
+		out.Table.Rows[len(out.Table.Rows)-1][columns[x.At]] = arrows(x)
 	}
 	return out
 }
@@ -128,7 +128,7 @@ func tried(c *testbed.Claim, r *testbed.Results) *claim {
 func arrows(c *testbed.Comparison) string {
 	var b strings.Builder
 	for _, d := range c.Differences {
-		b.WriteString(map[string]string{"lower": "↓", "higher": "↑", "level": "=", "unknown": "?"}[d.Side()])
+		b.WriteString(map[string]string{"lower": "↓", "higher": "↑", "alike": "≈", "level": "=", "unknown": "?"}[d.Side()])
 	}
 	if c.ComesOut() {
 		b.WriteString(" ✓")

@@ -116,21 +116,21 @@ func TestJournalThatProvesNothingIsRefused(t *testing.T) {
 func TestARunWarnsIfItsMachineDidNotKeepUp(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		late *k6.Late
+		late *k6.Spell
 		want bool
 	}{
 		{"nothing is known", nil, false},
-		{"a hair", &k6.Late{Mean: 1, P90: 2, P99: 30}, false},
-		{"most answers", &k6.Late{Mean: 6, P90: 7, P99: 8}, true},
-		{"every tenth answer", &k6.Late{Mean: 2, P90: 11, P99: 15}, true},
+		{"a hair", &k6.Spell{Mean: 1, P90: 2, P99: 30}, false},
+		{"most answers", &k6.Spell{Mean: 6, P90: 7, P99: 8}, true},
+		{"every tenth answer", &k6.Spell{Mean: 2, P90: 11, P99: 15}, true},
 	} {
 		var trial testbed.Trial
-		scoreLate(&trial, &k6.Summary{P50: 110, P90: 200, Late: c.late})
+		scoreLate(&trial, &k6.Summary{P50: 110, P90: 200, Served: &k6.Spell{P90: 190}, Late: c.late})
 		if got := trial.Warning != ""; got != c.want {
 			t.Errorf("%s: warns %q", c.name, trial.Warning)
 		}
-		if c.late != nil && trial.LateMs != testbed.Number(c.late.P90) {
-			t.Errorf("%s: late by %v", c.name, trial.LateMs)
+		if c.late != nil && (trial.LateMs != testbed.Number(c.late.P90) || trial.ServedP90Ms != 190) {
+			t.Errorf("%s: late by %v, served in %v", c.name, trial.LateMs, trial.ServedP90Ms)
 		}
 	}
 }

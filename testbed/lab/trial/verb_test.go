@@ -82,6 +82,7 @@ func TestAnExperimentRunsInTheLab(t *testing.T) {
 	between("orders", 1, float64(run.Orders), 15)
 	between("decisions", 1, float64(run.Decisions), 2*minutes)
 	between("lateMs", 0.001, float64(run.LateMs), math.MaxFloat64)
+	between("servedP90Ms", 80, float64(run.ServedP90Ms), float64(run.P90Ms))
 
 	for _, name := range []string{"report.html", "experiment.yaml", "p90.svg", "cost.svg", "lab/slocost-b-10-1/journal.ndjson", "lab/slocost-b-10-1/summary.json"} {
 		if _, err := os.Stat(in("lab/" + name)); err != nil {

@@ -206,10 +206,10 @@ func scoreLoad(into *testbed.Trial, s *k6.Summary, target time.Duration) error {
 // scoreLate fills in how late answers were, and warns if that is no small part of how long they took: then
 // the machine was too slow for the load, or too busy with other things.
 func scoreLate(into *testbed.Trial, s *k6.Summary) {
-	if s.Late == nil {
+	if s.Late == nil || s.Served == nil {
 		return
 	}
-	into.LateMs = testbed.Rounded(s.Late.P90)
+	into.LateMs, into.ServedP90Ms = testbed.Rounded(s.Late.P90), testbed.Rounded(s.Served.P90)
 	if s.Late.P90 > mostLate*s.P90 || s.Late.Mean > mostLate*s.P50 {
 		into.Warning = fmt.Sprintf("answers were late by %.1f ms in the mean and by %.1f at the 90th percentile, which is over %g %% of what they took: the machine did not keep up with the lab",
 			s.Late.Mean, s.Late.P90, 100*mostLate)
