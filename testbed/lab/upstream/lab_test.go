@@ -82,7 +82,7 @@ func (w *world) must(err error) {
 // until waits until something is so.
 func (w *world) until(what string, so func(ctx context.Context) error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(w.Context(), 4*time.Minute)
 	defer cancel()
 	for {
 		err := so(ctx)
