@@ -80,12 +80,28 @@ func (s sights) over(window time.Duration) capacity.Seen {
 	span := last.at.Sub(s[0].at)
 	seen.CPU, seen.Completions = cpu/n, last.arrivals
 	if seen.Whole = len(s) > 1 && span >= window*3/4; !seen.Whole {
+		if idle := s.idle(); idle > 0 && s[0].arrivals == 0 && last.arrivals > 0 {
+			// All that came in the window came after the sights began, and what is used is used for that.
+			seen.Completions *= float64(window) / float64(span)
+			seen.Arrivals *= float64(window) / float64(idle)
+		}
 		return seen
 	}
 	seen.Completions = last.arrivals - (last.inFlight-s[0].inFlight)/span.Seconds()
 	seen.Queued = queued == len(s)
 	seen.Steady = queued == 0 && float64(high-low) <= 0.15*seen.Pods && fast-slow <= 0.25*fast
 	return seen
+}
+
+// idle is how long ago the last of the sights was that saw no request come; nothing if none did.
+func (s sights) idle() time.Duration {
+	last := len(s) - 1
+	for i := last - 1; i >= 0; i-- {
+		if s[i].arrivals == 0 {
+			return s[last].at.Sub(s[i].at)
+		}
+	}
+	return 0
 }
 
 // needs are how many replicas were needed of late.

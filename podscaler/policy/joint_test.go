@@ -270,3 +270,32 @@ func TestJointBidsLeaveDecisionsAsTheyAre(t *testing.T) {
 		}
 	})
 }
+
+// Requests are measured over a minute of which they came for some seconds, and a pod that is full of them works
+// on ten a second of 50 ms, whatever the mean of the minute is.
+func TestJointTakesRequestsThatHaveJustBegunForWhatTheyAre(t *testing.T) {
+	for name, known := range map[string]bool{"before the CPU is measured": false, "with the CPU measured": true} {
+		t.Run(name, func(t *testing.T) {
+			p, err := policy.New(policy.Spec{Policy: "Joint"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := usual()
+			w.SLO.Window, w.Pod.CPU = time.Minute, 500
+			v := calm(&w, 1, 0)
+			see := func(at time.Duration, rate, inFlight, cpu float64) podscaler.Recommendation {
+				v.Now = now.Add(at)
+				v.Window = podscaler.Window{Arrivals: podscaler.Known(rate), InFlight: podscaler.Known(inFlight)}
+				v.Pods[0].CPU = podscaler.Sample{Known: known, Value: cpu, At: v.Now, Span: 5 * time.Second}
+				return p.Desired(v)
+			}
+			see(0, 0, 0, 0)
+			see(5*time.Second, 0, 0, 0)
+			// 40 users: the pod answers ten a second, and 30 or so wait.
+			see(10*time.Second, 10*5./60, 35, 0.5)
+			if d := see(15*time.Second, 10*10./60, 32, 0.5); d.Replicas < 3 || d.Replicas > 9 {
+				t.Errorf("it asks for %d replicas, where 40 users need 5: %v", d.Replicas, d.Reasons)
+			}
+		})
+	}
+}
