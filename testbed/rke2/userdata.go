@@ -199,7 +199,9 @@ func (s *Site) addons(c *secrets, mine *pve.Pool) (map[string][]byte, error) {
 	if err != nil || s.Workers.VMPool == nil {
 		return all, err
 	}
-	o, err := s.vmPool(*mine)
+	p := *mine
+	p.Min = s.Workers.Start // it keeps those that there are at the start
+	o, err := vmPool(p, *s.Workers.VMPool)
 	if err != nil {
 		return nil, err
 	}
@@ -218,10 +220,8 @@ func documents(objects ...map[string]any) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// vmPool is the workers' pool as Plimsoll in the cluster is told of it. It keeps those that there are at the
-// start.
-func (s *Site) vmPool(p pve.Pool) (map[string]any, error) {
-	p.Min = s.Workers.Start
+// vmPool is the workers' pool as Plimsoll in the cluster is told of it.
+func vmPool(p pve.Pool, how VMPool) (map[string]any, error) {
 	p.Join.TokenFile = joinTokenKey
 	if p.Join.CloudConfig != "" {
 		p.Join.CloudConfigFile = cloudConfigKey
@@ -232,9 +232,9 @@ func (s *Site) vmPool(p pve.Pool) (map[string]any, error) {
 	}
 	spec, _ := o["spec"].(map[string]any)
 	withUnits(spec)
-	spec["mode"] = s.Workers.VMPool.Mode
-	if by := s.Workers.VMPool.ScaledBy; by != "" {
-		spec["scaledBy"] = by
+	spec["mode"] = how.Mode
+	if how.ScaledBy != "" {
+		spec["scaledBy"] = how.ScaledBy
 	}
 	return o, nil
 }
