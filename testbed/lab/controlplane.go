@@ -22,8 +22,11 @@ const ControlPlanePart = "controlplane"
 
 // Who has a kubeconfig in the control plane's folder. Under these names they are in the audit log.
 const (
-	adminUser = "admin"
-	kwokUser  = "kwok"
+	adminUser   = "admin"
+	kwokUser    = "kwok"
+	kubeletUser = "kubelet"
+	// readerUser is the API server, to kubelets that it asks.
+	readerUser = "kube-apiserver-kubelet-client"
 )
 
 // controlPlane is etcd, the API server, the controllers and the scheduler, in one process.
@@ -43,6 +46,11 @@ func (c *controlPlane) kubeconfig(l *Lab, user string) string {
 	return filepath.Join(l.data, ControlPlanePart, user+".kubeconfig")
 }
 
+// pki is a key or certificate of the control plane.
+func (c *controlPlane) pki(l *Lab, name string) string {
+	return filepath.Join(l.data, ControlPlanePart, "pki", name)
+}
+
 // Start starts the process and waits until pods can be made.
 func (c *controlPlane) Start(ctx context.Context, l *Lab) (*Running, error) {
 	program, err := l.Tool(ctx, ToolControlPlane)
@@ -57,7 +65,14 @@ func (c *controlPlane) Start(ctx context.Context, l *Lab) (*Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"--leash", "--data", folder, "--port", strconv.Itoa(port), "--user", kwokUser + "=system:masters"}
+	args := []string{
+		"--leash", "--data", folder, "--port", strconv.Itoa(port),
+		"--user", kwokUser + "=system:masters", "--user", kubeletUser + "=system:masters", "--user", readerUser,
+	}
+	args = repeat(args, "--apiserver-arg", []string{
+		"--kubelet-client-certificate=" + c.pki(l, "user-"+readerUser+".crt"), "--kubelet-client-key=" + c.pki(l, "user-"+readerUser+".key"),
+		"--kubelet-certificate-authority=" + c.pki(l, "ca.crt"), "--kubelet-preferred-address-types=InternalIP",
+	})
 	args = repeat(args, "--apiserver-arg", c.cfg.APIServerArgs)
 	args = repeat(args, "--controller-manager-arg", c.cfg.ControllerManagerArgs)
 	args = repeat(args, "--scheduler-arg", c.cfg.SchedulerArgs)

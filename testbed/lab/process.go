@@ -24,6 +24,7 @@ type Process struct {
 	Path string
 	Args []string
 	Env  []string // added to this process's
+	Bare bool     // it gets Env, and nothing of this process's environment
 	Dir  string   // where it works, or here
 	// Answers is asked again and again, until it returns nil. Without it the process counts as up
 	// at once.
@@ -47,22 +48,23 @@ func (p *Process) Start(ctx context.Context, l *Lab, part string) (*Running, err
 	if err != nil {
 		return nil, err
 	}
-	running, err := p.spawn(out)
+	running, err := p.Spawn(out)
 	if err != nil {
 		return nil, err
 	}
 	if err := running.await(ctx, p.Answers); err != nil {
-		_ = running.kill()
+		_ = running.Kill()
 		return nil, fmt.Errorf("%w%s", err, lastWords(log, begin))
 	}
 	return &Running{
 		Endpoints: p.Endpoints, PID: running.cmd.Process.Pid, Ended: running.ended,
-		Stop: running.stop, Kill: running.kill,
+		Stop: running.stop, Kill: running.Kill,
 	}, nil
 }
 
-// child is a process that was started.
-type child struct {
+// Child is a process that was started. What it starts itself goes with it, as far as that stays in
+// its group.
+type Child struct {
 	cmd   *exec.Cmd
 	leash io.Closer
 	asked atomic.Bool   // to stop
@@ -70,17 +72,21 @@ type child struct {
 	ended chan error    // as in Running
 }
 
-// spawn starts the process. Its standard input is a pipe that ends when this process does.
-func (p *Process) spawn(out *os.File) (*child, error) {
+// Spawn starts the process for a part that runs many, and does not wait until it answers. Its
+// standard input is a pipe that ends when this process does.
+func (p *Process) Spawn(out *os.File) (*Child, error) {
 	cmd := exec.Command(p.Path, p.Args...)
-	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Env = p.Env
+	if !p.Bare {
+		cmd.Env = append(os.Environ(), p.Env...)
+	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.Dir, out, out
 	cmd.SysProcAttr = apart()
 	leash, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cmd: cmd, leash: leash, gone: make(chan struct{}), ended: make(chan error, 1)}
+	c := &Child{cmd: cmd, leash: leash, gone: make(chan struct{}), ended: make(chan error, 1)}
 	started := make(chan error)
 	go func() {
 		// Linux ends a child with the thread that started it, so the thread stays until the child is gone.
@@ -98,9 +104,25 @@ func (p *Process) spawn(out *os.File) (*child, error) {
 	return c, nil
 }
 
+// PID is the number of the process.
+func (c *Child) PID() int { return c.cmd.Process.Pid }
+
+// Gone is closed when nothing is left of the process.
+func (c *Child) Gone() <-chan struct{} { return c.gone }
+
+// State is how the process ended, once it is gone.
+func (c *Child) State() *os.ProcessState { return c.cmd.ProcessState }
+
+// Terminate asks the process to end. It may be gone.
+func (c *Child) Terminate() {
+	c.asked.Store(true)
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+}
+
 // wait waits until the process is gone, and tells so if it was not asked to go.
-func (c *child) wait() {
+func (c *Child) wait() {
 	err := c.cmd.Wait()
+	endGroup(c.PID())
 	if !c.asked.Load() {
 		c.ended <- fmt.Errorf("process %d: %s", c.cmd.Process.Pid, c.cmd.ProcessState)
 	}
@@ -110,7 +132,7 @@ func (c *child) wait() {
 }
 
 // await waits until the process answers.
-func (c *child) await(ctx context.Context, answers func(context.Context) error) error {
+func (c *Child) await(ctx context.Context, answers func(context.Context) error) error {
 	if answers == nil {
 		return nil
 	}
@@ -132,20 +154,19 @@ func (c *child) await(ctx context.Context, answers func(context.Context) error) 
 }
 
 // stop asks the process to end, and ends it when the context does.
-func (c *child) stop(ctx context.Context) error {
-	c.asked.Store(true)
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+func (c *Child) stop(ctx context.Context) error {
+	c.Terminate()
 	select {
 	case <-c.gone:
 		return nil
 	case <-ctx.Done():
-		_ = c.kill()
+		_ = c.Kill()
 		return fmt.Errorf("process %d did not stop and was killed: %w", c.cmd.Process.Pid, context.Cause(ctx))
 	}
 }
 
-// kill ends the process as a crash would.
-func (c *child) kill() error {
+// Kill ends the process as a crash would, and returns when nothing is left of it.
+func (c *Child) Kill() error {
 	c.asked.Store(true)
 	err := c.cmd.Process.Kill()
 	<-c.gone

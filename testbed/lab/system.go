@@ -75,5 +75,8 @@ func lockIsFree(name string) (bool, error) {
 // terminate asks a process to end.
 func terminate(pid int) error { return syscall.Kill(pid, syscall.SIGTERM) }
 
+// endGroup kills what is left of the group that a process led. There may be nothing.
+func endGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
 // detached starts a process in a session of its own.
 func detached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -18,5 +18,6 @@ func takeLock(string) (*lock, error)  { return nil, errSystem }
 func (*lock) release() error          { return nil }
 func lockIsFree(string) (bool, error) { return false, errSystem }
 func terminate(int) error             { return errSystem }
+func endGroup(int)                    {}
 func apart() *syscall.SysProcAttr     { return nil }
 func detached() *syscall.SysProcAttr  { return nil }

@@ -10,7 +10,7 @@ go=${GO:-go}
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 
-"$go" test -tags lab -p 2 -timeout 40m "$@" ./testbed/lab/... ./testbed/k6 ./testbed/rke2 2>&1 | tee "$out"
+"$go" test -tags lab -p 2 -timeout 40m "$@" ./testbed/lab/... ./testbed/k6 ./testbed/rke2/... 2>&1 | tee "$out"
 if [ "${PIPESTATUS[0]}" -eq 0 ]; then
 	exit 0
 fi

@@ -28,6 +28,7 @@ type agent struct {
 	taints     []corev1.Taint
 	providerID string
 	reserved   corev1.ResourceList // of the node, for itself
+	serves     *controlPlane       // or nil: what the machine is as a server
 }
 
 // errNotToldToJoin is what user-data comes to that says nothing of an agent.
@@ -42,7 +43,7 @@ func readAgent(userData []byte) (*agent, error) {
 	for _, text := range configs {
 		var c struct {
 			Hostname string
-			Files    []struct{ Path, Content string } `yaml:"write_files"`
+			Files    []guestFile `yaml:"write_files"`
 		}
 		if err := yaml.Unmarshal(text, &c); err != nil {
 			return nil, fmt.Errorf("user-data: %w", err)
@@ -52,10 +53,17 @@ func readAgent(userData []byte) (*agent, error) {
 			if at == nil {
 				continue
 			}
-			if !bytes.Contains(text, []byte(at[1]+"-agent")) {
-				return nil, fmt.Errorf("user-data: %s is configured, but nothing starts it", at[1])
+			a, err := parseAgent(at[1], c.Hostname, f.Content)
+			switch {
+			case err != nil:
+				return nil, err
+			case bytes.Contains(text, []byte(at[1]+"-agent")):
+				return a, nil
+			case bytes.Contains(text, []byte(at[1]+"-server")):
+				a.serves, err = readServer(f.Content, at[1], c.Files)
+				return a, err
 			}
-			return parseAgent(at[1], c.Hostname, f.Content)
+			return nil, fmt.Errorf("user-data: %s is configured, but nothing starts it", at[1])
 		}
 	}
 	return nil, errNotToldToJoin

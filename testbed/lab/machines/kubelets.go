@@ -17,6 +17,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
@@ -27,6 +28,10 @@ type kubelets struct {
 	token   string // that machines must have been told
 	version string // of the API server, and so of the kubelets
 	log     *log.Logger
+	// processes says which nodes have their pods run as processes; the others are KWOK's, and all if it is nil.
+	processes func(*corev1.Node) bool
+	// apply creates what a manifest of a server says. Without it, no server joins.
+	apply func(ctx context.Context, manifest []byte) error
 
 	agents map[string]*agent // by UUID: what is on the disks of machines, whose discs are taken away
 
@@ -127,9 +132,22 @@ func (k *kubelets) join(ctx context.Context, b *pvesim.Boot) (name string, back 
 		return "", false, err
 	}
 	n, wrong := a.node(b, k.version)
+	if wrong == nil && a.serves != nil && k.apply == nil {
+		wrong = errors.New("the lab has a control plane of its own")
+	}
 	if wrong != nil {
 		k.log.Printf("VM %d (%s) does not join: %v", b.VMID, b.Name, wrong)
 		return "", false, nil
+	}
+	if k.processes != nil && k.processes(n) {
+		delete(n.Labels, lab.KubeletLabel)
+		n.Labels[kubelet.Label] = kubelet.LabelValue
+	}
+	if a.serves != nil {
+		k.token = a.serves.token
+		if err := a.serves.deploy(ctx, k.apply); err != nil {
+			return "", false, fmt.Errorf("VM %d (%s): %w", b.VMID, b.Name, err)
+		}
 	}
 	_, err = k.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
 	switch {
@@ -150,7 +168,7 @@ func (k *kubelets) join(ctx context.Context, b *pvesim.Boot) (name string, back 
 		k.log.Printf("VM %d (%s) does not join: node %s is that of machine %s, and names are not given away", b.VMID, b.Name, n.Name, old.Status.NodeInfo.SystemUUID)
 		return "", false, nil
 	}
-	return n.Name, true, k.wake(ctx, n)
+	return n.Name, n.Labels[lab.KubeletLabel] != "", k.wake(ctx, n)
 }
 
 // agentOf is the agent in a machine: as it was told at its first boot. Without one, the machine does not
@@ -168,7 +186,7 @@ func (k *kubelets) agentOf(ctx context.Context, b *pvesim.Boot) (*agent, error) 
 		if n != nil { // that it joined was before this process
 			a, wrong = agentOfNode(n), nil
 		}
-	} else if wrong == nil && a.token != k.token {
+	} else if wrong == nil && a.serves == nil && a.token != k.token {
 		wrong = fmt.Errorf("%s: the token is not that of the server %s", a.kind, a.server)
 	}
 	if wrong != nil {
@@ -215,7 +233,7 @@ func (k *kubelets) wake(ctx context.Context, n *corev1.Node) error {
 		return err
 	}
 	k.log.Printf("node %s is back", n.Name)
-	return k.mark(ctx, n.Name, lab.KubeletLabelValue, nil)
+	return k.mark(ctx, n.Name, n.Labels, nil)
 }
 
 // fallSilent is the end of a machine's kubelet: nobody tells of its node any more, and Kubernetes finds
@@ -226,17 +244,24 @@ func (k *kubelets) fallSilent(ctx context.Context, h *pvesim.Halt) error {
 		return err
 	}
 	k.log.Printf("node %s falls silent: VM %d does not run", n.Name, h.VMID)
-	err = k.mark(ctx, n.Name, nil, h.At.UTC().Format(time.RFC3339))
+	err = k.mark(ctx, n.Name, map[string]string{}, h.At.UTC().Format(time.RFC3339))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// mark tells KWOK whether to play a node's kubelet, and the traffic plane since when it does not run.
-func (k *kubelets) mark(ctx context.Context, node string, kubelet, halted any) error {
+// mark tells KWOK, or who else does, by labels whether to play a node's kubelet, and the traffic plane since when it
+// does not run.
+func (k *kubelets) mark(ctx context.Context, node string, labels map[string]string, halted any) error {
+	change := map[string]any{lab.KubeletLabel: nil, kubelet.Label: nil}
+	for key := range change {
+		if value, there := labels[key]; there {
+			change[key] = value
+		}
+	}
 	return k.patchNode(ctx, node, map[string]any{"metadata": map[string]any{
-		"labels": map[string]any{lab.KubeletLabel: kubelet}, "annotations": map[string]any{plane.AnnotationHalted: halted},
+		"labels": change, "annotations": map[string]any{plane.AnnotationHalted: halted},
 	}})
 }
 
