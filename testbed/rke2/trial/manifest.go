@@ -345,12 +345,9 @@ func (r *run) load() ([]client.Object, error) {
 	return withMark([]client.Object{scripts, job}), nil
 }
 
-// address is where the application is asked.
+// address is where the application is asked: by its Service.
 func (r *run) address() string {
 	namespace, name := live.Names(&r.Workloads[0])
-	if r.world.Address != nil {
-		return r.world.Address(namespace, name)
-	}
 	return fmt.Sprintf("http://%s.%s.svc/", name, namespace)
 }
 

@@ -24,8 +24,6 @@ type World struct {
 	Identity Identity
 	// Report is told how it goes, a line at a time.
 	Report func(line string)
-	// Address is where a workload is asked; nil is by the name of its Service.
-	Address func(namespace, name string) string
 
 	cleared bool
 }
