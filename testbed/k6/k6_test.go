@@ -129,10 +129,10 @@ func TestSummaryIsFoundAmongWhatIsPrinted(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for what, want := range map[string]string{
-		"a panic\n":                "no summary was printed, but \"a panic\"",
-		line + line:                "two summaries were printed",
-		line[:60] + "\n":           "summary: unexpected EOF",
-		"x" + line:                 "no summary was printed",
+		"a panic\n":                  "no summary was printed, but \"a panic\"",
+		line + line:                  "two summaries were printed",
+		line[:60] + "\n":             "summary: unexpected EOF",
+		"x" + line:                   "no summary was printed",
 		"plimsoll-summary {\"x\":1}": "unknown field",
 	} {
 		if _, err := Told([]byte(what)); err == nil || !strings.Contains(err.Error(), want) {

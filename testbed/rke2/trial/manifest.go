@@ -264,7 +264,7 @@ func (r *run) containers() []corev1.Container {
 	all := []corev1.Container{{
 		Name: "loader", Image: r.image,
 		Args: []string{
-			"testbed", "loader", fmt.Sprintf("--listen=:%d", port), "--expose", work, fmt.Sprintf("--at-once=%d", w.Concurrency),
+			"testbed", "loader", fmt.Sprintf("--listen=:%d", port), "--expose", work, "--spread=" + w.Demand.Spread.String(), fmt.Sprintf("--at-once=%d", w.Concurrency),
 			"--linger=" + linger.String(), "--grace=" + max(w.Grace-linger-time.Second, time.Second).String(),
 		},
 		Ports:          []corev1.ContainerPort{{Name: "http", ContainerPort: port}},

@@ -10,7 +10,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/live"
+	"github.com/plimsoll/plimsoll/testbed/loader"
 	"github.com/plimsoll/plimsoll/testbed/rke2"
+	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
 // World makes runs on a test bed that is up, one after the other.
@@ -54,7 +56,12 @@ func (w *World) Check(e *testbed.Experiment) error {
 		w.checkPool(&e.Pools[i], fmt.Sprintf("pools[%d]", i), must)
 	}
 	for i := range e.Workloads {
-		checkWorkload(&e.Workloads[i], fmt.Sprintf("workloads[%d]", i), must)
+		key := fmt.Sprintf("workloads[%d]", i)
+		checkWorkload(&e.Workloads[i], key, must)
+		faults = append(faults, w.checkLoader(&e.Workloads[i], key))
+	}
+	if len(e.Workloads) > 0 {
+		faults = append(faults, checkLoad(e))
 	}
 	for i := range e.Policies {
 		p := &e.Policies[i]
@@ -93,6 +100,34 @@ func checkWorkload(w *testbed.Workload, key string, must rule) {
 	must(w.Demand.Tail == 0, key+".demand.tail", "left out: the loader's requests are alike", w.Demand.Tail)
 	must(len(w.Selector) == 0, key+".selector", "left out", w.Selector)
 	must(w.Grace >= 2*time.Second, key+".grace", "2s or more", w.Grace)
+}
+
+// checkLoader wants the loader to be able to do what the workload's pods do.
+func (w *World) checkLoader(l *testbed.Workload, key string) error {
+	c := loader.Config{Calibrate: l.Demand.Mean, Spread: float64(l.Demand.Spread), AtOnce: l.Concurrency, CallTimeout: time.Second}
+	if digits := w.Site.Experiments().Digits; digits > 0 {
+		c.Digits, c.Calibrate = digits, 0
+	}
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("%s: the loader: %w", key, err)
+	}
+	return nil
+}
+
+// checkLoad wants k6 to be able to do what the users do.
+func checkLoad(e *testbed.Experiment) error {
+	var faults []error
+	for _, n := range e.Load.Users {
+		j := &testbed.Job{
+			Level: testbed.Level{Users: n}, Length: e.Duration,
+			Load: sim.Load{Kind: e.Load.Kind, Think: e.Load.Think, Spread: e.Load.Spread},
+		}
+		l := live.Load(e, j, "http://service/")
+		if err := l.Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("load.users %d: k6: %w", n, err))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Run makes one run, unless it was made before.
