@@ -5,16 +5,19 @@ package kubelet
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +27,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -104,9 +108,13 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	l := labtest.Up(t, lab.Config{Parts: []lab.Part{&Part{Programs: map[string]Program{
-		"play": {Path: os.Args[0], Env: []string{"AS_A_POD=yes"}},
-	}}}})
+	return newWorldOf(t, &Part{Programs: map[string]Program{"play": {Path: os.Args[0], Env: []string{"AS_A_POD=yes"}}}})
+}
+
+// newWorldOf is a lab with a node that is the part's.
+func newWorldOf(t *testing.T, part *Part) *world {
+	t.Helper()
+	l := labtest.Up(t, lab.Config{Parts: []lab.Part{part}})
 	w := &world{t, l, kubernetes.NewForConfigOrDie(l.REST())}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", Labels: map[string]string{Label: LabelValue}}}
 	if _, err := w.client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
@@ -196,8 +204,8 @@ func (w *world) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil }), nil
 }
 
-// running is the one pod, when it is ready and others have gone.
-func (w *world) running() corev1.Pod {
+// running is the one pod, when it is ready, others go, and it is not the one before.
+func (w *world) running(before ...string) corev1.Pod {
 	w.Helper()
 	var one corev1.Pod
 	w.until("one pod is ready", func(ctx context.Context) error {
@@ -205,7 +213,7 @@ func (w *world) running() corev1.Pod {
 		if err != nil {
 			return err
 		}
-		if len(all) != 1 || !isReady(&all[0]) {
+		if len(all) != 1 || !isReady(&all[0]) || slices.Contains(before, all[0].Name) {
 			return fmt.Errorf("%d pods", len(all))
 		}
 		one = all[0]
@@ -307,9 +315,9 @@ func TestADeploymentRunsAsProcesses(t *testing.T) {
 		}
 	}
 	w.deploy("two")
-	successor := w.running()
-	if successor.Name == p.Name || successor.Status.PodIP == p.Status.PodIP {
-		t.Errorf("%s at %s follows %s at %s", successor.Name, successor.Status.PodIP, p.Name, p.Status.PodIP)
+	successor := w.running(p.Name)
+	if successor.Status.PodIP == p.Status.PodIP {
+		t.Errorf("two pods have the address %s", p.Status.PodIP)
 	}
 	last := ""
 	for lines.Scan() { // it ends with the process
@@ -365,6 +373,13 @@ func TestPodsThatDoNotListenAreKilledAfterTheirGrace(t *testing.T) {
 	w := newWorld(t)
 	w.create(bare("deaf", corev1.RestartPolicyNever, "-stubborn"))
 	p := w.phase("deaf", corev1.PodRunning)
+	w.until("it takes signals", func(ctx context.Context) error {
+		log, err := w.client.CoreV1().Pods("default").GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+		if err == nil && len(log) == 0 {
+			err = errors.New("it says nothing")
+		}
+		return err
+	})
 	begun := time.Now()
 	if err := w.client.CoreV1().Pods("default").Delete(t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -496,4 +511,85 @@ func TestPodsOutliveTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("it runs again after the kubelet was away", restarts(2))
+}
+
+// TestSilentNodesLoseTheirProcesses takes a node's label away, which is the death of its machine, and gives it back.
+func TestSilentNodesLoseTheirProcesses(t *testing.T) {
+	w := newWorld(t)
+	w.secret("here")
+	w.deploy("on")
+	p := w.running()
+	label := func(value string) {
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%s}}}`, Label, value)
+		must[*corev1.Node](w)(w.client.CoreV1().Nodes().Patch(t.Context(), "here", types.MergePatchType, patch, metav1.PatchOptions{}))
+	}
+	label("null")
+	w.until("its process is killed", func(context.Context) error {
+		if alive(pidOf(&p)) {
+			return errors.New("it lives")
+		}
+		return nil
+	})
+	label(strconv.Quote(LabelValue))
+	w.until("it runs again", func(ctx context.Context) error {
+		now, err := w.client.CoreV1().Pods("default").Get(ctx, p.Name, metav1.GetOptions{})
+		if err == nil && (now.Status.ContainerStatuses[0].RestartCount != 1 || !isReady(now) || get("http://"+now.Status.PodIP+":8080/") != "here") {
+			err = fmt.Errorf("%+v", now.Status)
+		}
+		return err
+	})
+}
+
+// TestOnlyTheAPIServerReadsLogs asks the kubelet with nobody's certificate, and with the administrator's.
+func TestOnlyTheAPIServerReadsLogs(t *testing.T) {
+	w := newWorld(t)
+	cfg := w.lab.REST()
+	own, err := tls.X509KeyPair(cfg.CertData, cfg.KeyData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, certificates := range map[string][]tls.Certificate{"nobody": nil, "the administrator": {own}} {
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
+		if r, err := c.Get(w.lab.Endpoint(PartName, "api") + "/healthz"); err == nil {
+			t.Errorf("%s is let in: %s", name, r.Status)
+			_ = r.Body.Close()
+		}
+	}
+}
+
+// TestK6RunsAsAJob runs the lab's k6 with scripts of a ConfigMap, one of which reads the other, through a proxy that
+// stands for a cluster's Services, and reads its summary from its log.
+func TestK6RunsAsAJob(t *testing.T) {
+	var asked atomic.Int64
+	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Host == "shop.default.svc" {
+			asked.Add(1)
+		}
+	}))
+	defer proxy.Close()
+	part := &Part{Programs: map[string]Program{}}
+	w := newWorldOf(t, part)
+	program := must[string](w)(w.lab.Tool(t.Context(), lab.ToolK6))
+	part.Programs["k6"] = Program{Path: program, Env: []string{"HTTP_PROXY=" + proxy.URL}}
+	must[*corev1.ConfigMap](w)(w.client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "scripts"},
+		Data: map[string]string{
+			"lib.js": `export const url = "http://shop.default.svc/";`,
+			"main.js": `import http from "k6/http"; import { url } from "./lib.js";
+export const options = { vus: 1, iterations: 5 };
+export default function () { http.get(url); }
+export function handleSummary(data) { return { stdout: "SUMMARY " + data.metrics.http_reqs.values.count + "\n" }; }`,
+		},
+	}, metav1.CreateOptions{}))
+	p := bare("load", corev1.RestartPolicyNever, "run", "--quiet", "/scripts/main.js")
+	c := &p.Spec.Containers[0]
+	c.Image, c.Command, c.Env = "grafana/k6:1.8.1", []string{"k6"}, []corev1.EnvVar{{Name: "K6_NO_USAGE_REPORT", Value: "true"}}
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "scripts", MountPath: "/scripts"}}
+	p.Spec.Volumes = []corev1.Volume{{Name: "scripts", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "scripts"}}}}}
+	w.create(p)
+	w.phase("load", corev1.PodSucceeded)
+	log := must[[]byte](w)(w.client.CoreV1().Pods("default").GetLogs("load", &corev1.PodLogOptions{}).DoRaw(t.Context()))
+	if !strings.Contains(string(log), "SUMMARY 5\n") || asked.Load() != 5 {
+		t.Errorf("%d requests came, and it says %s", asked.Load(), log)
+	}
 }

@@ -165,12 +165,12 @@ func (a *wanted) answer(ctx context.Context, w http.ResponseWriter, log io.Reade
 	}
 }
 
-// ignored is an error that is not the reader's going away.
+// ignored leaves an error that is not the reader's going away.
 func ignored(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, errEnough) {
-		return nil
+	if ctx.Err() == nil && !errors.Is(err, errEnough) {
+		return err
 	}
-	return err
+	return nil
 }
 
 func (a *wanted) isSince(line []byte) bool {

@@ -30,6 +30,7 @@ type pod struct {
 	since      map[corev1.PodConditionType]corev1.PodCondition
 	started    metav1.Time
 	written    string
+	finalised  bool
 }
 
 func (k *kubelet) newPod(o *corev1.Pod) *pod {
@@ -88,8 +89,10 @@ func (p *pod) step(ctx context.Context, now *corev1.Pod) bool {
 		return p.ended()
 	case now.DeletionTimestamp != nil:
 		p.terminate(graceOf(now))
-		ended := p.ended()
-		return p.write(ctx, now, ended) && ended && p.finalise(ctx)
+		if ended := p.ended(); !p.finalised && p.write(ctx, now, ended) && ended {
+			p.finalised = p.finalise(ctx) // somebody's finalizer may keep it for a while
+		}
+		return false
 	default:
 		p.begin(ctx, now)
 		p.write(ctx, now, false)

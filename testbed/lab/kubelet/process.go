@@ -60,6 +60,8 @@ func refused(o *corev1.Pod, c *corev1.Container) error {
 	switch {
 	case len(o.Spec.InitContainers) > 0:
 		return unsupported("initContainers")
+	case o.Spec.ActiveDeadlineSeconds != nil:
+		return unsupported("activeDeadlineSeconds of a pod")
 	case len(c.EnvFrom) > 0:
 		return unsupported("envFrom")
 	case c.Lifecycle != nil:

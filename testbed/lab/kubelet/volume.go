@@ -231,7 +231,7 @@ func pick(files map[string]file, data map[string][]byte, items []corev1.KeyToPat
 func (p *pod) configMap(name string) (map[string][]byte, error) {
 	c, err := p.k.objects.Core().V1().ConfigMaps().Lister().ConfigMaps(p.namespace).Get(name)
 	if err != nil {
-		return nil, fmt.Errorf("ConfigMap %s: %w", name, fs.ErrNotExist) // what is asked is a cache, which has no other fault
+		return nil, fmt.Errorf("the ConfigMap %s: %w", name, fs.ErrNotExist) // what is asked is a cache, which has no other fault
 	}
 	all := maps.Clone(c.BinaryData)
 	if all == nil {
@@ -247,7 +247,7 @@ func (p *pod) configMap(name string) (map[string][]byte, error) {
 func (p *pod) secret(name string) (map[string][]byte, error) {
 	s, err := p.k.objects.Core().V1().Secrets().Lister().Secrets(p.namespace).Get(name)
 	if err != nil {
-		return nil, fmt.Errorf("Secret %s: %w", name, fs.ErrNotExist)
+		return nil, fmt.Errorf("the Secret %s: %w", name, fs.ErrNotExist)
 	}
 	return s.Data, nil
 }

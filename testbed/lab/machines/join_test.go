@@ -19,6 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
@@ -91,6 +92,63 @@ func TestNodesAreAsTheirDiscsSay(t *testing.T) {
 				t.Errorf("%s, want %s", got, want)
 			}
 		})
+	}
+}
+
+// serverData is what the machine of a control plane is told.
+const serverData = `#cloud-config
+hostname: control-1
+write_files:
+- path: /etc/rancher/rke2/config.yaml
+  content: |
+    token: of-servers
+    agent-token: of-agents
+    node-name: control-1
+    node-taint: [node-role.kubernetes.io/control-plane=true:NoSchedule]
+- {path: /var/lib/rancher/rke2/server/manifests/b.yaml, content: second}
+- {path: /var/lib/rancher/rke2/server/manifests/a.yaml, encoding: gz+b64, content: H4sIAAAAAAAC/0vLLCouAQBX7nGSBQAAAA==}
+- {path: /var/lib/plimsoll/install.sh, content: systemctl enable --now rke2-server}
+`
+
+func TestServersStandForTheControlPlane(t *testing.T) {
+	client := fake.NewClientset()
+	k := newKubelets(client, "", nil)
+	var applied []string
+	k.apply = func(_ context.Context, text []byte) error { applied = append(applied, string(text)); return nil }
+	k.processes = func(n *corev1.Node) bool { return n.Name == "control-1" }
+	b := pvesim.Boot{VMID: 5000, Name: "control-1", UUID: "u-1", UserData: []byte(serverData), Config: map[string]string{"cores": "4", "memory": "8192"}}
+	p := profile(firstboot.RKE2)
+	p.Token = "of-agents"
+	agent := boot(t, p)
+	if said := acts(t, k, event{boot: &agent}); !strings.Contains(said, "the token is not that of the server") {
+		t.Errorf("before the server: %s", said)
+	}
+	acts(t, k, event{boot: &b}, event{boot: &agent})
+	if diff := cmp.Diff([]string{"first", "second"}, applied); diff != "" {
+		t.Error(diff)
+	}
+	n := nodeNamed(t, client, "control-1")
+	if n.Labels[kubelet.Label] != kubelet.LabelValue || n.Labels[lab.KubeletLabel] != "" || len(n.Spec.Taints) != 1 {
+		t.Errorf("%v %v", n.Labels, n.Spec.Taints)
+	}
+	if n := nodeNamed(t, client, "web-1"); n.Labels[lab.KubeletLabel] == "" || n.Labels[kubelet.Label] != "" {
+		t.Errorf("%v", n.Labels)
+	}
+	acts(t, k, event{halt: &pvesim.Halt{VMID: b.VMID, UUID: b.UUID, At: b.At}})
+	if n := nodeNamed(t, client, "control-1"); n.Labels[kubelet.Label] != "" {
+		t.Errorf("while it is off: %v", n.Labels)
+	}
+	b.UserData = nil
+	acts(t, k, event{boot: &b})
+	if n := nodeNamed(t, client, "control-1"); n.Labels[kubelet.Label] == "" || n.Labels[lab.KubeletLabel] != "" {
+		t.Errorf("when it is on again: %v", n.Labels)
+	}
+}
+
+func TestServersDoNotJoinALabWithoutRoomForThem(t *testing.T) {
+	b := pvesim.Boot{VMID: 5000, Name: "control-1", UUID: "u-1", UserData: []byte(serverData)}
+	if said := acts(t, newKubelets(fake.NewClientset(), token, nil), event{boot: &b}); !strings.Contains(said, "the lab has a control plane of its own") {
+		t.Error(said)
 	}
 }
 

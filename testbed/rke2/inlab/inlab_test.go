@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/google/go-cmp/cmp"
@@ -170,12 +171,33 @@ func TestPlimsollRunsInItsTestBed(t *testing.T) {
 		return nil
 	})
 	r.checkRights(pod)
+	r.rollOut(pod)
 	if err := r.Bench().Down(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left := r.Left(); len(left) > 0 {
 		t.Errorf("this is left: %q", left)
 	}
+}
+
+// rollOut starts Plimsoll anew as a rollout does: the successor is up before the first goes, and leads then.
+func (r *Rig) rollOut(before *corev1.Pod) {
+	t, _ := r.t.(*testing.T)
+	patch := []byte(`{"spec":{"template":{"metadata":{"annotations":{"rolled":"out"}}}}}`)
+	if _, err := r.Client.AppsV1().Deployments("plimsoll").Patch(t.Context(), "plimsoll", types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "its successor leads", 2*time.Minute, func(ctx context.Context) error {
+		now, err := r.plimsoll(ctx)
+		if err != nil {
+			return err
+		}
+		lease, err := r.Client.CoordinationV1().Leases("plimsoll").Get(ctx, "plimsoll", metav1.GetOptions{})
+		if err == nil && (now.Name == before.Name || !ready(now) || !strings.HasPrefix(*lease.Spec.HolderIdentity, now.Name+"_")) {
+			err = fmt.Errorf("%s leads, %s is there", *lease.Spec.HolderIdentity, now.Name)
+		}
+		return err
+	})
 }
 
 func ready(p *corev1.Pod) bool {
