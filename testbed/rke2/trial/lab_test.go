@@ -3,6 +3,7 @@
 package trial_test
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"net/http"
@@ -83,6 +84,28 @@ func verb(t *testing.T, program string, args ...string) string {
 		t.Fatal(err)
 	}
 	return errs.String()
+}
+
+// killed runs the real program until users have come, and kills it.
+func killed(t *testing.T, program string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, append([]string{"testbed"}, args...)...)
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(errs)
+	for lines.Scan() && !strings.Contains(lines.Text(), "let the users in") {
+		t.Log(lines.Text())
+	}
+	time.Sleep(10 * time.Second)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal("it has ended by itself:", err)
+	}
+	_ = cmd.Wait() // it was killed
 }
 
 // rig is a test bed that is up, of two workers, with the files that the program is told of it.
@@ -171,8 +194,9 @@ func resultsIn(t *testing.T, folder string) *testbed.Results {
 	return r
 }
 
-// A test bed is built, an experiment run on it by the real program, and the test bed taken down: Plimsoll and k6 are
-// pods there and real, the application's pods are played by the traffic plane. What is so on any machine is
+// A test bed is built, an experiment run on it by the real program, which is killed while the users are there and
+// run again, and the test bed taken down: Plimsoll and k6 are pods there and real, the application's pods are played
+// by the traffic plane. What is so on any machine is
 // asserted, and no speed.
 func TestAnExperimentRunsOnATestBed(t *testing.T) {
 	const users, minutes = 10, 1
@@ -180,6 +204,7 @@ func TestAnExperimentRunsOnATestBed(t *testing.T) {
 	r := newRig(t, program)
 	out := filepath.Join(t.ArtifactDir(), "out")
 	args := []string{"rke2", "run", "slo-cost", "--config", r.site, "--policies", "slocost-b", "--users", "10", "--trials", "1", "--for", "1m", "--out", out}
+	killed(t, program, args...)
 	began := time.Now()
 	verb(t, program, args...)
 	t.Logf("after %.0f s", time.Since(began).Seconds())
