@@ -106,15 +106,15 @@ func address(text string) bool {
 func (s *Site) WorkersName() string { return s.workersName() }
 
 // Offer is the workers' pool as a VMPool by which Plimsoll decides on them, with what a run wants otherwise
-// than up made it.
-func (s *Site) Offer(change func(*pve.Pool)) (map[string]any, error) {
+// than up made it, or as one that another decides on.
+func (s *Site) Offer(scaledBy string, change func(*pve.Pool)) (map[string]any, error) {
 	p, err := s.proxmox(placeholders()) // no token is in it: it names the secret's files
 	if err != nil {
 		return nil, err
 	}
 	mine := p.Pools[workers]
 	change(&mine)
-	return vmPool(mine, VMPool{Mode: string(v1alpha1.ModePoolActive), ScaledBy: "Plimsoll"})
+	return vmPool(mine, VMPool{Mode: string(v1alpha1.ModePoolActive), ScaledBy: scaledBy})
 }
 
 // Kubeconfig is how the cluster is reached that is up.

@@ -65,6 +65,12 @@ func releaseImage() (string, error) {
 	return "", fs.ErrNotExist
 }
 
+// scaling is how machines are decided on: by which of Plimsoll's manifests, and by whom.
+type scaling struct{ manifest, by string }
+
+// scaling is the row's: all rows that there are have a node policy of Plimsoll's.
+func (r *run) scaling() scaling { return scaling{"active", "Plimsoll"} }
+
 // installed is Plimsoll as its manifests install it, with a configuration of the run's, in an attempt's name.
 // With no replicas, it is stopped.
 func (r *run) installed(config map[string]any, name string, replicas int32) ([]client.Object, error) {
@@ -72,7 +78,7 @@ func (r *run) installed(config map[string]any, name string, replicas int32) ([]c
 	if err != nil {
 		return nil, err
 	}
-	all, err := manifest("active")
+	all, err := manifest(r.scaling().manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +174,7 @@ func (r *run) offer() ([]client.Object, error) {
 		return nil, err
 	}
 	want := &r.Pools[0]
-	pool, err := r.world.Site.Offer(func(p *pve.Pool) {
+	pool, err := r.world.Site.Offer(r.scaling().by, func(p *pve.Pool) {
 		p.Min, p.Max, p.PodSlots = want.Min, want.Max, want.PodSlots
 		if most := r.job.Policy.MaxMachines; most > 0 {
 			p.Max = min(p.Max, most)
