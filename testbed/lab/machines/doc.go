@@ -4,4 +4,7 @@
 // What an agent of RKE2 or k3s and its kubelet would do is done here: the node is registered with the
 // name, labels, taints and provider id of the disc, KWOK keeps it Ready, and when the machine stops the
 // node falls silent until it runs again.
+//
+// [Part] is a Proxmox VE of its own; [Joining] does the same for one that somebody else has made, whose machines
+// may be told to be servers as well.
 package machines
