@@ -45,9 +45,9 @@ type Progress struct {
 	Part float64
 }
 
-// flags are the options as they are given on a command line; results record them, so that the
+// Flags are the options as they are given on a command line; results record them, so that the
 // run can be made again.
-func (o *Options) flags() []string {
+func (o *Options) Flags() []string {
 	var out []string
 	add := func(given bool, flag, value string) {
 		if given {
@@ -170,7 +170,7 @@ func Run(ctx context.Context, e *Experiment, o Options) (*Results, error) {
 	r := &Results{Header: Header{
 		Experiment: e.Name, World: o.World.Name(), Seed: e.Seed, Version: o.Version, Unit: e.Prices.Unit,
 		Load: e.Load.Kind, Trials: e.Trials, DurationSeconds: int(e.Duration.Seconds()), Planned: len(jobs),
-		Options: o.flags(),
+		Options: o.Flags(),
 	}}
 	for i := range runs {
 		if done[i] {

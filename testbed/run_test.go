@@ -339,10 +339,10 @@ func TestOptionsAreRecordedAsFlags(t *testing.T) {
 		Trials: 2, Duration: 90 * time.Second, Seed: &seed, Parallel: 4,
 	}
 	want := "--users 10,60 --scenarios ramp --policies hpa60,wait --load pace --trials 2 --for 1m30s --seed 7"
-	if got := strings.Join(o.flags(), " "); got != want {
+	if got := strings.Join(o.Flags(), " "); got != want {
 		t.Errorf("recorded as %s, want %s", got, want)
 	}
-	if got := new(Options).flags(); got != nil {
+	if got := new(Options).Flags(); got != nil {
 		t.Errorf("no options are recorded as %q", got)
 	}
 }

@@ -62,14 +62,18 @@ type clusterSettings struct {
 	Notifications []receiverSettings `json:"notifications,omitempty"`
 }
 
-// journalSettings is a file that is put aside when it is full.
+// journalSettings is a file that is put aside when it is full, or standard output.
 type journalSettings struct {
+	// File is its name, or - for standard output, on which there is nothing else then.
 	File string `json:"file" strict:"required"`
 	// RotateSize is how large it gets; 0 is 64MiB.
 	RotateSize pricing.Bytes `json:"rotateSize,omitempty"`
 	// Keep is how many that were put aside are kept; 0 is 3.
 	Keep int `json:"keep,omitempty"`
 }
+
+// standardOutput, as a file, is it.
+const standardOutput = "-"
 
 // handOffSettings are by what expected replicas are made known.
 type handOffSettings struct {
@@ -225,6 +229,8 @@ func (s *siteFile) checkCluster() []error {
 	if j := s.Journal; j != nil {
 		must(j.RotateSize >= 0, "journal.rotateSize", "≥ 0", j.RotateSize)
 		must(j.Keep >= 0, "journal.keep", "≥ 0", j.Keep)
+		must(j.File != standardOutput || j.RotateSize == 0, "journal.rotateSize", "left out where file is -: nothing is put aside", j.RotateSize)
+		must(j.File != standardOutput || j.Keep == 0, "journal.keep", "left out where file is -: nothing is put aside", j.Keep)
 	}
 	faults = append(faults, checkReceivers(s.Notifications)...)
 	return faults

@@ -395,6 +395,9 @@ func (r *clusterRun) journal() (loop.Journal, error) {
 	if r.Journal == nil {
 		return nil, nil
 	}
+	if r.Journal.File == standardOutput {
+		return loop.NewNDJSON(r.env.Stdout), nil
+	}
 	j, err := openRotating(r.journalFile(), int64(r.Journal.RotateSize), r.Journal.Keep)
 	if err != nil {
 		return nil, withCode(exitConfig, fmt.Errorf("journal.file: %w", err))

@@ -155,7 +155,7 @@ func parseExperiment(name string, data []byte) (*testbed.Experiment, error) {
 
 // worlds are those that experiments with users run in today; those that replay counts have one of their
 // own.
-var worlds = []string{"sim", "lab"}
+var worlds = []string{"sim", "lab", worldRKE2}
 
 // testbedRun is what the run verb is asked.
 type testbedRun struct {
@@ -168,6 +168,7 @@ type testbedRun struct {
 	out     string
 	quiet   bool
 	format  output
+	bench   testbedRKE2 // of the world on a cluster of RKE2
 }
 
 func newTestbedRunCommand(env *Env) *cobra.Command {
@@ -179,33 +180,64 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 			"Every policy has the same luck: it is drawn from the seed, the trial and the level of load. In the\n" +
 			"simulated world the same experiment with the same seed gives the same results, byte for byte. In the lab\n" +
 			"every trial takes as long as it lasts, and half a minute to begin: choose --policies, --users, --trials\n" +
-			"and --for. Exits with 99 if an assertion of the experiment is missed.",
+			"and --for. With --world rke2, runs are made on the test bed that plimsoll testbed rke2 up has built; that\n" +
+			"can be ended and begun again with the same --out, where finished runs are kept. Exits with 99 if an\n" +
+			"assertion of the experiment is missed.",
 		Example: "  plimsoll testbed run slo-cost --out out/slo-cost\n" +
 			"  plimsoll testbed run slo-cost --users 60,120 --policies hpa60,slocost-b --trials 3\n" +
 			"  plimsoll testbed run slo-cost --world lab --users 10,40 --policies slocost-b --trials 1 --for 5m --out out/lab\n" +
 			"  plimsoll testbed run my-own.yaml -o json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return seeHelp(cmd, misused("run takes one experiment, a name or a file, was given %d", len(args)))
-			}
-			if cmd.Flags().Changed("seed") {
-				ask.options.Seed = &ask.seed
-			}
-			data, err := readFile(env, args[0])
-			if err != nil {
-				return err
-			}
-			if testbed.Replays(data) {
-				return ask.replay(cmd, env, args[0], data)
-			}
-			if !slices.Contains(worlds, ask.world) {
-				return seeHelp(cmd, misused("--world: must be one of %s, was %q", strings.Join(worlds, ", "), ask.world))
-			}
-			return ask.run(cmd.Context(), env, args[0], data)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return ask.begin(cmd, env, args) },
 	}
+	cmd.Flags().StringVar(&ask.world, "world", "sim", "the world it runs in: sim, which is simulated, or lab or rke2, which take real time")
+	ask.bench.flags(cmd)
+	ask.flags(cmd)
+	return cmd
+}
+
+func newRKE2RunCommand(env *Env) *cobra.Command {
+	ask := testbedRun{world: worldRKE2}
+	cmd := &cobra.Command{
+		Use:   "run NAME|FILE --config FILE --out FOLDER",
+		Short: "Run an experiment on the test bed and print what came of it",
+		Long: "Run an experiment on the test bed that is up, as plimsoll testbed run --world rke2 does. Every run begins with the\n" +
+			"experiment's machines and pods, takes as long as its trial, and some minutes besides. What a finished run came to is\n" +
+			"kept below --out: whatever ends the program, run it again with the same words, and it goes on.",
+		Example: "  plimsoll testbed rke2 run slo-cost --config site.yaml --policies hpa60,slocost-b --users 10,60 --trials 3 --out out/rke2",
+		RunE:    func(cmd *cobra.Command, args []string) error { return ask.begin(cmd, env, args) },
+	}
+	ask.bench.flags(cmd)
+	ask.flags(cmd)
+	return cmd
+}
+
+// begin looks at what the verb is asked.
+func (ask *testbedRun) begin(cmd *cobra.Command, env *Env, args []string) error {
+	if len(args) != 1 {
+		return seeHelp(cmd, misused("run takes one experiment, a name or a file, was given %d", len(args)))
+	}
+	if cmd.Flags().Changed("seed") {
+		ask.options.Seed = &ask.seed
+	}
+	data, err := readFile(env, args[0])
+	if err != nil {
+		return err
+	}
+	if testbed.Replays(data) {
+		return ask.replay(cmd, env, args[0], data)
+	}
+	if !slices.Contains(worlds, ask.world) {
+		return seeHelp(cmd, misused("--world: must be one of %s, was %q", strings.Join(worlds, ", "), ask.world))
+	}
+	if err := ask.checkBench(cmd); err != nil {
+		return err
+	}
+	return ask.run(cmd.Context(), env, args[0], data)
+}
+
+// flags are those of all worlds.
+func (ask *testbedRun) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&ask.world, "world", "sim", "the world it runs in: sim, which is simulated, or lab, which takes real time")
 	addFlag(cmd, &ask.options.Users, parseCounts, "users", "numbers", "", "these numbers of users in place of the experiment's, such as 10,60")
 	f.StringSliceVar(&ask.options.Scenarios, "scenarios", nil, "only these scenarios")
 	f.StringSliceVar(&ask.options.Policies, "policies", nil, "only these policies")
@@ -225,7 +257,6 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 	f.StringVar(&ask.out, "out", "", "a `folder` to write results.json, report.html and the figures to")
 	f.BoolVar(&ask.quiet, "quiet", false, "do not say how far it is")
 	addOutput(cmd, &ask.format)
-	return cmd
 }
 
 // readTrace reads the recorded load, if one is asked for.
@@ -272,19 +303,19 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string, file []by
 	if err != nil {
 		return misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
 	}
+	if ask.options.World, err = ask.inWorld(env, e.Name, file); err != nil {
+		return err
+	}
+	if w := ask.options.World; w != nil {
+		if err := w.Check(narrowed); err != nil {
+			return misused("--world %s: %w", ask.world, err)
+		}
+	}
 	// The experiment is written first: a folder that cannot be written to is better known
 	// before the runs than after them.
 	if ask.out != "" {
 		if err := writeExperiment(env, ask.out, file); err != nil {
 			return fmt.Errorf("--out: %w", err)
-		}
-	}
-	if ask.world == "lab" {
-		if ask.options.World, err = ask.lab(env); err != nil {
-			return err
-		}
-		if err := ask.options.World.Check(narrowed); err != nil {
-			return misused("--world lab: %w", err)
 		}
 	}
 	meter := newMeter(env, ask.quiet)
@@ -312,6 +343,17 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string, file []by
 		return fmt.Errorf("%d of %d runs were made: %w", len(r.Runs), r.Planned, err)
 	}
 	return missed(e.Judge(r))
+}
+
+// inWorld is the world that it is asked for, or nil for the simulated one.
+func (ask *testbedRun) inWorld(env *Env, experiment string, file []byte) (testbed.World, error) {
+	switch ask.world {
+	case "lab":
+		return ask.lab(env)
+	case worldRKE2:
+		return ask.onBench(env, experiment, file)
+	}
+	return nil, nil
 }
 
 // lab is the world of labs, whose files are kept under --out if it is given.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/loader"
 )
 
@@ -61,6 +62,7 @@ hold memory besides, and may be passed on to other loaders, so that several make
 	addFlag(cmd, &c.Digits, atLeastOne, "digits", "number", "", fmt.Sprintf("decimals of π for every request (default: %d, without --calibrate)", usualDigits))
 	addFlag(cmd, &c.Calibrate, positive(parseDuration), "calibrate", "duration", "", "have every request take so much of a core, such as 120ms")
 	addFlag(cmd, &c.Memory, pricing.ParseBytes, "memory", "size", "0MB", "memory that every request holds until it is answered")
+	addFlag(cmd, &c.Spread, parsePercentage, "spread", "percentage", "0%", "how far from the mean a request's work goes either way, such as 20%")
 	addFlag(cmd, &c.AtOnce, atLeastOne, "at-once", "number", "64", "how many requests are worked on at a time")
 	f.StringArrayVar(&c.Calls, "call", nil, "an `address` that every request is passed on to when its work is done; repeatable")
 	f.BoolVar(&c.Parallel, "parallel", false, "make the calls all at once, and not one after the other")
@@ -69,6 +71,13 @@ hold memory besides, and may be passed on to other loaders, so that several make
 	addFlag(cmd, &c.Grace, parseDuration, "grace", "duration", "30s", "how long requests may then take to be finished")
 	addOutput(cmd, &ask.format)
 	return cmd
+}
+
+// parsePercentage reads a part of something.
+func parsePercentage(text string) (float64, error) {
+	var s testbed.Share
+	err := s.UnmarshalText([]byte(text))
+	return float64(s), err
 }
 
 // loading is what a loader that takes requests says of itself.

@@ -19,12 +19,12 @@ import (
 func newTestbedRKE2Command(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rke2",
-		Short: "Build a cluster of RKE2 on a Proxmox VE of your own, and take it down again",
+		Short: "Build a cluster of RKE2 on a Proxmox VE of your own, run experiments there, and take it down again",
 		Long: "Build a cluster of RKE2 for experiments on a Proxmox VE of your own: a control plane, a machine that is to send\n" +
 			"the load, and workers. All of it has the site's owner in its marks and is in a resource pool of its own, and all\n" +
 			"of it is removed again. Whatever ends up or down on its way: run it again, and it goes on.",
 	}
-	cmd.AddCommand(newRKE2UpCommand(env), newRKE2DownCommand(env), newRKE2CostsCommand(env))
+	cmd.AddCommand(newRKE2UpCommand(env), newRKE2RunCommand(env), newRKE2DownCommand(env), newRKE2CostsCommand(env))
 	return verbsOnly(cmd)
 }
 
@@ -104,9 +104,19 @@ func (ask *testbedRKE2) up(ctx context.Context, env *Env, b *rke2.Bench) error {
 
 // run does something with the site's bench.
 func (ask *testbedRKE2) run(ctx context.Context, env *Env, do func(context.Context, *Env, *rke2.Bench) error) error {
-	site, connection, err := readRKE2Site(env, ask.file)
+	b, _, _, err := ask.open(env)
 	if err != nil {
 		return err
+	}
+	defer b.Close()
+	return benchFault(do(ctx, env, b))
+}
+
+// open is the site's bench, and what it is made of.
+func (ask *testbedRKE2) open(env *Env) (*rke2.Bench, *rke2.Site, pve.Connection, error) {
+	site, connection, err := readRKE2Site(env, ask.file)
+	if err != nil {
+		return nil, nil, connection, err
 	}
 	folder := ask.folder
 	if folder == "" {
@@ -116,11 +126,7 @@ func (ask *testbedRKE2) run(ctx context.Context, env *Env, do func(context.Conte
 		Site: site, Connection: connection, Store: rke2.Folder(folder), Kubernetes: rke2.Reached, Now: env.Now, Wait: delay,
 		Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), Report: func(line string) { fmt.Fprintln(env.Stderr, line) },
 	})
-	if err != nil {
-		return benchFault(err)
-	}
-	defer b.Close()
-	return benchFault(do(ctx, env, b))
+	return b, site, connection, benchFault(err)
 }
 
 // delay lets time pass, until the program is asked to end.

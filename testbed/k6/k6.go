@@ -62,6 +62,8 @@ type Load struct {
 	Duration time.Duration
 	Target   time.Duration // within which an answer is good
 	Quantile float64       // of the minutes' latencies; 0.9 if zero
+	// Fresh is a connection for every request, so that a Service of Kubernetes spreads them over pods.
+	Fresh bool
 }
 
 // maxUsers is how many of k6's virtual users a laboratory's machine carries: each has an interpreter of
@@ -150,7 +152,7 @@ func Run(ctx context.Context, program, folder string, l Load) (*Summary, error) 
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	return RunScript(ctx, program, folder, "paper.js", l.settings())
+	return RunScript(ctx, program, folder, Paper, l.Settings())
 }
 
 // missedObjective is what k6 exits with when a threshold was missed and all else went well.
@@ -204,15 +206,52 @@ func write(folder string) error {
 	})
 }
 
-// settings are the load as paper.js is told it.
-func (l *Load) settings() map[string]string {
+// Paper is the script that sends a Load.
+const Paper = "paper.js"
+
+// Settings are the load as the script is told it.
+func (l *Load) Settings() map[string]string {
+	connections := "keep"
+	if l.Fresh {
+		connections = "new"
+	}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 	return map[string]string{
 		"URL": l.URL, "KIND": string(l.Kind), "USERS": strconv.Itoa(l.Users), "RATE": number(l.Rate),
 		"THINK": number(l.Think.Seconds()), "SPREAD": number(l.Spread.Seconds()), "DURATION": number(l.Duration.Seconds()),
 		"TARGET": number(float64(l.Target) / float64(time.Millisecond)), "QUANTILE": number(math.Round(cmp.Or(l.Quantile, 0.9)*1e6) / 1e4),
-		"OBJECTIVE": "0", "CONNECTIONS": "keep",
+		"OBJECTIVE": "0", "CONNECTIONS": connections,
 	}
+}
+
+// Arguments are k6's for a script where its summary is to be on standard output, for Told to read.
+func Arguments(settings map[string]string, script string) []string {
+	return append(arguments(settings, "-"), script)
+}
+
+// toldBy begins the line with the summary.
+const toldBy = "plimsoll-summary "
+
+// Told is the summary in what k6 has printed.
+func Told(output []byte) (*Summary, error) {
+	var found *Summary
+	for line := range bytes.Lines(output) {
+		text, is := bytes.CutPrefix(line, []byte(toldBy))
+		if !is {
+			continue
+		}
+		if found != nil {
+			return nil, errors.New("k6: two summaries were printed")
+		}
+		var err error
+		if found, err = readSummary(text); err != nil {
+			return nil, err
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("k6: no summary was printed, but %q", bytes.TrimSpace(output[max(0, len(output)-2000):]))
+	}
+	return found, nil
 }
 
 // arguments are k6's: no server of its own, whose port others want too, and nothing on the screen.

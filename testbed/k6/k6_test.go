@@ -89,11 +89,11 @@ func TestTheScriptIsToldTheLoad(t *testing.T) {
 		"URL": "http://127.0.0.1:8080/apps/default/web/", "KIND": "sleep", "USERS": "60", "RATE": "0", "THINK": "1", "SPREAD": "1",
 		"DURATION": "1800", "TARGET": "300", "QUANTILE": "90", "OBJECTIVE": "0", "CONNECTIONS": "keep",
 	}
-	if diff := cmp.Diff(want, l.settings()); diff != "" {
+	if diff := cmp.Diff(want, l.Settings()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	var told []string
-	args := arguments(l.settings(), "out.json")
+	args := arguments(l.Settings(), "out.json")
 	for i, a := range args {
 		if i > 0 && args[i-1] == "-e" {
 			name, _, _ := strings.Cut(a, "=")
@@ -119,5 +119,24 @@ func TestSummariesAreReadStrictly(t *testing.T) {
 	}
 	if _, err := readSummary([]byte(`{"requets": 4}`)); err == nil || err.Error() != `k6: summary: json: unknown field "requets"` {
 		t.Error(err)
+	}
+}
+
+func TestSummaryIsFoundAmongWhatIsPrinted(t *testing.T) {
+	const line = `plimsoll-summary {"began":"2026-01-02T03:04:05Z","seconds":60,"requests":7,"failed":0,"good":7,"dropped":0,"meanMs":1,"minMs":1,"p50Ms":1,"p90Ms":1,"p95Ms":1,"p99Ms":1,"maxMs":1,"minutes":[{"requests":7,"failed":0,"quantileMs":1}]}` + "\n"
+	s, err := Told([]byte("time=\"x\" level=info\n" + line + "more\n"))
+	if err != nil || s.Requests != 7 || len(s.Minutes) != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for what, want := range map[string]string{
+		"a panic\n":                  "no summary was printed, but \"a panic\"",
+		line + line:                  "two summaries were printed",
+		line[:60] + "\n":             "summary: unexpected EOF",
+		"x" + line:                   "no summary was printed",
+		"plimsoll-summary {\"x\":1}": "unknown field",
+	} {
+		if _, err := Told([]byte(what)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", what, err, want)
+		}
 	}
 }

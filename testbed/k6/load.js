@@ -155,6 +155,9 @@ export function handleSummary(data) {
     const minute = values(`felt{minute:${i}}`);
     out.minutes.push({ requests: minute.count || 0, failed: values(`failed{minute:${i}}`).count || 0, quantileMs: minute[q] });
   }
+  // A pod's log is all that is had of it: there, the summary is one line among others. k6 may not write to
+  // /dev/stdout as a file where it is not root.
+  if (summary === '-') return { stdout: `${inWords(out)}plimsoll-summary ${JSON.stringify(out)}\n` };
   return { [summary]: JSON.stringify(out, null, 2), stdout: inWords(out) };
 }
 
@@ -165,5 +168,5 @@ function inWords(out) {
   let text = `${out.requests} requests in ${out.seconds.toFixed(1)} s, ${out.failed} failed, ${out.dropped} not sent; p50 ${ms(out.p50Ms)}, p90 ${ms(out.p90Ms)}, p99 ${ms(out.p99Ms)}\n`;
   text += `${share} within ${target} ms`;
   if (out.objective) text += `: the objective of ${objective} % is ${out.objective.held ? 'kept' : 'missed'}`;
-  return `${text}; the rest is in ${summary}\n`;
+  return `${text}; the rest is in ${summary === '-' ? 'the line below' : summary}\n`;
 }

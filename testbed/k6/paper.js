@@ -18,7 +18,8 @@
 //   OBJECTIVE    90       percent of the requests that must be good, or k6 exits with 99; 0: not judged
 //   QUANTILE     90       percent, of the response times of every minute
 //   CONNECTIONS  keep     keep, or new: a connection for every request
-//   SUMMARY      summary.json  the file for what came of it
+//   SUMMARY      summary.json  the file for what came of it; -: a line on standard output that begins with
+//                         plimsoll-summary
 import exec from 'k6/execution';
 import { sleep } from 'k6';
 import { ask, asUser, choice, load, number, whole } from './load.js';

@@ -17,7 +17,8 @@
 //   OBJECTIVE    90       percent of the requests that must be good, or k6 exits with 99; 0: not judged
 //   QUANTILE     90       percent, of the response times of every minute
 //   CONNECTIONS  keep     keep, or new: a connection for every request
-//   SUMMARY      summary.json  the file for what came of it
+//   SUMMARY      summary.json  the file for what came of it; -: a line on standard output that begins with
+//                         plimsoll-summary
 import { arrivals, ask, number, whole } from './load.js';
 export { handleSummary, setup } from './load.js';
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ type Config struct {
 	Work
 	// Calibrate is what a request is to take of a core, in place of Digits.
 	Calibrate time.Duration
+	// Spread is how far from that a request's demand goes either way, as a part of it: all from less to more
+	// are as likely.
+	Spread float64
 	// AtOnce is how many requests are worked on at a time; others wait.
 	AtOnce int
 	// Calls are the addresses that every request is passed on to when its own work is done.
@@ -58,6 +62,7 @@ func (c *Config) Validate() error {
 		must(c.Digits >= 1 && c.Digits <= mostDigits, "digits", fmt.Sprintf("1 to %d", mostDigits), c.Digits)
 	}
 	must(c.Memory >= 0 && c.Memory <= mostMemory, "memory", fmt.Sprintf("at most %s", mostMemory), c.Memory)
+	must(c.Spread >= 0 && c.Spread < 1, "spread", "from 0% to below 100%", strconv.FormatFloat(100*c.Spread, 'f', -1, 64)+"%")
 	must(c.AtOnce >= 1, "at-once", "1 or more", c.AtOnce)
 	for _, call := range c.Calls {
 		u, err := url.Parse(call)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -43,6 +44,7 @@ func TestFaultsAreToldByKeyRuleAndValue(t *testing.T) {
 		"digits: must be 1 to 50000, was 50001":                      func(c *Config) { c.Digits = 50_001 },
 		"memory: must be at most 4GB, was 5GB":                       func(c *Config) { c.Memory = 5e9 },
 		"at-once: must be 1 or more, was 0":                          func(c *Config) { c.AtOnce = 0 },
+		"spread: must be from 0% to below 100%, was 100%":            func(c *Config) { c.Spread = 1 },
 		"linger: must be 0 or more, was -1s":                         func(c *Config) { c.Linger = -time.Second },
 		"grace: must be 0 or more, was -1s":                          func(c *Config) { c.Grace = -time.Second },
 		"call-timeout: must be greater than 0, was 0s":               func(c *Config) { c.CallTimeout = 0 },
@@ -364,5 +366,26 @@ func TestWhatIsCutOffIsTold(t *testing.T) {
 	finish()
 	if got := <-answer; strings.HasPrefix(got, "3.") {
 		t.Errorf("the request is answered %s", got)
+	}
+}
+
+// The mean of all is the demand, and none is farther from it than the spread.
+func TestSpreadIsOfTheWorkAndNotOfItsDigits(t *testing.T) {
+	const steps, spread = 1000, 0.2
+	w := Work{Digits: 1000}
+	sum := 0.0
+	for i := range steps {
+		digits := float64(w.spread(spread * (2*(float64(i)+0.5)/steps - 1)).Digits)
+		part := digits * digits / 1e6
+		if part < 0.798 || part > 1.202 {
+			t.Fatalf("%g digits are %g of the work", digits, part)
+		}
+		sum += part
+	}
+	if mean := sum / steps; math.Abs(mean-1) > 1e-3 {
+		t.Errorf("the mean is %g", mean)
+	}
+	if got := (Work{Digits: 1}).spread(-0.9).Digits; got != 1 {
+		t.Errorf("%d digits", got)
 	}
 }

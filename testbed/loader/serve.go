@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"runtime"
@@ -72,7 +73,7 @@ func (s *Service) answer(r *http.Request) ([]byte, error) {
 	case <-r.Context().Done():
 		return nil, &fault{statusGone, errors.New("the client went away")}
 	}
-	digits, memory := c.do()
+	digits, memory := c.spread(s.config.Spread * (2*rand.Float64() - 1)).do()
 	<-s.slots // who waits for others does not work
 	defer runtime.KeepAlive(memory)
 	return digits, s.pass(r, depth+1)

@@ -36,6 +36,12 @@ func (w Work) do() (digits []byte, memory held) {
 	return pi(w.Digits), memory
 }
 
+// spread is work that takes more by a part of it, or less: it grows with the square of the digits.
+func (w Work) spread(more float64) Work {
+	w.Digits = max(1, int(math.Round(float64(w.Digits)*math.Sqrt(1+more))))
+	return w
+}
+
 // Calibration is work that was found to take a time.
 type Calibration struct {
 	Work

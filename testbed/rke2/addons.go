@@ -86,7 +86,6 @@ const (
 var (
 	imageName = regexp.MustCompile(`^[a-z0-9]+([./:_@-][A-Za-z0-9]+|--+[A-Za-z0-9]+|__[A-Za-z0-9]+)*$`)
 	kpPrefix  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,24}[a-z0-9])?$`) // with a UUID behind it a name of 63
-	apiURL    = regexp.MustCompile(`^https?://[^\s/?#]+(/[^\s?#]*)?$`)
 )
 
 // validate tells must what is not as it should be.
@@ -102,7 +101,7 @@ func (a *Addons) validate(s *Site, must func(kept bool, key, rule string, was an
 	}
 	if o := a.OpenCost; o != nil {
 		must(len(o.Manifests) > 0, "addons.openCost.manifests", "name a file at least", o.Manifests)
-		must(apiURL.MatchString(o.URL), "addons.openCost.url", "be a URL such as http://10.0.0.10:30903", o.URL)
+		must(address(o.URL), "addons.openCost.url", "be a URL such as http://10.0.0.10:30903", o.URL)
 	}
 	if k := a.Kproximate; k != nil {
 		must(len(k.Manifests) > 0, "addons.kproximate.manifests", "name a file at least", k.Manifests)
@@ -287,7 +286,9 @@ func (s *Site) addons(c *secrets, mine *pve.Pool) (map[string][]byte, error) {
 	if all[secretAddon], err = s.secretFiles(c, mine); err != nil || s.Workers.VMPool == nil {
 		return all, err
 	}
-	o, err := s.vmPool(*mine)
+	pool := *mine
+	pool.Min = s.Workers.Start // it keeps those that there are at the start
+	o, err := vmPool(pool, *s.Workers.VMPool)
 	if err != nil {
 		return nil, err
 	}

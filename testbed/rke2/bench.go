@@ -98,6 +98,9 @@ func (b *Bench) Up(ctx context.Context) error { return b.walk(ctx, "up", b.upSte
 // Down removes all that there is of the test bed.
 func (b *Bench) Down(ctx context.Context) error {
 	b.leaving = true
+	if err := b.dropOutlived(ctx); err != nil {
+		return err
+	}
 	return b.walk(ctx, "down", b.downSteps())
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
@@ -238,28 +239,8 @@ func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
 	w.mustUp()
-	b, err := w.bench()
-	if err != nil {
-		t.Fatal(err)
-	}
-	site, err := b.plan()
-	if err != nil {
-		t.Fatal(err)
-	}
-	connection := b.cfg.Connection
-	connection.Token = func() (string, error) { return b.secrets.Proxmox, nil }
-	client, err := pve.Connect(connection)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inside, err := pve.NewFleet(pve.FleetConfig{
-		Client: client, Owner: site.Owner, Pools: site.Pools[workers:], Intents: &pve.MemoryIntents{},
-		Nodes: w.net.Nodes, Now: w.sim.Now, Rand: rand.New(rand.NewPCG(2, 2)), Parallel: 1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	order := loop.Order{ID: "inside-0", Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: "workers", Shape: &site.Pools[workers].Shapes[0]}}
+	client, inside, shape := w.inside()
+	order := loop.Order{ID: "inside-0", Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: "workers", Shape: shape}}
 	joined := false
 	for range 300 {
 		if err := inside.Tick(t.Context()); err != nil {
@@ -289,6 +270,80 @@ func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 	}
 	if err := w.down(); err != nil {
 		t.Fatal(err)
+	}
+	if left := w.left(); len(left) > 0 {
+		t.Errorf("this is left: %q", left)
+	}
+}
+
+// inside is Plimsoll in the cluster: its way to Proxmox VE, its fleet, and what workers are.
+func (w *world) inside() (*pve.Client, *pve.Fleet, *pricing.Shape) {
+	w.t.Helper()
+	b, err := w.bench()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	site, err := b.plan()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	connection := b.cfg.Connection
+	connection.Token = func() (string, error) { return b.secrets.Proxmox, nil }
+	client, err := pve.Connect(connection)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	fleet, err := pve.NewFleet(pve.FleetConfig{
+		Client: client, Owner: site.Owner, Pools: site.Pools[workers:], Intents: &pve.MemoryIntents{},
+		Nodes: w.net.Nodes, Now: w.sim.Now, Rand: rand.New(rand.NewPCG(2, 2)), Parallel: 1,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client, fleet, &site.Pools[workers].Shapes[0]
+}
+
+// Plimsoll may give a worker back that up has made, and make another of its VMID, of which the bench's folder
+// knows nothing: down removes that one, too.
+func TestDownRemovesWhatPlimsollMadeInPlaceOfAWorker(t *testing.T) {
+	w := newWorld(t)
+	t.Cleanup(w.sim.Close)
+	w.site.Workers.Start, w.site.Workers.Max, w.site.VMIDs.Last = 1, 1, w.site.VMIDs.First+2
+	w.mustUp()
+	_, inside, shape := w.inside()
+	const order = "inside-0"
+	first, made := "", false
+	for range 1000 {
+		if err := inside.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		seen, err := inside.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		live, _ := machinesOf(seen.Machines, "workers")
+		switch {
+		case first == "" && len(live) == 1:
+			first = live[0].Name
+			err = inside.Delete(t.Context(), first)
+		case first != "" && len(seen.Machines) == 0:
+			err = inside.Create(t.Context(), loop.Order{ID: order, Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: "workers", Shape: shape}})
+		case len(live) == 1:
+			made = live[0].Name != first && live[0].Phase == nodescaler.Joined
+		}
+		if err != nil && !errors.Is(err, loop.ErrRefused) {
+			t.Fatal(err)
+		}
+		if made {
+			break
+		}
+		w.sim.Advance(inside.Pause())
+	}
+	if !made {
+		t.Fatalf("no worker was made in place of %s: %v", first, inside.Counts())
+	}
+	if err := w.down(); err != nil {
+		t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
 	}
 	if left := w.left(); len(left) > 0 {
 		t.Errorf("this is left: %q", left)

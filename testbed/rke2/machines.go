@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -35,6 +36,35 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 		Report:      func(e pve.Event) { b.say("      %s", eventLine(e)) },
 	})
 	return b.fleet, err
+}
+
+// dropOutlived drops what is intended with machines whose VMID another machine of the pool has by now: Plimsoll in
+// the cluster gave the one back, and has made the other, of which this folder knows nothing. The fleet would take
+// the other for the one, find no proof, and leave it. What drops is not lost: a machine is known by its marks.
+func (b *Bench) dropOutlived(ctx context.Context) error {
+	kept, err := pve.OpenIntentLog(intents{b.cfg.Store})
+	if err != nil {
+		return err
+	}
+	mine, err := kept.Load()
+	if err != nil || len(mine) == 0 {
+		return err
+	}
+	there, err := b.client.Resources(ctx)
+	if err != nil {
+		return err
+	}
+	for _, i := range mine {
+		other := func(r pve.Resource) bool {
+			return r.VMID == i.VMID && r.Lock == "" && r.Name != i.Name && strings.HasPrefix(r.Name, i.Pool+"-")
+		}
+		if slices.ContainsFunc(there, other) {
+			if err := kept.Remove(i.Order); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func eventLine(e pve.Event) string {

@@ -58,6 +58,8 @@ type Site struct {
 	Packages []string `json:"packages,omitempty"`
 	// Manifests are files that RKE2 applies when the control plane starts.
 	Manifests []string `json:"manifests,omitempty"`
+	// Run is for experiments on the test bed.
+	Run *Run `json:"run,omitempty"`
 
 	// Addons are what it applies besides, made for the site.
 	Addons Addons `json:"addons,omitzero"`
@@ -203,6 +205,7 @@ func (s *Site) Validate() error {
 		must(s.Template.VMID != 0, "template.vmid", "be there beside image, for the template to be made by", s.Template.VMID)
 	}
 	must(!slices.Contains([]string{controlPool, loadPool}, s.Workers.Name), "workers.name", "not be that of the other machines", s.Workers.Name)
+	s.Run.check(must)
 	if len(faults) > 0 {
 		return errors.Join(faults...) // what follows would only repeat them in other words
 	}

@@ -2,6 +2,7 @@ package rke2
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -356,5 +358,74 @@ func TestWorkersVMPoolIsTheirPool(t *testing.T) {
 		if name == "" || !strings.Contains(files[addonsFolder+secretAddon].Content, "\n    "+name+":") {
 			t.Errorf("%s is %q, which is not in\n%s", key, name, files[addonsFolder+secretAddon].Content)
 		}
+	}
+}
+
+func TestWhatIsSaidForExperimentsIsRefusedByKeyRuleAndValue(t *testing.T) {
+	for _, c := range []struct{ run, want string }{
+		{`{namespace: bed, digits: 800, images: {plimsoll: 'ghcr.io/plimsoll/plimsoll:v0.1.0', k6: 'grafana/k6:1.8.1'}, prometheus: {url: 'http://a:9090/x', inCluster: 'http://b'}, signals: {preset: Istio, inject: true}}`, ""},
+		{`{namespace: Bed}`, `run.namespace: must be a name of at most 63 lower-case letters, digits and '-', was "Bed"`},
+		{`{namespace: plimsoll}`, `run.namespace: must be one of its own, was "plimsoll"`},
+		{`{images: {plimsoll: 'a b'}}`, `run.images.plimsoll: must be an image, was "a b"`},
+		{`{images: {k6: ':1'}}`, `run.images.k6: must be an image such as grafana/k6:1.8.1, was ":1"`},
+		{`{digits: 50001}`, `run.digits: must be from 1 to 50000, was 50001`},
+		{`{signals: {preset: Envoy}}`, `run.signals.preset: must be OTel or Istio, was "Envoy"`},
+		{`{signals: {inject: true}}`, `run.signals.inject: must be left out but with preset Istio, was true`},
+		{`{prometheus: {}}`, `run.prometheus: must have url, inCluster or both, was "neither"`},
+		{`{prometheus: {url: 'a:9090'}}`, `run.prometheus.url: must be an http or https address, was "a:9090"`},
+		{`{prometheus: {inCluster: 'http://a'}}`, `run.prometheus.inCluster: must be left out but with preset Istio, was "http://a"`},
+		{`{signals: {preset: Istio}, prometheus: {inCluster: 'http://a?b'}}`, `run.prometheus.inCluster: must be an http or https address, was "http://a?b"`},
+	} {
+		s := &Site{}
+		got := ""
+		if err := strict.Unmarshal([]byte(siteText+"run: "+c.run+"\n"), s); err != nil {
+			got = err.Error()
+		}
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.run, got, c.want)
+		}
+	}
+}
+
+func TestExperimentsHaveWhatTheSiteLeavesOut(t *testing.T) {
+	want := DefaultRun()
+	for _, text := range []string{"", "run: {}\n", "run: {prometheus: {url: 'http://a'}}\n"} {
+		s := readSite(t, siteText+text)
+		got := s.Experiments()
+		got.Prometheus = nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(text, diff)
+		}
+	}
+	s := readSite(t, siteText+"addons: {prometheus: {nodePort: 30100}}\n")
+	if p := s.Experiments().Prometheus; p == nil || p.URL != s.PrometheusURL() || !strings.HasSuffix(p.URL, ":30100") {
+		t.Errorf("with the add-on Prometheus is %v", p)
+	}
+	// The load of the lab and that of a site are sent by the same k6.
+	mod, err := os.ReadFile(filepath.Join("..", "lab", "tools", "k6", "go.mod"))
+	_, version, _ := strings.Cut(want.Images.K6, ":")
+	if err != nil || !strings.Contains(string(mod), "go.k6.io/k6 v"+version+" ") {
+		t.Errorf("%s is not the lab's, %v", want.Images.K6, err)
+	}
+}
+
+// The pool is the one that up made workers by, with the secret's files and no secret in it.
+func TestTheWorkersPoolIsOfferedWithoutSecrets(t *testing.T) {
+	s := readSite(t, siteText)
+	o, err := s.Offer("Plimsoll", func(p *pve.Pool) { p.Min, p.Max = 1, 3 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"kind":"VMPool"`, `"name":"workers"`, `"mode":"Active"`, `"scaledBy":"Plimsoll"`, `"min":1`, `"max":3`, `"tokenFile":"join-token"`, `"memory":"4096Mi"`} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("%s is not in %s", part, text)
+		}
+	}
+	if strings.Contains(string(text), `"token":`) || strings.Contains(string(text), `"cloudConfig":`) {
+		t.Errorf("there is a secret in %s", text)
 	}
 }

@@ -225,10 +225,8 @@ func documents(objects ...map[string]any) ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// vmPool is the workers' pool as Plimsoll in the cluster is told of it. It keeps those that there are at the
-// start.
-func (s *Site) vmPool(p pve.Pool) (map[string]any, error) {
-	p.Min = s.Workers.Start
+// vmPool is the workers' pool as Plimsoll in the cluster is told of it.
+func vmPool(p pve.Pool, how VMPool) (map[string]any, error) {
 	p.Join.TokenFile = joinTokenKey
 	if p.Join.CloudConfig != "" {
 		p.Join.CloudConfigFile = cloudConfigKey
@@ -239,9 +237,9 @@ func (s *Site) vmPool(p pve.Pool) (map[string]any, error) {
 	}
 	spec, _ := o["spec"].(map[string]any)
 	withUnits(spec)
-	spec["mode"] = s.Workers.VMPool.Mode
-	if by := s.Workers.VMPool.ScaledBy; by != "" {
-		spec["scaledBy"] = by
+	spec["mode"] = how.Mode
+	if how.ScaledBy != "" {
+		spec["scaledBy"] = how.ScaledBy
 	}
 	return o, nil
 }

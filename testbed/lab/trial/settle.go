@@ -25,6 +25,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
+	"github.com/plimsoll/plimsoll/testbed/live"
 )
 
 func span(r testbed.Range) timing.Range { return timing.Range(r) }
@@ -153,13 +154,22 @@ func (r *run) offer() ([]client.Object, error) {
 // service is the experiment's workload.
 func (r *run) service() []client.Object {
 	w := &r.Workloads[0]
-	namespace, _ := names(w)
+	namespace, _ := live.Names(w)
 	all := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		deployment(w, edgesAround(w.SLO.Target)),
+		live.Deployment(w, containers(w)),
 	}
-	if b := budget(w); b != nil {
+	if b := live.Budget(w); b != nil {
 		all = append(all, b)
+	}
+	return all
+}
+
+// containers are those of a pod. Nothing runs in them.
+func containers(w *testbed.Workload) []corev1.Container {
+	all := []corev1.Container{{Name: "server", Image: "lab.plimsoll.dev/server", Resources: live.Server(w)}}
+	if live.Beside(w) > 0 {
+		all = append(all, corev1.Container{Name: "sidecar", Image: "lab.plimsoll.dev/sidecar", Resources: live.Sidecar(w)})
 	}
 	return all
 }
@@ -170,7 +180,9 @@ const journalFile = "journal.ndjson"
 // take lets Plimsoll scale the workload, with the experiment's policies. It starts anew, as it does in the
 // simulated world: policies remember nothing of how the start was brought about, and no money is spent.
 func (r *run) take(ctx context.Context) error {
-	a, err := autoscaler(&r.Workloads[0], r.job.Policy, r.lab.Endpoint("prometheus", "api"))
+	a, err := live.Autoscaler(&r.Workloads[0], r.job.Policy, v1alpha1.Signals{
+		Preset: v1alpha1.PresetIstio, Prometheus: &v1alpha1.Prometheus{URL: r.lab.Endpoint("prometheus", "api")},
+	})
 	if err != nil {
 		return err
 	}
@@ -252,9 +264,9 @@ func (r *run) joined(ctx context.Context) error {
 // ready wants all pods of the start to be ready, and to have been so for a moment: times are whole seconds
 // in Kubernetes, and an HPA does not count what a pod uses while it becomes ready.
 func (r *run) ready(ctx context.Context) error {
-	namespace, name := names(&r.Workloads[0])
+	namespace, _ := live.Names(&r.Workloads[0])
 	var pods corev1.PodList
-	if err := r.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": name}); err != nil {
+	if err := r.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(live.Labels(&r.Workloads[0]))); err != nil {
 		return err
 	}
 	ready := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !podReady(&p) })

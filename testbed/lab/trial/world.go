@@ -18,7 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
 	"github.com/plimsoll/plimsoll/testbed/lab/upstream"
-	"github.com/plimsoll/plimsoll/testbed/sim"
+	"github.com/plimsoll/plimsoll/testbed/live"
 )
 
 // World makes runs in labs, each in one of its own.
@@ -96,11 +96,10 @@ func (w *World) Run(ctx context.Context, e *testbed.Experiment, j *testbed.Job) 
 	if err := errors.Join(err, ended, r.lab.Down()); err != nil {
 		return out, err
 	}
-	if err := r.scoreJournal(&out, load.Began); err != nil {
-		return out, fmt.Errorf("journal: %w", err)
+	if r.upstream != nil {
+		out.PodMoves = r.upstream.Evictions()
 	}
-	scoreLate(&out, load)
-	return out, scoreLoad(&out, load, e.Workloads[0].SLO.Target)
+	return out, live.Score(&out, e, j, r.eachStep, load)
 }
 
 // run is a run that goes on.
@@ -158,80 +157,9 @@ func (r *run) load(ctx context.Context) (*k6.Summary, error) {
 	if err := r.take(ctx); err != nil {
 		return nil, err
 	}
-	w := &r.Workloads[0]
-	namespace, name := names(w)
-	return k6.Run(ctx, program, r.folder, k6.Load{
-		URL:  fmt.Sprintf("%s/apps/%s/%s/", r.lab.Endpoint("plane", "apps"), namespace, name),
-		Kind: k6.Kind(r.job.Load.Kind), Users: users(r.job), Rate: rate(r.job), Think: r.job.Load.Think, Spread: r.job.Load.Spread,
-		Duration: r.job.Length, Target: w.SLO.Target, Quantile: float64(w.SLO.P),
-	})
-}
-
-// inFlight is how many requests of an open load may be on their way for each that comes in a second.
-const inFlight = 20
-
-func users(j *testbed.Job) int {
-	if j.Load.Kind == sim.Open {
-		return inFlight * j.Level.Users
-	}
-	return j.Level.Users
-}
-
-func rate(j *testbed.Job) float64 {
-	if j.Load.Kind == sim.Open {
-		return float64(j.Level.Users)
-	}
-	return 0
-}
-
-// scoreLoad fills in what k6 tells of a run.
-func scoreLoad(into *testbed.Trial, s *k6.Summary, target time.Duration) error {
-	good, any := s.GoodFraction()
-	if !any {
-		return errors.New("k6: no request was answered")
-	}
-	if s.Dropped > 0 {
-		return fmt.Errorf("k6: %d requests were not sent, for %d were on their way already for each a second", s.Dropped, inFlight)
-	}
-	into.Requests, into.Failed, into.GoodFraction = s.Requests, s.Failed, testbed.Rounded(good)
-	into.P50Ms, into.P90Ms, into.P99Ms = testbed.Rounded(s.P50), testbed.Rounded(s.P90), testbed.Rounded(s.P99)
-	for _, m := range s.Minutes {
-		if m.Requests > 0 && m.Quantile > float64(target)/float64(time.Millisecond) {
-			into.SLOViolationMinutes++
-		}
-	}
-	return nil
-}
-
-// scoreLate fills in how late answers were, and warns if that is no small part of how long they took: then
-// the machine was too slow for the load, or too busy with other things.
-func scoreLate(into *testbed.Trial, s *k6.Summary) {
-	if s.Late == nil || s.Served == nil {
-		return
-	}
-	into.LateMs, into.ServedP90Ms = testbed.Rounded(s.Late.P90), testbed.Rounded(s.Served.P90)
-	if s.Late.P90 > mostLate*s.P90 || s.Late.Mean > mostLate*s.P50 {
-		into.Warning = fmt.Sprintf("answers were late by %.1f ms in the mean and by %.1f at the 90th percentile, which is over %g %% of what they took: the machine did not keep up with the lab",
-			s.Late.Mean, s.Late.P90, 100*mostLate)
-	}
-}
-
-// mostLate is the part of response times that answers may be late by.
-const mostLate = 0.05
-
-// scoreJournal fills in what the journal tells of a run.
-func (r *run) scoreJournal(into *testbed.Trial, from time.Time) error {
-	t, err := tallied(r.eachStep, from, from.Add(r.job.Length))
-	if err != nil {
-		return err
-	}
-	if r.upstream != nil {
-		if err := t.onlyWatched(); err != nil {
-			return err
-		}
-		t.moves = r.upstream.Evictions()
-	}
-	return t.put(into, r.Experiment, r.job)
+	namespace, name := live.Names(&r.Workloads[0])
+	url := fmt.Sprintf("%s/apps/%s/%s/", r.lab.Endpoint("plane", "apps"), namespace, name)
+	return k6.Run(ctx, program, r.folder, live.Load(r.Experiment, r.job, url))
 }
 
 // await asks again and again until something holds.

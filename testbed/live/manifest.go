@@ -1,4 +1,4 @@
-package trial
+package live
 
 import (
 	"encoding/json"
@@ -22,30 +22,35 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
-// names are a workload's namespace and name.
-func names(w *testbed.Workload) (namespace, name string) {
+// Names are a workload's namespace and name.
+func Names(w *testbed.Workload) (namespace, name string) {
 	namespace, name, _ = strings.Cut(w.Name, "/")
 	return namespace, name
 }
 
-// deployment is a workload with the replicas that a trial begins with. What its pods ask for
-// beside the CPU that serves is asked for by a sidecar, as a mesh's proxy does.
-func deployment(w *testbed.Workload, edges []float64) *appsv1.Deployment {
-	namespace, name := names(w)
-	labels := map[string]string{"app": name}
+// Labels are those of a workload's pods, and of what selects them.
+func Labels(w *testbed.Workload) map[string]string {
+	_, name := Names(w)
+	return map[string]string{"app": name}
+}
+
+// Deployment is a workload with the replicas that a trial begins with. The first of the containers serves.
+// Where a traffic plane takes the pods' part, they carry what it goes by.
+func Deployment(w *testbed.Workload, containers []corev1.Container) *appsv1.Deployment {
+	namespace, name := Names(w)
 	replicas := int32(w.Replicas.Start)
 	grace := int64(w.Grace.Seconds())
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Selector: &metav1.LabelSelector{MatchLabels: Labels(w)},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: serving(w, edges)},
+				ObjectMeta: metav1.ObjectMeta{Labels: Labels(w), Annotations: serving(w, containers[0].Name, edgesAround(w.SLO.Target))},
 				Spec: corev1.PodSpec{
 					TerminationGracePeriodSeconds: &grace,
 					NodeSelector:                  w.Selector,
-					Containers:                    containers(w),
+					Containers:                    containers,
 				},
 			},
 		},
@@ -64,24 +69,20 @@ func toleration(t testbed.Toleration) corev1.Toleration {
 	return out
 }
 
-const server = "server"
-
-func containers(w *testbed.Workload) []corev1.Container {
-	own := min(w.Requests.CPU, w.Quota)
-	all := []corev1.Container{{
-		Name: server, Image: "lab.plimsoll.dev/server",
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: milli(own), corev1.ResourceMemory: bytes(w.Requests.Memory)},
-			Limits:   corev1.ResourceList{corev1.ResourceCPU: milli(w.Quota)},
-		},
-	}}
-	if rest := w.Requests.CPU - own; rest > 0 {
-		all = append(all, corev1.Container{
-			Name: "sidecar", Image: "lab.plimsoll.dev/sidecar",
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: milli(rest)}},
-		})
+// Server is what the container that serves asks for.
+func Server(w *testbed.Workload) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: milli(w.Requests.CPU - Beside(w)), corev1.ResourceMemory: bytes(w.Requests.Memory)},
+		Limits:   corev1.ResourceList{corev1.ResourceCPU: milli(w.Quota)},
 	}
-	return all
+}
+
+// Beside is the CPU that a workload's pods ask for beside the one that serves, as a mesh's proxy does.
+func Beside(w *testbed.Workload) pricing.MilliCPU { return max(0, w.Requests.CPU-w.Quota) }
+
+// Sidecar is what the container asks for that asks for the rest.
+func Sidecar(w *testbed.Workload) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: milli(Beside(w))}}
 }
 
 func milli(c pricing.MilliCPU) resource.Quantity {
@@ -92,14 +93,14 @@ func bytes(b pricing.Bytes) resource.Quantity {
 }
 
 // serving are the annotations that make pods serve as the experiment says.
-func serving(w *testbed.Workload, edges []float64) map[string]string {
+func serving(w *testbed.Workload, container string, edges []float64) map[string]string {
 	custom, _ := json.Marshal(map[string][]float64{"istiocustom": edges}) // numbers always can be
 	return map[string]string{
 		plane.AnnotationDemand:      w.Demand.Mean.String(),
 		plane.AnnotationSpread:      strconv.FormatFloat(100*float64(w.Demand.Spread), 'f', -1, 64) + "%",
 		plane.AnnotationConcurrency: strconv.Itoa(w.Concurrency),
 		plane.AnnotationBalance:     string(w.Balance),
-		plane.AnnotationContainer:   server,
+		plane.AnnotationContainer:   container,
 		plane.AnnotationBuckets:     string(custom),
 	}
 }
@@ -115,24 +116,24 @@ func edgesAround(target time.Duration) []float64 {
 	return edges
 }
 
-// budget keeps pods from being moved all at once, where the experiment does.
-func budget(w *testbed.Workload) *policyv1.PodDisruptionBudget {
+// Budget keeps pods from being moved all at once, where the experiment does.
+func Budget(w *testbed.Workload) *policyv1.PodDisruptionBudget {
 	if w.Unavailable == 0 {
 		return nil
 	}
-	namespace, name := names(w)
+	namespace, name := Names(w)
 	most := intstr.FromInt32(int32(w.Unavailable))
 	return &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: &most, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			MaxUnavailable: &most, Selector: &metav1.LabelSelector{MatchLabels: Labels(w)},
 		},
 	}
 }
 
-// autoscaler is what the row's pod policy is to do with a workload, read from the Prometheus at a URL.
-func autoscaler(w *testbed.Workload, p *testbed.Policy, prometheus string) (*v1alpha1.WorkloadAutoscaler, error) {
-	namespace, name := names(w)
+// Autoscaler is what the row's pod policy is to do with a workload, by signals.
+func Autoscaler(w *testbed.Workload, p *testbed.Policy, signals v1alpha1.Signals) (*v1alpha1.WorkloadAutoscaler, error) {
+	namespace, name := Names(w)
 	s := w.Scaled(p)
 	least := int32(s.Min)
 	out := &v1alpha1.WorkloadAutoscaler{
@@ -143,11 +144,8 @@ func autoscaler(w *testbed.Workload, p *testbed.Policy, prometheus string) (*v1a
 			Mode:           v1alpha1.ModeActive,
 			RunPeriod:      duration(s.RunPeriod), StabilizationWindow: duration(s.Cooldown),
 			MinReplicas: &least, MaxReplicas: int32(s.Max),
-			SLO: &v1alpha1.SLO{P: strconv.FormatFloat(s.SLO.Quantile, 'f', -1, 64), Target: duration(s.SLO.Target), Window: duration(s.SLO.Window)},
-			Signals: &v1alpha1.Signals{
-				Preset: v1alpha1.PresetIstio, Prometheus: &v1alpha1.Prometheus{URL: prometheus},
-			},
-			Behavior: behavior(s.Behavior),
+			SLO:     &v1alpha1.SLO{P: strconv.FormatFloat(s.SLO.Quantile, 'f', -1, 64), Target: duration(s.SLO.Target), Window: duration(s.SLO.Window)},
+			Signals: &signals, Behavior: behavior(s.Behavior),
 		},
 	}
 	if s.Cost.Target > 0 {

@@ -1,4 +1,4 @@
-package trial
+package live
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/k6"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -181,7 +182,7 @@ func decision(s *loop.Step, workload string) *podscaler.Decision {
 }
 
 // tallied reads a journal.
-func tallied(steps func(func(*loop.Step) error) error, from, to time.Time) (*tally, error) {
+func tallied(steps Steps, from, to time.Time) (*tally, error) {
 	t := &tally{from: from, to: to, changes: map[string][]sim.Change{}, charged: map[string]time.Time{}, seen: map[string]bool{}, going: map[string]bool{}}
 	if err := steps(t.read); err != nil {
 		return nil, err
@@ -227,3 +228,60 @@ func (t *tally) put(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job) 
 	into.Wakes, into.SpareUnits = t.wakes, testbed.Number(math.NaN())
 	return nil
 }
+
+// Steps reads a journal's steps, in their order.
+type Steps func(read func(*loop.Step) error) error
+
+// Score fills in what a run came to, of which k6 tells the users' part and the journal Plimsoll's. What is
+// counted is counted from k6's start to the end of the trial. Where cluster-autoscaler decides on machines,
+// Plimsoll's journal knows nothing of the pods that it moved: that is filled in already.
+func Score(into *testbed.Trial, e *testbed.Experiment, j *testbed.Job, journal Steps, load *k6.Summary) error {
+	t, err := tallied(journal, load.Began, load.Began.Add(j.Length))
+	if err == nil && j.Policy.Upstream() {
+		t.moves = into.PodMoves
+		err = t.onlyWatched()
+	}
+	if err == nil {
+		err = t.put(into, e, j)
+	}
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	scoreLate(into, load)
+	return scoreLoad(into, load, e.Workloads[0].SLO.Target)
+}
+
+// scoreLoad fills in what k6 tells of a run.
+func scoreLoad(into *testbed.Trial, s *k6.Summary, target time.Duration) error {
+	good, any := s.GoodFraction()
+	if !any {
+		return errors.New("k6: no request was answered")
+	}
+	if s.Dropped > 0 {
+		return fmt.Errorf("k6: %d requests were not sent, for %d were on their way already for each a second", s.Dropped, inFlight)
+	}
+	into.Requests, into.Failed, into.GoodFraction = s.Requests, s.Failed, testbed.Rounded(good)
+	into.P50Ms, into.P90Ms, into.P99Ms = testbed.Rounded(s.P50), testbed.Rounded(s.P90), testbed.Rounded(s.P99)
+	for _, m := range s.Minutes {
+		if m.Requests > 0 && m.Quantile > float64(target)/float64(time.Millisecond) {
+			into.SLOViolationMinutes++
+		}
+	}
+	return nil
+}
+
+// scoreLate fills in how late answers were, and warns if that is no small part of how long they took: then
+// the machine was too slow for the load, or too busy with other things.
+func scoreLate(into *testbed.Trial, s *k6.Summary) {
+	if s.Late == nil || s.Served == nil {
+		return
+	}
+	into.LateMs, into.ServedP90Ms = testbed.Rounded(s.Late.P90), testbed.Rounded(s.Served.P90)
+	if s.Late.P90 > mostLate*s.P90 || s.Late.Mean > mostLate*s.P50 {
+		into.Warning = fmt.Sprintf("answers were late by %.1f ms in the mean and by %.1f at the 90th percentile, which is over %g %% of what they took: the machine did not keep up with the lab",
+			s.Late.Mean, s.Late.P90, 100*mostLate)
+	}
+}
+
+// mostLate is the part of response times that answers may be late by.
+const mostLate = 0.05

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/rke2"
+	rke2trial "github.com/plimsoll/plimsoll/testbed/rke2/trial"
+)
+
+// worldRKE2 is the world on a cluster of RKE2.
+const worldRKE2 = "rke2"
+
+// checkBench wants what that world needs, and not where it is another's.
+func (ask *testbedRun) checkBench(cmd *cobra.Command) error {
+	if ask.world != worldRKE2 {
+		for _, name := range []string{"config", "folder"} {
+			if cmd.Flags().Changed(name) {
+				return seeHelp(cmd, misused("--%s: must be given with --world rke2 only, was with %s", name, ask.world))
+			}
+		}
+		return nil
+	}
+	if ask.options.Parallel > 1 {
+		return seeHelp(cmd, misused("--parallel: must be 1 or left out in world rke2, for there is one test bed, was %d", ask.options.Parallel))
+	}
+	return requireFlags(cmd, "config", "out")
+}
+
+// onBench is the world on the test bed that is up.
+func (ask *testbedRun) onBench(env *Env, experiment string, file []byte) (testbed.World, error) {
+	b, site, connection, err := ask.bench.open(env)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	kubeconfig, err := b.Kubeconfig()
+	if err != nil {
+		return nil, err
+	}
+	logTo(env.Stderr)
+	cluster, err := rke2trial.Reached(kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := rke2trial.NewIdentity(experiment, file, ask.options.Flags(), site)
+	if err != nil {
+		return nil, err
+	}
+	w := &rke2trial.World{
+		Site: site, CA: connection.CA, Cluster: cluster, Identity: identity, Report: func(string) {},
+		Keep: func(run string) rke2.Store { return rke2.Folder(filepath.Join(ask.out, worldRKE2, run)) },
+	}
+	if !ask.quiet {
+		w.Report = func(line string) { fmt.Fprintln(env.Stderr, line) }
+	}
+	return w, nil
+}
