@@ -68,6 +68,7 @@ func (w *World) Check(e *testbed.Experiment) error {
 		key := "policies " + p.Name
 		must(!p.Clairvoyant, key, "without what knows the load to come", "clairvoyant")
 		must(p.Spares == 0, key+" spares", "left out", p.Spares)
+		must(!p.Upstream(), key+" nodes.scaledBy", string(testbed.ScaledByPlimsoll), string(testbed.ScaledByClusterAutoscaler))
 	}
 	return errors.Join(append(faults, w.same())...)
 }
