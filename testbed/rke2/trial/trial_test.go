@@ -152,6 +152,7 @@ func TestWhatTheTestBedCannotDoIsRefused(t *testing.T) {
 			"workloads[0].demand.tail: must be left out: the loader's requests are alike on this test bed, was 2":                   func(e *testbed.Experiment) { e.Workloads[0].Demand.Tail = 2 },
 			"workloads[0]: the loader: calibrate: must be from 2ms to 2s, was 1ms":                                                  func(e *testbed.Experiment) { e.Workloads[0].Demand.Mean = time.Millisecond },
 			"load.users 5001: k6: users: must be 1 to 5000, was 5001":                                                               func(e *testbed.Experiment) { e.Load.Users = []int{10, 5001} },
+			"policies slocost-b nodes.scaledBy: must be Plimsoll on this test bed, was ClusterAutoscaler":                           func(e *testbed.Experiment) { e.Policies[0].Nodes.ScaledBy = testbed.ScaledByClusterAutoscaler },
 			"policies slocost-b: must be without what knows the load to come on this test bed, was clairvoyant":                     func(e *testbed.Experiment) { e.Policies[0].Clairvoyant = true },
 			"policies slocost-b spares: must be left out on this test bed, was 1":                                                   func(e *testbed.Experiment) { e.Policies[0].Spares = 1 },
 		} {
