@@ -194,17 +194,23 @@ func measured(v *podscaler.View) time.Duration {
 // without one count as much as the others on the mean, but for those that were not ready yet when the
 // others were measured: what they use now the others used then.
 func used(pods []podscaler.Pod) (cores float64, known bool) {
-	sum, sampled, silent := 0.0, 0, 0
+	sum, sampled, unsampled, silent := 0.0, 0, 0, 0
 	var measured time.Time
 	for i := range pods {
-		if cpu, ok := pods[i].CPU.Number(); ok && serves(&pods[i]) {
-			sum, sampled = sum+max(cpu, 0), sampled+1
-			if at := pods[i].CPU.At; at.After(measured) {
-				measured = at
-			}
+		if !serves(&pods[i]) {
+			continue
+		}
+		cpu, ok := pods[i].CPU.Number()
+		if !ok {
+			unsampled++
+			continue
+		}
+		sum, sampled = sum+max(cpu, 0), sampled+1
+		if at := pods[i].CPU.At; at.After(measured) {
+			measured = at
 		}
 	}
-	for i := range pods {
+	for i := 0; i < len(pods) && unsampled > 0; i++ {
 		if _, ok := pods[i].CPU.Number(); !ok && serves(&pods[i]) && pods[i].ReadyChanged.Before(measured) {
 			silent++
 		}
