@@ -165,7 +165,7 @@ func (p *joint) learn(v *podscaler.View) {
 	if n, ok := inFlight(v); ok {
 		p.drain.see(v.Now, serving(v.Pods), n, p.service.Offered(p.work(v).rate, n))
 	}
-	p.load.observe(v.Now, p.work(v).offered)
+	p.load.observe(v.Now, p.work(v).offered, p.queued(v))
 	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
 		p.perMachine = v.Room.Places.PerMachine
 	}
