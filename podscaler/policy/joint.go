@@ -32,7 +32,8 @@ type Joint struct {
 	// the machines cost more than their target.
 	Headroom *float64 `json:"headroom,omitempty" yaml:"headroom,omitempty"`
 	// Certainty is how sure it is to be that the load stays below what is sized for when a replica or
-	// a machine comes, as a quantile; unset is 0.75.
+	// a machine comes, as a quantile; unset is 0.75. While more requests miss the objective than may, what it
+	// leaves to chance goes down to half of that, but not while the machines cost more than their target.
 	Certainty *float64 `json:"certainty,omitempty" yaml:"certainty,omitempty"`
 	// Keep is how long replicas are kept after they were last needed; unset is learned: 90s, and up to 30m
 	// where those that were given up are needed again.

@@ -146,7 +146,8 @@ func (p *joint) look(v *podscaler.View, offered float64) forecastOf {
 	if p.load.believed() {
 		pod, machine := p.load.model.Forecast(periods(f.podLead)), p.load.model.Forecast(periods(f.machineLead))
 		if pod.Known && machine.Known {
-			f.expect(pod.Quantile(p.certainty), machine.Quantile(p.certainty))
+			q := p.quantile(v)
+			f.expect(pod.Quantile(q), machine.Quantile(q))
 		}
 	}
 	f.pod, f.machine = min(f.pod, steepest*offered), min(f.machine, steepest*offered)

@@ -149,7 +149,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 		cost, _ := w.Cost.Current(v.Cost)
 		add(podscaler.ReasonCostAboveTarget, "the machines cost %s, and should %s (%s): response times may come up to the objective", cost, w.Cost, w.Cost.Basis())
 	} else if burn := p.budget.burn(); burn > 1 {
-		add(podscaler.ReasonErrorBudgetBurning, "%.3g times the requests that may miss the objective did of late: response times are kept to %.0f %% of it", burn, 100*s.part)
+		add(podscaler.ReasonErrorBudgetBurning, "%.3g times the requests that may miss the objective did of late: response times are kept to %.0f %% of it, and forecasts are read at their p%.4g", burn, 100*s.part, 100*p.quantile(v))
 	}
 	return reasons
 }
