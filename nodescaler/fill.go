@@ -18,7 +18,7 @@ type stay struct {
 func (s *sharing) fill() {
 	bins := s.stays()
 	for _, p := range s.waiting() { // they come whatever is filled
-		hold(bins, p)
+		hold(bins, p, 1)
 	}
 	twin := &sharing{x: s.x, asks: s.asks, lots: make([]lot, len(s.lots))}
 	order := make([]*lot, len(s.lots))
@@ -30,9 +30,7 @@ func (s *sharing) fill() {
 		return cmp.Or(cmp.Compare(b.ask.Like.Requests.CPU, a.ask.Like.Requests.CPU), cmp.Compare(a.ask.Workload, b.ask.Workload))
 	})
 	for _, l := range order {
-		for l.held < l.needs() && hold(bins, &l.ask.Like) {
-			l.held++
-		}
+		l.held = hold(bins, &l.ask.Like, l.needs())
 	}
 	s.keepLeast(bins)
 	var left []*bin
@@ -55,17 +53,21 @@ func (l *lot) needs() int {
 	return min(l.ask.Bid.Want, l.ask.Most)
 }
 
-// hold puts the pod onto the first machine that takes it, those that stay before others.
-func hold(bins []*stay, p *Pod) bool {
+// hold puts up to n such pods, one by one, onto the first machine that takes them, those that stay before
+// others, and returns how many found room. What a machine has refused one of it refuses the next, so each is
+// looked at once: many pods on many machines would else take most of a decision.
+func hold(bins []*stay, p *Pod, n int) (held int) {
 	for _, staying := range []bool{true, false} {
 		for _, b := range bins {
-			if b.stays == staying && b.fits(p) {
+			if b.stays != staying {
+				continue
+			}
+			for ; held < n && b.fits(p); held++ {
 				b.room, b.slots, b.stays = b.room.Minus(p.Requests), b.slots-1, true
-				return true
 			}
 		}
 	}
-	return false
+	return held
 }
 
 // keepLeast lets as many machines stay as pools must have.

@@ -70,6 +70,7 @@ type sharing struct {
 type lot struct {
 	ask         *Ask
 	held, ready int // replicas with a place, and those of them with one on a node that is ready
+	next        int // the bin of the present auction that may take another: those before it are full
 	places      podscaler.Places
 }
 
@@ -154,7 +155,7 @@ func (s *sharing) settle() {
 		}
 	}
 	for _, p := range s.waiting() {
-		place(s.bins, p)
+		place(s.bins, p, 0)
 	}
 }
 
@@ -186,15 +187,16 @@ func (b *bin) fits(p *Pod) bool {
 	return b.slots > 0 && p.Requests.Within(b.room) && Accepts(p, b.labels, b.taints) == ""
 }
 
-// place puts the pod into the first bin that takes it, and returns it, or nil.
-func place(bins []*bin, p *Pod) *bin {
-	for _, b := range bins {
-		if b.fits(p) {
+// place puts the pod into the first bin that takes it, from the one given on, and returns which that was; there
+// is none if it is the number of the bins.
+func place(bins []*bin, p *Pod, from int) int {
+	for i := from; i < len(bins); i++ {
+		if b := bins[i]; b.fits(p) {
 			b.room, b.slots = b.room.Minus(p.Requests), b.slots-1
-			return b
+			return i
 		}
 	}
-	return nil
+	return len(bins)
 }
 
 // worth is what the lot's next replica is worth for each CPU that it takes: more than any bid while it is
@@ -237,20 +239,19 @@ func (q *queue) Pop() any {
 func (s *sharing) auction(bins []*bin) {
 	wanting := make(queue, len(s.lots))
 	for i := range s.lots {
-		wanting[i] = &s.lots[i]
+		wanting[i], s.lots[i].next = &s.lots[i], 0
 	}
 	heap.Init(&wanting)
 	for len(wanting) > 0 {
 		l := wanting[0]
-		var b *bin
 		if l.held < l.ask.Most {
-			b = place(bins, &l.ask.Like)
+			l.next = place(bins, &l.ask.Like, l.next)
 		}
-		if b == nil {
+		if l.held >= l.ask.Most || l.next == len(bins) {
 			heap.Pop(&wanting)
 			continue
 		}
-		if l.held++; b.ready {
+		if l.held++; bins[l.next].ready {
 			l.ready++
 		}
 		heap.Fix(&wanting, 0)

@@ -10,13 +10,16 @@ import (
 // take a share of the load and are no demand: a policy that counts pods would make them replicas, and
 // the next rollout would add its surge to those. The ready and old ones stay, in their order.
 func (v *View) withoutSurge() []Pod {
+	if !v.Rollout.InProgress {
+		return v.Pods
+	}
 	var alive []int
 	for i := range v.Pods {
 		if v.Pods[i].alive() {
 			alive = append(alive, i)
 		}
 	}
-	if !v.Rollout.InProgress || len(alive) <= v.Replicas {
+	if len(alive) <= v.Replicas {
 		return v.Pods
 	}
 	slices.SortFunc(alive, func(i, j int) int { return inSurge(&v.Pods[i], &v.Pods[j]) })

@@ -110,8 +110,14 @@ func (b *Book) HostRate(host string, at time.Time) Rate {
 func (b *Book) Total(machines []Placed, at time.Time) Rate {
 	total := new(big.Int)
 	hosts := make(map[string]bool)
+	rates := make(map[Placed]Rate) // many machines are alike, and prices take long to work out
 	for _, m := range machines {
-		total.Add(total, big.NewInt(int64(b.rate(m, at))))
+		rate, known := rates[m]
+		if !known {
+			rate = b.rate(m, at)
+			rates[m] = rate
+		}
+		total.Add(total, big.NewInt(int64(rate)))
 		if !hosts[m.Host] {
 			hosts[m.Host] = true
 			total.Add(total, big.NewInt(int64(b.HostRate(m.Host, at))))

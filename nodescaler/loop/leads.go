@@ -13,6 +13,7 @@ type leads struct {
 	// coming are the machines that are no nodes yet, by when they were ordered; created the pods by when they
 	// were, and zero if how long they take says nothing: they waited for a node, or have been ready before.
 	coming, created map[string]time.Time
+	before          map[string]time.Time // the one of the step before the last: thousands of pods would else be a new one each step
 }
 
 // see takes in what has come since the step before. Pods that are there at the first sight were not seen to
@@ -22,7 +23,11 @@ func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 		l.seeMachines(s)
 	}
 	was, first := l.created, l.created == nil
-	l.created = make(map[string]time.Time, len(s.Pods))
+	clear(l.before)
+	l.created, l.before = l.before, was
+	if l.created == nil {
+		l.created = make(map[string]time.Time, len(s.Pods))
+	}
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		if p.Workload == "" || p.Terminating || p.Finished() {

@@ -1,9 +1,9 @@
 package policy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -30,7 +30,11 @@ func (t *scan) grow() bool {
 // wanted is the pods to be placed, those that are decided on and do not exist yet included,
 // by the name of their item in the packing.
 func (t *scan) wanted() map[string]*nodescaler.Pod {
-	pods := map[string]*nodescaler.Pod{}
+	size := len(t.x.Pending)
+	for i := range t.x.Future {
+		size += max(t.x.Future[i].Count, 0) + max(t.x.Future[i].Ahead, 0)
+	}
+	pods := make(map[string]*nodescaler.Pod, size)
 	var cheap, young []string
 	delay := time.Duration(t.cfg.NewPodScaleUpDelay)
 	for _, p := range t.x.Pending {
@@ -56,7 +60,7 @@ func (t *scan) wanted() map[string]*nodescaler.Pod {
 				continue
 			}
 			counts[f.Like.Workload]++
-			item := fmt.Sprintf("%s+%d", f.Like.Workload, counts[f.Like.Workload])
+			item := f.Like.Workload + "+" + strconv.Itoa(counts[f.Like.Workload])
 			pods[item], t.early[item] = &f.Like, i >= f.Count
 		}
 	}
@@ -98,7 +102,7 @@ func (t *scan) offers() []packing.Offer {
 
 // problem states the packing: the pods, the room that is paid for, and what is on offer.
 func (t *scan) problem(pods map[string]*nodescaler.Pod, offers []packing.Offer) packing.Problem {
-	b := packing.Problem{Offers: offers, Hosts: t.free, Limits: t.limits()}
+	b := packing.Problem{Items: make([]packing.Item, 0, len(pods)), Offers: offers, Hosts: t.free, Limits: t.limits()}
 	classes := map[string]*nodescaler.Pod{} // one pod stands for its class
 	smallest := pricing.Resources{CPU: 1 << 62, Memory: 1 << 62}
 	for _, name := range slices.Sorted(maps.Keys(pods)) {
@@ -198,19 +202,19 @@ func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
 func (t *scan) spread(o packing.Offer, planned map[string]pricing.Resources) string {
 	best, p := o.Host, t.x.Pool(o.Pool)
 	left := func(host string) pricing.Resources { return t.free[host].Minus(planned[host]) }
-	asleep := map[string]bool{}
-	for i := range t.x.Hosts {
-		h := &t.x.Hosts[i]
-		asleep[h.Name] = t.free[h.Name] == h.Room && t.x.Book().HostRate(h.Name, t.now) > 0
+	asleep := func(h *nodescaler.HostRoom) bool {
+		return h != nil && t.free[h.Name] == h.Room && t.x.Book().HostRate(h.Name, t.now) > 0
 	}
+	wakes := asleep(t.x.Host(best))
+	most := left(best).Memory
 	for i := range t.x.Hosts {
 		h := &t.x.Hosts[i]
-		if !p.Takes(h.Host) || t.x.Rate(o.Shape, h.Name) != o.Rate || !o.Shape.Resources().Within(left(h.Name)) {
+		room := left(h.Name)
+		if !wakes && room.Memory <= most || !o.Shape.Resources().Within(room) {
 			continue
 		}
-		wakes, woken := asleep[h.Name], asleep[best]
-		if !wakes && (woken || left(h.Name).Memory > left(best).Memory) {
-			best = h.Name
+		if p.Takes(h.Host) && t.x.Rate(o.Shape, h.Name) == o.Rate && !asleep(h) {
+			best, most, wakes = h.Name, room.Memory, false
 		}
 	}
 	return best

@@ -32,7 +32,8 @@ type Joint struct {
 	// the machines cost more than their target.
 	Headroom *float64 `json:"headroom,omitempty" yaml:"headroom,omitempty"`
 	// Certainty is how sure it is to be that the load stays below what is sized for when a replica or
-	// a machine comes, as a quantile; unset is 0.75.
+	// a machine comes, as a quantile; unset is 0.75. While more requests miss the objective than may, what it
+	// leaves to chance goes down to half of that, but not while the machines cost more than their target.
 	Certainty *float64 `json:"certainty,omitempty" yaml:"certainty,omitempty"`
 	// Keep is how long replicas are kept after they were last needed; unset is learned: 90s, and up to 30m
 	// where those that were given up are needed again.
@@ -165,7 +166,7 @@ func (p *joint) learn(v *podscaler.View) {
 	if n, ok := inFlight(v); ok {
 		p.drain.see(v.Now, serving(v.Pods), n, p.service.Offered(p.work(v).rate, n))
 	}
-	p.load.observe(v.Now, p.work(v).offered)
+	p.load.observe(v.Now, p.work(v).offered, p.queued(v))
 	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
 		p.perMachine = v.Room.Places.PerMachine
 	}
@@ -194,17 +195,23 @@ func measured(v *podscaler.View) time.Duration {
 // without one count as much as the others on the mean, but for those that were not ready yet when the
 // others were measured: what they use now the others used then.
 func used(pods []podscaler.Pod) (cores float64, known bool) {
-	sum, sampled, silent := 0.0, 0, 0
+	sum, sampled, unsampled, silent := 0.0, 0, 0, 0
 	var measured time.Time
 	for i := range pods {
-		if cpu, ok := pods[i].CPU.Number(); ok && serves(&pods[i]) {
-			sum, sampled = sum+max(cpu, 0), sampled+1
-			if at := pods[i].CPU.At; at.After(measured) {
-				measured = at
-			}
+		if !serves(&pods[i]) {
+			continue
+		}
+		cpu, ok := pods[i].CPU.Number()
+		if !ok {
+			unsampled++
+			continue
+		}
+		sum, sampled = sum+max(cpu, 0), sampled+1
+		if at := pods[i].CPU.At; at.After(measured) {
+			measured = at
 		}
 	}
-	for i := range pods {
+	for i := 0; i < len(pods) && unsampled > 0; i++ {
 		if _, ok := pods[i].CPU.Number(); !ok && serves(&pods[i]) && pods[i].ReadyChanged.Before(measured) {
 			silent++
 		}

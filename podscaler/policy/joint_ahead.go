@@ -21,6 +21,8 @@ type outlook struct {
 	// off and still are how far the forecasts were off of late, and how far the last values were.
 	off, still float64
 	judged     float64
+	// recent are the last values that were seen without a queue between them, oldest first.
+	recent []float64
 }
 
 const (
@@ -36,6 +38,11 @@ const (
 	tried, better = 12, 0.85
 	// steepest is the most that is expected of a forecast, as a part of what there is.
 	steepest = 1.5
+	// climbing is how many periods a load has to have climbed for, and by climbed of what it was, to be expected to
+	// go on as it did: it takes minutes until forecasts of a climb are judged, and by then much of it is over. A jump is
+	// no climb. Measured over a minute it rises for four periods, so that one of three thirds gets a quarter of
+	// the rise at most; of a climb each gets at least even of a third.
+	climbing, climbed, even = 6, 0.15, 0.8
 )
 
 // newOutlook weighs what is there now against what goes on as it went, by how each has done of late:
@@ -61,8 +68,8 @@ func newOutlook(certainty float64) (*outlook, error) {
 }
 
 // observe takes in the work of now. A period is over once a run sees that it is; those that no run has
-// seen are gaps.
-func (o *outlook) observe(now time.Time, work float64) {
+// seen are gaps. What grows while there is a queue may be the queue, and no climb.
+func (o *outlook) observe(now time.Time, work float64, queued bool) {
 	if o.end.IsZero() || now.Sub(o.end) > farthest*period {
 		o.end, o.sum, o.n = now.Add(period), 0, 0
 	}
@@ -75,11 +82,17 @@ func (o *outlook) observe(now time.Time, work float64) {
 		o.sum, o.n = 0, 0
 	}
 	o.sum, o.n = o.sum+work, o.n+1
+	if queued {
+		o.recent = nil
+	}
 }
 
 // close ends a period, and judges by its value what was foretold of it.
 func (o *outlook) close(value float64) {
 	o.model.Observe(value)
+	if o.recent = append(o.recent, value); len(o.recent) > climbing+1 {
+		o.recent = o.recent[1:]
+	}
 	f := &o.foretold[o.at%judgedAt]
 	o.at++
 	if miss := math.Abs(value - f.mean); !math.IsNaN(miss) {
@@ -97,6 +110,24 @@ func (o *outlook) close(value float64) {
 // believed reports whether forecasts have lately been better than to expect what there is.
 func (o *outlook) believed() bool { return o.judged >= tried && o.off < better*o.still }
 
+// climb is by how much the load climbs in a period, where it has done so steadily; 0 where it has not.
+func (o *outlook) climb() float64 {
+	if len(o.recent) <= climbing {
+		return 0
+	}
+	rise := o.recent[climbing] - o.recent[0]
+	if !(rise >= climbed*o.recent[0]) {
+		return 0
+	}
+	const third = climbing / 3
+	for i := 0; i < climbing; i += third {
+		if part := o.recent[i+third] - o.recent[i]; !(part >= even*rise/3) {
+			return 0
+		}
+	}
+	return rise / climbing
+}
+
 // look says what loads are expected by when a replica comes, and by when a machine does.
 func (p *joint) look(v *podscaler.View, offered float64) forecastOf {
 	f := forecastOf{podLead: guessedPodLead, machineLead: guessedMachineLead}
@@ -106,14 +137,26 @@ func (p *joint) look(v *podscaler.View, offered float64) forecastOf {
 	if v.Room.MachineLead > 0 {
 		f.machineLead = max(v.Room.MachineLead, f.podLead)
 	}
-	if p.load == nil || !p.load.believed() {
+	if p.load == nil {
 		return f
 	}
-	pod, machine := p.load.model.Forecast(periods(f.podLead)), p.load.model.Forecast(periods(f.machineLead))
-	if f.known = pod.Known && machine.Known; f.known {
-		f.pod, f.machine = min(pod.Quantile(p.certainty), steepest*offered), min(machine.Quantile(p.certainty), steepest*offered)
+	if rise := p.load.climb(); rise > 0 {
+		f.expect(offered+rise*float64(f.podLead)/float64(period), offered+rise*float64(f.machineLead)/float64(period))
 	}
+	if p.load.believed() {
+		pod, machine := p.load.model.Forecast(periods(f.podLead)), p.load.model.Forecast(periods(f.machineLead))
+		if pod.Known && machine.Known {
+			q := p.quantile(v)
+			f.expect(pod.Quantile(q), machine.Quantile(q))
+		}
+	}
+	f.pod, f.machine = min(f.pod, steepest*offered), min(f.machine, steepest*offered)
 	return f
+}
+
+// expect notes what the load may come to, beside what it may come to for another reason.
+func (f *forecastOf) expect(pod, machine float64) {
+	f.pod, f.machine, f.known = max(f.pod, pod), max(f.machine, machine), true
 }
 
 // periods is how many periods a lead comes to.

@@ -13,6 +13,9 @@ const (
 	// what requests take, for pods that have just started use more than they will, and where it is for one
 	// replica: a load that stands still at the edge of a machine would else buy one again and again.
 	unsureRuns = 4
+	// queuedRuns is how many runs in a row have to want one for a single replica to work off a queue: there is
+	// one for a moment on any pods, now and then, and it is gone before a machine could be there.
+	queuedRuns = 2
 	// unsureFor is for how long they have to where it is for one replica and next to nothing is known: it may
 	// be the caution of not knowing that wants it, and by then something is.
 	unsureFor = 2 * time.Minute
@@ -55,14 +58,16 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	return r
 }
 
-// agreed is how many replicas the last runs agree on. For a single one beyond what is paid for neither a queue is
-// reason enough, as long as those that have room already do not serve yet, for they may be enough to work
-// it off, nor the caution of knowing next to nothing.
+// agreed is how many replicas the last runs agree on. For a single one beyond what is paid for neither a queue that
+// one run sees is reason enough, nor one for as long as those that have room already do not serve yet, for they
+// may be enough to work it off, nor the caution of knowing next to nothing.
 func (p *joint) agreed(v *podscaler.View, pl *podscaler.Places, s *sizing) int {
 	one := s.now == pl.Coming+1
 	switch {
-	case p.queued(v) && (!one || serving(v.Pods) >= pl.Coming), s.sure == 1 && !one:
+	case p.queued(v) && !one, s.sure == 1 && !one:
 		return s.now
+	case p.queued(v) && serving(v.Pods) >= pl.Coming:
+		return p.needs.lately(queuedRuns)
 	}
 	n := p.needs.lately(unsureRuns)
 	if s.sure < 0.5 && n == pl.Coming+1 {
@@ -144,7 +149,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 		cost, _ := w.Cost.Current(v.Cost)
 		add(podscaler.ReasonCostAboveTarget, "the machines cost %s, and should %s (%s): response times may come up to the objective", cost, w.Cost, w.Cost.Basis())
 	} else if burn := p.budget.burn(); burn > 1 {
-		add(podscaler.ReasonErrorBudgetBurning, "%.3g times the requests that may miss the objective did of late: response times are kept to %.0f %% of it", burn, 100*s.part)
+		add(podscaler.ReasonErrorBudgetBurning, "%.3g times the requests that may miss the objective did of late: response times are kept to %.0f %% of it, and forecasts are read at their p%.4g", burn, 100*s.part, 100*p.quantile(v))
 	}
 	return reasons
 }

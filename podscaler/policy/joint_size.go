@@ -117,6 +117,15 @@ func (p *joint) part(v *podscaler.View) float64 {
 	return 1 - p.headroom*min(max(p.budget.burn(), 1), 2)
 }
 
+// quantile is the one that forecasts are read at: the more of the error budget is being spent the surer it is to be
+// that the load stays below, and no surer than asked for where the machines cost more than they should.
+func (p *joint) quantile(v *podscaler.View) float64 {
+	if tooDear(v) {
+		return p.certainty
+	}
+	return 1 - (1-p.certainty)/min(max(p.budget.burn(), 1), 2)
+}
+
 // tooDear reports whether the machines cost more than the target that there is for it. That takes the
 // headroom away and no more: a target is a wish, and the objective is what it is traded against.
 func tooDear(v *podscaler.View) bool {

@@ -33,8 +33,25 @@ func (m *model) result(p *plan, bound pricing.Rate) Result {
 			w.place(lot{k, n}, Placement{Purchase: -1, Why: why, Text: text + w.nearestNode(&m.kinds[k])})
 		}
 	}
-	slices.SortStableFunc(w.result.Placements, func(a, b Placement) int { return strings.Compare(a.Item, b.Item) })
+	w.result.Placements = byItem(w.result.Placements)
 	return w.result
+}
+
+// byItem sorts placements by their items, and those of one name as they are. Their places are sorted in their
+// stead: to move thousands of placements about takes longer than many a plan.
+func byItem(placements []Placement) []Placement {
+	at := make([]int, len(placements))
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortFunc(at, func(i, j int) int {
+		return cmp.Or(strings.Compare(placements[i].Item, placements[j].Item), cmp.Compare(i, j))
+	})
+	sorted := make([]Placement, len(placements))
+	for i, j := range at {
+		sorted[i] = placements[j]
+	}
+	return sorted
 }
 
 // writer turns a plan into a result.

@@ -64,11 +64,14 @@ func newPlan(m *model) *plan {
 	return p
 }
 
+// bought is for how many machines a plan has room before it has to be copied to make more.
+const bought = 64
+
 // clone copies p with an empty journal.
 func (p *plan) clone() *plan {
 	c := *p
 	c.left, c.pools, c.hosts, c.journal = slices.Clone(p.left), slices.Clone(p.pools), slices.Clone(p.hosts), nil
-	c.machines = make([]machine, 0, len(p.machines))
+	c.machines = make([]machine, 0, len(p.machines)+bought)
 	for _, mc := range p.machines {
 		if !mc.gone {
 			mc.load = slices.Clone(mc.load)

@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Values are of periods of 15 s, and a jump that is measured over a minute takes four of them to be seen whole.
+func TestALoadThatClimbsSteadilyIsExpectedToGoOn(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		values []float64
+		rise   float64
+	}{
+		{"nothing is known", nil, 0},
+		{"one value too few", []float64{1, 1.1, 1.2, 1.3, 1.4, 1.5}, 0},
+		{"a climb", []float64{1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6}, 0.1},
+		{"a climb after a while of nothing", []float64{1, 1, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6}, 0.1},
+		{"one that is a little uneven", []float64{1, 1.09, 1.22, 1.28, 1.4, 1.52, 1.6}, 0.1},
+		{"one that has come to its end", []float64{1, 1.1, 1.2, 1.3, 1.4, 1.4, 1.4}, 0},
+		{"too small a one", []float64{1, 1.02, 1.04, 1.06, 1.08, 1.1, 1.12}, 0},
+		{"a fall", []float64{2, 1.9, 1.8, 1.7, 1.6, 1.5, 1.4}, 0},
+		{"a jump, seen in its middle", []float64{1, 1, 1.5, 2, 2.5, 3, 3}, 0},
+		{"a jump, seen a period earlier", []float64{1, 1, 1, 1.5, 2, 2.5, 3}, 0},
+		{"a jump, seen a period later", []float64{1, 1.5, 2, 2.5, 3, 3, 3}, 0},
+		{"a gap in what was seen", []float64{1, 1.1, math.NaN(), 1.3, 1.4, 1.5, 1.6}, 0},
+		{"a gap at its end", []float64{1, 1.1, 1.2, 1.3, 1.4, 1.5, math.NaN()}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := climbs(t, c.values)
+			if got := o.climb(); math.Abs(got-c.rise) > 1e-9 {
+				t.Errorf("climbs by %v a period, should by %v", got, c.rise)
+			}
+		})
+	}
+}
+
+func climbs(t interface{ Fatal(...any) }, values []float64) *outlook {
+	o, err := newOutlook(0.75)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range values {
+		o.close(v)
+	}
+	return o
+}
+
+func TestAQueueIsNoClimb(t *testing.T) {
+	o := climbs(t, nil)
+	at := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+	for i := range 20 {
+		o.observe(at.Add(time.Duration(i)*period), 1+0.1*float64(i), i == 10)
+		want := climbing < i && i < 10 || i > 10+climbing
+		if got := o.climb() > 0; got != want {
+			t.Errorf("after period %d: climbs %v, should %v", i, got, want)
+		}
+	}
+}
+
+// Wherever in the time that is looked at a jump lies, and however high it is, it is no climb.
+func TestAJumpIsNeverTakenForAClimb(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		from, by := rapid.Float64Range(0.1, 10).Draw(t, "from"), rapid.Float64Range(0.1, 100).Draw(t, "by")
+		at := rapid.Float64Range(0, 10).Draw(t, "at")
+		o := climbs(t, nil)
+		for i := range 20 {
+			o.close(from + by*min(max((float64(i)-at)/4, 0), 1))
+			if rise := o.climb(); rise != 0 {
+				t.Fatalf("after %d periods it climbs by %v", i+1, rise)
+			}
+		}
+	})
+}
