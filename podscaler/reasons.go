@@ -145,6 +145,8 @@ const (
 	// ReasonMarginalPrice: what a replica more would cost and one fewer save, and what comes of
 	// doing nothing.
 	ReasonMarginalPrice = "MarginalPrice"
+	// ReasonReplicasLost: replicas answer nobody, for their hosts are away, so others are asked for in their place.
+	ReasonReplicasLost = "ReplicasLost"
 	// ReasonLoadUnknown: the load could not be measured.
 	ReasonLoadUnknown = "LoadUnknown"
 )

@@ -122,6 +122,9 @@ type Pod struct {
 	Phase       Phase
 	Ready       bool
 	Terminating bool
+	// Lost is whether the pod's host is away, or its node has gone silent. Nobody is answered by it, whether or
+	// not the cluster has noticed, and it stays a replica until the cluster gives it up or it is back.
+	Lost bool
 	// Started is when the pod's containers were started, ReadyChanged when Ready last
 	// changed; zero when that has not happened.
 	Started, ReadyChanged time.Time

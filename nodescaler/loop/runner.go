@@ -160,6 +160,7 @@ type world struct {
 	// The first sight of the cluster, and of the machines, is only looked at.
 	newCluster, newMachines bool
 	byWorkload              map[string][]int // indices into snap.Pods
+	lost                    map[string]bool  // nodes
 	booting                 int
 	joined, all             pricing.Rate // what the joined machines cost now, and what all do
 	// predicted is what Predict said when so many kinds of future pods were known; -1 is not asked.
@@ -229,6 +230,7 @@ func (r *Runner) withOrders(listed []nodescaler.Machine, now time.Time, step *St
 }
 
 func (w *world) index() {
+	w.lost = lostNodes(&w.snap)
 	w.byWorkload = make(map[string][]int, len(w.replicas))
 	for i := range w.snap.Pods {
 		if name := w.snap.Pods[i].Workload; name != "" {
@@ -411,8 +413,30 @@ func (w *world) podsOf(workload string) []podscaler.Pod {
 	pods := make([]podscaler.Pod, len(idx))
 	for i, j := range idx {
 		pods[i] = w.snap.Pods[j].Pod
+		pods[i].Lost = w.lost[w.snap.Pods[j].Node]
 	}
 	return pods
+}
+
+// lostNodes are the nodes that nobody on them is answered by: their host is away, or they were ready once and have
+// gone silent.
+func lostNodes(s *nodescaler.Snapshot) map[string]bool {
+	away := map[string]bool{} // machines
+	for _, h := range s.Hosts {
+		for i := range s.Machines {
+			if m := &s.Machines[i]; !h.Online && m.Host == h.Name {
+				away[m.Name] = true
+			}
+		}
+	}
+	lost := map[string]bool{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if away[n.Machine] || !n.Ready && s.Now.Sub(n.Joined) >= nodescaler.NodeStartup {
+			lost[n.Name] = true
+		}
+	}
+	return lost
 }
 
 // like is what another pod of the workload would be, and how many there are.

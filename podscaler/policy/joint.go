@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -93,8 +94,52 @@ func (p *joint) check(w *podscaler.Workload) error {
 	return f.err()
 }
 
-// Desired learns from what is seen and asks for what is needed, or paid for.
+// Desired learns from what is seen and asks for what is needed, or paid for. Replicas that are lost answer nobody,
+// so others are asked for in their place for as long as they count.
 func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
+	found, lost := found(v)
+	r := p.desired(found)
+	if lost == 0 || !r.Known {
+		return r
+	}
+	most := max(v.Workload.Max, v.Replicas)
+	r.Replicas = min(r.Replicas+lost, most)
+	if r.Ahead > 0 {
+		r.Ahead = min(r.Ahead+lost, most)
+	}
+	r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonReplicasLost,
+		"%d replicas are on hosts that are away or on nodes that have gone silent: as many more are asked for", lost))
+	return r
+}
+
+// found is what is seen without the replicas that are lost, and how many those are. Where their places are counted,
+// they are taken out as well.
+func found(v *podscaler.View) (seen *podscaler.View, lost int) {
+	gone := func(p podscaler.Pod) bool {
+		return p.Lost && !p.Terminating && p.Phase != podscaler.Failed && p.Phase != podscaler.Succeeded
+	}
+	for i := range v.Pods {
+		if gone(v.Pods[i]) {
+			lost++
+		}
+	}
+	if lost == 0 {
+		return v, 0
+	}
+	rest := *v
+	rest.Pods = slices.DeleteFunc(slices.Clone(v.Pods), gone)
+	rest.Replicas = max(v.Replicas-lost, 0)
+	if pl := v.Room.Places; pl != nil {
+		left := *pl
+		for _, n := range []*int{&left.Ready, &left.Coming, &left.Most, &left.Filled} {
+			*n = max(*n-lost, 0)
+		}
+		rest.Room.Places = &left
+	}
+	return &rest, lost
+}
+
+func (p *joint) desired(v *podscaler.View) podscaler.Recommendation {
 	if why := p.cannot(v); why != nil {
 		p.needs.unknown(v.Now)
 		p.regrets.unknown()
@@ -112,6 +157,19 @@ func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
 
 // Bid is what would be asked for if there were room for it, by what has been learnt up to the run before.
 func (p *joint) Bid(v *podscaler.View) podscaler.Bid {
+	found, lost := found(v)
+	b := p.bid(found)
+	if lost == 0 || !b.Known {
+		return b
+	}
+	b.Want, b.Ahead = b.Want+lost, b.Ahead+lost
+	if len(b.Worth) > 0 { // those that are lost have their places
+		b.Worth = slices.Concat(slices.Repeat(b.Worth[:1], lost), b.Worth)
+	}
+	return b
+}
+
+func (p *joint) bid(v *podscaler.View) podscaler.Bid {
 	if p.cannot(v) != nil {
 		return podscaler.Bid{}
 	}

@@ -299,3 +299,34 @@ func TestJointTakesRequestsThatHaveJustBegunForWhatTheyAre(t *testing.T) {
 		})
 	}
 }
+
+func TestJointAsksForOthersInPlaceOfReplicasThatAreLost(t *testing.T) {
+	p, v := joint(t, policy.Joint{Fill: new(false)}, 40)
+	before := p.Desired(v)
+	lost := *v
+	lost.Now = v.Now.Add(15 * time.Second)
+	lost.Pods = slices.Clone(v.Pods)
+	for i := range 3 {
+		lost.Pods[i].Lost = true // the cluster has not noticed: they are ready still
+	}
+	lost.Pods = append(lost.Pods, podscaler.Pod{Name: "old", Phase: podscaler.Failed, Lost: true}) // is no replica
+	lost.Room.Places = places(6, 6, 20)
+	b := p.Bid(&lost)
+	d := p.Desired(&lost)
+	if d.Replicas != before.Replicas+3 {
+		t.Errorf("%d replicas are asked for, of which 3 are lost; it were %d: %v", d.Replicas, before.Replicas, d.Reasons)
+	}
+	if b.Want != before.Replicas+3 || len(b.Worth) != b.Ahead {
+		t.Errorf("it bids for %d, and says what %d of %d are worth", b.Want, len(b.Worth), b.Ahead)
+	}
+	if !slices.ContainsFunc(d.Reasons, func(r podscaler.Reason) bool { return r.Code == podscaler.ReasonReplicasLost }) {
+		t.Errorf("it does not say why: %v", d.Reasons)
+	}
+	all := lost
+	all.Workload = new(podscaler.Workload)
+	*all.Workload = *v.Workload
+	all.Workload.Max = before.Replicas
+	if d := p.Desired(&all); d.Replicas != before.Replicas {
+		t.Errorf("%d replicas are asked for, of at most %d", d.Replicas, before.Replicas)
+	}
+}
