@@ -339,6 +339,9 @@ func comeTo(t *testing.T) (map[string]testbed.Table, map[string][]byte) {
 		r := *paper.of[kind]
 		r.Summary = slices.DeleteFunc(slices.Clone(r.Summary), func(s testbed.Summary) bool { return strings.HasSuffix(s.Policy, "-wait") })
 		for _, f := range Figures(paper.Experiment, &r) {
+			if f.Name != "p90" && f.Name != "cost" { // the paper's two
+				continue
+			}
 			figures[fmt.Sprintf("%s-%s.svg", f.Name, kind)] = f.SVG
 		}
 	}
