@@ -105,6 +105,14 @@ func address(text string) bool {
 // WorkersName is the name of the workers' pool.
 func (s *Site) WorkersName() string { return s.workersName() }
 
+// ClusterAutoscaler is the image of the one that the site has, or empty if it has none.
+func (s *Site) ClusterAutoscaler() string {
+	if p := s.Addons.Plimsoll; p != nil && p.Nodes == byAutoscaler {
+		return p.ClusterAutoscalerImage
+	}
+	return ""
+}
+
 // Offer is the workers' pool as a VMPool by which Plimsoll decides on them, with what a run wants otherwise
 // than up made it, or as one that another decides on.
 func (s *Site) Offer(scaledBy string, change func(*pve.Pool)) (map[string]any, error) {
@@ -130,6 +138,8 @@ func (b *Bench) Kubeconfig() ([]byte, error) {
 const (
 	ProductNamespace = productNamespace
 	ProductToken     = tokenKey
+	// ProviderSecret has what Plimsoll shows cluster-autoscaler.
+	ProviderSecret = providerSecret
 )
 
 // The mark of the load machine: a label, and a taint of the same name.

@@ -29,7 +29,9 @@ func NewIdentity(experiment string, file []byte, options []string, s *rke2.Site)
 		Workers rke2.Workers
 		Load    rke2.Size
 		Run     rke2.Run
-	}{s.Owner, s.RKE2, s.Workers, s.Load, s.Experiments()})
+		// ClusterAutoscaler is its image.
+		ClusterAutoscaler string `json:",omitempty"`
+	}{s.Owner, s.RKE2, s.Workers, s.Load, s.Experiments(), s.ClusterAutoscaler()})
 	return Identity{Experiment: experiment, File: sum(file), Site: sum(counts), Options: append([]string{}, options...)}, err
 }
 

@@ -114,7 +114,14 @@ type rig struct {
 	site, state string
 }
 
-func newRig(t *testing.T, program string) *rig {
+// rigged is how a rig differs.
+type rigged struct {
+	site     string                     // a format as siteFile is
+	programs map[string]kubelet.Program // besides
+	before   func(kubeconfig string)    // the test bed is built
+}
+
+func newRig(t *testing.T, program string, how rigged) *rig {
 	k6, err := lab.Toolbox{}.Path(t.Context(), lab.ToolK6)
 	if err != nil {
 		t.Fatal(err)
@@ -124,18 +131,18 @@ func newRig(t *testing.T, program string) *rig {
 	t.Cleanup(proxy.Close)
 	r := &rig{}
 	var site string
+	how.programs["plimsoll"] = kubelet.Plimsoll(program)
+	how.programs["k6"] = kubelet.Program{Path: k6, Env: []string{"HTTP_PROXY=" + proxy.URL}}
 	r.Rig = inlab.New(t, inlab.Config{
-		Speed: 1, // the age of machines is by the emulator's clock, and what they cost by Plimsoll's
-		Programs: map[string]kubelet.Program{
-			"plimsoll": kubelet.Plimsoll(program), "k6": {Path: k6, Env: []string{"HTTP_PROXY=" + proxy.URL}},
-		},
-		Parts: []lab.Part{&lab.Prometheus{}, &plane.Part{Seed: 1, Every: 5 * time.Second}},
+		Speed:    1, // the age of machines is by the emulator's clock, and what they cost by Plimsoll's
+		Programs: how.programs,
+		Parts:    []lab.Part{&lab.Prometheus{}, &plane.Part{Seed: 1, Every: 5 * time.Second}},
 		Site: func(s *rke2.Site) {
 			if r.Rig == nil {
 				return
 			}
 			quoted := func(all []string) string { return `"` + strings.Join(all, `", "`) + `"` }
-			site = fmt.Sprintf(siteFile, quoted(s.Endpoints), quoted(s.Fingerprints), r.Lab.Endpoint(lab.PrometheusPart, "api"))
+			site = fmt.Sprintf(how.site, quoted(s.Endpoints), quoted(s.Fingerprints), r.Lab.Endpoint(lab.PrometheusPart, "api"))
 			var mine rke2.Site
 			if err := strict.Unmarshal([]byte(site), &mine); err != nil {
 				t.Fatal(err)
@@ -145,6 +152,9 @@ func newRig(t *testing.T, program string) *rig {
 	})
 	if services.plane, err = url.Parse(r.Lab.Endpoint(plane.PartName, "apps")); err != nil {
 		t.Fatal(err)
+	}
+	if how.before != nil {
+		how.before(r.Lab.Kubeconfig())
 	}
 	if err := r.Bench().Up(t.Context()); err != nil {
 		t.Fatal(err)
@@ -167,7 +177,7 @@ func newRig(t *testing.T, program string) *rig {
 		if !t.Failed() {
 			return
 		}
-		for _, ns := range []string{"plimsoll", "plimsoll-testbed"} {
+		for _, ns := range []string{"plimsoll", "plimsoll-testbed", "kube-system"} {
 			list, err := r.Client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				continue
@@ -201,7 +211,7 @@ func resultsIn(t *testing.T, folder string) *testbed.Results {
 func TestAnExperimentRunsOnATestBed(t *testing.T) {
 	const users, minutes = 10, 1
 	program := labtest.Program(t)
-	r := newRig(t, program)
+	r := newRig(t, program, rigged{site: siteFile, programs: map[string]kubelet.Program{}})
 	out := filepath.Join(t.ArtifactDir(), "out")
 	args := []string{"rke2", "run", "slo-cost", "--config", r.site, "--policies", "slocost-b", "--users", "10", "--trials", "1", "--for", "1m", "--out", out}
 	killed(t, program, args...)

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -20,8 +21,10 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/k6"
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
 	"github.com/plimsoll/plimsoll/testbed/live"
@@ -68,17 +71,32 @@ func releaseImage() (string, error) {
 // scaling is how machines are decided on: by which of Plimsoll's manifests, and by whom.
 type scaling struct{ manifest, by string }
 
-// scaling is the row's: all rows that there are have a node policy of Plimsoll's.
-func (r *run) scaling() scaling { return scaling{"active", "Plimsoll"} }
+var (
+	byPlimsoll   = scaling{deploy.Active, string(v1alpha1.ScaledByPlimsoll)}
+	byAutoscaler = scaling{deploy.Provider, string(v1alpha1.ScaledByClusterAutoscaler)}
+)
+
+// scaling is the row's. The first machines are made by Plimsoll's whatever it is.
+func (r *run) scaling() scaling {
+	if r.job.Policy.Upstream() {
+		return byAutoscaler
+	}
+	return byPlimsoll
+}
 
 // installed is Plimsoll as its manifests install it, with a configuration of the run's, in an attempt's name.
 // With no replicas, it is stopped.
-func (r *run) installed(config map[string]any, name string, replicas int32) ([]client.Object, error) {
-	text, err := yaml.Marshal(config)
+func (r *run) installed(how scaling, config map[string]any, name string, replicas int32) ([]client.Object, error) {
+	all, err := manifest(how.manifest)
 	if err != nil {
 		return nil, err
 	}
-	all, err := manifest(r.scaling().manifest)
+	if how == byAutoscaler {
+		if config["provider"], err = served(all); err != nil {
+			return nil, err
+		}
+	}
+	text, err := yaml.Marshal(config)
 	if err != nil {
 		return nil, err
 	}
@@ -105,6 +123,21 @@ func (r *run) installed(config map[string]any, name string, replicas int32) ([]c
 	return out, nil
 }
 
+// served is how cluster-autoscaler is served, as Plimsoll's manifests have it: by the certificates that they mount.
+func served(all []*unstructured.Unstructured) (any, error) {
+	for _, o := range all {
+		if o.GetKind() != "ConfigMap" || o.GetName() != productName {
+			continue
+		}
+		text, _, err := unstructured.NestedString(o.Object, "data", "config.yaml")
+		var held struct {
+			Provider any `json:"provider"`
+		}
+		return held.Provider, errors.Join(err, yaml.Unmarshal([]byte(text), &held))
+	}
+	return nil, fs.ErrNotExist
+}
+
 // caFile is the certificate of Proxmox VE, beside the configuration.
 const caFile = "ca.crt"
 
@@ -129,12 +162,12 @@ func (r *run) change(d *appsv1.Deployment, sum, name string, replicas int32) {
 }
 
 // config is Plimsoll's configuration.
-func (r *run) config(interval, nodes any) map[string]any {
+func (r *run) config(interval any) map[string]any {
 	s := r.world.Site
 	c := map[string]any{
 		"owner": s.Owner, "endpoints": s.Endpoints, "tokenFile": rke2.ProductToken,
 		"mode": "Active", "state": "kubernetes", "metrics": ":8080",
-		"interval": interval, "nodes": nodes, "journal": map[string]any{"file": "-"},
+		"interval": interval, "journal": map[string]any{"file": "-"},
 	}
 	if len(s.Fingerprints) > 0 {
 		c["fingerprints"] = s.Fingerprints
@@ -150,31 +183,43 @@ func (r *run) config(interval, nodes any) map[string]any {
 
 // starting is the configuration that brings the workers to those that there are to be at the start.
 func (r *run) starting() map[string]any {
-	return r.config("5s", map[string]any{"policy": "unneeded", "unneeded": map[string]any{
+	c := r.config("5s")
+	c["nodes"] = map[string]any{"policy": "unneeded", "unneeded": map[string]any{
 		"scanInterval": "5s", "enforceNodeGroupMinSize": true, "scaleDownUtilizationThreshold": 1,
 		"scaleDownUnneededTime": "1s", "scaleDownUnreadyTime": "1s", "scaleDownDelayAfterAdd": "1s", "scaleDownDelayAfterFailure": "10s",
 		"maxDrainParallelism":             10,
 		"initialNodeGroupBackoffDuration": "10s", "maxNodeGroupBackoffDuration": "1m",
-	}})
+	}}
+	return c
 }
 
-// row is the configuration with the row's policies.
+// row is the configuration with the row's policies. Where cluster-autoscaler decides on machines, there is none for
+// those, and it is told what is expected of pods if the row has it listen.
 func (r *run) row() map[string]any {
-	c := r.config(nodescaler.Duration(r.Tick), r.job.Policy.Nodes.Spec())
+	c := r.config(nodescaler.Duration(r.Tick))
+	if r.job.Policy.Upstream() {
+		by := kube.ByNothing
+		if r.flags().CapacityBufferPodInjectionEnabled {
+			by = kube.ByCapacityBuffer
+		}
+		c["handoff"] = map[string]any{"by": by}
+		return c
+	}
+	c["nodes"] = r.job.Policy.Nodes.Spec()
 	if l := r.job.Policy.Limit; l != nil {
 		c["limit"] = map[string]any{"amount": l.Amount, "per": pricing.Short(l.Per)}
 	}
 	return c
 }
 
-// offer is what machines there may be, and what they cost.
-func (r *run) offer() ([]client.Object, error) {
+// offer is what machines there may be, by whose decision, and what they cost.
+func (r *run) offer(how scaling) ([]client.Object, error) {
 	prices, err := product.Object("PriceBook", v1alpha1.DefaultPriceBook, r.Prices)
 	if err != nil {
 		return nil, err
 	}
 	want := &r.Pools[0]
-	pool, err := r.world.Site.Offer(r.scaling().by, func(p *pve.Pool) {
+	pool, err := r.world.Site.Offer(how.by, func(p *pve.Pool) {
 		p.Min, p.Max, p.PodSlots = want.Min, want.Max, want.PodSlots
 		if most := r.job.Policy.MaxMachines; most > 0 {
 			p.Max = min(p.Max, most)
@@ -251,6 +296,9 @@ func withMark(all []client.Object) []client.Object {
 // lingering is how long a pod that ends takes requests, while it is taken out of the Service.
 const lingering = 5 * time.Second
 
+// linger is that of a workload's pods: some of their grace is for what they have begun.
+func linger(w *testbed.Workload) time.Duration { return min(lingering, w.Grace/2) }
+
 // containers are those of a pod: the loader, and what asks for the CPU that a mesh's proxy would, where there
 // is none.
 func (r *run) containers() []corev1.Container {
@@ -267,7 +315,7 @@ func (r *run) containers() []corev1.Container {
 	if r.settings.Digits > 0 {
 		work = fmt.Sprintf("--digits=%d", r.settings.Digits)
 	}
-	linger := min(lingering, w.Grace/2)
+	linger := linger(w)
 	all := []corev1.Container{{
 		Name: "loader", Image: r.image,
 		Args: []string{

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -37,6 +38,10 @@ type run struct {
 	journal *journal // of the Plimsoll that runs now
 	quiet   func()   // ends the reading of it
 	summary *k6.Summary
+
+	// Of rows whose machines cluster-autoscaler decides on: its pod, and what it did to the application's.
+	scanner types.UID
+	evicted evictions
 }
 
 // step is one part of a run.
@@ -80,8 +85,12 @@ func (r *run) make(ctx context.Context) (testbed.Trial, error) {
 }
 
 // clear takes away all that a run makes in its namespace, the autoscaler first: what Plimsoll scales, it
-// would scale while it goes. Machines that nobody needs then are given back by whatever Plimsoll runs.
+// would scale while it goes. Machines that nobody needs then are given back by whatever Plimsoll runs, if it decides
+// on them. Cluster-autoscaler is stopped before all else.
 func (r *run) clear(ctx context.Context) error {
+	if err := r.rest(ctx); err != nil {
+		return err
+	}
 	c := &r.world.Cluster
 	lists := func() []client.ObjectList {
 		return []client.ObjectList{
@@ -117,6 +126,11 @@ func (r *run) machines(ctx context.Context) error {
 	if err := await(ctx, "the load machine", outage, r.loadMachine); err != nil {
 		return err
 	}
+	if r.job.Policy.Upstream() {
+		if err := await(ctx, "what cluster-autoscaler needs", outage, r.servable); err != nil {
+			return err
+		}
+	}
 	kinds, err := manifest("crds")
 	if err != nil {
 		return err
@@ -129,17 +143,22 @@ func (r *run) machines(ctx context.Context) error {
 	if err := r.stop(ctx); err != nil {
 		return err
 	}
-	offer, err := r.offer()
-	if err != nil {
+	if err := r.bid(ctx, byPlimsoll); err != nil {
 		return err
 	}
-	if err := r.put(ctx, offer...); err != nil {
-		return err
-	}
-	if err := r.start(ctx, r.starting(), r.attempt+"-start"); err != nil {
+	if err := r.start(ctx, byPlimsoll, r.starting(), r.attempt+"-start"); err != nil {
 		return err
 	}
 	return await(ctx, "the first machines", time.Hour, r.joined)
+}
+
+// bid puts what machines there may be, by whose decision.
+func (r *run) bid(ctx context.Context, how scaling) error {
+	offer, err := r.offer(how)
+	if err != nil {
+		return err
+	}
+	return r.put(ctx, offer...)
 }
 
 func (r *run) put(ctx context.Context, objects ...client.Object) error {
@@ -166,7 +185,7 @@ func (r *run) loadMachine(ctx context.Context) error {
 // stop ends Plimsoll.
 func (r *run) stop(ctx context.Context) error {
 	r.hush()
-	objects, err := r.installed(r.starting(), r.attempt+"-stopped", 0)
+	objects, err := r.installed(byPlimsoll, r.starting(), r.attempt+"-stopped", 0)
 	if err != nil {
 		return err
 	}
@@ -192,8 +211,8 @@ func (r *run) plimsolls(ctx context.Context) ([]corev1.Pod, error) {
 }
 
 // start starts Plimsoll with a configuration, when it is stopped, and begins to read its journal.
-func (r *run) start(ctx context.Context, config map[string]any, name string) error {
-	objects, err := r.installed(config, name, 1)
+func (r *run) start(ctx context.Context, how scaling, config map[string]any, name string) error {
+	objects, err := r.installed(how, config, name, 1)
 	if err != nil {
 		return err
 	}
@@ -325,7 +344,8 @@ func podReady(p *corev1.Pod) bool {
 }
 
 // take lets Plimsoll scale the workload, with the row's policies. It starts anew: policies remember nothing of
-// how the start was brought about, and no money is spent.
+// how the start was brought about, and no money is spent. Machines are handed over before it starts, where
+// cluster-autoscaler decides on them.
 func (r *run) take(ctx context.Context) error {
 	if err := r.stop(ctx); err != nil {
 		return err
@@ -337,7 +357,16 @@ func (r *run) take(ctx context.Context) error {
 	if err := r.put(ctx, a); err != nil {
 		return err
 	}
-	return r.start(ctx, r.row(), r.attempt)
+	if !r.job.Policy.Upstream() {
+		return r.start(ctx, byPlimsoll, r.row(), r.attempt)
+	}
+	if err := r.bid(ctx, byAutoscaler); err != nil {
+		return err
+	}
+	if err := r.start(ctx, byAutoscaler, r.row(), r.attempt); err != nil {
+		return err
+	}
+	return r.autoscale(ctx)
 }
 
 // ask lets the users in, until the trial is over.
@@ -356,6 +385,11 @@ func (r *run) ask(ctx context.Context) error {
 func (r *run) asked(ctx context.Context) error {
 	if err := r.journal.each(func(*loop.Step) error { return nil }); err != nil {
 		return ruin{fmt.Errorf("journal: %w", err)}
+	}
+	if r.job.Policy.Upstream() {
+		if err := errors.Join(r.look(ctx), r.scans(ctx)); err != nil {
+			return err
+		}
 	}
 	var job batchv1.Job
 	if err := r.world.Cluster.Get(ctx, client.ObjectKey{Namespace: r.settings.Namespace, Name: loadName}, &job); err != nil {
@@ -420,6 +454,11 @@ func (r *run) score(ctx context.Context) (testbed.Trial, error) {
 	r.hush()
 	out := testbed.Trial{
 		Policy: r.job.Policy.Name, NodePolicy: r.job.Policy.Nodes.Policy, Users: r.job.Level.Users, Trial: r.job.Trial,
+	}
+	if r.job.Policy.Upstream() {
+		out.NodePolicy = string(testbed.ScaledByClusterAutoscaler)
+		out.PodMoves = r.evicted.between(r.summary.Began, r.summary.Began.Add(r.job.Length))
+		out.Warning = r.evicted.doubt(linger(&r.Workloads[0]))
 	}
 	err := errors.Join(
 		r.keepJournal(), writeJSON(r.kept, summaryFile, r.summary), r.measure(ctx),

@@ -12,12 +12,16 @@ import (
 	"github.com/plimsoll/plimsoll/testbed"
 )
 
+// plain is a test bed of which nothing needs to be said.
+func plain(testing.TB, *bed) {}
+
 // made is what an undisturbed run comes to, and what it could have died at.
-func made(t *testing.T) (*testbed.Results, []string) {
+func made(t *testing.T, prepare func(testing.TB, *bed), experiment func(testing.TB) *testbed.Experiment) (*testbed.Results, []string) {
 	t.Helper()
 	var r *testbed.Results
 	var moments []string
 	within(t, func(t *testing.T, b *bed) {
+		prepare(t, b)
 		var err error
 		if r, err = b.run(t.Context(), experiment(t)); err != nil {
 			t.Fatal(err)
@@ -38,7 +42,7 @@ func made(t *testing.T) (*testbed.Results, []string) {
 // What is counted is known beforehand: at the step 18 s after k6's start, the workload is to grow from one pod to
 // three, which the next step sees, and there is a second machine, at 10 units an hour each.
 func TestARunIsScoredFromWhatPodsPrint(t *testing.T) {
-	r, _ := made(t)
+	r, _ := made(t, plain, experiment)
 	if len(r.Runs) != 1 || r.World != "rke2" {
 		t.Fatalf("%+v", r)
 	}
@@ -60,8 +64,11 @@ func TestARunIsScoredFromWhatPodsPrint(t *testing.T) {
 var everyDeath = flag.Bool("deaths", false, "die at every moment, right before it and right after; else at some of them")
 
 // Wherever the process ends, the next one comes to the same results, and leaves nothing of a run.
-func TestRunsGoOnWhereverTheProcessDied(t *testing.T) {
-	want, moments := made(t)
+func TestRunsGoOnWhereverTheProcessDied(t *testing.T) { dies(t, plain, experiment) }
+
+func dies(t *testing.T, prepare func(testing.TB, *bed), experiment func(testing.TB) *testbed.Experiment) {
+	t.Helper()
+	want, moments := made(t, prepare, experiment)
 	if len(moments) < 30 {
 		t.Fatalf("there are %d moments to die at: %q", len(moments), moments)
 	}
@@ -76,6 +83,7 @@ func TestRunsGoOnWhereverTheProcessDied(t *testing.T) {
 			}
 			t.Run(strings.ReplaceAll(moments[at], "/", "."), func(t *testing.T) {
 				within(t, func(t *testing.T, b *bed) {
+					prepare(t, b)
 					b.mortal.left, b.mortal.after = at, after
 					e := experiment(t)
 					if _, err := b.run(t.Context(), e); err == nil && !b.mortal.dead {
@@ -143,18 +151,18 @@ func TestWhatTheTestBedCannotDoIsRefused(t *testing.T) {
 	within(t, func(t *testing.T, b *bed) {
 		for want, change := range map[string]func(*testbed.Experiment){
 			"": func(*testbed.Experiment) {},
-			"workloads: must be one on this test bed, was 2":                                                                        func(e *testbed.Experiment) { e.Workloads = slices.Repeat(e.Workloads, 2) },
-			"duration: must be whole minutes on this test bed, was 1m30s":                                                           func(e *testbed.Experiment) { e.Duration = 90 * time.Second },
-			"pools[0].max: must be at most the site's workers.max, 16, on this test bed, was 17":                                    func(e *testbed.Experiment) { e.Pools[0].Max = 17 },
-			"pools[0].start: must be min, which Plimsoll makes by itself on this test bed, was 2":                                   func(e *testbed.Experiment) { e.Pools[0].Start = 2 },
-			"pools[0].shapes[0].name: must be that of one of the site's workers.shapes on this test bed, was big":                   func(e *testbed.Experiment) { e.Pools[0].Shapes[0].Name = "big" },
-			"pools[0].shapes[0]: must be of the site's workers.shapes[0], 2 vCPU and 7629MiB, on this test bed, was 4 vCPU and 8GB": func(e *testbed.Experiment) { e.Pools[0].Shapes[0].CPU = 4000 },
-			"workloads[0].demand.tail: must be left out: the loader's requests are alike on this test bed, was 2":                   func(e *testbed.Experiment) { e.Workloads[0].Demand.Tail = 2 },
-			"workloads[0]: the loader: calibrate: must be from 2ms to 2s, was 1ms":                                                  func(e *testbed.Experiment) { e.Workloads[0].Demand.Mean = time.Millisecond },
-			"load.users 5001: k6: users: must be 1 to 5000, was 5001":                                                               func(e *testbed.Experiment) { e.Load.Users = []int{10, 5001} },
-			"policies slocost-b nodes.scaledBy: must be Plimsoll on this test bed, was ClusterAutoscaler":                           func(e *testbed.Experiment) { e.Policies[0].Nodes.ScaledBy = testbed.ScaledByClusterAutoscaler },
-			"policies slocost-b: must be without what knows the load to come on this test bed, was clairvoyant":                     func(e *testbed.Experiment) { e.Policies[0].Clairvoyant = true },
-			"policies slocost-b spares: must be left out on this test bed, was 1":                                                   func(e *testbed.Experiment) { e.Policies[0].Spares = 1 },
+			"workloads: must be one on this test bed, was 2":                                                                                                             func(e *testbed.Experiment) { e.Workloads = slices.Repeat(e.Workloads, 2) },
+			"duration: must be whole minutes on this test bed, was 1m30s":                                                                                                func(e *testbed.Experiment) { e.Duration = 90 * time.Second },
+			"pools[0].max: must be at most the site's workers.max, 16, on this test bed, was 17":                                                                         func(e *testbed.Experiment) { e.Pools[0].Max = 17 },
+			"pools[0].start: must be min, which Plimsoll makes by itself on this test bed, was 2":                                                                        func(e *testbed.Experiment) { e.Pools[0].Start = 2 },
+			"pools[0].shapes[0].name: must be that of one of the site's workers.shapes on this test bed, was big":                                                        func(e *testbed.Experiment) { e.Pools[0].Shapes[0].Name = "big" },
+			"pools[0].shapes[0]: must be of the site's workers.shapes[0], 2 vCPU and 7629MiB, on this test bed, was 4 vCPU and 8GB":                                      func(e *testbed.Experiment) { e.Pools[0].Shapes[0].CPU = 4000 },
+			"workloads[0].demand.tail: must be left out: the loader's requests are alike on this test bed, was 2":                                                        func(e *testbed.Experiment) { e.Workloads[0].Demand.Tail = 2 },
+			"workloads[0]: the loader: calibrate: must be from 2ms to 2s, was 1ms":                                                                                       func(e *testbed.Experiment) { e.Workloads[0].Demand.Mean = time.Millisecond },
+			"load.users 5001: k6: users: must be 1 to 5000, was 5001":                                                                                                    func(e *testbed.Experiment) { e.Load.Users = []int{10, 5001} },
+			"policies slocost-b nodes.scaledBy: must be Plimsoll, as the site's addons.plimsoll.nodes is not ClusterAutoscaler, on this test bed, was ClusterAutoscaler": func(e *testbed.Experiment) { e.Policies[0].Nodes.ScaledBy = testbed.ScaledByClusterAutoscaler },
+			"policies slocost-b: must be without what knows the load to come on this test bed, was clairvoyant":                                                          func(e *testbed.Experiment) { e.Policies[0].Clairvoyant = true },
+			"policies slocost-b spares: must be left out on this test bed, was 1":                                                                                        func(e *testbed.Experiment) { e.Policies[0].Spares = 1 },
 		} {
 			e := experiment(t)
 			change(e)

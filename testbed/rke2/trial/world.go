@@ -68,7 +68,10 @@ func (w *World) Check(e *testbed.Experiment) error {
 		key := "policies " + p.Name
 		must(!p.Clairvoyant, key, "without what knows the load to come", "clairvoyant")
 		must(p.Spares == 0, key+" spares", "left out", p.Spares)
-		must(!p.Upstream(), key+" nodes.scaledBy", string(testbed.ScaledByPlimsoll), string(testbed.ScaledByClusterAutoscaler))
+		if p.Upstream() {
+			must(w.Site.ClusterAutoscaler() != "", key+" nodes.scaledBy", "Plimsoll, as the site's addons.plimsoll.nodes is not ClusterAutoscaler,", string(p.Nodes.ScaledBy))
+			checkFlags(rowFlags(p.Nodes.Spec()), key+" nodes.unneeded", must)
+		}
 	}
 	return errors.Join(append(faults, w.same())...)
 }

@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -96,6 +97,8 @@ type bed struct {
 	began  time.Time // of the load
 	grown  bool
 	number int // of machines
+	site   string
+	scans  int // of cluster-autoscaler
 	kept   map[string]map[string][]byte
 }
 
@@ -115,7 +118,7 @@ func newBed(t testing.TB) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bed{t: t, mortal: &mortal{left: -1}, logs: map[string]*printed{}, kept: map[string]map[string][]byte{}, number: 3}
+	b := &bed{t: t, mortal: &mortal{left: -1}, logs: map[string]*printed{}, kept: map[string]map[string][]byte{}, number: 3, site: siteText}
 	b.objects = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&batchv1.Job{}, &appsv1.Deployment{}, &corev1.Pod{}).Build()
 	b.must(b.objects.Create(t.Context(), node("load-0", map[string]string{rke2.LoadLabel: "true"})))
 	return b
@@ -141,6 +144,7 @@ func (b *bed) behave(ctx context.Context) {
 		b.mu.Lock()
 		b.deployments(ctx)
 		b.plimsoll(ctx)
+		b.autoscaler(ctx)
 		b.job(ctx)
 		b.mu.Unlock()
 		select {
@@ -164,7 +168,7 @@ func (b *bed) deployments(ctx context.Context) {
 			continue
 		}
 		at := slices.IndexFunc(all.Items, func(d appsv1.Deployment) bool { return d.Namespace+"/"+d.Name == of })
-		if at < 0 || *all.Items[at].Spec.Replicas <= int32(have[of]) || all.Items[at].Spec.Template.Annotations[attempt] != p.Annotations[attempt] {
+		if at < 0 || *all.Items[at].Spec.Replicas <= int32(have[of]) || ended(p) || all.Items[at].Spec.Template.Annotations[attempt] != p.Annotations[attempt] {
 			b.must(b.objects.Delete(ctx, p))
 			continue
 		}
@@ -183,7 +187,7 @@ func (b *bed) pod(ctx context.Context, namespace, name, of string, like *corev1.
 	b.pods++
 	annotations := map[string]string{"of": of, attempt: like.Annotations[attempt]}
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", name, b.pods), Labels: like.Labels, Annotations: annotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", name, b.pods), Labels: like.Labels, Annotations: annotations, UID: types.UID(fmt.Sprint(b.pods))},
 		Spec:       like.Spec,
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
 			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()},
@@ -208,12 +212,17 @@ func (b *bed) plimsoll(ctx context.Context) {
 	}
 	b.must(b.objects.Get(ctx, client.ObjectKey{Namespace: rke2.ProductNamespace, Name: productName}, &config))
 	var c struct {
-		Nodes   struct{ Policy string }
-		Journal struct{ File string }
+		Nodes    struct{ Policy string }
+		Journal  struct{ File string }
+		Provider struct{ TLS struct{ ClientCA string } }
 	}
 	if err := yaml.Unmarshal([]byte(config.Data["config.yaml"]), &c); err != nil || c.Journal.File != "-" {
 		b.t.Errorf("Plimsoll is told %q: %v", config.Data["config.yaml"], err)
 	}
+	if c.Provider.TLS.ClientCA != "" {
+		c.Nodes.Policy = "provider"
+	}
+	b.decides(ctx, &pods.Items[0], &pool, c.Nodes.Policy)
 	var step loop.Step
 	if c.Nodes.Policy == "unneeded" && int(pool.Spec.Min) < b.number {
 		b.number--
@@ -282,7 +291,7 @@ func (b *bed) scale(ctx context.Context, now time.Time, policy string) []loop.Wo
 		return nil
 	}
 	a := &all.Items[0]
-	if policy != "pending" {
+	if policy != "pending" && policy != "provider" {
 		b.t.Errorf("there is an autoscaler while Plimsoll runs with policy %s", policy)
 	}
 	name := a.Namespace + "/" + a.Name
@@ -297,7 +306,9 @@ func (b *bed) scale(ctx context.Context, now time.Time, policy string) []loop.Wo
 		b.grown, d.Spec.Replicas = true, &more
 		b.must(b.objects.Update(ctx, &d))
 		out.Decision = &podscaler.Decision{Workload: name, From: out.Replicas, To: 3}
-		b.number++
+		if policy != "provider" {
+			b.number++
+		}
 	}
 	return []loop.WorkloadStep{out}
 }
@@ -480,7 +491,7 @@ func (s store) Remove(string) error         { return errors.ErrUnsupported }
 // world is a process that begins with what is kept.
 func (b *bed) world() *World {
 	return &World{
-		Site: readSite(b.t, siteText), Cluster: Cluster{b.mortals(), b.log}, Identity: Identity{Experiment: "slo-cost"},
+		Site: readSite(b.t, b.site), Cluster: Cluster{b.mortals(), b.log}, Identity: Identity{Experiment: "slo-cost"},
 		Report: func(line string) { b.t.Log(time.Now().Format(time.TimeOnly), line) },
 		Keep: func(run string) rke2.Store {
 			if b.kept[run] == nil {
