@@ -61,7 +61,7 @@ func New(cfg Config) (*Bench, error) {
 		return nil, err
 	}
 	b := &Bench{cfg: cfg, client: client, account: account}
-	found, err := readJSON(cfg.Store, stateFile, &b.state)
+	found, err := ReadJSON(cfg.Store, stateFile, &b.state)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func New(cfg Config) (*Bench, error) {
 		b.state = state{Owner: cfg.Site.Owner, Run: fmt.Sprintf("%06x", cfg.Rand.IntN(1<<24))}
 	}
 	var s secrets
-	if found, err = readJSON(cfg.Store, secretsFile, &s); found {
+	if found, err = ReadJSON(cfg.Store, secretsFile, &s); found {
 		b.secrets = &s
 	}
 	return b, err

@@ -101,8 +101,8 @@ type StepRecord struct {
 	Found bool `json:"found,omitempty"`
 }
 
-// readJSON reads a file, and reports whether it is there.
-func readJSON(s Store, name string, into any) (bool, error) {
+// ReadJSON reads a file, and reports whether it is there.
+func ReadJSON(s Store, name string, into any) (bool, error) {
 	data, err := s.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -116,13 +116,16 @@ func readJSON(s Store, name string, into any) (bool, error) {
 	return true, nil
 }
 
-func (s *state) keep(in Store) error {
-	data, err := json.MarshalIndent(s, "", "  ")
+// WriteJSON writes a file.
+func WriteJSON(s Store, name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return in.Write(stateFile, append(data, '\n'))
+	return s.Write(name, append(data, '\n'))
 }
+
+func (s *state) keep(in Store) error { return WriteJSON(in, stateFile, s) }
 
 // intents are the file of the fleet's intents in a store.
 type intents struct{ Store }

@@ -74,7 +74,7 @@ func (b *Bench) haveSecrets(context.Context) (bool, error) {
 		return false, err
 	}
 	var kept state
-	return readJSON(b.cfg.Store, stateFile, &kept)
+	return ReadJSON(b.cfg.Store, stateFile, &kept)
 }
 
 // makeSecrets makes what machines are told, before there is one, and writes it down: a cluster whose

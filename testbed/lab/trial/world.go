@@ -54,27 +54,14 @@ func (*World) Check(e *testbed.Experiment) error {
 			faults = append(faults, fmt.Errorf("%s: must be %s in the lab, was %v", key, rule, was))
 		}
 	}
-	must(len(e.Workloads) == 1, "workloads", "one", len(e.Workloads))
-	must(len(e.Load.Scenarios) == 0, "load.scenarios", "left out: k6 keeps the number of users", len(e.Load.Scenarios))
-	must(e.Signals.Late == 0, "signals.late", "left out", e.Signals.Late)
-	must(len(e.Faults) == 0, "faults", "left out", len(e.Faults))
-	must(e.Duration%time.Minute == 0, "duration", "whole minutes", e.Duration)
+	live.Check(e, must)
 	for i := range e.Hosts {
 		h, key := &e.Hosts[i], fmt.Sprintf("hosts[%d]", i)
 		must(h.Name == fmt.Sprintf("pve%d", i+1), key+".name", fmt.Sprintf("pve%d", i+1), h.Name)
 		must(h.CPU == hostCPU && h.Memory <= hostMemory, key, fmt.Sprintf("of %d vCPU and up to %s", hostCPU/pricing.Core, hostMemory), fmt.Sprintf("of %d and %s", h.CPU/pricing.Core, h.Memory))
 	}
 	for i := range e.Pools {
-		p, key := &e.Pools[i], fmt.Sprintf("pools[%d]", i)
-		must(p.Start == p.Min, key+".start", "min, which Plimsoll makes by itself", p.Start)
-		must(p.Max <= 100, key+".max", "at most 100", p.Max)
-	}
-	for i := range e.Workloads {
-		must(e.Workloads[i].Priority == 0, fmt.Sprintf("workloads[%d].priority", i), "left out", e.Workloads[i].Priority)
-	}
-	for i := range e.Policies {
-		p := &e.Policies[i]
-		must(!p.Clairvoyant, "policies "+p.Name, "without what knows the load to come", "clairvoyant")
+		must(e.Pools[i].Max <= 100, fmt.Sprintf("pools[%d].max", i), "at most 100", e.Pools[i].Max)
 	}
 	return errors.Join(faults...)
 }

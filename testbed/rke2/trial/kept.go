@@ -3,9 +3,7 @@ package trial
 import (
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/rke2"
@@ -67,7 +65,7 @@ const (
 // same wants what is kept to be of this experiment.
 func (w *World) same() error {
 	var kept Identity
-	found, err := readJSON(w.Keep(""), identityFile, &kept)
+	found, err := rke2.ReadJSON(w.Keep(""), identityFile, &kept)
 	if err != nil || !found {
 		return err
 	}
@@ -78,36 +76,14 @@ func (w *World) same() error {
 }
 
 // begin writes down what the runs are of, before the first.
-func (w *World) begin() error { return writeJSON(w.Keep(""), identityFile, &w.Identity) }
+func (w *World) begin() error { return rke2.WriteJSON(w.Keep(""), identityFile, &w.Identity) }
 
 // finished is a run's result, if it was made.
 func finished(kept rke2.Store) (*testbed.Trial, error) {
 	var t testbed.Trial
-	found, err := readJSON(kept, trialFile, &t)
+	found, err := rke2.ReadJSON(kept, trialFile, &t)
 	if !found {
 		return nil, err
 	}
 	return &t, err
-}
-
-func readJSON(from rke2.Store, name string, into any) (bool, error) {
-	data, err := from.Read(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, into)
-	}
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", name, err)
-	}
-	return true, nil
-}
-
-func writeJSON(to rke2.Store, name string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return to.Write(name, append(data, '\n'))
 }

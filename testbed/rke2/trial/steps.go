@@ -461,13 +461,13 @@ func (r *run) score(ctx context.Context) (testbed.Trial, error) {
 		out.Warning = r.evicted.doubt(linger(&r.Workloads[0]))
 	}
 	err := errors.Join(
-		r.keepJournal(), writeJSON(r.kept, summaryFile, r.summary), r.measure(ctx),
+		r.keepJournal(), rke2.WriteJSON(r.kept, summaryFile, r.summary), r.measure(ctx),
 		live.Score(&out, r.Experiment, r.job, r.journal.each, r.summary),
 	)
 	if err != nil {
 		return out, err
 	}
-	if err := writeJSON(r.kept, trialFile, &out); err != nil {
+	if err := rke2.WriteJSON(r.kept, trialFile, &out); err != nil {
 		return out, err
 	}
 	return out, r.clear(ctx)
@@ -494,5 +494,5 @@ func (r *run) measure(ctx context.Context) error {
 	if n := got.failed(); n > 0 {
 		r.world.say("      Prometheus did not answer %d of %d queries; %s says why", n, len(asks), prometheusFile)
 	}
-	return writeJSON(r.kept, prometheusFile, got)
+	return rke2.WriteJSON(r.kept, prometheusFile, got)
 }

@@ -43,7 +43,7 @@ func rowFlags(s nodepolicy.Spec) *nodepolicy.Unneeded {
 }
 
 // checkFlags wants a row's settings to be what cluster-autoscaler's command line can say.
-func checkFlags(u *nodepolicy.Unneeded, key string, must rule) {
+func checkFlags(u *nodepolicy.Unneeded, key string, must live.Must) {
 	usual := nodepolicy.DefaultUnneeded()
 	must(u.MaxEmptyBulkDelete == usual.MaxEmptyBulkDelete, key+".maxEmptyBulkDelete", "left out, as cluster-autoscaler has no such flag any more,", u.MaxEmptyBulkDelete)
 	must(u.MaxNodeStartupTime == usual.MaxNodeStartupTime, key+".maxNodeStartupTime", "left out, as few releases of cluster-autoscaler have such a flag,", u.MaxNodeStartupTime)

@@ -46,11 +46,7 @@ func (w *World) Check(e *testbed.Experiment) error {
 			faults = append(faults, fmt.Errorf("%s: must be %s on this test bed, was %v", key, rule, was))
 		}
 	}
-	must(len(e.Workloads) == 1, "workloads", "one", len(e.Workloads))
-	must(len(e.Load.Scenarios) == 0, "load.scenarios", "left out: k6 keeps the number of users", len(e.Load.Scenarios))
-	must(e.Signals.Late == 0, "signals.late", "left out", e.Signals.Late)
-	must(len(e.Faults) == 0, "faults", "left out", len(e.Faults))
-	must(e.Duration%time.Minute == 0, "duration", "whole minutes", e.Duration)
+	live.Check(e, must)
 	must(len(e.Pools) == 1, "pools", "one, as there is one of workers", len(e.Pools))
 	for i := range e.Pools {
 		w.checkPool(&e.Pools[i], fmt.Sprintf("pools[%d]", i), must)
@@ -66,7 +62,6 @@ func (w *World) Check(e *testbed.Experiment) error {
 	for i := range e.Policies {
 		p := &e.Policies[i]
 		key := "policies " + p.Name
-		must(!p.Clairvoyant, key, "without what knows the load to come", "clairvoyant")
 		must(p.Spares == 0, key+" spares", "left out", p.Spares)
 		if p.Upstream() {
 			must(w.Site.ClusterAutoscaler() != "", key+" nodes.scaledBy", "Plimsoll, as the site's addons.plimsoll.nodes is not ClusterAutoscaler,", string(p.Nodes.ScaledBy))
@@ -76,12 +71,9 @@ func (w *World) Check(e *testbed.Experiment) error {
 	return errors.Join(append(faults, w.same())...)
 }
 
-type rule func(kept bool, key, rule string, was any)
-
 // checkPool wants the workers to be what the experiment's machines are.
-func (w *World) checkPool(p *testbed.Pool, key string, must rule) {
+func (w *World) checkPool(p *testbed.Pool, key string, must live.Must) {
 	have := &w.Site.Workers
-	must(p.Start == p.Min, key+".start", "min, which Plimsoll makes by itself", p.Start)
 	must(p.Max <= have.Max, key+".max", fmt.Sprintf("at most the site's workers.max, %d,", have.Max), p.Max)
 	must(len(p.Labels) == 0, key+".labels", "left out", p.Labels)
 	must(len(p.Taints) == 0, key+".taints", "left out", len(p.Taints))
@@ -99,8 +91,7 @@ func (w *World) checkPool(p *testbed.Pool, key string, must rule) {
 	}
 }
 
-func checkWorkload(w *testbed.Workload, key string, must rule) {
-	must(w.Priority == 0, key+".priority", "left out", w.Priority)
+func checkWorkload(w *testbed.Workload, key string, must live.Must) {
 	must(w.Demand.Tail == 0, key+".demand.tail", "left out: the loader's requests are alike", w.Demand.Tail)
 	must(len(w.Selector) == 0, key+".selector", "left out", w.Selector)
 	must(w.Grace >= 2*time.Second, key+".grace", "2s or more", w.Grace)

@@ -1,0 +1,31 @@
+package live
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/plimsoll/plimsoll/testbed"
+)
+
+// Must notes a fault unless a rule is kept.
+type Must func(kept bool, key, rule string, was any)
+
+// Check notes what of an experiment cannot be in any world that goes by the clock.
+func Check(e *testbed.Experiment, must Must) {
+	must(len(e.Workloads) == 1, "workloads", "one", len(e.Workloads))
+	must(len(e.Load.Scenarios) == 0, "load.scenarios", "left out: k6 keeps the number of users", len(e.Load.Scenarios))
+	must(e.Signals.Late == 0, "signals.late", "left out", e.Signals.Late)
+	must(len(e.Faults) == 0, "faults", "left out", len(e.Faults))
+	must(e.Duration%time.Minute == 0, "duration", "whole minutes", e.Duration)
+	for i := range e.Pools {
+		p := &e.Pools[i]
+		must(p.Start == p.Min, fmt.Sprintf("pools[%d].start", i), "min, which Plimsoll makes by itself", p.Start)
+	}
+	for i := range e.Workloads {
+		must(e.Workloads[i].Priority == 0, fmt.Sprintf("workloads[%d].priority", i), "left out", e.Workloads[i].Priority)
+	}
+	for i := range e.Policies {
+		p := &e.Policies[i]
+		must(!p.Clairvoyant, "policies "+p.Name, "without what knows the load to come", "clairvoyant")
+	}
+}
