@@ -41,6 +41,7 @@ func TestOutagesTakeNothingAwayAndEnd(t *testing.T) {
 	})
 	w.until("what was wanted meanwhile is there", func() bool { return w.running() == 6 && len(w.vms()) == 3 })
 	stop(lab.ControlPlanePart, func() { time.Sleep(15 * time.Second) })
+	w.again(lab.KWOKPart) // as where the API server is killed
 	w.until("it leads again", func() bool { return c.leads(w) })
 	after := w.machineNames()
 	for _, name := range before {
@@ -76,7 +77,7 @@ func TestAPIServerThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until("the API server is started", func() bool { return w.answers() })
-		w.again(lab.KWOKPart) // it stands for kubelets, and may stop hearing of pods when the API server dies under it
+		w.again(lab.KWOKPart) // it stands for kubelets, and may stop hearing of pods when the API server goes under it
 		w.until("there are the pods and the machines that are wanted", func() bool {
 			most = max(most, len(w.vms()))
 			return w.running() == replicas && len(w.vms()) == need && len(w.nodes()) == need
