@@ -310,11 +310,28 @@ func (w *world) bound(app string, count int) []corev1.Pod {
 			}
 		}
 		if n != count {
-			return fmt.Errorf("%d of %d", n, count)
+			return fmt.Errorf("%d of %d: %s", n, count, w.pods(ctx))
 		}
 		return nil
 	})
 	return list.Items
+}
+
+// pods tells of all pods what the scheduler says of them.
+func (w *world) pods(ctx context.Context) string {
+	list, err := w.client.CoreV1().Pods("shop").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	text := ""
+	for i := range list.Items {
+		p := &list.Items[i]
+		text += fmt.Sprintf("\n%s on %q, nominated to %q, goes %v", p.Name, p.Spec.NodeName, p.Status.NominatedNodeName, p.DeletionTimestamp)
+		for _, c := range p.Status.Conditions {
+			text += fmt.Sprintf("; %s %s %s", c.Type, c.Status, c.Message)
+		}
+	}
+	return text
 }
 
 // ready plays the kubelet for a pod.
