@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -125,16 +124,12 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	return s
 }
 
-// NodeStartup is how long a node may have been there and not be ready yet, because it is new: its network
-// comes up last.
-const NodeStartup = 15 * time.Minute
-
 // arrives reports whether a machine is expected to take pods and does not yet: it is no node, or is woken from
 // being a spare, or its node is new.
 func (x *Index) arrives(m *Machine) bool {
 	n := x.NodeOf(m.Name)
 	return m.Phase.Live() && !x.Away(m.Host) &&
-		(n == nil || !n.Ready && !n.Cordoned && (m.Waking() || x.Now.Sub(n.Joined) < NodeStartup))
+		(n == nil || !n.Ready && !n.Cordoned && (m.Waking() || n.Starting(x.Now, NodeStartup)))
 }
 
 // bin is what a machine of the shape will be.

@@ -118,6 +118,15 @@ type Node struct {
 	Joined   time.Time
 }
 
+// NodeStartup is how long a node may have been there and not be ready yet, because it is new: its network
+// comes up last.
+const NodeStartup = 15 * time.Minute
+
+// Starting reports whether the node is not ready because it is new: it has been there for less than a time.
+func (n *Node) Starting(now time.Time, within time.Duration) bool {
+	return !n.Ready && now.Sub(n.Joined) < within
+}
+
 // Pod is a pod as the scheduler sees it, with what its workload sees in it.
 type Pod struct {
 	podscaler.Pod

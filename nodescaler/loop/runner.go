@@ -421,18 +421,17 @@ func (w *world) podsOf(workload string) []podscaler.Pod {
 // lostNodes are the nodes that nobody on them is answered by: their host is away, or they were ready once and have
 // gone silent.
 func lostNodes(s *nodescaler.Snapshot) map[string]bool {
-	away := map[string]bool{} // machines
-	for _, h := range s.Hosts {
-		for i := range s.Machines {
-			if m := &s.Machines[i]; !h.Online && m.Host == h.Name {
-				away[m.Name] = true
-			}
-		}
+	hosts, machines := map[string]bool{}, map[string]bool{} // that are away
+	for i := range s.Hosts {
+		hosts[s.Hosts[i].Name] = !s.Hosts[i].Online
+	}
+	for i := range s.Machines {
+		machines[s.Machines[i].Name] = hosts[s.Machines[i].Host]
 	}
 	lost := map[string]bool{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if away[n.Machine] || !n.Ready && s.Now.Sub(n.Joined) >= nodescaler.NodeStartup {
+		if machines[n.Machine] || !n.Ready && !n.Starting(s.Now, nodescaler.NodeStartup) {
 			lost[n.Name] = true
 		}
 	}

@@ -140,9 +140,9 @@ func (d *draft) giveBack(m *nodescaler.Machine, why ...nodescaler.Reason) {
 	d.act(a)
 }
 
-// parts undoes what a policy that keeps spares has left to one that keeps none: those that are stopped are given
+// dismissSpares undoes what a policy that keeps spares has left to one that keeps none: those that are stopped are given
 // back, one a plan, and those in the making become machines like any other.
-func (d *draft) parts() {
+func (d *draft) dismissSpares() {
 	gone := false
 	for _, m := range d.x.Spares {
 		switch {

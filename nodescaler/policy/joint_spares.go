@@ -424,7 +424,7 @@ func (t *scan) stashes(n *nodescaler.NodeLoad) bool {
 func (t *scan) tend(ordered bool) {
 	if t.keep == nil {
 		if !t.first {
-			t.parts()
+			t.dismissSpares()
 		}
 		return
 	}

@@ -124,7 +124,7 @@ func (p *pending) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 			d.note(nodescaler.JustStarted, "nothing is given back at the first look")
 		} else {
 			t.shrink()
-			t.parts()
+			t.dismissSpares()
 		}
 	}
 	d.plan.LookAgain = s.Now.Add(interval)

@@ -98,7 +98,7 @@ func (t *scan) lookAtReadiness() {
 
 // starting reports whether the node is not ready because it is new.
 func (t *scan) starting(n *nodescaler.NodeLoad) bool {
-	return !n.Ready && t.now.Sub(n.Joined) < time.Duration(t.cfg.MaxNodeStartupTime)
+	return n.Starting(t.now, time.Duration(t.cfg.MaxNodeStartupTime))
 }
 
 // healthy reports whether enough nodes are ready for the picture to be trusted.

@@ -97,8 +97,8 @@ func (p *joint) check(w *podscaler.Workload) error {
 // Desired learns from what is seen and asks for what is needed, or paid for. Replicas that are lost answer nobody,
 // so others are asked for in their place for as long as they count.
 func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
-	found, lost := found(v)
-	r := p.desired(found)
+	there, lost := present(v)
+	r := p.desired(there)
 	if lost == 0 || !r.Known {
 		return r
 	}
@@ -112,9 +112,9 @@ func (p *joint) Desired(v *podscaler.View) podscaler.Recommendation {
 	return r
 }
 
-// found is what is seen without the replicas that are lost, and how many those are. Where their places are counted,
+// present is what is seen without the replicas that are lost, and how many those are. Where their places are counted,
 // they are taken out as well.
-func found(v *podscaler.View) (seen *podscaler.View, lost int) {
+func present(v *podscaler.View) (there *podscaler.View, lost int) {
 	gone := func(p podscaler.Pod) bool {
 		return p.Lost && !p.Terminating && p.Phase != podscaler.Failed && p.Phase != podscaler.Succeeded
 	}
@@ -157,8 +157,8 @@ func (p *joint) desired(v *podscaler.View) podscaler.Recommendation {
 
 // Bid is what would be asked for if there were room for it, by what has been learnt up to the run before.
 func (p *joint) Bid(v *podscaler.View) podscaler.Bid {
-	found, lost := found(v)
-	b := p.bid(found)
+	there, lost := present(v)
+	b := p.bid(there)
 	if lost == 0 || !b.Known {
 		return b
 	}
