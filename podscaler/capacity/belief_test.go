@@ -46,11 +46,30 @@ func TestSlownessIsAgainstPodsThatShareTheirCPU(t *testing.T) {
 		{"of no pods", 20, capacity.Seen{Steady: true, Latency: 1}, math.NaN()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, known := sharing(c.sights).Slowness(&c.seen)
+			got, known := sharing(c.sights).Slowness(&c.seen, 0.9)
 			if known != !math.IsNaN(c.want) || known && math.Abs(got-c.want) > 1e-6 {
 				t.Errorf("response times are %.3f times those of pods that share (known %v), should be %.3f", got, known, c.want)
 			}
 		})
+	}
+}
+
+// What sharing adds grows with the quantile: half of the requests wait for less than a third of what nine in ten do, and
+// the hundredth that waits longest for twice as long.
+func TestSlownessIsByTheQuantile(t *testing.T) {
+	as := truth{demand: 0.05, quota: 0.5, alone: 0.115, bend: 0.6}.at(40, 8)
+	added := as.Latency - 0.115
+	for q, part := range map[float64]float64{0.5: math.Log10(2), 0.9: 1, 0.99: 2} {
+		seen := as
+		seen.Latency = 0.115 + part*added
+		if got, known := sharing(20).Slowness(&seen, q); !known || math.Abs(got-1) > 1e-6 {
+			t.Errorf("by the quantile %v response times are %.3f times those of pods that share (known %v), should be as theirs", q, got, known)
+		}
+	}
+	for _, q := range []float64{0, 1, math.NaN()} {
+		if got, known := sharing(20).Slowness(&as, q); known {
+			t.Errorf("by the quantile %v they are %v times those of pods that share", q, got)
+		}
 	}
 }
 

@@ -87,7 +87,7 @@ func (b *beliefs) see(v *podscaler.View, s *capacity.Service, seen *capacity.See
 		part = min(max(float64(now.Sub(b.at))/float64(measured(v)), 0), 1)
 	}
 	b.at = now
-	if times, known := s.Slowness(seen); known {
+	if times, known := s.Slowness(seen, v.Workload.SLO.Quantile); known {
 		b.slow.see(now, times, part, lasting)
 	}
 	if s.Measured() {
