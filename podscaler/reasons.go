@@ -130,7 +130,8 @@ const (
 	ReasonForecastLoad = "ForecastLoad"
 	// ReasonForecastAhead: more are expected to be needed by when a machine comes.
 	ReasonForecastAhead = "ForecastAhead"
-	// ReasonModelOff: response times are not what the model says, so that it is not believed.
+	// ReasonModelOff: response times are not what the model says, so that it is not believed; or something that it takes
+	// for granted is not so, with what was seen in its place.
 	ReasonModelOff = "ModelOff"
 	// ReasonModelUncertain: too little has been seen yet to be sure of the model.
 	ReasonModelUncertain = "ModelUncertain"

@@ -63,6 +63,7 @@ type joint struct {
 	load    *outlook
 	budget  errorBudget
 	drain   drain
+	beliefs beliefs
 	needs   needs
 	regrets regrets
 	// flying is whether requests in flight have ever been measured: some sources do not tell.
@@ -219,7 +220,9 @@ func (p *joint) learn(v *podscaler.View) {
 		p.flying = true
 	}
 	p.past.add(v, measured(v))
-	p.service.See(p.past.over(measured(v)))
+	seen := p.past.over(measured(v))
+	p.service.See(seen)
+	p.beliefs.see(v, p.service, &seen)
 	p.budget.spend(v)
 	if n, ok := inFlight(v); ok {
 		p.drain.see(v.Now, serving(v.Pods), n, p.service.Offered(p.work(v).rate, n))

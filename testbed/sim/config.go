@@ -34,7 +34,8 @@ type Config struct {
 	// MetricsEvery is the time between two readings of the pods' CPU use (metrics-server's
 	// resolution).
 	MetricsEvery time.Duration
-	// Late is how long ago what is measured was when it can be read. Nothing says so to who reads it.
+	// Late is how long ago what is measured was when it can be read. Nothing says so to who reads it, but for the time
+	// that samples of CPU carry, as those of metrics-server do.
 	Late   time.Duration
 	Faults []Fault
 }

@@ -1,0 +1,172 @@
+package policy
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// world is a service as it is: what is seen of six pods of half a core at a run.
+type world struct {
+	demand  float64 // CPU of a request, in seconds
+	rate    float64
+	latency float64
+	flying  float64
+	age     time.Duration // of the samples of CPU, which have no time if it is negative
+	lead    time.Duration // of machines
+	busiest float64       // cores of each pod, unless it is what requests take
+}
+
+// believed is what joint takes for granted.
+var believed = world{demand: 0.05, rate: 30, latency: 0.2, flying: 4, age: 10 * time.Second, lead: 100 * time.Second}
+
+func (w *world) view(wl *podscaler.Workload, now time.Time) *podscaler.View {
+	v := &podscaler.View{Now: now, Workload: wl, Replicas: 6, Pods: make([]podscaler.Pod, 6)}
+	cpu, at := w.busiest, now.Add(-w.age)
+	if w.age < 0 {
+		at = time.Time{}
+	}
+	if cpu == 0 {
+		cpu = w.rate * w.demand / 6
+	}
+	for i := range v.Pods {
+		v.Pods[i] = podscaler.Pod{
+			Phase: podscaler.Running, Ready: true, ReadyChanged: start,
+			CPU: podscaler.Sample{Known: true, Value: cpu, At: at, Span: 15 * time.Second},
+		}
+	}
+	v.Window = podscaler.Window{
+		Latency: podscaler.Known(w.latency), Good: podscaler.Known(1), Arrivals: podscaler.Known(w.rate), InFlight: podscaler.Known(w.flying),
+	}
+	v.Room.MachineLead = w.lead
+	return v
+}
+
+// watched has a joint policy watch one world after the other, for so long each, and returns for each what it said at
+// the end of it that its model was off in.
+func watched(t *testing.T, long time.Duration, worlds ...world) [][]string {
+	t.Helper()
+	p, err := newJoint(Joint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wl := &podscaler.Workload{
+		Name: "shop/web", Min: 1, Max: 100, Pod: pricing.Resources{CPU: 500},
+		SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
+	}
+	now := start
+	said := make([][]string, len(worlds))
+	for i := range worlds {
+		var r podscaler.Recommendation
+		for end := now.Add(long); now.Before(end); now = now.Add(15 * time.Second) {
+			r = p.Desired(worlds[i].view(wl, now))
+		}
+		for _, x := range r.Reasons {
+			if x.Code == podscaler.ReasonModelOff {
+				said[i] = append(said[i], x.Text)
+			}
+		}
+	}
+	return said
+}
+
+func TestJointSaysWhichOfItsBeliefsIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		is   func(w *world)
+		want string // begins what is said; nothing is
+	}{
+		{"as believed", func(*world) {}, ""},
+		{"a little slower", func(w *world) { w.latency *= 1.3 }, ""},
+		{"far slower", func(w *world) { w.latency *= 2 }, "response times are 2.0 times those of pods that share 0.5 cores each"},
+		{"far quicker", func(w *world) { w.latency /= 2 }, ""},
+		{"far slower, and nobody minds", func(w *world) { w.demand, w.rate, w.latency = 0.005, 300, 0.05 }, ""},
+		{"large requests", func(w *world) { w.demand, w.rate, w.latency = 0.1, 12, 0.28 }, "a request takes 100 ms of cpu, which is 67 % of the objective on an idle pod of 0.5 cores"},
+		{"full pods use less than they request", func(w *world) { w.busiest, w.rate, w.latency, w.flying = 0.35, 42, 0.9, 60 }, "full pods use 0.35 cores and request 0.5"},
+		{"full pods use a little less", func(w *world) { w.busiest, w.rate, w.latency, w.flying = 0.42, 50, 0.9, 60 }, ""},
+		{"full pods use more", func(w *world) { w.busiest, w.rate, w.latency, w.flying = 0.8, 90, 0.9, 60 }, ""},
+		{"measured a minute late", func(w *world) { w.age += time.Minute }, "the newest that is measured of what pods use is 55s older than it should be"},
+		{"measured a little late", func(w *world) { w.age += 20 * time.Second }, ""},
+		{"samples without a time", func(w *world) { w.age = -1 }, ""},
+		{"slow machines", func(w *world) { w.lead = 5 * time.Minute }, "machines take up to 5m to carry replicas, where 2m was believed"},
+		{"machines that are a little slow", func(w *world) { w.lead = 3 * time.Minute }, ""},
+		{"machines of which nothing is known", func(w *world) { w.lead = 0 }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := believed
+			c.is(&w)
+			got := watched(t, 20*time.Minute, w)[0]
+			if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], c.want)) {
+				t.Errorf("says %q, should say %q", got, c.want)
+			}
+		})
+	}
+}
+
+// A belief that is right again is no longer said to be wrong, and one that is wrong for a moment never is.
+func TestJointSaysWhatIsWrongForAsLongAsItIs(t *testing.T) {
+	slow := believed
+	slow.latency *= 2
+	said := watched(t, 20*time.Minute, believed, slow, believed)
+	if len(said[0]) != 0 || len(said[1]) != 1 || len(said[2]) != 0 {
+		t.Errorf("before, while and after response times were slow: %q", said)
+	}
+	if said := watched(t, 2*time.Minute, believed, believed, believed, slow); len(said[3]) != 0 {
+		t.Errorf("after two minutes of slow response times: %q", said[3])
+	}
+}
+
+// Nothing can tell the demand that a service has always had from another; one that changes can be told.
+func TestJointSaysThatRequestsTakeMoreThanTheyDid(t *testing.T) {
+	more, bit := believed, believed
+	more.demand, more.rate, more.latency = 0.075, 18, 0.21
+	bit.demand = 0.06
+	hours := []world{believed, believed, believed, believed}
+	said := watched(t, 20*time.Minute, append(hours, more)...)
+	if len(said[3]) != 0 || len(said[4]) != 1 || !strings.HasPrefix(said[4][0], "a request takes 7") {
+		t.Errorf("requests took 50 ms, and take 75: %q", said)
+	}
+	if said := watched(t, 20*time.Minute, append(hours, bit)...); len(said[4]) != 0 {
+		t.Errorf("requests took 50 ms, and take 60: %q", said[4])
+	}
+	if said := watched(t, 4*time.Hour, believed, more); len(said[1]) != 0 {
+		t.Errorf("hours after: %q", said[1])
+	}
+}
+
+func TestABeliefIsJudgedByEnoughAndDoesNotFlap(t *testing.T) {
+	var b belief
+	at := start
+	see := func(runs int, v float64) bool {
+		for range runs {
+			at = at.Add(15 * time.Second)
+			b.see(at, v, 0.25, lasting)
+			b.judge(at, turn{2, 1.5})
+		}
+		return b.said
+	}
+	for i, c := range []struct {
+		runs int
+		v    float64
+		want bool
+	}{
+		{19, 4, false}, // four windows and three quarters
+		{1, 4, true},
+		{200, 1.8, true}, // between the two
+		{200, 1.4, false},
+		{200, 1.8, false},
+		{200, 2.1, true},
+		{4, math.NaN(), true}, {4, math.Inf(1), true}, {4, 0, true}, {4, -1, true}, // tell nothing
+	} {
+		if got := see(c.runs, c.v); got != c.want {
+			t.Errorf("step %d: said %v, should be %v", i+1, got, c.want)
+		}
+	}
+	if b.judge(at.Add(time.Hour), turn{2, 1.5}); b.said {
+		t.Error("is said of what nothing was seen of for an hour")
+	}
+}
