@@ -167,6 +167,8 @@ func (t *scan) expect(m *nodescaler.Machine) {
 // not exist yet and has no Created; counted from that, it would be given up at once.
 func askedFor(m *nodescaler.Machine) time.Time {
 	switch {
+	case m.Waking() && m.Since.After(m.Woken):
+		return m.Since // it boots again, as once its host is back
 	case !m.Woken.IsZero():
 		return m.Woken
 	case m.Created.IsZero():
