@@ -387,18 +387,18 @@ func (t *scan) stockOf(p *nodescaler.PoolSize) stock {
 		}
 	}
 	for _, m := range t.x.Machines {
-		if m.Pool == p.Name && m.Phase.Live() && t.lent(m) {
+		if m.Pool == p.Name && m.Phase.Live() && t.lent(m, s.have()+s.lent+1) {
 			s.lent++
 		}
 	}
 	return s
 }
 
-// lent reports whether a machine that was a spare is expected to be one again. It is given up when it has
-// been away for as long as a spare has to stand by to be worth what an order in its place costs: that is
-// when whoever does not know the future should stop waiting.
-func (t *scan) lent(m *nodescaler.Machine) bool {
-	times := t.keep.saved(m.Pool, 1, t.now)
+// lent reports whether a machine that was a spare is expected to be one again, the nth that would be there. It is
+// given up when it has been away for as long as that one has to stand by to be worth what an order in its place
+// costs: that is when whoever does not know the future should stop waiting.
+func (t *scan) lent(m *nodescaler.Machine, nth int) bool {
+	times := t.keep.saved(m.Pool, nth, t.now)
 	worth := times * t.keep.cfg.Worth * float64(t.keep.sooner()) // a day, in time of a machine's price
 	return !m.Woken.IsZero() && float64(t.now.Sub(m.Woken))*worth < float64(t.keep.lead)*float64(spareMemory)
 }

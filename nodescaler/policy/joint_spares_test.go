@@ -382,3 +382,31 @@ func TestPoliciesThatKeepNoSparesLetThemGo(t *testing.T) {
 		expect(t, decide(t, p, w.at(time.Minute)), []string{"Return w-2", "Wake w-5"}, nodescaler.SpareUnneeded)
 	}
 }
+
+// A spare that was woken is replaced once the one that is missing would have been needed often enough: where
+// the first of three always is, and there are two, the third is not missed.
+func TestWhatIsMissedIsTheLastSpare(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		stock int
+		want  []string
+	}{
+		{"two of three are there", 2, nil},
+		{"one of three is, and a second is needed as often", 1, []string{"Buy w small pve3 to keep"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).node("w-2", "pve2").pods(3, "b", "w-2", 600, 100)
+			w.Machines[1].Woken = noon.Add(-time.Hour)
+			for i := range c.stock {
+				w.spare("w-s"+string(rune('1'+i)), "pve1")
+			}
+			p := withSpares(t, 3).(*joint)
+			lookedAt(t, p, w)
+			p.keep.started = noon.Add(-72 * time.Hour) // nothing is assumed any more
+			for range 20 {
+				p.keep.uses = append(p.keep.uses, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 1}, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 2})
+			}
+			expect(t, decide(t, p, w.at(time.Minute)), c.want)
+		})
+	}
+}
