@@ -190,7 +190,10 @@ func (t *scan) sparesWorth(p *nodescaler.PoolSize) worth {
 	k, shape := t.keep, t.spareShape(p)
 	disk, rate := t.x.SpareRate(shape), t.x.Rate(shape, "")
 	cost := disk.For(spareMemory)
-	w := worth{pays: k.cfg.Most, allowed: t.allowed(p, "")}
+	w := worth{pays: k.cfg.Most}
+	if w.pays > 0 {
+		w.allowed = t.allowed(p, "")
+	}
 	text, bound := "", ", as many as may be: "
 	for n := 1; n <= k.cfg.Most; n++ {
 		times := k.saved(p.Name, n, t.now)
@@ -552,7 +555,7 @@ func (t *scan) order(p *nodescaler.PoolSize, s *stock) {
 	if o.Host == "" {
 		return
 	}
-	host := t.likest(o, t.free, t.apart(p.Name))
+	host := t.hostFor(o, t.free, t.apart(p.Name))
 	if t.allowed(p, host) <= s.have() || !t.affords(o.Shape, host) {
 		return
 	}

@@ -206,12 +206,12 @@ func (t *scan) spread(o packing.Offer, planned map[string]pricing.Resources) str
 	for host, r := range planned {
 		left[host] = left[host].Minus(r)
 	}
-	return t.likest(o, left, func(a, b string) int { return -cmp.Compare(left[a].Memory, left[b].Memory) })
+	return t.hostFor(o, left, func(a, b string) int { return -cmp.Compare(left[a].Memory, left[b].Memory) })
 }
 
-// likest is the host that comes first of those with room on which the offer costs the same. A host that has a
+// hostFor is the host that comes first of those with room on which the offer costs the same. A host that has a
 // price of its own and carries nothing comes after all others.
-func (t *scan) likest(o packing.Offer, left map[string]pricing.Resources, order func(a, b string) int) string {
+func (t *scan) hostFor(o packing.Offer, left map[string]pricing.Resources, order func(a, b string) int) string {
 	best, p := o.Host, t.x.Pool(o.Pool)
 	asleep := func(h *nodescaler.HostRoom) bool {
 		return h != nil && t.free[h.Name] == h.Room && t.x.Book().HostRate(h.Name, t.now) > 0
