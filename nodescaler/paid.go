@@ -1,6 +1,7 @@
 package nodescaler
 
 import (
+	"maps"
 	"math"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -10,26 +11,41 @@ import (
 // those that are stopped, and what a plan adds. It knows the hard limit.
 type Paid struct {
 	x     *Index
-	rate  pricing.Rate    // of all of them, with the fixed parts of their hosts
-	hosts map[string]bool // that carry any
+	rate  pricing.Rate   // of all of them, with the fixed parts of their hosts
+	hosts map[string]int // how many of them each carries
 }
 
 // Paid returns what is paid for as the snapshot has it. Without a limit nothing of it is worked out.
 func (x *Index) Paid() *Paid {
-	p := &Paid{x: x, hosts: map[string]bool{}}
+	return x.PaidFor(func(*Machine) bool { return true })
+}
+
+// PaidFor returns what is paid for the machines that count.
+func (x *Index) PaidFor(counts func(*Machine) bool) *Paid {
+	p := &Paid{x: x, hosts: map[string]int{}}
 	for _, m := range x.Machines {
-		p.Add(m.Shape, m.Host)
+		if counts(m) {
+			p.Add(m.Shape, m.Host)
+		}
 	}
 	for _, m := range x.Spares {
+		if !counts(m) {
+			continue
+		}
 		if m.Phase != Spare {
 			p.Add(m.Shape, m.Host)
 			continue
 		}
-		p.rate, _ = p.with(x.SpareRate(m.Shape), m.Host)
-		p.hosts[m.Host] = true
+		p.add(x.SpareRate(m.Shape), m.Host)
 	}
 	return p
 }
+
+// Rate is what all of it costs an hour; 0 without a limit.
+func (p *Paid) Rate() pricing.Rate { return p.rate }
+
+// Carries reports whether any of it is on the host.
+func (p *Paid) Carries(host string) bool { return p.hosts[host] > 0 }
 
 // Waking returns what all would cost an hour with a spare started, and whether the limit allows it.
 func (p *Paid) Waking(m *Machine) (pricing.Rate, bool) {
@@ -57,7 +73,7 @@ func (p *Paid) with(rate pricing.Rate, host string) (pricing.Rate, bool) {
 		return 0, true
 	}
 	rate = sum(p.rate, rate)
-	if !p.hosts[host] {
+	if p.hosts[host] == 0 {
 		rate = sum(rate, p.x.hostRate(host))
 	}
 	return rate, rate <= p.x.Limit
@@ -65,8 +81,31 @@ func (p *Paid) with(rate pricing.Rate, host string) (pricing.Rate, bool) {
 
 // Add adds a machine.
 func (p *Paid) Add(s pricing.Shape, host string) {
-	p.rate, _ = p.With(s, host)
-	p.hosts[host] = true
+	if p.x.Limit > 0 {
+		p.add(p.x.Rate(s, host), host)
+	}
+}
+
+func (p *Paid) add(rate pricing.Rate, host string) {
+	p.rate, _ = p.with(rate, host)
+	p.hosts[host]++
+}
+
+// Without returns what is paid for once a spare is gone that is paid for now.
+func (p *Paid) Without(m *Machine) *Paid {
+	less := &Paid{x: p.x, rate: p.rate, hosts: maps.Clone(p.hosts)}
+	if p.x.Limit <= 0 {
+		return less
+	}
+	if m.Phase == Spare {
+		less.rate -= p.x.SpareRate(m.Shape)
+	} else {
+		less.rate -= p.x.Rate(m.Shape, m.Host)
+	}
+	if less.hosts[m.Host]--; less.hosts[m.Host] == 0 {
+		less.rate -= p.x.hostRate(m.Host)
+	}
+	return less
 }
 
 // sum adds two rates, neither of them negative; more than there are numbers for is the largest.

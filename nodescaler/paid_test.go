@@ -128,3 +128,33 @@ func TestWakingIsHeldAgainstTheLimitAsTheBookHasIt(t *testing.T) {
 		}
 	})
 }
+
+// Without a spare, all costs what the book says of the others.
+func TestWhatIsPaidWithoutASpareIsTheBooksTotal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := anySite(t)
+		s.Limit = max(s.Limit, 1)
+		x := nodescaler.NewIndex(s)
+		paid, gone := x.Paid(), map[string]bool{}
+		for _, m := range x.Spares {
+			if rapid.Bool().Draw(t, "goes") {
+				paid, gone[m.Name] = paid.Without(m), true
+			}
+		}
+		var all []pricing.Placed
+		hosts := map[string]bool{}
+		for _, m := range s.Machines {
+			if !gone[m.Name] {
+				all, hosts[m.Host] = append(all, pricing.Placed{Shape: m.Shape, Host: m.Host, Stopped: m.Phase == nodescaler.Spare}), true
+			}
+		}
+		if want := s.Prices.Total(all, s.Now); paid.Rate() != want {
+			t.Fatalf("without %v: %s, want %s", gone, paid.Rate(), want)
+		}
+		for _, h := range s.Hosts {
+			if paid.Carries(h.Name) != hosts[h.Name] {
+				t.Fatalf("%s carries any: %v", h.Name, paid.Carries(h.Name))
+			}
+		}
+	})
+}

@@ -85,7 +85,7 @@ type bin struct {
 }
 
 func newSharing(x *Index, asks []Ask) *sharing {
-	s := &sharing{x: x, asks: asks, lots: make([]lot, len(asks)), paid: x.Paid(), free: map[string]pricing.Resources{}, room: map[string]int{}}
+	s := &sharing{x: x, asks: asks, lots: make([]lot, len(asks)), paid: x.PaidFor(x.stays), free: map[string]pricing.Resources{}, room: map[string]int{}}
 	for i := range asks {
 		s.lots[i].ask = &asks[i]
 	}
@@ -123,6 +123,10 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	}
 	return s
 }
+
+// stays reports whether a machine's money is spent. That of a spare is to be had: it is woken in place of an order,
+// or given back where it is in the way of one. What is on a host that is away can be neither.
+func (x *Index) stays(m *Machine) bool { return !m.Kept() || x.Away(m.Host) }
 
 // arrives reports whether a machine is expected to take pods and does not yet: it is no node, or is woken from
 // being a spare, or its node is new.

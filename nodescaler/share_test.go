@@ -71,6 +71,11 @@ func TestPlacesAreWhereReplicasMayGo(t *testing.T) {
 			s.Machines = append(s.Machines, nodescaler.Machine{Name: "coming", Order: "coming", Pool: "workers", Shape: s.Pools[0].Shapes[0], Host: "pve1", Phase: phase})
 		}
 	}
+	two := func(s *nodescaler.Snapshot) { // a limit of two machines, where disks cost something
+		s.Prices = pricing.DefaultBook()
+		s.Limit = 2 * s.Prices.Rate(s.Pools[0].Shapes[0], "pve1", s.Now)
+		s.Prices.PerDiskGB, s.Machines[1].Shape.Disk = pricing.Unit/10, 20*pricing.GB
+	}
 	for name, c := range map[string]struct {
 		change              func(*nodescaler.Snapshot)
 		ready, coming, most int
@@ -95,6 +100,21 @@ func TestPlacesAreWhereReplicasMayGo(t *testing.T) {
 			machine(nodescaler.Spare)(s)
 			s.Pools[0].Max = 2
 		}, 4, 4, 8, nodescaler.PoolAtMax},
+		"nor is its disk in the way of a machine under a limit": {func(s *nodescaler.Snapshot) {
+			machine(nodescaler.Spare)(s)
+			two(s)
+		}, 4, 4, 8, nodescaler.LimitReached},
+		"nor what it costs while it is made": {func(s *nodescaler.Snapshot) {
+			machine(nodescaler.Booting)(s)
+			two(s)
+			s.Machines[1].Keep = true
+		}, 4, 4, 8, nodescaler.LimitReached},
+		"but what is on a host that is away is paid for": {func(s *nodescaler.Snapshot) {
+			machine(nodescaler.Spare)(s)
+			two(s)
+			s.Hosts = append(s.Hosts, nodescaler.Host{Host: pricing.Host{Name: "pve2", Room: s.Hosts[0].Room}})
+			s.Machines[1].Host = "pve2"
+		}, 4, 4, 4, nodescaler.LimitReached},
 		"not on a node that is cordoned":  {func(s *nodescaler.Snapshot) { s.Nodes[0].Cordoned = true }, 0, 0, 20, ""},
 		"not on a node that is not ready": {func(s *nodescaler.Snapshot) { s.Nodes[0].Ready = false }, 0, 0, 20, ""},
 		"but later on one that is new and will be": {func(s *nodescaler.Snapshot) {

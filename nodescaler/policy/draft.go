@@ -25,6 +25,7 @@ type draft struct {
 	orders  map[string]bool // order ids in use
 	woken   map[string]bool // machines that the plan wakes
 	stashed map[string]int  // that it stashes, by pool
+	let     map[string]bool // that it gives back
 	next    int
 	bought  int
 }
@@ -32,7 +33,7 @@ type draft struct {
 func newDraft(x *nodescaler.Index) *draft {
 	d := &draft{
 		x: x, free: map[string]pricing.Resources{}, room: map[string]int{}, spare: map[string]int{},
-		budget: map[string]int{}, paid: x.Paid(), dear: map[string]bool{}, orders: map[string]bool{}, woken: map[string]bool{}, stashed: map[string]int{},
+		budget: map[string]int{}, paid: x.Paid(), dear: map[string]bool{}, orders: map[string]bool{}, woken: map[string]bool{}, stashed: map[string]int{}, let: map[string]bool{},
 	}
 	for _, h := range x.Hosts {
 		d.free[h.Name] = h.Free
@@ -129,6 +130,7 @@ func (d *draft) affords(shape pricing.Shape, host string) bool {
 
 // giveBack deletes a machine. Of live ones, the caller has reserved it from the pool's spare.
 func (d *draft) giveBack(m *nodescaler.Machine, why ...nodescaler.Reason) {
+	d.let[m.Name] = true
 	rate := d.x.Rate(m.Shape, m.Host)
 	if m.Phase == nodescaler.Spare {
 		rate = d.x.SpareRate(m.Shape)

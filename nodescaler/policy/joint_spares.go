@@ -164,29 +164,54 @@ func (t *scan) spareShape(p *nodescaler.PoolSize) pricing.Shape {
 	return least(p.Shapes, func(s pricing.Shape) pricing.Rate { return t.x.Rate(s, "") })
 }
 
-// sparesWorth is how many spares of the pool pay for themselves, and the sentence that says so.
-func (t *scan) sparesWorth(p *nodescaler.PoolSize) (int, nodescaler.Reason) {
+// worth is how many spares a pool is to have, and the sentence that says so.
+type worth struct {
+	pays    int // that save what they cost
+	allowed int // that the hard limit leaves room for
+	why     nodescaler.Reason
+}
+
+func (w *worth) want() int { return min(w.pays, w.allowed) }
+
+// worthOf is worked out once a scan.
+func (t *scan) worthOf(p *nodescaler.PoolSize) worth {
+	w, known := t.worths[p.Name]
+	if !known {
+		w = t.sparesWorth(p)
+		t.worths[p.Name] = w
+	}
+	return w
+}
+
+func (t *scan) sparesWorth(p *nodescaler.PoolSize) worth {
 	if len(p.Shapes) == 0 {
-		return 0, because(nodescaler.SparesPay, "no spares of pool %s pay: it has no shape", p.Name)
+		return worth{why: because(nodescaler.SparesPay, "no spares of pool %s pay: it has no shape", p.Name)}
 	}
 	k, shape := t.keep, t.spareShape(p)
 	disk, rate := t.x.SpareRate(shape), t.x.Rate(shape, "")
 	cost := disk.For(spareMemory)
-	text := ""
+	w := worth{pays: k.cfg.Most}
+	if w.pays > 0 {
+		w.allowed = t.allowed(p, "")
+	}
+	text, bound := "", ", as many as may be: "
 	for n := 1; n <= k.cfg.Most; n++ {
 		times := k.saved(p.Name, n, t.now)
 		value := rate.For(time.Duration(times * k.cfg.Worth * float64(k.sooner())))
 		why := fmt.Sprintf("a %s would have come %s sooner than an order %.2g times a day, worth %s at %g times its price, for %s of disk",
 			ordinal(n), k.sooner().Round(time.Second), times, value.Display(t.x.Book().Unit), k.cfg.Worth, cost.Display(t.x.Book().Unit))
 		if value < cost {
-			return n - 1, because(nodescaler.SparesPay, "%s of pool %s pay: %s", plural(n-1, "spare"), p.Name, why)
-		}
-		if !t.leavesRoom(shape, n) {
-			return n - 1, because(nodescaler.SparesPay, "%s of pool %s pay: with one more, the hard limit of %s/h would allow a machine fewer", plural(n-1, "spare"), p.Name, t.x.Limit)
+			w.pays, text, bound = n-1, why, ": "
+			break
 		}
 		text = why
 	}
-	return k.cfg.Most, because(nodescaler.SparesPay, "%s of pool %s pay, as many as may be: %s", plural(k.cfg.Most, "spare"), p.Name, text)
+	if w.allowed < w.pays {
+		w.why = because(nodescaler.SparesPay, "%s of pool %s pay: with one more, the hard limit of %s/h would allow a machine fewer", plural(w.allowed, "spare"), p.Name, t.x.Limit)
+		return w
+	}
+	w.why = because(nodescaler.SparesPay, "%s of pool %s pay%s%s", plural(w.pays, "spare"), p.Name, bound, text)
+	return w
 }
 
 func ordinal(n int) string {
@@ -199,15 +224,6 @@ func ordinal(n int) string {
 		return fmt.Sprintf("%drd", n)
 	}
 	return fmt.Sprintf("%dth", n)
-}
-
-// leavesRoom reports whether the hard limit allows as many machines beside n spares as without them.
-func (t *scan) leavesRoom(s pricing.Shape, n int) bool {
-	rate := t.x.Rate(s, "")
-	if t.x.Limit <= 0 || rate <= 0 {
-		return true
-	}
-	return (t.x.Limit-pricing.Rate(n)*t.x.SpareRate(s))/rate == t.x.Limit/rate
 }
 
 // limits is how many machines of each pool may be wanted: those that may be bought, and those that can be
@@ -249,17 +265,22 @@ func (t *scan) mayBuy(o packing.Offer) bool {
 
 // wakeable reports whether a machine that is kept can be woken now.
 func (t *scan) wakeable(m *nodescaler.Machine) bool {
+	_, within := t.paid.Waking(m)
+	return within && t.stirs(m)
+}
+
+// stirs reports whether a machine that is kept could be woken if the hard limit were none.
+func (t *scan) stirs(m *nodescaler.Machine) bool {
 	h, p := t.x.Host(m.Host), t.x.Pool(m.Pool)
 	switch tried, was := t.keep.tried[m.Name]; {
-	case p == nil || h == nil || !h.Online || m.Drifted != "" || t.woken[m.Name]:
+	case p == nil || h == nil || !h.Online || m.Drifted != "" || t.woken[m.Name] || t.let[m.Name]:
 		return false
 	case m.Phase != nodescaler.Spare:
 		return true
 	case was && t.now.Sub(tried) < spareRest:
 		return false // it did not stir
 	}
-	_, within := t.paid.Waking(m)
-	return within && m.Problem == "" && !h.Cordoned && m.Shape.Resources().Within(t.free[m.Host])
+	return m.Problem == "" && !h.Cordoned && m.Shape.Resources().Within(t.free[m.Host])
 }
 
 // wakes wakes a spare in place of an order, if there is one of its kind: one that will be a node soonest.
@@ -291,12 +312,13 @@ func (t *scan) wakesAny(p *nodescaler.PoolSize) bool {
 
 // nextSpare is the machine to wake next of those that will do, or nil.
 func (t *scan) nextSpare(will func(*nodescaler.Machine) bool) *nodescaler.Machine {
-	var list []*nodescaler.Machine
-	for _, m := range t.x.Spares {
-		if will(m) && t.wakeable(m) {
-			list = append(list, m)
-		}
-	}
+	return t.foremost(func(m *nodescaler.Machine) bool { return will(m) && t.wakeable(m) })
+}
+
+// foremost is the machine to wake first of those that are kept and will do, or nil: one that will be a node
+// soonest, of those the cheapest, and of those one on the host that would be missed least.
+func (t *scan) foremost(will func(*nodescaler.Machine) bool) *nodescaler.Machine {
+	list := slices.DeleteFunc(slices.Clone(t.x.Spares), func(m *nodescaler.Machine) bool { return !will(m) })
 	if len(list) == 0 {
 		return nil
 	}
@@ -304,6 +326,8 @@ func (t *scan) nextSpare(will func(*nodescaler.Machine) bool) *nodescaler.Machin
 	return slices.MinFunc(list, func(a, b *nodescaler.Machine) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(far, a.Phase), slices.Index(far, b.Phase)),
+			cmp.Compare(t.x.Rate(a.Shape, a.Host), t.x.Rate(b.Shape, b.Host)),
+			cmp.Compare(t.running(a.Pool, a.Host), t.running(b.Pool, b.Host)),
 			-cmp.Compare(t.free[a.Host].Memory, t.free[b.Host].Memory),
 			cmp.Compare(a.Name, b.Name))
 	})
@@ -343,7 +367,7 @@ func (t *scan) waitedFor(order string, items []string) {
 
 // stock is a pool's spares as they are.
 type stock struct {
-	want          int
+	worth
 	good, drifted []*nodescaler.Machine // that are stopped
 	making        []*nodescaler.Machine // to become spares
 	lent          int                   // that were woken not long ago, and are expected back
@@ -352,13 +376,11 @@ type stock struct {
 // have is how many are there, or being made.
 func (s *stock) have() int { return len(s.good) + len(s.making) }
 
-func (t *scan) stockOf(p *nodescaler.PoolSize) (stock, nodescaler.Reason) {
-	var s stock
-	var why nodescaler.Reason
-	s.want, why = t.sparesWorth(p)
+func (t *scan) stockOf(p *nodescaler.PoolSize) stock {
+	s := stock{worth: t.worthOf(p)}
 	for _, m := range t.x.Spares {
 		switch {
-		case m.Pool != p.Name || t.woken[m.Name]:
+		case m.Pool != p.Name || t.woken[m.Name] || t.let[m.Name]:
 		case m.Phase != nodescaler.Spare:
 			s.making = append(s.making, m)
 		case m.Drifted != "":
@@ -368,18 +390,18 @@ func (t *scan) stockOf(p *nodescaler.PoolSize) (stock, nodescaler.Reason) {
 		}
 	}
 	for _, m := range t.x.Machines {
-		if m.Pool == p.Name && m.Phase.Live() && t.lent(m) {
+		if m.Pool == p.Name && m.Phase.Live() && t.lent(m, s.have()+s.lent+1) {
 			s.lent++
 		}
 	}
-	return s, why
+	return s
 }
 
-// lent reports whether a machine that was a spare is expected to be one again. It is given up when it has
-// been away for as long as a spare has to stand by to be worth what an order in its place costs: that is
-// when whoever does not know the future should stop waiting.
-func (t *scan) lent(m *nodescaler.Machine) bool {
-	times := t.keep.saved(m.Pool, 1, t.now)
+// lent reports whether a machine that was a spare is expected to be one again, the nth that would be there. It is
+// given up when it has been away for as long as that one has to stand by to be worth what an order in its place
+// costs: that is when whoever does not know the future should stop waiting.
+func (t *scan) lent(m *nodescaler.Machine, nth int) bool {
+	times := t.keep.saved(m.Pool, nth, t.now)
 	worth := times * t.keep.cfg.Worth * float64(t.keep.sooner()) // a day, in time of a machine's price
 	return !m.Woken.IsZero() && float64(t.now.Sub(m.Woken))*worth < float64(t.keep.lead)*float64(spareMemory)
 }
@@ -392,8 +414,9 @@ func (t *scan) hasten(unneeded []candidate) {
 	left := map[string]int{}
 	for i := range t.x.Pools {
 		p := &t.x.Pools[i]
-		s, _ := t.stockOf(p)
-		left[p.Name] = s.want - s.have()
+		if s := t.stockOf(p); s.have() <= s.allowed { // a machine that becomes a spare leaves room for one
+			left[p.Name] = s.pays - s.have()
+		}
 	}
 	for i := range unneeded {
 		c := &unneeded[i]
@@ -410,12 +433,12 @@ func (t *scan) stashes(n *nodescaler.NodeLoad) bool {
 	if t.keep == nil || t.keep.cfg.Most == 0 || p == nil || t.first || !n.Ready || n.VM.Phase != nodescaler.Joined || n.VM.Drifted != "" {
 		return false
 	}
-	s, why := t.stockOf(p)
-	if s.have()+t.stashed[p.Name] >= s.want || n.VM.Shape != t.spareShape(p) {
+	s := t.stockOf(p)
+	if s.have()+t.stashed[p.Name] >= s.want() || n.VM.Shape != t.spareShape(p) {
 		return false
 	}
 	t.stashed[p.Name]++
-	t.stash(n, because(nodescaler.SpareStashed, "%s was emptied, and is kept as a spare", n.Name), why)
+	t.stash(n, because(nodescaler.SpareStashed, "%s was emptied, and is kept as a spare", n.Name), s.why)
 	return true
 }
 
@@ -430,17 +453,17 @@ func (t *scan) tend(ordered bool) {
 	}
 	for i := range t.x.Pools {
 		p := &t.x.Pools[i]
-		s, why := t.stockOf(p)
+		s := t.stockOf(p)
 		if t.keep.cfg.Most > 0 {
-			t.plan.Reasons = append(t.plan.Reasons, why)
+			t.plan.Reasons = append(t.plan.Reasons, s.why)
 		}
 		if t.first {
 			continue
 		}
-		s.making = slices.DeleteFunc(s.making, func(m *nodescaler.Machine) bool { return t.finishSpare(m, &s, why) })
-		t.dismiss(&s, why)
+		s.making = slices.DeleteFunc(s.making, func(m *nodescaler.Machine) bool { return t.finishSpare(m, &s) })
+		t.dismiss(&s)
 		if !ordered {
-			t.order(p, &s, why)
+			t.order(p, &s)
 		}
 	}
 }
@@ -448,7 +471,7 @@ func (t *scan) tend(ordered bool) {
 // finishSpare stops a machine that was ordered as a spare once it has joined, or gives it back if it is not
 // wanted any more. One that pods have come to is a node like any other. It reports whether any of this
 // was done: its node is closed first, and has to be seen empty some time after that.
-func (t *scan) finishSpare(m *nodescaler.Machine, s *stock, why nodescaler.Reason) bool {
+func (t *scan) finishSpare(m *nodescaler.Machine, s *stock) bool {
 	n := t.x.AnyNodeOf(m.Name)
 	if m.Phase != nodescaler.Joined || n == nil || n.VM == nil || !n.Ready || t.x.Away(m.Host) {
 		return t.abandon(m, n)
@@ -466,12 +489,12 @@ func (t *scan) finishSpare(m *nodescaler.Machine, s *stock, why nodescaler.Reaso
 		return false
 	case t.now.Sub(closed) < time.Duration(t.cfg.NodeDeleteDelayAfterTaint):
 		return false
-	case len(s.good) >= s.want || m.Drifted != "":
-		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is not wanted as a spare any more", m.Name), why)
+	case len(s.good) >= s.want() || m.Drifted != "":
+		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is not wanted as a spare any more", m.Name), s.why)
 		return true
 	}
 	s.good = append(s.good, m)
-	t.stash(n, because(nodescaler.SpareMade, "%s has joined once, and is stopped", m.Name), why)
+	t.stash(n, because(nodescaler.SpareMade, "%s has joined once, and is stopped", m.Name), s.why)
 	return true
 }
 
@@ -497,7 +520,7 @@ func (t *scan) abandon(m *nodescaler.Machine, n *nodescaler.NodeLoad) bool {
 }
 
 // dismiss gives back a spare that is of no use, one a scan: what is seen to be so by mistake is not done to all.
-func (t *scan) dismiss(s *stock, why nodescaler.Reason) {
+func (t *scan) dismiss(s *stock) {
 	here := func(m *nodescaler.Machine) bool { return m.Phase == nodescaler.Spare && !t.x.Away(m.Host) }
 	for _, m := range s.drifted {
 		if here(m) {
@@ -505,21 +528,21 @@ func (t *scan) dismiss(s *stock, why nodescaler.Reason) {
 			return
 		}
 	}
-	if len(s.good) <= s.want {
+	if len(s.good) <= s.want() {
 		return
 	}
 	for _, m := range slices.Backward(s.good) {
 		if here(m) {
-			t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is one of %s, and %d pay", m.Name, plural(len(s.good), "spare"), s.want), why)
+			t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is one of %s, and %d pay", m.Name, plural(len(s.good), "spare"), s.want()), s.why)
 			return
 		}
 	}
 }
 
 // order orders a machine that is to become a spare, when nobody waits for the storage that makes it.
-func (t *scan) order(p *nodescaler.PoolSize, s *stock, why nodescaler.Reason) {
+func (t *scan) order(p *nodescaler.PoolSize, s *stock) {
 	have := s.have() + s.lent + t.stashed[p.Name]
-	if have >= s.want || len(s.making) >= sparesMaking || len(t.coming) > 0 || t.backoffs[p.Name].on(t.now) || t.room[p.Name] < 1 {
+	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || t.backoffs[p.Name].on(t.now) || t.room[p.Name] < 1 {
 		return
 	}
 	o := packing.Offer{Pool: p.Name, Shape: t.spareShape(p)}
@@ -529,9 +552,47 @@ func (t *scan) order(p *nodescaler.PoolSize, s *stock, why nodescaler.Reason) {
 			o.Host, o.Rate = h.Name, rate
 		}
 	}
-	if o.Host == "" || !t.affords(o.Shape, t.spread(o, nil)) {
+	if o.Host == "" {
 		return
 	}
-	t.buy(p.Name, o.Shape, t.spread(o, nil), because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, plural(s.want, "spare")), why)
+	host := t.hostFor(o, t.free, t.apart(p.Name))
+	if t.allowed(p, host) <= s.have() || !t.affords(o.Shape, host) {
+		return
+	}
+	t.buy(p.Name, o.Shape, host, because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, plural(s.want(), "spare")), s.why)
 	t.plan.Actions[len(t.plan.Actions)-1].Keep = true
+}
+
+// apart is the order in which hosts come into question for a spare: it is of use when another host is lost, so
+// it goes where the pool has fewest machines, spares included, and of those where fewest run.
+func (t *scan) apart(pool string) func(a, b string) int {
+	all := func(host string) int { return t.running(pool, host) + t.kept(pool, host) }
+	return func(a, b string) int {
+		return cmp.Or(cmp.Compare(all(a), all(b)), cmp.Compare(t.running(pool, a), t.running(pool, b)), -cmp.Compare(t.free[a].Memory, t.free[b].Memory))
+	}
+}
+
+// running is how many machines of the pool run on the host or will, those included that the plan wakes.
+func (t *scan) running(pool, host string) (n int) {
+	for _, m := range t.x.Machines {
+		if m.Pool == pool && m.Host == host && m.Phase.Live() {
+			n++
+		}
+	}
+	for _, m := range t.x.Spares {
+		if m.Pool == pool && m.Host == host && t.woken[m.Name] {
+			n++
+		}
+	}
+	return n
+}
+
+// kept is how many spares of the pool the host carries, those in the making included.
+func (t *scan) kept(pool, host string) (n int) {
+	for _, m := range t.x.Spares {
+		if m.Pool == pool && m.Host == host && !t.woken[m.Name] && !t.let[m.Name] {
+			n++
+		}
+	}
+	return n
 }

@@ -295,7 +295,7 @@ func TestAsManySparesAsPay(t *testing.T) {
 		{"that is worth a disk for half a day", small20().dear(pricing.Unit / 100), 10 * time.Hour, "0 spares of pool w pay"},
 		{"and not one that is dearer", small20().dear(pricing.Unit / 50), time.Minute, "0 spares of pool w pay"},
 		{"disks that cost nothing always are", small20().dear(0), 48 * time.Hour, "2 spares of pool w pay, as many as may be"},
-		{"a limit is left to machines", small20().dear(pricing.Unit / 100).change(func(w *world) { w.Limit = 2 * w.Prices.Rate(w.Pools[0].Shapes[0], "", noon) }), time.Minute, "0 spares of pool w pay: with one more, the hard limit of"},
+		{"a limit is left to machines", small20().dear(pricing.Unit / 100).change(func(w *world) { w.Limit = 2 * w.Prices.Rate(w.Pools[0].Shapes[0], "", noon) }), time.Minute, "1 spare of pool w pay: with one more, the hard limit of"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := lookedAt(t, withSpares(t, 2), c.world)
@@ -304,7 +304,7 @@ func TestAsManySparesAsPay(t *testing.T) {
 			if i < 0 || !strings.HasPrefix(plan.Reasons[i].Text, c.want) {
 				t.Errorf("want %q in:%s", c.want, tell(plan))
 			}
-			if strings.HasPrefix(c.want, "0") != slices.Contains(lines(plan), "Return w-3") {
+			if strings.HasPrefix(c.want, "2") == slices.Contains(lines(plan), "Return w-3") {
 				t.Errorf("one is given back or not: %v", lines(plan))
 			}
 		})
@@ -380,5 +380,33 @@ func TestPoliciesThatKeepNoSparesLetThemGo(t *testing.T) {
 		w.Hosts[2].Online = false // what is there cannot be told to go
 		p := lookedAt(t, build(t, Spec{Policy: name}), w)
 		expect(t, decide(t, p, w.at(time.Minute)), []string{"Return w-2", "Wake w-5"}, nodescaler.SpareUnneeded)
+	}
+}
+
+// A spare that was woken is replaced once the one that is missing would have been needed often enough: where
+// the first of three always is, and there are two, the third is not missed.
+func TestWhatIsMissedIsTheLastSpare(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		stock int
+		want  []string
+	}{
+		{"two of three are there", 2, nil},
+		{"one of three is, and a second is needed as often", 1, []string{"Buy w small pve3 to keep"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).node("w-2", "pve2").pods(3, "b", "w-2", 600, 100)
+			w.Machines[1].Woken = noon.Add(-time.Hour)
+			for i := range c.stock {
+				w.spare("w-s"+string(rune('1'+i)), "pve1")
+			}
+			p := withSpares(t, 3).(*joint)
+			lookedAt(t, p, w)
+			p.keep.started = noon.Add(-72 * time.Hour) // nothing is assumed any more
+			for range 20 {
+				p.keep.uses = append(p.keep.uses, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 1}, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 2})
+			}
+			expect(t, decide(t, p, w.at(time.Minute)), c.want)
+		})
 	}
 }

@@ -18,10 +18,11 @@ type scan struct {
 	busy   int                   // nodes and machines on their way out
 	drain  int                   // of those, nodes with pods to move
 	early  map[string]bool       // items of the packing that are only expected
+	worths map[string]worth      // of spares, by pool
 }
 
 func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {
-	t := &scan{draft: newDraft(x), unneeded: u, now: x.Now, first: first, early: map[string]bool{}}
+	t := &scan{draft: newDraft(x), unneeded: u, now: x.Now, first: first, early: map[string]bool{}, worths: map[string]worth{}}
 	var open []*nodescaler.NodeLoad
 	for i := range x.Nodes {
 		if n := &x.Nodes[i]; t.open(n) {
@@ -166,6 +167,8 @@ func (t *scan) expect(m *nodescaler.Machine) {
 // not exist yet and has no Created; counted from that, it would be given up at once.
 func askedFor(m *nodescaler.Machine) time.Time {
 	switch {
+	case m.Waking() && m.Since.After(m.Woken):
+		return m.Since // it boots again, as once its host is back
 	case !m.Woken.IsZero():
 		return m.Woken
 	case m.Created.IsZero():

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -179,7 +180,8 @@ func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
 			continue
 		}
 		o.Host = t.spread(o, planned)
-		if !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
+		if may := t.mayBuy(o); !may || !t.affords(o.Shape, o.Host) {
+			t.makeWay(o, may)
 			continue // a smaller one may still be
 		}
 		roomiest := because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host]))
@@ -200,21 +202,28 @@ func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
 // fill them by name. Room that later purchases are planned for is left to them. A host that has
 // a price of its own and carries nothing is woken only if all the others are full.
 func (t *scan) spread(o packing.Offer, planned map[string]pricing.Resources) string {
+	left := maps.Clone(t.free)
+	for host, r := range planned {
+		left[host] = left[host].Minus(r)
+	}
+	return t.hostFor(o, left, func(a, b string) int { return -cmp.Compare(left[a].Memory, left[b].Memory) })
+}
+
+// hostFor is the host that comes first of those with room on which the offer costs the same. A host that has a
+// price of its own and carries nothing comes after all others.
+func (t *scan) hostFor(o packing.Offer, left map[string]pricing.Resources, order func(a, b string) int) string {
 	best, p := o.Host, t.x.Pool(o.Pool)
-	left := func(host string) pricing.Resources { return t.free[host].Minus(planned[host]) }
 	asleep := func(h *nodescaler.HostRoom) bool {
 		return h != nil && t.free[h.Name] == h.Room && t.x.Book().HostRate(h.Name, t.now) > 0
 	}
 	wakes := asleep(t.x.Host(best))
-	most := left(best).Memory
 	for i := range t.x.Hosts {
 		h := &t.x.Hosts[i]
-		room := left(h.Name)
-		if !wakes && room.Memory <= most || !o.Shape.Resources().Within(room) {
+		if !wakes && order(h.Name, best) >= 0 || !o.Shape.Resources().Within(left[h.Name]) {
 			continue
 		}
 		if p.Takes(h.Host) && t.x.Rate(o.Shape, h.Name) == o.Rate && !asleep(h) {
-			best, most, wakes = h.Name, room.Memory, false
+			best, wakes = h.Name, false
 		}
 	}
 	return best
@@ -236,6 +245,7 @@ func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 		}
 		o := least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
 		if o.Host = t.spread(o, nil); !t.affords(o.Shape, o.Host) {
+			t.makeWay(o, true)
 			return
 		}
 		t.buy(o.Pool, o.Shape, o.Host, because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))

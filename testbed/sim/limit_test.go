@@ -21,19 +21,29 @@ type purse struct {
 	most  pricing.Rate
 }
 
-// Create orders a machine. There are more machines for it and nothing else, so that the cost of an hour
-// rises here only.
+// Create orders a machine. By it and by Wake there are more that run and by nothing else, so that the cost of
+// an hour rises there only.
 func (p *purse) Create(ctx context.Context, o loop.Order) error {
 	err := p.World.Create(ctx, o)
+	p.look()
+	return err
+}
+
+func (p *purse) Wake(ctx context.Context, machine string) error {
+	err := p.World.Wake(ctx, machine)
+	p.look()
+	return err
+}
+
+func (p *purse) look() {
 	var all []pricing.Placed
 	for _, m := range p.machines {
-		all = append(all, pricing.Placed{Shape: m.obs.Shape, Host: m.obs.Host})
+		all = append(all, pricing.Placed{Shape: m.obs.Shape, Host: m.obs.Host, Stopped: m.obs.Phase == nodescaler.Spare || m.off})
 	}
 	rate := p.cfg.Prices.Total(all, p.clock())
 	if p.most = max(p.most, rate); rate > p.limit {
 		p.t.Errorf("at %s %d machines cost %s/h, of at most %s/h", p.now, len(p.machines), rate, p.limit)
 	}
-	return err
 }
 
 // follower has as many replicas as the users at the moment need, and as they will need.
@@ -74,22 +84,36 @@ func TestMachinesNeverCostMoreThanTheLimit(t *testing.T) {
 			for _, users := range []float64{10, 60, 200} {
 				t.Run(fmt.Sprintf("%s/%s/%.0f users", name, policy, users), func(t *testing.T) {
 					cfg := pursed(users, faults)
-					most := spend(t, cfg, policy, 40e9)
+					most := spend(t, cfg, nodepolicy.Spec{Policy: policy}, 40e9)
 					if users == 200 && most < 30e9 {
 						t.Errorf("it never came near the limit: %s/h", most)
 					}
 				})
 			}
 		}
+		for _, users := range []float64{10, 60, 200} {
+			t.Run(fmt.Sprintf("%s/joint with spares/%.0f users", name, users), func(t *testing.T) {
+				cfg := pursed(users, faults)
+				cfg.Pools[0].Shapes[0].Disk, cfg.Prices.PerDiskGB = 40*pricing.GB, pricing.Unit/100
+				cfg.Spares = map[string]int{"worker": 2}
+				j := nodepolicy.DefaultJoint()
+				j.Spares.Most = 3
+				most := spend(t, cfg, nodepolicy.Spec{Policy: "joint", Joint: &j}, 40e9)
+				if users == 200 && most < 30e9 {
+					t.Errorf("it never came near the limit: %s/h", most)
+				}
+			})
+		}
 	}
 }
 
 // spend lets a policy live in the world for 20 minutes, and returns the most that the machines cost.
-func spend(t *testing.T, cfg Config, policy string, limit pricing.Rate) pricing.Rate {
+func spend(t *testing.T, cfg Config, spec nodepolicy.Spec, limit pricing.Rate) pricing.Rate {
 	t.Helper()
 	unneeded := nodepolicy.DefaultUnneeded()
 	unneeded.ScaleDownUnneededTime, unneeded.ScaleDownDelayAfterAdd = nodescaler.Duration(time.Minute), 0
-	nodes, err := nodepolicy.New(nodepolicy.Spec{Policy: policy, Unneeded: &unneeded})
+	spec.Unneeded = &unneeded
+	nodes, err := nodepolicy.New(spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -80,7 +81,7 @@ func New(cfg Config, step func(ctx context.Context, now time.Time) error) (*Worl
 }
 
 // populate joins the machines that are there from the start, spread over the hosts by the
-// room they have left.
+// room they have left, and the spares by how many there are on each.
 func (w *World) populate() error {
 	for i := range w.cfg.Pools {
 		pool := &w.cfg.Pools[i]
@@ -89,7 +90,7 @@ func (w *World) populate() error {
 			return fmt.Errorf("pool %s: must have a shape, to start with %d machines", pool.Name, n+spares)
 		}
 		for j := range n + spares {
-			host, err := w.roomiest(pool)
+			host, err := w.roomiest(pool, j >= n)
 			if err != nil {
 				return err
 			}
@@ -106,15 +107,31 @@ func (w *World) populate() error {
 	return nil
 }
 
-func (w *World) roomiest(pool *nodescaler.Pool) (string, error) {
+// carried is how many machines are on a host, spares included.
+func (w *World) carried(host string) (n int) {
+	for _, m := range w.machines {
+		if m.obs.Host == host {
+			n++
+		}
+	}
+	return n
+}
+
+// roomiest is the host for a machine. Spares take no room, so one that has most of it may have most of them.
+func (w *World) roomiest(pool *nodescaler.Pool, spare bool) (string, error) {
 	best, most := "", pricing.Bytes(-1)
+	fewest := math.MaxInt
 	for i := range w.hosts {
 		h := &w.hosts[i]
 		if len(pool.Hosts) > 0 && !slices.Contains(pool.Hosts, h.Name) || w.room(h.Name, pool.Shapes[0]) != nil {
 			continue
 		}
-		if free := w.free(h).Memory; free > most {
-			best, most = h.Name, free
+		n := 0
+		if spare {
+			n = w.carried(h.Name)
+		}
+		if free := w.free(h).Memory; n < fewest || n == fewest && free > most {
+			best, most, fewest = h.Name, free, n
 		}
 	}
 	if best == "" {

@@ -1,0 +1,161 @@
+package policy
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// Spares under the hard limit: none of them takes a machine away. Of the machines that a pool may still have
+// the first are had by waking its spares, so only those beyond cost their disks beside them. A pool's machines
+// and spares together are what there is room for: as it grows spares become machines, and as it shrinks
+// machines become spares, and none is made or given back for that.
+//
+// Only machines of the spares' own pool and shape are looked ahead for. Where one of another kind is to be
+// ordered and their disks are in its way, they are given back then.
+
+// allowed is how many spares of the pool leave the limit every machine of theirs that it allows without them, if
+// the next one is on the host given, or on any that carries some already. Of pools that want spares the first by
+// name come first.
+func (t *scan) allowed(p *nodescaler.PoolSize, next string) int {
+	shape := t.spareShape(p)
+	rate, disk := t.leastRate(p, shape), t.x.SpareRate(shape)
+	if t.x.Limit <= 0 || rate <= 0 {
+		return math.MaxInt
+	}
+	away, machines := 0, 0
+	bare := t.x.PaidFor(func(m *nodescaler.Machine) bool { return !m.Kept() && !t.leaves(m) || m.Kept() && t.x.Away(m.Host) })
+	for i := range t.x.Snapshot.Machines {
+		m := &t.x.Snapshot.Machines[i]
+		switch {
+		case m.Pool != p.Name:
+		case m.Kept() && t.x.Away(m.Host):
+			away++ // it cannot be woken, nor given back
+		case !m.Kept() && !t.leaves(m):
+			machines++
+		}
+	}
+	left := t.x.Limit - bare.Rate() - t.othersDisks(p)
+	still := max(min(left/rate, pricing.Rate(p.Max-machines)), 0)
+	rest := left - still*rate - t.hostParts(bare, next)
+	switch {
+	case rest < 0:
+		return away
+	case disk == 0:
+		return math.MaxInt
+	}
+	return away + int(still+rest/disk)
+}
+
+// leastRate is what a machine of the shape costs on the cheapest of the hosts that take the pool's.
+func (t *scan) leastRate(p *nodescaler.PoolSize, s pricing.Shape) pricing.Rate {
+	rate := pricing.Rate(math.MaxInt64)
+	for i := range t.x.Hosts {
+		if h := t.x.Hosts[i].Host; p.Takes(h) {
+			rate = min(rate, t.x.Rate(s, h.Name))
+		}
+	}
+	if rate == math.MaxInt64 {
+		return t.x.Rate(s, "")
+	}
+	return rate
+}
+
+// leaves reports whether a machine is on its way out: a spare may come of it, or nothing.
+func (t *scan) leaves(m *nodescaler.Machine) bool {
+	n := t.x.NodeOf(m.Name)
+	return !m.Phase.Live() || n != nil && n.Draining
+}
+
+// othersDisks is what the spares cost that pools before this one are to have.
+func (t *scan) othersDisks(p *nodescaler.PoolSize) (sum pricing.Rate) {
+	for i := range t.x.Pools {
+		o := &t.x.Pools[i]
+		if o.Name >= p.Name {
+			break
+		}
+		if w := t.worthOf(o); len(o.Shapes) > 0 {
+			sum += pricing.Rate(w.want()) * t.x.SpareRate(t.spareShape(o))
+		}
+	}
+	return sum
+}
+
+// hostParts is what hosts cost that carry nothing but spares.
+func (t *scan) hostParts(bare *nodescaler.Paid, next string) (sum pricing.Rate) {
+	hosts := map[string]bool{next: next != ""}
+	for _, m := range t.x.Spares {
+		hosts[m.Host] = true
+	}
+	for host, carries := range hosts {
+		if carries && !bare.Carries(host) {
+			sum += t.x.Book().HostRate(host, t.now)
+		}
+	}
+	return sum
+}
+
+// makeWay gives spares back whose money a machine needs that is to be ordered, or woken of them: those of other
+// pools, and of these the ones that are stopped, come first. If all of them are not enough, none goes.
+func (t *scan) makeWay(o packing.Offer, mayBuy bool) {
+	if t.keep == nil || t.first {
+		return
+	}
+	woken := t.foremost(func(m *nodescaler.Machine) bool { return m.Pool == o.Pool && m.Shape == o.Shape && t.stirs(m) })
+	if woken == nil && !mayBuy {
+		return
+	}
+	within := func(p *nodescaler.Paid) (ok bool) {
+		if woken != nil {
+			_, ok = p.Waking(woken)
+		} else {
+			_, ok = p.With(o.Shape, o.Host)
+		}
+		return ok
+	}
+	paid := t.paid
+	for _, m := range t.x.Machines {
+		if m.Phase == nodescaler.Deleting || t.let[m.Name] { // its money will be there
+			paid = paid.Without(m)
+		}
+	}
+	var way []*nodescaler.Machine
+	for _, m := range t.expendables(o.Pool) {
+		if m != woken && !within(paid) {
+			paid, way = paid.Without(m), append(way, m)
+		}
+	}
+	if !within(paid) {
+		return
+	}
+	for _, m := range way {
+		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is in the way of a %s of pool %s, which the hard limit of %s/h allows without it", m.Name, o.Shape.Name, o.Pool, t.x.Limit))
+	}
+}
+
+// expendables are the spares that can be given back now, in the order in which they are.
+func (t *scan) expendables(pool string) []*nodescaler.Machine {
+	list := slices.DeleteFunc(slices.Clone(t.x.Spares), func(m *nodescaler.Machine) bool {
+		n := t.x.AnyNodeOf(m.Name)
+		return t.woken[m.Name] || t.let[m.Name] || t.x.Away(m.Host) || m.Phase != nodescaler.Spare && n != nil
+	})
+	rank := func(m *nodescaler.Machine) int {
+		switch {
+		case m.Phase != nodescaler.Spare:
+			return 3
+		case m.Drifted != "":
+			return 0
+		case m.Pool != pool:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(list, func(a, b *nodescaler.Machine) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), -cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}

@@ -1,0 +1,245 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// limited is a world whose machines cost so much in all as n small ones, and whose disks cost something.
+func limited(n int) *world {
+	w := aWorld().dear(pricing.Unit / 100)
+	w.Limit = pricing.Rate(n) * w.Prices.Rate(w.Pools[0].Shapes[0], "", noon)
+	return w
+}
+
+// disked gives all machines the disks of the pool's first shape.
+func (w *world) disked() *world {
+	for i := range w.Machines {
+		if w.Machines[i].Shape == small {
+			w.Machines[i].Shape.Disk = w.Pools[0].Shapes[0].Disk
+		}
+	}
+	return w
+}
+
+// As the pool grows its spares are woken, so machines and spares are together what the limit allows machines.
+func TestSparesAndMachinesAreWhatTheLimitAllows(t *testing.T) {
+	for _, c := range []struct {
+		name                  string
+		limit, running, stock int
+		want                  []string
+	}{
+		{"one of two runs, one spare stays", 2, 1, 2, []string{"Return w-s2"}},
+		{"both run, none stays", 2, 2, 1, []string{"Return w-s1"}},
+		{"three of four run, one stays", 4, 3, 1, nil},
+		{"two of four run, two stay", 4, 2, 2, nil},
+		{"and a third one does not, once two more may run", 4, 2, 3, []string{"Return w-s3"}},
+		{"one of four runs, as many stay as are wanted", 4, 1, 3, nil},
+		{"one is missing, and is made", 4, 2, 1, []string{"Buy w small pve3 to keep"}},
+		{"where all run none is made", 4, 4, 0, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := limited(c.limit)
+			for i := range c.running {
+				node := fmt.Sprintf("w-%d", i+1)
+				w.node(node, fmt.Sprintf("pve%d", i%2+1)).pods(3, node, node, 600, 100)
+			}
+			for i := range c.stock {
+				w.spare(fmt.Sprintf("w-s%d", i+1), "pve1")
+			}
+			p := lookedAt(t, withSpares(t, 3), w.disked())
+			expect(t, decide(t, p, w.at(time.Minute)), c.want, nodescaler.SparesPay)
+		})
+	}
+}
+
+// What leaves is no machine any more: it may become a spare where all others run.
+func TestAtTheLimitAMachineThatIsNotNeededBecomesASpare(t *testing.T) {
+	w := limited(2).node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).disked()
+	p := lookedAt(t, withSpares(t, 2), w)
+	var done []string
+	for at := 10 * time.Second; at < 20*time.Minute; at += 10 * time.Second {
+		plan := decide(t, p, w.at(at))
+		done = append(done, lines(plan)...)
+		w.obey(plan)
+	}
+	if want := []string{"Cordon w-2", "Stash w-2"}; !slices.Equal(done, want) {
+		t.Errorf("in 20 minutes %v is done, want %v", done, want)
+	}
+}
+
+// A spare whose disk is in the way of another machine is given back.
+func TestSparesMakeWay(t *testing.T) {
+	const second = "v"
+	full := func(limit int) *world {
+		w := limited(limit).node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
+		w.Pools = append(w.Pools, w.Pools[0])
+		w.Pools[1].Name = second
+		return w.disked()
+	}
+	of := func(m *nodescaler.Machine) { m.Pool = second }
+	only := func(w *world) { w.Pools[1].Taints = []nodescaler.Taint{{Key: "k", Effect: "NoSchedule"}} } // nothing grows there
+	made := func(m *nodescaler.Machine) { m.Keep, m.Phase = true, nodescaler.Booting }
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  []string
+	}{
+		{"of another pool", full(2).spare("v-1", "pve2", of).change(only), []string{"Return v-1"}},
+		{"as many as it takes and no more", full(3).node("w-2", "pve1").pods(3, "c", "w-2", 600, 100).spare("v-1", "pve2", of).spare("v-2", "pve2", of).change(only), []string{"Return v-2", "Return v-1"}},
+		{"not where there is money", full(3).spare("v-1", "pve2", of).change(only), []string{"Buy w small pve2"}},
+		{"nor where that is not enough", full(2).spare("v-1", "pve2", of).change(only).change(func(w *world) { w.Limit -= w.Limit / 4 }), nil},
+		{"nor while others go whose money is enough", full(3).spare("v-1", "pve2", of).machine("v-2", "pve2", nodescaler.Deleting, of).change(only), nil},
+		{"one in the making, too", full(2).machine("v-1", "pve2", nodescaler.Booting, of, made).change(only), []string{"Return v-1"}},
+		{"so that another one may be woken", full(2).spare("w-2", "pve2").spare("w-3", "pve3").change(only), []string{"Return w-3"}},
+		{"not one on a host that is away", full(2).spare("v-1", "pve3", of).change(only).change(func(w *world) { w.Hosts[2].Online = false }), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := c.world.disked()
+			p := lookedAt(t, withSpares(t, 2), w)
+			w.pod("b", "", 600, 100)
+			expect(t, decide(t, p, w.at(10*time.Second)), c.want)
+		})
+	}
+	w := full(2).spare("v-1", "pve2", of).change(only).disked()
+	w.pod("b", "", 600, 100)
+	if got := lines(decide(t, withSpares(t, 2), w.at(0))); len(got) > 0 {
+		t.Errorf("at the first look: %v", got)
+	}
+}
+
+// allowed against a twin that buys one machine after the other, once without spares, and with ever more of them.
+func TestNoSpareTakesAMachineAway(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := aWorld()
+		w.Prices.PerDiskGB = pricing.Micros(rapid.Int64Range(1, 400_000).Draw(t, "disk"))
+		w.Pools[0].Shapes[0].Disk = 20 * pricing.GB
+		w.Pools[0].Max = rapid.IntRange(1, 12).Draw(t, "max")
+		shape := w.Pools[0].Shapes[0]
+		w.Limit = pricing.Rate(rapid.Int64Range(1, 90e9).Draw(t, "limit"))
+		for i := range rapid.IntRange(0, 5).Draw(t, "running") {
+			w.node(fmt.Sprintf("w-%d", i), "pve1")
+		}
+		w.disked()
+		running := len(w.Machines)
+		most := func(spares int) int { // how many machines there may be, with so many spares that are woken first
+			machines, stopped := running, spares
+			for machines < w.Pools[0].Max {
+				stopped = max(stopped-1, 0)
+				if pricing.Rate(machines+1)*w.Prices.Rate(shape, "", noon)+pricing.Rate(stopped)*w.Prices.SpareRate(shape) > w.Limit {
+					break
+				}
+				machines++
+			}
+			return machines
+		}
+		within := func(spares int) bool {
+			left := max(spares-(most(0)-running), 0)
+			return most(spares) == most(0) && pricing.Rate(max(most(0), running))*w.Prices.Rate(shape, "", noon)+pricing.Rate(left)*w.Prices.SpareRate(shape) <= w.Limit
+		}
+		want := 0
+		for want < 20 && within(want+1) {
+			want++
+		}
+		j := build(t, Spec{Policy: "joint"}).(*joint)
+		s := newScan(j.unneeded, nodescaler.NewIndex(&w.Snapshot), false)
+		if got := min(s.allowed(&s.x.Pools[0], ""), 20); got != want {
+			t.Fatalf("%d spares are allowed beside %d machines, want %d", got, running, want)
+		}
+	})
+}
+
+// Under a limit, too, a steady load is left alone in the end, and spares never keep a pod waiting that has
+// room without them.
+func TestJointWithSparesComesToRestUnderALimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := &life{world: *limited(1), wanted: map[string]int{}}
+		l.Limit = l.Limit*pricing.Rate(rapid.IntRange(2, 6).Draw(t, "machines")) + pricing.Rate(rapid.Int64Range(0, 6e9).Draw(t, "and more"))
+		l.Pools[0].Max, l.Pools[0].Min = 30, rapid.IntRange(0, 1).Draw(t, "min")
+		for i := range l.Hosts {
+			l.Hosts[i].Room = small.Resources().Times(12)
+		}
+		j := DefaultJoint()
+		j.Spares.Most, j.Spares.Worth = rapid.IntRange(1, 4).Draw(t, "most"), 1e6
+		p, none := build(t, Spec{Policy: "joint", Joint: &j}), build(t, Spec{Policy: "joint"})
+		twin := &life{world: world{*copied(&l.Snapshot)}, wanted: l.wanted}
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			l.wanted["ns/app"] = rapid.IntRange(0, 20).Draw(t, "wanted")
+			d := time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes")) * time.Minute
+			l.live(t, p, d)
+			twin.live(t, none, d)
+		}
+		l.live(t, p, 150*time.Minute)
+		twin.live(t, none, 150*time.Minute)
+		if done := l.live(t, p, 30*time.Minute); len(done) > 0 {
+			t.Fatalf("under a steady load: %v", done)
+		}
+		if ours, theirs := len(l.waiting()), len(twin.waiting()); ours > theirs {
+			t.Fatalf("%d pods wait, and without spares %d", ours, theirs)
+		}
+	})
+}
+
+// A spare is of use when another host is lost.
+func TestSparesAreMadeWhereFewestMachinesAre(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  string
+	}{
+		{"not where machines run", aWorld().node("w-1", "pve1").node("w-2", "pve2"), "Buy w small pve3 to keep"},
+		{"nor where spares are", aWorld().node("w-1", "pve1").spare("w-2", "pve2"), "Buy w small pve3 to keep"},
+		{"of those that carry as many where fewest run", aWorld().node("w-1", "pve1").spare("w-2", "pve2").node("w-3", "pve3"), "Buy w small pve2 to keep"},
+		{"but not where they are dearer", aWorld().node("w-1", "pve1").node("w-2", "pve2").change(func(w *world) {
+			price := w.Prices.PerVCPU * 2
+			w.Prices.Hosts = map[string]pricing.HostPrices{"pve3": {Prices: pricing.Prices{PerVCPU: &price}}}
+		}), "Buy w small pve1 to keep"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := lookedAt(t, withSpares(t, 2), c.world)
+			expect(t, decide(t, p, c.world.at(time.Minute)), []string{c.want})
+		})
+	}
+}
+
+func TestSparesAreWokenWhereFewestRun(t *testing.T) {
+	roomy := func(w *world) { w.Hosts[0].Room = small.Resources().Times(40) }
+	dear := func(w *world) {
+		price := w.Prices.PerVCPU * 2
+		w.Prices.Hosts = map[string]pricing.HostPrices{"pve3": {Prices: pricing.Prices{PerVCPU: &price}}}
+	}
+	two := func() *world {
+		return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1").spare("w-3", "pve3").pod("b", "", 600, 100)
+	}
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  string
+	}{
+		{"whatever room there is", two().change(roomy), "Wake w-3"},
+		{"but the cheaper one first", two().change(dear), "Wake w-2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			expect(t, decide(t, withSpares(t, 2), c.world.at(0)), []string{c.want})
+		})
+	}
+}
+
+// A machine that was a spare long ago and boots again, as when its host is back, is as new.
+func TestAMachineThatBootsAgainIsWaitedForFromThen(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).node("w-2", "pve2", notReady)
+	w.Machines[1].Phase, w.Machines[1].Woken, w.Machines[1].Since = nodescaler.Booting, noon.Add(-time.Hour), noon
+	p := lookedAt(t, withSpares(t, 0), w)
+	w.pod("b", "", 600, 100)
+	expect(t, decide(t, p, w.at(time.Minute)), nil, nodescaler.PodsFitExisting)
+	expect(t, decide(t, p, w.at(wakeWithin+time.Second)), []string{"Buy w small pve3"})
+	w.Pods = w.Pods[:3]
+	expect(t, decide(t, p, w.at(16*time.Minute)), []string{"Return w-2"}, nodescaler.ProvisionTimedOut)
+}
