@@ -58,6 +58,9 @@ const (
 	// less, or more, a queue is taken for fewer, or more, requests than it keeps from being sent; it is
 	// gone within a minute for all that, and what was learnt of it from the last queue did worse.
 	think = 1
+	// atCeiling is how much quick answers count at least where pods are as full as the ceiling lets them be. A few slow ones
+	// may have pushed it down to where pods are all but idle, and it would stay there for hours, dear as it is.
+	atCeiling = 0.3
 	// MeanShare is what the mean of response times is of their quantile, about.
 	MeanShare = 0.6
 	// full is a load beyond which response times tell for how long there has been too much of it.
@@ -139,7 +142,7 @@ func (s *Service) seeLatency(seen *Seen) {
 	}
 	expected := s.base.value * math.Pow(1-x, -bend)
 	got := seen.Latency / s.objective
-	weight := x * x
+	weight := max(x*x, atCeiling*math.Pow(min(x/s.Ceiling(1), 1), 2))
 	if got > max(expected, 1) {
 		weight = 2
 	}

@@ -90,6 +90,28 @@ func TestCeilingComesToRestWhereTheObjectiveHolds(t *testing.T) {
 	}
 }
 
+// Slow answers of a few minutes may push the ceiling down to where it is lowest: measured late, they are held against pods
+// that have long come to help. Pods are all but idle there, and what they answer is all there is to learn from.
+func TestACeilingThatWasPushedDownComesBackWhilePodsAreIdle(t *testing.T) {
+	c := truth{0.05, 0.5, 0.13, 0.4}
+	s := capacity.NewService(0.5, 0.3)
+	for range 40 {
+		slow := c.at(40, 24)
+		slow.Latency = 0.9
+		s.See(slow)
+	}
+	if got := s.Ceiling(1); got > 0.21 {
+		t.Fatalf("the ceiling is %v after answers of three times the objective, should be as low as it goes", got)
+	}
+	const rate = 40.0
+	for range 360 { // half an hour
+		s.See(c.at(rate, s.Pods(rate*c.demand, s.Ceiling(1))))
+	}
+	if got := s.Ceiling(1); got < c.ceiling()-0.15 {
+		t.Errorf("the ceiling is %v half an hour later, should have come near %v", got, c.ceiling())
+	}
+}
+
 func TestAQueueTeachesNothingOfTheCurve(t *testing.T) {
 	s := capacity.NewService(0.5, 0.3)
 	was := s.Ceiling(1)

@@ -21,9 +21,15 @@ type outlook struct {
 	// off and still are how far the forecasts were off of late, and how far the last values were.
 	off, still float64
 	judged     float64
-	// recent are the last values that were seen without a queue between them, oldest first.
+	// recent are the last values that were seen without a queue between them, oldest first, and climb is by how much
+	// the load climbs in a period, by these.
 	recent []float64
+	climb  float64
+	wavers wavers
 }
+
+// wavers is how far apart loads are that have no measurement in common, squared and on the mean.
+type wavers struct{ mean, n float64 }
 
 const (
 	// period is what a forecast counts time in: machines take some of them, and users come and go in as
@@ -43,6 +49,13 @@ const (
 	// no climb. Measured over a minute it rises for four periods, so that one of three thirds gets a quarter of
 	// the rise at most; of a climb each gets at least even of a third.
 	climbing, climbed, even = 6, 0.15, 0.8
+	// A climb may be seen sooner, after so many periods, where it is by that many times more than loads so far apart
+	// have differed of late. Its first periods are its smallest, for each value is measured over a minute and has the
+	// time before in it, so each needs to be no more than a part of an even share.
+	soon, plain, uneven = 4, 2, 0.15
+	// wavering is how many loads what they waver by is a mean of, plenty from how many on it is gone by, and outlier how many
+	// times as far off as the others one may be then to count in full.
+	wavering, plenty, outlier = 40, 8, 3
 )
 
 // newOutlook weighs what is there now against what goes on as it went, by how each has done of late:
@@ -83,7 +96,7 @@ func (o *outlook) observe(now time.Time, work float64, queued bool) {
 	}
 	o.sum, o.n = o.sum+work, o.n+1
 	if queued {
-		o.recent = nil
+		o.recent, o.climb = nil, 0
 	}
 }
 
@@ -92,6 +105,10 @@ func (o *outlook) close(value float64) {
 	o.model.Observe(value)
 	if o.recent = append(o.recent, value); len(o.recent) > climbing+1 {
 		o.recent = o.recent[1:]
+	}
+	o.climb = o.climbs()
+	if before := len(o.recent) - 1 - soon; before >= 0 {
+		o.wavers.see(value - o.recent[before])
 	}
 	f := &o.foretold[o.at%judgedAt]
 	o.at++
@@ -110,22 +127,46 @@ func (o *outlook) close(value float64) {
 // believed reports whether forecasts have lately been better than to expect what there is.
 func (o *outlook) believed() bool { return o.judged >= tried && o.off < better*o.still }
 
-// climb is by how much the load climbs in a period, where it has done so steadily; 0 where it has not.
-func (o *outlook) climb() float64 {
-	if len(o.recent) <= climbing {
+// climbs is by how much the load climbs in a period, where it has done so steadily or plainly; 0 where it has not.
+func (o *outlook) climbs() float64 {
+	rise := o.rise(climbing, climbing/3, even, 0)
+	if o.wavers.n >= plenty {
+		rise = max(rise, o.rise(soon, 1, uneven, plain*math.Sqrt(o.wavers.mean)))
+	}
+	return rise
+}
+
+// see takes in how far apart two loads are.
+func (w *wavers) see(apart float64) {
+	square := apart * apart
+	if math.IsNaN(square) {
+		return
+	}
+	if w.n++; w.n > plenty {
+		square = min(square, outlier*outlier*w.mean)
+	}
+	w.mean += (square - w.mean) / min(w.n, wavering)
+}
+
+// rise is by how much the load rose in each of the last periods, if it did so by climbed and by more than least in all,
+// and in each step of them by a part of an even share; 0 if not.
+func (o *outlook) rise(periods, step int, part, least float64) float64 {
+	first := len(o.recent) - 1 - periods
+	if first < 0 {
 		return 0
 	}
-	rise := o.recent[climbing] - o.recent[0]
-	if !(rise >= climbed*o.recent[0]) {
+	seen := o.recent[first:]
+	all := seen[periods] - seen[0]
+	if !(all >= climbed*seen[0] && all >= least) {
 		return 0
 	}
-	const third = climbing / 3
-	for i := 0; i < climbing; i += third {
-		if part := o.recent[i+third] - o.recent[i]; !(part >= even*rise/3) {
+	share := all * float64(step) / float64(periods)
+	for i := 0; i < periods; i += step {
+		if !(seen[i+step]-seen[i] >= part*share) {
 			return 0
 		}
 	}
-	return rise / climbing
+	return all / float64(periods)
 }
 
 // look says what loads are expected by when a replica comes, and by when a machine does.
@@ -140,8 +181,9 @@ func (p *joint) look(v *podscaler.View, offered float64) forecastOf {
 	if p.load == nil {
 		return f
 	}
-	if rise := p.load.climb(); rise > 0 {
-		f.expect(offered+rise*float64(f.podLead)/float64(period), offered+rise*float64(f.machineLead)/float64(period))
+	if rise := p.load.climb; rise > 0 {
+		old := measured(v) / 2 // on the mean
+		f.expect(offered+rise*float64(f.podLead+old)/float64(period), offered+rise*float64(f.machineLead+old)/float64(period))
 	}
 	if p.load.believed() {
 		pod, machine := p.load.model.Forecast(periods(f.podLead)), p.load.model.Forecast(periods(f.machineLead))
