@@ -36,12 +36,17 @@ type entry struct {
 const tiny = 1e-9
 
 // newLP returns a program with right sides b ≥ 0 and, as the first basis, one column for each
-// row that takes up what the others do not, at the given cost.
-func newLP(b, cost []float64) *lp {
+// row that takes up what the others do not, at the given cost. About so many columns more are to come.
+func newLP(b, cost []float64, more int) *lp {
 	n := len(b)
-	l := &lp{x: slices.Clone(b), y: slices.Clone(cost), inverse: make([]float64, n*n), w: make([]float64, n)}
+	l := &lp{
+		columns: make([]column, 0, n+more), full: make([]bool, 0, n+more), basis: make([]int, n),
+		x: slices.Clone(b), y: slices.Clone(cost), inverse: make([]float64, n*n), w: make([]float64, n),
+	}
+	own := make([]entry, n)
 	for i := range b {
-		l.basis = append(l.basis, l.add(column{cost: cost[i], entries: []entry{{i, 1}}}))
+		own[i] = entry{i, 1}
+		l.basis[i] = l.add(column{cost: cost[i], entries: own[i : i+1 : i+1]})
 		l.inverse[i*n+i] = 1
 	}
 	return l

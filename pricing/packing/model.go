@@ -59,6 +59,7 @@ func (v vector) plus(o vector, n int) vector {
 
 // model is a problem sorted by name and contents, grouped, and in numbers.
 type model struct {
+	items   []Item // by name
 	classes []string
 	masks   [][]bool // sets of classes that are refused
 	specs   []spec
@@ -85,8 +86,8 @@ type kind struct {
 	class    int // index into model.classes
 	requests pricing.Resources
 	need     vector
-	size     int64    // dominant share of the largest machine, in millionths
-	names    []string // in the order in which they are placed
+	size     int64 // dominant share of the largest machine, in millionths
+	items    []int // index into model.items, in the order in which they are placed: by name
 }
 
 // spec is what decides which items fit an empty machine. Offers that differ only in price,
@@ -143,17 +144,37 @@ func (m *model) gatherKinds(items []Item) {
 		class    string
 		requests pricing.Resources
 	}
-	groups, classes := map[key][]string{}, map[string]int{}
-	for _, it := range items {
-		k := key{it.Class, it.Requests}
-		groups[k] = append(groups[k], it.Name)
-		classes[it.Class] = 0
+	m.items = byName(items)
+	groups, classes := map[key]int{}, map[string]int{}
+	for i := range m.items {
+		it := &m.items[i]
+		at, known := groups[key{it.Class, it.Requests}]
+		if !known {
+			at = len(m.kinds)
+			groups[key{it.Class, it.Requests}], classes[it.Class] = at, 0
+			m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1)})
+		}
+		m.kinds[at].items = append(m.kinds[at].items, i)
 	}
 	m.classes = enumerate(classes)
-	for k, names := range groups {
-		slices.Sort(names)
-		m.kinds = append(m.kinds, kind{class: classes[k.class], requests: k.requests, need: roomOf(k.requests, 1), names: names})
+	for i := range m.kinds {
+		k := &m.kinds[i]
+		k.class = classes[m.items[k.items[0]].Class]
 	}
+}
+
+// byName sorts items by name. Thousands of strings take long to sort, and who asks has mostly sorted them.
+func byName(items []Item) []Item {
+	order := func(a, b Item) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Class, b.Class),
+			cmp.Compare(a.Requests.CPU, b.Requests.CPU), cmp.Compare(a.Requests.Memory, b.Requests.Memory))
+	}
+	if slices.IsSortedFunc(items, order) {
+		return items
+	}
+	items = slices.Clone(items)
+	slices.SortFunc(items, order)
+	return items
 }
 
 // enumerate sorts the names and gives each its index.
@@ -276,7 +297,7 @@ func (m *model) measure() {
 		)
 	})
 	for _, k := range m.kinds {
-		m.count = append(m.count, len(k.names))
+		m.count = append(m.count, len(k.items))
 	}
 }
 

@@ -51,8 +51,8 @@ func (a score) better(b score) bool {
 	return a.bought < b.bought
 }
 
-// step is one change of a plan: n of kind put into machine, or, with n = 0, machine bought or
-// given back.
+// step is one change of a plan: n of kind put into machine, or, with n = 0, machine bought, with
+// what it was stocked with, or given back.
 type step struct{ machine, kind, n int }
 
 func newPlan(m *model) *plan {
@@ -67,14 +67,21 @@ func newPlan(m *model) *plan {
 // bought is for how many machines a plan has room before it has to be copied to make more.
 const bought = 64
 
-// clone copies p with an empty journal.
+// clone copies p with an empty journal. All loads share one block of memory, each with its own end.
 func (p *plan) clone() *plan {
 	c := *p
 	c.left, c.pools, c.hosts, c.journal = slices.Clone(p.left), slices.Clone(p.pools), slices.Clone(p.hosts), nil
 	c.machines = make([]machine, 0, len(p.machines)+bought)
+	lots := 0
+	for i := range p.machines {
+		lots += len(p.machines[i].load)
+	}
+	block := make([]lot, 0, lots)
 	for _, mc := range p.machines {
 		if !mc.gone {
-			mc.load = slices.Clone(mc.load)
+			from := len(block)
+			block = append(block, mc.load...)
+			mc.load = block[from:len(block):len(block)]
 			c.machines = append(c.machines, mc)
 		}
 	}
@@ -97,12 +104,17 @@ func (p *plan) put(i, k, n int) {
 }
 
 func (p *plan) place(i, k, n int) {
-	mc, kd := &p.machines[i], &p.m.kinds[k]
-	mc.free = mc.free.plus(kd.need, -n)
+	mc := &p.machines[i]
+	mc.free = mc.free.plus(p.m.kinds[k].need, -n)
 	mc.add(k, n)
+	p.count(k, n)
+}
+
+// count notes that n items of kind k were placed somewhere.
+func (p *plan) count(k, n int) {
 	p.left[k] -= n
 	p.score.placed += n
-	p.score.size += int64(n) * kd.size
+	p.score.size += int64(n) * p.m.kinds[k].size
 }
 
 // add notes n more of kind k in the machine's load.
@@ -135,6 +147,16 @@ func (p *plan) buy(o int) int {
 	p.account(i, 1)
 	p.journal = append(p.journal, step{machine: i})
 	return i
+}
+
+// stock adds a machine of offer o with the load in it, which it must hold and of which so many must be left.
+func (p *plan) stock(o int, load []lot) {
+	mc := &p.machines[p.buy(o)]
+	mc.load = slices.Clone(load)
+	for _, l := range load {
+		mc.free = mc.free.plus(p.m.kinds[l.kind].need, -l.n)
+		p.count(l.kind, l.n)
+	}
 }
 
 // sell empties machine i and gives it back; a bin is emptied and stays.
@@ -175,6 +197,9 @@ func (p *plan) undo(to int) {
 			p.machines[st.machine].gone = false
 			p.account(st.machine, 1)
 		default:
+			for _, l := range p.machines[st.machine].load { // only what it was stocked with is still there
+				p.count(l.kind, -l.n)
+			}
 			p.account(st.machine, -1)
 			p.machines = p.machines[:st.machine]
 		}
@@ -262,10 +287,7 @@ func (p *plan) downsize(i int) {
 		p.undo(len(p.journal) - len(load) - 1)
 		return
 	}
-	j := p.buy(best)
-	for _, l := range load {
-		p.put(j, l.kind, l.n)
-	}
+	p.stock(best, load)
 }
 
 // cheapestFor is the cheapest offer that can be bought and holds one item of kind k, or -1.
