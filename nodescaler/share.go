@@ -147,8 +147,10 @@ func (p *Pod) goes() bool { return p.Finished() || p.Terminating || p.Daemon }
 
 // fits reports whether the pod has room here.
 func (b *bin) fits(p *Pod) bool {
-	return b.slots > 0 && p.Requests.Within(b.room) && Accepts(p, b.labels, b.taints) == ""
+	return b.holds(p.Requests) && Accepts(p, b.labels, b.taints) == ""
 }
+
+func (b *bin) holds(requests pricing.Resources) bool { return b.slots > 0 && requests.Within(b.room) }
 
 // take puts the pod into the bin.
 func (b *bin) take(p *Pod) { b.room, b.slots = b.room.Minus(p.Requests), b.slots-1 }
@@ -216,33 +218,53 @@ func (q queue) down(i int) {
 	}
 }
 
+// wanting queues the lots that one of the bins has room for, and returns the least that any of them asks for.
+func (s *sharing) wanting(bins []*bin) (q queue, least pricing.Resources) {
+	q, least = make(queue, 0, len(s.lots)), pricing.Resources{CPU: math.MaxInt64, Memory: math.MaxInt64}
+	for i := range s.lots {
+		l, p := &s.lots[i], &s.lots[i].ask.Like
+		if l.next = first(bins, p, 0); l.next < len(bins) && l.held < l.ask.Most {
+			q = append(q, l.turn())
+			least.CPU, least.Memory = min(least.CPU, p.Requests.CPU), min(least.Memory, p.Requests.Memory)
+		}
+	}
+	for i := len(q)/2 - 1; i >= 0; i-- {
+		q.down(i)
+	}
+	return q, least
+}
+
 // auction fills bins, the replica that is worth most first, until nobody finds room.
 func (s *sharing) auction(bins []*bin) {
-	wanting := make(queue, 0, len(s.lots))
-	for i := range s.lots {
-		l := &s.lots[i]
-		if l.next = first(bins, &l.ask.Like, 0); l.next < len(bins) && l.held < l.ask.Most {
-			wanting = append(wanting, l.turn())
+	q, least := s.wanting(bins)
+	open := 0 // the first bin that is not too full for all of them
+	for len(q) > 0 {
+		l := q[0].lot
+		l.next = first(bins, &l.ask.Like, l.next)
+		if l.held < l.ask.Most && l.next < len(bins) {
+			l.hold(bins[l.next])
+			q[0] = l.turn()
+			q.down(0)
+			continue
 		}
-	}
-	for i := len(wanting)/2 - 1; i >= 0; i-- {
-		wanting.down(i)
-	}
-	for len(wanting) > 0 {
-		l := wanting[0].lot
-		if l.next = first(bins, &l.ask.Like, l.next); l.next == len(bins) || l.held >= l.ask.Most {
-			last := len(wanting) - 1
-			wanting[0] = wanting[last]
-			wanting = wanting[:last]
-		} else {
-			b := bins[l.next]
-			if b.take(&l.ask.Like); b.ready {
-				l.ready++
-			}
-			l.held++
-			wanting[0] = l.turn()
+		for open < len(bins) && !bins[open].holds(least) {
+			open++
 		}
-		wanting.down(0)
+		if open == len(bins) {
+			return
+		}
+		last := len(q) - 1
+		q[0] = q[last]
+		q = q[:last]
+		q.down(0)
+	}
+}
+
+// hold puts the lot's next replica into the bin.
+func (l *lot) hold(b *bin) {
+	b.take(&l.ask.Like)
+	if l.held++; b.ready {
+		l.ready++
 	}
 }
 

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"maps"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -10,10 +11,17 @@ import (
 // are not known until some have come again.
 type leads struct {
 	machines, pods nodescaler.Recent
-	// coming are the machines that are no nodes yet, by when they were ordered; created the pods by when they
-	// were, and zero if how long they take says nothing: they waited for a node, or have been ready before.
-	coming, created map[string]time.Time
-	before          map[string]time.Time // the one of the step before the last: thousands of pods would else be a new one each step
+	coming         map[string]time.Time // the machines that are no nodes yet, by when they were ordered
+	created        map[string]*arrival  // pods
+	steps          int
+}
+
+// arrival is a pod that was seen.
+type arrival struct {
+	// since is when it was created, and zero if how long it takes says nothing: it waited for a node, or has been
+	// ready before.
+	since time.Time
+	step  int // that saw it last
 }
 
 // see takes in what has come since the step before. Pods that are there at the first sight were not seen to
@@ -22,28 +30,30 @@ func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 	if machinesKnown {
 		l.seeMachines(s)
 	}
-	was, first := l.created, l.created == nil
-	clear(l.before)
-	l.created, l.before = l.before, was
-	if l.created == nil {
-		l.created = make(map[string]time.Time, len(s.Pods))
+	first, there := l.created == nil, 0
+	if first {
+		l.created = make(map[string]*arrival, len(s.Pods))
 	}
+	l.steps++
 	for i := range s.Pods {
 		p := &s.Pods[i]
 		if p.Workload == "" || p.Terminating || p.Finished() {
 			continue
 		}
-		since, known := was[p.Name]
-		switch {
-		case p.Ready && known && !since.IsZero():
-			l.pods.Add(p.ReadyChanged.Sub(since))
-			since = time.Time{}
-		case first, p.Ready, p.Unschedulable:
-			since = time.Time{}
-		case !known:
-			since = p.Created
+		there++
+		a := l.created[p.Name]
+		if a == nil {
+			a = &arrival{since: p.Created}
+			l.created[p.Name] = a
+		} else if p.Ready && !a.since.IsZero() {
+			l.pods.Add(p.ReadyChanged.Sub(a.since))
 		}
-		l.created[p.Name] = since
+		if a.step = l.steps; first || p.Ready || p.Unschedulable {
+			a.since = time.Time{}
+		}
+	}
+	if len(l.created) > there {
+		maps.DeleteFunc(l.created, func(_ string, a *arrival) bool { return a.step < l.steps })
 	}
 }
 
