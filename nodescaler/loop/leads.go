@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"maps"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -11,17 +10,9 @@ import (
 // are not known until some have come again.
 type leads struct {
 	machines, pods nodescaler.Recent
-	coming         map[string]time.Time // the machines that are no nodes yet, by when they were ordered
-	created        map[string]*arrival  // pods
-	steps          int
-}
-
-// arrival is a pod that was seen.
-type arrival struct {
-	// since is when it was created, and zero if how long it takes says nothing: it waited for a node, or has been
-	// ready before.
-	since time.Time
-	step  int // that saw it last
+	// coming are the machines that are no nodes yet, by when they were ordered; created the pods by when they
+	// were, and zero if how long they take says nothing: they waited for a node, or have been ready before.
+	coming, created map[string]time.Time
 }
 
 // see takes in what has come since the step before. Pods that are there at the first sight were not seen to
@@ -32,28 +23,45 @@ func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 	}
 	first, there := l.created == nil, 0
 	if first {
-		l.created = make(map[string]*arrival, len(s.Pods))
+		l.created = make(map[string]time.Time, len(s.Pods))
 	}
-	l.steps++
 	for i := range s.Pods {
 		p := &s.Pods[i]
-		if p.Workload == "" || p.Terminating || p.Finished() {
+		if !comes(p) {
 			continue
 		}
 		there++
-		a := l.created[p.Name]
-		if a == nil {
-			a = &arrival{since: p.Created}
-			l.created[p.Name] = a
-		} else if p.Ready && !a.since.IsZero() {
-			l.pods.Add(p.ReadyChanged.Sub(a.since))
+		was, known := l.created[p.Name]
+		since := was
+		switch {
+		case p.Ready && known && !was.IsZero():
+			l.pods.Add(p.ReadyChanged.Sub(was))
+			since = time.Time{}
+		case first, p.Ready, p.Unschedulable:
+			since = time.Time{}
+		case !known:
+			since = p.Created
 		}
-		if a.step = l.steps; first || p.Ready || p.Unschedulable {
-			a.since = time.Time{}
+		if !known || !since.Equal(was) { // of thousands of pods, hardly any
+			l.created[p.Name] = since
 		}
 	}
 	if len(l.created) > there {
-		maps.DeleteFunc(l.created, func(_ string, a *arrival) bool { return a.step < l.steps })
+		l.forget(s, there)
+	}
+}
+
+// comes reports whether the pod is a replica that comes, or has come.
+func comes(p *nodescaler.Pod) bool { return p.Workload != "" && !p.Terminating && !p.Finished() }
+
+// forget forgets the pods that are gone; so many are there.
+func (l *leads) forget(s *nodescaler.Snapshot, there int) {
+	was := l.created
+	l.created = make(map[string]time.Time, there)
+	for i := range s.Pods {
+		if p := &s.Pods[i]; comes(p) {
+			l.created[p.Name] = was[p.Name]
+		}
 	}
 }
 
