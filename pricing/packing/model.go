@@ -276,6 +276,9 @@ func refused(mask string) []bool {
 	return no
 }
 
+// whole is the size of what fills the largest machine.
+const whole = 1e6
+
 // measure sets the scale, and with it the kinds' sizes and order.
 func (m *model) measure() {
 	m.scale = [dims]float64{1, 1, 1}
@@ -286,7 +289,7 @@ func (m *model) measure() {
 	}
 	for i := range m.kinds {
 		k := &m.kinds[i]
-		k.size = int64(1e6 * max(float64(k.need[cpu])/m.scale[cpu], float64(k.need[memory])/m.scale[memory]))
+		k.size = int64(whole * max(float64(k.need[cpu])/m.scale[cpu], float64(k.need[memory])/m.scale[memory]))
 	}
 	slices.SortFunc(m.kinds, func(a, b kind) int {
 		return cmp.Or(

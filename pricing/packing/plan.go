@@ -64,14 +64,11 @@ func newPlan(m *model) *plan {
 	return p
 }
 
-// bought is for how many machines a plan has room before it has to be copied to make more.
-const bought = 64
-
 // clone copies p with an empty journal. All loads share one block of memory, each with its own end.
 func (p *plan) clone() *plan {
 	c := *p
 	c.left, c.pools, c.hosts, c.journal = slices.Clone(p.left), slices.Clone(p.pools), slices.Clone(p.hosts), nil
-	c.machines = make([]machine, 0, len(p.machines)+bought)
+	c.machines = make([]machine, 0, len(p.machines)+p.toBuy())
 	lots := 0
 	for i := range p.machines {
 		lots += len(p.machines[i].load)
@@ -86,6 +83,20 @@ func (p *plan) clone() *plan {
 		}
 	}
 	return &c
+}
+
+// toBuy is about how many machines it takes for what is left, and some to move about: for these a copy has room
+// from the first.
+func (p *plan) toBuy() int {
+	size, allowed := int64(0), 0
+	for k, n := range p.left {
+		size += int64(n) * min(p.m.kinds[k].size, whole)
+	}
+	machines := int(size / whole * 5 / 4)
+	for _, n := range p.pools {
+		allowed += min(n, machines-allowed)
+	}
+	return 16 + allowed
 }
 
 // fits is how many items of kind k machine i takes, at most n.
@@ -278,8 +289,16 @@ func (p *plan) downsize(i int) {
 	if len(load) == 0 {
 		return
 	}
+	spec, carries := -1, false // whether it holds the load, of the last that was looked at: offers of a spec follow each other
 	for o := range p.m.offers {
-		if p.m.offers[o].rate < p.m.offers[best].rate && p.canBuy(o, 1) > 0 && p.m.carries(p.m.offers[o].spec, load) {
+		of := &p.m.offers[o]
+		if of.rate >= p.m.offers[best].rate || p.canBuy(o, 1) == 0 {
+			continue
+		}
+		if of.spec != spec {
+			spec, carries = of.spec, p.m.carries(of.spec, load)
+		}
+		if carries {
 			best = o
 		}
 	}
