@@ -15,7 +15,7 @@ type lp struct {
 	full    []bool    // of each column, whether it is not basic and at its most
 	basis   []int     // of each row, its basic column
 	x       []float64 // the basic columns' values
-	inverse []float64 // of the basis, row by row
+	inverse []float64 // of the basis, column by column, most of which are nothing but a row's own for long
 	y       []float64 // the rows' prices
 	w       []float64 // how fast the basic columns come down in a pivot
 }
@@ -117,11 +117,10 @@ func (l *lp) pivot(c int, reduced float64) bool {
 // direct works out how fast each basic column comes down while column c goes up.
 func (l *lp) direct(c int) {
 	n := len(l.x)
-	for i := range l.w {
-		l.w[i] = 0
-		row := l.inverse[i*n : i*n+n]
-		for _, e := range l.columns[c].entries {
-			l.w[i] += float64(row[e.row] * e.value)
+	clear(l.w)
+	for _, e := range l.columns[c].entries {
+		for i, v := range l.inverse[e.row*n : e.row*n+n] {
+			l.w[i] += float64(v * e.value)
 		}
 	}
 }
@@ -159,19 +158,17 @@ func (l *lp) move(t float64) {
 // exchange makes c the basic column of row r.
 func (l *lp) exchange(r, c int, reduced float64) {
 	n := len(l.x)
-	pivotRow := l.inverse[r*n : r*n+n]
-	for j := range pivotRow {
-		pivotRow[j] /= l.w[r]
-		l.y[j] += float64(reduced * pivotRow[j])
-	}
-	for i, v := range l.w {
-		if i == r || v == 0 {
+	for j := range l.y {
+		column := l.inverse[j*n : j*n+n]
+		if column[r] == 0 {
 			continue
 		}
-		row := l.inverse[i*n : i*n+n]
-		for j, p := range pivotRow {
-			row[j] -= float64(v * p)
+		p := column[r] / l.w[r]
+		l.y[j] += float64(reduced * p)
+		for i, v := range l.w {
+			column[i] -= float64(v * p)
 		}
+		column[r] = p
 	}
 	l.basis[r] = c
 }

@@ -146,13 +146,16 @@ func (m *model) gatherKinds(items []Item) {
 	}
 	m.items = byName(items)
 	groups, classes := map[key]int{}, map[string]int{}
+	at := 0
 	for i := range m.items {
 		it := &m.items[i]
-		at, known := groups[key{it.Class, it.Requests}]
-		if !known {
-			at = len(m.kinds)
-			groups[key{it.Class, it.Requests}], classes[it.Class] = at, 0
-			m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1)})
+		if i == 0 || it.Class != m.items[i-1].Class || it.Requests != m.items[i-1].Requests { // few are not like the one before
+			k := key{it.Class, it.Requests}
+			if _, known := groups[k]; !known {
+				groups[k], classes[it.Class] = len(m.kinds), 0
+				m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1)})
+			}
+			at = groups[k]
 		}
 		m.kinds[at].items = append(m.kinds[at].items, i)
 	}
