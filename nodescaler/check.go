@@ -51,6 +51,9 @@ func Check(s *Snapshot, p Plan) []Violation {
 		return nil
 	}
 	c := newChecker(s)
+	if slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Kind != Buy }) { // an order asks for nothing of pods
+		c.x.indexPods()
+	}
 	for i := range p.Actions {
 		c.at = i
 		c.action(&p.Actions[i])
@@ -77,7 +80,7 @@ type checker struct {
 
 func newChecker(s *Snapshot) *checker {
 	c := &checker{
-		x:    NewIndex(s),
+		x:    newIndex(s),
 		done: map[[2]string]bool{}, orders: map[string]bool{}, exist: map[string]int{}, live: map[string]int{},
 		free: map[string]pricing.Resources{}, cordoned: map[string]bool{}, budgets: map[string]int{},
 	}

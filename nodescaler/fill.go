@@ -20,7 +20,7 @@ func (s *sharing) fill() {
 	for _, p := range s.waiting() { // they come whatever is filled
 		hold(bins, p, 1)
 	}
-	twin := &sharing{x: s.x, asks: s.asks, lots: make([]lot, len(s.lots))}
+	twin := &sharing{asks: s.asks, lots: make([]lot, len(s.lots))}
 	order := make([]*lot, len(s.lots))
 	for i := range s.lots {
 		twin.lots[i].ask = &s.asks[i]
@@ -91,9 +91,8 @@ func (s *sharing) keepLeast(bins []*stay) {
 // stays returns the bins without the replicas of the asks. A node that carries somebody else's pods, or that
 // nobody of ours has made, stays.
 func (s *sharing) stays() []*stay {
-	ours := s.ours()
-	byNode := map[string]*stay{}
-	var bins []*stay
+	byNode := make(map[string]*stay, len(s.bins))
+	bins := make([]*stay, 0, len(s.bins))
 	for _, b := range s.bins {
 		at := &stay{bin: *b, stays: b.pool == ""}
 		bins = append(bins, at)
@@ -101,12 +100,12 @@ func (s *sharing) stays() []*stay {
 			byNode[at.node] = at
 		}
 	}
-	for i := range s.x.Snapshot.Pods {
+	for i, of := range s.of {
 		p := &s.x.Snapshot.Pods[i]
 		b := byNode[p.Node]
 		switch {
 		case b == nil || p.Finished() || p.Daemon:
-		case ours[p.Workload]:
+		case of >= 0:
 			b.room, b.slots = b.room.Plus(p.Requests), b.slots+1
 		default:
 			b.stays = true

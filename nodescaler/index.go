@@ -65,10 +65,16 @@ type NodeLoad struct {
 
 // NewIndex indexes the snapshot.
 func NewIndex(s *Snapshot) *Index {
+	x := newIndex(s)
+	x.indexPods()
+	return x
+}
+
+// newIndex indexes all but the pods, of which there are by far the most.
+func newIndex(s *Snapshot) *Index {
 	x := &Index{Snapshot: s, rates: map[pricing.Placed]pricing.Rate{}, fixed: map[string]pricing.Rate{}}
 	x.indexMachines()
 	x.indexNodes()
-	x.indexPods()
 	x.indexPools()
 	x.indexHosts()
 	return x

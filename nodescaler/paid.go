@@ -64,19 +64,24 @@ func (p *Paid) With(s pricing.Shape, host string) (pricing.Rate, bool) {
 	if p.x.Limit <= 0 {
 		return 0, true
 	}
-	return p.with(p.x.Rate(s, host), host)
+	return p.with(p.x.Rate(s, host), p.opening(host))
 }
 
-// with is With for a machine at a rate.
-func (p *Paid) with(rate pricing.Rate, host string) (pricing.Rate, bool) {
+// with is With for a machine at a rate on a host that costs so much to open.
+func (p *Paid) with(rate, opening pricing.Rate) (pricing.Rate, bool) {
 	if p.x.Limit <= 0 {
 		return 0, true
 	}
-	rate = sum(p.rate, rate)
-	if p.hosts[host] == 0 {
-		rate = sum(rate, p.x.hostRate(host))
-	}
+	rate = sum(sum(p.rate, rate), opening)
 	return rate, rate <= p.x.Limit
+}
+
+// opening is the fixed part of a host that carries nothing.
+func (p *Paid) opening(host string) pricing.Rate {
+	if p.x.Limit <= 0 || p.hosts[host] > 0 {
+		return 0
+	}
+	return p.x.hostRate(host)
 }
 
 // Add adds a machine.
@@ -87,7 +92,7 @@ func (p *Paid) Add(s pricing.Shape, host string) {
 }
 
 func (p *Paid) add(rate pricing.Rate, host string) {
-	p.rate, _ = p.with(rate, host)
+	p.rate, _ = p.with(rate, p.opening(host))
 	p.hosts[host]++
 }
 

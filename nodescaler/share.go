@@ -2,8 +2,6 @@ package nodescaler
 
 import (
 	"cmp"
-	"container/heap"
-	"fmt"
 	"math"
 	"slices"
 
@@ -54,15 +52,11 @@ func Share(x *Index, asks []Ask) []podscaler.Places {
 
 // sharing is the room that is left, and what each ask has got of it.
 type sharing struct {
-	x    *Index
 	asks []Ask
 	lots []lot
+	of   []int // of each of the snapshot's pods, the lot of its workload, or -1
 	bins []*bin
-	paid *Paid
-	free map[string]pricing.Resources // by host
-	room map[string]int               // machines by pool
-	// rates are what the machines of each pool's shapes cost on each host, in the index's order.
-	rates [][][]pricing.Rate
+	market
 }
 
 // lot is what an ask has got.
@@ -85,9 +79,17 @@ type bin struct {
 }
 
 func newSharing(x *Index, asks []Ask) *sharing {
-	s := &sharing{x: x, asks: asks, lots: make([]lot, len(asks)), paid: x.PaidFor(x.stays), free: map[string]pricing.Resources{}, room: map[string]int{}}
+	s := &sharing{asks: asks, lots: make([]lot, len(asks)), of: make([]int, len(x.Snapshot.Pods)), market: newMarket(x)}
+	ours := make(map[string]int, len(asks))
 	for i := range asks {
 		s.lots[i].ask = &asks[i]
+		ours[asks[i].Workload] = i
+	}
+	for i := range s.of {
+		s.of[i] = -1
+		if l, is := ours[x.Snapshot.Pods[i].Workload]; is {
+			s.of[i] = l
+		}
 	}
 	for i := range x.Nodes {
 		n := &x.Nodes[i]
@@ -99,27 +101,6 @@ func newSharing(x *Index, asks []Ask) *sharing {
 		if p := x.Pool(m.Pool); p != nil && x.arrives(m) {
 			s.bins = append(s.bins, p.bin(m.Shape))
 		}
-	}
-	for _, h := range x.Hosts {
-		s.free[h.Name] = h.Free
-	}
-	kept := map[string]int{}
-	for _, m := range x.Spares {
-		if !x.Away(m.Host) {
-			kept[m.Pool]++
-		}
-	}
-	for _, p := range x.Pools {
-		s.room[p.Name] = max(p.Max-p.Exist, 0) + kept[p.Name] // one that is kept can be woken
-		var shapes [][]pricing.Rate
-		for _, shape := range p.Shapes {
-			rates := make([]pricing.Rate, len(x.Hosts))
-			for i := range x.Hosts {
-				rates[i] = x.Rate(shape, x.Hosts[i].Name)
-			}
-			shapes = append(shapes, rates)
-		}
-		s.rates = append(s.rates, shapes)
 	}
 	return s
 }
@@ -143,39 +124,26 @@ func (p *PoolSize) bin(shape pricing.Shape) *bin {
 
 // settle counts the replicas that have a node, and places the pods of others that have none yet out of the way.
 func (s *sharing) settle() {
-	of := make(map[string]*lot, len(s.lots))
-	for i := range s.lots {
-		of[s.lots[i].ask.Workload] = &s.lots[i]
-	}
-	for i := range s.x.Snapshot.Pods {
-		p := &s.x.Snapshot.Pods[i]
-		if l := of[p.Workload]; l != nil && p.Node != "" && !p.goes() {
-			l.held, l.ready = l.held+1, l.ready+1
+	for i, of := range s.of {
+		if p := &s.x.Snapshot.Pods[i]; of >= 0 && p.Node != "" && !p.goes() {
+			s.lots[of].held, s.lots[of].ready = s.lots[of].held+1, s.lots[of].ready+1
 		}
 	}
 	for _, p := range s.waiting() {
-		place(s.bins, p, 0)
+		if i := first(s.bins, p, 0); i < len(s.bins) {
+			s.bins[i].take(p)
+		}
 	}
 }
 
 // waiting are the pods that have no node and are none of the asks'.
 func (s *sharing) waiting() (pods []*Pod) {
-	ours := s.ours()
-	for i := range s.x.Snapshot.Pods {
-		if p := &s.x.Snapshot.Pods[i]; p.Node == "" && !ours[p.Workload] && !p.goes() {
+	for i, of := range s.of {
+		if p := &s.x.Snapshot.Pods[i]; of < 0 && p.Node == "" && !p.goes() {
 			pods = append(pods, p)
 		}
 	}
 	return pods
-}
-
-// ours are the workloads of the asks.
-func (s *sharing) ours() map[string]bool {
-	ours := make(map[string]bool, len(s.asks))
-	for i := range s.asks {
-		ours[s.asks[i].Workload] = true
-	}
-	return ours
 }
 
 // goes reports whether the pod takes nothing for long, or comes and goes with its node.
@@ -183,19 +151,20 @@ func (p *Pod) goes() bool { return p.Finished() || p.Terminating || p.Daemon }
 
 // fits reports whether the pod has room here.
 func (b *bin) fits(p *Pod) bool {
-	return b.slots > 0 && p.Requests.Within(b.room) && Accepts(p, b.labels, b.taints) == ""
+	return b.holds(p.Requests) && Accepts(p, b.labels, b.taints) == ""
 }
 
-// place puts the pod into the first bin that takes it, from the one given on, and returns which that was; there
-// is none if it is the number of the bins.
-func place(bins []*bin, p *Pod, from int) int {
-	for i := from; i < len(bins); i++ {
-		if b := bins[i]; b.fits(p) {
-			b.room, b.slots = b.room.Minus(p.Requests), b.slots-1
-			return i
-		}
+func (b *bin) holds(requests pricing.Resources) bool { return b.slots > 0 && requests.Within(b.room) }
+
+// take puts the pod into the bin.
+func (b *bin) take(p *Pod) { b.room, b.slots = b.room.Minus(p.Requests), b.slots-1 }
+
+// first is the first bin that takes the pod, from the one given on; there is none if it is the number of the bins.
+func first(bins []*bin, p *Pod, from int) int {
+	for from < len(bins) && !bins[from].fits(p) {
+		from++
 	}
-	return len(bins)
+	return from
 }
 
 // worth is what the lot's next replica is worth for each CPU that it takes: more than any bid while it is
@@ -210,123 +179,97 @@ func (l *lot) worth() float64 {
 	return math.Inf(-1)
 }
 
-// before is the order of lots: the one whose next replica is worth most comes first, and of equal worth the
-// one that has least of what it may have.
-func before(a, b *lot) int {
-	if by := cmp.Compare(b.worth(), a.worth()); by != 0 {
-		return by
-	}
-	return cmp.Or(
-		cmp.Compare(float64(a.held)/float64(max(a.ask.Most, 1)), float64(b.held)/float64(max(b.ask.Most, 1))),
-		cmp.Compare(a.ask.Workload, b.ask.Workload))
+// turn is a lot, and what decides when it is served: what its next replica is worth, and how much it has of what it
+// may have.
+type turn struct {
+	*lot
+	worth, part float64
 }
 
-// queue is a heap of lots in their order.
-type queue []*lot
+func (l *lot) turn() turn {
+	return turn{l, l.worth(), float64(l.held) / float64(max(l.ask.Most, 1))}
+}
 
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return before(q[i], q[j]) < 0 }
-func (q queue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(l any)        { *q = append(*q, l.(*lot)) }
-func (q *queue) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
-	return last
+// before is the order of turns: the lot whose next replica is worth most comes first, and of equal worth the
+// one that has least of what it may have.
+func before(a, b *turn) bool {
+	if by := cmp.Compare(b.worth, a.worth); by != 0 {
+		return by < 0
+	}
+	if by := cmp.Compare(a.part, b.part); by != 0 {
+		return by < 0
+	}
+	return a.ask.Workload < b.ask.Workload
+}
+
+// queue is a heap of turns: the first is at its front.
+type queue []turn
+
+// down moves a turn back to where it belongs.
+func (q queue) down(i int) {
+	for {
+		next := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(q); child++ {
+			if before(&q[child], &q[next]) {
+				next = child
+			}
+		}
+		if next == i {
+			return
+		}
+		q[i], q[next] = q[next], q[i]
+		i = next
+	}
+}
+
+// wanting queues the lots that one of the bins has room for, and returns the least that any of them asks for.
+func (s *sharing) wanting(bins []*bin) (q queue, least pricing.Resources) {
+	q, least = make(queue, 0, len(s.lots)), pricing.Resources{CPU: math.MaxInt64, Memory: math.MaxInt64}
+	for i := range s.lots {
+		l, p := &s.lots[i], &s.lots[i].ask.Like
+		if l.next = first(bins, p, 0); l.next < len(bins) && l.held < l.ask.Most {
+			q = append(q, l.turn())
+			least.CPU, least.Memory = min(least.CPU, p.Requests.CPU), min(least.Memory, p.Requests.Memory)
+		}
+	}
+	for i := len(q)/2 - 1; i >= 0; i-- {
+		q.down(i)
+	}
+	return q, least
 }
 
 // auction fills bins, the replica that is worth most first, until nobody finds room.
 func (s *sharing) auction(bins []*bin) {
-	wanting := make(queue, len(s.lots))
-	for i := range s.lots {
-		wanting[i], s.lots[i].next = &s.lots[i], 0
-	}
-	heap.Init(&wanting)
-	for len(wanting) > 0 {
-		l := wanting[0]
-		if l.held < l.ask.Most {
-			l.next = place(bins, &l.ask.Like, l.next)
-		}
-		if l.held >= l.ask.Most || l.next == len(bins) {
-			heap.Pop(&wanting)
+	q, least := s.wanting(bins)
+	open := 0 // the first bin that is not too full for all of them
+	for len(q) > 0 {
+		l := q[0].lot
+		l.next = first(bins, &l.ask.Like, l.next)
+		if l.held < l.ask.Most && l.next < len(bins) {
+			l.hold(bins[l.next])
+			q[0] = l.turn()
+			q.down(0)
 			continue
 		}
-		if l.held++; bins[l.next].ready {
-			l.ready++
+		for open < len(bins) && !bins[open].holds(least) {
+			open++
 		}
-		heap.Fix(&wanting, 0)
+		if open == len(bins) {
+			return
+		}
+		last := len(q) - 1
+		q[0] = q[last]
+		q = q[:last]
+		q.down(0)
 	}
 }
 
-// offer is a machine that could be bought.
-type offer struct {
-	pool  *PoolSize
-	shape pricing.Shape
-	host  string
-	rate  pricing.Rate
-	holds int // of the replicas it is looked at for
-}
-
-// refusal is what keeps a machine from being bought.
-type refusal struct {
-	full    *PoolSize    // it may have no more machines
-	crowded *PoolSize    // no host has room for another
-	total   pricing.Rate // what all would cost, if the limit does not allow it
-}
-
-// cheapest is the machine with the lowest price for a replica that limits, hosts and prices allow now,
-// or the reason for which there is none.
-func (s *sharing) cheapest(p *Pod) (best offer, why podscaler.Reason) {
-	var no refusal
-	for i := range s.x.Pools {
-		pool := &s.x.Pools[i]
-		for k, shape := range pool.Shapes {
-			b := pool.bin(shape)
-			if !b.fits(p) {
-				continue
-			}
-			if s.room[pool.Name] < 1 {
-				no.full = pool
-				continue
-			}
-			no.crowded = cmp.Or(no.crowded, pool)
-			s.on(offer{pool: pool, shape: shape, holds: b.count(p)}, s.rates[i][k], &best, &no)
-		}
+// hold puts the lot's next replica into the bin.
+func (l *lot) hold(b *bin) {
+	b.take(&l.ask.Like)
+	if l.held++; b.ready {
+		l.ready++
 	}
-	if best.pool == nil {
-		why = no.why(s.x.Limit)
-	}
-	return best, why
-}
-
-// on looks for the host on which the machine is cheaper than the best one so far.
-func (s *sharing) on(o offer, rates []pricing.Rate, best *offer, no *refusal) {
-	each := func(o *offer) float64 { return float64(o.rate) / float64(o.holds) }
-	for i := range s.x.Hosts {
-		h := &s.x.Hosts[i]
-		if !o.pool.Takes(h.Host) || !o.shape.Resources().Within(s.free[h.Name]) {
-			continue
-		}
-		o.host, o.rate = h.Name, rates[i]
-		if total, within := s.paid.with(o.rate, o.host); !within {
-			no.total = total
-			continue
-		}
-		if best.pool == nil || each(&o) < each(best) {
-			*best = o
-		}
-	}
-}
-
-func (no *refusal) why(limit pricing.Rate) podscaler.Reason {
-	switch {
-	case no.total > 0:
-		return Reason{Code: LimitReached, Text: fmt.Sprintf("one machine more would cost %s/h in all, of at most %s/h", no.total, limit)}
-	case no.crowded != nil:
-		return Reason{Code: NoHostRoom, Text: fmt.Sprintf("no host of pool %s has room for another machine", no.crowded.Name)}
-	case no.full != nil:
-		return Reason{Code: PoolAtMax, Text: fmt.Sprintf("pool %s may have no more machines than %d", no.full.Name, no.full.Max)}
-	}
-	return Reason{Code: PoolUnknown, Text: "no pool has a machine that takes a replica"}
 }
 
 // count is how many such pods the bin takes.
@@ -343,6 +286,7 @@ func (b *bin) count(p *Pod) int {
 
 // price tells every lot what its next machine would be.
 func (s *sharing) price() {
+	s.look()
 	for i := range s.lots {
 		l := &s.lots[i]
 		if o, why := s.cheapest(&l.ask.Like); o.pool != nil {
@@ -367,17 +311,26 @@ func (s *sharing) buy() {
 		}
 	}
 	for len(wanting) > 0 {
-		l := slices.MinFunc(wanting, before)
+		l := next(wanting)
 		o, why := s.cheapest(&l.ask.Like)
 		if o.pool == nil {
 			l.places.Why = why
 			wanting = slices.DeleteFunc(wanting, func(other *lot) bool { return other == l })
 			continue
 		}
-		s.paid.Add(o.shape, o.host)
-		s.room[o.pool.Name]--
-		s.free[o.host] = s.free[o.host].Minus(o.shape.Resources())
+		s.market.buy(&o)
 		s.auction([]*bin{o.pool.bin(o.shape)})
 		wanting = slices.DeleteFunc(wanting, func(l *lot) bool { return !l.wants() })
 	}
+}
+
+// next is the lot whose turn it is.
+func next(lots []*lot) *lot {
+	best := lots[0].turn()
+	for _, l := range lots[1:] {
+		if t := l.turn(); before(&t, &best) {
+			best = t
+		}
+	}
+	return best.lot
 }

@@ -79,8 +79,9 @@ type View struct {
 	// Scaler made them so, not because a person paused the workload. Only a Scaler's first run
 	// looks at it; after that it knows.
 	ScaledToZero bool
-	Pods         []Pod
-	Window       Window
+	// Pods are those of this step: their place is used again in the next, and who wants them then copies them.
+	Pods   []Pod
+	Window Window
 	// Past is what became of earlier decisions. A Scaler fills it in before it asks its policy.
 	Past Past
 	// Rollout is the change of the workload's pods that is under way, if one is.

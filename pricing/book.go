@@ -75,7 +75,7 @@ func DefaultBook() *Book {
 // Rate is what a machine of shape s on the named host costs per hour at the given time, without
 // the host's fixed part. The host's name may be empty when it does not matter or is not known.
 func (b *Book) Rate(s Shape, host string, at time.Time) Rate {
-	if r, ok := b.plainRate(s); ok {
+	if r, ok := b.plainRate(s, host); ok {
 		return r
 	}
 	return b.reckon(s, host, at).rate()
@@ -129,17 +129,19 @@ func (b *Book) Total(machines []Placed, at time.Time) Rate {
 // bytesPerRate is Micros per GB × bytes, in Rate.
 const bytesPerRate = 1e6
 
-// plainRate is Rate for books of nothing but a price per vCPU and GB, as long as the numbers
-// are small enough to do without big ones. A simulated week asks for millions of rates.
-func (b *Book) plainRate(s Shape) (Rate, bool) {
-	if b.PerGiB != 0 || b.Derived != nil || len(b.Hosts)+len(b.Shapes)+len(b.Tariffs) > 0 {
+// plainRate is Rate for books of nothing but prices per vCPU and GB, the hosts' own among them, as long as the
+// numbers are small enough to do without big ones. A simulated week asks for millions of rates.
+func (b *Book) plainRate(s Shape, host string) (Rate, bool) {
+	own := b.Hosts[host].Prices
+	if b.PerGiB != 0 || own.PerGiB != nil || b.Derived != nil || len(b.Shapes)+len(b.Tariffs) > 0 {
 		return 0, false
 	}
-	if b.PerVCPU < 0 || b.PerGB < 0 || s.CPU < 0 || s.Memory < 0 {
+	perVCPU, perGB := *or(own.PerVCPU, &b.PerVCPU), *or(own.PerGB, &b.PerGB)
+	if perVCPU < 0 || perGB < 0 || s.CPU < 0 || s.Memory < 0 {
 		return 0, false
 	}
-	cpuHigh, cpu := bits.Mul64(uint64(b.PerVCPU), uint64(s.CPU))
-	memoryHigh, memory := bits.Mul64(uint64(b.PerGB), uint64(s.Memory))
+	cpuHigh, cpu := bits.Mul64(uint64(perVCPU), uint64(s.CPU))
+	memoryHigh, memory := bits.Mul64(uint64(perGB), uint64(s.Memory))
 	if cpuHigh|memoryHigh != 0 || cpu>>62 != 0 || memory>>62 != 0 {
 		return 0, false
 	}

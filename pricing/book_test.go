@@ -350,10 +350,19 @@ func TestShortWayOfPricingChangesNothing(t *testing.T) {
 			PerGB:   pricing.Micros(rapid.Int64Min(0).Draw(t, "GB")),
 		}
 		s := shape(pricing.MilliCPU(rapid.Int64Min(0).Draw(t, "cpu")), pricing.Bytes(rapid.Int64Min(0).Draw(t, "memory")))
+		own := func(what string) *pricing.Micros {
+			price := pricing.Micros(rapid.Int64Min(0).Draw(t, what))
+			return rapid.SampledFrom([]*pricing.Micros{nil, &price}).Draw(t, what+" of its own")
+		}
+		b.Hosts = map[string]pricing.HostPrices{"pve1": {Prices: pricing.Prices{PerVCPU: own("vCPU"), PerGB: own("GB")}, PerHost: own("host")}}
+		host := rapid.SampledFrom([]string{"", "pve1", "pve2"}).Draw(t, "host")
 		long := *b
-		long.Hosts = map[string]pricing.HostPrices{"elsewhere": {}}
-		if got, want := b.Rate(s, "", noon), long.Rate(s, "", noon); got != want || got < 0 {
-			t.Fatalf("%v at %s and %s costs %s, the long way %s", s, b.PerVCPU, b.PerGB, got, want)
+		long.Tariffs = []pricing.Tariff{{From: clock(0, 0), To: clock(24, 0), Percent: new(pricing.Hundred)}}
+		if got, want := b.Rate(s, host, noon), long.Rate(s, host, noon); got != want || got < 0 {
+			t.Fatalf("%v at %s and %s costs %s on %q, the long way %s", s, b.PerVCPU, b.PerGB, got, host, want)
+		}
+		if got, want := b.HostRate(host, noon), long.HostRate(host, noon); got != want || got < 0 {
+			t.Fatalf("%q itself costs %s, the long way %s", host, got, want)
 		}
 	})
 }

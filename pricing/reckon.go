@@ -176,8 +176,8 @@ func (b *Book) reckonHost(host string, t *Tariff) hostReckoning {
 }
 
 func (r hostReckoning) rate() Rate {
-	if r.fixed == 0 {
-		return 0
+	if !r.book.scales(r.tariff) {
+		return RateOf(r.fixed)
 	}
 	return rateOfRat(r.book.scaled(ratOf(int64(r.fixed)), r.tariff))
 }

@@ -83,6 +83,9 @@ const rateScale = 1000
 
 // RateOf returns the rate of m per hour.
 func RateOf(m Micros) Rate {
+	if r := m * rateScale; r/rateScale == m {
+		return Rate(r)
+	}
 	return Rate(saturate(new(big.Int).Mul(big.NewInt(int64(m)), big.NewInt(rateScale))))
 }
 

@@ -13,7 +13,6 @@ type leads struct {
 	// coming are the machines that are no nodes yet, by when they were ordered; created the pods by when they
 	// were, and zero if how long they take says nothing: they waited for a node, or have been ready before.
 	coming, created map[string]time.Time
-	before          map[string]time.Time // the one of the step before the last: thousands of pods would else be a new one each step
 }
 
 // see takes in what has come since the step before. Pods that are there at the first sight were not seen to
@@ -22,28 +21,47 @@ func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 	if machinesKnown {
 		l.seeMachines(s)
 	}
-	was, first := l.created, l.created == nil
-	clear(l.before)
-	l.created, l.before = l.before, was
-	if l.created == nil {
+	first, there := l.created == nil, 0
+	if first {
 		l.created = make(map[string]time.Time, len(s.Pods))
 	}
 	for i := range s.Pods {
 		p := &s.Pods[i]
-		if p.Workload == "" || p.Terminating || p.Finished() {
+		if !comes(p) {
 			continue
 		}
-		since, known := was[p.Name]
+		there++
+		was, known := l.created[p.Name]
+		since := was
 		switch {
-		case p.Ready && known && !since.IsZero():
-			l.pods.Add(p.ReadyChanged.Sub(since))
+		case p.Ready && known && !was.IsZero():
+			l.pods.Add(p.ReadyChanged.Sub(was))
 			since = time.Time{}
 		case first, p.Ready, p.Unschedulable:
 			since = time.Time{}
 		case !known:
 			since = p.Created
 		}
-		l.created[p.Name] = since
+		if !known || !since.Equal(was) { // of thousands of pods, hardly any
+			l.created[p.Name] = since
+		}
+	}
+	if len(l.created) > there {
+		l.forget(s, there)
+	}
+}
+
+// comes reports whether the pod is a replica that comes, or has come.
+func comes(p *nodescaler.Pod) bool { return p.Workload != "" && !p.Terminating && !p.Finished() }
+
+// forget forgets the pods that are gone; so many are there.
+func (l *leads) forget(s *nodescaler.Snapshot, there int) {
+	was := l.created
+	l.created = make(map[string]time.Time, there)
+	for i := range s.Pods {
+		if p := &s.Pods[i]; comes(p) {
+			l.created[p.Name] = was[p.Name]
+		}
 	}
 }
 

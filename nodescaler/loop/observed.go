@@ -39,16 +39,15 @@ func loads(s *nodescaler.Snapshot) []HostLoad {
 		pods     int
 		requests pricing.Resources
 	}
-	used := make(map[string]use, len(s.Nodes))
-	for i := range s.Pods {
-		if n := s.Pods[i].Node; n != "" {
-			u := used[n]
-			used[n] = use{u.pods + 1, u.requests.Plus(s.Pods[i].Requests)}
-		}
-	}
+	used := make(map[string]*use, len(s.Nodes))
 	nodes := make(map[string]*nodescaler.Node, len(s.Nodes))
 	for i := range s.Nodes {
-		nodes[s.Nodes[i].Machine] = &s.Nodes[i]
+		used[s.Nodes[i].Name], nodes[s.Nodes[i].Machine] = &use{}, &s.Nodes[i]
+	}
+	for i := range s.Pods {
+		if u := used[s.Pods[i].Node]; u != nil {
+			u.pods, u.requests = u.pods+1, u.requests.Plus(s.Pods[i].Requests)
+		}
 	}
 	hosts := make([]HostLoad, len(s.Hosts))
 	at := make(map[string]*HostLoad, len(s.Hosts))

@@ -83,6 +83,7 @@ type Runner struct {
 	account account
 	leads   leads
 	orders  []accepted
+	seen    []podscaler.Pod // room for what the next step's views see
 }
 
 // Holds are workloads and pools that nothing is done to, by name, each with the reason: they only
@@ -160,6 +161,7 @@ type world struct {
 	// The first sight of the cluster, and of the machines, is only looked at.
 	newCluster, newMachines bool
 	byWorkload              map[string][]int // indices into snap.Pods
+	seen                    []podscaler.Pod  // in the views of this step
 	lost                    map[string]bool  // nodes
 	booting                 int
 	joined, all             pricing.Rate // what the joined machines cost now, and what all do
@@ -251,10 +253,12 @@ func (r *Runner) decide(ctx context.Context, w *world, step *Step) {
 	if w.newCluster || w.newMachines {
 		step.problem(CodeLooking, "the first step after a start decides nothing")
 	}
+	w.seen = slices.Grow(r.seen[:0], len(w.snap.Pods)) // thousands of pods would else be a megabyte of garbage each step
 	asked := make([]asked, len(r.Scalers))
 	for i, s := range r.Scalers {
 		asked[i] = r.ask(ctx, w, s, step)
 	}
+	r.seen = w.seen
 	r.share(w, asked)
 	for i, s := range r.Scalers {
 		ws := r.answer(w, s, &asked[i])
@@ -409,13 +413,13 @@ func (r *Runner) answer(w *world, s *podscaler.Scaler, a *asked) WorkloadStep {
 }
 
 func (w *world) podsOf(workload string) []podscaler.Pod {
-	idx := w.byWorkload[workload]
-	pods := make([]podscaler.Pod, len(idx))
-	for i, j := range idx {
-		pods[i] = w.snap.Pods[j].Pod
-		pods[i].Lost = w.lost[w.snap.Pods[j].Node]
+	from := len(w.seen)
+	for _, j := range w.byWorkload[workload] {
+		p := w.snap.Pods[j].Pod
+		p.Lost = w.lost[w.snap.Pods[j].Node]
+		w.seen = append(w.seen, p)
 	}
-	return pods
+	return w.seen[from:len(w.seen):len(w.seen)]
 }
 
 // lostNodes are the nodes that nobody on them is answered by: their host is away, or they were ready once and have

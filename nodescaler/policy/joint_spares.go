@@ -284,7 +284,7 @@ func (t *scan) stirs(m *nodescaler.Machine) bool {
 }
 
 // wakes wakes a spare in place of an order, if there is one of its kind: one that will be a node soonest.
-func (t *scan) wakes(o packing.Offer, items []string) bool {
+func (t *scan) wakes(o packing.Offer, items []string, waited bool) bool {
 	if t.keep == nil {
 		return false
 	}
@@ -294,7 +294,7 @@ func (t *scan) wakes(o packing.Offer, items []string) bool {
 	}
 	t.rouse(m, because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s, which would come %s later",
 		m.Name, o.Shape.Name, o.Host, some("pod", items), t.keep.sooner().Round(time.Second)))
-	t.waitedFor(m.Order, items)
+	t.waitedFor(m.Order, waited)
 	return true
 }
 
@@ -353,14 +353,9 @@ func (t *scan) wokenOf(pool string) int {
 	return n
 }
 
-// waits reports whether any of the items is more than expected.
-func (t *scan) waits(items []string) bool {
-	return slices.ContainsFunc(items, func(item string) bool { return !t.early[item] })
-}
-
 // waitedFor notes an order, or the one that a spare came from, if pods wait for it.
-func (t *scan) waitedFor(order string, items []string) {
-	if t.keep != nil && t.waits(items) {
+func (t *scan) waitedFor(order string, waited bool) {
+	if t.keep != nil && waited {
 		t.keep.wanted[order] = t.now
 	}
 }

@@ -17,12 +17,11 @@ type scan struct {
 	coming []*nodescaler.Machine // expected to become nodes
 	busy   int                   // nodes and machines on their way out
 	drain  int                   // of those, nodes with pods to move
-	early  map[string]bool       // items of the packing that are only expected
 	worths map[string]worth      // of spares, by pool
 }
 
 func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {
-	t := &scan{draft: newDraft(x), unneeded: u, now: x.Now, first: first, early: map[string]bool{}, worths: map[string]worth{}}
+	t := &scan{draft: newDraft(x), unneeded: u, now: x.Now, first: first, worths: map[string]worth{}}
 	var open []*nodescaler.NodeLoad
 	for i := range x.Nodes {
 		if n := &x.Nodes[i]; t.open(n) {

@@ -2,9 +2,11 @@ package policy
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -15,10 +17,10 @@ import (
 // grow places the pods that wait, and orders the cheapest machines for those that no node can
 // take. It reports whether it ordered any.
 func (t *scan) grow() bool {
-	pods := t.wanted()
+	wants := t.wanted()
 	offers := t.offers()
-	if len(pods) > 0 {
-		t.settle(pods, packing.Solve(t.problem(pods, offers)))
+	if len(wants) > 0 {
+		t.settle(wants, packing.Solve(t.problem(wants, offers)))
 	}
 	if t.cfg.EnforceNodeGroupMinSize {
 		for i := range t.x.Pools {
@@ -28,14 +30,21 @@ func (t *scan) grow() bool {
 	return t.bought > 0
 }
 
-// wanted is the pods to be placed, those that are decided on and do not exist yet included,
-// by the name of their item in the packing.
-func (t *scan) wanted() map[string]*nodescaler.Pod {
+// want is a pod to be placed, and the name of its item in the packing.
+type want struct {
+	item     string
+	pod      *nodescaler.Pod
+	expected bool // and no more than that
+}
+
+// wanted is the pods to be placed, those that are decided on and do not exist yet included, by the name
+// of their item.
+func (t *scan) wanted() []want {
 	size := len(t.x.Pending)
 	for i := range t.x.Future {
 		size += max(t.x.Future[i].Count, 0) + max(t.x.Future[i].Ahead, 0)
 	}
-	pods := make(map[string]*nodescaler.Pod, size)
+	wants := make([]want, 0, size)
 	var cheap, young []string
 	delay := time.Duration(t.cfg.NewPodScaleUpDelay)
 	for _, p := range t.x.Pending {
@@ -45,25 +54,31 @@ func (t *scan) wanted() map[string]*nodescaler.Pod {
 		case delay > 0 && t.now.Sub(p.Created) < delay: // without one, a clock that is behind the API server's delays nothing
 			young = append(young, p.Name)
 		default:
-			pods[p.Name] = p
+			wants = append(wants, want{item: p.Name, pod: p})
 		}
 	}
-	counts := map[string]int{}
+	named := map[string]int{} // items by workload
 	for i := range t.x.Future {
 		f := &t.x.Future[i]
 		count := f.Count
 		if t.cfg.CapacityBufferPodInjectionEnabled {
 			count += f.Ahead
 		}
-		for i := range count {
-			if t.expendable(&f.Like) {
-				cheap = append(cheap, f.Like.Workload)
-				continue
-			}
-			counts[f.Like.Workload]++
-			item := f.Like.Workload + "+" + strconv.Itoa(counts[f.Like.Workload])
-			pods[item], t.early[item] = &f.Like, i >= f.Count
+		if t.expendable(&f.Like) {
+			cheap = append(cheap, slices.Repeat([]string{f.Like.Workload}, max(count, 0))...)
+			continue
 		}
+		before := named[f.Like.Workload]
+		named[f.Like.Workload] += max(count, 0)
+		for n := range numbers(before + count) {
+			if n > before {
+				wants = append(wants, want{f.Like.Workload + "+" + strconv.Itoa(n), &f.Like, n-before > f.Count})
+			}
+		}
+	}
+	byItem := func(a, b want) int { return strings.Compare(a.item, b.item) }
+	if !slices.IsSortedFunc(wants, byItem) { // as they are where workloads are, and no pod waits
+		slices.SortFunc(wants, byItem)
 	}
 	if len(cheap) > 0 {
 		t.note(nodescaler.PodExpendable, "no machine is ordered for %s of a priority below %d", some("pod", cheap), t.cfg.ExpendablePodsPriorityCutoff)
@@ -71,7 +86,24 @@ func (t *scan) wanted() map[string]*nodescaler.Pod {
 	if len(young) > 0 {
 		t.note(nodescaler.PodTooYoung, "no machine is ordered yet for %s that wait for less than %s", some("pod", young), t.cfg.NewPodScaleUpDelay)
 	}
-	return pods
+	return wants
+}
+
+// numbers is 1 to n in the order that they have as text: 1, 10, 11, 12, 2, 3. To sort thousands of names takes as
+// long as many a packing.
+func numbers(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i, k := 0, 1; i < n && yield(k); i++ {
+			if k*10 <= n {
+				k *= 10
+				continue
+			}
+			for k == n || k%10 == 9 {
+				k /= 10
+			}
+			k++
+		}
+	}
 }
 
 // offers is every machine that may be ordered now, or be had by waking a spare, without what it refuses. Whether there is
@@ -102,16 +134,21 @@ func (t *scan) offers() []packing.Offer {
 }
 
 // problem states the packing: the pods, the room that is paid for, and what is on offer.
-func (t *scan) problem(pods map[string]*nodescaler.Pod, offers []packing.Offer) packing.Problem {
-	b := packing.Problem{Items: make([]packing.Item, 0, len(pods)), Offers: offers, Hosts: t.free, Limits: t.limits()}
+func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
+	b := packing.Problem{Items: make([]packing.Item, len(wants)), Offers: offers, Hosts: t.free, Limits: t.limits()}
 	classes := map[string]*nodescaler.Pod{} // one pod stands for its class
 	smallest := pricing.Resources{CPU: 1 << 62, Memory: 1 << 62}
-	for _, name := range slices.Sorted(maps.Keys(pods)) {
-		p := pods[name]
+	for i, w := range wants {
+		p := w.pod
+		if i > 0 && p == wants[i-1].pod { // replicas of one workload are looked at once
+			b.Items[i] = b.Items[i-1]
+			b.Items[i].Name = w.item
+			continue
+		}
 		class := nodescaler.Class(p)
 		classes[class] = p
 		smallest.CPU, smallest.Memory = min(smallest.CPU, p.Requests.CPU), min(smallest.Memory, p.Requests.Memory)
-		b.Items = append(b.Items, packing.Item{Name: name, Class: class, Requests: p.Requests})
+		b.Items[i] = packing.Item{Name: w.item, Class: class, Requests: p.Requests}
 	}
 	for _, g := range t.places.groups {
 		for i, n := range g.nodes {
@@ -151,18 +188,21 @@ func refusals(classes map[string]*nodescaler.Pod, labels map[string]string, tain
 }
 
 // settle turns the packing into orders, and takes what it puts on nodes out of their room.
-func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
-	var fit, waits []string
+func (t *scan) settle(wants []want, r packing.Result) {
+	var fit []string
 	nowhere := findings{}
-	for _, p := range r.Placements {
-		switch {
+	bought := make([]bundle, len(r.Purchases))
+	waiting := 0
+	for i := range r.Placements {
+		switch p, w := &r.Placements[i], &wants[i]; {
 		case p.Bin != "":
 			fit = append(fit, p.Item)
-			t.places.take(p.Bin, pods[p.Item])
+			t.places.take(p.Bin, w.pod)
 		case p.Purchase < 0:
 			nowhere.add(string(p.Why), "nowhere for %s: %s", p.Item, p.Text)
 		default:
-			waits = append(waits, p.Item)
+			waiting++
+			bought[p.Purchase].add(w)
 		}
 	}
 	if len(fit) > 0 {
@@ -176,7 +216,7 @@ func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
 	for i, p := range r.Purchases {
 		o := p.Offer
 		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
-		if t.wakes(o, p.Items) {
+		if t.wakes(o, p.Items, bought[i].waited) {
 			continue
 		}
 		o.Host = t.spread(o, planned)
@@ -185,16 +225,22 @@ func (t *scan) settle(pods map[string]*nodescaler.Pod, r packing.Result) {
 			continue // a smaller one may still be
 		}
 		roomiest := because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host]))
-		var asked pricing.Resources
-		for _, item := range p.Items {
-			asked = asked.Plus(pods[item].Requests)
-		}
 		t.buy(o.Pool, o.Shape, o.Host,
-			because(nodescaler.PodsPending, "%s asked for by %s that no node can take", nodescaler.Amount(asked), some("pod", p.Items)),
+			because(nodescaler.PodsPending, "%s asked for by %s that no node can take", nodescaler.Amount(bought[i].asked), some("pod", p.Items)),
 			because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
-				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(len(waits), "pod"), r.Rate, r.LowerBound), roomiest)
-		t.waitedFor(t.plan.Actions[len(t.plan.Actions)-1].Order, p.Items)
+				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(waiting, "pod"), r.Rate, r.LowerBound), roomiest)
+		t.waitedFor(t.plan.Actions[len(t.plan.Actions)-1].Order, bought[i].waited)
 	}
+}
+
+// bundle is what a machine is bought for.
+type bundle struct {
+	asked  pricing.Resources
+	waited bool // some of it is more than expected
+}
+
+func (b *bundle) add(w *want) {
+	b.asked, b.waited = b.asked.Plus(w.pod.Requests), b.waited || !w.expected
 }
 
 // spread is the host with the most memory left of those on which the offer costs the same, so

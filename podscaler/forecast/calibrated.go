@@ -153,8 +153,9 @@ func newFollower(h, window int, rate float64, cover []float64) follower {
 		h: h, pending: make([]pending, h), scores: make([]float64, window), sorted: make([]float64, 0, window),
 		cover: cover, levels: slices.Clone(cover), rate: rate,
 	}
+	values := make([]float64, h*len(cover)) // of all of them, for a service has a hundred forecasts on their way
 	for i := range f.pending {
-		f.pending[i].values = make([]float64, len(cover))
+		f.pending[i].values, values = values[:len(cover):len(cover)], values[len(cover):]
 	}
 	return f
 }
@@ -216,13 +217,20 @@ func (f *follower) adapt(v float64, told []float64) {
 // keep puts an error in the place of the oldest.
 func (f *follower) keep(s float64) {
 	i := f.n % len(f.scores)
-	if f.n >= len(f.scores) {
-		at, _ := slices.BinarySearch(f.sorted, f.scores[i])
-		f.sorted = slices.Delete(f.sorted, at, at+1)
+	to, _ := slices.BinarySearch(f.sorted, s)
+	if f.n < len(f.scores) {
+		f.sorted = slices.Insert(f.sorted, to, s)
+	} else { // only what lies between the two moves
+		from, _ := slices.BinarySearch(f.sorted, f.scores[i])
+		if from < to {
+			to--
+			copy(f.sorted[from:to], f.sorted[from+1:to+1])
+		} else {
+			copy(f.sorted[to+1:from+1], f.sorted[to:from])
+		}
+		f.sorted[to] = s
 	}
 	f.scores[i] = s
-	at, _ := slices.BinarySearch(f.sorted, s)
-	f.sorted = slices.Insert(f.sorted, at, s)
 	f.n++
 }
 

@@ -126,8 +126,11 @@ func (n *needs) add(v *podscaler.View, replicas int, memory time.Duration, queue
 	if n.found.IsZero() {
 		n.found, n.foundReplicas = v.Now, v.Replicas
 	}
-	n.all = slices.DeleteFunc(n.all, func(x need) bool { return v.Now.Sub(x.at) > memory })
-	n.all = append(n.all, need{v.Now, replicas, queued})
+	old := 0 // the oldest come first
+	for old < len(n.all) && v.Now.Sub(n.all[old].at) > memory {
+		old++
+	}
+	n.all = append(slices.Delete(n.all, 0, old), need{v.Now, replicas, queued})
 }
 
 // start is how many there were at the start, for as long as what was learnt before may have kept them.

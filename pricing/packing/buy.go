@@ -49,10 +49,7 @@ func (b *buyer) run(p *plan) {
 		}
 		load := b.loads[b.m.offers[o].spec]
 		for range b.repeats(p, o, load) {
-			i := p.buy(o)
-			for _, l := range load {
-				p.put(i, l.kind, l.n)
-			}
+			p.stock(o, load)
 		}
 	}
 }

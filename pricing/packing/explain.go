@@ -6,15 +6,17 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // result names the items of a plan and says why each is where it is.
 func (m *model) result(p *plan, bound pricing.Rate) Result {
-	w := writer{m: m, p: p, named: make([]int, len(m.kinds))}
-	w.result = Result{Placements: make([]Placement, 0, m.total), Rate: p.score.rate, LowerBound: bound}
+	w := writer{m: m, p: p, placed: make([]int, len(m.kinds)), asks: make([]string, len(m.kinds))}
+	for k := range m.kinds {
+		w.asks[k] = "asks for " + size(m.kinds[k].requests) + "; "
+	}
+	w.result = Result{Placements: make([]Placement, len(m.items)), Rate: p.score.rate, LowerBound: bound}
 	for i := range m.bins {
 		w.bin(i)
 	}
@@ -33,50 +35,35 @@ func (m *model) result(p *plan, bound pricing.Rate) Result {
 			w.place(lot{k, n}, Placement{Purchase: -1, Why: why, Text: text + w.nearestNode(&m.kinds[k])})
 		}
 	}
-	w.result.Placements = byItem(w.result.Placements)
 	return w.result
-}
-
-// byItem sorts placements by their items, and those of one name as they are. Their places are sorted in their
-// stead: to move thousands of placements about takes longer than many a plan.
-func byItem(placements []Placement) []Placement {
-	at := make([]int, len(placements))
-	for i := range at {
-		at[i] = i
-	}
-	slices.SortFunc(at, func(i, j int) int {
-		return cmp.Or(strings.Compare(placements[i].Item, placements[j].Item), cmp.Compare(i, j))
-	})
-	sorted := make([]Placement, len(placements))
-	for i, j := range at {
-		sorted[i] = placements[j]
-	}
-	return sorted
 }
 
 // writer turns a plan into a result.
 type writer struct {
 	m      *model
 	p      *plan
-	named  []int // how many items of each kind have been handed out
+	placed []int    // how many items of each kind have been placed
+	asks   []string // what an item of each kind asks for
 	result Result
 }
 
-// place adds the placements of the next items of a kind and returns their names. Every text
-// begins with what the item asks for.
-func (w *writer) place(l lot, pl Placement) []string {
-	kd := &w.m.kinds[l.kind]
-	names := kd.names[w.named[l.kind] : w.named[l.kind]+l.n]
-	w.named[l.kind] += l.n
-	pl.Text = "asks for " + size(kd.requests) + "; " + pl.Text
-	for _, name := range names {
-		pl.Item = name
-		w.result.Placements = append(w.result.Placements, pl)
+// place places the next items of a kind and returns which they are. Every text begins with what
+// the item asks for.
+func (w *writer) place(l lot, pl Placement) []int {
+	items := w.m.kinds[l.kind].items[w.placed[l.kind]:][:l.n]
+	w.placed[l.kind] += l.n
+	pl.Text = w.asks[l.kind] + pl.Text
+	for _, i := range items {
+		pl.Item = w.m.items[i].Name
+		w.result.Placements[i] = pl
 	}
-	return names
+	return items
 }
 
 func (w *writer) bin(i int) {
+	if len(w.p.machines[i].load) == 0 {
+		return
+	}
 	n := &w.m.nodes[w.m.bins[i].node]
 	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free), count(n.Slots, "pod slot"))
 	for _, l := range w.p.machines[i].load {
@@ -94,11 +81,15 @@ func (w *writer) purchase(mc *machine) {
 	}
 	text := fmt.Sprintf("no node has room, so %s is bought at %s an hour for %s, which take %s of its %s",
 		named(o), o.Rate, count(total, "item"), size(sum), size(o.Free))
-	buy := Purchase{Offer: o}
+	items := make([]int, 0, total)
 	for _, l := range mc.load {
-		buy.Items = append(buy.Items, w.place(l, Placement{Purchase: len(w.result.Purchases), Why: CheapestOffer, Text: text})...)
+		items = append(items, w.place(l, Placement{Purchase: len(w.result.Purchases), Why: CheapestOffer, Text: text})...)
 	}
-	slices.Sort(buy.Items)
+	slices.Sort(items)
+	buy := Purchase{Offer: o, Items: make([]string, total)}
+	for i, item := range items {
+		buy.Items[i] = w.m.items[item].Name
+	}
 	w.result.Purchases = append(w.result.Purchases, buy)
 }
 

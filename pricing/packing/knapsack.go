@@ -105,19 +105,20 @@ func (k *knapsack) gather(s int, room vector) {
 // weigh returns the weights that bound the worth of the room most tightly: the prices of its
 // three dimensions when kinds may be cut into pieces.
 func (k *knapsack) weigh(room vector) weights {
-	l := newLP([]float64{1, 1, 1}, []float64{0, 0, 0})
+	l := newLP([]float64{1, 1, 1}, []float64{0, 0, 0}, len(k.items))
+	block := make([]entry, 0, dims*len(k.items)) // of all columns
 	most := 0.0
 	for _, c := range k.items {
 		most = max(most, k.value[c.kind]*float64(c.n))
 	}
 	for _, c := range k.items {
-		col := column{cost: -k.value[c.kind] / most, most: float64(c.n)}
+		from := len(block)
 		for d, need := range k.m.kinds[c.kind].need {
 			if need > 0 {
-				col.entries = append(col.entries, entry{d, float64(need) / float64(room[d])})
+				block = append(block, entry{d, float64(need) / float64(room[d])})
 			}
 		}
-		l.add(col)
+		l.add(column{cost: -k.value[c.kind] / most, most: float64(c.n), entries: block[from:]})
 	}
 	l.solve(&budget{100})
 	for i := range k.items {

@@ -15,7 +15,7 @@ type lp struct {
 	full    []bool    // of each column, whether it is not basic and at its most
 	basis   []int     // of each row, its basic column
 	x       []float64 // the basic columns' values
-	inverse []float64 // of the basis, row by row
+	inverse []float64 // of the basis, column by column, most of which are nothing but a row's own for long
 	y       []float64 // the rows' prices
 	w       []float64 // how fast the basic columns come down in a pivot
 }
@@ -36,12 +36,17 @@ type entry struct {
 const tiny = 1e-9
 
 // newLP returns a program with right sides b ≥ 0 and, as the first basis, one column for each
-// row that takes up what the others do not, at the given cost.
-func newLP(b, cost []float64) *lp {
+// row that takes up what the others do not, at the given cost. About so many columns more are to come.
+func newLP(b, cost []float64, more int) *lp {
 	n := len(b)
-	l := &lp{x: slices.Clone(b), y: slices.Clone(cost), inverse: make([]float64, n*n), w: make([]float64, n)}
+	l := &lp{
+		columns: make([]column, 0, n+more), full: make([]bool, 0, n+more), basis: make([]int, n),
+		x: slices.Clone(b), y: slices.Clone(cost), inverse: make([]float64, n*n), w: make([]float64, n),
+	}
+	own := make([]entry, n)
 	for i := range b {
-		l.basis = append(l.basis, l.add(column{cost: cost[i], entries: []entry{{i, 1}}}))
+		own[i] = entry{i, 1}
+		l.basis[i] = l.add(column{cost: cost[i], entries: own[i : i+1 : i+1]})
 		l.inverse[i*n+i] = 1
 	}
 	return l
@@ -112,11 +117,10 @@ func (l *lp) pivot(c int, reduced float64) bool {
 // direct works out how fast each basic column comes down while column c goes up.
 func (l *lp) direct(c int) {
 	n := len(l.x)
-	for i := range l.w {
-		l.w[i] = 0
-		row := l.inverse[i*n : i*n+n]
-		for _, e := range l.columns[c].entries {
-			l.w[i] += float64(row[e.row] * e.value)
+	clear(l.w)
+	for _, e := range l.columns[c].entries {
+		for i, v := range l.inverse[e.row*n : e.row*n+n] {
+			l.w[i] += float64(v * e.value)
 		}
 	}
 }
@@ -154,19 +158,17 @@ func (l *lp) move(t float64) {
 // exchange makes c the basic column of row r.
 func (l *lp) exchange(r, c int, reduced float64) {
 	n := len(l.x)
-	pivotRow := l.inverse[r*n : r*n+n]
-	for j := range pivotRow {
-		pivotRow[j] /= l.w[r]
-		l.y[j] += float64(reduced * pivotRow[j])
-	}
-	for i, v := range l.w {
-		if i == r || v == 0 {
+	for j := range l.y {
+		column := l.inverse[j*n : j*n+n]
+		if column[r] == 0 {
 			continue
 		}
-		row := l.inverse[i*n : i*n+n]
-		for j, p := range pivotRow {
-			row[j] -= float64(v * p)
+		p := column[r] / l.w[r]
+		l.y[j] += float64(reduced * p)
+		for i, v := range l.w {
+			column[i] -= float64(v * p)
 		}
+		column[r] = p
 	}
 	l.basis[r] = c
 }

@@ -57,7 +57,7 @@ func newMaster(m *model, p *plan, demand []float64, pr *prices) *master {
 	kinds := len(a.right)
 	a.empty(p)
 	a.limit(p, pr, items)
-	a.lp = newLP(a.right, append(cost, make([]float64, len(a.right)-kinds)...))
+	a.lp = newLP(a.right, append(cost, make([]float64, len(a.right)-kinds)...), kinds+len(m.offers))
 	for r := range kinds {
 		a.lp.add(column{entries: []entry{{r, -1}}}) // more room than was asked for
 	}
@@ -125,7 +125,7 @@ func (a *master) add(f filled) bool {
 
 // column is a filled machine as the program sees it.
 func (a *master) column(f filled) column {
-	var c column
+	c := column{entries: make([]entry, 0, len(f.load)+3)}
 	for _, l := range f.load {
 		if r := a.row[l.kind]; r >= 0 && l.n > 0 {
 			c.entries = append(c.entries, entry{r, float64(l.n)})

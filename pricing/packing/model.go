@@ -59,6 +59,7 @@ func (v vector) plus(o vector, n int) vector {
 
 // model is a problem sorted by name and contents, grouped, and in numbers.
 type model struct {
+	items   []Item // by name
 	classes []string
 	masks   [][]bool // sets of classes that are refused
 	specs   []spec
@@ -85,8 +86,8 @@ type kind struct {
 	class    int // index into model.classes
 	requests pricing.Resources
 	need     vector
-	size     int64    // dominant share of the largest machine, in millionths
-	names    []string // in the order in which they are placed
+	size     int64 // dominant share of the largest machine, in millionths
+	items    []int // index into model.items, in the order in which they are placed: by name
 }
 
 // spec is what decides which items fit an empty machine. Offers that differ only in price,
@@ -143,17 +144,40 @@ func (m *model) gatherKinds(items []Item) {
 		class    string
 		requests pricing.Resources
 	}
-	groups, classes := map[key][]string{}, map[string]int{}
-	for _, it := range items {
-		k := key{it.Class, it.Requests}
-		groups[k] = append(groups[k], it.Name)
-		classes[it.Class] = 0
+	m.items = byName(items)
+	groups, classes := map[key]int{}, map[string]int{}
+	at := 0
+	for i := range m.items {
+		it := &m.items[i]
+		if i == 0 || it.Class != m.items[i-1].Class || it.Requests != m.items[i-1].Requests { // few are not like the one before
+			k := key{it.Class, it.Requests}
+			if _, known := groups[k]; !known {
+				groups[k], classes[it.Class] = len(m.kinds), 0
+				m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1)})
+			}
+			at = groups[k]
+		}
+		m.kinds[at].items = append(m.kinds[at].items, i)
 	}
 	m.classes = enumerate(classes)
-	for k, names := range groups {
-		slices.Sort(names)
-		m.kinds = append(m.kinds, kind{class: classes[k.class], requests: k.requests, need: roomOf(k.requests, 1), names: names})
+	for i := range m.kinds {
+		k := &m.kinds[i]
+		k.class = classes[m.items[k.items[0]].Class]
 	}
+}
+
+// byName sorts items by name. Thousands of strings take long to sort, and who asks has mostly sorted them.
+func byName(items []Item) []Item {
+	order := func(a, b Item) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Class, b.Class),
+			cmp.Compare(a.Requests.CPU, b.Requests.CPU), cmp.Compare(a.Requests.Memory, b.Requests.Memory))
+	}
+	if slices.IsSortedFunc(items, order) {
+		return items
+	}
+	items = slices.Clone(items)
+	slices.SortFunc(items, order)
+	return items
 }
 
 // enumerate sorts the names and gives each its index.
@@ -255,6 +279,9 @@ func refused(mask string) []bool {
 	return no
 }
 
+// whole is the size of what fills the largest machine.
+const whole = 1e6
+
 // measure sets the scale, and with it the kinds' sizes and order.
 func (m *model) measure() {
 	m.scale = [dims]float64{1, 1, 1}
@@ -265,7 +292,7 @@ func (m *model) measure() {
 	}
 	for i := range m.kinds {
 		k := &m.kinds[i]
-		k.size = int64(1e6 * max(float64(k.need[cpu])/m.scale[cpu], float64(k.need[memory])/m.scale[memory]))
+		k.size = int64(whole * max(float64(k.need[cpu])/m.scale[cpu], float64(k.need[memory])/m.scale[memory]))
 	}
 	slices.SortFunc(m.kinds, func(a, b kind) int {
 		return cmp.Or(
@@ -276,7 +303,7 @@ func (m *model) measure() {
 		)
 	})
 	for _, k := range m.kinds {
-		m.count = append(m.count, len(k.names))
+		m.count = append(m.count, len(k.items))
 	}
 }
 

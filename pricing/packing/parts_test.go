@@ -18,7 +18,7 @@ func TestProgramIsSolvedToItsOptimum(t *testing.T) {
 			right[i] = float64(r.IntN(20))
 			cost = append(cost, 100)
 		}
-		l := newLP(right, cost)
+		l := newLP(right, cost, 0)
 		for range r.IntN(12) {
 			c := column{cost: float64(r.IntN(10)), most: float64(r.IntN(2) * r.IntN(5))}
 			for row := range right {
@@ -168,7 +168,11 @@ func stumble(p *plan, r *rand.Rand, steps int) {
 	for range steps {
 		if len(p.m.offers) > 0 && r.IntN(3) == 0 {
 			if o := r.IntN(len(p.m.offers)); p.canBuy(o, 1) > 0 {
-				p.buy(o)
+				if k := r.IntN(len(p.m.kinds)); p.left[k] > 0 && p.m.fits(p.m.offers[o].spec, &p.m.kinds[k]) {
+					p.stock(o, []lot{{k, 1}})
+				} else {
+					p.buy(o)
+				}
 			}
 		}
 		if len(p.machines) == 0 || len(p.m.kinds) == 0 {

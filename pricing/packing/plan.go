@@ -51,8 +51,8 @@ func (a score) better(b score) bool {
 	return a.bought < b.bought
 }
 
-// step is one change of a plan: n of kind put into machine, or, with n = 0, machine bought or
-// given back.
+// step is one change of a plan: n of kind put into machine, or, with n = 0, machine bought, with
+// what it was stocked with, or given back.
 type step struct{ machine, kind, n int }
 
 func newPlan(m *model) *plan {
@@ -64,21 +64,39 @@ func newPlan(m *model) *plan {
 	return p
 }
 
-// bought is for how many machines a plan has room before it has to be copied to make more.
-const bought = 64
-
-// clone copies p with an empty journal.
+// clone copies p with an empty journal. All loads share one block of memory, each with its own end.
 func (p *plan) clone() *plan {
 	c := *p
 	c.left, c.pools, c.hosts, c.journal = slices.Clone(p.left), slices.Clone(p.pools), slices.Clone(p.hosts), nil
-	c.machines = make([]machine, 0, len(p.machines)+bought)
+	c.machines = make([]machine, 0, len(p.machines)+p.toBuy())
+	lots := 0
+	for i := range p.machines {
+		lots += len(p.machines[i].load)
+	}
+	block := make([]lot, 0, lots)
 	for _, mc := range p.machines {
 		if !mc.gone {
-			mc.load = slices.Clone(mc.load)
+			from := len(block)
+			block = append(block, mc.load...)
+			mc.load = block[from:len(block):len(block)]
 			c.machines = append(c.machines, mc)
 		}
 	}
 	return &c
+}
+
+// toBuy is about how many machines it takes for what is left, and some to move about: for these a copy has room
+// from the first.
+func (p *plan) toBuy() int {
+	size, allowed := int64(0), 0
+	for k, n := range p.left {
+		size += int64(n) * min(p.m.kinds[k].size, whole)
+	}
+	machines := int(size / whole * 5 / 4)
+	for _, n := range p.pools {
+		allowed += min(n, machines-allowed)
+	}
+	return 16 + allowed
 }
 
 // fits is how many items of kind k machine i takes, at most n.
@@ -97,12 +115,17 @@ func (p *plan) put(i, k, n int) {
 }
 
 func (p *plan) place(i, k, n int) {
-	mc, kd := &p.machines[i], &p.m.kinds[k]
-	mc.free = mc.free.plus(kd.need, -n)
+	mc := &p.machines[i]
+	mc.free = mc.free.plus(p.m.kinds[k].need, -n)
 	mc.add(k, n)
+	p.count(k, n)
+}
+
+// count notes that n items of kind k were placed somewhere.
+func (p *plan) count(k, n int) {
 	p.left[k] -= n
 	p.score.placed += n
-	p.score.size += int64(n) * kd.size
+	p.score.size += int64(n) * p.m.kinds[k].size
 }
 
 // add notes n more of kind k in the machine's load.
@@ -135,6 +158,16 @@ func (p *plan) buy(o int) int {
 	p.account(i, 1)
 	p.journal = append(p.journal, step{machine: i})
 	return i
+}
+
+// stock adds a machine of offer o with the load in it, which it must hold and of which so many must be left.
+func (p *plan) stock(o int, load []lot) {
+	mc := &p.machines[p.buy(o)]
+	mc.load = slices.Clone(load)
+	for _, l := range load {
+		mc.free = mc.free.plus(p.m.kinds[l.kind].need, -l.n)
+		p.count(l.kind, l.n)
+	}
 }
 
 // sell empties machine i and gives it back; a bin is emptied and stays.
@@ -175,6 +208,9 @@ func (p *plan) undo(to int) {
 			p.machines[st.machine].gone = false
 			p.account(st.machine, 1)
 		default:
+			for _, l := range p.machines[st.machine].load { // only what it was stocked with is still there
+				p.count(l.kind, -l.n)
+			}
 			p.account(st.machine, -1)
 			p.machines = p.machines[:st.machine]
 		}
@@ -253,8 +289,16 @@ func (p *plan) downsize(i int) {
 	if len(load) == 0 {
 		return
 	}
+	spec, carries := -1, false // whether it holds the load, of the last that was looked at: offers of a spec follow each other
 	for o := range p.m.offers {
-		if p.m.offers[o].rate < p.m.offers[best].rate && p.canBuy(o, 1) > 0 && p.m.carries(p.m.offers[o].spec, load) {
+		of := &p.m.offers[o]
+		if of.rate >= p.m.offers[best].rate || p.canBuy(o, 1) == 0 {
+			continue
+		}
+		if of.spec != spec {
+			spec, carries = of.spec, p.m.carries(of.spec, load)
+		}
+		if carries {
 			best = o
 		}
 	}
@@ -262,10 +306,7 @@ func (p *plan) downsize(i int) {
 		p.undo(len(p.journal) - len(load) - 1)
 		return
 	}
-	j := p.buy(best)
-	for _, l := range load {
-		p.put(j, l.kind, l.n)
-	}
+	p.stock(best, load)
 }
 
 // cheapestFor is the cheapest offer that can be bought and holds one item of kind k, or -1.

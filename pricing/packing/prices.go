@@ -64,12 +64,12 @@ func (m *model) linear(p *plan) weights {
 		}
 	}
 	unit := m.dearest()
-	l := newLP(right[:], []float64{unplaced, unplaced, unplaced})
+	l := newLP(right[:], []float64{unplaced, unplaced, unplaced}, dims+len(m.offers))
 	for d := range right {
 		l.add(column{entries: []entry{{d, -1}}})
 	}
 	for i := range m.offers {
-		c := column{cost: float64(m.offers[i].rate) / unit}
+		c := column{cost: float64(m.offers[i].rate) / unit, entries: make([]entry, 0, dims)}
 		for d, v := range m.specs[m.offers[i].spec].room {
 			c.entries = append(c.entries, entry{d, float64(v) / m.scale[d]})
 		}
