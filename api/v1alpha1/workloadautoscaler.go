@@ -330,7 +330,7 @@ type FastSlow struct {
 type Joint struct {
 	// The part of the objective that response times are kept below it by; below 1. It is up to twice
 	// that while more requests miss the objective than may, and none while the machines cost more than
-	// their target. Left out, "0.06".
+	// their target. Left out, "0.04".
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self == 0 : string(self).matches('^0+([.][0-9]+)?$')",message="must be below 1"
 	Headroom *Ratio `json:"headroom,omitempty"`

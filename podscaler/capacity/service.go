@@ -61,6 +61,9 @@ const (
 	// atCeiling is how much quick answers count at least where pods are as full as the ceiling lets them be. A few slow ones
 	// may have pushed it down to where pods are all but idle, and it would stay there for hours, dear as it is.
 	atCeiling = 0.3
+	// slower is how many times as slow as expected answers are to be believed as the slow ones that they are: with
+	// more or fewer pods the curve errs, and by the time that quick answers were, a machine that is needed may be gone.
+	slower = 1.06
 	// MeanShare is what the mean of response times is of their quantile, about.
 	MeanShare = 0.6
 	// full is a load beyond which response times tell for how long there has been too much of it.
@@ -143,7 +146,7 @@ func (s *Service) seeLatency(seen *Seen) {
 	expected := s.base.value * math.Pow(1-x, -bend)
 	got := seen.Latency / s.objective
 	weight := max(x*x, atCeiling*math.Pow(min(x/s.Ceiling(1), 1), 2))
-	if got > max(expected, 1) {
+	if got > slower*expected {
 		weight = 2
 	}
 	if s.held -= s.held / 2000; got < 1 {

@@ -29,7 +29,7 @@ import (
 // Joint is the settings of the joint policy.
 type Joint struct {
 	// Headroom is the part of the objective that response times are kept away from it by; unset is
-	// 0.06. While more requests miss the objective than may it is up to twice that, and none while
+	// 0.04. While more requests miss the objective than may it is up to twice that, and none while
 	// the machines cost more than their target.
 	Headroom *float64 `json:"headroom,omitempty" yaml:"headroom,omitempty"`
 	// Certainty is how sure it is to be that the load stays below what is sized for when a replica or
@@ -73,7 +73,7 @@ type joint struct {
 
 func newJoint(c Joint) (podscaler.Policy, error) {
 	p := &joint{
-		headroom: *cmp.Or(c.Headroom, new(0.06)), certainty: *cmp.Or(c.Certainty, new(0.75)),
+		headroom: *cmp.Or(c.Headroom, new(0.04)), certainty: *cmp.Or(c.Certainty, new(0.75)),
 		keep: time.Duration(*cmp.Or(c.Keep, new(podscaler.Duration(shortKeep)))), learns: c.Keep == nil, fill: *cmp.Or(c.Fill, new(true)),
 	}
 	var f faults
