@@ -49,6 +49,7 @@ func newMarket(x *Index) market {
 			m.stalls = append(m.stalls, st)
 		}
 	}
+	m.look()
 	return m
 }
 

@@ -23,6 +23,9 @@ func (x *Index) Paid() *Paid {
 // PaidFor returns what is paid for the machines that count.
 func (x *Index) PaidFor(counts func(*Machine) bool) *Paid {
 	p := &Paid{x: x, hosts: map[string]int{}}
+	if x.Limit <= 0 {
+		return p
+	}
 	for _, m := range x.Machines {
 		if counts(m) {
 			p.Add(m.Shape, m.Host)
@@ -44,7 +47,7 @@ func (x *Index) PaidFor(counts func(*Machine) bool) *Paid {
 // Rate is what all of it costs an hour; 0 without a limit.
 func (p *Paid) Rate() pricing.Rate { return p.rate }
 
-// Carries reports whether any of it is on the host.
+// Carries reports whether any of it is on the host; never without a limit.
 func (p *Paid) Carries(host string) bool { return p.hosts[host] > 0 }
 
 // Waking returns what all would cost an hour with a spare started, and whether the limit allows it.
@@ -96,7 +99,7 @@ func (p *Paid) add(rate pricing.Rate, host string) {
 	p.hosts[host]++
 }
 
-// Without returns what is paid for once a spare is gone that is paid for now.
+// Without returns what is paid for once a machine is gone that is paid for now.
 func (p *Paid) Without(m *Machine) *Paid {
 	less := &Paid{x: p.x, rate: p.rate, hosts: maps.Clone(p.hosts)}
 	if p.x.Limit <= 0 {

@@ -286,7 +286,6 @@ func (b *bin) count(p *Pod) int {
 
 // price tells every lot what its next machine would be.
 func (s *sharing) price() {
-	s.look()
 	for i := range s.lots {
 		l := &s.lots[i]
 		if o, why := s.cheapest(&l.ask.Like); o.pool != nil {

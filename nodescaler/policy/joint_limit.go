@@ -27,15 +27,11 @@ func (t *scan) allowed(p *nodescaler.PoolSize, next string) int {
 	if t.x.Limit <= 0 || rate <= 0 {
 		return math.MaxInt
 	}
-	away, machines := 0, 0
+	away, machines := t.keptAway(p), 0
 	bare := t.x.PaidFor(func(m *nodescaler.Machine) bool { return !m.Kept() && !t.leaves(m) || m.Kept() && t.x.Away(m.Host) })
 	for i := range t.x.Snapshot.Machines {
 		m := &t.x.Snapshot.Machines[i]
-		switch {
-		case m.Pool != p.Name:
-		case m.Kept() && t.x.Away(m.Host):
-			away++ // it cannot be woken, nor given back
-		case !m.Kept() && !t.leaves(m):
+		if m.Pool == p.Name && !m.Kept() && !t.leaves(m) {
 			machines++
 		}
 	}
@@ -49,6 +45,16 @@ func (t *scan) allowed(p *nodescaler.PoolSize, next string) int {
 		return math.MaxInt
 	}
 	return away + int(still+rest/disk)
+}
+
+// keptAway is how many of the pool's spares are on hosts that are away: they can be neither woken nor given back.
+func (t *scan) keptAway(p *nodescaler.PoolSize) (n int) {
+	for _, m := range t.x.Spares {
+		if m.Pool == p.Name && t.x.Away(m.Host) {
+			n++
+		}
+	}
+	return n
 }
 
 // leastRate is what a machine of the shape costs on the cheapest of the hosts that take the pool's.
@@ -71,7 +77,8 @@ func (t *scan) leaves(m *nodescaler.Machine) bool {
 	return !m.Phase.Live() || n != nil && n.Draining
 }
 
-// othersDisks is what the spares cost that pools before this one are to have.
+// othersDisks is what the spares cost that pools before this one are to have, beside those that are paid for however
+// it is decided.
 func (t *scan) othersDisks(p *nodescaler.PoolSize) (sum pricing.Rate) {
 	for i := range t.x.Pools {
 		o := &t.x.Pools[i]
@@ -79,7 +86,7 @@ func (t *scan) othersDisks(p *nodescaler.PoolSize) (sum pricing.Rate) {
 			break
 		}
 		if w := t.worthOf(o); len(o.Shapes) > 0 {
-			sum += pricing.Rate(w.want()) * t.x.SpareRate(t.spareShape(o))
+			sum += pricing.Rate(max(w.want()-t.keptAway(o), 0)) * t.x.SpareRate(t.spareShape(o))
 		}
 	}
 	return sum
@@ -99,8 +106,9 @@ func (t *scan) hostParts(bare *nodescaler.Paid, next string) (sum pricing.Rate) 
 	return sum
 }
 
-// makeWay gives spares back whose money a machine needs that is to be ordered, or woken of them: those of other
-// pools, and of these the ones that are stopped, come first. If all of them are not enough, none goes.
+// makeWay gives spares back whose money a machine needs that is to be ordered, or woken of them: as few as it
+// takes, those that drifted first, then those of other pools, its own, and those that are being made. If all of them
+// are not enough, none goes. What is given back must not be ordered anew meanwhile, so it is noted that money is wanted.
 func (t *scan) makeWay(o packing.Offer, mayBuy bool) {
 	if t.keep == nil || t.first {
 		return
@@ -117,24 +125,36 @@ func (t *scan) makeWay(o packing.Offer, mayBuy bool) {
 		}
 		return ok
 	}
-	paid := t.paid
-	for _, m := range t.x.Machines {
-		if m.Phase == nodescaler.Deleting || t.let[m.Name] { // its money will be there
-			paid = paid.Without(m)
-		}
+	without := func(list []*nodescaler.Machine, one *nodescaler.Machine) []*nodescaler.Machine {
+		return slices.DeleteFunc(slices.Clone(list), func(m *nodescaler.Machine) bool { return m == one })
 	}
-	var way []*nodescaler.Machine
-	for _, m := range t.expendables(o.Pool) {
-		if m != woken && !within(paid) {
-			paid, way = paid.Without(m), append(way, m)
-		}
-	}
-	if !within(paid) {
+	way := without(t.expendables(o.Pool), woken)
+	if !within(t.paidWithout(way)) {
 		return
+	}
+	t.cleared = true
+	for _, m := range slices.Backward(way) {
+		if rest := without(way, m); within(t.paidWithout(rest)) {
+			way = rest
+		}
 	}
 	for _, m := range way {
 		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is in the way of a %s of pool %s, which the hard limit of %s/h allows without it", m.Name, o.Shape.Name, o.Pool, t.x.Limit))
 	}
+}
+
+// paidWithout is what will be paid for without these spares, once what is on its way out is gone.
+func (t *scan) paidWithout(spares []*nodescaler.Machine) *nodescaler.Paid {
+	paid := t.paid
+	for _, m := range t.x.Machines {
+		if m.Phase == nodescaler.Deleting || t.let[m.Name] {
+			paid = paid.Without(m)
+		}
+	}
+	for _, m := range spares {
+		paid = paid.Without(m)
+	}
+	return paid
 }
 
 // expendables are the spares that can be given back now, in the order in which they are.

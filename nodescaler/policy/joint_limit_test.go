@@ -115,6 +115,63 @@ func TestSparesMakeWay(t *testing.T) {
 	}
 }
 
+// The last of them alone is enough, as it costs all that a machine does: the others, which would go first, stay.
+func TestNoMoreSparesMakeWayThanItTakes(t *testing.T) {
+	w := limited(2).node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
+	w.Pools = append(w.Pools, w.Pools[0])
+	w.Pools[1].Name, w.Pools[1].Taints = "v", []nodescaler.Taint{{Key: "k", Effect: "NoSchedule"}}
+	of := func(m *nodescaler.Machine) { m.Pool = "v" }
+	made := func(m *nodescaler.Machine) { m.Keep, m.Phase = true, nodescaler.Booting }
+	w.spare("v-1", "pve2", of).spare("v-2", "pve2", of).machine("v-3", "pve2", nodescaler.Booting, of, made).disked()
+	w.Limit += 2 * w.Prices.SpareRate(w.Pools[0].Shapes[0])
+	p := lookedAt(t, withSpares(t, 3), w)
+	w.pod("b", "", 600, 100)
+	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return v-3"})
+}
+
+// The money that a spare's disk is given back for is not spent on another spare before the machine is ordered.
+func TestWhatMadeWayIsNotMadeAnew(t *testing.T) {
+	big := large
+	big.Disk = 20 * pricing.GB
+	for name, onePool := range map[string]bool{"of another pool": false, "of another shape": true} {
+		t.Run(name, func(t *testing.T) {
+			w := aWorld().dear(pricing.Unit / 100)
+			little := w.Pools[0].Shapes[0]
+			if onePool {
+				w.Pools[0].Shapes = []pricing.Shape{little, big}
+			} else {
+				w.Pools = append(w.Pools, w.Pools[0])
+				w.Pools[1].Name, w.Pools[1].Shapes, w.Pools[0].Shapes = "v", []pricing.Shape{little}, []pricing.Shape{big}
+			}
+			for i := range w.Hosts {
+				w.Hosts[i].Room = big.Resources().Times(4)
+			}
+			w.Limit = w.Prices.Rate(big, "", noon) + w.Prices.SpareRate(little)/2
+			l := &life{world: *w, wanted: map[string]int{}}
+			p := withSpares(t, 1)
+			l.live(t, p, 10*time.Minute)
+			l.pod("big", "", 6000, 1000)
+			l.live(t, p, 15*time.Minute)
+			if waiting := l.waiting(); len(waiting) > 0 {
+				t.Errorf("%v waits while there are %+v", waiting, l.Machines)
+			}
+		})
+	}
+}
+
+// A spare on a host that is away is paid for once, and not counted against those of other pools as well.
+func TestAHostThatIsAwayTakesNoOthersSpares(t *testing.T) {
+	w := aWorld().dear(pricing.Unit / 100)
+	w.Pools = append(w.Pools, w.Pools[0])
+	w.Pools[1].Name = "a"
+	w.spare("a-1", "pve3", func(m *nodescaler.Machine) { m.Pool = "a" }).spare("w-1", "pve1").node("w-2", "pve1").pods(3, "b", "w-2", 600, 100).disked()
+	shape := w.Pools[0].Shapes[0]
+	w.Limit = w.Prices.Rate(shape, "", noon) + 2*w.Prices.SpareRate(shape)
+	w.Hosts[2].Online = false
+	p := lookedAt(t, withSpares(t, 1), w)
+	expect(t, decide(t, p, w.at(time.Minute)), nil)
+}
+
 // allowed against a twin that buys one machine after the other, once without spares, and with ever more of them.
 func TestNoSpareTakesAMachineAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -183,6 +240,41 @@ func TestJointWithSparesComesToRestUnderALimit(t *testing.T) {
 		}
 		if ours, theirs := len(l.waiting()), len(twin.waiting()); ours > theirs {
 			t.Fatalf("%d pods wait, and without spares %d", ours, theirs)
+		}
+	})
+}
+
+// So it is with two pools of machines of two sizes, on hosts with prices of their own.
+func TestJointWithSparesOfTwoPoolsComesToRestUnderALimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := aWorld().dear(pricing.Micros(rapid.Int64Range(1, 40_000).Draw(t, "disk")))
+		big, little := large, w.Pools[0].Shapes[0]
+		big.Disk, big.CPU, big.Memory = 20*pricing.GB, 4000, 8*pricing.GiB
+		w.Pools = append(w.Pools, w.Pools[0])
+		w.Pools[1].Name = "v"
+		for i := range w.Pools {
+			p := &w.Pools[i]
+			p.Shapes = rapid.SampledFrom([][]pricing.Shape{{little}, {big}, {little, big}}).Draw(t, "shapes")
+			p.Max, p.Min = rapid.IntRange(1, 20).Draw(t, "max"), rapid.IntRange(0, 1).Draw(t, "min")
+		}
+		w.Prices.Hosts = map[string]pricing.HostPrices{}
+		for i := range w.Hosts {
+			w.Hosts[i].Room = small.Resources().Times(12)
+			fixed := pricing.Unit * pricing.Micros(rapid.IntRange(0, 2).Draw(t, "fixed"))
+			w.Prices.Hosts[w.Hosts[i].Name] = pricing.HostPrices{PerHost: &fixed}
+		}
+		w.Limit = w.Prices.Rate(little, "", noon)*pricing.Rate(rapid.IntRange(2, 6).Draw(t, "machines")) + pricing.Rate(rapid.Int64Range(0, 6e9).Draw(t, "and more"))
+		l := &life{world: *w, wanted: map[string]int{}}
+		j := DefaultJoint()
+		j.Spares.Most, j.Spares.Worth = rapid.IntRange(1, 4).Draw(t, "most"), 1e6
+		p := build(t, Spec{Policy: "joint", Joint: &j})
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			l.wanted["ns/app300"], l.wanted["ns/app1100"] = rapid.IntRange(0, 10).Draw(t, "300"), rapid.IntRange(0, 5).Draw(t, "1100")
+			l.live(t, p, time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes"))*time.Minute)
+		}
+		l.live(t, p, 150*time.Minute)
+		if done := l.live(t, p, 30*time.Minute); len(done) > 0 {
+			t.Fatalf("under a steady load: %v", done)
 		}
 	})
 }

@@ -192,7 +192,7 @@ func (t *scan) sparesWorth(p *nodescaler.PoolSize) worth {
 	cost := disk.For(spareMemory)
 	w := worth{pays: k.cfg.Most}
 	if w.pays > 0 {
-		w.allowed = t.allowed(p, "")
+		w.allowed = t.allowed(p, t.firstHost(p))
 	}
 	text, bound := "", ", as many as may be: "
 	for n := 1; n <= k.cfg.Most; n++ {
@@ -207,7 +207,7 @@ func (t *scan) sparesWorth(p *nodescaler.PoolSize) worth {
 		text = why
 	}
 	if w.allowed < w.pays {
-		w.why = because(nodescaler.SparesPay, "%s of pool %s pay: with one more, the hard limit of %s/h would allow a machine fewer", plural(w.allowed, "spare"), p.Name, t.x.Limit)
+		w.why = because(nodescaler.SparesPay, "%s of pool %s may be: with one more, the hard limit of %s/h would allow a machine fewer", plural(w.allowed, "spare"), p.Name, t.x.Limit)
 		return w
 	}
 	w.why = because(nodescaler.SparesPay, "%s of pool %s pay%s%s", plural(w.pays, "spare"), p.Name, bound, text)
@@ -438,8 +438,8 @@ func (t *scan) stashes(n *nodescaler.NodeLoad) bool {
 }
 
 // tend looks after the spares of all pools: those that were ordered as such are stopped once they have
-// joined, those that are of no use go, and what is wanting is ordered when nothing else is.
-func (t *scan) tend(ordered bool) {
+// joined, those that are of no use go, and what is wanting is ordered unless there is something else to pay for.
+func (t *scan) tend(spending bool) {
 	if t.keep == nil {
 		if !t.first {
 			t.dismissSpares()
@@ -457,7 +457,7 @@ func (t *scan) tend(ordered bool) {
 		}
 		s.making = slices.DeleteFunc(s.making, func(m *nodescaler.Machine) bool { return t.finishSpare(m, &s) })
 		t.dismiss(&s)
-		if !ordered {
+		if !spending {
 			t.order(p, &s)
 		}
 	}
@@ -528,10 +528,33 @@ func (t *scan) dismiss(s *stock) {
 	}
 	for _, m := range slices.Backward(s.good) {
 		if here(m) {
-			t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is one of %s, and %d pay", m.Name, plural(len(s.good), "spare"), s.want()), s.why)
+			t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is one of %s, and %d are wanted", m.Name, plural(len(s.good), "spare"), s.want()), s.why)
 			return
 		}
 	}
+}
+
+// firstHost is where the pool's first spare would be made; empty if there is one, or none can be.
+func (t *scan) firstHost(p *nodescaler.PoolSize) string {
+	if slices.ContainsFunc(t.x.Spares, func(m *nodescaler.Machine) bool { return m.Pool == p.Name }) {
+		return ""
+	}
+	return t.spareOffer(p).Host
+}
+
+// spareOffer is the machine that the pool's next spare would be made of; on no host if there is none.
+func (t *scan) spareOffer(p *nodescaler.PoolSize) packing.Offer {
+	o := packing.Offer{Pool: p.Name, Shape: t.spareShape(p)}
+	for i := range t.x.Hosts {
+		h := t.x.Hosts[i].Host
+		if rate := t.x.Rate(o.Shape, h.Name); t.draft.holds(p.Pool, o.Shape, h) && (o.Host == "" || rate < o.Rate) {
+			o.Host, o.Rate = h.Name, rate
+		}
+	}
+	if o.Host != "" {
+		o.Host = t.hostFor(o, t.free, t.apart(p.Name))
+	}
+	return o
 }
 
 // order orders a machine that is to become a spare, when nobody waits for the storage that makes it.
@@ -540,21 +563,11 @@ func (t *scan) order(p *nodescaler.PoolSize, s *stock) {
 	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || t.backoffs[p.Name].on(t.now) || t.room[p.Name] < 1 {
 		return
 	}
-	o := packing.Offer{Pool: p.Name, Shape: t.spareShape(p)}
-	for i := range t.x.Hosts {
-		h := t.x.Hosts[i].Host
-		if rate := t.x.Rate(o.Shape, h.Name); t.draft.holds(p.Pool, o.Shape, h) && (o.Host == "" || rate < o.Rate) {
-			o.Host, o.Rate = h.Name, rate
-		}
-	}
-	if o.Host == "" {
+	o := t.spareOffer(p)
+	if o.Host == "" || t.allowed(p, o.Host) <= s.have() || !t.affords(o.Shape, o.Host) {
 		return
 	}
-	host := t.hostFor(o, t.free, t.apart(p.Name))
-	if t.allowed(p, host) <= s.have() || !t.affords(o.Shape, host) {
-		return
-	}
-	t.buy(p.Name, o.Shape, host, because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, plural(s.want(), "spare")), s.why)
+	t.buy(p.Name, o.Shape, o.Host, because(nodescaler.SpareOrdered, "%d of %s are there or on their way, or were woken not long ago", have, plural(s.want(), "spare")), s.why)
 	t.plan.Actions[len(t.plan.Actions)-1].Keep = true
 }
 

@@ -295,7 +295,7 @@ func TestAsManySparesAsPay(t *testing.T) {
 		{"that is worth a disk for half a day", small20().dear(pricing.Unit / 100), 10 * time.Hour, "0 spares of pool w pay"},
 		{"and not one that is dearer", small20().dear(pricing.Unit / 50), time.Minute, "0 spares of pool w pay"},
 		{"disks that cost nothing always are", small20().dear(0), 48 * time.Hour, "2 spares of pool w pay, as many as may be"},
-		{"a limit is left to machines", small20().dear(pricing.Unit / 100).change(func(w *world) { w.Limit = 2 * w.Prices.Rate(w.Pools[0].Shapes[0], "", noon) }), time.Minute, "1 spare of pool w pay: with one more, the hard limit of"},
+		{"a limit is left to machines", small20().dear(pricing.Unit / 100).change(func(w *world) { w.Limit = 2 * w.Prices.Rate(w.Pools[0].Shapes[0], "", noon) }), time.Minute, "1 spare of pool w may be: with one more, the hard limit of"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := lookedAt(t, withSpares(t, 2), c.world)

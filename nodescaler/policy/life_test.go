@@ -146,7 +146,7 @@ func (l *life) do(a nodescaler.Action) {
 		m := machine()
 		m.Phase, m.Since = nodescaler.Deleting, l.Now
 		l.Nodes = slices.DeleteFunc(l.Nodes, node)
-		l.Pods = slices.DeleteFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Node == a.Node })
+		l.Pods = slices.DeleteFunc(l.Pods, func(p nodescaler.Pod) bool { return a.Node != "" && p.Node == a.Node })
 	}
 }
 

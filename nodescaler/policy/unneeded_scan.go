@@ -11,13 +11,14 @@ import (
 type scan struct {
 	*draft
 	*unneeded
-	now    time.Time
-	first  bool // the policy has just started, and only looks and orders
-	places *places
-	coming []*nodescaler.Machine // expected to become nodes
-	busy   int                   // nodes and machines on their way out
-	drain  int                   // of those, nodes with pods to move
-	worths map[string]worth      // of spares, by pool
+	now     time.Time
+	first   bool // the policy has just started, and only looks and orders
+	places  *places
+	coming  []*nodescaler.Machine // expected to become nodes
+	busy    int                   // nodes and machines on their way out
+	drain   int                   // of those, nodes with pods to move
+	cleared bool                  // spares make way for a machine: its money is not to be spent on others
+	worths  map[string]worth      // of spares, by pool
 }
 
 func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {
@@ -41,7 +42,7 @@ func (t *scan) run() {
 	t.lookAtMachines()
 	ordered := t.grow()
 	t.carryOn()
-	t.tend(ordered)
+	t.tend(ordered || t.cleared)
 	if ordered {
 		t.added = t.now
 		t.note(nodescaler.ActivityElsewhere, "no node is looked at for giving back in a scan that orders")

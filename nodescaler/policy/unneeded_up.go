@@ -77,7 +77,7 @@ func (t *scan) wanted() []want {
 		}
 	}
 	byItem := func(a, b want) int { return strings.Compare(a.item, b.item) }
-	if !slices.IsSortedFunc(wants, byItem) { // as they are where workloads are, and no pod waits
+	if !slices.IsSortedFunc(wants, byItem) { // they are, if workloads come in the order of their names and no pod waits
 		slices.SortFunc(wants, byItem)
 	}
 	if len(cheap) > 0 {
@@ -193,7 +193,7 @@ func (t *scan) settle(wants []want, r packing.Result) {
 	nowhere := findings{}
 	bought := make([]bundle, len(r.Purchases))
 	waiting := 0
-	for i := range r.Placements {
+	for i := range r.Placements { // in the order of the items, as what is wanted is
 		switch p, w := &r.Placements[i], &wants[i]; {
 		case p.Bin != "":
 			fit = append(fit, p.Item)

@@ -162,7 +162,8 @@ func (p *plan) buy(o int) int {
 
 // stock adds a machine of offer o with the load in it, which it must hold and of which so many must be left.
 func (p *plan) stock(o int, load []lot) {
-	mc := &p.machines[p.buy(o)]
+	i := p.buy(o) // before the machines are looked at, which it may move
+	mc := &p.machines[i]
 	mc.load = slices.Clone(load)
 	for _, l := range load {
 		mc.free = mc.free.plus(p.m.kinds[l.kind].need, -l.n)
