@@ -13,6 +13,8 @@ type leads struct {
 	// coming are the machines that are no nodes yet, by when they were ordered; created the pods by when they
 	// were, and zero if how long they take says nothing: they waited for a node, or have been ready before.
 	coming, created map[string]time.Time
+	// joined are the machines that have been nodes: one that is none for a while, as when its host was away, is no new one.
+	joined map[string]bool
 }
 
 // see takes in what has come since the step before. Pods that are there at the first sight were not seen to
@@ -66,14 +68,17 @@ func (l *leads) forget(s *nodescaler.Snapshot, there int) {
 }
 
 func (l *leads) seeMachines(s *nodescaler.Snapshot) {
-	was := l.coming
-	l.coming = map[string]time.Time{}
+	was, there := l.coming, l.joined
+	l.coming, l.joined = map[string]time.Time{}, map[string]bool{}
 	for i := range s.Machines {
 		m := &s.Machines[i]
 		if !m.Woken.IsZero() { // it came from being a spare, which says nothing of one that is ordered
 			continue
 		}
 		since, known := was[m.Name]
+		if l.joined[m.Name] = there[m.Name] || m.Phase == nodescaler.Joined; there[m.Name] {
+			continue
+		}
 		switch m.Phase {
 		case nodescaler.Ordered, nodescaler.Booting:
 			if !known {

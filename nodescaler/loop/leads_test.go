@@ -45,3 +45,32 @@ func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
 		})
 	}
 }
+
+// A machine that is none for a while has not been ordered anew.
+func TestMachinesThatBootAgainTellNoLead(t *testing.T) {
+	type look struct {
+		after time.Duration
+		phase nodescaler.Phase
+	}
+	for _, c := range []struct {
+		name  string
+		looks []look
+		want  nodescaler.Recent
+	}{
+		{"one that comes", []look{{0, nodescaler.Ordered}, {time.Minute, nodescaler.Booting}, {2 * time.Minute, nodescaler.Joined}}, nodescaler.Recent{2 * time.Minute}},
+		{"one whose host was away", []look{
+			{0, nodescaler.Ordered}, {2 * time.Minute, nodescaler.Joined}, {15 * time.Minute, nodescaler.Booting}, {17 * time.Minute, nodescaler.Joined},
+		}, nodescaler.Recent{2 * time.Minute}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var l leads
+			l.see(&nodescaler.Snapshot{}, false)
+			for _, at := range c.looks {
+				l.see(&nodescaler.Snapshot{Now: t0.Add(at.after), Machines: []nodescaler.Machine{{
+					Name: "w-1", Phase: at.phase, Created: t0, Since: t0.Add(at.after),
+				}}}, true)
+			}
+			expect(t, "leads", c.want, l.machines)
+		})
+	}
+}

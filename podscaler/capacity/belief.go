@@ -6,10 +6,10 @@ import "math"
 // decides anything: it is there to tell in what a service is another than it was taken for.
 
 const (
-	// alone is what the quantile of response times is of the mean time of a request that has a pod for itself, where
+	// aloneQuantile is what the quantile of response times is of the mean time of a request that has a pod for itself, where
 	// requests are about the same size, and sharing how sharply it rises where pods share their CPU among them and each
 	// request goes to who has least: of pods as loaded as these are, rather than near their ceiling, where bend holds.
-	alone, sharing = 1.15, 0.6
+	aloneQuantile, sharing = 1.15, 0.6
 	// usualQuantile is the one that sharing is of.
 	usualQuantile = 0.9
 	// idle is a load below which response times are made by other things than sharing, and crowded one beyond which
@@ -24,8 +24,9 @@ const (
 // FirstCeiling is the load that is taken to hold the objective until something was seen.
 const FirstCeiling = firstCeiling
 
-// Alone is how long a request takes on the mean that has a pod for itself, in seconds; 0 if it is not known.
-func (s *Service) Alone() float64 { return s.demand.value / s.quota.value }
+// Alone is how long a request takes on the mean that has a pod for itself, in seconds; 0 if it is not known. It works
+// on one core at a time, however many the pod has.
+func (s *Service) Alone() float64 { return s.demand.value / min(s.quota.value, 1) }
 
 // Slowness is how many times as long response times are, by the quantile given, as those of pods that share the CPU
 // that they have among requests of about one size, each of which goes to the least loaded. It is not known where what
@@ -38,7 +39,7 @@ func (s *Service) Slowness(seen *Seen, quantile float64) (times float64, known b
 	}
 	// What sharing adds is spread about as times between chance events are, so that it grows with the quantile as theirs.
 	added := (math.Pow(1-x, -sharing) - 1) * math.Log(1-quantile) / math.Log(1-usualQuantile)
-	times = seen.Latency / (alone * s.Alone() * (1 + added))
+	times = seen.Latency / (aloneQuantile * s.Alone() * (1 + added))
 	return times, finite(times)
 }
 

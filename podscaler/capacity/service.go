@@ -61,8 +61,8 @@ const (
 	// atCeiling is how much quick answers count at least where pods are as full as the ceiling lets them be. A few slow ones
 	// may have pushed it down to where pods are all but idle, and it would stay there for hours, dear as it is.
 	atCeiling = 0.3
-	// slower is how many times as slow as expected answers are to be believed as the slow ones that they are: with
-	// more or fewer pods the curve errs, and by the time that quick answers were, a machine that is needed may be gone.
+	// slower is how many times as slow as expected the answers of pods that are not idle are to be believed at once: with
+	// more or fewer pods the curve errs, and by the time that a mean told it a machine that is needed might be gone.
 	slower = 1.06
 	// MeanShare is what the mean of response times is of their quantile, about.
 	MeanShare = 0.6
@@ -137,7 +137,7 @@ func (s *Service) seeQuota(seen *Seen) {
 
 // seeLatency moves the curve through what was seen. Where pods are full, response times tell how long
 // the queue has been growing, and nothing of the curve. Slow answers are believed sooner than quick
-// ones, and those from near the ceiling sooner than those of idle pods.
+// ones, unless pods are idle and the objective holds, and quick ones from near the ceiling sooner than those of idle pods.
 func (s *Service) seeLatency(seen *Seen) {
 	x := s.Load(seen.Arrivals*s.demand.value, seen.Pods)
 	if !seen.Steady || seen.Queued || !finite(seen.Latency) || seen.Latency <= 0 || !(x >= 0 && x <= full) {
@@ -146,7 +146,7 @@ func (s *Service) seeLatency(seen *Seen) {
 	expected := s.base.value * math.Pow(1-x, -bend)
 	got := seen.Latency / s.objective
 	weight := max(x*x, atCeiling*math.Pow(min(x/s.Ceiling(1), 1), 2))
-	if got > slower*expected {
+	if got > slower*expected && (got > 1 || x > s.Ceiling(1)/2) {
 		weight = 2
 	}
 	if s.held -= s.held / 2000; got < 1 {

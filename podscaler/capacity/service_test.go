@@ -112,6 +112,24 @@ func TestACeilingThatWasPushedDownComesBackWhilePodsAreIdle(t *testing.T) {
 	}
 }
 
+// Response times of idle pods waver, and those of a whole night must not make the pods of the day fewer or more.
+func TestIdlePodsTellLittleOfTheCeiling(t *testing.T) {
+	c := truth{0.05, 0.5, 0.13, 0.4}
+	s := capacity.NewService(0.5, 0.3)
+	for range 200 {
+		s.See(c.at(55, 8))
+	}
+	before := s.Ceiling(1)
+	for i := range 300 {
+		seen := c.at(3, 8)
+		seen.Latency *= []float64{0.75, 1.25, 0.9, 1.2, 1}[i%5]
+		s.See(seen)
+	}
+	if got := s.Ceiling(1); math.Abs(got-before) > 0.03 {
+		t.Errorf("idle pods moved the ceiling from %v to %v", before, got)
+	}
+}
+
 func TestAQueueTeachesNothingOfTheCurve(t *testing.T) {
 	s := capacity.NewService(0.5, 0.3)
 	was := s.Ceiling(1)

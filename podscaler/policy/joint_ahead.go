@@ -28,7 +28,7 @@ type outlook struct {
 	wavers wavers
 }
 
-// wavers is how far apart loads are that have no measurement in common, squared and on the mean.
+// wavers is how far apart loads are that have next to no measurement in common, squared and on the mean.
 type wavers struct{ mean, n float64 }
 
 const (
@@ -51,7 +51,7 @@ const (
 	climbing, climbed, even = 6, 0.15, 0.8
 	// A climb may be seen sooner, after so many periods, where it is by that many times more than loads so far apart
 	// have differed of late. Its first periods are its smallest, for each value is measured over a minute and has the
-	// time before in it, so each needs to be no more than a part of an even share.
+	// time before in it, so that a part of an even share is enough of each.
 	soon, plain, uneven = 4, 2, 0.15
 	// wavering is how many loads what they waver by is a mean of, plenty from how many on it is gone by, and outlier how many
 	// times as far off as the others one may be then to count in full.
@@ -83,8 +83,9 @@ func newOutlook(certainty float64) (*outlook, error) {
 // observe takes in the work of now. A period is over once a run sees that it is; those that no run has
 // seen are gaps. What grows while there is a queue may be the queue, and no climb.
 func (o *outlook) observe(now time.Time, work float64, queued bool) {
-	if o.end.IsZero() || now.Sub(o.end) > farthest*period {
+	if o.end.IsZero() || now.Sub(o.end) > farthest*period || o.end.Sub(now) > period {
 		o.end, o.sum, o.n = now.Add(period), 0, 0
+		o.recent, o.climb = nil, 0
 	}
 	for ; !now.Before(o.end); o.end = o.end.Add(period) {
 		value := math.NaN()
@@ -142,7 +143,7 @@ func (w *wavers) see(apart float64) {
 	if math.IsNaN(square) {
 		return
 	}
-	if w.n++; w.n > plenty {
+	if w.n++; w.n > plenty && w.mean > 0 {
 		square = min(square, outlier*outlier*w.mean)
 	}
 	w.mean += (square - w.mean) / min(w.n, wavering)

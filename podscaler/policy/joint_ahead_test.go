@@ -24,6 +24,7 @@ func TestALoadThatClimbsSteadilyIsExpectedToGoOn(t *testing.T) {
 		{"just as many after a while of nothing", slices.Concat(calm, []float64{1.1, 1.2, 1.3, 1.4}), 0.1},
 		{"the beginning of one, measured over a minute", slices.Concat(calm, []float64{1.025, 1.075, 1.15, 1.25}), 0.0625},
 		{"the beginning of one of a load that wavers as much", slices.Concat(rough, []float64{1.1, 1.2, 1.3, 1.4}), 0},
+		{"the beginning of one of a load that wavers as much, after one of nothing", slices.Concat(calm, rough, rough, []float64{1.1, 1.2, 1.3, 1.4}), 0},
 		{"one of a load that wavers as much, after a while", slices.Concat(rough, []float64{1.1, 1.2, 1.3, 1.4, 1.5, 1.6}), 0.1},
 		{"a climb", []float64{1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6}, 0.1},
 		{"a climb after a while of nothing", []float64{1, 1, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6}, 0.1},
@@ -67,6 +68,24 @@ func TestAQueueIsNoClimb(t *testing.T) {
 		want := climbing < i && i < 10 || i > 10+climbing
 		if got := o.climb > 0; got != want {
 			t.Errorf("after period %d: climbs %v, should %v", i, got, want)
+		}
+	}
+}
+
+// What was seen before a long silence, or by a clock that has gone back since, tells nothing of what climbs now.
+func TestAClimbIsForgottenWhereTimeJumps(t *testing.T) {
+	for _, jump := range []time.Duration{11 * time.Minute, -time.Hour} {
+		o := climbs(t, nil)
+		at := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
+		for i := range 12 {
+			at = at.Add(period)
+			o.observe(at, 1+0.1*float64(i), false)
+		}
+		if o.climb == 0 {
+			t.Fatal("a climb is not seen")
+		}
+		if o.observe(at.Add(jump), 2.1, false); o.climb != 0 {
+			t.Errorf("%s later it still climbs by %v", jump, o.climb)
 		}
 	}
 }

@@ -50,17 +50,22 @@ const (
 	// is said. What is usual takes longer: another release is to be told from it for a good while.
 	lasting, enough           = 10, 5
 	usualLasting, usualEnough = 180, 60
+	// nightly is for how long it is remembered while nothing tells of it, as by night.
+	nightly = 24 * time.Hour
 )
 
-// see takes in a value for a part of a window.
-func (b *belief) see(now time.Time, v, part, lasts float64) {
-	if now.Sub(b.seen) > oldest {
-		*b = belief{}
-	}
-	b.seen = now
+// see takes in a value for a part of a window. What was seen longer ago than oldest is forgotten.
+func (b *belief) see(now time.Time, v, part, lasts float64) { b.recall(now, v, part, lasts, oldest) }
+
+// recall is see for what is remembered for longer.
+func (b *belief) recall(now time.Time, v, part, lasts float64, forget time.Duration) {
 	if v = math.Log(v); part <= 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return
 	}
+	if now.Sub(b.seen) > forget {
+		*b = belief{}
+	}
+	b.seen = now
 	b.weight = min(b.weight+part, lasts)
 	b.mean += (v - b.mean) * min(part/b.weight, 1)
 }
@@ -94,7 +99,7 @@ func (b *beliefs) see(v *podscaler.View, s *capacity.Service, seen *capacity.See
 		b.large.see(now, s.Alone()/v.Workload.SLO.Target.Seconds(), part, lasting)
 		b.seeDemand(now, s, seen, part)
 	}
-	if full, known := s.Full(); known {
+	if full, known := s.Full(); known && seen.Queued {
 		b.starved.see(now, float64(v.Workload.Pod.CPU)/1000/full, part, lasting)
 	}
 	if lag, known := behind(v); known {
@@ -119,7 +124,7 @@ func (b *beliefs) seeDemand(now time.Time, s *capacity.Service, seen *capacity.S
 		return
 	}
 	b.takes.see(now, demand, part, lasting)
-	b.usual.see(now, demand, part, usualLasting)
+	b.usual.recall(now, demand, part, usualLasting, nightly)
 	if b.usual.weight >= usualEnough {
 		times := demand / b.usual.value()
 		b.changed.see(now, max(times, 1/times), part, lasting)
@@ -140,8 +145,16 @@ func behind(v *podscaler.View) (lag time.Duration, known bool) {
 	return lag, known
 }
 
+// larger is what would help where a request has less than a core to itself.
+func larger(quota float64) string {
+	if quota >= 1 {
+		return ""
+	}
+	return "; pods with more cpu each would take less in all"
+}
+
 // wrong says which of what is believed is not so, with what was seen and what it means.
-func (b *beliefs) wrong(v *podscaler.View, s *capacity.Service, ceiling float64) []podscaler.Reason {
+func (b *beliefs) wrong(v *podscaler.View, s *capacity.Service) []podscaler.Reason {
 	var all []podscaler.Reason
 	add := func(said bool, format string, args ...any) {
 		if said {
@@ -152,7 +165,7 @@ func (b *beliefs) wrong(v *podscaler.View, s *capacity.Service, ceiling float64)
 	add(b.slow.said, "response times are %.1f times those of pods that share %.3g cores each among requests of one size, sent to the least loaded: requests are balanced "+
 		"unevenly or are of very different sizes, pods get less cpu than they request, or time is spent elsewhere, which more pods do not shorten", b.slow.value(), s.Quota())
 	add(b.large.said, "a request takes %.3g ms of cpu, which is %.0f %% of the objective on an idle pod of %.3g cores: that leaves little for requests to share, and pods are "+
-		"filled to %.0f %% where %.0f %% was believed; pods with more cpu each would take less in all", 1000*demand, 100*b.large.value(), s.Quota(), 100*ceiling, 100*capacity.FirstCeiling)
+		"filled to %.0f %% where %.0f %% was believed%s", 1000*demand, 100*b.large.value(), s.Quota(), 100*s.Ceiling(1), 100*capacity.FirstCeiling, larger(s.Quota()))
 	add(b.starved.said, "full pods use %.3g cores and request %.3g: somebody else takes it, or they cannot use more at a time", s.Quota(), float64(v.Workload.Pod.CPU)/1000)
 	add(b.changed.said, "a request takes %.3g ms of cpu, and took %.3g in the last hours: it is another release, or there are other requests", 1000*b.takes.value(), 1000*b.usual.value())
 	add(b.late.said, "the newest that is measured of what pods use is %s older than it should be, by the samples' own times, or its clock is slow: the rest may be as old, and what is decided is for the load of then",

@@ -133,6 +133,11 @@ func TestJointSaysThatRequestsTakeMoreThanTheyDid(t *testing.T) {
 	if said := watched(t, 20*time.Minute, append(hours, bit)...); len(said[4]) != 0 {
 		t.Errorf("requests took 50 ms, and take 60: %q", said[4])
 	}
+	night := believed
+	night.rate, night.flying, night.latency = 0.5, 0, 0.11
+	if said := watched(t, 20*time.Minute, append(hours, night, more)...); !strings.Contains(strings.Join(said[5], "\n"), "of cpu, and took 5") {
+		t.Errorf("requests took 50 ms before the night, and take 75 after: %q", said)
+	}
 	if said := watched(t, 4*time.Hour, believed, more); len(said[1]) != 0 {
 		t.Errorf("hours after: %q", said[1])
 	}
@@ -166,6 +171,15 @@ func TestABeliefIsJudgedByEnoughAndDoesNotFlap(t *testing.T) {
 			t.Errorf("step %d: said %v, should be %v", i+1, got, c.want)
 		}
 	}
+	for range 4 * 60 { // values that tell nothing are no sight of it
+		at = at.Add(15 * time.Second)
+		b.see(at, 0, 0.25, lasting)
+		b.judge(at, turn{2, 1.5})
+	}
+	if b.said {
+		t.Error("is said after an hour of nothing that tells of it")
+	}
+	see(20, 4)
 	if b.judge(at.Add(time.Hour), turn{2, 1.5}); b.said {
 		t.Error("is said of what nothing was seen of for an hour")
 	}

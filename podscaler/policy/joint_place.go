@@ -142,7 +142,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if s.off {
 		add(podscaler.ReasonModelOff, "response times were off from the model by %.0f %%: pods are kept below %.0f %% of their cpu", 100*p.service.Miss(), 100*guardLoad)
 	}
-	reasons = append(reasons, p.beliefs.wrong(v, p.service, s.ceiling)...)
+	reasons = append(reasons, p.beliefs.wrong(v, p.service)...)
 	if s.sure < 1 {
 		add(podscaler.ReasonModelUncertain, "%.0f %% sure of what requests take and where response times rise", 100*s.sure)
 	}
