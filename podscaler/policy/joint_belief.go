@@ -55,7 +55,7 @@ const (
 )
 
 // see takes in a value for a part of a window. What was seen longer ago than oldest is forgotten.
-func (b *belief) see(now time.Time, v, part, lasts float64) { b.recall(now, v, part, lasts, oldest) }
+func (b *belief) see(now time.Time, v, part float64) { b.recall(now, v, part, lasting, oldest) }
 
 // recall is see for what is remembered for longer.
 func (b *belief) recall(now time.Time, v, part, lasts float64, forget time.Duration) {
@@ -93,20 +93,20 @@ func (b *beliefs) see(v *podscaler.View, s *capacity.Service, seen *capacity.See
 	}
 	b.at = now
 	if times, known := s.Slowness(seen, v.Workload.SLO.Quantile); known {
-		b.slow.see(now, times, part, lasting)
+		b.slow.see(now, times, part)
 	}
 	if s.Measured() {
-		b.large.see(now, s.Alone()/v.Workload.SLO.Target.Seconds(), part, lasting)
+		b.large.see(now, s.Alone()/v.Workload.SLO.Target.Seconds(), part)
 		b.seeDemand(now, s, seen, part)
 	}
 	if full, known := s.Full(); known && seen.Queued {
-		b.starved.see(now, float64(v.Workload.Pod.CPU)/1000/full, part, lasting)
+		b.starved.see(now, float64(v.Workload.Pod.CPU)/1000/full, part)
 	}
 	if lag, known := behind(v); known {
-		b.late.see(now, max(lag.Seconds(), 1), part, lasting)
+		b.late.see(now, max(lag.Seconds(), 1), part)
 	}
 	if lead := v.Room.MachineLead; lead > 0 {
-		b.boots.see(now, float64(lead)/float64(guessedMachineLead), part, lasting)
+		b.boots.see(now, float64(lead)/float64(guessedMachineLead), part)
 	}
 	b.slow.judge(now, slowTurn)
 	b.large.judge(now, largeTurn)
@@ -123,11 +123,11 @@ func (b *beliefs) seeDemand(now time.Time, s *capacity.Service, seen *capacity.S
 	if !seen.Whole || !(demand > 0) || !(seen.CPU >= 0.1*s.Quota()*seen.Pods) {
 		return
 	}
-	b.takes.see(now, demand, part, lasting)
+	b.takes.see(now, demand, part)
 	b.usual.recall(now, demand, part, usualLasting, nightly)
 	if b.usual.weight >= usualEnough {
 		times := demand / b.usual.value()
-		b.changed.see(now, max(times, 1/times), part, lasting)
+		b.changed.see(now, max(times, 1/times), part)
 	}
 }
 

@@ -149,7 +149,7 @@ func TestABeliefIsJudgedByEnoughAndDoesNotFlap(t *testing.T) {
 	see := func(runs int, v float64) bool {
 		for range runs {
 			at = at.Add(15 * time.Second)
-			b.see(at, v, 0.25, lasting)
+			b.see(at, v, 0.25)
 			b.judge(at, turn{2, 1.5})
 		}
 		return b.said
@@ -173,7 +173,7 @@ func TestABeliefIsJudgedByEnoughAndDoesNotFlap(t *testing.T) {
 	}
 	for range 4 * 60 { // values that tell nothing are no sight of it
 		at = at.Add(15 * time.Second)
-		b.see(at, 0, 0.25, lasting)
+		b.see(at, 0, 0.25)
 		b.judge(at, turn{2, 1.5})
 	}
 	if b.said {
