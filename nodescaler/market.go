@@ -28,7 +28,7 @@ type stall struct {
 }
 
 func newMarket(x *Index) market {
-	m := market{x: x, paid: x.PaidFor(x.stays), free: make([]pricing.Resources, len(x.Hosts)), room: map[string]int{}}
+	m := market{x: x, paid: x.PaidFor(x.spent), free: make([]pricing.Resources, len(x.Hosts)), room: map[string]int{}}
 	for i := range x.Hosts {
 		m.free[i] = x.Hosts[i].Free
 	}
@@ -75,8 +75,8 @@ func (m *market) look() {
 	}
 }
 
-// buy takes an offer.
-func (m *market) buy(o *offer) {
+// take notes that an offer was taken.
+func (m *market) take(o *offer) {
 	m.paid.Add(o.shape, m.x.Hosts[o.host].Name)
 	m.room[o.pool.Name]--
 	m.free[o.host] = m.free[o.host].Minus(o.shape.Resources())

@@ -105,9 +105,9 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	return s
 }
 
-// stays reports whether a machine's money is spent. That of a spare is to be had: it is woken in place of an order,
+// spent reports whether a machine's money is spent. That of a spare is to be had: it is woken in place of an order,
 // or given back where it is in the way of one. What is on a host that is away can be neither.
-func (x *Index) stays(m *Machine) bool { return !m.Kept() || x.Away(m.Host) }
+func (x *Index) spent(m *Machine) bool { return !m.Kept() || x.Away(m.Host) }
 
 // arrives reports whether a machine is expected to take pods and does not yet: it is no node, or is woken from
 // being a spare, or its node is new.
@@ -310,21 +310,21 @@ func (s *sharing) buy() {
 		}
 	}
 	for len(wanting) > 0 {
-		l := next(wanting)
+		l := foremost(wanting)
 		o, why := s.cheapest(&l.ask.Like)
 		if o.pool == nil {
 			l.places.Why = why
 			wanting = slices.DeleteFunc(wanting, func(other *lot) bool { return other == l })
 			continue
 		}
-		s.market.buy(&o)
+		s.market.take(&o)
 		s.auction([]*bin{o.pool.bin(o.shape)})
 		wanting = slices.DeleteFunc(wanting, func(l *lot) bool { return !l.wants() })
 	}
 }
 
-// next is the lot whose turn it is.
-func next(lots []*lot) *lot {
+// foremost is the lot whose turn it is.
+func foremost(lots []*lot) *lot {
 	best := lots[0].turn()
 	for _, l := range lots[1:] {
 		if t := l.turn(); before(&t, &best) {

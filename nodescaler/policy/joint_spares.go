@@ -194,23 +194,23 @@ func (t *scan) sparesWorth(p *nodescaler.PoolSize) worth {
 	if w.pays > 0 {
 		w.allowed = t.allowed(p, t.firstHost(p))
 	}
-	text, bound := "", ", as many as may be: "
+	var last string
 	for n := 1; n <= k.cfg.Most; n++ {
 		times := k.saved(p.Name, n, t.now)
 		value := rate.For(time.Duration(times * k.cfg.Worth * float64(k.sooner())))
 		why := fmt.Sprintf("a %s would have come %s sooner than an order %.2g times a day, worth %s at %g times its price, for %s of disk",
 			ordinal(n), k.sooner().Round(time.Second), times, value.Display(t.x.Book().Unit), k.cfg.Worth, cost.Display(t.x.Book().Unit))
 		if value < cost {
-			w.pays, text, bound = n-1, why, ": "
+			w.pays, last = n-1, ": "+why
 			break
 		}
-		text = why
+		last = ", as many as may be: " + why
 	}
 	if w.allowed < w.pays {
 		w.why = because(nodescaler.SparesPay, "%s of pool %s may be: with one more, the hard limit of %s/h would allow a machine fewer", plural(w.allowed, "spare"), p.Name, t.x.Limit)
 		return w
 	}
-	w.why = because(nodescaler.SparesPay, "%s of pool %s pay%s%s", plural(w.pays, "spare"), p.Name, bound, text)
+	w.why = because(nodescaler.SparesPay, "%s of pool %s pay%s", plural(w.pays, "spare"), p.Name, last)
 	return w
 }
 
@@ -397,8 +397,8 @@ func (t *scan) stockOf(p *nodescaler.PoolSize) stock {
 // costs: that is when whoever does not know the future should stop waiting.
 func (t *scan) lent(m *nodescaler.Machine, nth int) bool {
 	times := t.keep.saved(m.Pool, nth, t.now)
-	worth := times * t.keep.cfg.Worth * float64(t.keep.sooner()) // a day, in time of a machine's price
-	return !m.Woken.IsZero() && float64(t.now.Sub(m.Woken))*worth < float64(t.keep.lead)*float64(spareMemory)
+	saves := times * t.keep.cfg.Worth * float64(t.keep.sooner()) // a day, in time of a machine's price
+	return !m.Woken.IsZero() && float64(t.now.Sub(m.Woken))*saves < float64(t.keep.lead)*float64(spareMemory)
 }
 
 // hasten lets machines that will be stashed go as soon as what it takes to have them back is saved.

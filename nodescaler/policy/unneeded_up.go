@@ -57,6 +57,22 @@ func (t *scan) wanted() []want {
 			wants = append(wants, want{item: p.Name, pod: p})
 		}
 	}
+	wants, cheap = t.future(wants, cheap)
+	byItem := func(a, b want) int { return strings.Compare(a.item, b.item) }
+	if !slices.IsSortedFunc(wants, byItem) { // they are, if workloads come in the order of their names and no pod waits
+		slices.SortFunc(wants, byItem)
+	}
+	if len(cheap) > 0 {
+		t.note(nodescaler.PodExpendable, "no machine is ordered for %s of a priority below %d", some("pod", cheap), t.cfg.ExpendablePodsPriorityCutoff)
+	}
+	if len(young) > 0 {
+		t.note(nodescaler.PodTooYoung, "no machine is ordered yet for %s that wait for less than %s", some("pod", young), t.cfg.NewPodScaleUpDelay)
+	}
+	return wants
+}
+
+// future adds the pods that do not exist yet to those that are wanted, or to those for which nothing is ordered.
+func (t *scan) future(wants []want, cheap []string) ([]want, []string) {
 	named := map[string]int{} // items by workload
 	for i := range t.x.Future {
 		f := &t.x.Future[i]
@@ -76,17 +92,7 @@ func (t *scan) wanted() []want {
 			}
 		}
 	}
-	byItem := func(a, b want) int { return strings.Compare(a.item, b.item) }
-	if !slices.IsSortedFunc(wants, byItem) { // they are, if workloads come in the order of their names and no pod waits
-		slices.SortFunc(wants, byItem)
-	}
-	if len(cheap) > 0 {
-		t.note(nodescaler.PodExpendable, "no machine is ordered for %s of a priority below %d", some("pod", cheap), t.cfg.ExpendablePodsPriorityCutoff)
-	}
-	if len(young) > 0 {
-		t.note(nodescaler.PodTooYoung, "no machine is ordered yet for %s that wait for less than %s", some("pod", young), t.cfg.NewPodScaleUpDelay)
-	}
-	return wants
+	return wants, cheap
 }
 
 // numbers is 1 to n in the order that they have as text: 1, 10, 11, 12, 2, 3. To sort thousands of names takes as
@@ -189,10 +195,37 @@ func refusals(classes map[string]*nodescaler.Pod, labels map[string]string, tain
 
 // settle turns the packing into orders, and takes what it puts on nodes out of their room.
 func (t *scan) settle(wants []want, r packing.Result) {
+	bundles, waiting := t.place(wants, r)
+	planned := map[string]pricing.Resources{}
+	for _, p := range r.Purchases {
+		planned[p.Offer.Host] = planned[p.Offer.Host].Plus(p.Offer.Shape.Resources())
+	}
+	for i, p := range r.Purchases {
+		o, b := p.Offer, &bundles[i]
+		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
+		if t.wakes(o, p.Items, b.waited) {
+			continue
+		}
+		o.Host = t.spread(o, planned)
+		if may := t.mayBuy(o); !may || !t.affords(o.Shape, o.Host) {
+			t.makeWay(o, may)
+			continue // a smaller one may still be
+		}
+		t.buy(o.Pool, o.Shape, o.Host,
+			because(nodescaler.PodsPending, "%s asked for by %s that no node can take", nodescaler.Amount(b.asked), some("pod", p.Items)),
+			because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
+				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(waiting, "pod"), r.Rate, r.LowerBound),
+			because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host])))
+		t.waitedFor(t.plan.Actions[len(t.plan.Actions)-1].Order, b.waited)
+	}
+}
+
+// place puts the pods where the packing has them. It tells what each purchase is for, and for how many pods there
+// are any.
+func (t *scan) place(wants []want, r packing.Result) (bundles []bundle, waiting int) {
 	var fit []string
 	nowhere := findings{}
-	bought := make([]bundle, len(r.Purchases))
-	waiting := 0
+	bundles = make([]bundle, len(r.Purchases))
 	for i := range r.Placements { // in the order of the items, as what is wanted is
 		switch p, w := &r.Placements[i], &wants[i]; {
 		case p.Bin != "":
@@ -202,35 +235,14 @@ func (t *scan) settle(wants []want, r packing.Result) {
 			nowhere.add(string(p.Why), "nowhere for %s: %s", p.Item, p.Text)
 		default:
 			waiting++
-			bought[p.Purchase].add(w)
+			bundles[p.Purchase].add(w)
 		}
 	}
 	if len(fit) > 0 {
 		t.note(nodescaler.PodsFitExisting, "there is room, on nodes that are there or on their way, for %s", some("pod", fit))
 	}
 	nowhere.tell(t.draft, "pod")
-	planned := map[string]pricing.Resources{}
-	for _, p := range r.Purchases {
-		planned[p.Offer.Host] = planned[p.Offer.Host].Plus(p.Offer.Shape.Resources())
-	}
-	for i, p := range r.Purchases {
-		o := p.Offer
-		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
-		if t.wakes(o, p.Items, bought[i].waited) {
-			continue
-		}
-		o.Host = t.spread(o, planned)
-		if may := t.mayBuy(o); !may || !t.affords(o.Shape, o.Host) {
-			t.makeWay(o, may)
-			continue // a smaller one may still be
-		}
-		roomiest := because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host]))
-		t.buy(o.Pool, o.Shape, o.Host,
-			because(nodescaler.PodsPending, "%s asked for by %s that no node can take", nodescaler.Amount(bought[i].asked), some("pod", p.Items)),
-			because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
-				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(waiting, "pod"), r.Rate, r.LowerBound), roomiest)
-		t.waitedFor(t.plan.Actions[len(t.plan.Actions)-1].Order, bought[i].waited)
-	}
+	return bundles, waiting
 }
 
 // bundle is what a machine is bought for.

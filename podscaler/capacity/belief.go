@@ -21,9 +21,6 @@ const (
 	fullOften = 10
 )
 
-// FirstCeiling is the load that is taken to hold the objective until something was seen.
-const FirstCeiling = firstCeiling
-
 // Alone is how long a request takes on the mean that has a pod for itself, in seconds; 0 if it is not known. It works
 // on one core at a time, however many the pod has.
 func (s *Service) Alone() float64 { return s.demand.value / min(s.quota.value, 1) }

@@ -49,8 +49,8 @@ const (
 	pooling = 0.7
 	// The load that holds the objective lies between these, whatever is seen.
 	lowestCeiling, highestCeiling = 0.2, 0.93
-	// firstCeiling is where it lies until something was seen.
-	firstCeiling = 0.72
+	// FirstCeiling is where it lies until something was seen.
+	FirstCeiling = 0.72
 	// stride is how much further than it has held the objective is taken to hold: away from where it
 	// was learnt the curve promises what it does not know.
 	stride = 0.25
@@ -94,7 +94,7 @@ func NewService(request, objective float64) *Service {
 		objective: objective,
 		demand:    estimate{most: 60},
 		quota:     estimate{value: max(request, 0.001), weight: 1, most: 20},
-		base:      estimate{value: math.Pow(1-firstCeiling, bend), weight: 2, most: 40},
+		base:      estimate{value: math.Pow(1-FirstCeiling, bend), weight: 2, most: 40},
 		miss:      estimate{most: 12},
 	}
 }
@@ -181,7 +181,7 @@ func (s *Service) Load(work, pods float64) float64 {
 // Ceiling is the load at which response times are at so large a part of the objective.
 func (s *Service) Ceiling(part float64) float64 {
 	c := 1 - math.Pow(s.base.value/part, 1/bend)
-	return min(max(c, lowestCeiling), max(firstCeiling, s.held+stride), highestCeiling)
+	return min(max(c, lowestCeiling), max(FirstCeiling, s.held+stride), highestCeiling)
 }
 
 // Pods is how many pods do so much work a second at a load, not rounded.

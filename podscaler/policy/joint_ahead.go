@@ -46,12 +46,13 @@ const (
 	steepest = 1.5
 	// climbing is how many periods a load has to have climbed for, and by climbed of what it was, to be expected to
 	// go on as it did: it takes minutes until forecasts of a climb are judged, and by then much of it is over. A jump is
-	// no climb. Measured over a minute it rises for four periods, so that one of three thirds gets a quarter of
+	// no climb by this. Measured over a minute it rises for four periods, so that one of three thirds gets a quarter of
 	// the rise at most; of a climb each gets at least even of a third.
 	climbing, climbed, even = 6, 0.15, 0.8
 	// A climb may be seen sooner, after so many periods, where it is by that many times more than loads so far apart
 	// have differed of late. Its first periods are its smallest, for each value is measured over a minute and has the
-	// time before in it, so that a part of an even share is enough of each.
+	// time before in it, so that a part of an even share is enough of each. A jump
+	// without a queue passes for a climb by this for the period or two in which all of them rise by it.
 	soon, plain, uneven = 4, 2, 0.15
 	// wavering is how many loads what they waver by is a mean of, plenty from how many on it is gone by, and outlier how many
 	// times as far off as the others one may be then to count in full.
