@@ -32,7 +32,7 @@ func (t *scan) carryOn() {
 			continue
 		}
 		t.busy++
-		if len(n.Held()) > 0 {
+		if len(n.Held()) > 0 || !n.Ready { // what a node holds that is not ready is not known
 			t.drain++
 		}
 		drains[n.Name] = t.drains[n.Name]

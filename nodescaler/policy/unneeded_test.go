@@ -589,3 +589,18 @@ func TestUnneededCountsFuturePodsOnce(t *testing.T) {
 		t.Errorf("orders %v", ids)
 	}
 }
+
+// Of a node that is not ready nobody sees whether its pods have left, so it takes its place among those that are emptied.
+func TestANodeThatGoesDarkIsStillBeingEmptied(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").node("w-3", "pve3").pods(3, "a", "w-1", 400, 100).pod("b", "w-2", 200, 100).pod("c", "w-3", 100, 100)
+	p := withUnneeded(t, func(c *Unneeded) { c.ScaleDownDelayAfterFailure = 0 })
+	at, plan := watch(t, p, w, 0, 30*time.Minute)
+	if got, want := lines(plan), []string{"Cordon w-3", "Evict c"}; !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	w.obey(plan)
+	w.Nodes[2].Ready = false
+	if after, plan := watch(t, p, w, at+10*time.Second, at+10*time.Minute); after != never {
+		t.Errorf("at %v: %v", after, lines(plan))
+	}
+}
