@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -16,7 +17,7 @@ import (
 // machines become spares, and none is made or given back for that.
 //
 // Only machines of the spares' own pool and shape are looked ahead for. Where one of another kind is to be
-// ordered and their disks are in its way, they are given back then.
+// ordered and their disks are in its way, or the places that they take of the pool's, they are given back then.
 
 // allowed is how many spares of the pool leave the limit every machine of theirs that it allows without them, if
 // the next one is on the host given, or on any that carries some already. Of pools that want spares the first by
@@ -106,22 +107,23 @@ func (t *scan) hostParts(bare *nodescaler.Paid, next string) (sum pricing.Rate) 
 	return sum
 }
 
-// makeWay gives spares back whose money a machine needs that is to be ordered, or woken of them: as few as it
-// takes, those that drifted first, then those of other pools, its own, and those that are being made. If all of them
-// are not enough, none goes. What is given back must not be ordered anew meanwhile, so it is noted that money is wanted.
-func (t *scan) makeWay(o packing.Offer, mayBuy bool) {
+// makeWay gives spares back whose money a machine needs that is to be ordered, or woken of them, or whose place in
+// its pool: as few as it takes, those that drifted first, then those of other pools, its own, and those that are being
+// made. If all of them are not enough, none goes. What is given back must not be ordered anew meanwhile, so it is noted
+// that something is wanted.
+func (t *scan) makeWay(o packing.Offer) {
 	if t.keep == nil || t.first {
 		return
 	}
 	woken := t.foremost(func(m *nodescaler.Machine) bool { return m.Pool == o.Pool && m.Shape == o.Shape && t.stirs(m) })
-	if woken == nil && !mayBuy {
+	if woken == nil && !t.carries(o) {
 		return
 	}
-	within := func(p *nodescaler.Paid) (ok bool) {
-		if woken != nil {
-			_, ok = p.Waking(woken)
-		} else {
-			_, ok = p.With(o.Shape, o.Host)
+	within := func(way []*nodescaler.Machine) (ok bool) {
+		if paid := t.paidWithout(way); woken != nil {
+			_, ok = paid.Waking(woken)
+		} else if _, ok = paid.With(o.Shape, o.Host); ok {
+			ok = t.placesWithout(way, o.Pool) > 0
 		}
 		return ok
 	}
@@ -129,18 +131,38 @@ func (t *scan) makeWay(o packing.Offer, mayBuy bool) {
 		return slices.DeleteFunc(slices.Clone(list), func(m *nodescaler.Machine) bool { return m == one })
 	}
 	way := without(t.expendables(o.Pool), woken)
-	if !within(t.paidWithout(way)) {
+	if !within(way) {
 		return
 	}
 	t.cleared = true
 	for _, m := range slices.Backward(way) {
-		if rest := without(way, m); within(t.paidWithout(rest)) {
+		if rest := without(way, m); within(rest) {
 			way = rest
 		}
 	}
-	for _, m := range way {
-		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is in the way of a %s of pool %s, which the hard limit of %s/h allows without it", m.Name, o.Shape.Name, o.Pool, t.x.Limit))
+	bar := fmt.Sprintf("the hard limit is %s/h", t.x.Limit)
+	if woken == nil && t.room[o.Pool] < 1 {
+		bar = fmt.Sprintf("it may have %d, spares included", t.x.Pool(o.Pool).Max)
 	}
+	for _, m := range way {
+		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is in the way of a %s of pool %s: %s", m.Name, o.Shape.Name, o.Pool, bar))
+	}
+}
+
+// placesWithout is how many machines the pool may still have without these spares, once what is on its way out is gone.
+func (t *scan) placesWithout(spares []*nodescaler.Machine, pool string) int {
+	n := t.room[pool]
+	for _, m := range t.x.Machines {
+		if m.Pool == pool && m.Phase == nodescaler.Deleting {
+			n++
+		}
+	}
+	for _, m := range spares {
+		if m.Pool == pool {
+			n++
+		}
+	}
+	return n
 }
 
 // paidWithout is what will be paid for without these spares, once what is on its way out is gone.
@@ -157,12 +179,14 @@ func (t *scan) paidWithout(spares []*nodescaler.Machine) *nodescaler.Paid {
 	return paid
 }
 
+// mayGo reports whether a spare can be given back now.
+func (t *scan) mayGo(m *nodescaler.Machine) bool {
+	return !t.woken[m.Name] && !t.let[m.Name] && !t.x.Away(m.Host) && (m.Phase == nodescaler.Spare || t.x.AnyNodeOf(m.Name) == nil)
+}
+
 // expendables are the spares that can be given back now, in the order in which they are.
 func (t *scan) expendables(pool string) []*nodescaler.Machine {
-	list := slices.DeleteFunc(slices.Clone(t.x.Spares), func(m *nodescaler.Machine) bool {
-		n := t.x.AnyNodeOf(m.Name)
-		return t.woken[m.Name] || t.let[m.Name] || t.x.Away(m.Host) || m.Phase != nodescaler.Spare && n != nil
-	})
+	list := slices.DeleteFunc(slices.Clone(t.x.Spares), func(m *nodescaler.Machine) bool { return !t.mayGo(m) })
 	rank := func(m *nodescaler.Machine) int {
 		switch {
 		case m.Phase != nodescaler.Spare:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
 // limited is a world whose machines cost so much in all as n small ones, and whose disks cost something.
@@ -115,6 +116,43 @@ func TestSparesMakeWay(t *testing.T) {
 	}
 }
 
+// A spare takes a place of its pool, and gives it up for a machine of a shape that it is not.
+func TestSparesMakeWayInTheirPool(t *testing.T) {
+	full := func(most int) *world {
+		w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
+		w.Pools[0].Max, w.Pools[0].Shapes = most, append(w.Pools[0].Shapes, large)
+		return w
+	}
+	leaving := func(m *nodescaler.Machine) { m.Phase = nodescaler.Deleting }
+	made := func(m *nodescaler.Machine) { m.Keep, m.Phase = true, nodescaler.Booting }
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  []string
+		codes []string
+	}{
+		{"one of two", full(3).spare("w-2", "pve2").spare("w-3", "pve3"), []string{"Return w-3"}, nil},
+		{"not where there is a place", full(4).spare("w-2", "pve2").spare("w-3", "pve3"), []string{"Buy w large pve2"}, nil},
+		{"nor while one is being given up", full(3).spare("w-2", "pve2").spare("w-3", "pve3", leaving), nil, nil},
+		{"one in the making, if there is no other", full(2).machine("w-2", "pve2", nodescaler.Booting, made), []string{"Return w-2"}, nil},
+		{"one that cannot be started where it is", full(2).spare("w-2", "pve2", func(m *nodescaler.Machine) { m.Shape = large }).change(func(w *world) {
+			w.Hosts[1].Room = small.Resources()
+		}), []string{"Return w-2"}, nil},
+		{"not where no host has room for it", full(3).spare("w-2", "pve2").spare("w-3", "pve3").change(func(w *world) {
+			for i := range w.Hosts {
+				w.Hosts[i].Room = small.Resources().Times(2)
+			}
+		}), nil, nil},
+		{"not one on a host that is away", full(2).spare("w-2", "pve3").change(func(w *world) { w.Hosts[2].Online = false }), nil, []string{string(packing.PoolFull)}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := lookedAt(t, withSpares(t, 2), c.world)
+			c.world.pod("b", "", 3000, 100)
+			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want, c.codes...)
+		})
+	}
+}
+
 // The last of them alone is enough, as it costs all that a machine does: the others, which would go first, stay.
 func TestNoMoreSparesMakeWayThanItTakes(t *testing.T) {
 	w := limited(2).node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
@@ -129,24 +167,31 @@ func TestNoMoreSparesMakeWayThanItTakes(t *testing.T) {
 	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return v-3"})
 }
 
-// The money that a spare's disk is given back for is not spent on another spare before the machine is ordered.
+// What a spare is given back for, the money of its disk or its place in the pool, is not spent on another spare before
+// the machine is ordered.
 func TestWhatMadeWayIsNotMadeAnew(t *testing.T) {
 	big := large
 	big.Disk = 20 * pricing.GB
-	for name, onePool := range map[string]bool{"of another pool": false, "of another shape": true} {
+	limited := func(w *world, little pricing.Shape) {
+		w.Limit = w.Prices.Rate(big, "", noon) + w.Prices.SpareRate(little)/2
+	}
+	for name, set := range map[string]func(w *world, little pricing.Shape){
+		"of another pool": func(w *world, little pricing.Shape) {
+			w.Pools = append(w.Pools, w.Pools[0])
+			w.Pools[1].Name, w.Pools[1].Shapes, w.Pools[0].Shapes = "v", []pricing.Shape{little}, []pricing.Shape{big}
+			limited(w, little)
+		},
+		"of another shape": limited,
+		"in its place":     func(w *world, _ pricing.Shape) { w.Pools[0].Max = 1 },
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := aWorld().dear(pricing.Unit / 100)
 			little := w.Pools[0].Shapes[0]
-			if onePool {
-				w.Pools[0].Shapes = []pricing.Shape{little, big}
-			} else {
-				w.Pools = append(w.Pools, w.Pools[0])
-				w.Pools[1].Name, w.Pools[1].Shapes, w.Pools[0].Shapes = "v", []pricing.Shape{little}, []pricing.Shape{big}
-			}
+			w.Pools[0].Shapes = []pricing.Shape{little, big}
 			for i := range w.Hosts {
 				w.Hosts[i].Room = big.Resources().Times(4)
 			}
-			w.Limit = w.Prices.Rate(big, "", noon) + w.Prices.SpareRate(little)/2
+			set(w, little)
 			l := &life{world: *w, wanted: map[string]int{}}
 			p := withSpares(t, 1)
 			l.live(t, p, 10*time.Minute)

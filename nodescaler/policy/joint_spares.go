@@ -226,20 +226,21 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%dth", n)
 }
 
-// limits is how many machines of each pool may be wanted: those that may be bought, and those that can be
-// woken.
+// limits is how many machines of each pool may be wanted: those that may be bought, now or once a spare has made way,
+// and those that can be woken.
 func (t *scan) limits() map[string]int {
 	if t.keep == nil || len(t.x.Spares) == 0 {
 		return t.room
 	}
 	limits := maps.Clone(t.room)
+	makes := func(pool string) bool { return !t.backoffs[pool].on(t.now) }
 	for pool := range limits {
-		if t.backoffs[pool].on(t.now) {
+		if !makes(pool) {
 			limits[pool] = 0
 		}
 	}
 	for _, m := range t.x.Spares {
-		if t.wakeable(m) {
+		if t.wakeable(m) || makes(m.Pool) && t.mayGo(m) {
 			limits[m.Pool]++
 		}
 	}
@@ -253,14 +254,14 @@ func (t *scan) standsBy(pool string, s pricing.Shape) bool {
 	})
 }
 
-// mayBuy reports whether the machine may be ordered, now that no spare was to be had in its place: its pool was
-// perhaps only looked at for those, and there may be no room for it beside spares that were woken, which the
-// packing knew nothing of.
-func (t *scan) mayBuy(o packing.Offer) bool {
-	if t.backoffs[o.Pool].on(t.now) {
-		return false
-	}
-	return len(t.woken) == 0 && len(t.x.Spares) == 0 || t.room[o.Pool] > 0 && o.Shape.Resources().Within(t.free[o.Host])
+// mayBuy reports whether the machine may be ordered, now that no spare was to be had in its place: the packing had
+// it as one that could be woken, and spares take places of the pool.
+func (t *scan) mayBuy(o packing.Offer) bool { return t.room[o.Pool] > 0 && t.carries(o) }
+
+// carries reports whether the machine would be made: its pool was perhaps only looked at for spares, and there may be
+// no room for it beside those that were woken, which the packing knew nothing of.
+func (t *scan) carries(o packing.Offer) bool {
+	return !t.backoffs[o.Pool].on(t.now) && o.Shape.Resources().Within(t.free[o.Host])
 }
 
 // wakeable reports whether a machine that is kept can be woken now.
@@ -401,7 +402,8 @@ func (t *scan) lent(m *nodescaler.Machine, nth int) bool {
 	return !m.Woken.IsZero() && float64(t.now.Sub(m.Woken))*saves < float64(t.keep.lead)*float64(spareMemory)
 }
 
-// hasten lets machines that will be stashed go as soon as what it takes to have them back is saved.
+// hasten lets machines that will be stashed go as soon as what it takes to have them back is saved. One whose node is
+// not ready will not be.
 func (t *scan) hasten(unneeded []candidate) {
 	if t.keep == nil || t.keep.cfg.Most == 0 {
 		return
@@ -415,7 +417,7 @@ func (t *scan) hasten(unneeded []candidate) {
 	}
 	for i := range unneeded {
 		c := &unneeded[i]
-		if left[c.VM.Pool] > 0 && c.VM.Drifted == "" && c.VM.Shape == t.spareShape(t.x.Pool(c.VM.Pool)) {
+		if left[c.VM.Pool] > 0 && c.Ready && c.VM.Drifted == "" && c.VM.Shape == t.spareShape(t.x.Pool(c.VM.Pool)) {
 			left[c.VM.Pool]--
 			c.wait = min(c.wait, t.keep.start())
 		}
@@ -557,10 +559,11 @@ func (t *scan) spareOffer(p *nodescaler.PoolSize) packing.Offer {
 	return o
 }
 
-// order orders a machine that is to become a spare, when nobody waits for the storage that makes it.
+// order orders a machine that is to become a spare, when nobody waits for the storage that makes it, and nothing was
+// woken: what is missing then is told by the next scan.
 func (t *scan) order(p *nodescaler.PoolSize, s *stock) {
 	have := s.have() + s.lent + t.stashed[p.Name]
-	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || t.backoffs[p.Name].on(t.now) || t.room[p.Name] < 1 {
+	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || len(t.woken) > 0 || t.backoffs[p.Name].on(t.now) || t.room[p.Name] < 1 {
 		return
 	}
 	o := t.spareOffer(p)

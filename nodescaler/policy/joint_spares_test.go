@@ -185,21 +185,22 @@ func TestWhatWasNeverStoppedTellsNothingOfStarts(t *testing.T) {
 func TestOnlyWhatWillBeASpareGoesSooner(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*nodescaler.Machine)
+		change func(*nodescaler.Machine, *nodescaler.Node)
 		want   time.Duration
 	}{
-		{"a spare like any", func(*nodescaler.Machine) {}, 40 * time.Second},
-		{"one of a shape of which none is kept", func(m *nodescaler.Machine) { m.Shape = large }, 190 * time.Second},
-		{"one that drifted", drifted, 190 * time.Second},
+		{"a spare like any", func(*nodescaler.Machine, *nodescaler.Node) {}, 40 * time.Second},
+		{"one of a shape of which none is kept", func(m *nodescaler.Machine, _ *nodescaler.Node) { m.Shape = large }, 190 * time.Second},
+		{"one that drifted", func(m *nodescaler.Machine, _ *nodescaler.Node) { drifted(m) }, 190 * time.Second},
+		{"one whose node is not ready", func(_ *nodescaler.Machine, n *nodescaler.Node) { n.Ready = false }, 20*time.Minute + 10*time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).pods(1, "b", "w-2", 100, 100)
 			w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
-			c.change(&w.Machines[1])
+			c.change(&w.Machines[1], &w.Nodes[1])
 			p := withSpares(t, 1).(*joint)
 			p.unneeded.cfg.ScaleDownDelayAfterFailure = 0 // which counts from the start, too
 			var got time.Duration
-			for at := time.Duration(0); got == 0 && at < 10*time.Minute; at += 10 * time.Second {
+			for at := time.Duration(0); got == 0 && at < 30*time.Minute; at += 10 * time.Second {
 				if slices.Contains(lines(decide(t, p, w.at(at))), "Cordon w-2") {
 					got = at
 				}
@@ -268,7 +269,11 @@ func TestJointStopsNoSpareThatAPodHasComeTo(t *testing.T) {
 	expect(t, plan, []string{"Cordon w-2"})
 	w.obey(plan)
 	w.Pods[0].Node = "w-2"
-	expect(t, decide(t, p, w.at(2*time.Minute)), []string{"Wake w-2", "Buy w small pve3 to keep"}, nodescaler.SpareTaken)
+	plan = decide(t, p, w.at(2*time.Minute))
+	expect(t, plan, []string{"Wake w-2"}, nodescaler.SpareTaken)
+	w.obey(plan)
+	w.Nodes[1].Cordoned, w.Nodes[1].Draining = false, false
+	expect(t, decide(t, p, w.at(3*time.Minute)), []string{"Buy w small pve3 to keep"})
 }
 
 func TestJointReplacesASpareThatDrifted(t *testing.T) {

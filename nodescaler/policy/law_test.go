@@ -312,8 +312,13 @@ func TestUnknownNeverShrinks(t *testing.T) {
 // they may be given back for it.
 func longUnready(w *world, at time.Duration) []string {
 	var names []string
+	x := nodescaler.NewIndex(&w.Snapshot)
 	for _, n := range w.Nodes {
-		if !n.Ready && at > 20*time.Minute {
+		limit := 20 * time.Minute
+		if m := x.Machine(n.Machine); m != nil && m.Keep {
+			limit = 15 * time.Minute // what is to become a spare has nothing to lose
+		}
+		if !n.Ready && at > limit {
 			names = append(names, n.Name)
 		}
 	}
@@ -335,9 +340,11 @@ func TestOneNodeLessReadyNeverTakesMore(t *testing.T) {
 			return
 		}
 		dark.Nodes[rapid.IntRange(0, len(w.Nodes)-1).Draw(t, "node")].Ready = false
+		x := nodescaler.NewIndex(s)
 		count := func(p nodescaler.Plan) (n int) {
 			for _, a := range p.Actions {
-				if a.Kind == nodescaler.Cordon || a.Kind == nodescaler.Return {
+				spare := x.Machine(a.Machine) != nil && x.Machine(a.Machine).Kept() // nobody's capacity, and goes where more of that is wanted
+				if !spare && (a.Kind == nodescaler.Cordon || a.Kind == nodescaler.Return) {
 					n++
 				}
 			}

@@ -207,8 +207,8 @@ func (t *scan) settle(wants []want, r packing.Result) {
 			continue
 		}
 		o.Host = t.spread(o, planned)
-		if may := t.mayBuy(o); !may || !t.affords(o.Shape, o.Host) {
-			t.makeWay(o, may)
+		if !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
+			t.makeWay(o)
 			continue // a smaller one may still be
 		}
 		t.buy(o.Pool, o.Shape, o.Host,
@@ -303,7 +303,7 @@ func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 		}
 		o := least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
 		if o.Host = t.spread(o, nil); !t.affords(o.Shape, o.Host) {
-			t.makeWay(o, true)
+			t.makeWay(o)
 			return
 		}
 		t.buy(o.Pool, o.Shape, o.Host, because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))
