@@ -72,14 +72,17 @@ func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
 }
 
 // In worlds that are not what it believes it misses less than an HPA, over all of them and in those where an
-// HPA's fixed target is what is wrong.
+// HPA's fixed target is what is wrong; with spares in each of them, but for what one trial comes to by chance.
 func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
-	r := shown(t, "joint-wrong-worlds", Options{Policies: []string{"joint", "hpa60"}, Trials: 1})
+	r := shown(t, "joint-wrong-worlds", Options{Policies: []string{"joint", "joint-4", "hpa60"}, Trials: 1})
 	const over = "sloViolationMinutes"
 	if ours, theirs := r.Total("joint", over), r.Total("hpa60", over); ours > 0.5*theirs {
 		t.Errorf("it misses the objective for %.0f minutes, the HPA for %.0f", ours, theirs)
 	}
 	for _, l := range r.Levels() {
+		if ours, theirs := r.Mean("joint-4", l, over), r.Mean("hpa60", l, over); ours > theirs+1 {
+			t.Errorf("%s: with spares it misses the objective for %.0f minutes, the HPA for %.0f", l, ours, theirs)
+		}
 		switch l.Scenario {
 		case "demand-up", "demand-down", "think-3s", "random", "less-capacity", "noisy-neighbour":
 			if ours, theirs := r.Mean("joint", l, over), r.Mean("hpa60", l, over); ours > theirs {
@@ -94,7 +97,7 @@ func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
 func TestJointSaysThatItsModelIsOffWhereItIs(t *testing.T) {
 	r := shown(t, "joint-wrong-worlds", Options{Policies: []string{"joint"}, Trials: 2})
 	least := map[string]float64{
-		"demand-up": 0.8, "demand-down": 0.2, "random": 0.7, "less-capacity": 0.7, "noisy-neighbour": 0.4, "late-metrics": 0.8, "slow-boots": 0.5, "strange-trace": 0.8,
+		"demand-up": 0.8, "demand-down": 0.2, "think-none": 0.4, "random": 0.7, "less-capacity": 0.7, "noisy-neighbour": 0.4, "late-metrics": 0.8, "slow-boots": 0.5, "strange-trace": 0.8,
 	}
 	for _, l := range r.Levels() {
 		off := r.Mean("joint", l, "modelOff")

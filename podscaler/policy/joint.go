@@ -64,6 +64,7 @@ type joint struct {
 	budget  errorBudget
 	drain   drain
 	beliefs beliefs
+	pauses  pauses
 	needs   needs
 	regrets regrets
 	// flying is whether requests in flight have ever been measured: some sources do not tell.
@@ -219,6 +220,7 @@ func (p *joint) learn(v *podscaler.View) {
 	if _, ok := v.Window.InFlight.Number(); ok {
 		p.flying = true
 	}
+	p.pauses.see(v.Now, v.Window.InFlight, v.Window.Arrivals)
 	p.past.add(v, measured(v))
 	seen := p.past.over(measured(v))
 	p.service.See(seen)

@@ -142,6 +142,9 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if s.off {
 		add(podscaler.ReasonModelOff, "response times were off from the model by %.0f %%: pods are kept below %.0f %% of their cpu", 100*p.service.Miss(), 100*guardLoad)
 	}
+	if s.endless {
+		add(podscaler.ReasonModelOff, "as many requests are in flight whatever answers take: users who do not pause, of whom CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
+	}
 	reasons = append(reasons, p.beliefs.wrong(v, p.service)...)
 	if s.sure < 1 {
 		add(podscaler.ReasonModelUncertain, "%.0f %% sure of what requests take and where response times rise", 100*s.sure)

@@ -61,6 +61,7 @@ type sizing struct {
 	later   int // by the forecast, for when a machine comes
 	ahead   int // for when a machine comes
 	off     bool
+	endless bool // users do not pause
 	sure    float64
 	outlook forecastOf
 }
@@ -93,7 +94,7 @@ func (p *joint) size(v *podscaler.View) sizing {
 	s.off = s.sure > 0.5 && svc.Miss() > offBy
 	s.model = ceil(svc.Pods(s.work.offered, s.ceiling))
 	guard := floorLoad
-	if s.off {
+	if s.endless = p.pauses.none; s.off || s.endless {
 		guard = guardLoad
 	}
 	s.floor = ceil(s.work.done / (s.quota * guard))
