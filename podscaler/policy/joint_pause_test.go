@@ -18,7 +18,7 @@ func shown(p *pauses, from, n int, every time.Duration, of func(i int) (flying, 
 
 func TestPausesAreFoundOut(t *testing.T) {
 	jitter := func(i int) float64 { return 140 + float64(i*i*7%11)/4 } // a second, by chance
-	const soon = 2 + pausesNone                                     // two counts lead to the first that tells
+	const soon = 2 + pausesNone                                        // two counts lead to the first that tells
 	for _, c := range []struct {
 		name string
 		of   func(i int) (flying, rate float64)
