@@ -51,8 +51,8 @@ const (
 	climbing, climbed, even = 6, 0.15, 0.8
 	// A climb may be seen sooner, after so many periods, where it is by that many times more than loads so far apart
 	// have differed of late. Its first periods are its smallest, for each value is measured over a minute and has the
-	// time before in it, so that a part of an even share is enough of each. A jump
-	// without a queue passes for a climb by this for the period or two in which all of them rise by it.
+	// time before in it, so that a part of an even share is enough of each. A jump without a queue passes for a climb
+	// by this for the period or two in which all of them rise by it.
 	soon, plain, uneven = 4, 2, 0.15
 	// wavering is how many loads what they waver by is a mean of, plenty from how many on it is gone by, and outlier how many
 	// times as far off as the others one may be then to count in full.

@@ -7,10 +7,10 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// pauses finds out that users do not pause between an answer and the next request, as load generators do that were
+// pauses finds out that users do not pause between an answer and the next request, as load generators do not that were
 // not told to. Each of them has a request in flight at all times. So of users who do not come and go as many
 // are in flight whatever they are answered, and of those who come steadily more by as many each time; while of users who
-// pause as many as it happens, about as spread about as times between chance events.
+// pause it is as many as it happens, nearly as spread about as what comes by chance.
 //
 // It matters since more of them are no more load for CPU that is used up, however little of it that may be: what
 // is left to see is that answers take longer, and then it is late.
@@ -36,8 +36,8 @@ const (
 	// by chance one in eight is. regular is the same for arrivals that come like clockwork. What they come to in flight stands
 	// as well, whoever sends them, and tells nothing.
 	standing, regular = 0.02, 0.0005
-	// pausesSeen is how many counts tell. If pausesNone of them stand users do not pause, and if pausesSome do they are not
-	// known not to any more.
+	// pausesSeen is how many counts are looked at. From pausesNone on that stand, users are taken not to pause, until no
+	// more than pausesSome do.
 	pausesSeen, pausesNone, pausesSome = 10, 9, 5
 )
 
