@@ -108,11 +108,12 @@ func (t *scan) hostParts(bare *nodescaler.Paid, next string) (sum pricing.Rate) 
 }
 
 // makeWay gives spares back whose money a machine needs that is to be ordered, or woken of them, or whose place in
-// its pool: as few as it takes, those that drifted first, then those of other pools, its own, and those that are being
-// made. If all of them are not enough, none goes. What is given back must not be ordered anew meanwhile, so it is noted
-// that something is wanted.
+// its pool: as few as it takes, those that drifted or could not be started first, then those of other pools, its
+// own, and those that are being made. If all of them are not enough, none goes. What is given back must not be
+// ordered anew meanwhile, so it is noted that something is wanted. They make way for one machine a scan: what that
+// one takes is not known to the next.
 func (t *scan) makeWay(o packing.Offer) {
-	if t.keep == nil || t.first {
+	if t.keep == nil || t.first || t.cleared {
 		return
 	}
 	woken := t.foremost(func(m *nodescaler.Machine) bool { return m.Pool == o.Pool && m.Shape == o.Shape && t.stirs(m) })
@@ -140,20 +141,23 @@ func (t *scan) makeWay(o packing.Offer) {
 			way = rest
 		}
 	}
-	bar := fmt.Sprintf("the hard limit is %s/h", t.x.Limit)
-	if woken == nil && t.room[o.Pool] < 1 {
-		bar = fmt.Sprintf("it may have %d, spares included", t.x.Pool(o.Pool).Max)
-	}
+	full := woken == nil && t.room[o.Pool] < 1
 	for _, m := range way {
+		bar := fmt.Sprintf("the hard limit is %s/h", t.x.Limit)
+		if full && m.Pool == o.Pool {
+			bar = fmt.Sprintf("it may have %d, spares included", t.x.Pool(o.Pool).Max)
+		}
+		t.keep.gave[m.Name] = t.now
 		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is in the way of a %s of pool %s: %s", m.Name, o.Shape.Name, o.Pool, bar))
 	}
 }
 
 // placesWithout is how many machines the pool may still have without these spares, once what is on its way out is gone.
 func (t *scan) placesWithout(spares []*nodescaler.Machine, pool string) int {
-	n := t.room[pool]
+	p := t.x.Pool(pool)
+	n := t.room[pool] - max(p.Exist-p.Max, 0)
 	for _, m := range t.x.Machines {
-		if m.Pool == pool && m.Phase == nodescaler.Deleting {
+		if m.Pool == pool && t.goes(m) && t.now.Sub(m.Since) < spareRest {
 			n++
 		}
 	}
@@ -169,7 +173,7 @@ func (t *scan) placesWithout(spares []*nodescaler.Machine, pool string) int {
 func (t *scan) paidWithout(spares []*nodescaler.Machine) *nodescaler.Paid {
 	paid := t.paid
 	for _, m := range t.x.Machines {
-		if m.Phase == nodescaler.Deleting || t.let[m.Name] {
+		if t.goes(m) || t.let[m.Name] {
 			paid = paid.Without(m)
 		}
 	}
@@ -179,8 +183,16 @@ func (t *scan) paidWithout(spares []*nodescaler.Machine) *nodescaler.Paid {
 	return paid
 }
 
-// mayGo reports whether a spare can be given back now.
+// goes reports whether a machine will be gone soon.
+func (t *scan) goes(m *nodescaler.Machine) bool {
+	return m.Phase == nodescaler.Deleting && !t.x.Away(m.Host)
+}
+
+// mayGo reports whether a spare can be given back now. One that was told to start may be about to.
 func (t *scan) mayGo(m *nodescaler.Machine) bool {
+	if at, was := t.keep.tried[m.Name]; was && m.Problem == "" && t.now.Sub(at) < spareRest {
+		return false
+	}
 	return !t.woken[m.Name] && !t.let[m.Name] && !t.x.Away(m.Host) && (m.Phase == nodescaler.Spare || t.x.AnyNodeOf(m.Name) == nil)
 }
 
@@ -191,7 +203,7 @@ func (t *scan) expendables(pool string) []*nodescaler.Machine {
 		switch {
 		case m.Phase != nodescaler.Spare:
 			return 3
-		case m.Drifted != "":
+		case m.Drifted != "" || !t.stirs(m):
 			return 0
 		case m.Pool != pool:
 			return 1

@@ -123,7 +123,8 @@ func TestSparesMakeWayInTheirPool(t *testing.T) {
 		w.Pools[0].Max, w.Pools[0].Shapes = most, append(w.Pools[0].Shapes, large)
 		return w
 	}
-	leaving := func(m *nodescaler.Machine) { m.Phase = nodescaler.Deleting }
+	leaving := func(m *nodescaler.Machine) { m.Phase, m.Since = nodescaler.Deleting, noon }
+	stuck := func(m *nodescaler.Machine) { m.Phase, m.Since = nodescaler.Deleting, noon.Add(-time.Hour) }
 	made := func(m *nodescaler.Machine) { m.Keep, m.Phase = true, nodescaler.Booting }
 	for _, c := range []struct {
 		name  string
@@ -131,6 +132,10 @@ func TestSparesMakeWayInTheirPool(t *testing.T) {
 		want  []string
 		codes []string
 	}{
+		{"the one that cannot be started where it is", full(3).spare("w-2", "pve2").spare("w-3", "pve3").change(func(w *world) { w.Hosts[1].Cordoned = true }), []string{"Return w-2"}, nil},
+		{"one more where one is being given up on a host that is away", full(3).spare("w-2", "pve2").machine("w-3", "pve3", nodescaler.Deleting, leaving).change(func(w *world) { w.Hosts[2].Online = false }), []string{"Return w-2"}, nil},
+		{"or for an hour", full(3).spare("w-2", "pve2").machine("w-3", "pve3", nodescaler.Deleting, stuck), []string{"Return w-2"}, nil},
+		{"not where the pool has more than it may have any more", full(1).spare("w-2", "pve2").spare("w-3", "pve3"), nil, nil},
 		{"one of two", full(3).spare("w-2", "pve2").spare("w-3", "pve3"), []string{"Return w-3"}, nil},
 		{"not where there is a place", full(4).spare("w-2", "pve2").spare("w-3", "pve3"), []string{"Buy w large pve2"}, nil},
 		{"nor while one is being given up", full(3).spare("w-2", "pve2").spare("w-3", "pve3", leaving), nil, nil},
@@ -379,4 +384,63 @@ func TestAMachineThatBootsAgainIsWaitedForFromThen(t *testing.T) {
 	expect(t, decide(t, p, w.at(wakeWithin+time.Second)), []string{"Buy w small pve3"})
 	w.Pods = w.Pods[:3]
 	expect(t, decide(t, p, w.at(16*time.Minute)), []string{"Return w-2"}, nodescaler.ProvisionTimedOut)
+}
+
+// A spare that makes way is waited for: nothing dearer is bought meanwhile, and no spare is made.
+func TestNothingIsBoughtElsewhereWhileASpareMakesWay(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2")
+	w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, large)
+	dear := large
+	dear.Name, dear.CPU, dear.Memory = "dear", 2*large.CPU, 2*large.Memory
+	w.Pools = append(w.Pools, nodescaler.Pool{Name: "v", Shapes: []pricing.Shape{dear}, Max: 4})
+	for i := range w.Hosts {
+		w.Hosts[i].Room = dear.Resources().Times(4)
+	}
+	p := lookedAt(t, withSpares(t, 1), w.spare("v-1", "pve3", func(m *nodescaler.Machine) { m.Pool, m.Shape, m.Drifted = "v", dear, "its template was changed" }))
+	w.Nodes, w.Machines = w.Nodes[:2], w.Machines[:2]
+	w.Pools[1].Taints = []nodescaler.Taint{{Key: "k", Effect: "PreferNoSchedule"}}
+	w.pod("b", "", 3000, 100)
+	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return w-2"})
+	w.Machines[1].Phase, w.Machines[1].Since, w.Nodes = nodescaler.Deleting, noon, w.Nodes[:1]
+	expect(t, decide(t, p, w.at(20*time.Second)), nil)
+	w.Machines = w.Machines[:1]
+	if got := lines(decide(t, p, w.at(30*time.Second))); len(got) != 1 || got[0] != "Buy w large pve2" {
+		t.Errorf("once it is gone: %v", got)
+	}
+}
+
+// One that was told to start is not destroyed before it had the time to.
+func TestASpareThatIsToldToStartMakesNoWay(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2")
+	w.Pools[0].Max = 2
+	p := lookedAt(t, withSpares(t, 1), w)
+	w.pod("b", "", 600, 100)
+	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Wake w-2"})
+	expect(t, decide(t, p, w.at(20*time.Second)), nil)
+	w.Machines[1].Problem = "NoMemory: the host has none"
+	expect(t, decide(t, p, w.at(30*time.Second)), []string{"Return w-2"})
+}
+
+// For one machine at a time, for what is given back for the first is not there for the second.
+func TestSparesMakeWayForOneMachineAtATime(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2").spare("w-3", "pve3")
+	w.Pools[0].Max, w.Pools[0].Shapes = 3, append(w.Pools[0].Shapes, large)
+	for i := range w.Hosts {
+		w.Hosts[i].Room = large.Resources().Times(4)
+	}
+	p := lookedAt(t, withSpares(t, 2), w)
+	w.pod("b", "", 7000, 100)
+	w.pod("c", "", 7000, 100)
+	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return w-3"})
+}
+
+func TestSparesMakeWayForTheMinimum(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2").change(func(w *world) { w.Hosts[1].Cordoned = true })
+	w.Pools[0].Min, w.Pools[0].Max = 2, 2
+	p := withSpares(t, 1).(*joint)
+	p.unneeded.cfg.EnforceNodeGroupMinSize = true
+	lookedAt(t, p, w)
+	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return w-2"})
+	w.Machines, w.Nodes = w.Machines[:1], w.Nodes[:1]
+	expect(t, decide(t, p, w.at(20*time.Second)), []string{"Buy w small pve3"})
 }

@@ -63,6 +63,7 @@ type keeper struct {
 	uses    []use
 	wanted  map[string]time.Time // orders and wakes that pods wait for, by order, not seen yet
 	tried   since                // machines that were to be woken
+	gave    since                // spares that made way, until they are gone
 	// Of machines that are to become spares: since when their nodes are closed, and since when they are no
 	// nodes that are ready.
 	closed, dark since
@@ -77,7 +78,7 @@ type use struct {
 }
 
 func newKeeper(c Spared) *keeper {
-	return &keeper{cfg: c, wanted: map[string]time.Time{}, tried: since{}, closed: since{}, dark: since{}}
+	return &keeper{cfg: c, wanted: map[string]time.Time{}, tried: since{}, gave: since{}, closed: since{}, dark: since{}}
 }
 
 // see takes note of what came of what was planned. What is planned and never seen, as where nothing is
@@ -98,9 +99,10 @@ func (k *keeper) see(s *nodescaler.Snapshot, lead time.Duration) {
 			delete(k.tried, name)
 		}
 	}
-	making := map[string]bool{}
+	making, there := map[string]bool{}, map[string]bool{}
 	for i := range s.Machines {
 		m := &s.Machines[i]
+		there[m.Name] = true
 		making[m.Name] = m.Keep && m.Phase.Live()
 		if at, tried := k.tried[m.Name]; tried && m.Phase == nodescaler.Joined && m.Since.After(at) {
 			if !m.Woken.IsZero() { // else it was let be a machine while it was made, and started from nothing
@@ -116,6 +118,7 @@ func (k *keeper) see(s *nodescaler.Snapshot, lead time.Duration) {
 	gone := func(name string, _ time.Time) bool { return !making[name] }
 	maps.DeleteFunc(k.closed, gone)
 	maps.DeleteFunc(k.dark, gone)
+	maps.DeleteFunc(k.gave, func(name string, at time.Time) bool { return !there[name] || s.Now.Sub(at) > spareRest })
 }
 
 // rank is the place that an order has in its burst: of those made within the time that one takes.
@@ -227,9 +230,9 @@ func ordinal(n int) string {
 }
 
 // limits is how many machines of each pool may be wanted: those that may be bought, now or once a spare has made way,
-// and those that can be woken.
+// and those that can be woken. While one is making way it is waited for, and nothing is bought elsewhere.
 func (t *scan) limits() map[string]int {
-	if t.keep == nil || len(t.x.Spares) == 0 {
+	if t.keep == nil || len(t.x.Spares) == 0 && len(t.keep.gave) == 0 {
 		return t.room
 	}
 	limits := maps.Clone(t.room)
@@ -241,6 +244,11 @@ func (t *scan) limits() map[string]int {
 	}
 	for _, m := range t.x.Spares {
 		if t.wakeable(m) || makes(m.Pool) && t.mayGo(m) {
+			limits[m.Pool]++
+		}
+	}
+	for _, m := range t.x.Machines {
+		if _, gave := t.keep.gave[m.Name]; gave && t.goes(m) && makes(m.Pool) {
 			limits[m.Pool]++
 		}
 	}

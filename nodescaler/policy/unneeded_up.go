@@ -295,15 +295,17 @@ func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 			continue
 		}
 		may := slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
-			return o.Pool != p.Name || t.backoffs[p.Name].on(t.now) || t.room[p.Name] < 1 || !o.Shape.Resources().Within(t.free[o.Host])
+			return o.Pool != p.Name || !t.carries(o)
 		})
 		if len(may) == 0 {
-			t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no host or no place for more", p.Name, live, p.Min)
+			t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no host for more", p.Name, live, p.Min)
 			return
 		}
 		o := least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
-		if o.Host = t.spread(o, nil); !t.affords(o.Shape, o.Host) {
-			t.makeWay(o)
+		if o.Host = t.spread(o, nil); !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
+			if t.makeWay(o); t.room[p.Name] < 1 && !t.cleared {
+				t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no place for more", p.Name, live, p.Min)
+			}
 			return
 		}
 		t.buy(o.Pool, o.Shape, o.Host, because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))
