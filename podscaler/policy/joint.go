@@ -220,7 +220,7 @@ func (p *joint) learn(v *podscaler.View) {
 	if _, ok := v.Window.InFlight.Number(); ok {
 		p.flying = true
 	}
-	p.pauses.see(v.Now, v.Window.InFlight, v.Window.Arrivals)
+	p.pauses.see(v.Now, &v.Window)
 	p.past.add(v, measured(v))
 	seen := p.past.over(measured(v))
 	p.service.See(seen)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
 // pauses finds out that users do not pause between an answer and the next request, as load generators do not that were
@@ -17,6 +18,7 @@ import (
 type pauses struct {
 	counts []count // the last three, oldest first
 	still  []bool  // of the last that tell, whether as many were in flight as before, or as many more
+	told   time.Time
 	none   bool
 }
 
@@ -30,6 +32,10 @@ const (
 	// countsApart is how far apart requests in flight are counted at least, for a series may stand between the times
 	// at which it is read.
 	countsApart = time.Minute
+	// jitter is by how much runs that far apart may be early.
+	jitter = 2 * time.Second
+	// pausesKept is for how long it is remembered while nothing tells of it.
+	pausesKept = 30 * time.Minute
 	// fewFlying is how many have to be in flight for it to tell anything: of fewer it is often as many by chance.
 	fewFlying = 4
 	// standing is how far a count may be from where two before it lead, as a part of where chance would have it, and squared;
@@ -41,23 +47,24 @@ const (
 	pausesSeen, pausesNone, pausesSome = 10, 9, 5
 )
 
-// see takes in how many requests are in flight, and how many a second come. Only a count at a moment tells anything,
-// which is a whole number: a mean over a while is always about the same.
-func (p *pauses) see(now time.Time, flying, arrivals podscaler.Reading) {
-	n, ok := flying.Number()
-	rate, arriving := arrivals.Number()
-	if ok && n != math.Trunc(n) {
-		*p = pauses{}
-		return
+// see takes in how many requests are in flight, how many a second come, and how long they take. Only a count at a
+// moment tells anything, which is a whole number: a mean over a while is always about the same. And only one of
+// which at least half comes of requests that are answered (Little's law): what is left open for an hour is no user.
+func (p *pauses) see(now time.Time, w *podscaler.Window) {
+	n, ok := w.InFlight.Number()
+	rate, arriving := w.Arrivals.Number()
+	latency, answered := w.Latency.Number()
+	if since := now.Sub(p.told); ok && n != math.Trunc(n) || since < 0 || since > pausesKept {
+		p.still, p.none, p.told = nil, false, now
 	}
 	if last := len(p.counts) - 1; last >= 0 {
-		if passed := now.Sub(p.counts[last].at); 0 <= passed && passed < countsApart {
+		if passed := now.Sub(p.counts[last].at); 0 <= passed && passed < countsApart-jitter {
 			return
-		} else if passed < 0 || passed >= 2*countsApart {
+		} else if passed < 0 || passed >= 3*countsApart {
 			p.counts = nil
 		}
 	}
-	if !ok || !arriving || n < fewFlying {
+	if !ok || !arriving || !answered || n < fewFlying || n != math.Trunc(n) || rate*latency*capacity.MeanShare < n/2 {
 		p.counts = nil
 		return
 	}
@@ -69,6 +76,7 @@ func (p *pauses) see(now time.Time, flying, arrivals podscaler.Reading) {
 	p.counts = p.counts[1:]
 	if !stands(a.coming, b.coming, c.coming, regular) {
 		p.judge(stands(a.flying, b.flying, c.flying, standing))
+		p.told = now
 	}
 }
 

@@ -6,13 +6,16 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
 // shown shows pauses what of would count, once every so often.
 func shown(p *pauses, from, n int, every time.Duration, of func(i int) (flying, rate float64)) {
 	for i := range n {
 		flying, rate := of(i)
-		p.see(noon.Add(time.Duration(from+i)*every), podscaler.Known(flying), podscaler.Known(rate))
+		p.see(noon.Add(time.Duration(from+i)*every), &podscaler.Window{
+			InFlight: podscaler.Known(flying), Arrivals: podscaler.Known(rate), Latency: podscaler.Known(flying / rate / capacity.MeanShare),
+		})
 	}
 }
 
@@ -70,12 +73,34 @@ func TestPausesAreForgotten(t *testing.T) {
 	}
 	p = known()
 	shown(p, 200, 2, time.Minute, func(int) (float64, float64) { return 80, 140 })
-	if len(p.still) != pausesSeen || len(p.counts) != 2 {
+	if p.none || len(p.still) > 0 || len(p.counts) != 2 {
 		t.Error("counts three hours apart are held against each other")
 	}
-	var q pauses
-	if shown(&q, 0, 600, 5*time.Second, standing); !q.none || len(q.counts) != 2 {
-		t.Error("runs of every five seconds: it is not known after 50 minutes")
+	p = known()
+	if shown(p, 20, 25, time.Minute, func(int) (float64, float64) { return 2, 10 }); !p.none {
+		t.Error("it is forgotten as soon as there are few")
+	}
+	if shown(p, 45, 10, time.Minute, func(int) (float64, float64) { return 2, 10 }); p.none {
+		t.Error("it is remembered for ever once there are few")
+	}
+	for _, every := range []time.Duration{5 * time.Second, 59 * time.Second, time.Minute, 2 * time.Minute} {
+		var q pauses
+		if shown(&q, 0, int(time.Hour/every), every, standing); !q.none || len(q.counts) != 2 {
+			t.Errorf("runs of every %s: it is not known after an hour", every)
+		}
+	}
+}
+
+// Connections that are left open are in flight as well, and are no users who ask and ask.
+func TestWhatIsLeftOpenIsNoUserWhoDoesNotPause(t *testing.T) {
+	var p pauses
+	for i := range 60 {
+		p.see(noon.Add(time.Duration(i)*time.Minute), &podscaler.Window{
+			InFlight: podscaler.Known(50), Arrivals: podscaler.Known(20 + float64(i*i*7%11)/4), Latency: podscaler.Known(0.2),
+		})
+	}
+	if p.none {
+		t.Error("50 connections that stay open are taken for users who do not pause")
 	}
 }
 
