@@ -38,14 +38,17 @@ func (t *scan) allowed(p *nodescaler.PoolSize, next string) int {
 	}
 	left := t.x.Limit - bare.Rate() - t.othersDisks(p)
 	still := max(min(left/rate, pricing.Rate(p.Max-machines)), 0)
-	rest := left - still*rate - t.hostParts(bare, next)
+	left -= t.hostParts(bare, next)
 	switch {
-	case rest < 0:
+	case left < still*rate:
 		return away
 	case disk == 0:
 		return math.MaxInt
 	}
-	return away + int(still+rest/disk)
+	// Beside n machines there is room for so many spares; it is least with all of them, or with the first where
+	// a disk costs more than its machine.
+	spares := func(n pricing.Rate) pricing.Rate { return n + (left-n*rate)/disk }
+	return away + int(min(spares(still), spares(min(still, 1))))
 }
 
 // keptAway is how many of the pool's spares are on hosts that are away: they can be neither woken nor given back.
@@ -190,10 +193,10 @@ func (t *scan) goes(m *nodescaler.Machine) bool {
 
 // mayGo reports whether a spare can be given back now. One that was told to start may be about to.
 func (t *scan) mayGo(m *nodescaler.Machine) bool {
-	if at, was := t.keep.tried[m.Name]; was && m.Problem == "" && t.now.Sub(at) < spareRest {
+	if t.woken[m.Name] || t.let[m.Name] || t.x.Away(m.Host) || m.Problem == "" && t.triedLately(m) {
 		return false
 	}
-	return !t.woken[m.Name] && !t.let[m.Name] && !t.x.Away(m.Host) && (m.Phase == nodescaler.Spare || t.x.AnyNodeOf(m.Name) == nil)
+	return m.Phase == nodescaler.Spare || t.x.AnyNodeOf(m.Name) == nil
 }
 
 // expendables are the spares that can be given back now, in the order in which they are.

@@ -226,7 +226,7 @@ func TestAHostThatIsAwayTakesNoOthersSpares(t *testing.T) {
 func TestNoSpareTakesAMachineAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := aWorld()
-		w.Prices.PerDiskGB = pricing.Micros(rapid.Int64Range(1, 300_000).Draw(t, "disk")) // a disk that costs more than its machine pays for nobody
+		w.Prices.PerDiskGB = pricing.Micros(rapid.Int64Range(1, 400_000).Draw(t, "disk"))
 		w.Pools[0].Shapes[0].Disk = 20 * pricing.GB
 		w.Pools[0].Max = rapid.IntRange(1, 12).Draw(t, "max")
 		shape := w.Pools[0].Shapes[0]

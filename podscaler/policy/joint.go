@@ -236,13 +236,18 @@ func (p *joint) learn(v *podscaler.View) {
 }
 
 // inFlight is how many requests are in flight; where that is not measured, what arrivals and response
-// times make of it (Little's law), which is as old as they are.
+// times make of it, which is as old as they are.
 func inFlight(v *podscaler.View) (n float64, known bool) {
 	if n, ok := v.Window.InFlight.Number(); ok {
 		return max(n, 0), true
 	}
-	rate, arriving := v.Window.Arrivals.Number()
-	latency, answered := v.Window.Latency.Number()
+	return answering(&v.Window)
+}
+
+// answering is how many requests are in flight on the mean of those that are answered, by Little's law.
+func answering(w *podscaler.Window) (n float64, known bool) {
+	rate, arriving := w.Arrivals.Number()
+	latency, answered := w.Latency.Number()
 	if !arriving || !answered {
 		return 0, false
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
-	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
 // pauses finds out that users do not pause between an answer and the next request, as load generators do not that were
@@ -52,9 +51,8 @@ const (
 // which at least half comes of requests that are answered (Little's law): what is left open for an hour is no user.
 func (p *pauses) see(now time.Time, w *podscaler.Window) {
 	n, ok := w.InFlight.Number()
-	rate, arriving := w.Arrivals.Number()
-	latency, answered := w.Latency.Number()
-	if since := now.Sub(p.told); ok && n != math.Trunc(n) || since < 0 || since > pausesKept {
+	mean := ok && n != math.Trunc(n)
+	if since := now.Sub(p.told); mean || since < 0 || since > pausesKept {
 		p.still, p.none, p.told = nil, false, now
 	}
 	if last := len(p.counts) - 1; last >= 0 {
@@ -64,10 +62,11 @@ func (p *pauses) see(now time.Time, w *podscaler.Window) {
 			p.counts = nil
 		}
 	}
-	if !ok || !arriving || !answered || n < fewFlying || n != math.Trunc(n) || rate*latency*capacity.MeanShare < n/2 {
+	if served, known := answering(w); !ok || mean || n < fewFlying || !known || served < n/2 {
 		p.counts = nil
 		return
 	}
+	rate, _ := w.Arrivals.Number()
 	p.counts = append(p.counts, count{now, n, rate * countsApart.Seconds()})
 	if len(p.counts) < 3 {
 		return
