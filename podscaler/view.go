@@ -167,9 +167,12 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 // Window is what was measured of a workload over its objective's window.
 type Window struct {
 	Latency  Reading // the SLO's quantile of response times, in seconds
-	Good     Reading // fraction of requests that answered within the SLO's target
+	Good     Reading // fraction of requests that answered within the SLO's target, or GoodWithin
 	Arrivals Reading // requests offered per second
 	InFlight Reading // requests being served or queued
+	// GoodWithin is the time that Good is of where it is not the target: the nearest below it at which requests are
+	// counted. Zero is the target.
+	GoodWithin time.Duration
 	// Errors is the fraction of requests that a server error answered, or that were refused or not
 	// answered at all. It is a bonus: it may be unknown where all else is known, and is no part of
 	// what Since speaks of.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -17,6 +18,7 @@ type beliefs struct {
 	takes   belief // CPU of a request
 	usual   belief // the same over hours
 	slow    belief // response times, against those of pods that share their CPU
+	tail    belief // answers that take twice as long as the objective's quantile, of those beyond it
 	large   belief // CPU time of a request alone, as a part of the objective
 	starved belief // CPU that pods request, against what full ones use
 	changed belief // CPU of a request, against the usual
@@ -38,6 +40,7 @@ type turn struct{ on, off float64 }
 // Each is beyond what comes of chance, and of quotas a sixth below the requests, where all else is as believed.
 var (
 	slowTurn    = turn{1.6, 1.5}
+	tailTurn    = turn{0.2, 0.16}
 	largeTurn   = turn{0.5, 0.45}
 	starvedTurn = turn{4. / 3, 1.25}
 	changedTurn = turn{1.35, 1.2}
@@ -95,6 +98,9 @@ func (b *beliefs) see(v *podscaler.View, s *capacity.Service, seen *capacity.See
 	if times, known := s.Slowness(seen, v.Workload.SLO.Quantile); known {
 		b.slow.see(now, times, part)
 	}
+	if twice, known := tail(v, seen); known {
+		b.tail.see(now, twice, part)
+	}
 	if s.Measured() {
 		b.large.see(now, s.Alone()/v.Workload.SLO.Target.Seconds(), part)
 		b.seeDemand(now, s, seen, part)
@@ -109,6 +115,7 @@ func (b *beliefs) see(v *podscaler.View, s *capacity.Service, seen *capacity.See
 		b.boots.see(now, float64(lead)/float64(guessedMachineLead), part)
 	}
 	b.slow.judge(now, slowTurn)
+	b.tail.judge(now, tailTurn)
 	b.large.judge(now, largeTurn)
 	b.starved.judge(now, starvedTurn)
 	b.changed.judge(now, changedTurn)
@@ -129,6 +136,33 @@ func (b *beliefs) seeDemand(now time.Time, s *capacity.Service, seen *capacity.S
 		times := demand / b.usual.value()
 		b.changed.see(now, max(times, 1/times), part)
 	}
+}
+
+const (
+	// beyond is how far above the objective's quantile the time has to lie that good answers take at most: what lies beyond
+	// the two tells nothing where they are next to each other.
+	beyond = 1.25
+	// plainly is how many answers should lie beyond it of a heavy tail, to tell it from none, and hardly the least part
+	// that is told of one.
+	plainly, hardly = 5, 0.02
+)
+
+// tail is which part of the answers that take longer than the objective's quantile takes twice as long as that: by how many
+// are not good, as if they fell with a power of the time.
+func tail(v *podscaler.View, seen *capacity.Seen) (twice float64, known bool) {
+	slo, w := &v.Workload.SLO, &v.Window
+	good, known := w.Good.Number()
+	slowest, times := 1-slo.Quantile, cmp.Or(w.GoodWithin, slo.Target).Seconds()/seen.Latency
+	if !known || !seen.Steady || seen.Queued || !(slowest > 0) || !(times >= beyond) {
+		return 0, false
+	}
+	index := func(part float64) float64 { return math.Log(slowest/part) / math.Log(times) }
+	requests := seen.Arrivals * measured(v).Seconds()
+	if heavy := math.Log2(1 / tailTurn.on); index(plainly/requests) < heavy {
+		return 0, false
+	}
+	twice = max(math.Exp2(-index(max(1-good, 0.5/requests))), hardly)
+	return twice, twice < 1
 }
 
 // behind is how late the newest of the pods' CPU samples is, beyond the time after which there should be another.
@@ -164,6 +198,8 @@ func (b *beliefs) wrong(v *podscaler.View, s *capacity.Service) []podscaler.Reas
 	demand, _ := s.Demand()
 	add(b.slow.said, "response times are %.1f times those of pods that share %.3g cores each among requests of one size, sent to the least loaded: requests are balanced "+
 		"unevenly or are of very different sizes, pods get less cpu than they request, or time is spent elsewhere, which more pods do not shorten", b.slow.value(), s.Quota())
+	add(b.tail.said, "of the slowest %.3g %% of the answers %.0f %% take twice as long and more, where requests of one size leave hardly any: a few are far larger than the "+
+		"others or are held up elsewhere, which more pods do not shorten, and behind them others wait", 100*(1-v.Workload.SLO.Quantile), 100*b.tail.value())
 	add(b.large.said, "a request takes %.3g ms of cpu, which is %.0f %% of the objective on an idle pod of %.3g cores: that leaves little for requests to share, and pods are "+
 		"filled to %.0f %% where %.0f %% was believed%s", 1000*demand, 100*b.large.value(), s.Quota(), 100*s.Ceiling(1), 100*capacity.FirstCeiling, larger(s.Quota()))
 	add(b.starved.said, "full pods use %.3g cores and request %.3g: somebody else takes it, or they cannot use more at a time", s.Quota(), float64(v.Workload.Pod.CPU)/1000)

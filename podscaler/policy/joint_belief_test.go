@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -19,6 +20,7 @@ type world struct {
 	age     time.Duration // of the samples of CPU, which have no time if it is negative
 	lead    time.Duration // of machines
 	busiest float64       // cores of each pod, unless it is what requests take
+	slow    float64       // part of the requests that misses the objective
 }
 
 // believed is what joint takes for granted.
@@ -40,7 +42,7 @@ func (w *world) view(wl *podscaler.Workload, now time.Time) *podscaler.View {
 		}
 	}
 	v.Window = podscaler.Window{
-		Latency: podscaler.Known(w.latency), Good: podscaler.Known(1), Arrivals: podscaler.Known(w.rate), InFlight: podscaler.Known(w.flying),
+		Latency: podscaler.Known(w.latency), Good: podscaler.Known(1 - w.slow), Arrivals: podscaler.Known(w.rate), InFlight: podscaler.Known(w.flying),
 	}
 	v.Room.MachineLead = w.lead
 	return v
@@ -85,6 +87,8 @@ func TestJointSaysWhichOfItsBeliefsIsWrong(t *testing.T) {
 		{"far slower", func(w *world) { w.latency *= 2 }, "response times are 2.0 times those of pods that share 0.5 cores each"},
 		{"far quicker", func(w *world) { w.latency /= 2 }, ""},
 		{"far slower, and nobody minds", func(w *world) { w.demand, w.rate, w.latency = 0.005, 300, 0.05 }, ""},
+		{"a heavy tail", func(w *world) { w.slow = 0.045 }, "of the slowest 10 % of the answers 26 % take twice as long and more"},
+		{"a tail that falls as of chance", func(w *world) { w.slow = 0.03 }, ""},
 		{"large requests", func(w *world) { w.demand, w.rate, w.latency = 0.1, 12, 0.28 }, "a request takes 100 ms of cpu, which is 67 % of the objective on an idle pod of 0.5 cores"},
 		{"full pods use less than they request", func(w *world) { w.busiest, w.rate, w.latency, w.flying = 0.35, 42, 0.9, 60 }, "full pods use 0.35 cores and request 0.5"},
 		{"full pods use a little less", func(w *world) { w.busiest, w.rate, w.latency, w.flying = 0.42, 50, 0.9, 60 }, ""},
@@ -182,5 +186,41 @@ func TestABeliefIsJudgedByEnoughAndDoesNotFlap(t *testing.T) {
 	see(20, 4)
 	if b.judge(at.Add(time.Hour), turn{2, 1.5}); b.said {
 		t.Error("is said of what nothing was seen of for an hour")
+	}
+}
+
+func TestATailIsToldByWhatMissesTheObjective(t *testing.T) {
+	as := capacity.Seen{Latency: 0.15, Arrivals: 30, Steady: true}
+	moving, queued, near, rare, unmeasured := as, as, as, as, as
+	moving.Steady, queued.Queued, near.Latency, rare.Arrivals, unmeasured.Latency = false, true, 0.25, 0.3, math.NaN()
+	for _, c := range []struct {
+		name   string
+		seen   capacity.Seen
+		slow   float64       // part of the requests that misses the objective
+		within time.Duration // in place of its target
+		want   float64       // 0 is not known
+	}{
+		{"a quarter takes twice as long", as, 0.025, 0, 0.25},
+		{"all of them take twice as long", as, 0.1, 0, 0},
+		{"one in fifty", as, 0.002, 0, 0.02},
+		{"as good as none", as, 0.0001, 0, 0.02},
+		{"none at all", as, 0, 0, 0.02},
+		{"nine in ten of those that are counted up to 225 ms", as, 0.05, 225 * time.Millisecond, math.Exp2(-math.Log(2) / math.Log(1.5))},
+		{"while the load changes", moving, 0.025, 0, 0},
+		{"of a queue", queued, 0.025, 0, 0},
+		{"of answers that all but miss it", near, 0.05, 0, 0},
+		{"of a few requests", rare, 0.025, 0, 0},
+		{"where they are not measured", unmeasured, 0.025, 0, 0},
+		{"of more than there can be", as, 1.5, 0, 0},
+		{"of no number", as, math.NaN(), 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := believed.view(&podscaler.Workload{SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute}}, start)
+			v.Window.Good, v.Window.GoodWithin = podscaler.Known(1-c.slow), c.within
+			got, known := tail(v, &c.seen)
+			if known != (c.want > 0) || known && math.Abs(got-c.want) > 1e-9 {
+				t.Errorf("%.4f of those beyond the quantile take twice as long (known %v), should be %.4f", got, known, c.want)
+			}
+		})
 	}
 }

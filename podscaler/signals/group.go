@@ -299,6 +299,9 @@ func (m *measurement) histogram(h *histogram, s *Source, unit time.Duration) {
 	}
 	if text := h.noEdge(s.SLO.Quantile, target, unit); text != "" {
 		m.note(CodeNoBucketEdge, "", text)
+		if edge, _ := h.upTo(target); !s.has(good) {
+			m.window.GoodWithin = time.Duration(edge * float64(unit))
+		}
 	}
 }
 

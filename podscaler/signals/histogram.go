@@ -70,13 +70,18 @@ func (h *histogram) good(target float64) float64 {
 	if !(h.total() > 0) {
 		return math.NaN()
 	}
-	within := 0.0
-	for i, edge := range h.edges {
-		if !above(edge, target) {
-			within = h.below[i]
+	_, within := h.upTo(target)
+	return within / h.total()
+}
+
+// upTo is the highest edge that is not above the target, and what is counted up to it; 0 if there is none.
+func (h *histogram) upTo(target float64) (edge, below float64) {
+	for i, e := range h.edges {
+		if !above(e, target) {
+			edge, below = e, h.below[i]
 		}
 	}
-	return within / h.total()
+	return edge, below
 }
 
 // above compares an edge with a target, both of which may have been rounded on their way here.
@@ -91,10 +96,7 @@ func (h *histogram) noEdge(q, target float64, unit time.Duration) string {
 	if i < 0 || at(h.edges[i], target) {
 		return ""
 	}
-	lower := 0.0
-	if i > 0 {
-		lower = h.edges[i-1]
-	}
+	lower, _ := h.upTo(target)
 	text := fmt.Sprintf("no bucket edge is at the target %s (the next are %s and %s): good counts what took up to %s only",
 		span(target, unit), span(lower, unit), span(h.edges[i], unit), span(lower, unit))
 	if h.total() > 0 {

@@ -152,3 +152,29 @@ func TestSilenceIsNoFaultWhereNobodyAsks(t *testing.T) {
 		})
 	}
 }
+
+// Where no edge is at the target, good is of the time that it is told to be of, and exact for that.
+func TestGoodTellsWhatItIsWithin(t *testing.T) {
+	own := Spec{Queries: Queries{Good: "mine"}}
+	for _, c := range []struct {
+		name   string
+		spec   Spec
+		target time.Duration
+		within time.Duration // 0 is the target
+		good   podscaler.Reading
+	}{
+		{"an edge at the target", Spec{}, 250 * time.Millisecond, 0, podscaler.Known(0.9)},
+		{"an edge below it", Spec{}, 300 * time.Millisecond, 250 * time.Millisecond, podscaler.Known(0.9)},
+		{"no edge below it", Spec{}, 50 * time.Millisecond, 0, podscaler.Known(0)},
+		{"a query of the owner's", own, 300 * time.Millisecond, 0, podscaler.Reading{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &Source{SLO: podscaler.SLO{Quantile: 0.5, Target: c.target, Window: time.Minute}, Spec: c.spec}
+			var m measurement
+			m.histogram(newHistogram(map[float64]float64{100: 50, 250: 90, 500: 100, inf: 100}), s, time.Millisecond)
+			if m.window.Good != c.good || m.window.GoodWithin != c.within {
+				t.Errorf("good is %+v within %s, should be %+v within %s", m.window.Good, m.window.GoodWithin, c.good, c.within)
+			}
+		})
+	}
+}

@@ -85,17 +85,17 @@ func bucketQuantile(q float64, edges []time.Duration, counts []uint64) (float64,
 }
 
 // goodFraction is the share of requests in the buckets up to the target: exact when an edge
-// stands at it, and too low when none does.
-func goodFraction(target time.Duration, edges []time.Duration, counts []uint64) (float64, bool) {
-	total, good := uint64(0), uint64(0)
+// stands at it, and too low when none does. Within is the edge that it goes up to.
+func goodFraction(target time.Duration, edges []time.Duration, counts []uint64) (good float64, within time.Duration, known bool) {
+	total, below := uint64(0), uint64(0)
 	for i, c := range counts {
 		total += c
 		if i < len(edges) && edges[i] <= target {
-			good += c
+			below, within = below+c, edges[i]
 		}
 	}
 	if total == 0 {
-		return 0, false
+		return 0, 0, false
 	}
-	return float64(good) / float64(total), true
+	return float64(below) / float64(total), within, true
 }

@@ -112,8 +112,8 @@ func TestBucketEdgesDistortTheQuantile(t *testing.T) {
 	if got, ok := bucketQuantile(0.9, h.edges, grown); !ok || math.Abs(got-0.475) > 1e-9 {
 		t.Errorf("0.9-quantile %v, %v; want 0.475", got, ok)
 	}
-	if got, ok := goodFraction(250*ms, h.edges, grown); !ok || got != 0 {
-		t.Errorf("good fraction %v, %v; want 0", got, ok)
+	if got, within, ok := goodFraction(300*ms, h.edges, grown); !ok || got != 0 || within != 250*ms {
+		t.Errorf("good fraction %v within %v, %v; want 0 within 250ms", got, within, ok)
 	}
 	h.add(5 * time.Second)
 	h.scrape(30 * time.Second)

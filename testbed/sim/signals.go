@@ -43,22 +43,22 @@ func (w *World) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (po
 		out.Arrivals = podscaler.Known(float64(s.stats.starts.between(to-span, to)) / span.Seconds())
 	}
 	if wl.SLO.Target > 0 {
-		out.Latency, out.Good = s.stats.latency(now, window, wl.SLO)
+		s.stats.answers(now, window, wl.SLO, &out)
 	}
 	return out, nil
 }
 
-// latency reads the objective's quantile and the fraction of good requests over the window.
-func (s *stats) latency(now, window time.Duration, slo podscaler.SLO) (latency, good podscaler.Reading) {
+// answers reads the objective's quantile and the fraction of good requests over the window.
+func (s *stats) answers(now, window time.Duration, slo podscaler.SLO, into *podscaler.Window) {
 	if s.hist != nil {
 		grown := s.hist.window(now, window)
-		latency.Value, latency.Known = bucketQuantile(slo.Quantile, s.hist.edges, grown)
-		good.Value, good.Known = goodFraction(slo.Target, s.hist.edges, grown)
-		return latency, good
+		into.Latency.Value, into.Latency.Known = bucketQuantile(slo.Quantile, s.hist.edges, grown)
+		into.Good.Value, into.GoodWithin, into.Good.Known = goodFraction(slo.Target, s.hist.edges, grown)
+		return
 	}
 	secs := slices.Clone(s.recent.secs[s.recent.since(now-window):s.recent.since(now)])
 	if len(secs) == 0 {
-		return latency, good
+		return
 	}
 	n := 0
 	for _, v := range secs {
@@ -66,7 +66,7 @@ func (s *stats) latency(now, window time.Duration, slo podscaler.SLO) (latency, 
 			n++
 		}
 	}
-	return podscaler.Known(quantile(secs, slo.Quantile)), podscaler.Known(float64(n) / float64(len(secs)))
+	into.Latency, into.Good = podscaler.Known(quantile(secs, slo.Quantile)), podscaler.Known(float64(n)/float64(len(secs)))
 }
 
 // measure takes every ready pod's CPU use since the last time, or since it became ready, as
