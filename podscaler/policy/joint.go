@@ -150,7 +150,7 @@ func (p *joint) desired(v *podscaler.View) podscaler.Recommendation {
 	p.learn(v)
 	s := p.size(v)
 	if p.learns {
-		p.regrets.see(v.Now, s.now)
+		p.regrets.see(v.Now, s.now, p.queued(v))
 		p.keep = p.regrets.keep()
 	}
 	p.needs.add(v, s.now, max(p.keep, longKeep), p.queued(v))

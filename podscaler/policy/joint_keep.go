@@ -7,6 +7,8 @@ import "time"
 type regrets struct {
 	needed []time.Time // when so many replicas were last needed, from one on
 	gaps   []gap
+	jam    time.Time // since when there is a queue; zero if there is none
+	calm   int       // how many were needed before it
 }
 
 // gap is a time for which replicas were not needed, between two at which they were.
@@ -31,10 +33,26 @@ const (
 	counted = 2000
 	// alike is how far apart gaps are at most that end together and count as one.
 	alike = 30 * time.Second
+	// jammed is how much of a queue's time counts, about what machines take.
+	jammed = 3 * time.Minute
 )
 
-// see notes how many are needed now. Those that come back within shortKeep have not been given up.
-func (r *regrets) see(now time.Time, replicas int) {
+// see notes how many are needed now. Those that come back within shortKeep have not been given up. What works off a
+// queue is not known to be needed again: of a queue what counts is how many are needed once it is gone. They have been
+// missed for some of that time, which is counted as well, for no gap is as long as the one before.
+func (r *regrets) see(now time.Time, replicas int, queued bool) {
+	until := now
+	if queued {
+		if r.jam.IsZero() {
+			r.jam = now
+		}
+		replicas = min(replicas, r.calm)
+	} else {
+		if late := r.jam.Add(jammed); !r.jam.IsZero() && late.Before(now) {
+			until = late
+		}
+		r.calm, r.jam = replicas, time.Time{}
+	}
 	replicas = min(replicas, counted)
 	for len(r.needed) < replicas {
 		r.needed = append(r.needed, time.Time{})
@@ -43,7 +61,7 @@ func (r *regrets) see(now time.Time, replicas int) {
 	for i := range replicas {
 		last := r.needed[i]
 		r.needed[i] = now
-		over := now.Sub(last)
+		over := until.Sub(last)
 		if last.IsZero() || over <= shortKeep {
 			continue
 		}
@@ -57,7 +75,7 @@ func (r *regrets) see(now time.Time, replicas int) {
 }
 
 // unknown notes that it could not be told how many are needed: it may have been all, and none was given up.
-func (r *regrets) unknown() { r.needed = nil }
+func (r *regrets) unknown() { r.needed, r.jam, r.calm = nil, time.Time{}, 0 }
 
 func (r *regrets) add(g gap) {
 	if g.replicas == 0 {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func swings(low, high, times int, every time.Duration) *regrets {
 		if at%every < time.Minute {
 			n = high
 		}
-		r.see(start.Add(at), n)
+		r.see(start.Add(at), n, false)
 	}
 	return &r
 }
@@ -46,11 +47,45 @@ func TestKeepingIsForgottenWithTheLoadThatTaughtIt(t *testing.T) {
 	r := swings(6, 18, 12, 5*time.Minute)
 	for i := range 2 * remembered {
 		at := start.Add(2*time.Hour + time.Duration(i)*3*time.Hour)
-		r.see(at, 18)
-		r.see(at.Add(time.Minute), 6)
+		r.see(at, 18, false)
+		r.see(at.Add(time.Minute), 6, false)
 	}
 	if got := r.keep(); got != shortKeep {
 		t.Errorf("after %d times of three hours keeps for %s, should for %s", 2*remembered, got, shortKeep)
+	}
+}
+
+// What works off a queue is more than what is needed once it is gone, and nothing is learnt of the difference.
+func TestWhatWorksOffAQueueIsNotRegretted(t *testing.T) {
+	type stretch struct {
+		replicas int
+		over     time.Duration
+		queued   bool
+	}
+	for _, c := range []struct {
+		name string
+		load []stretch
+		want []gap
+	}{
+		{"a start with a queue, and a crowd", []stretch{{20, time.Minute, true}, {4, 8 * time.Minute, false}, {20, 2 * time.Minute, true}, {15, time.Minute, false}}, nil},
+		{"a crowd that comes back", []stretch{{15, time.Minute, false}, {4, 5 * time.Minute, false}, {22, time.Minute, true}, {15, time.Minute, false}}, []gap{{6*time.Minute + 5*time.Second, 11}}},
+		{"half of it", []stretch{{15, time.Minute, false}, {4, 5 * time.Minute, false}, {22, time.Minute, true}, {9, time.Minute, false}}, []gap{{6*time.Minute + 5*time.Second, 5}}},
+		{"after a queue of twenty minutes, of which three count", []stretch{{15, time.Minute, false}, {4, 5 * time.Minute, false}, {22, 20 * time.Minute, true}, {15, time.Minute, false}}, []gap{{8*time.Minute + 5*time.Second, 11}}},
+		{"those that are needed all the while", []stretch{{15, time.Minute, false}, {22, 20 * time.Minute, true}, {15, time.Minute, false}}, nil},
+		{"as many again within a queue of few", []stretch{{15, time.Minute, false}, {4, 5 * time.Minute, false}, {3, time.Minute, true}, {4, time.Minute, false}}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var r regrets
+			now := start
+			for _, s := range c.load {
+				for end := now.Add(s.over); now.Before(end); now = now.Add(5 * time.Second) {
+					r.see(now, s.replicas, s.queued)
+				}
+			}
+			if !slices.Equal(r.gaps, c.want) {
+				t.Errorf("regrets %v, should %v", r.gaps, c.want)
+			}
+		})
 	}
 }
 
@@ -98,7 +133,7 @@ func TestATimeInWhichNothingIsKnownIsNotRegretted(t *testing.T) {
 	w := &podscaler.Workload{SLO: podscaler.SLO{Target: 100 * time.Millisecond}, Pod: pricing.Resources{CPU: 500}}
 	for i := range 12 {
 		at := start.Add(time.Duration(i) * 20 * time.Minute)
-		p.regrets.see(at, 6)
+		p.regrets.see(at, 6, false)
 		if r := p.Desired(&podscaler.View{Now: at.Add(15 * time.Second), Workload: w, Replicas: 6}); r.Known {
 			t.Fatalf("without any signal it knows: %+v", r)
 		}
