@@ -72,9 +72,9 @@ func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
 }
 
 // In worlds that are not what it believes it misses less than an HPA, over all of them and in those where an
-// HPA's fixed target is what is wrong; with spares in each of them, but for what one trial comes to by chance.
+// HPA's fixed target is what is wrong; with spares in each of them, but for what two trials come to by chance.
 func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
-	r := shown(t, "joint-wrong-worlds", Options{Policies: []string{"joint", "joint-4", "hpa60"}, Trials: 1})
+	r := shown(t, "joint-wrong-worlds", Options{Policies: []string{"joint", "joint-4", "hpa60"}, Trials: 2})
 	const over = "sloViolationMinutes"
 	if ours, theirs := r.Total("joint", over), r.Total("hpa60", over); ours > 0.5*theirs {
 		t.Errorf("it misses the objective for %.0f minutes, the HPA for %.0f", ours, theirs)
@@ -97,7 +97,7 @@ func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
 func TestJointSaysThatItsModelIsOffWhereItIs(t *testing.T) {
 	r := shown(t, "joint-wrong-worlds", Options{Policies: []string{"joint"}, Trials: 2})
 	least := map[string]float64{
-		"demand-up": 0.8, "demand-down": 0.2, "think-none": 0.4, "random": 0.7, "less-capacity": 0.7, "noisy-neighbour": 0.4, "late-metrics": 0.8, "slow-boots": 0.5, "strange-trace": 0.8,
+		"demand-up": 0.8, "demand-down": 0.2, "think-none": 0.4, "random": 0.7, "heavy-tail": 0.6, "less-capacity": 0.7, "noisy-neighbour": 0.4, "late-metrics": 0.8, "slow-boots": 0.5, "strange-trace": 0.8,
 	}
 	for _, l := range r.Levels() {
 		off := r.Mean("joint", l, "modelOff")

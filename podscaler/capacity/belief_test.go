@@ -79,7 +79,7 @@ func TestWhatFullPodsUseIsKnownOnceEnoughWereFull(t *testing.T) {
 		t.Errorf("full pods are taken to use %v, and none was seen", got)
 	}
 	for range 19 {
-		s.See(capacity.Seen{Pods: 3, Busiest: 0.3, InFlight: 60, Latency: 2, Queued: true})
+		s.See(capacity.Seen{Pods: 3, Busiest: 0.3, InFlight: 60, Latency: 2, Queued: true, Full: true})
 	}
 	if got, known := s.Full(); !known || math.Abs(got-0.31) > 0.01 {
 		t.Errorf("full pods are taken to use %.3f (known %v), and use 0.3", got, known)

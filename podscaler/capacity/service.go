@@ -15,12 +15,13 @@ import "math"
 // queue. Away from where it was learnt the curve errs, and that is all right: it is learnt where the
 // service runs, and where it runs is where it is read.
 type Service struct {
-	objective float64 // in seconds
-	demand    estimate
-	quota     estimate
-	base      estimate // as a part of the objective
-	miss      estimate // of the curve: how far what was seen was from it, as a part
-	held      float64  // the highest load of late at which the objective held
+	objective  float64 // in seconds
+	demand     estimate
+	quota      estimate
+	base       estimate // as a part of the objective
+	miss       estimate // of the curve: how far what was seen was from it, as a part
+	held       float64  // the highest load of late at which the objective held
+	work, pods float64  // at which the curve was last learnt
 }
 
 // Seen is what was measured of a service over a while in which its pods stayed about the same.
@@ -39,6 +40,8 @@ type Seen struct {
 	// Steady is whether load and pods stayed about the same, so that the latency is theirs. Queued is
 	// whether pods held more requests than they can work on all the while.
 	Steady, Queued bool
+	// Full is whether they did at least for as long as the busiest was measured.
+	Full bool
 }
 
 const (
@@ -124,14 +127,31 @@ func (s *Service) seeDemand(seen *Seen) {
 }
 
 // seeQuota goes by pods that have more to do than they can: what they use is what they may. A pod that
-// uses more than it was believed to be able to is believed at once.
+// uses more than it was believed to be able to is believed at once. Until response times have been learnt they have to
+// have had more to do for all of the while: starting pods are another thing, and there is caution enough by then.
 func (s *Service) seeQuota(seen *Seen) {
+	before := s.quota.value
 	switch {
 	case !finite(seen.Busiest) || seen.Busiest <= 0:
 	case seen.Busiest > s.quota.value:
 		s.quota.value = seen.Busiest
-	case seen.Queued && seen.Latency > s.objective && seen.Busiest > s.quota.value/2:
+	case (seen.Queued || seen.Full && s.pods > 0) && seen.Latency > s.objective && seen.Busiest > s.quota.value/2:
 		s.quota.learn(seen.Busiest, 1)
+	}
+	s.anchor(before)
+}
+
+// anchor keeps the curve where it was learnt while pods turn out to have more or less than they were taken to have, and
+// so to have been less or more full.
+func (s *Service) anchor(quota float64) {
+	if quota == s.quota.value || !(s.pods > 0) {
+		return
+	}
+	was := min((s.work/quota+pooling)/s.pods, full)
+	is := min(s.Load(s.work, s.pods), full)
+	s.base.value *= math.Pow((1-is)/(1-was), bend)
+	if times := is / was; finite(times) {
+		s.held *= times
 	}
 }
 
@@ -153,6 +173,7 @@ func (s *Service) seeLatency(seen *Seen) {
 		s.held = max(s.held, x)
 	}
 	s.base.learn(got*math.Pow(1-x, bend), weight)
+	s.work, s.pods = seen.Arrivals*s.demand.value, seen.Pods
 	s.miss.learn(min(math.Abs(math.Log(got/expected)), farOff), 1)
 }
 

@@ -52,14 +52,49 @@ func TestQuotaIsWhatFullPodsUse(t *testing.T) {
 		t.Errorf("pods with little to do make the quota %v, should leave it at the request, 0.6", got)
 	}
 	for range 20 {
-		s.See(capacity.Seen{Pods: 3, Busiest: 0.5, InFlight: 60, Latency: 2, Queued: true})
+		s.See(capacity.Seen{Pods: 3, Busiest: 0.5, InFlight: 60, Latency: 2, Queued: true, Full: true})
 	}
 	if got := s.Quota(); math.Abs(got-0.5) > 0.01 {
 		t.Errorf("full pods that use 0.5 make the quota %v", got)
 	}
+	short := capacity.Seen{Pods: 3, Busiest: 0.4, InFlight: 60, Latency: 2, Full: true}
+	if s.See(short); s.Quota() < 0.499 {
+		t.Errorf("pods that were full for a moment make the quota %v, and nothing has been learnt of response times", s.Quota())
+	}
+	for range 20 {
+		s.See(truth{demand: 0.05, quota: 0.5, alone: 0.12, bend: 0.5}.at(40, 8))
+	}
+	for range 40 {
+		s.See(short)
+	}
+	if got := s.Quota(); math.Abs(got-0.4) > 0.02 {
+		t.Errorf("pods that are full for moments and use 0.4 make the quota %v", got)
+	}
 	s.See(capacity.Seen{Pods: 3, Busiest: 1.3, InFlight: 2, Latency: 0.1})
 	if got := s.Quota(); got != 1.3 {
 		t.Errorf("a pod that uses 1.3 makes the quota %v", got)
+	}
+}
+
+// Pods that turn out to have less than they request were fuller than they were taken to be while the curve was learnt,
+// and hold the objective as full as that: at the load that they carried they carry it still.
+func TestAnotherQuotaLeavesWhatWasLearntOfResponseTimes(t *testing.T) {
+	for name, quota := range map[string]float64{"less": 0.5, "more": 0.8} {
+		t.Run(name, func(t *testing.T) {
+			s := capacity.NewService(0.6, 0.3)
+			seen := truth{demand: 0.05, quota: 0.6, alone: 0.15, bend: 0.5}.at(60, 8)
+			seen.Latency, seen.Busiest = 0.2999, 0
+			for range 200 {
+				s.See(seen)
+			}
+			before := s.Pods(3, s.Ceiling(1))
+			for range 40 {
+				s.See(capacity.Seen{Pods: 8, Busiest: quota, InFlight: 60, Latency: 2, Queued: true, Full: true})
+			}
+			if after := s.Pods(3, s.Ceiling(1)); math.Abs(s.Quota()-quota) > 0.01 || math.Abs(before-8) > 0.2 || math.Abs(after-8) > 0.2 {
+				t.Errorf("8 pods just held the objective; of %.2g cores each it takes %.2f by what was learnt, of %.2g it takes %.2f", 0.6, before, s.Quota(), after)
+			}
+		})
 	}
 }
 
@@ -134,7 +169,7 @@ func TestAQueueTeachesNothingOfTheCurve(t *testing.T) {
 	s := capacity.NewService(0.5, 0.3)
 	was := s.Ceiling(1)
 	for range 50 {
-		s.See(capacity.Seen{Arrivals: 30, Completions: 30, CPU: 1.5, Pods: 3, Busiest: 0.5, InFlight: 90, Latency: 3, Whole: true, Queued: true})
+		s.See(capacity.Seen{Arrivals: 30, Completions: 30, CPU: 1.5, Pods: 3, Busiest: 0.5, InFlight: 90, Latency: 3, Whole: true, Queued: true, Full: true})
 	}
 	if got := s.Ceiling(1); got != was {
 		t.Errorf("a queue moved the ceiling from %.3f to %.3f", was, got)
@@ -164,7 +199,7 @@ func TestWhateverIsSeenTheModelStaysSound(t *testing.T) {
 			s.See(capacity.Seen{
 				Arrivals: any(t, "arrivals"), Completions: any(t, "completions"), InFlight: any(t, "in flight"), CPU: any(t, "cpu"),
 				Pods: any(t, "pods"), Busiest: any(t, "busiest"), Latency: any(t, "latency"),
-				Whole: rapid.Bool().Draw(t, "whole"), Steady: rapid.Bool().Draw(t, "steady"), Queued: rapid.Bool().Draw(t, "queued"),
+				Whole: rapid.Bool().Draw(t, "whole"), Steady: rapid.Bool().Draw(t, "steady"), Queued: rapid.Bool().Draw(t, "queued"), Full: rapid.Bool().Draw(t, "full"),
 			})
 		}
 		demand, _ := s.Demand()

@@ -105,7 +105,7 @@ func (b *beliefs) see(v *podscaler.View, s *capacity.Service, seen *capacity.See
 		b.large.see(now, s.Alone()/v.Workload.SLO.Target.Seconds(), part)
 		b.seeDemand(now, s, seen, part)
 	}
-	if full, known := s.Full(); known && seen.Queued {
+	if full, known := s.Full(); known && seen.Full {
 		b.starved.see(now, float64(v.Workload.Pod.CPU)/1000/full, part)
 	}
 	if lag, known := behind(v); known {

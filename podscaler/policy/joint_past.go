@@ -12,7 +12,8 @@ import (
 // sight is what a run saw.
 type sight struct {
 	at                 time.Time
-	cpu, busiest       float64 // NaN where it is not known
+	cpu, busiest       float64   // NaN where it is not known
+	from, to           time.Time // the while that busiest was measured over
 	pods               int
 	inFlight, arrivals float64
 	latency            float64
@@ -43,6 +44,7 @@ func look(v *podscaler.View) sight {
 	for i := range v.Pods {
 		if cpu, ok := v.Pods[i].CPU.Number(); ok && serves(&v.Pods[i]) && !(cpu <= x.busiest) {
 			x.busiest = cpu
+			x.from, x.to = v.Pods[i].CPU.At.Add(-v.Pods[i].CPU.Span), v.Pods[i].CPU.At
 		}
 	}
 	x.inFlight, _ = inFlight(v)
@@ -71,7 +73,7 @@ func (s sights) over(window time.Duration) capacity.Seen {
 		cpu, pods = cpu+x.cpu, pods+float64(x.pods)
 		low, high = min(low, x.pods), max(high, x.pods)
 		slow, fast = min(slow, x.arrivals), max(fast, x.arrivals)
-		if x.inFlight > capacity.Queue*float64(x.pods) {
+		if x.queued() {
 			queued++
 		}
 	}
@@ -79,7 +81,10 @@ func (s sights) over(window time.Duration) capacity.Seen {
 	seen.Pods = pods / n
 	span := last.at.Sub(s[0].at)
 	seen.CPU, seen.Completions = cpu/n, last.arrivals
-	if seen.Whole = len(s) > 1 && span >= window*3/4; !seen.Whole {
+	seen.Whole = len(s) > 1 && span >= window*3/4
+	seen.Queued = seen.Whole && queued == len(s)
+	seen.Full = seen.Queued || s.full()
+	if !seen.Whole {
 		if idle := s.idle(); idle > 0 && s[0].arrivals == 0 && last.arrivals > 0 {
 			// All that came in the window came after the sights began, and what is used is used for that.
 			seen.Completions *= float64(window) / float64(span)
@@ -88,9 +93,30 @@ func (s sights) over(window time.Duration) capacity.Seen {
 		return seen
 	}
 	seen.Completions = last.arrivals - (last.inFlight-s[0].inFlight)/span.Seconds()
-	seen.Queued = queued == len(s)
 	seen.Steady = queued == 0 && float64(high-low) <= 0.15*seen.Pods && fast-slow <= 0.25*fast
 	return seen
+}
+
+// queued is whether pods held more requests than they work on.
+func (x *sight) queued() bool { return x.inFlight > capacity.Queue*float64(x.pods) }
+
+// full reports whether pods held more than they work on for all of the while over which the busiest was measured: from
+// the sight before it to the one after.
+func (s sights) full() bool {
+	last := &s[len(s)-1]
+	if !last.from.Before(last.to) {
+		return false
+	}
+	for i := len(s) - 1; i >= 0; i-- {
+		switch x := &s[i]; {
+		case i > 0 && !s[i-1].at.Before(last.to):
+		case !x.queued():
+			return false
+		case !x.at.After(last.from):
+			return true
+		}
+	}
+	return false
 }
 
 // idle is how long ago the last of the sights was that saw no request come; nothing if none did.
