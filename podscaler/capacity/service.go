@@ -21,7 +21,7 @@ type Service struct {
 	base       estimate // as a part of the objective
 	miss       estimate // of the curve: how far what was seen was from it, as a part
 	held       float64  // the highest load of late at which the objective held
-	work, pods float64  // at which the curve was last learnt
+	work, pods estimate // at which the curve was learnt, forgetting as it does
 }
 
 // Seen is what was measured of a service over a while in which its pods stayed about the same.
@@ -40,7 +40,7 @@ type Seen struct {
 	// Steady is whether load and pods stayed about the same, so that the latency is theirs. Queued is
 	// whether pods held more requests than they can work on all the while.
 	Steady, Queued bool
-	// Full is whether they did at least for as long as the busiest was measured.
+	// Full is whether they did for as long as the busiest was measured, which need not be all of it.
 	Full bool
 }
 
@@ -98,6 +98,8 @@ func NewService(request, objective float64) *Service {
 		demand:    estimate{most: 60},
 		quota:     estimate{value: max(request, 0.001), weight: 1, most: 20},
 		base:      estimate{value: math.Pow(1-FirstCeiling, bend), weight: 2, most: 40},
+		work:      estimate{most: 40},
+		pods:      estimate{most: 40},
 		miss:      estimate{most: 12},
 	}
 }
@@ -127,15 +129,15 @@ func (s *Service) seeDemand(seen *Seen) {
 }
 
 // seeQuota goes by pods that have more to do than they can: what they use is what they may. A pod that
-// uses more than it was believed to be able to is believed at once. Until response times have been learnt they have to
-// have had more to do for all of the while: starting pods are another thing, and there is caution enough by then.
+// uses more than it was believed to be able to is believed at once. Until something is known of response times a short
+// queue is not enough: pods that start are another thing, and there is caution enough until then.
 func (s *Service) seeQuota(seen *Seen) {
 	before := s.quota.value
 	switch {
 	case !finite(seen.Busiest) || seen.Busiest <= 0:
 	case seen.Busiest > s.quota.value:
 		s.quota.value = seen.Busiest
-	case (seen.Queued || seen.Full && s.pods > 0) && seen.Latency > s.objective && seen.Busiest > s.quota.value/2:
+	case seen.Full && (seen.Queued || s.pods.weight > 0) && seen.Latency > s.objective && seen.Busiest > s.quota.value/2:
 		s.quota.learn(seen.Busiest, 1)
 	}
 	s.anchor(before)
@@ -144,15 +146,12 @@ func (s *Service) seeQuota(seen *Seen) {
 // anchor keeps the curve where it was learnt while pods turn out to have more or less than they were taken to have, and
 // so to have been less or more full.
 func (s *Service) anchor(quota float64) {
-	if quota == s.quota.value || !(s.pods > 0) {
+	if quota == s.quota.value || s.pods.weight == 0 {
 		return
 	}
-	was := min((s.work/quota+pooling)/s.pods, full)
-	is := min(s.Load(s.work, s.pods), full)
+	was := min((s.work.value/quota+pooling)/s.pods.value, full)
+	is := min(s.Load(s.work.value, s.pods.value), full)
 	s.base.value *= math.Pow((1-is)/(1-was), bend)
-	if times := is / was; finite(times) {
-		s.held *= times
-	}
 }
 
 // seeLatency moves the curve through what was seen. Where pods are full, response times tell how long
@@ -173,7 +172,8 @@ func (s *Service) seeLatency(seen *Seen) {
 		s.held = max(s.held, x)
 	}
 	s.base.learn(got*math.Pow(1-x, bend), weight)
-	s.work, s.pods = seen.Arrivals*s.demand.value, seen.Pods
+	s.work.learn(seen.Arrivals*s.demand.value, weight)
+	s.pods.learn(seen.Pods, weight)
 	s.miss.learn(min(math.Abs(math.Log(got/expected)), farOff), 1)
 }
 

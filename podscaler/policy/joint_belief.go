@@ -40,7 +40,7 @@ type turn struct{ on, off float64 }
 // Each is beyond what comes of chance, and of quotas a sixth below the requests, where all else is as believed.
 var (
 	slowTurn    = turn{1.6, 1.5}
-	tailTurn    = turn{0.2, 0.16}
+	tailTurn    = turn{0.21, 0.18}
 	largeTurn   = turn{0.5, 0.45}
 	starvedTurn = turn{4. / 3, 1.25}
 	changedTurn = turn{1.35, 1.2}
@@ -139,21 +139,26 @@ func (b *beliefs) seeDemand(now time.Time, s *capacity.Service, seen *capacity.S
 }
 
 const (
-	// beyond is how far above the objective's quantile the time has to lie that good answers take at most: what lies beyond
-	// the two tells nothing where they are next to each other.
-	beyond = 1.25
-	// plainly is how many answers should lie beyond it of a heavy tail, to tell it from none, and hardly the least part
-	// that is told of one.
+	// Between beyond and afar times the objective's quantile the time has to lie that good answers take at most: counts at
+	// two times that are close together do not tell how fast they fall, and far from the quantile nobody minds.
+	beyond, afar = 1.25, 4
+	// tailQuantile is the lowest quantile to tell it by: of lower ones a good part takes twice as long by chance.
+	tailQuantile = 0.9
+	// plainly is how many answers should lie beyond that time of a heavy tail, to tell it from none, and hardly the least
+	// part that is told of one.
 	plainly, hardly = 5, 0.02
 )
 
 // tail is which part of the answers that take longer than the objective's quantile takes twice as long as that: by how many
-// are not good, as if they fell with a power of the time.
+// are not good, as if they fell with a power of the time. Where errors may be what is not good nothing is known.
 func tail(v *podscaler.View, seen *capacity.Seen) (twice float64, known bool) {
 	slo, w := &v.Workload.SLO, &v.Window
 	good, known := w.Good.Number()
 	slowest, times := 1-slo.Quantile, cmp.Or(w.GoodWithin, slo.Target).Seconds()/seen.Latency
-	if !known || !seen.Steady || seen.Queued || !(slowest > 0) || !(times >= beyond) {
+	if !known || !seen.Steady || seen.Queued || !(tailQuantile <= slo.Quantile && slo.Quantile < 1) || !(beyond <= times && times <= afar) {
+		return 0, false
+	}
+	if errors, known := w.Errors.Number(); known && errors > max(1-good, 0)/2 {
 		return 0, false
 	}
 	index := func(part float64) float64 { return math.Log(slowest/part) / math.Log(times) }
@@ -161,7 +166,7 @@ func tail(v *podscaler.View, seen *capacity.Seen) (twice float64, known bool) {
 	if heavy := math.Log2(1 / tailTurn.on); index(plainly/requests) < heavy {
 		return 0, false
 	}
-	twice = max(math.Exp2(-index(max(1-good, 0.5/requests))), hardly)
+	twice = max(math.Exp2(-index(max(1-good, 0))), hardly)
 	return twice, twice < 1
 }
 
@@ -198,8 +203,8 @@ func (b *beliefs) wrong(v *podscaler.View, s *capacity.Service) []podscaler.Reas
 	demand, _ := s.Demand()
 	add(b.slow.said, "response times are %.1f times those of pods that share %.3g cores each among requests of one size, sent to the least loaded: requests are balanced "+
 		"unevenly or are of very different sizes, pods get less cpu than they request, or time is spent elsewhere, which more pods do not shorten", b.slow.value(), s.Quota())
-	add(b.tail.said, "of the slowest %.3g %% of the answers %.0f %% take twice as long and more, where requests of one size leave hardly any: a few are far larger than the "+
-		"others or are held up elsewhere, which more pods do not shorten, and behind them others wait", 100*(1-v.Workload.SLO.Quantile), 100*b.tail.value())
+	add(b.tail.said, "of the slowest %.3g %% of the answers %.0f %% take at least twice as long as the quickest of them, where of requests of one size hardly any do: a few "+
+		"are far larger than the others or are held up elsewhere, which more pods do not shorten, and behind them others wait", 100*(1-v.Workload.SLO.Quantile), 100*b.tail.value())
 	add(b.large.said, "a request takes %.3g ms of cpu, which is %.0f %% of the objective on an idle pod of %.3g cores: that leaves little for requests to share, and pods are "+
 		"filled to %.0f %% where %.0f %% was believed%s", 1000*demand, 100*b.large.value(), s.Quota(), 100*s.Ceiling(1), 100*capacity.FirstCeiling, larger(s.Quota()))
 	add(b.starved.said, "full pods use %.3g cores and request %.3g: somebody else takes it, or they cannot use more at a time", s.Quota(), float64(v.Workload.Pod.CPU)/1000)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"testing"
@@ -87,7 +88,7 @@ func TestJointSaysWhichOfItsBeliefsIsWrong(t *testing.T) {
 		{"far slower", func(w *world) { w.latency *= 2 }, "response times are 2.0 times those of pods that share 0.5 cores each"},
 		{"far quicker", func(w *world) { w.latency /= 2 }, ""},
 		{"far slower, and nobody minds", func(w *world) { w.demand, w.rate, w.latency = 0.005, 300, 0.05 }, ""},
-		{"a heavy tail", func(w *world) { w.slow = 0.045 }, "of the slowest 10 % of the answers 26 % take twice as long and more"},
+		{"a heavy tail", func(w *world) { w.slow = 0.045 }, "of the slowest 10 % of the answers 26 % take at least twice as long as the quickest of them"},
 		{"a tail that falls as of chance", func(w *world) { w.slow = 0.03 }, ""},
 		{"large requests", func(w *world) { w.demand, w.rate, w.latency = 0.1, 12, 0.28 }, "a request takes 100 ms of cpu, which is 67 % of the objective on an idle pod of 0.5 cores"},
 		{"full pods use less than they request", func(w *world) { w.busiest, w.rate, w.latency, w.flying = 0.35, 42, 0.9, 60 }, "full pods use 0.35 cores and request 0.5"},
@@ -191,32 +192,40 @@ func TestABeliefIsJudgedByEnoughAndDoesNotFlap(t *testing.T) {
 
 func TestATailIsToldByWhatMissesTheObjective(t *testing.T) {
 	as := capacity.Seen{Latency: 0.15, Arrivals: 30, Steady: true}
-	moving, queued, near, rare, unmeasured := as, as, as, as, as
-	moving.Steady, queued.Queued, near.Latency, rare.Arrivals, unmeasured.Latency = false, true, 0.25, 0.3, math.NaN()
+	moving, queued, near, short, rare, unmeasured := as, as, as, as, as, as
+	moving.Steady, queued.Queued, near.Latency, short.Latency, rare.Arrivals, unmeasured.Latency = false, true, 0.25, 0.03, 0.3, math.NaN()
+	short.Arrivals = 3000
 	for _, c := range []struct {
 		name   string
 		seen   capacity.Seen
 		slow   float64       // part of the requests that misses the objective
 		within time.Duration // in place of its target
-		want   float64       // 0 is not known
+		errors float64
+		lower  float64 // the quantile is
+		want   float64 // 0 is not known
 	}{
-		{"a quarter takes twice as long", as, 0.025, 0, 0.25},
-		{"all of them take twice as long", as, 0.1, 0, 0},
-		{"one in fifty", as, 0.002, 0, 0.02},
-		{"as good as none", as, 0.0001, 0, 0.02},
-		{"none at all", as, 0, 0, 0.02},
-		{"nine in ten of those that are counted up to 225 ms", as, 0.05, 225 * time.Millisecond, math.Exp2(-math.Log(2) / math.Log(1.5))},
-		{"while the load changes", moving, 0.025, 0, 0},
-		{"of a queue", queued, 0.025, 0, 0},
-		{"of answers that all but miss it", near, 0.05, 0, 0},
-		{"of a few requests", rare, 0.025, 0, 0},
-		{"where they are not measured", unmeasured, 0.025, 0, 0},
-		{"of more than there can be", as, 1.5, 0, 0},
-		{"of no number", as, math.NaN(), 0, 0},
+		{name: "a quarter takes twice as long", seen: as, slow: 0.025, want: 0.25},
+		{name: "all of them take twice as long", seen: as, slow: 0.1},
+		{name: "one in fifty", seen: as, slow: 0.002, want: 0.02},
+		{name: "as good as none", seen: as, slow: 0.0001, want: 0.02},
+		{name: "none at all", seen: as, want: 0.02},
+		{name: "nine in ten of those that are counted up to 225 ms", seen: as, slow: 0.05, within: 225 * time.Millisecond, want: math.Exp2(-math.Log(2) / math.Log(1.5))},
+		{name: "while the load changes", seen: moving, slow: 0.025},
+		{name: "of a queue", seen: queued, slow: 0.025},
+		{name: "of answers that all but miss it", seen: near, slow: 0.05},
+		{name: "of answers that are far from missing it", seen: short, slow: 0.001},
+		{name: "of a few requests", seen: rare, slow: 0.025},
+		{name: "where they are not measured", seen: unmeasured, slow: 0.025},
+		{name: "of more than there can be", seen: as, slow: 1.5},
+		{name: "of fewer than there can be", seen: as, slow: -0.1, want: 0.02},
+		{name: "of no number", seen: as, slow: math.NaN()},
+		{name: "where errors may be what is not good", seen: as, slow: 0.025, errors: 0.02},
+		{name: "where a few are errors", seen: as, slow: 0.025, errors: 0.001, want: 0.25},
+		{name: "of a lower quantile", seen: as, slow: 0.025, lower: 0.75},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := believed.view(&podscaler.Workload{SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute}}, start)
-			v.Window.Good, v.Window.GoodWithin = podscaler.Known(1-c.slow), c.within
+			v := believed.view(&podscaler.Workload{SLO: podscaler.SLO{Quantile: cmp.Or(c.lower, 0.9), Target: 300 * time.Millisecond, Window: time.Minute}}, start)
+			v.Window.Good, v.Window.GoodWithin, v.Window.Errors = podscaler.Known(1-c.slow), c.within, podscaler.Known(c.errors)
 			got, known := tail(v, &c.seen)
 			if known != (c.want > 0) || known && math.Abs(got-c.want) > 1e-9 {
 				t.Errorf("%.4f of those beyond the quantile take twice as long (known %v), should be %.4f", got, known, c.want)

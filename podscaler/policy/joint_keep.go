@@ -38,8 +38,8 @@ const (
 )
 
 // see notes how many are needed now. Those that come back within shortKeep have not been given up. What works off a
-// queue is not known to be needed again: of a queue what counts is how many are needed once it is gone. They have been
-// missed for some of that time, which is counted as well, for no gap is as long as the one before.
+// queue is not known to be needed again: of a queue what counts is how many are needed once it is gone. Some of the time
+// that it stood counts as well: gaps are of many lengths, and a keep that is as long as the last would end just before the next.
 func (r *regrets) see(now time.Time, replicas int, queued bool) {
 	until := now
 	if queued {
@@ -75,7 +75,7 @@ func (r *regrets) see(now time.Time, replicas int, queued bool) {
 }
 
 // unknown notes that it could not be told how many are needed: it may have been all, and none was given up.
-func (r *regrets) unknown() { r.needed, r.jam, r.calm = nil, time.Time{}, 0 }
+func (r *regrets) unknown() { r.needed = nil }
 
 func (r *regrets) add(g gap) {
 	if g.replicas == 0 {

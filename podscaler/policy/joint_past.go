@@ -13,7 +13,8 @@ import (
 type sight struct {
 	at                 time.Time
 	cpu, busiest       float64   // NaN where it is not known
-	from, to           time.Time // the while that busiest was measured over
+	from, to           time.Time // the while that busiest was measured over; zero where it is not known
+	jammed             time.Time // since when there is a queue; zero where none is, or none was counted
 	pods               int
 	inFlight, arrivals float64
 	latency            float64
@@ -33,7 +34,14 @@ func (s *sights) add(v *podscaler.View, window time.Duration) {
 			kept = append(kept, x)
 		}
 	}
-	*s = append(kept, look(v))
+	x := look(v)
+	if _, counted := v.Window.InFlight.Number(); counted && x.queued() {
+		x.jammed = x.at
+		if n := len(kept) - 1; n >= 0 && !kept[n].jammed.IsZero() && x.at.Sub(kept[n].at) <= window {
+			x.jammed = kept[n].jammed
+		}
+	}
+	*s = append(kept, x)
 }
 
 func look(v *podscaler.View) sight {
@@ -42,10 +50,12 @@ func look(v *podscaler.View) sight {
 		x.cpu = cpu
 	}
 	for i := range v.Pods {
-		if cpu, ok := v.Pods[i].CPU.Number(); ok && serves(&v.Pods[i]) && !(cpu <= x.busiest) {
-			x.busiest = cpu
-			x.from, x.to = v.Pods[i].CPU.At.Add(-v.Pods[i].CPU.Span), v.Pods[i].CPU.At
+		sample := &v.Pods[i].CPU
+		cpu, ok := sample.Number()
+		if !ok || !serves(&v.Pods[i]) || cpu <= x.busiest {
+			continue
 		}
+		x.busiest, x.from, x.to = cpu, sample.At.Add(-sample.Span), sample.At
 	}
 	x.inFlight, _ = inFlight(v)
 	x.arrivals, x.latency = number(v.Window.Arrivals), number(v.Window.Latency)
@@ -83,7 +93,7 @@ func (s sights) over(window time.Duration) capacity.Seen {
 	seen.CPU, seen.Completions = cpu/n, last.arrivals
 	seen.Whole = len(s) > 1 && span >= window*3/4
 	seen.Queued = seen.Whole && queued == len(s)
-	seen.Full = seen.Queued || s.full()
+	seen.Full = s.full()
 	if !seen.Whole {
 		if idle := s.idle(); idle > 0 && s[0].arrivals == 0 && last.arrivals > 0 {
 			// All that came in the window came after the sights began, and what is used is used for that.
@@ -100,23 +110,15 @@ func (s sights) over(window time.Duration) capacity.Seen {
 // queued is whether pods held more requests than they work on.
 func (x *sight) queued() bool { return x.inFlight > capacity.Queue*float64(x.pods) }
 
-// full reports whether pods held more than they work on for all of the while over which the busiest was measured: from
-// the sight before it to the one after.
+// full reports whether pods held more than they work on for all of the while over which the busiest was measured, to the
+// sight after it. Where no time is known of that, it has to be all of the window.
 func (s sights) full() bool {
 	last := &s[len(s)-1]
-	if !last.from.Before(last.to) {
-		return false
+	if last.to.IsZero() {
+		return !last.jammed.IsZero() && !last.jammed.After(s[0].at)
 	}
-	for i := len(s) - 1; i >= 0; i-- {
-		switch x := &s[i]; {
-		case i > 0 && !s[i-1].at.Before(last.to):
-		case !x.queued():
-			return false
-		case !x.at.After(last.from):
-			return true
-		}
-	}
-	return false
+	i := slices.IndexFunc(s, func(x sight) bool { return !x.at.Before(last.to) })
+	return i >= 0 && last.from.Before(last.to) && !s[i].jammed.IsZero() && !s[i].jammed.After(last.from)
 }
 
 // idle is how long ago the last of the sights was that saw no request come; nothing if none did.

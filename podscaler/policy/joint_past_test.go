@@ -13,7 +13,7 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 	const span = 15 * time.Second
 	for _, c := range []struct {
 		name  string
-		queue string        // by run, five seconds apart: x is a queue
+		queue string        // by run, five seconds apart: x is a queue, and i one by what comes and how long it takes
 		age   time.Duration // of the sample at the last of them
 		over  time.Duration // that it is of
 		want  bool
@@ -26,7 +26,13 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 		{"a queue that was gone after it ended", "xxxxx.", 5 * time.Second, span, true},
 		{"a queue that was gone at the run after it", "xxxxx.", 2 * time.Second, span, false},
 		{"a sample from before the first run", "xxxxxx", 20 * time.Second, span, false},
-		{"a queue for all of a window, whatever the sample's times", "xxxxxxxxxxxxx", 90 * time.Second, span, true},
+		{"a queue for all of a window, and a sample from before it", "xxxxxxxxxxxxx", 60 * time.Second, span, false},
+		{"a queue for longer than a window, and an old sample over a minute", "xxxxxxxxxxxxxxxxxxxxxxxxx", 30 * time.Second, time.Minute, true},
+		{"the same where the queue began within it", "......xxxxxxxxxxxxxxxxxxx", 30 * time.Second, time.Minute, true},
+		{"the same where it began later", ".......xxxxxxxxxxxxxxxxxx", 30 * time.Second, time.Minute, false},
+		{"a queue for all of a window, and a sample without a time", "xxxxxxxxxxxxx", -1, span, true},
+		{"no queue at the start of it", ".xxxxxxxxxxxx", -1, span, false},
+		{"requests in flight that were not counted", "iiiiiiiiiiiii", 0, span, false},
 		{"a gap within it", "xxx.xx", 0, span, false},
 		{"a sample between two runs", "....xx", 2 * time.Second, time.Second, true},
 		{"a sample of no time", "...xxx", 0, 0, false},
@@ -41,6 +47,9 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 					of.flying = 150
 				}
 				v := of.view(w, now)
+				if x == 'i' {
+					v.Window.InFlight = podscaler.Reading{}
+				}
 				for p := range v.Pods {
 					v.Pods[p].CPU.Span = c.over
 				}
@@ -76,5 +85,35 @@ func TestJointLearnsWhatAPodMayUseFromAShortQueue(t *testing.T) {
 	}
 	if got := p.service.Quota(); got > 0.53 || got < 0.5 {
 		t.Errorf("full pods used 0.5 cores for half a minute, and are taken to have %.3g", got)
+	}
+}
+
+// A start with a queue needs more than what is needed then, and when a crowd comes later nothing was given up.
+func TestJointRegretsNothingThatWorkedOffAQueue(t *testing.T) {
+	made, err := newJoint(Joint{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := made.(*joint)
+	w := &podscaler.Workload{
+		Name: "shop/web", Min: 1, Max: 100, Pod: pricing.Resources{CPU: 500},
+		SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
+	}
+	now := start
+	for _, x := range []struct {
+		over time.Duration
+		is   world
+	}{
+		{time.Minute, world{demand: 0.05, rate: 60, latency: 2, flying: 150}},
+		{8 * time.Minute, world{demand: 0.05, rate: 30, latency: 0.2, flying: 4}},
+		{time.Minute, world{demand: 0.05, rate: 60, latency: 2, flying: 150}},
+		{time.Minute, world{demand: 0.05, rate: 30, latency: 0.2, flying: 4}},
+	} {
+		for end := now.Add(x.over); now.Before(end); now = now.Add(5 * time.Second) {
+			p.Desired(x.is.view(w, now))
+		}
+	}
+	if len(p.regrets.gaps) > 0 {
+		t.Errorf("regrets %v", p.regrets.gaps)
 	}
 }

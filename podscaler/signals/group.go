@@ -299,7 +299,8 @@ func (m *measurement) histogram(h *histogram, s *Source, unit time.Duration) {
 	}
 	if text := h.noEdge(s.SLO.Quantile, target, unit); text != "" {
 		m.note(CodeNoBucketEdge, "", text)
-		if edge, _ := h.upTo(target); !s.has(good) {
+		if !s.has(good) {
+			edge, _ := h.upTo(target)
 			m.window.GoodWithin = time.Duration(edge * float64(unit))
 		}
 	}
