@@ -33,8 +33,8 @@ const (
 	counted = 2000
 	// alike is how far apart gaps are at most that end together and count as one.
 	alike = 30 * time.Second
-	// jammed is how much of a queue's time counts, about what machines take.
-	jammed = 3 * time.Minute
+	// longestJam is how much of a queue's time counts, about what machines take.
+	longestJam = 3 * time.Minute
 )
 
 // see notes how many are needed now. Those that come back within shortKeep have not been given up. What works off a
@@ -48,7 +48,7 @@ func (r *regrets) see(now time.Time, replicas int, queued bool) {
 		}
 		replicas = min(replicas, r.calm)
 	} else {
-		if late := r.jam.Add(jammed); !r.jam.IsZero() && late.Before(now) {
+		if late := r.jam.Add(longestJam); !r.jam.IsZero() && late.Before(now) {
 			until = late
 		}
 		r.calm, r.jam = replicas, time.Time{}

@@ -93,7 +93,7 @@ func (s sights) over(window time.Duration) capacity.Seen {
 	seen.CPU, seen.Completions = cpu/n, last.arrivals
 	seen.Whole = len(s) > 1 && span >= window*3/4
 	seen.Queued = seen.Whole && queued == len(s)
-	seen.Full = s.full()
+	seen.Full = s.full() || last.to.IsZero() && seen.Queued && !last.jammed.IsZero()
 	if !seen.Whole {
 		if idle := s.idle(); idle > 0 && s[0].arrivals == 0 && last.arrivals > 0 {
 			// All that came in the window came after the sights began, and what is used is used for that.
@@ -111,12 +111,9 @@ func (s sights) over(window time.Duration) capacity.Seen {
 func (x *sight) queued() bool { return x.inFlight > capacity.Queue*float64(x.pods) }
 
 // full reports whether pods held more than they work on for all of the while over which the busiest was measured, to the
-// sight after it. Where no time is known of that, it has to be all of the window.
+// sight after it.
 func (s sights) full() bool {
 	last := &s[len(s)-1]
-	if last.to.IsZero() {
-		return !last.jammed.IsZero() && !last.jammed.After(s[0].at)
-	}
 	i := slices.IndexFunc(s, func(x sight) bool { return !x.at.Before(last.to) })
 	return i >= 0 && last.from.Before(last.to) && !s[i].jammed.IsZero() && !s[i].jammed.After(last.from)
 }

@@ -31,6 +31,7 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 		{"the same where the queue began within it", "......xxxxxxxxxxxxxxxxxxx", 30 * time.Second, time.Minute, true},
 		{"the same where it began later", ".......xxxxxxxxxxxxxxxxxx", 30 * time.Second, time.Minute, false},
 		{"a queue for all of a window, and a sample without a time", "xxxxxxxxxxxxx", -1, span, true},
+		{"one run, and a sample without a time", "x", -1, span, false},
 		{"no queue at the start of it", ".xxxxxxxxxxxx", -1, span, false},
 		{"requests in flight that were not counted", "iiiiiiiiiiiii", 0, span, false},
 		{"a gap within it", "xxx.xx", 0, span, false},
