@@ -151,7 +151,9 @@ func (s *Service) anchor(quota float64) {
 	}
 	was := min((s.work.value/quota+pooling)/s.pods.value, full)
 	is := min(s.Load(s.work.value, s.pods.value), full)
-	s.base.value *= math.Pow((1-is)/(1-was), bend)
+	if times := math.Pow((1-is)/(1-was), bend); finite(times) {
+		s.base.value *= times
+	}
 }
 
 // seeLatency moves the curve through what was seen. Where pods are full, response times tell how long
