@@ -293,5 +293,8 @@ func used(pods []podscaler.Pod) (cores float64, known bool) {
 // queued reports whether pods hold more requests than they work on.
 func (p *joint) queued(v *podscaler.View) bool {
 	n, ok := inFlight(v)
-	return ok && n > capacity.Queue*float64(serving(v.Pods))
+	return ok && queues(n, serving(v.Pods))
 }
+
+// queues reports whether so many requests in flight are more than pods work on.
+func queues(inFlight float64, pods int) bool { return inFlight > capacity.Queue*float64(pods) }

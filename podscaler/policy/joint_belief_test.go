@@ -49,18 +49,29 @@ func (w *world) view(wl *podscaler.Workload, now time.Time) *podscaler.View {
 	return v
 }
 
-// watched has a joint policy watch one world after the other, for so long each, and returns for each what it said at
-// the end of it that its model was off in.
-func watched(t *testing.T, long time.Duration, worlds ...world) [][]string {
+// unlearned is a joint policy that has seen nothing.
+func unlearned(t *testing.T) *joint {
 	t.Helper()
 	p, err := newJoint(Joint{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wl := &podscaler.Workload{
-		Name: "shop/web", Min: 1, Max: 100, Pod: pricing.Resources{CPU: 500},
+	return p.(*joint)
+}
+
+// shop is a workload whose pods request so many millicores.
+func shop(cpu pricing.MilliCPU) *podscaler.Workload {
+	return &podscaler.Workload{
+		Name: "shop/web", Min: 1, Max: 100, Pod: pricing.Resources{CPU: cpu},
 		SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
 	}
+}
+
+// watched has a joint policy watch one world after the other, for so long each, and returns for each what it said at
+// the end of it that its model was off in.
+func watched(t *testing.T, long time.Duration, worlds ...world) [][]string {
+	t.Helper()
+	p, wl := unlearned(t), shop(500)
 	now := start
 	said := make([][]string, len(worlds))
 	for i := range worlds {

@@ -28,9 +28,9 @@ const (
 
 // see takes in how many pods serve, how many requests are in flight, and what the load seems to be.
 func (d *drain) see(now time.Time, pods int, inFlight, load float64) {
-	queued := d.inFlight > capacity.Queue*float64(d.pods)
+	queued := queues(d.inFlight, d.pods)
 	d.lowest = min(d.lowest, inFlight)
-	over := !now.Before(d.until) || inFlight <= capacity.Queue*float64(pods) || inFlight > regrown*d.lowest+capacity.Queue
+	over := !now.Before(d.until) || !queues(inFlight, pods) || inFlight > regrown*d.lowest+capacity.Queue
 	switch more := pods > d.pods && queued; {
 	case d.most > 0 && over && !more:
 		d.most = 0

@@ -37,22 +37,9 @@ const (
 	longestJam = 3 * time.Minute
 )
 
-// see notes how many are needed now. Those that come back within shortKeep have not been given up. What works off a
-// queue is not known to be needed again: of a queue what counts is how many are needed once it is gone. Some of the time
-// that it stood counts as well: gaps are of many lengths, and a keep that is as long as the last would end just before the next.
+// see notes how many are needed now. Those that come back within shortKeep have not been given up.
 func (r *regrets) see(now time.Time, replicas int, queued bool) {
-	until := now
-	if queued {
-		if r.jam.IsZero() {
-			r.jam = now
-		}
-		replicas = min(replicas, r.calm)
-	} else {
-		if late := r.jam.Add(longestJam); !r.jam.IsZero() && late.Before(now) {
-			until = late
-		}
-		r.calm, r.jam = replicas, time.Time{}
-	}
+	replicas, until := r.without(now, replicas, queued)
 	replicas = min(replicas, counted)
 	for len(r.needed) < replicas {
 		r.needed = append(r.needed, time.Time{})
@@ -72,6 +59,24 @@ func (r *regrets) see(now time.Time, replicas int, queued bool) {
 		g = gap{max(g.over, over), g.replicas + 1}
 	}
 	r.add(g)
+}
+
+// without is how many are needed without those that work off a queue, which are not known to be needed again: of a
+// queue what counts is how many are needed once it is gone. Until is how long those that come back were missed. Some of the
+// time that the queue stood counts: gaps are of many lengths, and a keep that is as long as the last would end just before the next.
+func (r *regrets) without(now time.Time, replicas int, queued bool) (calm int, until time.Time) {
+	if queued {
+		if r.jam.IsZero() {
+			r.jam = now
+		}
+		return min(replicas, r.calm), now
+	}
+	until = now
+	if late := r.jam.Add(longestJam); !r.jam.IsZero() && late.Before(now) {
+		until = late
+	}
+	r.calm, r.jam = replicas, time.Time{}
+	return replicas, until
 }
 
 // unknown notes that it could not be told how many are needed: it may have been all, and none was given up.

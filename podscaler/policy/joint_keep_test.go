@@ -125,11 +125,7 @@ func TestAQueueThatIsWorkedOffIsNoFurtherLoad(t *testing.T) {
 
 // What was not seen was not given up: it may have been needed all the time.
 func TestATimeInWhichNothingIsKnownIsNotRegretted(t *testing.T) {
-	made, err := newJoint(Joint{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := made.(*joint)
+	p := unlearned(t)
 	w := &podscaler.Workload{SLO: podscaler.SLO{Target: 100 * time.Millisecond}, Pod: pricing.Resources{CPU: 500}}
 	for i := range 12 {
 		at := start.Add(time.Duration(i) * 20 * time.Minute)

@@ -35,7 +35,7 @@ func (s *sights) add(v *podscaler.View, window time.Duration) {
 		}
 	}
 	x := look(v)
-	if _, counted := v.Window.InFlight.Number(); counted && x.queued() {
+	if _, counted := v.Window.InFlight.Number(); counted && queues(x.inFlight, x.pods) {
 		x.jammed = x.at
 		if n := len(kept) - 1; n >= 0 && !kept[n].jammed.IsZero() && x.at.Sub(kept[n].at) <= window {
 			x.jammed = kept[n].jammed
@@ -83,7 +83,7 @@ func (s sights) over(window time.Duration) capacity.Seen {
 		cpu, pods = cpu+x.cpu, pods+float64(x.pods)
 		low, high = min(low, x.pods), max(high, x.pods)
 		slow, fast = min(slow, x.arrivals), max(fast, x.arrivals)
-		if x.queued() {
+		if queues(x.inFlight, x.pods) {
 			queued++
 		}
 	}
@@ -106,9 +106,6 @@ func (s sights) over(window time.Duration) capacity.Seen {
 	seen.Steady = queued == 0 && float64(high-low) <= 0.15*seen.Pods && fast-slow <= 0.25*fast
 	return seen
 }
-
-// queued is whether pods held more requests than they work on.
-func (x *sight) queued() bool { return x.inFlight > capacity.Queue*float64(x.pods) }
 
 // full reports whether pods held more than they work on for all of the while over which the busiest was measured, to the
 // sight after it.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
-	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // A pod is full of what it used while there was a queue, however short that was.
@@ -40,7 +39,7 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var s sights
-			w := &podscaler.Workload{Pod: pricing.Resources{CPU: 600}}
+			w := shop(600)
 			for i, x := range c.queue {
 				now := start.Add(time.Duration(i) * 5 * time.Second)
 				of := world{demand: 0.05, rate: 60, latency: 2, busiest: 0.5, age: c.age}
@@ -66,15 +65,8 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 // A crowd that spares serve within half a minute leaves no queue as long as a window, and what a pod may use is
 // learnt from it all the same: pods that are taken for larger than they are would be given up again at once.
 func TestJointLearnsWhatAPodMayUseFromAShortQueue(t *testing.T) {
-	made, err := newJoint(Joint{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := made.(*joint)
-	w := &podscaler.Workload{
-		Name: "shop/web", Min: 1, Max: 100, Pod: pricing.Resources{CPU: 600},
-		SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
-	}
+	p := unlearned(t)
+	w := shop(600)
 	before := world{demand: 0.05, rate: 30, latency: 0.2, flying: 4}
 	crowd := world{demand: 0.05, rate: 60, latency: 2, flying: 150, busiest: 0.5}
 	for i := range 60 {
@@ -91,15 +83,8 @@ func TestJointLearnsWhatAPodMayUseFromAShortQueue(t *testing.T) {
 
 // A start with a queue needs more than what is needed then, and when a crowd comes later nothing was given up.
 func TestJointRegretsNothingThatWorkedOffAQueue(t *testing.T) {
-	made, err := newJoint(Joint{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := made.(*joint)
-	w := &podscaler.Workload{
-		Name: "shop/web", Min: 1, Max: 100, Pod: pricing.Resources{CPU: 500},
-		SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
-	}
+	p := unlearned(t)
+	w := shop(500)
 	now := start
 	for _, x := range []struct {
 		over time.Duration
