@@ -114,14 +114,14 @@ func (t *scan) hostParts(bare *nodescaler.Paid, next string) (sum pricing.Rate) 
 // its pool: as few as it takes, those that drifted or could not be started first, then those of other pools, its
 // own, and those that are being made. If all of them are not enough, none goes. What is given back must not be
 // ordered anew meanwhile, so it is noted that something is wanted. They make way for one machine a scan: what that
-// one takes is not known to the next.
-func (t *scan) makeWay(o packing.Offer) {
+// one takes is not known to the next. It reports whether any goes.
+func (t *scan) makeWay(o packing.Offer) bool {
 	if t.keep == nil || t.first || t.cleared {
-		return
+		return false
 	}
 	woken := t.foremost(func(m *nodescaler.Machine) bool { return m.Pool == o.Pool && m.Shape == o.Shape && t.stirs(m) })
 	if woken == nil && !t.carries(o) {
-		return
+		return false
 	}
 	within := func(way []*nodescaler.Machine) (ok bool) {
 		if paid := t.paidWithout(way); woken != nil {
@@ -136,7 +136,7 @@ func (t *scan) makeWay(o packing.Offer) {
 	}
 	way := without(t.expendables(o.Pool), woken)
 	if !within(way) {
-		return
+		return false
 	}
 	t.cleared = true
 	for _, m := range slices.Backward(way) {
@@ -153,6 +153,7 @@ func (t *scan) makeWay(o packing.Offer) {
 		t.keep.gave[m.Name] = t.now
 		t.giveBack(m, because(nodescaler.SpareUnneeded, "%s is in the way of a %s of pool %s: %s", m.Name, o.Shape.Name, o.Pool, bar))
 	}
+	return len(way) > 0
 }
 
 // placesWithout is how many machines the pool may still have without these spares, once what is on its way out is gone.

@@ -135,7 +135,7 @@ func TestSparesMakeWayInTheirPool(t *testing.T) {
 		{"the one that cannot be started where it is", full(3).spare("w-2", "pve2").spare("w-3", "pve3").change(func(w *world) { w.Hosts[1].Cordoned = true }), []string{"Return w-2"}, nil},
 		{"one more where one is being given up on a host that is away", full(3).spare("w-2", "pve2").machine("w-3", "pve3", nodescaler.Deleting, leaving).change(func(w *world) { w.Hosts[2].Online = false }), []string{"Return w-2"}, nil},
 		{"or for an hour", full(3).spare("w-2", "pve2").machine("w-3", "pve3", nodescaler.Deleting, stuck), []string{"Return w-2"}, nil},
-		{"not where the pool has more than it may have any more", full(1).spare("w-2", "pve2").spare("w-3", "pve3"), nil, nil},
+		{"not where the pool has more than it may have any more", full(1).spare("w-2", "pve2").spare("w-3", "pve3"), nil, []string{string(packing.PoolFull)}},
 		{"one of two", full(3).spare("w-2", "pve2").spare("w-3", "pve3"), []string{"Return w-3"}, nil},
 		{"not where there is a place", full(4).spare("w-2", "pve2").spare("w-3", "pve3"), []string{"Buy w large pve2"}, nil},
 		{"nor while one is being given up", full(3).spare("w-2", "pve2").spare("w-3", "pve3", leaving), nil, nil},

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -229,6 +230,35 @@ func TestSameSnapshotSamePlan(t *testing.T) {
 			t.Fatal(d)
 		}
 	})
+}
+
+// A pod that waits is told of, with a machine for it or what is in the way of one, by the policies that look at pods one
+// by one.
+func TestNoPodWaitsWithoutAReason(t *testing.T) {
+	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff}
+	tells := func(r nodescaler.Reason) bool {
+		return strings.Contains(r.Text, "ns/waits") || strings.Contains(r.Text, "in the way of") || slices.Contains(forAll, r.Code)
+	}
+	for _, name := range []string{"joint", "unneeded"} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			p, w := build(t, anySpec(t, name)), anyWorld(t)
+			w.Pods = slices.DeleteFunc(w.Pods, func(p nodescaler.Pod) bool { return p.Node == "" })
+			w.Pods = append(w.Pods, nodescaler.Pod{
+				Pod: podscaler.Pod{Name: "ns/waits"}, Workload: "ns/d", Created: w.Now, Unschedulable: true,
+				Requests: pricing.Resources{CPU: oneOf[pricing.MilliCPU](t, "cpu", 300, 3000), Memory: pricing.GiB},
+			})
+			for _, at := range []time.Duration{0, 10 * time.Second} {
+				plan := decide(t, p, w.at(at))
+				said := plan.Reasons
+				for i := range plan.Actions {
+					said = slices.Concat(said, plan.Actions[i].Reasons)
+				}
+				if !slices.ContainsFunc(said, tells) {
+					t.Fatalf("at %v nothing is said of it:%s", at, tell(plan))
+				}
+			}
+		}))
+	}
 }
 
 // givesBack counts the plan's actions that lead to fewer machines.

@@ -196,7 +196,7 @@ func refusals(classes map[string]*nodescaler.Pod, labels map[string]string, tain
 // settle turns the packing into orders, and takes what it puts on nodes out of their room.
 func (t *scan) settle(wants []want, r packing.Result) {
 	bundles, waiting := t.place(wants, r)
-	planned := map[string]pricing.Resources{}
+	planned, full := map[string]pricing.Resources{}, findings{}
 	for _, p := range r.Purchases {
 		planned[p.Offer.Host] = planned[p.Offer.Host].Plus(p.Offer.Shape.Resources())
 	}
@@ -208,7 +208,11 @@ func (t *scan) settle(wants []want, r packing.Result) {
 		}
 		o.Host = t.spread(o, planned)
 		if !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
-			t.makeWay(o)
+			if !t.makeWay(o) && t.room[o.Pool] < 1 {
+				pool := t.x.Pool(o.Pool)
+				full.add(string(packing.PoolFull), "no %s is ordered for %s: pool %s may have %d machines and has %d, those included that are kept or are being deleted",
+					o.Shape.Name, some("pod", p.Items), pool.Name, pool.Max, pool.Exist)
+			}
 			continue // a smaller one may still be
 		}
 		t.buy(o.Pool, o.Shape, o.Host,
@@ -218,6 +222,7 @@ func (t *scan) settle(wants []want, r packing.Result) {
 			because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host])))
 		t.waitedFor(t.plan.Actions[len(t.plan.Actions)-1].Order, b.waited)
 	}
+	full.tell(t.draft, "machine")
 }
 
 // place puts the pods where the packing has them. It tells what each purchase is for, and for how many pods there
@@ -303,7 +308,7 @@ func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 		}
 		o := least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
 		if o.Host = t.spread(o, nil); !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
-			if t.makeWay(o); t.room[p.Name] < 1 && !t.cleared {
+			if !t.makeWay(o) && t.room[p.Name] < 1 {
 				t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no place for more", p.Name, live, p.Min)
 			}
 			return
