@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -237,7 +238,8 @@ func (s *site) dial(certificate, key, ca []byte, how ...grpc.CallOption) externa
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	conn, err := grpc.NewClient(s.listen, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+	soon := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1, MaxDelay: 50 * time.Millisecond}}
+	conn, err := grpc.NewClient(s.listen, grpc.WithConnectParams(soon), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
 		Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12,
 	})), grpc.WithDefaultCallOptions(how...))
 	if err != nil {
