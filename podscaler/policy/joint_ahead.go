@@ -49,6 +49,9 @@ const (
 	// no climb by this. Measured over a minute it rises for four periods, so that one of three thirds gets a quarter of
 	// the rise at most; of a climb each gets at least even of a third.
 	climbing, climbed, even = 6, 0.15, 0.8
+	// One of three minutes is told by its minutes, which have no measurement in common, so that chance is less of each of
+	// their rises and a smaller part of an even share is enough; a jump is in one of them, or in two.
+	minutely, evenMinutes = 4, 0.65
 	// A climb may be seen sooner, after so many periods, where it is by that many times more than loads so far apart
 	// have differed of late. Its first periods are its smallest, for each value is measured over a minute and has the
 	// time before in it, so that a part of an even share is enough of each. A jump without a queue passes for a climb
@@ -105,7 +108,7 @@ func (o *outlook) observe(now time.Time, work float64, queued bool) {
 // close ends a period, and judges by its value what was foretold of it.
 func (o *outlook) close(value float64) {
 	o.model.Observe(value)
-	if o.recent = append(o.recent, value); len(o.recent) > climbing+1 {
+	if o.recent = append(o.recent, value); len(o.recent) > 3*minutely+1 {
 		o.recent = o.recent[1:]
 	}
 	o.climb = o.climbs()
@@ -131,7 +134,7 @@ func (o *outlook) believed() bool { return o.judged >= tried && o.off < better*o
 
 // climbs is by how much the load climbs in a period, where it has done so steadily or plainly; 0 where it has not.
 func (o *outlook) climbs() float64 {
-	rise := o.rise(climbing, climbing/3, even, 0)
+	rise := max(o.rise(climbing, climbing/3, even, 0), o.rise(3*minutely, minutely, evenMinutes, 0))
 	if o.wavers.n >= plenty {
 		rise = max(rise, o.rise(soon, 1, uneven, plain*math.Sqrt(o.wavers.mean)))
 	}
