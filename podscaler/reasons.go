@@ -126,6 +126,8 @@ const (
 
 	// ReasonSizedForLoad: how many replicas the load that is offered needs, by what has been learnt.
 	ReasonSizedForLoad = "SizedForLoad"
+	// ReasonQueueWorkedOff: a part of the load is a queue of requests that come whether or not others are answered.
+	ReasonQueueWorkedOff = "QueueWorkedOff"
 	// ReasonForecastLoad: more are needed for the load that is expected by when a replica comes.
 	ReasonForecastLoad = "ForecastLoad"
 	// ReasonForecastAhead: more are expected to be needed by when a machine comes.

@@ -71,6 +71,17 @@ func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
 	}
 }
 
+// Requests that come whatever becomes of others make queues of thousands, which are no thousands of users: machines are
+// ordered for what comes.
+func TestJointTakesAQueueOfRequestsForNoUsers(t *testing.T) {
+	r := shown(t, "joint-open", Options{Policies: []string{"hpa60", "joint"}, Trials: 1})
+	for measure, most := range map[string]float64{"costUnits": 0.92, "sloViolationMinutes": 1.1, "orders": 2} {
+		if ours, theirs := r.Total("joint", measure), r.Total("hpa60", measure); ours > most*theirs {
+			t.Errorf("%s: %.1f, the HPA's are %.1f", measure, ours, theirs)
+		}
+	}
+}
+
 // In worlds that are not what it believes it misses less than an HPA, over all of them and in those where an
 // HPA's fixed target is what is wrong; with spares in each of them, but for what two trials come to by chance.
 func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {

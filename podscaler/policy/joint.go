@@ -17,6 +17,9 @@ import (
 // replicas by the machine, since one fewer on a machine that stays saves nothing, the later the more often
 // it has regretted it.
 //
+// A queue is of users who wait for their answers, or of requests that come whatever becomes of others; it tells
+// them apart by how the queue grows, and sizes for all that wait of the one kind and for what comes of the other.
+//
 // It needs the objective, what pods request, their CPU, arrivals, and requests in flight. Response
 // times let it learn; without them it goes by what it believes and does not shrink.
 //
@@ -63,6 +66,7 @@ type joint struct {
 	load    *outlook
 	budget  errorBudget
 	drain   drain
+	callers callers
 	beliefs beliefs
 	pauses  pauses
 	needs   needs
@@ -226,10 +230,11 @@ func (p *joint) learn(v *podscaler.View) {
 	p.service.See(seen)
 	p.beliefs.see(v, p.service, &seen)
 	p.budget.spend(v)
+	p.listen(v)
 	if n, ok := inFlight(v); ok {
 		p.drain.see(v.Now, serving(v.Pods), n, p.service.Offered(p.work(v).rate, n))
 	}
-	p.load.observe(v.Now, p.work(v).offered, p.queued(v))
+	p.load.observe(v.Now, p.work(v).coming, p.queued(v) && p.callers.wait())
 	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
 		p.perMachine = v.Room.Places.PerMachine
 	}

@@ -130,6 +130,10 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	add := func(code, format string, args ...any) {
 		reasons = append(reasons, podscaler.Because(code, format, args...))
 	}
+	if s.work.offered > s.work.coming {
+		add(podscaler.ReasonQueueWorkedOff, "%.4g of those cores are to work a queue off within %s: it grows as that of requests does which come whether or not others are answered",
+			s.work.offered-s.work.coming, pricing.Short(measured(v)))
+	}
 	if s.coming > s.model {
 		add(podscaler.ReasonForecastLoad, "%d for the %.4g cores that are expected in %s", s.coming, s.outlook.pod, pricing.Short(s.outlook.podLead))
 	}

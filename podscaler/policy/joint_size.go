@@ -13,7 +13,8 @@ type work struct {
 	rate    float64 // requests a second that come
 	demand  float64 // cores × seconds that each takes
 	done    float64 // cores that are used
-	offered float64 // cores that would be used if nobody had to wait
+	coming  float64 // cores that would be used if nobody had to wait
+	offered float64 // and those to work off a queue of those who do not
 }
 
 // work reads the load off the view.
@@ -29,15 +30,29 @@ func (p *joint) work(v *podscaler.View) work {
 		w.demand = done / rate
 	}
 	if math.IsNaN(w.demand) || math.IsInf(w.demand, 0) || w.demand <= 0 {
-		w.demand, w.offered = 0, done
+		w.demand, w.coming, w.offered = 0, done, done
 		return w
 	}
 	w.rate = max(rate, done/w.demand)
-	w.offered = w.rate * w.demand
+	coming, queue := w.rate, 0.0
 	if n, ok := inFlight(v); ok {
-		w.offered = max(w.rate, p.drain.limit(s.Offered(w.rate, n))) * w.demand
+		coming, queue = p.offered(v, w.rate, n)
 	}
+	w.coming, w.offered = coming*w.demand, (coming+queue)*w.demand
 	return w
+}
+
+// offered is how many requests a second there would be if none had to wait, and how many more of a queue are to be worked off.
+// Of users who wait for their answers the queue is what they would ask. Of others what comes is, and all of the queue is
+// to be gone within a window.
+func (p *joint) offered(v *podscaler.View, rate, inFlight float64) (coming, queue float64) {
+	s := p.learnt(v)
+	demand, known := s.Demand()
+	if p.callers.wait() || !known {
+		return max(rate, p.drain.limit(s.Offered(rate, inFlight))), 0
+	}
+	rate = p.callers.coming(rate, s.Quota()/demand)
+	return rate, max(inFlight-rate*v.Workload.SLO.Target.Seconds(), 0) / measured(v).Seconds()
 }
 
 // learnt is what is known of the service, or believed before anything is.
@@ -82,6 +97,8 @@ const (
 	// floorLoad is how full of what they may use pods are kept at most by the CPU alone, and guardLoad
 	// while the model is off: what a careful owner would set an HPA to.
 	floorLoad, guardLoad = 0.85, 0.6
+	// queueLoad is that where requests come whatever becomes of others: their queue grows for as long as pods are too few.
+	queueLoad = 0.8
 	// caution is by how much the ceiling is lowered while nothing is known.
 	caution = 0.05
 )
@@ -92,8 +109,12 @@ func (p *joint) size(v *podscaler.View) sizing {
 	s := sizing{work: p.work(v), part: p.part(v), quota: svc.Quota(), sure: svc.Confidence()}
 	s.ceiling = svc.Ceiling(s.part) - caution*(1-s.sure)
 	s.off = s.sure > 0.5 && svc.Miss() > offBy
-	s.model = ceil(svc.Pods(s.work.offered, s.ceiling))
 	guard := floorLoad
+	if !p.callers.wait() {
+		guard = queueLoad
+		s.ceiling = min(s.ceiling, guard)
+	}
+	s.model = ceil(svc.Pods(s.work.offered, s.ceiling))
 	if s.endless = p.pauses.none; s.off || s.endless {
 		guard = guardLoad
 	}

@@ -1,0 +1,90 @@
+package policy
+
+import (
+	"math"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// callers tells by how a queue grows who is in it. Users wait for their answers before they ask again: their queue grows by
+// those who come and no further, and all that is in it would come each time it is answered. Others do not know of each other,
+// as visitors of a web site: of them as many requests come a second whatever becomes of those before, and their queue grows
+// for as long as pods are too few, however little they are. How long it is then says nothing of how many pods are needed, and
+// how fast it grows does.
+//
+// Users are taken for granted until a queue has told, and what it told is remembered.
+type callers struct {
+	at       time.Time // of the last count
+	inFlight float64   // that were counted; NaN where there was no queue
+	pods     float64
+	grows    float64 // by how many requests a second the queue grows, with that many pods; NaN where it is not known
+	evidence float64 // in powers of e: above 0 for others, below for users
+}
+
+const (
+	// telling is how much evidence it takes to go by, toldAtOnce how much of it one count can be, and surest how much is kept.
+	telling, toldAtOnce, surest = 1, 1, 6
+	// chance is by how much what comes and is answered may be off by chance, squared, of each request.
+	chance = 4
+	// countsBelong is how far apart counts may be to be of one queue.
+	countsBelong = time.Minute
+)
+
+// see takes in how many requests are in flight on so many pods, each of which gets so many done a second. A count that is
+// the last once more is no other: a series is read more often than it is written.
+func (c *callers) see(now time.Time, inFlight float64, pods int, each float64) {
+	passed, n := now.Sub(c.at), float64(pods)
+	switch queued := queues(inFlight, pods); {
+	case !queued:
+		c.inFlight, c.grows = math.NaN(), math.NaN()
+	case !(0 <= passed && passed <= countsBelong):
+		c.inFlight, c.grows = inFlight, math.NaN()
+	case passed == 0 || inFlight == c.inFlight:
+		return
+	default:
+		if !math.IsNaN(c.inFlight) {
+			c.grow(passed.Seconds(), inFlight-c.inFlight, n, each)
+		}
+		c.inFlight = inFlight
+	}
+	c.at, c.pods = now, n
+}
+
+// grow holds by how much a queue grew against what was to be expected of users, nothing, and of others, as much as before.
+// While pods come nothing can be told: it takes users a moment to ask again.
+func (c *callers) grow(seconds, grown, pods, each float64) {
+	if math.IsNaN(c.grows) || pods != c.pods {
+		c.grows = grown / seconds
+		return
+	}
+	off, noise := c.grows*seconds-grown, chance*pods*each*seconds
+	if told := math.Log((grown*grown + noise) / (off*off + noise)); !math.IsNaN(told) {
+		told = min(max(told, -toldAtOnce), toldAtOnce)
+		c.evidence = min(max(c.evidence+told, -surest), surest)
+	}
+	c.grows += (grown/seconds - c.grows) / 2
+}
+
+// wait reports whether they are users who wait for their answers.
+func (c *callers) wait() bool { return c.evidence < telling }
+
+// coming is how many requests come a second of those who do not wait: by a queue, where there is one, for what is measured
+// over a window is late. Else it is as many as were measured.
+func (c *callers) coming(measured, each float64) float64 {
+	if math.IsNaN(c.grows) {
+		return measured
+	}
+	return max(c.pods*each+c.grows, 0)
+}
+
+// listen lets callers know of a queue. What is not counted but reckoned from response times tells of the last minutes.
+func (p *joint) listen(v *podscaler.View) {
+	inFlight, counted := v.Window.InFlight.Number()
+	demand, known := p.service.Demand()
+	if !counted || !known {
+		p.callers.inFlight, p.callers.grows = math.NaN(), math.NaN()
+		return
+	}
+	p.callers.see(v.Now, inFlight, serving(v.Pods), p.service.Quota()/demand)
+}
