@@ -339,6 +339,32 @@ func TestOrphansAreFoundInBothDirections(t *testing.T) {
 	}
 }
 
+// A node is ours by more than a name that begins like our machines', and one whose kubelet reports has a machine.
+func TestNodesThatAreNotOursAreNeverCollected(t *testing.T) {
+	for name, n := range map[string]Node{
+		"of another Proxmox VE cluster": {Name: "web-1", ProviderID: "proxmox://dc2/1055"},
+		"with a VMID outside the range": {Name: "web-1", ProviderID: "proxmox://home/555"},
+		"that is ready":                 {Name: "web-1", ProviderID: "proxmox://home/1055", Ready: true},
+		"that is all of these":          {Name: "web-1", ProviderID: "proxmox://dc2/555", Ready: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+			w.run(time.Second)
+			w.joins = append(w.joins, joining{node: n, at: w.sim.Now()})
+			w.join("pve1")
+			for range 2 {
+				if r, err := w.fleet.Collect(t.Context(), nil); err != nil || len(r.Orphans) > 0 {
+					t.Errorf("orphans are %+v, %v", r.Orphans, err)
+				}
+				w.run(61 * time.Minute)
+			}
+			if len(w.joins) != 2 {
+				t.Errorf("left are the nodes %v", w.joins)
+			}
+		})
+	}
+}
+
 func TestEmptyInventoryFreezes(t *testing.T) {
 	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
 	w.run(time.Second)

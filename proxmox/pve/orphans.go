@@ -175,6 +175,9 @@ func (f *Fleet) suspectNodes() []Orphan {
 	var all []Orphan
 	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
 		n := f.view.nodes[name]
+		if n.Ready {
+			continue // its kubelet reports: it runs somewhere, whatever its name says
+		}
 		o := Orphan{Kind: NodeWithoutMachine, Name: name, Text: "its machine is gone"}
 		if p := f.poolOfName(name); p != nil {
 			o.Pool, o.VMID = p.Name, p.vmidOf(n)
@@ -188,10 +191,11 @@ func (f *Fleet) suspectNodes() []Orphan {
 	return all
 }
 
-// vmidOf reads a node's VMID from its provider ID, 0 if it does not say.
+// vmidOf reads a node's VMID from its provider ID, 0 if it does not say or is none of the pool's. A
+// VMID says whose a machine is in our range and our region only: another Proxmox VE cluster counts its own.
 func (p *Pool) vmidOf(n Node) int {
 	m, err := p.Join.ProviderID.Parse(n.ProviderID)
-	if err != nil {
+	if err != nil || !p.VMIDs.Holds(m.VMID) || m.Region != "" && m.Region != p.Region {
 		return 0
 	}
 	return m.VMID
