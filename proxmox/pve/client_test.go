@@ -356,6 +356,8 @@ func TestClusterStatusIsQuorateOnlyIfItSaysSo(t *testing.T) {
 	}{
 		{`[{"type":"cluster","name":"lab","quorate":1},` + node + `]`, ClusterStatus{Name: "lab", Quorate: true, Nodes: nodes}, ""},
 		{`[` + node + `,{"type":"cluster","name":"lab","quorate":0}]`, ClusterStatus{Name: "lab", Nodes: nodes}, ""},
+		{`[` + node + `,{"type":"cluster","name":"lab","quorate":1,"nodes":2}]`, ClusterStatus{Name: "lab", Quorate: true, Whole: true, Nodes: nodes}, ""},
+		{`[` + node + `,{"type":"cluster","name":"lab","quorate":1,"nodes":3}]`, ClusterStatus{Name: "lab", Quorate: true, Nodes: nodes}, ""},
 		{`[` + node + `,{"type":"cluster","name":"lab"}]`, ClusterStatus{Name: "lab", Nodes: nodes}, ""},
 		{`[` + node + `]`, ClusterStatus{Nodes: nodes}, ""}, // two hosts and no cluster: nobody knows
 		{`[{"type":"node","name":"pve1","online":1}]`, ClusterStatus{Quorate: true, Nodes: []ClusterNode{{Name: "pve1", Online: true}}}, ""},

@@ -38,6 +38,7 @@ func version(f fields) (Version, error) {
 type ClusterStatus struct {
 	Name    string // empty for a host without a cluster
 	Quorate bool   // the host that answered is part of a majority
+	Whole   bool   // Nodes are all that the cluster has, by its own count
 	Nodes   []ClusterNode
 }
 
@@ -58,12 +59,12 @@ func (c *Client) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 		return ClusterStatus{}, err
 	}
 	var s ClusterStatus
-	clustered := false
+	clustered, count := false, 0
 	for _, f := range list {
 		switch f.text("type") {
 		case "cluster":
 			clustered = true
-			s.Name, s.Quorate = f.text("name"), f.is("quorate")
+			s.Name, s.Quorate, count = f.text("name"), f.is("quorate"), f.count("nodes")
 		case "node":
 			s.Nodes = append(s.Nodes, ClusterNode{
 				Name: f.text("name"), Online: f.is("online"), IP: f.text("ip"), Local: f.is("local"),
@@ -76,6 +77,8 @@ func (c *Client) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 	if !clustered && len(s.Nodes) == 1 {
 		s.Quorate = true // a host alone needs nobody's vote
 	}
+	// A host whose cluster file system has just started shows itself, and no cluster.
+	s.Whole = clustered && count == len(s.Nodes)
 	slices.SortFunc(s.Nodes, func(a, b ClusterNode) int { return cmp.Compare(a.Name, b.Name) })
 	return s, nil
 }

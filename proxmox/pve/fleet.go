@@ -81,7 +81,7 @@ type Node struct {
 // only asked for again in a way that cannot do it twice: a clone to the same VMID. Whatever changes
 // a machine follows immediately on the proof that it is ours, and what is not proved is put into
 // quarantine. And what is not listed is unknown: a machine is gone when its VMID is free, its host is
-// online and there is a majority to say so.
+// online or has left the cluster for good, and there is a majority to say so.
 type Fleet struct {
 	client *Client
 	cfg    FleetConfig
@@ -587,6 +587,8 @@ func (f *Fleet) trouble(m *tracked) string {
 		return strings.Join(append([]string{tell(*m.Failed)}, m.Hints...), "; ")
 	case f.pools[m.Pool] == nil:
 		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nobody says how its machines are proved", m.Pool))
+	case host == nil && f.view.nodes[m.Name].Ready:
+		return tell(reason(CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
 	case host == nil:
 		return tell(reason(CodeHostUnknown, "host %s is no host of the cluster any more", m.Host))
 	case !host.online:

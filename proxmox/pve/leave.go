@@ -133,7 +133,7 @@ func (w *work) askedOut(upid UPID, kind TaskKind, err error) {
 }
 
 // doConfirm asks whether a machine is gone. That it is not listed says nothing; that its VMID is
-// free does, when there is a majority and the host that had it is online.
+// free does, when there is a majority and the host that had it is online or has left.
 func (w *work) doConfirm(ctx context.Context) {
 	free, err := w.client.vmidGone(ctx, w.i.VMID)
 	if err == nil && !free {

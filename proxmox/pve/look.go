@@ -32,6 +32,7 @@ type view struct {
 	failed    error               // of the last look
 	failures  int                 // of looks in a row
 	emptied   bool                // all guests vanished from the list at once
+	missing   map[string]absence  // hosts of machines that are none of the cluster's
 	barred    int                 // what stood in the way of orders then, or in the way of pools that came since
 }
 
@@ -73,6 +74,7 @@ func (f *Fleet) look(ctx context.Context) error {
 	if err == nil {
 		f.view.failures = 0
 		f.view.see(seen)
+		f.missHosts()
 		f.countClones()
 	}
 	f.freeze()
@@ -91,7 +93,7 @@ func (f *Fleet) readCluster(ctx context.Context) (*sight, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{at: at, quorate: status.Quorate, guests: map[int]*guestSeen{}}
+	s := &sight{at: at, quorate: status.Quorate, whole: status.Whole, guests: map[int]*guestSeen{}}
 	byName := map[string]*Resource{}
 	for i := range resources {
 		r := &resources[i]

@@ -42,6 +42,7 @@ type scene struct {
 	blinded  bool       // because machines cannot be seen
 	seen     time.Time  // when the machines were listed
 	online   bool       // its host
+	deserted bool       // its host has left the cluster, and nothing says that it runs
 	storing  bool       // the host that its first-boot disc is kept by
 	guest    *guestSeen // listed under its VMID
 	slot     bool       // a clone may begin
@@ -52,6 +53,9 @@ type scene struct {
 	cooldown time.Duration
 	unnode   bool // its node object is to be removed
 }
+
+// tells reports whether a machine that is not listed can be told to be gone.
+func (s *scene) tells() bool { return s.online || s.deserted }
 
 const (
 	// proofLasts is how long after a machine was proved to be ours it is taken to be: long enough
@@ -68,12 +72,14 @@ func (m *tracked) next(s *scene) move {
 		return moveWait
 	case !m.Gone.IsZero():
 		return m.afterwards(s)
-	case s.frozen && m.hidden && s.blinded && s.online && s.guest == nil:
+	case s.frozen && m.hidden && s.blinded && s.tells() && s.guest == nil:
 		return moveProbe // it is what others wait for
 	case s.frozen:
 		return moveWait
 	case m.Task != nil:
 		return m.nextOfTask(s)
+	case s.deserted && m.Step != StepOrdered:
+		return moveProbe // its VMID is free, or somebody has it
 	case m.Step == StepOrdered && m.Failed != nil || !s.online:
 		return moveWait // there is nothing, or nobody to ask
 	case m.Held != nil:
@@ -199,6 +205,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 	s.blinded = v.frozen != nil && v.frozen.Code == CodePermissionsShrunk && !m.unsaved
 	s.seen = v.seen.at
 	s.online, s.guest = v.seen.online(m.Host), v.seen.guests[m.VMID]
+	s.deserted = f.deserted(m)
 	s.storing = v.seen.online(m.DiscHost)
 	if p != nil {
 		s.cooldown, s.disc = time.Duration(p.Cooldown), p.needsDisc()

@@ -21,6 +21,7 @@ func TestNextMove(t *testing.T) {
 	gone := func(m *tracked, _ *scene) { m.Gone = ago }
 	frozen := func(_ *tracked, s *scene) { s.frozen = true }
 	offline := func(_ *tracked, s *scene) { s.online = false }
+	deserted := func(_ *tracked, s *scene) { s.online, s.deserted = false, true }
 	task := func(age time.Duration) func(*tracked, *scene) {
 		return func(m *tracked, _ *scene) { m.Task = &Task{Kind: TaskClone, At: now.Add(-age)} }
 	}
@@ -87,6 +88,13 @@ func TestNextMove(t *testing.T) {
 		{"its host is offline", changes{at(StepConfigured), listed, proved, offline}, moveWait},
 		{"its host is offline, and it is not listed", changes{at(StepTidied), offline}, moveWait},
 		{"its host is offline, and it is returned", changes{at(StepTidied), returned, offline}, moveWait},
+		{"its host has left, and it is returned", changes{at(StepTidied), returned, deserted}, moveProbe},
+		{"its host has left, and its clone may have been asked for", changes{at(StepClaimed), deserted}, moveProbe},
+		{"its host has left, and it was never asked for", changes{at(StepOrdered), slot, deserted}, moveWait},
+		{"its host has left, and a task elsewhere is not over", changes{at(StepTidied), returned, deserted, task(time.Minute)}, moveWait},
+		{"its host has left, and it is in quarantine", changes{at(StepTidied), held, deserted}, moveProbe},
+		{"its host has left, and it is hidden", changes{at(StepTidied), hidden, deserted}, moveProbe},
+		{"its host has left, and nothing may be changed", changes{at(StepTidied), returned, deserted, frozen}, moveWait},
 		{"a call for it is under way", changes{at(StepOrdered), slot, func(m *tracked, _ *scene) { m.busy = true }}, moveWait},
 		{"it rests", changes{at(StepOrdered), slot, func(m *tracked, _ *scene) { m.rest = now.Add(time.Second) }}, moveWait},
 		{"it has rested", changes{at(StepOrdered), slot, func(m *tracked, _ *scene) { m.rest = now }}, moveClaim},

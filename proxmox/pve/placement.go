@@ -60,6 +60,7 @@ type templateSeen struct {
 type sight struct {
 	at      time.Time
 	quorate bool
+	whole   bool       // hosts are all that the cluster has
 	hosts   []hostSeen // by name
 	guests  map[int]*guestSeen
 	stores  []storeSeen

@@ -45,6 +45,7 @@ func (f *Fleet) settleOne(m *tracked) {
 			f.ended(m, t)
 		}
 	}
+	f.settleLeft(m)
 	if !m.Gone.IsZero() {
 		return
 	}
