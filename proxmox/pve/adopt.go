@@ -41,7 +41,7 @@ func (f *Fleet) adopt(ctx context.Context) {
 		w := &work{Fleet: f, p: p, host: c.guest.host, seen: c.guest, now: f.cfg.Now()}
 		w.i = Intent{
 			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config),
-			Host: c.guest.host, VMID: c.guest.vmid, Created: m.Created, Asked: m.Created, Adopted: true, Recipe: c.recipe,
+			Host: c.guest.host, VMID: c.guest.vmid, VMIDs: p.VMIDs, PVEPool: p.PVEPool, Created: m.Created, Asked: m.Created, Adopted: true, Recipe: c.recipe,
 		}
 		f.adoptOne(ctx, w, c.looks)
 	}

@@ -2,6 +2,8 @@ package pve
 
 import (
 	"errors"
+	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -208,5 +210,139 @@ func TestFleetThatWatchesOnlyReads(t *testing.T) {
 	}
 	if w.phase(joined) != nodescaler.Joined || w.phase(half) == "" {
 		t.Error("it does not tell what there is")
+	}
+}
+
+// edit gives the fleet its pool as it would be after a change.
+func (w *world) edit(change func(*Pool)) {
+	w.t.Helper()
+	p := *w.pool()
+	change(&p)
+	if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// changedHomes are pools that put their machines elsewhere.
+var changedHomes = map[string]func(*Pool){
+	"another range": func(p *Pool) { p.VMIDs = VMIDs{2000, 2099} },
+	"another pool":  func(p *Pool) { p.PVEPool = "others" },
+	"both":          func(p *Pool) { p.VMIDs, p.PVEPool = VMIDs{2000, 2099}, "others" },
+}
+
+// homes is a world whose fleet may use two resource pools.
+func homes(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, plan{hosts: 2, seed: 1})
+	w.sim.Grant("/pool/others", "PlimsollMachine", "plimsoll@pve")
+	w.begin()
+	w.run(time.Second)
+	return w
+}
+
+// What a machine was made in tells it, and not what the next one is made in.
+func TestMachinesOutliveAChangeOfRangeAndPool(t *testing.T) {
+	for name, change := range changedHomes {
+		t.Run(name, func(t *testing.T) {
+			w := homes(t)
+			names := w.join("pve1", "pve2")
+			making := w.mustOrder("pve1")
+			w.until("it is cloned", time.Minute, func() bool { return w.calls("POST", "/clone") == 3 })
+			waiting := w.mustOrder("pve2")
+			w.edit(change)
+			w.giveBack(names...)
+			w.until("they are gone", 10*time.Minute, func() bool { return w.phase(names[0]) == "" && w.phase(names[1]) == "" })
+			if w.there(names[0]) != nil || w.there(names[1]) != nil || w.told(CodeQuarantined) {
+				t.Errorf("left are %v\n%s", w.inRange(), w.story())
+			}
+			w.until("the others have joined", 10*time.Minute, func() bool { return w.all(nodescaler.Joined, making, waiting) })
+			p := *w.pool()
+			change(&p)
+			if v := w.there(waiting); !p.VMIDs.Holds(v.ID) || v.Pool != p.PVEPool {
+				t.Errorf("what was not begun was made as VM %d in pool %s", v.ID, v.Pool)
+			}
+			w.giveBack(making, waiting)
+			w.until("the others are gone", 10*time.Minute, func() bool { return w.there(making) == nil && w.there(waiting) == nil })
+		})
+	}
+}
+
+// Whoever changes a pool's resource pool may take its machines along; into any other they are somebody's.
+func TestOnlyTheResourcePoolsOfItsConfigurationsMakeAMachineOurs(t *testing.T) {
+	w := homes(t)
+	if err := w.root().MakePool(t.Context(), "theirs", ""); err != nil {
+		t.Fatal(err)
+	}
+	w.sim.Grant("/pool/theirs", "PlimsollMachine", "plimsoll@pve")
+	names := w.join("pve1", "pve2")
+	w.edit(changedHomes["another pool"])
+	for i, to := range []string{"others", "theirs"} {
+		params := map[string]any{"poolid": to, "vms": itoa(w.there(names[i]).ID), "allow-move": 1}
+		if _, err := w.root().call(t.Context(), http.MethodPut, "/pools", params); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.giveBack(names...)
+	w.run(10 * time.Minute)
+	if w.phase(names[0]) != "" || w.there(names[0]) != nil {
+		t.Errorf("what was taken along is %s", w.phase(names[0]))
+	}
+	if v := w.there(names[1]); v == nil || v.State != "running" {
+		t.Fatalf("what was taken elsewhere is %v\n%s", v, w.story())
+	}
+	w.mustSay(w.machine(names[1]).Problem, CodeQuarantined, `it is in pool "theirs"`, "qm destroy")
+}
+
+// Of machines whose intents are from before that was kept, it is taken over while it is so.
+func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
+	forget := func(w *world) {
+		all, err := w.intents.Load()
+		for _, i := range all {
+			i.VMIDs, i.PVEPool = VMIDs{}, ""
+			err = errors.Join(err, w.intents.Put(i))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, change := range changedHomes {
+		t.Run(name, func(t *testing.T) {
+			w := homes(t)
+			n := w.join("pve1")[0]
+			forget(w)
+			w.begin().run(time.Minute)
+			w.edit(change)
+			w.giveBack(n)
+			w.until("it is gone", 10*time.Minute, func() bool { return w.there(n) == nil })
+		})
+	}
+	t.Run("too late", func(t *testing.T) {
+		w := homes(t)
+		n := w.join("pve1")[0]
+		forget(w)
+		was := slices.Clone(w.cfg.Pools)
+		w.pool().VMIDs = VMIDs{2000, 2099}
+		w.begin()
+		w.giveBack(n)
+		w.run(10 * time.Minute)
+		if v := w.there(n); v == nil || v.State != "running" || w.told(CodeQuarantined) {
+			t.Errorf("it is %v\n%s", v, w.story())
+		}
+		w.mustSay(w.machine(n).Problem, "not in 2000-2099 any more", "vmids")
+		if err := w.fleet.Configure(was, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.until("it is gone", 10*time.Minute, func() bool { return w.there(n) == nil })
+	})
+}
+
+// A machine that is being made when the range is changed keeps its address, and does not get the first one.
+func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
+	p := Pool{VMIDs: VMIDs{1000, 1099}, Network: Addressing{First: netip.MustParsePrefix("10.0.0.50/24")}}
+	i := Intent{VMID: 1005, VMIDs: p.VMIDs}
+	for _, p.VMIDs = range []VMIDs{{1000, 1099}, {2000, 2099}, {900, 949}} {
+		if got := p.nics(&i)[0].IPv4; got != "10.0.0.55/24" {
+			t.Errorf("with %s it is %s", p.VMIDs, got)
+		}
 	}
 }

@@ -29,6 +29,10 @@ type Intent struct {
 
 	Step  Step      `json:"step"`
 	Since time.Time `json:"since"` // it is at this step
+	// VMIDs and PVEPool are the range and the resource pool that its clone was asked for in. They tell it from
+	// others' machines, whatever becomes of the pool's configuration; empty is unknown.
+	VMIDs   VMIDs  `json:"vmids,omitzero"`
+	PVEPool string `json:"pvePool,omitempty"`
 	// Task is what the machine waits for.
 	Task *Task `json:"task,omitempty"`
 	// Asked is when the clone was first asked for; zero is never.
@@ -148,6 +152,15 @@ func (i Intent) clone() Intent {
 		i.Task = &t
 	}
 	return i
+}
+
+// pvePools are the resource pools that the machine may be in: the one that it was put into, and the one that
+// its pool has now, for whoever changes that may take the machines along. Somebody else's is neither.
+func (i *Intent) pvePools(p *Pool) []string {
+	if i.PVEPool == "" || i.PVEPool == p.PVEPool {
+		return []string{p.PVEPool}
+	}
+	return []string{i.PVEPool, p.PVEPool}
 }
 
 // phase is the intent in the loop's words.

@@ -152,7 +152,7 @@ func (w *work) doConfirm(ctx context.Context) {
 // doProbe asks whether a machine exists that is not listed any more.
 func (w *work) doProbe(ctx context.Context) {
 	free, err := w.client.vmidGone(ctx, w.i.VMID)
-	pool, unseen := w.p.PVEPool, true
+	pool, unseen := "", true
 	if err == nil && !free && w.i.Held == nil {
 		pool, unseen = w.poolOf(ctx)
 	}
@@ -165,8 +165,7 @@ func (w *work) doProbe(ctx context.Context) {
 			w.pause(m, longPause)
 		case !free && !unseen && pool == "":
 			m.hidden = false
-			w.hold(m, reason(CodeQuarantined, "somebody took VM %d out of pool %s", m.VMID, w.p.PVEPool),
-				"if nobody needs it, destroy it by hand; it is not touched any more")
+			w.hold(m, reason(CodeQuarantined, "somebody took VM %d out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
 		case !free:
 			w.hide()
 		case m.Held != nil && !m.Returned.IsZero():
@@ -184,7 +183,7 @@ func (w *work) doProbe(ctx context.Context) {
 // hide notes that a machine exists and is not listed.
 func (w *work) hide() {
 	w.m.hidden = true
-	w.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+w.p.PVEPool)
+	w.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+w.i.pvePools(w.p)[0])
 	w.pause(w.m, 5*time.Second)
 }
 

@@ -444,7 +444,14 @@ func (f *Fleet) reasonToFreeze() *nodescaler.Reason {
 	return nil
 }
 
-// vmPaths are the paths that machines are seen through.
+// vmPaths are the paths that machines are seen through, those of resource pools of former configurations too.
 func (f *Fleet) vmPaths() []string {
-	return slices.DeleteFunc(f.paths(), func(p string) bool { return !strings.HasPrefix(p, "/pool/") })
+	paths := slices.DeleteFunc(f.paths(), func(p string) bool { return !strings.HasPrefix(p, "/pool/") })
+	for _, m := range f.machines {
+		if m.hidden && m.PVEPool != "" {
+			paths = append(paths, "/pool/"+m.PVEPool)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }

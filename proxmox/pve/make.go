@@ -98,6 +98,10 @@ func (w *work) upsetMaking(err error) {
 
 // doClaim tests the VMID, writes down that it is about to be used, and asks for the clone.
 func (w *work) doClaim(ctx context.Context) {
+	if !w.p.VMIDs.Holds(w.i.VMID) {
+		w.done(w.another) // the pool has another range since the order was taken
+		return
+	}
 	free, err := w.client.VMIDFree(ctx, w.i.VMID)
 	if err != nil {
 		w.done(func() { w.upset(err) })
@@ -124,6 +128,7 @@ func (w *work) doClaim(ctx context.Context) {
 func (w *work) claimed() {
 	w.m.Step, w.m.Since = StepClaimed, w.now
 	w.m.Original = w.original(w.p, w.m.Host)
+	w.m.VMIDs, w.m.PVEPool = w.p.VMIDs, w.p.PVEPool
 	w.reached(w.m, StepClaimed, w.now)
 	if w.m.Asked.IsZero() {
 		w.m.Asked = w.now
@@ -147,9 +152,15 @@ func (w *work) spend() {
 	w.taken[m.VMID] = w.now
 	m.Spent = append(m.Spent, m.VMID)
 	m.Step, m.unsure, m.doubted = StepOrdered, false, time.Time{}
+	w.another()
+}
+
+// another takes another VMID for a machine that is not made yet.
+func (w *work) another() {
+	m := w.m
 	id := w.freeID(w.p, m.Spent)
 	if id == 0 || len(m.Spent) > maxSpent {
-		w.fail(m, reason(CodeVMIDsExhausted, "%d VMIDs of %s turned out to be taken", len(m.Spent), w.p.VMIDs), "keep other machines out of the range")
+		w.fail(m, reason(CodeVMIDsExhausted, "no VMID of %s is left; %d turned out to be taken", w.p.VMIDs, len(m.Spent)), "keep other machines out of the range")
 		return
 	}
 	w.renumber(m, id)
@@ -325,31 +336,41 @@ func (w *work) inspect(ctx context.Context) (*VMConfig, verdict, []string, error
 	return &c, v, wrong, nil
 }
 
-// poolOf asks for the members of the pool that the machine should be in. That a list names no pool
+// poolOf asks for the members of the pools that the machine may be in. That a list names no pool
 // may only mean that the token may see none.
 func (w *work) poolOf(ctx context.Context) (name string, hidden bool) {
-	pool, err := w.client.Pool(ctx, w.p.PVEPool)
-	if err != nil {
-		return "", true
+	for _, name := range w.i.pvePools(w.p) {
+		pool, err := w.client.Pool(ctx, name)
+		if slices.ContainsFunc(pool.Members, func(r Resource) bool { return r.VMID == w.i.VMID }) {
+			return name, false
+		}
+		hidden = hidden || err != nil
 	}
-	if slices.ContainsFunc(pool.Members, func(r Resource) bool { return r.VMID == w.i.VMID }) {
-		return w.p.PVEPool, false
-	}
-	return "", false
+	return "", hidden
 }
 
-// claim is what the machine must show to be ours.
+// claim is what the machine must show to be ours. The range is that of its order: another one says which
+// VMIDs are taken from now on, and nothing of machines that were made.
 func (w *work) claim() claim {
-	return claim{
+	c := claim{
 		owner: w.cfg.Owner, order: w.i.Order, pool: w.i.Pool, name: w.i.Name,
-		pvePool: w.p.PVEPool, vmids: w.p.VMIDs, vmid: w.i.VMID,
+		pvePools: w.i.pvePools(w.p), vmids: w.i.VMIDs, vmid: w.i.VMID,
 	}
+	if c.vmids == (VMIDs{}) {
+		c.vmids = w.p.VMIDs
+	}
+	return c
+}
+
+// byHand is what a person can do about a machine that is not touched any more.
+func byHand(vmid int) string {
+	return fmt.Sprintf("it is not touched any more; if nobody needs it: qm stop %[1]d && qm destroy %[1]d --purge", vmid)
 }
 
 // doubt puts a machine into quarantine that shows some of what ours shows, and not all.
 func (w *work) doubt(wrong []string) {
 	w.hold(w.m, reason(CodeQuarantined, "VM %d on %s is not proved to be ours: %s", w.i.VMID, w.host, list(wrong)),
-		"if nobody needs it, destroy it by hand; it is not touched any more")
+		byHand(w.i.VMID))
 }
 
 // doVerify reads the machine and proves that it is ours, before anything in it is changed.

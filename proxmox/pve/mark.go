@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A machine of ours is told by six things together: its VMID is in its pool's range, its name is
-// the one that was planned, it is in the resource pool, it carries the owner's tag, its notes hold
+// A machine of ours is told by six things together: its VMID is in the range that its pool had when it was
+// ordered, its name is the one that was planned, it is in the resource pool, it carries the owner's tag, its notes hold
 // the mark, and its system UUID follows from owner and order. A copy or a restored backup has some of
 // them, a machine that somebody took over lacks some; only with all six is it destroyed.
 
@@ -129,7 +129,7 @@ type facts struct {
 // claim is what a machine must show to be ours.
 type claim struct {
 	owner, order, pool, name string
-	pvePool                  string
+	pvePools                 []string // one of them
 	vmids                    VMIDs
 	vmid                     int
 }
@@ -162,10 +162,9 @@ func (c claim) judge(f facts) (verdict, []string) {
 			wrong = append(wrong, fmt.Sprintf(format, args...))
 		}
 	}
-	must(c.vmids.Holds(f.vmid), "its VMID %d is not in %s", f.vmid, c.vmids)
 	must(f.vmid == c.vmid, "its VMID is %d, not %d", f.vmid, c.vmid)
 	must(f.name == c.name, "its name is %q, not %q", f.name, c.name)
-	must(f.hidden || f.pool == c.pvePool, "it is in pool %q, not %q", f.pool, c.pvePool)
+	must(f.hidden || slices.Contains(c.pvePools, f.pool), "it is in pool %q, not %q", f.pool, c.pvePools[0])
 	must(ours && m.VMID == c.vmid && m.Pool == c.pool, "its notes do not hold our mark for VMID %d", c.vmid)
 	if ours && m.Stage == stageReady {
 		must(strings.EqualFold(f.uuid, uuid), "its system UUID is %s, not %s", cmp.Or(f.uuid, "empty"), uuid)
@@ -175,7 +174,10 @@ func (c claim) judge(f facts) (verdict, []string) {
 	case len(wrong) > 0:
 		return doubtful, wrong
 	case f.hidden:
-		return unproved, []string{"it is not seen to be in pool " + c.pvePool}
+		return unproved, []string{"it is not seen to be in pool " + c.pvePools[0]}
+	case !c.vmids.Holds(f.vmid): // all else is ours: it is the range that was changed, and may be again
+		return unproved, []string{fmt.Sprintf("its VMID %d is not in %s any more, and in which range it was made was not kept: "+
+			"let vmids hold it again, or remove it by hand", f.vmid, c.vmids)}
 	case m.Stage == stageCloned:
 		return provedCloned, nil
 	}

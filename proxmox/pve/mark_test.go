@@ -69,7 +69,7 @@ func TestUUIDsAreOfVersion5AndDifferByOwnerAndOrder(t *testing.T) {
 
 // Every part of the proof, one missing at a time.
 func TestProof(t *testing.T) {
-	whole := claim{owner: "home", order: "mtim7pc0-0", pool: "web", name: "web-mtim7pc0-0", pvePool: "plimsoll", vmids: VMIDs{1000, 1099}, vmid: 1001}
+	whole := claim{owner: "home", order: "mtim7pc0-0", pool: "web", name: "web-mtim7pc0-0", pvePools: []string{"plimsoll", "next"}, vmids: VMIDs{1000, 1099}, vmid: 1001}
 	ready := func(change func(*facts)) facts {
 		f := facts{
 			vmid: 1001, name: whole.name, pool: "plimsoll", tags: []string{"extra", "plimsoll_home"}, notes: "mine\n" + aMark().String(),
@@ -103,7 +103,8 @@ func TestProof(t *testing.T) {
 	}{
 		{"everything", ready(same), provedReady, ""},
 		{"a clone that is not configured yet", cloned(same), provedCloned, ""},
-		{"a VMID out of range", ready(func(f *facts) { f.vmid = 2001 }), doubtful, "its VMID 2001 is not in 1000-1099"},
+		{"a VMID out of range", ready(func(f *facts) { f.vmid = 2001 }), doubtful, "its VMID is 2001, not 1001"},
+		{"the pool that takes its pool's place", ready(func(f *facts) { f.pool = "next" }), provedReady, ""},
 		{"another VMID of ours", ready(func(f *facts) { f.vmid = 1002 }), doubtful, "its VMID is 1002, not 1001"},
 		{"another name", ready(func(f *facts) { f.name = "db" }), doubtful, `its name is "db", not "web-mtim7pc0-0"`},
 		{"another pool", ready(func(f *facts) { f.pool = "mine" }), doubtful, `it is in pool "mine"`},

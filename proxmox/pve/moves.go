@@ -288,12 +288,14 @@ func (f *Fleet) fail(m *tracked, r nodescaler.Reason, advice string) {
 	f.say(m, reason(CodeMachineFailed, "%s: %s", r.Code, r.Text), advice)
 }
 
-// hold puts a machine into quarantine: it is not touched any more until a person has looked.
+// hold puts a machine into quarantine: it is not touched any more until a person has looked. What that one
+// can do is kept with the reason, which is shown for as long.
 func (f *Fleet) hold(m *tracked, r nodescaler.Reason, advice string) {
 	if m.Held != nil {
 		return
 	}
-	m.Held = &r
+	held := reason(r.Code, "%s; %s", r.Text, advice)
+	m.Held = &held
 	f.say(m, reason(CodeQuarantined, "%s", r.Text), advice)
 }
 

@@ -161,7 +161,11 @@ func (p *Pool) nics(i *Intent) []firstboot.NIC {
 		return nil
 	}
 	n := firstboot.NIC{MAC: i.MAC}
-	address := p.Network.Address(i.VMID - p.VMIDs.First).String()
+	first := p.VMIDs.First
+	if !p.VMIDs.Holds(i.VMID) && i.VMIDs.Holds(i.VMID) {
+		first = i.VMIDs.First // the range was changed while it is made
+	}
+	address := p.Network.Address(i.VMID - first).String()
 	if p.Network.First.Addr().Is4() {
 		n.IPv4, n.Gateway4 = address, p.Network.Gateway.String()
 	} else {

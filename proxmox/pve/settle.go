@@ -34,7 +34,7 @@ func (f *Fleet) settle() {
 // changed reports whether an intent says something else. All that settling changes has a time or is
 // one of these.
 func changed(a, b *Intent) bool {
-	return !a.Since.Equal(b.Since) || a.Step != b.Step || a.ProviderID != b.ProviderID || (a.Task == nil) != (b.Task == nil) || a.Host != b.Host ||
+	return !a.Since.Equal(b.Since) || a.Step != b.Step || a.ProviderID != b.ProviderID || (a.Task == nil) != (b.Task == nil) || a.Host != b.Host || a.VMIDs != b.VMIDs ||
 		!a.Joined.Equal(b.Joined) || !a.Rejoined.Equal(b.Rejoined) || !a.Gone.Equal(b.Gone) || !a.FailedAt.Equal(b.FailedAt) || a.Disc != b.Disc || (a.Held == nil) != (b.Held == nil)
 }
 
@@ -69,11 +69,21 @@ func (f *Fleet) settleGuest(m *tracked, g *guestSeen) {
 	if !m.Stashed.IsZero() {
 		f.settleSpare(m, g)
 	}
+	f.settleHome(m, g)
 	if m.Step.before(StepCloned) || g.host == m.Host || g.name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == TaskClone {
 		return
 	}
 	f.say(m, reason(CodeMoved, "from %s to %s", m.Host, g.host), "")
 	m.Host, m.conf = g.host, nil
+}
+
+// settleHome notes in which range and resource pool a machine was made of which that was not kept, while it is
+// where its pool makes machines now.
+func (f *Fleet) settleHome(m *tracked, g *guestSeen) {
+	p := f.pools[m.Pool]
+	if p != nil && m.VMIDs == (VMIDs{}) && !m.Step.before(StepCloned) && g.name == m.Name && g.pool == p.PVEPool && p.VMIDs.Holds(m.VMID) {
+		m.VMIDs, m.PVEPool = p.VMIDs, p.PVEPool
+	}
 }
 
 // settleNode sees whether a machine has become a node.
