@@ -85,10 +85,10 @@ type Node struct {
 type Fleet struct {
 	client *Client
 	cfg    FleetConfig
-	// ticking is held by the one round of work at a time; mu guards everything below and is never
-	// held during a call.
+	// ticking is held by the one round of work at a time; mu guards everything below. It is never held
+	// during a call to Proxmox VE; while an intent is written what is remembered can be read.
 	ticking sync.Mutex
-	mu      sync.Mutex
+	mu      guard
 	events  []Event
 	leads   []Lead
 	telling sync.Mutex
@@ -147,6 +147,7 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 		machines: map[string]*tracked{}, taken: map[int]time.Time{}, others: map[int]string{}, counts: map[string]int{},
 		wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
+	f.cfg.Intents = patient{cfg.Intents, &f.mu}
 	f.view.templates, f.view.bridges = map[int]templateSeen{}, map[string][]string{}
 	f.setPools(cfg.Pools)
 	f.setPrices(cfg.Prices)
@@ -520,10 +521,9 @@ func ring(bell chan<- struct{}) {
 const maxAge = 2 * time.Minute
 
 // List returns the hosts and the machines as they were at the last look. While there is none, or it
-// is too old, it is an error: what is not known is not empty.
+// is too old, it is an error: what is not known is not empty. It waits for nobody who writes intents.
 func (f *Fleet) List(context.Context) (loop.MachineState, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.mu.read()()
 	if r := f.view.blind(f.cfg.Now()); r != nil {
 		return loop.MachineState{}, fmt.Errorf("%s: %s", r.Code, r.Text)
 	}
