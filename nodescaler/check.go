@@ -16,6 +16,7 @@ const (
 	Repeated          = "Repeated"          // the same thing done twice in one plan
 	OrderUsed         = "OrderUsed"         // an order without an id, or with one that was used before
 	OrderBeyondMax    = "OrderBeyondMax"    // more machines than the pool may have
+	OrderInClosed     = "OrderInClosed"     // a machine of a pool that makes none for now
 	OrderOverLimit    = "OrderOverLimit"    // machines that cost more than the hard limit together
 	ShapeNotOffered   = "ShapeNotOffered"   // a machine of a shape that the pool does not have
 	HostNotUsable     = "HostNotUsable"     // a machine on a host that is away, cordoned or not the pool's
@@ -149,6 +150,9 @@ func (c *checker) buy(a *Action) {
 	}
 	if c.exist[a.Pool]++; c.exist[a.Pool] > pool.Max {
 		c.fault(OrderBeyondMax, "pool %s would have %d machines of at most %d", a.Pool, c.exist[a.Pool], pool.Max)
+	}
+	if pool.Closed != nil {
+		c.fault(OrderInClosed, "pool %s makes no machines now: %s", a.Pool, *pool.Closed)
 	}
 	if rate, within := c.paid.With(*a.Shape, a.Host); !within {
 		c.fault(OrderOverLimit, "all machines would cost %s/h of at most %s/h", rate, c.x.Limit)

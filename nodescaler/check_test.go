@@ -75,6 +75,8 @@ func TestCheck(t *testing.T) {
 		{name: "a machine that is not listed counts", plan: []Action{buy("5", "pve1")}, want: []string{OrderBeyondMax},
 			world: func(s *Snapshot) { s.Nodes = append(s.Nodes, Node{Name: "w-5", Machine: "w-5", Pool: "w"}) }},
 		{name: "a returned machine still counts", plan: []Action{giveBack("w-3"), buy("5", "pve1"), buy("6", "pve1")}, want: []string{OrderBeyondMax}},
+		{name: "pool that makes none", plan: []Action{buy("5", "pve1")}, want: []string{OrderInClosed},
+			world: func(s *Snapshot) { s.Pools[0].Closed = &Reason{Code: "PoolPaused", Text: "its machines failed"} }},
 		{name: "shape of another pool", plan: []Action{with(buy("5", "pve1"), func(a *Action) { a.Shape = &large })}, want: []string{ShapeNotOffered, HostOvercommitted}},
 		{name: "host of another pool", plan: []Action{buy("5", "pve2")}, want: []string{HostNotUsable}},
 		{name: "host off line", plan: []Action{buy("5", "pve3")}, want: []string{HostNotUsable}},

@@ -45,6 +45,14 @@ type PoolSize struct {
 	Live int
 }
 
+// Places is how many machines more the pool can be asked for now.
+func (p *PoolSize) Places() int {
+	if p.Closed != nil {
+		return 0
+	}
+	return max(p.Max-p.Exist, 0)
+}
+
 // HostRoom is a host, and what its room is less everything on it, ordered machines included. Spares
 // take no room while they are stopped.
 type HostRoom struct {

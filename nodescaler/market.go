@@ -40,7 +40,7 @@ func newMarket(x *Index) market {
 	}
 	for i := range x.Pools {
 		p := &x.Pools[i]
-		m.room[p.Name] = max(p.Max-p.Exist, 0) + kept[p.Name] // one that is kept can be woken
+		m.room[p.Name] = p.Places() + kept[p.Name] // one that is kept can be woken
 		for _, shape := range p.Shapes {
 			st := stall{pool: p, shape: shape, empty: *p.bin(shape), rates: make([]pricing.Rate, len(x.Hosts))}
 			for h := range x.Hosts {
@@ -98,6 +98,7 @@ func (o *offer) each() float64 { return float64(o.rate) / float64(o.holds) }
 // refusal is what keeps a machine from being bought.
 type refusal struct {
 	full    *PoolSize    // it may have no more machines
+	closed  *PoolSize    // it makes none for now
 	crowded *PoolSize    // no host has room for another
 	total   pricing.Rate // what all would cost, if the limit does not allow it
 }
@@ -112,7 +113,7 @@ func (m *market) cheapest(p *Pod) (best offer, why podscaler.Reason) {
 			continue
 		}
 		if m.room[st.pool.Name] < 1 {
-			no.full = st.pool
+			no.pool(st.pool)
 			continue
 		}
 		no.crowded = cmp.Or(no.crowded, st.pool)
@@ -131,12 +132,23 @@ func (m *market) cheapest(p *Pod) (best offer, why podscaler.Reason) {
 	return best, why
 }
 
+// pool notes a pool of which no machine is to be had.
+func (no *refusal) pool(p *PoolSize) {
+	if p.Closed != nil {
+		no.closed = cmp.Or(no.closed, p)
+		return
+	}
+	no.full = p
+}
+
 func (no *refusal) why(limit pricing.Rate) podscaler.Reason {
 	switch {
 	case no.total > 0:
 		return Reason{Code: LimitReached, Text: fmt.Sprintf("one machine more would cost %s/h in all, of at most %s/h", no.total, limit)}
 	case no.crowded != nil:
 		return Reason{Code: NoHostRoom, Text: fmt.Sprintf("no host of pool %s has room for another machine", no.crowded.Name)}
+	case no.closed != nil:
+		return *no.closed.Closed
 	case no.full != nil:
 		return Reason{Code: PoolAtMax, Text: fmt.Sprintf("pool %s may have no more machines than %d", no.full.Name, no.full.Max)}
 	}

@@ -71,6 +71,9 @@ func TestPlacesAreWhereReplicasMayGo(t *testing.T) {
 			s.Machines = append(s.Machines, nodescaler.Machine{Name: "coming", Order: "coming", Pool: "workers", Shape: s.Pools[0].Shapes[0], Host: "pve1", Phase: phase})
 		}
 	}
+	shut := func(s *nodescaler.Snapshot) {
+		s.Pools[0].Closed = &nodescaler.Reason{Code: "PoolPaused", Text: "3 failed in a row"}
+	}
 	two := func(s *nodescaler.Snapshot) { // a limit of two machines, where disks cost something
 		s.Prices = pricing.DefaultBook()
 		s.Limit = 2 * s.Prices.Rate(s.Pools[0].Shapes[0], "pve1", s.Now)
@@ -128,8 +131,13 @@ func TestPlacesAreWhereReplicasMayGo(t *testing.T) {
 			s.Machines[0].Phase, s.Machines[0].Woken = nodescaler.Booting, s.Now.Add(-time.Second)
 		}, 0, 4, 20, ""},
 		"not beyond what a pool may have": {func(s *nodescaler.Snapshot) { s.Pools[0].Max = 3 }, 4, 4, 12, nodescaler.PoolAtMax},
-		"not beyond what hosts hold":      {func(s *nodescaler.Snapshot) { s.Hosts[0].Room = s.Pools[0].Shapes[0].Resources().Times(2) }, 4, 4, 8, nodescaler.NoHostRoom},
-		"not on a host that is away":      {func(s *nodescaler.Snapshot) { s.Hosts[0].Online = false }, 0, 0, 0, nodescaler.NoHostRoom},
+		"not where none is made now":      {shut, 4, 4, 4, "PoolPaused"},
+		"but on a spare that is there": {func(s *nodescaler.Snapshot) {
+			machine(nodescaler.Spare)(s)
+			shut(s)
+		}, 4, 4, 8, "PoolPaused"},
+		"not beyond what hosts hold": {func(s *nodescaler.Snapshot) { s.Hosts[0].Room = s.Pools[0].Shapes[0].Resources().Times(2) }, 4, 4, 8, nodescaler.NoHostRoom},
+		"not on a host that is away": {func(s *nodescaler.Snapshot) { s.Hosts[0].Online = false }, 0, 0, 0, nodescaler.NoHostRoom},
 		"not where something else waits to go": {func(s *nodescaler.Snapshot) {
 			s.Pods = append(s.Pods, nodescaler.Pod{Pod: podscaler.Pod{Name: "other"}, Workload: "other", Requests: pricing.Resources{CPU: 1100}, Unschedulable: true})
 		}, 1, 1, 21, ""},

@@ -34,6 +34,9 @@ type Pool struct {
 	// PodSlots is how many pods a node takes whatever their size; 0 is Kubernetes' 110.
 	PodSlots int
 	Min, Max int
+	// Closed says why the pool makes no machines for now, as where they failed in a row; nil if it does. Those
+	// that it has are as good as ever, and its spares can be woken.
+	Closed *Reason `json:",omitempty"`
 	// Hosts names the hosts that may carry the pool's machines; empty for all.
 	Hosts []string
 	// Labels are all that the pool's nodes will carry, the well-known ones included: a pod's

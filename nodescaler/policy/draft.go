@@ -39,7 +39,7 @@ func newDraft(x *nodescaler.Index) *draft {
 		d.free[h.Name] = h.Free
 	}
 	for _, p := range x.Pools {
-		d.room[p.Name], d.spare[p.Name] = max(p.Max-p.Exist, 0), max(p.Live-p.Min, 0)
+		d.room[p.Name], d.spare[p.Name] = p.Places(), max(p.Live-p.Min, 0)
 	}
 	for _, b := range x.Budgets {
 		if left, ok := d.budget[b.Workload]; !ok || b.Allowed < left {

@@ -431,7 +431,7 @@ func (t *scan) spareOffer(p *nodescaler.PoolSize) packing.Offer {
 // woken: what is missing then is told by the next scan.
 func (t *scan) order(p *nodescaler.PoolSize, s *stock) {
 	have := s.have() + s.lent + t.stashed[p.Name]
-	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || len(t.woken) > 0 || t.backoffs[p.Name].on(t.now) || t.room[p.Name] < 1 {
+	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || len(t.woken) > 0 || !t.makes(p.Name) || t.room[p.Name] < 1 {
 		return
 	}
 	o := t.spareOffer(p)

@@ -113,6 +113,30 @@ func TestJointWakesSparesOfAPoolThatIsLeftAlone(t *testing.T) {
 	}
 }
 
+// Nor do spares go because their pool makes no machines: neither to make way for one, nor for want of another.
+func TestJointWakesSparesOfAPoolThatMakesNone(t *testing.T) {
+	busy := func() *world { return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).change(shut) }
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  []string
+	}{
+		{"for pods that wait", busy().spare("w-2", "pve1").pod("b", "", 600, 100), []string{"Wake w-2"}},
+		{"as many as there are", busy().spare("w-2", "pve1").pods(8, "b", "", 600, 100), []string{"Wake w-2"}},
+		{"for the pool's minimum", busy().spare("w-2", "pve1").change(func(w *world) { w.Pools[0].Min = 3 }), []string{"Wake w-2"}},
+		{"where the pool has as many as it may", busy().spare("w-2", "pve1").pod("b", "", 600, 100).change(func(w *world) { w.Pools[0].Max = 2 }), []string{"Wake w-2"}},
+		{"none makes way for a machine that is not made", busy().spare("w-2", "pve1").pod("b", "", 3000, 100).change(func(w *world) {
+			w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, large)
+		}), nil},
+		{"none is made", busy().spare("w-2", "pve1"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := lookedAt(t, withSpares(t, 2), busy().spare("w-2", "pve1"))
+			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want, "PoolPaused")
+		})
+	}
+}
+
 // One that was to be woken and does not stir must not keep an order from being made.
 func TestJointOrdersWhereASpareDoesNotStir(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1").pod("b", "", 600, 100)

@@ -20,23 +20,28 @@ func (t *scan) limits() map[string]int {
 		return t.room
 	}
 	limits := maps.Clone(t.room)
-	makes := func(pool string) bool { return !t.backoffs[pool].on(t.now) }
 	for pool := range limits {
-		if !makes(pool) {
+		if !t.makes(pool) {
 			limits[pool] = 0
 		}
 	}
 	for _, m := range t.x.Spares {
-		if t.wakeable(m) || makes(m.Pool) && t.mayGo(m) {
+		if t.wakeable(m) || t.makes(m.Pool) && t.mayGo(m) {
 			limits[m.Pool]++
 		}
 	}
 	for _, m := range t.x.Machines {
-		if _, gave := t.keep.gave[m.Name]; gave && t.goes(m) && makes(m.Pool) {
+		if _, gave := t.keep.gave[m.Name]; gave && t.goes(m) && t.makes(m.Pool) {
 			limits[m.Pool]++
 		}
 	}
 	return limits
+}
+
+// makes reports whether the pool's machines are made now, as far as is known: none failed of late.
+func (t *scan) makes(pool string) bool {
+	p := t.x.Pool(pool)
+	return p != nil && p.Closed == nil && !t.backoffs[pool].on(t.now)
 }
 
 // standsBy reports whether there is a spare to be woken of a pool whose machines fail to be made: it has been.
@@ -53,7 +58,7 @@ func (t *scan) mayBuy(o packing.Offer) bool { return t.room[o.Pool] > 0 && t.car
 // carries reports whether the machine would be made: its pool was perhaps only looked at for spares, and there may be
 // no room for it beside those that were woken, which the packing knew nothing of.
 func (t *scan) carries(o packing.Offer) bool {
-	return !t.backoffs[o.Pool].on(t.now) && o.Shape.Resources().Within(t.free[o.Host])
+	return t.makes(o.Pool) && o.Shape.Resources().Within(t.free[o.Host])
 }
 
 // wakeable reports whether a machine that is kept can be woken now.

@@ -45,6 +45,9 @@ func anyWorld(t *rapid.T) *world {
 			Labels: oneOf(t, "labels", nil, map[string]string{"disk": "ssd"}),
 			Taints: oneOf(t, "taints", nil, nil, []nodescaler.Taint{{Key: "gpu", Effect: "NoSchedule"}}),
 		})
+		if rarely(t, "closed") {
+			w.Pools[i].Closed = &nodescaler.Reason{Code: "PoolPaused", Text: "its machines failed"}
+		}
 	}
 	for i := range rapid.IntRange(0, 7).Draw(t, "machines") {
 		w.anyMachine(t, fmt.Sprintf("m-%d", i))

@@ -256,6 +256,9 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason) {
 		case len(t.inFlight)+i >= t.cfg.Parallel:
 			t.note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", plural(i, "machine"), plural(need, "machine"), t.cfg.Parallel)
 			return
+		case t.pool.Closed != nil:
+			t.plan.Reasons = append(t.plan.Reasons, *t.pool.Closed)
+			return
 		case t.room[t.pool.Name] < 1:
 			t.note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", plural(i, "machine"), plural(need, "machine"), t.pool.Name, t.pool.Max)
 			return

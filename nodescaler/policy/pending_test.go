@@ -60,6 +60,7 @@ func TestPendingOrders(t *testing.T) {
 			want: []string{"Buy w small pve1", "Buy w small pve3"}, reasons: []string{nodescaler.ParallelLimit}},
 		{name: "no more than the pool may have", world: aWorld().pods(20, "a", "", 1000, 1).change(func(w *world) { w.Pools[0].Max = 1 }),
 			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.PoolAtMax}},
+		{name: "none of a pool that makes none", world: aWorld().pods(20, "a", "", 1000, 1).change(shut), reasons: []string{"PoolPaused"}},
 		{name: "a machine that is going still counts for the limit",
 			world:   aWorld().pods(2, "a", "", 1000, 1).change(func(w *world) { w.Pools[0].Max = 1; w.machine("w-1", "pve1", nodescaler.Deleting) }),
 			reasons: []string{nodescaler.PoolAtMax}},

@@ -106,6 +106,11 @@ func TestUnneededOrders(t *testing.T) {
 		{name: "too big for any", world: aWorld().pod("a", "", 1900, 100), reasons: []string{"TooBig"}},
 		{name: "no more than the pool may have", world: aWorld().pods(3, "a", "", 1800, 100).change(func(w *world) { w.Pools[0].Max = 1 }),
 			want: []string{"Buy w small pve1"}, reasons: []string{"PoolFull"}},
+		{name: "none of a pool that makes none", world: aWorld().pods(3, "a", "", 1800, 100).change(shut), reasons: []string{"NoOffer", "PoolPaused"}},
+		{name: "but one of another that is dearer", world: aWorld().pods(2, "a", "", 1800, 100).change(shut).change(func(w *world) {
+			w.Pools = append(w.Pools, w.Pools[0])
+			w.Pools[1].Name, w.Pools[1].Shapes, w.Pools[1].Closed = "x", []pricing.Shape{large}, nil
+		}), want: []string{"Buy x large pve1"}, reasons: []string{"PoolPaused"}},
 		{name: "no host has room", world: aWorld().pod("a", "", 600, 100).change(func(w *world) {
 			for i := range w.Hosts {
 				w.Hosts[i].Room = pricing.Resources{}

@@ -118,12 +118,13 @@ func (t *scan) offers() []packing.Offer {
 	var offers []packing.Offer
 	for i := range t.x.Pools {
 		p := &t.x.Pools[i]
-		b := t.backoffs[p.Name]
-		if b.on(t.now) {
+		if b := t.backoffs[p.Name]; p.Closed != nil {
+			t.plan.Reasons = append(t.plan.Reasons, *p.Closed)
+		} else if b.on(t.now) {
 			t.note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
 		}
 		for _, s := range p.Shapes {
-			if b.on(t.now) && !t.standsBy(p.Name, s) {
+			if !t.makes(p.Name) && !t.standsBy(p.Name, s) {
 				continue
 			}
 			for j := range t.x.Hosts {
@@ -294,7 +295,7 @@ func (t *scan) hostFor(o packing.Offer, left map[string]pricing.Resources, order
 
 // fillToMin orders the pool's cheapest machines until it has its minimum.
 func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
-	bought := max(p.Max-p.Exist, 0) - t.room[p.Name]
+	bought := p.Places() - t.room[p.Name]
 	for live := p.Live + bought + t.wokenOf(p.Name); live < p.Min; live++ {
 		if t.wakesAny(p) {
 			continue
@@ -303,7 +304,11 @@ func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 			return o.Pool != p.Name || !t.carries(o)
 		})
 		if len(may) == 0 {
-			t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no host for more", p.Name, live, p.Min)
+			none := "no host for more"
+			if !t.makes(p.Name) {
+				none = "no more are made now"
+			}
+			t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and %s", p.Name, live, p.Min, none)
 			return
 		}
 		o := least(may, func(o packing.Offer) pricing.Rate { return o.Rate })

@@ -93,6 +93,11 @@ func (w *world) at(d time.Duration) *nodescaler.Snapshot {
 	return s
 }
 
+// shut has the first pool make no machines.
+func shut(w *world) {
+	w.Pools[0].Closed = &nodescaler.Reason{Code: "PoolPaused", Text: "3 machines failed in a row"}
+}
+
 func draining(n *nodescaler.Node) { n.Cordoned, n.Draining = true, true }
 func notReady(n *nodescaler.Node) { n.Ready = false }
 func cordoned(n *nodescaler.Node) { n.Cordoned = true }

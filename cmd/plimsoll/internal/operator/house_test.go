@@ -63,6 +63,7 @@ type house struct {
 	frozen      bool              // the objects that are read have the statuses of the beginning
 
 	done      []string
+	refused   int // orders
 	told      []string
 	collected []string
 	usable    []string // the pools that the fleet was configured with
@@ -316,6 +317,10 @@ func (h *house) List(context.Context) (loop.MachineState, error) {
 }
 
 func (h *house) Create(_ context.Context, o loop.Order) error {
+	if why, is := h.paused[o.Action.Pool]; is {
+		h.refused++
+		return fmt.Errorf("%w: %s", loop.ErrRefused, why)
+	}
 	err := h.note("create %s", o.Action.Pool)
 	if err == nil {
 		h.node(o.Action.Pool, o.ID)

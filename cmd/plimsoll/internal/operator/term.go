@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -217,12 +218,26 @@ func (t *term) configure(ctx context.Context, d *desk, m *counted, woken bool) {
 			t.Log.Error("pools", "error", err) // CheckPools has let pass what Configure does not
 		}
 		maps.Copy(r.HoldsUp, t.fleet.Unread()) // what is ordered there now would be refused
+		shut := t.fleet.Paused()
+		r.Pools, r.Offered = closed(r.Pools, shut), closed(r.Offered, shut)
 	}
 	if t.Offer != nil {
 		if err := t.Offer(d.offered(), prices); err != nil {
 			t.Log.Error("pools for cluster-autoscaler", "error", err)
 		}
 	}
+}
+
+// closed are the pools, those marked that take no orders now: what is planned for them would be refused at every
+// step, whatever another pool could do for the pods that wait.
+func closed(pools []nodescaler.Pool, why map[string]nodescaler.Reason) []nodescaler.Pool {
+	pools = slices.Clone(pools) // others may be reading them
+	for i := range pools {
+		if r, shut := why[pools[i].Name]; shut {
+			pools[i].Closed = &r
+		}
+	}
+	return pools
 }
 
 // measure has the signals measured. A step that something has woken goes by what was measured last: it
