@@ -327,7 +327,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	if r := f.full(p); r != nil {
 		return nil, refused(*r)
 	}
-	if r := f.health(p).closed(p, now); r != nil {
+	if r := f.health(p, now).closed(p, now); r != nil {
 		return nil, refused(*r)
 	}
 	host, why := f.choose(p, *a.Shape, a.Host)
@@ -442,7 +442,7 @@ const strangerRest = 10 * time.Minute
 func (f *Fleet) freeID(p *Pool, not []int) int {
 	used := map[int]bool{}
 	for _, m := range f.machines {
-		used[m.VMID] = true
+		used[m.VMID] = used[m.VMID] || !f.vacated(m)
 	}
 	for id, at := range f.taken {
 		if used[id] = true; f.cfg.Now().Sub(at) >= strangerRest {
@@ -457,6 +457,16 @@ func (f *Fleet) freeID(p *Pool, not []int) int {
 		}
 	}
 	return 0
+}
+
+// vacated reports whether a machine's VMID may be used again, though its failure is still to be remembered.
+func (f *Fleet) vacated(m *tracked) bool {
+	if m.Gone.IsZero() {
+		return false
+	}
+	s := f.scene(m)
+	s.blamed = false
+	return m.afterwards(s) == moveForget
 }
 
 // Delete gives a machine back. It makes no call; that the machine is gone is seen when List does
@@ -646,9 +656,9 @@ func (f *Fleet) hosts() []nodescaler.Host {
 func (f *Fleet) Paused() map[string]nodescaler.Reason {
 	f.mu.Lock()
 	defer f.unlock()
-	paused := map[string]nodescaler.Reason{}
+	now, paused := f.cfg.Now(), map[string]nodescaler.Reason{}
 	for name, p := range f.pools {
-		if r := f.health(p).closed(p, f.cfg.Now()); r != nil {
+		if r := f.health(p, now).closed(p, now); r != nil {
 			paused[name] = *r
 		}
 	}

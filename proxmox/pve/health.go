@@ -21,30 +21,56 @@ const (
 	maxPause   = 30 * time.Minute
 )
 
+// crampedFor is how long a lack of room says something. No number of them pauses a pool, so without an end
+// as many would be kept as there are tries until there is room.
+const crampedFor = 24 * time.Hour
+
 // blamed reports whether a failure says something about its pool. What others did to the machine,
 // and what another configuration led to, does not.
-func (i *Intent) blamed(recipe string) bool {
-	if i.Failed == nil || i.Pardoned || i.Recipe != recipe {
+func (i *Intent) blamed(recipe string, now time.Time) bool {
+	if i.Failed == nil || i.Pardoned || i.Recipe != recipe || i.cramped() && now.Sub(i.FailedAt) >= crampedFor {
 		return false
 	}
 	return !slices.Contains([]string{CodeVanished, CodeUnfinished, CodePoolAtMax}, i.Failed.Code)
 }
 
-// health is read off the intents, so that it outlives the process without being kept.
-func (f *Fleet) health(p *Pool) poolHealth {
-	var success time.Time
+// cramped reports whether the machine failed for lack of room.
+func (i *Intent) cramped() bool { return i.Failed != nil && slices.Contains(scarce, i.Failed.Code) }
+
+// successes are when machines last joined, by pool.
+func (f *Fleet) successes() map[string]time.Time {
+	last := map[string]time.Time{}
 	for _, m := range f.machines {
-		if m.Pool == p.Name && m.Joined.After(success) {
-			success = m.Joined
+		if m.Joined.After(last[m.Pool]) {
+			last[m.Pool] = m.Joined
 		}
 	}
+	return last
+}
+
+// pardon has what failed before its pool's last success count no more. That is written down: the success is forgotten
+// once its machine is gone, and the failures would be in a row again.
+func (f *Fleet) pardon(all []*tracked) {
+	successes := f.successes()
+	for _, m := range all {
+		if m.busy || m.Failed == nil || m.Pardoned || m.FailedAt.After(successes[m.Pool]) {
+			continue
+		}
+		m.Pardoned = true
+		_ = f.keep(m) // noted there, and kept again before the next move
+	}
+}
+
+// health is read off the intents, so that it outlives the process without being kept.
+func (f *Fleet) health(p *Pool, now time.Time) poolHealth {
+	success := f.successes()[p.Name]
 	var h poolHealth
 	for _, m := range f.machines {
-		if m.Pool != p.Name || !m.blamed(f.recipe[p.Name]) || !m.FailedAt.After(success) {
+		if m.Pool != p.Name || !m.blamed(f.recipe[p.Name], now) || !m.FailedAt.After(success) {
 			continue
 		}
 		h.failures++
-		if slices.Contains(scarce, m.Failed.Code) {
+		if m.cramped() {
 			h.cramped++
 		}
 		if m.FailedAt.After(h.last) {
@@ -60,7 +86,7 @@ func (h poolHealth) closed(p *Pool, now time.Time) *nodescaler.Reason {
 		return nil
 	}
 	if broken := h.failures - h.cramped; broken >= p.MaxFailures {
-		return no(CodePoolPaused, "%d machines of pool %s failed in a row, the last because %s: %s; change its configuration or resume it",
+		return no(CodePoolPaused, "%d machines of pool %s failed in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures",
 			broken, p.Name, h.why.Code, h.why.Text)
 	}
 	until := h.last.Add(min(firstPause<<min(h.failures-1, 10), maxPause))

@@ -453,6 +453,9 @@ func TestPoolHealth(t *testing.T) {
 	failed := func(after time.Duration) Intent {
 		return Intent{Failed: &nodescaler.Reason{Code: CodeJoinTimeout}, FailedAt: then.Add(after)}
 	}
+	full := func(after time.Duration) Intent {
+		return Intent{Failed: &nodescaler.Reason{Code: CodeStorageFull}, FailedAt: then.Add(after)}
+	}
 	pardoned, other, vanished := failed(0), failed(0), failed(0)
 	pardoned.Pardoned, other.Recipe, vanished.Failed = true, "another", &nodescaler.Reason{Code: CodeVanished}
 	for _, c := range []struct {
@@ -469,12 +472,14 @@ func TestPoolHealth(t *testing.T) {
 		{"three failures", fleet(failed(0), failed(1), failed(2)), 100 * time.Hour, CodePoolPaused},
 		{"a success after them", fleet(failed(0), failed(1), failed(2), Intent{Joined: then.Add(time.Second)}), time.Minute, ""},
 		{"a success before them", fleet(Intent{Joined: then.Add(-1)}, failed(0), failed(1), failed(2)), time.Hour, CodePoolPaused},
+		{"for lack of room", fleet(full(0), full(1), full(2)), time.Minute, CodePoolBackingOff},
+		{"which is nothing to go by a day later", fleet(full(0), full(1), full(2), full(24*time.Hour)), 24*time.Hour + 61*time.Second, ""},
 		{"pardoned", fleet(pardoned), 0, ""},
 		{"of another configuration", fleet(other), 0, ""},
 		{"by somebody else", fleet(vanished), 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := c.f.health(&p).closed(&p, then.Add(c.after))
+			r := c.f.health(&p, then.Add(c.after)).closed(&p, then.Add(c.after))
 			if r == nil && c.want != "" || r != nil && r.Code != c.want {
 				t.Errorf("got %v, want %q", r, c.want)
 			}

@@ -193,7 +193,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 	v := &f.view
 	p := f.pools[m.Pool]
 	s := &scene{
-		now: f.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.blamed(f.recipe[m.Pool]),
+		now: f.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.blamed(f.recipe[m.Pool], f.cfg.Now()),
 		unnode: f.cfg.RemoveNode != nil && !m.Joined.IsZero(),
 	}
 	if m.unsaved { // what is not kept must be, before anything else is done

@@ -8,7 +8,7 @@ var scarce = []string{CodeNoHost, CodeHostAtLimit, CodeStorageFull, CodeNoMemory
 // noRoom reports whether what is wrong with the machine is a lack of room.
 func (m *tracked) noRoom() bool {
 	if m.Failed != nil {
-		return slices.Contains(scarce, m.Failed.Code)
+		return m.cramped()
 	}
 	return slices.Contains(scarce, m.problem.Code)
 }

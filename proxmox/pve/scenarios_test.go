@@ -862,3 +862,54 @@ func (w *world) strangerLike(name string) int {
 	w.sim.Advance(2 * time.Minute)
 	return id
 }
+
+// What came before a success is forgotten with it, and not brought up again once the machine that was one is given
+// back: a failure a week makes no row of them.
+func TestFailuresWeeksApartDoNotPauseAPool(t *testing.T) {
+	w := servedWorld(t, 2)
+	w.pool().JoinTimeout = nodescaler.Duration(5 * time.Minute)
+	w.begin()
+	w.run(time.Second)
+	for week := range 4 {
+		w.deaf = true
+		n := w.mustOrder("")
+		w.until("it has failed", 10*time.Minute, func() bool { return w.phase(n) == nodescaler.Failed })
+		w.giveBack(n)
+		w.run(40 * time.Minute)
+		w.deaf = false
+		w.giveBack(w.join("", "", "")...)
+		w.run(2 * time.Hour)
+		if kept, err := w.intents.Load(); err != nil || len(kept) > 0 {
+			t.Fatalf("in week %d there is still kept %+v, %v", week, kept, err)
+		}
+		w.sim.Advance(7 * 24 * time.Hour)
+		w.begin()
+		w.run(time.Minute)
+	}
+}
+
+// A failure is remembered for what it says of its pool, and its VMID is free all the same once it has cooled down.
+func TestVMIDsOfFailuresAreUsedAgain(t *testing.T) {
+	w := servedWorld(t, 2)
+	p := w.pool()
+	p.JoinTimeout, p.MaxFailures, p.Max, p.VMIDs = nodescaler.Duration(5*time.Minute), 1000, 4, VMIDs{First: 1000, Last: 1003}
+	w.begin()
+	w.run(time.Second)
+	w.deaf = true
+	gone := map[int]time.Time{}
+	for range 10 {
+		n := w.mustOrder("")
+		id := w.fleet.named(n).VMID
+		if now := w.sim.Now(); now.Sub(gone[id]) < time.Hour {
+			t.Fatalf("VMID %d is used again %s after its machine was gone", id, now.Sub(gone[id]))
+		}
+		w.until("it has failed", 10*time.Minute, func() bool { return w.phase(n) == nodescaler.Failed })
+		w.giveBack(n)
+		w.until("it is removed", 5*time.Minute, func() bool { return w.phase(n) == "" })
+		gone[id] = w.sim.Now()
+		w.run(31 * time.Minute)
+	}
+	if h := w.fleet.health(w.fleet.pools["web"], w.sim.Now()); h.failures != 10 {
+		t.Errorf("%d failures are remembered, want 10", h.failures)
+	}
+}

@@ -15,7 +15,8 @@ func (f *Fleet) settle() {
 		return
 	}
 	f.view.hidden = 0
-	for _, m := range f.sorted() {
+	all := f.sorted()
+	for _, m := range all {
 		if m.busy {
 			continue
 		}
@@ -28,6 +29,7 @@ func (f *Fleet) settle() {
 			f.view.hidden++
 		}
 	}
+	f.pardon(all)
 	f.freeze()
 }
 
