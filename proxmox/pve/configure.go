@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -90,8 +91,22 @@ func (f *Fleet) setPools(pools []Pool) bool {
 		p = p.Complete()
 		f.pools[p.Name] = &p
 		f.recipe[p.Name] = p.recipe()
+		delete(f.dropped, p.Name)
+	}
+	for name := range was {
+		if f.pools[name] == nil {
+			f.dropped[name] = f.cfg.Now()
+		}
 	}
 	return !maps.Equal(was, f.recipe)
+}
+
+// unknownSince is when a pool that is not known was last, or the fleet began.
+func (f *Fleet) unknownSince(pool string) time.Time {
+	if at, was := f.dropped[pool]; was {
+		return at
+	}
+	return f.began
 }
 
 func (f *Fleet) setPrices(prices *pricing.Book) {

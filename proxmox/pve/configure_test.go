@@ -346,3 +346,67 @@ func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
 		}
 	}
 }
+
+// A process that takes over has no pools until it has read them, and one that cannot be read for a moment, or is deleted
+// and made again, is another name for the same: what its machines left to remember outlives that.
+func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
+	for name, absent := range map[string]func(*world){
+		"a new process": func(w *world) {
+			w.cfg.Pools = nil
+			w.begin()
+		},
+		"a pool that cannot be read": func(w *world) {
+			if err := w.fleet.Configure(nil, nil); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, plan{hosts: 1, seed: 1})
+			w.pool().MaxFailures, w.pool().JoinTimeout = 1, nodescaler.Duration(time.Minute)
+			w.begin()
+			w.run(time.Second)
+			w.giveBack(w.join("pve1")...)
+			w.deaf = true
+			n := w.mustOrder("pve1")
+			w.until("it has failed", 10*time.Minute, func() bool { return w.phase(n) == nodescaler.Failed })
+			w.giveBack(n)
+			w.run(5 * time.Minute)
+			if kept := w.kept(); len(kept) != 2 || w.fleet.Paused()["web"].Code != CodePoolPaused {
+				t.Fatalf("before, kept are %+v and paused %v", kept, w.fleet.Paused())
+			}
+			pools := w.cfg.Pools
+			absent(w)
+			w.run(30 * time.Second)
+			if kept := w.kept(); len(kept) != 2 {
+				t.Errorf("without the pool, kept are %+v", kept)
+			}
+			w.sim.Advance(2 * 24 * time.Hour) // a pause is as old as it is
+			if err := w.fleet.Configure(pools, nil); err != nil {
+				t.Fatal(err)
+			}
+			w.run(time.Minute)
+			if kept := w.kept(); len(kept) != 1 || w.fleet.Paused()["web"].Code != CodePoolPaused {
+				t.Fatalf("with the pool again, kept are %+v and paused %v", kept, w.fleet.Paused())
+			}
+			absent(w)
+			w.run(unknownFor - time.Minute)
+			if kept := w.kept(); len(kept) != 1 {
+				t.Errorf("without the pool again, kept are %+v", kept)
+			}
+			if w.run(2 * time.Minute); len(w.kept()) > 0 {
+				t.Errorf("a day without the pool, kept are %+v", w.kept())
+			}
+		})
+	}
+}
+
+// kept are the intents that are kept.
+func (w *world) kept() []Intent {
+	w.t.Helper()
+	all, err := w.intents.Load()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}

@@ -96,6 +96,8 @@ type Fleet struct {
 	pools    map[string]*Pool
 	recipe   map[string]string // digest of a pool's configuration
 	made     map[string]string // and of what of it makes machines, by pool and template
+	began    time.Time
+	dropped  map[string]time.Time // pools that are not configured any more, and since when
 	prices   *pricing.Book
 	machines map[string]*tracked // by order
 	view     view
@@ -143,7 +145,7 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 		cfg.Timed = func(Lead) {}
 	}
 	f := &Fleet{
-		client: cfg.Client, cfg: cfg,
+		client: cfg.Client, cfg: cfg, began: cfg.Now(), dropped: map[string]time.Time{},
 		machines: map[string]*tracked{}, taken: map[int]time.Time{}, others: map[int]string{}, counts: map[string]int{},
 		wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}

@@ -50,6 +50,7 @@ type scene struct {
 	running  bool       // the task is among them, and runs
 	disc     bool       // it needs a first-boot disc
 	blamed   bool       // its failure still counts
+	unknown  bool       // its pool is not known, and may be again
 	cooldown time.Duration
 	unnode   bool // its node object is to be removed
 }
@@ -63,6 +64,9 @@ const (
 	proofLasts = 2 * time.Second
 	// taskListed is how long after it began a task may be missing from the list.
 	taskListed = 10 * time.Second
+	// unknownFor is how long a pool may be unknown before what is left of its machines is forgotten. A process
+	// that starts has read none yet, and one that cannot be read for a moment comes back as it was.
+	unknownFor = 24 * time.Hour
 )
 
 // next says what a machine needs next.
@@ -182,7 +186,7 @@ func (m *tracked) afterwards(s *scene) move {
 	switch {
 	case m.Task == nil && m.Disc != "" && !s.frozen && s.storing, s.unnode && !m.NodeGone:
 		return moveSweep
-	case m.Disc != "" || s.blamed || s.now.Sub(m.Gone) < s.cooldown:
+	case m.Disc != "" || s.blamed || s.unknown || s.now.Sub(m.Gone) < s.cooldown:
 		return moveWait
 	}
 	return moveForget
@@ -196,6 +200,12 @@ func (f *Fleet) scene(m *tracked) *scene {
 		now: f.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.blamed(f.recipe[m.Pool], f.cfg.Now()),
 		unnode: f.cfg.RemoveNode != nil && !m.Joined.IsZero(),
 	}
+	if p != nil {
+		s.cooldown, s.disc = time.Duration(p.Cooldown), p.needsDisc()
+	} else {
+		s.frozen = true // nobody says any more how its machines are told to be ours
+		s.unknown = s.now.Sub(f.unknownSince(m.Pool)) < unknownFor
+	}
 	if m.unsaved { // what is not kept must be, before anything else is done
 		s.frozen = true
 	}
@@ -207,11 +217,6 @@ func (f *Fleet) scene(m *tracked) *scene {
 	s.online, s.guest = v.seen.online(m.Host), v.seen.guests[m.VMID]
 	s.deserted = f.deserted(m)
 	s.storing = v.seen.online(m.DiscHost)
-	if p != nil {
-		s.cooldown, s.disc = time.Duration(p.Cooldown), p.needsDisc()
-	} else {
-		s.frozen = true // nobody says any more how its machines are told to be ours
-	}
 	if m.Task != nil {
 		s.told = v.told[m.Task.Host]
 		s.running = v.tasks[UPID(m.Task.UPID)].Running

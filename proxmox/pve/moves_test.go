@@ -115,6 +115,7 @@ func TestNextMove(t *testing.T) {
 
 		// Gone.
 		{"its disc is left", changes{at(StepTidied), gone, hasDisc}, moveSweep},
+		{"nobody knows its pool", changes{at(StepTidied), gone, func(_ *tracked, s *scene) { s.unknown = true }}, moveWait},
 		{"its disc is left on a host that is offline", changes{at(StepTidied), gone, hasDisc, func(_ *tracked, s *scene) { s.storing = false }}, moveWait},
 		{"its disc is being removed", changes{at(StepTidied), gone, hasDisc, task(time.Second)}, moveWait},
 		{"its disc is left, and nothing may be changed", changes{at(StepTidied), gone, hasDisc, frozen}, moveWait},
