@@ -235,6 +235,9 @@ func (p *joint) learn(v *podscaler.View) {
 		p.drain.see(v.Now, serving(v.Pods), n, p.service.Offered(p.work(v).rate, n))
 	}
 	p.load.observe(v.Now, p.work(v).coming, p.queued(v) && p.callers.wait())
+	if !p.service.Measured() {
+		p.load.minutes = nil // what was learnt of a request since is no climb of the load
+	}
 	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
 		p.perMachine = v.Room.Places.PerMachine
 	}

@@ -21,11 +21,11 @@ type outlook struct {
 	// off and still are how far the forecasts were off of late, and how far the last values were.
 	off, still float64
 	judged     float64
-	// recent are the last values that were seen without a queue between them, oldest first, and climb is by how much
-	// the load climbs in a period, by these.
-	recent []float64
-	climb  float64
-	wavers wavers
+	// recent are the last values that were seen without a queue between them, and minutes those of the last minutes, oldest
+	// first. Climb is by how much the load climbs in a period, by these.
+	recent, minutes []float64
+	climb           float64
+	wavers          wavers
 }
 
 // wavers is how far apart loads are that have next to no measurement in common, squared and on the mean.
@@ -50,8 +50,9 @@ const (
 	// the rise at most; of a climb each gets at least even of a third.
 	climbing, climbed, even = 6, 0.15, 0.8
 	// One of three minutes is told by its minutes, which have no measurement in common, so that chance is less of each of
-	// their rises and a smaller part of an even share is enough; a jump is in one of them, or in two.
-	minutely, evenMinutes = 4, 0.65
+	// their rises and a smaller part of an even share is enough; a jump is in one of them, or in two, and a queue that it
+	// makes as well.
+	minutely, evenMinutes = 4, 0.7
 	// A climb may be seen sooner, after so many periods, where it is by that many times more than loads so far apart
 	// have differed of late. Its first periods are its smallest, for each value is measured over a minute and has the
 	// time before in it, so that a part of an even share is enough of each. A jump without a queue passes for a climb
@@ -85,11 +86,11 @@ func newOutlook(certainty float64) (*outlook, error) {
 }
 
 // observe takes in the work of now. A period is over once a run sees that it is; those that no run has
-// seen are gaps. What grows while there is a queue may be the queue, and no climb.
+// seen are gaps. What grows while there is a queue may be the queue, and no climb, unless it does so for minutes.
 func (o *outlook) observe(now time.Time, work float64, queued bool) {
 	if o.end.IsZero() || now.Sub(o.end) > farthest*period || o.end.Sub(now) > period {
 		o.end, o.sum, o.n = now.Add(period), 0, 0
-		o.recent, o.climb = nil, 0
+		o.recent, o.minutes, o.climb = nil, nil, 0
 	}
 	for ; !now.Before(o.end); o.end = o.end.Add(period) {
 		value := math.NaN()
@@ -101,16 +102,15 @@ func (o *outlook) observe(now time.Time, work float64, queued bool) {
 	}
 	o.sum, o.n = o.sum+work, o.n+1
 	if queued {
-		o.recent, o.climb = nil, 0
+		o.recent = nil
+		o.climb = o.climbs()
 	}
 }
 
 // close ends a period, and judges by its value what was foretold of it.
 func (o *outlook) close(value float64) {
 	o.model.Observe(value)
-	if o.recent = append(o.recent, value); len(o.recent) > 3*minutely+1 {
-		o.recent = o.recent[1:]
-	}
+	o.recent, o.minutes = latest(o.recent, value, climbing+1), latest(o.minutes, value, 3*minutely+1)
 	o.climb = o.climbs()
 	if before := len(o.recent) - 1 - soon; before >= 0 {
 		o.wavers.see(value - o.recent[before])
@@ -132,13 +132,19 @@ func (o *outlook) close(value float64) {
 // believed reports whether forecasts have lately been better than to expect what there is.
 func (o *outlook) believed() bool { return o.judged >= tried && o.off < better*o.still }
 
+// latest are the last values, so many at most, with one more.
+func latest(values []float64, value float64, most int) []float64 {
+	values = append(values, value)
+	return values[max(len(values)-most, 0):]
+}
+
 // climbs is by how much the load climbs in a period, where it has done so steadily or plainly; 0 where it has not.
 func (o *outlook) climbs() float64 {
-	rise := max(o.rise(climbing, climbing/3, even, 0), o.rise(3*minutely, minutely, evenMinutes, 0))
+	climb := max(rise(o.recent, climbing, climbing/3, even, 0), rise(o.minutes, 3*minutely, minutely, evenMinutes, 0))
 	if o.wavers.n >= plenty {
-		rise = max(rise, o.rise(soon, 1, uneven, plain*math.Sqrt(o.wavers.mean)))
+		climb = max(climb, rise(o.recent, soon, 1, uneven, plain*math.Sqrt(o.wavers.mean)))
 	}
-	return rise
+	return climb
 }
 
 // see takes in how far apart two loads are.
@@ -155,12 +161,12 @@ func (w *wavers) see(apart float64) {
 
 // rise is by how much the load rose in each of the last periods, if it did so by climbed and by more than least in all,
 // and in each step of them by a part of an even share; 0 if not.
-func (o *outlook) rise(periods, step int, part, least float64) float64 {
-	first := len(o.recent) - 1 - periods
+func rise(loads []float64, periods, step int, part, least float64) float64 {
+	first := len(loads) - 1 - periods
 	if first < 0 {
 		return 0
 	}
-	seen := o.recent[first:]
+	seen := loads[first:]
 	all := seen[periods] - seen[0]
 	if !(all >= climbed*seen[0] && all >= least) {
 		return 0

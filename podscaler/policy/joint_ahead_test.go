@@ -30,6 +30,9 @@ func TestALoadThatClimbsSteadilyIsExpectedToGoOn(t *testing.T) {
 		{"a climb after a while of nothing", []float64{1, 1, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6}, 0.1},
 		{"one that is a little uneven", []float64{1, 1.09, 1.22, 1.28, 1.4, 1.52, 1.6}, 0.1},
 		{"one that has come to its end", []float64{1, 1.1, 1.2, 1.3, 1.4, 1.4, 1.4}, 0},
+		{"one that chance makes uneven, over three minutes", []float64{1, 1.01, 1.06, 1.05, 1.1, 1.15, 1.14, 1.16, 1.22, 1.25, 1.24, 1.31, 1.3}, 0.025},
+		{"one that chance makes uneven, a period sooner", []float64{1, 1.01, 1.06, 1.05, 1.1, 1.15, 1.14, 1.16, 1.22, 1.25, 1.24, 1.31}, 0},
+		{"two jumps in three minutes", []float64{1, 1, 1, 1, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.7}, 0},
 		{"too small a one", []float64{1, 1.02, 1.04, 1.06, 1.08, 1.1, 1.12}, 0},
 		{"a fall", []float64{2, 1.9, 1.8, 1.7, 1.6, 1.5, 1.4}, 0},
 		{"a jump, seen in its middle", []float64{1, 1, 1.5, 2, 2.5, 3, 3}, 0},
@@ -60,12 +63,13 @@ func climbs(t interface{ Fatal(...any) }, values []float64) *outlook {
 	return o
 }
 
+// What climbs for three minutes climbs with a queue as well.
 func TestAQueueIsNoClimb(t *testing.T) {
 	o := climbs(t, nil)
 	at := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 	for i := range 20 {
 		o.observe(at.Add(time.Duration(i)*period), 1+0.1*float64(i), i == 10)
-		want := climbing < i && i < 10 || i > 10+climbing
+		want := climbing < i && i < 10 || i > 3*minutely
 		if got := o.climb > 0; got != want {
 			t.Errorf("after period %d: climbs %v, should %v", i, got, want)
 		}
