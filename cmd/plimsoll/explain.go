@@ -40,7 +40,10 @@ decided for it. It is named as that is, web or shop/web.`,
 			}
 			which, err := explain.ParseWhich(args[0])
 			if err != nil && file == "" {
-				return ask.tell(cmd.Context(), env, args[0])
+				if ask.namespace, ask.name, err = workloadOf(cmd, args[0], ask.namespace); err != nil {
+					return seeHelp(cmd, err)
+				}
+				return ask.tell(cmd.Context(), env)
 			}
 			if err != nil {
 				return seeHelp(cmd, misused("decision: %w", err))
@@ -63,7 +66,7 @@ decided for it. It is named as that is, web or shop/web.`,
 		},
 	}
 	cmd.Flags().StringVar(&file, "journal", "", "the journal, a `file` of one record a line; - is standard input (default $"+journalVariable+")")
-	cmd.Flags().StringVarP(&ask.namespace, "namespace", "n", "default", "the workload's `namespace`")
+	addNamespace(cmd, &ask.namespace, "the workload's namespace")
 	addKubeconfig(cmd, &ask.kube)
 	addOutput(cmd, &format)
 	return cmd

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 
 	"k8s.io/client-go/dynamic"
 
@@ -16,19 +15,16 @@ import (
 
 // standingQuestion asks how a workload stands.
 type standingQuestion struct {
-	kube      kubeAccess
-	namespace string
-	format    *output
+	kube            kubeAccess
+	namespace, name string
+	format          *output
 }
 
 // tell reads a WorkloadAutoscaler and explains its status.
-func (ask *standingQuestion) tell(ctx context.Context, env *Env, name string) error {
-	if namespace, bare, both := strings.Cut(name, "/"); both {
-		ask.namespace, name = namespace, bare
-	}
+func (ask *standingQuestion) tell(ctx context.Context, env *Env) error {
 	var a v1alpha1.WorkloadAutoscaler
 	err := ask.kube.ask(ctx, env, func(ctx context.Context, client dynamic.Interface) error {
-		o, err := autoscalerNamed(ctx, client, ask.namespace, name)
+		o, err := autoscalerNamed(ctx, client, ask.namespace, ask.name)
 		if err != nil {
 			return err
 		}

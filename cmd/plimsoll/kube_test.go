@@ -70,7 +70,8 @@ func newKubeAPI(manifests string) (*kubeAPI, error) {
 func (k *kubeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
-	all, ok := k.objects[r.URL.Path]
+	path, _ := everywhere(r.URL.Path)
+	all, ok := k.objects[path]
 	switch {
 	case r.Header.Get("Authorization") == "Bearer secret" && k.ours(r.URL.Path) != nil:
 		k.single(w, r, k.ours(r.URL.Path))
@@ -85,6 +86,16 @@ func (k *kubeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		k.list(w, r, all)
 	}
+}
+
+// everywhere is the path that lists in all namespaces what another lists in one.
+func everywhere(path string) (whole, namespace string) {
+	before, within, one := strings.Cut(path, "/namespaces/")
+	if !one {
+		return path, ""
+	}
+	namespace, resource, _ := strings.Cut(within, "/")
+	return before + "/" + resource, namespace
 }
 
 // ours is the object of Plimsoll's at a path, or nil.
@@ -134,9 +145,10 @@ func (k *kubeAPI) list(w http.ResponseWriter, r *http.Request, all []unstructure
 		status(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return
 	}
+	at, namespace := everywhere(r.URL.Path)
 	all = slices.DeleteFunc(slices.Clone(all), func(o unstructured.Unstructured) bool {
 		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
-		return !selector.Matches(fields.Set{"status.phase": phase})
+		return !selector.Matches(fields.Set{"status.phase": phase}) || namespace != "" && o.GetNamespace() != namespace
 	})
 	from, _ := strconv.Atoi(r.FormValue("continue"))
 	most, _ := strconv.Atoi(r.FormValue("limit"))
@@ -154,14 +166,14 @@ func (k *kubeAPI) list(w http.ResponseWriter, r *http.Request, all []unstructure
 	}
 	kind := ""
 	for k, path := range kubePaths {
-		if path == r.URL.Path {
+		if path == at {
 			kind = k + "List"
 		}
 	}
 	if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
 		kind = "PartialObjectMetadataList"
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": apiVersion(r.URL.Path, kind), "metadata": map[string]any{"continue": more}, "items": items})
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": kind, "apiVersion": apiVersion(at, kind), "metadata": map[string]any{"continue": more}, "items": items})
 }
 
 func apiVersion(path, kind string) string {

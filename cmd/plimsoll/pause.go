@@ -38,14 +38,20 @@ done is still decided and said. With --direction, only growing (up) or only shri
 workload is brought to that number, whatever its bounds, and left there.
 
 A workload is named as its WorkloadAutoscaler. What is written are annotations there, which kubectl can write as well:
-plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and plimsoll.dev/paused-by.`,
-		Example: "  plimsoll pause web -n shop --for 2h\n  plimsoll pause web -n shop --replicas 3\n  plimsoll pause --pool workers --direction down\n  plimsoll pause --all --for 30m",
+plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and plimsoll.dev/paused-by.
+
+--all is every workload and every pool; with --namespace it is the workloads there, and no pool, which are in none.`,
+		Example: "  plimsoll pause web -n shop --for 2h\n  plimsoll pause web -n shop --replicas 3\n  plimsoll pause --pool workers --direction down\n" +
+			"  plimsoll pause --all --for 30m\n  plimsoll pause --all -n shop --for 30m",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ask.check(args); err != nil {
+			if err := ask.check(cmd, args); err != nil {
 				return seeHelp(cmd, err)
 			}
-			if ask.replicas != nil && (ask.workload == "" || ask.direction != "") {
-				return misused("--replicas goes with one workload, and without --direction")
+			switch {
+			case ask.replicas != nil && ask.workload == "":
+				return seeHelp(cmd, misused("--replicas: must be given with one workload only, was %d", *ask.replicas))
+			case ask.replicas != nil && ask.direction != "":
+				return seeHelp(cmd, misused("--replicas: must be left out with --direction, was %d with --direction %s", *ask.replicas, ask.direction))
 			}
 			return ask.write(cmd.Context(), env, ask.pause(env))
 		},
@@ -60,12 +66,13 @@ plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and
 func newResumeCommand(env *Env) *cobra.Command {
 	var ask pauseQuestion
 	cmd := &cobra.Command{
-		Use:     "resume WORKLOAD | --pool NAME | --all",
-		Short:   "Take a pause back",
-		Long:    "Take back what plimsoll pause said of a workload, a pool of machines, or all of them.",
+		Use:   "resume WORKLOAD | --pool NAME | --all",
+		Short: "Take a pause back",
+		Long: `Take back what plimsoll pause said of a workload, a pool of machines, or all of them; with --all and --namespace, of
+the workloads there and of no pool.`,
 		Example: "  plimsoll resume web -n shop\n  plimsoll resume --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := ask.check(args); err != nil {
+			if err := ask.check(cmd, args); err != nil {
 				return seeHelp(cmd, err)
 			}
 			return ask.write(cmd.Context(), env, map[string]*string{
@@ -83,7 +90,7 @@ type pauseQuestion struct {
 	workload  string
 	pool      string
 	all       bool
-	namespace string
+	namespace string // of the workload, or of all; empty is every one
 	length    time.Duration
 	direction string
 	replicas  *int
@@ -92,14 +99,36 @@ type pauseQuestion struct {
 
 func (ask *pauseQuestion) flags(cmd *cobra.Command) {
 	addKubeconfig(cmd, &ask.kube)
-	cmd.Flags().StringVarP(&ask.namespace, "namespace", "n", "default", "the workload's `namespace`")
-	cmd.Flags().StringVar(&ask.pool, "pool", "", "the `name` of a VMPool, in place of a workload")
-	cmd.Flags().BoolVar(&ask.all, "all", false, "all workloads and all pools")
+	addNamespace(cmd, &ask.namespace, "the workload's namespace, or with --all the one whose workloads are meant")
+	addFlag(cmd, &ask.pool, readName, "pool", "name", "", "the name of a VMPool, in place of a workload")
+	cmd.Flags().BoolVar(&ask.all, "all", false, "all workloads and all pools; with --namespace its workloads only")
 	addOutput(cmd, &ask.format)
 }
 
-// check wants one thing to be named.
-func (ask *pauseQuestion) check(args []string) error {
+// addNamespace gives a command the flag that says in which namespace a workload is.
+func addNamespace(cmd *cobra.Command, into *string, usage string) {
+	addShortFlag(cmd, into, readNamespace, "namespace", "n", "namespace", metav1.NamespaceDefault, usage)
+}
+
+// workloadOf takes a workload's name apart, which may say its namespace in place of the flag.
+func workloadOf(cmd *cobra.Command, text, flag string) (namespace, name string, err error) {
+	namespace, name, both := strings.Cut(text, "/")
+	if !both {
+		namespace, name = flag, text
+	}
+	_, wrongSpace := readNamespace(namespace)
+	_, wrongName := readName(name)
+	switch {
+	case wrongSpace != nil || wrongName != nil:
+		return "", "", misused("workload: must be a name, or a namespace and a name such as shop/web, was %q", text)
+	case both && cmd.Flags().Changed("namespace") && namespace != flag:
+		return "", "", misused("--namespace: must be left out or be that of workload %s, was %q", text, flag)
+	}
+	return namespace, name, nil
+}
+
+// check wants one thing to be named, and nothing beside it that says otherwise.
+func (ask *pauseQuestion) check(cmd *cobra.Command, args []string) (err error) {
 	named := len(args)
 	if ask.pool != "" {
 		named++
@@ -110,13 +139,15 @@ func (ask *pauseQuestion) check(args []string) error {
 	if named != 1 {
 		return misused("one workload, --pool or --all must be given, was given %d of them", named)
 	}
-	if len(args) == 1 {
-		ask.workload = args[0]
-		if namespace, name, both := strings.Cut(args[0], "/"); both {
-			ask.namespace, ask.workload = namespace, name
-		}
+	switch given := cmd.Flags().Changed("namespace"); {
+	case ask.pool != "" && given:
+		return misused("--namespace: must be left out with --pool, for a VMPool is in none, was %q", ask.namespace)
+	case ask.all && !given:
+		ask.namespace = metav1.NamespaceAll
+	case len(args) == 1:
+		ask.namespace, ask.workload, err = workloadOf(cmd, args[0], ask.namespace)
 	}
-	return nil
+	return err
 }
 
 // pause is what is to be written.
@@ -202,13 +233,25 @@ func (ask *pauseQuestion) meant(ctx context.Context, client dynamic.Interface) (
 		}
 		return one(o, answered(err))
 	}
+	return ask.everything(ctx, client)
+}
+
+// everything is all workloads and all pools, or the workloads of a namespace. One without any is likely a slip.
+func (ask *pauseQuestion) everything(ctx context.Context, client dynamic.Interface) ([]unstructured.Unstructured, error) {
+	lists := []dynamic.ResourceInterface{client.Resource(autoscalerResource).Namespace(ask.namespace)}
+	if ask.namespace == metav1.NamespaceAll {
+		lists = append(lists, client.Resource(poolResource))
+	}
 	var all []unstructured.Unstructured
-	for _, resource := range []dynamic.ResourceInterface{client.Resource(autoscalerResource), client.Resource(poolResource)} {
+	for _, resource := range lists {
 		list, err := resource.List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, answered(err)
 		}
 		all = append(all, list.Items...)
+	}
+	if len(all) == 0 && ask.namespace != metav1.NamespaceAll {
+		return nil, withHint("kubectl get wla -A lists them", fmt.Errorf("there is no WorkloadAutoscaler in namespace %s", ask.namespace))
 	}
 	return all, nil
 }
