@@ -240,3 +240,14 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 		}
 	}
 }
+
+func TestStateIsAFolderUnlessItIsASlip(t *testing.T) {
+	for state, refused := range map[string]bool{
+		"": false, "kubernetes": false, "state": false, "orders": false, "/var/lib/plimsoll": false, "./kubernetess": false, "kube/state": false,
+		"kubernetess": true, "Kubernetes": true, "kubernets": true, "ConfigMap": true, "k8s": true,
+	} {
+		if faults := checkState(state); (faults != nil) != refused {
+			t.Errorf("state %q: %v, want a refusal: %v", state, faults, refused)
+		}
+	}
+}

@@ -220,6 +220,7 @@ func (s *siteFile) checkCluster() []error {
 	}
 	must(slices.Contains([]runMode{"", runRecommend, runActive}, s.Mode), "mode", "Recommend or Active", quoted(string(s.Mode)))
 	must(s.Interval >= 0 && (s.Interval == 0 || s.Interval >= time.Second && s.Interval <= 10*time.Minute), "interval", "from 1s to 10m", s.Interval)
+	faults = append(faults, s.checkNames()...)
 	must(s.Prices == nil, "prices", "left out: the PriceBook in the cluster says them", "there")
 	must(len(s.Pools) == 0, "pools", "left out beside nodescaler: the VMPools in the cluster are the pools", fmt.Sprintf("%d of them", len(s.Pools)))
 	must(s.examining || s.Limit == nil || slices.Contains(s.parts, partNodeScaler), "limit", "left out without nodescaler, which keeps to it", "there")
@@ -234,6 +235,29 @@ func (s *siteFile) checkCluster() []error {
 	}
 	faults = append(faults, checkReceivers(s.Notifications)...)
 	return faults
+}
+
+// checkNames adds what the API server would not take for a name. Orders are kept under that of the lease with more to it.
+func (s *siteFile) checkNames() (faults []error) {
+	for _, name := range []struct {
+		key, is string
+		read    func(string) (string, error)
+	}{
+		{"namespace", s.Namespace, readNamespace}, {"lease", s.Lease, readLease}, {"priceBook", s.PriceBook, readName},
+	} {
+		if _, err := name.read(name.is); name.is != "" && err != nil {
+			faults = append(faults, &fileFault{name.key, err.Error()})
+		}
+	}
+	return faults
+}
+
+// readLease reads a name that leaves room for what is added to it.
+func readLease(text string) (string, error) {
+	if most := 253 - len(intentMap("")); len(text) > most {
+		return "", fmt.Errorf("must be a name of at most %d letters, was one of %d", most, len(text))
+	}
+	return readName(text)
 }
 
 // inCluster reports whether what is decided is decided by objects in the cluster: always, but for the

@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
 // service is the part of the configuration file that says how the process runs.
@@ -77,6 +78,7 @@ func (s *service) check(pools []string) []error {
 		_, _, ok := splitAddress(s.Metrics)
 		must(ok, "metrics", "host:port", fmt.Sprintf("%q", s.Metrics))
 	}
+	faults = append(faults, checkState(s.State)...)
 	p := &s.Provider
 	if path, unix := strings.CutPrefix(p.Listen, "unix:"); p.Listen != "" {
 		_, _, ok := splitAddress(p.Listen)
@@ -102,6 +104,18 @@ func (s *service) check(pools []string) []error {
 		}
 	}
 	return faults
+}
+
+// checkState refuses what was meant to be kubernetes: a folder of that name would be made, and orders kept where the
+// pod's successor does not look. A path with a separator is a folder whatever it is called.
+func checkState(state string) []error {
+	if state == stateInCluster || strings.ContainsRune(state, filepath.Separator) {
+		return nil
+	}
+	if _, slip := strict.Nearest(state, []string{stateInCluster, "configmap", "k8s"}); !slip {
+		return nil
+	}
+	return []error{&fileFault{"state", fmt.Sprintf("must be %s, or a folder, which is written ./%s if it is called so, was %q", stateInCluster, state, state)}}
 }
 
 // running is a site that machines are made on, with what the process needs besides.

@@ -32,7 +32,7 @@ import (
 )
 
 // intentMap is the name of the ConfigMap that orders are kept in: one for those that share a lease.
-func (s *running) intentMap() string { return s.Lease + "-intents" }
+func intentMap(lease string) string { return lease + "-intents" }
 
 // clusterRun is what runs in a cluster.
 type clusterRun struct {
@@ -359,7 +359,7 @@ func (r *clusterRun) intents(ctx context.Context, fenced func(error)) (pve.Inten
 		if err != nil {
 			return nil, fmt.Errorf("state: %w", err)
 		}
-		where := intentmap.Config{Maps: client.ConfigMaps(r.Namespace), Name: r.intentMap(), Holder: r.identity, Fenced: fenced}
+		where := intentmap.Config{Maps: client.ConfigMaps(r.Namespace), Name: intentMap(r.Lease), Holder: r.identity, Fenced: fenced}
 		if r.Mode == runActive {
 			return intentmap.Claim(ctx, where)
 		}
