@@ -98,6 +98,7 @@ func (r *clusterRun) run(ctx context.Context, o *operator.Operator, pages net.Li
 	if r.sender != nil {
 		parts.Go(func() { r.sender.Run(serving) })
 	}
+	parts.Go(func() { tellUnseen(serving, slog.New(slog.NewTextHandler(r.env.Stderr, nil)), r.rest.Host, r.cluster) })
 	err := o.Run(ctx)
 	stop()
 	parts.Wait()

@@ -179,6 +179,13 @@ func (w *watches) silent(now time.Time) error {
 	return fmt.Errorf("%w: the API server has not said %s that it is ready: %w", ErrStale, how, w.unready)
 }
 
+// Unready is what came of asking the API server last whether it is ready, if it did not say so.
+func (c *Cluster) Unready() error {
+	c.watches.mu.Lock()
+	defer c.watches.mu.Unlock()
+	return c.watches.unready
+}
+
 // ask asks the API server again and again whether it is ready, until the context is done.
 func (w *watches) ask(ctx context.Context, client rest.Interface) {
 	for {
