@@ -223,6 +223,11 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 	if code != exitDone {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
+	told := "note: site.yaml: mode is recommend in these manifests, and not active\nnote: site.yaml: state is kubernetes in these manifests, and not /var/lib/plimsoll\n" +
+		"note: site.yaml: kubeconfig is left out, for the pod has an account of its own\n"
+	if diff := cmp.Diff(told, stderr); diff != "" {
+		t.Errorf("what gives way, -want +got:\n%s", diff)
+	}
 	render, err := deploy.Manifests.ReadFile("manifests/recommend.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -287,6 +292,17 @@ func TestInstallBesideClusterAutoscaler(t *testing.T) {
 	}
 }
 
+func TestInstallTakesAJournalThatThePodCanWrite(t *testing.T) {
+	for _, journal := range []string{"-", "/var/lib/plimsoll/journal.ndjson"} {
+		file := "{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, namespace: plimsoll, journal: {file: '" + journal + "'}}"
+		files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
+		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml")
+		if code != exitDone || stderr != "" || !regexp.MustCompile(`(?m)^      file: ["']?`+regexp.QuoteMeta(journal)+`["']?$`).MatchString(stdout) {
+			t.Errorf("journal %s: exit %d, %s", journal, code, stderr)
+		}
+	}
+}
+
 func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: secrets/token, insecure: true}`, `tokenFile: must be a name without a folder, for it is looked for in a secret, was "secrets/token"`},
@@ -294,6 +310,9 @@ func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 		{`{owner: home, tokenFile: token}`, `endpoints`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, handoff: {by: Placeholders}}`, `handoff.by: must be none or left out here, for these manifests give no rights for it (the chart does), was "Placeholders"`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, pools: [{name: a}]}`, `pools`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, namespace: other}`, `namespace: must be plimsoll or left out here, for these manifests install there (the chart installs anywhere), was "other"`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, journal: {file: journal.ndjson}}`, `journal.file: must be - for standard output or a file in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was "journal.ndjson"`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, journal: {file: /var/lib/plimsoll/../j}}`, `journal.file`},
 	} {
 		files := fstest.MapFS{"site.yaml": {Data: []byte(c.file)}}
 		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml")

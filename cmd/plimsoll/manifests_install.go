@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
@@ -33,8 +34,10 @@ func newManifestsInstallCommand(env *Env) *cobra.Command {
 		Short: "Print Plimsoll itself, for a cluster without Helm",
 		Long: `Print what the Helm charts render: the kinds, and podscaler and nodescaler in the namespace plimsoll.
 
-The configuration file goes into a ConfigMap, all but mode, metrics and state, which the manifests say. Files that
-it and the VMPools name are looked for in the secret plimsoll-proxmox, by their names.`,
+The configuration file goes into a ConfigMap, all but mode, metrics and state, which the manifests say, and kubeconfig,
+for the pod has an account of its own; what gives way is told. Files that it and the VMPools name are looked for in the
+secret plimsoll-proxmox, by their names. A journal goes to standard output (-) or into /var/lib/plimsoll, which is kept
+as long as the pod. Another namespace, or more that differs, is the chart's to render.`,
 		Example: "  plimsoll manifests install --config plimsoll.yaml | kubectl apply --server-side -f -\n" +
 			"  kubectl -n plimsoll create secret generic plimsoll-proxmox --from-file=token --from-file=join-token",
 		Args: noArguments,
@@ -81,6 +84,28 @@ func readInstallMode(text string) (string, error) {
 	return text, nil
 }
 
+// Where the manifests install, and where the pod may write to.
+const (
+	installedIn = "plimsoll"
+	journalsIn  = "/var/lib/plimsoll/"
+)
+
+// tellLeft tells what of the file gives way to what the manifests say.
+func (v *installation) tellLeft(env *Env, s *siteFile) {
+	for _, left := range []struct{ key, was, is string }{
+		{"mode", strings.ToLower(string(s.Mode)), v.mode}, {"metrics", s.Metrics, ":8080"}, {"state", s.State, stateInCluster},
+		{"kubeconfig", s.Kubeconfig, ""},
+	} {
+		switch {
+		case left.was == "" || left.was == left.is:
+		case left.is == "":
+			fmt.Fprintf(env.Stderr, "note: %s: %s is left out, for the pod has an account of its own\n", v.config, left.key)
+		default:
+			fmt.Fprintf(env.Stderr, "note: %s: %s is %s in these manifests, and not %s\n", v.config, left.key, left.is, left.was)
+		}
+	}
+}
+
 // print prints the manifests with the configuration in them.
 func (v *installation) print(env *Env) error {
 	name := v.mode
@@ -124,6 +149,12 @@ func (v *installation) file(env *Env) (map[string]any, error) {
 	if v.nodes == byAutoscaler {
 		given = kube.ByCapacityBuffer
 	}
+	if s.Namespace != "" && s.Namespace != installedIn {
+		return nil, misconfigured(v.config, &fileFault{"namespace", fmt.Sprintf("must be %s or left out here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace)})
+	}
+	if j := s.Journal; j != nil && j.File != standardOutput && !strings.HasPrefix(path.Clean(j.File), journalsIn) {
+		return nil, misconfigured(v.config, &fileFault{"journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File)})
+	}
 	if h := s.handOff(); h.Used() && h.By != given {
 		return nil, misconfigured(v.config, &fileFault{"handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)})
 	}
@@ -139,6 +170,7 @@ func (v *installation) file(env *Env) (map[string]any, error) {
 	if err != nil {
 		return nil, withCode(exitConfig, err)
 	}
+	v.tellLeft(env, s)
 	var file map[string]any
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return nil, misconfigured(v.config, err)
