@@ -45,7 +45,8 @@ machines that are empty, or whose pods fit on the others; of what their host dra
 part, only with the last of its machines; and of hardware that was bought, nothing. Of a namespace or a
 workload, it is what could be saved besides if its pods were gone; these do not add up.
 
-Prices are those of the PriceBook default, or of a file as plimsoll price --book takes it. With --since,
+Prices are those of the PriceBook default, or of a file as plimsoll price --book takes it; where there is neither, a
+vCPU-hour and a GB-hour cost one unit each, and the answer says so. With --since,
 costs are added up from what Prometheus kept of Plimsoll's series, or, by node, of OpenCost's. Time of
 which it kept nothing is unknown: it is told, and counted neither as free nor as anything.`
 
@@ -73,7 +74,7 @@ func newCostCommand(env *Env) *cobra.Command {
 	addFlag(cmd, &ask.by, parseBy, "by", "what", string(costs.ByNode), "list by node, pool, namespace or workload")
 	addFlag(cmd, &ask.sort, oneOf(costOrders...), "sort-by", "column", "name", "sort by "+strings.Join(costOrders, ", ")+"; what is largest comes first")
 	addKubeconfig(cmd, &ask.kube)
-	f.StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's PriceBook default)")
+	f.StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's PriceBook default, or a unit per vCPU-hour and per GB-hour)")
 	f.BoolVar(&ask.all, "all-nodes", false, "price nodes that are no machines of Plimsoll's, too, the control plane's included")
 	addFlag(cmd, &ask.since, positive(parseDuration), "since", "duration", "", "add up what was spent for so long until now, such as 24h")
 	addFlag(cmd, &ask.prometheus, parseURL, "prometheus", "URL", "", "where Prometheus is, for --since")
@@ -144,8 +145,7 @@ func (ask *costQuestion) tellNow(ctx context.Context, env *Env) error {
 	}
 	from := ask.prices
 	if book == nil {
-		from = "PriceBook " + v1alpha1.DefaultPriceBook
-		if book, err = bookOf(seen); err != nil {
+		if book, from, err = bookOf(seen); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,11 @@ func (ask *costQuestion) tellNow(ctx context.Context, env *Env) error {
 	if err != nil {
 		return withCode(exitConfig, fmt.Errorf("%s: %w", from, err))
 	}
-	answer := answerCost(c, ask, look.Notes, book)
+	notes := look.Notes
+	if from == unitPrices {
+		notes = append(notes, fmt.Sprintf("prices are a unit per vCPU-hour and per GB-hour: there is no PriceBook %s; --prices names a file in its place", v1alpha1.DefaultPriceBook))
+	}
+	answer := answerCost(c, ask, notes, book)
 	answer.Cluster, answer.Prices = cluster, from
 	for _, note := range answer.Notes {
 		fmt.Fprintln(env.Stderr, "note:", note)
@@ -165,25 +169,25 @@ func (ask *costQuestion) tellNow(ctx context.Context, env *Env) error {
 	return ask.format.print(env.Stdout, answer, answer.table)
 }
 
-// bookOf is the prices that the cluster states.
-func bookOf(p *kube.Picture) (*pricing.Book, error) {
-	const hint = "make one, as docs/pricing.md shows, or give --prices FILE"
+// bookOf is the prices that the cluster states, and where they are from: where it has none, a unit for each. Those that
+// may be there and cannot be read are not taken for none.
+func bookOf(p *kube.Picture) (book *pricing.Book, from string, err error) {
 	for _, b := range p.PriceBooks {
 		if b.Name != v1alpha1.DefaultPriceBook {
 			continue
 		}
 		book, err := resources.Book(b)
 		if err != nil {
-			return nil, misconfigured("PriceBook "+b.Name, err)
+			return nil, "", misconfigured("PriceBook "+b.Name, err)
 		}
-		return book, nil
+		return book, "PriceBook " + b.Name, nil
 	}
 	for _, err := range p.Unread {
 		if strings.HasPrefix(err.Error(), "pricebooks:") {
-			return nil, withHint("give --prices FILE", withCode(exitConfig, err))
+			return nil, "", withHint("give --prices FILE", withCode(exitConfig, err))
 		}
 	}
-	return nil, withHint(hint, withCode(exitConfig, fmt.Errorf("PriceBook %s: must be there, was not found", v1alpha1.DefaultPriceBook)))
+	return pricing.DefaultBook(), unitPrices, nil
 }
 
 // tellSpent says what the cluster cost since some time.

@@ -46,7 +46,7 @@ func newPlanCommand(env *Env) *cobra.Command {
 	}
 	addKubeconfig(cmd, &ask.kube)
 	cmd.Flags().StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's, or a unit per vCPU-hour and per GB-hour)")
-	cmd.Flags().StringVarP(&ask.config, "config", "c", "", "the configuration `file` of plimsoll run, for its pools and node policy")
+	cmd.Flags().StringVarP(&ask.config, "config", "c", "", "the configuration `file` of plimsoll run, for its pools, node policy and, without --kubeconfig, kubeconfig")
 	addOutput(cmd, &ask.format)
 	return cmd
 }
@@ -116,6 +116,9 @@ func (ask *planQuestion) read(env *Env) (*operator.Config, *planned, error) {
 		}
 	}
 	seen.site = site
+	if ask.kube.file == "" && site.Kubeconfig != "" {
+		ask.kube.file = site.beside(site.Kubeconfig)
+	}
 	if cfg.Nodes, err = site.Nodes.spec(); err != nil {
 		return nil, nil, misconfigured(ask.config, err)
 	}
@@ -195,6 +198,9 @@ type planMachine struct {
 	Why     []nodescaler.Reason `json:"why,omitempty"`
 }
 
+// unitPrices are what there is where a cluster has no PriceBook and no file names prices.
+const unitPrices = "no PriceBook: a unit per vCPU-hour and per GB-hour"
+
 // answerPlan puts an outlook into words.
 func answerPlan(out *operator.Outlook, seen *planned, now time.Time) *planAnswer {
 	a := &planAnswer{
@@ -202,7 +208,7 @@ func answerPlan(out *operator.Outlook, seen *planned, now time.Time) *planAnswer
 		Workload: []planWorkload{}, Buy: []planMachine{}, Return: []planMachine{}, Stay: []planMachine{},
 	}
 	if seen.from == "" && len(seen.PriceBooks) == 0 {
-		a.Prices = "no PriceBook: a unit per vCPU-hour and per GB-hour"
+		a.Prices = unitPrices
 	}
 	for _, w := range out.Workloads {
 		a.Workload = append(a.Workload, foreseenWorkload(w))
