@@ -41,9 +41,11 @@ func (b *Book) Validate() error {
 	atLeastZero(&f, "pricePerDiskGBHour", &b.PerDiskGB)
 	atLeastZero(&f, "pricePerHostHour", &b.PerHost)
 	for _, name := range slices.Sorted(maps.Keys(b.Hosts)) {
+		f.named("hosts", name)
 		f.checkHost(under("hosts", name), b.Hosts[name], b.Derived != nil)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Shapes)) {
+		f.named("shapes", name)
 		f.checkShape(under("shapes", name), b.Shapes[name])
 	}
 	f.checkTariffs(b)
@@ -75,6 +77,13 @@ func under(path, name string) string {
 		return fmt.Sprintf("%s[%q]", path, name)
 	}
 	return path + "." + name
+}
+
+// named refuses an empty name: it would be that of every machine whose host or shape is not known.
+func (f *faults) named(path, name string) {
+	if name == "" {
+		f.add(path, "must have names as keys", `""`)
+	}
 }
 
 // atLeastZero, like every check of an optional value, lets pass what is not there.
@@ -262,6 +271,9 @@ func (f *faults) checkSources(b *Book) {
 	}
 	if hardware && d.AmortiseMonths == 0 {
 		f.add("derived.amortiseMonths", "must be greater than 0 where there is a hardwarePrice", 0)
+	}
+	if !hardware && d.AmortiseMonths > 0 {
+		f.add("derived.amortiseMonths", "must be left out where there is no hardwarePrice", d.AmortiseMonths)
 	}
 	if !byHost && !hardware {
 		return

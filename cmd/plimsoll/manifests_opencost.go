@@ -22,7 +22,8 @@ func newManifestsOpenCostCommand(env *Env) *cobra.Command {
 		Use:   "opencost",
 		Short: "Print our prices as OpenCost reads them",
 		Long: `Print a ConfigMap with a price book's prices as OpenCost reads those of machines of one's own: an hour of a vCPU and of
-a GiB of memory. OpenCost has one price for all machines and all times, so a book that has more is refused.
+a GiB of memory. OpenCost has one price for all machines and all times, so a book that has more is refused. What a disk
+costs of a machine that is stopped is left out, and said so: that is no node, and OpenCost's price of storage is one of volumes.
 
 Where releases of OpenCost take prices of an hour for those of a month, 'plimsoll testbed rke2 costs' tells.`,
 		Example: "  plimsoll manifests opencost --prices prices.yaml | kubectl apply -f -\n" +
@@ -35,6 +36,9 @@ Where releases of OpenCost take prices of an hour for those of a month, 'plimsol
 				if book, err = readPrices(env, "--prices", prices); err != nil {
 					return err
 				}
+			}
+			if prices != "" && book.PerDiskGB != 0 {
+				fmt.Fprintf(env.Stderr, "note: %s: pricePerDiskGBHour is left out: it is of machines that are stopped, which OpenCost does not see\n", prices)
 			}
 			if err := printOpenCost(env.Stdout, namespace, name, book); err != nil {
 				return withCode(exitConfig, fmt.Errorf("%s: %w", prices, err))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
@@ -137,5 +138,19 @@ func TestManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 	}
 	if _, stderr, code := inProcess(t, nil, "manifests", "cluster-autoscaler", "more"); code != exitUsage {
 		t.Errorf("an argument: exit %d, %s", code, stderr)
+	}
+}
+
+// What a stopped machine's disk costs is nothing to OpenCost, and that it is left out is told.
+func TestOpenCostIsToldOfDisksThatItDoesNotSee(t *testing.T) {
+	const book = "{currency: EUR, pricePerVCPUHour: 1, pricePerGiBHour: 1}"
+	files := fstest.MapFS{"plain.yaml": {Data: []byte(book)}, "disks.yaml": {Data: []byte(strings.Replace(book, "{", "{pricePerDiskGBHour: 0.5, ", 1))}}
+	for file, want := range map[string]string{
+		"plain.yaml": "", "disks.yaml": "note: disks.yaml: pricePerDiskGBHour is left out: it is of machines that are stopped, which OpenCost does not see\n",
+	} {
+		stdout, stderr, code := inProcess(t, files, "manifests", "opencost", "--prices", file)
+		if code != exitDone || stderr != want || !strings.Contains(stdout, `"storage": "0"`) {
+			t.Errorf("%s: exit %d, %q, want %q", file, code, stderr, want)
+		}
 	}
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 	"github.com/spf13/cobra"
@@ -69,7 +71,8 @@ func newPriceCommand(env *Env) *cobra.Command {
 		Use:   "price --vcpu N --memory SIZE",
 		Short: "Say what a machine costs, with the working",
 		Long: "Say what a machine costs, with the working. GB is 10⁹ bytes, GiB is 2³⁰.\n\n" +
-			"Without a price book, a vCPU-hour and a GB-hour cost one unit each. A price book is a YAML file:\n\n" + exampleBook,
+			"Without a price book, a vCPU-hour and a GB-hour cost one unit each. A price book is a YAML file, or a\n" +
+			"manifest of a PriceBook with these keys in its spec:\n\n" + exampleBook,
 		Example: "  plimsoll price --vcpu 2 --memory 8GB --for 30m\n" +
 			"  plimsoll price --vcpu 2 --memory 8GiB --book prices.yaml --host pve1 --at 2026-03-01T22:00:00+01:00",
 		Args: noArguments,
@@ -128,11 +131,41 @@ func readPrices(env *Env, flag, file string) (*pricing.Book, error) {
 	if err != nil {
 		return nil, withCode(exitConfig, fmt.Errorf("%s: %w", flag, err))
 	}
+	if strict.Has(data, "kind") {
+		var m bookManifest
+		if err := strict.Unmarshal(data, &m); err != nil {
+			return nil, misconfigured(file, err)
+		}
+		return &m.Spec, nil
+	}
 	var book pricing.Book
 	if err := strict.Unmarshal(data, &book); err != nil {
 		return nil, misconfigured(file, err)
 	}
 	return &book, nil
+}
+
+// bookManifest is a PriceBook as it is applied to a cluster, or read from one: its spec is a price book.
+type bookManifest struct {
+	APIVersion string       `json:"apiVersion" strict:"required"`
+	Kind       string       `json:"kind" strict:"required"`
+	Metadata   strict.Block `json:"metadata,omitzero"`
+	Spec       pricing.Book `json:"spec" strict:"required"`
+	Status     strict.Block `json:"status,omitzero"`
+}
+
+// Validate refuses other kinds, and what is wrong with the book.
+func (m *bookManifest) Validate() error {
+	var faults []error
+	if version := v1alpha1.GroupVersion.String(); m.Kind != "" && m.Kind != v1alpha1.KindPriceBook {
+		return &fileFault{"kind", fmt.Sprintf("must be %s, was %q", v1alpha1.KindPriceBook, m.Kind)}
+	} else if m.APIVersion != "" && m.APIVersion != version {
+		faults = append(faults, &fileFault{"apiVersion", fmt.Sprintf("must be %s, was %q", version, m.APIVersion)})
+	}
+	for _, err := range flatten(m.Spec.Validate()) {
+		faults = append(faults, &fileFault{"spec." + keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")})
+	}
+	return errors.Join(faults...)
 }
 
 // answerPrice prices a machine that runs for a while, through changes of tariff.
