@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -168,43 +170,71 @@ func readPods(data []byte) (pods []*corev1.Pod, notes []string, err error) {
 // podsOf reads the pods of a document: a Pod, or a list of them.
 func podsOf(document []byte) ([]*corev1.Pod, error) {
 	var list struct {
-		Kind  string        `json:"kind"`
-		Items []*corev1.Pod `json:"items"`
+		Kind  string            `json:"kind"`
+		Items []json.RawMessage `json:"items"`
 	}
 	text, err := yaml.YAMLToJSON(document)
 	if err != nil || string(text) == "null" { // between separators, or comments only
 		return nil, err
 	}
-	if err := yaml.Unmarshal(text, &list); err != nil {
-		return nil, orQuantity(text, err)
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, orMistyped("", err)
 	}
 	switch list.Kind {
 	case "List", "PodList":
 	case "Pod":
-		var pod corev1.Pod
-		if err := yaml.Unmarshal(text, &pod); err != nil {
-			return nil, orQuantity(text, err)
-		}
-		return []*corev1.Pod{&pod}, nil
+		pod, err := podOf("", text)
+		return []*corev1.Pod{pod}, err
 	default:
 		return nil, fmt.Errorf("kind: must be Pod, PodList or List, was %q", list.Kind)
 	}
-	for i, p := range list.Items {
-		if p == nil || p.Kind != "" && p.Kind != "Pod" {
-			return nil, fmt.Errorf("items[%d].kind: must be Pod", i)
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i, item := range list.Items {
+		if pods[i], err = podOf(fmt.Sprintf("items[%d].", i), item); err != nil {
+			return nil, err
 		}
 	}
-	return list.Items, nil
+	return pods, nil
 }
 
-// orQuantity is the first quantity of a document that is none, or else err: Kubernetes' own error for
-// one names neither the key nor the value.
-func orQuantity(document []byte, err error) error {
+// podOf reads a pod as the API server does, which takes no number and no true or false for a text. What is wrong with
+// it is told by the pod's name, if it has one.
+func podOf(path string, text []byte) (*corev1.Pod, error) {
+	var pod corev1.Pod
+	err := json.Unmarshal(text, &pod)
+	switch {
+	case err == nil && pod.Kind == "Pod", err == nil && pod.Kind == "" && string(text) != "null":
+		return &pod, nil
+	case err == nil:
+		return nil, fmt.Errorf("%skind: must be Pod, was %q", path, pod.Kind)
+	}
 	var all any
-	if yaml.Unmarshal(document, &all) != nil {
+	if json.Unmarshal(text, &all) == nil {
+		err = cmp.Or(notQuantity(strings.TrimSuffix(path, "."), all, false), orMistyped(path, err))
+	}
+	var named struct {
+		Metadata struct{ Namespace, Name any }
+	}
+	_ = json.Unmarshal(text, &named) // as far as it goes
+	words := corev1.Pod{}
+	words.Namespace, _ = named.Metadata.Namespace.(string)
+	if words.Name, _ = named.Metadata.Name.(string); words.Name != "" {
+		err = fmt.Errorf("pod %s: %w", podName(&words), err)
+	}
+	return nil, err
+}
+
+// orMistyped says which key has a value of another type than it must have, if that is what err says.
+func orMistyped(path string, err error) error {
+	wrong, is := errors.AsType[*json.UnmarshalTypeError](err)
+	if !is {
 		return err
 	}
-	return cmp.Or(notQuantity("", all, false), err)
+	must := "of type " + wrong.Type.String()
+	if wrong.Type.Kind() == reflect.String {
+		must = "a text, in quotes where YAML takes it for a number, or for true or false (on, off, yes, no, y, n)"
+	}
+	return fmt.Errorf("%s%s: must be %s, was a %s", path, wrong.Field, must, wrong.Value)
 }
 
 // notQuantity looks for a text that is to be a quantity and is none; here says whether texts are to be.

@@ -37,6 +37,8 @@ type Result struct {
 	To    *v1alpha1.WorkloadAutoscaler
 	Lost  []Loss
 	Notes []string // what was added or should be known, and is no loss
+	// stood is where keys that were written stood, if they are called otherwise here.
+	stood map[string]string
 }
 
 // Loss is something that a manifest says and its WorkloadAutoscaler does not.
@@ -168,9 +170,9 @@ func unlist(object map[string]any) []map[string]any {
 
 // convert converts one object, if it is an autoscaler.
 func convert(object map[string]any, o Options) (r Result, known bool, err error) {
-	m := tree{"", object, &reading{read: map[string]bool{}}}
+	m := tree{"", object, &reading{read: map[string]bool{}, stood: map[string]string{}}}
 	version, kind := m.at("apiVersion").text(), m.at("kind").text()
-	name, namespace := m.at("metadata").at("name").text(), m.at("metadata").at("namespace").text()
+	name, namespace := m.at("metadata").at("name").word(), m.at("metadata").at("namespace").text()
 	r.From = cmp.Or(kind, "an object without a kind") + " " + strings.TrimPrefix(namespace+"/"+name, "/")
 	group, _, _ := strings.Cut(version, "/")
 	for _, k := range from {
@@ -186,7 +188,7 @@ func convert(object map[string]any, o Options) (r Result, known bool, err error)
 		if spec != nil {
 			m.leftover()
 		}
-		r.Lost, r.Notes = m.lost, m.notes
+		r.Lost, r.Notes, r.stood = m.lost, m.notes, m.stood
 		return r, true, r.finish(spec, m.err())
 	}
 	return r, false, nil
@@ -215,9 +217,30 @@ func (r *Result) check(schema *resources.Schema) error {
 		err = schema.Check(r.To)
 	}
 	if err != nil {
-		return r.named(err)
+		return r.named(r.asItStood(err))
 	}
 	return nil
+}
+
+// asItStood tells faults of what was made by the keys of what it was made of, where these are others.
+func (r *Result) asItStood(err error) error {
+	joined, several := err.(interface{ Unwrap() []error })
+	if !several {
+		key, rule, _ := strings.Cut(err.Error(), ": ")
+		for head, tail := key, ""; head != ""; {
+			if stood, known := r.stood[head]; known {
+				return fmt.Errorf("%s%s: %s", stood, tail, rule)
+			}
+			head = head[:max(strings.LastIndexAny(head, ".["), 0)]
+			tail = key[len(head):]
+		}
+		return err
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, r.asItStood(e))
+	}
+	return errors.Join(all...)
 }
 
 // named puts what is converted before each of its faults.

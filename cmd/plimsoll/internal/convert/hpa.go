@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"fmt"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -28,11 +29,14 @@ func fromHPA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	}
 	if cpu, ok := s.at("targetCPUUtilizationPercentage").whole(); ok { // of autoscaling/v1
 		spec.HPA = &v1alpha1.HPA{Metrics: []v1alpha1.HPAMetric{{Type: "Resource", Name: "cpu", AverageUtilization: &cpu}}}
+		s.at("targetCPUUtilizationPercentage").becomes("spec.hpa.metrics[0].averageUtilization")
+		aboveZero(s.at("targetCPUUtilizationPercentage"), cpu)
 	}
 	if metrics := s.at("metrics").items(); len(metrics) > 0 {
 		spec.HPA = &v1alpha1.HPA{}
 		for _, metric := range metrics {
 			if carried, ok := metricOf(metric); ok {
+				metric.at("resource").at("target").becomes(fmt.Sprintf("spec.hpa.metrics[%d]", len(spec.HPA.Metrics)))
 				spec.HPA.Metrics = append(spec.HPA.Metrics, carried)
 			}
 		}
@@ -88,6 +92,7 @@ func metricOf(t tree) (v1alpha1.HPAMetric, bool) {
 	switch goal.at("type").text() {
 	case "Utilization":
 		if n, ok := goal.at("averageUtilization").whole(); ok {
+			aboveZero(goal.at("averageUtilization"), n)
 			metric.AverageUtilization = &n
 		}
 	case "AverageValue":
@@ -98,6 +103,13 @@ func metricOf(t tree) (v1alpha1.HPAMetric, bool) {
 		return metric, false
 	}
 	return metric, true
+}
+
+// aboveZero refuses a target of 0, which would pass for none.
+func aboveZero(t tree, n int32) {
+	if n <= 0 {
+		t.fault("must be above 0", n)
+	}
 }
 
 // asOurs is how the metric would be written, were there a query.
@@ -114,7 +126,7 @@ func quantity(t tree) *v1alpha1.Quantity {
 	if !t.there() {
 		return nil
 	}
-	q, err := resource.ParseQuantity(t.text())
+	q, err := resource.ParseQuantity(t.word())
 	if err != nil {
 		t.fault("must be a quantity", t.value)
 		return nil
@@ -159,7 +171,7 @@ func ratio(t tree) *v1alpha1.Ratio {
 	if !t.there() {
 		return nil
 	}
-	q, err := resource.ParseQuantity(t.text())
+	q, err := resource.ParseQuantity(t.word())
 	if err != nil || q.Sign() < 0 {
 		t.fault("must be a quantity of at least 0", t.value)
 		return nil

@@ -40,6 +40,9 @@ func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	if most, ok := s.at("maxReplicaCount").whole(); ok {
 		spec.MaxReplicas = most
 	}
+	s.at("minReplicaCount").becomes("spec.minReplicas")
+	s.at("maxReplicaCount").becomes("spec.maxReplicas")
+	advanced.at("horizontalPodAutoscalerConfig").at("behavior").becomes("spec.behavior")
 	giveUp(m)
 	for _, trigger := range s.at("triggers").items() {
 		addTrigger(spec, trigger)
@@ -124,6 +127,9 @@ func addCPU(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 	if metric.AverageUtilization == nil && metric.AverageValue == nil {
 		settings.at("value").fault("must be there", "nothing")
 	}
+	for _, key := range []string{"averageUtilization", "averageValue"} {
+		settings.at("value").becomes(fmt.Sprintf("spec.hpa.metrics[%d].%s", len(spec.HPA.Metrics), key))
+	}
 	spec.HPA.Metrics = append(spec.HPA.Metrics, metric)
 }
 
@@ -155,6 +161,9 @@ func addPrometheus(spec *v1alpha1.WorkloadAutoscalerSpec, t tree) {
 		metric.Value = threshold
 	default:
 		t.at("metricType").fault("must be AverageValue or Value for prometheus", kind)
+	}
+	for _, key := range []string{"averageValue", "value"} {
+		settings.at("threshold").becomes(fmt.Sprintf("spec.hpa.metrics[%d].%s", len(spec.HPA.Metrics), key))
 	}
 	spec.Signals.Metrics = append(spec.Signals.Metrics, v1alpha1.Series{Name: name, Query: v1alpha1.Query(settings.at("query").needed())})
 	spec.HPA.Metrics = append(spec.HPA.Metrics, metric)

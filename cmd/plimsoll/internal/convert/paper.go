@@ -65,7 +65,7 @@ func bare(t tree, unit time.Duration) v1alpha1.Duration {
 		return ""
 	}
 	const most = 100_000 * time.Hour
-	n, err := strconv.ParseInt(t.text(), 10, 64)
+	n, err := strconv.ParseInt(t.word(), 10, 64)
 	if err != nil || n < 0 || n > int64(most/unit) {
 		t.fault("must be a whole number, at least 0", t.value)
 		return ""

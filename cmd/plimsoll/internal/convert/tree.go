@@ -21,12 +21,16 @@ type tree struct {
 // reading is what has come of a manifest so far.
 type reading struct {
 	read   map[string]bool // paths of values
+	stood  map[string]string
 	lost   []Loss
 	notes  []string
 	faults []error
 }
 
 func (t tree) there() bool { return t.value != nil }
+
+// becomes notes under which key of ours it is written, so that what is wrong there is told of this one.
+func (t tree) becomes(key string) { t.stood[key] = t.path }
 
 // at is the part under a key, which may not be there.
 func (t tree) at(key string) tree {
@@ -64,8 +68,19 @@ func (t tree) items() []tree {
 	return all
 }
 
-// text reads a text; a number counts as the text that it is written as.
+// text reads a text; a number counts as the text that it is written as. A true or false does not: it may be neither
+// what was written nor what was meant, and the API server refuses it.
 func (t tree) text() string {
+	if _, is := t.value.(bool); is {
+		t.read[t.path] = true
+		t.fault("must be a text, in quotes where YAML takes it for true or false (on, off, yes, no, y, n)", t.value)
+		return ""
+	}
+	return t.word()
+}
+
+// word is text for what may be true or false, too, or is refused as none of what it may be.
+func (t tree) word() string {
 	if !t.there() {
 		return ""
 	}
@@ -96,7 +111,7 @@ func (t tree) whole() (int32, bool) {
 	if !t.there() {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(t.text(), 10, 32)
+	n, err := strconv.ParseInt(t.word(), 10, 32)
 	if err != nil {
 		t.fault("must be a whole number", t.value)
 	}

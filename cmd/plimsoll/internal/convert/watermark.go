@@ -134,7 +134,7 @@ func markCPU(w *v1alpha1.Watermark, metrics tree) bool {
 
 // choice reads one of several words as ours.
 func choice(t tree, of map[string]string) string {
-	ours, known := of[t.text()]
+	ours, known := of[t.word()]
 	if !known {
 		t.fault("must be one of "+strings.TrimPrefix(strings.Join(slices.Sorted(maps.Keys(of)), ", "), ", "), t.value)
 	}
@@ -150,7 +150,7 @@ func percent(t tree) *int32 {
 	if !t.there() {
 		return nil
 	}
-	q, err := resource.ParseQuantity(t.text())
+	q, err := resource.ParseQuantity(t.word())
 	if err != nil || q.Sign() < 0 || q.Value() > 1000000 {
 		t.fault("must be a percentage", t.value)
 		return nil
