@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -48,6 +49,9 @@ decided for it. It is named as that is, web or shop/web.`,
 			if err != nil {
 				return seeHelp(cmd, misused("decision: %w", err))
 			}
+			if err := ofWorkloads(cmd, args[0]); err != nil {
+				return seeHelp(cmd, err)
+			}
 			if file == "" {
 				file = env.Getenv(journalVariable)
 			}
@@ -70,6 +74,18 @@ decided for it. It is named as that is, web or shop/web.`,
 	addKubeconfig(cmd, &ask.kube)
 	addOutput(cmd, &format)
 	return cmd
+}
+
+// ofWorkloads refuses flags that say where a workload is beside a decision, which is in a journal. A workload that is
+// called like one is named with its namespace.
+func ofWorkloads(cmd *cobra.Command, decision string) error {
+	var faults []error
+	for _, name := range []string{"namespace", "kubeconfig", "context"} {
+		if f := cmd.Flags().Lookup(name); f.Changed {
+			faults = append(faults, misused("--%s: must be left out with decision %s, which is read from a journal, was %q", name, decision, f.Value))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // openJournal returns the journal of a name, of which - is what comes in.

@@ -54,6 +54,9 @@ more for a request; with --digits all do the same. See what they find on one mac
 			if cmd.Flags().Changed("digits") && !cmd.Flags().Changed("calibrate") {
 				v.calibrate = 0
 			}
+			if cmd.Flags().Changed("shape") && v.services == 1 {
+				return seeHelp(cmd, misused("--shape: must be left out with one service, was %s with --services 1", v.shape))
+			}
 			if err := v.validate(); err != nil {
 				return seeHelp(cmd, misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
 			}

@@ -101,6 +101,7 @@ func TestLoaderManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 	for _, c := range []struct{ flags, want string }{
 		{"--services 33", "--services: must be at most 32, was 33"},
 		{"--services 0", `--services: must be a whole number from 1 up, was "0"`},
+		{"--shape fan", `--shape: must be left out with one service, was fan with --services 1`},
 		{"--shape ring", `--shape: must be one of chain, fan, was "ring"`},
 		{"--digits 10 --calibrate 20ms", "--digits: must be left out with calibrate, was 10"},
 		{"--calibrate 1m", "--calibrate: must be from 2ms to 2s, was 1m0s"},

@@ -92,9 +92,10 @@ func (ask *pveSetup) answer(env *Env, cmd *cobra.Command) (*pveSetupAnswer, erro
 // parts are what the flags say of the templates. Of those that linked clones are made of, the
 // storage must be known: without it, the rights would not do.
 func (ask *pveSetup) parts(site *pve.Site) (map[int]pve.Parts, error) {
-	parts := map[int]pve.Parts{}
+	parts, named := map[int]pve.Parts{}, []string{}
 	for i, p := range site.Complete().Pools {
 		if p.Storage != "" {
+			named = append(named, p.Storage)
 			continue
 		}
 		ids := p.Template.IDs()
@@ -105,6 +106,10 @@ func (ask *pveSetup) parts(site *pve.Site) (map[int]pve.Parts, error) {
 		for _, id := range ids {
 			parts[id] = pve.Parts{Storages: slices.Clone(ask.storages)}
 		}
+	}
+	if len(ask.storages) > 0 && len(parts) == 0 {
+		slices.Sort(named)
+		return nil, misused("--storage: must be left out where every pool names its own storage (%s), was %s", strings.Join(slices.Compact(named), ", "), strings.Join(ask.storages, ", "))
 	}
 	return parts, nil
 }

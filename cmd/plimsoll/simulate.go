@@ -116,7 +116,7 @@ func kindNames() []string {
 // check refuses flags that mean nothing, alone or together.
 func (ask *simulation) check(cmd *cobra.Command) error {
 	ask.setting.Season = int(ask.season / time.Minute)
-	faults := slices.Concat(ask.load.check(cmd), ask.profile.check(cmd), ask.choose())
+	faults := slices.Concat(ask.load.check(cmd), ask.profile.check(cmd), ask.choose(), ask.idle(cmd))
 	if err := ask.setting.Validate(); err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			faults = append(faults, errors.New("--"+line))
@@ -155,6 +155,23 @@ func (ask *simulation) choose() (faults []error) {
 		faults, ask.kinds = append(faults, err), append(ask.kinds, k)
 	}
 	return slices.DeleteFunc(faults, func(err error) bool { return err == nil })
+}
+
+// idle refuses a setting of scalers none of which is played.
+func (ask *simulation) idle(cmd *cobra.Command) (faults []error) {
+	for _, knob := range []replay.Knob{replay.Excess, replay.Quantile, replay.Price} {
+		f := cmd.Flags().Lookup(string(knob))
+		turned := func(k replay.Kind) bool { return k.Knob == knob }
+		if !f.Changed || len(ask.kinds) == 0 || slices.ContainsFunc(ask.kinds, turned) {
+			continue
+		}
+		var names []string
+		for _, k := range slices.DeleteFunc(replay.Kinds(), func(k replay.Kind) bool { return !turned(k) }) {
+			names = append(names, k.Name)
+		}
+		faults = append(faults, fmt.Errorf("--%s: must be left out without %s among --policies %s, was %s", knob, strings.Join(names, ", "), strings.Join(ask.policies, ","), f.Value))
+	}
+	return faults
 }
 
 // run plays the load, and prints and writes what came of it.
