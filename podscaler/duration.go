@@ -1,6 +1,7 @@
 package podscaler
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 )
@@ -18,6 +19,9 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil
 // unit was meant.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
+	if err != nil && bytes.ContainsAny(text, "dw") {
+		return fmt.Errorf("must be a duration such as 30s or 5m, in ms, s, m or h, was %q", text)
+	}
 	if err != nil {
 		return fmt.Errorf("must be a duration such as 30s or 5m, was %q", text)
 	}

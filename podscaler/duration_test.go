@@ -18,4 +18,8 @@ func TestDurationIsReadAndWrittenWithItsUnit(t *testing.T) {
 	if err == nil || err.Error() != `must be a duration such as 30s or 5m, was "90"` {
 		t.Fatalf("error %v", err)
 	}
+	err = json.Unmarshal([]byte(`"1d"`), &d)
+	if err == nil || err.Error() != `must be a duration such as 30s or 5m, in ms, s, m or h, was "1d"` {
+		t.Fatalf("error %v", err)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -85,6 +86,9 @@ func (o *demoOptions) length() time.Duration { return o.lengthSpeed().of(o.wall)
 func runDemo(ctx context.Context, env *Env, o demoOptions) (err error) {
 	var journals tee
 	if o.journal != "" {
+		if _, err := env.Stat(filepath.Dir(o.journal)); err != nil { // nor does plimsoll run make the folder of its journal
+			return fmt.Errorf("--journal: %w", err)
+		}
 		file, err := env.Create(o.journal)
 		if err != nil {
 			return fmt.Errorf("--journal: %w", err)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,12 +66,31 @@ func positive[T ~int64](parse func(string) (T, error)) func(string) (T, error) {
 	}
 }
 
+// mostDays are half of what a duration holds, so that hours may be added to them.
+const mostDays = math.MaxInt64 / int64(2*24*time.Hour)
+
+// parseDuration reads a duration that may begin with days, which Go does not know.
 func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, fmt.Errorf("must be a duration with its unit, such as 30m or 24h, was %q", text)
+	const day = 24 * time.Hour
+	number, rest, has := strings.Cut(text, "d")
+	var whole float64
+	var d time.Duration
+	var err error
+	if !has {
+		rest = text
+	} else if whole, err = strconv.ParseFloat(number, 64); err == nil && !(whole >= 0) {
+		err = strconv.ErrSyntax
 	}
-	return d, nil
+	if err == nil && (rest != "" || !has) {
+		d, err = time.ParseDuration(rest)
+	}
+	switch {
+	case err != nil || has && d < 0:
+		return 0, fmt.Errorf("must be a duration with its unit (ms, s, m, h or d), such as 90m, 12h or 7d, was %q", text)
+	case whole > float64(mostDays) || d > time.Duration(mostDays)*day:
+		return 0, fmt.Errorf("must be at most %dd, was %q", mostDays, text)
+	}
+	return time.Duration(whole*float64(day)) + d, nil
 }
 
 func parseTime(text string) (time.Time, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"strconv"
@@ -297,39 +296,14 @@ func parts(one bool) func(string) ([]float64, error) {
 
 // wholeMinutes reads a time of minutes, which may have days.
 func wholeMinutes(text string) (time.Duration, error) {
-	d, err := parseDays(text)
+	d, err := parseDuration(text)
 	if err == nil && (d < time.Minute || d%time.Minute != 0) {
 		err = fmt.Errorf("must be whole minutes, one at least, was %q", text)
 	}
 	return d, err
 }
 
-// parseDays reads a duration that may begin with days.
-func parseDays(text string) (time.Duration, error) {
-	const day = 24 * time.Hour
-	number, rest, has := strings.Cut(text, "d")
-	var whole, d time.Duration
-	var err error
-	if has {
-		var n float64
-		n, err = strconv.ParseFloat(number, 64)
-		if err == nil && (!(n >= 0) || n > float64(math.MaxInt64)/float64(2*day)) {
-			err = strconv.ErrRange
-		}
-		whole = time.Duration(n * float64(day))
-	} else {
-		rest = text
-	}
-	if err == nil && (rest != "" || !has) {
-		d, err = time.ParseDuration(rest)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("must be a duration with its unit, such as 90m, 12h or 7d, was %q", text)
-	}
-	return whole + d, nil
-}
-
-// days prints a duration as parseDays reads it.
+// days prints a duration as parseDuration reads it.
 func days(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= day && d%day == 0 {

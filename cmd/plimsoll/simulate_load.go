@@ -169,7 +169,11 @@ func (q *loadQuestion) cut(load *recorded) error {
 	}
 	to := have
 	if q.length != 0 {
-		if to = from + int(q.length/time.Minute); to > have || to < from+2 {
+		to = from + int(q.length/time.Minute)
+		if to < from+2 && load.madeUp { // as much of it as is asked for
+			return misused("--trace-length: must be 2m or more, was %s", days(q.length))
+		}
+		if to > have || to < from+2 {
 			return misused("--trace-length: must be from 2m to %s from there on, was %s", days(time.Duration(have-from)*time.Minute), days(q.length))
 		}
 	}

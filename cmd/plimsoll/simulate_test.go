@@ -91,7 +91,7 @@ func TestDurationsMayHaveDays(t *testing.T) {
 			t.Errorf("%s: got %s, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "d", "7", "7dd", "-7d", "-3h", "30s", "90s", "0d", "1e300d", "NaNd", "7d3"} {
+	for _, text := range []string{"", "d", "7", "7dd", "-7d", "-3h", "30s", "90s", "0d", "1e300d", "NaNd", "7d3", "7d-3h", "53375d2000000h"} {
 		if got, err := wholeMinutes(text); err == nil || !strings.Contains(err.Error(), strconv.Quote(text)) {
 			t.Errorf("%q: got %s, %v", text, got, err)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -68,6 +69,9 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 	if e.GetSpecifiedShortnames() != "" {
 		return fmt.Errorf("-%s: unknown flag", e.GetSpecifiedName())
 	}
+	if e.GetSpecifiedName() == "version" {
+		return fmt.Errorf("--version: unknown flag, the version is what %s version prints", cmd.Root().Name())
+	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
@@ -78,13 +82,18 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 }
 
 // invalidValue takes the word of flags that name the rule themselves, as those of flagOf do, and
-// says of the library's own what type they are.
+// says of the library's own what they must be.
 func invalidValue(e *pflag.InvalidValueError) error {
 	var number *strconv.NumError
 	if f := e.GetFlag(); errors.As(e, &number) {
-		return fmt.Errorf("--%s: must be a value of type %s, was %q", f.Name, f.Value.Type(), e.GetValue())
+		return fmt.Errorf("--%s: must be %s, was %q", f.Name, cmp.Or(kinds[f.Value.Type()], "a value of type "+f.Value.Type()), e.GetValue())
 	}
 	return fmt.Errorf("--%s: %w", e.GetFlag().Name, e.Unwrap())
+}
+
+// kinds are the library's types as people call them.
+var kinds = map[string]string{
+	"bool": "true or false", "int": "a whole number", "uint64": "a whole number from 0 up", "float64": "a number",
 }
 
 func didYouMean(prefix, word string, choices []string) string {

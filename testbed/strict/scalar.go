@@ -51,7 +51,10 @@ func text(n *yaml.Node, tag string, v reflect.Value) string {
 
 func duration(n *yaml.Node, v reflect.Value) string {
 	d, err := time.ParseDuration(n.Value)
-	if n.Kind != yaml.ScalarNode || err != nil {
+	switch {
+	case n.Kind == yaml.ScalarNode && err != nil && strings.ContainsAny(n.Value, "dw"):
+		return "must be a duration in ms, s, m or h, such as 300ms, 30s or 1h30m"
+	case n.Kind != yaml.ScalarNode || err != nil:
 		return "must be a duration with its unit, such as 300ms, 30s or 1h30m"
 	}
 	v.SetInt(int64(d))

@@ -135,6 +135,8 @@ line 7: pools: must be a mapping, was a list
 line 8: steps[0]: must be a mapping, was "x"
 line 8: steps[1].do: must be a string, was a list
 line 9: until: must be a single value, was a list`},
+		{"a unit that is none here", "name: x\nlow: 1\nlasts: 1d", `
+line 3: lasts: must be a duration in ms, s, m or h, such as 300ms, 30s or 1h30m, was "1d"`},
 		{"numbers out of range", good + "users: [256, -1, 0x10, 1_0, 3.0]\ntrial: 128\nrate: .nan", `
 line 3: users[0]: must be from 0 to 255, was 256
 line 3: users[1]: must be from 0 to 255, was -1
