@@ -292,6 +292,18 @@ func TestInstallBesideClusterAutoscaler(t *testing.T) {
 	}
 }
 
+// The pod reads what was written: no other YAML takes a name for true, or writes a number so that it is refused.
+func TestInstallKeepsValuesAsTheyAreRead(t *testing.T) {
+	file := "{owner: on, endpoints: [https://a:8006], tokenFile: n, insecure: true, limit: {amount: 4000000, per: 1h}}"
+	files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
+	stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml")
+	for _, line := range []string{`    owner: "?on"?`, `    tokenFile: "?n"?`, `      amount: 4000000`} {
+		if code != exitDone || !regexp.MustCompile("(?m)^"+line+"$").MatchString(stdout) {
+			t.Errorf("exit %d, without %s: %s", code, line, stderr)
+		}
+	}
+}
+
 func TestInstallTakesAJournalThatThePodCanWrite(t *testing.T) {
 	for _, journal := range []string{"-", "/var/lib/plimsoll/journal.ndjson"} {
 		file := "{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, namespace: plimsoll, journal: {file: '" + journal + "'}}"

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
