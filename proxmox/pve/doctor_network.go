@@ -12,6 +12,7 @@ func (e *examination) examineNetwork() {
 	seen := map[string][]Network{}
 	for i := range e.site.Pools {
 		p := &e.site.Pools[i]
+		e.skipHostless("network.bridge", p)
 		path := Bridge{p.Bridge, p.VLAN}.path()
 		for _, host := range e.candidates(p) {
 			subject := p.Bridge + " on " + host + " for pool " + p.Name

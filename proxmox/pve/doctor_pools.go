@@ -27,7 +27,7 @@ func (e *examination) examinePools() {
 
 // examineHosts tells which hosts can carry a pool's machines, after all that was seen.
 func (e *examination) examineHosts(i int, p *Pool) {
-	able := slices.DeleteFunc(e.placed(p), func(h string) bool {
+	able := slices.DeleteFunc(e.examineShapes(i, p), func(h string) bool {
 		return slices.Contains(e.blocked[p.Name], h) || slices.Contains(p.Placement.Maintenance, h)
 	})
 	if len(able) == 0 && e.unsure[p.Name] {

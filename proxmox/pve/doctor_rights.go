@@ -271,6 +271,17 @@ type templateFound struct {
 	absent bool  // surely
 }
 
+// known reports whether the template could be read.
+func (t *templateFound) known() bool { return t != nil && t.err == nil && !t.absent }
+
+// asRead is the template's configuration, and an empty one where it could not be read.
+func (t *templateFound) asRead() VMConfig {
+	if !t.known() {
+		return VMConfig{}
+	}
+	return t.config
+}
+
 // readTemplates reads the templates that the pools name.
 func (e *examination) readTemplates() {
 	e.look()

@@ -2,6 +2,7 @@ package pve
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -47,7 +48,8 @@ type room struct {
 	grown pricing.Bytes // when their disks are full
 }
 
-// places are where disks and discs of the pools are made.
+// places are where disks and discs of the pools are made. Of a template that cannot be read it is not known
+// where its disks lie; storages that the configuration names are looked at all the same.
 func (e *examination) places() []*place {
 	var all []*place
 	add := func(storage, host, content string, p *Pool, takes room) {
@@ -63,19 +65,17 @@ func (e *examination) places() []*place {
 		p := &e.site.Pools[i]
 		for _, host := range e.candidates(p) {
 			t := e.templates[p.Template.On(host)]
-			if t == nil || t.err != nil || t.absent {
-				continue
-			}
-			names := []string{p.Storage}
-			if p.Storage == "" {
-				names = t.config.storages()
-			}
-			if t.host != host && e.localStorage(p, t) != "" {
+			if t.known() && t.host != host && e.localStorage(p, t) != "" {
 				continue // it is never chosen
 			}
+			config := t.asRead()
+			names := []string{p.Storage}
+			if p.Storage == "" {
+				names = config.storages()
+			}
 			for _, name := range names {
-				if name == t.config.Disks[bootDisk(&t.config)].Storage || p.Storage != "" {
-					add(name, host, "images", p, p.eachShape(t))
+				if name == config.Disks[bootDisk(&config)].Storage || p.Storage != "" {
+					add(name, host, "images", p, p.eachShape(&config))
 				} else {
 					add(name, host, "images", p, room{})
 				}
@@ -92,9 +92,9 @@ func (e *examination) places() []*place {
 }
 
 // eachShape is what one machine of each shape takes. A linked clone begins with nothing.
-func (p *Pool) eachShape(t *templateFound) room {
+func (p *Pool) eachShape(template *VMConfig) room {
 	var r room
-	disk := pricing.Bytes(t.config.Disks[bootDisk(&t.config)].Size)
+	disk := pricing.Bytes(template.Disks[bootDisk(template)].Size)
 	for _, s := range p.Shapes {
 		r.grown += max(s.Disk, disk)
 	}
@@ -108,6 +108,9 @@ func (p *Pool) eachShape(t *templateFound) room {
 // one room, whichever host it is looked at from. First-boot discs are small and soon removed, so that
 // any room will do for them.
 func (e *examination) examineStorage() {
+	for i := range e.site.Pools {
+		e.skipUnplaced(&e.site.Pools[i])
+	}
 	var rooms []*place
 	seen := map[*place]StorageStatus{}
 	for _, p := range e.places() {
@@ -129,6 +132,28 @@ func (e *examination) examineStorage() {
 	}
 }
 
+// skipHostless tells of a pool none of whose hosts is there to be looked at, and reports whether it is one.
+func (e *examination) skipHostless(id string, p *Pool) bool {
+	none := len(e.candidates(p)) == 0
+	if none {
+		e.skip(id, "pool "+p.Name, "not looked at for pool %s: none of the hosts that may carry its machines is online", p.Name)
+	}
+	return none
+}
+
+// skipUnplaced tells of a pool of which it cannot be known where its disks lie: that says a template, which cannot be
+// read.
+func (e *examination) skipUnplaced(p *Pool) {
+	if e.skipHostless("storage.there", p) || p.Storage != "" {
+		return
+	}
+	for _, id := range p.Template.IDs() {
+		if !e.templates[id].known() {
+			e.skip("storage.there", about(p, id), "not looked at where disks of pool %s lie: template %d, which says it, is not there, or cannot be read", p.Name, id)
+		}
+	}
+}
+
 // examineStore looks whether a host has a storage for what is to be kept there.
 func (e *examination) examineStore(p *place) (StorageStatus, bool) {
 	subject := p.storage + " on " + p.host + " for " + p.content
@@ -147,6 +172,8 @@ func (e *examination) examineStore(p *place) (StorageStatus, bool) {
 		e.add(e.block(p.host, p.pools...), id, subject, []string{mend}, format, args...)
 	}
 	switch {
+	case !there && e.nowhere(p.storage):
+		e.examineMissing(p, what)
 	case !there:
 		fault("storage.there", "pvesm set "+Shell(p.storage)+" --nodes "+strings.Join(e.all, ",")+" (if "+p.host+" reaches it), or placement.hosts without "+p.host,
 			"%s has no storage %s, where the %s of %s are to be kept", p.host, p.storage, what, poolsOf(p.pools))
@@ -162,6 +189,48 @@ func (e *examination) examineStore(p *place) (StorageStatus, bool) {
 		return s, true
 	}
 	return s, false
+}
+
+// nowhere reports whether no host has a storage. Of one that is offline, or does not answer, that is not known.
+func (e *examination) nowhere(name string) bool {
+	return len(e.hosts) == len(e.all) && !slices.ContainsFunc(e.hosts, func(host string) bool {
+		_, there := e.store(host, name)
+		return there || e.storesOf(host).err != nil
+	})
+}
+
+// examineMissing tells once of a storage that is on no host at all: no host can be let reach it, so it must be
+// made, or another be named.
+func (e *examination) examineMissing(p *place, what string) {
+	e.block(p.host, p.pools...)
+	subject := p.storage + " for " + p.content
+	if slices.ContainsFunc(e.found.Checks, func(c Check) bool { return c.ID == "storage.there" && c.Subject == subject }) {
+		return
+	}
+	e.add(Fail, "storage.there", subject, []string{
+		e.storageKey(p) + ": " + cmp.Or(strings.Join(e.taking(p.host, p.content), " or "), "a storage that takes "+p.content),
+		"pvesm add TYPE " + Shell(p.storage) + " --content " + p.content + " (and what its type asks for), if it was forgotten",
+	}, "no host has a storage %s, where the %s of %s are to be kept", p.storage, what, poolsOf(p.pools))
+}
+
+// storageKey is the key that names the storage for the first of the place's pools.
+func (e *examination) storageKey(p *place) string {
+	i := slices.IndexFunc(e.site.Pools, func(pool Pool) bool { return pool.Name == p.pools[0] })
+	if p.content == "iso" {
+		return fmt.Sprintf("pools[%d].iso.storage", i)
+	}
+	return fmt.Sprintf("pools[%d].storage", i)
+}
+
+// taking are the storages of a host that take such content, as far as the token sees them.
+func (e *examination) taking(host, content string) []string {
+	var names []string
+	for _, s := range e.storesOf(host).list {
+		if slices.Contains(s.Content, content) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }
 
 func poolsOf(names []string) string {

@@ -208,6 +208,9 @@ var diseases = []disease{
 	{name: "hosts are named that are not there", infect: func(k *clinic) {
 		k.site.Pools[0].Placement = pve.Placement{Hosts: []string{"pve1", "pve4"}, Maintenance: []string{"pve5"}}
 	}},
+	{name: "only a host is named that is not there", infect: func(k *clinic) {
+		k.site.Pools[0].Placement.Hosts = []string{"pve7"}
+	}, says: []string{"skipped storage.there: ", "skipped network.bridge: ", "skipped pools.shapes: "}},
 	{name: "clocks differ", infect: func(k *clinic) { k.now = func() time.Time { return k.c.Now().Add(time.Minute) } }},
 	{name: "clocks differ wildly", infect: func(k *clinic) { k.now = func() time.Time { return k.c.Now().Add(-time.Hour) } }},
 
@@ -268,6 +271,16 @@ var diseases = []disease{
 
 	// Storage.
 	{name: "a storage is not on a host", cluster: func(c *pvesim.Config) { c.Storages[2].Hosts = []string{"pve1", "pve2"} }},
+	{name: "a storage is nowhere", infect: func(k *clinic) {
+		k.site.Pools[0].ISO.Storage = "nope"
+		k.grantStorage("nope")
+	}, says: []string{"fail storage.there: no host has a storage nope", "> pools[0].iso.storage: discs\n"}},
+	{name: "a storage is nowhere and a template is missing", infect: func(k *clinic) {
+		k.site.Pools[0].Template.VMID, k.site.Pools[0].Storage, k.site.Pools[0].ISO.Storage = 9100, "nothing", "nope"
+		k.site.Pools[0].Clone = pve.Full
+		k.grantStorage("nope")
+		k.grantStorage("nothing")
+	}, says: []string{"fail templates.there: ", "fail storage.there: no host has a storage nope", "fail storage.there: no host has a storage nothing"}},
 	{name: "a storage takes no discs", cluster: func(c *pvesim.Config) { c.Storages[2].Content = []string{"images"} }},
 	{name: "a storage has no room for what is copied", cluster: func(c *pvesim.Config) { c.Storages[0].Total, c.Storages[0].Used = 100<<30, 60<<30 }, infect: func(k *clinic) {
 		k.site.Pools[0].Clone = pve.Full
@@ -302,6 +315,27 @@ var diseases = []disease{
 	}, infect: func(k *clinic) { k.site.Pools[0].VMIDs.Last = 5003 }},
 	{name: "few VMIDs are left to rest", infect: func(k *clinic) { k.site.Pools[0].VMIDs.Last = 5005 }},
 
+	{name: "a shape fits no host", infect: func(k *clinic) {
+		k.site.Pools[0].Shapes = append(k.site.Pools[0].Shapes, pricing.Shape{Name: "huge", CPU: 200 * pricing.Core, Memory: 4000 * pricing.GiB})
+	}, says: []string{"fail pools.shapes: shape huge of pool web, "}},
+	{name: "hosts keep all their memory", infect: func(k *clinic) {
+		k.site.Pools[0].Placement.MemoryReserve = 900 * pricing.GiB
+	}, says: []string{"fail pools.shapes: shape small of pool web, ", "fail pools.hosts: no host can carry machines of pool web"}},
+	{name: "a shape fits no host and a template is missing", infect: func(k *clinic) {
+		k.site.Pools[0].Shapes[0].CPU, k.site.Pools[0].Template.VMID = 200*pricing.Core, 9100
+	}, says: []string{"fail pools.shapes: shape small of pool web, "}},
+	{name: "others have been promised all hosts", cluster: func(c *pvesim.Config) {
+		for i, host := range []string{"pve1", "pve2", "pve3"} {
+			c.VMs = append(c.VMs, pvesim.VM{ID: 200 + i, Host: host, Config: map[string]string{"cores": "15", "memory": "8192"}})
+		}
+	}, infect: func(k *clinic) {
+		for id := range 3 {
+			for _, who := range []string{"plimsoll@pve", "plimsoll@pve!main"} {
+				k.c.Grant(fmt.Sprintf("/vms/%d", 200+id), "PlimsollTemplates", who)
+			}
+		}
+	}, says: []string{"warn pools.shapes: shape small of pool web, ", "fail pools.hosts: no host can carry machines of pool web"}},
+
 	// Machines.
 	{name: "a machine looks like ours", cluster: func(c *pvesim.Config) {
 		c.VMs = append(c.VMs, pvesim.VM{ID: 5002, Host: "pve2", Config: map[string]string{"name": "web-old", "tags": "plimsoll_home"}})
@@ -319,6 +353,14 @@ var diseases = []disease{
 			k.t.Fatal(err)
 		}
 	}},
+}
+
+// grantStorage lets the token use a storage, whether or not there is one of that name.
+func (k *clinic) grantStorage(name string) {
+	for _, who := range []string{"plimsoll@pve", "plimsoll@pve!main"} {
+		k.c.Grant("/storage/"+name, "PlimsollStorage", who)
+		k.c.Grant("/storage/"+name, "PlimsollISO", who)
+	}
 }
 
 const complaintsFile = "testdata/doctor.txt"

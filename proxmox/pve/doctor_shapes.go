@@ -1,0 +1,98 @@
+package pve
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// examineShapes looks whether each shape of a pool fits one of its hosts, and returns the hosts that one fits at
+// least. Hosts that lack something else count, so that all that is wrong is told at once; what the pools' own
+// machines take does not, for they come and go.
+func (e *examination) examineShapes(i int, p *Pool) []string {
+	hosts := e.placed(p)
+	if len(hosts) == 0 {
+		e.skipHostless("pools.shapes", p)
+		return nil
+	}
+	g, unsized := e.grounds(hosts)
+	if len(unsized) > 0 {
+		e.skip("pools.shapes", "pool "+p.Name, "not looked at whether machines of pool %s fit on %s: it takes Sys.Audit on /nodes/%s to know its size",
+			p.Name, inWords(unsized), unsized[0])
+	}
+	able := slices.Clone(unsized)
+	for j, s := range p.Shapes {
+		var empty, now []string
+		for _, h := range g.hosts {
+			if within(s, hardware(p, &h)) {
+				empty = append(empty, h.name)
+			}
+			if within(s, g.room(p, &h)) {
+				now = append(now, h.name)
+			}
+		}
+		able = union(able, now)
+		if len(g.hosts) == 0 || len(unsized) > 0 && len(now) == 0 {
+			continue
+		}
+		e.examineShape(fmt.Sprintf("pools[%d]", i), j, p, g, empty, now)
+	}
+	slices.Sort(able)
+	return able
+}
+
+// examineShape tells which hosts a shape fits.
+func (e *examination) examineShape(key string, j int, p *Pool, g *ground, empty, now []string) {
+	s := p.Shapes[j]
+	subject := s.Name + " of pool " + p.Name
+	takes := fmt.Sprintf("shape %s of pool %s, %s processors and %s,", s.Name, p.Name, s.CPU.Cores(), show(s.Memory))
+	largest := slices.MaxFunc(g.hosts, func(a, b hostSeen) int {
+		return cmp.Or(cmp.Compare(a.memory, b.memory), cmp.Compare(a.cpus, b.cpus), cmp.Compare(b.name, a.name))
+	})
+	switch {
+	case len(empty) == 0:
+		all := hardware(p, &largest)
+		mend := fmt.Sprintf("%s.shapes[%d]: no more than a host has", key, j)
+		if p.Placement.MemoryReserve > 0 {
+			mend += fmt.Sprintf(", or less %s.placement.memoryReserve than %s", key, show(p.Placement.MemoryReserve))
+		}
+		e.add(Fail, "pools.shapes", subject, []string{mend},
+			"%s fits no host, however empty: %s has %d processors and %s, of which machines may have %s and %s", takes,
+			largest.name, largest.cpus, show(largest.memory), all.CPU.Cores(), show(all.Memory))
+	case len(now) == 0:
+		e.add(Warn, "pools.shapes", subject, []string{"room on " + strings.Join(empty, " or ") + ": fewer or smaller machines of others there"},
+			"%s would fit on %s, but machines of others have been promised that room", takes, inWords(empty))
+	default:
+		e.ok("pools.shapes", subject, "%s fits on %s", takes, strings.Join(now, ", "))
+	}
+}
+
+// grounds are the hosts with what runs there, our own machines left out, and the hosts whose size is not told.
+func (e *examination) grounds(hosts []string) (g *ground, unsized []string) {
+	g = &ground{sight: &sight{guests: map[int]*guestSeen{}}}
+	unsized = slices.Clone(hosts)
+	for _, r := range e.resources {
+		switch {
+		case r.Type == "node" && slices.Contains(hosts, r.Node) && value(r.MaxCPU) > 0 && value(r.MaxMem) > 0:
+			g.hosts = append(g.hosts, hostSeen{name: r.Node, cpus: int(*r.MaxCPU), memory: pricing.Bytes(*r.MaxMem)})
+			unsized = slices.DeleteFunc(unsized, func(h string) bool { return h == r.Node })
+		case r.VMID != 0 && !slices.ContainsFunc(e.site.Pools, func(p Pool) bool { return e.ours(&p, r) }):
+			g.guests[r.VMID] = guest(&r)
+		}
+	}
+	return g, unsized
+}
+
+// hardware is what a host could promise to our machines if nothing else were there.
+func hardware(p *Pool, h *hostSeen) pricing.Resources {
+	alone := ground{sight: &sight{}}
+	return alone.room(p, h)
+}
+
+// within reports whether a machine of the shape fits into what is left.
+func within(s pricing.Shape, room pricing.Resources) bool {
+	return s.Memory <= room.Memory && s.CPU <= room.CPU
+}
