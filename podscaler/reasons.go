@@ -143,6 +143,8 @@ const (
 	ReasonCostAboveTarget = "CostAboveTarget"
 	// ReasonPaidPlacesFilled: more replicas than are needed, in room that is paid for anyway.
 	ReasonPaidPlacesFilled = "PaidPlacesFilled"
+	// ReasonPaidPlacesLeft: fewer replicas than there are, though room for them is paid for: the machine can go.
+	ReasonPaidPlacesLeft = "PaidPlacesLeft"
 	// ReasonPlacesLimited: limits, hosts or the hard limit on the cost have no room for all.
 	ReasonPlacesLimited = "PlacesLimited"
 	// ReasonMarginalPrice: what a replica more would cost and one fewer save, and what comes of

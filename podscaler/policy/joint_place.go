@@ -28,7 +28,7 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	n := s.now
 	if pl := v.Room.Places; pl != nil && n > pl.Coming {
 		if n = max(pl.Coming, p.agreed(v, pl, &s)); n < s.now {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted, and a machine is bought once enough runs in a row have wanted it, which is so of %d", s.now, n))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonModelUncertain, "%d are wanted; only %d have been wanted for enough runs in a row to buy a machine for", s.now, n))
 		}
 	}
 	s.ahead = max(n, s.later)
@@ -42,7 +42,10 @@ func (p *joint) place(v *podscaler.View, s sizing) podscaler.Recommendation {
 	if pl := v.Room.Places; pl != nil {
 		to = p.filled(v, pl, n)
 		if to > n {
-			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d of %d: there is room for %d that is paid for, and %d with the machines on their way", to, n, pl.Ready, pl.Coming))
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesFilled, "%d needed, and %d more in room that is paid for anyway: for %d now, for %d with the machines on their way", n, to-n, pl.Ready, pl.Coming))
+		}
+		if p.leaves(v, pl, to) {
+			r.Reasons = append(r.Reasons, podscaler.Because(podscaler.ReasonPaidPlacesLeft, "%d stay of %d: room for %d is paid for or on its way, and the rest of it is left empty, so that a machine can go", to, v.Replicas, pl.Coming))
 		}
 		if most := max(pl.Most, v.Replicas); to > most {
 			why := "no more was bid for before this run"
@@ -121,6 +124,12 @@ func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
 	return min(n+free, max(v.Workload.Max, n))
 }
 
+// leaves reports whether replicas are given up that have room, or will have it: the machine they would keep is
+// not needed for those that stay.
+func (p *joint) leaves(v *podscaler.View, pl *podscaler.Places, to int) bool {
+	return p.fill && to < min(v.Replicas, pl.Coming, v.Workload.Max)
+}
+
 // explain says what is needed, and what it comes from.
 func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	w := v.Workload
@@ -135,10 +144,10 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 			s.work.offered-s.work.coming, pricing.Short(measured(v)))
 	}
 	if s.coming > s.model {
-		add(podscaler.ReasonForecastLoad, "%d for the %.4g cores that are expected in %s", s.coming, s.outlook.pod, pricing.Short(s.outlook.podLead))
+		add(podscaler.ReasonForecastLoad, "%d for the %.4g cores that are expected in %s", s.coming, s.outlook.pod, inSeconds(s.outlook.podLead))
 	}
 	if s.ahead > s.now {
-		add(podscaler.ReasonForecastAhead, "%d for the %.4g cores that are expected in %s, when a machine that is ordered now carries some", s.ahead, s.outlook.machine, pricing.Short(s.outlook.machineLead))
+		add(podscaler.ReasonForecastAhead, "%d for the %.4g cores that are expected in %s, when a machine that is ordered now carries some", s.ahead, s.outlook.machine, inSeconds(s.outlook.machineLead))
 	}
 	if s.floor >= s.now && s.floor > s.model {
 		add(podscaler.ReasonReactiveFloor, "%d for the %.4g cores that are used, whatever the model says", s.floor, s.work.done)
@@ -162,11 +171,16 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	return reasons
 }
 
+// inSeconds prints a lead, which is a quantile of what was measured, no finer than it matters.
+func inSeconds(d time.Duration) string { return pricing.Short(d.Round(time.Second)) }
+
 // marginal says what one replica more and one fewer would cost, and what comes of doing nothing.
 func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason {
 	more, fewer := "its price is not known", "its price is not known"
 	if pl := v.Room.Places; pl != nil {
 		switch {
+		case p.leaves(v, pl, to):
+			more = "costs nothing before that machine goes, for its room is paid for, and would keep it"
 		case to < pl.Coming:
 			more = "costs nothing, for its room is paid for"
 		case pl.PerMachine > 0:

@@ -60,10 +60,11 @@ func TestJointFillsWhatIsPaidForAndFreesWholeMachines(t *testing.T) {
 		reason   string
 	}{
 		{"nothing is known of places", true, 6, nil, 6, "its price is not known"},
-		{"room for one beside them", true, 6, places(7, 7, 7), 7, "PaidPlacesFilled: 7 of 6"},
+		{"room for one beside them", true, 6, places(7, 7, 7), 7, "PaidPlacesFilled: 6 needed, and 1 more in room"},
 		{"room for a machine's worth, which can go", true, 6, places(9, 9, 9), 6, "one fewer would save nothing"},
-		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "one more costs nothing"},
-		{"one too few for a machine to go", true, 8, places(8, 8, 8), 8, "PaidPlacesFilled: 8 of 6"},
+		{"as many as there are, of which a machine's worth can go", true, 9, places(9, 9, 9), 6, "PaidPlacesLeft: 6 stay of 9: room for 9 is paid for or on its way"},
+		{"the same, of a machine that is still to come", true, 9, places(6, 9, 9), 6, "one more costs nothing before that machine goes"},
+		{"one too few for a machine to go", true, 8, places(8, 8, 8), 8, "PaidPlacesFilled: 6 needed, and 2 more in room"},
 		{"the same, unless told not to fill", false, 8, places(8, 8, 8), 6, "SizedForLoad: 6 replicas"},
 		{"no room: a machine is to be bought, and filled", true, 3, places(3, 3, 9), 6, "one more costs a machine, 10 an hour, that takes 3"},
 		{"a machine is coming", true, 3, places(3, 6, 9), 6, ""},
@@ -140,6 +141,24 @@ func TestJointLooksAheadOnlyWhereThatHasPaid(t *testing.T) {
 	jumps := []float64{60, 140, 90, 30, 120, 75, 150, 45}
 	if now, later := ahead(func(i int) float64 { return jumps[i*i%8] }); later > max(now, 30) {
 		t.Errorf("on a load that jumps %d are needed now, and %d are foretold", now, later)
+	}
+}
+
+func TestJointTellsOfTimesInWholeSeconds(t *testing.T) {
+	p, v := joint(t, policy.Joint{}, 0)
+	told := ""
+	for i := range 80 {
+		at := v.Now.Add(15 * time.Second)
+		*v = *calm(v.Workload, 30, 40+3*float64(i))
+		v.Now, v.Room.PodLead, v.Room.MachineLead = at, 10*time.Second, 82249886853
+		for _, r := range p.Desired(v).Reasons {
+			if r.Code == podscaler.ReasonForecastAhead {
+				told = r.Text
+			}
+		}
+	}
+	if !strings.Contains(told, " in 1m22s, ") {
+		t.Errorf("it says %q", told)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // Event is something that happened in a session.
@@ -159,9 +160,7 @@ func scaled(s *loop.Step) (events []Event) {
 		case d.To < d.From:
 			e.Kind = Shrunk
 		}
-		if len(d.Reasons) > 0 {
-			e.Why = d.Reasons[0].Text
-		}
+		e.Why = podscaler.Decisive(d.Reasons).Text
 		events = append(events, e)
 	}
 	return events

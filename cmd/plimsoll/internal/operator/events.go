@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
@@ -37,8 +38,8 @@ func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) [
 	}
 	e := kube.Event{About: "Rescale", Key: fmt.Sprintf("%s %d %d", s.ID, d.From, d.To), Action: d.Action}
 	why := ""
-	if len(d.Reasons) > 0 {
-		why = "; " + d.Reasons[0].Text
+	if r := decisive(d.Reasons); r.Text != "" {
+		why = "; " + r.Text
 	}
 	outcome := workloadOutcome(s, w.name)
 	switch {
@@ -51,6 +52,15 @@ func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) [
 		e.Reason, e.Note = "WouldRescale", fmt.Sprintf("from %d to %d replicas%s", d.From, d.To, why)
 	}
 	return append(all, e)
+}
+
+// decisive is the reason that made the number of a decision that was written down.
+func decisive(written []v1alpha1.Reason) podscaler.Reason {
+	all := make([]podscaler.Reason, len(written))
+	for i, r := range written {
+		all[i] = podscaler.Reason{Code: r.Code, Text: r.Text}
+	}
+	return podscaler.Decisive(all)
 }
 
 // events are what there is to tell of a pool: what was done or would be, and conditions that turned.
