@@ -232,7 +232,7 @@ func (t *scan) startDrains(unneeded []candidate) {
 	for _, c := range unneeded {
 		switch passed := t.now.Sub(c.since); {
 		case passed <= c.wait:
-			kept.add(nodescaler.NodeUnneeded, "%s is used %s and unneeded for %s, not yet more than %s", c.Name, percent(c.used), passed, c.wait)
+			kept.add(nodescaler.NodeUnneeded, "%s is used %s and unneeded for %s, not yet more than %s", c.Name, percent(c.used), passed.Round(time.Second), c.wait.Round(time.Second))
 		case len(c.Held()) == 0:
 			empty = append(empty, c)
 		default:

@@ -109,6 +109,19 @@ func TestTreesTellEverythingThatTheRecordHolds(t *testing.T) {
 	}
 }
 
+func TestWhenToLookAgainIsLeftOutWhereItIsAtOnce(t *testing.T) {
+	for wait, want := range map[time.Duration]string{
+		time.Nanosecond: "", 0: "", 9900 * time.Millisecond: "in 10s at the latest",
+	} {
+		s := busy()
+		s.Plan.LookAgain = s.Time.Add(wait)
+		got := strings.Join(Tree(s).Lines(0), "\n")
+		if strings.Contains(got, "look again") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("%s: want %q in\n%s", wait, want, got)
+		}
+	}
+}
+
 func TestBrokenLinesLoseNoWordAndKeepTheWidth(t *testing.T) {
 	words := func(lines []string) string {
 		text := strings.NewReplacer("│", " ", "├─", " ", "└─", " ").Replace(strings.Join(lines, " "))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -36,8 +37,9 @@ func machines(root *Node, s *loop.Step) {
 		}
 		reasons(n.Add(label, ""), s.Plan.Reasons)
 	}
-	if at := s.Plan.LookAgain; !at.IsZero() {
-		n.Add("look again", fmt.Sprintf("in %s at the latest", at.Sub(s.Time)))
+	// A policy that is asked at every step wants to be asked at once, which says nothing.
+	if wait := s.Plan.LookAgain.Sub(s.Time).Round(time.Second); wait > 0 {
+		n.Add("look again", fmt.Sprintf("in %s at the latest", wait))
 	}
 }
 
