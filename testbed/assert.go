@@ -329,15 +329,21 @@ func (a *Assertion) judge(r *Results, all []Level) Verdict {
 }
 
 // ran reports whether the runs that the term is about were made. One that was made and whose
-// measure is unknown, such as a quantile of no answers, misses every assertion.
+// measure is unknown, such as a quantile of no answers, misses every assertion; but one that ended before the
+// experiment's span did was not made as far as the span goes.
 func (t *term) ran(r *Results, here Level, all []Level) bool {
 	switch {
 	case t.measure == "":
 		return true
 	case t.fold == "":
-		return r.At(t.policy, r.find(t.at, here)) != nil
+		return t.ranAt(r, r.find(t.at, here))
 	}
-	return !slices.ContainsFunc(all, func(l Level) bool { return r.At(t.policy, l) == nil })
+	return !slices.ContainsFunc(all, func(l Level) bool { return !t.ranAt(r, l) })
+}
+
+func (t *term) ranAt(r *Results, l Level) bool {
+	cut := slices.Contains(ofSpan, t.measure) && math.IsNaN(r.Mean(t.policy, l, t.measure))
+	return r.At(t.policy, l) != nil && !cut
 }
 
 // fixed reports whether the term is the same at every level.

@@ -87,7 +87,10 @@ func (c *Comparison) Outcome() string {
 
 // Try looks at every policy of the claim beside every other, wherever both ran in pairs of two trials or
 // more.
-func (c *Claim) Try(r *Results) []Comparison {
+func (c *Claim) Try(r *Results) []Comparison { return c.try(r, 2) }
+
+// try does so wherever both ran in so many pairs of trials. From one pair comes no interval, and so no answer.
+func (c *Claim) try(r *Results, least int) []Comparison {
 	var out []Comparison
 	others := c.Against
 	if len(c.Most) > 0 {
@@ -95,7 +98,7 @@ func (c *Claim) Try(r *Results) []Comparison {
 	}
 	for _, p := range c.Policies {
 		for _, against := range others {
-			if all := c.between(r, p, against); c.overUsers() {
+			if all := c.between(r, p, against, least); c.overUsers() {
 				out = append(out, c.along(all)...)
 			} else {
 				for i := range all {
@@ -117,15 +120,15 @@ type bout struct {
 	ours, theirs    []Trial
 }
 
-// between returns the bouts of two policies at the levels that the claim is about.
-func (c *Claim) between(r *Results, policy, against string) []bout {
+// between returns the bouts of two policies at the levels that the claim is about, of so many trials at least.
+func (c *Claim) between(r *Results, policy, against string, least int) []bout {
 	var out []bout
 	for _, l := range c.Where.among(r.Levels()) {
 		other := against
 		if other == "" {
 			other = policy
 		}
-		if ours, theirs := r.pairs(policy, other, l); len(ours) >= 2 {
+		if ours, theirs := r.pairs(policy, other, l); len(ours) >= least {
 			out = append(out, bout{policy, against, l, ours, theirs})
 		}
 	}
@@ -258,14 +261,17 @@ func Sentence(all []Comparison) string {
 	return text + "."
 }
 
-// Claimed is a table of what became of the claims, a row for each.
+// Claimed is a table of what became of the claims, a row for each. What ran in one trial only cannot be told.
 func (e *Experiment) Claimed(r *Results) Table {
 	t := Table{
 		Caption: "In how many comparisons each claim comes out, fails, and cannot be told from its contrary by the trials",
 		Head:    []string{"claim", "comes out", "fails", "cannot be told"}, Left: 1,
 	}
+	if r.Trials == 1 {
+		t.Caption += "; one trial has no interval, so that nothing can be told by it"
+	}
 	for i := range e.Claims {
-		n, all := [3]int{}, e.Claims[i].Try(r)
+		n, all := [3]int{}, e.Claims[i].try(r, 1)
 		for j := range all {
 			switch c := &all[j]; {
 			case c.ComesOut():

@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,21 @@ func TestWhatTheTrialsCannotTellIsOpen(t *testing.T) {
 	want := [][]string{{"cost", "hpa", "p90Ms", "-24.9 ± 0.0 % ✓", "+27.5 ± 399.9 % ~"}}
 	if diff := cmp.Diff(want, e.Claims[0].Differences(all).Rows); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// With one trial there is no interval: the claims are there all the same, and cannot be told.
+func TestOneTrialTellsNoClaim(t *testing.T) {
+	r := sweep()
+	r.Trials, r.Runs = 1, slices.DeleteFunc(r.Runs, func(run Trial) bool { return run.Trial > 1 })
+	r.sum()
+	e := &Experiment{Claims: []Claim{
+		ruled(Claim{Lower: []string{"p90Ms"}}), ruled(Claim{Alike: map[string]Share{"p90Ms": 0.1}}), ruled(Claim{Flatter: []string{"p90Ms"}}),
+	}}
+	got := e.Claimed(r)
+	want := [][]string{{"c", "0", "0", "2"}, {"c", "0", "0", "2"}, {"c", "0", "0", "1"}}
+	if diff := cmp.Diff(want, got.Rows); diff != "" || !strings.Contains(got.Caption, "one trial has no interval") {
+		t.Errorf("%s: %s", got.Caption, diff)
 	}
 }
 

@@ -89,6 +89,25 @@ func TestLevelsAreOnlyPutTogetherWhereAllWereRun(t *testing.T) {
 	}
 }
 
+func TestWhatIsAssertedOfASpanIsNotRunWhereTheRunEndedBeforeIt(t *testing.T) {
+	short := Trial{Policy: "hpa", Users: 10, SpanChanges: Number(math.NaN()), SpanReplicaMinutes: Number(math.NaN())}
+	for _, text := range []string{"spanChanges(policy=hpa) == 0", "sum spanReplicaMinutes(policy=hpa) < 9"} {
+		var a Assertion
+		if err := a.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			run  Trial
+			want string
+		}{{short, "– " + text + "  (not run)"}, {Trial{Policy: "hpa", Users: 10}, "✓ " + text}} {
+			r := made(c.run)
+			if got := a.judge(r, r.Levels()).String(); !strings.HasPrefix(got, c.want) {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		}
+	}
+}
+
 func TestAnUnknownMeasureMissesWhatIsAsserted(t *testing.T) {
 	r := made(run("hpa", 10, Number(math.NaN()), 5))
 	for _, text := range []string{"p90Ms(policy=hpa) <= 300", "300 < max p90Ms(policy=hpa)", "p90Ms(policy=hpa, users=10) == 1"} {

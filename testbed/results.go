@@ -282,6 +282,9 @@ func Distinct[S any, V comparable](list []S, of func(*S) V) []V {
 	return out
 }
 
+// ofSpan are the measures of the experiment's span. They are unknown of a run that was shorter.
+var ofSpan = []string{"spanReplicaMinutes", "spanChanges"}
+
 // At returns the summary of a policy at a level, or nil when it did not run there.
 func (r *Results) At(policy string, l Level) *Summary {
 	for i := range r.Summary {

@@ -76,6 +76,23 @@ func (o *Options) Flags() []string {
 	return out
 }
 
+// Made reports how an experiment's file differs from what results say that they were made with: it was edited since,
+// or is another's. What was changed by a flag is not compared.
+func (e *Experiment) Made(r *Results) error {
+	var errs []error
+	same := func(flag, key string, is, was any) {
+		if is != was && !slices.Contains(r.Options, "--"+flag) && !slices.Contains(r.Options, "--trace") {
+			errs = append(errs, fmt.Errorf("%s: must be %v, as the results were made with, was %v", key, was, is))
+		}
+	}
+	same("name", "name", e.Name, r.Experiment)
+	same("for", "duration", pricing.Short(e.Duration), pricing.Short(time.Duration(r.DurationSeconds)*time.Second))
+	same("seed", "seed", e.Seed, r.Seed)
+	same("trials", "trials", e.Trials, r.Trials)
+	same("load", "load.kind", e.Load.Kind, r.Load)
+	return errors.Join(errs...)
+}
+
 // With returns the experiment as the options change it.
 func (e *Experiment) With(o Options) (*Experiment, error) {
 	out := *e

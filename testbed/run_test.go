@@ -167,6 +167,21 @@ func TestARunThatFailsTakesNoneOfTheOthersWithIt(t *testing.T) {
 	}
 }
 
+func TestResultsAreHeldAgainstTheFileThatTheyWereMadeWith(t *testing.T) {
+	e := &Experiment{Name: "e", Seed: 1, Trials: 2, Duration: 5 * time.Minute}
+	r := &Results{Header: Header{Experiment: "e", Seed: 1, Trials: 2, DurationSeconds: 300}}
+	if err := e.Made(r); err != nil {
+		t.Error(err)
+	}
+	e.Duration = 2 * time.Hour
+	if err := e.Made(r); err == nil || err.Error() != "duration: must be 5m, as the results were made with, was 2h" {
+		t.Errorf("got %v", err)
+	}
+	if r.Options = []string{"--for", "5m"}; e.Made(r) != nil {
+		t.Error("a flag that the results name is taken for an edited file")
+	}
+}
+
 func TestProgressEndsWithAllOfIt(t *testing.T) {
 	var last Progress
 	parts := []float64{0}

@@ -506,6 +506,9 @@ func readRun(env *Env, folder string) (*testreport.Report, error) {
 	if err != nil {
 		return nil, misconfigured(name, err)
 	}
+	if err := e.Made(r); err != nil {
+		return nil, misconfigured(path, err)
+	}
 	return &testreport.Report{Experiment: e, Results: r, File: file}, nil
 }
 
