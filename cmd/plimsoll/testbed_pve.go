@@ -237,10 +237,14 @@ func (ask *testbedPVE) inject(env *Env, c *pvesim.Cluster) error {
 	if err != nil {
 		return misconfigured(ask.faults, err)
 	}
+	var wrong []error
 	for _, f := range faults {
 		if err := c.Inject(f); err != nil {
-			return misconfigured(ask.faults, fmt.Errorf("%s: %w", f, err))
+			wrong = append(wrong, fmt.Errorf("line %d: %s: %w", f.Line(), f, err))
 		}
+	}
+	if len(wrong) > 0 {
+		return misconfigured(ask.faults, errors.Join(wrong...))
 	}
 	return nil
 }

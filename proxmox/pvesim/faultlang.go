@@ -14,6 +14,7 @@ import (
 // Fault is something that goes wrong, as one line says it. See FaultForms for what lines there are.
 type Fault struct {
 	text string
+	line int // of the text that it was read from
 	form *faultForm
 	// arg is what stands for the words in capitals, and opt what was given with a name; both are valid.
 	arg, opt map[string]string
@@ -21,6 +22,9 @@ type Fault struct {
 
 // String is the line.
 func (f Fault) String() string { return f.text }
+
+// Line is the line that it stands in, of the text that it was read from.
+func (f Fault) Line() int { return f.line }
 
 // FaultForm is one form of a fault, and what it does.
 type FaultForm struct{ Form, Does string }
@@ -159,7 +163,7 @@ var faultKinds = map[string]struct {
 	"HOST":      {"a host's name", matches(`[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?`)},
 	"HOSTS":     {"hosts' names with commas between", matches(`[A-Za-z0-9-]+(,[A-Za-z0-9-]+)*`)},
 	"STORAGE":   {"a storage's name", matches(`[A-Za-z][A-Za-z0-9._-]*`)},
-	"PRIVILEGE": {"a privilege such as VM.Audit", matches(`[A-Z][A-Za-z]+(\.[A-Za-z]+)+`)},
+	"PRIVILEGE": {"a privilege of Proxmox VE such as VM.Audit", isPrivilege},
 	"WHO":       {"a user such as auto@pve, or a token such as auto@pve!t1", matches(`[^ @!]+@[^ @!]+(![^ !]+)?`)},
 	"LOCK":      {"one of backup, clone, create, migrate, rollback, snapshot, snapshot-delete, suspended, suspending", isLock},
 	"VMID":      {"a number from 100 up", matches(`[1-9]\d{2,8}`)},
@@ -205,6 +209,7 @@ func ParseFaults(text string) ([]Fault, error) {
 			wrong = append(wrong, fmt.Errorf("line %d: %w", i+1, err))
 			continue
 		}
+		f.line = i + 1
 		all = append(all, f)
 	}
 	if len(wrong) > 0 {

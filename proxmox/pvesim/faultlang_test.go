@@ -70,6 +70,7 @@ func TestFaultsAreRefusedWithWordRuleAndValue(t *testing.T) {
 		"answer 200 GET /nodes":          `line 1: code: must be a status from 400 to 599, was "200"`,
 		"\nno quorum for=-1s\nlock vm=7": "line 2: for: must be a duration greater than 0 with its unit, such as 90s or 5m, was \"-1s\"\nline 3: vm: must be a number from 100 up, was \"7\"",
 		`fail clone text="x`:             `line 1: text="x: must end with a quotation mark`,
+		"revoke Foo.Bar":                 `line 1: privilege: must be a privilege of Proxmox VE such as VM.Audit, was "Foo.Bar"`,
 		"no quorum nth=2":                `line 1: nth: an option of no quorum must be one of after, at, every, for, p, times (did you mean at?), was "nth"`,
 	} {
 		_, err := ParseFaults(line)

@@ -37,7 +37,7 @@ type fault struct {
 func (c *Cluster) Inject(f Fault) error {
 	var err error
 	c.with(func() {
-		if err = c.knows(f); err == nil {
+		if err = errors.Join(c.knows(f), c.knowsMachine(f)); err == nil {
 			c.injected++
 			c.inject(&fault{Fault: f, number: c.injected, put: c.now})
 		}
@@ -82,6 +82,19 @@ func (c *Cluster) knows(f Fault) error {
 	among("to", f.opt["to"], hosts)
 	among("storage", f.arg["STORAGE"], sorted(c.storages))
 	return errors.Join(all...)
+}
+
+// knowsMachine wants the machine that is locked or dies at once to be there. One that strikes later may be made
+// until then, and one whose fault was saved may be gone since.
+func (c *Cluster) knowsMachine(f Fault) error {
+	vm := f.opt["vm"]
+	if f.form == nil || f.form.of != ofState || vm == "" || f.opt["at"] != "" || f.opt["after"] != "" || f.opt["every"] != "" {
+		return nil
+	}
+	if id, _ := strconv.Atoi(vm); c.vms[id] != nil {
+		return nil
+	}
+	return wrongValue("vm", "a virtual machine of the cluster, or at= or after= must say when there is one", vm)
 }
 
 func (c *Cluster) inject(f *fault) {

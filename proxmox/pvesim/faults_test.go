@@ -440,6 +440,8 @@ func TestFaultsMustNameHostsAndStoragesThatThereAre(t *testing.T) {
 		"full storage lokal":        `storage: must be one of local, shared (did you mean local?), was "lokal"`,
 		"fail clone on=nowhere":     `on: must be one of pve1, pve2, pve3, was "nowhere"`,
 		"storage-lock local on=pve": `on: must be one of pve1, pve2, pve3 (did you mean pve1?), was "pve"`,
+		"lock vm=77777":             `vm: must be a virtual machine of the cluster, or at= or after= must say when there is one, was "77777"`,
+		"crash vm=77777 for=1m":     `vm: must be a virtual machine of the cluster, or at= or after= must say when there is one, was "77777"`,
 	} {
 		all, err := ParseFaults(line)
 		if err != nil {
