@@ -22,6 +22,7 @@ func newPVECommand(env *Env) *cobra.Command {
 // pveSetup is what the setup verb is asked.
 type pveSetup struct {
 	file     string
+	pools    string // a file of VMPools
 	release  pve.Release
 	account  pve.Account
 	storages []string
@@ -46,8 +47,11 @@ func newPVESetupCommand(env *Env) *cobra.Command {
 		Short: "Print the commands that give Plimsoll its rights, and no others",
 		Long: "Print the commands that give Plimsoll its rights on a Proxmox VE cluster: those that the configuration asks\n" +
 			"for, where it asks for them, and no others. Read them, and run them as root on one host of the cluster. They\n" +
-			"may be run again when the configuration has changed. Nothing is asked of the cluster, and nothing is changed.",
+			"may be run again when the configuration has changed. Nothing is asked of the cluster, and nothing is changed.\n\n" +
+			"What rights machines take, pools say: those in the configuration file, or, where that goes into a cluster and has\n" +
+			"none, the VMPools in the file that --pools names.",
 		Example: "  plimsoll pve setup --config site.yaml --storage local-lvm\n" +
+			"  plimsoll pve setup --config plimsoll.yaml --pools vmpools.yaml --storage local-lvm\n" +
 			"  plimsoll pve setup --config site.yaml --release 8 --user autoscaler@pve --token prod",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,6 +66,7 @@ func newPVESetupCommand(env *Env) *cobra.Command {
 		},
 	}
 	addConfig(cmd, &ask.file)
+	cmd.Flags().StringVar(&ask.pools, "pools", "", "a `file` of manifests whose VMPools are the pools, where the configuration file has none")
 	addFlag(cmd, &ask.release, pve.ParseRelease, "release", "number", "9", "the release of Proxmox VE, 8 or 9: rights differ between them")
 	cmd.Flags().StringVar(&ask.account.User, "user", "plimsoll@pve", "the `user@realm` that the token belongs to")
 	cmd.Flags().StringVar(&ask.account.Token, "token", "plimsoll", "the `name` of the user's token")
@@ -74,7 +79,7 @@ func (ask *pveSetup) answer(env *Env, cmd *cobra.Command) (*pveSetupAnswer, erro
 	if err := ask.account.Validate(); err != nil {
 		return nil, seeHelp(cmd, misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
 	}
-	site, err := readSite(env, ask.file, true)
+	site, err := ask.site(env)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +92,18 @@ func (ask *pveSetup) answer(env *Env, cmd *cobra.Command) (*pveSetupAnswer, erro
 		Release: ask.release, User: ask.account.User, Token: ask.account.Token,
 		Blocks: pve.Setup(&site.Site, needs, ask.account), Needs: needs, owner: site.Owner, file: ask.file,
 	}, nil
+}
+
+// site is what the rights are for.
+func (ask *pveSetup) site(env *Env) (*siteFile, error) {
+	if ask.pools != "" {
+		return readSiteWithPools(env, ask.file, ask.pools)
+	}
+	site, err := readSite(env, ask.file, true)
+	if err != nil && strings.Contains(err.Error(), " pools: must be set") {
+		return nil, fmt.Errorf("%w\n  Where pools are VMPools of a cluster, --pools names the file with their manifests", err)
+	}
+	return site, err
 }
 
 // parts are what the flags say of the templates. Of those that linked clones are made of, the

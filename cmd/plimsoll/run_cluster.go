@@ -151,7 +151,7 @@ func (l *limitSettings) rate() pricing.Rate {
 // nodeSettings names a node policy. The block of settings that bears its name counts; what that leaves
 // out is the policy's default.
 type nodeSettings struct {
-	Policy   string       `json:"policy" strict:"required"`
+	Policy   string       `json:"policy,omitempty"` // left out, joint
 	Pending  strict.Block `json:"pending,omitzero"`
 	Unneeded strict.Block `json:"unneeded,omitzero"`
 	Joint    strict.Block `json:"joint,omitzero"`
@@ -164,15 +164,21 @@ type (
 	jointSettings    nodepolicy.Joint
 )
 
+// defaultNodes is the policy where none is named.
+const defaultNodes = "joint"
+
 // spec is the policy that is named, or every fault of it. The unneeded policy is upstream's, but that a
 // pod that waits wakes it.
 func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 	pending, unneeded, joint := nodepolicy.DefaultPending(), nodepolicy.DefaultUnneeded(), nodepolicy.DefaultJoint()
 	unneeded.FrequentLoopsEnabled = true
 	if n == nil {
-		return nodepolicy.Spec{Policy: "joint", Joint: &joint}, nil
+		return nodepolicy.Spec{Policy: defaultNodes, Joint: &joint}, nil
 	}
-	spec := nodepolicy.Spec{Policy: n.Policy}
+	if other := n.others(); n.Policy == "" && n.Joint.IsZero() && other != "" {
+		return nodepolicy.Spec{}, fmt.Errorf("nodes.policy: must be set beside %s alone, for left out it is %s", other, defaultNodes)
+	}
+	spec := nodepolicy.Spec{Policy: cmp.Or(n.Policy, defaultNodes)}
 	if err := errors.Join(
 		n.Pending.Decode((*pendingSettings)(&pending)), n.Unneeded.Decode((*unneededSettings)(&unneeded)), n.Joint.Decode((*jointSettings)(&joint)),
 	); err != nil {
@@ -187,6 +193,17 @@ func (n *nodeSettings) spec() (nodepolicy.Spec, error) {
 		}
 	}
 	return spec, errors.Join(faults...)
+}
+
+// others names a block of settings of another policy than the default one, if there is one.
+func (n *nodeSettings) others() string {
+	switch {
+	case !n.Unneeded.IsZero():
+		return "unneeded"
+	case !n.Pending.IsZero():
+		return "pending"
+	}
+	return ""
 }
 
 // whole is an error that is not several.
@@ -222,7 +239,7 @@ func (s *siteFile) checkCluster() []error {
 	must(s.Interval >= 0 && (s.Interval == 0 || s.Interval >= time.Second && s.Interval <= 10*time.Minute), "interval", "from 1s to 10m", s.Interval)
 	faults = append(faults, s.checkNames()...)
 	must(s.Prices == nil, "prices", "left out: the PriceBook in the cluster says them", "there")
-	must(len(s.Pools) == 0, "pools", "left out beside nodescaler: the VMPools in the cluster are the pools", fmt.Sprintf("%d of them", len(s.Pools)))
+	must(len(s.Pools) == 0, "pools", "left out beside nodescaler: the VMPools in the cluster are the pools, and plimsoll pve setup --pools reads their manifests", fmt.Sprintf("%d of them", len(s.Pools)))
 	must(s.examining || s.Limit == nil || slices.Contains(s.parts, partNodeScaler), "limit", "left out without nodescaler, which keeps to it", "there")
 	faults = append(faults, s.Limit.check()...)
 	must(s.examining || s.HandOff == nil || slices.Contains(s.parts, partPodScaler), "handoff", "left out without podscaler, which knows what is expected", "there")
