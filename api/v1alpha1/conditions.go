@@ -28,8 +28,8 @@ const (
 	ConditionBudgetExceeded = "BudgetExceeded" // WorkloadAutoscaler
 	// ConditionCapacityPending is True while replicas wait for machines that are on their way.
 	ConditionCapacityPending = "CapacityPending" // WorkloadAutoscaler, VMPool
-	// ConditionCapacityAhead is True while whoever orders machines in Plimsoll's place has been asked for room for
-	// replicas that are expected.
+	// ConditionCapacityAhead is True once cluster-autoscaler, or whoever else orders machines in Plimsoll's place, has
+	// been asked to keep room for expected replicas.
 	ConditionCapacityAhead = "CapacityAhead" // WorkloadAutoscaler
 	// ConditionFallback is True while the policy has not been able to tell for so long that the fallback
 	// counts.

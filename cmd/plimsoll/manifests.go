@@ -78,7 +78,7 @@ func isHost(text string) bool {
 
 func readImage(text string) (string, error) {
 	if !image.MatchString(text) {
-		return "", fmt.Errorf("must be an image such as registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1, was %q", text)
+		return "", fmt.Errorf("must be an image such as registry.example/plimsoll:v1.2.3, was %q", text)
 	}
 	return text, nil
 }

@@ -191,6 +191,10 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&ask.world, "world", "sim", "the world it runs in: sim, which is simulated, or lab or rke2, which take real time")
 	ask.bench.flags(cmd)
+	for _, name := range []string{"config", "folder"} {
+		f := cmd.Flags().Lookup(name)
+		f.Usage = "with --world rke2 only: " + f.Usage
+	}
 	ask.flags(cmd)
 	return cmd
 }
