@@ -16,10 +16,12 @@ import (
 // Users are taken for granted until a queue has told, and what it told is remembered.
 type callers struct {
 	at       time.Time // of the last count
-	inFlight float64   // that were counted; NaN where there was no queue
+	inFlight float64   // that were counted; NaN where they were not
 	pods     float64
 	grows    float64 // by how many requests a second the queue grows, with that many pods; NaN where it is not known
 	evidence float64 // in powers of e: above 0 for others, below for users
+	lately   float64 // that of this queue
+	first    bool    // it is known since the last count
 }
 
 const (
@@ -27,6 +29,9 @@ const (
 	telling, toldAtOnce, surest = 1, 1, 6
 	// chance is by how much what comes and is answered may be off by chance, squared, of each request.
 	chance = 4
+	// begun is how many times what a queue that has just begun grows by there may be: of users, all of whom come at once, by
+	// about as much.
+	begun = 1.5
 	// countsBelong is how far apart counts may be to be of one queue.
 	countsBelong = time.Minute
 )
@@ -35,39 +40,52 @@ const (
 // the last once more is no other: a series is read more often than it is written.
 func (c *callers) see(now time.Time, inFlight float64, pods int, each float64) {
 	passed, n := now.Sub(c.at), float64(pods)
-	switch queued := queues(inFlight, pods); {
-	case !queued:
-		c.inFlight, c.grows = math.NaN(), math.NaN()
-	case !(0 <= passed && passed <= countsBelong):
-		c.inFlight, c.grows = inFlight, math.NaN()
-	case passed == 0 || inFlight == c.inFlight:
+	queued, follows := queues(inFlight, pods), 0 < passed && passed <= countsBelong && !math.IsNaN(c.inFlight)
+	switch {
+	case passed == 0 || queued && follows && inFlight == c.inFlight:
 		return
+	case queued && follows:
+		c.grow(passed.Seconds(), inFlight-c.inFlight, n, each)
 	default:
-		if !math.IsNaN(c.inFlight) {
-			c.grow(passed.Seconds(), inFlight-c.inFlight, n, each)
-		}
-		c.inFlight = inFlight
+		c.grows, c.lately = math.NaN(), 0
 	}
-	c.at, c.pods = now, n
+	c.at, c.inFlight, c.pods = now, inFlight, n
 }
 
 // grow holds by how much a queue grew against what was to be expected of users, nothing, and of others, as much as before.
 // While pods come nothing can be told: it takes users a moment to ask again.
 func (c *callers) grow(seconds, grown, pods, each float64) {
 	if math.IsNaN(c.grows) || pods != c.pods {
-		c.grows = grown / seconds
+		c.grows, c.first = grown/seconds, math.IsNaN(c.grows)
 		return
 	}
+	c.first = false
 	off, noise := c.grows*seconds-grown, chance*pods*each*seconds
 	if told := math.Log((grown*grown + noise) / (off*off + noise)); !math.IsNaN(told) {
 		told = min(max(told, -toldAtOnce), toldAtOnce)
+		c.lately += told
 		c.evidence = min(max(c.evidence+told, -surest), surest)
 	}
 	c.grows += (grown/seconds - c.grows) / 2
 }
 
-// wait reports whether they are users who wait for their answers.
+// wait reports whether they are taken for users who wait for their answers.
 func (c *callers) wait() bool { return c.evidence < telling }
+
+// doubt is by how many times what comes of others is to be reckoned with while nobody knows who they are: of a queue that
+// has begun, as users who come at once ask as much more within a moment, and of one that goes on as others'. It is 0
+// where there is none.
+func (c *callers) doubt() float64 {
+	switch {
+	case math.Abs(c.evidence) >= telling || math.IsNaN(c.grows):
+		return 0
+	case c.first:
+		return begun
+	case c.lately > 0:
+		return 1
+	}
+	return 0
+}
 
 // coming is how many requests come a second of those who do not wait: by a queue, where there is one, for what is measured
 // over a window is late. Else it is as many as were measured.

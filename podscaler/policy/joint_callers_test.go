@@ -136,13 +136,34 @@ func TestCallersAreRememberedAndTheirNumberIsNot(t *testing.T) {
 	if c.wait() || c.coming(20, podDoes) != 20 {
 		t.Errorf("an hour later, without a queue, that they wait is %v, and %v come", c.wait(), c.coming(20, podDoes))
 	}
-	c.see(later.Add(lookEvery), 100, 9, podDoes)
-	if got := c.coming(20, podDoes); got != 20 {
-		t.Errorf("one count of a queue tells that %v come", got)
-	}
-	c.see(later.Add(2*lookEvery), 200, 9, podDoes)
+	c.see(later.Add(lookEvery), 101, 9, podDoes)
 	if got := c.coming(20, podDoes); got != 9*podDoes+20 {
-		t.Errorf("the second tells that %v come", got)
+		t.Errorf("a queue that grows by 100 in five seconds tells that %v come", got)
+	}
+	c.see(later.Add(time.Hour), 400, 9, podDoes)
+	if got := c.coming(20, podDoes); got != 20 {
+		t.Errorf("one that was not seen for an hour tells that %v come", got)
+	}
+}
+
+// A queue that has begun may be of users who all came at once; the next count tells, and until then it is doubtful.
+func TestAQueueThatHasBegunIsDoubtful(t *testing.T) {
+	for name, c := range map[string]struct {
+		next  float64
+		doubt float64
+	}{
+		"it stays":           {90, 0},
+		"it grows as it did": {180, 1},
+	} {
+		var x callers
+		x.see(noon, 1, 3, podDoes)
+		if x.see(noon.Add(lookEvery), 91, 3, podDoes); x.doubt() != begun || !x.wait() {
+			t.Errorf("%s: when it has begun the doubt is %v", name, x.doubt())
+		}
+		x.evidence = 0.1 - telling
+		if x.see(noon.Add(2*lookEvery), c.next, 3, podDoes); x.doubt() != c.doubt || !x.wait() {
+			t.Errorf("%s: the doubt is %v, want %v", name, x.doubt(), c.doubt)
+		}
 	}
 }
 

@@ -44,15 +44,25 @@ func (p *joint) work(v *podscaler.View) work {
 
 // offered is how many requests a second there would be if none had to wait, and how many more of a queue are to be worked off.
 // Of users who wait for their answers the queue is what they would ask. Of others what comes is, and all of the queue is
-// to be gone within a window.
+// to be gone within a window. While it is not known who they are it is the less of the two: what was ordered for too many is
+// paid for, and a moment later it is known.
 func (p *joint) offered(v *podscaler.View, rate, inFlight float64) (coming, queue float64) {
 	s := p.learnt(v)
+	users := max(rate, p.drain.limit(s.Offered(rate, inFlight)))
+	doubt, wait := p.callers.doubt(), p.callers.wait()
 	demand, known := s.Demand()
-	if p.callers.wait() || !known {
-		return max(rate, p.drain.limit(s.Offered(rate, inFlight))), 0
+	if !known || wait && doubt == 0 {
+		return users, 0
 	}
-	rate = p.callers.coming(rate, s.Quota()/demand)
-	return rate, max(inFlight-rate*v.Workload.SLO.Target.Seconds(), 0) / measured(v).Seconds()
+	coming = p.callers.coming(rate, s.Quota()/demand)
+	queue = max(inFlight-coming*v.Workload.SLO.Target.Seconds(), 0) / measured(v).Seconds()
+	if !wait {
+		return coming, queue
+	}
+	if coming, queue = doubt*coming, doubt*queue; coming+queue > users {
+		return users, 0
+	}
+	return coming, queue
 }
 
 // learnt is what is known of the service, or believed before anything is.
