@@ -18,7 +18,10 @@ type callers struct {
 	at       time.Time // of the last count
 	inFlight float64   // that were counted; NaN where they were not
 	pods     float64
-	grows    float64 // by how many requests a second the queue grows, with that many pods; NaN where it is not known
+	full     float64 // requests a second that those pods can do
+	done     float64 // and that they did, which CPU tells a little late
+	grows    float64 // by how many requests a second the queue grows; NaN where it is not known
+	with     float64 // so many pods
 	evidence float64 // in powers of e: above 0 for others, below for users
 	lately   float64 // that of this queue
 	first    bool    // it is known since the last count
@@ -26,7 +29,7 @@ type callers struct {
 
 const (
 	// telling is how much evidence it takes to go by, toldAtOnce how much of it one count can be, and surest how much is kept.
-	telling, toldAtOnce, surest = 1, 1, 6
+	telling, toldAtOnce, surest = 1, 1, 3
 	// chance is by how much what comes and is answered may be off by chance, squared, of each request.
 	chance = 4
 	// begun is how many times what a queue that has just begun grows by there may be: of users, all of whom come at once, by
@@ -36,9 +39,9 @@ const (
 	countsBelong = time.Minute
 )
 
-// see takes in how many requests are in flight on so many pods, each of which gets so many done a second. A count that is
-// the last once more is no other: a series is read more often than it is written.
-func (c *callers) see(now time.Time, inFlight float64, pods int, each float64) {
+// see takes in how many requests are in flight on so many pods, each of which gets so many done a second at most, and how
+// many all of them do. A count that is the last once more is no other: a series is read more often than it is written.
+func (c *callers) see(now time.Time, inFlight float64, pods int, each, done float64) {
 	passed, n := now.Sub(c.at), float64(pods)
 	queued, follows := queues(inFlight, pods), 0 < passed && passed <= countsBelong && !math.IsNaN(c.inFlight)
 	switch {
@@ -49,24 +52,38 @@ func (c *callers) see(now time.Time, inFlight float64, pods int, each float64) {
 	default:
 		c.grows, c.lately = math.NaN(), 0
 	}
-	c.at, c.inFlight, c.pods = now, inFlight, n
+	c.at, c.inFlight, c.pods, c.full, c.done = now, inFlight, n, n*each, min(done, n*each)
 }
 
-// grow holds by how much a queue grew against what was to be expected of users, nothing, and of others, as much as before.
-// While pods come nothing can be told: it takes users a moment to ask again.
+// grow holds by how much a queue grew against what was to be expected: of others as much as before, less what pods that came
+// since get done; of users nothing, or as much as before where pods came, for they ask again as soon as they are answered.
+// While pods come nothing can be told.
 func (c *callers) grow(seconds, grown, pods, each float64) {
-	if math.IsNaN(c.grows) || pods != c.pods {
-		c.grows, c.first = grown/seconds, math.IsNaN(c.grows)
+	was, now := c.grows, grown/seconds
+	switch noise := chance * pods * each * seconds; {
+	case math.IsNaN(was):
+		c.grows, c.with, c.first = now, pods, true
 		return
+	case pods != c.pods:
+		return
+	case pods != c.with:
+		c.lately = 0 // whose queue grows less by as much as more pods get done is told for good
+		c.weigh((was-(pods-c.with)*each-now)*seconds, (was-now)*seconds, noise)
+		c.grows, c.with = now, pods
+	default:
+		c.weigh((was-now)*seconds, grown, noise)
+		c.grows += (now - was) / 2
 	}
 	c.first = false
-	off, noise := c.grows*seconds-grown, chance*pods*each*seconds
-	if told := math.Log((grown*grown + noise) / (off*off + noise)); !math.IsNaN(told) {
+}
+
+// weigh takes in how far off what was expected of others has been, and of users.
+func (c *callers) weigh(others, users, noise float64) {
+	if told := math.Log((users*users + noise) / (others*others + noise)); !math.IsNaN(told) {
 		told = min(max(told, -toldAtOnce), toldAtOnce)
 		c.lately += told
 		c.evidence = min(max(c.evidence+told, -surest), surest)
 	}
-	c.grows += (grown/seconds - c.grows) / 2
 }
 
 // wait reports whether they are taken for users who wait for their answers.
@@ -88,21 +105,26 @@ func (c *callers) doubt() float64 {
 }
 
 // coming is how many requests come a second of those who do not wait: by a queue, where there is one, for what is measured
-// over a window is late. Else it is as many as were measured.
-func (c *callers) coming(measured, each float64) float64 {
-	if math.IsNaN(c.grows) {
+// over a window is late. Else it is as many as were measured. Pods that wait for somebody else hold many requests
+// and do few, so what they did counts; in doubt what they can do, for a queue that has begun is ahead of their CPU.
+func (c *callers) coming(measured float64) float64 {
+	switch {
+	case math.IsNaN(c.grows):
 		return measured
+	case c.wait():
+		return max(c.full+c.grows, 0)
 	}
-	return max(c.pods*each+c.grows, 0)
+	return max(c.done+c.grows, 0)
 }
 
 // listen lets callers know of a queue. What is not counted but reckoned from response times tells of the last minutes.
 func (p *joint) listen(v *podscaler.View) {
 	inFlight, counted := v.Window.InFlight.Number()
 	demand, known := p.service.Demand()
-	if !counted || !known {
+	done, used := used(v.Pods)
+	if !counted || !known || !used {
 		p.callers.inFlight, p.callers.grows = math.NaN(), math.NaN()
 		return
 	}
-	p.callers.see(v.Now, inFlight, serving(v.Pods), p.service.Quota()/demand)
+	p.callers.see(v.Now, inFlight, serving(v.Pods), p.service.Quota()/demand, done/demand)
 }

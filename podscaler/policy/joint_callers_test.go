@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -58,7 +59,7 @@ func (c *crowd) chance(mean float64) (n int) {
 func lookAt(c *callers, of *crowd, looks int, pods func(look int) int) (found time.Duration) {
 	for i := range looks {
 		of.live(pods(i))
-		if c.see(noon.Add(time.Duration(i)*lookEvery), float64(of.inFlight), pods(i), podDoes); found == 0 && !c.wait() {
+		if c.see(noon.Add(time.Duration(i)*lookEvery), float64(of.inFlight), pods(i), podDoes, float64(pods(i)*podDoes)); found == 0 && !c.wait() {
 			found = time.Duration(i+1) * lookEvery
 		}
 	}
@@ -87,7 +88,7 @@ func TestRequestsThatDoNotWaitAreFoundOut(t *testing.T) {
 		if found := lookAt(&c, of, 12, func(int) int { return pods }); found == 0 {
 			t.Fatalf("%.0f requests a second come where %d are answered, and nothing is found in a minute", rate, pods*podDoes)
 		}
-		if got := c.coming(0, podDoes); math.Abs(got-rate) > 0.4*rate {
+		if got := c.coming(0); math.Abs(got-rate) > 0.4*rate {
 			t.Fatalf("%.0f requests a second are taken for %.0f", rate, got)
 		}
 	})
@@ -118,7 +119,7 @@ func TestWhatIsInAQueueIsTold(t *testing.T) {
 				if c.pods != nil {
 					pods = c.pods(i)
 				}
-				x.see(noon.Add(time.Duration(i)*c.every), c.inFlight(i), pods, podDoes)
+				x.see(noon.Add(time.Duration(i)*c.every), c.inFlight(i), pods, podDoes, float64(pods)*podDoes)
 			}
 			if x.wait() != c.wait {
 				t.Errorf("that they wait is %v, want %v", x.wait(), c.wait)
@@ -132,16 +133,16 @@ func TestCallersAreRememberedAndTheirNumberIsNot(t *testing.T) {
 	var c callers
 	lookAt(&c, &crowd{rng: rand.New(rand.NewPCG(1, 1)), rate: 90}, 12, func(int) int { return 3 })
 	later := noon.Add(time.Hour)
-	c.see(later, 1, 9, podDoes)
-	if c.wait() || c.coming(20, podDoes) != 20 {
-		t.Errorf("an hour later, without a queue, that they wait is %v, and %v come", c.wait(), c.coming(20, podDoes))
+	c.see(later, 1, 9, podDoes, float64(9)*podDoes)
+	if c.wait() || c.coming(20) != 20 {
+		t.Errorf("an hour later, without a queue, that they wait is %v, and %v come", c.wait(), c.coming(20))
 	}
-	c.see(later.Add(lookEvery), 101, 9, podDoes)
-	if got := c.coming(20, podDoes); got != 9*podDoes+20 {
+	c.see(later.Add(lookEvery), 101, 9, podDoes, float64(9)*podDoes)
+	if got := c.coming(20); got != 9*podDoes+20 {
 		t.Errorf("a queue that grows by 100 in five seconds tells that %v come", got)
 	}
-	c.see(later.Add(time.Hour), 400, 9, podDoes)
-	if got := c.coming(20, podDoes); got != 20 {
+	c.see(later.Add(time.Hour), 400, 9, podDoes, float64(9)*podDoes)
+	if got := c.coming(20); got != 20 {
 		t.Errorf("one that was not seen for an hour tells that %v come", got)
 	}
 }
@@ -156,36 +157,97 @@ func TestAQueueThatHasBegunIsDoubtful(t *testing.T) {
 		"it grows as it did": {180, 1},
 	} {
 		var x callers
-		x.see(noon, 1, 3, podDoes)
-		if x.see(noon.Add(lookEvery), 91, 3, podDoes); x.doubt() != begun || !x.wait() {
+		x.see(noon, 1, 3, podDoes, float64(3)*podDoes)
+		if x.see(noon.Add(lookEvery), 91, 3, podDoes, float64(3)*podDoes); x.doubt() != begun || !x.wait() {
 			t.Errorf("%s: when it has begun the doubt is %v", name, x.doubt())
 		}
 		x.evidence = 0.1 - telling
-		if x.see(noon.Add(2*lookEvery), c.next, 3, podDoes); x.doubt() != c.doubt || !x.wait() {
+		if x.see(noon.Add(2*lookEvery), c.next, 3, podDoes, float64(3)*podDoes); x.doubt() != c.doubt || !x.wait() {
 			t.Errorf("%s: the doubt is %v, want %v", name, x.doubt(), c.doubt)
 		}
 	}
 }
 
-// jam is requests that come three times as many as the one pod gets done, seen by joint after so many runs.
-func jam(t *testing.T, runs int) podscaler.Recommendation {
+// learnt is a joint policy that knows what requests take of pods of half a core.
+func learnt(t *testing.T, wl *podscaler.Workload, seen capacity.Seen) *joint {
 	t.Helper()
-	p, wl := unlearned(t), shop(500)
+	p := unlearned(t)
 	p.service = capacity.NewService(0.5, wl.SLO.Target.Seconds())
-	for range 60 { // a request takes 50 ms
-		p.service.See(capacity.Seen{Arrivals: 6, Completions: 6, InFlight: 1, CPU: 0.3, Pods: 1, Busiest: 0.3, Latency: 0.2, Whole: true, Steady: true})
+	for range 60 {
+		p.service.See(seen)
 	}
-	var r podscaler.Recommendation
-	for i := range runs {
-		now := start.Add(time.Duration(i) * lookEvery)
-		r = p.Desired(&podscaler.View{
-			Now: now, Workload: wl, Replicas: 1,
-			Pods: []podscaler.Pod{{Name: "web-1", Phase: podscaler.Running, Ready: true, ReadyChanged: start.Add(-time.Hour), Started: start.Add(-time.Hour),
-				CPU: podscaler.Sample{Known: true, Value: 0.5, At: now, Span: 15 * time.Second}}},
-			Window: podscaler.Window{
-				Over: time.Minute, Arrivals: podscaler.Known(30), InFlight: podscaler.Known(100 * float64(i+1)), Latency: podscaler.Known(20),
-			},
+	return p
+}
+
+// small are requests of 50 ms, of which a pod gets ten a second done.
+var small = capacity.Seen{Arrivals: 6, Completions: 6, InFlight: 1, CPU: 0.3, Pods: 1, Busiest: 0.3, Latency: 0.2, Whole: true, Steady: true}
+
+// seen is what joint sees at a look: so many requests a second, in flight and on pods that use so many cores together.
+func seen(wl *podscaler.Workload, look, pods int, cores, arrivals, inFlight, latency float64) *podscaler.View {
+	now := start.Add(time.Duration(look) * lookEvery)
+	v := &podscaler.View{Now: now, Workload: wl, Replicas: pods, Window: podscaler.Window{
+		Over: time.Minute, Arrivals: podscaler.Known(arrivals), InFlight: podscaler.Known(inFlight), Latency: podscaler.Known(latency),
+	}}
+	for i := range pods {
+		v.Pods = append(v.Pods, podscaler.Pod{
+			Name: fmt.Sprintf("web-%d", i), Phase: podscaler.Running, Ready: true, ReadyChanged: start.Add(-time.Hour), Started: start.Add(-time.Hour),
+			CPU: podscaler.Sample{Known: true, Value: cores / float64(pods), At: now, Span: 15 * time.Second},
 		})
+	}
+	return v
+}
+
+// Five users more a second for two minutes make a queue like others', until the pods for them are there.
+func TestUsersWhoKeepComingAreToldOncePodsCome(t *testing.T) {
+	wl := shop(500)
+	p, of := learnt(t, wl, small), &crowd{rng: rand.New(rand.NewPCG(1, 1)), users: 20}
+	pods, due := 3, map[int]int{}
+	for i := range 96 { // eight minutes
+		if i < 24 {
+			of.users += 25
+		}
+		pods = max(pods, due[i])
+		of.live(pods)
+		answered := float64(min(pods*podDoes, of.users+of.inFlight))
+		r := p.Desired(seen(wl, i, pods, answered/podDoes/2, answered, float64(of.inFlight), 0.25+float64(of.inFlight/pods/podDoes)))
+		due[i+24] = max(due[i+24], r.Replicas)
+	}
+	if queues(float64(of.inFlight), pods) || !p.callers.wait() {
+		t.Errorf("eight minutes after, %d requests of 620 users are in flight on %d pods", of.inFlight, pods)
+	}
+}
+
+// Pods that wait for a database hold many requests and use little CPU. That it hung for half a minute asks for no more of them.
+func TestPodsThatWaitForSomebodyElseAreNotTakenForFull(t *testing.T) {
+	wl := shop(500)
+	wl.SLO.Target = 3 * time.Second
+	p := learnt(t, wl, capacity.Seen{Arrivals: 60, Completions: 60, InFlight: 120, CPU: 0.3, Pods: 3, Busiest: 0.1, Latency: 2.2, Whole: true, Steady: true})
+	pods, due, most := 3, map[int]int{}, 0
+	for i := range 240 {
+		if n := due[i]; n > 0 {
+			pods = n
+		}
+		inFlight, latency := 120+float64(i*7%5), 2.2
+		if hangs := i - 9; 0 < hangs && hangs <= 6 {
+			inFlight, latency = inFlight+270*float64(hangs), 20
+		}
+		due[i+6] = min(p.Desired(seen(wl, i, pods, 0.3, 60, inFlight, latency)).Replicas, 100)
+		if i > 120 {
+			most = max(most, pods)
+		}
+	}
+	if most > 4 {
+		t.Errorf("ten minutes after it hung there are %d pods, where three do", most)
+	}
+}
+
+// jam is requests that come three times as many as the one pod gets done, seen by joint after so many runs.
+func jam(t *testing.T, runs int) (r podscaler.Recommendation) {
+	t.Helper()
+	wl := shop(500)
+	p := learnt(t, wl, small)
+	for i := range runs {
+		r = p.Desired(seen(wl, i, 1, 0.5, 30, 100*float64(i+1), 20))
 	}
 	return r
 }

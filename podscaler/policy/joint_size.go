@@ -50,11 +50,10 @@ func (p *joint) offered(v *podscaler.View, rate, inFlight float64) (coming, queu
 	s := p.learnt(v)
 	users := max(rate, p.drain.limit(s.Offered(rate, inFlight)))
 	doubt, wait := p.callers.doubt(), p.callers.wait()
-	demand, known := s.Demand()
-	if !known || wait && doubt == 0 {
+	if wait && doubt == 0 {
 		return users, 0
 	}
-	coming = p.callers.coming(rate, s.Quota()/demand)
+	coming = p.callers.coming(rate)
 	queue = max(inFlight-coming*v.Workload.SLO.Target.Seconds(), 0) / measured(v).Seconds()
 	if !wait {
 		return coming, queue
