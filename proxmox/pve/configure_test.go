@@ -293,6 +293,21 @@ func TestOnlyTheResourcePoolsOfItsConfigurationsMakeAMachineOurs(t *testing.T) {
 	w.mustSay(w.machine(names[1]).Problem, CodeQuarantined, `it is in pool "theirs"`, "qm destroy")
 }
 
+// A machine may be hidden when its pool is taken away; nobody says any more where it may be.
+func TestAPoolMayBeTakenAwayWhileAMachineIsHidden(t *testing.T) {
+	w := homes(t)
+	n := w.join("pve1")[0]
+	w.sim.Revoke("/pool/plimsoll", "PlimsollMachine", "plimsoll@pve")
+	w.until("it is hidden", 10*time.Minute, func() bool { return strings.Contains(w.machine(n).Problem, CodeHidden) })
+	if err := w.fleet.Configure(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.run(10 * time.Minute)
+	if w.phase(n) == "" {
+		t.Error("it was forgotten")
+	}
+}
+
 // Of machines whose intents are from before that was kept, it is taken over while it is so.
 func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 	forget := func(w *world) {

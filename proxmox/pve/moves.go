@@ -212,7 +212,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 	if v.seen == nil {
 		return s
 	}
-	s.blinded = v.frozen != nil && v.frozen.Code == CodePermissionsShrunk && !m.unsaved
+	s.blinded = v.frozen != nil && v.frozen.Code == CodePermissionsShrunk && !m.unsaved && p != nil // without its pool there is nowhere to look
 	s.seen = v.seen.at
 	s.online, s.guest = v.seen.online(m.Host), v.seen.guests[m.VMID]
 	s.deserted = f.deserted(m)

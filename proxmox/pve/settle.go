@@ -25,7 +25,7 @@ func (f *Fleet) settle() {
 		if m.unsaved || changed(&before, &m.Intent) {
 			_ = f.keep(m) // noted there, and kept again before the next move
 		}
-		if m.hidden {
+		if m.hidden && f.pools[m.Pool] != nil { // of others nobody could ever tell that they are listed again
 			f.view.hidden++
 		}
 	}
