@@ -277,10 +277,7 @@ func TestOnlyTheResourcePoolsOfItsConfigurationsMakeAMachineOurs(t *testing.T) {
 	names := w.join("pve1", "pve2")
 	w.edit(changedHomes["another pool"])
 	for i, to := range []string{"others", "theirs"} {
-		params := map[string]any{"poolid": to, "vms": itoa(w.there(names[i]).ID), "allow-move": 1}
-		if _, err := w.root().call(t.Context(), http.MethodPut, "/pools", params); err != nil {
-			t.Fatal(err)
-		}
+		w.changePool(map[string]any{"poolid": to, "vms": itoa(w.there(names[i]).ID), "allow-move": 1})
 	}
 	w.giveBack(names...)
 	w.run(10 * time.Minute)
@@ -291,6 +288,52 @@ func TestOnlyTheResourcePoolsOfItsConfigurationsMakeAMachineOurs(t *testing.T) {
 		t.Fatalf("what was taken elsewhere is %v\n%s", v, w.story())
 	}
 	w.mustSay(w.machine(names[1]).Problem, CodeQuarantined, `it is in pool "theirs"`, "qm destroy")
+}
+
+// A resource pool that nothing is put into any more may be deleted, and its rights go with it. What was taken out of
+// it before waits for a person; the others go on.
+func TestAFormerResourcePoolThatIsDeletedFreezesNothing(t *testing.T) {
+	for name, c := range map[string]struct{ sees, code string }{
+		"and its rights with it":    {"", CodeHidden},
+		"and is seen to be no more": {"/pool", CodeQuarantined},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := homes(t)
+			if c.sees != "" {
+				w.sim.AddRole("Pools", "Pool.Audit")
+				w.sim.Grant(c.sees, "Pools", "plimsoll@pve")
+				w.sim.Grant("/pool/others", "Pools", "plimsoll@pve")
+			}
+			names := w.join("pve1", "pve2")
+			w.edit(changedHomes["another pool"])
+			w.changePool(map[string]any{"poolid": "others", "vms": itoa(w.there(names[1]).ID), "allow-move": 1})
+			w.dissolve("plimsoll")
+			w.run(10 * time.Minute)
+			if w.told(CodePermissionsShrunk) {
+				t.Fatalf("it froze\n%s", w.story())
+			}
+			w.mustSay(w.machine(names[0]).Problem, c.code, "plimsoll")
+			another := w.mustOrder("")
+			w.giveBack(names[1])
+			w.until("the others go on", 10*time.Minute, func() bool { return w.phase(another) == nodescaler.Joined && w.phase(names[1]) == "" })
+		})
+	}
+}
+
+// Whether a machine is still in a former resource pool cannot be told while that cannot be read: nobody took it out.
+func TestAMachineInAFormerResourcePoolIsWaitedForWhileThatCannotBeRead(t *testing.T) {
+	w := homes(t)
+	n := w.join("pve1")[0]
+	w.edit(changedHomes["another pool"])
+	w.sim.Revoke("/pool/plimsoll", "PlimsollMachine", "plimsoll@pve")
+	w.giveBack(n)
+	w.run(10 * time.Minute)
+	if w.told(CodeQuarantined) || w.there(n) == nil {
+		t.Fatalf("it is %v\n%s", w.there(n), w.story())
+	}
+	w.mustSay(w.machine(n).Problem, CodeHidden, "pool plimsoll")
+	w.sim.Grant("/pool/plimsoll", "PlimsollMachine", "plimsoll@pve")
+	w.until("it is gone", 10*time.Minute, func() bool { return w.there(n) == nil })
 }
 
 // A machine may be hidden when its pool is taken away; nobody says any more where it may be.
@@ -305,6 +348,29 @@ func TestAPoolMayBeTakenAwayWhileAMachineIsHidden(t *testing.T) {
 	w.run(10 * time.Minute)
 	if w.phase(n) == "" {
 		t.Error("it was forgotten")
+	}
+}
+
+// changePool changes a resource pool as a person does.
+func (w *world) changePool(params map[string]any) {
+	w.t.Helper()
+	if _, err := w.root().call(w.t.Context(), http.MethodPut, "/pools", params); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// dissolve takes all that is in a resource pool out of it, and deletes it.
+func (w *world) dissolve(name string) {
+	w.t.Helper()
+	pool, err := w.root().Pool(w.t.Context(), name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, m := range pool.Members {
+		w.changePool(map[string]any{"poolid": name, "vms": itoa(m.VMID), "delete": 1})
+	}
+	if _, err := w.root().call(w.t.Context(), http.MethodDelete, "/pools?poolid="+name, nil); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -1,7 +1,9 @@
 package pve
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -152,9 +154,9 @@ func (w *work) doConfirm(ctx context.Context) {
 // doProbe asks whether a machine exists that is not listed any more.
 func (w *work) doProbe(ctx context.Context) {
 	free, err := w.client.vmidGone(ctx, w.i.VMID)
-	pool, unseen := "", true
+	at := membership{hidden: true}
 	if err == nil && !free && w.i.Held == nil {
-		pool, unseen = w.poolOf(ctx)
+		at = w.poolOf(ctx)
 	}
 	w.done(func() {
 		m := w.m
@@ -163,11 +165,13 @@ func (w *work) doProbe(ctx context.Context) {
 			w.upset(err)
 		case !free && m.Held != nil:
 			w.pause(m, longPause)
-		case !free && !unseen && pool == "":
+		case !free && (at.hidden || at.pool != ""):
+			w.hide(cmp.Or(at.pool, w.p.PVEPool))
+		case !free && at.unread != nil:
+			w.missFormer(at.unread)
+		case !free:
 			m.hidden = false
 			w.hold(m, reason(CodeQuarantined, "somebody took VM %d out of pool %s", m.VMID, w.i.pvePools(w.p)[0]), byHand(m.VMID))
-		case !free:
-			w.hide()
 		case m.Held != nil && !m.Returned.IsZero():
 			w.gone(m)
 		default:
@@ -180,10 +184,21 @@ func (w *work) doProbe(ctx context.Context) {
 	})
 }
 
-// hide notes that a machine exists and is not listed.
-func (w *work) hide() {
+// hide notes that a machine exists and is not listed, in the resource pool that it is in or would be.
+func (w *work) hide(pool string) {
 	w.m.hidden = true
-	w.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+w.i.pvePools(w.p)[0])
+	w.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed", w.m.VMID), "the token needs VM.Audit on /pool/"+pool)
+	w.pause(w.m, 5*time.Second)
+}
+
+// missFormer notes that a machine exists, is not listed, and may be in a resource pool of a former configuration,
+// which cannot be read. That pool may be no more, so that nobody could ever thaw a fleet that froze for it; the
+// machine alone waits.
+func (w *work) missFormer(err error) {
+	former, present := w.i.PVEPool, w.p.PVEPool
+	w.m.hidden = false
+	w.impede(w.m, reason(CodeHidden, "VM %d exists and is not listed, and pool %s, which it was put into, cannot be read: %v", w.m.VMID, former, err),
+		fmt.Sprintf("put it into pool %s; or, if it is still in pool %s, the token needs VM.Audit and Pool.Audit on /pool/%[2]s", present, former))
 	w.pause(w.m, 5*time.Second)
 }
 

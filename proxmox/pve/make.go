@@ -330,23 +330,38 @@ func (w *work) inspect(ctx context.Context) (*VMConfig, verdict, []string, error
 		vmid: w.i.VMID, name: c.Name, pool: w.seen.pool, tags: c.Tags, notes: c.Description, uuid: c.UUID, lock: c.Lock,
 	}
 	if facts.pool == "" {
-		facts.pool, facts.hidden = w.poolOf(ctx)
+		at := w.poolOf(ctx)
+		facts.pool, facts.hidden = at.pool, at.hidden || at.unread != nil
 	}
 	v, wrong := w.claim().judge(facts)
 	return &c, v, wrong, nil
 }
 
+// membership is which of its resource pools a machine was found in.
+type membership struct {
+	pool   string // empty if it was found in none
+	hidden bool   // the pool that machines are put into now cannot be read
+	unread error  // why the one that it was put into cannot be read
+}
+
 // poolOf asks for the members of the pools that the machine may be in. That a list names no pool
-// may only mean that the token may see none.
-func (w *work) poolOf(ctx context.Context) (name string, hidden bool) {
+// may only mean that the token may see none. A former pool that is no more has no members; where its
+// rights went with it, that cannot be told from rights that were lost.
+func (w *work) poolOf(ctx context.Context) membership {
+	var at membership
 	for _, name := range w.i.pvePools(w.p) {
 		pool, err := w.client.Pool(ctx, name)
-		if slices.ContainsFunc(pool.Members, func(r Resource) bool { return r.VMID == w.i.VMID }) {
-			return name, false
+		switch {
+		case slices.ContainsFunc(pool.Members, func(r Resource) bool { return r.VMID == w.i.VMID }):
+			return membership{pool: name}
+		case err == nil:
+		case name == w.p.PVEPool:
+			at.hidden = true
+		case !Is(err, NoPool):
+			at.unread = err
 		}
-		hidden = hidden || err != nil
 	}
-	return "", hidden
+	return at
 }
 
 // claim is what the machine must show to be ours. The range is that of its order: another one says which
