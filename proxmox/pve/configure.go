@@ -109,6 +109,15 @@ func (f *Fleet) unknownSince(pool string) time.Time {
 	return f.began
 }
 
+// mayBeKnown reports whether the pool of a machine that is gone, which is not known, may be known again.
+func (f *Fleet) mayBeKnown(m *tracked) bool {
+	now, wait := f.cfg.Now(), unknownFor
+	if now.Sub(m.Gone) >= longGone {
+		wait = unknownAgain
+	}
+	return now.Sub(f.unknownSince(m.Pool)) < wait
+}
+
 func (f *Fleet) setPrices(prices *pricing.Book) {
 	if f.prices = prices; prices == nil {
 		f.prices = pricing.DefaultBook()

@@ -482,6 +482,69 @@ func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
 	}
 }
 
+// The VMIDs that a pool leaves to another one, a new name of it for one, may be used after a day, and what it left to
+// remember is forgotten in the end, however often the process is started anew meanwhile.
+func TestWhatARemovedPoolLeftIsForgottenThoughTheProcessIsStartedAnew(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 1}).begin()
+	w.run(time.Second)
+	names := w.join("pve1", "pve2")
+	w.giveBack(names...)
+	w.until("they are gone", 10*time.Minute, func() bool { return w.there(names[0]) == nil && w.there(names[1]) == nil })
+	w.run(time.Minute)
+	p, kept := *w.pool(), w.kept()
+	p.Name, p.VMIDs = "shop", VMIDs{min(kept[0].VMID, kept[1].VMID), max(kept[0].VMID, kept[1].VMID)}
+	p.VMIDs.First = min(p.VMIDs.First, p.VMIDs.Last-1)
+	w.cfg.Pools = []Pool{p}
+	w.restart(unknownFor - time.Hour)
+	if free := w.fleet.freeID(&p, nil); free != 0 && (free == kept[0].VMID || free == kept[1].VMID) {
+		t.Errorf("VM %d is taken again at once", free)
+	}
+	w.restart(13 * time.Hour)
+	for _, i := range kept {
+		if !w.fleet.vacated(w.fleet.machines[i.Order]) {
+			t.Errorf("VM %d is not used again", i.VMID)
+		}
+	}
+	if w.restart(longGone - 2*unknownFor); len(w.kept()) != 2 {
+		t.Errorf("before it was long ago, kept are %+v", w.kept())
+	}
+	if w.restart(unknownFor); len(w.kept()) > 0 {
+		t.Errorf("long after, kept are %+v", w.kept())
+	}
+}
+
+// A pause is remembered however old it is, by a process that takes over as well.
+func TestAPauseThatIsLongAgoOutlivesTheProcess(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1})
+	w.pool().MaxFailures, w.pool().JoinTimeout, w.deaf = 1, nodescaler.Duration(time.Minute), true
+	w.begin()
+	w.run(time.Second)
+	n := w.mustOrder("pve1")
+	w.until("it has failed", 10*time.Minute, func() bool { return w.phase(n) == nodescaler.Failed })
+	w.giveBack(n)
+	w.run(5 * time.Minute)
+	w.sim.Advance(longGone)
+	pools := w.cfg.Pools
+	w.cfg.Pools = nil
+	w.begin().run(5 * time.Minute)
+	if err := w.fleet.Configure(pools, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.run(time.Minute)
+	if w.fleet.Paused()["web"].Code != CodePoolPaused {
+		t.Errorf("paused are %v, kept %+v", w.fleet.Paused(), w.kept())
+	}
+}
+
+// restart lets a time pass in which the process is started anew every 12 hours.
+func (w *world) restart(within time.Duration) {
+	for ; within > 0; within -= 12 * time.Hour {
+		w.begin().run(unknownAgain + time.Minute)
+		w.sim.Advance(max(0, min(within, 12*time.Hour)-unknownAgain-time.Minute))
+	}
+	w.begin().run(time.Second)
+}
+
 // kept are the intents that are kept.
 func (w *world) kept() []Intent {
 	w.t.Helper()

@@ -461,13 +461,14 @@ func (f *Fleet) freeID(p *Pool, not []int) int {
 	return 0
 }
 
-// vacated reports whether a machine's VMID may be used again, though its failure is still to be remembered.
+// vacated reports whether a machine's VMID may be used again, though its failure is still to be remembered, or its
+// pool not known: how long that was so begins anew with each process, and how long the machine is gone does not.
 func (f *Fleet) vacated(m *tracked) bool {
 	if m.Gone.IsZero() {
 		return false
 	}
 	s := f.scene(m)
-	s.blamed = false
+	s.blamed, s.unknown = false, s.unknown && s.now.Sub(m.Gone) < unknownFor
 	return m.afterwards(s) == moveForget
 }
 

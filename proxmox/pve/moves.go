@@ -67,6 +67,9 @@ const (
 	// unknownFor is how long a pool may be unknown before what is left of its machines is forgotten. A process
 	// that starts has read none yet, and one that cannot be read for a moment comes back as it was.
 	unknownFor = 24 * time.Hour
+	// What has been gone for longGone is forgotten after unknownAgain: a process that is started anew each day
+	// would never wait for unknownFor, but reads the pools that there are long before this is over.
+	longGone, unknownAgain = 7 * 24 * time.Hour, time.Hour
 )
 
 // next says what a machine needs next.
@@ -204,7 +207,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 		s.cooldown, s.disc = time.Duration(p.Cooldown), p.needsDisc()
 	} else {
 		s.frozen = true // nobody says any more how its machines are told to be ours
-		s.unknown = s.now.Sub(f.unknownSince(m.Pool)) < unknownFor
+		s.unknown = f.mayBeKnown(m)
 	}
 	if m.unsaved { // what is not kept must be, before anything else is done
 		s.frozen = true
