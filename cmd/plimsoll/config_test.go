@@ -244,10 +244,18 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 func TestStateIsAFolderUnlessItIsASlip(t *testing.T) {
 	for state, refused := range map[string]bool{
 		"": false, "kubernetes": false, "state": false, "orders": false, "/var/lib/plimsoll": false, "./kubernetess": false, "kube/state": false,
-		"kubernetess": true, "Kubernetes": true, "kubernets": true, "ConfigMap": true, "k8s": true,
+		"kubernetess": true, "Kubernetes": true, "kubernets": true, "ConfigMap": true, "k8s": false, "k3s": false, "k9s": false, "k8": false,
 	} {
-		if faults := checkState(state); (faults != nil) != refused {
+		if faults := checkState(state, filepath.Join(t.TempDir(), state)); (faults != nil) != refused {
 			t.Errorf("state %q: %v, want a refusal: %v", state, faults, refused)
 		}
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "kubernets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := &siteFile{service: service{State: "kubernets"}, folder: dir}
+	if faults := s.check(nil); faults != nil {
+		t.Errorf("a folder that is there beside the file: %v", faults)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ const (
 )
 
 // check adds what is wrong with the settings, by key, rule and value.
-func (s *service) check(pools []string) []error {
+func (s *siteFile) check(pools []string) []error {
 	var faults []error
 	must := func(kept bool, key, rule string, was any) {
 		if !kept {
@@ -78,7 +79,7 @@ func (s *service) check(pools []string) []error {
 		_, _, ok := splitAddress(s.Metrics)
 		must(ok, "metrics", "host:port", fmt.Sprintf("%q", s.Metrics))
 	}
-	faults = append(faults, checkState(s.State)...)
+	faults = append(faults, checkState(s.State, s.beside(s.State))...)
 	p := &s.Provider
 	if path, unix := strings.CutPrefix(p.Listen, "unix:"); p.Listen != "" {
 		_, _, ok := splitAddress(p.Listen)
@@ -107,12 +108,15 @@ func (s *service) check(pools []string) []error {
 }
 
 // checkState refuses what was meant to be kubernetes: a folder of that name would be made, and orders kept where the
-// pod's successor does not look. A path with a separator is a folder whatever it is called.
-func checkState(state string) []error {
+// pod's successor does not look. A path with a separator is a folder whatever it is called, and so is one that is there.
+func checkState(state, folder string) []error {
 	if state == stateInCluster || strings.ContainsRune(state, filepath.Separator) {
 		return nil
 	}
-	if _, slip := strict.Nearest(state, []string{stateInCluster, "configmap", "k8s"}); !slip {
+	if _, slip := strict.Nearest(state, []string{stateInCluster, "configmap"}); !slip {
+		return nil
+	}
+	if at, err := os.Stat(folder); err == nil && at.IsDir() {
 		return nil
 	}
 	return []error{&fileFault{"state", fmt.Sprintf("must be %s, or a folder, which is written ./%s if it is called so, was %q", stateInCluster, state, state)}}
