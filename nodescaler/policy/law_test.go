@@ -238,7 +238,7 @@ func TestSameSnapshotSamePlan(t *testing.T) {
 // A pod that waits is told of, with a machine for it or what is in the way of one, by the policies that look at pods one
 // by one.
 func TestNoPodWaitsWithoutAReason(t *testing.T) {
-	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff}
+	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff, "PoolPaused"}
 	tells := func(r nodescaler.Reason) bool {
 		return strings.Contains(r.Text, "ns/waits") || strings.Contains(r.Text, "in the way of") || slices.Contains(forAll, r.Code)
 	}

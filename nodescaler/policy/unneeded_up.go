@@ -209,7 +209,7 @@ func (t *scan) settle(wants []want, r packing.Result) {
 		}
 		o.Host = t.spread(o, planned)
 		if !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
-			if !t.makeWay(o) && t.room[o.Pool] < 1 {
+			if !t.makeWay(o) && t.makes(o.Pool) && t.room[o.Pool] < 1 {
 				pool := t.x.Pool(o.Pool)
 				full.add(string(packing.PoolFull), "no %s is ordered for %s: pool %s may have %d machines and has %d, those included that are kept or are being deleted",
 					o.Shape.Name, some("pod", p.Items), pool.Name, pool.Max, pool.Exist)

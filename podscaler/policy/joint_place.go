@@ -158,6 +158,10 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if s.endless {
 		add(podscaler.ReasonModelOff, "as many requests are in flight whatever answers take: users who do not pause, of whom CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
 	}
+	if !p.callers.wait() {
+		add(podscaler.ReasonModelOff, "queues grew as those of requests do which come whether or not others are answered, and not as those of users who wait for their answers: "+
+			"what is sized for is what comes and not what waits, and pods are kept below %.0f %% of their cpu", 100*queueLoad)
+	}
 	reasons = append(reasons, p.beliefs.wrong(v, p.service)...)
 	if s.sure < 1 {
 		add(podscaler.ReasonModelUncertain, "%.0f %% sure of what requests take and where response times rise", 100*s.sure)
