@@ -1,14 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-
-	"go.yaml.in/yaml/v3"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
@@ -40,24 +35,21 @@ func poolsOf(manifests []byte) ([]pve.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	objects, err := resources.Objects(manifests)
+	if err != nil {
+		return nil, err
+	}
 	var pools []pve.Pool
 	var faults []error
-	for documents := yaml.NewDecoder(bytes.NewReader(manifests)); ; {
-		var document any
-		err := documents.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			break
+	for _, object := range objects {
+		if object["kind"] != v1alpha1.KindVMPool {
+			continue
 		}
+		p, err := poolOf(schema, object)
 		if err != nil {
-			return nil, err
+			faults = append(faults, err)
 		}
-		for _, object := range objectsOf(document) {
-			p, err := poolOf(schema, object)
-			if err != nil {
-				faults = append(faults, err)
-			}
-			pools = append(pools, p)
-		}
+		pools = append(pools, p)
 	}
 	if len(pools) == 0 {
 		faults = append(faults, errors.New("there must be a VMPool, was none"))
@@ -65,35 +57,16 @@ func poolsOf(manifests []byte) ([]pve.Pool, error) {
 	return pools, errors.Join(faults...)
 }
 
-// objectsOf are the VMPools that a document is, or has as a list.
-func objectsOf(document any) []any {
-	object, _ := document.(map[string]any)
-	if items, list := object["items"].([]any); list {
-		var all []any
-		for _, item := range items {
-			all = append(all, objectsOf(item)...)
-		}
-		return all
-	}
-	if object["kind"] == v1alpha1.KindVMPool {
-		return []any{document}
-	}
-	return nil
-}
-
-func poolOf(schema *resources.Schema, object any) (pve.Pool, error) {
-	text, err := yaml.Marshal(object)
+func poolOf(schema *resources.Schema, object map[string]any) (pve.Pool, error) {
+	text, err := json.Marshal(object)
 	if err != nil {
-		return pve.Pool{}, err
-	}
-	if text, err = sigsyaml.YAMLToJSONStrict(text); err != nil {
 		return pve.Pool{}, err
 	}
 	var p v1alpha1.VMPool
 	if err := json.Unmarshal(text, &p); err != nil {
 		return pve.Pool{}, fmt.Errorf("VMPool: %w", err)
 	}
-	err = schema.Check(json.RawMessage(text))
+	err = schema.Check(object)
 	var pool pve.Pool
 	if err == nil {
 		pool, err = resources.Pool(&p)

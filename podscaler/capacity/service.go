@@ -57,10 +57,10 @@ const (
 	// stride is how much further than it has held the objective is taken to hold: away from where it
 	// was learnt the curve promises what it does not know.
 	stride = 0.25
-	// Think is how long users wait between an answer and the next request, in seconds. Where they wait
+	// think is how long users wait between an answer and the next request, in seconds. Where they wait
 	// less, or more, a queue is taken for fewer, or more, requests than it keeps from being sent; it is
 	// gone within a minute for all that, and what was learnt of it from the last queue did worse.
-	Think = 1
+	think = 1
 	// atCeiling is how much quick answers count at least where pods are as full as the ceiling lets them be. A few slow ones
 	// may have pushed it down to where pods are all but idle, and it would stay there for hours, dear as it is.
 	atCeiling = 0.3
@@ -219,5 +219,5 @@ func (s *Service) Pods(work, load float64) float64 {
 // objective wants: those that come, and those that do not because their users still wait for an answer
 // (Little's law, with users who think for a while between two requests).
 func (s *Service) Offered(rate, inFlight float64) float64 {
-	return max(rate, (inFlight+rate*Think)/(Think+MeanShare*s.objective))
+	return max(rate, (inFlight+rate*think)/(think+MeanShare*s.objective))
 }

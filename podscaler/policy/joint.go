@@ -234,10 +234,7 @@ func (p *joint) learn(v *podscaler.View) {
 	if n, ok := inFlight(v); ok {
 		p.drain.see(v.Now, serving(v.Pods), n, p.service.Offered(p.work(v).rate, n))
 	}
-	p.load.observe(v.Now, p.work(v).coming, p.queued(v) && p.callers.wait())
-	if !p.service.Measured() {
-		p.load.minutes = nil // what was learnt of a request since is no climb of the load
-	}
+	p.load.observe(v.Now, p.work(v).coming, p.queued(v) && p.callers.wait(), p.service.Measured())
 	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
 		p.perMachine = v.Room.Places.PerMachine
 	}

@@ -86,8 +86,9 @@ func newOutlook(certainty float64) (*outlook, error) {
 }
 
 // observe takes in the work of now. A period is over once a run sees that it is; those that no run has
-// seen are gaps. What grows while there is a queue may be the queue, and no climb, unless it does so for minutes.
-func (o *outlook) observe(now time.Time, work float64, queued bool) {
+// seen are gaps. What grows while there is a queue may be the queue, and no climb, unless it does so for minutes; and
+// until what a request takes has been measured it may be what is learnt of that.
+func (o *outlook) observe(now time.Time, work float64, queued, measured bool) {
 	if o.end.IsZero() || now.Sub(o.end) > farthest*period || o.end.Sub(now) > period {
 		o.end, o.sum, o.n = now.Add(period), 0, 0
 		o.recent, o.minutes, o.climb = nil, nil, 0
@@ -104,6 +105,9 @@ func (o *outlook) observe(now time.Time, work float64, queued bool) {
 	if queued {
 		o.recent = nil
 		o.climb = o.climbs()
+	}
+	if !measured {
+		o.minutes = nil
 	}
 }
 

@@ -68,7 +68,7 @@ func TestAQueueIsNoClimb(t *testing.T) {
 	o := climbs(t, nil)
 	at := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 	for i := range 20 {
-		o.observe(at.Add(time.Duration(i)*period), 1+0.1*float64(i), i == 10)
+		o.observe(at.Add(time.Duration(i)*period), 1+0.1*float64(i), i == 10, true)
 		want := climbing < i && i < 10 || i > 3*minutely
 		if got := o.climb > 0; got != want {
 			t.Errorf("after period %d: climbs %v, should %v", i, got, want)
@@ -83,12 +83,12 @@ func TestAClimbIsForgottenWhereTimeJumps(t *testing.T) {
 		at := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 		for i := range 12 {
 			at = at.Add(period)
-			o.observe(at, 1+0.1*float64(i), false)
+			o.observe(at, 1+0.1*float64(i), false, true)
 		}
 		if o.climb == 0 {
 			t.Fatal("a climb is not seen")
 		}
-		if o.observe(at.Add(jump), 2.1, false); o.climb != 0 {
+		if o.observe(at.Add(jump), 2.1, false, true); o.climb != 0 {
 			t.Errorf("%s later it still climbs by %v", jump, o.climb)
 		}
 	}

@@ -210,8 +210,8 @@ func (b *beliefs) wrong(v *podscaler.View, s *capacity.Service) []podscaler.Reas
 	add(b.starved.said, "full pods use %.3g cores and request %.3g: somebody else takes it, or they cannot use more at a time", s.Quota(), float64(v.Workload.Pod.CPU)/1000)
 	add(b.changed.said, "a request takes %.3g ms of cpu, and took %.3g in the last hours: it is another release, or there are other requests", 1000*b.takes.value(), 1000*b.usual.value())
 	add(b.late.said, "the newest that is measured of what pods use is %s older than it should be, by the samples' own times, or its clock is slow: the rest may be as old, and what is decided is for the load of then",
-		pricing.Short(time.Duration(b.late.value()*float64(time.Second)).Round(time.Second)))
+		inSeconds(time.Duration(b.late.value()*float64(time.Second))))
 	add(b.boots.said, "machines take up to %s to carry replicas, where %s was believed: they start slowly, or more are ordered at a time than can be made; what climbs sooner waits, unless spares stand by",
-		pricing.Short(v.Room.MachineLead.Round(time.Second)), pricing.Short(guessedMachineLead))
+		inSeconds(v.Room.MachineLead), pricing.Short(guessedMachineLead))
 	return all
 }

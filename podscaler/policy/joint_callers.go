@@ -21,10 +21,10 @@ type callers struct {
 	full     float64 // requests a second that those pods can do
 	done     float64 // and that they did, which CPU tells a little late
 	grows    float64 // by how many requests a second the queue grows; NaN where it is not known
-	with     float64 // so many pods
+	with     float64 // how many pods there were when it grew so
 	evidence float64 // in powers of e: above 0 for others, below for users
 	lately   float64 // that of this queue
-	first    bool    // it is known since the last count
+	first    bool    // the last count is the first by which it is known how the queue grows
 }
 
 const (

@@ -175,7 +175,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	return reasons
 }
 
-// inSeconds prints a lead, which is a quantile of what was measured, no finer than it matters.
+// inSeconds prints what was measured no finer than it matters.
 func inSeconds(d time.Duration) string { return pricing.Short(d.Round(time.Second)) }
 
 // marginal says what one replica more and one fewer would cost, and what comes of doing nothing.

@@ -27,10 +27,10 @@ func (e *examination) examineShapes(i int, p *Pool) []string {
 	for j, s := range p.Shapes {
 		var empty, now []string
 		for _, h := range g.hosts {
-			if within(s, hardware(p, &h)) {
+			if s.Resources().Within(hardware(p, &h)) {
 				empty = append(empty, h.name)
 			}
-			if within(s, g.room(p, &h)) {
+			if s.Resources().Within(g.room(p, &h)) {
 				now = append(now, h.name)
 			}
 		}
@@ -90,9 +90,4 @@ func (e *examination) grounds(hosts []string) (g *ground, unsized []string) {
 func hardware(p *Pool, h *hostSeen) pricing.Resources {
 	alone := ground{sight: &sight{}}
 	return alone.room(p, h)
-}
-
-// within reports whether a machine of the shape fits into what is left.
-func within(s pricing.Shape, room pricing.Resources) bool {
-	return s.Memory <= room.Memory && s.CPU <= room.CPU
 }

@@ -7,18 +7,12 @@
 package convert
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
-
-	"go.yaml.in/yaml/v3"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
@@ -73,7 +67,7 @@ func Kinds() string {
 // Manifests converts the autoscalers in a YAML file of any number of documents and lists. What else
 // there is in it is returned by name.
 func Manifests(data []byte, o Options) (results []Result, others []string, err error) {
-	documents, err := split(data)
+	objects, err := resources.Objects(data)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,8 +76,8 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 		return nil, nil, err
 	}
 	var faults []error
-	for _, d := range documents {
-		r, known, err := convert(d, o)
+	for _, object := range objects {
+		r, known, err := convert(object, o)
 		if err == nil && r.To != nil {
 			err = r.check(schema)
 		}
@@ -103,70 +97,6 @@ func Manifests(data []byte, o Options) (results []Result, others []string, err e
 var readSchema = sync.OnceValues(func() (*resources.Schema, error) {
 	return resources.ReadSchema(v1alpha1.KindWorkloadAutoscaler)
 })
-
-// split returns the objects in a file, those in lists too.
-func split(data []byte) ([]map[string]any, error) {
-	var all []map[string]any
-	documents := yaml.NewDecoder(bytes.NewReader(data))
-	for n := 1; ; n++ {
-		var node yaml.Node
-		err := documents.Decode(&node)
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
-		}
-		object, err := decode(&node)
-		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
-		}
-		all = append(all, unlist(object)...)
-	}
-}
-
-// decode returns a document as an object with its numbers as they are written; nil if it is empty.
-func decode(node *yaml.Node) (map[string]any, error) {
-	text, err := yaml.Marshal(node)
-	if err != nil {
-		return nil, err
-	}
-	if text, err = sigsyaml.YAMLToJSONStrict(text); err != nil {
-		return nil, err
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var object any
-	if err := d.Decode(&object); err != nil {
-		return nil, err
-	}
-	switch object := object.(type) {
-	case nil:
-		return nil, nil
-	case map[string]any:
-		return object, nil
-	}
-	return nil, fmt.Errorf("must be a mapping, was %v", shown(object))
-}
-
-// unlist takes a list of objects apart.
-func unlist(object map[string]any) []map[string]any {
-	if object == nil {
-		return nil
-	}
-	kind, _ := object["kind"].(string)
-	items, ok := object["items"].([]any)
-	if !ok || !strings.HasSuffix(kind, "List") {
-		return []map[string]any{object}
-	}
-	var all []map[string]any
-	for _, item := range items {
-		if o, ok := item.(map[string]any); ok {
-			all = append(all, unlist(o)...)
-		}
-	}
-	return all
-}
 
 // convert converts one object, if it is an autoscaler.
 func convert(object map[string]any, o Options) (r Result, known bool, err error) {
