@@ -135,6 +135,8 @@ const (
 	// ReasonModelOff: response times are not what the model says, so that it is not believed; or something that it takes
 	// for granted is not so, with what was seen in its place.
 	ReasonModelOff = "ModelOff"
+	// ReasonObjectiveUnreachable: more pods would not bring response times near the objective, so no more are asked for.
+	ReasonObjectiveUnreachable = "ObjectiveUnreachable"
 	// ReasonModelUncertain: too little has been seen yet to be sure of the model.
 	ReasonModelUncertain = "ModelUncertain"
 	// ReasonErrorBudgetBurning: more requests miss the objective than may.

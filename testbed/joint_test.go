@@ -82,6 +82,23 @@ func TestJointTakesAQueueOfRequestsForNoUsers(t *testing.T) {
 	}
 }
 
+// Where no number of pods holds the objective it costs what an HPA does, and where some does it is held.
+func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
+	r := shown(t, "joint-unreachable", Options{Trials: 1})
+	for _, l := range r.Levels() {
+		switch l.Scenario {
+		case "takes-200ms", "takes-400ms", "wave-400ms":
+			if ours, theirs := r.Mean("joint", l, "costUnits"), r.Mean("hpa60", l, "costUnits"); ours > 1.5*theirs { // it was three to five times as much
+				t.Errorf("%s: it costs %.0f, and the HPA %.0f", l, ours, theirs)
+			}
+		default:
+			if p90 := r.Mean("joint", l, "p90Ms"); p90 > 340 {
+				t.Errorf("%s: the 90th percentile is %.0f ms, where more pods make it shorter", l, p90)
+			}
+		}
+	}
+}
+
 // In worlds that are not what it believes it misses less than an HPA, over all of them and in those where an
 // HPA's fixed target is what is wrong; with spares in each of them, but for what two trials come to by chance.
 func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {

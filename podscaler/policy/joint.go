@@ -69,6 +69,7 @@ type joint struct {
 	callers callers
 	beliefs beliefs
 	pauses  pauses
+	reach   reach
 	needs   needs
 	regrets regrets
 	// flying is whether requests in flight have ever been measured: some sources do not tell.
@@ -229,6 +230,7 @@ func (p *joint) learn(v *podscaler.View) {
 	seen := p.past.over(measured(v))
 	p.service.See(seen)
 	p.beliefs.see(v, p.service, &seen)
+	p.reach.see(v.Now, measured(v), p.service, &seen)
 	p.budget.spend(v)
 	p.listen(v)
 	if n, ok := inFlight(v); ok {

@@ -133,12 +133,16 @@ func (p *joint) leaves(v *podscaler.View, pl *podscaler.Places, to int) bool {
 // explain says what is needed, and what it comes from.
 func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	w := v.Workload
-	reasons := []podscaler.Reason{podscaler.Because(podscaler.ReasonSizedForLoad,
-		"%d replicas carry the %.4g cores that are offered (%.4g requests a second of %.3gms each) up to %.0f %% of %.3g cores each, where the p%.4g stays below %.4gms",
-		s.model, s.work.offered, s.work.rate, 1000*s.work.demand, 100*s.ceiling, s.quota, 100*w.SLO.Quantile, 1000*s.part*w.SLO.Target.Seconds())}
+	var reasons []podscaler.Reason
 	add := func(code, format string, args ...any) {
 		reasons = append(reasons, podscaler.Because(code, format, args...))
 	}
+	holds := fmt.Sprintf("where the p%.4g stays below %.4gms", 100*w.SLO.Quantile, 1000*s.part*w.SLO.Target.Seconds())
+	if p.reach.beyond {
+		holds = "whatever response times are"
+	}
+	add(podscaler.ReasonSizedForLoad, "%d replicas carry the %.4g cores that are offered (%.4g requests a second of %.3gms each) up to %.0f %% of %.3g cores each, %s",
+		s.model, s.work.offered, s.work.rate, 1000*s.work.demand, 100*s.ceiling, s.quota, holds)
 	if s.work.offered > s.work.coming {
 		add(podscaler.ReasonQueueWorkedOff, "%.4g of those cores are to work a queue off within %s: it grows as that of requests does which come whether or not others are answered",
 			s.work.offered-s.work.coming, pricing.Short(measured(v)))
@@ -151,6 +155,10 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	}
 	if s.floor >= s.now && s.floor > s.model {
 		add(podscaler.ReasonReactiveFloor, "%d for the %.4g cores that are used, whatever the model says", s.floor, s.work.done)
+	}
+	if p.reach.beyond {
+		add(podscaler.ReasonObjectiveUnreachable, "on pods that are all but idle response times would still be %.3g times the objective: %s. Pods are kept below %.0f %% of their cpu and no emptier, for more of them would not help",
+			p.reach.times, p.reach.why(p.service), 100*guardLoad)
 	}
 	if s.off {
 		add(podscaler.ReasonModelOff, "response times were off from the model by %.0f %%: pods are kept below %.0f %% of their cpu", 100*p.service.Miss(), 100*guardLoad)
@@ -169,7 +177,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	if tooDear(v) {
 		cost, _ := w.Cost.Current(v.Cost)
 		add(podscaler.ReasonCostAboveTarget, "the machines cost %s, and should %s (%s): response times may come up to the objective", cost, w.Cost, w.Cost.Basis())
-	} else if burn := p.budget.burn(); burn > 1 {
+	} else if burn := p.budget.burn(); burn > 1 && !p.reach.beyond {
 		add(podscaler.ReasonErrorBudgetBurning, "%.3g times the requests that may miss the objective did of late: response times are kept to %.0f %% of it, and forecasts are read at their p%.4g", burn, 100*s.part, 100*p.quantile(v))
 	}
 	return reasons
@@ -202,7 +210,7 @@ func (p *joint) marginal(v *podscaler.View, s *sizing, to int) podscaler.Reason 
 	full, then := 0.0, "hold"
 	if n := serving(v.Pods); n > 0 {
 		full = 100 * s.work.offered / (s.quota * float64(n))
-		if p.learnt(v).Load(s.work.offered, float64(n)) > s.ceiling {
+		if p.reach.beyond || p.learnt(v).Load(s.work.offered, float64(n)) > s.ceiling {
 			then = "do not hold"
 		}
 	}

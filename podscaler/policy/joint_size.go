@@ -47,6 +47,9 @@ func (p *joint) work(v *podscaler.View) work {
 // to be gone within a window. While it is not known who they are it is the less of the two: what was ordered for too many is
 // paid for, and a moment later it is known.
 func (p *joint) offered(v *podscaler.View, rate, inFlight float64) (coming, queue float64) {
+	if p.reach.beyond {
+		return rate, 0
+	}
 	s := p.learnt(v)
 	users := max(rate, p.drain.limit(s.Offered(rate, inFlight)))
 	doubt, wait := p.callers.doubt(), p.callers.wait()
@@ -123,8 +126,11 @@ func (p *joint) size(v *podscaler.View) sizing {
 		guard = queueLoad
 		s.ceiling = min(s.ceiling, guard)
 	}
+	if p.reach.beyond {
+		s.ceiling = guardLoad
+	}
 	s.model = ceil(svc.Pods(s.work.offered, s.ceiling))
-	if s.endless = p.pauses.none; s.off || s.endless {
+	if s.endless = p.pauses.none; s.off || s.endless || p.reach.beyond {
 		guard = guardLoad
 	}
 	s.floor = ceil(s.work.done / (s.quota * guard))

@@ -219,7 +219,7 @@ func (w *workload) measures(c conditions, ws *loop.WorkloadStep) {
 	} else {
 		c.set(v1alpha1.ConditionMetricsHealthy, metav1.ConditionTrue, reasonAsMeasured, "everything that the policy asks for was measured")
 	}
-	w.targets(c, ws.Inputs)
+	w.targets(c, ws.Inputs, reasonWith(d.Reasons, podscaler.ReasonObjectiveUnreachable))
 	if w.signals.OpenCost == nil {
 		return
 	}
@@ -280,8 +280,8 @@ func first(all []podscaler.Reason, otherwise podscaler.Reason) podscaler.Reason 
 	return all[0]
 }
 
-// targets states whether the objective and the budget are kept.
-func (w *workload) targets(c conditions, in *loop.Inputs) {
+// targets states whether the objective and the budget are kept, and why the policy has given the objective up if it has.
+func (w *workload) targets(c conditions, in *loop.Inputs, beyond *podscaler.Reason) {
 	if in == nil {
 		return
 	}
@@ -289,6 +289,8 @@ func (w *workload) targets(c conditions, in *loop.Inputs) {
 		switch {
 		case in.LatencyMs == nil:
 			c.set(v1alpha1.ConditionSLOAtRisk, metav1.ConditionUnknown, reasonNotMeasured, "response times could not be measured")
+		case *in.LatencyMs > in.TargetMs && beyond != nil:
+			c.set(v1alpha1.ConditionSLOAtRisk, metav1.ConditionTrue, beyond.Code, "%.0f ms, above the objective of %.0f ms: %s", *in.LatencyMs, in.TargetMs, beyond.Text)
 		case *in.LatencyMs > in.TargetMs:
 			c.set(v1alpha1.ConditionSLOAtRisk, metav1.ConditionTrue, reasonAboveTarget, "%.0f ms, above the objective of %.0f ms", *in.LatencyMs, in.TargetMs)
 		default:

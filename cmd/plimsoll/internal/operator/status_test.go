@@ -1,0 +1,30 @@
+package operator
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// Whether the objective is missed is by what was measured; that nothing can be done about it is by what the policy found.
+func TestConditionOfTheObjective(t *testing.T) {
+	givenUp := new(podscaler.Because(podscaler.ReasonObjectiveUnreachable, "a request takes 400 ms"))
+	for want, c := range map[string]struct {
+		latency *float64
+		beyond  *podscaler.Reason
+	}{
+		"Unknown NotMeasured response times could not be measured":                                {nil, givenUp},
+		"False WithinTarget 200 ms, of at most 300 ms":                                            {new(200.0), givenUp},
+		"True AboveTarget 400 ms, above the objective of 300 ms":                                  {new(400.0), nil},
+		"True ObjectiveUnreachable 450 ms, above the objective of 300 ms: a request takes 400 ms": {new(450.0), givenUp},
+	} {
+		st := &v1alpha1.WorkloadAutoscalerStatus{}
+		new(workload).targets(conditions{&st.Conditions, 1, t0}, &loop.Inputs{TargetMs: 300, LatencyMs: c.latency}, c.beyond)
+		if got := st.Conditions[0]; fmt.Sprintf("%s %s %s", got.Status, got.Reason, got.Message) != want {
+			t.Errorf("%s %s %s, want %s", got.Status, got.Reason, got.Message, want)
+		}
+	}
+}
