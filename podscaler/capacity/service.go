@@ -42,6 +42,8 @@ type Seen struct {
 	Steady, Queued bool
 	// Full is whether they did for as long as the busiest was measured, which need not be all of it.
 	Full bool
+	// Waiting is whether what pods hold waits for something else than their CPU, which they hardly use: it is no queue.
+	Waiting bool
 }
 
 const (
@@ -122,7 +124,7 @@ func (s *Service) seeDemand(seen *Seen) {
 			weight = 0.05
 		}
 		s.demand.learn(v, weight)
-	case s.demand.weight == 0 && seen.InFlight > Queue*seen.Pods && seen.Arrivals > 0:
+	case s.demand.weight == 0 && seen.InFlight > Queue*seen.Pods && !seen.Waiting && seen.Arrivals > 0:
 		// Nothing has been measured of the CPU: full pods use what they request, on what comes.
 		s.demand.learn(seen.Pods*s.quota.value/seen.Arrivals, 0.05)
 	}
@@ -137,10 +139,19 @@ func (s *Service) seeQuota(seen *Seen) {
 	case !finite(seen.Busiest) || seen.Busiest <= 0:
 	case seen.Busiest > s.quota.value:
 		s.quota.value = seen.Busiest
-	case seen.Full && (seen.Queued || s.pods.weight > 0) && seen.Latency > s.objective && seen.Busiest > s.quota.value/2:
+	case seen.Full && (seen.Queued || s.pods.weight > 0) && seen.Latency > s.objective && seen.Busiest > s.idle():
 		s.quota.learn(seen.Busiest, 1)
 	}
 	s.anchor(before)
+}
+
+// idle is the CPU below which a pod that holds requests is no full one, but waits for something else.
+func (s *Service) idle() float64 { return s.quota.value / 2 }
+
+// Waits reports whether requests wait for something else than pods' CPU: the busiest pod had a queue of them all the while that its
+// CPU was measured, and used little.
+func (s *Service) Waits(seen *Seen) bool {
+	return seen.Full && seen.Busiest > 0 && seen.Busiest <= s.idle()
 }
 
 // anchor keeps the curve where it was learnt while pods turn out to have more or less than they were taken to have, and
@@ -166,6 +177,9 @@ func (s *Service) seeLatency(seen *Seen) {
 	}
 	expected := s.base.value * math.Pow(1-x, -bend)
 	got := seen.Latency / s.objective
+	if seen.Waiting && got > 1 {
+		return // whatever it is that they wait for, emptier pods do not have it
+	}
 	weight := max(x*x, atCeiling*math.Pow(min(x/s.Ceiling(1), 1), 2))
 	if got > slower*expected && (got > 1 || x > s.Ceiling(1)/2) {
 		weight = 2

@@ -25,9 +25,9 @@ import (
 //
 // It loses where the load jumps by more than is paid for and machines take minutes: no forecast
 // foretells that. It loses to an HPA set to the right place by what learning takes, some minutes after
-// each start. Its picture is of pods that work on what they have till it is done: where response times
-// are made elsewhere, by a database, pods do not help, and it says that its model is off and keeps the
-// CPU below what an HPA would.
+// each start. Its picture is of pods that work on what they have till it is done: where requests wait for
+// something else, as for a database, pods do not help, and it says that its model is off, takes what waits for
+// no queue, and gives an objective up that nothing holds.
 
 // Joint is the settings of the joint policy.
 type Joint struct {
@@ -72,6 +72,8 @@ type joint struct {
 	reach   reach
 	needs   needs
 	regrets regrets
+	// waiting is whether what is in flight waits for something else than pods' CPU.
+	waiting bool
 	// flying is whether requests in flight have ever been measured: some sources do not tell.
 	flying     bool
 	perMachine int // replicas that a machine takes, as last told
@@ -227,13 +229,14 @@ func (p *joint) learn(v *podscaler.View) {
 	}
 	p.pauses.see(v.Now, &v.Window)
 	p.past.add(v, measured(v))
-	seen := p.past.over(measured(v))
+	seen := p.past.over(measured(v), p.service)
+	p.waiting = seen.Waiting
 	p.service.See(seen)
 	p.beliefs.see(v, p.service, &seen)
 	p.reach.see(v.Now, measured(v), p.service, &seen)
 	p.budget.spend(v)
 	p.listen(v)
-	if n, ok := inFlight(v); ok {
+	if n, ok := inFlight(v); ok && !p.waiting {
 		p.drain.see(v.Now, serving(v.Pods), n, p.service.Offered(p.work(v).rate, n))
 	}
 	p.load.observe(v.Now, p.work(v).coming, p.queued(v) && p.callers.wait(), p.service.Measured())
@@ -300,7 +303,7 @@ func used(pods []podscaler.Pod) (cores float64, known bool) {
 // queued reports whether pods hold more requests than they work on.
 func (p *joint) queued(v *podscaler.View) bool {
 	n, ok := inFlight(v)
-	return ok && queues(n, serving(v.Pods))
+	return ok && !p.waiting && queues(n, serving(v.Pods))
 }
 
 // queues reports whether so many requests in flight are more than pods work on.

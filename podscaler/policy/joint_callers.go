@@ -126,5 +126,9 @@ func (p *joint) listen(v *podscaler.View) {
 		p.callers.inFlight, p.callers.grows = math.NaN(), math.NaN()
 		return
 	}
-	p.callers.see(v.Now, inFlight, serving(v.Pods), p.service.Quota()/demand, done/demand)
+	each := p.service.Quota()
+	if p.waiting { // for another service, and pods get done what that lets them
+		each = done / float64(max(serving(v.Pods), 1))
+	}
+	p.callers.see(v.Now, inFlight, serving(v.Pods), each/demand, done/demand)
 }

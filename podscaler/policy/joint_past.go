@@ -69,9 +69,9 @@ func number(r podscaler.Reading) float64 {
 	return math.NaN()
 }
 
-// over is what was measured over the window, by its end. Latency and arrivals are of the whole of it, so
+// over is what was measured of a service over the window, by its end. Latency and arrivals are of the whole of it, so
 // CPU and pods are meant over it as well.
-func (s sights) over(window time.Duration) capacity.Seen {
+func (s sights) over(window time.Duration, of *capacity.Service) capacity.Seen {
 	last := s[len(s)-1]
 	seen := capacity.Seen{
 		Arrivals: last.arrivals, Completions: math.NaN(), InFlight: last.inFlight, CPU: math.NaN(),
@@ -94,6 +94,9 @@ func (s sights) over(window time.Duration) capacity.Seen {
 	seen.Whole = len(s) > 1 && span >= window*3/4
 	seen.Queued = seen.Whole && queued == len(s)
 	seen.Full = s.full() || last.to.IsZero() && seen.Queued && !last.jammed.IsZero()
+	if seen.Waiting = last.fresh() && of.Waits(&seen); seen.Waiting {
+		seen.Queued, queued = false, 0
+	}
 	if !seen.Whole {
 		if idle := s.idle(); idle > 0 && s[0].arrivals == 0 && last.arrivals > 0 {
 			// All that came in the window came after the sights began, and what is used is used for that.
@@ -113,6 +116,11 @@ func (s sights) full() bool {
 	last := &s[len(s)-1]
 	i := slices.IndexFunc(s, func(x sight) bool { return !x.at.Before(last.to) })
 	return i >= 0 && last.from.Before(last.to) && !s[i].jammed.IsZero() && !s[i].jammed.After(last.from)
+}
+
+// fresh reports whether CPU was measured lately enough to be set beside requests in flight, which may be as late as it and do not say so.
+func (x *sight) fresh() bool {
+	return x.to.IsZero() || x.at.Sub(x.to)-x.to.Sub(x.from) < time.Duration(lateTurn.on*float64(time.Second))
 }
 
 // idle is how long ago the last of the sights was that saw no request come; nothing if none did.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/capacity"
 )
 
 // A pod is full of what it used while there was a queue, however short that was.
@@ -55,7 +56,7 @@ func TestPodsAreFullWhereTheyQueueWhileTheyAreMeasured(t *testing.T) {
 				}
 				s.add(v, time.Minute)
 			}
-			if seen := s.over(time.Minute); seen.Full != c.want {
+			if seen := s.over(time.Minute, capacity.NewService(0.5, 0.3)); seen.Full != c.want {
 				t.Errorf("full %v, should be %v", seen.Full, c.want)
 			}
 		})

@@ -124,6 +124,12 @@ func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
 	return min(n+free, max(v.Workload.Max, n))
 }
 
+// slow reports whether the objective is missed now.
+func (p *joint) slow(v *podscaler.View) bool {
+	latency, known := v.Window.Latency.Number()
+	return known && latency > v.Workload.SLO.Target.Seconds()
+}
+
 // leaves reports whether replicas are given up that have room, or will have it: the machine they would keep is
 // not needed for those that stay.
 func (p *joint) leaves(v *podscaler.View, pl *podscaler.Places, to int) bool {
@@ -162,6 +168,9 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 	}
 	if s.off {
 		add(podscaler.ReasonModelOff, "response times were off from the model by %.0f %%: pods are kept below %.0f %% of their cpu", 100*p.service.Miss(), 100*guardLoad)
+	}
+	if n, ok := inFlight(v); ok && p.waiting && p.slow(v) {
+		add(podscaler.ReasonModelOff, "%.4g requests are in flight on pods that use at most half of their cpu: they wait for something else, and pass for no queue, since more pods would not answer them", n)
 	}
 	if s.endless {
 		add(podscaler.ReasonModelOff, "as many requests are in flight whatever answers take: users who do not pause, of whom CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)

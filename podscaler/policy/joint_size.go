@@ -45,9 +45,10 @@ func (p *joint) work(v *podscaler.View) work {
 // offered is how many requests a second there would be if none had to wait, and how many more of a queue are to be worked off.
 // Of users who wait for their answers the queue is what they would ask. Of others what comes is, and all of the queue is
 // to be gone within a window. While it is not known who they are it is the less of the two: what was ordered for too many is
-// paid for, and a moment later it is known.
+// paid for, and a moment later it is known. Where they wait for something else than the pods, or no number of pods holds the
+// objective, it is what comes.
 func (p *joint) offered(v *podscaler.View, rate, inFlight float64) (coming, queue float64) {
-	if p.reach.beyond {
+	if p.reach.beyond || p.waiting {
 		return rate, 0
 	}
 	s := p.learnt(v)

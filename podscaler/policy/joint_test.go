@@ -349,3 +349,49 @@ func TestJointAsksForOthersInPlaceOfReplicasThatAreLost(t *testing.T) {
 		t.Errorf("%d replicas are asked for, of at most %d", d.Replicas, before.Replicas)
 	}
 }
+
+// Requests that wait for something that pods do not have, as for a database that is slow, make no queue that more pods
+// would work off, however many of them there are.
+func TestJointBuysNothingForWhatWaitsForSomethingElse(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		rate    float64
+		flying  func(run int) float64
+		latency float64
+		most    int // replicas, once CPU has been measured of pods that wait
+		off     bool
+	}{
+		{"as many users as there are", 20, func(int) float64 { return 200 }, 10, 6, true},
+		{"requests that keep coming", 40, func(run int) float64 { return min(300*float64(run+1), 5000) }, 10, 8, true},
+		{"as they always do, and in time", 40, func(int) float64 { return 80 }, 0.25, 6, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, v := joint(t, policy.Joint{}, 200)
+			v.Workload.Max = 500
+			replicas := 6
+			for run := range 60 {
+				next := calm(v.Workload, replicas, c.rate)
+				next.Now = now.Add(time.Duration(run) * 15 * time.Second)
+				next.Pods = running(replicas, 1/float64(replicas)) // a core in all
+				for i := range next.Pods {
+					next.Pods[i].CPU.At = next.Now
+				}
+				next.Window.Latency, next.Window.InFlight = podscaler.Known(c.latency), podscaler.Known(c.flying(run))
+				r := p.Desired(next)
+				replicas = r.Replicas
+				off := slices.ContainsFunc(r.Reasons, func(r podscaler.Reason) bool {
+					return r.Code == podscaler.ReasonModelOff && strings.Contains(r.Text, "something else")
+				})
+				if run >= 20 && (replicas > c.most || off != c.off) {
+					t.Fatalf("run %d: %d replicas, want at most %d; says that they wait: %v\n%v", run, replicas, c.most, off, r.Reasons)
+				}
+			}
+			full := calm(v.Workload, replicas, c.rate)
+			full.Now, full.Pods = now.Add(time.Hour), running(replicas, 0.5)
+			full.Window.InFlight, full.Window.Latency = podscaler.Known(200), podscaler.Known(3)
+			if got := p.Desired(full).Replicas; got <= replicas {
+				t.Errorf("%d replicas where pods are full that were %d: what waited comes to them now", got, replicas)
+			}
+		})
+	}
+}
