@@ -350,6 +350,8 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{`{components: [provider]}`, `proxmox.existingSecret: must name a secret with the API token`},
 		{`{components: [podscaler], config: {metrics: ":9"}}`, `config.metrics: must be left out, for metrics.port says it`},
 		{`{components: [podscaler], config: {provider: {listen: ":9"}}}`, `config.provider.listen: must be left out, for provider.port says it`},
+		{`{components: [podscaler], config: {journal: {file: journal.ndjson}}}`, `config.journal.file: must be - for standard output or a file in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was "journal.ndjson"`},
+		{`{components: [podscaler], config: {journal: {file: /var/lib/plimsoll/../j}}}`, `config.journal.file: must be -`},
 		{`{components: [podscaler], config: {prometheus: {url: "http://p"}}}`, `config.prometheus: must be left out, for prometheus says it`},
 		{`prometheus: {url: "prometheus:9090"}`, `'/prometheus/url': 'prometheus:9090' does not match pattern`},
 		{`prometheus: {uri: "http://p"}`, `'/prometheus': additional properties 'uri' not allowed`},

@@ -226,6 +226,10 @@ projected:
 {{- if dig "provider" "listen" "" $c }}
 {{- fail "config.provider.listen: must be left out, for provider.port says it" }}
 {{- end }}
+{{- $journal := dig "journal" "file" "-" $c }}
+{{- if and (ne $journal "-") (not (regexMatch "^/var/lib/plimsoll/[^/]+$" $journal)) }}
+{{- fail (printf "config.journal.file: must be - for standard output or a file in /var/lib/plimsoll/ here, for nothing else in the pod can be written to, was %q" $journal) }}
+{{- end }}
 {{- $seen := list }}
 {{- range .Values.extraEnv }}
 {{- if has .name $seen }}
