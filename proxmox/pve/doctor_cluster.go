@@ -2,7 +2,6 @@ package pve
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -77,9 +76,9 @@ func (e *examination) examineNamedHosts() {
 		return
 	}
 	for i, p := range e.site.Pools {
-		e.examineNamed(fmt.Sprintf("pools[%d].placement.hosts", i), p.Placement.Hosts)
-		e.examineNamed(fmt.Sprintf("pools[%d].placement.maintenance", i), p.Placement.Maintenance)
-		e.examineNamed(fmt.Sprintf("pools[%d].template.byHost", i), slices.Sorted(maps.Keys(p.Template.ByHost)))
+		e.examineNamed(e.site.at(i)+".placement.hosts", p.Placement.Hosts)
+		e.examineNamed(e.site.at(i)+".placement.maintenance", p.Placement.Maintenance)
+		e.examineNamed(e.site.at(i)+".template.byHost", slices.Sorted(maps.Keys(p.Template.ByHost)))
 	}
 }
 

@@ -43,7 +43,7 @@ func (e *examination) examineBridge(i int, p *Pool, host, subject string, all []
 		}
 		e.add(e.block(host, p.Name), "network.bridge", subject, []string{
 			"pvesh create /nodes/" + host + "/network --iface " + Shell(p.Bridge) + " --type bridge --bridge_ports PORT --autostart 1; pvesh set /nodes/" + host + "/network",
-			fmt.Sprintf("pools[%d].bridge: a bridge that all its hosts have, or placement.hosts without %s", i, host),
+			fmt.Sprintf("%s.bridge: a bridge that all its hosts have, or placement.hosts without %s", e.site.at(i), host),
 		}, "%s has no bridge %s; the token sees %s", host, p.Bridge, cmp.Or(strings.Join(names, ", "), "none"))
 	case all[at].Active != nil && !*all[at].Active:
 		e.add(Warn, "network.bridge", subject, []string{"ifup " + Shell(p.Bridge) + " (on " + host + ")"}, "bridge %s is not up on %s", p.Bridge, host)

@@ -59,7 +59,7 @@ func (e *examination) examineResourcePool(p *Pool) {
 
 // examineVMIDs looks for strangers in a pool's range, and whether what is left suffices.
 func (e *examination) examineVMIDs(i int, p *Pool) {
-	subject, key := fmt.Sprintf("%s of pool %s", p.VMIDs, p.Name), fmt.Sprintf("pools[%d].vmids", i)
+	subject, key := fmt.Sprintf("%s of pool %s", p.VMIDs, p.Name), e.site.at(i)+".vmids"
 	if !e.seesMachines(p) { // ours would be told from strangers by nothing
 		e.skip("pools.strangers", subject, "not looked at: it takes VM.Audit on /pool/%s", p.PVEPool)
 		return

@@ -38,7 +38,7 @@ func (e *examination) examineShapes(i int, p *Pool) []string {
 		if len(g.hosts) == 0 || len(unsized) > 0 && len(now) == 0 {
 			continue
 		}
-		e.examineShape(fmt.Sprintf("pools[%d]", i), j, p, g, empty, now)
+		e.examineShape(e.site.at(i), j, p, g, empty, now)
 	}
 	slices.Sort(able)
 	return able

@@ -2,7 +2,6 @@ package pve
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -217,9 +216,9 @@ func (e *examination) examineMissing(p *place, what string) {
 func (e *examination) storageKey(p *place) string {
 	i := slices.IndexFunc(e.site.Pools, func(pool Pool) bool { return pool.Name == p.pools[0] })
 	if p.content == "iso" {
-		return fmt.Sprintf("pools[%d].iso.storage", i)
+		return e.site.at(i) + ".iso.storage"
 	}
-	return fmt.Sprintf("pools[%d].storage", i)
+	return e.site.at(i) + ".storage"
 }
 
 // taking are the storages of a host that take such content, as far as the token sees them.

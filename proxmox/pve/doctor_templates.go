@@ -29,7 +29,7 @@ func about(p *Pool, id int) string { return fmt.Sprintf("%d for pool %s", id, p.
 
 // examineTemplate looks for a template, and reports whether it is there and one.
 func (e *examination) examineTemplate(i int, p *Pool, t *templateFound) bool {
-	subject, key := about(p, t.vmid), fmt.Sprintf("pools[%d].template", i)
+	subject, key := about(p, t.vmid), e.site.at(i)+".template"
 	switch {
 	case t.absent:
 		e.add(Fail, "templates.there", subject, []string{"qm list (on every host), and " + key + ": the VMID of a template"}, "there is no VM %d, which %s names", t.vmid, key)
@@ -56,7 +56,7 @@ func (e *examination) examineFit(i int, p *Pool, t *templateFound) {
 	}
 	for j, s := range p.Shapes {
 		if ok && s.Disk > 0 && int64(s.Disk) < disk.Size {
-			at := fmt.Sprintf("pools[%d].shapes[%d].disk", i, j)
+			at := fmt.Sprintf("%s.shapes[%d].disk", e.site.at(i), j)
 			e.add(Fail, "templates.disk", subject+", shape "+s.Name, []string{at + ": " + show(pricing.Bytes(disk.Size)) + ", or more"},
 				"%s of template %d has %s, and disks do not shrink to the %s of shape %s", key, t.vmid, show(pricing.Bytes(disk.Size)), show(s.Disk), s.Name)
 			ok = false
@@ -102,7 +102,7 @@ func (e *examination) examineAgent(i int, p *Pool, t *templateFound) {
 	switch {
 	case p.Guest.Agent && !on:
 		e.add(Warn, "templates.agent", about(p, t.vmid), []string{fmt.Sprintf("qm set %d --agent 1 (on %s), if qemu-guest-agent is installed in it", t.vmid, t.host)},
-			"pools[%d].guest.agent is on, and template %d does not say that it has the agent", i, t.vmid)
+			"%s.guest.agent is on, and template %d does not say that it has the agent", e.site.at(i), t.vmid)
 	case p.Guest.Agent:
 		e.ok("templates.agent", about(p, t.vmid), "the guest agent is switched on in template %d", t.vmid)
 	}
@@ -166,7 +166,7 @@ func (e *examination) placed(p *Pool) []string {
 func (e *examination) unreached(i int, p *Pool, host string) (why string, mend []string) {
 	id := p.Template.On(host)
 	if id == 0 {
-		return "template.byHost has no template for it", []string{fmt.Sprintf("pools[%d].template.byHost.%s: the VMID of a template there", i, host)}
+		return "template.byHost has no template for it", []string{fmt.Sprintf("%s.template.byHost.%s: the VMID of a template there", e.site.at(i), host)}
 	}
 	t := e.templates[id]
 	local := e.localStorage(p, t)
@@ -175,7 +175,7 @@ func (e *examination) unreached(i int, p *Pool, host string) (why string, mend [
 	}
 	return fmt.Sprintf("template %d is on %s, and its storage %s is not shared", id, t.host, local), []string{
 		fmt.Sprintf("vzdump %d --storage SHARED (on %s); qmrestore ARCHIVE NEWID --storage %s; qm template NEWID (on %s)", id, t.host, Shell(local), host),
-		fmt.Sprintf("pools[%d].template: {byHost: {%s: %d, %s: NEWID}}", i, t.host, id, host),
+		fmt.Sprintf("%s.template: {byHost: {%s: %d, %s: NEWID}}", e.site.at(i), t.host, id, host),
 	}
 }
 

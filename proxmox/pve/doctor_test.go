@@ -184,6 +184,9 @@ var diseases = []disease{
 		k.run("pveum role modify PlimsollMachines --privs Pool.Audit,VM.Allocate,VM.Audit,VM.Config.HWType,VM.Config.Memory,VM.Config.Network,VM.Config.Options,VM.PowerMgmt")
 	}},
 	{name: "a storage is full", says: []string{`fail storage.room: ceph is full`, `> make room on ceph, or name another storage`}, infect: func(k *clinic) { k.fault("full storage ceph") }},
+	{name: "a template of a pool that is described elsewhere is missing", says: []string{`which VMPool web: spec.template names`, `, and VMPool web: spec.template: the VMID of a template`}, infect: func(k *clinic) {
+		k.site.Pools[0].Template.VMID, k.site.Pools[0].At = 9100, "VMPool web: spec"
+	}},
 	{name: "a template is missing", says: []string{`fail templates.there: there is no VM 9100, which pools[0].template names`, `pools[0].template: the VMID of a template`}, infect: func(k *clinic) { k.site.Pools[0].Template.VMID = 9100 }},
 	{name: "a fingerprint is wrong", says: []string{`fail connection.certificate: ENDPOINT2 is not trusted: it shows the fingerprint PRINT-OF-pve2`, `> fingerprints: ["PRINT-OF-pve1", "00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF", "PRINT-OF-pve2"]`}, infect: func(k *clinic) { k.site.Fingerprints[1] = wrongPrint }},
 	{name: "a token has expired", says: []string{`fail connection.token: ENDPOINT1 does not accept the token plimsoll@pve!main`, `> pveum user token modify plimsoll@pve main --expire 0`}, infect: func(k *clinic) { k.c.Expire(k.token) }},

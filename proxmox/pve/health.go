@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -86,12 +87,21 @@ func (h poolHealth) closed(p *Pool, now time.Time) *nodescaler.Reason {
 		return nil
 	}
 	if broken := h.failures - h.cramped; broken >= p.MaxFailures {
-		return no(CodePoolPaused, "%d machines of pool %s failed in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures",
-			broken, p.Name, h.why.Code, h.why.Text)
+		return no(CodePoolPaused, "pool %s makes no more: %s in a row, the last because %s: %s; it takes orders again once its configuration is another one, be it only in maxFailures",
+			p.Name, failed(broken), h.why.Code, h.why.Text)
 	}
 	until := h.last.Add(min(firstPause<<min(h.failures-1, 10), maxPause))
 	if now.Before(until) {
-		return no(CodePoolBackingOff, "%d machines of pool %s failed in a row; no more before %s", h.failures, p.Name, until.UTC().Format(time.TimeOnly))
+		return no(CodePoolBackingOff, "pool %s waits until %s UTC: %s in a row, the last because %s: %s", p.Name, until.UTC().Format(time.TimeOnly),
+			failed(h.failures), h.why.Code, h.why.Text)
 	}
 	return nil
+}
+
+// failed says how many machines have.
+func failed(n int) string {
+	if n == 1 {
+		return "1 machine failed"
+	}
+	return fmt.Sprintf("%d machines failed", n)
 }

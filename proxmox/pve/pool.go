@@ -14,6 +14,8 @@ import (
 // Pool is a kind of machine and how it is made, as operators write it. What may be left out has
 // the meaning that its comment gives; Complete fills it in.
 type Pool struct {
+	// At is what the pool's keys lie in for whoever is to mend them; empty is its place among the file's pools.
+	At string `json:"-"`
 	// Name begins the name of every machine: web makes web-mtim7pc0-0.
 	Name   string          `json:"name" strict:"required"`
 	Shapes []pricing.Shape `json:"shapes" strict:"required"`

@@ -104,7 +104,7 @@ func Needs(s *Site, release Release, parts map[int]Parts) []Need {
 	}}
 	for i := range s.Pools {
 		p := s.Pools[i].Complete()
-		n := needs{key: fmt.Sprintf("pools[%d]", i), release: release}
+		n := needs{key: s.at(i), release: release}
 		n.machines(&p)
 		n.options(&p)
 		n.templates(&p, parts)

@@ -1,6 +1,10 @@
 package pve
 
-import "github.com/plimsoll/plimsoll/nodescaler"
+import (
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
 
 // Site is one Proxmox VE cluster, and what this installation of Plimsoll may do there. Secrets
 // are named by file and read by whoever connects.
@@ -46,4 +50,12 @@ func (s *Site) Read(read func(path string) ([]byte, error)) error {
 		f.index("pools", i).join("join", s.Pools[i].Join.Read(read))
 	}
 	return f.err()
+}
+
+// at is what the keys of a pool lie in.
+func (s *Site) at(pool int) string {
+	if at := s.Pools[pool].At; at != "" {
+		return at
+	}
+	return fmt.Sprintf("pools[%d]", pool)
 }

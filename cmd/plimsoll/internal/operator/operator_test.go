@@ -114,7 +114,13 @@ func TestPoolThatMakesNoMachinesLeavesItToOthers(t *testing.T) {
 			h.paused["a"] = nodescaler.Reason{Code: pve.CodePoolPaused, Text: "3 machines failed in a row"}
 			b := h.pool("b", active)
 			b.Spec.VMIDs, b.Spec.Shapes[0].Memory = v1alpha1.VMIDs{First: 1100, Last: 1199}, "8GiB" // dearer
-			h.begin().steps(30)
+			h.begin()
+			for n := 0; n < 30 && len(h.done) == 0; n++ {
+				h.steps(1)
+			}
+			h.expect("whose machines are on their way", "False NoMachines, True MachinesComing",
+				said(h.pools["a"].Status.Conditions)["CapacityPending"]+", "+said(h.pools["b"].Status.Conditions)["CapacityPending"])
+			h.steps(30)
 			done := strings.Join(h.done, "\n")
 			h.expect("orders that were refused", 0, h.refused)
 			h.expect("the other pool is asked", true, strings.Contains(done, "create b"))

@@ -383,7 +383,8 @@ func (w *workload) surroundings(c conditions, s *loop.Step, ws *loop.WorkloadSte
 	}
 	c.paused(w.pause, w.object.Spec.Mode == v1alpha1.ModePaused)
 	if ws != nil {
-		c.capacity(s, ws.Pending, ws.Pending > 0)
+		coming := s.Observed.Machines[nodescaler.Ordered] + s.Observed.Machines[nodescaler.Booting] + ordered(s, func(*nodescaler.Action) bool { return true })
+		c.capacity(coming, ws.Pending)
 	}
 }
 
@@ -398,16 +399,21 @@ func (c conditions) paused(p pause, mode bool) {
 	}
 }
 
-// capacity states whether replicas or pods wait for machines that are on their way.
-func (c conditions) capacity(s *loop.Step, waiting int, wait bool) {
-	coming := s.Observed.Machines[nodescaler.Ordered] + s.Observed.Machines[nodescaler.Booting]
-	for i, a := range s.Plan.Actions {
-		if o := actionOutcome(s, i); a.Kind == nodescaler.Buy && o != nil && o.Held == nil && o.Error == "" {
-			coming++
+// ordered is how many machines the step has ordered of those that are asked for.
+func ordered(s *loop.Step, of func(*nodescaler.Action) bool) (n int) {
+	for i := range s.Plan.Actions {
+		a, o := &s.Plan.Actions[i], actionOutcome(s, i)
+		if a.Kind == nodescaler.Buy && of(a) && o != nil && o.Held == nil && o.Error == "" {
+			n++
 		}
 	}
+	return n
+}
+
+// capacity states whether replicas or pods wait for machines that are on their way.
+func (c conditions) capacity(coming, waiting int) {
 	switch {
-	case !wait:
+	case waiting == 0:
 		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNothingPending, "nothing waits")
 	case coming == 0:
 		c.set(v1alpha1.ConditionCapacityPending, metav1.ConditionFalse, reasonNoMachines, "%d wait, and no machine is on its way", waiting)

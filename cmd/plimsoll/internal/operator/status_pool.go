@@ -41,7 +41,8 @@ func (p *pool) status(s *loop.Step, f *floor) v1alpha1.VMPoolStatus {
 		c.set(v1alpha1.ConditionConflicted, metav1.ConditionFalse, reasonNoConflict, "no other pool has its VMIDs or templates")
 	}
 	if f.known {
-		c.capacity(s, s.Observed.Pending, s.Observed.Pending > 0)
+		coming := int(st.Machines.Ordered+st.Machines.Booting) + ordered(s, func(a *nodescaler.Action) bool { return a.Pool == p.object.Name })
+		c.capacity(coming, s.Observed.Pending)
 	}
 	p.ready(c, f)
 	return st

@@ -26,5 +26,6 @@ func Pool(p *v1alpha1.VMPool) (pve.Pool, error) {
 			own.path = "metadata.name"
 		}
 	}
+	pool.At = v1alpha1.KindVMPool + " " + p.Name + ": " + spec
 	return pool, f.err()
 }

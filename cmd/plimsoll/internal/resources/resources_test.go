@@ -227,7 +227,7 @@ func TestPoolOfTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := pve.Pool{
-		Name: "k3s-agents", Max: 5, PVEPool: "plimsoll", Region: "site-a",
+		At: "VMPool k3s-agents: spec", Name: "k3s-agents", Max: 5, PVEPool: "plimsoll", Region: "site-a",
 		Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB}},
 		Template: pve.Template{VMID: 9000}, VMIDs: pve.VMIDs{First: 6000, Last: 6019},
 		Join: firstboot.Profile{
