@@ -17,6 +17,7 @@ const (
 	OrderUsed         = "OrderUsed"         // an order without an id, or with one that was used before
 	OrderBeyondMax    = "OrderBeyondMax"    // more machines than the pool may have
 	OrderInClosed     = "OrderInClosed"     // a machine of a pool that makes none for now
+	PoolHeld          = "PoolHeld"          // an action on a pool that is held that way
 	OrderOverLimit    = "OrderOverLimit"    // machines that cost more than the hard limit together
 	ShapeNotOffered   = "ShapeNotOffered"   // a machine of a shape that the pool does not have
 	HostNotUsable     = "HostNotUsable"     // a machine on a host that is away, cordoned or not the pool's
@@ -119,6 +120,9 @@ func (c *checker) once(what, name string) {
 func (c *checker) action(a *Action) {
 	if len(a.Reasons) == 0 {
 		c.fault(ReasonMissing, "%s has no reason", a.Kind)
+	}
+	if p := c.x.Pool(a.Pool); p != nil && p.Held(a.Kind) != nil {
+		c.fault(PoolHeld, "%s, pool %s: %s", a.Kind, a.Pool, *p.Held(a.Kind))
 	}
 	switch a.Kind {
 	case Buy:

@@ -47,7 +47,7 @@ type PoolSize struct {
 
 // Places is how many machines more the pool can be asked for now.
 func (p *PoolSize) Places() int {
-	if p.Closed != nil {
+	if p.Shut() != nil {
 		return 0
 	}
 	return max(p.Max-p.Exist, 0)
@@ -335,6 +335,17 @@ func (p *Pod) Finished() bool {
 // Capacity is what the pods of a machine of the shape may use.
 func (p *Pool) Capacity(s pricing.Shape) pricing.Resources {
 	return s.Resources().Minus(p.Reserved)
+}
+
+// Shut says why the pool makes no machines now; nil if it does.
+func (p *Pool) Shut() *Reason { return cmp.Or(p.HeldUp, p.Closed) }
+
+// Held says why no action of this kind is done for the pool now; nil if it may be.
+func (p *Pool) Held(k Kind) *Reason {
+	if k.Grows() {
+		return p.HeldUp
+	}
+	return p.HeldDown
 }
 
 // Takes reports whether the host may carry new machines of the pool, whatever its room.

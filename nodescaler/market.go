@@ -40,7 +40,10 @@ func newMarket(x *Index) market {
 	}
 	for i := range x.Pools {
 		p := &x.Pools[i]
-		m.room[p.Name] = p.Places() + kept[p.Name] // one that is kept can be woken
+		m.room[p.Name] = p.Places()
+		if p.HeldUp == nil {
+			m.room[p.Name] += kept[p.Name] // one that is kept can be woken
+		}
 		for _, shape := range p.Shapes {
 			st := stall{pool: p, shape: shape, empty: *p.bin(shape), rates: make([]pricing.Rate, len(x.Hosts))}
 			for h := range x.Hosts {
@@ -134,7 +137,7 @@ func (m *market) cheapest(p *Pod) (best offer, why podscaler.Reason) {
 
 // pool notes a pool of which no machine is to be had.
 func (no *refusal) pool(p *PoolSize) {
-	if p.Closed != nil {
+	if p.Shut() != nil {
 		no.closed = cmp.Or(no.closed, p)
 		return
 	}
@@ -148,7 +151,7 @@ func (no *refusal) why(limit pricing.Rate) podscaler.Reason {
 	case no.crowded != nil:
 		return Reason{Code: NoHostRoom, Text: fmt.Sprintf("no host of pool %s has room for another machine", no.crowded.Name)}
 	case no.closed != nil:
-		return *no.closed.Closed
+		return *no.closed.Shut()
 	case no.full != nil:
 		return Reason{Code: PoolAtMax, Text: fmt.Sprintf("pool %s may have no more machines than %d", no.full.Name, no.full.Max)}
 	}

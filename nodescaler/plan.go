@@ -43,6 +43,9 @@ const (
 	Wake     Kind = "Wake"     // make the spare Machine capacity: start it, and open its node
 )
 
+// Grows reports whether it gives its pool capacity; all others take some, or make ready to.
+func (k Kind) Grows() bool { return k == Buy || k == Wake || k == Uncordon }
+
 // Action is one thing to do to the world, with its reasons.
 type Action struct {
 	Kind    Kind           `json:"kind"`

@@ -132,6 +132,10 @@ func TestPlacesAreWhereReplicasMayGo(t *testing.T) {
 		}, 0, 4, 20, ""},
 		"not beyond what a pool may have": {func(s *nodescaler.Snapshot) { s.Pools[0].Max = 3 }, 4, 4, 12, nodescaler.PoolAtMax},
 		"not where none is made now":      {shut, 4, 4, 4, "PoolPaused"},
+		"nor on spares that are not woken, of a pool that is held up": {func(s *nodescaler.Snapshot) {
+			machine(nodescaler.Spare)(s)
+			s.Pools[0].HeldUp = &nodescaler.Reason{Code: "Paused", Text: "paused by ann"}
+		}, 4, 4, 4, "Paused"},
 		"but on a spare that is there": {func(s *nodescaler.Snapshot) {
 			machine(nodescaler.Spare)(s)
 			shut(s)

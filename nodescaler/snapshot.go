@@ -37,6 +37,10 @@ type Pool struct {
 	// Closed says why the pool makes no machines for now, as where they failed in a row; nil if it does. Those
 	// that it has are as good as ever, and its spares can be woken.
 	Closed *Reason `json:",omitempty"`
+	// HeldUp and HeldDown say why nothing is done for now that gives the pool more capacity, or less, as where
+	// somebody has paused it. One that is held up makes no machines and wakes no spares; one that is held down
+	// empties, stops and deletes none. Policies plan around both: what waited for such a pool would wait for ever.
+	HeldUp, HeldDown *Reason `json:",omitempty"`
 	// Hosts names the hosts that may carry the pool's machines; empty for all.
 	Hosts []string
 	// Labels are all that the pool's nodes will carry, the well-known ones included: a pod's

@@ -58,8 +58,8 @@ type VMPoolList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.format) || has(self.clone) && self.clone == 'full'",fieldPath=".format",messageExpression="'must be left out unless clone is full, was ' + self.format"
 // +kubebuilder:validation:XValidation:rule="!has(self.placement) || !has(self.placement.hosts) || !has(self.template.byHost) || self.placement.hosts.all(h, h in self.template.byHost)",fieldPath=".placement.hosts",messageExpression="'must each have a template in template.byHost, was ' + self.placement.hosts.filter(h, !(h in self.template.byHost))[0]"
 type VMPoolSpec struct {
-	// Observe says in the status what would be done, and neither makes nor deletes a machine. Active
-	// does it.
+	// Observe neither makes nor deletes a machine, and says in the status what would be done, unless
+	// other pools are Active, which are then planned for without it. Active does it.
 	// +optional
 	// +kubebuilder:default=Observe
 	Mode VMPoolMode `json:"mode,omitempty"`

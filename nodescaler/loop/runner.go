@@ -58,10 +58,14 @@ type Runner struct {
 	Predict func(*nodescaler.Snapshot) pricing.Rate
 	// DryRun decides and records, and does nothing.
 	DryRun bool
-	// Holds are what is decided for and recorded, and left as it is; HoldsUp and HoldsDown the pools
-	// that are where more machines are decided on, or fewer.
+	// Holds are what nothing is done to; HoldsUp and HoldsDown the pools that have no more capacity, or no less,
+	// for now. Workloads that are held are decided for and recorded all the same. So are pools while all of them
+	// are held; beside one that is not they are planned around.
 	Holds              Holds
 	HoldsUp, HoldsDown map[string]nodescaler.Reason
+	// Soon are the pools that can be ordered from in a moment: they are planned for, so that nothing dearer is
+	// ordered meanwhile, and the orders are left to a later step.
+	Soon map[string]nodescaler.Reason
 	// Pauses are the workloads whose replicas somebody has fixed, or keeps from going one way.
 	Pauses map[string]podscaler.Pause
 	// Offered are the pools that somebody else orders machines of. None is planned for here, but workloads
@@ -101,20 +105,58 @@ func (r *Runner) heldWorkload(name string) *nodescaler.Reason {
 	return &why
 }
 
-// heldPool says why an action of a pool is not to be done, or nil.
-func (r *Runner) heldPool(a *nodescaler.Action) *nodescaler.Reason {
+// heldPool says why an action of the kind is not to be done for a pool, or nil.
+func (r *Runner) heldPool(pool string, k nodescaler.Kind) *nodescaler.Reason {
 	way := r.HoldsDown
-	if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon || a.Kind == nodescaler.Wake {
+	if k.Grows() {
 		way = r.HoldsUp
 	}
-	why, held := r.Holds.Pools[a.Pool]
+	why, held := r.Holds.Pools[pool]
 	if !held {
-		why, held = way[a.Pool]
+		why, held = way[pool]
 	}
 	if !held {
 		return nil
 	}
 	return &why
+}
+
+// later says why an action of the plan is not done now, or nil.
+func (r *Runner) later(a *nodescaler.Action) *nodescaler.Reason {
+	held := r.heldPool(a.Pool, a.Kind)
+	if why, soon := r.Soon[a.Pool]; soon && held == nil && a.Kind.Grows() {
+		held = &why
+	}
+	return held
+}
+
+// onlyRecommends reports whether all pools are held, both ways. Nothing comes of a plan then: it may as well say
+// what would be done to them, and what machines replicas would need that are only recommended. Otherwise
+// machines would be ordered, or kept, for what nobody does.
+func (r *Runner) onlyRecommends() bool {
+	return !slices.ContainsFunc(r.Pools, func(p nodescaler.Pool) bool {
+		return r.heldPool(p.Name, nodescaler.Buy) == nil || r.heldPool(p.Name, nodescaler.Return) == nil
+	})
+}
+
+// planned are the pools as policies are to see them.
+func (r *Runner) planned() []nodescaler.Pool {
+	if r.onlyRecommends() {
+		return r.Pools
+	}
+	named := func(pool string, why *nodescaler.Reason) *nodescaler.Reason {
+		if why != nil {
+			why.Text = fmt.Sprintf("pool %s is left as it is: %s", pool, why.Text)
+		}
+		return why
+	}
+	pools := slices.Clone(r.Pools)
+	for i := range pools {
+		p := &pools[i]
+		p.HeldUp = named(p.Name, r.heldPool(p.Name, nodescaler.Buy))
+		p.HeldDown = named(p.Name, r.heldPool(p.Name, nodescaler.Return))
+	}
+	return pools
 }
 
 // accepted is an order that Create took and List has not shown yet.
@@ -177,7 +219,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 	}
 	w := &world{
 		snap: nodescaler.Snapshot{
-			Now: now, Pools: r.Pools, Prices: r.Prices, Limit: r.Limit,
+			Now: now, Pools: r.planned(), Prices: r.Prices, Limit: r.Limit,
 			Nodes: cs.Nodes, Pods: cs.Pods, Budgets: cs.Budgets,
 		},
 		replicas: cs.Replicas, rollouts: cs.Rollouts, placed: cs.Placed, newCluster: !r.looked, predictedOf: -1,
@@ -357,7 +399,7 @@ func (r *Runner) share(w *world, all []asked) {
 		return
 	}
 	known := w.snap
-	known.Pools = slices.Concat(r.Pools, r.Offered)
+	known.Pools = slices.Concat(w.snap.Pools, r.Offered)
 	x := nodescaler.NewIndex(&known)
 	asks := r.asks(w, all)
 	places := nodescaler.Share(x, asks)
@@ -487,7 +529,7 @@ func (r *Runner) act(ctx context.Context, w *world, step *Step) {
 		if ctx.Err() != nil {
 			return
 		}
-		if why := r.heldPool(&a); why != nil {
+		if why := r.later(&a); why != nil {
 			step.Outcomes = append(step.Outcomes, Outcome{Action: i, Held: why})
 			continue
 		}
@@ -519,19 +561,6 @@ func (r *Runner) scale(ctx context.Context, w *world, d *podscaler.Decision) err
 func empties(p nodescaler.Policy) bool {
 	e, is := p.(nodescaler.Emptier)
 	return is && e.Empties()
-}
-
-// onlyRecommends reports whether no machine will come of the plan: then it may as well say what
-// machines the recommended replicas would need. Otherwise machines would be bought for replicas
-// that nobody creates.
-func (r *Runner) onlyRecommends() bool {
-	for i := range r.Pools {
-		buy := nodescaler.Action{Kind: nodescaler.Buy, Pool: r.Pools[i].Name}
-		if r.heldPool(&buy) == nil {
-			return false
-		}
-	}
-	return true
 }
 
 func (r *Runner) do(ctx context.Context, w *world, a nodescaler.Action) error {

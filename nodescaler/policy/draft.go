@@ -142,6 +142,17 @@ func (d *draft) giveBack(m *nodescaler.Machine, why ...nodescaler.Reason) {
 	d.act(a)
 }
 
+// held says why nothing of this kind is to be done for the pool now, or nil. Machines of a pool that nobody knows are
+// nobody's here.
+func (d *draft) held(pool string, k nodescaler.Kind) *nodescaler.Reason {
+	p := d.x.Pool(pool)
+	if p == nil {
+		r := because(nodescaler.PoolUnknown, "there is no pool %s: its machines are left alone", pool)
+		return &r
+	}
+	return p.Held(k)
+}
+
 // dismissSpares undoes what a policy that keeps spares has left to one that keeps none: those that are stopped are given
 // back, one a plan, and those in the making become machines like any other.
 func (d *draft) dismissSpares() {
@@ -149,6 +160,7 @@ func (d *draft) dismissSpares() {
 	for _, m := range d.x.Spares {
 		switch {
 		case d.x.Pool(m.Pool) == nil || d.x.Away(m.Host) || m.Phase == nodescaler.Deleting:
+		case d.held(m.Pool, nodescaler.Return) != nil || d.held(m.Pool, nodescaler.Wake) != nil:
 		case m.Phase != nodescaler.Spare:
 			d.wake(m, because(nodescaler.SpareUnneeded, "%s was to become a spare, and this policy keeps none", m.Name))
 		case !gone:
@@ -177,8 +189,14 @@ func (d *draft) cordon(n *nodescaler.NodeLoad, why ...nodescaler.Reason) {
 	d.act(nodescaler.Action{Kind: nodescaler.Cordon, Node: n.Name, Machine: n.Machine, Pool: n.VM.Pool, Reasons: why})
 }
 
-func (d *draft) uncordon(n *nodescaler.NodeLoad, why ...nodescaler.Reason) {
-	d.act(nodescaler.Action{Kind: nodescaler.Uncordon, Node: n.Name, Machine: n.Machine, Pool: n.VM.Pool, Reasons: why})
+// uncordon opens a node again, and reports whether that may be.
+func (d *draft) uncordon(n *nodescaler.NodeLoad, why nodescaler.Reason) bool {
+	if held := d.held(n.VM.Pool, nodescaler.Uncordon); held != nil {
+		d.note(held.Code, "%s stays closed: %s (%s)", n.Name, held.Text, why.Text)
+		return false
+	}
+	d.act(nodescaler.Action{Kind: nodescaler.Uncordon, Node: n.Name, Machine: n.Machine, Pool: n.VM.Pool, Reasons: []nodescaler.Reason{why}})
+	return true
 }
 
 // allows reports whether the pod's budget allows one more eviction in this plan.

@@ -188,10 +188,14 @@ func working(s *nodescaler.Snapshot) map[string]bool {
 	for i := range s.Machines {
 		dark[s.Machines[i].Name] = away[s.Machines[i].Host]
 	}
+	held := map[string]bool{} // pools of which no machine is looked at
+	for i := range s.Pools {
+		held[s.Pools[i].Name] = s.Pools[i].HeldDown != nil
+	}
 	works := map[string]bool{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		works[n.Name] = n.Ready && !n.Draining && !dark[n.Machine]
+		works[n.Name] = n.Ready && !n.Draining && !dark[n.Machine] && !held[n.Pool]
 	}
 	return works
 }

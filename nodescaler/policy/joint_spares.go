@@ -322,7 +322,7 @@ func (t *scan) tend(spending bool) {
 		if t.keep.cfg.Most > 0 {
 			t.plan.Reasons = append(t.plan.Reasons, s.why)
 		}
-		if t.first {
+		if t.first || p.HeldDown != nil { // what was to become a spare could not be stopped
 			continue
 		}
 		s.making = slices.DeleteFunc(s.making, func(m *nodescaler.Machine) bool { return t.finishSpare(m, &s) })
@@ -343,6 +343,9 @@ func (t *scan) finishSpare(m *nodescaler.Machine, s *stock) bool {
 	}
 	delete(t.keep.dark, m.Name)
 	if held := n.Held(); len(held) > 0 {
+		if t.held(m.Pool, nodescaler.Wake) != nil {
+			return false
+		}
 		t.rouse(m, because(nodescaler.SpareTaken, "%s was to become a spare, and holds %s", m.Name, some("pod", podNames(held))))
 		return true
 	}

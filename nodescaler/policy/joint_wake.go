@@ -41,7 +41,7 @@ func (t *scan) limits() map[string]int {
 // makes reports whether the pool's machines are made now, as far as is known: none failed of late.
 func (t *scan) makes(pool string) bool {
 	p := t.x.Pool(pool)
-	return p != nil && p.Closed == nil && !t.backoffs[pool].on(t.now)
+	return p != nil && p.Shut() == nil && !t.backoffs[pool].on(t.now)
 }
 
 // standsBy reports whether there is a spare to be woken of a pool whose machines fail to be made: it has been.
@@ -71,7 +71,7 @@ func (t *scan) wakeable(m *nodescaler.Machine) bool {
 func (t *scan) stirs(m *nodescaler.Machine) bool {
 	h, p := t.x.Host(m.Host), t.x.Pool(m.Pool)
 	switch {
-	case p == nil || h == nil || !h.Online || m.Drifted != "" || t.woken[m.Name] || t.let[m.Name]:
+	case p == nil || p.HeldUp != nil || h == nil || !h.Online || m.Drifted != "" || t.woken[m.Name] || t.let[m.Name]:
 		return false
 	case m.Phase != nodescaler.Spare:
 		return true

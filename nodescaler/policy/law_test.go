@@ -48,6 +48,12 @@ func anyWorld(t *rapid.T) *world {
 		if rarely(t, "closed") {
 			w.Pools[i].Closed = &nodescaler.Reason{Code: "PoolPaused", Text: "its machines failed"}
 		}
+		if rarely(t, "held up") {
+			w.Pools[i].HeldUp = &paused
+		}
+		if rarely(t, "held down") {
+			w.Pools[i].HeldDown = &paused
+		}
 	}
 	for i := range rapid.IntRange(0, 7).Draw(t, "machines") {
 		w.anyMachine(t, fmt.Sprintf("m-%d", i))
@@ -238,7 +244,7 @@ func TestSameSnapshotSamePlan(t *testing.T) {
 // A pod that waits is told of, with a machine for it or what is in the way of one, by the policies that look at pods one
 // by one.
 func TestNoPodWaitsWithoutAReason(t *testing.T) {
-	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff, "PoolPaused"}
+	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff, "PoolPaused", paused.Code}
 	tells := func(r nodescaler.Reason) bool {
 		return strings.Contains(r.Text, "ns/waits") || strings.Contains(r.Text, "in the way of") || slices.Contains(forAll, r.Code)
 	}

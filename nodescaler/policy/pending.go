@@ -256,8 +256,8 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason) {
 		case len(t.inFlight)+i >= t.cfg.Parallel:
 			t.note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", plural(i, "machine"), plural(need, "machine"), t.cfg.Parallel)
 			return
-		case t.pool.Closed != nil:
-			t.plan.Reasons = append(t.plan.Reasons, *t.pool.Closed)
+		case t.pool.Shut() != nil:
+			t.plan.Reasons = append(t.plan.Reasons, *t.pool.Shut())
 			return
 		case t.room[t.pool.Name] < 1:
 			t.note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", plural(i, "machine"), plural(need, "machine"), t.pool.Name, t.pool.Max)
@@ -318,6 +318,10 @@ func (t *poll) host(inUse map[string]bool) (string, nodescaler.Reason) {
 
 // shrink gives back what failed, carries on with a drain, or else starts one.
 func (t *poll) shrink() {
+	if held := t.pool.HeldDown; held != nil {
+		t.plan.Reasons = append(t.plan.Reasons, *held)
+		return
+	}
 	for _, m := range t.failed {
 		if t.x.Away(m.Host) {
 			t.note(nodescaler.HostOffline, "%s failed (%s) and stays until its host %s is back", m.Name, m.Problem, m.Host)

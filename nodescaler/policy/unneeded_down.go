@@ -27,14 +27,15 @@ func (t *scan) carryOn() {
 		if !n.Draining || n.VM == nil || !n.VM.Phase.Live() {
 			continue
 		}
+		if held := t.leftAlone(n); held != nil {
+			t.note(held.Code, "%s stays as it is, half emptied: %s", n.Name, held.Text)
+			continue
+		}
 		if t.inherited(n) {
 			t.takeBack(n, because(nodescaler.JustStarted, "%s was being emptied when the policy started, for a time that is not known", n.Name))
 			continue
 		}
-		t.busy++
-		if len(n.Held()) > 0 || !n.Ready { // what a node holds that is not ready is not known
-			t.drain++
-		}
+		t.leaving(n, 1)
 		drains[n.Name] = t.drains[n.Name]
 		begun, spared := drains[n.Name], t.reserve(n.VM.Pool)
 		_, blocked := t.leave(n)
@@ -58,6 +59,24 @@ func (t *scan) carryOn() {
 	t.drains = drains
 }
 
+// leftAlone says why nothing is done about a node that is being emptied, or nil: its pool is held. It is on nobody's
+// way out then and keeps no other node from going. Once it may be touched again it is for a time that is not known
+// that it was being emptied.
+func (t *scan) leftAlone(n *nodescaler.NodeLoad) *nodescaler.Reason {
+	if held := t.held(n.VM.Pool, nodescaler.Return); held != nil || !t.inherited(n) {
+		return held
+	}
+	return t.held(n.VM.Pool, nodescaler.Uncordon)
+}
+
+// leaving counts a node among those on their way out, or not any more.
+func (t *scan) leaving(n *nodescaler.NodeLoad, sign int) {
+	t.busy += sign
+	if len(n.Held()) > 0 || !n.Ready { // what a node holds that is not ready is not known
+		t.drain += sign
+	}
+}
+
 // wait reports whether it is too early to do anything about a node that is being emptied: what
 // is seen of it may not be true any more.
 func (t *scan) wait(n *nodescaler.NodeLoad) bool {
@@ -76,7 +95,10 @@ func (t *scan) wait(n *nodescaler.NodeLoad) bool {
 // takeBack gives up a drain. The failure keeps other nodes from being taken for a while, and
 // this one has to be unneeded all over again.
 func (t *scan) takeBack(n *nodescaler.NodeLoad, why nodescaler.Reason) {
-	t.uncordon(n, why)
+	if !t.uncordon(n, why) {
+		t.leaving(n, -1)
+		return
+	}
 	t.undrained = t.now
 	delete(t.idle, n.Name)
 }
@@ -161,8 +183,10 @@ func (t *scan) candidates(kept findings) []candidate {
 		if n.VM == nil || n.VM.Phase != nodescaler.Joined || n.Draining {
 			continue
 		}
-		used := t.utilisation(n)
+		used, held := t.utilisation(n), t.held(n.VM.Pool, nodescaler.Return)
 		switch {
+		case held != nil:
+			kept.add(held.Code, "%s stays: %s", n.Name, held.Text)
 		case t.x.Away(n.VM.Host):
 			kept.add(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
 		case n.Cordoned:

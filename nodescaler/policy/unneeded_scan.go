@@ -61,7 +61,7 @@ func (t *scan) open(n *nodescaler.NodeLoad) bool {
 	if n.VM != nil && (t.x.Away(n.VM.Host) || !n.VM.Phase.Live()) {
 		return false
 	}
-	return n.Ready && (!n.Cordoned && !n.Draining || t.inherited(n))
+	return n.Ready && (!n.Cordoned && !n.Draining || t.inherited(n) && t.leftAlone(n) == nil)
 }
 
 // inherited reports whether the node was being emptied when the policy started. Such drains are
@@ -188,7 +188,10 @@ func (t *scan) giveUp(m *nodescaler.Machine, failed since, why nodescaler.Reason
 		t.backoffOf(m.Pool).fail(t.now)
 	}
 	failed.keep(t.failed, m.Name, t.now)
+	held := t.held(m.Pool, nodescaler.Return)
 	switch {
+	case held != nil:
+		t.note(held.Code, "%s stays: %s (%s)", m.Name, held.Text, why.Text)
 	case t.first:
 		t.note(nodescaler.JustStarted, "%s is not given back at the first look (%s)", m.Name, why.Text)
 	case t.x.Away(m.Host):

@@ -118,8 +118,8 @@ func (t *scan) offers() []packing.Offer {
 	var offers []packing.Offer
 	for i := range t.x.Pools {
 		p := &t.x.Pools[i]
-		if b := t.backoffs[p.Name]; p.Closed != nil {
-			t.plan.Reasons = append(t.plan.Reasons, *p.Closed)
+		if b := t.backoffs[p.Name]; p.Shut() != nil {
+			t.plan.Reasons = append(t.plan.Reasons, *p.Shut())
 		} else if b.on(t.now) {
 			t.note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
 		}

@@ -98,6 +98,12 @@ func shut(w *world) {
 	w.Pools[0].Closed = &nodescaler.Reason{Code: "PoolPaused", Text: "3 machines failed in a row"}
 }
 
+// paused is why a pool is held.
+var paused = nodescaler.Reason{Code: "Paused", Text: "paused by ann"}
+
+func heldUp(w *world)   { w.Pools[0].HeldUp = &paused }
+func heldDown(w *world) { w.Pools[0].HeldDown = &paused }
+
 func draining(n *nodescaler.Node) { n.Cordoned, n.Draining = true, true }
 func notReady(n *nodescaler.Node) { n.Ready = false }
 func cordoned(n *nodescaler.Node) { n.Cordoned = true }

@@ -157,6 +157,7 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool) {
 			p.held = because(v1alpha1.ReasonScaledByClusterAutoscaler, "upstream's cluster-autoscaler orders the machines of pool %s", p.object.Name)
 		}
 	}
+	d.besideOthers()
 	d.pools = slices.DeleteFunc(d.pools, func(p *pool) bool {
 		if p.object.Spec.ScaledBy == v1alpha1.ScaledByClusterAutoscaler {
 			return !c.Provider
@@ -164,6 +165,18 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool) {
 		return !c.NodeScaler
 	})
 	slices.SortFunc(d.pools, func(a, b *pool) int { return strings.Compare(a.object.Name, b.object.Name) })
+}
+
+// besideOthers has pools that are only observed say so where others act: what would be done is not decided there.
+func (d *desk) besideOthers() {
+	if !slices.ContainsFunc(d.pools, func(p *pool) bool { return p.ours() && p.held == nil }) {
+		return
+	}
+	for _, p := range d.pools {
+		if p.ours() && p.held != nil && p.held.Code == v1alpha1.ReasonObserving {
+			p.held = because(v1alpha1.ReasonObserving, "mode Observe, beside pools that are Active: nothing is done, and machines are planned without it")
+		}
+	}
 }
 
 // readPool reads a pool, and the files that its join profile names, if they are at hand.
@@ -191,7 +204,7 @@ func (c *Config) holdPool(p *pool, d *desk) *nodescaler.Reason {
 	case p.pause.full():
 		return because(v1alpha1.ReasonPaused, "%s", p.pause.text)
 	case p.object.Spec.Mode != v1alpha1.ModePoolActive:
-		return because(v1alpha1.ReasonObserving, "pool %s is in mode Observe: this is what would be done", p.object.Name)
+		return because(v1alpha1.ReasonObserving, "mode Observe: this is what would be done")
 	case !c.Active:
 		return because(v1alpha1.ReasonObserving, "%s", lid)
 	case d.blind != "":

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -217,7 +216,7 @@ func (t *term) configure(ctx context.Context, d *desk, m *counted, woken bool) {
 		if err := t.fleet.Configure(d.usable(), prices); err != nil {
 			t.Log.Error("pools", "error", err) // CheckPools has let pass what Configure does not
 		}
-		maps.Copy(r.HoldsUp, t.fleet.Unread()) // what is ordered there now would be refused
+		r.Soon = t.fleet.Unread() // what is ordered there now would be refused
 		shut := t.fleet.Paused()
 		r.Pools, r.Offered = closed(r.Pools, shut), closed(r.Offered, shut)
 	}

@@ -1,0 +1,112 @@
+package policy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// beside adds a pool x, and a node of it that is empty.
+func beside(w *world) {
+	x := w.Pools[0]
+	x.Name, x.HeldUp, x.HeldDown, x.Closed, x.Min = "x", nil, nil, nil, 0
+	x.Shapes = []pricing.Shape{{Name: "x-small", CPU: small.CPU, Memory: 2 * small.Memory}} // dearer
+	w.Pools = append(w.Pools, x)
+	w.node("x-1", "pve3", func(n *nodescaler.Node) { n.Pool = "x" })
+	w.Machines[len(w.Machines)-1].Pool = "x"
+}
+
+// acted is all that is done in half an hour of steps in which nothing changes but what is done, from a time on.
+func acted(t *testing.T, p nodescaler.Policy, w *world, from time.Duration) (all []string) {
+	t.Helper()
+	for at := from; at <= from+30*time.Minute; at += 10 * time.Second {
+		plan := decide(t, p, w.at(at))
+		w.obey(plan)
+		all = append(all, lines(plan)...)
+	}
+	return all
+}
+
+// emptied reports whether the node of pool x is on its way.
+func emptied(done []string) bool { return len(done) > 0 && done[0] == "Cordon x-1" }
+
+// What waits for a pool that is held waits for as long as it is, and nothing else may wait for that.
+func TestPoolsThatAreHeldAreInNobodysWay(t *testing.T) {
+	failed := func(w *world) { w.machine("w-9", "pve1", nodescaler.Failed) }
+	short := func(w *world) { w.Pools[0].Min = 2 }
+	half := func(w *world) { w.Nodes[0].Cordoned, w.Nodes[0].Draining = true, true }
+	for _, policy := range []string{"joint", "unneeded"} {
+		for _, c := range []struct {
+			name  string
+			world *world
+		}{
+			{"up, below its minimum", aWorld().node("w-1", "pve1").change(heldUp).change(short)},
+			{"both, below its minimum", aWorld().node("w-1", "pve1").change(heldUp).change(heldDown).change(short)},
+			{"down, with a machine that is not needed", aWorld().node("w-1", "pve1").change(heldDown)},
+			{"down, with one that failed", aWorld().change(failed).change(heldDown)},
+			{"down, with one that a policy before was emptying", aWorld().node("w-1", "pve1").change(half).change(heldDown)},
+			{"up, with one that a policy before was emptying", aWorld().node("w-1", "pve1").pod("a", "w-1", 10, 1, pinned).change(half).change(heldUp)},
+		} {
+			t.Run(policy+" "+c.name, func(t *testing.T) {
+				u := DefaultUnneeded()
+				u.EnforceNodeGroupMinSize = true
+				w := c.world.change(beside)
+				if done := acted(t, build(t, Spec{Policy: policy, Unneeded: &u}), w, 0); !emptied(done) {
+					t.Errorf("done in half an hour: %q", done)
+				}
+			})
+		}
+	}
+}
+
+// A pool is held while one of its nodes is being emptied: what has been begun is left as it is, whatever becomes of it.
+func TestDrainsOfAPoolThatIsHeldAreLeftAlone(t *testing.T) {
+	for name, hold := range map[string]func(*world){"down": heldDown, "up": heldUp} {
+		t.Run(name, func(t *testing.T) {
+			p, w := withUnneeded(t, nil), aWorld().node("w-1", "pve1")
+			closed, _ := watch(t, p, w, 0, time.Hour)
+			draining(&w.Nodes[0])
+			w.pod("late", "w-1", 10, 1, pinned).change(hold).change(beside)
+			if done := acted(t, p, w, closed+10*time.Second); !emptied(done) {
+				t.Errorf("done while it is held: %q", done)
+			}
+			w.Pools[0].HeldUp, w.Pools[0].HeldDown = nil, nil
+			expect(t, decide(t, p, w.at(closed+time.Hour)), []string{"Uncordon w-1", "Return x-1"})
+		})
+	}
+}
+
+func TestSparesOfAPoolThatIsHeldStayAsTheyAre(t *testing.T) {
+	busy := func() *world { return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100) }
+	making := func(w *world) {
+		w.machine("w-2", "pve1", nodescaler.Joined, func(m *nodescaler.Machine) { m.Keep = true })
+		w.Nodes = with(w.Nodes, nodescaler.Node{Name: "w-2", Machine: "w-2", Pool: "w", Ready: true, Allocatable: small.Resources()}, nil)
+	}
+	for _, c := range []struct {
+		name  string
+		world *world
+		most  int
+		want  []string
+	}{
+		{"up: none is woken", busy().spare("w-2", "pve1").pod("b", "", 600, 100).change(heldUp), 1, nil},
+		{"up: not for the minimum either", busy().spare("w-2", "pve1").change(func(w *world) { w.Pools[0].Min = 2 }).change(heldUp), 1, nil},
+		{"up: none is ordered", busy().change(heldUp), 2, nil},
+		{"up: one that pods have come to is no machine yet", busy().change(making).pod("b", "w-2", 600, 100).change(heldUp), 1, nil},
+		{"up: one that drifted goes", busy().spare("w-2", "pve1", drifted).change(heldUp), 1, []string{"Return w-2"}},
+		{"down: one that drifted stays", busy().spare("w-2", "pve1", drifted).change(heldDown), 1, nil},
+		{"down: one too many stays", busy().spare("w-2", "pve1").spare("w-3", "pve1").change(heldDown), 1, nil},
+		{"down: one that has joined is not stopped", busy().change(making).change(heldDown), 1, nil},
+		{"down: one is woken", busy().spare("w-2", "pve1").pod("b", "", 600, 100).change(heldDown), 1, []string{"Wake w-2"}},
+		{"down: none makes way", busy().spare("w-2", "pve1").pod("b", "", 3000, 100).change(func(w *world) {
+			w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, large)
+		}).change(heldDown), 1, nil},
+		{"none are kept, and it is held down", busy().spare("w-2", "pve1").change(heldDown), 0, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := lookedAt(t, withSpares(t, c.most), busy())
+			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want)
+		})
+	}
+}
