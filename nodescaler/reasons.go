@@ -72,7 +72,7 @@ const (
 	DrainTimedOut     = "DrainTimedOut"     // the node could not be emptied in time
 	CoolingDown       = "CoolingDown"       // too little time since the last change or failure
 	HostOffline       = "HostOffline"       // the machine's host is away, and so is the truth about it
-	ClusterUnhealthy  = "ClusterUnhealthy"  // too many nodes are not ready to trust the picture
+	ClusterUnhealthy  = "ClusterUnhealthy"  // too many nodes of hosts that are there are not ready to trust the picture
 	ActivityElsewhere = "ActivityElsewhere" // nothing is given back while pods wait or machines change
 	JustStarted       = "JustStarted"       // the policy has only just begun to look
 )

@@ -24,7 +24,9 @@ import (
 // waste (or at random before 1.33). Pod affinity and volumes are not simulated, so nothing is
 // ordered for a pod that waits for one of those while its requests would fit. Nodes that
 // somebody else cordoned are left to them. A node that takes in pods in the simulation is not
-// given back in the same scan, where upstream would try to move them on. Pods below the
+// given back in the same scan, where upstream would try to move them on. Nodes whose host is known to be away
+// count neither for nor against the cluster's health: upstream, which knows no hosts, orders nothing when one of
+// two is lost. Pods below the
 // priority cutoff are evicted and not just deleted with their node. A node that could not be
 // given back is looked at again in the next scan and not after five minutes, since forgetting
 // those five minutes would make a restarted policy faster than one that was not. Readiness of
@@ -78,7 +80,7 @@ type Unneeded struct {
 	NodeDeleteDelayAfterTaint nodescaler.Duration `json:"nodeDeleteDelayAfterTaint" yaml:"nodeDeleteDelayAfterTaint"`
 
 	// With more nodes not ready than the first, and a larger part of all than the second, in
-	// percent, nothing is done at all.
+	// percent, nothing is done at all. Nodes whose host is known to be away do not count.
 	OKTotalUnreadyCount       int     `json:"okTotalUnreadyCount" yaml:"okTotalUnreadyCount"`
 	MaxTotalUnreadyPercentage float64 `json:"maxTotalUnreadyPercentage" yaml:"maxTotalUnreadyPercentage"`
 }

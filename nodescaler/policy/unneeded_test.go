@@ -559,6 +559,27 @@ func TestUnneededDoesNothingInAClusterThatIsNotWell(t *testing.T) {
 	}
 }
 
+// One of two hosts is lost, and half of the nodes with it. That is known, and what ran there has room on the other.
+func TestMachinesAreOrderedForPodsOfAHostThatIsLost(t *testing.T) {
+	for _, policy := range []string{"joint", "unneeded"} {
+		w := aWorld()
+		w.Hosts = w.Hosts[:2]
+		w.Hosts[0].Room, w.Hosts[1].Online = small.Resources().Times(10), false
+		for i := range 4 {
+			here, there := fmt.Sprintf("w-1%d", i), fmt.Sprintf("w-2%d", i)
+			w.node(here, "pve1").pod("a-"+here, here, 1800, 512)
+			w.node(there, "pve2", notReady).pod("a-"+there, there, 1800, 512, leaving).pod("b-"+there, "", 1800, 512)
+		}
+		w.Pools[0].Max = 20
+		buy := "Buy w small pve1"
+		expect(t, decide(t, build(t, Spec{Policy: policy}), w.at(0)), []string{buy, buy, buy, buy})
+		for i := range 4 {
+			w.Nodes[2*i].Ready = false
+		}
+		expect(t, decide(t, build(t, Spec{Policy: policy}), w.at(0)), nil, nodescaler.ClusterUnhealthy)
+	}
+}
+
 func TestUnneededTellsManyKeptNodesInFew(t *testing.T) {
 	w := aWorld()
 	for i := range 12 {
