@@ -10,7 +10,10 @@ import (
 // Snapshot is the world as one step sees it. It is built once, sorted by name throughout, and
 // never written to: policies copy what they change.
 type Snapshot struct {
-	Now      time.Time
+	Now time.Time
+	// Jumped is when the clock was seen to jump; zero is never. What is said to have been before then was at another
+	// time than it says.
+	Jumped   time.Time `json:",omitzero"`
 	Pools    []Pool
 	Hosts    []Host
 	Machines []Machine

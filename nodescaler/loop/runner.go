@@ -53,6 +53,8 @@ type Runner struct {
 	// Limit is what all machines together may cost an hour; 0 is no limit. Whatever a policy plans,
 	// no machine is ordered beyond it.
 	Limit pricing.Rate
+	// Jumped is when the clock jumped, if the runner was made anew for that.
+	Jumped time.Time
 	// Predict is what the machines will cost that pending pods still need; only workloads
 	// whose cost target counts the predicted cost need it.
 	Predict func(*nodescaler.Snapshot) pricing.Rate
@@ -219,7 +221,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 	}
 	w := &world{
 		snap: nodescaler.Snapshot{
-			Now: now, Pools: r.planned(), Prices: r.Prices, Limit: r.Limit,
+			Now: now, Jumped: r.Jumped, Pools: r.planned(), Prices: r.Prices, Limit: r.Limit,
 			Nodes: cs.Nodes, Pods: cs.Pods, Budgets: cs.Budgets,
 		},
 		replicas: cs.Replicas, rollouts: cs.Rollouts, placed: cs.Placed, newCluster: !r.looked, predictedOf: -1,

@@ -138,6 +138,9 @@ func (t *scan) lookAtMachines() {
 		}
 		n := t.x.NodeOf(m.Name)
 		waited := t.now.Sub(asked)
+		if t.x.Jumped.After(asked) { // by a clock that was put forward all machines on their way would be late
+			waited = t.now.Sub(t.x.Jumped)
+		}
 		switch {
 		case m.Phase == nodescaler.Deleting:
 			t.busy++

@@ -489,6 +489,9 @@ func TestUnneededGivesUpMachines(t *testing.T) {
 			reasons: []string{nodescaler.HostOffline}},
 		{name: "too long on its way", world: aWorld().machine("w-1", "pve1", nodescaler.Booting), want: []string{"Return w-1"}, reasons: []string{nodescaler.ProvisionTimedOut}},
 		{name: "a quarter of an hour is not too long", world: aWorld().machine("w-1", "pve1", nodescaler.Ordered).change(func(w *world) { w.Machines[0].Created = w.Now.Add(-15 * time.Minute) })},
+		{name: "late by a clock that was put forward", world: aWorld().machine("w-1", "pve1", nodescaler.Booting).change(jumped), at: 15 * time.Minute},
+		{name: "late by any clock", world: aWorld().machine("w-1", "pve1", nodescaler.Booting).change(jumped), at: 15*time.Minute + 10*time.Second, want: []string{"Return w-1"},
+			reasons: []string{nodescaler.ProvisionTimedOut}},
 		{name: "an order that waits for its turn", world: aWorld().machine("w-1", "pve1", nodescaler.Ordered, waiting(15*time.Minute))},
 		{name: "an order that waits for too long", world: aWorld().machine("w-1", "pve1", nodescaler.Ordered, waiting(15*time.Minute+time.Second)), want: []string{"Return w-1"},
 			reasons: []string{nodescaler.ProvisionTimedOut}},
@@ -509,6 +512,9 @@ func TestUnneededGivesUpMachines(t *testing.T) {
 		})
 	}
 }
+
+// jumped has the clock jump just before the world is looked at.
+func jumped(w *world) { w.Jumped = w.Now }
 
 // ordered makes a machine one that was ordered so long ago.
 func ordered(ago time.Duration) func(*nodescaler.Machine) {

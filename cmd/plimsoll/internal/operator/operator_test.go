@@ -367,6 +367,28 @@ func TestJumpingClocksShrinkNothing(t *testing.T) {
 	}
 }
 
+// Nor is a machine given up that was ordered a moment ago, or its pool left alone, because the clock says otherwise.
+func TestMachinesOnTheirWayOutliveAJumpOfTheClock(t *testing.T) {
+	for _, policy := range []string{"joint", "unneeded"} {
+		for _, jump := range []time.Duration{30 * time.Minute, -30 * time.Minute} {
+			h := newHouse(t)
+			h.cfg.Nodes.Policy = policy
+			h.pool("workers", active)
+			h.node("workers", "a")
+			h.machines[0].Phase, h.machines[0].Created, h.machines[0].Since, h.nodes = nodescaler.Booting, h.now, h.now, nil
+			h.web(active)
+			h.begin().steps(3)
+			h.now = h.now.Add(jump)
+			h.steps(60)
+			h.expect(policy+" "+jump.String()+": done in ten minutes", []string{}, slices.DeleteFunc(h.done, func(what string) bool { return strings.HasPrefix(what, "scale") }))
+			if jump > 0 {
+				h.steps(60)
+				h.expect(policy+": done once it is late", true, slices.Contains(h.done, "delete workers-a"))
+			}
+		}
+	}
+}
+
 // A tick may be a little ahead of the clock, and a step that is woken right after it is not before it.
 func TestWhatWakesAStepRightAfterATickIsNoJump(t *testing.T) {
 	h := newHouse(t)

@@ -35,7 +35,9 @@ func (t *term) follow(now time.Time) (time.Time, error) {
 	switch {
 	case t.jumped(now):
 		t.Log.Warn("the clock has jumped: what was remembered is forgotten", "from", t.last, "to", now)
-		return now, t.begin()
+		err := t.begin()
+		t.runner.Jumped = now
+		return now, err
 	case now.Before(t.last):
 		return t.last, nil
 	}
