@@ -33,6 +33,9 @@ const (
 // refusedFor is how long a pod is left alone of which a resize was refused, so that others come to it.
 const refusedFor = 10 * time.Minute
 
+// unseenFor is how long nobody may have looked before the process led: kills since then count.
+const unseenFor = 5 * time.Minute
+
 // sizing is what is known of what a workload's containers use. It is kept in memory: whoever leads next
 // begins anew, and takes nothing away before he knows a day.
 type sizing struct {
@@ -41,6 +44,7 @@ type sizing struct {
 	usage      *rightsize.Usage
 	pods       map[string]bool         // those of the last round
 	killed     map[[2]string]time.Time // the last kill that counts, by pod and container
+	since      time.Time               // earlier kills may have counted before
 	refused    map[string]time.Time    // by pod
 	rounds     int
 
@@ -70,7 +74,7 @@ func (t *term) size(ctx context.Context, d *desk, pods []nodescaler.Pod) {
 		}
 		s := t.sizings[w.name]
 		if s == nil || s.uid != w.object.UID {
-			s = newSizing(w.object)
+			s = newSizing(w.object, d.now)
 		}
 		there[w.name], w.sizing, s.events = s, s, nil
 		if !due && s.generation == w.object.Generation {
@@ -92,12 +96,24 @@ func (t *term) size(ctx context.Context, d *desk, pods []nodescaler.Pod) {
 	t.sizings = there
 }
 
-func newSizing(o *v1alpha1.WorkloadAutoscaler) *sizing {
-	s := &sizing{uid: o.UID, usage: rightsize.New(rightsize.Defaults()), killed: map[[2]string]time.Time{}, refused: map[string]time.Time{}}
+func newSizing(o *v1alpha1.WorkloadAutoscaler, now time.Time) *sizing {
+	s := &sizing{uid: o.UID, since: now.Add(-unseenFor), usage: rightsize.New(rightsize.Defaults()), killed: map[[2]string]time.Time{}, refused: map[string]time.Time{}}
 	if o.Status.Rightsize != nil {
 		s.status.LastResize = o.Status.Rightsize.LastResize
 	}
+	if last := s.status.LastResize; last != nil && last.Applied && last.Time.After(s.since) && !last.Time.After(now) {
+		s.since = last.Time.Time
+	}
 	return s
+}
+
+// counts reports whether a kill for memory is to be counted. A pod's status shows the last one until its container starts
+// again, to each process that leads: counted by all of them, each time of what it has been given for it since, one
+// kill would have a container grow without end.
+func (s *sizing) counts(pod, container string, killed time.Time) bool {
+	last := s.status.LastResize
+	resized := last != nil && last.Applied && last.Pod == pod && killed.Before(last.Time.Time)
+	return !resized && killed.After(s.since) && killed.After(s.killed[[2]string{pod, container}])
 }
 
 // containers is what was last measured; without a source, and where nothing was, nothing is known.
@@ -131,10 +147,9 @@ func (s *sizing) learn(now time.Time, pods []sized, uses map[string][]signals.Co
 	for _, p := range pods {
 		there[p.name] = true
 		for _, c := range p.Containers {
-			at := [2]string{p.name, c.Name}
-			if had := request(c); c.OOMEnded.After(s.killed[at]) {
-				s.killed[at] = c.OOMEnded
-				s.usage.OOM(p.name, c.Name, c.OOMEnded, had.Memory)
+			if s.counts(p.name, c.Name, c.OOMEnded) {
+				s.killed[[2]string{p.name, c.Name}] = c.OOMEnded
+				s.usage.OOM(p.name, c.Name, c.OOMEnded, request(c).Memory)
 			}
 			i := slices.IndexFunc(uses[p.name], func(u signals.ContainerUse) bool { return u.Name == c.Name })
 			if i < 0 {

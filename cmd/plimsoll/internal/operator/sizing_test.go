@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
@@ -255,6 +256,76 @@ func TestAKillForMemoryIsCountedOnce(t *testing.T) {
 	// 256Mi were requested: 100 more are 356, in whose bucket it ends, and 15 %.
 	if got := h.term.sizings["shop/web"].recommended[0].Target.Memory; got < 356*pricing.MiB*115/100 || got > 400*pricing.MiB*115/100 {
 		t.Errorf("target %dMi", got/pricing.MiB)
+	}
+}
+
+// Nor however often somebody else leads: what the container had when it was killed is not what it has been given since.
+func TestAKillForMemoryIsCountedByOneLeader(t *testing.T) {
+	for name, c := range map[string]struct {
+		ago   time.Duration
+		steps int           // that each leads for
+		jump  time.Duration // of the clock, instead of another leader
+		most  pricing.Bytes
+	}{
+		"two days ago, and has been counted for long": {48 * time.Hour, 30, 0, 256 * pricing.MiB},
+		"a minute ago": {time.Minute, 30, 0, 440 * pricing.MiB},
+		"a minute ago, and the clock jumps in between": {time.Minute, 30, time.Hour, 440 * pricing.MiB},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := sizedHouse(t, active+resizes)
+			h.uses["app"] = use(0.4, 100)
+			killed := h.now.Add(-c.ago)
+			h.containers[0].OOMStarted, h.containers[0].OOMEnded = killed.Add(-time.Hour), killed
+			h.begin()
+			for range 6 {
+				if h.now = h.now.Add(c.jump); c.jump == 0 {
+					h.begin()
+				}
+				h.steps(c.steps)
+			}
+			for _, pod := range []string{"shop/web-00", "shop/web-01"} {
+				p, _ := h.Size(pod)
+				if got := p.Containers[0].Requests.Memory; got > c.most {
+					t.Errorf("%s uses 100 MiB, was killed once at 256 MiB, and is to request %d MiB", pod, got/pricing.MiB)
+				}
+			}
+		})
+	}
+}
+
+func TestKillsThatMayHaveCountedBeforeDoNotCount(t *testing.T) {
+	resized := func(pod string, ago time.Duration, applied bool) *v1alpha1.PodResize {
+		return &v1alpha1.PodResize{Pod: pod, Time: metav1.NewTime(t0.Add(-ago)), Applied: applied}
+	}
+	for _, c := range []struct {
+		name string
+		ago  time.Duration // before the process led
+		last *v1alpha1.PodResize
+		now  *v1alpha1.PodResize // by the process itself
+		want bool
+	}{
+		{name: "while it leads", ago: -time.Minute, want: true},
+		{name: "just before, when perhaps nobody looked", ago: 4 * time.Minute, want: true},
+		{name: "long before", ago: 6 * time.Minute},
+		{name: "none", ago: 1e6 * time.Hour},
+		{name: "since a resize", ago: time.Minute, last: resized("shop/a", 2*time.Minute, true), want: true},
+		{name: "before it", ago: 3 * time.Minute, last: resized("shop/a", 2*time.Minute, true)},
+		{name: "before another pod's, which may have followed its own", ago: 3 * time.Minute, last: resized("shop/b", 2*time.Minute, true)},
+		{name: "before one that was refused", ago: 3 * time.Minute, last: resized("shop/a", 2*time.Minute, false), want: true},
+		{name: "long before, and a longer time before that it was resized", ago: time.Hour, last: resized("shop/a", 2*time.Hour, true)},
+		{name: "before a resize that a clock which jumped puts into the future", ago: time.Minute, last: resized("shop/b", -time.Hour, true), want: true},
+		{name: "seen once the pod has been given more", ago: -time.Minute, now: resized("shop/a", -2*time.Minute, true)},
+		{name: "seen once another pod has", ago: -time.Minute, now: resized("shop/b", -2*time.Minute, true), want: true},
+	} {
+		o := &v1alpha1.WorkloadAutoscaler{}
+		o.Status.Rightsize = &v1alpha1.RightsizeStatus{LastResize: c.last}
+		s := newSizing(o, t0)
+		if c.now != nil {
+			s.status.LastResize = c.now
+		}
+		if got := s.counts("shop/a", "app", t0.Add(-c.ago)); got != c.want {
+			t.Errorf("%s: counts %v", c.name, got)
+		}
 	}
 }
 
