@@ -18,6 +18,7 @@ const (
 	OrderBeyondMax    = "OrderBeyondMax"    // more machines than the pool may have
 	OrderInClosed     = "OrderInClosed"     // a machine of a pool that makes none for now
 	PoolHeld          = "PoolHeld"          // an action on a pool that is held that way
+	OrderRefused      = "OrderRefused"      // a machine of a kind that its pool makes none of for now
 	OrderOverLimit    = "OrderOverLimit"    // machines that cost more than the hard limit together
 	ShapeNotOffered   = "ShapeNotOffered"   // a machine of a shape that the pool does not have
 	HostNotUsable     = "HostNotUsable"     // a machine on a host that is away, cordoned or not the pool's
@@ -168,6 +169,9 @@ func (c *checker) buy(a *Action) {
 	if !pool.Takes(host.Host) {
 		c.fault(HostNotUsable, "host %s is off line, cordoned or not one of pool %s's", a.Host, a.Pool)
 	}
+	if why := pool.refuses(*a.Shape, a.Host); why != nil {
+		c.fault(OrderRefused, "pool %s makes no %s on %s now: %s", a.Pool, a.Shape.Name, a.Host, *why)
+	}
 	c.take(a.Host, *a.Shape)
 }
 
@@ -293,8 +297,8 @@ func (c *checker) wake(a *Action) {
 	if m.Phase != Spare {
 		return // it runs already, or will, and is paid for
 	}
-	if !host.Online || host.Cordoned {
-		c.fault(HostNotUsable, "host %s is off line or cordoned", m.Host)
+	if !pool.Wakes(host.Host) {
+		c.fault(HostNotUsable, "host %s is off line, cordoned or in maintenance", m.Host)
 	}
 	if rate, within := c.paid.Waking(m); !within {
 		c.fault(OrderOverLimit, "all machines would cost %s/h of at most %s/h", rate, c.x.Limit)

@@ -81,6 +81,16 @@ func TestCheck(t *testing.T) {
 			world: func(s *Snapshot) { s.Pools[0].HeldUp = &why[0] }},
 		{name: "pool that is held down", plan: []Action{buy("5", "pve1"), with(giveBack("w-3"), func(a *Action) { a.Pool = "w" })}, want: []string{PoolHeld},
 			world: func(s *Snapshot) { s.Pools[0].HeldDown = &why[0] }},
+		{name: "what the pool refuses", plan: []Action{buy("5", "pve1")}, want: []string{OrderRefused},
+			world: func(s *Snapshot) { s.Pools[0].Refused = []RefusedOrder{{Shape: small, Host: "pve1", Why: why[0]}} }},
+		{name: "what it refuses on any host", plan: []Action{buy("5", "pve1")}, want: []string{OrderRefused},
+			world: func(s *Snapshot) { s.Pools[0].Refused = []RefusedOrder{{Shape: small, Why: why[0]}} }},
+		{name: "what it refuses otherwise", plan: []Action{buy("5", "pve1")},
+			world: func(s *Snapshot) {
+				s.Pools[0].Refused = []RefusedOrder{{Shape: large, Why: why[0]}, {Host: "pve2", Why: why[0]}}
+			}},
+		{name: "host in the pool's maintenance", plan: []Action{buy("5", "pve1")}, want: []string{HostNotUsable},
+			world: func(s *Snapshot) { s.Pools[0].Maintenance = []string{"pve1"} }},
 		{name: "shape of another pool", plan: []Action{with(buy("5", "pve1"), func(a *Action) { a.Shape = &large })}, want: []string{ShapeNotOffered, HostOvercommitted}},
 		{name: "host of another pool", plan: []Action{buy("5", "pve2")}, want: []string{HostNotUsable}},
 		{name: "host off line", plan: []Action{buy("5", "pve3")}, want: []string{HostNotUsable}},

@@ -350,7 +350,26 @@ func (p *Pool) Held(k Kind) *Reason {
 
 // Takes reports whether the host may carry new machines of the pool, whatever its room.
 func (p *Pool) Takes(h *Host) bool {
-	return h.Online && !h.Cordoned && (len(p.Hosts) == 0 || slices.Contains(p.Hosts, h.Name))
+	return h.Online && !h.Cordoned && (len(p.Hosts) == 0 || slices.Contains(p.Hosts, h.Name)) && !slices.Contains(p.Maintenance, h.Name)
+}
+
+// Makes reports whether a machine of the shape would be made on the host, whatever its room.
+func (p *Pool) Makes(s pricing.Shape, h *Host) bool { return p.Takes(h) && p.refuses(s, h.Name) == nil }
+
+// refuses says why no machine of the shape is made on the host for now, or nil.
+func (p *Pool) refuses(s pricing.Shape, host string) *Reason {
+	for i := range p.Refused {
+		r := &p.Refused[i]
+		if (r.Shape == pricing.Shape{} || r.Shape == s) && (r.Host == "" || r.Host == host) {
+			return &r.Why
+		}
+	}
+	return nil
+}
+
+// Wakes reports whether spares of the pool may be woken on the host, whatever its room.
+func (p *Pool) Wakes(h *Host) bool {
+	return h.Online && !h.Cordoned && !slices.Contains(p.Maintenance, h.Name)
 }
 
 // Held returns the pods that have to be gone from the node before its machine can go: all but

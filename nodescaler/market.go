@@ -66,7 +66,7 @@ func (m *market) look() {
 		opening := m.paid.opening(host.Name)
 		for i := range m.stalls {
 			st := &m.stalls[i]
-			if !st.shape.Resources().Within(m.free[h]) || !st.pool.Takes(host.Host) {
+			if !st.shape.Resources().Within(m.free[h]) || !st.pool.Makes(st.shape, host.Host) {
 				continue
 			}
 			if total, within := m.paid.with(st.rates[h], opening); !within {

@@ -2,6 +2,7 @@ package nodescaler_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,6 +38,10 @@ func fair(t *rapid.T) *nodescaler.Snapshot {
 		}
 		s.Pools = append(s.Pools, pool)
 	}
+	if rapid.Bool().Draw(t, "refused") {
+		p := &s.Pools[upTo(len(s.Pools)-1, "pool that refuses")]
+		p.Refused = []nodescaler.RefusedOrder{{Shape: p.Shapes[upTo(len(p.Shapes)-1, "its shape")], Host: s.Hosts[upTo(len(s.Hosts)-1, "its host")].Name}}
+	}
 	for m := range upTo(3, "machines") {
 		name := fmt.Sprintf("machine%d", m)
 		s.Machines = append(s.Machines, nodescaler.Machine{
@@ -53,6 +58,9 @@ func cheapest(s *nodescaler.Snapshot, p pricing.Resources) (rate pricing.Rate, h
 		for _, shape := range pool.Shapes {
 			fit := min(int(shape.CPU/p.CPU), int(shape.Memory/p.Memory))
 			for _, h := range x.Hosts {
+				if slices.Contains(pool.Refused, nodescaler.RefusedOrder{Shape: shape, Host: h.Name}) {
+					continue
+				}
 				var all []pricing.Placed
 				for _, m := range s.Machines {
 					all = append(all, pricing.Placed{Shape: m.Shape, Host: m.Host})

@@ -32,6 +32,7 @@ const (
 	RoomiestHost   = "RoomiestHost"   // the host has the most memory left
 	PoolBelowMin   = "PoolBelowMin"   // the pool has fewer machines than its minimum
 	PoolAtMax      = "PoolAtMax"      // the pool has as many machines as it may
+	RefusedLately  = "RefusedLately"  // an order like it was refused, and is not made again for some minutes
 	PoolBackingOff = "PoolBackingOff" // the pool's machines failed of late, and no more are ordered yet
 	PoolUnknown    = "PoolUnknown"    // no such pool or shape, or several where one must be named
 	ParallelLimit  = "ParallelLimit"  // as many machines are on their way as may be at once

@@ -44,13 +44,28 @@ type Pool struct {
 	// somebody has paused it. One that is held up makes no machines and wakes no spares; one that is held down
 	// empties, stops and deletes none. Policies plan around both: what waited for such a pool would wait for ever.
 	HeldUp, HeldDown *Reason `json:",omitempty"`
+	// Refused is what the pool makes none of for now, though it is not closed.
+	Refused []RefusedOrder `json:",omitempty"`
 	// Hosts names the hosts that may carry the pool's machines; empty for all.
 	Hosts []string
+	// Maintenance names hosts that keep what they have of the pool and get nothing new: no machine is made
+	// there, and no spare woken.
+	Maintenance []string `json:",omitempty"`
 	// Labels are all that the pool's nodes will carry, the well-known ones included: a pod's
 	// selector is held against them before there is a node.
 	Labels map[string]string
 	Taints []Taint
 }
+
+// RefusedOrder is a kind of machine that a pool makes none of for now, and why.
+type RefusedOrder struct {
+	Shape pricing.Shape // of this shape; the zero value is any
+	Host  string        // on this host; empty is any
+	Why   Reason
+}
+
+// All reports whether the pool makes no machine at all.
+func (r *RefusedOrder) All() bool { return r.Shape == pricing.Shape{} && r.Host == "" }
 
 // Host is a physical machine, as it is now.
 type Host struct {

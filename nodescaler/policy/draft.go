@@ -115,7 +115,7 @@ func (d *draft) wake(m *nodescaler.Machine, why ...nodescaler.Reason) {
 
 // holds reports whether the host may carry another machine of the pool and shape.
 func (d *draft) holds(p *nodescaler.Pool, s pricing.Shape, h *nodescaler.Host) bool {
-	return p.Takes(h) && s.Resources().Within(d.free[h.Name])
+	return p.Makes(s, h) && s.Resources().Within(d.free[h.Name])
 }
 
 // affords reports whether the hard limit on the cost allows the machine, and says so if it does not.
@@ -168,6 +168,17 @@ func (d *draft) dismissSpares() {
 			d.giveBack(m, because(nodescaler.SpareUnneeded, "%s is a spare, and this policy keeps none", m.Name))
 		}
 	}
+}
+
+// tellRefused says what pools are known to refuse.
+func (d *draft) tellRefused() {
+	refused := findings{}
+	for i := range d.x.Pools {
+		for _, r := range d.x.Pools[i].Refused {
+			refused.add(r.Why.Code, "%s", r.Why.Text)
+		}
+	}
+	refused.tell(d, "refusal")
 }
 
 // calledOff says that somebody else opened a node that is being emptied, which is their way to

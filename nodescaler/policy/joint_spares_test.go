@@ -137,6 +137,28 @@ func TestJointWakesSparesOfAPoolThatMakesNone(t *testing.T) {
 	}
 }
 
+// Nor because every host refuses them. Where a host makes some, they are ordered once there is no spare left.
+func TestJointWakesSparesOfAPoolWhoseOrdersAreRefused(t *testing.T) {
+	busy := func() *world {
+		return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1").pods(3, "b", "", 1700, 100)
+	}
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  []string
+	}{
+		{"all refuse", busy().change(refuse("pve1", "pve2", "pve3")), []string{"Wake w-2"}},
+		{"one does not", busy().change(refuse("pve1", "pve2")), []string{"Wake w-2", "Buy w small pve3", "Buy w small pve3"}},
+		{"and the spare's is in maintenance", busy().change(refuse("pve2")).change(func(w *world) { w.Pools[0].Maintenance = []string{"pve1"} }),
+			[]string{"Buy w small pve3", "Buy w small pve3", "Buy w small pve3"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := lookedAt(t, withSpares(t, 2), aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1"))
+			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want)
+		})
+	}
+}
+
 // One that was to be woken and does not stir must not keep an order from being made.
 func TestJointOrdersWhereASpareDoesNotStir(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1").pod("b", "", 600, 100)

@@ -58,7 +58,8 @@ func (t *scan) mayBuy(o packing.Offer) bool { return t.room[o.Pool] > 0 && t.car
 // carries reports whether the machine would be made: its pool was perhaps only looked at for spares, and there may be
 // no room for it beside those that were woken, which the packing knew nothing of.
 func (t *scan) carries(o packing.Offer) bool {
-	return t.makes(o.Pool) && o.Shape.Resources().Within(t.free[o.Host])
+	p, h := t.x.Pool(o.Pool), t.x.Host(o.Host)
+	return t.makes(o.Pool) && p.Makes(o.Shape, h.Host) && o.Shape.Resources().Within(t.free[o.Host])
 }
 
 // wakeable reports whether a machine that is kept can be woken now.
@@ -78,7 +79,7 @@ func (t *scan) stirs(m *nodescaler.Machine) bool {
 	case t.triedLately(m):
 		return false // it did not stir
 	}
-	return m.Problem == "" && !h.Cordoned && m.Shape.Resources().Within(t.free[m.Host])
+	return m.Problem == "" && p.Wakes(h.Host) && m.Shape.Resources().Within(t.free[m.Host])
 }
 
 // triedLately reports whether a machine that is kept was to be woken not long ago.

@@ -54,6 +54,14 @@ func anyWorld(t *rapid.T) *world {
 		if rarely(t, "held down") {
 			w.Pools[i].HeldDown = &paused
 		}
+		if rarely(t, "refused") {
+			w.Pools[i].Refused = []nodescaler.RefusedOrder{{
+				Shape: oneOf(t, "shape refused", small, pricing.Shape{}), Host: oneOf(t, "host refused", "pve1", "pve2"), Why: nodescaler.Reason{Code: "StorageFull", Text: "no room"},
+			}}
+		}
+		if rarely(t, "maintenance") {
+			w.Pools[i].Maintenance = []string{oneOf(t, "in maintenance", "pve1", "pve2")}
+		}
 	}
 	for i := range rapid.IntRange(0, 7).Draw(t, "machines") {
 		w.anyMachine(t, fmt.Sprintf("m-%d", i))

@@ -263,6 +263,7 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason) {
 			t.note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", plural(i, "machine"), plural(need, "machine"), t.pool.Name, t.pool.Max)
 			return
 		case host == "":
+			t.tellRefused()
 			t.note(nodescaler.NoHostRoom, "%s ordered of %s, since no host of pool %s has room for %s", plural(i, "machine"), plural(need, "machine"), t.pool.Name, nodescaler.Amount(t.shape.Resources()))
 			return
 		case !t.affords(t.shape, host):

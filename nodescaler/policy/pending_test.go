@@ -61,6 +61,8 @@ func TestPendingOrders(t *testing.T) {
 		{name: "no more than the pool may have", world: aWorld().pods(20, "a", "", 1000, 1).change(func(w *world) { w.Pools[0].Max = 1 }),
 			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.PoolAtMax}},
 		{name: "none of a pool that makes none", world: aWorld().pods(20, "a", "", 1000, 1).change(shut), reasons: []string{"PoolPaused"}},
+		{name: "none where it is refused", world: aWorld().pods(2, "a", "", 1000, 1).change(refuse("pve1")), want: []string{"Buy w small pve2"}},
+		{name: "none if all is refused", world: aWorld().pods(2, "a", "", 1000, 1).change(refuse("pve1", "pve2", "pve3")), reasons: []string{nodescaler.NoHostRoom, "StorageFull"}},
 		{name: "a machine that is going still counts for the limit",
 			world:   aWorld().pods(2, "a", "", 1000, 1).change(func(w *world) { w.Pools[0].Max = 1; w.machine("w-1", "pve1", nodescaler.Deleting) }),
 			reasons: []string{nodescaler.PoolAtMax}},

@@ -111,6 +111,14 @@ func TestUnneededOrders(t *testing.T) {
 			w.Pools = append(w.Pools, w.Pools[0])
 			w.Pools[1].Name, w.Pools[1].Shapes, w.Pools[1].Closed = "x", []pricing.Shape{large}, nil
 		}), want: []string{"Buy x large pve1"}, reasons: []string{"PoolPaused"}},
+		{name: "none where it is refused", world: aWorld().pods(3, "a", "", 1800, 100).change(refuse("pve1", "pve3")),
+			want: []string{"Buy w small pve2", "Buy w small pve2", "Buy w small pve2"}, reasons: []string{"StorageFull"}},
+		{name: "nor of a shape that is refused, if another is made", world: aWorld().pods(2, "a", "", 1800, 100).change(refuse("pve1", "pve2", "pve3")).change(func(w *world) {
+			w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
+		}), want: []string{"Buy w large pve1"}},
+		{name: "nor where the pool's hosts are in maintenance", world: aWorld().pod("a", "", 1800, 100).change(func(w *world) {
+			w.Pools[0].Maintenance = []string{"pve1", "pve3"}
+		}), want: []string{"Buy w small pve2"}},
 		{name: "no host has room", world: aWorld().pod("a", "", 600, 100).change(func(w *world) {
 			for i := range w.Hosts {
 				w.Hosts[i].Room = pricing.Resources{}

@@ -20,6 +20,7 @@ func (t *scan) grow() bool {
 	wants := t.wanted()
 	offers := t.offers()
 	if len(wants) > 0 {
+		t.tellRefused()
 		t.settle(wants, packing.Solve(t.problem(wants, offers)))
 	}
 	if t.cfg.EnforceNodeGroupMinSize {
@@ -124,20 +125,34 @@ func (t *scan) offers() []packing.Offer {
 			t.note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
 		}
 		for _, s := range p.Shapes {
-			if !t.makes(p.Name) && !t.standsBy(p.Name, s) {
-				continue
-			}
-			for j := range t.x.Hosts {
-				if h := t.x.Hosts[j].Host; p.Takes(h) {
-					offers = append(offers, packing.Offer{
-						Pool: p.Name, Shape: s, Host: h.Name, Rate: t.x.Rate(s, h.Name),
-						Free: p.Capacity(s), Slots: nodescaler.Slots(p.PodSlots),
-					})
-				}
+			for _, h := range t.offering(p, s) {
+				offers = append(offers, packing.Offer{
+					Pool: p.Name, Shape: s, Host: h, Rate: t.x.Rate(s, h),
+					Free: p.Capacity(s), Slots: nodescaler.Slots(p.PodSlots),
+				})
 			}
 		}
 	}
 	return offers
+}
+
+// offering are the hosts that machines of a shape are on offer on: those that would be made there. Where none would
+// be but a spare stands by, they are all that take the pool's: it is looked for wherever it is.
+func (t *scan) offering(p *nodescaler.PoolSize, s pricing.Shape) []string {
+	var made, taken []string
+	for i := range t.x.Hosts {
+		h := t.x.Hosts[i].Host
+		if p.Takes(h) {
+			taken = append(taken, h.Name)
+		}
+		if t.makes(p.Name) && p.Makes(s, h) {
+			made = append(made, h.Name)
+		}
+	}
+	if len(made) == 0 && t.standsBy(p.Name, s) {
+		return taken
+	}
+	return made
 }
 
 // problem states the packing: the pods, the room that is paid for, and what is on offer.
@@ -286,7 +301,7 @@ func (t *scan) hostFor(o packing.Offer, left map[string]pricing.Resources, order
 		if !wakes && order(h.Name, best) >= 0 || !o.Shape.Resources().Within(left[h.Name]) {
 			continue
 		}
-		if p.Takes(h.Host) && t.x.Rate(o.Shape, h.Name) == o.Rate && !asleep(h) {
+		if p.Makes(o.Shape, h.Host) && t.x.Rate(o.Shape, h.Name) == o.Rate && !asleep(h) {
 			best, wakes = h.Name, false
 		}
 	}

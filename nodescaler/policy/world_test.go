@@ -104,6 +104,15 @@ var paused = nodescaler.Reason{Code: "Paused", Text: "paused by ann"}
 func heldUp(w *world)   { w.Pools[0].HeldUp = &paused }
 func heldDown(w *world) { w.Pools[0].HeldDown = &paused }
 
+// refuse has the first pool make no machines on hosts.
+func refuse(hosts ...string) func(*world) {
+	return func(w *world) {
+		for _, h := range hosts {
+			w.Pools[0].Refused = append(w.Pools[0].Refused, nodescaler.RefusedOrder{Shape: small, Host: h, Why: nodescaler.Reason{Code: "StorageFull", Text: "no room on " + h}})
+		}
+	}
+}
+
 func draining(n *nodescaler.Node) { n.Cordoned, n.Draining = true, true }
 func notReady(n *nodescaler.Node) { n.Ready = false }
 func cordoned(n *nodescaler.Node) { n.Cordoned = true }
@@ -118,6 +127,7 @@ func copied(s *nodescaler.Snapshot) *nodescaler.Snapshot {
 	c.Pods, c.Future, c.Budgets = slices.Clone(s.Pods), slices.Clone(s.Future), slices.Clone(s.Budgets)
 	for i := range c.Pools {
 		p := &c.Pools[i]
+		p.Refused, p.Maintenance = slices.Clone(p.Refused), slices.Clone(p.Maintenance)
 		p.Shapes, p.Hosts, p.Labels, p.Taints = slices.Clone(p.Shapes), slices.Clone(p.Hosts), maps.Clone(p.Labels), slices.Clone(p.Taints)
 	}
 	for i := range c.Nodes {
