@@ -126,6 +126,19 @@ func order(id string) nodescaler.Action {
 	return nodescaler.Action{Kind: nodescaler.Buy, Order: id, Pool: "worker", Shape: &small, Host: "pve1", Reasons: why}
 }
 
+// on is an order on a host.
+func on(a nodescaler.Action, host string) nodescaler.Action { a.Host = host; return a }
+
+// hosts adds hosts like the first until there are n.
+func (h *house) hosts(n int) *house {
+	for i := len(h.machines.Hosts); i < n; i++ {
+		host := h.machines.Hosts[0]
+		host.Name = fmt.Sprintf("pve%d", i+1)
+		h.machines.Hosts = append(h.machines.Hosts, host)
+	}
+	return h
+}
+
 func (h *house) runner(pods podscaler.Policy, nodes nodescaler.Policy) *Runner {
 	return &Runner{
 		Cluster: h, Machines: h, Signals: h, Nodes: nodes, Prices: pricing.DefaultBook(),
@@ -388,7 +401,7 @@ func TestOrderOfUnknownOutcomeCountsAsAMachine(t *testing.T) {
 		"refused":   {fmt.Errorf("%w: no room", ErrRefused), []string{"create b1", "create b2", "create b3"}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			h := newHouse()
+			h := newHouse().hosts(3)
 			h.lag = true
 			for _, o := range []string{"create b1", "create b2", "create b3"} {
 				h.broken[o] = c.err
@@ -399,7 +412,7 @@ func TestOrderOfUnknownOutcomeCountsAsAMachine(t *testing.T) {
 					return nodescaler.Plan{}
 				}
 				n++
-				return nodescaler.Plan{Actions: []nodescaler.Action{order(fmt.Sprintf("b%d", n))}}
+				return nodescaler.Plan{Actions: []nodescaler.Action{on(order(fmt.Sprintf("b%d", n)), fmt.Sprintf("pve%d", n))}}
 			})), 4)
 			expect(t, "done", c.want, h.done)
 		})

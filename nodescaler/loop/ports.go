@@ -66,6 +66,8 @@ type Keeper interface {
 type MachineState struct {
 	Hosts    []nodescaler.Host
 	Machines []nodescaler.Machine
+	// Refused is what orders would be refused now whatever the hosts' room, by pool, as far as that can be told.
+	Refused map[string][]nodescaler.RefusedOrder
 }
 
 // Order is a machine to be made.

@@ -22,6 +22,9 @@ var ErrBudget = errors.New("disruption budget used up")
 // leaves that open, and the order counts as a machine until it is listed or given up.
 var ErrRefused = errors.New("order refused")
 
+// ErrPoolRefused is ErrRefused where the pool takes no order now, whatever its shape and host.
+var ErrPoolRefused = fmt.Errorf("%w by its pool", ErrRefused)
+
 // Codes of what a step itself has to say.
 const (
 	CodeClusterUnknown  = "ClusterUnknown"  // the cluster could not be read: nothing is decided
@@ -89,6 +92,7 @@ type Runner struct {
 	account account
 	leads   leads
 	orders  []accepted
+	refused refusals
 	seen    []podscaler.Pod // room for what the next step's views see
 }
 
@@ -202,6 +206,7 @@ type world struct {
 	rollouts      map[string]podscaler.Rollout
 	placed        map[string]int // placeholders that are on a node, by workload
 	machinesKnown bool
+	offered       []nodescaler.Pool // Runner.Offered, told what they refuse
 	// The first sight of the cluster, and of the machines, is only looked at.
 	newCluster, newMachines bool
 	byWorkload              map[string][]int // indices into snap.Pods
@@ -234,6 +239,8 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 		w.machinesKnown, w.newMachines = true, !r.listed
 		r.listed = true
 		w.snap.Hosts, w.snap.Machines = ms.Hosts, r.withOrders(ms.Machines, now, step)
+		w.offered = without(r.Offered, ms.Refused)
+		w.snap.Pools = without(without(w.snap.Pools, ms.Refused), r.refused.now(now))
 		if err := r.account.see(r.Prices, w.snap.Machines, now); err != nil {
 			step.problem(CodeCostUnknown, err.Error())
 		}
@@ -401,7 +408,7 @@ func (r *Runner) share(w *world, all []asked) {
 		return
 	}
 	known := w.snap
-	known.Pools = slices.Concat(w.snap.Pools, r.Offered)
+	known.Pools = slices.Concat(w.snap.Pools, w.offered)
 	x := nodescaler.NewIndex(&known)
 	asks := r.asks(w, all)
 	places := nodescaler.Share(x, asks)
@@ -604,7 +611,11 @@ func (r *Runner) buy(ctx context.Context, a nodescaler.Action, now time.Time) er
 		err = fmt.Errorf("order %s: %w", a.Order, err)
 	}
 	if errors.Is(err, ErrRefused) {
+		r.refused.note(&a, err, now)
 		return err
+	}
+	if err == nil {
+		r.refused.taken(&a)
 	}
 	r.orders = append(r.orders, accepted{at: now, machine: nodescaler.Machine{
 		Name: nodescaler.MachineName(a.Pool, a.Order), Order: a.Order, Pool: a.Pool, Shape: *a.Shape,

@@ -1,0 +1,156 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// fussy is machines that refuse orders, and remember when and on which host they were asked.
+type fussy struct {
+	*house
+	refuses map[string]error // by host
+	asked   []string
+	began   time.Time
+}
+
+func (f *fussy) create(o Order) error {
+	f.asked = append(f.asked, fmt.Sprintf("%s of %s after %s", o.Action.Host, o.Action.Pool, o.At.Sub(f.began)))
+	return f.refuses[o.Action.Host]
+}
+
+// first is a policy that orders one machine where its pools first make one, as one does that goes by the room of hosts.
+func first(s *nodescaler.Snapshot) nodescaler.Plan {
+	for i := range s.Pools {
+		for j := range s.Hosts {
+			p, h := &s.Pools[i], &s.Hosts[j]
+			if len(s.Machines) == 1 && p.Closed == nil && p.Makes(small, h) {
+				return nodescaler.Plan{Actions: []nodescaler.Action{{
+					Kind: nodescaler.Buy, Order: nodescaler.OrderID(s.Now, 0), Pool: p.Name, Shape: &small, Host: h.Name, Reasons: why,
+				}}}
+			}
+		}
+	}
+	return nodescaler.Plan{}
+}
+
+// plays makes steps for an hour and returns when what was asked for. In the middle something may change.
+func (f *fussy) plays(t *testing.T, r *Runner, middle func()) []string {
+	t.Helper()
+	f.began = t0
+	r.Machines = creating{f.house, f.create}
+	r.Pools = append(r.Pools, nodescaler.Pool{Name: "zeb", Shapes: []pricing.Shape{small}, Max: 8})
+	for i := range 360 {
+		if i == 180 && middle != nil {
+			middle()
+		}
+		if _, err := r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f.asked
+}
+
+// creating is a house where orders go somewhere else.
+type creating struct {
+	*house
+	create func(Order) error
+}
+
+func (c creating) Create(ctx context.Context, o Order) error {
+	if err := c.create(o); err != nil {
+		return err
+	}
+	return c.house.Create(ctx, o)
+}
+
+func TestWhatWasRefusedIsOrderedElsewhere(t *testing.T) {
+	full, shut := fmt.Errorf("%w: StorageFull", ErrRefused), fmt.Errorf("%w: VMIDsExhausted", ErrPoolRefused)
+	for _, c := range []struct {
+		name    string
+		refuses map[string]error
+		want    []string
+	}{
+		{"nobody refuses", nil, []string{"pve1 of worker after 10s"}},
+		{"a host", map[string]error{"pve1": full}, []string{"pve1 of worker after 10s", "pve2 of worker after 20s"}},
+		{"all hosts of a pool, and then another's", map[string]error{"pve1": full, "pve2": full}, []string{
+			"pve1 of worker after 10s", "pve2 of worker after 20s", "pve1 of zeb after 30s", "pve2 of zeb after 40s",
+			"pve1 of worker after 2m10s", "pve2 of worker after 2m20s", "pve1 of zeb after 2m30s", "pve2 of zeb after 2m40s",
+			"pve1 of worker after 6m10s", "pve2 of worker after 6m20s", "pve1 of zeb after 6m30s", "pve2 of zeb after 6m40s",
+			"pve1 of worker after 14m10s", "pve2 of worker after 14m20s", "pve1 of zeb after 14m30s", "pve2 of zeb after 14m40s",
+			"pve1 of worker after 30m10s", "pve2 of worker after 30m20s", "pve1 of zeb after 30m30s", "pve2 of zeb after 30m40s",
+			"pve1 of worker after 46m10s", "pve2 of worker after 46m20s", "pve1 of zeb after 46m30s", "pve2 of zeb after 46m40s",
+		}},
+		{"a pool, on whichever host", map[string]error{"pve1": shut, "pve2": full}, []string{
+			"pve1 of worker after 10s", "pve1 of zeb after 20s",
+			"pve1 of worker after 2m10s", "pve1 of zeb after 2m20s", "pve1 of worker after 6m10s", "pve1 of zeb after 6m20s",
+			"pve1 of worker after 14m10s", "pve1 of zeb after 14m20s", "pve1 of worker after 30m10s", "pve1 of zeb after 30m20s",
+			"pve1 of worker after 46m10s", "pve1 of zeb after 46m20s",
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fussy{house: newHouse().hosts(2), refuses: c.refuses}
+			expect(t, "asked for", c.want, f.plays(t, f.runner(replicas(2), nodesSay(first)), nil))
+		})
+	}
+}
+
+// What was refused for an hour is had within the longest rest once it is not refused any more.
+func TestARefusalIsForgotten(t *testing.T) {
+	f := &fussy{house: newHouse(), refuses: map[string]error{"pve1": fmt.Errorf("%w: no room", ErrPoolRefused)}}
+	asked := f.plays(t, f.runner(replicas(2), nodesSay(first)), func() { f.refuses = nil })
+	if last := asked[len(asked)-1]; last != "pve1 of worker after 30m10s" || len(f.machines.Machines) != 2 {
+		t.Errorf("the last of what was asked for is %q, and there are %d machines", last, len(f.machines.Machines))
+	}
+}
+
+func TestARestartForgetsRefusals(t *testing.T) {
+	f := &fussy{house: newHouse().hosts(2), refuses: map[string]error{"pve1": fmt.Errorf("%w: no room", ErrRefused)}, began: t0}
+	for range 2 {
+		r := f.runner(replicas(2), nodesSay(first))
+		r.Machines = creating{f.house, f.create}
+		steps(t, r, 3)
+		f.machines.Machines = f.machines.Machines[:1]
+	}
+	again := []string{"pve1 of worker after 10s", "pve2 of worker after 20s"}
+	expect(t, "asked for", slices.Concat(again, again), f.asked)
+}
+
+// A refusal is told as a reason, and whoever set the pools finds them as they were.
+func TestRefusalsAreInTheSnapshotOnly(t *testing.T) {
+	f := &fussy{house: newHouse().hosts(2), refuses: map[string]error{"pve1": fmt.Errorf("%w: no room", ErrRefused)}}
+	f.machines.Refused = map[string][]nodescaler.RefusedOrder{"worker": {{Host: "pve2", Why: why[0]}}, "zeb": {{Why: why[0]}}}
+	var seen []nodescaler.Pool
+	var journal [2]bytes.Buffer
+	for i := range journal {
+		r := f.runner(replicas(2), nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan { seen = s.Pools; return first(s) }))
+		r.Journal, r.KeepSnapshots = NewNDJSON(&journal[i]), true
+		f.plays(t, r, nil)
+		for _, p := range r.Pools {
+			if p.Closed != nil || p.Refused != nil {
+				t.Errorf("pool %s was written to: %+v", p.Name, p)
+			}
+		}
+	}
+	if len(seen) != 2 || len(seen[0].Refused) != 2 || seen[0].Refused[1].Why.Code != nodescaler.RefusedLately || seen[1].Closed == nil {
+		t.Errorf("the policy saw %+v", seen)
+	}
+	if !bytes.Equal(journal[0].Bytes(), journal[1].Bytes()) {
+		t.Error("the same refusals make two journals")
+	}
+}
+
+func TestAClockThatIsSetBackForgetsRefusals(t *testing.T) {
+	var r refusals
+	a := order("b")
+	r.note(&a, ErrRefused, t0.Add(time.Hour))
+	if len(r.now(t0.Add(time.Hour))["worker"]) != 1 || len(r.now(t0)) != 0 || len(r) != 0 {
+		t.Errorf("%+v", r)
+	}
+}
