@@ -186,8 +186,9 @@ func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
 	p.Labels = map[string]string{"tier": "front"}
 	p.Taints = []Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}}
 	p.Template = Template{ByHost: map[string]int{"pve2": 9002, "pve1": 9001}}
+	p.Placement.Maintenance = []string{"pve2"}
 	want := nodescaler.Pool{
-		Name: "web", Shapes: p.Shapes, Max: 5, Hosts: []string{"pve1", "pve2"},
+		Name: "web", Shapes: p.Shapes, Max: 5, Hosts: []string{"pve1", "pve2"}, Maintenance: []string{"pve2"},
 		Labels: map[string]string{
 			"plimsoll.dev/pool": "web", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", "tier": "front",
 			"node.kubernetes.io/instance-type": "small", "topology.kubernetes.io/region": "home",

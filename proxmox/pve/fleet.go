@@ -259,25 +259,33 @@ func (f *Fleet) impede(m *tracked, r nodescaler.Reason, advice string) {
 }
 
 // refused is an order that was surely not taken, with the reasons.
-func refused(reasons ...nodescaler.Reason) error {
+func refused(reasons ...nodescaler.Reason) error { return refusal(loop.ErrRefused, reasons) }
+
+// poolRefused is one that no machine of the pool is taken for, whatever its shape and host.
+func poolRefused(why nodescaler.Reason) error {
+	return refusal(loop.ErrPoolRefused, []nodescaler.Reason{why})
+}
+
+func refusal(is error, reasons []nodescaler.Reason) *Refusal {
 	var texts []string
 	for _, r := range reasons {
 		texts = append(texts, r.Code+": "+r.Text)
 	}
-	return &Refusal{Reasons: reasons, text: strings.Join(texts, "; ")}
+	return &Refusal{Reasons: reasons, text: strings.Join(texts, "; "), is: is}
 }
 
-// Refusal is why an order was not taken. It wraps loop.ErrRefused.
+// Refusal is why an order was not taken. It wraps loop.ErrRefused, or loop.ErrPoolRefused.
 type Refusal struct {
 	Reasons []nodescaler.Reason
 	text    string
+	is      error
 }
 
 // Error tells all reasons.
 func (r *Refusal) Error() string { return loop.ErrRefused.Error() + ": " + r.text }
 
-// Unwrap returns loop.ErrRefused.
-func (r *Refusal) Unwrap() error { return loop.ErrRefused }
+// Unwrap returns what it wraps.
+func (r *Refusal) Unwrap() error { return r.is }
 
 // Create takes an order, or refuses it and says why. It makes no call: what it takes is done by
 // the ticks that follow. An order that is known already changes nothing.
@@ -315,7 +323,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	case !orderID.MatchString(o.ID) || len(o.ID) > orderLen-1:
 		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", orderLen-1, o.ID))
 	case p == nil:
-		return nil, refused(reason(CodePoolUnknown, "there is no pool %q", a.Pool))
+		return nil, poolRefused(reason(CodePoolUnknown, "there is no pool %q", a.Pool))
 	case a.Shape == nil || !slices.Contains(p.Shapes, *a.Shape):
 		return nil, refused(reason(CodeShapeUnknown, "pool %s has no such shape: %+v", a.Pool, a.Shape))
 	}
@@ -327,10 +335,10 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 		return nil, refused(reason(CodeFrozen, "%s: %s", r.Code, r.Text))
 	}
 	if r := f.full(p); r != nil {
-		return nil, refused(*r)
+		return nil, poolRefused(*r)
 	}
 	if r := f.health(p, now).closed(p, now); r != nil {
-		return nil, refused(*r)
+		return nil, poolRefused(*r)
 	}
 	host, why := f.choose(p, *a.Shape, a.Host)
 	if host == "" {
@@ -338,7 +346,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	}
 	id := f.freeID(p, nil)
 	if id == 0 {
-		return nil, refused(reason(CodeVMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs))
+		return nil, poolRefused(exhausted(p))
 	}
 	m := &tracked{Intent: Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
@@ -347,6 +355,11 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	m.mile = milestone{StepOrdered, now}
 	m.ProviderID = f.plannedID(m)
 	return m, nil
+}
+
+// exhausted is why a pool without a VMID takes no order.
+func exhausted(p *Pool) nodescaler.Reason {
+	return reason(CodeVMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs)
 }
 
 // because puts reasons into a line.
@@ -442,19 +455,33 @@ const strangerRest = 10 * time.Minute
 // freeID picks a VMID that nobody is known to have: at random, so that two who pick at the same
 // moment seldom pick the same.
 func (f *Fleet) freeID(p *Pool, not []int) int {
-	used := map[int]bool{}
-	for _, m := range f.machines {
-		used[m.VMID] = used[m.VMID] || !f.vacated(m)
-	}
+	used := f.usedIDs()
 	for id, at := range f.taken {
 		if used[id] = true; f.cfg.Now().Sub(at) >= strangerRest {
 			delete(f.taken, id) // the next pick may try it again
 		}
 	}
-	start := f.cfg.Rand.IntN(p.VMIDs.Len())
+	start := p.VMIDs.First + f.cfg.Rand.IntN(p.VMIDs.Len())
+	return f.firstFree(p, start, func(id int) bool { return used[id] || slices.Contains(not, id) })
+}
+
+// usedIDs are the VMIDs that machines have or had not long ago, ours and strangers'.
+func (f *Fleet) usedIDs() map[int]bool {
+	used := make(map[int]bool, len(f.machines))
+	for _, m := range f.machines {
+		used[m.VMID] = used[m.VMID] || !f.vacated(m)
+	}
+	for id, at := range f.taken {
+		used[id] = used[id] || f.cfg.Now().Sub(at) < strangerRest
+	}
+	return used
+}
+
+// firstFree is the first of the pool's VMIDs, from one on and around, that is neither listed nor used; 0 if there is none.
+func (f *Fleet) firstFree(p *Pool, start int, used func(id int) bool) int {
 	for n := range p.VMIDs.Len() {
-		id := p.VMIDs.First + (start+n)%p.VMIDs.Len()
-		if _, listed := f.view.seen.guests[id]; !listed && !used[id] && !slices.Contains(not, id) {
+		id := p.VMIDs.First + (start-p.VMIDs.First+n)%p.VMIDs.Len()
+		if _, listed := f.view.seen.guests[id]; !listed && !used(id) {
 			return id
 		}
 	}
@@ -544,7 +571,9 @@ func (f *Fleet) List(context.Context) (loop.MachineState, error) {
 		state := f.state()
 		f.listed = &state
 	}
-	return loop.MachineState{Hosts: slices.Clone(f.listed.Hosts), Machines: slices.Clone(f.listed.Machines)}, nil
+	return loop.MachineState{
+		Hosts: slices.Clone(f.listed.Hosts), Machines: slices.Clone(f.listed.Machines), Refused: f.withExhausted(f.listed.Refused),
+	}, nil
 }
 
 // state is the hosts and the machines in the loop's words.
@@ -556,7 +585,8 @@ func (f *Fleet) state() loop.MachineState {
 		}
 	}
 	slices.SortFunc(there, func(a, b *tracked) int { return cmp.Compare(a.Name, b.Name) })
-	state := loop.MachineState{Hosts: f.hosts(), Machines: make([]nodescaler.Machine, len(there))}
+	g := f.ground()
+	state := loop.MachineState{Hosts: f.hosts(g), Machines: make([]nodescaler.Machine, len(there)), Refused: f.refusals(g)}
 	for i, m := range there {
 		state.Machines[i] = f.word(m)
 	}
@@ -628,8 +658,7 @@ func (f *Fleet) stopped(m *tracked) bool {
 // hosts are the hosts in the loop's words. A host's room does not depend on who asks, so where
 // pools see it differently the least counts: a policy that goes by it orders nothing that is
 // refused. While nothing may be changed no host takes anything.
-func (f *Fleet) hosts() []nodescaler.Host {
-	g := f.ground()
+func (f *Fleet) hosts(g *ground) []nodescaler.Host {
 	var all []nodescaler.Host
 	for i := range g.hosts {
 		h := &g.hosts[i]
@@ -643,7 +672,6 @@ func (f *Fleet) hosts() []nodescaler.Host {
 			if hosts := p.hosts(); len(hosts) > 0 && !slices.Contains(hosts, h.name) {
 				continue
 			}
-			w.Cordoned = w.Cordoned || slices.Contains(p.Placement.Maintenance, h.name)
 			room := g.room(p, h)
 			if first {
 				w.Room, first = room, false

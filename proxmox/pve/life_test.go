@@ -149,7 +149,7 @@ func TestNeverMoreThanMaxHoweverManyOrderAtOnce(t *testing.T) {
 
 func TestHostsAreToldAsTheyAre(t *testing.T) {
 	w := newWorld(t, plan{hosts: 3, seed: 1})
-	w.pool().Placement = Placement{MemoryReserve: 8 << 30, MemoryRatio: 1.5, CPURatio: 2, Maintenance: []string{"pve2"}}
+	w.pool().Placement = Placement{MemoryReserve: 8 << 30, MemoryRatio: 1.5, CPURatio: 2, Maintenance: []string{"pve2"}, MaxPerHost: 1}
 	// Others' machines can only be counted by who may see them.
 	w.sim.AddRole("PlimsollSight", "VM.Audit")
 	w.sim.Grant("/vms", "PlimsollSight", "plimsoll@pve")
@@ -168,11 +168,14 @@ func TestHostsAreToldAsTheyAre(t *testing.T) {
 	gib := func(n int) pricing.Bytes { return pricing.Bytes(n) * pricing.GiB }
 	want := []nodescaler.Host{
 		{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true},
-		{Host: pricing.Host{Name: "pve2", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true, Cordoned: true},
+		{Host: pricing.Host{Name: "pve2", Room: pricing.Resources{CPU: 64000, Memory: gib(180)}}, Online: true}, // its maintenance is the pool's to tell
 		{Host: pricing.Host{Name: "pve3", Room: pricing.Resources{CPU: 60000, Memory: gib(164)}}, Online: true},
 	}
 	if diff := cmp.Diff(want, state.Hosts); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if r := state.Refused["web"]; len(r) != 1 || r[0].Host != "pve1" || r[0].Why.Code != CodeHostAtLimit {
+		t.Errorf("refused are %+v, want what pve1 has enough of", r)
 	}
 }
 

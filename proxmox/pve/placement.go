@@ -159,11 +159,19 @@ func (c *candidate) better(o *candidate, spread SpreadMode) bool {
 
 // refuses says why a host does not take another machine of the shape, or nil.
 func (g *ground) refuses(p *Pool, s pricing.Shape, host string) *nodescaler.Reason {
+	if r := g.unfit(p, s, host); r != nil {
+		return r
+	}
+	return g.noRoom(p, s, g.host(host))
+}
+
+// unfit says why a host takes no machine of the shape whatever room it has, or nil.
+func (g *ground) unfit(p *Pool, s pricing.Shape, host string) *nodescaler.Reason {
 	h := g.host(host)
 	if r := g.closed(p, h, host); r != nil {
 		return r
 	}
-	for _, check := range []func(*Pool, pricing.Shape, *hostSeen) *nodescaler.Reason{g.noTemplate, g.noBridge, g.noStorage, g.noRoom} {
+	for _, check := range []func(*Pool, pricing.Shape, *hostSeen) *nodescaler.Reason{g.noTemplate, g.noBridge, g.noStorage} {
 		if r := check(p, s, h); r != nil {
 			return r
 		}

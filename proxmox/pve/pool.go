@@ -275,7 +275,7 @@ func (p *Pool) Words() nodescaler.Pool {
 	c := p.Complete()
 	words := nodescaler.Pool{
 		Name: c.Name, Shapes: slices.Clone(c.Shapes), Reserved: c.Reserved, PodSlots: c.PodSlots,
-		Min: c.Min, Max: c.Max, Hosts: c.hosts(), Labels: c.labels(),
+		Min: c.Min, Max: c.Max, Hosts: c.hosts(), Maintenance: slices.Clone(c.Placement.Maintenance), Labels: c.labels(),
 	}
 	for _, t := range c.Taints {
 		words.Taints = append(words.Taints, nodescaler.Taint(t))

@@ -47,6 +47,7 @@ type house struct {
 	nodes       []nodescaler.Node
 	machines    []nodescaler.Machine
 	paused      map[string]nodescaler.Reason
+	refuses     map[string][]nodescaler.RefusedOrder
 	unread      map[string]nodescaler.Reason
 	news        chan struct{}
 	made        func()  // called once a machine was made
@@ -313,7 +314,7 @@ func (h *house) Evict(_ context.Context, pod string) error { return h.note("evic
 
 func (h *house) List(context.Context) (loop.MachineState, error) {
 	hosts := []nodescaler.Host{{Host: pricing.Host{Name: "pve1", Room: pricing.Resources{CPU: 64000, Memory: 256 * pricing.GiB}}, Online: true}}
-	return loop.MachineState{Hosts: hosts, Machines: slices.Clone(h.machines)}, h.broken["list"]
+	return loop.MachineState{Hosts: hosts, Machines: slices.Clone(h.machines), Refused: h.refuses}, h.broken["list"]
 }
 
 func (h *house) Create(_ context.Context, o loop.Order) error {

@@ -155,7 +155,10 @@ func TestBadInputIsAConditionAndNeverAWrite(t *testing.T) {
 		"a price book without prices":    {spoil: func(h *house) { h.book("default", "currency: EUR") }, pool: "False PricesUnknown"},
 		"a price book that is not there": {spoil: func(h *house) { h.cfg.PriceBook = "dear" }, pool: "False PricesUnknown"},
 		"machines that cannot be listed": {spoil: func(h *house) { h.broken["list"] = errors.New("no route to host") }, pool: "False MachinesUnknown"},
-		"a pool whose machines failed":   {spoil: func(h *house) { h.paused["workers"] = *because(pve.CodePoolPaused, "3 machines failed in a row") }, pool: "False PoolPaused"},
+		"a pool that can make no machine": {spoil: func(h *house) {
+			h.refuses = map[string][]nodescaler.RefusedOrder{"workers": {{Why: *because(pve.CodeVMIDsExhausted, "all of 1000-1099 are taken")}}}
+		}, pool: "False VMIDsExhausted"},
+		"a pool whose machines failed": {spoil: func(h *house) { h.paused["workers"] = *because(pve.CodePoolPaused, "3 machines failed in a row") }, pool: "False PoolPaused"},
 		"a pool that cluster-autoscaler has and that is observed": {spoil: func(h *house) {
 			h.cfg.Provider = true
 			h.pools["workers"].Spec.ScaledBy, h.pools["workers"].Spec.Mode = v1alpha1.ScaledByClusterAutoscaler, v1alpha1.ModeObserve

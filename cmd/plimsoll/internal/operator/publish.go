@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
@@ -124,7 +126,13 @@ func (t *term) floor(m *counted) *floor {
 		f.why = m.err.Error()
 	}
 	if t.fleet != nil {
-		f.paused = t.fleet.Paused()
+		f.paused = map[string]nodescaler.Reason{}
+		for name, refused := range m.state.Refused {
+			if len(refused) > 0 && refused[0].All() {
+				f.paused[name] = refused[0].Why
+			}
+		}
+		maps.Copy(f.paused, t.fleet.Paused())
 	}
 	return f
 }
