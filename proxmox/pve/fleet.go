@@ -430,23 +430,22 @@ func (f *Fleet) count(p *Pool) int {
 // unknown counts what may be the pool's machines, if intents were lost: what is in its range and
 // cannot be told yet, and clones of its templates that nobody remembers.
 func (f *Fleet) unknown(p *Pool) int {
-	n := 0
+	n, known := 0, f.knownIDs()
 	for id, g := range f.view.seen.guests {
-		if _, judged := f.others[id]; p.VMIDs.Holds(id) && !judged && !g.template && !g.container && f.byVMID(id) == nil {
+		if _, judged := f.others[id]; p.VMIDs.Holds(id) && !judged && !g.template && !g.container && !known[id] {
 			n++
 		}
 	}
 	return max(n, f.view.clones[p.Name])
 }
 
-// byVMID returns the machine that has or had the VMID not long ago, or nil.
-func (f *Fleet) byVMID(id int) *tracked {
+// knownIDs are the VMIDs that machines have or had not long ago.
+func (f *Fleet) knownIDs() map[int]bool {
+	known := make(map[int]bool, len(f.machines))
 	for _, m := range f.machines {
-		if m.VMID == id {
-			return m
-		}
+		known[m.VMID] = true
 	}
-	return nil
+	return known
 }
 
 // strangerRest is how long a VMID that turned out to be somebody else's is not looked at again.

@@ -193,3 +193,34 @@ func BenchmarkHundredMachines(b *testing.B) {
 	b.ReportMetric(r.took.Seconds(), "emulated-s")
 	b.ReportMetric(float64(r.once.Microseconds()), "longest-step-us")
 }
+
+// A thousand machines are there, 400 orders wait for their turn, and every host makes as many clones as it may.
+func BenchmarkPickWhileOrdersWait(b *testing.B) {
+	w := newWorld(b, plan{hosts: 5, seed: 5})
+	p := w.pool()
+	p.Max, p.VMIDs, p.Placement.CPURatio = 3000, VMIDs{1000, 9000}, 32
+	w.begin()
+	w.run(time.Second)
+	f, at := w.fleet, w.sim.Now()
+	put := func(i, vmid int, step Step) *tracked {
+		id, host := fmt.Sprintf("o-%04d", i), fmt.Sprintf("pve%d", 1+i%5)
+		m := &tracked{Intent: Intent{Order: id, Pool: "web", Name: "web-" + id, Shape: p.Shapes[0], Host: host, VMID: vmid, Created: at, Step: step, Since: at}}
+		f.machines[id] = m
+		return m
+	}
+	for i := range 1000 {
+		m := put(i, 1000+i, StepTidied)
+		m.Asked, m.Joined = at, at
+		f.view.seen.guests[m.VMID] = &guestSeen{vmid: m.VMID, host: m.Host, name: m.Name, running: true, pool: "plimsoll"}
+	}
+	for i := range 400 {
+		if m := put(1000+i, 3000+i, StepOrdered); i < 10 {
+			m.Step, m.Task = StepClaimed, &Task{UPID: "UPID:x", Kind: TaskClone, Host: m.Host, At: at}
+		}
+	}
+	for b.Loop() {
+		if w, mv := f.pick(); w != nil {
+			b.Fatalf("%s of %s", mv, w.m.Name)
+		}
+	}
+}

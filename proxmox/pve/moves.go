@@ -224,32 +224,43 @@ func (f *Fleet) scene(m *tracked) *scene {
 		s.told = v.told[m.Task.Host]
 		s.running = v.tasks[UPID(m.Task.UPID)].Running
 	}
-	if m.Step == StepOrdered && m.Gone.IsZero() && p != nil {
-		s.slot = f.slot(p, m)
-	}
 	return s
 }
 
-// slot reports whether another clone may begin: not beyond the pool's limit, and not more than a few at a time on a storage, nor of
-// a template. The next one would only wait for the same lock, and fail when the wait is over.
-func (f *Fleet) slot(p *Pool, m *tracked) bool {
-	want := f.locks(p, m)
-	busy := map[string]int{}
-	there := f.unknown(p)
+// turns are what orders wait for: the places that their pools have left, and the locks that clones hold. They are
+// counted once for all orders, of which hundreds may wait among a thousand machines.
+type turns struct {
+	left  map[string]int // machines by pool
+	clone map[string]int // clones by lock
+}
+
+// turns counts the places in pools, and clones: not more than a few at a time on a storage, nor of a template. The next
+// one would only wait for the same lock, and fail when the wait is over.
+func (f *Fleet) turns() *turns {
+	t := &turns{left: map[string]int{}, clone: map[string]int{}}
+	for name, p := range f.pools {
+		t.left[name] = p.Max - f.unknown(p)
+	}
 	for _, o := range f.machines {
-		begun := o.Step != StepOrdered || o != m && o.busy // somebody is just asking for its clone
-		if o.Pool == p.Name && begun && o.Gone.IsZero() {
-			there++
+		if o.Step == StepOrdered && !o.busy || !o.Gone.IsZero() { // one that is busy: somebody is just asking for its clone
+			continue
 		}
-		cloning := begun && (o.Step == StepClaimed || o.Step == StepOrdered) && o.Gone.IsZero() && o.Held == nil && (o.Failed == nil || o.Task != nil)
-		if q := f.pools[o.Pool]; cloning && q != nil {
-			for _, l := range f.locks(q, o) {
-				busy[l]++
+		t.left[o.Pool]--
+		cloning := (o.Step == StepClaimed || o.Step == StepOrdered) && o.Held == nil && (o.Failed == nil || o.Task != nil)
+		if p := f.pools[o.Pool]; cloning && p != nil {
+			for _, l := range f.locks(p, o) {
+				t.clone[l]++
 			}
 		}
 	}
-	// Machines that were found meanwhile count, whatever was true when the order was taken.
-	return there < p.Max && !slices.ContainsFunc(want, func(l string) bool { return busy[l] >= f.cfg.ClonesPerStorage })
+	return t
+}
+
+// slot reports whether the clone of an order may begin. Machines that were found meanwhile count, whatever was true when
+// it was taken.
+func (f *Fleet) slot(t *turns, m *tracked) bool {
+	locks := f.locks(f.pools[m.Pool], m)
+	return t.left[m.Pool] > 0 && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= f.cfg.ClonesPerStorage })
 }
 
 // locks names what a machine's clone holds.

@@ -256,9 +256,10 @@ const maxUnseen = 256
 func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []string) {
 	f.mu.Lock()
 	var ids []int
+	known := f.knownIDs()
 	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
 		for id := f.pools[name].VMIDs.First; id <= f.pools[name].VMIDs.Last && len(ids) <= maxUnseen; id++ {
-			if f.view.seen.guests[id] == nil && f.byVMID(id) == nil {
+			if f.view.seen.guests[id] == nil && !known[id] {
 				ids = append(ids, id)
 			}
 		}

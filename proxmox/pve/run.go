@@ -90,6 +90,7 @@ func (f *Fleet) moveSome(ctx context.Context) {
 func (f *Fleet) pick() (*work, move) {
 	f.mu.Lock()
 	defer f.unlock()
+	var t *turns
 	for _, m := range f.sorted() {
 		if m.moves >= maxMoves || m.busy {
 			continue
@@ -97,7 +98,14 @@ func (f *Fleet) pick() (*work, move) {
 		if m.unsaved && f.keep(m) != nil {
 			continue
 		}
-		if mv := m.next(f.scene(m)); mv != moveWait {
+		s := f.scene(m)
+		if m.Step == StepOrdered && m.Gone.IsZero() && !s.frozen {
+			if t == nil {
+				t = f.turns()
+			}
+			s.slot = f.slot(t, m)
+		}
+		if mv := m.next(s); mv != moveWait {
 			m.busy = true
 			m.moves++
 			return f.workFor(m), mv
