@@ -415,16 +415,21 @@ func (f *Fleet) full(p *Pool) *nodescaler.Reason {
 	return no(CodePoolAtMax, "%s", text)
 }
 
-// count is how many machines the pool has, those that failed and those on their way out included,
-// but not those that will never be made.
+// count is how many machines the pool has, those that failed included, but not those that will never be made, nor those
+// that will be gone. Whoever gives a machine back may order another at once; its clone waits until there is a place.
 func (f *Fleet) count(p *Pool) int {
 	n := 0
 	for _, m := range f.machines {
-		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) {
+		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) && !f.goes(m) {
 			n++
 		}
 	}
 	return n
+}
+
+// goes reports whether a machine is on its way out and nothing is known to be in the way.
+func (f *Fleet) goes(m *tracked) bool {
+	return !m.Returned.IsZero() && m.Held == nil && f.view.seen.online(m.Host)
 }
 
 // unknown counts what may be the pool's machines, if intents were lost: what is in its range and

@@ -147,6 +147,51 @@ func TestNeverMoreThanMaxHoweverManyOrderAtOnce(t *testing.T) {
 	}
 }
 
+// Whoever scales a pool by how many of its machines stay counts none that goes. An order in the place of one is taken, and
+// its clone waits: there are never more than may be.
+func TestAnOrderTakesThePlaceOfAMachineThatGoes(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 5})
+	w.pool().Max = 2
+	w.begin()
+	w.run(time.Second)
+	first, second := w.mustOrder("pve1"), w.mustOrder("pve2")
+	w.until("both have joined", time.Hour, func() bool { return w.phase(first) == nodescaler.Joined && w.phase(second) == nodescaler.Joined })
+	if err := w.fleet.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	third := w.mustOrder("pve2")
+	if _, err := w.order("pve2"); !errors.Is(err, loop.ErrPoolRefused) || !strings.Contains(err.Error(), CodePoolAtMax) {
+		t.Errorf("one more than stay: %v", err)
+	}
+	w.until("it has joined", time.Hour, func() bool {
+		if n := len(w.inRange()); n > 2 {
+			t.Fatalf("there are %d machines, of at most 2\n%s", n, w.story())
+		}
+		return w.phase(third) == nodescaler.Joined
+	})
+	if state, err := w.fleet.List(t.Context()); err != nil || len(state.Machines) != 2 {
+		t.Errorf("%d machines are listed, %v", len(state.Machines), err)
+	}
+}
+
+// One that cannot be destroyed keeps its place.
+func TestAMachineThatGoesAndIsAwayKeepsItsPlace(t *testing.T) {
+	w := newWorld(t, plan{hosts: 3, seed: 5})
+	w.pool().Max = 1
+	w.begin()
+	w.run(time.Second)
+	name := w.mustOrder("pve3")
+	w.until("it has joined", time.Hour, func() bool { return w.phase(name) == nodescaler.Joined })
+	w.inject("host pve3 down for=48h")
+	w.run(5 * time.Minute)
+	if err := w.fleet.Delete(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.order("pve1"); !errors.Is(err, loop.ErrPoolRefused) || !strings.Contains(err.Error(), CodePoolAtMax) {
+		t.Errorf("an order in place of a machine on a host that is away: %v", err)
+	}
+}
+
 func TestHostsAreToldAsTheyAre(t *testing.T) {
 	w := newWorld(t, plan{hosts: 3, seed: 1})
 	w.pool().Placement = Placement{MemoryReserve: 8 << 30, MemoryRatio: 1.5, CPURatio: 2, Maintenance: []string{"pve2"}, MaxPerHost: 1}

@@ -805,3 +805,25 @@ func TestIncreaseIsWholeOrNothing(t *testing.T) {
 	}
 	w.joined(small, 3)
 }
+
+// While a machine goes its group's target is below its size, and cluster-autoscaler takes that for room. An order that
+// is refused then has the group backed off for minutes; it waits for its place instead.
+func TestTheRoomOfAMachineThatGoesCanBeHad(t *testing.T) {
+	w := begin(t, plan{change: func(w *world) { w.pool("small").Max = 2; w.reshape() }})
+	small := w.group("small")
+	w.joined(small, 2)
+	if err := w.delete(small, placeholder(w.ids(small)[0])); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.target(small); got != 1 {
+		t.Fatalf("target %d, want 1", got)
+	}
+	want(t, "two in place of one", w.increase(small, 2), codes.OutOfRange)
+	w.mustIncrease(small, 1)
+	w.until("there are two nodes again", time.Hour, func() bool {
+		if len(w.vms()) > 2 {
+			t.Fatalf("there are %v, and may be 2", w.vmNames())
+		}
+		return w.target(small) == 2 && w.all(small, "Running", 2)
+	})
+}
