@@ -43,13 +43,13 @@ func (g *ground) refusals(p *Pool) (all []nodescaler.RefusedOrder) {
 	return all
 }
 
-// withExhausted adds the pools that have no VMID left. That ends by itself when one has cooled down, so it is true at
-// this moment only.
+// withExhausted adds the pools that might have more machines and have no VMID left. That ends by itself when one has
+// cooled down, so it is true at this moment only.
 func (f *Fleet) withExhausted(all map[string][]nodescaler.RefusedOrder) map[string][]nodescaler.RefusedOrder {
 	used := f.usedIDs()
 	all = maps.Clone(all)
 	for name, p := range f.pools {
-		if f.firstFree(p, p.VMIDs.First, func(id int) bool { return used[id] }) == 0 {
+		if f.firstFree(p, p.VMIDs.First, func(id int) bool { return used[id] }) == 0 && f.count(p) < p.Max {
 			all[name] = []nodescaler.RefusedOrder{{Why: exhausted(p)}}
 		}
 	}

@@ -155,3 +155,34 @@ func TestWhatOneRefusesAnotherCarries(t *testing.T) {
 		}
 	}
 }
+
+// That a pool has as many machines as it has VMIDs is no trouble if it may have no more.
+func TestAPoolAtItsMaxLacksNoVMID(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 5})
+	w.pool().Max, w.pool().VMIDs = 2, VMIDs{First: 1000, Last: 1001}
+	w.begin()
+	w.run(time.Second)
+	names := []string{w.mustOrder("pve1"), w.mustOrder("pve2")}
+	refused := func() []nodescaler.RefusedOrder {
+		state, err := w.fleet.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state.Refused["web"]
+	}
+	if r := refused(); len(r) > 0 {
+		t.Errorf("with two of two machines: %+v", r)
+	}
+	w.until("one has joined", time.Hour, func() bool { return w.phase(names[0]) == nodescaler.Joined })
+	if err := w.fleet.Delete(t.Context(), names[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it is gone", time.Hour, func() bool { return w.phase(names[0]) == "" })
+	if r := refused(); len(r) != 1 || !r[0].All() || r[0].Why.Code != CodeVMIDsExhausted {
+		t.Errorf("while its VMID cools down: %+v", r)
+	}
+	w.run(61 * time.Minute)
+	if r := refused(); len(r) > 0 {
+		t.Errorf("once it has cooled down: %+v", r)
+	}
+}
