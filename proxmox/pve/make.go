@@ -311,10 +311,11 @@ func (w *work) cloned(c *VMConfig) {
 	w.know(c)
 }
 
-// know remembers a machine as it was just proved to be ours.
+// know remembers a machine as it was just proved to be ours. The proof's age counts from the answer: from the
+// question, one that took longer than a proof lasts would be too old as it came, and be asked for for ever.
 func (w *work) know(c *VMConfig) {
 	m := w.m
-	m.conf, m.proved, m.MAC = c, w.now, macOf(c)
+	m.conf, m.proved, m.MAC = c, w.cfg.Now(), macOf(c)
 	if mark, ok := readMark(c.Description); ok && mark.Stage == stageReady && m.Step.before(StepConfigured) {
 		w.ahead(m, StepConfigured)
 	}
@@ -481,7 +482,7 @@ func (w *work) doConfigure(ctx context.Context) {
 			return
 		}
 		w.ahead(w.m, StepConfigured)
-		w.m.proved = w.now // the server took the digest of what was proved
+		w.m.proved = w.cfg.Now() // the server took the digest of what was proved
 	})
 }
 
