@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -184,6 +185,7 @@ func (f *Fleet) load() error {
 		return err
 	}
 	for _, i := range kept {
+		i.Why = brief(i.Why)
 		m := &tracked{Intent: i}
 		m.unsure = i.Step == StepClaimed && i.Task == nil
 		if m.ProviderID == "" {
@@ -350,7 +352,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	}
 	m := &tracked{Intent: Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
-		Created: now, Why: because(a.Reasons), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name], Settings: p.settings(host), Keep: a.Keep,
+		Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name], Settings: p.settings(host), Keep: a.Keep,
 	}}
 	m.mile = milestone{StepOrdered, now}
 	m.ProviderID = f.plannedID(m)
@@ -369,6 +371,23 @@ func because(reasons []nodescaler.Reason) string {
 		texts = append(texts, r.Code+": "+r.Text)
 	}
 	return strings.Join(texts, "; ")
+}
+
+// maxWhy is how much of the reasons for an order is kept with it. All intents have to fit where they are kept, and a
+// policy that explains itself well takes more room than all else that is known of a machine.
+const maxWhy = 200
+
+// brief is the beginning of a text that is too long to be kept.
+func brief(text string) string {
+	if len(text) <= maxWhy {
+		return text
+	}
+	const more = "…"
+	end := maxWhy - len(more)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + more
 }
 
 // choose returns the host of a machine: the one that was named, if it takes it, or else the best.

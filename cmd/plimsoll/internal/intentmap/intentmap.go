@@ -46,6 +46,12 @@ const (
 	tries = 5
 	// limit is what the API server takes in a ConfigMap's data, less some room for what it adds.
 	limit = 1<<20 - 1<<14
+	// forOrders is how much of that new orders may fill. The rest is for what the intents that there are still have
+	// to say: each step of a machine adds to its own, giving it back most of all, and what cannot be written is not
+	// done. In a full ConfigMap nothing could be given back to make room.
+	forOrders = limit / 4 * 3
+	// grown is what the intent of a machine that is a node comes to. It is shorter when the order is taken.
+	grown = 900
 )
 
 // Config says which ConfigMap it is, and for whom.
@@ -199,14 +205,34 @@ func (m *Map) Put(i pve.Intent) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now := m.size + len(data) - m.sizes[i.Order]; now > limit {
-		return fmt.Errorf("keep intent: ConfigMap %s: must hold at most %d bytes, would be %d with %d intents", m.cfg.Name, limit, now, len(m.kept)+1)
+	if err := m.full(&i, len(data)); err != nil {
+		return fmt.Errorf("keep intent: ConfigMap %s: %w", m.cfg.Name, err)
 	}
 	text := string(data)
 	if err := m.write(i.Order, &text); err != nil {
 		return fmt.Errorf("keep intent: %w", err)
 	}
 	m.note(i.Order, &again, len(data))
+	return nil
+}
+
+// full says that there is no room for an intent of that size. One that is new is an order, unless its machine was
+// found: that is there whether or not it is written down.
+func (m *Map) full(i *pve.Intent, size int) error {
+	old, known := m.sizes[i.Order]
+	if now := m.size + size - old; now > limit {
+		return fmt.Errorf("must hold at most %d bytes, would be %d with %d intents", limit, now, len(m.kept)+1)
+	}
+	if known || i.Adopted {
+		return nil
+	}
+	all := max(size, grown)
+	for _, n := range m.sizes {
+		all += max(n, grown)
+	}
+	if all > forOrders {
+		return fmt.Errorf("must hold at most %d bytes for an order to be taken, would come to %d with %d intents", forOrders, all, len(m.kept)+1)
+	}
 	return nil
 }
 

@@ -263,6 +263,83 @@ func TestFullConfigMapIsRefusedBeforeTheServerDoes(t *testing.T) {
 	}
 }
 
+// fleetIntent is an intent as fleets write it once the machine is a node, with a reason as long as they keep it.
+func fleetIntent(n int) pve.Intent {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 123456789, time.UTC)
+	order := fmt.Sprintf("mtim7pc0-%04d", n)
+	return pve.Intent{
+		Order: order, Pool: "workers", Name: "workers-" + order, Shape: pricing.Shape{Name: "medium", CPU: 4000, Memory: 8 * pricing.GiB, Disk: 40 * pricing.GiB},
+		Host: "pve1", VMID: 1000 + n, Created: at, Why: strings.Repeat("x", 200), ProviderID: fmt.Sprint("proxmox://home/", 1000+n),
+		Step: pve.StepTidied, Since: at, VMIDs: pve.VMIDs{First: 1000, Last: 2999}, PVEPool: "plimsoll", Asked: at, Joined: at, MAC: "BC:24:11:00:11:22",
+		Last:     "UPID:pve1:0003A1B2:0A1B2C3D:69B1C2D3:imgdel:1000@local:plimsoll@pve!fleet:",
+		Settings: "0123456789ab", Original: "9000@0123456789012345678901234567890123456789", Recipe: "0123456789ab",
+	}
+}
+
+// ordered is the intent as it is when the order is taken.
+func ordered(i pve.Intent) pve.Intent {
+	return pve.Intent{
+		Order: i.Order, Pool: i.Pool, Name: i.Name, Shape: i.Shape, Host: i.Host, VMID: i.VMID, Created: i.Created, Why: i.Why,
+		ProviderID: i.ProviderID, Step: pve.StepOrdered, Since: i.Since, Settings: i.Settings, Recipe: i.Recipe,
+	}
+}
+
+// destroyed is the intent while its machine is destroyed, when it says most.
+func destroyed(i pve.Intent) pve.Intent {
+	i.Returned, i.Exit = i.Created, pve.ExitDestroy
+	i.Task = &pve.Task{
+		UPID: "UPID:pve1:0003A1B2:0A1B2C3D:69B1C2D3:qmdestroy:1000:plimsoll@pve!fleet:", Kind: pve.TaskDestroy, Host: "pve1", At: i.Created,
+	}
+	return i
+}
+
+// Orders stop before the ConfigMap is full, whether they come one after the other or all at once: those that were taken
+// can all be made, and all be given back at the same time.
+func TestFullConfigMapGivesMachinesBack(t *testing.T) {
+	for name, atOnce := range map[string]bool{"one after the other": false, "all at once": true} {
+		t.Run(name, func(t *testing.T) {
+			m := &Map{kept: map[string]pve.Intent{}, sizes: map[string]int{}}
+			put := func(i pve.Intent) error {
+				data, err := json.Marshal(i)
+				if err == nil {
+					err = m.full(&i, len(data))
+				}
+				if err == nil {
+					m.note(i.Order, &i, len(data))
+				}
+				return err
+			}
+			must := func(i pve.Intent, doing string) {
+				if err := put(i); err != nil {
+					t.Fatalf("%s %s: %v", doing, i.Order, err)
+				}
+			}
+			n := 0
+			for ; put(ordered(fleetIntent(n))) == nil; n++ {
+				if !atOnce {
+					must(fleetIntent(n), "making")
+				}
+			}
+			if n < 850 {
+				t.Errorf("it holds %d machines, want 850 at least", n)
+			}
+			for k := range n {
+				must(fleetIntent(k), "making")
+			}
+			for k := range n {
+				must(destroyed(fleetIntent(k)), "giving back")
+			}
+			found := fleetIntent(n)
+			found.Adopted = true
+			must(found, "writing down what was found as")
+			for k := range n {
+				m.note(fleetIntent(k).Order, nil, 0)
+			}
+			must(ordered(fleetIntent(n+1)), "with room again, ordering")
+		})
+	}
+}
+
 func TestWhatIsNoIntentIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"{":               "ConfigMap plimsoll/x: data.one-0: must be an intent: unexpected end of JSON input",
