@@ -63,6 +63,7 @@ var everyCall = map[string][]func(context.Context, *Client) error{
 	"Start":           {func(ctx context.Context, c *Client) error { _, err := c.Start(ctx, "pve1", 310); return err }},
 	"Task":            {func(ctx context.Context, c *Client) error { _, err := c.Task(ctx, upidClone); return err }},
 	"WaitTask":        {func(ctx context.Context, c *Client) error { _, err := c.WaitTask(ctx, upidClone); return err }},
+	"StopTask":        {func(ctx context.Context, c *Client) error { return c.StopTask(ctx, upidClone) }},
 	"TaskLog":         {func(ctx context.Context, c *Client) error { _, err := c.TaskLog(ctx, upidClone, 5); return err }},
 	"Tasks": {
 		func(ctx context.Context, c *Client) error {
@@ -236,6 +237,7 @@ func TestCallsThatMakeNoSenseAreNotSent(t *testing.T) {
 			_, err := c.Start(ctx, "pve1/x", 310)
 			return err
 		},
+		`DELETE /tasks: upid must be UPID:host:…:, was "clone"`: func(ctx context.Context, c *Client) error { return c.StopTask(ctx, "clone") },
 		`DELETE /nodes/pve1/qemu/0: vmid must be 100 to 999999999, was 0`: func(ctx context.Context, c *Client) error {
 			_, err := c.Destroy(ctx, "pve1", 0, true)
 			return err

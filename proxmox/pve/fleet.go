@@ -127,6 +127,8 @@ type tracked struct {
 	unsure  bool              // the clone may have been asked for in vain, or twice
 	doubted time.Time         // since when the server does not show what it should
 	hidden  bool              // it exists and is not listed
+	heard   time.Time         // when its task was last known to run
+	hung    bool              // its task takes longer than it may
 	mile    milestone         // on its way to a ready node
 	off     bool              // it is a spare, and was seen to be stopped
 }
@@ -661,6 +663,8 @@ func (f *Fleet) trouble(m *tracked) string {
 		return tell(reason(CodeHostOffline, "host %s is offline; this is what was last known", m.Host))
 	case f.view.frozen != nil:
 		return tell(*f.view.frozen)
+	case m.hung && m.Task != nil:
+		return tell(m.hanging(true))
 	case m.problem.Code != "":
 		return tell(m.problem)
 	case f.stopped(m):

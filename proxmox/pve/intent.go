@@ -124,7 +124,7 @@ type Task struct {
 	UPID string    `json:"upid"`
 	Kind TaskKind  `json:"kind"`
 	Host string    `json:"host"`
-	At   time.Time `json:"at"`
+	At   time.Time `json:"at"` // it was asked for
 }
 
 // TaskKind is what a task does to a machine.

@@ -236,20 +236,3 @@ func (w *work) doForget() {
 	}
 	delete(w.machines, w.i.Order)
 }
-
-// doRecall asks for a task that its host's list does not show.
-func (w *work) doRecall(ctx context.Context) {
-	status, err := w.client.Task(ctx, UPID(w.i.Task.UPID))
-	w.done(func() {
-		switch {
-		case Is(err, NoTask):
-			w.ended(w.m, TaskStatus{UPID: UPID(w.i.Task.UPID), Exit: "unexpected status"})
-		case err != nil:
-			w.upset(err)
-		case status.Running:
-			w.m.Task.At = w.now
-		default:
-			w.ended(w.m, status)
-		}
-	})
-}

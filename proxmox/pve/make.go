@@ -199,6 +199,7 @@ func (w *work) cloneAnswered(upid UPID, err error) {
 // follow makes a task what the machine waits for.
 func (w *work) follow(upid UPID, kind TaskKind) {
 	w.m.Task = &Task{UPID: string(upid), Kind: kind, Host: upid.Node(), At: w.cfg.Now()}
+	w.m.heard, w.m.hung = time.Time{}, false
 }
 
 // doFind sees what became of a clone whose task is not known, or failed.

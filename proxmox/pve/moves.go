@@ -28,6 +28,7 @@ const (
 	moveExplain   move = "explain"   // collect what may say why it failed
 	moveProbe     move = "probe"     // it should be listed and is not: ask whether it exists
 	moveRecall    move = "recall"    // ask for a task that is not listed
+	moveCancel    move = "cancel"    // end a task that takes too long, of a machine that is to go
 	moveStash     move = "stash"     // prove that it is ours, and shut it down to be kept
 	moveLeave     move = "leave"     // prove that it is ours, and shut down, stop or destroy it
 	moveConfirm   move = "confirm"   // ask whether it is gone
@@ -46,7 +47,8 @@ type scene struct {
 	storing  bool       // the host that its first-boot disc is kept by
 	guest    *guestSeen // listed under its VMID
 	slot     bool       // a clone may begin
-	told     bool       // the tasks of the host of its task were listed
+	reached  bool       // the host of its task is online
+	told     bool       // the tasks of that host were listed
 	running  bool       // the task is among them, and runs
 	disc     bool       // it needs a first-boot disc
 	blamed   bool       // its failure still counts
@@ -64,6 +66,8 @@ const (
 	proofLasts = 2 * time.Second
 	// taskListed is how long after it began a task may be missing from the list.
 	taskListed = 10 * time.Second
+	// taskUntold is how long a host may leave out to list its tasks before it is asked for the one.
+	taskUntold = 30 * time.Second
 	// unknownFor is how long a pool may be unknown before what is left of its machines is forgotten. A process
 	// that starts has read none yet, and one that cannot be read for a moment comes back as it was.
 	unknownFor = 24 * time.Hour
@@ -116,7 +120,17 @@ func (m *tracked) nextSpare(s *scene) move {
 
 // nextOfTask is the next move of a machine that waits for a task.
 func (m *tracked) nextOfTask(s *scene) move {
-	if s.told && !s.running && s.now.Sub(m.Task.At) > taskListed {
+	heard := m.Task.At
+	if m.heard.After(heard) {
+		heard = m.heard
+	}
+	silent := s.now.Sub(heard)
+	switch {
+	case !s.reached:
+		return moveWait
+	case m.hung && !m.Returned.IsZero() && m.Task.Kind.hinders():
+		return moveCancel
+	case s.told && !s.running && silent > taskListed, !s.told && silent > taskUntold:
 		return moveRecall
 	}
 	return moveWait
@@ -187,7 +201,11 @@ func (m *tracked) nextOut(s *scene) move {
 // afterwards is the next move for what is left of a machine that is gone.
 func (m *tracked) afterwards(s *scene) move {
 	switch {
-	case m.Task == nil && m.Disc != "" && !s.frozen && s.storing, s.unnode && !m.NodeGone:
+	case m.Task != nil && s.frozen:
+		return moveWait
+	case m.Task != nil:
+		return m.nextOfTask(s)
+	case m.Disc != "" && !s.frozen && s.storing, s.unnode && !m.NodeGone:
 		return moveSweep
 	case m.Disc != "" || s.blamed || s.unknown || s.now.Sub(m.Gone) < s.cooldown:
 		return moveWait
@@ -221,7 +239,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 	s.deserted = f.deserted(m)
 	s.storing = v.seen.online(m.DiscHost)
 	if m.Task != nil {
-		s.told = v.told[m.Task.Host]
+		s.reached, s.told = v.seen.online(m.Task.Host), v.told[m.Task.Host]
 		s.running = v.tasks[UPID(m.Task.UPID)].Running
 	}
 	return s
@@ -263,8 +281,12 @@ func (f *Fleet) slot(t *turns, m *tracked) bool {
 	return t.left[m.Pool] > 0 && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= f.cfg.ClonesPerStorage })
 }
 
-// locks names what a machine's clone holds.
+// locks names what a machine's clone holds. One that takes too long may hold it for ever: the next ones do not wait for
+// that, and if it does they fail to get the lock in a few seconds and try again.
 func (f *Fleet) locks(p *Pool, m *tracked) []string {
+	if m.hung {
+		return nil
+	}
 	t := f.view.templates[p.Template.On(m.Host)]
 	name, _ := p.disks(t, m.Shape)
 	at := t.host

@@ -25,6 +25,10 @@ func TestNextMove(t *testing.T) {
 	task := func(age time.Duration) func(*tracked, *scene) {
 		return func(m *tracked, _ *scene) { m.Task = &Task{Kind: TaskClone, At: now.Add(-age)} }
 	}
+	destroys := func(m *tracked, _ *scene) { m.Task.Kind = TaskDestroy }
+	heard := func(m *tracked, _ *scene) { m.heard = now.Add(-time.Second) }
+	hung := func(m *tracked, _ *scene) { m.hung = true }
+	unreached := func(_ *tracked, s *scene) { s.reached = false }
 	told := func(_ *tracked, s *scene) { s.told = true }
 	running := func(_ *tracked, s *scene) { s.told, s.running = true, true }
 	disc := func(_ *tracked, s *scene) { s.disc = true }
@@ -47,7 +51,11 @@ func TestNextMove(t *testing.T) {
 		{"a clone that may have been asked for is looked up", changes{at(StepClaimed)}, moveFind},
 		{"so is one that is listed", changes{at(StepClaimed), listed}, moveFind},
 		{"a clone in progress is waited for", changes{at(StepClaimed), task(time.Minute), running}, moveWait},
-		{"a clone whose host does not tell is waited for", changes{at(StepClaimed), task(time.Minute)}, moveWait},
+		{"a clone whose host does not tell is waited for", changes{at(StepClaimed), task(20 * time.Second)}, moveWait},
+		{"for half a minute, and then it is asked for", changes{at(StepClaimed), task(time.Minute)}, moveRecall},
+		{"unless it was known to run just now", changes{at(StepClaimed), task(time.Minute), heard}, moveWait},
+		{"or its host is offline", changes{at(StepClaimed), task(time.Minute), unreached}, moveWait},
+		{"a clone that takes too long is waited for", changes{at(StepClaimed), task(2 * time.Hour), running, hung}, moveWait},
 		{"a task that is too young to be listed is waited for", changes{at(StepClaimed), task(time.Second), told}, moveWait},
 		{"a task that is not listed is asked for", changes{at(StepClaimed), task(time.Minute), told}, moveRecall},
 		{"a clone is proved before anything in it is changed", changes{at(StepCloned), listed}, moveVerify},
@@ -91,7 +99,7 @@ func TestNextMove(t *testing.T) {
 		{"its host has left, and it is returned", changes{at(StepTidied), returned, deserted}, moveProbe},
 		{"its host has left, and its clone may have been asked for", changes{at(StepClaimed), deserted}, moveProbe},
 		{"its host has left, and it was never asked for", changes{at(StepOrdered), slot, deserted}, moveWait},
-		{"its host has left, and a task elsewhere is not over", changes{at(StepTidied), returned, deserted, task(time.Minute)}, moveWait},
+		{"its host has left, and a task elsewhere is not over", changes{at(StepTidied), returned, deserted, task(time.Minute), running}, moveWait},
 		{"its host has left, and it is in quarantine", changes{at(StepTidied), held, deserted}, moveProbe},
 		{"its host has left, and it is hidden", changes{at(StepTidied), hidden, deserted}, moveProbe},
 		{"its host has left, and nothing may be changed", changes{at(StepTidied), returned, deserted, frozen}, moveWait},
@@ -104,6 +112,11 @@ func TestNextMove(t *testing.T) {
 		// On its way out.
 		{"returned while its clone may have been asked for", changes{at(StepClaimed), returned}, moveFind},
 		{"returned while it is cloned", changes{at(StepClaimed), returned, task(time.Minute), running}, moveWait},
+		{"returned while its clone takes too long", changes{at(StepClaimed), returned, task(2 * time.Hour), running, hung}, moveCancel},
+		{"whether or not anybody tells of it", changes{at(StepClaimed), returned, task(2 * time.Hour), hung}, moveCancel},
+		{"not while its host is offline", changes{at(StepClaimed), returned, task(2 * time.Hour), hung, unreached}, moveWait},
+		{"not while nothing may be changed", changes{at(StepClaimed), returned, task(2 * time.Hour), running, hung, frozen}, moveWait},
+		{"returned while its destruction takes too long", changes{at(StepTidied), listed, returned, task(2 * time.Hour), destroys, running, hung}, moveWait},
 		{"returned when it was cloned", changes{at(StepCloned), listed, returned}, moveLeave},
 		{"returned as a node", changes{at(StepTidied), listed, returned}, moveLeave},
 		{"returned when it had failed", changes{at(StepStarted), listed, failed, returned}, moveLeave},
@@ -118,6 +131,8 @@ func TestNextMove(t *testing.T) {
 		{"nobody knows its pool", changes{at(StepTidied), gone, func(_ *tracked, s *scene) { s.unknown = true }}, moveWait},
 		{"its disc is left on a host that is offline", changes{at(StepTidied), gone, hasDisc, func(_ *tracked, s *scene) { s.storing = false }}, moveWait},
 		{"its disc is being removed", changes{at(StepTidied), gone, hasDisc, task(time.Second)}, moveWait},
+		{"nobody tells how that went", changes{at(StepTidied), gone, hasDisc, task(time.Minute)}, moveRecall},
+		{"nobody tells how that went, and nothing may be changed", changes{at(StepTidied), gone, hasDisc, task(time.Minute), frozen}, moveWait},
 		{"its disc is left, and nothing may be changed", changes{at(StepTidied), gone, hasDisc, frozen}, moveWait},
 		{"its node is left", changes{at(StepTidied), gone, func(_ *tracked, s *scene) { s.unnode = true }}, moveSweep},
 		{"its VMID cools down", changes{at(StepTidied), gone, func(_ *tracked, s *scene) { s.cooldown = 2 * time.Hour }}, moveWait},
@@ -126,7 +141,7 @@ func TestNextMove(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := &tracked{Intent: Intent{Order: "1", Pool: "web", Name: "web-1", Host: "pve1", VMID: 1001}}
-			s := &scene{now: now, seen: now, online: true}
+			s := &scene{now: now, seen: now, online: true, reached: true}
 			for _, change := range c.with {
 				change(m, s)
 			}

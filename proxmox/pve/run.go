@@ -138,6 +138,8 @@ func (w *work) do(ctx context.Context, mv move) {
 		w.doProbe(ctx)
 	case moveRecall:
 		w.doRecall(ctx)
+	case moveCancel:
+		w.doCancel(ctx)
 	case moveStash:
 		w.doStash(ctx)
 	case moveLeave:

@@ -45,9 +45,12 @@ func (f *Fleet) settleOne(m *tracked) {
 	if m.Task != nil && v.told[m.Task.Host] && f.pools[m.Pool] != nil { // nobody else says how to go on
 		if t, listed := v.tasks[UPID(m.Task.UPID)]; listed && !t.Running {
 			f.ended(m, t)
+		} else if listed {
+			m.heard = v.seen.at
 		}
 	}
 	f.settleLeft(m)
+	f.settleTask(m)
 	if !m.Gone.IsZero() {
 		return
 	}
@@ -132,9 +135,25 @@ func (f *Fleet) settleTime(m *tracked) {
 	case m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && now.Sub(m.Since) > time.Duration(p.JoinTimeout):
 		f.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", now.Sub(m.Since).Round(time.Second)),
 			"look at its console, at the join profile and at the way from it to the servers")
-	case m.Step.before(StepStarted) && !m.Asked.IsZero() && m.Task == nil && now.Sub(m.Asked) > makeWithin && now.Sub(m.Woken) > makeWithin && f.view.seen.online(m.Host):
-		f.fail(m, reason(CodeMachineFailed, "it could not be made within %s: %s", makeWithin, m.problem.Text), "")
+	default:
+		if r := m.unmade(now); r != nil && f.view.seen.online(m.Host) {
+			f.fail(m, *r, "")
+		}
 	}
+}
+
+// unmade is why a machine has failed that is in the making for too long, or nil. Of a task that takes too long it must
+// be known that it runs: what nobody tells of may be done.
+func (m *tracked) unmade(now time.Time) *nodescaler.Reason {
+	late := m.Step.before(StepStarted) && !m.Asked.IsZero() && now.Sub(m.Asked) > makeWithin && now.Sub(m.Woken) > makeWithin
+	switch {
+	case late && m.Task == nil:
+		return no(CodeMachineFailed, "it could not be made within %s: %s", makeWithin, m.problem.Text)
+	case late && m.hung && now.Sub(m.heard) < maxAge:
+		r := m.hanging(true)
+		return &r
+	}
+	return nil
 }
 
 // ended takes over how the task that a machine waits for has ended.
@@ -142,6 +161,9 @@ func (f *Fleet) ended(m *tracked, t TaskStatus) {
 	kind := m.Task.Kind
 	m.Last, m.Task = m.Task.UPID, nil
 	m.Since = f.cfg.Now()
+	if m.hung { // it rested from ending the task
+		m.heard, m.hung, m.rest = time.Time{}, false, time.Time{}
+	}
 	if t.Warnings {
 		f.say(m, reason(CodeTaskWarnings, "%s ended with %s", kind, t.Exit), "look at the task's log")
 	}

@@ -1,6 +1,8 @@
 package pve
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,4 +25,115 @@ func TestHostThatAnswersSlowlyMakesMachines(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A host that does not list its tasks is asked for the one that a machine waits for.
+func TestTaskThatNobodyTellsOfIsAskedFor(t *testing.T) {
+	for _, status := range []string{"500", "596"} {
+		t.Run(status, func(t *testing.T) {
+			w := newWorld(t, plan{hosts: 2, seed: 5}).begin()
+			w.run(time.Minute)
+			w.inject("answer " + status + " GET /nodes/pve2/tasks")
+			name := w.mustOrder("pve2")
+			w.until("the machine has joined", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+			if err := w.fleet.Delete(context.Background(), name); err != nil {
+				t.Fatal(err)
+			}
+			w.until("it is gone", 10*time.Minute, func() bool { return w.phase(name) == "" })
+		})
+	}
+}
+
+// endless is a world whose clones never end: two are under way on the one storage, and a third waits for its turn.
+func endless(t *testing.T) (w *world, names []string) {
+	p := plan{hosts: 2, seed: 5, shared: true}
+	p.times.Clone.Min, p.times.Clone.Max = 1000*time.Hour, 1001*time.Hour
+	p.times.Boot.Min, p.times.Boot.Max = 10*time.Second, 20*time.Second
+	w = newWorld(t, p)
+	w.pool().MaxFailures = 9
+	w.begin()
+	w.run(time.Second)
+	for range 3 {
+		names = append(names, w.mustOrder(""))
+	}
+	w.run(15 * time.Minute)
+	return w, names
+}
+
+func (w *world) clones() (n int) {
+	for _, v := range w.sim.Inventory().VMs {
+		if v.Config["lock"] == "clone" {
+			n++
+		}
+	}
+	return n
+}
+
+// What takes too long is told, and keeps nobody else waiting.
+func TestTaskThatNeverEndsIsToldOf(t *testing.T) {
+	w, names := endless(t)
+	if n := w.calls("POST", "/clone"); n != 2 {
+		t.Errorf("%d clones were begun at once, want 2", n)
+	}
+	if w.told(CodeTaskHangs) {
+		t.Errorf("after a quarter of an hour a clone is told to hang\n%s", w.story())
+	}
+	w.run(time.Hour)
+	for _, name := range names[:2] {
+		m := w.machine(name)
+		if m.Phase != nodescaler.Failed || !strings.HasPrefix(m.Problem, "TaskHangs: its task clone on pve1 has not ended since 2026-01-01T00:00:01Z; look at the host") {
+			t.Errorf("%s is %s: %s", name, m.Phase, m.Problem)
+		}
+	}
+	if n := w.calls("POST", "/clone"); n != 3 {
+		t.Errorf("%d clones were begun after an hour, want a third\n%s", n, w.story())
+	}
+	if n := w.calls("DELETE", "/tasks/"); n != 0 {
+		t.Errorf("%d tasks of machines that nobody gave back were ended", n)
+	}
+}
+
+// A machine that was given back goes, though its task would never end.
+func TestMachineWhoseTaskNeverEndsIsGivenBack(t *testing.T) {
+	w, names := endless(t)
+	for _, name := range names[:2] {
+		if err := w.fleet.Delete(context.Background(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(30 * time.Minute)
+	if n := w.calls("DELETE", "/tasks/"); n != 0 {
+		t.Errorf("%d clones were ended before their hour was over", n)
+	}
+	w.run(30 * time.Minute)
+	for _, name := range names[:2] {
+		if m := w.machine(name); m.Phase != "" {
+			t.Errorf("%s is %s: %s\n%s", name, m.Phase, m.Problem, w.story())
+		}
+	}
+	if n, clones := w.calls("DELETE", "/tasks/"), w.clones(); n != 2 || clones != 1 {
+		t.Errorf("%d tasks were ended, want 2; %d clones are there, want the third's\n%s", n, clones, w.story())
+	}
+}
+
+// That a task cannot be ended is told, and a person can end it.
+func TestTaskThatMayNotBeEndedIsLeftToAPerson(t *testing.T) {
+	w, names := endless(t)
+	w.inject("answer 403 DELETE /nodes/pve1/tasks/*")
+	if err := w.fleet.Delete(context.Background(), names[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.run(2 * time.Hour)
+	m := w.machine(names[0])
+	if m.Phase != nodescaler.Deleting || !strings.HasPrefix(m.Problem, "TaskHangs: ") || !strings.Contains(m.Problem, "pvesh delete '/nodes/pve1/tasks/UPID:pve1:") {
+		t.Errorf("it is %s: %s\n%s", m.Phase, m.Problem, w.story())
+	}
+	if n := strings.Count(w.story(), "could not be told to end"); n < 5 || n > 15 {
+		t.Errorf("that it could not be ended is told %d times in 75 minutes, want every five\n%s", n, w.story())
+	}
+	w.sim.Heal()
+	if err := w.root().StopTask(context.Background(), UPID(w.fleet.named(names[0]).Task.UPID)); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it is gone", time.Minute, func() bool { return w.phase(names[0]) == "" })
 }

@@ -49,16 +49,16 @@ func taskStatus(upid UPID, running bool, exit string) TaskStatus {
 }
 
 // onTask returns the path of something of a task.
-func onTask(upid UPID, rest string) (string, error) {
+func onTask(method string, upid UPID, rest string) (string, error) {
 	if !upid.Valid() {
-		return "", invalid(http.MethodGet, "/tasks", "upid must be UPID:host:…:, was %q", string(upid))
+		return "", invalid(method, "/tasks", "upid must be UPID:host:…:, was %q", string(upid))
 	}
-	return onNode(http.MethodGet, upid.Node(), "/tasks/"+url.PathEscape(string(upid))+rest)
+	return onNode(method, upid.Node(), "/tasks/"+url.PathEscape(string(upid))+rest)
 }
 
 // Task looks at one task.
 func (c *Client) Task(ctx context.Context, upid UPID) (TaskStatus, error) {
-	path, err := onTask(upid, "/status")
+	path, err := onTask(http.MethodGet, upid, "/status")
 	if err != nil {
 		return TaskStatus{}, err
 	}
@@ -77,6 +77,17 @@ func (c *Client) Task(ctx context.Context, upid UPID) (TaskStatus, error) {
 	}
 }
 
+// StopTask tells a task to end, and has it killed when it does not. Whoever began it may: others need Sys.Modify on
+// its host. One that has ended is left as it is.
+func (c *Client) StopTask(ctx context.Context, upid UPID) error {
+	path, err := onTask(http.MethodDelete, upid, "")
+	if err != nil {
+		return err
+	}
+	_, err = c.call(ctx, http.MethodDelete, path, nil)
+	return err
+}
+
 // taskLogPage is more lines than most tasks write.
 const taskLogPage = 2000
 
@@ -85,7 +96,7 @@ const maxLogPages = 100
 
 // TaskLog returns the last lines of what a task wrote.
 func (c *Client) TaskLog(ctx context.Context, upid UPID, last int) ([]string, error) {
-	path, err := onTask(upid, "/log")
+	path, err := onTask(http.MethodGet, upid, "/log")
 	if err != nil {
 		return nil, err
 	}
