@@ -47,20 +47,12 @@ type Report struct {
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// Orphans looks for what is left over, in both directions, and changes nothing.
+// Orphans looks for what is left over, in both directions, and changes nothing. It begins as a round of work does; while
+// it asks on, which may be hundreds of questions, rounds of work go on.
 func (f *Fleet) Orphans(ctx context.Context) (Report, error) {
-	f.ticking.Lock()
-	defer f.ticking.Unlock()
-	return f.orphans(ctx)
-}
-
-func (f *Fleet) orphans(ctx context.Context) (Report, error) {
-	f.readNodes(ctx)
-	if err := f.look(ctx); err != nil {
+	if err := f.lookAgain(ctx); err != nil {
 		return Report{}, err
 	}
-	f.settle()
-	f.adopt(ctx)
 	r := Report{At: f.cfg.Now()}
 	r.Orphans = append(f.orphanMachines(), f.orphanNodes(ctx)...)
 	discs, unknown := f.orphanDiscs(ctx)
@@ -74,6 +66,19 @@ func (f *Fleet) orphans(ctx context.Context) (Report, error) {
 	f.notice(&r)
 	slices.SortFunc(r.Orphans, func(a, b Orphan) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
 	return r, nil
+}
+
+// lookAgain looks, whether or not that is due.
+func (f *Fleet) lookAgain(ctx context.Context) error {
+	f.ticking.Lock()
+	defer f.ticking.Unlock()
+	f.readNodes(ctx)
+	if err := f.look(ctx); err != nil {
+		return err
+	}
+	f.settle()
+	f.adopt(ctx)
+	return nil
 }
 
 // notice dates the orphans. One that was not left over the last time begins anew.
@@ -211,8 +216,8 @@ func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string
 		}
 		f.mu.Lock()
 		for _, v := range volumes {
-			name, ours := strings.CutPrefix(v.Name, "iso/"+discPrefix(f.cfg.Owner))
-			if name = strings.TrimSuffix(name, ".iso"); !ours || f.needed(name) {
+			name, ours := f.discOf(v.Name)
+			if !ours || f.needed(name) {
 				continue
 			}
 			o := Orphan{Kind: DiscWithoutMachine, Name: v.ID, Host: s.host, Text: "no machine needs it any more"}
@@ -224,6 +229,12 @@ func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string
 		f.mu.Unlock()
 	}
 	return all, unknown
+}
+
+// discOf is the machine that a volume is the first-boot disc of.
+func (f *Fleet) discOf(volume string) (machine string, ours bool) {
+	name, ours := strings.CutPrefix(volume, "iso/"+discPrefix(f.cfg.Owner))
+	return strings.TrimSuffix(name, ".iso"), ours
 }
 
 // needed reports whether a machine's disc may still be used or will be removed by the machine's own
@@ -273,11 +284,18 @@ func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []str
 		if err != nil {
 			return all, append(unknown, fmt.Sprintf("VMIDs from %d: %v", id, err))
 		}
-		if !free {
+		if !free && !f.sees(id) {
 			all = append(all, Orphan{Kind: UnseenMachine, Name: itoa(id), VMID: id, Text: "the VMID is taken by what the token may not see: somebody else's machine, or what is left of a clone"})
 		}
 	}
 	return all, unknown
+}
+
+// sees reports whether it is known by now who has a VMID: a clone of ours may have begun since it was asked about.
+func (f *Fleet) sees(id int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.view.seen.guests[id] != nil || f.byVMID(id) != nil
 }
 
 // discStores are where discs of ours may lie: each storage on each host, and a shared one once.
@@ -302,9 +320,7 @@ func (f *Fleet) discStores() []storeSeen {
 // they go the way of all others, with proof before each call. What spare names is only told; nil
 // spares nothing. It returns what it found.
 func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, error) {
-	f.ticking.Lock()
-	defer f.ticking.Unlock()
-	r, err := f.orphans(ctx)
+	r, err := f.Orphans(ctx)
 	if err != nil {
 		return r, err
 	}
@@ -316,11 +332,26 @@ func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, e
 	}
 	var errs []error
 	for _, o := range r.Orphans {
-		if !o.Due.IsZero() && !r.At.Before(o.Due) && (spare == nil || !spare(o)) {
+		if !o.Due.IsZero() && !r.At.Before(o.Due) && (spare == nil || !spare(o)) && f.stands(o) {
 			errs = append(errs, f.collect(ctx, o))
 		}
 	}
 	return r, errors.Join(errs...)
+}
+
+// stands reports whether what was found is left over still: machines went on while the rest was looked for.
+func (f *Fleet) stands(o Orphan) bool {
+	switch o.Kind {
+	case MachineWithoutNode:
+		return slices.ContainsFunc(f.orphanMachines(), func(now Orphan) bool { return now.Kind == o.Kind && now.Name == o.Name })
+	case DiscWithoutMachine:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		name, ours := f.discOf(volume(o.Name).Name)
+		return ours && !f.needed(name)
+	case NodeWithoutMachine, IntentWithout, UnprovedMachine, UnseenMachine:
+	}
+	return true
 }
 
 func (f *Fleet) collect(ctx context.Context, o Orphan) error {

@@ -2,6 +2,7 @@ package pve
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -136,4 +137,50 @@ func TestTaskThatMayNotBeEndedIsLeftToAPerson(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("it is gone", time.Minute, func() bool { return w.phase(names[0]) == "" })
+}
+
+// among makes a round of work while a question is asked.
+type among struct {
+	w    *world
+	way  http.RoundTripper
+	path string
+	busy bool
+	n    int
+}
+
+func (a *among) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, a.path) && a.path != "" && !a.busy {
+		a.busy, a.n = true, a.n+1
+		if a.w.fleet.ticking.TryLock() {
+			a.w.fleet.ticking.Unlock()
+			_ = a.w.fleet.Tick(r.Context())
+		} else {
+			a.w.t.Errorf("%s is asked while no round of work can be made", r.URL.Path)
+		}
+		a.busy = false
+	}
+	return a.way.RoundTrip(r)
+}
+
+// What is left over is looked for beside the work, which takes long where each question does; a machine that is made
+// meanwhile is none of it.
+func TestWorkGoesOnWhileOrphansAreLookedFor(t *testing.T) {
+	w := newWorld(t, plan{hosts: 2, seed: 5})
+	w.pool().VMIDs = VMIDs{First: 1000, Last: 1999}
+	var a *among
+	w.wrap = func(way http.RoundTripper) http.RoundTripper { a = &among{w: w, way: way}; return a }
+	w.begin()
+	w.run(time.Minute)
+	w.inject("slow GET /cluster/nextid by=600ms", "slow GET /nodes/*/storage/*/content by=600ms")
+	for _, path := range []string{"/cluster/nextid", "/content"} {
+		a.path, a.n = path, 0
+		name := w.mustOrder("")
+		r, err := w.fleet.Collect(context.Background(), nil)
+		if err != nil || len(r.Orphans) != 0 || a.n == 0 {
+			t.Errorf("%s: %d rounds of work, %+v, %v", path, a.n, r, err)
+		}
+		a.path = ""
+		w.run(time.Second)
+		w.until("the machine has joined", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+	}
 }
