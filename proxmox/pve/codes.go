@@ -59,6 +59,7 @@ const (
 	CodeAnswerLost     = "AnswerLost"     // a call may have been done; it is looked up
 	CodeTaskWarnings   = "TaskWarnings"   // a task ended well, with warnings
 	CodeTaskFailed     = "TaskFailed"     // a task failed
+	CodeHostSilent     = "HostSilent"     // the host is online and does not answer
 	CodeTaskHangs      = "TaskHangs"      // a task takes longer than it may
 	CodeMachineFailed  = "MachineFailed"  // a machine will never join
 	CodeJoinTimeout    = "JoinTimeout"    // a machine did not become a node in time

@@ -154,6 +154,7 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	}
 	f.cfg.Intents = patient{cfg.Intents, &f.mu}
 	f.view.templates, f.view.bridges = map[int]templateSeen{}, map[string][]string{}
+	f.view.known, f.view.resting, f.view.silent = map[string]bool{}, map[string]time.Time{}, map[string]time.Time{}
 	f.setPools(cfg.Pools)
 	f.setPrices(cfg.Prices)
 	f.view.barred = f.bars()
@@ -665,6 +666,8 @@ func (f *Fleet) trouble(m *tracked) string {
 		return tell(*f.view.frozen)
 	case m.hung && m.Task != nil:
 		return tell(m.hanging(true))
+	case !f.view.silent[m.Host].IsZero() && !m.settled():
+		return tell(reason(CodeHostSilent, "host %s is online and does not answer; it is asked again every minute", m.Host))
 	case m.problem.Code != "":
 		return tell(m.problem)
 	case f.stopped(m):

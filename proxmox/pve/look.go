@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -18,22 +19,25 @@ import (
 type view struct {
 	seen      *sight // nil before the first look
 	templates map[int]templateSeen
-	bridges   map[string][]string // by host
-	surveyed  time.Time           // templates and bridges were read
-	rights    Permissions         // what the token may do, as it was at first
-	asked     time.Time           // and when that was last read
-	lacks     []string            // privileges that are gone since
-	tasks     map[UPID]TaskStatus // of the hosts in told
-	told      map[string]bool     // hosts whose tasks were listed in this look
-	nodes     map[string]Node     // by name; nil while they cannot be seen
-	clones    map[string]int      // clones of a pool's templates that no intent knows of
-	frozen    *nodescaler.Reason  // why nothing is changed now
-	hidden    int                 // machines that exist and are not listed
-	failed    error               // of the last look
-	failures  int                 // of looks in a row
-	emptied   bool                // all guests vanished from the list at once
-	missing   map[string]absence  // hosts of machines that are none of the cluster's
-	barred    int                 // what stood in the way of orders then, or in the way of pools that came since
+	bridges   map[string][]string  // by host
+	surveyed  time.Time            // templates and bridges were read
+	rights    Permissions          // what the token may do, as it was at first
+	asked     time.Time            // and when that was last read
+	lacks     []string             // privileges that are gone since
+	tasks     map[UPID]TaskStatus  // of the hosts in told
+	told      map[string]bool      // hosts whose tasks were listed in this look
+	known     map[string]bool      // and in any
+	resting   map[string]time.Time // hosts that did not answer a look, and until when they are not asked
+	silent    map[string]time.Time // hosts that did not answer a move, and since when
+	nodes     map[string]Node      // by name; nil while they cannot be seen
+	clones    map[string]int       // clones of a pool's templates that no intent knows of
+	frozen    *nodescaler.Reason   // why nothing is changed now
+	hidden    int                  // machines that exist and are not listed
+	failed    error                // of the last look
+	failures  int                  // of looks in a row
+	emptied   bool                 // all guests vanished from the list at once
+	missing   map[string]absence   // hosts of machines that are none of the cluster's
+	barred    int                  // what stood in the way of orders then, or in the way of pools that came since
 }
 
 const (
@@ -148,28 +152,21 @@ func (f *Fleet) survey(ctx context.Context, seen *sight, now time.Time) {
 	due := now.Sub(f.view.surveyed) >= surveyEvery
 	templates, bridges := maps.Clone(f.view.templates), maps.Clone(f.view.bridges)
 	f.mu.Unlock()
+	unread := map[string][]*guestSeen{} // by host
 	for _, id := range f.templateIDs() {
 		g := seen.guests[id]
 		known, was := templates[id]
 		if g == nil || g.container {
 			templates[id] = templateSeen{vmid: id, problem: "is not listed: it does not exist, or the token may not see it"}
 		} else if due || !was || known.problem != "" || known.host != g.host {
-			t, err := f.readTemplate(ctx, g)
-			if err != nil && !was {
-				t, err = templateSeen{vmid: id, problem: fmt.Sprintf("cannot be read: %v", err)}, nil
-			}
-			if err == nil {
-				templates[id] = t
+			unread[g.host] = append(unread[g.host], g)
+			if !was {
+				templates[id] = templateSeen{vmid: id, problem: "cannot be read: host " + g.host + " did not answer"}
 			}
 		}
 	}
-	for _, h := range seen.hosts {
-		if _, known := bridges[h.name]; h.online && (due || !known) {
-			if list, err := f.client.Networks(ctx, h.name); err == nil {
-				bridges[h.name] = bridgeNames(list)
-			}
-		}
-	}
+	f.readTemplates(ctx, unread, templates)
+	f.readBridges(ctx, seen, due, bridges)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if due {
@@ -180,6 +177,47 @@ func (f *Fleet) survey(ctx context.Context, seen *sight, now time.Time) {
 	for i := range seen.hosts {
 		seen.hosts[i].bridges = bridges[seen.hosts[i].name]
 	}
+}
+
+// readTemplates reads the templates of each host.
+func (f *Fleet) readTemplates(ctx context.Context, unread map[string][]*guestSeen, into map[int]templateSeen) {
+	var mu sync.Mutex
+	f.askHosts(ctx, slices.Sorted(maps.Keys(unread)), func(ctx context.Context, host string) error {
+		var failed error
+		for _, g := range unread[host] {
+			t, err := f.readTemplate(ctx, g)
+			mu.Lock()
+			switch {
+			case err == nil:
+				into[g.vmid] = t
+			case into[g.vmid].host == "": // nothing was ever read of it
+				into[g.vmid] = templateSeen{vmid: g.vmid, problem: fmt.Sprintf("cannot be read: %v", err)}
+			}
+			mu.Unlock()
+			failed = cmp.Or(failed, err)
+		}
+		return failed
+	})
+}
+
+// readBridges reads which bridges each host has.
+func (f *Fleet) readBridges(ctx context.Context, seen *sight, due bool, into map[string][]string) {
+	var hosts []string
+	for _, h := range seen.hosts {
+		if _, known := into[h.name]; h.online && (due || !known) {
+			hosts = append(hosts, h.name)
+		}
+	}
+	var mu sync.Mutex
+	f.askHosts(ctx, hosts, func(ctx context.Context, host string) error {
+		list, err := f.client.Networks(ctx, host)
+		if err == nil {
+			mu.Lock()
+			into[host] = bridgeNames(list)
+			mu.Unlock()
+		}
+		return err
+	})
 }
 
 // bridgeNames are the bridges of a list. A token that may see none sees an empty one, which is no
@@ -239,11 +277,37 @@ func bootDisk(c *VMConfig) string {
 	return ""
 }
 
-// readTasks lists the tasks of the hosts that machines wait for. What a host does not tell now it
-// tells later.
+// readTasks lists the tasks of the hosts that machines wait for, and of those that did not answer: one that does is
+// not silent any more. What a host does not tell now it tells later.
 func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
-	since := map[string]time.Time{}
+	since, tasks := f.tasksWanted(seen)
+	told := map[string]bool{}
+	var mu sync.Mutex
+	f.askHosts(ctx, slices.Sorted(maps.Keys(since)), func(ctx context.Context, host string) error {
+		list, err := f.client.Tasks(ctx, host, since[host].Add(-time.Second))
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		told[host] = true
+		maps.DeleteFunc(tasks, func(upid UPID, _ TaskStatus) bool { return upid.Node() == host })
+		for _, t := range list {
+			tasks[t.UPID] = t
+		}
+		return nil
+	})
 	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.view.tasks, f.view.told = tasks, told
+	maps.Copy(f.view.known, told)
+}
+
+// tasksWanted says whose tasks are to be listed, since when, and what remains known of those who do not tell.
+func (f *Fleet) tasksWanted(seen *sight) (since map[string]time.Time, kept map[UPID]TaskStatus) {
+	since, kept = map[string]time.Time{}, map[UPID]TaskStatus{}
+	f.mu.Lock()
+	defer f.unlock()
 	for _, m := range f.machines {
 		if m.Task == nil {
 			continue
@@ -254,35 +318,27 @@ func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
 		}
 	}
 	for upid, t := range f.view.tasks { // clones that nobody remembers are watched to their end
-		if _, waits := since[upid.Node()]; !waits && t.Running && upid.Type() == "qmclone" {
-			since[upid.Node()] = t.Started
-		}
-	}
-	if f.view.seen == nil { // what was begun before the fleet was, and nobody remembers
-		for _, h := range seen.hosts {
-			if _, waits := since[h.name]; !waits {
-				since[h.name] = seen.at.Add(-time.Hour)
+		if t.Running && upid.Type() == "qmclone" && seen.host(upid.Node()) != nil {
+			kept[upid] = t
+			if at, waits := since[upid.Node()]; !waits || t.Started.Before(at) {
+				since[upid.Node()] = t.Started
 			}
 		}
 	}
-	f.mu.Unlock()
-	tasks, told := map[UPID]TaskStatus{}, map[string]bool{}
-	for _, host := range slices.Sorted(maps.Keys(since)) {
-		if !seen.online(host) {
-			continue
-		}
-		list, err := f.client.Tasks(ctx, host, since[host].Add(-time.Second))
-		if err != nil {
-			continue
-		}
-		told[host] = true
-		for _, t := range list {
-			tasks[t.UPID] = t
+	for host, at := range f.view.silent {
+		if silent := seen.at.Sub(at); silent > silentFor || silent < 0 || !seen.online(host) {
+			delete(f.view.silent, host)
+		} else if _, waits := since[host]; !waits {
+			since[host] = seen.at
 		}
 	}
-	f.mu.Lock()
-	f.view.tasks, f.view.told = tasks, told
-	f.mu.Unlock()
+	for _, h := range seen.hosts { // what was begun before the fleet was, and nobody remembers
+		if _, waits := since[h.name]; !waits && !f.view.known[h.name] {
+			since[h.name] = f.began.Add(-time.Hour)
+		}
+	}
+	maps.DeleteFunc(since, func(host string, _ time.Time) bool { return !seen.online(host) })
+	return since, kept
 }
 
 // readNodes lists the cluster's nodes, if there is a way to.

@@ -72,6 +72,7 @@ func (w *work) upset(err error) (again bool) {
 	if errors.As(err, &e) {
 		advice = e.Advice()
 	}
+	w.hush(err)
 	class := ClassOf(err)
 	if class == Forbidden {
 		w.view.asked = time.Time{} // look at the permissions at once
@@ -183,6 +184,7 @@ func (w *work) cloneAnswered(upid UPID, err error) {
 		}
 	case Unanswered, Garbled, Unknown:
 		m.unsure, m.doubted = true, w.now
+		w.hush(err)
 		w.impede(m, reason(CodeAnswerLost, "whether the clone was begun is not known: %v", err), "")
 		w.pause(m, lookGap)
 	default:

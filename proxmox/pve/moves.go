@@ -47,6 +47,7 @@ type scene struct {
 	storing  bool       // the host that its first-boot disc is kept by
 	guest    *guestSeen // listed under its VMID
 	slot     bool       // a clone may begin
+	hushed   bool       // a host that it needs does not answer
 	reached  bool       // the host of its task is online
 	told     bool       // the tasks of that host were listed
 	running  bool       // the task is among them, and runs
@@ -79,7 +80,7 @@ const (
 // next says what a machine needs next.
 func (m *tracked) next(s *scene) move {
 	switch {
-	case m.busy || m.rest.After(s.now):
+	case m.rests(s):
 		return moveWait
 	case !m.Gone.IsZero():
 		return m.afterwards(s)
@@ -104,6 +105,9 @@ func (m *tracked) next(s *scene) move {
 	}
 	return m.nextIn(s)
 }
+
+// rests reports whether nothing is to be tried now, whatever the machine needs.
+func (m *tracked) rests(s *scene) bool { return m.busy || s.hushed || m.rest.After(s.now) }
 
 // nextSpare is the next move of a machine that is to be stopped and kept.
 func (m *tracked) nextSpare(s *scene) move {
@@ -236,7 +240,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 	s.blinded = v.frozen != nil && v.frozen.Code == CodePermissionsShrunk && !m.unsaved && p != nil // without its pool there is nowhere to look
 	s.seen = v.seen.at
 	s.online, s.guest = v.seen.online(m.Host), v.seen.guests[m.VMID]
-	s.deserted = f.deserted(m)
+	s.deserted, s.hushed = f.deserted(m), f.hushed(m)
 	s.storing = v.seen.online(m.DiscHost)
 	if m.Task != nil {
 		s.reached, s.told = v.seen.online(m.Task.Host), v.told[m.Task.Host]

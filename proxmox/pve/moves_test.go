@@ -105,6 +105,7 @@ func TestNextMove(t *testing.T) {
 		{"its host has left, and nothing may be changed", changes{at(StepTidied), returned, deserted, frozen}, moveWait},
 		{"a call for it is under way", changes{at(StepOrdered), slot, func(m *tracked, _ *scene) { m.busy = true }}, moveWait},
 		{"it rests", changes{at(StepOrdered), slot, func(m *tracked, _ *scene) { m.rest = now.Add(time.Second) }}, moveWait},
+		{"a host that it needs does not answer", changes{at(StepOrdered), slot, func(_ *tracked, s *scene) { s.hushed = true }}, moveWait},
 		{"it has rested", changes{at(StepOrdered), slot, func(m *tracked, _ *scene) { m.rest = now }}, moveClaim},
 		{"it is in quarantine", changes{at(StepConfigured), listed, held}, moveWait},
 		{"it is in quarantine, and returned", changes{at(StepTidied), listed, held, returned}, moveWait},
