@@ -1,15 +1,17 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // rights are what the roles of a name allow: "verb group/resource", sorted.
@@ -95,6 +97,36 @@ func TestRightsAreNamed(t *testing.T) {
 	})
 }
 
+// The program keeps its lease, and what it ordered, under names that the configuration file says.
+func TestRightsFollowTheLease(t *testing.T) {
+	forEach(t, func(t *testing.T, r *rendered) {
+		var config struct{ Lease, State string }
+		for _, m := range all[*corev1.ConfigMap](r) {
+			if text := m.Data["config.yaml"]; text != "" {
+				if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		lease := cmp.Or(config.Lease, "plimsoll")
+		want := map[string][]string{"leases": {lease}}
+		if config.State == "kubernetes" {
+			want["configmaps"] = []string{lease + "-intents"}
+		}
+		got := map[string][]string{}
+		for role, rules := range rolesOf(r) {
+			for _, rule := range rules {
+				if strings.HasPrefix(role, "Role plimsoll/") && len(rule.ResourceNames) > 0 {
+					got[rule.Resources[0]] = slices.Compact(append(got[rule.Resources[0]], rule.ResourceNames...))
+				}
+			}
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("with lease %s, names -want +got:\n%s", lease, diff)
+		}
+	})
+}
+
 // What may be done follows from what runs.
 func TestRightsFollowComponents(t *testing.T) {
 	pods := []string{"patch /pods/resize", "patch apps/deployments/scale", "patch apps/statefulsets/scale"}
@@ -112,7 +144,7 @@ func TestRightsFollowComponents(t *testing.T) {
 		{"podscaler, nodescaler", append([]string{"create /pods/eviction", "delete /nodes", "get /nodes", "patch /nodes", "patch /pods"}, pods...)},
 	} {
 		r := render(t, fmt.Sprintf("{mode: active, components: [%s], provider: {tlsSecret: provider-tls}, %s}", c.components, site))
-		if diff := cmp.Diff(c.want, rights(r, "ClusterRole plimsoll-act")); diff != "" {
+		if diff := gocmp.Diff(c.want, rights(r, "ClusterRole plimsoll-act")); diff != "" {
 			t.Errorf("%s may, -want +got:\n%s", c.components, diff)
 		}
 	}
@@ -148,7 +180,7 @@ func TestRolesAreBoundToThePods(t *testing.T) {
 			bound[name] = true
 			for _, pod := range podsOf(r) {
 				want := []rbacv1.Subject{{Kind: "ServiceAccount", Name: pod.Spec.ServiceAccountName, Namespace: "plimsoll"}}
-				if diff := cmp.Diff(want, subjects); diff != "" {
+				if diff := gocmp.Diff(want, subjects); diff != "" {
 					t.Errorf("%s is bound to others, -want +got:\n%s", name, diff)
 				}
 			}
