@@ -36,6 +36,7 @@ func Kinds() ([]byte, error) { return Manifests.ReadFile("manifests/crds.yaml") 
 var (
 	configHeld = regexp.MustCompile(`(?m)^  config\.yaml: \|\n(    .*\n)+`)
 	sumHeld    = regexp.MustCompile(`(?m)^(        checksum/config: )[0-9a-f]{64}$`)
+	leaseHeld  = regexp.MustCompile(`(?m)^(    resourceNames: \[")plimsoll((-intents)?"\])$`) // and what was ordered, under its name
 	imageHeld  = regexp.MustCompile(`(?m)^(          image: )"(.*)"$`)
 )
 
@@ -71,6 +72,9 @@ func (p *Plimsoll) With(config map[string]any, image string) (string, error) {
 	}
 	out := configHeld.ReplaceAllLiteralString(p.text, "  config.yaml: |\n    "+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ")+"\n")
 	out = sumHeld.ReplaceAllString(out, fmt.Sprintf("${1}%x", sha256.Sum256([]byte(text)))) // pods start anew when it is another
+	if lease, is := config["lease"].(string); is && lease != "" {
+		out = leaseHeld.ReplaceAllString(out, "${1}"+lease+"${2}") // or it may not lead
+	}
 	if image != "" {
 		out = imageHeld.ReplaceAllString(out, fmt.Sprintf("${1}%q", image))
 	}

@@ -304,6 +304,22 @@ func TestInstallKeepsValuesAsTheyAreRead(t *testing.T) {
 	}
 }
 
+// The lease, and what was ordered under its name, are all that the pod has rights on by their names.
+func TestInstallGivesTheRightsForTheLease(t *testing.T) {
+	for lease, want := range map[string]string{"": "plimsoll", "other": "other"} {
+		files := fstest.MapFS{"site.yaml": {Data: []byte(`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, lease: "` + lease + `"}`)}}
+		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "active")
+		if code != exitDone {
+			t.Fatalf("lease %q: exit %d: %s", lease, code, stderr)
+		}
+		got := regexp.MustCompile(`(?m)^    resourceNames: .*$`).FindAllString(stdout, -1)
+		name, ordered := `    resourceNames: ["`+want+`"]`, `    resourceNames: ["`+intentMap(want)+`"]`
+		if diff := cmp.Diff([]string{name, ordered, ordered}, got); diff != "" {
+			t.Errorf("lease %q, -want +got:\n%s", lease, diff)
+		}
+	}
+}
+
 func TestInstallTakesAJournalThatThePodCanWrite(t *testing.T) {
 	for _, journal := range []string{"-", "/var/lib/plimsoll/journal.ndjson"} {
 		file := "{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, namespace: plimsoll, journal: {file: '" + journal + "'}}"
