@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -334,6 +335,12 @@ func TestInstallTakesAJournalThatThePodCanWrite(t *testing.T) {
 func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: secrets/token, insecure: true}`, `tokenFile: must be a name without a folder, for it is looked for in a secret, was "secrets/token"`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, caFile: /etc/ca.pem}`, `caFile: must be a name without a folder, for it is looked for in a secret, was "/etc/ca.pem"`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, notifications: [{name: a, url: "http://a"}, {name: b, urlFile: c/url, tokenFile: c/token}]}`, `notifications[1].urlFile: must be a name without a folder`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, notifications: [{name: b, url: "http://a", tokenFile: c/token}]}`, `notifications[0].tokenFile: must be a name without a folder`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, prometheus: {url: "http://p", caFile: c/ca}}`, `prometheus.caFile: must be a name without a folder`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, prometheus: {url: "http://p", tokenFile: c/token}}`, `prometheus.tokenFile: must be a name without a folder`},
+		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, scrape: {basicAuthFile: 'c\basic'}}`, `scrape.basicAuthFile: must be a name without a folder, for it is looked for in a secret, was "c\\basic"`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, intervall: 1s}`, `intervall`},
 		{`{owner: home, tokenFile: token}`, `endpoints`},
 		{`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, handoff: {by: Placeholders}}`, `handoff.by: must be none or left out here, for these manifests give no rights for it (the chart does), was "Placeholders"`},
@@ -353,6 +360,39 @@ func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 	}
 	if _, stderr, code := inProcess(t, nil, "manifests", "install"); code != exitUsage {
 		t.Errorf("without a file: exit %d: %s", code, stderr)
+	}
+}
+
+// A key that names a file and is not looked at would be found out about in the pod.
+func TestInstallLooksAtEveryKeyThatNamesAFile(t *testing.T) {
+	s := &siteFile{measuring: measuring{Prometheus: &sharedPrometheus{}, Scrape: &scrapeAccess{}}}
+	s.Notifications = make([]receiverSettings, 1)
+	var got []string
+	for _, f := range s.named() {
+		got = append(got, strings.ReplaceAll(f.key, "[0]", ""))
+	}
+	var want []string
+	var walk func(under string, in reflect.Type)
+	walk = func(under string, in reflect.Type) {
+		for in.Kind() == reflect.Pointer || in.Kind() == reflect.Slice {
+			in = in.Elem()
+		}
+		for i := 0; in.Kind() == reflect.Struct && i < in.NumField(); i++ {
+			f := in.Field(i)
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case f.Anonymous:
+				walk(under, f.Type)
+			case strings.HasSuffix(key, "File"):
+				want = append(want, under+key)
+			case f.IsExported() && key != "pools" && key != "nodes":
+				walk(under+key+".", f.Type)
+			}
+		}
+	}
+	walk("", reflect.TypeFor[siteFile]())
+	if diff := cmp.Diff(want, got, cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("keys, -of the file +looked at:\n%s", diff)
 	}
 }
 

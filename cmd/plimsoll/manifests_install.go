@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -158,10 +159,14 @@ func (v *installation) file(env *Env) (map[string]any, error) {
 	if h := s.handOff(); h.Used() && h.By != given {
 		return nil, misconfigured(v.config, &fileFault{"handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)})
 	}
-	for key, name := range map[string]string{"tokenFile": s.TokenFile, "caFile": s.CAFile} {
-		if strings.ContainsAny(name, `/\`) {
-			return nil, misconfigured(v.config, &fileFault{key, fmt.Sprintf("must be a name without a folder, for it is looked for in a secret, was %q", name)})
+	var faults []error
+	for _, f := range s.named() {
+		if strings.ContainsAny(f.name, `/\`) {
+			faults = append(faults, &fileFault{f.key, fmt.Sprintf("must be a name without a folder, for it is looked for in a secret, was %q", f.name)})
 		}
+	}
+	if len(faults) > 0 {
+		return nil, misconfigured(v.config, errors.Join(faults...))
 	}
 	if p := &s.Provider; v.nodes == byAutoscaler && (p.Listen != "" || p.TLS != nil || p.Plaintext != plainNever || len(p.Names) > 0) {
 		return nil, misconfigured(v.config, &fileFault{"provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more"})
@@ -176,4 +181,26 @@ func (v *installation) file(env *Env) (map[string]any, error) {
 		return nil, misconfigured(v.config, err)
 	}
 	return file, nil
+}
+
+// namedFile is a file that a key of the configuration names.
+type namedFile struct{ key, name string }
+
+// named are the files that the configuration names, but for those of pools and of the provider's own certificates.
+func (s *siteFile) named() []namedFile {
+	all := []namedFile{{"tokenFile", s.TokenFile}, {"caFile", s.CAFile}}
+	of := func(under string, a *access) {
+		all = append(all, namedFile{under + "caFile", a.CAFile}, namedFile{under + "tokenFile", a.TokenFile}, namedFile{under + "basicAuthFile", a.BasicAuthFile})
+	}
+	if s.Prometheus != nil {
+		of("prometheus.", &s.Prometheus.access)
+	}
+	if s.Scrape != nil {
+		of("scrape.", &s.Scrape.access)
+	}
+	for i, r := range s.Notifications {
+		under := fmt.Sprintf("notifications[%d].", i)
+		all = append(all, namedFile{under + "urlFile", r.URLFile}, namedFile{under + "tokenFile", r.TokenFile})
+	}
+	return all
 }
