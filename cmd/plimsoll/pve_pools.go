@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
@@ -41,14 +44,22 @@ func poolsOf(manifests []byte) ([]pve.Pool, error) {
 	}
 	var pools []pve.Pool
 	var faults []error
+	seen := map[string]bool{}
 	for _, object := range objects {
+		if err := ofOurKinds(object); err != nil {
+			faults = append(faults, err)
+		}
 		if object["kind"] != v1alpha1.KindVMPool {
 			continue
 		}
 		p, err := poolOf(schema, object)
+		if err == nil && seen[p.Name] {
+			err = fmt.Errorf("VMPool %s: metadata.name: must be there once, was there again", p.Name)
+		}
 		if err != nil {
 			faults = append(faults, err)
 		}
+		seen[p.Name] = true
 		pools = append(pools, p)
 	}
 	if len(pools) == 0 {
@@ -57,22 +68,46 @@ func poolsOf(manifests []byte) ([]pve.Pool, error) {
 	return pools, errors.Join(faults...)
 }
 
+// ofOurKinds refuses an object that was likely meant to be one of ours: passed over, its rights would be missing.
+func ofOurKinds(object map[string]any) error {
+	version, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	group, _, _ := strings.Cut(version, "/")
+	known := []string{v1alpha1.KindPriceBook, v1alpha1.KindVMPool, v1alpha1.KindWorkloadAutoscaler}
+	switch ours := v1alpha1.GroupVersion; {
+	case kind == v1alpha1.KindVMPool && version != ours.String():
+		return fmt.Errorf("%s: apiVersion: must be %s, was %q", titled(object), ours, version)
+	case group == ours.Group && !slices.Contains(known, kind):
+		return fmt.Errorf("%s: kind: must be one of %s, was %q", titled(object), strings.Join(known, ", "), kind)
+	}
+	return nil
+}
+
+// titled is an object's kind and name, as far as it has them.
+func titled(object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	return strings.TrimSpace(fmt.Sprint(cmp.Or(object["kind"], "an object"), " ", cmp.Or(metadata["name"], "")))
+}
+
+// poolOf is one VMPool. Every fault tells whose it is.
 func poolOf(schema *resources.Schema, object map[string]any) (pve.Pool, error) {
-	text, err := json.Marshal(object)
-	if err != nil {
-		return pve.Pool{}, err
-	}
+	err := schema.Check(object)
 	var p v1alpha1.VMPool
-	if err := json.Unmarshal(text, &p); err != nil {
-		return pve.Pool{}, fmt.Errorf("VMPool: %w", err)
+	if err == nil {
+		var text []byte
+		if text, err = json.Marshal(object); err == nil {
+			err = json.Unmarshal(text, &p)
+		}
 	}
-	err = schema.Check(object)
 	var pool pve.Pool
 	if err == nil {
 		pool, err = resources.Pool(&p)
 	}
-	if err != nil {
-		return pool, fmt.Errorf("VMPool %s: %w", p.Name, err)
+	var faults []error
+	for _, err := range append(flatten(err), whole(err)) {
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", titled(object), err))
+		}
 	}
-	return pool, nil
+	return pool, errors.Join(faults...)
 }

@@ -350,6 +350,11 @@ func unknown(key string, known []field) string {
 	for _, f := range known {
 		keys = append(keys, f.key)
 	}
+	return Unknown(key, keys)
+}
+
+// Unknown says of a key that it is none of those that there are, and which was probably meant.
+func Unknown(key string, keys []string) string {
 	if near, ok := Nearest(key, keys); ok {
 		return fmt.Sprintf("unknown key, did you mean %s?", near)
 	}

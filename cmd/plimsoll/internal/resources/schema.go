@@ -5,17 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
+	openapierrors "k8s.io/kube-openapi/pkg/validation/errors"
 	openapi "k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 	"k8s.io/kube-openapi/pkg/validation/validate"
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/deploy"
+	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
 // Schema is what a CRD says without CEL: patterns, bounds, lengths, what must be there and what may.
-type Schema struct{ validator *validate.SchemaValidator }
+type Schema struct {
+	validator *validate.SchemaValidator
+	root      *openapi.Schema
+}
 
 // ReadSchema reads the schema of a kind from its CRD.
 func ReadSchema(kind string) (*Schema, error) {
@@ -23,10 +32,11 @@ func ReadSchema(kind string) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{validate.NewSchemaValidator(s, nil, "", strfmt.Default)}, nil
+	return &Schema{validate.NewSchemaValidator(s, nil, "", strfmt.Default), s}, nil
 }
 
-// Check returns everything that the schema has against an object.
+// Check returns everything that the schema has against an object, sorted: what has the wrong form, and keys that it does
+// not know.
 func (s *Schema) Check(object any) error {
 	text, err := json.Marshal(object)
 	if err != nil {
@@ -36,7 +46,81 @@ func (s *Schema) Check(object any) error {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return err
 	}
-	return errors.Join(s.validator.Validate(tree).Errors...)
+	found := unknownKeys("", s.root, tree)
+	for _, err := range s.validator.Validate(tree).Errors {
+		found = append(found, worded(err, tree))
+	}
+	slices.SortFunc(found, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(found...)
+}
+
+// unknownKeys are the keys of a value that are not its schema's. An object without properties, such as metadata, may have any.
+func unknownKeys(path string, s *openapi.Schema, value any) (found []error) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			known, is := s.Properties[key]
+			switch {
+			case is:
+				found = append(found, unknownKeys(join(path, key), &known, inner)...)
+			case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
+				found = append(found, unknownKeys(join(path, key), s.AdditionalProperties.Schema, inner)...)
+			case len(s.Properties) > 0:
+				found = append(found, &fault{join(path, key), strict.Unknown(key, slices.Sorted(maps.Keys(s.Properties)))})
+			}
+		}
+	case []any:
+		for i, inner := range value {
+			if s.Items != nil && s.Items.Schema != nil {
+				found = append(found, unknownKeys(fmt.Sprintf("%s[%d]", path, i), s.Items.Schema, inner)...)
+			}
+		}
+	}
+	return found
+}
+
+// worded is what the validator found in the form of our own faults, which tell the value as well.
+func worded(err error, tree map[string]any) error {
+	path, rule, both := strings.Cut(err.Error(), " in body ")
+	v, is := errors.AsType[*openapierrors.Validation](err)
+	if !is || !both {
+		return err
+	}
+	if v.Code() == openapierrors.RequiredFailCode {
+		return &fault{path, "must be set"}
+	}
+	if v.Code() == openapierrors.InvalidTypeCode {
+		rule, _, _ = strings.Cut(rule, ": ") // the type that it is of: the value says more
+	}
+	rule = strings.Replace(rule, "should ", "must ", 1)
+	if was, err := json.Marshal(valueAt(tree, path)); err == nil {
+		rule += ", was " + string(was)
+	}
+	return &fault{path, rule}
+}
+
+// valueAt is what is at a path. Keys may have dots in them, as those of labels do.
+func valueAt(value any, path string) any {
+	path = strings.TrimPrefix(path, ".")
+	if path == "" {
+		return value
+	}
+	switch in := value.(type) {
+	case []any:
+		number, rest, _ := strings.Cut(strings.TrimPrefix(path, "["), "]")
+		if i, err := strconv.Atoi(number); err == nil && i < len(in) {
+			return valueAt(in[i], rest)
+		}
+	case map[string]any:
+		for key, inner := range in {
+			if rest, is := strings.CutPrefix(path, key); is && (rest == "" || strings.ContainsAny(rest[:1], ".[")) {
+				if v := valueAt(inner, rest); v != nil {
+					return v
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // definitionOf is the CRD of a kind.
