@@ -242,6 +242,22 @@ func TestConfigurationAndSecretAreWhereTheProgramLooks(t *testing.T) {
 	})
 }
 
+// Money is read digit by digit, and neither values nor YAML keep it so.
+func TestMoneyIsRenderedAsItIsRead(t *testing.T) {
+	for amount, want := range map[string]string{
+		"40": "40", "4000000": "4000000", "1234567.5": "1234567.5", "0.000001": "0.000001", "98765432100.1": "98765432100.1", `"0.30"`: "0.30",
+	} {
+		for how, r := range map[string]*rendered{
+			"values":     render(t, `{components: [podscaler], config: {limit: {amount: `+amount+`, per: 1h}}}`),
+			"--set-json": render(t, `components: [podscaler]`, "--set-json", `config.limit={"amount":`+amount+`,"per":"1h"}`),
+		} {
+			if text := only[*corev1.ConfigMap](t, r).Data["config.yaml"]; !strings.Contains(text, "\n  amount: \""+want+"\"\n") {
+				t.Errorf("amount %s by %s, want %s, is in\n%s", amount, how, want, text)
+			}
+		}
+	}
+}
+
 func TestNothingIsOutsideTheReleasesNamespaceUnlessAskedFor(t *testing.T) {
 	forEach(t, func(t *testing.T, r *rendered) {
 		for _, o := range r.objects {

@@ -113,6 +113,10 @@ annotations:
 {{- with $access }}{{ $_ := set $ours $part . }}{{ end }}
 {{- end }}
 {{- $all := merge $ours (deepCopy .Values.config) }}
+{{- if hasKey (dig "limit" dict $all) "amount" }}
+{{- /* The program reads money as it is written, and takes no exponent, which YAML would make of 1234567.5. JSON makes none. */ -}}
+{{- $_ := set $all.limit "amount" ($all.limit.amount | toJson | trimAll "\"") }}
+{{- end }}
 {{- toYaml (ternary $all (omit $all "tokenFile") (ne $all.tokenFile "")) }}
 {{- end }}
 
