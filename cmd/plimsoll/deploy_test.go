@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"reflect"
@@ -393,6 +394,39 @@ func TestInstallLooksAtEveryKeyThatNamesAFile(t *testing.T) {
 	walk("", reflect.TypeFor[siteFile]())
 	if diff := cmp.Diff(want, got, cmpopts.SortSlices(strings.Compare)); diff != "" {
 		t.Errorf("keys, -of the file +looked at:\n%s", diff)
+	}
+}
+
+// The chart's schema refuses keys that the program does not know, and takes all that it does.
+func TestChartKnowsTheKeysOfTheConfiguration(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/charts/plimsoll/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Config struct{ Properties map[string]any }
+		}
+	}
+	if err := yaml.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	var walk func(reflect.Type)
+	walk = func(in reflect.Type) {
+		for i := range in.NumField() {
+			f := in.Field(i)
+			if f.Anonymous {
+				walk(f.Type)
+			} else if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.IsExported() && key != "-" {
+				want = append(want, key)
+			}
+		}
+	}
+	walk(reflect.TypeFor[siteFile]())
+	slices.Sort(want)
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(schema.Properties.Config.Properties))); diff != "" {
+		t.Errorf("keys, -of the program +of the chart:\n%s", diff)
 	}
 }
 

@@ -214,6 +214,9 @@ projected:
 {{- if and (has "provider" .Values.components) (gt (int .Values.replicas) 1) }}
 {{- fail "replicas: must be 1 with provider: one that does not lead cannot answer cluster-autoscaler, was 2" }}
 {{- end }}
+{{- if and (has "provider" .Values.components) (eq (int .Values.provider.port) (int .Values.metrics.port)) }}
+{{- fail (printf "provider.port: must be another than metrics.port, was %d" (int .Values.provider.port)) }}
+{{- end }}
 {{- $tls := or .Values.provider.tlsSecret (dig "provider" "tls" "" $c) (dig "provider" "plaintext" "" $c) }}
 {{- if and (has "provider" .Values.components) (not $tls) }}
 {{- fail "provider.tlsSecret: must name a secret with tls.crt, tls.key and ca.crt, for whoever calls the provider can order machines" }}
