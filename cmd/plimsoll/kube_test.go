@@ -81,11 +81,20 @@ func (k *kubeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 	case slices.Contains(k.forbidden, resource):
 		status(w, http.StatusForbidden, metav1.StatusReasonForbidden, resource+` is forbidden: User "reader" cannot list resource "`+resource+`" at the cluster scope`)
-	case !ok:
-		status(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	case !ok && k.knows(r.URL.Path):
+		status(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("%q not found", resource))
+	case !ok: // a kind that is not installed is no Status
+		http.NotFound(w, r)
 	default:
 		k.list(w, r, all)
 	}
+}
+
+// knows reports whether a path is that of an object, which is not there, of a kind that is.
+func (k *kubeAPI) knows(path string) bool {
+	list, _ := everywhere(path[:strings.LastIndex(path, "/")])
+	_, known := k.objects[list]
+	return known
 }
 
 // everywhere is the path that lists in all namespaces what another lists in one.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,11 @@ func (k *kubeAccess) config(env *Env) (cfg *rest.Config, cluster string, err err
 	}
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, "", withHint("give --kubeconfig", withCode(exitConfig, errors.New("kubeconfig: must lead to a cluster, was not found")))
+		rule := "must lead to a cluster, was not found"
+		if looked := rules.Precedence; len(looked) > 0 {
+			rule = "must lead to a cluster, and there is none in " + strings.Join(looked, ", ")
+		}
+		return nil, "", withHint("give --kubeconfig", withCode(exitConfig, fmt.Errorf("kubeconfig: %s", rule)))
 	case err != nil:
 		return nil, "", withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))
 	}

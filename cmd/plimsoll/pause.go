@@ -228,7 +228,7 @@ func (ask *pauseQuestion) meant(ctx context.Context, client dynamic.Interface) (
 		return one(autoscalerNamed(ctx, client, ask.namespace, ask.workload))
 	case ask.pool != "":
 		o, err := at(client, v1alpha1.KindVMPool, "").Get(ctx, ask.pool, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) && !unknownKind(err) {
 			return nil, withHint("kubectl get vmpools lists them", fmt.Errorf("there is no VMPool %s", ask.pool))
 		}
 		return one(o, answered(err))
@@ -266,7 +266,7 @@ func one(o *unstructured.Unstructured, err error) ([]unstructured.Unstructured, 
 // autoscalerNamed reads a WorkloadAutoscaler.
 func autoscalerNamed(ctx context.Context, client dynamic.Interface, namespace, name string) (*unstructured.Unstructured, error) {
 	o, err := at(client, v1alpha1.KindWorkloadAutoscaler, namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if apierrors.IsNotFound(err) && !unknownKind(err) {
 		return nil, withHint("kubectl get wla -A lists them", fmt.Errorf("there is no WorkloadAutoscaler %s in namespace %s", name, namespace))
 	}
 	return o, answered(err)
@@ -275,10 +275,18 @@ func autoscalerNamed(ctx context.Context, client dynamic.Interface, namespace, n
 // answered tells an error that the API server answered with from one of not reaching it.
 func answered(err error) error {
 	var status apierrors.APIStatus
-	if err == nil || errors.As(err, &status) {
+	switch {
+	case unknownKind(err):
+		return withHint("plimsoll manifests crds | kubectl apply --server-side -f - installs them", errors.New("the cluster does not know the kinds WorkloadAutoscaler and VMPool"))
+	case err == nil || errors.As(err, &status):
 		return err
 	}
 	return withCode(exitUnreachable, err)
+}
+
+// unknownKind tells a kind that is not installed from an object that is not there: the API server answers both with 404.
+func unknownKind(err error) bool {
+	return apierrors.IsNotFound(err) && strings.Contains(err.Error(), "the server could not find the requested resource")
 }
 
 func asLeft(o *unstructured.Unstructured) pausedObject {

@@ -239,7 +239,11 @@ func (s *siteFile) checkCluster() []error {
 	must(s.Interval >= 0 && (s.Interval == 0 || s.Interval >= time.Second && s.Interval <= 10*time.Minute), "interval", "from 1s to 10m", s.Interval)
 	faults = append(faults, s.checkNames()...)
 	must(s.Prices == nil, "prices", "left out: the PriceBook in the cluster says them", "there")
-	must(len(s.Pools) == 0, "pools", "left out beside nodescaler: the VMPools in the cluster are the pools, and plimsoll pve setup --pools reads their manifests", fmt.Sprintf("%d of them", len(s.Pools)))
+	beside := partNodeScaler
+	if !slices.Contains(s.parts, beside) {
+		beside = partPodScaler
+	}
+	must(len(s.Pools) == 0, "pools", "left out beside "+beside+": the VMPools in the cluster are the pools, and plimsoll pve setup --pools reads their manifests", fmt.Sprintf("%d of them", len(s.Pools)))
 	must(s.examining || s.Limit == nil || slices.Contains(s.parts, partNodeScaler), "limit", "left out without nodescaler, which keeps to it", "there")
 	faults = append(faults, s.Limit.check()...)
 	must(s.examining || s.HandOff == nil || slices.Contains(s.parts, partPodScaler), "handoff", "left out without podscaler, which knows what is expected", "there")

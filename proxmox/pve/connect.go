@@ -117,7 +117,7 @@ func Connect(c Connection) (*Client, error) {
 	}
 	if c.Insecure {
 		c.Warn("insecure: any certificate of " + strings.Join(c.Endpoints, ", ") +
-			" is accepted, so anybody in between can read the token and give orders; set ca or fingerprint")
+			" is accepted, so anybody in between can read the token and give orders; set caFile or fingerprints")
 	}
 	w := newWire(&c)
 	return &Client{

@@ -89,7 +89,7 @@ func TestAConnectionIsPrintedWithoutItsSecrets(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	}
-	if !strings.HasPrefix(warned, "insecure: ") || !strings.Contains(warned, "https://pve1:8006") {
+	if !strings.HasPrefix(warned, "insecure: ") || !strings.Contains(warned, "https://pve1:8006") || !strings.HasSuffix(warned, "set caFile or fingerprints") {
 		t.Errorf("warned %q", warned)
 	}
 }

@@ -278,8 +278,8 @@ func (p *Placement) check(f faults) {
 	f.must(p.MaxPerHost >= 0, "maxPerHost", "be ≥ 0", p.MaxPerHost)
 	f.must(p.MemoryReserve >= 0, "memoryReserve", "be ≥ 0", p.MemoryReserve)
 	f.must(p.StorageReserve >= 0, "storageReserve", "be ≥ 0", p.StorageReserve)
-	f.must(p.MemoryRatio >= 0 && p.MemoryRatio <= maxRatio, "memoryRatio", fmt.Sprintf("be within 0-%d", maxRatio), p.MemoryRatio)
-	f.must(p.CPURatio >= 0 && p.CPURatio <= maxRatio, "cpuRatio", fmt.Sprintf("be within 0-%d", maxRatio), p.CPURatio)
+	f.must(p.MemoryRatio >= 0 && p.MemoryRatio <= maxRatio, "memoryRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.MemoryRatio)
+	f.must(p.CPURatio >= 0 && p.CPURatio <= maxRatio, "cpuRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.CPURatio)
 }
 
 // checkJoin hands on what the join profile finds wrong with itself, and sees whether the pool has what
