@@ -13,7 +13,10 @@ func run(ctx context.Context, env *Env) int {
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
+	if verb := strayVerb(cmd); err == nil && verb != "" {
+		err = unknownVerb(cmd, verb)
+	}
 	if err != nil {
 		report(env.Stderr, err)
 	}
@@ -30,6 +33,12 @@ func newRootCommand(env *Env) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true // ours refuses shells it does not know
 	root.SetFlagErrorFunc(explainFlagError)
 	root.SetHelpCommand(newHelpCommand())
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if strayVerb(cmd) == "" { // run refuses it
+			help(cmd, args)
+		}
+	})
 	root.AddCommand(
 		newCompletionCommand(env),
 		newConvertCommand(env),
@@ -63,6 +72,15 @@ func verbsOnly(cmd *cobra.Command) *cobra.Command {
 		return unknownVerb(cmd, args[0])
 	}
 	return cmd
+}
+
+// strayVerb is a word on the command line where a verb is looked for that is not there. Beside --help the library
+// looks at no words, and would print the help of something else.
+func strayVerb(cmd *cobra.Command) string {
+	if !cmd.HasAvailableSubCommands() {
+		return ""
+	}
+	return cmd.Flags().Arg(0)
 }
 
 func newHelpCommand() *cobra.Command {
