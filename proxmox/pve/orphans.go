@@ -295,7 +295,7 @@ func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []str
 func (f *Fleet) sees(id int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.view.seen.guests[id] != nil || f.byVMID(id) != nil
+	return f.view.seen.guests[id] != nil || f.knownIDs()[id]
 }
 
 // discStores are where discs of ours may lie: each storage on each host, and a shared one once.
