@@ -87,7 +87,9 @@ func (l *leads) seeMachines(s *nodescaler.Snapshot) {
 					since = m.Created
 				}
 			}
-			l.coming[m.Name] = since
+			if !s.Jumped.After(since) { // else the jump would count as time that it took
+				l.coming[m.Name] = since
+			}
 		case nodescaler.Joined:
 			if known {
 				l.machines.Add(m.Since.Sub(since))

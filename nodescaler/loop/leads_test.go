@@ -46,7 +46,7 @@ func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
 	}
 }
 
-// A machine that is none for a while has not been ordered anew.
+// A machine that is none for a while has not been ordered anew, and one that the clock has jumped for came sooner than it says.
 func TestMachinesThatBootAgainTellNoLead(t *testing.T) {
 	type look struct {
 		after time.Duration
@@ -55,18 +55,21 @@ func TestMachinesThatBootAgainTellNoLead(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		looks []look
+		jump  time.Time // of the clock
 		want  nodescaler.Recent
 	}{
-		{"one that comes", []look{{0, nodescaler.Ordered}, {time.Minute, nodescaler.Booting}, {2 * time.Minute, nodescaler.Joined}}, nodescaler.Recent{2 * time.Minute}},
+		{"one that comes", []look{{0, nodescaler.Ordered}, {time.Minute, nodescaler.Booting}, {2 * time.Minute, nodescaler.Joined}}, time.Time{}, nodescaler.Recent{2 * time.Minute}},
+		{"one that was ordered before the clock jumped", []look{{31 * time.Minute, nodescaler.Booting}, {32 * time.Minute, nodescaler.Joined}}, t0.Add(30 * time.Minute), nil},
+		{"one that was ordered after it", []look{{0, nodescaler.Ordered}, {2 * time.Minute, nodescaler.Joined}}, t0.Add(-time.Minute), nodescaler.Recent{2 * time.Minute}},
 		{"one whose host was away", []look{
 			{0, nodescaler.Ordered}, {2 * time.Minute, nodescaler.Joined}, {15 * time.Minute, nodescaler.Booting}, {17 * time.Minute, nodescaler.Joined},
-		}, nodescaler.Recent{2 * time.Minute}},
+		}, time.Time{}, nodescaler.Recent{2 * time.Minute}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var l leads
 			l.see(&nodescaler.Snapshot{}, false)
 			for _, at := range c.looks {
-				l.see(&nodescaler.Snapshot{Now: t0.Add(at.after), Machines: []nodescaler.Machine{{
+				l.see(&nodescaler.Snapshot{Now: t0.Add(at.after), Jumped: c.jump, Machines: []nodescaler.Machine{{
 					Name: "w-1", Phase: at.phase, Created: t0, Since: t0.Add(at.after),
 				}}}, true)
 			}

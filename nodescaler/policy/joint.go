@@ -134,7 +134,9 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 		switch {
 		case m.Keep || !m.Woken.IsZero(): // what spares take says nothing of orders
 		case m.Phase == nodescaler.Ordered || m.Phase == nodescaler.Booting:
-			j.coming[m.Name] = askedFor(m)
+			if at := askedFor(m); !s.Jumped.After(at) { // else the jump would count as time that it took
+				j.coming[m.Name] = at
+			}
 		case m.Phase == nodescaler.Joined && known:
 			j.leads.Add(m.Since.Sub(ordered))
 		}

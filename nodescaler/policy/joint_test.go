@@ -79,6 +79,22 @@ func TestJointLearnsNothingOfMachinesThatItCannotSee(t *testing.T) {
 }
 
 // A machine that is emptied is not needed again: for how long it was not is known once another is ordered.
+func TestJointLearnsNothingOfMachinesThatTheClockHasJumpedFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		jump time.Duration // before the first look
+		want int
+	}{"ordered before the jump": {0, 0}, "ordered after it": {2 * time.Hour, 1}} {
+		j := newJoint(DefaultJoint())
+		w := aWorld().machine("w-1", "pve1", nodescaler.Booting)
+		w.Jumped = w.Now.Add(-c.jump)
+		j.see(w.at(0))
+		w.Machines[0].Phase, w.Machines[0].Since = nodescaler.Joined, w.Now
+		if j.see(w.at(time.Minute)); len(j.leads) != c.want {
+			t.Errorf("%s: learnt %v", name, j.leads)
+		}
+	}
+}
+
 func TestJointLearnsOfMachinesGivenBackWhenOthersAreOrdered(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).pods(1, "b", "w-2", 100, 100)
 	p := build(t, Spec{Policy: "joint"}).(*joint)
