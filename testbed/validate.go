@@ -3,6 +3,7 @@ package testbed
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,7 +27,7 @@ func (e *Experiment) validate(f *Faults) {
 		f.Must(s.Min >= 0 && s.Max > s.Min, "span", "must end after it starts, at 0s or later", s)
 	}
 	f.Must(e.Tick > 0, "tick", "must be longer than 0s", e.Tick)
-	f.Under("prices", e.Prices.Validate())
+	e.validatePrices(f)
 	e.validateHosts(f)
 	e.validatePools(f)
 	e.Delays.validate(f, "delays")
@@ -45,6 +46,24 @@ func (e *Experiment) validate(f *Faults) {
 	}
 	e.validateClaims(f)
 	e.validateReference(f)
+}
+
+// validatePrices wants prices of hosts and shapes that there are. One of another name would be the price of nothing, and
+// what it was meant for would have the book's.
+func (e *Experiment) validatePrices(f *Faults) {
+	f.Under("prices", e.Prices.Validate())
+	for _, name := range slices.Sorted(maps.Keys(e.Prices.Hosts)) {
+		f.OneOf("prices.hosts."+name, name, e.hostNames())
+	}
+	var shapes []string
+	for i := range e.Pools {
+		for _, s := range e.Pools[i].Shapes {
+			shapes = append(shapes, s.Name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Prices.Shapes)) {
+		f.OneOf("prices.shapes."+name, name, slices.Compact(slices.Sorted(slices.Values(shapes))))
+	}
 }
 
 // names wants a list to have unique names, and returns them.
