@@ -87,6 +87,29 @@ func TestSpareOnAHostThatIsFullOrAwayIsNotWoken(t *testing.T) {
 	}
 }
 
+// A spare takes no room on its host, but could not have been made on one that is too small for it.
+func TestSpareStartsOnAHostThatIsFullOfOthers(t *testing.T) {
+	cfg := spared()
+	cfg.Initial["worker"], cfg.Spares = 1, map[string]int{"worker": 2}
+	shape := cfg.Pools[0].Shapes[0].Resources()
+	cfg.Hosts[0].Room = shape
+	tiny := nodescaler.Host{Host: pricing.Host{Name: "pve0", Room: shape.Minus(pricing.Resources{CPU: 1})}, Online: true}
+	cfg.Hosts = append(cfg.Hosts, tiny)
+	w := live(t, cfg, time.Minute)
+	if n := len(w.machines); n != 3 {
+		t.Fatalf("there are %d machines", n)
+	}
+	for _, m := range w.machines {
+		if m.obs.Host != "pve1" {
+			t.Errorf("%s is on %s", m.obs.Name, m.obs.Host)
+		}
+	}
+	cfg.Initial["worker"] = 2
+	if _, err := New(cfg, nil); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("two machines on a host for one: %v", err)
+	}
+}
+
 // Whatever the load, the limits and the faults: no plan breaks a rule, no pod runs on a spare, a pool has
 // no more machines than it may, spares counted, and all of them cost no more than the limit.
 func TestSparesKeepTheLawsInAWorldOfFaults(t *testing.T) {

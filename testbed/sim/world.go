@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -80,64 +79,25 @@ func New(cfg Config, step func(ctx context.Context, now time.Time) error) (*Worl
 	return w, w.err
 }
 
-// populate joins the machines that are there from the start, spread over the hosts by the
-// room they have left, and the spares by how many there are on each.
+// populate joins the machines that are there from the start.
 func (w *World) populate() error {
-	for i := range w.cfg.Pools {
-		pool := &w.cfg.Pools[i]
-		n, spares := w.cfg.Initial[pool.Name], w.cfg.Spares[pool.Name]
-		if n+spares > 0 && len(pool.Shapes) == 0 {
-			return fmt.Errorf("pool %s: must have a shape, to start with %d machines", pool.Name, n+spares)
-		}
-		for j := range n + spares {
-			host, err := w.roomiest(pool, j >= n)
-			if err != nil {
-				return err
-			}
-			m := w.newMachine(pool, fmt.Sprintf("start-%03d", j+1), pool.Shapes[0], host)
-			m.exist(w)
-			m.join(w)
-			if j >= n {
-				m.node.obs.Cordoned, m.node.obs.Draining, m.node.obs.Ready = true, true, false
-				m.node.away = true
-				m.rest(w)
-			}
+	places, err := w.cfg.Places()
+	if err != nil {
+		return err
+	}
+	made := map[*nodescaler.Pool]int{}
+	for _, p := range places {
+		made[p.Pool]++
+		m := w.newMachine(p.Pool, fmt.Sprintf("start-%03d", made[p.Pool]), p.Pool.Shapes[0], p.Host)
+		m.exist(w)
+		m.join(w)
+		if p.Spare {
+			m.node.obs.Cordoned, m.node.obs.Draining, m.node.obs.Ready = true, true, false
+			m.node.away = true
+			m.rest(w)
 		}
 	}
 	return nil
-}
-
-// carried is how many machines are on a host, spares included.
-func (w *World) carried(host string) (n int) {
-	for _, m := range w.machines {
-		if m.obs.Host == host {
-			n++
-		}
-	}
-	return n
-}
-
-// roomiest is the host for a machine. Spares take no room, so one that has most of it may have most of them.
-func (w *World) roomiest(pool *nodescaler.Pool, spare bool) (string, error) {
-	best, most := "", pricing.Bytes(-1)
-	fewest := math.MaxInt
-	for i := range w.hosts {
-		h := &w.hosts[i]
-		if len(pool.Hosts) > 0 && !slices.Contains(pool.Hosts, h.Name) || w.room(h.Name, pool.Shapes[0]) != nil {
-			continue
-		}
-		n := 0
-		if spare {
-			n = w.carried(h.Name)
-		}
-		if free := w.free(h).Memory; n < fewest || n == fewest && free > most {
-			best, most, fewest = h.Name, free, n
-		}
-	}
-	if best == "" {
-		return "", fmt.Errorf("pool %s: %w for the machines it starts with", pool.Name, ErrNoRoom)
-	}
-	return best, nil
 }
 
 func (w *World) addService(cfg *Workload) {
