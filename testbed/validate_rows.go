@@ -77,7 +77,7 @@ func (e *Experiment) validateSpares(f *Faults, path string, p *Policy) {
 	}
 }
 
-// validateLimit wants a limit on the cost to be above what a trial starts with.
+// validateLimit wants a limit on the cost to leave what a trial starts with, on the hosts where that is.
 func (e *Experiment) validateLimit(f *Faults, path string, p *Policy) {
 	if p.Limit == nil {
 		return
@@ -88,13 +88,22 @@ func (e *Experiment) validateLimit(f *Faults, path string, p *Policy) {
 	if p.Limit.Per <= 0 {
 		return
 	}
-	least := pricing.Rate(0)
-	for i := range e.Pools {
-		if pool := &e.Pools[i]; len(pool.Shapes) > 0 {
-			least += pricing.Rate(pool.Start) * e.FirstRate(pool.Shapes[0])
-		}
+	places, err := e.placesOf(p)
+	if err != nil || e.Prices.Validate() != nil {
+		return // said where it stands
 	}
+	machines := make([]pricing.Placed, len(places))
+	for i, at := range places {
+		machines[i] = pricing.Placed{Shape: at.Pool.Shapes[0], Host: at.Host, Stopped: at.Spare}
+	}
+	least := e.Prices.Total(machines, midnight)
 	f.Must(p.Limit.rate() >= least, path, fmt.Sprintf("must be at least %s an hour, which the machines cost that a trial starts with", least), p.Limit.Amount)
+}
+
+// placesOf are where the machines are that a policy's trials start with.
+func (e *Experiment) placesOf(p *Policy) ([]sim.Place, error) {
+	c := e.ground(p)
+	return c.Places()
 }
 
 func (p *Policy) validatePods(f *Faults, path string) {

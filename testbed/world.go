@@ -124,32 +124,32 @@ func (e *Experiment) loads() []Job {
 // midnight is when all trials start, as far as tariffs by the time of day are concerned.
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// FirstRate is what a machine of the shape costs an hour when a trial begins.
-func (e *Experiment) FirstRate(s pricing.Shape) pricing.Rate { return e.Prices.Rate(s, "", midnight) }
+// FirstRates are the least and the most that a machine of the pool's shape costs an hour when a trial begins, by the host.
+func (e *Experiment) FirstRates(p *Pool, s pricing.Shape) (least, most pricing.Rate) {
+	hosts := p.Hosts
+	if len(hosts) == 0 {
+		hosts = e.hostNames()
+	}
+	least = math.MaxInt64
+	for _, h := range hosts {
+		rate := e.Prices.Rate(s, h, midnight)
+		least, most = min(least, rate), max(most, rate)
+	}
+	return least, most
+}
 
 // config is the world of a job.
 func (e *Experiment) config(j *Job) sim.Config {
-	c := sim.Config{
-		Seed: e.SeedOf(j), Start: midnight, Tick: e.Tick, Wake: e.Wake,
-		Initial: make(map[string]int, len(e.Pools)), Spares: make(map[string]int, len(e.Pools)), Prices: &e.Prices,
-		Delays: sim.Delays{
-			Machine: timing.Machine{
-				Clone: timing.Range(e.Delays.Clone), Boot: timing.Range(e.Delays.Boot), Delete: timing.Range(e.Delays.Delete),
-			},
-			Wake:     e.Delays.wake(),
-			PodStart: timing.Range(e.Delays.PodStart),
+	c := e.ground(j.Policy)
+	c.Seed, c.Start, c.Tick, c.Wake, c.Prices = e.SeedOf(j), midnight, e.Tick, e.Wake, &e.Prices
+	c.Delays = sim.Delays{
+		Machine: timing.Machine{
+			Clone: timing.Range(e.Delays.Clone), Boot: timing.Range(e.Delays.Boot), Delete: timing.Range(e.Delays.Delete),
 		},
-		Clones: e.Delays.Clones, MetricsEvery: e.Signals.MetricsEvery, Late: e.Signals.Late,
+		Wake:     e.Delays.wake(),
+		PodStart: timing.Range(e.Delays.PodStart),
 	}
-	for _, h := range e.Hosts {
-		room := pricing.Resources{CPU: h.CPU, Memory: h.Memory}
-		c.Hosts = append(c.Hosts, nodescaler.Host{Host: pricing.Host{Name: h.Name, Room: room}, Online: true})
-	}
-	for i := range e.Pools {
-		c.Pools = append(c.Pools, e.Pools[i].forNodes(j.Policy.MaxMachines))
-		c.Initial[e.Pools[i].Name] = e.Pools[i].Start
-		c.Spares[e.Pools[i].Name] = j.Policy.Spares
-	}
+	c.Clones, c.MetricsEvery, c.Late = e.Delays.Clones, e.Signals.MetricsEvery, e.Signals.Late
 	for i := range e.Workloads {
 		c.Workloads = append(c.Workloads, e.service(&e.Workloads[i], j))
 	}
@@ -157,6 +157,21 @@ func (e *Experiment) config(j *Job) sim.Config {
 		c.Faults = append(c.Faults, sim.Fault{
 			At: f.At, Kind: f.Kind, Host: f.Host, For: f.For, Count: f.Count, Left: float64(f.Left),
 		})
+	}
+	return c
+}
+
+// ground is what a policy's trials begin with: hosts, and the machines on them.
+func (e *Experiment) ground(p *Policy) sim.Config {
+	c := sim.Config{Initial: make(map[string]int, len(e.Pools)), Spares: make(map[string]int, len(e.Pools))}
+	for _, h := range e.Hosts {
+		room := pricing.Resources{CPU: h.CPU, Memory: h.Memory}
+		c.Hosts = append(c.Hosts, nodescaler.Host{Host: pricing.Host{Name: h.Name, Room: room}, Online: true})
+	}
+	for i := range e.Pools {
+		c.Pools = append(c.Pools, e.Pools[i].forNodes(p.MaxMachines))
+		c.Initial[e.Pools[i].Name] = e.Pools[i].Start
+		c.Spares[e.Pools[i].Name] = p.Spares
 	}
 	return c
 }

@@ -151,11 +151,16 @@ func (r *Report) facts() [][2]string {
 	if len(e.Load.Scenarios) == 0 {
 		facts = append(facts, [2]string{"length of a trial", pricing.Short(time.Duration(r.Results.DurationSeconds) * time.Second)})
 	}
-	for _, p := range e.Pools {
+	for i := range e.Pools {
+		p := &e.Pools[i]
 		for _, s := range p.Shapes {
-			rate := e.FirstRate(s)
+			rate, most := e.FirstRates(p, s)
+			price := rate.String()
+			if most != rate {
+				price += " to " + most.String()
+			}
 			facts = append(facts, [2]string{"machine " + s.Name, fmt.Sprintf("%s vCPU, %s, %s %s/h, %d to %d of them",
-				s.CPU, s.Memory, rate, e.Prices.Unit, p.Min, p.Max)})
+				s.CPU, s.Memory, price, e.Prices.Unit, p.Min, p.Max)})
 		}
 	}
 	for _, w := range e.Workloads {

@@ -338,3 +338,21 @@ func TestSourcesAreLaidSideBySide(t *testing.T) {
 		t.Error("trials of different lengths are compared")
 	}
 }
+
+// A machine may cost more on one host than on another: the price of no host would be that of none of them.
+func TestParametersTellThePricesOfTheHosts(t *testing.T) {
+	r := experiment(t, "slo-cost-calibration", testbed.Options{Users: []int{10}, Policies: []string{"hpa60"}, Duration: time.Minute})
+	own := 3 * pricing.Unit
+	r.Experiment.Hosts = append(r.Experiment.Hosts, testbed.Host{Name: "pve9"})
+	r.Experiment.Prices.Hosts = map[string]pricing.HostPrices{r.Experiment.Hosts[0].Name: {Prices: pricing.Prices{PerVCPU: &own}}}
+	text := fmt.Sprint(r.facts())
+	if want := "2 vCPU, 8GB, 10 to 14 units/h, 1 to 16 of them"; !strings.Contains(text, want) {
+		t.Errorf("%s is not in %s", want, text)
+	}
+	for _, h := range r.Experiment.Hosts {
+		r.Experiment.Prices.Hosts[h.Name] = pricing.HostPrices{Prices: pricing.Prices{PerVCPU: &own}}
+	}
+	if text, want := fmt.Sprint(r.facts()), "8GB, 14 units/h"; !strings.Contains(text, want) {
+		t.Errorf("%s is not in %s", want, text)
+	}
+}
