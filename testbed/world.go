@@ -216,7 +216,7 @@ func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 		s.Buckets = e.Signals.Edges
 	}
 	if w.Share != nil {
-		s.Load.Level = nil
+		s.Load.Level, s.Load.Shared = nil, j.Load.Kind != sim.Open
 		for _, p := range j.Load.Level {
 			s.Load.Level = append(s.Load.Level, sim.Point{At: p.At, Level: p.Level * float64(*w.Share)})
 		}

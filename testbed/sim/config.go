@@ -88,6 +88,9 @@ type Load struct {
 	Kind Kind
 	// Level is the number of users over time, or the requests per second of an open load.
 	Level Curve
+	// Shared says that the level is a part of a load, as are those of the other workloads that say so: their users are
+	// whole, and as many together as the parts come to.
+	Shared bool
 	// Think is a user's pause: after the answer (Sleep), or from request to request (Pace).
 	Think time.Duration
 	// Spread starts the users over this time instead of all at once.

@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -16,6 +18,24 @@ func newSender(s *service, l Load, rng *rand.Rand) sender {
 	default:
 		return &closed{svc: s, load: l}
 	}
+}
+
+// apportion makes whole numbers of parts, which come to what the parts come to together: each has its whole, and what is
+// left over goes to the largest remainders, of equal ones to the first.
+func apportion(parts []float64) []int {
+	out, order := make([]int, len(parts)), make([]int, len(parts))
+	sum, left := 0.0, 0
+	for i, p := range parts {
+		out[i], order[i] = int(p), i
+		sum, left = sum+p, left-int(p)
+	}
+	left += int(math.Round(sum))
+	remainder := func(i int) float64 { return math.Round(1e6 * (parts[i] - float64(out[i]))) } // less than that is noise
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(remainder(b), remainder(a)) })
+	for _, i := range order[:left] {
+		out[i]++
+	}
+	return out
 }
 
 // closed is a number of users who each wait for their answer. As all pause for the same

@@ -118,10 +118,29 @@ func (w *World) addService(cfg *Workload) {
 	s.users = newSender(s, cfg.Load, timing.Stream(w.cfg.Seed, "users "+cfg.Name))
 	w.services = append(w.services, s)
 	s.sync()
-	w.agenda.add(0, func() { s.users.level(0, cfg.Load.Level.At(0)) })
+	w.agenda.add(0, func() { s.users.level(0, w.level(s)) })
 	if !cfg.Load.Level.flat() {
-		w.every(time.Second, func() { s.users.level(w.now, cfg.Load.Level.At(w.now)) })
+		w.every(time.Second, func() { s.users.level(w.now, w.level(s)) })
 	}
+}
+
+// level is a service's at present. Users of a load that is shared are whole ones: were each service's rounded by
+// itself, some would be nobody's, or several's.
+func (w *World) level(s *service) float64 {
+	if !s.cfg.Load.Shared {
+		return s.cfg.Load.Level.At(w.now)
+	}
+	var parts []float64
+	own := 0
+	for _, o := range w.services {
+		if o == s {
+			own = len(parts)
+		}
+		if o.cfg.Load.Shared {
+			parts = append(parts, o.cfg.Load.Level.At(w.now))
+		}
+	}
+	return float64(apportion(parts)[own])
 }
 
 // warm makes the pods that fit at the start ready at once: the run begins with a service that
