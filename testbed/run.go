@@ -105,11 +105,14 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 		out.Load.Users = slices.Compact(slices.Sorted(slices.Values(o.Users)))
 	}
 	f.Must(len(o.Scenarios) == 0 || len(e.Load.Scenarios) > 0, "scenarios", "must not be given for "+e.Name+", which has users", o.Scenarios)
-	all, wanted := e.Load.Scenarios, o.Scenarios
+	all, wanted := slices.Clone(e.Load.Scenarios), o.Scenarios
+	if o.Load != "" {
+		out.Load.use(&f, o.Load, all)
+	}
 	if o.Trace != nil {
 		f.Must(len(all) > 0, "trace", "must not be given for "+e.Name+", which has users", o.Trace.File)
 		trace := o.Trace.scenario(&f, all)
-		all = append(slices.Clone(all), trace)
+		all = append(all, trace)
 		if len(wanted) > 0 { // of the file's, and the trace is one more
 			wanted = append(slices.Clone(wanted), trace.Name)
 		}
@@ -130,19 +133,16 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 	if o.Seed != nil {
 		out.Seed = *o.Seed
 	}
-	if o.Load != "" {
-		out.Load.use(&f, o.Load)
-	}
 	return &out, errors.Join(f...)
 }
 
-// use makes all users behave in one way.
-func (l *Load) use(f *Faults, kind sim.Kind) {
+// use makes all users behave in one way, in each of the file's scenarios. What was recorded is no users.
+func (l *Load) use(f *Faults, kind sim.Kind, scenarios []Scenario) {
 	f.OneOf("load", string(kind), kinds)
 	f.Must(kind == sim.Open || l.Think > 0, "load", "must be open, as the experiment has no load.think", string(kind))
 	l.Kind = kind
-	for i := range l.Scenarios {
-		l.Scenarios[i].Kind = ""
+	for i := range scenarios {
+		scenarios[i].Kind = ""
 	}
 }
 

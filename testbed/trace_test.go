@@ -41,6 +41,27 @@ func TestATraceIsOneScenarioMore(t *testing.T) {
 	}
 }
 
+// A trace tells requests that came, whatever became of those before them: they are no users who pause.
+func TestATraceStaysOpenWhateverUsersDo(t *testing.T) {
+	e, err := Parse(read(t, "experiments/six-scenarios.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, err := e.With(Options{Trace: recorded(), Load: sim.Pace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range with.loads() {
+		want := sim.Pace
+		if j.Level.Scenario == "Shop" {
+			want = sim.Open
+		}
+		if j.Load.Kind != want {
+			t.Errorf("%s is %s, not %s", j.Level, j.Load.Kind, want)
+		}
+	}
+}
+
 func TestFaultsOfATraceNameTheirOption(t *testing.T) {
 	six, err := Parse(read(t, "experiments/six-scenarios.yaml"))
 	if err != nil {

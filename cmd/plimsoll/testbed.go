@@ -245,7 +245,7 @@ func (ask *testbedRun) flags(cmd *cobra.Command) {
 	addFlag(cmd, &ask.options.Users, parseCounts, "users", "numbers", "", "these numbers of users in place of the experiment's, such as 10,60")
 	f.StringSliceVar(&ask.options.Scenarios, "scenarios", nil, "only these scenarios")
 	f.StringSliceVar(&ask.options.Policies, "policies", nil, "only these policies")
-	f.StringVar(&ask.load, "load", "", "how users behave in place of the experiment's: sleep, pace or open")
+	f.StringVar(&ask.load, "load", "", "how users behave in place of the experiment's: sleep, pace or open; a --trace stays open")
 	addFlag(cmd, &ask.options.Trials, atLeastOne, "trials", "number", "", "trials of every policy at every level, in place of the experiment's")
 	addFlag(cmd, &ask.options.Duration, positive(parseDuration), "for", "duration", "", "how long a trial lasts, such as 30m, in place of the experiment's")
 	addFlag(cmd, &ask.options.Duration, positive(parseDuration), "duration", "duration", "", "what --for says")
