@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
@@ -32,7 +33,7 @@ func (e *Experiment) validatePolicies(f *Faults, sound bool) {
 			f.Must(one, path+".clairvoyant", "must be left out unless there is one workload on one pool of one shape", true)
 			continue
 		}
-		p.validatePods(f, path+".pods")
+		p.validatePods(f, path+".pods", e.Tick)
 		if sound && len(*f) == before {
 			e.validatePair(f, path+".pods", p)
 		}
@@ -106,12 +107,15 @@ func (e *Experiment) placesOf(p *Policy) ([]sim.Place, error) {
 	return c.Places()
 }
 
-func (p *Policy) validatePods(f *Faults, path string) {
+func (p *Policy) validatePods(f *Faults, path string, tick time.Duration) {
 	if p.Pods == nil {
 		f.Must(false, path, "must be set, unless the policy is clairvoyant", absent)
 		return
 	}
 	f.Must(p.Pods.RunPeriod >= 0, path+".runPeriod", "must not be negative", p.Pods.RunPeriod)
+	if tick > 0 { // a policy is asked at steps only, and would wait for the next
+		f.Must(p.Pods.RunPeriod%tick == 0, path+".runPeriod", fmt.Sprintf("must be a multiple of tick (%s)", pricing.Short(tick)), p.Pods.RunPeriod)
+	}
 	f.Must(p.Pods.Cooldown >= 0, path+".cooldown", "must not be negative", p.Pods.Cooldown)
 	p.Pods.Behavior.validate(f, path+".behavior")
 	known := podpolicy.Names()
