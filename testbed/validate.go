@@ -111,7 +111,7 @@ func (e *Experiment) validatePools(f *Faults) {
 		}
 		f.Must(p.Min >= 0, path+".min", "must not be negative", p.Min)
 		f.Must(p.Max >= p.Min, path+".max", fmt.Sprintf("must be at least min, which is %d", p.Min), p.Max)
-		f.Must(p.Start >= 0 && p.Start <= p.Max, path+".start", fmt.Sprintf("must be from 0 to max, which is %d", p.Max), p.Start)
+		f.Must(p.Start >= p.Min && p.Start <= p.Max, path+".start", fmt.Sprintf("must be from min to max, which are %d and %d", p.Min, p.Max), p.Start)
 		f.Must(p.PodSlots >= 0, path+".podSlots", "must not be negative", p.PodSlots)
 		for j, h := range p.Hosts {
 			f.OneOf(fmt.Sprintf("%s.hosts[%d]", path, j), h, e.hostNames())
