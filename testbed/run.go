@@ -101,6 +101,7 @@ func (e *Experiment) With(o Options) (*Experiment, error) {
 		f.Must(len(e.Load.Scenarios) == 0, "users", "must not be given for "+e.Name+", which has scenarios", o.Users)
 		for _, n := range o.Users {
 			f.Must(n > 0, "users", "must be at least 1", n)
+			f.Must(n <= sim.MaxLevel, "users", mostUsers, n)
 		}
 		out.Load.Users = slices.Compact(slices.Sorted(slices.Values(o.Users)))
 	}

@@ -36,6 +36,7 @@ func (t *Trace) scenario(f *Faults, others []Scenario) Scenario {
 		f.Must(curve.Max() > 0, "trace-peak", "must be left out where nothing was recorded", t.Peak)
 		curve = curve.Scaled(t.Peak / max(curve.Max(), 1e-9))
 	}
+	f.Must(curve.Max() <= sim.MaxLevel, "trace", mostUsers+" requests a second", curve.Max())
 	name := strings.TrimSuffix(filepath.Base(t.File), filepath.Ext(t.File))
 	taken := slices.ContainsFunc(others, func(s Scenario) bool { return s.Name == name })
 	f.Must(!taken, "trace", "must be a file whose name is not a scenario's, too", t.File)

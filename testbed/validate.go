@@ -28,12 +28,17 @@ func (e *Experiment) validate(f *Faults) {
 	}
 	f.Must(e.Tick > 0, "tick", "must be longer than 0s", e.Tick)
 	e.validatePrices(f)
+	before := len(*f)
 	e.validateHosts(f)
 	e.validatePools(f)
+	placed := len(*f) == before
+	if placed {
+		e.validateRoom(f)
+	}
 	e.Delays.validate(f, "delays")
 	e.Signals.validate(f, "signals")
-	before := len(*f)
-	e.validateWorkloads(f)
+	before = len(*f)
+	e.validateWorkloads(f, placed)
 	sound := len(*f) == before
 	e.Load.validate(f, e.Duration)
 	for i := range e.Load.Scenarios {
@@ -117,10 +122,13 @@ func (e *Experiment) validatePools(f *Faults) {
 			f.OneOf(fmt.Sprintf("%s.hosts[%d]", path, j), h, e.hostNames())
 		}
 		for j, t := range p.Taints {
-			f.OneOf(fmt.Sprintf("%s.taints[%d].effect", path, j), t.Effect, []string{"NoSchedule", "NoExecute"})
+			f.OneOf(fmt.Sprintf("%s.taints[%d].effect", path, j), t.Effect, taintEffects)
 		}
 	}
 }
+
+// taintEffects are what a taint may do to pods that do not tolerate it.
+var taintEffects = []string{"NoSchedule", "NoExecute"}
 
 func resources(r pricing.Resources) words {
 	return words(r.CPU.String() + " CPU and " + r.Memory.String())
@@ -150,26 +158,17 @@ func (s *Signals) validate(f *Faults, path string) {
 	}
 }
 
-func (e *Experiment) validateWorkloads(f *Faults) {
+// validateWorkloads asks where their pods may run only if hosts and pools are in order.
+func (e *Experiment) validateWorkloads(f *Faults, placed bool) {
 	f.Must(len(e.Workloads) > 0, "workloads", "must have at least one", len(e.Workloads))
 	names(f, "workloads", e.Workloads, func(w *Workload) string { return w.Name })
 	for i := range e.Workloads {
 		w, path := &e.Workloads[i], fmt.Sprintf("workloads[%d]", i)
 		w.validate(f, path)
-		f.Must(e.fits(w), path+".requests", "must fit onto a machine of some pool", resources(w.Requests))
-	}
-}
-
-// fits reports whether any machine has room for a pod at all.
-func (e *Experiment) fits(w *Workload) bool {
-	for _, p := range e.Pools {
-		for _, s := range p.Shapes {
-			if w.Requests.Within(s.Resources().Minus(p.Reserved)) {
-				return true
-			}
+		if placed {
+			e.validateWhere(f, path, w)
 		}
 	}
-	return false
 }
 
 func (w *Workload) validate(f *Faults, path string) {
@@ -212,6 +211,9 @@ func (c *CostTarget) validate(f *Faults, path string) {
 
 var kinds = []string{string(sim.Sleep), string(sim.Pace), string(sim.Open)}
 
+// mostUsers is the rule on how many there may be of what the load is of.
+var mostUsers = fmt.Sprintf("must be at most %d", int(sim.MaxLevel))
+
 func (l *Load) validate(f *Faults, length time.Duration) {
 	f.OneOf("load.kind", string(l.Kind), kinds)
 	f.Must(len(l.Users) > 0 != (len(l.Scenarios) > 0), "load", "must have either users or scenarios",
@@ -219,6 +221,7 @@ func (l *Load) validate(f *Faults, length time.Duration) {
 	for i, n := range l.Users {
 		path := fmt.Sprintf("load.users[%d]", i)
 		f.Must(n > 0, path, "must be at least 1", n)
+		f.Must(n <= sim.MaxLevel, path, mostUsers, n)
 		f.Must(i == 0 || n > l.Users[i-1], path, "must be more than the number before it", n)
 	}
 	f.Must(len(l.Users) == 0 || length != 0, "duration", "must be given for a sweep", absent)
@@ -227,6 +230,7 @@ func (l *Load) validate(f *Faults, length time.Duration) {
 	names(f, "load.scenarios", l.Scenarios, func(s *Scenario) string { return s.Name })
 	for i := range l.Scenarios {
 		s, path := &l.Scenarios[i], fmt.Sprintf("load.scenarios[%d]", i)
+		f.Must(sim.Curve(s.Curve).Max() <= sim.MaxLevel, path+".curve", mostUsers, sim.Curve(s.Curve).Max())
 		f.Must(s.Duration >= 0, path+".duration", "must not be negative", s.Duration)
 		f.Must(s.Duration != 0 || length != 0, path+".duration", "must be given, as the experiment has none", absent)
 		if s.Kind != "" {

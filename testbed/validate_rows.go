@@ -101,12 +101,6 @@ func (e *Experiment) validateLimit(f *Faults, path string, p *Policy) {
 	f.Must(p.Limit.rate() >= least, path, fmt.Sprintf("must be at least %s an hour, which the machines cost that a trial starts with", least), p.Limit.Amount)
 }
 
-// placesOf are where the machines are that a policy's trials start with.
-func (e *Experiment) placesOf(p *Policy) ([]sim.Place, error) {
-	c := e.ground(p)
-	return c.Places()
-}
-
 func (p *Policy) validatePods(f *Faults, path string, tick time.Duration) {
 	if p.Pods == nil {
 		f.Must(false, path, "must be set, unless the policy is clairvoyant", absent)

@@ -211,13 +211,13 @@ func (l *Load) validate(must func(kept bool, key, rule string, was any)) {
 	must(len(l.Level) > 0, "load.level", "given", "nothing")
 	for i, p := range l.Level {
 		key := fmt.Sprintf("load.level[%d]", i)
-		must(p.Level >= 0 && p.Level <= maxLevel, key, fmt.Sprintf("from 0 to %g", float64(maxLevel)), p.Level)
+		must(p.Level >= 0 && p.Level <= MaxLevel, key, fmt.Sprintf("from 0 to %g", float64(MaxLevel)), p.Level)
 		must(i == 0 || p.At >= l.Level[i-1].At, key, "no earlier than the point before it", p.At)
 	}
 }
 
-// maxLevel keeps users countable, and requests apart by whole nanoseconds.
-const maxLevel = 1e9
+// MaxLevel is the most users, or requests a second, of a load. It keeps users countable, and requests apart by whole nanoseconds.
+const MaxLevel = 1e9
 
 func (x *Fault) validate(f *findings, key string, hosts []string) {
 	f.must(slices.Contains(FaultKinds, x.Kind), key+"kind", fmt.Sprintf("one of %s", FaultKinds), x.Kind)
