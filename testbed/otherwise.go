@@ -68,8 +68,8 @@ func (e *Experiment) check(w World) error {
 	return errors.Join(errs...)
 }
 
-// validate looks at what a scenario has otherwise. What it leaves out is looked at where it stands.
-func (o *Otherwise) validate(f *Faults, path string, e *Experiment) {
+// validate looks at what a scenario that lasts so long has otherwise. What it leaves out is looked at where it stands.
+func (o *Otherwise) validate(f *Faults, path string, e *Experiment, lasts time.Duration) {
 	if o == nil {
 		return
 	}
@@ -87,7 +87,7 @@ func (o *Otherwise) validate(f *Faults, path string, e *Experiment) {
 	if o.Signals != nil {
 		o.Signals.validate(f, path+".signals")
 	}
-	e.validateFaults(f, path+".faults", o.Faults)
+	e.validateFaults(f, path+".faults", o.Faults, lasts)
 }
 
 // whole says whether a duration is so many seconds, to which signals are kept.

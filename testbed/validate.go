@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,10 +43,11 @@ func (e *Experiment) validate(f *Faults) {
 	sound := len(*f) == before
 	e.Load.validate(f, e.Duration)
 	for i := range e.Load.Scenarios {
-		e.Load.Scenarios[i].Otherwise.validate(f, fmt.Sprintf("load.scenarios[%d].otherwise", i), e)
+		s := &e.Load.Scenarios[i]
+		s.Otherwise.validate(f, fmt.Sprintf("load.scenarios[%d].otherwise", i), e, cmp.Or(s.Duration, e.Duration))
 	}
 	e.validatePolicies(f, sound)
-	e.validateFaults(f, "faults", e.Faults)
+	e.validateFaults(f, "faults", e.Faults, e.longest())
 	for i := range e.Assertions {
 		e.validateAssertion(f, fmt.Sprintf("assertions[%d]", i), &e.Assertions[i])
 	}

@@ -196,21 +196,44 @@ func (p *Policy) validateScaledBy(f *Faults, path string) {
 	}
 }
 
-func (e *Experiment) validateFaults(f *Faults, at string, all []Fault) {
-	for i, x := range all {
-		path := fmt.Sprintf("%s[%d]", at, i)
+// validateFaults wants faults to happen in a trial that lasts so long, and to say nothing that their kind does not know.
+func (e *Experiment) validateFaults(f *Faults, at string, all []Fault, lasts time.Duration) {
+	for i := range all {
+		x, path := &all[i], fmt.Sprintf("%s[%d]", at, i)
 		f.Must(x.At >= 0, path+".at", "must not be negative", x.At)
+		f.Must(lasts <= 0 || x.At < lasts, path+".at", "must be before the end of the trial, which is at "+pricing.Short(lasts), x.At)
 		f.Must(x.For >= 0, path+".for", "must not be negative", x.For)
 		f.Must(x.Count >= 0, path+".count", "must not be negative", x.Count)
 		f.OneOf(path+".kind", string(x.Kind), faultKinds())
-		noisy := x.Kind == sim.NoisyNeighbour
-		f.Must(noisy == (x.Left > 0) && x.Left >= 0 && x.Left < 1, path+".left",
-			"must be above 0% and below 100% for "+string(sim.NoisyNeighbour)+", and left out for others", x.Left)
-		f.Must(x.For > 0 || !noisy && x.Kind != sim.MetricsVanish, path+".for", "must be longer than 0s for "+string(x.Kind), x.For)
-		if x.Kind == sim.HostDies || noisy && x.Host != "" {
-			f.OneOf(path+".host", x.Host, e.hostNames())
+		if slices.Contains(sim.FaultKinds, x.Kind) {
+			x.validateKind(f, path, e.hostNames())
 		}
 	}
+}
+
+// validateKind wants what the fault's kind needs, and nothing else.
+func (x *Fault) validateKind(f *Faults, path string, hosts []string) {
+	noisy, kind := x.Kind == sim.NoisyNeighbour, string(x.Kind)
+	f.Must(noisy == (x.Left > 0) && x.Left >= 0 && x.Left < 1, path+".left",
+		"must be above 0% and below 100% for "+string(sim.NoisyNeighbour)+", and left out for others", x.Left)
+	f.Must(x.For > 0 || !noisy && x.Kind != sim.MetricsVanish, path+".for", "must be longer than 0s for "+kind, x.For)
+	f.Must(x.For == 0 || x.Kind != sim.CloneFails, path+".for", "must be left out for "+kind, x.For)
+	f.Must(x.Count == 0 || x.Kind == sim.CloneFails, path+".count", "must be left out for "+kind, x.Count)
+	switch {
+	case x.Kind == sim.HostDies || noisy && x.Host != "":
+		f.OneOf(path+".host", x.Host, hosts)
+	case !noisy:
+		f.Must(x.Host == "", path+".host", "must be left out for "+kind, x.Host)
+	}
+}
+
+// longest is how long the longest trial is.
+func (e *Experiment) longest() time.Duration {
+	longest := time.Duration(0)
+	for _, j := range e.loads() {
+		longest = max(longest, j.Length)
+	}
+	return longest
 }
 
 // validateLevel wants a level to be one of the experiment's.
