@@ -49,9 +49,10 @@ type Trial struct {
 	Scenario string `json:"scenario,omitempty"`
 	Trial    int    `json:"trial"` // from 1 on
 
-	Requests     int    `json:"requests"` // answered, well or not
-	Failed       int    `json:"failed"`
-	GoodFraction Number `json:"goodFraction"` // answered within the objective's target
+	Requests     int    `json:"requests"`     // that were answered or failed
+	Failed       int    `json:"failed"`       // of them
+	Unfinished   Number `json:"unfinished"`   // sent beside them, and not answered by the end; unknown where nobody counts them
+	GoodFraction Number `json:"goodFraction"` // of Requests, answered within the objective's target
 	P50Ms        Number `json:"p50Ms"`        // of the answers, over the whole trial
 	P90Ms        Number `json:"p90Ms"`
 	P99Ms        Number `json:"p99Ms"`
@@ -167,8 +168,9 @@ type Measure struct {
 // Measures are the numbers that runs are summed up in, in the order of the results' fields.
 // Money is in the price book's unit.
 var Measures = []Measure{
-	{"requests", "requests", "", func(r *Trial) float64 { return float64(r.Requests) }},
+	{"requests", "requests that were answered or failed", "", func(r *Trial) float64 { return float64(r.Requests) }},
 	{"failed", "failed requests", "", func(r *Trial) float64 { return float64(r.Failed) }},
+	{"unfinished", "requests that were not answered by the end", "", func(r *Trial) float64 { return float64(r.Unfinished) }},
 	{"goodFraction", "requests within the target", "", func(r *Trial) float64 { return float64(r.GoodFraction) }},
 	{"p50Ms", "median of response time", "ms", func(r *Trial) float64 { return float64(r.P50Ms) }},
 	{"p90Ms", "90th percentile of response time", "ms", func(r *Trial) float64 { return float64(r.P90Ms) }},

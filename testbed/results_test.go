@@ -3,12 +3,17 @@ package testbed
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
 func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
@@ -106,5 +111,25 @@ func TestTheSchemaKnowsEveryMeasure(t *testing.T) {
 	want := append([]string{"policy", "nodePolicy", "users", "trial"}, measureNames()...)
 	if diff := cmp.Diff(want, schema.Defs.Run.Required); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A host that dies for good takes all answers with it: what is left of the percentile must not look like a result.
+func TestTablesMarkWhatWasNotAnswered(t *testing.T) {
+	e := minimal(t, Options{Policies: []string{"hpa"}, Users: []int{10}, Trials: 1})
+	sound := e.Overview(mustRun(t, e, Options{}))
+	if text := fmt.Sprint(sound); strings.Contains(text, "!") {
+		t.Errorf("where all was answered there is a mark: %s", text)
+	}
+	e.Faults = []Fault{{At: time.Minute, Kind: sim.HostDies, Host: "pve1"}}
+	r := mustRun(t, e, Options{})
+	lost := e.Overview(r)
+	for _, cell := range lost.Rows[0][1:] {
+		if !regexp.MustCompile(` ![1-9]\d%$`).MatchString(cell) {
+			t.Errorf("%q has no mark", cell)
+		}
+	}
+	if strings.Count(lost.Caption, lostCaption) != 1 {
+		t.Errorf("the caption is %q", lost.Caption)
 	}
 }

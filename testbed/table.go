@@ -108,6 +108,10 @@ func (e *Experiment) Overview(r *Results) Table {
 			if scenarios {
 				cell += "/" + Show(r.Mean(p, l, "sloViolationMinutes"), 1)
 			}
+			if lost := r.Lost(p, l); lost > 0 {
+				cell += fmt.Sprintf(" !%d%%", lost)
+				t.Caption = strings.TrimSuffix(t.Caption, lostCaption) + lostCaption
+			}
 			row = append(row, cell)
 		}
 		if scenarios {
@@ -119,6 +123,22 @@ func (e *Experiment) Overview(r *Results) Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+const lostCaption = "; ! where so many of the requests failed or were not answered by the end, which are in no percentile"
+
+// Lost is how many of a hundred requests of a policy at a level failed, or were not answered by the end. Quantiles are of
+// the others, so that a policy that hardly answers may look better than one that does.
+func (r *Results) Lost(policy string, l Level) int {
+	failed, unfinished := r.Mean(policy, l, "failed"), r.Mean(policy, l, "unfinished")
+	if math.IsNaN(unfinished) {
+		unfinished = 0
+	}
+	part := (failed + unfinished) / (r.Mean(policy, l, "requests") + unfinished)
+	if math.IsNaN(part) {
+		return 0 // there were none
+	}
+	return int(math.Round(100 * part))
 }
 
 // movesMeasured are the measures of how replicas changed.

@@ -360,12 +360,13 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 	var all sim.Sketch
 	var violated []bool
 	var courses []Course
-	good, pods := 0, time.Duration(0)
+	good, unfinished, pods := 0, 0, time.Duration(0)
 	scores := w.Scores()
 	for i := range scores {
 		s := &scores[i]
 		out.Requests += s.Requests
 		out.Failed += s.Failed
+		unfinished += s.Unfinished
 		out.PodMoves += s.Moves
 		courses = append(courses, Course{startOf(c, s.Workload), e.mostOf(j, s.Workload), s.Changes})
 		good += s.Good
@@ -378,6 +379,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 			out.SLOViolationMinutes++
 		}
 	}
+	out.Unfinished = Number(unfinished)
 	out.Follow(e, courses, t, j.Length)
 	out.PodMinutes = Rounded(pods.Minutes())
 	out.GoodFraction = Rounded(float64(good) / float64(out.Requests))

@@ -89,11 +89,30 @@ func replicas(e *testbed.Experiment, r *testbed.Results) []*figure.Chart {
 func responseTime(e *testbed.Experiment, all []testbed.Source) *figure.Chart {
 	c := overUsers(all, "p90Ms", "Response time", figure.Axis{Title: "90th percentile of response time", Unit: "ms"})
 	c.ID = "p90"
+	c.Desc += unanswered(all)
 	for _, w := range e.Workloads {
 		ms := float64(w.SLO.Target) / float64(time.Millisecond)
 		c.Y.Lines = append(c.Y.Lines, figure.Line{At: ms, Label: fmt.Sprintf("objective %g ms", ms), Limit: true})
 	}
 	return c
+}
+
+// unanswered says where a good part of the requests is in no percentile.
+func unanswered(all []testbed.Source) string {
+	var where []string
+	for i := range all {
+		for _, p := range all[i].Policies() {
+			for _, l := range all[i].Levels() {
+				if lost := all[i].Lost(p, l); lost > 0 {
+					where = append(where, fmt.Sprintf("%d %% of %s at %s", lost, in(p, &all[i]), l))
+				}
+			}
+		}
+	}
+	if len(where) == 0 {
+		return ""
+	}
+	return " Requests that failed, or were not answered by the end, are not in it: " + strings.Join(where, ", ") + "."
 }
 
 func cost(e *testbed.Experiment, all []testbed.Source) *figure.Chart {

@@ -278,6 +278,7 @@ func (w *World) Scores() []Score {
 	out := make([]Score, len(w.services))
 	for i, s := range w.services {
 		out[i] = s.stats.score
+		out[i].Unfinished = s.stats.inFlight
 		out[i].Latencies.buckets = slices.Clone(out[i].Latencies.buckets) // which run on
 		for _, p := range s.pods {
 			out[i].PodTime += w.now - p.made

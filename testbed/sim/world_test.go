@@ -442,3 +442,13 @@ func BenchmarkRequests(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "requests/s")
 }
+
+// Whatever is sent is answered, fails, or waits at the end: none is in no figure.
+func TestRequestsThatWaitAtTheEndAreCounted(t *testing.T) {
+	cfg := small(0)
+	cfg.Workloads[0].Load = Load{Kind: Open, Even: true, Level: Flat(100)} // of ten that a pod can answer
+	s := live(t, cfg, time.Minute).Scores()[0]
+	if sent := s.Requests + s.Unfinished; sent < 5999 || sent > 6000 || s.Unfinished < 5000 {
+		t.Errorf("of 6000 requests %d were answered or failed, and %d wait", s.Requests, s.Unfinished)
+	}
+}
