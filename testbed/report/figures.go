@@ -90,11 +90,30 @@ func responseTime(e *testbed.Experiment, all []testbed.Source) *figure.Chart {
 	c := overUsers(all, "p90Ms", "Response time", figure.Axis{Title: "90th percentile of response time", Unit: "ms"})
 	c.ID = "p90"
 	c.Desc += unanswered(all)
+	c.Y.Lines = objectives(e)
+	return c
+}
+
+// objectives are the workloads' lines. What is drawn is a 90th percentile of all requests: it is over an objective only
+// where that is of this quantile, and of them all.
+func objectives(e *testbed.Experiment) []figure.Line {
+	own := func(w testbed.Workload) bool { return w.SLO != e.Workloads[0].SLO }
+	several := slices.ContainsFunc(e.Workloads, own)
+	var out []figure.Line
 	for _, w := range e.Workloads {
 		ms := float64(w.SLO.Target) / float64(time.Millisecond)
-		c.Y.Lines = append(c.Y.Lines, figure.Line{At: ms, Label: fmt.Sprintf("objective %g ms", ms), Limit: true})
+		l := figure.Line{At: ms, Label: fmt.Sprintf("objective %g ms", ms), Limit: w.SLO.P == .9 && !several}
+		if w.SLO.P != .9 {
+			l.Label += " at the " + w.SLO.P.String()
+		}
+		if several {
+			l.Label += " of " + w.Name
+		}
+		if !slices.Contains(out, l) {
+			out = append(out, l)
+		}
 	}
-	return c
+	return out
 }
 
 // unanswered says where a good part of the requests is in no percentile.

@@ -356,3 +356,27 @@ func TestParametersTellThePricesOfTheHosts(t *testing.T) {
 		t.Errorf("%s is not in %s", want, text)
 	}
 }
+
+// A 90th percentile misses no objective of another quantile, nor one of some of the requests.
+func TestOnlyObjectivesOfWhatIsDrawnAreMissed(t *testing.T) {
+	web := testbed.Workload{Name: "shop/web", SLO: testbed.SLO{P: .9, Target: 300 * time.Millisecond, Window: time.Minute}}
+	api, median := web, web
+	api.Name, api.SLO.Target = "shop/api", 100*time.Millisecond
+	median.SLO.P = .5
+	twin := web
+	twin.Name = "shop/twin"
+	for name, c := range map[string]struct {
+		workloads []testbed.Workload
+		want      []figure.Line
+	}{
+		"its own":          {[]testbed.Workload{web}, []figure.Line{{At: 300, Label: "objective 300 ms", Limit: true}}},
+		"one for all":      {[]testbed.Workload{web, twin}, []figure.Line{{At: 300, Label: "objective 300 ms", Limit: true}}},
+		"another's":        {[]testbed.Workload{median}, []figure.Line{{At: 300, Label: "objective 300 ms at the 50th"}}},
+		"one for each":     {[]testbed.Workload{web, api}, []figure.Line{{At: 300, Label: "objective 300 ms of shop/web"}, {At: 100, Label: "objective 100 ms of shop/api"}}},
+		"of two quantiles": {[]testbed.Workload{median, api}, []figure.Line{{At: 300, Label: "objective 300 ms at the 50th of shop/web"}, {At: 100, Label: "objective 100 ms of shop/api"}}},
+	} {
+		if diff := cmp.Diff(c.want, objectives(&testbed.Experiment{Workloads: c.workloads})); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
