@@ -250,7 +250,7 @@ type PodPolicy struct {
 	Behavior  *Behavior     `json:"behavior,omitempty"`
 }
 
-// NodePolicy is a node policy. The block of settings that bears its name counts; what that
+// NodePolicy is a node policy. Only the block of settings that bears its name may be there; what that
 // leaves out is the policy's default.
 type NodePolicy struct {
 	Policy string `json:"policy" strict:"required"`

@@ -11,6 +11,7 @@ import (
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
+	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
 // validatePolicies holds policies against the workloads too, if those are sound: otherwise
@@ -176,6 +177,13 @@ func (p *Policy) validateNodes(f *Faults, path string) {
 		return
 	}
 	p.validateScaledBy(f, path)
+	for _, block := range []struct {
+		key string
+		strict.Block
+	}{{"pending", p.Nodes.Pending}, {"unneeded", p.Nodes.Unneeded}, {"joint", p.Nodes.Joint}} {
+		f.Must(block.IsZero() || strings.EqualFold(p.Nodes.Policy, block.key), path+"."+block.key,
+			"may be there only with policy "+block.key, p.Nodes.Policy)
+	}
 	if p.Nodes.decode() != nil {
 		return // Parse tells it
 	}
