@@ -32,6 +32,7 @@ func (e *Experiment) validatePolicies(f *Faults, sound bool) {
 			one := len(e.Workloads) == 1 && len(e.Pools) == 1 && len(e.Pools[0].Shapes) == 1
 			f.Must(p.Spares == 0, path+".spares", "must be left out if the policy is clairvoyant", p.Spares)
 			f.Must(one, path+".clairvoyant", "must be left out unless there is one workload on one pool of one shape", true)
+			f.Must(!e.faulty(), path+".clairvoyant", "must be left out beside faults, of which its plan knows nothing", true)
 			continue
 		}
 		p.validatePods(f, path+".pods", e.Tick)
@@ -41,6 +42,11 @@ func (e *Experiment) validatePolicies(f *Faults, sound bool) {
 		p.validateNodes(f, path+".nodes")
 		e.validateSpares(f, path+".spares", p)
 	}
+}
+
+// faulty reports whether anything goes wrong at some level.
+func (e *Experiment) faulty() bool {
+	return len(e.Faults) > 0 || slices.ContainsFunc(e.Load.Scenarios, func(s Scenario) bool { return s.Otherwise != nil && len(s.Otherwise.Faults) > 0 })
 }
 
 // validateLimits wants a policy's limits to leave room for what a trial starts with and may not
