@@ -410,9 +410,16 @@ func (c *Claim) validate(f *Faults, path string, e *Experiment) {
 		}
 		f.OneOf(at, p, e.PolicyNames())
 	}
+	once(f, path+".policies", c.Policies)
+	once(f, path+".against", c.Against)
+	for i, p := range c.Against {
+		f.Must(!slices.Contains(c.Policies, p), fmt.Sprintf("%s.against[%d]", path, i), "must be none of policies, or it is held against itself", p)
+	}
+	e.validateLevels(f, path+".where", c.Where)
 	measures := 0
 	named := func(rule string, names []string) {
 		measures += len(names)
+		once(f, path+"."+rule, names)
 		for _, m := range names {
 			f.OneOf(path+"."+rule, m, measureNames())
 		}
@@ -428,6 +435,13 @@ func (c *Claim) validate(f *Faults, path string, e *Experiment) {
 	}
 	for _, m := range slices.Sorted(maps.Keys(c.Most)) {
 		f.Must(c.Most[m] > 0, path+".most."+m, "must be above 0", c.Most[m])
+	}
+}
+
+// once wants no name twice in a list.
+func once(f *Faults, path string, names []string) {
+	for i, name := range names {
+		f.Must(!slices.Contains(names[:i], name), fmt.Sprintf("%s[%d]", path, i), "must be there once", name)
 	}
 }
 

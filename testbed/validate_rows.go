@@ -269,11 +269,23 @@ func (e *Experiment) validateAssertion(f *Faults, path string, a *Assertion) {
 			e.validateLevel(f, path+": "+t.measure, t.at.Users, t.at.Scenario)
 		}
 	}
-	for _, c := range a.where {
+	e.validateLevels(f, path+": where", a.where)
+}
+
+// validateLevels wants conditions to leave some level. What is about none would never be looked at.
+func (e *Experiment) validateLevels(f *Faults, path string, w Where) {
+	before := len(*f)
+	for _, c := range w {
 		if c.key == "scenario" {
-			f.OneOf(path+": scenario", c.value, e.LevelNames())
+			f.OneOf(path, c.value, e.LevelNames())
 		}
 	}
+	var all []Level
+	for _, j := range e.loads() {
+		all = append(all, j.Level)
+	}
+	text, err := w.MarshalText()
+	f.Must(err == nil && (len(w) == 0 || len(*f) > before || len(w.among(all)) > 0), path, "must leave a level of "+strings.Join(e.LevelNames(), ", "), string(text))
 }
 
 func (e *Experiment) validateClaims(f *Faults) {
@@ -299,6 +311,8 @@ func (e *Experiment) validateReference(f *Faults) {
 		path := fmt.Sprintf("reference.cells[%d]", i)
 		f.OneOf(path+".policy", c.Policy, e.PolicyNames())
 		e.validateLevel(f, path, c.Users, c.Scenario)
+		twice := slices.ContainsFunc(r.Cells[:i], func(o Cell) bool { return o.Policy == c.Policy && o.Users == c.Users && o.Scenario == c.Scenario })
+		f.Must(!twice, path, "must be of another policy or level than the cells before", words(c.Policy+" at "+Level{c.Users, c.Scenario}.String()))
 		for _, m := range slices.Sorted(maps.Keys(c.Values)) {
 			f.OneOf(path+".values", m, measureNames())
 			_, tolerated := r.Tolerance[m]
