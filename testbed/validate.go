@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"time"
 
@@ -83,6 +84,14 @@ func names[T any](f *Faults, key string, all []T, name func(*T) string) []string
 		f.Must(!slices.Contains(out[:i], out[i]), path, "must be there once", out[i])
 	}
 	return out
+}
+
+// fileName is what a name may be that is put into the name of a file.
+var fileName = regexp.MustCompile(`^[\pL\pN][\pL\pN ._+-]*$`)
+
+// plain wants a name that may be a file's. Of one like a/../b a figure would be written to another folder.
+func plain(f *Faults, path, name string) {
+	f.Must(name == "" || fileName.MatchString(name), path, "must be of letters, digits, spaces and . _ + -, with a letter or digit first", name)
 }
 
 func (e *Experiment) hostNames() []string {
@@ -232,6 +241,7 @@ func (l *Load) validate(f *Faults, length time.Duration) {
 	names(f, "load.scenarios", l.Scenarios, func(s *Scenario) string { return s.Name })
 	for i := range l.Scenarios {
 		s, path := &l.Scenarios[i], fmt.Sprintf("load.scenarios[%d]", i)
+		plain(f, path+".name", s.Name)
 		f.Must(sim.Curve(s.Curve).Max() <= sim.MaxLevel, path+".curve", mostUsers, sim.Curve(s.Curve).Max())
 		f.Must(s.Duration >= 0, path+".duration", "must not be negative", s.Duration)
 		f.Must(s.Duration != 0 || length != 0, path+".duration", "must be given, as the experiment has none", absent)

@@ -22,6 +22,7 @@ func (e *Experiment) validatePolicies(f *Faults, sound bool) {
 	for i := range e.Policies {
 		p, path := &e.Policies[i], fmt.Sprintf("policies[%d]", i)
 		before := len(*f)
+		plain(f, path+".name", p.Name)
 		p.Cost.validate(f, path+".cost")
 		f.Must(p.MaxReplicas >= 0, path+".maxReplicas", "must not be negative", p.MaxReplicas)
 		f.Must(p.MaxMachines >= 0, path+".maxMachines", "must not be negative", p.MaxMachines)
