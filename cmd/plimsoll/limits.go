@@ -230,11 +230,16 @@ func orMistyped(path string, err error) error {
 	if !is {
 		return err
 	}
-	must := "of type " + wrong.Type.String()
-	if wrong.Type.Kind() == reflect.String {
-		must = "a text, in quotes where YAML takes it for a number, or for true or false (on, off, yes, no, y, n)"
+	must := map[reflect.Kind]string{
+		reflect.String: "a text, in quotes where YAML takes it for a number, or for true or false (on, off, yes, no, y, n)",
+		reflect.Struct: "a mapping", reflect.Map: "a mapping", reflect.Slice: "a list", reflect.Bool: "true or false",
+	}[wrong.Type.Kind()]
+	was := map[string]string{"array": "a list", "object": "a mapping", "bool": "true or false"}[wrong.Value]
+	rule := fmt.Sprintf("must be %s, was %s", cmp.Or(must, "a number"), cmp.Or(was, "a "+wrong.Value))
+	if at := strings.TrimSuffix(path+wrong.Field, "."); at != "" {
+		rule = at + ": " + rule
 	}
-	return fmt.Errorf("%s%s: must be %s, was a %s", path, wrong.Field, must, wrong.Value)
+	return errors.New(rule)
 }
 
 // notQuantity looks for a text that is to be a quantity and is none; here says whether texts are to be.

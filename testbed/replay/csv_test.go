@@ -62,6 +62,14 @@ func TestLinesWithoutEndAreRefused(t *testing.T) {
 	}
 }
 
+func TestATraceOfLessThanADayHasNoWindow(t *testing.T) {
+	trace := &Trace{Name: "noon", Counts: make([]float64, 60)}
+	const want = "noon: must have a whole day of 1440 minutes at least, had 60"
+	if _, err := trace.Window(0, 1); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestWindowsAreWholeDays(t *testing.T) {
 	trace := &Trace{Name: "may", Counts: make([]float64, 3*MinutesADay+5)}
 	trace.Counts[MinutesADay] = 7

@@ -44,6 +44,8 @@ func (t *Trace) splits(train int) error {
 // counts with the trace.
 func (t *Trace) Window(day, days int) (*Trace, error) {
 	switch have := len(t.Counts) / MinutesADay; { // whole days
+	case have == 0:
+		return nil, fmt.Errorf("%s: must have a whole day of %d minutes at least, had %d", t.Name, MinutesADay, len(t.Counts))
 	case day < 0 || day >= have:
 		return nil, fmt.Errorf("%s: day: must be from 0 to %d, was %d", t.Name, have-1, day)
 	case days < 1 || day+days > have:
