@@ -21,14 +21,14 @@ type stats struct {
 
 // Score is what became of a service in a run.
 type Score struct {
-	Workload  string
-	Requests  int // answered, or failed
-	Failed    int
-	Good      int // answered within the goal
+	Workload string
+	Requests int // answered, or failed
+	Failed   int
+	Good     int // answered within the goal
 	// Unfinished are those beside them that are on their way or wait in a pod.
 	Unfinished int
 	Latencies  Sketch
-	Minutes   []Minute
+	Minutes    []Minute
 	// PodTime is the time of all pods that existed, from creation until they were gone.
 	PodTime time.Duration
 	Moves   int // pods that were evicted

@@ -31,6 +31,8 @@ func (ref *Reference) validate(f *testbed.Faults, e *Experiment) {
 	for i, c := range ref.Cells {
 		path := fmt.Sprintf("reference.cells[%d]", i)
 		f.OneOf(path+".row", c.Row, e.RowNames())
+		twice := slices.ContainsFunc(ref.Cells[:i], func(o Cell) bool { return o.Row == c.Row && o.Against == c.Against && o.Excess == c.Excess })
+		f.Must(!twice, path, "must be of another row, against or excess than the cells before", c.Row)
 		for name := range c.Values {
 			f.Must(slices.Contains(known, name) || strings.HasPrefix(name, "active."), path+".values", "must be measures of "+strings.Join(known, ", "), name)
 		}
