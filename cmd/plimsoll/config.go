@@ -242,9 +242,14 @@ func (t *tokenFile) read() (string, error) {
 	return token, nil
 }
 
+// trimmed is the text of a file without blanks around it, and without the mark that some editors begin a file with.
+func trimmed(data []byte) string {
+	return string(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff"))))
+}
+
 // parseTokenFile reads a file of one line.
 func parseTokenFile(data []byte) (string, error) {
-	text := string(bytes.TrimSpace(data))
+	text := trimmed(data)
 	lines := len(strings.Split(text, "\n"))
 	switch {
 	case text == "":

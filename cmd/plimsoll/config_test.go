@@ -79,6 +79,20 @@ func (c *clocked) env() *Env {
 	}
 }
 
+// A file that begins with a mark holds what it looks like.
+func TestTokensAreReadBehindTheMarkOfTheirFile(t *testing.T) {
+	const token = "plimsoll@pve!plimsoll=00000000-0000-0000-0000-000000000000"
+	if got, err := parseTokenFile([]byte("\ufeff" + token + "\r\n")); err != nil || got != token {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := oneLine([]byte("\ufeffname:word\n")); err != nil || got != "name:word" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := parseTokenFile([]byte("\ufeff\n")); err == nil || err.Error() != "must hold a token, was empty" {
+		t.Errorf("nothing behind it: %v", err)
+	}
+}
+
 func TestChangedTokensArePickedUp(t *testing.T) {
 	start := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	c := &clocked{files: fstest.MapFS{}, now: start.Add(time.Hour)}

@@ -85,5 +85,5 @@ func (r *clusterRun) notifier() (*notify.Sender, error) {
 // secret is the one line of a file.
 func (r *clusterRun) secret(name string) (string, error) {
 	data, err := r.readBeside(name)
-	return strings.TrimSpace(string(data)), err
+	return trimmed(data), err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -135,7 +134,7 @@ var accessFiles = map[string]string{
 
 // oneLine is a file's only line.
 func oneLine(text []byte) (string, error) {
-	line := string(bytes.TrimSpace(text))
+	line := trimmed(text)
 	switch lines := strings.Count(line, "\n") + 1; {
 	case line == "":
 		return "", errors.New("is empty")

@@ -140,6 +140,7 @@ func (p *Profile) Read(read func(path string) ([]byte, error)) error {
 		}
 		data, err := read(f.path)
 		if f.text == &p.Token {
+			data = bytes.TrimPrefix(data, []byte("\ufeff")) // which some editors begin a file with
 			data = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
 		}
 		switch {

@@ -260,9 +260,9 @@ func TestFilesOfAProfileAreRead(t *testing.T) {
 	if diff := cmp.Diff([]string{"s3cret", files["r"], files["c"], files["u"]}, got); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
-	files["t"] = "s3cret \r\n"
+	files["t"] = "\ufeffs3cret \r\n"
 	if err := p.Read(read); err != nil || p.Token != "s3cret " {
-		t.Errorf("a token with a line's end of Windows is read as %q, %v", string(p.Token), err)
+		t.Errorf("a token with the mark and the line's end of Windows is read as %q, %v", string(p.Token), err)
 	}
 	p.RegistriesFile, files["t"] = "elsewhere", "\n"
 	want := "tokenFile: must be a file with something in it, was \"t\"\nregistriesFile: no such file"

@@ -14,10 +14,12 @@ func TestATokenIsRefusedWithoutBeingRepeated(t *testing.T) {
 	for token, want := range map[string]string{
 		testToken:                        "",
 		" " + testToken + "\n":           "",
+		"\ufeff" + testToken + "\r\n":    "", // as an editor on Windows leaves it
 		"root@pam!a.b-c_1=x":             "",
 		"jane@example.com@oidc!t1=x":     "",
 		"root@pam!t1=SECRET\x01":         "a character that no token has",
 		"ro\x7fot@pam!t1=SECRET":         "a character that no token has",
+		"ro\u200bot@pam!t1=SECRET":       "a character that no token has",
 		"":                               "was empty",
 		"root@pam!t1":                    "has no =",
 		"root@pam!t1=":                   "has no single secret",
@@ -37,6 +39,14 @@ func TestATokenIsRefusedWithoutBeingRepeated(t *testing.T) {
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "SECRET")):
 			t.Errorf("%q: %v, want %q", token, err, want)
 		}
+	}
+}
+
+// What is sent is the token alone: with the mark of its file it would be refused as one that is not known.
+func TestATokenIsSentWithoutTheMarkOfItsFile(t *testing.T) {
+	g := gate{ask: func() (string, error) { return "\ufeff" + testToken + "\n", nil }, now: time.Now}
+	if p, err := g.take(); err != nil || p.token != testToken {
+		t.Errorf("%q, %v", p.token, err)
 	}
 }
 
