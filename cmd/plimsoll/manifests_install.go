@@ -159,14 +159,8 @@ func (v *installation) file(env *Env) (map[string]any, error) {
 	if h := s.handOff(); h.Used() && h.By != given {
 		return nil, misconfigured(v.config, &fileFault{"handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)})
 	}
-	var faults []error
-	for _, f := range s.named() {
-		if strings.ContainsAny(f.name, `/\`) {
-			faults = append(faults, &fileFault{f.key, fmt.Sprintf("must be a name without a folder, for it is looked for in a secret, was %q", f.name)})
-		}
-	}
-	if len(faults) > 0 {
-		return nil, misconfigured(v.config, errors.Join(faults...))
+	if err := s.checkNamed(); err != nil {
+		return nil, misconfigured(v.config, err)
 	}
 	if p := &s.Provider; v.nodes == byAutoscaler && (p.Listen != "" || p.TLS != nil || p.Plaintext != plainNever || len(p.Names) > 0) {
 		return nil, misconfigured(v.config, &fileFault{"provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more"})
@@ -181,6 +175,17 @@ func (v *installation) file(env *Env) (map[string]any, error) {
 		return nil, misconfigured(v.config, err)
 	}
 	return file, nil
+}
+
+// checkNamed wants the files that the configuration names to be where the keys of a secret lie.
+func (s *siteFile) checkNamed() error {
+	var faults []error
+	for _, f := range s.named() {
+		if strings.ContainsAny(f.name, `/\`) {
+			faults = append(faults, &fileFault{f.key, fmt.Sprintf("must be a name without a folder, for it is looked for in a secret, was %q", f.name)})
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // namedFile is a file that a key of the configuration names.
