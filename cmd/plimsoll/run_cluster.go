@@ -42,7 +42,7 @@ type clusterSettings struct {
 	// objects' own modes are, or Active; empty is Recommend.
 	Mode runMode `json:"mode,omitempty"`
 	// Interval is the time between two steps of the loop, if nothing happens; 0 is 10s.
-	Interval time.Duration `json:"interval,omitempty"`
+	Interval time.Duration `json:"interval,omitempty" strict:"nonzero"`
 	// Namespace is where our own lease and state are; empty is that of the pod.
 	Namespace string `json:"namespace,omitempty"`
 	// Lease is the name of the lease that the leader of several processes holds; empty is plimsoll.
@@ -67,9 +67,9 @@ type journalSettings struct {
 	// File is its name, or - for standard output, on which there is nothing else then.
 	File string `json:"file" strict:"required"`
 	// RotateSize is how large it gets; 0 is 64MiB.
-	RotateSize pricing.Bytes `json:"rotateSize,omitempty"`
+	RotateSize pricing.Bytes `json:"rotateSize,omitempty" strict:"nonzero"`
 	// Keep is how many that were put aside are kept; 0 is 3.
-	Keep int `json:"keep,omitempty"`
+	Keep int `json:"keep,omitempty" strict:"nonzero"`
 }
 
 // standardOutput, as a file, is it.

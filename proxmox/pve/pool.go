@@ -44,7 +44,7 @@ type Pool struct {
 	// VMIDs is the range that belongs to this pool alone.
 	VMIDs VMIDs `json:"vmids" strict:"required"`
 	// Cooldown is how long a VMID is left alone once its machine is gone; 0 is an hour.
-	Cooldown nodescaler.Duration `json:"cooldown,omitempty"`
+	Cooldown nodescaler.Duration `json:"cooldown,omitempty" strict:"nonzero"`
 
 	Placement Placement `json:"placement,omitzero"`
 
@@ -53,7 +53,7 @@ type Pool struct {
 	Region   string            `json:"region,omitempty"`
 	Zone     string            `json:"zone,omitempty"` // empty is the host, where only one may carry the pool
 	Reserved pricing.Resources `json:"reserved,omitzero"`
-	PodSlots int               `json:"podSlots,omitempty"` // 0 is Kubernetes' 110
+	PodSlots int               `json:"podSlots,omitempty" strict:"nonzero"` // 0 is Kubernetes' 110
 
 	// Join is how machines become nodes.
 	Join  firstboot.Profile `json:"join" strict:"required"`
@@ -62,12 +62,12 @@ type Pool struct {
 	ISO ISO `json:"iso,omitzero"`
 
 	// ShutdownGrace is how long a guest may take to shut down before it is stopped; 0 is a minute.
-	ShutdownGrace nodescaler.Duration `json:"shutdownGrace,omitempty"`
+	ShutdownGrace nodescaler.Duration `json:"shutdownGrace,omitempty" strict:"nonzero"`
 	// JoinTimeout is how long a started machine may take to become a node; 0 is 15 minutes.
-	JoinTimeout nodescaler.Duration `json:"joinTimeout,omitempty"`
+	JoinTimeout nodescaler.Duration `json:"joinTimeout,omitempty" strict:"nonzero"`
 	// MaxFailures is how many machines in a row may fail before no more are ordered; 0 is 3. Those that
 	// fail for lack of room are not counted, for that passes by itself.
-	MaxFailures int `json:"maxFailures,omitempty"`
+	MaxFailures int `json:"maxFailures,omitempty" strict:"nonzero"`
 }
 
 // Template is what machines are cloned from: one VMID, or one on every host, as local storage
@@ -130,8 +130,8 @@ type Placement struct {
 	// MemoryReserve is what every host keeps for itself.
 	MemoryReserve pricing.Bytes `json:"memoryReserve,omitempty"`
 	// MemoryRatio and CPURatio are how often the rest may be promised; 0 is once.
-	MemoryRatio float64 `json:"memoryRatio,omitempty"`
-	CPURatio    float64 `json:"cpuRatio,omitempty"`
+	MemoryRatio float64 `json:"memoryRatio,omitempty" strict:"nonzero"`
+	CPURatio    float64 `json:"cpuRatio,omitempty" strict:"nonzero"`
 	// IgnoreStopped leaves the VMs that do not run out of what a host has promised. They may be
 	// started at any time, so this is for those who know that they will not be.
 	IgnoreStopped bool `json:"ignoreStopped,omitempty"`

@@ -10,6 +10,7 @@ type field struct {
 	key      string
 	index    []int
 	required bool
+	nonzero  bool     // a zero would be taken for a key that is not there
 	groups   []string // of which exactly one key must be there
 }
 
@@ -45,6 +46,8 @@ func newField(key string, f reflect.StructField) field {
 		case rule == "":
 		case rule == "required":
 			made.required = true
+		case rule == "nonzero":
+			made.nonzero = true
 		case isGroup && group != "":
 			made.groups = append(made.groups, group)
 		default:

@@ -8,11 +8,12 @@
 // What has a Validate method is asked for its own faults too. Those that have a method Path get
 // the line of the key it names, and leave out the path of the document's own root.
 //
-// Two rules on absent keys are written as tags, for once decoded, an absent key and a zero look
+// Three rules on absent keys are written as tags, for once decoded, an absent key and a zero look
 // the same:
 //
 //	strict:"required"      the key must be there, unless the whole has a method Optional(path string)
 //	                       bool that says it need not be
+//	strict:"nonzero"       the key must not be there with a zero, which stands for its default
 //	strict:"oneof=memory"  of the keys with the same name after oneof=, exactly one must be there
 package strict
 
@@ -278,7 +279,11 @@ func (d *decoder) object(n *yaml.Node, path string, v reflect.Value) {
 			return
 		}
 		present[key.Value] = true
-		d.value(item, join(path, key.Value), v.FieldByIndex(known[i].index))
+		into, before := v.FieldByIndex(known[i].index), len(d.faults)
+		d.value(item, join(path, key.Value), into)
+		if known[i].nonzero && len(d.faults) == before && into.IsZero() {
+			d.add(item, join(path, key.Value), "must be above 0, or left out for its default, was %s", describe(item))
+		}
 	})
 	if mapping {
 		d.absent(n, path, known, present)

@@ -341,6 +341,31 @@ line 2: network: must be an address with its prefix length, such as 10.0.0.50/24
 	}
 }
 
+func TestZerosAreNoDefaults(t *testing.T) {
+	type lasting struct {
+		Grace time.Duration `json:"grace" strict:"nonzero"`
+		Keep  *int          `json:"keep" strict:"nonzero"`
+		Ratio float64       `json:"ratio" strict:"nonzero"`
+		VLAN  int           `json:"vlan"`
+	}
+	for text, want := range map[string]string{
+		"{}":                          "",
+		"{grace: 1s, ratio: 0.1}":     "",
+		"{vlan: 0, keep: 0}":          "", // a pointer tells a zero from nothing
+		"{grace: 0s, ratio: 0.0}":     "line 1: grace: must be above 0, or left out for its default, was \"0s\"\nline 1: ratio: must be above 0, or left out for its default, was 0.0",
+		"grace: 0":                    "line 1: grace: must be above 0, or left out for its default, was 0",
+		"{grace: &none 0m, ratio: 1}": "line 1: grace: must be above 0, or left out for its default, was \"0m\"",
+	} {
+		got := ""
+		if err := strict.Unmarshal([]byte(text), &lasting{}); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // partial is a document of which not all is always needed.
 type partial struct {
 	Name  string `json:"name" strict:"required"`

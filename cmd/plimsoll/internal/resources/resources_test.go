@@ -317,6 +317,13 @@ func TestFaultsNameFieldRuleAndValue(t *testing.T) {
 				`spec.shapes[1].memory: must be whole MiB, at least 512, was 32GB`,
 			},
 		}, {
+			"zeros in place of defaults",
+			pool(func(s *v1alpha1.VMPoolSpec) { s.Cooldown, s.ShutdownGrace = "0s", "0m" }),
+			[]string{
+				`spec.cooldown: must be above 0, or left out for its default, was "0s"`,
+				`spec.shutdownGrace: must be above 0, or left out for its default, was "0m"`,
+			},
+		}, {
 			"a network with no room for every VMID, and a gateway outside of it",
 			pool(func(s *v1alpha1.VMPoolSpec) { s.Network.First, s.Network.Gateway = "10.40.0.200/24", "10.41.0.1" }),
 			[]string{
