@@ -350,7 +350,7 @@ func (p *Pool) Held(k Kind) *Reason {
 
 // Takes reports whether the host may carry new machines of the pool, whatever its room.
 func (p *Pool) Takes(h *Host) bool {
-	return h.Online && !h.Cordoned && (len(p.Hosts) == 0 || slices.Contains(p.Hosts, h.Name)) && !slices.Contains(p.Maintenance, h.Name)
+	return p.Wakes(h) && (len(p.Hosts) == 0 || slices.Contains(p.Hosts, h.Name))
 }
 
 // Makes reports whether a machine of the shape would be made on the host, whatever its room.

@@ -126,13 +126,9 @@ var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // FirstRates are the least and the most that a machine of the pool's shape costs an hour when a trial begins, by the host.
 func (e *Experiment) FirstRates(p *Pool, s pricing.Shape) (least, most pricing.Rate) {
-	hosts := p.Hosts
-	if len(hosts) == 0 {
-		hosts = e.hostNames()
-	}
 	least = math.MaxInt64
-	for _, h := range hosts {
-		rate := e.Prices.Rate(s, h, midnight)
+	for _, h := range e.takers(p) {
+		rate := e.Prices.Rate(s, h.Name, midnight)
 		least, most = min(least, rate), max(most, rate)
 	}
 	return least, most

@@ -139,19 +139,19 @@ func (s *Service) seeQuota(seen *Seen) {
 	case !finite(seen.Busiest) || seen.Busiest <= 0:
 	case seen.Busiest > s.quota.value:
 		s.quota.value = seen.Busiest
-	case seen.Full && (seen.Queued || s.pods.weight > 0) && seen.Latency > s.objective && seen.Busiest > s.idle():
+	case seen.Full && (seen.Queued || s.pods.weight > 0) && seen.Latency > s.objective && seen.Busiest > s.atWork():
 		s.quota.learn(seen.Busiest, 1)
 	}
 	s.anchor(before)
 }
 
-// idle is the CPU below which a pod that holds requests is no full one, but waits for something else.
-func (s *Service) idle() float64 { return s.quota.value / 2 }
+// atWork is the CPU above which a pod that holds requests works on them. One that uses less waits for something else.
+func (s *Service) atWork() float64 { return s.quota.value / 2 }
 
 // Waits reports whether requests wait for something else than pods' CPU: the busiest pod had a queue of them all the while that its
 // CPU was measured, and used little.
 func (s *Service) Waits(seen *Seen) bool {
-	return seen.Full && seen.Busiest > 0 && seen.Busiest <= s.idle()
+	return seen.Full && seen.Busiest > 0 && seen.Busiest <= s.atWork()
 }
 
 // anchor keeps the curve where it was learnt while pods turn out to have more or less than they were taken to have, and

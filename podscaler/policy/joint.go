@@ -62,6 +62,7 @@ type joint struct {
 	fill                bool
 
 	service *capacity.Service
+	learned time.Time // when it last was
 	past    sights
 	load    *outlook
 	budget  errorBudget
@@ -232,8 +233,9 @@ func (p *joint) learn(v *podscaler.View) {
 	seen := p.past.over(measured(v), p.service)
 	p.waiting = seen.Waiting
 	p.service.See(seen)
-	p.beliefs.see(v, p.service, &seen)
-	p.reach.see(v.Now, measured(v), p.service, &seen)
+	part := p.passed(v)
+	p.beliefs.see(v, p.service, &seen, part)
+	p.reach.see(v.Now, p.service, &seen, part)
 	p.budget.spend(v)
 	p.listen(v)
 	if n, ok := inFlight(v); ok && !p.waiting {
@@ -243,6 +245,15 @@ func (p *joint) learn(v *podscaler.View) {
 	if v.Room.Places != nil && v.Room.Places.PerMachine > 0 {
 		p.perMachine = v.Room.Places.PerMachine
 	}
+}
+
+// passed is which part of a window has since the last time that something was learnt; none at the first.
+func (p *joint) passed(v *podscaler.View) (part float64) {
+	if !p.learned.IsZero() {
+		part = min(max(float64(v.Now.Sub(p.learned))/float64(measured(v)), 0), 1)
+	}
+	p.learned = v.Now
+	return part
 }
 
 // inFlight is how many requests are in flight; where that is not measured, what arrivals and response

@@ -14,7 +14,6 @@ import (
 // it goes by, so that a belief that was wrong is no error of its model any more after some minutes; but what made it
 // wrong may be something to mend. It decides nothing.
 type beliefs struct {
-	at      time.Time
 	takes   belief // CPU of a request
 	usual   belief // the same over hours
 	slow    belief // response times, against those of pods that share their CPU
@@ -88,13 +87,9 @@ func (b *belief) judge(now time.Time, t turn) {
 	}
 }
 
-// see holds what was seen against what is believed.
-func (b *beliefs) see(v *podscaler.View, s *capacity.Service, seen *capacity.Seen) {
-	now, part := v.Now, 0.0
-	if !b.at.IsZero() {
-		part = min(max(float64(now.Sub(b.at))/float64(measured(v)), 0), 1)
-	}
-	b.at = now
+// see holds what was seen against what is believed, for the part of a window that has passed since the last time.
+func (b *beliefs) see(v *podscaler.View, s *capacity.Service, seen *capacity.Seen, part float64) {
+	now := v.Now
 	if times, known := s.Slowness(seen, v.Workload.SLO.Quantile); known {
 		b.slow.see(now, times, part)
 	}

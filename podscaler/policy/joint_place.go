@@ -124,12 +124,6 @@ func (p *joint) filled(v *podscaler.View, pl *podscaler.Places, n int) int {
 	return min(n+free, max(v.Workload.Max, n))
 }
 
-// slow reports whether the objective is missed now.
-func (p *joint) slow(v *podscaler.View) bool {
-	latency, known := v.Window.Latency.Number()
-	return known && latency > v.Workload.SLO.Target.Seconds()
-}
-
 // leaves reports whether replicas are given up that have room, or will have it: the machine they would keep is
 // not needed for those that stay.
 func (p *joint) leaves(v *podscaler.View, pl *podscaler.Places, to int) bool {
@@ -166,19 +160,7 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 		add(podscaler.ReasonObjectiveUnreachable, "on pods that are all but idle response times would still be %.3g times the objective: %s. Pods are kept below %.0f %% of their cpu and no emptier, for more of them would not help",
 			p.reach.times, p.reach.why(p.service), 100*guardLoad)
 	}
-	if s.off {
-		add(podscaler.ReasonModelOff, "response times were off from the model by %.0f %%: pods are kept below %.0f %% of their cpu", 100*p.service.Miss(), 100*guardLoad)
-	}
-	if n, ok := inFlight(v); ok && p.waiting && p.slow(v) {
-		add(podscaler.ReasonModelOff, "%.4g requests are in flight on pods that use at most half of their cpu: they wait for something else, and pass for no queue, since more pods would not answer them", n)
-	}
-	if s.endless {
-		add(podscaler.ReasonModelOff, "as many requests are in flight whatever answers take: users who do not pause, of whom CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
-	}
-	if !p.callers.wait() {
-		add(podscaler.ReasonModelOff, "queues grew as those of requests do which come whether or not others are answered, and not as those of users who wait for their answers: "+
-			"what is sized for is what comes and not what waits, and pods are kept below %.0f %% of their cpu", 100*queueLoad)
-	}
+	reasons = append(reasons, p.doubts(v, s)...)
 	reasons = append(reasons, p.beliefs.wrong(v, p.service)...)
 	if s.sure < 1 {
 		add(podscaler.ReasonModelUncertain, "%.0f %% sure of what requests take and where response times rise", 100*s.sure)
@@ -188,6 +170,27 @@ func (p *joint) explain(v *podscaler.View, s *sizing) []podscaler.Reason {
 		add(podscaler.ReasonCostAboveTarget, "the machines cost %s, and should %s (%s): response times may come up to the objective", cost, w.Cost, w.Cost.Basis())
 	} else if burn := p.budget.burn(); burn > 1 && !p.reach.beyond {
 		add(podscaler.ReasonErrorBudgetBurning, "%.3g times the requests that may miss the objective did of late: response times are kept to %.0f %% of it, and forecasts are read at their p%.4g", burn, 100*s.part, 100*p.quantile(v))
+	}
+	return reasons
+}
+
+// doubts says in what the load or the service is another than the model has it, and what is done about that.
+func (p *joint) doubts(v *podscaler.View, s *sizing) (reasons []podscaler.Reason) {
+	add := func(format string, args ...any) {
+		reasons = append(reasons, podscaler.Because(podscaler.ReasonModelOff, format, args...))
+	}
+	if s.off {
+		add("response times were off from the model by %.0f %%: pods are kept below %.0f %% of their cpu", 100*p.service.Miss(), 100*guardLoad)
+	}
+	if n, ok := inFlight(v); ok && p.waiting && number(v.Window.Latency) > v.Workload.SLO.Target.Seconds() {
+		add("%.4g requests are in flight on pods that use at most half of their cpu: they wait for something else, and pass for no queue, since more pods would not answer them", n)
+	}
+	if s.endless {
+		add("as many requests are in flight whatever answers take: users who do not pause, of whom CPU does not show how many there are. Pods are kept below %.0f %% of theirs", 100*guardLoad)
+	}
+	if !p.callers.wait() {
+		add("queues grew as those of requests do which come whether or not others are answered, and not as those of users who wait for their answers: "+
+			"what is sized for is what comes and not what waits, and pods are kept below %.0f %% of their cpu", 100*queueLoad)
 	}
 	return reasons
 }

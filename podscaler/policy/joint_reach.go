@@ -12,7 +12,6 @@ import (
 //
 // What is all but held is worth its pods to those who are answered, and is no such case.
 type reach struct {
-	at     time.Time // of the last sight
 	missed float64   // windows in which pods that are far from full missed it by far, less those in which they did not
 	times  float64   // how many times the objective response times would come to at best
 	alone  float64   // how long a request took on a pod of its own when the objective was given up, in seconds
@@ -31,22 +30,18 @@ const (
 	triedAgain = 24 * time.Hour
 )
 
-// see takes in what response times were, against what is known of the service.
-func (r *reach) see(now time.Time, window time.Duration, s *capacity.Service, seen *capacity.Seen) {
-	part := 0.0
-	if !r.at.IsZero() {
-		part = min(max(float64(now.Sub(r.at))/float64(window), 0), 1)
-	}
-	r.at = now
+// see takes in what response times were, against what is known of the service, for the part of a window that has passed since
+// the last time.
+func (r *reach) see(now time.Time, s *capacity.Service, seen *capacity.Seen, part float64) {
 	if r.beyond && (s.Alone() < shorter*r.alone || now.Sub(r.since) >= triedAgain || now.Before(r.since)) {
-		*r = reach{at: now}
+		*r = reach{}
 	}
 	times, known := s.AtBest(seen)
 	switch alone, told := s.AtBestAlone(seen); {
 	case told && alone >= byFar:
 		r.missed, times = reachSeen, alone
 	case known && times < 1:
-		*r = reach{at: now}
+		*r = reach{}
 	case known && times < byFar:
 		r.missed = max(r.missed-part, 0)
 	case known:

@@ -18,7 +18,7 @@ func reached(r *reach, s *capacity.Service, from, minutes int, demand, load, lat
 			Whole: true, Steady: true,
 		}
 		s.See(seen)
-		if r.see(noon.Add(time.Duration(from+i)*time.Minute), time.Minute, s, &seen); r.beyond && givenUp == 0 {
+		if r.see(noon.Add(time.Duration(from+i)*time.Minute), s, &seen, min(float64(from+i), 1)); r.beyond && givenUp == 0 {
 			givenUp = i + 1
 		}
 	}

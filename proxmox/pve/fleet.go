@@ -487,8 +487,7 @@ func (f *Fleet) freeID(p *Pool, not []int) int {
 			delete(f.taken, id) // the next pick may try it again
 		}
 	}
-	start := p.VMIDs.First + f.cfg.Rand.IntN(p.VMIDs.Len())
-	return f.firstFree(p, start, func(id int) bool { return used[id] || slices.Contains(not, id) })
+	return f.firstFree(p, f.cfg.Rand.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
 }
 
 // usedIDs are the VMIDs that machines have or had not long ago, ours and strangers'.
@@ -503,10 +502,10 @@ func (f *Fleet) usedIDs() map[int]bool {
 	return used
 }
 
-// firstFree is the first of the pool's VMIDs, from one on and around, that is neither listed nor used; 0 if there is none.
-func (f *Fleet) firstFree(p *Pool, start int, used func(id int) bool) int {
+// firstFree is the first of the pool's VMIDs that is neither listed nor used, from one place in the range on and around; 0 if there is none.
+func (f *Fleet) firstFree(p *Pool, from int, used func(id int) bool) int {
 	for n := range p.VMIDs.Len() {
-		id := p.VMIDs.First + (start-p.VMIDs.First+n)%p.VMIDs.Len()
+		id := p.VMIDs.First + (from+n)%p.VMIDs.Len()
 		if _, listed := f.view.seen.guests[id]; !listed && !used(id) {
 			return id
 		}
