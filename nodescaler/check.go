@@ -29,6 +29,7 @@ const (
 	NotOurCordon      = "NotOurCordon"      // a cordon taken back that somebody else put there
 	PodNotMovable     = "PodNotMovable"     // a pod evicted that is pinned, leaves with its node or is leaving
 	BudgetOverdrawn   = "BudgetOverdrawn"   // more evictions than a disruption budget allows
+	HeldMachine       = "HeldMachine"       // a machine emptied, stopped or deleted that something holds
 	NotJoined         = "NotJoined"         // a machine kept as a spare that is no node
 	NotSpare          = "NotSpare"          // a machine woken that is no spare, or must not be started again
 )
@@ -230,6 +231,7 @@ func (c *checker) evict(a *Action) {
 	}
 	c.once("eviction", a.Pod)
 	c.emptied(n)
+	c.notHeld(n.VM)
 	if p.Pinned != "" || p.Daemon || p.Terminating || p.Finished() {
 		c.fault(PodNotMovable, "pod %s is pinned (%s), a daemon, leaving or finished", a.Pod, p.Pinned)
 	}
@@ -239,6 +241,16 @@ func (c *checker) evict(a *Action) {
 	}
 	if c.budgets[p.Workload]--; left < 1 {
 		c.fault(BudgetOverdrawn, "no more pods of %s may be evicted now", p.Workload)
+	}
+}
+
+// notHeld complains of a machine that nothing may take down.
+func (c *checker) notHeld(m *Machine) {
+	if m == nil {
+		return
+	}
+	if why := c.x.Hold(m); why != nil {
+		c.fault(HeldMachine, "machine %s: %s", m.Name, *why)
 	}
 }
 
@@ -329,6 +341,7 @@ func (c *checker) giveBack(a *Action) {
 // leave holds what is stopped or deleted to the pool's minimum, and its node, if there is one, to be
 // empty.
 func (c *checker) leave(m *Machine, n *NodeLoad) {
+	c.notHeld(m)
 	if pool := c.x.Pool(m.Pool); pool != nil && m.Phase.Live() && !m.Kept() {
 		if c.live[m.Pool]--; c.live[m.Pool] < pool.Min {
 			c.fault(ReturnBelowMin, "pool %s would have %d machines of at least %d", m.Pool, c.live[m.Pool], pool.Min)

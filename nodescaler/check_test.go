@@ -128,6 +128,20 @@ func TestCheck(t *testing.T) {
 		{name: "return twice", plan: []Action{giveBack("w-3"), giveBack("w-3")}, want: []string{Repeated}},
 		{name: "return of a machine that is going", plan: []Action{giveBack("w-1")}, want: []string{Repeated},
 			world: func(s *Snapshot) { s.Machines[0].Phase = Deleting }},
+		{name: "return of a machine that a second node claims", plan: []Action{giveBack("w-1")}, want: []string{HeldMachine, NodeNotCordoned},
+			world: func(s *Snapshot) {
+				s.Nodes = append(s.Nodes, Node{Name: "zz-dup", Machine: "w-1", Pool: "w", Ready: true})
+			}},
+		{name: "return of a machine whose node has another's UUID", plan: []Action{giveBack("w-1")}, want: []string{HeldMachine},
+			world: func(s *Snapshot) { s.Machines[0].SystemUUID, s.Nodes[1].SystemUUID = "a", "b" }},
+		{name: "return of a machine that its adapter holds", plan: []Action{giveBack("w-3")}, want: []string{HeldMachine},
+			world: func(s *Snapshot) { s.Machines[2].Held = &why[0] }},
+		{name: "return of a machine with a claim's volume", plan: []Action{giveBack("w-1")}, want: []string{HeldMachine},
+			world: func(s *Snapshot) { s.Nodes[1].LocalClaims = []string{"shop/data-0"} }},
+		{name: "stash of a machine with a claim's volume", plan: []Action{{Kind: Stash, Machine: "w-1", Reasons: why}}, want: []string{HeldMachine},
+			world: func(s *Snapshot) { s.Nodes[1].LocalClaims = []string{"shop/data-0"} }},
+		{name: "eviction from a machine with a claim's volume", plan: []Action{on(Cordon, "w-2"), evict("ns/b-1", "w-2")}, want: []string{HeldMachine},
+			world: func(s *Snapshot) { s.Nodes[2].LocalClaims = []string{"shop/data-0"} }},
 		{name: "return below min", plan: []Action{giveBack("w-1")}, want: []string{ReturnBelowMin}, world: func(s *Snapshot) { s.Pools[0].Min = 3 }},
 		{name: "a failed machine is below no min", plan: []Action{giveBack("w-3")}, world: func(s *Snapshot) { s.Pools[0].Min = 4 }},
 		{name: "return of an order", plan: []Action{giveBack("w-2")}, world: func(s *Snapshot) {

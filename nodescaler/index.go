@@ -31,6 +31,7 @@ type Index struct {
 	loads               []NodeLoad // Nodes, and those that are not among them
 	machines            map[string]*Machine
 	behind              map[string]int // the node that a machine became, by machine name
+	holds               map[string]Reason
 	rates               map[pricing.Placed]pricing.Rate
 	fixed               map[string]pricing.Rate // by host
 }
@@ -83,6 +84,7 @@ func newIndex(s *Snapshot) *Index {
 	x := &Index{Snapshot: s, rates: map[pricing.Placed]pricing.Rate{}, fixed: map[string]pricing.Rate{}}
 	x.indexMachines()
 	x.indexNodes()
+	x.indexHolds()
 	x.indexPools()
 	x.indexHosts()
 	return x
@@ -143,6 +145,39 @@ func (x *Index) indexNodes() {
 			x.behind[n.Machine] = i
 		}
 	}
+}
+
+// indexHolds works out what nothing may take down. Nodes are matched by what they say, so that two that
+// claim one machine hold it, whichever of them Node finds.
+func (x *Index) indexHolds() {
+	ids := NewIdentities(x.Snapshot.Machines)
+	nodes := make([]Identity, len(x.loads))
+	for i := range x.loads {
+		nodes[i] = x.loads[i].Identity()
+	}
+	x.holds = ids.Contradictions(nodes)
+	for i := range x.loads {
+		n := x.loads[i].Node
+		if len(n.LocalClaims) == 0 {
+			continue
+		}
+		for _, m := range ids.Of(n.Identity()).Named {
+			if _, held := x.holds[m.Name]; !held {
+				x.holds[m.Name] = *reason(LocalVolume, "node %s keeps the volume of claim %s on its own disk", n.Name, n.LocalClaims[0])
+			}
+		}
+	}
+}
+
+// Hold says why nothing may empty, stop or destroy the machine; nil if nothing speaks against it.
+func (x *Index) Hold(m *Machine) *Reason {
+	if m.Held != nil {
+		return m.Held
+	}
+	if why, held := x.holds[m.Name]; held {
+		return &why
+	}
+	return nil
 }
 
 // behindNode is the machine behind a node, or that of its name.

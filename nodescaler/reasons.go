@@ -64,6 +64,10 @@ const (
 	LoadFitsFewer     = "LoadFitsFewer"     // one node fewer would hold the load, with its headroom
 	LoadNeedsAll      = "LoadNeedsAll"      // one node fewer would not
 	LeastLoaded       = "LeastLoaded"       // of the nodes that may go, this one holds least
+	MachineHeld       = "MachineHeld"       // nothing takes the machine down, for a reason that follows
+	DuplicateNode     = "DuplicateNode"     // two nodes claim the same machine
+	NodeContradicts   = "NodeContradicts"   // a node's provider ID, system UUID and name disagree
+	LocalVolume       = "LocalVolume"       // a claim's volume lies on the node's own disk
 	PoolAtMin         = "PoolAtMin"         // the pool has no more machines than its minimum
 	PodPinned         = "PodPinned"         // a pod on the node must not be evicted
 	PodLeaving        = "PodLeaving"        // a pod has been told to go and is not gone yet

@@ -94,6 +94,10 @@ type Machine struct {
 	// ProviderID is what its node carries, or will carry, as spec.providerID. It is known from
 	// the order on; empty where nothing has to find a machine by it.
 	ProviderID string
+	// SystemUUID is what its node's system management BIOS says; empty where that is not known.
+	SystemUUID string `json:",omitempty"`
+	// Held says why nothing may empty, stop or destroy it; nil if nothing does. See Index.Hold.
+	Held *Reason `json:",omitempty"`
 	// LostIDs are provider ids that it was to have and that became somebody else's before it was
 	// made. Who was told of one is to be told that it goes; no node will come with it.
 	LostIDs []string
@@ -128,8 +132,13 @@ func (m *Machine) Waking() bool { return m.Phase == Booting && !m.Woken.IsZero()
 
 // Node is a cluster node, whether or not one of our machines stands behind it.
 type Node struct {
-	Name        string
-	Machine     string // the machine's name; empty for nodes that are not ours
+	Name       string
+	Machine    string // the machine's name; empty for nodes that are not ours
+	ProviderID string `json:",omitempty"`
+	SystemUUID string `json:",omitempty"`
+	// LocalClaims are claims whose volumes lie on the node's own disk, as namespace/name, but for those
+	// that may be lost. They go with the machine, whether or not a pod uses them now.
+	LocalClaims []string `json:",omitempty"`
 	Pool        string
 	Allocatable pricing.Resources
 	PodSlots    int // 0 is Kubernetes' 110

@@ -1,0 +1,113 @@
+package nodescaler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A node is its provider ID, then its system UUID; its name only confirms them. A kubelet reports all
+// three itself, so whoever has a node's credentials can claim another machine: what contradicts
+// another answer decides nothing, and holds every machine that it names.
+
+// Identity is what a node says about the machine that it runs on.
+type Identity struct {
+	Name, ProviderID, SystemUUID string
+	// Machine is the machine's name, where an adapter knows it by other means; it weighs as much as Name.
+	Machine string
+}
+
+// Identity is what the node says about its machine.
+func (n *Node) Identity() Identity {
+	return Identity{n.Name, n.ProviderID, n.SystemUUID, n.Machine}
+}
+
+// Identities finds machines by what their nodes say.
+type Identities struct {
+	byID, byUUID, byName map[string]*Machine
+}
+
+// NewIdentities indexes the machines, into which it points.
+func NewIdentities(machines []Machine) *Identities {
+	ids := &Identities{
+		byID: make(map[string]*Machine, len(machines)), byUUID: make(map[string]*Machine, len(machines)),
+		byName: make(map[string]*Machine, len(machines)),
+	}
+	for i := range machines {
+		m := &machines[i]
+		ids.byName[m.Name] = m
+		if m.ProviderID != "" {
+			ids.byID[m.ProviderID] = m
+		}
+		if m.SystemUUID != "" {
+			ids.byUUID[strings.ToLower(m.SystemUUID)] = m
+		}
+	}
+	return ids
+}
+
+// Claim is which machine a node runs on, as far as its words can be believed.
+type Claim struct {
+	Machine *Machine // nil if it is none of ours, or not known to be one
+	// Named are all machines that the node names in any way, without repeats.
+	Named []*Machine
+	// Contradiction says how the node's words disagree; nil if they do not.
+	Contradiction *Reason
+}
+
+// Of judges what a node says.
+func (ids *Identities) Of(n Identity) Claim {
+	byID, byUUID := ids.byID[n.ProviderID], ids.byUUID[strings.ToLower(n.SystemUUID)]
+	known, byName := ids.byName[n.Machine], ids.byName[n.Name]
+	c := Claim{Machine: cmp.Or(byID, byUUID, known, byName)}
+	if c.Machine == nil {
+		return c
+	}
+	for _, m := range []*Machine{byID, byUUID, known, byName} {
+		if m != nil && !slices.Contains(c.Named, m) {
+			c.Named = append(c.Named, m)
+		}
+	}
+	switch m := c.Machine; {
+	case len(c.Named) > 1:
+		c.Contradiction = reason(NodeContradicts, "node %s names machines %s and %s: delete the Node object that is wrong",
+			n.Name, c.Named[0].Name, c.Named[1].Name)
+	case byUUID == nil && n.SystemUUID != "" && m.SystemUUID != "":
+		c.Contradiction = reason(NodeContradicts, "node %s names machine %s, and runs on another, of system UUID %s",
+			n.Name, m.Name, n.SystemUUID)
+	case byID == nil && byUUID == nil && n.ProviderID != "" && m.ProviderID != "":
+		c.Contradiction = reason(NodeContradicts, "node %s has the name of machine %s and another's provider ID, %s",
+			n.Name, m.Name, n.ProviderID)
+	}
+	if c.Contradiction != nil && byID == nil && byUUID == nil {
+		c.Machine = nil // only the name speaks for it, and more speaks against it
+	}
+	return c
+}
+
+func reason(code, format string, args ...any) *Reason {
+	return &Reason{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+// Contradictions says of each machine, by name, why what nodes say of it cannot all be true: one node
+// contradicts itself, or two claim the same machine.
+func (ids *Identities) Contradictions(nodes []Identity) map[string]Reason {
+	held, first := map[string]Reason{}, map[*Machine]string{}
+	for _, n := range nodes {
+		c := ids.Of(n)
+		for _, m := range c.Named {
+			if _, known := held[m.Name]; known {
+				continue
+			}
+			if other, twice := first[m]; twice {
+				held[m.Name] = *reason(DuplicateNode, "nodes %s and %s both claim machine %s: delete the Node object that is wrong",
+					other, n.Name, m.Name)
+			} else if c.Contradiction != nil {
+				held[m.Name] = *c.Contradiction
+			}
+			first[m] = n.Name
+		}
+	}
+	return held
+}
