@@ -20,7 +20,7 @@ PODS      ?= 30000
 WORKLOADS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test paper paper-test browser-test
+.PHONY: help demo test race laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test paper paper-test browser-test mutants
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -83,6 +83,9 @@ browser-test: ## open the pages that the program writes in Chromium, without a n
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix mends what can be mended)
 	$(GOLANGCI_LINT) run $(ARGS)
+
+mutants: ## change each condition that keeps machines safe, one at a time, and see that a test notices
+	$(GO) run ./testbed/mutants $(ARGS) testbed/mutants/targets.txt
 
 bench: ## run the benchmarks, in the packages that have any
 	@packages=$$($(GO) list -f '{{.ImportPath}}:{{.Dir}}' ./... | while IFS=: read -r package dir; do \

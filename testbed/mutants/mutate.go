@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"slices"
+	"strings"
+)
+
+// target is functions of a file, and the tests that should notice when one of their conditions changes.
+type target struct {
+	file  string
+	funcs []string // all of the file if empty
+	tests []string // arguments of go test
+}
+
+// readTargets reads lines of a file, its functions and the arguments of go test, parted by "|".
+func readTargets(file string) ([]target, error) {
+	var all []target
+	err := eachLine(file, func(line string) error {
+		parts := strings.Split(line, "|")
+		if len(parts) != 3 {
+			return fmt.Errorf("%s: want FILE | FUNCTIONS | ARGUMENTS OF GO TEST, was %q", file, line)
+		}
+		all = append(all, target{strings.TrimSpace(parts[0]), strings.Fields(parts[1]), strings.Fields(parts[2])})
+		return nil
+	})
+	return all, err
+}
+
+// mutant is a file with one condition changed.
+type mutant struct {
+	name  string // file, function, number and change: stable while the function stays as it is
+	file  string
+	text  []byte
+	tests []string
+}
+
+// change replaces the bytes from one place to another.
+type change struct {
+	from, to int
+	with     string
+}
+
+// mutants changes each condition of the target's functions.
+func (t target) mutants() ([]*mutant, error) {
+	text, err := os.ReadFile(t.file)
+	if err != nil {
+		return nil, err
+	}
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, t.file, text, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	var all []*mutant
+	missing := slices.Clone(t.funcs)
+	for _, d := range parsed.Decls {
+		f, is := d.(*ast.FuncDecl)
+		if !is || f.Body == nil || len(t.funcs) > 0 && !slices.Contains(t.funcs, f.Name.Name) {
+			continue
+		}
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == f.Name.Name })
+		for i, c := range changes(set, f.Body) {
+			was := strings.Join(strings.Fields(string(text[c.from:c.to])), " ")
+			all = append(all, &mutant{
+				name: fmt.Sprintf("%s %s %d: %s -> %s", t.file, f.Name.Name, i+1, clip(was), clip(c.instead(was))),
+				file: t.file, tests: t.tests,
+				text: slices.Concat(text[:c.from], []byte(c.instead(string(text[c.from:c.to]))), text[c.to:]),
+			})
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("%s has no function %s", t.file, strings.Join(missing, ", "))
+	}
+	return all, nil
+}
+
+func clip(s string) string {
+	if len(s) <= 60 {
+		return s
+	}
+	return s[:57] + "..."
+}
+
+// instead is the text that takes the place of the original; %s in it is the original.
+func (c change) instead(was string) string { return strings.ReplaceAll(c.with, "%s", was) }
+
+// other are the operators that a condition is changed to.
+var other = map[token.Token]token.Token{
+	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LSS: token.LEQ, token.LEQ: token.LSS,
+	token.GTR: token.GEQ, token.GEQ: token.GTR, token.LAND: token.LOR, token.LOR: token.LAND,
+}
+
+// changes are all ways to change one condition of the body: another operator, or the opposite of what
+// has none.
+func changes(set *token.FileSet, body *ast.BlockStmt) []change {
+	var all []change
+	at := func(p token.Pos) int { return set.Position(p).Offset }
+	negate := func(e ast.Expr) {
+		if e != nil && atom(e) {
+			all = append(all, change{at(e.Pos()), at(e.End()), "!(%s)"})
+		}
+	}
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if op, is := other[n.Op]; is {
+				all = append(all, change{at(n.OpPos), at(n.OpPos) + len(n.Op.String()), op.String()})
+			}
+			if n.Op == token.LAND || n.Op == token.LOR {
+				negate(n.X)
+				negate(n.Y)
+			}
+		case *ast.IfStmt:
+			negate(n.Cond)
+		case *ast.SwitchStmt:
+			if n.Tag == nil {
+				for _, s := range n.Body.List {
+					for _, e := range s.(*ast.CaseClause).List {
+						negate(e)
+					}
+				}
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// atom reports whether a condition has no operator of its own that is changed.
+func atom(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.BinaryExpr:
+		return false
+	case *ast.ParenExpr:
+		return atom(e.X)
+	case *ast.UnaryExpr:
+		return e.Op == token.NOT && atom(e.X)
+	}
+	return true
+}
