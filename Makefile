@@ -19,8 +19,11 @@ NODES     ?= 1000
 PODS      ?= 30000
 WORKLOADS ?= 200
 
+# How long make fuzz hands garbage to one reader: an hour over all of them.
+FUZZTIME ?= 2m
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test race laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test paper paper-test browser-test mutants
+.PHONY: help demo test race laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test paper paper-test browser-test mutants fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -83,6 +86,12 @@ browser-test: ## open the pages that the program writes in Chromium, without a n
 
 lint: ## run the linters of .golangci.yml (ARGS=--fix mends what can be mended)
 	$(GOLANGCI_LINT) run $(ARGS)
+
+fuzz: ## hand garbage to every reader of outside bytes, each for FUZZTIME (an hour in all)
+	@$(GO) list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r package dir; do \
+		for fuzz in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$dir"/*_test.go 2> /dev/null); do \
+			GOMEMLIMIT=1GiB $(GO) test -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) $(ARGS) $$package || exit 1; \
+		done; done
 
 mutants: ## change each condition that keeps machines safe, one at a time, and see that a test notices
 	$(GO) run ./testbed/mutants $(ARGS) testbed/mutants/targets.txt
