@@ -31,7 +31,7 @@ import (
 
 var (
 	leakSeed = flag.Uint64("seed", 0, "the only seed that TestNothingLeaksNothingForeignDies runs, and tells the story of")
-	leakRuns = flag.Int("runs", 0, "how many seeds it runs; 0 is 500, and 40 with the race detector; make conformance does 10,000")
+	leakRuns = flag.Int("runs", 0, "how many seeds it runs; 0 is 500, and 40 with the race detector; make conformance does 2,000")
 )
 
 // TestNothingLeaksNothingForeignDies runs a fleet through random troubles: orders and returns, people
