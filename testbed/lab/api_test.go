@@ -41,6 +41,7 @@ type apiServer struct {
 }
 
 func newAPIServer(t *testing.T) *apiServer {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{})
 	c, err := dynamic.NewForConfig(l.REST())
 	if err != nil {

@@ -146,3 +146,15 @@ func TestPortIsFreeAndKept(t *testing.T) {
 		t.Errorf("asked again: %d, %v, want %d", again, err, first)
 	}
 }
+
+// A server listens long after its port was found.
+func TestPortsAreFoundOnce(t *testing.T) {
+	found := map[int]bool{}
+	for range 3 * blockSize {
+		port, err := FreePort()
+		if err != nil || found[port] {
+			t.Fatalf("port %d, %v, found before: %t", port, err, found[port])
+		}
+		found[port] = true
+	}
+}

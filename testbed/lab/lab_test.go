@@ -30,10 +30,13 @@ func client(t *testing.T, l *lab.Lab) kubernetes.Interface {
 	return c
 }
 
+// patience is for a machine that is busy with other things.
+const patience = 5 * time.Minute
+
 // eventually waits until there is no error any more.
-func eventually(t *testing.T, what string, within time.Duration, ask func(ctx context.Context) error) {
+func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		err := ask(ctx)
@@ -42,13 +45,14 @@ func eventually(t *testing.T, what string, within time.Duration, ask func(ctx co
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not after %s: %v", what, within, err)
+			t.Fatalf("%s: not after %s: %v", what, patience, err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
 func TestNothingIsLeftWhenTheLabIsDown(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{Parts: []lab.Part{&lab.KWOK{}, &lab.Prometheus{}}})
 	before := l.Status()
 	labtest.Down(t, l)
@@ -83,6 +87,7 @@ func expectClosed(t *testing.T, part string, e lab.Endpoint) {
 }
 
 func TestTwoLabsAtOnceKnowNothingOfEachOther(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	one, two := labtest.Up(t, lab.Config{}), labtest.Up(t, lab.Config{Data: t.TempDir()})
 	if _, err := lab.Up(t.Context(), lab.Config{Data: one.Data()}); err == nil || !strings.Contains(err.Error(), "a lab is up in") {
 		t.Errorf("a third lab in the folder of the first: %v, want it refused", err)
@@ -97,6 +102,7 @@ func TestTwoLabsAtOnceKnowNothingOfEachOther(t *testing.T) {
 }
 
 func TestObjectsOutliveRestartsOnTheSameFolder(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	data := t.TempDir()
 	l := labtest.Up(t, lab.Config{Data: data})
 	make := func(name string) {
@@ -142,12 +148,13 @@ func TestObjectsOutliveRestartsOnTheSameFolder(t *testing.T) {
 }
 
 func TestPartThatEndsByItselfIsSeen(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{Parts: []lab.Part{&lab.KWOK{}}})
 	pid := l.Status()[1].PID
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "kwok is seen to have ended", 10*time.Second, func(context.Context) error {
+	eventually(t, "kwok is seen to have ended", func(context.Context) error {
 		if s := l.Status()[1]; s.State != lab.StateEnded || !strings.Contains(s.Fault, strconv.Itoa(pid)) {
 			return fmt.Errorf("it is %+v", s)
 		}

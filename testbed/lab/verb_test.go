@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
@@ -46,6 +45,7 @@ func verb(t *testing.T, program string, args ...string) (stdout, stderr string, 
 // A lab that was brought up by the verb outlives it, is found by others, and goes without a trace,
 // whether it is taken down or its process is killed.
 func TestLabOutlivesTheVerbThatBroughtItUp(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	program, data := binary(t), t.TempDir()
 	t.Cleanup(func() { _, _, _ = verb(t, program, "down", "--data", data) })
 	up := func() *lab.Report {
@@ -72,7 +72,7 @@ func TestLabOutlivesTheVerbThatBroughtItUp(t *testing.T) {
 	if err := syscall.Kill(r.Parts[1].PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "status tells of a part that has ended", 10*time.Second, func(context.Context) error {
+	eventually(t, "status tells of a part that has ended", func(context.Context) error {
 		if out, errs, code := verb(t, program, "status", "--data", data); code != 1 || !strings.Contains(errs, "kwok has ended: process") {
 			return fmt.Errorf("it exits with %d and says\n%s%s", code, out, errs)
 		}
@@ -105,7 +105,7 @@ func expectGone(t *testing.T, r *lab.Report) {
 	for _, p := range r.Parts {
 		pids = append(pids, p.PID)
 	}
-	eventually(t, "the processes are gone", 10*time.Second, func(context.Context) error {
+	eventually(t, "the processes are gone", func(context.Context) error {
 		for _, pid := range pids {
 			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("process %d is there", pid)

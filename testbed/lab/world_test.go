@@ -105,6 +105,7 @@ func podsReady(ctx context.Context, c kubernetes.Interface, want int) error {
 }
 
 func TestKWOKPlaysKubelet(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{
 		ControlPlane: lab.ControlPlane{ControllerManagerArgs: []string{"--node-monitor-period=1s", "--node-monitor-grace-period=6s"}},
 		Parts: []lab.Part{&lab.KWOK{
@@ -119,18 +120,18 @@ func TestKWOKPlaysKubelet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "nodes are ready", time.Minute, func(ctx context.Context) error { return nodesReady(ctx, c, nodes) })
+	eventually(t, "nodes are ready", func(ctx context.Context) error { return nodesReady(ctx, c, nodes) })
 	if _, err := c.AppsV1().Deployments("default").Create(t.Context(), deployment("app", pods), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "pods run", time.Minute, func(ctx context.Context) error { return podsReady(ctx, c, pods) })
+	eventually(t, "pods run", func(ctx context.Context) error { return podsReady(ctx, c, pods) })
 	checkStarts(t, c)
 
 	scale := `{"spec":{"replicas":30}}`
 	if _, err := c.AppsV1().Deployments("default").Patch(t.Context(), "app", types.MergePatchType, []byte(scale), metav1.PatchOptions{}, "scale"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "deleted pods are gone", time.Minute, func(ctx context.Context) error { return podsReady(ctx, c, 30) })
+	eventually(t, "deleted pods are gone", func(ctx context.Context) error { return podsReady(ctx, c, 30) })
 
 	silence := func(label string) {
 		t.Helper()
@@ -140,14 +141,15 @@ func TestKWOKPlaysKubelet(t *testing.T) {
 		}
 	}
 	silence("null")
-	eventually(t, "a node that fell silent is taken for dead", time.Minute, func(ctx context.Context) error { return nodesReady(ctx, c, nodes-1) })
+	eventually(t, "a node that fell silent is taken for dead", func(ctx context.Context) error { return nodesReady(ctx, c, nodes-1) })
 	silence(`"` + lab.KubeletLabelValue + `"`)
-	eventually(t, "a node that speaks again is ready", time.Minute, func(ctx context.Context) error { return nodesReady(ctx, c, nodes) })
+	eventually(t, "a node that speaks again is ready", func(ctx context.Context) error { return nodesReady(ctx, c, nodes) })
 }
 
 // TestSilenceIsKept lets a cluster fall silent while heartbeats are under way: none of them brings the
 // next one after it.
 func TestSilenceIsKept(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{
 		ControlPlane: lab.ControlPlane{ControllerManagerArgs: []string{"--node-monitor-period=1s", "--node-monitor-grace-period=6s"}},
 		Parts:        []lab.Part{&lab.KWOK{Heartbeat: timing.Range{Min: time.Second, Max: 1100 * time.Millisecond}}},
@@ -168,13 +170,13 @@ func TestSilenceIsKept(t *testing.T) {
 		_, err := c.CoreV1().Nodes().Create(t.Context(), node(name), metav1.CreateOptions{})
 		return err
 	})
-	eventually(t, "nodes are ready", time.Minute, func(ctx context.Context) error { return nodesReady(ctx, c, nodes) })
+	eventually(t, "nodes are ready", func(ctx context.Context) error { return nodesReady(ctx, c, nodes) })
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, lab.KubeletLabel)
 	each(func(name string) error {
 		_, err := c.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
-	eventually(t, "nodes that fell silent are taken for dead", time.Minute, func(ctx context.Context) error { return nodesReady(ctx, c, 0) })
+	eventually(t, "nodes that fell silent are taken for dead", func(ctx context.Context) error { return nodesReady(ctx, c, 0) })
 }
 
 // checkStarts wants pods to have started before they were ready, as under a real kubelet.
@@ -194,6 +196,7 @@ func checkStarts(t *testing.T, c kubernetes.Interface) {
 }
 
 func TestPrometheusReadsWhatItIsTold(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ship_draught_meters 7.5\n")
 	}))
@@ -212,13 +215,13 @@ func TestPrometheusReadsWhatItIsTold(t *testing.T) {
 			return err
 		}
 	}
-	eventually(t, "a target is read", time.Minute, ask(`ship_draught_meters{job="ships",flag="blue"}`, "7.5"))
-	eventually(t, "the control plane is read", time.Minute, ask(`up{job="controlplane"}`, "1"))
+	eventually(t, "a target is read", ask(`ship_draught_meters{job="ships",flag="blue"}`, "7.5"))
+	eventually(t, "the control plane is read", ask(`up{job="controlplane"}`, "1"))
 
 	if err := l.Scrape(lab.ScrapeJob{Name: "ships"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a job that ended is not read", time.Minute, ask(`count(up{job="ships"}) or vector(0)`, "0"))
+	eventually(t, "a job that ended is not read", ask(`count(up{job="ships"}) or vector(0)`, "0"))
 
 	if err := l.Stop(t.Context(), lab.PrometheusPart); err != nil {
 		t.Fatal(err)
@@ -229,7 +232,7 @@ func TestPrometheusReadsWhatItIsTold(t *testing.T) {
 	if err := l.Start(t.Context(), lab.PrometheusPart); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "what was read before an outage is kept", time.Minute, ask(`max_over_time(ship_draught_meters{job="ships"}[1h])`, "7.5"))
+	eventually(t, "what was read before an outage is kept", ask(`max_over_time(ship_draught_meters{job="ships"}[1h])`, "7.5"))
 }
 
 // query1 asks Prometheus for one number.
@@ -259,6 +262,7 @@ func query1(ctx context.Context, api, query string) (string, error) {
 
 // An API server of the test's own stands behind the control plane, which must tell it who asks.
 func TestControlPlanePassesRequestsOn(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	heard := make(chan http.Header, 100)
 	behind := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -292,6 +296,7 @@ func TestControlPlanePassesRequestsOn(t *testing.T) {
 }
 
 func TestAuditLogTellsWhoDidWhat(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{})
 	c := client(t, l)
 	if _, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), "not-there", metav1.GetOptions{}); err == nil {
@@ -301,7 +306,7 @@ func TestAuditLogTellsWhoDidWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []struct{ verb, resource, name string }{{"get", "configmaps", "not-there"}, {"create", "nodes", "a-node"}} {
-		eventually(t, "it is in the log that admin did "+want.verb+" "+want.name, 10*time.Second, func(context.Context) error {
+		eventually(t, "it is in the log that admin did "+want.verb+" "+want.name, func(context.Context) error {
 			return inAuditLog(l.AuditLog(), func(e auditEvent) bool {
 				return e.User.Username == "admin" && e.Verb == want.verb && e.ObjectRef.Resource == want.resource && e.ObjectRef.Name == want.name
 			})

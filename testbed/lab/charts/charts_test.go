@@ -46,6 +46,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{})
 	w := &world{T: t, lab: l, client: kubernetes.NewForConfigOrDie(l.REST()), any: dynamic.NewForConfigOrDie(l.REST())}
 	w.names = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(w.client.Discovery()))
@@ -125,7 +126,7 @@ func (w *world) where(o *unstructured.Unstructured) dynamic.ResourceInterface {
 // until tries until there is no error any more.
 func (w *world) until(try func() error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		err := try()

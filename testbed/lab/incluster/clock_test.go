@@ -66,7 +66,7 @@ func (w *world) movedClock() (set func(off time.Duration)) {
 		w.Fatalf("%v: %s", err, out)
 	}
 	clock := filepath.Join(folder, "clock")
-	w.Setenv("PLIMSOLL_CLOCK", clock)
+	w.env = append(w.env, "PLIMSOLL_CLOCK="+clock)
 	set = func(off time.Duration) {
 		w.Helper()
 		// Renamed, so that nobody reads half of it.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -48,6 +47,7 @@ type world struct {
 	any      dynamic.Interface
 	names    meta.ResettableRESTMapper
 	binary   string
+	env      []string // of the programs of ours, added to this process's
 	began    time.Time
 	children int
 }
@@ -55,6 +55,7 @@ type world struct {
 // newWorld brings a lab up whose machines take some seconds.
 func newWorld(t *testing.T, parts ...lab.Part) *world {
 	t.Helper()
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	w := &world{T: t, machines: &machines.Part{Hosts: 2, Speed: 10, Seed: 1}}
 	w.machines.Site = func(s *pve.Site) { w.site = *s }
 	w.binary = labtest.Program(t)
@@ -240,15 +241,12 @@ func (w *world) start(components, settings string) *child {
 		w.Fatal(err)
 	}
 	keep := strings.ReplaceAll(string(text), "pools: null\n", "")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	metrics, err := lab.FreeAddress()
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.children++
-	c := &child{user: fmt.Sprintf("plimsoll-%d", w.children), metrics: l.Addr().String(), ended: make(chan error, 1)}
-	if err := l.Close(); err != nil {
-		w.Fatal(err)
-	}
+	c := &child{user: fmt.Sprintf("plimsoll-%d", w.children), metrics: metrics, ended: make(chan error, 1)}
 	file := filepath.Join(folder, "plimsoll.yaml")
 	all := keep + fmt.Sprintf("\nkubeconfig: %s\nmetrics: %s\nnamespace: plimsoll\nstate: kubernetes\njournal: {file: journal.ndjson}\n", w.kubeconfig(folder, c.user), c.metrics) + settings
 	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
@@ -258,7 +256,7 @@ func (w *world) start(components, settings string) *child {
 		w.Fatal(err)
 	}
 	c.Cmd = exec.Command(w.binary, "run", "--components", components, "--config", file)
-	c.Stderr = c.log
+	c.Stderr, c.Env = c.log, append(os.Environ(), w.env...)
 	if err := c.Start(); err != nil {
 		w.Fatal(err)
 	}
@@ -370,7 +368,7 @@ func (c *child) get(w *world, page string) (int, string) {
 // until waits until something is so, and tells how long after the beginning it was.
 func (w *world) until(what string, so func() bool) time.Duration {
 	w.Helper()
-	end := time.Now().Add(3 * time.Minute)
+	end := time.Now().Add(5 * time.Minute) // for a machine that is busy with other things
 	for !so() {
 		if time.Now().After(end) {
 			w.Fatalf("it is not so that %s", what)

@@ -114,6 +114,7 @@ func newWorld(t *testing.T) *world {
 // newWorldOf is a lab with a node that is the part's.
 func newWorldOf(t *testing.T, part *Part) *world {
 	t.Helper()
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{Parts: []lab.Part{part}})
 	w := &world{t, l, kubernetes.NewForConfigOrDie(l.REST())}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", Labels: map[string]string{Label: LabelValue}}}
@@ -135,7 +136,7 @@ func newWorldOf(t *testing.T, part *Part) *world {
 
 func (w *world) until(what string, ask func(ctx context.Context) error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		err := ask(ctx)

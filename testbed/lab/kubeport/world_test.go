@@ -50,6 +50,7 @@ func newWorld(t *testing.T, plane lab.ControlPlane) *world {
 // bareWorld is one that does not know our kinds.
 func bareWorld(t *testing.T, plane lab.ControlPlane) *world {
 	t.Helper()
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	// Nothing tells of these nodes that they live.
 	plane.ControllerManagerArgs = append(plane.ControllerManagerArgs, "--node-monitor-grace-period=1h")
 	l := labtest.Up(t, lab.Config{ControlPlane: plane})
@@ -261,7 +262,7 @@ func (w *world) lead(c *kube.Cluster, identity string) {
 // until waits for something to be so.
 func (w *world) until(what string, ask func(context.Context) error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		err := ask(ctx)

@@ -161,7 +161,10 @@ func (p *Part) serve(up *serving, certificate tls.Certificate) error {
 	if p.addresses == nil {
 		p.addresses = make([]string, len(names))
 		for i := range names {
-			p.addresses[i] = "127.0.0.1:0"
+			var err error
+			if p.addresses[i], err = lab.FreeAddress(); err != nil {
+				return err
+			}
 		}
 	}
 	for i, name := range names {
@@ -169,7 +172,6 @@ func (p *Part) serve(up *serving, certificate tls.Certificate) error {
 		if err != nil {
 			return err
 		}
-		p.addresses[i] = on.Addr().String()
 		up.serve(on, name, certificate)
 	}
 	return nil

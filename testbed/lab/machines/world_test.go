@@ -50,7 +50,8 @@ type world struct {
 	pve  *machines.Part
 }
 
-func newWorld(t testing.TB, more ...lab.Part) *world {
+func newWorld(t *testing.T, more ...lab.Part) *world {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	pve := &machines.Part{Times: timing.Machine{Clone: seconds(0.5, 1), Boot: seconds(1, 2), Delete: seconds(0.2, 0.5)}}
 	l := labtest.Up(t, lab.Config{
 		ControlPlane: lab.ControlPlane{ControllerManagerArgs: []string{

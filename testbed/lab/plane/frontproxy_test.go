@@ -62,7 +62,7 @@ func TestOnlyTheFrontProxyIsLetIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	on, err := net.Listen("tcp", loopback)
+	on, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

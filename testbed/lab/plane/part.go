@@ -49,8 +49,6 @@ const PartName = "plane"
 // Name is the part's name.
 func (*Part) Name() string { return PartName }
 
-const loopback = "127.0.0.1:0"
-
 // Start starts the plane: what runs in the cluster is known when it answers.
 func (pt *Part) Start(ctx context.Context, l *lab.Lab) (*lab.Running, error) {
 	client, err := kubernetes.NewForConfig(l.REST())
@@ -82,17 +80,15 @@ func (pt *Part) start(ctx context.Context, l *lab.Lab, client kubernetes.Interfa
 	if err != nil {
 		return err
 	}
-	apps, err := net.Listen("tcp", cmp.Or(pt.Address, loopback))
+	apps, err := listen(&pt.Address)
 	if err != nil {
 		return err
 	}
 	s.serve(apps, p.Handler())
-	pt.Address = apps.Addr().String()
-	resources, err := net.Listen("tcp", cmp.Or(pt.resourcesAt, loopback))
+	resources, err := listen(&pt.resourcesAt)
 	if err != nil {
 		return err
 	}
-	pt.resourcesAt = resources.Addr().String()
 	api := lab.AggregatedAPI{Group: group.Group, Version: group.Version, Port: resources.Addr().(*net.TCPAddr).Port}
 	certificate, bundle, err := selfSigned(api.ServerName())
 	if err != nil {
@@ -104,6 +100,17 @@ func (pt *Part) start(ctx context.Context, l *lab.Lab, client kubernetes.Interfa
 		return fmt.Errorf("register %s: %w", group, err)
 	}
 	return l.Scrape(lab.ScrapeJob{Name: pt.Name(), Targets: []string{pt.Address}})
+}
+
+// listen listens at an address, and keeps it if it was not known before.
+func listen(address *string) (net.Listener, error) {
+	if *address == "" {
+		var err error
+		if *address, err = lab.FreeAddress(); err != nil {
+			return nil, err
+		}
+	}
+	return net.Listen("tcp", *address)
 }
 
 // sampleEvery samples whenever an interval is over. What comes by anew has it sample at once, and lets the

@@ -42,6 +42,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	quick := timing.Range{Min: time.Second, Max: 2 * time.Second}
 	w := &world{T: t, pve: &machines.Part{Times: timing.Machine{Clone: quick, Boot: quick, Delete: quick}}, journal: filepath.Join(t.TempDir(), "journal.ndjson")}
 	w.l = labtest.Up(t, lab.Config{Parts: []lab.Part{&lab.KWOK{}, w.pve}})

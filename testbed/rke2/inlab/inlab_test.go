@@ -28,10 +28,13 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 )
 
+// patience is for a machine that is busy with other things.
+const patience = 5 * time.Minute
+
 // until waits until there is no error any more.
-func until(t *testing.T, what string, within time.Duration, ask func(context.Context) error) {
+func until(t *testing.T, what string, ask func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		err := ask(ctx)
@@ -40,7 +43,7 @@ func until(t *testing.T, what string, within time.Duration, ask func(context.Con
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not after %s: %v", what, within, err)
+			t.Fatalf("%s: not after %s: %v", what, patience, err)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -64,6 +67,7 @@ func (r *Rig) pools(ctx context.Context) ([]string, error) {
 // A test bed's machines join a real control plane, which takes Plimsoll's own manifests and the secret that
 // they look for, and nothing is left of the test bed behind it.
 func TestMachinesJoinARealControlPlane(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	r := New(t, Config{Site: func(s *rke2.Site) {
 		s.Workers.Start, s.Workers.VMPool = 2, &rke2.VMPool{Mode: "Active", ScaledBy: "ClusterAutoscaler"}
 	}})
@@ -93,7 +97,7 @@ func TestMachinesJoinARealControlPlane(t *testing.T) {
 		t.Errorf("the VMPool names %q, which is not in the secret: %v", join, err)
 	}
 	// There is no program for it here.
-	until(t, "Plimsoll's pod waits on the control plane", time.Minute, func(ctx context.Context) error {
+	until(t, "Plimsoll's pod waits on the control plane", func(ctx context.Context) error {
 		p, err := r.plimsoll(ctx)
 		if err == nil && (!strings.HasPrefix(p.Spec.NodeName, "control-") || len(p.Status.ContainerStatuses) == 0 || p.Status.ContainerStatuses[0].State.Waiting == nil || p.Status.ContainerStatuses[0].State.Waiting.Reason != "ErrImagePull") {
 			err = fmt.Errorf("%s: %+v", p.Spec.NodeName, p.Status)
@@ -123,6 +127,7 @@ func (r *Rig) plimsoll(ctx context.Context) (*corev1.Pod, error) {
 // Plimsoll's own Deployment runs in the test bed that up has built, with the token that was made for it and its
 // service account's rights, makes a worker when pods wait, and down leaves nothing of it, or of what it has made.
 func TestPlimsollRunsInItsTestBed(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	program := labtest.Program(t)
 	r := New(t, Config{Programs: map[string]kubelet.Program{"plimsoll": kubelet.Plimsoll(program)}})
 	r.Product(program, nil)
@@ -136,13 +141,13 @@ func TestPlimsollRunsInItsTestBed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pod *corev1.Pod
-	until(t, "Plimsoll is ready", time.Minute, func(ctx context.Context) (err error) {
+	until(t, "Plimsoll is ready", func(ctx context.Context) (err error) {
 		if pod, err = r.plimsoll(ctx); err == nil && !ready(pod) {
 			err = fmt.Errorf("%+v", pod.Status)
 		}
 		return err
 	})
-	until(t, "it leads", time.Minute, func(ctx context.Context) error {
+	until(t, "it leads", func(ctx context.Context) error {
 		lease, err := r.Client.CoordinationV1().Leases("plimsoll").Get(ctx, "plimsoll", metav1.GetOptions{})
 		if err == nil && (lease.Spec.HolderIdentity == nil || !strings.HasPrefix(*lease.Spec.HolderIdentity, pod.Name+"_")) {
 			err = fmt.Errorf("the lease is held by %v", lease.Spec.HolderIdentity)
@@ -150,7 +155,7 @@ func TestPlimsollRunsInItsTestBed(t *testing.T) {
 		return err
 	})
 	r.deploy(2, "1500m") // one fits onto a worker
-	until(t, "there is a second worker, and both pods run", 3*time.Minute, func(ctx context.Context) error {
+	until(t, "there is a second worker, and both pods run", func(ctx context.Context) error {
 		pools, err := r.pools(ctx)
 		if err != nil {
 			return err
@@ -187,7 +192,7 @@ func (r *Rig) rollOut(before *corev1.Pod) {
 	if _, err := r.Client.AppsV1().Deployments("plimsoll").Patch(t.Context(), "plimsoll", types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "its successor leads", 2*time.Minute, func(ctx context.Context) error {
+	until(t, "its successor leads", func(ctx context.Context) error {
 		now, err := r.plimsoll(ctx)
 		if err != nil {
 			return err

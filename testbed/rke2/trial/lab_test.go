@@ -209,6 +209,7 @@ func resultsIn(t *testing.T, folder string) *testbed.Results {
 // by the traffic plane. What is so on any machine is
 // asserted, and no speed.
 func TestAnExperimentRunsOnATestBed(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	const users, minutes = 10, 1
 	program := labtest.Program(t)
 	r := newRig(t, program, rigged{site: siteFile, programs: map[string]kubelet.Program{}})

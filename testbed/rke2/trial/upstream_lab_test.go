@@ -175,6 +175,7 @@ const addonsText = `addons:
 // A row that cluster-autoscaler decides on, on a test bed that up has built with it: Plimsoll's manifests, the
 // certificates and the provider are real, and cluster-autoscaler's image is played by the lab's client.
 func TestClusterAutoscalerDecidesOnATestBed(t *testing.T) {
+	t.Parallel() // each has a lab of its own, and waits most of the time
 	program := labtest.Program(t)
 	self, err := os.Executable()
 	if err != nil {
