@@ -205,6 +205,7 @@ func (c *checker) mark(a *Action) {
 	}
 	c.once("cordon or uncordon", a.Node)
 	if a.Kind == Cordon {
+		c.notHeld(n.VM)
 		c.cordoned[a.Node] = true
 	} else if !n.Draining {
 		c.fault(NotOurCordon, "node %s is not being drained by us", a.Node)
@@ -351,7 +352,7 @@ func (c *checker) leave(m *Machine, n *NodeLoad) {
 		return
 	}
 	c.emptied(n)
-	if held := n.Held(); len(held) > 0 {
+	if held := c.x.podsOf(m.Name); len(held) > 0 {
 		c.fault(NodeHoldsPods, "node %s still holds %d pods, %s first", n.Name, len(held), held[0].Name)
 	}
 }

@@ -128,7 +128,7 @@ func TestCheck(t *testing.T) {
 		{name: "return twice", plan: []Action{giveBack("w-3"), giveBack("w-3")}, want: []string{Repeated}},
 		{name: "return of a machine that is going", plan: []Action{giveBack("w-1")}, want: []string{Repeated},
 			world: func(s *Snapshot) { s.Machines[0].Phase = Deleting }},
-		{name: "return of a machine that a second node claims", plan: []Action{giveBack("w-1")}, want: []string{HeldMachine, NodeNotCordoned},
+		{name: "return of a machine that a second node claims", plan: []Action{giveBack("w-1")}, want: []string{HeldMachine},
 			world: func(s *Snapshot) {
 				s.Nodes = append(s.Nodes, Node{Name: "zz-dup", Machine: "w-1", Pool: "w", Ready: true})
 			}},
@@ -140,7 +140,7 @@ func TestCheck(t *testing.T) {
 			world: func(s *Snapshot) { s.Nodes[1].LocalClaims = []string{"shop/data-0"} }},
 		{name: "stash of a machine with a claim's volume", plan: []Action{{Kind: Stash, Machine: "w-1", Reasons: why}}, want: []string{HeldMachine},
 			world: func(s *Snapshot) { s.Nodes[1].LocalClaims = []string{"shop/data-0"} }},
-		{name: "eviction from a machine with a claim's volume", plan: []Action{on(Cordon, "w-2"), evict("ns/b-1", "w-2")}, want: []string{HeldMachine},
+		{name: "eviction from a machine with a claim's volume", plan: []Action{on(Cordon, "w-2"), evict("ns/b-1", "w-2")}, want: []string{HeldMachine, HeldMachine},
 			world: func(s *Snapshot) { s.Nodes[2].LocalClaims = []string{"shop/data-0"} }},
 		{name: "return below min", plan: []Action{giveBack("w-1")}, want: []string{ReturnBelowMin}, world: func(s *Snapshot) { s.Pools[0].Min = 3 }},
 		{name: "a failed machine is below no min", plan: []Action{giveBack("w-3")}, world: func(s *Snapshot) { s.Pools[0].Min = 4 }},
@@ -154,7 +154,11 @@ func TestCheck(t *testing.T) {
 			world: func(s *Snapshot) { s.Nodes[1].Draining = false }},
 		{name: "return behind a cordon that was taken away", plan: []Action{giveBack("w-1")}, want: []string{NodeNotCordoned},
 			world: func(s *Snapshot) { s.Nodes[1].Cordoned = false }},
-		{name: "return of a failed machine with pods", plan: []Action{giveBack("w-2")}, world: func(s *Snapshot) { s.Machines[1].Phase = Failed }},
+		{name: "return of a failed machine with pods", plan: []Action{giveBack("w-2")}, world: func(s *Snapshot) { s.Machines[1].Phase, s.Nodes[2].Ready = Failed, false }},
+		{name: "return of a failed machine whose node is ready", plan: []Action{giveBack("w-2")}, want: []string{HeldMachine},
+			world: func(s *Snapshot) { s.Machines[1].Phase = Failed }},
+		{name: "return of a machine whose node's volumes were not read", plan: []Action{giveBack("w-1")}, want: []string{HeldMachine},
+			world: func(s *Snapshot) { s.Nodes[1].ClaimsUnknown = true }},
 		{name: "return of a machine whose host is away", plan: []Action{giveBack("w-4")}},
 	}
 	for _, tt := range tests {

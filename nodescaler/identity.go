@@ -34,18 +34,22 @@ func NewIdentities(machines []Machine) *Identities {
 		byID: make(map[string]*Machine, len(machines)), byUUID: make(map[string]*Machine, len(machines)),
 		byName: make(map[string]*Machine, len(machines)),
 	}
+	note := func(by map[string]*Machine, key string, m *Machine) {
+		if known := by[key]; key != "" && (known == nil || m.Name < known.Name) { // whatever the order of the list
+			by[key] = m
+		}
+	}
 	for i := range machines {
 		m := &machines[i]
 		ids.byName[m.Name] = m
-		if m.ProviderID != "" {
-			ids.byID[m.ProviderID] = m
-		}
-		if m.SystemUUID != "" {
-			ids.byUUID[strings.ToLower(m.SystemUUID)] = m
-		}
+		note(ids.byID, m.ProviderID, m)
+		note(ids.byUUID, strings.ToLower(m.SystemUUID), m)
 	}
 	return ids
 }
+
+// Machine returns the machine of that name, or nil.
+func (ids *Identities) Machine(name string) *Machine { return ids.byName[name] }
 
 // Claim is which machine a node runs on, as far as its words can be believed.
 type Claim struct {
@@ -93,20 +97,27 @@ func reason(code, format string, args ...any) *Reason {
 // Contradictions says of each machine, by name, why what nodes say of it cannot all be true: one node
 // contradicts itself, or two claim the same machine.
 func (ids *Identities) Contradictions(nodes []Identity) map[string]Reason {
-	held, first := map[string]Reason{}, map[*Machine]string{}
-	for _, n := range nodes {
-		c := ids.Of(n)
+	claims := make([]Claim, len(nodes))
+	for i, n := range nodes {
+		claims[i] = ids.Of(n)
+	}
+	return contradictions(claims, func(i int) string { return nodes[i].Name })
+}
+
+func contradictions(claims []Claim, name func(int) string) map[string]Reason {
+	held, first := map[string]Reason{}, make(map[*Machine]int, len(claims))
+	for i, c := range claims {
 		for _, m := range c.Named {
-			if _, known := held[m.Name]; known {
-				continue
-			}
-			if other, twice := first[m]; twice {
+			other, twice := first[m]
+			first[m] = i
+			switch _, known := held[m.Name]; {
+			case known:
+			case twice:
 				held[m.Name] = *reason(DuplicateNode, "nodes %s and %s both claim machine %s: delete the Node object that is wrong",
-					other, n.Name, m.Name)
-			} else if c.Contradiction != nil {
+					name(other), name(i), m.Name)
+			case c.Contradiction != nil:
 				held[m.Name] = *c.Contradiction
 			}
-			first[m] = n.Name
 		}
 	}
 	return held

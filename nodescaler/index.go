@@ -29,8 +29,9 @@ type Index struct {
 
 	pools, hosts, nodes map[string]int
 	loads               []NodeLoad // Nodes, and those that are not among them
-	machines            map[string]*Machine
-	behind              map[string]int // the node that a machine became, by machine name
+	ids                 *Identities
+	behind              map[string]int   // the first node that names a machine, by machine name
+	rivals              map[string][]int // all of them, where there are several
 	holds               map[string]Reason
 	rates               map[pricing.Placed]pricing.Rate
 	fixed               map[string]pricing.Rate // by host
@@ -84,7 +85,6 @@ func newIndex(s *Snapshot) *Index {
 	x := &Index{Snapshot: s, rates: map[pricing.Placed]pricing.Rate{}, fixed: map[string]pricing.Rate{}}
 	x.indexMachines()
 	x.indexNodes()
-	x.indexHolds()
 	x.indexPools()
 	x.indexHosts()
 	return x
@@ -109,9 +109,9 @@ func sortByName[T any](p []*T, name func(*T) string) {
 
 func (x *Index) indexMachines() {
 	all := sorted(x.Snapshot.Machines, func(m *Machine) string { return m.Name })
-	x.machines = make(map[string]*Machine, len(all))
+	x.ids = NewIdentities(x.Snapshot.Machines)
 	for _, m := range all {
-		if x.machines[m.Name] = m; m.Kept() {
+		if m.Kept() {
 			x.Spares = append(x.Spares, m)
 		}
 	}
@@ -123,69 +123,53 @@ func (x *Index) indexMachines() {
 func (x *Index) indexNodes() {
 	nodes := sorted(x.Snapshot.Nodes, func(n *Node) string { return n.Name })
 	x.loads = make([]NodeLoad, 0, len(nodes))
+	claims := make([]Claim, 0, len(nodes))
 	x.nodes = make(map[string]int, len(nodes))
 	x.behind = make(map[string]int, len(nodes))
+	x.rivals = map[string][]int{}
 	var aside []NodeLoad
+	var asideClaims []Claim
 	for _, n := range nodes {
-		l := NodeLoad{Node: n, VM: x.Machine(n.Machine)}
-		if m := x.behindNode(n); m != nil && (m.Kept() || m.Waking()) {
-			aside = append(aside, l)
+		l, c := NodeLoad{Node: n, VM: x.Machine(n.Machine)}, x.ids.Of(n.Identity())
+		if m := x.behindNode(n, &c); m != nil && (m.Kept() || m.Waking()) {
+			aside, asideClaims = append(aside, l), append(asideClaims, c)
 			continue
 		}
-		x.loads = append(x.loads, l)
+		x.loads, claims = append(x.loads, l), append(claims, c)
 	}
 	x.Nodes = x.loads
 	if len(aside) > 0 {
-		x.loads = append(x.loads, aside...)
+		x.loads, claims = append(x.loads, aside...), append(claims, asideClaims...)
 		x.Nodes = x.loads[:len(nodes)-len(aside)]
 	}
 	for i, n := range x.loads {
 		x.nodes[n.Name] = i
-		if n.Machine != "" {
-			x.behind[n.Machine] = i
+		for _, m := range claims[i].Named {
+			x.names(m.Name, i)
+		}
+		if n.Machine != "" && n.VM == nil { // not listed
+			x.names(n.Machine, i)
 		}
 	}
+	x.holds = holds(x.Snapshot.Machines, func(i int) *Node { return x.loads[i].Node }, claims)
 }
 
-// indexHolds works out what nothing may take down. Nodes are matched by what they say, so that two that
-// claim one machine hold it, whichever of them Node finds.
-func (x *Index) indexHolds() {
-	ids := NewIdentities(x.Snapshot.Machines)
-	nodes := make([]Identity, len(x.loads))
-	for i := range x.loads {
-		nodes[i] = x.loads[i].Identity()
+// names notes that a node says it is a machine's.
+func (x *Index) names(machine string, node int) {
+	first, another := x.behind[machine]
+	if !another {
+		x.behind[machine] = node
+		return
 	}
-	x.holds = ids.Contradictions(nodes)
-	for i := range x.loads {
-		n := x.loads[i].Node
-		if len(n.LocalClaims) == 0 {
-			continue
-		}
-		for _, m := range ids.Of(n.Identity()).Named {
-			if _, held := x.holds[m.Name]; !held {
-				x.holds[m.Name] = *reason(LocalVolume, "node %s keeps the volume of claim %s on its own disk", n.Name, n.LocalClaims[0])
-			}
-		}
+	if x.rivals[machine] == nil {
+		x.rivals[machine] = []int{first}
 	}
+	x.rivals[machine] = append(x.rivals[machine], node)
 }
 
-// Hold says why nothing may empty, stop or destroy the machine; nil if nothing speaks against it.
-func (x *Index) Hold(m *Machine) *Reason {
-	if m.Held != nil {
-		return m.Held
-	}
-	if why, held := x.holds[m.Name]; held {
-		return &why
-	}
-	return nil
-}
-
-// behindNode is the machine behind a node, or that of its name.
-func (x *Index) behindNode(n *Node) *Machine {
-	if m := x.Machine(n.Machine); m != nil {
-		return m
-	}
-	return x.Machine(n.Name)
+// behindNode is the machine behind a node: that of its label, of what it says, or of its name.
+func (x *Index) behindNode(n *Node, c *Claim) *Machine {
+	return cmp.Or(x.Machine(n.Machine), c.Machine, x.Machine(n.Name))
 }
 
 // indexPods deals the pods out to their nodes: counted first, so that all lists share one
@@ -280,38 +264,69 @@ func (x *Index) Pool(name string) *PoolSize { return find(x.Pools, x.pools, name
 func (x *Index) Host(name string) *HostRoom { return find(x.Hosts, x.hosts, name) }
 
 // Node returns the node of that name, or nil.
-func (x *Index) Node(name string) *NodeLoad { return x.amongNodes(x.nodes, name) }
+func (x *Index) Node(name string) *NodeLoad { return x.among(len(x.Nodes), name) }
 
-// amongNodes finds what may carry pods.
-func (x *Index) amongNodes(at map[string]int, name string) *NodeLoad {
-	if i, ok := at[name]; ok && i < len(x.Nodes) {
-		return &x.Nodes[i]
+// among finds one of the first loads by name.
+func (x *Index) among(first int, name string) *NodeLoad {
+	if i, ok := x.nodes[name]; ok && i < first {
+		return &x.loads[i]
 	}
 	return nil
 }
 
-func (x *Index) anyNode(name string) *NodeLoad { return find(x.loads, x.nodes, name) }
+func (x *Index) anyNode(name string) *NodeLoad { return x.among(len(x.loads), name) }
 
-// NodeOf returns the node that the machine of that name became, or nil. A node of the same
-// name that does not say so is taken for it: to delete the machine under it because a label is
-// missing would be the worse mistake.
-func (x *Index) NodeOf(machine string) *NodeLoad {
-	if n := x.amongNodes(x.behind, machine); n != nil {
-		return n
-	}
-	return x.Node(machine)
-}
+// NodeOf returns the node that the machine of that name became, or nil: one that names it by provider ID,
+// system UUID or name. A node that only has the name is taken for it as well: to delete the machine under
+// it because a label is missing would be the worse mistake. Of several, it is one that is ready, and of
+// those one with pods.
+func (x *Index) NodeOf(machine string) *NodeLoad { return x.nodeOf(len(x.Nodes), machine) }
 
 // AnyNodeOf is NodeOf, for machines too whose nodes are not among Nodes.
-func (x *Index) AnyNodeOf(machine string) *NodeLoad {
-	if n := find(x.loads, x.behind, machine); n != nil {
-		return n
+func (x *Index) AnyNodeOf(machine string) *NodeLoad { return x.nodeOf(len(x.loads), machine) }
+
+func (x *Index) nodeOf(first int, machine string) *NodeLoad {
+	var best *NodeLoad
+	for _, n := range x.nodesOf(machine) {
+		if n < first && (best == nil || x.loads[n].likelier(best)) {
+			best = &x.loads[n]
+		}
 	}
-	return x.anyNode(machine)
+	if best == nil {
+		return x.among(first, machine)
+	}
+	return best
+}
+
+// likelier reports whether of two nodes of a machine this one is rather what runs on it.
+func (n *NodeLoad) likelier(than *NodeLoad) bool {
+	if n.Ready != than.Ready {
+		return n.Ready
+	}
+	return len(n.Held()) > 0 && len(than.Held()) == 0
+}
+
+// nodesOf are all nodes that name the machine.
+func (x *Index) nodesOf(machine string) []int {
+	if all := x.rivals[machine]; all != nil {
+		return all
+	}
+	if i, ok := x.behind[machine]; ok {
+		return []int{i}
+	}
+	return nil
+}
+
+// podsOf are the pods that have to be gone from all nodes of the machine before it can go.
+func (x *Index) podsOf(machine string) (held []*Pod) {
+	for _, n := range x.nodesOf(machine) {
+		held = append(held, x.loads[n].Held()...)
+	}
+	return held
 }
 
 // Machine returns the machine of that name, a spare too, or nil.
-func (x *Index) Machine(name string) *Machine { return x.machines[name] }
+func (x *Index) Machine(name string) *Machine { return x.ids.Machine(name) }
 
 func find[T any](list []T, at map[string]int, name string) *T {
 	if i, ok := at[name]; ok {

@@ -150,3 +150,58 @@ func BenchmarkCheck1000Nodes(b *testing.B) {
 		}
 	}
 }
+
+// A machine's node is the one that names it, whatever it is called; of several it is what seems to run.
+func TestNodeOfIsFoundByIdentity(t *testing.T) {
+	on := func(node string) []Pod { return []Pod{{Pod: podscaler.Pod{Name: "ns/a"}, Node: node}} }
+	for _, c := range []struct {
+		name  string
+		nodes []Node
+		pods  []Pod
+		want  string
+		held  bool
+	}{
+		{"none", nil, nil, "", false},
+		{"by its label", []Node{{Name: "other", Machine: "w-1"}}, nil, "other", false},
+		{"by its name", []Node{{Name: "w-1"}}, nil, "w-1", false},
+		{"by provider ID", []Node{{Name: "w-1.example.org", ProviderID: "proxmox://r/1"}}, nil, "w-1.example.org", false},
+		{"by UUID", []Node{{Name: "w-1.example.org", SystemUUID: "AAAA-1"}}, nil, "w-1.example.org", false},
+		{"by its name alone, against its UUID", []Node{{Name: "w-1", SystemUUID: "bbbb"}}, nil, "w-1", true},
+		{"the ready one", []Node{{Name: "w-1"}, {Name: "zz", ProviderID: "proxmox://r/1", Ready: true}}, on("w-1"), "zz", true},
+		{"the one with pods", []Node{{Name: "aa", ProviderID: "proxmox://r/1"}, {Name: "w-1"}}, on("w-1"), "w-1", true},
+		{"the one with pods, if both are ready", []Node{{Name: "w-1", Ready: true}, {Name: "zz", SystemUUID: "aaaa-1", Ready: true}}, on("zz"), "zz", true},
+		{"the first", []Node{{Name: "zz", SystemUUID: "aaaa-1"}, {Name: "w-1"}}, nil, "w-1", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			x := NewIndex(&Snapshot{Machines: fleet(), Nodes: c.nodes, Pods: c.pods})
+			got := ""
+			if n := x.NodeOf("w-1"); n != nil {
+				got = n.Name
+			}
+			if held := x.Hold(x.Machine("w-1")) != nil; got != c.want || held != c.held {
+				t.Errorf("node %q, held %v; want %q, %v", got, held, c.want, c.held)
+			}
+			if held := x.podsOf("w-1"); len(held) != len(c.pods) {
+				t.Errorf("its nodes hold %d pods of %d", len(held), len(c.pods))
+			}
+		})
+	}
+}
+
+func TestHoldsSayWhatIsTheMatter(t *testing.T) {
+	machines := fleet()
+	machines[2].Held = &Reason{Code: "ForeignDisk", Text: "scsi1"}
+	got := Holds(machines, []Node{
+		{Name: "w-1", LocalClaims: []string{"ns/a", "ns/b", "ns/c", "ns/d", "ns/e"}},
+		{Name: "w-2", ClaimsUnknown: true},
+		{Name: "w-3", LocalClaims: []string{"ns/a"}},
+	})
+	want := map[string]Reason{
+		"w-1": {Code: LocalVolume, Text: "node w-1 has volumes on its own disk, of ns/a, ns/b, ns/c and 2 more: they would go with it"},
+		"w-2": {Code: LocalVolume, Text: "it is not known which claims have their volumes on the disk of node w-2"},
+		"w-3": {Code: "ForeignDisk", Text: "scsi1"},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

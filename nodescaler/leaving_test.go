@@ -78,3 +78,12 @@ func TestPodsThatDoNotRunGoBeforeThoseChosen(t *testing.T) {
 		t.Errorf("%v go beside the one that is not ready, want [web-1-2]", got)
 	}
 }
+
+func TestPodsDoNotLeaveWhatStaysAnyway(t *testing.T) {
+	s := fleet(0, []int{1, 2}, nil)
+	s.Nodes[0].LocalClaims = []string{"shop/data-0"}
+	got := nodescaler.Leaving(nodescaler.NewIndex(s), "web", 2)
+	if fmt.Sprint(got) != "[web-2-1 web-2-2]" {
+		t.Errorf("%v go, want those of the machine that can be given back for it", got)
+	}
+}

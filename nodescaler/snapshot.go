@@ -139,12 +139,14 @@ type Node struct {
 	// LocalClaims are claims whose volumes lie on the node's own disk, as namespace/name, but for those
 	// that may be lost. They go with the machine, whether or not a pod uses them now.
 	LocalClaims []string `json:",omitempty"`
-	Pool        string
-	Allocatable pricing.Resources
-	PodSlots    int // 0 is Kubernetes' 110
-	Labels      map[string]string
-	Taints      []Taint
-	Ready       bool
+	// ClaimsUnknown is set where the cluster's volumes could not be read.
+	ClaimsUnknown bool `json:",omitempty"`
+	Pool          string
+	Allocatable   pricing.Resources
+	PodSlots      int // 0 is Kubernetes' 110
+	Labels        map[string]string
+	Taints        []Taint
+	Ready         bool
 	// Cordoned nodes take no new pods. Draining ones were cordoned by us, to be emptied and
 	// returned; that mark is kept on the node, so that it outlives the process.
 	Cordoned bool

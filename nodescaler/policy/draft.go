@@ -153,6 +153,23 @@ func (d *draft) held(pool string, k nodescaler.Kind) *nodescaler.Reason {
 	return p.Held(k)
 }
 
+// stays says why nothing may take the machine down now, or nil: its pool is held, or it is itself.
+func (d *draft) stays(m *nodescaler.Machine) *nodescaler.Reason {
+	if held := d.held(m.Pool, nodescaler.Return); held != nil {
+		return held
+	}
+	return machineHeld(d.x, m)
+}
+
+// machineHeld says why a machine is held, or nil.
+func machineHeld(x *nodescaler.Index, m *nodescaler.Machine) *nodescaler.Reason {
+	why := x.Hold(m)
+	if why == nil {
+		return nil
+	}
+	return &nodescaler.Reason{Code: nodescaler.MachineHeld, Text: why.String()}
+}
+
 // dismissSpares undoes what a policy that keeps spares has left to one that keeps none: those that are stopped are given
 // back, one a plan, and those in the making become machines like any other.
 func (d *draft) dismissSpares() {
@@ -163,7 +180,7 @@ func (d *draft) dismissSpares() {
 		case d.held(m.Pool, nodescaler.Return) != nil || d.held(m.Pool, nodescaler.Wake) != nil:
 		case m.Phase != nodescaler.Spare:
 			d.wake(m, because(nodescaler.SpareUnneeded, "%s was to become a spare, and this policy keeps none", m.Name))
-		case !gone:
+		case !gone && d.stays(m) == nil:
 			gone = true
 			d.giveBack(m, because(nodescaler.SpareUnneeded, "%s is a spare, and this policy keeps none", m.Name))
 		}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -103,6 +104,140 @@ func TestSparesOfAPoolThatIsHeldStayAsTheyAre(t *testing.T) {
 			w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, large)
 		}).change(heldDown), 1, nil},
 		{"none are kept, and it is held down", busy().spare("w-2", "pve1").change(heldDown), 0, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := lookedAt(t, withSpares(t, c.most), busy())
+			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want)
+		})
+	}
+}
+
+// also adds a node that says what w-1's does, but for its name.
+func also(name string, change ...func(*nodescaler.Node)) func(*world) {
+	return func(w *world) {
+		n := w.Nodes[0]
+		n.Name = name
+		w.Nodes = with(w.Nodes, n, change)
+	}
+}
+
+// Of a machine that pods run on there may be a second Node object, or one of another name. Whatever the policy, the
+// machine is neither emptied nor given back in two hours; a node beside it that is empty goes.
+func TestMachinesThatAreHeldStay(t *testing.T) {
+	busy := func() *world {
+		return aWorld().node("w-1", "pve1", func(n *nodescaler.Node) { n.ProviderID, n.SystemUUID = "proxmox://r/1", "uuid-1" }).
+			change(func(w *world) { w.Machines[0].ProviderID, w.Machines[0].SystemUUID = "proxmox://r/1", "uuid-1" }).
+			pods(3, "a", "w-1", 300, 100)
+	}
+	empty := func(w *world) { w.Pods = nil }
+	for _, c := range []struct {
+		name   string
+		world  *world
+		reason string // that is given for keeping it
+	}{
+		{"a second node, ready and empty", busy().change(also("zz-dup")), nodescaler.MachineHeld},
+		{"a second node that comes first", busy().change(also("aa-dup")), nodescaler.MachineHeld},
+		{"what a rename left over", busy().change(also("zz-old", notReady)), nodescaler.MachineHeld},
+		{"what a rename left over, nothing runs", busy().change(also("zz-old", notReady)).change(empty), nodescaler.MachineHeld},
+		{"renamed", busy().change(func(w *world) {
+			w.Nodes[0].Name = "w-1.example.org"
+			for i := range w.Pods {
+				w.Pods[i].Node = w.Nodes[0].Name
+			}
+		}), ""},
+		{"renamed and not known by a label", busy().change(func(w *world) {
+			w.Nodes[0].Name, w.Nodes[0].Machine = "w-1.example.org", ""
+			for i := range w.Pods {
+				w.Pods[i].Node = w.Nodes[0].Name
+			}
+		}), ""},
+		{"failed, and its node is ready", busy().change(func(w *world) { w.Machines[0].Phase = nodescaler.Failed }), ""},
+		{"a claim's volume, and no pod", busy().change(empty).change(func(w *world) { w.Nodes[0].LocalClaims = []string{"ns/data-0"} }), nodescaler.MachineHeld},
+		{"a disk that a person attached", busy().change(empty).change(func(w *world) {
+			w.Machines[0].Held = &nodescaler.Reason{Code: "ForeignDisk", Text: "scsi1 is not of its order"}
+		}), nodescaler.MachineHeld},
+	} {
+		for _, policy := range Names() {
+			t.Run(policy+" "+c.name, func(t *testing.T) {
+				w := &world{*copied(&c.world.Snapshot)}
+				w.node("w-2", "pve2")
+				p, reasons, gone := build(t, Spec{Policy: policy}), []string{}, false
+				for at := time.Duration(0); at <= 2*time.Hour; at += 10 * time.Second {
+					plan := decide(t, p, w.at(at))
+					w.obey(plan)
+					reasons = append(reasons, codes(plan)...)
+					for _, a := range plan.Actions {
+						if gone = gone || a.Machine == "w-2" && a.Kind == nodescaler.Return; a.Machine == "w-2" || a.Kind == nodescaler.Uncordon {
+							continue
+						}
+						if a.Machine == "w-1" || c.world.Nodes[0].Name == a.Node {
+							t.Fatalf("at %v: %v%s", at, lines(plan), tell(plan))
+						}
+					}
+					if gone {
+						w.Nodes, w.Machines = slices.DeleteFunc(w.Nodes, func(n nodescaler.Node) bool { return n.Name == "w-2" }),
+							slices.DeleteFunc(w.Machines, func(m nodescaler.Machine) bool { return m.Name == "w-2" })
+					}
+				}
+				if c.reason != "" && !slices.Contains(reasons, c.reason) && policy != "pending" {
+					t.Errorf("no reason %s", c.reason)
+				}
+				if !gone && policy != "pending" {
+					t.Error("the other machine stays, too")
+				}
+			})
+		}
+	}
+}
+
+// A drain that is under way when something begins to hold the machine is taken back, with the reason.
+func TestDrainsOfWhatIsHeldAreTakenBack(t *testing.T) {
+	for _, policy := range Names() {
+		t.Run(policy, func(t *testing.T) {
+			w := aWorld().node("w-1", "pve1", draining).node("w-2", "pve2").pod("a", "w-1", 100, 100)
+			p := build(t, Spec{Policy: policy})
+			decide(t, p, w.at(0)) // it has only just begun to look
+			w.Nodes[0].LocalClaims = []string{"ns/data-0"}
+			expect(t, decide(t, p, w.at(time.Minute)), []string{"Uncordon w-1"}, nodescaler.MachineHeld)
+		})
+	}
+}
+
+func TestDrainOfOnesOwnIsTakenBackOnceItIsHeld(t *testing.T) {
+	p, w := withUnneeded(t, nil), aWorld().node("w-1", "pve1")
+	closed, _ := watch(t, p, w, 0, time.Hour)
+	draining(&w.Nodes[0])
+	w.pod("late", "w-1", 10, 1).change(also("zz-dup"))
+	expect(t, decide(t, p, w.at(closed+10*time.Second)), []string{"Uncordon w-1", "Uncordon zz-dup"}, nodescaler.MachineHeld)
+}
+
+// What was to become a spare and is held can neither be stopped nor go: it is capacity.
+func TestSparesThatAreHeld(t *testing.T) {
+	busy := func() *world { return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100) }
+	person := func(w *world) {
+		w.Machines[len(w.Machines)-1].Held = &nodescaler.Reason{Code: "ForeignDisk", Text: "scsi1 is not of its order"}
+	}
+	making := func(phase nodescaler.Phase) func(w *world) {
+		return func(w *world) {
+			w.machine("w-2", "pve1", phase, func(m *nodescaler.Machine) { m.Keep = true })
+			w.Nodes = with(w.Nodes, nodescaler.Node{Name: "w-2", Machine: "w-2", Pool: "w", Ready: true, Allocatable: small.Resources()}, nil)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		world *world
+		most  int
+		want  []string
+	}{
+		{"one that has joined is let be a machine", busy().change(making(nodescaler.Joined)).change(person), 1, []string{"Wake w-2"}},
+		{"one that boots is waited for", busy().change(making(nodescaler.Booting)).change(person), 1, nil},
+		{"one that drifted stays, and another is made", busy().spare("w-2", "pve1", drifted).change(person), 1, []string{"Buy w small pve2 to keep"}},
+		{"one too many stays", busy().spare("w-3", "pve1").change(person).spare("w-2", "pve1").change(person), 1, nil},
+		{"one is woken", busy().spare("w-2", "pve1").pod("b", "", 600, 100).change(person), 1, []string{"Wake w-2"}},
+		{"none makes way", busy().spare("w-2", "pve1").change(person).pod("b", "", 3000, 100).change(func(w *world) {
+			w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, large)
+		}), 1, nil},
+		{"none are kept", busy().spare("w-2", "pve1").change(person), 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := lookedAt(t, withSpares(t, c.most), busy())

@@ -173,7 +173,7 @@ func (j *joint) learn(s *nodescaler.Snapshot, was since, p *nodescaler.Plan) {
 	}
 	works := working(s)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
-		if _, still := j.idle[name]; !still && works[name] && !drained[name] {
+		if _, still := j.idle[name]; !still && works[name] && !drained[name] && !j.unasked[name] {
 			j.idles.Add(s.Now.Sub(was[name]))
 		}
 	}

@@ -194,7 +194,7 @@ func (t *scan) goes(m *nodescaler.Machine) bool {
 
 // mayGo reports whether a spare can be given back now. One that was told to start may be about to.
 func (t *scan) mayGo(m *nodescaler.Machine) bool {
-	if t.woken[m.Name] || t.let[m.Name] || t.x.Away(m.Host) || t.held(m.Pool, nodescaler.Return) != nil || m.Problem == "" && t.triedLately(m) {
+	if t.woken[m.Name] || t.let[m.Name] || t.x.Away(m.Host) || t.stays(m) != nil || m.Problem == "" && t.triedLately(m) {
 		return false
 	}
 	return m.Phase == nodescaler.Spare || t.x.AnyNodeOf(m.Name) == nil

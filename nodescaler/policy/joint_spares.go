@@ -338,6 +338,9 @@ func (t *scan) tend(spending bool) {
 // was done: its node is closed first, and has to be seen empty some time after that.
 func (t *scan) finishSpare(m *nodescaler.Machine, s *stock) bool {
 	n := t.x.AnyNodeOf(m.Name)
+	if held := machineHeld(t.x, m); held != nil {
+		return t.release(m, *held)
+	}
 	if m.Phase != nodescaler.Joined || n == nil || n.VM == nil || !n.Ready || t.x.Away(m.Host) {
 		return t.abandon(m, n)
 	}
@@ -366,6 +369,16 @@ func (t *scan) finishSpare(m *nodescaler.Machine, s *stock) bool {
 	return true
 }
 
+// release lets a machine that was to become a spare and is held be capacity: it can neither be stopped nor go.
+func (t *scan) release(m *nodescaler.Machine, why nodescaler.Reason) bool {
+	if m.Phase != nodescaler.Joined || t.held(m.Pool, nodescaler.Wake) != nil {
+		t.plan.Reasons = append(t.plan.Reasons, why)
+		return false
+	}
+	t.rouse(m, why)
+	return true
+}
+
 // abandon gives back a machine that was to become a spare and has not been a node that is ready for as long as
 // one may take to be one. Until then, and while its host is away, it may still come. It reports whether it did.
 func (t *scan) abandon(m *nodescaler.Machine, n *nodescaler.NodeLoad) bool {
@@ -389,7 +402,9 @@ func (t *scan) abandon(m *nodescaler.Machine, n *nodescaler.NodeLoad) bool {
 
 // dismiss gives back a spare that is of no use, one a scan: what is seen to be so by mistake is not done to all.
 func (t *scan) dismiss(s *stock) {
-	here := func(m *nodescaler.Machine) bool { return m.Phase == nodescaler.Spare && !t.x.Away(m.Host) }
+	here := func(m *nodescaler.Machine) bool {
+		return m.Phase == nodescaler.Spare && !t.x.Away(m.Host) && t.stays(m) == nil
+	}
 	for _, m := range s.drifted {
 		if here(m) {
 			t.giveBack(m, because(nodescaler.SpareDrifted, "%s is given back and replaced: %s", m.Name, m.Drifted))

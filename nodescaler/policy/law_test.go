@@ -27,8 +27,10 @@ func oneOf[T any](t *rapid.T, what string, values ...T) T {
 func rarely(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 0 }
 
 // anyWorld draws a cluster that could be: pods lie on nodes that hold them, names are unique,
-// machines belong to pools. Everything else may be as it likes.
-func anyWorld(t *rapid.T) *world {
+// machines belong to pools. Everything else may be as it likes, also what nodes say they are.
+func anyWorld(t *rapid.T) *world { return drawWorld(t, oneOf(t, "disguised", false, false, true)) }
+
+func drawWorld(t *rapid.T, disguised bool) *world {
 	w := &world{nodescaler.Snapshot{Now: noon, Prices: pricing.DefaultBook()}}
 	for i := range rapid.IntRange(1, 4).Draw(t, "hosts") {
 		w.Hosts = append(w.Hosts, nodescaler.Host{
@@ -65,6 +67,9 @@ func anyWorld(t *rapid.T) *world {
 	}
 	for i := range rapid.IntRange(0, 7).Draw(t, "machines") {
 		w.anyMachine(t, fmt.Sprintf("m-%d", i))
+	}
+	if disguised {
+		w.disguise(t)
 	}
 	if rarely(t, "control plane") {
 		w.Nodes = append(w.Nodes, nodescaler.Node{Name: "control", Ready: true, Allocatable: small.Resources()})
@@ -117,6 +122,105 @@ func (w *world) anyMachine(t *rapid.T, name string) {
 		n.Machine = ""
 	}
 	w.Nodes = append(w.Nodes, n)
+}
+
+// disguise has nodes and machines say who they are, and some of it contradict the rest: renamed nodes, two of
+// one machine, one with another's provider ID or UUID, machines that an adapter holds, claims on disks.
+func (w *world) disguise(t *rapid.T) {
+	machines := len(w.Machines)
+	for i := range w.Machines {
+		m := &w.Machines[i]
+		m.ProviderID = oneOf(t, "provider ID", "proxmox://r/"+m.Name, "proxmox://r/"+m.Name, "")
+		m.SystemUUID = oneOf(t, "UUID", "uuid-"+m.Name, "uuid-"+m.Name, "")
+		if rarely(t, "held") {
+			m.Held = &nodescaler.Reason{Code: "ForeignDisk", Text: "a person's disk is attached"}
+		}
+	}
+	for i := range w.Nodes {
+		n := &w.Nodes[i]
+		n.ProviderID = oneOf(t, "node's provider ID", "proxmox://r/"+n.Machine, "")
+		n.SystemUUID = oneOf(t, "node's UUID", "uuid-"+n.Machine, "UUID-"+n.Machine, "")
+		if rarely(t, "renamed") {
+			n.Name += ".example.org"
+		}
+		if machines > 0 && rarely(t, "another's ID") {
+			n.ProviderID = "proxmox://r/" + w.Machines[rapid.IntRange(0, machines-1).Draw(t, "whose")].Name
+		}
+		if rarely(t, "another's UUID") {
+			n.SystemUUID = "uuid-strange"
+		}
+		if rarely(t, "claims") {
+			n.LocalClaims = []string{"ns/data"}
+		}
+		n.ClaimsUnknown = rarely(t, "claims unknown")
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "duplicates") {
+		if len(w.Nodes) == 0 {
+			break
+		}
+		n := w.Nodes[rapid.IntRange(0, len(w.Nodes)-1).Draw(t, "duplicate of")]
+		n.Name = fmt.Sprintf("%s-%d", oneOf(t, "named", "aa", "zz"), len(w.Nodes))
+		n.Ready = rapid.Bool().Draw(t, "duplicate ready")
+		w.Nodes = append(w.Nodes, n)
+	}
+	ids := nodescaler.NewIdentities(w.Machines) // as the adapters know it
+	for i := range w.Nodes {
+		n := &w.Nodes[i]
+		if m := ids.Of(nodescaler.Identity{Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID}).Machine; m != nil {
+			n.Machine, n.Pool = m.Name, m.Pool
+		} else if !rarely(t, "labelled") {
+			n.Machine = ""
+		}
+	}
+}
+
+// namedBy are the nodes that name the machine in any way, found the slow way.
+func namedBy(s *nodescaler.Snapshot, m *nodescaler.Machine) (nodes []*nodescaler.Node) {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Name == m.Name || n.Machine == m.Name || m.ProviderID != "" && n.ProviderID == m.ProviderID ||
+			m.SystemUUID != "" && strings.EqualFold(n.SystemUUID, m.SystemUUID) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// mustStay reports whether the machine must not be taken down, found the slow way.
+func mustStay(s *nodescaler.Snapshot, m *nodescaler.Machine) bool {
+	nodes := namedBy(s, m)
+	return m.Held != nil || len(nodes) > 1 || slices.ContainsFunc(nodes, func(n *nodescaler.Node) bool {
+		return len(n.LocalClaims) > 0 || n.ClaimsUnknown || n.Ready && m.Phase == nodescaler.Failed ||
+			m.SystemUUID != "" && n.SystemUUID != "" && !strings.EqualFold(n.SystemUUID, m.SystemUUID)
+	})
+}
+
+// Whatever nodes say of themselves, a machine that something holds is neither emptied, stopped nor destroyed by any
+// policy, none is deleted with pods on any of its nodes, and drains of what is held are taken back.
+func TestNoPolicyTakesDownWhatIsHeld(t *testing.T) {
+	forEachPolicy(t, func(t *rapid.T, name string) {
+		p, w := build(t, anySpec(t, name)), drawWorld(t, true)
+		at := time.Duration(0)
+		for range rapid.IntRange(2, 8).Draw(t, "steps") {
+			at += oneOf(t, "step", 10*time.Second, time.Minute, 11*time.Minute, time.Hour)
+			s := w.at(at)
+			plan := decide(t, p, s)
+			for i := range s.Machines {
+				m := &s.Machines[i]
+				nodes := namedBy(s, m)
+				for _, a := range plan.Actions {
+					down := a.Machine == m.Name || slices.ContainsFunc(nodes, func(n *nodescaler.Node) bool { return n.Name == a.Node })
+					if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon || a.Kind == nodescaler.Wake || !down {
+						continue
+					}
+					if mustStay(s, m) {
+						t.Fatalf("at %v %v is done to %s, which is held by %+v:%s", at, lines(plan), m.Name, nodes, tell(plan))
+					}
+				}
+			}
+			w.obey(plan)
+		}
+	})
 }
 
 func (w *world) anyPod(t *rapid.T, name string) {
@@ -344,7 +448,7 @@ func TestUnknownNeverShrinks(t *testing.T) {
 		}
 		s := w.at(at)
 		x := nodescaler.NewIndex(s)
-		wasReady := func(n string) bool { return x.Node(n) != nil }
+		wasReady := func(n string) bool { return x.NodeOf(n) != nil }
 		for i, a := range decide(t, p, s).Actions {
 			neverJoined := a.Kind == nodescaler.Return && dark == "nodes" && !wasReady(a.Machine)
 			if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon || a.Kind == nodescaler.Wake || neverJoined || slices.Contains(longUnready(w, at), a.Node) {
@@ -451,7 +555,7 @@ func partings(t fatal, p nodescaler.Plan) nodescaler.Plan {
 func TestSparesAreNothingToPoliciesWithoutThem(t *testing.T) {
 	for _, name := range []string{"pending", "unneeded"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			spec, w := anySpec(t, name), anyWorld(t)
+			spec, w := anySpec(t, name), drawWorld(t, false)
 			w.Limit = 0
 			for i := range w.Pools {
 				w.Pools[i].Max = 100

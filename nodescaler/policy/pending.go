@@ -203,7 +203,7 @@ func (t *poll) sort(m *nodescaler.Machine) {
 		t.leaving = append(t.leaving, m.Name)
 	case m.Phase != nodescaler.Joined || (n == nil || !n.Ready) && t.x.Now.Sub(m.Since) <= time.Duration(t.cfg.WaitForJoin):
 		t.inFlight = append(t.inFlight, m.Name)
-	case n == nil || n.VM == nil: // gone, or not known to be ours
+	case n == nil || n.VM != m: // gone, or not known to be ours
 	case n.Draining:
 		t.draining = append(t.draining, n)
 	default:
@@ -328,6 +328,10 @@ func (t *poll) shrink() {
 			t.note(nodescaler.HostOffline, "%s failed (%s) and stays until its host %s is back", m.Name, m.Problem, m.Host)
 			continue
 		}
+		if held := t.stays(m); held != nil {
+			t.note(held.Code, "%s failed and stays: %s", m.Name, held.Text)
+			continue
+		}
 		t.giveBack(m, because(nodescaler.MachineFailed, "%s failed: %s", m.Name, m.Problem))
 	}
 	for _, n := range t.draining {
@@ -345,6 +349,10 @@ func (t *poll) unknown(n *nodescaler.NodeLoad) bool { return !n.Ready || t.x.Awa
 func (t *poll) carryOn(n *nodescaler.NodeLoad) {
 	held := n.Held()
 	pinned := slices.IndexFunc(held, func(p *nodescaler.Pod) bool { return p.Pinned != "" })
+	if why := machineHeld(t.x, n.VM); why != nil {
+		t.uncordon(n, *why)
+		return
+	}
 	switch {
 	case t.unknown(n):
 		t.note(nodescaler.NodeNotReady, "%s is being emptied and is not ready, or its host is away; what is on it is not known", n.Name)
@@ -419,7 +427,10 @@ func (t *poll) startDrain() {
 	for _, n := range t.nodes {
 		held := n.Held()
 		pinned := slices.IndexFunc(held, func(p *nodescaler.Pod) bool { return p.Pinned != "" })
+		why := t.stays(n.VM)
 		switch {
+		case why != nil:
+			t.note(why.Code, "%s stays: %s", n.Name, why.Text)
 		case n.Cordoned:
 			t.note(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
 		case pinned >= 0:

@@ -194,7 +194,10 @@ func (t *trial) run(candidates []*load) []Spare {
 func (t *trial) stays(l *load) *nodescaler.Reason {
 	var r nodescaler.Reason
 	above, known := t.above[l.VM.Pool]
+	held := machineHeld(t.s.x, l.VM)
 	switch {
+	case held != nil:
+		r = because(held.Code, "%s stays: %s", l.Name, held.Text)
 	case t.s.x.Away(l.VM.Host):
 		r = because(nodescaler.HostOffline, "%s stays until its host %s is back", l.Name, l.VM.Host)
 	case known && above < 1:

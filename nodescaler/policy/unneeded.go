@@ -193,6 +193,8 @@ type unneeded struct {
 	drains  since // nodes: being emptied
 	lost    since // machines: joined, and without a node
 	failed  since // machines: failed or given up, and counted in their pool's backoff
+	// unasked are nodes whose machines were held at the last look: whether those are needed is not asked.
+	unasked map[string]bool
 
 	waited  map[string]bool // pods that waited at the last scan
 	decided map[string]int  // replicas that were decided on and did not exist then, by workload

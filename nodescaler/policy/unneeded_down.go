@@ -31,12 +31,18 @@ func (t *scan) carryOn() {
 			t.note(held.Code, "%s stays as it is, half emptied: %s", n.Name, held.Text)
 			continue
 		}
+		held := machineHeld(t.x, n.VM)
 		if t.inherited(n) {
-			t.takeBack(n, because(nodescaler.JustStarted, "%s was being emptied when the policy started, for a time that is not known", n.Name))
+			started := because(nodescaler.JustStarted, "%s was being emptied when the policy started, for a time that is not known", n.Name)
+			t.takeBack(n, *cmp.Or(held, &started))
 			continue
 		}
 		t.leaving(n, 1)
 		drains[n.Name] = t.drains[n.Name]
+		if held != nil {
+			t.takeBack(n, *held)
+			continue
+		}
 		begun, spared := drains[n.Name], t.reserve(n.VM.Pool)
 		_, blocked := t.leave(n)
 		switch {
@@ -178,14 +184,16 @@ func (t *scan) judge() []candidate {
 // node which is about to go is not passed over for another, and then the least used.
 func (t *scan) candidates(kept findings) []candidate {
 	var list []candidate
+	t.unasked = map[string]bool{}
 	for i := range t.x.Nodes {
 		n := &t.x.Nodes[i]
 		if n.VM == nil || n.VM.Phase != nodescaler.Joined || n.Draining {
 			continue
 		}
-		used, held := t.utilisation(n), t.held(n.VM.Pool, nodescaler.Return)
+		used, held := t.utilisation(n), t.stays(n.VM)
 		switch {
 		case held != nil:
+			t.unasked[n.Name] = held.Code == nodescaler.MachineHeld
 			kept.add(held.Code, "%s stays: %s", n.Name, held.Text)
 		case t.x.Away(n.VM.Host):
 			kept.add(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)

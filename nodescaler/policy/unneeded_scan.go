@@ -200,7 +200,7 @@ func (t *scan) giveUp(m *nodescaler.Machine, failed since, why nodescaler.Reason
 		t.backoffOf(m.Pool).fail(t.now)
 	}
 	failed.keep(t.failed, m.Name, t.now)
-	held := t.held(m.Pool, nodescaler.Return)
+	held := t.stays(m)
 	switch {
 	case held != nil:
 		t.note(held.Code, "%s stays: %s (%s)", m.Name, held.Text, why.Text)
