@@ -74,7 +74,7 @@ type Config struct {
 	Pools func() []nodescaler.Pool
 	// Machine names the machine and the pool behind a node; "" for nodes that are not ours. Nil goes by
 	// the label plimsoll.dev/pool: the machine has the node's name. The node is only to be read, and
-	// holds its name, uid, labels and provider id.
+	// holds its name, uid, labels, provider id and system UUID.
 	Machine func(*corev1.Node) (machine, pool string)
 	// StaleAfter is how long the API server may be out of touch before reading answers ErrStale; 0 is 30 s.
 	StaleAfter time.Duration

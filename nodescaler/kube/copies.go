@@ -37,6 +37,7 @@ const (
 	pods
 	disruptions
 	volumes
+	claims
 	owners
 	deployments
 	statefulSets
@@ -71,6 +72,7 @@ var watchedKinds = [numberOfCopies]watchedKind{
 		fields: fields.ParseSelectorOrDie("status.phase!=Succeeded,status.phase!=Failed"),
 	},
 	volumes:      {version: "v1", kind: "PersistentVolume", resource: "persistentvolumes", clusterWide: true, object: &corev1.PersistentVolume{}, keep: keepVolume},
+	claims:       {version: "v1", kind: "PersistentVolumeClaim", resource: "persistentvolumeclaims", object: &metav1.PartialObjectMetadata{}, keep: keepClaim},
 	disruptions:  {group: "policy", version: "v1", kind: "PodDisruptionBudget", resource: "poddisruptionbudgets", object: &policyv1.PodDisruptionBudget{}, keep: keepDisruption},
 	owners:       {group: "apps", version: "v1", kind: "ReplicaSet", resource: "replicasets", object: &metav1.PartialObjectMetadata{}, keep: keepOwner},
 	deployments:  {group: "apps", version: "v1", kind: "Deployment", resource: "deployments", object: &appsv1.Deployment{}, keep: keepScaled},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 )
@@ -141,9 +142,16 @@ func keepDisruption(o any) (any, error) {
 type volume struct {
 	metav1.ObjectMeta
 	claim    string // namespace/name
+	claimUID types.UID
 	required *corev1.NodeSelector
 	requires string
 	local    string // why the volume goes with its node, if it does
+	// homes are where it lies, if that is on single nodes, and more is set where its affinity asks for other
+	// things of them, too.
+	homes []home
+	more  bool
+	// lasts is set while what is on it is wanted, and mayBeLost if it is marked so.
+	lasts, mayBeLost bool
 }
 
 // keepVolume is the transform of their copies.
@@ -152,13 +160,15 @@ func keepVolume(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	kept := &volume{ObjectMeta: keepMeta(&v.ObjectMeta)}
+	kept := &volume{ObjectMeta: keepMeta(&v.ObjectMeta), lasts: lasts(v), mayBeLost: mayBeLost(v)}
 	if v.Spec.ClaimRef != nil {
+		kept.claimUID = v.Spec.ClaimRef.UID
 		kept.claim = v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name
 	}
 	if v.Spec.NodeAffinity != nil && v.Spec.NodeAffinity.Required != nil {
 		kept.required = v.Spec.NodeAffinity.Required
 		kept.requires = text(kept.required.String())
+		kept.homes, kept.more = homesOf(kept.required)
 	}
 	if v.Spec.Local != nil || v.Spec.HostPath != nil {
 		kept.local = fmt.Sprintf("persistent volume %s is on the node's own disk", v.Name)

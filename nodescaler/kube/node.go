@@ -24,9 +24,7 @@ const (
 type node struct {
 	metav1.ObjectMeta
 	// said is what the node says by itself: all but whose it is.
-	said       nodescaler.Node
-	providerID string
-	systemUUID string
+	said nodescaler.Node
 	// ready is the kubelet's word; said.Ready wants the node to take pods, too.
 	ready      bool
 	readySince time.Time
@@ -38,14 +36,13 @@ func keepNode(o any) (any, error) {
 	if !ok {
 		return o, nil
 	}
-	kept := &node{
-		ObjectMeta: keepMeta(&n.ObjectMeta), providerID: n.Spec.ProviderID, systemUUID: n.Status.NodeInfo.SystemUUID,
-	}
+	kept := &node{ObjectMeta: keepMeta(&n.ObjectMeta)}
 	kept.ready, kept.readySince = readyByKubelet(n)
 	kept.Labels = same(n.Labels)
 	_, draining := n.Annotations[annotationDraining]
 	kept.said = nodescaler.Node{
-		Name: n.Name, Labels: kept.Labels, Allocatable: resources(n.Status.Allocatable), PodSlots: slots(n),
+		Name: n.Name, ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
+		Labels: kept.Labels, Allocatable: resources(n.Status.Allocatable), PodSlots: slots(n),
 		Ready:    kept.ready && n.DeletionTimestamp == nil,
 		Cordoned: n.Spec.Unschedulable, Draining: draining, Joined: n.CreationTimestamp.Time,
 	}
@@ -106,6 +103,7 @@ func byLabel(n *corev1.Node) (machine, pool string) {
 func (n *node) stub() *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: n.UID, Labels: n.Labels},
-		Spec:       corev1.NodeSpec{ProviderID: n.providerID},
+		Spec:       corev1.NodeSpec{ProviderID: n.said.ProviderID},
+		Status:     corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: n.said.SystemUUID}},
 	}
 }

@@ -131,8 +131,11 @@ const tellEvery = time.Minute
 // nodes completes what nodes say with whose they are.
 func (c *Cluster) nodes(all []*node) []nodescaler.Node {
 	said := make([]nodescaler.Node, len(all))
+	local := newDisks(all, unsorted[*claim](c, claims)).local(unsorted[*volume](c, volumes))
+	unread := c.held[volumes].informer.Load() == nil // whoever only looks may not be allowed to see them
 	for i, n := range all {
 		said[i] = n.said
+		said[i].LocalClaims, said[i].ClaimsUnknown = local[n.Name], unread
 		said[i].Machine, said[i].Pool = c.cfg.Machine(n.stub())
 	}
 	return said

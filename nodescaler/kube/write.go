@@ -218,7 +218,7 @@ func (c *Cluster) Nodes(context.Context) ([]Node, error) {
 	words := make([]Node, len(all))
 	for i, n := range all {
 		words[i] = Node{
-			Name: n.Name, UID: string(n.UID), ProviderID: n.providerID, SystemUUID: n.systemUUID,
+			Name: n.Name, UID: string(n.UID), ProviderID: n.said.ProviderID, SystemUUID: n.said.SystemUUID,
 			Labels: n.Labels, Ready: n.ready, ReadySince: n.readySince, Joined: n.CreationTimestamp.Time,
 		}
 	}

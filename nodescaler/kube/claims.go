@@ -1,0 +1,176 @@
+package kube
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+// A volume lies on one node's own disk if its required node affinity comes down to that node: by the node's
+// name or host name, or by a label of the volume's driver that no other node has. So do those of k3s'
+// local-path, of local and hostPath volumes that say where they are, and of CSI drivers like TopoLVM or
+// OpenEBS. Zones and regions are where a volume can be attached, and not whose disk it is on, however few
+// nodes are in them. Of a hostPath without an affinity it is not known where it is: it may be a share that
+// all nodes mount; pods that use one keep their node while they run.
+//
+// What lies there counts as long as the claim is bound, whether or not a pod uses it: a StatefulSet at 0
+// and a CronJob between two runs want it back. It counts too once the claim is gone and the volume is kept
+// by its reclaim policy, since whoever chose that wants the data.
+
+// annotationMayBeLost on a claim, or on a volume, says with the value true that it may go with its node.
+const annotationMayBeLost = "plimsoll.dev/safe-to-lose"
+
+func mayBeLost(m metav1.Object) bool { return m.GetAnnotations()[annotationMayBeLost] == "true" }
+
+// claim is what is kept of a PersistentVolumeClaim.
+type claim struct {
+	metav1.ObjectMeta
+	mayBeLost bool
+}
+
+// keepClaim is the transform of the copies of PersistentVolumeClaims, of which only the metadata is read.
+func keepClaim(o any) (any, error) {
+	m, ok := o.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return o, nil
+	}
+	return &claim{keepMeta(&m.ObjectMeta), mayBeLost(m)}, nil
+}
+
+// home is where a volume lies: on the nodes whose label has one of the values.
+type home struct {
+	label  string
+	values []string
+}
+
+// nameOfNode takes the place of a label where a volume names its node by the field metadata.name.
+const nameOfNode = "metadata.name"
+
+// homesOf reads of an affinity what names single nodes; nil if one of its terms names none. More reports
+// whether there are requirements besides.
+func homesOf(required *corev1.NodeSelector) (homes []home, more bool) {
+	if required == nil {
+		return nil, false
+	}
+	for i := range required.NodeSelectorTerms {
+		t := &required.NodeSelectorTerms[i]
+		more = more || len(t.MatchExpressions)+len(t.MatchFields) > 1
+		all := slices.Concat(t.MatchFields, t.MatchExpressions)
+		best := slices.IndexFunc(all, func(r corev1.NodeSelectorRequirement) bool { return r.Key == corev1.LabelHostname && namesNodes(&r) })
+		if best < 0 {
+			best = slices.IndexFunc(all, func(r corev1.NodeSelectorRequirement) bool { return namesNodes(&r) })
+		}
+		if best < 0 {
+			return nil, false
+		}
+		homes = append(homes, home{text(all[best].Key), all[best].Values})
+	}
+	return homes, more
+}
+
+// namesNodes reports whether what is required may be had by one node alone, by its nature.
+func namesNodes(r *corev1.NodeSelectorRequirement) bool {
+	_, name, _ := strings.Cut(r.Key, "/")
+	switch name {
+	case "zone", "region", "arch", "os", "instance-type":
+		return false
+	}
+	return r.Operator == corev1.NodeSelectorOpIn
+}
+
+// lasts reports whether what is on the volume is wanted: it is bound, or kept on purpose.
+func lasts(v *corev1.PersistentVolume) bool {
+	switch v.Status.Phase {
+	case corev1.VolumeAvailable, corev1.VolumeFailed:
+		return false
+	case corev1.VolumeReleased:
+		return v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	case corev1.VolumeBound, corev1.VolumePending:
+	}
+	return v.Spec.ClaimRef != nil
+}
+
+// disks are the nodes, to look up which of them volumes lie on.
+type disks struct {
+	nodes   []*node
+	byLabel map[string]map[string][]*node
+	claims  map[string]*claim // by namespace/name
+}
+
+func newDisks(nodes []*node, claims []*claim) *disks {
+	d := &disks{nodes: nodes, byLabel: map[string]map[string][]*node{}, claims: make(map[string]*claim, len(claims))}
+	for _, c := range claims {
+		d.claims[c.Namespace+"/"+c.Name] = c
+	}
+	return d
+}
+
+// having returns the nodes with a label of the value.
+func (d *disks) having(label, value string) []*node {
+	known, ok := d.byLabel[label]
+	if !ok {
+		known = map[string][]*node{}
+		for _, n := range d.nodes {
+			is, has := n.Labels[label]
+			if label == nameOfNode || label == corev1.LabelHostname && !has {
+				is, has = n.Name, true
+			}
+			if has {
+				known[is] = append(known[is], n)
+			}
+		}
+		d.byLabel[label] = known
+	}
+	return known[value]
+}
+
+// local are the claims whose volumes lie on a node's own disk and must not be lost, sorted, by node.
+func (d *disks) local(volumes []*volume) map[string][]string {
+	found := map[string][]string{}
+	for _, v := range volumes {
+		if len(v.homes) == 0 || !v.lasts || d.expendable(v) {
+			continue
+		}
+		for _, n := range d.of(v) {
+			found[n.Name] = append(found[n.Name], v.claim)
+		}
+	}
+	for _, claims := range found {
+		slices.Sort(claims)
+	}
+	return found
+}
+
+// expendable reports whether the volume, or the very claim that it is bound to, is marked as safe to lose.
+func (d *disks) expendable(v *volume) bool {
+	c := d.claims[v.claim]
+	return v.mayBeLost || c != nil && c.mayBeLost && c.UID == v.claimUID
+}
+
+// of returns the nodes that a volume lies on: one, or none if it can be on several. Several nodes with one
+// host name are all taken for the one that is meant.
+func (d *disks) of(v *volume) []*node {
+	var at []*node
+	sole := true // one host is named
+	for _, h := range v.homes {
+		sole = sole && len(h.values) == 1 && h.label == corev1.LabelHostname && h.values[0] == v.homes[0].values[0]
+		for _, value := range h.values {
+			for _, n := range d.having(h.label, value) {
+				if !slices.Contains(at, n) {
+					at = append(at, n)
+				}
+			}
+		}
+	}
+	if v.more {
+		affinity, err := nodeaffinity.NewNodeSelector(v.required)
+		at = slices.DeleteFunc(at, func(n *node) bool { return err != nil || !affinity.Match(n.stub()) })
+	}
+	if len(at) > 1 && !sole {
+		return nil
+	}
+	return at
+}

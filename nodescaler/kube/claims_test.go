@@ -1,0 +1,177 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+)
+
+// localPath is a volume as k3s' local-path provisioner makes it.
+const localPath = `
+apiVersion: v1
+kind: PersistentVolume
+metadata:
+  name: pvc-7b6ac5a4-9f5c-4d0e-8c3a-0a2f4b0f3f11
+  uid: 1a0bd7c9-4f6e-4a3e-b0f8-2a31d4f6b0aa
+  annotations:
+    local.path.provisioner/selected-node: w-1
+    pv.kubernetes.io/provisioned-by: rancher.io/local-path
+  finalizers: [kubernetes.io/pv-protection]
+spec:
+  accessModes: [ReadWriteOnce]
+  capacity: {storage: 8Gi}
+  claimRef: {apiVersion: v1, kind: PersistentVolumeClaim, name: data-postgres-0, namespace: shop, uid: claim-uid, resourceVersion: "1234"}
+  hostPath:
+    path: /var/lib/rancher/k3s/storage/pvc-7b6ac5a4-9f5c-4d0e-8c3a-0a2f4b0f3f11_shop_data-postgres-0
+    type: DirectoryOrCreate
+  nodeAffinity:
+    required:
+      nodeSelectorTerms:
+      - matchExpressions:
+        - {key: kubernetes.io/hostname, operator: In, values: [w-1]}
+  persistentVolumeReclaimPolicy: Delete
+  storageClassName: local-path
+  volumeMode: Filesystem
+status: {phase: Bound}
+`
+
+// shortens has the port hold copies of objects as the API server has them.
+func (c *Cluster) shortens(t testing.TB, i copies, all ...any) {
+	t.Helper()
+	for _, o := range all {
+		kept, err := watchedKinds[i].keep(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.holds(t, i, kept)
+	}
+}
+
+// onLabel is the affinity of a volume to nodes whose label has one of the values.
+func onLabel(key string, values ...string) *corev1.VolumeNodeAffinity {
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}},
+	}}}}
+}
+
+func TestClaimsOnANodesOwnDisk(t *testing.T) {
+	affinity := func(a *corev1.VolumeNodeAffinity) func(*corev1.PersistentVolume) {
+		return func(v *corev1.PersistentVolume) {
+			v.Spec.HostPath, v.Spec.CSI, v.Spec.NodeAffinity = nil, &corev1.CSIPersistentVolumeSource{Driver: "topolvm.io"}, a
+		}
+	}
+	phase := func(p corev1.PersistentVolumePhase, reclaim corev1.PersistentVolumeReclaimPolicy) func(*corev1.PersistentVolume) {
+		return func(v *corev1.PersistentVolume) { v.Status.Phase, v.Spec.PersistentVolumeReclaimPolicy = p, reclaim }
+	}
+	also := func(a *corev1.VolumeNodeAffinity, key string, values ...string) *corev1.VolumeNodeAffinity {
+		terms := a.Required.NodeSelectorTerms
+		terms[0].MatchExpressions = append(terms[0].MatchExpressions, onLabel(key, values...).Required.NodeSelectorTerms[0].MatchExpressions...)
+		return a
+	}
+	or := func(a, b *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffinity {
+		a.Required.NodeSelectorTerms = append(a.Required.NodeSelectorTerms, b.Required.NodeSelectorTerms...)
+		return a
+	}
+	for _, c := range []struct {
+		name   string
+		volume func(*corev1.PersistentVolume)
+		claim  func(*metav1.PartialObjectMetadata) // nil: it is there as it is
+		want   string                              // the node that keeps it
+	}{
+		{name: "k3s' local-path", want: "w-1"},
+		{name: "a local volume", want: "w-1", volume: func(v *corev1.PersistentVolume) {
+			v.Spec.HostPath, v.Spec.Local = nil, &corev1.LocalVolumeSource{Path: "/mnt/disks/a"}
+		}},
+		{name: "a driver's label with the node's name", volume: affinity(onLabel("topology.topolvm.io/node", "w-2")), want: "w-2"},
+		{name: "the node by its name", want: "w-2", volume: affinity(&corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"w-2"}}},
+		}}}})},
+		{name: "a driver's label that two nodes share", volume: affinity(onLabel("example.com/rack", "r1"))},
+		{name: "a driver's label that one node has", volume: affinity(onLabel("example.com/rack", "r2")), want: "w-3"},
+		{name: "a zone with one node: it can be attached to another", volume: affinity(onLabel("topology.kubernetes.io/zone", "pve3"))},
+		{name: "a driver's zone with one node", volume: affinity(onLabel("topology.ebs.csi.aws.com/zone", "z3"))},
+		{name: "a host in a zone", volume: affinity(also(onLabel("topology.kubernetes.io/zone", "pve1"), "kubernetes.io/hostname", "w-1")), want: "w-1"},
+		{name: "a host in a zone that it is not in", volume: affinity(also(onLabel("kubernetes.io/hostname", "w-1"), "topology.kubernetes.io/zone", "pve3"))},
+		{name: "copies on two nodes", volume: affinity(or(onLabel("linbit.com/hostname", "w-1"), onLabel("linbit.com/hostname", "w-2")))},
+		{name: "copies on two nodes, of which one is gone", volume: affinity(onLabel("kubernetes.io/hostname", "w-1", "w-9")), want: "w-1"},
+		{name: "a node that is gone", volume: affinity(onLabel("kubernetes.io/hostname", "w-9"))},
+		{name: "a node without the label, by its name", volume: affinity(onLabel("kubernetes.io/hostname", "w-4")), want: "w-4"},
+		{name: "a node by what it is not", volume: affinity(&corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "kubernetes.io/hostname", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"w-1"}}},
+		}}}})},
+		{name: "a hostPath that is anywhere", volume: func(v *corev1.PersistentVolume) { v.Spec.NodeAffinity = nil }},
+		{name: "being bound", volume: phase(corev1.VolumePending, "Delete"), want: "w-1"},
+		{name: "available", volume: phase(corev1.VolumeAvailable, "Retain")},
+		{name: "released, to be deleted", volume: phase(corev1.VolumeReleased, "Delete")},
+		{name: "released, and kept on purpose", volume: phase(corev1.VolumeReleased, "Retain"), want: "w-1"},
+		{name: "that could not be deleted", volume: phase(corev1.VolumeFailed, "Delete")},
+		{name: "a claim that is safe to lose", claim: func(m *metav1.PartialObjectMetadata) {
+			m.Annotations = map[string]string{"plimsoll.dev/safe-to-lose": "true"}
+		}},
+		{name: "a claim that is not", want: "w-1", claim: func(m *metav1.PartialObjectMetadata) {
+			m.Annotations = map[string]string{"plimsoll.dev/safe-to-lose": "false"}
+		}},
+		{name: "a later claim of the name is safe to lose", want: "w-1", claim: func(m *metav1.PartialObjectMetadata) {
+			m.UID, m.Annotations = "another", map[string]string{"plimsoll.dev/safe-to-lose": "true"}
+		}},
+		{name: "a volume that is safe to lose", volume: func(v *corev1.PersistentVolume) { v.Annotations["plimsoll.dev/safe-to-lose"] = "true" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := &corev1.PersistentVolume{}
+			if err := yaml.UnmarshalStrict([]byte(localPath), v); err != nil {
+				t.Fatal(err)
+			}
+			if c.volume != nil {
+				c.volume(v)
+			}
+			pvc := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-postgres-0", UID: "claim-uid"}}
+			if c.claim != nil {
+				c.claim(pvc)
+			}
+			port := still(t)
+			port.shortens(t, volumes, v)
+			port.shortens(t, claims, pvc)
+			for i, rack := range []string{"r1", "r1", "r2", "r3"} {
+				name := fmt.Sprintf("w-%d", i+1)
+				n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{
+					"kubernetes.io/hostname": name, "topology.topolvm.io/node": name, "linbit.com/hostname": name, "example.com/rack": rack,
+					"topology.kubernetes.io/zone": fmt.Sprintf("pve%d", i+1), "topology.ebs.csi.aws.com/zone": fmt.Sprintf("z%d", i+1),
+				}}}
+				if i == 3 {
+					delete(n.Labels, "kubernetes.io/hostname")
+				}
+				port.shortens(t, nodes, n)
+			}
+			got, want := map[string][]string{}, map[string][]string{}
+			for _, n := range port.look(context.Background()).Nodes {
+				if n.LocalClaims != nil {
+					got[n.Name] = n.LocalClaims
+				}
+				if n.ClaimsUnknown {
+					t.Error("the volumes count as not read")
+				}
+			}
+			if c.want != "" {
+				want[c.want] = []string{"shop/data-postgres-0"}
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// Who may not list volumes does not know what lies on nodes.
+func TestVolumesThatWereNotReadAreUnknown(t *testing.T) {
+	port := still(t)
+	port.shortens(t, nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w-1"}})
+	if n := port.look(context.Background()).Nodes[0]; !n.ClaimsUnknown {
+		t.Error("what lies on the node counts as known")
+	}
+}
