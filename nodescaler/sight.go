@@ -6,7 +6,8 @@ type Sight struct {
 	Nodes []SeenNode
 }
 
-// SeenNode is a node that names the machine by provider ID, system UUID or name.
+// SeenNode is a node that names the machine by provider ID, system UUID or name. One without a UID is not there any
+// more, and volumes say that they are on its disk.
 type SeenNode struct {
 	Identity
 	UID   string

@@ -98,10 +98,13 @@ type disks struct {
 	nodes   []*node
 	byLabel map[string]map[string][]*node
 	claims  map[string]*claim // by namespace/name
+	// machines are nodes by their machines' names. A node that was given another name is not called any more
+	// what its volumes know it by; its machine, which was called so, still is.
+	machines map[string]*node
 }
 
 func newDisks(nodes []*node, claims []*claim) *disks {
-	d := &disks{nodes: nodes, byLabel: map[string]map[string][]*node{}, claims: make(map[string]*claim, len(claims))}
+	d := &disks{nodes: nodes, byLabel: map[string]map[string][]*node{}, claims: make(map[string]*claim, len(claims)), machines: map[string]*node{}}
 	for _, c := range claims {
 		d.claims[c.Namespace+"/"+c.Name] = c
 	}
@@ -123,6 +126,9 @@ func (d *disks) having(label, value string) []*node {
 			}
 		}
 		d.byLabel[label] = known
+	}
+	if n := d.machines[value]; n != nil && len(known[value]) == 0 && (label == corev1.LabelHostname || label == nameOfNode) {
+		return []*node{n}
 	}
 	return known[value]
 }

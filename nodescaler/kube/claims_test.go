@@ -167,6 +167,29 @@ func TestClaimsOnANodesOwnDisk(t *testing.T) {
 	}
 }
 
+// A volume knows a node by the name that it had then.
+func TestClaimsOnARenamedNodesDisk(t *testing.T) {
+	port := still(t)
+	port.cfg.Machine = func(n *corev1.Node) (string, string) {
+		if n.Status.NodeInfo.SystemUUID == "uuid-1" {
+			return "w-1", "workers"
+		}
+		return "", ""
+	}
+	v := &corev1.PersistentVolume{}
+	if err := yaml.UnmarshalStrict([]byte(localPath), v); err != nil {
+		t.Fatal(err)
+	}
+	port.shortens(t, volumes, v)
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w-1.example.org", Labels: map[string]string{"kubernetes.io/hostname": "w-1.example.org"}}}
+	n.Status.NodeInfo.SystemUUID = "uuid-1"
+	port.shortens(t, nodes, n)
+	got := port.look(t.Context()).Nodes[0]
+	if d := cmp.Diff([]string{"shop/data-postgres-0"}, got.LocalClaims); d != "" || got.Machine != "w-1" || got.SystemUUID != "uuid-1" {
+		t.Errorf("machine %s, UUID %s: %s", got.Machine, got.SystemUUID, d)
+	}
+}
+
 // Who may not list volumes does not know what lies on nodes.
 func TestVolumesThatWereNotReadAreUnknown(t *testing.T) {
 	port := still(t)

@@ -156,10 +156,13 @@ type volume struct {
 
 // keepVolume is the transform of their copies.
 func keepVolume(o any) (any, error) {
-	v, ok := o.(*corev1.PersistentVolume)
-	if !ok {
-		return o, nil
+	if v, ok := o.(*corev1.PersistentVolume); ok {
+		return shortVolume(v), nil
 	}
+	return o, nil
+}
+
+func shortVolume(v *corev1.PersistentVolume) *volume {
 	kept := &volume{ObjectMeta: keepMeta(&v.ObjectMeta), lasts: lasts(v), mayBeLost: mayBeLost(v)}
 	if v.Spec.ClaimRef != nil {
 		kept.claimUID = v.Spec.ClaimRef.UID
@@ -173,7 +176,7 @@ func keepVolume(o any) (any, error) {
 	if v.Spec.Local != nil || v.Spec.HostPath != nil {
 		kept.local = fmt.Sprintf("persistent volume %s is on the node's own disk", v.Name)
 	}
-	return kept, nil
+	return kept
 }
 
 // keepOwner is the transform of the copies of ReplicaSets, of which only the metadata is read: they lead

@@ -32,10 +32,13 @@ type node struct {
 
 // keepNode is the transform of the nodes' copies.
 func keepNode(o any) (any, error) {
-	n, ok := o.(*corev1.Node)
-	if !ok {
-		return o, nil
+	if n, ok := o.(*corev1.Node); ok {
+		return shortNode(n), nil
 	}
+	return o, nil
+}
+
+func shortNode(n *corev1.Node) *node {
 	kept := &node{ObjectMeta: keepMeta(&n.ObjectMeta)}
 	kept.ready, kept.readySince = readyByKubelet(n)
 	kept.Labels = same(n.Labels)
@@ -56,7 +59,7 @@ func keepNode(o any) (any, error) {
 			kept.said.Taints = append(kept.said.Taints, nodescaler.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
 		}
 	}
-	return kept, nil
+	return kept
 }
 
 // readyByKubelet reports whether the kubelet says so, and is heard, and since when it does.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -78,14 +79,17 @@ func describe(n *corev1.Node) Node {
 func (n *Nodes) Remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.patience)
 	defer cancel()
-	if err := removeNode(ctx, n.client, name); err != nil {
+	if err := removeNode(ctx, n.client, name, func(string, types.UID) error { return nil }); err != nil {
 		return fmt.Errorf("node %s: %w", name, err)
 	}
 	return nil
 }
 
-func removeNode(ctx context.Context, client kubernetes.Interface, name string) error {
+func removeNode(ctx context.Context, client kubernetes.Interface, name string, meant func(string, types.UID) error) error {
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		err = meant(name, node.UID)
+	}
 	if err == nil {
 		err = client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &node.UID}})
 	}

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,8 @@ type sight struct {
 	pods    []*pod   // sorted by namespace/name
 	// of is the pods of targets, by workload.
 	of map[string][]*pod
+	// nodes are those that were there, by name.
+	nodes map[string]types.UID
 }
 
 func (s *sight) target(workload string) (*Target, bool) {
@@ -74,6 +77,10 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	seen.pods, placed = apart(seen.pods, seen.targets)
 	usage := c.usage(ctx)
 	all := kept[*node](c, nodes)
+	seen.nodes = make(map[string]types.UID, len(all))
+	for _, n := range all {
+		seen.nodes[n.Name] = n.UID
+	}
 	state := loop.ClusterState{Nodes: c.nodes(all), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Placed: placed}
 	for i := range seen.targets {
 		if t := &seen.targets[i]; t.Known {
@@ -84,6 +91,17 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
 	c.observed.Store(seen)
 	return state
+}
+
+// same returns an error if a node is another one than was observed under its name.
+func (s *sight) same(name string, is types.UID) error {
+	if s == nil {
+		return nil
+	}
+	if was, seen := s.nodes[name]; seen && was != is {
+		return fmt.Errorf("%w: this node %s is another one than was observed", ErrChanged, name)
+	}
+	return nil
 }
 
 // How long pods' CPU counts that was read, for steps that follow one another at once when pods turn
@@ -131,12 +149,17 @@ const tellEvery = time.Minute
 // nodes completes what nodes say with whose they are.
 func (c *Cluster) nodes(all []*node) []nodescaler.Node {
 	said := make([]nodescaler.Node, len(all))
-	local := newDisks(all, unsorted[*claim](c, claims)).local(unsorted[*volume](c, volumes))
-	unread := c.held[volumes].informer.Load() == nil // whoever only looks may not be allowed to see them
+	on := newDisks(all, unsorted[*claim](c, claims))
 	for i, n := range all {
 		said[i] = n.said
-		said[i].LocalClaims, said[i].ClaimsUnknown = local[n.Name], unread
-		said[i].Machine, said[i].Pool = c.cfg.Machine(n.stub())
+		if said[i].Machine, said[i].Pool = c.cfg.Machine(n.stub()); said[i].Machine != "" {
+			on.machines[said[i].Machine] = n
+		}
+	}
+	local := on.local(unsorted[*volume](c, volumes))
+	unread := c.held[volumes].informer.Load() == nil // whoever only looks may not be allowed to see them
+	for i := range said {
+		said[i].LocalClaims, said[i].ClaimsUnknown = local[said[i].Name], unread
 	}
 	return said
 }

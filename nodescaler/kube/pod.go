@@ -55,10 +55,13 @@ type pod struct {
 
 // keepPod is the transform of the pods' copies.
 func keepPod(o any) (any, error) {
-	p, ok := o.(*corev1.Pod)
-	if !ok {
-		return o, nil // transformed before, or a tombstone
+	if p, ok := o.(*corev1.Pod); ok {
+		return shortPod(p), nil
 	}
+	return o, nil // transformed before, or a tombstone
+}
+
+func shortPod(p *corev1.Pod) *pod {
 	kept := &pod{ObjectMeta: keepMeta(&p.ObjectMeta)}
 	kept.Labels, kept.address = same(p.Labels), p.Status.PodIP
 	kept.mark = markOf(p)
@@ -80,7 +83,7 @@ func keepPod(o any) (any, error) {
 	kept.requests(p)
 	kept.sizes(p)
 	kept.constraints(p)
-	return kept, nil
+	return kept
 }
 
 func (kept *pod) conditions(p *corev1.Pod) {

@@ -136,6 +136,9 @@ func (c *Cluster) mark(ctx context.Context, name string, draining bool) error {
 	if machine, _ := c.cfg.Machine(n); machine == "" && draining {
 		return errors.New("no machine of ours is behind it")
 	}
+	if err := c.observed.Load().same(name, n.UID); err != nil {
+		return err
+	}
 	mark, marked := n.Annotations[annotationDraining]
 	var spec, annotations map[string]any
 	switch {
@@ -225,7 +228,10 @@ func (c *Cluster) Nodes(context.Context) ([]Node, error) {
 	return words, nil
 }
 
-// RemoveNode deletes the node of a machine that is gone. A node that is gone already is no error.
+// RemoveNode deletes the node of a machine that is gone, if it is the one that was observed. A node that is gone
+// already is no error.
 func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
-	return c.write(ctx, Active, "remove node "+name, func(ctx context.Context) error { return removeNode(ctx, c.client, name) })
+	return c.write(ctx, Active, "remove node "+name, func(ctx context.Context) error {
+		return removeNode(ctx, c.client, name, c.observed.Load().same)
+	})
 }

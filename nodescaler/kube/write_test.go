@@ -470,3 +470,30 @@ func TestAPauseThatIsOverForbidsNoWrite(t *testing.T) {
 		}
 	}
 }
+
+// A node that has come under the name of one that was observed is neither cordoned, opened nor deleted in its place.
+func TestAnotherNodeOfTheNameIsLeftAlone(t *testing.T) {
+	for name, do := range map[string]func(context.Context, *Cluster) error{
+		"drain":  func(ctx context.Context, c *Cluster) error { return c.SetDraining(ctx, "n-1", true) },
+		"undo":   func(ctx context.Context, c *Cluster) error { return c.SetDraining(ctx, "n-1", false) },
+		"remove": func(ctx context.Context, c *Cluster) error { return c.RemoveNode(ctx, "n-1") },
+	} {
+		for _, uid := range []types.UID{"observed", "another"} {
+			s := &site{answer: func(w http.ResponseWriter, _ *http.Request) {
+				tell(w, corev1.Node{
+					TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
+					ObjectMeta: metav1.ObjectMeta{Name: "n-1", UID: uid, Labels: map[string]string{"plimsoll.dev/pool": "w"}, Annotations: map[string]string{annotationDraining: drainingCordoned}},
+				})
+			}}
+			port := s.port(t, Active)
+			port.shortens(t, nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-1", UID: "observed"}})
+			port.look(t.Context())
+			port.leads(0)
+			err := do(t.Context(), port)
+			wrote := len(s.requests()) > 1
+			if refused := errors.Is(err, ErrChanged); refused != (uid == "another") || wrote == refused {
+				t.Errorf("%s, the node is %s: %v, asked %v", name, uid, err, s.requests())
+			}
+		}
+	}
+}
