@@ -28,6 +28,7 @@ type emulated struct {
 // prepare gives a script room for a cluster.
 func prepare(env *testscript.Env) error {
 	env.Values[clusterKey{}] = &emulated{}
+	env.Setenv("HOSTILE", "hostile\x1b[2J\u009b\u202e") // a name that steers terminals
 	return nil
 }
 

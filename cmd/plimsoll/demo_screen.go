@@ -24,7 +24,7 @@ func screenDemo(ctx context.Context, env *Env, s *demo.Session, o demoOptions) e
 		with = hull.NoColour
 	}
 	m := newScreen(ctx, s, o, with)
-	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(env.Stdout), tea.WithoutSignalHandler())
+	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(unguarded(env.Stdout)), tea.WithoutSignalHandler())
 	_, err := program.Run()
 	m.close()
 	if ctx.Err() == nil { // to be stopped is no failure, whatever it tears down

@@ -11,6 +11,7 @@ import (
 	"time"
 	_ "time/tzdata" // prices follow local clocks, and not every image knows the zones
 
+	"github.com/plimsoll/plimsoll/api/printable"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
@@ -65,6 +66,23 @@ func fromProcess() (context.Context, *Env) {
 		Now:              time.Now,
 		Exit:             os.Exit,
 	}
+}
+
+// guarded is the environment that verbs get: whatever they print, text from elsewhere steers no terminal.
+// The function passes on what the last text left open.
+func (e *Env) guarded() (*Env, func()) {
+	out, errs := printable.NewWriter(e.Stdout), printable.NewWriter(e.Stderr)
+	inside := *e
+	inside.Stdout, inside.Stderr = out, errs
+	return &inside, func() { _, _ = out.Close(), errs.Close() } // nobody is left to hear of it
+}
+
+// unguarded is what a terminal is drawn on. What is written to it is our own, or has been made printable.
+func unguarded(w io.Writer) io.Writer {
+	if g, is := w.(*printable.Writer); is {
+		return g.Unguarded()
+	}
+	return w
 }
 
 // create makes a file and its folders.

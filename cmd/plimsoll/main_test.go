@@ -7,9 +7,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -48,6 +53,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exits, "serve": serveHosts, "expand": expand, "root": root, "fault": fault, "onlyread": onlyread, "vmpools": vmpools,
 			"kube": serveKube, "prometheus": servePrometheus, "rates": serveRates, "counts": counts,
+			"harmless": harmless,
 		},
 	})
 }
@@ -65,6 +71,41 @@ func counts(ts *testscript.TestScript, neg bool, args []string) {
 		fmt.Fprintf(&b, "%d,%d\n", i, 600+300*(i/60%3)+i%7)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o600))
+}
+
+// harmless checks that nothing steers a terminal in something that was printed: harmless stdout
+func harmless(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: harmless file")
+	}
+	text := ts.ReadFile(args[0])
+	if !utf8.ValidString(text) {
+		ts.Fatalf("%s is not UTF-8", args[0])
+	}
+	for i, r := range text {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
+			ts.Fatalf("%s holds %U: %q", args[0], r, text[max(0, i-40):min(len(text), i+40)])
+		}
+	}
+}
+
+// Nothing is printed past the guard, but by what draws on the terminal.
+func TestAllIsPrintedThroughTheGuard(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := regexp.MustCompile(`os\.Std(out|err)|\bunguarded\(|fmt\.Print`)
+	allowed := map[string]int{"env.go": 5, "demo_screen.go": 1, "meter.go": 1}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := past.FindAllString(string(text), -1); len(found) != allowed[file] && !strings.HasSuffix(file, "_test.go") {
+			t.Errorf("%s prints past the guard of Env.guarded, or does so no more: %q", file, found)
+		}
+	}
 }
 
 // exits runs a program and checks the code it exits with: exits 2 plimsoll price

@@ -84,7 +84,7 @@ func (m *meter) say(p testbed.Progress) {
 // clear empties the line that a terminal shows.
 func (m *meter) clear() {
 	if m.env.StderrIsTerminal {
-		fmt.Fprint(m.env.Stderr, "\r\x1b[K")
+		fmt.Fprint(unguarded(m.env.Stderr), "\r\x1b[K")
 	}
 }
 

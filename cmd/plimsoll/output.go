@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/plimsoll/plimsoll/api/printable"
 )
 
 // output is how a verb prints its answer.
@@ -70,7 +72,8 @@ func (o output) print(w io.Writer, answer any, table func(w io.Writer)) error {
 // that the one can be read as the other.
 func writeYAML(w io.Writer, text []byte) error {
 	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	// JSON lets some control characters stand as they are, which YAML refuses.
+	if err := yaml.Unmarshal([]byte(printable.Text(string(text))), &document); err != nil {
 		return err
 	}
 	plain(&document)
@@ -82,9 +85,13 @@ func writeYAML(w io.Writer, text []byte) error {
 	return encoder.Close()
 }
 
-// plain takes JSON's braces and quotes off.
+// plain takes JSON's braces and quotes off, but for text with characters that are escaped when it is shown:
+// YAML reads escapes inside double quotes only.
 func plain(n *yaml.Node) {
 	n.Style = 0
+	if printable.Text(n.Value) != n.Value {
+		n.Style = yaml.DoubleQuotedStyle
+	}
 	for _, c := range n.Content {
 		plain(c)
 	}

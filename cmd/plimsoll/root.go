@@ -8,6 +8,8 @@ import (
 
 // run runs the command line in an environment, and returns what to exit with.
 func run(ctx context.Context, env *Env) int {
+	env, flush := env.guarded()
+	defer flush()
 	root := newRootCommand(env)
 	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plimsoll/plimsoll/api/printable"
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 )
 
@@ -136,7 +137,7 @@ func (c *Cluster) event(about client.Object, kind string, e Event) *eventsv1.Eve
 	}
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cut(about.GetName(), 200) + "." + strconv.FormatInt(now.UnixNano(), 16)},
-		EventTime:  metav1.NewMicroTime(now), Type: what, Reason: e.Reason, Action: cut(action, 128), Note: cut(e.Note, noteLimit),
+		EventTime:  metav1.NewMicroTime(now), Type: what, Reason: e.Reason, Action: cut(action, 128), Note: cut(printable.Text(e.Note), noteLimit),
 		ReportingController: controllerName, ReportingInstance: cut(instance, 128),
 		Regarding: corev1.ObjectReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Namespace: about.GetNamespace(), Name: about.GetName(),

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/plimsoll/plimsoll/api/printable"
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 )
 
@@ -109,17 +110,25 @@ func ourResource(o client.Object) (schema.GroupVersionResource, copies, error) {
 	return v1alpha1.GroupVersion.WithResource(watchedKinds[i].resource), i, nil
 }
 
-// statusOf returns an object's status as JSON.
+// statusOf returns an object's status as JSON, with no text in it that steers a terminal: people look at it with
+// kubectl.
 func statusOf(o client.Object) ([]byte, error) {
+	var status any
 	switch o := o.(type) {
 	case *v1alpha1.WorkloadAutoscaler:
-		return json.Marshal(o.Status)
+		status = o.Status
 	case *v1alpha1.VMPool:
-		return json.Marshal(o.Status)
+		status = o.Status
 	case *v1alpha1.PriceBook:
-		return json.Marshal(o.Status)
+		status = o.Status
+	default:
+		return nil, fmt.Errorf("a %T has no status of ours", o)
 	}
-	return nil, fmt.Errorf("a %T has no status of ours", o)
+	text, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
+	}
+	return printable.JSON(text), nil
 }
 
 // statusNow returns the status that the object has, as far as is known.

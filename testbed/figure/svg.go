@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/api/printable"
 )
 
 // The drawing's measures, in pixels of its view box.
@@ -346,6 +348,6 @@ func value(v float64, a *Axis) string {
 // esc makes text safe in an element and in an attribute.
 func esc(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder takes everything
+	_ = xml.EscapeText(&b, []byte(printable.Text(s))) // a strings.Builder takes everything
 	return b.String()
 }

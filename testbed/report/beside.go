@@ -64,8 +64,5 @@ func (b *Beside) WriteHTML(w io.Writer) error {
 		c.Origins = append(c.Origins, [2]string{s.Name, fmt.Sprintf("%s (plimsoll %s)", strings.Join(again(s.Results), " "), s.Version)})
 	}
 	c.Head = head{strings.Join(names, " beside "), b.Experiment.Title, "testbed"}
-	if err := layouts.ExecuteTemplate(w, "beside.html", &c); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return page(w, "beside.html", &c)
 }

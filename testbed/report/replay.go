@@ -47,10 +47,7 @@ func (p *Replay) WriteHTML(w io.Writer) error {
 	if t, ok := p.Experiment.Side(p.Results); ok {
 		c.Reference = &t
 	}
-	if err := layouts.ExecuteTemplate(w, "replay.html", &c); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return page(w, "replay.html", &c)
 }
 
 // facts are the parameters that a reader asks for first.

@@ -2,12 +2,14 @@ package report
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/api/printable"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/sim"
@@ -91,7 +93,13 @@ func (r *Report) WriteHTML(w io.Writer) error {
 			}
 		}
 	}
-	if err := layouts.ExecuteTemplate(w, "report.html", &c); err != nil {
+	return page(w, "report.html", &c)
+}
+
+// page writes a page of a layout. What steers a browser's lines is in no text of it.
+func page(w io.Writer, layout string, content any) error {
+	out := printable.NewWriter(w)
+	if err := errors.Join(layouts.ExecuteTemplate(out, layout, content), out.Close()); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

@@ -459,8 +459,5 @@ func (r *Simulated) WriteHTML(w io.Writer) error {
 			c.Leaders = append(c.Leaders, f)
 		}
 	}
-	if err := layouts.ExecuteTemplate(w, "simulated.html", &c); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return page(w, "simulated.html", &c)
 }

@@ -168,7 +168,7 @@ var rooms = []room{
 	},
 	{
 		folder: "nodescaler/kube", floor: adapter,
-		imports: []string{"nodescaler/loop", "api/v1alpha1", "nodescaler", "podscaler", "podscaler/rightsize", "pricing"},
+		imports: []string{"nodescaler/loop", "api/v1alpha1", "api/printable", "nodescaler", "podscaler", "podscaler/rightsize", "pricing"},
 		why:     "kube translates between Kubernetes and the loop's words and decides nothing",
 	},
 	{
@@ -207,6 +207,10 @@ var rooms = []room{
 	{
 		folder: "api/v1alpha1", floor: contract,
 		why: "manifests outlive the program: the CRD types must not change because our own types do",
+	},
+	{
+		folder: "api/printable", floor: pure,
+		why: "what makes text harmless to look at must be within reach of all that print",
 	},
 	{
 		folder: "dashboard", floor: adapter,

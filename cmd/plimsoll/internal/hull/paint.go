@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+
+	"github.com/plimsoll/plimsoll/api/printable"
 )
 
 // Style is how a piece of text looks.
@@ -97,6 +99,15 @@ func cut(s string, width int) string {
 	return s + "…" + strings.Repeat(" ", max(0, width-1-n))
 }
 
+// printable is the row with nothing in it that steers the terminal: the styles are put on afterwards.
+func (r row) printable() row {
+	out := make(row, len(r))
+	for i, p := range r {
+		out[i] = piece{p.style, printable.Text(p.text)}
+	}
+	return out
+}
+
 func (r row) paint(with Paint) string {
 	var b strings.Builder
 	for _, p := range r {
@@ -111,7 +122,7 @@ func screen(rows []row, width, height int, with Paint) string {
 	for i := range lines {
 		var r row
 		if i < len(rows) {
-			r = rows[i]
+			r = rows[i].printable()
 		}
 		lines[i] = strings.TrimRight(r.fit(width).paint(with), " ")
 	}

@@ -1,0 +1,32 @@
+package kube
+
+import (
+	"encoding/json"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+)
+
+// What a server answered is in conditions and events, and people look at those in a terminal.
+func TestNothingThatSteersATerminalIsWrittenToTheCluster(t *testing.T) {
+	const said, shown = "refused: \x1b]0;mine\x07\u009b2J\u202e", `refused: \u001b]0;mine\u0007\u009b2J\u202e`
+	a := &v1alpha1.WorkloadAutoscaler{}
+	a.Status.Conditions = []metav1.Condition{{Type: "Ready", Message: said}}
+	a.Status.LastDecision = &v1alpha1.ScalingDecision{Reasons: []v1alpha1.Reason{{Code: "Unread", Text: said}}}
+	text, err := statusOf(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got v1alpha1.WorkloadAutoscalerStatus
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Conditions[0].Message != shown || got.LastDecision.Reasons[0].Text != shown {
+		t.Errorf("the status says %q and %q, want %q", got.Conditions[0].Message, got.LastDecision.Reasons[0].Text, shown)
+	}
+	if e := (&Cluster{}).event(a, "WorkloadAutoscaler", Event{About: "Ready", Note: said}); e.Note != shown {
+		t.Errorf("the event says %q, want %q", e.Note, shown)
+	}
+}
