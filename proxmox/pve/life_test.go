@@ -387,6 +387,111 @@ func TestOrphansAreFoundInBothDirections(t *testing.T) {
 	}
 }
 
+// The disc of a machine that was removed by hand holds the join token. Nobody needs it, whatever became of the pool
+// since it was uploaded, and of the process.
+func TestDiscOfAPoolThatIsNoMoreIsFound(t *testing.T) {
+	for name, change := range map[string]func(w *world) []Pool{
+		"deleted": func(*world) []Pool { return nil },
+		"renamed": func(w *world) []Pool { p := *w.pool(); p.Name = "db"; return []Pool{p} },
+		"renamed, with another storage": func(w *world) []Pool {
+			p := *w.pool()
+			p.Name, p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = "db", ISO{}, "", "", "ops"
+			return []Pool{p}
+		},
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, restarted %v", name, restarted), func(t *testing.T) {
+				w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+				w.run(time.Second)
+				w.deaf = true
+				machine := w.mustOrder("pve1")
+				w.until("it boots", time.Minute, func() bool { return len(w.discs()) == 1 && len(w.inRange()) == 1 && w.runs(machine) })
+				w.cfg.Pools = change(w)
+				if err := w.fleet.Configure(w.cfg.Pools, nil); err != nil {
+					t.Fatal(err)
+				}
+				if restarted {
+					w.begin()
+				}
+				w.run(time.Minute)
+				if found := w.discsLeft(); len(found) != 0 {
+					t.Fatalf("while its machine runs: %+v", found)
+				}
+				w.remove(machine)
+				w.run(time.Minute)
+				found := w.discsLeft()
+				if len(found) != 1 || !strings.Contains(found[0].Name, machine) || !strings.Contains(found[0].Text, "pool web is not configured") {
+					t.Fatalf("found is %+v", found)
+				}
+				w.run(time.Duration(w.cfg.OrphanGrace) + time.Hour)
+				if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				w.run(time.Minute)
+				if left := w.discs(); len(left) != 0 {
+					t.Errorf("left are %v", left)
+				}
+			})
+		}
+	}
+}
+
+// Without the record of its machine, a disc of a pool that is not known may be another installation's: it is
+// reported, and never removed.
+func TestDiscOfNoKnownPoolIsReportedOnly(t *testing.T) {
+	w := newWorld(t, plan{hosts: 1, seed: 1}).begin()
+	w.run(time.Second)
+	for _, disc := range []string{"plimsoll-home--db-1.iso", "plimsoll-home--x--web-1.iso"} {
+		upid, err := w.root().Upload(t.Context(), "pve1", "local", disc, []byte("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.root().WaitTask(t.Context(), upid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		if found := w.discsLeft(); len(found) != 1 || !strings.Contains(found[0].Name, "db-1") || !found[0].Due.IsZero() {
+			t.Fatalf("found is %+v", found)
+		}
+		if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		w.run(2 * time.Hour)
+	}
+	if left := w.discs(); len(left) != 2 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// remove stops and destroys a machine by hand.
+func (w *world) remove(name string) {
+	w.t.Helper()
+	v, root := w.there(name), w.root()
+	for _, ask := range []func() (UPID, error){
+		func() (UPID, error) { return root.Stop(w.t.Context(), v.Host, v.ID, false) },
+		func() (UPID, error) { return root.Destroy(w.t.Context(), v.Host, v.ID, true) },
+	} {
+		upid, err := ask()
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if _, err := root.WaitTask(w.t.Context(), upid); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// discsLeft are the discs that are found to be without a machine.
+func (w *world) discsLeft() []Orphan {
+	w.t.Helper()
+	r, err := w.fleet.Orphans(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return slices.DeleteFunc(r.Orphans, func(o Orphan) bool { return o.Kind != DiscWithoutMachine })
+}
+
 // A node is ours by more than a name that begins like our machines', and one whose kubelet reports has a machine.
 func TestNodesThatAreNotOursAreNeverCollected(t *testing.T) {
 	for name, n := range map[string]Node{

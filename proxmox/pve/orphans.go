@@ -93,7 +93,11 @@ func (f *Fleet) notice(r *Report) {
 		}
 		noticed[key], o.Noticed = at, at
 		switch o.Kind {
-		case MachineWithoutNode, NodeWithoutMachine, DiscWithoutMachine:
+		case DiscWithoutMachine:
+			if o.Pool != "" { // of another installation it is not known what it needs
+				o.Due = at.Add(time.Duration(f.cfg.OrphanGrace))
+			}
+		case MachineWithoutNode, NodeWithoutMachine:
 			o.Due = at.Add(time.Duration(f.cfg.OrphanGrace))
 		case IntentWithout, UnprovedMachine, UnseenMachine:
 		}
@@ -214,21 +218,55 @@ func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string
 			unknown = append(unknown, s.name+" on "+s.host+": "+err.Error())
 			continue
 		}
-		f.mu.Lock()
-		for _, v := range volumes {
-			name, ours := f.discOf(v.Name)
-			if !ours || f.needed(name) {
-				continue
-			}
-			o := Orphan{Kind: DiscWithoutMachine, Name: v.ID, Host: s.host, Text: "no machine needs it any more"}
-			if p := f.poolOfName(name); p != nil {
-				o.Pool = p.Name
+		for _, o := range f.suspectDiscs(s, volumes) {
+			if o.VMID != 0 {
+				if free, err := f.client.vmidGone(ctx, o.VMID); err != nil || !free {
+					continue
+				}
 			}
 			all = append(all, o)
 		}
-		f.mu.Unlock()
 	}
 	return all, unknown
+}
+
+// suspectDiscs are the discs of a storage that no machine seems to need any more. The VMID is set where it is still to
+// be asked whether it is free.
+func (f *Fleet) suspectDiscs(s storeSeen, volumes []Volume) []Orphan {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []Orphan
+	for _, v := range volumes {
+		name, ours := f.discOf(v.Name)
+		if !ours || f.needed(name) {
+			continue
+		}
+		o := Orphan{Kind: DiscWithoutMachine, Name: v.ID, Host: s.host, Text: "no machine needs it any more"}
+		m, p := f.machineNamed(name), f.poolOfName(name)
+		switch {
+		case m != nil && f.pools[m.Pool] == nil:
+			o.Pool, o.Text = m.Pool, "its machine is gone, and its pool "+m.Pool+" is not configured any more"
+			if m.Gone.IsZero() {
+				o.VMID = m.VMID
+			}
+		case p != nil:
+			o.Pool = p.Name
+		default:
+			o.Text = "neither its machine nor its pool is known here; unless another installation has owner " + f.cfg.Owner + ", no machine needs it"
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// machineNamed is the machine of a name, or nil.
+func (f *Fleet) machineNamed(name string) *tracked {
+	for _, m := range f.machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
 }
 
 // discOf is the machine that a volume is the first-boot disc of.
@@ -238,14 +276,16 @@ func (f *Fleet) discOf(volume string) (machine string, ours bool) {
 }
 
 // needed reports whether a machine's disc may still be used or will be removed by the machine's own
-// moves.
+// moves. A machine whose pool is not configured makes none.
 func (f *Fleet) needed(name string) bool {
-	for _, m := range f.machines {
-		if m.Name == name {
-			return m.Gone.IsZero() && m.Step.before(StepTidied) || m.Disc != ""
-		}
+	m := f.machineNamed(name)
+	switch {
+	case m != nil && f.pools[m.Pool] == nil:
+		return m.Gone.IsZero() && (m.Step.before(StepSized) || f.view.seen.guests[m.VMID] != nil)
+	case m != nil:
+		return m.Gone.IsZero() && m.Step.before(StepTidied) || m.Disc != ""
 	}
-	return f.poolOfName(name) == nil // another installation's, whose name continues ours
+	return f.poolOfName(name) == nil && strings.Contains(name, "--") // another installation's, whose name continues ours
 }
 
 // poolOfName is the pool whose machines have names like this: of web and web-db, the longer.
@@ -298,16 +338,21 @@ func (f *Fleet) sees(id int) bool {
 	return f.view.seen.guests[id] != nil || f.knownIDs()[id]
 }
 
-// discStores are where discs of ours may lie: each storage on each host, and a shared one once.
+// discStores are where discs of ours may lie: each storage on each host, and a shared one once. Those of pools that
+// are configured no more are known from what was uploaded there.
 func (f *Fleet) discStores() []storeSeen {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	used := map[string]bool{}
+	for _, p := range f.pools {
+		used[p.ISO.Storage] = true
+	}
+	for _, m := range f.machines {
+		used[volume(m.Disc).Storage] = true
+	}
 	var all []storeSeen
 	for _, s := range f.view.seen.stores {
-		wanted := false
-		for _, p := range f.pools {
-			wanted = wanted || p.ISO.Storage == s.name
-		}
+		wanted := used[s.name]
 		again := s.shared && slices.ContainsFunc(all, func(o storeSeen) bool { return o.name == s.name })
 		if wanted && !again && s.active && f.view.seen.online(s.host) {
 			all = append(all, s)

@@ -140,7 +140,7 @@ func (b *Bench) discs(ctx context.Context) ([]pve.Orphan, error) {
 			return nil, fmt.Errorf("not looked at: %s", what)
 		}
 	}
-	return slices.DeleteFunc(report.Orphans, func(o pve.Orphan) bool { return o.Kind != pve.DiscWithoutMachine }), err
+	return slices.DeleteFunc(report.Orphans, func(o pve.Orphan) bool { return o.Kind != pve.DiscWithoutMachine || o.Pool == "" }), err
 }
 
 func (b *Bench) noDiscs(ctx context.Context) (bool, error) {
