@@ -421,8 +421,9 @@ type Join struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=300
 	Servers []string `json:"servers,omitempty"`
-	// The file that holds the token that agents join with. Like all files named here, it is one in
-	// Plimsoll's pod, where the chart's joinSecrets mount it.
+	// The file that holds the token that agents join with: with RKE2 and k3s the agents' own, which their
+	// servers are given as agent-token, for with the servers' own a lost worker can join as a server. Like
+	// all files named here, it is one in Plimsoll's pod, where the chart's joinSecrets mount it.
 	// +optional
 	TokenFile File `json:"tokenFile,omitempty"`
 	// What the provider ids of the nodes look like. It must be the scheme of whoever else sets them.

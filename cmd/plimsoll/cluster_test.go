@@ -3,11 +3,14 @@ package main
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +32,10 @@ type emulated struct {
 func prepare(env *testscript.Env) error {
 	env.Values[clusterKey{}] = &emulated{}
 	env.Setenv("HOSTILE", "hostile\x1b[2J\u009b\u202e") // a name that steers terminals
+	// Scripts' files are for everybody to read, which secrets are not.
+	if err := os.Chmod(filepath.Join(env.WorkDir, "join-token"), 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return nil
 }
 

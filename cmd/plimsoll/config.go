@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -261,13 +260,4 @@ func parseTokenFile(data []byte) (string, error) {
 		return "", err
 	}
 	return text, nil
-}
-
-// openToken says so if others than its owner can read the token.
-func (s *siteFile) openToken() (mode fs.FileMode, open bool) {
-	info, err := s.env.Stat(s.token.name)
-	if err != nil {
-		return 0, false
-	}
-	return info.Mode().Perm(), info.Mode().Perm()&0o004 != 0
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -56,14 +57,13 @@ func examine(ctx context.Context, env *Env, file string, format output) error {
 	if err != nil {
 		return err
 	}
-	known := site.checks()
+	var known []pve.Check
 	if site.inCluster() {
-		more, err := (&running{site}).poolsInCluster(ctx)
-		if err != nil {
+		if known, err = (&running{site}).poolsInCluster(ctx); err != nil {
 			return err
 		}
-		known = append(known, more...)
 	}
+	known = append(site.checks(), known...)
 	connection := site.connection()
 	connection.Warn = nil // the checks say it
 	doctor := pve.Doctor{Site: &site.Site, Connection: connection, Known: known}
@@ -92,15 +92,48 @@ func examine(ctx context.Context, env *Env, file string, format output) error {
 
 // checks are what can be said of the files without any call.
 func (s *siteFile) checks() []pve.Check {
-	mode, open := s.openToken()
-	if !open {
-		return nil
+	var all []pve.Check
+	if s.token != nil {
+		all = s.checkOpen(all, "connection.tokenFile", "the token", s.token.name)
 	}
-	return []pve.Check{{
-		ID: "connection.tokenFile", Subject: s.token.name, Status: pve.Warn,
-		Text: fmt.Sprintf("everybody on this machine can read the token (mode %04o)", mode),
-		Mend: []string{"chmod 600 " + s.token.name},
-	}}
+	for i := range s.Pools {
+		p := &s.Pools[i]
+		if p.Join.TokenFile == "" {
+			continue
+		}
+		file := s.beside(p.Join.TokenFile)
+		if !slices.ContainsFunc(s.Pools[:i], func(o pve.Pool) bool { return o.Join.TokenFile == p.Join.TokenFile }) {
+			all = s.checkOpen(all, pve.GroupPools+".joinTokenFile", "the join token", file)
+		}
+		if p.Join.Token.JoinsServers() {
+			all = append(all, pve.Check{
+				ID: pve.GroupPools + ".joinToken", Subject: "pool " + p.Name, Status: pve.Warn,
+				Text: fmt.Sprintf("%s holds the servers' token: whoever gets hold of one machine of pool %s can join the cluster as a server", file, p.Name),
+				Mend: []string{fmt.Sprintf("write agent-token: VALUE into the config.yaml of all %s servers, restart them, and put what is then in server/agent-token into %s", p.Join.Kind, file)},
+			})
+		}
+	}
+	return all
+}
+
+// checkOpen adds a check if others than its owner can read a file.
+func (s *siteFile) checkOpen(all []pve.Check, id, what, file string) []pve.Check {
+	info, err := s.env.Stat(file)
+	if err != nil || info.Mode().Perm()&0o004 == 0 {
+		return all
+	}
+	return append(all, pve.Check{
+		ID: id, Subject: file, Status: pve.Warn,
+		Text: fmt.Sprintf("everybody on this machine can read %s (mode %04o)", what, info.Mode().Perm()),
+		Mend: []string{"chmod 600 " + file},
+	})
+}
+
+// warn says what doctor would warn of before any call, to those who never ask it.
+func (s *siteFile) warn() {
+	for _, c := range s.checks() {
+		fmt.Fprintf(s.env.Stderr, "warning: %s: %s; %s\n", c.Subject, c.Text, strings.Join(c.Mend, ", "))
+	}
 }
 
 // signs stand before a check's line. The status is told in a word, too, where it is no good one.

@@ -61,6 +61,7 @@ VE hears of it, so that the process may die at any moment: started again, it goe
 			if err != nil {
 				return err
 			}
+			site.warn()
 			if site.inCluster() {
 				return site.runInCluster(cmd.Context(), file)
 			}

@@ -38,7 +38,9 @@ type Profile struct {
 	// address is written https://HOST:PORT; left out, the scheme is https, and the port is 9345
 	// for RKE2 and 6443 for k3s.
 	Servers []string `json:"servers,omitempty"`
-	// TokenFile holds the token that agents join with.
+	// TokenFile holds the token that agents join with: with RKE2 and k3s the agents' own, which their
+	// servers are given as agent-token. With the servers' token, whoever gets hold of one worker can join
+	// as a server, and has the cluster.
 	TokenFile string `json:"tokenFile,omitempty"`
 	Token     Secret `json:"-"`
 

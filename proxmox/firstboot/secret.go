@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,6 +12,13 @@ import (
 // Secret is a text that must not be seen: whatever it is printed, logged or encoded with shows
 // only that it is there. string(s) is the text.
 type Secret string
+
+// serverToken is how RKE2 and k3s write the token of their servers; that of agents has another user.
+var serverToken = regexp.MustCompile(`^K10[^:]*::server:`)
+
+// JoinsServers reports whether the text is a token that servers of RKE2 or k3s join with. Of one that is only
+// a password it cannot be known.
+func (s Secret) JoinsServers() bool { return serverToken.MatchString(string(s)) }
 
 // String says that there is a secret, or that there is none.
 func (s Secret) String() string {

@@ -91,3 +91,21 @@ func TestSecretsAreNotShown(t *testing.T) {
 		}
 	}
 }
+
+func TestServersTokensAreKnownFromAgents(t *testing.T) {
+	for token, want := range map[Secret]bool{
+		"K10c0ffee::server:secret":     true, // server/node-token of k3s and RKE2, where agents have none of their own
+		"K10::server:secret":           true,
+		"K10c0ffee::server:a::node:b":  true,
+		"K10c0ffee::node:secret":       false, // server/agent-token
+		"K10c0ffee::abcdef.0123456789": false, // a bootstrap token, of kubeadm's kind
+		"K10c0ffee::node:a::server:b":  false,
+		"secret":                       false, // only a password: it may be either
+		"server:secret":                false,
+		"":                             false,
+	} {
+		if got := token.JoinsServers(); got != want {
+			t.Errorf("%q joins servers: %v, want %v", string(token), got, want)
+		}
+	}
+}

@@ -66,6 +66,13 @@ func decisive(written []v1alpha1.Reason) podscaler.Reason {
 // events are what there is to tell of a pool: what was done or would be, and conditions that turned.
 func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 	all := turned(p.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted)
+	if p.pve.Join.Token.JoinsServers() {
+		all = append(all, kube.Event{
+			About: reasonServerToken, Key: p.pve.Join.TokenFile, Warning: true, Reason: reasonServerToken,
+			Note: fmt.Sprintf("join.tokenFile %s holds the servers' token: whoever gets hold of one machine can join the cluster as a server; put the agents' own there, "+
+				"which the servers are given as agent-token", p.pve.Join.TokenFile),
+		})
+	}
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
 		o := actionOutcome(s, i)

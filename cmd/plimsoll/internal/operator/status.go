@@ -42,6 +42,7 @@ const (
 	reasonPricesAgree    = "PricesAgree"
 	reasonAsRegistered   = "AsRegistered"  // a registry knows what is ready
 	reasonPolicyDecides  = "PolicyDecides" // and not the fallback
+	reasonServerToken    = "ServerToken"   // machines are given the token that servers join with
 	reasonNotAsked       = "NotAsked"      // the object asks for it no more
 )
 

@@ -2,11 +2,13 @@ package operator
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 )
 
 // Whether the objective is missed is by what was measured; that nothing can be done about it is by what the policy found.
@@ -25,6 +27,18 @@ func TestConditionOfTheObjective(t *testing.T) {
 		new(workload).targets(conditions{&st.Conditions, 1, t0}, &loop.Inputs{TargetMs: 300, LatencyMs: c.latency}, c.beyond)
 		if got := st.Conditions[0]; fmt.Sprintf("%s %s %s", got.Status, got.Reason, got.Message) != want {
 			t.Errorf("%s %s %s, want %s", got.Status, got.Reason, got.Message, want)
+		}
+	}
+}
+
+// A pool's machines must not carry what a server joins with; whoever made the pool hears of it.
+func TestServersTokenOnMachinesIsAnEvent(t *testing.T) {
+	for token, want := range map[firstboot.Secret]int{"K10c0ffee::server:secret": 1, "K10c0ffee::node:secret": 0, "secret": 0} {
+		p := &pool{object: &v1alpha1.VMPool{}}
+		p.pve.Join.TokenFile, p.pve.Join.Token = "join-token", token
+		all := p.events(&loop.Step{}, &v1alpha1.VMPoolStatus{})
+		if len(all) != want || want == 1 && (!all[0].Warning || all[0].Reason != reasonServerToken || strings.Contains(all[0].Note, "secret")) {
+			t.Errorf("%s: events are %+v", string(token), all)
 		}
 	}
 }
