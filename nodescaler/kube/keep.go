@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -24,6 +25,7 @@ type scaled struct {
 	selector string
 	writer   writer
 	rollout  podscaler.Rollout
+	failing  string // why its pods cannot be created; empty if they can, or if that is not known
 }
 
 // keepScaled is the transform of their copies.
@@ -32,6 +34,7 @@ func keepScaled(o any) (any, error) {
 	case *appsv1.Deployment:
 		kept := keepScale(&d.ObjectMeta, "Deployment", d.Spec.Replicas, d.Spec.Selector)
 		kept.rollout = rollout(d.Status.Replicas, d.Status.UpdatedReplicas)
+		kept.failing = failing(d.Status.Conditions)
 		return kept, nil
 	case *appsv1.StatefulSet:
 		kept := keepScale(&d.ObjectMeta, "StatefulSet", d.Spec.Replicas, d.Spec.Selector)
@@ -41,6 +44,21 @@ func keepScaled(o any) (any, error) {
 		return kept, nil
 	}
 	return o, nil
+}
+
+// maxFailing is how much is kept of what a controller says of a failure: webhooks answer pages.
+const maxFailing = 300
+
+// failing is what a Deployment says of pods that it cannot create, as for a quota, a webhook or a service account
+// that is missing. A StatefulSet says so in events only.
+func failing(conditions []appsv1.DeploymentCondition) string {
+	for i := range conditions {
+		if c := &conditions[i]; c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			why := c.Reason + ": " + c.Message
+			return strings.ToValidUTF8(why[:min(len(why), maxFailing)], "")
+		}
+	}
+	return ""
 }
 
 // rollout is under way while there are pods of an older form. A change of replicas makes none: its pods

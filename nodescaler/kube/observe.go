@@ -81,10 +81,13 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	for _, n := range all {
 		seen.nodes[n.Name] = n.UID
 	}
-	state := loop.ClusterState{Nodes: c.nodes(all), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Placed: placed}
+	state := loop.ClusterState{Nodes: c.nodes(all), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Failing: map[string]string{}, Placed: placed}
 	for i := range seen.targets {
 		if t := &seen.targets[i]; t.Known {
 			state.Replicas[t.Workload], state.Rollouts[t.Workload] = t.Replicas, t.Rollout
+			if t.Failing != "" {
+				state.Failing[t.Workload] = t.Failing
+			}
 		}
 	}
 	state.Pods = c.pods(seen, all, usage)

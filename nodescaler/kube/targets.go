@@ -33,6 +33,8 @@ type Target struct {
 	Selector string // of its pods
 	// Rollout is the change of its pods that is under way. Of kinds that are not watched it is not known.
 	Rollout podscaler.Rollout
+	// Failing is why its pods cannot be created; empty if they can, or if that is not known.
+	Failing string
 	// Findings are why nothing may be written to it, the most important first; none is none.
 	Findings []Finding
 	// Sized is why its pods may not be resized, besides Findings: somebody else sizes them. Nil is nobody.
@@ -127,7 +129,7 @@ func (c *Cluster) readCopy(t *Target) {
 		t.fault(v1alpha1.ReasonTargetNotFound, "there is no %s %s in namespace %s", t.Kind, t.Name, t.ref.namespace)
 		return
 	}
-	t.Known, t.Replicas, t.Selector, t.Rollout, t.uid = true, d.replicas, d.selector, d.rollout, d.UID
+	t.Known, t.Replicas, t.Selector, t.Rollout, t.Failing, t.uid = true, d.replicas, d.selector, d.rollout, d.failing, d.UID
 	if t.Selector == "" {
 		t.fault(FindingSelectorMissing, "the scale of %s %s has no selector for its pods", t.Kind, t.Name)
 	}

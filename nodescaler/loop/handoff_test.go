@@ -46,9 +46,8 @@ func TestReplicasCountOnMachinesThatOthersOrder(t *testing.T) {
 	}
 }
 
-// Replicas that nobody will create take no place from those that somebody will, but for those that there are to
-// be anyway; what they would get is told all
-// the same.
+// Replicas that nobody will create take no place from those that somebody will, but for those that are pods
+// already; what they would get is told all the same.
 func TestRecommendationsTakeNoPlaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		held []string
@@ -60,6 +59,9 @@ func TestRecommendationsTakeNoPlaces(t *testing.T) {
 	} {
 		h := newHouse()
 		h.state.Replicas["shop/api"] = 1
+		api := h.pod("api-1", "")
+		api.Workload = "shop/api"
+		h.state.Pods = append(h.state.Pods, api)
 		r := h.runner(bidder{6}, nil)
 		r.Pools[0].Max, r.Holds.Workloads = 2, map[string]nodescaler.Reason{}
 		for _, name := range c.held {

@@ -35,7 +35,10 @@ type ClusterState struct {
 	Replicas map[string]int // what each workload's scale subresource asks for
 	// Rollouts are the changes of workloads' pods that are under way; a cluster need not know them.
 	Rollouts map[string]podscaler.Rollout
-	Budgets  []nodescaler.Budget
+	// Failing says of workloads why their controller cannot create the pods that are asked for. A cluster need not
+	// know.
+	Failing map[string]string
+	Budgets []nodescaler.Budget
 	// Placed is how many placeholders of each workload are on a node. Placeholders keep the places of
 	// replicas that are expected; they are no pods, and what they take is free.
 	Placed map[string]int

@@ -93,6 +93,7 @@ type Runner struct {
 	leads   leads
 	orders  []accepted
 	refused refusals
+	gaps    gaps
 	seen    []podscaler.Pod // room for what the next step's views see
 }
 
@@ -205,6 +206,8 @@ type world struct {
 	replicas      map[string]int
 	rollouts      map[string]podscaler.Rollout
 	placed        map[string]int // placeholders that are on a node, by workload
+	failing       map[string]string
+	alive         map[string]int // pods that are there and stay, by workload
 	machinesKnown bool
 	offered       []nodescaler.Pool // Runner.Offered, told what they refuse
 	// The first sight of the cluster, and of the machines, is only looked at.
@@ -229,7 +232,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 			Now: now, Jumped: r.Jumped, Pools: r.planned(), Prices: r.Prices, Limit: r.Limit,
 			Nodes: cs.Nodes, Pods: cs.Pods, Budgets: cs.Budgets,
 		},
-		replicas: cs.Replicas, rollouts: cs.Rollouts, placed: cs.Placed, newCluster: !r.looked, predictedOf: -1,
+		replicas: cs.Replicas, rollouts: cs.Rollouts, placed: cs.Placed, failing: cs.Failing, newCluster: !r.looked, predictedOf: -1,
 	}
 	r.looked = true
 	ms, err := r.Machines.List(ctx)
@@ -247,6 +250,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 		w.joined, w.all = rates(&w.snap)
 	}
 	w.index()
+	r.gaps.see(now, w.replicas, w.alive)
 	r.leads.see(&w.snap, w.machinesKnown)
 	step.Observed = r.observed(w)
 	if r.KeepSnapshots {
@@ -284,10 +288,14 @@ func (r *Runner) withOrders(listed []nodescaler.Machine, now time.Time, step *St
 
 func (w *world) index() {
 	w.lost = lostNodes(&w.snap)
-	w.byWorkload = make(map[string][]int, len(w.replicas))
+	w.byWorkload, w.alive = make(map[string][]int, len(w.replicas)), make(map[string]int, len(w.replicas))
 	for i := range w.snap.Pods {
-		if name := w.snap.Pods[i].Workload; name != "" {
-			w.byWorkload[name] = append(w.byWorkload[name], i)
+		p := &w.snap.Pods[i]
+		if p.Workload == "" {
+			continue
+		}
+		if w.byWorkload[p.Workload] = append(w.byWorkload[p.Workload], i); !p.Terminating && !p.Finished() {
+			w.alive[p.Workload]++
 		}
 	}
 	for i := range w.snap.Machines {
@@ -313,20 +321,47 @@ func (r *Runner) decide(ctx context.Context, w *world, step *Step) {
 	r.share(w, asked)
 	for i, s := range r.Scalers {
 		ws := r.answer(w, s, &asked[i])
+		r.expect(w, s.Workload(), &ws)
 		step.Workloads = append(step.Workloads, ws)
-		want, ahead := ws.Replicas, 0
-		if ws.Decision != nil && (ws.Held == nil || r.onlyRecommends()) {
-			want, ahead = ws.Decision.To, ws.Decision.Ahead
-		}
-		if r.HandedOff {
-			ahead = min(ahead, want+w.placed[ws.Workload])
-		}
-		w.addFuture(s.Workload(), want, ahead)
 	}
 	if r.Nodes == nil || !w.machinesKnown || w.newMachines || w.newCluster {
 		return
 	}
 	step.Plan = r.refuse(w, r.Nodes.Decide(&w.snap), step)
+}
+
+// expect puts replicas that are decided on and not created yet, or expected to be, into the snapshot: those of
+// which it can be thought that they become pods. Of a workload that is held none are, unless nothing comes of the
+// plan at all: its pods are seen once there are any.
+func (r *Runner) expect(w *world, wl *podscaler.Workload, ws *WorkloadStep) {
+	want, ahead := ws.Replicas, 0
+	if ws.Decision != nil {
+		want, ahead = ws.Decision.To, ws.Decision.Ahead
+	}
+	alive := w.alive[wl.Name]
+	if ws.Unplanned = r.gaps.uncounted(wl.Name, max(want, ahead), alive, w.failing); ws.Unplanned != nil {
+		return
+	}
+	if ws.Held != nil && !r.onlyRecommends() {
+		return
+	}
+	if r.HandedOff {
+		ahead = min(ahead, want+w.placed[ws.Workload])
+	}
+	f := nodescaler.Future{Like: w.like(wl), Count: max(want-alive, 0), Ahead: max(ahead-max(want, alive), 0)}
+	if f.Count+f.Ahead > 0 {
+		w.snap.Future = append(w.snap.Future, f)
+	}
+}
+
+// counted is how many of a workload's replicas count where the others' places are worked out: those that are not
+// pods do while they are expected to become some.
+func (r *Runner) counted(w *world, a *asked) int {
+	alive := w.alive[a.Workload]
+	if a.Replicas > alive && (a.Held != nil && !r.onlyRecommends() || r.gaps.uncounted(a.Workload, a.Replicas, alive, w.failing) != nil) {
+		return alive
+	}
+	return a.Replicas
 }
 
 // refuse leaves out of a plan what would break an invariant, and says so. What is left is
@@ -416,7 +451,7 @@ func (r *Runner) share(w *world, all []asked) {
 		sure := slices.Clone(asks)
 		for i := range all {
 			if held(all[i]) {
-				sure[i].Bid, sure[i].Most = podscaler.Bid{}, all[i].Replicas
+				sure[i].Bid, sure[i].Most = podscaler.Bid{}, sure[i].Replicas
 			}
 		}
 		for i, p := range nodescaler.Share(x, sure) {
@@ -440,8 +475,8 @@ func (r *Runner) asks(w *world, all []asked) []nodescaler.Ask {
 	asks := make([]nodescaler.Ask, len(all))
 	for i := range all {
 		wl := r.Scalers[i].Workload()
-		like, _ := w.like(wl)
-		asks[i] = nodescaler.Ask{Workload: wl.Name, Like: like, Replicas: all[i].Replicas, Most: max(wl.Max, all[i].Replicas), Bid: all[i].bid}
+		replicas := r.counted(w, &all[i])
+		asks[i] = nodescaler.Ask{Workload: wl.Name, Like: w.like(wl), Replicas: replicas, Most: max(wl.Max, replicas), Bid: all[i].bid}
 		if _, there := w.replicas[wl.Name]; !there {
 			asks[i].Most = 0
 		}
@@ -493,30 +528,14 @@ func lostNodes(s *nodescaler.Snapshot) map[string]bool {
 	return lost
 }
 
-// like is what another pod of the workload would be, and how many there are.
-func (w *world) like(wl *podscaler.Workload) (like nodescaler.Pod, alive int) {
-	like = nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}
+// like is what another pod of the workload would be.
+func (w *world) like(wl *podscaler.Workload) nodescaler.Pod {
 	for _, j := range w.byWorkload[wl.Name] {
-		p := &w.snap.Pods[j]
-		if p.Terminating || p.Finished() {
-			continue
+		if p := &w.snap.Pods[j]; !p.Terminating && !p.Finished() {
+			return nodescaler.Pod{Workload: wl.Name, Requests: p.Requests, Priority: p.Priority, Selector: p.Selector, Tolerations: p.Tolerations}
 		}
-		if alive == 0 {
-			like.Requests, like.Priority = p.Requests, p.Priority
-			like.Selector, like.Tolerations = p.Selector, p.Tolerations
-		}
-		alive++
 	}
-	return like, alive
-}
-
-// addFuture puts replicas that are decided on and not created yet, or expected to be, into the snapshot.
-func (w *world) addFuture(wl *podscaler.Workload, to, ahead int) {
-	like, alive := w.like(wl)
-	f := nodescaler.Future{Like: like, Count: max(to-alive, 0), Ahead: max(ahead-max(to, alive), 0)}
-	if f.Count+f.Ahead > 0 {
-		w.snap.Future = append(w.snap.Future, f)
-	}
+	return nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}
 }
 
 // act carries the step out, in order, and records what came of each part. After a failure

@@ -79,6 +79,8 @@ type WorkloadStep struct {
 	Decision *podscaler.Decision `json:"decision,omitempty"`
 	// Held says why the decision was left at that.
 	Held *nodescaler.Reason `json:"held,omitempty"`
+	// Unplanned says why no machine is planned for some of the replicas.
+	Unplanned *nodescaler.Reason `json:"unplanned,omitempty"`
 }
 
 // Inputs are the measurements a decision rested on; nil where unknown.
