@@ -26,11 +26,13 @@ func (s *sharing) fill() {
 		twin.lots[i].ask = &s.asks[i]
 		order[i] = &twin.lots[i]
 	}
+	twin.endow(s.x.Tenants(), true)
 	slices.SortFunc(order, func(a, b *lot) int { // the largest first, which packs best
 		return cmp.Or(cmp.Compare(b.ask.Like.Requests.CPU, a.ask.Like.Requests.CPU), cmp.Compare(a.ask.Workload, b.ask.Workload))
 	})
 	for _, l := range order {
 		l.held = hold(bins, &l.ask.Like, l.needs())
+		l.purse.take(l.held, l.each)
 	}
 	s.keepLeast(bins)
 	var left []*bin

@@ -24,7 +24,7 @@ type Index struct {
 	// from before.
 	Nodes []NodeLoad
 	// Pending are the pods that wait for a node to be bought: unschedulable, not on their way
-	// out, and not of a kind that comes with every node.
+	// out, not of a kind that comes with every node, and not known to be helped by none.
 	Pending []*Pod
 
 	pools, hosts, nodes map[string]int
@@ -187,7 +187,7 @@ func (x *Index) indexPods() {
 			if n, ok := x.nodes[p.Node]; ok {
 				at[i], counts[n], bound = n, counts[n]+1, bound+1
 			}
-		case p.Unschedulable && !p.Terminating && !p.Daemon:
+		case p.Unschedulable && !p.Terminating && !p.Daemon && p.Unhelped == "":
 			x.Pending = append(x.Pending, p)
 		}
 	}

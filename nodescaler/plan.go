@@ -18,6 +18,8 @@ type Policy interface {
 type Plan struct {
 	Actions []Action `json:"actions,omitempty"`
 	Reasons []Reason `json:"reasons,omitempty"`
+	// Held is what no machine is ordered for since it exceeds its namespace's quota, sorted by namespace and workload.
+	Held []Held `json:"held,omitempty"`
 	// LookAgain is when the policy wants to be asked again, at the latest; zero for the
 	// next step.
 	LookAgain time.Time `json:"lookAgain,omitzero"`
@@ -58,6 +60,8 @@ type Action struct {
 	Pod     string         `json:"pod,omitempty"`
 	// Keep orders a machine that becomes a spare.
 	Keep bool `json:"keep,omitempty"`
+	// For names the namespaces that a machine is ordered or woken for, of those that have a quota.
+	For []string `json:"for,omitempty"`
 	// Rate is what the action adds to or takes off the hourly cost.
 	Rate    pricing.Rate `json:"rate,omitempty"`
 	Reasons []Reason     `json:"reasons"`

@@ -17,11 +17,15 @@ const (
 // Why pods are looked at or passed over when machines are bought.
 const (
 	PodsPending      = "PodsPending"      // pods that no node holds, which a machine is bought for
+	PodsExpected     = "PodsExpected"     // replicas that are only expected, which a machine is bought for
 	PodsFitExisting  = "PodsFitExisting"  // pods that wait have room on nodes that are there or on their way
 	PodTooBig        = "PodTooBig"        // a pod is larger than any machine it could be given
 	PodExpendable    = "PodExpendable"    // a pod's priority is too low to buy a machine for it
 	PodTooYoung      = "PodTooYoung"      // a pod has not waited long enough to buy a machine for it
 	CapacityInFlight = "CapacityInFlight" // machines on their way are expected to hold what waits
+	NamespaceQuota   = "NamespaceQuota"   // a namespace wants more than its quota allows, and the rest is held
+	PodsNotHelped    = "PodsNotHelped"    // pods that stayed unschedulable beside a node with room: no machine is ordered for them
+	BeyondAllPools   = "BeyondAllPools"   // more replicas are to come than all machines that may be could carry
 )
 
 // Why a machine is bought or not, and where.

@@ -65,6 +65,8 @@ type lot struct {
 	held, ready int // replicas with a place, and those of them with one on a node that is ready
 	next        int // the bin of the present auction that may take another: those before it are full
 	places      podscaler.Places
+	purse       *purse       // what its namespace may still take; nil without a quota
+	each        pricing.Rate // what a replica comes to at least
 }
 
 // bin is a node or a machine on its way, and the room that is left on it.
@@ -85,6 +87,7 @@ func newSharing(x *Index, asks []Ask) *sharing {
 		s.lots[i].ask = &asks[i]
 		ours[asks[i].Workload] = i
 	}
+	s.endow(x.Tenants(), false)
 	for i := range s.of {
 		s.of[i] = -1
 		if l, is := ours[x.Snapshot.Pods[i].Workload]; is {
@@ -139,7 +142,7 @@ func (s *sharing) settle() {
 // waiting are the pods that have no node and are none of the asks'.
 func (s *sharing) waiting() (pods []*Pod) {
 	for i, of := range s.of {
-		if p := &s.x.Snapshot.Pods[i]; of < 0 && p.Node == "" && !p.goes() {
+		if p := &s.x.Snapshot.Pods[i]; of < 0 && p.Node == "" && p.Unhelped == "" && !p.goes() {
 			pods = append(pods, p)
 		}
 	}
@@ -227,7 +230,7 @@ func (s *sharing) wanting(bins []*bin) (q queue, least pricing.Resources) {
 	q, least = make(queue, 0, len(s.lots)), pricing.Resources{CPU: math.MaxInt64, Memory: math.MaxInt64}
 	for i := range s.lots {
 		l, p := &s.lots[i], &s.lots[i].ask.Like
-		if l.next = first(bins, p, 0); l.next < len(bins) && l.held < l.ask.Most {
+		if l.next = first(bins, p, 0); l.next < len(bins) && l.may() {
 			q = append(q, l.turn())
 			least.CPU, least.Memory = min(least.CPU, p.Requests.CPU), min(least.Memory, p.Requests.Memory)
 		}
@@ -245,7 +248,7 @@ func (s *sharing) auction(bins []*bin) {
 	for len(q) > 0 {
 		l := q[0].lot
 		l.next = first(bins, &l.ask.Like, l.next)
-		if l.held < l.ask.Most && l.next < len(bins) {
+		if l.next < len(bins) && l.may() {
 			l.hold(bins[l.next])
 			q[0] = l.turn()
 			q.down(0)
@@ -267,6 +270,7 @@ func (s *sharing) auction(bins []*bin) {
 // hold puts the lot's next replica into the bin.
 func (l *lot) hold(b *bin) {
 	b.take(&l.ask.Like)
+	l.purse.take(1, l.each)
 	if l.held++; b.ready {
 		l.ready++
 	}
@@ -298,7 +302,7 @@ func (s *sharing) price() {
 
 // wants reports whether the lot has less than was asked for or bid.
 func (l *lot) wants() bool {
-	return l.held < min(max(l.ask.Replicas, l.ask.Bid.Want, l.ask.Bid.Ahead), l.ask.Most)
+	return l.held < max(l.ask.Replicas, l.ask.Bid.Want, l.ask.Bid.Ahead) && l.may()
 }
 
 // buy adds machines as long as a lot wants one, the replica that is worth most first.

@@ -26,6 +26,9 @@ type Snapshot struct {
 	Prices *pricing.Book
 	// Limit is what all machines together may cost an hour; 0 is no limit.
 	Limit pricing.Rate
+	// Quotas are what namespaces may take, and Ordered how many machines were ordered for each in the last hour.
+	Quotas  []Quota        `json:",omitempty"`
+	Ordered map[string]int `json:",omitempty"`
 }
 
 // Pool is a kind of machine that may be bought, with its limits.
@@ -172,9 +175,11 @@ type Pod struct {
 	Priority int
 	// Unschedulable is set once the scheduler has tried and found no node.
 	Unschedulable bool
-	Created       time.Time
-	Selector      map[string]string
-	Tolerations   []Toleration
+	// Unhelped says why no machine is ordered for it for now though it waits: one that had room did not help.
+	Unhelped    string `json:",omitempty"`
+	Created     time.Time
+	Selector    map[string]string
+	Tolerations []Toleration
 	// Daemon pods come with every node, and leave with it; they hold no node back.
 	Daemon bool
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.

@@ -241,7 +241,7 @@ func foreseenWorkload(w operator.Foreseen) planWorkload {
 // machines says which are bought, which could go and which stay. None goes while some are bought.
 func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 	s := *out.Step.Snapshot
-	s.Pods = withComing(s.Pods, s.Future)
+	s.Pods = withComing(&s)
 	var are, will []pricing.Placed
 	for i := range s.Machines {
 		are = append(are, pricing.Placed{
@@ -297,13 +297,19 @@ func costOfAll(book *pricing.Book, machines []pricing.Placed, at time.Time) plan
 	return planCost{Machines: len(machines), PerHour: rate, PerMonth: rate.PerMonth()}
 }
 
-// withComing are the pods with those that are decided on and not there yet.
-func withComing(pods []nodescaler.Pod, coming []nodescaler.Future) []nodescaler.Pod {
-	all := slices.Clone(pods)
-	for _, f := range coming {
-		for i := range f.Count {
-			p := f.Like
-			p.Name, p.Unschedulable = fmt.Sprintf("%s+%d", p.Workload, i+1), true
+// withComing are the pods with those that are decided on and not there yet, as far as there could be room for them.
+func withComing(s *nodescaler.Snapshot) []nodescaler.Pod {
+	all, x := slices.Clone(s.Pods), nodescaler.NewIndex(s)
+	counts, most := make([]int, len(s.Future)), 0
+	for i := range s.Future {
+		f := &s.Future[i]
+		room := x.Most(&f.Like)
+		counts[i], most = min(f.Count, room), max(most, room)
+	}
+	for i, count := range nodescaler.Few(counts, most) {
+		for n := range count {
+			p := s.Future[i].Like
+			p.Name, p.Unschedulable = fmt.Sprintf("%s+%d", p.Workload, n+1), true
 			all = append(all, p)
 		}
 	}

@@ -56,6 +56,8 @@ type Runner struct {
 	// Limit is what all machines together may cost an hour; 0 is no limit. Whatever a policy plans,
 	// no machine is ordered beyond it.
 	Limit pricing.Rate
+	// Quotas are what namespaces may take of the machines. The first that fits a namespace counts.
+	Quotas []nodescaler.Quota
 	// Jumped is when the clock jumped, if the runner was made anew for that.
 	Jumped time.Time
 	// Predict is what the machines will cost that pending pods still need; only workloads
@@ -94,6 +96,8 @@ type Runner struct {
 	orders  []accepted
 	refused refusals
 	gaps    gaps
+	ordered ordered
+	helped  nodescaler.Unhelped
 	seen    []podscaler.Pod // room for what the next step's views see
 }
 
@@ -229,7 +233,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 	}
 	w := &world{
 		snap: nodescaler.Snapshot{
-			Now: now, Jumped: r.Jumped, Pools: r.planned(), Prices: r.Prices, Limit: r.Limit,
+			Now: now, Jumped: r.Jumped, Pools: r.planned(), Prices: r.Prices, Limit: r.Limit, Quotas: r.Quotas,
 			Nodes: cs.Nodes, Pods: cs.Pods, Budgets: cs.Budgets,
 		},
 		replicas: cs.Replicas, rollouts: cs.Rollouts, placed: cs.Placed, failing: cs.Failing, newCluster: !r.looked, predictedOf: -1,
@@ -251,6 +255,13 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 	}
 	w.index()
 	r.gaps.see(now, w.replicas, w.alive)
+	r.helped.Mark(&w.snap)
+	if len(r.Quotas) > 0 && w.machinesKnown {
+		if w.newMachines {
+			r.ordered.recall(&w.snap)
+		}
+		w.snap.Ordered = r.ordered.count(now)
+	}
 	r.leads.see(&w.snap, w.machinesKnown)
 	step.Observed = r.observed(w)
 	if r.KeepSnapshots {
@@ -319,8 +330,10 @@ func (r *Runner) decide(ctx context.Context, w *world, step *Step) {
 	}
 	r.seen = w.seen
 	r.share(w, asked)
+	quotas := newHeadcount(w)
 	for i, s := range r.Scalers {
 		ws := r.answer(w, s, &asked[i])
+		quotas.hold(&ws)
 		r.expect(w, s.Workload(), &ws)
 		step.Workloads = append(step.Workloads, ws)
 	}
@@ -328,6 +341,7 @@ func (r *Runner) decide(ctx context.Context, w *world, step *Step) {
 		return
 	}
 	step.Plan = r.refuse(w, r.Nodes.Decide(&w.snap), step)
+	unplanned(w, step)
 }
 
 // expect puts replicas that are decided on and not created yet, or expected to be, into the snapshot: those of
@@ -602,7 +616,11 @@ func (r *Runner) do(ctx context.Context, w *world, a nodescaler.Action) error {
 	case nodescaler.Return:
 		return r.Machines.Delete(ctx, a.Machine)
 	case nodescaler.Stash, nodescaler.Wake:
-		return r.keep(ctx, a)
+		err := r.keep(ctx, a)
+		if err == nil {
+			r.ordered.note(a.For, w.snap.Now)
+		}
+		return err
 	}
 	return fmt.Errorf("unknown action %q", a.Kind)
 }
@@ -636,6 +654,7 @@ func (r *Runner) buy(ctx context.Context, a nodescaler.Action, now time.Time) er
 	if err == nil {
 		r.refused.taken(&a)
 	}
+	r.ordered.note(a.For, now)
 	r.orders = append(r.orders, accepted{at: now, machine: nodescaler.Machine{
 		Name: nodescaler.MachineName(a.Pool, a.Order), Order: a.Order, Pool: a.Pool, Shape: *a.Shape,
 		Host: a.Host, Phase: nodescaler.Ordered, Since: now, Keep: a.Keep,

@@ -28,6 +28,9 @@ type draft struct {
 	let     map[string]bool // that it gives back
 	next    int
 	bought  int
+	tenants *nodescaler.Tenants         // nil without quotas
+	holding map[string]*nodescaler.Held // for quotas
+	at      map[string]bool             // namespaces that surely want more than their quotas
 }
 
 func newDraft(x *nodescaler.Index) *draft {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -211,32 +212,124 @@ func (t *poll) sort(m *nodescaler.Machine) {
 	}
 }
 
-// grow orders as many machines as the larger of the two sums needs, and the pool's minimum.
+// grow orders as many machines as the larger of the two sums needs, and the pool's minimum. What namespaces ask for
+// that may not have all of it is added up apart, and comes after the rest.
 func (t *poll) grow() {
-	var asked pricing.Resources
-	var pods, tooBig []*nodescaler.Pod
-	for _, p := range t.x.Pending {
-		if !p.Requests.Within(t.size) {
+	w := t.admit()
+	var pods, last, tooBig []*nodescaler.Pod
+	apart := t.beyond(w)
+	for _, p := range w.Pending {
+		switch {
+		case !p.Requests.Within(t.size):
 			tooBig = append(tooBig, p)
-			continue
+		case apart[p.Namespace()]:
+			last = append(last, p)
+		default:
+			pods = append(pods, p)
 		}
-		pods = append(pods, p)
-		asked = asked.Plus(p.Requests)
 	}
-	if t.wait = len(pods) > 0; len(tooBig) > 0 {
+	if t.wait = len(pods)+len(last) > 0; len(tooBig) > 0 {
 		t.note(nodescaler.PodTooBig, "ignored, since a machine counts as %s: %s", nodescaler.Amount(t.size), some("pod", podNames(tooBig)))
 	}
-	coming := t.size.Times(len(t.inFlight))
-	need := max(machines(int64(asked.CPU-coming.CPU), int64(t.size.CPU)), machines(int64(asked.Memory-coming.Memory), int64(t.size.Memory)))
-	why := because(nodescaler.PodsPending, "%s asked for by %s; %s on the way in %s; a machine counts as %s",
-		nodescaler.Amount(asked), some("pod", podNames(pods)), nodescaler.Amount(coming), some("machine", t.inFlight), nodescaler.Amount(t.size))
+	asked := asksOf(pods)
+	need, why := t.need(asked, pods)
 	if short := t.pool.Min - t.pool.Live; short > need {
 		need = short
 		why = because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
 	} else if need == 0 && len(pods) > 0 {
 		t.note(nodescaler.CapacityInFlight, "%s", why.Text)
 	}
-	t.buyUpTo(need, why)
+	t.buyUpTo(need, why, t.forOf(pods))
+	t.growLast(last, t.size.Times(len(t.inFlight)).Minus(asked))
+	t.tellHeld()
+}
+
+// need is how many machines the larger of the two sums needs beside those on their way.
+func (t *poll) need(asked pricing.Resources, pods []*nodescaler.Pod) (int, nodescaler.Reason) {
+	coming := t.size.Times(len(t.inFlight))
+	return t.machines(asked.Minus(coming)), because(nodescaler.PodsPending, "%s asked for by %s; %s on the way in %s; a machine counts as %s",
+		nodescaler.Amount(asked), some("pod", podNames(pods)), nodescaler.Amount(coming), some("machine", t.inFlight), nodescaler.Amount(t.size))
+}
+
+// machines is how many machines hold what is asked for.
+func (t *poll) machines(asked pricing.Resources) int {
+	return max(machines(int64(asked.CPU), int64(t.size.CPU)), machines(int64(asked.Memory), int64(t.size.Memory)))
+}
+
+func asksOf(pods []*nodescaler.Pod) (sum pricing.Resources) {
+	for _, p := range pods {
+		sum = sum.Plus(p.Requests)
+	}
+	return sum
+}
+
+// forOf are the namespaces of the pods that have quotas.
+func (t *poll) forOf(pods []*nodescaler.Pod) []string {
+	var names []string
+	for _, p := range pods {
+		if t.tenants.Of(p.Namespace()) != nil {
+			names = append(names, p.Namespace())
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// beyond are the namespaces that may not have as many whole machines as they ask for.
+func (t *poll) beyond(w nodescaler.Wanted) map[string]bool {
+	by, beyond := map[string][]*nodescaler.Pod{}, maps.Clone(w.At)
+	for _, p := range w.Pending {
+		if n := p.Namespace(); t.tenants.Of(n) != nil && p.Requests.Within(t.size) {
+			by[n] = append(by[n], p)
+		}
+	}
+	for n, pods := range by {
+		if _, why := t.may(n, t.machines(asksOf(pods))); why != nil {
+			beyond[n] = true
+		}
+	}
+	return beyond
+}
+
+// may is how many machines the namespace's quota allows beside what it takes, of so many. Those on their way count
+// as its own, as they do against what it asks for. It says why not, if it does not allow all.
+func (t *poll) may(namespace string, need int) (n int, why *nodescaler.Reason) {
+	rate := pricing.Rate(0)
+	for i := range t.x.Hosts {
+		if h := &t.x.Hosts[i]; t.pool.Takes(h.Host) {
+			rate = max(rate, t.x.Rate(t.shape, h.Name))
+		}
+	}
+	for n = need; n > 0; n-- {
+		beyond := t.tenants.Of(namespace).Beyond(nodescaler.Take{Rate: rate * pricing.Rate(n), Orders: max(n-len(t.inFlight), 0)})
+		if beyond == nil {
+			break
+		}
+		why = beyond
+	}
+	return n, why
+}
+
+// growLast orders for each of the namespaces that may not have all that they ask for as many machines as they may
+// have, beside what is left of those on their way.
+func (t *poll) growLast(pods []*nodescaler.Pod, coming pricing.Resources) {
+	by := map[string][]*nodescaler.Pod{}
+	for _, p := range pods {
+		by[p.Namespace()] = append(by[p.Namespace()], p)
+	}
+	for _, n := range slices.Sorted(maps.Keys(by)) {
+		asked := asksOf(by[n])
+		may, why := t.may(n, t.machines(asked))
+		if why != nil {
+			t.holdBack(n, by[n][0], len(by[n]), why)
+		}
+		whole := t.size.Times(may)
+		asked = pricing.Resources{CPU: min(asked.CPU, whole.CPU), Memory: min(asked.Memory, whole.Memory)}
+		left := pricing.Resources{CPU: max(coming.CPU, 0), Memory: max(coming.Memory, 0)}
+		coming = left.Minus(asked)
+		t.buyUpTo(t.machines(asked.Minus(left)), because(nodescaler.PodsPending, "%s of what is asked for by %s, which is what namespace %s may have; a machine counts as %s",
+			nodescaler.Amount(asked), some("pod", podNames(by[n])), n, nodescaler.Amount(t.size)), []string{n})
+	}
 }
 
 // machines is how many machines of a size hold what is asked for.
@@ -245,7 +338,7 @@ func machines(asked, size int64) int {
 }
 
 // buyUpTo orders machines one by one, for as long as it may.
-func (t *poll) buyUpTo(need int, why nodescaler.Reason) {
+func (t *poll) buyUpTo(need int, why nodescaler.Reason, of []string) {
 	if need == 0 {
 		return
 	}
@@ -253,7 +346,7 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason) {
 	at := t.hostsInUse()
 	for i := range need {
 		switch host, reason := t.host(at); {
-		case len(t.inFlight)+i >= t.cfg.Parallel:
+		case len(t.inFlight)+t.bought >= t.cfg.Parallel:
 			t.note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", plural(i, "machine"), plural(need, "machine"), t.cfg.Parallel)
 			return
 		case t.pool.Shut() != nil:
@@ -270,6 +363,7 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason) {
 			return
 		default:
 			t.buy(t.pool.Name, t.shape, host, why, count, reason)
+			t.plan.Actions[len(t.plan.Actions)-1].For = of
 			at[host] = true
 		}
 	}

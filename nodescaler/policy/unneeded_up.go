@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +22,9 @@ func (t *scan) grow() bool {
 	offers := t.offers()
 	if len(wants) > 0 {
 		t.tellRefused()
-		t.settle(wants, packing.Solve(t.problem(wants, offers)))
+		t.serve(wants, offers)
 	}
+	t.tellHeld()
 	if t.cfg.EnforceNodeGroupMinSize {
 		for i := range t.x.Pools {
 			t.fillToMin(&t.x.Pools[i], offers)
@@ -41,14 +43,11 @@ type want struct {
 // wanted is the pods to be placed, those that are decided on and do not exist yet included, by the name
 // of their item.
 func (t *scan) wanted() []want {
-	size := len(t.x.Pending)
-	for i := range t.x.Future {
-		size += max(t.x.Future[i].Count, 0) + max(t.x.Future[i].Ahead, 0)
-	}
-	wants := make([]want, 0, size)
+	admitted := t.admit()
+	wants := make([]want, 0, len(admitted.Pending))
 	var cheap, young []string
 	delay := time.Duration(t.cfg.NewPodScaleUpDelay)
-	for _, p := range t.x.Pending {
+	for _, p := range admitted.Pending {
 		switch {
 		case t.expendable(p):
 			cheap = append(cheap, p.Name)
@@ -58,7 +57,7 @@ func (t *scan) wanted() []want {
 			wants = append(wants, want{item: p.Name, pod: p})
 		}
 	}
-	wants, cheap = t.future(wants, cheap)
+	wants, cheap = t.future(admitted.Future, wants, cheap)
 	byItem := func(a, b want) int { return strings.Compare(a.item, b.item) }
 	if !slices.IsSortedFunc(wants, byItem) { // they are, if workloads come in the order of their names and no pod waits
 		slices.SortFunc(wants, byItem)
@@ -73,20 +72,17 @@ func (t *scan) wanted() []want {
 }
 
 // future adds the pods that do not exist yet to those that are wanted, or to those for which nothing is ordered.
-func (t *scan) future(wants []want, cheap []string) ([]want, []string) {
+func (t *scan) future(future []nodescaler.Future, wants []want, cheap []string) ([]want, []string) {
 	named := map[string]int{} // items by workload
-	for i := range t.x.Future {
-		f := &t.x.Future[i]
-		count := f.Count
-		if t.cfg.CapacityBufferPodInjectionEnabled {
-			count += f.Ahead
-		}
+	counts := t.few(future)
+	for i := range future {
+		f, count := &future[i], counts[i]
 		if t.expendable(&f.Like) {
-			cheap = append(cheap, slices.Repeat([]string{f.Like.Workload}, max(count, 0))...)
+			cheap = append(cheap, slices.Repeat([]string{f.Like.Workload}, count)...)
 			continue
 		}
 		before := named[f.Like.Workload]
-		named[f.Like.Workload] += max(count, 0)
+		named[f.Like.Workload] += count
 		for n := range numbers(before + count) {
 			if n > before {
 				wants = append(wants, want{f.Like.Workload + "+" + strconv.Itoa(n), &f.Like, n-before > f.Count})
@@ -94,6 +90,46 @@ func (t *scan) future(wants []want, cheap []string) ([]want, []string) {
 		}
 	}
 	return wants, cheap
+}
+
+// few is how many replicas of each workload that is to have more are looked at: no more of each, and of all
+// together, than all machines that may be could carry. Each is placed by itself, and somebody may ask for a million.
+func (t *scan) few(future []nodescaler.Future) []int {
+	const always = 1000 // so many are looked at without asking how many there is room for
+	counts, all := make([]int, len(future)), 0
+	for i := range future {
+		counts[i] = max(future[i].Count, 0)
+		if t.cfg.CapacityBufferPodInjectionEnabled {
+			counts[i] += max(future[i].Ahead, 0)
+		}
+		all = min(all+counts[i], math.MaxInt32)
+	}
+	if all <= always {
+		return counts
+	}
+	type kind struct {
+		class    string
+		requests pricing.Resources
+	}
+	rooms, most := map[kind]int{}, 0
+	few := make([]int, len(future))
+	for i := range future {
+		like := &future[i].Like
+		k := kind{nodescaler.Class(like), like.Requests}
+		if _, known := rooms[k]; !known {
+			rooms[k] = t.x.Most(like)
+		}
+		few[i], most = min(counts[i], rooms[k]+1), max(most, rooms[k]) // one more says why there are no more
+	}
+	few = nodescaler.Few(few, most)
+	cut := findings{}
+	for i, n := range few {
+		if n < counts[i] {
+			cut.add(nodescaler.BeyondAllPools, "%d replicas of %s are to come; machines are planned for %d, for all that may be carry no more", counts[i], future[i].Like.Workload, n)
+		}
+	}
+	cut.tell(t.draft, "workload")
+	return few
 }
 
 // numbers is 1 to n in the order that they have as text: 1, 10, 11, 12, 2, 3. To sort thousands of names takes as
@@ -180,10 +216,10 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 			}
 		}
 	}
-	for _, m := range t.coming {
-		if p := t.x.Pool(m.Pool); p != nil {
+	for _, m := range t.due() {
+		if p := t.x.Pool(m.pool); p != nil {
 			b.Bins = append(b.Bins, packing.Bin{
-				Name: m.Name, Free: p.Capacity(m.Shape), Slots: nodescaler.Slots(p.PodSlots),
+				Name: m.name, Free: p.Capacity(m.shape).Minus(m.used.Requests), Slots: nodescaler.Slots(p.PodSlots) - m.used.Pods,
 				Refuses: refusals(classes, p.Labels, p.Taints),
 			})
 		}
@@ -209,8 +245,9 @@ func refusals(classes map[string]*nodescaler.Pod, labels map[string]string, tain
 	return r
 }
 
-// settle turns the packing into orders, and takes what it puts on nodes out of their room.
-func (t *scan) settle(wants []want, r packing.Result) {
+// settle turns the packing into orders, and takes what it puts on nodes out of their room. Those for one namespace
+// alone end where its quota does.
+func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 	bundles, waiting := t.place(wants, r)
 	planned, full := map[string]pricing.Resources{}, findings{}
 	for _, p := range r.Purchases {
@@ -219,7 +256,11 @@ func (t *scan) settle(wants []want, r packing.Result) {
 	for i, p := range r.Purchases {
 		o, b := p.Offer, &bundles[i]
 		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
+		if !alone.allows(t, &o, b) {
+			continue
+		}
 		if t.wakes(o, p.Items, b.waited) {
+			t.boughtFor(&o, b)
 			continue
 		}
 		o.Host = t.spread(o, planned)
@@ -232,11 +273,12 @@ func (t *scan) settle(wants []want, r packing.Result) {
 			continue // a smaller one may still be
 		}
 		t.buy(o.Pool, o.Shape, o.Host,
-			because(nodescaler.PodsPending, "%s asked for by %s that no node can take", nodescaler.Amount(b.asked), some("pod", p.Items)),
+			because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), some("pod", p.Items)),
 			because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(waiting, "pod"), r.Rate, r.LowerBound),
 			because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host])))
 		t.waitedFor(t.plan.Actions[len(t.plan.Actions)-1].Order, b.waited)
+		t.boughtFor(&o, b)
 	}
 	full.tell(t.draft, "machine")
 }
@@ -252,6 +294,7 @@ func (t *scan) place(wants []want, r packing.Result) (bundles []bundle, waiting 
 		case p.Bin != "":
 			fit = append(fit, p.Item)
 			t.places.take(p.Bin, w.pod)
+			t.fill(p.Bin, w.pod)
 		case p.Purchase < 0:
 			nowhere.add(string(p.Why), "nowhere for %s: %s", p.Item, p.Text)
 		default:
@@ -268,12 +311,21 @@ func (t *scan) place(wants []want, r packing.Result) (bundles []bundle, waiting 
 
 // bundle is what a machine is bought for.
 type bundle struct {
-	asked  pricing.Resources
+	pods   []*nodescaler.Pod
+	used   nodescaler.Used
 	waited bool // some of it is more than expected
 }
 
 func (b *bundle) add(w *want) {
-	b.asked, b.waited = b.asked.Plus(w.pod.Requests), b.waited || !w.expected
+	b.pods, b.used, b.waited = append(b.pods, w.pod), b.used.With(w.pod), b.waited || !w.expected
+}
+
+// code says whether anything of it waits or is decided on, or all is only expected.
+func (b *bundle) code() string {
+	if b.waited {
+		return nodescaler.PodsPending
+	}
+	return nodescaler.PodsExpected
 }
 
 // spread is the host with the most memory left of those on which the offer costs the same, so

@@ -1,0 +1,116 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// ordered is for which namespaces machines were ordered in the last hour, of those that have quotas. A restart
+// forgets it: then a machine that was made in that time counts for those whose pods it carries.
+type ordered []orderedFor
+
+type orderedFor struct {
+	namespace string
+	at        time.Time
+}
+
+func (o *ordered) note(namespaces []string, at time.Time) {
+	for _, n := range namespaces {
+		*o = append(*o, orderedFor{n, at})
+	}
+}
+
+// recall works out what was ordered before the start.
+func (o *ordered) recall(s *nodescaler.Snapshot) {
+	x := nodescaler.NewIndex(s)
+	for _, m := range x.Machines {
+		n := x.NodeOf(m.Name)
+		if n == nil || s.Now.Sub(m.Created) >= time.Hour {
+			continue
+		}
+		var namespaces []string
+		for _, p := range n.Pods {
+			if !p.Daemon && s.QuotaOf(p.Namespace()) != nil {
+				namespaces = append(namespaces, p.Namespace())
+			}
+		}
+		slices.Sort(namespaces)
+		o.note(slices.Compact(namespaces), m.Created)
+	}
+}
+
+// count is how many machines were ordered for each namespace in the hour before now. By a clock that was put back
+// they were ordered just now.
+func (o *ordered) count(now time.Time) map[string]int {
+	*o = slices.DeleteFunc(*o, func(f orderedFor) bool { return now.Sub(f.at) >= time.Hour })
+	by := map[string]int{}
+	for i := range *o {
+		f := &(*o)[i]
+		if f.at.After(now) {
+			f.at = now
+		}
+		by[f.namespace]++
+	}
+	return by
+}
+
+// headcount is how many pods namespaces with quotas have, and are to have by what was decided so far.
+type headcount struct {
+	w  *world
+	of map[string]int
+}
+
+func newHeadcount(w *world) *headcount {
+	r := &headcount{w: w, of: map[string]int{}}
+	if len(w.snap.Quotas) == 0 {
+		return r
+	}
+	for i := range w.snap.Pods {
+		if p := &w.snap.Pods[i]; !p.Daemon && !p.Terminating && !p.Finished() {
+			r.of[p.Namespace()]++
+		}
+	}
+	return r
+}
+
+// hold lowers a decision to grow to what the quota of the namespace allows, and never below what there is.
+func (r *headcount) hold(ws *WorkloadStep) {
+	d, namespace := ws.Decision, nodescaler.NamespaceOf(ws.Workload)
+	if d == nil || d.To <= d.From || ws.Held != nil {
+		return
+	}
+	q := r.w.snap.QuotaOf(namespace)
+	if q == nil || q.Replicas == 0 {
+		return
+	}
+	alive := r.w.alive[ws.Workload]
+	most := max(d.From, alive+max(q.Replicas-r.of[namespace], 0))
+	if d.To > most {
+		d.Reasons = append(slices.Clone(d.Reasons), nodescaler.Reason{Code: nodescaler.NamespaceQuota, Text: fmt.Sprintf(
+			"%d replicas in place of %d: namespace %s has %d pods, or is to have them, of at most %d", most, d.To, namespace, r.of[namespace], q.Replicas)})
+		d.To, d.Ahead = most, min(d.Ahead, most)
+	}
+	r.of[namespace] += max(d.To-alive, 0)
+}
+
+// unplanned says of workloads for which of their pods no machine is ordered.
+func unplanned(w *world, step *Step) {
+	why := map[string]*nodescaler.Reason{}
+	for i := range w.snap.Pods {
+		if p := &w.snap.Pods[i]; p.Unhelped != "" && why[p.Workload] == nil {
+			why[p.Workload] = &nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: p.Name + ": " + p.Unhelped}
+		}
+	}
+	for i := range step.Plan.Held {
+		h := &step.Plan.Held[i]
+		why[h.Workload] = &nodescaler.Reason{Code: h.Why.Code, Text: fmt.Sprintf("no machine is ordered for %d pods: %s", h.Pods, h.Why.Text)}
+	}
+	for i := range step.Workloads {
+		if ws := &step.Workloads[i]; ws.Unplanned == nil {
+			ws.Unplanned = why[ws.Workload]
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package nodescaler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Quota is what each namespace that it fits may take, of all machines together. What a namespace wants beyond
+// that is held: no machine is ordered for it, and no other namespace waits for it. Pods that the scheduler puts
+// onto room that is there are nobody's to hold.
+type Quota struct {
+	// Namespace is a name, in which * is any letters. Of several quotas that fit, the first counts.
+	Namespace string
+	// Rate is what the namespace's part of the machines may cost an hour, Replicas how many pods may have a
+	// machine, daemons aside, and Orders how many machines may be ordered for it in an hour. 0 is no limit.
+	Rate     pricing.Rate `json:",omitempty"`
+	Replicas int          `json:",omitempty"`
+	Orders   int          `json:",omitempty"`
+}
+
+// Fits reports whether it is the quota of a namespace.
+func (q *Quota) Fits(namespace string) bool {
+	fits, err := path.Match(q.Namespace, namespace)
+	return fits && err == nil
+}
+
+// QuotaOf is the quota of a namespace, or nil.
+func (s *Snapshot) QuotaOf(namespace string) *Quota {
+	for i := range s.Quotas {
+		if s.Quotas[i].Fits(namespace) {
+			return &s.Quotas[i]
+		}
+	}
+	return nil
+}
+
+// NamespaceOf is the namespace of a name that begins with it; empty if it does not.
+func NamespaceOf(name string) string {
+	namespace, _, named := strings.Cut(name, "/")
+	if !named {
+		return ""
+	}
+	return namespace
+}
+
+// Namespace is the pod's namespace.
+func (p *Pod) Namespace() string { return NamespaceOf(cmp.Or(p.Workload, p.Name)) }
+
+// Tenants are the namespaces that have quotas, and what they take of what is there.
+type Tenants struct {
+	x     *Index
+	of    map[string]*Tenant
+	least map[pricing.Resources]pricing.Rate
+}
+
+// Tenant is a namespace that has a quota, what it takes, and what is held of what it wants.
+type Tenant struct {
+	Namespace string
+	*Quota
+	Takes Take
+}
+
+// Take is a part of the machines.
+type Take struct {
+	Rate             pricing.Rate
+	Replicas, Orders int
+}
+
+// Tenants works out what namespaces with quotas take; nil, which every method answers, where there are no quotas.
+func (x *Index) Tenants() *Tenants {
+	if len(x.Quotas) == 0 {
+		return nil
+	}
+	t := &Tenants{x: x, of: map[string]*Tenant{}, least: map[pricing.Resources]pricing.Rate{}}
+	for i := range x.loads {
+		n := &x.loads[i]
+		pods := slices.DeleteFunc(slices.Clone(n.Pods), func(p *Pod) bool { return p.Daemon })
+		for _, p := range pods {
+			if tenant := t.Of(p.Namespace()); tenant != nil {
+				tenant.Takes.Replicas++
+			}
+		}
+		if n.VM == nil {
+			continue
+		}
+		for namespace, rate := range Split(x.Rate(n.VM.Shape, n.VM.Host), n.Allocatable, pods) {
+			if tenant := t.Of(namespace); tenant != nil {
+				tenant.Takes.Rate = sum(tenant.Takes.Rate, rate)
+			}
+		}
+	}
+	return t
+}
+
+// Of is the namespace if it has a quota, or nil.
+func (t *Tenants) Of(namespace string) *Tenant {
+	if t == nil {
+		return nil
+	}
+	tenant, known := t.of[namespace]
+	if !known {
+		if q := t.x.QuotaOf(namespace); q != nil {
+			tenant = &Tenant{Namespace: namespace, Quota: q, Takes: Take{Orders: t.x.Ordered[namespace]}}
+		}
+		t.of[namespace] = tenant
+	}
+	return tenant
+}
+
+// Split says what each namespace pays for a machine that carries these pods, by what they ask for. All of the
+// machine is paid for: who alone has a small pod on it keeps all of it.
+func Split(rate pricing.Rate, capacity pricing.Resources, pods []*Pod) map[string]pricing.Rate {
+	weights, all := map[string]float64{}, 0.0
+	for _, p := range pods {
+		w := weight(p.Requests, capacity) + 1e-6 // a pod that asks for nothing keeps its machine, too
+		weights[p.Namespace()] += w
+		all += w
+	}
+	parts := make(map[string]pricing.Rate, len(weights))
+	for namespace, w := range weights {
+		parts[namespace] = min(pricing.Rate(math.Ceil(float64(rate)*(w/all))), rate)
+	}
+	return parts
+}
+
+// weight is what requests are of a machine: the sum of their parts of its CPU and memory.
+func weight(r, capacity pricing.Resources) float64 {
+	return max(float64(r.CPU), 0)/float64(max(capacity.CPU, 1)) + max(float64(r.Memory), 0)/float64(max(capacity.Memory, 1))
+}
+
+// Least is the least that a pod can come to, whatever machine it gets and whoever shares it: pods on a full
+// machine have weights of two together at most.
+func (t *Tenants) Least(requests pricing.Resources) pricing.Rate {
+	if rate, known := t.least[requests]; known {
+		return rate
+	}
+	least := pricing.Rate(math.MaxInt64)
+	for i := range t.x.Pools {
+		p := &t.x.Pools[i]
+		for _, s := range p.Shapes {
+			for h := range t.x.Hosts {
+				whole := float64(t.x.Rate(s, t.x.Hosts[h].Name))
+				least = min(least, pricing.Rate(whole*min(weight(requests, p.Capacity(s))/2.001, 1)))
+			}
+		}
+	}
+	if least == math.MaxInt64 {
+		least = 0
+	}
+	t.least[requests] = least
+	return least
+}
+
+// Beyond says why a namespace may not take so much more than it takes now, or nil.
+func (t *Tenant) Beyond(more Take) *Reason {
+	text := ""
+	switch would := (Take{sum(t.Takes.Rate, more.Rate), t.Takes.Replicas + more.Replicas, t.Takes.Orders + more.Orders}); {
+	case t.Rate > 0 && would.Rate > t.Rate:
+		text = fmt.Sprintf("its part of the machines would cost %s/h of at most %s/h", would.Rate, t.Rate)
+	case t.Replicas > 0 && would.Replicas > t.Replicas:
+		text = fmt.Sprintf("it would have %d pods of at most %d", would.Replicas, t.Replicas)
+	case t.Orders > 0 && more.Orders > 0 && would.Orders > t.Orders:
+		text = fmt.Sprintf("%d machines were ordered for it in the last hour, of at most %d", t.Takes.Orders, t.Orders)
+	default:
+		return nil
+	}
+	return &Reason{Code: NamespaceQuota, Text: fmt.Sprintf("namespace %s is at its quota: %s", t.Namespace, text)}
+}
+
+// room is how many more pods a namespace may have that come to so much each.
+func (t *Tenant) room(more Take, each pricing.Rate) int {
+	n := math.MaxInt
+	if t.Replicas > 0 {
+		n = max(t.Replicas-t.Takes.Replicas-more.Replicas, 0)
+	}
+	if t.Rate > 0 && each > 0 {
+		n = min(n, int(max(t.Rate-sum(t.Takes.Rate, more.Rate), 0)/each))
+	}
+	return n
+}
+
+// Held is how many pods of a workload no machine is ordered for, and why.
+type Held struct {
+	// Workload is as pods have it; empty are bare pods.
+	Workload  string `json:"workload,omitempty"`
+	Namespace string `json:"namespace"`
+	Pods      int    `json:"pods"`
+	Why       Reason `json:"why"`
+}
+
+// Wanted is what machines may be ordered for.
+type Wanted struct {
+	Pending []*Pod // in the order of the index
+	Future  []Future
+	// Held is what exceeds quotas, by namespace and workload, and At the namespaces that it is held of.
+	Held []Held
+	At   map[string]bool
+}
+
+// Admit says for which of the pods that wait, and of the replicas that are to come, machines may be ordered: of
+// those of a namespace with a quota the ones that wait longest, then those that are decided on, then those that
+// are only expected, as far as the quota can have room for them. Whether it has is known once it is known what
+// they need. Pods that no machine helps are none of them.
+func (t *Tenants) Admit(x *Index) Wanted {
+	if t == nil {
+		return Wanted{Pending: x.Pending, Future: x.Future}
+	}
+	w := Wanted{Future: slices.Clone(x.Future), At: map[string]bool{}}
+	more, refused := map[string]Take{}, map[*Pod]bool{}
+	held := map[string]*Held{}
+	for _, p := range slices.SortedStableFunc(slices.Values(x.Pending), func(a, b *Pod) int { return a.Created.Compare(b.Created) }) {
+		if t.admit(more, held, p, 1) == 0 {
+			refused[p] = true
+		}
+	}
+	w.Pending = slices.DeleteFunc(slices.Clone(x.Pending), func(p *Pod) bool { return refused[p] })
+	for i := range w.Future {
+		f := &w.Future[i]
+		f.Count = t.admit(more, held, &f.Like, f.Count)
+	}
+	for i := range w.Future {
+		f := &w.Future[i]
+		f.Ahead = t.admit(more, held, &f.Like, f.Ahead)
+	}
+	for _, workload := range slices.Sorted(maps.Keys(held)) {
+		w.Held = append(w.Held, *held[workload])
+		w.At[held[workload].Namespace] = true
+	}
+	return w
+}
+
+// admit takes as many of so many like pods as their namespace may have, and notes the rest.
+func (t *Tenants) admit(more map[string]Take, held map[string]*Held, p *Pod, count int) int {
+	tenant := t.Of(p.Namespace())
+	if tenant == nil || count <= 0 {
+		return max(count, 0)
+	}
+	each, m := t.Least(p.Requests), more[tenant.Namespace]
+	n := min(count, tenant.room(m, each))
+	m.Replicas, m.Rate = m.Replicas+n, m.Rate+each*pricing.Rate(n)
+	more[tenant.Namespace] = m
+	if n < count {
+		next := Take{Rate: sum(m.Rate, each), Replicas: m.Replicas + 1}
+		Hold(held, tenant.Namespace, p, count-n, tenant.Beyond(next))
+	}
+	return n
+}
+
+// Hold notes that no machine is ordered for so many pods like one of a namespace.
+func Hold(held map[string]*Held, namespace string, p *Pod, count int, why *Reason) {
+	key := cmp.Or(p.Workload, namespace+"/")
+	if held[key] == nil {
+		held[key] = &Held{Workload: p.Workload, Namespace: namespace, Why: *why}
+	}
+	held[key].Pods += count
+}
