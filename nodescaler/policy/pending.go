@@ -263,16 +263,23 @@ func asksOf(pods []*nodescaler.Pod) (sum pricing.Resources) {
 	return sum
 }
 
-// forOf are the namespaces of the pods that have quotas.
-func (t *poll) forOf(pods []*nodescaler.Pod) []string {
-	var names []string
+// forOf says for which namespaces with quotas the next machine is, after so many: each needs as many as hold what it
+// asks for.
+func (t *poll) forOf(pods []*nodescaler.Pod) func(after int) []string {
+	asked := map[string]pricing.Resources{}
 	for _, p := range pods {
-		if t.tenants.Of(p.Namespace()) != nil {
-			names = append(names, p.Namespace())
+		if n := p.Namespace(); t.tenants.Of(n) != nil {
+			asked[n] = asked[n].Plus(p.Requests)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return func(after int) (names []string) {
+		for _, n := range slices.Sorted(maps.Keys(asked)) {
+			if t.machines(asked[n]) > after {
+				names = append(names, n)
+			}
+		}
+		return names
+	}
 }
 
 // beyond are the namespaces that may not have as many whole machines as they ask for.
@@ -327,8 +334,9 @@ func (t *poll) growLast(pods []*nodescaler.Pod, coming pricing.Resources) {
 		asked = pricing.Resources{CPU: min(asked.CPU, whole.CPU), Memory: min(asked.Memory, whole.Memory)}
 		left := pricing.Resources{CPU: max(coming.CPU, 0), Memory: max(coming.Memory, 0)}
 		coming = left.Minus(asked)
+		only := []string{n}
 		t.buyUpTo(t.machines(asked.Minus(left)), because(nodescaler.PodsPending, "%s of what is asked for by %s, which is what namespace %s may have; a machine counts as %s",
-			nodescaler.Amount(asked), some("pod", podNames(by[n])), n, nodescaler.Amount(t.size)), []string{n})
+			nodescaler.Amount(asked), some("pod", podNames(by[n])), n, nodescaler.Amount(t.size)), func(int) []string { return only })
 	}
 }
 
@@ -338,7 +346,7 @@ func machines(asked, size int64) int {
 }
 
 // buyUpTo orders machines one by one, for as long as it may.
-func (t *poll) buyUpTo(need int, why nodescaler.Reason, of []string) {
+func (t *poll) buyUpTo(need int, why nodescaler.Reason, of func(after int) []string) {
 	if need == 0 {
 		return
 	}
@@ -363,7 +371,7 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason, of []string) {
 			return
 		default:
 			t.buy(t.pool.Name, t.shape, host, why, count, reason)
-			t.plan.Actions[len(t.plan.Actions)-1].For = of
+			t.plan.Actions[len(t.plan.Actions)-1].For = of(i)
 			at[host] = true
 		}
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -49,6 +50,13 @@ func (d *draft) tellHeld() {
 	}
 	quotas.tell(d, "workload")
 	unhelped.tell(d, "pod")
+}
+
+// tooMany notes that a namespace wants more pods like one than all machines could carry.
+func (d *draft) tooMany(p *nodescaler.Pod) {
+	if d.tenants.Of(p.Namespace()) != nil {
+		d.at[p.Namespace()] = true
+	}
 }
 
 // serve plans for what is wanted.
@@ -166,6 +174,19 @@ func plus(a, b nodescaler.Take) nodescaler.Take {
 type bill struct {
 	tenant *nodescaler.Tenant
 	takes  nodescaler.Take
+}
+
+// order is the order in which machines are ordered: for a namespace that may not get all of them those that carry
+// most of its pods first.
+func (b *bill) order(bundles []bundle) []int {
+	all := make([]int, len(bundles))
+	for i := range all {
+		all[i] = i
+	}
+	if b != nil {
+		slices.SortStableFunc(all, func(i, j int) int { return cmp.Compare(len(bundles[j].pods), len(bundles[i].pods)) })
+	}
+	return all
 }
 
 func (b *bill) add(take nodescaler.Take) { b.takes = plus(b.takes, take) }

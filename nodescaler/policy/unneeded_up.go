@@ -125,6 +125,7 @@ func (t *scan) few(future []nodescaler.Future) []int {
 	cut := findings{}
 	for i, n := range few {
 		if n < counts[i] {
+			t.tooMany(&future[i].Like)
 			cut.add(nodescaler.BeyondAllPools, "%d replicas of %s are to come; machines are planned for %d, for all that may be carry no more", counts[i], future[i].Like.Workload, n)
 		}
 	}
@@ -253,8 +254,9 @@ func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 	for _, p := range r.Purchases {
 		planned[p.Offer.Host] = planned[p.Offer.Host].Plus(p.Offer.Shape.Resources())
 	}
-	for i, p := range r.Purchases {
-		o, b := p.Offer, &bundles[i]
+	for i, at := range alone.order(bundles) {
+		p := &r.Purchases[at]
+		o, b := p.Offer, &bundles[at]
 		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
 		if !alone.allows(t, &o, b) {
 			continue
