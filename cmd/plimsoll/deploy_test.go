@@ -149,7 +149,7 @@ func TestAlertsAndDashboardsMatchValuesThatThereAre(t *testing.T) {
 		},
 		"code": {
 			loop.CodeClusterUnknown, loop.CodeMachinesUnknown,
-			pve.CodeQuarantined, pve.CodeVanished, pve.CodeUUIDMismatch, pve.CodeIDMismatch, pve.CodeNoQuorum, pve.CodePermissionsShrunk, pve.CodeInventoryEmpty,
+			pve.CodeQuarantined, pve.CodeVanished, pve.CodeIDMismatch, pve.CodeBraked, nodescaler.NodeContradicts, nodescaler.DuplicateNode, pve.CodeNoQuorum, pve.CodePermissionsShrunk, pve.CodeInventoryEmpty,
 		},
 		"phase":     {string(nodescaler.Failed), string(nodescaler.Joined), string(nodescaler.Ordered), string(nodescaler.Booting)},
 		"kind":      {v1alpha1.KindWorkloadAutoscaler, v1alpha1.KindVMPool, string(nodescaler.Evict)},

@@ -13,9 +13,10 @@ const (
 	leftLooks = 20
 )
 
-// absence is since when a host is missing from the cluster, and in how many looks.
+// absence is since when a host is missing from the cluster, for how long it was seen to be, and in how many looks.
 type absence struct {
 	since time.Time
+	lasts time.Duration
 	looks int
 }
 
@@ -37,6 +38,7 @@ func (f *Fleet) missHosts() {
 				a.since = s.at
 			}
 			a.looks++
+			a.lasts = f.since(a.since)
 			f.view.missing[host] = a
 		}
 	}
@@ -57,7 +59,7 @@ func (m *tracked) hosts() []string {
 // left reports whether a host has left the cluster for good.
 func (v *view) left(host string) bool {
 	a := v.missing[host]
-	return a.looks >= leftLooks && v.seen.at.Sub(a.since) >= leftAfter
+	return a.looks >= leftLooks && a.lasts >= leftAfter
 }
 
 // deserted reports whether a machine was on a host that has left, and nothing says that it runs. The host may
@@ -66,7 +68,8 @@ func (f *Fleet) deserted(m *tracked) bool {
 	if !f.view.left(m.Host) || f.view.seen.guests[m.VMID] != nil || f.cfg.Nodes != nil && f.view.nodes == nil {
 		return false
 	}
-	return !f.view.nodes[m.Name].Ready
+	n, _ := f.nodeOf(m)
+	return !n.Ready && f.contradicted(m) == nil
 }
 
 // settleLeft lets nobody wait for what was on hosts that have left. A task there has come to no end that could

@@ -53,7 +53,6 @@ const (
 	CodeStarted        = "Started"        // a machine was started
 	CodeJoined         = "Joined"         // a machine became a node
 	CodeIDMismatch     = "IDMismatch"     // a node's provider ID is not the one that was planned
-	CodeUUIDMismatch   = "UUIDMismatch"   // a node of a machine's name runs on another machine
 	CodeDiscKept       = "DiscKept"       // a first-boot disc could not be removed yet
 	CodeRetry          = "Retry"          // a call failed and will be made again
 	CodeAnswerLost     = "AnswerLost"     // a call may have been done; it is looked up
@@ -74,6 +73,12 @@ const (
 	CodeHidden         = "Hidden"         // a machine exists and is not listed
 	CodeQuarantined    = "Quarantined"    // a machine is not touched any more until a person has looked
 	CodeReleased       = "Released"       // a person has looked, and a machine is out of quarantine
+	CodeUndrained      = "Undrained"      // a machine goes without a drain that emptied it
+	CodeBraked         = "Braked"         // too many machines of a pool would go undrained within an hour: none does
+	CodeRevoked        = "Revoked"        // a machine that was to go is a node again, and stays
+	CodeNodeHoldsPods  = "NodeHoldsPods"  // a machine that is to go has a ready node with pods
+	CodeStrangeDevice  = "StrangeDevice"  // a machine that is to go has a drive or a device that its order did not make
+	CodeLastLookFailed = "LastLookFailed" // what the node of a machine that is to go holds cannot be read
 	CodeProtected      = "Protected"      // a machine that is to be deleted is protected
 	CodeHAManaged      = "HAManaged"      // a machine that is to be deleted is under high availability
 	CodeMoved          = "Moved"          // somebody migrated a machine

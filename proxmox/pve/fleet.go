@@ -32,6 +32,9 @@ type FleetConfig struct {
 	// Nodes lists the cluster's nodes. Without it the fleet cannot know which machines have joined,
 	// and none of them fails for not having done so.
 	Nodes func(ctx context.Context) ([]Node, error)
+	// LastLook asks the API server itself what nodes name a machine and what they hold. It is asked immediately before
+	// a machine is shut down, stopped or destroyed. Without it what Nodes listed counts.
+	LastLook func(ctx context.Context, id nodescaler.Identity) (nodescaler.Sight, error)
 	// RemoveNode removes the node object of a machine that is gone. It is asked again until it
 	// returns nil; one that is gone already is no error. Nil leaves node objects to somebody else.
 	RemoveNode func(ctx context.Context, name string) error
@@ -98,6 +101,7 @@ type Fleet struct {
 	recipe   map[string]string // digest of a pool's configuration
 	made     map[string]string // and of what of it makes machines, by pool and template
 	began    time.Time
+	steady   steady
 	dropped  map[string]time.Time // pools that are not configured any more, and since when
 	prices   *pricing.Book
 	machines map[string]*tracked // by order
@@ -131,6 +135,8 @@ type tracked struct {
 	hung    bool              // its task takes longer than it may
 	mile    milestone         // on its way to a ready node
 	off     bool              // it is a spare, and was seen to be stopped
+	unready bool              // it became a node under this process, which has not been ready since
+	found   map[string]string // its devices, some of which its order did not make
 }
 
 // NewFleet returns the fleet of a site, with the intents that were kept. It makes no call.
@@ -187,6 +193,7 @@ func (f *Fleet) load() error {
 	if err != nil {
 		return err
 	}
+	f.steady.see(f.cfg.Now())
 	for _, i := range kept {
 		i.Why = brief(i.Why)
 		m := &tracked{Intent: i}
@@ -196,6 +203,7 @@ func (f *Fleet) load() error {
 		}
 		f.machines[i.Order] = m
 	}
+	f.correct(f.cfg.Now())
 	return nil
 }
 
@@ -451,7 +459,7 @@ func (f *Fleet) count(p *Pool) int {
 
 // goes reports whether a machine is on its way out and nothing is known to be in the way.
 func (f *Fleet) goes(m *tracked) bool {
-	return !m.Returned.IsZero() && m.Held == nil && f.view.seen.online(m.Host)
+	return !m.Returned.IsZero() && f.heldBy(m) == nil && f.view.seen.online(m.Host)
 }
 
 // unknown counts what may be the pool's machines, if intents were lost: what is in its range and
@@ -520,13 +528,25 @@ func (f *Fleet) vacated(m *tracked) bool {
 		return false
 	}
 	s := f.scene(m)
-	s.blamed, s.unknown = false, s.unknown && s.now.Sub(m.Gone) < unknownFor
+	s.blamed, s.counted, s.unknown = false, false, s.unknown && s.now.Sub(m.Gone) < unknownFor
 	return m.afterwards(s) == moveForget
 }
 
 // Delete gives a machine back. It makes no call; that the machine is gone is seen when List does
-// not show it any more. A machine that is on its way out already stays so.
-func (f *Fleet) Delete(_ context.Context, name string) error {
+// not show it any more. A machine that is on its way out already stays so. One whose node is ready and holds pods is
+// not stopped, and is a machine as before when they stay.
+func (f *Fleet) Delete(_ context.Context, name string) error { return f.giveBack(name, false) }
+
+// ForAutoscaler is the fleet as cluster-autoscaler has it, which evicts pods itself, for as long as it likes, and then
+// wants the machine gone: one that it gives back goes with what it holds, and is counted by the brake.
+func (f *Fleet) ForAutoscaler() loop.Machines { return autoscaled{f} }
+
+type autoscaled struct{ *Fleet }
+
+// Delete gives a machine back.
+func (a autoscaled) Delete(_ context.Context, name string) error { return a.giveBack(name, true) }
+
+func (f *Fleet) giveBack(name string, forced bool) error {
 	f.mu.Lock()
 	defer f.unlock()
 	var m *tracked
@@ -544,11 +564,11 @@ func (f *Fleet) Delete(_ context.Context, name string) error {
 		return fmt.Errorf("machine %s: %s", name, watching.Text)
 	}
 	i := m.Intent.clone()
-	i.Returned = f.cfg.Now()
+	i.Returned, i.Forced = f.cfg.Now(), forced
 	if err := f.cfg.Intents.Put(i); err != nil {
 		return fmt.Errorf("keep return of %s: %w", name, err)
 	}
-	m.Returned, m.tries, m.rest = i.Returned, 0, time.Time{}
+	m.Returned, m.Forced, m.tries, m.rest = i.Returned, i.Forced, 0, time.Time{}
 	f.say(m, reason(CodeReturned, "was %s", m.phaseBefore()), "")
 	f.nudge()
 	return nil
@@ -621,8 +641,9 @@ func (f *Fleet) state() loop.MachineState {
 // word is a machine in the loop's words.
 func (f *Fleet) word(m *tracked) nodescaler.Machine {
 	w := nodescaler.Machine{
-		Name: m.Name, ProviderID: m.ProviderID, LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
-		Phase: m.phase(), Created: m.Asked, Since: m.Since, Problem: f.trouble(m), NoRoom: m.noRoom(),
+		Name: m.Name, ProviderID: m.ProviderID, SystemUUID: machineUUID(f.cfg.Owner, m.Order), Held: f.heldBy(m),
+		LostIDs: m.lostIDs(), Order: m.Order, Pool: m.Pool, Shape: m.Shape, Host: m.Host,
+		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: f.trouble(m), NoRoom: m.noRoom(),
 		Keep: m.Keep, Woken: m.Woken, Drifted: f.drift(m),
 	}
 	switch w.Phase {
@@ -648,14 +669,17 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 func (f *Fleet) trouble(m *tracked) string {
 	tell := func(r nodescaler.Reason) string { return r.Code + ": " + r.Text }
 	host := f.view.seen.host(m.Host)
+	node, _ := f.nodeOf(m)
 	switch {
 	case m.Held != nil:
 		return tell(*m.Held)
+	case f.heldBy(m) != nil:
+		return tell(*f.heldBy(m))
 	case m.Failed != nil:
 		return strings.Join(append([]string{tell(*m.Failed)}, m.Hints...), "; ")
 	case f.pools[m.Pool] == nil:
 		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nobody says how its machines are proved", m.Pool))
-	case host == nil && f.view.nodes[m.Name].Ready:
+	case host == nil && node.Ready:
 		return tell(reason(CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
 	case host == nil:
 		return tell(reason(CodeHostUnknown, "host %s is no host of the cluster any more", m.Host))
@@ -726,20 +750,23 @@ func (f *Fleet) Paused() map[string]nodescaler.Reason {
 }
 
 // Release lets a machine out of quarantine, after a person has looked at it: it is judged anew before
-// anything is done to it.
+// anything is done to it. Of one that is to go and has drives or devices that its order did not make, they may go with it.
 func (f *Fleet) Release(name string) error {
 	f.mu.Lock()
 	defer f.unlock()
 	for _, m := range f.machines {
-		if m.Name != name || m.Held == nil {
+		if m.Name != name || m.Held == nil && m.found == nil {
 			continue
 		}
 		i := m.Intent.clone()
 		i.Held = nil
+		if m.found != nil {
+			i.Devices = m.found // they may go with it
+		}
 		if err := f.cfg.Intents.Put(i); err != nil {
 			return fmt.Errorf("keep release of %s: %w", name, err)
 		}
-		m.Held, m.rest, m.doubted, m.conf = nil, time.Time{}, time.Time{}, nil
+		m.Held, m.Devices, m.found, m.rest, m.doubted, m.conf = nil, i.Devices, nil, time.Time{}, time.Time{}, nil
 		f.say(m, reason(CodeReleased, "it is judged anew"), "")
 		f.nudge()
 		return nil
@@ -747,7 +774,8 @@ func (f *Fleet) Release(name string) error {
 	return fmt.Errorf("machine %s is not in quarantine", name)
 }
 
-// Resume lets a pool that was paused take orders again.
+// Resume lets a pool that was paused take orders again, and lets those of its machines go that the brake holds now.
+// What it would hold next it holds again.
 func (f *Fleet) Resume(pool string) error {
 	f.mu.Lock()
 	defer f.unlock()
@@ -755,16 +783,28 @@ func (f *Fleet) Resume(pool string) error {
 	if p == nil {
 		return fmt.Errorf("pool %q does not exist", pool)
 	}
+	let := 0
 	for _, m := range f.sorted() {
-		if m.Pool == pool && m.Failed != nil && !m.Pardoned {
-			i := m.Intent.clone()
-			i.Pardoned = true
-			if err := f.cfg.Intents.Put(i); err != nil {
-				return fmt.Errorf("keep pardon of %s: %w", m.Name, err)
-			}
-			m.Pardoned = true
+		failed, frozen := m.Failed != nil && !m.Pardoned, m.Gone.IsZero() && !m.Frozen.IsZero()
+		if m.Pool != pool || !failed && !frozen {
+			continue
 		}
+		i := m.Intent.clone()
+		i.Pardoned = i.Pardoned || failed
+		if frozen {
+			let++
+			i.Frozen, i.Silent, i.Resumed = time.Time{}, false, f.cfg.Now()
+		}
+		if err := f.cfg.Intents.Put(i); err != nil {
+			m.unsaved = true
+			return fmt.Errorf("keep resumption of %s: %w", m.Name, err)
+		}
+		m.Intent, m.rest = i, time.Time{}
 	}
-	f.events = append(f.events, Event{At: f.cfg.Now(), Code: CodePoolResumed, Text: "its failures do not count any more", Pool: pool})
+	f.events = append(f.events, Event{
+		At: f.cfg.Now(), Code: CodePoolResumed, Pool: pool,
+		Text: fmt.Sprintf("its failures do not count any more, and %d machines go that were to go without a drain", let),
+	})
+	f.nudge()
 	return nil
 }

@@ -36,7 +36,7 @@ func (f *Fleet) settleTask(m *tracked) {
 	} else if p != nil && m.Task.Kind == TaskShutdown {
 		limit += time.Duration(p.ShutdownGrace)
 	}
-	if f.cfg.Now().Sub(m.Task.At) > limit {
+	if f.since(m.Task.At) > limit {
 		m.hung = true
 		f.say(m, m.hanging(false), m.unhang())
 	}

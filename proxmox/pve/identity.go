@@ -2,6 +2,7 @@ package pve
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 )
@@ -35,9 +36,11 @@ func (f *Fleet) renumber(m *tracked, vmid int) {
 }
 
 // compareIDs tells when a node has another provider id than was planned, and goes by the node's from
-// then on: it never changes, and whoever looks the machine up has it from there.
+// then on: it never changes, and whoever looks the machine up has it from there. Only the system UUID proves that
+// the node is the machine's.
 func (f *Fleet) compareIDs(m *tracked, n Node) {
-	if n.ProviderID == "" || m.ProviderID == n.ProviderID {
+	ours := strings.EqualFold(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) && f.contradicted(m) == nil
+	if n.ProviderID == "" || m.ProviderID == n.ProviderID || !ours {
 		return
 	}
 	if m.ProviderID != "" {

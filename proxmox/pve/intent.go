@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -49,6 +50,17 @@ type Intent struct {
 
 	// Returned is when the machine was given back; zero is not.
 	Returned time.Time `json:"returned,omitzero"`
+	// Forced says that cluster-autoscaler gave it back, which evicts what it evicts and then wants the machine gone.
+	Forced bool `json:"forced,omitempty"`
+	// Undrained is when it was let go without a drain that emptied it; zero is never. Frozen is since when the brake
+	// keeps it from that, Silent that its node was not ready then, and Resumed when a person let it go all the same.
+	Undrained time.Time `json:"undrained,omitzero"`
+	Frozen    time.Time `json:"frozen,omitzero"`
+	Silent    bool      `json:"silent,omitempty"`
+	Resumed   time.Time `json:"resumed,omitzero"`
+	// Devices are the drives that it was configured with, with their volumes, and what it has of its host's; empty is
+	// unknown.
+	Devices map[string]string `json:"devices,omitempty"`
 	// Exit is what was done to delete it, or to stop it as a spare.
 	Exit Exit `json:"exit,omitempty"`
 	// Failed is why the machine will never join.
@@ -147,6 +159,7 @@ func (i Intent) clone() Intent {
 	i.Spent = slices.Clone(i.Spent)
 	i.LostIDs = slices.Clone(i.LostIDs)
 	i.Hints = slices.Clone(i.Hints)
+	i.Devices = maps.Clone(i.Devices)
 	if i.Task != nil {
 		t := *i.Task
 		i.Task = &t

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -22,7 +23,7 @@ func (w *work) doLeave(ctx context.Context) {
 		w.unprotect(ctx, c)
 		return
 	}
-	if w.mayNot(c, status, v, wrong) {
+	if w.mayNot(c, status, v, wrong) || !w.lastLook(ctx, c, status) {
 		return
 	}
 	if status.Status != "running" {
@@ -35,6 +36,9 @@ func (w *work) doLeave(ctx context.Context) {
 // prove reads all that must be known of a machine before it is stopped.
 func (w *work) prove(ctx context.Context) (c *VMConfig, status VMStatus, v verdict, wrong []string, ok bool) {
 	c, v, wrong, err := w.inspect(ctx)
+	if uuid := machineUUID(w.cfg.Owner, w.i.Order); err == nil && v == provedCloned && !w.i.Step.before(StepConfigured) && !strings.EqualFold(c.UUID, uuid) {
+		v, wrong = doubtful, []string{fmt.Sprintf("its system UUID is %s, not %s, as it was when it was configured", cmp.Or(c.UUID, "empty"), uuid)}
+	}
 	if err == nil {
 		status, err = w.client.Status(ctx, w.host, w.i.VMID)
 	}
@@ -75,7 +79,7 @@ func (w *work) mayNot(c *VMConfig, status VMStatus, v verdict, wrong []string) b
 			if m.doubted.IsZero() {
 				m.doubted = w.now
 			}
-			w.cloning(w.now.Sub(m.doubted))
+			w.cloning(w.since(m.doubted))
 		case v == unproved:
 			w.retry(m, reason(CodeRetry, "%s", list(wrong)), "")
 		case c.Lock != "" || status.Lock != "":
@@ -206,7 +210,7 @@ func (w *work) missFormer(err error) {
 // its VMID.
 func (f *Fleet) gone(m *tracked) {
 	m.Gone, m.Since, m.Task, m.conf = f.cfg.Now(), f.cfg.Now(), nil, nil
-	m.hidden, m.tries, m.rest = false, 0, time.Time{}
+	m.hidden, m.tries, m.rest, m.Frozen = false, 0, time.Time{}, time.Time{}
 	f.say(m, reason(CodeGone, "its VMID is free"), "")
 }
 
@@ -216,14 +220,7 @@ func (w *work) doSweep(ctx context.Context) {
 		w.erase(ctx)
 		return
 	}
-	err := w.cfg.RemoveNode(ctx, w.i.Name)
-	w.done(func() {
-		if err != nil {
-			w.retry(w.m, reason(CodeNodeNotRemoved, "%v", err), "")
-			return
-		}
-		w.m.NodeGone = true
-	})
+	w.unnode(ctx)
 }
 
 // doForget lets a VMID be used again.

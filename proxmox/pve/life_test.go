@@ -316,7 +316,7 @@ func TestNodeOfTheSameNameOnAnotherMachineIsNotTaken(t *testing.T) {
 	name := w.mustOrder("pve1")
 	w.joins = append(w.joins, joining{node: Node{Name: name, SystemUUID: "7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, at: w.sim.Now()})
 	w.until("it has failed", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Failed })
-	w.event(CodeUUIDMismatch)
+	w.event(nodescaler.NodeContradicts)
 }
 
 func TestWithoutNodesNothingFailsForNotHavingJoined(t *testing.T) {

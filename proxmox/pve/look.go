@@ -30,6 +30,7 @@ type view struct {
 	resting   map[string]time.Time // hosts that did not answer a look, and until when they are not asked
 	silent    map[string]time.Time // hosts that did not answer a move, and since when
 	nodes     map[string]Node      // by name; nil while they cannot be seen
+	match     match                // and whose they are
 	clones    map[string]int       // clones of a pool's templates that no intent knows of
 	frozen    *nodescaler.Reason   // why nothing is changed now
 	hidden    int                  // machines that exist and are not listed
@@ -246,7 +247,7 @@ func (f *Fleet) readTemplate(ctx context.Context, g *guestSeen) (templateSeen, e
 	if err != nil {
 		return templateSeen{}, err
 	}
-	t := templateSeen{vmid: g.vmid, host: g.host, bootDisk: bootDisk(&c), digest: c.Digest}
+	t := templateSeen{vmid: g.vmid, host: g.host, bootDisk: bootDisk(&c), digest: c.Digest, devices: slices.Sorted(maps.Keys(devices(c.Raw)))}
 	if !c.Template {
 		t.problem = "is no template: qm template makes it one"
 	}
@@ -354,12 +355,14 @@ func (f *Fleet) readNodes(ctx context.Context) {
 			f.say(nil, reason(CodeNodesUnknown, "%v", err), "")
 		}
 		f.view.nodes = nil
+		f.matchNodes()
 		return
 	}
 	f.view.nodes = make(map[string]Node, len(list))
 	for _, n := range list {
 		f.view.nodes[n.Name] = n
 	}
+	f.matchNodes()
 }
 
 // needed are the privileges whose loss makes what the fleet sees or does untrue. Without VM.Audit

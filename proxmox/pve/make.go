@@ -216,7 +216,7 @@ func (w *work) doFind(ctx context.Context) {
 		if m.doubted.IsZero() {
 			m.doubted = w.now
 		}
-		doubt := w.now.Sub(m.doubted)
+		doubt := w.since(m.doubted)
 		switch {
 		case Is(err, Absent):
 			w.pause(m, lookGap)
@@ -265,7 +265,7 @@ func (w *work) findUnlisted(ctx context.Context) {
 		if m.doubted.IsZero() {
 			m.doubted = w.now
 		}
-		doubt := w.now.Sub(m.doubted)
+		doubt := w.since(m.doubted)
 		switch {
 		case err != nil:
 			w.upset(err)
@@ -485,6 +485,7 @@ func (w *work) doConfigure(ctx context.Context) {
 			return
 		}
 		w.ahead(w.m, StepConfigured)
+		w.m.Devices = configured(w.conf, values)
 		w.m.proved = w.cfg.Now() // the server took the digest of what was proved
 	})
 }

@@ -56,6 +56,7 @@ type scene struct {
 	unknown  bool       // its pool is not known, and may be again
 	cooldown time.Duration
 	unnode   bool // its node object is to be removed
+	counted  bool // the brake counts it still
 }
 
 // tells reports whether a machine that is not listed can be told to be gone.
@@ -211,7 +212,7 @@ func (m *tracked) afterwards(s *scene) move {
 		return m.nextOfTask(s)
 	case m.Disc != "" && !s.frozen && s.storing, s.unnode && !m.NodeGone:
 		return moveSweep
-	case m.Disc != "" || s.blamed || s.unknown || s.now.Sub(m.Gone) < s.cooldown:
+	case m.Disc != "" || s.blamed || s.unknown || s.counted || s.now.Sub(m.Gone) < s.cooldown:
 		return moveWait
 	}
 	return moveForget
@@ -223,7 +224,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 	p := f.pools[m.Pool]
 	s := &scene{
 		now: f.cfg.Now(), frozen: v.frozen != nil || v.seen == nil, blamed: m.blamed(f.recipe[m.Pool], f.cfg.Now()),
-		unnode: f.cfg.RemoveNode != nil && !m.Joined.IsZero(),
+		unnode: f.cfg.RemoveNode != nil && !m.Joined.IsZero(), counted: f.undrained(m),
 	}
 	if p != nil {
 		s.cooldown, s.disc = time.Duration(p.Cooldown), p.needsDisc()

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
 // OrphanKind is what lacks what.
@@ -88,7 +90,7 @@ func (f *Fleet) notice(r *Report) {
 		o := &r.Orphans[i]
 		key := string(o.Kind) + " " + o.Host + " " + o.Name
 		at, known := f.noticed[key]
-		if !known {
+		if !known || at.After(r.At) {
 			at = r.At
 		}
 		noticed[key], o.Noticed = at, at
@@ -112,7 +114,8 @@ func (f *Fleet) orphanMachines() []Orphan {
 	var all []Orphan
 	for _, m := range f.sorted() {
 		o := Orphan{Name: m.Name, Pool: m.Pool, Host: m.Host, VMID: m.VMID}
-		_, node := f.view.nodes[m.Name]
+		_, node := f.nodeOf(m)
+		node = node || f.contradicted(m) != nil
 		there := f.view.seen.guests[m.VMID] != nil
 		switch {
 		case !m.Gone.IsZero() || !m.Returned.IsZero() || m.Step.before(StepCloned):
@@ -145,7 +148,7 @@ func (f *Fleet) late(m *tracked) bool {
 	case m.Adopted && m.Joined.IsZero():
 		return true // nobody ordered it, as far as is known
 	case m.Step == StepStarted || m.Failed != nil:
-		return f.cfg.Now().Sub(m.Since) > time.Duration(p.JoinTimeout)
+		return f.since(m.Since) > time.Duration(p.JoinTimeout)
 	}
 	return m.Step == StepJoined || m.Step == StepTidied
 }
@@ -172,14 +175,9 @@ func (f *Fleet) suspectNodes() []Orphan {
 	if f.view.frozen != nil {
 		return nil
 	}
-	named := map[string]*tracked{}
-	for _, m := range f.machines {
-		named[m.Name] = m
-	}
+	gone, there := nodescaler.NewIdentities(f.selves(true)), map[string]bool{}
 	for _, g := range f.view.seen.guests {
-		if named[g.name] == nil {
-			named[g.name] = &tracked{} // not one of ours, but there
-		}
+		there[g.name] = true
 	}
 	var all []Orphan
 	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
@@ -187,13 +185,19 @@ func (f *Fleet) suspectNodes() []Orphan {
 		if n.Ready {
 			continue // its kubelet reports: it runs somewhere, whatever its name says
 		}
+		was := gone.Of(n.identity())
+		if len(f.view.match.ids.Of(n.identity()).Named) > 0 || was.Contradiction != nil {
+			continue
+		}
 		o := Orphan{Kind: NodeWithoutMachine, Name: name, Text: "its machine is gone"}
 		if p := f.poolOfName(name); p != nil {
 			o.Pool, o.VMID = p.Name, p.vmidOf(n)
 		}
-		m := named[name]
 		switch {
-		case m == nil && o.VMID != 0, m != nil && !m.Gone.IsZero():
+		case was.Machine != nil:
+			o.VMID = 0
+			all = append(all, o)
+		case !there[name] && o.VMID != 0:
 			all = append(all, o)
 		}
 	}
@@ -377,7 +381,7 @@ func (f *Fleet) Collect(ctx context.Context, spare func(Orphan) bool) (Report, e
 	}
 	var errs []error
 	for _, o := range r.Orphans {
-		if !o.Due.IsZero() && !r.At.Before(o.Due) && (spare == nil || !spare(o)) && f.stands(o) {
+		if !o.Due.IsZero() && f.past(o.Noticed, f.cfg.OrphanGrace) && (spare == nil || !spare(o)) && f.stands(o) {
 			errs = append(errs, f.collect(ctx, o))
 		}
 	}

@@ -52,6 +52,7 @@ type templateSeen struct {
 	bootDisk string        // such as scsi0
 	size     pricing.Bytes // of the boot disk
 	stores   []string      // that its disks lie on
+	devices  []string      // its drives, and what it has of its host's
 	digest   string        // of its configuration: another one is another template
 	problem  string        // why it cannot be cloned
 }

@@ -182,7 +182,7 @@ func (m *tracked) settled() bool {
 	switch {
 	case !m.Gone.IsZero():
 		return m.Disc == ""
-	case m.Held != nil:
+	case m.Held != nil || !m.Frozen.IsZero():
 		return true
 	case !m.Returned.IsZero():
 		return false

@@ -1,7 +1,6 @@
 package pve
 
 import (
-	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -11,9 +10,11 @@ import (
 func (f *Fleet) settle() {
 	f.mu.Lock()
 	defer f.unlock()
+	f.observe()
 	if f.view.seen == nil {
 		return
 	}
+	f.matchNodes()
 	f.view.hidden = 0
 	all := f.sorted()
 	for _, m := range all {
@@ -37,7 +38,8 @@ func (f *Fleet) settle() {
 // one of these.
 func changed(a, b *Intent) bool {
 	return !a.Since.Equal(b.Since) || a.Step != b.Step || a.ProviderID != b.ProviderID || (a.Task == nil) != (b.Task == nil) || a.Host != b.Host || a.VMIDs != b.VMIDs ||
-		!a.Joined.Equal(b.Joined) || !a.Rejoined.Equal(b.Rejoined) || !a.Gone.Equal(b.Gone) || !a.FailedAt.Equal(b.FailedAt) || a.Disc != b.Disc || (a.Held == nil) != (b.Held == nil)
+		!a.Joined.Equal(b.Joined) || !a.Rejoined.Equal(b.Rejoined) || !a.Gone.Equal(b.Gone) || !a.FailedAt.Equal(b.FailedAt) || a.Disc != b.Disc || (a.Held == nil) != (b.Held == nil) ||
+		!a.Returned.Equal(b.Returned) || !a.Stashed.Equal(b.Stashed) || !a.Undrained.Equal(b.Undrained) || !a.Frozen.Equal(b.Frozen) || a.Silent != b.Silent
 }
 
 func (f *Fleet) settleOne(m *tracked) {
@@ -66,6 +68,7 @@ func (f *Fleet) settleOne(m *tracked) {
 		f.settleGuest(m, g)
 	}
 	f.settleNode(m)
+	f.settleFrozen(m)
 	f.settleTime(m)
 }
 
@@ -93,26 +96,22 @@ func (f *Fleet) settleHome(m *tracked, g *guestSeen) {
 
 // settleNode sees whether a machine has become a node.
 func (f *Fleet) settleNode(m *tracked) {
-	n, there := f.view.nodes[m.Name]
+	n, there := f.nodeOf(m)
 	if !there || m.Step.before(StepStarted) {
 		return
 	}
-	if n.SystemUUID != "" && !strings.EqualFold(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) {
-		f.impede(m, reason(CodeUUIDMismatch, "node %s runs on another machine, of system UUID %s", n.Name, n.SystemUUID),
-			"names of nodes are never used twice: look who else uses it")
-		return
-	}
-	if m.problem.Code == CodeUUIDMismatch {
-		m.problem = nodescaler.Reason{}
-	}
 	f.compareIDs(m, n)
+	m.unready = m.unready && !n.Ready
+	if m.Failed != nil && m.Failed.Code == CodeJoinTimeout && m.Returned.IsZero() && n.Ready && m.Woken.IsZero() {
+		f.revoke(m, reason(CodeJoined, "node %s came late", n.Name))
+	}
 	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() && !m.Woken.IsZero() {
 		f.rejoin(m, &n)
 		return
 	}
 	if m.Step == StepStarted && m.Failed == nil && m.Returned.IsZero() {
-		f.ahead(m, StepJoined)
-		m.Joined = f.cfg.Now()
+		f.joined(m)
+		m.unready = !n.Ready
 		if n.JoinedAt.After(m.Created) && n.JoinedAt.Before(m.Joined) {
 			m.Joined = n.JoinedAt
 		}
@@ -127,16 +126,15 @@ func (f *Fleet) settleTime(m *tracked) {
 	if p == nil || m.Failed != nil || !m.Returned.IsZero() || !m.Stashed.IsZero() || m.Held != nil || f.view.frozen != nil {
 		return
 	}
-	now := f.cfg.Now()
 	switch {
 	case m.Step == StepOrdered && f.count(p) > p.Max:
 		// The intents were lost, and machines were found after this order was taken.
 		f.fail(m, *no(CodePoolAtMax, "pool %s has %d machines without it, of at most %d", p.Name, f.count(p)-1, p.Max), "")
-	case m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && now.Sub(m.Since) > time.Duration(p.JoinTimeout):
-		f.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", now.Sub(m.Since).Round(time.Second)),
+	case m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout):
+		f.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", f.cfg.Now().Sub(m.Since).Round(time.Second)),
 			"look at its console, at the join profile and at the way from it to the servers")
 	default:
-		if r := m.unmade(now); r != nil && f.view.seen.online(m.Host) {
+		if r := f.unmade(m); r != nil && f.view.seen.online(m.Host) {
 			f.fail(m, *r, "")
 		}
 	}
@@ -144,12 +142,12 @@ func (f *Fleet) settleTime(m *tracked) {
 
 // unmade is why a machine has failed that is in the making for too long, or nil. Of a task that takes too long it must
 // be known that it runs: what nobody tells of may be done.
-func (m *tracked) unmade(now time.Time) *nodescaler.Reason {
-	late := m.Step.before(StepStarted) && !m.Asked.IsZero() && now.Sub(m.Asked) > makeWithin && now.Sub(m.Woken) > makeWithin
+func (f *Fleet) unmade(m *tracked) *nodescaler.Reason {
+	late := m.Step.before(StepStarted) && !m.Asked.IsZero() && f.since(m.Asked) > makeWithin && f.since(m.Woken) > makeWithin
 	switch {
 	case late && m.Task == nil:
 		return no(CodeMachineFailed, "it could not be made within %s: %s", makeWithin, m.problem.Text)
-	case late && m.hung && now.Sub(m.heard) < maxAge:
+	case late && m.hung && f.cfg.Now().Sub(m.heard) < maxAge:
 		r := m.hanging(true)
 		return &r
 	}

@@ -70,7 +70,7 @@ func (f *Fleet) Wake(_ context.Context, name string) error {
 		if r := f.sleeps(m); r != nil {
 			return refused(*r)
 		}
-		i.Stashed, i.Woken, i.Exit = time.Time{}, f.cfg.Now(), ExitNone
+		i.Stashed, i.Woken, i.Exit, i.Frozen = time.Time{}, f.cfg.Now(), ExitNone, time.Time{}
 		i.Step, i.Since = StepConfigured, i.Woken
 	}
 	if err := f.commit(m, i); err != nil {
@@ -130,7 +130,9 @@ func (w *work) doStash(ctx context.Context) {
 		w.done(func() { w.pause(w.m, lookGap) }) // the list does not show it yet
 		return
 	}
-	w.halt(ctx)
+	if w.lastLook(ctx, c, status) {
+		w.halt(ctx)
+	}
 }
 
 // putBack makes a machine that could not be started the spare that it was. Whoever wanted it sees that, and
@@ -164,7 +166,7 @@ func (f *Fleet) settleSpare(m *tracked, g *guestSeen) {
 // counts once it says that it became ready after that, or says so still when it would have been missed.
 func (f *Fleet) rejoin(m *tracked, n *Node) {
 	now := f.cfg.Now()
-	if !n.Ready || !n.ReadySince.After(m.Woken) && now.Sub(m.Woken) <= missedAfter {
+	if !n.Ready || !n.ReadySince.After(m.Woken) && f.since(m.Woken) <= missedAfter {
 		return
 	}
 	f.ahead(m, StepJoined)

@@ -1,0 +1,350 @@
+package pve
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// Between the decision that a machine goes and the call that ends it lie moments or hours, in which all that it was
+// decided by may have become untrue. So it is looked at once more, immediately before each such call: at its
+// nodes and their pods, at its mark and UUID, at its drives. What speaks against it is waited for; silence does not,
+// and is what the brake is for.
+
+const (
+	// lookWithin is how long a last look is waited for.
+	lookWithin = 10 * time.Second
+	// podsPatience is how long a machine whose node holds pods waits for them to go. Whoever drained it believes that it
+	// is empty, and can only see that it is not when it is a node again.
+	podsPatience = 2 * time.Minute
+	// frozenRest is how long a machine that the brake holds is left alone.
+	frozenRest = time.Minute
+)
+
+// holding are the problems that keep a machine from being stopped or destroyed.
+var holding = []string{
+	CodeBraked, CodeNodeHoldsPods, CodeStrangeDevice, CodeLastLookFailed,
+	nodescaler.LocalVolume, nodescaler.DuplicateNode, nodescaler.NodeContradicts,
+}
+
+// end is how a machine goes.
+type end string
+
+const (
+	endDrained   end = "drained"   // nothing runs there any more, or it was decided before
+	endUndrained end = "undrained" // what ran there may run still
+	endNever     end = "never"     // it was no node, as far as is known
+	endFull      end = "full"      // its node is ready and holds pods
+)
+
+// ending is what a last look shows of a machine that is to go.
+type ending struct {
+	ready   bool // its node
+	pods    int  // that the node holds
+	forced  bool // it is to go with its pods
+	decided bool // it was shut down or stopped already
+	rested  bool // it does not run, and was emptied before it was stopped
+	was     bool // it was a node once, as far as is known
+}
+
+func (e ending) end() end {
+	switch {
+	case e.ready && e.pods > 0 && !e.forced:
+		return endFull
+	case e.decided, e.ready && e.pods == 0, e.rested:
+		return endDrained
+	case !e.was && !e.ready:
+		return endNever
+	}
+	return endUndrained
+}
+
+// ran reports whether the machine was ever started, as far as is known.
+func (i *Intent) ran() bool {
+	return !i.Step.before(StepStarted) || !i.Joined.IsZero() || !i.Woken.IsZero()
+}
+
+// wasNode reports whether the machine had a node that was ready. Unknown is yes: of one that was found running, and of one
+// that joined before the process began.
+func (m *tracked) wasNode() bool {
+	return (!m.Joined.IsZero() || m.Adopted && m.ran()) && !m.unready
+}
+
+// lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports whether it may be.
+func (w *work) lastLook(ctx context.Context, c *VMConfig, status VMStatus) bool {
+	if !w.i.ran() {
+		return true
+	}
+	strange := w.strange(c)
+	sight, err := w.sight(ctx)
+	w.mu.Lock()
+	defer w.unlock()
+	was := w.m.Intent.clone()
+	w.m.found = nil
+	may := false
+	switch {
+	case len(strange) > 0:
+		w.m.found = devices(c.Raw)
+		w.wait(reason(CodeStrangeDevice, "VM %d has what its order did not make: %s", w.i.VMID, list(strange)), takeOut(w.i.VMID, strange))
+	case err != nil && w.m.wasNode():
+		w.wait(reason(CodeLastLookFailed, "what its node holds cannot be read: %v", err), "nothing is stopped or destroyed unseen: look at the way to the API server")
+	case err != nil || sight == nil:
+		may = true
+	default:
+		may = w.mayEnd(sight, status)
+	}
+	if may && slices.Contains(holding, w.m.problem.Code) {
+		w.m.problem, w.m.tries = nodescaler.Reason{}, 0
+	}
+	if changed(&was, &w.m.Intent) {
+		_ = w.keep(w.m) // noted there, and kept again before the next move
+	}
+	return may
+}
+
+// sight asks what nodes a machine has; nil if nobody can be asked and nothing is known.
+func (w *work) sight(ctx context.Context) (*nodescaler.Sight, error) {
+	w.mu.Lock()
+	self := w.self(w.m)
+	var known *nodescaler.Sight
+	if w.view.nodes != nil {
+		known = &nodescaler.Sight{}
+		for _, n := range w.view.nodes {
+			if slices.ContainsFunc(w.view.match.ids.Of(n.identity()).Named, func(m *nodescaler.Machine) bool { return m.Name == self.Name }) {
+				known.Nodes = append(known.Nodes, nodescaler.SeenNode{Identity: n.identity(), Ready: n.Ready})
+			}
+		}
+	}
+	w.mu.Unlock()
+	if w.cfg.LastLook == nil {
+		return known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookWithin)
+	defer cancel()
+	s, err := w.cfg.LastLook(ctx, nodescaler.Identity{Name: self.Name, ProviderID: self.ProviderID, SystemUUID: self.SystemUUID, Machine: self.Name})
+	return &s, err
+}
+
+// wait leaves a machine for a while, for a reason that passes or that a person can do away with.
+func (w *work) wait(r nodescaler.Reason, advice string) { w.retry(w.m, r, advice) }
+
+// mayEnd reports whether what was seen of a machine's nodes lets it be stopped or destroyed.
+func (w *work) mayEnd(s *nodescaler.Sight, status VMStatus) bool {
+	m := w.m
+	var said []nodescaler.Identity
+	e := ending{
+		forced: m.Forced, decided: m.Exit != ExitNone, was: m.wasNode(),
+		rested: status.Status != "running" && (!m.Stashed.IsZero() || !m.Woken.IsZero() && m.Step.before(StepStarted)),
+	}
+	var full string
+	for _, n := range s.Nodes {
+		said = append(said, n.Identity)
+		if len(n.LocalClaims) > 0 {
+			w.wait(reason(nodescaler.LocalVolume, "node %s keeps the volume of claim %s on its own disk", n.Name, n.LocalClaims[0]),
+				"move or delete what the claim holds, or say on the claim that it may be lost")
+			return false
+		}
+		e.ready, e.pods = e.ready || n.Ready, e.pods+len(n.Pods)
+		if len(n.Pods) > 0 {
+			full = n.Name + " holds " + n.Pods[0]
+		}
+	}
+	if r := w.contradicted(m); r != nil {
+		w.pause(m, frozenRest) // it was said when it was seen
+		return false
+	}
+	if r, held := w.view.match.ids.Contradictions(said)[m.Name]; held {
+		w.wait(r, "nothing stops or destroys it until that is settled")
+		return false
+	}
+	switch e.end() {
+	case endFull:
+		w.waitForPods(full, e.pods, status)
+		return false
+	case endNever:
+		return w.mayFail()
+	case endUndrained:
+		return w.brakes(e.ready)
+	}
+	m.Frozen = time.Time{}
+	return true
+}
+
+// waitForPods waits for the pods of a node that is ready, and gives the machine back to the cluster when they stay.
+func (w *work) waitForPods(full string, pods int, status VMStatus) {
+	m := w.m
+	patient := m.problem.Code != CodeNodeHoldsPods || w.since(m.since) < podsPatience
+	r := reason(CodeNodeHoldsPods, "node %s, and %d pods in all", full, pods)
+	if patient || status.Status != "running" || m.Exit != ExitNone && m.Exit != ExitShutdown {
+		w.wait(r, "")
+		return
+	}
+	w.revoke(m, r)
+}
+
+// mayFail lets a machine go that was no node, unless it is doubtful whether nodes are shown as they are.
+func (w *work) mayFail() bool {
+	b, away := w.brake(w.m)
+	if !b.frozen && away <= b.most() {
+		return true
+	}
+	w.wait(reason(CodeBraked, "it is not known to have been a node, and %d others of pool %s are away that were: %s", away, w.i.Pool, "the list of nodes may not be what it should be"),
+		resumeBy(w.i.Pool))
+	return false
+}
+
+// brakes lets a machine go undrained that may, and freezes the pool when it may not.
+func (w *work) brakes(ready bool) bool {
+	m := w.m
+	asked := m.Returned
+	if asked.IsZero() {
+		asked = m.Stashed
+	}
+	b, _ := w.brake(m)
+	switch {
+	case !m.Undrained.IsZero() && !m.Undrained.Before(asked): // the process died before it was shut down
+	case !m.Resumed.IsZero() || !b.holds():
+		m.Undrained = w.cfg.Now()
+		w.say(m, reason(CodeUndrained, "it goes without a drain: %s; %d of %d machines of pool %s do so within an hour, of at most %d",
+			emptiness(ready), b.gone+1, b.machines, m.Pool, b.most()), "")
+	default:
+		if !b.frozen {
+			w.say(m, reason(CodeBraked, "one more of %d machines of pool %s would go without a drain, after %d within an hour, of at most %d: %s; none goes that way now",
+				b.machines, m.Pool, b.gone, b.most(), emptiness(ready)), resumeBy(m.Pool))
+		}
+		if m.Frozen.IsZero() {
+			m.Frozen = w.cfg.Now()
+		}
+		m.Silent = !ready
+		w.pause(m, frozenRest)
+		return false
+	}
+	m.Frozen, m.problem = time.Time{}, nodescaler.Reason{}
+	return true
+}
+
+func emptiness(ready bool) string {
+	if ready {
+		return "its node holds pods"
+	}
+	return "its node is away or not ready"
+}
+
+// resumeBy is what a person can do about a pool that is frozen.
+func resumeBy(pool string) string {
+	return "look whether its nodes are shown as they are; when they are back it goes on by itself, and plimsoll resume --pool " + pool + " lets those go that wait now"
+}
+
+// brake is what the brake goes by for a machine, and how many others that were nodes are none now.
+func (f *Fleet) brake(m *tracked) (b brake, away int) {
+	for _, o := range f.machines {
+		if o.Pool != m.Pool {
+			continue
+		}
+		counts := o != m && f.undrained(o)
+		if counts {
+			b.gone++
+		}
+		if !o.Gone.IsZero() && !counts || !o.wasNode() {
+			continue
+		}
+		b.machines++
+		_, node := f.nodeOf(o)
+		b.frozen = b.frozen || o.Gone.IsZero() && !o.Frozen.IsZero()
+		if o != m && f.view.nodes != nil && !node && o.Gone.IsZero() && o.Stashed.IsZero() && o.Exit == ExitNone {
+			away++
+		}
+	}
+	return b, away
+}
+
+// undrained reports whether a machine went without a drain within the last hour.
+func (f *Fleet) undrained(m *tracked) bool {
+	return !m.Undrained.IsZero() && f.since(m.Undrained) < brakeWindow
+}
+
+// revoke makes a machine a node again that was to go: its node is ready.
+func (f *Fleet) revoke(m *tracked, why nodescaler.Reason) {
+	m.Returned, m.Stashed, m.Forced, m.Exit = time.Time{}, time.Time{}, false, ExitNone
+	m.Failed, m.FailedAt, m.Hints = nil, time.Time{}, nil
+	m.Frozen, m.Silent, m.Resumed = time.Time{}, false, time.Time{}
+	m.conf = nil
+	if m.Step.before(StepJoined) {
+		f.joined(m)
+	}
+	m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
+	f.say(m, reason(CodeRevoked, "it is a node again and is not given up: %s", why.Text), "")
+}
+
+// joined notes that a machine is a node.
+func (f *Fleet) joined(m *tracked) {
+	f.ahead(m, StepJoined)
+	if m.Joined.IsZero() {
+		m.Joined = m.Since
+	}
+	if !m.Woken.IsZero() {
+		m.Rejoined, m.Misses = m.Since, 0
+	}
+}
+
+// settleFrozen revokes the return of a machine that the brake holds when its node is ready again.
+func (f *Fleet) settleFrozen(m *tracked) {
+	n, there := f.nodeOf(m)
+	if m.Frozen.IsZero() || !m.Silent || m.Exit != ExitNone || !there || !n.Ready || f.contradicted(m) != nil {
+		return
+	}
+	f.revoke(m, reason(CodeRevoked, "node %s is ready", n.Name))
+}
+
+// heldBy is why nothing stops or destroys a machine now, or nil.
+func (f *Fleet) heldBy(m *tracked) *nodescaler.Reason {
+	switch r := f.contradicted(m); {
+	case m.Held != nil:
+		return m.Held
+	case r != nil:
+		return r
+	case !m.Frozen.IsZero():
+		r := f.braked(m.Pool)
+		return &r
+	case slices.Contains(holding, m.problem.Code):
+		r := m.problem
+		return &r
+	}
+	return nil
+}
+
+// braked is what is said of a pool that the brake holds.
+func (f *Fleet) braked(pool string) nodescaler.Reason {
+	n := 0
+	for _, m := range f.machines {
+		if m.Pool == pool && m.Gone.IsZero() && !m.Frozen.IsZero() {
+			n++
+		}
+	}
+	return reason(CodeBraked, "%d machines of pool %s are to go without a drain that emptied them, more than may within an hour, and none does; %s", n, pool, resumeBy(pool))
+}
+
+// Braked returns the pools of which no machine goes undrained, because too many would have, with why.
+func (f *Fleet) Braked() map[string]nodescaler.Reason {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	braked := map[string]nodescaler.Reason{}
+	for _, m := range f.machines {
+		if _, known := braked[m.Pool]; !known && m.Gone.IsZero() && !m.Frozen.IsZero() {
+			braked[m.Pool] = f.braked(m.Pool)
+		}
+	}
+	return braked
+}
+
+// shown is the phase that others see: one that the brake holds is what it was before it was to go.
+func (m *tracked) shown() nodescaler.Phase {
+	if m.Frozen.IsZero() {
+		return m.phase()
+	}
+	i := m.Intent
+	i.Returned, i.Stashed = time.Time{}, time.Time{}
+	return i.phase()
+}

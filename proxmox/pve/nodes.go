@@ -1,0 +1,137 @@
+package pve
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// A node is found by what it says of its machine, its provider ID and its system UUID first: a name may be the host's
+// full one, or may have been changed. A kubelet says all of it itself, so that what contradicts another answer proves
+// nothing, and holds the machines that it names.
+
+// match is which nodes the machines have.
+type match struct {
+	ids  *nodescaler.Identities       // of the machines that are not gone
+	node map[string]Node              // by the machine's name
+	held map[string]nodescaler.Reason // machines of which what nodes say cannot all be true
+}
+
+// identity is what the node says of its machine.
+func (n *Node) identity() nodescaler.Identity {
+	return nodescaler.Identity{Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID}
+}
+
+// self is what a machine's node has to say to be taken for it.
+func (f *Fleet) self(m *tracked) nodescaler.Machine {
+	return nodescaler.Machine{Name: m.Name, ProviderID: m.ProviderID, SystemUUID: machineUUID(f.cfg.Owner, m.Order)}
+}
+
+// selves are those of the machines that are gone, or of those that are not.
+func (f *Fleet) selves(gone bool) []nodescaler.Machine {
+	var all []nodescaler.Machine
+	for _, m := range f.sorted() {
+		if m.Gone.IsZero() != gone {
+			all = append(all, f.self(m))
+		}
+	}
+	return all
+}
+
+// matchNodes finds the machines' nodes, and reports contradictions that are new. While nodes cannot be seen those that
+// there were last: that nothing is known settles nothing.
+func (f *Fleet) matchNodes() {
+	was := f.view.match.held
+	now := match{ids: nodescaler.NewIdentities(f.selves(false)), node: map[string]Node{}, held: was}
+	f.view.match = now
+	if f.view.nodes == nil {
+		return
+	}
+	var said []nodescaler.Identity
+	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
+		n := f.view.nodes[name]
+		said = append(said, n.identity())
+		if c := now.ids.Of(n.identity()); c.Machine != nil && c.Contradiction == nil {
+			if other, twice := now.node[c.Machine.Name]; !twice || n.Ready && !other.Ready {
+				now.node[c.Machine.Name] = n
+			}
+		}
+	}
+	f.view.match.held = now.ids.Contradictions(said)
+	for _, m := range f.sorted() {
+		if r, held := f.view.match.held[m.Name]; held && m.Gone.IsZero() && was[m.Name].Code != r.Code {
+			f.say(m, r, "nothing stops or destroys it until that is settled")
+		}
+	}
+}
+
+// nodeOf is the machine's node, if one says so and does not contradict itself. Of two it is the one that is ready.
+func (f *Fleet) nodeOf(m *tracked) (Node, bool) {
+	if n, there := f.view.match.node[m.Name]; there {
+		return n, true
+	}
+	if f.machines[m.Order] == m { // one that was just found is not among those that were matched
+		return Node{}, false
+	}
+	ids := nodescaler.NewIdentities([]nodescaler.Machine{f.self(m)})
+	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
+		n := f.view.nodes[name]
+		if c := ids.Of(n.identity()); c.Machine != nil && c.Contradiction == nil {
+			return n, true
+		}
+	}
+	return Node{}, false
+}
+
+// contradicted is why what nodes say of a machine cannot all be true, or nil.
+func (f *Fleet) contradicted(m *tracked) *nodescaler.Reason {
+	if r, held := f.view.match.held[m.Name]; held {
+		return &r
+	}
+	return nil
+}
+
+// nodesOfGone are the names of the nodes of a machine that is gone. One that says that it is another's is not.
+func (f *Fleet) nodesOfGone(m *tracked) []string {
+	ids := nodescaler.NewIdentities([]nodescaler.Machine{f.self(m)})
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
+		n := f.view.nodes[name]
+		c := ids.Of(n.identity())
+		uuid := strings.EqualFold(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) // its VMID may be another machine's by now
+		if c.Machine != nil && c.Contradiction == nil && (uuid || f.view.match.ids.Of(n.identity()).Named == nil) {
+			names = append(names, name)
+		}
+	}
+	if _, seen := f.view.nodes[m.Name]; !seen { // it may be there, and not have been seen yet
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// unnode removes the node objects of a machine that is gone.
+func (w *work) unnode(ctx context.Context) {
+	w.mu.Lock()
+	unseen := w.cfg.Nodes != nil && w.view.nodes == nil
+	names := w.nodesOfGone(w.m)
+	w.mu.Unlock()
+	if unseen { // a node of that name may be another machine's
+		w.done(func() { w.retry(w.m, reason(CodeNodesUnknown, "which node was its cannot be seen"), "") })
+		return
+	}
+	var err error
+	for _, name := range names {
+		err = cmp.Or(err, w.cfg.RemoveNode(ctx, name))
+	}
+	w.done(func() {
+		if err != nil {
+			w.retry(w.m, reason(CodeNodeNotRemoved, "%v", err), "")
+			return
+		}
+		w.m.NodeGone = true
+	})
+}
