@@ -35,7 +35,7 @@ func parsePage(page []byte, complete bool, wanted func(name string) bool, emit f
 			ended = ended || string(line) == "# EOF"
 			continue
 		}
-		if name := bareName(line); name != nil && !wanted(string(name)) {
+		if name := bareName(line); line[0] != '{' && !wanted(string(name)) {
 			continue
 		}
 		s, err := parseLine(string(line))
@@ -52,32 +52,29 @@ func parsePage(page []byte, complete bool, wanted func(name string) bool, emit f
 	return nil
 }
 
-// bareName is the name at the start of a line; nil where it stands among the labels, in quotes.
+// bareName is the name at the start of a line; nil where it is between braces, in quotes.
 func bareName(line []byte) []byte {
-	if i := bytes.IndexAny(line, "{ \t"); i > 0 {
-		return line[:i]
+	n := 0
+	for n < len(line) && (line[n] == '_' || line[n] == ':' || 'a' <= line[n] && line[n] <= 'z' || 'A' <= line[n] && line[n] <= 'Z' || n > 0 && '0' <= line[n] && line[n] <= '9') {
+		n++
 	}
-	if line[0] == '{' {
+	if n == 0 {
 		return nil
 	}
-	return line
+	return line[:n]
 }
 
 // parseLine reads a sample. What stands behind its value (a time, an exemplar) does not matter:
 // the page is of now.
 func parseLine(line string) (s sample, err error) {
-	i := strings.IndexAny(line, "{ \t")
-	if i < 0 {
-		return s, errors.New("a sample must have a value")
-	}
-	s.name = line[:i]
-	rest := strings.TrimLeft(line[i:], " \t")
+	s.name = string(bareName([]byte(line)))
+	rest := strings.TrimLeft(line[len(s.name):], " \t")
 	if strings.HasPrefix(rest, "{") {
 		if rest, err = s.parseLabels(rest[1:]); err != nil {
 			return s, err
 		}
 	}
-	if !utf8.ValidString(s.name) || s.name == "" {
+	if s.name == "" {
 		return s, errors.New("a sample must have a name")
 	}
 	fields := strings.Fields(rest)
@@ -107,7 +104,7 @@ func (s *sample) parseLabels(rest string) (string, error) {
 		}
 		if !strings.HasPrefix(after, "=") {
 			if !quoted || s.name != "" {
-				return "", fmt.Errorf("label %q must have a value", short(name))
+				return "", fmt.Errorf("label %q %w", short(name), errNoValue)
 			}
 			s.name, rest = name, after
 			continue
@@ -120,6 +117,10 @@ func (s *sample) parseLabels(rest string) (string, error) {
 		rest = after
 	}
 }
+
+// errNoValue is of a label without one. Only a metric's name may be by itself between braces, and
+// there it must be in quotes.
+var errNoValue = errors.New("must have a value")
 
 // labelName reads a name, in quotes or without, and returns what follows it and blanks.
 func labelName(rest string) (name string, quoted bool, after string, err error) {
