@@ -320,10 +320,11 @@ func (v *version) arguments(into string) []string {
 	return []string{"build", "-v", "-trimpath", "-mod=readonly", "-buildvcs=false", "-tags=" + v.tags, "-ldflags=" + link, "-o", into, v.pkg}
 }
 
-// environment is this process's without what would mix other modules into the build.
+// environment is this process's without what would mix other modules into the build. No tool needs C, so that
+// it is the same one whether there is a compiler for it.
 func (v *version) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GOFLAGS=") })
-	return append(env, "GOWORK=off")
+	return append(env, "GOWORK=off", "CGO_ENABLED=0")
 }
 
 // required is the version of a module that a go.mod requires.
