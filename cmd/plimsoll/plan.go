@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -139,11 +138,11 @@ func (ask *planQuestion) look(ctx context.Context, reach *rest.Config, cfg *oper
 	if seen.Picture, err = kube.Look(ctx, how); err != nil {
 		return unread(err)
 	}
-	client, err := typedv1.NewForConfig(reach)
+	client, host, err := secretReader(reach)
 	if err != nil {
 		return withCode(exitConfig, err)
 	}
-	cfg.Signals = signals.New(seen.site.signalOptions(client))
+	cfg.Signals = signals.New(seen.site.signalOptions(client, host))
 	book := cmp.Or(seen.Prices, pricing.DefaultBook())
 	nodes := costs.Machines(seen.Picture, book, false, now)
 	seen.snapshot, seen.notes, seen.Machines = nodes.Snapshot, nodes.Notes, nodes.Snapshot.Machines

@@ -294,7 +294,7 @@ func (s *siteFile) clusterKeys() []string {
 		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
 		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil, "limit": s.Limit != nil,
 		"handoff":    s.HandOff != nil,
-		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "notifications": s.Notifications != nil,
+		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "signals": s.Signals != nil, "notifications": s.Notifications != nil,
 	} {
 		if is {
 			there = append(there, key)

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -18,6 +21,8 @@ type measuring struct {
 	Prometheus *sharedPrometheus `json:"prometheus,omitempty"`
 	// Scrape is what pods want to see whose metrics are read over https.
 	Scrape *scrapeAccess `json:"scrape,omitempty"`
+	// Signals is what WorkloadAutoscalers may have asked; without it no server that they name.
+	Signals *signals.Access `json:"signals,omitempty"`
 }
 
 // sharedPrometheus is a server of the Prometheus query API.
@@ -56,14 +61,19 @@ func (m *measuring) server() *signals.Prometheus {
 // checkMeasuring adds what is wrong with the settings, and with the files that they name.
 func (s *siteFile) checkMeasuring() []error {
 	var faults []error
-	if p := s.Prometheus; p != nil && p.URL != "" {
-		err := s.server().Validate()
+	under := func(prefix string, err error) {
 		for _, err := range append(flatten(err), whole(err)) {
 			if err != nil {
 				key, rule, _ := strings.Cut(err.Error(), ": ")
-				faults = append(faults, &fileFault{"prometheus." + key, rule})
+				faults = append(faults, &fileFault{prefix + key, rule})
 			}
 		}
+	}
+	if s.Signals != nil {
+		under("signals.", s.Signals.Validate())
+	}
+	if p := s.Prometheus; p != nil && p.URL != "" {
+		under("prometheus.", s.server().Validate())
 		faults = append(faults, s.checkAccess("prometheus.", &p.access)...)
 	}
 	if s.Scrape != nil {
@@ -147,8 +157,9 @@ func oneLine(text []byte) (string, error) {
 }
 
 // signalOptions are how workloads are measured: by the Prometheus of the file or by their own, whose
-// credentials are in Secrets of their namespaces.
-func (s *siteFile) signalOptions(secrets typedv1.SecretsGetter) signals.Options {
+// credentials are in Secrets of their namespaces. No object may name the API server, which is the host of a
+// client's configuration.
+func (s *siteFile) signalOptions(secrets typedv1.SecretsGetter, apiServer string) signals.Options {
 	o := signals.Options{
 		Prometheus: s.server(),
 		Credentials: func(ctx context.Context, namespace string, p signals.Prometheus) (signals.Credentials, error) {
@@ -157,6 +168,13 @@ func (s *siteFile) signalOptions(secrets typedv1.SecretsGetter) signals.Options 
 			}
 			return prometheusCredentials(ctx, secrets, namespace, p.SecretName)
 		},
+	}
+	if s.Signals != nil {
+		o.Access = *s.Signals
+	}
+	if at, err := url.Parse(apiServer); err == nil && at.Host != "" {
+		port := map[string]string{"https": "443", "http": "80"}[at.Scheme]
+		o.Access.APIServers = []string{net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), port))}
 	}
 	if s.Scrape != nil {
 		o.ScrapeCredentials = func(context.Context) (signals.Credentials, error) {

@@ -43,10 +43,10 @@ func TestWorkloadsShareThePrometheusOfTheFile(t *testing.T) {
 		"ca.pem":        file(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))),
 		"token":         file("first\n"),
 	}
-	r := signals.New(readMeasured(t, files).signalOptions(nil))
+	r := signals.New(readMeasured(t, files).signalOptions(nil, ""))
 	source := signals.Source{
 		Target: signals.Target{Namespace: "shop", Kind: "Deployment", Name: "cart"},
-		Spec:   signals.Spec{Queries: signals.Queries{Arrivals: "up"}},
+		Spec:   signals.Spec{Queries: signals.Queries{Arrivals: `up{namespace="$namespace"}`}},
 	}
 	if err := r.Configure(map[string]signals.Source{"shop/cart": source}); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestFilesWithCredentialsAreReadAndNeverTold(t *testing.T) {
 				}
 				return
 			}
-			got, err := readMeasured(t, files).signalOptions(nil).ScrapeCredentials(t.Context())
+			got, err := readMeasured(t, files).signalOptions(nil, "").ScrapeCredentials(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

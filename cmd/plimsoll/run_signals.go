@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -79,13 +80,26 @@ func (w *seenCluster) scaled() []string {
 
 // signals measures the workloads that have a WorkloadAutoscaler.
 func (r *clusterRun) signals() (operator.Signals, error) {
-	client, err := typedv1.NewForConfig(r.rest)
+	client, host, err := secretReader(r.rest)
 	if err != nil {
 		return nil, err
 	}
-	o := r.signalOptions(client)
-	o.Pods, o.NodePrices = r.cluster.pages, r.nodePrices
+	o := r.signalOptions(client, host)
+	o.Pods, o.NodePrices, o.Log = r.cluster.pages, r.nodePrices, slog.New(slog.NewTextHandler(r.env.Stderr, nil))
 	return signals.New(o), nil
+}
+
+// secretReader reads the Secrets that objects name, and says where the API server is. It does not wait in the
+// line of the client's other calls: the Secrets of one namespace must not keep those of others from being read.
+func secretReader(cfg *rest.Config) (typedv1.SecretsGetter, string, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.QPS, cfg.RateLimiter = -1, nil
+	host, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, "", err
+	}
+	client, err := typedv1.NewForConfig(cfg)
+	return client, host.String(), err
 }
 
 // prometheusCredentials are what a workload's Secret holds for its Prometheus, or its registry.

@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -43,7 +44,7 @@ func BenchmarkTwoHundredWorkloads(b *testing.B) {
 		_, _ = w.Write([]byte(body))
 	}))
 	b.Cleanup(server.Close)
-	r := New(Options{Prometheus: &Prometheus{URL: server.URL}})
+	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: server.URL}})
 	if err := r.Configure(sources); err != nil {
 		b.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func BenchmarkThousandPods(b *testing.B) {
 		pages := sc.read(r, nil, nil, pods)
 		body := []byte(counts(n, n, n, 1))
 		for _, got := range pages {
-			got.err = sc.parse(body, false, got)
+			got.err = sc.parse(bytes.NewReader(body), false, got)
 		}
 		sc.take(r, pages)
 	}

@@ -3,9 +3,11 @@ package signals
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -95,11 +97,20 @@ func source(spec Spec) Source {
 	return Source{Target: Target{Namespace: "shop", Kind: "Deployment", Name: "cart"}, SLO: p90, Spec: spec}
 }
 
+// lenient lets objects name what the tests serve, and ask what they like.
+var lenient = Access{
+	AllowedHosts: []AllowedHosts{{Hosts: []string{"127.0.0.1"}, Headers: []string{"X-Scope-OrgID", "X-Scope"}, PlaintextCredentials: true}},
+	FreeQueries:  []string{"*"},
+}
+
 // reader measures one workload, shop/cart, once.
 func reader(t *testing.T, f *fake, s Source, o Options) *Reader {
 	t.Helper()
 	if f != nil {
 		o.Prometheus = &Prometheus{URL: f.URL}
+	}
+	if reflect.DeepEqual(o.Access, Access{}) {
+		o.Access = lenient
 	}
 	r := New(o)
 	if err := r.Configure(map[string]Source{"shop/cart": s}); err != nil {
@@ -152,3 +163,30 @@ func lines(reasons []podscaler.Reason) string {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// logbook keeps what an administrator reads.
+type logbook struct {
+	slog.Handler
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *logbook) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *logbook) Handle(_ context.Context, r slog.Record) error {
+	var text []string
+	r.Attrs(func(a slog.Attr) bool {
+		text = append(text, a.Key+" "+a.Value.String())
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, strings.Join(text, " "))
+	return nil
+}
+
+func (l *logbook) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.said, "\n")
+}

@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -43,6 +44,8 @@ type measurement struct {
 	// until it has been measured for a full window again.
 	gap      bool
 	findings []finding
+	// putOff says that the turn of a part of it did not come.
+	putOff bool
 	// silent are the signals that speak of requests and had none to speak of.
 	silent []finding
 }
@@ -62,6 +65,15 @@ func (m *measurement) unknown(code, signal, why string) {
 	m.miss(signal)
 	m.reading(signal, podscaler.Reading{Why: why})
 	m.note(code, signal, why)
+}
+
+// failed records what kept a signal from being measured. One whose turn did not come is not measured in
+// this round, and what was measured before counts.
+func (m *measurement) failed(code, signal string, err error) {
+	if errors.Is(err, errPutOff) {
+		m.putOff = true
+	}
+	m.unknown(code, signal, err.Error())
 }
 
 // note adds a finding, or a signal to one that is there.

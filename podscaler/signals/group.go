@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -25,7 +26,9 @@ type answers struct {
 // measure sends the group's queries, and has their answers shared out among the members.
 func (g *group) measure(r *round) func() {
 	all := answers{quantiles: map[float64]*answer{}, goods: map[float64]*answer{}}
-	ask := func(q question, of float64) *answer { return r.query(g.endpoint, g.write(q, of)) }
+	ask := func(q question, of float64) *answer {
+		return r.query(g.endpoint, &request{text: g.write(q, of), labels: g.labels(), namespace: g.endpoint.namespace, unit: g.unit})
+	}
 	all.arrivals, all.newest, all.scrapes = ask(asksArrivals, 0), ask(asksNewest, 0), ask(asksScrapes, 0)
 	all.errors = ask(asksErrors, 0)
 	if g.preset.inFlight != "" {
@@ -49,6 +52,15 @@ func (g *group) measure(r *round) func() {
 	return func() { g.share(r, &all) }
 }
 
+// labels are those by which an answer's series are shared out and read.
+func (g *group) labels() []string {
+	all := append([]string{"le"}, g.preset.outcome.labels...)
+	for _, at := range g.preset.places(g.kind) {
+		all = append(all, at.labels...)
+	}
+	return all
+}
+
 // units is a time in what the preset's edges count in.
 func (g *group) units(d time.Duration) float64 { return float64(d) / float64(g.preset.unit) }
 
@@ -56,6 +68,9 @@ func (g *group) units(d time.Duration) float64 { return float64(d) / float64(g.p
 func (g *group) share(r *round, all *answers) {
 	split := map[*answer]map[string][]*model.Sample{}
 	take := func(i int, a *answer) portion {
+		if m := r.measured[g.members[i].workload]; errors.Is(a.err, errPutOff) {
+			m.putOff = true
+		}
 		if a.err == nil && split[a] == nil {
 			split[a] = g.split(a)
 		}
@@ -155,9 +170,9 @@ func (s *sheet) skip(signal string) bool { return s.member.source.has(signal) }
 
 // failed notes what is wrong with an answer as such, and reports whether there is nothing in it.
 func (s *sheet) failed(signal string, p portion, metric string) bool {
-	if len(p.warnings) > 0 {
+	if p.warnings != "" {
 		s.m.miss(signal)
-		s.m.note(CodeMetricsPartial, signal, "the answer came with a warning: "+short(strings.Join(p.warnings, "; ")))
+		s.m.note(CodeMetricsPartial, signal, "the answer came with a warning")
 	}
 	code, why := s.trouble(p, metric)
 	if why != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -18,56 +19,77 @@ const nodeCost = "node_total_hourly_cost"
 
 // costSource is an OpenCost, and the workloads that want it held against the price book.
 type costSource struct {
+	namespace string
 	url       string    // of its page; empty if a Prometheus is asked
 	endpoint  *endpoint // which is asked
+	door      *door
+	refused   error // why its page may not be asked for
 	workloads []string
+	complaint *complaint
 }
 
 // compare takes in a workload that speaks of an OpenCost.
-func (p *plan) compare(e *endpoint, name string, s *Source, o *Options) {
+func (p *plan) compare(e *endpoint, name string, s *Source, o *Options, old *plan) {
 	if s.Spec.OpenCost == nil || o.NodePrices == nil {
 		return
 	}
 	n := &costSource{endpoint: e}
 	if url := s.Spec.OpenCost.URL; url != "" {
-		n = &costSource{url: strings.TrimSuffix(url, "/") + "/metrics"}
+		n = &costSource{namespace: s.Target.Namespace, url: strings.TrimSuffix(url, "/") + "/metrics"}
 	} else if e == nil {
 		return // the workload's other findings tell that there is no Prometheus
 	}
-	for _, c := range p.costs {
-		if c.url == n.url && c.endpoint == n.endpoint {
-			n = c
-		}
+	same := func(c *costSource) bool {
+		return c.url == n.url && c.endpoint == n.endpoint && c.namespace == n.namespace
 	}
-	if n.workloads == nil {
-		p.costs = append(p.costs, n)
+	if i := slices.IndexFunc(p.costs, same); i >= 0 {
+		p.costs[i].workloads = append(p.costs[i].workloads, name)
+		return
 	}
+	if i := slices.IndexFunc(old.costs, same); i >= 0 {
+		n.door, n.refused, n.complaint = old.costs[i].door, old.costs[i].refused, old.costs[i].complaint
+	} else if n.url != "" {
+		permit, err := o.Access.permit(n.namespace, n.url, nil)
+		n.door, n.refused, n.complaint = &door{maxBytes: o.MaxBytes, permit: permit}, err, &complaint{}
+	}
+	p.costs = append(p.costs, n)
 	n.workloads = append(n.workloads, name)
 }
 
 // measure reads what OpenCost shows, and has it held against the price book. Whatever comes of
 // it, the price book counts.
 func (c *costSource) measure(r *round) func() {
-	shown, err := map[string]float64{}, error(nil)
+	shown, err := map[string]float64{}, c.refused
 	var asked *answer
 	if c.url == "" {
-		asked = r.query(c.endpoint, "max by (node, exported_node) ("+nodeCost+")")
-	} else {
-		r.reads = append(r.reads, func() { shown, err = r.costPage(c.url) })
+		asked = r.query(c.endpoint, &request{text: "max by (node, exported_node) (" + nodeCost + ")", labels: []string{"node", "exported_node"}, namespace: c.endpoint.namespace, unit: "openCost"})
+	} else if err == nil {
+		r.add(lineOwn, &job{
+			flow: flow{c.namespace, c.url}, unit: "openCost", limit: pageTimeout,
+			run: func(ctx context.Context) error {
+				shown, err = costPage(ctx, c.door, c.url)
+				return err
+			},
+			refused: func(why error) { err = why },
+		})
 	}
 	return func() {
 		if asked != nil {
 			shown, err = asked.nodeCosts(), asked.err
+		} else {
+			c.complaint.hear(r.options.Log, c.namespace, c.url, err)
 		}
 		reasons := CompareCosts(r.options.NodePrices(), shown)
 		for _, name := range c.workloads {
 			m := r.measured[name]
-			if err != nil {
+			switch {
+			case errors.Is(err, errPutOff): // it is no more than a comparison
+			case err != nil:
 				m.note(CodeMetricsUnknown, "openCost", err.Error())
-				continue
-			}
-			for _, reason := range reasons {
-				m.note(reason.Code, "", reason.Text)
+			default:
+				for _, reason := range reasons {
+					m.note(reason.Code, "", reason.Text)
+				}
 			}
 		}
 	}
@@ -86,28 +108,23 @@ func (a *answer) nodeCosts() map[string]float64 {
 }
 
 // costPage reads node prices from OpenCost's own page, which no credentials are sent to.
-func (r *round) costPage(url string) (map[string]float64, error) {
-	d := &door{maxBytes: r.options.MaxBytes}
+func costPage(ctx context.Context, d *door, url string) (map[string]float64, error) {
 	if err := d.open(Credentials{}); err != nil {
 		return nil, err
 	}
-	defer d.close()
-	return costPage(r.ctx, d, url)
-}
-
-func costPage(ctx context.Context, d *door, url string) (map[string]float64, error) {
-	body, complete, err := get(ctx, d.client(), url)
-	if err != nil {
-		return nil, err
-	}
 	shown := map[string]float64{}
-	err = parsePage(body, complete, func(name string) bool { return name == nodeCost }, func(s sample) error {
-		node := s.get("node")
-		if node == "" {
-			return errors.New("a node's cost must name its node")
-		}
-		shown[node] = max(shown[node], s.value)
-		return nil
+	err := get(ctx, d.client(), url, func(body io.Reader, complete bool) error {
+		return parsePage(body, complete, func(name string) bool { return name == nodeCost }, func(s sample) error {
+			node := s.get("node")
+			switch {
+			case node == "":
+				return errors.New("a node's cost must name its node")
+			case len(node) > maxLabel || len(shown) == maxSeries:
+				return errors.New("there are too many nodes, or too long ones")
+			}
+			shown[node] = max(shown[node], s.value)
+			return nil
+		})
 	})
 	return shown, err
 }

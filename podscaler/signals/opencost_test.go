@@ -65,7 +65,7 @@ func TestOpenCostIsReadFromItsPageOrFromPrometheus(t *testing.T) {
 		{"its page", page.URL, want},
 		{"its page, with a slash", page.URL + "/", want},
 		{"Prometheus", "", want},
-		{"nowhere", page.URL + "/nowhere", "MetricsUnknown: openCost: the page answers 404 Not Found"},
+		{"nowhere", page.URL + "/nowhere", "MetricsUnknown: openCost: invalid answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := reader(t, f, source(Spec{OpenCost: &OpenCost{URL: c.url}}), Options{NodePrices: book})

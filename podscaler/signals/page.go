@@ -1,9 +1,11 @@
 package signals
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,19 +20,19 @@ type sample struct {
 
 type label struct{ name, value string }
 
+// maxLine is how long a line of a page may be.
+const maxLine = 256 << 10
+
 // parsePage reads a metrics page, in the text format or in OpenMetrics, and emits the samples
 // whose name is wanted. Other lines are passed over without being understood: a page has
 // thousands of which a few are needed. complete says that the page must end as OpenMetrics does.
-func parsePage(page []byte, complete bool, wanted func(name string) bool, emit func(sample) error) error {
-	ended := false
-	for n := 1; len(page) > 0; n++ {
-		line := page
-		if i := bytes.IndexByte(page, '\n'); i >= 0 {
-			line, page = page[:i], page[i+1:]
-		} else {
-			page = nil
-		}
-		line = bytes.Trim(line, " \t\r")
+func parsePage(page io.Reader, complete bool, wanted func(name string) bool, emit func(sample) error) error {
+	lines := bufio.NewScanner(page)
+	lines.Buffer(make([]byte, 0, 16<<10), maxLine)
+	ended, n := false, 0
+	for lines.Scan() {
+		n++
+		line := bytes.Trim(lines.Bytes(), " \t\r")
 		if len(line) == 0 || line[0] == '#' {
 			ended = ended || string(line) == "# EOF"
 			continue
@@ -46,7 +48,12 @@ func parsePage(page []byte, complete bool, wanted func(name string) bool, emit f
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
-	if complete && !ended {
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("line %d: must be at most %d bytes long", n+1, maxLine)
+	case err != nil:
+		return err
+	case complete && !ended:
 		return errors.New("the page ends without # EOF: a part of it is missing")
 	}
 	return nil

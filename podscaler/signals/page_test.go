@@ -39,7 +39,7 @@ func TestPagesAreReadInBothFormats(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []sample
-			err := parsePage([]byte(c.page), false, all, func(s sample) error { got = append(got, s); return nil })
+			err := parsePage(strings.NewReader(c.page), false, all, func(s sample) error { got = append(got, s); return nil })
 			if d := cmp.Diff(c.want, got, cmp.AllowUnexported(sample{}, label{})); err != nil || d != "" {
 				t.Errorf("%v (-want +got):\n%s", err, d)
 			}
@@ -66,7 +66,7 @@ func TestAPageThatCannotBeReadIsRefused(t *testing.T) {
 		{"no name", `{} 3`, "line 1: a sample must have a name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := parsePage([]byte(c.page), false, all, func(sample) error { return nil })
+			err := parsePage(strings.NewReader(c.page), false, all, func(sample) error { return nil })
 			if err == nil || err.Error() != c.want {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
@@ -76,14 +76,14 @@ func TestAPageThatCannotBeReadIsRefused(t *testing.T) {
 
 func TestLinesThatAreNotWantedNeedNotBeUnderstood(t *testing.T) {
 	n := 0
-	err := parsePage([]byte("other{broken\n%broken\n.other 1\nmine 1\n"), false, func(name string) bool { return name == "mine" }, func(sample) error { n++; return nil })
+	err := parsePage(strings.NewReader("other{broken\n%broken\n.other 1\nmine 1\n"), false, func(name string) bool { return name == "mine" }, func(sample) error { n++; return nil })
 	if err != nil || n != 1 {
 		t.Errorf("got %d, %v", n, err)
 	}
 }
 
 func TestAPageThatWasCutOffIsNoPage(t *testing.T) {
-	if err := parsePage([]byte("a 1\n"), true, all, func(sample) error { return nil }); err == nil {
+	if err := parsePage(strings.NewReader("a 1\n"), true, all, func(sample) error { return nil }); err == nil {
 		t.Error("OpenMetrics without its end was taken")
 	}
 }
@@ -98,7 +98,7 @@ func FuzzPage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, page []byte) {
 		got := map[string]float64{}
 		n := 0
-		err := parsePage(page, false, all, func(s sample) error {
+		err := parsePage(bytes.NewReader(page), false, all, func(s sample) error {
 			got[s.name] = s.value
 			n++
 			return nil

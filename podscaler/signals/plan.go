@@ -1,13 +1,10 @@
 package signals
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -46,6 +43,7 @@ func newPlan(sources map[string]*Source, o *Options, old *plan) *plan {
 		e, err := p.endpointOf(s, o, old)
 		if err != nil {
 			p.nowhere[name] = err.Error()
+			p.told(name, s, o, old, err)
 		}
 		if s.Spec.Scrape != nil {
 			p.scrapes[name] = newScrape(name, s, old.scrapes[name])
@@ -55,13 +53,18 @@ func newPlan(sources map[string]*Source, o *Options, old *plan) *plan {
 		}
 		if e != nil {
 			p.join(groups, e, name, s)
-			p.ask(e, name, s)
+			p.ask(e, name, s, e.namespace != "" || o.Access.free(s.Target.Namespace))
 		}
-		p.compare(e, name, s, o)
+		p.compare(e, name, s, o, old)
 	}
 	for key, e := range old.endpoints {
 		if p.endpoints[key] != e {
 			e.door.close()
+		}
+	}
+	for _, c := range old.costs {
+		if c.door != nil && !slices.ContainsFunc(p.costs, func(n *costSource) bool { return n.door == c.door }) {
+			c.door.close()
 		}
 	}
 	for name, g := range old.registry {
@@ -72,17 +75,30 @@ func newPlan(sources map[string]*Source, o *Options, old *plan) *plan {
 	return p
 }
 
+// told has the log say why a workload's Prometheus is not asked, unless it has said so.
+func (p *plan) told(name string, s *Source, o *Options, old *plan, err error) {
+	if own := s.Spec.Prometheus; own != nil && old.sources[name] != s {
+		new(complaint).hear(o.Log, s.Target.Namespace, own.URL, err)
+	}
+}
+
 // endpointOf is the Prometheus that a workload's queries go to, or nil if it has none to send.
 func (p *plan) endpointOf(s *Source, o *Options, old *plan) (*endpoint, error) {
 	if !s.asks() {
 		return nil, nil
 	}
 	namespace, server := s.Target.Namespace, s.Spec.Prometheus
-	if server == nil {
-		namespace, server = "", o.Prometheus
+	var allowed *permit
+	var err error
+	if server != nil {
+		allowed, err = o.Access.permit(namespace, server.URL, server.Headers)
+	} else if namespace, server = "", o.Prometheus; server == nil {
+		err = fmt.Errorf("no Prometheus is known to ask: set signals.prometheus.url, or prometheus.url in the configuration file for all")
+	} else if !o.Access.free(s.Target.Namespace) {
+		err = s.serviceInScope()
 	}
-	if server == nil {
-		return nil, fmt.Errorf("no Prometheus is known to ask: set signals.prometheus.url, or prometheus.url in the configuration file for all")
+	if err != nil {
+		return nil, err
 	}
 	key := fmt.Sprintf("%q %q %q %q", namespace, server.URL, server.SecretName, server.Headers)
 	if e := p.endpoints[key]; e != nil {
@@ -90,8 +106,7 @@ func (p *plan) endpointOf(s *Source, o *Options, old *plan) (*endpoint, error) {
 	}
 	e := old.endpoints[key]
 	if e == nil {
-		var err error
-		if e, err = newEndpoint(namespace, *server, o.MaxBytes); err != nil {
+		if e, err = newEndpoint(namespace, *server, allowed, o.MaxBytes); err != nil {
 			return nil, err
 		}
 	}
@@ -116,6 +131,7 @@ type group struct {
 	kind     string
 	match    map[string]string
 	window   time.Duration
+	unit     string // what its answers are measured as
 	members  []member
 }
 
@@ -143,7 +159,7 @@ func (p *plan) join(groups map[string]*group, e *endpoint, name string, s *Sourc
 	if there := groups[key]; there != nil && len(there.members) < maxMembers {
 		g = there
 	} else {
-		groups[key] = g
+		groups[key], g.unit = g, name
 		p.groups = append(p.groups, g)
 	}
 	g.members = append(g.members, member{workload: name, source: s, names: preset.names(s)})
@@ -151,9 +167,10 @@ func (p *plan) join(groups map[string]*group, e *endpoint, name string, s *Sourc
 
 // ownQuery is a query that an owner wrote, and the signals that it is for.
 type ownQuery struct {
+	request
 	endpoint *endpoint
-	text     string
 	uses     []use
+	refused  error // why it is not sent
 }
 
 // use is one workload's signal or metric.
@@ -161,18 +178,27 @@ type use struct {
 	workload, signal, perPod, perVersion string
 }
 
-// ask takes in a workload's own queries; one that several have in common is sent once.
-func (p *plan) ask(e *endpoint, name string, s *Source) {
+// ask takes in a workload's own queries; one that several have in common is sent once. One that is not free
+// must be about the workload's namespace.
+func (p *plan) ask(e *endpoint, name string, s *Source, free bool) {
 	values := s.values()
 	add := func(text string, u use) {
 		expanded, _, _ := expand(text, values) // its faults were told by Validate
-		key := fmt.Sprintf("%p %s", e, expanded)
+		key := fmt.Sprintf("%p %s %s", e, s.Target.Namespace, expanded)
 		q := p.ownByText[key]
 		if q == nil {
-			q = &ownQuery{endpoint: e, text: expanded}
+			q = &ownQuery{endpoint: e, request: request{text: expanded, namespace: s.Target.Namespace, unit: name, owned: true}}
+			if err := checkScope(expanded, s.Target.Namespace); err != nil && !free {
+				q.refused = fmt.Errorf("%s: on the Prometheus that all namespaces share a query %w", refusedByPolicy, err)
+			}
 			p.own, p.ownByText[key] = append(p.own, q), q
 		}
 		q.uses = append(q.uses, u)
+		for _, label := range []string{u.perPod, u.perVersion} {
+			if label != "" {
+				q.labels = append(q.labels, label)
+			}
+		}
 	}
 	for _, q := range s.Spec.Queries.named() {
 		add(q.text, use{workload: name, signal: q.name})
@@ -183,103 +209,6 @@ func (p *plan) ask(e *endpoint, name string, s *Source) {
 	if g := s.Spec.Registration; g != nil && g.Query != "" {
 		add(g.Query, use{workload: name, signal: registration, perVersion: g.PerVersion})
 	}
-}
-
-// round is one measuring of everything: jobs that run side by side, each of which leaves what
-// came of it where only it writes, and then sums that are made of them in order.
-type round struct {
-	ctx      context.Context
-	now      time.Time
-	options  *Options
-	pages    *door    // through which pages are read
-	jobs     []func() // queries
-	reads    []func() // of pages
-	measured map[string]*measurement
-	opened   map[*endpoint]error
-}
-
-func (p *plan) measure(r *round) map[string]*measurement {
-	for _, name := range p.names {
-		r.measured[name] = &measurement{}
-	}
-	var sums []func()
-	r.open(p)
-	for _, g := range p.groups {
-		sums = append(sums, g.measure(r))
-	}
-	for _, q := range p.own {
-		sums = append(sums, q.measure(r))
-	}
-	for _, name := range p.names {
-		if g := p.registry[name]; g != nil {
-			sums = append(sums, g.measure(r))
-		}
-	}
-	sums = append(sums, p.scrapeAll(r)...)
-	for _, c := range p.costs {
-		sums = append(sums, c.measure(r))
-	}
-	r.run()
-	for _, sum := range sums {
-		sum()
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.nowhere)) {
-		p.blank(r.measured[name], p.sources[name], p.nowhere[name])
-	}
-	for _, name := range p.names {
-		r.measured[name].settle(p.sources[name])
-	}
-	return r.measured
-}
-
-// open reads the credentials of every Prometheus.
-func (r *round) open(p *plan) {
-	for _, e := range p.endpoints {
-		r.opened[e] = func() error {
-			var c Credentials
-			if r.options.Credentials != nil {
-				var err error
-				if c, err = r.options.Credentials(r.ctx, e.namespace, e.server); err != nil {
-					return fmt.Errorf("its credentials cannot be read: %w", err)
-				}
-			}
-			return e.door.open(c)
-		}()
-	}
-}
-
-// run does the jobs, as many at once as may be. Pages wait for pages only: pods that hang must
-// not keep a Prometheus from being asked.
-func (r *round) run() {
-	var wg sync.WaitGroup
-	for _, jobs := range [][]func(){r.jobs, r.reads} {
-		todo := make(chan func(), len(jobs))
-		for _, job := range jobs {
-			todo <- job
-		}
-		close(todo)
-		for range min(r.options.Parallel, len(jobs)) {
-			wg.Go(func() {
-				for job := range todo {
-					job()
-				}
-			})
-		}
-	}
-	wg.Wait()
-}
-
-// query adds a query to the round; its answer is there when the jobs are done.
-func (r *round) query(e *endpoint, text string) *answer {
-	a := &answer{code: CodeMetricsUnknown, err: r.opened[e]}
-	if a.err == nil {
-		r.jobs = append(r.jobs, func() {
-			if *a = e.ask(r.ctx, text); a.err == nil {
-				a.old(r.now, r.options.MaxAge)
-			}
-		})
-	}
-	return a
 }
 
 // old makes an error of an answer that speaks of another time: from a cache, or because one of
@@ -335,7 +264,10 @@ func (s *Source) has(signal string) bool {
 
 // measure asks the owner's query, and has the answer read for all who asked it.
 func (q *ownQuery) measure(r *round) func() {
-	a := r.query(q.endpoint, q.text)
+	a := &answer{code: CodeMetricsUnknown, err: q.refused}
+	if q.refused == nil {
+		a = r.query(q.endpoint, &q.request)
+	}
 	return func() {
 		for _, u := range q.uses {
 			u.take(r.measured[u.workload], a)
@@ -345,13 +277,13 @@ func (q *ownQuery) measure(r *round) func() {
 
 // take reads an answer as a number, or as one for each pod.
 func (u use) take(m *measurement, a *answer) {
-	if len(a.warnings) > 0 {
+	if a.warnings != "" {
 		m.miss(u.signal)
-		m.note(CodeMetricsPartial, u.signal, "the answer came with a warning: "+short(strings.Join(a.warnings, "; ")))
+		m.note(CodeMetricsPartial, u.signal, "the answer came with a warning")
 	}
 	switch {
 	case a.err != nil:
-		m.unknown(a.code, u.signal, a.err.Error())
+		m.failed(a.code, u.signal, a.err)
 	case u.perPod != "":
 		u.takePods(m, a)
 	case len(a.vector) == 0:

@@ -8,16 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/api"
-	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
-	"github.com/prometheus/common/model"
 )
 
 // Credentials are what a server wants to see: a token, or a name and a password, and what TLS
@@ -42,50 +37,64 @@ func (c *Credentials) sameTLS(o *Credentials) bool {
 type endpoint struct {
 	namespace string
 	server    Prometheus
-	api       promv1.API
+	query     string // where queries are sent
 	door      *door
+	complaint complaint
 }
 
-func newEndpoint(namespace string, p Prometheus, maxBytes int64) (*endpoint, error) {
-	d := &door{headers: p.Headers, maxBytes: maxBytes}
-	client, err := api.NewClient(api.Config{Address: p.URL, Client: d.client()})
+// newShared is the Prometheus of the administrator.
+func newShared(p Prometheus, maxBytes int64) (*endpoint, error) {
+	return newEndpoint("", p, nil, maxBytes)
+}
+
+// newEndpoint is a Prometheus that an object names, if objects of its namespace may.
+func newEndpoint(namespace string, p Prometheus, permit *permit, maxBytes int64) (*endpoint, error) {
+	at, err := url.Parse(p.URL)
 	if err != nil {
-		return nil, fmt.Errorf("signals.prometheus.url: must be a URL, was %q: %w", p.URL, err)
+		return nil, fmt.Errorf("signals.prometheus.url: must be a URL, was %q: %w", redactText(p.URL), err)
 	}
-	return &endpoint{namespace: namespace, server: p, api: promv1.NewAPI(client), door: d}, nil
+	return &endpoint{
+		namespace: namespace, server: p, query: at.JoinPath("api/v1/query").String(),
+		door: &door{headers: p.Headers, maxBytes: maxBytes, permit: permit},
+	}, nil
 }
 
-// answer is what came of one query.
-type answer struct {
-	vector   model.Vector
-	scalar   bool
-	warnings []string
-	code     string // of the finding, if err is not nil
-	err      error
-}
-
-// ask sends one query and waits for its answer or the deadline.
-func (e *endpoint) ask(ctx context.Context, query string) answer {
-	var options []promv1.Option
+// ask sends one query and reads of its answer the labels that are asked for, until it ends or the
+// context does.
+func (e *endpoint) ask(ctx context.Context, query string, labels []string, keep *room) answer {
+	unanswered := func(err error) answer { return answer{code: CodeMetricsUnknown, err: err} }
+	values := url.Values{"query": {query}}
 	if deadline, ok := ctx.Deadline(); ok {
-		options = append(options, promv1.WithTimeout(writable(time.Until(deadline))))
+		values.Set("timeout", writable(time.Until(deadline)).String())
 	}
-	value, warnings, _, err := e.api.Query(ctx, query, time.Time{}, options...)
-	a := answer{warnings: warnings, code: CodeMetricsUnknown}
-	switch v := value.(type) {
-	case model.Vector:
-		a.vector = v
-	case *model.Scalar:
-		a.scalar, a.vector = true, model.Vector{{Value: v.Value, Timestamp: v.Timestamp}}
-	default:
-		if err == nil {
-			err = fmt.Errorf("the query answers with %s, must be a number or a vector", kindOf(value))
-		}
-	}
+	resp, err := e.send(ctx, values)
 	if err != nil {
-		a.vector, a.err = nil, plain(ctx, err)
+		return unanswered(failed(ctx, err))
 	}
-	return a
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4*maxText)) // for the log, whatever of it there is
+		return unanswered(invalid("%s: %s", resp.Status, short(string(text))))
+	}
+	return decode(ctx, resp.Body, labels, keep)
+}
+
+// send sends a query by POST, and by GET where POST is refused.
+func (e *endpoint) send(ctx context.Context, values url.Values) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.query, strings.NewReader(values.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := e.door.client().Do(req)
+	if err != nil || resp.StatusCode != http.StatusMethodNotAllowed && resp.StatusCode != http.StatusNotImplemented {
+		return resp, err
+	}
+	_ = resp.Body.Close() // its status has said it all
+	if req, err = http.NewRequestWithContext(ctx, http.MethodGet, e.query+"?"+values.Encode(), nil); err != nil {
+		return nil, err
+	}
+	return e.door.client().Do(req)
 }
 
 // writable rounds a time down to what Prometheus reads as Go writes it: it takes no fractions, and
@@ -97,67 +106,14 @@ func writable(d time.Duration) time.Duration {
 	return max(d.Truncate(time.Millisecond), time.Millisecond)
 }
 
-func kindOf(v model.Value) string {
-	if v == nil {
-		return "nothing"
-	}
-	return "a " + v.Type().String()
-}
-
-// maxText is how much of a server's own words is passed on.
-const maxText = 300
-
-// plain makes of an error what a person needs, and what is the same each time it happens: no
-// address of ours, no page of HTML.
-func plain(ctx context.Context, err error) error {
-	var network *net.OpError
-	var answered *promv1.Error
-	var dns *net.DNSError
-	var request *url.Error
-	switch {
-	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
-		return errors.New("no answer in time")
-	case errors.As(err, &dns):
-		return fmt.Errorf("no address for %s", dns.Name)
-	case errors.As(err, &network):
-		where := ""
-		if network.Addr != nil {
-			where = " " + network.Addr.String()
-		}
-		return fmt.Errorf("%s%s: %w", network.Op, where, root(network.Err))
-	case errors.As(err, &answered):
-		return errors.New(short(answered.Msg))
-	case errors.As(err, &request):
-		return errors.New(short(request.Err.Error()))
-	}
-	return errors.New(short(err.Error()))
-}
-
-// root is the error that all others are wrapped around.
-func root(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
-}
-
-func short(text string) string {
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "?")), " ")
-	if len(text) > maxText {
-		text = strings.ToValidUTF8(text[:maxText], "") + "…"
-	}
-	return text
-}
-
 // door carries requests to a server with what it wants to see, and lets no more of an answer
 // in than there is room for.
 type door struct {
 	headers  map[string]string
 	maxBytes int64
 	secured  bool // who is not asked by TLS is shown nothing
+	// permit is what an object may do that names the server; nil is the administrator's own.
+	permit *permit
 
 	mu    sync.Mutex
 	creds Credentials
@@ -174,10 +130,13 @@ func (d *door) client() *http.Client {
 // open takes the credentials for the requests to come. Connections are kept as long as what TLS
 // takes stays the same.
 func (d *door) open(c Credentials) error {
+	if err := d.permit.shows(&c); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.base == nil || !c.sameTLS(&d.creds) {
-		base, err := newTransport(c)
+		base, err := newTransport(c, d.permit)
 		if err != nil {
 			return err
 		}
@@ -199,9 +158,12 @@ func (d *door) close() {
 	}
 }
 
-func newTransport(c Credentials) (*http.Transport, error) {
+func newTransport(c Credentials, p *permit) (*http.Transport, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = 16
+	if p != nil {
+		t.Proxy, t.DialContext = nil, p.dial // behind a proxy it would not be seen what is connected to
+	}
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
 	if len(c.CA) > 0 {
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
@@ -253,14 +215,14 @@ type limited struct {
 
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left < 0 {
-		return 0, fmt.Errorf("the answer is longer than %d bytes", l.limit)
+		return 0, invalid("the answer is longer than %d bytes", l.limit)
 	}
 	if int64(len(p)) > l.left+1 {
 		p = p[:l.left+1]
 	}
 	n, err := l.body.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return n, fmt.Errorf("the answer is longer than %d bytes", l.limit)
+		return n, invalid("the answer is longer than %d bytes", l.limit)
 	}
 	return n, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -26,11 +27,15 @@ type Options struct {
 	Pods func() []Pod
 	// ScrapeCredentials are for all pages that are scraped over https; no other sees them.
 	ScrapeCredentials func(ctx context.Context) (Credentials, error)
+	// Access says what objects may make this program ask; empty, they name no server of their own.
+	Access Access
+	// Log is for the administrator, who reads there what servers say; nil is none.
+	Log *slog.Logger
 	// NodePrices returns what the price book asks for each node, in units an hour.
 	NodePrices func() map[string]float64
 
 	Timeout  time.Duration // the longest that a Prepare takes; 0 is 5s
-	Parallel int           // queries that are open at once, and as many pages; 0 is 16
+	Parallel int           // queries that one server is asked at once, and as many pages; 0 is 16
 	MaxAge   time.Duration // older measurements and samples are stale; 0 is 2m
 	MaxBytes int64         // of an answer; 0 is 32 MiB
 }
@@ -40,6 +45,7 @@ type Reader struct {
 	options Options
 	pages   *door
 	one     sync.Mutex // held by Prepare: there is one at a time
+	lines   [lineCount]*line
 
 	mu     sync.Mutex // guards what follows
 	plan   *plan
@@ -60,7 +66,9 @@ func New(o Options) *Reader {
 	o.Parallel = cmp.Or(o.Parallel, 16)
 	o.MaxAge = cmp.Or(o.MaxAge, 2*time.Minute)
 	o.MaxBytes = cmp.Or(o.MaxBytes, 32<<20)
-	return &Reader{options: o, pages: &door{maxBytes: o.MaxBytes, secured: true}, plan: &plan{}, states: map[string]*state{}}
+	return &Reader{
+		options: o, pages: &door{maxBytes: o.MaxBytes, secured: true}, lines: newLines(&o), plan: &plan{}, states: map[string]*state{},
+	}
 }
 
 // Configure says which workloads are measured from now on, by name, and where from. What was
@@ -107,13 +115,13 @@ func (r *Reader) Prepare(ctx context.Context, now time.Time) {
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, r.options.Timeout)
 	defer cancel()
-	measured := p.measure(&round{
-		ctx: ctx, now: now, options: &r.options, pages: r.pages,
-		measured: map[string]*measurement{}, opened: map[*endpoint]error{},
-	})
+	measured := p.measure(newRound(ctx, now, r))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, m := range measured {
+		if m.putOff && r.states[name].fresh(now, r.options.MaxAge) {
+			continue
+		}
 		if r.plan.sources[name] == p.sources[name] { // else it was configured anew meanwhile
 			r.states[name] = r.states[name].next(m, now, r.options.MaxAge)
 			r.states[name].window.Over = p.sources[name].over()
@@ -121,10 +129,15 @@ func (r *Reader) Prepare(ctx context.Context, now time.Time) {
 	}
 }
 
+// fresh reports whether what was measured before still counts, where a workload's turn did not come.
+func (s *state) fresh(now time.Time, maxAge time.Duration) bool {
+	return s != nil && now.Sub(s.at) <= maxAge && !now.Before(s.at)
+}
+
 // next is the state after a measurement. A time without any is a gap, too.
 func (s *state) next(m *measurement, now time.Time, maxAge time.Duration) *state {
 	n := &state{window: m.window, findings: m.reasons(), at: now, since: now}
-	if s != nil && !m.gap && now.Sub(s.at) <= maxAge && !now.Before(s.at) {
+	if !m.gap && s.fresh(now, maxAge) {
 		n.since = s.since
 	}
 	n.window.Since = n.since

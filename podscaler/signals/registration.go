@@ -62,44 +62,67 @@ func redactText(text string) string {
 
 // registry is a workload's service registry.
 type registry struct {
-	workload string
-	source   *Source
-	door     *door
+	workload  string
+	source    *Source
+	door      *door
+	complaint complaint
+	refused   error // why it may not be asked
 }
+
+// maxRegistry bounds a registry's answer, and maxCommas how many things may be in it: some bytes of JSON
+// are much larger once they are read. Consul has about 80 for an instance.
+const (
+	maxRegistry = 2 << 20
+	maxCommas   = 200000
+)
 
 // newRegistry returns the old one if it is for the same source: its connections stay.
 func newRegistry(workload string, s *Source, o *Options, old *registry) *registry {
 	if old != nil && old.source == s {
 		return old
 	}
-	return &registry{workload: workload, source: s, door: &door{headers: s.Spec.Registration.Headers, maxBytes: o.MaxBytes}}
+	from := s.Spec.Registration
+	g := &registry{workload: workload, source: s}
+	permit, err := o.Access.permit(s.Target.Namespace, from.URL, from.Headers)
+	g.door, g.refused = &door{headers: from.Headers, maxBytes: min(o.MaxBytes, maxRegistry), permit: permit}, err
+	return g
 }
 
 // measure asks the registry.
 func (g *registry) measure(r *round) func() {
-	from := g.source.Spec.Registration
 	var got registered
-	var c Credentials
-	var err error
-	if r.options.Credentials != nil {
-		c, err = r.options.Credentials(r.ctx, g.source.Target.Namespace, Prometheus{URL: from.URL, SecretName: from.SecretName, Headers: from.Headers})
-	}
-	if err != nil {
-		err = fmt.Errorf("its credentials cannot be read: %w", err)
-	} else if err = g.door.open(c); err == nil {
-		r.reads = append(r.reads, func() { got, err = askRegistry(r.ctx, g.door.client(), from.URL) })
+	err := g.refused
+	if err == nil {
+		r.add(lineOwn, &job{
+			flow: flow{g.source.Target.Namespace, g.source.Spec.Registration.URL}, unit: g.workload, limit: pageTimeout,
+			run: func(ctx context.Context) error {
+				got, err = g.ask(ctx, r.options)
+				return err
+			},
+			refused: func(why error) { err = why },
+		})
 	}
 	return func() {
 		m := r.measured[g.workload]
+		g.complaint.hear(r.options.Log, g.source.Target.Namespace, g.source.Spec.Registration.URL, err)
 		switch {
 		case err != nil:
-			m.unknown(CodeMetricsUnknown, registration, err.Error())
+			m.failed(CodeMetricsUnknown, registration, err)
 		case got.age(r.now) > r.options.MaxAge:
 			m.unknown(CodeMetricsStale, registration, fmt.Sprintf("the answer is %s old by this clock, must be at most %s", got.age(r.now).Round(time.Minute), r.options.MaxAge))
 		default:
 			m.registered(got)
 		}
 	}
+}
+
+func (g *registry) ask(ctx context.Context, o *Options) (registered, error) {
+	from := g.source.Spec.Registration
+	server := Prometheus{URL: from.URL, SecretName: from.SecretName, Headers: from.Headers}
+	if err := open(ctx, o, g.door, g.source.Target.Namespace, server); err != nil {
+		return registered{}, err
+	}
+	return askRegistry(ctx, g.door.client(), from.URL)
 }
 
 // registered is what a registry says of the instances that it sends requests to.
@@ -123,30 +146,48 @@ func (m *measurement) registered(g registered) {
 }
 
 func askRegistry(ctx context.Context, client *http.Client, url string) (g registered, err error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return g, plain(ctx, err)
+		return g, failed(ctx, err)
 	}
 	req.Header.Set("Accept", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		return g, plain(ctx, err)
+		return g, failed(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return g, fmt.Errorf("the registry answers %s", resp.Status)
+		return g, invalid("the registry answers %s", resp.Status)
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return g, plain(ctx, err)
+	switch {
+	case ctx.Err() != nil:
+		return g, failed(ctx, ctx.Err())
+	case err != nil:
+		return g, invalid("%w", plain(ctx, err))
 	}
-	if g, err = parseRegistry(body); err != nil {
+	if g, err = readRegistry(ctx, body); err != nil {
 		return registered{}, err
 	}
 	if age, err := strconv.Atoi(resp.Header.Get("Age")); err == nil && age > 0 {
 		g.cached = time.Duration(min(age, math.MaxInt32)) * time.Second
+	}
+	return g, nil
+}
+
+// reading is held by who reads a registry's answer: each takes many times as much memory as it has bytes.
+var reading = make(chan struct{}, 2)
+
+func readRegistry(ctx context.Context, body []byte) (registered, error) {
+	select {
+	case reading <- struct{}{}:
+		defer func() { <-reading }()
+	case <-ctx.Done():
+		return registered{}, failed(ctx, ctx.Err())
+	}
+	g, err := parseRegistry(body)
+	if err != nil {
+		return registered{}, invalid("%w", err)
 	}
 	return g, nil
 }
@@ -221,6 +262,8 @@ func parseRegistry(body []byte) (g registered, err error) {
 	switch body = bytes.TrimSpace(body); {
 	case len(body) == 0:
 		return g, errors.New("the answer is empty")
+	case bytes.Count(body, []byte(",")) > maxCommas:
+		return g, fmt.Errorf("the answer must have at most %d things in it, has more", maxCommas)
 	case body[0] == '[':
 		var list []consulInstance
 		if err := json.Unmarshal(body, &list); err != nil {

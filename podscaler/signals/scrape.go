@@ -168,6 +168,8 @@ type page struct {
 	flight  float64
 	untold  bool
 	series  map[string]*counter
+	names   int  // bytes
+	putOff  bool // it was not read in this round
 }
 
 // read adds the reading of all pods to the round, if it is time for it.
@@ -192,7 +194,14 @@ func (s *scrape) read(r *round, client *http.Client, err error, pods []Pod) []*p
 		got := &page{pod: pod, err: err}
 		pages = append(pages, got)
 		if err == nil {
-			r.reads = append(r.reads, func() { got.err = s.fetch(r.ctx, client, got) })
+			r.add(linePages, &job{
+				flow: flow{s.source.Target.Namespace, s.workload}, unit: pod.Name, limit: pageTimeout,
+				run: func(ctx context.Context) error {
+					got.err = s.fetch(ctx, client, got)
+					return got.err
+				},
+				refused: func(error) { got.putOff = true },
+			})
 		}
 	}
 	return pages
@@ -226,46 +235,49 @@ const pageTimeout = 2 * time.Second
 
 // fetch reads a pod's page.
 func (s *scrape) fetch(ctx context.Context, client *http.Client, into *page) error {
-	body, complete, err := get(ctx, client, s.url(into.pod.Address))
-	if err != nil {
-		return err
+	err := get(ctx, client, s.url(into.pod.Address), func(body io.Reader, complete bool) error { return s.parse(body, complete, into) })
+	var f *failure
+	if errors.As(err, &f) { // it is the owner's own pod
+		return f.detail
 	}
-	return s.parse(body, complete, into)
+	return err
 }
 
-// get reads a metrics page, and whether it is to end as OpenMetrics does.
-func get(ctx context.Context, client *http.Client, url string) (body []byte, complete bool, err error) {
+// get has a metrics page read as it comes. complete says whether it is to end as OpenMetrics does.
+func get(ctx context.Context, client *http.Client, url string, read func(body io.Reader, complete bool) error) error {
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return nil, false, plain(ctx, err)
+		return failed(ctx, err)
 	}
 	req.Header.Set("Accept", "text/plain;version=0.0.4,application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1")
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, false, plain(ctx, err)
+		return failed(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return nil, false, fmt.Errorf("the page answers %s", resp.Status)
-	}
-	body, err = io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, false, plain(ctx, err)
+		return invalid("the page answers %s", resp.Status)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return body, kind == "application/openmetrics-text", nil
+	switch err := read(resp.Body, kind == "application/openmetrics-text"); {
+	case ctx.Err() != nil:
+		return failed(ctx, ctx.Err())
+	case err != nil:
+		return invalid("%w", plain(ctx, err))
+	}
+	return nil
 }
 
-// maxSeries bounds what is kept of a pod.
-const maxSeries = 20000
+// maxNames bounds what the names of a page's series take.
+const maxNames = 4 << 20
 
 // processStart is the name under which processes tell when they started.
 const processStart = "process_start_time_seconds"
 
 // parse takes from a page what the workload's signals are made of.
-func (s *scrape) parse(body []byte, complete bool, into *page) error {
+func (s *scrape) parse(body io.Reader, complete bool, into *page) error {
 	into.series, into.flight, into.started = map[string]*counter{}, math.NaN(), math.NaN()
 	bucket := s.histogram + "_bucket"
 	wanted := func(name string) bool {
@@ -354,8 +366,8 @@ func (p *page) count(line *sample, c *counter) error {
 	if p.series[key] != nil {
 		return errors.New("a series must be on a page once, was twice: " + short(line.name))
 	}
-	if len(p.series) == maxSeries {
-		return fmt.Errorf("the page has more than %d series: narrow them with signals.match", maxSeries)
+	if p.names += len(key); len(p.series) == maxSeries || p.names > maxNames {
+		return fmt.Errorf("the page has more than %d series, or %d bytes of names: narrow them with signals.match", maxSeries, maxNames)
 	}
 	c.family = family
 	p.series[key] = c
@@ -365,6 +377,9 @@ func (p *page) count(line *sample, c *counter) error {
 // take adds what was read, and measures.
 func (s *scrape) take(r *round, pages []*page) {
 	for _, got := range pages {
+		if got.putOff {
+			continue
+		}
 		p := s.pods[got.pod.Name]
 		p.err = got.err
 		if got.err == nil {

@@ -359,7 +359,7 @@ func TestOnlyTheSeriesOfServedRequestsCount(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := source(Spec{Preset: Istio, Match: c.match, Scrape: &c.own})
 			var got page
-			err := newScrape("shop/cart", &s, nil).parse([]byte(`istio_requests_total{reporter="source"} 5
+			err := newScrape("shop/cart", &s, nil).parse(strings.NewReader(`istio_requests_total{reporter="source"} 5
 istio_requests_total{reporter="destination",code="200"} 7
 istio_requests_total{reporter="destination",code="500"} 1
 mine_count 7
@@ -448,7 +448,7 @@ func TestAWindowIsTheSumOfWhatEachPodShowed(t *testing.T) {
 				body, there := bodies[got.pod.Name]
 				got.err = fmt.Errorf("silent")
 				if there {
-					got.err = sc.parse([]byte(body), false, got)
+					got.err = sc.parse(strings.NewReader(body), false, got)
 				}
 			}
 			sc.take(r, pages)
@@ -481,7 +481,7 @@ func FuzzScrapedPage(f *testing.F) {
 			m = &measurement{}
 			r := &round{now: noon.Add(time.Duration(i) * 15 * time.Second), options: &Options{}, measured: map[string]*measurement{"shop/cart": m}}
 			pages := sc.read(r, nil, nil, []Pod{{Workload: "shop/cart", Name: "a", Address: "a", Ready: true}})
-			pages[0].err = sc.parse([]byte(body), false, pages[0])
+			pages[0].err = sc.parse(strings.NewReader(body), false, pages[0])
 			sc.take(r, pages)
 		}
 		m.settle(&s)

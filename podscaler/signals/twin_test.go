@@ -159,7 +159,7 @@ func podsCase(t *testing.T, chance *rand.Rand, i int) twinCase {
 		for _, got := range pages {
 			got.err = fmt.Errorf("silent")
 			if body, there := bodies[got.pod.Name]; there {
-				got.err = sc.parse([]byte(body), false, got)
+				got.err = sc.parse(strings.NewReader(body), false, got)
 			}
 		}
 		sc.take(r, pages)

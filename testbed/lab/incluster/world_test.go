@@ -248,7 +248,7 @@ func (w *world) start(components, settings string) *child {
 	w.children++
 	c := &child{user: fmt.Sprintf("plimsoll-%d", w.children), metrics: metrics, ended: make(chan error, 1)}
 	file := filepath.Join(folder, "plimsoll.yaml")
-	all := keep + fmt.Sprintf("\nkubeconfig: %s\nmetrics: %s\nnamespace: plimsoll\nstate: kubernetes\njournal: {file: journal.ndjson}\n", w.kubeconfig(folder, c.user), c.metrics) + settings
+	all := keep + fmt.Sprintf("\nkubeconfig: %s\nmetrics: %s\nnamespace: plimsoll\nstate: kubernetes\njournal: {file: journal.ndjson}\nsignals: {allowedHosts: [{hosts: [127.0.0.1]}]}\n", w.kubeconfig(folder, c.user), c.metrics) + settings
 	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
 		w.Fatal(err)
 	}

@@ -126,6 +126,8 @@ func (p *Part) configure(l *lab.Lab) (string, error) {
 	config["state"] = filepath.Join(folder, "state")
 	config["namespace"] = "kube-system" // where its lease is kept
 	config["metrics"] = fmt.Sprintf("127.0.0.1:%d", p.port)
+	// What objects name, as the example does, is on this machine.
+	config["signals"] = map[string]any{"allowedHosts": []any{map[string]any{"hosts": []string{"127.0.0.1"}}}}
 	if p.Provider {
 		config["provider"] = map[string]any{"listen": p.listen()}
 	}

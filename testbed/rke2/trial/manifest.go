@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -177,6 +179,11 @@ func (r *run) config(interval any) map[string]any {
 	}
 	if len(r.world.CA) > 0 {
 		c["caFile"] = caFile
+	}
+	if p := r.settings.Prometheus; p != nil && p.InCluster != "" {
+		if at, err := url.Parse(p.InCluster); err == nil { // the site has been checked
+			c["signals"] = map[string]any{"allowedHosts": []any{map[string]any{"hosts": []string{strings.ToLower(at.Host)}}}}
+		}
 	}
 	return c
 }

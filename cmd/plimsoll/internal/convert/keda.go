@@ -53,6 +53,8 @@ func fromKEDA(m tree, _ Options) *v1alpha1.WorkloadAutoscalerSpec {
 	}
 	if spec.Signals.Prometheus == nil {
 		spec.Signals = nil
+	} else {
+		m.note("spec.signals.prometheus.url: Plimsoll asks %s once its administrator lists it in signals.allowedHosts; without the key it asks the Prometheus that all share", spec.Signals.Prometheus.URL)
 	}
 	atLeastOne(s.at("minReplicaCount"), spec)
 	for _, trigger := range s.at("triggers").items() {

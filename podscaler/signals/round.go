@@ -1,0 +1,201 @@
+package signals
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The lines that jobs wait in. None has a slot of another's: pods that hang must not keep a Prometheus from
+// being asked, nor owners' queries what a preset asks of the same server, nor servers that objects name
+// anything but one another.
+const (
+	linePresets = iota // what we ask of the shared Prometheus
+	lineQueries        // what owners ask of it
+	lineOwn            // servers that objects name
+	linePages          // of pods
+	lineCount
+)
+
+// newLines are the lines of a reader. What waits for a server takes no more than a connection, so that of
+// servers that objects name many may be waited for.
+func newLines(o *Options) (all [lineCount]*line) {
+	enough := patience(o)
+	all[linePresets] = newLine(o.Parallel, o.Parallel, enough)
+	all[lineQueries] = newLine(max(1, o.Parallel/2), o.Parallel, enough)
+	all[lineOwn] = newLine(8*o.Parallel, 4, enough)
+	all[linePages] = newLine(o.Parallel, o.Parallel, enough)
+	return all
+}
+
+// patience is how long a server is waited for that an object names. All wait for a round, so that a server
+// which never answers must not take all of its time.
+func patience(o *Options) time.Duration { return o.Timeout * 2 / 5 }
+
+// round is one measuring of everything: jobs that run side by side, each of which leaves what
+// came of it where only it writes, and then sums that are made of them in order.
+type round struct {
+	ctx      context.Context
+	now      time.Time
+	options  *Options
+	pages    *door // through which pages are read
+	lines    [lineCount]*line
+	jobs     [lineCount][]*job
+	measured map[string]*measurement
+	answers  map[*endpoint][]*answer
+	opened   map[*endpoint]func(ctx context.Context) error
+	all, own *room            // what answers to everything, and to what owners ask, may take
+	rooms    map[string]*room // and those to a namespace
+}
+
+func newRound(ctx context.Context, now time.Time, r *Reader) *round {
+	return &round{
+		ctx: ctx, now: now, options: &r.options, pages: r.pages, lines: r.lines,
+		measured: map[string]*measurement{}, answers: map[*endpoint][]*answer{}, opened: map[*endpoint]func(context.Context) error{},
+		all: &room{left: maxKeptGroup}, own: &room{left: maxKeptAll}, rooms: map[string]*room{},
+	}
+}
+
+func (r *round) add(line int, j *job) { r.jobs[line] = append(r.jobs[line], j) }
+
+// room is what the answers to a namespace may take, empty for ours.
+func (r *round) room(namespace string) *room {
+	if namespace == "" {
+		return r.all
+	}
+	if r.rooms[namespace] == nil {
+		r.rooms[namespace] = &room{left: maxKeptOwn, above: r.own}
+	}
+	return r.rooms[namespace]
+}
+
+func (p *plan) measure(r *round) map[string]*measurement {
+	for _, name := range p.names {
+		r.measured[name] = &measurement{}
+	}
+	var sums []func()
+	for _, g := range p.groups {
+		sums = append(sums, g.measure(r))
+	}
+	for _, q := range p.own {
+		sums = append(sums, q.measure(r))
+	}
+	for _, name := range p.names {
+		if g := p.registry[name]; g != nil {
+			sums = append(sums, g.measure(r))
+		}
+	}
+	sums = append(sums, p.scrapeAll(r)...)
+	for _, c := range p.costs {
+		sums = append(sums, c.measure(r))
+	}
+	r.run()
+	for _, sum := range sums {
+		sum()
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.nowhere)) {
+		p.blank(r.measured[name], p.sources[name], p.nowhere[name])
+	}
+	for _, name := range p.names {
+		r.measured[name].settle(p.sources[name])
+	}
+	r.complain()
+	return r.measured
+}
+
+// run does the jobs of all lines side by side.
+func (r *round) run() {
+	var wg sync.WaitGroup
+	for i, l := range r.lines {
+		named := map[flow]bool{}
+		for _, j := range r.jobs[i] {
+			named[j.flow] = true
+		}
+		l.forget(r.now, func(f flow) bool { return named[f] })
+		wg.Go(func() { l.run(r.ctx, r.now, r.jobs[i]) })
+	}
+	wg.Wait()
+}
+
+// complain has the log say what is wrong with each Prometheus.
+func (r *round) complain() {
+	for e, all := range r.answers {
+		var err error
+		for _, a := range all {
+			switch {
+			case err != nil:
+			case a.err != nil:
+				err = a.err
+			case a.warnings != "":
+				err = invalid("it warns: %s", a.warnings)
+			}
+		}
+		e.complaint.hear(r.options.Log, e.namespace, e.server.URL, err)
+	}
+}
+
+// request is a query, and what of its answer is kept.
+type request struct {
+	text      string
+	labels    []string
+	namespace string // for which it is asked, empty for ours
+	unit      string // what is measured by it
+	owned     bool   // an owner wrote it
+}
+
+// query adds a query to the round; its answer is there when the jobs are done.
+func (r *round) query(e *endpoint, q *request) *answer {
+	a := &answer{code: CodeMetricsUnknown}
+	r.answers[e] = append(r.answers[e], a)
+	line, limit := linePresets, r.options.Timeout
+	switch {
+	case e.namespace != "":
+		line, limit = lineOwn, patience(r.options)
+	case q.owned:
+		line = lineQueries
+	}
+	open, keep := r.open(e), r.room(q.namespace)
+	r.add(line, &job{
+		flow: flow{q.namespace, e.server.URL}, unit: q.unit, limit: limit,
+		run: func(ctx context.Context) error {
+			if a.err = open(ctx); a.err != nil {
+				return a.err
+			}
+			if *a = e.ask(ctx, q.text, q.labels, keep); a.err == nil {
+				a.old(r.now, r.options.MaxAge)
+				return nil
+			}
+			return a.err
+		},
+		refused: func(why error) { *a = answer{code: CodeMetricsUnknown, err: why} },
+	})
+	return a
+}
+
+// open reads the credentials of a Prometheus once in a round.
+func (r *round) open(e *endpoint) func(ctx context.Context) error {
+	if r.opened[e] == nil {
+		once := sync.Once{}
+		var err error
+		r.opened[e] = func(ctx context.Context) error {
+			once.Do(func() { err = open(ctx, r.options, e.door, e.namespace, e.server) })
+			return err
+		}
+	}
+	return r.opened[e]
+}
+
+// open reads what a server wants to see.
+func open(ctx context.Context, o *Options, d *door, namespace string, server Prometheus) error {
+	var c Credentials
+	if o.Credentials != nil {
+		var err error
+		if c, err = o.Credentials(ctx, namespace, server); err != nil {
+			return fmt.Errorf("its credentials cannot be read: %w", err)
+		}
+	}
+	return d.open(c)
+}

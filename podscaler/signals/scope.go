@@ -1,0 +1,182 @@
+package signals
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// namespaceLabels are the labels that say in which namespace what a series tells of is.
+var namespaceLabels = []string{"namespace", "exported_namespace", "kubernetes_namespace", "k8s_namespace_name", "destination_workload_namespace"}
+
+// serviceInScope wants a name by which a preset finds a workload in the shared Prometheus to be one of its
+// namespace: these presets have no namespace beside it.
+func (s *Source) serviceInScope() error {
+	namespace, service := s.Target.Namespace, s.Spec.Service
+	byName := slices.Contains([]Preset{Envoy, OTel}, s.Spec.preset()) || s.Spec.preset() == Traefik && strings.Contains(service, "@")
+	if !byName || service == "" || s.Spec.Scrape != nil {
+		return nil
+	}
+	own := hasWord(service, namespace) || s.Spec.preset() == Traefik && strings.HasPrefix(service, namespace+"-") ||
+		slices.ContainsFunc(namespaceLabels, func(l string) bool { return s.Spec.Match[l] == namespace })
+	if own {
+		return nil
+	}
+	return fmt.Errorf("%s: on the Prometheus that all namespaces share signals.service must have %s in it, or signals.match must have namespace: %s, was %q",
+		refusedByPolicy, namespace, namespace, service)
+}
+
+// hasWord reports whether a text has a word in it that is no part of a longer name.
+func hasWord(text, word string) bool {
+	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool {
+		return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
+	}), word)
+}
+
+// checkScope wants every selector of a query to have a matcher for the namespace. It knows just so much
+// of PromQL that a name which it does not know for a function's, or for a word of the language where that
+// has its place, is a selector's; and refuses what it cannot read. So what it lets pass reads nothing else,
+// in the dialects of other stores too, and some that would be harmless is refused.
+func checkScope(query, namespace string) error {
+	c := scopeCheck{namespace: namespace}
+	for rest := query; rest != ""; {
+		text := tokenForm.FindString(rest)
+		rest = rest[len(text):]
+		if glued := text != "" && text[0] >= '0' && text[0] <= '9' && gluedForm.MatchString(rest); text == "" || glued {
+			return fmt.Errorf("must be PromQL in which every selector is seen to have namespace=%q, was not at %s", namespace, strconv.Quote(short(text+rest)))
+		}
+		if err := c.take(text, rest[len(blankForm.FindString(rest)):]); err != nil {
+			return err
+		}
+	}
+	if c.braces || c.labels {
+		return errors.New("must close every brace")
+	}
+	return nil
+}
+
+// tokenForm is blanks and comments, a string, a range in brackets, a number or time, a name, an operator or a
+// mark. What stores read differently is none of them: a carriage return, which may end a comment or not, and
+// a backslash in backquotes, which may escape or not.
+var (
+	blankForm = regexp.MustCompile(`^(?:#[^\r\n]*|[ \t\n]+)*`)
+	tokenForm = regexp.MustCompile(`^(?:#[^\r\n]*|[ \t\n]+|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|` + "`[^`\\\\]*`" +
+		`|\[[0-9a-z:. \t]*\]|0[xX][0-9a-fA-F]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+|(?:ms|[smhdwyi])(?:[0-9]+(?:ms|[smhdwyi]))*)?` +
+		`|[a-zA-Z_:][a-zA-Z0-9_:]*|=~|!~|==|!=|<=|>=|[-+*/%^<>=@(){},])`)
+	wordForm  = regexp.MustCompile(`^[a-zA-Z_:]`)
+	gluedForm = regexp.MustCompile(`^[a-zA-Z0-9_:]`)
+)
+
+// scopeCheck walks through a query.
+type scopeCheck struct {
+	namespace string
+	last      string   // the token before, blanks aside
+	name      string   // that of a metric whose selector must come next
+	braces    bool     // within a selector
+	own       bool     // which has a matcher for the namespace
+	matcher   []string // that it is at
+	labels    bool     // within a list of labels, as behind by
+	list      bool     // which must come next
+}
+
+func (c *scopeCheck) take(text, rest string) error {
+	if strings.ContainsAny(text[:1], " \t\n#") {
+		return nil
+	}
+	defer func() { c.last = text }()
+	switch {
+	case c.braces:
+		return c.inSelector(text)
+	case c.labels || c.list:
+		return c.inLabels(text)
+	case text == "{":
+		c.braces, c.own, c.matcher = true, false, nil
+		return nil
+	case text == "}":
+		return errors.New("must close no brace that is not open")
+	case wordForm.MatchString(text):
+		return c.word(text, rest)
+	}
+	return nil
+}
+
+// inSelector takes what is between braces: a list of matchers, all of which a series must meet.
+func (c *scopeCheck) inSelector(text string) error {
+	if text != "," && text != "}" {
+		c.matcher = append(c.matcher, text)
+		return nil
+	}
+	switch m := c.matcher; {
+	case len(m) == 0:
+	case len(m) == 1 && wordForm.MatchString(m[0]) || len(m) != 1 && len(m) != 3:
+		return c.refuse(strings.Join(m, " "))
+	case len(m) == 3:
+		if !slices.Contains([]string{"=", "!=", "=~", "!~"}, m[1]) || !strings.ContainsAny(m[2][:1], "\"'`") {
+			return c.refuse(strings.Join(m, " "))
+		}
+		if slices.Contains(namespaceLabels, m[0]) && m[1] == "=" && m[2][1:len(m[2])-1] == c.namespace {
+			c.own = true
+		}
+	}
+	c.matcher = nil
+	if text == "}" {
+		c.braces = false
+		if !c.own {
+			return c.refuse("one without")
+		}
+	}
+	return nil
+}
+
+// inLabels takes a list of labels' names.
+func (c *scopeCheck) inLabels(text string) error {
+	switch {
+	case c.list && text == "(":
+		c.list, c.labels = false, true
+	case c.list || text == "(" || text == "{":
+		return c.refuse(text)
+	case text == ")":
+		c.labels = false
+	}
+	return nil
+}
+
+// word takes a name outside of braces.
+func (c *scopeCheck) word(text, rest string) error {
+	operand := operandForm.MatchString(c.last)
+	switch lower := strings.ToLower(text); {
+	case strings.HasPrefix(rest, "{"):
+		return nil // its selector is looked at
+	case slices.Contains([]string{"by", "without", "on", "ignoring"}, lower) && strings.HasPrefix(rest, "("):
+		c.list = true
+		return nil
+	case slices.Contains([]string{"group_left", "group_right"}, lower) && c.last == ")":
+		c.list = strings.HasPrefix(rest, "(")
+		return nil
+	case slices.Contains([]string{"and", "or", "unless", "atan2", "offset"}, lower) && operand,
+		lower == "bool" && slices.Contains([]string{"==", "!=", "<", ">", "<=", ">="}, c.last),
+		lower == "inf" || lower == "nan":
+		return nil
+	case slices.Contains(aggregations, lower) && byForm.MatchString(rest):
+		return nil
+	case strings.HasPrefix(rest, "(") && lower != "info": // which reads series that no selector names
+		return nil
+	}
+	return c.refuse(text)
+}
+
+var (
+	aggregations = []string{
+		"sum", "avg", "count", "min", "max", "group", "stddev", "stdvar", "topk", "bottomk", "count_values", "quantile", "limitk", "limit_ratio",
+	}
+	// operandForm is a token that ends an operand.
+	operandForm = regexp.MustCompile(`^(?:[)}]|\[.*\]|[0-9.].*)$`)
+	byForm      = regexp.MustCompile(`^(?i)(by|without)\s*\(`)
+)
+
+func (c *scopeCheck) refuse(was string) error {
+	return fmt.Errorf("must have namespace=%q in every selector, was %s", c.namespace, strconv.Quote(short(was)))
+}
