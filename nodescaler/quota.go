@@ -14,7 +14,7 @@ import (
 
 // Quota is what each namespace that it fits may take, of all machines together. What a namespace wants beyond
 // that is held: no machine is ordered for it, and no other namespace waits for it. Pods that the scheduler puts
-// onto room that is there are nobody's to hold.
+// onto room that is there are not held.
 type Quota struct {
 	// Namespace is a name, in which * is any letters. Of several quotas that fit, the first counts.
 	Namespace string
@@ -135,7 +135,7 @@ func weight(r, capacity pricing.Resources) float64 {
 	return max(float64(r.CPU), 0)/float64(max(capacity.CPU, 1)) + max(float64(r.Memory), 0)/float64(max(capacity.Memory, 1))
 }
 
-// Least is the least that a pod can come to, whatever machine it gets and whoever shares it: pods on a full
+// Least is the least that a pod can come to, on any machine and beside any others: pods on a full
 // machine have weights of two together at most.
 func (t *Tenants) Least(requests pricing.Resources) pricing.Rate {
 	if rate, known := t.least[requests]; known {

@@ -9,10 +9,11 @@ import (
 
 // Unhelped remembers which pods wait for something else than a machine: they stayed unschedulable for minutes
 // beside a node that is ready and has room for them by our reckoning. What the scheduler knows and we do not
-// (a claim that is not bound, a constraint of its own) no further machine mends, so none is ordered for pods like
+// (a claim that is not bound, a constraint of its own) no further machine changes, so none is ordered for pods like
 // them, and none is kept for them, for a while; then they are tried again, each time after twice as long. One of them
 // that is placed ends it. It may be forgotten: then they are tried once more.
 type Unhelped struct {
+	last    time.Time
 	waits   map[string]wait // by pod
 	classes map[string]*unhelped
 }
@@ -31,7 +32,7 @@ type unhelped struct {
 }
 
 const (
-	// unhelpedAfter is how long a pod has to have waited before room that there is for it tells anything, and
+	// unhelpedAfter is how long a pod has to have waited before room that there is for it counts, and
 	// roomyFor how long there has to be some then. A scheduler tries again at once when a node joins.
 	unhelpedAfter = 4 * time.Minute
 	roomyFor      = time.Minute
@@ -43,6 +44,13 @@ const (
 
 // Mark has the snapshot say of which pods that is so now.
 func (u *Unhelped) Mark(s *Snapshot) {
+	if passed := s.Now.Sub(u.last); passed < 0 || passed > unhelpedAfter { // there was no look for long, or the clock has jumped
+		u.waits = nil
+		for _, c := range u.classes {
+			c.roomy = time.Time{}
+		}
+	}
+	u.last = s.Now
 	waiting := u.see(s)
 	var x *Index
 	marked, looked := false, map[*unhelped]bool{}

@@ -31,6 +31,9 @@ const (
 	// ConditionCapacityAhead is True once cluster-autoscaler, or whoever else orders machines in Plimsoll's place, has
 	// been asked to keep room for expected replicas.
 	ConditionCapacityAhead = "CapacityAhead" // WorkloadAutoscaler
+	// ConditionCapacityHeld is True while no machine is ordered for some of the workload's pods or replicas, since its
+	// namespace is at its quota, its pods cannot be created, or no machine helped them.
+	ConditionCapacityHeld = "CapacityHeld" // WorkloadAutoscaler
 	// ConditionFallback is True while the policy has not been able to tell for so long that the fallback
 	// counts.
 	ConditionFallback = "Fallback" // WorkloadAutoscaler

@@ -576,7 +576,7 @@ type WorkloadAutoscalerStatus struct {
 	// +optional
 	Rightsize *RightsizeStatus `json:"rightsize,omitempty"`
 	// What holds of the object: Ready, ScalingActive, AbleToScale, ScalingLimited, ScaledToZero,
-	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending, CapacityAhead,
+	// MetricsHealthy, Conflicted, Paused, SLOAtRisk, BudgetExceeded, CapacityPending, CapacityHeld, CapacityAhead,
 	// CostSourceMismatch, Fallback and RegistrationMismatch.
 	// +optional
 	// +listType=map

@@ -121,10 +121,10 @@ func (ask *planQuestion) read(env *Env) (*operator.Config, *planned, error) {
 	if cfg.Nodes, err = site.Nodes.spec(); err != nil {
 		return nil, nil, misconfigured(ask.config, err)
 	}
-	if err := errors.Join(site.Limit.check()...); err != nil {
+	if err := errors.Join(append(site.Limit.check(), site.Quotas.check()...)...); err != nil {
 		return nil, nil, misconfigured(ask.config, err)
 	}
-	cfg.Limit = site.Limit.rate()
+	cfg.Limit, cfg.Quotas = site.Limit.rate(), site.Quotas.quotas()
 	return cfg, seen, nil
 }
 

@@ -55,6 +55,8 @@ type clusterSettings struct {
 	Nodes *nodeSettings `json:"nodes,omitempty"`
 	// Limit is what all machines may cost; without it nothing but the pools' own bounds holds them.
 	Limit *limitSettings `json:"limit,omitempty"`
+	// Quotas are what namespaces may take of the machines; without them any namespace may take all.
+	Quotas quotaSettings `json:"quotas,omitempty"`
 	// HandOff is how replicas that are expected are made known to whoever orders machines in our place; without it
 	// by CapacityBuffers where cluster-autoscaler is served and nodescaler does not run, and else not at all.
 	HandOff *handOffSettings `json:"handoff,omitempty"`
@@ -246,6 +248,8 @@ func (s *siteFile) checkCluster() []error {
 	must(len(s.Pools) == 0, "pools", "left out beside "+beside+": the VMPools in the cluster are the pools, and plimsoll pve setup --pools reads their manifests", fmt.Sprintf("%d of them", len(s.Pools)))
 	must(s.examining || s.Limit == nil || slices.Contains(s.parts, partNodeScaler), "limit", "left out without nodescaler, which keeps to it", "there")
 	faults = append(faults, s.Limit.check()...)
+	must(s.examining || s.Quotas == nil || slices.Contains(s.parts, partNodeScaler), "quotas", "absent without nodescaler, which keeps to them", "there")
+	faults = append(faults, s.Quotas.check()...)
 	must(s.examining || s.HandOff == nil || slices.Contains(s.parts, partPodScaler), "handoff", "left out without podscaler, which knows what is expected", "there")
 	faults = append(faults, s.HandOff.check()...)
 	if j := s.Journal; j != nil {
@@ -293,7 +297,7 @@ func (s *siteFile) clusterKeys() []string {
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
 		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil, "limit": s.Limit != nil,
-		"handoff":    s.HandOff != nil,
+		"quotas": s.Quotas != nil, "handoff": s.HandOff != nil,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "signals": s.Signals != nil, "notifications": s.Notifications != nil,
 	} {
 		if is {

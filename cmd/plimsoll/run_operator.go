@@ -162,7 +162,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	cfg := &operator.Config{
 		Cluster: r.cluster, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
 		PodScaler: r.has(partPodScaler), NodeScaler: r.has(partNodeScaler), Provider: r.has(partProvider),
-		Nodes: nodes, Limit: r.Limit.rate(), HandOff: r.handOff(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
+		Nodes: nodes, Limit: r.Limit.rate(), Quotas: r.Quotas.quotas(), HandOff: r.handOff(), Signals: measured, Containers: r.usage.Containers, Links: r.links, ReadFile: r.readBeside, Metrics: metrics, Costs: exporter, Now: r.env.Now,
 		Log: slog.New(slog.NewTextHandler(r.env.Stderr, nil)),
 	}
 	if cfg.Journal, err = r.journal(); err != nil {

@@ -31,7 +31,7 @@ func TestReplicasAreExpectedForABoundedTime(t *testing.T) {
 		{"the quota was raised", []look{{0, 2, 2, true}, {10 * s, 500, 2, true}, {4 * m, 500, 2, false}, {m, 500, 3, true}, {m, 500, 500, true}}},
 		{"pods come and go below the quota", []look{{0, 2, 2, true}, {s, 500, 2, true}, {m, 500, 1, true}, {m, 500, 2, true}, {m, 500, 1, false}, {s, 500, 2, false}}},
 		{"fewer are asked for, and as many again", []look{{0, 2, 2, true}, {s, 500, 2, true}, {2 * m, 2, 2, true}, {m, 500, 2, false}, {59 * m, 2, 2, true}, {59 * m, 500, 2, false}}},
-		{"nobody asks for as many for long", []look{{0, 2, 2, true}, {s, 500, 2, true}, {2 * m, 2, 2, true}, {30 * m, 2, 2, true}, {31 * m, 2, 2, true}, {s, 500, 2, true}}},
+		{"as many are not asked for for long", []look{{0, 2, 2, true}, {s, 500, 2, true}, {2 * m, 2, 2, true}, {30 * m, 2, 2, true}, {31 * m, 2, 2, true}, {s, 500, 2, true}}},
 		{"the gap is there at the first look", []look{{0, 500, 2, false}, {s, 500, 2, false}, {s, 500, 3, true}}},
 		{"the clock is put back", []look{{0, 2, 2, true}, {m, 500, 2, true}, {-time.Hour, 500, 2, false}}},
 	} {

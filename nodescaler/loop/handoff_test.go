@@ -46,8 +46,8 @@ func TestReplicasCountOnMachinesThatOthersOrder(t *testing.T) {
 	}
 }
 
-// Replicas that nobody will create take no place from those that somebody will, but for those that are pods
-// already; what they would get is told all the same.
+// Replicas that are only recommended take no place from those that are created, but for those that are pods
+// already; what they would get is worked out all the same.
 func TestRecommendationsTakeNoPlaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		held []string

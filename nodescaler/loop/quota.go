@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // ordered is for which namespaces machines were ordered in the last hour, of those that have quotas. A restart
@@ -89,8 +90,9 @@ func (r *headcount) hold(ws *WorkloadStep) {
 	alive := r.w.alive[ws.Workload]
 	most := max(d.From, alive+max(q.Replicas-r.of[namespace], 0))
 	if d.To > most {
-		d.Reasons = append(slices.Clone(d.Reasons), nodescaler.Reason{Code: nodescaler.NamespaceQuota, Text: fmt.Sprintf(
-			"%d replicas in place of %d: namespace %s has %d pods, or is to have them, of at most %d", most, d.To, namespace, r.of[namespace], q.Replicas)})
+		why := podscaler.Because(nodescaler.NamespaceQuota, "%d replicas in place of %d: namespace %s has %d pods, or is to have them, of at most %d",
+			most, d.To, namespace, r.of[namespace], q.Replicas)
+		d.Reasons = slices.Concat([]nodescaler.Reason{why}, d.Reasons)
 		d.To, d.Ahead = most, min(d.Ahead, most)
 	}
 	r.of[namespace] += max(d.To-alive, 0)

@@ -22,7 +22,7 @@ type town struct {
 	machines loop.MachineState
 	may      map[string]int // pods that a workload's controller can create
 	says     bool           // the controller says so
-	last     string // the namespace whose pods are of the lowest priority
+	last     string         // the namespace whose pods are of the lowest priority
 	born     int
 	paid     time.Duration // machines' time
 }
@@ -198,7 +198,7 @@ func (t *town) live(tb testing.TB, r *loop.Runner, d time.Duration) (last loop.S
 	return last
 }
 
-// Somebody scales a Deployment of two pods to 500, and no more pods can be created: by a quota, a webhook that is
+// A person scales a Deployment of two pods to 500, and no more pods can be created: by a quota, a webhook that is
 // away, a security policy, a service account that is missing. Six hours cost what two pods need, and a few minutes.
 func TestReplicasThatCanNeverBeCostNextToNothing(t *testing.T) {
 	for _, policy := range nodepolicy.Names() {
@@ -215,7 +215,7 @@ func TestReplicasThatCanNeverBeCostNextToNothing(t *testing.T) {
 					w.asks("shop/web", 500, 2)
 					w.paid = 0
 					s := w.live(t, r, 6*time.Hour)
-					// 11 machines for what is counted of 3 minutes, and until they are empty and given back.
+					// 11 machines for what is counted of 3 minutes, and until they are empty and deleted.
 					most := 6*time.Hour + 11*20*time.Minute
 					if says || mode == "Recommend" || policy == "pending" { // which counts no replicas that are to come
 						most = 6 * time.Hour
@@ -268,9 +268,9 @@ func TestReplicasThatAreCreatedLateGetTheirMachines(t *testing.T) {
 }
 
 // A namespace with a thousand workloads that ask for a million replicas each, and with hundreds of pods that wait,
-// delays nobody: the machines of another come as if it were not there, and what it gets is within its quota. Its
+// delays no other: the machines of another come as if it were not there, and what it gets is within its quota. Its
 // pods are of a lower priority: who is put onto room that is there, the scheduler decides.
-func TestAGreedyNamespaceDelaysNobody(t *testing.T) {
+func TestAGreedyNamespaceDelaysNoOther(t *testing.T) {
 	for _, policy := range nodepolicy.Names() {
 		t.Run(policy, func(t *testing.T) {
 			ready := func(greedy bool) (at time.Duration, machines int, most time.Duration) {

@@ -241,7 +241,7 @@ func (t *poll) grow() {
 	}
 	t.buyUpTo(need, why, t.forOf(pods))
 	t.growLast(last, t.size.Times(len(t.inFlight)).Minus(asked))
-	t.tellHeld()
+	t.noteHeld()
 }
 
 // need is how many machines the larger of the two sums needs beside those on their way.

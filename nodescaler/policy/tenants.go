@@ -31,8 +31,8 @@ func (d *draft) holdBack(namespace string, p *nodescaler.Pod, count int, why *no
 	nodescaler.Hold(d.holding, namespace, p, count, why)
 }
 
-// tellHeld says what is held for quotas, and which pods no machine helps.
-func (d *draft) tellHeld() {
+// noteHeld says what is held for quotas, and which pods no machine helps.
+func (d *draft) noteHeld() {
 	quotas, unhelped := findings{}, findings{}
 	for _, key := range slices.Sorted(maps.Keys(d.holding)) {
 		h := *d.holding[key]

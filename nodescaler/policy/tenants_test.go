@@ -147,7 +147,7 @@ func TestQuotasHoldReplicasThatAreToCome(t *testing.T) {
 	}
 }
 
-// drawn is a world with tenants that keep to their quotas, whatever those are.
+// drawn is a world with tenants that keep to their quotas.
 func drawn(t *rapid.T) *world {
 	w := aWorld()
 	w.Pools[0].Max = rapid.IntRange(1, 12).Draw(t, "max")
@@ -189,10 +189,10 @@ func offender(t *rapid.T, w *world) {
 	}
 }
 
-// Whatever a namespace wants beyond its quota: for the others the same is ordered as if it were not there, before
+// However much a namespace wants beyond its quota: for the others the same is ordered as if it were not there, before
 // anything of its own, also where the pool or the limit has no room for all. And what is ordered for it is within
 // its quota.
-func TestNobodyGetsLessForAnotherNamespace(t *testing.T) {
+func TestNoNamespaceGetsLessForAnother(t *testing.T) {
 	for _, policy := range Names() {
 		t.Run(policy, rapid.MakeCheck(func(t *rapid.T) {
 			w := drawn(t)
@@ -230,7 +230,7 @@ func bought(p nodescaler.Plan) (all []string) {
 	return all
 }
 
-// However a namespace's wants change, with nobody else there its machines never cost more than its quota, nor are more
+// However a namespace's wants change, alone its machines never cost more than its quota, nor are more
 // ordered in an hour, and those within it always come.
 func TestANamespaceNeverCostsMoreThanItsQuota(t *testing.T) {
 	for _, policy := range []string{"joint", "unneeded"} {

@@ -24,7 +24,7 @@ func (t *scan) grow() bool {
 		t.tellRefused()
 		t.serve(wants, offers)
 	}
-	t.tellHeld()
+	t.noteHeld()
 	if t.cfg.EnforceNodeGroupMinSize {
 		for i := range t.x.Pools {
 			t.fillToMin(&t.x.Pools[i], offers)
@@ -93,7 +93,7 @@ func (t *scan) future(future []nodescaler.Future, wants []want, cheap []string) 
 }
 
 // few is how many replicas of each workload that is to have more are looked at: no more of each, and of all
-// together, than all machines that may be could carry. Each is placed by itself, and somebody may ask for a million.
+// together, than all machines that may be could carry. Each is placed by itself, and a million may be asked for.
 func (t *scan) few(future []nodescaler.Future) []int {
 	const always = 1000 // so many are looked at without asking how many there is room for
 	counts, all := make([]int, len(future)), 0

@@ -2,6 +2,8 @@ package operator
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,7 +21,7 @@ import (
 func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) []kube.Event {
 	all := turned(w.object.Status.Conditions, st.Conditions, v1alpha1.ConditionReady, v1alpha1.ConditionConflicted, v1alpha1.ConditionMetricsHealthy,
 		v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCostSourceMismatch, v1alpha1.ConditionFallback,
-		v1alpha1.ConditionRegistrationMismatch)
+		v1alpha1.ConditionRegistrationMismatch, v1alpha1.ConditionCapacityHeld)
 	for _, code := range []string{signals.CodeNoBucketEdge, signals.CodeFewScrapes} {
 		if r := w.amiss(code); r != nil {
 			all = append(all, kube.Event{About: code, Key: r.Text, Warning: true, Reason: code, Note: r.Text})
@@ -73,6 +75,9 @@ func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 				"which the servers are given as agent-token", p.pve.Join.TokenFile),
 		})
 	}
+	if p.ours() && len(s.Plan.Held) > 0 {
+		all = append(all, heldEvent(s.Plan.Held))
+	}
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
 		o := actionOutcome(s, i)
@@ -82,6 +87,25 @@ func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 		}
 	}
 	return all
+}
+
+// heldEvent names the namespaces that pods are held of, and explains the first few. Another set makes another event.
+func heldEvent(held []nodescaler.Held) kube.Event {
+	var names, notes []string
+	for i := range held {
+		if h := &held[i]; !slices.Contains(names, h.Namespace) {
+			if names = append(names, h.Namespace); len(names) <= 5 {
+				notes = append(notes, h.Why.Text)
+			}
+		}
+	}
+	if more := len(names) - len(notes); more > 0 {
+		notes = append(notes, fmt.Sprintf("and %d namespaces more", more))
+	}
+	return kube.Event{
+		About: nodescaler.NamespaceQuota, Key: strings.Join(names, " "), Warning: true, Reason: nodescaler.NamespaceQuota,
+		Note: "no machine is ordered for what exceeds a quota: " + strings.Join(notes, "; "),
+	}
 }
 
 // actionEvent tells of an action of the plan.

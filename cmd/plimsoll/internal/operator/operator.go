@@ -39,7 +39,9 @@ type Config struct {
 	// HandOff is how replicas that are expected are made known to whoever orders machines in our place.
 	HandOff kube.HandOff
 	// Limit is what all machines together may cost an hour, in the price book's currency; 0 is no limit.
-	Limit   pricing.Rate
+	Limit pricing.Rate
+	// Quotas are what namespaces may take of the machines.
+	Quotas  []nodescaler.Quota
 	Signals Signals
 	// Containers are what each pod's containers were last measured to use, by namespace/name; nil leaves
 	// it unknown.

@@ -44,6 +44,7 @@ const (
 	reasonPolicyDecides  = "PolicyDecides" // and not the fallback
 	reasonServerToken    = "ServerToken"   // machines are given the token that servers join with
 	reasonNotAsked       = "NotAsked"      // the object asks for it no more
+	reasonPlannedFor     = "PlannedFor"    // machines are planned for all its pods
 )
 
 // conditions is an object's conditions while they are put together.
@@ -80,6 +81,7 @@ func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
 		w.fallback(c, ws.Decision)
 		w.registered(c, ws.Decision)
 	}
+	w.unplanned(c, ws)
 	w.handedOff(c)
 	w.unasked(c)
 	w.surroundings(c, s, ws)
@@ -317,7 +319,7 @@ func (w *workload) limits(c conditions, d *podscaler.Decision) {
 		switch r.Code {
 		case podscaler.ReasonTooFewReplicas, podscaler.ReasonTooManyReplicas, podscaler.ReasonScaleUpLimit, podscaler.ReasonScaleDownLimit, podscaler.ReasonCooldown,
 			podscaler.ReasonScheduleFloor, podscaler.ReasonScheduleCeiling, podscaler.ReasonTooFewAvailable, podscaler.ReasonRollout, podscaler.ReasonUpstreamSuspect,
-			podscaler.ReasonSignalsRecovering, podscaler.ReasonPaused:
+			podscaler.ReasonSignalsRecovering, podscaler.ReasonPaused, nodescaler.NamespaceQuota:
 			c.set(v1alpha1.ConditionScalingLimited, metav1.ConditionTrue, r.Code, "%s", r.Text)
 			return
 		}
@@ -386,6 +388,18 @@ func (w *workload) surroundings(c conditions, s *loop.Step, ws *loop.WorkloadSte
 	if ws != nil {
 		coming := s.Observed.Machines[nodescaler.Ordered] + s.Observed.Machines[nodescaler.Booting] + ordered(s, func(*nodescaler.Action) bool { return true })
 		c.capacity(coming, ws.Pending)
+	}
+}
+
+// unplanned states for which of the workload's pods no machine is ordered, once there were any.
+func (w *workload) unplanned(c conditions, ws *loop.WorkloadStep) {
+	kind := v1alpha1.ConditionCapacityHeld
+	switch {
+	case ws == nil:
+	case ws.Unplanned != nil:
+		c.set(kind, metav1.ConditionTrue, ws.Unplanned.Code, "%s", ws.Unplanned.Text)
+	case meta.FindStatusCondition(*c.list, kind) != nil:
+		c.set(kind, metav1.ConditionFalse, reasonPlannedFor, "machines are planned for all its pods")
 	}
 }
 

@@ -49,7 +49,7 @@ type kept struct {
 func (t *term) begin() error {
 	t.scalers, t.sizings = map[string]*kept{}, map[string]*sizing{}
 	t.runner = &loop.Runner{
-		Signals: t.Signals, Journal: t.Journal, Prices: pricing.DefaultBook(), Limit: t.Limit, Predict: nodepolicy.Predict, DryRun: !t.Active,
+		Signals: t.Signals, Journal: t.Journal, Prices: pricing.DefaultBook(), Limit: t.Limit, Quotas: t.Quotas, Predict: nodepolicy.Predict, DryRun: !t.Active,
 	}
 	if !t.NodeScaler {
 		return nil

@@ -117,6 +117,11 @@ annotations:
 {{- /* The program reads money as it is written, and takes no exponent, which YAML would make of 1234567.5. JSON makes none. */ -}}
 {{- $_ := set $all.limit "amount" ($all.limit.amount | toJson | trimAll "\"") }}
 {{- end }}
+{{- range $quota := dig "quotas" list $all }}
+{{- if hasKey $quota "maxHourlyCost" }}
+{{- $_ := set $quota "maxHourlyCost" ($quota.maxHourlyCost | toJson | trimAll "\"") }}
+{{- end }}
+{{- end }}
 {{- toYaml (ternary $all (omit $all "tokenFile") (ne $all.tokenFile "")) }}
 {{- end }}
 
