@@ -28,6 +28,9 @@ const (
 	ConditionBudgetExceeded = "BudgetExceeded" // WorkloadAutoscaler
 	// ConditionCapacityPending is True while replicas wait for machines that are on their way.
 	ConditionCapacityPending = "CapacityPending" // WorkloadAutoscaler, VMPool
+	// ConditionMachinesHeld is True while there are machines that nothing takes down: nodes contradict one another or
+	// themselves about them, or something on their disks would be lost. It names them, with what to do.
+	ConditionMachinesHeld = "MachinesHeld" // VMPool
 	// ConditionCapacityAhead is True once cluster-autoscaler, or whoever else orders machines in Plimsoll's place, has
 	// been asked to keep room for expected replicas.
 	ConditionCapacityAhead = "CapacityAhead" // WorkloadAutoscaler

@@ -34,7 +34,7 @@ type kubeAPI struct {
 var kubePaths = map[string]string{
 	"Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "PersistentVolume": "/api/v1/persistentvolumes",
 	"PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
-	"PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets", "ReplicaSet": "/apis/apps/v1/replicasets",
+	"PodDisruptionBudget":   "/apis/policy/v1/poddisruptionbudgets", "ReplicaSet": "/apis/apps/v1/replicasets",
 	"Deployment": "/apis/apps/v1/deployments", "StatefulSet": "/apis/apps/v1/statefulsets",
 	"VMPool": "/apis/plimsoll.dev/v1alpha1/vmpools", "PriceBook": "/apis/plimsoll.dev/v1alpha1/pricebooks",
 	"WorkloadAutoscaler": "/apis/plimsoll.dev/v1alpha1/workloadautoscalers",

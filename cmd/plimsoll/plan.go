@@ -287,7 +287,7 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 // ofReturns are reasons of why nodes are not given back. Here each node has its own.
 var ofReturns = []string{
 	nodescaler.ActivityElsewhere, nodescaler.JustStarted, nodescaler.CoolingDown, nodescaler.NodeUnneeded, nodescaler.NodeBusy, nodescaler.NodeTakesPods,
-	nodescaler.NoPlaceElsewhere, nodescaler.PodPinned, nodescaler.BudgetExhausted, nodescaler.PoolAtMin, nodescaler.NodeDraining, nodescaler.NodeCordoned,
+	nodescaler.NoPlaceElsewhere, nodescaler.PodPinned, nodescaler.MachineHeld, nodescaler.BudgetExhausted, nodescaler.PoolAtMin, nodescaler.NodeDraining, nodescaler.NodeCordoned,
 }
 
 // costOfAll is what machines cost together, with the fixed parts of their hosts.

@@ -481,7 +481,7 @@ func TestAnotherNodeOfTheNameIsLeftAlone(t *testing.T) {
 		for _, uid := range []types.UID{"observed", "another"} {
 			s := &site{answer: func(w http.ResponseWriter, _ *http.Request) {
 				tell(w, corev1.Node{
-					TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
+					TypeMeta:   metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
 					ObjectMeta: metav1.ObjectMeta{Name: "n-1", UID: uid, Labels: map[string]string{"plimsoll.dev/pool": "w"}, Annotations: map[string]string{annotationDraining: drainingCordoned}},
 				})
 			}}

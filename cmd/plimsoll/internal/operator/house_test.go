@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -208,6 +209,14 @@ func (h *house) sort() {
 // Observe has as many pods of every workload as were asked for, four to a node that is not cordoned.
 func (h *house) Observe(context.Context) (loop.ClusterState, error) {
 	s := loop.ClusterState{Nodes: slices.Clone(h.nodes), Replicas: map[string]int{}}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Machine == "" {
+			n.Machine, n.Pool = h.cfg.Links.Machine(&corev1.Node{
+				ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: corev1.NodeSpec{ProviderID: n.ProviderID},
+				Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: n.SystemUUID}},
+			})
+		}
+	}
 	n, open := 0, slices.DeleteFunc(slices.Clone(h.nodes), func(n nodescaler.Node) bool { return n.Cordoned })
 	for _, name := range slices.Sorted(maps.Keys(h.replicas)) {
 		if len(h.findings[name]) == 0 || h.findings[name][0].Code == v1alpha1.ReasonForeignAutoscaler {

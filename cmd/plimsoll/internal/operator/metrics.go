@@ -40,6 +40,7 @@ type Metrics struct {
 	machines      *prometheus.GaugeVec
 	poolLimits    *prometheus.GaugeVec
 	heldPools     *prometheus.GaugeVec
+	heldMachines  *prometheus.GaugeVec
 	orphans       *prometheus.GaugeVec
 	costRate      *prometheus.GaugeVec
 	costLimit     *prometheus.GaugeVec
@@ -118,6 +119,7 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		machines:      gauge("machines", "Machines, by pool and phase.", "pool", "phase"),
 		poolLimits:    gauge("pool_limit_machines", "The bounds of a pool's machines: min and max.", "pool", "bound"),
 		heldPools:     gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason"),
+		heldMachines:  gauge("machines_held", "Machines that nothing takes down, by pool and reason.", "pool", "reason"),
 		orphans:       gauge("orphans", "What is left over on Proxmox VE or in the cluster, by kind.", "kind"),
 		costRate:      gauge("machines_cost_per_hour", "What machines cost an hour, in the price book's currency: those that have joined, and all.", "machines", "currency"),
 		costLimit:     gauge("machines_cost_limit_per_hour", "What all machines may cost an hour, in the price book's currency. Without a limit there is no series.", "currency"),
@@ -160,7 +162,7 @@ func (m *Metrics) Leading(leads bool) {
 	}
 	m.leader.Set(0)
 	for _, v := range []*prometheus.GaugeVec{
-		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.costRate, m.costLimit, m.conditions,
+		m.replicas, m.desired, m.ready, m.pending, m.limits, m.latency, m.heldWorkloads, m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.costRate, m.costLimit, m.conditions,
 		m.sizedCPU, m.sizedMemory,
 	} {
 		v.Reset()
@@ -211,7 +213,7 @@ func (m *Metrics) step(s *loop.Step, began, ended time.Time) {
 func (m *Metrics) objects(d *desk, s *loop.Step, machines *counted) {
 	m.unschedulable.Set(float64(s.Observed.Pending))
 	m.workloads(d, s)
-	m.pools(d, s, machines.state.Machines)
+	m.pools(d, s, machines)
 }
 
 // count counts what was decided and what came of it.
@@ -287,8 +289,8 @@ func (m *Metrics) workloads(d *desk, s *loop.Step) {
 
 // pools tells of the pools and their machines. Machines that are not known have no series: that is not
 // none.
-func (m *Metrics) pools(d *desk, s *loop.Step, machines []nodescaler.Machine) {
-	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.costRate, m.costLimit} {
+func (m *Metrics) pools(d *desk, s *loop.Step, machines *counted) {
+	for _, v := range []*prometheus.GaugeVec{m.machines, m.poolLimits, m.heldPools, m.heldMachines, m.costRate, m.costLimit} {
 		v.Reset()
 	}
 	if d.limit > 0 {
@@ -301,18 +303,30 @@ func (m *Metrics) pools(d *desk, s *loop.Step, machines []nodescaler.Machine) {
 		if p.held != nil {
 			m.heldPools.WithLabelValues(name, p.held.Code).Set(1)
 		}
-		for _, phase := range phases {
-			if s.Observed.Machines != nil {
-				m.machines.WithLabelValues(name, string(phase)).Set(0)
-			}
+		if s.Observed.Machines != nil {
+			m.poolsMachines(name, machines.heldOf(name))
 		}
 	}
-	for i := range machines {
-		m.machines.WithLabelValues(machines[i].Pool, string(machines[i].Phase)).Inc()
+	for i := range machines.state.Machines {
+		w := &machines.state.Machines[i]
+		m.machines.WithLabelValues(w.Pool, string(w.Phase)).Inc()
 	}
 	if c := &s.Observed.Cost; c.Known {
 		m.costRate.WithLabelValues("joined", c.Unit).Set(c.Joined.Units())
 		m.costRate.WithLabelValues("all", c.Unit).Set(c.Ordered.Units())
+	}
+}
+
+// poolsMachines begins the counts of a pool's machines, and counts those that are held.
+func (m *Metrics) poolsMachines(pool string, held []heldMachine) {
+	for _, phase := range phases {
+		m.machines.WithLabelValues(pool, string(phase)).Set(0)
+	}
+	for _, code := range heldCodes {
+		m.heldMachines.WithLabelValues(pool, code).Set(0)
+	}
+	for _, h := range held {
+		m.heldMachines.WithLabelValues(pool, h.why.Code).Inc()
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,6 +75,7 @@ type counted struct {
 	loop.Machines
 	state loop.MachineState
 	err   error
+	held  map[string]nodescaler.Reason // machines that nothing takes down, by what is seen of their nodes
 }
 
 func (c *counted) List(context.Context) (loop.MachineState, error) { return c.state, c.err }
@@ -135,7 +134,8 @@ type Links struct {
 }
 
 type links struct {
-	byName, byID map[string]*nodescaler.Machine
+	machines []nodescaler.Machine
+	ids      *nodescaler.Identities
 }
 
 // Pools are the pools that machines are decided on for.
@@ -146,17 +146,13 @@ func (l *Links) Pools() []nodescaler.Pool {
 	return nil
 }
 
-// Machine is the machine and the pool behind a node. A node is told by its name, for machines, VMs and
-// nodes have one name, which is never used twice, and by its provider id where somebody renamed it.
+// Machine is the machine and the pool behind a node: that of its provider ID, then of its system UUID, then of its name.
 func (l *Links) Machine(n *corev1.Node) (machine, pool string) {
 	known := l.at.Load()
 	if known == nil {
 		return "", ""
 	}
-	m := known.byName[n.Name]
-	if m == nil {
-		m = known.byID[n.Spec.ProviderID]
-	}
+	m := known.ids.Of(nodescaler.Identity{Name: n.Name, ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID}).Machine
 	if m == nil {
 		return "", ""
 	}
@@ -169,18 +165,14 @@ func (l *Links) Machines() []*nodescaler.Machine {
 	if known == nil {
 		return nil
 	}
-	return slices.Collect(maps.Values(known.byName))
+	all := make([]*nodescaler.Machine, len(known.machines))
+	for i := range known.machines {
+		all[i] = &known.machines[i]
+	}
+	return all
 }
 
 // learn takes over what was listed.
 func (l *Links) learn(machines []nodescaler.Machine) {
-	known := &links{byName: map[string]*nodescaler.Machine{}, byID: map[string]*nodescaler.Machine{}}
-	for i := range machines {
-		m := &machines[i]
-		known.byName[m.Name] = m
-		if m.ProviderID != "" {
-			known.byID[m.ProviderID] = m
-		}
-	}
-	l.at.Store(known)
+	l.at.Store(&links{machines, nodescaler.NewIdentities(machines)})
 }

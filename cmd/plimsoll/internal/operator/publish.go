@@ -77,9 +77,10 @@ func (t *term) statements(d *desk, s *loop.Step, m *counted) []statement {
 	f := t.floor(m)
 	for _, p := range d.pools {
 		o := *p.object
-		o.Status = p.status(s, f)
+		held := m.heldOf(p.object.Name)
+		o.Status = p.status(s, f, held)
 		t.noticePool(p, &o.Status)
-		all = append(all, statement{&o, o.Status, p.events(s, &o.Status)})
+		all = append(all, statement{&o, o.Status, append(p.events(s, &o.Status), heldEvents(held)...)})
 	}
 	for _, b := range d.books {
 		o := *b.object

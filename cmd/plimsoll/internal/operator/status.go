@@ -45,6 +45,7 @@ const (
 	reasonServerToken    = "ServerToken"   // machines are given the token that servers join with
 	reasonNotAsked       = "NotAsked"      // the object asks for it no more
 	reasonPlannedFor     = "PlannedFor"    // machines are planned for all its pods
+	reasonNoneHeld       = "NoneHeld"      // every machine may be taken down
 )
 
 // conditions is an object's conditions while they are put together.

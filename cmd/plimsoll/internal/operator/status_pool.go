@@ -22,7 +22,7 @@ type floor struct {
 }
 
 // status is what a VMPool's status is after a step.
-func (p *pool) status(s *loop.Step, f *floor) v1alpha1.VMPoolStatus {
+func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoolStatus {
 	st := *p.object.Status.DeepCopy()
 	st.ObservedGeneration = p.object.Generation
 	st.Machines, st.CostPerHour, st.Currency = nil, "", ""
@@ -43,6 +43,7 @@ func (p *pool) status(s *loop.Step, f *floor) v1alpha1.VMPoolStatus {
 	if f.known {
 		coming := int(st.Machines.Ordered+st.Machines.Booting) + ordered(s, func(a *nodescaler.Action) bool { return a.Pool == p.object.Name })
 		c.capacity(coming, s.Observed.Pending)
+		c.machinesHeld(held)
 	}
 	p.ready(c, f)
 	return st

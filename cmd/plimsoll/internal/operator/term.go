@@ -117,6 +117,7 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 		if t.fleet == nil {
 			machines.state, machines.err = nodesAsMachines{picture.state.Nodes}.List(ctx)
 		}
+		machines.held = nodescaler.Holds(machines.state.Machines, picture.state.Nodes)
 		t.configure(ctx, d, machines, woken)
 	}
 	t.runner.Cluster, t.runner.Machines = picture, machines
