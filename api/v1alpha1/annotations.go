@@ -10,6 +10,10 @@ const (
 	// AnnotationPausedBy is who said so, for people who wonder.
 	AnnotationPausedBy = "plimsoll.dev/paused-by"
 
+	// AnnotationResumed is when a person last resumed a VMPool: 2026-03-01T12:00:00Z. Machines that were held before then
+	// because too many would have gone undrained are let go.
+	AnnotationResumed = "plimsoll.dev/resumed"
+
 	// PauseUp and PauseDown, as the value of AnnotationPaused, pause one direction: no replica or
 	// machine more, or none less.
 	PauseUp   = "up"

@@ -22,6 +22,9 @@ const (
 	ConditionConflicted = "Conflicted" // WorkloadAutoscaler, VMPool
 	// ConditionPaused is True while nothing is done to the object because somebody said so.
 	ConditionPaused = "Paused" // WorkloadAutoscaler, VMPool
+	// ConditionBraked says that no machine goes without a drain that emptied it, because too many would have within an
+	// hour.
+	ConditionBraked = "Braked" // VMPool
 	// ConditionSLOAtRisk is True while response times are above the objective.
 	ConditionSLOAtRisk = "SLOAtRisk" // WorkloadAutoscaler
 	// ConditionBudgetExceeded is True while the machines cost more than the cost target.

@@ -144,7 +144,7 @@ func TestAlertsAndDashboardsMatchValuesThatThereAre(t *testing.T) {
 	known := map[string][]string{
 		"type": {
 			v1alpha1.ConditionReady, v1alpha1.ConditionScalingActive, v1alpha1.ConditionAbleToScale, v1alpha1.ConditionScalingLimited,
-			v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionConflicted, v1alpha1.ConditionPaused, v1alpha1.ConditionSLOAtRisk,
+			v1alpha1.ConditionMetricsHealthy, v1alpha1.ConditionConflicted, v1alpha1.ConditionPaused, v1alpha1.ConditionBraked, v1alpha1.ConditionSLOAtRisk,
 			v1alpha1.ConditionBudgetExceeded, v1alpha1.ConditionCapacityPending, v1alpha1.ConditionCostSourceMismatch,
 		},
 		"code": {

@@ -69,15 +69,22 @@ func newResumeCommand(env *Env) *cobra.Command {
 		Use:   "resume WORKLOAD | --pool NAME | --all",
 		Short: "Take a pause back",
 		Long: `Take back what plimsoll pause said of a workload, a pool of machines, or all of them; with --all and --namespace, of
-the workloads there and of no pool.`,
-		Example: "  plimsoll resume web -n shop\n  plimsoll resume --all",
+the workloads there and of no pool.
+
+With --pool, machines of that pool that are held because too many would have gone without a drain (condition Braked) are
+let go. It is written as annotation plimsoll.dev/resumed, and says nothing of machines that are held later.`,
+		Example: "  plimsoll resume web -n shop\n  plimsoll resume --pool workers\n  plimsoll resume --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ask.check(cmd, args); err != nil {
 				return seeHelp(cmd, err)
 			}
-			return ask.write(cmd.Context(), env, map[string]*string{
+			said := map[string]*string{
 				v1alpha1.AnnotationPaused: nil, v1alpha1.AnnotationPausedReplicas: nil, v1alpha1.AnnotationPausedUntil: nil, v1alpha1.AnnotationPausedBy: nil,
-			})
+			}
+			if ask.pool != "" {
+				said[v1alpha1.AnnotationResumed] = new(env.Now().UTC().Format(time.RFC3339))
+			}
+			return ask.write(cmd.Context(), env, said)
 		},
 	}
 	ask.flags(cmd)

@@ -222,7 +222,7 @@ func (r *clusterRun) provide(cfg *operator.Config) error {
 		return server.Configure(all, prices)
 	}
 	cfg.Serve = func(ctx context.Context, f operator.Fleet) error {
-		machines.lead(f)
+		machines.lead(f.ForAutoscaler())
 		defer machines.lead(nil)
 		calls, err := r.listen("provider.listen", r.Provider.Listen)
 		if err != nil {

@@ -29,7 +29,13 @@ func (f *Fleet) Configure(pools []Pool, prices *pricing.Book) error {
 	f.mu.Lock()
 	defer f.unlock()
 	f.setPrices(prices)
-	if f.setPools(pools) {
+	changed := f.setPools(pools)
+	for _, p := range pools {
+		if err := f.letGo(p.Name, p.Resumed); err != nil {
+			return err
+		}
+	}
+	if changed {
 		f.others = map[int]string{} // judged by ranges that may be others now
 		f.view.barred = f.bars()    // a look that is under way may find the templates
 		f.nudge()

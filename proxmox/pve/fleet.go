@@ -783,28 +783,16 @@ func (f *Fleet) Resume(pool string) error {
 	if p == nil {
 		return fmt.Errorf("pool %q does not exist", pool)
 	}
-	let := 0
 	for _, m := range f.sorted() {
-		failed, frozen := m.Failed != nil && !m.Pardoned, m.Gone.IsZero() && !m.Frozen.IsZero()
-		if m.Pool != pool || !failed && !frozen {
-			continue
+		if m.Pool == pool && m.Failed != nil && !m.Pardoned {
+			i := m.Intent.clone()
+			i.Pardoned = true
+			if err := f.cfg.Intents.Put(i); err != nil {
+				return fmt.Errorf("keep pardon of %s: %w", m.Name, err)
+			}
+			m.Pardoned = true
 		}
-		i := m.Intent.clone()
-		i.Pardoned = i.Pardoned || failed
-		if frozen {
-			let++
-			i.Frozen, i.Silent, i.Resumed = time.Time{}, false, f.cfg.Now()
-		}
-		if err := f.cfg.Intents.Put(i); err != nil {
-			m.unsaved = true
-			return fmt.Errorf("keep resumption of %s: %w", m.Name, err)
-		}
-		m.Intent, m.rest = i, time.Time{}
 	}
-	f.events = append(f.events, Event{
-		At: f.cfg.Now(), Code: CodePoolResumed, Pool: pool,
-		Text: fmt.Sprintf("its failures do not count any more, and %d machines go that were to go without a drain", let),
-	})
-	f.nudge()
-	return nil
+	f.events = append(f.events, Event{At: f.cfg.Now(), Code: CodePoolResumed, Text: "its failures do not count any more", Pool: pool})
+	return f.letGo(pool, f.cfg.Now())
 }

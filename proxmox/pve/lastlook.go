@@ -2,6 +2,7 @@ package pve
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,8 +20,8 @@ const (
 	// podsPatience is how long a machine whose node holds pods waits for them to go. Whoever drained it believes that it
 	// is empty, and can only see that it is not when it is a node again.
 	podsPatience = 2 * time.Minute
-	// frozenRest is how long a machine that the brake holds is left alone.
-	frozenRest = time.Minute
+	// frozenRest is how long a machine that the brake holds is left alone, unless its node is seen to be back.
+	frozenRest = 5 * time.Minute
 )
 
 // holding are the problems that keep a machine from being stopped or destroyed.
@@ -152,7 +153,8 @@ func (w *work) mayEnd(s *nodescaler.Sight, status VMStatus) bool {
 		}
 	}
 	if r := w.contradicted(m); r != nil {
-		w.pause(m, frozenRest) // it was said when it was seen
+		m.problem, m.since = *r, w.now // it was said when it was seen
+		w.pause(m, time.Minute)
 		return false
 	}
 	if r, held := w.view.match.ids.Contradictions(said)[m.Name]; held {
@@ -337,6 +339,29 @@ func (f *Fleet) Braked() map[string]nodescaler.Reason {
 		}
 	}
 	return braked
+}
+
+// letGo lets machines go that the brake has held since before a person said so.
+func (f *Fleet) letGo(pool string, said time.Time) error {
+	let := 0
+	for _, m := range f.sorted() {
+		if m.Pool != pool || m.Frozen.IsZero() || !m.Gone.IsZero() || m.Frozen.After(said) {
+			continue
+		}
+		i := m.Intent.clone()
+		i.Frozen, i.Silent, i.Resumed = time.Time{}, false, f.cfg.Now()
+		if err := f.cfg.Intents.Put(i); err != nil {
+			m.unsaved = true
+			return fmt.Errorf("keep that %s may go: %w", m.Name, err)
+		}
+		m.Frozen, m.Silent, m.Resumed, m.rest = i.Frozen, i.Silent, i.Resumed, time.Time{}
+		let++
+	}
+	if let > 0 {
+		f.events = append(f.events, Event{At: f.cfg.Now(), Code: CodePoolResumed, Text: fmt.Sprintf("a person lets %d machines go without a drain", let), Pool: pool})
+		f.nudge()
+	}
+	return nil
 }
 
 // shown is the phase that others see: one that the brake holds is what it was before it was to go.

@@ -103,7 +103,8 @@ func (f *Fleet) nodesOfGone(m *tracked) []string {
 		n := f.view.nodes[name]
 		c := ids.Of(n.identity())
 		uuid := strings.EqualFold(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) // its VMID may be another machine's by now
-		if c.Machine != nil && c.Contradiction == nil && (uuid || f.view.match.ids.Of(n.identity()).Named == nil) {
+		others := slices.ContainsFunc(f.view.match.ids.Of(n.identity()).Named, func(o *nodescaler.Machine) bool { return o.Name != m.Name })
+		if c.Machine != nil && c.Contradiction == nil && (uuid || !others) {
 			names = append(names, name)
 		}
 	}

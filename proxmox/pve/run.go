@@ -2,6 +2,7 @@ package pve
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -182,7 +183,7 @@ func (m *tracked) settled() bool {
 	switch {
 	case !m.Gone.IsZero():
 		return m.Disc == ""
-	case m.Held != nil || !m.Frozen.IsZero():
+	case m.Held != nil || !m.Frozen.IsZero() || slices.Contains(holding, m.problem.Code):
 		return true
 	case !m.Returned.IsZero():
 		return false

@@ -68,6 +68,11 @@ type world struct {
 	joinIn     timing.Range                              // how long a machine that has booted takes to become a node
 	deaf       bool                                      // machines that boot never become nodes
 	blind      bool                                      // nodes cannot be listed
+	emptied    func(name string) bool                    // nodes that the API server does not show; nil is none
+	named      func(machine string) string               // what nodes are called; nil is as their machines
+	pods       map[string][]string                       // by node, what a drain would have to move
+	claims     map[string][]string                       // by node, whose volumes lie on its disk
+	ahead      time.Duration                             // of the true time is the fleet's clock
 	chance     *rand.Rand
 	orders     int
 }
@@ -162,7 +167,7 @@ func newWorld(t testing.TB, p plan) *world {
 	sim.OnBoot(w.booted)
 	w.cfg = FleetConfig{
 		Owner: "home", Pools: []Pool{worldPool(p)}, Parallel: 1, Nodes: w.nodes, RemoveNode: w.removeNode,
-		Now: sim.Now, Rand: timing.Stream(p.seed, "fleet"), Report: func(e Event) { w.events = append(w.events, e) },
+		Now: w.now, Rand: timing.Stream(p.seed, "fleet"), Report: func(e Event) { w.events = append(w.events, e) },
 	}
 	return w
 }
@@ -222,16 +227,20 @@ func (w *world) begin() *world {
 
 // booted lets a machine that was told how to join become a node after a while.
 func (w *world) booted(b pvesim.Boot) {
-	if slices.ContainsFunc(w.joins, func(j joining) bool { return j.node.Name == b.Name && j.node.SystemUUID == b.UUID && !j.at.After(b.At) }) {
+	if slices.ContainsFunc(w.joins, func(j joining) bool { return j.node.SystemUUID == b.UUID && !j.at.After(b.At) }) {
 		w.rejoined(b)
 		return
 	}
 	if w.deaf || !bytes.Contains(b.UserData, []byte("hostname: "+b.Name+"\n")) || !bytes.Contains(b.UserData, []byte("s3cret")) {
 		return
 	}
-	w.joins = slices.DeleteFunc(w.joins, func(j joining) bool { return j.node.Name == b.Name })
+	name := b.Name
+	if w.named != nil {
+		name = w.named(name)
+	}
+	w.joins = slices.DeleteFunc(w.joins, func(j joining) bool { return j.node.Name == name })
 	w.joins = append(w.joins, joining{
-		node: Node{Name: b.Name, ProviderID: fmt.Sprintf("proxmox://home/%d", b.VMID), SystemUUID: b.UUID, Ready: true},
+		node: Node{Name: name, ProviderID: fmt.Sprintf("proxmox://home/%d", b.VMID), SystemUUID: b.UUID, Ready: true},
 		at:   b.At.Add(w.joinIn.Draw(w.chance)),
 	})
 }
@@ -242,7 +251,7 @@ func (w *world) rejoined(b pvesim.Boot) {
 	if w.deaf {
 		return
 	}
-	i := slices.IndexFunc(w.joins, func(j joining) bool { return j.node.Name == b.Name })
+	i := slices.IndexFunc(w.joins, func(j joining) bool { return j.node.SystemUUID == b.UUID })
 	w.joins[i].node.ReadySince = b.At.Add(w.joinIn.Draw(w.chance))
 }
 
@@ -268,7 +277,7 @@ func (w *world) nodes(context.Context) ([]Node, error) {
 	now := w.sim.Now()
 	var all []Node
 	for _, j := range w.joins {
-		if !j.at.After(now) {
+		if !j.at.After(now) && (w.emptied == nil || !w.emptied(j.node.Name)) {
 			n := j.node
 			n.JoinedAt = j.at
 			if w.rests(n.Name) {
@@ -283,6 +292,20 @@ func (w *world) nodes(context.Context) ([]Node, error) {
 func (w *world) removeNode(_ context.Context, name string) error {
 	w.joins = slices.DeleteFunc(w.joins, func(j joining) bool { return j.node.Name == name })
 	return nil
+}
+
+// now is the time by the fleet's clock.
+func (w *world) now() time.Time { return w.sim.Now().Add(w.ahead) }
+
+// lastLook is what the API server shows of a machine's nodes.
+func (w *world) lastLook(ctx context.Context, id nodescaler.Identity) (s nodescaler.Sight, err error) {
+	all, err := w.nodes(ctx)
+	for _, n := range all {
+		if n.Name == id.Name || n.ProviderID == id.ProviderID || strings.EqualFold(n.SystemUUID, id.SystemUUID) {
+			s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: n.identity(), Ready: n.Ready, Pods: w.pods[n.Name], LocalClaims: w.claims[n.Name]})
+		}
+	}
+	return s, err
 }
 
 // news reports whether the fleet has said that it can take orders that it could not take before.

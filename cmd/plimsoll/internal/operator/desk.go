@@ -135,6 +135,7 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool) {
 	for _, object := range objects {
 		p := &pool{object: object, pause: pauseOf(object, d.now)}
 		p.pve, p.invalid = readPool(object, c.ReadFile)
+		p.pve.Resumed = resumedAt(object)
 		if p.invalid == nil {
 			valid = append(valid, p.pve)
 		}

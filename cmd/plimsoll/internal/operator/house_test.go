@@ -48,6 +48,7 @@ type house struct {
 	nodes       []nodescaler.Node
 	machines    []nodescaler.Machine
 	paused      map[string]nodescaler.Reason
+	braked      map[string]nodescaler.Reason
 	refuses     map[string][]nodescaler.RefusedOrder
 	unread      map[string]nodescaler.Reason
 	news        chan struct{}
@@ -379,6 +380,8 @@ func (h *house) Configure(pools []pve.Pool, _ *pricing.Book) error {
 }
 
 func (h *house) Paused() map[string]nodescaler.Reason { return h.paused }
+func (h *house) ForAutoscaler() loop.Machines         { return h }
+func (h *house) Braked() map[string]nodescaler.Reason { return h.braked }
 func (h *house) Unread() map[string]nodescaler.Reason { return h.unread }
 func (h *house) News() <-chan struct{}                { return h.news }
 

@@ -95,3 +95,21 @@ func (p pause) ending(said map[string]string, now time.Time) pause {
 	}
 	return p
 }
+
+// notResumed says what is wrong with what a person wrote to resume a pool.
+func notResumed(o metav1.Object) string {
+	value, there := o.GetAnnotations()[v1alpha1.AnnotationResumed]
+	if !there || !resumedAt(o).IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("; annotation %s must be a time such as 2026-03-01T12:00:00Z, was %q", v1alpha1.AnnotationResumed, value)
+}
+
+// resumedAt is when a person last resumed a pool. What cannot be understood resumes nothing.
+func resumedAt(o metav1.Object) time.Time {
+	at, err := time.Parse(time.RFC3339, o.GetAnnotations()[v1alpha1.AnnotationResumed])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}

@@ -54,10 +54,14 @@ type Fleet interface {
 	Run(ctx context.Context)
 	Configure(pools []pve.Pool, prices *pricing.Book) error
 	Paused() map[string]nodescaler.Reason
+	// Braked are the pools of which no machine goes undrained, because too many would have.
+	Braked() map[string]nodescaler.Reason
 	// Unread are the pools that take no orders yet, for a moment, and News is signalled when that is over.
 	Unread() map[string]nodescaler.Reason
 	News() <-chan struct{}
 	Collect(ctx context.Context, spare func(pve.Orphan) bool) (pve.Report, error)
+	// ForAutoscaler is the fleet as cluster-autoscaler has it.
+	ForAutoscaler() loop.Machines
 }
 
 // seen is the cluster as it was observed for a step: what configures the step and what the step is

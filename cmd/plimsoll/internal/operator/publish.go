@@ -134,6 +134,7 @@ func (t *term) floor(m *counted) *floor {
 			}
 		}
 		maps.Copy(f.paused, t.fleet.Paused())
+		f.braked = t.fleet.Braked()
 	}
 	return f
 }

@@ -18,6 +18,7 @@ type floor struct {
 	why      string                       // why not
 	machines []nodescaler.Machine         // as they were
 	paused   map[string]nodescaler.Reason // pools that take no orders
+	braked   map[string]nodescaler.Reason // pools of which nothing goes undrained
 	prices   *pricing.Book
 }
 
@@ -44,6 +45,11 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 		coming := int(st.Machines.Ordered+st.Machines.Booting) + ordered(s, func(a *nodescaler.Action) bool { return a.Pool == p.object.Name })
 		c.capacity(coming, s.Observed.Pending)
 		c.machinesHeld(held)
+	}
+	if r, is := f.braked[p.object.Name]; is {
+		c.set(v1alpha1.ConditionBraked, metav1.ConditionTrue, r.Code, "%s%s", r.Text, notResumed(p.object))
+	} else if f.known {
+		c.set(v1alpha1.ConditionBraked, metav1.ConditionFalse, reasonNotBraked, "no machine waits that is to go without a drain")
 	}
 	p.ready(c, f)
 	return st

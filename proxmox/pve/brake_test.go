@@ -1,0 +1,99 @@
+package pve
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestHowManyMayGoUndrained(t *testing.T) {
+	for _, c := range []struct {
+		b    brake
+		most int
+		want bool
+	}{
+		{brake{}, 1, false},
+		{brake{machines: 1}, 1, false},
+		{brake{machines: 1, gone: 1}, 1, true},
+		{brake{machines: 19, gone: 1}, 1, true},
+		{brake{machines: 20, gone: 1}, 2, false},
+		{brake{machines: 20, gone: 2}, 2, true},
+		{brake{machines: 29, gone: 2}, 2, true},
+		{brake{machines: 100, gone: 9}, 10, false},
+		{brake{machines: 100, gone: 10}, 10, true},
+		{brake{machines: 100, frozen: true}, 10, true},
+	} {
+		if c.b.most() != c.most || c.b.holds() != c.want {
+			t.Errorf("%+v: holds is %t, of at most %d; want %t, of %d", c.b, c.b.holds(), c.b.most(), c.want, c.most)
+		}
+	}
+}
+
+// Whatever is asked for, and whatever the clock does: of a pool never more go undrained in an hour than the brake lets,
+// unless a person resumed it in between.
+func TestNoHourTakesMoreThanTheBrakeLets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s steady
+		machines := rapid.IntRange(1, 45).Draw(t, "machines")
+		wall := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		s.see(wall)
+		var really time.Duration  // by a good clock
+		var went []time.Duration  // by a good clock, since a person resumed it
+		var charges []time.Time   // as they are kept
+		frozen := map[int]bool{}  // machines that wait
+		gone := map[int]bool{}    // and those that went
+		resumed := map[int]bool{} // those that a person let go
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			passed := time.Duration(rapid.Int64Range(0, int64(15*time.Minute)).Draw(t, "passed"))
+			leap := time.Duration(0)
+			if rapid.IntRange(0, 5).Draw(t, "leaps") == 0 {
+				leap = time.Duration(rapid.Int64Range(int64(-8*time.Hour), int64(8*time.Hour)).Draw(t, "by"))
+			}
+			for left := passed; left > 0; left -= 30 * time.Second { // it is looked at twice a minute
+				wall = wall.Add(min(left, 30*time.Second))
+				s.see(wall)
+			}
+			really, wall = really+passed, wall.Add(leap)
+			if s.see(wall) {
+				for i := range charges {
+					charges[i] = soonest(charges[i], wall)
+				}
+			}
+			if rapid.IntRange(0, 15).Draw(t, "resumes") == 0 {
+				for m := range frozen {
+					resumed[m] = true
+				}
+				frozen, went = map[int]bool{}, nil
+			}
+			m := rapid.IntRange(0, machines-1).Draw(t, "machine")
+			if gone[m] {
+				continue
+			}
+			b := brake{machines: machines, frozen: len(frozen) > 0}
+			for _, at := range charges {
+				if s.since(at, wall) < brakeWindow {
+					b.gone++
+				}
+			}
+			if b.holds() && !resumed[m] {
+				frozen[m] = true
+				continue
+			}
+			gone[m], charges = true, append(charges, wall)
+			if resumed[m] {
+				continue
+			}
+			went = append(went, really)
+			n := 0
+			for _, at := range went {
+				if really-at < brakeWindow {
+					n++
+				}
+			}
+			if n > max(1, machines/10) {
+				t.Fatalf("%d of %d machines went undrained within an hour", n, machines)
+			}
+		}
+	})
+}

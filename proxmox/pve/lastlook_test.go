@@ -1,0 +1,451 @@
+package pve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+func TestHowAMachineGoes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		e    ending
+		want end
+	}{
+		{"its node is ready and empty", ending{ready: true, was: true}, endDrained},
+		{"its node is ready and holds a pod", ending{ready: true, pods: 1, was: true}, endFull},
+		{"that cluster-autoscaler wants to go with it", ending{ready: true, pods: 1, was: true, forced: true}, endUndrained},
+		{"cluster-autoscaler gives back an empty one", ending{ready: true, was: true, forced: true}, endDrained},
+		{"its node is away", ending{was: true}, endUndrained},
+		{"its node is not ready and holds pods", ending{pods: 3, was: true}, endUndrained},
+		{"it was no node, and is none", ending{}, endNever},
+		{"it was no node, and is one", ending{ready: true}, endDrained},
+		{"it was no node, and is one with pods", ending{ready: true, pods: 1}, endFull},
+		{"it was shut down already", ending{was: true, decided: true}, endDrained},
+		{"with the pods that were there", ending{was: true, decided: true, pods: 3}, endDrained},
+		{"and its node is ready with pods", ending{was: true, decided: true, ready: true, pods: 3}, endFull},
+		{"it is a spare that is stopped", ending{was: true, rested: true}, endDrained},
+		{"whose node is ready and holds pods", ending{was: true, rested: true, ready: true, pods: 1}, endFull},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.e.end(); got != c.want {
+				t.Errorf("it goes %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// seeing is a world in which the API server is asked before anything is stopped, with so many machines that have joined.
+func seeing(t *testing.T, n int) (*world, []string) {
+	t.Helper()
+	w := newWorld(t, plan{hosts: 3, seed: 7, disk: 5000 * gib})
+	w.pods, w.claims = map[string][]string{}, map[string][]string{}
+	w.cfg.LastLook, w.cfg.ClonesPerStorage = w.lastLook, 10
+	w.pool().Max, w.pool().Placement.MemoryReserve = 40, 0
+	w.begin()
+	w.run(time.Second)
+	var hosts []string
+	for i := range n {
+		hosts = append(hosts, fmt.Sprintf("pve%d", 1+i%3))
+	}
+	return w, w.join(hosts...)
+}
+
+// destroyed are those of the machines that are no more.
+func (w *world) destroyed(names []string) (n int) {
+	for _, name := range names {
+		if w.there(name) == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// count is how many events of a code there were.
+func (w *world) count(code string) (n int) {
+	for _, e := range w.events {
+		if e.Code == code {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEmptiedMachinesGoAsFastAsTheyAreGivenBack(t *testing.T) {
+	w, names := seeing(t, 20)
+	for _, name := range names[:15] {
+		w.giveBack(name)
+		w.run(40 * time.Second)
+		if b := w.fleet.Braked(); len(b) > 0 {
+			t.Fatalf("the brake holds what was drained: %v\n%s", b, w.story())
+		}
+	}
+	w.until("they are gone", 5*time.Minute, func() bool { return w.destroyed(names) == 15 })
+	if w.count(CodeUndrained)+w.count(CodeBraked) > 0 || !w.all(nodescaler.Joined, names[15:]...) {
+		t.Errorf("drained machines are said to go undrained\n%s", w.story())
+	}
+}
+
+// giveUp does what everybody does who has a machine without a node: policies and sweeps give it back, and orders are made
+// in its place.
+func (w *world) giveUp(names []string) {
+	w.t.Helper()
+	if _, err := w.fleet.Collect(context.Background(), nil); err != nil {
+		w.t.Fatal(err)
+	}
+	state, err := w.fleet.List(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	nodes, _ := w.nodes(context.Background())
+	for _, m := range state.Machines {
+		node := slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == m.Name })
+		old := w.now().Sub(m.Since) > 15*time.Minute
+		if m.Phase == nodescaler.Failed || !node && old && m.Phase == nodescaler.Joined && slices.Contains(names, m.Name) {
+			w.giveBack(m.Name)
+		}
+	}
+	_, _ = w.order("")
+}
+
+// Who shows the nodes may be wrong for a day: a database restored from before they joined, rights that are gone.
+func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTwenty(t *testing.T) {
+	for name, keeps := range map[string]bool{"the control plane is there": true, "nothing is there": false} {
+		for _, again := range []bool{keeps} {
+			t.Run(fmt.Sprintf("%s, begun anew %t", name, again), func(t *testing.T) {
+				w, names := seeing(t, 20)
+				w.wrap = func(http.RoundTripper) http.RoundTripper { return w.sim.Transport() } // that lists are true is seen elsewhere
+				w.begin()
+				if keeps {
+					w.joins = append(w.joins, joining{node: Node{Name: "control-plane", Ready: true}, at: w.sim.Now()})
+				}
+				w.emptied = func(name string) bool { return name != "control-plane" }
+				for round := range 24 * 4 {
+					w.giveUp(names)
+					for range 15 {
+						_ = w.fleet.Tick(t.Context())
+						w.sim.Advance(time.Minute)
+					}
+					if again && round%3 == 1 {
+						w.begin()
+						w.run(time.Second)
+					}
+				}
+				gone := w.destroyed(names)
+				if gone > 2 {
+					t.Fatalf("%d of 20 machines were destroyed\n%s", gone, w.story())
+				}
+				if n := w.calls("DELETE", "/qemu/"); n != gone {
+					t.Errorf("%d more were destroyed that had been ordered meanwhile", n-gone)
+				}
+				if r, is := w.fleet.Braked()["web"]; !is || r.Code != CodeBraked {
+					t.Errorf("it is not said that nothing goes: %v", w.fleet.Braked())
+				}
+				w.event(CodeBraked)
+				for _, name := range names {
+					if m := w.machine(name); w.there(name) != nil && (m.Phase != nodescaler.Joined || m.Held == nil || !strings.Contains(m.Problem, CodeBraked)) {
+						t.Errorf("%s is %s, held for %v: %s", name, m.Phase, m.Held, m.Problem)
+					}
+				}
+				w.emptied = nil
+				w.run(2 * time.Minute)
+				if len(w.fleet.Braked()) > 0 {
+					t.Errorf("the nodes are back, and the brake holds still: %v", w.fleet.Braked())
+				}
+				w.event(CodeRevoked)
+				w.run(3 * time.Hour)
+				for _, name := range names {
+					if m := w.machine(name); w.there(name) != nil && (m.Phase != nodescaler.Joined || m.Held != nil || m.Problem != "") {
+						t.Errorf("the nodes are back, and %s is %s, held for %v: %s", name, m.Phase, m.Held, m.Problem)
+					}
+				}
+				if w.destroyed(names) != gone {
+					t.Error("the nodes were back, and more were destroyed")
+				}
+			})
+		}
+	}
+}
+
+func TestResumedPoolLetsThoseGoThatWaitedAndNoMore(t *testing.T) {
+	w, names := seeing(t, 20)
+	w.emptied = func(string) bool { return true }
+	w.giveBack(names[:6]...)
+	w.run(20 * time.Minute)
+	if n := w.destroyed(names); n != 2 {
+		t.Fatalf("%d were destroyed, want 2\n%s", n, w.story())
+	}
+	if err := w.fleet.Resume("web"); err != nil {
+		t.Fatal(err)
+	}
+	w.begin() // it is kept
+	w.until("they are gone", 10*time.Minute, func() bool { return w.destroyed(names[:6]) == 6 })
+	if len(w.fleet.Braked()) > 0 {
+		t.Errorf("nothing waits, and the brake holds: %v", w.fleet.Braked())
+	}
+	w.giveBack(names[6:9]...)
+	w.run(20 * time.Minute)
+	if n := w.destroyed(names); n != 6 || len(w.fleet.Braked()) != 1 {
+		t.Errorf("%d were destroyed, and %v; want 6, and all others to wait", n, w.fleet.Braked())
+	}
+}
+
+// Those that wait are there: none is made in their place beyond the maximum.
+func TestMachinesThatTheBrakeHoldsCount(t *testing.T) {
+	w, names := seeing(t, 20)
+	p := *w.pool()
+	p.Max = 20
+	if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.emptied = func(string) bool { return true }
+	w.giveBack(names[:10]...)
+	w.run(10 * time.Minute)
+	for range 10 {
+		_, _ = w.order("")
+	}
+	if n := w.fleet.count(w.fleet.pools["web"]); n != 20 {
+		t.Errorf("%d machines are counted, want 18 that wait and 2 in the place of those that went", n)
+	}
+}
+
+func TestMachinesThatWereNoNodesAreNotCounted(t *testing.T) {
+	w, names := seeing(t, 3)
+	w.deaf = true
+	for range 3 {
+		names = append(names, w.mustOrder(""))
+	}
+	w.until("they have failed", time.Hour, func() bool { return w.all(nodescaler.Failed, names[3:]...) })
+	w.giveBack(names[3:]...)
+	w.until("they are gone", 10*time.Minute, func() bool { return w.destroyed(names[3:]) == 3 })
+	if w.count(CodeUndrained)+w.count(CodeBraked) > 0 {
+		t.Errorf("what was no node is said to go undrained\n%s", w.story())
+	}
+}
+
+// A host name may be the full one, and a node may be registered anew under another.
+func TestANodeIsItsMachinesWhateverItIsCalled(t *testing.T) {
+	for name, to := range map[string]func(*Node){
+		"both":                 func(*Node) {},
+		"its system UUID":      func(n *Node) { n.ProviderID = "" },
+		"its provider ID":      func(n *Node) { n.SystemUUID = "" },
+		"the UUID in capitals": func(n *Node) { n.SystemUUID = strings.ToUpper(n.SystemUUID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := seeing(t, 0)
+			w.named = func(machine string) string { return machine + ".example.org" }
+			name := w.mustOrder("pve1")
+			w.until("its node is there", time.Hour, func() bool { return len(w.joins) > 0 })
+			to(&w.joins[0].node)
+			w.run(time.Minute)
+			for range 12 {
+				if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				w.run(10 * time.Minute)
+			}
+			if m := w.machine(name); m.Phase != nodescaler.Joined || m.Problem != "" || m.Held != nil {
+				t.Fatalf("it is %s, held for %v: %s", m.Phase, m.Held, m.Problem)
+			}
+			w.joins[0].node.Name = "renamed"
+			for range 12 {
+				if _, err := w.fleet.Collect(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				w.run(10 * time.Minute)
+			}
+			if w.phase(name) != nodescaler.Joined || !w.runs(name) {
+				t.Fatalf("renamed it is %s", w.phase(name))
+			}
+			w.giveBack(name)
+			w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
+			w.run(time.Minute)
+			if len(w.joins) != 0 {
+				t.Errorf("its node is left: %v", w.joins)
+			}
+		})
+	}
+}
+
+func TestContradictionsHoldAMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		node func(ours Node) Node
+		want string
+	}{
+		"a second node with its provider ID": {func(n Node) Node { return Node{Name: "zz-dup", ProviderID: n.ProviderID, Ready: true} }, nodescaler.DuplicateNode},
+		"a second node with its UUID":        {func(n Node) Node { return Node{Name: "aa-dup", SystemUUID: n.SystemUUID} }, nodescaler.DuplicateNode},
+		"a node elsewhere with its provider ID": {func(n Node) Node {
+			return Node{Name: "zz-thief", ProviderID: n.ProviderID, SystemUUID: "7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f", Ready: true}
+		}, nodescaler.DuplicateNode},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, names := seeing(t, 2)
+			other := c.node(w.joins[0].node)
+			machine := w.joins[0].node.Name
+			w.joins = append(w.joins, joining{node: other, at: w.sim.Now()})
+			w.run(time.Minute)
+			if m := w.machine(machine); m.Held == nil || m.Held.Code != c.want || !strings.HasPrefix(m.Problem, c.want) {
+				t.Errorf("it is held for %v: %s", m.Held, m.Problem)
+			}
+			w.giveBack(machine)
+			w.run(2 * time.Hour)
+			if !w.runs(machine) || w.count(c.want) != 1 {
+				t.Fatalf("it runs: %t, and it was said %d times\n%s", w.runs(machine), w.count(c.want), w.story())
+			}
+			if err := w.fleet.Stash(t.Context(), names[0]); names[0] != machine && err != nil {
+				t.Errorf("the other machine is held, too: %v", err)
+			}
+			_ = w.removeNode(t.Context(), other.Name)
+			w.until("it is gone", 5*time.Minute, func() bool { return w.phase(machine) == "" })
+		})
+	}
+}
+
+// What the list of nodes does not show yet the API server does.
+func TestALastLookSeesWhatTheListDoesNot(t *testing.T) {
+	w, names := seeing(t, 1)
+	w.cfg.LastLook = func(ctx context.Context, id nodescaler.Identity) (nodescaler.Sight, error) {
+		s, err := w.lastLook(ctx, id)
+		s.Nodes = append(s.Nodes, nodescaler.SeenNode{Identity: nodescaler.Identity{Name: "new", ProviderID: id.ProviderID}})
+		return s, err
+	}
+	w.begin()
+	w.run(time.Second)
+	w.giveBack(names...)
+	w.run(time.Hour)
+	if m := w.machine(names[0]); !w.runs(names[0]) || m.Held == nil || m.Held.Code != nodescaler.DuplicateNode {
+		t.Errorf("it is %s, held for %v", m.Phase, m.Held)
+	}
+}
+
+func TestAReadyNodeWithPodsIsNotStopped(t *testing.T) {
+	w, names := seeing(t, 1)
+	name := names[0]
+	w.pods[name] = []string{"shop/web-0"}
+	w.giveBack(name)
+	w.run(podsPatience / 2)
+	if m := w.machine(name); m.Phase != nodescaler.Deleting || m.Held == nil || !strings.Contains(m.Problem, "shop/web-0") {
+		t.Errorf("it is %s, held for %v: %s", m.Phase, m.Held, m.Problem)
+	}
+	w.until("it is a machine as before", 5*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+	w.event(CodeRevoked)
+	w.run(time.Hour)
+	if !w.runs(name) || w.machine(name).Held != nil {
+		t.Fatal("it was stopped, or is held")
+	}
+	if err := w.fleet.Stash(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	w.until("it is no spare", 10*time.Minute, func() bool { return w.phase(name) == nodescaler.Joined })
+	w.giveBack(name)
+	w.run(10 * time.Second)
+	delete(w.pods, name)
+	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })
+	if w.count(CodeUndrained) > 0 {
+		t.Error("it was emptied, and is said to have gone undrained")
+	}
+}
+
+// cluster-autoscaler evicts for so long as it likes and then wants the machine gone; that many at once hold pods is
+// nothing that it does.
+func TestWhatClusterAutoscalerGivesBackWithPodsIsCounted(t *testing.T) {
+	w, names := seeing(t, 20)
+	for _, name := range names[:5] {
+		w.pods[name] = []string{"shop/" + name}
+		if err := w.fleet.ForAutoscaler().Delete(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(10 * time.Minute)
+	if n := w.destroyed(names); n != 2 || len(w.fleet.Braked()) != 1 {
+		t.Fatalf("%d were destroyed, and %v, want 2 and the others to wait\n%s", n, w.fleet.Braked(), w.story())
+	}
+	clear(w.pods)
+	w.until("they are empty and go", 10*time.Minute, func() bool { return w.destroyed(names) == 5 })
+	if len(w.fleet.Braked()) > 0 {
+		t.Errorf("nothing waits, and the brake holds: %v", w.fleet.Braked())
+	}
+}
+
+func TestNothingIsStoppedUnseen(t *testing.T) {
+	w, names := seeing(t, 1)
+	failing := true
+	w.cfg.LastLook = func(ctx context.Context, id nodescaler.Identity) (nodescaler.Sight, error) {
+		if failing {
+			return nodescaler.Sight{}, errors.New("the API server does not answer")
+		}
+		return w.lastLook(ctx, id)
+	}
+	w.begin()
+	w.run(time.Second)
+	w.giveBack(names...)
+	w.run(time.Hour)
+	if m := w.machine(names[0]); !w.runs(names[0]) || !strings.Contains(m.Problem, CodeLastLookFailed) || w.count(CodeLastLookFailed) != 1 {
+		t.Errorf("it runs: %t, and %s was said %d times", w.runs(names[0]), m.Problem, w.count(CodeLastLookFailed))
+	}
+	failing = false
+	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(names[0]) == "" })
+}
+
+func TestAMachineWithAClaimsVolumeIsNotStopped(t *testing.T) {
+	w, names := seeing(t, 1)
+	w.claims[names[0]] = []string{"shop/data-db-0"}
+	w.giveBack(names...)
+	w.run(time.Hour)
+	if m := w.machine(names[0]); !w.runs(names[0]) || m.Held == nil || !strings.Contains(m.Problem, "shop/data-db-0") {
+		t.Errorf("it runs: %t; %s", w.runs(names[0]), m.Problem)
+	}
+	if err := w.fleet.ForAutoscaler().Delete(t.Context(), names[0]); err != nil {
+		t.Fatal(err)
+	}
+	w.run(10 * time.Minute)
+	if !w.runs(names[0]) {
+		t.Error("it was stopped for cluster-autoscaler")
+	}
+	clear(w.claims)
+	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(names[0]) == "" })
+}
+
+// Leaps of the clock end no wait, and what was stamped by a clock that ran ahead is not waited for.
+func TestClockThatLeapsKillsNothingAndFreezesNothing(t *testing.T) {
+	w, names := seeing(t, 1)
+	slow := w.mustOrder("pve1")
+	w.joinIn.Min, w.joinIn.Max = 8*time.Minute, 8*time.Minute
+	w.until("it boots", 5*time.Minute, func() bool { return w.phase(slow) == nodescaler.Booting })
+	w.run(time.Minute)
+	w.ahead = 6 * time.Hour
+	w.run(time.Minute)
+	next := w.mustOrder("pve2")
+	w.run(time.Minute)
+	if w.phase(slow) != nodescaler.Booting {
+		t.Fatalf("the clock went ahead, and it is %s", w.phase(slow))
+	}
+	w.ahead = 0
+	w.until("both have joined", 15*time.Minute, func() bool { return w.all(nodescaler.Joined, slow, next) })
+	w.giveBack(append(names, slow, next)...)
+	w.until("all are gone", 5*time.Minute, func() bool { return w.destroyed([]string{names[0], slow, next}) == 3 })
+	if w.told(CodeMachineFailed) || w.count(CodeBraked) > 0 {
+		t.Errorf("something failed\n%s", w.story())
+	}
+}
+
+// An hour that the clock leapt over is none in which the brake forgets.
+func TestLeapOfTheClockDoesNotReleaseTheBrake(t *testing.T) {
+	w, names := seeing(t, 10)
+	w.emptied = func(string) bool { return true }
+	w.giveBack(names[0])
+	w.until("it is gone", 10*time.Minute, func() bool { return w.destroyed(names) == 1 })
+	w.ahead = 2 * time.Hour
+	w.giveBack(names[1])
+	w.run(30 * time.Minute)
+	if n := w.destroyed(names); n != 1 {
+		t.Errorf("%d were destroyed within an hour", n)
+	}
+}
