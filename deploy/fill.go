@@ -96,6 +96,8 @@ func written(config map[string]any) (string, error) {
 // Autoscaler is upstream's cluster-autoscaler, with what differs between clusters.
 type Autoscaler struct {
 	Namespace, Image, Address, Expander, Secret, Timeout string
+	// ExpanderAddress is where the expander grpc is asked.
+	ExpanderAddress string
 	// Command is what printed it.
 	Command string
 	// Buffers has it keep room for CapacityBuffers.
@@ -106,7 +108,7 @@ type Autoscaler struct {
 func UsualAutoscaler() Autoscaler {
 	return Autoscaler{
 		Namespace: "kube-system", Image: "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.1", Address: "plimsoll.plimsoll.svc:8086",
-		Expander: "grpc", Secret: "plimsoll-provider-client", Timeout: "10s",
+		Expander: "grpc", ExpanderAddress: "plimsoll.plimsoll.svc:8087", Secret: "plimsoll-provider-client", Timeout: "10s",
 	}
 }
 

@@ -278,7 +278,8 @@ func TestInstallBesideClusterAutoscaler(t *testing.T) {
 	}
 	for _, text := range []string{
 		"            - --components=podscaler,provider\n", "secret:\n                  name: plimsoll-provider\n", "  name: plimsoll\n  namespace: plimsoll\n",
-		"    provider:\n      listen: :8086\n      options:\n        workers:\n          scaleDownUnneededTime: 3m\n      tls:\n", "    mode: Active\n",
+		"    provider:\n      expander: :8087\n      listen: :8086\n      options:\n        workers:\n          scaleDownUnneededTime: 3m\n      tls:\n", "    mode: Active\n",
+		"        clients:\n        - cluster-autoscaler\n", "    - {name: expander, port: 8087, targetPort: expander, protocol: TCP}\n",
 		"    - {name: grpc, port: 8086, targetPort: provider, protocol: TCP}\n",
 	} {
 		if !strings.Contains(stdout, text) {

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/grpc/provider"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 // doctorAnswer is what the doctor found.
@@ -71,6 +73,7 @@ func examine(ctx context.Context, env *Env, file string, format output) error {
 	if report == nil {
 		return misconfigured(file, err)
 	}
+	report.Checks = append(report.Checks, site.Provider.checks()...)
 	report.Checks = append(report.Checks, (&running{site}).handOffInCluster(ctx)...)
 	answer := &doctorAnswer{
 		OK: report.Count(pve.OK), Warn: report.Count(pve.Warn), Fail: report.Count(pve.Fail), Skipped: report.Count(pve.Skipped),
@@ -134,6 +137,22 @@ func (s *siteFile) warn() {
 	for _, c := range s.checks() {
 		fmt.Fprintf(s.env.Stderr, "warning: %s: %s; %s\n", c.Subject, c.Text, strings.Join(c.Mend, ", "))
 	}
+}
+
+// checks are what can be said of how cluster-autoscaler is let in.
+func (p *providerSettings) checks() []pve.Check {
+	warn := func(id, text, fix string) []pve.Check {
+		return []pve.Check{{ID: "provider." + id, Status: pve.Warn, Text: text, Mend: []string{fix}}}
+	}
+	switch {
+	case p.Plaintext == plainAnywhere:
+		return warn("clients", "whoever reaches the provider's port can order and destroy machines, for plaintext is anywhere",
+			"take provider.plaintext out: a set of certificates is made on the first start, or name yours in provider.tls")
+	case p.TLS != nil && len(p.TLS.Clients) == 0:
+		return warn("clients", "the provider will not start: every certificate that "+p.TLS.ClientCA+" signs could order and destroy machines",
+			"name cluster-autoscaler's in the configuration file: provider: {tls: {clients: ["+provider.SelfMadeClient+"]}}")
+	}
+	return nil
 }
 
 // signs stand before a check's line. The status is told in a word, too, where it is no good one.

@@ -32,11 +32,16 @@ func newManifestsClusterAutoscalerCommand(env *Env) *cobra.Command {
 		Long: `Print upstream's cluster-autoscaler with Plimsoll as its provider: Deployment, RBAC and cloud-config.
 
 The client's certificate is read from a secret with tls.crt, tls.key and ca.crt. 'plimsoll run' makes such
-a set on its first start; cert-manager keeps one that is rotated. Cluster-autoscaler reads its files once:
-restart it after a rotation.`,
+a set on its first start; cert-manager keeps one that is rotated. It must be good for client auth and bear a
+name that provider.tls.clients of Plimsoll's configuration lists, such as cluster-autoscaler.
+Cluster-autoscaler reads its files once: restart it after a rotation.`,
 		Example: "  plimsoll manifests cluster-autoscaler | kubectl apply -f -",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if host, _, _ := splitAddress(v.Address); !cmd.Flags().Changed("expander-address") {
+				_, port, _ := splitAddress(usual.ExpanderAddress)
+				v.ExpanderAddress = net.JoinHostPort(host, strconv.Itoa(port))
+			}
 			v.Command = pve.Shell(append([]string{"plimsoll"}, env.Args...)...)
 			return v.Print(env.Stdout)
 		},
@@ -46,6 +51,8 @@ restart it after a rotation.`,
 		"cluster-autoscaler's image, of the cluster's own minor release")
 	addFlag(cmd, &v.Address, readAddress, "address", "host:port", usual.Address, "where Plimsoll's provider is reached")
 	addFlag(cmd, &v.Expander, readExpander, "expander", "name", usual.Expander, "who chooses among groups: grpc (Plimsoll, the cheapest), price, least-waste, most-pods, priority or random")
+	addFlag(cmd, &v.ExpanderAddress, readAddress, "expander-address", "host:port", usual.ExpanderAddress,
+		"where Plimsoll's expander is reached; not given, the host of --address and this port")
 	addFlag(cmd, &v.Secret, readName, "tls-secret", "name", usual.Secret, "the secret with the client's certificate")
 	cmd.Flags().BoolVar(&v.Buffers, "capacity-buffers", false, "keep room for CapacityBuffers, which the cluster has to know: releases from 1.34 on do")
 	addFlag(cmd, &v.Timeout, readTimeout, "grpc-timeout", "duration", usual.Timeout, "how long it waits for an answer")

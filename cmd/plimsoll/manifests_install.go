@@ -162,7 +162,7 @@ func (v *installation) file(env *Env) (map[string]any, error) {
 	if err := s.checkNamed(); err != nil {
 		return nil, misconfigured(v.config, err)
 	}
-	if p := &s.Provider; v.nodes == byAutoscaler && (p.Listen != "" || p.TLS != nil || p.Plaintext != plainNever || len(p.Names) > 0) {
+	if p := &s.Provider; v.nodes == byAutoscaler && (p.Listen != "" || p.Expander != "" || p.TLS != nil || p.Plaintext != plainNever || len(p.Names) > 0) {
 		return nil, misconfigured(v.config, &fileFault{"provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more"})
 	}
 	data, err := env.ReadFile(v.config)

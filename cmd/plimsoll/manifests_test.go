@@ -62,6 +62,20 @@ func TestClusterAutoscalerManifestsAreTakenByKubernetes(t *testing.T) {
 	}
 }
 
+// The expander is asked at the provider's host, at a port of its own, unless another address is said.
+func TestExpanderIsAskedWhereItIsServed(t *testing.T) {
+	for want, flags := range map[string][]string{
+		"plimsoll.plimsoll.svc:8087": nil,
+		"[fd00::5]:8087":             {"--address", "[fd00::5]:9000"},
+		"asks.lab:1":                 {"--address", "plimsoll.lab:9000", "--expander-address", "asks.lab:1"},
+	} {
+		stdout, stderr, code := inProcess(t, nil, append([]string{"manifests", "cluster-autoscaler"}, flags...)...)
+		if code != exitDone || !strings.Contains(stdout, "            - --grpc-expander-url="+want+"\n") {
+			t.Errorf("%v: exit %d, %s%s", flags, code, stderr, stdout)
+		}
+	}
+}
+
 // checkCloudConfig reads the file as cluster-autoscaler does.
 func checkCloudConfig(t *testing.T, m *corev1.ConfigMap, flags []string) {
 	t.Helper()
@@ -127,6 +141,7 @@ func TestManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 		{"--address", "plimsoll", "must be host:port"},
 		{"--address", "fd00::5:9000", "must be host:port"},
 		{"--address", "plimsoll:0", "must be host:port"},
+		{"--expander-address", "plimsoll", "must be host:port"},
 		{"--expander", "cheapest", "must be one of grpc, price"},
 		{"--grpc-timeout", "100ms", "must be 1s or more"},
 		{"--image", "a\n- b", "must be an image"},

@@ -116,16 +116,13 @@ func (s *running) serve(ctx context.Context, state *stateFolder, fleet *pve.Flee
 	if err != nil {
 		return err
 	}
-	calls, err := s.listen("provider.listen", s.Provider.Listen)
+	calls, err := s.doors(&how)
 	if err != nil {
 		return err
 	}
 	pages, err := s.listen("metrics", s.Metrics)
 	if err != nil {
-		return errors.Join(err, calls.Close())
-	}
-	if err := how.Check(calls.Addr()); err != nil {
-		return errors.Join(withCode(exitConfig, fmt.Errorf("provider.%w", err)), calls.Close(), pages.Close())
+		return errors.Join(err, calls.close())
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -140,9 +137,9 @@ func (s *running) serve(ctx context.Context, state *stateFolder, fleet *pve.Flee
 		})
 	}
 	part("fleet", func() error { fleet.Run(ctx); return nil })
-	part("provider", func() error { return server.Serve(ctx, calls, how) })
+	part("provider", func() error { return calls.serve(ctx, server, how) })
 	part("metrics", func() error { return servePages(ctx, pages, registry, server.Healthy) })
-	fmt.Fprintf(s.env.Stderr, "serving cluster-autoscaler on %s, metrics on http://%s/metrics\n", calls.Addr(), pages.Addr())
+	fmt.Fprintf(s.env.Stderr, "serving cluster-autoscaler on %s, metrics on http://%s/metrics\n", calls, pages.Addr())
 	parts.Wait()
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err

@@ -42,6 +42,8 @@ type service struct {
 type providerSettings struct {
 	// Listen is host:port, or unix:PATH.
 	Listen string `json:"listen,omitempty"`
+	// Expander is where the expander is served, host:port or unix:PATH; without it, it is not.
+	Expander string `json:"expander,omitempty"`
 	// TLS names files; without it a set is made on the first start, in the state folder.
 	TLS *tlsFiles `json:"tls,omitempty"`
 	// Names are further names and addresses that clients know us by, in a set that we make.
@@ -56,6 +58,26 @@ type tlsFiles struct {
 	Certificate string `json:"certificate" strict:"required"`
 	Key         string `json:"key" strict:"required"`
 	ClientCA    string `json:"clientCA" strict:"required"`
+	// Clients are the names of those who may order and destroy machines. It must not be empty where the provider
+	// runs: an authority alone lets in every workload that it signs for.
+	Clients []string `json:"clients,omitempty"`
+}
+
+// check is what is wrong with them; serving is whether clients are let in by them.
+func (t *tlsFiles) check(serving bool) (faults []error) {
+	switch {
+	case t == nil:
+		return nil
+	case serving && len(t.Clients) == 0:
+		faults = append(faults, &fileFault{"provider.tls.clients", "must name whose certificates may order and destroy machines, such as " +
+			"[" + provider.SelfMadeClient + "] (exactly a DNS name, URI or common name of the client's certificate), was empty"})
+	}
+	for i, name := range t.Clients {
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == '*' || r <= ' ' || r > '~' }) {
+			faults = append(faults, &fileFault{fmt.Sprintf("provider.tls.clients[%d]", i), fmt.Sprintf("must be exactly a DNS name, URI or common name, without spaces and *, was %q", name)})
+		}
+	}
+	return faults
 }
 
 // plaintext is whether TLS is done without.
@@ -81,10 +103,12 @@ func (s *siteFile) check(pools []string) []error {
 	}
 	faults = append(faults, checkState(s.State, s.beside(s.State))...)
 	p := &s.Provider
-	if path, unix := strings.CutPrefix(p.Listen, "unix:"); p.Listen != "" {
-		_, _, ok := splitAddress(p.Listen)
-		must(unix && path != "" || !unix && ok, "provider.listen", "host:port or unix:PATH", fmt.Sprintf("%q", p.Listen))
+	for _, at := range []struct{ key, is string }{{"listen", p.Listen}, {"expander", p.Expander}} {
+		path, unix := strings.CutPrefix(at.is, "unix:")
+		_, _, ok := splitAddress(at.is)
+		must(at.is == "" || unix && path != "" || !unix && ok, "provider."+at.key, "host:port or unix:PATH", fmt.Sprintf("%q", at.is))
 	}
+	faults = append(faults, p.TLS.check(!s.examining && slices.Contains(s.parts, partProvider))...)
 	must(len(p.Names) == 0 || p.TLS == nil && p.Plaintext == plainNever, "provider.names", "left out beside tls or plaintext: they go into a certificate that we make", p.Names)
 	for i, n := range p.Names {
 		must(isHost(n), fmt.Sprintf("provider.names[%d]", i), "a DNS name in lower case or an address", fmt.Sprintf("%q", n))
@@ -210,10 +234,13 @@ func (s *running) listening(state *stateFolder, registry prometheus.Registerer) 
 		if err != nil {
 			return how, fmt.Errorf("certificates: %w", err)
 		}
-		files = &tlsFiles{Certificate: filepath.Join(folder, "server.crt"), Key: filepath.Join(folder, "server.key"), ClientCA: filepath.Join(folder, "ca.crt")}
+		files = &tlsFiles{
+			Certificate: filepath.Join(folder, "server.crt"), Key: filepath.Join(folder, "server.key"), ClientCA: filepath.Join(folder, "ca.crt"),
+			Clients: []string{provider.SelfMadeClient},
+		}
 	}
 	how.TLS = &provider.TLS{
-		Certificate: read(s.beside(files.Certificate)), Key: read(s.beside(files.Key)), ClientCA: read(s.beside(files.ClientCA)),
+		Certificate: read(s.beside(files.Certificate)), Key: read(s.beside(files.Key)), ClientCA: read(s.beside(files.ClientCA)), Clients: files.Clients,
 		Warn: func(err error) { fmt.Fprintln(s.env.Stderr, "warning: provider.tls:", err) },
 	}
 	return how, nil

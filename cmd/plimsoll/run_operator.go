@@ -224,14 +224,11 @@ func (r *clusterRun) provide(cfg *operator.Config) error {
 	cfg.Serve = func(ctx context.Context, f operator.Fleet) error {
 		machines.lead(f.ForAutoscaler())
 		defer machines.lead(nil)
-		calls, err := r.listen("provider.listen", r.Provider.Listen)
+		calls, err := r.doors(&how)
 		if err != nil {
 			return err
 		}
-		if err := how.Check(calls.Addr()); err != nil {
-			return errors.Join(fmt.Errorf("provider.%w", err), calls.Close())
-		}
-		return server.Serve(ctx, calls, how)
+		return calls.serve(ctx, server, how)
 	}
 	return nil
 }

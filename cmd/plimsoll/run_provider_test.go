@@ -384,7 +384,7 @@ func TestRotatedCertificatesServeWithoutARestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.write("site.yaml", strings.Replace(string(site), "provider: {", "provider: {tls: {certificate: tls.crt, key: tls.key, clientCA: ca.crt}, ", 1))
+	s.write("site.yaml", strings.Replace(string(site), "provider: {", "provider: {tls: {certificate: tls.crt, key: tls.key, clientCA: ca.crt, clients: [cluster-autoscaler]}, ", 1))
 	made := func() *provider.Certificates {
 		set, err := provider.SelfMade([]string{"127.0.0.1"}, time.Now(), time.Hour)
 		if err != nil {

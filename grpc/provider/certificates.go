@@ -21,6 +21,9 @@ type Certificates struct {
 	NotAfter          time.Time
 }
 
+// SelfMadeClient is the name that the client's certificate of such a set bears.
+const SelfMadeClient = "cluster-autoscaler"
+
 // SelfMade makes a server's and a client's certificate, for hosts that are names or addresses. They
 // are for a first start; what rotates them (cert-manager, say) takes their place.
 func SelfMade(hosts []string, now time.Time, lasts time.Duration) (*Certificates, error) {
@@ -33,7 +36,7 @@ func SelfMade(hosts []string, now time.Time, lasts time.Duration) (*Certificates
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 	client := &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "cluster-autoscaler"},
+		Subject:     pkix.Name{CommonName: SelfMadeClient},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 	for _, h := range hosts {

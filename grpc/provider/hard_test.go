@@ -346,7 +346,7 @@ func TestOptionsAreKeptFromClientsThatCannotReadAllOfThem(t *testing.T) {
 func TestExpanderTakesLargeQuestions(t *testing.T) {
 	s, _ := made(t, nil)
 	id := groupOf(t, s, "workers.small")
-	conn := dial(t, serve(t, s, Listening{}), insecure.NewCredentials())
+	conn := dial(t, serveBy(t, s.ServeExpander, Listening{}), insecure.NewCredentials())
 	pod, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: strings.Repeat("x", 1<<13)}}).Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -475,8 +475,8 @@ func TestTornCertificatesAreRefusedAndToldOnce(t *testing.T) {
 			return texts[i], nil
 		}
 	}
-	files := &TLS{Certificate: read(0), Key: read(1), ClientCA: read(2), Warn: func(error) { warned++ }}
-	if err := (&Listening{TLS: files}).Check(nil); err != nil {
+	files := &TLS{Certificate: read(0), Key: read(1), ClientCA: read(2), Clients: []string{SelfMadeClient}, Warn: func(error) { warned++ }}
+	if err := (&Listening{TLS: files}).Check("listen", nil); err != nil {
 		t.Fatal(err)
 	}
 	good := files.good
@@ -502,7 +502,7 @@ func TestTornCertificatesAreRefusedAndToldOnce(t *testing.T) {
 		}
 	}
 	texts = [3][]byte{other.Server, other.ServerKey, bundle}
-	if got, err := files.config(); err != nil || got == good || !bytes.Equal(got.Certificates[0].Certificate[0], mustPair(t, other).Certificate[0]) {
+	if got, err := files.config(); err != nil || got == good || !bytes.Equal(got.mutual.Certificates[0].Certificate[0], mustPair(t, other).Certificate[0]) {
 		t.Errorf("a whole set: %v", err)
 	}
 }

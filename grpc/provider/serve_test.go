@@ -14,21 +14,28 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 )
 
-// serve serves until the test ends, and returns the address.
+// serve serves the provider until the test ends, and returns the address.
 func serve(t *testing.T, s *Server, how Listening) string {
+	t.Helper()
+	return serveBy(t, s.Serve, how)
+}
+
+func serveBy(t *testing.T, by func(context.Context, net.Listener, Listening) error, how Listening) string {
 	t.Helper()
 	l, address := listen(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l, how) }()
+	go func() { ended <- by(ctx, l, how) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -82,6 +89,19 @@ func client(t *testing.T, ca, by *Certificates) credentials.TransportCredentials
 	return credentials.NewTLS(cfg)
 }
 
+// lets lets clients in that have the set's certificate and one of these names; without names, that of the set.
+func lets(c *Certificates, clients ...string) *TLS {
+	if clients == nil {
+		clients = []string{SelfMadeClient}
+	}
+	return &TLS{
+		Certificate: func() ([]byte, error) { return c.Server, nil },
+		Key:         func() ([]byte, error) { return c.ServerKey, nil },
+		ClientCA:    func() ([]byte, error) { return c.CA, nil },
+		Clients:     clients,
+	}
+}
+
 func mustPair(t *testing.T, c *Certificates) tls.Certificate {
 	t.Helper()
 	pair, err := tls.X509KeyPair(c.Server, c.ServerKey)
@@ -102,11 +122,7 @@ func call(t *testing.T, conn *grpc.ClientConn) error {
 func TestOnlyClientsWithOurCertificateAreServed(t *testing.T) {
 	ours := certificates(t, time.Now(), time.Hour)
 	s, _ := made(t, nil)
-	address := serve(t, s, Listening{TLS: &TLS{
-		Certificate: func() ([]byte, error) { return ours.Server, nil },
-		Key:         func() ([]byte, error) { return ours.ServerKey, nil },
-		ClientCA:    func() ([]byte, error) { return ours.CA, nil },
-	}})
+	address := serve(t, s, Listening{TLS: lets(ours)})
 	if err := call(t, dial(t, address, client(t, ours, ours))); err != nil {
 		t.Errorf("our own client: %v", err)
 	}
@@ -131,20 +147,25 @@ func TestOnlyClientsWithOurCertificateAreServed(t *testing.T) {
 	}
 }
 
-// Cluster-autoscaler shows no certificate to an expander.
-func TestExpanderIsOpenToClientsWithoutACertificate(t *testing.T) {
+// Cluster-autoscaler shows no certificate to an expander, which is all that there is at its port.
+func TestExpanderIsOpenToClientsWithoutACertificateAtAPortOfItsOwn(t *testing.T) {
 	ours := certificates(t, time.Now(), time.Hour)
 	s, _ := made(t, nil)
-	address := serve(t, s, Listening{TLS: &TLS{
-		Certificate: func() ([]byte, error) { return ours.Server, nil },
-		Key:         func() ([]byte, error) { return ours.ServerKey, nil },
-		ClientCA:    func() ([]byte, error) { return ours.CA, nil },
-	}})
+	how := Listening{TLS: lets(ours)}
+	conn := dial(t, serveBy(t, s.ServeExpander, how), client(t, ours, nil))
 	id := groupOf(t, s, "workers.small")
-	answer, err := externalgrpc.NewExpanderClient(dial(t, address, client(t, ours, nil))).BestOptions(t.Context(),
-		&externalgrpc.BestOptionsRequest{Options: []*externalgrpc.Option{{NodeGroupId: id, NodeCount: 1}}})
-	if err != nil || answer.Options[0].NodeGroupId != id {
+	ask := func(conn *grpc.ClientConn) (*externalgrpc.BestOptionsResponse, error) {
+		return externalgrpc.NewExpanderClient(conn).BestOptions(t.Context(), &externalgrpc.BestOptionsRequest{Options: []*externalgrpc.Option{{NodeGroupId: id, NodeCount: 1}}})
+	}
+	if answer, err := ask(conn); err != nil || answer.Options[0].NodeGroupId != id {
 		t.Errorf("%v, %v", answer, err)
+	}
+	if err := call(t, conn); status.Code(err) != codes.Unimplemented {
+		t.Errorf("the provider at the expander's port: %v", err)
+	}
+	provider := serve(t, s, how)
+	if _, err := ask(dial(t, provider, client(t, ours, ours))); status.Code(err) != codes.Unimplemented {
+		t.Errorf("the expander at the provider's port: %v", err)
 	}
 }
 
@@ -156,6 +177,7 @@ func TestExpiredClientOfOurOwnIsRefused(t *testing.T) {
 		Certificate: func() ([]byte, error) { return fresh.Server, nil },
 		Key:         func() ([]byte, error) { return fresh.ServerKey, nil },
 		ClientCA:    func() ([]byte, error) { return append(append([]byte{}, fresh.CA...), old.CA...), nil },
+		Clients:     []string{SelfMadeClient},
 	}})
 	if err := call(t, dial(t, address, client(t, fresh, fresh))); err != nil {
 		t.Errorf("a client in time: %v", err)
@@ -184,6 +206,7 @@ func TestRotatedCertificateServesWithoutARestart(t *testing.T) {
 		Certificate: text(func(c *Certificates) []byte { return c.Server }),
 		Key:         text(func(c *Certificates) []byte { return c.ServerKey }),
 		ClientCA:    text(func(c *Certificates) []byte { return c.CA }),
+		Clients:     []string{SelfMadeClient},
 		Warn:        func(err error) { warned <- err },
 	}})
 	if err := call(t, dial(t, address, client(t, first, first))); err != nil {
@@ -205,10 +228,10 @@ func TestRotatedCertificateServesWithoutARestart(t *testing.T) {
 func TestPlainTextStaysOnThisMachine(t *testing.T) {
 	s, _ := made(t, nil)
 	far := &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 8086}
-	if err := (&Listening{}).Check(far); err == nil || !strings.Contains(err.Error(), "192.0.2.1:8086") {
+	if err := (&Listening{}).Check("listen", far); err == nil || !strings.Contains(err.Error(), "192.0.2.1:8086") {
 		t.Errorf("a far address: %v", err)
 	}
-	if err := (&Listening{PlainAnywhere: true}).Check(far); err != nil {
+	if err := (&Listening{PlainAnywhere: true}).Check("listen", far); err != nil {
 		t.Errorf("a far address, told to: %v", err)
 	}
 	folder, err := os.MkdirTemp("", "p") // socket names are short

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,9 +38,10 @@ type Server struct {
 	book   atomic.Pointer[pricing.Book]
 	memory memory
 	size   sizing
-	// count counts calls into counted; it is made when the server first serves, which it does once at a time.
-	count   grpc.UnaryServerInterceptor
-	counted prometheus.Registerer
+	// count counts calls into counted; it is made when the server first serves.
+	counting sync.Mutex
+	count    grpc.UnaryServerInterceptor
+	counted  prometheus.Registerer
 }
 
 // New makes a server. It makes no call.

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	yamlreader "k8s.io/apimachinery/pkg/util/yaml"
@@ -63,6 +64,8 @@ func kindsOf(kind string) runtime.Object {
 		return &rbacv1.Role{}
 	case "RoleBinding":
 		return &rbacv1.RoleBinding{}
+	case "NetworkPolicy":
+		return &networkingv1.NetworkPolicy{}
 	}
 	return nil
 }
@@ -177,7 +180,9 @@ func TestPlimsollIsInstalledForTheSite(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{
 		"owner": "bench", "endpoints": []any{"https://pve1:8006"}, "tokenFile": "token", "caFile": "proxmox-ca.crt",
 		"mode": "Active", "metrics": ":8080", "state": "kubernetes",
-		"provider": map[string]any{"listen": ":8086", "tls": map[string]any{"certificate": "provider-tls.crt", "key": "provider-tls.key", "clientCA": "provider-ca.crt"}},
+		"provider": map[string]any{"listen": ":8086", "expander": ":8087", "tls": map[string]any{
+			"certificate": "provider-tls.crt", "key": "provider-tls.key", "clientCA": "provider-ca.crt", "clients": []any{"cluster-autoscaler"},
+		}},
 	}, config); diff != "" {
 		t.Error(diff)
 	}

@@ -798,6 +798,7 @@ func mutualTLS(t *testing.T) {
 		Certificate: func() ([]byte, error) { return force.Load().Server, nil },
 		Key:         func() ([]byte, error) { return force.Load().ServerKey, nil },
 		ClientCA:    func() ([]byte, error) { return force.Load().CA, nil },
+		Clients:     []string{provider.SelfMadeClient},
 	}})
 	ask := func(creds credentials.TransportCredentials) error {
 		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds))

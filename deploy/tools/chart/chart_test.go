@@ -3,6 +3,7 @@ package chart
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/pod-security-admission/api"
@@ -34,7 +36,7 @@ const (
 var installations = map[string]string{
 	"machines": `{` + site + `}`,
 	"pods":     `components: [podscaler]`,
-	"provider": `{components: [podscaler, nodescaler, provider], networkPolicy: {enabled: true}, provider: {tlsSecret: provider-tls}, ` + site + `}`,
+	"provider": `{components: [podscaler, nodescaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`,
 	"active":   `{mode: active, ` + site + `}`,
 	"beside":   `{mode: active, components: [podscaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`,
 	"places":   `{mode: active, components: [podscaler], config: {handoff: {by: Placeholders}}}`,
@@ -53,7 +55,7 @@ proxmox: {existingSecret: pve}
 rbac: {scaleTargets: {apps: [deployments], argoproj.io: [rollouts]}, secrets: {shop: [prometheus]}}
 serviceAccount: {annotations: {a: b}}
 metrics: {port: 9090}
-provider: {port: 9086, tlsSecret: provider-tls}
+provider: {port: 9086, expanderPort: 9087, tlsSecret: provider-tls, clients: [ca.kube-system.svc]}
 joinSecrets: [workers-join, pve]
 prometheus: {url: "https://mimir.monitoring/prometheus", headers: {X-Scope-OrgID: shop}, existingSecret: mimir, caKey: ca.crt, basicAuthKey: basic}
 scrape: {serverName: pods.internal, existingSecret: scraper, caKey: ca.crt, tokenKey: token}
@@ -304,7 +306,7 @@ func TestPodsKeepOffMachinesOfPools(t *testing.T) {
 func TestWhatIsRendered(t *testing.T) {
 	plain := []string{
 		"ClusterRole plimsoll-read", "ClusterRole plimsoll-report", "ClusterRoleBinding plimsoll-read", "ClusterRoleBinding plimsoll-report",
-		"ConfigMap plimsoll", "Deployment plimsoll", "Role plimsoll", "RoleBinding plimsoll", "Service plimsoll-metrics", "ServiceAccount plimsoll",
+		"ConfigMap plimsoll", "Deployment plimsoll", "NetworkPolicy plimsoll", "Role plimsoll", "RoleBinding plimsoll", "Service plimsoll-metrics", "ServiceAccount plimsoll",
 	}
 	for _, c := range []struct {
 		values string
@@ -315,7 +317,6 @@ func TestWhatIsRendered(t *testing.T) {
 		{installations["two"], []string{"Pod plimsoll-doctor", "ClusterRole plimsoll-act", "ClusterRoleBinding plimsoll-act", "PodDisruptionBudget plimsoll"}},
 		{`{components: [podscaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`, []string{"Pod plimsoll-doctor", "Service plimsoll"}},
 		{installations["secret"], []string{"Pod plimsoll-doctor", "Secret plimsoll-proxmox"}},
-		{`{components: [podscaler], networkPolicy: {enabled: true}}`, []string{"NetworkPolicy plimsoll"}},
 		{`{components: [podscaler], serviceMonitor: {enabled: true}}`, []string{"ServiceMonitor plimsoll"}},
 		{`{components: [podscaler], prometheusRule: {enabled: true}}`, []string{"PrometheusRule plimsoll"}},
 		{`{components: [podscaler], dashboard: {enabled: true}}`, []string{"ConfigMap plimsoll-dashboard"}},
@@ -325,6 +326,65 @@ func TestWhatIsRendered(t *testing.T) {
 		if diff := cmp.Diff(want, render(t, c.values, withMonitoring...).kinds()); diff != "" {
 			t.Errorf("%s, -want +got:\n%s", c.values, diff)
 		}
+	}
+}
+
+// Unless values say otherwise, Prometheus alone is let in for metrics, and cluster-autoscaler, as its printed manifests
+// have it, for the provider and the expander. The kubelet's probes come from the node, which no policy keeps out.
+func TestNobodyElseReachesThePorts(t *testing.T) {
+	type client struct {
+		namespace string
+		labels    labels.Set
+	}
+	prometheus := client{"monitoring", labels.Set{"app.kubernetes.io/name": "prometheus"}}
+	autoscaler := client{"kube-system", labels.Set{"app": "cluster-autoscaler"}}
+	strangers := []client{
+		{"tenant-a", labels.Set{"app": "cluster-autoscaler"}}, {"kube-system", labels.Set{"app": "coredns"}}, {"tenant-a", labels.Set{"app": "wordpress"}}, {"tenant-a", nil},
+	}
+	reaches := func(p *networkingv1.NetworkPolicy, port string, c client) bool {
+		for _, rule := range p.Spec.Ingress {
+			if !slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool { return p.Port.String() == port }) {
+				continue
+			}
+			if len(rule.From) == 0 {
+				return true
+			}
+			for _, peer := range rule.From {
+				space, err := metav1.LabelSelectorAsSelector(peer.NamespaceSelector)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pod, err := metav1.LabelSelectorAsSelector(peer.PodSelector)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if space.Matches(labels.Set{"kubernetes.io/metadata.name": c.namespace}) && pod.Matches(c.labels) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	r := render(t, installations["provider"])
+	for _, p := range all[*networkingv1.NetworkPolicy](r) {
+		if !slices.Equal(p.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) || p.Spec.Egress != nil {
+			t.Errorf("%v: what it reaches is bounded, though nobody said by what", p.Spec.PolicyTypes)
+		}
+		for port, open := range map[string]client{"metrics": prometheus, "provider": autoscaler, "expander": autoscaler} {
+			for _, c := range append([]client{prometheus, autoscaler}, strangers...) {
+				if got, want := reaches(p, port, c), reflect.DeepEqual(c, open); got != want {
+					t.Errorf("%s from %v: %v, want %v", port, c, got, want)
+				}
+			}
+		}
+	}
+	for _, p := range all[*networkingv1.NetworkPolicy](render(t, `{components: [podscaler], networkPolicy: {metricsFrom: [], egress: [{ports: [{port: 443}]}]}}`)) {
+		if !reaches(p, "metrics", strangers[0]) || len(p.Spec.PolicyTypes) != 2 || len(p.Spec.Egress) != 1 || len(p.Spec.Ingress) != 1 {
+			t.Errorf("%+v", p.Spec)
+		}
+	}
+	if n := len(all[*networkingv1.NetworkPolicy](render(t, `{components: [podscaler], networkPolicy: {enabled: false}}`))); n != 0 {
+		t.Errorf("%d policies, though it is off", n)
 	}
 }
 
@@ -368,6 +428,11 @@ func TestBadValuesAreRefused(t *testing.T) {
 		{`{components: [podscaler], config: {pools: []}}`, `config.pools: must be left out, for VMPools say it`},
 		{`{components: [podscaler], config: {state: /var}}`, `config.state: must be left out, for the chart says it`},
 		{`journal: {sizeLimit: much}`, `'/journal/sizeLimit': 'much' does not match pattern`},
+		{`{components: [provider], provider: {expanderPort: 8086, tlsSecret: a}, ` + site + `}`, `provider.expanderPort: must be another than metrics.port and provider.port, was 8086`},
+		{`{components: [provider], provider: {expanderPort: 8080, tlsSecret: a}, ` + site + `}`, `provider.expanderPort: must be another than metrics.port and provider.port, was 8080`},
+		{`{components: [provider], provider: {clients: [], tlsSecret: a}, ` + site + `}`, `provider.clients: must name whose certificates may order and destroy machines, such as [cluster-autoscaler], was empty`},
+		{`{components: [provider], provider: {clients: ["*.svc"], tlsSecret: a}, ` + site + `}`, `'/provider/clients/0'`},
+		{`{components: [podscaler], config: {provider: {expander: ":9"}}}`, `config.provider.expander: must be left out, for provider.expanderPort says it`},
 		{`{components: [provider]}`, `proxmox.existingSecret: must name a secret with the API token`},
 		{`{components: [podscaler], config: {metrics: ":9"}}`, `config.metrics: must be left out, for metrics.port says it`},
 		{`{components: [podscaler], config: {provider: {listen: ":9"}}}`, `config.provider.listen: must be left out, for provider.port says it`},
@@ -535,7 +600,7 @@ func TestFilesOfAllSecretsLieSideBySide(t *testing.T) {
 		t.Errorf("secrets, -want +got:\n%s", diff)
 	}
 	config := all[*corev1.ConfigMap](r)[0].Data["config.yaml"]
-	for _, file := range []string{"certificate: provider-tls.crt", "key: provider-tls.key", "clientCA: provider-ca.crt"} {
+	for _, file := range []string{"certificate: provider-tls.crt", "key: provider-tls.key", "clientCA: provider-ca.crt", "clients:\n    - cluster-autoscaler\n", "expander: :8087"} {
 		if !strings.Contains(config, file) {
 			t.Errorf("the configuration does not name %s:\n%s", file, config)
 		}

@@ -59,7 +59,7 @@ func TestPlimsollListensAtItsPodAndUsesItsAccount(t *testing.T) {
 		"metrics: :8080":                            "{kubeconfig: /k, namespace: plimsoll, metrics: '127.70.0.1:8080'}",
 		"{metrics: '0.0.0.0:8080', owner: a}":       "{kubeconfig: /k, namespace: plimsoll, metrics: '127.70.0.1:8080', owner: a}",
 		"metrics: 127.0.0.1:8080":                   "{kubeconfig: /k, namespace: plimsoll, metrics: '127.0.0.1:8080'}",
-		"provider: {listen: ':8086', plaintext: x}": "{kubeconfig: /k, namespace: plimsoll, provider: {listen: '127.70.0.1:8086', plaintext: x}}",
+		"provider: {listen: ':8086', expander: ':8087', plaintext: x}": "{kubeconfig: /k, namespace: plimsoll, provider: {listen: '127.70.0.1:8086', expander: '127.70.0.1:8087', plaintext: x}}",
 	} {
 		data, err := Plimsoll("").File(as, "/etc/plimsoll/config.yaml", []byte(text))
 		if err != nil {

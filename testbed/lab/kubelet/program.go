@@ -49,6 +49,7 @@ func Plimsoll(path string, env ...string) Program {
 		listenAt(c, "metrics", p.IP)
 		if provider, is := c["provider"].(map[string]any); is {
 			listenAt(provider, "listen", p.IP)
+			listenAt(provider, "expander", p.IP)
 		}
 		return yaml.Marshal(c)
 	}}

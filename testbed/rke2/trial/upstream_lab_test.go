@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
@@ -79,7 +80,7 @@ func play(ctx context.Context, kubeconfig string, args []string) error {
 		alive := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 		log.Fatal(http.ListenAndServe(net.JoinHostPort(me, "8085"), alive))
 	}()
-	conn, err := dial(ctx, pods, said(args, "grpc-expander-url"), filepath.Dir(said(args, "grpc-expander-cert")))
+	conn, err := dial(ctx, pods, deploy.UsualAutoscaler().Address, filepath.Dir(said(args, "grpc-expander-cert")))
 	if err != nil {
 		return err
 	}

@@ -266,7 +266,7 @@ func TestClusterAutoscalerHasTheRowsFlags(t *testing.T) {
 		"--node-info-cache-expire-time=1h", "--expander=grpc",
 	}
 	buffers := []string{"--capacity-buffer-controller-enabled=true", "--capacity-buffer-pod-injection-enabled=true", "--kube-api-content-type=application/json"}
-	expander := []string{"--grpc-expander-url=plimsoll.plimsoll.svc:8086", "--grpc-expander-cert=/etc/plimsoll/tls/ca.crt"}
+	expander := []string{"--grpc-expander-url=plimsoll.plimsoll.svc:8087", "--grpc-expander-cert=/etc/plimsoll/tls/ca.crt"}
 	for _, row := range []struct {
 		unneeded string
 		more     []string
@@ -317,7 +317,9 @@ func newRow(t *testing.T, e *testbed.Experiment) *run {
 
 // What Plimsoll and its pool are told, by who decides on machines.
 func TestWhoDecidesOnMachinesIsTold(t *testing.T) {
-	provider := map[string]any{"listen": ":8086", "tls": map[string]any{"certificate": "provider-tls.crt", "clientCA": "provider-ca.crt", "key": "provider-tls.key"}}
+	provider := map[string]any{"listen": ":8086", "expander": ":8087", "tls": map[string]any{
+		"certificate": "provider-tls.crt", "clientCA": "provider-ca.crt", "key": "provider-tls.key", "clients": []any{"cluster-autoscaler"},
+	}}
 	for _, row := range []struct {
 		name, unneeded, by string
 		handoff, provider  any

@@ -92,7 +92,10 @@ annotations:
 {{- if has "provider" .Values.components }}
 {{- $provider := dict "listen" (printf ":%d" (int .Values.provider.port)) }}
 {{- if .Values.provider.tlsSecret }}
-{{- $_ := set $provider "tls" (dict "certificate" "provider-tls.crt" "key" "provider-tls.key" "clientCA" "provider-ca.crt") }}
+{{- $_ := set $provider "tls" (dict "certificate" "provider-tls.crt" "key" "provider-tls.key" "clientCA" "provider-ca.crt" "clients" .Values.provider.clients) }}
+{{- end }}
+{{- with .Values.provider.expanderPort }}
+{{- $_ := set $provider "expander" (printf ":%d" (int .)) }}
 {{- end }}
 {{- $_ := set $ours "provider" $provider }}
 {{- end }}
@@ -222,6 +225,14 @@ projected:
 {{- if and (has "provider" .Values.components) (eq (int .Values.provider.port) (int .Values.metrics.port)) }}
 {{- fail (printf "provider.port: must be another than metrics.port, was %d" (int .Values.provider.port)) }}
 {{- end }}
+{{- range $other := list .Values.metrics.port .Values.provider.port }}
+{{- if and (has "provider" $.Values.components) (eq (int $.Values.provider.expanderPort) (int $other)) }}
+{{- fail (printf "provider.expanderPort: must be another than metrics.port and provider.port, was %d" (int $other)) }}
+{{- end }}
+{{- end }}
+{{- if and (has "provider" .Values.components) .Values.provider.tlsSecret (not .Values.provider.clients) }}
+{{- fail "provider.clients: must name whose certificates may order and destroy machines, such as [cluster-autoscaler], was empty" }}
+{{- end }}
 {{- $tls := or .Values.provider.tlsSecret (dig "provider" "tls" "" $c) (dig "provider" "plaintext" "" $c) }}
 {{- if and (has "provider" .Values.components) (not $tls) }}
 {{- fail "provider.tlsSecret: must name a secret with tls.crt, tls.key and ca.crt, for whoever calls the provider can order machines" }}
@@ -237,6 +248,9 @@ projected:
 {{- end }}
 {{- if dig "provider" "listen" "" $c }}
 {{- fail "config.provider.listen: must be left out, for provider.port says it" }}
+{{- end }}
+{{- if dig "provider" "expander" "" $c }}
+{{- fail "config.provider.expander: must be left out, for provider.expanderPort says it" }}
 {{- end }}
 {{- $journal := dig "journal" "file" "-" $c }}
 {{- if and (ne $journal "-") (not (regexMatch "^/var/lib/plimsoll/[^/]+$" $journal)) }}
