@@ -231,6 +231,7 @@ func (s *siteFile) checkCluster() []error {
 	if s.parts == nil { // for another verb, which looks at the site only
 		return nil
 	}
+	faults = append(faults, s.Limit.check()...)
 	if !s.inCluster() {
 		for _, k := range s.clusterKeys() {
 			must(false, k, "left out where pools are in the file: they are decided on by cluster-autoscaler alone", "there")
@@ -246,8 +247,7 @@ func (s *siteFile) checkCluster() []error {
 		beside = partPodScaler
 	}
 	must(len(s.Pools) == 0, "pools", "left out beside "+beside+": the VMPools in the cluster are the pools, and plimsoll pve setup --pools reads their manifests", fmt.Sprintf("%d of them", len(s.Pools)))
-	must(s.examining || s.Limit == nil || slices.Contains(s.parts, partNodeScaler), "limit", "left out without nodescaler, which keeps to it", "there")
-	faults = append(faults, s.Limit.check()...)
+	must(s.examining || s.Limit == nil || slices.Contains(s.parts, partNodeScaler) || slices.Contains(s.parts, partProvider), "limit", "left out without nodescaler or provider, which keep to it", "there")
 	must(s.examining || s.Quotas == nil || slices.Contains(s.parts, partNodeScaler), "quotas", "absent without nodescaler, which keeps to them", "there")
 	faults = append(faults, s.Quotas.check()...)
 	must(s.examining || s.HandOff == nil || slices.Contains(s.parts, partPodScaler), "handoff", "left out without podscaler, which knows what is expected", "there")
@@ -296,7 +296,7 @@ func (s *siteFile) clusterKeys() []string {
 	var there []string
 	for key, is := range map[string]bool{
 		"mode": s.Mode != "", "interval": s.Interval != 0, "namespace": s.Namespace != "", "lease": s.Lease != "",
-		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil, "limit": s.Limit != nil,
+		"priceBook": s.PriceBook != "", "journal": s.Journal != nil, "nodes": s.Nodes != nil,
 		"quotas": s.Quotas != nil, "handoff": s.HandOff != nil,
 		"prometheus": s.Prometheus != nil, "scrape": s.Scrape != nil, "signals": s.Signals != nil, "notifications": s.Notifications != nil,
 	} {

@@ -210,7 +210,7 @@ func (r *clusterRun) provide(cfg *operator.Config) error {
 		return err
 	}
 	machines := &presentFleet{}
-	server, err := provider.New(provider.Config{Machines: machines, Now: r.env.Now})
+	server, err := provider.New(provider.Config{Machines: machines, Limit: r.Limit.rate(), Now: r.env.Now})
 	if err != nil {
 		return err
 	}
@@ -315,7 +315,11 @@ func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced fu
 		cfg.RemoveNode = r.cluster.RemoveNode
 	}
 	fleet, err := site.fleet(cfg)
-	return timedFleet{fleet, site.leads}, err
+	timed := timedFleet{fleet, site.leads}
+	if r.Limit != nil && r.has(partNodeScaler) && r.has(partProvider) {
+		return &limitedFleet{timedFleet: timed, limit: r.Limit.rate(), now: r.env.Now}, err
+	}
+	return timed, err
 }
 
 // tell tells what happens to a pool's machines as events of its VMPool.

@@ -22,6 +22,8 @@ type Config struct {
 	Pools    []Pool
 	Machines loop.Machines
 	Prices   *pricing.Book // nil is the default book
+	// Limit is what all machines together may cost an hour, whoever ordered them; 0 is no limit.
+	Limit pricing.Rate
 	// GPULabel is the label of nodes with a GPU; empty is one that no node has.
 	GPULabel string
 	// Fresh is how old the memory of the machines may grow before it is read anew; 0 is half a
@@ -63,6 +65,7 @@ func New(cfg Config) (*Server, error) {
 		cfg:    cfg,
 		memory: memory{machines: cfg.Machines, pools: groups, groups: groups, now: cfg.Now, fresh: cfg.Fresh},
 	}
+	s.memory.rooms = s.rooms
 	s.price(cfg.Prices)
 	return s, nil
 }
@@ -105,7 +108,7 @@ func (s *Server) NodeGroups(ctx context.Context, _ *externalgrpc.NodeGroupsReque
 }
 
 func (v *view) message(g *group) *externalgrpc.NodeGroup {
-	least, most := v.limits(g)
+	least, most := v.offered(g)
 	return &externalgrpc.NodeGroup{Id: g.id, MinSize: int32(least), MaxSize: int32(most), Debug: g.String()}
 }
 

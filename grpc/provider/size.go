@@ -84,6 +84,9 @@ func (s *Server) NodeGroupIncreaseSize(ctx context.Context, r *externalgrpc.Node
 	if _, most := v.limits(g); have+int(r.GetDelta()) > most || g.retired {
 		return nil, status.Errorf(codes.OutOfRange, "delta: the group %s has %d machines and must have no more than %d, was %d", g.id, have, most, r.GetDelta())
 	}
+	if err := s.withinLimit(v, g, int(r.GetDelta())); err != nil {
+		return nil, err
+	}
 	defer s.memory.renew(context.WithoutCancel(ctx))
 	// What is begun is finished, whoever goes away meanwhile.
 	return &externalgrpc.NodeGroupIncreaseSizeResponse{}, s.order(context.WithoutCancel(ctx), v, g, int(r.GetDelta()))

@@ -26,6 +26,8 @@ type view struct {
 	orders   map[string]bool   // that machines were made for
 	lost     map[string]*group // provider ids that were told and that no machine will have
 	known    bool              // the machines were seen at least once
+	state    loop.MachineState
+	room     map[*group]int // how many more the hard limit allows; nil without one
 }
 
 // seen is a machine with its group.
@@ -39,6 +41,7 @@ type memory struct {
 	machines loop.Machines
 	now      func() time.Time
 	fresh    time.Duration
+	rooms    func(*view) map[*group]int
 
 	// reading is held by the one who reads the machines, so that views follow one another. Nobody who has a
 	// view to answer from waits for it.
@@ -122,6 +125,8 @@ func (m *memory) readAnew(ctx context.Context, regroup bool) *view {
 			groups = withRetired(pools, s.Machines)
 		}
 		v = newView(groups, s.Machines)
+		v.state = s
+		v.room = m.rooms(v)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -242,6 +247,16 @@ func (v *view) limits(g *group) (least, most int) {
 		least = min(least, have)
 	}
 	return least, max(have, g.pool.Max-others-v.kept[g.pool.Name])
+}
+
+// offered are the limits that cluster-autoscaler is shown: no more than the hard limit allows, and no minimum beyond
+// that, for it would be asked for in vain.
+func (v *view) offered(g *group) (least, most int) {
+	least, most = v.limits(g)
+	if v.room != nil {
+		most = min(most, v.target(g)+v.room[g])
+	}
+	return min(least, most), most
 }
 
 // find returns the machine that a node stands for. A name counts only while one of the two has no
