@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -20,30 +21,47 @@ type foundling struct {
 
 // adopt looks at machines in our ranges that no intent knows of. Those with all proofs are ours, and
 // the intent that was lost is written again; all others are strangers', and not looked at again
-// until they look different.
+// until they look different. Then it is known which pools are another cluster's.
 func (f *Fleet) adopt(ctx context.Context) {
 	for _, c := range f.foundlings() {
 		if ctx.Err() != nil {
 			return
 		}
 		config, err := f.client.Config(ctx, c.guest.host, c.guest.vmid)
-		if err != nil {
+		if err != nil || config.Lock == "clone" || config.Lock == "create" {
 			continue // looked at again the next time
 		}
 		m, marked := readMark(config.Description)
 		p := c.pool
 		if !marked || m.Owner != f.cfg.Owner || m.Pool != p.Name || !orderID.MatchString(m.Order) {
-			f.mu.Lock()
-			f.others[c.guest.vmid] = c.looks
-			f.mu.Unlock()
+			f.notOurs(c, nil)
+			continue
+		}
+		if f.cfg.allegiance().of(m.Cluster) == sideForeign {
+			f.notOurs(c, &rival{vmid: c.guest.vmid, host: c.guest.host, pool: p.Name, cluster: m.Cluster, created: m.Created})
 			continue
 		}
 		w := &work{Fleet: f, p: p, host: c.guest.host, seen: c.guest, now: f.cfg.Now()}
 		w.i = Intent{
-			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config),
+			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config), Cluster: m.Cluster,
 			Host: c.guest.host, VMID: c.guest.vmid, VMIDs: p.VMIDs, PVEPool: p.PVEPool, Created: m.Created, Asked: m.Created, Adopted: true, Recipe: c.recipe,
 		}
 		f.adoptOne(ctx, w, c.looks)
+	}
+	f.mu.Lock()
+	defer f.unlock()
+	f.contest()
+}
+
+// notOurs notes a machine that is not ours. With our owner, our pool and another cluster's UID it is a rival.
+func (f *Fleet) notOurs(c foundling, r *rival) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.fresh, c.guest.vmid)
+	delete(f.rivals, c.guest.vmid)
+	f.others[c.guest.vmid] = c.looks
+	if r != nil {
+		f.rivals[c.guest.vmid] = *r
 	}
 }
 
@@ -54,15 +72,20 @@ func (f *Fleet) foundlings() []foundling {
 	if f.view.frozen != nil {
 		return nil
 	}
-	for id := range f.others {
-		if f.view.seen.guests[id] == nil {
-			delete(f.others, id)
-		}
-	}
+	gone := func(id int) bool { return f.view.seen.guests[id] == nil }
+	maps.DeleteFunc(f.others, func(id int, _ string) bool { return gone(id) })
+	maps.DeleteFunc(f.rivals, func(id int, _ rival) bool { return gone(id) })
+	maps.DeleteFunc(f.fresh, func(id int, _ freshling) bool { return gone(id) })
 	mine := map[int]bool{}
 	for _, m := range f.machines {
-		if m.Gone.IsZero() {
+		if m.Gone.IsZero() && f.side(m) != sideForeign {
 			mine[m.VMID] = true
+		}
+	}
+	deciding := map[int]bool{} // which is read again each time: by its mark a pool is another cluster's
+	for _, p := range f.pools {
+		if r, lost := f.outranked(p); lost {
+			deciding[r.vmid] = true
 		}
 	}
 	var all []foundling
@@ -72,17 +95,60 @@ func (f *Fleet) foundlings() []foundling {
 		if p == nil || mine[id] || g.template || g.container || g.name == "" || !f.view.seen.online(g.host) {
 			continue
 		}
-		looks := strings.Join([]string{g.host, g.name, g.pool, g.lock, strings.Join(g.tags, ";")}, "\n")
-		if f.others[id] == looks {
+		looks := g.looks()
+		if f.stranger(g) && !deciding[id] || f.fresh[id].waits(g, f.cfg.Now()) {
 			continue
 		}
-		if !strings.HasPrefix(g.name, p.Name+"-") {
+		if !namedFor(p, g) {
 			f.others[id] = looks
 			continue
 		}
 		all = append(all, foundling{g, p, f.recipe[p.Name], looks})
 	}
 	return all
+}
+
+// looks is what is listed of a guest, as far as it says whose it may be.
+func (g *guestSeen) looks() string {
+	return strings.Join([]string{g.host, g.name, g.pool, g.lock, strings.Join(g.tags, ";")}, "\n")
+}
+
+// stranger reports whether a guest was found not to be ours, and looks as it did then.
+func (f *Fleet) stranger(g *guestSeen) bool {
+	looks, judged := f.others[g.vmid]
+	return judged && looks == g.looks()
+}
+
+// namedFor reports whether a guest may be one of the pool's machines by what is listed of it.
+func namedFor(p *Pool, g *guestSeen) bool {
+	return !g.template && !g.container && strings.HasPrefix(g.name, p.Name+"-")
+}
+
+// freshling is a machine of ours that does not run, and that no intent knows of: another process may be making it, or
+// removing it. Whoever makes a machine gives up within makeWithin, so that what looks the same for as long is nobody's.
+type freshling struct {
+	since time.Time
+	looks string
+}
+
+// waits reports whether it is too soon to adopt the machine.
+func (r freshling) waits(g *guestSeen, now time.Time) bool {
+	return r.looks == g.looks() && !g.running && now.Sub(r.since) < makeWithin
+}
+
+// soon notes a machine that does not run, and reports whether it is too soon to adopt it. Who only looks disturbs nobody.
+func (f *Fleet) soon(g *guestSeen) bool {
+	if f.cfg.Watch || f.cfg.AnyCluster {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r, now := f.fresh[g.vmid], f.cfg.Now()
+	if r.looks != g.looks() {
+		r = freshling{now, g.looks()}
+		f.fresh[g.vmid] = r
+	}
+	return now.Sub(r.since) < makeWithin
 }
 
 func (f *Fleet) poolOfVMID(id int) *Pool {
@@ -104,6 +170,7 @@ func shapeOf(p *Pool, name string, c *VMConfig) pricing.Shape {
 
 // adoptOne proves that a machine is ours and writes its intent.
 func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
+	w.finding = true
 	c, v, _, err := w.inspect(ctx)
 	if err != nil || v == unproved {
 		return
@@ -114,8 +181,12 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 			return
 		}
 	}
+	if (v == provedReady || v == provedCloned) && status.Status != "running" && f.soon(w.seen) {
+		return
+	}
 	f.mu.Lock()
 	defer f.unlock()
+	delete(f.fresh, w.i.VMID)
 	if f.machines[w.i.Order] != nil || v != provedReady && v != provedCloned {
 		f.others[w.i.VMID] = looks // told by Orphans
 		return
@@ -127,6 +198,9 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 		m.Disc, m.DiscHost = w.p.ISO.Storage+":iso/"+seedDisc(f.cfg.Owner, m.Name), w.host
 	}
 	f.ahead(m, StepCloned)
+	if v == provedCloned {
+		m.Asked = w.now // it may take as long to be made as any other
+	}
 	if v == provedReady {
 		f.resumeReady(m, status)
 	}
@@ -136,6 +210,9 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 	}
 	f.machines[m.Order] = m
 	f.say(m, reason(CodeAdopted, "it is proved to be ours, and its intent was lost"), "")
+	if r := f.holding(m); r != nil && r.Code == CodeUnmarked {
+		f.say(m, *r, adoptAdvice)
+	}
 }
 
 // resumeReady takes up a machine that was configured. One that runs is let go on. Of one that does
@@ -150,6 +227,7 @@ func (f *Fleet) resumeReady(m *tracked, status VMStatus) {
 		f.fail(m, reason(CodeUnfinished, "it was found stopped, and what was meant with it is lost"), "")
 		return
 	}
+	m.Running = true
 	f.ahead(m, StepStarted)
 	f.settleNode(m)
 }

@@ -20,6 +20,7 @@ const (
 	CodePoolAtMax         = "PoolAtMax"         // the pool has as many machines as it may
 	CodePoolPaused        = "PoolPaused"        // too many of the pool's machines failed in a row
 	CodePoolBackingOff    = "PoolBackingOff"    // one of the pool's machines failed a short while ago
+	CodeOtherCluster      = "OtherCluster"      // the machines in the pool's range are another cluster's
 	CodeVMIDsExhausted    = "VMIDsExhausted"    // every VMID of the pool is taken or cooling down
 	CodeNoHost            = "NoHost"            // no host takes the machine
 	CodeHostUnknown       = "HostUnknown"       // the cluster has no such host
@@ -83,6 +84,8 @@ const (
 	CodeHAManaged      = "HAManaged"      // a machine that is to be deleted is under high availability
 	CodeMoved          = "Moved"          // somebody migrated a machine
 	CodeAdopted        = "Adopted"        // a machine was found with all proofs and without an intent
+	CodeUnmarked       = "Unmarked"       // a machine's notes do not name its cluster: it is kept as it is
+	CodeNeverJoined    = "NeverJoined"    // an adopted machine runs and was never seen as a node: it is kept
 	CodeUnfinished     = "Unfinished"     // an adopted machine was found stopped: what was meant with it is lost
 	CodePoolResumed    = "PoolResumed"    // a pool's failures were pardoned
 	CodeIntentNotKept  = "IntentNotKept"  // an intent could not be written: nothing is done without it

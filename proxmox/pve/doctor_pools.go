@@ -135,7 +135,7 @@ func (e *examination) leftovers() (Report, error) {
 		return e.left, e.blind
 	}
 	e.fleet, e.blind = NewFleet(FleetConfig{
-		Client: e.client, Owner: e.site.Owner, Pools: e.site.Pools, Intents: &MemoryIntents{},
+		Client: e.client, Owner: e.site.Owner, AnyCluster: true, Watch: true, Pools: e.site.Pools, Intents: &MemoryIntents{},
 		Now: e.now, Rand: rand.New(rand.NewPCG(0, 0)), Parallel: 1, HA: e.site.HA, OrphanGrace: e.site.OrphanGrace,
 	})
 	if e.blind == nil {

@@ -24,6 +24,15 @@ import (
 type FleetConfig struct {
 	Client *Client
 	Owner  string
+	// Cluster is the UID of the Kubernetes cluster that the machines are nodes of. It stands in the notes of each;
+	// those with another one are never touched.
+	Cluster string
+	// AdoptUnmarked takes machines whose notes name no cluster for this one's. Without it they are kept, and never
+	// stopped or destroyed. Nothing is written to them for it.
+	AdoptUnmarked bool
+	// AnyCluster takes the owner's machines for ours whichever cluster they belong to: for who only looks, or makes
+	// the clusters themselves. Without Cluster, what is made names none.
+	AnyCluster bool
 	// Pools are those to begin with; Configure replaces them.
 	Pools []Pool
 	// Prices says what hosts and machines cost, until Configure says otherwise; nil is the default book.
@@ -106,10 +115,13 @@ type Fleet struct {
 	prices   *pricing.Book
 	machines map[string]*tracked // by order
 	view     view
-	taken    map[int]time.Time    // VMIDs that turned out to be others', and when
-	others   map[int]string       // VMs in our ranges that are not ours, and how they looked
-	counts   map[string]int       // events by code
-	noticed  map[string]time.Time // orphans, and since when
+	taken    map[int]time.Time             // VMIDs that turned out to be others', and when
+	others   map[int]string                // VMs in our ranges that are not ours, and how they looked
+	rivals   map[int]rival                 // of these, those that are another cluster's
+	fresh    map[int]freshling             // VMs that may be in the making by another process
+	shut     map[string]*nodescaler.Reason // pools that are another cluster's
+	counts   map[string]int                // events by code
+	noticed  map[string]time.Time          // orphans, and since when
 	wake     chan struct{}
 	news     chan struct{}
 	listed   *loop.MachineState // what List tells; nil since something has changed
@@ -137,6 +149,8 @@ type tracked struct {
 	off     bool              // it is a spare, and was seen to be stopped
 	unready bool              // it became a node under this process, which has not been ready since
 	found   map[string]string // its devices, some of which its order did not make
+	// admitted says that it was counted before its first start, and that the pool's maximum holds with it.
+	admitted bool
 }
 
 // NewFleet returns the fleet of a site, with the intents that were kept. It makes no call.
@@ -156,6 +170,7 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	f := &Fleet{
 		client: cfg.Client, cfg: cfg, began: cfg.Now(), dropped: map[string]time.Time{},
 		machines: map[string]*tracked{}, taken: map[int]time.Time{}, others: map[int]string{}, counts: map[string]int{},
+		rivals: map[int]rival{}, fresh: map[int]freshling{},
 		wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
 	f.cfg.Intents = patient{cfg.Intents, &f.mu}
@@ -174,6 +189,7 @@ func (c *FleetConfig) check() error {
 	f.must(c.Now != nil, "now", "be set", "nil")
 	f.must(c.Rand != nil, "rand", "be set", "nil")
 	f.must(c.Parallel >= 0, "parallel", "be ≥ 0", c.Parallel)
+	f.must(ValidClusterID(c.Cluster) || c.AnyCluster && c.Cluster == "", "cluster", "be the UID of the cluster", c.Cluster)
 	s := Site{Owner: c.Owner, Pools: c.Pools, ClonesPerStorage: c.ClonesPerStorage, HA: c.HA, OrphanGrace: c.OrphanGrace}
 	s.checkWork(f)
 	return f.err()
@@ -201,7 +217,9 @@ func (f *Fleet) load() error {
 		if m.ProviderID == "" {
 			m.ProviderID = f.plannedID(m)
 		}
-		f.machines[i.Order] = m
+		if f.disown(m) {
+			f.machines[i.Order] = m
+		}
 	}
 	f.correct(f.cfg.Now())
 	return nil
@@ -347,6 +365,9 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	if r := f.view.frozen; r != nil {
 		return nil, refused(reason(CodeFrozen, "%s: %s", r.Code, r.Text))
 	}
+	if r := f.shut[p.Name]; r != nil {
+		return nil, poolRefused(*r)
+	}
 	if r := f.full(p); r != nil {
 		return nil, poolRefused(*r)
 	}
@@ -363,7 +384,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	}
 	m := &tracked{Intent: Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
-		Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name], Settings: p.settings(host), Keep: a.Keep,
+		Cluster: f.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name], Settings: p.settings(host), Keep: a.Keep,
 	}}
 	m.mile = milestone{StepOrdered, now}
 	m.ProviderID = f.plannedID(m)
@@ -467,7 +488,7 @@ func (f *Fleet) goes(m *tracked) bool {
 func (f *Fleet) unknown(p *Pool) int {
 	n, known := 0, f.knownIDs()
 	for id, g := range f.view.seen.guests {
-		if _, judged := f.others[id]; p.VMIDs.Holds(id) && !judged && !g.template && !g.container && !known[id] {
+		if p.VMIDs.Holds(id) && !f.stranger(g) && !g.template && !g.container && !known[id] {
 			n++
 		}
 	}
@@ -478,7 +499,7 @@ func (f *Fleet) unknown(p *Pool) int {
 func (f *Fleet) knownIDs() map[int]bool {
 	known := make(map[int]bool, len(f.machines))
 	for _, m := range f.machines {
-		known[m.VMID] = true
+		known[m.VMID] = known[m.VMID] || f.side(m) != sideForeign
 	}
 	return known
 }
@@ -562,6 +583,8 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 		return nil
 	case f.cfg.Watch:
 		return fmt.Errorf("machine %s: %s", name, watching.Text)
+	case f.untouchable(m) != nil:
+		return f.untouchable(m)
 	}
 	i := m.Intent.clone()
 	i.Returned, i.Forced = f.cfg.Now(), forced
@@ -646,6 +669,9 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 		Phase: m.shown(), Created: m.Asked, Since: m.Since, Problem: f.trouble(m), NoRoom: m.noRoom(),
 		Keep: m.Keep, Woken: m.Woken, Drifted: f.drift(m),
 	}
+	if m.problem.Code == CodeNeverJoined && w.Phase == nodescaler.Booting {
+		w.Phase = nodescaler.Failed // nobody waits for it to take pods any more
+	}
 	switch w.Phase {
 	case nodescaler.Ordered:
 		w.Since = m.Created // it is one phase, of many steps
@@ -659,7 +685,7 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 	case nodescaler.Spare:
 		w.Since = m.Stashed
 	case nodescaler.Failed:
-		w.Since = m.FailedAt
+		w.Since = cmp.Or(m.FailedAt, m.since)
 	case nodescaler.Booting:
 	}
 	return w
@@ -736,13 +762,14 @@ func (f *Fleet) hosts(g *ground) []nodescaler.Host {
 	return all
 }
 
-// Paused returns the pools that take no orders because their machines failed, with why.
+// Paused returns the pools that take no orders because their machines failed or because they are another cluster's,
+// with why.
 func (f *Fleet) Paused() map[string]nodescaler.Reason {
 	f.mu.Lock()
 	defer f.unlock()
 	now, paused := f.cfg.Now(), map[string]nodescaler.Reason{}
 	for name, p := range f.pools {
-		if r := f.health(p, now).closed(p, now); r != nil {
+		if r := cmp.Or(f.shut[name], f.health(p, now).closed(p, now)); r != nil {
 			paused[name] = *r
 		}
 	}
@@ -757,6 +784,9 @@ func (f *Fleet) Release(name string) error {
 	for _, m := range f.machines {
 		if m.Name != name || m.Held == nil && m.found == nil {
 			continue
+		}
+		if f.side(m) == sideForeign {
+			return f.untouchable(m)
 		}
 		i := m.Intent.clone()
 		i.Held = nil

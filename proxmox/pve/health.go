@@ -32,7 +32,7 @@ func (i *Intent) blamed(recipe string, now time.Time) bool {
 	if i.Failed == nil || i.Pardoned || i.Recipe != recipe || i.cramped() && now.Sub(i.FailedAt) >= crampedFor {
 		return false
 	}
-	return !slices.Contains([]string{CodeVanished, CodeUnfinished, CodePoolAtMax}, i.Failed.Code)
+	return !slices.Contains([]string{CodeVanished, CodeUnfinished, CodePoolAtMax, CodeOtherCluster}, i.Failed.Code)
 }
 
 // cramped reports whether the machine failed for lack of room.

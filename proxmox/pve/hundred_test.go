@@ -168,8 +168,8 @@ func TestHundredMachinesAtOnce(t *testing.T) {
 	t.Logf("%d machines: %.2f calls each until joined, %.2f after that; all joined after %s, spread %v, %d clones at once on a host",
 		n, float64(r.calls)/n, float64(r.after)/n, r.took.Round(time.Second), r.spread, r.parallel)
 	t.Logf("longest: step %s, Create %s, List %s", r.once, r.create, r.list)
-	if r.calls > 12*n {
-		t.Errorf("%d calls, want at most 12 for each machine", r.calls)
+	if r.calls > 13*n { // one of them lists the machines before the start
+		t.Errorf("%d calls, want at most 13 for each machine", r.calls)
 	}
 	if r.failures > 0 {
 		t.Errorf("%d failures", r.failures)

@@ -84,8 +84,13 @@ type Intent struct {
 	// template that it was cloned from; empty is unknown.
 	Settings string `json:"settings,omitempty"`
 	Original string `json:"original,omitempty"`
-	// Adopted machines were found with all proofs and without an intent.
+	// Adopted machines were found with all proofs and without an intent; Running says that it ran then, and
+	// was never ours to boot.
 	Adopted bool `json:"adopted,omitempty"`
+	Running bool `json:"running,omitempty"`
+	// Cluster is the UID that stands in the mark of the machine's notes; empty where the mark is of before there
+	// was one.
+	Cluster string `json:"cluster,omitempty"`
 	// Gone is when the machine was proved to be no more. The intent stays for the cool-down of
 	// its VMID, and for what it says about its pool.
 	Gone time.Time `json:"gone,omitzero"`

@@ -305,6 +305,8 @@ func (f *Fleet) heldBy(m *tracked) *nodescaler.Reason {
 	switch r := f.contradicted(m); {
 	case m.Held != nil:
 		return m.Held
+	case f.holding(m) != nil:
+		return f.holding(m)
 	case r != nil:
 		return r
 	case !m.Frozen.IsZero():

@@ -539,7 +539,7 @@ func (l *life) asTheLoopDoes() {
 		return
 	}
 	for _, m := range state.Machines {
-		if m.Phase == nodescaler.Failed {
+		if m.Phase == nodescaler.Failed && m.Held == nil {
 			l.giveBack(m.Name)
 		}
 	}
@@ -548,7 +548,7 @@ func (l *life) asTheLoopDoes() {
 // failures reports whether there is a machine for the loop to give back.
 func (l *life) failures() bool {
 	state, err := l.fleet.List(context.Background())
-	return err != nil || slices.ContainsFunc(state.Machines, func(m nodescaler.Machine) bool { return m.Phase == nodescaler.Failed })
+	return err != nil || slices.ContainsFunc(state.Machines, func(m nodescaler.Machine) bool { return m.Phase == nodescaler.Failed && m.Held == nil })
 }
 
 // troubles are faults, with N for a host and T for a time.
@@ -586,10 +586,10 @@ func (l *life) peace() {
 	l.sim.Heal()
 	l.unprotect()
 	l.mortal.left = -1
-	for range 60 {
+	for range 150 { // what does not run when it is found is waited for, for an hour
 		l.asTheLoopDoes()
 		l.live(time.Minute)
-		if l.fleet.Pause() == idleGap && !l.failures() {
+		if l.fleet.Pause() == idleGap && !l.failures() && len(l.fleet.fresh) == 0 {
 			break
 		}
 	}
@@ -630,7 +630,16 @@ func (l *life) checkOrder(name string, listed map[string]nodescaler.Machine) {
 
 // excused reports whether a machine may be left alone, as long as that is said: it is in quarantine, or
 // a person has laid hands on it.
-func (l *life) excused(name string) bool { return l.held[name] || l.meddled[name] || l.perhaps[name] }
+func (l *life) excused(name string) bool {
+	return l.held[name] || l.meddled[name] || l.perhaps[name] || l.foundRunning(name)
+}
+
+// foundRunning reports whether a machine is kept because it ran when it was found, its intent was lost, and it was
+// never seen as a node.
+func (l *life) foundRunning(name string) bool {
+	h := l.machine(name).Held
+	return h != nil && h.Code == CodeNeverJoined && !l.accepted[name].After(l.lost)
+}
 
 func (l *life) checkStrangers() {
 	there := map[int]pvesim.VMState{}

@@ -36,6 +36,8 @@ type work struct {
 	conf *VMConfig
 	now  time.Time
 	book *pricing.Book
+	// finding looks whose the machine is, and does not ask whether its mark names our cluster.
+	finding bool
 }
 
 // done runs a change of the machine and keeps it.
@@ -130,6 +132,7 @@ func (w *work) claimed() {
 	w.m.Step, w.m.Since = StepClaimed, w.now
 	w.m.Original = w.original(w.p, w.m.Host)
 	w.m.VMIDs, w.m.PVEPool = w.p.VMIDs, w.p.PVEPool
+	w.m.Cluster = w.cfg.Cluster
 	w.reached(w.m, StepClaimed, w.now)
 	if w.m.Asked.IsZero() {
 		w.m.Asked = w.now
@@ -319,7 +322,11 @@ func (w *work) cloned(c *VMConfig) {
 func (w *work) know(c *VMConfig) {
 	m := w.m
 	m.conf, m.proved, m.MAC = c, w.cfg.Now(), macOf(c)
-	if mark, ok := readMark(c.Description); ok && mark.Stage == stageReady && m.Step.before(StepConfigured) {
+	mark, ok := readMark(c.Description)
+	if ok {
+		m.Cluster = mark.Cluster
+	}
+	if ok && mark.Stage == stageReady && m.Step.before(StepConfigured) {
 		w.ahead(m, StepConfigured)
 	}
 }
@@ -373,8 +380,9 @@ func (w *work) poolOf(ctx context.Context) membership {
 func (w *work) claim() claim {
 	c := claim{
 		owner: w.cfg.Owner, order: w.i.Order, pool: w.i.Pool, name: w.i.Name,
-		pvePools: w.i.pvePools(w.p), vmids: w.i.VMIDs, vmid: w.i.VMID,
+		pvePools: w.i.pvePools(w.p), vmids: w.i.VMIDs, vmid: w.i.VMID, cluster: w.cfg.allegiance(),
 	}
+	c.cluster.adopt = c.cluster.adopt || w.finding
 	if c.vmids == (VMIDs{}) {
 		c.vmids = w.p.VMIDs
 	}
@@ -491,6 +499,9 @@ func (w *work) doConfigure(ctx context.Context) {
 }
 
 func (w *work) doStart(ctx context.Context) {
+	if !w.admitted(ctx) {
+		return
+	}
 	upid, err := w.client.Start(ctx, w.host, w.i.VMID)
 	w.done(func() { w.asked(upid, TaskStart, err) })
 }

@@ -13,7 +13,7 @@ import (
 
 // A machine of ours is told by six things together: its VMID is in the range that its pool had when it was
 // ordered, its name is the one that was planned, it is in the resource pool, it carries the owner's tag, its notes hold
-// the mark, and its system UUID follows from owner and order. A copy or a restored backup has some of
+// the mark with the UID of our cluster, and its system UUID follows from owner and order. A copy or a restored backup has some of
 // them, a machine that somebody took over lacks some; only with all six is it destroyed.
 
 // tagPrefix begins the tag that says whose a machine is: plimsoll_ and the owner.
@@ -37,13 +37,19 @@ type mark struct {
 	VMID                      int
 	Created                   time.Time
 	Stage                     stage
+	// Cluster is the UID of the cluster that the machine is a node of. Marks of before it was written have none.
+	Cluster string
 }
 
 const markPrefix = "plimsoll:v1"
 
 func (m mark) String() string {
-	return fmt.Sprintf("%s owner=%s order=%s pool=%s shape=%s vmid=%d created=%s stage=%s", markPrefix,
+	text := fmt.Sprintf("%s owner=%s order=%s pool=%s shape=%s vmid=%d created=%s stage=%s", markPrefix,
 		m.Owner, m.Order, m.Pool, m.Shape, m.VMID, m.Created.UTC().Format(time.RFC3339Nano), m.Stage)
+	if m.Cluster != "" {
+		text += " cluster=" + m.Cluster
+	}
+	return text
 }
 
 // readMark finds the mark in a machine's notes. A machine with two has been tampered with.
@@ -64,8 +70,13 @@ func readMark(notes string) (m mark, ok bool) {
 }
 
 func parseMark(line string) (m mark, ok bool) {
+	seen := map[string]bool{}
 	for _, field := range strings.Fields(line)[1:] {
 		key, value, _ := strings.Cut(field, "=")
+		if seen[key] { // which of the two counts would be a guess
+			return mark{}, false
+		}
+		seen[key] = true
 		var err error
 		switch key {
 		case "owner":
@@ -82,6 +93,10 @@ func parseMark(line string) (m mark, ok bool) {
 			m.Created, err = time.Parse(time.RFC3339Nano, value)
 		case "stage":
 			m.Stage = stage(value)
+		case "cluster":
+			if m.Cluster = value; !clusterID.MatchString(value) {
+				err = fmt.Errorf("no UID of a cluster")
+			}
 		default:
 			err = fmt.Errorf("unknown key")
 		}
@@ -132,6 +147,7 @@ type claim struct {
 	pvePools                 []string // one of them
 	vmids                    VMIDs
 	vmid                     int
+	cluster                  allegiance
 }
 
 // verdict is what the facts say of a claim.
@@ -166,6 +182,8 @@ func (c claim) judge(f facts) (verdict, []string) {
 	must(f.name == c.name, "its name is %q, not %q", f.name, c.name)
 	must(f.hidden || slices.Contains(c.pvePools, f.pool), "it is in pool %q, not %q", f.pool, c.pvePools[0])
 	must(ours && m.VMID == c.vmid && m.Pool == c.pool, "its notes do not hold our mark for VMID %d", c.vmid)
+	side := c.cluster.of(m.Cluster)
+	must(!ours || side != sideForeign, "its notes hold the mark of cluster %s, and this is cluster %s", m.Cluster, c.cluster.uid)
 	if ours && m.Stage == stageReady {
 		must(strings.EqualFold(f.uuid, uuid), "its system UUID is %s, not %s", cmp.Or(f.uuid, "empty"), uuid)
 		must(slices.Contains(f.tags, ownerTag(c.owner)), "it lacks the tag %s", ownerTag(c.owner))
@@ -178,6 +196,8 @@ func (c claim) judge(f facts) (verdict, []string) {
 	case !c.vmids.Holds(f.vmid): // all else is ours: it is the range that was changed, and may be again
 		return unproved, []string{fmt.Sprintf("its VMID %d is not in %s any more, and in which range it was made was not kept: "+
 			"let vmids hold it again, or remove it by hand", f.vmid, c.vmids)}
+	case side == sideUnmarked:
+		return unproved, []string{"its notes do not name the cluster that it belongs to: " + adoptAdvice}
 	case m.Stage == stageCloned:
 		return provedCloned, nil
 	}

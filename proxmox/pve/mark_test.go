@@ -13,7 +13,7 @@ import (
 func aMark() mark {
 	return mark{
 		Owner: "home", Order: "mtim7pc0-0", Pool: "web", Shape: "small", VMID: 1001,
-		Created: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), Stage: stageReady,
+		Created: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), Stage: stageReady, Cluster: "a",
 	}
 }
 
@@ -23,10 +23,11 @@ func TestMarksAreReadBackFromNotes(t *testing.T) {
 		m := mark{
 			Owner: word.Draw(t, "owner"), Order: word.Draw(t, "order"), Pool: word.Draw(t, "pool"), Shape: word.Draw(t, "shape"),
 			VMID: rapid.IntRange(100, 999_999_999).Draw(t, "vmid"), Created: time.UnixMilli(rapid.Int64Range(0, 1<<42).Draw(t, "ms")).UTC(),
-			Stage: rapid.SampledFrom([]stage{stageCloned, stageReady}).Draw(t, "stage"),
+			Stage:   rapid.SampledFrom([]stage{stageCloned, stageReady}).Draw(t, "stage"),
+			Cluster: rapid.OneOf(rapid.Just(""), word).Draw(t, "cluster"),
 		}
 		i := Intent{
-			Order: m.Order, Pool: m.Pool, Name: m.Pool + "-" + m.Order, VMID: m.VMID, Created: m.Created,
+			Order: m.Order, Pool: m.Pool, Name: m.Pool + "-" + m.Order, VMID: m.VMID, Created: m.Created, Cluster: m.Cluster,
 			Shape: pricing.Shape{Name: m.Shape}, Why: rapid.String().Draw(t, "why"),
 		}
 		text := notes(&i, m.Owner, m.Stage, "8 EUR/h")
@@ -50,6 +51,10 @@ func TestBrokenMarksAreNone(t *testing.T) {
 		"another stage": strings.Replace(good, "stage=ready", "stage=gone", 1),
 		"a new key":     good + " more=1",
 		"in a sentence": "see " + good,
+		"two clusters":  good + " cluster=b",
+		"two owners":    good + " owner=home",
+		"no cluster":    strings.Replace(good, "cluster=a", "cluster=", 1),
+		"a bad cluster": strings.Replace(good, "cluster=a", "cluster=a;b", 1),
 	} {
 		if m, ok := readMark(text); ok {
 			t.Errorf("%s: read %+v", name, m)
@@ -69,7 +74,7 @@ func TestUUIDsAreOfVersion5AndDifferByOwnerAndOrder(t *testing.T) {
 
 // Every part of the proof, one missing at a time.
 func TestProof(t *testing.T) {
-	whole := claim{owner: "home", order: "mtim7pc0-0", pool: "web", name: "web-mtim7pc0-0", pvePools: []string{"plimsoll", "next"}, vmids: VMIDs{1000, 1099}, vmid: 1001}
+	whole := claim{owner: "home", order: "mtim7pc0-0", pool: "web", name: "web-mtim7pc0-0", pvePools: []string{"plimsoll", "next"}, vmids: VMIDs{1000, 1099}, vmid: 1001, cluster: allegiance{uid: "a"}}
 	ready := func(change func(*facts)) facts {
 		f := facts{
 			vmid: 1001, name: whole.name, pool: "plimsoll", tags: []string{"extra", "plimsoll_home"}, notes: "mine\n" + aMark().String(),
@@ -117,6 +122,10 @@ func TestProof(t *testing.T) {
 		{"notes of another owner", ready(otherNotes(func(m *mark) { m.Owner = "away" })), doubtful, "its notes do not hold our mark"},
 		{"notes of another order", ready(otherNotes(func(m *mark) { m.Order = "other" })), doubtful, "its notes do not hold our mark"},
 		{"notes of another VMID, as a copy has", ready(otherNotes(func(m *mark) { m.VMID = 1005 })), doubtful, "its notes do not hold our mark for VMID 1001"},
+		{"notes of another cluster", ready(otherNotes(func(m *mark) { m.Cluster = "b" })), doubtful, "its notes hold the mark of cluster b, and this is cluster a"},
+		{"a clone of another cluster", cloned(otherNotes(func(m *mark) { m.Cluster = "b" })), doubtful, "its notes hold the mark of cluster b, and this is cluster a"},
+		{"notes that name no cluster", ready(otherNotes(func(m *mark) { m.Cluster = "" })), unproved, "do not name the cluster"},
+		{"notes that name no cluster, in another pool", ready(func(f *facts) { otherNotes(func(m *mark) { m.Cluster = "" })(f); f.pool = "mine" }), doubtful, "it is in pool"},
 		{"the lock of a clone", ready(func(f *facts) { f.lock = "clone" }), unproved, "it is still being cloned"},
 		{"what a clone shows at first", facts{vmid: 1001, lock: "clone", notes: " qmclone temporary file"}, unproved, "it is still being cloned"},
 		{"a clone with another name", cloned(func(f *facts) { f.name = "Copy-of-VM-x" }), doubtful, "its name is"},

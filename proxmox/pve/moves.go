@@ -232,6 +232,9 @@ func (f *Fleet) scene(m *tracked) *scene {
 		s.frozen = true // nobody says any more how its machines are told to be ours
 		s.unknown = f.mayBeKnown(m)
 	}
+	if f.shut[m.Pool] != nil { // it is another cluster's
+		s.frozen = true
+	}
 	if m.unsaved { // what is not kept must be, before anything else is done
 		s.frozen = true
 	}
@@ -255,14 +258,16 @@ func (f *Fleet) scene(m *tracked) *scene {
 type turns struct {
 	left  map[string]int // machines by pool
 	clone map[string]int // clones by lock
+	// unsettled pools may be another cluster's.
+	unsettled map[string]bool
 }
 
 // turns counts the places in pools, and clones: not more than a few at a time on a storage, nor of a template. The next
 // one would only wait for the same lock, and fail when the wait is over.
 func (f *Fleet) turns() *turns {
-	t := &turns{left: map[string]int{}, clone: map[string]int{}}
+	t := &turns{left: map[string]int{}, clone: map[string]int{}, unsettled: map[string]bool{}}
 	for name, p := range f.pools {
-		t.left[name] = p.Max - f.unknown(p)
+		t.left[name], t.unsettled[name] = p.Max-f.unknown(p), f.unsettled(p)
 	}
 	for _, o := range f.machines {
 		if o.Step == StepOrdered && !o.busy || !o.Gone.IsZero() { // one that is busy: somebody is just asking for its clone
@@ -283,7 +288,7 @@ func (f *Fleet) turns() *turns {
 // it was taken.
 func (f *Fleet) slot(t *turns, m *tracked) bool {
 	locks := f.locks(f.pools[m.Pool], m)
-	return t.left[m.Pool] > 0 && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= f.cfg.ClonesPerStorage })
+	return t.left[m.Pool] > 0 && !t.unsettled[m.Pool] && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= f.cfg.ClonesPerStorage })
 }
 
 // locks names what a machine's clone holds. One that takes too long may hold it for ever: the next ones do not wait for

@@ -39,6 +39,7 @@ type Orphan struct {
 	// if it never does.
 	Noticed time.Time `json:"noticed"`
 	Due     time.Time `json:"due,omitzero"`
+	held    bool      // it is never removed
 }
 
 // Report is what is left over at a time.
@@ -96,10 +97,13 @@ func (f *Fleet) notice(r *Report) {
 		noticed[key], o.Noticed = at, at
 		switch o.Kind {
 		case DiscWithoutMachine:
-			if o.Pool != "" { // of another installation it is not known what it needs
+			if o.Pool != "" && !o.held { // of another installation it is not known what it needs
 				o.Due = at.Add(time.Duration(f.cfg.OrphanGrace))
 			}
 		case MachineWithoutNode, NodeWithoutMachine:
+			if o.held {
+				continue
+			}
 			o.Due = at.Add(time.Duration(f.cfg.OrphanGrace))
 		case IntentWithout, UnprovedMachine, UnseenMachine:
 		}
@@ -113,7 +117,7 @@ func (f *Fleet) orphanMachines() []Orphan {
 	defer f.unlock()
 	var all []Orphan
 	for _, m := range f.sorted() {
-		o := Orphan{Name: m.Name, Pool: m.Pool, Host: m.Host, VMID: m.VMID}
+		o := Orphan{Name: m.Name, Pool: m.Pool, Host: m.Host, VMID: m.VMID, held: f.heldBy(m) != nil}
 		_, node := f.nodeOf(m)
 		node = node || f.contradicted(m) != nil
 		there := f.view.seen.guests[m.VMID] != nil
@@ -145,6 +149,8 @@ func (f *Fleet) late(m *tracked) bool {
 	switch {
 	case p == nil || !f.view.seen.online(m.Host) || !m.Stashed.IsZero():
 		return false
+	case f.holding(m) != nil:
+		return f.holding(m).Code == CodeNeverJoined
 	case m.Adopted && m.Joined.IsZero():
 		return true // nobody ordered it, as far as is known
 	case m.Step == StepStarted || m.Failed != nil:
@@ -289,7 +295,10 @@ func (f *Fleet) needed(name string) bool {
 	case m != nil:
 		return m.Gone.IsZero() && m.Step.before(StepTidied) || m.Disc != ""
 	}
-	return f.poolOfName(name) == nil && strings.Contains(name, "--") // another installation's, whose name continues ours
+	listed := slices.ContainsFunc(slices.Collect(maps.Values(f.view.seen.guests)), func(g *guestSeen) bool { return g.name == name })
+	p := f.poolOfName(name)
+	continues := p == nil && strings.Contains(name, "--") // another installation's, whose name continues ours
+	return continues || listed || p != nil && f.shut[p.Name] != nil
 }
 
 // poolOfName is the pool whose machines have names like this: of web and web-db, the longer.

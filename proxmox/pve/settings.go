@@ -29,7 +29,7 @@ func notes(i *Intent, owner string, s stage, price string) string {
 		fmt.Fprintf(&b, "\n\nIt costs %s.", price)
 	}
 	text := []rune(b.String())
-	m := mark{Owner: owner, Order: i.Order, Pool: i.Pool, Shape: i.Shape.Name, VMID: i.VMID, Created: i.Created, Stage: s}
+	m := mark{Owner: owner, Order: i.Order, Pool: i.Pool, Shape: i.Shape.Name, VMID: i.VMID, Created: i.Created, Stage: s, Cluster: i.Cluster}
 	return string(text[:min(len(text), maxNotes)]) +
 		"\n\nPlimsoll destroys it when it is not needed any more. To keep it, take it out of its resource pool, or change this line:\n\n`" + m.String() + "`\n"
 }

@@ -126,11 +126,17 @@ func (f *Fleet) settleTime(m *tracked) {
 	if p == nil || m.Failed != nil || !m.Returned.IsZero() || !m.Stashed.IsZero() || m.Held != nil || f.view.frozen != nil {
 		return
 	}
-	switch {
+	overdue := m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
+	switch r := f.holding(m); {
+	case r != nil && overdue && r.Code == CodeNeverJoined:
+		f.impede(m, *r, "look what it is; if nobody needs it: qm stop "+itoa(m.VMID)+" && qm destroy "+itoa(m.VMID)+" --purge")
+	case r != nil: // it would be given up by who may not
+	case m.Step == StepOrdered && f.shut[m.Pool] != nil:
+		f.fail(m, *f.shut[m.Pool], "")
 	case m.Step == StepOrdered && f.count(p) > p.Max:
 		// The intents were lost, and machines were found after this order was taken.
 		f.fail(m, *no(CodePoolAtMax, "pool %s has %d machines without it, of at most %d", p.Name, f.count(p)-1, p.Max), "")
-	case m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout):
+	case overdue:
 		f.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", f.cfg.Now().Sub(m.Since).Round(time.Second)),
 			"look at its console, at the join profile and at the way from it to the servers")
 	default:

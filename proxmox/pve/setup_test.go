@@ -105,7 +105,7 @@ func lives(t testing.TB, c *pvesim.Cluster, site *pve.Site, token string) error 
 	nodes := &joined{}
 	c.OnBoot(nodes.boot)
 	fleet, err := pve.NewFleet(pve.FleetConfig{
-		Client: connect(t, c, token), Owner: site.Owner, Pools: site.Pools, Intents: &pve.MemoryIntents{}, Nodes: nodes.list,
+		Client: connect(t, c, token), Owner: site.Owner, Cluster: "test", Pools: site.Pools, Intents: &pve.MemoryIntents{}, Nodes: nodes.list,
 		Now: c.Now, Rand: rand.New(rand.NewPCG(1, 2)), Parallel: 1,
 	})
 	if err != nil {

@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -37,6 +38,8 @@ func (f *Fleet) Stash(_ context.Context, name string) error {
 		return nil
 	case f.cfg.Watch:
 		return fmt.Errorf("machine %s: %s", name, watching.Text)
+	case f.untouchable(m) != nil:
+		return f.untouchable(m)
 	case m.phase() != nodescaler.Joined || m.Held != nil:
 		return fmt.Errorf("machine %s cannot be kept as a spare: it is %s, and must be %s", name, m.phase(), nodescaler.Joined)
 	}
@@ -95,7 +98,7 @@ func (f *Fleet) commit(m *tracked, i Intent) error {
 
 // sleeps says why a spare cannot be started now.
 func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
-	if r := f.view.blind(f.cfg.Now()); r != nil {
+	if r := cmp.Or(f.view.blind(f.cfg.Now()), f.holding(m)); r != nil {
 		return r
 	}
 	if r := f.view.frozen; r != nil {

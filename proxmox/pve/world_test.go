@@ -83,6 +83,9 @@ type joining struct {
 	at   time.Time
 }
 
+// homeCluster is the UID of the worlds' Kubernetes.
+const homeCluster = "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01"
+
 // ground plan of the worlds: hosts pve1 to pveN with local storage and a template each, 9001 to 900N.
 type plan struct {
 	hosts  int
@@ -166,7 +169,7 @@ func newWorld(t testing.TB, p plan) *world {
 	}
 	sim.OnBoot(w.booted)
 	w.cfg = FleetConfig{
-		Owner: "home", Pools: []Pool{worldPool(p)}, Parallel: 1, Nodes: w.nodes, RemoveNode: w.removeNode,
+		Owner: "home", Cluster: homeCluster, Pools: []Pool{worldPool(p)}, Parallel: 1, Nodes: w.nodes, RemoveNode: w.removeNode,
 		Now: w.now, Rand: timing.Stream(p.seed, "fleet"), Report: func(e Event) { w.events = append(w.events, e) },
 	}
 	return w

@@ -105,7 +105,7 @@ func prepare(t testing.TB, p plan) *world {
 	sim.OnBoot(w.kube.booted)
 	sim.OnCall(w.door.count)
 	w.site = pve.FleetConfig{
-		Owner: "lab", Pools: p.pools, Parallel: 1, Nodes: w.kube.list, RemoveNode: w.kube.remove, Now: sim.Now,
+		Owner: "lab", Cluster: "lab", Pools: p.pools, Parallel: 1, Nodes: w.kube.list, RemoveNode: w.kube.remove, Now: sim.Now,
 		Rand: timing.Stream(p.seed, "fleet"), Report: w.told.add,
 	}
 	w.provider = provider.Config{Prices: pricing.DefaultBook(), Now: sim.Now}

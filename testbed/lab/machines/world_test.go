@@ -165,7 +165,7 @@ func (w *world) fleet() (*pve.Fleet, *pve.Site) {
 		w.Fatal(err)
 	}
 	f, err := pve.NewFleet(pve.FleetConfig{
-		Client: client, Owner: site.Owner, Pools: site.Pools, Intents: &pve.MemoryIntents{}, Nodes: w.nodes,
+		Client: client, Owner: site.Owner, Cluster: "lab", Pools: site.Pools, Intents: &pve.MemoryIntents{}, Nodes: w.nodes,
 		Now: time.Now, Rand: rand.New(rand.NewPCG(1, 2)), Parallel: 2,
 	})
 	if err != nil {

@@ -1,0 +1,196 @@
+package pve
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// Whose a machine is follows from its mark alone, and not from what is remembered: a configuration, a state folder
+// and a kubeconfig can be copied, and the machines that they speak of are still those of the cluster that made them.
+//
+// One pool's range belongs to one cluster. Where it holds machines of two, the cluster with the oldest machine
+// goes on, and every other leaves its pool alone: it orders nothing there, and stops and destroys nothing. All
+// decide by the same marks, so that exactly one goes on whatever their clocks show.
+
+// clusterID is what may name a cluster: the UID of its namespace kube-system, or what its administrator chose.
+var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// ValidClusterID reports whether text may name a cluster.
+func ValidClusterID(text string) bool { return clusterID.MatchString(text) }
+
+// adoptAdvice says how machines of before clusters were marked become this cluster's.
+const adoptAdvice = "adoptUnmarked: true in the configuration adopts those that were made before clusters were marked"
+
+// side is whose a machine is.
+type side int
+
+const (
+	sideForeign  side = iota // another cluster's
+	sideUnmarked             // not known: its mark names no cluster
+	sideOwn                  // ours
+)
+
+// allegiance says whose the machine of a mark is.
+type allegiance struct {
+	uid   string // of our cluster
+	adopt bool   // marks without a cluster count as ours
+	any   bool   // all marks do
+}
+
+func (a allegiance) of(cluster string) side {
+	switch {
+	case a.any || cluster != "" && cluster == a.uid || cluster == "" && a.adopt:
+		return sideOwn
+	case cluster == "":
+		return sideUnmarked
+	}
+	return sideForeign
+}
+
+func (c *FleetConfig) allegiance() allegiance {
+	return allegiance{uid: c.Cluster, adopt: c.AdoptUnmarked, any: c.AnyCluster}
+}
+
+// side is whose a machine is by the mark that it was made or found with.
+func (f *Fleet) side(m *tracked) side {
+	if m.Step == StepOrdered && m.Cluster == "" {
+		return sideOwn // there is no machine yet, and its clone will have our mark
+	}
+	return f.cfg.allegiance().of(m.Cluster)
+}
+
+// disown puts what was intended with another cluster's machine aside, as it comes with a state that was copied.
+// Its task and its disc are that cluster's, and so is an order for which nothing was asked yet. It reports whether there
+// is anything left to look at.
+func (f *Fleet) disown(m *tracked) bool {
+	if f.side(m) != sideForeign {
+		return true
+	}
+	if !m.Gone.IsZero() || m.Step == StepOrdered {
+		return false
+	}
+	m.Task, m.Disc = nil, ""
+	f.hold(m, reason(CodeQuarantined, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, f.cfg.Cluster),
+		"the state was copied from that cluster: begin with an empty one")
+	return true
+}
+
+// foundRunning reports whether the machine ran when it was found. Whether it ever was a node of this cluster is not
+// known then, so that it is never given up for not being one. Of those that were adopted before clusters were marked
+// it was not kept whether they ran.
+func (i *Intent) foundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
+
+// holding says why a machine that is there must not be stopped or destroyed, whoever wants it; nil if it may.
+func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
+	switch side := f.side(m); {
+	case !m.Gone.IsZero() || m.Step == StepOrdered:
+		return nil // there is nothing
+	case side == sideForeign:
+		return no(CodeOtherCluster, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, f.cfg.Cluster)
+	case f.shut[m.Pool] != nil:
+		return f.shut[m.Pool]
+	case side == sideUnmarked:
+		return no(CodeUnmarked, "the notes of VM %d do not name the cluster that it belongs to, so that it is never stopped or destroyed: %s", m.VMID, adoptAdvice)
+	case m.foundRunning() && m.Joined.IsZero() && !f.cfg.AnyCluster:
+		return no(CodeNeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it", m.VMID)
+	}
+	return nil
+}
+
+// untouchable is why the machine is not given back or kept as a spare, as an error.
+func (f *Fleet) untouchable(m *tracked) error {
+	if r := f.holding(m); r != nil {
+		return fmt.Errorf("machine %s is held: %s: %s", m.Name, r.Code, r.Text)
+	}
+	return nil
+}
+
+// rival is a machine in one of our ranges with our owner, one of our pools and another cluster's UID.
+type rival struct {
+	vmid    int
+	host    string
+	pool    string
+	cluster string
+	created time.Time
+	looks   string
+}
+
+// older puts rivals in the order in which they count.
+func older(a, b rival) int { return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.vmid, b.vmid)) }
+
+// contest decides which pools are another cluster's, by the marks of what was last listed, and says what has changed.
+func (f *Fleet) contest() {
+	was := f.shut
+	f.shut = map[string]*nodescaler.Reason{}
+	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
+		if r, lost := f.outranked(f.pools[name]); lost {
+			f.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no older machine in %s",
+				r.vmid, r.host, f.cfg.Owner, name, r.cluster, f.cfg.Cluster, f.pools[name].VMIDs)
+		}
+		switch is, before := f.shut[name], was[name]; {
+		case is != nil && before == nil:
+			f.sayOfPool(name, *is, "give this cluster another owner, or the pool another range of VMIDs")
+		case is == nil && before != nil:
+			f.sayOfPool(name, reason(CodeThawed, "was %s: %s", before.Code, before.Text), "")
+		}
+	}
+}
+
+func (f *Fleet) sayOfPool(pool string, r nodescaler.Reason, advice string) {
+	f.counts[r.Code]++
+	f.events = append(f.events, Event{At: f.cfg.Now(), Code: r.Code, Text: r.Text, Advice: advice, Pool: pool})
+}
+
+// outranked returns the oldest machine that another cluster has in the pool's range, if this one has none that is older.
+func (f *Fleet) outranked(p *Pool) (rival, bool) {
+	var oldest *rival
+	for id := range f.rivals {
+		if r := f.rivals[id]; r.pool == p.Name && p.VMIDs.Holds(id) && (oldest == nil || older(r, *oldest) < 0) {
+			oldest = &r
+		}
+	}
+	if oldest == nil {
+		return rival{}, false
+	}
+	for _, m := range f.machines {
+		if f.present(p, m) && older(rival{vmid: m.VMID, created: m.Created}, *oldest) < 0 {
+			return rival{}, false
+		}
+	}
+	return *oldest, true
+}
+
+// present reports whether a machine of this cluster is listed in the pool's range.
+func (f *Fleet) present(p *Pool, m *tracked) bool {
+	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || f.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) || f.view.seen == nil {
+		return false
+	}
+	g := f.view.seen.guests[m.VMID]
+	return g != nil && g.name == m.Name
+}
+
+// unsettled reports whether a pool's range holds machines of which it is not known yet whose they are, and none that
+// is this cluster's: whether the pool is another cluster's is not known then, and orders wait.
+func (f *Fleet) unsettled(p *Pool) bool {
+	if f.view.seen == nil {
+		return true
+	}
+	for _, m := range f.machines {
+		if f.present(p, m) {
+			return false
+		}
+	}
+	known := f.knownIDs()
+	for id, g := range f.view.seen.guests {
+		if p.VMIDs.Holds(id) && !f.stranger(g) && !known[id] && f.fresh[id].looks == "" && namedFor(p, g) {
+			return true
+		}
+	}
+	return false
+}
