@@ -38,9 +38,10 @@ type Signals struct {
 	// what speaks its API, such as Thanos, Mimir or VictoriaMetrics.
 	// +optional
 	Prometheus *Prometheus `json:"prometheus,omitempty"`
-	// Queries of your own, in place of the preset's. Each must return one value. $namespace,
-	// $workload, $quantile, $window, $target (in seconds) and $targetMs stand for what the autoscaler
-	// says.
+	// Queries of your own, in place of the preset's. Each must return one value. Without a prometheus of
+	// your own each selector must have namespace="$namespace", unless signals.freeQueries in Plimsoll's
+	// configuration lists the namespace. $namespace, $workload, $quantile, $window, $target (in seconds)
+	// and $targetMs stand for what the autoscaler says.
 	// +optional
 	Queries *Queries `json:"queries,omitempty"`
 	// Further series by name, for the metrics of policy HPA of type Pods, Object and External.
@@ -84,19 +85,22 @@ type LabelValue string
 
 // Prometheus is how a Prometheus is reached.
 type Prometheus struct {
-	// Its address, with the path before /api/v1 if it has one: http://prometheus.monitoring:9090.
+	// Its address, with the path before /api/v1 if it has one: http://prometheus.monitoring:9090. It is
+	// asked if signals.allowedHosts in Plimsoll's configuration lists its host for the namespace.
 	// +required
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$`
 	URL string `json:"url"`
 	// A secret in the same namespace with what the server wants to see: token, or username and
-	// password, and ca.crt, tls.crt and tls.key.
+	// password, and ca.crt, tls.crt and tls.key. It is shown over https, and over http only where the
+	// configuration says so.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SecretName string `json:"secretName,omitempty"`
 	// Headers that are sent with every query, such as the tenant of a shared store:
-	// {X-Scope-OrgID: shop}. Credentials belong into the secret.
+	// {X-Scope-OrgID: shop}. The configuration must list their names beside the host. Credentials belong
+	// into the secret.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(h, h.matches('^[0-9A-Za-z_-]+$') && h.lowerAscii() != 'authorization')",messageExpression="'must have names of headers as keys, and credentials in the secret, was ' + self.filter(h, !h.matches('^[0-9A-Za-z_-]+$') || h.lowerAscii() == 'authorization')[0]"
@@ -205,7 +209,8 @@ type MetricName string
 
 // OpenCost says where OpenCost shows what nodes cost.
 type OpenCost struct {
-	// Its address: http://opencost.opencost:9003. Left out, the same series are read from Prometheus.
+	// Its address: http://opencost.opencost:9003, whose host must be listed as that of a prometheus. Left
+	// out, the same series are read from Prometheus.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?$`
@@ -229,7 +234,8 @@ type Registration struct {
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z_][a-zA-Z0-9_]*$`
 	PerVersion string `json:"perVersion,omitempty"`
 	// An address that answers in JSON: {"count": 3}, {"instances": [{"name": "a", "version": "1.4"}]}, or
-	// as Consul (/v1/health/service/NAME) and Eureka (/eureka/apps/NAME) do.
+	// as Consul (/v1/health/service/NAME) and Eureka (/eureka/apps/NAME) do. Its host must be listed as
+	// that of a prometheus.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~%/-]*)?([?][A-Za-z0-9._~%=&+/-]*)?$`
@@ -240,8 +246,8 @@ type Registration struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	SecretName string `json:"secretName,omitempty"`
-	// Headers that are sent with every request: {X-Consul-Namespace: shop}. Credentials belong into the
-	// secret.
+	// Headers that are sent with every request: {X-Consul-Namespace: shop}. The configuration must list
+	// their names beside the host. Credentials belong into the secret.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(h, h.matches('^[0-9A-Za-z_-]+$') && h.lowerAscii() != 'authorization')",messageExpression="'must have names of headers as keys, and credentials in the secret, was ' + self.filter(h, !h.matches('^[0-9A-Za-z_-]+$') || h.lowerAscii() == 'authorization')[0]"
