@@ -1,0 +1,102 @@
+package loop
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+func TestOrdersAreCountedForAnHour(t *testing.T) {
+	var o ordered
+	o.note([]string{"shop", "team"}, t0)
+	o.note([]string{"shop"}, t0.Add(10*time.Minute))
+	o.note(nil, t0)
+	for _, c := range []struct {
+		at         time.Duration
+		shop, team int
+	}{{10 * time.Minute, 2, 1}, {time.Hour - time.Second, 2, 1}, {time.Hour, 1, 0}, {70 * time.Minute, 0, 0}} {
+		by := o.count(t0.Add(c.at))
+		expect(t, fmt.Sprintf("after %s", c.at), [2]int{c.shop, c.team}, [2]int{by["shop"], by["team"]})
+	}
+	o.note([]string{"shop"}, t0.Add(9*time.Hour))
+	expect(t, "by a clock that was put back", 1, o.count(t0)["shop"])
+	expect(t, "an hour later", 0, o.count(t0.Add(time.Hour))["shop"])
+}
+
+// What is ordered counts for whom it is, in the next snapshot; what is surely refused does not. After a restart a
+// machine of the last hour counts for those who have pods on it.
+func TestOrdersCountAgainstQuotas(t *testing.T) {
+	h, step := newHouse(), 0
+	var seen []int
+	r := h.runner(keep{}, nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+		seen = append(seen, s.Ordered["shop"])
+		if step++; step > 3 {
+			return nodescaler.Plan{}
+		}
+		a := order(fmt.Sprintf("b%d", step))
+		if a.For = []string{"shop"}; step == 3 {
+			h.broken["create b3"] = fmt.Errorf("no room: %w", ErrRefused)
+		}
+		return nodescaler.Plan{Actions: []nodescaler.Action{a}}
+	}))
+	r.Quotas = []nodescaler.Quota{{Namespace: "*", Orders: 9}}
+	steps(t, r, 5)
+	expect(t, "orders that were seen", []int{0, 1, 2, 2}, seen)
+
+	h.machines.Machines[0].Created = t0.Add(-59 * time.Minute)
+	seen = nil
+	r = h.runner(keep{}, nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+		seen = append(seen, s.Ordered["shop"])
+		return nodescaler.Plan{}
+	}))
+	r.Quotas = []nodescaler.Quota{{Namespace: "*", Orders: 9}}
+	steps(t, r, 8)
+	expect(t, "orders after a restart", []int{1, 1, 1, 1, 1, 0, 0}, seen)
+}
+
+func TestDecisionsKeepToQuotas(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		want     int // by the policy
+		quota    int
+		others   int // pods of other workloads in the namespace
+		to       int
+		reported bool
+	}{
+		{name: "room", want: 5, quota: 5, to: 5},
+		{name: "less room", want: 5, quota: 4, to: 4, reported: true},
+		{name: "others have pods", want: 5, quota: 5, others: 2, to: 3, reported: true},
+		{name: "there are more already", want: 5, quota: 1, to: 2, reported: true},
+		{name: "shrinking", want: 1, quota: 1, others: 7, to: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse()
+			for i := range c.others {
+				p := h.pod(fmt.Sprintf("shop/other-%d", i), "")
+				p.Workload = "shop/Deployment/other"
+				h.state.Pods = append(h.state.Pods, p)
+			}
+			r := h.runner(replicas(c.want), nil)
+			r.Quotas = []nodescaler.Quota{{Namespace: "shop", Replicas: c.quota}}
+			s := steps(t, r, 2)
+			d := s.Workloads[0].Decision
+			expect(t, "replicas", c.to, d.To)
+			expect(t, "why", c.reported, d.Reasons[0].Code == nodescaler.NamespaceQuota)
+		})
+	}
+}
+
+// Workloads of one namespace share its quota in one step.
+func TestWorkloadsOfANamespaceShareItsQuota(t *testing.T) {
+	h := newHouse()
+	h.state.Replicas["shop/api"] = 1
+	r := h.runner(replicas(5), nil)
+	r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600}}, replicas(5)))
+	r.Quotas = []nodescaler.Quota{{Namespace: "shop", Replicas: 7}}
+	s := steps(t, r, 2)
+	expect(t, "replicas", [2]int{5, 2}, [2]int{s.Workloads[0].Decision.To, s.Workloads[1].Decision.To})
+}
