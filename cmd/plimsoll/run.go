@@ -93,7 +93,9 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := site.fleet(pve.FleetConfig{Pools: s.Pools, Prices: s.Prices, Intents: intents, Nodes: nodes.list, RemoveNode: nodes.nodes.Remove})
+	fleet, err := site.fleet(pve.FleetConfig{
+		Pools: s.Pools, Prices: s.Prices, Intents: intents, Nodes: nodes.list, LastLook: nodes.nodes.Sight, RemoveNode: nodes.nodes.Remove,
+	})
 	if err != nil {
 		return err
 	}

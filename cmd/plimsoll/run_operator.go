@@ -310,7 +310,11 @@ func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced fu
 	if err != nil {
 		return nil, err
 	}
-	cfg := pve.FleetConfig{Intents: intents, Nodes: r.listNodes, Watch: r.Mode != runActive, Report: r.tell}
+	live, err := kube.NewNodes(r.rest)
+	if err != nil {
+		return nil, err
+	}
+	cfg := pve.FleetConfig{Intents: intents, Nodes: r.listNodes, LastLook: live.Sight, Watch: r.Mode != runActive, Report: r.tell}
 	if !cfg.Watch {
 		cfg.RemoveNode = r.cluster.RemoveNode
 	}

@@ -150,11 +150,15 @@ func (s *site) booted(b pvesim.Boot) {
 	s.nodes = append(s.nodes, n)
 }
 
-// ServeHTTP is the nodes' part of the Kubernetes API, as far as it goes here.
+// ServeHTTP is the nodes' part of the Kubernetes API, as far as it goes here: no pods run on them, and no volumes are there.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	if empty := map[string]string{"/api/v1/pods": "PodList", "/api/v1/persistentvolumes": "PersistentVolumeList"}[r.URL.Path]; empty != "" && r.Method == http.MethodGet {
+		_ = json.NewEncoder(w).Encode(metav1.List{TypeMeta: metav1.TypeMeta{Kind: empty, APIVersion: "v1"}})
+		return
+	}
 	name, one := strings.CutPrefix(r.URL.Path, "/api/v1/nodes/")
 	if r.Method == http.MethodGet && r.URL.Path == "/api/v1/nodes" {
 		_ = json.NewEncoder(w).Encode(corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, Items: s.nodes})

@@ -27,7 +27,7 @@ type Node struct {
 	ReadySince time.Time // when Ready last became true; zero where that is not known
 }
 
-// Nodes reads and deletes nodes.
+// Nodes reads and deletes nodes, and looks at what is on them, without copies.
 type Nodes struct {
 	client   kubernetes.Interface
 	patience time.Duration
@@ -35,6 +35,10 @@ type Nodes struct {
 
 // NewNodes makes a client. It makes no call.
 func NewNodes(cfg *rest.Config) (*Nodes, error) {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 { // a last look is several calls, and may be taken at many machines at once
+		cfg.QPS, cfg.Burst = 50, 100
+	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
