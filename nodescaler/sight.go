@@ -6,8 +6,7 @@ type Sight struct {
 	Nodes []SeenNode
 }
 
-// SeenNode is a node that names the machine by provider ID, system UUID or name. One without a UID is not there any
-// more, and volumes say that they are on its disk.
+// SeenNode is a node that names the machine by provider ID, system UUID or name.
 type SeenNode struct {
 	Identity
 	UID   string

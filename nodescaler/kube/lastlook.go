@@ -14,7 +14,8 @@ import (
 )
 
 // Sight is what the API server says now of the nodes that name a machine, of their pods, and of volumes on their
-// disks. It reads no copy. An error says that this is not known, and nothing that the machine does not have.
+// disks. It reads no copy. A node without a UID is not there any more, and volumes say that they are on its disk.
+// An error says that this is not known, and not that there is nothing.
 func (n *Nodes) Sight(ctx context.Context, id nodescaler.Identity) (nodescaler.Sight, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.patience)
 	defer cancel()
