@@ -587,11 +587,11 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 		return f.untouchable(m)
 	}
 	i := m.Intent.clone()
-	i.Returned, i.Forced = f.cfg.Now(), forced
+	i.Returned, i.Forced, i.Silent = f.cfg.Now(), forced, f.silent(m)
 	if err := f.cfg.Intents.Put(i); err != nil {
 		return fmt.Errorf("keep return of %s: %w", name, err)
 	}
-	m.Returned, m.Forced, m.tries, m.rest = i.Returned, i.Forced, 0, time.Time{}
+	m.Returned, m.Forced, m.Silent, m.tries, m.rest = i.Returned, i.Forced, i.Silent, 0, time.Time{}
 	f.say(m, reason(CodeReturned, "was %s", m.phaseBefore()), "")
 	f.nudge()
 	return nil

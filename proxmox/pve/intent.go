@@ -53,7 +53,8 @@ type Intent struct {
 	// Forced says that cluster-autoscaler gave it back, which evicts what it evicts and then wants the machine gone.
 	Forced bool `json:"forced,omitempty"`
 	// Undrained is when it was let go without a drain that emptied it; zero is never. Frozen is since when the brake
-	// keeps it from that, Silent that its node was not ready then, and Resumed when a person let it go all the same.
+	// keeps it from that, and Resumed when a person let it go all the same. Silent says that it is to go since its node
+	// was away or not ready.
 	Undrained time.Time `json:"undrained,omitzero"`
 	Frozen    time.Time `json:"frozen,omitzero"`
 	Silent    bool      `json:"silent,omitempty"`

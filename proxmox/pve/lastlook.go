@@ -291,10 +291,16 @@ func (f *Fleet) joined(m *tracked) {
 	}
 }
 
-// settleFrozen revokes the return of a machine that the brake holds when its node is ready again.
-func (f *Fleet) settleFrozen(m *tracked) {
+// silent reports whether a machine that was a node is seen to be none now.
+func (f *Fleet) silent(m *tracked) bool {
+	n, _ := f.nodeOf(m)
+	return m.wasNode() && m.Stashed.IsZero() && f.view.nodes != nil && !n.Ready
+}
+
+// settleSilent revokes that a machine is to go since its node was away, when that is ready again.
+func (f *Fleet) settleSilent(m *tracked) {
 	n, there := f.nodeOf(m)
-	if m.Frozen.IsZero() || !m.Silent || m.Exit != ExitNone || !there || !n.Ready || f.contradicted(m) != nil {
+	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != ExitNone || !there || !n.Ready || f.contradicted(m) != nil {
 		return
 	}
 	f.revoke(m, reason(CodeRevoked, "node %s is ready", n.Name))

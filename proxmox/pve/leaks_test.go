@@ -108,6 +108,12 @@ type life struct {
 	made     map[int]string  // names of machines that our clones were to make, by VMID
 	held     map[string]bool // machines that were reported as quarantined
 	kept     map[string]keeping
+
+	once    map[string]bool      // machines whose node was ready once, as the fleet was shown
+	revoked map[string]bool      // machines that were to go and were said to stay
+	disks   map[int]bool         // machines that a person has put a disk into
+	leaving map[string]time.Time // when machines were first shut down or stopped, since they were to go
+	silent  []time.Time          // when machines were that had been nodes and were none, since a person resumed the pool
 }
 
 // keeping is whether a machine is to be a spare, as far as was accepted.
@@ -224,6 +230,8 @@ func (l *life) watch(req *http.Request) {
 		case strings.Contains(v.Config["description"], "stage=ready") && v.Config["protection"] == "1" && req.Method != http.MethodPut &&
 			!strings.HasSuffix(found[2], "/start"):
 			l.fail("%s %s would stop or destroy VM %d (%s), which somebody protected", req.Method, req.URL.Path, id, v.Config["name"])
+		case req.Method == http.MethodDelete || strings.HasSuffix(found[2], "/stop") || strings.HasSuffix(found[2], "/shutdown"):
+			l.watchEnd(v)
 		}
 	}
 }
@@ -311,6 +319,7 @@ func newLife(t *testing.T, seed uint64, tell bool) *life {
 		seed: seed, rng: rng, tell: tell, file: &memoryFile{},
 		accepted: map[string]time.Time{}, returned: map[string]time.Time{}, foreign: map[int]foreign{},
 		meddled: map[string]bool{}, perhaps: map[string]bool{}, made: map[int]string{}, held: map[string]bool{}, kept: map[string]keeping{},
+		once: map[string]bool{}, revoked: map[string]bool{}, disks: map[int]bool{}, leaving: map[string]time.Time{},
 	}
 	for range rng.IntN(3) {
 		id := 1000 + rng.IntN(12)
@@ -337,9 +346,25 @@ func newLife(t *testing.T, seed uint64, tell bool) *life {
 	}
 	l.cfg.Report = func(e Event) {
 		l.note("%s", e)
-		if e.Code == CodeQuarantined {
+		switch e.Code {
+		case CodeQuarantined:
 			l.held[e.Machine] = true
+		case CodeReturned:
+			if l.returned[e.Machine].IsZero() { // by a sweep
+				l.returned[e.Machine] = l.sim.Now()
+			}
+		case CodeRevoked:
+			l.revoked[e.Machine] = true
+			delete(l.leaving, e.Machine)
 		}
+	}
+	l.pods, l.claims = map[string][]string{}, map[string][]string{}
+	if rng.IntN(4) > 0 {
+		l.cfg.LastLook = l.lastLook
+	}
+	l.honest = rng.IntN(4) > 0
+	if rng.IntN(3) == 0 {
+		l.named = func(machine string) string { return machine + ".example.org" }
 	}
 	for _, v := range l.sim.Inventory().VMs {
 		if !strings.HasPrefix(v.Config["name"], "template") {
@@ -400,6 +425,7 @@ func (l *life) live(d time.Duration) {
 		}
 		l.distinct()
 		l.counted()
+		l.seen()
 		l.sim.Advance(l.fleet.Pause())
 	}
 }
@@ -424,6 +450,9 @@ func (l *life) trouble() {
 		rounds, often = rounds+12, 24
 	}
 	for range rounds {
+		if l.rng.IntN(4) == 0 {
+			l.deceive()
+		}
 		switch n := l.rng.IntN(often); {
 		case n < 4:
 			for range 1 + l.rng.IntN(3) {
@@ -498,7 +527,7 @@ func (l *life) keepOne() {
 		return
 	}
 	may := slices.DeleteFunc(state.Machines, func(m nodescaler.Machine) bool {
-		return m.Phase != nodescaler.Joined && m.Phase != nodescaler.Spare || l.held[m.Name]
+		return m.Phase != nodescaler.Joined && m.Phase != nodescaler.Spare || l.held[m.Name] || m.Held != nil
 	})
 	if len(may) == 0 {
 		return
@@ -585,11 +614,12 @@ func (l *life) peace() {
 	l.note("PEACE")
 	l.sim.Heal()
 	l.unprotect()
+	l.undeceive()
 	l.mortal.left = -1
 	for range 150 { // what does not run when it is found is waited for, for an hour
 		l.asTheLoopDoes()
 		l.live(time.Minute)
-		if l.fleet.Pause() == idleGap && !l.failures() && len(l.fleet.fresh) == 0 {
+		if l.fleet.Pause() == idleGap && !l.failures() && !l.waits() && len(l.fleet.fresh) == 0 {
 			break
 		}
 	}
@@ -614,10 +644,11 @@ func (l *life) checkOrder(name string, listed map[string]nodescaler.Machine) {
 	at, back := l.returned[name]
 	switch {
 	case there && l.spared(&m) && !back:
-	case there && m.Phase == nodescaler.Joined && l.kept[name] == asSpare && l.accepted[name].After(l.lost) && !back:
+	case there && m.Phase == nodescaler.Joined && l.kept[name] == asSpare && l.accepted[name].After(l.lost) && !back && !l.revoked[name]:
 		l.fail("%s was to be a spare and is %s (%s)", name, m.Phase, m.Problem)
 	case there && m.Phase == nodescaler.Joined && (m.Problem == "" || strings.HasPrefix(m.Problem, CodeStopped)) && !back:
 	case there && m.Problem != "" && l.excused(name):
+	case l.revoked[name] && (!there || m.Phase == nodescaler.Joined || m.Phase == nodescaler.Deleting || m.Phase == nodescaler.Spare):
 	case there && back && !at.After(l.lost):
 	case there && back:
 		l.fail("%s was returned at %s and is %s (%s)", name, at.Format(time.TimeOnly), m.Phase, m.Problem)
@@ -664,14 +695,14 @@ func (l *life) end() {
 			_ = l.fleet.Delete(context.Background(), name)
 		}
 		l.live(20 * time.Second)
-		if l.fleet.Pause() == idleGap {
+		if l.fleet.Pause() == idleGap && !l.waits() {
 			break
 		}
 	}
 	for range 2 { // noticed first, and collected after the grace
 		r, err := l.fleet.Collect(context.Background(), nil)
 		l.note("COLLECT %+v: %v", r.Orphans, err)
-		l.sim.Advance(6 * time.Minute)
+		l.live(6 * time.Minute)
 	}
 	l.live(20 * time.Second)
 	left := map[string]bool{}

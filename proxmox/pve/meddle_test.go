@@ -23,7 +23,7 @@ func (l *life) meddle() {
 	v := ours[l.rng.IntN(len(ours))]
 	c, ctx := l.root(), context.Background()
 	var err error
-	what := []string{"stop", "destroy", "rename", "untag", "renote", "unpool", "protect", "copy", "reidentify", "back up", "manage", "migrate"}[l.rng.IntN(12)]
+	what := []string{"stop", "destroy", "rename", "untag", "renote", "unpool", "protect", "copy", "reidentify", "back up", "manage", "migrate", "add disk"}[l.rng.IntN(13)]
 	takes := false // it is not ours any more
 	switch what {
 	case "stop":
@@ -51,6 +51,13 @@ func (l *life) meddle() {
 	case "copy":
 		l.copy(c, v)
 		return
+	case "add disk":
+		if v.State != "running" || l.named != nil && !strings.Contains(v.Config["description"], "stage=ready") {
+			return
+		}
+		if err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"scsi1": "local-lvm:1"}, nil, ""); err == nil || l.changed(v) {
+			l.disks[v.ID], l.perhaps[l.made[v.ID]] = true, true
+		}
 	case "back up":
 		l.inject(fmt.Sprintf("lock vm=%d as=backup for=%ds", v.ID, 10+l.rng.IntN(120)))
 	case "manage":

@@ -68,7 +68,7 @@ func (f *Fleet) settleOne(m *tracked) {
 		f.settleGuest(m, g)
 	}
 	f.settleNode(m)
-	f.settleFrozen(m)
+	f.settleSilent(m)
 	f.settleTime(m)
 }
 

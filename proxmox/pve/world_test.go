@@ -70,6 +70,7 @@ type world struct {
 	blind      bool                                      // nodes cannot be listed
 	emptied    func(name string) bool                    // nodes that the API server does not show; nil is none
 	named      func(machine string) string               // what nodes are called; nil is as their machines
+	honest     bool                                      // nodes are not ready when their machines do not run
 	pods       map[string][]string                       // by node, what a drain would have to move
 	claims     map[string][]string                       // by node, whose volumes lie on its disk
 	ahead      time.Duration                             // of the true time is the fleet's clock
@@ -278,18 +279,34 @@ func (w *world) nodes(context.Context) ([]Node, error) {
 		return nil, errors.New("the API server does not answer")
 	}
 	now := w.sim.Now()
+	running := w.running()
 	var all []Node
 	for _, j := range w.joins {
 		if !j.at.After(now) && (w.emptied == nil || !w.emptied(j.node.Name)) {
 			n := j.node
 			n.JoinedAt = j.at
-			if w.rests(n.Name) {
-				n.Ready = w.runs(n.Name) && !n.ReadySince.After(now)
+			machine, _, _ := strings.Cut(n.Name, ".") // it may be called by its full name
+			if w.rests(machine) {
+				n.Ready = w.runs(machine) && !n.ReadySince.After(now)
 			}
+			n.Ready = n.Ready && (!w.honest || running[n.SystemUUID] || n.SystemUUID == "")
 			all = append(all, n)
 		}
 	}
 	return all, nil
+}
+
+// running are the system UUIDs of the machines that run.
+func (w *world) running() map[string]bool {
+	all := map[string]bool{}
+	if !w.honest {
+		return nil
+	}
+	for _, v := range w.sim.Inventory().VMs {
+		_, smbios := properties(v.Config["smbios1"])
+		all[smbios["uuid"]] = v.State == "running"
+	}
+	return all
 }
 
 func (w *world) removeNode(_ context.Context, name string) error {
