@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +45,8 @@ func markOf(p *corev1.Pod) mark {
 
 // Choose has the ReplicaSet controller give up these pods of the workload first when it shrinks, and takes
 // back an earlier choice. A pod whose deletion cost somebody else wrote is left alone, and so is a workload
-// with pods that no ReplicaSet owns: others go by an order of their own.
+// with pods that no ReplicaSet owns: others go by an order of their own. Where pods may not be patched, it is said
+// once that any pod may go, and nothing is marked.
 func (c *Cluster) Choose(ctx context.Context, workload string, chosen []string) error {
 	what := "choose pods of " + workload
 	seen := c.observed.Load()
@@ -54,7 +57,60 @@ func (c *Cluster) Choose(ctx context.Context, workload string, chosen []string) 
 	if len(changes) == 0 {
 		return nil
 	}
-	return c.write(ctx, Active, what, func(ctx context.Context) error { return c.markAll(ctx, changes) })
+	namespace := changes[0].Namespace
+	if !c.unmarked.tries(namespace, time.Now()) {
+		return nil
+	}
+	return c.write(ctx, Active, what, func(ctx context.Context) error {
+		err := c.markAll(ctx, changes)
+		if !apierrors.IsForbidden(err) || !c.lacksPatch(ctx, namespace) {
+			return err
+		}
+		if c.unmarked.deny(namespace, time.Now()) {
+			c.log.Info("pods may not be patched, so that any of them goes first when a workload shrinks", "namespace", namespace)
+		}
+		return nil
+	})
+}
+
+// lacksPatch reports whether we lack the right to patch pods in a namespace. A pod may be refused for another reason,
+// such as an admission policy's. Everybody may ask what they may.
+func (c *Cluster) lacksPatch(ctx context.Context, namespace string) bool {
+	review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "patch", Version: "v1", Resource: "pods"},
+		},
+	}, metav1.CreateOptions{})
+	return err == nil && !review.Status.Allowed
+}
+
+// deniedFor is how long a right that was lacking is not tried again.
+const deniedFor = time.Hour
+
+// denials are namespaces in which a right is lacking.
+type denials struct {
+	mu    sync.Mutex
+	since map[string]time.Time // by namespace, when it was last lacking
+}
+
+// tries reports whether it is worth trying in a namespace.
+func (d *denials) tries(namespace string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	since, denied := d.since[namespace]
+	return !denied || now.Sub(since) >= deniedFor
+}
+
+// deny notes that the right is lacking, and reports whether that is news.
+func (d *denials) deny(namespace string, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, known := d.since[namespace]
+	if d.since == nil {
+		d.since = map[string]time.Time{}
+	}
+	d.since[namespace] = now
+	return !known
 }
 
 // remark is the pods whose mark is to be changed: set where there is none, taken back where it is ours.

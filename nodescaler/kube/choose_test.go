@@ -1,13 +1,16 @@
 package kube
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +24,10 @@ type podSite struct {
 	mu       sync.Mutex
 	versions map[string]string // by name
 	refused  string            // a pod that may not be changed
-	written  []string
+	// rightless is that pods may not be patched at all, which was tried so many times.
+	rightless bool
+	patches   int
+	written   []string
 }
 
 func (s *podSite) answer(w http.ResponseWriter, r *http.Request) {
@@ -37,6 +43,11 @@ func (s *podSite) answer(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	version, there := s.versions[name]
 	switch {
+	case name == "selfsubjectaccessreviews":
+		tell(w, map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "status": map[string]any{"allowed": !s.rightless}})
+	case s.rightless:
+		s.patches++
+		deny(w, metav1.Status{Code: 403, Reason: metav1.StatusReasonForbidden, Message: `cannot patch resource "pods"`})
 	case !there:
 		deny(w, metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound})
 	case name == s.refused:
@@ -151,6 +162,28 @@ func TestRefusedMarksAreTold(t *testing.T) {
 	}
 	if want := []string{"b " + corev1.PodDeletionCost + "=-1876"}; !slices.Equal(s.written, want) {
 		t.Errorf("written %v, want %v", s.written, want)
+	}
+}
+
+// The right to patch pods may be taken away: the product goes on without deletion costs, says so once, and does not
+// ask for each pod of each step.
+func TestWithoutTheRightToPatchPodsNothingIsMarked(t *testing.T) {
+	s := &podSite{rightless: true}
+	c := s.shop(t, marked(t, "a", ""), marked(t, "b", ""))
+	var said bytes.Buffer
+	c.log = slog.New(slog.NewTextHandler(&said, nil))
+	for range 3 {
+		if err := c.Choose(t.Context(), "shop/web", []string{"shop/a", "shop/b"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(said.String(), "pods may not be patched"); n != 1 || len(s.written) != 0 || s.patches != 2 {
+		t.Errorf("said %d times, written %v, %d patches:\n%s", n, s.written, s.patches, said.String())
+	}
+	c.unmarked.since["shop"] = time.Now().Add(-deniedFor)
+	s.rightless = false
+	if err := c.Choose(t.Context(), "shop/web", []string{"shop/a", "shop/b"}); err != nil || len(s.written) != 2 {
+		t.Errorf("with the right again: %v, written %v", err, s.written)
 	}
 }
 

@@ -107,6 +107,7 @@ type Cluster struct {
 	lead     leadership
 	reports  reports
 	events   events
+	unmarked denials // where pods may not be marked
 
 	// observed is what the last Observe saw, and what writing goes by.
 	observed atomic.Pointer[sight]
