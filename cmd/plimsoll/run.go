@@ -81,9 +81,9 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 	}
 	defer state.Close() //nolint:errcheck // the lock ends with the process, whatever this says
 	registry := newRegistry()
-	intents, err := pve.OpenIntentLog(state.file("intents.ndjson"))
+	intents, err := state.intents()
 	if err != nil {
-		return withCode(exitConfig, fmt.Errorf("state: %w", err))
+		return err
 	}
 	nodes, err := s.nodes()
 	if err != nil {

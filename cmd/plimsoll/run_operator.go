@@ -371,9 +371,9 @@ func (r *clusterRun) intents(ctx context.Context, fenced func(error)) (pve.Inten
 		}
 		return intentmap.Look(ctx, where)
 	}
-	kept, err := pve.OpenIntentLog(r.state.file("intents.ndjson"))
+	kept, err := r.state.intents()
 	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+		return nil, err
 	}
 	if r.Mode == runActive {
 		return kept, nil

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 // stateFolder is where the program keeps what must outlive it. One process at a time has it.
@@ -54,6 +56,21 @@ func (s *stateFolder) Close() error { return s.lock.Close() }
 
 // file is a file in the folder, for a log.
 func (s *stateFolder) file(name string) stateFile { return stateFile(filepath.Join(s.path, name)) }
+
+// intents are what was ordered. A line that cannot be read is a person's to take out: the machine that it is about
+// may run.
+func (s *stateFolder) intents() (*pve.IntentLog, error) {
+	file := s.file("intents.ndjson")
+	kept, err := pve.OpenIntentLog(file)
+	var corrupt *pve.CorruptIntent
+	if errors.As(err, &corrupt) {
+		err = fmt.Errorf("%w; keep a copy, then take the line out: sed -i.bak %dd %s; %s", err, corrupt.Line, pve.Shell(string(file)), pve.LostIntent)
+	}
+	if err != nil {
+		return nil, withCode(exitConfig, fmt.Errorf("state: %s: %w", file, err))
+	}
+	return kept, nil
+}
 
 // put writes a file in the folder, and the folders that it is in.
 func (s *stateFolder) put(name string, data []byte) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"sync"
 )
@@ -55,12 +56,45 @@ func OpenIntentLog(file LogFile) (*IntentLog, error) {
 			break
 		}
 		if err := l.replay(line); err != nil {
-			return nil, fmt.Errorf("read intents: line %d: %w", l.lines, err)
+			return nil, fmt.Errorf("read intents: %w", &CorruptIntent{Line: l.lines, Order: orderIn(line), Err: err})
 		}
 		data = rest
 	}
 	return l, nil
 }
+
+// CorruptIntent is a record that cannot be read. Whoever goes on without it must have a person take it out: what a
+// machine was last known to do may be in it.
+type CorruptIntent struct {
+	Line  int    // of the log
+	Order string // whose it seems to be; empty is unknown
+	Err   error
+}
+
+func (e *CorruptIntent) Error() string {
+	of := ""
+	if e.Order != "" {
+		of = " (of order " + e.Order + ")"
+	}
+	return fmt.Sprintf("line %d%s: %v", e.Line, of, e.Err)
+}
+
+func (e *CorruptIntent) Unwrap() error { return e.Err }
+
+// LostIntent says what is lost with a record that is taken out.
+const LostIntent = "what was last known of that order is lost: its machine is adopted again if it carries its mark, and " +
+	"'plimsoll doctor' lists what is left of it otherwise"
+
+// orderIn is the order that a record that cannot be read seems to be of.
+func orderIn(line []byte) string {
+	m := orderHeld.FindSubmatch(line)
+	if m == nil {
+		return ""
+	}
+	return string(m[1])
+}
+
+var orderHeld = regexp.MustCompile(`"(?:order|remove)":"([A-Za-z0-9._-]{1,64})"`)
 
 func (l *IntentLog) replay(data []byte) error {
 	var line logLine

@@ -16,6 +16,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,14 +162,21 @@ func (m *Map) take(seen *corev1.ConfigMap) error {
 	for order, text := range seen.Data {
 		var i pve.Intent
 		if err := json.Unmarshal([]byte(text), &i); err != nil {
-			return fmt.Errorf("data.%s: must be an intent: %w", order, err)
+			return corrupt(seen, order, fmt.Errorf("must be an intent: %w", err))
 		}
 		if i.Order != order {
-			return fmt.Errorf("data.%s: must be the intent of that order, was of %q", order, i.Order)
+			return corrupt(seen, order, fmt.Errorf("must be the intent of that order, was of %q", i.Order))
 		}
 		m.note(order, &i, len(text))
 	}
 	return nil
+}
+
+// corrupt is what is wrong with a key, and how to go on without it.
+func corrupt(seen *corev1.ConfigMap, key string, err error) error {
+	in := fmt.Sprintf("kubectl -n %s ", seen.Namespace)
+	return fmt.Errorf("data.%s: %w; keep a copy (%sget configmap %s -o yaml), then take the key out: %spatch configmap %s --type=json "+
+		`-p '[{"op":"remove","path":"/data/%s"}]'; %s`, key, err, in, seen.Name, in, seen.Name, strings.NewReplacer("~", "~0", "/", "~1").Replace(key), pve.LostIntent)
 }
 
 // note remembers what is kept; nil is nothing any more.

@@ -340,10 +340,14 @@ func TestFullConfigMapGivesMachinesBack(t *testing.T) {
 	}
 }
 
+// recovery is how to go on without a key.
+const recovery = `; keep a copy (kubectl -n plimsoll get configmap x -o yaml), then take the key out: ` +
+	`kubectl -n plimsoll patch configmap x --type=json -p '[{"op":"remove","path":"/data/one-0"}]'; ` + pve.LostIntent
+
 func TestWhatIsNoIntentIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
-		"{":               "ConfigMap plimsoll/x: data.one-0: must be an intent: unexpected end of JSON input",
-		`{"order":"two"}`: `ConfigMap plimsoll/x: data.one-0: must be the intent of that order, was of "two"`,
+		"{":               "ConfigMap plimsoll/x: data.one-0: must be an intent: unexpected end of JSON input" + recovery,
+		`{"order":"two"}`: `ConfigMap plimsoll/x: data.one-0: must be the intent of that order, was of "two"` + recovery,
 	} {
 		s := &server{there: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "plimsoll"}, Data: map[string]string{"one-0": text}}}
 		maps, end := s.serve(t)
