@@ -38,14 +38,17 @@ type line struct {
 	freed    *sync.Cond
 	tenants  []*tenant
 	next     int
-	after    string // the namespace that was served last
-	share    int    // of the slots, a namespace's
+	after    string            // the namespace that was served last
+	within   map[string]string // and of each namespace the server
+	share    int               // of the slots, a namespace's
 	breakers map[flow]*breaker
 	resume   map[flow]string // the unit that comes first
 }
 
 func newLine(slots, perFlow int, enough time.Duration) *line {
-	return &line{slots: slots, perFlow: perFlow, enough: enough, breakers: map[flow]*breaker{}, resume: map[flow]string{}}
+	l := &line{slots: slots, perFlow: perFlow, enough: enough, breakers: map[flow]*breaker{}, resume: map[flow]string{}, within: map[string]string{}}
+	l.freed = sync.NewCond(&l.mu)
+	return l
 }
 
 // tenant is a namespace with its servers.
@@ -69,7 +72,6 @@ type stream struct {
 // run does jobs until all are done or the round ends.
 func (l *line) run(ctx context.Context, now time.Time, jobs []*job) {
 	l.sort(jobs)
-	l.freed = sync.NewCond(&l.mu)
 	defer context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -124,7 +126,11 @@ func (l *line) sort(jobs []*job) {
 		}
 		s.jobs = append(s.jobs, j)
 	}
-	slices.SortStableFunc(l.tenants, func(a, b *tenant) int { return compareAfter(l.after, a.name, b.name) })
+	slices.SortFunc(l.tenants, func(a, b *tenant) int { return compareAfter(l.after, a.name, b.name) })
+	for _, t := range l.tenants {
+		slices.SortFunc(t.streams, func(a, b *stream) int { return compareAfter(l.within[t.name], a.flow.server, b.flow.server) })
+	}
+	clear(l.within)
 	l.share = max(1, l.slots/max(1, len(l.tenants)))
 	for _, s := range byFlow {
 		if i := slices.IndexFunc(s.jobs, func(j *job) bool { return j.unit == l.resume[s.flow] }); i > 0 {
@@ -169,7 +175,7 @@ func (l *line) take(ctx context.Context, now time.Time) (*tenant, *stream, *job)
 			s.jobs = s.jobs[1:]
 			s.busy++
 			t.busy++
-			l.next, l.after = (at+1)%len(l.tenants), t.name
+			l.next, l.after, l.within[t.name] = (at+1)%len(l.tenants), t.name, s.flow.server
 			return t, s, j
 		}
 		if !waiting {

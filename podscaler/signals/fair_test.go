@@ -103,24 +103,31 @@ func (p *played) round(l *line, now time.Time, timeout time.Duration, jobs ...*j
 // Where there is more to ask than a round has time for, all have their turn within a few rounds, and none
 // more often than another.
 func TestAllAreMeasuredInTurnWhereOneRoundIsTooShort(t *testing.T) {
+	for _, servers := range []int{1, 3, 80} {
+		inTurn(t, servers, 1)
+		inTurn(t, servers, 5)
+	}
+}
+
+func inTurn(t *testing.T, servers, namespaces int) {
 	synctest.Test(t, func(t *testing.T) {
 		const all, rounds = 80, 10
 		l, p := newLine(8, 16, 2*time.Second), newPlayed()
 		for i := range rounds {
 			var jobs []*job
 			for n := range all {
-				jobs = append(jobs, p.job(flow{"shop", "shared"}, fmt.Sprintf("w-%02d", n), 1200*time.Millisecond, 5*time.Second))
+				jobs = append(jobs, p.job(flow{fmt.Sprint("ns-", n%namespaces), fmt.Sprint("s-", n%servers)}, fmt.Sprintf("w-%02d", n), 1200*time.Millisecond, 5*time.Second))
 			}
 			p.round(l, noon.Add(time.Duration(i)*10*time.Second), 5*time.Second, jobs...)
-			if i == 2 && len(p.done) < all {
-				t.Errorf("after three rounds %d of %d were asked", len(p.done), all)
+			if i == 3 && len(p.done) < all {
+				t.Errorf("%d servers, %d namespaces: after four rounds %d of %d were asked", servers, namespaces, len(p.done), all)
 			}
 		}
 		least, most := rounds, 0
 		for _, n := range p.done {
 			least, most = min(least, n), max(most, n)
 		}
-		if len(p.refused) > 0 || most-least > 1 || least < rounds*32/all-1 {
+		if len(p.refused) > 0 || most-least > min(servers, 2) || least < rounds*4*(8/namespaces)*namespaces/all-1 {
 			t.Errorf("each was asked %d to %d times, and %d refused", least, most, len(p.refused))
 		}
 	})
@@ -302,8 +309,8 @@ func TestAnObjectsPrometheusThatHangsBlindsNobodyElse(t *testing.T) {
 	}
 	began := time.Now()
 	r.Prepare(t.Context(), noon.Add(5*time.Second))
-	if took := time.Since(began); took > timeout/4 {
-		t.Errorf("a round takes %s when all that hangs is known to", took)
+	if took := time.Since(began); took >= timeout*3/5 {
+		t.Errorf("a round takes %s when all that hangs is known to, which is waiting for one of them", took)
 	}
 	if got := lines(r.Findings("aaa/w-0")); !strings.Contains(got, "unreachable: it does not answer in time, and is asked again at intervals") {
 		t.Errorf("the status says %s", got)
@@ -337,11 +344,11 @@ func TestAWorkloadThatIsPutOffKeepsItsMeasurement(t *testing.T) {
 	var slow atomic.Bool
 	f := newFake(t, func(q string) string {
 		if slow.Load() {
-			time.Sleep(150 * time.Millisecond)
+			time.Sleep(time.Second)
 		}
 		return vector(noon, `{} 1`)
 	})
-	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: f.URL}, Timeout: 500 * time.Millisecond, Parallel: 4})
+	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: f.URL}, Timeout: 3 * time.Second, Parallel: 16})
 	sources := map[string]Source{}
 	for n := range 20 {
 		sources[fmt.Sprintf("shop/w-%02d", n)] = source(Spec{Queries: Queries{Arrivals: fmt.Sprintf("up + %d", n)}})
@@ -351,7 +358,7 @@ func TestAWorkloadThatIsPutOffKeepsItsMeasurement(t *testing.T) {
 	}
 	r.Prepare(t.Context(), noon)
 	slow.Store(true)
-	for i := 1; i < 8; i++ {
+	for i := 1; i < 4; i++ {
 		now := noon.Add(time.Duration(i) * 10 * time.Second)
 		r.Prepare(t.Context(), now)
 		for name := range sources {
@@ -360,7 +367,7 @@ func TestAWorkloadThatIsPutOffKeepsItsMeasurement(t *testing.T) {
 			}
 		}
 	}
-	if n := len(f.asked()); n < 20+7*4 || n > 20+7*8 {
+	if n := len(f.asked()); n < 20+3*8 || n > 20+3*24 {
 		t.Errorf("%d queries", n)
 	}
 }

@@ -42,12 +42,7 @@ type endpoint struct {
 	complaint complaint
 }
 
-// newShared is the Prometheus of the administrator.
-func newShared(p Prometheus, maxBytes int64) (*endpoint, error) {
-	return newEndpoint("", p, nil, maxBytes)
-}
-
-// newEndpoint is a Prometheus that an object names, if objects of its namespace may.
+// newEndpoint is a Prometheus that an object names as it is permitted to, or the administrator's own.
 func newEndpoint(namespace string, p Prometheus, permit *permit, maxBytes int64) (*endpoint, error) {
 	at, err := url.Parse(p.URL)
 	if err != nil {

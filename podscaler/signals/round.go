@@ -33,7 +33,7 @@ func newLines(o *Options) (all [lineCount]*line) {
 
 // patience is how long a server is waited for that an object names. All wait for a round, so that a server
 // which never answers must not take all of its time.
-func patience(o *Options) time.Duration { return o.Timeout * 2 / 5 }
+func patience(o *Options) time.Duration { return o.Timeout * 3 / 5 }
 
 // round is one measuring of everything: jobs that run side by side, each of which leaves what
 // came of it where only it writes, and then sums that are made of them in order.

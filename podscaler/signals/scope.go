@@ -74,7 +74,6 @@ var (
 type scopeCheck struct {
 	namespace string
 	last      string   // the token before, blanks aside
-	name      string   // that of a metric whose selector must come next
 	braces    bool     // within a selector
 	own       bool     // which has a matcher for the namespace
 	matcher   []string // that it is at
