@@ -30,10 +30,8 @@ func (f *Fleet) Configure(pools []Pool, prices *pricing.Book) error {
 	defer f.unlock()
 	f.setPrices(prices)
 	changed := f.setPools(pools)
-	for _, p := range pools {
-		if err := f.letGo(p.Name, p.Resumed); err != nil {
-			return err
-		}
+	if err := f.letAllGo(pools); err != nil {
+		return err
 	}
 	if changed {
 		f.others = map[int]string{} // judged by ranges that may be others now

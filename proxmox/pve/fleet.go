@@ -179,7 +179,12 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	f.setPools(cfg.Pools)
 	f.setPrices(cfg.Prices)
 	f.view.barred = f.bars()
-	return f, f.load()
+	if err := f.load(); err != nil {
+		return f, err
+	}
+	f.mu.Lock()
+	defer f.unlock()
+	return f, f.letAllGo(cfg.Pools)
 }
 
 func (c *FleetConfig) check() error {

@@ -349,6 +349,16 @@ func (f *Fleet) Braked() map[string]nodescaler.Reason {
 	return braked
 }
 
+// letAllGo lets machines of pools go that were resumed since the brake has held them.
+func (f *Fleet) letAllGo(pools []Pool) error {
+	for _, p := range pools {
+		if err := f.letGo(p.Name, p.Resumed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // letGo lets machines go that the brake has held since before a person said so.
 func (f *Fleet) letGo(pool string, said time.Time) error {
 	let := 0

@@ -449,3 +449,34 @@ func TestLeapOfTheClockDoesNotReleaseTheBrake(t *testing.T) {
 		t.Errorf("%d were destroyed within an hour", n)
 	}
 }
+
+// A person may say so in the pool's configuration, which holds for what waited then, and for nothing that waits later.
+func TestAPoolIsResumedByItsConfiguration(t *testing.T) {
+	w, names := seeing(t, 10)
+	w.emptied = func(string) bool { return true }
+	w.giveBack(names[:3]...)
+	w.run(10 * time.Minute)
+	p := *w.pool()
+	p.Resumed = w.now().Add(-time.Hour)
+	configure := func() {
+		t.Helper()
+		if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.run(10 * time.Minute)
+	}
+	configure()
+	if n := w.destroyed(names); n != 1 {
+		t.Fatalf("%d were destroyed, resumed before they waited", n)
+	}
+	p.Resumed = w.now()
+	configure()
+	w.giveBack(names[3])
+	configure()
+	if n := w.destroyed(names); n != 3 || len(w.fleet.Braked()) != 1 {
+		t.Errorf("%d were destroyed, and %v; want 3, and one to wait", n, w.fleet.Braked())
+	}
+	if m := w.machine(names[5]); m.Drifted != "" {
+		t.Errorf("that a pool was resumed makes other machines of it: %s", m.Drifted)
+	}
+}

@@ -68,9 +68,8 @@ type Pool struct {
 	// MaxFailures is how many machines in a row may fail before no more are ordered; 0 is 3. Those that
 	// fail for lack of room are not counted, for that passes by itself.
 	MaxFailures int `json:"maxFailures,omitempty" strict:"nonzero"`
-	// Resumed is when a person last resumed the pool: machines that the brake has held since before then go. It is no
-	// part of how machines are made.
-	Resumed time.Time `json:"-"`
+	// Resumed is when a person last resumed the pool, which lets machines go that the brake has held since before then.
+	Resumed time.Time `json:"resumed,omitzero"`
 }
 
 // Template is what machines are cloned from: one VMID, or one on every host, as local storage

@@ -188,7 +188,7 @@ func (p *Pool) settings(host string) string {
 	own := *p
 	own.Template = Template{VMID: p.Template.On(host)}
 	own.Shapes, own.Min, own.Max, own.VMIDs, own.Placement, own.ISO = nil, 0, 0, VMIDs{}, Placement{}, ISO{}
-	own.Cooldown, own.ShutdownGrace, own.JoinTimeout, own.MaxFailures = 0, 0, 0, 0
+	own.Cooldown, own.ShutdownGrace, own.JoinTimeout, own.MaxFailures, own.Resumed = 0, 0, 0, 0, time.Time{}
 	data, err := json.Marshal(&own)
 	if err != nil { // a pool holds nothing that has no JSON
 		panic(err)
