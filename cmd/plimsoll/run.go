@@ -85,17 +85,15 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := s.nodes()
-	if err != nil {
+	cfg := pve.FleetConfig{Pools: s.Pools, Prices: s.Prices, Intents: intents}
+	if cfg.Cluster, err = s.reachCluster(ctx, file, state, &cfg); err != nil {
 		return err
 	}
 	site, err := s.machines(registry)
 	if err != nil {
 		return err
 	}
-	fleet, err := site.fleet(pve.FleetConfig{
-		Pools: s.Pools, Prices: s.Prices, Intents: intents, Nodes: nodes.list, LastLook: nodes.nodes.Sight, RemoveNode: nodes.nodes.Remove,
-	})
+	fleet, err := site.fleet(cfg)
 	if err != nil {
 		return err
 	}
@@ -267,6 +265,7 @@ func (f timedFleet) Configure(pools []pve.Pool, prices *pricing.Book) error {
 // fleet is the machine port over the site, with what the configuration leaves to the site filled in.
 func (m *machineSite) fleet(cfg pve.FleetConfig) (*pve.Fleet, error) {
 	cfg.Client, cfg.Owner, cfg.Now, cfg.Rand = m.client, m.Owner, m.env.Now, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	cfg.AdoptUnmarked = m.AdoptUnmarked
 	cfg.ClonesPerStorage, cfg.HA, cfg.OrphanGrace = m.ClonesPerStorage, m.HA, m.OrphanGrace
 	m.leads.know(cfg.Pools)
 	report := cfg.Report

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/plimsoll/plimsoll/grpc/provider"
-	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/testbed/strict"
@@ -187,16 +186,6 @@ func (s *running) groups() []provider.Pool {
 	return all
 }
 
-// nodes is the door to the cluster.
-func (s *running) nodes() (clusterNodes, error) {
-	cfg, err := s.rest()
-	if err != nil {
-		return clusterNodes{}, err
-	}
-	nodes, err := kube.NewNodes(cfg)
-	return clusterNodes{nodes}, err
-}
-
 // rest is how the cluster is reached.
 func (s *running) rest() (*rest.Config, error) {
 	var cfg *rest.Config
@@ -204,7 +193,7 @@ func (s *running) rest() (*rest.Config, error) {
 	if s.Kubeconfig != "" {
 		cfg, err = clientcmd.BuildConfigFromFlags("", s.beside(s.Kubeconfig))
 	} else if cfg, err = rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
-		err = errors.New("must be given outside of a cluster, was not")
+		err = errNoCluster
 	}
 	if err != nil {
 		return nil, withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))

@@ -314,7 +314,11 @@ func (r *clusterRun) makeFleet(ctx context.Context, site *machineSite, fenced fu
 	if err != nil {
 		return nil, err
 	}
-	cfg := pve.FleetConfig{Intents: intents, Nodes: r.listNodes, LastLook: live.Sight, Watch: r.Mode != runActive, Report: r.tell}
+	uid, err := r.clusterUID(ctx, r.rest)
+	if err != nil {
+		return nil, err
+	}
+	cfg := pve.FleetConfig{Cluster: uid, Intents: intents, Nodes: r.listNodes, LastLook: live.Sight, Watch: r.Mode != runActive, Report: r.tell}
 	if !cfg.Watch {
 		cfg.RemoveNode = r.cluster.RemoveNode
 	}

@@ -42,6 +42,7 @@ type site struct {
 	stderr bytes.Buffer
 
 	mu    sync.Mutex
+	uid   string // of the cluster
 	nodes []corev1.Node
 	child *exec.Cmd
 	// kills, when it is set, is asked at every call that changes something, whether the program dies there.
@@ -72,7 +73,7 @@ func newSite(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(sim.Close)
-	s := &site{t: t, sim: sim, folder: t.TempDir()}
+	s := &site{t: t, sim: sim, folder: t.TempDir(), uid: "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01"}
 	sim.OnBoot(s.booted)
 	sim.OnCall(s.called)
 	certificate, fingerprint, err := pvesim.SelfSigned("127.0.0.1")
@@ -155,6 +156,11 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path == "/api/v1/namespaces/kube-system" {
+		ns := corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID(s.uid)}}
+		_ = json.NewEncoder(w).Encode(ns)
+		return
+	}
 	if empty := map[string]string{"/api/v1/pods": "PodList", "/api/v1/persistentvolumes": "PersistentVolumeList"}[r.URL.Path]; empty != "" && r.Method == http.MethodGet {
 		_ = json.NewEncoder(w).Encode(metav1.List{TypeMeta: metav1.TypeMeta{Kind: empty, APIVersion: "v1"}})
 		return
@@ -192,7 +198,7 @@ func (s *site) start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.child = exec.Command("plimsoll", "run", "--components", "provider", "--config", "site.yaml")
-	s.child.Dir, s.child.Stderr = s.folder, &s.stderr
+	s.child.Dir, s.child.Stderr = s.folder, lockedBuffer{s}
 	if err := s.child.Start(); err != nil {
 		s.t.Error(err)
 		return
@@ -206,6 +212,15 @@ func (s *site) start() {
 			s.start()
 		}
 	}(s.child)
+}
+
+// lockedBuffer is what the program writes, which is read while it does.
+type lockedBuffer struct{ s *site }
+
+func (b lockedBuffer) Write(text []byte) (int, error) {
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	return b.s.stderr.Write(text)
 }
 
 func (s *site) stop() {

@@ -27,6 +27,7 @@ func Needs(m Mode) []Need {
 	for i := range watchedKinds {
 		add(watchedKinds[i].group, watchedKinds[i].resource, false, "list", "watch")
 	}
+	add("", "namespaces", false, "get") // the UID of kube-system alone
 	add("*", "*/scale", false, "get") // of whatever an autoscaler may name
 	if m.allows(Recommend) {
 		for _, i := range []copies{autoscalers, vmPools, priceBooks} {

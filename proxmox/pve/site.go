@@ -12,6 +12,12 @@ type Site struct {
 	// Owner names this installation. It stands in the tag and in the notes of every machine, and
 	// nothing without it is ever touched; two installations on one cluster need two names.
 	Owner string `json:"owner" strict:"required"`
+	// ClusterID names the Kubernetes cluster that the machines are nodes of, where no kubeconfig leads to it. Beside
+	// one it must be the UID of the namespace kube-system.
+	ClusterID string `json:"clusterID,omitempty"`
+	// AdoptUnmarked takes machines whose notes name no cluster for this one's, as they were made before it stood there.
+	// Without it they are kept, and never stopped or destroyed.
+	AdoptUnmarked bool `json:"adoptUnmarked,omitempty"`
 	// Endpoints are the hosts that serve the API, in the order they are tried:
 	// https://pve1.example:8006.
 	Endpoints []string `json:"endpoints" strict:"required"`

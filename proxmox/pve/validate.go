@@ -104,6 +104,7 @@ func (s *Site) Validate() error {
 // checkWork checks what is to be done there, whoever it is that connects.
 func (s *Site) checkWork(f faults) {
 	f.must(tagName.MatchString(s.Owner) && len(s.Owner) <= 32, "owner", "be 1 to 32 of a-z, 0-9, _, -, + and ., no sign first", s.Owner)
+	f.must(s.ClusterID == "" || ValidClusterID(s.ClusterID), "clusterID", "be 1 to 63 of A-Z, a-z, 0-9, -, _ and ., no sign first or last", s.ClusterID)
 	f.must(s.ClonesPerStorage >= 0, "clonesPerStorage", "be ≥ 0", s.ClonesPerStorage)
 	f.must(slices.Contains([]HAMode{"", HAWait, HAPurge}, s.HA), "ha", "be wait or purge", string(s.HA))
 	f.must(s.OrphanGrace >= 0, "orphanGrace", "be ≥ 0", s.OrphanGrace)

@@ -252,7 +252,7 @@ func (s *Site) installed() (map[string][]byte, error) {
 // productConfig is the configuration of Plimsoll in the cluster: the site's Proxmox VE, reached with the
 // token that was made for it.
 func (s *Site) productConfig() map[string]any {
-	c := map[string]any{"owner": s.Owner, "endpoints": s.Endpoints, "tokenFile": tokenKey}
+	c := map[string]any{"owner": s.Owner, "adoptUnmarked": true, "endpoints": s.Endpoints, "tokenFile": tokenKey}
 	if s.ca != nil {
 		c["caFile"] = caKey
 	}

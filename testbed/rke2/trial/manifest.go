@@ -167,7 +167,7 @@ func (r *run) change(d *appsv1.Deployment, sum, name string, replicas int32) {
 func (r *run) config(interval any) map[string]any {
 	s := r.world.Site
 	c := map[string]any{
-		"owner": s.Owner, "endpoints": s.Endpoints, "tokenFile": rke2.ProductToken,
+		"owner": s.Owner, "adoptUnmarked": true, "endpoints": s.Endpoints, "tokenFile": rke2.ProductToken,
 		"mode": "Active", "state": "kubernetes", "metrics": ":8080",
 		"interval": interval, "journal": map[string]any{"file": "-"},
 	}
