@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -42,6 +43,64 @@ var (
 
 // Image is the release's image.
 func (p *Plimsoll) Image() string { return imageHeld.FindStringSubmatch(p.text)[2] }
+
+// The rule that pods may be patched by, and what stands before what is in the namespace of our own.
+var (
+	marksHeld = regexp.MustCompile(`(?m)^  - apiGroups: \[""\]\n    resources: \[pods\]\n    verbs: \[patch\].*\n`)
+	ownHeld   = "# What is kept in the namespace of our own"
+)
+
+// markRole lets pods of one namespace be patched, as the chart has it.
+const markRole = `# To say which pods go first when a workload shrinks, in this namespace.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: plimsoll-pods
+  namespace: %[1]s
+rules:
+  - apiGroups: [""]
+    resources: [pods]
+    verbs: [patch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: plimsoll-pods
+  namespace: %[1]s
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: plimsoll-pods
+subjects:
+  - kind: ServiceAccount
+    name: plimsoll
+    namespace: plimsoll
+---
+`
+
+// MarkPods gives the right to write deletion costs on pods of these namespaces alone, or of none.
+func (p *Plimsoll) MarkPods(namespaces []string) {
+	p.text = marksHeld.ReplaceAllLiteralString(p.text, "")
+	var roles strings.Builder
+	for _, n := range namespaces {
+		fmt.Fprintf(&roles, markRole, n)
+	}
+	p.text = strings.Replace(p.text, ownHeld, roles.String()+ownHeld, 1)
+	if len(namespaces) == 0 {
+		p.drop("ValidatingAdmissionPolicy", "plimsoll-pods")
+	}
+}
+
+// DropPolicies takes out the admission policies.
+func (p *Plimsoll) DropPolicies() { p.drop("ValidatingAdmissionPolicy", "plimsoll-") }
+
+// drop takes out the objects of which kind and name begin so.
+func (p *Plimsoll) drop(kind, name string) {
+	begins := regexp.MustCompile(`(?m)^kind: ` + kind + `\w*\nmetadata:\n  name: ` + name)
+	documents := strings.Split(p.text, "\n---\n")
+	documents = slices.DeleteFunc(documents, begins.MatchString)
+	p.text = strings.Join(documents, "\n---\n")
+}
 
 // With returns the manifests with a configuration file in them, and with another image if one is named.
 // Of the file, what follows from how the pod is made gives way to what the manifests say.

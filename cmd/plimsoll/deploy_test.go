@@ -226,7 +226,8 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	told := "note: site.yaml: mode is recommend in these manifests, and not active\nnote: site.yaml: state is kubernetes in these manifests, and not /var/lib/plimsoll\n" +
-		"note: site.yaml: kubeconfig is left out, for the pod has an account of its own\n"
+		"note: site.yaml: kubeconfig is left out, for the pod has an account of its own\n" +
+		"note: --image names registry.example/plimsoll:v9 by a tag: whoever may push there gets the API token; name the digest, as in registry.example/plimsoll@sha256:...\n"
 	if diff := cmp.Diff(told, stderr); diff != "" {
 		t.Errorf("what gives way, -want +got:\n%s", diff)
 	}
@@ -245,7 +246,7 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 	}
 	diff := cmp.Diff([][]string{
 		{"    insecure: true", "    interval: 20s", "    - https://pve1.example:8006", "    owner: home", "        checksum/config: SUM", `          image: "registry.example/plimsoll:v9"`},
-		{"    - https://PROXMOX:8006", "    owner: OWNER", "        checksum/config: SUM", `          image: "ghcr.io/plimsoll/plimsoll:v0.1.0"`},
+		{"    - https://PROXMOX:8006", "    owner: OWNER", "        checksum/config: SUM", `          image: "plimsoll.invalid/plimsoll:v0.1.0"`},
 	}, [][]string{lacks(want, got), lacks(got, want)}, cmpopts.SortSlices(strings.Compare))
 	if diff != "" {
 		t.Errorf("lines of its own and lines that it lacks, -want +got:\n%s", diff)
@@ -263,6 +264,79 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 	}
 	if !strings.Contains(with, "name: plimsoll-act\n") || !strings.Contains(with, "    mode: Active\n") {
 		t.Error("mode active gives no right to act")
+	}
+}
+
+// The rights on pods can be narrowed and taken away, and the policies be left to somebody else's.
+func TestInstallNarrowsWhatMayBePatched(t *testing.T) {
+	files := fstest.MapFS{"site.yaml": {Data: []byte(`{owner: home, endpoints: ["https://pve1.example:8006"], tokenFile: token, insecure: true}`)}}
+	for _, c := range []struct {
+		flags    string
+		pods     int // rules by which pods are patched
+		policies []string
+		says     string
+	}{
+		{"", 1, []string{"plimsoll-pods", "plimsoll-nodes"}, ""},
+		{"--deletion-costs=all", 1, []string{"plimsoll-pods", "plimsoll-nodes"}, ""},
+		{"--deletion-costs=none", 0, []string{"plimsoll-nodes"}, ""},
+		{"--deletion-costs=shop,web", 2, []string{"plimsoll-pods", "plimsoll-nodes"}, "  name: plimsoll-pods\n  namespace: shop\n"},
+		{"--admission-policies=false", 1, nil, ""},
+	} {
+		args := append([]string{"manifests", "install", "--config", "site.yaml", "--crds=false", "--mode", "active"}, strings.Fields(c.flags)...)
+		stdout, stderr, code := inProcess(t, files, args...)
+		if code != exitDone {
+			t.Fatalf("%s: exit %d: %s", c.flags, code, stderr)
+		}
+		rules := regexp.MustCompile(`resources: \[pods\]\n    verbs: \[patch\]`).FindAllString(stdout, -1)
+		if len(rules) != c.pods || !strings.Contains(stdout, c.says) {
+			t.Errorf("%s: %d rules, want %d, and %q in\n%s", c.flags, len(rules), c.pods, c.says, stdout)
+		}
+		var policies, bound []string
+		for _, document := range strings.Split(stdout, "\n---\n") {
+			var o struct {
+				Kind     string
+				Metadata struct{ Name string }
+			}
+			if err := yaml.Unmarshal([]byte(document), &o); err != nil {
+				t.Fatalf("%s: %v in\n%s", c.flags, err, document)
+			}
+			switch o.Kind {
+			case "ValidatingAdmissionPolicy":
+				policies = append(policies, o.Metadata.Name)
+			case "ValidatingAdmissionPolicyBinding":
+				bound = append(bound, o.Metadata.Name)
+			}
+		}
+		slices.Sort(bound)
+		sorted := slices.Sorted(slices.Values(c.policies))
+		if !slices.Equal(policies, c.policies) || !slices.Equal(bound, sorted) {
+			t.Errorf("%s: policies %v, bound %v, want %v", c.flags, policies, bound, c.policies)
+		}
+	}
+	for _, flags := range []string{"--deletion-costs=none", "--admission-policies=false", "--mode active --deletion-costs=a.b", "--mode active --deletion-costs=shop,"} {
+		if _, stderr, code := inProcess(t, files, append([]string{"manifests", "install", "--config", "site.yaml"}, strings.Fields(flags)...)...); code != exitUsage {
+			t.Errorf("%s: exit %d: %s", flags, code, stderr)
+		}
+	}
+}
+
+// Whoever can change what the image's name means gets the API token, so what is not safe is said.
+func TestInstallSaysWhatTheImageIs(t *testing.T) {
+	files := fstest.MapFS{"site.yaml": {Data: []byte(`{owner: home, endpoints: ["https://pve1.example:8006"], tokenFile: token, insecure: true}`)}}
+	digest := "@sha256:" + strings.Repeat("0", 64)
+	for image, want := range map[string]string{
+		"":                                      "note: no registry has the image plimsoll.invalid/plimsoll:v0.1.0: ",
+		"registry.example:5000/plimsoll:v9":     "note: --image names registry.example:5000/plimsoll:v9 by a tag: whoever may push there gets the API token; name the digest, as in registry.example:5000/plimsoll@sha256:...\n",
+		"registry.example/plimsoll" + digest:    "",
+		"registry.example/plimsoll:v9" + digest: "",
+	} {
+		args := []string{"manifests", "install", "--config", "site.yaml"}
+		if image != "" {
+			args = append(args, "--image", image)
+		}
+		if _, stderr, code := inProcess(t, files, args...); code != exitDone || !strings.HasPrefix(stderr, want) || want == "" && stderr != "" {
+			t.Errorf("%s: exit %d, said %q, want %q", image, code, stderr, want)
+		}
 	}
 }
 
@@ -327,7 +401,7 @@ func TestInstallTakesAJournalThatThePodCanWrite(t *testing.T) {
 	for _, journal := range []string{"-", "/var/lib/plimsoll/journal.ndjson"} {
 		file := "{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, namespace: plimsoll, journal: {file: '" + journal + "'}}"
 		files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
-		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml")
+		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--image", "registry.example/plimsoll@sha256:"+strings.Repeat("0", 64))
 		if code != exitDone || stderr != "" || !regexp.MustCompile(`(?m)^      file: ["']?`+regexp.QuoteMeta(journal)+`["']?$`).MatchString(stdout) {
 			t.Errorf("journal %s: exit %d, %s", journal, code, stderr)
 		}

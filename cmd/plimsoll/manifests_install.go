@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,7 +26,8 @@ const (
 // renders it; whoever wants more of it otherwise takes the chart.
 type installation struct {
 	mode, nodes, image, config string
-	kinds                      bool
+	kinds, policies            bool
+	marks                      []string
 }
 
 func newManifestsInstallCommand(env *Env) *cobra.Command {
@@ -49,6 +51,13 @@ as long as the pod. Another namespace, or more that differs, is the chart's to r
 			if v.nodes == byAutoscaler && v.mode != deploy.Active {
 				return seeHelp(cmd, misused("--nodes: must be %s but with --mode %s, was %q", byPlimsoll, deploy.Active, v.nodes))
 			}
+			if acts := v.mode == deploy.Active && v.nodes == byPlimsoll; !acts {
+				for _, flag := range []string{"deletion-costs", "admission-policies"} {
+					if f := cmd.Flags().Lookup(flag); f.Changed {
+						return seeHelp(cmd, misused("--%s: must be left out but with --mode %s and --nodes %s, for no pod or node is patched otherwise, was %q", flag, deploy.Active, byPlimsoll, f.Value))
+					}
+				}
+			}
 			return v.print(env)
 		},
 	}
@@ -56,7 +65,10 @@ as long as the pod. Another namespace, or more that differs, is the chart's to r
 	addFlag(cmd, &v.mode, readInstallMode, "mode", "mode", "recommend", "what it may do: recommend (read, and say what it would do) or active")
 	addFlag(cmd, &v.nodes, oneOf(byPlimsoll, byAutoscaler), "nodes", "who", byPlimsoll,
 		"who decides on machines: plimsoll, or cluster-autoscaler, which asks for secret plimsoll-provider with tls.crt, tls.key and ca.crt")
-	addFlag(cmd, &v.image, readImage, "image", "image", "", "the image, in place of the release's")
+	addFlag(cmd, &v.image, readImage, "image", "image", "", "the image, best by its digest: registry.example/plimsoll@sha256:...")
+	addFlag(cmd, &v.marks, readMarks, "deletion-costs", "namespaces", marksAll,
+		"where pods may be patched to say which go first when a workload shrinks: all, none, or namespaces with commas between")
+	cmd.Flags().BoolVar(&v.policies, "admission-policies", true, "print policies that hold the account to what is its own of pods and nodes")
 	cmd.Flags().BoolVar(&v.kinds, "crds", true, "print the kinds too")
 	return cmd
 }
@@ -84,6 +96,41 @@ func readInstallMode(text string) (string, error) {
 	}
 	return text, nil
 }
+
+// Where pods may be patched, but for namespaces.
+const marksAll, marksNone = "all", "none"
+
+// readMarks reads the namespaces in which pods may be patched; nil is all.
+func readMarks(text string) ([]string, error) {
+	switch text {
+	case marksAll:
+		return nil, nil
+	case marksNone:
+		return []string{}, nil
+	}
+	namespaces := strings.Split(text, ",")
+	for _, n := range namespaces {
+		if _, err := readNamespace(n); err != nil {
+			return nil, fmt.Errorf("must be %s, %s, or namespaces with commas between, was %q", marksAll, marksNone, text)
+		}
+	}
+	return namespaces, nil
+}
+
+// tellImage says what there is to know of the image: whoever can change what its name means gets the API token.
+func (v *installation) tellImage(env *Env, release string) {
+	switch {
+	case v.image == "":
+		fmt.Fprintf(env.Stderr, "note: no registry has the image %s: it starts where what 'make image' builds was loaded on the nodes; "+
+			"or push that to a registry of yours, and name it: --image registry.example/plimsoll@sha256:...\n", release)
+	case !strings.Contains(v.image, "@sha256:"):
+		fmt.Fprintf(env.Stderr, "note: --image names %s by a tag: whoever may push there gets the API token; name the digest, as in %s@sha256:...\n",
+			v.image, imageTag.ReplaceAllString(v.image, ""))
+	}
+}
+
+// imageTag is the tag at the end of an image's name.
+var imageTag = regexp.MustCompile(`:[^:/@]+$`)
 
 // Where the manifests install, and where the pod may write to.
 const (
@@ -121,6 +168,13 @@ func (v *installation) print(env *Env) error {
 	if err != nil {
 		return err
 	}
+	if v.marks != nil {
+		manifests.MarkPods(v.marks)
+	}
+	if !v.policies {
+		manifests.DropPolicies()
+	}
+	v.tellImage(env, manifests.Image())
 	out, err := manifests.With(config, v.image)
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func TestTheUsualLoaderIsThePublishedOne(t *testing.T) {
 			t.Errorf("a pod has %d milli-CPU and %d bytes", cpu, memory)
 		}
 	}
-	if !strings.HasPrefix(container.Image, "ghcr.io/plimsoll/plimsoll:v") || !slices.Contains(container.Args, "--calibrate=50ms") {
+	if !strings.HasPrefix(container.Image, "plimsoll.invalid/plimsoll:v") || !slices.Contains(container.Args, "--calibrate=50ms") {
 		t.Errorf("image %s with %v", container.Image, container.Args)
 	}
 	if grace := *deployments[0].Spec.Template.Spec.TerminationGracePeriodSeconds; grace <= 5+30 {

@@ -308,13 +308,18 @@ func TestWhatIsRendered(t *testing.T) {
 		"ClusterRole plimsoll-read", "ClusterRole plimsoll-report", "ClusterRoleBinding plimsoll-read", "ClusterRoleBinding plimsoll-report",
 		"ConfigMap plimsoll", "Deployment plimsoll", "NetworkPolicy plimsoll", "Role plimsoll", "RoleBinding plimsoll", "Service plimsoll-metrics", "ServiceAccount plimsoll",
 	}
+	acts := []string{
+		"Pod plimsoll-doctor", "ClusterRole plimsoll-act", "ClusterRoleBinding plimsoll-act",
+		"ValidatingAdmissionPolicy plimsoll-nodes", "ValidatingAdmissionPolicy plimsoll-pods",
+		"ValidatingAdmissionPolicyBinding plimsoll-nodes", "ValidatingAdmissionPolicyBinding plimsoll-pods",
+	}
 	for _, c := range []struct {
 		values string
 		more   []string
 	}{
 		{installations["machines"], []string{"Pod plimsoll-doctor"}},
-		{installations["active"], []string{"Pod plimsoll-doctor", "ClusterRole plimsoll-act", "ClusterRoleBinding plimsoll-act"}},
-		{installations["two"], []string{"Pod plimsoll-doctor", "ClusterRole plimsoll-act", "ClusterRoleBinding plimsoll-act", "PodDisruptionBudget plimsoll"}},
+		{installations["active"], acts},
+		{installations["two"], append(slices.Clone(acts), "PodDisruptionBudget plimsoll")},
 		{`{components: [podscaler, provider], provider: {tlsSecret: provider-tls}, ` + site + `}`, []string{"Pod plimsoll-doctor", "Service plimsoll"}},
 		{installations["secret"], []string{"Pod plimsoll-doctor", "Secret plimsoll-proxmox"}},
 		{`{components: [podscaler], serviceMonitor: {enabled: true}}`, []string{"ServiceMonitor plimsoll"}},
@@ -559,8 +564,10 @@ func TestNotesSayWhatToDoNext(t *testing.T) {
 		values       string
 		says, silent []string
 	}{
-		{installations["machines"], []string{"in mode recommend", "helm test plimsoll --namespace plimsoll --logs", "kubectl get plimsoll", "--set mode=active", "install the chart plimsoll-crds"}, []string{"WARNING"}},
-		{installations["active"], []string{"in mode active"}, []string{"no right to change", "--set mode=active", "WARNING"}},
+		{installations["machines"], []string{"in mode recommend", "helm test plimsoll --namespace plimsoll --logs", "kubectl get plimsoll", "--set mode=active", "install the chart plimsoll-crds", "WARNING: no registry has the image plimsoll.invalid/plimsoll:v0.1.0"}, []string{"API token"}},
+		{installations["active"], []string{"in mode active"}, []string{"no right to change", "--set mode=active", "API token"}},
+		{`{components: [podscaler], image: {repository: registry.example/plimsoll, tag: v9}}`, []string{"WARNING: the image registry.example/plimsoll:v9 is named by a tag", "set image.digest"}, []string{"no registry"}},
+		{`{components: [podscaler], image: {repository: registry.example/plimsoll, digest: "sha256:` + strings.Repeat("0", 64) + `"}}`, nil, []string{"WARNING"}},
 		{installations["pods"], []string{"kubectl get plimsoll"}, []string{"helm test"}},
 		{installations["secret"], []string{"WARNING: the API token was given in the values"}, nil},
 	} {

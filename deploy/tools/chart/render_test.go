@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -84,6 +85,10 @@ func blank(head metav1.TypeMeta) metav1.Object {
 		return &corev1.Service{}
 	case "v1 ServiceAccount":
 		return &corev1.ServiceAccount{}
+	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy":
+		return &admissionv1.ValidatingAdmissionPolicy{}
+	case "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding":
+		return &admissionv1.ValidatingAdmissionPolicyBinding{}
 	case "apps/v1 Deployment":
 		return &appsv1.Deployment{}
 	case "networking.k8s.io/v1 NetworkPolicy":

@@ -46,11 +46,28 @@ func TestImageRunsAsNobodyAndNeedsNothing(t *testing.T) {
 	}
 	checkBinary(t, files["ko-app/plimsoll"])
 
+	lists, err := filepath.Glob(filepath.Join(filepath.Dir(archive), "*.spdx.json"))
+	if err != nil || len(lists) == 0 {
+		t.Errorf("no list of what is in it: %v, %v", lists, err)
+	}
+	for _, list := range lists {
+		if text, err := os.ReadFile(list); err != nil || !strings.Contains(string(text), "k8s.io/client-go") {
+			t.Errorf("%s does not say what is in it (%v)", list, err)
+		}
+	}
+	var said strings.Builder
+	if err := tell(&said, archive); err != nil {
+		t.Fatal(err)
+	}
+	if digest, err := img.Digest(); err != nil || !strings.HasSuffix(said.String(), ": digest "+digest.String()+"\n") {
+		t.Errorf("said %q, want digest %s (%v)", said.String(), digest, err)
+	}
+
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(archive) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(manifest[0].RepoTags, " "); got != "ghcr.io/plimsoll/plimsoll:v0.0.0-test" {
+	if got := strings.Join(manifest[0].RepoTags, " "); got != "plimsoll.invalid/plimsoll:v0.0.0-test" {
 		t.Errorf("named %s", got)
 	}
 }

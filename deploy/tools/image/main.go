@@ -1,6 +1,7 @@
 // Command image builds the container image with ko, by the recipe of .ko.yaml, into out/plimsoll-image.tar.
 // It needs no registry: in place of the recipe's base image it takes one that it makes itself. The archive
-// is loaded with 'ctr images import' or 'docker load', or put into RKE2's folder agent/images.
+// is loaded with 'ctr images import' or 'docker load', or put into RKE2's folder agent/images. Beside it goes a list
+// of what is in the program, in SPDX; its digest is printed.
 //
 // Arguments are handed on to ko build.
 package main
@@ -23,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
 func main() {
@@ -55,11 +57,28 @@ func build(ctx context.Context, archive string, args ...string) error {
 	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, ko, append([]string{"build", "./cmd/plimsoll", "--push=false", "--base-import-paths", "--sbom=none", "--tarball", archive}, args...)...)
+	cmd := exec.CommandContext(ctx, ko, append([]string{"build", "./cmd/plimsoll", "--push=false", "--base-import-paths", "--sbom=spdx", "--sbom-dir", filepath.Dir(archive), "--tarball", archive}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
 	// The name is the one that the chart asks for, so that what is loaded is found.
-	cmd.Env = append(os.Environ(), "KO_DEFAULTBASEIMAGE="+base, "KO_DOCKER_REPO=ghcr.io/plimsoll")
-	return cmd.Run()
+	cmd.Env = append(os.Environ(), "KO_DEFAULTBASEIMAGE="+base, "KO_DOCKER_REPO=plimsoll.invalid")
+	if err := cmd.Run(); err != nil {
+		return err
+	}
+	return tell(os.Stdout, archive)
+}
+
+// tell says the digest, by which the image is named in a registry that it is pushed to as it is.
+func tell(w io.Writer, archive string) error {
+	img, err := tarball.ImageFromPath(archive, nil)
+	if err != nil {
+		return err
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s: digest %s\n", archive, digest)
+	return err
 }
 
 // tool is where Go keeps a tool of this module, which it builds if it has not.

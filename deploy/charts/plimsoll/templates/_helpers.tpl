@@ -55,6 +55,16 @@ annotations:
 {{- .Values.serviceAccount.name | default (ternary (include "plimsoll.fullname" .) "default" .Values.serviceAccount.create) }}
 {{- end }}
 
+{{- /* Whether a request is from the account, as CEL. */ -}}
+{{- define "plimsoll.isAccount" -}}
+request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ include "plimsoll.serviceAccount" . }}'
+{{- end }}
+
+{{- /* Whether pods are marked to say which go first. */ -}}
+{{- define "plimsoll.marksPods" -}}
+{{- if and (has "podscaler" .Values.components) (has "nodescaler" .Values.components) .Values.rbac.deletionCosts.enabled }}true{{ end }}
+{{- end }}
+
 {{- define "plimsoll.secret" -}}
 {{- if .Values.proxmox.createSecret }}{{ include "plimsoll.fullname" . }}-proxmox{{ else }}{{ .Values.proxmox.existingSecret }}{{ end }}
 {{- end }}
