@@ -30,8 +30,8 @@ func (b *Bench) theFleet() (*pve.Fleet, error) {
 	}
 	b.fleet, err = pve.NewFleet(pve.FleetConfig{
 		Client: b.client, Owner: site.Owner, Pools: site.Pools, Intents: kept, Nodes: b.nodes,
-		AnyCluster:  true, // it makes the cluster itself, and removes what Plimsoll made for it
-		Now: b.cfg.Now, Rand: rand.New(rand.NewPCG(b.cfg.Rand.Uint64(), b.cfg.Rand.Uint64())), Parallel: 1,
+		AnyCluster: true, // it makes the cluster itself, and removes what Plimsoll made for it
+		Now:        b.cfg.Now, Rand: rand.New(rand.NewPCG(b.cfg.Rand.Uint64(), b.cfg.Rand.Uint64())), Parallel: 1,
 		ClonesPerStorage: site.ClonesPerStorage, HA: site.HA,
 		OrphanGrace: nodescaler.Duration(time.Nanosecond), // nobody else makes discs of this owner
 		Report:      func(e pve.Event) { b.say("      %s", eventLine(e)) },

@@ -56,9 +56,9 @@ func TestMountPathsAreReplacedWhereTheyStandAlone(t *testing.T) {
 func TestPlimsollListensAtItsPodAndUsesItsAccount(t *testing.T) {
 	as := Pod{Namespace: "plimsoll", Name: "p-1", IP: "127.70.0.1", Kubeconfig: "/k"}
 	for text, want := range map[string]string{
-		"metrics: :8080":                            "{kubeconfig: /k, namespace: plimsoll, metrics: '127.70.0.1:8080'}",
-		"{metrics: '0.0.0.0:8080', owner: a}":       "{kubeconfig: /k, namespace: plimsoll, metrics: '127.70.0.1:8080', owner: a}",
-		"metrics: 127.0.0.1:8080":                   "{kubeconfig: /k, namespace: plimsoll, metrics: '127.0.0.1:8080'}",
+		"metrics: :8080":                      "{kubeconfig: /k, namespace: plimsoll, metrics: '127.70.0.1:8080'}",
+		"{metrics: '0.0.0.0:8080', owner: a}": "{kubeconfig: /k, namespace: plimsoll, metrics: '127.70.0.1:8080', owner: a}",
+		"metrics: 127.0.0.1:8080":             "{kubeconfig: /k, namespace: plimsoll, metrics: '127.0.0.1:8080'}",
 		"provider: {listen: ':8086', expander: ':8087', plaintext: x}": "{kubeconfig: /k, namespace: plimsoll, provider: {listen: '127.70.0.1:8086', expander: '127.70.0.1:8087', plaintext: x}}",
 	} {
 		data, err := Plimsoll("").File(as, "/etc/plimsoll/config.yaml", []byte(text))
