@@ -68,7 +68,7 @@ func examine(ctx context.Context, env *Env, file string, format output) error {
 	known = append(site.checks(), known...)
 	connection := site.connection()
 	connection.Warn = nil // the checks say it
-	doctor := pve.Doctor{Site: &site.Site, Connection: connection, Known: known}
+	doctor := pve.Doctor{Site: &site.Site, Connection: connection, Known: known, Cluster: (&running{site}).clusterOnce(ctx)}
 	report, err := doctor.Examine(ctx)
 	if report == nil {
 		return misconfigured(file, err)

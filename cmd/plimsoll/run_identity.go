@@ -116,3 +116,20 @@ func (s *running) keptClusterID(file string, state *stateFolder) (string, error)
 	fmt.Fprintf(s.env.Stderr, "note: made a name for the cluster, which the machines are marked with; without the state it would be another, so write into %s:\nclusterID: %s\n", file, id)
 	return id, nil
 }
+
+// clusterOnce is what names the cluster, if it can be read now, for a verb that only looks.
+func (s *running) clusterOnce(ctx context.Context) string {
+	to, err := s.rest()
+	if err != nil {
+		return ""
+	}
+	client, err := typedv1.NewForConfig(to)
+	if err != nil {
+		return ""
+	}
+	uid, err := readClusterUID(ctx, client)
+	if err != nil {
+		return ""
+	}
+	return uid
+}

@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +80,8 @@ type Doctor struct {
 	// Making are VMIDs of machines that are being made by whoever asks: a clone shows no mark before its end,
 	// and would be told to be a stranger.
 	Making []int
+	// Cluster is the UID of the Kubernetes cluster; empty is unknown, and the site's own name for it counts.
+	Cluster string
 }
 
 // Examine makes the checks. It returns an error only for a connection that makes no sense.
@@ -98,7 +101,7 @@ func (d *Doctor) Examine(ctx context.Context) (*Diagnosis, error) {
 	}
 	site := d.Site.Complete()
 	e := &examination{
-		ctx: ctx, client: client, connection: &d.Connection, site: &site, who: who, known: d.Known, making: d.Making, now: client.now,
+		ctx: ctx, client: client, connection: &d.Connection, site: &site, who: who, known: d.Known, making: d.Making, cluster: cmp.Or(d.Cluster, site.ClusterID), now: client.now,
 		found: Diagnosis{Checks: []Check{}}, blocked: map[string][]string{}, unsure: map[string]bool{},
 	}
 	for _, g := range Groups {
@@ -118,6 +121,7 @@ type examination struct {
 	client     *Client
 	connection *Connection
 	site       *Site
+	cluster    string // UID of the Kubernetes cluster
 	who        Account
 	known      []Check
 	making     []int

@@ -183,6 +183,7 @@ func (e *examination) examineFound(fleet *Fleet) {
 			e.skip("machines.found", "pool "+p.Name, "not looked at: it takes VM.Audit on /pool/%s", p.PVEPool)
 			continue
 		}
+		e.examineOwners(i, fleet)
 		e.ok("machines.found", "pool "+p.Name, "%d machines of pool %s are proved to be ours", count[p.Name], p.Name)
 	}
 }

@@ -481,3 +481,40 @@ func compete(t *testing.T, seed uint64, clusters []string) {
 		t.Errorf("in the end %d are there and %d run", len(there), len(running))
 	}
 }
+
+// The doctor names other clusters' machines, and those that name none.
+func TestDoctorNamesOtherClustersAndUnmarkedMachines(t *testing.T) {
+	w := twoWorld(t, 1, 4)
+	p := w.beside("p", homeCluster, nil)
+	together(4*time.Second, p)
+	if _, err := p.order(); err != nil {
+		t.Fatal(err)
+	}
+	together(5*time.Minute, p)
+	examine := func(cluster string) string {
+		var all strings.Builder
+		site := Site{Owner: "home", Endpoints: []string{"https://pve1:8006"}, TokenFile: "token", Pools: p.cfg.Pools}
+		d := Doctor{Site: &site, Cluster: cluster, Connection: Connection{
+			Endpoints: site.Endpoints, Insecure: true, Transport: w.sim.Transport(), Now: w.sim.Now, Token: func() (string, error) { return w.token, nil },
+			Wait: func(_ context.Context, d time.Duration) error { w.sim.Advance(d); return nil },
+		}}
+		found, err := d.Examine(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range found.Checks {
+			fmt.Fprintln(&all, c.ID, c.Status, c.Text, c.Mend)
+		}
+		return all.String()
+	}
+	if text := examine(homeCluster); strings.Contains(text, "machines.otherCluster") || strings.Contains(text, "machines.unmarked") {
+		t.Error(text)
+	}
+	if text := examine(awayCluster); !strings.Contains(text, "machines.otherCluster warn this cluster is "+awayCluster) || !strings.Contains(text, homeCluster+" has the VMs 1") {
+		t.Error(text)
+	}
+	w.unmark()
+	if text := examine(homeCluster); !strings.Contains(text, "machines.unmarked warn") || !strings.Contains(text, "adoptUnmarked: true") {
+		t.Error(text)
+	}
+}
