@@ -480,3 +480,18 @@ func TestAPoolIsResumedByItsConfiguration(t *testing.T) {
 		t.Errorf("that a pool was resumed makes other machines of it: %s", m.Drifted)
 	}
 }
+
+// A machine that was just found has its node at once: that it is given back then is no reason to keep it.
+func TestAMachineThatWasJustAdoptedIsNotSilent(t *testing.T) {
+	w, names := seeing(t, 1)
+	w.intents = &MemoryIntents{}
+	w.begin()
+	if err := w.fleet.Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.giveBack(names...)
+	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(names[0]) == "" })
+	if w.told(CodeRevoked) || w.told(CodeUndrained) {
+		t.Errorf("its node was there all the time\n%s", w.story())
+	}
+}

@@ -17,6 +17,7 @@ import (
 // match is which nodes the machines have.
 type match struct {
 	ids  *nodescaler.Identities       // of the machines that are not gone
+	all  map[string]bool              // their names
 	node map[string]Node              // by the machine's name
 	held map[string]nodescaler.Reason // machines of which what nodes say cannot all be true
 }
@@ -46,7 +47,11 @@ func (f *Fleet) selves(gone bool) []nodescaler.Machine {
 // there were last: that nothing is known settles nothing.
 func (f *Fleet) matchNodes() {
 	was := f.view.match.held
-	now := match{ids: nodescaler.NewIdentities(f.selves(false)), node: map[string]Node{}, held: was}
+	selves := f.selves(false)
+	now := match{ids: nodescaler.NewIdentities(selves), all: make(map[string]bool, len(selves)), node: map[string]Node{}, held: was}
+	for i := range selves {
+		now.all[selves[i].Name] = true
+	}
 	f.view.match = now
 	if f.view.nodes == nil {
 		return
@@ -70,11 +75,12 @@ func (f *Fleet) matchNodes() {
 }
 
 // nodeOf is the machine's node, if one says so and does not contradict itself. Of two it is the one that is ready.
+// One that was found since the others were matched is looked for by itself.
 func (f *Fleet) nodeOf(m *tracked) (Node, bool) {
 	if n, there := f.view.match.node[m.Name]; there {
 		return n, true
 	}
-	if f.machines[m.Order] == m { // one that was just found is not among those that were matched
+	if f.view.match.all[m.Name] || !m.Gone.IsZero() {
 		return Node{}, false
 	}
 	ids := nodescaler.NewIdentities([]nodescaler.Machine{f.self(m)})
