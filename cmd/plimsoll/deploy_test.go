@@ -381,7 +381,8 @@ func TestInstallKeepsValuesAsTheyAreRead(t *testing.T) {
 	}
 }
 
-// The lease, and what was ordered under its name, are all that the pod has rights on by their names.
+// The lease, what was ordered under its name, and the namespace that names the cluster are all that the pod has rights on
+// by their names.
 func TestInstallGivesTheRightsForTheLease(t *testing.T) {
 	for lease, want := range map[string]string{"": "plimsoll", "other": "other"} {
 		files := fstest.MapFS{"site.yaml": {Data: []byte(`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, lease: "` + lease + `"}`)}}
@@ -390,8 +391,8 @@ func TestInstallGivesTheRightsForTheLease(t *testing.T) {
 			t.Fatalf("lease %q: exit %d: %s", lease, code, stderr)
 		}
 		got := regexp.MustCompile(`(?m)^    resourceNames: .*$`).FindAllString(stdout, -1)
-		name, ordered := `    resourceNames: ["`+want+`"]`, `    resourceNames: ["`+intentMap(want)+`"]`
-		if diff := cmp.Diff([]string{name, ordered, ordered}, got); diff != "" {
+		named, name, ordered := `    resourceNames: [kube-system]`, `    resourceNames: ["`+want+`"]`, `    resourceNames: ["`+intentMap(want)+`"]`
+		if diff := cmp.Diff([]string{named, name, ordered, ordered}, got); diff != "" {
 			t.Errorf("lease %q, -want +got:\n%s", lease, diff)
 		}
 	}

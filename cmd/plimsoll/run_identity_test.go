@@ -64,7 +64,7 @@ func (s *site) order(ca externalgrpc.CloudProviderClient, delta int32) (err erro
 			return false
 		}
 		_, err = ca.NodeGroupIncreaseSize(s.t.Context(), &externalgrpc.NodeGroupIncreaseSizeRequest{Id: answer.NodeGroups[0].Id, Delta: delta})
-		return true
+		return err == nil || !strings.Contains(err.Error(), "have not been seen") // it has not looked yet
 	})
 	return err
 }
@@ -149,16 +149,20 @@ func TestWithoutAKubeconfigTheClusterIsNamedOnceAndAMismatchIsRefused(t *testing
 		var text bytes.Buffer
 		c := exec.Command("plimsoll", "run", "--components", "provider", "--config", "site.yaml")
 		c.Dir, c.Stderr = s.folder, &text
-		if err := c.Start(); err != nil {
+		err := c.Start()
+		if err != nil {
 			t.Fatal(err)
 		}
 		done := make(chan error, 1)
 		go func() { done <- c.Wait() }()
 		select {
-		case <-done:
+		case err = <-done:
 		case <-time.After(8 * time.Second):
 			_ = c.Process.Kill()
-			<-done
+			err = <-done
+		}
+		if err == nil {
+			t.Error("it ended by itself, and well")
 		}
 		return text.String()
 	}

@@ -103,6 +103,11 @@ func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 	return nil
 }
 
+// overdue reports whether a machine that runs should be a node by now.
+func (f *Fleet) overdue(m *tracked, p *Pool) bool {
+	return m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
+}
+
 // untouchable is why the machine is not given back or kept as a spare, as an error.
 func (f *Fleet) untouchable(m *tracked) error {
 	if r := f.holding(m); r != nil {
@@ -118,7 +123,6 @@ type rival struct {
 	pool    string
 	cluster string
 	created time.Time
-	looks   string
 }
 
 // older puts rivals in the order in which they count.

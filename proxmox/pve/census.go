@@ -146,9 +146,7 @@ func (w *work) tallied(listed map[int]*guestSeen) (all []entry, unknown []*guest
 		}
 	}
 	for id, g := range listed {
-		named := namedFor(w.p, g) && slices.Contains(g.tags, ownerTag(w.cfg.Owner))
-		here := w.p.VMIDs.Holds(id) && !g.template && !g.container && (g.name == "" || namedFor(w.p, g))
-		if known[id] || !named && !here || w.stranger(g) {
+		if known[id] || !w.suspect(g) {
 			continue
 		}
 		if !w.view.silent[g.host].IsZero() {
@@ -159,6 +157,14 @@ func (w *work) tallied(listed map[int]*guestSeen) (all []entry, unknown []*guest
 	}
 	slices.SortFunc(unknown, func(a, b *guestSeen) int { return cmp.Compare(a.vmid, b.vmid) })
 	return all, unknown
+}
+
+// suspect reports whether a guest may be one of the pool's machines, by what is listed of it: with our tag anywhere, or in
+// the pool's range, where a list may lack its name for a moment.
+func (w *work) suspect(g *guestSeen) bool {
+	named := namedFor(w.p, g) && slices.Contains(g.tags, ownerTag(w.cfg.Owner))
+	here := w.p.VMIDs.Holds(g.vmid) && !g.template && !g.container && (g.name == "" || namedFor(w.p, g))
+	return (named || here) && !w.stranger(g)
 }
 
 // entryOf asks whether a machine that no intent knows of shows the flag. One that cannot be read counts as if it did.

@@ -126,7 +126,7 @@ func (f *Fleet) settleTime(m *tracked) {
 	if p == nil || m.Failed != nil || !m.Returned.IsZero() || !m.Stashed.IsZero() || m.Held != nil || f.view.frozen != nil {
 		return
 	}
-	overdue := m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
+	overdue := f.overdue(m, p)
 	switch r := f.holding(m); {
 	case r != nil && overdue && r.Code == CodeNeverJoined:
 		f.impede(m, *r, "look what it is; if nobody needs it: qm stop "+itoa(m.VMID)+" && qm destroy "+itoa(m.VMID)+" --purge")
