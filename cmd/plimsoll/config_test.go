@@ -239,7 +239,7 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 	if err := plain.complete(env); err != nil {
 		t.Fatal(err)
 	}
-	plain.Nodes, plain.Notifications, plain.Limit, plain.HandOff = site.Nodes, site.Notifications, site.Limit, site.HandOff
+	plain.Nodes, plain.Notifications, plain.Limit, plain.Quotas, plain.HandOff = site.Nodes, site.Notifications, site.Limit, site.Quotas, site.HandOff
 	if said := site.handOff(); said != (&siteFile{parts: site.parts}).handOff() {
 		t.Errorf("the example hands off by %+v, which is not what is done without the key", said)
 	}

@@ -85,6 +85,12 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+	open, err := s.open(state, registry) // before anything is waited for: what is wrong with the file is said at once
+	if err != nil {
+		return err
+	}
+	defer open.calls.close() //nolint:errcheck // closed already where it was served
+	defer open.pages.Close() //nolint:errcheck // the same
 	cfg := pve.FleetConfig{Pools: s.Pools, Prices: s.Prices, Intents: intents}
 	if cfg.Cluster, err = s.reachCluster(ctx, file, state, &cfg); err != nil {
 		return err
@@ -101,7 +107,7 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 	if err != nil {
 		return misconfigured(file, err)
 	}
-	return s.serve(ctx, state, fleet, server, registry)
+	return s.serve(ctx, open, fleet, server, registry)
 }
 
 func newRegistry() *prometheus.Registry {
@@ -110,20 +116,32 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// serve runs the parts side by side. The first that fails ends the others.
-func (s *running) serve(ctx context.Context, state *stateFolder, fleet *pve.Fleet, server *provider.Server, registry *prometheus.Registry) error {
+// ports are what the parts are reached by.
+type ports struct {
+	how   provider.Listening
+	calls *doors
+	pages net.Listener
+}
+
+// open opens the ports that the file names.
+func (s *running) open(state *stateFolder, registry *prometheus.Registry) (*ports, error) {
 	how, err := s.listening(state, registry)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	calls, err := s.doors(&how)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pages, err := s.listen("metrics", s.Metrics)
 	if err != nil {
-		return errors.Join(err, calls.close())
+		return nil, errors.Join(err, calls.close())
 	}
+	return &ports{how, calls, pages}, nil
+}
+
+// serve runs the parts side by side. The first that fails ends the others.
+func (s *running) serve(ctx context.Context, open *ports, fleet *pve.Fleet, server *provider.Server, registry *prometheus.Registry) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var parts sync.WaitGroup
@@ -137,9 +155,9 @@ func (s *running) serve(ctx context.Context, state *stateFolder, fleet *pve.Flee
 		})
 	}
 	part("fleet", func() error { fleet.Run(ctx); return nil })
-	part("provider", func() error { return calls.serve(ctx, server, how) })
-	part("metrics", func() error { return servePages(ctx, pages, registry, server.Healthy) })
-	fmt.Fprintf(s.env.Stderr, "serving cluster-autoscaler on %s, metrics on http://%s/metrics\n", calls, pages.Addr())
+	part("provider", func() error { return open.calls.serve(ctx, server, open.how) })
+	part("metrics", func() error { return servePages(ctx, open.pages, registry, server.Healthy) })
+	fmt.Fprintf(s.env.Stderr, "serving cluster-autoscaler on %s, metrics on http://%s/metrics\n", open.calls, open.pages.Addr())
 	parts.Wait()
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err

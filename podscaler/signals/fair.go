@@ -19,6 +19,8 @@ type job struct {
 	run func(ctx context.Context) error
 	// refused is given what keeps the job from being run.
 	refused func(why error)
+
+	order int // in which it was begun
 }
 
 // flow is what is asked of one server for one namespace, empty for what is ours.
@@ -38,15 +40,17 @@ type line struct {
 	freed    *sync.Cond
 	tenants  []*tenant
 	next     int
-	after    string            // the namespace that was served last
-	within   map[string]string // and of each namespace the server
-	share    int               // of the slots, a namespace's
+	from     start            // the namespace to begin with
+	within   map[string]start // and of each namespace the server
+	began    int              // jobs of this round
+	cut      map[string]*job  // by namespace: the first that the end of the round cut short
+	share    int              // of the slots, a namespace's
 	breakers map[flow]*breaker
 	resume   map[flow]string // the unit that comes first
 }
 
 func newLine(slots, perFlow int, enough time.Duration) *line {
-	l := &line{slots: slots, perFlow: perFlow, enough: enough, breakers: map[flow]*breaker{}, resume: map[flow]string{}, within: map[string]string{}}
+	l := &line{slots: slots, perFlow: perFlow, enough: enough, breakers: map[flow]*breaker{}, resume: map[flow]string{}, within: map[string]start{}, cut: map[string]*job{}}
 	l.freed = sync.NewCond(&l.mu)
 	return l
 }
@@ -126,11 +130,13 @@ func (l *line) sort(jobs []*job) {
 		}
 		s.jobs = append(s.jobs, j)
 	}
-	slices.SortFunc(l.tenants, func(a, b *tenant) int { return compareAfter(l.after, a.name, b.name) })
+	slices.SortFunc(l.tenants, func(a, b *tenant) int { return l.from.compare(a.name, b.name) })
 	for _, t := range l.tenants {
-		slices.SortFunc(t.streams, func(a, b *stream) int { return compareAfter(l.within[t.name], a.flow.server, b.flow.server) })
+		slices.SortFunc(t.streams, func(a, b *stream) int { return l.within[t.name].compare(a.flow.server, b.flow.server) })
 	}
 	clear(l.within)
+	clear(l.cut)
+	l.began = 0
 	l.share = max(1, l.slots/max(1, len(l.tenants)))
 	for _, s := range byFlow {
 		if i := slices.IndexFunc(s.jobs, func(j *job) bool { return j.unit == l.resume[s.flow] }); i > 0 {
@@ -143,9 +149,16 @@ func (l *line) sort(jobs []*job) {
 	clear(l.resume)
 }
 
-// compareAfter orders names from the one behind a name on, and round to it.
-func compareAfter(after, a, b string) int {
-	switch first, second := a > after, b > after; {
+// start is where a round begins among names: behind one that was served, or with one that was not.
+type start struct {
+	name string
+	with bool
+}
+
+// compare orders names from the start on, and round to it.
+func (p start) compare(a, b string) int {
+	later := func(name string) bool { return name > p.name || p.with && name == p.name }
+	switch first, second := later(a), later(b); {
 	case first == second && a == b:
 		return 0
 	case first == second && a < b, first && !second:
@@ -175,7 +188,9 @@ func (l *line) take(ctx context.Context, now time.Time) (*tenant, *stream, *job)
 			s.jobs = s.jobs[1:]
 			s.busy++
 			t.busy++
-			l.next, l.after, l.within[t.name] = (at+1)%len(l.tenants), t.name, s.flow.server
+			l.next, l.from, l.within[t.name] = (at+1)%len(l.tenants), start{name: t.name}, start{name: s.flow.server}
+			l.began++
+			j.order = l.began
 			return t, s, j
 		}
 		if !waiting {
@@ -219,14 +234,25 @@ func (l *line) done(now time.Time, t *tenant, s *stream, j *job, hung, cut bool)
 	s.busy--
 	if cut {
 		s.undone[j.unit] = true
+		if first := l.cut[t.name]; first == nil || j.order < first.order {
+			l.cut[t.name] = j
+		}
 	} else {
 		s.breaker.settle(now, hung)
 	}
 	l.freed.Broadcast()
 }
 
-// putOff refuses what is left, and has it come first in the next round.
+// putOff refuses what is left, and has it come first in the next round. A round that began behind what was
+// cut short would cut the same each time.
 func (l *line) putOff() {
+	first := l.began + 1
+	for namespace, j := range l.cut {
+		l.within[namespace] = start{j.flow.server, true}
+		if j.order < first {
+			first, l.from = j.order, start{namespace, true}
+		}
+	}
 	for _, t := range l.tenants {
 		for _, s := range t.streams {
 			for _, j := range s.jobs {

@@ -119,8 +119,8 @@ func inTurn(t *testing.T, servers, namespaces int) {
 				jobs = append(jobs, p.job(flow{fmt.Sprint("ns-", n%namespaces), fmt.Sprint("s-", n%servers)}, fmt.Sprintf("w-%02d", n), 1200*time.Millisecond, 5*time.Second))
 			}
 			p.round(l, noon.Add(time.Duration(i)*10*time.Second), 5*time.Second, jobs...)
-			if i == 3 && len(p.done) < all {
-				t.Errorf("%d servers, %d namespaces: after four rounds %d of %d were asked", servers, namespaces, len(p.done), all)
+			if i == 4 && len(p.done) < all { // four are enough where no turn is lost
+				t.Errorf("%d servers, %d namespaces: after five rounds %d of %d were asked", servers, namespaces, len(p.done), all)
 			}
 		}
 		least, most := rounds, 0

@@ -21,7 +21,7 @@ type target struct {
 func readTargets(file string) ([]target, error) {
 	var all []target
 	err := eachLine(file, func(line string) error {
-		parts := strings.Split(line, "|")
+		parts := strings.SplitN(line, "|", 3) // the arguments may hold more of them
 		if len(parts) != 3 {
 			return fmt.Errorf("%s: want FILE | FUNCTIONS | ARGUMENTS OF GO TEST, was %q", file, line)
 		}

@@ -33,7 +33,7 @@ func TestAPoolThatTheBrakeHoldsSaysSo(t *testing.T) {
 				object.Annotations = map[string]string{v1alpha1.AnnotationResumed: c.resumed}
 			}
 			p := &pool{object: object}
-			st := p.status(&loop.Step{Time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, &floor{known: true, braked: c.braked, prices: pricing.DefaultBook()})
+			st := p.status(&loop.Step{Time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}, &floor{known: true, braked: c.braked, prices: pricing.DefaultBook()}, nil)
 			if got := said(st.Conditions)["Braked"]; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

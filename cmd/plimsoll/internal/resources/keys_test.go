@@ -26,7 +26,7 @@ func TestAPIAndSettingsHaveTheSameKeys(t *testing.T) {
 		apiOnly, other []string
 	}{
 		{"PriceBook", v1alpha1.PriceBookSpec{}, pricing.Book{}, nil, nil},
-		{"VMPool", v1alpha1.VMPoolSpec{}, pve.Pool{}, notOfThePool, []string{"name"}},
+		{"VMPool", v1alpha1.VMPoolSpec{}, pve.Pool{}, notOfThePool, []string{"name", "resumed"}},
 		{"FastSlow", v1alpha1.FastSlow{}, policy.FastSlow{}, nil, nil},
 		{"HPA", v1alpha1.HPA{}, policy.HPA{}, nil, nil},
 		{"Joint", v1alpha1.Joint{}, policy.Joint{}, nil, nil},
