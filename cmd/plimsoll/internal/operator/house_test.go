@@ -94,7 +94,7 @@ func newHouse(t *testing.T) *house {
 			if name != "/etc/token" {
 				return nil, errors.New("no such file")
 			}
-			return []byte("K10::server:secret"), nil
+			return []byte("K10::node:secret"), nil
 		},
 		Fleet:      func(context.Context, func(error)) (Fleet, error) { return fleet{h}, nil },
 		Containers: h.measure,
