@@ -377,6 +377,16 @@ func (m *maker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if m.die() && r.Method != http.MethodGet {
 		return nil, context.Canceled
 	}
+	there := map[int]bool{}
+	for _, v := range m.w.inRange() {
+		there[v.ID] = true
+	}
+	for id := range m.all { // its VMID may be another's next
+		if !there[id] {
+			delete(m.all, id)
+			delete(m.ran, id)
+		}
+	}
 	answer, err := m.w.sim.Transport().RoundTrip(r)
 	if err == nil && answer.StatusCode == http.StatusOK && strings.HasSuffix(r.URL.Path, "/clone") {
 		for _, v := range m.w.inRange() {

@@ -183,7 +183,7 @@ func TestPlimsollIsInstalledForTheSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]any{
-		"owner": "bench", "endpoints": []any{"https://pve1:8006"}, "tokenFile": "token", "caFile": "proxmox-ca.crt",
+		"owner": "bench", "adoptUnmarked": true, "endpoints": []any{"https://pve1:8006"}, "tokenFile": "token", "caFile": "proxmox-ca.crt",
 		"mode": "Active", "metrics": ":8080", "state": "kubernetes",
 		"provider": map[string]any{"listen": ":8086", "expander": ":8087", "tls": map[string]any{
 			"certificate": "provider-tls.crt", "key": "provider-tls.key", "clientCA": "provider-ca.crt", "clients": []any{"cluster-autoscaler"},

@@ -294,7 +294,7 @@ func (w *world) inside() (*pve.Client, *pve.Fleet, *pricing.Shape) {
 		w.t.Fatal(err)
 	}
 	fleet, err := pve.NewFleet(pve.FleetConfig{
-		Client: client, Owner: site.Owner, Cluster: "the-one-that-is-up", Pools: site.Pools[workers:], Intents: &pve.MemoryIntents{},
+		Client: client, Owner: site.Owner, Cluster: "the-one-that-is-up", AdoptUnmarked: true, Pools: site.Pools[workers:], Intents: &pve.MemoryIntents{},
 		Nodes: w.net.Nodes, Now: w.sim.Now, Rand: rand.New(rand.NewPCG(2, 2)), Parallel: 1,
 	})
 	if err != nil {
