@@ -169,6 +169,7 @@ func (w *work) mayEnd(s *nodescaler.Sight, status VMStatus) bool {
 		return w.mayFail()
 	case endUndrained:
 		return w.brakes(e.ready)
+	case endDrained:
 	}
 	m.Frozen = time.Time{}
 	return true

@@ -115,7 +115,7 @@ func (m *mutant) test() (outcome, string) {
 	if err != nil {
 		return invalid, err.Error()
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(dir) //nolint:errcheck // what is left is in the folder for temporary files
 	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
 	original, err := filepath.Abs(m.file)
 	if err != nil {
@@ -177,7 +177,7 @@ func eachLine(file string, do func(line string) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		if line := strings.TrimSpace(lines.Text()); line != "" && !strings.HasPrefix(line, "#") {
