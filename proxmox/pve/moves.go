@@ -199,6 +199,8 @@ func (m *tracked) nextOut(s *scene) move {
 		return moveFind
 	case s.guest == nil:
 		return moveConfirm
+	case m.Failed != nil && m.Exit == ExitNone && m.nextFailed() == moveExplain:
+		return moveExplain // what may say why is gone with it
 	}
 	return moveLeave
 }
