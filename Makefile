@@ -39,7 +39,7 @@ race: ## run all tests under the race detector (needs a C compiler)
 	@test "$$($(GO) env CGO_ENABLED)" = 1 || { \
 		echo "make race: the race detector needs cgo, and Go found no C compiler: install gcc or clang, or set CC and CGO_ENABLED=1" >&2; \
 		exit 1; }
-	$(GO) test -race $(ARGS) ./...
+	$(GO) test -race -timeout 30m $(ARGS) ./...
 
 unraced: ## run, without the race detector, the packages whose tests do less under it
 	@packages=$$(grep -rl --include='*_test.go' '^//go:build !race' . | xargs -n 1 dirname | sort -u); \

@@ -251,6 +251,14 @@ func (s *site) client() externalgrpc.CloudProviderClient {
 // dial connects as cluster-autoscaler does that has these texts.
 func (s *site) dial(certificate, key, ca []byte, how ...grpc.CallOption) externalgrpc.CloudProviderClient {
 	s.t.Helper()
+	conn := s.connect(certificate, key, ca, how...)
+	s.t.Cleanup(func() { _ = conn.Close() })
+	return externalgrpc.NewCloudProviderClient(conn)
+}
+
+// connect makes a connection that the caller closes: the provider takes few of one address.
+func (s *site) connect(certificate, key, ca []byte, how ...grpc.CallOption) *grpc.ClientConn {
+	s.t.Helper()
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
 		s.t.Fatal(err)
@@ -264,8 +272,7 @@ func (s *site) dial(certificate, key, ca []byte, how ...grpc.CallOption) externa
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = conn.Close() })
-	return externalgrpc.NewCloudProviderClient(conn)
+	return conn
 }
 
 // until waits until something is so.
@@ -420,7 +427,9 @@ func TestRotatedCertificatesServeWithoutARestart(t *testing.T) {
 	process := s.child.Process.Pid
 	s.mu.Unlock()
 	served := func(set *provider.Certificates) bool {
-		_, err := s.dial(set.Client, set.ClientKey, set.CA).NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{})
+		conn := s.connect(set.Client, set.ClientKey, set.CA)
+		defer conn.Close() //nolint:errcheck // nothing is lost with it
+		_, err := externalgrpc.NewCloudProviderClient(conn).NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{})
 		return err == nil
 	}
 	s.until("it serves", func() bool { return served(before) })

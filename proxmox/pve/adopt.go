@@ -96,7 +96,7 @@ func (f *Fleet) foundlings() []foundling {
 			continue
 		}
 		looks := g.looks()
-		if f.stranger(g) && !deciding[id] || f.fresh[id].waits(g, f.cfg.Now()) {
+		if f.stranger(g) && !deciding[id] || f.waits(g) {
 			continue
 		}
 		if !namedFor(p, g) {
@@ -131,9 +131,10 @@ type freshling struct {
 	looks string
 }
 
-// waits reports whether it is too soon to adopt the machine.
-func (r freshling) waits(g *guestSeen, now time.Time) bool {
-	return r.looks == g.looks() && !g.running && now.Sub(r.since) < makeWithin
+// waits reports whether it is too soon to adopt a machine that was noted.
+func (f *Fleet) waits(g *guestSeen) bool {
+	r, noted := f.fresh[g.vmid]
+	return noted && r.looks == g.looks() && !g.running && f.since(r.since) < makeWithin
 }
 
 // soon notes a machine that does not run, and reports whether it is too soon to adopt it. Who only looks disturbs nobody.
@@ -143,12 +144,12 @@ func (f *Fleet) soon(g *guestSeen) bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r, now := f.fresh[g.vmid], f.cfg.Now()
+	r := f.fresh[g.vmid]
 	if r.looks != g.looks() {
-		r = freshling{now, g.looks()}
+		r = freshling{f.cfg.Now(), g.looks()}
 		f.fresh[g.vmid] = r
 	}
-	return now.Sub(r.since) < makeWithin
+	return f.since(r.since) < makeWithin
 }
 
 func (f *Fleet) poolOfVMID(id int) *Pool {

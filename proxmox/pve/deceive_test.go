@@ -70,9 +70,11 @@ func (l *life) someNode() *Node {
 	return &l.joins[l.rng.IntN(len(l.joins))].node
 }
 
-// waits reports whether a machine is held, and lets a person resume the pool when the brake holds it.
+// waits reports whether a machine is held, and lets a person resume the pool when the brake holds it: what
+// is let go then goes in the next round.
 func (l *life) waits() bool {
-	if len(l.fleet.Braked()) > 0 {
+	braked := len(l.fleet.Braked()) > 0
+	if braked {
 		err := l.fleet.Resume("web")
 		l.note("A PERSON RESUMES THE POOL: %v", err)
 		l.silent = nil
@@ -82,11 +84,14 @@ func (l *life) waits() bool {
 		_, smbios := properties(v.Config["smbios1"])
 		there[smbios["uuid"]] = true
 	}
-	l.joins = slices.DeleteFunc(l.joins, func(j joining) bool { // and whoever reads of contradictions deletes what is left over
-		return !there[j.node.SystemUUID] && slices.ContainsFunc(l.joins, func(o joining) bool { return o != j && o.node.ProviderID == j.node.ProviderID })
-	})
 	state, err := l.fleet.List(context.Background())
-	return err != nil || slices.ContainsFunc(state.Machines, func(m nodescaler.Machine) bool { return m.Held != nil && !l.excused(m.Name) })
+	named := func(n Node) bool {
+		return slices.ContainsFunc(state.Machines, func(m nodescaler.Machine) bool { return m.Held != nil && strings.Contains(m.Held.Text, n.Name+" ") })
+	}
+	l.joins = slices.DeleteFunc(l.joins, func(j joining) bool { // and whoever reads of contradictions deletes what is left over
+		return !there[j.node.SystemUUID] && named(j.node)
+	})
+	return braked || err != nil || slices.ContainsFunc(state.Machines, func(m nodescaler.Machine) bool { return m.Held != nil && !l.excused(m.Name) })
 }
 
 // nodesOf are the nodes of a machine, as they are shown.

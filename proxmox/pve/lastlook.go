@@ -319,7 +319,7 @@ func (f *Fleet) heldBy(m *tracked) *nodescaler.Reason {
 	case !m.Frozen.IsZero():
 		r := f.braked(m.Pool)
 		return &r
-	case slices.Contains(holding, m.problem.Code):
+	case slices.Contains(holding, m.problem.Code) && !(m.Returned.IsZero() && m.Stashed.IsZero()): // else it is of before
 		r := m.problem
 		return &r
 	}

@@ -107,6 +107,10 @@ func (f *Fleet) observe() {
 	for id, at := range f.taken {
 		f.taken[id] = soonest(at, now)
 	}
+	for id, r := range f.fresh {
+		r.since = soonest(r.since, now)
+		f.fresh[id] = r
+	}
 	f.began = soonest(f.began, now)
 }
 
