@@ -312,6 +312,8 @@ func (f *Fleet) heldBy(m *tracked) *nodescaler.Reason {
 	switch r := f.contradicted(m); {
 	case m.Held != nil:
 		return m.Held
+	case m.Step == StepOrdered:
+		return nil // there is nothing, or nothing any more
 	case f.holding(m) != nil:
 		return f.holding(m)
 	case r != nil:
