@@ -287,6 +287,14 @@ func TestADeploymentRunsAsProcesses(t *testing.T) {
 		return nil
 	})
 
+	const twoLines = "line 0 one\nline 1 one\n"
+	w.until("it has logged two lines", func(ctx context.Context) error {
+		log, err := w.client.CoreV1().Pods("default").GetLogs(p.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+		if err == nil && !strings.HasPrefix(string(log), twoLines) {
+			err = fmt.Errorf("the log is %q", log)
+		}
+		return err
+	})
 	if err := syscall.Kill(pidOf(&p), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +311,7 @@ func TestADeploymentRunsAsProcesses(t *testing.T) {
 		return nil
 	})
 	before := must[[]byte](w)(w.client.CoreV1().Pods("default").GetLogs(p.Name, &corev1.PodLogOptions{Previous: true}).DoRaw(t.Context()))
-	if !strings.HasPrefix(string(before), "line 0 one\nline 1 one\n") {
+	if !strings.HasPrefix(string(before), twoLines) {
 		t.Errorf("the log of the run before is %q", before)
 	}
 
