@@ -35,7 +35,7 @@ func NewIdentities(machines []Machine) *Identities {
 		byName: make(map[string]*Machine, len(machines)),
 	}
 	note := func(by map[string]*Machine, key string, m *Machine) {
-		if known := by[key]; key != "" && (known == nil || m.Name < known.Name) { // whatever the order of the list
+		if known := by[key]; key != "" && (known == nil || m.Name < known.Name) { // in any order of the list
 			by[key] = m
 		}
 	}
@@ -53,7 +53,7 @@ func (ids *Identities) Machine(name string) *Machine { return ids.byName[name] }
 
 // Claim is which machine a node runs on, as far as its words can be believed.
 type Claim struct {
-	Machine *Machine // nil if it is none of ours, or not known to be one
+	Machine *Machine // nil if it is not ours, or not known to be
 	// Named are all machines that the node names in any way, without repeats.
 	Named []*Machine
 	// Contradiction says how the node's words disagree; nil if they do not.

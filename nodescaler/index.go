@@ -24,7 +24,7 @@ type Index struct {
 	// from before.
 	Nodes []NodeLoad
 	// Pending are the pods that wait for a node to be bought: unschedulable, not on their way
-	// out, not of a kind that comes with every node, and not known to be helped by none.
+	// out, not of a kind that comes with every node, and not known to be beyond the help of any.
 	Pending []*Pod
 
 	pools, hosts, nodes map[string]int

@@ -36,7 +36,7 @@ func Leaving(x *Index, workload string, count int) []string {
 		if free := e.others == 0 && len(e.pods) <= count && spare[e.node.VM.Pool] > 0 && x.Hold(e.node.VM) == nil; free {
 			spare[e.node.VM.Pool]--
 		} else if e.others == 0 && len(e.pods) <= count {
-			continue // it is kept whatever goes
+			continue // it is kept in any case
 		}
 		for _, p := range e.pods[:min(len(e.pods), count)] {
 			names = append(names, p.Name)

@@ -68,13 +68,13 @@ func fromProcess() (context.Context, *Env) {
 	}
 }
 
-// guarded is the environment that verbs get: whatever they print, text from elsewhere steers no terminal.
+// guarded is the environment that verbs get: text from elsewhere that they print steers no terminal.
 // The function passes on what the last text left open.
 func (e *Env) guarded() (*Env, func()) {
 	out, errs := printable.NewWriter(e.Stdout), printable.NewWriter(e.Stderr)
 	inside := *e
 	inside.Stdout, inside.Stderr = out, errs
-	return &inside, func() { _, _ = out.Close(), errs.Close() } // nobody is left to hear of it
+	return &inside, func() { _, _ = out.Close(), errs.Close() } // there is no reader left
 }
 
 // unguarded is what a terminal is drawn on. What is written to it is our own, or has been made printable.

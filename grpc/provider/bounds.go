@@ -74,7 +74,7 @@ var bounds = map[string]bound{
 
 // door is what a port lets in.
 type door struct {
-	message int // bytes of one, whatever is called
+	message int // bytes of one, of any call
 	calls   int // at once, of all clients
 	streams uint32
 	anybody bool // without a certificate
@@ -275,7 +275,7 @@ func walk(text []byte, of protoreflect.MessageDescriptor, see func(protoreflect.
 }
 
 // limited is a listener with a bound on connections, in all and of one address: whoever opens as many as he
-// can keeps nobody else out. Those beyond it are closed.
+// can keeps no other address out. Those beyond it are closed.
 type limited struct {
 	net.Listener
 	mu  sync.Mutex

@@ -29,7 +29,7 @@ type Listening struct {
 	Metrics       prometheus.Registerer // nil keeps none
 }
 
-// Check is why nobody could be served at an address, or nil. Faults are of the key that says the address, and of tls.
+// Check is why no client could be served at an address, or nil. Faults are of the key that says the address, and of tls.
 func (how *Listening) Check(key string, at net.Addr) error {
 	if how.TLS != nil {
 		return how.TLS.check()

@@ -28,7 +28,7 @@ type TLS struct {
 	mu     sync.Mutex
 	texts  [3]string
 	good   *configs
-	told   string
+	fault  string    // that was last warned of
 	warned time.Time // of a client that was refused
 }
 
@@ -52,11 +52,11 @@ func (t *TLS) config() (*configs, error) {
 	fresh, texts, err := t.read()
 	switch {
 	case err == nil:
-		t.good, t.texts, t.told = fresh, texts, ""
+		t.good, t.texts, t.fault = fresh, texts, ""
 	case t.good == nil:
 		return nil, err
-	case t.Warn != nil && t.told != err.Error():
-		t.told = err.Error()
+	case t.Warn != nil && t.fault != err.Error():
+		t.fault = err.Error()
 		t.Warn(fmt.Errorf("the last certificates stay in force: %w", err))
 	}
 	return t.good, nil
@@ -122,7 +122,7 @@ func (t *TLS) refused(err error) {
 	}
 }
 
-// admitted is why a certificate is none of a listed client's, or nil. One without extended key usages would
+// admitted is why a certificate is not of a listed client, or nil. One without extended key usages would
 // be good for anything by X.509, and is what a workload gets that asked for none.
 func admitted(c *x509.Certificate, clients []string) error {
 	names := append(slices.Clone(c.DNSNames), c.Subject.CommonName)

@@ -28,7 +28,7 @@ func Needs(m Mode) []Need {
 		add(watchedKinds[i].group, watchedKinds[i].resource, false, "list", "watch")
 	}
 	add("", "namespaces", false, "get") // the UID of kube-system alone
-	add("*", "*/scale", false, "get")   // of whatever an autoscaler may name
+	add("*", "*/scale", false, "get")   // of any kind that an autoscaler may name
 	if m.allows(Recommend) {
 		for _, i := range []copies{autoscalers, vmPools, priceBooks} {
 			add(v1alpha1.GroupVersion.Group, watchedKinds[i].resource+"/status", false, "patch")

@@ -79,34 +79,40 @@ func TestDrainsOfAPoolThatIsHeldAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestSparesOfAPoolThatIsHeldStayAsTheyAre(t *testing.T) {
-	busy := func() *world { return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100) }
-	making := func(w *world) {
-		w.machine("w-2", "pve1", nodescaler.Joined, func(m *nodescaler.Machine) { m.Keep = true })
+// oneBusy is a world whose one node is full.
+func oneBusy() *world { return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100) }
+
+// making adds a machine that is to become a spare, and its node.
+func making(phase nodescaler.Phase) func(w *world) {
+	return func(w *world) {
+		w.machine("w-2", "pve1", phase, func(m *nodescaler.Machine) { m.Keep = true })
 		w.Nodes = with(w.Nodes, nodescaler.Node{Name: "w-2", Machine: "w-2", Pool: "w", Ready: true, Allocatable: small.Resources()}, nil)
 	}
+}
+
+func TestSparesOfAPoolThatIsHeldStayAsTheyAre(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		world *world
 		most  int
 		want  []string
 	}{
-		{"up: none is woken", busy().spare("w-2", "pve1").pod("b", "", 600, 100).change(heldUp), 1, nil},
-		{"up: not for the minimum either", busy().spare("w-2", "pve1").change(func(w *world) { w.Pools[0].Min = 2 }).change(heldUp), 1, nil},
-		{"up: none is ordered", busy().change(heldUp), 2, nil},
-		{"up: one that pods have come to is no machine yet", busy().change(making).pod("b", "w-2", 600, 100).change(heldUp), 1, nil},
-		{"up: one that drifted goes", busy().spare("w-2", "pve1", drifted).change(heldUp), 1, []string{"Return w-2"}},
-		{"down: one that drifted stays", busy().spare("w-2", "pve1", drifted).change(heldDown), 1, nil},
-		{"down: one too many stays", busy().spare("w-2", "pve1").spare("w-3", "pve1").change(heldDown), 1, nil},
-		{"down: one that has joined is not stopped", busy().change(making).change(heldDown), 1, nil},
-		{"down: one is woken", busy().spare("w-2", "pve1").pod("b", "", 600, 100).change(heldDown), 1, []string{"Wake w-2"}},
-		{"down: none makes way", busy().spare("w-2", "pve1").pod("b", "", 3000, 100).change(func(w *world) {
+		{"up: none is woken", oneBusy().spare("w-2", "pve1").pod("b", "", 600, 100).change(heldUp), 1, nil},
+		{"up: not for the minimum either", oneBusy().spare("w-2", "pve1").change(func(w *world) { w.Pools[0].Min = 2 }).change(heldUp), 1, nil},
+		{"up: none is ordered", oneBusy().change(heldUp), 2, nil},
+		{"up: one that pods have come to is no machine yet", oneBusy().change(making(nodescaler.Joined)).pod("b", "w-2", 600, 100).change(heldUp), 1, nil},
+		{"up: one that drifted goes", oneBusy().spare("w-2", "pve1", drifted).change(heldUp), 1, []string{"Return w-2"}},
+		{"down: one that drifted stays", oneBusy().spare("w-2", "pve1", drifted).change(heldDown), 1, nil},
+		{"down: one too many stays", oneBusy().spare("w-2", "pve1").spare("w-3", "pve1").change(heldDown), 1, nil},
+		{"down: one that has joined is not stopped", oneBusy().change(making(nodescaler.Joined)).change(heldDown), 1, nil},
+		{"down: one is woken", oneBusy().spare("w-2", "pve1").pod("b", "", 600, 100).change(heldDown), 1, []string{"Wake w-2"}},
+		{"down: none makes way", oneBusy().spare("w-2", "pve1").pod("b", "", 3000, 100).change(func(w *world) {
 			w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, large)
 		}).change(heldDown), 1, nil},
-		{"none are kept, and it is held down", busy().spare("w-2", "pve1").change(heldDown), 0, nil},
+		{"none are kept, and it is held down", oneBusy().spare("w-2", "pve1").change(heldDown), 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := lookedAt(t, withSpares(t, c.most), busy())
+			p := lookedAt(t, withSpares(t, c.most), oneBusy())
 			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want)
 		})
 	}
@@ -213,15 +219,8 @@ func TestDrainOfOnesOwnIsTakenBackOnceItIsHeld(t *testing.T) {
 
 // What was to become a spare and is held can neither be stopped nor go: it is capacity.
 func TestSparesThatAreHeld(t *testing.T) {
-	busy := func() *world { return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100) }
 	person := func(w *world) {
 		w.Machines[len(w.Machines)-1].Held = &nodescaler.Reason{Code: "ForeignDisk", Text: "scsi1 is not of its order"}
-	}
-	making := func(phase nodescaler.Phase) func(w *world) {
-		return func(w *world) {
-			w.machine("w-2", "pve1", phase, func(m *nodescaler.Machine) { m.Keep = true })
-			w.Nodes = with(w.Nodes, nodescaler.Node{Name: "w-2", Machine: "w-2", Pool: "w", Ready: true, Allocatable: small.Resources()}, nil)
-		}
 	}
 	for _, c := range []struct {
 		name  string
@@ -229,18 +228,18 @@ func TestSparesThatAreHeld(t *testing.T) {
 		most  int
 		want  []string
 	}{
-		{"one that has joined is let be a machine", busy().change(making(nodescaler.Joined)).change(person), 1, []string{"Wake w-2"}},
-		{"one that boots is waited for", busy().change(making(nodescaler.Booting)).change(person), 1, nil},
-		{"one that drifted stays, and another is made", busy().spare("w-2", "pve1", drifted).change(person), 1, []string{"Buy w small pve2 to keep"}},
-		{"one too many stays", busy().spare("w-3", "pve1").change(person).spare("w-2", "pve1").change(person), 1, nil},
-		{"one is woken", busy().spare("w-2", "pve1").pod("b", "", 600, 100).change(person), 1, []string{"Wake w-2"}},
-		{"none makes way", busy().spare("w-2", "pve1").change(person).pod("b", "", 3000, 100).change(func(w *world) {
+		{"one that has joined is let be a machine", oneBusy().change(making(nodescaler.Joined)).change(person), 1, []string{"Wake w-2"}},
+		{"one that boots is waited for", oneBusy().change(making(nodescaler.Booting)).change(person), 1, nil},
+		{"one that drifted stays, and another is made", oneBusy().spare("w-2", "pve1", drifted).change(person), 1, []string{"Buy w small pve2 to keep"}},
+		{"one too many stays", oneBusy().spare("w-3", "pve1").change(person).spare("w-2", "pve1").change(person), 1, nil},
+		{"one is woken", oneBusy().spare("w-2", "pve1").pod("b", "", 600, 100).change(person), 1, []string{"Wake w-2"}},
+		{"none makes way", oneBusy().spare("w-2", "pve1").change(person).pod("b", "", 3000, 100).change(func(w *world) {
 			w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, large)
 		}), 1, nil},
-		{"none are kept", busy().spare("w-2", "pve1").change(person), 0, nil},
+		{"none are kept", oneBusy().spare("w-2", "pve1").change(person), 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := lookedAt(t, withSpares(t, c.most), busy())
+			p := lookedAt(t, withSpares(t, c.most), oneBusy())
 			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want)
 		})
 	}

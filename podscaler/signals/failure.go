@@ -12,7 +12,7 @@ import (
 )
 
 // What a status says of a server that did not serve. It is all that it says: whoever may write an object
-// may name a server that is none of theirs, and must not learn from a status what is behind it.
+// may name a server that is not theirs, and must not learn from a status what is behind it.
 const (
 	refusedByPolicy = "refused by policy"
 	unreachable     = "unreachable"

@@ -29,8 +29,8 @@ type flow struct{ namespace, server string }
 // errPutOff is what there is of a job whose turn did not come, or not in time to be finished.
 var errPutOff = errors.New("not asked yet: its turn comes in one of the next rounds")
 
-// line is where jobs wait that share slots. Each namespace has the same part of the slots, whatever
-// others do with theirs; within it the servers take turns. What was not finished comes first in the
+// line is where jobs wait that share slots. Each namespace has the same part of the slots, however
+// many jobs others queue; within it the servers take turns. What was not finished comes first in the
 // next round.
 type line struct {
 	slots, perFlow int
@@ -167,7 +167,7 @@ func (p start) compare(a, b string) int {
 	return 1
 }
 
-// take waits for the next job that may be run, nil if there is none any more.
+// take waits for the next job that may be run, nil if there are no more.
 func (l *line) take(ctx context.Context, now time.Time) (*tenant, *stream, *job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

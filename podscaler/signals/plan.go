@@ -43,7 +43,7 @@ func newPlan(sources map[string]*Source, o *Options, old *plan) *plan {
 		e, err := p.endpointOf(s, o, old)
 		if err != nil {
 			p.nowhere[name] = err.Error()
-			p.told(name, s, o, old, err)
+			p.logRefusal(name, s, o, old, err)
 		}
 		if s.Spec.Scrape != nil {
 			p.scrapes[name] = newScrape(name, s, old.scrapes[name])
@@ -75,8 +75,8 @@ func newPlan(sources map[string]*Source, o *Options, old *plan) *plan {
 	return p
 }
 
-// told has the log say why a workload's Prometheus is not asked, unless it has said so.
-func (p *plan) told(name string, s *Source, o *Options, old *plan, err error) {
+// logRefusal has the log say why a workload's Prometheus is not asked, unless it has said so.
+func (p *plan) logRefusal(name string, s *Source, o *Options, old *plan, err error) {
 	if own := s.Spec.Prometheus; own != nil && old.sources[name] != s {
 		new(complaint).hear(o.Log, s.Target.Namespace, own.URL, err)
 	}

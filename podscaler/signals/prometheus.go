@@ -68,7 +68,7 @@ func (e *endpoint) ask(ctx context.Context, query string, labels []string, keep 
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4*maxText)) // for the log, whatever of it there is
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 4*maxText)) // for the log, as much as there is
 		return unanswered(invalid("%s: %s", resp.Status, short(string(text))))
 	}
 	return decode(ctx, resp.Body, labels, keep)

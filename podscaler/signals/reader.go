@@ -29,7 +29,7 @@ type Options struct {
 	ScrapeCredentials func(ctx context.Context) (Credentials, error)
 	// Access says what objects may make this program ask; empty, they name no server of their own.
 	Access Access
-	// Log is for the administrator, who reads there what servers say; nil is none.
+	// Log is for the administrator, who reads there what servers say; nil logs nothing.
 	Log *slog.Logger
 	// NodePrices returns what the price book asks for each node, in units an hour.
 	NodePrices func() map[string]float64

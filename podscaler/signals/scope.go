@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// namespaceLabels are the labels that say in which namespace what a series tells of is.
+// namespaceLabels are the labels that name the namespace that a series is about.
 var namespaceLabels = []string{"namespace", "exported_namespace", "kubernetes_namespace", "k8s_namespace_name", "destination_workload_namespace"}
 
 // serviceInScope wants a name by which a preset finds a workload in the shared Prometheus to be one of its
@@ -59,7 +59,7 @@ func checkScope(query, namespace string) error {
 }
 
 // tokenForm is blanks and comments, a string, a range in brackets, a number or time, a name, an operator or a
-// mark. What stores read differently is none of them: a carriage return, which may end a comment or not, and
+// mark. What stores read differently is not among them: a carriage return, which may end a comment or not, and
 // a backslash in backquotes, which may escape or not.
 var (
 	blankForm = regexp.MustCompile(`^(?:#[^\r\n]*|[ \t\n]+)*`)

@@ -125,7 +125,7 @@ func namedFor(p *Pool, g *guestSeen) bool {
 }
 
 // freshling is a machine of ours that does not run, and that no intent knows of: another process may be making it, or
-// removing it. Whoever makes a machine gives up within makeWithin, so that what looks the same for as long is nobody's.
+// removing it. Whoever makes a machine gives up within makeWithin, so that what looks the same for as long belongs to no process.
 type freshling struct {
 	since time.Time
 	looks string
@@ -137,7 +137,7 @@ func (f *Fleet) waits(g *guestSeen) bool {
 	return noted && r.looks == g.looks() && !g.running && f.since(r.since) < makeWithin
 }
 
-// soon notes a machine that does not run, and reports whether it is too soon to adopt it. Who only looks disturbs nobody.
+// soon notes a machine that does not run, and reports whether it is too soon to adopt it. A fleet that only watches disturbs no other.
 func (f *Fleet) soon(g *guestSeen) bool {
 	if f.cfg.Watch || f.cfg.AnyCluster {
 		return false

@@ -16,7 +16,7 @@ import (
 //
 // One pool's range belongs to one cluster. Where it holds machines of two, the cluster with the oldest machine
 // goes on, and every other leaves its pool alone: it orders nothing there, and stops and destroys nothing. All
-// decide by the same marks, so that exactly one goes on whatever their clocks show.
+// decide by the same marks, so that exactly one goes on, even if their clocks differ.
 
 // clusterID is what may name a cluster: the UID of its namespace kube-system, or what its administrator chose.
 var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
@@ -108,7 +108,7 @@ func (f *Fleet) overdue(m *tracked, p *Pool) bool {
 	return m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
 }
 
-// untouchable is why the machine is not given back or kept as a spare, as an error.
+// untouchable is why the machine is not returned or kept as a spare, as an error.
 func (f *Fleet) untouchable(m *tracked) error {
 	if r := f.holding(m); r != nil {
 		return fmt.Errorf("machine %s is held: %s: %s", m.Name, r.Code, r.Text)

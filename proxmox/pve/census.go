@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// A pool's maximum holds on Proxmox VE, however many processes order machines of it and whatever each of them
-// remembers. What a process writes there the others see, so a machine that has never run is started in two phases:
+// A pool's maximum holds on Proxmox VE, however many processes order machines of it and however little each
+// of them remembers. What a process writes there the others see, so a machine that has never run is started in two phases:
 //
 //  1. Its notes say stage=ready. That is the flag that it is about to be started; it is written with the digest of
 //     the configuration that was proved to be ours, and stays until the machine is destroyed.
 //  2. The process then lists the machines anew, counts the others of the pool that show the flag, and starts its own
 //     only if they are fewer than the maximum.
 //
-// No more than the maximum are ever started, whatever the processes' calls interleave with and whoever dies when: of
+// No more than the maximum are ever started, in any interleaving of the processes' calls and whenever one dies: of
 // the machines that were started, take the one whose count began last. All others had shown their flags before their
 // own counts, and so before that one, and show them still; had they been as many as the maximum, it would not have
 // been started.

@@ -16,7 +16,7 @@ import (
 var deviceKey = regexp.MustCompile(`^(hostpci|usb|virtiofs|serial|parallel)\d+$`)
 
 // devices are the drives of a machine that hold data, with their volumes, and what it has of its host's. Discs that are
-// in a drive are not the machine's, and what its firmware remembers is nobody's data.
+// in a drive are not the machine's, and what its firmware remembers is not data.
 func devices(raw map[string]string) map[string]string {
 	all := map[string]string{}
 	for key, value := range raw {

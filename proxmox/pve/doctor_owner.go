@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// examineOwners tells of machines in a pool that are another cluster's, or that do not name theirs.
+// examineOwners reports machines in a pool that are another cluster's, or that do not name theirs.
 func (e *examination) examineOwners(i int, fleet *Fleet) {
 	p := &e.site.Pools[i]
 	fleet.mu.Lock()

@@ -675,7 +675,7 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 		Keep: m.Keep, Woken: m.Woken, Drifted: f.drift(m),
 	}
 	if m.problem.Code == CodeNeverJoined && w.Phase == nodescaler.Booting {
-		w.Phase = nodescaler.Failed // nobody waits for it to take pods any more
+		w.Phase = nodescaler.Failed // no policy waits for it to take pods any more
 	}
 	switch w.Phase {
 	case nodescaler.Ordered:

@@ -24,8 +24,8 @@ const (
 	frozenRest = 5 * time.Minute
 )
 
-// holding are the problems that keep a machine from being stopped or destroyed.
-var holding = []string{
+// deferring are the problems that keep a machine from being stopped or destroyed.
+var deferring = []string{
 	CodeBraked, CodeNodeHoldsPods, CodeStrangeDevice, CodeLastLookFailed,
 	nodescaler.LocalVolume, nodescaler.DuplicateNode, nodescaler.NodeContradicts,
 }
@@ -96,7 +96,7 @@ func (w *work) lastLook(ctx context.Context, c *VMConfig, status VMStatus) bool 
 	default:
 		may = w.mayEnd(sight, status)
 	}
-	if may && slices.Contains(holding, w.m.problem.Code) {
+	if may && slices.Contains(deferring, w.m.problem.Code) {
 		w.m.problem, w.m.tries = nodescaler.Reason{}, 0
 	}
 	if changed(&was, &w.m.Intent) {
@@ -105,7 +105,7 @@ func (w *work) lastLook(ctx context.Context, c *VMConfig, status VMStatus) bool 
 	return may
 }
 
-// sight asks what nodes a machine has; nil if nobody can be asked and nothing is known.
+// sight asks what nodes a machine has; nil if there is no API server to ask and nothing is known.
 func (w *work) sight(ctx context.Context) (*nodescaler.Sight, error) {
 	w.mu.Lock()
 	self := w.self(w.m)
@@ -309,19 +309,19 @@ func (f *Fleet) settleSilent(m *tracked) {
 
 // heldBy is why nothing stops or destroys a machine now, or nil.
 func (f *Fleet) heldBy(m *tracked) *nodescaler.Reason {
-	switch r := f.contradicted(m); {
+	switch belongs, contradicted := f.holding(m), f.contradicted(m); {
 	case m.Held != nil:
 		return m.Held
 	case m.Step == StepOrdered:
 		return nil // there is nothing, or nothing any more
-	case f.holding(m) != nil:
-		return f.holding(m)
-	case r != nil:
-		return r
+	case belongs != nil:
+		return belongs
+	case contradicted != nil:
+		return contradicted
 	case !m.Frozen.IsZero():
 		r := f.braked(m.Pool)
 		return &r
-	case slices.Contains(holding, m.problem.Code) && !(m.Returned.IsZero() && m.Stashed.IsZero()): // else it is of before
+	case slices.Contains(deferring, m.problem.Code) && !(m.Returned.IsZero() && m.Stashed.IsZero()): // else it is of before
 		r := m.problem
 		return &r
 	}

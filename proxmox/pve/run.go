@@ -183,7 +183,7 @@ func (m *tracked) settled() bool {
 	switch {
 	case !m.Gone.IsZero():
 		return m.Disc == ""
-	case m.Held != nil || !m.Frozen.IsZero() || slices.Contains(holding, m.problem.Code):
+	case m.Held != nil || !m.Frozen.IsZero() || slices.Contains(deferring, m.problem.Code):
 		return true
 	case !m.Returned.IsZero():
 		return false

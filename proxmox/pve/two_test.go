@@ -140,18 +140,35 @@ func twoWorld(t testing.TB, seed uint64, most int) *world {
 	return w
 }
 
-// A test cluster with a copied configuration orders nothing beside the machines of the first, touches none of them, and
-// says why; the first goes on as if it were alone.
-func TestCopiedConfigurationOfAnotherClusterOrdersAndDestroysNothing(t *testing.T) {
-	w := twoWorld(t, 1, 4)
+// established is a process whose two machines have joined.
+func (w *world) established() *process {
+	w.t.Helper()
 	first := w.beside("first", homeCluster, nil)
 	together(4*time.Second, first)
 	for range 2 {
 		if _, err := first.order(); err != nil {
-			t.Fatal(err)
+			w.t.Fatal(err)
 		}
 	}
 	together(5*time.Minute, first)
+	return first
+}
+
+// returnAll returns all machines of the process.
+func (p *process) returnAll() {
+	p.w.t.Helper()
+	for _, m := range p.machines() {
+		if err := p.fleet.Delete(p.w.t.Context(), m.Name); err != nil {
+			p.w.t.Fatal(err)
+		}
+	}
+}
+
+// A test cluster with a copied configuration orders nothing beside the machines of the first, touches none of them, and
+// says why; the first goes on as if it were alone.
+func TestCopiedConfigurationOfAnotherClusterOrdersAndDestroysNothing(t *testing.T) {
+	w := twoWorld(t, 1, 4)
+	first := w.established()
 	second := w.beside("second", awayCluster, nil)
 	second.cfg.Nodes = func(context.Context) ([]Node, error) { return nil, nil } // its own cluster has none
 	second.start(nil)
@@ -178,11 +195,7 @@ func TestCopiedConfigurationOfAnotherClusterOrdersAndDestroysNothing(t *testing.
 	if running, _ := w.made(); len(running) != 3 || first.told(CodeOtherCluster) {
 		t.Errorf("%d machines run, want 3; %v", len(running), first.events)
 	}
-	for _, m := range first.machines() {
-		if err := first.fleet.Delete(t.Context(), m.Name); err != nil {
-			t.Fatal(err)
-		}
-	}
+	first.returnAll()
 	together(10*time.Minute, second, first)
 	if _, err := second.order(); err != nil {
 		t.Errorf("when the range is empty the newcomer's order: %v", err)
@@ -192,14 +205,7 @@ func TestCopiedConfigurationOfAnotherClusterOrdersAndDestroysNothing(t *testing.
 // A state folder that was copied with the configuration makes no machine the copy's.
 func TestCopiedStateOfAnotherClusterIsQuarantined(t *testing.T) {
 	w := twoWorld(t, 1, 4)
-	first := w.beside("first", homeCluster, nil)
-	together(4*time.Second, first)
-	for range 2 {
-		if _, err := first.order(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	together(5*time.Minute, first)
+	first := w.established()
 	if _, err := first.order(); err != nil { // and one that is just ordered
 		t.Fatal(err)
 	}
@@ -237,11 +243,7 @@ func TestCopiedStateOfAnotherClusterIsQuarantined(t *testing.T) {
 	if running, _ := w.made(); len(running) != 3 {
 		t.Errorf("%d machines run, want 3", len(running))
 	}
-	for _, m := range first.machines() {
-		if err := first.fleet.Delete(t.Context(), m.Name); err != nil {
-			t.Fatal(err)
-		}
-	}
+	first.returnAll()
 	together(10*time.Minute, second, first)
 	for _, m := range second.machines() { // there is nothing any more, and the copy may forget them
 		if err := second.fleet.Delete(t.Context(), m.Name); err != nil {

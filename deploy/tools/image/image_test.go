@@ -56,7 +56,7 @@ func TestImageRunsAsNobodyAndNeedsNothing(t *testing.T) {
 		}
 	}
 	var said strings.Builder
-	if err := tell(&said, archive); err != nil {
+	if err := printDigest(&said, archive); err != nil {
 		t.Fatal(err)
 	}
 	if digest, err := img.Digest(); err != nil || !strings.HasSuffix(said.String(), ": digest "+digest.String()+"\n") {

@@ -64,11 +64,11 @@ func build(ctx context.Context, archive string, args ...string) error {
 	if err := cmd.Run(); err != nil {
 		return err
 	}
-	return tell(os.Stdout, archive)
+	return printDigest(os.Stdout, archive)
 }
 
-// tell says the digest, by which the image is named in a registry that it is pushed to as it is.
-func tell(w io.Writer, archive string) error {
+// printDigest prints the digest, by which the image is named in a registry that it is pushed to as it is.
+func printDigest(w io.Writer, archive string) error {
 	img, err := tarball.ImageFromPath(archive, nil)
 	if err != nil {
 		return err

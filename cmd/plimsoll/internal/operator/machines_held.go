@@ -22,7 +22,7 @@ type heldMachine struct {
 // heldCodes are the reasons that every pool has a series for. Whoever makes machines may have others.
 var heldCodes = []string{nodescaler.DuplicateNode, nodescaler.NodeContradicts, nodescaler.LocalVolume}
 
-// wanted reports whether a machine is held by somebody's wish to keep what is on it. It needs nobody to see to it.
+// wanted reports whether a machine is held because its data is wanted. No action is needed.
 func wanted(code string) bool { return code == nodescaler.LocalVolume }
 
 // fixes are what to do about a machine that is held.
@@ -39,7 +39,7 @@ func (h *heldMachine) text() string {
 	return text
 }
 
-// heldOf are the pool's machines that are held: first those that somebody should see to, and of these by name.
+// heldOf are the pool's machines that are held: first those that need an action, and of these by name.
 func (c *counted) heldOf(pool string) []heldMachine {
 	var all []heldMachine
 	for i := range c.state.Machines {
@@ -78,7 +78,7 @@ func (c conditions) machinesHeld(held []heldMachine) {
 	c.set(kind, metav1.ConditionTrue, held[0].why.Code, "not emptied, stopped or destroyed: %s", strings.Join(texts, "; "))
 }
 
-// heldEvents warn of each machine that somebody should see to.
+// heldEvents warn of each machine that needs an action.
 func heldEvents(held []heldMachine) []kube.Event {
 	var all []kube.Event
 	for i := range held {
