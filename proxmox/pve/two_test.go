@@ -341,6 +341,9 @@ func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
 func TestMaximumHoldsOnProxmoxWhoeverOrders(t *testing.T) {
 	for _, clusters := range [][]string{{homeCluster, homeCluster}, {homeCluster, homeCluster, homeCluster}, {homeCluster, awayCluster}} {
 		seeds := uint64(8)
+		if raced {
+			seeds = 2 // one process runs at a time: there is little to find
+		}
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%d processes, %t, seed %d", len(clusters), clusters[0] == clusters[1], seed), func(t *testing.T) {
 				compete(t, seed, clusters)

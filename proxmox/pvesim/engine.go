@@ -15,6 +15,7 @@ type engine struct {
 	speed float64 // of the wall clock; 0 lets time pass only while somebody waits
 	born  int
 	procs []*process // those that are not over, oldest first
+	idle  []*fiber   // whose processes are over
 	wall  time.Time  // of the wall clock when now was last brought up to date
 	kick  chan struct{}
 	over  chan struct{} // closed when the cluster is
@@ -22,36 +23,63 @@ type engine struct {
 
 // process is code that takes emulated time. Only its own body calls wait and sleep.
 type process struct {
-	e      *engine
-	born   int
+	e     *engine
+	born  int
+	on    *fiber
+	body  func(p *process)
+	wake  time.Time
+	ready func() bool
+	done  bool
+	ended chan struct{}
+}
+
+// fiber is the coroutine that processes run on, one after another. It is kept for the next process, since
+// the race detector never frees what it keeps of a coroutine.
+type fiber struct {
+	runs   *process
 	resume func() (struct{}, bool)
 	cancel func()
 	yield  func(struct{}) bool
-	wake   time.Time
-	ready  func() bool
-	done   bool
-	ended  chan struct{}
 }
 
 // killed is what a process that is killed unwinds with, so that its deferred calls run.
 type killed struct{}
 
+func newFiber() *fiber {
+	f := &fiber{}
+	f.resume, f.cancel = iter.Pull(func(yield func(struct{}) bool) {
+		f.yield = yield
+		for f.run() && yield(struct{}{}) {
+		}
+	})
+	return f
+}
+
+// run runs the fiber's process to its end, and reports whether another may follow.
+func (f *fiber) run() (whole bool) {
+	p := f.runs
+	defer func() {
+		p.done = true
+		if r := recover(); r != nil {
+			if _, ok := r.(killed); !ok {
+				panic(r)
+			}
+		}
+	}()
+	p.body(p)
+	return true
+}
+
 // start begins a process; it first runs when the engine settles.
 func (e *engine) start(body func(p *process)) *process {
 	e.born++
-	p := &process{e: e, born: e.born, wake: e.now, ended: make(chan struct{})}
-	p.resume, p.cancel = iter.Pull(func(yield func(struct{}) bool) {
-		p.yield = yield
-		defer func() {
-			p.done = true
-			if r := recover(); r != nil {
-				if _, ok := r.(killed); !ok {
-					panic(r)
-				}
-			}
-		}()
-		body(p)
-	})
+	p := &process{e: e, born: e.born, body: body, wake: e.now, ended: make(chan struct{})}
+	if last := len(e.idle) - 1; last >= 0 {
+		p.on, e.idle = e.idle[last], e.idle[:last]
+	} else {
+		p.on = newFiber()
+	}
+	p.on.runs = p
 	e.procs = append(e.procs, p)
 	return p
 }
@@ -63,7 +91,7 @@ func (p *process) wait(limit time.Duration, ready func() bool) bool {
 		return true
 	}
 	p.wake, p.ready = p.e.now.Add(limit), ready
-	if !p.yield(struct{}{}) {
+	if !p.on.yield(struct{}{}) {
 		panic(killed{})
 	}
 	return ready != nil && ready()
@@ -84,7 +112,7 @@ func (p *process) kill() {
 	if p.done {
 		return
 	}
-	p.cancel()
+	p.on.cancel()
 	p.e.bury(p)
 }
 
@@ -107,8 +135,13 @@ func (e *engine) settle() {
 			return
 		}
 		p.ready = nil
-		if _, alive := p.resume(); !alive {
+		_, alive := p.on.resume()
+		if p.done {
 			e.bury(p)
+		}
+		if p.done && alive {
+			p.on.runs = nil
+			e.idle = append(e.idle, p.on)
 		}
 	}
 }
@@ -251,6 +284,10 @@ func (e *engine) Close() {
 		}
 		p.kill()
 	}
+	for _, f := range e.idle {
+		f.cancel()
+	}
+	e.idle = nil
 }
 
 // flock is a lock that is waited for: that on a VM's configuration, or on a storage. One process holds
