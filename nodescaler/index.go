@@ -382,9 +382,17 @@ func (p *Pod) Finished() bool {
 	return p.Phase == podscaler.Failed || p.Phase == podscaler.Succeeded
 }
 
-// Capacity is what the pods of a machine of the shape may use.
+// Capacity is what the pods of a machine of the shape may use, daemons aside.
 func (p *Pool) Capacity(s pricing.Shape) pricing.Resources {
-	return s.Resources().Minus(p.Reserved)
+	return s.Resources().Minus(p.Reserved).Minus(p.Daemons.Requests)
+}
+
+// Slots is how many pods a machine takes, daemons aside.
+func (p *Pool) Slots() int { return Slots(p.PodSlots) - p.Daemons.Pods }
+
+// Holds reports whether a new machine of the shape holds the pod.
+func (p *Pool) Holds(pod *Pod, s pricing.Shape) bool {
+	return Accepts(pod, p.Labels, p.Taints) == "" && lacks(pod, p.Capacity(s), p.Slots()) == ""
 }
 
 // Shut says why the pool makes no machines now; nil if it does.

@@ -122,7 +122,7 @@ func (x *Index) arrives(m *Machine) bool {
 
 // bin is what a machine of the shape will be.
 func (p *PoolSize) bin(shape pricing.Shape) *bin {
-	return &bin{p.Labels, p.Taints, p.Capacity(shape), Slots(p.PodSlots), false, "", p.Name}
+	return &bin{p.Labels, p.Taints, p.Capacity(shape), p.Slots(), false, "", p.Name}
 }
 
 // settle counts the replicas that have a node, and places the pods of others that have none yet out of the way.

@@ -35,8 +35,10 @@ type Snapshot struct {
 type Pool struct {
 	Name   string
 	Shapes []pricing.Shape
-	// Reserved is what the system's own pods and daemons take of every node.
+	// Reserved is what the system and the kubelet take of every node, and Daemons what DaemonSets and static pods
+	// take of what is left.
 	Reserved pricing.Resources
+	Daemons  Used `json:",omitzero"`
 	// PodSlots is how many pods a node takes whatever their size; 0 is Kubernetes' 110.
 	PodSlots int
 	Min, Max int

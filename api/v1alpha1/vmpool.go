@@ -155,7 +155,7 @@ type VMPoolSpec struct {
 	// The zone of the nodes. Left out, the host where only one may carry the pool.
 	// +optional
 	Zone NodeLabelValue `json:"zone,omitempty"`
-	// What of a machine is not there for pods: the system and the kubelet.
+	// What of a machine is not there for pods: the system and the kubelet. DaemonSets are counted by themselves.
 	// +optional
 	Reserved *Reserved `json:"reserved,omitempty"`
 	// How many pods fit on a node. Left out, 110.

@@ -41,6 +41,7 @@ const (
 	owners
 	deployments
 	statefulSets
+	daemonSets
 	hpas
 	scaledObjects
 	verticals
@@ -77,6 +78,7 @@ var watchedKinds = [numberOfCopies]watchedKind{
 	owners:       {group: "apps", version: "v1", kind: "ReplicaSet", resource: "replicasets", object: &metav1.PartialObjectMetadata{}, keep: keepOwner},
 	deployments:  {group: "apps", version: "v1", kind: "Deployment", resource: "deployments", object: &appsv1.Deployment{}, keep: keepScaled},
 	statefulSets: {group: "apps", version: "v1", kind: "StatefulSet", resource: "statefulsets", object: &appsv1.StatefulSet{}, keep: keepScaled},
+	daemonSets:   {group: "apps", version: "v1", kind: "DaemonSet", resource: "daemonsets", object: &appsv1.DaemonSet{}, keep: keepDaemonSet},
 	hpas: {
 		group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler", resource: "horizontalpodautoscalers",
 		object: &autoscalingv2.HorizontalPodAutoscaler{}, keep: keepRival,

@@ -23,6 +23,10 @@
 //   - Taints of nodes that are starting or failing make a node not ready.
 //   - Storage that is requested of a node, and preferences of any kind, are left out.
 //
+// What DaemonSets take of a machine that is to be bought is reckoned from their templates and the labels and taints of
+// the pool, and what static pods take from the pool's nodes. A DaemonSet's pod that waits for its node has its place
+// there already.
+//
 // Placeholders, which keep the places of replicas that are expected, are no pods here: what they take is free for
 // whoever comes, nothing is ordered for them, and nobody's use counts them. How many have a place is told.
 //

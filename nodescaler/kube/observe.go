@@ -91,6 +91,7 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 		}
 	}
 	state.Pods = c.pods(seen, all, usage)
+	state.Daemons = c.daemons(seen.pods, state.Nodes)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
 	c.observed.Store(seen)
 	return state
@@ -187,6 +188,9 @@ func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Samp
 		said[i].Workload = whose.workload(p)
 		said[i].CPU = usage[p.said.Name]
 		where.fill(&said[i], p, bound)
+		if _, there := seen.nodes[p.meant]; there {
+			said[i].Node, said[i].Unschedulable = p.meant, false
+		}
 	}
 	adopt(seen, said)
 	seen.sort(said)

@@ -40,6 +40,8 @@ type pod struct {
 	// exact are tolerations of the empty value only, which nodescaler takes for every value.
 	exact  []nodescaler.Toleration
 	claims []string // persistent volume claims, by name
+	// meant is the node that a daemon's pod waits for.
+	meant string
 	// address is the pod's IP; empty until it has one.
 	address string
 	// neighbours says what the pod asks of the pods beside it, and lacking what it asks of a node that
@@ -83,6 +85,7 @@ func shortPod(p *corev1.Pod) *pod {
 	kept.requests(p)
 	kept.sizes(p)
 	kept.constraints(p)
+	kept.meant = nodeMeant(p)
 	return kept
 }
 

@@ -42,6 +42,8 @@ type ClusterState struct {
 	// Placed is how many placeholders of each workload are on a node. Placeholders keep the places of
 	// replicas that are expected; they are no pods, and what they take is free.
 	Placed map[string]int
+	// Daemons is what DaemonSets and static pods take of a new node of the pool; nil is nothing.
+	Daemons func(p *nodescaler.Pool) nodescaler.Used
 }
 
 // Machines is the virtualisation side. No call waits for the machine: an order is accepted or

@@ -170,6 +170,18 @@ func (r *Runner) planned() []nodescaler.Pool {
 	return pools
 }
 
+// withDaemons returns the pools with what daemons take of their machines.
+func withDaemons(pools []nodescaler.Pool, daemons func(*nodescaler.Pool) nodescaler.Used) []nodescaler.Pool {
+	if daemons == nil {
+		return pools
+	}
+	pools = slices.Clone(pools) // they are the owner's
+	for i := range pools {
+		pools[i].Daemons = daemons(&pools[i])
+	}
+	return pools
+}
+
 // accepted is an order that Create took and List has not shown yet.
 type accepted struct {
 	machine nodescaler.Machine
@@ -233,7 +245,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 	}
 	w := &world{
 		snap: nodescaler.Snapshot{
-			Now: now, Jumped: r.Jumped, Pools: r.planned(), Prices: r.Prices, Limit: r.Limit, Quotas: r.Quotas,
+			Now: now, Jumped: r.Jumped, Pools: withDaemons(r.planned(), cs.Daemons), Prices: r.Prices, Limit: r.Limit, Quotas: r.Quotas,
 			Nodes: cs.Nodes, Pods: cs.Pods, Budgets: cs.Budgets,
 		},
 		replicas: cs.Replicas, rollouts: cs.Rollouts, placed: cs.Placed, failing: cs.Failing, newCluster: !r.looked, predictedOf: -1,
@@ -246,7 +258,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 		w.machinesKnown, w.newMachines = true, !r.listed
 		r.listed = true
 		w.snap.Hosts, w.snap.Machines = ms.Hosts, r.withOrders(ms.Machines, now, step)
-		w.offered = without(r.Offered, ms.Refused)
+		w.offered = without(withDaemons(r.Offered, cs.Daemons), ms.Refused)
 		w.snap.Pools = without(without(w.snap.Pools, ms.Refused), r.refused.now(now))
 		if err := r.account.see(r.Prices, w.snap.Machines, now); err != nil {
 			step.problem(CodeCostUnknown, err.Error())

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"maps"
 	"math"
@@ -165,7 +166,7 @@ func (t *scan) offers() []packing.Offer {
 			for _, h := range t.offering(p, s) {
 				offers = append(offers, packing.Offer{
 					Pool: p.Name, Shape: s, Host: h, Rate: t.x.Rate(s, h),
-					Free: p.Capacity(s), Slots: nodescaler.Slots(p.PodSlots),
+					Free: p.Capacity(s), Slots: p.Slots(),
 				})
 			}
 		}
@@ -220,7 +221,7 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 	for _, m := range t.due() {
 		if p := t.x.Pool(m.pool); p != nil {
 			b.Bins = append(b.Bins, packing.Bin{
-				Name: m.name, Free: p.Capacity(m.shape).Minus(m.used.Requests), Slots: nodescaler.Slots(p.PodSlots) - m.used.Pods,
+				Name: m.name, Free: p.Capacity(m.shape).Minus(m.used.Requests), Slots: p.Slots() - m.used.Pods,
 				Refuses: refusals(classes, p.Labels, p.Taints),
 			})
 		}
@@ -298,7 +299,7 @@ func (t *scan) place(wants []want, r packing.Result) (bundles []bundle, waiting 
 			t.places.take(p.Bin, w.pod)
 			t.fill(p.Bin, w.pod)
 		case p.Purchase < 0:
-			nowhere.add(string(p.Why), "nowhere for %s: %s", p.Item, p.Text)
+			nowhere.add(string(p.Why), "nowhere for %s: %s%s", p.Item, p.Text, t.daemonsShare(w.pod, p.Why))
 		default:
 			waiting++
 			bundles[p.Purchase].add(w)
@@ -309,6 +310,22 @@ func (t *scan) place(wants []want, r packing.Result) (bundles []bundle, waiting 
 	}
 	nowhere.tell(t.draft, "pod")
 	return bundles, waiting
+}
+
+// daemonsShare names what DaemonSets take of the machines that a pod is too big for, if it fits without them.
+func (t *scan) daemonsShare(p *nodescaler.Pod, why packing.Why) string {
+	if why != packing.TooBig {
+		return ""
+	}
+	for i := range t.x.Pools {
+		pool := &t.x.Pools[i]
+		without := *pool.Pool
+		without.Daemons = nodescaler.Used{}
+		if pool.Daemons != without.Daemons && slices.ContainsFunc(pool.Shapes, func(s pricing.Shape) bool { return without.Holds(p, s) }) {
+			return fmt.Sprintf("; DaemonSets and static pods take %s of each machine of pool %s, which would hold it without them", nodescaler.Amount(pool.Daemons.Requests), pool.Name)
+		}
+	}
+	return ""
 }
 
 // bundle is what a machine is bought for.

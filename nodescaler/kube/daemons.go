@@ -1,0 +1,134 @@
+package kube
+
+import (
+	"cmp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// daemonSet is what is kept of a DaemonSet: on which nodes its pods run, and what one of them asks for.
+type daemonSet struct {
+	metav1.ObjectMeta
+	nodes       nodeaffinity.RequiredNodeAffinity
+	tolerations []corev1.Toleration
+	requests    pricing.Resources
+}
+
+// keepDaemonSet is the transform of the copies of DaemonSets.
+func keepDaemonSet(o any) (any, error) {
+	d, ok := o.(*appsv1.DaemonSet)
+	if !ok {
+		return o, nil
+	}
+	like := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
+	return &daemonSet{
+		ObjectMeta: keepMeta(&d.ObjectMeta), tolerations: like.Spec.Tolerations,
+		nodes: nodeaffinity.GetRequiredNodeAffinity(like), requests: shortPod(like).said.Requests,
+	}, nil
+}
+
+// runsOn reports whether a pod of the DaemonSet runs on a node with these labels and taints. Taints that go
+// when the node works are none of it.
+func (d *daemonSet) runsOn(name string, labels map[string]string, taints []nodescaler.Taint) bool {
+	place := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	if match, err := d.nodes.Match(place); err != nil || !match {
+		return false
+	}
+	lasting := make([]corev1.Taint, 0, len(taints))
+	for _, t := range taints {
+		if !starting(t.Key) {
+			lasting = append(lasting, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+		}
+	}
+	_, refused := schedulinghelpers.FindMatchingUntoleratedTaint(klog.TODO(), lasting, d.tolerations, nil, true)
+	return !refused
+}
+
+// daemons returns what DaemonSets and static pods will take of a new node of a pool.
+func (c *Cluster) daemons(seen []*pod, nodes []nodescaler.Node) func(*nodescaler.Pool) nodescaler.Used {
+	sets := kept[*daemonSet](c, daemonSets)
+	latest := latestDaemons(seen)
+	static := staticPods(seen, nodes)
+	return func(p *nodescaler.Pool) nodescaler.Used {
+		used := static[p.Name]
+		for _, d := range sets {
+			if !d.runsOn(unborn, p.Labels, p.Taints) {
+				continue
+			}
+			requests := d.requests
+			if is := latest[d.UID]; is != nil { // a LimitRange fills in what the template does not say
+				requests.CPU = cmp.Or(requests.CPU, is.said.Requests.CPU)
+				requests.Memory = cmp.Or(requests.Memory, is.said.Requests.Memory)
+			}
+			used = nodescaler.Used{Requests: used.Requests.Plus(requests), Pods: used.Pods + 1}
+		}
+		return used
+	}
+}
+
+// latestDaemons are the pods of DaemonSets that were created last, by the DaemonSet's UID.
+func latestDaemons(seen []*pod) map[types.UID]*pod {
+	latest := map[types.UID]*pod{}
+	for _, p := range seen {
+		if owner := metav1.GetControllerOfNoCopy(p); owner != nil && owner.Kind == "DaemonSet" {
+			if is := latest[owner.UID]; is == nil || is.said.Created.Before(p.said.Created) {
+				latest[owner.UID] = p
+			}
+		}
+	}
+	return latest
+}
+
+// staticPods is what the kubelet runs by itself on every ready node of a pool, and so on the next one. The node
+// with the least counts: what it lacks, not all of them have.
+func staticPods(seen []*pod, nodes []nodescaler.Node) map[string]nodescaler.Used {
+	on := map[string]nodescaler.Used{}
+	for _, p := range seen {
+		if owner := metav1.GetControllerOfNoCopy(p); owner != nil && owner.Kind == "Node" {
+			on[p.said.Node] = on[p.said.Node].With(&p.said)
+		}
+	}
+	least := map[string]nodescaler.Used{}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Pool == "" || !n.Ready {
+			continue
+		}
+		u, is := on[n.Name], on[n.Name]
+		if known, more := least[n.Pool]; more {
+			u.Requests.CPU = min(known.Requests.CPU, is.Requests.CPU)
+			u.Requests.Memory = min(known.Requests.Memory, is.Requests.Memory)
+			u.Pods = min(known.Pods, is.Pods)
+		}
+		least[n.Pool] = u
+	}
+	return least
+}
+
+// nodeMeant is the node that a daemon's pod waits for: its controller makes it for one node, and the scheduler
+// puts it nowhere else. Its place there is taken already.
+func nodeMeant(p *corev1.Pod) string {
+	a := p.Spec.Affinity
+	if p.Spec.NodeName != "" || !isDaemon(p) || a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		i := slices.IndexFunc(term.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == nameOfNode && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1
+		})
+		if i >= 0 {
+			return text(term.MatchFields[i].Values[0])
+		}
+	}
+	return ""
+}
