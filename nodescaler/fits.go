@@ -136,6 +136,10 @@ func explain(code string, p *Pod, n *Node, used Used) string {
 	return n.Name + " " + Mismatch(p, n.Labels, n.Taints)
 }
 
+// SelectNowhere is a label that no node has. A pod that asks of its node what there is no field for selects it, with
+// what it asks for as the value: no machine is bought for it in vain, and the node that it runs on is not emptied.
+const SelectNowhere = "plimsoll.dev/cannot-foresee"
+
 // Mismatch says in words what Accepts found; "" if it found nothing.
 func Mismatch(p *Pod, labels map[string]string, taints []Taint) string {
 	for _, t := range taints {
@@ -144,7 +148,9 @@ func Mismatch(p *Pod, labels map[string]string, taints []Taint) string {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Selector)) {
-		if got, ok := labels[key]; !ok {
+		if got, ok := labels[key]; key == SelectNowhere {
+			return "is not known to be " + p.Selector[key]
+		} else if !ok {
 			return fmt.Sprintf("has no label %s; %s is selected", key, p.Selector[key])
 		} else if got != p.Selector[key] {
 			return fmt.Sprintf("has label %s=%s; %s is selected", key, got, p.Selector[key])
@@ -153,10 +159,10 @@ func Mismatch(p *Pod, labels map[string]string, taints []Taint) string {
 	return ""
 }
 
-// Class is what Accepts looks at in a pod, as a string: pods of one class are accepted by the
-// same nodes. Neither the order of tolerations nor their repetition makes another class.
+// Class is what Accepts and Clash look at in a pod, as a string: pods of one class are accepted by the
+// same nodes, beside the same pods. Neither the order of tolerations nor their repetition makes another class.
 func Class(p *Pod) string {
-	if len(p.Selector) == 0 && len(p.Tolerations) == 0 {
+	if len(p.Selector) == 0 && len(p.Tolerations) == 0 && !p.Marked() {
 		return ""
 	}
 	// Quoted, so that no label can be written to look like two.
@@ -172,6 +178,12 @@ func Class(p *Pod) string {
 	slices.Sort(tolerations)
 	for _, t := range slices.Compact(tolerations) {
 		b = append(append(b, t...), ' ')
+	}
+	for _, mark := range p.Has {
+		b = append(strconv.AppendQuote(append(b, '+'), mark), ' ')
+	}
+	for _, mark := range p.Repels {
+		b = append(strconv.AppendQuote(append(b, '!'), mark), ' ')
 	}
 	return string(b)
 }

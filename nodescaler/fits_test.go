@@ -58,6 +58,8 @@ func TestFits(t *testing.T) {
 		{name: "selected", pod: func(p *Pod) { p.Selector = map[string]string{"disk": "ssd", "empty": ""} }},
 		{name: "another value selected", pod: func(p *Pod) { p.Selector = map[string]string{"disk": "hdd", "zone": "b"} },
 			code: SelectorMismatch, text: "n has label disk=ssd; hdd is selected"},
+		{name: "what no node is known to have", pod: func(p *Pod) { p.Selector = map[string]string{SelectNowhere: "a node with nvidia.com/gpu"} },
+			code: SelectorMismatch, text: "n is not known to be a node with nvidia.com/gpu"},
 		{name: "an absent label is not an empty one", pod: func(p *Pod) { p.Selector = map[string]string{"none": ""} },
 			code: SelectorMismatch, text: "n has no label none;  is selected"},
 		{name: "CPU", used: Used{Requests: pricing.Resources{CPU: 3001}},

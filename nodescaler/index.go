@@ -71,6 +71,8 @@ type NodeLoad struct {
 	// Pods are the node's pods that have not finished.
 	Pods []*Pod
 	Used Used
+	// Crowd are those of them that are marked.
+	Crowd Crowd
 }
 
 // NewIndex indexes the snapshot.
@@ -199,6 +201,9 @@ func (x *Index) indexPods() {
 		if n >= 0 {
 			x.loads[n].Pods = append(x.loads[n].Pods, &x.Snapshot.Pods[i])
 			x.loads[n].Used = x.loads[n].Used.With(&x.Snapshot.Pods[i])
+			if p := &x.Snapshot.Pods[i]; p.Marked() {
+				x.loads[n].Crowd = append(x.loads[n].Crowd, p)
+			}
 		}
 	}
 	name := func(p *Pod) string { return p.Name }
@@ -392,7 +397,7 @@ func (p *Pool) Slots() int { return Slots(p.PodSlots) - p.Daemons.Pods }
 
 // Holds reports whether a new machine of the shape holds the pod.
 func (p *Pool) Holds(pod *Pod, s pricing.Shape) bool {
-	return Accepts(pod, p.Labels, p.Taints) == "" && lacks(pod, p.Capacity(s), p.Slots()) == ""
+	return Accepts(pod, p.Labels, p.Taints) == "" && lacks(pod, p.Capacity(s), p.Slots()) == "" && p.Daemons.Crowd.Clash(pod) == nil
 }
 
 // Shut says why the pool makes no machines now; nil if it does.

@@ -12,6 +12,7 @@ const (
 	InsufficientCPU    = "InsufficientCPU"    // less CPU is free than the pod asks for
 	InsufficientMemory = "InsufficientMemory" // less memory is free than the pod asks for
 	NoPodSlot          = "NoPodSlot"          // the node holds as many pods as it may
+	PodsApart          = "PodsApart"          // the node holds a pod that this one shares no node with: an anti-affinity, or a port
 )
 
 // Why pods are looked at or passed over when machines are bought.

@@ -75,6 +75,7 @@ type bin struct {
 	taints []Taint
 	room   pricing.Resources
 	slots  int
+	crowd  Crowd
 	ready  bool
 	// node is the node's name, and pool the machine's pool; empty where there is none.
 	node, pool string
@@ -97,7 +98,7 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	for i := range x.Nodes {
 		n := &x.Nodes[i]
 		if n.Ready && !n.Cordoned && (n.VM == nil || !x.Away(n.VM.Host)) {
-			s.bins = append(s.bins, &bin{n.Labels, n.Taints, n.Allocatable.Minus(n.Used.Requests), Slots(n.PodSlots) - n.Used.Pods, true, n.Name, n.Pool})
+			s.bins = append(s.bins, &bin{n.Labels, n.Taints, n.Allocatable.Minus(n.Used.Requests), Slots(n.PodSlots) - n.Used.Pods, n.Crowd, true, n.Name, n.Pool})
 		}
 	}
 	for _, m := range x.Machines {
@@ -122,7 +123,7 @@ func (x *Index) arrives(m *Machine) bool {
 
 // bin is what a machine of the shape will be.
 func (p *PoolSize) bin(shape pricing.Shape) *bin {
-	return &bin{p.Labels, p.Taints, p.Capacity(shape), p.Slots(), false, "", p.Name}
+	return &bin{p.Labels, p.Taints, p.Capacity(shape), p.Slots(), p.Daemons.Crowd, false, "", p.Name}
 }
 
 // settle counts the replicas that have a node, and places the pods of others that have none yet out of the way.
@@ -154,13 +155,15 @@ func (p *Pod) goes() bool { return p.Finished() || p.Terminating || p.Daemon }
 
 // fits reports whether the pod has room here.
 func (b *bin) fits(p *Pod) bool {
-	return b.holds(p.Requests) && Accepts(p, b.labels, b.taints) == ""
+	return b.holds(p.Requests) && Accepts(p, b.labels, b.taints) == "" && b.crowd.Clash(p) == nil
 }
 
 func (b *bin) holds(requests pricing.Resources) bool { return b.slots > 0 && requests.Within(b.room) }
 
 // take puts the pod into the bin.
-func (b *bin) take(p *Pod) { b.room, b.slots = b.room.Minus(p.Requests), b.slots-1 }
+func (b *bin) take(p *Pod) {
+	b.room, b.slots, b.crowd = b.room.Minus(p.Requests), b.slots-1, b.crowd.With(p)
+}
 
 // first is the first bin that takes the pod, from the one given on; there is none if it is the number of the bins.
 func first(bins []*bin, p *Pod, from int) int {
@@ -279,6 +282,9 @@ func (l *lot) hold(b *bin) {
 // count is how many such pods the bin takes.
 func (b *bin) count(p *Pod) int {
 	n := b.slots
+	if p.Marked() && Clash(p, p) {
+		n = min(n, 1)
+	}
 	if p.Requests.CPU > 0 {
 		n = min(n, int(b.room.CPU/p.Requests.CPU))
 	}

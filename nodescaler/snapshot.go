@@ -38,7 +38,7 @@ type Pool struct {
 	// Reserved is what the system and the kubelet take of every node, and Daemons what DaemonSets and static pods
 	// take of what is left.
 	Reserved pricing.Resources
-	Daemons  Used `json:",omitzero"`
+	Daemons  Daemons `json:",omitzero"`
 	// PodSlots is how many pods a node takes whatever their size; 0 is Kubernetes' 110.
 	PodSlots int
 	Min, Max int
@@ -60,6 +60,12 @@ type Pool struct {
 	// selector is held against them before there is a node.
 	Labels map[string]string
 	Taints []Taint
+}
+
+// Daemons are pods that come with every machine of a pool: what they take, and those of them that are marked.
+type Daemons struct {
+	Used
+	Crowd Crowd `json:",omitempty"`
 }
 
 // RefusedOrder is a kind of machine that a pool makes none of for now, and why.
@@ -182,6 +188,10 @@ type Pod struct {
 	Created     time.Time
 	Selector    map[string]string
 	Tolerations []Toleration
+	// Has are the marks by which other pods may refuse to share a node with it, and Repels those that it refuses
+	// to share one with: labels, by anti-affinity, and ports of the node. Both are sorted.
+	Has    []string `json:",omitempty"`
+	Repels []string `json:",omitempty"`
 	// Daemon pods come with every node, and leave with it; they hold no node back.
 	Daemon bool
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.

@@ -132,7 +132,7 @@ func classOf(p *Pod) string {
 func (c *unhelped) look(x *Index, p *Pod, since time.Time) {
 	room := ""
 	for i := range x.Nodes {
-		if n := &x.Nodes[i]; !n.Draining && Refusal(p, n.Node, n.Used) == "" {
+		if n := &x.Nodes[i]; !n.Draining && Refusal(p, n.Node, n.Used) == "" && n.Crowd.Clash(p) == nil {
 			room = n.Name
 			break
 		}

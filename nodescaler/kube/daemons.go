@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
-	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // daemonSet is what is kept of a DaemonSet: on which nodes its pods run, and what one of them asks for.
@@ -21,7 +20,7 @@ type daemonSet struct {
 	metav1.ObjectMeta
 	nodes       nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
-	requests    pricing.Resources
+	like        *pod
 }
 
 // keepDaemonSet is the transform of the copies of DaemonSets.
@@ -31,9 +30,10 @@ func keepDaemonSet(o any) (any, error) {
 		return o, nil
 	}
 	like := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
+	like.Namespace, like.Name = d.Namespace, d.Name
 	return &daemonSet{
 		ObjectMeta: keepMeta(&d.ObjectMeta), tolerations: like.Spec.Tolerations,
-		nodes: nodeaffinity.GetRequiredNodeAffinity(like), requests: shortPod(like).said.Requests,
+		nodes: nodeaffinity.GetRequiredNodeAffinity(like), like: shortPod(like),
 	}, nil
 }
 
@@ -55,24 +55,25 @@ func (d *daemonSet) runsOn(name string, labels map[string]string, taints []nodes
 }
 
 // daemons returns what DaemonSets and static pods will take of a new node of a pool.
-func (c *Cluster) daemons(seen []*pod, nodes []nodescaler.Node) func(*nodescaler.Pool) nodescaler.Used {
+func (c *Cluster) daemons(seen []*pod, nodes []nodescaler.Node, marks *marker) func(*nodescaler.Pool) nodescaler.Daemons {
 	sets := kept[*daemonSet](c, daemonSets)
 	latest := latestDaemons(seen)
 	static := staticPods(seen, nodes)
-	return func(p *nodescaler.Pool) nodescaler.Used {
-		used := static[p.Name]
+	return func(p *nodescaler.Pool) nodescaler.Daemons {
+		all := nodescaler.Daemons{Used: static[p.Name]}
 		for _, d := range sets {
 			if !d.runsOn(unborn, p.Labels, p.Taints) {
 				continue
 			}
-			requests := d.requests
+			like := d.like.said
+			marks.fill(&like, d.like)
 			if is := latest[d.UID]; is != nil { // a LimitRange fills in what the template does not say
-				requests.CPU = cmp.Or(requests.CPU, is.said.Requests.CPU)
-				requests.Memory = cmp.Or(requests.Memory, is.said.Requests.Memory)
+				like.Requests.CPU = cmp.Or(like.Requests.CPU, is.said.Requests.CPU)
+				like.Requests.Memory = cmp.Or(like.Requests.Memory, is.said.Requests.Memory)
 			}
-			used = nodescaler.Used{Requests: used.Requests.Plus(requests), Pods: used.Pods + 1}
+			all.Used, all.Crowd = all.With(&like), all.Crowd.With(&like)
 		}
-		return used
+		return all
 	}
 }
 

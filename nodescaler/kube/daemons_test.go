@@ -54,7 +54,7 @@ func TestDaemonSetsTakeTheirShareOfNewNodes(t *testing.T) {
 			if c.runs {
 				want = nodescaler.Used{Requests: pricing.Resources{CPU: 100, Memory: 64 * pricing.MiB}, Pods: 1}
 			}
-			if d := cmp.Diff(want, port.look(t.Context()).Daemons(pool)); d != "" {
+			if d := cmp.Diff(want, port.look(t.Context()).Daemons(pool).Used); d != "" {
 				t.Error(d)
 			}
 		})
@@ -77,7 +77,7 @@ func TestDaemonSetsWithoutRequestsAskForWhatTheirPodsDo(t *testing.T) {
 spec: {template: {spec: {containers: [{name: c, resources: {requests: {memory: 32Mi}}}]}}}`))
 	port.shortens(t, pods, object[corev1.Pod](t, daemonPod("agent", "w-1", "nodeName: w-1")))
 	want := nodescaler.Used{Requests: pricing.Resources{CPU: 300, Memory: 32 * pricing.MiB}, Pods: 1}
-	if d := cmp.Diff(want, port.look(t.Context()).Daemons(&nodescaler.Pool{Name: "workers"})); d != "" {
+	if d := cmp.Diff(want, port.look(t.Context()).Daemons(&nodescaler.Pool{Name: "workers"}).Used); d != "" {
 		t.Error(d)
 	}
 }
@@ -98,10 +98,10 @@ spec: {nodeName: %[2]s, containers: [{name: c, resources: {requests: {cpu: 100m,
 	}
 	daemons := port.look(t.Context()).Daemons
 	want := nodescaler.Used{Requests: pricing.Resources{CPU: 100, Memory: 64 * pricing.MiB}, Pods: 1}
-	if d := cmp.Diff(want, daemons(&nodescaler.Pool{Name: "workers"})); d != "" {
+	if d := cmp.Diff(want, daemons(&nodescaler.Pool{Name: "workers"}).Used); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff(nodescaler.Used{}, daemons(&nodescaler.Pool{Name: "others"})); d != "" {
+	if d := cmp.Diff(nodescaler.Used{}, daemons(&nodescaler.Pool{Name: "others"}).Used); d != "" {
 		t.Error(d)
 	}
 }

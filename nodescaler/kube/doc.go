@@ -18,8 +18,9 @@
 //   - A toleration of the empty value is told only where no taint of its key has a value; numeric ones never.
 //   - Pods that ask for devices, or for certain neighbours, select a node that does not exist. They stay where
 //     they are, and nothing is bought for them.
-//   - Pods that must not have certain neighbours (anti-affinity, even spread, ports of the node) do so once
-//     they run. Until then that is left out: a machine of their own would do.
+//   - Pods that share no node, by an anti-affinity to the host name or a port of the node, have marks for that. Pods
+//     that are to be apart by zone, or spread evenly, select a node that does not exist once they run. Until then
+//     that does not count: a machine of their own would do.
 //   - Taints of nodes that are starting or failing make a node not ready.
 //   - Storage that is requested of a node, and preferences of any kind, are left out.
 //

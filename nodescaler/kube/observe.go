@@ -90,8 +90,9 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 			}
 		}
 	}
-	state.Pods = c.pods(seen, all, usage)
-	state.Daemons = c.daemons(seen.pods, state.Nodes)
+	marks := newMarker(seen.pods, unsorted[*daemonSet](c, daemonSets))
+	state.Pods = c.pods(seen, all, usage, marks)
+	state.Daemons = c.daemons(seen.pods, state.Nodes, marks)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
 	c.observed.Store(seen)
 	return state
@@ -169,7 +170,7 @@ func (c *Cluster) nodes(all []*node) []nodescaler.Node {
 }
 
 // pods completes what pods say with what rests on other objects.
-func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Sample) []nodescaler.Pod {
+func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Sample, marks *marker) []nodescaler.Pod {
 	var pools []nodescaler.Pool
 	if c.cfg.Pools != nil {
 		pools = c.cfg.Pools()
@@ -188,6 +189,7 @@ func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Samp
 		said[i].Workload = whose.workload(p)
 		said[i].CPU = usage[p.said.Name]
 		where.fill(&said[i], p, bound)
+		marks.fill(&said[i], p)
 		if _, there := seen.nodes[p.meant]; there {
 			said[i].Node, said[i].Unschedulable = p.meant, false
 		}

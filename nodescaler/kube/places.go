@@ -13,11 +13,6 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// selectNowhere is a label that no node has. A pod that asks for what nodescaler has no word for selects
-// it, with what it asks for as the value: so it is taken to fit nowhere, no machine is bought for it in
-// vain, and the node that it runs on is not emptied.
-const selectNowhere = "plimsoll.dev/cannot-foresee"
-
 // places are all nodes that there are and all pools that nodes may come from. Kubernetes' ways of choosing
 // among them are richer than nodescaler's, which knows labels that must be equal; what is richer is put
 // into labels that say the same, or less, of every place that there can be.
@@ -81,7 +76,7 @@ func (w *places) fill(said *nodescaler.Pod, p *pod, volumes map[string]*volume) 
 	}
 }
 
-func nowhere(what string) map[string]string { return map[string]string{selectNowhere: what} }
+func nowhere(what string) map[string]string { return map[string]string{nodescaler.SelectNowhere: what} }
 
 // narrowed adds to a selector the labels that stand for requirements. What it selects meets them on every
 // place there is; it may leave out places that meet them, too.
@@ -97,7 +92,7 @@ func (w *places) narrowed(selector map[string]string, required []*corev1.NodeSel
 		found = map[string]string{}
 	}
 	for _, r := range required {
-		if found = w.narrow(found, r); found[selectNowhere] != "" {
+		if found = w.narrow(found, r); found[nodescaler.SelectNowhere] != "" {
 			break
 		}
 	}

@@ -69,11 +69,12 @@ func TestConstraintsBecomeLabelsThatSayAsMuch(t *testing.T) {
 		{name: "a device", spec: `spec: {containers: [{name: a, resources: {requests: {nvidia.com/gpu: 1}}}]}`, want: nowhere("a node with nvidia.com/gpu")},
 		{name: "none of a device", spec: `spec: {containers: [{name: a, resources: {requests: {nvidia.com/gpu: 0, ephemeral-storage: 1Gi}}}]}`},
 		{name: "a neighbour", spec: `spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}}}`, want: nowhere("a node beside pods it has an affinity to")},
-		{name: "no neighbour, running", spec: `spec: {nodeName: small-1, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}}}`, want: nowhere("a node without pods it has an anti-affinity to")},
+		{name: "no neighbour, running", spec: `spec: {nodeName: small-1, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}}}`, want: nowhere("a zone without pods it has an anti-affinity to")},
 		{name: "no neighbour, waiting", spec: `spec: {nodeSelector: {disk: ssd}, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone}]}}}`, want: map[string]string{"disk": "ssd"}},
 		{name: "spread, running", spec: `spec: {nodeName: small-1, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}`, want: nowhere("a node that keeps its pods evenly spread")},
 		{name: "spread if it can be", spec: `spec: {nodeName: small-1, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}`},
-		{name: "a port of the node", spec: `spec: {nodeName: small-1, containers: [{name: a, ports: [{containerPort: 80, hostPort: 8080}]}]}`, want: nowhere("a node with port 8080 free")},
+		{name: "a port of the node", spec: `spec: {nodeName: small-1, containers: [{name: a, ports: [{containerPort: 80, hostPort: 8080}]}]}`},
+		{name: "no neighbour on the node, running", spec: `spec: {nodeName: small-1, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := keptPod(t, "metadata: {namespace: shop, name: a, "+owned+"}\n"+c.spec)
@@ -149,7 +150,7 @@ func TestLabelsNeverSelectAPlaceThatDoesNotDo(t *testing.T) {
 				t.Fatalf("%v selects %s with %v, which does not meet %v", got, place.Name, place.Labels, required)
 			}
 		}
-		if _, none := got[selectNowhere]; none && slices.ContainsFunc(places.all, func(n corev1.Node) bool {
+		if _, none := got[nodescaler.SelectNowhere]; none && slices.ContainsFunc(places.all, func(n corev1.Node) bool {
 			return n.Name != unborn && selects(selector, n.Labels) && truth.Match(&n)
 		}) {
 			t.Fatalf("taken to fit nowhere, and a node with a name of its own does: %v", required)

@@ -44,6 +44,8 @@ type pod struct {
 	meant string
 	// address is the pod's IP; empty until it has one.
 	address string
+	// apart are pods that it refuses to share a node with.
+	apart []unique.Handle[antiTerm]
 	// neighbours says what the pod asks of the pods beside it, and lacking what it asks of a node that
 	// nodescaler has no word for.
 	neighbours, lacking string
@@ -160,17 +162,16 @@ func (kept *pod) constraints(p *corev1.Pod) {
 		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 			kept.lacking = "a node beside pods it has an affinity to"
 		}
-		if a.PodAntiAffinity != nil && len(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			kept.neighbours = "a node without pods it has an anti-affinity to"
-		}
 	}
+	all := false
+	if kept.apart, all = terms(p); !all {
+		kept.neighbours = "a zone without pods it has an anti-affinity to"
+	}
+	kept.said.Has, kept.said.Repels = ports(p)
 	for i := range p.Spec.TopologySpreadConstraints {
 		if p.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
 			kept.neighbours = "a node that keeps its pods evenly spread"
 		}
-	}
-	if port := hostPort(p); port != 0 {
-		kept.neighbours = fmt.Sprintf("a node with port %d free", port)
 	}
 	if len(p.Spec.ResourceClaims) > 0 {
 		kept.lacking = "a node with devices for its resource claims"
@@ -183,18 +184,6 @@ func (kept *pod) constraints(p *corev1.Pod) {
 			kept.claims = append(kept.claims, p.Name+"-"+v.Name)
 		}
 	}
-}
-
-// hostPort returns a port of the node that the pod takes, or 0.
-func hostPort(p *corev1.Pod) int32 {
-	for i := range p.Spec.Containers {
-		for _, port := range p.Spec.Containers[i].Ports {
-			if port.HostPort != 0 {
-				return port.HostPort
-			}
-		}
-	}
-	return 0
 }
 
 // isDaemon reports whether the pod comes with every node and leaves with it: a DaemonSet's, or one that

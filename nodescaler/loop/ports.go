@@ -43,7 +43,7 @@ type ClusterState struct {
 	// replicas that are expected; they are no pods, and what they take is free.
 	Placed map[string]int
 	// Daemons is what DaemonSets and static pods take of a new node of the pool; nil is nothing.
-	Daemons func(p *nodescaler.Pool) nodescaler.Used
+	Daemons func(p *nodescaler.Pool) nodescaler.Daemons
 }
 
 // Machines is the virtualisation side. No call waits for the machine: an order is accepted or

@@ -171,7 +171,7 @@ func (r *Runner) planned() []nodescaler.Pool {
 }
 
 // withDaemons returns the pools with what daemons take of their machines.
-func withDaemons(pools []nodescaler.Pool, daemons func(*nodescaler.Pool) nodescaler.Used) []nodescaler.Pool {
+func withDaemons(pools []nodescaler.Pool, daemons func(*nodescaler.Pool) nodescaler.Daemons) []nodescaler.Pool {
 	if daemons == nil {
 		return pools
 	}

@@ -19,7 +19,26 @@ import (
 type life struct {
 	world
 	wanted map[string]int // replicas by size, as 300m
+	marks  map[string]marks
 	born   int
+}
+
+// marks are what a workload's pods have and repel.
+type marks struct{ has, repels []string }
+
+// drawMarks has some workloads keep their pods apart from each other, or from those of another.
+func drawMarks(t *rapid.T) map[string]marks {
+	all := map[string]marks{}
+	for _, app := range []string{"ns/app300", "ns/app700", "ns/app1100"} {
+		m := marks{has: []string{app}}
+		for _, other := range []string{"ns/app1100", "ns/app300", "ns/app700"} {
+			if rapid.IntRange(0, 3).Draw(t, app+" repels "+other) == 0 {
+				m.repels = append(m.repels, other)
+			}
+		}
+		all[app] = m
+	}
+	return all
 }
 
 const (
@@ -89,24 +108,27 @@ func (l *life) control() {
 		})
 		for ; there < l.wanted[app]; there++ {
 			l.born++
-			l.pod(fmt.Sprintf("%s-%04d", app, l.born), "", pricing.MilliCPU(size), 200, func(p *nodescaler.Pod) { p.Workload = app })
+			l.pod(fmt.Sprintf("%s-%04d", app, l.born), "", pricing.MilliCPU(size), 200, func(p *nodescaler.Pod) {
+				p.Workload, p.Has, p.Repels = app, l.marks[app].has, l.marks[app].repels
+			})
 		}
 	}
 }
 
 // schedule binds each pod to the first node that takes it.
 func (l *life) schedule() {
-	used := map[string]nodescaler.Used{}
+	used, crowds := map[string]nodescaler.Used{}, map[string]nodescaler.Crowd{}
 	for i := range l.Pods {
 		used[l.Pods[i].Node] = used[l.Pods[i].Node].With(&l.Pods[i])
+		crowds[l.Pods[i].Node] = crowds[l.Pods[i].Node].With(&l.Pods[i])
 	}
 	for i := range l.Pods {
 		p := &l.Pods[i]
 		for j := range l.Nodes {
 			n := &l.Nodes[j]
-			if p.Node == "" && nodescaler.Refusal(p, n, used[n.Name]) == "" {
+			if p.Node == "" && nodescaler.Refusal(p, n, used[n.Name]) == "" && crowds[n.Name].Clash(p) == nil {
 				p.Node, p.Phase, p.Unschedulable = n.Name, podscaler.Running, false
-				used[n.Name] = used[n.Name].With(p)
+				used[n.Name], crowds[n.Name] = used[n.Name].With(p), crowds[n.Name].With(p)
 			}
 		}
 	}
@@ -164,7 +186,7 @@ func (l *life) waiting() (names []string) {
 func TestPoliciesComeToRest(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			l := &life{world: *aWorld(), wanted: map[string]int{}}
+			l := &life{world: *aWorld(), wanted: map[string]int{}, marks: drawMarks(t)}
 			l.Pools[0].Max, l.Pools[0].Min = 30, rapid.IntRange(0, 2).Draw(t, "min")
 			for i := range l.Hosts {
 				l.Hosts[i].Room = small.Resources().Times(12)
@@ -200,7 +222,7 @@ func TestPoliciesComeToRest(t *testing.T) {
 // there are the spares and no more.
 func TestJointWithSparesComesToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &life{world: *aWorld(), wanted: map[string]int{}}
+		l := &life{world: *aWorld(), wanted: map[string]int{}, marks: drawMarks(t)}
 		l.Pools[0].Max, l.Pools[0].Min = 30, rapid.IntRange(0, 2).Draw(t, "min")
 		for i := range l.Hosts {
 			l.Hosts[i].Room = small.Resources().Times(12)

@@ -16,7 +16,8 @@ import (
 type places struct {
 	groups []*group
 	at     map[string]slot
-	taken  map[string]int // pods that the simulation put on a node, by node
+	taken  map[string]int              // pods that the simulation put on a node, by node
+	crowds map[string]nodescaler.Crowd // of those, and of machines that are not there yet, the marked ones
 }
 
 // group is the nodes with the same taints. A pod that does not tolerate them skips the group
@@ -47,7 +48,7 @@ func nodesOf(slots []slot) []string {
 
 // newPlaces opens the nodes for moves, with what is used of each.
 func newPlaces(nodes []*nodescaler.NodeLoad, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
-	s := &places{at: make(map[string]slot, len(nodes)), taken: map[string]int{}}
+	s := &places{at: make(map[string]slot, len(nodes)), taken: map[string]int{}, crowds: map[string]nodescaler.Crowd{}}
 	groups := map[string]*group{}
 	for _, n := range nodes {
 		key := taintKey(n.Taints)
@@ -93,12 +94,18 @@ func (s *places) find(p *nodescaler.Pod) (slot, bool) {
 			continue
 		}
 		for i := g.room.next(0, p.Requests); i >= 0; i = g.room.next(i+1, p.Requests) {
-			if nodescaler.Accepts(p, g.nodes[i].Labels, g.nodes[i].Taints) == "" {
+			n := g.nodes[i]
+			if nodescaler.Accepts(p, n.Labels, n.Taints) == "" && s.clash(n, p) == nil {
 				return slot{g, i}, true
 			}
 		}
 	}
 	return slot{}, false
+}
+
+// clash is a pod on the node that this one cannot share it with, or nil.
+func (s *places) clash(n *nodescaler.NodeLoad, p *nodescaler.Pod) *nodescaler.Pod {
+	return cmp.Or(n.Crowd.Clash(p), s.crowds[n.Name].Clash(p))
 }
 
 // move puts all the pods somewhere and returns where each goes; or it moves none and returns the
@@ -141,6 +148,11 @@ func (s *places) put(at slot, p *nodescaler.Pod, sign int) {
 	r := at.room.get(at.leaf)
 	at.room.set(at.leaf, room{r.free.Minus(p.Requests.Times(sign)), r.slots - sign})
 	s.taken[at.node()] += sign
+	if crowd := s.crowds[at.node()]; sign > 0 {
+		s.crowds[at.node()] = crowd.With(p)
+	} else {
+		s.crowds[at.node()] = crowd.Without(p)
+	}
 }
 
 // take puts the pod on the node of that name, if that is a place, whether or not it fits.

@@ -232,6 +232,7 @@ func (t *scan) due() []dueMachine {
 func (t *scan) fill(machine string, p *nodescaler.Pod) {
 	if t.tenants != nil {
 		t.filled[machine] = t.filled[machine].With(p)
+		t.places.crowds[machine] = t.places.crowds[machine].With(p)
 	}
 }
 

@@ -103,6 +103,22 @@ func TestUnneededOrders(t *testing.T) {
 			w.Pools[0].Taints = []nodescaler.Taint{gpu}
 			w.Pools = append(w.Pools, nodescaler.Pool{Name: "x", Max: 2, Shapes: []pricing.Shape{large}})
 		}), want: []string{"Buy x large pve1"}},
+		{name: "pods that share no node", world: aWorld().node("w-1", "pve1").pod("a", "w-1", 100, 100, lonely).pod("b", "", 100, 100, lonely).pod("c", "", 100, 100, lonely),
+			want: []string{"Buy w small pve2", "Buy w small pve3"}},
+		{name: "one of them fits on a node without any", world: aWorld().node("w-1", "pve1").pod("b", "", 100, 100, lonely).pod("c", "", 100, 100, lonely),
+			want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.PodsFitExisting}},
+		{name: "and one on each machine that is on its way", world: aWorld().change(booting("w-1", "pve1")).pod("b", "", 100, 100, lonely).pod("c", "", 100, 100, lonely).change(func(w *world) {
+			w.Machines[0].Created = w.Now.Add(-time.Minute)
+		}), want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.PodsFitExisting}},
+		{name: "others join them", world: aWorld().pod("b", "", 100, 100, lonely).pod("c", "", 100, 100), want: []string{"Buy w small pve1"}},
+		{name: "a pod that a pod on the node repels", world: aWorld().node("w-1", "pve1").pod("a", "w-1", 100, 100, func(p *nodescaler.Pod) { p.Repels = []string{"app=web"} }).
+			pod("b", "", 100, 100, func(p *nodescaler.Pod) { p.Has = []string{"app=web"} }), want: []string{"Buy w small pve2"}},
+		{name: "a pod that every machine's daemons repel", world: aWorld().pod("b", "", 100, 100, lonely).change(func(w *world) {
+			w.Pools[0].Daemons.Crowd = nodescaler.Crowd{{Repels: []string{"app=web"}}}
+		}), reasons: []string{"Refused"}},
+		{name: "replicas to come that share no node", world: aWorld().change(func(w *world) {
+			w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 100}, Has: []string{"app=web"}, Repels: []string{"app=web"}}, Count: 3}}
+		}), want: []string{"Buy w small pve2", "Buy w small pve3", "Buy w small pve1"}},
 		{name: "too big for any", world: aWorld().pod("a", "", 1900, 100), reasons: []string{"TooBig"}},
 		{name: "no more than the pool may have", world: aWorld().pods(3, "a", "", 1800, 100).change(func(w *world) { w.Pools[0].Max = 1 }),
 			want: []string{"Buy w small pve1"}, reasons: []string{"PoolFull"}},

@@ -214,7 +214,8 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 		for i, n := range g.nodes {
 			// Most nodes are too full for any of the pods, and are not even mentioned.
 			if r := g.room.get(i); r.takes(smallest) {
-				b.Bins = append(b.Bins, packing.Bin{Name: n.Name, Free: r.free, Slots: r.slots, Refuses: refusals(classes, n.Labels, n.Taints)})
+				refuses := refusals(classes, n.Labels, n.Taints, n.Crowd, t.places.crowds[n.Name])
+				b.Bins = append(b.Bins, packing.Bin{Name: n.Name, Free: r.free, Slots: r.slots, Refuses: refuses})
 			}
 		}
 	}
@@ -222,29 +223,58 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 		if p := t.x.Pool(m.pool); p != nil {
 			b.Bins = append(b.Bins, packing.Bin{
 				Name: m.name, Free: p.Capacity(m.shape).Minus(m.used.Requests), Slots: p.Slots() - m.used.Pods,
-				Refuses: refusals(classes, p.Labels, p.Taints),
+				Refuses: refusals(classes, p.Labels, p.Taints, p.Daemons.Crowd, t.places.crowds[m.name]),
 			})
 		}
 	}
 	for i := range offers {
 		p := t.x.Pool(offers[i].Pool)
-		offers[i].Refuses = refusals(classes, p.Labels, p.Taints)
+		offers[i].Refuses = refusals(classes, p.Labels, p.Taints, p.Daemons.Crowd)
 	}
+	b.Apart = apart(classes)
 	return b
 }
 
-// refusals is the classes that nodes with these labels and taints do not take.
-func refusals(classes map[string]*nodescaler.Pod, labels map[string]string, taints []nodescaler.Taint) packing.Refusals {
+// refusals is the classes that nodes with these labels, taints and marked pods do not take.
+func refusals(classes map[string]*nodescaler.Pod, labels map[string]string, taints []nodescaler.Taint, crowds ...nodescaler.Crowd) packing.Refusals {
 	var r packing.Refusals
+	refuse := func(class, why string) {
+		if r == nil {
+			r = packing.Refusals{}
+		}
+		r[class] = why
+	}
 	for class, p := range classes {
 		if code := nodescaler.Accepts(p, labels, taints); code != "" {
-			if r == nil {
-				r = packing.Refusals{}
+			refuse(class, code+": "+nodescaler.Mismatch(p, labels, taints))
+			continue
+		}
+		for _, crowd := range crowds {
+			if other := crowd.Clash(p); other != nil {
+				refuse(class, nodescaler.PodsApart+": "+nodescaler.Clashing(p, other))
 			}
-			r[class] = code + ": " + nodescaler.Mismatch(p, labels, taints)
 		}
 	}
 	return r
+}
+
+// apart are the classes whose pods share no node.
+func apart(classes map[string]*nodescaler.Pod) (pairs [][2]string) {
+	var marked []string
+	for class, p := range classes {
+		if p.Marked() {
+			marked = append(marked, class)
+		}
+	}
+	slices.Sort(marked)
+	for i, a := range marked {
+		for _, b := range marked[i:] {
+			if nodescaler.Clash(classes[a], classes[b]) {
+				pairs = append(pairs, [2]string{a, b})
+			}
+		}
+	}
+	return pairs
 }
 
 // settle turns the packing into orders, and takes what it puts on nodes out of their room. Those for one namespace
@@ -320,8 +350,8 @@ func (t *scan) daemonsShare(p *nodescaler.Pod, why packing.Why) string {
 	for i := range t.x.Pools {
 		pool := &t.x.Pools[i]
 		without := *pool.Pool
-		without.Daemons = nodescaler.Used{}
-		if pool.Daemons != without.Daemons && slices.ContainsFunc(pool.Shapes, func(s pricing.Shape) bool { return without.Holds(p, s) }) {
+		without.Daemons = nodescaler.Daemons{}
+		if slices.ContainsFunc(pool.Shapes, func(s pricing.Shape) bool { return without.Holds(p, s) }) {
 			return fmt.Sprintf("; DaemonSets and static pods take %s of each machine of pool %s, which would hold it without them", nodescaler.Amount(pool.Daemons.Requests), pool.Name)
 		}
 	}

@@ -76,6 +76,9 @@ func (w *world) pod(name, node string, cpu pricing.MilliCPU, mib pricing.Bytes, 
 	return w
 }
 
+// lonely is a pod that shares no node with another of its kind.
+func lonely(p *nodescaler.Pod) { p.Has, p.Repels = []string{"app=web"}, []string{"app=web"} }
+
 // pods adds n like pods to a node.
 func (w *world) pods(n int, name, node string, cpu pricing.MilliCPU, mib pricing.Bytes) *world {
 	for i := range n {

@@ -94,16 +94,16 @@ func (b *buyer) fill(s int, left []int) []lot {
 	free, from := room, 0
 	for {
 		var k int
-		if k, from = b.next(s, free, from, left); k < 0 {
+		if k, from = b.next(s, free, from, left, load); k < 0 {
 			break
 		}
 		n := 1
 		if b.window == 1 {
-			n = free.times(b.m.kinds[k].need, left[k]-b.taken[k])
+			n = b.m.joins(nil, k, free.times(b.m.kinds[k].need, left[k]-b.taken[k]))
 		}
 		free = free.plus(b.m.kinds[k].need, -n)
 		if b.taken[k] == 0 {
-			load = append(load, lot{kind: k})
+			load = append(load, lot{kind: k, n: 1})
 		}
 		b.taken[k] += n
 	}
@@ -115,7 +115,7 @@ func (b *buyer) fill(s int, left []int) []lot {
 
 // next is the kind to put into the free room next, or -1, and the place in the order before
 // which nothing fits any more.
-func (b *buyer) next(s int, free vector, from int, left []int) (best, first int) {
+func (b *buyer) next(s int, free vector, from int, left []int, load []lot) (best, first int) {
 	best, first = -1, len(b.live)
 	b.looks++
 	if free[slots] == 0 {
@@ -128,7 +128,7 @@ func (b *buyer) next(s int, free vector, from int, left []int) (best, first int)
 	for i := from; i < len(b.live) && seen < b.window; i++ {
 		k := b.live[i]
 		kd := &b.m.kinds[k]
-		if kd.need[cpu] > free[cpu] || kd.need[memory] > free[memory] || left[k] == b.taken[k] || refused[kd.class] {
+		if kd.need[cpu] > free[cpu] || kd.need[memory] > free[memory] || left[k] == b.taken[k] || refused[kd.class] || b.m.joins(load, k, 1) == 0 {
 			continue
 		}
 		if seen++; seen == 1 {

@@ -32,7 +32,7 @@ func (m *model) result(p *plan, bound pricing.Rate) Result {
 	for k, n := range p.left {
 		if n > 0 {
 			why, text := w.obstacle(&m.kinds[k])
-			w.place(lot{k, n}, Placement{Purchase: -1, Why: why, Text: text + w.nearestNode(&m.kinds[k])})
+			w.place(lot{k, n}, Placement{Purchase: -1, Why: why, Text: text + w.nearestNode(k)})
 		}
 	}
 	return w.result
@@ -156,10 +156,12 @@ func (w *writer) refusal(kd *kind) string {
 }
 
 // nearestNode says which node that takes the kind comes nearest to having room for it.
-func (w *writer) nearestNode(kd *kind) string {
+func (w *writer) nearestNode(k int) string {
+	kd := &w.m.kinds[k]
 	var taking []*node
 	for i := range w.m.nodes {
-		if n := &w.m.nodes[i]; w.m.accepts(n.spec, kd) {
+		n := &w.m.nodes[i]
+		if w.m.accepts(n.spec, kd) && (n.bin < 0 || w.m.joins(w.p.machines[n.bin].load, k, 1) > 0) {
 			taking = append(taking, n)
 		}
 	}

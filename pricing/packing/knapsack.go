@@ -77,7 +77,7 @@ func (k *knapsack) extend(room vector, w weights) {
 	worth := 0.0
 	for i := range k.items {
 		c := &k.items[i]
-		c.fixed = max(0, min(int(c.part)-1, c.n))
+		c.fixed = k.m.joins(k.now, c.kind, max(0, min(int(c.part)-1, c.n)))
 		if c.fixed > 0 {
 			k.now = append(k.now, lot{c.kind, c.fixed})
 			room = room.plus(k.m.kinds[c.kind].need, -c.fixed)
@@ -97,7 +97,7 @@ func (k *knapsack) gather(s int, room vector) {
 	for i := range k.m.kinds {
 		kd := &k.m.kinds[i]
 		if k.value[i] > 0 && k.count[i] > 0 && k.m.fits(s, kd) {
-			k.items = append(k.items, candidate{kind: i, n: room.times(kd.need, k.count[i])})
+			k.items = append(k.items, candidate{kind: i, n: k.m.joins(nil, i, room.times(kd.need, k.count[i]))})
 		}
 	}
 }
@@ -183,6 +183,10 @@ func (k *knapsack) search(i int, room vector, weight, worth float64) {
 		if !room.holds(need) {
 			continue
 		}
+		fit := k.m.joins(k.now, c.kind, room.times(need, c.n))
+		if fit == 0 {
+			continue
+		}
 		bound := worth + float64(c.density*weight)
 		if bound > float64(k.worth*(1+cut)) {
 			bound = worth + k.most(i, room, weight)
@@ -192,7 +196,7 @@ func (k *knapsack) search(i int, room vector, weight, worth float64) {
 			return
 		}
 		k.now = append(k.now, lot{c.kind, 0})
-		for n := room.times(need, c.n); n > 0 && k.nodes >= 0; n-- {
+		for n := fit; n > 0 && k.nodes >= 0; n-- {
 			k.now[len(k.now)-1].n = n
 			k.search(i+1, room.plus(need, -n), weight-float64(c.weight*float64(n)), worth+float64(k.value[c.kind]*float64(n)))
 		}

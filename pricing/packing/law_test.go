@@ -39,6 +39,8 @@ func TestOrderOfInputDoesNotMatter(t *testing.T) {
 		r.Shuffle(len(q.Items), func(i, j int) { q.Items[i], q.Items[j] = q.Items[j], q.Items[i] })
 		r.Shuffle(len(q.Bins), func(i, j int) { q.Bins[i], q.Bins[j] = q.Bins[j], q.Bins[i] })
 		r.Shuffle(len(q.Offers), func(i, j int) { q.Offers[i], q.Offers[j] = q.Offers[j], q.Offers[i] })
+		q.Apart = slices.Clone(p.Apart)
+		r.Shuffle(len(q.Apart), func(i, j int) { q.Apart[i], q.Apart[j] = [2]string{q.Apart[j][1], q.Apart[j][0]}, q.Apart[i] })
 		if diff := cmp.Diff(want, Solve(q)); diff != "" {
 			t.Fatalf("another order, another result:\n%s", diff)
 		}
@@ -71,7 +73,7 @@ func TestUnitsOfResourcesChangeNothing(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		p := arbitrary(t, bounds{30, 4, 6})
-		q := Problem{Limits: p.Limits, Hosts: map[string]pricing.Resources{}}
+		q := Problem{Limits: p.Limits, Hosts: map[string]pricing.Resources{}, Apart: p.Apart}
 		for name, room := range p.Hosts {
 			q.Hosts[name] = scale(room)
 		}

@@ -61,6 +61,7 @@ func (v vector) plus(o vector, n int) vector {
 type model struct {
 	items   []Item // by name
 	classes []string
+	apart   [][]bool // by class, those that it shares no machine with; nil if it shares one with all
 	masks   [][]bool // sets of classes that are refused
 	specs   []spec
 	kinds   []kind // largest first
@@ -129,6 +130,7 @@ type offer struct {
 func newModel(p Problem) *model {
 	m := &model{}
 	m.gatherKinds(p.Items)
+	m.gatherApart(p.Apart)
 	m.gatherNodes(p.Bins)
 	m.gatherOffers(p)
 	m.number()
@@ -164,6 +166,43 @@ func (m *model) gatherKinds(items []Item) {
 		k := &m.kinds[i]
 		k.class = classes[m.items[k.items[0]].Class]
 	}
+}
+
+func (m *model) gatherApart(pairs [][2]string) {
+	m.apart = make([][]bool, len(m.classes))
+	note := func(class, other string) {
+		a, known := slices.BinarySearch(m.classes, class)
+		b, others := slices.BinarySearch(m.classes, other)
+		if !known || !others {
+			return
+		}
+		if m.apart[a] == nil {
+			m.apart[a] = make([]bool, len(m.classes))
+		}
+		m.apart[a][b] = true
+	}
+	for _, pair := range pairs {
+		note(pair[0], pair[1])
+		note(pair[1], pair[0])
+	}
+}
+
+// joins is how many of n items of kind k may share a machine with the load, whatever its room.
+func (m *model) joins(load []lot, k, n int) int {
+	class := m.kinds[k].class
+	apart := m.apart[class]
+	if apart == nil || n == 0 {
+		return n
+	}
+	for _, l := range load {
+		if l.n > 0 && apart[m.kinds[l.kind].class] {
+			return 0
+		}
+	}
+	if apart[class] {
+		return 1
+	}
+	return n
 }
 
 // byName sorts items by name. Thousands of strings take long to sort, and who asks has mostly sorted them.
@@ -369,9 +408,9 @@ func (m *model) fits(s int, k *kind) bool { return m.specs[s].room.holds(k.need)
 // carries reports whether an empty machine of spec s takes the load.
 func (m *model) carries(s int, load []lot) bool {
 	free := m.specs[s].room
-	for _, l := range load {
+	for i, l := range load {
 		kd := &m.kinds[l.kind]
-		if !m.accepts(s, kd) || free.times(kd.need, l.n) < l.n {
+		if !m.accepts(s, kd) || m.joins(load[:i], l.kind, free.times(kd.need, l.n)) < l.n {
 			return false
 		}
 		free = free.plus(kd.need, -l.n)

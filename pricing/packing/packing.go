@@ -35,6 +35,9 @@ type Problem struct {
 	// Limits is how many more machines each pool may have, by name. A pool that is not listed
 	// may have none.
 	Limits map[string]int
+	// Apart are pairs of classes of which no machine takes both, in either order. Of a class that is a
+	// pair with itself a machine takes one item. What is on a bin already is among what it refuses.
+	Apart [][2]string
 }
 
 // Item is one pod to be placed. Items of one Class are accepted by the same machines; those

@@ -14,7 +14,8 @@ type twin struct {
 	p     Problem
 	sizes map[string]int64
 	ledger
-	machines []Offer // bought; Free and Slots are what is left
+	machines []Offer  // bought; Free and Slots are what is left
+	holds    [][]Item // what is in each of these
 	now      score
 	best     score
 }
@@ -51,7 +52,9 @@ func (tw *twin) inBins(i int, it Item) {
 		}
 		tw.free[b.Name] = tw.free[b.Name].Minus(it.Requests)
 		tw.slots[b.Name]--
+		tw.on[b.Name] = append(tw.on[b.Name], it)
 		tw.search(i + 1)
+		tw.on[b.Name] = tw.on[b.Name][:len(tw.on[b.Name])-1]
 		tw.free[b.Name] = tw.free[b.Name].Plus(it.Requests)
 		tw.slots[b.Name]++
 	}
@@ -60,11 +63,13 @@ func (tw *twin) inBins(i int, it Item) {
 func (tw *twin) inMachines(i int, it Item) {
 	for j := range tw.machines {
 		o := &tw.machines[j]
-		if _, no := o.Refuses[it.Class]; no || o.Slots == 0 || !it.Requests.Within(o.Free) {
+		if _, no := o.Refuses[it.Class]; no || o.Slots == 0 || !it.Requests.Within(o.Free) || tw.p.keepsOff(it, tw.holds[j]) {
 			continue
 		}
 		o.Free, o.Slots = o.Free.Minus(it.Requests), o.Slots-1
+		tw.holds[j] = append(tw.holds[j], it)
 		tw.search(i + 1)
+		tw.holds[j] = tw.holds[j][:len(tw.holds[j])-1]
 		o = &tw.machines[j]
 		o.Free, o.Slots = o.Free.Plus(it.Requests), o.Slots+1
 	}
@@ -82,9 +87,9 @@ func (tw *twin) inNew(i int, it Item) {
 		tw.now.rate += o.Rate
 		tw.now.bought++
 		o.Free, o.Slots = o.Free.Minus(it.Requests), o.Slots-1
-		tw.machines = append(tw.machines, o)
+		tw.machines, tw.holds = append(tw.machines, o), append(tw.holds, []Item{it})
 		tw.search(i + 1)
-		tw.machines = tw.machines[:len(tw.machines)-1]
+		tw.machines, tw.holds = tw.machines[:len(tw.machines)-1], tw.holds[:len(tw.holds)-1]
 		tw.now.bought--
 		tw.now.rate -= o.Rate
 		tw.hosts[o.Host] = room

@@ -28,6 +28,15 @@ type ledger struct {
 	slots map[string]int
 	pools map[string]int
 	hosts map[string]pricing.Resources
+	on    map[string][]Item // what was put into each bin
+	p     Problem
+}
+
+// keepsOff reports whether one of the others shares no machine with the item.
+func (p *Problem) keepsOff(it Item, others []Item) bool {
+	return slices.ContainsFunc(others, func(o Item) bool {
+		return slices.Contains(p.Apart, [2]string{it.Class, o.Class}) || slices.Contains(p.Apart, [2]string{o.Class, it.Class})
+	})
 }
 
 // verify fails unless the result is a packing of the problem that breaks no limit, and every
@@ -46,7 +55,7 @@ func verify(t tester, p Problem, r Result) {
 }
 
 func open(p Problem) *ledger {
-	l := &ledger{map[string]Item{}, map[string]Bin{}, map[string]pricing.Resources{}, map[string]int{}, map[string]int{}, map[string]pricing.Resources{}}
+	l := &ledger{map[string]Item{}, map[string]Bin{}, map[string]pricing.Resources{}, map[string]int{}, map[string]int{}, map[string]pricing.Resources{}, map[string][]Item{}, p}
 	for _, it := range p.Items {
 		l.items[it.Name] = it
 	}
@@ -77,9 +86,14 @@ func (l *ledger) checkPurchases(t tester, r Result) {
 			t.Fatalf("purchase %d holds %d items %q, with %d slots", i, len(buy.Items), buy.Items, o.Slots)
 		}
 		free := o.Free
+		var in []Item
 		for _, name := range buy.Items {
 			it := l.items[name]
 			free = free.Minus(it.Requests)
+			if l.p.keepsOff(it, in) {
+				t.Fatalf("purchase %d holds %s of class %s beside %v, and %v are to be apart", i, name, it.Class, in, l.p.Apart)
+			}
+			in = append(in, it)
 			if _, no := o.Refuses[it.Class]; no {
 				t.Fatalf("purchase %d refuses %s of class %s", i, name, it.Class)
 			}
@@ -131,12 +145,13 @@ func (l *ledger) putInBin(t tester, it Item, bin string) {
 	}
 	l.free[bin] = l.free[bin].Minus(it.Requests)
 	l.slots[bin]--
+	l.on[bin] = append(l.on[bin], it)
 }
 
 // roomIn reports whether the bin has room for the item; what is not asked for need not be there.
 func (l *ledger) roomIn(bin string, it Item) bool {
 	free := l.free[bin]
-	return l.slots[bin] > 0 && (it.Requests.CPU == 0 || it.Requests.CPU <= free.CPU) && (it.Requests.Memory == 0 || it.Requests.Memory <= free.Memory)
+	return l.slots[bin] > 0 && !l.p.keepsOff(it, l.on[bin]) && (it.Requests.CPU == 0 || it.Requests.CPU <= free.CPU) && (it.Requests.Memory == 0 || it.Requests.Memory <= free.Memory)
 }
 
 // checkWhy fails unless the code is the first obstacle of all offers, no bin had room left for
@@ -252,6 +267,11 @@ func random(r *rand.Rand, b bounds) Problem {
 	}
 	for i := range r.IntN(b.offers+1) + r.IntN(2) {
 		p.Offers = append(p.Offers, arbitraryOffer(r, i))
+	}
+	if r.IntN(2) > 0 {
+		for range r.IntN(4) {
+			p.Apart = append(p.Apart, [2]string{classes[r.IntN(len(classes))], classes[r.IntN(len(classes))]})
+		}
 	}
 	return p
 }

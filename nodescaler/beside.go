@@ -1,0 +1,72 @@
+package nodescaler
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Clash reports whether two pods cannot share a node: one repels a mark that the other has. A pod may clash with
+// another of its kind, as replicas do that have an anti-affinity to each other.
+func Clash(a, b *Pod) bool { return overlap(a.Repels, b.Has) || overlap(b.Repels, a.Has) }
+
+// overlap reports whether two sorted lists have an element in common.
+func overlap(a, b []string) bool {
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] == b[0]:
+			return true
+		case a[0] < b[0]:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return false
+}
+
+// Marked reports whether it matters beside which pods this one is.
+func (p *Pod) Marked() bool { return len(p.Has) > 0 || len(p.Repels) > 0 }
+
+// Crowd is pods of a node beside which others may not be: those that are marked.
+type Crowd []*Pod
+
+// With is the crowd with the pod added. The crowd itself stays as it is.
+func (c Crowd) With(p *Pod) Crowd {
+	if !p.Marked() {
+		return c
+	}
+	return append(slices.Clip(c), p)
+}
+
+// Without is the crowd with the pod taken away.
+func (c Crowd) Without(p *Pod) Crowd {
+	if i := slices.Index(c, p); i >= 0 {
+		return slices.Delete(slices.Clone(c), i, i+1)
+	}
+	return c
+}
+
+// Clash is the first of the crowd that the pod cannot share a node with, or nil.
+func (c Crowd) Clash(p *Pod) *Pod {
+	if !p.Marked() {
+		return nil
+	}
+	for _, other := range c {
+		if Clash(p, other) {
+			return other
+		}
+	}
+	return nil
+}
+
+// Clashing says which pod of a node keeps another from it, and by what.
+func Clashing(p, other *Pod) string {
+	for _, pair := range [][2]*Pod{{p, other}, {other, p}} {
+		for _, mark := range pair[0].Repels {
+			if slices.Contains(pair[1].Has, mark) {
+				return fmt.Sprintf("holds %s, and %s shares no node with pods that have %s", other.Name, pair[0].Name, mark)
+			}
+		}
+	}
+	return ""
+}

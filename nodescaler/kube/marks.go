@@ -1,0 +1,161 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// antiTerm is which pods another refuses to share a node with: a required anti-affinity by host name.
+type antiTerm struct {
+	selector   string // as labels.Parse reads it
+	namespaces string // sorted, joined by commas; empty is every namespace
+}
+
+// terms reads a pod's required anti-affinity by host name, and reports whether that is all that it asks of
+// the pods beside it. A selector of namespaces counts as all of them: their labels are not read, and what is taken
+// to clash and does not costs a machine, where the opposite would leave a pod waiting for ever.
+func terms(p *corev1.Pod) (apart []unique.Handle[antiTerm], all bool) {
+	a := p.Spec.Affinity
+	if a == nil || a.PodAntiAffinity == nil {
+		return nil, true
+	}
+	all = true
+	for i := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		t := &a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i]
+		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+		switch {
+		case t.TopologyKey != corev1.LabelHostname || err != nil:
+			all = false
+			continue
+		case t.LabelSelector == nil: // selects no pod
+			continue
+		}
+		of := antiTerm{selector: selector.String()}
+		if t.NamespaceSelector == nil {
+			named := slices.Clone(t.Namespaces)
+			if len(named) == 0 {
+				named = []string{p.Namespace}
+			}
+			slices.Sort(named)
+			of.namespaces = strings.Join(slices.Compact(named), ",")
+		}
+		apart = append(apart, unique.Make(of))
+	}
+	return apart, all
+}
+
+// ports are the marks of a pod's ports on its node: those that it has, and those that it repels. A port on every
+// address of the node clashes with the same on any, and one on a single address with that on the same, or on every one.
+func ports(p *corev1.Pod) (has, repels []string) {
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			for _, port := range containers[i].Ports {
+				if port.HostPort == 0 {
+					continue
+				}
+				name := fmt.Sprintf("port %d/%s", port.HostPort, cmp.Or(port.Protocol, corev1.ProtocolTCP))
+				everywhere, here := name+" on every address", name+" on "+port.HostIP
+				if port.HostIP == "" || port.HostIP == "0.0.0.0" {
+					has, repels = append(has, name, everywhere), append(repels, name)
+				} else {
+					has, repels = append(has, name, here), append(repels, here, everywhere)
+				}
+			}
+		}
+	}
+	return sorted(has), sorted(repels)
+}
+
+// sorted sorts marks, without those that are there twice, and with their text shared.
+func sorted(marks []string) []string {
+	for i := range marks {
+		marks[i] = text(marks[i])
+	}
+	slices.Sort(marks)
+	return slices.Compact(marks)
+}
+
+// marker finds the marks by which pods refuse each other, of all pods that there are.
+type marker struct {
+	within map[string][]antiMark // by namespace
+	every  []antiMark            // of all namespaces
+	names  map[unique.Handle[antiTerm]]string
+}
+
+// antiMark is a term, read.
+type antiMark struct {
+	name     string
+	selector labels.Selector
+}
+
+func (t *antiTerm) mark() (antiMark, bool) {
+	selector, err := labels.Parse(t.selector)
+	where := "every namespace"
+	if t.namespaces != "" {
+		where = "namespace " + t.namespaces
+	}
+	return antiMark{text(fmt.Sprintf("labels %s in %s", cmp.Or(t.selector, "of any kind"), where)), selector}, err == nil
+}
+
+// newMarker reads the terms of all pods, and of those that DaemonSets will make.
+func newMarker(pods []*pod, sets []*daemonSet) *marker {
+	m := &marker{within: map[string][]antiMark{}, names: map[unique.Handle[antiTerm]]string{}}
+	read := func(p *pod) {
+		for _, h := range p.apart {
+			if _, known := m.names[h]; known {
+				continue
+			}
+			t := h.Value()
+			read, ok := t.mark()
+			if !ok {
+				continue
+			}
+			if m.names[h] = read.name; t.namespaces == "" {
+				m.every = append(m.every, read)
+				continue
+			}
+			for namespace := range strings.SplitSeq(t.namespaces, ",") {
+				m.within[namespace] = append(m.within[namespace], read)
+			}
+		}
+	}
+	for _, p := range pods {
+		read(p)
+	}
+	for _, d := range sets {
+		read(d.like)
+	}
+	return m
+}
+
+// fill adds what the pod has and repels by its labels and terms to its ports.
+func (m *marker) fill(said *nodescaler.Pod, p *pod) {
+	var has, repels []string
+	for _, marks := range [][]antiMark{m.within[p.Namespace], m.every} {
+		for i := range marks {
+			if marks[i].selector.Matches(labels.Set(p.Labels)) {
+				has = append(has, marks[i].name)
+			}
+		}
+	}
+	for _, h := range p.apart {
+		if name := m.names[h]; name != "" {
+			repels = append(repels, name)
+		}
+	}
+	if len(has) > 0 {
+		said.Has = sorted(append(has, p.said.Has...))
+	}
+	if len(repels) > 0 {
+		said.Repels = sorted(append(repels, p.said.Repels...))
+	}
+}

@@ -1,0 +1,91 @@
+package kube
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// apartFrom is the spec of a pod with a required anti-affinity by host name.
+func apartFrom(terms ...string) string {
+	for i, t := range terms {
+		terms[i] = "{topologyKey: kubernetes.io/hostname, " + t + "}"
+	}
+	return "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [" + strings.Join(terms, ", ") + "]}}"
+}
+
+// onPort is the spec of a pod that takes a port of its node.
+func onPort(port string) string {
+	return "containers: [{name: c, ports: [{containerPort: 80, " + port + "}]}]"
+}
+
+func TestPodsThatShareNoNode(t *testing.T) {
+	const web, db = "labels: {app: web}", "labels: {app: db}"
+	alsoWeb := apartFrom("labelSelector: {matchLabels: {app: web}}")
+	for _, c := range []struct {
+		name      string
+		a, b      string // labels
+		onA, onB  string // the rest of the spec
+		elsewhere bool   // b is in another namespace
+		clash     bool
+	}{
+		{name: "plain pods", a: web, b: web},
+		{name: "replicas apart", a: web, b: web, onA: alsoWeb, onB: alsoWeb, clash: true},
+		{name: "replicas apart, in two namespaces", a: web, b: web, onA: alsoWeb, onB: alsoWeb, elsewhere: true},
+		{name: "one that does not mind the other", a: db, b: web, onA: alsoWeb, clash: true},
+		{name: "of another kind", a: web, b: db, onA: alsoWeb},
+		{name: "two that mind a third", a: db, b: db, onA: alsoWeb, onB: alsoWeb},
+		{name: "in a namespace that is named", a: web, b: web, onA: apartFrom("namespaces: [other], labelSelector: {matchLabels: {app: web}}"), elsewhere: true, clash: true},
+		{name: "in its own, where another is named", a: web, b: web, onA: apartFrom("namespaces: [other], labelSelector: {matchLabels: {app: web}}")},
+		{name: "in every namespace", a: web, b: web, onA: apartFrom("namespaceSelector: {}, labelSelector: {matchLabels: {app: web}}"), elsewhere: true, clash: true},
+		{name: "in namespaces by label, which count as all", a: web, b: web, onA: apartFrom("namespaceSelector: {matchLabels: {a: b}}, labelSelector: {matchLabels: {app: web}}"), elsewhere: true, clash: true},
+		{name: "by an expression", a: web, b: db, onA: apartFrom("labelSelector: {matchExpressions: [{key: app, operator: NotIn, values: [web, cache]}]}"), clash: true},
+		{name: "by two, of which one does not hold", a: web, b: db, onA: apartFrom("labelSelector: {matchExpressions: [{key: app, operator: Exists}, {key: tier, operator: Exists}]}")},
+		{name: "by either of two terms", a: web, b: db, onA: apartFrom("labelSelector: {matchLabels: {app: cache}}", "labelSelector: {matchLabels: {app: db}}"), clash: true},
+		{name: "every pod", a: web, b: db, onA: apartFrom("labelSelector: {}"), clash: true},
+		{name: "no pod", a: web, b: web, onA: "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname}]}}"},
+		{name: "rather apart", a: web, b: web, onA: "affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}}]}}"},
+		{name: "one port", a: web, b: db, onA: onPort("hostPort: 80"), onB: onPort("hostPort: 80, protocol: TCP"), clash: true},
+		{name: "two ports", a: web, b: db, onA: onPort("hostPort: 80"), onB: onPort("hostPort: 81")},
+		{name: "one port of two protocols", a: web, b: db, onA: onPort("hostPort: 53"), onB: onPort("hostPort: 53, protocol: UDP")},
+		{name: "a port on two addresses", a: web, b: db, onA: onPort("hostPort: 80, hostIP: 10.0.0.1"), onB: onPort("hostPort: 80, hostIP: 10.0.0.2")},
+		{name: "a port on one address", a: web, b: db, onA: onPort("hostPort: 80, hostIP: 10.0.0.1"), onB: onPort("hostPort: 80, hostIP: 10.0.0.1"), clash: true},
+		{name: "a port on one address and on all", a: web, b: db, onA: onPort("hostPort: 80, hostIP: 10.0.0.1"), onB: onPort("hostPort: 80, hostIP: 0.0.0.0"), clash: true},
+		{name: "a port of the pod's own", a: web, b: db, onA: onPort("hostPort: 80"), onB: onPort("name: http")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			port := still(t)
+			namespace := "shop"
+			if c.elsewhere {
+				namespace = "other"
+			}
+			port.shortens(t, pods,
+				object[corev1.Pod](t, "{metadata: {namespace: shop, name: a, "+c.a+"}, spec: {"+c.onA+"}}"),
+				object[corev1.Pod](t, "{metadata: {namespace: "+namespace+", name: b, "+c.b+"}, spec: {"+c.onB+"}}"))
+			said := port.look(t.Context()).Pods
+			a := slices.IndexFunc(said, func(p nodescaler.Pod) bool { return p.Name == "shop/a" })
+			if got, back := nodescaler.Clash(&said[a], &said[1-a]), nodescaler.Clash(&said[1-a], &said[a]); got != c.clash || back != c.clash {
+				t.Errorf("clash %t, the other way round %t, want %t\n%+v\n%+v", got, back, c.clash, said[a], said[1-a])
+			}
+		})
+	}
+}
+
+// A DaemonSet's port is taken on a machine before there is one.
+func TestDaemonsRepelOnNewNodes(t *testing.T) {
+	port := still(t)
+	port.shortens(t, daemonSets, aDaemonSet(t, "ingress", "hostNetwork: true"))
+	d := aDaemonSet(t, "proxy", "hostNetwork: true")
+	d.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	port.shortens(t, daemonSets, d)
+	port.shortens(t, pods, object[corev1.Pod](t, "{metadata: {namespace: shop, name: a}, spec: {"+onPort("hostPort: 80")+"}}"))
+	state := port.look(t.Context())
+	crowd := state.Daemons(&nodescaler.Pool{Name: "workers"}).Crowd
+	if other := crowd.Clash(&state.Pods[0]); len(crowd) != 1 || other == nil || other.Name != "shop/proxy" {
+		t.Errorf("the pod clashes with %v of %v", other, crowd)
+	}
+}
