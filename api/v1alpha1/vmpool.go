@@ -438,8 +438,8 @@ type Join struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Taints []JoinTaint `json:"taints,omitempty"`
-	// Labels nodes with the region and, as their zone, the host, where there is no cloud controller
-	// that does.
+	// Labels nodes with the region and, as their zone, the pool's zone or else the host, where there is no cloud
+	// controller that does.
 	// +optional
 	TopologyLabels bool `json:"topologyLabels,omitempty"`
 	// Further arguments of agents' kubelets, as NAME=VALUE.

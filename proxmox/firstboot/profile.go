@@ -48,8 +48,8 @@ type Profile struct {
 	// Labels and Taints are those of the pool's nodes, which their kubelets give to themselves.
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []Taint           `json:"taints,omitempty"`
-	// TopologyLabels has nodes labelled with the region and, as their zone, the host, which a
-	// cloud controller does where there is one. The zone stays when a machine is migrated.
+	// TopologyLabels has nodes labelled with the region and, as their zone, the host, which a cloud controller does
+	// where there is one. A zone that the machine has by itself goes before that. It stays when a machine is migrated.
 	TopologyLabels bool `json:"topologyLabels,omitempty"`
 	// KubeletArgs are further arguments of agents' kubelets, as NAME=VALUE.
 	KubeletArgs []string `json:"kubeletArgs,omitempty"`

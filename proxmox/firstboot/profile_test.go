@@ -296,3 +296,21 @@ func TestFilesAreReadBeforeTheyAreTold(t *testing.T) {
 		}
 	}
 }
+
+func TestAZoneOfTheMachinesOwnGoesBeforeItsHost(t *testing.T) {
+	p, m := rke2(), machine()
+	p.TopologyLabels = true
+	for _, c := range []struct {
+		own  map[string]string
+		want string
+	}{{nil, m.Host}, {map[string]string{zoneLabel: "rack1"}, "rack1"}} {
+		m.Labels = c.own
+		files, err := p.UserData(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := zoneLabel + "=" + c.want; !strings.Contains(string(files[UserData]), want) {
+			t.Errorf("%s is not in\n%s", want, files[UserData])
+		}
+	}
+}

@@ -216,9 +216,8 @@ func (p *Profile) checkMachine(f *faults, m *Machine) {
 		f.must(m.Region != "" && m.Host != "", "topologyLabels", "must have the machine's region and host to take them from", words(m.Region+"/"+m.Host))
 	}
 	f.labels("machine.labels", m.Labels, m.Name)
-	pool := p.labels(&Machine{Region: m.Region, Host: m.Host})
 	for _, key := range slices.Sorted(maps.Keys(m.Labels)) {
-		if said, ok := pool[key]; ok {
+		if said, ok := p.Labels[key]; ok {
 			f.must(said == m.Labels[key], under("machine.labels", key), "must be as the profile has it, "+show(said), m.Labels[key])
 		}
 	}

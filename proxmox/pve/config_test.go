@@ -132,6 +132,21 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"no storage for the disc", func(_ *Site, p *Pool) { p.Join.Kind, p.Join.UserDataFile = firstboot.Custom, "user-data" }, `pools[0].iso.storage: must name a storage for the discs that the join profile needs, was ""`},
 		{"a storage for no disc", func(_ *Site, p *Pool) { p.ISO.Storage = "local" }, `pools[0].iso.storage: must be left out: the join profile needs no disc`},
 		{"a join profile that is none", func(_ *Site, p *Pool) { p.Join.Kind = "kubeadm" }, `pools[0].join.kind: must be`},
+		{"labels that two sets differ in", func(_ *Site, p *Pool) {
+			p.Labels, p.Join.Labels = map[string]string{"disk": "ssd"}, map[string]string{"disk": "hdd"}
+		}, `pools[0].join.labels["disk"]: must be absent or as machines of the pool have it, "ssd", was "hdd"`},
+		{"a zone that two sets differ in", func(_ *Site, p *Pool) {
+			p.Zone, p.Join.Labels = "rack1", map[string]string{"topology.kubernetes.io/zone": "rack2"}
+		}, `pools[0].join.labels["topology.kubernetes.io/zone"]: must be absent or as machines of the pool have it, "rack1", was "rack2"`},
+		{"the shape of only one of two", func(_ *Site, p *Pool) {
+			p.Shapes, p.Join.Labels = append(p.Shapes, pricing.Shape{Name: "other", CPU: 2000, Memory: pricing.GiB}), map[string]string{"node.kubernetes.io/instance-type": p.Shapes[0].Name}
+		}, `pools[0].join.labels["node.kubernetes.io/instance-type"]: must be absent or as machines of the pool have it, "other", was "small"`},
+		{"taints that two sets differ in", func(_ *Site, p *Pool) {
+			p.Taints, p.Join.Taints = []Taint{{"team", "a", "NoSchedule"}}, []firstboot.Taint{{Key: "team", Value: "b", Effect: "NoSchedule"}}
+		}, `pools[0].join.taints[0].value: must be as taints of the pool have it, "a", was "b"`},
+		{"a region missing from topology labels", func(_ *Site, p *Pool) {
+			p.Region, p.Join.TopologyLabels, p.Join.ProviderID.Scheme = "", true, firstboot.SchemeUUID
+		}, `pools[0].region: must be named, for join.topologyLabels labels nodes with it, was ""`},
 		{"a region missing from provider ids", func(_ *Site, p *Pool) { p.Region = "" }, `pools[0].region: must be named, for provider ids hold it, was ""`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -295,6 +295,28 @@ func (p *Pool) checkJoin(f faults) {
 	}
 	f.must(!p.needsDisc() || p.ISO.Storage != "", "iso.storage", "name a storage for the discs that the join profile needs", p.ISO.Storage)
 	f.must(p.needsDisc() || p.ISO.Storage == "", "iso.storage", "be left out: the join profile needs no disc", p.ISO.Storage)
+	p.checkTwice(f)
+}
+
+// checkTwice refuses labels and taints that pool and join profile both set, to different values: each machine's first
+// boot would be refused once it is cloned.
+func (p *Pool) checkTwice(f faults) {
+	whole := p.Complete()
+	f.must(!p.Join.TopologyLabels || p.Region != "", "region", "be named, for join.topologyLabels labels nodes with it", p.Region)
+	for _, key := range slices.Sorted(maps.Keys(p.Join.Labels)) {
+		is := p.Join.Labels[key]
+		for _, s := range p.Shapes {
+			if own, sets := whole.ownLabels(&Intent{Shape: s})[key]; sets && own != is {
+				f.must(false, fmt.Sprintf("join.labels[%q]", key), fmt.Sprintf("be absent or as machines of the pool have it, %q", own), is)
+				break
+			}
+		}
+	}
+	for i, t := range p.Join.Taints {
+		for _, own := range p.Taints {
+			f.must(own.Key != t.Key || own.Effect != t.Effect || own.Value == t.Value, fmt.Sprintf("join.taints[%d].value", i), fmt.Sprintf("be as taints of the pool have it, %q", own.Value), t.Value)
+		}
+	}
 }
 
 // join takes over the faults of a part that knows its own.
