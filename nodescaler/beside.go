@@ -25,7 +25,7 @@ func overlap(a, b []string) bool {
 }
 
 // Marked reports whether it matters beside which pods this one is.
-func (p *Pod) Marked() bool { return len(p.Has) > 0 || len(p.Repels) > 0 }
+func (p *Pod) Marked() bool { return len(p.Has) > 0 || len(p.Repels) > 0 || len(p.Topology) > 0 }
 
 // Crowd is pods of a node beside which others may not be: those that are marked.
 type Crowd []*Pod
@@ -69,4 +69,29 @@ func Clashing(p, other *Pod) string {
 		}
 	}
 	return ""
+}
+
+// Topology is a rule by which a pod goes to nodes: of the values of a label, its domains, no two differ by more than the
+// skew in how many pods they have with a mark. With a skew of 0 no other pod with the mark may be in the pod's domain.
+type Topology struct {
+	Key, Mark string
+	Skew      int
+	// MinDomains is how many domains there have to be for the fewest pods of any to count as more than none.
+	MinDomains int `json:",omitempty"`
+	// AnyNode has nodes count that the pod does not select, and Tolerated only those whose taints it tolerates.
+	AnyNode, Tolerated bool `json:",omitempty"`
+}
+
+// HostLabel is the label that has another value on each node.
+const HostLabel = "kubernetes.io/hostname"
+
+// Counts reports whether the node is in one of the domains of the pod's rule.
+func (t *Topology) Counts(p *Pod, n *Node) bool {
+	if _, is := n.Labels[t.Key]; !is && t.Key != HostLabel {
+		return false
+	}
+	if !t.AnyNode && Accepts(&Pod{Selector: p.Selector}, n.Labels, nil) != "" {
+		return false
+	}
+	return !t.Tolerated || Tolerates(p, n.Taints)
 }

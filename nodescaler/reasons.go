@@ -26,6 +26,7 @@ const (
 	CapacityInFlight = "CapacityInFlight" // machines on their way are expected to hold what waits
 	NamespaceQuota   = "NamespaceQuota"   // a namespace wants more than its quota allows, and the rest is held
 	PodsNotHelped    = "PodsNotHelped"    // pods that stayed unschedulable beside a node with room: no machine is ordered for them
+	NoDomain         = "NoDomain"         // no zone may take a pod that is to be spread over zones, or kept apart by them
 	BeyondAllPools   = "BeyondAllPools"   // more replicas are to come than all machines that may be could carry
 )
 

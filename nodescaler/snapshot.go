@@ -192,6 +192,8 @@ type Pod struct {
 	// to share one with: labels, by anti-affinity, and ports of the node. Both are sorted.
 	Has    []string `json:",omitempty"`
 	Repels []string `json:",omitempty"`
+	// Topology are the rules by which it is to be spread, or kept apart, over nodes and zones.
+	Topology []Topology `json:",omitempty"`
 	// Daemon pods come with every node, and leave with it; they hold no node back.
 	Daemon bool
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.

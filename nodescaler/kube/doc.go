@@ -19,8 +19,8 @@
 //   - Pods that ask for devices, or for certain neighbours, select a node that does not exist. They stay where
 //     they are, and nothing is bought for them.
 //   - Pods that share no node, by an anti-affinity to the host name or a port of the node, have marks for that. Pods
-//     that are to be apart by zone, or spread evenly, select a node that does not exist once they run. Until then
-//     that does not count: a machine of their own would do.
+//     that are to be apart by zone, or spread evenly, have rules for when they wait, and select a node that does not
+//     exist once they run.
 //   - Taints of nodes that are starting or failing make a node not ready.
 //   - Storage that is requested of a node, and preferences of any kind, are left out.
 //

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
@@ -20,23 +21,23 @@ type antiTerm struct {
 	namespaces string // sorted, joined by commas; empty is every namespace
 }
 
-// terms reads a pod's required anti-affinity by host name, and reports whether that is all that it asks of
-// the pods beside it. A selector of namespaces counts as all of them: their labels are not read, and what is taken
+// rule is a rule of topology, whose mark is that of a term.
+type rule struct {
+	of unique.Handle[antiTerm]
+	nodescaler.Topology
+}
+
+// terms reads a pod's required anti-affinity: by host name, and by other labels as rules. A selector of namespaces counts as all of them: their labels are not read, and what is taken
 // to clash and does not costs a machine, where the opposite would leave a pod waiting for ever.
-func terms(p *corev1.Pod) (apart []unique.Handle[antiTerm], all bool) {
+func terms(p *corev1.Pod) (apart []unique.Handle[antiTerm], rules []rule) {
 	a := p.Spec.Affinity
 	if a == nil || a.PodAntiAffinity == nil {
-		return nil, true
+		return nil, nil
 	}
-	all = true
 	for i := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 		t := &a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i]
 		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
-		switch {
-		case t.TopologyKey != corev1.LabelHostname || err != nil:
-			all = false
-			continue
-		case t.LabelSelector == nil: // selects no pod
+		if err != nil || t.LabelSelector == nil { // refused by the API server, and selects no pod
 			continue
 		}
 		of := antiTerm{selector: selector.String()}
@@ -48,9 +49,39 @@ func terms(p *corev1.Pod) (apart []unique.Handle[antiTerm], all bool) {
 			slices.Sort(named)
 			of.namespaces = strings.Join(slices.Compact(named), ",")
 		}
-		apart = append(apart, unique.Make(of))
+		if h := unique.Make(of); t.TopologyKey == nodescaler.HostLabel {
+			apart = append(apart, h)
+		} else {
+			rules = append(rules, rule{h, nodescaler.Topology{Key: text(t.TopologyKey)}})
+		}
 	}
-	return apart, all
+	return apart, rules
+}
+
+// spreads reads how a pod is to be spread, where it may not be otherwise.
+func spreads(p *corev1.Pod) (rules []rule) {
+	for i := range p.Spec.TopologySpreadConstraints {
+		c := &p.Spec.TopologySpreadConstraints[i]
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if c.WhenUnsatisfiable != corev1.DoNotSchedule || c.LabelSelector == nil || err != nil {
+			continue
+		}
+		for _, key := range c.MatchLabelKeys {
+			if value, has := p.Labels[key]; has {
+				if same, err := labels.NewRequirement(key, selection.In, []string{value}); err == nil {
+					selector = selector.Add(*same)
+				}
+			}
+		}
+		r := rule{unique.Make(antiTerm{selector.String(), p.Namespace}), nodescaler.Topology{Key: text(c.TopologyKey), Skew: int(c.MaxSkew)}}
+		if c.MinDomains != nil {
+			r.MinDomains = int(*c.MinDomains)
+		}
+		r.AnyNode = c.NodeAffinityPolicy != nil && *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyIgnore
+		r.Tolerated = c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor
+		rules = append(rules, r)
+	}
+	return rules
 }
 
 // ports are the marks of a pod's ports on its node: those that it has, and those that it repels. A port on every
@@ -109,32 +140,40 @@ func (t *antiTerm) mark() (antiMark, bool) {
 // newMarker reads the terms of all pods, and of those that DaemonSets will make.
 func newMarker(pods []*pod, sets []*daemonSet) *marker {
 	m := &marker{within: map[string][]antiMark{}, names: map[unique.Handle[antiTerm]]string{}}
-	read := func(p *pod) {
-		for _, h := range p.apart {
-			if _, known := m.names[h]; known {
-				continue
-			}
-			t := h.Value()
-			read, ok := t.mark()
-			if !ok {
-				continue
-			}
-			if m.names[h] = read.name; t.namespaces == "" {
-				m.every = append(m.every, read)
-				continue
-			}
-			for namespace := range strings.SplitSeq(t.namespaces, ",") {
-				m.within[namespace] = append(m.within[namespace], read)
-			}
-		}
-	}
 	for _, p := range pods {
-		read(p)
+		m.read(p)
 	}
 	for _, d := range sets {
-		read(d.like)
+		m.read(d.like)
 	}
 	return m
+}
+
+func (m *marker) read(p *pod) {
+	for _, h := range p.apart {
+		m.add(h)
+	}
+	for i := range p.rules {
+		m.add(p.rules[i].of)
+	}
+}
+
+func (m *marker) add(h unique.Handle[antiTerm]) {
+	if _, known := m.names[h]; known {
+		return
+	}
+	t := h.Value()
+	is, ok := t.mark()
+	if !ok {
+		return
+	}
+	if m.names[h] = is.name; t.namespaces == "" {
+		m.every = append(m.every, is)
+		return
+	}
+	for namespace := range strings.SplitSeq(t.namespaces, ",") {
+		m.within[namespace] = append(m.within[namespace], is)
+	}
 }
 
 // fill adds what the pod has and repels by its labels and terms to its ports.
@@ -150,6 +189,12 @@ func (m *marker) fill(said *nodescaler.Pod, p *pod) {
 	for _, h := range p.apart {
 		if name := m.names[h]; name != "" {
 			repels = append(repels, name)
+		}
+	}
+	for i := range p.rules {
+		r := p.rules[i].Topology
+		if r.Mark = m.names[p.rules[i].of]; r.Mark != "" {
+			said.Topology = append(slices.Clip(said.Topology), r)
 		}
 	}
 	if len(has) > 0 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -87,5 +88,42 @@ func TestDaemonsRepelOnNewNodes(t *testing.T) {
 	crowd := state.Daemons(&nodescaler.Pool{Name: "workers"}).Crowd
 	if other := crowd.Clash(&state.Pods[0]); len(crowd) != 1 || other == nil || other.Name != "shop/proxy" {
 		t.Errorf("the pod clashes with %v of %v", other, crowd)
+	}
+}
+
+func TestRulesOfTopology(t *testing.T) {
+	const web = "labels app=web in namespace shop"
+	for _, c := range []struct {
+		name, spec string
+		want       []nodescaler.Topology
+	}{
+		{name: "spread over zones", spec: "topologySpreadConstraints: [{maxSkew: 2, minDomains: 3, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]", want: []nodescaler.Topology{{Key: "zone", Mark: web, Skew: 2, MinDomains: 3}}},
+		{
+			name: "with all nodes, but those that it does not tolerate",
+			spec: "topologySpreadConstraints: [{maxSkew: 1, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]",
+			want: []nodescaler.Topology{{Key: "zone", Mark: web, Skew: 1, AnyNode: true, Tolerated: true}},
+		},
+		{
+			name: "of one revision",
+			spec: "topologySpreadConstraints: [{maxSkew: 1, matchLabelKeys: [hash, none], topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]",
+			want: []nodescaler.Topology{{Key: "zone", Mark: "labels app=web,hash in (1) in namespace shop", Skew: 1}},
+		},
+		{name: "rather spread", spec: "topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]"},
+		{name: "apart by zone", spec: "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: web}}}]}}", want: []nodescaler.Topology{{Key: "zone", Mark: web}}},
+		{name: "apart by node", spec: apartFrom("labelSelector: {matchLabels: {app: web}}")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			port := still(t)
+			port.shortens(t, pods, object[corev1.Pod](t, "{metadata: {namespace: shop, name: a, labels: {app: web, hash: '1'}}, spec: {"+c.spec+"}}"))
+			p := port.look(t.Context()).Pods[0]
+			if d := cmp.Diff(c.want, p.Topology); d != "" {
+				t.Error(d)
+			}
+			for _, r := range p.Topology {
+				if !slices.Contains(p.Has, r.Mark) {
+					t.Errorf("it has %v, and not %s", p.Has, r.Mark)
+				}
+			}
+		})
 	}
 }

@@ -44,8 +44,9 @@ type pod struct {
 	meant string
 	// address is the pod's IP; empty until it has one.
 	address string
-	// apart are pods that it refuses to share a node with.
+	// apart are pods that it refuses to share a node with, and rules how it is spread over nodes and zones.
 	apart []unique.Handle[antiTerm]
+	rules []rule
 	// neighbours says what the pod asks of the pods beside it, and lacking what it asks of a node that
 	// nodescaler has no word for.
 	neighbours, lacking string
@@ -163,15 +164,12 @@ func (kept *pod) constraints(p *corev1.Pod) {
 			kept.lacking = "a node beside pods it has an affinity to"
 		}
 	}
-	all := false
-	if kept.apart, all = terms(p); !all {
+	if kept.apart, kept.rules = terms(p); len(kept.rules) > 0 {
 		kept.neighbours = "a zone without pods it has an anti-affinity to"
 	}
 	kept.said.Has, kept.said.Repels = ports(p)
-	for i := range p.Spec.TopologySpreadConstraints {
-		if p.Spec.TopologySpreadConstraints[i].WhenUnsatisfiable == corev1.DoNotSchedule {
-			kept.neighbours = "a node that keeps its pods evenly spread"
-		}
+	if spread := spreads(p); len(spread) > 0 {
+		kept.neighbours, kept.rules = "a node that keeps its pods evenly spread", append(kept.rules, spread...)
 	}
 	if len(p.Spec.ResourceClaims) > 0 {
 		kept.lacking = "a node with devices for its resource claims"

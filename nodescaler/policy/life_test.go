@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,10 @@ type life struct {
 }
 
 // marks are what a workload's pods have and repel.
-type marks struct{ has, repels []string }
+type marks struct {
+	has, repels []string
+	topology    []nodescaler.Topology
+}
 
 // drawMarks has some workloads keep their pods apart from each other, or from those of another.
 func drawMarks(t *rapid.T) map[string]marks {
@@ -77,12 +81,23 @@ func (l *life) arrive() {
 		if m.Phase == nodescaler.Ordered && l.Now.Sub(m.Created) >= boot {
 			m.Phase, m.Since = nodescaler.Joined, l.Now
 			l.Nodes = append(l.Nodes, nodescaler.Node{
-				Name: m.Name, Machine: m.Name, Pool: m.Pool, Ready: true, Joined: l.Now,
+				Name: m.Name, Machine: m.Name, Pool: m.Pool, Ready: true, Joined: l.Now, Labels: l.labels(m),
 				Allocatable: m.Shape.Resources().Minus(pricing.Resources{CPU: 100, Memory: 256 * pricing.MiB}),
 			})
 			l.pod("daemon/"+m.Name, m.Name, 100, 256, daemon)
 		}
 	}
+}
+
+// labels are those of the pool, and the node's name.
+func (l *life) labels(m *nodescaler.Machine) map[string]string {
+	labels := map[string]string{nodescaler.HostLabel: m.Name}
+	for i := range l.Pools {
+		if l.Pools[i].Name == m.Pool {
+			maps.Copy(labels, l.Pools[i].Labels)
+		}
+	}
+	return labels
 }
 
 // ready says of a machine's node whether it is heard.
@@ -109,7 +124,7 @@ func (l *life) control() {
 		for ; there < l.wanted[app]; there++ {
 			l.born++
 			l.pod(fmt.Sprintf("%s-%04d", app, l.born), "", pricing.MilliCPU(size), 200, func(p *nodescaler.Pod) {
-				p.Workload, p.Has, p.Repels = app, l.marks[app].has, l.marks[app].repels
+				p.Workload, p.Has, p.Repels, p.Topology = app, l.marks[app].has, l.marks[app].repels, l.marks[app].topology
 			})
 		}
 	}
@@ -126,12 +141,47 @@ func (l *life) schedule() {
 		p := &l.Pods[i]
 		for j := range l.Nodes {
 			n := &l.Nodes[j]
-			if p.Node == "" && nodescaler.Refusal(p, n, used[n.Name]) == "" && crowds[n.Name].Clash(p) == nil {
+			if p.Node == "" && nodescaler.Refusal(p, n, used[n.Name]) == "" && crowds[n.Name].Clash(p) == nil && l.spreads(p, n, crowds) {
 				p.Node, p.Phase, p.Unschedulable = n.Name, podscaler.Running, false
+				if len(p.Topology) > 0 { // as the cluster port has it
+					p.Selector = map[string]string{nodescaler.SelectNowhere: "a node that keeps its pods evenly spread"}
+				}
 				used[n.Name], crowds[n.Name] = used[n.Name].With(p), crowds[n.Name].With(p)
 			}
 		}
 	}
+}
+
+// spreads reports whether the pod's rules of topology let it go to the node, by their definition.
+func (l *life) spreads(p *nodescaler.Pod, n *nodescaler.Node, crowds map[string]nodescaler.Crowd) bool {
+	for _, t := range p.Topology {
+		domain, is := n.Labels[t.Key]
+		if !is {
+			return false
+		}
+		counts := map[string]int{}
+		for _, other := range l.Nodes {
+			if d, is := other.Labels[t.Key]; is {
+				counts[d] += 0
+				for _, q := range crowds[other.Name] {
+					if slices.Contains(q.Has, t.Mark) {
+						counts[d]++
+					}
+				}
+			}
+		}
+		least := counts[domain]
+		for _, n := range counts {
+			least = min(least, n)
+		}
+		if len(counts) < t.MinDomains {
+			least = 0
+		}
+		if t.Skew == 0 && counts[domain] > 0 || t.Skew > 0 && counts[domain]+1-least > t.Skew {
+			return false
+		}
+	}
+	return true
 }
 
 func (l *life) do(a nodescaler.Action) {
@@ -257,4 +307,57 @@ func TestJointWithSparesComesToRest(t *testing.T) {
 			t.Fatalf("without load %d machines run and %d are spares, want %d at most and %d", running, spares, l.Pools[0].Min, j.Spares.Most)
 		}
 	})
+}
+
+// However pods are to be spread over nodes and zones: once the load is steady they all run, and no machine is there for
+// nothing.
+func TestPodsThatAreSpreadAllRun(t *testing.T) {
+	const zone = "topology.kubernetes.io/zone"
+	for _, name := range []string{"unneeded", "joint"} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			l := &life{world: *aWorld(), wanted: map[string]int{}, marks: map[string]marks{}}
+			zones := rapid.IntRange(1, 3).Draw(t, "zones")
+			pool := l.Pools[0]
+			l.Pools = nil
+			for i := range zones {
+				pool.Name, pool.Max, pool.Labels = fmt.Sprintf("w%d", i), 30, map[string]string{zone: fmt.Sprintf("z%d", i)}
+				l.Pools = append(l.Pools, pool)
+			}
+			for i := range l.Hosts {
+				l.Hosts[i].Room = small.Resources().Times(30)
+			}
+			mosts := map[string]int{}
+			for _, size := range []string{"300", "700", "1100"} {
+				app, most := "ns/app"+size, 6
+				m := marks{has: []string{app}}
+				switch rapid.IntRange(0, 5).Draw(t, app) {
+				case 0:
+					m.topology = []nodescaler.Topology{{Key: nodescaler.HostLabel, Mark: app, Skew: rapid.IntRange(1, 3).Draw(t, "skew")}}
+				case 1:
+					m.topology = []nodescaler.Topology{{Key: zone, Mark: app, Skew: rapid.IntRange(1, 2).Draw(t, "skew"), MinDomains: rapid.IntRange(0, zones).Draw(t, "least")}}
+				case 2:
+					m.topology, most = []nodescaler.Topology{{Key: zone, Mark: app}}, zones
+				case 3:
+					m.topology = []nodescaler.Topology{{Key: zone, Mark: app, Skew: 1}, {Key: nodescaler.HostLabel, Mark: app, Skew: 2}}
+				}
+				l.marks[app], mosts[app] = m, most
+			}
+			p := build(t, Spec{Policy: name})
+			for range rapid.IntRange(1, 3).Draw(t, "changes") {
+				for _, app := range slices.Sorted(maps.Keys(mosts)) {
+					l.wanted[app] = rapid.IntRange(0, mosts[app]).Draw(t, app)
+				}
+				l.live(t, p, time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes"))*time.Minute)
+			}
+			l.live(t, p, 60*time.Minute)
+			if w := l.waiting(); len(w) > 0 {
+				t.Fatalf("after an hour %v wait: %+v", w, l.marks)
+			}
+			for _, n := range l.Nodes {
+				if !slices.ContainsFunc(l.Pods, func(p nodescaler.Pod) bool { return p.Node == n.Name && !p.Daemon }) {
+					t.Fatalf("after an hour %s is empty: %+v", n.Name, l.marks)
+				}
+			}
+		}))
+	}
 }

@@ -23,7 +23,7 @@ func (t *scan) grow() bool {
 	offers := t.offers()
 	if len(wants) > 0 {
 		t.tellRefused()
-		t.serve(wants, offers)
+		t.serve(t.narrow(wants, offers), offers)
 	}
 	t.noteHeld()
 	if t.cfg.EnforceNodeGroupMinSize {

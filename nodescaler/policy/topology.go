@@ -1,0 +1,328 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// Pods that are to be spread over zones, or kept apart by zone, are given a zone each before they are packed: as if
+// they selected it. Those that are to be spread over nodes are dealt into as many groups as a node may hold of them,
+// and no node takes two of a group. What the packing then finds, the scheduler can place in some order.
+
+// topology is how pods are spread over the domains of labels: those that run, and those that were given a domain.
+type topology struct {
+	*scan
+	offers []packing.Offer
+	given  map[given]int
+	rules  map[string]*rule
+	copies map[string]*nodescaler.Pod // of pods, with what they were given
+	levels map[string][]int           // by rule, how many pods may yet go into each group for nodes that have room
+	dealt  map[string]int             // by rule, how many pods were dealt into groups
+}
+
+// given is a mark of pods that were given a domain.
+type given struct{ mark, key, domain string }
+
+// rule is one topology rule of like pods.
+type rule struct {
+	nodescaler.Topology
+	// has is how many pods with the mark each domain has that there is; repelled are domains whose pods repel these.
+	has      map[string]int
+	repelled map[string]bool
+	// open are the domains that can take a pod: on a node that is there or on its way, or on a machine that may
+	// be ordered.
+	open map[string]place
+}
+
+// place is where a domain has room.
+type place int
+
+const (
+	onNode place = iota + 1
+	onOffer
+)
+
+// narrow gives the wants that have topology rules their domains, and leaves out those that no domain may take.
+func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
+	if !slices.ContainsFunc(wants, func(w want) bool { return len(w.pod.Topology) > 0 }) {
+		return wants
+	}
+	y := &topology{
+		scan: t, offers: offers, given: map[given]int{}, rules: map[string]*rule{}, copies: map[string]*nodescaler.Pod{},
+		levels: map[string][]int{}, dealt: map[string]int{},
+	}
+	nowhere := findings{}
+	placed := make([]want, 0, len(wants))
+	for _, w := range wants {
+		p, why := y.place(w.pod)
+		if p == nil {
+			nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
+			continue
+		}
+		w.pod = p
+		placed = append(placed, w)
+	}
+	nowhere.tell(t.draft, "pod")
+	return placed
+}
+
+// place gives the pod a domain by each of its rules, or says why there is none.
+func (y *topology) place(p *nodescaler.Pod) (*nodescaler.Pod, string) {
+	var groups []nodescaler.Topology
+	of := p
+	for i := range p.Topology {
+		r := &p.Topology[i]
+		if r.Key == nodescaler.HostLabel {
+			groups = append(groups, *r)
+			continue
+		}
+		domain, why := y.domain(p, of, r)
+		if domain == "" {
+			return nil, why
+		}
+		of = y.copy(of, r.Key+"="+domain, func(c *nodescaler.Pod) {
+			c.Selector = maps.Clone(c.Selector)
+			if c.Selector == nil {
+				c.Selector = map[string]string{}
+			}
+			c.Selector[r.Key] = domain
+		})
+	}
+	for i := range p.Topology {
+		if key := p.Topology[i].Key; key != nodescaler.HostLabel {
+			for _, mark := range p.Has {
+				y.given[given{mark, key, of.Selector[key]}]++
+			}
+		}
+	}
+	for i := range groups {
+		of = y.deal(of, &groups[i])
+	}
+	return of, ""
+}
+
+// copy returns the pod with a change, the same one for the same change.
+func (y *topology) copy(p *nodescaler.Pod, what string, change func(*nodescaler.Pod)) *nodescaler.Pod {
+	key := fmt.Sprintf("%p %s", p, what)
+	if y.copies[key] == nil {
+		c := *p
+		change(&c)
+		y.copies[key] = &c
+	}
+	return y.copies[key]
+}
+
+// domain is the one that the pod, with the domains that it was given, goes to: of those that the rule allows one with
+// room on a node, and of equals that with the fewest of the pods.
+func (y *topology) domain(p, of *nodescaler.Pod, t *nodescaler.Topology) (best, why string) {
+	r := y.rule(p, of, t)
+	own := 0
+	if slices.Contains(p.Has, t.Mark) {
+		own = 1
+	}
+	least := y.least(r)
+	better := func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.open[a], r.open[b]), cmp.Compare(y.count(r, a), y.count(r, b)), cmp.Compare(a, b))
+	}
+	for domain := range r.open {
+		n := y.count(r, domain)
+		_, there := r.has[domain]
+		allowed := n == 0 && !r.repelled[domain]
+		if t.Skew > 0 {
+			allowed = n+own-least <= t.Skew || !there && n == 0
+		}
+		if allowed && (best == "" || better(domain, best) < 0) {
+			best = domain
+		}
+	}
+	switch {
+	case best != "":
+		return best, ""
+	case len(r.open) == 0:
+		return "", fmt.Sprintf("no node and no pool with the label %s can take it", t.Key)
+	case t.Skew > 0:
+		return "", fmt.Sprintf("each value of %s that can take it has too many pods with %s already, by a skew of %d from %d", t.Key, t.Mark, t.Skew, least)
+	}
+	return "", fmt.Sprintf("each value of %s that can take it has a pod that it is to be apart from, by %s", t.Key, t.Mark)
+}
+
+// count is how many pods of the rule a domain has, with those that were given it.
+func (y *topology) count(r *rule, domain string) int {
+	return r.has[domain] + y.given[given{r.Mark, r.Key, domain}]
+}
+
+// least is how many pods of the rule the domain has that has the fewest. Those that no node is in count once a pod was
+// given one.
+func (y *topology) least(r *rule) int {
+	domains := maps.Clone(r.has)
+	for domain := range r.open {
+		if n := y.given[given{r.Mark, r.Key, domain}]; n > 0 {
+			domains[domain] += n
+		}
+	}
+	if len(domains) < r.MinDomains || len(domains) == 0 {
+		return 0
+	}
+	return slices.Min(slices.Collect(maps.Values(domains)))
+}
+
+// rule is what a rule of like pods comes to now.
+func (y *topology) rule(p, of *nodescaler.Pod, t *nodescaler.Topology) *rule {
+	key := fmt.Sprintf("%+v %s %+v", *t, nodescaler.Class(of), p.Requests)
+	if r := y.rules[key]; r != nil {
+		return r
+	}
+	r := &rule{Topology: *t, has: map[string]int{}, repelled: map[string]bool{}, open: map[string]place{}}
+	y.rules[key] = r
+	for i := range y.x.Nodes {
+		if n := &y.x.Nodes[i]; t.Counts(p, n.Node) {
+			r.has[n.Labels[t.Key]] += marked(n.Crowd, t)
+		}
+	}
+	for i := range y.x.Nodes {
+		if n := &y.x.Nodes[i]; n.Labels[t.Key] != "" && repels(n.Crowd, p, t.Key) {
+			r.repelled[n.Labels[t.Key]] = true
+		}
+	}
+	y.look(of, r)
+	return r
+}
+
+// look finds the domains that can take the pod.
+func (y *topology) look(p *nodescaler.Pod, r *rule) {
+	note := func(labels map[string]string, is place) {
+		if domain := labels[r.Key]; domain != "" && (r.open[domain] == 0 || is < r.open[domain]) {
+			r.open[domain] = is
+		}
+	}
+	for _, n := range y.roomy(p) {
+		note(n.Labels, onNode)
+	}
+	for _, m := range y.due() {
+		if pool := y.x.Pool(m.pool); pool != nil && pool.Holds(p, m.shape) {
+			note(pool.Labels, onNode)
+		}
+	}
+	for i := range y.offers {
+		if pool := y.x.Pool(y.offers[i].Pool); y.room[pool.Name] > 0 && pool.Holds(p, y.offers[i].Shape) {
+			note(pool.Labels, onOffer)
+		}
+	}
+}
+
+// roomy are the nodes that have room for the pod.
+func (y *topology) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
+	for _, g := range y.places.groups {
+		for i, n := range g.nodes {
+			if g.room.get(i).takes(p.Requests) && nodescaler.Accepts(p, n.Labels, n.Taints) == "" && y.places.clash(n, p) == nil {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	return nodes
+}
+
+// deal puts the pod into a group of which no node takes two. There are as many as pods that a new node may hold; a node
+// that holds some already takes those of the first groups alone. As many go into each group as there are nodes with
+// room that take them, and the rest by turns.
+func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.Pod {
+	id := fmt.Sprintf("%+v %s", *t, nodescaler.Class(p))
+	levels, known := y.levels[id]
+	if !known {
+		levels = y.level(p, t)
+	}
+	group := slices.IndexFunc(levels, func(n int) bool { return n > 0 })
+	if group >= 0 {
+		levels[group]--
+	} else {
+		group = y.dealt[id] % t.Skew
+		y.dealt[id]++
+	}
+	y.levels[id] = levels
+	mark := groupMark(t, group)
+	return y.copy(p, mark, func(c *nodescaler.Pod) {
+		c.Has, c.Repels = withMark(c.Has, mark), withMark(c.Repels, mark)
+	})
+}
+
+// groupMark is what the pods of a group have and repel.
+func groupMark(t *nodescaler.Topology, group int) string {
+	return t.Mark + ", " + strconv.Itoa(group+1) + " of " + strconv.Itoa(t.Skew) + " on a node"
+}
+
+func withMark(marks []string, mark string) []string {
+	marks = append(slices.Clip(marks), mark)
+	slices.Sort(marks)
+	return slices.Compact(marks)
+}
+
+// level says how many pods the nodes with room take of each group, and has nodes that hold some refuse the others.
+func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
+	least := -1
+	domains := 0
+	for i := range y.x.Nodes {
+		if n := &y.x.Nodes[i]; t.Counts(p, n.Node) {
+			domains++
+			if is := marked(n.Crowd, t); least < 0 || is < least {
+				least = is
+			}
+		}
+	}
+	if domains < t.MinDomains || len(y.coming) > 0 {
+		least = 0
+	}
+	levels := make([]int, t.Skew)
+	roomy := map[string]bool{}
+	for _, n := range y.roomy(p) {
+		roomy[n.Name] = true
+	}
+	for i := range y.x.Nodes {
+		n := &y.x.Nodes[i]
+		takes := t.Skew + max(least, 0) - marked(n.Crowd, t)
+		for group := range levels {
+			switch {
+			case group >= takes:
+				mark := groupMark(t, group)
+				y.places.crowds[n.Name] = y.places.crowds[n.Name].With(&nodescaler.Pod{Pod: first(n.Crowd, t.Mark).Pod, Has: []string{mark}})
+			case roomy[n.Name]:
+				levels[group]++
+			}
+		}
+	}
+	return levels
+}
+
+// marked is how many of the pods count for the rule. Those that are on their way out do where pods are kept apart.
+func marked(crowd nodescaler.Crowd, t *nodescaler.Topology) (n int) {
+	for _, p := range crowd {
+		if _, has := slices.BinarySearch(p.Has, t.Mark); has && (!p.Terminating || t.Skew == 0) {
+			n++
+		}
+	}
+	return n
+}
+
+// first is a pod of the crowd with the mark.
+func first(crowd nodescaler.Crowd, mark string) *nodescaler.Pod {
+	for _, p := range crowd {
+		if _, has := slices.BinarySearch(p.Has, mark); has {
+			return p
+		}
+	}
+	return &nodescaler.Pod{}
+}
+
+// repels reports whether one of the crowd is to be apart from the pod by a label.
+func repels(crowd nodescaler.Crowd, p *nodescaler.Pod, key string) bool {
+	return slices.ContainsFunc(crowd, func(other *nodescaler.Pod) bool {
+		return slices.ContainsFunc(other.Topology, func(t nodescaler.Topology) bool {
+			return t.Skew == 0 && t.Key == key && slices.Contains(p.Has, t.Mark)
+		})
+	})
+}
