@@ -389,15 +389,28 @@ func (p *Pod) Finished() bool {
 
 // Capacity is what the pods of a machine of the shape may use, daemons aside.
 func (p *Pool) Capacity(s pricing.Shape) pricing.Resources {
-	return s.Resources().Minus(p.Reserved).Minus(p.Daemons.Requests)
+	free, _, _ := p.Empty(s)
+	return free
 }
 
-// Slots is how many pods a machine takes, daemons aside.
-func (p *Pool) Slots() int { return Slots(p.PodSlots) - p.Daemons.Pods }
+// Empty is a new machine of the shape with its daemons: the room and the pod slots that are left, and the daemons that
+// are marked. Those of the highest priority come first, and one that asks for more than is left runs there no more than
+// on a machine that is there: else one DaemonSet would leave no machine any room.
+func (p *Pool) Empty(s pricing.Shape) (free pricing.Resources, slots int, crowd Crowd) {
+	free = s.Resources().Minus(p.Reserved).Minus(p.Daemons.Static.Requests)
+	slots = Slots(p.PodSlots) - p.Daemons.Static.Pods
+	for _, d := range p.Daemons.Sets {
+		if lacks(d, free, slots) == "" && crowd.Clash(d) == nil {
+			free, slots, crowd = free.Minus(d.Requests), slots-1, crowd.With(d)
+		}
+	}
+	return free, slots, crowd
+}
 
 // Holds reports whether a new machine of the shape holds the pod.
 func (p *Pool) Holds(pod *Pod, s pricing.Shape) bool {
-	return Accepts(pod, p.Labels, p.Taints) == "" && lacks(pod, p.Capacity(s), p.Slots()) == "" && p.Daemons.Crowd.Clash(pod) == nil
+	free, slots, crowd := p.Empty(s)
+	return Accepts(pod, p.Labels, p.Taints) == "" && lacks(pod, free, slots) == "" && crowd.Clash(pod) == nil
 }
 
 // Shut says why the pool makes no machines now; nil if it does.

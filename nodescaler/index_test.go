@@ -205,3 +205,35 @@ func TestHoldsSayWhatIsTheMatter(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// A DaemonSet that no machine has room for takes nothing of any.
+func TestDaemonsTakeWhatIsThere(t *testing.T) {
+	daemon := func(name string, cpu pricing.MilliCPU, ports ...string) *Pod {
+		return &Pod{Pod: podscaler.Pod{Name: name}, Requests: pricing.Resources{CPU: cpu}, Has: ports, Repels: ports}
+	}
+	for _, c := range []struct {
+		name  string
+		sets  []*Pod
+		cpu   pricing.MilliCPU // that is left of 1800m
+		slots int
+		crowd int
+	}{
+		{name: "none", cpu: 1700, slots: 109},
+		{name: "all", sets: []*Pod{daemon("a", 300), daemon("b", 200)}, cpu: 1200, slots: 107},
+		{name: "one too many", sets: []*Pod{daemon("a", 300), daemon("b", 1500), daemon("c", 100)}, cpu: 1300, slots: 107},
+		{name: "as much as there is", sets: []*Pod{daemon("a", 1700)}, slots: 108},
+		{name: "more than there is anywhere", sets: []*Pod{daemon("a", 1000000)}, cpu: 1700, slots: 109},
+		{name: "two on one port", sets: []*Pod{daemon("a", 100, "port 80"), daemon("b", 100, "port 80")}, cpu: 1600, slots: 108, crowd: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &Pool{
+				Reserved: pricing.Resources{CPU: 200},
+				Daemons:  Daemons{Static: Used{Requests: pricing.Resources{CPU: 100}, Pods: 1}, Sets: c.sets},
+			}
+			free, slots, crowd := p.Empty(pricing.Shape{CPU: 2000, Memory: pricing.GiB})
+			if free.CPU != c.cpu || slots != c.slots || len(crowd) != c.crowd {
+				t.Errorf("%d CPU, %d slots and %d marked", free.CPU, slots, len(crowd))
+			}
+		})
+	}
+}

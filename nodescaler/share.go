@@ -123,7 +123,8 @@ func (x *Index) arrives(m *Machine) bool {
 
 // bin is what a machine of the shape will be.
 func (p *PoolSize) bin(shape pricing.Shape) *bin {
-	return &bin{p.Labels, p.Taints, p.Capacity(shape), p.Slots(), p.Daemons.Crowd, false, "", p.Name}
+	free, slots, crowd := p.Empty(shape)
+	return &bin{p.Labels, p.Taints, free, slots, crowd, false, "", p.Name}
 }
 
 // settle counts the replicas that have a node, and places the pods of others that have none yet out of the way.

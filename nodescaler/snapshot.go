@@ -62,10 +62,10 @@ type Pool struct {
 	Taints []Taint
 }
 
-// Daemons are pods that come with every machine of a pool: what they take, and those of them that are marked.
+// Daemons are pods that come with every machine of a pool: what static pods take, and a pod of each DaemonSet.
 type Daemons struct {
-	Used
-	Crowd Crowd `json:",omitempty"`
+	Static Used   `json:",omitzero"`
+	Sets   []*Pod `json:",omitempty"`
 }
 
 // RefusedOrder is a kind of machine that a pool makes none of for now, and why.

@@ -60,7 +60,7 @@ func (c *Cluster) daemons(seen []*pod, nodes []nodescaler.Node, marks *marker) f
 	latest := latestDaemons(seen)
 	static := staticPods(seen, nodes)
 	return func(p *nodescaler.Pool) nodescaler.Daemons {
-		all := nodescaler.Daemons{Used: static[p.Name]}
+		all := nodescaler.Daemons{Static: static[p.Name]}
 		for _, d := range sets {
 			if !d.runsOn(unborn, p.Labels, p.Taints) {
 				continue
@@ -70,9 +70,13 @@ func (c *Cluster) daemons(seen []*pod, nodes []nodescaler.Node, marks *marker) f
 			if is := latest[d.UID]; is != nil { // a LimitRange fills in what the template does not say
 				like.Requests.CPU = cmp.Or(like.Requests.CPU, is.said.Requests.CPU)
 				like.Requests.Memory = cmp.Or(like.Requests.Memory, is.said.Requests.Memory)
+				like.Priority = is.said.Priority // a template names a class alone
 			}
-			all.Used, all.Crowd = all.With(&like), all.Crowd.With(&like)
+			all.Sets = append(all.Sets, &like)
 		}
+		slices.SortStableFunc(all.Sets, func(a, b *nodescaler.Pod) int {
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Name, b.Name))
+		})
 		return all
 	}
 }

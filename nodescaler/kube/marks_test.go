@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // apartFrom is the spec of a pod with a required anti-affinity by host name.
@@ -85,7 +86,7 @@ func TestDaemonsRepelOnNewNodes(t *testing.T) {
 	port.shortens(t, daemonSets, d)
 	port.shortens(t, pods, object[corev1.Pod](t, "{metadata: {namespace: shop, name: a}, spec: {"+onPort("hostPort: 80")+"}}"))
 	state := port.look(t.Context())
-	crowd := state.Daemons(&nodescaler.Pool{Name: "workers"}).Crowd
+	_, _, crowd := (&nodescaler.Pool{Daemons: state.Daemons(&nodescaler.Pool{Name: "workers"})}).Empty(pricing.Shape{CPU: 2000, Memory: pricing.GiB})
 	if other := crowd.Clash(&state.Pods[0]); len(crowd) != 1 || other == nil || other.Name != "shop/proxy" {
 		t.Errorf("the pod clashes with %v of %v", other, crowd)
 	}

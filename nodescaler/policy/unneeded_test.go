@@ -114,7 +114,7 @@ func TestUnneededOrders(t *testing.T) {
 		{name: "a pod that a pod on the node repels", world: aWorld().node("w-1", "pve1").pod("a", "w-1", 100, 100, func(p *nodescaler.Pod) { p.Repels = []string{"app=web"} }).
 			pod("b", "", 100, 100, func(p *nodescaler.Pod) { p.Has = []string{"app=web"} }), want: []string{"Buy w small pve2"}},
 		{name: "a pod that every machine's daemons repel", world: aWorld().pod("b", "", 100, 100, lonely).change(func(w *world) {
-			w.Pools[0].Daemons.Crowd = nodescaler.Crowd{{Repels: []string{"app=web"}}}
+			w.Pools[0].Daemons.Sets = []*nodescaler.Pod{{Repels: []string{"app=web"}}}
 		}), reasons: []string{"Refused"}},
 		{name: "replicas to come that share no node", world: aWorld().change(func(w *world) {
 			w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 100}, Has: []string{"app=web"}, Repels: []string{"app=web"}}, Count: 3}}

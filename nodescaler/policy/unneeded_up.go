@@ -163,11 +163,9 @@ func (t *scan) offers() []packing.Offer {
 			t.note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
 		}
 		for _, s := range p.Shapes {
+			free, slots, _ := p.Empty(s)
 			for _, h := range t.offering(p, s) {
-				offers = append(offers, packing.Offer{
-					Pool: p.Name, Shape: s, Host: h, Rate: t.x.Rate(s, h),
-					Free: p.Capacity(s), Slots: p.Slots(),
-				})
+				offers = append(offers, packing.Offer{Pool: p.Name, Shape: s, Host: h, Rate: t.x.Rate(s, h), Free: free, Slots: slots})
 			}
 		}
 	}
@@ -221,15 +219,17 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 	}
 	for _, m := range t.due() {
 		if p := t.x.Pool(m.pool); p != nil {
+			free, slots, crowd := p.Empty(m.shape)
 			b.Bins = append(b.Bins, packing.Bin{
-				Name: m.name, Free: p.Capacity(m.shape).Minus(m.used.Requests), Slots: p.Slots() - m.used.Pods,
-				Refuses: refusals(classes, p.Labels, p.Taints, p.Daemons.Crowd, t.places.crowds[m.name]),
+				Name: m.name, Free: free.Minus(m.used.Requests), Slots: slots - m.used.Pods,
+				Refuses: refusals(classes, p.Labels, p.Taints, crowd, t.places.crowds[m.name]),
 			})
 		}
 	}
 	for i := range offers {
 		p := t.x.Pool(offers[i].Pool)
-		offers[i].Refuses = refusals(classes, p.Labels, p.Taints, p.Daemons.Crowd)
+		_, _, crowd := p.Empty(offers[i].Shape)
+		offers[i].Refuses = refusals(classes, p.Labels, p.Taints, crowd)
 	}
 	b.Apart = apart(classes)
 	return b
@@ -351,11 +351,24 @@ func (t *scan) daemonsShare(p *nodescaler.Pod, why packing.Why) string {
 		pool := &t.x.Pools[i]
 		without := *pool.Pool
 		without.Daemons = nodescaler.Daemons{}
-		if slices.ContainsFunc(pool.Shapes, func(s pricing.Shape) bool { return without.Holds(p, s) }) {
-			return fmt.Sprintf("; DaemonSets and static pods take %s of each machine of pool %s, which would hold it without them", nodescaler.Amount(pool.Daemons.Requests), pool.Name)
+		for _, s := range pool.Shapes {
+			if without.Holds(p, s) {
+				takes := without.Capacity(s).Minus(pool.Capacity(s))
+				return fmt.Sprintf("; DaemonSets and static pods take %s of each %s of pool %s, which would hold it without them%s",
+					nodescaler.Amount(takes), s.Name, pool.Name, largest(pool.Daemons.Sets))
+			}
 		}
 	}
 	return ""
+}
+
+// largest names the DaemonSet that asks for the most CPU.
+func largest(sets []*nodescaler.Pod) string {
+	if len(sets) == 0 {
+		return ""
+	}
+	d := slices.MaxFunc(sets, func(a, b *nodescaler.Pod) int { return cmp.Compare(a.Requests.CPU, b.Requests.CPU) })
+	return fmt.Sprintf("; the largest is %s, with %s", d.Name, nodescaler.Amount(d.Requests))
 }
 
 // bundle is what a machine is bought for.
