@@ -92,7 +92,7 @@ func (f *Fleet) foundlings() []foundling {
 	for _, id := range slices.Sorted(maps.Keys(f.view.seen.guests)) {
 		g := f.view.seen.guests[id]
 		p := f.poolOfVMID(id)
-		if p == nil || mine[id] || g.template || g.container || g.name == "" || !f.view.seen.online(g.host) {
+		if p == nil || mine[id] || g.template || g.container || g.unnamed() || !f.view.seen.online(g.host) {
 			continue
 		}
 		looks := g.looks()

@@ -3,6 +3,7 @@ package pve
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -163,9 +164,12 @@ func (w *work) tallied(listed map[int]*guestSeen) (all []entry, unknown []*guest
 // the pool's range, where a list may lack its name for a moment.
 func (w *work) suspect(g *guestSeen) bool {
 	named := namedFor(w.p, g) && slices.Contains(g.tags, ownerTag(w.cfg.Owner))
-	here := w.p.VMIDs.Holds(g.vmid) && !g.template && !g.container && (g.name == "" || namedFor(w.p, g))
+	here := w.p.VMIDs.Holds(g.vmid) && !g.template && !g.container && (g.unnamed() || namedFor(w.p, g))
 	return (named || here) && !w.stranger(g)
 }
+
+// unnamed reports whether the name of a guest is not known: that of one being made is listed as missing, or as VM and its id.
+func (g *guestSeen) unnamed() bool { return g.name == "" || g.name == fmt.Sprintf("VM %d", g.vmid) }
 
 // entryOf asks whether a machine that no intent knows of shows the flag. One that cannot be read counts as if it did.
 func (w *work) entryOf(ctx context.Context, g *guestSeen) (entry, bool, error) {

@@ -62,9 +62,9 @@ func (e ending) end() end {
 	return endUndrained
 }
 
-// ran reports whether the machine was ever started, as far as is known.
+// ran reports whether the machine was ever started. Unknown is yes, as it is of one that was found configured and stopped.
 func (i *Intent) ran() bool {
-	return !i.Step.before(StepStarted) || !i.Joined.IsZero() || !i.Woken.IsZero()
+	return !i.Step.before(StepStarted) || !i.Joined.IsZero() || !i.Woken.IsZero() || i.Adopted && !i.Step.before(StepConfigured)
 }
 
 // wasNode reports whether the machine had a node that was ready. Unknown is yes: of one that was found running, and of one

@@ -375,7 +375,7 @@ func (g *ground) toOthers(h *hostSeen) promise {
 // ours reports whether a listed machine is one of those that are counted as meant to be there.
 func (g *ground) ours(v *guestSeen) bool {
 	m := g.byVMID[v.vmid]
-	return m != nil && (!m.Step.before(StepCloned) || v.name == "" || v.name == m.Name)
+	return m != nil && (!m.Step.before(StepCloned) || v.unnamed() || v.name == m.Name)
 }
 
 // scale multiplies and rounds down; what the binary fraction of a ratio such as 1.1 lacks is no
