@@ -43,7 +43,7 @@ func NewIdentities(machines []Machine) *Identities {
 		m := &machines[i]
 		ids.byName[m.Name] = m
 		note(ids.byID, m.ProviderID, m)
-		note(ids.byUUID, strings.ToLower(m.SystemUUID), m)
+		note(ids.byUUID, uuidKey(m.SystemUUID), m)
 	}
 	return ids
 }
@@ -60,9 +60,28 @@ type Claim struct {
 	Contradiction *Reason
 }
 
+// uuidKey is a system UUID without what different tools write differently.
+func uuidKey(uuid string) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimSpace(uuid), "-", ""))
+}
+
+// SameUUID reports whether two system UUIDs are of one machine, however tools write them.
+func SameUUID(a, b string) bool {
+	a, b = uuidKey(a), uuidKey(b)
+	return a != "" && (a == b || swapped(a) == b)
+}
+
+// swapped is the UUID as tools read it that take the first three fields for numbers of the other byte order, or empty.
+func swapped(key string) string {
+	if len(key) != 32 {
+		return ""
+	}
+	return key[6:8] + key[4:6] + key[2:4] + key[0:2] + key[10:12] + key[8:10] + key[14:16] + key[12:14] + key[16:]
+}
+
 // Of judges what a node says.
 func (ids *Identities) Of(n Identity) Claim {
-	byID, byUUID := ids.byID[n.ProviderID], ids.byUUID[strings.ToLower(n.SystemUUID)]
+	byID, byUUID := ids.byID[n.ProviderID], cmp.Or(ids.byUUID[uuidKey(n.SystemUUID)], ids.byUUID[swapped(uuidKey(n.SystemUUID))])
 	known, byName := ids.byName[n.Machine], ids.byName[n.Name]
 	c := Claim{Machine: cmp.Or(byID, byUUID, known, byName)}
 	if c.Machine == nil {

@@ -14,6 +14,7 @@ func fleet() []Machine {
 		{Name: "w-1", ProviderID: "proxmox://r/1", SystemUUID: "aaaa-1"},
 		{Name: "w-2", ProviderID: "proxmox://r/2", SystemUUID: "aaaa-2"},
 		{Name: "w-3"},
+		{Name: "w-4", SystemUUID: "12345678-1234-1234-1234-123456789abc"},
 	}
 }
 
@@ -27,6 +28,8 @@ func TestWhichMachineANodeIs(t *testing.T) {
 		{name: "a stranger", node: Identity{Name: "other", ProviderID: "aws://x", SystemUUID: "bbbb"}},
 		{name: "all three agree", node: Identity{Name: "w-1", ProviderID: "proxmox://r/1", SystemUUID: "aaaa-1"}, machine: "w-1"},
 		{name: "the UUID in capitals", node: Identity{Name: "w-1", SystemUUID: "AAAA-1"}, machine: "w-1"},
+		{name: "the UUID without hyphens", node: Identity{Name: "renamed", SystemUUID: " 12345678123412341234123456789ABC"}, machine: "w-4"},
+		{name: "the UUID in the other byte order", node: Identity{Name: "renamed", SystemUUID: "78563412-3412-3412-1234-123456789abc"}, machine: "w-4"},
 		{name: "a name of its own", node: Identity{Name: "w-1.example.org", ProviderID: "proxmox://r/1", SystemUUID: "aaaa-1"}, machine: "w-1"},
 		{name: "a name and a provider ID of its own", node: Identity{Name: "renamed", ProviderID: "rke2://renamed", SystemUUID: "aaaa-1"}, machine: "w-1"},
 		{name: "the UUID not reported yet", node: Identity{Name: "renamed", ProviderID: "proxmox://r/1"}, machine: "w-1"},

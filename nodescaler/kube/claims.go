@@ -101,10 +101,14 @@ type disks struct {
 	// machines are nodes by their machines' names. A node that was given another name is not called any more
 	// what its volumes know it by; its machine, which was called so, still is.
 	machines map[string]*node
+	byName   map[string][]*node // by their short names
 }
 
 func newDisks(nodes []*node, claims []*claim) *disks {
-	d := &disks{nodes: nodes, byLabel: map[string]map[string][]*node{}, claims: make(map[string]*claim, len(claims)), machines: map[string]*node{}}
+	d := &disks{nodes: nodes, byLabel: map[string]map[string][]*node{}, claims: make(map[string]*claim, len(claims)), machines: map[string]*node{}, byName: map[string][]*node{}}
+	for _, n := range nodes {
+		d.byName[short(n.Name)] = append(d.byName[short(n.Name)], n)
+	}
 	for _, c := range claims {
 		d.claims[c.Namespace+"/"+c.Name] = c
 	}
@@ -127,10 +131,33 @@ func (d *disks) having(label, value string) []*node {
 		}
 		d.byLabel[label] = known
 	}
-	if n := d.machines[value]; n != nil && len(known[value]) == 0 && (label == corev1.LabelHostname || label == nameOfNode) {
-		return []*node{n}
+	at := known[value]
+	for _, n := range d.named(value) {
+		if !slices.Contains(at, n) {
+			at = append(slices.Clip(at), n)
+		}
 	}
-	return known[value]
+	return at
+}
+
+// named returns the nodes that a value of any label names: by their names, in short or in full, or by those of their
+// machines. A node that is gone, or has registered anew, lacks the labels that its volumes go by; the volumes are there.
+func (d *disks) named(value string) (at []*node) {
+	if n := d.machines[value]; n != nil {
+		at = append(at, n)
+	}
+	for _, n := range d.byName[short(value)] {
+		if (n.Name == value || n.Name == short(value) || short(n.Name) == value) && !slices.Contains(at, n) {
+			at = append(at, n)
+		}
+	}
+	return at
+}
+
+// short is a host name without its domain.
+func short(name string) string {
+	name, _, _ = strings.Cut(name, ".")
+	return name
 }
 
 // local are the claims whose volumes lie on a node's own disk and must not be lost, sorted, by node.
@@ -157,12 +184,12 @@ func (d *disks) expendable(v *volume) bool {
 }
 
 // of returns the nodes that a volume lies on: one, or none if it can be on several. Several nodes with one
-// host name are all taken for the one that is meant.
+// host name, or with a label that names one of them, are all taken for the one that is meant.
 func (d *disks) of(v *volume) []*node {
 	var at []*node
 	sole := true // one host is named
 	for _, h := range v.homes {
-		sole = sole && len(h.values) == 1 && h.label == corev1.LabelHostname && h.values[0] == v.homes[0].values[0]
+		sole = sole && len(h.values) == 1 && h.values[0] == v.homes[0].values[0] && (h.label == corev1.LabelHostname || len(d.named(h.values[0])) > 0)
 		for _, value := range h.values {
 			for _, n := range d.having(h.label, value) {
 				if !slices.Contains(at, n) {

@@ -177,3 +177,44 @@ func TestLastLookThatIsRefusedIsAnError(t *testing.T) {
 		t.Errorf("%v, %v of %v", err, s.asked, slices.Collect(maps.Keys(s.items)))
 	}
 }
+
+// A volume on the machine's disk is seen though its node is gone, has registered anew or has another name, and though
+// another node says that it is the one.
+func TestVolumesAreSeenThoughTheirNodeLacksTheLabel(t *testing.T) {
+	gone := func(s *listing) { s.items["/api/v1/nodes"] = s.items["/api/v1/nodes"][2:] }
+	anew := func(s *listing) { s.items["/api/v1/nodes"] = s.items["/api/v1/nodes"][1:] }
+	all := func(label, value string) func(s *listing) {
+		return func(s *listing) {
+			anew(s)
+			for _, n := range s.items["/api/v1/nodes"] {
+				n.(*corev1.Node).Labels[label] = value
+			}
+		}
+	}
+	for _, c := range []struct {
+		name, label, value string
+		nodes              func(s *listing)
+	}{
+		{"a driver's label, and no node", "topology.topolvm.io/node", "w-1", gone},
+		{"a driver's label that the node does not have yet", "openebs.io/nodename", "w-1", anew},
+		{"a driver's label that another node has too", "topology.topolvm.io/node", "w-1", all("topology.topolvm.io/node", "w-1")},
+		{"the full name, and no node", "kubernetes.io/hostname", "w-1.example.org", gone},
+		{"the full name of a node that has its short one now", "kubernetes.io/hostname", "w-1.example.org", anew},
+		{"the short name of a node whose label is the full one now", "kubernetes.io/hostname", "w-1", all("kubernetes.io/hostname", "w-1.example.org")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := aListing(t)
+			v := object[corev1.PersistentVolume](t, localPath)
+			v.Spec.NodeAffinity = onLabel(c.label, c.value)
+			s.items["/api/v1/persistentvolumes"] = []any{v}
+			c.nodes(s)
+			got, err := s.nodes(t).Sight(t.Context(), wOne)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(got.Nodes, func(n nodescaler.SeenNode) bool { return len(n.LocalClaims) > 0 }) {
+				t.Errorf("no claim is seen: %+v", got)
+			}
+		})
+	}
+}

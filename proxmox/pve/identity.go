@@ -2,8 +2,8 @@ package pve
 
 import (
 	"slices"
-	"strings"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 )
 
@@ -39,7 +39,7 @@ func (f *Fleet) renumber(m *tracked, vmid int) {
 // then on: it never changes, and whoever looks the machine up has it from there. Only the system UUID proves that
 // the node is the machine's.
 func (f *Fleet) compareIDs(m *tracked, n Node) {
-	ours := strings.EqualFold(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) && f.contradicted(m) == nil
+	ours := nodescaler.SameUUID(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) && f.contradicted(m) == nil
 	if n.ProviderID == "" || m.ProviderID == n.ProviderID || !ours {
 		return
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
@@ -108,7 +107,7 @@ func (f *Fleet) nodesOfGone(m *tracked) []string {
 	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
 		n := f.view.nodes[name]
 		c := ids.Of(n.identity())
-		uuid := strings.EqualFold(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) // its VMID may be another machine's by now
+		uuid := nodescaler.SameUUID(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) // its VMID may be another machine's by now
 		others := slices.ContainsFunc(f.view.match.ids.Of(n.identity()).Named, func(o *nodescaler.Machine) bool { return o.Name != m.Name })
 		if c.Machine != nil && c.Contradiction == nil && (uuid || !others) {
 			names = append(names, name)
