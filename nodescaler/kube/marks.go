@@ -117,9 +117,55 @@ func sorted(marks []string) []string {
 
 // marker finds the marks by which pods refuse each other, of all pods that there are.
 type marker struct {
-	within map[string][]antiMark // by namespace
-	every  []antiMark            // of all namespaces
+	within map[string]*marks // by namespace
+	every  marks             // of all namespaces
 	names  map[unique.Handle[antiTerm]]string
+}
+
+// marks are those of a namespace. Most select a label with one value, by which they are found: thousands of pods times
+// hundreds of selectors would take a second.
+type marks struct {
+	by    map[label][]antiMark
+	other []antiMark
+}
+
+type label struct{ key, value string }
+
+func (s *marks) add(m antiMark) {
+	requirements, _ := m.selector.Requirements()
+	for i := range requirements {
+		r := &requirements[i]
+		if value, one := r.Values().PopAny(); one && r.Values().Len() == 1 && (r.Operator() == selection.In || r.Operator() == selection.Equals || r.Operator() == selection.DoubleEquals) {
+			if s.by == nil {
+				s.by = map[label][]antiMark{}
+			}
+			of := label{r.Key(), value}
+			s.by[of] = append(s.by[of], m)
+			return
+		}
+	}
+	s.other = append(s.other, m)
+}
+
+// of appends the names of the marks that a pod with the labels has.
+func (s *marks) of(has []string, pod labels.Set) []string {
+	if s == nil {
+		return has
+	}
+	note := func(all []antiMark) {
+		for i := range all {
+			if all[i].selector.Matches(pod) {
+				has = append(has, all[i].name)
+			}
+		}
+	}
+	note(s.other)
+	if len(s.by) > 0 {
+		for key, value := range pod {
+			note(s.by[label{key, value}])
+		}
+	}
+	return has
 }
 
 // antiMark is a term, read.
@@ -139,7 +185,7 @@ func (t *antiTerm) mark() (antiMark, bool) {
 
 // newMarker reads the terms of all pods, and of those that DaemonSets will make.
 func newMarker(pods []*pod, sets []*daemonSet) *marker {
-	m := &marker{within: map[string][]antiMark{}, names: map[unique.Handle[antiTerm]]string{}}
+	m := &marker{within: map[string]*marks{}, names: map[unique.Handle[antiTerm]]string{}}
 	for _, p := range pods {
 		m.read(p)
 	}
@@ -168,24 +214,21 @@ func (m *marker) add(h unique.Handle[antiTerm]) {
 		return
 	}
 	if m.names[h] = is.name; t.namespaces == "" {
-		m.every = append(m.every, is)
+		m.every.add(is)
 		return
 	}
 	for namespace := range strings.SplitSeq(t.namespaces, ",") {
-		m.within[namespace] = append(m.within[namespace], is)
+		if m.within[namespace] == nil {
+			m.within[namespace] = &marks{}
+		}
+		m.within[namespace].add(is)
 	}
 }
 
 // fill adds what the pod has and repels by its labels and terms to its ports.
 func (m *marker) fill(said *nodescaler.Pod, p *pod) {
-	var has, repels []string
-	for _, marks := range [][]antiMark{m.within[p.Namespace], m.every} {
-		for i := range marks {
-			if marks[i].selector.Matches(labels.Set(p.Labels)) {
-				has = append(has, marks[i].name)
-			}
-		}
-	}
+	var repels []string
+	has := m.every.of(m.within[p.Namespace].of(nil, p.Labels), p.Labels)
 	for _, h := range p.apart {
 		if name := m.names[h]; name != "" {
 			repels = append(repels, name)

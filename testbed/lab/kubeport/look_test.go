@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -24,6 +25,7 @@ func TestOneLookSeesWhatIsObserved(t *testing.T) {
 	w.node("n-2", "")
 	w.deployment("web", 3)
 	w.deployment("own", 2)
+	w.make(`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: agent}, spec: {selector: {matchLabels: {app: agent}}, template: {metadata: {labels: {app: agent}}, spec: {nodeSelector: {none: here}, containers: [{name: c, image: c}]}}}}`)
 	w.autoscaler("web", "apps/v1", "Deployment", "web", "Recommend")
 	w.make(`{apiVersion: v1, kind: Pod, metadata: {name: bare}, spec: ` + podSpec("200m") + `}`)
 	w.make(`{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}, spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}}`)
@@ -54,6 +56,11 @@ func TestOneLookSeesWhatIsObserved(t *testing.T) {
 		if want := (pricing.Resources{CPU: 4000, Memory: 8 * pricing.GiB}); seen.Capacity["n-1"] != want {
 			return fmt.Errorf("n-1 has %v", seen.Capacity["n-1"])
 		}
+		pool := &nodescaler.Pool{Name: "workers"}
+		if diff := cmp.Diff(watched.Daemons(pool), seen.State.Daemons(pool)); diff != "" {
+			return fmt.Errorf("of daemons (-watched +read once):\n%s", diff)
+		}
+		watched.Daemons, seen.State.Daemons = nil, nil // functions are never equal
 		if diff := cmp.Diff(watched, seen.State); diff != "" {
 			return fmt.Errorf("(-watched +read once):\n%s", diff)
 		}
@@ -67,7 +74,7 @@ func TestOneLookSeesWhatIsObserved(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(seen.State.Nodes) != 2 || len(seen.State.Pods) != 6 || len(seen.Unread) != 9 {
+		if len(seen.State.Nodes) != 2 || len(seen.State.Pods) != 6 || len(seen.Unread) != 10 {
 			return fmt.Errorf("sees %d nodes and %d pods; unread are %v", len(seen.State.Nodes), len(seen.State.Pods), seen.Unread)
 		}
 		for _, p := range seen.State.Pods {
