@@ -22,8 +22,9 @@ type topology struct {
 	given  map[given]int
 	rules  map[string]*rule
 	copies map[string]*nodescaler.Pod // of pods, with what they were given
-	levels map[string][]int           // by rule, how many pods may yet go into each group for nodes that have room
-	dealt  map[string]int             // by rule, how many pods were dealt into groups
+	asked  map[nodescaler.Topology]int
+	levels map[string][]int // by rule, how many pods may yet go into each group for nodes that have room
+	dealt  map[string]int   // by rule, how many pods were dealt into groups
 }
 
 // given is a mark of pods that were given a domain.
@@ -37,14 +38,14 @@ type rule struct {
 	repelled map[string]bool
 	// open are the domains that can take a pod: on a node that is there or on its way, or on a machine that may
 	// be ordered.
-	open map[string]place
+	open map[string]where
 }
 
-// place is where a domain has room.
-type place int
+// where is where a domain has room.
+type where int
 
 const (
-	onNode place = iota + 1
+	onNode where = iota + 1
 	onOffer
 )
 
@@ -55,7 +56,12 @@ func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
 	}
 	y := &topology{
 		scan: t, offers: offers, given: map[given]int{}, rules: map[string]*rule{}, copies: map[string]*nodescaler.Pod{},
-		levels: map[string][]int{}, dealt: map[string]int{},
+		asked: map[nodescaler.Topology]int{}, levels: map[string][]int{}, dealt: map[string]int{},
+	}
+	for _, w := range wants {
+		for _, r := range w.pod.Topology {
+			y.asked[r]++
+		}
 	}
 	nowhere := findings{}
 	placed := make([]want, 0, len(wants))
@@ -178,16 +184,16 @@ func (y *topology) rule(p, of *nodescaler.Pod, t *nodescaler.Topology) *rule {
 	if r := y.rules[key]; r != nil {
 		return r
 	}
-	r := &rule{Topology: *t, has: map[string]int{}, repelled: map[string]bool{}, open: map[string]place{}}
+	r := &rule{Topology: *t, has: map[string]int{}, repelled: map[string]bool{}, open: map[string]where{}}
 	y.rules[key] = r
 	for i := range y.x.Nodes {
-		if n := &y.x.Nodes[i]; t.Counts(p, n.Node) {
-			r.has[n.Labels[t.Key]] += marked(n.Crowd, t)
+		n := &y.x.Nodes[i]
+		domain := n.Labels[t.Key]
+		if t.Counts(p, n.Node) {
+			r.has[domain] += marked(n.Crowd, t)
 		}
-	}
-	for i := range y.x.Nodes {
-		if n := &y.x.Nodes[i]; n.Labels[t.Key] != "" && repels(n.Crowd, p, t.Key) {
-			r.repelled[n.Labels[t.Key]] = true
+		if domain != "" && repels(n.Crowd, p, t.Key) {
+			r.repelled[domain] = true
 		}
 	}
 	y.look(of, r)
@@ -196,7 +202,7 @@ func (y *topology) rule(p, of *nodescaler.Pod, t *nodescaler.Topology) *rule {
 
 // look finds the domains that can take the pod.
 func (y *topology) look(p *nodescaler.Pod, r *rule) {
-	note := func(labels map[string]string, is place) {
+	note := func(labels map[string]string, is where) {
 		if domain := labels[r.Key]; domain != "" && (r.open[domain] == 0 || is < r.open[domain]) {
 			r.open[domain] = is
 		}
@@ -228,23 +234,23 @@ func (y *topology) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
 	return nodes
 }
 
-// deal puts the pod into a group of which no node takes two. There are as many as pods that a new node may hold; a node
-// that holds some already takes those of the first groups alone. As many go into each group as there are nodes with
+// deal puts the pod into a group of which no node takes two. There are as many as pods that a new node may hold, and no
+// more than pods, for a skew may be any number; a node that holds some already takes those of the first groups alone. As many go into each group as there are nodes with
 // room that take them, and the rest by turns.
 func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.Pod {
 	id := fmt.Sprintf("%+v %s", *t, nodescaler.Class(p))
-	levels, known := y.levels[id]
-	if !known {
+	levels := y.levels[id]
+	if levels == nil {
 		levels = y.level(p, t)
+		y.levels[id] = levels
 	}
 	group := slices.IndexFunc(levels, func(n int) bool { return n > 0 })
 	if group >= 0 {
 		levels[group]--
 	} else {
-		group = y.dealt[id] % t.Skew
+		group = y.dealt[id] % len(levels)
 		y.dealt[id]++
 	}
-	y.levels[id] = levels
 	mark := groupMark(t, group)
 	return y.copy(p, mark, func(c *nodescaler.Pod) {
 		c.Has, c.Repels = withMark(c.Has, mark), withMark(c.Repels, mark)
@@ -277,25 +283,36 @@ func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
 	if domains < t.MinDomains || len(y.coming) > 0 {
 		least = 0
 	}
-	levels := make([]int, t.Skew)
+	levels := make([]int, min(t.Skew, y.asked[*t]))
 	roomy := map[string]bool{}
 	for _, n := range y.roomy(p) {
 		roomy[n.Name] = true
 	}
 	for i := range y.x.Nodes {
 		n := &y.x.Nodes[i]
-		takes := t.Skew + max(least, 0) - marked(n.Crowd, t)
-		for group := range levels {
-			switch {
-			case group >= takes:
-				mark := groupMark(t, group)
-				y.places.crowds[n.Name] = y.places.crowds[n.Name].With(&nodescaler.Pod{Pod: first(n.Crowd, t.Mark).Pod, Has: []string{mark}})
-			case roomy[n.Name]:
+		takes := min(max(t.Skew+max(least, 0)-marked(n.Crowd, t), 0), len(levels))
+		if roomy[n.Name] {
+			for group := range takes {
 				levels[group]++
 			}
 		}
+		y.refuse(n, t, takes, len(levels))
 	}
 	return levels
+}
+
+// refuse has the node take no pod of the groups from one to another.
+func (y *topology) refuse(n *nodescaler.NodeLoad, t *nodescaler.Topology, from, to int) {
+	if from == to {
+		return
+	}
+	var marks []string
+	for group := from; group < to; group++ {
+		marks = append(marks, groupMark(t, group))
+	}
+	slices.Sort(marks)
+	held := &nodescaler.Pod{Pod: first(n.Crowd, t.Mark).Pod, Has: marks}
+	y.places.crowds[n.Name] = y.places.crowds[n.Name].With(held)
 }
 
 // marked is how many of the pods count for the rule. Those that are on their way out do where pods are kept apart.

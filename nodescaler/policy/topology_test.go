@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -76,6 +77,10 @@ func TestPodsAreSpreadOverZonesAndNodes(t *testing.T) {
 		},
 		{name: "no pool has a zone", world: aWorld().waiting(1, spreadBy(zoneLabel, 1)), reasons: []string{nodescaler.NoDomain}},
 		{name: "two to a node", world: aWorld().waiting(5, spreadBy(nodescaler.HostLabel, 2)), want: []string{"Buy w small pve2", "Buy w small pve3", "Buy w small pve1"}},
+		{
+			name: "any number to a node", world: aWorld().node("n1", "pve1").pod("x", "n1", 1700, 100, spreadBy(nodescaler.HostLabel, 1)).waiting(5, spreadBy(nodescaler.HostLabel, math.MaxInt32)),
+			want: []string{"Buy w small pve2"}, reasons: []string{nodescaler.PodsFitExisting},
+		},
 		{
 			name: "a node that has its share takes no more", world: aWorld().node("n1", "pve1").pod("x", "n1", 100, 100, spreadBy(nodescaler.HostLabel, 1)).
 				node("n2", "pve2").pod("y", "n2", 1800, 100).waiting(1, spreadBy(nodescaler.HostLabel, 1)),
