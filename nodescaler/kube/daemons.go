@@ -55,8 +55,7 @@ func (d *daemonSet) runsOn(name string, labels map[string]string, taints []nodes
 }
 
 // daemons returns what DaemonSets and static pods will take of a new node of a pool.
-func (c *Cluster) daemons(seen []*pod, nodes []nodescaler.Node, marks *marker) func(*nodescaler.Pool) nodescaler.Daemons {
-	sets := kept[*daemonSet](c, daemonSets)
+func daemons(sets []*daemonSet, seen []*pod, nodes []nodescaler.Node, marks *marker) func(*nodescaler.Pool) nodescaler.Daemons {
 	latest := latestDaemons(seen)
 	static := staticPods(seen, nodes)
 	return func(p *nodescaler.Pool) nodescaler.Daemons {

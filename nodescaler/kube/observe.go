@@ -90,9 +90,10 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 			}
 		}
 	}
-	marks := newMarker(seen.pods, unsorted[*daemonSet](c, daemonSets))
+	sets := kept[*daemonSet](c, daemonSets)
+	marks := newMarker(seen.pods, sets)
 	state.Pods = c.pods(seen, all, usage, marks)
-	state.Daemons = c.daemons(seen.pods, state.Nodes, marks)
+	state.Daemons = daemons(sets, seen.pods, state.Nodes, marks)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
 	c.observed.Store(seen)
 	return state

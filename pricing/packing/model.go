@@ -187,7 +187,7 @@ func (m *model) gatherApart(pairs [][2]string) {
 	}
 }
 
-// joins is how many of n items of kind k may share a machine with the load, whatever its room.
+// joins is how many of n items of kind k may share a machine with the load, its room aside.
 func (m *model) joins(load []lot, k, n int) int {
 	class := m.kinds[k].class
 	apart := m.apart[class]

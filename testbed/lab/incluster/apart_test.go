@@ -3,26 +3,9 @@
 package incluster
 
 import (
-	"fmt"
 	"testing"
 	"time"
 )
-
-// workload makes a Deployment whose pods have more in their spec.
-func (w *world) workload(name string, replicas int, spec string) {
-	w.Helper()
-	w.apply(fmt.Sprintf(`
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: %[1]s}
-spec:
-  replicas: %[2]d
-  selector: {matchLabels: {app: %[1]s}}
-  template:
-    metadata: {labels: {app: %[1]s}}
-    spec: {terminationGracePeriodSeconds: 1, %[3]s}
-`, name, replicas, spec))
-}
 
 // Replicas that share no node, as Kubernetes' scheduler sees it, get a machine each, and no more; and machines with
 // such pods go again.
@@ -30,9 +13,7 @@ func TestPodsThatShareNoNodeGetAMachineEach(t *testing.T) {
 	w := newWorld(t)
 	w.apply(prices)
 	w.pool("workers", "  mode: Active")
-	c := w.start("nodescaler", quick)
-	w.until("it is ready", func() bool { code, _ := c.get(w, "/readyz"); return code == 200 })
-	w.until("the pool is ready", func() bool { return w.condition(poolObject, "Ready") == "True Active" })
+	w.begins("nodescaler", quick)
 	const (
 		apart = `affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}]}}, containers: [{name: c, image: c, resources: {requests: {cpu: 100m}}}]`
 		port  = `containers: [{name: c, image: c, ports: [{containerPort: 80, hostPort: 8080}], resources: {requests: {cpu: 100m}}}]`
@@ -64,9 +45,7 @@ spec:
     metadata: {labels: {app: agent}}
     spec: {terminationGracePeriodSeconds: 1, tolerations: [{operator: Exists}], containers: [{name: c, image: c, resources: {requests: {cpu: 300m}}}]}
 `)
-	c := w.start("nodescaler", quick)
-	w.until("it is ready", func() bool { code, _ := c.get(w, "/readyz"); return code == 200 })
-	w.until("the pool is ready", func() bool { return w.condition(poolObject, "Ready") == "True Active" })
+	w.begins("nodescaler", quick)
 	w.workload("large", 1, `containers: [{name: c, image: c, resources: {requests: {cpu: 1600m}}}]`) // of 1800m
 	w.workload("right", 1, `containers: [{name: c, image: c, resources: {requests: {cpu: 1500m}}}]`)
 	w.until("what fits beside it runs", func() bool { return w.running() == 2 })

@@ -23,10 +23,8 @@ func TestPendingPodsHaveTheirCloneAskedForAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.apply(prices)
 	w.poolUpTo("workers", 2*rounds*each, "  mode: Active")
-	c := w.start("podscaler,nodescaler", "mode: Active\n") // with the interval and the policy that it has by default
-	w.until("it is ready", func() bool { code, _ := c.get(w, "/readyz"); return code == 200 })
-	w.until("the pool is ready", func() bool { return w.condition(poolObject, "Ready") == "True Active" })
-	w.deployment("first", 1, "1100m") // the first step only looks
+	w.begins("podscaler,nodescaler", "mode: Active\n") // with the interval and the policy that it has by default
+	w.deployment("first", 1, "1100m")                  // the first step only looks
 	w.until("machines are made", func() bool { return w.running() == 1 })
 	clock := w.clock()
 	before := len(w.clones(clock))

@@ -17,9 +17,7 @@ func TestPodsThatDoNotFitGetMachinesThatGoAgain(t *testing.T) {
 	w := newWorld(t)
 	w.apply(prices)
 	w.pool("workers", "  mode: Active")
-	c := w.start("podscaler,nodescaler", quick)
-	w.until("it is ready", func() bool { code, _ := c.get(w, "/readyz"); return code == 200 })
-	w.until("the pool is ready", func() bool { return w.condition(poolObject, "Ready") == "True Active" })
+	w.begins("podscaler,nodescaler", quick)
 	w.deployment("web", 1, "700m")
 	w.apply(`
 apiVersion: plimsoll.dev/v1alpha1

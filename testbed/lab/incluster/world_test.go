@@ -202,6 +202,15 @@ spec:
 %s`, name, most, w.site.Pools[0].Join.TokenFile, more))
 }
 
+// begins starts the program, and waits until it and the pool are ready.
+func (w *world) begins(components, settings string) *child {
+	w.Helper()
+	c := w.start(components, settings)
+	w.until("it is ready", func() bool { code, _ := c.get(w, "/readyz"); return code == 200 })
+	w.until("the pool is ready", func() bool { return w.condition(poolObject, "Ready") == "True Active" })
+	return c
+}
+
 // child is a program of ours that runs.
 type child struct {
 	*exec.Cmd
@@ -427,6 +436,12 @@ func (w *world) vms() []pvesim.VMState {
 // deployment makes a Deployment whose pods ask for so much.
 func (w *world) deployment(name string, replicas int, cpu string) {
 	w.Helper()
+	w.workload(name, replicas, fmt.Sprintf("containers: [{name: %[1]s, image: %[1]s, resources: {requests: {cpu: %[2]s, memory: 256Mi}}}]", name, cpu))
+}
+
+// workload makes a Deployment whose pods have more in their spec.
+func (w *world) workload(name string, replicas int, spec string) {
+	w.Helper()
 	w.apply(fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
@@ -436,10 +451,8 @@ spec:
   selector: {matchLabels: {app: %[1]s}}
   template:
     metadata: {labels: {app: %[1]s}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers: [{name: %[1]s, image: %[1]s, resources: {requests: {cpu: %[3]s, memory: 256Mi}}}]
-`, name, replicas, cpu))
+    spec: {terminationGracePeriodSeconds: 1, %[3]s}
+`, name, replicas, spec))
 }
 
 // condition is a condition of an object, as status and reason.
