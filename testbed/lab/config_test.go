@@ -65,12 +65,9 @@ func TestPrometheusFindsItsTargetsInTheLab(t *testing.T) {
   scrape_timeout: 2000ms
 rule_files:
 - /rules.yaml
+scrape_config_files:
+- /lab/prometheus/jobs/*.yaml
 scrape_configs:
-- file_sd_configs:
-  - files:
-    - /lab/prometheus/targets/*.json
-    refresh_interval: 5s
-  job_name: lab
 - job_name: prometheus
   static_configs:
   - targets:
@@ -92,27 +89,24 @@ scrape_configs:
 	}
 }
 
-func TestScrapeJobBecomesATargetsFile(t *testing.T) {
+func TestScrapeJobBecomesAPartOfTheConfiguration(t *testing.T) {
 	text, err := (&ScrapeJob{Name: "ships", Targets: []string{"127.0.0.1:1"}, Interval: 250 * time.Millisecond, Labels: map[string]string{"flag": "blue"}}).file()
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `[
-  {
-    "labels": {
-      "__metrics_path__": "/metrics",
-      "__scrape_interval__": "250ms",
-      "__scrape_timeout__": "250ms",
-      "flag": "blue",
-      "job": "ships"
-    },
-    "targets": [
-      "127.0.0.1:1"
-    ]
-  }
-]`
+	want := `scrape_configs:
+- job_name: ships
+  metrics_path: /metrics
+  scrape_interval: 250ms
+  scrape_timeout: 250ms
+  static_configs:
+  - labels:
+      flag: blue
+    targets:
+    - 127.0.0.1:1
+`
 	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("targets (-want +got):\n%s", diff)
+		t.Errorf("job (-want +got):\n%s", diff)
 	}
 }
 
@@ -124,6 +118,10 @@ targets: must be host:port, was "nowhere"
 path: must begin with /, was "metrics"
 interval: must be at least 1ms, was 1µs`
 	if fmt.Sprint(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	err = l.Scrape(ScrapeJob{Name: PrometheusPart, Targets: []string{"127.0.0.1:1"}})
+	if want := `scrape job: name: must not be "prometheus": the lab has a job of that name itself`; fmt.Sprint(err) != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -3,11 +3,8 @@ package lab
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -76,6 +73,9 @@ func (p *Prometheus) Start(ctx context.Context, l *Lab) (*Running, error) {
 		Args: append([]string{
 			"--config.file=" + file, "--storage.tsdb.path=" + filepath.Join(folder, "data"),
 			"--storage.tsdb.retention.time=7d", "--web.listen-address=" + loopback(port),
+			// Not file_sd_configs: they end without a word where no inotify instance is free, and a
+			// dozen control planes take all that Linux has for a user.
+			"--config.auto-reload", "--config.auto-reload-interval=1s",
 		}, p.Args...),
 		Answers:   OK(url + "/-/ready"),
 		Endpoints: []Endpoint{{"api", url}},
@@ -92,13 +92,10 @@ func (p *Prometheus) config(l *Lab, port int) ([]byte, error) {
 	admin := func(kind string) string { return filepath.Join(l.data, ControlPlanePart, "pki", kind) }
 	plane := loopback(l.plane.port)
 	return yaml.Marshal(map[string]any{
-		"global":     map[string]any{"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
-		"rule_files": p.RuleFiles,
+		"global":              map[string]any{"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
+		"rule_files":          p.RuleFiles,
+		"scrape_config_files": []string{filepath.Join(l.data, jobsFolder, "*.yaml")},
 		"scrape_configs": []any{
-			map[string]any{
-				"job_name":        "lab",
-				"file_sd_configs": []any{map[string]any{"files": []string{filepath.Join(l.data, targetsFolder, "*.json")}, "refresh_interval": "5s"}},
-			},
 			map[string]any{
 				"job_name":       PrometheusPart,
 				"static_configs": []any{map[string]any{"targets": []string{loopback(port)}}},
@@ -115,8 +112,8 @@ func (p *Prometheus) config(l *Lab, port int) ([]byte, error) {
 	})
 }
 
-// targetsFolder is below the data folder, and holds a file for each job.
-const targetsFolder = "prometheus/targets"
+// jobsFolder is below the data folder, and holds a file for each job.
+const jobsFolder = "prometheus/jobs"
 
 // Scrape tells Prometheus, if the lab has one now or later, what to read. A later call for the same
 // job replaces the earlier one; one without targets ends it.
@@ -124,17 +121,11 @@ func (l *Lab) Scrape(job ScrapeJob) error {
 	if err := job.check(); err != nil {
 		return err
 	}
-	folder := filepath.Join(l.data, filepath.FromSlash(targetsFolder))
+	folder := filepath.Join(l.data, filepath.FromSlash(jobsFolder))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	file := filepath.Join(folder, job.Name+".json")
-	if len(job.Targets) == 0 {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	}
+	file := filepath.Join(folder, job.Name+".yaml")
 	text, err := job.file()
 	if err != nil {
 		return err
@@ -147,6 +138,9 @@ func (j *ScrapeJob) check() error {
 	var errs []error
 	if !partName.MatchString(j.Name) {
 		errs = append(errs, fmt.Errorf("name: must be lower-case letters, digits and hyphens, was %q", j.Name))
+	}
+	if j.Name == PrometheusPart || j.Name == ControlPlanePart {
+		errs = append(errs, fmt.Errorf("name: must not be %q: the lab has a job of that name itself", j.Name))
 	}
 	for _, t := range j.Targets {
 		if _, _, err := net.SplitHostPort(t); err != nil {
@@ -165,15 +159,17 @@ func (j *ScrapeJob) check() error {
 	return nil
 }
 
-// file is the job as Prometheus discovers it.
+// file is the job in Prometheus's configuration.
 func (j *ScrapeJob) file() ([]byte, error) {
-	labels := map[string]string{"job": j.Name, "__metrics_path__": cmp.Or(j.Path, "/metrics")}
-	if j.Interval > 0 {
-		labels["__scrape_interval__"] = promDuration(j.Interval)
-		labels["__scrape_timeout__"] = promDuration(j.Interval)
+	job := map[string]any{
+		"job_name":       j.Name,
+		"metrics_path":   cmp.Or(j.Path, "/metrics"),
+		"static_configs": []any{map[string]any{"targets": j.Targets, "labels": j.Labels}},
 	}
-	maps.Copy(labels, j.Labels)
-	return json.MarshalIndent([]any{map[string]any{"targets": j.Targets, "labels": labels}}, "", "  ")
+	if j.Interval > 0 {
+		job["scrape_interval"], job["scrape_timeout"] = promDuration(j.Interval), promDuration(j.Interval)
+	}
+	return yaml.Marshal(map[string]any{"scrape_configs": []any{job}})
 }
 
 // promDuration writes a duration as Prometheus does, which knows no fractions.
