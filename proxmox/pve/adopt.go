@@ -113,10 +113,10 @@ func (g *guestSeen) looks() string {
 	return strings.Join([]string{g.host, g.name, g.pool, g.lock, strings.Join(g.tags, ";")}, "\n")
 }
 
-// stranger reports whether a guest was found not to be ours, and looks as it did then.
+// stranger reports whether a guest was found not to be ours, and looks as it did then, as far as its host lists that.
 func (f *Fleet) stranger(g *guestSeen) bool {
 	looks, judged := f.others[g.vmid]
-	return judged && looks == g.looks()
+	return judged && (looks == g.looks() || f.nameless(g))
 }
 
 // namedFor reports whether a guest may be one of the pool's machines by what is listed of it.

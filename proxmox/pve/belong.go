@@ -14,9 +14,11 @@ import (
 // Whose a machine is follows from its mark alone, and not from what is remembered: a configuration, a state folder
 // and a kubeconfig can be copied, and the machines that they speak of are still those of the cluster that made them.
 //
-// One pool's range belongs to one cluster. Where it holds machines of two, the cluster with the oldest machine
-// goes on, and every other leaves its pool alone: it orders nothing there, and stops and destroys nothing. All
-// decide by the same marks, so that exactly one goes on, even if their clocks differ.
+// One pool's range belongs to one cluster. Where it holds machines of two, the cluster with the oldest machine that
+// runs goes on, and every other leaves its pool alone: it orders nothing there, and stops and destroys nothing but
+// what it made itself and never started. Without any that runs, the oldest counts. All decide by the same marks and
+// the same list, so that exactly one goes on, even if their clocks differ. A cluster that has no machine of its own
+// anywhere begins nowhere while it has lost a pool: the others are that cluster's too, and at zero.
 
 // clusterID is what may name a cluster: the UID of its namespace kube-system, or what its administrator chose.
 var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
@@ -93,7 +95,7 @@ func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 		return nil // there is nothing
 	case side == sideForeign:
 		return no(CodeOtherCluster, "VM %d belongs to cluster %s, and this is cluster %s", m.VMID, m.Cluster, f.cfg.Cluster)
-	case f.shut[m.Pool] != nil:
+	case f.closed(m):
 		return f.shut[m.Pool]
 	case side == sideUnmarked:
 		return no(CodeUnmarked, "the notes of VM %d do not name the cluster that it belongs to, so that it is never stopped or destroyed: %s", m.VMID, adoptAdvice)
@@ -101,6 +103,24 @@ func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 		return no(CodeNeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it", m.VMID)
 	}
 	return nil
+}
+
+// closed reports whether the machine's pool is another cluster's. That does not keep what this process' orders made and
+// never started: it fails when it cannot be started, and may be removed then.
+func (f *Fleet) closed(m *tracked) bool { return f.shut[m.Pool] != nil && !f.unstarted(m) }
+
+// unstarted reports whether a machine was made by an order of this cluster and never ran.
+func (f *Fleet) unstarted(m *tracked) bool {
+	g := f.guest(m.VMID)
+	return f.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.running && f.view.seen.online(g.host))
+}
+
+// guest is the one with a VMID, as it was last seen; nil if there is none.
+func (f *Fleet) guest(id int) *guestSeen {
+	if f.view.seen == nil {
+		return nil
+	}
+	return f.view.seen.guests[id]
 }
 
 // overdue reports whether a machine that runs should be a node by now.
@@ -125,17 +145,45 @@ type rival struct {
 	created time.Time
 }
 
-// older puts rivals in the order in which they count.
-func older(a, b rival) int { return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.vmid, b.vmid)) }
+// weight is what a machine in a pool's range counts for its cluster.
+type weight struct {
+	vmid    int
+	created time.Time
+	runs    bool
+}
+
+// weight is that of the machine with a VMID. What a host that is offline has may run: its cluster is not to lose a pool
+// because nothing is known of it.
+func (f *Fleet) weight(vmid int, created time.Time) weight {
+	g := f.guest(vmid)
+	return weight{vmid, created, g != nil && (g.running || !f.view.seen.online(g.host))}
+}
+
+// before reports whether a machine counts more than another one.
+func (c weight) before(o weight) bool {
+	if c.runs != o.runs {
+		return c.runs
+	}
+	return cmp.Or(c.created.Compare(o.created), cmp.Compare(c.vmid, o.vmid)) < 0
+}
 
 // contest decides which pools are another cluster's, by the marks of what was last listed, and says what has changed.
 func (f *Fleet) contest() {
 	was := f.shut
 	f.shut = map[string]*nodescaler.Reason{}
+	var winner *rival
 	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
 		if r, lost := f.outranked(f.pools[name]); lost {
+			winner = cmp.Or(winner, &r)
 			f.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no older machine in %s",
 				r.vmid, r.host, f.cfg.Owner, name, r.cluster, f.cfg.Cluster, f.pools[name].VMIDs)
+		}
+	}
+	newcomer := winner != nil && !f.established()
+	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
+		if newcomer && f.shut[name] == nil {
+			f.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in any pool",
+				winner.vmid, winner.host, f.cfg.Owner, winner.pool, winner.cluster, f.cfg.Cluster)
 		}
 		switch is, before := f.shut[name], was[name]; {
 		case is != nil && before == nil:
@@ -151,50 +199,81 @@ func (f *Fleet) sayOfPool(pool string, r nodescaler.Reason, advice string) {
 	f.events = append(f.events, Event{At: f.cfg.Now(), Code: r.Code, Text: r.Text, Advice: advice, Pool: pool})
 }
 
-// outranked returns the oldest machine that another cluster has in the pool's range, if this one has none that is older.
+// outranked returns the machine by which a pool is another cluster's, if it is.
 func (f *Fleet) outranked(p *Pool) (rival, bool) {
-	var oldest *rival
+	var first *rival
+	var most weight
 	for id := range f.rivals {
-		if r := f.rivals[id]; r.pool == p.Name && p.VMIDs.Holds(id) && (oldest == nil || older(r, *oldest) < 0) {
-			oldest = &r
+		r := f.rivals[id]
+		if c := f.weight(id, r.created); r.pool == p.Name && p.VMIDs.Holds(id) && (first == nil || c.before(most)) {
+			first, most = &r, c
 		}
 	}
-	if oldest == nil {
+	if first == nil {
 		return rival{}, false
 	}
 	for _, m := range f.machines {
-		if f.present(p, m) && older(rival{vmid: m.VMID, created: m.Created}, *oldest) < 0 {
+		if f.present(p, m) && f.weight(m.VMID, m.Created).before(most) {
 			return rival{}, false
 		}
 	}
-	return *oldest, true
+	return *first, true
 }
 
-// present reports whether a machine of this cluster is listed in the pool's range.
+// present reports whether a machine of this cluster is listed in the pool's range. A host that is offline lists its
+// guests without names.
 func (f *Fleet) present(p *Pool, m *tracked) bool {
-	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || f.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) || f.view.seen == nil {
+	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || f.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) {
 		return false
 	}
-	g := f.view.seen.guests[m.VMID]
-	return g != nil && g.name == m.Name
+	g := f.guest(m.VMID)
+	return g != nil && (g.name == m.Name || f.nameless(g))
 }
 
-// unsettled reports whether a pool's range holds machines of which it is not known yet whose they are, and none that
-// is this cluster's: whether the pool is another cluster's is not known then, and orders wait.
-func (f *Fleet) unsettled(p *Pool) bool {
-	if f.view.seen == nil {
-		return true
-	}
+// nameless reports whether the name of a guest is not known because its host is offline.
+func (f *Fleet) nameless(g *guestSeen) bool { return g.unnamed() && !f.view.seen.online(g.host) }
+
+// settled reports whether this cluster has a machine in the pool, so that no other one's may be in question.
+func (f *Fleet) settled(p *Pool) bool {
 	for _, m := range f.machines {
 		if f.present(p, m) {
-			return false
-		}
-	}
-	known := f.knownIDs()
-	for id, g := range f.view.seen.guests {
-		if p.VMIDs.Holds(id) && !f.stranger(g) && !known[id] && f.fresh[id].looks == "" && namedFor(p, g) {
 			return true
 		}
 	}
 	return false
+}
+
+// established reports whether this cluster has a machine in a pool that is not another one's.
+func (f *Fleet) established() bool {
+	for name, p := range f.pools {
+		if f.shut[name] == nil && f.settled(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// unsettled is a machine in a pool's range of which it is not known yet whose it is, if the pool has none of this cluster:
+// whether the pool is another cluster's is not known then, and orders wait. A cluster that has no machine at all may
+// have lost every pool by a machine in one of them.
+func (f *Fleet) unsettled(p *Pool) *guestSeen {
+	if f.settled(p) {
+		return nil
+	}
+	all := !f.established()
+	known := f.knownIDs()
+	for _, id := range slices.Sorted(maps.Keys(f.view.seen.guests)) {
+		g := f.view.seen.guests[id]
+		if g.template || g.container || known[id] || f.stranger(g) || f.fresh[id].looks != "" {
+			continue
+		}
+		in := p
+		if !p.VMIDs.Holds(id) {
+			in = f.poolOfVMID(id)
+		}
+		if in != nil && (all || in == p) && (namedFor(in, g) || g.unnamed()) {
+			return g
+		}
+	}
+	return nil
 }

@@ -373,6 +373,9 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	if r := f.shut[p.Name]; r != nil {
 		return nil, poolRefused(*r)
 	}
+	if g := f.unsettled(p); g != nil && f.nameless(g) {
+		return nil, poolRefused(reason(CodeHostOffline, "VM %d is in a pool's range and may be another cluster's: its host %s is offline, and this cluster has no machine in pool %s", g.vmid, g.host, p.Name))
+	}
 	if r := f.full(p); r != nil {
 		return nil, poolRefused(*r)
 	}

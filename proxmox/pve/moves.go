@@ -234,7 +234,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 		s.frozen = true // nobody says any more how its machines are told to be ours
 		s.unknown = f.mayBeKnown(m)
 	}
-	if f.shut[m.Pool] != nil { // it is another cluster's
+	if f.closed(m) { // it is another cluster's
 		s.frozen = true
 	}
 	if m.unsaved { // what is not kept must be, before anything else is done
@@ -269,7 +269,7 @@ type turns struct {
 func (f *Fleet) turns() *turns {
 	t := &turns{left: map[string]int{}, clone: map[string]int{}, unsettled: map[string]bool{}}
 	for name, p := range f.pools {
-		t.left[name], t.unsettled[name] = p.Max-f.unknown(p), f.unsettled(p)
+		t.left[name], t.unsettled[name] = p.Max-f.unknown(p), f.unsettled(p) != nil
 	}
 	for _, o := range f.machines {
 		if o.Step == StepOrdered && !o.busy || !o.Gone.IsZero() { // one that is busy: somebody is just asking for its clone

@@ -1,0 +1,129 @@
+package pve
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+)
+
+// orderIn orders a machine in a pool, on a host if one is given.
+func (p *process) orderIn(pool, host string) error {
+	p.orders++
+	at := slices.IndexFunc(p.cfg.Pools, func(p Pool) bool { return p.Name == pool })
+	return p.fleet.Create(context.Background(), loop.Order{
+		ID: p.name + "-" + itoa(p.orders), At: p.w.sim.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: pool, Host: host, Shape: &p.cfg.Pools[at].Shapes[0]},
+	})
+}
+
+func (p *process) mustOrder(pools ...string) {
+	p.w.t.Helper()
+	for _, pool := range pools {
+		if err := p.orderIn(pool, ""); err != nil {
+			p.w.t.Fatalf("%s: %v", p.name, err)
+		}
+	}
+}
+
+// copied is another cluster's process with the configuration of the first.
+func (w *world) copied() *process {
+	p := w.beside("second", awayCluster, nil)
+	p.cfg.Nodes = func(context.Context) ([]Node, error) { return nil, nil }
+	p.start(nil)
+	return p
+}
+
+// Of two clusters that begin at the same time in an empty range one goes on, and keeps the pool when its first machine
+// goes. The other one may remove what it has not started.
+func TestClusterWithMachinesThatRunKeepsItsPool(t *testing.T) {
+	for seed := range uint64(6) {
+		w := twoWorld(t, seed, 4)
+		first, second := w.beside("first", homeCluster, nil), w.copied()
+		together(4*time.Second, first, second)
+		first.mustOrder("web")
+		together(2*time.Second, first, second)
+		second.mustOrder("web")
+		together(time.Minute, first, second)
+		if second.fleet.Paused()["web"].Code != CodeOtherCluster {
+			first, second = second, first
+		}
+		first.mustOrder("web")
+		together(20*time.Second, first, second)
+		older := second.machines() // it is older than what the first has in a moment
+		if err := first.fleet.Delete(t.Context(), nodescaler.MachineName("web", first.name+"-1")); err != nil {
+			t.Fatal(err)
+		}
+		together(5*time.Minute, first, second)
+		first.mustOrder("web")
+		together(5*time.Minute, first, second)
+		if running, _ := w.made(); len(running) != 2 || first.fleet.Paused()["web"].Code != "" || second.fleet.Paused()["web"].Code != CodeOtherCluster {
+			t.Errorf("seed %d: %d machines run, want 2; the first says %v", seed, len(running), first.events)
+		}
+		together(time.Hour, first, second)
+		if ms := second.machines(); len(older) != 1 || len(ms) != 1 || ms[0].Phase != nodescaler.Failed {
+			t.Fatalf("seed %d: the second has %v, want one that failed", seed, ms)
+		}
+		if err := second.fleet.Delete(t.Context(), older[0].Name); err != nil {
+			t.Error(err)
+		}
+		together(5*time.Minute, first, second)
+		if running, there := w.made(); len(running) != 2 || len(there) != 2 || len(second.machines()) > 0 {
+			t.Errorf("seed %d: %d machines run of %d, want 2, and the second has %v", seed, len(running), len(there), second.machines())
+		}
+	}
+}
+
+// A cluster without a machine that meets another one's in one pool begins in none of them.
+func TestNewcomerBeginsInNoPoolOfTheFirst(t *testing.T) {
+	w := twoWorld(t, 1, 4)
+	w.another()
+	w.cfg.Pools[1].Max = 4
+	other := w.cfg.Pools[1].Name
+	first := w.established()
+	second := w.copied()
+	if err := second.orderIn(other, ""); err == nil { // it has not looked yet, and may wait
+		t.Log("the order was taken before it had looked")
+	}
+	together(10*time.Minute, first, second)
+	err := second.orderIn(other, "")
+	if err == nil || !strings.Contains(err.Error(), CodeOtherCluster) || !strings.Contains(err.Error(), "has no machine in any pool") {
+		t.Errorf("the newcomer's order in a pool without machines: %v", err)
+	}
+	if running, there := w.made(); len(running) != 2 || len(there) != 2 {
+		t.Errorf("%d machines run of %d, want 2", len(running), len(there))
+	}
+	first.mustOrder(other)
+	together(5*time.Minute, first, second)
+	if len(first.machines()) != 3 || first.told(CodeOtherCluster) {
+		t.Errorf("the first has %d machines, want 3, and says %v", len(first.machines()), first.events)
+	}
+}
+
+// What a host has that is offline is listed without a name, and belongs to its cluster as before.
+func TestMachinesOfAnOfflineHostKeepTheirPool(t *testing.T) {
+	w := newWorld(t, plan{hosts: 3, seed: 1}) // two of three are a majority
+	w.pool().Max = 4
+	first := w.beside("first", homeCluster, nil)
+	together(4*time.Second, first)
+	for range 2 {
+		if err := first.orderIn("web", "pve2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	together(5*time.Minute, first)
+	w.inject("host pve2 down for=30m")
+	second := w.copied()
+	together(10*time.Minute, first, second)
+	err := second.orderIn("web", "")
+	if err == nil || !strings.Contains(err.Error(), "its host pve2 is offline") {
+		t.Errorf("the newcomer's order beside machines that it cannot read: %v", err)
+	}
+	together(40*time.Minute, first, second)
+	if running, there := w.made(); len(there) != 2 || first.told(CodeOtherCluster) || second.fleet.Paused()["web"].Code != CodeOtherCluster {
+		t.Errorf("%d machines run of %d; the first says %v", len(running), len(there), first.events)
+	}
+}
