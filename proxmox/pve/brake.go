@@ -10,19 +10,30 @@ import "time"
 const (
 	// brakeWindow is the time in which machines that go undrained are counted.
 	brakeWindow = time.Hour
-	// brakeShare is of how many machines one may go undrained in that time; of fewer, one may, too.
+	// brakeShare is of how many machines one may go undrained in that time.
 	brakeShare = 10
+	// So many may go where there are fewer: of a pool, and of all pools together.
+	brakePool, brakeAll = 1, 2
 )
 
-// brake is what is known of a pool when one more of its machines is to go undrained.
+// brake is what is known when one more machine is to go undrained.
 type brake struct {
-	machines int  // that were nodes once, those in gone among them
-	gone     int  // that went undrained in the last hour
-	frozen   bool // one that was not to go waits still
+	pool, all tally
+	frozen    bool // one of the pool that was not to go waits still
 }
 
-// most is how many of the pool's machines may go undrained in an hour.
-func (b brake) most() int { return max(1, b.machines/brakeShare) }
+// tally counts machines of a pool, or of all.
+type tally struct {
+	machines int // that were nodes once, those in gone among them
+	gone     int // that went undrained in the last hour
+}
+
+func (t tally) plus(o tally) tally { return tally{t.machines + o.machines, t.gone + o.gone} }
+
+// most is how many of the machines may go undrained in an hour.
+func (t tally) most(least int) int { return max(least, t.machines/brakeShare) }
 
 // holds reports whether one more has to wait.
-func (b brake) holds() bool { return b.frozen || b.gone >= b.most() }
+func (b brake) holds() bool {
+	return b.frozen || b.pool.gone >= b.pool.most(brakePool) || b.all.gone >= b.all.most(brakeAll)
+}

@@ -10,22 +10,25 @@ import (
 func TestHowManyMayGoUndrained(t *testing.T) {
 	for _, c := range []struct {
 		b    brake
-		most int
 		want bool
 	}{
-		{brake{}, 1, false},
-		{brake{machines: 1}, 1, false},
-		{brake{machines: 1, gone: 1}, 1, true},
-		{brake{machines: 19, gone: 1}, 1, true},
-		{brake{machines: 20, gone: 1}, 2, false},
-		{brake{machines: 20, gone: 2}, 2, true},
-		{brake{machines: 29, gone: 2}, 2, true},
-		{brake{machines: 100, gone: 9}, 10, false},
-		{brake{machines: 100, gone: 10}, 10, true},
-		{brake{machines: 100, frozen: true}, 10, true},
+		{brake{}, false},
+		{brake{pool: tally{1, 0}, all: tally{1, 0}}, false},
+		{brake{pool: tally{1, 1}, all: tally{1, 1}}, true},
+		{brake{pool: tally{19, 1}, all: tally{19, 1}}, true},
+		{brake{pool: tally{20, 1}, all: tally{20, 1}}, false},
+		{brake{pool: tally{20, 2}, all: tally{20, 2}}, true},
+		{brake{pool: tally{29, 2}, all: tally{100, 2}}, true},
+		{brake{pool: tally{100, 9}, all: tally{100, 9}}, false},
+		{brake{pool: tally{100, 10}, all: tally{100, 10}}, true},
+		{brake{pool: tally{100, 0}, all: tally{100, 0}, frozen: true}, true},
+		{brake{pool: tally{1, 0}, all: tally{10, 1}}, false},
+		{brake{pool: tally{1, 0}, all: tally{29, 2}}, true},
+		{brake{pool: tally{1, 0}, all: tally{30, 2}}, false},
+		{brake{pool: tally{1, 0}, all: tally{30, 3}}, true},
 	} {
-		if c.b.most() != c.most || c.b.holds() != c.want {
-			t.Errorf("%+v: holds is %t, of at most %d; want %t, of %d", c.b, c.b.holds(), c.b.most(), c.want, c.most)
+		if c.b.holds() != c.want {
+			t.Errorf("%+v: holds is %t, want %t", c.b, c.b.holds(), c.want)
 		}
 	}
 }
@@ -70,10 +73,10 @@ func TestNoHourTakesMoreThanTheBrakeLets(t *testing.T) {
 			if gone[m] {
 				continue
 			}
-			b := brake{machines: machines, frozen: len(frozen) > 0}
+			b := brake{pool: tally{machines: machines}, frozen: len(frozen) > 0}
 			for _, at := range charges {
 				if s.since(at, wall) < brakeWindow {
-					b.gone++
+					b.pool.gone++
 				}
 			}
 			if b.holds() && !resumed[m] {

@@ -190,7 +190,7 @@ func (w *work) waitForPods(full string, pods int, status VMStatus) {
 // mayFail lets a machine go that was no node, unless it is doubtful whether nodes are shown as they are.
 func (w *work) mayFail() bool {
 	b, away := w.brake(w.m)
-	if !b.frozen && away <= b.most() {
+	if !b.frozen && away <= b.pool.most(brakePool) {
 		return true
 	}
 	w.wait(reason(CodeBraked, "it is not known to have been a node, and %d others of pool %s are away that were: %s", away, w.i.Pool, "the list of nodes may not be what it should be"),
@@ -211,11 +211,11 @@ func (w *work) brakes(ready bool) bool {
 	case !m.Resumed.IsZero() || !b.holds():
 		m.Undrained = w.cfg.Now()
 		w.say(m, reason(CodeUndrained, "it goes without a drain: %s; %d of %d machines of pool %s do so within an hour, of at most %d",
-			emptiness(ready), b.gone+1, b.machines, m.Pool, b.most()), "")
+			emptiness(ready), b.pool.gone+1, b.pool.machines, m.Pool, b.pool.most(brakePool)), "")
 	default:
 		if !b.frozen {
-			w.say(m, reason(CodeBraked, "one more of %d machines of pool %s would go without a drain, after %d within an hour, of at most %d: %s; none goes that way now",
-				b.machines, m.Pool, b.gone, b.most(), emptiness(ready)), resumeBy(m.Pool))
+			w.say(m, reason(CodeBraked, "one more of %d machines of pool %s would go without a drain, after %d within an hour, of at most %d, and %d in all pools, of at most %d: %s; none goes that way now",
+				b.pool.machines, m.Pool, b.pool.gone, b.pool.most(brakePool), b.all.gone, b.all.most(brakeAll), emptiness(ready)), resumeBy(m.Pool))
 		}
 		if m.Frozen.IsZero() {
 			m.Frozen = w.cfg.Now()
@@ -243,20 +243,24 @@ func resumeBy(pool string) string {
 // brake is what the brake goes by for a machine, and how many others that were nodes are none now.
 func (f *Fleet) brake(m *tracked) (b brake, away int) {
 	for _, o := range f.machines {
+		of := tally{}
+		if o != m && f.undrained(o) {
+			of.gone = 1
+		}
+		if (o.Gone.IsZero() || of.gone > 0) && o.wasNode() {
+			of.machines = 1
+		}
+		b.all = b.all.plus(of)
 		if o.Pool != m.Pool {
 			continue
 		}
-		counts := o != m && f.undrained(o)
-		if counts {
-			b.gone++
-		}
-		if !o.Gone.IsZero() && !counts || !o.wasNode() {
+		b.pool = b.pool.plus(of)
+		if !o.Gone.IsZero() || of.machines == 0 {
 			continue
 		}
-		b.machines++
 		_, node := f.nodeOf(o)
-		b.frozen = b.frozen || o.Gone.IsZero() && !o.Frozen.IsZero()
-		if o != m && f.view.nodes != nil && !node && o.Gone.IsZero() && o.Stashed.IsZero() && o.Exit == ExitNone {
+		b.frozen = b.frozen || !o.Frozen.IsZero()
+		if o != m && f.view.nodes != nil && !node && o.Stashed.IsZero() && o.Exit == ExitNone {
 			away++
 		}
 	}

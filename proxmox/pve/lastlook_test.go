@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
 func TestHowAMachineGoes(t *testing.T) {
@@ -175,6 +176,38 @@ func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTwenty(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A fleet of many small pools is braked as one of a large pool is.
+func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTenPools(t *testing.T) {
+	w := newWorld(t, plan{hosts: 3, seed: 7, disk: 5000 * gib})
+	w.cfg.ClonesPerStorage = 10
+	w.pool().Max, w.pool().Placement.MemoryReserve = 2, 0
+	first := w.cfg.Pools[0]
+	w.cfg.Pools = nil
+	for i := range 10 {
+		p := first
+		p.Name, p.VMIDs = fmt.Sprintf("web%d", i), VMIDs{First: 1000 + 10*i, Last: 1009 + 10*i}
+		w.cfg.Pools = append(w.cfg.Pools, p)
+	}
+	w.begin()
+	w.run(time.Second)
+	var names []string
+	for _, p := range w.cfg.Pools {
+		id := nodescaler.OrderID(w.sim.Now(), len(names))
+		names = append(names, nodescaler.MachineName(p.Name, id))
+		if err := w.fleet.Create(t.Context(), loop.Order{ID: id, At: w.sim.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: p.Name, Shape: &p.Shapes[0]}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("all have joined", 10*time.Minute, func() bool { return w.all(nodescaler.Joined, names...) })
+	w.emptied = func(string) bool { return true }
+	w.run(time.Minute)
+	w.giveBack(names...)
+	w.run(3 * time.Hour)
+	if n := w.destroyed(names); n != 2 || len(w.fleet.Braked()) != 8 {
+		t.Errorf("%d of 10 machines were destroyed, want 2, and %d pools are braked\n%s", n, len(w.fleet.Braked()), w.story())
 	}
 }
 
