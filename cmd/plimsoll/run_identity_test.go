@@ -192,15 +192,8 @@ func TestKilledAtEveryWriteBesideOthersTheMaximumHolds(t *testing.T) {
 	s := newSite(t)
 	s.edit("max: 5", "max: 3")
 	o := s.twin(s.uid)
-	seen, most := map[string]int{}, 0
-	kills := func(method, path string) bool {
-		key := method + " " + path[strings.LastIndex(path, "/"):]
-		if method == "DELETE" {
-			key = map[bool]string{true: "DELETE of a disc", false: "DELETE of a machine"}[strings.Contains(path, "/content/")]
-		}
-		seen[key]++
-		return seen[key]%3 == 1 && seen[key] < 8
-	}
+	most := 0
+	kills, seen := everyWrite()
 	s.kills, o.kills = kills, kills
 	s.sim.OnCall(func(c pvesim.Call) {
 		if c.User == "plimsoll@pve!twin" {
