@@ -206,6 +206,13 @@ func TestHoldsSayWhatIsTheMatter(t *testing.T) {
 	}
 }
 
+func TestHoldsNameThreeClaims(t *testing.T) {
+	got := Holds(fleet(), []Node{{Name: "w-1", LocalClaims: []string{"ns/a", "ns/b", "ns/c"}}})["w-1"].Text
+	if want := "node w-1 has volumes on its own disk, of ns/a, ns/b, ns/c: they would go with it"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // A DaemonSet that no machine has room for takes nothing of any.
 func TestDaemonsTakeWhatIsThere(t *testing.T) {
 	daemon := func(name string, cpu pricing.MilliCPU, ports ...string) *Pod {

@@ -2,6 +2,7 @@ package nodescaler
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -73,6 +74,28 @@ func TestMachinesAreSplitWhole(t *testing.T) {
 }
 
 // Replicas that are shared out keep to quotas, and what one namespace wants beyond its own takes no place from others.
+// What costs nothing is bounded by the number of replicas alone.
+func TestRoomUnderAQuota(t *testing.T) {
+	rates := func(r pricing.Rate) Tenant { return Tenant{Quota: &Quota{Rate: r}} }
+	for _, c := range []struct {
+		name   string
+		tenant Tenant
+		each   pricing.Rate
+		want   int
+	}{
+		{"no bounds", Tenant{Quota: &Quota{}}, 1, math.MaxInt},
+		{"three of one", rates(3), 1, 3},
+		{"none of what costs more", rates(3), 4, 0},
+		{"any number of what costs nothing", rates(3), 0, math.MaxInt},
+		{"as many replicas as are left", Tenant{Quota: &Quota{Replicas: 5}, Takes: Take{Replicas: 3}}, 1, 2},
+		{"none beyond", Tenant{Quota: &Quota{Replicas: 5}, Takes: Take{Replicas: 7}}, 1, 0},
+	} {
+		if got := c.tenant.room(Take{}, c.each); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 func TestPlacesAreSharedWithinQuotas(t *testing.T) {
 	shape := pricing.Shape{Name: "m", CPU: 4000, Memory: 8 * pricing.GiB}
 	one := Pod{Requests: pricing.Resources{CPU: 1000, Memory: pricing.GiB}}

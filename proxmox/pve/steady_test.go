@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
 func TestWhatIsPastIsWatchedForAsLong(t *testing.T) {
@@ -87,4 +89,49 @@ func TestNoClockShortensAWait(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestLeapsThatAreRememberedAreSoMany(t *testing.T) {
+	var s steady
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for i := range 2 * maxLeaps {
+		s.see(now)
+		if want := min(i+1, maxLeaps); len(s.leaps) != want {
+			t.Fatalf("after %d leaps %d are remembered, want %d", i+1, len(s.leaps), want)
+		}
+		now = now.Add(time.Hour)
+	}
+}
+
+// A wait is over at its end, and not only after it.
+func TestClockWaitsNoLongerThanAsked(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	begun := now
+	f := &Fleet{cfg: FleetConfig{Now: func() time.Time { return now }}}
+	f.observe()
+	now = now.Add(stride - time.Second)
+	if f.past(begun, nodescaler.Duration(stride)) {
+		t.Error("a wait is over a second before its end")
+	}
+	if now = now.Add(time.Second); !f.past(begun, nodescaler.Duration(stride)) {
+		t.Error("a wait is not over at its end")
+	}
+}
+
+// What was stamped by a clock that ran ahead is of now when the clock goes back, and what is past stays as it is.
+func TestClockThatGoesBackCorrectsWhatLiesAhead(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	past, ahead := now.Add(-time.Hour), now.Add(time.Hour)
+	f := &Fleet{cfg: FleetConfig{Now: func() time.Time { return now }}, machines: map[string]*tracked{}}
+	f.machines["a"] = &tracked{Intent: Intent{Created: past, Returned: ahead}}
+	f.taken = map[int]time.Time{1: past, 2: ahead}
+	f.observe()
+	if m := f.machines["a"]; m.unsaved || !m.Returned.Equal(ahead) || !f.taken[2].Equal(ahead) {
+		t.Errorf("the clock did not go back, and %+v, %v", m.Intent, f.taken)
+	}
+	now = now.Add(-time.Minute)
+	f.observe()
+	if m := f.machines["a"]; !m.unsaved || !m.Returned.Equal(now) || !m.Created.Equal(past) || !f.taken[1].Equal(past) || !f.taken[2].Equal(now) {
+		t.Errorf("at %s the clock has gone back, and %+v, %v", now, m.Intent, f.taken)
+	}
 }
