@@ -10,49 +10,60 @@ import (
 // Why no machine is planned for replicas that a workload asks for and that are not there as pods.
 const (
 	CodeReplicaFailure     = "ReplicaFailure"     // its controller says that it cannot create pods
-	CodeReplicasNotCreated = "ReplicasNotCreated" // no pod has come for some minutes, for a reason that is not known
+	CodeReplicasNotCreated = "ReplicasNotCreated" // pods have not come in time, for a reason that is not known
 )
 
 const (
-	// gapGrace is how long replicas are expected to become pods. A controller creates hundreds in that time; what
-	// has not come by then is refused by a quota, a webhook or a security policy, and may never come. Pods that
-	// come later are seen as pods that wait, some seconds after they could have been foreseen.
+	// gapGrace is how long replicas are expected to become pods. A controller creates hundreds in
+	// that time; what has not come by then is refused by a quota, a webhook or a security policy, and
+	// may never come. Pods that come later are seen as pods that wait, some seconds after they could
+	// have been foreseen.
 	gapGrace = 3 * time.Minute
-	// gapKept is how long a gap is remembered that was closed by asking for fewer. Who asks for many again would
-	// else begin a new gap each time.
-	gapKept = time.Hour
+	// gapPrompt is how soon pods come where nothing is in the way. A namespace has credit for later
+	// ones: lateMost, which lasts for four workloads whose pods never come. It gets back a minute in
+	// lateFades minutes: what one such workload takes in nearly four hours. Machines that were bought
+	// in vain go within half an hour.
+	gapPrompt = 20 * time.Second
+	lateMost  = 10 * time.Minute
+	lateFades = 80
+	// gapLook is how far looks at what came are apart at least. Every pod that waits wakes the loop:
+	// without it, two pods that hurry from workload to workload would be those that each promised.
+	gapLook = 5 * time.Second
 )
 
-// gaps are the workloads that ask for more replicas than they have pods. A restart forgets since when, and so do
-// workloads that are new: their gaps count as old. That buys nothing for replicas that may never come.
+// gaps are the workloads that ask for more replicas than they have pods, or did of late, and for
+// how long their namespaces had such whose pods were late. Whatever a tenant writes, each gap that
+// machines are bought for either closes, by pods that are there at once, or is late, and uses up what
+// its namespace has. A restart forgets that. Gaps that are there at the first look at a workload are
+// not bought for at all: they may be old.
 type gaps struct {
 	of   map[string]*gap
-	last map[string]bool // the workloads that were seen at the last step
+	late map[string]time.Duration // by namespace
+	last map[string]bool          // the workloads that were seen at the last step
+	at   time.Time                // of the last look at what came
 }
 
-// gap is a workload that asks for more replicas than it has pods, or did of late.
+// gap closes when as many pods are there at once as were asked for at most. Asking for fewer does not
+// close it: who asks for many for a moment, again and again, would else have machines all the time.
 type gap struct {
-	since  time.Time // since when no pod has come
-	most   int       // pods it had at most until then
-	closed time.Time // since when it asks for no more than it has; zero while it does
-	vain   bool      // no pod has come in time
+	since      time.Time // since when pods are expected; those that come put it off by their share
+	want, most int       // the most replicas that were asked for, and the most pods that were there
+	vain       bool      // no pods are expected any more, until it is closed
 }
 
 // see looks at what workloads ask for and have.
-func (g *gaps) see(now time.Time, replicas, alive map[string]int) {
+func (g *gaps) see(now time.Time, replicas, alive map[string]int, failing map[string]string) {
 	if g.of == nil {
-		g.of = map[string]*gap{}
+		g.of, g.late = map[string]*gap{}, map[string]time.Duration{}
 	}
-	for name, is := range g.of {
-		if _, there := replicas[name]; !there && is.closed.IsZero() {
-			is.closed = now
-		}
-		if !is.closed.IsZero() && now.Sub(is.closed) > gapKept {
-			delete(g.of, name)
-		}
+	if passed := now.Sub(g.at); passed < 0 || passed >= gapLook {
+		g.count(now, min(max(passed, 0), gapGrace), replicas, alive)
+		g.at = now
 	}
 	for name, asked := range replicas {
-		g.one(now, name, asked, alive[name])
+		if failing[name] == "" {
+			g.expect(now, name, asked, alive[name])
+		}
 	}
 	g.last = make(map[string]bool, len(replicas))
 	for name := range replicas {
@@ -60,27 +71,56 @@ func (g *gaps) see(now time.Time, replicas, alive map[string]int) {
 	}
 }
 
-func (g *gaps) one(now time.Time, name string, asked, alive int) {
-	is, open := g.of[name], asked > alive
+// expect opens a gap, or widens it. None is opened in a namespace that has used up what it has:
+// nothing is bought for it that could be in vain.
+func (g *gaps) expect(now time.Time, name string, want, alive int) {
+	is := g.of[name]
 	switch {
-	case is == nil && !open:
-		return
+	case want <= alive || g.usedUp(name):
 	case is == nil:
-		g.of[name] = &gap{since: now, most: alive, vain: !g.last[name]}
-		return
-	case alive > is.most && !open:
-		delete(g.of, name)
-		return
-	case alive > is.most:
-		*is = gap{since: now, most: alive}
-	case open:
-		is.closed = time.Time{}
-	case is.closed.IsZero():
-		is.closed = now
+		g.of[name] = &gap{since: now, want: want, most: alive, vain: !g.last[name]}
+	default:
+		is.want = max(is.want, want)
 	}
-	if passed := now.Sub(is.since); passed >= gapGrace || passed < 0 {
-		is.vain = true
+}
+
+// count looks at what came of the gaps in the time that has passed.
+func (g *gaps) count(now time.Time, passed time.Duration, replicas, alive map[string]int) {
+	late := map[string]bool{}
+	for name, is := range g.of {
+		if is.come(now, alive[name]); is.most >= is.want {
+			delete(g.of, name)
+			continue
+		}
+		age := now.Sub(is.since)
+		if !is.vain && age >= gapPrompt {
+			late[nodescaler.NamespaceOf(name)] = true
+		}
+		is.vain = is.vain || age >= gapGrace || age < 0
+		if is.vain && replicas[name] <= alive[name] {
+			delete(g.of, name)
+		}
 	}
+	for namespace := range late {
+		g.late[namespace] += passed
+	}
+	for namespace := range g.late {
+		if g.late[namespace] -= passed / lateFades; g.late[namespace] <= 0 {
+			delete(g.late, namespace)
+		}
+	}
+}
+
+// come counts pods beyond the most there were: ones that go and come again are no progress. Where
+// half of those come that are missing, the rest has been missing for half as long.
+func (is *gap) come(now time.Time, alive int) {
+	most := max(is.most, alive)
+	left := float64(is.want-most) / float64(is.want-is.most)
+	is.since, is.most = now.Add(-time.Duration(left*float64(now.Sub(is.since)))), most
+}
+
+func (g *gaps) usedUp(name string) bool {
+	return g.late[nodescaler.NamespaceOf(name)] >= lateMost
 }
 
 // uncounted says why replicas beyond the pods that are there are not planned for, or nil.
@@ -88,14 +128,18 @@ func (g *gaps) uncounted(name string, asked, alive int, failing map[string]strin
 	if asked <= alive {
 		return nil
 	}
-	if why, fails := failing[name]; fails {
-		return &nodescaler.Reason{Code: CodeReplicaFailure, Text: fmt.Sprintf(
-			"%d replicas are asked for and %d pods are there; no machine is planned for the rest, for pods cannot be created: %s", asked, alive, why)}
+	code, why := CodeReplicasNotCreated, ""
+	is := g.of[name]
+	switch said, fails := failing[name]; {
+	case fails:
+		code, why = CodeReplicaFailure, "for pods cannot be created: "+said
+	case is != nil && is.vain:
+		why = fmt.Sprintf("until they are pods: they have been missing for %s or since the start", gapGrace)
+	case g.usedUp(name):
+		why = fmt.Sprintf("until they are pods: pods of namespace %s came late or never, for %s", nodescaler.NamespaceOf(name), lateMost)
+	default:
+		return nil
 	}
-	if is := g.of[name]; is != nil && is.vain {
-		return &nodescaler.Reason{Code: CodeReplicasNotCreated, Text: fmt.Sprintf(
-			"%d replicas are asked for and %d pods are there; no machine is planned for the rest until pods are created: none has come for %s or since the start",
-			asked, alive, gapGrace)}
-	}
-	return nil
+	return &nodescaler.Reason{Code: code, Text: fmt.Sprintf(
+		"%d replicas are asked for and %d pods are there; no machine is planned for the rest %s", asked, alive, why)}
 }

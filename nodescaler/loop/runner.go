@@ -266,7 +266,7 @@ func (r *Runner) observe(ctx context.Context, now time.Time, step *Step) (*world
 		w.joined, w.all = rates(&w.snap)
 	}
 	w.index()
-	r.gaps.see(now, w.replicas, w.alive)
+	r.gaps.see(now, w.replicas, w.alive, w.failing)
 	r.helped.Mark(&w.snap)
 	if len(r.Quotas) > 0 && w.machinesKnown {
 		if w.newMachines {
@@ -370,6 +370,9 @@ func (r *Runner) expect(w *world, wl *podscaler.Workload, ws *WorkloadStep) {
 	}
 	if ws.Held != nil && !r.onlyRecommends() {
 		return
+	}
+	if ws.Held == nil && !r.DryRun { // it is written, and may be taken back before it is ever seen
+		r.gaps.expect(w.snap.Now, wl.Name, want, alive)
 	}
 	if r.HandedOff {
 		ahead = min(ahead, want+w.placed[ws.Workload])

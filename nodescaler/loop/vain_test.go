@@ -311,3 +311,87 @@ func TestAGreedyNamespaceDelaysNoOther(t *testing.T) {
 		})
 	}
 }
+
+// What the tenants of these attacks write is written at each step; a minute is four steps.
+const minute = int(time.Minute / townStep)
+
+// tenant is the name of one of its workloads.
+func tenant(i int) string { return fmt.Sprintf("shop/w-%02d", i%24) }
+
+var attacks = map[string]func(w *town, step int){
+	"workloads take turns": func(w *town, step int) {
+		turn := step / (3 * minute)
+		w.asks(tenant(turn), 0, 0).asks(tenant(turn+1), 500, 0)
+	},
+	"workloads take turns, each for a moment": func(w *town, step int) {
+		for i := range 24 {
+			w.asks(tenant(i), 0, 0)
+		}
+		if step%(15*minute) == 0 {
+			w.asks(tenant(step/(15*minute)), 500, 0)
+		}
+	},
+	"new workloads come": func(w *town, step int) {
+		if at := step % (4 * minute); at == 0 {
+			w.asks(tenant(0), 500, 0)
+		} else if at == 3*minute {
+			delete(w.cluster.Replicas, tenant(0))
+		} else if at > 3*minute {
+			w.asks(tenant(0), 0, 0)
+		}
+	},
+	"pods trickle": func(w *town, step int) {
+		if pods := step / (2 * minute) % 68; pods > 36 { // an hour later it is forgotten
+			w.asks(tenant(1), 0, 0)
+		} else {
+			w.asks(tenant(1), 500, pods)
+		}
+	},
+	"two pods at a time come of what was promised": func(w *town, step int) {
+		for i := range 12 {
+			w.asks(tenant(i), 2, 0)
+		}
+		w.asks(tenant(step%12), 2, 2).asks(tenant((step+11)%12), 0, 0)
+	},
+	"each decision is taken back": func(w *town, _ int) {
+		w.asks("shop/pinned", 1, 1)
+	},
+	"controllers say late that they are refused": func(w *town, step int) {
+		turn := step / (15 * minute)
+		w.asks(tenant(turn), 0, 0).asks(tenant(turn+1), 500, 0).says = step%(15*minute) > 0
+	},
+}
+
+// A tenant of whose replicas hardly any become pods writes what it likes for half a day. The pool is bought for
+// that for a small part of the time.
+func TestATenantHoldsNoCapacityThatNoPodUses(t *testing.T) {
+	for attack, write := range attacks {
+		for _, policy := range []string{"joint", "unneeded"} { // the others plan for pods only
+			t.Run(attack+" "+policy, func(t *testing.T) {
+				w := newTown().asks("other/web", 2, 2).asks("shop/pinned", 1, 1)
+				for i := range 24 {
+					w.asks(tenant(i), 0, 0)
+				}
+				r := w.runner(t, policy)
+				for _, s := range r.Scalers {
+					if s.Workload().Name == "shop/pinned" && attack == "each decision is taken back" {
+						s.Workload().Min = 500
+					}
+				}
+				w.live(t, r, 10*time.Minute)
+				used := time.Duration(0) // by pods, of machines' time
+				w.paid = 0
+				for step := range 12 * 60 * minute {
+					write(w, step)
+					w.live(t, r, townStep)
+					used += townStep * time.Duration((len(w.cluster.Pods)+3)/4)
+				}
+				vain := (w.paid - used).Hours() / (11 * 12)
+				t.Logf("%.0f %% of the pool's time is bought for nothing", 100*vain)
+				if vain > 0.25 {
+					t.Errorf("%.0f %% of the pool's time is bought for nothing: %.1f machine hours beside %.1f that pods need", 100*vain, w.paid.Hours(), used.Hours())
+				}
+			})
+		}
+	}
+}
