@@ -21,8 +21,8 @@ import (
 type Access struct {
 	// AllowedHosts are the servers that objects may name.
 	AllowedHosts []AllowedHosts `json:"allowedHosts,omitempty"`
-	// FreeQueries are the namespaces whose own queries may read every series of the shared Prometheus;
-	// * is all of them.
+	// FreeQueries are the namespaces whose own queries and presets may read every series of the shared
+	// Prometheus; * is all of them.
 	FreeQueries []string `json:"freeQueries,omitempty"`
 	// APIServers are the API server's addresses, as host:port. No object may name them.
 	APIServers []string `json:"-"`

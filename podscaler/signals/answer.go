@@ -21,9 +21,9 @@ const (
 	maxLabel  = 1 << 10  // a label's value that is kept
 
 	maxKept      = 8 << 20  // of an answer
-	maxKeptOwn   = 16 << 20 // of all answers to one namespace
-	maxKeptAll   = 64 << 20 // of all answers to all of them
-	maxKeptGroup = 64 << 20 // of all answers to what is ours
+	maxKeptOwn   = 16 << 20 // of all answers to one namespace's owners, and as much of those to its presets
+	maxKeptAll   = 64 << 20 // of all answers to all owners
+	maxKeptGroup = 64 << 20 // of all answers to presets, and to what is ours
 )
 
 // room is how much may still be kept.
@@ -58,6 +58,7 @@ type answer struct {
 	vector   model.Vector
 	scalar   bool
 	warnings string
+	size     int64  // of what is kept
 	code     string // of the finding, if err is not nil
 	err      error
 }
@@ -229,6 +230,7 @@ func (d *decoding) keep(s *series) error {
 	if !d.room.take(size) {
 		return errors.New("there is no room for an answer of so many series")
 	}
+	d.into.size += size
 	switch {
 	case s.Histogram != nil:
 		sample.Timestamp, sample.Histogram = s.Histogram.Timestamp, &model.SampleHistogram{} // nothing reads its buckets

@@ -2,6 +2,7 @@ package signals
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -13,38 +14,51 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// BenchmarkTwoHundredWorkloads is one step's measuring of 200 workloads with a preset: what
-// Prepare takes with a Prometheus that answers at once, and what the reading then costs.
+// BenchmarkTwoHundredWorkloads is one step's measuring of 200 workloads with a preset, in one
+// namespace and in 50: what Prepare takes with a Prometheus that answers at once, and what the
+// reading then costs.
 func BenchmarkTwoHundredWorkloads(b *testing.B) {
-	sources := map[string]Source{}
-	answers := map[string]string{}
-	var buckets, rates, newest []string
+	for _, namespaces := range []int{1, 50} {
+		b.Run(fmt.Sprint("namespaces=", namespaces), func(b *testing.B) { twoHundred(b, namespaces) })
+	}
+}
+
+func twoHundred(b *testing.B, namespaces int) {
+	sources, series := map[string]Source{}, map[string][]string{}
+	var first string
 	for i := range 200 {
 		s := source(Spec{Preset: Istio})
-		s.Target.Name = fmt.Sprintf("app-%03d", i)
-		sources["shop/"+s.Target.Name] = s
-		of := fmt.Sprintf(`{destination_workload_namespace="shop";destination_workload="app-%03d"`, i)
-		for e := range 19 {
-			buckets = append(buckets, fmt.Sprintf(`%s;le="%d"} %d.25`, of, 1<<e, e*10))
+		s.Target.Namespace, s.Target.Name = fmt.Sprintf("ns-%02d", i%namespaces), fmt.Sprintf("app-%03d", i)
+		name := s.Target.Namespace + "/" + s.Target.Name
+		sources[name], first = s, cmp.Or(first, name)
+		of := fmt.Sprintf(`{destination_workload_namespace=%q;destination_workload=%q`, s.Target.Namespace, s.Target.Name)
+		add := func(part, text string) {
+			series[s.Target.Namespace+part] = append(series[s.Target.Namespace+part], of+text)
 		}
-		buckets = append(buckets, of+`;le="+Inf"} 200`)
-		rates = append(rates, of+"} 200")
-		newest = append(newest, fmt.Sprintf("%s} %d", of, noon.Unix()))
+		for e := range 19 {
+			add("_bucket{", fmt.Sprintf(`;le="%d"} %d.25`, 1<<e, e*10))
+		}
+		add("_bucket{", `;le="+Inf"} 200`)
+		add("timestamp(", fmt.Sprintf("} %d", noon.Unix()))
+		add("", "} 200")
 	}
-	for part, series := range map[string][]string{"_bucket{": buckets, "timestamp(": newest, "": rates} {
-		answers[part] = `{"status":"success","data":` + vector(noon, series...)[1:] + `}`
+	answers := map[string]string{}
+	for key, all := range series {
+		answers[key] = `{"status":"success","data":` + vector(noon, all...)[1:] + `}`
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query, body := r.FormValue("query"), answers[""]
-		for part, answer := range answers {
-			if part != "" && strings.Contains(query, part) {
-				body = answer
+		query, part := r.FormValue("query"), ""
+		for _, p := range []string{"_bucket{", "timestamp("} {
+			if strings.Contains(query, p) {
+				part = p
 			}
 		}
-		_, _ = w.Write([]byte(body))
+		_, namespace, _ := strings.Cut(query, `destination_workload_namespace="`)
+		namespace, _, _ = strings.Cut(namespace, `"`)
+		_, _ = w.Write([]byte(answers[namespace+part]))
 	}))
 	b.Cleanup(server.Close)
-	r := New(Options{Access: lenient, Prometheus: &Prometheus{URL: server.URL}})
+	r := New(Options{Prometheus: &Prometheus{URL: server.URL}})
 	if err := r.Configure(sources); err != nil {
 		b.Fatal(err)
 	}
@@ -54,7 +68,7 @@ func BenchmarkTwoHundredWorkloads(b *testing.B) {
 		}
 	})
 	b.Run("Read", func(b *testing.B) {
-		w := &podscaler.Workload{Name: "shop/app-100"}
+		w := &podscaler.Workload{Name: first}
 		for b.Loop() {
 			if got, err := r.Read(context.Background(), w, noon); err != nil || !got.Latency.Known {
 				b.Fatal(got, err)

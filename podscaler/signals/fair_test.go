@@ -461,4 +461,115 @@ func TestRoomIsSharedOut(t *testing.T) {
 	if a.left != 0 || b.left != 20 || all.left != 0 {
 		t.Errorf("left are %d, %d, %d", a.left, b.left, all.left)
 	}
+	r := newRound(t.Context(), noon, New(Options{}))
+	for n := range 5 { // as many namespaces as it takes to fill all that there is for owners
+		r.room(tenure{fmt.Sprint("bank-", n), true}).take(maxKeptOwn)
+	}
+	if r.room(tenure{"shop", true}).take(1) || !r.room(tenure{"shop", false}).take(1) || !r.room(tenure{}).take(1) {
+		t.Error("what owners ask takes the room of what presets ask")
+	}
+}
+
+// One namespace has as many groups as it has objects, for each has another window. Those of others
+// are measured in every round all the same.
+func TestANamespaceOfManyGroupsDelaysNoOther(t *testing.T) {
+	f := newFake(t, func(q string) string {
+		time.Sleep(50 * time.Millisecond)
+		return istio(q)
+	})
+	sources := map[string]Source{"shop/cart": source(Spec{Preset: Istio})}
+	for n := range 1000 {
+		s := source(Spec{Preset: Istio})
+		s.Target = Target{Namespace: "aaa", Kind: "Deployment", Name: fmt.Sprintf("w-%d", n)}
+		s.SLO.Window = time.Minute + time.Duration(n)*time.Second
+		sources["aaa/"+s.Target.Name] = s
+	}
+	r := New(Options{Prometheus: &Prometheus{URL: f.URL}, Timeout: 3 * time.Second})
+	if err := r.Configure(sources); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		now := noon.Add(time.Duration(i) * 10 * time.Second)
+		r.Prepare(t.Context(), now)
+		if w := read(t, r, "shop/cart", now); !w.Latency.Known || r.states["shop/cart"].at != now {
+			t.Errorf("round %d: %+v", i, w)
+		}
+	}
+}
+
+// What spoils an answer to one namespace spoils none to another.
+func TestAnAnswerThatCannotBeReadIsUnknownForItsNamespaceAlone(t *testing.T) {
+	const theirs = `{destination_workload_namespace="bank";destination_workload="teller"`
+	var edges []string
+	for n := range maxSeries + 1 {
+		edges = append(edges, fmt.Sprintf(`%s;le="%d"} 1`, theirs, n))
+	}
+	for name, spoilt := range map[string]string{
+		"a long label":  vector(noon, theirs+`;le="`+strings.Repeat("9", maxLabel+1)+`"} 1`),
+		"many edges":    vector(noon, edges...),
+		"a bad request": "503",
+	} {
+		f := newFake(t, func(q string) string {
+			if strings.Contains(q, "bank") {
+				return spoilt
+			}
+			return istio(q)
+		})
+		teller := source(Spec{Preset: Istio})
+		teller.Target = Target{Namespace: "bank", Kind: "Deployment", Name: "teller"}
+		r := New(Options{Prometheus: &Prometheus{URL: f.URL}})
+		if err := r.Configure(map[string]Source{"shop/cart": source(Spec{Preset: Istio}), "bank/teller": teller}); err != nil {
+			t.Fatal(err)
+		}
+		r.Prepare(t.Context(), noon)
+		if w := read(t, r, "shop/cart", noon); !w.Latency.Known || !w.Arrivals.Known || !w.Errors.Known {
+			t.Errorf("%s: %+v", name, w)
+		}
+		if w := read(t, r, "bank/teller", noon); w.Latency.Known {
+			t.Errorf("%s: bank's own: %+v", name, w)
+		}
+	}
+}
+
+// Where a round has no time for all that a namespace's workloads are measured by, what it had time
+// for counts with what the next rounds ask.
+func TestManyNamespacesAreMeasuredWhereRoundsAreShort(t *testing.T) {
+	const namespaces, rounds = 20, 15
+	f := newFake(t, func(q string) string {
+		time.Sleep(40 * time.Millisecond)
+		for n := range namespaces {
+			if name := fmt.Sprintf("ns-%02d", n); strings.Contains(q, name) {
+				return strings.ReplaceAll(istio(q), `"shop"`, `"`+name+`"`)
+			}
+		}
+		return "503"
+	})
+	sources := map[string]Source{}
+	for n := range namespaces {
+		s := source(Spec{Preset: Istio})
+		s.Target.Namespace = fmt.Sprintf("ns-%02d", n)
+		sources[s.Target.Namespace] = s
+	}
+	r := New(Options{Prometheus: &Prometheus{URL: f.URL}, Timeout: 400 * time.Millisecond, Parallel: 2})
+	if err := r.Configure(sources); err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]int{}
+	for i := range rounds {
+		now := noon.Add(time.Duration(i) * time.Second)
+		r.Prepare(t.Context(), now)
+		for name := range sources {
+			if s := r.states[name]; s.window.Latency.Known && s.at.Equal(now) {
+				times[name]++
+			}
+		}
+	}
+	for name := range sources {
+		if times[name] == 0 {
+			t.Errorf("%s was not measured in %d rounds", name, rounds)
+		}
+	}
+	if n := len(f.asked()); n > rounds*20 {
+		t.Errorf("%d queries", n)
+	}
 }

@@ -27,7 +27,7 @@ type answers struct {
 func (g *group) measure(r *round) func() {
 	all := answers{quantiles: map[float64]*answer{}, goods: map[float64]*answer{}}
 	ask := func(q question, of float64) *answer {
-		return r.query(g.endpoint, &request{text: g.write(q, of), labels: g.labels(), namespace: g.endpoint.namespace, unit: g.unit})
+		return r.query(g.endpoint, &request{text: g.write(q, of), labels: g.labels(), namespace: g.namespace, unit: g.unit})
 	}
 	all.arrivals, all.newest, all.scrapes = ask(asksArrivals, 0), ask(asksNewest, 0), ask(asksScrapes, 0)
 	all.errors = ask(asksErrors, 0)

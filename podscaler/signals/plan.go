@@ -122,17 +122,18 @@ func (s *Source) asks() bool {
 	return preset || cost || registry || len(s.Spec.Metrics) > 0 || s.Spec.Queries != Queries{}
 }
 
-// group is workloads that one set of queries measures: they differ in nothing but their names
-// and objectives.
+// group is workloads of a namespace that one set of queries measures: they differ in nothing but
+// their names and objectives. Other namespaces' would wait for its turn, and be unknown with it.
 type group struct {
-	endpoint *endpoint
-	preset   *preset
-	native   bool
-	kind     string
-	match    map[string]string
-	window   time.Duration
-	unit     string // what its answers are measured as
-	members  []member
+	endpoint  *endpoint
+	namespace string
+	preset    *preset
+	native    bool
+	kind      string
+	match     map[string]string
+	window    time.Duration
+	unit      string // what its answers are measured as
+	members   []member
 }
 
 // member is a workload of a group, and what the series call it.
@@ -149,13 +150,13 @@ func (p *plan) join(groups map[string]*group, e *endpoint, name string, s *Sourc
 		return
 	}
 	g := &group{
-		endpoint: e, preset: preset, native: s.Spec.Histograms == Native,
+		endpoint: e, namespace: s.Target.Namespace, preset: preset, native: s.Spec.Histograms == Native,
 		match: s.Spec.Match, window: s.window(),
 	}
 	if preset == presets[Linkerd] {
 		g.kind = s.Target.Kind
 	}
-	key := fmt.Sprintf("%p %s %t %s %q %s", e, s.Spec.preset(), g.native, g.kind, g.match, g.window)
+	key := fmt.Sprintf("%p %s %s %t %s %q %s", e, g.namespace, s.Spec.preset(), g.native, g.kind, g.match, g.window)
 	if there := groups[key]; there != nil && len(there.members) < maxMembers {
 		g = there
 	} else {

@@ -40,6 +40,7 @@ type endpoint struct {
 	query     string // where queries are sent
 	door      *door
 	complaint complaint
+	kept      map[askedKey]asked // answers that the next round need not ask for
 }
 
 // newEndpoint is a Prometheus that an object names as it is permitted to, or the administrator's own.

@@ -64,7 +64,7 @@ func queriesOf(t *testing.T, name Preset, h Histograms, n int) []string {
 	for i := range n {
 		s := source(Spec{Preset: name, Histograms: h, Match: map[string]string{"cluster": "a"}})
 		if i > 0 {
-			s.Target = Target{Namespace: "pay", Kind: "Deployment", Name: "api.v2"}
+			s.Target.Name = "api.v2"
 		}
 		if name == Envoy {
 			s.Spec.Service = s.Target.Namespace + "_" + s.Target.Name + "_80"
@@ -207,6 +207,40 @@ func TestTwoHundredWorkloadsCostAHandfulOfQueries(t *testing.T) {
 		w := read(t, r, fmt.Sprintf("shop/app-%03d", i), noon)
 		if w.Arrivals != podscaler.Known(float64(10+i)) || !near(w.Latency.Value, 0.25+0.25*float64(i)/500) && i > 0 {
 			t.Errorf("app-%03d: got %+v", i, w)
+		}
+	}
+}
+
+// Each namespace is asked for by itself: of 50 of them there are 250 queries, which a Prometheus
+// that takes 100 ms for each answers in a third of a round.
+func TestAHundredWorkloadsOfFiftyNamespacesAreMeasuredInOneRound(t *testing.T) {
+	f := newFake(t, func(q string) string {
+		time.Sleep(100 * time.Millisecond)
+		_, name, _ := strings.Cut(q, `destination_workload_namespace="`)
+		name, _, _ = strings.Cut(name, `"`)
+		return strings.ReplaceAll(istio(q), `"shop"`, `"`+name+`"`)
+	})
+	sources := map[string]Source{}
+	for i := range 100 {
+		s := source(Spec{Preset: Istio})
+		s.Target.Namespace = fmt.Sprintf("ns-%02d", i/2)
+		if i%2 > 0 {
+			s.Target.Name = "idle"
+		}
+		sources[s.Target.Namespace+"/"+s.Target.Name] = s
+	}
+	r := New(Options{Prometheus: &Prometheus{URL: f.URL}})
+	if err := r.Configure(sources); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	r.Prepare(context.Background(), noon)
+	if n, took := len(f.asked()), time.Since(began); n != 250 || took > 4*time.Second {
+		t.Errorf("%d queries in %s, want 5 for each namespace", n, took)
+	}
+	for i := range 50 {
+		if w := read(t, r, fmt.Sprintf("ns-%02d/cart", i), noon); !w.Latency.Known || !w.Errors.Known {
+			t.Errorf("ns-%02d: %+v", i, w)
 		}
 	}
 }

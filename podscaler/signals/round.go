@@ -2,9 +2,11 @@ package signals
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -46,30 +48,42 @@ type round struct {
 	jobs     [lineCount][]*job
 	measured map[string]*measurement
 	answers  map[*endpoint][]*answer
+	units    map[unit][]asked
 	opened   map[*endpoint]func(ctx context.Context) error
-	all, own *room            // what answers to everything, and to what owners ask, may take
-	rooms    map[string]*room // and those to a namespace
+	all, own *room            // what answers to ours and presets' queries may take, and to owners'
+	rooms    map[tenure]*room // and those to a namespace
+}
+
+// tenure is a namespace's part of the room for presets' answers, or for owners'.
+type tenure struct {
+	namespace string
+	own       bool
 }
 
 func newRound(ctx context.Context, now time.Time, r *Reader) *round {
 	return &round{
 		ctx: ctx, now: now, options: &r.options, pages: r.pages, lines: r.lines,
-		measured: map[string]*measurement{}, answers: map[*endpoint][]*answer{}, opened: map[*endpoint]func(context.Context) error{},
-		all: &room{left: maxKeptGroup}, own: &room{left: maxKeptAll}, rooms: map[string]*room{},
+		measured: map[string]*measurement{}, answers: map[*endpoint][]*answer{}, units: map[unit][]asked{}, opened: map[*endpoint]func(context.Context) error{},
+		all: &room{left: maxKeptGroup}, own: &room{left: maxKeptAll}, rooms: map[tenure]*room{},
 	}
 }
 
 func (r *round) add(line int, j *job) { r.jobs[line] = append(r.jobs[line], j) }
 
-// room is what the answers to a namespace may take, empty for ours.
-func (r *round) room(namespace string) *room {
-	if namespace == "" {
+// room is what answers may take, with no namespace to ours. What owners ask, or servers that they
+// name answer, leaves the room alone that presets' answers have.
+func (r *round) room(t tenure) *room {
+	if t.namespace == "" {
 		return r.all
 	}
-	if r.rooms[namespace] == nil {
-		r.rooms[namespace] = &room{left: maxKeptOwn, above: r.own}
+	above := r.all
+	if t.own {
+		above = r.own
 	}
-	return r.rooms[namespace]
+	if r.rooms[t] == nil {
+		r.rooms[t] = &room{left: maxKeptOwn, above: above}
+	}
+	return r.rooms[t]
 }
 
 func (p *plan) measure(r *round) map[string]*measurement {
@@ -93,6 +107,7 @@ func (p *plan) measure(r *round) map[string]*measurement {
 		sums = append(sums, c.measure(r))
 	}
 	r.run()
+	r.keep()
 	for _, sum := range sums {
 		sum()
 	}
@@ -146,20 +161,55 @@ type request struct {
 	owned     bool   // an owner wrote it
 }
 
+// unit is queries that are measured whole or not at all.
+type unit struct {
+	line int
+	flow flow
+	name string
+}
+
+// asked is a query with its answer, which may be of a round before.
+type asked struct {
+	endpoint *endpoint
+	key      askedKey
+	answer   *answer
+	at       time.Time
+}
+
+// askedKey is what queries have in common that have one answer.
+type askedKey struct {
+	line                    int
+	namespace, text, labels string
+}
+
 // query adds a query to the round; its answer is there when the jobs are done.
 func (r *round) query(e *endpoint, q *request) *answer {
-	a := &answer{code: CodeMetricsUnknown}
-	r.answers[e] = append(r.answers[e], a)
-	line, limit := linePresets, r.options.Timeout
+	line := linePresets
 	switch {
 	case e.namespace != "":
-		line, limit = lineOwn, patience(r.options)
+		line = lineOwn
 	case q.owned:
 		line = lineQueries
 	}
-	open, keep := r.open(e), r.room(q.namespace)
-	r.add(line, &job{
-		flow: flow{q.namespace, e.server.URL}, unit: q.unit, limit: limit,
+	of := unit{line, flow{q.namespace, e.server.URL}, q.unit}
+	keep, key := r.room(tenure{q.namespace, line != linePresets}), askedKey{line, q.namespace, q.text, strings.Join(q.labels, " ")}
+	one, there := e.kept[key]
+	if age := r.now.Sub(one.at); !there || age < 0 || age > r.options.MaxAge || !keep.take(one.answer.size) {
+		one = asked{endpoint: e, key: key, answer: &answer{code: CodeMetricsUnknown}, at: r.now}
+		r.add(line, r.job(e, q, of, keep, one.answer))
+	}
+	r.answers[e], r.units[of] = append(r.answers[e], one.answer), append(r.units[of], one)
+	return one.answer
+}
+
+// job asks a query.
+func (r *round) job(e *endpoint, q *request, of unit, keep *room, a *answer) *job {
+	open, limit := r.open(e), r.options.Timeout
+	if e.namespace != "" {
+		limit = patience(r.options)
+	}
+	return &job{
+		flow: of.flow, unit: of.name, limit: limit,
 		run: func(ctx context.Context) error {
 			if a.err = open(ctx); a.err != nil {
 				return a.err
@@ -171,8 +221,25 @@ func (r *round) query(e *endpoint, q *request) *answer {
 			return a.err
 		},
 		refused: func(why error) { *a = answer{code: CodeMetricsUnknown, err: why} },
-	})
-	return a
+	}
+}
+
+// keep keeps for the next round what was answered of a unit of which the rest was put off. Where no
+// round has time for a whole unit of each namespace, none would ever be measured without it.
+func (r *round) keep() {
+	for e := range r.answers {
+		e.kept = map[askedKey]asked{}
+	}
+	for _, all := range r.units {
+		if !slices.ContainsFunc(all, func(one asked) bool { return errors.Is(one.answer.err, errPutOff) }) {
+			continue
+		}
+		for _, one := range all {
+			if one.answer.err == nil {
+				one.endpoint.kept[one.key] = one
+			}
+		}
+	}
 }
 
 // open reads the credentials of a Prometheus once in a round.

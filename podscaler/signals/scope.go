@@ -12,28 +12,55 @@ import (
 // namespaceLabels are the labels that name the namespace that a series is about.
 var namespaceLabels = []string{"namespace", "exported_namespace", "kubernetes_namespace", "k8s_namespace_name", "destination_workload_namespace"}
 
-// serviceInScope wants a name by which a preset finds a workload in the shared Prometheus to be one of its
-// namespace: these presets have no namespace beside it.
-func (s *Source) serviceInScope() error {
-	namespace, service := s.Target.Namespace, s.Spec.Service
-	byName := slices.Contains([]Preset{Envoy, OTel}, s.Spec.preset()) || s.Spec.preset() == Traefik && strings.Contains(service, "@")
-	if !byName || service == "" || s.Spec.Scrape != nil {
-		return nil
-	}
-	own := hasWord(service, namespace) || s.Spec.preset() == Traefik && strings.HasPrefix(service, namespace+"-") ||
-		slices.ContainsFunc(namespaceLabels, func(l string) bool { return s.Spec.Match[l] == namespace })
-	if own {
-		return nil
-	}
-	return fmt.Errorf("%s: on the Prometheus that all namespaces share signals.service must have %s in it, or signals.match must have namespace: %s, was %q",
-		refusedByPolicy, namespace, namespace, service)
+// forms are how services' names are written that say which namespace they are of, by presets whose
+// series have no label for it. No name has one of these forms for two namespaces: the marks between
+// parts are in no part or, where they are hyphens, each part is a word without.
+var forms = map[Preset][]string{
+	Envoy: {
+		"outbound|<port>|<subset>|<name>.<namespace>.svc.<domain>", // Istio
+		"<namespace>_<name>_<port>",                                // Contour
+		"httproute/<namespace>/<name>/rule/<rule>",                 // Envoy Gateway
+		"grpcroute/<namespace>/<name>/rule/<rule>",
+	},
+	OTel:    {"<namespace>/<service>"},
+	Traefik: {"<namespace>-<word>-<word>@kubernetes<kind>"},
 }
 
-// hasWord reports whether a text has a word in it that is no part of a longer name.
-func hasWord(text, word string) bool {
-	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool {
-		return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
-	}), word)
+// formParts are the parts of forms as regular expressions.
+var formParts = strings.NewReplacer("<name>", "[-a-z0-9]+", "<port>", "[0-9]+", "<subset>", "[-a-z0-9]*", "<domain>", "[-.a-z0-9]+",
+	"<rule>", "[0-9]+(?:/backend/[0-9]+)?", "<service>", "(?s:.+)", "<word>", "[a-z0-9]+", "<kind>", "[a-z]*")
+
+// serviceInScope wants the name by which a preset finds a workload in the shared Prometheus to be
+// one that no other namespace can have, unless a label beside it says the namespace.
+func (s *Source) serviceInScope() error {
+	namespace, whole, known := s.Target.Namespace, s.service(), forms[s.Spec.preset()]
+	rule := strings.ReplaceAll(strings.Join(known, " or "), "<namespace>", namespace)
+	certain := true
+	switch preset := s.Spec.preset(); {
+	case preset == OTel && s.Spec.Service == "":
+		whole = namespace + "/" + whole
+	case preset == Traefik:
+		if !strings.Contains(whole, "@") {
+			whole = namespace + "-" + whole + "-0@kubernetes"
+		}
+		certain = !strings.ContainsAny(namespace, "-.")
+		rule = "<word> or " + rule + ", in a namespace of one <word>: a name of more words may be one of several namespaces'"
+	}
+	switch {
+	case known == nil || s.Spec.Scrape != nil,
+		certain && slices.ContainsFunc(known, func(form string) bool { return hasForm(form, namespace, whole) }),
+		slices.ContainsFunc(namespaceLabels, func(l string) bool { return s.Spec.Match[l] == namespace }):
+		return nil
+	}
+	return fmt.Errorf("%s: on the Prometheus that all namespaces share signals.service must be written as %s, was %q in namespace %s: "+
+		"write it so, or have signals.match choose namespace: %[4]s, or an administrator list %[4]s in signals.freeQueries",
+		refusedByPolicy, rule, s.service(), namespace)
+}
+
+// hasForm reports whether a service's name has a form, with a namespace in its place.
+func hasForm(form, namespace, service string) bool {
+	pattern := strings.ReplaceAll(formParts.Replace(regexp.QuoteMeta(form)), "<namespace>", regexp.QuoteMeta(namespace))
+	return regexp.MustCompile("^(?:" + pattern + ")$").MatchString(service)
 }
 
 // checkScope wants every selector of a query to have a matcher for the namespace. It knows just so much

@@ -1,7 +1,10 @@
 package signals
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -130,16 +133,34 @@ func TestAServicesNameIsOneOfTheNamespace(t *testing.T) {
 		{Envoy, "outbound|80||cart.shop.svc.cluster.local", nil, true},
 		{Envoy, "shop_cart_80", nil, true},
 		{Envoy, "outbound|80||cart.bank.svc.cluster.local", nil, false},
-		{Envoy, "workshop/cart", nil, false},
-		{Envoy, "shop-admin/cart", nil, false},
+		{Envoy, "outbound|80|v1|cart.shop.svc.k8s.example", nil, true},
+		{Envoy, "outbound|80||shop.bank.svc.cluster.local", nil, false},
+		{Envoy, "outbound|80||cart.bank.svc.shop.svc.local", nil, false},
+		{Envoy, "httproute/shop/cart/rule/0", nil, true},
+		{Envoy, "grpcroute/shop/cart/rule/12/backend/1", nil, true},
+		{Envoy, "httproute/bank/shop/rule/0", nil, false},
+		{Envoy, "bank_shop_80", nil, false},
+		{Envoy, "shop_bank_svc_80", nil, false}, // Kuma's, of a service shop in the namespace bank
+		{Envoy, "bank/shop", nil, false},
+		{Envoy, "workshop_cart_80", nil, false},
+		{Envoy, "shop-admin_cart_80", nil, false},
 		{Envoy, "local_app", nil, false},
 		{Envoy, "local_app", map[string]string{"namespace": "shop"}, true},
 		{Envoy, "local_app", map[string]string{"namespace": "bank"}, false},
 		{OTel, "", nil, true},
 		{OTel, "bank/teller", nil, false},
+		{OTel, "bank/shop", nil, false},
+		{OTel, "cart", nil, false},
+		{OTel, "cart", map[string]string{"namespace": "shop"}, true},
 		{OTel, "shop/cart", nil, true},
-		{Traefik, "teller", nil, true}, // the namespace is put before it
+		{Traefik, "", nil, true},
+		{Traefik, "teller", nil, true},        // the namespace is put before it
+		{Traefik, "admin-teller", nil, false}, // which could be that of shop-admin
+		{Traefik, "admin-teller", map[string]string{"exported_namespace": "shop"}, true},
 		{Traefik, "shop-cart-80@kubernetes", nil, true},
+		{Traefik, "shop-cart-80@kubernetescrd", nil, true},
+		{Traefik, "shop-admin-teller-80@kubernetes", nil, false},
+		{Traefik, "shop-cart-80@file", nil, false},
 		{Traefik, "bank-teller-80@kubernetes", nil, false},
 		{IngressNginx, "teller", nil, true},
 	} {
@@ -154,5 +175,85 @@ func TestAServicesNameIsOneOfTheNamespace(t *testing.T) {
 		if asked := len(f.asked()) > 0; asked != c.fine || refused == c.fine {
 			t.Errorf("%s %s %v: asked %t, refused %t", c.preset, c.service, c.match, asked, refused)
 		}
+	}
+}
+
+func TestAServiceOfNoCertainNamespaceIsRefusedWithWhatHelps(t *testing.T) {
+	for _, c := range []struct {
+		preset             Preset
+		namespace, service string
+		want               string
+	}{
+		{OTel, "shop", "bank/teller", `refused by policy: on the Prometheus that all namespaces share signals.service must be written as shop/<service>, was "bank/teller" in namespace shop: ` +
+			`write it so, or have signals.match choose namespace: shop, or an administrator list shop in signals.freeQueries`},
+		{Traefik, "shop-admin", "teller", `refused by policy: on the Prometheus that all namespaces share signals.service must be written as <word> or shop-admin-<word>-<word>@kubernetes<kind>, ` +
+			`in a namespace of one <word>: a name of more words may be one of several namespaces', was "teller" in namespace shop-admin: ` +
+			`write it so, or have signals.match choose namespace: shop-admin, or an administrator list shop-admin in signals.freeQueries`},
+	} {
+		s := source(Spec{Preset: c.preset, Service: c.service})
+		s.Target.Namespace = c.namespace
+		if err := s.serviceInScope(); err == nil || err.Error() != c.want {
+			t.Errorf("got  %v\nwant %s", err, c.want)
+		}
+	}
+}
+
+// written is what exporters write for a service of a namespace. Traefik makes one hyphen of all
+// that is no letter or digit.
+func written(t *rapid.T, preset Preset, namespace string, names *rapid.Generator[string]) string {
+	name, port := names.Draw(t, "service"), rapid.IntRange(0, 99).Draw(t, "port")
+	if preset == OTel {
+		return namespace + "/" + name
+	}
+	if preset == Envoy {
+		return rapid.SampledFrom([]string{
+			fmt.Sprintf("outbound|%d|%s|%s.%s.svc.%s.%s", port, names.Draw(t, "subset"), name, namespace, names.Draw(t, "domain"), names.Draw(t, "domain")),
+			fmt.Sprintf("outbound|%d||%s.%s.svc.cluster.local", port, name, namespace),
+			fmt.Sprintf("%s_%s_%d", namespace, name, port),
+			fmt.Sprintf("httproute/%s/%s/rule/%d", namespace, name, port),
+			fmt.Sprintf("%s_%s_svc_%d", name, namespace, port),
+		}).Draw(t, "cluster")
+	}
+	joined := rapid.SampledFrom([]string{
+		fmt.Sprintf("%s-%s-%s@kubernetes", namespace, name, names.Draw(t, "name of the port")),
+		fmt.Sprintf("%s-%s-%d@kubernetes", namespace, name, port),
+		fmt.Sprintf("%s-%s-%d@kubernetescrd", namespace, name, port),
+		fmt.Sprintf("%s-%s-http-%d@kubernetesgateway", namespace, name, port),
+	}).Draw(t, "service")
+	return regexp.MustCompile("-+").ReplaceAllString(joined, "-")
+}
+
+// What an object selects, by any name of its service, is nothing that an exporter writes for a
+// service of another namespace. Names are of few words, so that they are often alike.
+func TestNoServicesNameSelectsAnotherNamespaces(t *testing.T) {
+	words := rapid.SampledFrom([]string{"a", "b", "a", "shop", "api", "svc", "local", "cluster", "http", "httproute", "rule", "outbound", "80", "-"})
+	names := rapid.Custom(func(t *rapid.T) string {
+		return cmp.Or(strings.Trim(strings.Join(rapid.SliceOfN(words, 1, 3).Draw(t, "words"), "-"), "-"), "a")
+	})
+	admitted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		preset := rapid.SampledFrom([]Preset{Envoy, OTel, Traefik}).Draw(t, "preset")
+		mine, theirs := names.Draw(t, "mine"), names.Draw(t, "theirs")
+		if mine == theirs {
+			t.Skip("one namespace")
+		}
+		value := written(t, preset, theirs, names)
+		from := rapid.IntRange(0, len(value)).Draw(t, "from")
+		service := rapid.SampledFrom([]string{
+			value, value[from:rapid.IntRange(from, len(value)).Draw(t, "to")], strings.TrimPrefix(value, mine+"-"), names.Draw(t, "other"), written(t, preset, mine, names),
+			strings.TrimPrefix(value[:max(0, strings.LastIndexByte(value, '-'))], mine+"-"), // for which the port is put behind it
+		}).Draw(t, "chosen")
+		s := source(Spec{Preset: preset, Service: service})
+		s.Target = Target{Namespace: mine, Kind: "Deployment", Name: names.Draw(t, "workload")}
+		if s.Validate() != nil || s.serviceInScope() != nil {
+			return
+		}
+		admitted++
+		if selects := presets[preset].names(&s)[0]; regexp.MustCompile("^(?:" + selects + ")$").MatchString(value) {
+			t.Fatalf("%s in namespace %s selects %s of namespace %s", service, mine, value, theirs)
+		}
+	})
+	if admitted == 0 {
+		t.Error("nothing is ever admitted")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 )
@@ -207,6 +208,7 @@ func (s *Spec) validatePreset(f *faults, p *preset) {
 	if !p.byService {
 		f.unless(s.Service == "", "signals.service", fmt.Sprintf("must be empty with preset %s, which does not look at it", name), strconv.Quote(s.Service))
 	}
+	f.unless(!strings.ContainsRune(s.Service, utf8.RuneError), "signals.service", "must have no U+FFFD in it, which Prometheus reads as a fault", strconv.Quote(s.Service))
 	f.unless(name != Envoy || s.Service != "" || s.Scrape != nil, "signals.service", "must name the Envoy cluster (envoy_cluster_name), which no rule derives from a workload's name", `""`)
 	f.unless(name != None || len(s.Match) == 0 || s.Scrape != nil, "signals.match", "must be empty without a preset, whose series it narrows", s.Match)
 	f.unless(name != None || s.Histograms == "", "signals.histograms", "must be empty without a preset, whose histogram it describes", s.Histograms)

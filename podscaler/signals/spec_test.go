@@ -55,6 +55,9 @@ func TestEveryFaultOfASpecIsNamedWithItsKeyRuleAndValue(t *testing.T) {
 			`signals.match: must be empty without a preset, whose series it narrows, was map[a:b]`,
 			`signals.histograms: must be empty without a preset, whose histogram it describes, was Native`,
 		}},
+		{"a service that no query can name", `{"preset":"OTel","service":"shop/c\ufffdrt"}`, []string{
+			"signals.service: must have no U+FFFD in it, which Prometheus reads as a fault, was \"shop/c\uFFFDrt\"",
+		}},
 		{"an Envoy cluster that nobody can guess", `{"preset":"Envoy"}`, []string{
 			`signals.service: must name the Envoy cluster (envoy_cluster_name), which no rule derives from a workload's name, was ""`,
 		}},
