@@ -4,10 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,7 +17,6 @@ import (
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/encoding/protowire"
 	protobuf "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -76,15 +72,16 @@ var bounds = map[string]bound{
 type door struct {
 	message int // bytes of one, of any call
 	calls   int // at once, of all clients
+	callsOf int // at once, of one address
 	streams uint32
 	anybody bool // without a certificate
 }
 
 // The provider is called by one client, which deletes nodes in ten places at once. The expander is asked by one
-// client, about one scale-up at a time; anybody may ask it, so that two such questions are all that it holds.
+// client, about one scale-up at a time. Anybody may ask it, so it holds two such questions, of two addresses.
 var (
-	providerDoor = door{message: 2 << 20, calls: 16, streams: 16}
-	expanderDoor = door{message: 24 << 20, calls: 2, streams: 2, anybody: true}
+	providerDoor = door{message: 2 << 20, calls: 16, callsOf: 16, streams: 16}
+	expanderDoor = door{message: 24 << 20, calls: 2, callsOf: 1, streams: 2, anybody: true}
 )
 
 // lets is how clients are let in.
@@ -101,11 +98,12 @@ func (d door) lets(t *TLS) (*tls.Config, error) {
 
 // What is the same at all ports.
 const (
-	connections    = 64 // of all clients
+	connections    = 64 // of all clients, and as many that have not shown a certificate
 	connectionsOf  = 16 // of one address
 	headerBytes    = 16 << 10
-	handshakeTime  = 10 * time.Second
-	callTime       = time.Minute // in which a question must have come, and is answered
+	handshakeTime  = 5 * time.Second
+	questionTime   = 5 * time.Second // in which all of a question must come: cluster-autoscaler waits no longer
+	callTime       = time.Minute     // in which it is answered
 	idleTime       = 5 * time.Minute
 	connectionTime = time.Hour // then it is made anew, with a certificate that is still good
 	streamWindow   = 64 << 10
@@ -116,38 +114,16 @@ const (
 
 // options bound what a port reads.
 func (d door) options() []grpc.ServerOption {
-	budget := &inFlight{cost: int64(copies * d.message)}
-	budget.left.Store(int64(d.calls) * budget.cost)
+	at := &callPlaces{places{all: d.calls, of: d.callsOf}}
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(d.message), grpc.MaxConcurrentStreams(d.streams), grpc.MaxHeaderListSize(headerBytes),
-		grpc.ConnectionTimeout(handshakeTime), grpc.InTapHandle(budget.admit), grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
+		grpc.ConnectionTimeout(handshakeTime), grpc.InTapHandle(at.admit), grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: idleTime, MaxConnectionAge: connectionTime, MaxConnectionAgeGrace: callTime, Time: time.Minute, Timeout: 20 * time.Second,
 		}),
 		// Windows that grow by themselves would take 16 MiB of each stream before anybody reads it.
 		grpc.StaticStreamWindowSize(streamWindow), grpc.StaticConnWindowSize(windowBytes),
 	}
-}
-
-// inFlight is how many bytes calls may still hold. How long a message is shows when it is about to be read,
-// so that each call is reckoned as the longest.
-type inFlight struct {
-	cost int64
-	left atomic.Int64
-}
-
-// admit takes a call in before anything of it is read, or refuses it.
-func (f *inFlight) admit(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	if f.left.Add(-f.cost) < 0 {
-		f.left.Add(f.cost)
-		return ctx, status.Error(codes.ResourceExhausted, "too many calls are being answered; ask again")
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	context.AfterFunc(ctx, func() { // with the end of the call, or after its time
-		cancel()
-		f.left.Add(f.cost)
-	})
-	return ctx, nil
 }
 
 // registrar registers services whose messages are bounded, and no others.
@@ -161,7 +137,7 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, with any) {
 		m := &of.Methods[i]
 		do, method := m.Handler, "/"+of.ServiceName+"/"+m.MethodName
 		m.Handler = func(server any, ctx context.Context, receive func(any) error, between grpc.UnaryServerInterceptor) (any, error) {
-			return do(server, ctx, func(v any) error { return read(method, receive, v) }, between)
+			return do(server, ctx, func(v any) error { return read(ctx, method, receive, v) }, between)
 		}
 	}
 	for i := range of.Streams {
@@ -179,7 +155,9 @@ type boundedStream struct {
 }
 
 // RecvMsg receives a message.
-func (s boundedStream) RecvMsg(v any) error { return read(s.method, s.ServerStream.RecvMsg, v) }
+func (s boundedStream) RecvMsg(v any) error {
+	return read(s.Context(), s.method, s.ServerStream.RecvMsg, v)
+}
 
 // frame is a message as it came.
 type frame struct{ text []byte }
@@ -197,7 +175,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // read decodes a call's message if it is within its bound. Fields of releases to come are dropped.
-func read(method string, receive func(any) error, v any) error {
+func read(ctx context.Context, method string, receive func(any) error, v any) error {
 	message, is := v.(protobuf.Message)
 	most, bounded := bounds[method]
 	if !is || !bounded {
@@ -205,6 +183,9 @@ func read(method string, receive func(any) error, v any) error {
 	}
 	var f frame
 	if err := receive(&f); err != nil {
+		return err
+	}
+	if err := arrived(ctx); err != nil {
 		return err
 	}
 	if err := most.check(f.text, message.ProtoReflect().Descriptor()); err != nil {
@@ -272,68 +253,4 @@ func walk(text []byte, of protoreflect.MessageDescriptor, see func(protoreflect.
 		}
 	}
 	return nil
-}
-
-// limited is a listener with a bound on connections, in all and of one address: whoever opens as many as he
-// can keeps no other address out. Those beyond it are closed.
-type limited struct {
-	net.Listener
-	mu  sync.Mutex
-	all int
-	of  map[string]int
-}
-
-// Accept waits for a connection that there is room for.
-func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		from := addressOf(c.RemoteAddr())
-		if l.take(from) {
-			return &limitedConn{Conn: c, release: sync.OnceFunc(func() { l.release(from) })}, nil
-		}
-		_ = c.Close()
-	}
-}
-
-func (l *limited) take(from string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.all >= connections || l.of[from] >= connectionsOf {
-		return false
-	}
-	l.all++
-	l.of[from]++
-	return true
-}
-
-func (l *limited) release(from string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all--
-	if l.of[from]--; l.of[from] == 0 {
-		delete(l.of, from)
-	}
-}
-
-// addressOf is whose connection it is: its host's.
-func addressOf(at net.Addr) string {
-	if tcp, is := at.(*net.TCPAddr); is {
-		return tcp.IP.String()
-	}
-	return at.Network()
-}
-
-// limitedConn makes room for another when it is closed.
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-// Close closes it.
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }

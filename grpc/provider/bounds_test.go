@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -48,7 +46,7 @@ func asks(t *testing.T, register func(registrar)) map[string]protoreflect.Messag
 
 // received is a message of a call, read.
 func received(method string, of protoreflect.MessageDescriptor, text []byte) error {
-	return read(method, func(v any) error {
+	return read(context.Background(), method, func(v any) error {
 		f, _ := v.(*frame)
 		f.text = text
 		return nil
@@ -205,7 +203,7 @@ func TestEmptyEntriesAreRefusedBeforeTheyAreDecoded(t *testing.T) {
 	} {
 		text := bytes.Repeat(empty, bounds[method].bytes/len(empty))
 		before := allocated()
-		err := read(method, func(v any) error { v.(*frame).text = text; return nil }, of) //nolint:forcetypeassert // it is one
+		err := read(context.Background(), method, func(v any) error { v.(*frame).text = text; return nil }, of) //nolint:forcetypeassert // it is one
 		if grown := allocated() - before; status.Code(err) != codes.ResourceExhausted || grown > 1<<20 {
 			t.Errorf("%s: %v, and %d bytes", method, err, grown)
 		}
@@ -231,97 +229,11 @@ func TestLongMessagesAreNotRead(t *testing.T) {
 	}
 }
 
-// Whoever begins calls and never ends them holds no more than the port has for all.
-func TestCallsAtOnceAreBounded(t *testing.T) {
-	s, _ := made(t, nil)
-	address := serveBy(t, s.ServeExpander, Listening{})
-	id := groupOf(t, s, "workers.small")
-	ask := func() error {
-		_, err := externalgrpc.NewExpanderClient(dial(t, address, insecure.NewCredentials())).BestOptions(t.Context(),
-			&externalgrpc.BestOptionsRequest{Options: []*externalgrpc.Option{{NodeGroupId: id, NodeCount: 1}}})
-		return err
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for range expanderDoor.calls {
-		conn := dial(t, address, insecure.NewCredentials())
-		stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true}, externalgrpc.Expander_BestOptions_FullMethodName, grpc.WaitForReady(true))
-		if err != nil {
-			t.Fatal(err)
-		}
-		go func() { _ = stream.RecvMsg(&externalgrpc.BestOptionsResponse{}) }()
-	}
-	until(t, "the port is full", func() bool { return status.Code(ask()) == codes.ResourceExhausted })
-	cancel()
-	until(t, "it has room again", func() bool { return ask() == nil })
-}
-
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); !so(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("it is not so that %s", what)
 		}
-	}
-}
-
-// One address that opens as many connections as it can keeps no other out.
-func TestConnectionsOfOneAddressLeaveRoomForOthers(t *testing.T) {
-	s, _ := made(t, nil)
-	address := serve(t, s, Listening{})
-	from := func(ip string) net.Conn {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
-		c, err := d.Dial("tcp", address)
-		if err != nil {
-			t.Skipf("NOT TRIED, for there is no second address here: %v", err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		return c
-	}
-	// A server speaks first: it sends its settings to whom it has let in.
-	entered := func(c net.Conn) bool {
-		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-		if _, err := c.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")); err != nil {
-			return false
-		}
-		_, err := io.ReadFull(c, make([]byte, 9))
-		return err == nil
-	}
-	var first net.Conn
-	for i := range connectionsOf {
-		c := from("127.0.0.1")
-		if !entered(c) {
-			t.Fatalf("connection %d is refused", i+1)
-		}
-		if first == nil {
-			first = c
-		}
-	}
-	if entered(from("127.0.0.1")) {
-		t.Errorf("%d of one address", connectionsOf+1)
-	}
-	if !entered(from("127.0.0.2")) {
-		t.Error("another address is kept out")
-	}
-	_ = first.Close()
-	until(t, "it has room again", func() bool { return entered(from("127.0.0.1")) })
-}
-
-func TestConnectionsOfAllAreBounded(t *testing.T) {
-	l := &limited{of: map[string]int{}}
-	taken := 0
-	for i := range 4 * connections {
-		if l.take(fmt.Sprint(i / 4)) {
-			taken++
-		}
-	}
-	if taken != connections {
-		t.Errorf("%d of %d", taken, connections)
-	}
-	for i := range taken {
-		l.release(fmt.Sprint(i / 4))
-	}
-	if l.all != 0 || len(l.of) != 0 {
-		t.Errorf("%d are left, of %v", l.all, l.of)
 	}
 }

@@ -82,7 +82,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, how *Listening, d do
 		<-ctx.Done()
 		stop(server)
 	}()
-	err = server.Serve(&limited{Listener: l, of: map[string]int{}})
+	err = server.Serve(newLimited(l))
 	cancel()
 	<-ended
 	if errors.Is(err, grpc.ErrServerStopped) {
@@ -97,12 +97,16 @@ func (s *Server) options(at net.Addr, how *Listening, d door) ([]grpc.ServerOpti
 	}
 	options := d.options()
 	if how.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{
+		creds := credentials.NewTLS(&tls.Config{
 			MinVersion: tls.VersionTLS12,
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 				return d.lets(how.TLS)
 			},
-		})))
+		})
+		if !d.anybody {
+			creds = mutual{creds}
+		}
+		options = append(options, grpc.Creds(creds))
 	}
 	if how.Metrics == nil {
 		return options, nil

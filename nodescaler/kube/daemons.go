@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -54,10 +55,44 @@ func (d *daemonSet) runsOn(name string, labels map[string]string, taints []nodes
 	return !refused
 }
 
+// keepers are who may have pods that come with every node: DaemonSets, and nodes.
+type keepers struct {
+	sets  map[types.UID]*daemonSet
+	nodes map[string]types.UID
+}
+
+func newKeepers(sets []*daemonSet, nodes map[string]types.UID) *keepers {
+	k := &keepers{make(map[types.UID]*daemonSet, len(sets)), nodes}
+	for _, d := range sets {
+		k.sets[d.UID] = d
+	}
+	return k
+}
+
+// has reports whether who controls a pod by its own word is there. A DaemonSet makes each of its pods for
+// one node, and a node's own pods are on it.
+func (k *keepers) has(p *pod) bool {
+	owner := metav1.GetControllerOfNoCopy(p)
+	if owner.Kind == "Node" {
+		uid, there := k.nodes[owner.Name]
+		return there && uid == owner.UID && p.said.Node == owner.Name
+	}
+	d := k.sets[owner.UID]
+	return d != nil && d.Namespace == p.Namespace && d.Name == owner.Name && (p.said.Node != "" || p.meant != "")
+}
+
+// disown makes a pod one like others that says it is of a DaemonSet or a node which is not there: it would
+// be out of its namespace's quota. What it asks of nodes was not kept, so no machine is bought for it.
+func disown(said *nodescaler.Pod, p *pod) {
+	owner := metav1.GetControllerOfNoCopy(p)
+	why := fmt.Sprintf("its owner, %s %s with UID %s, is not there or does not have it", owner.Kind, owner.Name, owner.UID)
+	said.Daemon, said.Pinned, said.Selector = false, cmp.Or(said.Pinned, why), nowhere("a node of that owner: "+why)
+}
+
 // daemons returns what DaemonSets and static pods will take of a new node of a pool.
-func daemons(sets []*daemonSet, seen []*pod, nodes []nodescaler.Node, marks *marker) func(*nodescaler.Pool) nodescaler.Daemons {
-	latest := latestDaemons(seen)
-	static := staticPods(seen, nodes)
+func daemons(sets []*daemonSet, seen []*pod, nodes []nodescaler.Node, marks *marker, keep *keepers) func(*nodescaler.Pool) nodescaler.Daemons {
+	latest := latestDaemons(seen, keep)
+	static := staticPods(seen, nodes, keep)
 	return func(p *nodescaler.Pool) nodescaler.Daemons {
 		all := nodescaler.Daemons{Static: static[p.Name]}
 		for _, d := range sets {
@@ -81,10 +116,10 @@ func daemons(sets []*daemonSet, seen []*pod, nodes []nodescaler.Node, marks *mar
 }
 
 // latestDaemons are the pods of DaemonSets that were created last, by the DaemonSet's UID.
-func latestDaemons(seen []*pod) map[types.UID]*pod {
+func latestDaemons(seen []*pod, keep *keepers) map[types.UID]*pod {
 	latest := map[types.UID]*pod{}
 	for _, p := range seen {
-		if owner := metav1.GetControllerOfNoCopy(p); owner != nil && owner.Kind == "DaemonSet" {
+		if owner := metav1.GetControllerOfNoCopy(p); p.said.Daemon && owner.Kind == "DaemonSet" && keep.has(p) {
 			if is := latest[owner.UID]; is == nil || is.said.Created.Before(p.said.Created) {
 				latest[owner.UID] = p
 			}
@@ -95,10 +130,10 @@ func latestDaemons(seen []*pod) map[types.UID]*pod {
 
 // staticPods is what the kubelet runs by itself on every ready node of a pool, and so on the next one. The node
 // with the least counts: what it lacks, not all of them have.
-func staticPods(seen []*pod, nodes []nodescaler.Node) map[string]nodescaler.Used {
+func staticPods(seen []*pod, nodes []nodescaler.Node, keep *keepers) map[string]nodescaler.Used {
 	on := map[string]nodescaler.Used{}
 	for _, p := range seen {
-		if owner := metav1.GetControllerOfNoCopy(p); owner != nil && owner.Kind == "Node" {
+		if p.said.Daemon && metav1.GetControllerOfNoCopy(p).Kind == "Node" && keep.has(p) {
 			on[p.said.Node] = on[p.said.Node].With(&p.said)
 		}
 	}

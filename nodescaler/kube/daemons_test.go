@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -97,7 +98,7 @@ func TestStaticPodsTakeTheirShareOfNewNodes(t *testing.T) {
 		name, ready string
 		static      int
 	}{{"w-1", "True", 2}, {"w-2", "True", 1}, {"w-3", "False", 0}} {
-		port.shortens(t, nodes, object[corev1.Node](t, fmt.Sprintf(`{metadata: {name: %s}, status: {conditions: [{type: Ready, status: %q}]}}`, n.name, n.ready)))
+		port.shortens(t, nodes, object[corev1.Node](t, fmt.Sprintf(`{metadata: {name: %s, uid: n}, status: {conditions: [{type: Ready, status: %q}]}}`, n.name, n.ready)))
 		for i := range n.static {
 			port.shortens(t, pods, object[corev1.Pod](t, fmt.Sprintf(`metadata: {namespace: kube-system, name: proxy%d-%s, ownerReferences: [{apiVersion: v1, kind: Node, name: %[2]s, uid: n, controller: true}]}
 spec: {nodeName: %[2]s, containers: [{name: c, resources: {requests: {cpu: 100m, memory: 64Mi}}}]}`, i, n.name)))
@@ -128,11 +129,65 @@ status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reas
 		t.Run(c.name, func(t *testing.T) {
 			port := still(t)
 			port.shortens(t, nodes, object[corev1.Node](t, `{metadata: {name: w-1, uid: n}}`))
+			port.shortens(t, daemonSets, aDaemonSet(t, "agent", ""))
 			port.shortens(t, pods, object[corev1.Pod](t, c.pod))
 			p := port.look(t.Context()).Pods[0]
 			if p.Node != c.node || p.Unschedulable != c.unschedulable || !p.Daemon {
 				t.Errorf("node %q, unschedulable %t, daemon %t", p.Node, p.Unschedulable, p.Daemon)
 			}
 		})
+	}
+}
+
+// Anybody may write into a pod that a DaemonSet or a node controls it. One that is none of theirs counts
+// for its namespace, no machine is bought for it, and it keeps its node.
+func TestPodsOfNoDaemonSetAreNotDaemons(t *testing.T) {
+	owned := func(by, more string) string {
+		return "metadata: {namespace: shop, name: x, ownerReferences: [{" + by + "}]}\nspec: {containers: [{name: c}]" + more + "}"
+	}
+	const agent, onNode = "apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: agent, controller: true", ", nodeName: w-1"
+	for _, c := range []struct {
+		name, pod, why string
+	}{
+		{"a DaemonSet's", owned(agent, onNode), ""},
+		{"one that waits for its node", daemonPod("agent", "w-1", ""), ""},
+		{"a static one", owned("apiVersion: v1, kind: Node, name: w-1, uid: n1, controller: true", onNode), ""},
+		{"of no such DaemonSet", owned("apiVersion: apps/v1, kind: DaemonSet, name: other, uid: other, controller: true", onNode), "DaemonSet other with UID other"},
+		{"of one that had the name", owned("apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: before, controller: true", onNode), "DaemonSet agent with UID before"},
+		{"of another name", owned("apiVersion: apps/v1, kind: DaemonSet, name: other, uid: agent, controller: true", onNode), "DaemonSet other with UID agent"},
+		{"of another namespace's", strings.Replace(owned(agent, onNode), "shop", "bank", 1), "DaemonSet agent with UID agent"},
+		{"for no node", owned(agent, ""), "DaemonSet agent with UID agent"},
+		{"of a node that is not there", owned("apiVersion: v1, kind: Node, name: w-9, uid: n1, controller: true", onNode), "Node w-9 with UID n1"},
+		{"of another node", owned("apiVersion: v1, kind: Node, name: w-1, uid: n1, controller: true", ", nodeName: w-2"), "Node w-1 with UID n1"},
+		{"of a node that had the name", owned("apiVersion: v1, kind: Node, name: w-1, uid: before, controller: true", onNode), "Node w-1 with UID before"},
+		{"not controlled by it", owned(strings.Replace(agent, "controller: true", "controller: false", 1), onNode), "bare"},
+		{"a mirror by an annotation", "metadata: {namespace: shop, name: x, annotations: {kubernetes.io/config.mirror: x}}", "bare"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			port := still(t)
+			port.shortens(t, nodes, object[corev1.Node](t, `{metadata: {name: w-1, uid: n1}}`), object[corev1.Node](t, `{metadata: {name: w-2, uid: n2}}`))
+			port.shortens(t, daemonSets, aDaemonSet(t, "agent", ""))
+			port.shortens(t, pods, object[corev1.Pod](t, c.pod))
+			p := port.look(t.Context()).Pods[0]
+			if p.Daemon != (c.why == "") || !strings.Contains(p.Pinned, c.why) {
+				t.Errorf("daemon %t, pinned %q", p.Daemon, p.Pinned)
+			}
+			if _, kept := p.Selector[nodescaler.SelectNowhere]; kept != strings.Contains(c.why, "UID") {
+				t.Errorf("it selects %v", p.Selector)
+			}
+		})
+	}
+}
+
+// A pod of another namespace that says it is of a DaemonSet has no say in what the next one asks for.
+func TestOnlyADaemonSetsOwnPodsSayWhatItAsksFor(t *testing.T) {
+	port := still(t)
+	port.shortens(t, nodes, object[corev1.Node](t, `{metadata: {name: w-1, uid: n1}}`))
+	port.shortens(t, daemonSets, object[appsv1.DaemonSet](t, `metadata: {namespace: shop, name: agent, uid: agent}
+spec: {template: {spec: {containers: [{name: c}]}}}`))
+	port.shortens(t, pods, object[corev1.Pod](t, strings.Replace(daemonPod("agent", "w-1", "priority: 2000000000"), "namespace: shop", "namespace: bank", 1)))
+	of := port.look(t.Context()).Daemons(&nodescaler.Pool{Name: "workers"}).Sets[0]
+	if of.Requests.CPU != 0 || of.Priority != 0 {
+		t.Errorf("%+v", of)
 	}
 }

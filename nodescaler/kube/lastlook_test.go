@@ -96,7 +96,9 @@ func aListing(t *testing.T) *listing {
 			pod("agent", "w-1", func(p *corev1.Pod) {
 				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", Controller: &yes}}
 			}),
-			pod("mirror", "w-1", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }),
+			pod("mirror", "w-1", func(p *corev1.Pod) {
+				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "w-1", Controller: &yes}}
+			}),
 			pod("leaving", "w-1", func(p *corev1.Pod) { p.DeletionTimestamp = &now }),
 			pod("left", "zz-old", func(p *corev1.Pod) { p.DeletionTimestamp = &now }),
 			pod("stuck", "zz-old", nil),

@@ -91,9 +91,9 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 		}
 	}
 	sets := kept[*daemonSet](c, daemonSets)
-	marks := newMarker(seen.pods, sets)
-	state.Pods = c.pods(seen, all, usage, marks)
-	state.Daemons = daemons(sets, seen.pods, state.Nodes, marks)
+	marks, keep := newMarker(seen.pods, sets), newKeepers(sets, seen.nodes)
+	state.Pods = c.pods(seen, all, usage, marks, keep)
+	state.Daemons = daemons(sets, seen.pods, state.Nodes, marks, keep)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
 	c.observed.Store(seen)
 	return state
@@ -171,7 +171,7 @@ func (c *Cluster) nodes(all []*node) []nodescaler.Node {
 }
 
 // pods completes what pods say with what rests on other objects.
-func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Sample, marks *marker) []nodescaler.Pod {
+func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Sample, marks *marker, keep *keepers) []nodescaler.Pod {
 	var pools []nodescaler.Pool
 	if c.cfg.Pools != nil {
 		pools = c.cfg.Pools()
@@ -191,7 +191,10 @@ func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Samp
 		said[i].CPU = usage[p.said.Name]
 		where.fill(&said[i], p, bound)
 		marks.fill(&said[i], p)
-		if _, there := seen.nodes[p.meant]; there {
+		switch _, there := seen.nodes[p.meant]; {
+		case said[i].Daemon && !keep.has(p):
+			disown(&said[i], p)
+		case there:
 			said[i].Node, said[i].Unschedulable = p.meant, false
 		}
 	}

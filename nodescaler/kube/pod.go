@@ -19,11 +19,10 @@ import (
 // Annotations by which a pod's owner says whether it may be moved. Besides ours, those of Karpenter and of
 // cluster-autoscaler count, so that nothing has to be written anew by whoever comes from there.
 const (
-	annotationDoNotEvict    = "plimsoll.dev/do-not-evict"
-	annotationDoNotDisrupt  = "karpenter.sh/do-not-disrupt"
-	annotationSafeToEvict   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-	annotationSafeToLose    = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
-	annotationMirroredByAPI = corev1.MirrorPodAnnotationKey
+	annotationDoNotEvict   = "plimsoll.dev/do-not-evict"
+	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
+	annotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationSafeToLose   = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 )
 
 // pod is what is kept of a Pod: a few hundred bytes instead of some ten thousand. Of its metadata there
@@ -184,13 +183,11 @@ func (kept *pod) constraints(p *corev1.Pod) {
 	}
 }
 
-// isDaemon reports whether the pod comes with every node and leaves with it: a DaemonSet's, or one that
-// the kubelet runs by itself and only shows to the API server.
+// isDaemon reports whether the pod says that it comes with every node and leaves with it: a DaemonSet's,
+// or one that the kubelet runs by itself and only shows to the API server. Anybody may write that into a
+// pod: see keepers.
 func isDaemon(p *corev1.Pod) bool {
-	if _, mirrored := p.Annotations[annotationMirroredByAPI]; mirrored {
-		return true
-	}
-	owner := metav1.GetControllerOf(p)
+	owner := metav1.GetControllerOfNoCopy(p)
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 

@@ -77,7 +77,7 @@ status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reas
 		want: nodescaler.Pod{Pod: podscaler.Pod{Name: "kube-system/d"}, Daemon: true},
 	}, {
 		name: "one that the kubelet runs by itself",
-		pod:  `metadata: {namespace: kube-system, name: s, annotations: {kubernetes.io/config.mirror: x}}`,
+		pod:  `metadata: {namespace: kube-system, name: s, annotations: {kubernetes.io/config.mirror: x}, ownerReferences: [{apiVersion: v1, kind: Node, name: n, uid: n, controller: true}]}`,
 		want: nodescaler.Pod{Pod: podscaler.Pod{Name: "kube-system/s"}, Daemon: true},
 	}, {
 		name: "init containers run one by one, sidecars stay, and overhead comes on top",

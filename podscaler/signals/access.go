@@ -30,8 +30,9 @@ type Access struct {
 
 // AllowedHosts are servers that the objects of some namespaces may name.
 type AllowedHosts struct {
-	// Hosts are names or addresses, with a port or for all ports. A server whose address is loopback,
-	// link-local, unspecified, multicast or the API server's is asked only if that address is here.
+	// Hosts are names or addresses, with a port or for all ports but those of a control plane. A server
+	// whose address is loopback, this machine's own, link-local, unspecified, multicast, an IPv6 tunnel's
+	// or the API server's is asked only if that address is here.
 	Hosts []string `json:"hosts" strict:"required"`
 	// Namespaces are those whose objects may name them; without any, all.
 	Namespaces []string `json:"namespaces,omitempty"`
@@ -136,7 +137,11 @@ func (a *Access) permit(namespace, server string, headers map[string]string) (*p
 	}
 	p := &permit{access: a, namespace: namespace, secure: u.Scheme == "https"}
 	listed := a.listed(namespace, host, port)
-	if len(listed) == 0 {
+	switch {
+	case len(listed) == 0 && slices.Contains(controlPlane, port):
+		return nil, denied("%s is not in signals.allowedHosts for namespace %s: port %s is listed only by a host with that port",
+			net.JoinHostPort(host, port), namespace, port)
+	case len(listed) == 0:
 		return nil, denied("%s is not in signals.allowedHosts for namespace %s", net.JoinHostPort(host, port), namespace)
 	}
 	var sent []string
@@ -152,6 +157,11 @@ func (a *Access) permit(namespace, server string, headers map[string]string) (*p
 	return p, nil
 }
 
+// controlPlane are ports of what runs a cluster and its machines: etcd, API servers, Proxmox VE, RKE2,
+// kubelets, controllers and Talos. A name may lead to any node, so that these are reached only where
+// the administrator lists a host with one of them.
+var controlPlane = []string{"2379", "2380", "6443", "6444", "8006", "9345", "10250", "10255", "10256", "10257", "10259", "50000", "50001"}
+
 // listed are the settings that name a server for a namespace.
 func (a *Access) listed(namespace, host, port string) []*AllowedHosts {
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -165,7 +175,7 @@ func (a *Access) listed(namespace, host, port string) []*AllowedHosts {
 		}
 		if slices.ContainsFunc(h.Hosts, func(text string) bool {
 			name, only := splitHost(text)
-			return name == host && (only == "" || only == port)
+			return name == host && (only == port || only == "" && !slices.Contains(controlPlane, port))
 		}) {
 			all = append(all, h)
 		}
@@ -204,13 +214,65 @@ func (p *permit) reaches(ctx context.Context, address string) error {
 	if len(p.access.listed(p.namespace, ip.String(), strconv.Itoa(int(at.Port())))) > 0 {
 		return nil
 	}
-	switch {
-	case ip.IsLoopback(), ip.IsUnspecified(), ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
-		return denied("%s is loopback, link-local, unspecified or multicast, and not itself in signals.allowedHosts for namespace %s", ip, p.namespace)
-	case p.access.serves(ctx, ip, at.Port()):
-		return denied("%s is the API server, and not itself in signals.allowedHosts for namespace %s", at, p.namespace)
+	for _, is := range append(carried(ip), ip) {
+		switch {
+		case amiss(is):
+			return denied("%s is loopback, this machine's own, link-local, unspecified, multicast or an IPv6 tunnel's, and not itself in signals.allowedHosts for namespace %s",
+				ip, p.namespace)
+		case p.access.serves(ctx, is, at.Port()):
+			return denied("%s is the API server, and not itself in signals.allowedHosts for namespace %s", at, p.namespace)
+		}
 	}
 	return nil
+}
+
+// amissRanges are what the methods of an address do not know. Tunnels through IPv4 (compatible and
+// translated addresses, Teredo, 6to4) are of no more use than to get around a rule about IPv4.
+var amissRanges = ranges("0.0.0.0/8", "240.0.0.0/4", "::/96", "::ffff:0:0:0/96", "2001::/32", "2002::/16")
+
+func ranges(texts ...string) []netip.Prefix {
+	all := make([]netip.Prefix, len(texts))
+	for i, text := range texts {
+		all[i] = netip.MustParsePrefix(text)
+	}
+	return all
+}
+
+// amiss reports whether a name may not lead to an address. A cluster's services are at private ones.
+func amiss(ip netip.Addr) bool {
+	if ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast() ||
+		slices.ContainsFunc(amissRanges, func(r netip.Prefix) bool { return r.Contains(ip) }) {
+		return true
+	}
+	own, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(own, func(a net.Addr) bool {
+		is, err := netip.ParsePrefix(a.String())
+		return err == nil && is.Addr().Unmap().WithZone("") == ip
+	})
+}
+
+// nat64 are the ranges of addresses that gateways translate: the one for all sites, and a site's own.
+var nat64 = ranges("64:ff9b::/96", "64:ff9b:1::/48")
+
+// carried are the IPv4 addresses that one of NAT64 may lead to. A site's does not say how long its
+// prefix is, so that each way to read it counts but those that lead nowhere.
+func carried(ip netip.Addr) []netip.Addr {
+	b := ip.As16()
+	last := netip.AddrFrom4([4]byte(b[12:]))
+	switch {
+	case nat64[0].Contains(ip):
+		return []netip.Addr{last}
+	case !nat64[1].Contains(ip):
+		return nil
+	}
+	all := []netip.Addr{ // RFC 6052: byte 8 is none of the address
+		netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}), netip.AddrFrom4([4]byte{b[7], b[9], b[10], b[11]}), netip.AddrFrom4([4]byte(b[9:13])), last,
+	}
+	some := slices.DeleteFunc(slices.Clone(all), amissRanges[0].Contains)
+	if len(some) == 0 {
+		return all
+	}
+	return some
 }
 
 // serves reports whether the API server is at an address.

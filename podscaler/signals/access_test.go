@@ -95,7 +95,28 @@ func TestNamesLeadToNoAddressOfOurOwn(t *testing.T) {
 		{"shop", "10.96.0.1:443", false},
 		{"shop", "[::ffff:10.96.0.1]:443", false},
 		{"shop", "[fd00::1]:6443", false},
-		{"shop", "[fd00::2]:6443", true},
+		{"shop", "[fd00::abc]:6443", true},
+		{"shop", "0.0.0.7:9090", false},
+		{"shop", "240.0.0.1:9090", false},
+		{"shop", "[2001:db8::5]:9090", true},
+		{"shop", "[64:ff9b::192.168.1.5]:9090", true},
+		{"shop", "[64:ff9b::127.0.0.1]:9090", false},
+		{"shop", "[64:ff9b::169.254.169.254]:80", false},
+		{"shop", "[64:ff9b::10.96.0.1]:443", false},
+		{"shop", "[64:ff9b:1::127.0.0.1]:9090", false},
+		{"shop", "[64:ff9b:1::192.168.1.5]:9090", true},
+		{"shop", "[64:ff9b:1:7f00:0:100::]:9090", false},    // of 48 bits
+		{"shop", "[64:ff9b:1:ff7f:0:1::]:9090", false},      // of 56
+		{"shop", "[64:ff9b:1:ffff:7f:0:100:0]:9090", false}, // of 64
+		{"shop", "[64:ff9b:1::]:9090", false},
+		{"shop", "[2002:7f00:1::]:9090", false},
+		{"shop", "[2002:808:808::1]:9090", false},
+		{"shop", "[2001:0:53aa:64c:0:0:80ff:fffe]:9090", false},
+		{"shop", "[::7f00:1]:9090", false},
+		{"shop", "[::a9fe:a9fe]:80", false},
+		{"shop", "[::ffff:0:7f00:1]:9090", false},
+		{"lab", "[64:ff9b::127.0.0.1]:9090", false},
+		{"lab", "[::ffff:127.0.0.1]:9090", true},
 		{"lab", "127.0.0.1:9090", true},
 		{"lab", "127.0.0.1:9091", false},
 		{"lab", "127.0.0.2:9090", false},
@@ -109,6 +130,46 @@ func TestNamesLeadToNoAddressOfOurOwn(t *testing.T) {
 	}
 	if !a.serves(t.Context(), netip.MustParseAddr("127.0.0.1"), 6444) {
 		t.Error("the API server's name is not looked up")
+	}
+}
+
+// A machine's own services are on its own addresses as they are on loopback.
+func TestNamesLeadToNoAddressOfThisMachine(t *testing.T) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		own, _ := netip.ParsePrefix(a.String())
+		at := netip.AddrPortFrom(own.Addr(), 9090).String()
+		p := &permit{access: &Access{AllowedHosts: []AllowedHosts{{Hosts: []string{"prometheus.shop"}}}}, namespace: "shop"}
+		if err := p.reaches(t.Context(), at); err == nil {
+			t.Errorf("%s is reached by a name", at)
+		}
+		p.access.AllowedHosts[0].Hosts = []string{own.Addr().String()}
+		if err := p.reaches(t.Context(), at); err != nil {
+			t.Errorf("%s, which is listed: %v", at, err)
+		}
+	}
+}
+
+// A host for all ports is none for those of a cluster's own parts and of Proxmox VE: on whichever
+// address of a control plane they are, no name leads to them.
+func TestPortsOfAControlPlaneAreListed(t *testing.T) {
+	a := &Access{AllowedHosts: []AllowedHosts{{Hosts: []string{"prometheus.shop", "10.0.0.7", "api.shop:6443", "10.0.0.8:6443"}}}}
+	for url, fine := range map[string]bool{
+		"http://prometheus.shop": true, "https://prometheus.shop": true, "http://prometheus.shop:9090": true,
+		"https://prometheus.shop:6443": false, "https://prometheus.shop:10250": false, "https://10.0.0.7:8006": false, "https://10.0.0.7:2379": false,
+		"https://api.shop:6443": true, "https://10.0.0.8:6443": true, "https://10.0.0.8:10250": false,
+	} {
+		if _, err := a.permit("shop", url, nil); (err == nil) != fine {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	_, err := a.permit("shop", "https://prometheus.shop:6443", nil)
+	var f *failure
+	if !errors.As(err, &f) || !strings.Contains(f.detail.Error(), "port 6443 is listed only by a host with that port") {
+		t.Error(err)
 	}
 }
 

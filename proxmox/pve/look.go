@@ -247,7 +247,7 @@ func (f *Fleet) readTemplate(ctx context.Context, g *guestSeen) (templateSeen, e
 	if err != nil {
 		return templateSeen{}, err
 	}
-	t := templateSeen{vmid: g.vmid, host: g.host, bootDisk: bootDisk(&c), digest: c.Digest, devices: slices.Sorted(maps.Keys(devices(c.Raw)))}
+	t := templateSeen{vmid: g.vmid, host: g.host, bootDisk: bootDisk(&c), digest: c.Digest, devices: devices(c.Raw, g.vmid)}
 	if !c.Template {
 		t.problem = "is no template: qm template makes it one"
 	}

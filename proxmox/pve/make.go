@@ -493,7 +493,7 @@ func (w *work) doConfigure(ctx context.Context) {
 			return
 		}
 		w.ahead(w.m, StepConfigured)
-		w.m.Devices = configured(w.conf, values)
+		w.m.Devices = configured(w.conf, values, w.i.VMID)
 		w.m.proved = w.cfg.Now() // the server took the digest of what was proved
 	})
 }

@@ -49,12 +49,12 @@ type storeSeen struct {
 type templateSeen struct {
 	vmid     int
 	host     string
-	bootDisk string        // such as scsi0
-	size     pricing.Bytes // of the boot disk
-	stores   []string      // that its disks lie on
-	devices  []string      // its drives, and what it has of its host's
-	digest   string        // of its configuration: another one is another template
-	problem  string        // why it cannot be cloned
+	bootDisk string            // such as scsi0
+	size     pricing.Bytes     // of the boot disk
+	stores   []string          // that its disks lie on
+	devices  map[string]string // its drives with their volumes, and what it has of its host's
+	digest   string            // of its configuration: another one is another template
+	problem  string            // why it cannot be cloned
 }
 
 // sight is what one look showed.

@@ -2,12 +2,15 @@ package chart
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -72,13 +75,19 @@ func patched[T runtime.Object](t *testing.T, before T, patch string) T {
 	return after
 }
 
-// denials are what the policies for a kind say to an update by somebody.
+// denials are what the policies for a resource say to an update by somebody, or to a creation if there is nothing before.
 func denials(t *testing.T, r *rendered, resource, who string, before, after runtime.Object) []string {
 	t.Helper()
-	kind := map[string]string{"pods": "Pod", "nodes": "Node"}[resource]
-	gvk := schema.GroupVersionKind{Version: "v1", Kind: kind}
-	gvr := schema.GroupVersionResource{Version: "v1", Resource: resource}
-	attributes := admission.NewAttributesRecord(after, before, gvk, "", "x", gvr, "", admission.Update, nil, false, &user.DefaultInfo{Name: who})
+	of, sub, _ := strings.Cut(resource, "/")
+	gvk := map[string]schema.GroupVersionKind{
+		"pods": {Version: "v1", Kind: "Pod"}, "nodes": {Version: "v1", Kind: "Node"}, "deployments": {Group: "apps", Version: "v1", Kind: "Deployment"},
+	}[of]
+	gvr := gvk.GroupVersion().WithResource(of)
+	operation := admission.Update
+	if before == nil {
+		operation = admission.Create
+	}
+	attributes := admission.NewAttributesRecord(after, before, gvk, "", "x", gvr, sub, operation, nil, false, &user.DefaultInfo{Name: who})
 	asked, err := admission.NewVersionedAttributes(attributes, gvk, admission.NewObjectInterfacesFromScheme(scheme.Scheme))
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +95,7 @@ func denials(t *testing.T, r *rendered, resource, who string, before, after runt
 	said := []string{}
 	for _, p := range all[*admissionv1.ValidatingAdmissionPolicy](r) {
 		rule := p.Spec.MatchConstraints.ResourceRules[0]
-		if !slices.Contains(rule.Resources, resource) {
+		if !slices.Contains(rule.Resources, resource) || !slices.Contains(rule.Operations, admissionv1.OperationType(operation)) {
 			continue
 		}
 		for _, d := range judge(t, p).Validate(t.Context(), gvr, asked, nil, nil, celconfig.RuntimeCELCostBudget, nil).Decisions {
@@ -115,12 +124,15 @@ func TestPoliciesAreThereWithTheRights(t *testing.T) {
 		policies       []string
 		everywhere, in bool // where pods may be patched
 	}{
-		{`{mode: active, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-pods"}, true, false},
-		{`{mode: active, rbac: {deletionCosts: {enabled: false}}, ` + site + `}`, []string{"plimsoll-nodes"}, false, false},
-		{`{mode: active, rbac: {deletionCosts: {namespaces: [shop]}}, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-pods"}, false, true},
-		{`{mode: active, fullnameOverride: other, ` + site + `}`, []string{"plimsoll-other-nodes", "plimsoll-other-pods"}, true, false},
+		{`{mode: active, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-pods", "plimsoll-resize"}, true, false},
+		{`{mode: active, rbac: {deletionCosts: {enabled: false}}, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-resize"}, false, false},
+		{`{mode: active, rbac: {deletionCosts: {namespaces: [shop]}}, ` + site + `}`, []string{"plimsoll-nodes", "plimsoll-pods", "plimsoll-resize"}, false, true},
+		{`{mode: active, fullnameOverride: other, ` + site + `}`, []string{"plimsoll-other-nodes", "plimsoll-other-pods", "plimsoll-other-resize"}, true, false},
 		{`{mode: active, admissionPolicies: {enabled: false}, ` + site + `}`, nil, true, false},
-		{`{mode: active, components: [podscaler]}`, nil, false, false},
+		{`{mode: active, components: [nodescaler], ` + site + `}`, []string{"plimsoll-nodes"}, false, false},
+		{`{mode: active, components: [podscaler]}`, []string{"plimsoll-resize"}, false, false},
+		{installations["places"], []string{"plimsoll-placeholders", "plimsoll-resize"}, false, false},
+		{installations["beside"], []string{"plimsoll-resize"}, false, false},
 		{`{` + site + `}`, nil, false, false},
 	} {
 		r := render(t, c.values)
@@ -234,6 +246,128 @@ func TestAccountReachesWhatIsItsOwn(t *testing.T) {
 			if got := denials(t, r, resource, other, c.before, after); len(got) > 0 {
 				t.Errorf("%s: %s is denied %q", c.name, other, got)
 			}
+		}
+	}
+}
+
+// At a resize the account sets CPU and memory of containers, which is all that it writes.
+func TestAccountResizesContainersAlone(t *testing.T) {
+	r := render(t, `{mode: active, components: [podscaler]}`)
+	pod := &corev1.Pod{}
+	read(t, pod, `{apiVersion: v1, kind: Pod, metadata: {name: x, labels: {app: web}}, spec: {initContainers: [{name: i, image: "i:1"}], containers: [
+		{name: c, image: "web:1", resources: {requests: {cpu: 100m, memory: 1Gi, example.com/gpu: "1"}, limits: {memory: 1Gi, example.com/gpu: "1"}}}, {name: d, image: "d:1"}]}}`)
+	const (
+		alone   = "Plimsoll may resize a pod's containers, and change no more of them than resources"
+		amounts = "Of a container's resources Plimsoll may set CPU and memory alone"
+		meta    = "Plimsoll may not change a pod's metadata when it resizes it"
+	)
+	for patch, want := range map[string]string{
+		`{}`: "",
+		`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"250m","memory":"2Gi"},"limits":{"memory":"2Gi"}}}]}}`:          "",
+		`{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":"1"}}},{"name":"d","resources":{"requests":{"memory":"1Gi"}}}]}}`: "",
+		`{"spec":{"containers":[{"name":"c","resources":{"limits":{"example.com/gpu":"2"}}}]}}`:                                            amounts,
+		`{"spec":{"containers":[{"name":"d","resources":{"requests":{"ephemeral-storage":"2Gi"}}}]}}`:                                      amounts,
+		`{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":null}}}]}}`:                                                     amounts,
+		`{"spec":{"containers":[{"name":"c","resources":{"limits":null}}]}}`:                                                               amounts,
+		`{"spec":{"containers":[{"name":"c","resources":{"claims":[{"name":"gpu"}]}}]}}`:                                                   amounts,
+		`{"spec":{"containers":[{"name":"c","image":"evil:1"}]}}`:                                                                          alone,
+		`{"spec":{"containers":[{"name":"d","resizePolicy":[{"resourceName":"cpu","restartPolicy":"RestartContainer"}]}]}}`:                alone,
+		`{"spec":{"initContainers":[{"name":"i","resources":{"requests":{"cpu":"1"}}}]}}`:                                                  alone,
+		`{"metadata":{"labels":{"app":"db"}}}`:                                                                                             meta,
+		`{"metadata":{"annotations":{"plimsoll.dev/x":"y"}}}`:                                                                              meta,
+		`{"metadata":{"finalizers":["x.example/y"]}}`:                                                                                      meta,
+	} {
+		after := patched(t, pod, patch)
+		if got := strings.Join(denials(t, r, "pods/resize", account, pod, after), "; "); got != want {
+			t.Errorf("%s: denied is %q, want %q", patch, got, want)
+		}
+		if got := denials(t, r, "pods/resize", "admin", pod, after); len(got) > 0 {
+			t.Errorf("%s: an admin is denied %q", patch, got)
+		}
+	}
+}
+
+// Of Deployments the account makes those of placeholders, and they run what does nothing.
+func TestAccountMakesPlaceholdersAlone(t *testing.T) {
+	r := render(t, installations["places"])
+	text, err := os.ReadFile("../../../nodescaler/kube/testdata/placeholders.yaml") // as Plimsoll makes them
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := &appsv1.Deployment{}
+	read(t, made, string(text))
+	yes, replicas := true, int32(2)
+	made.Name, made.Namespace, made.Spec.Replicas = "plimsoll-ahead-web", "shop", &replicas
+	made.Labels = map[string]string{"app.kubernetes.io/managed-by": "plimsoll"}
+	made.OwnerReferences = []metav1.OwnerReference{{APIVersion: "plimsoll.dev/v1alpha1", Kind: "WorkloadAutoscaler", Name: "web", UID: "u", Controller: &yes}}
+	older := patched(t, made, `{"spec":{"template":{"spec":{"containers":[{"name":"placeholder","image":"registry.k8s.io/pause:3.9"}]}}}}`)
+	anothers := patched(t, made, `{"metadata":{"ownerReferences":null}}`)
+	const (
+		alone  = "Plimsoll may write Deployments of placeholders alone"
+		owned  = "A Deployment of placeholders must be a WorkloadAutoscaler's, and stay so"
+		labels = "Placeholders must have their own labels and annotations alone"
+		node   = "Placeholders must have the class that gives way, and nothing of their node's or their namespace's"
+		runs   = "Placeholders must run the image that config.handoff names, and nothing of their own"
+	)
+	pod := func(spec string) string { return `{"spec":{"template":{"spec":` + spec + `}}}` }
+	container := func(more string) string {
+		return pod(`{"containers":[{"name":"placeholder",` + more + `}]}`)
+	}
+	for _, c := range []struct {
+		before *appsv1.Deployment // nil for one that is made
+		from   *appsv1.Deployment
+		patch  string
+		want   string
+	}{
+		{nil, made, `{}`, ""},
+		{made, made, `{"spec":{"replicas":0}}`, ""},
+		{older, older, `{"spec":{"replicas":0}}`, ""}, // of an image that the configuration named before
+		{older, made, `{}`, ""},
+		{made, made, container(`"resources":{"requests":{"cpu":"2"}}`), ""},
+		{nil, older, `{}`, runs},
+		{nil, made, `{"metadata":{"name":"web"}}`, alone + "; " + labels},
+		{nil, made, `{"metadata":{"finalizers":["x.example/y"]}}`, alone},
+		{nil, made, `{"spec":{"selector":{"matchLabels":{"app":"web"}}}}`, alone},
+		{anothers, made, `{}`, owned},
+		{nil, anothers, `{}`, owned},
+		{made, anothers, `{}`, owned},
+		{nil, made, `{"spec":{"template":{"metadata":{"labels":{"app":"web"}}}}}`, labels},
+		{nil, made, `{"spec":{"template":{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"x"}}}}}`, labels},
+		{nil, made, pod(`{"priorityClassName":"system-node-critical"}`), node},
+		{nil, made, pod(`{"priorityClassName":null}`), "expression"},
+		{nil, made, pod(`{"automountServiceAccountToken":true}`), node},
+		{nil, made, pod(`{"serviceAccountName":"admin"}`), node},
+		{nil, made, pod(`{"hostNetwork":true}`), node},
+		{nil, made, pod(`{"hostPID":true}`), node},
+		{nil, made, pod(`{"nodeName":"x"}`), node},
+		{nil, made, pod(`{"volumes":[{"name":"v","hostPath":{"path":"/"}}]}`), node},
+		{nil, made, pod(`{"initContainers":[{"name":"i","image":"evil:1"}]}`), node},
+		{nil, made, pod(`{"securityContext":{"runAsNonRoot":false}}`), node},
+		{nil, made, pod(`{"securityContext":{"sysctls":[{"name":"a","value":"b"}]}}`), node},
+		{nil, made, pod(`{"containers":[{"name":"second","image":"registry.k8s.io/pause:3.10.1"}]}`), runs},
+		{made, made, container(`"image":"evil:1"`), runs},
+		{nil, made, container(`"command":["sh"]`), runs},
+		{nil, made, container(`"env":[{"name":"a","value":"b"}]`), runs},
+		{nil, made, container(`"livenessProbe":{"exec":{"command":["sh"]}}`), runs},
+		{nil, made, container(`"securityContext":{"privileged":true}`), runs},
+		{nil, made, container(`"securityContext":{"runAsUser":0}`), runs},
+		{nil, made, container(`"securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}`), runs},
+		{nil, made, container(`"securityContext":null`), "expression"},
+	} {
+		after := patched(t, c.from, c.patch)
+		var before runtime.Object
+		if c.before != nil {
+			before = c.before
+		}
+		got := strings.Join(denials(t, r, "deployments", account, before, after), "; ")
+		if c.want == "expression" && strings.HasPrefix(got, "expression '") { // what a rule asks about is not there
+			got = c.want
+		}
+		if got != c.want {
+			t.Errorf("%s: denied is %q, want %q", c.patch, got, c.want)
+		}
+		if got := denials(t, r, "deployments", "admin", before, after); len(got) > 0 {
+			t.Errorf("%s: an admin is denied %q", c.patch, got)
 		}
 	}
 }

@@ -310,8 +310,8 @@ func TestWhatIsRendered(t *testing.T) {
 	}
 	acts := []string{
 		"Pod plimsoll-doctor", "ClusterRole plimsoll-act", "ClusterRoleBinding plimsoll-act",
-		"ValidatingAdmissionPolicy plimsoll-nodes", "ValidatingAdmissionPolicy plimsoll-pods",
-		"ValidatingAdmissionPolicyBinding plimsoll-nodes", "ValidatingAdmissionPolicyBinding plimsoll-pods",
+		"ValidatingAdmissionPolicy plimsoll-nodes", "ValidatingAdmissionPolicy plimsoll-pods", "ValidatingAdmissionPolicy plimsoll-resize",
+		"ValidatingAdmissionPolicyBinding plimsoll-nodes", "ValidatingAdmissionPolicyBinding plimsoll-pods", "ValidatingAdmissionPolicyBinding plimsoll-resize",
 	}
 	for _, c := range []struct {
 		values string
@@ -344,6 +344,7 @@ func TestNobodyElseReachesThePorts(t *testing.T) {
 	prometheus := client{"monitoring", labels.Set{"app.kubernetes.io/name": "prometheus"}}
 	autoscaler := client{"kube-system", labels.Set{"app": "cluster-autoscaler"}}
 	strangers := []client{
+		{"tenant-a", prometheus.labels}, {"monitoring", labels.Set{"app": "grafana"}},
 		{"tenant-a", labels.Set{"app": "cluster-autoscaler"}}, {"kube-system", labels.Set{"app": "coredns"}}, {"tenant-a", labels.Set{"app": "wordpress"}}, {"tenant-a", nil},
 	}
 	reaches := func(p *networkingv1.NetworkPolicy, port string, c client) bool {

@@ -91,6 +91,11 @@ request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ 
 {{- dig "handoff" "priorityClass" (printf "%s-placeholder" (include "plimsoll.clustername" . | replace ":" "-")) .Values.config }}
 {{- end }}
 
+{{- /* What placeholders run. */ -}}
+{{- define "plimsoll.placeholderImage" -}}
+{{- dig "handoff" "image" "registry.k8s.io/pause:3.10.1" .Values.config }}
+{{- end }}
+
 {{- /* The configuration file: the values, and what follows from how the pod is made. */ -}}
 {{- define "plimsoll.config" -}}
 {{- $ours := dict "mode" (title .Values.mode) "metrics" (printf ":%d" (int .Values.metrics.port)) }}
@@ -110,7 +115,7 @@ request.userInfo.username == 'system:serviceaccount:{{ .Release.Namespace }}:{{ 
 {{- $_ := set $ours "provider" $provider }}
 {{- end }}
 {{- if eq (include "plimsoll.handOff" .) "Placeholders" }}
-{{- $_ := set $ours "handoff" (dict "priorityClass" (include "plimsoll.placeholderClass" .)) }}
+{{- $_ := set $ours "handoff" (dict "priorityClass" (include "plimsoll.placeholderClass" .) "image" (include "plimsoll.placeholderImage" .)) }}
 {{- end }}
 {{- range $part := list "prometheus" "scrape" }}
 {{- $v := index $.Values $part }}
