@@ -127,3 +127,42 @@ func TestMachinesOfAnOfflineHostKeepTheirPool(t *testing.T) {
 		t.Errorf("%d machines run of %d; the first says %v", len(running), len(there), first.events)
 	}
 }
+
+// What is held, and for what, by whose a machine is and how it was found.
+func TestMachinesThatNothingStops(t *testing.T) {
+	found := Intent{Adopted: true, Running: true, Step: StepStarted, Pool: "web", Cluster: homeCluster}
+	but := func(change func(*Intent)) Intent { i := found; change(&i); return i }
+	for _, c := range []struct {
+		name string
+		is   Intent
+		any  bool
+		shut bool
+		want string
+	}{
+		{name: "it ran when it was found, and never joined", is: found, want: CodeNeverJoined},
+		{name: "which is nothing to who takes any cluster's", is: found, any: true},
+		{name: "it has joined", is: but(func(i *Intent) { i.Joined = time.Unix(1, 0) })},
+		{name: "it was ordered here", is: but(func(i *Intent) { i.Adopted = false })},
+		{name: "another cluster's", is: but(func(i *Intent) { i.Cluster = awayCluster }), want: CodeOtherCluster},
+		{name: "that is gone", is: but(func(i *Intent) { i.Cluster, i.Gone = awayCluster, time.Unix(1, 0) })},
+		{name: "of none", is: but(func(i *Intent) { i.Cluster = "" }), want: CodeUnmarked},
+		{name: "only ordered", is: but(func(i *Intent) { i.Step = StepOrdered })},
+		{name: "in another cluster's pool", is: found, shut: true, want: CodeOtherCluster},
+		{name: "made there and never started", is: but(func(i *Intent) { i.Adopted, i.Step = false, StepConfigured }), shut: true},
+		{name: "found there and never started", is: but(func(i *Intent) { i.Step = StepCloned }), shut: true, want: CodeOtherCluster},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &Fleet{cfg: FleetConfig{Cluster: homeCluster, AnyCluster: c.any}, shut: map[string]*nodescaler.Reason{}}
+			if c.shut {
+				f.shut["web"] = no(CodeOtherCluster, "it is")
+			}
+			got := ""
+			if r := f.holding(&tracked{Intent: c.is}); r != nil {
+				got = r.Code
+			}
+			if got != c.want {
+				t.Errorf("held for %q, want %q", got, c.want)
+			}
+		})
+	}
+}
