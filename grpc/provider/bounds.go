@@ -77,8 +77,9 @@ type door struct {
 	anybody bool // without a certificate
 }
 
-// The provider is called by one client, which deletes nodes in ten places at once. The expander is asked by one
-// client, about one scale-up at a time. Anybody may ask it, so it holds two such questions, of two addresses.
+// The provider is called by one client, which deletes nodes in ten places at once. The expander is
+// asked by one client, about one scale-up at a time. Anybody may ask it, so it holds two such
+// questions, of two addresses.
 var (
 	providerDoor = door{message: 2 << 20, calls: 16, callsOf: 16, streams: 16}
 	expanderDoor = door{message: 24 << 20, calls: 2, callsOf: 1, streams: 2, anybody: true}

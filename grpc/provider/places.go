@@ -15,9 +15,9 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// places bound how many connections or calls there are at once, in all and of one address. A newcomer
-// is let in, and the oldest goes of the address that has most: where places were refused, silent ones
-// would keep clients out for as long as they like.
+// places bound how many connections or calls there are at once, in all and of one address. A
+// newcomer is let in, and the oldest goes of the address that has most: where places were refused,
+// silent ones would keep clients out for as long as they like.
 type places struct {
 	all, of int
 	mu      sync.Mutex
@@ -63,7 +63,8 @@ func (p *places) stay(h *holder) bool {
 	return slices.Contains(p.held, h)
 }
 
-// excess is who has to go when one more has come, or nil. No address makes room for one that has more.
+// excess is who has to go when one more has come, or nil. No address makes room for one that has
+// more.
 func (p *places) excess(last *holder) *holder {
 	count := map[string]int{}
 	for _, h := range p.held {
@@ -86,12 +87,12 @@ func (p *places) excess(last *holder) *holder {
 	return out
 }
 
-// callPlaces are the places of those that a port reads and answers. How long a message is shows when it is
-// about to be read, so that each call has the room of the longest.
+// callPlaces are the places of those that a port reads and answers. How long a message is shows
+// when it is about to be read, so that each call has the room of the longest.
 type callPlaces struct{ places }
 
-// admit takes a call in before anything of it is read, or refuses it. One that is being answered makes
-// room for none; one whose question has not come does, and ends when it has not come in time.
+// admit takes a call in before anything of it is read, or refuses it. One that is being answered
+// makes room for none; one whose question has not come does, and ends when it has not come in time.
 func (c *callPlaces) admit(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	h := &holder{end: cancel}
@@ -122,8 +123,8 @@ func arrived(ctx context.Context) error {
 	return nil
 }
 
-// limited is a listener with places for connections. Those that have not shown a certificate yet have
-// places of their own, so that they take none of clients that have.
+// limited is a listener with places for connections. Those that have not shown a certificate yet
+// have places of their own, so that they take none of clients that have.
 type limited struct {
 	net.Listener
 	strangers, clients *places

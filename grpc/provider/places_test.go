@@ -44,7 +44,8 @@ func loopbacks(t *testing.T, n int) []string {
 	return all
 }
 
-// crowd has as many connections of these addresses as it can, and makes them anew as they are closed.
+// crowd has as many connections of these addresses as it can, and makes them anew as they are
+// closed.
 func crowd(t *testing.T, to string, addresses []string, each int, says string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -69,8 +69,8 @@ func newKeepers(sets []*daemonSet, nodes map[string]types.UID) *keepers {
 	return k
 }
 
-// has reports whether who controls a pod by its own word is there. A DaemonSet makes each of its pods for
-// one node, and a node's own pods are on it.
+// has reports whether who controls a pod by its own word is there. A DaemonSet makes each of its
+// pods for one node, and a node's own pods are on it.
 func (k *keepers) has(p *pod) bool {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner.Kind == "Node" {
@@ -81,8 +81,9 @@ func (k *keepers) has(p *pod) bool {
 	return d != nil && d.Namespace == p.Namespace && d.Name == owner.Name && (p.said.Node != "" || p.meant != "")
 }
 
-// disown makes a pod one like others that says it is of a DaemonSet or a node which is not there: it would
-// be out of its namespace's quota. What it asks of nodes was not kept, so no machine is bought for it.
+// disown makes a pod one like others that says it is of a DaemonSet or a node which is not there:
+// it would be out of its namespace's quota. What it asks of nodes was not kept, so no machine is
+// bought for it.
 func disown(said *nodescaler.Pod, p *pod) {
 	owner := metav1.GetControllerOfNoCopy(p)
 	why := fmt.Sprintf("its owner, %s %s with UID %s, is not there or does not have it", owner.Kind, owner.Name, owner.UID)

@@ -139,8 +139,8 @@ status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reas
 	}
 }
 
-// Anybody may write into a pod that a DaemonSet or a node controls it. One that is none of theirs counts
-// for its namespace, no machine is bought for it, and it keeps its node.
+// Anybody may write into a pod that a DaemonSet or a node controls it. One that is none of theirs
+// counts for its namespace, no machine is bought for it, and it keeps its node.
 func TestPodsOfNoDaemonSetAreNotDaemons(t *testing.T) {
 	owned := func(by, more string) string {
 		return "metadata: {namespace: shop, name: x, ownerReferences: [{" + by + "}]}\nspec: {containers: [{name: c}]" + more + "}"
@@ -179,7 +179,8 @@ func TestPodsOfNoDaemonSetAreNotDaemons(t *testing.T) {
 	}
 }
 
-// A pod of another namespace that says it is of a DaemonSet has no say in what the next one asks for.
+// A pod of another namespace that says it is of a DaemonSet has no say in what the next one asks
+// for.
 func TestOnlyADaemonSetsOwnPodsSayWhatItAsksFor(t *testing.T) {
 	port := still(t)
 	port.shortens(t, nodes, object[corev1.Node](t, `{metadata: {name: w-1, uid: n1}}`))

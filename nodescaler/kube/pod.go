@@ -183,9 +183,9 @@ func (kept *pod) constraints(p *corev1.Pod) {
 	}
 }
 
-// isDaemon reports whether the pod says that it comes with every node and leaves with it: a DaemonSet's,
-// or one that the kubelet runs by itself and only shows to the API server. Anybody may write that into a
-// pod: see keepers.
+// isDaemon reports whether the pod says that it comes with every node and leaves with it: a
+// DaemonSet's, or one that the kubelet runs by itself and only shows to the API server. Anybody may
+// write that into a pod: see keepers.
 func isDaemon(p *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(p)
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")

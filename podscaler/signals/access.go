@@ -30,8 +30,8 @@ type Access struct {
 
 // AllowedHosts are servers that the objects of some namespaces may name.
 type AllowedHosts struct {
-	// Hosts are names or addresses, with a port or for all ports but those of a control plane. A server
-	// whose address is loopback, this machine's own, link-local, unspecified, multicast, an IPv6 tunnel's
+	// Hosts are names or addresses, with a port or for all but those of a control plane. A server
+	// whose address is loopback, our own, link-local, unspecified, multicast, an IPv6 tunnel's
 	// or the API server's is asked only if that address is here.
 	Hosts []string `json:"hosts" strict:"required"`
 	// Namespaces are those whose objects may name them; without any, all.
@@ -157,9 +157,9 @@ func (a *Access) permit(namespace, server string, headers map[string]string) (*p
 	return p, nil
 }
 
-// controlPlane are ports of what runs a cluster and its machines: etcd, API servers, Proxmox VE, RKE2,
-// kubelets, controllers and Talos. A name may lead to any node, so that these are reached only where
-// the administrator lists a host with one of them.
+// controlPlane are ports of what runs a cluster and its machines: etcd, API servers, Proxmox VE,
+// RKE2, kubelets, controllers and Talos. A name may lead to any node, so that these are reached
+// only where the administrator lists a host with one of them.
 var controlPlane = []string{"2379", "2380", "6443", "6444", "8006", "9345", "10250", "10255", "10256", "10257", "10259", "50000", "50001"}
 
 // listed are the settings that name a server for a namespace.
@@ -238,7 +238,8 @@ func ranges(texts ...string) []netip.Prefix {
 	return all
 }
 
-// amiss reports whether a name may not lead to an address. A cluster's services are at private ones.
+// amiss reports whether a name may not lead to an address. A cluster's services are at private
+// ones.
 func amiss(ip netip.Addr) bool {
 	if ip.IsLoopback() || ip.IsUnspecified() || ip.IsLinkLocalUnicast() || ip.IsMulticast() ||
 		slices.ContainsFunc(amissRanges, func(r netip.Prefix) bool { return r.Contains(ip) }) {
@@ -251,7 +252,8 @@ func amiss(ip netip.Addr) bool {
 	})
 }
 
-// nat64 are the ranges of addresses that gateways translate: the one for all sites, and a site's own.
+// nat64 are the ranges of addresses that gateways translate: the one for all sites, and a site's
+// own.
 var nat64 = ranges("64:ff9b::/96", "64:ff9b:1::/48")
 
 // carried are the IPv4 addresses that one of NAT64 may lead to. A site's does not say how long its

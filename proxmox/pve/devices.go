@@ -39,7 +39,8 @@ func (v *Volume) nothing(key string, vmid int) bool {
 	return false
 }
 
-// devices are the drives of a machine that hold data, with their volumes, and what it has of its host's.
+// devices are the drives of a machine that hold data, with their volumes, and what it has of its
+// host's.
 func devices(raw map[string]string, vmid int) map[string]string {
 	all := map[string]string{}
 	for key, value := range raw {
@@ -93,8 +94,9 @@ func (w *work) strange(c *VMConfig) []string {
 	return strange
 }
 
-// made reports whether a drive or device of a machine may be what its order made: a disk that was moved
-// to another storage may have another number there, but not another size. What was not kept is empty.
+// made reports whether a drive or device of a machine may be what its order made: a disk that was
+// moved to another storage may have another number there, but not another size. What was not kept
+// is empty.
 func (w *work) made(c *VMConfig, template *templateSeen, key, was string) bool {
 	d, drive := c.Disks[key]
 	switch {
