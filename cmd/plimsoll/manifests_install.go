@@ -68,7 +68,7 @@ as long as the pod. Another namespace, or more that differs, is the chart's to r
 	addFlag(cmd, &v.image, readImage, "image", "image", "", "the image, best by its digest: registry.example/plimsoll@sha256:...")
 	addFlag(cmd, &v.marks, readMarks, "deletion-costs", "namespaces", marksAll,
 		"where pods may be patched to say which go first when a workload shrinks: all, none, or namespaces with commas between")
-	cmd.Flags().BoolVar(&v.policies, "admission-policies", true, "print policies that hold the account to what is its own of pods and nodes")
+	cmd.Flags().BoolVar(&v.policies, "admission-policies", true, "print policies that hold the account to what is its own of pods, nodes and Deployments")
 	cmd.Flags().BoolVar(&v.kinds, "crds", true, "print the kinds too")
 	return cmd
 }
