@@ -86,9 +86,13 @@ func spreads(p *corev1.Pod) (rules []rule) {
 
 // ports are the marks of a pod's ports on its node: those that it has, and those that it repels. A port on every
 // address of the node clashes with the same on any, and one on a single address with that on the same, or on every one.
+// The scheduler leaves out those of init containers that end, and so does this.
 func ports(p *corev1.Pod) (has, repels []string) {
-	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+	for kind, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
+			if kind == 0 && !stays(&containers[i]) {
+				continue
+			}
 			for _, port := range containers[i].Ports {
 				if port.HostPort == 0 {
 					continue
@@ -104,6 +108,11 @@ func ports(p *corev1.Pod) (has, repels []string) {
 		}
 	}
 	return sorted(has), sorted(repels)
+}
+
+// stays reports whether an init container runs for as long as its pod: a sidecar.
+func stays(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // sorted sorts marks, without those that are there twice, and with their text shared.

@@ -57,6 +57,8 @@ func TestPodsThatShareNoNode(t *testing.T) {
 		{name: "a port on two addresses", a: web, b: db, onA: onPort("hostPort: 80, hostIP: 10.0.0.1"), onB: onPort("hostPort: 80, hostIP: 10.0.0.2")},
 		{name: "a port on one address", a: web, b: db, onA: onPort("hostPort: 80, hostIP: 10.0.0.1"), onB: onPort("hostPort: 80, hostIP: 10.0.0.1"), clash: true},
 		{name: "a port on one address and on all", a: web, b: db, onA: onPort("hostPort: 80, hostIP: 10.0.0.1"), onB: onPort("hostPort: 80, hostIP: 0.0.0.0"), clash: true},
+		{name: "a port of an init container, which ends", a: web, b: db, onA: "initContainers: [{name: i, ports: [{hostPort: 80}]}]", onB: onPort("hostPort: 80")},
+		{name: "a port of a sidecar", a: web, b: db, onA: "initContainers: [{name: i, restartPolicy: Always, ports: [{hostPort: 80}]}]", onB: onPort("hostPort: 80"), clash: true},
 		{name: "a port of the pod's own", a: web, b: db, onA: onPort("hostPort: 80"), onB: onPort("name: http")},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -69,9 +69,10 @@ var modules = []string{
 	"deploy/tools",                                                                   // Helm, ko, and what judges charts, alerts and images
 	"testbed/lab/controlplane",                                                       // Kubernetes' servers
 	"testbed/lab/tools/k6", "testbed/lab/tools/kwok", "testbed/lab/tools/prometheus", // versions, and no code
-	"testbed/peers",    // other people's autoscalers, to compare with
-	"testbed/promtwin", // Prometheus' engine, to compare with
-	"testbed/vpatwin",  // the Vertical Pod Autoscaler's recommender, to compare with
+	"testbed/peers",     // other people's autoscalers, to compare with
+	"testbed/promtwin",  // Prometheus' engine, to compare with
+	"testbed/schedtwin", // Kubernetes' scheduler, to compare with
+	"testbed/vpatwin",   // the Vertical Pod Autoscaler's recommender, to compare with
 }
 
 // heaps are the names of folders that collect what has no place.

@@ -1,0 +1,346 @@
+package kube
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+var twinFile = flag.String("twin", "", "write the worlds that the scheduler is asked about into this file")
+
+// twinWorld is nodes, the pods on them and those that wait, and which of these go where.
+// testbed/schedtwin asks Kubernetes' scheduler the same.
+//
+// What has no answer by node here is left out: spreading over domains, anti-affinity by zone,
+// volumes and ephemeral storage. So are taints of nodes that are not ready or only starting, the
+// taint of a cordon without one, and resizes. Affinity to pods and extended resources, which are
+// refused everywhere, occur seldom.
+type twinWorld struct {
+	Nodes           []*corev1.Node
+	Placed, Pending []*corev1.Pod
+	// Answers are by pending pod and node: why it does not go there, or "".
+	Answers [][]string
+}
+
+func TestWhatTheSchedulerIsAskedHasAnswers(t *testing.T) {
+	worlds := 50
+	if *twinFile != "" {
+		worlds = 4200
+	}
+	chance := twinChance{rand.New(rand.NewPCG(7, 3))}
+	var all []twinWorld
+	codes := map[string]int{}
+	for range worlds {
+		w := chance.world()
+		w.answer()
+		for _, answers := range w.Answers {
+			for _, code := range answers {
+				codes[code]++
+			}
+		}
+		if *twinFile != "" {
+			all = append(all, w)
+		}
+	}
+	for _, code := range []string{"", "Clash", nodescaler.NodeCordoned, nodescaler.TaintNotTolerated, nodescaler.SelectorMismatch,
+		nodescaler.InsufficientCPU, nodescaler.InsufficientMemory, nodescaler.NoPodSlot} {
+		if codes[code] == 0 {
+			t.Errorf("no answer is %q: %v", code, codes)
+		}
+	}
+	if *twinFile != "" {
+		writeTwin(t, all)
+	}
+}
+
+func writeTwin(t *testing.T, all []twinWorld) {
+	t.Helper()
+	file, err := os.Create(*twinFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewWriter(file)
+	encoder := json.NewEncoder(out)
+	for i := range all {
+		if err := encoder.Encode(&all[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *twinWorld) answer() {
+	var nodes []*node
+	state := nodescaler.Snapshot{}
+	for _, n := range w.Nodes {
+		nodes = append(nodes, shortNode(n))
+		state.Nodes = append(state.Nodes, nodes[len(nodes)-1].said)
+	}
+	var pods []*pod
+	for _, p := range slices.Concat(w.Placed, w.Pending) {
+		pods = append(pods, shortPod(p))
+	}
+	where, marks := newPlaces(nodes, nil), newMarker(pods, nil)
+	for _, p := range pods {
+		said := p.said
+		where.fill(&said, p, nil)
+		marks.fill(&said, p)
+		state.Pods = append(state.Pods, said)
+	}
+	x := nodescaler.NewIndex(&state)
+	for i := range w.Pending {
+		p, answers := len(w.Placed)+i, []string{}
+		for _, n := range w.Nodes {
+			answers = append(answers, twinAnswer(&state.Pods[p], pods[p], x.Node(n.Name), w.Pending[i]))
+		}
+		w.Answers = append(w.Answers, answers)
+	}
+}
+
+// twinAnswer is a code, with the kinds apart in which less is known here than there.
+func twinAnswer(said *nodescaler.Pod, p *pod, n *nodescaler.NodeLoad, from *corev1.Pod) string {
+	code := nodescaler.Refusal(said, n.Node, n.Used)
+	switch other := n.Crowd.Clash(said); {
+	case code == "" && other != nil:
+		code = "Clash"
+		if twinByLabel(said) || twinByLabel(other) {
+			code += ", namespaces by label"
+		}
+	case code == nodescaler.TaintNotTolerated && len(p.exact) > 0:
+		code += ", empty value"
+	case code == nodescaler.SelectorMismatch && p.lacking != "":
+		code += ", no word for it"
+	case code == nodescaler.SelectorMismatch && p.required != nil && selects(from.Spec.NodeSelector, n.Labels):
+		if _, plain := equalities(p.required); !plain {
+			code += ", one label for many rules"
+		}
+	}
+	return code
+}
+
+func twinByLabel(p *nodescaler.Pod) bool {
+	return slices.ContainsFunc(p.Repels, func(m string) bool { return m == "labels app=a,tier=x in every namespace" })
+}
+
+// twinChance draws.
+type twinChance struct{ *rand.Rand }
+
+// one reports true once in n times.
+func (c twinChance) one(n int) bool { return c.IntN(n) == 0 }
+
+func pick[T any](c twinChance, of ...T) T { return of[c.IntN(len(of))] }
+
+func (c twinChance) world() (w twinWorld) {
+	for i := range 6 {
+		w.Nodes = append(w.Nodes, c.node(fmt.Sprint("n", i)))
+	}
+	for i := range 20 {
+		p := c.pod(fmt.Sprint("p", i))
+		if i < 12 {
+			p.Spec.NodeName = pick(c, w.Nodes...).Name
+			w.Placed = append(w.Placed, p)
+			continue
+		}
+		w.Pending = append(w.Pending, p)
+	}
+	return w
+}
+
+func (c twinChance) node(name string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
+	for _, l := range [][]string{{"zone", "a", "b", "c"}, {"disk", "ssd", "hdd"}, {"gen", "3", "7", "12"}} {
+		if !c.one(5) {
+			n.Labels[l[0]] = pick(c, l[1:]...)
+		}
+	}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	n.Status.Allocatable = corev1.ResourceList{
+		corev1.ResourceCPU:    pick(c, amount("8"), amount("16"), amount("32"), amount("7900500u")),
+		corev1.ResourceMemory: pick(c, amount("8Gi"), amount("32Gi"), amount("16000000001")),
+		corev1.ResourcePods:   pick(c, amount("110"), amount("110"), amount("20"), amount("20"), amount("7"), amount("2"), amount("110"), amount("1"), amount("110"), amount("0")),
+		"example.com/gpu":     amount("8"),
+	}
+	if n.Spec.Unschedulable = c.one(7); n.Spec.Unschedulable && c.one(3) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	}
+	for range c.IntN(3) {
+		if c.one(2) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{
+				Key: pick(c, "team", "gpu"), Value: pick(c, "", "red", "blue"),
+				Effect: pick(c, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule),
+			})
+		}
+	}
+	return n
+}
+
+func amount(s string) resource.Quantity { return resource.MustParse(s) }
+
+func (c twinChance) pod(name string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Namespace: pick(c, "shop", "shop", "other"),
+		Labels: map[string]string{"app": pick(c, "a", "b", "c", "d"), "tier": pick(c, "x", "y")},
+	}}
+	p.Status.Phase = corev1.PodPending
+	c.containers(p)
+	c.affinities(p)
+	for range c.IntN(4) {
+		p.Spec.Tolerations = append(p.Spec.Tolerations, c.toleration())
+	}
+	if c.one(12) {
+		p.Spec.NodeSelector = pick(c, map[string]string{"disk": "ssd"}, map[string]string{"zone": "a"}, map[string]string{"zone": "b", "disk": "hdd"})
+	}
+	return p
+}
+
+func (c twinChance) containers(p *corev1.Pod) {
+	always := corev1.ContainerRestartPolicyAlways
+	for i := range 1 + c.IntN(2) {
+		p.Spec.Containers = append(p.Spec.Containers, c.container(fmt.Sprint("c", i)))
+	}
+	for i := range c.IntN(3) {
+		init := c.container(fmt.Sprint("i", i))
+		if c.one(2) {
+			init.RestartPolicy = &always
+		}
+		p.Spec.InitContainers = append(p.Spec.InitContainers, init)
+	}
+	if c.one(6) {
+		p.Spec.Overhead = c.amounts()
+	}
+	if c.one(6) {
+		p.Spec.Resources = &corev1.ResourceRequirements{Requests: c.amounts()}
+	}
+	if c.one(400) {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.com/gpu": amount("1")}
+	}
+}
+
+func (c twinChance) amounts() corev1.ResourceList {
+	all := corev1.ResourceList{}
+	if !c.one(4) {
+		all[corev1.ResourceCPU] = pick(c, amount("0"), amount("100m"), amount("250m"), amount("1500u"), amount("1"), amount("1999m"))
+	}
+	if !c.one(4) {
+		all[corev1.ResourceMemory] = pick(c, amount("0"), amount("64Mi"), amount("300M"), amount("128974848500m"), amount("1Gi"), amount("2Gi"))
+	}
+	return all
+}
+
+func (c twinChance) container(name string) corev1.Container {
+	k := corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: c.amounts()}}
+	if c.one(5) {
+		k.Ports = []corev1.ContainerPort{{
+			HostPort: pick[int32](c, 0, 80, 80, 80, 80, 443), ContainerPort: 80, HostIP: pick(c, "", "", "0.0.0.0", "10.0.0.1", "10.0.0.2"),
+			Protocol: pick(c, corev1.ProtocolTCP, corev1.ProtocolTCP, corev1.ProtocolUDP, ""),
+		}}
+	}
+	return k
+}
+
+func (c twinChance) toleration() corev1.Toleration {
+	o := corev1.Toleration{
+		Key: pick(c, "team", "gpu", corev1.TaintNodeUnschedulable), Operator: corev1.TolerationOpExists,
+		Effect: pick(c, "", "", corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule),
+	}
+	switch c.IntN(8) {
+	case 0:
+		o.Key = ""
+	case 1, 2, 3:
+		o.Operator, o.Value = pick(c, "", corev1.TolerationOpEqual), pick(c, "red", "blue", "red", "blue", "")
+	}
+	if o.Effect == corev1.TaintEffectNoExecute && c.one(2) {
+		seconds := int64(60)
+		o.TolerationSeconds = &seconds
+	}
+	return o
+}
+
+func (c twinChance) affinities(p *corev1.Pod) {
+	a := &corev1.Affinity{}
+	if c.one(6) {
+		required := &corev1.NodeSelector{}
+		for range 1 + c.IntN(2) {
+			required.NodeSelectorTerms = append(required.NodeSelectorTerms, c.nodeTerm())
+		}
+		a.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
+	}
+	if c.one(6) {
+		a.PodAntiAffinity = &corev1.PodAntiAffinity{}
+		for range 1 + c.IntN(2) {
+			a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(
+				a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, c.podTerm())
+		}
+	}
+	if c.one(400) {
+		a.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{c.podTerm()}}
+	}
+	p.Spec.Affinity = a
+}
+
+func (c twinChance) nodeTerm() (t corev1.NodeSelectorTerm) {
+	values := map[string][]string{"zone": {"a", "b", "c", "d"}, "disk": {"ssd", "hdd"}, "gen": {"3", "7", "12"}}
+	keys := slices.Sorted(maps.Keys(values))
+	for range c.IntN(3) {
+		key := pick(c, keys...)
+		r := corev1.NodeSelectorRequirement{Key: key, Operator: pick(c, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpIn,
+			corev1.NodeSelectorOpNotIn, corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt)}
+		switch r.Operator {
+		case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
+			for range 1 + c.IntN(2) {
+				r.Values = append(r.Values, pick(c, values[key]...))
+			}
+		case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
+			r.Key, r.Values = "gen", []string{pick(c, "2", "5", "10", "12")}
+		default: // whether there is one needs no value
+		}
+		t.MatchExpressions = append(t.MatchExpressions, r)
+	}
+	if c.one(6) {
+		t.MatchFields = []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField,
+			Operator: pick(c, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn), Values: []string{pick(c, "n0", "n1", "n2")}}}
+	}
+	return t
+}
+
+func (c twinChance) podTerm() corev1.PodAffinityTerm {
+	t := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}}
+	if c.one(2) {
+		t.LabelSelector.MatchLabels = map[string]string{"app": pick(c, "a", "b", "c", "d")}
+	} else {
+		t.LabelSelector.MatchExpressions = []metav1.LabelSelectorRequirement{
+			pick(c, metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"a", "b"}},
+				metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"a", "b", "c"}},
+				metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpExists},
+				metav1.LabelSelectorRequirement{Key: "app", Operator: metav1.LabelSelectorOpDoesNotExist}),
+			{Key: "tier", Operator: metav1.LabelSelectorOpIn, Values: []string{pick(c, "x", "y")}},
+		}
+	}
+	switch c.IntN(12) {
+	case 0, 1, 2:
+		t.Namespaces = pick(c, []string{"other"}, []string{"shop", "other"})
+	case 3:
+		t.NamespaceSelector = &metav1.LabelSelector{}
+	case 4: // by its labels, which are those of one namespace
+		t.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a", "tier": "x"}}
+		t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "shop"}}
+	}
+	return t
+}
