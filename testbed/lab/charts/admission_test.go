@@ -115,4 +115,3 @@ func (a *account) deploy(change func(*appsv1.Deployment)) error {
 	_, err = a.as.AppsV1().Deployments("shop").Create(a.Context(), &d, metav1.CreateOptions{})
 	return err
 }
-
