@@ -4,6 +4,7 @@ package charts
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,10 +43,14 @@ func TestAPIServerHoldsTheAccountToWhatIsItsOwn(t *testing.T) {
 	tries := 0
 	w.until(func() error { // policies take a moment until they count
 		tries++
-		if err := a.pod(fmt.Sprintf(`{"metadata": {"labels": {"try": "%d"}}}`, tries)); !apierrors.IsForbidden(err) {
-			return fmt.Errorf("a label of a pod: %v", err)
+		err := a.pod(fmt.Sprintf(`{"metadata": {"labels": {"try": "%d"}}}`, tries))
+		switch {
+		case err == nil:
+			return errors.New("the account may change a pod's label")
+		case apierrors.IsForbidden(err):
+			return nil
 		}
-		return nil
+		return err
 	})
 	for _, c := range []struct {
 		what string
