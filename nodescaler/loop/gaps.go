@@ -32,7 +32,7 @@ const (
 )
 
 // gaps are the workloads that ask for more replicas than they have pods, or did of late, and for
-// how long their namespaces had such whose pods were late. Whatever a tenant writes, each gap that
+// how long their namespaces had such whose pods were late. No matter what a tenant writes, each gap that
 // machines are bought for either closes, by pods that are there at once, or is late, and uses up what
 // its namespace has. A restart forgets that. Gaps that are there at the first look at a workload are
 // not bought for at all: they may be old.
