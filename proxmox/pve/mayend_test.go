@@ -111,3 +111,14 @@ func TestBrakeSpeaksOnce(t *testing.T) {
 		t.Error("one that a person resumed is held")
 	}
 }
+
+// What went undrained counts for an hour, and no longer.
+func TestBrakeCountsForAnHour(t *testing.T) {
+	w := ender(func(*tracked) {})
+	w.steady = steady{last: w.now, watched: 2 * brakeWindow, leaps: []leap{{at: w.now.Add(-2 * brakeWindow)}}}
+	for ago, want := range map[time.Duration]bool{0: true, brakeWindow - time.Second: true, brakeWindow: false} {
+		if w.m.Undrained = w.now.Add(-ago); w.undrained(w.m) != want {
+			t.Errorf("%s ago counts: %t, want %t", ago, !want, want)
+		}
+	}
+}
