@@ -90,7 +90,7 @@ func (t *Topology) Counts(p *Pod, n *Node) bool {
 	if _, is := n.Labels[t.Key]; !is && t.Key != HostLabel {
 		return false
 	}
-	if !t.AnyNode && Accepts(&Pod{Selector: p.Selector}, n.Labels, nil) != "" {
+	if !t.AnyNode && !selects(p, n) {
 		return false
 	}
 	return !t.Tolerated || Tolerates(p, n.Taints)

@@ -65,7 +65,8 @@ func hold(bins []*stay, p *Pod, n int) (held int) {
 				continue
 			}
 			for ; held < n && b.fits(p); held++ {
-				b.room, b.slots, b.stays = b.room.Minus(p.Requests), b.slots-1, true
+				b.take(p)
+				b.stays = true
 			}
 		}
 	}
@@ -108,7 +109,7 @@ func (s *sharing) stays() []*stay {
 		switch {
 		case b == nil || p.Finished() || p.Daemon:
 		case of >= 0:
-			b.room, b.slots = b.room.Plus(p.Requests), b.slots+1
+			b.room, b.slots, b.crowd = b.room.Plus(p.Requests), b.slots+1, b.crowd.Without(p)
 		default:
 			b.stays = true
 		}

@@ -55,7 +55,7 @@ func Refusal(p *Pod, n *Node, used Used) string {
 	if n.Cordoned && !tolerates(p, unschedulable) {
 		return NodeCordoned
 	}
-	if code := Accepts(p, n.Labels, n.Taints); code != "" {
+	if code := Accepts(p, n); code != "" {
 		return code
 	}
 	return lacks(p, n.Allocatable.Minus(used.Requests), Slots(n.PodSlots)-used.Pods)
@@ -82,18 +82,31 @@ var (
 	unschedulable = Taint{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}
 )
 
-// Accepts returns the code of the reason for which nodes with these labels and taints do not
-// take the pod, whatever its size, or "" if they do. It allocates nothing.
-func Accepts(p *Pod, labels map[string]string, taints []Taint) string {
-	if !Tolerates(p, taints) {
+// Accepts returns the code of the reason for which a node with the name, labels and taints of this one
+// does not take the pod, however much room it has, or "" if it does. It allocates nothing.
+func Accepts(p *Pod, n *Node) string {
+	if !Tolerates(p, n.Taints) {
 		return TaintNotTolerated
 	}
-	for key, want := range p.Selector {
-		if got, ok := labels[key]; !ok || got != want {
-			return SelectorMismatch
+	if !selects(p, n) {
+		return SelectorMismatch
+	}
+	for _, v := range p.Volumes {
+		if !v.Meets(n) {
+			return VolumeElsewhere
 		}
 	}
 	return ""
+}
+
+// selects reports whether the node is one that the pod's selector and node affinity ask for.
+func selects(p *Pod, n *Node) bool {
+	for key, want := range p.Selector {
+		if got, ok := n.Labels[key]; !ok || got != want {
+			return false
+		}
+	}
+	return p.Affinity == nil || p.Affinity.Meets(n)
 }
 
 // Tolerates reports whether the pod tolerates all of the taints.
@@ -111,7 +124,7 @@ func tolerates(p *Pod, t Taint) bool {
 	for i := range p.Tolerations {
 		o := &p.Tolerations[i]
 		if (o.Effect == "" || o.Effect == t.Effect) &&
-			(o.Key == "" || o.Key == t.Key && (o.Value == "" || o.Value == t.Value)) {
+			(o.Key == "" || o.Key == t.Key && (o.Value == "" && !o.Exact || o.Value == t.Value)) {
 			return true
 		}
 	}
@@ -133,7 +146,7 @@ func explain(code string, p *Pod, n *Node, used Used) string {
 	case NoPodSlot:
 		return fmt.Sprintf("%s holds %d of %d pods", n.Name, used.Pods, Slots(n.PodSlots))
 	}
-	return n.Name + " " + Mismatch(p, n.Labels, n.Taints)
+	return n.Name + " " + Mismatch(p, n)
 }
 
 // SelectNowhere is a label that no node has. A pod that asks of its node what there is no field for selects it, with
@@ -141,19 +154,27 @@ func explain(code string, p *Pod, n *Node, used Used) string {
 const SelectNowhere = "plimsoll.dev/cannot-foresee"
 
 // Mismatch says in words what Accepts found; "" if it found nothing.
-func Mismatch(p *Pod, labels map[string]string, taints []Taint) string {
-	for _, t := range taints {
+func Mismatch(p *Pod, n *Node) string {
+	for _, t := range n.Taints {
 		if !tolerates(p, t) {
 			return fmt.Sprintf("has taint %s=%s:%s, which is not tolerated", t.Key, t.Value, t.Effect)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Selector)) {
-		if got, ok := labels[key]; key == SelectNowhere {
+		if got, ok := n.Labels[key]; key == SelectNowhere {
 			return "is not known to be " + p.Selector[key]
 		} else if !ok {
 			return fmt.Sprintf("has no label %s; %s is selected", key, p.Selector[key])
 		} else if got != p.Selector[key] {
 			return fmt.Sprintf("has label %s=%s; %s is selected", key, got, p.Selector[key])
+		}
+	}
+	if p.Affinity != nil && !p.Affinity.Meets(n) {
+		return fmt.Sprintf("does not meet the pod's node affinity, which requires %s", p.Affinity)
+	}
+	for _, v := range p.Volumes {
+		if !v.Meets(n) {
+			return fmt.Sprintf("does not reach a volume of the pod, which requires %s", v)
 		}
 	}
 	return ""
@@ -162,7 +183,7 @@ func Mismatch(p *Pod, labels map[string]string, taints []Taint) string {
 // Class is what Accepts and Clash look at in a pod, as a string: pods of one class are accepted by the
 // same nodes, beside the same pods. Neither the order of tolerations nor their repetition makes another class.
 func Class(p *Pod) string {
-	if len(p.Selector) == 0 && len(p.Tolerations) == 0 && !p.Marked() {
+	if len(p.Selector)+len(p.Tolerations)+len(p.Volumes) == 0 && p.Affinity == nil && !p.Marked() {
 		return ""
 	}
 	// Quoted, so that no label can be written to look like two.
@@ -171,9 +192,18 @@ func Class(p *Pod) string {
 		b = append(strconv.AppendQuote(b, key), '=')
 		b = append(strconv.AppendQuote(b, p.Selector[key]), ' ')
 	}
+	if p.Affinity != nil {
+		b = p.Affinity.appendClass(b)
+	}
+	for _, v := range p.Volumes {
+		b = v.appendClass(append(b, '@'))
+	}
 	tolerations := make([]string, len(p.Tolerations))
 	for i, t := range p.Tolerations {
 		tolerations[i] = "~" + strconv.Quote(t.Key) + "=" + strconv.Quote(t.Value) + ":" + strconv.Quote(t.Effect)
+		if t.Exact {
+			tolerations[i] += "!"
+		}
 	}
 	slices.Sort(tolerations)
 	for _, t := range slices.Compact(tolerations) {

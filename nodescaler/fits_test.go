@@ -43,15 +43,15 @@ func TestFits(t *testing.T) {
 		{name: "taint", node: func(n *Node) { n.Taints = []Taint{gpu} },
 			code: TaintNotTolerated, text: "n has taint gpu=yes:NoSchedule, which is not tolerated"},
 		{name: "taint tolerated exactly", node: func(n *Node) { n.Taints = []Taint{gpu} },
-			pod: func(p *Pod) { p.Tolerations = []Toleration{{"gpu", "yes", "NoSchedule"}} }},
+			pod: func(p *Pod) { p.Tolerations = []Toleration{{Key: "gpu", Value: "yes", Effect: "NoSchedule"}} }},
 		{name: "taint tolerated by key", node: func(n *Node) { n.Taints = []Taint{gpu} },
 			pod: func(p *Pod) { p.Tolerations = []Toleration{{Key: "gpu"}} }},
 		{name: "taint tolerated by effect", node: func(n *Node) { n.Taints = []Taint{gpu} },
 			pod: func(p *Pod) { p.Tolerations = []Toleration{{Effect: "NoSchedule"}} }},
 		{name: "another value tolerated", node: func(n *Node) { n.Taints = []Taint{gpu} },
-			pod: func(p *Pod) { p.Tolerations = []Toleration{{"gpu", "no", ""}} }, code: TaintNotTolerated},
+			pod: func(p *Pod) { p.Tolerations = []Toleration{{Key: "gpu", Value: "no", Effect: ""}} }, code: TaintNotTolerated},
 		{name: "another effect tolerated", node: func(n *Node) { n.Taints = []Taint{gpu} },
-			pod: func(p *Pod) { p.Tolerations = []Toleration{{"gpu", "yes", "NoExecute"}} }, code: TaintNotTolerated},
+			pod: func(p *Pod) { p.Tolerations = []Toleration{{Key: "gpu", Value: "yes", Effect: "NoExecute"}} }, code: TaintNotTolerated},
 		{name: "one taint of two tolerated", node: func(n *Node) { n.Taints = []Taint{gpu, {"db", "", "NoExecute"}} },
 			pod:  func(p *Pod) { p.Tolerations = []Toleration{{Key: "gpu"}} },
 			code: TaintNotTolerated, text: "n has taint db=:NoExecute, which is not tolerated"},
@@ -62,6 +62,18 @@ func TestFits(t *testing.T) {
 			code: SelectorMismatch, text: "n is not known to be a node with nvidia.com/gpu"},
 		{name: "an absent label is not an empty one", pod: func(p *Pod) { p.Selector = map[string]string{"none": ""} },
 			code: SelectorMismatch, text: "n has no label none;  is selected"},
+		{name: "affinity", pod: func(p *Pod) {
+			p.Affinity = Affinity{{{"disk", NotIn, []string{"ssd", "hdd"}}, {"none", Exists, nil}}, {{"gen", Gt, []string{"3"}}}}
+		},
+			code: SelectorMismatch, text: "n does not meet the pod's node affinity, which requires disk not in (ssd, hdd) and none exists, or gen > 3"},
+		{name: "affinity met by its second term", pod: func(p *Pod) {
+			p.Affinity = Affinity{{{"disk", In, []string{"hdd"}}}, {{"disk", In, []string{"ssd"}}, {NameField, In, []string{"n"}}}}
+		}},
+		{name: "affinity without terms", pod: func(p *Pod) { p.Affinity = Affinity{} },
+			code: SelectorMismatch, text: "n does not meet the pod's node affinity, which requires what no node can meet"},
+		{name: "one volume of two", pod: func(p *Pod) {
+			p.Volumes = []Affinity{{{{"disk", Exists, nil}}}, {{{"zone", In, []string{"b"}}}}}
+		}, code: VolumeElsewhere, text: "n does not reach a volume of the pod, which requires zone=b"},
 		{name: "CPU", used: Used{Requests: pricing.Resources{CPU: 3001}},
 			code: InsufficientCPU, text: "asks for 1000m CPU; n has 999m of 4000m free"},
 		{name: "memory", used: Used{Requests: pricing.Resources{Memory: 7*pricing.GiB + pricing.MiB}},
@@ -109,13 +121,25 @@ func TestRefusalAllocatesNothing(t *testing.T) {
 var (
 	someWord  = rapid.SampledFrom([]string{"", "a", "b", `a"=`, "a b"})
 	someToler = rapid.Custom(func(t *rapid.T) Toleration {
-		return Toleration{someWord.Draw(t, "key"), someWord.Draw(t, "value"), rapid.SampledFrom([]string{"", "NoSchedule", "NoExecute"}).Draw(t, "effect")}
+		return Toleration{someWord.Draw(t, "key"), someWord.Draw(t, "value"), rapid.SampledFrom([]string{"", "NoSchedule", "NoExecute"}).Draw(t, "effect"), rapid.Bool().Draw(t, "exact")}
+	})
+	someRequirement = rapid.Custom(func(t *rapid.T) Requirement {
+		operator := rapid.SampledFrom([]Operator{In, NotIn, Exists, DoesNotExist, Gt, Lt}).Draw(t, "operator")
+		return Requirement{someWord.Draw(t, "key"), operator, rapid.SliceOfN(someWord, 0, 2).Draw(t, "values")}
+	})
+	someAffinity = rapid.Custom(func(t *rapid.T) Affinity {
+		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Term { return rapid.SliceOfN(someRequirement, 0, 2).Draw(t, "term") }), 0, 2).Draw(t, "affinity")
 	})
 	somePod = rapid.Custom(func(t *rapid.T) *Pod {
-		return &Pod{
+		p := &Pod{
 			Selector:    rapid.MapOfN(someWord, someWord, 0, 2).Draw(t, "selector"),
 			Tolerations: rapid.SliceOfN(someToler, 0, 3).Draw(t, "tolerations"),
+			Volumes:     rapid.SliceOfN(someAffinity, 0, 1).Draw(t, "volumes"),
 		}
+		if rapid.Bool().Draw(t, "requires") {
+			p.Affinity = someAffinity.Draw(t, "of its node")
+		}
+		return p
 	})
 )
 
@@ -127,18 +151,19 @@ func TestPodsOfOneClassAreAcceptedAlike(t *testing.T) {
 		taints := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Taint {
 			return Taint{someWord.Draw(t, "key"), someWord.Draw(t, "value"), "NoSchedule"}
 		}), 0, 2).Draw(t, "taints")
-		if Class(a) == Class(b) && Accepts(a, labels, taints) != Accepts(b, labels, taints) {
+		n := &Node{Name: someWord.Draw(t, "name"), Labels: labels, Taints: taints}
+		if Class(a) == Class(b) && Accepts(a, n) != Accepts(b, n) {
 			t.Fatalf("one class %q, two answers", Class(a))
 		}
-		if (Accepts(a, labels, taints) == "") != (Mismatch(a, labels, taints) == "") {
-			t.Fatalf("Accepts says %q, Mismatch %q", Accepts(a, labels, taints), Mismatch(a, labels, taints))
+		if (Accepts(a, n) == "") != (Mismatch(a, n) == "") {
+			t.Fatalf("Accepts says %q, Mismatch %q", Accepts(a, n), Mismatch(a, n))
 		}
 	})
 }
 
 func TestClassIsBlindToOrderAndRepetition(t *testing.T) {
-	a := &Pod{Selector: map[string]string{"x": "1", "y": "2"}, Tolerations: []Toleration{{"k", "v", ""}, {"l", "", ""}}}
-	b := &Pod{Selector: map[string]string{"y": "2", "x": "1"}, Tolerations: []Toleration{{"l", "", ""}, {"k", "v", ""}, {"l", "", ""}}}
+	a := &Pod{Selector: map[string]string{"x": "1", "y": "2"}, Tolerations: []Toleration{{Key: "k", Value: "v"}, {Key: "l"}}}
+	b := &Pod{Selector: map[string]string{"y": "2", "x": "1"}, Tolerations: []Toleration{{Key: "l"}, {Key: "k", Value: "v"}, {Key: "l"}}}
 	if Class(a) != Class(b) {
 		t.Errorf("%s\n%s", Class(a), Class(b))
 	}

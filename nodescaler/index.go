@@ -407,10 +407,13 @@ func (p *Pool) Empty(s pricing.Shape) (free pricing.Resources, slots int, crowd 
 	return free, slots, crowd
 }
 
+// Node is a node that the pool's next machine becomes, as far as pods choose by it: it has no name yet.
+func (p *Pool) Node() *Node { return &Node{Labels: p.Labels, Taints: p.Taints} }
+
 // Holds reports whether a new machine of the shape holds the pod.
 func (p *Pool) Holds(pod *Pod, s pricing.Shape) bool {
 	free, slots, crowd := p.Empty(s)
-	return Accepts(pod, p.Labels, p.Taints) == "" && lacks(pod, free, slots) == "" && crowd.Clash(pod) == nil
+	return Accepts(pod, p.Node()) == "" && lacks(pod, free, slots) == "" && crowd.Clash(pod) == nil
 }
 
 // Shut says why the pool makes no machines now; nil if it does.

@@ -7,7 +7,7 @@ func (x *Index) Most(p *Pod) int {
 	n := 0
 	for i := range x.Nodes {
 		l := &x.Nodes[i]
-		b := bin{labels: l.Labels, taints: l.Taints, room: l.Allocatable.Minus(l.Used.Requests), slots: Slots(l.PodSlots) - l.Used.Pods, crowd: l.Crowd}
+		b := bin{like: l.Node, room: l.Allocatable.Minus(l.Used.Requests), slots: Slots(l.PodSlots) - l.Used.Pods, crowd: l.Crowd}
 		n += b.most(p)
 	}
 	for _, list := range [][]*Machine{x.Machines, x.Spares} {
@@ -42,7 +42,7 @@ func (x *Index) mostNew(pool *PoolSize, p *Pod) (most int) {
 
 // most is how many such pods the bin takes, if it takes any.
 func (b *bin) most(p *Pod) int {
-	if Accepts(p, b.labels, b.taints) != "" || b.crowd.Clash(p) != nil {
+	if Accepts(p, b.like) != "" || b.crowd.Clash(p) != nil {
 		return 0
 	}
 	return b.count(p)

@@ -8,7 +8,8 @@ const (
 	NodeNotReady       = "NodeNotReady"       // the node is not ready, or not known to be
 	NodeCordoned       = "NodeCordoned"       // the node takes no new pods
 	TaintNotTolerated  = "TaintNotTolerated"  // the node has a taint that the pod does not tolerate
-	SelectorMismatch   = "SelectorMismatch"   // the node lacks a label that the pod selects
+	SelectorMismatch   = "SelectorMismatch"   // the node has not the labels that the pod selects or requires
+	VolumeElsewhere    = "VolumeElsewhere"    // a volume of the pod is not to be had on the node
 	InsufficientCPU    = "InsufficientCPU"    // less CPU is free than the pod asks for
 	InsufficientMemory = "InsufficientMemory" // less memory is free than the pod asks for
 	NoPodSlot          = "NoPodSlot"          // the node holds as many pods as it may

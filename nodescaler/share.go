@@ -71,12 +71,11 @@ type lot struct {
 
 // bin is a node or a machine on its way, and the room that is left on it.
 type bin struct {
-	labels map[string]string
-	taints []Taint
-	room   pricing.Resources
-	slots  int
-	crowd  Crowd
-	ready  bool
+	like  *Node
+	room  pricing.Resources
+	slots int
+	crowd Crowd
+	ready bool
 	// node is the node's name, and pool the machine's pool; empty where there is none.
 	node, pool string
 }
@@ -98,7 +97,7 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	for i := range x.Nodes {
 		n := &x.Nodes[i]
 		if n.Ready && !n.Cordoned && (n.VM == nil || !x.Away(n.VM.Host)) {
-			s.bins = append(s.bins, &bin{n.Labels, n.Taints, n.Allocatable.Minus(n.Used.Requests), Slots(n.PodSlots) - n.Used.Pods, n.Crowd, true, n.Name, n.Pool})
+			s.bins = append(s.bins, &bin{n.Node, n.Allocatable.Minus(n.Used.Requests), Slots(n.PodSlots) - n.Used.Pods, n.Crowd, true, n.Name, n.Pool})
 		}
 	}
 	for _, m := range x.Machines {
@@ -124,7 +123,7 @@ func (x *Index) arrives(m *Machine) bool {
 // bin is what a machine of the shape will be.
 func (p *PoolSize) bin(shape pricing.Shape) *bin {
 	free, slots, crowd := p.Empty(shape)
-	return &bin{p.Labels, p.Taints, free, slots, crowd, false, "", p.Name}
+	return &bin{p.Node(), free, slots, crowd, false, "", p.Name}
 }
 
 // settle counts the replicas that have a node, and places the pods of others that have none yet out of the way.
@@ -156,7 +155,7 @@ func (p *Pod) goes() bool { return p.Finished() || p.Terminating || p.Daemon }
 
 // fits reports whether the pod has room here.
 func (b *bin) fits(p *Pod) bool {
-	return b.holds(p.Requests) && Accepts(p, b.labels, b.taints) == "" && b.crowd.Clash(p) == nil
+	return b.holds(p.Requests) && Accepts(p, b.like) == "" && b.crowd.Clash(p) == nil
 }
 
 func (b *bin) holds(requests pricing.Resources) bool { return b.slots > 0 && requests.Within(b.room) }

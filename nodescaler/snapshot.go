@@ -184,9 +184,12 @@ type Pod struct {
 	// Unschedulable is set once the scheduler has tried and found no node.
 	Unschedulable bool
 	// Unhelped says why no machine is ordered for it for now though it waits: one that had room did not help.
-	Unhelped    string `json:",omitempty"`
-	Created     time.Time
-	Selector    map[string]string
+	Unhelped string `json:",omitempty"`
+	Created  time.Time
+	Selector map[string]string
+	// Affinity is what it requires of its node besides, if it is not nil, and Volumes what its volumes require.
+	Affinity    Affinity   `json:",omitzero"`
+	Volumes     []Affinity `json:",omitempty"`
 	Tolerations []Toleration
 	// Has are the marks by which other pods may refuse to share a node with it, and Repels those that it refuses
 	// to share one with: labels, by anti-affinity, and ports of the node. Both are sorted.
@@ -225,4 +228,6 @@ type Taint struct {
 // Value every value (Exists), an empty Effect every effect.
 type Toleration struct {
 	Key, Value, Effect string
+	// Exact has an empty Value tolerate that value only.
+	Exact bool `json:",omitempty"`
 }

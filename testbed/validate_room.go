@@ -96,7 +96,7 @@ func (e *Experiment) validateWhere(f *Faults, path string, w *Workload) {
 	before := len(*f)
 	pod := nodescaler.Pod{Selector: w.Selector}
 	for i, t := range w.Tolerations {
-		pod.Tolerations = append(pod.Tolerations, nodescaler.Toleration(t))
+		pod.Tolerations = append(pod.Tolerations, nodescaler.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
 		if t.Effect != "" {
 			f.OneOf(fmt.Sprintf("%s.tolerations[%d].effect", path, i), t.Effect, taintEffects)
 		}
@@ -109,7 +109,7 @@ func (e *Experiment) validateWhere(f *Faults, path string, w *Workload) {
 	narrow(".selector", "must be among the labels of some pool", listed(slices.Sorted(maps.Keys(w.Selector)), func(key string) string {
 		return key + "=" + w.Selector[key]
 	}), func(p *Pool) bool {
-		return nodescaler.Accepts(&pod, p.Labels, nil) == ""
+		return nodescaler.Accepts(&pod, &nodescaler.Node{Labels: p.Labels}) == ""
 	})
 	narrow(".tolerations", "must cover the taints of some pool that the selector allows", listed(w.Tolerations, Toleration.String), func(p *Pool) bool {
 		return nodescaler.Tolerates(&pod, p.forNodes(0).Taints)

@@ -205,7 +205,7 @@ func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 		LatencyGoal: w.SLO.Target, GoalQuantile: float64(w.SLO.P),
 	}
 	for _, t := range w.Tolerations {
-		s.Tolerations = append(s.Tolerations, nodescaler.Toleration(t))
+		s.Tolerations = append(s.Tolerations, nodescaler.Toleration{Key: t.Key, Value: t.Value, Effect: t.Effect})
 	}
 	if e.Signals.Latency == Scraped {
 		s.ScrapeEvery = e.Signals.Every

@@ -119,7 +119,7 @@ func (r *clusterRun) connect() error {
 		mode = kube.Active
 	}
 	cfg := kube.Config{
-		REST: r.rest, Mode: mode, Namespace: r.Namespace, Lease: r.Lease, Pools: r.links.Pools, HandOff: r.handOff(),
+		REST: r.rest, Mode: mode, Namespace: r.Namespace, Lease: r.Lease, HandOff: r.handOff(),
 		Log: slog.New(slog.NewTextHandler(r.env.Stderr, nil)),
 	}
 	if r.makesMachines() {

@@ -6,7 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
 // A volume lies on one node's own disk if its required node affinity comes down to that node: by the node's
@@ -45,9 +46,6 @@ type home struct {
 	label  string
 	values []string
 }
-
-// nameOfNode takes the place of a label where a volume names its node by the field metadata.name.
-const nameOfNode = "metadata.name"
 
 // homesOf reads of an affinity what names single nodes; nil if one of its terms names none. More reports
 // whether there are requirements besides.
@@ -122,7 +120,7 @@ func (d *disks) having(label, value string) []*node {
 		known = map[string][]*node{}
 		for _, n := range d.nodes {
 			is, has := n.Labels[label]
-			if label == nameOfNode || label == corev1.LabelHostname && !has {
+			if label == nodescaler.NameField || label == corev1.LabelHostname && !has {
 				is, has = n.Name, true
 			}
 			if has {
@@ -199,8 +197,7 @@ func (d *disks) of(v *volume) []*node {
 		}
 	}
 	if v.more {
-		affinity, err := nodeaffinity.NewNodeSelector(v.required)
-		at = slices.DeleteFunc(at, func(n *node) bool { return err != nil || !affinity.Match(n.stub()) })
+		at = slices.DeleteFunc(at, func(n *node) bool { return !v.required.Meets(&n.said) })
 	}
 	if len(at) > 1 && !sole {
 		return nil

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
-	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 )
@@ -69,9 +68,6 @@ type Config struct {
 	HandOff HandOff
 	// Usage measures pods' CPU; nil leaves it unknown.
 	Usage Usage
-	// Pools returns the pools that nodes may come to be bought from. Constraints of pods that cannot be
-	// put in nodescaler's words are held against their labels and taints. Nil is none.
-	Pools func() []nodescaler.Pool
 	// Machine names the machine and the pool behind a node; "" for nodes that are not ours. Nil goes by
 	// the label plimsoll.dev/pool: the machine has the node's name. The node is only to be read, and
 	// holds its name, uid, labels, provider id and system UUID.

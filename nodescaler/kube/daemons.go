@@ -9,9 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
@@ -19,9 +16,7 @@ import (
 // daemonSet is what is kept of a DaemonSet: on which nodes its pods run, and what one of them asks for.
 type daemonSet struct {
 	metav1.ObjectMeta
-	nodes       nodeaffinity.RequiredNodeAffinity
-	tolerations []corev1.Toleration
-	like        *pod
+	like *pod
 }
 
 // keepDaemonSet is the transform of the copies of DaemonSets.
@@ -32,27 +27,14 @@ func keepDaemonSet(o any) (any, error) {
 	}
 	like := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
 	like.Namespace, like.Name = d.Namespace, d.Name
-	return &daemonSet{
-		ObjectMeta: keepMeta(&d.ObjectMeta), tolerations: like.Spec.Tolerations,
-		nodes: nodeaffinity.GetRequiredNodeAffinity(like), like: shortPod(like),
-	}, nil
+	return &daemonSet{keepMeta(&d.ObjectMeta), shortPod(like)}, nil
 }
 
-// runsOn reports whether a pod of the DaemonSet runs on a node with these labels and taints. Taints that go
-// when the node works are none of it.
-func (d *daemonSet) runsOn(name string, labels map[string]string, taints []nodescaler.Taint) bool {
-	place := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
-	if match, err := d.nodes.Match(place); err != nil || !match {
-		return false
-	}
-	lasting := make([]corev1.Taint, 0, len(taints))
-	for _, t := range taints {
-		if !starting(t.Key) {
-			lasting = append(lasting, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
-		}
-	}
-	_, refused := schedulinghelpers.FindMatchingUntoleratedTaint(klog.TODO(), lasting, d.tolerations, nil, true)
-	return !refused
+// runsOn reports whether a pod of the DaemonSet runs on a node like this one. Taints that go when the node
+// works are none of it.
+func (d *daemonSet) runsOn(n *nodescaler.Node) bool {
+	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t nodescaler.Taint) bool { return starting(t.Key) })
+	return nodescaler.Accepts(&d.like.said, n) == ""
 }
 
 // keepers are who may have pods that come with every node: DaemonSets, and nodes.
@@ -97,7 +79,7 @@ func daemons(sets []*daemonSet, seen []*pod, nodes []nodescaler.Node, marks *mar
 	return func(p *nodescaler.Pool) nodescaler.Daemons {
 		all := nodescaler.Daemons{Static: static[p.Name]}
 		for _, d := range sets {
-			if !d.runsOn(unborn, p.Labels, p.Taints) {
+			if !d.runsOn(p.Node()) {
 				continue
 			}
 			like := d.like.said
@@ -164,7 +146,7 @@ func nodeMeant(p *corev1.Pod) string {
 	}
 	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
 		i := slices.IndexFunc(term.MatchFields, func(r corev1.NodeSelectorRequirement) bool {
-			return r.Key == nameOfNode && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1
+			return r.Key == nodescaler.NameField && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1
 		})
 		if i >= 0 {
 			return text(term.MatchFields[i].Values[0])

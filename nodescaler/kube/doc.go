@@ -13,9 +13,7 @@
 // Kubernetes says more about where pods may run than nodescaler has words for. What has none is told so that no
 // machine is bought in vain and no pod is moved that might not find a place:
 //
-//   - Required node affinity, and that of a pod's volumes, become labels that say the same or less of every
-//     node there is and every pool that nodes may come from.
-//   - A toleration of the empty value is told only where no taint of its key has a value; numeric ones never.
+//   - Tolerations that compare numbers are not kept.
 //   - Pods that ask for devices, or for certain neighbours, select a node that does not exist. They stay where
 //     they are, and nothing is bought for them.
 //   - Pods that share no node, by an anti-affinity to the host name or a port of the node, have marks for that. Pods

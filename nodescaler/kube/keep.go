@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
 // scaled is what is kept of a Deployment or a StatefulSet.
@@ -161,8 +163,7 @@ type volume struct {
 	metav1.ObjectMeta
 	claim    string // namespace/name
 	claimUID types.UID
-	required *corev1.NodeSelector
-	requires string
+	required nodescaler.Affinity
 	local    string // why the volume goes with its node, if it does
 	// homes are where it lies, if that is on single nodes, and more is set where its affinity asks for other
 	// things of them, too.
@@ -187,9 +188,8 @@ func shortVolume(v *corev1.PersistentVolume) *volume {
 		kept.claim = v.Spec.ClaimRef.Namespace + "/" + v.Spec.ClaimRef.Name
 	}
 	if v.Spec.NodeAffinity != nil && v.Spec.NodeAffinity.Required != nil {
-		kept.required = v.Spec.NodeAffinity.Required
-		kept.requires = text(kept.required.String())
-		kept.homes, kept.more = homesOf(kept.required)
+		kept.required = affinity(v.Spec.NodeAffinity.Required)
+		kept.homes, kept.more = homesOf(v.Spec.NodeAffinity.Required)
 	}
 	if v.Spec.Local != nil || v.Spec.HostPath != nil {
 		kept.local = fmt.Sprintf("persistent volume %s is on the node's own disk", v.Name)

@@ -92,7 +92,7 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	}
 	sets := kept[*daemonSet](c, daemonSets)
 	marks, keep := newMarker(seen.pods, sets), newKeepers(sets, seen.nodes)
-	state.Pods = c.pods(seen, all, usage, marks, keep)
+	state.Pods = c.pods(seen, usage, marks, keep)
 	state.Daemons = daemons(sets, seen.pods, state.Nodes, marks, keep)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
 	c.observed.Store(seen)
@@ -171,12 +171,7 @@ func (c *Cluster) nodes(all []*node) []nodescaler.Node {
 }
 
 // pods completes what pods say with what rests on other objects.
-func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Sample, marks *marker, keep *keepers) []nodescaler.Pod {
-	var pools []nodescaler.Pool
-	if c.cfg.Pools != nil {
-		pools = c.cfg.Pools()
-	}
-	where := newPlaces(all, pools)
+func (c *Cluster) pods(seen *sight, usage map[string]podscaler.Sample, marks *marker, keep *keepers) []nodescaler.Pod {
 	bound := map[string]*volume{}
 	for _, v := range kept[*volume](c, volumes) {
 		if v.claim != "" {
@@ -189,7 +184,7 @@ func (c *Cluster) pods(seen *sight, all []*node, usage map[string]podscaler.Samp
 		said[i] = p.said
 		said[i].Workload = whose.workload(p)
 		said[i].CPU = usage[p.said.Name]
-		where.fill(&said[i], p, bound)
+		place(&said[i], p, bound)
 		marks.fill(&said[i], p)
 		switch _, there := seen.nodes[p.meant]; {
 		case said[i].Daemon && !keep.has(p):

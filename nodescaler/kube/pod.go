@@ -31,13 +31,7 @@ type pod struct {
 	metav1.ObjectMeta
 	// said is what the pod says by itself. Its workload, CPU and whatever rests on other objects are
 	// filled in when the cluster is observed.
-	said nodescaler.Pod
-	// required are the node affinities that nodescaler's words may have to be found for, and requires
-	// the same as a string that is equal for equal ones.
-	required *corev1.NodeSelector
-	requires string
-	// exact are tolerations of the empty value only, which nodescaler takes for every value.
-	exact  []nodescaler.Toleration
+	said   nodescaler.Pod
 	claims []string // persistent volume claims, by name
 	// meant is the node that a daemon's pod waits for.
 	meant string
@@ -121,9 +115,8 @@ func (kept *pod) tolerations(p *corev1.Pod) {
 			kept.said.Tolerations = append(kept.said.Tolerations, o)
 		case t.Operator != corev1.TolerationOpEqual && t.Operator != "":
 		case t.Key == "": // matches nothing, whatever the API server thinks of it
-		case t.Value == "":
-			kept.exact = append(kept.exact, o)
 		default:
+			o.Exact = t.Value == ""
 			kept.said.Tolerations = append(kept.said.Tolerations, o)
 		}
 	}
@@ -156,8 +149,7 @@ func (kept *pod) requests(p *corev1.Pod) {
 func (kept *pod) constraints(p *corev1.Pod) {
 	if a := p.Spec.Affinity; a != nil {
 		if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && !kept.said.Daemon {
-			kept.required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-			kept.requires = text(kept.required.String())
+			kept.said.Affinity = affinity(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 		}
 		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
 			kept.lacking = "a node beside pods it has an affinity to"

@@ -107,7 +107,7 @@ spec: {tolerations: [{key: a, operator: Exists, effect: NoSchedule}, {key: b, va
   {key: d, value: x, effect: PreferNoSchedule}, {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}, {key: e, effect: NoSchedule}]}`,
 		want: nodescaler.Pod{
 			Pod:         podscaler.Pod{Name: "shop/b"},
-			Tolerations: []nodescaler.Toleration{{Key: "a", Effect: "NoSchedule"}, {Key: "b", Value: "x"}, {Effect: "NoExecute"}},
+			Tolerations: []nodescaler.Toleration{{Key: "a", Effect: "NoSchedule"}, {Key: "b", Value: "x"}, {Effect: "NoExecute"}, {Key: "e", Effect: "NoSchedule", Exact: true}},
 		},
 	}} {
 		t.Run(c.name, func(t *testing.T) {

@@ -97,10 +97,10 @@ func (w *twinWorld) answer() {
 	for _, p := range slices.Concat(w.Placed, w.Pending) {
 		pods = append(pods, shortPod(p))
 	}
-	where, marks := newPlaces(nodes, nil), newMarker(pods, nil)
+	marks := newMarker(pods, nil)
 	for _, p := range pods {
 		said := p.said
-		where.fill(&said, p, nil)
+		place(&said, p, nil)
 		marks.fill(&said, p)
 		state.Pods = append(state.Pods, said)
 	}
@@ -108,14 +108,14 @@ func (w *twinWorld) answer() {
 	for i := range w.Pending {
 		p, answers := len(w.Placed)+i, []string{}
 		for _, n := range w.Nodes {
-			answers = append(answers, twinAnswer(&state.Pods[p], pods[p], x.Node(n.Name), w.Pending[i]))
+			answers = append(answers, twinAnswer(&state.Pods[p], pods[p], x.Node(n.Name)))
 		}
 		w.Answers = append(w.Answers, answers)
 	}
 }
 
 // twinAnswer is a code, with the kinds apart in which less is known here than there.
-func twinAnswer(said *nodescaler.Pod, p *pod, n *nodescaler.NodeLoad, from *corev1.Pod) string {
+func twinAnswer(said *nodescaler.Pod, p *pod, n *nodescaler.NodeLoad) string {
 	code := nodescaler.Refusal(said, n.Node, n.Used)
 	switch other := n.Crowd.Clash(said); {
 	case code == "" && other != nil:
@@ -123,14 +123,8 @@ func twinAnswer(said *nodescaler.Pod, p *pod, n *nodescaler.NodeLoad, from *core
 		if twinByLabel(said) || twinByLabel(other) {
 			code += ", namespaces by label"
 		}
-	case code == nodescaler.TaintNotTolerated && len(p.exact) > 0:
-		code += ", empty value"
 	case code == nodescaler.SelectorMismatch && p.lacking != "":
 		code += ", no word for it"
-	case code == nodescaler.SelectorMismatch && p.required != nil && selects(from.Spec.NodeSelector, n.Labels):
-		if _, plain := equalities(p.required); !plain {
-			code += ", one label for many rules"
-		}
 	}
 	return code
 }

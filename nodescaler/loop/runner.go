@@ -561,7 +561,10 @@ func lostNodes(s *nodescaler.Snapshot) map[string]bool {
 func (w *world) like(wl *podscaler.Workload) nodescaler.Pod {
 	for _, j := range w.byWorkload[wl.Name] {
 		if p := &w.snap.Pods[j]; !p.Terminating && !p.Finished() {
-			return nodescaler.Pod{Workload: wl.Name, Requests: p.Requests, Priority: p.Priority, Selector: p.Selector, Tolerations: p.Tolerations}
+			return nodescaler.Pod{
+				Workload: wl.Name, Requests: p.Requests, Priority: p.Priority, Selector: p.Selector, Affinity: p.Affinity,
+				Tolerations: p.Tolerations, Has: p.Has, Repels: p.Repels, Topology: p.Topology,
+			}
 		}
 	}
 	return nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}

@@ -95,7 +95,7 @@ func (s *places) find(p *nodescaler.Pod) (slot, bool) {
 		}
 		for i := g.room.next(0, p.Requests); i >= 0; i = g.room.next(i+1, p.Requests) {
 			n := g.nodes[i]
-			if nodescaler.Accepts(p, n.Labels, n.Taints) == "" && s.clash(n, p) == nil {
+			if nodescaler.Accepts(p, n.Node) == "" && s.clash(n, p) == nil {
 				return slot{g, i}, true
 			}
 		}

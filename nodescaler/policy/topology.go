@@ -226,7 +226,7 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 func (y *topology) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
 	for _, g := range y.places.groups {
 		for i, n := range g.nodes {
-			if g.room.get(i).takes(p.Requests) && nodescaler.Accepts(p, n.Labels, n.Taints) == "" && y.places.clash(n, p) == nil {
+			if g.room.get(i).takes(p.Requests) && nodescaler.Accepts(p, n.Node) == "" && y.places.clash(n, p) == nil {
 				nodes = append(nodes, n)
 			}
 		}

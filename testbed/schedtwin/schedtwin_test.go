@@ -44,10 +44,7 @@ const deciding = 6
 // known are the reasons for which we may refuse what the scheduler accepts, as the file names them,
 // with what is behind them. All others together are to be fewer than one answer in a thousand.
 var known = map[string]string{
-	"SelectorMismatch, one label for many rules": "nodescaler knows labels that must be equal: of rules with other operators, " +
-		"or several terms, it takes the one label that most of the good nodes have and no bad one",
 	"SelectorMismatch, no word for it": "it has no word for an affinity to pods, and for extended resources",
-	"TaintNotTolerated, empty value":   "a toleration of the empty value is none where the key has a value on any node",
 	"Clash, namespaces by label":       "the labels of namespaces are not read: a selector of them counts as all",
 }
 

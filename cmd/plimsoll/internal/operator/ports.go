@@ -130,24 +130,14 @@ func (nodesAsMachines) Delete(_ context.Context, machine string) error {
 	return fmt.Errorf("machine %s cannot be deleted here", machine)
 }
 
-// Links says which machine stands behind a node, and to which pools nodes may come, as of the last step.
-// The zero Links knows of none.
+// Links says which machine is behind a node, as of the last step. The zero Links knows of none.
 type Links struct {
-	at    atomic.Pointer[links]
-	pools atomic.Pointer[[]nodescaler.Pool]
+	at atomic.Pointer[links]
 }
 
 type links struct {
 	machines []nodescaler.Machine
 	ids      *nodescaler.Identities
-}
-
-// Pools are the pools that machines are decided on for.
-func (l *Links) Pools() []nodescaler.Pool {
-	if p := l.pools.Load(); p != nil {
-		return *p
-	}
-	return nil
 }
 
 // Machine is the machine and the pool behind a node: that of its provider ID, then of its system UUID, then of its name.

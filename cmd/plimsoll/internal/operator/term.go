@@ -198,9 +198,6 @@ func (t *term) configure(ctx context.Context, d *desk, m *counted, woken bool) {
 	r.Offered, r.HandedOff = d.others(), t.Active && t.HandOff.Used()
 	r.Holds, r.HoldsUp, r.HoldsDown = d.holds(m.state.Machines)
 	r.Pauses = d.pauses()
-	if pools := r.Pools; t.Links != nil {
-		t.Links.pools.Store(&pools)
-	}
 	prices := d.prices
 	if prices == nil {
 		prices = pricing.DefaultBook()

@@ -1,0 +1,86 @@
+package kube
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// affinity reads what is required of nodes. A term that means nothing is met by no node, as it is in the
+// scheduler, and is not kept.
+func affinity(required *corev1.NodeSelector) nodescaler.Affinity {
+	terms := make(nodescaler.Affinity, 0, len(required.NodeSelectorTerms))
+	for i := range required.NodeSelectorTerms {
+		t := &required.NodeSelectorTerms[i]
+		term := make(nodescaler.Term, 0, len(t.MatchExpressions)+len(t.MatchFields))
+		valid := true
+		for j := range t.MatchExpressions {
+			r := requirement(&t.MatchExpressions[j])
+			term, valid = append(term, r), valid && r.Key != nodescaler.NameField && means(&r)
+		}
+		for j := range t.MatchFields {
+			r := requirement(&t.MatchFields[j])
+			one := len(r.Values) == 1 && (r.Operator == nodescaler.In || r.Operator == nodescaler.NotIn)
+			term, valid = append(term, r), valid && one && r.Key == nodescaler.NameField
+		}
+		if valid && len(term) > 0 {
+			terms = append(terms, term)
+		}
+	}
+	return terms
+}
+
+func requirement(e *corev1.NodeSelectorRequirement) nodescaler.Requirement {
+	r := nodescaler.Requirement{Key: text(e.Key), Operator: nodescaler.Operator(text(string(e.Operator)))}
+	for _, value := range e.Values {
+		r.Values = append(r.Values, text(value))
+	}
+	slices.Sort(r.Values)
+	return r
+}
+
+// means reports whether the requirement has as many values, and of the kind, as its operator takes.
+func means(r *nodescaler.Requirement) bool {
+	switch r.Operator {
+	case nodescaler.In, nodescaler.NotIn:
+		return len(r.Values) > 0
+	case nodescaler.Exists, nodescaler.DoesNotExist:
+		return len(r.Values) == 0
+	case nodescaler.Gt, nodescaler.Lt:
+		if len(r.Values) != 1 {
+			return false
+		}
+		_, err := strconv.ParseInt(r.Values[0], 10, 64)
+		return err == nil
+	}
+	return false
+}
+
+// place adds to what the pod said what its volumes require of its node, and what there is no word for.
+func place(said *nodescaler.Pod, p *pod, volumes map[string]*volume) {
+	for _, claim := range p.claims {
+		v := volumes[p.Namespace+"/"+claim]
+		if v == nil {
+			continue // not bound yet: it will be bound where the pod goes
+		}
+		if v.local != "" && said.Pinned == "" && !said.Daemon {
+			said.Pinned = "local storage: " + v.local
+		}
+		if v.required != nil {
+			said.Volumes = append(said.Volumes, v.required)
+		}
+	}
+	switch {
+	case p.lacking != "":
+		said.Selector = nowhere(p.lacking)
+	case p.neighbours != "" && said.Node != "":
+		// A pod that is still to be placed finds what it asks for on a machine of its own. Of one that
+		// runs it cannot be foreseen whether another node would do.
+		said.Selector = nowhere(p.neighbours)
+	}
+}
+
+func nowhere(what string) map[string]string { return map[string]string{nodescaler.SelectNowhere: what} }
