@@ -76,6 +76,8 @@ func Clashing(p, other *Pod) string {
 type Topology struct {
 	Key, Mark string
 	Skew      int
+	// Together has the pod go where one with the mark is; the first of those that have it themselves goes anywhere.
+	Together bool `json:",omitempty"`
 	// MinDomains is how many domains there have to be for the fewest pods of any to count as more than none.
 	MinDomains int `json:",omitempty"`
 	// AnyNode has nodes count that the pod does not select, and Tolerated only those whose taints it tolerates.
@@ -85,13 +87,30 @@ type Topology struct {
 // HostLabel is the label that has another value on each node.
 const HostLabel = "kubernetes.io/hostname"
 
-// Counts reports whether the node is in one of the domains of the pod's rule.
+// apart reports whether the rule is that no pod with the mark is in the pod's domain.
+func (t *Topology) apart() bool { return t.Skew == 0 && !t.Together }
+
+// Counts reports whether the node is in one of the domains of the pod's rule. Where pods are to be apart or together
+// it does not matter which nodes they choose.
 func (t *Topology) Counts(p *Pod, n *Node) bool {
-	if _, is := n.Labels[t.Key]; !is && t.Key != HostLabel {
+	if n.domain(t.Key) == "" {
 		return false
 	}
-	if !t.AnyNode && !selects(p, n) {
-		return false
+	if t.Skew == 0 {
+		return true
 	}
-	return !t.Tolerated || Tolerates(p, n.Taints)
+	for i := range p.Topology {
+		if other := &p.Topology[i]; other.Skew > 0 && n.domain(other.Key) == "" {
+			return false
+		}
+	}
+	return (t.AnyNode || selects(p, n)) && (!t.Tolerated || Tolerates(p, n.Taints) && works(p, n) == "")
+}
+
+// domain is the one that the node is in by the label, or "". By host name each node is in its own.
+func (n *Node) domain(key string) string {
+	if value := n.Labels[key]; value != "" || key != HostLabel {
+		return value
+	}
+	return n.Name
 }

@@ -49,16 +49,24 @@ func Fits(p *Pod, n *Node, used Used) (bool, Reason) {
 // "" if it does. It allocates nothing: this is what simulations call a million times. The
 // order of the checks is the order in which one would have to change things.
 func Refusal(p *Pod, n *Node, used Used) string {
-	if !n.Ready && !tolerates(p, notReady) {
-		return NodeNotReady
-	}
-	if n.Cordoned && !tolerates(p, unschedulable) {
-		return NodeCordoned
+	if code := works(p, n); code != "" {
+		return code
 	}
 	if code := Accepts(p, n); code != "" {
 		return code
 	}
 	return lacks(p, n.Allocatable.Minus(used.Requests), Slots(n.PodSlots)-used.Pods)
+}
+
+// works returns the code of the reason for which the node takes no pod like this one for now, or "".
+func works(p *Pod, n *Node) string {
+	switch {
+	case !n.Ready && !tolerates(p, notReady):
+		return NodeNotReady
+	case n.Cordoned && !tolerates(p, unschedulable):
+		return NodeCordoned
+	}
+	return ""
 }
 
 // lacks compares the pod with what is free. A pod that asks for nothing of a resource goes

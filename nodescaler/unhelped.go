@@ -53,6 +53,7 @@ func (u *Unhelped) Mark(s *Snapshot) {
 	u.last = s.Now
 	waiting := u.see(s)
 	var x *Index
+	var domains *Domains
 	marked, looked := false, map[*unhelped]bool{}
 	for _, i := range waiting {
 		p := &s.Pods[i]
@@ -68,8 +69,9 @@ func (u *Unhelped) Mark(s *Snapshot) {
 		if !s.Now.Before(c.until) && s.Now.Sub(w.since) >= unhelpedAfter && !looked[c] {
 			if looked[c] = true; x == nil {
 				x = NewIndex(s)
+				domains = NewDomains(x)
 			}
-			c.look(x, p, w.since)
+			c.look(x, domains, p, w.since)
 		}
 		if s.Now.Before(c.until) {
 			if !marked {
@@ -129,10 +131,10 @@ func classOf(p *Pod) string {
 }
 
 // look notes whether a node has room for a pod that has waited for long.
-func (c *unhelped) look(x *Index, p *Pod, since time.Time) {
+func (c *unhelped) look(x *Index, domains *Domains, p *Pod, since time.Time) {
 	room := ""
 	for i := range x.Nodes {
-		if n := &x.Nodes[i]; !n.Draining && Refusal(p, n.Node, n.Used) == "" && n.Crowd.Clash(p) == nil {
+		if n := &x.Nodes[i]; !n.Draining && Refusal(p, n.Node, n.Used) == "" && n.Crowd.Clash(p) == nil && !domains.Refuses(p, n.Node) {
 			room = n.Name
 			break
 		}

@@ -73,13 +73,8 @@ func place(said *nodescaler.Pod, p *pod, volumes map[string]*volume) {
 			said.Volumes = append(said.Volumes, v.required)
 		}
 	}
-	switch {
-	case p.lacking != "":
+	if p.lacking != "" {
 		said.Selector = nowhere(p.lacking)
-	case p.neighbours != "" && said.Node != "":
-		// A pod that is still to be placed finds what it asks for on a machine of its own. Of one that
-		// runs it cannot be foreseen whether another node would do.
-		said.Selector = nowhere(p.neighbours)
 	}
 }
 

@@ -65,8 +65,8 @@ func TestPodsGoWhereTheirConstraintsLetThem(t *testing.T) {
 		{name: "two zones at once", spec: `spec: {nodeSelector: {zone: b}, volumes: [{name: d, persistentVolumeClaim: {claimName: zoned}}]}`, want: nowhere},
 		{name: "a device", spec: `spec: {containers: [{name: a, resources: {requests: {nvidia.com/gpu: 1}}}]}`, want: nowhere},
 		{name: "none of a device", spec: `spec: {containers: [{name: a, resources: {requests: {nvidia.com/gpu: 0, ephemeral-storage: 1Gi}}}]}`, want: all},
-		{name: "no neighbour, running", spec: `spec: {nodeName: small-1, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {}}]}}}`, want: nowhere},
-		{name: "spread, running", spec: `spec: {nodeName: small-1, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}`, want: nowhere},
+		{name: "no neighbour, running", spec: `spec: {nodeName: small-1, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {}}]}}}`, want: all},
+		{name: "spread, running", spec: `spec: {nodeName: small-1, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {}}]}`, want: all},
 		{name: "spread if it can be", spec: `spec: {nodeName: small-1, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}`, want: all},
 	} {
 		t.Run(c.name, func(t *testing.T) {

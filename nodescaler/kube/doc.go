@@ -14,11 +14,10 @@
 // machine is bought in vain and no pod is moved that might not find a place:
 //
 //   - Tolerations that compare numbers are not kept.
-//   - Pods that ask for devices, or for certain neighbours, select a node that does not exist. They stay where
-//     they are, and nothing is bought for them.
+//   - Pods that ask for devices, or for pods by labels of their namespaces, select a node that does not exist. They
+//     stay where they are, and nothing is bought for them.
 //   - Pods that share no node, by an anti-affinity to the host name or a port of the node, have marks for that. Pods
-//     that are to be apart by zone, or spread evenly, have rules for when they wait, and select a node that does not
-//     exist once they run.
+//     that are to be apart by zone, spread evenly, or together, have rules.
 //   - Taints of nodes that are starting or failing make a node not ready.
 //   - Storage that is requested of a node, and preferences of any kind, are left out.
 //

@@ -15,11 +15,14 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// antiTerm is which pods another refuses to share a node with: a required anti-affinity by host name.
+// antiTerm is which pods a rule is about, such as those that another refuses to share a node with.
 type antiTerm struct {
 	selector   string // as labels.Parse reads it
 	namespaces string // sorted, joined by commas; empty is every namespace
 }
+
+// noNamespace is what no namespace is called.
+const noNamespace = "-"
 
 // rule is a rule of topology, whose mark is that of a term.
 type rule struct {
@@ -27,8 +30,9 @@ type rule struct {
 	nodescaler.Topology
 }
 
-// terms reads a pod's required anti-affinity: by host name, and by other labels as rules. A selector of namespaces counts as all of them: their labels are not read, and what is taken
-// to clash and does not costs a machine, where the opposite would leave a pod waiting for ever.
+// terms reads a pod's required anti-affinity: by host name, and by other labels as rules. A selector of
+// namespaces counts as all of them: their labels are not read, and what is taken to clash and does not costs a
+// machine, where the opposite would leave a pod waiting for ever.
 func terms(p *corev1.Pod) (apart []unique.Handle[antiTerm], rules []rule) {
 	a := p.Spec.Affinity
 	if a == nil || a.PodAntiAffinity == nil {
@@ -40,15 +44,7 @@ func terms(p *corev1.Pod) (apart []unique.Handle[antiTerm], rules []rule) {
 		if err != nil || t.LabelSelector == nil { // refused by the API server, and selects no pod
 			continue
 		}
-		of := antiTerm{selector: selector.String()}
-		if t.NamespaceSelector == nil {
-			named := slices.Clone(t.Namespaces)
-			if len(named) == 0 {
-				named = []string{p.Namespace}
-			}
-			slices.Sort(named)
-			of.namespaces = strings.Join(slices.Compact(named), ",")
-		}
+		of := antiTerm{selector.String(), strings.Join(namespaces(p, t), ",")}
 		if h := unique.Make(of); t.TopologyKey == nodescaler.HostLabel {
 			apart = append(apart, h)
 		} else {
@@ -56,6 +52,60 @@ func terms(p *corev1.Pod) (apart []unique.Handle[antiTerm], rules []rule) {
 		}
 	}
 	return apart, rules
+}
+
+// namespaces are those of a term, sorted; none are all of them.
+func namespaces(p *corev1.Pod, t *corev1.PodAffinityTerm) []string {
+	named := slices.Clone(t.Namespaces)
+	switch {
+	case t.NamespaceSelector != nil:
+		return nil
+	case len(named) == 0:
+		named = []string{p.Namespace}
+	}
+	slices.Sort(named)
+	return slices.Compact(named)
+}
+
+// beside reads a pod's required affinity to pods, as rules by each of its labels: the pods that it goes to are
+// those that all terms are about. It reports whether there is a term that cannot be read without the labels of
+// namespaces.
+func beside(p *corev1.Pod) (rules []rule, unread bool) {
+	a := p.Spec.Affinity
+	if a == nil || a.PodAffinity == nil || len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) == 0 {
+		return nil, false
+	}
+	all, every := labels.Everything(), true
+	var within []string
+	for i := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		t := &a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i]
+		if s := t.NamespaceSelector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
+			return nil, true
+		}
+		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+		requirements, some := selector.Requirements()
+		if err != nil || !some { // it is about no pod
+			all, requirements = labels.Everything(), nil
+			within, every = []string{noNamespace}, false
+		}
+		all = all.Add(requirements...)
+		switch named := namespaces(p, t); {
+		case named == nil:
+		case every:
+			within, every = named, false
+		default:
+			within = slices.DeleteFunc(within, func(n string) bool { return !slices.Contains(named, n) })
+		}
+		rules = append(rules, rule{Topology: nodescaler.Topology{Key: text(t.TopologyKey), Together: true}})
+	}
+	if !every && len(within) == 0 {
+		within = []string{noNamespace}
+	}
+	of := unique.Make(antiTerm{all.String(), strings.Join(within, ",")})
+	for i := range rules {
+		rules[i].of = of
+	}
+	return rules, false
 }
 
 // spreads reads how a pod is to be spread, where it may not be otherwise.

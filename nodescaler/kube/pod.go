@@ -40,9 +40,8 @@ type pod struct {
 	// apart are pods that it refuses to share a node with, and rules how it is spread over nodes and zones.
 	apart []unique.Handle[antiTerm]
 	rules []rule
-	// neighbours says what the pod asks of the pods beside it, and lacking what it asks of a node that
-	// nodescaler has no word for.
-	neighbours, lacking string
+	// lacking is what the pod asks of a node that nodescaler has no word for.
+	lacking string
 	// containers are what the pod's containers ask for, each by itself, and resize how far the last change
 	// of that has come.
 	containers []rightsize.Container
@@ -151,17 +150,14 @@ func (kept *pod) constraints(p *corev1.Pod) {
 		if a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil && !kept.said.Daemon {
 			kept.said.Affinity = affinity(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
 		}
-		if a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
-			kept.lacking = "a node beside pods it has an affinity to"
-		}
 	}
-	if kept.apart, kept.rules = terms(p); len(kept.rules) > 0 {
-		kept.neighbours = "a zone without pods it has an anti-affinity to"
+	kept.apart, kept.rules = terms(p)
+	together, unread := beside(p)
+	if unread {
+		kept.lacking = "a node beside pods of namespaces with certain labels"
 	}
+	kept.rules = slices.Concat(kept.rules, together, spreads(p))
 	kept.said.Has, kept.said.Repels = ports(p)
-	if spread := spreads(p); len(spread) > 0 {
-		kept.neighbours, kept.rules = "a node that keeps its pods evenly spread", append(kept.rules, spread...)
-	}
 	if len(p.Spec.ResourceClaims) > 0 {
 		kept.lacking = "a node with devices for its resource claims"
 	}

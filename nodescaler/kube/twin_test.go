@@ -23,10 +23,8 @@ var twinFile = flag.String("twin", "", "write the worlds that the scheduler is a
 // twinWorld is nodes, the pods on them and those that wait, and which of these go where.
 // testbed/schedtwin asks Kubernetes' scheduler the same.
 //
-// What has no answer by node here is left out: spreading over domains, anti-affinity by zone,
-// volumes and ephemeral storage. So are taints of nodes that are not ready or only starting, the
-// taint of a cordon without one, and resizes. Affinity to pods and extended resources, which are
-// refused everywhere, occur seldom.
+// Not asked is about volumes and ephemeral storage, taints of nodes that are not ready or only starting, and
+// resizes. Extended resources, which are refused everywhere, occur seldom.
 type twinWorld struct {
 	Nodes           []*corev1.Node
 	Placed, Pending []*corev1.Pod
@@ -54,7 +52,7 @@ func TestWhatTheSchedulerIsAskedHasAnswers(t *testing.T) {
 			all = append(all, w)
 		}
 	}
-	for _, code := range []string{"", "Clash", nodescaler.NodeCordoned, nodescaler.TaintNotTolerated, nodescaler.SelectorMismatch,
+	for _, code := range []string{"", "Clash", "Domain", nodescaler.NodeCordoned, nodescaler.TaintNotTolerated, nodescaler.SelectorMismatch,
 		nodescaler.InsufficientCPU, nodescaler.InsufficientMemory, nodescaler.NoPodSlot} {
 		if codes[code] == 0 {
 			t.Errorf("no answer is %q: %v", code, codes)
@@ -105,22 +103,28 @@ func (w *twinWorld) answer() {
 		state.Pods = append(state.Pods, said)
 	}
 	x := nodescaler.NewIndex(&state)
+	domains := nodescaler.NewDomains(x)
 	for i := range w.Pending {
 		p, answers := len(w.Placed)+i, []string{}
 		for _, n := range w.Nodes {
-			answers = append(answers, twinAnswer(&state.Pods[p], pods[p], x.Node(n.Name)))
+			answers = append(answers, twinAnswer(&state.Pods[p], pods[p], x.Node(n.Name), domains))
 		}
 		w.Answers = append(w.Answers, answers)
 	}
 }
 
 // twinAnswer is a code, with the kinds apart in which less is known here than there.
-func twinAnswer(said *nodescaler.Pod, p *pod, n *nodescaler.NodeLoad) string {
+func twinAnswer(said *nodescaler.Pod, p *pod, n *nodescaler.NodeLoad, domains *nodescaler.Domains) string {
 	code := nodescaler.Refusal(said, n.Node, n.Used)
 	switch other := n.Crowd.Clash(said); {
 	case code == "" && other != nil:
 		code = "Clash"
 		if twinByLabel(said) || twinByLabel(other) {
+			code += ", namespaces by label"
+		}
+	case code == "" && domains.Refuses(said, n.Node):
+		code = "Domain"
+		if slices.ContainsFunc(said.Has, twinByName) || slices.ContainsFunc(said.Topology, func(t nodescaler.Topology) bool { return twinByName(t.Mark) }) {
 			code += ", namespaces by label"
 		}
 	case code == nodescaler.SelectorMismatch && p.lacking != "":
@@ -130,8 +134,10 @@ func twinAnswer(said *nodescaler.Pod, p *pod, n *nodescaler.NodeLoad) string {
 }
 
 func twinByLabel(p *nodescaler.Pod) bool {
-	return slices.ContainsFunc(p.Repels, func(m string) bool { return m == "labels app=a,tier=x in every namespace" })
+	return slices.ContainsFunc(p.Repels, twinByName)
 }
+
+func twinByName(mark string) bool { return mark == "labels app=a,tier=x in every namespace" }
 
 // twinChance draws.
 type twinChance struct{ *rand.Rand }
@@ -171,11 +177,11 @@ func (c twinChance) node(name string) *corev1.Node {
 		corev1.ResourcePods:   pick(c, amount("110"), amount("110"), amount("20"), amount("20"), amount("7"), amount("2"), amount("110"), amount("1"), amount("110"), amount("0")),
 		"example.com/gpu":     amount("8"),
 	}
-	if n.Spec.Unschedulable = c.one(7); n.Spec.Unschedulable && c.one(3) {
+	if n.Spec.Unschedulable = c.one(7); n.Spec.Unschedulable { // its controller adds the taint at once
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	}
 	for range c.IntN(3) {
-		if c.one(2) {
+		if c.one(3) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{
 				Key: pick(c, "team", "gpu"), Value: pick(c, "", "red", "blue"),
 				Effect: pick(c, corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule),
@@ -222,7 +228,7 @@ func (c twinChance) containers(p *corev1.Pod) {
 	if c.one(6) {
 		p.Spec.Resources = &corev1.ResourceRequirements{Requests: c.amounts()}
 	}
-	if c.one(400) {
+	if c.one(900) {
 		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.com/gpu": amount("1")}
 	}
 }
@@ -276,17 +282,24 @@ func (c twinChance) affinities(p *corev1.Pod) {
 		}
 		a.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
 	}
-	if c.one(6) {
+	if c.one(8) {
 		a.PodAntiAffinity = &corev1.PodAntiAffinity{}
 		for range 1 + c.IntN(2) {
 			a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(
 				a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution, c.podTerm())
 		}
 	}
-	if c.one(400) {
-		a.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{c.podTerm()}}
+	if c.one(12) {
+		a.PodAffinity = &corev1.PodAffinity{}
+		for range 1 + c.IntN(4)/3 {
+			a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution = append(
+				a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution, c.podTerm())
+		}
 	}
 	p.Spec.Affinity = a
+	for range c.IntN(5) / 3 {
+		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c.spread())
+	}
 }
 
 func (c twinChance) nodeTerm() (t corev1.NodeSelectorTerm) {
@@ -314,8 +327,24 @@ func (c twinChance) nodeTerm() (t corev1.NodeSelectorTerm) {
 	return t
 }
 
+func (c twinChance) spread() corev1.TopologySpreadConstraint {
+	s := corev1.TopologySpreadConstraint{
+		MaxSkew: int32(1 + c.IntN(4)/3), TopologyKey: pick(c, "zone", "disk", corev1.LabelHostname), LabelSelector: c.podTerm().LabelSelector,
+		WhenUnsatisfiable:  pick(c, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.ScheduleAnyway),
+		NodeAffinityPolicy: pick(c, nil, new(corev1.NodeInclusionPolicyHonor), new(corev1.NodeInclusionPolicyIgnore)),
+		NodeTaintsPolicy:   pick(c, nil, new(corev1.NodeInclusionPolicyHonor), new(corev1.NodeInclusionPolicyIgnore)),
+	}
+	if c.one(3) {
+		s.MinDomains = new(int32(1 + c.IntN(4)))
+	}
+	if c.one(3) {
+		s.MatchLabelKeys = []string{"tier"}
+	}
+	return s
+}
+
 func (c twinChance) podTerm() corev1.PodAffinityTerm {
-	t := corev1.PodAffinityTerm{TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}}
+	t := corev1.PodAffinityTerm{TopologyKey: pick(c, corev1.LabelHostname, corev1.LabelHostname, "zone"), LabelSelector: &metav1.LabelSelector{}}
 	if c.one(2) {
 		t.LabelSelector.MatchLabels = map[string]string{"app": pick(c, "a", "b", "c", "d")}
 	} else {

@@ -143,9 +143,6 @@ func (l *life) schedule() {
 			n := &l.Nodes[j]
 			if p.Node == "" && nodescaler.Refusal(p, n, used[n.Name]) == "" && crowds[n.Name].Clash(p) == nil && l.spreads(p, n, crowds) {
 				p.Node, p.Phase, p.Unschedulable = n.Name, podscaler.Running, false
-				if len(p.Topology) > 0 { // as the cluster port has it
-					p.Selector = map[string]string{nodescaler.SelectNowhere: "a node that keeps its pods evenly spread"}
-				}
 				used[n.Name], crowds[n.Name] = used[n.Name].With(p), crowds[n.Name].With(p)
 			}
 		}

@@ -18,6 +18,8 @@ type places struct {
 	at     map[string]slot
 	taken  map[string]int              // pods that the simulation put on a node, by node
 	crowds map[string]nodescaler.Crowd // of those, and of machines that are not there yet, the marked ones
+	// domains count pods for rules of topology, as they are moved.
+	domains *nodescaler.Domains
 }
 
 // group is the nodes with the same taints. A pod that does not tolerate them skips the group
@@ -46,9 +48,11 @@ func nodesOf(slots []slot) []string {
 	return slices.Compact(names)
 }
 
-// newPlaces opens the nodes for moves, with what is used of each.
-func newPlaces(nodes []*nodescaler.NodeLoad, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
-	s := &places{at: make(map[string]slot, len(nodes)), taken: map[string]int{}, crowds: map[string]nodescaler.Crowd{}}
+// newPlaces opens some of the nodes for moves, with what is used of each.
+func newPlaces(x *nodescaler.Index, nodes []*nodescaler.NodeLoad, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
+	s := &places{
+		at: make(map[string]slot, len(nodes)), taken: map[string]int{}, crowds: map[string]nodescaler.Crowd{}, domains: nodescaler.NewDomains(x),
+	}
 	groups := map[string]*group{}
 	for _, n := range nodes {
 		key := taintKey(n.Taints)
@@ -95,7 +99,7 @@ func (s *places) find(p *nodescaler.Pod) (slot, bool) {
 		}
 		for i := g.room.next(0, p.Requests); i >= 0; i = g.room.next(i+1, p.Requests) {
 			n := g.nodes[i]
-			if nodescaler.Accepts(p, n.Node) == "" && s.clash(n, p) == nil {
+			if nodescaler.Accepts(p, n.Node) == "" && s.clash(n, p) == nil && !s.domains.Refuses(p, n.Node) {
 				return slot{g, i}, true
 			}
 		}
@@ -108,15 +112,19 @@ func (s *places) clash(n *nodescaler.NodeLoad, p *nodescaler.Pod) *nodescaler.Po
 	return cmp.Or(n.Crowd.Clash(p), s.crowds[n.Name].Clash(p))
 }
 
-// move puts all the pods somewhere and returns where each goes; or it moves none and returns the
+// move puts all the pods of a node somewhere and returns where each goes; or it moves none and returns the
 // first pod that fits nowhere.
-func (s *places) move(pods []*nodescaler.Pod) (moves []slot, stuck *nodescaler.Pod) {
+func (s *places) move(from *nodescaler.Node, pods []*nodescaler.Pod) (moves []slot, stuck *nodescaler.Pod) {
 	moves = make([]slot, 0, len(pods))
-	for _, p := range pods {
+	for i, p := range pods {
+		s.domains.Put(p, from, -1)
 		at, ok := s.find(p)
 		if !ok {
 			for i, m := range moves {
 				s.put(m, pods[i], -1)
+			}
+			for _, p := range pods[:i+1] {
+				s.domains.Put(p, from, 1)
 			}
 			return nil, p
 		}
@@ -128,16 +136,16 @@ func (s *places) move(pods []*nodescaler.Pod) (moves []slot, stuck *nodescaler.P
 
 // leave moves pods from the node that holds them, and perhaps others that need no place, and returns
 // where each goes; or the reason for which one of them must stay or has no place.
-func (s *places) leave(node string, held, moving []*nodescaler.Pod) ([]slot, *nodescaler.Reason) {
+func (s *places) leave(n *nodescaler.Node, held, moving []*nodescaler.Pod) ([]slot, *nodescaler.Reason) {
 	for _, p := range held {
 		if p.Pinned != "" && !p.Terminating {
-			r := because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", node, p.Name, p.Pinned)
+			r := because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, p.Name, p.Pinned)
 			return nil, &r
 		}
 	}
-	to, stuck := s.move(moving)
+	to, stuck := s.move(n, moving)
 	if stuck != nil {
-		r := because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", node, stuck.Name, nodescaler.Amount(stuck.Requests))
+		r := because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Amount(stuck.Requests))
 		return nil, &r
 	}
 	return to, nil
@@ -148,6 +156,7 @@ func (s *places) put(at slot, p *nodescaler.Pod, sign int) {
 	r := at.room.get(at.leaf)
 	at.room.set(at.leaf, room{r.free.Minus(p.Requests.Times(sign)), r.slots - sign})
 	s.taken[at.node()] += sign
+	s.domains.Put(p, at.nodes[at.leaf].Node, sign)
 	if crowd := s.crowds[at.node()]; sign > 0 {
 		s.crowds[at.node()] = crowd.With(p)
 	} else {
@@ -162,15 +171,19 @@ func (s *places) take(node string, p *nodescaler.Pod) {
 	}
 }
 
-// close takes a node out of the places, and returns what reopens it.
-func (s *places) close(node string) (reopen func()) {
-	at, ok := s.at[node]
+// close takes a node out of the places and domains, and returns what reopens it.
+func (s *places) close(n *nodescaler.Node) (reopen func()) {
+	domain := s.domains.Close(n)
+	at, ok := s.at[n.Name]
 	if !ok {
-		return func() {}
+		return domain
 	}
 	was := at.room.get(at.leaf)
 	at.room.set(at.leaf, none)
-	return func() { at.room.set(at.leaf, was) }
+	return func() {
+		at.room.set(at.leaf, was)
+		domain()
+	}
 }
 
 // room is what is free at a place, or the most that is free at any place of a range.

@@ -41,14 +41,14 @@ func TestFirstFitFindsWhatLookingAtEveryPlaceFinds(t *testing.T) {
 func TestMovesThatFailLeaveEverythingAsItWas(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pod("x", "w-1", 300, 1)
 	x := nodescaler.NewIndex(&w.Snapshot)
-	s := newPlaces([]*nodescaler.NodeLoad{&x.Nodes[0], &x.Nodes[1]}, func(n *nodescaler.NodeLoad) nodescaler.Used { return n.Used })
+	s := newPlaces(x, []*nodescaler.NodeLoad{&x.Nodes[0], &x.Nodes[1]}, func(n *nodescaler.NodeLoad) nodescaler.Used { return n.Used })
 	pod := func(cpu pricing.MilliCPU) *nodescaler.Pod {
 		return &nodescaler.Pod{Requests: pricing.Resources{CPU: cpu}}
 	}
-	if _, stuck := s.move([]*nodescaler.Pod{pod(1400), pod(1400), pod(700)}); stuck == nil || stuck.Requests.CPU != 700 {
+	if _, stuck := s.move(x.Nodes[0].Node, []*nodescaler.Pod{pod(1400), pod(1400), pod(700)}); stuck == nil || stuck.Requests.CPU != 700 {
 		t.Fatalf("stuck is %+v", stuck)
 	}
-	to, stuck := s.move([]*nodescaler.Pod{pod(1500), pod(1800)})
+	to, stuck := s.move(x.Nodes[0].Node, []*nodescaler.Pod{pod(1500), pod(1800)})
 	if stuck != nil || len(to) != 2 || s.taken["w-1"] != 1 || s.taken["w-2"] != 1 {
 		t.Fatalf("after a move that failed, the whole room is not there: %v, %+v, %v", to, stuck, s.taken)
 	}

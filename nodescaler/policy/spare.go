@@ -147,13 +147,40 @@ func (s *Spares) trial(gone map[*nodescaler.Pod]bool) *trial {
 			open = append(open, n)
 		}
 	}
-	room := newPlaces(open, func(n *nodescaler.NodeLoad) nodescaler.Used {
+	room := newPlaces(s.x, open, func(n *nodescaler.NodeLoad) nodescaler.Used {
 		if u, changed := used[n.Name]; changed {
 			return u
 		}
 		return s.loads[n.Name].used
 	})
+	s.remember(room, gone)
 	return &trial{s, gone, room, maps.Clone(s.above), map[*nodescaler.Pod]string{}}
+}
+
+// remember has places know which pods have moved in trials before, and are taken to be gone.
+func (s *Spares) remember(room *places, gone map[*nodescaler.Pod]bool) {
+	for i := range s.x.Nodes {
+		l := s.loads[s.x.Nodes[i].Name]
+		if l.gone {
+			room.domains.Close(l.Node)
+		}
+		for _, p := range l.pods {
+			if s.at[p] != l {
+				continue
+			}
+			from := s.x.Node(p.Node)
+			if from != nil && from.Name != l.Name {
+				room.domains.Put(p, from.Node, -1)
+			}
+			switch {
+			case gone[p] && p.Node == l.Name:
+				room.domains.Put(p, l.Node, -1)
+			case !gone[p] && p.Node != l.Name:
+				room.domains.Put(p, l.Node, 1)
+				room.crowds[l.Name] = room.crowds[l.Name].With(p)
+			}
+		}
+	}
 }
 
 // open reports whether pods may be expected to find room on the node.
@@ -222,8 +249,8 @@ func (t *trial) empty(l *load) (to []string, kept *nodescaler.Reason) {
 		return cmp.Or(-cmp.Compare(dominant(a.Requests, l.Allocatable), dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
 	})
 	moving := slices.DeleteFunc(slices.Clone(held), func(p *nodescaler.Pod) bool { return p.Terminating })
-	reopen := t.places.close(l.Name)
-	seats, kept := t.places.leave(l.Name, held, moving)
+	reopen := t.places.close(l.Node)
+	seats, kept := t.places.leave(l.Node, held, moving)
 	if kept != nil {
 		reopen()
 		return nil, kept

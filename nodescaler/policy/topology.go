@@ -6,13 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-// Pods that are to be spread over zones, or kept apart by zone, are given a zone each before they are packed: as if
-// they selected it. Those that are to be spread over nodes are dealt into as many groups as a node may hold of them,
+// Pods that are to be spread over zones, or kept apart or together by zone, are given a zone each before they are
+// packed: as if they selected it. Those that are to be spread over nodes are dealt into as many groups as a node may hold of them,
 // and no node takes two of a group. What the packing then finds, the scheduler can place in some order.
 
 // topology is how pods are spread over the domains of labels: those that run, and those that were given a domain.
@@ -33,9 +34,8 @@ type given struct{ mark, key, domain string }
 // rule is one topology rule of like pods.
 type rule struct {
 	nodescaler.Topology
-	// has is how many pods with the mark each domain has that there is; repelled are domains whose pods repel these.
-	has      map[string]int
-	repelled map[string]bool
+	// has is how many pods with the mark each domain has that there is.
+	has map[string]int
 	// open are the domains that can take a pod: on a node that is there or on its way, or on a machine that may
 	// be ordered.
 	open map[string]where
@@ -64,18 +64,90 @@ func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
 		}
 	}
 	nowhere := findings{}
-	placed := make([]want, 0, len(wants))
-	for _, w := range wants {
-		p, why := y.place(w.pod)
-		if p == nil {
-			nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
-			continue
+	placed, late := make([]want, 0, len(wants)), []want(nil)
+	wants = y.join(wants, nowhere)
+	for len(wants) > 0 {
+		for _, w := range wants {
+			if p, why := y.place(w.pod); p != nil {
+				w.pod = p
+				placed = append(placed, w)
+			} else if y.follows(w.pod) {
+				late = append(late, w)
+			} else {
+				nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
+			}
 		}
-		w.pod = p
-		placed = append(placed, w)
+		if len(late) == len(wants) { // none was placed that others follow
+			for _, w := range late {
+				_, why := y.place(w.pod)
+				nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
+			}
+			late = nil
+		}
+		wants, late = late, nil
 	}
 	nowhere.tell(t.draft, "pod")
+	slices.SortStableFunc(placed, func(a, b want) int { return strings.Compare(a.item, b.item) })
 	return placed
+}
+
+// follows reports whether the pod is to be with others.
+func (y *topology) follows(p *nodescaler.Pod) bool {
+	return slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return t.Together })
+}
+
+// join makes one item of the pods that are to share a node which none of them is on yet, as many as a machine holds.
+func (y *topology) join(wants []want, nowhere findings) []want {
+	joined := make([]want, 0, len(wants))
+	at := map[string]int{} // items that others join, by mark
+	with := map[int]int{}
+	for _, w := range wants {
+		mark := y.shares(w.pod)
+		i, begun := at[mark]
+		switch {
+		case mark == "":
+			joined = append(joined, w)
+		case !begun:
+			at[mark] = len(joined)
+			joined = append(joined, w)
+		default:
+			both := *joined[i].pod
+			both.Requests = both.Requests.Plus(w.pod.Requests)
+			if !y.held(&both) {
+				nowhere.add(nodescaler.NoDomain, "nowhere for %s: no machine holds it beside the others that it shares a node with, by %s", w.item, mark)
+				continue
+			}
+			joined[i].pod, joined[i].expected = &both, joined[i].expected && w.expected
+			with[i]++
+		}
+	}
+	for _, i := range at {
+		alone := *joined[i].pod
+		alone.Topology = slices.DeleteFunc(slices.Clone(alone.Topology), func(t nodescaler.Topology) bool { return t.Together && t.Key == nodescaler.HostLabel })
+		joined[i].pod = &alone
+		if with[i] > 0 {
+			joined[i].item += fmt.Sprintf(" and %d on its node", with[i])
+		}
+	}
+	return joined
+}
+
+// shares is the mark of those that the pod shares a node with, if none of them has one yet and it is one itself.
+func (y *topology) shares(p *nodescaler.Pod) string {
+	for i := range p.Topology {
+		if t := &p.Topology[i]; t.Together && t.Key == nodescaler.HostLabel && y.begins(p) {
+			return t.Mark
+		}
+	}
+	return ""
+}
+
+// held reports whether a node, or a machine that may be ordered, holds the pod.
+func (y *topology) held(p *nodescaler.Pod) bool {
+	return len(y.roomy(p)) > 0 || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
+		pool := y.x.Pool(o.Pool)
+		return y.room[pool.Name] > 0 && pool.Holds(p, o.Shape)
+	})
 }
 
 // place gives the pod a domain by each of its rules, or says why there is none.
@@ -84,7 +156,7 @@ func (y *topology) place(p *nodescaler.Pod) (*nodescaler.Pod, string) {
 	of := p
 	for i := range p.Topology {
 		r := &p.Topology[i]
-		if r.Key == nodescaler.HostLabel {
+		if r.Key == nodescaler.HostLabel && !r.Together {
 			groups = append(groups, *r)
 			continue
 		}
@@ -132,15 +204,18 @@ func (y *topology) domain(p, of *nodescaler.Pod, t *nodescaler.Topology) (best, 
 	if slices.Contains(p.Has, t.Mark) {
 		own = 1
 	}
-	least := y.least(r)
+	least, begins := y.least(r), t.Together && y.begins(p)
 	better := func(a, b string) int {
 		return cmp.Or(cmp.Compare(r.open[a], r.open[b]), cmp.Compare(y.count(r, a), y.count(r, b)), cmp.Compare(a, b))
 	}
 	for domain := range r.open {
 		n := y.count(r, domain)
 		_, there := r.has[domain]
-		allowed := n == 0 && !r.repelled[domain]
-		if t.Skew > 0 {
+		allowed := n == 0
+		switch {
+		case t.Together:
+			allowed = n > 0 || begins
+		case t.Skew > 0:
 			allowed = n+own-least <= t.Skew || !there && n == 0
 		}
 		if allowed && (best == "" || better(domain, best) < 0) {
@@ -150,12 +225,24 @@ func (y *topology) domain(p, of *nodescaler.Pod, t *nodescaler.Topology) (best, 
 	switch {
 	case best != "":
 		return best, ""
+	case t.Together:
+		return "", fmt.Sprintf("no value of %s that can take it has a pod that it is to be with, by %s", t.Key, t.Mark)
 	case len(r.open) == 0:
 		return "", fmt.Sprintf("no node and no pool with the label %s can take it", t.Key)
 	case t.Skew > 0:
 		return "", fmt.Sprintf("each value of %s that can take it has too many pods with %s already, by a skew of %d from %d", t.Key, t.Mark, t.Skew, least)
 	}
 	return "", fmt.Sprintf("each value of %s that can take it has a pod that it is to be apart from, by %s", t.Key, t.Mark)
+}
+
+// begins reports whether no pod is there yet that the pod is to be with, and it is one of those itself.
+func (y *topology) begins(p *nodescaler.Pod) bool {
+	for of, n := range y.given {
+		if n > 0 && slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return t.Together && t.Key == of.key && t.Mark == of.mark }) {
+			return false
+		}
+	}
+	return y.places.domains.Begins(p)
 }
 
 // count is how many pods of the rule a domain has, with those that were given it.
@@ -184,18 +271,8 @@ func (y *topology) rule(p, of *nodescaler.Pod, t *nodescaler.Topology) *rule {
 	if r := y.rules[key]; r != nil {
 		return r
 	}
-	r := &rule{Topology: *t, has: map[string]int{}, repelled: map[string]bool{}, open: map[string]where{}}
+	r := &rule{Topology: *t, has: y.places.domains.Counts(p, t), open: map[string]where{}}
 	y.rules[key] = r
-	for i := range y.x.Nodes {
-		n := &y.x.Nodes[i]
-		domain := n.Labels[t.Key]
-		if t.Counts(p, n.Node) {
-			r.has[domain] += marked(n.Crowd, t)
-		}
-		if domain != "" && repels(n.Crowd, p, t.Key) {
-			r.repelled[domain] = true
-		}
-	}
 	y.look(of, r)
 	return r
 }
@@ -211,12 +288,12 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 		note(n.Labels, onNode)
 	}
 	for _, m := range y.due() {
-		if pool := y.x.Pool(m.pool); pool != nil && pool.Holds(p, m.shape) {
+		if pool := y.x.Pool(m.pool); pool != nil && pool.Holds(p, m.shape) && !y.places.domains.Repelled(p, pool.Node()) {
 			note(pool.Labels, onNode)
 		}
 	}
 	for i := range y.offers {
-		if pool := y.x.Pool(y.offers[i].Pool); y.room[pool.Name] > 0 && pool.Holds(p, y.offers[i].Shape) {
+		if pool := y.x.Pool(y.offers[i].Pool); y.room[pool.Name] > 0 && pool.Holds(p, y.offers[i].Shape) && !y.places.domains.Repelled(p, pool.Node()) {
 			note(pool.Labels, onOffer)
 		}
 	}
@@ -226,7 +303,7 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 func (y *topology) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
 	for _, g := range y.places.groups {
 		for i, n := range g.nodes {
-			if g.room.get(i).takes(p.Requests) && nodescaler.Accepts(p, n.Node) == "" && y.places.clash(n, p) == nil {
+			if g.room.get(i).takes(p.Requests) && nodescaler.Accepts(p, n.Node) == "" && y.places.clash(n, p) == nil && !y.places.domains.Repelled(p, n.Node) {
 				nodes = append(nodes, n)
 			}
 		}
@@ -234,9 +311,9 @@ func (y *topology) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
 	return nodes
 }
 
-// deal puts the pod into a group of which no node takes two. There are as many as pods that a new node may hold, and no
-// more than pods, for a skew may be any number; a node that holds some already takes those of the first groups alone. As many go into each group as there are nodes with
-// room that take them, and the rest by turns.
+// deal puts the pod into a group of which no node takes two. There are as many as pods that a new node may hold,
+// and no more than pods, for a skew may be any number; a node that holds some already takes those of the first
+// groups alone. As many go into each group as there are nodes with room that take them, and the rest by turns.
 func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.Pod {
 	id := fmt.Sprintf("%+v %s", *t, nodescaler.Class(p))
 	levels := y.levels[id]
@@ -333,13 +410,4 @@ func first(crowd nodescaler.Crowd, mark string) *nodescaler.Pod {
 		}
 	}
 	return &nodescaler.Pod{}
-}
-
-// repels reports whether one of the crowd is to be apart from the pod by a label.
-func repels(crowd nodescaler.Crowd, p *nodescaler.Pod, key string) bool {
-	return slices.ContainsFunc(crowd, func(other *nodescaler.Pod) bool {
-		return slices.ContainsFunc(other.Topology, func(t nodescaler.Topology) bool {
-			return t.Skew == 0 && t.Key == key && slices.Contains(p.Has, t.Mark)
-		})
-	})
 }

@@ -108,3 +108,129 @@ func TestPodsAreSpreadOverZonesAndNodes(t *testing.T) {
 		})
 	}
 }
+
+// joins is for pods that go where others with the mark are, and have it themselves if they are some of those.
+func joins(key, mark string, own ...string) func(*nodescaler.Pod) {
+	return func(p *nodescaler.Pod) {
+		p.Has, p.Topology = own, []nodescaler.Topology{{Key: key, Mark: mark, Together: true}}
+	}
+}
+
+func TestPodsGoWhereThoseAreThatTheyAreToBeWith(t *testing.T) {
+	web := func(p *nodescaler.Pod) { p.Has = []string{"app=web"} }
+	running := func(p *nodescaler.Pod) {
+		web(p)
+		p.Phase = podscaler.Running
+	}
+	for _, c := range []struct {
+		name    string
+		world   *world
+		want    []string
+		reasons []string
+	}{
+		{
+			name: "in the zone of one that runs", world: zoned("a", "b").node("n1", "pve1").in("b").pod("x", "n1", 1700, 100, running).
+				waiting(1, func(p *nodescaler.Pod) {
+					joins(zoneLabel, "app=web")(p)
+					p.Requests.CPU = 1000
+				}),
+			want: []string{"Buy w-b small pve2"},
+		},
+		{
+			name: "all in one zone, though none is there yet", world: zoned("a", "b").waiting(3, func(p *nodescaler.Pod) {
+				joins(zoneLabel, "app=web", "app=web")(p)
+				p.Requests.CPU = 1000
+			}),
+			want: []string{"Buy w-a small pve2", "Buy w-a small pve3", "Buy w-a small pve1"},
+		},
+		{
+			name: "of pods that wait too, by whichever name", world: zoned("a", "b").waiting(1, joins(zoneLabel, "app=db")).
+				pod("z", "", 100, 100, func(p *nodescaler.Pod) {
+					p.Has, p.Selector = []string{"app=db"}, map[string]string{zoneLabel: "b"}
+				}).pod("z2", "", 100, 100, func(p *nodescaler.Pod) {
+				p.Has, p.Topology, p.Selector = []string{"app=db"}, []nodescaler.Topology{{Key: zoneLabel, Mark: "app=none"}}, map[string]string{zoneLabel: "b"}
+			}),
+			want: []string{"Buy w-b small pve1"},
+		},
+		{name: "of none that there is", world: zoned("a").waiting(1, joins(zoneLabel, "app=web")), reasons: []string{nodescaler.NoDomain}},
+		{
+			name: "on the node of one that runs", world: zoned("a").node("n1", "pve1").in("a").node("n2", "pve2").in("a").pod("x", "n2", 100, 100, running).
+				waiting(2, joins(nodescaler.HostLabel, "app=web")),
+			reasons: []string{nodescaler.PodsFitExisting},
+		},
+		{
+			name: "on the node of one that runs, which is full", world: zoned("a").node("n1", "pve1").in("a").pod("x", "n1", 1750, 100, running).
+				waiting(1, joins(nodescaler.HostLabel, "app=web")),
+			reasons: []string{nodescaler.NoDomain},
+		},
+		{
+			name: "all on one node, beside others", world: aWorld().pod("a", "", 1000, 100).waiting(3, func(p *nodescaler.Pod) {
+				joins(nodescaler.HostLabel, "app=web", "app=web")(p)
+				p.Requests.CPU = 600
+			}),
+			want: []string{"Buy w small pve2", "Buy w small pve1"},
+		},
+		{
+			name: "more than a node holds", world: aWorld().waiting(4, func(p *nodescaler.Pod) {
+				joins(nodescaler.HostLabel, "app=web", "app=web")(p)
+				p.Requests.CPU = 600
+			}),
+			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.NoDomain},
+		},
+		{
+			name: "none in the zone of one that it is not to be with", world: zoned("a", "b").node("n1", "pve1").in("a").pod("x", "n1", 100, 100, func(p *nodescaler.Pod) {
+				p.Topology = []nodescaler.Topology{{Key: zoneLabel, Mark: "app=web"}}
+			}).waiting(1, web),
+			want: []string{"Buy w-b small pve2"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			expect(t, decide(t, withUnneeded(t, nil), &c.world.Snapshot), c.want, c.reasons...)
+		})
+	}
+}
+
+// A node whose pods are spread, or kept apart or together, is emptied where the others let them go.
+func TestNodesWithPodsByRulesOfTopologyAreEmptied(t *testing.T) {
+	rule := func(change func(*nodescaler.Topology)) func(*nodescaler.Pod) {
+		return func(p *nodescaler.Pod) {
+			p.Phase, p.Has, p.Topology = podscaler.Running, []string{"app=web"}, []nodescaler.Topology{{Key: zoneLabel, Mark: "app=web"}}
+			change(&p.Topology[0])
+		}
+	}
+	spread := func(skew int) func(*nodescaler.Pod) { return rule(func(r *nodescaler.Topology) { r.Skew = skew }) }
+	apart := rule(func(*nodescaler.Topology) {})
+	together := rule(func(r *nodescaler.Topology) { r.Together = true })
+	for _, c := range []struct {
+		name  string
+		pods  func(*nodescaler.Pod)
+		zones string // of the nodes n1 and on, each with a pod
+		spare string // may go, all others being kept
+	}{
+		{"spread, and the zone has another node", spread(1), "aab", "n1"},
+		{"spread, and it was the only node of its zone", spread(1), "ab", "n1"},
+		{"spread by two", spread(2), "abb", "n1"},
+		{"apart, and the other zones have one each", apart, "abc", ""},
+		{"together", together, "aa", "n1"},
+		{"together, where another is", together, "ab", "n1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := zoned("a", "b", "c")
+			for i, zone := range c.zones {
+				name := "n" + string(rune('1'+i))
+				w.node(name, "pve1").in(string(zone)).pod("p-"+name, name, 100, 100, c.pods)
+			}
+			x := nodescaler.NewIndex(&w.Snapshot)
+			s := NewSpares(x, func(n *nodescaler.NodeLoad) bool { return n.Name == "n1" })
+			got := ""
+			for _, found := range s.List() {
+				if found.Kept == nil {
+					got += found.Node
+				}
+			}
+			if got != c.spare {
+				t.Errorf("%q may go, want %q: %+v", got, c.spare, s.List())
+			}
+		})
+	}
+}

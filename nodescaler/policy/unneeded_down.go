@@ -136,7 +136,7 @@ func (t *scan) late(n *nodescaler.NodeLoad, begun time.Time) bool {
 // leave moves the node's pods elsewhere in the simulation and returns where to, or the reason
 // for which one of them must stay or has no place.
 func (t *scan) leave(n *nodescaler.NodeLoad) ([]string, *nodescaler.Reason) {
-	to, blocked := t.places.leave(n.Name, n.Held(), t.toMove(n))
+	to, blocked := t.places.leave(n.Node, n.Held(), t.toMove(n))
 	return nodesOf(to), blocked
 }
 
@@ -165,7 +165,7 @@ func (t *scan) judge() []candidate {
 			kept.add(nodescaler.BudgetExhausted, "%s holds %s, whose budget lets none go now", c.Name, p.Name)
 			continue
 		}
-		reopen := t.places.close(c.Name)
+		reopen := t.places.close(c.Node)
 		to, blocked := t.leave(c.NodeLoad)
 		if blocked != nil {
 			reopen()

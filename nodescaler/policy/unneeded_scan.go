@@ -31,7 +31,7 @@ func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {
 			open = append(open, n)
 		}
 	}
-	t.places = newPlaces(open, t.used)
+	t.places = newPlaces(x, open, t.used)
 	return t
 }
 

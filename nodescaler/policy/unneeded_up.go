@@ -212,7 +212,7 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 		for i, n := range g.nodes {
 			// Most nodes are too full for any of the pods, and are not even mentioned.
 			if r := g.room.get(i); r.takes(smallest) {
-				refuses := refusals(classes, n.Node, n.Crowd, t.places.crowds[n.Name])
+				refuses := t.refusals(classes, n.Node, n.Crowd, t.places.crowds[n.Name])
 				b.Bins = append(b.Bins, packing.Bin{Name: n.Name, Free: r.free, Slots: r.slots, Refuses: refuses})
 			}
 		}
@@ -222,21 +222,21 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 			free, slots, crowd := p.Empty(m.shape)
 			b.Bins = append(b.Bins, packing.Bin{
 				Name: m.name, Free: free.Minus(m.used.Requests), Slots: slots - m.used.Pods,
-				Refuses: refusals(classes, p.Node(), crowd, t.places.crowds[m.name]),
+				Refuses: t.refusals(classes, p.Node(), crowd, t.places.crowds[m.name]),
 			})
 		}
 	}
 	for i := range offers {
 		p := t.x.Pool(offers[i].Pool)
 		_, _, crowd := p.Empty(offers[i].Shape)
-		offers[i].Refuses = refusals(classes, p.Node(), crowd)
+		offers[i].Refuses = t.refusals(classes, p.Node(), crowd)
 	}
 	b.Apart = apart(classes)
 	return b
 }
 
 // refusals is the classes that a node like this one with such marked pods does not take.
-func refusals(classes map[string]*nodescaler.Pod, n *nodescaler.Node, crowds ...nodescaler.Crowd) packing.Refusals {
+func (t *scan) refusals(classes map[string]*nodescaler.Pod, n *nodescaler.Node, crowds ...nodescaler.Crowd) packing.Refusals {
 	var r packing.Refusals
 	refuse := func(class, why string) {
 		if r == nil {
@@ -247,6 +247,10 @@ func refusals(classes map[string]*nodescaler.Pod, n *nodescaler.Node, crowds ...
 	for class, p := range classes {
 		if code := nodescaler.Accepts(p, n); code != "" {
 			refuse(class, code+": "+nodescaler.Mismatch(p, n))
+			continue
+		}
+		if t.places.domains.Repelled(p, n) {
+			refuse(class, nodescaler.PodsApart+": a pod of its zone, or another domain, is to be apart from it")
 			continue
 		}
 		for _, crowd := range crowds {

@@ -35,8 +35,8 @@ type world struct {
 // filters are the scheduler's default filters but for those of volumes and claimed devices, which
 // no pod of the file has. Each of the first has to decide some cases alone.
 var filters = []string{
-	names.NodeUnschedulable, names.TaintToleration, names.NodeAffinity, names.NodePorts,
-	names.NodeResourcesFit, names.InterPodAffinity, names.NodeName, names.PodTopologySpread,
+	names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit,
+	names.InterPodAffinity, names.PodTopologySpread, names.NodeUnschedulable, names.NodeName,
 }
 
 const deciding = 6
@@ -44,7 +44,8 @@ const deciding = 6
 // known are the reasons for which we may refuse what the scheduler accepts, as the file names them,
 // with what is behind them. All others together are to be fewer than one answer in a thousand.
 var known = map[string]string{
-	"SelectorMismatch, no word for it": "it has no word for an affinity to pods, and for extended resources",
+	"SelectorMismatch, no word for it": "it has no word for extended resources, and for pods by the labels of their namespaces",
+	"Domain, namespaces by label":      "as for Clash",
 	"Clash, namespaces by label":       "the labels of namespaces are not read: a selector of them counts as all",
 }
 

@@ -1,0 +1,297 @@
+package nodescaler
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Domains count pods by domain as they are moved from node to node, to say where the rules of topology let
+// others go. Those of a snapshot without any rule are nil, and refuse nothing.
+type Domains struct {
+	nodes  []*Node
+	closed map[string]bool
+	// has are the pods with each mark that a rule names, and where they are; apart is how many pods in a
+	// domain are to be apart from those with a mark, and keys are by which labels those with the mark are.
+	has   map[string]map[*Pod]*Node
+	apart map[domain]int
+	keys  map[string][]string
+	// tallies are by what they count, by the rule of a pod, and by mark.
+	tallies map[tallied]*tally
+	rules   map[*Topology]*tally
+	of      map[string][]*tally
+}
+
+type domain struct{ key, mark, value string }
+
+// tallied is what a tally goes by: pods that count the same nodes share one.
+type tallied struct {
+	Topology
+	by string
+}
+
+// NewDomains counts the pods on the index's nodes.
+func NewDomains(x *Index) *Domains {
+	d := &Domains{
+		closed: map[string]bool{}, has: map[string]map[*Pod]*Node{}, apart: map[domain]int{},
+		keys: map[string][]string{}, tallies: map[tallied]*tally{}, rules: map[*Topology]*tally{}, of: map[string][]*tally{},
+	}
+	for i := range x.Snapshot.Pods {
+		d.name(&x.Snapshot.Pods[i])
+	}
+	for i := range x.Snapshot.Future {
+		d.name(&x.Snapshot.Future[i].Like)
+	}
+	if len(d.has) == 0 {
+		return nil
+	}
+	for i := range x.Nodes {
+		n := &x.Nodes[i]
+		d.nodes = append(d.nodes, n.Node)
+		for _, p := range n.Crowd {
+			d.Put(p, n.Node, 1)
+		}
+		if n.Draining { // it goes, and those that leave it need not wait for that
+			d.Close(n.Node)
+		}
+	}
+	return d
+}
+
+// name notes the marks of the pod's rules.
+func (d *Domains) name(p *Pod) {
+	for i := range p.Topology {
+		t := &p.Topology[i]
+		if d.has[t.Mark] == nil {
+			d.has[t.Mark] = map[*Pod]*Node{}
+		}
+		if t.apart() && !slices.Contains(d.keys[t.Mark], t.Key) {
+			d.keys[t.Mark] = append(d.keys[t.Mark], t.Key)
+		}
+	}
+}
+
+// Put adds the pod to the node, or takes it off with a sign of -1.
+func (d *Domains) Put(p *Pod, n *Node, sign int) {
+	if d == nil || !p.Marked() {
+		return
+	}
+	for _, mark := range p.Has {
+		pods, named := d.has[mark]
+		if !named {
+			continue
+		}
+		if sign > 0 {
+			pods[p] = n
+		} else {
+			delete(pods, p)
+		}
+		for _, t := range d.of[mark] {
+			t.put(p, n, sign)
+		}
+	}
+	for i := range p.Topology {
+		if t := &p.Topology[i]; t.apart() {
+			d.apart[domain{t.Key, t.Mark, n.domain(t.Key)}] += sign
+		}
+	}
+}
+
+// Close has the node be no domain any more, and returns what has it be one again: it is on its way out.
+func (d *Domains) Close(n *Node) (reopen func()) {
+	if d == nil || d.closed[n.Name] {
+		return func() {}
+	}
+	change := func(sign int) {
+		d.closed[n.Name] = sign < 0
+		for _, t := range d.tallies {
+			t.open(n, sign)
+		}
+	}
+	change(-1)
+	return func() { change(1) }
+}
+
+// Refuses reports whether a rule of the pod, or of a pod that is there, keeps it off the node.
+func (d *Domains) Refuses(p *Pod, n *Node) bool {
+	if d == nil || !p.Marked() {
+		return false
+	}
+	if d.Repelled(p, n) {
+		return true
+	}
+	for i := range p.Topology {
+		if t := &p.Topology[i]; !d.allows(p, n, t) {
+			return true
+		}
+	}
+	return false
+}
+
+// Repelled reports whether a pod in one of the node's domains is to be apart from this one.
+func (d *Domains) Repelled(p *Pod, n *Node) bool {
+	if d == nil || len(d.keys) == 0 {
+		return false
+	}
+	for _, mark := range p.Has {
+		for _, key := range d.keys[mark] {
+			if value := n.domain(key); value != "" && d.apart[domain{key, mark, value}] > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// allows reports whether the rule of the pod lets it onto the node.
+func (d *Domains) allows(p *Pod, n *Node, t *Topology) bool {
+	value, counts := n.domain(t.Key), d.tally(p, t)
+	switch {
+	case t.apart():
+		return value == "" || counts.pods[value] == 0
+	case value == "":
+		return false
+	case t.Together:
+		return counts.pods[value] > 0 || d.Begins(p)
+	}
+	own := 0
+	if slices.Contains(p.Has, t.Mark) {
+		own = 1
+	}
+	return counts.pods[value]+own-counts.fewest() <= t.Skew
+}
+
+// Begins reports whether the pod is the first of those that are to be together, itself among them.
+func (d *Domains) Begins(p *Pod) bool {
+	for i := range p.Topology {
+		if t := &p.Topology[i]; t.Together && (!slices.Contains(p.Has, t.Mark) || d.tally(p, t).all > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// Refusal says which rule keeps the pod off the node, or "".
+func (d *Domains) Refusal(p *Pod, n *Node) string {
+	if !d.Refuses(p, n) {
+		return ""
+	}
+	for i := range p.Topology {
+		switch t := &p.Topology[i]; {
+		case d.allows(p, n, t):
+		case t.Together:
+			return fmt.Sprintf("%s=%s has no pod with %s", t.Key, n.domain(t.Key), t.Mark)
+		case t.apart():
+			return fmt.Sprintf("%s=%s has a pod with %s", t.Key, n.domain(t.Key), t.Mark)
+		default:
+			return fmt.Sprintf("%s=%s has %d pods with %s, and another has %d, for a skew of %d",
+				t.Key, n.domain(t.Key), d.tally(p, t).pods[n.domain(t.Key)], t.Mark, d.tally(p, t).fewest(), t.Skew)
+		}
+	}
+	return "a pod there is to be apart from it"
+}
+
+// Counts are how many pods with the mark of the pod's rule each domain has that counts for it.
+func (d *Domains) Counts(p *Pod, t *Topology) map[string]int {
+	counts := map[string]int{}
+	for value, n := range d.tally(p, t).nodes {
+		if n > 0 {
+			counts[value] = d.tally(p, t).pods[value]
+		}
+	}
+	return counts
+}
+
+// tally returns that of the pod's rule. Of a pod that was changed since, the rules are the same ones.
+func (d *Domains) tally(p *Pod, t *Topology) *tally {
+	if known := d.rules[t]; known != nil {
+		return known
+	}
+	by := tallied{Topology: *t}
+	if t.Skew > 0 {
+		by.by = Class(&Pod{Selector: p.Selector, Affinity: p.Affinity, Tolerations: p.Tolerations})
+		for i := range p.Topology {
+			by.by += strconv.Quote(p.Topology[i].Key)
+		}
+	}
+	if d.tallies[by] == nil {
+		d.tallies[by] = d.count(p, t)
+		d.of[t.Mark] = append(d.of[t.Mark], d.tallies[by])
+	}
+	d.rules[t] = d.tallies[by]
+	return d.rules[t]
+}
+
+// count counts the pods of a rule.
+func (d *Domains) count(p *Pod, t *Topology) *tally {
+	made := &tally{Topology: *t, like: p, nodes: map[string]int{}, pods: map[string]int{}, levels: map[int]int{}}
+	for _, n := range d.nodes {
+		if !d.closed[n.Name] {
+			made.open(n, 1)
+		}
+	}
+	for pod, n := range d.has[t.Mark] {
+		made.put(pod, n, 1)
+	}
+	return made
+}
+
+// tally is how many pods with a mark each domain has.
+type tally struct {
+	Topology
+	like  *Pod           // of the pods that have the rule
+	nodes map[string]int // that count, by domain; pods those with the mark
+	pods  map[string]int
+	all   int
+	// levels is how many domains have so many pods, and least the lowest level that any has.
+	levels map[int]int
+	least  int
+}
+
+func (t *tally) put(p *Pod, n *Node, sign int) {
+	value := n.domain(t.Key)
+	if value == "" || p.Terminating && t.Skew > 0 || !t.Counts(t.like, n) {
+		return
+	}
+	t.level(value, -1)
+	t.pods[value] += sign
+	t.all += sign
+	t.level(value, 1)
+}
+
+// open adds the node to its domain, or takes it out of it.
+func (t *tally) open(n *Node, sign int) {
+	if !t.Counts(t.like, n) {
+		return
+	}
+	value := n.domain(t.Key)
+	t.level(value, -1)
+	t.nodes[value] += sign
+	t.level(value, 1)
+}
+
+// level counts the domain among those with as many pods, if it has nodes.
+func (t *tally) level(value string, sign int) {
+	if t.nodes[value] < 1 {
+		return
+	}
+	is := t.pods[value]
+	if t.levels[is] += sign; sign > 0 {
+		t.least = min(t.least, is)
+	}
+}
+
+// fewest is how many pods the domain with the fewest has.
+func (t *tally) fewest() int {
+	domains := 0
+	for _, n := range t.levels {
+		domains += n
+	}
+	if domains < max(t.MinDomains, 1) {
+		return 0
+	}
+	for t.levels[t.least] < 1 {
+		t.least++
+	}
+	return t.least
+}

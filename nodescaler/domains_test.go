@@ -1,0 +1,177 @@
+package nodescaler
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// domainWorld is nodes in zones, and pods on them by rules of topology.
+func domainWorld(t *rapid.T) *Snapshot {
+	s := &Snapshot{}
+	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
+		n := Node{Name: fmt.Sprint("n", i), Ready: true, Labels: map[string]string{}}
+		for _, key := range []string{"zone", "disk"} {
+			if value := rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, key); value != "" {
+				n.Labels[key] = value
+			}
+		}
+		n.Cordoned = rapid.IntRange(0, 9).Draw(t, "cordoned") == 0
+		s.Nodes = append(s.Nodes, n)
+	}
+	marks := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"app=a", "app=b"}), 0, 2, rapid.ID)
+	for i := range rapid.IntRange(1, 12).Draw(t, "pods") {
+		p := Pod{Pod: podscaler.Pod{Name: fmt.Sprint("p", i)}, Has: marks.Draw(t, "has")}
+		slices.Sort(p.Has)
+		p.Terminating = rapid.IntRange(0, 5).Draw(t, "terminating") == 0
+		for range rapid.IntRange(0, 2).Draw(t, "rules") {
+			p.Topology = append(p.Topology, someTopology.Draw(t, "rule"))
+		}
+		if rapid.IntRange(0, 3).Draw(t, "selects") == 0 {
+			p.Selector = map[string]string{"disk": "a"}
+		}
+		if rapid.Bool().Draw(t, "placed") {
+			p.Node = s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "node")].Name
+		}
+		s.Pods = append(s.Pods, p)
+	}
+	return s
+}
+
+var someTopology = rapid.Custom(func(t *rapid.T) Topology {
+	r := Topology{
+		Key:     rapid.SampledFrom([]string{"zone", "disk", HostLabel}).Draw(t, "key"),
+		Mark:    rapid.SampledFrom([]string{"app=a", "app=b"}).Draw(t, "mark"),
+		AnyNode: rapid.Bool().Draw(t, "any node"), Tolerated: rapid.Bool().Draw(t, "tolerated"),
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	case 0:
+		r.Together = true
+	case 1:
+	default:
+		r.Skew, r.MinDomains = rapid.IntRange(1, 3).Draw(t, "skew"), rapid.IntRange(0, 3).Draw(t, "domains")
+	}
+	return r
+})
+
+// slowDomains answers from where pods are now, by the definitions of Kubernetes' rules.
+type slowDomains struct {
+	*Snapshot
+	on     map[string]string // node by pod
+	closed map[string]bool
+}
+
+func (s *slowDomains) refuses(p *Pod, n *Node) bool {
+	for i := range s.Pods {
+		other := &s.Pods[i]
+		at := s.node(s.on[other.Name])
+		if at == nil || other.Name == p.Name {
+			continue
+		}
+		for _, r := range other.Topology {
+			if !r.Together && r.Skew == 0 && slices.Contains(p.Has, r.Mark) && at.domain(r.Key) != "" && at.domain(r.Key) == n.domain(r.Key) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(p.Topology, func(r Topology) bool { return !s.allows(p, n, &r) })
+}
+
+func (s *slowDomains) node(name string) *Node {
+	if i := slices.IndexFunc(s.Nodes, func(n Node) bool { return n.Name == name }); i >= 0 {
+		return &s.Nodes[i]
+	}
+	return nil
+}
+
+// count is how many pods with the rule's mark are in the domain, or anywhere in any.
+func (s *slowDomains) count(p *Pod, r *Topology, domain string) (n int) {
+	for i := range s.Pods {
+		other := &s.Pods[i]
+		at := s.node(s.on[other.Name])
+		if at == nil || !slices.Contains(other.Has, r.Mark) || r.Skew > 0 && other.Terminating || !r.Counts(p, at) {
+			continue
+		}
+		if is := at.domain(r.Key); is == domain || domain == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *slowDomains) allows(p *Pod, n *Node, r *Topology) bool {
+	domain := n.domain(r.Key)
+	switch {
+	case r.Together && domain != "" && s.count(p, r, domain) == 0:
+		return !slices.ContainsFunc(p.Topology, func(o Topology) bool {
+			return o.Together && (s.count(p, &o, "") > 0 || !slices.Contains(p.Has, o.Mark))
+		})
+	case r.Together:
+		return domain != ""
+	case r.Skew == 0:
+		return domain == "" || s.count(p, r, domain) == 0
+	case domain == "":
+		return false
+	}
+	least, domains := -1, map[string]bool{}
+	for i := range s.Nodes {
+		if at := &s.Nodes[i]; !s.closed[at.Name] && r.Counts(p, at) {
+			domains[at.domain(r.Key)] = true
+			if is := s.count(p, r, at.domain(r.Key)); least < 0 || is < least {
+				least = is
+			}
+		}
+	}
+	if len(domains) < max(r.MinDomains, 1) {
+		least = 0
+	}
+	after := s.count(p, r, domain)
+	if slices.Contains(p.Has, r.Mark) {
+		after++
+	}
+	return after-least <= r.Skew
+}
+
+// However pods are moved and nodes closed, what was counted on the way is what counting anew finds.
+func TestDomainsCountAsPodsMove(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := domainWorld(t)
+		slow := &slowDomains{s, map[string]string{}, map[string]bool{}}
+		for i := range s.Pods {
+			slow.on[s.Pods[i].Name] = s.Pods[i].Node
+		}
+		x := NewIndex(s)
+		d := NewDomains(x)
+		reopen := map[string]func(){}
+		for range rapid.IntRange(1, 10).Draw(t, "steps") {
+			p, n := &s.Pods[rapid.IntRange(0, len(s.Pods)-1).Draw(t, "pod")], &s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "to")]
+			switch rapid.IntRange(0, 2).Draw(t, "step") {
+			case 0:
+				if at := slow.node(slow.on[p.Name]); at != nil {
+					d.Put(p, at, -1)
+					slow.on[p.Name] = ""
+				} else {
+					d.Put(p, n, 1)
+					slow.on[p.Name] = n.Name
+				}
+			case 1:
+				if slow.closed[n.Name] = !slow.closed[n.Name]; slow.closed[n.Name] {
+					reopen[n.Name] = d.Close(n)
+				} else {
+					reopen[n.Name]()
+				}
+			default:
+				if slow.on[p.Name] != "" {
+					continue // it would be beside itself
+				}
+				if got, want := d.Refuses(p, n), slow.refuses(p, n); got != want {
+					t.Fatalf("%s with %+v on %s %v: refused %v (%s), want %v", p.Name, p.Topology, n.Name, n.Labels, got, d.Refusal(p, n), want)
+				}
+			}
+		}
+	})
+}
