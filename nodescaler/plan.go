@@ -1,6 +1,8 @@
 package nodescaler
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -20,9 +22,58 @@ type Plan struct {
 	Reasons []Reason `json:"reasons,omitempty"`
 	// Held is what no machine is ordered for since it exceeds its namespace's quota, sorted by namespace and workload.
 	Held []Held `json:"held,omitempty"`
+	// Unplaced is what waits and has no place on any node, on a machine on its way or on one that the plan orders,
+	// sorted by workload and reason.
+	Unplaced []Unplaced `json:"unplaced,omitempty"`
 	// LookAgain is when the policy wants to be asked again, at the latest; zero for the
 	// next step.
 	LookAgain time.Time `json:"lookAgain,omitzero"`
+}
+
+// Unplaced are pods of one workload that wait for one reason and that nothing in a plan helps.
+type Unplaced struct {
+	// Workload is as pods have it; empty are bare pods.
+	Workload string `json:"workload,omitempty"`
+	// Pods names the first UnplacedNamed of those that there are, Count is how many there are, and Coming how many
+	// replicas that are decided on wait beside them and do not exist yet.
+	Pods   []string `json:"pods,omitempty"`
+	Count  int      `json:"count,omitempty"`
+	Coming int      `json:"coming,omitempty"`
+	Why    Reason   `json:"why"`
+	// Help is the change that would help them, in words; empty where none is known.
+	Help string `json:"help,omitempty"`
+}
+
+// UnplacedNamed is how many pods are named at most of those that have no place for one reason.
+const UnplacedNamed = 20
+
+// Text says why there is no place, and what would help.
+func (u *Unplaced) Text() string {
+	if u.Help == "" {
+		return u.Why.Text
+	}
+	return u.Why.Text + "; what would help: " + u.Help
+}
+
+// Who names the pods: shop/web-1, or 5 pods of shop/web, the first shop/web-1, and 3 to come.
+func (u *Unplaced) Who() string {
+	var parts []string
+	switch {
+	case u.Count == 1:
+		parts = append(parts, u.Pods[0])
+	case u.Count > 1 && u.Workload == "":
+		parts = append(parts, fmt.Sprintf("%d pods, the first %s", u.Count, u.Pods[0]))
+	case u.Count > 1:
+		parts = append(parts, fmt.Sprintf("%d pods of %s, the first %s", u.Count, u.Workload, u.Pods[0]))
+	}
+	if u.Coming > 0 {
+		of := ""
+		if u.Count == 0 {
+			of = " of " + u.Workload
+		}
+		parts = append(parts, fmt.Sprintf("%d to come%s", u.Coming, of))
+	}
+	return strings.Join(parts, ", and ")
 }
 
 // Reason is why something was decided or not.

@@ -261,3 +261,6 @@ func Hold(held map[string]*Held, namespace string, p *Pod, count int, why *Reaso
 	}
 	held[key].Pods += count
 }
+
+// HeldAs is the key by which Hold notes what is held of a pod's kind.
+func HeldAs(p *Pod) string { return cmp.Or(p.Workload, p.Namespace()+"/") }

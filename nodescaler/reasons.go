@@ -12,6 +12,7 @@ const (
 	VolumeElsewhere    = "VolumeElsewhere"    // a volume of the pod is not to be had on the node
 	InsufficientCPU    = "InsufficientCPU"    // less CPU is free than the pod asks for
 	InsufficientMemory = "InsufficientMemory" // less memory is free than the pod asks for
+	RequirementUnmet   = "RequirementUnmet"   // the pod asks something of its node that no machine is known to have
 	NoPodSlot          = "NoPodSlot"          // the node holds as many pods as it may
 	PodsApart          = "PodsApart"          // the node holds a pod that this one shares no node with: an anti-affinity, or a port
 )
@@ -31,6 +32,14 @@ const (
 	BeyondAllPools   = "BeyondAllPools"   // more replicas are to come than all machines that may be could carry
 )
 
+// UnplacedCodes are the codes that Plan.Unplaced has, sorted.
+func UnplacedCodes() []string {
+	return []string{
+		ClusterUnhealthy, InsufficientCPU, InsufficientMemory, LimitReached, NamespaceQuota, NoDomain, NoHostRoom, NoPodSlot, PodExpendable, PodTooBig,
+		PodsApart, PodsNotHelped, PoolAtMax, PoolBackingOff, PoolClosed, PoolUnknown, RefusedLately, RequirementUnmet, SelectorMismatch, TaintNotTolerated, VolumeElsewhere,
+	}
+}
+
 // Why a machine is bought or not, and where.
 const (
 	CheapestOffer  = "CheapestOffer"  // this shape on this host is part of the cheapest set found
@@ -38,6 +47,7 @@ const (
 	SpreadHost     = "SpreadHost"     // the host has none of the pool's machines yet
 	RoomiestHost   = "RoomiestHost"   // the host has the most memory left
 	PoolBelowMin   = "PoolBelowMin"   // the pool has fewer machines than its minimum
+	PoolClosed     = "PoolClosed"     // the pool makes no machines now: it is paused, or its machines fail
 	PoolAtMax      = "PoolAtMax"      // the pool has as many machines as it may
 	RefusedLately  = "RefusedLately"  // an order like it was refused, and is not made again for some minutes
 	PoolBackingOff = "PoolBackingOff" // the pool's machines failed of late, and no more are ordered yet

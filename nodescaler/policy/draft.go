@@ -31,6 +31,9 @@ type draft struct {
 	tenants *nodescaler.Tenants         // nil without quotas
 	holding map[string]*nodescaler.Held // for quotas
 	at      map[string]bool             // namespaces that surely want more than their quotas
+
+	unplaced []unplaced                                   // pods that wait and that it has no place for
+	repelled func(*nodescaler.Pod, *nodescaler.Node) bool // by pods in the node's zone; nil where that does not count
 }
 
 func newDraft(x *nodescaler.Index) *draft {

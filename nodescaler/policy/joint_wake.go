@@ -44,6 +44,15 @@ func (t *scan) makes(pool string) bool {
 	return p != nil && p.Shut() == nil && !t.backoffs[pool].on(t.now)
 }
 
+// shut says why the pool's machines are not made now, or nil.
+func (t *scan) shut(p *nodescaler.PoolSize) *nodescaler.Reason {
+	if b := t.backoffs[p.Name]; p.Shut() == nil && b.on(t.now) {
+		r := because(nodescaler.PoolBackingOff, "one failed at %s, and none is ordered until %s", b.failed.UTC().Format(time.TimeOnly), b.until.UTC().Format(time.TimeOnly))
+		return &r
+	}
+	return p.Shut()
+}
+
 // standsBy reports whether there is a spare to be woken of a pool whose machines fail to be made: it has been.
 func (t *scan) standsBy(pool string, s pricing.Shape) bool {
 	return t.keep != nil && slices.ContainsFunc(t.x.Spares, func(m *nodescaler.Machine) bool {

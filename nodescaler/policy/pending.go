@@ -104,17 +104,18 @@ func init() {
 	})
 }
 
-// pending remembers nothing but when it last polled.
+// pending remembers nothing but when it last polled, and what had no place then.
 type pending struct {
-	cfg  Pending
-	last time.Time
+	cfg      Pending
+	last     time.Time
+	unplaced []nodescaler.Unplaced
 }
 
 // Decide polls when the interval is over.
 func (p *pending) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	interval := time.Duration(p.cfg.PollInterval)
 	if since := s.Now.Sub(p.last); !p.last.IsZero() && since >= 0 && since < interval {
-		return nodescaler.Plan{LookAgain: p.last.Add(interval)}
+		return nodescaler.Plan{LookAgain: p.last.Add(interval), Unplaced: p.unplaced}
 	}
 	first := p.last.IsZero()
 	p.last = s.Now
@@ -127,8 +128,12 @@ func (p *pending) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 			t.shrink()
 			t.dismissSpares()
 		}
+	} else {
+		d.parkAll("a pool and a shape that the settings of the node policy pending name", d.plan.Reasons[len(d.plan.Reasons)-1])
+		d.noteUnplaced(nil, nil)
 	}
 	d.plan.LookAgain = s.Now.Add(interval)
+	p.unplaced = d.plan.Unplaced
 	return d.plan
 }
 
@@ -242,6 +247,22 @@ func (t *poll) grow() {
 	t.buyUpTo(need, why, t.forOf(pods))
 	t.growLast(last, t.size.Times(len(t.inFlight)).Minus(asked))
 	t.noteHeld()
+	t.strandAll(w.Pending)
+}
+
+// strandAll notes the pods that its one shape of machine does not help. Where machines are on their way those may.
+func (t *poll) strandAll(pods []*nodescaler.Pod) {
+	pool, only := *t.pool.Pool, *t.pool
+	pool.Shapes, only.Pool = []pricing.Shape{t.shape}, &pool
+	of := []nodescaler.PoolSize{only}
+	shut := func(p *nodescaler.PoolSize) *nodescaler.Reason { return p.Shut() }
+	s := search{draft: t.draft, pools: of, shut: shut}
+	for _, p := range pods {
+		if o := s.at(p, &of[0]); len(t.inFlight)+t.bought == 0 || o != nil && o.stage < closed {
+			t.strand(&want{pod: p}, "", nil)
+		}
+	}
+	t.noteUnplaced(of, shut)
 }
 
 // need is how many machines the larger of the two sums needs beside those on their way.
@@ -329,6 +350,11 @@ func (t *poll) growLast(pods []*nodescaler.Pod, coming pricing.Resources) {
 		may, why := t.may(n, t.machines(asked))
 		if why != nil {
 			t.holdBack(n, by[n][0], len(by[n]), why)
+			if may == 0 {
+				for _, p := range by[n] {
+					t.park(p, quotaHelp(p), *why)
+				}
+			}
 		}
 		whole := t.size.Times(may)
 		asked = pricing.Resources{CPU: min(asked.CPU, whole.CPU), Memory: min(asked.Memory, whole.Memory)}

@@ -23,8 +23,19 @@ func (d *draft) admit() nodescaler.Wanted {
 	for _, h := range w.Held {
 		d.holdBack(h.Namespace, &nodescaler.Pod{Workload: h.Workload}, h.Pods, &h.Why)
 	}
+	admitted := map[*nodescaler.Pod]bool{}
+	for _, p := range w.Pending {
+		admitted[p] = true
+	}
+	for _, p := range d.x.Pending {
+		if h := d.holding[nodescaler.HeldAs(p)]; h != nil && !admitted[p] {
+			d.park(p, quotaHelp(p), h.Why)
+		}
+	}
 	return w
 }
+
+func quotaHelp(p *nodescaler.Pod) string { return "a higher quota of namespace " + p.Namespace() }
 
 // holdBack notes pods that no machine is ordered for.
 func (d *draft) holdBack(namespace string, p *nodescaler.Pod, count int, why *nodescaler.Reason) {
@@ -200,6 +211,9 @@ func (b *bill) allows(t *scan, o *packing.Offer, of *bundle) bool {
 	if why := b.tenant.Beyond(plus(b.takes, take)); why != nil {
 		for _, p := range of.pods {
 			t.holdBack(b.tenant.Namespace, p, 1, why)
+		}
+		for _, p := range of.asked {
+			t.park(p, quotaHelp(p), *why)
 		}
 		return false
 	}

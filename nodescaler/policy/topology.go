@@ -74,13 +74,13 @@ func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
 			} else if y.follows(w.pod) {
 				late = append(late, w)
 			} else {
-				nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
+				y.noDomain(nowhere, &w, why)
 			}
 		}
 		if len(late) == len(wants) { // none was placed that others follow
 			for _, w := range late {
 				_, why := y.place(w.pod)
-				nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
+				y.noDomain(nowhere, &w, why)
 			}
 			late = nil
 		}
@@ -89,6 +89,14 @@ func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
 	nowhere.tell(t.draft, "pod")
 	slices.SortStableFunc(placed, func(a, b want) int { return strings.Compare(a.item, b.item) })
 	return placed
+}
+
+// noDomain notes pods that no domain may take.
+func (y *topology) noDomain(nowhere findings, w *want, why string) {
+	nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
+	if !w.expected {
+		y.strand(w, "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod", &nodescaler.Reason{Code: nodescaler.NoDomain, Text: why})
+	}
 }
 
 // follows reports whether the pod is to be with others.
@@ -114,10 +122,10 @@ func (y *topology) join(wants []want, nowhere findings) []want {
 			both := *joined[i].pod
 			both.Requests = both.Requests.Plus(w.pod.Requests)
 			if !y.held(&both) {
-				nowhere.add(nodescaler.NoDomain, "nowhere for %s: no machine holds it beside the others that it shares a node with, by %s", w.item, mark)
+				y.noDomain(nowhere, &w, "no machine holds it beside the others that it shares a node with, by "+mark)
 				continue
 			}
-			joined[i].pod, joined[i].expected = &both, joined[i].expected && w.expected
+			joined[i].pod, joined[i].expected, joined[i].with = &both, joined[i].expected && w.expected, append(joined[i].with, w.pod)
 			with[i]++
 		}
 	}

@@ -200,6 +200,8 @@ type unneeded struct {
 	decided map[string]int  // replicas that were decided on and did not exist then, by workload
 	ordered []string        // the orders that it made
 
+	unplaced []nodescaler.Unplaced // by the last scan
+
 	added, deleted, undrained time.Time // the last order, return and failed drain
 	backoffs                  map[string]*backoff
 }
@@ -222,11 +224,11 @@ func (u *unneeded) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	passed := s.Now.Sub(u.last)
 	due := u.last.IsZero() || passed < 0 || passed >= interval
 	if !due && !u.cfg.FrequentLoopsEnabled {
-		return nodescaler.Plan{LookAgain: u.last.Add(interval)}
+		return u.between(interval)
 	}
 	x := nodescaler.NewIndex(s)
 	if !due && !u.early(x) {
-		return nodescaler.Plan{LookAgain: u.last.Add(interval)}
+		return u.between(interval)
 	}
 	first := u.last.IsZero()
 	if u.last = s.Now; first {
@@ -236,7 +238,13 @@ func (u *unneeded) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	t.run()
 	u.remember(x, t.plan)
 	t.plan.LookAgain = s.Now.Add(interval)
+	u.unplaced = t.plan.Unplaced
 	return t.plan
+}
+
+// between is the plan between two scans: what waits does so for the reasons that the last one found.
+func (u *unneeded) between(interval time.Duration) nodescaler.Plan {
+	return nodescaler.Plan{LookAgain: u.last.Add(interval), Unplaced: u.unplaced}
 }
 
 // early reports whether something waits that the last scan did nothing for: pods and replicas that are

@@ -31,6 +31,7 @@ func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {
 			open = append(open, n)
 		}
 	}
+	t.repelled = func(p *nodescaler.Pod, n *nodescaler.Node) bool { return t.places.domains.Repelled(p, n) }
 	t.places = newPlaces(x, open, t.used)
 	return t
 }
@@ -39,6 +40,8 @@ func (t *scan) run() {
 	t.lookAtReadiness()
 	if !t.healthy() {
 		t.idle = nil
+		t.parkAll("nodes that are ready again", t.plan.Reasons[len(t.plan.Reasons)-1])
+		t.noteUnplaced(nil, nil)
 		return
 	}
 	t.lookAtMachines()

@@ -26,6 +26,7 @@ func (t *scan) grow() bool {
 		t.serve(t.narrow(wants, offers), offers)
 	}
 	t.noteHeld()
+	t.noteUnplaced(t.x.Pools, t.shut)
 	if t.cfg.EnforceNodeGroupMinSize {
 		for i := range t.x.Pools {
 			t.fillToMin(&t.x.Pools[i], offers)
@@ -39,6 +40,19 @@ type want struct {
 	item     string
 	pod      *nodescaler.Pod
 	expected bool // and no more than that
+	// with are pods that share a node with it, and its item.
+	with []*nodescaler.Pod
+}
+
+// all are its pods, each as the item is placed.
+func (w *want) all() []*nodescaler.Pod {
+	all := []*nodescaler.Pod{w.pod}
+	for _, p := range w.with {
+		like := *w.pod
+		like.Name, like.Workload = p.Name, p.Workload
+		all = append(all, &like)
+	}
+	return all
 }
 
 // wanted is the pods to be placed, those that are decided on and do not exist yet included, by the name
@@ -52,6 +66,8 @@ func (t *scan) wanted() []want {
 		switch {
 		case t.expendable(p):
 			cheap = append(cheap, p.Name)
+			t.park(p, "a higher priority of the pod, or a lower expendablePodsPriorityCutoff of the node policy", because(nodescaler.PodExpendable,
+				"its priority of %d is below %d, and no machine is ordered for such pods", p.Priority, t.cfg.ExpendablePodsPriorityCutoff))
 		case delay > 0 && t.now.Sub(p.Created) < delay: // without one, a clock that is behind the API server's delays nothing
 			young = append(young, p.Name)
 		default:
@@ -86,7 +102,7 @@ func (t *scan) future(future []nodescaler.Future, wants []want, cheap []string) 
 		named[f.Like.Workload] += count
 		for n := range numbers(before + count) {
 			if n > before {
-				wants = append(wants, want{f.Like.Workload + "+" + strconv.Itoa(n), &f.Like, n-before > f.Count})
+				wants = append(wants, want{item: f.Like.Workload + "+" + strconv.Itoa(n), pod: &f.Like, expected: n-before > f.Count})
 			}
 		}
 	}
@@ -302,7 +318,13 @@ func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 		}
 		o.Host = t.spread(o, planned)
 		if !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
-			if !t.makeWay(o) && t.makes(o.Pool) && t.room[o.Pool] < 1 {
+			if t.makeWay(o) {
+				continue
+			}
+			for _, pod := range b.asked {
+				t.strand(&want{pod: pod}, "", nil)
+			}
+			if t.makes(o.Pool) && t.room[o.Pool] < 1 {
 				pool := t.x.Pool(o.Pool)
 				full.add(string(packing.PoolFull), "no %s is ordered for %s: pool %s may have %d machines and has %d, those included that are kept or are being deleted",
 					o.Shape.Name, some("pod", p.Items), pool.Name, pool.Max, pool.Exist)
@@ -333,6 +355,9 @@ func (t *scan) place(wants []want, r packing.Result) (bundles []bundle, waiting 
 			t.places.take(p.Bin, w.pod)
 			t.fill(p.Bin, w.pod)
 		case p.Purchase < 0:
+			if !w.expected {
+				t.strand(w, "", packed(p))
+			}
 			nowhere.add(string(p.Why), "nowhere for %s: %s%s", p.Item, p.Text, t.daemonsShare(w.pod, p.Why))
 		default:
 			waiting++
@@ -347,12 +372,12 @@ func (t *scan) place(wants []want, r packing.Result) (bundles []bundle, waiting 
 }
 
 // daemonsShare names what DaemonSets take of the machines that a pod is too big for, if it fits without them.
-func (t *scan) daemonsShare(p *nodescaler.Pod, why packing.Why) string {
+func (d *draft) daemonsShare(p *nodescaler.Pod, why packing.Why) string {
 	if why != packing.TooBig {
 		return ""
 	}
-	for i := range t.x.Pools {
-		pool := &t.x.Pools[i]
+	for i := range d.x.Pools {
+		pool := &d.x.Pools[i]
 		without := *pool.Pool
 		without.Daemons = nodescaler.Daemons{}
 		for _, s := range pool.Shapes {
@@ -378,12 +403,16 @@ func largest(sets []*nodescaler.Pod) string {
 // bundle is what a machine is bought for.
 type bundle struct {
 	pods   []*nodescaler.Pod
+	asked  []*nodescaler.Pod // those of them that are more than expected
 	used   nodescaler.Used
-	waited bool // some of it is more than expected
+	waited bool // there are such
 }
 
 func (b *bundle) add(w *want) {
-	b.pods, b.used, b.waited = append(b.pods, w.pod), b.used.With(w.pod), b.waited || !w.expected
+	b.pods, b.used = append(b.pods, w.pod), b.used.With(w.pod)
+	if !w.expected {
+		b.asked, b.waited = append(b.asked, w.all()...), true
+	}
 }
 
 // code says whether anything of it waits or is decided on, or all is only expected.

@@ -1,0 +1,352 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// Pods that wait and that nothing in the plan helps have a reason each, in the words of those who write pods and pools:
+// what keeps them from the machines of each pool, the pool that comes nearest first, and the change that would help.
+
+// unplaced are pods that wait for one reason.
+type unplaced struct {
+	pod *nodescaler.Pod
+	// why is certain; without it the pools are looked through once all that is ordered is known, and known is what
+	// is said if they would take the pod.
+	why, known *nodescaler.Reason
+	help       string
+}
+
+// park notes a pod that waits for a reason that is known.
+func (d *draft) park(p *nodescaler.Pod, help string, why nodescaler.Reason) {
+	d.unplaced = append(d.unplaced, unplaced{pod: p, why: &why, help: help})
+}
+
+// parkAll does so for all that wait, in a scan that serves none.
+func (d *draft) parkAll(help string, why nodescaler.Reason) {
+	for _, p := range d.x.Pending {
+		d.park(p, help, why)
+	}
+}
+
+// strand notes pods for which there is no machine. What is known of why counts where no pool says more.
+func (d *draft) strand(w *want, help string, known *nodescaler.Reason) {
+	for _, p := range w.all() {
+		d.unplaced = append(d.unplaced, unplaced{pod: p, known: known, help: help})
+	}
+}
+
+// packed is why the packing has no place for a pod.
+func packed(p *packing.Placement) *nodescaler.Reason {
+	codes := map[packing.Why]string{
+		packing.NoOffer: nodescaler.PoolClosed, packing.Refused: nodescaler.RequirementUnmet, packing.TooBig: nodescaler.PodTooBig,
+		packing.PoolFull: nodescaler.PoolAtMax, packing.NoRoom: nodescaler.NoHostRoom,
+	}
+	return &nodescaler.Reason{Code: codes[p.Why], Text: p.Text}
+}
+
+// noteUnplaced puts into the plan what was noted. Shut says why a pool makes no machines now, or nil.
+func (d *draft) noteUnplaced(pools []nodescaler.PoolSize, shut func(*nodescaler.PoolSize) *nodescaler.Reason) {
+	d.parkUnhelped()
+	s := search{draft: d, pools: pools, shut: shut, found: map[string]unplaced{}}
+	slices.SortStableFunc(d.unplaced, func(a, b unplaced) int { return strings.Compare(a.pod.Name, b.pod.Name) })
+	all, seen := map[string]*nodescaler.Unplaced{}, map[string]bool{}
+	for _, u := range d.unplaced {
+		if seen[u.pod.Name] {
+			continue
+		}
+		if u.why == nil {
+			u = s.explain(u)
+		}
+		if u.why == nil {
+			continue // a machine may be ordered for it
+		}
+		key := strconv.Quote(u.pod.Workload) + u.why.Code + " " + u.why.Text
+		if all[key] == nil {
+			all[key] = &nodescaler.Unplaced{Workload: u.pod.Workload, Why: *u.why, Help: u.help}
+		}
+		g := all[key]
+		if u.pod.Name == "" {
+			g.Coming++
+			continue
+		}
+		seen[u.pod.Name] = true
+		if g.Count++; len(g.Pods) < nodescaler.UnplacedNamed {
+			g.Pods = append(g.Pods, u.pod.Name)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		d.plan.Unplaced = append(d.plan.Unplaced, *all[key])
+	}
+}
+
+// parkUnhelped notes the pods that room did not help.
+func (d *draft) parkUnhelped() {
+	for i := range d.x.Snapshot.Pods {
+		if p := &d.x.Snapshot.Pods[i]; p.Unhelped != "" {
+			d.park(p, "what the scheduler says in the pod's events", nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: p.Unhelped})
+		}
+	}
+}
+
+// search looks for what keeps pods from the machines that may be ordered.
+type search struct {
+	*draft
+	pools []nodescaler.PoolSize
+	shut  func(*nodescaler.PoolSize) *nodescaler.Reason
+	found map[string]unplaced // by what is looked at in a pod
+}
+
+func (s *search) explain(u unplaced) unplaced {
+	key := fmt.Sprintf("%v %s %v", u.pod.Requests, nodescaler.Class(u.pod), u.pod.Topology)
+	found, ok := s.found[key]
+	if !ok {
+		found.why, found.help = s.obstacle(u.pod)
+		s.found[key] = found
+	}
+	if u.why = u.known; found.why != nil {
+		u.why, u.help = found.why, found.help
+	}
+	return u
+}
+
+// obstacle is what keeps a pod from a pool's machines.
+type obstacle struct {
+	stage          stage
+	code, is, help string
+	pools          []string
+}
+
+// stage is how near the pool comes to having a machine for the pod.
+type stage int
+
+const (
+	otherLabels stage = iota
+	tainted
+	refusing // for another reason
+	tooSmall
+	crowded // by DaemonSets
+	closed
+	full
+	noHost
+	tooDear
+)
+
+// obstacle says what keeps the pod from all pools, or nil if a machine may be had.
+func (s *search) obstacle(p *nodescaler.Pod) (why *nodescaler.Reason, help string) {
+	if what := p.Selector[nodescaler.SelectNowhere]; what != "" {
+		r := because(nodescaler.RequirementUnmet, "the pod asks for %s, and no pool is known to have one", what)
+		return &r, "a node of that kind which joins without Plimsoll, or a pod that does not ask for it"
+	}
+	if len(s.pools) == 0 {
+		r := because(nodescaler.PoolUnknown, "there is no pool that a machine could be ordered from")
+		return &r, "a VMPool that is Ready"
+	}
+	var all []obstacle
+	for i := range s.pools {
+		o := s.at(p, &s.pools[i])
+		if o == nil {
+			return nil, ""
+		}
+		same := slices.IndexFunc(all, func(a obstacle) bool { return a.code == o.code && a.is == o.is })
+		if same < 0 {
+			all, same = append(all, *o), len(all)
+		}
+		all[same].pools = append(all[same].pools, s.pools[i].Name)
+	}
+	slices.SortStableFunc(all, func(a, b obstacle) int { return -cmp.Compare(a.stage, b.stage) })
+	return &nodescaler.Reason{Code: all[0].code, Text: together(all)}, all[0].help
+}
+
+// together puts obstacles into a sentence.
+func together(all []obstacle) string {
+	const shown = 3
+	var parts []string
+	for i := range all[:min(len(all), shown)] {
+		o := &all[i]
+		what := "pool "
+		if len(o.pools) > 1 {
+			what = "pools "
+		}
+		names := strings.Join(o.pools[:min(len(o.pools), shown)], ", ")
+		if more := len(o.pools) - shown; more > 0 {
+			names += fmt.Sprintf(" and %d more", more)
+		}
+		parts = append(parts, what+names+": "+o.is)
+	}
+	more := 0
+	for i := shown; i < len(all); i++ {
+		more += len(all[i].pools)
+	}
+	if more > 0 {
+		parts = append(parts, fmt.Sprintf("and %s more do not take it", plural(more, "pool")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// at is what keeps the pod from the pool's machines, or nil: the first thing that one would have to change.
+func (s *search) at(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
+	if o := refused(p, pool); o != nil {
+		return o
+	}
+	if s.repelled != nil && s.repelled(p, pool.Node()) {
+		return &obstacle{
+			stage: refusing, code: nodescaler.PodsApart, is: "its zone, or another domain, has a pod that is to be apart from this one",
+			help: "a pool in another zone, or a looser anti-affinity of one of the two",
+		}
+	}
+	var fits []pricing.Shape
+	for _, shape := range pool.Shapes {
+		if pool.Holds(p, shape) {
+			fits = append(fits, shape)
+		}
+	}
+	if len(fits) == 0 {
+		return s.small(p, pool)
+	}
+	if why := s.shut(pool); why != nil {
+		code := nodescaler.PoolClosed
+		if why.Code == nodescaler.PoolBackingOff {
+			code = why.Code
+		}
+		return &obstacle{stage: closed, code: code, is: "makes no machines now: " + why.Text, help: "pool " + pool.Name + " making machines again; its conditions and events say what is wrong"}
+	}
+	if s.room[pool.Name] < 1 {
+		return &obstacle{
+			stage: full, code: nodescaler.PoolAtMax, is: fmt.Sprintf("at its maximum of %s", plural(pool.Max, "machine")),
+			help: fmt.Sprintf("a max of pool %s above %d", pool.Name, pool.Max),
+		}
+	}
+	return s.hosts(pool, fits)
+}
+
+// refused is why the pool's machines do not take a pod of this kind, or nil. Labels come before taints: the
+// machines that have what a pod selects are those that are meant for it.
+func refused(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
+	n := pool.Node()
+	code := nodescaler.Accepts(p, n)
+	if code == "" {
+		return nil
+	}
+	if key, want, mismatch := mislabelled(p, pool); mismatch {
+		label := key + "=" + want
+		o := &obstacle{stage: otherLabels, code: nodescaler.SelectorMismatch, is: "no label " + label, help: "the label " + label + " on a pool, or another nodeSelector of the pod"}
+		if slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return t.Key == key }) {
+			o.is = "not in " + label + ", which is next for the pod by its spread or anti-affinity"
+		}
+		return o
+	}
+	if p.Affinity != nil && !p.Affinity.Meets(n) {
+		return &obstacle{
+			stage: otherLabels, code: nodescaler.SelectorMismatch, is: fmt.Sprintf("the pod's node affinity is not met, which requires %s", p.Affinity),
+			help: "labels of a pool that meet it, or another node affinity of the pod",
+		}
+	}
+	for _, v := range p.Volumes {
+		if !v.Meets(n) {
+			return &obstacle{
+				stage: otherLabels, code: nodescaler.VolumeElsewhere, is: fmt.Sprintf("a volume of the pod is out of reach, which requires %s", v),
+				help: "a pool whose nodes have that, or a volume elsewhere",
+			}
+		}
+	}
+	for i, t := range pool.Taints {
+		if !nodescaler.Tolerates(p, pool.Taints[i:i+1]) {
+			text := taintText(t)
+			return &obstacle{stage: tainted, code: nodescaler.TaintNotTolerated, is: "taint " + text + " is not tolerated", help: "a toleration of " + text + " in the pod"}
+		}
+	}
+	return &obstacle{stage: refusing, code: code, is: nodescaler.Mismatch(p, n), help: "other labels of the pool, or another rule in the pod"}
+}
+
+// mislabelled is the first label that the pod selects and the pool's machines lack.
+func mislabelled(p *nodescaler.Pod, pool *nodescaler.PoolSize) (key, value string, is bool) {
+	for _, key := range slices.Sorted(maps.Keys(p.Selector)) {
+		if got, ok := pool.Labels[key]; !ok || got != p.Selector[key] {
+			return key, p.Selector[key], true
+		}
+	}
+	return "", "", false
+}
+
+// taintText is a taint as kubectl writes it.
+func taintText(t nodescaler.Taint) string {
+	if t.Value == "" {
+		return t.Key + ":" + t.Effect
+	}
+	return t.Key + "=" + t.Value + ":" + t.Effect
+}
+
+// small is why none of the pool's shapes holds the pod, though the pool takes its kind.
+func (s *search) small(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
+	if len(pool.Shapes) == 0 {
+		return &obstacle{stage: tooSmall, code: nodescaler.PodTooBig, is: "it has no shape", help: "a shape for pool " + pool.Name}
+	}
+	nearest := least(pool.Shapes, func(shape pricing.Shape) float64 { return dominant(p.Requests, pool.Capacity(shape)) })
+	free, slots, crowd := pool.Empty(nearest)
+	o := &obstacle{stage: tooSmall, help: fmt.Sprintf("a larger shape for pool %s, or lower requests", pool.Name)}
+	switch {
+	case p.Requests.Memory > max(free.Memory, 0):
+		o.code = nodescaler.InsufficientMemory
+	case p.Requests.CPU > max(free.CPU, 0):
+		o.code = nodescaler.InsufficientCPU
+	case slots < 1:
+		return &obstacle{stage: tooSmall, code: nodescaler.NoPodSlot, is: "DaemonSets take all pod slots of " + nearest.Name, help: "more podSlots for pool " + pool.Name}
+	case crowd.Clash(p) != nil:
+		return &obstacle{stage: crowded, code: nodescaler.PodsApart, is: "each machine " + nodescaler.Clashing(p, crowd.Clash(p)), help: "another port or anti-affinity of the pod, or of that DaemonSet"}
+	default:
+		o.code = nodescaler.PodTooBig
+	}
+	o.is = fmt.Sprintf("its nearest shape, %s, has %s for pods, and the pod asks for %s%s",
+		nearest.Name, nodescaler.Amount(free), nodescaler.Amount(p.Requests), s.daemonsShare(p, packing.TooBig))
+	return o
+}
+
+// hosts is why none of the shapes can be made on any host now, or nil.
+func (s *search) hosts(pool *nodescaler.PoolSize, shapes []pricing.Shape) *obstacle {
+	var roomy, made *packing.Offer
+	taken := false
+	for _, shape := range shapes {
+		for i := range s.x.Hosts {
+			h := &s.x.Hosts[i]
+			taken = taken || pool.Takes(h.Host)
+			if !pool.Makes(shape, h.Host) {
+				continue
+			}
+			o := packing.Offer{Shape: shape, Host: h.Name, Rate: s.x.Rate(shape, h.Name)}
+			if made == nil || s.free[o.Host].Memory > s.free[made.Host].Memory {
+				made = &o
+			}
+			if !shape.Resources().Within(s.free[h.Name]) {
+				continue
+			}
+			if _, within := s.paid.With(shape, h.Name); within {
+				return nil
+			}
+			if roomy == nil || o.Rate < roomy.Rate {
+				roomy = &o
+			}
+		}
+	}
+	switch {
+	case roomy != nil:
+		rate, _ := s.paid.With(roomy.Shape, roomy.Host)
+		return &obstacle{stage: tooDear, code: nodescaler.LimitReached, is: fmt.Sprintf("with another %s all machines would cost %s/h of at most %s/h", roomy.Shape.Name, rate, s.x.Limit), help: "a higher limit on the cost"}
+	case made != nil:
+		return &obstacle{
+			stage: noHost, code: nodescaler.NoHostRoom, help: "room on a host of pool " + pool.Name + ", another host, or a smaller shape",
+			is: fmt.Sprintf("no host has room for its %s of %s; %s has most left, %s", made.Shape.Name, nodescaler.Amount(made.Shape.Resources()), made.Host, nodescaler.Amount(s.free[made.Host])),
+		}
+	case taken && len(pool.Refused) > 0:
+		return &obstacle{stage: noHost, code: nodescaler.RefusedLately, is: "makes no such machine now: " + pool.Refused[0].Why.Text, help: "what that says; it is tried again by itself"}
+	}
+	return &obstacle{stage: noHost, code: nodescaler.NoHostRoom, is: "none of its hosts takes new machines", help: "a host of pool " + pool.Name + " that is on line and neither cordoned nor in maintenance"}
+}
