@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // ordered is for which namespaces machines were ordered in the last hour, of those that have quotas. A restart
@@ -98,11 +99,44 @@ func (r *headcount) hold(ws *WorkloadStep) {
 	r.of[namespace] += max(d.To-alive, 0)
 }
 
+// unoffered leaves out what machines of pools that others order from would hold: it is for those to say what they do.
+func unoffered(w *world, all []nodescaler.Unplaced) []nodescaler.Unplaced {
+	if len(w.offered) == 0 {
+		return all
+	}
+	if len(w.snap.Pools) == 0 {
+		return nil
+	}
+	pods := map[string]*nodescaler.Pod{}
+	for i := range w.snap.Pods {
+		pods[w.snap.Pods[i].Name] = &w.snap.Pods[i]
+	}
+	for i := range w.snap.Future {
+		pods["like "+w.snap.Future[i].Like.Workload] = &w.snap.Future[i].Like
+	}
+	held := func(p *nodescaler.Pod) bool {
+		return p != nil && slices.ContainsFunc(w.offered, func(o nodescaler.Pool) bool {
+			return slices.ContainsFunc(o.Shapes, func(s pricing.Shape) bool { return o.Holds(p, s) })
+		})
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(u nodescaler.Unplaced) bool {
+		if len(u.Pods) > 0 {
+			return held(pods[u.Pods[0]])
+		}
+		return held(pods["like "+u.Workload])
+	})
+}
+
 // unplanned says of workloads for which of their pods no machine is ordered.
 func unplanned(w *world, step *Step) {
 	why := map[string]*nodescaler.Reason{}
+	for i := range step.Plan.Unplaced {
+		if u := &step.Plan.Unplaced[i]; why[u.Workload] == nil {
+			why[u.Workload] = &nodescaler.Reason{Code: u.Why.Code, Text: fmt.Sprintf("no machine is ordered for %d pods: %s", u.Count+u.Coming, u.Text())}
+		}
+	}
 	for i := range w.snap.Pods {
-		if p := &w.snap.Pods[i]; p.Unhelped != "" && why[p.Workload] == nil {
+		if p := &w.snap.Pods[i]; p.Unhelped != "" {
 			why[p.Workload] = &nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: p.Name + ": " + p.Unhelped}
 		}
 	}

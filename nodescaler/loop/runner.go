@@ -353,6 +353,7 @@ func (r *Runner) decide(ctx context.Context, w *world, step *Step) {
 		return
 	}
 	step.Plan = r.refuse(w, r.Nodes.Decide(&w.snap), step)
+	step.Plan.Unplaced = unoffered(w, step.Plan.Unplaced)
 	unplanned(w, step)
 }
 
