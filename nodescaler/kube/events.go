@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -33,6 +34,8 @@ const (
 	// that is counted in the next.
 	eventBurst = 20
 	eventEvery = 30 * time.Second
+	// podEventEvery is how often a pod has the same event at most. API servers keep events for an hour by default.
+	podEventEvery = time.Hour
 	// eventsWaiting is how many events wait at most for an API server that is slow.
 	eventsWaiting = 256
 	// noteLimit is how long a note may be, in bytes.
@@ -46,6 +49,14 @@ type events struct {
 	mu    *sync.Mutex
 	told  map[types.UID]*teller
 	queue chan *eventsv1.Event
+	pods  map[podEvent]time.Time // when each was sent
+	swept time.Time
+}
+
+// podEvent is a reason of an event about a pod.
+type podEvent struct {
+	uid    types.UID
+	reason string
 }
 
 // teller is what was told about one object.
@@ -57,7 +68,7 @@ type teller struct {
 }
 
 func newEvents() events {
-	return events{mu: &sync.Mutex{}, told: map[types.UID]*teller{}, queue: make(chan *eventsv1.Event, eventsWaiting)}
+	return events{mu: &sync.Mutex{}, told: map[types.UID]*teller{}, queue: make(chan *eventsv1.Event, eventsWaiting), pods: map[podEvent]time.Time{}}
 }
 
 // Tell sends an event about one of our own objects, in the background. What the mode forbids, or what
@@ -74,11 +85,46 @@ func (c *Cluster) Tell(about client.Object, e Event) {
 	if unsaid > 0 {
 		e.Note = fmt.Sprintf("%s (%d events before this one were left out)", e.Note, unsaid)
 	}
-	select {
-	case c.events.queue <- c.event(about, watchedKinds[i].kind, e):
-	default:
-		c.log.Warn("event dropped: too many wait to be sent", "object", about.GetName(), "reason", e.Reason)
+	c.send(c.event(corev1.ObjectReference{
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: watchedKinds[i].kind, Namespace: about.GetNamespace(), Name: about.GetName(),
+		UID: about.GetUID(), ResourceVersion: about.GetResourceVersion(),
+	}, e))
+}
+
+// AboutPod sends an event about a pod that waits, by its name with its namespace, in the background. It reports whether
+// it did: not for one that is gone or on a node, and of events with the same reason one an hour.
+func (c *Cluster) AboutPod(name string, e Event) bool {
+	p, ok := one[*pod](c, pods, name)
+	if !ok || p.said.Node != "" || !c.cfg.Mode.allows(Recommend) || !c.events.again(podEvent{p.UID, e.Reason}, time.Now()) {
+		return false
 	}
+	c.send(c.event(corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
+	}, e))
+	return true
+}
+
+func (c *Cluster) send(e *eventsv1.Event) {
+	select {
+	case c.events.queue <- e:
+	default:
+		c.log.Warn("event dropped: too many wait to be sent", "object", e.Regarding.Name, "reason", e.Reason)
+	}
+}
+
+// again reports whether a pod's event is due, and takes it for sent then.
+func (e *events) again(of podEvent, now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now.Sub(e.swept) > time.Minute {
+		e.swept = now
+		maps.DeleteFunc(e.pods, func(_ podEvent, at time.Time) bool { return now.Sub(at) >= podEventEvery })
+	}
+	if at, sent := e.pods[of]; sent && now.Sub(at) < podEventEvery {
+		return false
+	}
+	e.pods[of] = now
+	return true
 }
 
 // admit reports whether an event is new and there is room for it, and how many were left out before.
@@ -119,9 +165,9 @@ func (e *events) forget(now time.Time) {
 	}
 }
 
-func (c *Cluster) event(about client.Object, kind string, e Event) *eventsv1.Event {
+func (c *Cluster) event(about corev1.ObjectReference, e Event) *eventsv1.Event {
 	now := time.Now()
-	namespace := about.GetNamespace()
+	namespace := about.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
@@ -136,13 +182,10 @@ func (c *Cluster) event(about client.Object, kind string, e Event) *eventsv1.Eve
 		instance = *holder
 	}
 	return &eventsv1.Event{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cut(about.GetName(), 200) + "." + strconv.FormatInt(now.UnixNano(), 16)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cut(about.Name, 200) + "." + strconv.FormatInt(now.UnixNano(), 16)},
 		EventTime:  metav1.NewMicroTime(now), Type: what, Reason: e.Reason, Action: cut(action, 128), Note: cut(printable.Text(e.Note), noteLimit),
 		ReportingController: controllerName, ReportingInstance: cut(instance, 128),
-		Regarding: corev1.ObjectReference{
-			APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Namespace: about.GetNamespace(), Name: about.GetName(),
-			UID: about.GetUID(), ResourceVersion: about.GetResourceVersion(),
-		},
+		Regarding: about,
 	}
 }
 

@@ -396,3 +396,28 @@ func TestOnlyPodsThatBeginToWaitWake(t *testing.T) {
 		}
 	}
 }
+
+// A pod has the same event once an hour, another at once; what was long ago is forgotten.
+func TestPodsHaveAnEventOnceAnHour(t *testing.T) {
+	e, now := newEvents(), time.Now()
+	for i, c := range []struct {
+		uid, reason string
+		after       time.Duration
+		want        bool
+	}{
+		{"u", "PoolAtMax", 0, true},
+		{"u", "PoolAtMax", 59 * time.Minute, false},
+		{"u", "NoHostRoom", 59 * time.Minute, true},
+		{"v", "PoolAtMax", 59 * time.Minute, true},
+		{"u", "PoolAtMax", time.Hour, true},
+		{"u", "PoolAtMax", 90 * time.Minute, false},
+		{"w", "PoolAtMax", 5 * time.Hour, true},
+	} {
+		if is := e.again(podEvent{types.UID(c.uid), c.reason}, now.Add(c.after)); is != c.want {
+			t.Errorf("%d: sent %v, want %v", i, is, c.want)
+		}
+	}
+	if len(e.pods) != 1 {
+		t.Errorf("%d are remembered", len(e.pods))
+	}
+}

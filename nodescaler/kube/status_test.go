@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -26,7 +27,7 @@ func TestNothingThatSteersATerminalIsWrittenToTheCluster(t *testing.T) {
 	if got.Conditions[0].Message != shown || got.LastDecision.Reasons[0].Text != shown {
 		t.Errorf("the status says %q and %q, want %q", got.Conditions[0].Message, got.LastDecision.Reasons[0].Text, shown)
 	}
-	if e := (&Cluster{}).event(a, "WorkloadAutoscaler", Event{About: "Ready", Note: said}); e.Note != shown {
+	if e := (&Cluster{}).event(corev1.ObjectReference{Kind: "WorkloadAutoscaler"}, Event{About: "Ready", Note: said}); e.Note != shown {
 		t.Errorf("the event says %q, want %q", e.Note, shown)
 	}
 }
