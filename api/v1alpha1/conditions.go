@@ -34,11 +34,14 @@ const (
 	// ConditionMachinesHeld is True while there are machines that nothing takes down: nodes contradict one another or
 	// themselves about them, or something on their disks would be lost. It names them, with what to do.
 	ConditionMachinesHeld = "MachinesHeld" // VMPool
+	// ConditionPodsUnplaced is True while pods wait that no machine of any pool would help. It says of the first of them
+	// why, and what change would help.
+	ConditionPodsUnplaced = "PodsUnplaced" // VMPool
 	// ConditionCapacityAhead is True once cluster-autoscaler, or whoever else orders machines in Plimsoll's place, has
 	// been asked to keep room for expected replicas.
 	ConditionCapacityAhead = "CapacityAhead" // WorkloadAutoscaler
 	// ConditionCapacityHeld is True while no machine is ordered for some of the workload's pods or replicas, since its
-	// namespace is at its quota, its pods cannot be created, or no machine helped them.
+	// namespace is at its quota, its pods cannot be created, or no machine helped or would help them.
 	ConditionCapacityHeld = "CapacityHeld" // WorkloadAutoscaler
 	// ConditionFallback is True while the policy has not been able to tell for so long that the fallback
 	// counts.

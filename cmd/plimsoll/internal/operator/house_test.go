@@ -407,6 +407,11 @@ func (h *house) Tell(o client.Object, e kube.Event) {
 	h.told = append(h.told, fmt.Sprintf("%s %s %s: %s", kindOf(o), o.GetName(), e.Reason, e.Note))
 }
 
+func (h *house) AboutPod(name string, e kube.Event) bool {
+	h.told = append(h.told, fmt.Sprintf("Pod %s %s: %s", name, e.Reason, e.Note))
+	return true
+}
+
 func list[T any](all map[string]*T) ([]*T, error) {
 	var out []*T
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -37,6 +37,7 @@ type Metrics struct {
 	latency       *prometheus.GaugeVec
 	heldWorkloads *prometheus.GaugeVec
 	unschedulable prometheus.Gauge
+	podsUnplaced  *prometheus.GaugeVec
 	machines      *prometheus.GaugeVec
 	poolLimits    *prometheus.GaugeVec
 	heldPools     *prometheus.GaugeVec
@@ -116,6 +117,7 @@ func NewMetrics(to prometheus.Registerer) (*Metrics, error) {
 		latency:       gauge("workload_latency_seconds", "The objective's quantile of response times: as measured at the last decision, and its target.", "namespace", "name", "kind"),
 		heldWorkloads: gauge("workload_held", "1 for the reason why a workload is decided for and left as it is.", "namespace", "name", "reason"),
 		unschedulable: gauge("pods_unschedulable", "Pods that the scheduler found no node for.").WithLabelValues(),
+		podsUnplaced:  gauge("pods_unplaced", "Pods that wait and that no machine would help, by reason.", "reason"),
 		machines:      gauge("machines", "Machines, by pool and phase.", "pool", "phase"),
 		poolLimits:    gauge("pool_limit_machines", "The bounds of a pool's machines: min and max.", "pool", "bound"),
 		heldPools:     gauge("pool_held", "1 for the reason why a pool is planned for and left as it is.", "pool", "reason"),
@@ -144,6 +146,7 @@ func (m *Metrics) start() {
 			m.actions.WithLabelValues(string(k), r)
 		}
 	}
+	m.noneUnplaced()
 	m.decisions.WithLabelValues(none, resultDone)
 	for _, r := range []string{resultDone, resultFailed} {
 		m.resizes.WithLabelValues(r)
@@ -168,6 +171,7 @@ func (m *Metrics) Leading(leads bool) {
 		v.Reset()
 	}
 	m.unschedulable.Set(0)
+	m.noneUnplaced()
 	m.left(&pve.Report{})
 	m.known = nil
 }
@@ -212,6 +216,7 @@ func (m *Metrics) step(s *loop.Step, began, ended time.Time) {
 // objects tells of what is on the desk. What is not there any more has no series any more.
 func (m *Metrics) objects(d *desk, s *loop.Step, machines *counted) {
 	m.unschedulable.Set(float64(s.Observed.Pending))
+	m.unplaced(s)
 	m.workloads(d, s)
 	m.pools(d, s, machines)
 }

@@ -44,6 +44,7 @@ type Cluster interface {
 
 	SetStatus(ctx context.Context, o client.Object) error
 	Tell(about client.Object, e kube.Event)
+	AboutPod(name string, e kube.Event) bool
 	Lead(ctx context.Context, identity string, work func(context.Context)) error
 }
 

@@ -61,6 +61,7 @@ func (t *term) publish(ctx context.Context, d *desk, s *loop.Step, m *counted) e
 			t.Cluster.Tell(o.about, e)
 		}
 	}
+	t.eventsAboutPods(s)
 	return errors.Join(errs...)
 }
 

@@ -36,6 +36,7 @@ const (
 	reasonAboveTarget    = "AboveTarget"    // it is not
 	reasonNotMeasured    = "NotMeasured"    // that is not known
 	reasonNothingPending = "NothingPending" // everything has room
+	reasonAllPlaced      = "AllPlaced"      // no pod waits that no machine would help
 	reasonMachinesComing = "MachinesComing" // machines are on their way
 	reasonNoMachines     = "NoMachines"     // and none is
 	reasonScaledToZero   = "ScaledToZero"   // by a decision

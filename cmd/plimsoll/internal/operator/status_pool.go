@@ -45,6 +45,9 @@ func (p *pool) status(s *loop.Step, f *floor, held []heldMachine) v1alpha1.VMPoo
 		coming := int(st.Machines.Ordered+st.Machines.Booting) + ordered(s, func(a *nodescaler.Action) bool { return a.Pool == p.object.Name })
 		c.capacity(coming, s.Observed.Pending)
 		c.machinesHeld(held)
+		if p.ours() {
+			c.unplaced(s)
+		}
 	}
 	if r, is := f.braked[p.object.Name]; is {
 		c.set(v1alpha1.ConditionBraked, metav1.ConditionTrue, r.Code, "%s%s", r.Text, notResumed(p.object))
