@@ -23,6 +23,7 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
 const planLong = `Say what Plimsoll would do in a cluster as it is now, and what that would save. Only reads, with any kubeconfig:
@@ -164,6 +165,8 @@ type planAnswer struct {
 	Buy      []planMachine  `json:"buy"`
 	Return   []planMachine  `json:"return"`
 	Stay     []planMachine  `json:"stay"`
+	// Unplaced is what waits and has no place in the plan.
+	Unplaced []nodescaler.Unplaced `json:"unplaced,omitempty"`
 	// Why is what keeps the plan from doing more.
 	Why   []nodescaler.Reason `json:"why,omitempty"`
 	Notes []string            `json:"notes,omitempty"`
@@ -277,6 +280,7 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 		}
 	}
 	a.Now, a.Then = costOfAll(out.Prices, are, now), costOfAll(out.Prices, will, now)
+	a.Unplaced = out.Step.Plan.Unplaced
 	for _, r := range out.Step.Plan.Reasons {
 		if !slices.Contains(ofReturns, r.Code) {
 			a.Why = append(a.Why, r)
@@ -288,6 +292,12 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 var ofReturns = []string{
 	nodescaler.ActivityElsewhere, nodescaler.JustStarted, nodescaler.CoolingDown, nodescaler.NodeUnneeded, nodescaler.NodeBusy, nodescaler.NodeTakesPods,
 	nodescaler.NoPlaceElsewhere, nodescaler.PodPinned, nodescaler.MachineHeld, nodescaler.BudgetExhausted, nodescaler.PoolAtMin, nodescaler.NodeDraining, nodescaler.NodeCordoned,
+}
+
+// ofUnplaced are reasons of why pods have no place. In the table each has its own line, with what would help.
+var ofUnplaced = []string{
+	string(packing.NoOffer), string(packing.Refused), string(packing.TooBig), string(packing.PoolFull), string(packing.NoRoom),
+	nodescaler.NoDomain, nodescaler.PodTooBig, nodescaler.PodExpendable, nodescaler.PodsNotHelped,
 }
 
 // costOfAll is what machines cost together, with the fixed parts of their hosts.
@@ -364,9 +374,18 @@ func (a *planAnswer) table(w io.Writer) {
 	for _, m := range a.Stay {
 		a.line(w, m, "", "keep", cmp.Or(first(m.Why), "machines are to be bought"))
 	}
+	if len(a.Unplaced) > 0 {
+		fmt.Fprintf(w, "\nNO PLACE FOR\tREASON\tWHY\n")
+	}
+	for i := range a.Unplaced {
+		u := &a.Unplaced[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\n", u.Who(), u.Why.Code, u.Text())
+	}
 	fmt.Fprintln(w)
 	for _, r := range a.Why {
-		fmt.Fprintln(w, r)
+		if len(a.Unplaced) == 0 || !slices.Contains(ofUnplaced, r.Code) {
+			fmt.Fprintln(w, r)
+		}
 	}
 	if a.Limit > 0 {
 		fmt.Fprintf(w, "all machines may cost %s\n", a.Limit.Display(a.Currency))

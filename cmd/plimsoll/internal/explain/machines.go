@@ -30,6 +30,13 @@ func machines(root *Node, s *loop.Step) {
 	if len(s.Plan.Actions) == 0 {
 		n.Add("result", "no action")
 	}
+	if len(s.Plan.Unplaced) > 0 {
+		waiting := n.Add("no place for", "")
+		for i := range s.Plan.Unplaced {
+			u := &s.Plan.Unplaced[i]
+			waiting.Add(u.Who(), fmt.Sprintf("%s: %s", u.Why.Code, u.Text()))
+		}
+	}
 	if len(s.Plan.Reasons) > 0 {
 		label := "why no more"
 		if len(s.Plan.Actions) == 0 {
