@@ -13,8 +13,8 @@ import (
 )
 
 // Pods that are to be spread over zones, or kept apart or together by zone, are given a zone each before they are
-// packed: as if they selected it. Those that are to be spread over nodes are dealt into as many groups as a node may hold of them,
-// and no node takes two of a group. What the packing then finds, the scheduler can place in some order.
+// packed: as if they selected it. Those that are to be spread over nodes are dealt into as many groups as a node may
+// hold of them, and no node takes two of a group. What the packing then finds, the scheduler can place in some order.
 
 // topology is how pods are spread over the domains of labels: those that run, and those that were given a domain.
 type topology struct {

@@ -145,26 +145,11 @@ type rival struct {
 	created time.Time
 }
 
-// weight is what a machine in a pool's range counts for its cluster.
-type weight struct {
-	vmid    int
-	created time.Time
-	runs    bool
-}
-
-// weight is that of the machine with a VMID. What a host that is offline has may run: its cluster is not to lose a pool
-// because nothing is known of it.
-func (f *Fleet) weight(vmid int, created time.Time) weight {
+// weight is what the machine with a VMID counts for its cluster. What a host that is offline has may run: its cluster
+// is not to lose a pool by that.
+func (f *Fleet) weight(vmid int, created time.Time) entry {
 	g := f.guest(vmid)
-	return weight{vmid, created, g != nil && (g.running || !f.view.seen.online(g.host))}
-}
-
-// before reports whether a machine counts more than another one.
-func (c weight) before(o weight) bool {
-	if c.runs != o.runs {
-		return c.runs
-	}
-	return cmp.Or(c.created.Compare(o.created), cmp.Compare(c.vmid, o.vmid)) < 0
+	return entry{vmid: vmid, created: created, runs: g != nil && (g.running || !f.view.seen.online(g.host))}
 }
 
 // contest decides which pools are another cluster's, by the marks of what was last listed, and says what has changed.
@@ -175,7 +160,7 @@ func (f *Fleet) contest() {
 	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
 		if r, lost := f.outranked(f.pools[name]); lost {
 			winner = cmp.Or(winner, &r)
-			f.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no older machine in %s",
+			f.shut[name] = no(CodeOtherCluster, "VM %d on %s has the owner %s and the pool %s and belongs to cluster %s; this is cluster %s, and has no machine in %s that comes before it",
 				r.vmid, r.host, f.cfg.Owner, name, r.cluster, f.cfg.Cluster, f.pools[name].VMIDs)
 		}
 	}
@@ -202,7 +187,7 @@ func (f *Fleet) sayOfPool(pool string, r nodescaler.Reason, advice string) {
 // outranked returns the machine by which a pool is another cluster's, if it is.
 func (f *Fleet) outranked(p *Pool) (rival, bool) {
 	var first *rival
-	var most weight
+	var most entry
 	for id := range f.rivals {
 		r := f.rivals[id]
 		if c := f.weight(id, r.created); r.pool == p.Name && p.VMIDs.Holds(id) && (first == nil || c.before(most)) {

@@ -25,7 +25,7 @@ import (
 // taken, then by VMID. Whose machine ranks beyond the maximum removes it, never started; the others wait until that is
 // done. Clocks only say who goes first. A process removes nothing but what it made itself.
 
-// entry is a machine of the pool that shows the flag.
+// entry is a machine of the pool as it ranks among others.
 type entry struct {
 	vmid    int
 	created time.Time
