@@ -99,13 +99,17 @@ func (b *buyer) fill(s int, left []int) []lot {
 		}
 		n := 1
 		if b.window == 1 {
-			n = b.m.joins(nil, k, free.times(b.m.kinds[k].need, left[k]-b.taken[k]))
+			n = b.m.joins(s, load, k, free.times(b.m.kinds[k].need, left[k]-b.taken[k]))
 		}
 		free = free.plus(b.m.kinds[k].need, -n)
 		if b.taken[k] == 0 {
 			load = append(load, lot{kind: k, n: 1})
 		}
 		b.taken[k] += n
+		if b.m.kinds[k].extra != nil { // what is left of these is worked out from the load
+			i := slices.IndexFunc(load, func(l lot) bool { return l.kind == k })
+			load[i].n = b.taken[k]
+		}
 	}
 	for i, l := range load {
 		load[i].n, b.taken[l.kind] = b.taken[l.kind], 0
@@ -128,7 +132,7 @@ func (b *buyer) next(s int, free vector, from int, left []int, load []lot) (best
 	for i := from; i < len(b.live) && seen < b.window; i++ {
 		k := b.live[i]
 		kd := &b.m.kinds[k]
-		if kd.need[cpu] > free[cpu] || kd.need[memory] > free[memory] || left[k] == b.taken[k] || refused[kd.class] || b.m.joins(load, k, 1) == 0 {
+		if kd.need[cpu] > free[cpu] || kd.need[memory] > free[memory] || left[k] == b.taken[k] || refused[kd.class] || b.m.joins(s, load, k, 1) == 0 {
 			continue
 		}
 		if seen++; seen == 1 {

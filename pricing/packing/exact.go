@@ -107,7 +107,7 @@ func (e *exact) share(i, from int, open float64) {
 
 // alike reports whether the same kinds may join both loads.
 func (m *model) alike(a, b []lot) bool {
-	return !slices.ContainsFunc(m.order, func(k int) bool { return m.joins(a, k, 1) != m.joins(b, k, 1) })
+	return !slices.ContainsFunc(m.order, func(k int) bool { return m.beside(a, k, 1) != m.beside(b, k, 1) })
 }
 
 // seen reports whether one of the machines has the same room for the same classes as j.
@@ -115,7 +115,7 @@ func (e *exact) seen(machines []int, j int) bool {
 	mj := &e.p.machines[j]
 	return slices.ContainsFunc(machines, func(i int) bool {
 		mi := &e.p.machines[i]
-		return mi.free == mj.free && e.p.m.specs[mi.spec].mask == e.p.m.specs[mj.spec].mask && e.p.m.alike(mi.load, mj.load)
+		return mi.free == mj.free && e.p.m.specs[mi.spec].mask == e.p.m.specs[mj.spec].mask && e.p.m.evenExtras(mi, mj) && e.p.m.alike(mi.load, mj.load)
 	})
 }
 

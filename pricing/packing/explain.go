@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -14,7 +15,7 @@ import (
 func (m *model) result(p *plan, bound pricing.Rate) Result {
 	w := writer{m: m, p: p, placed: make([]int, len(m.kinds)), asks: make([]string, len(m.kinds))}
 	for k := range m.kinds {
-		w.asks[k] = "asks for " + size(m.kinds[k].requests) + "; "
+		w.asks[k] = "asks for " + size(m.kinds[k].requests) + m.besides(m.kinds[k].extra) + "; "
 	}
 	w.result = Result{Placements: make([]Placement, len(m.items)), Rate: p.score.rate, LowerBound: bound}
 	for i := range m.bins {
@@ -65,7 +66,7 @@ func (w *writer) bin(i int) {
 		return
 	}
 	n := &w.m.nodes[w.m.bins[i].node]
-	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free), count(n.Slots, "pod slot"))
+	text := fmt.Sprintf("%s is paid for and had %s and %s free", n.Name, size(n.Free)+w.m.besides(n.extra), count(n.Slots, "pod slot"))
 	for _, l := range w.p.machines[i].load {
 		w.place(l, Placement{Bin: n.Name, Purchase: -1, Why: FitsExisting, Text: text})
 	}
@@ -98,7 +99,8 @@ func (w *writer) purchase(mc *machine) {
 func (w *writer) obstacle(kd *kind) (Why, string) {
 	m := w.m
 	taking := w.offersThat(func(o *offered) bool { return m.accepts(o.spec, kd) })
-	fitting := w.offersThat(func(o *offered) bool { return m.fits(o.spec, kd) })
+	fitting := w.offersThat(func(o *offered) bool { return m.large(o.spec, kd) })
+	having := w.offersThat(func(o *offered) bool { return m.fits(o.spec, kd) })
 	open := w.offersThat(func(o *offered) bool { return m.fits(o.spec, kd) && w.p.pools[o.pool] > 0 })
 	switch {
 	case len(taking) == 0 && (len(m.offered) > 0 || w.nodesRefuse(kd)):
@@ -106,16 +108,30 @@ func (w *writer) obstacle(kd *kind) (Why, string) {
 	case len(taking) == 0:
 		return NoOffer, "nothing is on offer"
 	case len(fitting) == 0:
-		o := nearest(taking, func(o *offered) float64 { return shortage(kd.need, m.specs[o.spec].room) })
+		o := nearest(taking, func(o *offered) float64 { return shortage(kd.need[:], m.specs[o.spec].room.all()) })
 		return TooBig, fmt.Sprintf("of %s for its class %s comes nearest, with %s and %s",
 			count(len(taking), "offer"), named(o.Offer), size(o.Free), count(o.Slots, "pod slot"))
+	case len(having) == 0:
+		return NoResource, w.shortOf(kd, fitting)
 	case len(open) == 0:
-		o := fitting[0]
+		o := having[0]
 		return PoolFull, fmt.Sprintf("%s would hold it, but pool %s may have only %s", named(o.Offer), o.Pool, count(m.pools[o.pool], "more machine"))
 	}
-	o := nearest(open, func(o *offered) float64 { return shortage(o.takes, w.p.hosts[o.host]) })
+	o := nearest(open, func(o *offered) float64 { return shortage(o.takes[:], w.p.hosts[o.host].all()) })
 	return NoRoom, fmt.Sprintf("%s would hold it and takes %s, but of the hosts for such machines %s comes nearest, with %s left",
 		named(o.Offer), size(o.Shape.Resources()), o.Host, size(w.p.hosts[o.host].resources()))
+}
+
+// shortOf says of what the offers that are large enough for an item have too little.
+func (w *writer) shortOf(kd *kind, offers []*offered) string {
+	switch i, most := w.m.missing(kd, offers); {
+	case i < 0:
+		return fmt.Sprintf("none of %s for its class that are large enough has%s", count(len(offers), "offer"), strings.TrimPrefix(w.m.besides(kd.extra), " and"))
+	case most == 0:
+		return fmt.Sprintf("none of %s for its class that are large enough has any %s", count(len(offers), "offer"), w.m.extras[i])
+	default:
+		return fmt.Sprintf("none of %s for its class that are large enough has more than %s", count(len(offers), "offer"), pricing.NamedAmount{Name: w.m.extras[i], N: most})
+	}
 }
 
 func (w *writer) offersThat(do func(*offered) bool) []*offered {
@@ -161,16 +177,18 @@ func (w *writer) nearestNode(k int) string {
 	var taking []*node
 	for i := range w.m.nodes {
 		n := &w.m.nodes[i]
-		if w.m.accepts(n.spec, kd) && (n.bin < 0 || w.m.joins(w.p.machines[n.bin].load, k, 1) > 0) {
+		if w.m.accepts(n.spec, kd) && (n.bin < 0 || w.m.beside(w.p.machines[n.bin].load, k, 1) > 0) {
 			taking = append(taking, n)
 		}
 	}
 	if len(taking) == 0 {
 		return ""
 	}
-	n := nearest(taking, func(n *node) float64 { return shortage(kd.need, w.free(n)) })
+	n := nearest(taking, func(n *node) float64 {
+		return max(shortage(kd.need[:], w.free(n).all()), shortage(kd.extra, w.rest(n)))
+	})
 	return fmt.Sprintf("; of %s for its class %s comes nearest, with %s and %s left",
-		count(len(taking), "node"), n.Name, size(w.free(n).resources()), count(int(w.free(n)[slots]), "pod slot"))
+		count(len(taking), "node"), n.Name, size(w.free(n).resources())+w.onlyAsked(kd, w.rest(n)), count(int(w.free(n)[slots]), "pod slot"))
 }
 
 // free is the room that the plan leaves on a node.
@@ -181,13 +199,34 @@ func (w *writer) free(n *node) vector {
 	return w.p.machines[n.bin].free
 }
 
+// rest is what the plan leaves on a node of the extras.
+func (w *writer) rest(n *node) []int64 {
+	left := slices.Clone(n.extra)
+	for i := range left {
+		if n.bin >= 0 {
+			left[i] = w.m.remains(n.spec, w.p.machines[n.bin].load, i)
+		}
+	}
+	return left
+}
+
+// onlyAsked prints of what is left on a node that which the kind asks for.
+func (w *writer) onlyAsked(kd *kind, left []int64) (text string) {
+	for i, need := range kd.extra {
+		if need > 0 {
+			text += " and " + pricing.NamedAmount{Name: w.m.extras[i], N: left[i]}.String()
+		}
+	}
+	return text
+}
+
 // nearest is what has the least shortage, the first of equals.
 func nearest[T any](of []T, short func(T) float64) T {
 	return slices.MinFunc(of, func(a, b T) int { return cmp.Compare(short(a), short(b)) })
 }
 
 // shortage is how many times what there is of it need is, where it is most.
-func shortage(need, room vector) float64 {
+func shortage(need, room []int64) float64 {
 	most := 0.0
 	for d := range need {
 		switch {

@@ -14,6 +14,7 @@ type knapsack struct {
 	count []int     // by kind
 	nodes int       // branches that may still be looked at
 
+	spec  int
 	items []candidate
 	now   []lot
 	load  []lot // the best found
@@ -37,6 +38,7 @@ const cut = 1e-4
 // many it looked.
 func (k *knapsack) solve(s, nodes int) int {
 	room := k.m.specs[s].room
+	k.spec = s
 	k.now, k.load, k.worth, k.upper = k.now[:0], k.load[:0], 0, 0
 	k.gather(s, room)
 	if len(k.items) == 0 {
@@ -77,7 +79,7 @@ func (k *knapsack) extend(room vector, w weights) {
 	worth := 0.0
 	for i := range k.items {
 		c := &k.items[i]
-		c.fixed = k.m.joins(k.now, c.kind, max(0, min(int(c.part)-1, c.n)))
+		c.fixed = k.m.joins(k.spec, k.now, c.kind, max(0, min(int(c.part)-1, c.n)))
 		if c.fixed > 0 {
 			k.now = append(k.now, lot{c.kind, c.fixed})
 			room = room.plus(k.m.kinds[c.kind].need, -c.fixed)
@@ -97,7 +99,7 @@ func (k *knapsack) gather(s int, room vector) {
 	for i := range k.m.kinds {
 		kd := &k.m.kinds[i]
 		if k.value[i] > 0 && k.count[i] > 0 && k.m.fits(s, kd) {
-			k.items = append(k.items, candidate{kind: i, n: k.m.joins(nil, i, room.times(kd.need, k.count[i]))})
+			k.items = append(k.items, candidate{kind: i, n: k.m.joins(s, nil, i, room.times(kd.need, k.count[i]))})
 		}
 	}
 }
@@ -183,7 +185,7 @@ func (k *knapsack) search(i int, room vector, weight, worth float64) {
 		if !room.holds(need) {
 			continue
 		}
-		fit := k.m.joins(k.now, c.kind, room.times(need, c.n))
+		fit := k.m.joins(k.spec, k.now, c.kind, room.times(need, c.n))
 		if fit == 0 {
 			continue
 		}

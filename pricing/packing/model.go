@@ -2,6 +2,7 @@ package packing
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -30,6 +31,9 @@ func roomOf(r pricing.Resources, n int) vector {
 func (v vector) resources() pricing.Resources {
 	return pricing.Resources{CPU: pricing.MilliCPU(v[cpu]), Memory: pricing.Bytes(v[memory])}
 }
+
+// all is v as a list.
+func (v vector) all() []int64 { return v[:] }
 
 // holds reports whether need fits into v.
 func (v vector) holds(need vector) bool {
@@ -61,6 +65,7 @@ func (v vector) plus(o vector, n int) vector {
 type model struct {
 	items   []Item // by name
 	classes []string
+	extras  []string // what items ask for besides CPU and memory; nil if none does
 	apart   [][]bool // by class, those that it shares no machine with; nil if it shares one with all
 	masks   [][]bool // sets of classes that are refused
 	specs   []spec
@@ -87,24 +92,27 @@ type kind struct {
 	class    int // index into model.classes
 	requests pricing.Resources
 	need     vector
-	size     int64 // dominant share of the largest machine, in millionths
-	items    []int // index into model.items, in the order in which they are placed: by name
+	extra    []int64 // of each of model.extras; nil if it asks for none
+	size     int64   // dominant share of the largest machine, in millionths
+	items    []int   // index into model.items, in the order in which they are placed: by name
 }
 
 // spec is what decides which items fit an empty machine. Offers that differ only in price,
 // pool or host share one, so that what fits is worked out once for all of them.
 type spec struct {
-	room vector
-	mask int // index into model.masks
+	room  vector
+	extra []int64 // of each of model.extras
+	mask  int     // index into model.masks
 }
 
 // node is a Bin as it stood in the problem.
 type node struct {
 	Bin
-	room vector
-	mask string
-	spec int
-	bin  int // index into model.bins, or -1
+	room  vector
+	extra []int64
+	mask  string
+	spec  int
+	bin   int // index into model.bins, or -1
 }
 
 // bin is a node with room for something.
@@ -114,6 +122,7 @@ type bin struct{ node, spec int }
 type offered struct {
 	Offer
 	room             vector
+	extra            []int64
 	mask             string
 	spec, pool, host int
 	takes            vector // from the host; no slots
@@ -145,17 +154,19 @@ func (m *model) gatherKinds(items []Item) {
 	type key struct {
 		class    string
 		requests pricing.Resources
+		extra    string
 	}
 	m.items = byName(items)
+	m.gatherExtras()
 	groups, classes := map[key]int{}, map[string]int{}
 	at := 0
 	for i := range m.items {
 		it := &m.items[i]
-		if i == 0 || it.Class != m.items[i-1].Class || it.Requests != m.items[i-1].Requests { // few are not like the one before
-			k := key{it.Class, it.Requests}
+		if i == 0 || !it.like(&m.items[i-1]) { // few are not like the one before
+			k := key{it.Class, it.Requests, it.Extra.Key()}
 			if _, known := groups[k]; !known {
 				groups[k], classes[it.Class] = len(m.kinds), 0
-				m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1)})
+				m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1), extra: m.asked(it.Extra)})
 			}
 			at = groups[k]
 		}
@@ -187,8 +198,16 @@ func (m *model) gatherApart(pairs [][2]string) {
 	}
 }
 
-// joins is how many of n items of kind k may share a machine with the load, its room aside.
-func (m *model) joins(load []lot, k, n int) int {
+// joins is how many of n items of kind k may share a machine of spec s with the load, CPU, memory and slots aside.
+func (m *model) joins(s int, load []lot, k, n int) int {
+	if m.kinds[k].extra != nil {
+		n = m.spare(s, load, k, n)
+	}
+	return m.beside(load, k, n)
+}
+
+// beside is how many of n items of kind k may share a machine with the load, its room aside.
+func (m *model) beside(load []lot, k, n int) int {
 	class := m.kinds[k].class
 	apart := m.apart[class]
 	if apart == nil || n == 0 {
@@ -209,7 +228,7 @@ func (m *model) joins(load []lot, k, n int) int {
 func byName(items []Item) []Item {
 	order := func(a, b Item) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Class, b.Class),
-			cmp.Compare(a.Requests.CPU, b.Requests.CPU), cmp.Compare(a.Requests.Memory, b.Requests.Memory))
+			cmp.Compare(a.Requests.CPU, b.Requests.CPU), cmp.Compare(a.Requests.Memory, b.Requests.Memory), compareExtra(a.Extra, b.Extra))
 	}
 	if slices.IsSortedFunc(items, order) {
 		return items
@@ -241,10 +260,10 @@ func (m *model) mask(r Refusals) string {
 
 func (m *model) gatherNodes(bins []Bin) {
 	for _, b := range bins {
-		m.nodes = append(m.nodes, node{Bin: b, room: roomOf(b.Free, b.Slots), mask: m.mask(b.Refuses), bin: -1})
+		m.nodes = append(m.nodes, node{Bin: b, room: roomOf(b.Free, b.Slots), extra: m.extraOf(b.Extra), mask: m.mask(b.Refuses), bin: -1})
 	}
 	slices.SortFunc(m.nodes, func(a, b node) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), slices.Compare(a.room[:], b.room[:]), strings.Compare(a.mask, b.mask))
+		return cmp.Or(strings.Compare(a.Name, b.Name), slices.Compare(a.room[:], b.room[:]), slices.Compare(a.extra, b.extra), strings.Compare(a.mask, b.mask))
 	})
 }
 
@@ -261,12 +280,12 @@ func (m *model) gatherOffers(p Problem) {
 	}
 	for _, o := range p.Offers {
 		m.offered = append(m.offered, offered{
-			Offer: o, room: roomOf(o.Free, o.Slots), mask: m.mask(o.Refuses),
+			Offer: o, room: roomOf(o.Free, o.Slots), extra: m.extraOf(o.Extra), mask: m.mask(o.Refuses),
 			pool: pools[o.Pool], host: hosts[o.Host], takes: roomOf(o.Shape.Resources(), 0),
 		})
 	}
 	slices.SortFunc(m.offered, func(a, b offered) int {
-		return cmp.Or(compareOffers(&a.Offer, &b.Offer), slices.Compare(a.room[:], b.room[:]), strings.Compare(a.mask, b.mask))
+		return cmp.Or(compareOffers(&a.Offer, &b.Offer), slices.Compare(a.room[:], b.room[:]), slices.Compare(a.extra, b.extra), strings.Compare(a.mask, b.mask))
 	})
 }
 
@@ -285,27 +304,30 @@ func compareOffers(a, b *Offer) int {
 // number gives nodes and offers their specs, in order of name.
 func (m *model) number() {
 	type key struct {
-		room vector
-		mask string
+		room        vector
+		extra, mask string
 	}
 	specs, masks := map[key]int{}, map[string]int{}
-	specOf := func(room vector, mask string) int {
-		k := key{room, mask}
+	specOf := func(room vector, extra []int64, mask string) int {
+		k := key{room, "", mask}
+		if extra != nil {
+			k.extra = fmt.Sprint(extra)
+		}
 		if _, known := masks[mask]; !known {
 			masks[mask] = len(m.masks)
 			m.masks = append(m.masks, refused(mask))
 		}
 		if _, known := specs[k]; !known {
 			specs[k] = len(m.specs)
-			m.specs = append(m.specs, spec{room, masks[mask]})
+			m.specs = append(m.specs, spec{room, extra, masks[mask]})
 		}
 		return specs[k]
 	}
 	for i := range m.nodes {
-		m.nodes[i].spec = specOf(m.nodes[i].room, m.nodes[i].mask)
+		m.nodes[i].spec = specOf(m.nodes[i].room, m.nodes[i].extra, m.nodes[i].mask)
 	}
 	for i := range m.offered {
-		m.offered[i].spec = specOf(m.offered[i].room, m.offered[i].mask)
+		m.offered[i].spec = specOf(m.offered[i].room, m.offered[i].extra, m.offered[i].mask)
 	}
 }
 
@@ -339,6 +361,7 @@ func (m *model) measure() {
 			cmp.Compare(b.requests.CPU, a.requests.CPU),
 			cmp.Compare(b.requests.Memory, a.requests.Memory),
 			cmp.Compare(a.class, b.class),
+			slices.Compare(a.extra, b.extra),
 		)
 	})
 	for _, k := range m.kinds {
@@ -391,9 +414,10 @@ func (m *model) arrange() {
 			m.order = append(m.order, k)
 		}
 	}
-	m.order = append(m.order, sold...)
+	m.order = append(m.scarceFirst(m.order), m.scarceFirst(sold)...)
 	m.small = slices.Clone(m.order)
 	slices.Reverse(m.small)
+	m.small = m.scarceFirst(m.small)
 	for _, k := range m.order {
 		m.total += m.count[k]
 	}
@@ -403,14 +427,17 @@ func (m *model) arrange() {
 func (m *model) accepts(s int, k *kind) bool { return !m.masks[m.specs[s].mask][k.class] }
 
 // fits reports whether an empty machine of spec s takes an item of kind k.
-func (m *model) fits(s int, k *kind) bool { return m.specs[s].room.holds(k.need) && m.accepts(s, k) }
+func (m *model) fits(s int, k *kind) bool { return m.large(s, k) && m.has(s, k) }
+
+// large reports whether an empty machine of spec s takes k's class and has the CPU, memory and slots for an item.
+func (m *model) large(s int, k *kind) bool { return m.specs[s].room.holds(k.need) && m.accepts(s, k) }
 
 // carries reports whether an empty machine of spec s takes the load.
 func (m *model) carries(s int, load []lot) bool {
 	free := m.specs[s].room
 	for i, l := range load {
 		kd := &m.kinds[l.kind]
-		if !m.accepts(s, kd) || m.joins(load[:i], l.kind, free.times(kd.need, l.n)) < l.n {
+		if !m.accepts(s, kd) || m.joins(s, load[:i], l.kind, free.times(kd.need, l.n)) < l.n {
 			return false
 		}
 		free = free.plus(kd.need, -l.n)

@@ -46,6 +46,7 @@ type Item struct {
 	Name     string // unique in the problem
 	Class    string
 	Requests pricing.Resources
+	Extra    pricing.Amounts // what it asks for besides
 }
 
 // Bin is a node that is there, or will be: its room is paid for. Free may be negative, as on
@@ -53,7 +54,8 @@ type Item struct {
 type Bin struct {
 	Name    string // unique in the problem
 	Free    pricing.Resources
-	Slots   int // how many more pods it takes
+	Extra   pricing.Amounts // what is free besides
+	Slots   int             // how many more pods it takes
 	Refuses Refusals
 }
 
@@ -65,6 +67,7 @@ type Offer struct {
 	Host    string
 	Rate    pricing.Rate
 	Free    pricing.Resources // what the machine's pods may use
+	Extra   pricing.Amounts   // what they may use besides
 	Slots   int               // how many pods it takes; none if 0
 	Refuses Refusals
 }
@@ -92,15 +95,16 @@ type Placement struct {
 type Why string
 
 // Why an item went where it did. For an item that went nowhere, the code says what would have
-// to change before anything else: the class, the size, the limit, the room.
+// to change before anything else: the class, the size, what is asked for besides, the limit, the room.
 const (
-	FitsExisting  Why = "FitsExisting"  // onto a machine that is paid for
-	CheapestOffer Why = "CheapestOffer" // into a machine bought for it, and perhaps for others
-	NoOffer       Why = "NoOffer"       // nowhere: nothing is on offer, and no bin has room for it
-	Refused       Why = "Refused"       // nowhere: every offer, and every bin with room for it, refuses its class
-	TooBig        Why = "TooBig"        // nowhere: larger than any machine on offer that takes its class
-	PoolFull      Why = "PoolFull"      // nowhere: every pool with a machine for it is at its limit
-	NoRoom        Why = "NoRoom"        // nowhere: a pool may have another machine for it, but its hosts have no room
+	FitsExisting  Why = "FitsExisting"         // onto a machine that is paid for
+	CheapestOffer Why = "CheapestOffer"        // into a machine bought for it, and perhaps for others
+	NoOffer       Why = "NoOffer"              // nowhere: nothing is on offer, and no bin has room for it
+	Refused       Why = "Refused"              // nowhere: every offer, and every bin with room for it, refuses its class
+	TooBig        Why = "TooBig"               // nowhere: larger than any machine on offer that takes its class
+	NoResource    Why = "InsufficientResource" // nowhere: machines on offer that are large enough have too little of what it asks for besides
+	PoolFull      Why = "PoolFull"             // nowhere: every pool with a machine for it is at its limit
+	NoRoom        Why = "NoRoom"               // nowhere: a pool may have another machine for it, but its hosts have no room
 )
 
 // Result is the cheapest set of purchases found.
@@ -140,6 +144,11 @@ func (p Problem) Check() error {
 		items[it.Name] = true
 		if it.Requests.CPU < 0 || it.Requests.Memory < 0 {
 			return fmt.Errorf("items[%d].requests: must be ≥ 0, was %dm CPU and %d bytes (%s)", i, it.Requests.CPU, it.Requests.Memory, it.Name)
+		}
+		for _, x := range it.Extra {
+			if x.N < 0 {
+				return fmt.Errorf("items[%d].extra: must be ≥ 0, was %d of %s (%s)", i, x.N, x.Name, it.Name)
+			}
 		}
 	}
 	for i, b := range p.Bins {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -19,7 +20,7 @@ func res(milli pricing.MilliCPU, gib pricing.Bytes) pricing.Resources {
 func pods(prefix, class string, n int, r pricing.Resources) []Item {
 	var items []Item
 	for i := range n {
-		items = append(items, Item{prefix + string(rune('a'+i)), class, r})
+		items = append(items, Item{Name: prefix + string(rune('a'+i)), Class: class, Requests: r})
 	}
 	return items
 }
@@ -72,6 +73,32 @@ func TestRatesAreNotAddedUpBeyondTheirRange(t *testing.T) {
 	}
 }
 
+// TestWhatNoItemAsksForChangesNothing holds problems against the same with machines that have more than CPU and memory.
+func TestWhatNoItemAsksForChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := arbitrary(t, bounds{30, 5, 8})
+		q := p
+		q.Items, q.Bins, q.Offers = slices.Clone(p.Items), slices.Clone(p.Bins), slices.Clone(p.Offers)
+		for i := range q.Items {
+			q.Items[i].Extra = nil
+		}
+		p.Items = q.Items
+		for i := range q.Bins {
+			q.Bins[i].Extra = nil
+		}
+		for i := range q.Offers {
+			q.Offers[i].Extra = nil
+		}
+		r := Solve(p)
+		for i := range r.Purchases {
+			r.Purchases[i].Offer.Extra = nil
+		}
+		if diff := cmp.Diff(Solve(q), r); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
 func TestHugeItemsAreNotCountedRoundTheRange(t *testing.T) {
 	if n := (vector{0, 1 << 61, 100}).times(vector{0, 1 << 60, 1}, 16); n != 2 {
 		t.Errorf("%d fit, want 2", n)
@@ -91,12 +118,34 @@ func TestEachCodeHasItsCase(t *testing.T) {
 		p.Hosts = map[string]pricing.Resources{"pve1": res(3000, 16)}
 		return p
 	}
+	gpus := func(n int64) pricing.Amounts { return pricing.AmountsOf(map[string]int64{"gpu": n}) }
+	asking := func(n int64, items ...Item) []Item {
+		for i := range items {
+			items[i].Extra = gpus(n)
+		}
+		return items
+	}
+	having, nodeHaving := large, node
+	having.Extra, nodeHaving.Extra = gpus(2), gpus(1)
 	tests := []struct {
 		name string
 		p    Problem
 		want []string
 		text string // of the last item
 	}{
+		{"onto the node that has the device", world(asking(1, pods("a", "", 1, res(1000, 1))...), []Bin{{Name: "node-0", Free: res(1000, 1), Slots: 9}, nodeHaving}, having),
+			[]string{"aa node-1 FitsExisting"},
+			"asks for 1 CPU and 1 GiB and 1 gpu; node-1 is paid for and had 1.5 CPU and 2 GiB and 1 gpu and 5 pod slots free"},
+		{"two devices to a machine", world(asking(1, pods("a", "", 3, res(100, 1))...), nil, small, having),
+			[]string{"aa 0:large@pve1 CheapestOffer", "ab 1:large@pve1 CheapestOffer", "ac 1:large@pve1 CheapestOffer"}, ""},
+		{"what needs no device leaves them to what does", world(append(asking(1, pods("a", "", 1, res(1000, 1))...), pods("b", "", 1, res(1500, 2))...), []Bin{{Name: "node-0", Free: res(2000, 2), Slots: 9}, nodeHaving}),
+			[]string{"aa node-1 FitsExisting", "ba node-0 FitsExisting"}, ""},
+		{"no machine has the device", world(asking(1, pods("a", "", 1, res(1000, 1))...), []Bin{node}, small, large),
+			[]string{"aa InsufficientResource"},
+			"asks for 1 CPU and 1 GiB and 1 gpu; none of 2 offers for its class that are large enough has any gpu; of 1 node for its class node-1 comes nearest, with 1.5 CPU and 2 GiB and 0 gpu and 5 pod slots left"},
+		{"no machine has as many", world(asking(3, pods("a", "", 1, res(1000, 1))...), nil, small, having),
+			[]string{"aa InsufficientResource"},
+			"asks for 1 CPU and 1 GiB and 3 gpu; none of 2 offers for its class that are large enough has more than 2 gpu"},
 		{"onto what is paid for", world(pods("a", "", 1, res(1000, 1)), []Bin{node}, small),
 			[]string{"aa node-1 FitsExisting"},
 			"asks for 1 CPU and 1 GiB; node-1 is paid for and had 1.5 CPU and 2 GiB and 5 pod slots free"},

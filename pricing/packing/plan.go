@@ -105,7 +105,7 @@ func (p *plan) fits(i, k, n int) int {
 	if mc.gone || !p.m.accepts(mc.spec, kd) {
 		return 0
 	}
-	return p.m.joins(mc.load, k, mc.free.times(kd.need, n))
+	return p.m.joins(mc.spec, mc.load, k, mc.free.times(kd.need, n))
 }
 
 // put places n items of kind k in machine i, or takes -n out of it.

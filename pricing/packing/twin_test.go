@@ -52,26 +52,28 @@ func (tw *twin) inBins(i int, it Item) {
 		}
 		tw.free[b.Name] = tw.free[b.Name].Minus(it.Requests)
 		tw.slots[b.Name]--
+		tw.extra[b.Name] = tw.extra[b.Name].Minus(it.Extra)
 		tw.on[b.Name] = append(tw.on[b.Name], it)
 		tw.search(i + 1)
 		tw.on[b.Name] = tw.on[b.Name][:len(tw.on[b.Name])-1]
 		tw.free[b.Name] = tw.free[b.Name].Plus(it.Requests)
 		tw.slots[b.Name]++
+		tw.extra[b.Name] = tw.extra[b.Name].Plus(it.Extra)
 	}
 }
 
 func (tw *twin) inMachines(i int, it Item) {
 	for j := range tw.machines {
 		o := &tw.machines[j]
-		if _, no := o.Refuses[it.Class]; no || o.Slots == 0 || !it.Requests.Within(o.Free) || tw.p.keepsOff(it, tw.holds[j]) {
+		if _, no := o.Refuses[it.Class]; no || o.Slots == 0 || !it.Requests.Within(o.Free) || o.Extra.Lacks(it.Extra, nil) != "" || tw.p.keepsOff(it, tw.holds[j]) {
 			continue
 		}
-		o.Free, o.Slots = o.Free.Minus(it.Requests), o.Slots-1
+		o.Free, o.Extra, o.Slots = o.Free.Minus(it.Requests), o.Extra.Minus(it.Extra), o.Slots-1
 		tw.holds[j] = append(tw.holds[j], it)
 		tw.search(i + 1)
 		tw.holds[j] = tw.holds[j][:len(tw.holds[j])-1]
 		o = &tw.machines[j]
-		o.Free, o.Slots = o.Free.Plus(it.Requests), o.Slots+1
+		o.Free, o.Extra, o.Slots = o.Free.Plus(it.Requests), o.Extra.Plus(it.Extra), o.Slots+1
 	}
 }
 
@@ -79,14 +81,14 @@ func (tw *twin) inNew(i int, it Item) {
 	for _, o := range tw.p.Offers {
 		room, known := tw.hosts[o.Host]
 		takes := o.Shape.Resources()
-		if _, no := o.Refuses[it.Class]; no || o.Slots == 0 || !it.Requests.Within(o.Free) || !known || !takes.Within(room) || tw.pools[o.Pool] <= 0 {
+		if _, no := o.Refuses[it.Class]; no || o.Slots == 0 || !it.Requests.Within(o.Free) || o.Extra.Lacks(it.Extra, nil) != "" || !known || !takes.Within(room) || tw.pools[o.Pool] <= 0 {
 			continue
 		}
 		tw.pools[o.Pool]--
 		tw.hosts[o.Host] = room.Minus(takes)
 		tw.now.rate += o.Rate
 		tw.now.bought++
-		o.Free, o.Slots = o.Free.Minus(it.Requests), o.Slots-1
+		o.Free, o.Extra, o.Slots = o.Free.Minus(it.Requests), o.Extra.Minus(it.Extra), o.Slots-1
 		tw.machines, tw.holds = append(tw.machines, o), append(tw.holds, []Item{it})
 		tw.search(i + 1)
 		tw.machines, tw.holds = tw.machines[:len(tw.machines)-1], tw.holds[:len(tw.holds)-1]

@@ -28,7 +28,8 @@ type ledger struct {
 	slots map[string]int
 	pools map[string]int
 	hosts map[string]pricing.Resources
-	on    map[string][]Item // what was put into each bin
+	on    map[string][]Item          // what was put into each bin
+	extra map[string]pricing.Amounts // what is left of each bin besides
 	p     Problem
 }
 
@@ -55,12 +56,12 @@ func verify(t tester, p Problem, r Result) {
 }
 
 func open(p Problem) *ledger {
-	l := &ledger{map[string]Item{}, map[string]Bin{}, map[string]pricing.Resources{}, map[string]int{}, map[string]int{}, map[string]pricing.Resources{}, map[string][]Item{}, p}
+	l := &ledger{map[string]Item{}, map[string]Bin{}, map[string]pricing.Resources{}, map[string]int{}, map[string]int{}, map[string]pricing.Resources{}, map[string][]Item{}, map[string]pricing.Amounts{}, p}
 	for _, it := range p.Items {
 		l.items[it.Name] = it
 	}
 	for _, b := range p.Bins {
-		l.bins[b.Name], l.free[b.Name], l.slots[b.Name] = b, b.Free, b.Slots
+		l.bins[b.Name], l.free[b.Name], l.slots[b.Name], l.extra[b.Name] = b, b.Free, b.Slots, b.Extra
 	}
 	for name, n := range p.Limits {
 		l.pools[name] = n
@@ -85,11 +86,11 @@ func (l *ledger) checkPurchases(t tester, r Result) {
 		if len(buy.Items) == 0 || len(buy.Items) > o.Slots || !slices.IsSorted(buy.Items) {
 			t.Fatalf("purchase %d holds %d items %q, with %d slots", i, len(buy.Items), buy.Items, o.Slots)
 		}
-		free := o.Free
+		free, extra := o.Free, o.Extra
 		var in []Item
 		for _, name := range buy.Items {
 			it := l.items[name]
-			free = free.Minus(it.Requests)
+			free, extra = free.Minus(it.Requests), extra.Minus(it.Extra)
 			if l.p.keepsOff(it, in) {
 				t.Fatalf("purchase %d holds %s of class %s beside %v, and %v are to be apart", i, name, it.Class, in, l.p.Apart)
 			}
@@ -98,7 +99,7 @@ func (l *ledger) checkPurchases(t tester, r Result) {
 				t.Fatalf("purchase %d refuses %s of class %s", i, name, it.Class)
 			}
 		}
-		if !(pricing.Resources{}).Within(free) {
+		if !(pricing.Resources{}).Within(free) || slices.ContainsFunc(extra, func(x pricing.NamedAmount) bool { return x.N < 0 }) {
 			t.Fatalf("purchase %d of %s is overcommitted: %v", i, named(o), buy.Items)
 		}
 	}
@@ -118,7 +119,7 @@ func (l *ledger) checkPlacements(t tester, p Problem, r Result) {
 			t.Fatalf("placement of %s comes after that of %s", pl.Item, r.Placements[i-1].Item)
 		}
 		it, known := l.items[pl.Item]
-		if want := "asks for " + size(it.Requests) + "; "; !known || !strings.HasPrefix(pl.Text, want) || len(pl.Text) < len(want)+10 {
+		if want := "asks for " + size(it.Requests) + asksBesides(it) + "; "; !known || !strings.HasPrefix(pl.Text, want) || len(pl.Text) < len(want)+10 {
 			t.Fatalf("placement of %q says %q", pl.Item, pl.Text)
 		}
 		switch {
@@ -145,13 +146,14 @@ func (l *ledger) putInBin(t tester, it Item, bin string) {
 	}
 	l.free[bin] = l.free[bin].Minus(it.Requests)
 	l.slots[bin]--
+	l.extra[bin] = l.extra[bin].Minus(it.Extra)
 	l.on[bin] = append(l.on[bin], it)
 }
 
 // roomIn reports whether the bin has room for the item; what is not asked for need not be there.
 func (l *ledger) roomIn(bin string, it Item) bool {
 	free := l.free[bin]
-	return l.slots[bin] > 0 && !l.p.keepsOff(it, l.on[bin]) && (it.Requests.CPU == 0 || it.Requests.CPU <= free.CPU) && (it.Requests.Memory == 0 || it.Requests.Memory <= free.Memory)
+	return l.slots[bin] > 0 && l.extra[bin].Lacks(it.Extra, nil) == "" && !l.p.keepsOff(it, l.on[bin]) && (it.Requests.CPU == 0 || it.Requests.CPU <= free.CPU) && (it.Requests.Memory == 0 || it.Requests.Memory <= free.Memory)
 }
 
 // checkWhy fails unless the code is the first obstacle of all offers, no bin had room left for
@@ -179,12 +181,14 @@ func (l *ledger) checkWhy(t tester, p Problem, pl Placement) {
 }
 
 func (l *ledger) obstacle(p Problem, it Item) Why {
-	var takes, fits, open, buys bool
+	var takes, large, fits, open, buys bool
 	for _, o := range p.Offers {
 		_, no := o.Refuses[it.Class]
 		f := !no && o.Slots > 0 && it.Requests.Within(o.Free)
 		room, known := l.hosts[o.Host]
-		takes, fits = takes || !no, fits || f
+		takes, large = takes || !no, large || f
+		f = f && o.Extra.Lacks(it.Extra, nil) == ""
+		fits = fits || f
 		open = open || f && l.pools[o.Pool] > 0
 		buys = buys || f && l.pools[o.Pool] > 0 && known && o.Shape.Resources().Within(room)
 	}
@@ -200,6 +204,8 @@ func (l *ledger) obstacle(p Problem, it Item) Why {
 		return NoRoom
 	case fits:
 		return PoolFull
+	case large:
+		return NoResource
 	case takes:
 		return TooBig
 	case len(p.Offers) > 0 || refused:
@@ -259,11 +265,11 @@ func random(r *rand.Rand, b bounds) Problem {
 		p.Limits[pool] = r.IntN(4) + 20*r.IntN(2)
 	}
 	for i := range b.items/2 + r.IntN(b.items/2+1) {
-		p.Items = append(p.Items, Item{fmt.Sprintf("pod-%02d", i), classes[r.IntN(len(classes))], chunk(r, 10)})
+		p.Items = append(p.Items, Item{Name: fmt.Sprintf("pod-%02d", i), Class: classes[r.IntN(len(classes))], Requests: chunk(r, 10)})
 	}
 	for i := range r.IntN(b.bins + 1) {
 		free := chunk(r, 12).Minus(pricing.Resources{CPU: 250})
-		p.Bins = append(p.Bins, Bin{fmt.Sprintf("node-%d", i), free, r.IntN(6), refusals(r)})
+		p.Bins = append(p.Bins, Bin{Name: fmt.Sprintf("node-%d", i), Free: free, Slots: r.IntN(6), Refuses: refusals(r)})
 	}
 	for i := range r.IntN(b.offers+1) + r.IntN(2) {
 		p.Offers = append(p.Offers, arbitraryOffer(r, i))
@@ -273,7 +279,40 @@ func random(r *rand.Rand, b bounds) Problem {
 			p.Apart = append(p.Apart, [2]string{classes[r.IntN(len(classes))], classes[r.IntN(len(classes))]})
 		}
 	}
+	if r.IntN(2) > 0 {
+		p.besides(r)
+	}
 	return p
+}
+
+// besides has some items ask for disk and devices, and some machines have them.
+func (p *Problem) besides(r *rand.Rand) {
+	draw := func(of int, most int64) pricing.Amounts {
+		all := map[string]int64{}
+		for _, name := range []string{"disk", "gpu"} {
+			if r.IntN(of) == 0 {
+				all[name] = r.Int64N(most + 1)
+			}
+		}
+		return pricing.AmountsOf(all)
+	}
+	for i := range p.Items {
+		p.Items[i].Extra = draw(3, 2)
+	}
+	for i := range p.Bins {
+		p.Bins[i].Extra = draw(2, 5).Minus(draw(5, 2))
+	}
+	for i := range p.Offers {
+		p.Offers[i].Extra = draw(2, 6)
+	}
+}
+
+// asksBesides is how what an item asks for besides is put after its size.
+func asksBesides(it Item) (text string) {
+	for _, x := range it.Extra {
+		text += " and " + x.String()
+	}
+	return text
 }
 
 var classes = []string{"", "", "", "db", "gpu"}

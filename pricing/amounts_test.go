@@ -1,0 +1,101 @@
+package pricing_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+func TestAmounts(t *testing.T) {
+	node := pricing.Amounts{{"ephemeral-storage", 20 << 30}, {"nvidia.com/gpu", 2}}
+	for _, c := range []struct {
+		name       string
+		need, used pricing.Amounts
+		lacks      string
+		times      int
+	}{
+		{name: "nothing", times: 9},
+		{name: "nothing, of an overcommitted node", used: pricing.Amounts{{"nvidia.com/gpu", 5}}, times: 9},
+		{name: "all devices", need: pricing.Amounts{{"nvidia.com/gpu", 2}}, times: 1},
+		{name: "half", need: pricing.Amounts{{"nvidia.com/gpu", 1}}, times: 2},
+		{name: "one too many", need: pricing.Amounts{{"nvidia.com/gpu", 3}}, lacks: "nvidia.com/gpu"},
+		{name: "none is left", need: pricing.Amounts{{"nvidia.com/gpu", 1}}, used: pricing.Amounts{{"nvidia.com/gpu", 2}}, lacks: "nvidia.com/gpu", times: 2},
+		{name: "there is none", need: pricing.Amounts{{"example.com/fpga", 1}}, lacks: "example.com/fpga"},
+		{name: "the first that lacks", need: pricing.Amounts{{"ephemeral-storage", 21 << 30}, {"nvidia.com/gpu", 3}}, lacks: "ephemeral-storage"},
+		{name: "asked for 0", need: pricing.Amounts{{"example.com/fpga", 0}}, times: 9},
+	} {
+		if got := node.Lacks(c.need, c.used); got != c.lacks {
+			t.Errorf("%s: lacks %q, want %q", c.name, got, c.lacks)
+		}
+		if got := node.Times(c.need, 9); got != c.times {
+			t.Errorf("%s: %d times, want %d", c.name, got, c.times)
+		}
+		if n := testing.AllocsPerRun(10, func() { node.Lacks(c.need, c.used) }); n != 0 {
+			t.Errorf("%s: %v allocations", c.name, n)
+		}
+	}
+	if got, want := node.String(), "20.0 GiB ephemeral-storage and 2 nvidia.com/gpu"; got != want {
+		t.Errorf("printed as %q, want %q", got, want)
+	}
+	if got, want := (pricing.Amounts{{"hugepages-2Mi", 64 << 20}}).String(), "64 MiB hugepages-2Mi"; got != want {
+		t.Errorf("printed as %q, want %q", got, want)
+	}
+}
+
+func TestAmountsAreAddedByName(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) map[string]int64 {
+			return rapid.MapOf(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.Int64Range(-3, 3)).Draw(t, name)
+		}
+		x, y := draw("x"), draw("y")
+		sum, less := map[string]int64{}, map[string]int64{}
+		for name, n := range x {
+			sum[name], less[name] = n, n
+		}
+		for name, n := range y {
+			sum[name], less[name] = sum[name]+n, less[name]-n
+		}
+		a, b := pricing.AmountsOf(x), pricing.AmountsOf(y)
+		if d := cmp.Diff(pricing.AmountsOf(sum), a.Plus(b)); d != "" {
+			t.Fatalf("plus: %s", d)
+		}
+		if d := cmp.Diff(pricing.AmountsOf(less), a.Minus(b)); d != "" {
+			t.Fatalf("minus: %s", d)
+		}
+		text, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back pricing.Amounts
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(a, back); d != "" {
+			t.Fatalf("%s: %s", text, d)
+		}
+	})
+}
+
+func TestQuantities(t *testing.T) {
+	for text, want := range map[string]pricing.Quantity{"0": 0, "2": 2, "20Gi": 20 << 30, "20GB": 20e9} {
+		var q pricing.Quantity
+		if err := q.UnmarshalText([]byte(text)); err != nil || q != want {
+			t.Errorf("%s is %d (%v), want %d", text, q, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"-1":                  "must be from 0 to 4611686018427387903, was \"-1\"",
+		"1.5":                 "must be a whole number such as 2, or a size such as 20Gi, was \"1.5\"",
+		"":                    "must be a whole number such as 2, or a size such as 20Gi, was \"\"",
+		"9223372036854775807": "must be from 0 to 4611686018427387903, was \"9223372036854775807\"",
+	} {
+		var q pricing.Quantity
+		if err := q.UnmarshalText([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
