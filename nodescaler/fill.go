@@ -109,7 +109,7 @@ func (s *sharing) stays() []*stay {
 		switch {
 		case b == nil || p.Finished() || p.Daemon:
 		case of >= 0:
-			b.room, b.slots, b.crowd = b.room.Plus(p.Requests), b.slots+1, b.crowd.Without(p)
+			b.room, b.extra, b.slots, b.crowd = b.room.Plus(p.Requests), b.extra.Plus(p.Extra), b.slots+1, b.crowd.Without(p)
 		default:
 			b.stays = true
 		}

@@ -23,17 +23,18 @@ func Slots(n int) int {
 // Used is what the pods on a node take of it.
 type Used struct {
 	Requests pricing.Resources
+	Extra    pricing.Amounts `json:",omitempty"`
 	Pods     int
 }
 
 // With returns u with the pod added.
 func (u Used) With(p *Pod) Used {
-	return Used{Requests: u.Requests.Plus(p.Requests), Pods: u.Pods + 1}
+	return Used{Requests: u.Requests.Plus(p.Requests), Extra: u.Extra.Plus(p.Extra), Pods: u.Pods + 1}
 }
 
 // Without returns u with the pod taken away.
 func (u Used) Without(p *Pod) Used {
-	return Used{Requests: u.Requests.Minus(p.Requests), Pods: u.Pods - 1}
+	return Used{Requests: u.Requests.Minus(p.Requests), Extra: u.Extra.Minus(p.Extra), Pods: u.Pods - 1}
 }
 
 // Fits reports whether the node takes the pod beside what is used of it, and why not.
@@ -55,7 +56,7 @@ func Refusal(p *Pod, n *Node, used Used) string {
 	if code := Accepts(p, n); code != "" {
 		return code
 	}
-	return lacks(p, n.Allocatable.Minus(used.Requests), Slots(n.PodSlots)-used.Pods)
+	return lacks(p, n.Allocatable.Minus(used.Requests), n.Extra, used.Extra, Slots(n.PodSlots)-used.Pods)
 }
 
 // works returns the code of the reason for which the node takes no pod like this one for now, or "".
@@ -69,14 +70,17 @@ func works(p *Pod, n *Node) string {
 	return ""
 }
 
-// lacks compares the pod with what is free. A pod that asks for nothing of a resource goes
+// lacks compares the pod with what is free, and besides CPU and memory with what there is and what is used of it.
+// A pod that asks for nothing of a resource goes
 // even onto a node that is overcommitted in it, as it does in Kubernetes.
-func lacks(p *Pod, free pricing.Resources, slots int) string {
+func lacks(p *Pod, free pricing.Resources, extra, used pricing.Amounts, slots int) string {
 	switch {
 	case p.Requests.CPU > 0 && p.Requests.CPU > free.CPU:
 		return InsufficientCPU
 	case p.Requests.Memory > 0 && p.Requests.Memory > free.Memory:
 		return InsufficientMemory
+	case extra.Lacks(p.Extra, used) != "":
+		return InsufficientResource
 	case slots < 1:
 		return NoPodSlot
 	}
@@ -151,6 +155,10 @@ func explain(code string, p *Pod, n *Node, used Used) string {
 		return fmt.Sprintf("asks for %dm CPU; %s has %dm of %dm free", p.Requests.CPU, n.Name, free.CPU, n.Allocatable.CPU)
 	case InsufficientMemory:
 		return fmt.Sprintf("asks for %s; %s has %s of %s free", memory(p.Requests.Memory), n.Name, memory(free.Memory), memory(n.Allocatable.Memory))
+	case InsufficientResource:
+		name := n.Extra.Lacks(p.Extra, used.Extra)
+		amount := func(a pricing.Amounts) string { return pricing.NamedAmount{Name: name, N: a.Of(name)}.Amount() }
+		return fmt.Sprintf("asks for %s %s; %s has %s of %s free", amount(p.Extra), name, n.Name, amount(n.Extra.Minus(used.Extra)), amount(n.Extra))
 	case NoPodSlot:
 		return fmt.Sprintf("%s holds %d of %d pods", n.Name, used.Pods, Slots(n.PodSlots))
 	}

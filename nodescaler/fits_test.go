@@ -30,7 +30,7 @@ func TestFits(t *testing.T) {
 		text string
 	}{
 		{name: "room"},
-		{name: "exactly the last room", used: Used{pricing.Resources{CPU: 3000, Memory: 7 * pricing.GiB}, 109}},
+		{name: "exactly the last room", used: Used{Requests: pricing.Resources{CPU: 3000, Memory: 7 * pricing.GiB}, Pods: 109}},
 		{name: "not ready", node: func(n *Node) { n.Ready = false }, code: NodeNotReady, text: "n is not ready"},
 		{name: "cordoned", node: func(n *Node) { n.Cordoned = true }, code: NodeCordoned, text: "n is cordoned"},
 		{name: "cordoned, but everything is tolerated", pod: func(p *Pod) { p.Tolerations = []Toleration{{}} },

@@ -88,6 +88,7 @@ func newIndex(s *Snapshot) *Index {
 	x.indexMachines()
 	x.indexNodes()
 	x.indexPools()
+	x.seeExtras()
 	x.indexHosts()
 	return x
 }
@@ -132,6 +133,7 @@ func (x *Index) indexNodes() {
 	var aside []NodeLoad
 	var asideClaims []Claim
 	for _, n := range nodes {
+		n = awaited(n, x.Snapshot.Pools, x.Now)
 		l, c := NodeLoad{Node: n, VM: x.Machine(n.Machine)}, x.ids.Of(n.Identity())
 		if m := x.behindNode(n, &c); m != nil && (m.Kept() || m.Waking()) {
 			aside, asideClaims = append(aside, l), append(asideClaims, c)
@@ -389,22 +391,28 @@ func (p *Pod) Finished() bool {
 
 // Capacity is what the pods of a machine of the shape may use, daemons aside.
 func (p *Pool) Capacity(s pricing.Shape) pricing.Resources {
-	free, _, _ := p.Empty(s)
-	return free
+	return p.Empty(s).Free
 }
 
-// Empty is a new machine of the shape with its daemons: the room and the pod slots that are left, and the daemons that
-// are marked. Those of the highest priority come first, and one that asks for more than is left runs there no more than
+// Empty is the room of a new machine of the shape with its daemons, and the daemons that are marked. Those of the highest priority come first, and one that asks for more than is left runs there no more than
 // on a machine that is there: else one DaemonSet would leave no machine any room.
-func (p *Pool) Empty(s pricing.Shape) (free pricing.Resources, slots int, crowd Crowd) {
-	free = s.Resources().Minus(p.Reserved).Minus(p.Daemons.Static.Requests)
-	slots = Slots(p.PodSlots) - p.Daemons.Static.Pods
+func (p *Pool) Empty(s pricing.Shape) Room {
+	r := Room{
+		Free:  s.Resources().Minus(p.Reserved).Minus(p.Daemons.Static.Requests),
+		Extra: p.Extras(s).Minus(p.Daemons.Static.Extra),
+		Slots: Slots(p.PodSlots) - p.Daemons.Static.Pods,
+	}
 	for _, d := range p.Daemons.Sets {
-		if lacks(d, free, slots) == "" && crowd.Clash(d) == nil {
-			free, slots, crowd = free.Minus(d.Requests), slots-1, crowd.With(d)
+		if r.holds(d) {
+			r.Free, r.Extra, r.Slots, r.Crowd = r.Free.Minus(d.Requests), r.Extra.Minus(d.Extra), r.Slots-1, r.Crowd.With(d)
 		}
 	}
-	return free, slots, crowd
+	return r
+}
+
+// holds reports whether there is room for the pod.
+func (r *Room) holds(p *Pod) bool {
+	return lacks(p, r.Free, r.Extra, nil, r.Slots) == "" && r.Crowd.Clash(p) == nil
 }
 
 // Node is a node that the pool's next machine becomes, as far as pods choose by it: it has no name yet.
@@ -412,8 +420,8 @@ func (p *Pool) Node() *Node { return &Node{Labels: p.Labels, Taints: p.Taints} }
 
 // Holds reports whether a new machine of the shape holds the pod.
 func (p *Pool) Holds(pod *Pod, s pricing.Shape) bool {
-	free, slots, crowd := p.Empty(s)
-	return Accepts(pod, p.Node()) == "" && lacks(pod, free, slots) == "" && crowd.Clash(pod) == nil
+	room := p.Empty(s)
+	return Accepts(pod, p.Node()) == "" && room.holds(pod)
 }
 
 // Shut says why the pool makes no machines now; nil if it does.

@@ -58,7 +58,7 @@ func TestIndex(t *testing.T) {
 	if d := cmp.Diff([]string{"ns/a", "ns/b", "ns/daemon", "ns/leaving"}, podNames(n.Pods)); d != "" {
 		t.Error("pods of w-1:", d)
 	}
-	if want := (Used{pricing.Resources{CPU: 400, Memory: 4 * pricing.MiB}, 4}); n.Used != want {
+	if want := (Used{Requests: pricing.Resources{CPU: 400, Memory: 4 * pricing.MiB}, Pods: 4}); !cmp.Equal(n.Used, want) {
 		t.Errorf("used %+v, want %+v", n.Used, want)
 	}
 	if d := cmp.Diff([]string{"ns/a", "ns/b", "ns/leaving"}, podNames(n.Held())); d != "" {
@@ -237,9 +237,9 @@ func TestDaemonsTakeWhatIsThere(t *testing.T) {
 				Reserved: pricing.Resources{CPU: 200},
 				Daemons:  Daemons{Static: Used{Requests: pricing.Resources{CPU: 100}, Pods: 1}, Sets: c.sets},
 			}
-			free, slots, crowd := p.Empty(pricing.Shape{CPU: 2000, Memory: pricing.GiB})
-			if free.CPU != c.cpu || slots != c.slots || len(crowd) != c.crowd {
-				t.Errorf("%d CPU, %d slots and %d marked", free.CPU, slots, len(crowd))
+			r := p.Empty(pricing.Shape{CPU: 2000, Memory: pricing.GiB})
+			if r.Free.CPU != c.cpu || r.Slots != c.slots || len(r.Crowd) != c.crowd {
+				t.Errorf("%d CPU, %d slots and %d marked", r.Free.CPU, r.Slots, len(r.Crowd))
 			}
 		})
 	}

@@ -7,7 +7,7 @@ func (x *Index) Most(p *Pod) int {
 	n := 0
 	for i := range x.Nodes {
 		l := &x.Nodes[i]
-		b := bin{like: l.Node, room: l.Allocatable.Minus(l.Used.Requests), slots: Slots(l.PodSlots) - l.Used.Pods, crowd: l.Crowd}
+		b := bin{like: l.Node, room: l.Allocatable.Minus(l.Used.Requests), extra: l.Extra.Minus(l.Used.Extra), slots: Slots(l.PodSlots) - l.Used.Pods, crowd: l.Crowd}
 		n += b.most(p)
 	}
 	for _, list := range [][]*Machine{x.Machines, x.Spares} {

@@ -12,9 +12,12 @@ const (
 	VolumeElsewhere    = "VolumeElsewhere"    // a volume of the pod is not to be had on the node
 	InsufficientCPU    = "InsufficientCPU"    // less CPU is free than the pod asks for
 	InsufficientMemory = "InsufficientMemory" // less memory is free than the pod asks for
-	RequirementUnmet   = "RequirementUnmet"   // the pod asks something of its node that no machine is known to have
-	NoPodSlot          = "NoPodSlot"          // the node holds as many pods as it may
-	PodsApart          = "PodsApart"          // the node holds a pod that this one shares no node with: an anti-affinity, or a port
+	// InsufficientResource: less is free than the pod asks for of a resource besides CPU and memory: a device, huge
+	// pages, ephemeral storage.
+	InsufficientResource = "InsufficientResource"
+	RequirementUnmet     = "RequirementUnmet" // the pod asks something of its node that no machine is known to have
+	NoPodSlot            = "NoPodSlot"        // the node holds as many pods as it may
+	PodsApart            = "PodsApart"        // the node holds a pod that this one shares no node with: an anti-affinity, or a port
 )
 
 // Why pods are looked at or passed over when machines are bought.
@@ -35,7 +38,7 @@ const (
 // UnplacedCodes are the codes that Plan.Unplaced has, sorted.
 func UnplacedCodes() []string {
 	return []string{
-		ClusterUnhealthy, InsufficientCPU, InsufficientMemory, LimitReached, NamespaceQuota, NoDomain, NoHostRoom, NoPodSlot, PodExpendable, PodTooBig,
+		ClusterUnhealthy, InsufficientCPU, InsufficientMemory, InsufficientResource, LimitReached, NamespaceQuota, NoDomain, NoHostRoom, NoPodSlot, PodExpendable, PodTooBig,
 		PodsApart, PodsNotHelped, PoolAtMax, PoolBackingOff, PoolClosed, PoolUnknown, RefusedLately, RequirementUnmet, SelectorMismatch, TaintNotTolerated, VolumeElsewhere,
 	}
 }

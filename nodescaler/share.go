@@ -73,6 +73,7 @@ type lot struct {
 type bin struct {
 	like  *Node
 	room  pricing.Resources
+	extra pricing.Amounts
 	slots int
 	crowd Crowd
 	ready bool
@@ -97,7 +98,7 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	for i := range x.Nodes {
 		n := &x.Nodes[i]
 		if n.Ready && !n.Cordoned && (n.VM == nil || !x.Away(n.VM.Host)) {
-			s.bins = append(s.bins, &bin{n.Node, n.Allocatable.Minus(n.Used.Requests), Slots(n.PodSlots) - n.Used.Pods, n.Crowd, true, n.Name, n.Pool})
+			s.bins = append(s.bins, &bin{n.Node, n.Allocatable.Minus(n.Used.Requests), n.Extra.Minus(n.Used.Extra), Slots(n.PodSlots) - n.Used.Pods, n.Crowd, true, n.Name, n.Pool})
 		}
 	}
 	for _, m := range x.Machines {
@@ -122,8 +123,8 @@ func (x *Index) arrives(m *Machine) bool {
 
 // bin is what a machine of the shape will be.
 func (p *PoolSize) bin(shape pricing.Shape) *bin {
-	free, slots, crowd := p.Empty(shape)
-	return &bin{p.Node(), free, slots, crowd, false, "", p.Name}
+	r := p.Empty(shape)
+	return &bin{p.Node(), r.Free, r.Extra, r.Slots, r.Crowd, false, "", p.Name}
 }
 
 // settle counts the replicas that have a node, and places the pods of others that have none yet out of the way.
@@ -155,14 +156,14 @@ func (p *Pod) goes() bool { return p.Finished() || p.Terminating || p.Daemon }
 
 // fits reports whether the pod has room here.
 func (b *bin) fits(p *Pod) bool {
-	return b.holds(p.Requests) && Accepts(p, b.like) == "" && b.crowd.Clash(p) == nil
+	return b.holds(p.Requests) && b.extra.Lacks(p.Extra, nil) == "" && Accepts(p, b.like) == "" && b.crowd.Clash(p) == nil
 }
 
 func (b *bin) holds(requests pricing.Resources) bool { return b.slots > 0 && requests.Within(b.room) }
 
 // take puts the pod into the bin.
 func (b *bin) take(p *Pod) {
-	b.room, b.slots, b.crowd = b.room.Minus(p.Requests), b.slots-1, b.crowd.With(p)
+	b.room, b.extra, b.slots, b.crowd = b.room.Minus(p.Requests), b.extra.Minus(p.Extra), b.slots-1, b.crowd.With(p)
 }
 
 // first is the first bin that takes the pod, from the one given on; there is none if it is the number of the bins.
@@ -291,7 +292,7 @@ func (b *bin) count(p *Pod) int {
 	if p.Requests.Memory > 0 {
 		n = min(n, int(b.room.Memory/p.Requests.Memory))
 	}
-	return max(n, 0)
+	return b.extra.Times(p.Extra, max(n, 0))
 }
 
 // price tells every lot what its next machine would be.

@@ -41,6 +41,10 @@ type Pool struct {
 	Daemons  Daemons `json:",omitzero"`
 	// PodSlots is how many pods a node takes whatever their size; 0 is Kubernetes' 110.
 	PodSlots int
+	// Extra is what each machine will have besides CPU and memory: devices, huge pages. Ephemeral storage is that of the
+	// shape's disk unless it is among it. Seen is what nodes turned out to have, by shape; NewIndex fills it in.
+	Extra    pricing.Amounts                   `json:",omitempty"`
+	Seen     map[pricing.Shape]pricing.Amounts `json:"-"`
 	Min, Max int
 	// Closed says why the pool makes no machines for now, as where they failed in a row; nil if it does. Those
 	// that it has are as good as ever, and its spares can be woken.
@@ -154,7 +158,8 @@ type Node struct {
 	ClaimsUnknown bool `json:",omitempty"`
 	Pool          string
 	Allocatable   pricing.Resources
-	PodSlots      int // 0 is Kubernetes' 110
+	Extra         pricing.Amounts `json:",omitempty"` // what is allocatable besides: devices, huge pages, ephemeral storage
+	PodSlots      int             // 0 is Kubernetes' 110
 	Labels        map[string]string
 	Taints        []Taint
 	Ready         bool
@@ -180,6 +185,7 @@ type Pod struct {
 	Workload string // owner, as namespace/name; empty for a bare pod
 	Node     string // empty until it is bound
 	Requests pricing.Resources
+	Extra    pricing.Amounts `json:",omitempty"` // what it asks for besides
 	Priority int
 	// Unschedulable is set once the scheduler has tried and found no node.
 	Unschedulable bool

@@ -127,7 +127,7 @@ func (u *Unhelped) see(s *Snapshot) (waiting []int) {
 // classOf is the same for pods of one workload that the same nodes have room for.
 func classOf(p *Pod) string {
 	return cmp.Or(p.Workload, p.Name) + " " + strconv.FormatInt(int64(p.Requests.CPU), 10) + " " +
-		strconv.FormatInt(int64(p.Requests.Memory), 10) + " " + Class(p)
+		strconv.FormatInt(int64(p.Requests.Memory), 10) + " " + p.Extra.Key() + Class(p)
 }
 
 // look notes whether a node has room for a pod that has waited for long.

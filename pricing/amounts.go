@@ -114,6 +114,16 @@ func (a Amounts) Lacks(need, used Amounts) string {
 	return ""
 }
 
+// Least is the lesser amount of each resource.
+func (a Amounts) Least(b Amounts) (least Amounts) {
+	for _, one := range a {
+		if n := min(one.N, b.Of(one.Name)); n != 0 {
+			least = append(least, NamedAmount{one.Name, n})
+		}
+	}
+	return least
+}
+
 // Times is how often need fits into a, at most n times.
 func (a Amounts) Times(need Amounts, n int) int {
 	for i := range need {

@@ -87,6 +87,9 @@ func daemons(sets []*daemonSet, seen []*pod, nodes []nodescaler.Node, marks *mar
 			if is := latest[d.UID]; is != nil { // a LimitRange fills in what the template does not say
 				like.Requests.CPU = cmp.Or(like.Requests.CPU, is.said.Requests.CPU)
 				like.Requests.Memory = cmp.Or(like.Requests.Memory, is.said.Requests.Memory)
+				if like.Extra == nil {
+					like.Extra = is.said.Extra
+				}
 				like.Priority = is.said.Priority // a template names a class alone
 			}
 			all.Sets = append(all.Sets, &like)
@@ -130,6 +133,7 @@ func staticPods(seen []*pod, nodes []nodescaler.Node, keep *keepers) map[string]
 		if known, more := least[n.Pool]; more {
 			u.Requests.CPU = min(known.Requests.CPU, is.Requests.CPU)
 			u.Requests.Memory = min(known.Requests.Memory, is.Requests.Memory)
+			u.Extra = known.Extra.Least(is.Extra)
 			u.Pods = min(known.Pods, is.Pods)
 		}
 		least[n.Pool] = u

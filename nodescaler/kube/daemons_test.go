@@ -23,8 +23,8 @@ spec: {template: {spec: {containers: [{name: c, resources: {requests: {cpu: 100m
 // taken is what daemons take of a machine that has room for all.
 func taken(d nodescaler.Daemons) nodescaler.Used {
 	shape := pricing.Shape{CPU: 64000, Memory: 64 * pricing.GiB}
-	free, slots, _ := (&nodescaler.Pool{Daemons: d}).Empty(shape)
-	return nodescaler.Used{Requests: shape.Resources().Minus(free), Pods: nodescaler.DefaultPodSlots - slots}
+	r := (&nodescaler.Pool{Daemons: d}).Empty(shape)
+	return nodescaler.Used{Requests: shape.Resources().Minus(r.Free), Pods: nodescaler.DefaultPodSlots - r.Slots}
 }
 
 func TestDaemonSetsTakeTheirShareOfNewNodes(t *testing.T) {

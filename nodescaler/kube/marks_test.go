@@ -88,7 +88,7 @@ func TestDaemonsRepelOnNewNodes(t *testing.T) {
 	port.shortens(t, daemonSets, d)
 	port.shortens(t, pods, object[corev1.Pod](t, "{metadata: {namespace: shop, name: a}, spec: {"+onPort("hostPort: 80")+"}}"))
 	state := port.look(t.Context())
-	_, _, crowd := (&nodescaler.Pool{Daemons: state.Daemons(&nodescaler.Pool{Name: "workers"})}).Empty(pricing.Shape{CPU: 2000, Memory: pricing.GiB})
+	crowd := (&nodescaler.Pool{Daemons: state.Daemons(&nodescaler.Pool{Name: "workers"})}).Empty(pricing.Shape{CPU: 2000, Memory: pricing.GiB}).Crowd
 	if other := crowd.Clash(&state.Pods[0]); len(crowd) != 1 || other == nil || other.Name != "shop/proxy" {
 		t.Errorf("the pod clashes with %v of %v", other, crowd)
 	}

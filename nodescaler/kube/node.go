@@ -45,7 +45,7 @@ func shortNode(n *corev1.Node) *node {
 	_, draining := n.Annotations[annotationDraining]
 	kept.said = nodescaler.Node{
 		Name: n.Name, ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
-		Labels: kept.Labels, Allocatable: resources(n.Status.Allocatable), PodSlots: slots(n),
+		Labels: kept.Labels, Allocatable: resources(n.Status.Allocatable), Extra: extras(n.Status.Allocatable), PodSlots: slots(n),
 		Ready:    kept.ready && n.DeletionTimestamp == nil,
 		Cordoned: n.Spec.Unschedulable, Draining: draining, Joined: n.CreationTimestamp.Time,
 	}

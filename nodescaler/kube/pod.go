@@ -127,21 +127,7 @@ func (kept *pod) requests(p *corev1.Pod) {
 	all := resource.PodRequests(p, resource.PodResourcesOptions{
 		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
-	kept.said.Requests = resources(all)
-	var others []string
-	for name, amount := range all {
-		switch name {
-		case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
-		default:
-			if !amount.IsZero() {
-				others = append(others, string(name))
-			}
-		}
-	}
-	if len(others) > 0 {
-		slices.Sort(others)
-		kept.lacking = "a node with " + strings.Join(others, " and ")
-	}
+	kept.said.Requests, kept.said.Extra = resources(all), extras(all)
 }
 
 // constraints keeps what the pod asks of nodes beyond labels, taints and size.
@@ -225,6 +211,24 @@ func resources(list corev1.ResourceList) pricing.Resources {
 		CPU:    pricing.MilliCPU(list.Cpu().MilliValue()),
 		Memory: pricing.Bytes(list.Memory().Value()),
 	}
+}
+
+// extras reads what there is besides CPU, memory and pod slots: devices, huge pages, ephemeral storage.
+func extras(list corev1.ResourceList) pricing.Amounts {
+	var all map[string]int64
+	for name, amount := range list {
+		switch name {
+		case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods:
+			continue
+		}
+		if n := amount.Value(); n > 0 {
+			if all == nil {
+				all = make(map[string]int64, len(list))
+			}
+			all[text(string(name))] = n
+		}
+	}
+	return pricing.AmountsOf(all)
 }
 
 // keepMeta keeps what every copy needs: who it is, and who controls it.

@@ -55,6 +55,15 @@ status: {phase: Running, startTime: "2026-03-01T12:01:00Z", conditions: [{type: 
 			Node: "n-1", Requests: pricing.Resources{CPU: 100, Memory: 64 * pricing.MiB}, Priority: 7, Created: at(0), Selector: map[string]string{"disk": "ssd"},
 		},
 	}, {
+		name: "one that asks for more than CPU and memory",
+		pod: `metadata: {namespace: shop, name: b, ` + owned + `}
+spec: {nodeName: n-1, initContainers: [{name: i, resources: {requests: {nvidia.com/gpu: 2, example.com/none: 0}}}],
+  containers: [{name: a, resources: {requests: {nvidia.com/gpu: 1, hugepages-2Mi: 4Mi, ephemeral-storage: "1500m"}}}, {name: b, resources: {requests: {ephemeral-storage: 1Gi}}}]}`,
+		want: nodescaler.Pod{
+			Pod: podscaler.Pod{Name: "shop/b"}, Node: "n-1",
+			Extra: pricing.Amounts{{Name: "ephemeral-storage", N: 1<<30 + 2}, {Name: "hugepages-2Mi", N: 4 << 20}, {Name: "nvidia.com/gpu", N: 2}},
+		},
+	}, {
 		name: "one that no node takes",
 		pod: `metadata: {namespace: shop, name: b, ` + owned + `}
 spec: {containers: [{name: a}]}

@@ -23,8 +23,7 @@ var twinFile = flag.String("twin", "", "write the worlds that the scheduler is a
 // twinWorld is nodes, the pods on them and those that wait, and which of these go where.
 // testbed/schedtwin asks Kubernetes' scheduler the same.
 //
-// Not asked is about volumes and ephemeral storage, taints of nodes that are not ready or only starting, and
-// resizes. Extended resources, which are refused everywhere, occur seldom.
+// Not asked is about volumes, taints of nodes that are not ready or only starting, and resizes.
 type twinWorld struct {
 	Nodes           []*corev1.Node
 	Placed, Pending []*corev1.Pod
@@ -53,7 +52,7 @@ func TestWhatTheSchedulerIsAskedHasAnswers(t *testing.T) {
 		}
 	}
 	for _, code := range []string{"", "Clash", "Domain", nodescaler.NodeCordoned, nodescaler.TaintNotTolerated, nodescaler.SelectorMismatch,
-		nodescaler.InsufficientCPU, nodescaler.InsufficientMemory, nodescaler.NoPodSlot} {
+		nodescaler.InsufficientCPU, nodescaler.InsufficientMemory, nodescaler.InsufficientResource, nodescaler.NoPodSlot} {
 		if codes[code] == 0 {
 			t.Errorf("no answer is %q: %v", code, codes)
 		}
@@ -175,7 +174,14 @@ func (c twinChance) node(name string) *corev1.Node {
 		corev1.ResourceCPU:    pick(c, amount("8"), amount("16"), amount("32"), amount("7900500u")),
 		corev1.ResourceMemory: pick(c, amount("8Gi"), amount("32Gi"), amount("16000000001")),
 		corev1.ResourcePods:   pick(c, amount("110"), amount("110"), amount("20"), amount("20"), amount("7"), amount("2"), amount("110"), amount("1"), amount("110"), amount("0")),
-		"example.com/gpu":     amount("8"),
+	}
+	for _, more := range []struct {
+		name    corev1.ResourceName
+		amounts []string
+	}{{corev1.ResourceEphemeralStorage, []string{"10Gi", "30Gi", "9000000001", "0"}}, {"example.com/gpu", []string{"0", "1", "2", "8"}}, {"hugepages-2Mi", []string{"0", "64Mi"}}} {
+		if !c.one(5) {
+			n.Status.Allocatable[more.name] = amount(pick(c, more.amounts...))
+		}
 	}
 	if n.Spec.Unschedulable = c.one(7); n.Spec.Unschedulable { // its controller adds the taint at once
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
@@ -228,9 +234,6 @@ func (c twinChance) containers(p *corev1.Pod) {
 	if c.one(6) {
 		p.Spec.Resources = &corev1.ResourceRequirements{Requests: c.amounts()}
 	}
-	if c.one(900) {
-		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"example.com/gpu": amount("1")}
-	}
 }
 
 func (c twinChance) amounts() corev1.ResourceList {
@@ -246,6 +249,15 @@ func (c twinChance) amounts() corev1.ResourceList {
 
 func (c twinChance) container(name string) corev1.Container {
 	k := corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: c.amounts()}}
+	if c.one(6) {
+		k.Resources.Requests[corev1.ResourceEphemeralStorage] = pick(c, amount("0"), amount("1Gi"), amount("2500M"), amount("999999999500m"))
+	}
+	if c.one(12) {
+		k.Resources.Requests["example.com/gpu"] = pick(c, amount("0"), amount("1"), amount("2"))
+	}
+	if c.one(40) {
+		k.Resources.Requests["hugepages-2Mi"] = pick(c, amount("2Mi"), amount("32Mi"))
+	}
 	if c.one(5) {
 		k.Ports = []corev1.ContainerPort{{
 			HostPort: pick[int32](c, 0, 80, 80, 80, 80, 443), ContainerPort: 80, HostIP: pick(c, "", "", "0.0.0.0", "10.0.0.1", "10.0.0.2"),

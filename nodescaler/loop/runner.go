@@ -563,7 +563,7 @@ func (w *world) like(wl *podscaler.Workload) nodescaler.Pod {
 	for _, j := range w.byWorkload[wl.Name] {
 		if p := &w.snap.Pods[j]; !p.Terminating && !p.Finished() {
 			return nodescaler.Pod{
-				Workload: wl.Name, Requests: p.Requests, Priority: p.Priority, Selector: p.Selector, Affinity: p.Affinity,
+				Workload: wl.Name, Requests: p.Requests, Extra: p.Extra, Priority: p.Priority, Selector: p.Selector, Affinity: p.Affinity,
 				Tolerations: p.Tolerations, Has: p.Has, Repels: p.Repels, Topology: p.Topology,
 			}
 		}

@@ -28,6 +28,7 @@ type group struct {
 	key   string
 	nodes []*nodescaler.NodeLoad
 	room  firstFit
+	extra []pricing.Amounts // what is free besides
 }
 
 // slot is where a node is.
@@ -68,10 +69,11 @@ func newPlaces(x *nodescaler.Index, nodes []*nodescaler.NodeLoad, used func(*nod
 			full := func(n *nodescaler.NodeLoad) float64 { return dominant(n.Used.Requests, n.Allocatable) }
 			return cmp.Or(-cmp.Compare(full(a), full(b)), cmp.Compare(a.Name, b.Name))
 		})
-		g.room = newFirstFit(len(g.nodes))
+		g.room, g.extra = newFirstFit(len(g.nodes)), make([]pricing.Amounts, len(g.nodes))
 		for i, n := range g.nodes {
 			u := used(n)
 			g.room.set(i, room{n.Allocatable.Minus(u.Requests), nodescaler.Slots(n.PodSlots) - u.Pods})
+			g.extra[i] = n.Extra.Minus(u.Extra)
 			s.at[n.Name] = slot{g, i}
 		}
 	}
@@ -99,7 +101,7 @@ func (s *places) find(p *nodescaler.Pod) (slot, bool) {
 		}
 		for i := g.room.next(0, p.Requests); i >= 0; i = g.room.next(i+1, p.Requests) {
 			n := g.nodes[i]
-			if nodescaler.Accepts(p, n.Node) == "" && s.clash(n, p) == nil && !s.domains.Refuses(p, n.Node) {
+			if g.extra[i].Lacks(p.Extra, nil) == "" && nodescaler.Accepts(p, n.Node) == "" && s.clash(n, p) == nil && !s.domains.Refuses(p, n.Node) {
 				return slot{g, i}, true
 			}
 		}
@@ -145,7 +147,7 @@ func (s *places) leave(n *nodescaler.Node, held, moving []*nodescaler.Pod) ([]sl
 	}
 	to, stuck := s.move(n, moving)
 	if stuck != nil {
-		r := because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Amount(stuck.Requests))
+		r := because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Asks(stuck))
 		return nil, &r
 	}
 	return to, nil
@@ -155,6 +157,11 @@ func (s *places) leave(n *nodescaler.Node, held, moving []*nodescaler.Pod) ([]sl
 func (s *places) put(at slot, p *nodescaler.Pod, sign int) {
 	r := at.room.get(at.leaf)
 	at.room.set(at.leaf, room{r.free.Minus(p.Requests.Times(sign)), r.slots - sign})
+	if sign > 0 {
+		at.extra[at.leaf] = at.extra[at.leaf].Minus(p.Extra)
+	} else {
+		at.extra[at.leaf] = at.extra[at.leaf].Plus(p.Extra)
+	}
 	s.taken[at.node()] += sign
 	s.domains.Put(p, at.nodes[at.leaf].Node, sign)
 	if crowd := s.crowds[at.node()]; sign > 0 {

@@ -120,7 +120,7 @@ func (y *topology) join(wants []want, nowhere findings) []want {
 			joined = append(joined, w)
 		default:
 			both := *joined[i].pod
-			both.Requests = both.Requests.Plus(w.pod.Requests)
+			both.Requests, both.Extra = both.Requests.Plus(w.pod.Requests), both.Extra.Plus(w.pod.Extra)
 			if !y.held(&both) {
 				y.noDomain(nowhere, &w, "no machine holds it beside the others that it shares a node with, by "+mark)
 				continue
@@ -275,7 +275,7 @@ func (y *topology) least(r *rule) int {
 
 // rule is what a rule of like pods comes to now.
 func (y *topology) rule(p, of *nodescaler.Pod, t *nodescaler.Topology) *rule {
-	key := fmt.Sprintf("%+v %s %+v", *t, nodescaler.Class(of), p.Requests)
+	key := fmt.Sprintf("%+v %s %+v %s", *t, nodescaler.Class(of), p.Requests, p.Extra.Key())
 	if r := y.rules[key]; r != nil {
 		return r
 	}
@@ -311,7 +311,8 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 func (y *topology) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
 	for _, g := range y.places.groups {
 		for i, n := range g.nodes {
-			if g.room.get(i).takes(p.Requests) && nodescaler.Accepts(p, n.Node) == "" && y.places.clash(n, p) == nil && !y.places.domains.Repelled(p, n.Node) {
+			fits := g.room.get(i).takes(p.Requests) && g.extra[i].Lacks(p.Extra, nil) == "" && nodescaler.Accepts(p, n.Node) == ""
+			if fits && y.places.clash(n, p) == nil && !y.places.domains.Repelled(p, n.Node) {
 				nodes = append(nodes, n)
 			}
 		}

@@ -125,14 +125,14 @@ func (t *scan) few(future []nodescaler.Future) []int {
 		return counts
 	}
 	type kind struct {
-		class    string
-		requests pricing.Resources
+		class, extra string
+		requests     pricing.Resources
 	}
 	rooms, most := map[kind]int{}, 0
 	few := make([]int, len(future))
 	for i := range future {
 		like := &future[i].Like
-		k := kind{nodescaler.Class(like), like.Requests}
+		k := kind{nodescaler.Class(like), like.Extra.Key(), like.Requests}
 		if _, known := rooms[k]; !known {
 			rooms[k] = t.x.Most(like)
 		}
@@ -179,9 +179,9 @@ func (t *scan) offers() []packing.Offer {
 			t.note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
 		}
 		for _, s := range p.Shapes {
-			free, slots, _ := p.Empty(s)
+			room := p.Empty(s)
 			for _, h := range t.offering(p, s) {
-				offers = append(offers, packing.Offer{Pool: p.Name, Shape: s, Host: h, Rate: t.x.Rate(s, h), Free: free, Slots: slots})
+				offers = append(offers, packing.Offer{Pool: p.Name, Shape: s, Host: h, Rate: t.x.Rate(s, h), Free: room.Free, Extra: room.Extra, Slots: room.Slots})
 			}
 		}
 	}
@@ -222,30 +222,29 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 		class := nodescaler.Class(p)
 		classes[class] = p
 		smallest.CPU, smallest.Memory = min(smallest.CPU, p.Requests.CPU), min(smallest.Memory, p.Requests.Memory)
-		b.Items[i] = packing.Item{Name: w.item, Class: class, Requests: p.Requests}
+		b.Items[i] = packing.Item{Name: w.item, Class: class, Requests: p.Requests, Extra: p.Extra}
 	}
 	for _, g := range t.places.groups {
 		for i, n := range g.nodes {
 			// Most nodes are too full for any of the pods, and are not even mentioned.
 			if r := g.room.get(i); r.takes(smallest) {
 				refuses := t.refusals(classes, n.Node, n.Crowd, t.places.crowds[n.Name])
-				b.Bins = append(b.Bins, packing.Bin{Name: n.Name, Free: r.free, Slots: r.slots, Refuses: refuses})
+				b.Bins = append(b.Bins, packing.Bin{Name: n.Name, Free: r.free, Extra: g.extra[i], Slots: r.slots, Refuses: refuses})
 			}
 		}
 	}
 	for _, m := range t.due() {
 		if p := t.x.Pool(m.pool); p != nil {
-			free, slots, crowd := p.Empty(m.shape)
+			room := p.Empty(m.shape)
 			b.Bins = append(b.Bins, packing.Bin{
-				Name: m.name, Free: free.Minus(m.used.Requests), Slots: slots - m.used.Pods,
-				Refuses: t.refusals(classes, p.Node(), crowd, t.places.crowds[m.name]),
+				Name: m.name, Free: room.Free.Minus(m.used.Requests), Extra: room.Extra.Minus(m.used.Extra), Slots: room.Slots - m.used.Pods,
+				Refuses: t.refusals(classes, p.Node(), room.Crowd, t.places.crowds[m.name]),
 			})
 		}
 	}
 	for i := range offers {
 		p := t.x.Pool(offers[i].Pool)
-		_, _, crowd := p.Empty(offers[i].Shape)
-		offers[i].Refuses = t.refusals(classes, p.Node(), crowd)
+		offers[i].Refuses = t.refusals(classes, p.Node(), p.Empty(offers[i].Shape).Crowd)
 	}
 	b.Apart = apart(classes)
 	return b
@@ -358,7 +357,7 @@ func (t *scan) place(wants []want, r packing.Result) (bundles []bundle, waiting 
 			if !w.expected {
 				t.strand(w, "", packed(p))
 			}
-			nowhere.add(string(p.Why), "nowhere for %s: %s%s", p.Item, p.Text, t.daemonsShare(w.pod, p.Why))
+			nowhere.add(string(p.Why), "nowhere for %s: %s%s%s", p.Item, p.Text, t.daemonsShare(w.pod, p.Why), t.unpromised(w.pod, p.Why))
 		default:
 			waiting++
 			bundles[p.Purchase].add(w)
@@ -389,6 +388,23 @@ func (d *draft) daemonsShare(p *nodescaler.Pod, why packing.Why) string {
 		}
 	}
 	return ""
+}
+
+// unpromised names what a pod asks for that no pool's machines have, and how a pool says that they do.
+func (t *scan) unpromised(p *nodescaler.Pod, why packing.Why) string {
+	if why != packing.NoResource {
+		return ""
+	}
+	var none []string
+	for _, x := range p.Extra {
+		if !slices.ContainsFunc(t.x.Pools, func(pool nodescaler.PoolSize) bool { return pool.Has(x.Name) }) {
+			none = append(none, x.Name)
+		}
+	}
+	if len(none) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it asks for %s, which no pool's machines have: a pool says by resources what its machines have", strings.Join(none, " and "))
 }
 
 // largest names the DaemonSet that asks for the most CPU.

@@ -48,7 +48,7 @@ func (d *draft) strand(w *want, help string, known *nodescaler.Reason) {
 func packed(p *packing.Placement) *nodescaler.Reason {
 	codes := map[packing.Why]string{
 		packing.NoOffer: nodescaler.PoolClosed, packing.Refused: nodescaler.RequirementUnmet, packing.TooBig: nodescaler.PodTooBig,
-		packing.PoolFull: nodescaler.PoolAtMax, packing.NoRoom: nodescaler.NoHostRoom,
+		packing.PoolFull: nodescaler.PoolAtMax, packing.NoRoom: nodescaler.NoHostRoom, packing.NoResource: nodescaler.InsufficientResource,
 	}
 	return &nodescaler.Reason{Code: codes[p.Why], Text: p.Text}
 }
@@ -291,22 +291,39 @@ func (s *search) small(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 		return &obstacle{stage: tooSmall, code: nodescaler.PodTooBig, is: "it has no shape", help: "a shape for pool " + pool.Name}
 	}
 	nearest := least(pool.Shapes, func(shape pricing.Shape) float64 { return dominant(p.Requests, pool.Capacity(shape)) })
-	free, slots, crowd := pool.Empty(nearest)
+	room := pool.Empty(nearest)
 	o := &obstacle{stage: tooSmall, help: fmt.Sprintf("a larger shape for pool %s, or lower requests", pool.Name)}
 	switch {
-	case p.Requests.Memory > max(free.Memory, 0):
+	case p.Requests.Memory > max(room.Free.Memory, 0):
 		o.code = nodescaler.InsufficientMemory
-	case p.Requests.CPU > max(free.CPU, 0):
+	case p.Requests.CPU > max(room.Free.CPU, 0):
 		o.code = nodescaler.InsufficientCPU
-	case slots < 1:
+	case room.Extra.Lacks(p.Extra, nil) != "":
+		return s.without(room.Extra.Lacks(p.Extra, nil), p, pool, nearest)
+	case room.Slots < 1:
 		return &obstacle{stage: tooSmall, code: nodescaler.NoPodSlot, is: "DaemonSets take all pod slots of " + nearest.Name, help: "more podSlots for pool " + pool.Name}
-	case crowd.Clash(p) != nil:
-		return &obstacle{stage: crowded, code: nodescaler.PodsApart, is: "each machine " + nodescaler.Clashing(p, crowd.Clash(p)), help: "another port or anti-affinity of the pod, or of that DaemonSet"}
+	case room.Crowd.Clash(p) != nil:
+		return &obstacle{stage: crowded, code: nodescaler.PodsApart, is: "each machine " + nodescaler.Clashing(p, room.Crowd.Clash(p)), help: "another port or anti-affinity of the pod, or of that DaemonSet"}
 	default:
 		o.code = nodescaler.PodTooBig
 	}
 	o.is = fmt.Sprintf("its nearest shape, %s, has %s for pods, and the pod asks for %s%s",
-		nearest.Name, nodescaler.Amount(free), nodescaler.Amount(p.Requests), s.daemonsShare(p, packing.TooBig))
+		nearest.Name, nodescaler.Amount(room.Free), nodescaler.Amount(p.Requests), s.daemonsShare(p, packing.TooBig))
+	return o
+}
+
+// without is that the pool's machines have too little of a resource besides CPU and memory.
+func (s *search) without(name string, p *nodescaler.Pod, pool *nodescaler.PoolSize, nearest pricing.Shape) *obstacle {
+	asks := pricing.NamedAmount{Name: name, N: p.Extra.Of(name)}
+	has := pricing.NamedAmount{Name: name, N: max(pool.Empty(nearest).Extra.Of(name), 0)}
+	o := &obstacle{
+		stage: tooSmall, code: nodescaler.InsufficientResource,
+		is:   fmt.Sprintf("its nearest shape, %s, has %s for pods, and the pod asks for %s", nearest.Name, has, asks),
+		help: fmt.Sprintf("machines of pool %s with more %s, which the pool says by resources, or a lower request", pool.Name, name),
+	}
+	if name == pricing.EphemeralStorage {
+		o.help = fmt.Sprintf("a larger disk for pool %s, or a lower request", pool.Name)
+	}
 	return o
 }
 

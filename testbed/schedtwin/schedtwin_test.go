@@ -44,7 +44,7 @@ const deciding = 6
 // known are the reasons for which we may refuse what the scheduler accepts, as the file names them,
 // with what is behind them. All others together are to be fewer than one answer in a thousand.
 var known = map[string]string{
-	"SelectorMismatch, no word for it": "it has no word for extended resources, and for pods by the labels of their namespaces",
+	"SelectorMismatch, no word for it": "it has no word for pods by the labels of their namespaces",
 	"Domain, namespaces by label":      "as for Clash",
 	"Clash, namespaces by label":       "the labels of namespaces are not read: a selector of them counts as all",
 }

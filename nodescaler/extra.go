@@ -1,0 +1,111 @@
+package nodescaler
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Room is what is free for pods on a machine, and the pods there that are marked.
+type Room struct {
+	Free  pricing.Resources
+	Extra pricing.Amounts
+	Slots int
+	Crowd Crowd
+}
+
+// Has reports whether machines of the pool have any of a resource.
+func (p *Pool) Has(name string) bool {
+	return slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return p.Extras(s).Of(name) > 0 })
+}
+
+// anyDisk is what machines have of whose disk nothing is known.
+var anyDisk = pricing.Amounts{{Name: pricing.EphemeralStorage, N: pricing.Boundless}}
+
+// Extras is what a new machine of the shape has besides CPU and memory: what its nodes were seen to have, or else what
+// the pool says, with the disk's part that pods may use.
+func (p *Pool) Extras(s pricing.Shape) pricing.Amounts {
+	if seen, is := p.Seen[s]; is {
+		return seen
+	}
+	switch {
+	case len(p.Extra) == 0 && s.Disk == 0:
+		return anyDisk
+	case p.Extra.Of(pricing.EphemeralStorage) != 0:
+		return p.Extra
+	case s.Disk == 0:
+		return p.Extra.Plus(anyDisk)
+	}
+	return p.Extra.Plus(pricing.Amounts{{Name: pricing.EphemeralStorage, N: forPods(s.Disk)}})
+}
+
+// forPods is what pods may use of a disk: not what it takes to boot, nor the twentieth that a file system keeps for
+// itself, nor the tenth below which the kubelet evicts. Too little has a machine be bought that is larger than need be,
+// too much one that does not help.
+func forPods(disk pricing.Bytes) int64 {
+	return max(1, int64(disk-pricing.GiB)/20*17)
+}
+
+// see has the pool say what nodes that were made after a shape have, where one of them has had the time to. Where its
+// promise is not kept by any of them, one more machine would not keep it.
+func (p *PoolSize) see(s pricing.Shape, n *Node) {
+	was, again := p.Seen[s]
+	if !again {
+		whole := *p.Pool // the snapshot's is only to be read
+		p.Pool = &whole
+		if p.Seen = maps.Clone(p.Seen); p.Seen == nil {
+			p.Seen = map[pricing.Shape]pricing.Amounts{}
+		}
+	}
+	has := map[string]int64{pricing.EphemeralStorage: n.Extra.Of(pricing.EphemeralStorage)}
+	for _, x := range p.Extra {
+		has[x.Name] = min(x.N, n.Extra.Of(x.Name))
+	}
+	for _, x := range was {
+		has[x.Name] = max(has[x.Name], x.N)
+	}
+	p.Seen[s] = pricing.AmountsOf(has)
+}
+
+// seeExtras has pools say what their nodes have besides CPU and memory.
+func (x *Index) seeExtras() {
+	for i := range x.loads {
+		n := &x.loads[i]
+		if n.VM == nil || !n.Ready || x.Now.Sub(n.Joined) < NodeStartup {
+			continue
+		}
+		if p := x.Pool(n.VM.Pool); p != nil && (len(n.Extra) > 0 || len(p.Extra) > 0) {
+			p.see(n.VM.Shape, n.Node)
+		}
+	}
+}
+
+// awaited is the node as one that is starting, as long as it is new and a device is missing that its pool's nodes have:
+// the device's plugin runs on the node, and comes after it. Until then pods would be taken to need another machine.
+func awaited(n *Node, pools []Pool, now time.Time) *Node {
+	if n.Pool == "" || !n.Ready || now.Sub(n.Joined) >= NodeStartup {
+		return n
+	}
+	missing := func(x pricing.NamedAmount) bool {
+		return x.Name != pricing.EphemeralStorage && n.Extra.Of(x.Name) == 0
+	}
+	for i := range pools {
+		if p := &pools[i]; p.Name == n.Pool && slices.ContainsFunc(p.Extra, missing) {
+			starting := *n
+			starting.Ready = false
+			return &starting
+		}
+	}
+	return n
+}
+
+// Asks prints what a pod asks for.
+func Asks(p *Pod) string {
+	text := Amount(p.Requests)
+	if len(p.Extra) > 0 {
+		text += " and " + p.Extra.String()
+	}
+	return text
+}
