@@ -78,6 +78,15 @@ type Cores string
 // +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0 && self <= 999999999999999",message="must be from 0 to 999999999999999"
 type Quantity string
 
+// Amount is how much there is of a resource: a whole number, or a size in bytes: 1, 20Gi.
+//
+// +kubebuilder:validation:XIntOrString
+// +kubebuilder:validation:Type=""
+// +kubebuilder:validation:Pattern=`^([1-9][0-9]{0,14}|[1-9][0-9]{0,5}(k|M|G|T|Ki|Mi|Gi|Ti))$`
+// +kubebuilder:validation:MaxLength=15
+// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 1 && self <= 999999999999999",message="must be from 1 to 999999999999999"
+type Amount string
+
 // Size is a number of bytes with its unit: 8GB is 10⁹ of them, 8GiB and 8Gi are 2³⁰.
 //
 // +kubebuilder:validation:Pattern=`^[0-9]{1,6}(\.[0-9]{1,6})?(B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB|k|M|G|T|Ki|Mi|Gi|Ti)$`

@@ -163,6 +163,13 @@ type VMPoolSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	PodSlots int32 `json:"podSlots,omitempty"`
+	// What each node has besides CPU and memory, for pods that ask for it: {nvidia.com/gpu: 1, hugepages-2Mi: 1Gi}.
+	// Memory set aside for huge pages belongs into reserved, too. Pods may use of ephemeral-storage what is usual of the
+	// shape's disk, unless it is given here.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(r, r == 'ephemeral-storage' || r.matches('^hugepages-[1-9][0-9]*(Ki|Mi|Gi)$') || r.size() <= 317 && r.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$'))",messageExpression="'must name ephemeral-storage, hugepages-SIZE or extended resources such as nvidia.com/gpu, was ' + self.filter(r, !(r == 'ephemeral-storage' || r.matches('^hugepages-[1-9][0-9]*(Ki|Mi|Gi)$') || r.size() <= 317 && r.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$')))[0]"
+	Resources map[string]Amount `json:"resources,omitempty"`
 
 	// How machines become nodes.
 	// +required

@@ -1890,6 +1890,13 @@ func (in *VMPoolSpec) DeepCopyInto(out *VMPoolSpec) {
 		*out = new(Reserved)
 		**out = **in
 	}
+	if in.Resources != nil {
+		in, out := &in.Resources, &out.Resources
+		*out = make(map[string]Amount, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	in.Join.DeepCopyInto(&out.Join)
 	if in.Guest != nil {
 		in, out := &in.Guest, &out.Guest

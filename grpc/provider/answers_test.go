@@ -75,7 +75,8 @@ func TestTemplateIsANodeThatHasJustJoined(t *testing.T) {
 	}
 	want := map[string]string{
 		"capacity cpu": "2", "capacity memory": "8Gi", "capacity pods": "110", "capacity ephemeral-storage": "40Gi",
-		"allocatable cpu": "1700m", "allocatable memory": "7Gi", "allocatable pods": "110", "allocatable ephemeral-storage": "40Gi",
+		"allocatable cpu": "1700m", "allocatable memory": "7Gi", "allocatable pods": "110", "allocatable ephemeral-storage": "35594541452",
+		"capacity nvidia.com/gpu": "2", "allocatable nvidia.com/gpu": "2",
 		"label kubernetes.io/arch": "amd64", "label kubernetes.io/os": "linux", "label " + PoolLabel: "workers", "label " + ShapeLabel: "small",
 		"label topology.kubernetes.io/region": "lab", "taint batch": "yes:NoSchedule", "condition Ready": "True",
 	}

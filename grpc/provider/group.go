@@ -94,7 +94,8 @@ func groupID(p *Pool, s pricing.Shape) string {
 		PodSlots int
 		Labels   map[string]string
 		Taints   []nodescaler.Taint
-	}{s, p.Reserved, p.PodSlots, p.Labels, p.Taints})
+		Extra    pricing.Amounts
+	}{s, p.Reserved, p.PodSlots, p.Labels, p.Taints, p.Extras(s)})
 	if err != nil {
 		panic(err) // numbers and strings
 	}

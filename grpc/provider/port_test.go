@@ -94,9 +94,9 @@ func pools() []Pool {
 	return []Pool{
 		{Pool: nodescaler.Pool{
 			Name: "workers", Shapes: []pricing.Shape{small, large}, Max: 5,
-			Reserved: pricing.Resources{CPU: 300, Memory: pricing.GiB},
-			Labels:   map[string]string{"topology.kubernetes.io/region": "lab"},
-			Taints:   []nodescaler.Taint{{Key: "batch", Value: "yes", Effect: "NoSchedule"}},
+			Reserved: pricing.Resources{CPU: 300, Memory: pricing.GiB}, Extra: pricing.Amounts{{Name: "nvidia.com/gpu", N: 2}},
+			Labels: map[string]string{"topology.kubernetes.io/region": "lab"},
+			Taints: []nodescaler.Taint{{Key: "batch", Value: "yes", Effect: "NoSchedule"}},
 		}},
 		{Pool: nodescaler.Pool{Name: "edge", Shapes: []pricing.Shape{small}, Min: 1, Max: 3, PodSlots: 50}},
 	}

@@ -40,8 +40,8 @@ func (g *group) node() *corev1.Node {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "template-" + g.pool.Name + "-" + g.shape.Name, Labels: g.labels()},
 		Status: corev1.NodeStatus{
-			Capacity:    resources(g.shape, g.shape.Resources(), slots),
-			Allocatable: resources(g.shape, g.shape.Resources().Minus(g.pool.Reserved), slots),
+			Capacity:    resources(g.shape.Resources(), g.capacity(), slots),
+			Allocatable: resources(g.shape.Resources().Minus(g.pool.Reserved), g.pool.Extras(g.shape), slots),
 			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}},
 		},
 	}
@@ -51,14 +51,28 @@ func (g *group) node() *corev1.Node {
 	return n
 }
 
-func resources(s pricing.Shape, r pricing.Resources, slots int) corev1.ResourceList {
+// capacity is what a node of the group has besides CPU and memory, of which pods may use less of the disk.
+func (g *group) capacity() pricing.Amounts {
+	all := g.pool.Extras(g.shape)
+	if g.shape.Disk > 0 {
+		disk := pricing.Amounts{{Name: pricing.EphemeralStorage, N: int64(g.shape.Disk)}}
+		return all.Minus(all.Least(disk)).Plus(disk)
+	}
+	return all
+}
+
+func resources(r pricing.Resources, extra pricing.Amounts, slots int) corev1.ResourceList {
 	list := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(max(0, int64(r.CPU)), resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(max(0, int64(r.Memory)), resource.BinarySI),
 		corev1.ResourcePods:   *resource.NewQuantity(int64(slots), resource.DecimalSI),
 	}
-	if s.Disk > 0 {
-		list[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(s.Disk), resource.BinarySI)
+	for _, x := range extra {
+		format := resource.DecimalSI
+		if pricing.InBytes(x.Name) {
+			format = resource.BinarySI
+		}
+		list[corev1.ResourceName(x.Name)] = *resource.NewQuantity(x.N, format)
 	}
 	return list
 }

@@ -249,13 +249,13 @@ func (c twinChance) amounts() corev1.ResourceList {
 
 func (c twinChance) container(name string) corev1.Container {
 	k := corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: c.amounts()}}
-	if c.one(6) {
+	if c.one(16) {
 		k.Resources.Requests[corev1.ResourceEphemeralStorage] = pick(c, amount("0"), amount("1Gi"), amount("2500M"), amount("999999999500m"))
 	}
-	if c.one(12) {
+	if c.one(30) {
 		k.Resources.Requests["example.com/gpu"] = pick(c, amount("0"), amount("1"), amount("2"))
 	}
-	if c.one(40) {
+	if c.one(80) {
 		k.Resources.Requests["hugepages-2Mi"] = pick(c, amount("2Mi"), amount("32Mi"))
 	}
 	if c.one(5) {

@@ -54,6 +54,9 @@ type Pool struct {
 	Zone     string            `json:"zone,omitempty"` // empty is the host, where only one may carry the pool
 	Reserved pricing.Resources `json:"reserved,omitzero"`
 	PodSlots int               `json:"podSlots,omitempty" strict:"nonzero"` // 0 is Kubernetes' 110
+	// Resources is what each node has besides CPU and memory, by name: devices, huge pages. Without ephemeral-storage
+	// among them, pods may use what is usual of the shape's disk.
+	Resources map[string]pricing.Quantity `json:"resources,omitempty"`
 
 	// Join is how machines become nodes.
 	Join  firstboot.Profile `json:"join" strict:"required"`
@@ -276,7 +279,7 @@ const (
 func (p *Pool) Words() nodescaler.Pool {
 	c := p.Complete()
 	words := nodescaler.Pool{
-		Name: c.Name, Shapes: slices.Clone(c.Shapes), Reserved: c.Reserved, PodSlots: c.PodSlots,
+		Name: c.Name, Shapes: slices.Clone(c.Shapes), Reserved: c.Reserved, PodSlots: c.PodSlots, Extra: pricing.AmountsOf(c.Resources),
 		Min: c.Min, Max: c.Max, Hosts: c.hosts(), Maintenance: slices.Clone(c.Placement.Maintenance), Labels: c.labels(),
 	}
 	for _, t := range c.Taints {

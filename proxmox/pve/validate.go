@@ -358,6 +358,9 @@ func (p *partFault) Error() string {
 
 func (p *partFault) Unwrap() error { return p.err }
 
+// resourceName is what nodes may have besides CPU, memory and pods.
+var resourceName = regexp.MustCompile(`^(ephemeral-storage|hugepages-[1-9][0-9]*(Ki|Mi|Gi)|[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)$`)
+
 // maxRatio is more than anybody overcommits, and catches percentages.
 const maxRatio = 32
 
@@ -374,6 +377,11 @@ func (p *Pool) checkNode(f faults) {
 		at.must(labelKey.MatchString(t.Key), "key", "be a label's name", t.Key)
 		at.must(labelValue.MatchString(t.Value), "value", "be a label's value", t.Value)
 		at.must(t.Effect == "NoSchedule" || t.Effect == "NoExecute", "effect", "be NoSchedule or NoExecute", t.Effect)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Resources)) {
+		at := fmt.Sprintf("resources[%q]", name)
+		f.must(resourceName.MatchString(name), at, "be ephemeral-storage, hugepages-SIZE or the name of an extended resource such as nvidia.com/gpu", name)
+		f.must(p.Resources[name] > 0, at, "be above 0, or left out", int64(p.Resources[name]))
 	}
 	f.must(labelValue.MatchString(p.Region), "region", "be a label's value", p.Region)
 	f.must(labelValue.MatchString(p.Zone), "zone", "be a label's value", p.Zone)

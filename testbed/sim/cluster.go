@@ -205,7 +205,7 @@ func (s *service) create() {
 	p := &pod{svc: s, made: w.now}
 	p.obs = nodescaler.Pod{
 		Pod:      podscaler.Pod{Name: fmt.Sprintf("%s-%06d", s.cfg.Name, s.made), Phase: podscaler.Pending},
-		Workload: s.cfg.Name, Requests: s.cfg.Requests, Priority: s.cfg.Priority, Created: w.clock(),
+		Workload: s.cfg.Name, Requests: s.cfg.Requests, Extra: s.cfg.Extra, Priority: s.cfg.Priority, Created: w.clock(),
 		Selector: s.cfg.Selector, Tolerations: s.cfg.Tolerations,
 	}
 	w.servers++

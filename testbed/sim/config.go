@@ -52,6 +52,7 @@ type Workload struct {
 	Name     string
 	Replicas int // at the start
 	Requests pricing.Resources
+	Extra    pricing.Amounts // what a pod asks for besides
 	// Quota is the CPU limit that a pod's requests share; no request uses more than one core.
 	Quota pricing.MilliCPU
 	// Concurrency is how many requests a pod serves at a time; further ones queue in it.

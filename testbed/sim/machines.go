@@ -178,7 +178,7 @@ func (m *machine) join(w *World) {
 	m.node = &node{machine: m, obs: nodescaler.Node{
 		Name: m.obs.Name, Machine: m.obs.Name, Pool: m.pool.Name,
 		Allocatable: m.obs.Shape.Resources().Minus(m.pool.Reserved),
-		PodSlots:    m.pool.PodSlots, Labels: m.pool.Labels, Taints: m.pool.Taints,
+		Extra:       m.pool.Extras(m.obs.Shape), PodSlots: m.pool.PodSlots, Labels: m.pool.Labels, Taints: m.pool.Taints,
 		Ready: true, Joined: w.clock(),
 	}}
 	w.addNode(m.node)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -411,7 +412,7 @@ func sound(t *rapid.T, w *World) {
 				t.Fatalf("pod %s is on the books of node %s and not there", p.obs.Name, n.obs.Name)
 			}
 		}
-		if used != n.used || !used.Requests.Within(n.obs.Allocatable) {
+		if !cmp.Equal(used, n.used) || n.obs.Extra.Lacks(used.Extra, nil) != "" || !used.Requests.Within(n.obs.Allocatable) {
 			t.Fatalf("node %s: %v used by its pods, %v on its books, of %v", n.obs.Name, used, n.used, n.obs.Allocatable)
 		}
 	}
