@@ -19,6 +19,8 @@ func node4() Node {
 
 func pod1() Pod { return Pod{Requests: pricing.Resources{CPU: 1000, Memory: pricing.GiB}} }
 
+func gpus(n int64) pricing.Amounts { return pricing.Amounts{{Name: "nvidia.com/gpu", N: n}} }
+
 func TestFits(t *testing.T) {
 	gpu := Taint{"gpu", "yes", "NoSchedule"}
 	tests := []struct {
@@ -58,8 +60,8 @@ func TestFits(t *testing.T) {
 		{name: "selected", pod: func(p *Pod) { p.Selector = map[string]string{"disk": "ssd", "empty": ""} }},
 		{name: "another value selected", pod: func(p *Pod) { p.Selector = map[string]string{"disk": "hdd", "zone": "b"} },
 			code: SelectorMismatch, text: "n has label disk=ssd; hdd is selected"},
-		{name: "what no node is known to have", pod: func(p *Pod) { p.Selector = map[string]string{SelectNowhere: "a node with nvidia.com/gpu"} },
-			code: SelectorMismatch, text: "n is not known to be a node with nvidia.com/gpu"},
+		{name: "what no node is known to have", pod: func(p *Pod) { p.Selector = map[string]string{SelectNowhere: "a node with devices"} },
+			code: SelectorMismatch, text: "n is not known to be a node with devices"},
 		{name: "an absent label is not an empty one", pod: func(p *Pod) { p.Selector = map[string]string{"none": ""} },
 			code: SelectorMismatch, text: "n has no label none;  is selected"},
 		{name: "affinity", pod: func(p *Pod) {
@@ -78,6 +80,15 @@ func TestFits(t *testing.T) {
 			code: InsufficientCPU, text: "asks for 1000m CPU; n has 999m of 4000m free"},
 		{name: "memory", used: Used{Requests: pricing.Resources{Memory: 7*pricing.GiB + pricing.MiB}},
 			code: InsufficientMemory, text: "asks for 1.0 GiB; n has 1023 MiB of 8.0 GiB free"},
+		{name: "devices", node: func(n *Node) { n.Extra = gpus(4) }, pod: func(p *Pod) { p.Extra = gpus(2) }, used: Used{Extra: gpus(2)}},
+		{name: "too few devices", node: func(n *Node) { n.Extra = gpus(4) }, pod: func(p *Pod) { p.Extra = gpus(2) }, used: Used{Extra: gpus(3)},
+			code: InsufficientResource, text: "asks for 2 nvidia.com/gpu; n has 1 of 4 free"},
+		{name: "no device", pod: func(p *Pod) { p.Extra = gpus(1) },
+			code: InsufficientResource, text: "asks for 1 nvidia.com/gpu; n has 0 of 0 free"},
+		{name: "storage", node: func(n *Node) { n.Extra = pricing.Amounts{{Name: pricing.EphemeralStorage, N: 20 << 30}} },
+			pod: func(p *Pod) { p.Extra = pricing.Amounts{{Name: pricing.EphemeralStorage, N: 5 << 30}} }, used: Used{Extra: pricing.Amounts{{Name: pricing.EphemeralStorage, N: 16 << 30}}},
+			code: InsufficientResource, text: "asks for 5.0 GiB ephemeral-storage; n has 4.0 GiB of 20.0 GiB free"},
+		{name: "no device asked for of what is overcommitted", node: func(n *Node) { n.Extra = gpus(1) }, used: Used{Extra: gpus(2)}},
 		{name: "slots by default", used: Used{Pods: 110}, code: NoPodSlot, text: "n holds 110 of 110 pods"},
 		{name: "slots of its own", node: func(n *Node) { n.PodSlots = 3 }, used: Used{Pods: 3}, code: NoPodSlot},
 		{name: "nothing asked for of what is overcommitted", pod: func(p *Pod) { p.Requests.CPU = 0 },
@@ -111,7 +122,8 @@ func TestRefusalAllocatesNothing(t *testing.T) {
 	p.Selector = map[string]string{"disk": "ssd"}
 	p.Tolerations = []Toleration{{Key: "gpu"}}
 	n.Taints = []Taint{{"gpu", "yes", "NoSchedule"}}
-	for _, used := range []Used{{}, {Pods: 110}} {
+	p.Extra, n.Extra = gpus(1), gpus(4)
+	for _, used := range []Used{{}, {Pods: 110}, {Extra: gpus(4)}} {
 		if got := testing.AllocsPerRun(100, func() { Refusal(&p, &n, used) }); got != 0 {
 			t.Errorf("%v allocations with %d pods", got, used.Pods)
 		}

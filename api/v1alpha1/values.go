@@ -114,6 +114,9 @@ func (c *Cores) UnmarshalJSON(data []byte) error { return unmarshal((*string)(c)
 // UnmarshalJSON reads a number or a text.
 func (q *Quantity) UnmarshalJSON(data []byte) error { return unmarshal((*string)(q), data) }
 
+// UnmarshalJSON reads a number or a text.
+func (a *Amount) UnmarshalJSON(data []byte) error { return unmarshal((*string)(a), data) }
+
 // unmarshal reads a number as the text it is written in.
 func unmarshal(into *string, data []byte) error {
 	if strings.HasPrefix(string(data), `"`) {

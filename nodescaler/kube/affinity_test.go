@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 func aNodeWith(name string, labels map[string]string, taints ...nodescaler.Taint) *node {
@@ -162,6 +163,8 @@ func TestNodeIsToldInOurWords(t *testing.T) {
 		{"not heard of", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "50"}, conditions: [{type: Ready, status: Unknown}]}}`, nodescaler.Node{PodSlots: 50}},
 		{"on its way out", `{metadata: {name: node, deletionTimestamp: "2026-03-01T12:00:00Z"}, ` + healthy + `}`, nodescaler.Node{PodSlots: 50}},
 		{"that takes no pods", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "0"}, conditions: [{type: Ready, status: "True"}]}}`, nodescaler.Node{Ready: true, PodSlots: -1}},
+		{"with devices", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "50", nvidia.com/gpu: "2", hugepages-1Gi: "0", hugepages-2Mi: 4Mi, ephemeral-storage: "18242267924"}, conditions: [{type: Ready, status: "True"}]}}`,
+			nodescaler.Node{Ready: true, PodSlots: 50, Extra: pricing.Amounts{{Name: "ephemeral-storage", N: 18242267924}, {Name: "hugepages-2Mi", N: 4 << 20}, {Name: "nvidia.com/gpu", N: 2}}}},
 		{"that does not say", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi}, conditions: [{type: Ready, status: "True"}]}}`, nodescaler.Node{Ready: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

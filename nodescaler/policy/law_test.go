@@ -61,6 +61,9 @@ func drawWorld(t *rapid.T, disguised bool) *world {
 				Shape: oneOf(t, "shape refused", small, pricing.Shape{}), Host: oneOf(t, "host refused", "pve1", "pve2"), Why: nodescaler.Reason{Code: "StorageFull", Text: "no room"},
 			}}
 		}
+		if rarely(t, "devices") {
+			w.Pools[i].Extra = pricing.Amounts{{Name: "gpu", N: 2}}
+		}
 		if rarely(t, "maintenance") {
 			w.Pools[i].Maintenance = []string{oneOf(t, "in maintenance", "pve1", "pve2")}
 		}
@@ -115,6 +118,9 @@ func (w *world) anyMachine(t *rapid.T, name string) {
 	n := nodescaler.Node{
 		Name: name, Machine: name, Pool: pool.Name, Allocatable: pool.Capacity(m.Shape), PodSlots: pool.PodSlots,
 		Labels: pool.Labels, Taints: pool.Taints, Ready: !rarely(t, "not ready"), Joined: m.Since,
+	}
+	if !rarely(t, "nothing besides") {
+		n.Extra = pool.Extras(m.Shape)
 	}
 	n.Draining = rarely(t, "draining")
 	n.Cordoned = n.Draining != rarely(t, "cordoned")
@@ -232,6 +238,7 @@ func (w *world) anyPod(t *rapid.T, name string) {
 		Created:     w.Now.Add(-time.Minute),
 		Selector:    oneOf(t, "selector", nil, nil, nil, map[string]string{"disk": "ssd"}),
 		Tolerations: oneOf(t, "tolerations", nil, nil, []nodescaler.Toleration{{Key: "gpu"}}),
+		Extra:       oneOf(t, "extra", nil, nil, nil, nil, pricing.Amounts{{Name: "gpu", N: 1}}, pricing.Amounts{{Name: pricing.EphemeralStorage, N: 1 << 30}}),
 		Daemon:      rarely(t, "daemon"), Pinned: oneOf(t, "pinned", "", "", "", "", "", "", "local storage"),
 	}
 	var used nodescaler.Used

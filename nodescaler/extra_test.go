@@ -1,0 +1,106 @@
+package nodescaler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+func storage(n int64) pricing.Amounts {
+	return pricing.Amounts{{Name: pricing.EphemeralStorage, N: n}}
+}
+
+func TestExtrasOfANewMachine(t *testing.T) {
+	diskless, disk := pricing.Shape{Name: "s", CPU: 2000}, pricing.Shape{Name: "s", CPU: 2000, Disk: 41 * pricing.GiB}
+	for _, c := range []struct {
+		name  string
+		says  pricing.Amounts
+		shape pricing.Shape
+		age   time.Duration // of its nodes
+		nodes []pricing.Amounts
+		want  pricing.Amounts
+	}{
+		{name: "nothing is known", shape: diskless, want: storage(pricing.Boundless)},
+		{name: "a disk", shape: disk, want: storage(34 << 30)},
+		{name: "a disk of next to nothing", shape: pricing.Shape{Disk: pricing.MiB}, want: storage(1)},
+		{name: "a disk and devices", says: gpus(2), shape: disk, want: storage(34 << 30).Plus(gpus(2))},
+		{name: "devices", says: gpus(2), shape: diskless, want: storage(pricing.Boundless).Plus(gpus(2))},
+		{name: "storage is said", says: storage(7), shape: disk, want: storage(7)},
+		{name: "nodes have less", says: gpus(2), shape: disk, age: time.Hour, nodes: []pricing.Amounts{storage(30 << 30).Plus(gpus(1))}, want: storage(30 << 30).Plus(gpus(1))},
+		{name: "nodes have more", says: gpus(2), shape: disk, age: time.Hour, nodes: []pricing.Amounts{storage(38 << 30).Plus(gpus(4))}, want: storage(38 << 30).Plus(gpus(2))},
+		{name: "one of two is broken", says: gpus(2), shape: disk, age: time.Hour, nodes: []pricing.Amounts{storage(30 << 30).Plus(gpus(2)), storage(30 << 30)}, want: storage(30 << 30).Plus(gpus(2))},
+		{name: "none has any", says: gpus(2), shape: diskless, age: time.Hour, nodes: []pricing.Amounts{storage(30 << 30)}, want: storage(30 << 30)},
+		{name: "they are new", says: gpus(2), shape: disk, age: time.Minute, nodes: []pricing.Amounts{nil}, want: storage(34 << 30).Plus(gpus(2))},
+		{name: "nodes that say nothing of it", shape: disk, age: time.Hour, nodes: []pricing.Amounts{nil}, want: storage(34 << 30)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+			s := &Snapshot{Now: now, Pools: []Pool{{Name: "w", Shapes: []pricing.Shape{c.shape}, Extra: c.says}}}
+			for i, has := range c.nodes {
+				name := string(rune('a' + i))
+				s.Machines = append(s.Machines, Machine{Name: name, Pool: "w", Shape: c.shape, Phase: Joined})
+				s.Nodes = append(s.Nodes, Node{Name: name, Machine: name, Pool: "w", Ready: true, Joined: now.Add(-c.age), Extra: has})
+			}
+			x := NewIndex(s)
+			if d := cmp.Diff(c.want, x.Pool("w").Extras(c.shape)); d != "" {
+				t.Error(d)
+			}
+			if s.Pools[0].Seen != nil {
+				t.Error("the snapshot was written to")
+			}
+		})
+	}
+}
+
+// A device's plugin starts on the node, after it.
+func TestANodeWithoutItsPoolsDeviceIsStartingWhileItIsNew(t *testing.T) {
+	now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name  string
+		age   time.Duration
+		has   pricing.Amounts
+		ready bool
+	}{
+		{"with the device", time.Minute, gpus(1), true},
+		{"without", time.Minute, storage(1), false},
+		{"without, and not new", NodeStartup, storage(1), true},
+	} {
+		s := &Snapshot{
+			Now: now, Pools: []Pool{{Name: "w", Extra: gpus(2).Plus(storage(5))}},
+			Nodes: []Node{{Name: "a", Machine: "a", Pool: "w", Ready: true, Joined: now.Add(-c.age), Extra: c.has}},
+		}
+		if got := NewIndex(s).Node("a").Ready; got != c.ready || !s.Nodes[0].Ready {
+			t.Errorf("%s: ready %v", c.name, got)
+		}
+	}
+}
+
+func TestDaemonsTakeDevicesAndStorage(t *testing.T) {
+	p := &Pool{Extra: gpus(1).Plus(storage(10)), Daemons: Daemons{Static: Used{Extra: storage(1)}, Sets: []*Pod{
+		{Pod: podscaler.Pod{Name: "logs"}, Extra: storage(4)}, {Pod: podscaler.Pod{Name: "more logs"}, Extra: storage(6)},
+	}}}
+	if d := cmp.Diff(gpus(1).Plus(storage(5)), p.Empty(pricing.Shape{CPU: 2000}).Extra); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestPlacesOfReplicasWithDevices(t *testing.T) {
+	s := &Snapshot{
+		Pools: []Pool{{Name: "w", Shapes: []pricing.Shape{{Name: "s", CPU: 4000, Memory: 4 << 30}}, Max: 3, Extra: gpus(2)}},
+		Hosts: []Host{{Host: pricing.Host{Name: "h", Room: pricing.Resources{CPU: 40000, Memory: 40 << 30}}, Online: true}},
+		Nodes: []Node{{Name: "n", Ready: true, Allocatable: pricing.Resources{CPU: 4000, Memory: 4 << 30}, Extra: gpus(3)}},
+		Pods:  []Pod{{Pod: podscaler.Pod{Name: "ns/on"}, Node: "n", Extra: gpus(1)}},
+	}
+	like := Pod{Requests: pricing.Resources{CPU: 100, Memory: 1 << 20}, Extra: gpus(1)}
+	places := Share(NewIndex(s), []Ask{{Workload: "ns/a", Like: like, Replicas: 1, Most: 20}})
+	if p := places[0]; p.Most != 2 || p.PerMachine != 2 {
+		t.Errorf("places %+v, want 2 on the node and 2 on each machine", p)
+	}
+	if n := NewIndex(s).Most(&like); n != 2+3*2 {
+		t.Errorf("room for %d at most, want 8", n)
+	}
+}
