@@ -216,3 +216,6 @@ func (q *Quantity) UnmarshalText(text []byte) error {
 	*q = Quantity(n)
 	return nil
 }
+
+// UnmarshalJSON reads a number or a string.
+func (q *Quantity) UnmarshalJSON(data []byte) error { return unmarshalJSON(data, q.UnmarshalText) }

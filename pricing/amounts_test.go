@@ -86,6 +86,11 @@ func TestQuantities(t *testing.T) {
 		if err := q.UnmarshalText([]byte(text)); err != nil || q != want {
 			t.Errorf("%s is %d (%v), want %d", text, q, err, want)
 		}
+		back, err := json.Marshal(map[string]pricing.Quantity{"a": q})
+		var all map[string]pricing.Quantity
+		if err != nil || json.Unmarshal(back, &all) != nil || all["a"] != q {
+			t.Errorf("%s is %v again (%v)", back, all, err)
+		}
 	}
 	for text, want := range map[string]string{
 		"-1":                  "must be from 0 to 4611686018427387903, was \"-1\"",

@@ -124,6 +124,8 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a ratio below 0", func(_ *Site, p *Pool) { p.Placement.CPURatio = -1 }, `pools[0].placement.cpuRatio: must be above 0 and at most 32, was -1`},
 		{"a label that is ours", func(_ *Site, p *Pool) { p.Labels = map[string]string{"plimsoll.dev/pool": "x"} }, `pools[0].labels["plimsoll.dev/pool"]: must be left to Plimsoll`},
 		{"a label's value that is none", func(_ *Site, p *Pool) { p.Labels = map[string]string{"a": "b c"} }, `pools[0].labels["a"]: must be a label's value, was "b c"`},
+		{"a resource that shapes say", func(_ *Site, p *Pool) { p.Resources = map[string]pricing.Quantity{"cpu": 2} }, `pools[0].resources["cpu"]: must be ephemeral-storage, hugepages-SIZE or the name of an extended resource such as nvidia.com/gpu, was "cpu"`},
+		{"a resource that is not there", func(_ *Site, p *Pool) { p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 0} }, `pools[0].resources["nvidia.com/gpu"]: must be above 0, or left out, was 0`},
 		{"a taint that prefers", func(_ *Site, p *Pool) { p.Taints = []Taint{{Key: "a", Effect: "PreferNoSchedule"}} }, `pools[0].taints[0].effect: must be NoSchedule or NoExecute`},
 		{"a negative time-out", func(_ *Site, p *Pool) { p.JoinTimeout = -1 }, `pools[0].joinTimeout: must be ≥ 0, was -1ns`},
 		{"an option that is managed", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"smbios1": "uuid=1"} }, `pools[0].guest.options.smbios1: must be left out: Plimsoll sets it on every machine`},
@@ -201,6 +203,7 @@ func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
 	p := aPool()
 	p.Labels = map[string]string{"tier": "front"}
 	p.Taints = []Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}}
+	p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 1, "hugepages-2Mi": 1 << 30}
 	p.Template = Template{ByHost: map[string]int{"pve2": 9002, "pve1": 9001}}
 	p.Placement.Maintenance = []string{"pve2"}
 	want := nodescaler.Pool{
@@ -210,6 +213,7 @@ func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
 			"node.kubernetes.io/instance-type": "small", "topology.kubernetes.io/region": "home",
 		},
 		Taints: []nodescaler.Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}},
+		Extra:  pricing.Amounts{{Name: "hugepages-2Mi", N: 1 << 30}, {Name: "nvidia.com/gpu", N: 1}},
 	}
 	if diff := cmp.Diff(want, p.Words()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -225,6 +229,7 @@ func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
 func TestPoolsSurviveTheirJSON(t *testing.T) {
 	p := aPool()
 	p.Cooldown = nodescaler.Duration(10 * time.Minute)
+	p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 1}
 	p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
 	p = p.Complete()
 	data, err := json.Marshal(p)

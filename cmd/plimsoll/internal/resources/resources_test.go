@@ -252,6 +252,9 @@ func TestRatiosOfAPool(t *testing.T) {
 	if pool.Placement.CPURatio != 2.5 || pool.Placement.MemoryRatio != 1 || pool.Placement.StorageReserve != 20*pricing.GB {
 		t.Errorf("placement %+v", pool.Placement)
 	}
+	if want := (map[string]pricing.Quantity{"nvidia.com/gpu": 1, "hugepages-2Mi": 1 << 30, "example.com/fpga": 2}); !cmp.Equal(want, pool.Resources) {
+		t.Errorf("resources %v, want %v", pool.Resources, want)
+	}
 }
 
 func TestBookOfTheAPI(t *testing.T) {
