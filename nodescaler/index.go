@@ -394,8 +394,9 @@ func (p *Pool) Capacity(s pricing.Shape) pricing.Resources {
 	return p.Empty(s).Free
 }
 
-// Empty is the room of a new machine of the shape with its daemons, and the daemons that are marked. Those of the highest priority come first, and one that asks for more than is left runs there no more than
-// on a machine that is there: else one DaemonSet would leave no machine any room.
+// Empty is the room of a new machine of the shape with its daemons, and the daemons that are marked. Those of the highest
+// priority come first, and one that asks for more than is left runs there no more than on a machine that is there: else
+// one DaemonSet would leave no machine any room.
 func (p *Pool) Empty(s pricing.Shape) Room {
 	r := Room{
 		Free:  s.Resources().Minus(p.Reserved).Minus(p.Daemons.Static.Requests),

@@ -217,8 +217,7 @@ func resources(list corev1.ResourceList) pricing.Resources {
 func extras(list corev1.ResourceList) pricing.Amounts {
 	var all map[string]int64
 	for name, amount := range list {
-		switch name {
-		case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods:
+		if name == corev1.ResourceCPU || name == corev1.ResourceMemory || name == corev1.ResourcePods {
 			continue
 		}
 		if n := amount.Value(); n > 0 {

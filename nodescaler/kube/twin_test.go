@@ -258,7 +258,7 @@ func (c twinChance) container(name string) corev1.Container {
 	if c.one(80) {
 		k.Resources.Requests["hugepages-2Mi"] = pick(c, amount("2Mi"), amount("32Mi"))
 	}
-	if c.one(5) {
+	if c.one(4) {
 		k.Ports = []corev1.ContainerPort{{
 			HostPort: pick[int32](c, 0, 80, 80, 80, 80, 443), ContainerPort: 80, HostIP: pick(c, "", "", "0.0.0.0", "10.0.0.1", "10.0.0.2"),
 			Protocol: pick(c, corev1.ProtocolTCP, corev1.ProtocolTCP, corev1.ProtocolUDP, ""),
