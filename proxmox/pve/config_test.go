@@ -125,7 +125,7 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a label that is ours", func(_ *Site, p *Pool) { p.Labels = map[string]string{"plimsoll.dev/pool": "x"} }, `pools[0].labels["plimsoll.dev/pool"]: must be left to Plimsoll`},
 		{"a label's value that is none", func(_ *Site, p *Pool) { p.Labels = map[string]string{"a": "b c"} }, `pools[0].labels["a"]: must be a label's value, was "b c"`},
 		{"a resource that shapes say", func(_ *Site, p *Pool) { p.Resources = map[string]pricing.Quantity{"cpu": 2} }, `pools[0].resources["cpu"]: must be ephemeral-storage, hugepages-SIZE or the name of an extended resource such as nvidia.com/gpu, was "cpu"`},
-		{"a resource that is not there", func(_ *Site, p *Pool) { p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 0} }, `pools[0].resources["nvidia.com/gpu"]: must be above 0, or left out, was 0`},
+		{"a resource that is not there", func(_ *Site, p *Pool) { p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 0} }, `pools[0].resources["nvidia.com/gpu"]: must be above 0, was 0`},
 		{"a taint that prefers", func(_ *Site, p *Pool) { p.Taints = []Taint{{Key: "a", Effect: "PreferNoSchedule"}} }, `pools[0].taints[0].effect: must be NoSchedule or NoExecute`},
 		{"a negative time-out", func(_ *Site, p *Pool) { p.JoinTimeout = -1 }, `pools[0].joinTimeout: must be ≥ 0, was -1ns`},
 		{"an option that is managed", func(_ *Site, p *Pool) { p.Guest.Options = map[string]string{"smbios1": "uuid=1"} }, `pools[0].guest.options.smbios1: must be left out: Plimsoll sets it on every machine`},

@@ -381,7 +381,7 @@ func (p *Pool) checkNode(f faults) {
 	for _, name := range slices.Sorted(maps.Keys(p.Resources)) {
 		at := fmt.Sprintf("resources[%q]", name)
 		f.must(resourceName.MatchString(name), at, "be ephemeral-storage, hugepages-SIZE or the name of an extended resource such as nvidia.com/gpu", name)
-		f.must(p.Resources[name] > 0, at, "be above 0, or left out", int64(p.Resources[name]))
+		f.must(p.Resources[name] > 0, at, "be above 0", int64(p.Resources[name]))
 	}
 	f.must(labelValue.MatchString(p.Region), "region", "be a label's value", p.Region)
 	f.must(labelValue.MatchString(p.Zone), "zone", "be a label's value", p.Zone)
