@@ -121,7 +121,7 @@ func (y *topology) join(wants []want, nowhere findings) []want {
 		default:
 			both := *joined[i].pod
 			both.Requests, both.Extra = both.Requests.Plus(w.pod.Requests), both.Extra.Plus(w.pod.Extra)
-			if !y.held(&both) {
+			if !y.held(&both, with[i]+2) {
 				y.noDomain(nowhere, &w, "no machine holds it beside the others that it shares a node with, by "+mark)
 				continue
 			}
@@ -150,11 +150,14 @@ func (y *topology) shares(p *nodescaler.Pod) string {
 	return ""
 }
 
-// held reports whether a node, or a machine that may be ordered, holds the pod.
-func (y *topology) held(p *nodescaler.Pod) bool {
-	return len(y.roomy(p)) > 0 || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
+// held reports whether a node, or a machine that may be ordered, holds the pod, which takes as many slots as are given.
+func (y *topology) held(p *nodescaler.Pod, slots int) bool {
+	return slices.ContainsFunc(y.roomy(p), func(n *nodescaler.NodeLoad) bool {
+		at := y.places.at[n.Name]
+		return at.room.get(at.leaf).slots >= slots
+	}) || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
 		pool := y.x.Pool(o.Pool)
-		return y.room[pool.Name] > 0 && pool.Holds(p, o.Shape)
+		return y.room[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape)
 	})
 }
 

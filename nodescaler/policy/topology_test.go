@@ -178,6 +178,11 @@ func TestPodsGoWhereThoseAreThatTheyAreToBeWith(t *testing.T) {
 			want: []string{"Buy w small pve1"}, reasons: []string{nodescaler.NoDomain},
 		},
 		{
+			name: "more than a node has slots for", world: aWorld().change(func(w *world) { w.Pools[0].PodSlots = 3 }).pods(3, "a", "", 300, 100).
+				waiting(3, joins(nodescaler.HostLabel, "app=web", "app=web")),
+			want: []string{"Buy w small pve2", "Buy w small pve1"},
+		},
+		{
 			name: "none in the zone of one that it is not to be with", world: zoned("a", "b").node("n1", "pve1").in("a").pod("x", "n1", 100, 100, func(p *nodescaler.Pod) {
 				p.Topology = []nodescaler.Topology{{Key: zoneLabel, Mark: "app=web"}}
 			}).waiting(1, web),

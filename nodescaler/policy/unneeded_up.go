@@ -247,7 +247,25 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 		offers[i].Refuses = t.refusals(classes, p.Node(), p.Empty(offers[i].Shape).Crowd)
 	}
 	b.Apart = apart(classes)
+	if slices.ContainsFunc(wants, func(w want) bool { return len(w.with) > 0 }) {
+		seat(&b, wants)
+	}
 	return b
+}
+
+// seat has the packing count pod slots as it does devices: an item takes one there, and some are several pods.
+func seat(b *packing.Problem, wants []want) {
+	slots := func(n int) pricing.Amounts { return pricing.Amounts{{Name: "pods", N: int64(n)}} }
+	for i := range b.Items {
+		b.Items[i].Extra = b.Items[i].Extra.Plus(slots(1 + len(wants[i].with)))
+	}
+	for i := range b.Bins {
+		b.Bins[i].Extra = b.Bins[i].Extra.Plus(slots(b.Bins[i].Slots))
+	}
+	b.Offers = slices.Clone(b.Offers) // of the policy's own, which it goes on with
+	for i := range b.Offers {
+		b.Offers[i].Extra = b.Offers[i].Extra.Plus(slots(b.Offers[i].Slots))
+	}
 }
 
 // refusals is the classes that a node like this one with such marked pods does not take.
@@ -353,6 +371,10 @@ func (t *scan) place(wants []want, r packing.Result) (bundles []bundle, waiting 
 			fit = append(fit, p.Item)
 			t.places.take(p.Bin, w.pod)
 			t.fill(p.Bin, w.pod)
+			for range w.with { // each takes a slot more
+				t.places.take(p.Bin, &nodescaler.Pod{})
+				t.fill(p.Bin, &nodescaler.Pod{})
+			}
 		case p.Purchase < 0:
 			if !w.expected {
 				t.strand(w, "", packed(p))
@@ -426,6 +448,7 @@ type bundle struct {
 
 func (b *bundle) add(w *want) {
 	b.pods, b.used = append(b.pods, w.pod), b.used.With(w.pod)
+	b.used.Pods += len(w.with)
 	if !w.expected {
 		b.asked, b.waited = append(b.asked, w.all()...), true
 	}
