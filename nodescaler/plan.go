@@ -113,6 +113,9 @@ type Action struct {
 	Keep bool `json:"keep,omitempty"`
 	// For names the namespaces that a machine is ordered or woken for, of those that have a quota.
 	For []string `json:"for,omitempty"`
+	// Pods are those that a machine is ordered for, as the packing puts them. The scheduler may put them otherwise,
+	// and a plan of thousands would fill the journal: they are not written.
+	Pods []string `json:"-"`
 	// Rate is what the action adds to or takes off the hourly cost.
 	Rate    pricing.Rate `json:"rate,omitempty"`
 	Reasons []Reason     `json:"reasons"`

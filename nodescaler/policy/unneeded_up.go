@@ -353,7 +353,9 @@ func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 			because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(waiting, "pod"), r.Rate, r.LowerBound),
 			because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host])))
-		t.waitedFor(t.plan.Actions[len(t.plan.Actions)-1].Order, b.waited)
+		last := &t.plan.Actions[len(t.plan.Actions)-1]
+		last.Pods = p.Items
+		t.waitedFor(last.Order, b.waited)
 		t.boughtFor(&o, b)
 	}
 	full.tell(t.draft, "machine")
