@@ -121,6 +121,35 @@ func TestSharingIsNeverDearerThanOneMachineForEachItem(t *testing.T) {
 	})
 }
 
+// The third goal: of two machines that one could take the place of at no more than their rate there is none.
+func TestNoTwoMachinesCouldBeOneForTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := arbitrary(t, bounds{60, 0, 6})
+		for name := range p.Hosts {
+			p.Hosts[name] = pricing.Resources{CPU: 1e9, Memory: 1e15}
+		}
+		p.Limits = map[string]int{"blue": 1000, "red": 1000}
+		r := Solve(p)
+		by := map[string]Item{}
+		for _, it := range p.Items {
+			by[it.Name] = it
+		}
+		for i, a := range r.Purchases {
+			for _, b := range r.Purchases[:i] {
+				both := Problem{Hosts: p.Hosts, Limits: map[string]int{"blue": 1, "red": 1}, Apart: p.Apart}
+				for _, name := range append(slices.Clone(a.Items), b.Items...) {
+					both.Items = append(both.Items, by[name])
+				}
+				for _, o := range p.Offers {
+					if both.Offers = []Offer{o}; o.Rate <= a.Offer.Rate+b.Offer.Rate && scoreOf(both, SolveWithin(both, 0)).placed == len(both.Items) {
+						t.Fatalf("%s at %s holds what %s at %s and %s at %s do", named(o), o.Rate, named(a.Offer), a.Offer.Rate, named(b.Offer), b.Offer.Rate)
+					}
+				}
+			}
+		}
+	})
+}
+
 // What the search finds for larger problems keeps to the next two laws nearly always, but not
 // by construction; problems of a few items are solved exactly.
 

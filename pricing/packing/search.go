@@ -71,8 +71,12 @@ func (s *search) run() {
 // may make something else superfluous.
 func (s *search) settle() {
 	p := s.best.clone()
-	p.settle()
-	for placed := -1; !p.complete() && p.score.placed > placed; p.settle() {
+	tidy := func() {
+		p.settle()
+		newMerger(p).run()
+	}
+	tidy()
+	for placed := -1; !p.complete() && p.score.placed > placed; tidy() {
 		placed = p.score.placed
 		p.fillGaps(s.m.small, all)
 		newBuyer(s.m, s.guides[0], s.m.small, 1).run(p)
