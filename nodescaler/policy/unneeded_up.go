@@ -242,9 +242,18 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 			})
 		}
 	}
+	refused := map[string]packing.Refusals{} // by pool, of machines without daemons that others clash with: all its shapes are alike
 	for i := range offers {
 		p := t.x.Pool(offers[i].Pool)
-		offers[i].Refuses = t.refusals(classes, p.Node(), p.Empty(offers[i].Shape).Crowd)
+		crowd := p.Empty(offers[i].Shape).Crowd
+		known, is := refused[p.Name]
+		if !is || len(crowd) > 0 {
+			known = t.refusals(classes, p.Node(), crowd)
+		}
+		if len(crowd) == 0 {
+			refused[p.Name] = known
+		}
+		offers[i].Refuses = known
 	}
 	b.Apart = apart(classes)
 	if slices.ContainsFunc(wants, func(w want) bool { return len(w.with) > 0 }) {

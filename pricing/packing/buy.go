@@ -13,13 +13,19 @@ type buyer struct {
 	prices *prices
 	price  []float64 // of each offer
 	specs  []int     // those it buys
+	ranked []int     // the same, those first that could hold the most worth for their price
 	order  []int     // of kinds, for filling
 	window int       // how many kinds it chooses among while filling
 
-	live  []int   // order without the kinds of which nothing is left
-	loads [][]lot // by spec: what a new machine would hold
-	taken []int   // by kind; all 0 between two fills
-	looks int     // how often an item was looked for
+	live  []int     // order without the kinds of which nothing is left
+	loads [][]lot   // by spec: what a new machine would hold
+	worth []float64 // by spec: of that
+	known []int     // by spec: the round in which that was what is left allows
+	round int
+	rank  []float64 // by spec: the worth for its price that it holds at most
+	taken []int     // by kind; all 0 between two fills
+	clash []bool    // by class, those that share no machine with what is taken; none between two fills
+	looks int       // how often an item was looked for
 }
 
 // windows are the widths that are tried. A narrow one gets rid of what is hard to place, a
@@ -27,12 +33,41 @@ type buyer struct {
 var windows = []int{1, 4, 16}
 
 func newBuyer(m *model, pr *prices, order []int, window int) *buyer {
-	b := &buyer{m: m, prices: pr, specs: m.selling, order: order, window: window}
-	b.loads, b.taken = make([][]lot, len(m.specs)), make([]int, len(m.kinds))
+	b := &buyer{m: m, prices: pr, order: order, window: window}
+	b.loads, b.taken, b.clash = make([][]lot, len(m.specs)), make([]int, len(m.kinds)), make([]bool, len(m.classes))
+	b.worth, b.known = make([]float64, len(m.specs)), make([]int, len(m.specs))
 	for i := range m.offers {
 		b.price = append(b.price, pr.of(&m.offers[i]))
 	}
+	b.rank = m.ranks(pr)
+	b.only(m.selling)
 	return b
+}
+
+// ranks is, by spec, the worth for its price that no load exceeds: kinds are worth so many times the weight of what
+// they need at most, and what a load needs is within the room.
+func (m *model) ranks(pr *prices) []float64 {
+	times := 0.0
+	for k := range m.kinds {
+		if value := pr.kind[k]; value > 0 {
+			times = max(times, value/pr.weights.of(m.kinds[k].need)) // infinite without weights: then all are looked at
+		}
+	}
+	ranks := make([]float64, len(m.specs))
+	for _, s := range m.selling {
+		_, least := m.cheapest(s, pr)
+		ranks[s] = math.Inf(1)
+		if most := times * pr.weights.of(m.specs[s].room) / least; most > 0 { // it is no number where nothing is divided by nothing
+			ranks[s] = most
+		}
+	}
+	return ranks
+}
+
+// only has the buyer buy no machines but of the specs.
+func (b *buyer) only(specs []int) {
+	b.specs, b.ranked = specs, slices.Clone(specs)
+	slices.SortStableFunc(b.ranked, func(x, y int) int { return cmp.Compare(b.rank[y], b.rank[x]) })
 }
 
 // run buys until nothing more can be placed in a new machine.
@@ -74,13 +109,26 @@ func (b *buyer) fillBins(p *plan) {
 	}
 }
 
-// refill works out the loads that what is left no longer allows. The others stand; working them
-// out again would take most of the time and hardly ever come to anything else.
+// refill works out the loads that what is left no longer allows, as long as one of them could hold more worth for its
+// price than the best. The others stay as they are; working them out again would take most of the time and hardly ever
+// come to anything else.
 func (b *buyer) refill(p *plan) {
 	b.live = slices.DeleteFunc(b.live, func(k int) bool { return p.left[k] == 0 })
-	for _, s := range b.specs {
+	b.round++
+	best := 0.0
+	for _, s := range b.ranked {
+		if b.rank[s] < best*(1-1e-6) {
+			return
+		}
 		if b.loads[s] == nil || slices.ContainsFunc(b.loads[s], func(l lot) bool { return p.left[l.kind] < l.n }) {
 			b.loads[s] = b.fill(s, p.left)
+			b.worth[s] = b.prices.worth(b.loads[s])
+		}
+		b.known[s] = b.round
+		for _, o := range b.m.bySpec[s] {
+			if b.worth[s] > best*b.price[o] && p.canBuy(o, 1) > 0 {
+				best = b.worth[s] / b.price[o]
+			}
 		}
 	}
 }
@@ -104,6 +152,7 @@ func (b *buyer) fill(s int, left []int) []lot {
 		free = free.plus(b.m.kinds[k].need, -n)
 		if b.taken[k] == 0 {
 			load = append(load, lot{kind: k, n: 1})
+			b.bar(k, true)
 		}
 		b.taken[k] += n
 		if b.m.kinds[k].extra != nil { // what is left of these is worked out from the load
@@ -113,8 +162,18 @@ func (b *buyer) fill(s int, left []int) []lot {
 	}
 	for i, l := range load {
 		load[i].n, b.taken[l.kind] = b.taken[l.kind], 0
+		b.bar(l.kind, false)
 	}
 	return load
+}
+
+// bar notes that the classes that share no machine with kind k clash, or takes all such notes of it back.
+func (b *buyer) bar(k int, clash bool) {
+	for class, apart := range b.m.apart[b.m.kinds[k].class] {
+		if apart {
+			b.clash[class] = clash
+		}
+	}
 }
 
 // next is the kind to put into the free room next, or -1, and the place in the order before
@@ -132,7 +191,7 @@ func (b *buyer) next(s int, free vector, from int, left []int, load []lot) (best
 	for i := from; i < len(b.live) && seen < b.window; i++ {
 		k := b.live[i]
 		kd := &b.m.kinds[k]
-		if kd.need[cpu] > free[cpu] || kd.need[memory] > free[memory] || left[k] == b.taken[k] || refused[kd.class] || b.m.joins(s, load, k, 1) == 0 {
+		if kd.need[cpu] > free[cpu] || kd.need[memory] > free[memory] || left[k] == b.taken[k] || refused[kd.class] || b.clash[kd.class] || kd.extra != nil && b.m.spare(s, load, k, 1) == 0 {
 			continue
 		}
 		if seen++; seen == 1 {
@@ -151,10 +210,10 @@ func (b *buyer) next(s int, free vector, from int, left []int, load []lot) (best
 func (b *buyer) choose(p *plan) int {
 	best, value := -1, 0.0
 	for _, s := range b.specs {
-		if len(b.loads[s]) == 0 {
+		if b.known[s] != b.round || len(b.loads[s]) == 0 {
 			continue
 		}
-		worth := b.prices.worth(b.loads[s])
+		worth := b.worth[s]
 		for _, o := range b.m.bySpec[s] {
 			if (best < 0 || beats(worth, b.price[o], value, b.price[best])) && p.canBuy(o, 1) > 0 {
 				best, value = o, worth

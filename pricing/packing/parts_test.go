@@ -234,3 +234,31 @@ func equalPlans(a, b *plan) bool {
 	}
 	return true
 }
+
+// What is not looked at would not have been bought: no load is worth more for its price than its spec's rank.
+func TestTheBuyerLooksWhereverTheBestMayBe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newModel(arbitrary(t, bounds{40, 4, 12}))
+		p := newPlan(m)
+		pr := rapid.SampledFrom([]*prices{m.weighed(m.linear(p)), m.thrift()}).Draw(t, "prices")
+		for k := range pr.kind {
+			pr.kind[k] *= float64(rapid.IntRange(0, 3).Draw(t, "worth"))
+		}
+		window := rapid.SampledFrom(windows).Draw(t, "window")
+		some, all := newBuyer(m, pr, m.order, window), newBuyer(m, pr, m.order, window)
+		for s := range all.rank {
+			all.rank[s] = math.Inf(1)
+		}
+		some.live, all.live = slices.Clone(m.order), slices.Clone(m.order)
+		some.refill(p)
+		all.refill(p)
+		if a, b := some.choose(p), all.choose(p); a != b {
+			t.Fatalf("offer %d, where %d is the best of all", a, b)
+		}
+		for _, s := range m.selling {
+			if _, least := m.cheapest(s, pr); all.worth[s] > some.rank[s]*least*(1+1e-9) {
+				t.Fatalf("a load is worth %g at %g, and the rank is %g", all.worth[s], least, some.rank[s])
+			}
+		}
+	})
+}

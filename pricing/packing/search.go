@@ -123,9 +123,9 @@ func (s *search) buyAlike(base *plan, pr *prices) {
 		b := newBuyer(s.m, pr, s.m.order, window)
 		for _, sp := range s.m.promising(pr) {
 			p := base.clone()
-			b.specs = []int{sp}
+			b.only([]int{sp})
 			b.run(p)
-			b.specs = s.m.selling
+			b.only(s.m.selling)
 			b.run(p)
 			s.consider(p)
 		}
