@@ -23,7 +23,7 @@ WORKLOADS ?= 200
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test paper paper-test browser-test mutants fuzz
+.PHONY: help demo test race unraced laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -94,6 +94,9 @@ twin-test: ## ask Prometheus' engine, VPA's recommender and Kubernetes' schedule
 	@# Nothing is cached: Go does not see changes outside of the modules.
 	@for twin in promtwin vpatwin schedtwin; do (cd testbed/$$twin && \
 		$(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 $(ARGS) ./...) || exit 1; done
+
+peers: ## plan machines for the same pods with Karpenter's scheduler and ours, and compare (ARGS='-rows plain -pods 100,1000 -limit 2m')
+	@$(GO) -C testbed/peers run . $(ARGS)
 
 browser-test: ## open the pages that the program writes in Chromium, without a network (CHROMIUM=/path/to/it)
 	$(GO) test -count=1 -tags browser -timeout 30m ./testbed/report/browsertest $(ARGS)

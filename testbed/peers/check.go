@@ -9,7 +9,6 @@ import (
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	clientset "k8s.io/client-go/kubernetes/fake"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/testing/defaults"
@@ -101,22 +100,20 @@ func refuses(ctx context.Context, f framework.Framework, now *cache.Snapshot, p 
 	if err != nil {
 		return nil, err
 	}
-	node, self := found.Snapshot(), podInfo(p)
-	if err := node.RemovePod(klog.Background(), p); err != nil {
-		return nil, err
+	// A node from which the pod is taken would have lost ports that others on it have, too.
+	node, self := framework.NewNodeInfo(), fwk.PodInfo(nil)
+	node.SetNode(found.Node())
+	for _, other := range found.GetPods() {
+		if other.GetPod().UID == p.UID {
+			self = other
+		} else {
+			node.AddPodInfo(other)
+		}
 	}
 	if status := f.RunPreFilterExtensionRemovePod(ctx, state, p, self, node); !status.IsSuccess() {
 		return status, nil
 	}
 	return f.RunFilterPlugins(ctx, state, p, node), nil
-}
-
-func podInfo(p *corev1.Pod) fwk.PodInfo {
-	info, err := framework.NewPodInfo(p)
-	if err != nil {
-		panic(err) // the world's own pods have no selectors that cannot be read
-	}
-	return info
 }
 
 // framework is the scheduler's, with the filters alone.

@@ -69,9 +69,11 @@ func newWorld(s setting) *world {
 			w.offers[i].vary()
 		}
 	}
-	w.load(s.Pods, rows[s.Row], rand.New(rand.NewPCG(uint64(s.Pods), uint64(slices.Index(rowNames, s.Row)))))
+	w.load(s.Pods, rows[s.Row], newRand(s.Pods, slices.Index(rowNames, s.Row)))
 	return w
 }
+
+func newRand(a, b int) *rand.Rand { return rand.New(rand.NewPCG(uint64(a), uint64(b))) }
 
 // shapes offers each number of vCPUs with as many sizes of memory, by GiB for a vCPU.
 func (w *world) shapes(vcpus []int, sizes int, first, step float64) {

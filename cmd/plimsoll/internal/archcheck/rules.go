@@ -51,7 +51,7 @@ var reasons = map[Rule]string{
 	Testbed:   "the product must build and run without its test bed; let the test bed import the product",
 	DotImport: "a name must say which room it comes from, to the reader and to this check",
 	Nested: "a module inside the module is for programs that would swell the product's go.mod; each has its place in " + rulesFile +
-		", and imports none of our packages, which would drag the product's go.mod along with its own",
+		", and imports none of our packages, which would drag the product's go.mod along with its own, unless both are to run in one program",
 }
 
 // The folders at the root, and those that targets write to. Hidden folders are free.
@@ -74,6 +74,9 @@ var modules = []string{
 	"testbed/schedtwin", // Kubernetes' scheduler, to compare with
 	"testbed/vpatwin",   // the Vertical Pod Autoscaler's recommender, to compare with
 }
+
+// besides are those of them that run our packages and other people's in one program, and measure both.
+var besides = []string{"testbed/peers"}
 
 // heaps are the names of folders that collect what has no place.
 var heaps = []string{"util", "utils", "common", "helpers", "types", "misc", "shared", "base", "core"}

@@ -1,0 +1,1 @@
+module github.com/plimsoll/plimsoll/testbed/peers
