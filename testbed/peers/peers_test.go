@@ -97,7 +97,7 @@ func TestTheJudgeFindsWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.name, v, err)
 		}
 	}
-	if _, err := pairOf((*app).apart).judge(t.Context(), []machine{in("a", "nobody's")}); err == nil {
+	if _, err := pairOf((*app).apart).judge(t.Context(), []machine{in("a", "no-such-pod")}); err == nil {
 		t.Error("a plan with a pod of nowhere is judged")
 	}
 }
