@@ -11,14 +11,12 @@ import (
 )
 
 // Read returns nodes and pods as Observe would, where there is no cluster to observe: to play one load through our
-// policies and through others. Volumes are those that pods' claims are bound to, and pools are where new nodes come
-// from. Whose machines nodes are, DaemonSets, budgets and what pods use rest on other objects, and are not set.
-func Read(nodes []*corev1.Node, pods []*corev1.Pod, volumes []*corev1.PersistentVolume, pools []nodescaler.Pool) nodescaler.Snapshot {
-	s := nodescaler.Snapshot{Pools: pools}
-	short := make([]*node, len(nodes))
-	for i, n := range nodes {
-		short[i] = shortNode(n)
-		s.Nodes = append(s.Nodes, short[i].said)
+// policies and through others. Volumes are those that pods' claims are bound to. Whose machines nodes are, DaemonSets,
+// budgets and what pods use rest on other objects, and are not set.
+func Read(nodes []*corev1.Node, pods []*corev1.Pod, volumes []*corev1.PersistentVolume) nodescaler.Snapshot {
+	s := nodescaler.Snapshot{}
+	for _, n := range nodes {
+		s.Nodes = append(s.Nodes, shortNode(n).said)
 	}
 	kept := make([]*pod, len(pods))
 	for i, p := range pods {
@@ -32,13 +30,12 @@ func Read(nodes []*corev1.Node, pods []*corev1.Pod, volumes []*corev1.Persistent
 			bound[of.claim] = of
 		}
 	}
-	where, marks := newPlaces(short, pools), newMarker(kept, nil)
-	whose := &genealogy{found: map[types.UID]string{}}
+	marks, whose := newMarker(kept, nil), &genealogy{found: map[types.UID]string{}}
 	s.Pods = make([]nodescaler.Pod, len(kept))
 	for i, p := range kept {
 		s.Pods[i] = p.said
 		s.Pods[i].Workload = whose.workload(p)
-		where.fill(&s.Pods[i], p, bound)
+		place(&s.Pods[i], p, bound)
 		marks.fill(&s.Pods[i], p)
 	}
 	return s

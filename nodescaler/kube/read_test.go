@@ -6,8 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
 // What is read without a cluster is what a cluster that holds the same is observed to be.
@@ -16,7 +14,6 @@ func TestReadSaysWhatObserveDoes(t *testing.T) {
 	zoned := object[corev1.PersistentVolume](t, `{metadata: {name: v}, spec: {claimRef: {namespace: shop, name: data},
 		nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}}}`)
 	unbound := object[corev1.PersistentVolume](t, `{metadata: {name: free}}`)
-	pools := []nodescaler.Pool{{Name: "p", Labels: map[string]string{"zone": "b", "gen": "7"}}}
 	for range 50 {
 		w := chance.world()
 		pending := w.Pending[0]
@@ -25,7 +22,6 @@ func TestReadSaysWhatObserveDoes(t *testing.T) {
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
 		}}}
 		c := still(t)
-		c.cfg.Pools = func() []nodescaler.Pool { return pools }
 		c.holds(t, volumes, shortVolume(zoned), shortVolume(unbound))
 		for _, n := range w.Nodes {
 			c.holds(t, nodes, shortNode(n))
@@ -34,12 +30,12 @@ func TestReadSaysWhatObserveDoes(t *testing.T) {
 		for _, p := range all {
 			c.holds(t, pods, shortPod(p))
 		}
-		got := Read(w.Nodes, all, []*corev1.PersistentVolume{zoned, unbound}, pools)
+		got := Read(w.Nodes, all, []*corev1.PersistentVolume{zoned, unbound})
 		if diff := cmp.Diff(c.look(t.Context()).Pods, got.Pods); diff != "" {
 			t.Fatal(diff)
 		}
-		if len(got.Nodes) != len(w.Nodes) || len(got.Pools) != 1 {
-			t.Fatalf("%d nodes and %d pools", len(got.Nodes), len(got.Pools))
+		if len(got.Nodes) != len(w.Nodes) {
+			t.Fatalf("%d nodes", len(got.Nodes))
 		}
 	}
 }

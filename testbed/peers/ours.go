@@ -18,8 +18,8 @@ func (w *world) plimsoll(context.Context) ([]machine, error) {
 		return nil, err
 	}
 	pools, byName := w.pools()
-	s := kube.Read(nil, w.pods, w.volumes, pools)
-	s.Now, s.Prices = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), w.book()
+	s := kube.Read(nil, w.pods, w.volumes)
+	s.Pools, s.Now, s.Prices = pools, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), w.book()
 	for _, zone := range zones {
 		room := pricing.Resources{CPU: 1_000_000_000, Memory: 1_000_000 * pricing.GiB}
 		s.Hosts = append(s.Hosts, nodescaler.Host{Host: pricing.Host{Name: zone, Room: room}, Online: true})
