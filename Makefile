@@ -88,11 +88,11 @@ paper: ## play the published experiments anew, and write what comes of them into
 paper-test: ## hold every table and figure of docs/paper.md to what comes out
 	$(GO) test -count=1 -timeout 60m -run '^TestThePaperPage' ./testbed/report -whole $(ARGS)
 
-twin-test: ## ask Prometheus' engine, VPA's recommender and Kubernetes' scheduler what ours were asked, and compare
+twin-test: ## ask Prometheus' engine, VPA's recommender, Kubernetes' scheduler and Karpenter's what ours were asked, and compare
 	@mkdir -p out
 	$(GO) test -count=1 -run '^TestWhatTheSchedulerIsAskedHasAnswers$$' ./nodescaler/kube -twin $(CURDIR)/out/schedtwin.jsonl
 	@# Nothing is cached: Go does not see changes outside of the modules.
-	@for twin in promtwin vpatwin schedtwin; do (cd testbed/$$twin && \
+	@for twin in promtwin vpatwin schedtwin peers; do (cd testbed/$$twin && \
 		$(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 $(ARGS) ./...) || exit 1; done
 
 peers: ## plan machines for the same pods with Karpenter's scheduler and ours, and compare (ARGS='-rows plain -pods 100,1000 -limit 2m')
