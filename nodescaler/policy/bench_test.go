@@ -89,26 +89,3 @@ func BenchmarkUnneeded1000Nodes(b *testing.B) {
 }
 
 func BenchmarkPending1000Nodes(b *testing.B) { benchmark(b, "pending", fleet()) }
-
-// The pods of all orders are those that were to be ordered for, each once.
-func TestOrdersNameTheirPods(t *testing.T) {
-	s := fleet()
-	at := map[string]int{}
-	plan := build(t, Spec{Policy: "joint"}).Decide(s)
-	for i := range plan.Actions {
-		for _, p := range plan.Actions[i].Pods {
-			at[p]++
-		}
-		if a := &plan.Actions[i]; a.Kind == nodescaler.Buy && len(a.Pods) == 0 {
-			t.Errorf("order %s names no pod", a.Order)
-		}
-	}
-	for i := range s.Pods {
-		if p := &s.Pods[i]; at[p.Name] > 1 || at[p.Name] == 1 && !p.Unschedulable {
-			t.Errorf("%s is ordered for %d times", p.Name, at[p.Name])
-		}
-	}
-	if len(at) == 0 {
-		t.Error("nothing is ordered")
-	}
-}

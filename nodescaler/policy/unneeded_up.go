@@ -363,7 +363,7 @@ func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(waiting, "pod"), r.Rate, r.LowerBound),
 			because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host])))
 		last := &t.plan.Actions[len(t.plan.Actions)-1]
-		last.Pods = p.Items
+		last.Pods = b.names
 		t.waitedFor(last.Order, b.waited)
 		t.boughtFor(&o, b)
 	}
@@ -452,6 +452,7 @@ func largest(sets []*nodescaler.Pod) string {
 // bundle is what a machine is bought for.
 type bundle struct {
 	pods   []*nodescaler.Pod
+	names  []string          // of all pods, those included that share a node with one of them
 	asked  []*nodescaler.Pod // those of them that are more than expected
 	used   nodescaler.Used
 	waited bool // there are such
@@ -460,6 +461,11 @@ type bundle struct {
 func (b *bundle) add(w *want) {
 	b.pods, b.used = append(b.pods, w.pod), b.used.With(w.pod)
 	b.used.Pods += len(w.with)
+	if len(w.with) == 0 {
+		b.names = append(b.names, w.item)
+	} else {
+		b.names = append(b.names, podNames(w.all())...)
+	}
 	if !w.expected {
 		b.asked, b.waited = append(b.asked, w.all()...), true
 	}

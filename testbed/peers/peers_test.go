@@ -41,7 +41,7 @@ func TestAWorldIsAlwaysTheSame(t *testing.T) {
 	}
 }
 
-// Both plan each row so that the scheduler has nothing against it. What they cannot plan they leave.
+// Both plan each row so that the scheduler has nothing against it. Karpenter may leave pods with an affinity waiting.
 func TestPlansAreJudged(t *testing.T) {
 	for _, row := range rowNames {
 		for who, plan := range players {
@@ -54,7 +54,7 @@ func TestPlansAreJudged(t *testing.T) {
 			if err != nil || v.Violations > 0 || v.Placed == 0 {
 				t.Errorf("%s, %s: %+v, %v", row, who, v, err)
 			}
-			if row != "affinity" && v.Placed != 60 {
+			if v.Placed != 60 && !(row == "affinity" && who == "karpenter") {
 				t.Errorf("%s, %s: %d placed", row, who, v.Placed)
 			}
 		}
