@@ -222,7 +222,7 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 		class := nodescaler.Class(p)
 		classes[class] = p
 		smallest.CPU, smallest.Memory = min(smallest.CPU, p.Requests.CPU), min(smallest.Memory, p.Requests.Memory)
-		b.Items[i] = packing.Item{Name: w.item, Class: class, Requests: p.Requests, Extra: p.Extra}
+		b.Items[i] = packing.Item{Name: w.item, Class: class, Requests: p.Requests, Extra: p.Extra, More: len(w.with)}
 	}
 	for _, g := range t.places.groups {
 		for i, n := range g.nodes {

@@ -191,7 +191,7 @@ func (b *buyer) next(s int, free vector, from int, left []int, load []lot) (best
 	for i := from; i < len(b.live) && seen < b.window; i++ {
 		k := b.live[i]
 		kd := &b.m.kinds[k]
-		if kd.need[cpu] > free[cpu] || kd.need[memory] > free[memory] || left[k] == b.taken[k] || refused[kd.class] || b.clash[kd.class] || kd.extra != nil && b.m.spare(s, load, k, 1) == 0 {
+		if kd.need[cpu] > free[cpu] || kd.need[memory] > free[memory] || kd.need[slots] > free[slots] || left[k] == b.taken[k] || refused[kd.class] || b.clash[kd.class] || kd.extra != nil && b.m.spare(s, load, k, 1) == 0 {
 			continue
 		}
 		if seen++; seen == 1 {

@@ -107,7 +107,7 @@ func (m *model) scarceFirst(order []int) []int {
 
 // like reports whether two items are alike to every machine.
 func (it *Item) like(o *Item) bool {
-	return it.Class == o.Class && it.Requests == o.Requests && slices.Equal(it.Extra, o.Extra)
+	return it.Class == o.Class && it.Requests == o.Requests && it.More == o.More && slices.Equal(it.Extra, o.Extra)
 }
 
 func compareExtra(a, b pricing.Amounts) int {

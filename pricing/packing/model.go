@@ -155,6 +155,7 @@ func (m *model) gatherKinds(items []Item) {
 		class    string
 		requests pricing.Resources
 		extra    string
+		more     int
 	}
 	m.items = byName(items)
 	m.gatherExtras()
@@ -163,10 +164,10 @@ func (m *model) gatherKinds(items []Item) {
 	for i := range m.items {
 		it := &m.items[i]
 		if i == 0 || !it.like(&m.items[i-1]) { // few are not like the one before
-			k := key{it.Class, it.Requests, it.Extra.Key()}
+			k := key{it.Class, it.Requests, it.Extra.Key(), it.More}
 			if _, known := groups[k]; !known {
 				groups[k], classes[it.Class] = len(m.kinds), 0
-				m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1), extra: m.asked(it.Extra)})
+				m.kinds = append(m.kinds, kind{requests: it.Requests, need: roomOf(it.Requests, 1+it.More), extra: m.asked(it.Extra)})
 			}
 			at = groups[k]
 		}
@@ -228,7 +229,7 @@ func (m *model) beside(load []lot, k, n int) int {
 func byName(items []Item) []Item {
 	order := func(a, b Item) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Class, b.Class),
-			cmp.Compare(a.Requests.CPU, b.Requests.CPU), cmp.Compare(a.Requests.Memory, b.Requests.Memory), compareExtra(a.Extra, b.Extra))
+			cmp.Compare(a.Requests.CPU, b.Requests.CPU), cmp.Compare(a.Requests.Memory, b.Requests.Memory), compareExtra(a.Extra, b.Extra), cmp.Compare(a.More, b.More))
 	}
 	if slices.IsSortedFunc(items, order) {
 		return items
@@ -362,6 +363,7 @@ func (m *model) measure() {
 			cmp.Compare(b.requests.Memory, a.requests.Memory),
 			cmp.Compare(a.class, b.class),
 			slices.Compare(a.extra, b.extra),
+			cmp.Compare(b.need[slots], a.need[slots]),
 		)
 	})
 	for _, k := range m.kinds {

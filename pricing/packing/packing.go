@@ -47,6 +47,7 @@ type Item struct {
 	Class    string
 	Requests pricing.Resources
 	Extra    pricing.Amounts // what it asks for besides
+	More     int             // how many more pods it is than one: each takes a slot
 }
 
 // Bin is a node that is there, or will be: its room is paid for. Free may be negative, as on

@@ -195,6 +195,23 @@ func TestEachCodeHasItsCase(t *testing.T) {
 	}
 }
 
+// An item that is several pods takes as many slots, on machines that are there and on those that are bought.
+func TestItemsOfSeveralPodsTakeASlotForEach(t *testing.T) {
+	items := pods("a", "", 6, res(100, 0))
+	for i := range items {
+		items[i].More = 3
+	}
+	offer := sold("small", "pve1", 16, 16, 5)
+	offer.Slots = 10
+	bin := Bin{Name: "node-1", Free: res(16000, 16), Slots: 7}
+	for n, want := range map[int]int{1: 0, 2: 1, 3: 1, 4: 2, 6: 3} { // one fits onto the node, and two into a machine
+		r := Solve(world(items[:n], []Bin{bin}, offer))
+		if len(r.Purchases) != want || slices.ContainsFunc(r.Purchases, func(p Purchase) bool { return len(p.Items) > 2 }) {
+			t.Errorf("%d items: %d purchases, want %d", n, len(r.Purchases), want)
+		}
+	}
+}
+
 func TestGoalsComeInTheirOrder(t *testing.T) {
 	mixed := append(pods("a", "", 1, res(3000, 3)), pods("b", "", 2, res(1500, 1))...)
 	tests := []struct {
