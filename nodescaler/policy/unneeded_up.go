@@ -256,25 +256,7 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 		offers[i].Refuses = known
 	}
 	b.Apart = apart(classes)
-	if slices.ContainsFunc(wants, func(w want) bool { return len(w.with) > 0 }) {
-		seat(&b, wants)
-	}
 	return b
-}
-
-// seat has the packing count pod slots as it does devices: an item takes one there, and some are several pods.
-func seat(b *packing.Problem, wants []want) {
-	slots := func(n int) pricing.Amounts { return pricing.Amounts{{Name: "pods", N: int64(n)}} }
-	for i := range b.Items {
-		b.Items[i].Extra = b.Items[i].Extra.Plus(slots(1 + len(wants[i].with)))
-	}
-	for i := range b.Bins {
-		b.Bins[i].Extra = b.Bins[i].Extra.Plus(slots(b.Bins[i].Slots))
-	}
-	b.Offers = slices.Clone(b.Offers) // of the policy's own, which it goes on with
-	for i := range b.Offers {
-		b.Offers[i].Extra = b.Offers[i].Extra.Plus(slots(b.Offers[i].Slots))
-	}
 }
 
 // refusals is the classes that a node like this one with such marked pods does not take.
