@@ -32,6 +32,9 @@ type tallied struct {
 
 // NewDomains counts the pods on the index's nodes.
 func NewDomains(x *Index) *Domains {
+	if !x.ruled && !slices.ContainsFunc(x.Snapshot.Future, func(f Future) bool { return len(f.Like.Topology) > 0 }) {
+		return nil
+	}
 	d := &Domains{
 		closed: map[string]bool{}, has: map[string]map[*Pod]*Node{}, apart: map[domain]int{},
 		keys: map[string][]string{}, tallies: map[tallied]*tally{}, rules: map[*Topology]*tally{}, of: map[string][]*tally{},
@@ -41,9 +44,6 @@ func NewDomains(x *Index) *Domains {
 	}
 	for i := range x.Snapshot.Future {
 		d.name(&x.Snapshot.Future[i].Like)
-	}
-	if len(d.has) == 0 {
-		return nil
 	}
 	for i := range x.Nodes {
 		n := &x.Nodes[i]

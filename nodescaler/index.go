@@ -27,6 +27,7 @@ type Index struct {
 	// out, not of a kind that comes with every node, and not known to be beyond the help of any.
 	Pending []*Pod
 
+	ruled               bool // some pod has rules of topology
 	pools, hosts, nodes map[string]int
 	loads               []NodeLoad // Nodes, and those that are not among them
 	ids                 *Identities
@@ -184,7 +185,7 @@ func (x *Index) indexPods() {
 	bound := 0
 	for i := range x.Snapshot.Pods {
 		p := &x.Snapshot.Pods[i]
-		at[i] = -1
+		at[i], x.ruled = -1, x.ruled || len(p.Topology) > 0
 		switch {
 		case p.Finished():
 		case p.Node != "":

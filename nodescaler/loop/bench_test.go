@@ -86,17 +86,54 @@ func large(now time.Time) (*still, []nodescaler.Pool) {
 // BenchmarkOnce is a step of the whole loop over a large cluster: 1,000 nodes, 30,000 pods, 500
 // more that wait, 100 workloads that are all due.
 func BenchmarkOnce1000Nodes30Pods500Pending(b *testing.B) {
-	once(b, podpolicy.Spec{Policy: "hpa"}, podscaler.CostTarget{})
+	once(b, podpolicy.Spec{Policy: "hpa"}, podscaler.CostTarget{}, false)
+}
+
+// BenchmarkOnceConstrained is the same where a third of the pods are kept apart by node, or spread over three zones.
+func BenchmarkOnceConstrained(b *testing.B) {
+	once(b, podpolicy.Spec{Policy: "hpa"}, podscaler.CostTarget{}, true)
+}
+
+// constrain has every third workload's pods keep apart by node or be spread over zones.
+func (s *still) constrain(pools []nodescaler.Pool) []nodescaler.Pool {
+	zone := func(n int) map[string]string { return map[string]string{"zone": string(rune('a' + n%3))} }
+	for i := range s.cluster.Nodes {
+		n := &s.cluster.Nodes[i]
+		n.Labels = zone(i)
+		n.Labels[nodescaler.HostLabel] = n.Name
+	}
+	var zoned []nodescaler.Pool
+	for i := range 3 {
+		p := pools[0]
+		p.Labels = zone(i)
+		if i > 0 {
+			p.Name += p.Labels["zone"]
+		}
+		zoned = append(zoned, p)
+	}
+	for i := range s.cluster.Pods {
+		p := &s.cluster.Pods[i]
+		switch mark := "labels app=" + p.Workload; i % 100 % 6 {
+		case 0:
+			p.Has, p.Repels = []string{mark}, []string{mark}
+		case 3:
+			p.Has, p.Topology = []string{mark}, []nodescaler.Topology{{Key: "zone", Mark: mark, Skew: 5}}
+		}
+	}
+	return zoned
 }
 
 // BenchmarkOncePredicted is the same with workloads that go by what is yet to be paid for.
 func BenchmarkOncePredicted(b *testing.B) {
-	once(b, podpolicy.Spec{Policy: "slocost"}, podscaler.CostTarget{Target: 1e12, Per: time.Hour, Count: podscaler.CountPredicted})
+	once(b, podpolicy.Spec{Policy: "slocost"}, podscaler.CostTarget{Target: 1e12, Per: time.Hour, Count: podscaler.CountPredicted}, false)
 }
 
-func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget) {
+func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget, constrained bool) {
 	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 	s, pools := large(now)
+	if constrained {
+		pools = s.constrain(pools)
+	}
 	nodes, err := nodepolicy.New(nodepolicy.Spec{Policy: "unneeded"})
 	if err != nil {
 		b.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/policy"
@@ -12,13 +14,16 @@ import (
 )
 
 // plimsoll has the joint policy plan. What it takes to read the pods is part of it.
-func (w *world) plimsoll(context.Context) ([]machine, error) {
+func (w *world) plimsoll(context.Context) ([]machine, error) { return w.planFor(nil, w.pods) }
+
+// planFor is what the policy orders for pods beside nodes that are there.
+func (w *world) planFor(nodes []*corev1.Node, pods []*corev1.Pod) ([]machine, error) {
 	joint, err := policy.New(policy.Spec{Policy: "joint"})
 	if err != nil {
 		return nil, err
 	}
 	pools, byName := w.pools()
-	s := kube.Read(nil, w.pods, w.volumes)
+	s := kube.Read(nodes, pods, w.volumes)
 	s.Pools, s.Now, s.Prices = pools, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), w.book()
 	for _, zone := range zones {
 		room := pricing.Resources{CPU: 1_000_000_000, Memory: 1_000_000 * pricing.GiB}
@@ -29,7 +34,7 @@ func (w *world) plimsoll(context.Context) ([]machine, error) {
 	for i := range plan.Actions {
 		a := &plan.Actions[i]
 		if a.Kind != nodescaler.Buy {
-			return nil, fmt.Errorf("the plan for an empty cluster has an action %s", a.Kind)
+			return nil, fmt.Errorf("the plan has an action %s", a.Kind)
 		}
 		pool := byName[a.Pool]
 		machines = append(machines, machine{offer: w.offer(a.Shape.Name), zone: pool.Labels[zoneLabel], disk: pool.Labels[diskLabel], pods: a.Pods})
