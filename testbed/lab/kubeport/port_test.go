@@ -37,23 +37,23 @@ func TestPort(t *testing.T) {
 	w.node("n-2", "")
 	c := w.leader()
 	for name, test := range map[string]func(*world, *kube.Cluster){
-		"what runs is observed":                          testObserve,
-		"evictions keep to the budget":                   testEvict,
-		"pods are resized by their subresource":          testResize,
-		"whatever has a scale is scaled":                 testScale,
-		"chosen pods go first":                           testChoose,
-		"no foreign write is overwritten":                testForeignWrite,
-		"a fight over replicas is left":                  testFight,
-		"findings forbid to write":                       testFindings,
-		"draining takes back what is ours":               testDraining,
-		"only the very node is removed":                  testRemoveNode,
-		"a status is written when it changes":            testStatus,
-		"pools and books have a status":                  testStatusOfOthers,
-		"a standing condition is one event":              testEvents,
-		"an unschedulable pod wakes":                     testWake,
-		"edits of ours are told, statuses are not":       testChanged,
-		"a mode allows what it says and nothing more":    testModes,
-		"pods that nodescaler has no words for are kept": testConstraints,
+		"what runs is observed":                       testObserve,
+		"evictions keep to the budget":                testEvict,
+		"pods are resized by their subresource":       testResize,
+		"whatever has a scale is scaled":              testScale,
+		"chosen pods go first":                        testChoose,
+		"no foreign write is overwritten":             testForeignWrite,
+		"a fight over replicas is left":               testFight,
+		"findings forbid to write":                    testFindings,
+		"draining takes back what is ours":            testDraining,
+		"only the very node is removed":               testRemoveNode,
+		"a status is written when it changes":         testStatus,
+		"pools and books have a status":               testStatusOfOthers,
+		"a standing condition is one event":           testEvents,
+		"an unschedulable pod wakes":                  testWake,
+		"edits of ours are told, statuses are not":    testChanged,
+		"a mode allows what it says and nothing more": testModes,
+		"pods stay with a volume on their node":       testConstraints,
 	} {
 		t.Run(name, func(t *testing.T) { test(w.in(t), c) })
 	}
@@ -654,8 +654,8 @@ func testConstraints(w *world, c *kube.Cluster) {
     containers: [{name: main, image: none}]}}}}`)
 	state := w.sees(c, "its pod", func(s *loop.ClusterState) bool { return len(podsOf(s, "shop/Deployment/stuck")) == 1 })
 	p := podsOf(&state, "shop/Deployment/stuck")[0]
-	if !strings.Contains(p.Pinned, "disk is on the node's own disk") || p.Selector["plimsoll.dev/pool"] != "workers" {
-		w.Errorf("pinned %q, selector %v", p.Pinned, p.Selector)
+	if !strings.Contains(p.Pinned, "disk is on the node's own disk") || len(p.Volumes) != 1 || p.Volumes[0].String() != "plimsoll.dev/pool=workers" {
+		w.Errorf("pinned %q, volumes %v", p.Pinned, p.Volumes)
 	}
 }
 
