@@ -153,7 +153,7 @@ func TestAlertsAndDashboardsMatchValuesThatThereAre(t *testing.T) {
 		},
 		"phase":     {string(nodescaler.Failed), string(nodescaler.Joined), string(nodescaler.Ordered), string(nodescaler.Booting)},
 		"kind":      {v1alpha1.KindWorkloadAutoscaler, v1alpha1.KindVMPool, string(nodescaler.Evict)},
-		"reason":    {nodescaler.LocalVolume},
+		"reason":    append(nodescaler.UnplacedCodes(), nodescaler.LocalVolume),
 		"result":    {"done", "failed", "held"},
 		"direction": {"none", "up", "down"},
 		"bound":     {"min", "max"},

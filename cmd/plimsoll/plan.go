@@ -296,7 +296,7 @@ var ofReturns = []string{
 
 // ofUnplaced are reasons of why pods have no place. In the table each has its own line, with what would help.
 var ofUnplaced = []string{
-	string(packing.NoOffer), string(packing.Refused), string(packing.TooBig), string(packing.PoolFull), string(packing.NoRoom),
+	string(packing.NoOffer), string(packing.Refused), string(packing.TooBig), string(packing.PoolFull), string(packing.NoRoom), string(packing.NoResource),
 	nodescaler.NoDomain, nodescaler.PodTooBig, nodescaler.PodExpendable, nodescaler.PodsNotHelped,
 }
 

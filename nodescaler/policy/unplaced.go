@@ -321,6 +321,9 @@ func (s *search) without(name string, p *nodescaler.Pod, pool *nodescaler.PoolSi
 		is:   fmt.Sprintf("its nearest shape, %s, has %s for pods, and the pod asks for %s", nearest.Name, has, asks),
 		help: fmt.Sprintf("machines of pool %s with more %s, which the pool says by resources, or a lower request", pool.Name, name),
 	}
+	if !pool.Has(name) {
+		o.is, o.help = "its machines have no "+name, name+" among the resources of a pool whose machines have it, or a pod that does not ask for it"
+	}
 	if name == pricing.EphemeralStorage {
 		o.help = fmt.Sprintf("a larger disk for pool %s, or a lower request", pool.Name)
 	}
