@@ -711,7 +711,7 @@ func templateIsTheNode(t *testing.T) {
 	}
 	expected := map[string]string{
 		"capacity cpu": "2", "capacity memory": "4Gi", "capacity pods": "110", "capacity ephemeral-storage": "20Gi",
-		"allocatable cpu": "1700m", "allocatable memory": "3328Mi", "allocatable pods": "110", "allocatable ephemeral-storage": "20Gi",
+		"allocatable cpu": "1700m", "allocatable memory": "3328Mi", "allocatable pods": "110", "allocatable ephemeral-storage": "17340930444",
 		"condition Ready": "True",
 	}
 	if diff := cmp.Diff(expected, got); diff != "" {
