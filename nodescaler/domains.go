@@ -1,7 +1,6 @@
 package nodescaler
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 )
@@ -20,6 +19,15 @@ type Domains struct {
 	tallies map[tallied]*tally
 	rules   map[*Topology]*tally
 	of      map[string][]*tally
+	// log is what changed since Record, or nil.
+	log *[]moved
+}
+
+// moved is a pod that was put somewhere, or a node that was opened, or with a sign of -1 the contrary.
+type moved struct {
+	pod  *Pod
+	node *Node
+	sign int
 }
 
 type domain struct{ key, mark, value string }
@@ -76,6 +84,7 @@ func (d *Domains) Put(p *Pod, n *Node, sign int) {
 	if d == nil || !p.Marked() {
 		return
 	}
+	d.note(moved{p, n, sign})
 	for _, mark := range p.Has {
 		pods, named := d.has[mark]
 		if !named {
@@ -102,14 +111,41 @@ func (d *Domains) Close(n *Node) (reopen func()) {
 	if d == nil || d.closed[n.Name] {
 		return func() {}
 	}
-	change := func(sign int) {
-		d.closed[n.Name] = sign < 0
-		for _, t := range d.tallies {
-			t.open(n, sign)
+	d.open(n, -1)
+	return func() { d.open(n, 1) }
+}
+
+func (d *Domains) open(n *Node, sign int) {
+	d.note(moved{nil, n, sign})
+	d.closed[n.Name] = sign < 0
+	for _, t := range d.tallies {
+		t.open(n, sign)
+	}
+}
+
+// Record notes what changes from now on, and returns what takes it back.
+func (d *Domains) Record() (undo func()) {
+	if d == nil {
+		return func() {}
+	}
+	var log []moved
+	d.log = &log
+	return func() {
+		d.log = nil
+		for _, m := range slices.Backward(log) {
+			if m.pod == nil {
+				d.open(m.node, -m.sign)
+			} else {
+				d.Put(m.pod, m.node, -m.sign)
+			}
 		}
 	}
-	change(-1)
-	return func() { change(1) }
+}
+
+func (d *Domains) note(m moved) {
+	if d.log != nil {
+		*d.log = append(*d.log, m)
+	}
 }
 
 // Refuses reports whether a rule of the pod, or of a pod that is there, keeps it off the node.
@@ -171,32 +207,12 @@ func (d *Domains) Begins(p *Pod) bool {
 	return true
 }
 
-// Refusal says which rule keeps the pod off the node, or "".
-func (d *Domains) Refusal(p *Pod, n *Node) string {
-	if !d.Refuses(p, n) {
-		return ""
-	}
-	for i := range p.Topology {
-		switch t := &p.Topology[i]; {
-		case d.allows(p, n, t):
-		case t.Together:
-			return fmt.Sprintf("%s=%s has no pod with %s", t.Key, n.domain(t.Key), t.Mark)
-		case t.apart():
-			return fmt.Sprintf("%s=%s has a pod with %s", t.Key, n.domain(t.Key), t.Mark)
-		default:
-			return fmt.Sprintf("%s=%s has %d pods with %s, and another has %d, for a skew of %d",
-				t.Key, n.domain(t.Key), d.tally(p, t).pods[n.domain(t.Key)], t.Mark, d.tally(p, t).fewest(), t.Skew)
-		}
-	}
-	return "a pod there is to be apart from it"
-}
-
 // Counts are how many pods with the mark of the pod's rule each domain has that counts for it.
 func (d *Domains) Counts(p *Pod, t *Topology) map[string]int {
-	counts := map[string]int{}
-	for value, n := range d.tally(p, t).nodes {
+	counts, of := map[string]int{}, d.tally(p, t)
+	for value, n := range of.nodes {
 		if n > 0 {
-			counts[value] = d.tally(p, t).pods[value]
+			counts[value] = of.pods[value]
 		}
 	}
 	return counts

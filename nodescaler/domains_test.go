@@ -2,6 +2,7 @@ package nodescaler
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -147,9 +148,10 @@ func TestDomainsCountAsPodsMove(t *testing.T) {
 		x := NewIndex(s)
 		d := NewDomains(x)
 		reopen := map[string]func(){}
+		var undo func()
 		for range rapid.IntRange(1, 10).Draw(t, "steps") {
 			p, n := &s.Pods[rapid.IntRange(0, len(s.Pods)-1).Draw(t, "pod")], &s.Nodes[rapid.IntRange(0, len(s.Nodes)-1).Draw(t, "to")]
-			switch rapid.IntRange(0, 2).Draw(t, "step") {
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
 			case 0:
 				if at := slow.node(slow.on[p.Name]); at != nil {
 					d.Put(p, at, -1)
@@ -164,12 +166,23 @@ func TestDomainsCountAsPodsMove(t *testing.T) {
 				} else {
 					reopen[n.Name]()
 				}
+			case 2:
+				if undo != nil {
+					undo()
+					undo = nil
+					continue
+				}
+				on, closed, taken := maps.Clone(slow.on), maps.Clone(slow.closed), d.Record()
+				undo = func() {
+					taken()
+					slow.on, slow.closed = on, closed
+				}
 			default:
 				if slow.on[p.Name] != "" {
 					continue // it would be beside itself
 				}
 				if got, want := d.Refuses(p, n), slow.refuses(p, n); got != want {
-					t.Fatalf("%s with %+v on %s %v: refused %v (%s), want %v", p.Name, p.Topology, n.Name, n.Labels, got, d.Refusal(p, n), want)
+					t.Fatalf("%s with %+v on %s %v: refused %v, want %v", p.Name, p.Topology, n.Name, n.Labels, got, want)
 				}
 			}
 		}

@@ -69,11 +69,11 @@ func (p *PoolSize) see(s pricing.Shape, n *Node) {
 	p.Seen[s] = pricing.AmountsOf(has)
 }
 
-// seeExtras has pools say what their nodes have besides CPU and memory.
+// seeExtras has pools say what their nodes have besides CPU and memory. The Node of a spare, which is off, shows nothing.
 func (x *Index) seeExtras() {
 	for i := range x.loads {
 		n := &x.loads[i]
-		if n.VM == nil || !n.Ready || x.Now.Sub(n.Joined) < NodeStartup {
+		if n.VM == nil || n.VM.Kept() || !n.Ready || x.Now.Sub(n.Joined) < NodeStartup {
 			continue
 		}
 		if p := x.Pool(n.VM.Pool); p != nil && (len(n.Extra) > 0 || len(p.Extra) > 0) {

@@ -70,9 +70,9 @@ func works(p *Pod, n *Node) string {
 	return ""
 }
 
-// lacks compares the pod with what is free, and besides CPU and memory with what there is and what is used of it.
-// A pod that asks for nothing of a resource goes
-// even onto a node that is overcommitted in it, as it does in Kubernetes.
+// lacks compares the pod with what is free of CPU, memory and slots, and of other resources with what there
+// is and what is used of it. A pod that asks for nothing of a resource goes even onto a node that is
+// overcommitted in it, as it does in Kubernetes.
 func lacks(p *Pod, free pricing.Resources, extra, used pricing.Amounts, slots int) string {
 	switch {
 	case p.Requests.CPU > 0 && p.Requests.CPU > free.CPU:
@@ -154,7 +154,7 @@ func explain(code string, p *Pod, n *Node, used Used) string {
 	case InsufficientCPU:
 		return fmt.Sprintf("asks for %dm CPU; %s has %dm of %dm free", p.Requests.CPU, n.Name, free.CPU, n.Allocatable.CPU)
 	case InsufficientMemory:
-		return fmt.Sprintf("asks for %s; %s has %s of %s free", memory(p.Requests.Memory), n.Name, memory(free.Memory), memory(n.Allocatable.Memory))
+		return fmt.Sprintf("asks for %s; %s has %s of %s free", p.Requests.Memory.Rounded(), n.Name, free.Memory.Rounded(), n.Allocatable.Memory.Rounded())
 	case InsufficientResource:
 		name := n.Extra.Lacks(p.Extra, used.Extra)
 		amount := func(a pricing.Amounts) string { return pricing.NamedAmount{Name: name, N: a.Of(name)}.Amount() }
@@ -236,13 +236,5 @@ func Class(p *Pod) string {
 
 // Amount prints resources for people: 1500m CPU and 2.5 GiB.
 func Amount(r pricing.Resources) string {
-	return fmt.Sprintf("%dm CPU and %s", r.CPU, memory(r.Memory))
-}
-
-// memory prints bytes in the binary unit that keeps the number short.
-func memory(b pricing.Bytes) string {
-	if b >= pricing.GiB || b <= -pricing.GiB {
-		return strconv.FormatFloat(float64(b)/float64(pricing.GiB), 'f', 1, 64) + " GiB"
-	}
-	return strconv.FormatInt(int64(b/pricing.MiB), 10) + " MiB"
+	return fmt.Sprintf("%dm CPU and %s", r.CPU, r.Memory.Rounded())
 }

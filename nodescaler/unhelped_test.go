@@ -106,7 +106,7 @@ func TestPodsThatNothingHelpsRestToTheMinute(t *testing.T) {
 	}
 }
 
-// Pods that wait for no node are none of it.
+// Pods that wait for no node do not count.
 func TestPodsThatWaitForNoNodeAreNotLookedAt(t *testing.T) {
 	for name, change := range map[string]func(*Pod){
 		"not tried yet":  func(p *Pod) { p.Unschedulable = false },

@@ -165,10 +165,8 @@ func (a NamedAmount) Amount() string {
 		return "any amount of"
 	case !InBytes(a.Name):
 		return strconv.FormatInt(a.N, 10)
-	case a.N >= int64(GiB) || a.N <= -int64(GiB):
-		return strconv.FormatFloat(float64(a.N)/float64(GiB), 'f', 1, 64) + " GiB"
 	}
-	return strconv.FormatInt(a.N/int64(MiB), 10) + " MiB"
+	return Bytes(a.N).Rounded()
 }
 
 // InBytes reports whether a resource is counted in bytes.

@@ -180,6 +180,14 @@ func (b Bytes) String() string {
 	return sign + best
 }
 
+// Rounded prints bytes in the binary unit that keeps the number short.
+func (b Bytes) Rounded() string {
+	if b >= GiB || b <= -GiB {
+		return strconv.FormatFloat(float64(b)/float64(GiB), 'f', 1, 64) + " GiB"
+	}
+	return strconv.FormatInt(int64(b/MiB), 10) + " MiB"
+}
+
 // trimDecimal prints v × 10⁻ᵈ without trailing zeros.
 func trimDecimal(v int64, d int) string {
 	sign, n := magnitude(v)

@@ -15,8 +15,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// antiTerm is which pods a rule is about, such as those that another refuses to share a node with.
-type antiTerm struct {
+// podTerm is which pods a rule is about, such as those that another refuses to share a node with.
+type podTerm struct {
 	selector   string // as labels.Parse reads it
 	namespaces string // sorted, joined by commas; empty is every namespace
 }
@@ -26,14 +26,14 @@ const noNamespace = "-"
 
 // rule is a rule of topology, whose mark is that of a term.
 type rule struct {
-	of unique.Handle[antiTerm]
+	of unique.Handle[podTerm]
 	nodescaler.Topology
 }
 
 // terms reads a pod's required anti-affinity: by host name, and by other labels as rules. A selector of
 // namespaces counts as all of them: their labels are not read, and what is taken to clash and does not costs a
 // machine, where the opposite would leave a pod waiting for ever.
-func terms(p *corev1.Pod) (apart []unique.Handle[antiTerm], rules []rule) {
+func terms(p *corev1.Pod) (apart []unique.Handle[podTerm], rules []rule) {
 	a := p.Spec.Affinity
 	if a == nil || a.PodAntiAffinity == nil {
 		return nil, nil
@@ -44,7 +44,7 @@ func terms(p *corev1.Pod) (apart []unique.Handle[antiTerm], rules []rule) {
 		if err != nil || t.LabelSelector == nil { // refused by the API server, and selects no pod
 			continue
 		}
-		of := antiTerm{selector.String(), strings.Join(namespaces(p, t), ",")}
+		of := podTerm{selector.String(), strings.Join(namespaces(p, t), ",")}
 		if h := unique.Make(of); t.TopologyKey == nodescaler.HostLabel {
 			apart = append(apart, h)
 		} else {
@@ -101,7 +101,7 @@ func beside(p *corev1.Pod) (rules []rule, unread bool) {
 	if !every && len(within) == 0 {
 		within = []string{noNamespace}
 	}
-	of := unique.Make(antiTerm{all.String(), strings.Join(within, ",")})
+	of := unique.Make(podTerm{all.String(), strings.Join(within, ",")})
 	for i := range rules {
 		rules[i].of = of
 	}
@@ -123,7 +123,7 @@ func spreads(p *corev1.Pod) (rules []rule) {
 				}
 			}
 		}
-		r := rule{unique.Make(antiTerm{selector.String(), p.Namespace}), nodescaler.Topology{Key: text(c.TopologyKey), Skew: int(c.MaxSkew)}}
+		r := rule{unique.Make(podTerm{selector.String(), p.Namespace}), nodescaler.Topology{Key: text(c.TopologyKey), Skew: int(c.MaxSkew)}}
 		if c.MinDomains != nil {
 			r.MinDomains = int(*c.MinDomains)
 		}
@@ -178,25 +178,25 @@ func sorted(marks []string) []string {
 type marker struct {
 	within map[string]*marks // by namespace
 	every  marks             // of all namespaces
-	names  map[unique.Handle[antiTerm]]string
+	names  map[unique.Handle[podTerm]]string
 }
 
 // marks are those of a namespace. Most select a label with one value, by which they are found: thousands of pods times
 // hundreds of selectors would take a second.
 type marks struct {
-	by    map[label][]antiMark
-	other []antiMark
+	by    map[label][]podMark
+	other []podMark
 }
 
 type label struct{ key, value string }
 
-func (s *marks) add(m antiMark) {
+func (s *marks) add(m podMark) {
 	requirements, _ := m.selector.Requirements()
 	for i := range requirements {
 		r := &requirements[i]
 		if value, one := r.Values().PopAny(); one && r.Values().Len() == 1 && (r.Operator() == selection.In || r.Operator() == selection.Equals || r.Operator() == selection.DoubleEquals) {
 			if s.by == nil {
-				s.by = map[label][]antiMark{}
+				s.by = map[label][]podMark{}
 			}
 			of := label{r.Key(), value}
 			s.by[of] = append(s.by[of], m)
@@ -211,7 +211,7 @@ func (s *marks) of(has []string, pod labels.Set) []string {
 	if s == nil {
 		return has
 	}
-	note := func(all []antiMark) {
+	note := func(all []podMark) {
 		for i := range all {
 			if all[i].selector.Matches(pod) {
 				has = append(has, all[i].name)
@@ -227,24 +227,24 @@ func (s *marks) of(has []string, pod labels.Set) []string {
 	return has
 }
 
-// antiMark is a term, read.
-type antiMark struct {
+// podMark is a term, read.
+type podMark struct {
 	name     string
 	selector labels.Selector
 }
 
-func (t *antiTerm) mark() (antiMark, bool) {
+func (t *podTerm) mark() (podMark, bool) {
 	selector, err := labels.Parse(t.selector)
 	where := "every namespace"
 	if t.namespaces != "" {
 		where = "namespace " + t.namespaces
 	}
-	return antiMark{text(fmt.Sprintf("labels %s in %s", cmp.Or(t.selector, "of any kind"), where)), selector}, err == nil
+	return podMark{text(fmt.Sprintf("labels %s in %s", cmp.Or(t.selector, "of any kind"), where)), selector}, err == nil
 }
 
 // newMarker reads the terms of all pods, and of those that DaemonSets will make.
 func newMarker(pods []*pod, sets []*daemonSet) *marker {
-	m := &marker{within: map[string]*marks{}, names: map[unique.Handle[antiTerm]]string{}}
+	m := &marker{within: map[string]*marks{}, names: map[unique.Handle[podTerm]]string{}}
 	for _, p := range pods {
 		m.read(p)
 	}
@@ -263,7 +263,7 @@ func (m *marker) read(p *pod) {
 	}
 }
 
-func (m *marker) add(h unique.Handle[antiTerm]) {
+func (m *marker) add(h unique.Handle[podTerm]) {
 	if _, known := m.names[h]; known {
 		return
 	}

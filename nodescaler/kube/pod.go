@@ -38,7 +38,7 @@ type pod struct {
 	// address is the pod's IP; empty until it has one.
 	address string
 	// apart are pods that it refuses to share a node with, and rules how it is spread over nodes and zones.
-	apart []unique.Handle[antiTerm]
+	apart []unique.Handle[podTerm]
 	rules []rule
 	// lacking is what the pod asks of a node that nodescaler has no word for.
 	lacking string

@@ -84,49 +84,37 @@ func writeTwin(t *testing.T, all []twinWorld) {
 }
 
 func (w *twinWorld) answer() {
-	var nodes []*node
-	state := nodescaler.Snapshot{}
-	for _, n := range w.Nodes {
-		nodes = append(nodes, shortNode(n))
-		state.Nodes = append(state.Nodes, nodes[len(nodes)-1].said)
-	}
-	var pods []*pod
-	for _, p := range slices.Concat(w.Placed, w.Pending) {
-		pods = append(pods, shortPod(p))
-	}
-	marks := newMarker(pods, nil)
-	for _, p := range pods {
-		said := p.said
-		place(&said, p, nil)
-		marks.fill(&said, p)
-		state.Pods = append(state.Pods, said)
-	}
+	state := Read(w.Nodes, slices.Concat(w.Placed, w.Pending), nil)
 	x := nodescaler.NewIndex(&state)
 	domains := nodescaler.NewDomains(x)
-	for i := range w.Pending {
-		p, answers := len(w.Placed)+i, []string{}
+	pods := map[string]*nodescaler.Pod{}
+	for i := range state.Pods {
+		pods[state.Pods[i].Name] = &state.Pods[i]
+	}
+	for _, p := range w.Pending {
+		answers := []string{}
 		for _, n := range w.Nodes {
-			answers = append(answers, twinAnswer(&state.Pods[p], pods[p], x.Node(n.Name), domains))
+			answers = append(answers, twinAnswer(pods[p.Namespace+"/"+p.Name], x.Node(n.Name), domains))
 		}
 		w.Answers = append(w.Answers, answers)
 	}
 }
 
 // twinAnswer is a code, with the kinds apart in which less is known here than there.
-func twinAnswer(said *nodescaler.Pod, p *pod, n *nodescaler.NodeLoad, domains *nodescaler.Domains) string {
-	code := nodescaler.Refusal(said, n.Node, n.Used)
-	switch other := n.Crowd.Clash(said); {
+func twinAnswer(p *nodescaler.Pod, n *nodescaler.NodeLoad, domains *nodescaler.Domains) string {
+	code := nodescaler.Refusal(p, n.Node, n.Used)
+	switch other := n.Crowd.Clash(p); {
 	case code == "" && other != nil:
 		code = "Clash"
-		if twinByLabel(said) || twinByLabel(other) {
+		if twinByLabel(p) || twinByLabel(other) {
 			code += ", namespaces by label"
 		}
-	case code == "" && domains.Refuses(said, n.Node):
+	case code == "" && domains.Refuses(p, n.Node):
 		code = "Domain"
-		if slices.ContainsFunc(said.Has, twinByName) || slices.ContainsFunc(said.Topology, func(t nodescaler.Topology) bool { return twinByName(t.Mark) }) {
+		if slices.ContainsFunc(p.Has, twinByName) || slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return twinByName(t.Mark) }) {
 			code += ", namespaces by label"
 		}
-	case code == nodescaler.SelectorMismatch && p.lacking != "":
+	case code == nodescaler.SelectorMismatch && p.Selector[nodescaler.SelectNowhere] != "":
 		code += ", no word for it"
 	}
 	return code

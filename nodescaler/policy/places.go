@@ -50,10 +50,8 @@ func nodesOf(slots []slot) []string {
 }
 
 // newPlaces opens some of the nodes for moves, with what is used of each.
-func newPlaces(x *nodescaler.Index, nodes []*nodescaler.NodeLoad, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
-	s := &places{
-		at: make(map[string]slot, len(nodes)), taken: map[string]int{}, crowds: map[string]nodescaler.Crowd{}, domains: nodescaler.NewDomains(x),
-	}
+func newPlaces(nodes []*nodescaler.NodeLoad, domains *nodescaler.Domains, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
+	s := &places{at: make(map[string]slot, len(nodes)), taken: map[string]int{}, crowds: map[string]nodescaler.Crowd{}, domains: domains}
 	groups := map[string]*group{}
 	for _, n := range nodes {
 		key := taintKey(n.Taints)

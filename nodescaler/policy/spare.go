@@ -20,6 +20,9 @@ type Spares struct {
 	loads map[string]*load          // by node
 	at    map[*nodescaler.Pod]*load // where each pod is
 	list  []Spare
+	// domains and crowds are those of pods where they are, as places have them.
+	domains *nodescaler.Domains
+	crowds  map[string]nodescaler.Crowd
 }
 
 // Spare is what can be said of one node.
@@ -42,7 +45,9 @@ type load struct {
 // NewSpares looks at the machines that have become nodes. Of those, may rules out the ones that must
 // stay for reasons of their own.
 func NewSpares(x *nodescaler.Index, may func(*nodescaler.NodeLoad) bool) *Spares {
-	s := &Spares{x: x, may: may, above: map[string]int{}, loads: map[string]*load{}, at: map[*nodescaler.Pod]*load{}}
+	s := &Spares{
+		x: x, may: may, above: map[string]int{}, loads: map[string]*load{}, at: map[*nodescaler.Pod]*load{}, domains: nodescaler.NewDomains(x),
+	}
 	for i := range x.Pools {
 		s.above[x.Pools[i].Name] = x.Pools[i].Live - x.Pools[i].Min
 	}
@@ -75,6 +80,7 @@ func (s *Spares) Without(pods []*nodescaler.Pod) []string {
 	for _, p := range pods {
 		gone[p] = true
 	}
+	defer s.domains.Record()()
 	var freed []string
 	for _, found := range s.trial(gone).run(s.candidates(pods)) {
 		if found.Kept == nil {
@@ -117,7 +123,7 @@ func (s *Spares) settle(t *trial) {
 		l.pods, l.used = append(slices.Clip(l.pods), p), l.used.With(p)
 		s.at[p] = l
 	}
-	s.above = t.above
+	s.above, s.crowds = t.above, t.places.crowds
 }
 
 // trial is an attempt to do without nodes.
@@ -147,40 +153,20 @@ func (s *Spares) trial(gone map[*nodescaler.Pod]bool) *trial {
 			open = append(open, n)
 		}
 	}
-	room := newPlaces(s.x, open, func(n *nodescaler.NodeLoad) nodescaler.Used {
+	room := newPlaces(open, s.domains, func(n *nodescaler.NodeLoad) nodescaler.Used {
 		if u, changed := used[n.Name]; changed {
 			return u
 		}
 		return s.loads[n.Name].used
 	})
-	s.remember(room, gone)
-	return &trial{s, gone, room, maps.Clone(s.above), map[*nodescaler.Pod]string{}}
-}
-
-// remember has places know which pods have moved in trials before, and are taken to be gone.
-func (s *Spares) remember(room *places, gone map[*nodescaler.Pod]bool) {
-	for i := range s.x.Nodes {
-		l := s.loads[s.x.Nodes[i].Name]
-		if l.gone {
-			room.domains.Close(l.Node)
-		}
-		for _, p := range l.pods {
-			if s.at[p] != l {
-				continue
-			}
-			from := s.x.Node(p.Node)
-			if from != nil && from.Name != l.Name {
-				room.domains.Put(p, from.Node, -1)
-			}
-			switch {
-			case gone[p] && p.Node == l.Name:
-				room.domains.Put(p, l.Node, -1)
-			case !gone[p] && p.Node != l.Name:
-				room.domains.Put(p, l.Node, 1)
-				room.crowds[l.Name] = room.crowds[l.Name].With(p)
-			}
+	maps.Copy(room.crowds, s.crowds)
+	for p := range gone {
+		if l := s.at[p]; l != nil {
+			room.domains.Put(p, l.Node, -1)
+			room.crowds[l.Name] = room.crowds[l.Name].Without(p)
 		}
 	}
+	return &trial{s, gone, room, maps.Clone(s.above), map[*nodescaler.Pod]string{}}
 }
 
 // open reports whether pods may be expected to find room on the node.

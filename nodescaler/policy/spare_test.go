@@ -125,16 +125,22 @@ func TestNodesThatMustStayAreNotLookedAt(t *testing.T) {
 	}
 }
 
-// TestWhatIsSpareCanBeSpared packs the pods of the nodes that could go into the others.
+// TestWhatIsSpareCanBeSpared packs the pods of the nodes that could go into the others. Looking for more changes nothing.
 func TestWhatIsSpareCanBeSpared(t *testing.T) {
+	rules := [][]nodescaler.Topology{nil, {{Key: "zone", Mark: "a", Skew: 1}}, {{Key: "zone", Mark: "a"}}, {{Key: "zone", Mark: "a", Together: true}}}
 	rapid.Check(t, func(t *rapid.T) {
 		w := aWorld()
 		for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
 			name := fmt.Sprint("w-", i)
 			w.node(name, "pve1")
+			w.Nodes[i].Labels = map[string]string{"zone": rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "zone")}
 			for j := range rapid.IntRange(0, 3).Draw(t, "pods") {
 				w.pod(fmt.Sprintf("%s-%d", name, j), name, pricing.MilliCPU(100*rapid.IntRange(0, 9).Draw(t, "cpu")), 100,
-					of(rapid.SampledFrom([]string{"ns/stays", "ns/gone"}).Draw(t, "workload")))
+					of(rapid.SampledFrom([]string{"ns/stays", "ns/gone"}).Draw(t, "workload")),
+					func(p *nodescaler.Pod) {
+						p.Topology = rapid.SampledFrom(rules).Draw(t, "rule")
+						p.Has = []string{"a"}
+					})
 			}
 		}
 		w.Pools[0].Min = rapid.IntRange(0, 2).Draw(t, "min")
@@ -147,7 +153,12 @@ func TestWhatIsSpareCanBeSpared(t *testing.T) {
 			}
 		}
 		mustFit(t, w, spare, "")
-		mustFit(t, w, append(spare, s.Without(podsOf(x, "ns/gone"))...), "ns/gone")
+		s.Without(podsOf(x, "ns/stays"))
+		more := s.Without(podsOf(x, "ns/gone"))
+		mustFit(t, w, append(spare, more...), "ns/gone")
+		if fresh := NewSpares(x, anyNode).Without(podsOf(x, "ns/gone")); !slices.Equal(fresh, more) {
+			t.Fatalf("%v are spare without ns/gone, and %v after others were tried", fresh, more)
+		}
 	})
 }
 

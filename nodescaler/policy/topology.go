@@ -108,7 +108,6 @@ func (y *topology) follows(p *nodescaler.Pod) bool {
 func (y *topology) join(wants []want, nowhere findings) []want {
 	joined := make([]want, 0, len(wants))
 	at := map[string]int{} // items that others join, by mark
-	with := map[int]int{}
 	for _, w := range wants {
 		mark := y.shares(w.pod)
 		i, begun := at[mark]
@@ -121,20 +120,19 @@ func (y *topology) join(wants []want, nowhere findings) []want {
 		default:
 			both := *joined[i].pod
 			both.Requests, both.Extra = both.Requests.Plus(w.pod.Requests), both.Extra.Plus(w.pod.Extra)
-			if !y.held(&both, with[i]+2) {
+			if !y.held(&both, len(joined[i].with)+2) {
 				y.noDomain(nowhere, &w, "no machine holds it beside the others that it shares a node with, by "+mark)
 				continue
 			}
 			joined[i].pod, joined[i].expected, joined[i].with = &both, joined[i].expected && w.expected, append(joined[i].with, w.pod)
-			with[i]++
 		}
 	}
 	for _, i := range at {
 		alone := *joined[i].pod
 		alone.Topology = slices.DeleteFunc(slices.Clone(alone.Topology), func(t nodescaler.Topology) bool { return t.Together && t.Key == nodescaler.HostLabel })
 		joined[i].pod = &alone
-		if with[i] > 0 {
-			joined[i].item += fmt.Sprintf(" and %d on its node", with[i])
+		if n := len(joined[i].with); n > 0 {
+			joined[i].item += fmt.Sprintf(" and %d on its node", n)
 		}
 	}
 	return joined

@@ -32,7 +32,7 @@ func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {
 		}
 	}
 	t.repelled = func(p *nodescaler.Pod, n *nodescaler.Node) bool { return t.places.domains.Repelled(p, n) }
-	t.places = newPlaces(x, open, t.used)
+	t.places = newPlaces(open, nodescaler.NewDomains(x), t.used)
 	return t
 }
 

@@ -320,7 +320,7 @@ func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 		if !alone.allows(t, &o, b) {
 			continue
 		}
-		if t.wakes(o, p.Items, b.waited) {
+		if t.wakes(o, p.Items, len(b.asked) > 0) {
 			t.boughtFor(&o, b)
 			continue
 		}
@@ -346,7 +346,7 @@ func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 			because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host])))
 		last := &t.plan.Actions[len(t.plan.Actions)-1]
 		last.Pods = b.names
-		t.waitedFor(last.Order, b.waited)
+		t.waitedFor(last.Order, len(b.asked) > 0)
 		t.boughtFor(&o, b)
 	}
 	full.tell(t.draft, "machine")
@@ -433,11 +433,10 @@ func largest(sets []*nodescaler.Pod) string {
 
 // bundle is what a machine is bought for.
 type bundle struct {
-	pods   []*nodescaler.Pod
-	names  []string          // of all pods, those included that share a node with one of them
-	asked  []*nodescaler.Pod // those of them that are more than expected
-	used   nodescaler.Used
-	waited bool // there are such
+	pods  []*nodescaler.Pod
+	names []string          // of all pods, those included that share a node with one of them
+	asked []*nodescaler.Pod // those of them that are more than expected
+	used  nodescaler.Used
 }
 
 func (b *bundle) add(w *want) {
@@ -449,13 +448,13 @@ func (b *bundle) add(w *want) {
 		b.names = append(b.names, podNames(w.all())...)
 	}
 	if !w.expected {
-		b.asked, b.waited = append(b.asked, w.all()...), true
+		b.asked = append(b.asked, w.all()...)
 	}
 }
 
 // code says whether anything of it waits or is decided on, or all is only expected.
 func (b *bundle) code() string {
-	if b.waited {
+	if len(b.asked) > 0 {
 		return nodescaler.PodsPending
 	}
 	return nodescaler.PodsExpected

@@ -75,7 +75,7 @@ func (w *world) settle(machines []machine) (nodes []*corev1.Node, placed []*core
 		for _, name := range machines[i].pods {
 			p := waiting[name]
 			if p == nil {
-				return nil, nil, fmt.Errorf("the plan has pod %s twice, or it is none that waits", name)
+				return nil, nil, fmt.Errorf("the plan has pod %s twice, or the pod does not wait", name)
 			}
 			delete(waiting, name)
 			p = p.DeepCopy()
