@@ -21,7 +21,7 @@
 //   - Taints of nodes that are starting or failing make a node not ready.
 //   - Storage that is requested of a node, and preferences of any kind, are left out.
 //
-// testbed/schedtwin asks Kubernetes' scheduler which pods go onto which nodes, and compares.
+// testbed/peers/scheduler asks Kubernetes' scheduler which pods go onto which nodes, and compares.
 //
 // What DaemonSets take of a machine that is to be bought is reckoned from their templates and the labels and taints of
 // the pool, and what static pods take from the pool's nodes. A DaemonSet's pod that waits for its node has its place

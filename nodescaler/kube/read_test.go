@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,32 +9,35 @@ import (
 
 // What is read without a cluster is what a cluster that holds the same is observed to be.
 func TestReadSaysWhatObserveDoes(t *testing.T) {
-	chance := twinChance{rand.New(rand.NewPCG(3, 7))}
 	zoned := object[corev1.PersistentVolume](t, `{metadata: {name: v}, spec: {claimRef: {namespace: shop, name: data},
 		nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}}}`)
 	unbound := object[corev1.PersistentVolume](t, `{metadata: {name: free}}`)
-	for range 50 {
-		w := chance.world()
-		pending := w.Pending[0]
-		pending.Namespace, pending.OwnerReferences = "shop", controlledBy("apps/v1", "ReplicaSet", "web-1").OwnerReferences
-		pending.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
-			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
-		}}}
-		c := still(t)
-		c.holds(t, volumes, shortVolume(zoned), shortVolume(unbound))
-		for _, n := range w.Nodes {
-			c.holds(t, nodes, shortNode(n))
-		}
-		all := append(w.Placed, w.Pending...)
-		for _, p := range all {
-			c.holds(t, pods, shortPod(p))
-		}
-		got := Read(w.Nodes, all, []*corev1.PersistentVolume{zoned, unbound})
-		if diff := cmp.Diff(c.look(t.Context()).Pods, got.Pods); diff != "" {
-			t.Fatal(diff)
-		}
-		if len(got.Nodes) != len(w.Nodes) {
-			t.Fatalf("%d nodes", len(got.Nodes))
-		}
+	owned := `ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-1, uid: u, controller: true}]`
+	apart := `{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}`
+	node := object[corev1.Node](t, `{metadata: {name: n, labels: {zone: a}}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}}`)
+	var all []*corev1.Pod
+	for _, p := range []string{
+		`{metadata: {name: placed, namespace: shop, labels: {app: web}, ` + owned + `}, spec: {nodeName: n, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}}`,
+		`{metadata: {name: claims, namespace: shop}, spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: data}}], containers: [{name: c}]}}`,
+		`{metadata: {name: apart, namespace: shop, labels: {app: web}}, spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [` + apart + `]}}, containers: [{name: c}]}}`,
+		`{metadata: {name: beside, namespace: other}, spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [` + apart + `]}}, containers: [{name: c}]}}`,
+		`{metadata: {name: spread, namespace: shop, labels: {app: web}}, spec: {topologySpreadConstraints: [
+			{labelSelector: {matchLabels: {app: web}}, topologyKey: zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}], containers: [{name: c}]}}`,
+		`{metadata: {name: port, namespace: shop}, spec: {containers: [{name: c, ports: [{hostPort: 80, containerPort: 80}]}]}}`,
+	} {
+		all = append(all, object[corev1.Pod](t, p))
+	}
+	c := still(t)
+	c.holds(t, volumes, shortVolume(zoned), shortVolume(unbound))
+	c.holds(t, nodes, shortNode(node))
+	for _, p := range all {
+		c.holds(t, pods, shortPod(p))
+	}
+	got := Read([]*corev1.Node{node}, all, []*corev1.PersistentVolume{zoned, unbound})
+	if diff := cmp.Diff(c.look(t.Context()).Pods, got.Pods); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.Pods) != len(all) || len(got.Nodes) != 1 {
+		t.Errorf("%d pods and %d nodes", len(got.Pods), len(got.Nodes))
 	}
 }

@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // noon is when all streams of samples are counted from.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// twinCase is a stream of samples, and what is recommended after it. testbed/vpatwin asks the
+// twinCase is a stream of samples, and what is recommended after it. testbed/peers/vpa asks the
 // recommender of the Vertical Pod Autoscaler the same.
 type twinCase struct {
 	Name     string

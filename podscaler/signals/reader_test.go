@@ -40,7 +40,7 @@ func TestAPresetMeasuresAllItsSignals(t *testing.T) {
 }
 
 // The queries of every preset, for one workload and for two, as they are sent. That they are
-// PromQL is found out by testbed/promtwin, which reads the same file.
+// PromQL is found out by testbed/peers/prometheus, which reads the same file.
 func TestPresetsAskWhatTheirGoldenFileSays(t *testing.T) {
 	var got strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(presets)) {

@@ -13,7 +13,7 @@ import (
 )
 
 // twinCase is samples as Prometheus would have stored them, and what was made of them here.
-// testbed/promtwin asks the real engine the same of the same samples.
+// testbed/peers/prometheus asks the real engine the same of the same samples.
 type twinCase struct {
 	Name   string
 	Series []twinSeries

@@ -3,21 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	kruntime "k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	clientset "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/testing/defaults"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/plimsoll/plimsoll/testbed/peers/scheduler"
 )
 
 // filters are those of the scheduler's filters that the rows are about.
@@ -41,7 +35,7 @@ func (w *world) judge(ctx context.Context, machines []machine) (verdict, error) 
 		return verdict{}, err
 	}
 	now := cache.NewSnapshot(placed, nodes)
-	f, err := w.framework(ctx, now)
+	f, err := scheduler.Framework(ctx, now, w.objects(), filters...)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -61,6 +55,17 @@ func (w *world) judge(ctx context.Context, machines []machine) (verdict, error) 
 		v.By[status.Plugin()]++
 	}
 	return v, nil
+}
+
+// objects are those that the scheduler's filters look up.
+func (w *world) objects() (all []runtime.Object) {
+	for _, o := range w.claims {
+		all = append(all, o)
+	}
+	for _, o := range w.volumes {
+		all = append(all, o)
+	}
+	return all
 }
 
 // settle is the nodes that the machines become, with their pods bound to them.
@@ -114,43 +119,4 @@ func refuses(ctx context.Context, f framework.Framework, now *cache.Snapshot, p 
 		return status, nil
 	}
 	return f.RunFilterPlugins(ctx, state, p, node), nil
-}
-
-// framework is the scheduler's, with the filters alone.
-func (w *world) framework(ctx context.Context, now fwk.SharedLister) (framework.Framework, error) {
-	metrics.Register()
-	var known []kruntime.Object
-	for _, o := range w.claims {
-		known = append(known, o)
-	}
-	for _, o := range w.volumes {
-		known = append(known, o)
-	}
-	client := clientset.NewClientset(known...)
-	factory := informers.NewSharedInformerFactory(client, 0)
-	profile := &config.KubeSchedulerProfile{SchedulerName: "peers", Plugins: &config.Plugins{
-		QueueSort: enabled(names.PrioritySort), Bind: enabled(names.DefaultBinder),
-		PreFilter: enabled(filters...), Filter: enabled(filters...),
-	}, PluginConfig: defaults.PluginConfigsV1}
-	f, err := runtime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile, runtime.WithClientSet(client),
-		runtime.WithInformerFactory(factory), runtime.WithSnapshotSharedLister(now))
-	if err != nil {
-		return nil, err
-	}
-	factory.Start(ctx.Done())
-	patient, cancel := context.WithTimeout(ctx, 5*time.Minute)
-	defer cancel()
-	for kind, synced := range factory.WaitForCacheSync(patient.Done()) {
-		if !synced {
-			return nil, fmt.Errorf("the scheduler's copies of %s were not filled", kind)
-		}
-	}
-	return f, nil
-}
-
-func enabled(plugins ...string) (set config.PluginSet) {
-	for _, name := range plugins {
-		set.Enabled = append(set.Enabled, config.Plugin{Name: name})
-	}
-	return set
 }

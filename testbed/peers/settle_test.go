@@ -7,22 +7,20 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/plimsoll/plimsoll/testbed/peers/scheduler"
 )
 
 var sets = flag.Int("sets", 40, "how many sets of pods are planned for and scheduled")
-
-// lister is the nodes as they are now.
-type lister struct{ fwk.SharedLister }
 
 // settling is a cluster that grows by plans, and a scheduler that takes pods in the order in which they came, and of
 // the nodes that its filters allow one with the most left, as it does by default.
 type settling struct {
 	*world
 	*rand.Rand
-	now             *lister
+	now             *scheduler.Now
 	filters         framework.Framework
 	nodes           []*corev1.Node
 	placed, waiting []*corev1.Pod
@@ -118,12 +116,12 @@ func TestWhatIsOrderedForRunsAfterTwoPlans(t *testing.T) {
 	pods, late, nodes, stranded := 0, 0, 0, 0
 	for set := range *sets {
 		row := rowNames[set%len(rowNames)]
-		s := &settling{world: &world{}, Rand: newRand(set, 23), now: &lister{cache.NewEmptySnapshot()}}
+		s := &settling{world: &world{}, Rand: newRand(set, 23), now: &scheduler.Now{SharedLister: cache.NewEmptySnapshot()}}
 		s.shapes([]int{2, 4, 8, 16}, 3, 2, 2)
 		s.load(10+s.IntN(60), rows[row], s.Rand)
 		s.waiting = slices.Clone(s.pods)
 		var err error
-		if s.filters, err = s.framework(t.Context(), s.now); err != nil {
+		if s.filters, err = scheduler.Framework(t.Context(), s.now, s.objects(), filters...); err != nil {
 			t.Fatal(err)
 		}
 		served := s.grow(t)

@@ -69,13 +69,10 @@ var modules = []string{
 	"deploy/tools",                                                                   // Helm, ko, and what judges charts, alerts and images
 	"testbed/lab/controlplane",                                                       // Kubernetes' servers
 	"testbed/lab/tools/k6", "testbed/lab/tools/kwok", "testbed/lab/tools/prometheus", // versions, and no code
-	"testbed/peers",     // other people's autoscalers, to compare with
-	"testbed/promtwin",  // Prometheus' engine, to compare with
-	"testbed/schedtwin", // Kubernetes' scheduler, to compare with
-	"testbed/vpatwin",   // the Vertical Pod Autoscaler's recommender, to compare with
+	"testbed/peers", // Kubernetes' and Karpenter's schedulers, VPA's recommender and Prometheus' engine, to compare with
 }
 
-// besides are those of them that run our packages and other people's in one program, and measure both.
+// besides are those of them that run our packages and other people's in one program, and compare both.
 var besides = []string{"testbed/peers"}
 
 // heaps are the names of folders that collect what has no place.

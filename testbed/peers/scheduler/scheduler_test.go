@@ -1,39 +1,26 @@
-package schedtwin
+package scheduler
 
 import (
-	"context"
 	"encoding/json"
-	"io"
 	"maps"
-	"os"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/testing/defaults"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// world is one line of the file.
-type world struct {
-	Nodes           []*corev1.Node
-	Placed, Pending []*corev1.Pod
-	// Answers are ours, by pending pod and node: why it does not go there, or "".
-	Answers [][]string
-}
-
 // filters are the scheduler's default filters but for those of volumes and claimed devices, which
-// no pod of the file has. Each of the first has to decide some cases alone.
+// no pod here has. Each of the first has to decide some cases alone.
 var filters = []string{
 	names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit,
 	names.InterPodAffinity, names.PodTopologySpread, names.NodeUnschedulable, names.NodeName,
@@ -41,7 +28,7 @@ var filters = []string{
 
 const deciding = 6
 
-// known are the reasons for which we may refuse what the scheduler accepts, as the file names them,
+// known are the reasons for which we may refuse what the scheduler accepts, as answer names them,
 // with what is behind them. All others together are to be fewer than one answer in a thousand.
 var known = map[string]string{
 	"SelectorMismatch, no word for it": "it has no word for pods by the labels of their namespaces",
@@ -49,39 +36,23 @@ var known = map[string]string{
 	"Clash, namespaces by label":       "the labels of namespaces are not read: a selector of them counts as all",
 }
 
-// lister is the snapshot of whichever world is asked about.
-type lister struct{ fwk.SharedLister }
-
-// scheduler has each filter in a framework of its own, so that all of them answer: a framework
-// stops at the first that refuses.
-type scheduler struct {
-	now     *lister
+// asked has each filter in a framework of its own, so that all of them answer: a framework stops at the first that
+// refuses.
+type asked struct {
+	now     *Now
 	filters map[string]framework.Framework
 }
 
-func newScheduler(t *testing.T) *scheduler {
+func newAsked(t *testing.T) *asked {
 	t.Helper()
-	metrics.Register()
-	ctx := t.Context()
-	client := fake.NewClientset(namespace("shop"), namespace("other"))
-	factory := informers.NewSharedInformerFactory(client, 0)
-	s := &scheduler{now: &lister{cache.NewEmptySnapshot()}, filters: map[string]framework.Framework{}}
+	s := &asked{&Now{cache.NewEmptySnapshot()}, map[string]framework.Framework{}}
 	for _, name := range filters {
-		one := func(name string) config.PluginSet {
-			return config.PluginSet{Enabled: []config.Plugin{{Name: name}}}
-		}
-		profile := &config.KubeSchedulerProfile{SchedulerName: name, Plugins: &config.Plugins{
-			QueueSort: one(names.PrioritySort), Bind: one(names.DefaultBinder), Filter: one(name), PreFilter: one(name),
-		}, PluginConfig: defaults.PluginConfigsV1}
-		f, err := runtime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile, runtime.WithClientSet(client),
-			runtime.WithInformerFactory(factory), runtime.WithSnapshotSharedLister(s.now))
+		f, err := Framework(t.Context(), s.now, []runtime.Object{namespace("shop"), namespace("other")}, name)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		s.filters[name] = f
 	}
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
 	return s
 }
 
@@ -91,12 +62,12 @@ func namespace(name string) *corev1.Namespace {
 }
 
 // refusing is, by node, the filters that refuse the pod.
-func (s *scheduler) refusing(t *testing.T, p *corev1.Pod, nodes []*corev1.Node) [][]string {
+func (s *asked) refusing(t *testing.T, p *corev1.Pod, nodes []*corev1.Node) [][]string {
 	t.Helper()
 	by := make([][]string, len(nodes))
 	for _, name := range filters {
 		f, state := s.filters[name], framework.NewCycleState()
-		among, all, _ := f.RunPreFilterPlugins(context.Background(), state, p)
+		among, all, _ := f.RunPreFilterPlugins(t.Context(), state, p)
 		for i, n := range nodes {
 			status := all
 			if status.IsSuccess() && (among.AllNodes() || among.NodeNames.Has(n.Name)) {
@@ -104,7 +75,7 @@ func (s *scheduler) refusing(t *testing.T, p *corev1.Pod, nodes []*corev1.Node) 
 				if err != nil {
 					t.Fatal(err)
 				}
-				status = f.RunFilterPlugins(context.Background(), state, p, info)
+				status = f.RunFilterPlugins(t.Context(), state, p, info)
 			} else if status.IsSuccess() {
 				status = fwk.NewStatus(fwk.Unschedulable)
 			}
@@ -125,28 +96,62 @@ type tally struct {
 	alone, refused       map[string]int // by filter, and by our reason
 }
 
+// TestTheSchedulerAnswersTheSame asks nodescaler and the scheduler's filters which pods go onto which nodes.
 func TestTheSchedulerAnswersTheSame(t *testing.T) {
-	file, err := os.Open("../../out/schedtwin.jsonl")
-	if err != nil {
-		t.Fatalf("make twin-test writes it: %v", err)
-	}
-	defer func() { _ = file.Close() }()
-	s := newScheduler(t)
+	s, c := newAsked(t), chance{rand.New(rand.NewPCG(7, 3))}
 	sum := tally{alone: map[string]int{}, refused: map[string]int{}}
-	for d := json.NewDecoder(file); ; {
-		var w world
-		if err := d.Decode(&w); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		s.now.SharedLister = cache.NewSnapshot(w.Placed, w.Nodes)
-		for i, p := range w.Pending {
-			sum.compare(t, &w, p, w.Answers[i], s.refusing(t, p, w.Nodes))
+	for range 4200 {
+		w := c.world()
+		s.now.SharedLister = cache.NewSnapshot(w.placed, w.nodes)
+		answers := w.answers()
+		for i, p := range w.pending {
+			sum.compare(t, &w, p, answers[i], s.refusing(t, p, w.nodes))
 		}
 	}
 	sum.judge(t)
 }
+
+// answers are ours, by pending pod and node: why it does not go there, or "".
+func (w *world) answers() (all [][]string) {
+	state := kube.Read(w.nodes, slices.Concat(w.placed, w.pending), nil)
+	x := nodescaler.NewIndex(&state)
+	domains := nodescaler.NewDomains(x)
+	pods := map[string]*nodescaler.Pod{}
+	for i := range state.Pods {
+		pods[state.Pods[i].Name] = &state.Pods[i]
+	}
+	for _, p := range w.pending {
+		var ours []string
+		for _, n := range w.nodes {
+			ours = append(ours, answer(pods[p.Namespace+"/"+p.Name], x.Node(n.Name), domains))
+		}
+		all = append(all, ours)
+	}
+	return all
+}
+
+// answer is a code, with the kinds apart in which less is known here than there.
+func answer(p *nodescaler.Pod, n *nodescaler.NodeLoad, domains *nodescaler.Domains) string {
+	code := nodescaler.Refusal(p, n.Node, n.Used)
+	switch other := n.Crowd.Clash(p); {
+	case code == "" && other != nil:
+		code = "Clash"
+		if slices.ContainsFunc(slices.Concat(p.Repels, other.Repels), byLabels) {
+			code += ", namespaces by label"
+		}
+	case code == "" && domains.Refuses(p, n.Node):
+		code = "Domain"
+		if slices.ContainsFunc(p.Has, byLabels) || slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return byLabels(t.Mark) }) {
+			code += ", namespaces by label"
+		}
+	case code == nodescaler.SelectorMismatch && p.Selector[nodescaler.SelectNowhere] != "":
+		code += ", no word for it"
+	}
+	return code
+}
+
+// byLabels reports whether the mark is of pods in namespaces with some label.
+func byLabels(mark string) bool { return mark == "labels app=a,tier=x in every namespace" }
 
 func (sum *tally) compare(t *testing.T, w *world, p *corev1.Pod, ours []string, theirs [][]string) {
 	t.Helper()
@@ -161,7 +166,7 @@ func (sum *tally) compare(t *testing.T, w *world, p *corev1.Pod, ours []string, 
 		case ours[i] == "":
 			if sum.wrong++; sum.wrong <= 5 {
 				pod, _ := json.Marshal(p)
-				node, _ := json.Marshal(w.Nodes[i])
+				node, _ := json.Marshal(w.nodes[i])
 				t.Errorf("we place what %v refuses: %s on %s", refusing, pod, node)
 			}
 		}

@@ -1,4 +1,4 @@
-package vpatwin
+package vpa
 
 import (
 	"encoding/json"
@@ -61,7 +61,7 @@ type twinCase struct {
 
 func readCases(t *testing.T) []twinCase {
 	t.Helper()
-	file, err := os.Open("../../podscaler/rightsize/testdata/twin.jsonl")
+	file, err := os.Open("../../../podscaler/rightsize/testdata/twin.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,156 +1,48 @@
-package kube
+package scheduler
 
 import (
-	"bufio"
-	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-var twinFile = flag.String("twin", "", "write the worlds that the scheduler is asked about into this file")
-
-// twinWorld is nodes, the pods on them and those that wait, and which of these go where.
-// testbed/schedtwin asks Kubernetes' scheduler the same.
-//
-// Not asked is about volumes, taints of nodes that are not ready or only starting, and resizes.
-type twinWorld struct {
-	Nodes           []*corev1.Node
-	Placed, Pending []*corev1.Pod
-	// Answers are by pending pod and node: why it does not go there, or "".
-	Answers [][]string
+// world is nodes, the pods on them and those that wait. Not asked is about volumes, taints of nodes that are not ready
+// or only starting, and resizes.
+type world struct {
+	nodes           []*corev1.Node
+	placed, pending []*corev1.Pod
 }
 
-func TestWhatTheSchedulerIsAskedHasAnswers(t *testing.T) {
-	worlds := 50
-	if *twinFile != "" {
-		worlds = 4200
-	}
-	chance := twinChance{rand.New(rand.NewPCG(7, 3))}
-	var all []twinWorld
-	codes := map[string]int{}
-	for range worlds {
-		w := chance.world()
-		w.answer()
-		for _, answers := range w.Answers {
-			for _, code := range answers {
-				codes[code]++
-			}
-		}
-		if *twinFile != "" {
-			all = append(all, w)
-		}
-	}
-	for _, code := range []string{"", "Clash", "Domain", nodescaler.NodeCordoned, nodescaler.TaintNotTolerated, nodescaler.SelectorMismatch,
-		nodescaler.InsufficientCPU, nodescaler.InsufficientMemory, nodescaler.InsufficientResource, nodescaler.NoPodSlot} {
-		if codes[code] == 0 {
-			t.Errorf("no answer is %q: %v", code, codes)
-		}
-	}
-	if *twinFile != "" {
-		writeTwin(t, all)
-	}
-}
-
-func writeTwin(t *testing.T, all []twinWorld) {
-	t.Helper()
-	file, err := os.Create(*twinFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := bufio.NewWriter(file)
-	encoder := json.NewEncoder(out)
-	for i := range all {
-		if err := encoder.Encode(&all[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := out.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (w *twinWorld) answer() {
-	state := Read(w.Nodes, slices.Concat(w.Placed, w.Pending), nil)
-	x := nodescaler.NewIndex(&state)
-	domains := nodescaler.NewDomains(x)
-	pods := map[string]*nodescaler.Pod{}
-	for i := range state.Pods {
-		pods[state.Pods[i].Name] = &state.Pods[i]
-	}
-	for _, p := range w.Pending {
-		answers := []string{}
-		for _, n := range w.Nodes {
-			answers = append(answers, twinAnswer(pods[p.Namespace+"/"+p.Name], x.Node(n.Name), domains))
-		}
-		w.Answers = append(w.Answers, answers)
-	}
-}
-
-// twinAnswer is a code, with the kinds apart in which less is known here than there.
-func twinAnswer(p *nodescaler.Pod, n *nodescaler.NodeLoad, domains *nodescaler.Domains) string {
-	code := nodescaler.Refusal(p, n.Node, n.Used)
-	switch other := n.Crowd.Clash(p); {
-	case code == "" && other != nil:
-		code = "Clash"
-		if twinByLabel(p) || twinByLabel(other) {
-			code += ", namespaces by label"
-		}
-	case code == "" && domains.Refuses(p, n.Node):
-		code = "Domain"
-		if slices.ContainsFunc(p.Has, twinByName) || slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return twinByName(t.Mark) }) {
-			code += ", namespaces by label"
-		}
-	case code == nodescaler.SelectorMismatch && p.Selector[nodescaler.SelectNowhere] != "":
-		code += ", no word for it"
-	}
-	return code
-}
-
-func twinByLabel(p *nodescaler.Pod) bool {
-	return slices.ContainsFunc(p.Repels, twinByName)
-}
-
-func twinByName(mark string) bool { return mark == "labels app=a,tier=x in every namespace" }
-
-// twinChance draws.
-type twinChance struct{ *rand.Rand }
+// chance draws.
+type chance struct{ *rand.Rand }
 
 // one reports true once in n times.
-func (c twinChance) one(n int) bool { return c.IntN(n) == 0 }
+func (c chance) one(n int) bool { return c.IntN(n) == 0 }
 
-func pick[T any](c twinChance, of ...T) T { return of[c.IntN(len(of))] }
+func pick[T any](c chance, of ...T) T { return of[c.IntN(len(of))] }
 
-func (c twinChance) world() (w twinWorld) {
+func (c chance) world() (w world) {
 	for i := range 6 {
-		w.Nodes = append(w.Nodes, c.node(fmt.Sprint("n", i)))
+		w.nodes = append(w.nodes, c.node(fmt.Sprint("n", i)))
 	}
 	for i := range 20 {
 		p := c.pod(fmt.Sprint("p", i))
 		if i < 12 {
-			p.Spec.NodeName = pick(c, w.Nodes...).Name
-			w.Placed = append(w.Placed, p)
+			p.Spec.NodeName = pick(c, w.nodes...).Name
+			w.placed = append(w.placed, p)
 			continue
 		}
-		w.Pending = append(w.Pending, p)
+		w.pending = append(w.pending, p)
 	}
 	return w
 }
 
-func (c twinChance) node(name string) *corev1.Node {
+func (c chance) node(name string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
 	for _, l := range [][]string{{"zone", "a", "b", "c"}, {"disk", "ssd", "hdd"}, {"gen", "3", "7", "12"}} {
 		if !c.one(5) {
@@ -187,7 +79,7 @@ func (c twinChance) node(name string) *corev1.Node {
 
 func amount(s string) resource.Quantity { return resource.MustParse(s) }
 
-func (c twinChance) pod(name string) *corev1.Pod {
+func (c chance) pod(name string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: pick(c, "shop", "shop", "other"),
 		Labels: map[string]string{"app": pick(c, "a", "b", "c", "d"), "tier": pick(c, "x", "y")},
@@ -204,7 +96,7 @@ func (c twinChance) pod(name string) *corev1.Pod {
 	return p
 }
 
-func (c twinChance) containers(p *corev1.Pod) {
+func (c chance) containers(p *corev1.Pod) {
 	always := corev1.ContainerRestartPolicyAlways
 	for i := range 1 + c.IntN(2) {
 		p.Spec.Containers = append(p.Spec.Containers, c.container(fmt.Sprint("c", i)))
@@ -224,7 +116,7 @@ func (c twinChance) containers(p *corev1.Pod) {
 	}
 }
 
-func (c twinChance) amounts() corev1.ResourceList {
+func (c chance) amounts() corev1.ResourceList {
 	all := corev1.ResourceList{}
 	if !c.one(4) {
 		all[corev1.ResourceCPU] = pick(c, amount("0"), amount("100m"), amount("250m"), amount("1500u"), amount("1"), amount("1999m"))
@@ -235,7 +127,7 @@ func (c twinChance) amounts() corev1.ResourceList {
 	return all
 }
 
-func (c twinChance) container(name string) corev1.Container {
+func (c chance) container(name string) corev1.Container {
 	k := corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: c.amounts()}}
 	if c.one(16) {
 		k.Resources.Requests[corev1.ResourceEphemeralStorage] = pick(c, amount("0"), amount("1Gi"), amount("2500M"), amount("999999999500m"))
@@ -255,7 +147,7 @@ func (c twinChance) container(name string) corev1.Container {
 	return k
 }
 
-func (c twinChance) toleration() corev1.Toleration {
+func (c chance) toleration() corev1.Toleration {
 	o := corev1.Toleration{
 		Key: pick(c, "team", "gpu", corev1.TaintNodeUnschedulable), Operator: corev1.TolerationOpExists,
 		Effect: pick(c, "", "", corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute, corev1.TaintEffectPreferNoSchedule),
@@ -273,7 +165,7 @@ func (c twinChance) toleration() corev1.Toleration {
 	return o
 }
 
-func (c twinChance) affinities(p *corev1.Pod) {
+func (c chance) affinities(p *corev1.Pod) {
 	a := &corev1.Affinity{}
 	if c.one(6) {
 		required := &corev1.NodeSelector{}
@@ -302,7 +194,7 @@ func (c twinChance) affinities(p *corev1.Pod) {
 	}
 }
 
-func (c twinChance) nodeTerm() (t corev1.NodeSelectorTerm) {
+func (c chance) nodeTerm() (t corev1.NodeSelectorTerm) {
 	values := map[string][]string{"zone": {"a", "b", "c", "d"}, "disk": {"ssd", "hdd"}, "gen": {"3", "7", "12"}}
 	keys := slices.Sorted(maps.Keys(values))
 	for range c.IntN(3) {
@@ -327,7 +219,7 @@ func (c twinChance) nodeTerm() (t corev1.NodeSelectorTerm) {
 	return t
 }
 
-func (c twinChance) spread() corev1.TopologySpreadConstraint {
+func (c chance) spread() corev1.TopologySpreadConstraint {
 	s := corev1.TopologySpreadConstraint{
 		MaxSkew: int32(1 + c.IntN(4)/3), TopologyKey: pick(c, "zone", "disk", corev1.LabelHostname), LabelSelector: c.podTerm().LabelSelector,
 		WhenUnsatisfiable:  pick(c, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.DoNotSchedule, corev1.ScheduleAnyway),
@@ -343,7 +235,7 @@ func (c twinChance) spread() corev1.TopologySpreadConstraint {
 	return s
 }
 
-func (c twinChance) podTerm() corev1.PodAffinityTerm {
+func (c chance) podTerm() corev1.PodAffinityTerm {
 	t := corev1.PodAffinityTerm{TopologyKey: pick(c, corev1.LabelHostname, corev1.LabelHostname, "zone"), LabelSelector: &metav1.LabelSelector{}}
 	if c.one(2) {
 		t.LabelSelector.MatchLabels = map[string]string{"app": pick(c, "a", "b", "c", "d")}

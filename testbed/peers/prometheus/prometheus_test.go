@@ -1,4 +1,4 @@
-package promtwin
+package prometheus
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/prometheus/util/teststorage"
 )
 
-const files = "../../podscaler/signals/testdata/"
+const files = "../../../podscaler/signals/testdata/"
 
 var reader = parser.NewParser(parser.Options{EnableExtendedRangeSelectors: true})
 

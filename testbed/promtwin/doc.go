@@ -1,5 +1,0 @@
-// Package promtwin asks Prometheus' own engine what podscaler/signals was asked, of the same
-// samples, and compares. Both sides meet in files: testdata/twin.jsonl and testdata/presets.txt of
-// podscaler/signals hold samples, queries and answers, and are checked there, too. It is a module
-// of its own because an engine and its storage are many times the size of the product.
-package promtwin
