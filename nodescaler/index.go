@@ -24,7 +24,8 @@ type Index struct {
 	// from before.
 	Nodes []NodeLoad
 	// Pending are the pods that wait for a node to be bought: unschedulable, not on their way
-	// out, not of a kind that comes with every node, and not known to be beyond the help of any.
+	// out, not of a kind that comes with every node, not known to be beyond the help of any, and without a node that
+	// the scheduler makes room on.
 	Pending []*Pod
 
 	ruled               bool // some pod has rules of topology
@@ -69,7 +70,7 @@ type NodeLoad struct {
 	// VM is the machine behind the node; nil if the node is not ours or its machine is not
 	// listed.
 	VM *Machine
-	// Pods are the node's pods that have not finished.
+	// Pods are the node's pods that have not finished, and those that the scheduler makes room for there.
 	Pods []*Pod
 	Used Used
 	// Crowd are those of them that are marked.
@@ -192,7 +193,11 @@ func (x *Index) indexPods() {
 			if n, ok := x.nodes[p.Node]; ok {
 				at[i], counts[n], bound = n, counts[n]+1, bound+1
 			}
-		case p.Unschedulable && !p.Terminating && !p.Daemon && p.Unhelped == "":
+		case !p.Unschedulable || p.Terminating || p.Daemon:
+		case x.nominated(p) >= 0:
+			at[i] = x.nominated(p)
+			counts[at[i]], bound = counts[at[i]]+1, bound+1
+		case p.Unhelped == "":
 			x.Pending = append(x.Pending, p)
 		}
 	}
@@ -214,6 +219,15 @@ func (x *Index) indexPods() {
 		sortByName(x.loads[i].Pods, name)
 	}
 	sortByName(x.Pending, name)
+}
+
+// nominated is the node that the scheduler makes room on for the pod, or -1. One that takes no pods now does not count.
+func (x *Index) nominated(p *Pod) int {
+	i, is := x.nodes[p.Nominated]
+	if p.Nominated == "" || !is || i >= len(x.Nodes) || !x.loads[i].Ready || x.loads[i].Cordoned || x.loads[i].Draining {
+		return -1
+	}
+	return i
 }
 
 func (x *Index) indexPools() {

@@ -3,6 +3,7 @@ package nodescaler
 import (
 	"fmt"
 	"math/rand"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,6 +82,38 @@ func TestIndex(t *testing.T) {
 	}
 	if got := x.Rate(small, "pve2"); got != pricing.DefaultBook().Rate(small, "pve2", time.Time{}) {
 		t.Errorf("rate %v without a book", got)
+	}
+}
+
+func TestPodIsOnTheNodeThatTheSchedulerMakesRoomOn(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		node string
+		with func(*Node)
+		want bool
+	}{
+		{"a node", "w-1", func(*Node) {}, true},
+		{"one that is not there", "w-99", func(*Node) {}, false},
+		{"one that is not ready", "w-1", func(n *Node) { n.Ready = false }, false},
+		{"one that is cordoned", "w-1", func(n *Node) { n.Cordoned = true }, false},
+		{"one that is emptied", "w-1", func(n *Node) { n.Draining = true }, false},
+	} {
+		s := harbour()
+		for i := range s.Nodes {
+			if s.Nodes[i].Ready, s.Nodes[i].Cordoned = true, false; s.Nodes[i].Name == "w-1" {
+				c.with(&s.Nodes[i])
+			}
+		}
+		before := NewIndex(s).Node("w-1").Used
+		for i := range s.Pods {
+			if s.Pods[i].Name == "ns/pending" {
+				s.Pods[i].Nominated = c.node
+			}
+		}
+		x := NewIndex(s)
+		if n := x.Node("w-1"); (len(x.Pending) == 0) != c.want || (n.Used.Pods > before.Pods) != c.want || slices.Contains(podNames(n.Held()), "ns/pending") != c.want {
+			t.Errorf("%s: %v wait, w-1 holds %v", c.name, podNames(x.Pending), podNames(n.Held()))
+		}
 	}
 }
 

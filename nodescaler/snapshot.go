@@ -184,9 +184,11 @@ type Pod struct {
 	podscaler.Pod
 	Workload string // owner, as namespace/name; empty for a bare pod
 	Node     string // empty until it is bound
-	Requests pricing.Resources
-	Extra    pricing.Amounts `json:",omitempty"` // what it asks for besides
-	Priority int
+	// Nominated is the node on which the scheduler makes room for the pod: those that it preempts are leaving.
+	Nominated string `json:",omitempty"`
+	Requests  pricing.Resources
+	Extra     pricing.Amounts `json:",omitempty"` // what it asks for besides
+	Priority  int
 	// Unschedulable is set once the scheduler has tried and found no node.
 	Unschedulable bool
 	// Unhelped says why no machine is ordered for it for now though it waits: one that had room did not help.

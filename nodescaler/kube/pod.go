@@ -69,6 +69,10 @@ func shortPod(p *corev1.Pod) *pod {
 		Node: text(p.Spec.NodeName), Created: p.CreationTimestamp.Time, Selector: same(p.Spec.NodeSelector),
 		Daemon: isDaemon(p), Pinned: pinned(p),
 	}
+	if name := p.Status.NominatedNodeName; name != "" && p.Spec.NodeName == "" {
+		kept.said.Nominated = text(name)
+		kept.said.Pinned = "the scheduler makes room for it there"
+	}
 	if p.Spec.Priority != nil {
 		kept.said.Priority = int(*p.Spec.Priority)
 	}

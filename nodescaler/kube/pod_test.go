@@ -70,6 +70,14 @@ spec: {containers: [{name: a}]}
 status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}`,
 		want: nodescaler.Pod{Pod: podscaler.Pod{Name: "shop/b", Phase: podscaler.Pending}, Unschedulable: true},
 	}, {
+		name: "one that others are preempted for",
+		pod: `metadata: {namespace: shop, name: b, ` + owned + `}
+spec: {containers: [{name: a}]}
+status: {phase: Pending, nominatedNodeName: n-1, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}`,
+		want: nodescaler.Pod{
+			Pod: podscaler.Pod{Name: "shop/b", Phase: podscaler.Pending}, Unschedulable: true, Nominated: "n-1", Pinned: "the scheduler makes room for it there",
+		},
+	}, {
 		name: "one that is not to be scheduled yet",
 		pod: `metadata: {namespace: shop, name: b, ` + owned + `}
 spec: {schedulingGates: [{name: wait}], containers: [{name: a}]}

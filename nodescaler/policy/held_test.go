@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -242,5 +243,25 @@ func TestSparesThatAreHeld(t *testing.T) {
 			p := lookedAt(t, withSpares(t, c.most), oneBusy())
 			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want)
 		})
+	}
+}
+
+// A pod that others are preempted for has its place: no machine is ordered for it, and its node stays.
+func TestPodsThatOthersArePreemptedForHaveTheirPlace(t *testing.T) {
+	for _, name := range Names() {
+		w := aWorld().node("w-1", "pve1").pod("a", "w-1", 1500, 100).node("w-2", "pve2").pod("b", "w-2", 300, 100, leaving)
+		w.pod("c", "", 1800, 100, func(p *nodescaler.Pod) {
+			p.Nominated, p.Pinned, p.Priority = "w-2", "the scheduler makes room for it there", 100
+		})
+		p := build(t, Spec{Policy: name})
+		for at := time.Duration(0); at < time.Hour; at += 10 * time.Minute {
+			if plan := decide(t, p, w.at(at)); len(plan.Actions)+len(plan.Unplaced) > 0 {
+				t.Errorf("%s: %v, and has no place for %+v", name, lines(plan), plan.Unplaced)
+			}
+		}
+		w.Nodes[1].Ready = false // its room is not there any more
+		if plan := decide(t, p, w.at(70*time.Minute)); !slices.ContainsFunc(lines(plan), func(l string) bool { return strings.HasPrefix(l, "Buy ") }) {
+			t.Errorf("%s: %v", name, lines(plan))
+		}
 	}
 }

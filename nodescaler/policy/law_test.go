@@ -257,6 +257,9 @@ func (w *world) anyPod(t *rapid.T, name string) {
 	}
 	if p.Node == "" {
 		p.Unschedulable = !rarely(t, "not tried yet")
+		if i >= 0 && rarely(t, "preempts") {
+			p.Nominated, p.Pinned = w.Nodes[i].Name, "the scheduler makes room for it there"
+		}
 	}
 	w.Pods = append(w.Pods, p)
 }

@@ -116,14 +116,16 @@ func (s *places) clash(n *nodescaler.NodeLoad, p *nodescaler.Pod) *nodescaler.Po
 // first pod that fits nowhere.
 func (s *places) move(from *nodescaler.Node, pods []*nodescaler.Pod) (moves []slot, stuck *nodescaler.Pod) {
 	moves = make([]slot, 0, len(pods))
-	for i, p := range pods {
+	for _, p := range pods { // all at once, for so they leave: with some of them there, others would be let to where they are not
 		s.domains.Put(p, from, -1)
+	}
+	for _, p := range pods {
 		at, ok := s.find(p)
 		if !ok {
 			for i, m := range moves {
 				s.put(m, pods[i], -1)
 			}
-			for _, p := range pods[:i+1] {
+			for _, p := range pods {
 				s.domains.Put(p, from, 1)
 			}
 			return nil, p

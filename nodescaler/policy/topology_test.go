@@ -239,3 +239,17 @@ func TestNodesWithPodsByRulesOfTopologyAreEmptied(t *testing.T) {
 		})
 	}
 }
+
+// Two pods of a node leave it at once: were one still there, the other could go to a zone that is full without it.
+func TestPodsLeaveANodeAtOnce(t *testing.T) {
+	spread := spreadBy(zoneLabel, 2)
+	w := zoned("a", "b", "c").
+		node("n1", "pve1").in("a").pod("p1", "n1", 100, 100, spread).pod("q1", "n1", 100, 100, spread).
+		node("n2", "pve1").in("a").pod("p2", "n2", 1800, 100).
+		node("n3", "pve1").in("b").pod("p3", "n3", 100, 100, spread).
+		node("n4", "pve1").in("c").pod("p4", "n4", 100, 100, spread).pod("q4", "n4", 100, 100, spread)
+	s := NewSpares(nodescaler.NewIndex(&w.Snapshot), func(n *nodescaler.NodeLoad) bool { return n.Name == "n1" })
+	if got := s.List()[0]; got.Kept == nil || got.Kept.Code != nodescaler.NoPlaceElsewhere {
+		t.Errorf("%+v", got)
+	}
+}
