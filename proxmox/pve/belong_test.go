@@ -166,3 +166,124 @@ func TestMachinesThatNothingStops(t *testing.T) {
 		})
 	}
 }
+
+// belonging is a fleet of two pools on an online host and an offline one.
+func belonging(guests ...guestSeen) *Fleet {
+	f := &Fleet{
+		cfg: FleetConfig{Cluster: homeCluster, Now: func() time.Time { return time.Unix(1e9, 0) }}, shut: map[string]*nodescaler.Reason{}, machines: map[string]*tracked{},
+		pools: map[string]*Pool{"web": {Name: "web", VMIDs: VMIDs{100, 199}}, "db": {Name: "db", VMIDs: VMIDs{200, 299}}},
+	}
+	f.view.seen = &sight{hosts: []hostSeen{{name: "off"}, {name: "on", online: true}}, guests: map[int]*guestSeen{}}
+	for _, g := range guests {
+		f.view.seen.guests[g.vmid] = &g
+	}
+	return f
+}
+
+func TestMachinesArePresentWhereTheyAreListed(t *testing.T) {
+	listed := guestSeen{vmid: 101, name: "web-1", host: "on"}
+	whole := Intent{Name: "web-1", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepStarted}
+	for _, c := range []struct {
+		name  string
+		m     func(*Intent)
+		g     func(*guestSeen)
+		there bool
+	}{
+		{"it is there", func(*Intent) {}, func(*guestSeen) {}, true},
+		{"another pool's", func(i *Intent) { i.Pool = "db" }, func(*guestSeen) {}, false},
+		{"gone", func(i *Intent) { i.Gone = time.Unix(1, 0) }, func(*guestSeen) {}, false},
+		{"not cloned yet", func(i *Intent) { i.Step = StepOrdered }, func(*guestSeen) {}, false},
+		{"another cluster's", func(i *Intent) { i.Cluster = awayCluster }, func(*guestSeen) {}, false},
+		{"out of the range", func(i *Intent) { i.VMID = 301 }, func(g *guestSeen) { g.vmid = 301 }, false},
+		{"not listed", func(i *Intent) { i.VMID = 102 }, func(*guestSeen) {}, false},
+		{"of another name", func(*Intent) {}, func(g *guestSeen) { g.name = "web-2" }, false},
+		{"without a name, as an offline host lists it", func(*Intent) {}, func(g *guestSeen) { g.name, g.host = "", "off" }, true},
+		{"without a name on an online host", func(*Intent) {}, func(g *guestSeen) { g.name = "" }, false},
+		{"of another name on an offline host", func(*Intent) {}, func(g *guestSeen) { g.name, g.host = "web-2", "off" }, false},
+	} {
+		i, g := whole, listed
+		c.m(&i)
+		c.g(&g)
+		f := belonging(g)
+		f.machines["m"] = &tracked{Intent: i}
+		if got := f.present(f.pools["web"], f.machines["m"]); got != c.there {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		if f.settled(f.pools["web"]) != c.there || f.established() != c.there && i.Pool == "web" {
+			t.Errorf("%s: settled %v, established %v", c.name, f.settled(f.pools["web"]), f.established())
+		}
+		if f.shut["web"] = no(CodeOtherCluster, "it is"); f.established() && i.Pool == "web" {
+			t.Errorf("%s: established by a pool that is another cluster's", c.name)
+		}
+	}
+}
+
+func TestMachinesAreUnstartedIfNothingSaysThatTheyRan(t *testing.T) {
+	made := Intent{Name: "web-1", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepConfigured}
+	for _, c := range []struct {
+		name string
+		m    func(*tracked)
+		g    []guestSeen
+		want bool
+	}{
+		{"not listed", func(*tracked) {}, nil, true},
+		{"stopped", func(*tracked) {}, []guestSeen{{vmid: 101, host: "on"}}, true},
+		{"running", func(*tracked) {}, []guestSeen{{vmid: 101, host: "on", running: true}}, false},
+		{"stopped, as a host that is offline has it", func(*tracked) {}, []guestSeen{{vmid: 101, host: "off"}}, false},
+		{"found", func(m *tracked) { m.Adopted = true }, nil, false},
+		{"another cluster's", func(m *tracked) { m.Cluster = awayCluster }, nil, false},
+		{"started", func(m *tracked) { m.Step = StepStarted }, nil, false},
+		{"about to be", func(m *tracked) { m.admitted = true }, nil, false},
+	} {
+		m := &tracked{Intent: made}
+		c.m(m)
+		if got := belonging(c.g...).unstarted(m); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+func TestGuestsInTheRangeWhoseTheyAreNotKnown(t *testing.T) {
+	settle := func(pool string, id int) func(*Fleet) {
+		return func(f *Fleet) {
+			g := &guestSeen{vmid: id, name: pool + "-own", host: "on"}
+			f.view.seen.guests[id] = g
+			f.machines[g.name] = &tracked{Intent: Intent{Name: g.name, VMID: id, Pool: pool, Cluster: homeCluster, Step: StepStarted}}
+		}
+	}
+	looks := func(g guestSeen) string { return g.looks() }
+	for _, c := range []struct {
+		name string
+		g    guestSeen
+		with func(*Fleet)
+		want bool
+	}{
+		{"of the pool's name", guestSeen{vmid: 101, name: "web-1", host: "on"}, func(*Fleet) {}, true},
+		{"without a name", guestSeen{vmid: 101, host: "on"}, func(*Fleet) {}, true},
+		{"of another name", guestSeen{vmid: 101, name: "mail", host: "on"}, func(*Fleet) {}, false},
+		{"the pool has machines of ours", guestSeen{vmid: 101, name: "web-1", host: "on"}, settle("web", 150), false},
+		{"a template", guestSeen{vmid: 101, host: "on", template: true}, func(*Fleet) {}, false},
+		{"a container", guestSeen{vmid: 101, host: "on", container: true}, func(*Fleet) {}, false},
+		{"known", guestSeen{vmid: 101, name: "web-1", host: "on"}, func(f *Fleet) {
+			f.machines["web-1"] = &tracked{Intent: Intent{Name: "web-9", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepStarted}}
+		}, false},
+		{"a stranger", guestSeen{vmid: 101, name: "web-1", host: "on"}, func(f *Fleet) {
+			f.others = map[int]string{101: looks(guestSeen{vmid: 101, name: "web-1", host: "on"})}
+		}, false},
+		{"being made by another process", guestSeen{vmid: 101, name: "web-1", host: "on"}, func(f *Fleet) { f.fresh = map[int]freshling{101: {looks: "web-1"}} }, false},
+		{"in another pool, which may be lost too", guestSeen{vmid: 201, name: "db-1", host: "on"}, func(*Fleet) {}, true},
+		{"in another pool, and of no pool's name there", guestSeen{vmid: 201, name: "web-1", host: "on"}, func(*Fleet) {}, false},
+		{"in no pool", guestSeen{vmid: 301, name: "web-1", host: "on"}, func(*Fleet) {}, false},
+		{"in another pool, and a third is ours", guestSeen{vmid: 201, name: "web-1", host: "on"}, func(f *Fleet) {
+			f.pools["mail"] = &Pool{Name: "mail", VMIDs: VMIDs{400, 499}}
+			settle("mail", 450)(f)
+		}, false},
+		{"in the pool, and another is ours", guestSeen{vmid: 101, name: "web-1", host: "on"}, settle("db", 250), true},
+	} {
+		f := belonging(c.g)
+		c.with(f)
+		if got := f.unsettled(f.pools["web"]); (got != nil) != c.want {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}

@@ -129,6 +129,8 @@ func TestProof(t *testing.T) {
 		{"the lock of a clone", ready(func(f *facts) { f.lock = "clone" }), unproved, "it is still being cloned"},
 		{"what a clone shows at first", facts{vmid: 1001, lock: "clone", notes: " qmclone temporary file"}, unproved, "it is still being cloned"},
 		{"a clone with another name", cloned(func(f *facts) { f.name = "Copy-of-VM-x" }), doubtful, "its name is"},
+		{"a clone with the notes of another owner", cloned(otherNotes(func(m *mark) { m.Owner = "away" })), doubtful, "its notes do not hold our mark"},
+		{"a clone with the notes of another order", cloned(otherNotes(func(m *mark) { m.Order = "other" })), doubtful, "its notes do not hold our mark"},
 		{"a clone in no pool yet", cloned(func(f *facts) { f.pool = "" }), doubtful, "it is in pool"},
 		{"somebody else's machine", facts{vmid: 1001, name: "db", uuid: "7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, stranger, "its name is db"},
 		{"somebody else's machine of our name", facts{vmid: 1001, name: whole.name}, doubtful, "its notes do not hold our mark"},
