@@ -17,6 +17,7 @@ func fair(t *rapid.T) *nodescaler.Snapshot {
 	upTo := func(n int, what string) int { return rapid.IntRange(0, n).Draw(t, what) }
 	s := &nodescaler.Snapshot{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Prices: pricing.DefaultBook()}
 	s.Limit = pricing.Rate(upTo(60, "limit")) * 1e9
+	s.Prices.PerMachine = pricing.Micros(upTo(2, "having one")) * pricing.Unit
 	s.Prices.Hosts = map[string]pricing.HostPrices{}
 	for h := range 1 + upTo(3, "hosts") {
 		name := fmt.Sprintf("pve%d", h)

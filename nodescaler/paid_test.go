@@ -17,6 +17,7 @@ import (
 func anySite(t *rapid.T) *nodescaler.Snapshot {
 	s := &nodescaler.Snapshot{Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), Limit: pricing.Rate(rapid.Int64Range(0, 60e9).Draw(t, "limit"))}
 	s.Prices = pricing.DefaultBook()
+	s.Prices.PerMachine = pricing.Micros(rapid.Int64Range(0, 3e6).Draw(t, "having one"))
 	for i := range 3 {
 		host := nodescaler.Host{Host: pricing.Host{Name: fmt.Sprintf("pve%d", i+1), Room: anyShape(t).Resources().Times(20)}, Online: true}
 		s.Hosts = append(s.Hosts, host)

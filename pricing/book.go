@@ -27,6 +27,10 @@ type Book struct {
 	// PerDiskGB is what an hour of 10⁹ bytes of disk costs a machine that is stopped. While one runs,
 	// its disk is in the prices of its vCPUs and memory.
 	PerDiskGB Micros `json:"pricePerDiskGBHour,omitempty"`
+	// PerMachine is what an hour of each machine that runs costs besides its vCPUs and memory: its address,
+	// its license and backup, what its kernel and agents take, its share of the time to clone it. A shape
+	// with one price for everything has it in that.
+	PerMachine Micros `json:"pricePerMachineHour,omitempty"`
 	// PerHost is what each host costs for as long as it carries at least one of our machines,
 	// however many: what could be saved by giving back the last of them. Costs that run on
 	// regardless do not belong here, for no decision avoids them.
@@ -81,6 +85,14 @@ func (b *Book) Rate(s Shape, host string, at time.Time) Rate {
 	return b.reckon(s, host, at).rate()
 }
 
+// RoomRate is what so much room costs per hour in machines that are paid for anyway: what Rate says,
+// without what having a machine costs.
+func (b *Book) RoomRate(r Resources, at time.Time) Rate {
+	room := *b
+	room.PerMachine = 0
+	return room.Rate(Shape{CPU: r.CPU, Memory: r.Memory}, "", at)
+}
+
 // SpareRate is what a machine of shape s costs per hour while it is stopped: its disk. Its host's fixed
 // part is counted beside it, since the host must be on for the machine to be started.
 func (b *Book) SpareRate(s Shape) Rate {
@@ -129,7 +141,7 @@ func (b *Book) Total(machines []Placed, at time.Time) Rate {
 // bytesPerRate is Micros per GB × bytes, in Rate.
 const bytesPerRate = 1e6
 
-// plainRate is Rate for books of nothing but prices per vCPU and GB, the hosts' own among them, as long as the
+// plainRate is Rate for books of nothing but prices per vCPU, GB and machine, the hosts' own among them, as long as the
 // numbers are small enough to do without big ones. A simulated week asks for millions of rates.
 func (b *Book) plainRate(s Shape, host string) (Rate, bool) {
 	own := b.Hosts[host].Prices
@@ -137,13 +149,14 @@ func (b *Book) plainRate(s Shape, host string) (Rate, bool) {
 		return 0, false
 	}
 	perVCPU, perGB := *or(own.PerVCPU, &b.PerVCPU), *or(own.PerGB, &b.PerGB)
-	if perVCPU < 0 || perGB < 0 || s.CPU < 0 || s.Memory < 0 {
+	if perVCPU < 0 || perGB < 0 || b.PerMachine < 0 || s.CPU < 0 || s.Memory < 0 {
 		return 0, false
 	}
 	cpuHigh, cpu := bits.Mul64(uint64(perVCPU), uint64(s.CPU))
 	memoryHigh, memory := bits.Mul64(uint64(perGB), uint64(s.Memory))
-	if cpuHigh|memoryHigh != 0 || cpu>>62 != 0 || memory>>62 != 0 {
+	machineHigh, machine := bits.Mul64(uint64(b.PerMachine), rateScale)
+	if cpuHigh|memoryHigh|machineHigh != 0 || (cpu|memory|machine)>>61 != 0 {
 		return 0, false
 	}
-	return Rate(cpu + (memory+bytesPerRate/2)/bytesPerRate), true
+	return Rate(cpu + (memory+bytesPerRate/2)/bytesPerRate + machine), true
 }

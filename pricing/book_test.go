@@ -183,6 +183,53 @@ func TestTotalCountsEachHostsFixedPartOnce(t *testing.T) {
 	}
 }
 
+func TestHavingAMachineCosts(t *testing.T) {
+	plain, derived := plainBook(), derivedBook()
+	for _, b := range []*pricing.Book{plain, derived} {
+		b.PerMachine, b.Tariffs = 50_000, []pricing.Tariff{nightTariff()}
+		b.Shapes = map[string]pricing.ShapePrices{"flat": {PerHour: new(pricing.Unit)}, "parts": {Prices: pricing.Prices{PerVCPU: new(2 * pricing.Unit)}}}
+	}
+	midnight := noon.Add(12 * time.Hour)
+	for _, c := range []struct {
+		name  string
+		book  *pricing.Book
+		shape string
+		cpu   pricing.MilliCPU
+		at    time.Time
+		want  string
+	}{
+		{"beside its vCPUs and memory", plain, "s", pricing.Core, noon, "1.05"},
+		{"beside prices that its shape has for them", plain, "parts", pricing.Core, noon, "2.05"},
+		{"not beside a price for the whole machine", plain, "flat", pricing.Core, noon, "1"},
+		{"and a tariff's percentage is of it, too", plain, "s", pricing.Core, midnight, "0.63"},
+		{"but not where that is of the price of energy", derived, "s", 0, midnight, "0.05"},
+	} {
+		if got := c.book.Rate(pricing.Shape{Name: c.shape, CPU: c.cpu}, "", c.at).String(); got != c.want {
+			t.Errorf("%s: %s an hour, want %s", c.name, got, c.want)
+		}
+	}
+	if spare := plain.SpareRate(pricing.Shape{Disk: pricing.GB}); spare != pricing.RateOf(plain.PerDiskGB) {
+		t.Errorf("one that is stopped costs %s an hour, and not its disk alone", spare)
+	}
+}
+
+// What having a machine costs is what a machine of no size costs, and room in a machine is all but that.
+func TestAMachineCostsItsRoomAndWhatHavingItDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b, s, at := drawBook(t), drawShape(t), drawMoment(t)
+		s.Name = "s"
+		room, having := b.RoomRate(s.Resources(), at), b.Rate(pricing.Shape{Name: "s"}, "", at)
+		if off := b.Rate(s, "", at) - room - having; off < -1 || off > 1 || b.PerMachine == 0 && off != 0 { // each is rounded by itself
+			t.Fatalf("%v costs %s, its room %s and having it %s", s, b.Rate(s, "", at), room, having)
+		}
+		without, flat := *b, pricing.Shape{Name: "flat", CPU: s.CPU, Memory: s.Memory, Disk: s.Memory}
+		without.PerMachine = 0
+		if b.Rate(flat, "", at) != without.Rate(flat, "", at) || b.SpareRate(flat) != without.SpareRate(flat) {
+			t.Fatalf("%v costs more where having a machine does", flat)
+		}
+	})
+}
+
 func TestQuoteShowsItsWorking(t *testing.T) {
 	withTariff := derivedBook()
 	withTariff.PerHost = 10_000
@@ -192,6 +239,8 @@ func TestQuoteShowsItsWorking(t *testing.T) {
 	cheap.Tariffs = []pricing.Tariff{nightTariff()}
 	flat := plainBook()
 	flat.Shapes = map[string]pricing.ShapePrices{"s": {PerHour: new(pricing.Micros(123_456))}}
+	each := plainBook()
+	each.PerMachine, each.Tariffs = 50_000, []pricing.Tariff{nightTariff()}
 	gib := plainBook()
 	gib.PerGB, gib.PerGiB = 0, pricing.Unit
 	for _, c := range []struct {
@@ -220,6 +269,12 @@ tariff = Thu 00:00 in UTC = night (22:00–06:00)
 vCPU = 2 vCPU × 0.0316 EUR/vCPU-hour (host pve1) = 0.0632 EUR/h
 memory = 8 GB × 1 EUR/GB-hour = 8 EUR/h
 machine = (0.0632 + 8) × 60 % (tariff night) = 4.83792 EUR/h`},
+		{"each machine", each, shape(2*pricing.Core, 8*pricing.GB), noon.Add(12 * time.Hour), `
+tariff = Thu 00:00 in UTC = night (22:00–06:00)
+vCPU = 2 vCPU × 1 EUR/vCPU-hour = 2 EUR/h
+memory = 8 GB × 1 EUR/GB-hour = 8 EUR/h
+each machine = 0.05, besides its vCPUs and memory = 0.05 EUR/h
+machine = (2 + 8 + 0.05) × 60 % (tariff night) = 6.03 EUR/h`},
 		{"flat", flat, shape(2*pricing.Core, 8*pricing.GB), noon, `
 machine = 0.123456 (shape s) = 0.123456 EUR/h`},
 		{"derived", withTariff, shape(2*pricing.Core, 8*pricing.GB), noon.Add(12 * time.Hour), `
@@ -268,6 +323,7 @@ func drawBook(t *rapid.T) *pricing.Book {
 		b = derivedBook()
 	}
 	b.PerHost = pricing.Micros(rapid.Int64Range(0, 100_000).Draw(t, "fixed"))
+	b.PerMachine = pricing.Micros(rapid.SampledFrom([]int64{0, 1, 50_000, 3_333_333}).Draw(t, "machine"))
 	b.Hosts = map[string]pricing.HostPrices{"pve1": {Prices: prices("pve1"), PerHost: micros("pve1")}}
 	b.Shapes = map[string]pricing.ShapePrices{"own": {Prices: prices("own")}, "flat": {PerHour: new(pricing.Unit)}}
 	b.Zone = drawZone(t)
@@ -346,8 +402,9 @@ func TestRateNeverFallsWithSize(t *testing.T) {
 func TestShortWayOfPricingChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &pricing.Book{
-			PerVCPU: pricing.Micros(rapid.Int64Min(0).Draw(t, "vCPU")),
-			PerGB:   pricing.Micros(rapid.Int64Min(0).Draw(t, "GB")),
+			PerVCPU:    pricing.Micros(rapid.Int64Min(0).Draw(t, "vCPU")),
+			PerGB:      pricing.Micros(rapid.Int64Min(0).Draw(t, "GB")),
+			PerMachine: pricing.Micros(rapid.Int64Min(0).Draw(t, "machine")),
 		}
 		s := shape(pricing.MilliCPU(rapid.Int64Min(0).Draw(t, "cpu")), pricing.Bytes(rapid.Int64Min(0).Draw(t, "memory")))
 		own := func(what string) *pricing.Micros {
@@ -388,7 +445,7 @@ func TestRateIsTheExactPriceRoundedOnce(t *testing.T) {
 }
 
 func TestTooLargeIsTheLargestNotNegative(t *testing.T) {
-	b := &pricing.Book{PerVCPU: math.MaxInt64, PerGB: math.MaxInt64}
+	b := &pricing.Book{PerVCPU: math.MaxInt64, PerGB: math.MaxInt64, PerMachine: math.MaxInt64}
 	s := shape(math.MaxInt64, math.MaxInt64)
 	if got := b.Rate(s, "", noon); got != math.MaxInt64 {
 		t.Errorf("the rate is %d", got)
@@ -428,10 +485,11 @@ func TestBookIsTheSameAfterJSON(t *testing.T) {
 
 func TestValidateReportsEveryFaultWithKeyRuleAndValue(t *testing.T) {
 	b := &pricing.Book{
-		PerVCPU: -3 * pricing.Unit,
-		PerGB:   pricing.Unit,
-		PerGiB:  pricing.Unit,
-		PerHost: -1,
+		PerVCPU:    -3 * pricing.Unit,
+		PerGB:      pricing.Unit,
+		PerGiB:     pricing.Unit,
+		PerHost:    -1,
+		PerMachine: -2,
 		Hosts: map[string]pricing.HostPrices{"pve1.lan": {
 			Prices:   pricing.Prices{PerGB: new(pricing.Unit), PerGiB: new(-pricing.Unit)},
 			Hardware: pricing.Hardware{WattsPerHost: new(60 * pricing.Watt)},
@@ -451,6 +509,7 @@ currency: must not be empty, was ""
 timeZone: must be UTC or the name of a time zone, was Local
 pricePerVCPUHour: must be ≥ 0, was -3
 must have no pricePerGiBHour beside pricePerGBHour, was 1
+pricePerMachineHour: must be ≥ 0, was -0.000002
 pricePerHostHour: must be ≥ 0, was -0.000001
 hosts["pve1.lan"].pricePerGiBHour: must be ≥ 0, was -1
 hosts["pve1.lan"]: must have no pricePerGiBHour beside pricePerGBHour, was -1

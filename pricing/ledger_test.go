@@ -372,7 +372,7 @@ func BenchmarkLedger(b *testing.B) {
 }
 
 func TestAMachineThatIsKeptCostsItsDiskAndItsHostsPart(t *testing.T) {
-	b := &Book{Unit: "EUR", PerVCPU: Unit, PerGB: Unit, PerDiskGB: Unit / 100, PerHost: 3 * Unit}
+	b := &Book{Unit: "EUR", PerVCPU: Unit, PerGB: Unit, PerDiskGB: Unit / 100, PerMachine: 2 * Unit, PerHost: 3 * Unit}
 	s := Shape{Name: "small", CPU: 2 * Core, Memory: 8 * GB, Disk: 50 * GB}
 	l, at := NewLedger(b), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	hour := func(n int) time.Time { return at.Add(time.Duration(n) * time.Hour) }
@@ -387,7 +387,7 @@ func TestAMachineThatIsKeptCostsItsDiskAndItsHostsPart(t *testing.T) {
 	for _, c := range []struct {
 		from, to int
 		want     Micros
-	}{{0, 1, 13*Unit + Unit/2}, {1, 2, 3*Unit + Unit}, {2, 3, 3*Unit + Unit/2}, {3, 4, 13 * Unit}, {4, 5, 3*Unit + Unit/2}, {5, 9, 0}} {
+	}{{0, 1, 15*Unit + Unit/2}, {1, 2, 3*Unit + Unit}, {2, 3, 3*Unit + Unit/2}, {3, 4, 15 * Unit}, {4, 5, 3*Unit + Unit/2}, {5, 9, 0}} {
 		if got := l.Between(hour(c.from), hour(c.to)); got != c.want {
 			t.Errorf("from hour %d to %d it cost %s, want %s", c.from, c.to, got, c.want)
 		}
@@ -396,7 +396,7 @@ func TestAMachineThatIsKeptCostsItsDiskAndItsHostsPart(t *testing.T) {
 		t.Error("it can be kept twice at a time")
 	}
 	placed := []Placed{{Shape: s, Host: "pve1"}, {Shape: s, Host: "pve1", Stopped: true}}
-	if got := b.Total(placed, at); got != Rate(13*Unit+Unit/2)*1000 {
+	if got := b.Total(placed, at); got != Rate(15*Unit+Unit/2)*1000 {
 		t.Errorf("one that runs and one that is kept cost %s/h", got)
 	}
 }

@@ -31,6 +31,10 @@ func TestParts(t *testing.T) {
 			pricing.Book{PerVCPU: 30_000, PerGiB: 5_000, Shapes: own(50_000)},
 			pricing.Parts{CPU: pricing.RateOf(30_000), Memory: pricing.RateOf(20_000)},
 		},
+		"and what having the machine costs does": {
+			pricing.Book{PerVCPU: 30_000, PerGiB: 5_000, PerMachine: 10_000},
+			pricing.Parts{CPU: pricing.RateOf(66_000), Memory: pricing.RateOf(44_000)},
+		},
 		"and in halves where these come to nothing": {
 			pricing.Book{PerVCPU: 0, PerGiB: 0, Shapes: own(50_001)},
 			pricing.Parts{CPU: 25_000_500, Memory: 25_000_500},

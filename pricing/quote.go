@@ -63,7 +63,12 @@ func (r *reckoning) lines(at time.Time) []Line {
 		show(vcpu) + " " + r.book.Unit + "/h",
 	})
 	lines = append(lines, r.memoryLines(memory)...)
-	return append(lines, r.totalLine(show(vcpu)+" + "+show(memory)))
+	terms := []string{show(vcpu), show(memory)}
+	if each := r.book.PerMachine; each != 0 {
+		lines = append(lines, Line{"each machine", each.String() + ", besides its vCPUs and memory", each.String() + " " + r.book.Unit + "/h"})
+		terms = append(terms, each.String())
+	}
+	return append(lines, r.totalLine(sum(terms)))
 }
 
 func (r *reckoning) tariffLine(at time.Time) Line {

@@ -128,17 +128,32 @@ func (r *reckoning) memoryMicros() *big.Rat {
 	return size.Mul(size, r.memory.micros)
 }
 
-// rate is the machine's price, rounded once.
-func (r *reckoning) rate() Rate {
+// machineMicros is what having the machine costs, besides its parts.
+func (r *reckoning) machineMicros() *big.Rat { return ratOf(int64(r.book.PerMachine)) }
+
+// micros is what the machine comes to in all, with the tariff's percentage.
+func (r *reckoning) micros() *big.Rat {
 	var sum *big.Rat
 	if r.whole != nil {
 		sum = new(big.Rat).Set(r.whole.micros)
 	} else {
 		sum = r.vcpuMicros()
-		sum.Add(sum, r.memoryMicros())
+		sum.Add(sum, r.memoryMicros()).Add(sum, r.machineMicros())
 	}
-	return rateOfRat(r.book.scaled(sum, r.tariff))
+	return r.book.scaled(sum, r.tariff)
 }
+
+// cpuShare is the part of the two parts' prices that is for the vCPUs, half where these come to nothing.
+func (r *reckoning) cpuShare() *big.Rat {
+	cpu, both := r.vcpuMicros(), r.vcpuMicros()
+	if both.Add(both, r.memoryMicros()); both.Sign() == 0 {
+		return big.NewRat(1, 2)
+	}
+	return cpu.Quo(cpu, both)
+}
+
+// rate is the machine's price, rounded once.
+func (r *reckoning) rate() Rate { return rateOfRat(r.micros()) }
 
 // scaled applies the tariff's percentage to a price. In a derived book the percentage is of the
 // price of energy, and has been applied to that.

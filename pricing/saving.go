@@ -25,7 +25,8 @@ func (b *Book) Saving(s Shape, host string, at time.Time) Saving {
 	}
 	cpu := r.partSaving(r.vcpu, r.derived.perVCPU, r.derived.from.WattsPerVCPU, r.vcpuMicros())
 	memory := r.partSaving(r.memory, r.derived.perGB, r.derived.from.WattsPerGB, r.memoryMicros())
-	alone := rateOfRat(new(big.Rat).Add(cpu.alone, memory.alone))
+	exact := new(big.Rat).Add(cpu.alone, memory.alone)
+	alone := rateOfRat(exact.Add(exact, r.machineMicros()))
 	withHost := rateOfRat(new(big.Rat).Add(cpu.withHost, memory.withHost))
 	return Saving{Alone: alone, WithHost: min(withHost, whole-alone)} // each is rounded by itself
 }

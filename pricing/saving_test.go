@@ -43,8 +43,11 @@ func TestSaving(t *testing.T) {
 			}(),
 			pricing.Saving{Alone: pricing.RateOf(6_000)},
 		},
+		"so is what having the machine costs": {
+			pricing.Book{Derived: shared(), PerMachine: 2_000}, pricing.Saving{Alone: pricing.RateOf(2_000), WithHost: pricing.RateOf(4_500)},
+		},
 		"a shape's own price is stated": {
-			pricing.Book{Derived: shared(), Shapes: map[string]pricing.ShapePrices{"small": {PerHour: new(pricing.Micros(9_000))}}},
+			pricing.Book{Derived: shared(), PerMachine: 2_000, Shapes: map[string]pricing.ShapePrices{"small": {PerHour: new(pricing.Micros(9_000))}}},
 			pricing.Saving{Alone: pricing.RateOf(9_000)},
 		},
 		"and one for its vCPUs is, beside memory that is derived": {

@@ -39,6 +39,7 @@ func (b *Book) Validate() error {
 	}
 	f.checkPrices("", b.base())
 	atLeastZero(&f, "pricePerDiskGBHour", &b.PerDiskGB)
+	atLeastZero(&f, "pricePerMachineHour", &b.PerMachine)
 	atLeastZero(&f, "pricePerHostHour", &b.PerHost)
 	for _, name := range slices.Sorted(maps.Keys(b.Hosts)) {
 		f.named("hosts", name)

@@ -79,6 +79,10 @@ type PriceBookSpec struct {
 	// its disk is in the prices of its vCPUs and memory. Left out, spares cost nothing.
 	// +optional
 	PricePerDiskGBHour *Money `json:"pricePerDiskGBHour,omitempty"`
+	// What an hour of each machine that runs costs besides its vCPUs and memory: its address, its license and
+	// backup, what its kernel and agents take. It is not added to a shape's pricePerHour.
+	// +optional
+	PricePerMachineHour *Money `json:"pricePerMachineHour,omitempty"`
 	// What each host costs for as long as it carries at least one of our machines, however many: what
 	// could be saved by giving back the last of them.
 	// +optional

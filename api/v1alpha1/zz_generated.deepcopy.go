@@ -1044,6 +1044,11 @@ func (in *PriceBookSpec) DeepCopyInto(out *PriceBookSpec) {
 		*out = new(Money)
 		**out = **in
 	}
+	if in.PricePerMachineHour != nil {
+		in, out := &in.PricePerMachineHour, &out.PricePerMachineHour
+		*out = new(Money)
+		**out = **in
+	}
 	if in.PricePerHostHour != nil {
 		in, out := &in.PricePerHostHour, &out.PricePerHostHour
 		*out = new(Money)

@@ -22,7 +22,7 @@ func newManifestsOpenCostCommand(env *Env) *cobra.Command {
 		Use:   "opencost",
 		Short: "Print our prices as OpenCost reads them",
 		Long: `Print a ConfigMap with a price book's prices as OpenCost reads those of machines of one's own: an hour of a vCPU and of
-a GiB of memory. OpenCost has one price for all machines and all times, so a book that has more is refused. What a disk
+a GiB of memory. OpenCost has one price of each for all machines and all times, so a book that has more is refused. What a disk
 costs of a machine that is stopped is left out, and said so: that is no node, and OpenCost's price of storage is one of volumes.
 
 Where releases of OpenCost take prices of an hour for those of a month, 'plimsoll testbed rke2 costs' tells.`,
@@ -78,13 +78,14 @@ func openCostPrices(book *pricing.Book) ([]byte, error) {
 		there bool
 	}{
 		{"derived", book.Derived != nil},
+		{"pricePerMachineHour", book.PerMachine != 0},
 		{"pricePerHostHour", book.PerHost != 0},
 		{"hosts", len(book.Hosts) > 0},
 		{"shapes", len(book.Shapes) > 0},
 		{"tariffs", len(book.Tariffs) > 0},
 	} {
 		if has.there {
-			faults = append(faults, fmt.Errorf("%s: must be left out, for OpenCost has one price for all machines and times", has.key))
+			faults = append(faults, fmt.Errorf("%s: must be absent, for OpenCost has one price of a vCPU and one of memory for all machines and times", has.key))
 		}
 	}
 	if err := errors.Join(faults...); err != nil {

@@ -167,8 +167,11 @@ func TestPricesAreWrittenAsOpenCostReadsThem(t *testing.T) {
 			t.Errorf("%s: %v", book, prices)
 		}
 	}
-	files := fstest.MapFS{"prices.yaml": {Data: []byte("{currency: EUR, pricePerVCPUHour: 1, pricePerGBHour: 1, shapes: {small: {pricePerHour: 3}}}")}}
-	if _, stderr, code := inProcess(t, files, "manifests", "opencost", "--prices", "prices.yaml"); code != exitConfig || !strings.Contains(stderr, "prices.yaml: shapes: must be left out, for OpenCost has one price for all machines and times") {
-		t.Errorf("exit %d: %s", code, stderr)
+	for key, more := range map[string]string{"shapes": "{small: {pricePerHour: 3}}", "pricePerMachineHour": "0.1", "pricePerHostHour": "0.1"} {
+		files := fstest.MapFS{"prices.yaml": {Data: []byte("{currency: EUR, pricePerVCPUHour: 1, pricePerGBHour: 1, " + key + ": " + more + "}")}}
+		want := "prices.yaml: " + key + ": must be absent, for OpenCost has one price of a vCPU and one of memory for all machines and times"
+		if _, stderr, code := inProcess(t, files, "manifests", "opencost", "--prices", "prices.yaml"); code != exitConfig || !strings.Contains(stderr, want) {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"math"
+	"math/big"
 	"testing"
 	"time"
 
@@ -125,6 +126,38 @@ func TestPricesOfNodesAndPodsAreInOneUnit(t *testing.T) {
 	}
 }
 
+// The fewer machines are the cheaper, and no pod is worth more for what having a machine costs.
+func TestHavingAMachineIsInTheNodesPriceAndNotInThePods(t *testing.T) {
+	book := *defaultPrices
+	book.PerMachine = pricing.Unit
+	s, _ := made(t, func(c *Config) { c.Prices = &book })
+	from, to := timestamppb.New(noon), timestamppb.New(noon.Add(time.Hour))
+	node, err := s.PricingNodePrice(t.Context(), &externalgrpc.PricingNodePriceRequest{
+		Node: &externalgrpc.ExternalGrpcNode{Labels: map[string]string{PoolLabel: "workers", ShapeLabel: "small"}}, StartTimestamp: from, EndTimestamp: to,
+	})
+	if want := 1 + 2 + 8.589934592; err != nil || math.Abs(node.Price-want) > 1e-9 {
+		t.Errorf("the node costs %v (%v), want %g", node, err, want)
+	}
+	text := podAsking(t, "1")
+	if answer, err := s.PricingPodPrice(t.Context(), &externalgrpc.PricingPodPriceRequest{PodBytes: text, StartTimestamp: from, EndTimestamp: to}); err != nil || answer.Price != 1 {
+		t.Errorf("the pod costs %v (%v), want 1", answer, err)
+	}
+	if worth := s.worth(&externalgrpc.Option{PodBytes: [][]byte{text, text}}); worth.Cmp(big.NewInt(int64(pricing.RateOf(2*pricing.Unit)))) != 0 {
+		t.Errorf("two pods are worth %s", worth)
+	}
+}
+
+// podAsking is a pod that asks for so much CPU, as it comes over the wire.
+func podAsking(t *testing.T, cpu string) []byte {
+	text, err := (&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
+	}}}}}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func TestPricesAreNeverMadeUp(t *testing.T) {
 	s, _ := made(t, nil)
 	ours := map[string]string{PoolLabel: "workers", ShapeLabel: "small"}
@@ -223,19 +256,11 @@ func TestOptionsAreUnsetUnlessTheClientCanTakeThem(t *testing.T) {
 func TestExpanderTakesTheCheapest(t *testing.T) {
 	s, _ := made(t, nil)
 	small, large := groupOf(t, s, "workers.small"), groupOf(t, s, "workers.large")
-	pod := func(cpu string) []byte {
-		text, err := (&corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
-		}}}}}).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
 	option := func(id string, n int32, pods ...[]byte) *externalgrpc.Option {
 		return &externalgrpc.Option{NodeGroupId: id, NodeCount: n, PodBytes: pods}
 	}
-	one, three := [][]byte{pod("1")}, [][]byte{pod("1"), pod("1"), pod("1")}
+	pod := podAsking(t, "1")
+	one, three := [][]byte{pod}, [][]byte{pod, pod, pod}
 	for name, c := range map[string]struct {
 		options []*externalgrpc.Option
 		want    string

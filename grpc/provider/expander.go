@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
-	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // offer is an option with what it costs.
@@ -64,8 +63,7 @@ func (s *Server) worth(o *externalgrpc.Option) *big.Int {
 		if err != nil {
 			continue // see Option.podBytes
 		}
-		rate := s.prices().Rate(pricing.Shape{CPU: room.CPU, Memory: room.Memory}, "", s.cfg.Now())
-		sum.Add(sum, big.NewInt(int64(rate)))
+		sum.Add(sum, big.NewInt(int64(s.prices().RoomRate(room, s.cfg.Now()))))
 	}
 	return sum
 }

@@ -27,7 +27,7 @@ func (s *Server) PricingNodePrice(ctx context.Context, r *externalgrpc.PricingNo
 	if err != nil {
 		return nil, err
 	}
-	return &externalgrpc.PricingNodePriceResponse{Price: s.cost(g.shape, from, to)}, nil
+	return &externalgrpc.PricingNodePriceResponse{Price: s.cost(func(at time.Time) pricing.Rate { return s.rate(g, at) }, from, to)}, nil
 }
 
 // priced finds the group of a node by its labels: a template node has nothing else to go by.
@@ -46,7 +46,7 @@ func (v *view) priced(n *externalgrpc.ExternalGrpcNode) (*group, error) {
 }
 
 // PricingPodPrice is what the room that a pod asks for costs over a stretch of time, in the same unit
-// as a node's price.
+// as a node's price. What having a machine costs is not in it, for pods share one.
 func (s *Server) PricingPodPrice(_ context.Context, r *externalgrpc.PricingPodPriceRequest) (*externalgrpc.PricingPodPriceResponse, error) {
 	text := r.GetPodBytes()
 	if len(text) == 0 {
@@ -60,14 +60,14 @@ func (s *Server) PricingPodPrice(_ context.Context, r *externalgrpc.PricingPodPr
 	if err != nil {
 		return nil, err
 	}
-	return &externalgrpc.PricingPodPriceResponse{Price: s.cost(pricing.Shape{CPU: room.CPU, Memory: room.Memory}, from, to)}, nil
+	return &externalgrpc.PricingPodPriceResponse{Price: s.cost(func(at time.Time) pricing.Rate { return s.prices().RoomRate(room, at) }, from, to)}, nil
 }
 
-// cost adds up what a shape costs where prices change, exactly.
-func (s *Server) cost(shape pricing.Shape, from, to time.Time) float64 {
+// cost adds up a rate where prices change, exactly.
+func (s *Server) cost(rateAt func(time.Time) pricing.Rate, from, to time.Time) float64 {
 	sum := new(big.Int)
 	for p := range s.prices().Periods(from, to) {
-		rate := big.NewInt(int64(s.prices().Rate(shape, "", p.From)))
+		rate := big.NewInt(int64(rateAt(p.From)))
 		sum.Add(sum, rate.Mul(rate, big.NewInt(int64(p.To.Sub(p.From)))))
 	}
 	units, _ := new(big.Rat).SetFrac(sum, new(big.Int).Mul(big.NewInt(1e9), big.NewInt(int64(time.Hour)))).Float64()

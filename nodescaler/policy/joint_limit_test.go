@@ -227,6 +227,7 @@ func TestNoSpareTakesAMachineAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := aWorld()
 		w.Prices.PerDiskGB = pricing.Micros(rapid.Int64Range(1, 400_000).Draw(t, "disk"))
+		w.Prices.PerMachine = pricing.Micros(rapid.SampledFrom([]int64{0, 3e6}).Draw(t, "having one"))
 		w.Pools[0].Shapes[0].Disk = 20 * pricing.GB
 		w.Pools[0].Max = rapid.IntRange(1, 12).Draw(t, "max")
 		shape := w.Pools[0].Shapes[0]

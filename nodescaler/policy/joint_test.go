@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // A clone that fails is tried again soon, and one that goes on failing less and less often.
@@ -38,6 +39,17 @@ func TestJointSoonTriesAgainWhatFailed(t *testing.T) {
 	if bought(2*time.Minute+20*time.Second) || !bought(2*time.Minute+35*time.Second) {
 		t.Error("after the second failure there is no order after 35 s, or one after 20 s")
 	}
+}
+
+// Where having a machine costs, one large machine wins over small ones that are a little cheaper for what they hold.
+func TestJointBuysFewerWhereHavingAMachineCosts(t *testing.T) {
+	w := aWorld().pods(8, "a", "", 900, 100)
+	w.Pools[0].Shapes, w.Pools[0].Reserved = []pricing.Shape{small, large}, pricing.Resources{}
+	w.Prices.Shapes = map[string]pricing.ShapePrices{large.Name: {Prices: pricing.Prices{PerVCPU: new(pricing.Unit * 11 / 10)}}}
+	w.Hosts = w.Hosts[:1]
+	expect(t, decide(t, build(t, Spec{Policy: "joint"}), w.at(0)), []string{"Buy w small pve1", "Buy w small pve1", "Buy w small pve1", "Buy w small pve1"})
+	w.Prices.PerMachine = pricing.Unit
+	expect(t, decide(t, build(t, Spec{Policy: "joint"}), w.at(0)), []string{"Buy w large pve1"})
 }
 
 // For how long machines are not needed is learnt of those that are needed again, and not of those that only

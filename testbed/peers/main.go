@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // command is what the flags say.
@@ -48,6 +50,11 @@ func parse(args []string, out io.Writer) (*command, error) {
 	names := set.String("rows", strings.Join(rowNames, ","), "the rows to play")
 	pods := set.String("pods", "100,1000,5000,10000", "with how many pods")
 	shapes := set.String("shapes", "20,400", "with how many shapes: 20, 400 or both")
+	var machine pricing.Micros
+	set.Func("machine", "the `price` of an hour of having one machine more, besides that of its shape (default 0)", func(text string) (err error) {
+		machine, err = pricing.ParseMicros(text)
+		return err
+	})
 	set.DurationVar(&c.limit, "limit", 10*time.Minute, "how long one plan may take")
 	set.StringVar(&c.play, "play", "", "play one setting in this process, as karpenter or plimsoll")
 	if err := set.Parse(args); err != nil {
@@ -67,7 +74,7 @@ func parse(args []string, out io.Writer) (*command, error) {
 	for _, row := range strings.Split(*names, ",") {
 		for _, n := range counts {
 			for _, of := range sizes {
-				c.settings = append(c.settings, setting{row, n, of})
+				c.settings = append(c.settings, setting{row, n, of, machine})
 			}
 		}
 	}
@@ -133,6 +140,8 @@ func (s setting) check() error {
 		return fmt.Errorf("-pods: must be 1 and more, was %d", s.Pods)
 	case s.Shapes != 20 && s.Shapes != 400:
 		return fmt.Errorf("-shapes: must be 20 or 400, was %d", s.Shapes)
+	case s.Machine < 0:
+		return fmt.Errorf("-machine: must be 0 and more, was %s", s.Machine)
 	}
 	return nil
 }

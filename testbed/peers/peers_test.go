@@ -17,7 +17,7 @@ import (
 func TestAWorldIsAlwaysTheSame(t *testing.T) {
 	for _, row := range rowNames {
 		for _, shapes := range []int{20, 400} {
-			s := setting{row, 300, shapes}
+			s := setting{row, 300, shapes, 0}
 			a, b := newWorld(s), newWorld(s)
 			if len(a.pods) != 300 || len(a.offers) != shapes {
 				t.Errorf("%s: %d pods and %d shapes", s, len(a.pods), len(a.offers))
@@ -41,11 +41,22 @@ func TestAWorldIsAlwaysTheSame(t *testing.T) {
 	}
 }
 
+func TestAMachineCostsWhatItsShapeDoesAndWhatHavingItDoes(t *testing.T) {
+	free, dear := newWorld(setting{"plain", 1, 400, 0}), newWorld(setting{"plain", 1, 400, pricing.Unit / 20})
+	book, types := dear.book(), dear.instanceTypes()
+	for i := range dear.offers {
+		o, want := &dear.offers[i], free.offers[i].price+pricing.Unit/20
+		if got := book.Rate(o.Shape, zones[0], time.Time{}); o.price != want || got != pricing.RateOf(want) || types[i].Offerings[0].Price != float64(want)/1e6 {
+			t.Errorf("%s costs us %s and Karpenter %v, want %s", o.Name, got, types[i].Offerings[0].Price, want)
+		}
+	}
+}
+
 // Both plan each row so that the scheduler has nothing against it. Karpenter may leave pods with an affinity waiting.
 func TestPlansAreJudged(t *testing.T) {
 	for _, row := range rowNames {
 		for who, plan := range players {
-			w := newWorld(setting{row, 60, 20})
+			w := newWorld(setting{row, 60, 20, 0})
 			machines, err := plan(w, t.Context())
 			if err != nil {
 				t.Fatalf("%s, %s: %v", row, who, err)
@@ -63,8 +74,8 @@ func TestPlansAreJudged(t *testing.T) {
 
 // Each filter refuses a plan that breaks its rule, and nothing else does.
 func TestTheJudgeFindsWhatIsWrong(t *testing.T) {
-	large := newWorld(setting{"plain", 1, 20}).offers[19]
-	small := newWorld(setting{"plain", 1, 20}).offers[0]
+	large := newWorld(setting{"plain", 1, 20, 0}).offers[19]
+	small := newWorld(setting{"plain", 1, 20, 0}).offers[0]
 	in := func(zone string, replicas ...string) machine { return machine{large, zone, "ssd", replicas} }
 	for _, c := range []struct {
 		name  string
@@ -137,7 +148,7 @@ func TestAimsAndTable(t *testing.T) {
 		{1000, late, r(999, 10, 100, time.Second), "≥ 40× | miss: placed; Karpenter did not finish"},
 		{1000, theirs, late, "miss: placed"},
 	} {
-		if line := sum.line(setting{"plain", c.pods, 20}, &pair{c.theirs, c.ours}); !strings.HasSuffix(line, c.want+" |") {
+		if line := sum.line(setting{"plain", c.pods, 20, 0}, &pair{c.theirs, c.ours}); !strings.HasSuffix(line, c.want+" |") {
 			t.Errorf("%s, want %s", line, c.want)
 		}
 	}
@@ -157,6 +168,7 @@ func TestFlagsNameKeyRuleAndValue(t *testing.T) {
 		{"-pods 0", "-pods: must be 1 and more, was 0"},
 		{"-pods many", `-pods: must be numbers with commas between them, was "many"`},
 		{"-shapes 21", "-shapes: must be 20 or 400, was 21"},
+		{"-machine -0.05", "-machine: must be 0 and more, was -0.05"},
 		{"-limit 0s", "-limit: must be above 0, was 0s"},
 		{"-play plimsoll", `-play: must be one of karpenter, plimsoll with one setting, was "plimsoll" with 64`},
 	} {

@@ -40,7 +40,7 @@ func (c *command) start(ctx context.Context, who string, s setting) (*result, er
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, "-play", who, "-rows", s.Row, "-pods", strconv.Itoa(s.Pods),
-		"-shapes", strconv.Itoa(s.Shapes), "-limit", c.limit.String())
+		"-shapes", strconv.Itoa(s.Shapes), "-machine", s.Machine.String(), "-limit", c.limit.String())
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
 	if err := cmd.Run(); err != nil {

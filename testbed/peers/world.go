@@ -54,6 +54,7 @@ type world struct {
 type setting struct {
 	Row          string
 	Pods, Shapes int
+	Machine      pricing.Micros // what an hour of having any machine costs besides
 }
 
 func (s setting) String() string { return fmt.Sprintf("%s/%d/%d", s.Row, s.Pods, s.Shapes) }
@@ -68,6 +69,9 @@ func newWorld(s setting) *world {
 		for i := range w.offers {
 			w.offers[i].vary()
 		}
+	}
+	for i := range w.offers {
+		w.offers[i].price += s.Machine
 	}
 	w.load(s.Pods, rows[s.Row], newRand(s.Pods, slices.Index(rowNames, s.Row)))
 	return w

@@ -90,13 +90,21 @@ func TestWhatIsServed(t *testing.T) {
 func TestHourlyMeansHourly(t *testing.T) {
 	s := aCluster()
 	s.Prices.PerHost = 0
+	holdsHourly(t, s, "0.01", "0.0025", "0.06")
+	s.Prices.PerMachine = 30_000 // by half as much again
+	holdsHourly(t, s, "0.015", "0.00375", "0.09")
+}
+
+// holdsHourly looks at what is served of w-1 for a core, a GiB and the node.
+func holdsHourly(t *testing.T, s *nodescaler.Snapshot, cpu, ram, total string) {
+	t.Helper()
 	e := NewExporter()
 	e.See(s)
 	text := served(t, e)
 	for _, want := range []string{
-		`node_cpu_hourly_cost{arch="amd64",instance="w-1",instance_type="small",node="w-1",provider_id="proxmox://home/100",region="home"} 0.01`,
-		`node_ram_hourly_cost{arch="amd64",instance="w-1",instance_type="small",node="w-1",provider_id="proxmox://home/100",region="home"} 0.0025`,
-		`node_total_hourly_cost{arch="amd64",instance="w-1",instance_type="small",node="w-1",provider_id="proxmox://home/100",region="home"} 0.06`,
+		`node_cpu_hourly_cost{arch="amd64",instance="w-1",instance_type="small",node="w-1",provider_id="proxmox://home/100",region="home"} ` + cpu,
+		`node_ram_hourly_cost{arch="amd64",instance="w-1",instance_type="small",node="w-1",provider_id="proxmox://home/100",region="home"} ` + ram,
+		`node_total_hourly_cost{arch="amd64",instance="w-1",instance_type="small",node="w-1",provider_id="proxmox://home/100",region="home"} ` + total,
 	} {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("there is no %s", want)

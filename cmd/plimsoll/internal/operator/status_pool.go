@@ -162,11 +162,10 @@ func (b *book) status(d *desk) v1alpha1.PriceBookStatus {
 
 // resolved are the prices that are in force now, where neither host nor shape has its own.
 func resolved(b *pricing.Book, d *desk) *v1alpha1.ResolvedPrices {
-	vcpu := pricing.Shape{CPU: pricing.Core}
 	p := &v1alpha1.ResolvedPrices{
-		PricePerVCPUHour: b.Rate(vcpu, "", d.now).String(),
-		PricePerGBHour:   b.Rate(pricing.Shape{Memory: pricing.GB}, "", d.now).String(),
-		PricePerGiBHour:  b.Rate(pricing.Shape{Memory: pricing.GiB}, "", d.now).String(),
+		PricePerVCPUHour: b.RoomRate(pricing.Resources{CPU: pricing.Core}, d.now).String(),
+		PricePerGBHour:   b.RoomRate(pricing.Resources{Memory: pricing.GB}, d.now).String(),
+		PricePerGiBHour:  b.RoomRate(pricing.Resources{Memory: pricing.GiB}, d.now).String(),
 	}
 	q := b.Quote(pricing.Shape{CPU: pricing.Core, Memory: pricing.GB}, "", d.now)
 	p.Tariff = q.Tariff

@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 )
 
@@ -28,6 +29,14 @@ func TestConditionOfTheObjective(t *testing.T) {
 		if got := st.Conditions[0]; fmt.Sprintf("%s %s %s", got.Status, got.Reason, got.Message) != want {
 			t.Errorf("%s %s %s, want %s", got.Status, got.Reason, got.Message, want)
 		}
+	}
+}
+
+// A vCPU and memory have their own prices there, without what having a machine costs.
+func TestPricesInForceAreOfRoomAlone(t *testing.T) {
+	book := &pricing.Book{Unit: "EUR", PerVCPU: pricing.Unit, PerGB: 2 * pricing.Unit, PerMachine: 5 * pricing.Unit}
+	if got := resolved(book, &desk{now: t0}); got.PricePerVCPUHour != "1" || got.PricePerGBHour != "2" || got.PricePerGiBHour != "2.147483648" {
+		t.Errorf("%+v", got)
 	}
 }
 
