@@ -35,16 +35,15 @@ test: ## vet and run all tests but those that need the lab or a browser
 	$(GO) vet -tags lab,browser ./...
 	$(GO) test $(ARGS) ./...
 
-race: ## run all tests under the race detector (needs a C compiler)
+race: ## run under the race detector the tests of all in which something may race (needs a C compiler)
 	@test "$$($(GO) env CGO_ENABLED)" = 1 || { \
 		echo "make race: the race detector needs cgo, and Go found no C compiler: install gcc or clang, or set CC and CGO_ENABLED=1" >&2; \
 		exit 1; }
-	$(GO) test -race -timeout 30m $(ARGS) ./...
+	@packages=$$(GO='$(GO)' .ci/racy) && test -n "$$packages" && set -x && $(GO) test -race -timeout 30m $(ARGS) $$packages
 
-unraced: ## run, without the race detector, the packages whose tests do less under it
-	@packages=$$(grep -rl --include='*_test.go' '^//go:build race' . | xargs -n 1 dirname | sort -u); \
-	test -n "$$packages" || { echo "make unraced: no package has a test file for 'race'" >&2; exit 1; }; \
-	set -x; $(GO) test $(ARGS) $$packages
+unraced: ## run, without the race detector, the packages in which nothing races, and those whose tests do less under it
+	@less=$$(grep -rl --include='*_test.go' '^//go:build race' . | xargs -n 1 dirname | xargs $(GO) list) && others=$$(GO='$(GO)' .ci/racy -v) && \
+	test -n "$$less" && test -n "$$others" && set -x && $(GO) test $(ARGS) $$(printf '%s\n' $$less $$others | sort -u)
 
 laws: ## try the laws on new random cases, ten times as many (ARGS=-rapid.checks=... for more)
 	@packages=$$($(GO) list -f '{{.ImportPath}}:{{.Dir}}' ./... | while IFS=: read -r package dir; do \
