@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -60,7 +61,7 @@ func (d *draft) noteUnplaced(pools []nodescaler.PoolSize, shut func(*nodescaler.
 	slices.SortStableFunc(d.unplaced, func(a, b unplaced) int { return strings.Compare(a.pod.Name, b.pod.Name) })
 	all, seen := map[string]*nodescaler.Unplaced{}, map[string]bool{}
 	for _, u := range d.unplaced {
-		if seen[u.pod.Name] {
+		if seen[u.pod.Name] || d.settles(u.pod) {
 			continue
 		}
 		if u.why == nil {
@@ -86,6 +87,14 @@ func (d *draft) noteUnplaced(pools []nodescaler.PoolSize, shut func(*nodescaler.
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		d.plan.Unplaced = append(d.plan.Unplaced, *all[key])
 	}
+}
+
+// claimsTake is how long after a pod its claims may be made and bound, which is nothing to say a word about.
+const claimsTake = time.Minute
+
+// settles reports whether the pod is new and has a claim that is not ready for it.
+func (d *draft) settles(p *nodescaler.Pod) bool {
+	return p.Selector[nodescaler.SelectHelp] != "" && d.x.Now.Sub(p.Created) < claimsTake
 }
 
 // parkUnhelped notes the pods that room did not help.
@@ -144,7 +153,7 @@ const (
 func (s *search) obstacle(p *nodescaler.Pod) (why *nodescaler.Reason, help string) {
 	if what := p.Selector[nodescaler.SelectNowhere]; what != "" {
 		r := because(nodescaler.RequirementUnmet, "the pod asks for %s, and no pool is known to have one", what)
-		return &r, "a node of that kind which joins without Plimsoll, or a pod that does not ask for it"
+		return &r, cmp.Or(p.Selector[nodescaler.SelectHelp], "a node of that kind which joins without Plimsoll, or a pod that does not ask for it")
 	}
 	if len(s.pools) == 0 {
 		r := because(nodescaler.PoolUnknown, "there is no pool that a machine could be ordered from")
@@ -326,6 +335,9 @@ func (s *search) without(name string, p *nodescaler.Pod, pool *nodescaler.PoolSi
 	}
 	if name == pricing.EphemeralStorage {
 		o.help = fmt.Sprintf("a larger disk for pool %s, or a lower request", pool.Name)
+	}
+	if driver, is := strings.CutPrefix(name, nodescaler.AttachableVolumes); is {
+		o.help = fmt.Sprintf("a pool whose machines take more volumes of %s, or fewer volumes in the pod", driver)
 	}
 	return o
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -26,6 +27,25 @@ func selects(key, value string) func(*nodescaler.Pod) {
 
 func reserved(taint nodescaler.Taint, labels map[string]string) func(*nodescaler.Pool) {
 	return func(p *nodescaler.Pool) { p.Taints, p.Labels = []nodescaler.Taint{taint}, labels }
+}
+
+// Many a claim is bound some seconds after its pod.
+func TestANewPodsClaimsHaveTime(t *testing.T) {
+	unbound := func(p *nodescaler.Pod) {
+		p.Selector = map[string]string{nodescaler.SelectNowhere: "a node with the volume of claim d", nodescaler.SelectHelp: "that volume"}
+	}
+	w := aWorld().pod("a", "", 600, 100, unbound)
+	for age, reasons := range map[time.Duration]int{claimsTake - time.Second: 0, claimsTake: 1} {
+		w.Pods[0].Created = w.Now.Add(-age)
+		p, err := New(Spec{Policy: "unneeded"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := p.Decide(&w.Snapshot)
+		if len(plan.Unplaced) != reasons || len(plan.Actions) > 0 {
+			t.Errorf("after %s: %v, and %v", age, plan.Unplaced, plan.Actions)
+		}
+	}
 }
 
 // A pod that waits in vain says what keeps it from each pool, the nearest first, and what would help.
@@ -69,6 +89,15 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 		{"what no field says", aWorld().pod("a", "", 600, 100, selects(nodescaler.SelectNowhere, "a node with nvidia.com/gpu")),
 			nodescaler.RequirementUnmet, "the pod asks for a node with nvidia.com/gpu, and no pool is known to have one",
 			"a node of that kind which joins without Plimsoll, or a pod that does not ask for it"},
+		{"what is known to help", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) {
+			p.Selector = map[string]string{nodescaler.SelectNowhere: "a node with the volume of claim d, which does not exist", nodescaler.SelectHelp: "that claim"}
+		}),
+			nodescaler.RequirementUnmet, "the pod asks for a node with the volume of claim d, which does not exist, and no pool is known to have one", "that claim"},
+		{"more volumes than a machine takes", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) {
+			p.Extra = pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 4}}
+		}).change(func(w *world) { w.Pools[0].Extra = pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 3}} }),
+			nodescaler.InsufficientResource, "pool w: its nearest shape, small, has 3 attachable-volumes/few for pods, and the pod asks for 4 attachable-volumes/few",
+			"a pool whose machines take more volumes of few, or fewer volumes in the pod"},
 		{"a port that a DaemonSet has", aWorld().pod("a", "", 600, 100, lonely).change(func(w *world) {
 			w.Pools[0].Daemons.Sets = []*nodescaler.Pod{{Repels: []string{"app=web"}}}
 			w.Pools[0].Daemons.Sets[0].Name = "kube-system/agent"
