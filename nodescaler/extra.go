@@ -3,6 +3,7 @@ package nodescaler
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -23,6 +24,10 @@ func (p *Pool) Has(name string) bool {
 
 // anyDisk is what machines have of whose disk nothing is known.
 var anyDisk = pricing.Amounts{{Name: pricing.EphemeralStorage, N: pricing.Boundless}}
+
+// AttachableVolumes begins the name of an amount that is how many volumes a node takes of a storage driver, whose name
+// follows. Once one node has a limit all have the amount, and it is Boundless where there is none.
+const AttachableVolumes = "attachable-volumes/"
 
 // Extras is what a new machine of the shape has besides CPU and memory: what its nodes were seen to have, or else what
 // the pool says, with the disk's part that pods may use.
@@ -64,13 +69,18 @@ func (p *PoolSize) see(s pricing.Shape, n *Node) {
 		has[x.Name] = min(x.N, n.Extra.Of(x.Name))
 	}
 	for _, x := range was {
-		has[x.Name] = max(has[x.Name], x.N)
+		if strings.HasPrefix(x.Name, AttachableVolumes) { // a node without a limit may lack the driver
+			has[x.Name] = min(has[x.Name], x.N)
+		} else {
+			has[x.Name] = max(has[x.Name], x.N)
+		}
 	}
 	p.Seen[s] = pricing.AmountsOf(has)
 }
 
 // seeExtras has pools say what their nodes have besides CPU and memory. The Node of a spare, which is off, shows nothing.
 func (x *Index) seeExtras() {
+	x.promiseVolumes()
 	for i := range x.loads {
 		n := &x.loads[i]
 		if n.VM == nil || n.VM.Kept() || !n.Ready || x.Now.Sub(n.Joined) < NodeStartup {
@@ -79,6 +89,31 @@ func (x *Index) seeExtras() {
 		if p := x.Pool(n.VM.Pool); p != nil && (len(n.Extra) > 0 || len(p.Extra) > 0) {
 			p.see(n.VM.Shape, n.Node)
 		}
+	}
+}
+
+// promiseVolumes has new machines take any number of volumes of the drivers that nodes have limits on, until nodes of
+// theirs show another.
+func (x *Index) promiseVolumes() {
+	any := map[string]int64{}
+	for i := range x.loads {
+		for _, a := range x.loads[i].Extra {
+			if strings.HasPrefix(a.Name, AttachableVolumes) {
+				any[a.Name] = pricing.Boundless
+			}
+		}
+	}
+	if len(any) == 0 {
+		return
+	}
+	for i := range x.Pools {
+		p := *x.Pools[i].Pool // the snapshot's is only to be read
+		has := maps.Clone(any)
+		for _, a := range p.Extra {
+			has[a.Name] = a.N
+		}
+		p.Extra = pricing.AmountsOf(has)
+		x.Pools[i].Pool = &p
 	}
 }
 

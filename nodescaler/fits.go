@@ -166,8 +166,15 @@ func explain(code string, p *Pod, n *Node, used Used) string {
 }
 
 // SelectNowhere is a label that no node has. A pod that asks of its node what there is no field for selects it, with
-// what it asks for as the value: no machine is bought for it in vain, and the node that it runs on is not emptied.
-const SelectNowhere = "plimsoll.dev/cannot-foresee"
+// what it asks for as the value: no machine is bought for it in vain, and the node that it runs on is not emptied. With
+// SelectHelp it selects what would help, or "".
+const (
+	SelectNowhere = "plimsoll.dev/cannot-foresee"
+	SelectHelp    = "plimsoll.dev/cannot-foresee-help"
+)
+
+// Nowhere reports whether the pod asks of its node what no node is known to have.
+func (p *Pod) Nowhere() bool { return p.Selector[SelectNowhere] != "" }
 
 // Mismatch says in words what Accepts found; "" if it found nothing.
 func Mismatch(p *Pod, n *Node) string {

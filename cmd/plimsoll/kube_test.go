@@ -34,7 +34,8 @@ type kubeAPI struct {
 var kubePaths = map[string]string{
 	"Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "PersistentVolume": "/api/v1/persistentvolumes",
 	"PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
-	"PodDisruptionBudget":   "/apis/policy/v1/poddisruptionbudgets", "ReplicaSet": "/apis/apps/v1/replicasets",
+	"StorageClass":          "/apis/storage.k8s.io/v1/storageclasses", "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+	"PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets", "ReplicaSet": "/apis/apps/v1/replicasets",
 	"Deployment": "/apis/apps/v1/deployments", "StatefulSet": "/apis/apps/v1/statefulsets", "DaemonSet": "/apis/apps/v1/daemonsets",
 	"VMPool": "/apis/plimsoll.dev/v1alpha1/vmpools", "PriceBook": "/apis/plimsoll.dev/v1alpha1/pricebooks",
 	"WorkloadAutoscaler": "/apis/plimsoll.dev/v1alpha1/workloadautoscalers",

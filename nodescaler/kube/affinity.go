@@ -58,24 +58,3 @@ func means(r *nodescaler.Requirement) bool {
 	}
 	return false
 }
-
-// place adds to what the pod said what its volumes require of its node, and what there is no word for.
-func place(said *nodescaler.Pod, p *pod, volumes map[string]*volume) {
-	for _, claim := range p.claims {
-		v := volumes[p.Namespace+"/"+claim]
-		if v == nil {
-			continue // not bound yet: it will be bound where the pod goes
-		}
-		if v.local != "" && said.Pinned == "" && !said.Daemon {
-			said.Pinned = "local storage: " + v.local
-		}
-		if v.required != nil {
-			said.Volumes = append(said.Volumes, v.required)
-		}
-	}
-	if p.lacking != "" {
-		said.Selector = nowhere(p.lacking)
-	}
-}
-
-func nowhere(what string) map[string]string { return map[string]string{nodescaler.SelectNowhere: what} }

@@ -37,17 +37,14 @@ func TestPodsGoWhereTheirConstraintsLetThem(t *testing.T) {
 	requires := func(terms string) string {
 		return `spec: {nodeName: small-1, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [` + terms + `]}}}}`
 	}
-	volumes := map[string]*volume{}
+	var volumes []*volume
 	for _, v := range []string{
 		`{metadata: {name: v1}, spec: {claimRef: {namespace: shop, name: here}, local: {path: /d}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [small-1]}]}]}}}}`,
 		`{metadata: {name: v2}, spec: {claimRef: {namespace: shop, name: zoned}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}}}`,
 	} {
-		o, err := keepVolume(object[corev1.PersistentVolume](t, v))
-		if err != nil {
-			t.Fatal(err)
-		}
-		volumes[o.(*volume).claim] = o.(*volume)
+		volumes = append(volumes, shortVolume(object[corev1.PersistentVolume](t, v)))
 	}
+	rests := newStorage(volumes, nil, nil, nil, nil)
 	const all, nowhere = "control, large-1, new large, new small, small-1", ""
 	for _, c := range []struct{ name, spec, want, pinned string }{
 		{name: "nothing", spec: `spec: {nodeName: small-1}`, want: all},
@@ -62,7 +59,7 @@ func TestPodsGoWhereTheirConstraintsLetThem(t *testing.T) {
 		{name: "a term that means nothing", spec: requires(`{matchExpressions: [{key: gen, operator: Gt, values: [seven]}]}, {matchExpressions: []}`), want: nowhere},
 		{name: "a volume of one node", spec: `spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: here}}]}`, want: "small-1", pinned: "local storage: persistent volume v1 is on the node's own disk"},
 		{name: "a volume of a zone", spec: `spec: {nodeSelector: {disk: ssd}, volumes: [{name: d, persistentVolumeClaim: {claimName: zoned}}]}`, want: "large-1"},
-		{name: "a volume that is not there yet", spec: `spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: later}}]}`, want: all},
+		{name: "a claim of which nothing is known", spec: `spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: later}}]}`, want: all},
 		{name: "two zones at once", spec: `spec: {nodeSelector: {zone: b}, volumes: [{name: d, persistentVolumeClaim: {claimName: zoned}}]}`, want: nowhere},
 		{name: "a claim of a device", spec: `spec: {resourceClaims: [{name: gpu, resourceClaimName: gpu}]}`, want: nowhere},
 		{name: "no neighbour, running", spec: `spec: {nodeName: small-1, affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {}}]}}}`, want: all},
@@ -72,7 +69,7 @@ func TestPodsGoWhereTheirConstraintsLetThem(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := keptPod(t, "metadata: {namespace: shop, name: a, "+owned+"}\n"+c.spec)
 			said := p.said
-			place(&said, p, volumes)
+			rests.place(&said, p)
 			var goes []string
 			for _, name := range slices.Sorted(maps.Keys(places)) {
 				if nodescaler.Accepts(&said, places[name]) == "" {

@@ -30,15 +30,49 @@ func mayBeLost(m metav1.Object) bool { return m.GetAnnotations()[annotationMayBe
 type claim struct {
 	metav1.ObjectMeta
 	mayBeLost bool
+	class     string // "" if it has none, and unnamed is set if that is not on purpose
+	unnamed   bool
+	alone     bool   // one pod at a time may use it
+	node      string // that its volume is being made for, if one was chosen
+	volume    string // that it is to be bound to, if one was chosen
+	// bound is set once it is for good, and lost if that volume is gone.
+	bound, lost bool
 }
 
-// keepClaim is the transform of the copies of PersistentVolumeClaims, of which only the metadata is read.
+// keepClaim is the transform of the copies of PersistentVolumeClaims.
 func keepClaim(o any) (any, error) {
-	m, ok := o.(*metav1.PartialObjectMetadata)
+	c, ok := o.(*corev1.PersistentVolumeClaim)
 	if !ok {
 		return o, nil
 	}
-	return &claim{keepMeta(&m.ObjectMeta), mayBeLost(m)}, nil
+	return shortClaim(c), nil
+}
+
+func shortClaim(c *corev1.PersistentVolumeClaim) *claim {
+	kept := claimOf(&c.ObjectMeta, &c.Spec)
+	kept.lost = c.Status.Phase == corev1.ClaimLost
+	return kept
+}
+
+// claimOf keeps a claim but for its status, or a template.
+func claimOf(m *metav1.ObjectMeta, spec *corev1.PersistentVolumeClaimSpec) *claim {
+	kept := &claim{
+		ObjectMeta: keepMeta(m), mayBeLost: mayBeLost(m), volume: spec.VolumeName,
+		alone: slices.Contains(spec.AccessModes, corev1.ReadWriteOncePod), node: text(m.Annotations["volume.kubernetes.io/selected-node"]),
+	}
+	_, completed := m.Annotations["pv.kubernetes.io/bind-completed"]
+	kept.bound = kept.volume != "" && completed
+	class, named := m.Annotations[corev1.BetaStorageClassAnnotation]
+	if !named && spec.StorageClassName != nil {
+		class, named = *spec.StorageClassName, true
+	}
+	kept.class, kept.unnamed = text(class), !named
+	return kept
+}
+
+// has reports whether a volume that names the claim is its own. An earlier claim of the name may have left one.
+func (c *claim) has(v *volume) bool {
+	return c == nil || (v.claimUID == "" || v.claimUID == c.UID) && (c.volume == "" || c.volume == v.Name)
 }
 
 // home is where a volume lies: on the nodes whose label has one of the values.

@@ -81,7 +81,7 @@ func TestClaimsOnANodesOwnDisk(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		volume func(*corev1.PersistentVolume)
-		claim  func(*metav1.PartialObjectMetadata) // nil: it is there as it is
+		claim  func(*corev1.PersistentVolumeClaim) // nil: it is there as it is
 		want   string                              // the node that keeps it
 	}{
 		{name: "k3s' local-path", want: "w-1"},
@@ -111,13 +111,13 @@ func TestClaimsOnANodesOwnDisk(t *testing.T) {
 		{name: "released, to be deleted", volume: phase(corev1.VolumeReleased, "Delete")},
 		{name: "released, and kept on purpose", volume: phase(corev1.VolumeReleased, "Retain"), want: "w-1"},
 		{name: "that could not be deleted", volume: phase(corev1.VolumeFailed, "Delete")},
-		{name: "a claim that is safe to lose", claim: func(m *metav1.PartialObjectMetadata) {
+		{name: "a claim that is safe to lose", claim: func(m *corev1.PersistentVolumeClaim) {
 			m.Annotations = map[string]string{"plimsoll.dev/safe-to-lose": "true"}
 		}},
-		{name: "a claim that is not", want: "w-1", claim: func(m *metav1.PartialObjectMetadata) {
+		{name: "a claim that is not", want: "w-1", claim: func(m *corev1.PersistentVolumeClaim) {
 			m.Annotations = map[string]string{"plimsoll.dev/safe-to-lose": "false"}
 		}},
-		{name: "a later claim of the name is safe to lose", want: "w-1", claim: func(m *metav1.PartialObjectMetadata) {
+		{name: "a later claim of the name is safe to lose", want: "w-1", claim: func(m *corev1.PersistentVolumeClaim) {
 			m.UID, m.Annotations = "another", map[string]string{"plimsoll.dev/safe-to-lose": "true"}
 		}},
 		{name: "a volume that is safe to lose", volume: func(v *corev1.PersistentVolume) { v.Annotations["plimsoll.dev/safe-to-lose"] = "true" }},
@@ -130,7 +130,7 @@ func TestClaimsOnANodesOwnDisk(t *testing.T) {
 			if c.volume != nil {
 				c.volume(v)
 			}
-			pvc := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-postgres-0", UID: "claim-uid"}}
+			pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "data-postgres-0", UID: "claim-uid"}}
 			if c.claim != nil {
 				c.claim(pvc)
 			}

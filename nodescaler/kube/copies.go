@@ -13,6 +13,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -38,6 +39,8 @@ const (
 	disruptions
 	volumes
 	claims
+	classes
+	attachables
 	owners
 	deployments
 	statefulSets
@@ -73,7 +76,9 @@ var watchedKinds = [numberOfCopies]watchedKind{
 		fields: fields.ParseSelectorOrDie("status.phase!=Succeeded,status.phase!=Failed"),
 	},
 	volumes:      {version: "v1", kind: "PersistentVolume", resource: "persistentvolumes", clusterWide: true, object: &corev1.PersistentVolume{}, keep: keepVolume},
-	claims:       {version: "v1", kind: "PersistentVolumeClaim", resource: "persistentvolumeclaims", object: &metav1.PartialObjectMetadata{}, keep: keepClaim},
+	claims:       {version: "v1", kind: "PersistentVolumeClaim", resource: "persistentvolumeclaims", object: &corev1.PersistentVolumeClaim{}, keep: keepClaim},
+	classes:      {group: "storage.k8s.io", version: "v1", kind: "StorageClass", resource: "storageclasses", clusterWide: true, object: &storagev1.StorageClass{}, keep: keepClass},
+	attachables:  {group: "storage.k8s.io", version: "v1", kind: "CSINode", resource: "csinodes", clusterWide: true, object: &storagev1.CSINode{}, keep: keepAttachable},
 	disruptions:  {group: "policy", version: "v1", kind: "PodDisruptionBudget", resource: "poddisruptionbudgets", object: &policyv1.PodDisruptionBudget{}, keep: keepDisruption},
 	owners:       {group: "apps", version: "v1", kind: "ReplicaSet", resource: "replicasets", object: &metav1.PartialObjectMetadata{}, keep: keepOwner},
 	deployments:  {group: "apps", version: "v1", kind: "Deployment", resource: "deployments", object: &appsv1.Deployment{}, keep: keepScaled},

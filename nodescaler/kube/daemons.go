@@ -69,7 +69,7 @@ func (k *keepers) has(p *pod) bool {
 func disown(said *nodescaler.Pod, p *pod) {
 	owner := metav1.GetControllerOfNoCopy(p)
 	why := fmt.Sprintf("its owner, %s %s with UID %s, is not there or does not have it", owner.Kind, owner.Name, owner.UID)
-	said.Daemon, said.Pinned, said.Selector = false, cmp.Or(said.Pinned, why), nowhere("a node of that owner: "+why)
+	said.Daemon, said.Pinned, said.Selector = false, cmp.Or(said.Pinned, why), nowhere("a node of that owner: "+why, "")
 }
 
 // daemons returns what DaemonSets and static pods will take of a new node of a pool.

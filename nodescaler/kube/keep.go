@@ -164,6 +164,7 @@ type volume struct {
 	claim    string // namespace/name
 	claimUID types.UID
 	required nodescaler.Affinity
+	driver   string // of the container storage interface
 	local    string // why the volume goes with its node, if it does
 	// homes are where it lies, if that is on single nodes, and more is set where its affinity asks for other
 	// things of them, too.
@@ -190,6 +191,9 @@ func shortVolume(v *corev1.PersistentVolume) *volume {
 	if v.Spec.NodeAffinity != nil && v.Spec.NodeAffinity.Required != nil {
 		kept.required = affinity(v.Spec.NodeAffinity.Required)
 		kept.homes, kept.more = homesOf(v.Spec.NodeAffinity.Required)
+	}
+	if v.Spec.CSI != nil {
+		kept.driver = text(v.Spec.CSI.Driver)
 	}
 	if v.Spec.Local != nil || v.Spec.HostPath != nil {
 		kept.local = fmt.Sprintf("persistent volume %s is on the node's own disk", v.Name)

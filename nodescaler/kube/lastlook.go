@@ -165,8 +165,7 @@ func (n *Nodes) claimsIn(ctx context.Context, namespace string) (all []*claim, e
 			return "", fmt.Errorf("persistentvolumeclaims of %s: %w", namespace, err)
 		}
 		for i := range list.Items {
-			m := &list.Items[i].ObjectMeta
-			all = append(all, &claim{keepMeta(m), mayBeLost(m)})
+			all = append(all, shortClaim(&list.Items[i]))
 		}
 		return list.Continue, nil
 	})

@@ -81,7 +81,8 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	for _, n := range all {
 		seen.nodes[n.Name] = n.UID
 	}
-	state := loop.ClusterState{Nodes: c.nodes(all), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Failing: map[string]string{}, Placed: placed}
+	rests := newStorage(kept[*volume](c, volumes), unsorted[*claim](c, claims), unsorted[*class](c, classes), unsorted[*attachable](c, attachables), seen.pods)
+	state := loop.ClusterState{Nodes: c.nodes(all, rests), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Failing: map[string]string{}, Placed: placed}
 	for i := range seen.targets {
 		if t := &seen.targets[i]; t.Known {
 			state.Replicas[t.Workload], state.Rollouts[t.Workload] = t.Replicas, t.Rollout
@@ -92,7 +93,7 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	}
 	sets := kept[*daemonSet](c, daemonSets)
 	marks, keep := newMarker(seen.pods, sets), newKeepers(sets, seen.nodes)
-	state.Pods = c.pods(seen, usage, marks, keep)
+	state.Pods = c.pods(seen, usage, rests, marks, keep)
 	state.Daemons = daemons(sets, seen.pods, state.Nodes, marks, keep)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
 	c.observed.Store(seen)
@@ -153,11 +154,12 @@ func (c *Cluster) usage(ctx context.Context) map[string]podscaler.Sample {
 const tellEvery = time.Minute
 
 // nodes completes what nodes say with whose they are.
-func (c *Cluster) nodes(all []*node) []nodescaler.Node {
+func (c *Cluster) nodes(all []*node, rests *storage) []nodescaler.Node {
 	said := make([]nodescaler.Node, len(all))
 	on := newDisks(all, unsorted[*claim](c, claims))
 	for i, n := range all {
 		said[i] = n.said
+		said[i].Extra = n.said.Extra.Plus(rests.takes(n.Name))
 		if said[i].Machine, said[i].Pool = c.cfg.Machine(n.stub()); said[i].Machine != "" {
 			on.machines[said[i].Machine] = n
 		}
@@ -171,20 +173,14 @@ func (c *Cluster) nodes(all []*node) []nodescaler.Node {
 }
 
 // pods completes what pods say with what rests on other objects.
-func (c *Cluster) pods(seen *sight, usage map[string]podscaler.Sample, marks *marker, keep *keepers) []nodescaler.Pod {
-	bound := map[string]*volume{}
-	for _, v := range kept[*volume](c, volumes) {
-		if v.claim != "" {
-			bound[v.claim] = v
-		}
-	}
+func (c *Cluster) pods(seen *sight, usage map[string]podscaler.Sample, rests *storage, marks *marker, keep *keepers) []nodescaler.Pod {
 	said := make([]nodescaler.Pod, len(seen.pods))
 	whose := c.genealogy(seen.targets)
 	for i, p := range seen.pods {
 		said[i] = p.said
 		said[i].Workload = whose.workload(p)
 		said[i].CPU = usage[p.said.Name]
-		place(&said[i], p, bound)
+		rests.place(&said[i], p)
 		marks.fill(&said[i], p)
 		switch _, there := seen.nodes[p.meant]; {
 		case said[i].Daemon && !keep.has(p):

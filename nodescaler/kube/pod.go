@@ -32,7 +32,7 @@ type pod struct {
 	// said is what the pod says by itself. Its workload, CPU and whatever rests on other objects are
 	// filled in when the cluster is observed.
 	said   nodescaler.Pod
-	claims []string // persistent volume claims, by name
+	claims []use
 	// meant is the node that a daemon's pod waits for.
 	meant string
 	// address is the pod's IP; empty until it has one.
@@ -151,14 +151,7 @@ func (kept *pod) constraints(p *corev1.Pod) {
 	if len(p.Spec.ResourceClaims) > 0 {
 		kept.lacking = "a node with devices for its resource claims"
 	}
-	for i := range p.Spec.Volumes {
-		switch v := &p.Spec.Volumes[i]; {
-		case v.PersistentVolumeClaim != nil:
-			kept.claims = append(kept.claims, v.PersistentVolumeClaim.ClaimName)
-		case v.Ephemeral != nil:
-			kept.claims = append(kept.claims, p.Name+"-"+v.Name)
-		}
-	}
+	kept.claims = uses(p)
 }
 
 // isDaemon reports whether the pod says that it comes with every node and leaves with it: a

@@ -5,38 +5,53 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
+// Objects are what Read takes. Of claims that are not bound nothing is known where volumes, claims or classes are nil.
+type Objects struct {
+	Nodes    []*corev1.Node
+	Pods     []*corev1.Pod
+	Volumes  []*corev1.PersistentVolume
+	Claims   []*corev1.PersistentVolumeClaim
+	Classes  []*storagev1.StorageClass
+	CSINodes []*storagev1.CSINode
+}
+
 // Read returns nodes and pods as Observe would, where there is no cluster to observe: to play one load through our
-// policies and through others. Volumes are those that pods' claims are bound to. Whose machines nodes are, DaemonSets,
-// budgets and what pods use rest on other objects, and are not set.
-func Read(nodes []*corev1.Node, pods []*corev1.Pod, volumes []*corev1.PersistentVolume) nodescaler.Snapshot {
+// policies and through others. Whose machines nodes are, DaemonSets, budgets and what pods use rest on other objects,
+// and are not set.
+func Read(o *Objects) nodescaler.Snapshot {
 	s := nodescaler.Snapshot{}
-	for _, n := range nodes {
-		s.Nodes = append(s.Nodes, shortNode(n).said)
-	}
-	kept := make([]*pod, len(pods))
-	for i, p := range pods {
-		kept[i] = shortPod(p)
-	}
+	kept := each(o.Pods, shortPod)
 	slices.SortFunc(kept, func(a, b *pod) int { return strings.Compare(a.said.Name, b.said.Name) })
-	bound := make(map[string]*volume, len(volumes))
-	for _, v := range volumes {
-		if v.Spec.ClaimRef != nil {
-			of := shortVolume(v)
-			bound[of.claim] = of
-		}
+	rests := newStorage(each(o.Volumes, shortVolume), each(o.Claims, shortClaim), each(o.Classes, shortClass), each(o.CSINodes, shortAttachable), kept)
+	for _, n := range each(o.Nodes, shortNode) {
+		n.said.Extra = n.said.Extra.Plus(rests.takes(n.Name))
+		s.Nodes = append(s.Nodes, n.said)
 	}
 	marks, whose := newMarker(kept, nil), &genealogy{found: map[types.UID]string{}}
 	s.Pods = make([]nodescaler.Pod, len(kept))
 	for i, p := range kept {
 		s.Pods[i] = p.said
 		s.Pods[i].Workload = whose.workload(p)
-		place(&s.Pods[i], p, bound)
+		rests.place(&s.Pods[i], p)
 		marks.fill(&s.Pods[i], p)
 	}
 	return s
+}
+
+// each shortens all objects of a kind; nil stays nil.
+func each[T, S any](all []T, shorten func(T) S) []S {
+	if all == nil {
+		return nil
+	}
+	short := make([]S, len(all))
+	for i, o := range all {
+		short[i] = shorten(o)
+	}
+	return short
 }

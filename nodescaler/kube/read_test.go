@@ -5,13 +5,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 )
 
 // What is read without a cluster is what a cluster that holds the same is observed to be.
 func TestReadSaysWhatObserveDoes(t *testing.T) {
 	zoned := object[corev1.PersistentVolume](t, `{metadata: {name: v}, spec: {claimRef: {namespace: shop, name: data},
 		nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}}}}`)
-	unbound := object[corev1.PersistentVolume](t, `{metadata: {name: free}}`)
+	free := object[corev1.PersistentVolume](t, `{metadata: {name: free}}`)
+	claim := func(name, spec string) *corev1.PersistentVolumeClaim {
+		return object[corev1.PersistentVolumeClaim](t, `{metadata: {name: `+name+`, namespace: shop}, spec: {`+spec+`}}`)
+	}
+	slow := object[storagev1.StorageClass](t, `{metadata: {name: slow}, provisioner: d, volumeBindingMode: WaitForFirstConsumer,
+		allowedTopologies: [{matchLabelExpressions: [{key: zone, values: [a]}]}]}`)
+	limits := object[storagev1.CSINode](t, `{metadata: {name: n}, spec: {drivers: [{name: d, nodeID: n, allocatable: {count: 3}}]}}`)
 	owned := `ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-1, uid: u, controller: true}]`
 	apart := `{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}`
 	node := object[corev1.Node](t, `{metadata: {name: n, labels: {zone: a}}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}}`)
@@ -19,6 +26,8 @@ func TestReadSaysWhatObserveDoes(t *testing.T) {
 	for _, p := range []string{
 		`{metadata: {name: placed, namespace: shop, labels: {app: web}, ` + owned + `}, spec: {nodeName: n, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}}`,
 		`{metadata: {name: claims, namespace: shop}, spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: data}}], containers: [{name: c}]}}`,
+		`{metadata: {name: waits, namespace: shop}, spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: later}}], containers: [{name: c}]}}`,
+		`{metadata: {name: stuck, namespace: shop}, spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: gone}}], containers: [{name: c}]}}`,
 		`{metadata: {name: apart, namespace: shop, labels: {app: web}}, spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [` + apart + `]}}, containers: [{name: c}]}}`,
 		`{metadata: {name: beside, namespace: other}, spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [` + apart + `]}}, containers: [{name: c}]}}`,
 		`{metadata: {name: spread, namespace: shop, labels: {app: web}}, spec: {topologySpreadConstraints: [
@@ -28,13 +37,24 @@ func TestReadSaysWhatObserveDoes(t *testing.T) {
 		all = append(all, object[corev1.Pod](t, p))
 	}
 	c := still(t)
-	c.holds(t, volumes, shortVolume(zoned), shortVolume(unbound))
+	o := &Objects{
+		Nodes: []*corev1.Node{node}, Pods: all, Volumes: []*corev1.PersistentVolume{zoned, free}, Classes: []*storagev1.StorageClass{slow},
+		Claims:   []*corev1.PersistentVolumeClaim{claim("data", "volumeName: v"), claim("later", "storageClassName: slow")},
+		CSINodes: []*storagev1.CSINode{limits},
+	}
+	c.shortens(t, volumes, zoned, free)
+	c.shortens(t, claims, o.Claims[0], o.Claims[1])
+	c.shortens(t, classes, slow)
+	c.shortens(t, attachables, limits)
 	c.holds(t, nodes, shortNode(node))
 	for _, p := range all {
 		c.holds(t, pods, shortPod(p))
 	}
-	got := Read([]*corev1.Node{node}, all, []*corev1.PersistentVolume{zoned, unbound})
-	if diff := cmp.Diff(c.look(t.Context()).Pods, got.Pods); diff != "" {
+	got, seen := Read(o), c.look(t.Context())
+	if diff := cmp.Diff(seen.Pods, got.Pods); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(seen.Nodes[0].Extra, got.Nodes[0].Extra); diff != "" || len(got.Nodes[0].Extra) != 1 {
 		t.Error(diff)
 	}
 	if len(got.Pods) != len(all) || len(got.Nodes) != 1 {

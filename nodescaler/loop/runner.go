@@ -558,17 +558,23 @@ func lostNodes(s *nodescaler.Snapshot) map[string]bool {
 	return lost
 }
 
-// like is what another pod of the workload would be.
+// like is what another pod of the workload would be. A pod that goes nowhere may have a claim of its own to blame, so
+// that any other says more.
 func (w *world) like(wl *podscaler.Workload) nodescaler.Pod {
+	var p *nodescaler.Pod
 	for _, j := range w.byWorkload[wl.Name] {
-		if p := &w.snap.Pods[j]; !p.Terminating && !p.Finished() {
-			return nodescaler.Pod{
-				Workload: wl.Name, Requests: p.Requests, Extra: p.Extra, Priority: p.Priority, Selector: p.Selector, Affinity: p.Affinity,
-				Tolerations: p.Tolerations, Has: p.Has, Repels: p.Repels, Topology: p.Topology,
-			}
+		is := &w.snap.Pods[j]
+		if !is.Terminating && !is.Finished() && (p == nil || p.Nowhere() && !is.Nowhere()) {
+			p = is
 		}
 	}
-	return nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}
+	if p == nil {
+		return nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}
+	}
+	return nodescaler.Pod{
+		Workload: wl.Name, Requests: p.Requests, Extra: p.Extra, Priority: p.Priority, Selector: p.Selector, Affinity: p.Affinity,
+		Tolerations: p.Tolerations, Has: p.Has, Repels: p.Repels, Topology: p.Topology,
+	}
 }
 
 // act carries the step out, in order, and records what came of each part. After a failure

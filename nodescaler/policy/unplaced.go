@@ -144,7 +144,7 @@ const (
 func (s *search) obstacle(p *nodescaler.Pod) (why *nodescaler.Reason, help string) {
 	if what := p.Selector[nodescaler.SelectNowhere]; what != "" {
 		r := because(nodescaler.RequirementUnmet, "the pod asks for %s, and no pool is known to have one", what)
-		return &r, "a node of that kind which joins without Plimsoll, or a pod that does not ask for it"
+		return &r, cmp.Or(p.Selector[nodescaler.SelectHelp], "a node of that kind which joins without Plimsoll, or a pod that does not ask for it")
 	}
 	if len(s.pools) == 0 {
 		r := because(nodescaler.PoolUnknown, "there is no pool that a machine could be ordered from")

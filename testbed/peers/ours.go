@@ -23,7 +23,7 @@ func (w *world) planFor(nodes []*corev1.Node, pods []*corev1.Pod) ([]machine, er
 		return nil, err
 	}
 	pools, byName := w.pools()
-	s := kube.Read(nodes, pods, w.volumes)
+	s := kube.Read(&kube.Objects{Nodes: nodes, Pods: pods, Volumes: w.volumes})
 	s.Pools, s.Now, s.Prices = pools, time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), w.book()
 	for _, zone := range zones {
 		room := pricing.Resources{CPU: 1_000_000_000, Memory: 1_000_000 * pricing.GiB}
