@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
@@ -33,7 +34,8 @@ func Framework(ctx context.Context, now fwk.SharedLister, objects []kruntime.Obj
 		PreFilter: enabled(filters...), Filter: enabled(filters...),
 	}, PluginConfig: defaults.PluginConfigsV1}
 	f, err := runtime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile, runtime.WithClientSet(client),
-		runtime.WithInformerFactory(factory), runtime.WithSnapshotSharedLister(now))
+		runtime.WithInformerFactory(factory), runtime.WithSnapshotSharedLister(now),
+		runtime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())))
 	if err != nil {
 		return nil, err
 	}

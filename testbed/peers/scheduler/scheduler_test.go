@@ -5,11 +5,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -19,14 +19,15 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// filters are the scheduler's default filters but for those of volumes and claimed devices, which
-// no pod here has. Each of the first has to decide some cases alone.
+// filters are the scheduler's default filters but for that of claimed devices, which no pod here has. Each of
+// the first has to decide some cases alone.
 var filters = []string{
 	names.TaintToleration, names.NodeAffinity, names.NodePorts, names.NodeResourcesFit,
-	names.InterPodAffinity, names.PodTopologySpread, names.NodeUnschedulable, names.NodeName,
+	names.InterPodAffinity, names.PodTopologySpread, names.VolumeBinding, names.NodeVolumeLimits, names.VolumeRestrictions,
+	names.NodeUnschedulable, names.NodeName,
 }
 
-const deciding = 6
+const deciding = 9
 
 // known are the reasons for which we may refuse what the scheduler accepts, as answer names them,
 // with what is behind them. All others together are to be fewer than one answer in a thousand.
@@ -34,6 +35,7 @@ var known = map[string]string{
 	"SelectorMismatch, no word for it": "it has no word for pods by the labels of their namespaces",
 	"Domain, namespaces by label":      "as for Clash",
 	"Clash, namespaces by label":       "the labels of namespaces are not read: a selector of them counts as all",
+	"InsufficientResource, volumes":    "a volume that pods on a node share counts once for each",
 }
 
 // asked has each filter in a framework of its own, so that all of them answer: a framework stops at the first that
@@ -47,7 +49,7 @@ func newAsked(t *testing.T) *asked {
 	t.Helper()
 	s := &asked{&Now{cache.NewEmptySnapshot()}, map[string]framework.Framework{}}
 	for _, name := range filters {
-		f, err := Framework(t.Context(), s.now, []runtime.Object{namespace("shop"), namespace("other")}, name)
+		f, err := Framework(t.Context(), s.now, append(stored.all(), namespace("shop"), namespace("other")), name)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -113,7 +115,9 @@ func TestTheSchedulerAnswersTheSame(t *testing.T) {
 
 // answers are ours, by pending pod and node: why it does not go there, or "".
 func (w *world) answers() (all [][]string) {
-	state := kube.Read(w.nodes, slices.Concat(w.placed, w.pending), nil)
+	o := stored
+	o.Nodes, o.Pods = w.nodes, slices.Concat(w.placed, w.pending)
+	state := kube.Read(&o.Objects)
 	x := nodescaler.NewIndex(&state)
 	domains := nodescaler.NewDomains(x)
 	pods := map[string]*nodescaler.Pod{}
@@ -144,8 +148,10 @@ func answer(p *nodescaler.Pod, n *nodescaler.NodeLoad, domains *nodescaler.Domai
 		if slices.ContainsFunc(p.Has, byLabels) || slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return byLabels(t.Mark) }) {
 			code += ", namespaces by label"
 		}
-	case code == nodescaler.SelectorMismatch && p.Selector[nodescaler.SelectNowhere] != "":
+	case code == nodescaler.SelectorMismatch && p.Nowhere() && p.Selector[nodescaler.SelectHelp] == "":
 		code += ", no word for it"
+	case code == nodescaler.InsufficientResource && strings.HasPrefix(n.Extra.Lacks(p.Extra, n.Used.Extra), nodescaler.AttachableVolumes):
+		code += ", volumes"
 	}
 	return code
 }
@@ -183,10 +189,14 @@ func (sum *tally) judge(t *testing.T) {
 	if sum.answers < 200_000 || share(sum.fits) < 30 || share(sum.fits) > 70 {
 		t.Error("want 200000 and more, and 30 to 70 %")
 	}
-	for _, name := range filters[:deciding] {
+	for i, name := range filters[:deciding] {
+		least := 2.0
+		if i >= 6 { // few pods have volumes
+			least = 0.1
+		}
 		t.Logf("%s alone refuses in %.1f %%", name, share(sum.alone[name]))
-		if share(sum.alone[name]) < 2 {
-			t.Errorf("%s alone is to refuse in 2 %% and more", name)
+		if share(sum.alone[name]) < least {
+			t.Errorf("%s alone is to refuse in %v %% and more", name, least)
 		}
 	}
 	others := 0

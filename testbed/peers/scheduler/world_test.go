@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// world is nodes, the pods on them and those that wait. Not asked is about volumes, taints of nodes that are not ready
-// or only starting, and resizes.
+// world is nodes, the pods on them and those that wait. Not asked is about claims made from templates, volumes that are
+// there and not bound, taints of nodes that are not ready or only starting, and resizes.
 type world struct {
 	nodes           []*corev1.Node
 	placed, pending []*corev1.Pod
@@ -53,7 +53,7 @@ func (c chance) node(name string) *corev1.Node {
 	n.Status.Allocatable = corev1.ResourceList{
 		corev1.ResourceCPU:    pick(c, amount("8"), amount("16"), amount("32"), amount("7900500u")),
 		corev1.ResourceMemory: pick(c, amount("8Gi"), amount("32Gi"), amount("16000000001")),
-		corev1.ResourcePods:   pick(c, amount("110"), amount("110"), amount("20"), amount("20"), amount("7"), amount("2"), amount("110"), amount("1"), amount("110"), amount("0")),
+		corev1.ResourcePods:   pick(c, amount("110"), amount("110"), amount("20"), amount("20"), amount("7"), amount("110"), amount("1"), amount("110"), amount("0")),
 	}
 	for _, more := range []struct {
 		name    corev1.ResourceName
@@ -92,6 +92,10 @@ func (c chance) pod(name string) *corev1.Pod {
 	}
 	if c.one(12) {
 		p.Spec.NodeSelector = pick(c, map[string]string{"disk": "ssd"}, map[string]string{"zone": "a"}, map[string]string{"zone": "b", "disk": "hdd"})
+	}
+	for more := c.one(9); more; more = c.one(4) {
+		claim := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.claim()}
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claim}})
 	}
 	return p
 }
@@ -138,7 +142,7 @@ func (c chance) container(name string) corev1.Container {
 	if c.one(80) {
 		k.Resources.Requests["hugepages-2Mi"] = pick(c, amount("2Mi"), amount("32Mi"))
 	}
-	if c.one(4) {
+	if c.IntN(9) < 2 {
 		k.Ports = []corev1.ContainerPort{{
 			HostPort: pick[int32](c, 0, 80, 80, 80, 80, 443), ContainerPort: 80, HostIP: pick(c, "", "", "0.0.0.0", "10.0.0.1", "10.0.0.2"),
 			Protocol: pick(c, corev1.ProtocolTCP, corev1.ProtocolTCP, corev1.ProtocolUDP, ""),
@@ -189,7 +193,7 @@ func (c chance) affinities(p *corev1.Pod) {
 		}
 	}
 	p.Spec.Affinity = a
-	for range c.IntN(5) / 3 {
+	for range c.IntN(7) / 4 {
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c.spread())
 	}
 }

@@ -1,0 +1,126 @@
+package scheduler
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+)
+
+// storage is the claims that pods of all worlds have, and what these rest on.
+type storage struct{ kube.Objects }
+
+var stored = newStorage()
+
+// claim is one of those of each namespace, or one that there is not.
+func (c chance) claim() string {
+	switch c.IntN(12) {
+	case 0:
+		return pick(c, "none", pick(c, stored.Claims...).Name)
+	case 1, 2, 3:
+		return "alone"
+	case 4:
+		return "of-zoned"
+	default: // of which a node takes few
+		return fmt.Sprint("bound-", c.IntN(5))
+	}
+}
+
+func newStorage() (s storage) {
+	for _, mode := range []storagev1.VolumeBindingMode{storagev1.VolumeBindingImmediate, storagev1.VolumeBindingWaitForFirstConsumer} {
+		s.Classes = append(s.Classes, &storagev1.StorageClass{
+			ObjectMeta: metav1.ObjectMeta{Name: string(mode)}, Provisioner: "few.example.com", VolumeBindingMode: &mode,
+		})
+	}
+	zoned := s.Classes[1].DeepCopy()
+	zoned.Name, zoned.Provisioner = "zoned", "many.example.com"
+	zoned.AllowedTopologies = []corev1.TopologySelectorTerm{
+		{}, {MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: "zone", Values: []string{"a", "d"}}, {Key: "disk", Values: []string{"ssd", "hdd"}}}},
+		{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{{Key: "zone", Values: []string{"c"}}}},
+	}
+	s.Classes = append(s.Classes, zoned)
+	for i, most := range []int32{1, 2, 3, 0} { // n4 has the driver without a limit, n5 not at all
+		s.CSINodes = append(s.CSINodes, csiNode(fmt.Sprint("n", i), &storagev1.VolumeNodeResources{Count: &most}))
+	}
+	s.CSINodes = append(s.CSINodes, csiNode("n4", nil))
+	for _, namespace := range []string{"shop", "other"} {
+		s.claims(namespace)
+	}
+	return s
+}
+
+func csiNode(name string, limit *storagev1.VolumeNodeResources) *storagev1.CSINode {
+	return &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{
+			{Name: "few.example.com", NodeID: name, Allocatable: limit}, {Name: "other.example.com", NodeID: name},
+		}},
+	}
+}
+
+func (s *storage) claims(namespace string) {
+	for i, zone := range []string{"", "", "", "a", "b"} {
+		s.bound(namespace, fmt.Sprint("bound-", i), zone)
+	}
+	s.bound(namespace, "alone", "").Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	deleted := s.bound(namespace, "deleted", "")
+	deleted.Finalizers, deleted.DeletionTimestamp = []string{"kubernetes.io/pvc-protection"}, &metav1.Time{Time: time.Unix(1, 0)}
+	s.bound(namespace, "lost", "").Status.Phase = corev1.ClaimLost
+	s.bound(namespace, "no-volume", "").Spec.VolumeName = "gone"
+	s.claim(namespace, "no-class")
+	delayed := string(storagev1.VolumeBindingWaitForFirstConsumer)
+	for _, class := range []string{"gone", string(storagev1.VolumeBindingImmediate), delayed, "zoned"} {
+		s.claim(namespace, "of-"+class).Spec.StorageClassName = &class
+	}
+	for _, class := range []string{delayed, "zoned"} {
+		pinned := s.claim(namespace, "pinned-"+class)
+		pinned.Spec.StorageClassName, pinned.Annotations = &class, map[string]string{"volume.kubernetes.io/selected-node": "n2"}
+	}
+	chosen := s.claim(namespace, "chosen")
+	chosen.Spec.StorageClassName, chosen.Spec.VolumeName = &delayed, "v"
+}
+
+func (s *storage) claim(namespace, name string) *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	s.Claims = append(s.Claims, c)
+	return c
+}
+
+// bound makes a claim with its volume, which is in a zone or anywhere.
+func (s *storage) bound(namespace, name, zone string) *corev1.PersistentVolumeClaim {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + name}}
+	v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: name}
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "few.example.com", VolumeHandle: v.Name}
+	if zone != "" {
+		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{zone}}},
+		}}}}
+	}
+	s.Volumes = append(s.Volumes, v)
+	c := s.claim(namespace, name)
+	c.Spec.VolumeName, c.Annotations = v.Name, map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
+	return c
+}
+
+// all are the objects that the scheduler's filters look up.
+func (s *storage) all() (all []runtime.Object) {
+	for _, o := range s.Volumes {
+		all = append(all, o)
+	}
+	for _, o := range s.Claims {
+		all = append(all, o)
+	}
+	for _, o := range s.Classes {
+		all = append(all, o)
+	}
+	for _, o := range s.CSINodes {
+		all = append(all, o)
+	}
+	return all
+}
