@@ -14,6 +14,10 @@ func storage(n int64) pricing.Amounts {
 	return pricing.Amounts{{Name: pricing.EphemeralStorage, N: n}}
 }
 
+func attachable(n int64) pricing.Amounts {
+	return pricing.Amounts{{Name: AttachableVolumes + "few", N: n}}
+}
+
 func TestExtrasOfANewMachine(t *testing.T) {
 	diskless, disk := pricing.Shape{Name: "s", CPU: 2000}, pricing.Shape{Name: "s", CPU: 2000, Disk: 41 * pricing.GiB}
 	for _, c := range []struct {
@@ -36,6 +40,13 @@ func TestExtrasOfANewMachine(t *testing.T) {
 		{name: "none has any", says: gpus(2), shape: diskless, age: time.Hour, nodes: []pricing.Amounts{storage(30 << 30)}, want: storage(30 << 30)},
 		{name: "they are new", says: gpus(2), shape: disk, age: time.Minute, nodes: []pricing.Amounts{nil}, want: storage(34 << 30).Plus(gpus(2))},
 		{name: "nodes that say nothing of it", shape: disk, age: time.Hour, nodes: []pricing.Amounts{nil}, want: storage(34 << 30)},
+		{name: "nodes take few volumes", shape: disk, age: time.Hour, nodes: []pricing.Amounts{storage(30 << 30).Plus(attachable(3))},
+			want: storage(30 << 30).Plus(attachable(3))},
+		{name: "the driver is not on every node", shape: disk, age: time.Hour,
+			nodes: []pricing.Amounts{storage(30 << 30).Plus(attachable(pricing.Boundless)), storage(30 << 30).Plus(attachable(3)), storage(30 << 30).Plus(attachable(pricing.Boundless))},
+			want:  storage(30 << 30).Plus(attachable(3))},
+		{name: "new nodes take few volumes", shape: disk, age: time.Minute, nodes: []pricing.Amounts{attachable(3)}, want: storage(34 << 30).Plus(attachable(pricing.Boundless))},
+		{name: "the pool says how many", says: attachable(2), shape: disk, age: time.Minute, nodes: []pricing.Amounts{attachable(3)}, want: storage(34 << 30).Plus(attachable(2))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
@@ -53,6 +64,18 @@ func TestExtrasOfANewMachine(t *testing.T) {
 				t.Error("the snapshot was written to")
 			}
 		})
+	}
+}
+
+// Where no node of a pool was seen, its machines take as many volumes as there are, however few other nodes take.
+func TestOtherNodesLimitsAreNoPoolsOwn(t *testing.T) {
+	shape := pricing.Shape{Name: "s", CPU: 2000, Memory: 4 << 30}
+	x := NewIndex(&Snapshot{
+		Pools: []Pool{{Name: "w", Shapes: []pricing.Shape{shape}}},
+		Nodes: []Node{{Name: "control", Ready: true, Extra: attachable(1)}},
+	})
+	if p := (&Pod{Extra: attachable(20)}); !x.Pool("w").Holds(p, shape) || Refusal(p, x.Node("control").Node, Used{}) != InsufficientResource {
+		t.Errorf("a new machine has %v, the node %v", x.Pool("w").Extras(shape), x.Node("control").Extra)
 	}
 }
 

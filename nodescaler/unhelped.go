@@ -9,7 +9,7 @@ import (
 
 // Unhelped remembers which pods wait for something else than a machine: they stayed unschedulable for minutes
 // beside a node that is ready and has room for them by our reckoning. What the scheduler knows and we do not
-// (a claim that is not bound, a constraint of its own) no further machine changes, so none is ordered for pods like
+// (a volume that has no room, a constraint of its own) no further machine changes, so none is ordered for pods like
 // them, and none is kept for them, for a while; then they are tried again, each time after twice as long. One of them
 // that is placed ends it. It may be forgotten: then they are tried once more.
 type Unhelped struct {

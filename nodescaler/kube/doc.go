@@ -19,7 +19,9 @@
 //   - Pods that share no node, by an anti-affinity to the host name or a port of the node, have marks for that. Pods
 //     that are to be apart by zone, spread evenly, or together, have rules.
 //   - Taints of nodes that are starting or failing make a node not ready.
-//   - Storage that is requested of a node, and preferences of any kind, are left out.
+//   - Pods with a claim that the scheduler has no node for, such as one that does not exist, select such a node too.
+//   - How many volumes of a driver a node takes is an amount like that of a device.
+//   - Preferences of any kind do not count, nor does how much a driver can still store.
 //
 // testbed/peers/scheduler asks Kubernetes' scheduler which pods go onto which nodes, and compares.
 //

@@ -209,9 +209,9 @@ func (s *storage) refuses(p *pod, u *use, c *claim, v *volume) (why, help string
 	case c.class == "":
 		return "which is not bound and has no StorageClass", "a StorageClass for that claim, or a volume that suits it"
 	case k == nil:
-		return "which is not bound, and there is no StorageClass " + c.class, "that StorageClass, or a volume that suits the claim"
+		return "which is not bound, and whose StorageClass " + c.class + " does not exist", "that StorageClass, or a volume that suits the claim"
 	case !k.delayed:
-		return "which is not bound, and has to be before there is a node (StorageClass " + c.class + ")",
+		return "which is to be bound before the pod has a node (StorageClass " + c.class + "), and is not",
 			"what the claim's events say, or a StorageClass with volumeBindingMode: WaitForFirstConsumer"
 	}
 	return "", ""

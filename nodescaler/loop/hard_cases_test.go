@@ -95,6 +95,35 @@ func TestReplicasOnTheirWayStayFuture(t *testing.T) {
 	}
 }
 
+// One replica's claim may be lost: that is no reason to expect of others that they go nowhere.
+func TestAnotherReplicaIsLikeOneThatGoesSomewhere(t *testing.T) {
+	wl := &podscaler.Workload{Name: "shop/db"}
+	lost := map[string]string{nodescaler.SelectNowhere: "a node with the volume of claim db-0, whose volume is gone"}
+	for _, c := range []struct {
+		name    string
+		pods    []nodescaler.Pod
+		cpu     pricing.MilliCPU
+		nowhere bool
+	}{
+		{name: "none"},
+		{name: "one that goes nowhere", pods: []nodescaler.Pod{{Selector: lost, Requests: pricing.Resources{CPU: 1}}}, cpu: 1, nowhere: true},
+		{name: "the second of three", cpu: 2, pods: []nodescaler.Pod{
+			{Selector: lost, Requests: pricing.Resources{CPU: 1}}, {Requests: pricing.Resources{CPU: 2}}, {Requests: pricing.Resources{CPU: 3}},
+		}},
+		{name: "that leaves", cpu: 1, nowhere: true, pods: []nodescaler.Pod{
+			{Selector: lost, Requests: pricing.Resources{CPU: 1}}, {Pod: podscaler.Pod{Terminating: true}, Requests: pricing.Resources{CPU: 2}},
+		}},
+	} {
+		w := &world{snap: nodescaler.Snapshot{Pods: c.pods}, byWorkload: map[string][]int{}}
+		for i := range c.pods {
+			w.byWorkload[wl.Name] = append(w.byWorkload[wl.Name], i)
+		}
+		if p := w.like(wl); p.Requests.CPU != c.cpu || p.Nowhere() != c.nowhere {
+			t.Errorf("%s: %v, nowhere %v", c.name, p.Requests, p.Nowhere())
+		}
+	}
+}
+
 func TestSnapshotRoundTrip(t *testing.T) {
 	h := newHouse()
 	var out bytes.Buffer

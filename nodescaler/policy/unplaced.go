@@ -327,6 +327,9 @@ func (s *search) without(name string, p *nodescaler.Pod, pool *nodescaler.PoolSi
 	if name == pricing.EphemeralStorage {
 		o.help = fmt.Sprintf("a larger disk for pool %s, or a lower request", pool.Name)
 	}
+	if driver, is := strings.CutPrefix(name, nodescaler.AttachableVolumes); is {
+		o.help = fmt.Sprintf("a pool whose machines take more volumes of %s, or fewer volumes in the pod", driver)
+	}
 	return o
 }
 

@@ -69,6 +69,15 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 		{"what no field says", aWorld().pod("a", "", 600, 100, selects(nodescaler.SelectNowhere, "a node with nvidia.com/gpu")),
 			nodescaler.RequirementUnmet, "the pod asks for a node with nvidia.com/gpu, and no pool is known to have one",
 			"a node of that kind which joins without Plimsoll, or a pod that does not ask for it"},
+		{"what is known to help", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) {
+			p.Selector = map[string]string{nodescaler.SelectNowhere: "a node with the volume of claim d, which does not exist", nodescaler.SelectHelp: "that claim"}
+		}),
+			nodescaler.RequirementUnmet, "the pod asks for a node with the volume of claim d, which does not exist, and no pool is known to have one", "that claim"},
+		{"more volumes than a machine takes", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) {
+			p.Extra = pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 4}}
+		}).change(func(w *world) { w.Pools[0].Extra = pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 3}} }),
+			nodescaler.InsufficientResource, "pool w: its nearest shape, small, has 3 attachable-volumes/few for pods, and the pod asks for 4 attachable-volumes/few",
+			"a pool whose machines take more volumes of few, or fewer volumes in the pod"},
 		{"a port that a DaemonSet has", aWorld().pod("a", "", 600, 100, lonely).change(func(w *world) {
 			w.Pools[0].Daemons.Sets = []*nodescaler.Pod{{Repels: []string{"app=web"}}}
 			w.Pools[0].Daemons.Sets[0].Name = "kube-system/agent"
