@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -60,7 +61,7 @@ func (d *draft) noteUnplaced(pools []nodescaler.PoolSize, shut func(*nodescaler.
 	slices.SortStableFunc(d.unplaced, func(a, b unplaced) int { return strings.Compare(a.pod.Name, b.pod.Name) })
 	all, seen := map[string]*nodescaler.Unplaced{}, map[string]bool{}
 	for _, u := range d.unplaced {
-		if seen[u.pod.Name] {
+		if seen[u.pod.Name] || d.settles(u.pod) {
 			continue
 		}
 		if u.why == nil {
@@ -86,6 +87,14 @@ func (d *draft) noteUnplaced(pools []nodescaler.PoolSize, shut func(*nodescaler.
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		d.plan.Unplaced = append(d.plan.Unplaced, *all[key])
 	}
+}
+
+// claimsTake is how long after a pod its claims may be made and bound, which is nothing to say a word about.
+const claimsTake = time.Minute
+
+// settles reports whether the pod is new and has a claim that is not ready for it.
+func (d *draft) settles(p *nodescaler.Pod) bool {
+	return p.Selector[nodescaler.SelectHelp] != "" && d.x.Now.Sub(p.Created) < claimsTake
 }
 
 // parkUnhelped notes the pods that room did not help.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -26,6 +27,25 @@ func selects(key, value string) func(*nodescaler.Pod) {
 
 func reserved(taint nodescaler.Taint, labels map[string]string) func(*nodescaler.Pool) {
 	return func(p *nodescaler.Pool) { p.Taints, p.Labels = []nodescaler.Taint{taint}, labels }
+}
+
+// Many a claim is bound some seconds after its pod.
+func TestANewPodsClaimsHaveTime(t *testing.T) {
+	unbound := func(p *nodescaler.Pod) {
+		p.Selector = map[string]string{nodescaler.SelectNowhere: "a node with the volume of claim d", nodescaler.SelectHelp: "that volume"}
+	}
+	w := aWorld().pod("a", "", 600, 100, unbound)
+	for age, reasons := range map[time.Duration]int{claimsTake - time.Second: 0, claimsTake: 1} {
+		w.Pods[0].Created = w.Now.Add(-age)
+		p, err := New(Spec{Policy: "unneeded"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := p.Decide(&w.Snapshot)
+		if len(plan.Unplaced) != reasons || len(plan.Actions) > 0 {
+			t.Errorf("after %s: %v, and %v", age, plan.Unplaced, plan.Actions)
+		}
+	}
 }
 
 // A pod that waits in vain says what keeps it from each pool, the nearest first, and what would help.
