@@ -95,20 +95,20 @@ func (x *Index) seeExtras() {
 // promiseVolumes has new machines take any number of volumes of the drivers that nodes have limits on, until nodes of
 // theirs show another.
 func (x *Index) promiseVolumes() {
-	any := map[string]int64{}
+	limits := map[string]int64{}
 	for i := range x.loads {
 		for _, a := range x.loads[i].Extra {
 			if strings.HasPrefix(a.Name, AttachableVolumes) {
-				any[a.Name] = pricing.Boundless
+				limits[a.Name] = pricing.Boundless
 			}
 		}
 	}
-	if len(any) == 0 {
+	if len(limits) == 0 {
 		return
 	}
 	for i := range x.Pools {
 		p := *x.Pools[i].Pool // the snapshot's is only to be read
-		has := maps.Clone(any)
+		has := maps.Clone(limits)
 		for _, a := range p.Extra {
 			has[a.Name] = a.N
 		}
