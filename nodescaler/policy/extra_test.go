@@ -41,6 +41,9 @@ func TestMachinesForDevices(t *testing.T) {
 		w.Nodes[0].Joined = w.Now.Add(-time.Minute)
 		w.Nodes[0].Extra = nil
 	}
+	few := pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 2}}
+	volume := func(p *nodescaler.Pod) { p.Extra = pricing.Amounts{{Name: few[0].Name, N: 1}} }
+	takesTwo := func(w *world) { w.Nodes[0].Extra = few }
 	broken := func(w *world) { w.Nodes[0].Extra = nil }
 	for _, c := range []struct {
 		name string
@@ -62,6 +65,12 @@ func TestMachinesForDevices(t *testing.T) {
 		{name: "as much storage as pods may use", w: aWorld().change(disk).pod("ns/a", "", 100, 100, storage(34<<30)), buys: 1},
 		{name: "more storage than that", w: aWorld().change(disk).pod("ns/a", "", 100, 100, storage(34<<30+1)),
 			say: "has more than 34.0 GiB ephemeral-storage"},
+		{name: "a node takes another volume", w: aWorld().node("w-1", "pve1").change(takesTwo).pod("ns/on", "w-1", 100, 100, volume).pod("ns/a", "", 100, 100, volume)},
+		{name: "machines take two volumes each", buys: 2, w: aWorld().node("w-1", "pve1").change(takesTwo).pod("ns/on", "w-1", 100, 100, volume).
+			pod("ns/a", "", 100, 100, volume).pod("ns/b", "", 100, 100, volume).pod("ns/c", "", 100, 100, volume).pod("ns/d", "", 100, 100, volume)},
+		{name: "how many volumes machines take is not known", buys: 1, w: aWorld().node("w-1", "pve1").change(takesTwo).
+			change(func(w *world) { w.Nodes[0].Joined = w.Now.Add(-time.Minute) }).pod("ns/on", "w-1", 100, 100, volume).
+			pod("ns/a", "", 100, 100, volume).pod("ns/b", "", 100, 100, volume).pod("ns/c", "", 100, 100, volume).pod("ns/d", "", 100, 100, volume)},
 	} {
 		for _, policy := range []string{"joint", "unneeded"} {
 			t.Run(c.name+" "+policy, func(t *testing.T) {
@@ -218,7 +227,9 @@ func TestWhatNoPodAsksForChangesNoPlan(t *testing.T) {
 			plain.Pools[i].Extra, rich.Pools[i].Extra = nil, gpus(2)
 		}
 		for i := range plain.Nodes {
-			plain.Nodes[i].Extra, rich.Nodes[i].Extra = nil, pricing.Amounts{{Name: pricing.EphemeralStorage, N: 1 << 34}, {Name: "nvidia.com/gpu", N: 2}}
+			plain.Nodes[i].Extra, rich.Nodes[i].Extra = nil, pricing.Amounts{
+				{Name: nodescaler.AttachableVolumes + "few", N: 2}, {Name: pricing.EphemeralStorage, N: 1 << 34}, {Name: "nvidia.com/gpu", N: 2},
+			}
 		}
 		a, b := build(t, spec), build(t, spec)
 		for range 3 {
