@@ -84,6 +84,27 @@ type Topology struct {
 	AnyNode, Tolerated bool `json:",omitempty"`
 }
 
+// Preference is what a pod would rather have of its node: that it meets the affinity, or else the rule of topology.
+// It keeps the pod from no node.
+type Preference struct {
+	Weight   int
+	Affinity Affinity `json:",omitempty"`
+	Rule     Topology `json:",omitzero"`
+}
+
+func (p *Preference) String() string {
+	switch r := &p.Rule; {
+	case r.Key == "":
+		return p.Affinity.String()
+	case r.Together:
+		return fmt.Sprintf("a %s with %s", r.Key, r.Mark)
+	case r.apart():
+		return fmt.Sprintf("a %s without %s", r.Key, r.Mark)
+	default:
+		return fmt.Sprintf("to be spread by %s", r.Key)
+	}
+}
+
 // HostLabel is the label that has another value on each node.
 const HostLabel = "kubernetes.io/hostname"
 

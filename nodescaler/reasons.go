@@ -45,19 +45,21 @@ func UnplacedCodes() []string {
 
 // Why a machine is bought or not, and where.
 const (
-	CheapestOffer  = "CheapestOffer"  // this shape on this host is part of the cheapest set found
-	LargestOfNeed  = "LargestOfNeed"  // the number bought covers both the CPU and the memory asked for
-	SpreadHost     = "SpreadHost"     // the host has none of the pool's machines yet
-	RoomiestHost   = "RoomiestHost"   // the host has the most memory left
-	PoolBelowMin   = "PoolBelowMin"   // the pool has fewer machines than its minimum
-	PoolClosed     = "PoolClosed"     // the pool makes no machines now: it is paused, or its machines fail
-	PoolAtMax      = "PoolAtMax"      // the pool has as many machines as it may
-	RefusedLately  = "RefusedLately"  // an order like it was refused, and is not made again for some minutes
-	PoolBackingOff = "PoolBackingOff" // the pool's machines failed of late, and no more are ordered yet
-	PoolUnknown    = "PoolUnknown"    // no such pool or shape, or several where one must be named
-	ParallelLimit  = "ParallelLimit"  // as many machines are on their way as may be at once
-	NoHostRoom     = "NoHostRoom"     // no host that may carry the machine has room for it
-	LimitReached   = "LimitReached"   // one more machine would cost more than the hard limit allows
+	CheapestOffer     = "CheapestOffer"     // this shape on this host is part of the cheapest set found
+	LargestOfNeed     = "LargestOfNeed"     // the number bought covers both the CPU and the memory asked for
+	SpreadHost        = "SpreadHost"        // the host has none of the pool's machines yet
+	PreferencesMet    = "PreferencesMet"    // of several pools at the same price the one that the pods prefer
+	PreferenceGivenUp = "PreferenceGivenUp" // what the pods prefer costs more
+	RoomiestHost      = "RoomiestHost"      // the host has the most memory left
+	PoolBelowMin      = "PoolBelowMin"      // the pool has fewer machines than its minimum
+	PoolClosed        = "PoolClosed"        // the pool makes no machines now: it is paused, or its machines fail
+	PoolAtMax         = "PoolAtMax"         // the pool has as many machines as it may
+	RefusedLately     = "RefusedLately"     // an order like it was refused, and is not made again for some minutes
+	PoolBackingOff    = "PoolBackingOff"    // the pool's machines failed of late, and no more are ordered yet
+	PoolUnknown       = "PoolUnknown"       // no such pool or shape, or several where one must be named
+	ParallelLimit     = "ParallelLimit"     // as many machines are on their way as may be at once
+	NoHostRoom        = "NoHostRoom"        // no host that may carry the machine has room for it
+	LimitReached      = "LimitReached"      // one more machine would cost more than the hard limit allows
 )
 
 // Why machines are kept as spares, woken or let go.

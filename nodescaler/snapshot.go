@@ -205,6 +205,10 @@ type Pod struct {
 	Repels []string `json:",omitempty"`
 	// Topology are the rules by which it is to be spread, or kept apart, over nodes and zones.
 	Topology []Topology `json:",omitempty"`
+	// Prefers is what it would rather have of its node, and Noted the marks by which others prefer a node beside it, or
+	// away from it.
+	Prefers []Preference `json:",omitempty"`
+	Noted   []string     `json:",omitempty"`
 	// Daemon pods come with every node, and leave with it; they hold no node back.
 	Daemon bool
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.

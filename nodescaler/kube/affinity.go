@@ -33,6 +33,20 @@ func affinity(required *corev1.NodeSelector) nodescaler.Affinity {
 	return terms
 }
 
+// labelled reads what the pod prefers of a node's labels.
+func labelled(p *corev1.Pod) (all []nodescaler.Preference) {
+	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil {
+		return nil
+	}
+	for _, t := range p.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		is := affinity(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{t.Preference}})
+		if len(is) > 0 && t.Weight > 0 {
+			all = append(all, nodescaler.Preference{Weight: int(t.Weight), Affinity: is})
+		}
+	}
+	return all
+}
+
 func requirement(e *corev1.NodeSelectorRequirement) nodescaler.Requirement {
 	r := nodescaler.Requirement{Key: text(e.Key), Operator: nodescaler.Operator(text(string(e.Operator)))}
 	for _, value := range e.Values {

@@ -108,12 +108,12 @@ func beside(p *corev1.Pod) (rules []rule, unread bool) {
 	return rules, false
 }
 
-// spreads reads how a pod is to be spread, where it may not be otherwise.
-func spreads(p *corev1.Pod) (rules []rule) {
+// spreads reads how a pod is to be spread: where it may not be otherwise, or where it would rather be.
+func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []rule) {
 	for i := range p.Spec.TopologySpreadConstraints {
 		c := &p.Spec.TopologySpreadConstraints[i]
 		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
-		if c.WhenUnsatisfiable != corev1.DoNotSchedule || c.LabelSelector == nil || err != nil {
+		if c.WhenUnsatisfiable != how || c.LabelSelector == nil || err != nil {
 			continue
 		}
 		for _, key := range c.MatchLabelKeys {
@@ -132,6 +132,42 @@ func spreads(p *corev1.Pod) (rules []rule) {
 		rules = append(rules, r)
 	}
 	return rules
+}
+
+// preference is a rule that a pod would rather have kept, with its weight.
+type preference struct {
+	rule
+	weight int
+}
+
+// spreadWeight is that of a spread that is only wished for: as much as the highest that an affinity may have.
+const spreadWeight = 100
+
+// preferences reads what a pod prefers by other pods. By host name there is nothing to choose: a new machine has none.
+func preferences(p *corev1.Pod) (all []preference) {
+	note := func(of []corev1.WeightedPodAffinityTerm, together bool) {
+		for i := range of {
+			t := &of[i].PodAffinityTerm
+			selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+			if err != nil || t.LabelSelector == nil || t.TopologyKey == nodescaler.HostLabel {
+				continue
+			}
+			mark := unique.Make(podTerm{selector.String(), strings.Join(namespaces(p, t), ",")})
+			all = append(all, preference{rule{mark, nodescaler.Topology{Key: text(t.TopologyKey), Together: together}}, int(of[i].Weight)})
+		}
+	}
+	if a := p.Spec.Affinity; a != nil && a.PodAffinity != nil {
+		note(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution, true)
+	}
+	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		note(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution, false)
+	}
+	for _, r := range spreads(p, corev1.ScheduleAnyway) {
+		if r.Key != nodescaler.HostLabel {
+			all = append(all, preference{r, spreadWeight})
+		}
+	}
+	return all
 }
 
 // ports are the marks of a pod's ports on its node: those that it has, and those that it repels. A port on every
@@ -179,6 +215,9 @@ type marker struct {
 	within map[string]*marks // by namespace
 	every  marks             // of all namespaces
 	names  map[unique.Handle[podTerm]]string
+	// wishes are the marks that only preferences are by. They keep no pod off a node, so that pods with them are no
+	// kind of their own.
+	wishes *marker
 }
 
 // marks are those of a namespace. Most select a label with one value, by which they are found: thousands of pods times
@@ -245,6 +284,7 @@ func (t *podTerm) mark() (podMark, bool) {
 // newMarker reads the terms of all pods, and of those that DaemonSets will make.
 func newMarker(pods []*pod, sets []*daemonSet) *marker {
 	m := &marker{within: map[string]*marks{}, names: map[unique.Handle[podTerm]]string{}}
+	m.wishes = &marker{within: map[string]*marks{}, names: map[unique.Handle[podTerm]]string{}}
 	for _, p := range pods {
 		m.read(p)
 	}
@@ -260,6 +300,9 @@ func (m *marker) read(p *pod) {
 	}
 	for i := range p.rules {
 		m.add(p.rules[i].of)
+	}
+	for i := range p.prefers {
+		m.wishes.add(p.prefers[i].of)
 	}
 }
 
@@ -297,6 +340,13 @@ func (m *marker) fill(said *nodescaler.Pod, p *pod) {
 		r := p.rules[i].Topology
 		if r.Mark = m.names[p.rules[i].of]; r.Mark != "" {
 			said.Topology = append(slices.Clip(said.Topology), r)
+		}
+	}
+	said.Noted = sorted(m.wishes.every.of(m.wishes.within[p.Namespace].of(nil, p.Labels), p.Labels))
+	for i := range p.prefers {
+		w := nodescaler.Preference{Weight: p.prefers[i].weight, Rule: p.prefers[i].Topology}
+		if w.Rule.Mark = m.wishes.names[p.prefers[i].of]; w.Rule.Mark != "" {
+			said.Prefers = append(slices.Clip(said.Prefers), w)
 		}
 	}
 	if len(has) > 0 {

@@ -130,3 +130,40 @@ func TestRulesOfTopology(t *testing.T) {
 		})
 	}
 }
+
+func TestPreferences(t *testing.T) {
+	const web = "labels app=web in namespace shop"
+	rather := func(kind, term string) string {
+		return "affinity: {" + kind + ": {preferredDuringSchedulingIgnoredDuringExecution: [" + term + "]}}"
+	}
+	byZone := "{weight: 7, podAffinityTerm: {topologyKey: zone, labelSelector: {matchLabels: {app: web}}}}"
+	for _, c := range []struct {
+		name, spec string
+		want       []nodescaler.Preference
+	}{
+		{"spread", "topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: web}}}]",
+			[]nodescaler.Preference{{Weight: 100, Rule: nodescaler.Topology{Key: "zone", Mark: web, Skew: 1}}}},
+		{"apart", rather("podAntiAffinity", byZone), []nodescaler.Preference{{Weight: 7, Rule: nodescaler.Topology{Key: "zone", Mark: web}}}},
+		{"together", rather("podAffinity", byZone), []nodescaler.Preference{{Weight: 7, Rule: nodescaler.Topology{Key: "zone", Mark: web, Together: true}}}},
+		{"apart by node, of which a new machine is another one anyway", rather("podAntiAffinity", strings.Replace(byZone, "zone", "kubernetes.io/hostname", 1)), nil},
+		{"labels", rather("nodeAffinity", "{weight: 3, preference: {matchExpressions: [{key: disk, operator: In, values: [ssd]}]}}"),
+			[]nodescaler.Preference{{Weight: 3, Affinity: nodescaler.Affinity{{{Key: "disk", Operator: nodescaler.In, Values: []string{"ssd"}}}}}}},
+		{"labels that mean nothing", rather("nodeAffinity", "{weight: 3, preference: {}}"), nil},
+	} {
+		port := still(t)
+		port.shortens(t, pods, object[corev1.Pod](t, "{metadata: {namespace: shop, name: a, labels: {app: web}}, spec: {"+c.spec+"}}"))
+		p := port.look(t.Context()).Pods[0]
+		if d := cmp.Diff(c.want, p.Prefers); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+		var noted []string
+		for i := range c.want {
+			if c.want[i].Rule.Mark != "" {
+				noted = []string{web}
+			}
+		}
+		if !slices.Equal(p.Noted, noted) || p.Marked() {
+			t.Errorf("%s: noted as %v, and of a kind of its own by %v, %v", c.name, p.Noted, p.Has, p.Topology)
+		}
+	}
+}

@@ -40,6 +40,8 @@ type pod struct {
 	// apart are pods that it refuses to share a node with, and rules how it is spread over nodes and zones.
 	apart []unique.Handle[podTerm]
 	rules []rule
+	// prefers is what it would rather have of its node, by other pods; what it would by labels it said.
+	prefers []preference
 	// lacking is what the pod asks of a node that nodescaler has no word for.
 	lacking string
 	// containers are what the pod's containers ask for, each by itself, and resize how far the last change
@@ -146,8 +148,9 @@ func (kept *pod) constraints(p *corev1.Pod) {
 	if unread {
 		kept.lacking = "a node beside pods of namespaces with certain labels"
 	}
-	kept.rules = slices.Concat(kept.rules, together, spreads(p))
+	kept.rules = slices.Concat(kept.rules, together, spreads(p, corev1.DoNotSchedule))
 	kept.said.Has, kept.said.Repels = ports(p)
+	kept.said.Prefers, kept.prefers = labelled(p), preferences(p)
 	if len(p.Spec.ResourceClaims) > 0 {
 		kept.lacking = "a node with devices for its resource claims"
 	}

@@ -574,6 +574,7 @@ func (w *world) like(wl *podscaler.Workload) nodescaler.Pod {
 	return nodescaler.Pod{
 		Workload: wl.Name, Requests: p.Requests, Extra: p.Extra, Priority: p.Priority, Selector: p.Selector, Affinity: p.Affinity,
 		Tolerations: p.Tolerations, Has: p.Has, Repels: p.Repels, Topology: p.Topology,
+		Prefers: p.Prefers, Noted: p.Noted,
 	}
 }
 

@@ -14,13 +14,14 @@ type scan struct {
 	now     time.Time
 	first   bool // the policy has just started, and only looks and orders
 	places  *places
-	coming  []*nodescaler.Machine      // expected to become nodes
-	busy    int                        // nodes and machines on their way out
-	drain   int                        // of those, nodes with pods to move
-	cleared bool                       // spares make way for a machine: its money is not to be spent on others
-	worths  map[string]worth           // of spares, by pool
-	more    []dueMachine               // that the plan adds
-	filled  map[string]nodescaler.Used // what machines that are not there yet were planned to carry
+	coming  []*nodescaler.Machine               // expected to become nodes
+	busy    int                                 // nodes and machines on their way out
+	drain   int                                 // of those, nodes with pods to move
+	cleared bool                                // spares make way for a machine: its money is not to be spent on others
+	worths  map[string]worth                    // of spares, by pool
+	more    []dueMachine                        // that the plan adds
+	filled  map[string]nodescaler.Used          // what machines that are not there yet were planned to carry
+	marked  map[string]map[*nodescaler.Node]int // pods that preferences are about, once there are preferences
 }
 
 func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {

@@ -309,14 +309,16 @@ func apart(classes map[string]*nodescaler.Pod) (pairs [][2]string) {
 // alone end where its quota does.
 func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 	bundles, waiting := t.place(wants, r)
-	planned, full := map[string]pricing.Resources{}, findings{}
+	planned, left, full := map[string]pricing.Resources{}, map[string]int{}, findings{}
 	for _, p := range r.Purchases {
+		left[p.Offer.Pool]++
 		planned[p.Offer.Host] = planned[p.Offer.Host].Plus(p.Offer.Shape.Resources())
 	}
 	for i, at := range alone.order(bundles) {
 		p := &r.Purchases[at]
 		o, b := p.Offer, &bundles[at]
 		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
+		left[o.Pool]--
 		if !alone.allows(t, &o, b) {
 			continue
 		}
@@ -324,6 +326,7 @@ func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 			t.boughtFor(&o, b)
 			continue
 		}
+		rather := t.prefer(&o, b, planned, left)
 		o.Host = t.spread(o, planned)
 		if !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
 			if t.makeWay(o) {
@@ -345,7 +348,7 @@ func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(waiting, "pod"), r.Rate, r.LowerBound),
 			because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host])))
 		last := &t.plan.Actions[len(t.plan.Actions)-1]
-		last.Pods = b.names
+		last.Pods, last.Reasons = b.names, append(last.Reasons, rather...)
 		t.waitedFor(last.Order, len(b.asked) > 0)
 		t.boughtFor(&o, b)
 	}
@@ -476,26 +479,32 @@ func (t *scan) spread(o packing.Offer, planned map[string]pricing.Resources) str
 // price of its own and carries nothing comes after all others.
 func (t *scan) hostFor(o packing.Offer, left map[string]pricing.Resources, order func(a, b string) int) string {
 	best, p := o.Host, t.x.Pool(o.Pool)
-	asleep := func(h *nodescaler.HostRoom) bool {
-		return h != nil && t.free[h.Name] == h.Room && t.x.Book().HostRate(h.Name, t.now) > 0
-	}
-	wakes := asleep(t.x.Host(best))
+	wakes := t.asleep(t.x.Host(best))
 	for i := range t.x.Hosts {
 		h := &t.x.Hosts[i]
 		if !wakes && order(h.Name, best) >= 0 || !o.Shape.Resources().Within(left[h.Name]) {
 			continue
 		}
-		if p.Makes(o.Shape, h.Host) && t.x.Rate(o.Shape, h.Name) == o.Rate && !asleep(h) {
+		if p.Makes(o.Shape, h.Host) && t.x.Rate(o.Shape, h.Name) == o.Rate && !t.asleep(h) {
 			best, wakes = h.Name, false
 		}
 	}
 	return best
 }
 
+// asleep reports whether a host has a price of its own and carries nothing.
+func (t *scan) asleep(h *nodescaler.HostRoom) bool {
+	return h != nil && t.free[h.Name] == h.Room && t.x.Book().HostRate(h.Name, t.now) > 0
+}
+
+// live is how many machines the pool will have, with those that the plan has ordered and woken so far.
+func (t *scan) live(p *nodescaler.PoolSize) int {
+	return p.Live + p.Places() - t.room[p.Name] + t.wokenOf(p.Name)
+}
+
 // fillToMin orders the pool's cheapest machines until it has its minimum.
 func (t *scan) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
-	bought := p.Places() - t.room[p.Name]
-	for live := p.Live + bought + t.wokenOf(p.Name); live < p.Min; live++ {
+	for live := t.live(p); live < p.Min; live++ {
 		if t.wakesAny(p) {
 			continue
 		}

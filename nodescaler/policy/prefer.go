@@ -1,0 +1,157 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// Where a machine is to be had from several pools for the same price, it comes from the pool that its pods prefer. A
+// preference costs nothing, orders no machine more, and moves no pod: what would cost more is given up, and the order
+// says what it was.
+
+// prefer changes an offer for one that the pods of the machine prefer, and gives the reasons. What the packing has yet
+// to order keeps its room: on hosts, and by number of machines in pools.
+func (t *scan) prefer(o *packing.Offer, b *bundle, planned map[string]pricing.Resources, left map[string]int) (why []nodescaler.Reason) {
+	if !slices.ContainsFunc(b.pods, func(p *nodescaler.Pod) bool { return len(p.Prefers)+len(p.Noted) > 0 }) {
+		return nil
+	}
+	was, most := o.Pool, t.liking(o.Pool, b)
+	var dearer *packing.Offer
+	from := t.x.Pool(was)
+	owed := t.cfg.EnforceNodeGroupMinSize && t.live(from)+left[was] < from.Min // its minimum would have it order one all the same
+	for i := range t.x.Pools {
+		p := &t.x.Pools[i]
+		likes := t.liking(p.Name, b)
+		if likes <= most || t.room[p.Name] <= left[p.Name] || !t.makes(p.Name) {
+			continue
+		}
+		switch other := t.cheapest(p, b, planned); {
+		case other == nil:
+		case other.Rate <= o.Rate && !owed:
+			*o, most = *other, likes
+		case dearer == nil || other.Rate < dearer.Rate:
+			dearer = other
+		}
+	}
+	if o.Pool != was {
+		why = append(why, because(nodescaler.PreferencesMet, "pool %s rather than %s for no more: %s", o.Pool, was, t.wish(o.Pool, was, b)))
+	}
+	if dearer != nil && t.liking(dearer.Pool, b) > most {
+		why = append(why, because(nodescaler.PreferenceGivenUp, "%s, and %s of pool %s would cost %s/h in place of %s/h",
+			t.wish(dearer.Pool, o.Pool, b), dearer.Shape.Name, dearer.Pool, dearer.Rate, o.Rate))
+	}
+	t.notice(t.x.Pool(o.Pool).Node(), b.pods)
+	return why
+}
+
+// cheapest is the pool's cheapest machine that holds the pods, on a host that runs already; nil if there is none.
+func (t *scan) cheapest(p *nodescaler.PoolSize, b *bundle, planned map[string]pricing.Resources) (best *packing.Offer) {
+	for _, s := range p.Shapes {
+		if !t.suits(p, s, b) {
+			continue
+		}
+		for i := range t.x.Hosts {
+			h := &t.x.Hosts[i]
+			rate := t.x.Rate(s, h.Name)
+			if (best == nil || rate < best.Rate) && p.Makes(s, h.Host) && !t.asleep(h) && s.Resources().Within(t.free[h.Name].Minus(planned[h.Name])) {
+				best = &packing.Offer{Pool: p.Name, Shape: s, Host: h.Name, Rate: rate}
+			}
+		}
+	}
+	return best
+}
+
+// suits reports whether a new machine holds all of the pods, which share a node as far as they are concerned.
+func (t *scan) suits(p *nodescaler.PoolSize, s pricing.Shape, b *bundle) bool {
+	room, n := p.Empty(s), p.Node()
+	if !b.used.Requests.Within(room.Free) || room.Extra.Lacks(b.used.Extra, nil) != "" || b.used.Pods > room.Slots {
+		return false
+	}
+	for _, pod := range b.pods {
+		if nodescaler.Accepts(pod, n) != "" || room.Crowd.Clash(pod) != nil || t.places.domains.Repelled(pod, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// liking is how much the pods like the pool's nodes.
+func (t *scan) liking(pool string, b *bundle) (sum int) {
+	n := t.x.Pool(pool).Node()
+	for _, p := range b.pods {
+		for i := range p.Prefers {
+			sum += t.likes(&p.Prefers[i], n)
+		}
+	}
+	return sum
+}
+
+// likes is what a preference makes of a node: of those that are spread, the fewer are there the better.
+func (t *scan) likes(w *nodescaler.Preference, n *nodescaler.Node) int {
+	const unlabelled = 1000 // pods, for a node that is in no domain
+	r := &w.Rule
+	if r.Key == "" {
+		if w.Affinity.Meets(n) {
+			return w.Weight
+		}
+		return 0
+	}
+	there, labelled := 0, n.Labels[r.Key] != ""
+	for other, count := range t.noticed()[r.Mark] {
+		if labelled && other.Labels[r.Key] == n.Labels[r.Key] {
+			there += count
+		}
+	}
+	switch {
+	case r.Together && there > 0:
+		return w.Weight
+	case r.Together:
+		return 0
+	case !labelled:
+		there = unlabelled
+	case r.Skew == 0:
+		there = min(there, 1)
+	}
+	return -there * w.Weight
+}
+
+// wish names what speaks most for one pool against another.
+func (t *scan) wish(pool, other string, b *bundle) (text string) {
+	most, is, than := 0, t.x.Pool(pool).Node(), t.x.Pool(other).Node()
+	for _, p := range b.pods {
+		for i := range p.Prefers {
+			if w := &p.Prefers[i]; t.likes(w, is)-t.likes(w, than) > most {
+				most, text = t.likes(w, is)-t.likes(w, than), p.Name+" prefers "+w.String()
+			}
+		}
+	}
+	return text
+}
+
+// noticed is how many pods that preferences are about each node has, by mark: of those that stay, and of machines that
+// this plan orders.
+func (t *scan) noticed() map[string]map[*nodescaler.Node]int {
+	if t.marked == nil {
+		t.marked = map[string]map[*nodescaler.Node]int{}
+		for i := range t.x.Nodes {
+			if n := &t.x.Nodes[i]; !n.Draining {
+				t.notice(n.Node, n.Pods)
+			}
+		}
+	}
+	return t.marked
+}
+
+func (t *scan) notice(n *nodescaler.Node, pods []*nodescaler.Pod) {
+	for _, p := range pods {
+		for _, mark := range p.Noted {
+			if t.noticed()[mark] == nil {
+				t.marked[mark] = map[*nodescaler.Node]int{}
+			}
+			t.marked[mark][n]++
+		}
+	}
+}
