@@ -74,7 +74,7 @@ func TestOneLookSeesWhatIsObserved(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(seen.State.Nodes) != 2 || len(seen.State.Pods) != 6 || len(seen.Unread) != 10 {
+		if len(seen.State.Nodes) != 2 || len(seen.State.Pods) != 6 || len(seen.Unread) != 12 {
 			return fmt.Errorf("sees %d nodes and %d pods; unread are %v", len(seen.State.Nodes), len(seen.State.Pods), seen.Unread)
 		}
 		for _, p := range seen.State.Pods {
