@@ -99,10 +99,20 @@ func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
 	}
 }
 
+// wrongWorlds plays worlds that are not as joint believes. The trials side by side, which is all that may race, are
+// those of every experiment: under the race detector these take minutes.
+func wrongWorlds(t *testing.T, policies ...string) *Results {
+	t.Helper()
+	if raced {
+		t.Skip("without the race detector")
+	}
+	return shown(t, "joint-wrong-worlds", Options{Policies: policies, Trials: 2})
+}
+
 // In worlds that are not what it believes it misses less than an HPA, over all of them and in those where an
 // HPA's fixed target is what is wrong; with spares in each of them, but for what two trials come to by chance.
 func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
-	r := shown(t, "joint-wrong-worlds", Options{Policies: []string{"joint", "joint-4", "hpa60"}, Trials: 2})
+	r := wrongWorlds(t, "joint", "joint-4", "hpa60")
 	const over = "sloViolationMinutes"
 	if ours, theirs := r.Total("joint", over), r.Total("hpa60", over); ours > 0.5*theirs {
 		t.Errorf("it misses the objective for %.0f minutes, the HPA for %.0f", ours, theirs)
@@ -123,7 +133,7 @@ func TestJointInWrongWorldsMissesLessThanAnHPA(t *testing.T) {
 // In a world that is another than it believes it says so, in at least such a part of its decisions, where that can be
 // told; and not where nothing is wrong.
 func TestJointSaysThatItsModelIsOffWhereItIs(t *testing.T) {
-	r := shown(t, "joint-wrong-worlds", Options{Policies: []string{"joint"}, Trials: 2})
+	r := wrongWorlds(t, "joint")
 	least := map[string]float64{
 		"demand-up": 0.8, "demand-down": 0.2, "think-none": 0.4, "random": 0.7, "heavy-tail": 0.6, "less-capacity": 0.7, "noisy-neighbour": 0.4, "late-metrics": 0.8, "slow-boots": 0.5, "strange-trace": 0.8,
 	}

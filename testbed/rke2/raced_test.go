@@ -1,0 +1,5 @@
+//go:build race
+
+package rke2
+
+const raced = true
