@@ -250,12 +250,14 @@ func (t *scan) fill(machine string, p *nodescaler.Pod) {
 	}
 }
 
-// boughtFor notes for which namespaces the plan's last action adds a machine, whose room is left to others.
+// boughtFor notes for which pods and namespaces the plan's last action adds a machine, whose room
+// is left to others.
 func (t *scan) boughtFor(o *packing.Offer, b *bundle) {
+	a := &t.plan.Actions[len(t.plan.Actions)-1]
+	a.Pods = b.names
 	if t.tenants == nil {
 		return
 	}
-	a := &t.plan.Actions[len(t.plan.Actions)-1]
 	a.For = slices.Sorted(maps.Keys(t.charge(o, b)))
 	name := a.Machine
 	if name == "" {
