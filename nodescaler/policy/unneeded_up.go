@@ -260,7 +260,7 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 			room := p.Empty(m.shape)
 			b.Bins = append(b.Bins, packing.Bin{
 				Name: m.name, Free: room.Free.Minus(m.used.Requests), Extra: room.Extra.Minus(m.used.Extra), Slots: room.Slots - m.used.Pods,
-				Refuses: t.refusals(classes, p.Node(), room.Crowd, t.places.crowds[m.name]),
+				Refuses: t.refusals(classes, p.Node(), room.Crowd, m.crowd, t.places.crowds[m.name]),
 			})
 		}
 	}
