@@ -37,7 +37,7 @@ func (t *scan) grow() bool {
 	return t.bought > 0
 }
 
-// remind notes for the next scan which machines were ordered or woken for whom.
+// remind notes for the next scan which machines were ordered or woken for which pods.
 func (t *scan) remind(wants []want) {
 	was := t.meant
 	t.meant = map[string]string{}
