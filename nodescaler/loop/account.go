@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
-	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -74,51 +73,11 @@ func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error
 	return begin(m.Name, m.Shape, m.Host, from)
 }
 
-// Reprice lets machines cost what b says from a moment on, which must not be before the last
-// step. What was spent until then stays spent.
-func (r *Runner) Reprice(b *pricing.Book, at time.Time) error {
-	if l := r.account.ledger; l != nil {
-		if err := l.Reprice(b, at); err != nil {
-			return err
-		}
-	}
-	r.Prices = b
-	return nil
-}
-
 // period returns the cost period that now lies in; periods follow each other from the first
 // step on.
 func (a *account) period(per time.Duration, now time.Time) (from, to time.Time) {
 	from = a.started.Add(now.Sub(a.started).Truncate(per))
 	return from, from.Add(per)
-}
-
-// cost is what a workload's policy sees of the money.
-func (r *Runner) cost(w *world, wl *podscaler.Workload) podscaler.Cost {
-	if !w.machinesKnown {
-		return podscaler.Cost{Why: "the machines could not be read"}
-	}
-	c := podscaler.Cost{Known: true, Joined: w.joined, Ordered: w.all, Predicted: w.all}
-	if wl.Cost.Count == podscaler.CountPredicted {
-		if r.Predict == nil {
-			return podscaler.Cost{Why: "nothing here can predict what pending replicas will need"}
-		}
-		c.Predicted += r.predict(w)
-	}
-	if wl.Cost.Per > 0 {
-		from, to := r.account.period(wl.Cost.Per, w.snap.Now)
-		c.Spent, c.PeriodLeft = r.account.ledger.Between(from, w.snap.Now), to.Sub(w.snap.Now)
-	}
-	return c
-}
-
-// predict is what the machines will cost that are still needed. It plans for the whole cluster, so it is
-// asked anew only once more pods are to come: workloads that stay as they are leave the answer as it is.
-func (r *Runner) predict(w *world) pricing.Rate {
-	if w.predictedOf != len(w.snap.Future) {
-		w.predicted, w.predictedOf = r.Predict(&w.snap), len(w.snap.Future)
-	}
-	return w.predicted
 }
 
 // rates adds up what the joined machines cost now, and what all do.

@@ -63,13 +63,15 @@ func TestRecommendationsTakeNoPlaces(t *testing.T) {
 		api.Workload = "shop/api"
 		h.state.Pods = append(h.state.Pods, api)
 		r := h.runner(bidder{6}, nil)
-		r.Pools[0].Max, r.Holds.Workloads = 2, map[string]nodescaler.Reason{}
+		r.Pools[0].Max = 2
+		held := holds{Workloads: map[string]nodescaler.Reason{}}
 		for _, name := range c.held {
-			r.Holds.Workloads[name] = why[0]
+			held.Workloads[name] = why[0]
 		}
-		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{
+		r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{
 			Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600, Memory: pricing.GB},
 		}, bidder{9}))
+		held.put(r)
 		s := steps(t, r, 2)
 		if got := [2]int{s.Workloads[0].Decision.To, s.Workloads[1].Decision.To}; got != c.want {
 			t.Errorf("%s: decided on %v, want %v", name, got, c.want)
@@ -82,7 +84,7 @@ func TestAWorkloadThatIsNotThereTakesNoPlaces(t *testing.T) {
 	h := newHouse()
 	web := &shy{want: 2}
 	r := h.runner(web, nil)
-	r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: "shop/gone", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600, Memory: pricing.GB}}, replicas(20)))
+	r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{Name: "shop/gone", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600, Memory: pricing.GB}}, replicas(20)))
 	steps(t, r, 2)
 	if web.places.Coming != 3 {
 		t.Errorf("there are %d places, want the 3 of the node", web.places.Coming)
@@ -140,7 +142,7 @@ func TestWhatIsHandedOffIsNotPlannedForTwice(t *testing.T) {
 func TestNodesOnlyTouchesNoWorkload(t *testing.T) {
 	h := newHouse()
 	r := h.runner(nil, emptying{actions(order("x"))})
-	r.Scalers = nil
+	r.Workloads = nil
 	steps(t, r, 1)
 	h.state.Replicas["shop/web"] = 1 // as somebody else says
 	steps(t, r, 2)

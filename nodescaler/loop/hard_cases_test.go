@@ -88,7 +88,7 @@ func TestReplicasOnTheirWayStayFuture(t *testing.T) {
 		future = append(future, n)
 		return nodescaler.Plan{}
 	}))
-	r.Scalers[0].Workload().RunPeriod = 20 * time.Second
+	r.Workloads[0].RunPeriod = 20 * time.Second
 	steps(t, r, 6)
 	if slices.Contains(future[slices.Index(future, 5):], 0) {
 		t.Errorf("future pods %v: replicas that were decided on were forgotten", future)
@@ -114,7 +114,7 @@ func TestAnotherReplicaIsLikeOneThatGoesSomewhere(t *testing.T) {
 			{Selector: lost, Requests: pricing.Resources{CPU: 1}}, {Pod: podscaler.Pod{Terminating: true}, Requests: pricing.Resources{CPU: 2}},
 		}},
 	} {
-		w := &world{snap: nodescaler.Snapshot{Pods: c.pods}, byWorkload: map[string][]int{}}
+		w := &decider{snap: nodescaler.Snapshot{Pods: c.pods}, byWorkload: map[string][]int{}}
 		for i := range c.pods {
 			w.byWorkload[wl.Name] = append(w.byWorkload[wl.Name], i)
 		}

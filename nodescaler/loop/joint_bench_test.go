@@ -58,13 +58,18 @@ func crowded(b *testing.B, now time.Time, oneIn int) *loop.Runner {
 		b.Fatal(err)
 	}
 	in := busy{s, oneIn}
-	r := &loop.Runner{Cluster: in, Machines: in, Signals: in, Journal: in, Pools: pools, Nodes: nodes, Prices: book, DryRun: true, Limit: 20_000e9}
+	r := &loop.Runner{
+		Ports:   loop.Ports{Cluster: in, Machines: in, Signals: in},
+		Intent:  loop.Intent{Pools: pools, Prices: book, DryRun: true, Limit: 20_000e9},
+		Memory:  loop.Memory{Nodes: nodes},
+		Journal: in,
+	}
 	for i := range 100 {
 		pods, err := podpolicy.New(podpolicy.Spec{Policy: "Joint"})
 		if err != nil {
 			b.Fatal(err)
 		}
-		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{
+		r.Workloads = append(r.Workloads, loop.Scaled(podscaler.Workload{
 			Name: fmt.Sprintf("shop/service-%02d", i), Min: 1, Max: 1000, Pod: pricing.Resources{CPU: 500, Memory: pricing.GiB},
 			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
 		}, pods))

@@ -17,7 +17,8 @@ func TestPodsAreLostWithTheirHostOrTheirNode(t *testing.T) {
 	host := func(name string, online bool) nodescaler.Host {
 		return nodescaler.Host{Host: pricing.Host{Name: name}, Online: online}
 	}
-	w := &world{
+	w := &decider{
+		o: &Observation{Cluster: ClusterState{Replicas: map[string]int{"shop/web": 6}}}, Memory: &Memory{},
 		snap: nodescaler.Snapshot{
 			Now:   now,
 			Hosts: []nodescaler.Host{host("here", true), host("away", false)},
@@ -26,7 +27,6 @@ func TestPodsAreLostWithTheirHostOrTheirNode(t *testing.T) {
 				{Name: "elsewhere", Host: "nobody knows"},
 			},
 		},
-		replicas: map[string]int{"shop/web": 6},
 	}
 	for _, n := range []struct {
 		name  string

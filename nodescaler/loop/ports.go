@@ -73,6 +73,8 @@ type MachineState struct {
 	Machines []nodescaler.Machine
 	// Refused is what orders would be refused now whatever the hosts' room, by pool, as far as that can be told.
 	Refused map[string][]nodescaler.RefusedOrder
+	// Soon are the pools that can be ordered from in a moment, and why they cannot now.
+	Soon map[string]nodescaler.Reason
 }
 
 // Order is a machine to be made.

@@ -95,7 +95,7 @@ func TestWorkloadsOfANamespaceShareItsQuota(t *testing.T) {
 	h := newHouse()
 	h.state.Replicas["shop/api"] = 1
 	r := h.runner(replicas(5), nil)
-	r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600}}, replicas(5)))
+	r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600}}, replicas(5)))
 	r.Quotas = []nodescaler.Quota{{Namespace: "shop", Replicas: 7}}
 	s := steps(t, r, 2)
 	expect(t, "replicas", [2]int{5, 2}, [2]int{s.Workloads[0].Decision.To, s.Workloads[1].Decision.To})

@@ -149,7 +149,7 @@ func TestRefusalsAreInTheSnapshotOnly(t *testing.T) {
 func TestAClockThatIsSetBackForgetsRefusals(t *testing.T) {
 	var r refusals
 	a := order("b")
-	r.note(&a, ErrRefused, t0.Add(time.Hour))
+	r.note(&a, &Outcome{Refused: OrderRefused, Error: ErrRefused.Error()}, t0.Add(time.Hour))
 	if len(r.now(t0.Add(time.Hour))["worker"]) != 1 || len(r.now(t0)) != 0 || len(r) != 0 {
 		t.Errorf("%+v", r)
 	}

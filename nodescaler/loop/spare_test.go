@@ -66,7 +66,8 @@ func TestSparesAreHeldLikeOrdersAndReturns(t *testing.T) {
 	} {
 		h := spareHouse()
 		r := h.runner(replicas(2), actions(stash, wake))
-		r.Machines, r.HoldsUp, r.HoldsDown = port{h}, c.up, c.down
+		r.Machines = port{h}
+		holds{up: c.up, down: c.down}.put(r)
 		steps(t, r, 2)
 		expect(t, c.name, c.done, h.done)
 	}

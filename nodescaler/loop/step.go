@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,14 +13,18 @@ import (
 // Step is the record of one step: what was seen, what was decided and why, and what came of
 // it. It is the journal's line, and what explain, events, the dashboard and a replay read.
 type Step struct {
-	ID        string               `json:"id"` // d-000042
-	Time      time.Time            `json:"time"`
-	Observed  Observed             `json:"observed"`
-	Workloads []WorkloadStep       `json:"workloads,omitempty"`
-	Plan      nodescaler.Plan      `json:"plan"`
-	Outcomes  []Outcome            `json:"outcomes,omitempty"`
-	Problems  []nodescaler.Reason  `json:"problems,omitempty"`
-	Snapshot  *nodescaler.Snapshot `json:"snapshot,omitempty"` // when the runner is told to keep it
+	ID        string              `json:"id"` // d-000042
+	Time      time.Time           `json:"time"`
+	Observed  Observed            `json:"observed"`
+	Workloads []WorkloadStep      `json:"workloads,omitempty"`
+	Plan      nodescaler.Plan     `json:"plan"`
+	Expected  []Expectation       `json:"expected,omitempty"` // what was made known to whoever orders machines
+	Outcomes  []Outcome           `json:"outcomes,omitempty"`
+	Problems  []nodescaler.Reason `json:"problems,omitempty"`
+	// Snapshot is what was decided on. It is only to be read; a record has it where it is asked for.
+	Snapshot *nodescaler.Snapshot `json:"snapshot,omitempty"`
+	// Deferred says which actions of the plan are not done now, by their place, and why.
+	Deferred map[int]nodescaler.Reason `json:"-"`
 }
 
 // Decided reports whether the step changed anything, or meant to: most steps only look.
@@ -27,6 +32,24 @@ func (s *Step) Decided() bool {
 	return len(s.Plan.Actions) > 0 || slices.ContainsFunc(s.Workloads, func(w WorkloadStep) bool {
 		return w.Decision != nil && w.Decision.To != w.Decision.From
 	})
+}
+
+// Record puts the record into the journal, if there is one: the snapshot too if it is to be kept.
+func (s *Step) Record(j Journal, snapshot bool) error {
+	seen := s.Snapshot
+	if !snapshot {
+		s.Snapshot = nil
+	}
+	if j == nil {
+		return nil
+	}
+	if seen != nil && s.Observed.Cost.Known {
+		s.Observed.Hosts = loads(seen)
+	}
+	if err := j.Append(s); err != nil {
+		return fmt.Errorf("journal %s: %w", s.ID, err)
+	}
+	return nil
 }
 
 // Observed is the step's view of the world in short.
@@ -79,6 +102,8 @@ type WorkloadStep struct {
 	Decision *podscaler.Decision `json:"decision,omitempty"`
 	// Held says why the decision was left at that.
 	Held *nodescaler.Reason `json:"held,omitempty"`
+	// Leaving are the pods that are to go first where replicas go.
+	Leaving []string `json:"leaving,omitempty"`
 	// Unplanned says why no machine is planned for some of the replicas.
 	Unplanned *nodescaler.Reason `json:"unplanned,omitempty"`
 }
@@ -106,6 +131,17 @@ type Outcome struct {
 	Action   int    `json:"action"`
 	Workload string `json:"workload,omitempty"`
 	Error    string `json:"error,omitempty"`
+	// Refused says of an order that it was surely not taken.
+	Refused Refusal `json:"refused,omitempty"`
 	// Held says why the action was not tried.
 	Held *nodescaler.Reason `json:"held,omitempty"`
 }
+
+// Refusal is what was refused with an order.
+type Refusal string
+
+// An order is refused as it is, or whatever its shape and host.
+const (
+	OrderRefused Refusal = "Order"
+	PoolRefused  Refusal = "Pool"
+)

@@ -28,8 +28,8 @@ func TestPodsThatOthersHelpAreNotUnplaced(t *testing.T) {
 		{"both", ours, theirs, 1},
 		{"theirs alone", nil, theirs, 0},
 	} {
-		w := &world{snap: nodescaler.Snapshot{Pools: c.pools, Pods: pods, Future: future}, offered: c.others}
-		if is := unoffered(w, all); len(is) != c.want {
+		d := &decider{snap: nodescaler.Snapshot{Pools: c.pools, Pods: pods, Future: future}, offered: c.others}
+		if is := d.unoffered(all); len(is) != c.want {
 			t.Errorf("%s: %+v, want %d", c.name, is, c.want)
 		}
 	}

@@ -171,8 +171,9 @@ func (t *town) runner(tb testing.TB, policy string) *loop.Runner {
 		tb.Fatal(err)
 	}
 	r := &loop.Runner{
-		Cluster: t, Machines: t, Signals: t, Nodes: nodes, Prices: pricing.DefaultBook(), Predict: nodepolicy.Predict,
-		Pools: []nodescaler.Pool{{Name: "worker", Shapes: []pricing.Shape{townsize}, Max: 12}},
+		Ports:  loop.Ports{Cluster: t, Machines: t, Signals: t},
+		Intent: loop.Intent{Prices: pricing.DefaultBook(), Pools: []nodescaler.Pool{{Name: "worker", Shapes: []pricing.Shape{townsize}, Max: 12}}},
+		Memory: loop.Memory{Nodes: nodes},
 	}
 	for _, w := range slices.Sorted(func(yield func(string) bool) {
 		for w := range t.cluster.Replicas {
@@ -181,7 +182,7 @@ func (t *town) runner(tb testing.TB, policy string) *loop.Runner {
 			}
 		}
 	}) {
-		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: w, Min: 0, Max: 2_000_000, Pod: pricing.Resources{CPU: 1000, Memory: pricing.GiB}}, asIs{}))
+		r.Workloads = append(r.Workloads, loop.Scaled(podscaler.Workload{Name: w, Min: 0, Max: 2_000_000, Pod: pricing.Resources{CPU: 1000, Memory: pricing.GiB}}, asIs{}))
 	}
 	return r
 }
@@ -209,7 +210,7 @@ func TestReplicasThatCanNeverBeCostNextToNothing(t *testing.T) {
 					w.says = says
 					r := w.runner(t, policy)
 					if mode == "Recommend" {
-						r.Holds.Workloads = map[string]nodescaler.Reason{"shop/web": {Code: "Recommending", Text: "mode Recommend"}}
+						r.Workloads[0].Held = &nodescaler.Reason{Code: "Recommending", Text: "mode Recommend"}
 					}
 					w.live(t, r, 10*time.Minute)
 					w.asks("shop/web", 500, 2)
@@ -373,9 +374,9 @@ func TestATenantHoldsNoCapacityThatNoPodUses(t *testing.T) {
 					w.asks(tenant(i), 0, 0)
 				}
 				r := w.runner(t, policy)
-				for _, s := range r.Scalers {
-					if s.Workload().Name == "shop/pinned" && attack == "each decision is taken back" {
-						s.Workload().Min = 500
+				for i := range r.Workloads {
+					if r.Workloads[i].Name == "shop/pinned" && attack == "each decision is taken back" {
+						r.Workloads[i].Min = 500
 					}
 				}
 				w.live(t, r, 10*time.Minute)

@@ -218,7 +218,7 @@ func moduleImport(r *room, test bool, target string) string {
 func (c *checker) standardImport(p *pkg, f *file, spec *ast.ImportSpec) {
 	target := importPath(spec)
 	for _, b := range bans {
-		if b.whole() && b.holds(p.room, f) && b.covers(target) {
+		if b.whole() && b.holds(p.room) && b.covers(target) {
 			c.at(f, spec, b.rule, "imports "+target, b.why)
 		}
 	}
@@ -230,7 +230,7 @@ func (c *checker) used(p *pkg, f *file) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
-			if goroutines.holds(p.room, f) {
+			if goroutines.holds(p.room) {
 				c.at(f, n, goroutines.rule, "go statement", goroutines.why)
 			}
 		case *ast.SelectorExpr:
@@ -245,7 +245,7 @@ func (c *checker) used(p *pkg, f *file) {
 // selected checks one name taken from the package at target.
 func (c *checker) selected(p *pkg, f *file, sel *ast.SelectorExpr, target string) {
 	for _, b := range bans {
-		if !b.whole() && b.holds(p.room, f) && b.covers(target) && b.names(sel.Sel.Name) {
+		if !b.whole() && b.holds(p.room) && b.covers(target) && b.names(sel.Sel.Name) {
 			c.at(f, sel, b.rule, packageName(target)+"."+sel.Sel.Name, b.why)
 		}
 	}

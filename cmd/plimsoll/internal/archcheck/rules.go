@@ -396,26 +396,8 @@ var goroutines = ban{
 	why: "two goroutines finish in any order, and then the same inputs do not give the same journal; the caller owns concurrency",
 }
 
-// excuses are the places that a ban does not reach, each with the reason.
-var excuses = []struct {
-	file  string
-	rules []Rule
-	why   string
-}{
-	{
-		"nodescaler/loop/run.go",
-		[]Rule{Clock, Goroutine},
-		"production needs one place that waits: Run calls Once from a ticker and hands it the time",
-	},
-}
-
-// holds reports whether the ban is in force in a file of a room.
-func (b *ban) holds(r *room, f *file) bool {
-	for _, e := range excuses {
-		if e.file == f.path && slices.Contains(e.rules, b.rule) {
-			return false
-		}
-	}
+// holds reports whether the ban is in force in a room.
+func (b *ban) holds(r *room) bool {
 	return slices.ContainsFunc(b.in, r.goesBy)
 }
 

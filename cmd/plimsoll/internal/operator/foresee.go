@@ -56,7 +56,7 @@ const settled = 25 * time.Hour
 func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, error) {
 	c.Active, c.NodeScaler, c.PodScaler, c.Provider = false, true, true, true
 	d := c.lay(objects{autoscalers: p.Autoscalers, pools: p.Picture.Pools, books: p.PriceBooks, targets: p.Targets, requests: requests(p.State.Pods)}, now)
-	t := &term{Config: c, scalers: map[string]*kept{}}
+	t := &term{Config: c}
 	if err := t.begin(); err != nil {
 		return nil, err
 	}
@@ -68,24 +68,26 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 		return nil, err
 	}
 	t.Signals.Prepare(ctx, now)
-	r := t.runner
-	r.Signals = asMeasured{t.Signals}
-	r.Offered = d.others()
-	r.Prices, r.Pools, r.Scalers, r.ScaledToZero, r.Pauses = out.Prices, d.words(), t.keep(d), d.scaledToZero(), d.pauses()
-	if len(p.Picture.Pools) == 0 {
-		r.Pools = p.Pools
+	in := c.intent(d)
+	in.Prices = out.Prices
+	for i := range in.Workloads { // whatever holds it, this is what would be done
+		in.Workloads[i].Held = nil
 	}
-	out.Pools = r.Pools
-	r.Cluster = &seen{state: p.State}
-	r.Machines = &counted{state: loop.MachineState{Hosts: roomy(r.Pools), Machines: aged(p.Machines, now)}}
-	r.KeepSnapshots = true
+	for i := range in.Pools {
+		in.Pools[i].HeldUp, in.Pools[i].HeldDown = nil, nil
+	}
+	if len(p.Picture.Pools) == 0 {
+		in.Pools = p.Pools
+	}
+	out.Pools = in.Pools
+	o := loop.Observation{Cluster: p.State, Machines: loop.MachineState{Hosts: roomy(in.Pools), Machines: aged(p.Machines, now)}}
+	ports := loop.Ports{Signals: asMeasured{t.Signals}}
 	// The first step looks, the second is the policies' first, and what they say at the third they say
 	// knowing how it has been for long.
 	for _, at := range []time.Duration{-settled - time.Hour, -settled, 0} {
-		s, err := r.Once(ctx, now.Add(at))
-		if err != nil {
-			return nil, err
-		}
+		o.Time = now.Add(at)
+		ports.Measure(ctx, &o, t.memory.Due(&o, &in))
+		s := loop.Decide(&o, &in, &t.memory)
 		out.Step = &s
 	}
 	d.foreseen(out)

@@ -128,6 +128,24 @@ func (h *house) steps(n int) {
 	}
 }
 
+// looks reports whether the next step only looks at shop/web, as a scaler does that remembers nothing.
+func (h *house) looks() bool {
+	h.Helper()
+	var last lastStep
+	h.term.Journal = &last
+	h.steps(1)
+	ws := workloadStep(&last.Step, "shop/web")
+	return ws != nil && ws.Decision == nil
+}
+
+// lastStep is a journal of one record.
+type lastStep struct{ loop.Step }
+
+func (l *lastStep) Append(s *loop.Step) error {
+	l.Step = *s
+	return nil
+}
+
 func (h *house) autoscaler(text string) *v1alpha1.WorkloadAutoscaler {
 	h.Helper()
 	a := &v1alpha1.WorkloadAutoscaler{}

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -65,52 +64,37 @@ type Fleet interface {
 	ForAutoscaler() loop.Machines
 }
 
-// seen is the cluster as it was observed for a step: what configures the step and what the step is
-// decided on are the same picture.
-type seen struct {
-	Cluster
-	state loop.ClusterState
-	err   error
-}
-
-func (s *seen) Observe(context.Context) (loop.ClusterState, error) { return s.state, s.err }
-
 // counted is the machines as they were listed for a step.
 type counted struct {
-	loop.Machines
 	state loop.MachineState
 	err   error
 	held  map[string]nodescaler.Reason // machines that nothing takes down, by what is seen of their nodes
 }
 
-func (c *counted) List(context.Context) (loop.MachineState, error) { return c.state, c.err }
-
-// Stash and Wake are those of the machines, if they can be kept.
-func (c *counted) Stash(ctx context.Context, machine string) error {
-	return c.keep(func(k loop.Keeper) error { return k.Stash(ctx, machine) })
+// linked is a fleet that shows what it lists to whoever reads nodes.
+type linked struct {
+	Fleet
+	links *Links
 }
 
-// Wake is told with Stash.
-func (c *counted) Wake(ctx context.Context, machine string) error {
-	return c.keep(func(k loop.Keeper) error { return k.Wake(ctx, machine) })
-}
-
-func (c *counted) keep(do func(loop.Keeper) error) error {
-	k, can := c.Machines.(loop.Keeper)
-	if !can {
-		return errors.New("machines cannot be kept as spares here")
+func (l linked) List(ctx context.Context) (loop.MachineState, error) {
+	state, err := l.Fleet.List(ctx)
+	if err == nil && l.links != nil {
+		l.links.learn(state.Machines)
 	}
-	return do(k)
+	return state, err
 }
 
-// nodesAsMachines is the machine port of who makes no machines: every node that is no control plane is
-// one, which has joined, at the price of what pods can use of it. Nothing can be ordered or returned.
-type nodesAsMachines struct{ nodes []nodescaler.Node }
+// nodesAsMachines is the machine port of who makes no machines. Nothing can be ordered or returned.
+type nodesAsMachines struct{}
 
-func (n nodesAsMachines) List(context.Context) (loop.MachineState, error) {
-	var state loop.MachineState
-	for i := range n.nodes {
-		node := &n.nodes[i]
+// List lists none: which there are follows from the nodes.
+func (nodesAsMachines) List(context.Context) (state loop.MachineState, err error) { return state, nil }
+
+// of has every node that is no control plane be a machine, which has joined, at the price of what pods can use of it.
+func (nodesAsMachines) of(nodes []nodescaler.Node) (state loop.MachineState) {
+	for i := range nodes {
+		node := &nodes[i]
 		if _, master := node.Labels["node-role.kubernetes.io/control-plane"]; master {
 			continue
 		}
@@ -120,7 +104,7 @@ func (n nodesAsMachines) List(context.Context) (loop.MachineState, error) {
 			Shape: pricing.Shape{Name: name, CPU: node.Allocatable.CPU, Memory: node.Allocatable.Memory},
 		})
 	}
-	return state, nil
+	return state
 }
 
 func (nodesAsMachines) Create(_ context.Context, o loop.Order) error {

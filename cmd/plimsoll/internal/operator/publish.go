@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -123,7 +122,7 @@ func kindOf(o client.Object) string {
 }
 
 func (t *term) floor(m *counted) *floor {
-	f := &floor{known: m.err == nil, machines: m.state.Machines, prices: t.runner.Prices}
+	f := &floor{known: m.err == nil, machines: m.state.Machines, prices: t.prices}
 	if m.err != nil {
 		f.why = m.err.Error()
 	}
@@ -134,7 +133,6 @@ func (t *term) floor(m *counted) *floor {
 				f.paused[name] = refused[0].Why
 			}
 		}
-		maps.Copy(f.paused, t.fleet.Paused())
 		f.braked = t.fleet.Braked()
 	}
 	return f
