@@ -52,7 +52,13 @@ func (a *account) see(book *pricing.Book, machines []nodescaler.Machine, now tim
 
 // charge begins to charge for a machine as it is: running, or kept.
 func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error {
-	from, begin := m.Created, a.ledger.Start
+	by := func(t time.Time) time.Time { // a clock that was put back says when it was made, too
+		if t.After(now) {
+			return now
+		}
+		return t
+	}
+	from, begin := by(m.Created), a.ledger.Start
 	if known { // what was between its last change and now was charged the other way already
 		from = now
 	}
@@ -64,11 +70,11 @@ func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error
 		return begin(m.Name, m.Shape, m.Host, from)
 	}
 	a.kept[m.Name], begin = true, a.ledger.Keep
-	if !known && m.Since.After(from) { // before that it ran, and nobody was there to see it
+	if since := by(m.Since); !known && since.After(from) { // before that it ran, and nobody was there to see it
 		if err := a.ledger.Start(m.Name, m.Shape, m.Host, from); err != nil {
 			return err
 		}
-		from = m.Since
+		from = since
 	}
 	return begin(m.Name, m.Shape, m.Host, from)
 }

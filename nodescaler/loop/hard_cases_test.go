@@ -95,6 +95,21 @@ func TestReplicasOnTheirWayStayFuture(t *testing.T) {
 	}
 }
 
+// A clock that was put back makes machines that were made in its future. They are charged for from now on.
+func TestMachinesThatAreMadeLaterByAClockThatWasPutBackAreCharged(t *testing.T) {
+	for _, phase := range []nodescaler.Phase{nodescaler.Joined, nodescaler.Spare} {
+		h := newHouse()
+		m := &h.machines.Machines[0]
+		m.Created, m.Since, m.Phase = t0.Add(time.Hour), t0.Add(2*time.Hour), phase
+		r := h.runner(replicas(2), nil)
+		s := steps(t, r, 2)
+		expect(t, "problems", 0, len(s.Problems))
+		h.machines.Machines = nil
+		s = steps(t, r, 1)
+		expect(t, "problems once it is gone", 0, len(s.Problems))
+	}
+}
+
 // One replica's claim may be lost: that is no reason to expect of others that they go nowhere.
 func TestAnotherReplicaIsLikeOneThatGoesSomewhere(t *testing.T) {
 	wl := &podscaler.Workload{Name: "shop/db"}
