@@ -29,7 +29,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## show the product at work on this machine, with nothing installed
-	@$(GO) run ./cmd/plimsoll demo $(ARGS)
+	@$(GO) run ./cmd/plimsoll/demo demo $(ARGS)
 
 test: ## vet and run all tests but those that need the lab or a browser
 	$(GO) vet -tags lab,browser ./...
