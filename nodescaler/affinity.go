@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Affinity is what a pod requires of the node that it goes to, beyond its selector: that the node meets one of
-// the terms. Without terms no node does.
+// Affinity is what a pod requires of the node that it goes to, beyond its selector: that the node
+// meets one of the terms. Without terms no node does.
 type Affinity []Term
 
 // Term is requirements that a node has to meet, all of them. A term without any is met by no node.
@@ -23,7 +23,8 @@ type Requirement struct {
 // Operator says how a label is compared with the values of a requirement.
 type Operator string
 
-// The operators of Kubernetes. A label that is not there is not in any values, and compares with no number.
+// The operators of Kubernetes. A label that is not there is not in any values, and compares with no
+// number.
 const (
 	In           Operator = "In"
 	NotIn        Operator = "NotIn"
@@ -33,8 +34,8 @@ const (
 	Lt           Operator = "Lt"
 )
 
-// NameField is the key of requirements on a node's name, which is no label. A node that does not exist yet has
-// no name.
+// NameField is the key of requirements on a node's name, which is no label. A node that does not
+// exist yet has no name.
 const NameField = "metadata.name"
 
 // Meets reports whether the node meets one of the terms.

@@ -9,10 +9,10 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Affords is how many more machines of a pool's shape the hard limit allows, at most n, and beside it what all
-// machines would cost with one more than that, or with n. Where those come to be is not known yet, nor of others that
-// are ordered: each is reckoned where it is dearest, and to open the dearest host that carries none of ours.
-// Without a limit it is n, and 0.
+// Affords is how many more machines of a pool's shape the hard limit allows, at most n, and beside
+// it what all machines would cost with one more than that, or with n. Where those come to be is not
+// known yet, nor of others that are ordered: each is reckoned where it is dearest, and to open the
+// dearest host that carries none of ours. Without a limit it is n, and 0.
 func (x *Index) Affords(p *Pool, s pricing.Shape, n int) (int, pricing.Rate) {
 	if x.Limit <= 0 {
 		return n, 0

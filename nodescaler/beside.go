@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Clash reports whether two pods cannot share a node: one repels a mark that the other has. A pod may clash with
-// another of its kind, as replicas do that have an anti-affinity to each other.
+// Clash reports whether two pods cannot share a node: one repels a mark that the other has. A pod
+// may clash with another of its kind, as replicas do that have an anti-affinity to each other.
 func Clash(a, b *Pod) bool { return overlap(a.Repels, b.Has) || overlap(b.Repels, a.Has) }
 
 // overlap reports whether two sorted lists have an element in common.
@@ -71,21 +71,25 @@ func Clashing(p, other *Pod) string {
 	return ""
 }
 
-// Topology is a rule by which a pod goes to nodes: of the values of a label, its domains, no two differ by more than the
-// skew in how many pods they have with a mark. With a skew of 0 no other pod with the mark may be in the pod's domain.
+// Topology is a rule by which a pod goes to nodes: of the values of a label, its domains, no two
+// differ by more than the skew in how many pods they have with a mark. With a skew of 0 no other
+// pod with the mark may be in the pod's domain.
 type Topology struct {
 	Key, Mark string
 	Skew      int
-	// Together has the pod go where one with the mark is; the first of those that have it themselves goes anywhere.
+	// Together has the pod go where one with the mark is; the first of those that have it
+	// themselves goes anywhere.
 	Together bool `json:",omitempty"`
-	// MinDomains is how many domains there have to be for the fewest pods of any to count as more than none.
+	// MinDomains is how many domains there have to be for the fewest pods of any to count as more
+	// than none.
 	MinDomains int `json:",omitempty"`
-	// AnyNode has nodes count that the pod does not select, and Tolerated only those whose taints it tolerates.
+	// AnyNode has nodes count that the pod does not select, and Tolerated only those whose taints
+	// it tolerates.
 	AnyNode, Tolerated bool `json:",omitempty"`
 }
 
-// Preference is what a pod would rather have of its node: that it meets the affinity, or else the rule of topology.
-// It keeps the pod from no node.
+// Preference is what a pod would rather have of its node: that it meets the affinity, or else the
+// rule of topology. It keeps the pod from no node.
 type Preference struct {
 	Weight   int
 	Affinity Affinity `json:",omitempty"`
@@ -111,8 +115,8 @@ const HostLabel = "kubernetes.io/hostname"
 // apart reports whether the rule is that no pod with the mark is in the pod's domain.
 func (t *Topology) apart() bool { return t.Skew == 0 && !t.Together }
 
-// Counts reports whether the node is in one of the domains of the pod's rule. Where pods are to be apart or together
-// it does not matter which nodes they choose.
+// Counts reports whether the node is in one of the domains of the pod's rule. Where pods are to be
+// apart or together it does not matter which nodes they choose.
 func (t *Topology) Counts(p *Pod, n *Node) bool {
 	if n.domain(t.Key) == "" {
 		return false

@@ -5,13 +5,14 @@ import (
 	"strconv"
 )
 
-// Domains count pods by domain as they are moved from node to node, to say where the rules of topology let
-// others go. Those of a snapshot without any rule are nil, and refuse nothing.
+// Domains count pods by domain as they are moved from node to node, to say where the rules of
+// topology let others go. Those of a snapshot without any rule are nil, and refuse nothing.
 type Domains struct {
 	nodes  []*Node
 	closed map[string]bool
-	// has are the pods with each mark that a rule names, and where they are; apart is how many pods in a
-	// domain are to be apart from those with a mark, and keys are by which labels those with the mark are.
+	// has maps each mark that a rule names to the pods with it and their nodes. apart counts the
+	// pods of a domain that must be apart from a mark. keys are the topology keys of these rules,
+	// by mark.
 	has   map[string]map[*Pod]*Node
 	apart map[domain]int
 	keys  map[string][]string
@@ -23,7 +24,8 @@ type Domains struct {
 	log *[]moved
 }
 
-// moved is a pod that was put somewhere, or a node that was opened, or with a sign of -1 the contrary.
+// moved is a pod that was put somewhere, or a node that was opened, or with a sign of -1 the
+// contrary.
 type moved struct {
 	pod  *Pod
 	node *Node
@@ -106,7 +108,8 @@ func (d *Domains) Put(p *Pod, n *Node, sign int) {
 	}
 }
 
-// Close has the node be no domain any more, and returns what has it be one again: it is on its way out.
+// Close has the node be no domain any more, and returns what has it be one again: it is on its way
+// out.
 func (d *Domains) Close(n *Node) (reopen func()) {
 	if d == nil || d.closed[n.Name] {
 		return func() {}
@@ -218,7 +221,8 @@ func (d *Domains) Counts(p *Pod, t *Topology) map[string]int {
 	return counts
 }
 
-// tally returns that of the pod's rule. Of a pod that was changed since, the rules are the same ones.
+// tally returns that of the pod's rule. Of a pod that was changed since, the rules are the same
+// ones.
 func (d *Domains) tally(p *Pod, t *Topology) *tally {
 	if known := d.rules[t]; known != nil {
 		return known

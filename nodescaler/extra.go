@@ -25,12 +25,13 @@ func (p *Pool) Has(name string) bool {
 // anyDisk is what machines have of whose disk nothing is known.
 var anyDisk = pricing.Amounts{{Name: pricing.EphemeralStorage, N: pricing.Boundless}}
 
-// AttachableVolumes begins the name of an amount that is how many volumes a node takes of a storage driver, whose name
-// follows. Once one node has a limit all have the amount, and it is Boundless where there is none.
+// AttachableVolumes begins the name of an amount that is how many volumes a node takes of a storage
+// driver, whose name follows. Once one node has a limit all have the amount; without a limit of its
+// own a node has Boundless.
 const AttachableVolumes = "attachable-volumes/"
 
-// Extras is what a new machine of the shape has besides CPU and memory: what its nodes were seen to have, or else what
-// the pool says, with the disk's part that pods may use.
+// Extras is what a new machine of the shape has besides CPU and memory: what its nodes were seen to
+// have, or else what the pool says, with the disk's part that pods may use.
 func (p *Pool) Extras(s pricing.Shape) pricing.Amounts {
 	if seen, is := p.Seen[s]; is {
 		return seen
@@ -46,15 +47,15 @@ func (p *Pool) Extras(s pricing.Shape) pricing.Amounts {
 	return p.Extra.Plus(pricing.Amounts{{Name: pricing.EphemeralStorage, N: forPods(s.Disk)}})
 }
 
-// forPods is what pods may use of a disk: not what it takes to boot, nor the twentieth that a file system keeps for
-// itself, nor the tenth below which the kubelet evicts. Too little has a machine be bought that is larger than need be,
-// too much one that does not help.
+// forPods is what pods may use of a disk: not what it takes to boot, nor the twentieth that a file
+// system keeps for itself, nor the tenth below which the kubelet evicts. Too little has a machine
+// be bought that is larger than need be, too much one that does not help.
 func forPods(disk pricing.Bytes) int64 {
 	return max(1, int64(disk-pricing.GiB)/20*17)
 }
 
-// see has the pool say what nodes that were made after a shape have, where one of them has had the time to. Where its
-// promise is not kept by any of them, one more machine would not keep it.
+// see has the pool say what nodes that were made after a shape have, where one of them has had the
+// time to. Where its promise is not kept by any of them, one more machine would not keep it.
 func (p *PoolSize) see(s pricing.Shape, n *Node) {
 	was, again := p.Seen[s]
 	if !again {
@@ -69,7 +70,8 @@ func (p *PoolSize) see(s pricing.Shape, n *Node) {
 		has[x.Name] = min(x.N, n.Extra.Of(x.Name))
 	}
 	for _, x := range was {
-		if strings.HasPrefix(x.Name, AttachableVolumes) { // a node without a limit may lack the driver
+		// A node without a limit may lack the driver.
+		if strings.HasPrefix(x.Name, AttachableVolumes) {
 			has[x.Name] = min(has[x.Name], x.N)
 		} else {
 			has[x.Name] = max(has[x.Name], x.N)
@@ -78,7 +80,8 @@ func (p *PoolSize) see(s pricing.Shape, n *Node) {
 	p.Seen[s] = pricing.AmountsOf(has)
 }
 
-// seeExtras has pools say what their nodes have besides CPU and memory. The Node of a spare, which is off, shows nothing.
+// seeExtras has pools say what their nodes have besides CPU and memory. The Node of a spare, which
+// is off, shows nothing.
 func (x *Index) seeExtras() {
 	x.promiseVolumes()
 	for i := range x.loads {
@@ -92,8 +95,8 @@ func (x *Index) seeExtras() {
 	}
 }
 
-// promiseVolumes has new machines take any number of volumes of the drivers that nodes have limits on, until nodes of
-// theirs show another.
+// promiseVolumes has new machines take any number of volumes of the drivers that nodes have limits
+// on, until nodes of theirs show another.
 func (x *Index) promiseVolumes() {
 	limits := map[string]int64{}
 	for i := range x.loads {
@@ -117,8 +120,9 @@ func (x *Index) promiseVolumes() {
 	}
 }
 
-// awaited is the node as one that is starting, as long as it is new and a device is missing that its pool's nodes have:
-// the device's plugin runs on the node, and comes after it. Until then pods would be taken to need another machine.
+// awaited is the node as one that is starting, as long as it is new and a device is missing that
+// its pool's nodes have: the device's plugin runs on the node, and comes after it. Until then pods
+// would be taken to need another machine.
 func awaited(n *Node, pools []Pool, now time.Time) *Node {
 	if n.Pool == "" || !n.Ready || now.Sub(n.Joined) >= NodeStartup {
 		return n

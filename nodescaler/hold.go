@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// A machine is held while something speaks against taking it down: its nodes contradict one another or
-// themselves, a claim's volume lies on its disk, or whoever makes machines says so. What is held is
-// capacity that stays: it carries pods and takes new ones, and is neither emptied, stopped nor destroyed.
+// A machine is held while something speaks against taking it down: its nodes contradict one another
+// or themselves, a claim's volume lies on its disk, or whoever makes machines says so. What is held
+// is capacity that stays: it carries pods and takes new ones, and is neither emptied, stopped nor
+// destroyed.
 
 // Holds says of each machine, by name, why nothing may empty, stop or destroy it.
 func Holds(machines []Machine, nodes []Node) map[string]Reason {
@@ -19,8 +20,8 @@ func Holds(machines []Machine, nodes []Node) map[string]Reason {
 	return holds(machines, func(i int) *Node { return &nodes[i] }, claims)
 }
 
-// holds works it out from what each node claims. Contradictions weigh most: until they are solved it is not
-// known what else is true.
+// holds works it out from what each node claims. Contradictions weigh most: until they are solved
+// it is not known what else is true.
 func holds(machines []Machine, node func(int) *Node, claims []Claim) map[string]Reason {
 	held := contradictions(claims, func(i int) string { return node(i).Name })
 	note := func(m *Machine, why *Reason) {

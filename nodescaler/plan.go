@@ -20,10 +20,11 @@ type Policy interface {
 type Plan struct {
 	Actions []Action `json:"actions,omitempty"`
 	Reasons []Reason `json:"reasons,omitempty"`
-	// Held is what no machine is ordered for since it exceeds its namespace's quota, sorted by namespace and workload.
+	// Held is what no machine is ordered for since it exceeds its namespace's quota, sorted by
+	// namespace and workload.
 	Held []Held `json:"held,omitempty"`
-	// Unplaced is what waits and has no place on any node, on a machine on its way or on one that the plan orders,
-	// sorted by workload and reason.
+	// Unplaced is what waits and has no place on any node, on a machine on its way or on one that
+	// the plan orders, sorted by workload and reason.
 	Unplaced []Unplaced `json:"unplaced,omitempty"`
 	// LookAgain is when the policy wants to be asked again, at the latest; zero for the
 	// next step.
@@ -34,8 +35,8 @@ type Plan struct {
 type Unplaced struct {
 	// Workload is as pods have it; empty are bare pods.
 	Workload string `json:"workload,omitempty"`
-	// Pods names the first UnplacedNamed of those that there are, Count is how many there are, and Coming how many
-	// replicas that are decided on wait beside them and do not exist yet.
+	// Pods names the first UnplacedNamed of those that there are, Count is how many there are, and
+	// Coming how many replicas that are decided on wait beside them and do not exist yet.
 	Pods   []string `json:"pods,omitempty"`
 	Count  int      `json:"count,omitempty"`
 	Coming int      `json:"coming,omitempty"`
@@ -87,7 +88,8 @@ type Kind string
 
 // The kinds of action.
 const (
-	Buy      Kind = "Buy"      // order a machine: Order, Pool, Shape, Host; with Keep to become a spare
+	// Order a machine: Order, Pool, Shape, Host; with Keep to become a spare.
+	Buy      Kind = "Buy"
 	Cordon   Kind = "Cordon"   // keep new pods off Node and mark it as draining
 	Uncordon Kind = "Uncordon" // take that mark back
 	Evict    Kind = "Evict"    // move Pod off Node, within its budget
@@ -113,8 +115,8 @@ type Action struct {
 	Keep bool `json:"keep,omitempty"`
 	// For names the namespaces that a machine is ordered or woken for, of those that have a quota.
 	For []string `json:"for,omitempty"`
-	// Pods are those that a machine is ordered for, as the packing puts them. The scheduler may put them otherwise,
-	// and a plan of thousands would fill the journal: they are not written.
+	// Pods are those that a machine is ordered for, as the packing puts them. The scheduler may put
+	// them otherwise, and a plan of thousands would fill the journal: they are not written.
 	Pods []string `json:"-"`
 	// Rate is what the action adds to or takes off the hourly cost.
 	Rate    pricing.Rate `json:"rate,omitempty"`

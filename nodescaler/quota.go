@@ -12,14 +12,15 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Quota is what each namespace that it fits may take, of all machines together. What a namespace wants beyond
-// that is held: no machine is ordered for it, and no other namespace waits for it. Pods that the scheduler puts
-// onto room that is there are not held.
+// Quota is what each namespace that it fits may take, of all machines together. What a namespace
+// wants beyond that is held: no machine is ordered for it, and no other namespace waits for it.
+// Pods that the scheduler puts onto room that is there are not held.
 type Quota struct {
 	// Namespace is a name, in which * is any letters. Of several quotas that fit, the first counts.
 	Namespace string
-	// Rate is what the namespace's part of the machines may cost an hour, Replicas how many pods may have a
-	// machine, daemons aside, and Orders how many machines may be ordered for it in an hour. 0 is no limit.
+	// Rate is what the namespace's part of the machines may cost an hour, Replicas how many pods
+	// may have a machine, daemons aside, and Orders how many machines may be ordered for it in an
+	// hour. 0 is no limit.
 	Rate     pricing.Rate `json:",omitempty"`
 	Replicas int          `json:",omitempty"`
 	Orders   int          `json:",omitempty"`
@@ -73,7 +74,8 @@ type Take struct {
 	Replicas, Orders int
 }
 
-// Tenants works out what namespaces with quotas take; nil, which every method answers, where there are no quotas.
+// Tenants works out what namespaces with quotas take; nil, which every method answers, where there
+// are no quotas.
 func (x *Index) Tenants() *Tenants {
 	if len(x.Quotas) == 0 {
 		return nil
@@ -114,12 +116,13 @@ func (t *Tenants) Of(namespace string) *Tenant {
 	return tenant
 }
 
-// Split says what each namespace pays for a machine that carries these pods, by what they ask for. All of the
-// machine is paid for: who alone has a small pod on it keeps all of it.
+// Split says what each namespace pays for a machine that carries these pods, by what they ask for.
+// All of the machine is paid for: who alone has a small pod on it keeps all of it.
 func Split(rate pricing.Rate, capacity pricing.Resources, pods []*Pod) map[string]pricing.Rate {
 	weights, all := map[string]float64{}, 0.0
 	for _, p := range pods {
-		w := weight(p.Requests, capacity) + 1e-6 // a pod that asks for nothing keeps its machine, too
+		// A pod that asks for nothing keeps its machine, too.
+		w := weight(p.Requests, capacity) + 1e-6
 		weights[p.Namespace()] += w
 		all += w
 	}
@@ -199,15 +202,17 @@ type Held struct {
 type Wanted struct {
 	Pending []*Pod // in the order of the index
 	Future  []Future
-	// Held is what exceeds quotas, by namespace and workload, and At the namespaces that it is held of.
+	// Held is what exceeds quotas, by namespace and workload, and At the namespaces that it is held
+	// of.
 	Held []Held
 	At   map[string]bool
 }
 
-// Admit says for which of the pods that wait, and of the replicas that are to come, machines may be ordered: of
-// those of a namespace with a quota the ones that wait longest, then those that are decided on, then those that
-// are only expected, as far as the quota can have room for them. Whether it has is known once it is known what
-// they need. Pods that no machine helps are none of them.
+// Admit says for which of the pods that wait, and of the replicas that are to come, machines may be
+// ordered: of those of a namespace with a quota the ones that wait longest, then those that are
+// decided on, then those that are only expected, as far as the quota can have room for them.
+// Whether it has is known once it is known what they need. Pods that no machine helps are none of
+// them.
 func (t *Tenants) Admit(x *Index) Wanted {
 	if t == nil {
 		return Wanted{Pending: x.Pending, Future: x.Future}

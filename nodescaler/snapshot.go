@@ -11,8 +11,8 @@ import (
 // never written to: policies copy what they change.
 type Snapshot struct {
 	Now time.Time
-	// Jumped is when the clock was seen to jump; zero is never. What is said to have been before then was at another
-	// time than it says.
+	// Jumped is when the clock was seen to jump; zero is never. What is said to have been before
+	// then was at another time than it says.
 	Jumped   time.Time `json:",omitzero"`
 	Pools    []Pool
 	Hosts    []Host
@@ -26,7 +26,8 @@ type Snapshot struct {
 	Prices *pricing.Book
 	// Limit is what all machines together may cost an hour; 0 is no limit.
 	Limit pricing.Rate
-	// Quotas are what namespaces may take, and Ordered how many machines were ordered for each in the last hour.
+	// Quotas are what namespaces may take, and Ordered how many machines were ordered for each in
+	// the last hour.
 	Quotas  []Quota        `json:",omitempty"`
 	Ordered map[string]int `json:",omitempty"`
 }
@@ -35,30 +36,32 @@ type Snapshot struct {
 type Pool struct {
 	Name   string
 	Shapes []pricing.Shape
-	// Reserved is what the system and the kubelet take of every node, and Daemons what DaemonSets and static pods
-	// take of what is left.
+	// Reserved is what the system and the kubelet take of every node, and Daemons what DaemonSets
+	// and static pods take of what is left.
 	Reserved pricing.Resources
 	Daemons  Daemons `json:",omitzero"`
-	// PodSlots is how many pods a node takes whatever their size; 0 is Kubernetes' 110.
+	// PodSlots is how many pods a node takes, of any size; 0 is Kubernetes' 110.
 	PodSlots int
-	// Extra is what each machine will have besides CPU and memory: devices, huge pages. Ephemeral storage is that of the
-	// shape's disk unless it is among it. Seen is what nodes turned out to have, by shape; NewIndex fills it in.
+	// Extra is what each machine will have besides CPU and memory: devices, huge pages. Ephemeral
+	// storage is that of the shape's disk unless it is among it. Seen is what nodes turned out to
+	// have, by shape; NewIndex fills it in.
 	Extra    pricing.Amounts                   `json:",omitempty"`
 	Seen     map[pricing.Shape]pricing.Amounts `json:"-"`
 	Min, Max int
-	// Closed says why the pool makes no machines for now, as where they failed in a row; nil if it does. Those
-	// that it has are as good as ever, and its spares can be woken.
+	// Closed says why the pool makes no machines for now, as where they failed in a row; nil if it
+	// does. Those that it has are as good as ever, and its spares can be woken.
 	Closed *Reason `json:",omitempty"`
-	// HeldUp and HeldDown say why nothing is done for now that gives the pool more capacity, or less, as where
-	// somebody has paused it. One that is held up makes no machines and wakes no spares; one that is held down
-	// empties, stops and deletes none. Policies plan around both: what waited for such a pool would wait for ever.
+	// HeldUp and HeldDown are the reasons why the pool gains or loses no capacity for now, such as
+	// a pause. A pool that is held up makes no machines and wakes no spares. One that is held down
+	// drains, stops and deletes none. Policies plan around both: pods that waited for such a pool
+	// might wait for ever.
 	HeldUp, HeldDown *Reason `json:",omitempty"`
 	// Refused is what the pool makes none of for now, though it is not closed.
 	Refused []RefusedOrder `json:",omitempty"`
 	// Hosts names the hosts that may carry the pool's machines; empty for all.
 	Hosts []string
-	// Maintenance names hosts that keep what they have of the pool and get nothing new: no machine is made
-	// there, and no spare woken.
+	// Maintenance names hosts that keep what they have of the pool and get nothing new: no machine
+	// is made there, and no spare woken.
 	Maintenance []string `json:",omitempty"`
 	// Labels are all that the pool's nodes will carry, the well-known ones included: a pod's
 	// selector is held against them before there is a node.
@@ -66,7 +69,8 @@ type Pool struct {
 	Taints []Taint
 }
 
-// Daemons are pods that come with every machine of a pool: what static pods take, and a pod of each DaemonSet.
+// Daemons are pods that come with every machine of a pool: what static pods take, and a pod of each
+// DaemonSet.
 type Daemons struct {
 	Static Used   `json:",omitzero"`
 	Sets   []*Pod `json:",omitempty"`
@@ -93,7 +97,8 @@ type Host struct {
 // Phase is how far a machine has come.
 type Phase string
 
-// The phases of a machine's life, in order; Failed is the other way out, and Spare a way back to Booting.
+// The phases of a machine's life, in order; Failed is the other way out, and Spare a way back to
+// Booting.
 const (
 	Ordered  Phase = "Ordered"  // asked for; cloning, or waiting to
 	Booting  Phase = "Booting"  // started, not yet a node
@@ -113,8 +118,8 @@ type Machine struct {
 	SystemUUID string `json:",omitempty"`
 	// Held says why nothing may empty, stop or destroy it; nil if nothing does. See Index.Hold.
 	Held *Reason `json:",omitempty"`
-	// LostIDs are provider ids that it was to have and that became somebody else's before it was
-	// made. Who was told of one is to be told that it goes; no node will come with it.
+	// LostIDs are provider IDs that were reserved for the machine until another VM took their
+	// VMIDs. A client that was given one must learn that it is void: no node will ever carry it.
 	LostIDs []string
 	Order   string // the order it came from; carried by name, tags and notes
 	Pool    string
@@ -127,42 +132,44 @@ type Machine struct {
 	Problem string    // what went wrong, when something did
 	// NoRoom is set when that was a lack of room: another host, pool or hour may have some.
 	NoRoom bool
-	// Keep marks a machine that was ordered to become a spare: it joins, and is stashed. Until it is
-	// woken it is no capacity, however far it has come.
+	// Keep marks a machine that was ordered to become a spare: it joins, and is stashed. Until it
+	// is woken it is no capacity, however far it has come.
 	Keep bool
 	// Woken is when it was last started from being a spare; zero is never.
 	Woken time.Time
-	// Drifted says in what it differs from what its pool makes now; empty if it does not, or if that
-	// is not known. One that drifted is not to be woken.
+	// Drifted says in what it differs from what its pool makes now; empty if it does not, or if
+	// that is not known. One that drifted is not to be woken.
 	Drifted string
 }
 
-// Kept reports whether the machine is a spare, or on its way to become one. It is nobody's capacity.
+// Kept reports whether the machine is a spare, or on its way to become one. It is no capacity.
 func (m *Machine) Kept() bool {
 	return m.Phase == Spare || m.Keep && m.Phase.Live()
 }
 
-// Waking reports whether the machine was a spare and is started: its node is there, and says nothing yet.
+// Waking reports whether the machine was a spare and is started: its node is there, and says
+// nothing yet.
 func (m *Machine) Waking() bool { return m.Phase == Booting && !m.Woken.IsZero() }
 
-// Node is a cluster node, whether or not one of our machines stands behind it.
+// Node is a cluster node, on one of our machines or on any other.
 type Node struct {
 	Name       string
 	Machine    string // the machine's name; empty for nodes that are not ours
 	ProviderID string `json:",omitempty"`
 	SystemUUID string `json:",omitempty"`
-	// LocalClaims are claims whose volumes lie on the node's own disk, as namespace/name, but for those
-	// that may be lost. They go with the machine, whether or not a pod uses them now.
+	// LocalClaims are claims whose volumes lie on the node's own disk, as namespace/name, but for
+	// those that may be lost. They go with the machine, whether or not a pod uses them now.
 	LocalClaims []string `json:",omitempty"`
 	// ClaimsUnknown is set where the cluster's volumes could not be read.
 	ClaimsUnknown bool `json:",omitempty"`
 	Pool          string
 	Allocatable   pricing.Resources
-	Extra         pricing.Amounts `json:",omitempty"` // what is allocatable besides: devices, huge pages, ephemeral storage
-	PodSlots      int             // 0 is Kubernetes' 110
-	Labels        map[string]string
-	Taints        []Taint
-	Ready         bool
+	// What is allocatable besides: devices, huge pages, ephemeral storage.
+	Extra    pricing.Amounts `json:",omitempty"`
+	PodSlots int             // 0 is Kubernetes' 110
+	Labels   map[string]string
+	Taints   []Taint
+	Ready    bool
 	// Cordoned nodes take no new pods. Draining ones were cordoned by us, to be emptied and
 	// returned; that mark is kept on the node, so that it outlives the process.
 	Cordoned bool
@@ -170,11 +177,12 @@ type Node struct {
 	Joined   time.Time
 }
 
-// NodeStartup is how long a node may have been there and not be ready yet, because it is new: its network
-// comes up last.
+// NodeStartup is how long a node may have been there and not be ready yet, because it is new: its
+// network comes up last.
 const NodeStartup = 15 * time.Minute
 
-// Starting reports whether the node is not ready because it is new: it has been there for less than a time.
+// Starting reports whether the node is not ready because it is new: it has been there for less than
+// a time.
 func (n *Node) Starting(now time.Time, within time.Duration) bool {
 	return !n.Ready && now.Sub(n.Joined) < within
 }
@@ -184,29 +192,33 @@ type Pod struct {
 	podscaler.Pod
 	Workload string // owner, as namespace/name; empty for a bare pod
 	Node     string // empty until it is bound
-	// Nominated is the node on which the scheduler makes room for the pod: those that it preempts are leaving.
+	// Nominated is the node on which the scheduler makes room for the pod: those that it preempts
+	// are leaving.
 	Nominated string `json:",omitempty"`
 	Requests  pricing.Resources
 	Extra     pricing.Amounts `json:",omitempty"` // what it asks for besides
 	Priority  int
 	// Unschedulable is set once the scheduler has tried and found no node.
 	Unschedulable bool
-	// Unhelped says why no machine is ordered for it for now though it waits: one that had room did not help.
+	// Unhelped says why no machine is ordered for it for now though it waits: one that had room did
+	// not help.
 	Unhelped string `json:",omitempty"`
 	Created  time.Time
 	Selector map[string]string
-	// Affinity is what it requires of its node besides, if it is not nil, and Volumes what its volumes require.
+	// Affinity is what it requires of its node besides, if it is not nil, and Volumes what its
+	// volumes require.
 	Affinity    Affinity   `json:",omitzero"`
 	Volumes     []Affinity `json:",omitempty"`
 	Tolerations []Toleration
-	// Has are the marks by which other pods may refuse to share a node with it, and Repels those that it refuses
-	// to share one with: labels, by anti-affinity, and ports of the node. Both are sorted.
+	// Has are the marks by which other pods may refuse to share a node with it, and Repels those
+	// that it refuses to share one with: labels, by anti-affinity, and ports of the node. Both are
+	// sorted.
 	Has    []string `json:",omitempty"`
 	Repels []string `json:",omitempty"`
 	// Topology are the rules by which it is to be spread, or kept apart, over nodes and zones.
 	Topology []Topology `json:",omitempty"`
-	// Prefers is what it would rather have of its node, and Noted the marks by which others prefer a node beside it, or
-	// away from it.
+	// Prefers is what it would rather have of its node, and Noted the marks by which others prefer
+	// a node beside it, or away from it.
 	Prefers []Preference `json:",omitempty"`
 	Noted   []string     `json:",omitempty"`
 	// Daemon pods come with every node, and leave with it; they hold no node back.

@@ -9,8 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// affinity reads what is required of nodes. A term that means nothing is met by no node, as it is in the
-// scheduler, and is not kept.
+// affinity reads what is required of nodes. A term that means nothing is met by no node, as it is
+// in the scheduler, and is not kept.
 func affinity(required *corev1.NodeSelector) nodescaler.Affinity {
 	terms := make(nodescaler.Affinity, 0, len(required.NodeSelectorTerms))
 	for i := range required.NodeSelectorTerms {

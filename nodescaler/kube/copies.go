@@ -63,8 +63,8 @@ type watchedKind struct {
 	fields                         fields.Selector
 	// added kinds are not every cluster's: they are watched once they are there.
 	added bool
-	// foreign kinds may be removed from a cluster while we watch them. A watch of them that breaks makes no
-	// picture old.
+	// foreign kinds may be removed from a cluster while we watch them. A watch of them that breaks
+	// makes no picture old.
 	foreign bool
 }
 
@@ -159,8 +159,8 @@ func names() meta.RESTMapper {
 	return all
 }
 
-// newCache makes the cache. What kinds are called is known here, so that it can be made, and asked for
-// copies, while the API server does not answer.
+// newCache makes the cache. What kinds are called is known here, so that it can be made, and asked
+// for copies, while the API server does not answer.
 func (c *Cluster) newCache(cfg *rest.Config) (cache.Cache, error) {
 	known, err := newScheme()
 	if err != nil {
@@ -251,7 +251,8 @@ func kept[T metav1.Object](c *Cluster, i copies) []T {
 	return all
 }
 
-// unsorted returns the copies of a kind in no order, for whoever sorts them otherwise or looks them up.
+// unsorted returns the copies of a kind in no order, for whoever sorts them otherwise or looks them
+// up.
 func unsorted[T metav1.Object](c *Cluster, i copies) []T {
 	informer := c.held[i].informer.Load()
 	if informer == nil {
@@ -282,7 +283,7 @@ func one[T metav1.Object](c *Cluster, i copies, key string) (T, bool) {
 	return t, ok
 }
 
-// handler tells of what cannot wait for the next look.
+// handler reports changes that cannot wait for the next step.
 func (c *Cluster) handler(i copies) toolscache.ResourceEventHandler {
 	switch i {
 	case pods:
@@ -310,7 +311,7 @@ func (c *Cluster) podCame(before, after any, first bool) {
 	}
 }
 
-// scaleChanged notes replicas that somebody else wrote.
+// scaleChanged notes replicas that another client wrote.
 func (c *Cluster) scaleChanged(before, after any) {
 	was, ok := before.(*scaled)
 	is, too := after.(*scaled)
@@ -326,14 +327,14 @@ func (c *Cluster) scaleChanged(before, after any) {
 	}
 }
 
-// mayBeOurs reports whether replicas that nobody is known to own may be of our writing. The API server notes
-// no owner for a write to the scale of what was applied without replicas; who does not lead cannot know what
-// the leader writes.
+// mayBeOurs reports whether replicas without a field manager may be our own write. The API server
+// notes no manager for a write to the scale of an object that was applied without replicas. A
+// process that does not lead cannot know what the leader writes.
 func (c *Cluster) mayBeOurs(wla types.UID, replicas int) bool {
 	return !c.Leading() || c.meddling.isOurs(wla, replicas)
 }
 
-// oursChanged tells of edits. A status is ours, and an edit of it nothing to act on.
+// oursChanged reports edits of specs. The status is written by us, and needs no action.
 func (c *Cluster) oursChanged(before, after any) {
 	was, ok := before.(metav1.Object)
 	is, too := after.(metav1.Object)

@@ -13,7 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// daemonSet is what is kept of a DaemonSet: on which nodes its pods run, and what one of them asks for.
+// daemonSet is what is kept of a DaemonSet: on which nodes its pods run, and what one of them asks
+// for.
 type daemonSet struct {
 	metav1.ObjectMeta
 	like *pod
@@ -30,8 +31,8 @@ func keepDaemonSet(o any) (any, error) {
 	return &daemonSet{keepMeta(&d.ObjectMeta), shortPod(like)}, nil
 }
 
-// runsOn reports whether a pod of the DaemonSet runs on a node like this one. Taints that go when the node
-// works are none of it.
+// runsOn reports whether a pod of the DaemonSet runs on a node like this one. Taints that go when
+// the node works are none of it.
 func (d *daemonSet) runsOn(n *nodescaler.Node) bool {
 	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t nodescaler.Taint) bool { return starting(t.Key) })
 	return nodescaler.Accepts(&d.like.said, n) == ""
@@ -84,7 +85,8 @@ func daemons(sets []*daemonSet, seen []*pod, nodes []nodescaler.Node, marks *mar
 			}
 			like := d.like.said
 			marks.fill(&like, d.like)
-			if is := latest[d.UID]; is != nil { // a LimitRange fills in what the template does not say
+			// A LimitRange fills in what the template does not say.
+			if is := latest[d.UID]; is != nil {
 				like.Requests.CPU = cmp.Or(like.Requests.CPU, is.said.Requests.CPU)
 				like.Requests.Memory = cmp.Or(like.Requests.Memory, is.said.Requests.Memory)
 				if like.Extra == nil {
@@ -114,8 +116,8 @@ func latestDaemons(seen []*pod, keep *keepers) map[types.UID]*pod {
 	return latest
 }
 
-// staticPods is what the kubelet runs by itself on every ready node of a pool, and so on the next one. The node
-// with the least counts: what it lacks, not all of them have.
+// staticPods is what the kubelet runs by itself on every ready node of a pool, and so on the next
+// one. The node with the least counts: what it lacks, not all of them have.
 func staticPods(seen []*pod, nodes []nodescaler.Node, keep *keepers) map[string]nodescaler.Used {
 	on := map[string]nodescaler.Used{}
 	for _, p := range seen {
@@ -141,8 +143,8 @@ func staticPods(seen []*pod, nodes []nodescaler.Node, keep *keepers) map[string]
 	return least
 }
 
-// nodeMeant is the node that a daemon's pod waits for: its controller makes it for one node, and the scheduler
-// puts it nowhere else. Its place there is taken already.
+// nodeMeant is the node that a daemon's pod waits for: its controller makes it for one node, and
+// the scheduler puts it nowhere else. Its place there is taken already.
 func nodeMeant(p *corev1.Pod) string {
 	a := p.Spec.Affinity
 	if p.Spec.NodeName != "" || !isDaemon(p) || a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
