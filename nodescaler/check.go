@@ -55,7 +55,7 @@ func Check(s *Snapshot, p Plan) []Violation {
 		return nil
 	}
 	c := newChecker(s)
-	// An order asks for nothing of pods.
+	// An order does not depend on pods.
 	if slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Kind != Buy }) {
 		c.x.indexPods()
 	}

@@ -36,7 +36,7 @@ func NewIdentities(machines []Machine) *Identities {
 		byName: make(map[string]*Machine, len(machines)),
 	}
 	note := func(by map[string]*Machine, key string, m *Machine) {
-		// In any order of the list.
+		// The lower name wins, so that the order of the list does not matter.
 		if known := by[key]; key != "" && (known == nil || m.Name < known.Name) {
 			by[key] = m
 		}

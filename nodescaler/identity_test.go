@@ -97,7 +97,7 @@ func TestContradictionsLaw(t *testing.T) {
 					m.ProviderID != "" && n.ProviderID != "" && n.ProviderID != m.ProviderID && (!says[2] || n.ProviderID != "aws://x"),
 					m.SystemUUID != "" && n.SystemUUID != "" && upper(n.SystemUUID) != upper(m.SystemUUID),
 				}
-				// Nothing but its name is known: what another machine has is not its.
+				// Only its name is known, so the IDs of other machines are not its own.
 				if m.Name == "w-3" {
 					denies[1], denies[2] = n.ProviderID == "proxmox://r/1" || n.ProviderID == "proxmox://r/2", upper(n.SystemUUID) == "AAAA-1" || upper(n.SystemUUID) == "AAAA-2"
 				}

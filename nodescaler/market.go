@@ -24,7 +24,7 @@ type stall struct {
 	empty bin
 	rates []pricing.Rate // of each host
 	host  int            // the cheapest that may carry another now, or -1
-	// What all would cost with another on a host, if the limit does not allow that.
+	// total is the cost of all machines with one more on a host, if that exceeds the limit.
 	total pricing.Rate
 }
 

@@ -62,7 +62,7 @@ type sharing struct {
 type lot struct {
 	ask         *Ask
 	held, ready int // replicas with a place, and those of them with one on a node that is ready
-	// The bin of the present auction that may take another: those before it are full.
+	// next is the first bin of the present auction that may have room: those before it are full.
 	next   int
 	places podscaler.Places
 	purse  *purse       // what its namespace may still take; nil without a quota

@@ -45,7 +45,7 @@ const (
 
 // Mark has the snapshot say of which pods that is so now.
 func (u *Unhelped) Mark(s *Snapshot) {
-	// There was no look for long, or the clock has jumped.
+	// No step for a long time, or a jump of the clock.
 	if passed := s.Now.Sub(u.last); passed < 0 || passed > unhelpedAfter {
 		u.waits = nil
 		for _, c := range u.classes {

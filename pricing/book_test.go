@@ -220,7 +220,7 @@ func TestAMachineCostsItsRoomAndWhatHavingItDoes(t *testing.T) {
 		b, s, at := drawBook(t), drawShape(t), drawMoment(t)
 		s.Name = "s"
 		room, having := b.RoomRate(s.Resources(), at), b.Rate(pricing.Shape{Name: "s"}, "", at)
-		// Each is rounded by itself.
+		// Each of the three is rounded by itself.
 		if off := b.Rate(s, "", at) - room - having; off < -1 || off > 1 || b.PerMachine == 0 && off != 0 {
 			t.Fatalf("%v costs %s, its room %s and having it %s", s, b.Rate(s, "", at), room, having)
 		}
@@ -386,7 +386,7 @@ func drawShape(t *rapid.T) pricing.Shape {
 }
 
 func drawMoment(t *rapid.T) time.Time {
-	// 2026.
+	// A moment in 2026.
 	return time.Unix(rapid.Int64Range(1_767_000_000, 1_799_000_000).Draw(t, "moment"), 0).UTC()
 }
 

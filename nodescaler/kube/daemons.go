@@ -85,7 +85,7 @@ func daemons(sets []*daemonSet, seen []*pod, nodes []nodescaler.Node, marks *mar
 			}
 			like := d.like.said
 			marks.fill(&like, d.like)
-			// A LimitRange fills in what the template does not say.
+			// Admission, such as a LimitRange, may have completed the template.
 			if is := latest[d.UID]; is != nil {
 				like.Requests.CPU = cmp.Or(like.Requests.CPU, is.said.Requests.CPU)
 				like.Requests.Memory = cmp.Or(like.Requests.Memory, is.said.Requests.Memory)

@@ -310,7 +310,7 @@ spec:
     - {name: main, ports: [{containerPort: 80}, {containerPort: 53, hostPort: 5353, protocol: UDP}], resources: {requests: {cpu: 600m}, limits: {memory: 1Gi, example.com/gpu: "1"}}}
 `)
 	got := deploymentOf("plimsoll-ahead-web", like, HandOff{By: ByPlaceholders, PriorityClass: "plimsoll-placeholder", Image: "registry.k8s.io/pause:3.10.1"})
-	// Which the chart's policy is tried with, too.
+	// The tests of the chart's admission policy use the same file.
 	text, err := os.ReadFile("testdata/placeholders.yaml")
 	if err != nil {
 		t.Fatal(err)

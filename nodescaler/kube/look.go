@@ -53,7 +53,7 @@ func Look(ctx context.Context, cfg Config) (*Picture, error) {
 	}
 	p := &Picture{Capacity: map[string]pricing.Resources{}, ProviderIDs: map[string]string{}}
 	for i := range numberOfCopies {
-		// These forbid writing, and nothing is written.
+		// These kinds only forbid writes, and Look writes nothing.
 		if i == hpas || i == scaledObjects || i == verticals {
 			continue
 		}

@@ -238,7 +238,7 @@ func TestStatusIsWrittenWhenItSaysSomethingElse(t *testing.T) {
 		want     bool
 	}{
 		{what: status(1, "A", "x"), is: []byte(`{}`), want: true},
-		// The copy is behind.
+		// The copy is stale.
 		{what: status(1, "A", "x"), is: []byte(`{}`), after: time.Second, want: false},
 		{what: status(2, "A", "y"), is: status(1, "A", "x"), after: 2 * time.Second, want: false},
 		{what: status(2, "B", "y"), is: status(1, "A", "x"), after: 3 * time.Second, want: true},

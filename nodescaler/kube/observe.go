@@ -136,7 +136,7 @@ func (c *Cluster) usage(ctx context.Context) map[string]podscaler.Sample {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	samples, err := c.cfg.Usage.Pods(ctx)
-	// After the answer: whoever gives none holds up one step, and not the next that a pod wakes.
+	// Counted from the answer, so that a server without one delays one step and not the next.
 	now := time.Now()
 	age := usageRest
 	switch told := c.unmeasured.Load(); {
@@ -166,7 +166,7 @@ func (c *Cluster) nodes(all []*node, rests *storage) []nodescaler.Node {
 		}
 	}
 	local := on.local(unsorted[*volume](c, volumes))
-	// Whoever only looks may not be allowed to see them.
+	// Look may lack the right to read them.
 	unread := c.held[volumes].informer.Load() == nil
 	for i := range said {
 		said[i].LocalClaims, said[i].ClaimsUnknown = local[said[i].Name], unread
@@ -212,7 +212,7 @@ func (s *sight) sort(said []nodescaler.Pod) {
 // genealogy finds the workloads that pods belong to, by their owners.
 type genealogy struct {
 	targets map[reference]string
-	// What leads on: ReplicaSets, Deployments, StatefulSets.
+	// Owners with owners of their own: ReplicaSets, Deployments, StatefulSets.
 	parents map[types.UID]*metav1.ObjectMeta
 	found   map[types.UID]string // by the pod's owner
 }

@@ -86,7 +86,7 @@ func (c *Cluster) SetStatus(ctx context.Context, o client.Object) error {
 		force := true
 		_, err = c.objects.Resource(resource).Namespace(o.GetNamespace()).
 			Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: &force}, "status")
-		// Gone, or another one of the name.
+		// The object is gone, or another one has its name.
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return nil
 		}

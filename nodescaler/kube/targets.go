@@ -92,7 +92,7 @@ func (c *Cluster) Targets(ctx context.Context) ([]Target, error) {
 func (c *Cluster) resolve(ctx context.Context) []Target {
 	wlas := kept[*v1alpha1.WorkloadAutoscaler](c, autoscalers)
 	targets := make([]Target, len(wlas))
-	// For all of them together: the rest of the picture ages.
+	// One deadline for all targets, because the other observations grow stale meanwhile.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var asked sync.WaitGroup

@@ -129,7 +129,7 @@ func (f *Fleet) tooDear() bool {
 	for _, fixed := range f.Hosts {
 		sum.Add(sum, big.NewInt(int64(fixed)))
 	}
-	// What a Rate that was too large has become.
+	// A Rate that would overflow is the largest one.
 	return !sum.IsInt64() || sum.Int64() == math.MaxInt64
 }
 

@@ -24,7 +24,8 @@ type buyer struct {
 	round int
 	rank  []float64 // by spec: the worth for its price that it holds at most
 	taken []int     // by kind; all 0 between two fills
-	// By class, those that share no machine with what is taken; none between two fills.
+	// clash marks the classes that share no machine with the taken items; all false between two
+	// fills.
 	clash []bool
 	looks int // how often an item was looked for
 }
@@ -51,7 +52,7 @@ func (m *model) ranks(pr *prices) []float64 {
 	times := 0.0
 	for k := range m.kinds {
 		if value := pr.kind[k]; value > 0 {
-			// Infinite without weights: then all are looked at.
+			// Infinite without weights: then every spec is tried.
 			times = max(times, value/pr.weights.of(m.kinds[k].need))
 		}
 	}
@@ -59,7 +60,7 @@ func (m *model) ranks(pr *prices) []float64 {
 	for _, s := range m.selling {
 		_, least := m.cheapest(s, pr)
 		ranks[s] = math.Inf(1)
-		// It is no number where nothing is divided by nothing.
+		// It is not a number for 0/0.
 		if most := times * pr.weights.of(m.specs[s].room) / least; most > 0 {
 			ranks[s] = most
 		}

@@ -15,7 +15,7 @@ type lp struct {
 	full    []bool    // of each column, whether it is not basic and at its most
 	basis   []int     // of each row, its basic column
 	x       []float64 // the basic columns' values
-	// Of the basis, column by column, most of which are nothing but a row's own for long.
+	// inverse of the basis, by column. Most columns remain unit vectors for long.
 	inverse []float64
 	y       []float64 // the rows' prices
 	w       []float64 // how fast the basic columns come down in a pivot

@@ -66,7 +66,7 @@ type model struct {
 	items   []Item // by name
 	classes []string
 	extras  []string // what items ask for besides CPU and memory; nil if none does
-	// By class, those that it shares no machine with; nil if it shares one with all.
+	// apart marks for each class those that share no machine with it; nil without such classes.
 	apart [][]bool
 	masks [][]bool // sets of classes that are refused
 	specs []spec

@@ -100,19 +100,19 @@ type Why string
 // change before anything else: the class, the size, what is asked for besides, the limit, the room.
 const (
 	FitsExisting Why = "FitsExisting" // onto a machine that is paid for
-	// Into a machine bought for it, and perhaps for others.
+	// CheapestOffer: into a machine that was bought for it, and perhaps for others.
 	CheapestOffer Why = "CheapestOffer"
-	// Nowhere: nothing is on offer, and no bin has room for it.
+	// NoOffer: not placed, because nothing is on offer and no bin has room.
 	NoOffer Why = "NoOffer"
-	// Nowhere: every offer, and every bin with room for it, refuses its class.
+	// Refused: not placed, because every offer, and every bin with room, refuses its class.
 	Refused Why = "Refused"
-	// Nowhere: larger than any machine on offer that takes its class.
+	// TooBig: not placed, because it is larger than any offer that takes its class.
 	TooBig Why = "TooBig"
-	// Nowhere: machines on offer that are large enough have too little of what it asks for besides.
+	// NoResource: not placed, because offers with enough CPU and memory lack another resource.
 	NoResource Why = "InsufficientResource"
-	// Nowhere: every pool with a machine for it is at its limit.
+	// PoolFull: not placed, because every pool with a machine for it is at its limit.
 	PoolFull Why = "PoolFull"
-	// Nowhere: a pool may have another machine for it, but its hosts have no room.
+	// NoRoom: not placed, because the hosts of the pools with a machine for it have no room.
 	NoRoom Why = "NoRoom"
 )
 

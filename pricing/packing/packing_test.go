@@ -206,7 +206,7 @@ func TestItemsOfSeveralPodsTakeASlotForEach(t *testing.T) {
 	offer := sold("small", "pve1", 16, 16, 5)
 	offer.Slots = 10
 	bin := Bin{Name: "node-1", Free: res(16000, 16), Slots: 7}
-	// One fits onto the node, and two into a machine.
+	// One item fits onto the node, and two into a machine.
 	for n, want := range map[int]int{1: 0, 2: 1, 3: 1, 4: 2, 6: 3} {
 		r := Solve(world(items[:n], []Bin{bin}, offer))
 		if len(r.Purchases) != want || slices.ContainsFunc(r.Purchases, func(p Purchase) bool { return len(p.Items) > 2 }) {

@@ -210,7 +210,7 @@ func (p *plan) undo(to int) {
 			p.machines[st.machine].gone = false
 			p.account(st.machine, 1)
 		default:
-			// Only what it was stocked with is still there.
+			// Only the initial stock is left.
 			for _, l := range p.machines[st.machine].load {
 				p.count(l.kind, -l.n)
 			}
@@ -292,8 +292,7 @@ func (p *plan) downsize(i int) {
 	if len(load) == 0 {
 		return
 	}
-	// Whether it holds the load, of the last that was looked at: offers of a spec follow each
-	// other.
+	// The last spec, and whether it holds the load: offers of one spec follow each other.
 	spec, carries := -1, false
 	for o := range p.m.offers {
 		of := &p.m.offers[o]
