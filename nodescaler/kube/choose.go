@@ -20,8 +20,8 @@ import (
 
 var _ loop.Chooser = (*Cluster)(nil)
 
-// deletionCost is what we write as the pod deletion cost of pods that are chosen to go: below 0,
-// which every other pod counts as, and a number by which our own marks are known again.
+// deletionCost is the pod deletion cost of chosen pods. It is below 0, the default of all other
+// pods, and an unusual number, by which our own marks are recognised.
 const deletionCost = "-1876"
 
 // mark is whose deletion cost a pod has.
@@ -73,8 +73,8 @@ func (c *Cluster) Choose(ctx context.Context, workload string, chosen []string) 
 	})
 }
 
-// lacksPatch reports whether we lack the right to patch pods in a namespace. A pod may be refused
-// for another reason, such as an admission policy's. Everybody may ask what they may.
+// lacksPatch reports whether we lack the right to patch pods in a namespace. A patch may be refused
+// for another reason, such as an admission policy. Every client may review its own rights.
 func (c *Cluster) lacksPatch(ctx context.Context, namespace string) bool {
 	review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -84,7 +84,7 @@ func (c *Cluster) lacksPatch(ctx context.Context, namespace string) bool {
 	return err == nil && !review.Status.Allowed
 }
 
-// deniedFor is how long a right that was lacking is not tried again.
+// deniedFor is how long a missing right is not tried again.
 const deniedFor = time.Hour
 
 // denials are namespaces in which a right is lacking.
@@ -133,8 +133,8 @@ func remark(all []*pod, chosen []string) []*pod {
 	return changes
 }
 
-// markAll marks the pods that are not, and takes the mark from those that are. One that cannot be
-// marked keeps none of the others from it.
+// markAll marks the pods without a mark, and removes the mark from the others. A failure for one
+// pod does not stop it.
 func (c *Cluster) markAll(ctx context.Context, all []*pod) error {
 	failed := make([]error, len(all))
 	var parts sync.WaitGroup

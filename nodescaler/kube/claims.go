@@ -10,20 +10,18 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// A volume lies on one node's own disk if its required node affinity comes down to that node: by
-// the node's name or host name, or by a label of the volume's driver that no other node has. So do
-// those of k3s' local-path, of local and hostPath volumes that say where they are, and of CSI
-// drivers like TopoLVM or OpenEBS. Zones and regions are where a volume can be attached, and not
-// whose disk it is on, however few nodes are in them. Of a hostPath without an affinity it is not
-// known where it is: it may be a share that all nodes mount; pods that use one keep their node
-// while they run.
+// A volume is on one node's own disk if its required node affinity matches that node only: by the
+// node's name or host name, or by a label of the volume's driver that no other node has. Examples
+// are k3s' local-path, local and hostPath volumes with an affinity, and CSI drivers like TopoLVM or
+// OpenEBS. Zones and regions do not count, even with a single node: they are where a volume can be
+// attached, not the disk that it is on. The place of a hostPath without an affinity is unknown, as
+// it may be a share that all nodes mount. Pods that use one keep their node while they run.
 //
-// What lies there counts as long as the claim is bound, whether or not a pod uses it: a StatefulSet
-// at 0 and a CronJob between two runs want it back. It counts too once the claim is gone and the
-// volume is kept by its reclaim policy, since whoever chose that wants the data.
+// Such a volume counts while its claim is bound, with or without a pod: a StatefulSet at 0 and a
+// CronJob between two runs need it again. It also counts after the claim is deleted, if the reclaim
+// policy retains the volume, because its owner wants the data.
 
-// annotationMayBeLost on a claim, or on a volume, says with the value true that it may go with its
-// node.
+// annotationMayBeLost with the value true, on a claim or a volume, allows its loss with the node.
 const annotationMayBeLost = "plimsoll.dev/safe-to-lose"
 
 func mayBeLost(m metav1.Object) bool { return m.GetAnnotations()[annotationMayBeLost] == "true" }
@@ -106,7 +104,7 @@ func homesOf(required *corev1.NodeSelector) (homes []home, more bool) {
 	return homes, more
 }
 
-// namesNodes reports whether what is required may be had by one node alone, by its nature.
+// namesNodes reports whether the requirement can match a single node by its nature.
 func namesNodes(r *corev1.NodeSelectorRequirement) bool {
 	_, name, _ := strings.Cut(r.Key, "/")
 	switch name {
@@ -116,7 +114,7 @@ func namesNodes(r *corev1.NodeSelectorRequirement) bool {
 	return r.Operator == corev1.NodeSelectorOpIn
 }
 
-// lasts reports whether what is on the volume is wanted: it is bound, or kept on purpose.
+// lasts reports whether the data on the volume is needed: it is bound, or retained on purpose.
 func lasts(v *corev1.PersistentVolume) bool {
 	switch v.Status.Phase {
 	case corev1.VolumeAvailable, corev1.VolumeFailed:
@@ -133,8 +131,8 @@ type disks struct {
 	nodes   []*node
 	byLabel map[string]map[string][]*node
 	claims  map[string]*claim // by namespace/name
-	// machines are nodes by their machines' names. A node that was given another name is not called
-	// any more what its volumes know it by; its machine, which was called so, still is.
+	// machines are nodes by their machines' names. The volumes of a renamed node refer to its old
+	// name, which is still the name of its machine.
 	machines map[string]*node
 	byName   map[string][]*node // by their short names
 }

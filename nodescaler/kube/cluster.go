@@ -26,16 +26,14 @@ import (
 
 // Errors that callers branch on. What is returned wraps them and says more.
 var (
-	// ErrStale is what reading answers when the picture of the cluster is not there yet, or may be
-	// old.
+	// ErrStale is returned by a read while the copies are incomplete or may be stale.
 	ErrStale = errors.New("the picture of the cluster may be old")
-	// ErrForbidden is what writing answers that the mode does not allow. No request was made.
+	// ErrForbidden is returned by a write that the mode does not allow. No request was made.
 	ErrForbidden = errors.New("not allowed in this mode")
-	// ErrNotLeader is what writing answers while leadership is not certainly held. No request was
-	// made.
+	// ErrNotLeader is returned by a write while leadership is not certain. No request was made.
 	ErrNotLeader = errors.New("not the leader")
-	// ErrConflicted is what SetReplicas answers for a workload that has a finding, or whose
-	// autoscaler does not say Active any more. No request was made.
+	// ErrConflicted is returned by SetReplicas for a workload with a finding, or whose autoscaler
+	// is no longer Active. No request was made.
 	ErrConflicted = errors.New("not ours to scale")
 	// ErrChanged is returned by a write when another client changed the object after it was
 	// observed.
@@ -45,7 +43,7 @@ var (
 // Mode is what a Cluster may write.
 type Mode string
 
-// The modes, each allowing what those before it do.
+// The modes. Each allows what the earlier ones allow, too.
 const (
 	ReadOnly  Mode = "ReadOnly"  // nothing at all
 	Recommend Mode = "Recommend" // the lease, statuses of our own kinds, and events
@@ -67,7 +65,7 @@ type Config struct {
 	Mode Mode
 	// Namespace is where the lease is kept, and Lease its name. Only Lead needs them.
 	Namespace, Lease string
-	// HandOff is how expected replicas are made known; only Expect needs it.
+	// HandOff is how expected replicas are published; only Expect needs it.
 	HandOff HandOff
 	// Usage measures pods' CPU; nil leaves it unknown.
 	Usage Usage
@@ -75,8 +73,8 @@ type Config struct {
 	// goes by the label plimsoll.dev/pool: the machine has the node's name. The node is only to be
 	// read, and holds its name, uid, labels, provider id and system UUID.
 	Machine func(*corev1.Node) (machine, pool string)
-	// StaleAfter is how long the API server may be out of touch before reading answers ErrStale; 0
-	// is 30 s.
+	// StaleAfter is how long the API server may be unreachable before reads return ErrStale; 0 is
+	// 30 s.
 	StaleAfter time.Duration
 	// Log receives what no status, event or error can carry; nil drops it.
 	Log *slog.Logger
@@ -87,9 +85,9 @@ type Usage interface {
 	Pods(ctx context.Context) (map[string]podscaler.Sample, error)
 }
 
-// Cluster is the cluster port over watched copies of what there is. Its reading methods make no
-// request, but for pods' CPU and the scales of kinds that are not watched; its writing methods make
-// one or two.
+// Cluster is the cluster port over watched copies of objects. Its reading methods make no request,
+// except for pods' CPU and the scales of kinds that are not watched. Its writing methods make one
+// or two.
 type Cluster struct {
 	cfg     Config
 	log     *slog.Logger
@@ -120,8 +118,8 @@ type Cluster struct {
 
 var _ loop.Cluster = (*Cluster)(nil)
 
-// patience is how long a call may take in all. An API server that takes calls and answers none
-// would otherwise keep whoever asks from everything else.
+// patience is the timeout of a call. An API server that accepts calls and answers none would
+// otherwise block the caller.
 const patience = 15 * time.Second
 
 // wakeEvery is how often Wake is signalled at most.
@@ -235,7 +233,7 @@ func (c *Cluster) Synced(ctx context.Context) error {
 	}
 }
 
-// Fresh returns nil, or an error that wraps ErrStale and says what is not known to be up to date.
+// Fresh returns nil, or an error that wraps ErrStale and names what may be stale.
 func (c *Cluster) Fresh() error {
 	for i := range c.held {
 		if _, ok := c.held[i].synced(); !ok {

@@ -4,9 +4,8 @@
 //
 // # Reading
 //
-// The copies hold what decisions rest on and nothing else: a pod takes about 1.2 kB instead of 7.
-// Whether they are up to date is known (see watches): a picture that may be old is an error, and no
-// decision.
+// The copies hold only what decisions need: a pod takes about 1.2 kB instead of 7. Their staleness
+// is known (see watches): with copies that may be stale, a read is an error and nothing is decided.
 //
 // Replicas of Deployments and StatefulSets come from the copies; the scale of any other kind is
 // asked for, at most every five seconds. A pod belongs to the nearest of its owners that an
@@ -15,11 +14,11 @@
 // Kubernetes has more placement rules than nodescaler. The other ones are translated on the safe
 // side: no machine is bought in vain, and no pod is evicted that might not find a place.
 //
-//   - Tolerations that compare numbers are not kept.
-//   - Pods that ask for devices, or for pods by labels of their namespaces, select a node that does
-//     not exist. They stay where they are, and nothing is bought for them.
-//   - Pods that share no node, by an anti-affinity to the host name or a port of the node, have
-//     marks for that. Pods that are to be apart by zone, spread evenly, or together, have rules.
+//   - Tolerations that compare numbers are dropped.
+//   - Pods with resource claims, or with an affinity by labels of namespaces, select a node that
+//     does not exist. They are not evicted, and no machine is ordered for them.
+//   - Host ports and anti-affinities by host name are marks. Other anti-affinities, affinities to
+//     pods and spread constraints are rules of topology.
 //   - Taints of nodes that are starting or failing make a node not ready.
 //   - Pods with a claim that the scheduler has no node for, such as one that does not exist, select
 //     such a node too.

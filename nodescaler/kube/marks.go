@@ -15,7 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// podTerm is which pods a rule is about, such as those that another refuses to share a node with.
+// podTerm selects pods, such as those of an anti-affinity.
 type podTerm struct {
 	selector   string // as labels.Parse reads it
 	namespaces string // sorted, joined by commas; empty is every namespace
@@ -31,8 +31,8 @@ type rule struct {
 }
 
 // terms reads a pod's required anti-affinity: by host name, and by other labels as rules. A
-// selector of namespaces counts as all of them: their labels are not read, and what is taken to
-// clash and does not costs a machine, where the opposite would leave a pod waiting for ever.
+// namespace selector matches every namespace here, because their labels are not read. A clash that
+// does not exist costs a machine, while a missed one leaves a pod pending for ever.
 func terms(p *corev1.Pod) (apart []unique.Handle[podTerm], rules []rule) {
 	a := p.Spec.Affinity
 	if a == nil || a.PodAntiAffinity == nil {
@@ -108,8 +108,7 @@ func beside(p *corev1.Pod) (rules []rule, unread bool) {
 	return rules, false
 }
 
-// spreads reads how a pod is to be spread: where it may not be otherwise, or where it would rather
-// be.
+// spreads reads a pod's spread constraints, the required or the preferred ones.
 func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []rule) {
 	for i := range p.Spec.TopologySpreadConstraints {
 		c := &p.Spec.TopologySpreadConstraints[i]
@@ -135,18 +134,17 @@ func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []r
 	return rules
 }
 
-// preference is a rule that a pod would rather have kept, with its weight.
+// preference is a preferred rule with its weight.
 type preference struct {
 	rule
 	weight int
 }
 
-// spreadWeight is that of a spread that is only wished for: as much as the highest that an affinity
-// may have.
+// spreadWeight is the weight of a preferred spread: the highest that an affinity may have.
 const spreadWeight = 100
 
-// preferences reads what a pod prefers by other pods. By host name there is nothing to choose: a
-// new machine has none.
+// preferences reads a pod's preferred affinities to pods. Those by host name are dropped, because a
+// new machine has no pods.
 func preferences(p *corev1.Pod) (all []preference) {
 	note := func(of []corev1.WeightedPodAffinityTerm, together bool) {
 		for i := range of {
