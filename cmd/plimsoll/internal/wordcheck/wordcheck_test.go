@@ -69,7 +69,7 @@ func TestFindings(t *testing.T) {
 			`a.go:4: word: "left out": write omitted`,
 			`a.go:4: word: "told": write report`,
 		}},
-		"names are no words": {"a.go", "package a\n\n// told is s.told, told_by and standalone.\nfunc told() { _ = x(standsBy) }\n", nil},
+		"names are no words": {"a.go", "package a\n\n// told is s.told, told_by, a stand-in, standalone, understand.\nfunc told() { _ = x(standsBy) }\n", nil},
 		"trailing comment":   {"a.go", "package a\n\nvar A = 1 // told of B\nvar B = 1\n", []string{`a.go:3: word: "told": write report`}},
 		"literal":            {"a.go", "package a\n\nvar A = `x\nnobody is told here`\n", []string{`a.go:4: word: "told": write report`}},
 		"no sentence":        {"a.go", "package a\n\nimport _ \"told\"\n\nvar A = \"told us so\"\n\ntype B struct {\n\tC int `json:\"told is one of the tags\"`\n}\n", nil},
