@@ -123,7 +123,8 @@ func (e *Experiment) loads() []Job {
 // midnight is when all trials start, as far as tariffs by the time of day are concerned.
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// FirstRates are the least and the most that a machine of the pool's shape costs an hour when a trial begins, by the host.
+// FirstRates are the least and the most that a machine of the pool's shape costs an hour when a
+// trial begins, by the host.
 func (e *Experiment) FirstRates(p *Pool, s pricing.Shape) (least, most pricing.Rate) {
 	least = math.MaxInt64
 	for _, h := range e.takers(p) {
@@ -307,7 +308,8 @@ func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule) (
 	} else if nodes, err := nodepolicy.New(j.Policy.Nodes.spec); err != nil {
 		return Trial{}, err
 	} else {
-		r.Nodes = nodes // every run has its own: what it remembers of one trial must not reach the next
+		// every run has its own: what it remembers of one trial must not reach the next
+		r.Nodes = nodes
 	}
 	var t Telling
 	w, err := sim.New(c, func(ctx context.Context, now time.Time) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// podTerm is which pods a rule is about, such as those that another refuses to share a node with.
+// podTerm selects pods, such as those of an anti-affinity.
 type podTerm struct {
 	selector   string // as labels.Parse reads it
 	namespaces string // sorted, joined by commas; empty is every namespace
@@ -30,9 +30,9 @@ type rule struct {
 	nodescaler.Topology
 }
 
-// terms reads a pod's required anti-affinity: by host name, and by other labels as rules. A selector of
-// namespaces counts as all of them: their labels are not read, and what is taken to clash and does not costs a
-// machine, where the opposite would leave a pod waiting for ever.
+// terms reads a pod's required anti-affinity: by host name, and by other labels as rules. A
+// namespace selector matches every namespace here, because their labels are not read. A clash that
+// does not exist costs a machine, while a missed one leaves a pod pending for ever.
 func terms(p *corev1.Pod) (apart []unique.Handle[podTerm], rules []rule) {
 	a := p.Spec.Affinity
 	if a == nil || a.PodAntiAffinity == nil {
@@ -67,9 +67,9 @@ func namespaces(p *corev1.Pod, t *corev1.PodAffinityTerm) []string {
 	return slices.Compact(named)
 }
 
-// beside reads a pod's required affinity to pods, as rules by each of its labels: the pods that it goes to are
-// those that all terms are about. It reports whether there is a term that cannot be read without the labels of
-// namespaces.
+// beside reads a pod's required affinity to pods, as rules by each of its labels: the pods that it
+// goes to are those that all terms are about. It reports whether there is a term that cannot be
+// read without the labels of namespaces.
 func beside(p *corev1.Pod) (rules []rule, unread bool) {
 	a := p.Spec.Affinity
 	if a == nil || a.PodAffinity == nil || len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) == 0 {
@@ -108,7 +108,7 @@ func beside(p *corev1.Pod) (rules []rule, unread bool) {
 	return rules, false
 }
 
-// spreads reads how a pod is to be spread: where it may not be otherwise, or where it would rather be.
+// spreads reads a pod's spread constraints, the required or the preferred ones.
 func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []rule) {
 	for i := range p.Spec.TopologySpreadConstraints {
 		c := &p.Spec.TopologySpreadConstraints[i]
@@ -134,16 +134,17 @@ func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []r
 	return rules
 }
 
-// preference is a rule that a pod would rather have kept, with its weight.
+// preference is a preferred rule with its weight.
 type preference struct {
 	rule
 	weight int
 }
 
-// spreadWeight is that of a spread that is only wished for: as much as the highest that an affinity may have.
+// spreadWeight is the weight of a preferred spread: the highest that an affinity may have.
 const spreadWeight = 100
 
-// preferences reads what a pod prefers by other pods. By host name there is nothing to choose: a new machine has none.
+// preferences reads a pod's preferred affinities to pods. Those by host name are dropped, because a
+// new machine has no pods.
 func preferences(p *corev1.Pod) (all []preference) {
 	note := func(of []corev1.WeightedPodAffinityTerm, together bool) {
 		for i := range of {
@@ -170,9 +171,10 @@ func preferences(p *corev1.Pod) (all []preference) {
 	return all
 }
 
-// ports are the marks of a pod's ports on its node: those that it has, and those that it repels. A port on every
-// address of the node clashes with the same on any, and one on a single address with that on the same, or on every one.
-// The scheduler leaves out those of init containers that end, and so does this.
+// ports are the marks of a pod's ports on its node: those that it has, and those that it repels. A
+// port on every address of the node clashes with the same on any, and one on a single address with
+// that on the same, or on every one. The scheduler leaves out those of init containers that end,
+// and so does this.
 func ports(p *corev1.Pod) (has, repels []string) {
 	for kind, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
@@ -215,13 +217,13 @@ type marker struct {
 	within map[string]*marks // by namespace
 	every  marks             // of all namespaces
 	names  map[unique.Handle[podTerm]]string
-	// wishes are the marks that only preferences are by. They keep no pod off a node, so that pods with them are no
-	// kind of their own.
+	// wishes are the marks that only preferences are by. They keep no pod off a node, so that pods
+	// with them are no kind of their own.
 	wishes *marker
 }
 
-// marks are those of a namespace. Most select a label with one value, by which they are found: thousands of pods times
-// hundreds of selectors would take a second.
+// marks are those of a namespace. Most select a label with one value, by which they are found:
+// thousands of pods times hundreds of selectors would take a second.
 type marks struct {
 	by    map[label][]podMark
 	other []podMark

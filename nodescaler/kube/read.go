@@ -11,7 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// Objects are what Read takes. Of claims that are not bound nothing is known where volumes, claims or classes are nil.
+// Objects are what Read takes. Of claims that are not bound nothing is known where volumes, claims
+// or classes are nil.
 type Objects struct {
 	Nodes    []*corev1.Node
 	Pods     []*corev1.Pod
@@ -21,9 +22,9 @@ type Objects struct {
 	CSINodes []*storagev1.CSINode
 }
 
-// Read returns nodes and pods as Observe would, where there is no cluster to observe: to play one load through our
-// policies and through others. Whose machines nodes are, DaemonSets, budgets and what pods use rest on other objects,
-// and are not set.
+// Read returns nodes and pods as Observe would, where there is no cluster to observe: to play one
+// load through our policies and through others. Whose machines nodes are, DaemonSets, budgets and
+// what pods use rest on other objects, and are not set.
 func Read(o *Objects) nodescaler.Snapshot {
 	s := nodescaler.Snapshot{}
 	kept := each(o.Pods, shortPod)

@@ -12,8 +12,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// What pods' claims ask of nodes is what the scheduler's filters VolumeBinding, VolumeRestrictions and NodeVolumeLimits
-// make of it. Volumes that are there and not bound, and how much more a driver can store, are not looked at.
+// What pods' claims ask of nodes is what the scheduler's filters VolumeBinding, VolumeRestrictions
+// and NodeVolumeLimits make of it. Volumes that are there and not bound, and how much more a driver
+// can store, are not looked at.
 
 // class is what is kept of a StorageClass.
 type class struct {
@@ -50,7 +51,8 @@ func shortClass(s *storagev1.StorageClass) *class {
 	return kept
 }
 
-// attachable is what is kept of a CSINode: how many volumes of a driver the node takes, where there is an end to it.
+// attachable is what is kept of a CSINode: how many volumes of a driver the node takes, where there
+// is an end to it.
 type attachable struct {
 	metav1.ObjectMeta
 	most map[string]int64 // by driver
@@ -74,7 +76,8 @@ func shortAttachable(n *storagev1.CSINode) *attachable {
 	return kept
 }
 
-// use is a claim that a pod uses. A generic ephemeral volume's is made after the pod, from the template.
+// use is a claim that a pod uses. A generic ephemeral volume's is made after the pod, from the
+// template.
 type use struct {
 	claim    string
 	template *claim
@@ -108,7 +111,8 @@ type storage struct {
 	usual   string // the class of claims that name none
 	// users are the pods on nodes that use a claim which is for one pod alone, by claim.
 	users map[string]string
-	// most is how many volumes of a driver a node takes, by node and driver. Drivers are those with a limit anywhere.
+	// most is how many volumes of a driver a node takes, by node and driver. Drivers are those with
+	// a limit anywhere.
 	most    map[string]map[string]int64
 	drivers map[string]bool
 }
@@ -171,7 +175,7 @@ func (s *storage) use(p *pod) {
 	}
 }
 
-// of is the claim that a pod uses, or will once it is made from its template; nil if there is none.
+// of is the claim that a pod uses, or will once it is made from its template; nil without a claim.
 func (s *storage) of(p *pod, u *use) *claim {
 	c := s.claims[p.Namespace+"/"+u.claim]
 	if c != nil || u.template == nil || s.claims == nil {
@@ -185,8 +189,8 @@ func (s *storage) of(p *pod, u *use) *claim {
 	return &made
 }
 
-// refuses says why the scheduler lets the pod onto no node for now because of a claim, and what would help; "" if it
-// does not.
+// refuses says why the scheduler lets the pod onto no node for now because of a claim, and what
+// would help; "" if it does not.
 func (s *storage) refuses(p *pod, u *use, c *claim, v *volume) (why, help string) {
 	user := s.users[p.Namespace+"/"+u.claim]
 	switch {
@@ -217,7 +221,8 @@ func (s *storage) refuses(p *pod, u *use, c *claim, v *volume) (why, help string
 	return "", ""
 }
 
-// place adds to what the pod said what its claims require of its node, and what there is no word for.
+// place adds to what the pod said what its claims require of its node, and what there is no word
+// for.
 func (s *storage) place(said *nodescaler.Pod, p *pod) {
 	for i := range p.claims {
 		u := &p.claims[i]

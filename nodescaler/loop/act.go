@@ -16,11 +16,11 @@ var ErrBudget = errors.New("disruption budget used up")
 // leaves that open, and the order counts as a machine until it is listed or given up.
 var ErrRefused = errors.New("order refused")
 
-// ErrPoolRefused is ErrRefused where the pool takes no order now, whatever its shape and host.
+// ErrPoolRefused is ErrRefused where the pool takes no order now, of any shape on any host.
 var ErrPoolRefused = fmt.Errorf("%w by its pool", ErrRefused)
 
-// Act carries a step out, in order, and records what came of each part. After a failure with a node or
-// machine, the rest of the plan for it is left to the next step.
+// Act carries a step out, in order, and records what came of each part. After a failure with a
+// node or machine, the rest of the plan for it is left to the next step.
 func (p *Ports) Act(ctx context.Context, step *Step) {
 	for i := range step.Workloads {
 		ws := &step.Workloads[i]
@@ -68,8 +68,8 @@ func refusal(err error) Refusal {
 	return ""
 }
 
-// scale writes the replicas of a decision. Before a workload shrinks, its pods are marked that are to go
-// first; that this fails is recorded, and holds nothing up.
+// scale writes the replicas of a decision. Before a workload shrinks, its pods are marked that are
+// to go first; that this fails is recorded, and holds nothing up.
 func (p *Ports) scale(ctx context.Context, ws *WorkloadStep) error {
 	var chosen error
 	if c, can := p.Cluster.(Chooser); can && ws.Leaving != nil {
@@ -97,9 +97,9 @@ func (p *Ports) do(ctx context.Context, step *Step, a *nodescaler.Action) error 
 	return fmt.Errorf("unknown action %q", a.Kind)
 }
 
-// keep stops a machine that was emptied, or starts one and lets its node take pods again. The node of a
-// spare stays closed from its drain on; where it could not be opened, the policy finds it closed and takes
-// that back.
+// keep stops a machine that was emptied, or starts one and lets its node take pods again. The node
+// of a spare stays closed from its drain on; where it could not be opened, the policy finds it
+// closed and takes that back.
 func (p *Ports) keep(ctx context.Context, a *nodescaler.Action) error {
 	k, can := p.Machines.(Keeper)
 	switch {

@@ -23,8 +23,8 @@ type Expectation struct {
 	Err      error              `json:"-"`
 }
 
-// expectations decides what is made known of the workloads. At the first look nothing is decided, and so
-// nothing is taken back.
+// expectations decides what is made known of the workloads. At the first look nothing is decided,
+// and so nothing is taken back.
 func (d *decider) expectations() {
 	if !d.in.HandedOff || d.newCluster || d.newMachines {
 		return
@@ -42,13 +42,14 @@ func (d *decider) expectations() {
 	}
 }
 
-// expectation is what is expected of a workload. Nil leaves what was made known as it is: it was not the
-// workload's turn, what it wants is not known, or everything about it is to stay as it is.
+// expectation is what is expected of a workload. Nil leaves what was made known as it is: it was
+// not the workload's turn, what it wants is not known, or everything about it is to stay as it is.
 func (w *Workload) expectation(ws *WorkloadStep) *Expectation {
 	switch {
 	case w.Paused:
 		return nil
-	case ws == nil || w.Pause.Replicas != nil || w.Pause.Up: // one that may not grow wants no room to grow into
+	// one that may not grow wants no room to grow into
+	case ws == nil || w.Pause.Replicas != nil || w.Pause.Up:
 		return &Expectation{Held: w.Held}
 	case w.Held == nil && (ws.Decision == nil || !ws.Decision.Known):
 		return nil

@@ -10,7 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// What is made known follows from the decision and from what holds the workload, and from nothing else.
+// What is made known follows from the decision and from what holds the workload, and from nothing
+// else.
 func TestWhatIsExpectedFollowsFromTheDecision(t *testing.T) {
 	decided := func(to, ahead int) *podscaler.Decision {
 		return &podscaler.Decision{Known: true, From: 4, To: to, Ahead: ahead}

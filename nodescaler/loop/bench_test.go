@@ -89,7 +89,8 @@ func BenchmarkOnce1000Nodes30Pods500Pending(b *testing.B) {
 	once(b, podpolicy.Spec{Policy: "hpa"}, podscaler.CostTarget{}, false)
 }
 
-// BenchmarkOnceConstrained is the same where a third of the pods are kept apart by node, or spread over three zones.
+// BenchmarkOnceConstrained is the same where a third of the pods are kept apart by node, or spread
+// over three zones.
 func BenchmarkOnceConstrained(b *testing.B) {
 	once(b, podpolicy.Spec{Policy: "hpa"}, podscaler.CostTarget{}, true)
 }

@@ -15,20 +15,22 @@ import (
 
 // Codes of what a step itself has to say.
 const (
-	CodeClusterUnknown  = "ClusterUnknown"  // the cluster could not be read: nothing is decided
-	CodeMachinesUnknown = "MachinesUnknown" // the machines could not be read: pods are scaled, machines are not
-	CodeSignalsUnknown  = "SignalsUnknown"  // a workload's signals could not be read
-	CodeLooking         = "Looking"         // the first step after a start only looks
-	CodeNoSuchWorkload  = "NoSuchWorkload"  // a workload has no scale subresource to be found
-	CodePlanRefused     = "PlanRefused"     // an action would have broken an invariant and is not done
-	CodeOrderLost       = "OrderLost"       // an accepted order never showed up among the machines
-	CodeCostUnknown     = "CostUnknown"     // the ledger could not be kept
-	CodePolicyInvalid   = "PolicyInvalid"   // a workload's policy cannot be made
+	CodeClusterUnknown = "ClusterUnknown" // the cluster could not be read: nothing is decided
+	// the machines could not be read: pods are scaled, machines are not
+	CodeMachinesUnknown = "MachinesUnknown"
+	CodeSignalsUnknown  = "SignalsUnknown" // a workload's signals could not be read
+	CodeLooking         = "Looking"        // the first step after a start only looks
+	CodeNoSuchWorkload  = "NoSuchWorkload" // a workload has no scale subresource to be found
+	// an action would have broken an invariant and is not done
+	CodePlanRefused   = "PlanRefused"
+	CodeOrderLost     = "OrderLost"     // an accepted order never showed up among the machines
+	CodeCostUnknown   = "CostUnknown"   // the ledger could not be kept
+	CodePolicyInvalid = "PolicyInvalid" // a workload's policy cannot be made
 )
 
-// Decide is everything that is decided in a step, about pods and about machines: replicas first, and
-// machines for the pods that come of them. It is a function of its arguments: what was observed, what
-// people want, and what is remembered, which it brings up to date.
+// Decide is everything that is decided in a step, about pods and about machines: replicas first,
+// and machines for the pods that come of them. It is a function of its arguments: what was
+// observed, what people want, and what is remembered, which it brings up to date.
 func Decide(o *Observation, in *Intent, m *Memory) Step {
 	m.steps++
 	step := Step{ID: fmt.Sprintf("d-%06d", m.steps), Time: o.Time}
@@ -61,7 +63,8 @@ type decider struct {
 	lost                    map[string]bool  // nodes
 	booting                 int
 	joined, all             pricing.Rate // what the joined machines cost now, and what all do
-	// predicted is what pending pods still need, when so many kinds of future pods were known; -1 is not asked.
+	// predicted is what pending pods still need, when so many kinds of future pods were known; -1
+	// is not asked.
 	predicted   pricing.Rate
 	predictedOf int
 }
@@ -172,8 +175,8 @@ func (d *decider) machines() {
 	d.expectations()
 }
 
-// later says why an action of the plan is not done now, or nil. A pool that can be ordered from in a moment
-// is planned for, so that nothing dearer is ordered meanwhile.
+// later says why an action of the plan is not done now, or nil. A pool that can be ordered from in
+// a moment is planned for, so that nothing dearer is ordered meanwhile.
 func (d *decider) later(a *nodescaler.Action) *nodescaler.Reason {
 	held := d.in.held(a.Pool, a.Kind)
 	if why, soon := d.o.Machines.Soon[a.Pool]; soon && held == nil && a.Kind.Grows() {
@@ -182,8 +185,8 @@ func (d *decider) later(a *nodescaler.Action) *nodescaler.Reason {
 	return held
 }
 
-// leaving chooses the pods that go first where a workload shrinks and the node policy wants whole machines
-// emptied. None is a choice, too: an earlier one is forgotten by it.
+// leaving chooses the pods that go first where a workload shrinks and the node policy wants whole
+// machines emptied. None is a choice, too: an earlier one is forgotten by it.
 func (d *decider) leaving() {
 	e, is := d.Nodes.(nodescaler.Emptier)
 	if !is || !e.Empties() || !d.machinesKnown {
@@ -241,8 +244,9 @@ func (d *decider) cost(wl *podscaler.Workload) podscaler.Cost {
 	return c
 }
 
-// predict is what the machines will cost that are still needed. It plans for the whole cluster, so it is
-// asked anew only once more pods are to come: workloads that stay as they are leave the answer as it is.
+// predict is what the machines will cost that are still needed. It plans for the whole cluster, so
+// it is asked anew only once more pods are to come: workloads that stay as they are leave the
+// answer as it is.
 func (d *decider) predict() pricing.Rate {
 	if d.predictedOf != len(d.snap.Future) {
 		d.predicted, d.predictedOf = nodepolicy.Predict(&d.snap), len(d.snap.Future)

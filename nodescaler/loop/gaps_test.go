@@ -12,8 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// A look is what a workload asks for and has, some time after the look before. Whether the rest counts is what
-// machines are bought by.
+// A look is what a workload asks for and has, some time after the look before. Whether the rest
+// counts is what machines are bought by.
 type look struct {
 	after       time.Duration
 	asked, pods int
@@ -108,15 +108,16 @@ func TestANamespaceIsLateForABoundedTime(t *testing.T) {
 	expect(t, "gaps and namespaces that are remembered", [2]int{}, [2]int{len(g.of), len(g.late)})
 }
 
-// mob is a namespace that may have a few pods at once. Its workloads ask for any numbers, come and go, and have the
-// pods in any turns. Beside it is a workload whose pods come within 20 seconds.
+// mob is a namespace that may have a few pods at once. Its workloads ask for any numbers, come and
+// go, and have the pods in any turns. Beside it is a workload whose pods come within 20 seconds.
 type mob struct {
 	*rand.Rand
 	asked, pods map[string]int
 	names       []string
 	quota       int
 	apart       int // seconds between two looks, at most
-	edits, idle int // one look in so many changes what is asked for; for so many seconds nothing is, at times
+	// one look in so many changes what is asked for; for so many seconds nothing is, at times
+	edits, idle int
 	at, quiet   time.Duration
 	changed     time.Duration // when the honest workload last asked for another number
 	slow        time.Duration // how long its pods take
@@ -167,8 +168,9 @@ func (m *mob) pass() (after time.Duration) {
 	return after
 }
 
-// Capacity that is asked for beyond a few times the pods that there may be, and lasts for twenty minutes from then, is
-// there for a small part of the time. Another namespace gets all it asks for.
+// Capacity that is asked for beyond a few times the pods that there may be, and lasts for twenty
+// minutes from then, is there for a small part of the time. Another namespace gets all it asks
+// for.
 func TestCapacityThatNoPodUsesIsThereForASmallPartOfTheTime(t *testing.T) {
 	const lasts, long = 20 * time.Minute, 12 * time.Hour
 	rapid.Check(t, func(t *rapid.T) {
@@ -281,8 +283,8 @@ func TestDecisionsThatAreNotWrittenAreNotLate(t *testing.T) {
 	}
 }
 
-// A gap of which the controller says from its beginning that no pods can be created was never bought for: it is not
-// late, and counts once the controller says no more.
+// A gap of which the controller says from its beginning that no pods can be created was never
+// bought for: it is not late, and counts once the controller says no more.
 func TestGapsThatFailFromTheBeginningAreNotLate(t *testing.T) {
 	var g gaps
 	says, asked, pods := map[string]string{"shop/web": "exceeded quota"}, map[string]int{"shop/web": 0}, map[string]int{}

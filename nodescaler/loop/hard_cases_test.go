@@ -95,7 +95,8 @@ func TestReplicasOnTheirWayStayFuture(t *testing.T) {
 	}
 }
 
-// A clock that was put back makes machines that were made in its future. They are charged for from now on.
+// A clock that was put back makes machines that were made in its future. They are charged for from
+// now on.
 func TestMachinesThatAreMadeLaterByAClockThatWasPutBackAreCharged(t *testing.T) {
 	for _, phase := range []nodescaler.Phase{nodescaler.Joined, nodescaler.Spare} {
 		h := newHouse()

@@ -13,22 +13,24 @@ import (
 
 // Intent is what people want, as of one step.
 type Intent struct {
-	// Pools are those that machines are decided on for here. HeldUp and HeldDown of a pool are why nothing is done
-	// that gives it more capacity, or less. Beside a pool that is not held it is planned around; while all pools are
-	// held, plans are recommendations, and made as if none were.
+	// Pools are those that machines are decided on for here. HeldUp and HeldDown of a pool are why
+	// nothing is done that gives it more capacity, or less. Beside a pool that is not held it is
+	// planned around; while all pools are held, plans are recommendations, and made as if none
+	// were.
 	Pools []nodescaler.Pool
-	// Offered are the pools that cluster-autoscaler orders machines of. None is planned for here, but workloads
-	// that want more replicas may count on them.
+	// Offered are the pools that cluster-autoscaler orders machines of. None is planned for here,
+	// but workloads that want more replicas may count on them.
 	Offered []nodescaler.Pool
 	// Others says of further pools why their machines are left alone.
 	Others map[string]nodescaler.Reason
-	// HandedOff says that replicas which are expected beyond those decided on are made known to whoever orders
-	// machines for them. Here, only those whose places were made so far are planned for.
+	// HandedOff says that replicas which are expected beyond those decided on are made known to
+	// whoever orders machines for them. Here, only those whose places were made so far are planned
+	// for.
 	HandedOff bool
 	Workloads []Workload
 	Prices    *pricing.Book
-	// Limit is what all machines together may cost an hour; 0 is no limit. Whatever a policy plans,
-	// no machine is ordered beyond it.
+	// Limit is what all machines together may cost an hour; 0 is no limit. No machine is
+	// ordered beyond it, for any policy.
 	Limit pricing.Rate
 	// Quotas are what namespaces may take of the machines. The first that fits a namespace counts.
 	Quotas []nodescaler.Quota
@@ -46,13 +48,13 @@ type Workload struct {
 	Held *nodescaler.Reason
 	// Pause fixes its replicas, or keeps them from going one way.
 	Pause podscaler.Pause
-	// ScaledToZero says that its status records replicas of 0 as our own doing. A scaler goes by it at
-	// its first look, and by its memory after that.
+	// ScaledToZero says that its status records replicas of 0 as our own doing. A scaler goes by
+	// it at its first look, and by its memory after that.
 	ScaledToZero bool
 }
 
-// PolicySpec makes a workload's policy. What a policy remembers lasts as long as workload and spec are
-// deeply equal to those of the step before.
+// PolicySpec makes a workload's policy. What a policy remembers lasts as long as workload and spec
+// are deeply equal to those of the step before.
 type PolicySpec interface {
 	New() (podscaler.Policy, error)
 }
@@ -87,9 +89,9 @@ func (in *Intent) held(pool string, k nodescaler.Kind) *nodescaler.Reason {
 	return &nodescaler.Reason{Code: nodescaler.PoolUnknown, Text: fmt.Sprintf("there is no VMPool %s: its machines are left alone", pool)}
 }
 
-// onlyRecommends reports whether all pools are held, both ways. Nothing comes of a plan then: it may as well say
-// what would be done to them, and what machines replicas would need that are only recommended. Otherwise
-// machines would be ordered, or kept, for what nothing is done about.
+// onlyRecommends reports whether all pools are held, both ways. Nothing comes of a plan then: it
+// may as well say what would be done to them, and what machines replicas would need that are only
+// recommended. Otherwise machines would be ordered, or kept, for what nothing is done about.
 func (in *Intent) onlyRecommends() bool {
 	return !slices.ContainsFunc(in.Pools, func(p nodescaler.Pool) bool { return p.HeldUp == nil || p.HeldDown == nil })
 }

@@ -99,7 +99,7 @@ func (h *house) Read(context.Context, *podscaler.Workload, time.Time) (podscaler
 	return podscaler.Window{Latency: podscaler.Known(0.5)}, h.broken["read"]
 }
 
-// The policies of these tests say what they are told to.
+// The policies of these tests say what the test says.
 type podsSay func(*podscaler.View) podscaler.Recommendation
 
 func (f podsSay) Desired(v *podscaler.View) podscaler.Recommendation { return f(v) }
@@ -234,7 +234,7 @@ func TestWhatIsHeldIsDecidedForAndLeftAsItIs(t *testing.T) {
 		future int // replicas that machines are planned for and that are no pods yet
 	}{
 		{name: "nothing", done: []string{"scale shop/web to 5", "create b"}, future: 3},
-		{name: "the workload: no machine is planned for replicas that nobody creates", holds: holds{Workloads: hold("shop/web")}, done: []string{"create b"}},
+		{name: "the workload: no machine is planned for replicas that are not created", holds: holds{Workloads: hold("shop/web")}, done: []string{"create b"}},
 		{name: "the pool", holds: holds{Pools: hold("worker")}, done: []string{"scale shop/web to 5"}, future: 3},
 		{name: "both: what the recommended replicas would need", holds: holds{Workloads: hold("shop/web"), Pools: hold("worker")}, future: 3},
 		{name: "others", holds: holds{Workloads: hold("shop/api"), Pools: hold("spare")}, done: []string{"scale shop/web to 5", "create b"}, future: 3},
@@ -271,7 +271,7 @@ func TestWhatIsHeldOneWayGoesTheOther(t *testing.T) {
 		pause    podscaler.Pause
 		want, to int
 		done     []string
-		plan     int // actions that are told of, done or not
+		plan     int // actions in the record, done or not
 	}{
 		{name: "up, to more", up: held, pause: up, want: 5, to: 2, done: []string{"delete worker-z"}, plan: 1},
 		{name: "up, to fewer", up: held, pause: up, want: 1, to: 1, done: []string{"scale shop/web to 1", "delete worker-z"}, plan: 1},
@@ -306,7 +306,8 @@ func TestPodsThatAreBeingReplacedAreNotShrunk(t *testing.T) {
 	}
 }
 
-// Replicas of 0 are somebody's wish to pause the workload, unless its status says that we made them so.
+// Replicas of 0 are an administrator's wish to pause the workload, unless its status says that we
+// made them so.
 func TestStatusSaysWhoScaledToZero(t *testing.T) {
 	for ours, want := range map[bool][]string{false: nil, true: {"scale shop/web to 5"}} {
 		h := newHouse()
@@ -367,7 +368,8 @@ func TestUnreadableSignalsReachThePolicyAsUnknown(t *testing.T) {
 	}
 }
 
-// What is unknown is left out, and nothing is not: a workload without errors differs from one that nobody knows of.
+// What is unknown is left out, and nothing is not: a workload without errors differs from one that
+// is unknown.
 func TestRecordShowsWhatIsKnownOfTheInputs(t *testing.T) {
 	wl := &podscaler.Workload{SLO: podscaler.SLO{Target: 300 * time.Millisecond}}
 	for _, c := range []struct {

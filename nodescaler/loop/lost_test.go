@@ -24,7 +24,7 @@ func TestPodsAreLostWithTheirHostOrTheirNode(t *testing.T) {
 			Hosts: []nodescaler.Host{host("here", true), host("away", false)},
 			Machines: []nodescaler.Machine{
 				{Name: "runs", Host: "here"}, {Name: "gone", Host: "away"}, {Name: "silent", Host: "here"}, {Name: "new", Host: "here"},
-				{Name: "elsewhere", Host: "nobody knows"},
+				{Name: "elsewhere", Host: "unknown"},
 			},
 		},
 	}

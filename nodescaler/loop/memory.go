@@ -11,8 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Memory is what one step knows of those before. The zero Memory knows of none; all of it is safe to
-// forget, which makes it slower to shrink and never faster.
+// Memory is what one step knows of those before. The zero Memory knows of none; all of it is safe
+// to forget, which makes it slower to shrink and never faster.
 type Memory struct {
 	// Nodes decides on machines, by what it remembers itself; nil scales pods only.
 	Nodes nodescaler.Policy
@@ -40,8 +40,8 @@ type scaler struct {
 	of Workload
 }
 
-// orderGrace is how long an accepted order may take to show up in List. Until then it is counted as a
-// machine by its acceptance, so that a lagging list buys nothing twice.
+// orderGrace is how long an accepted order may take to show up in List. Until then it is counted
+// as a machine by its acceptance, so that a lagging list buys nothing twice.
 const orderGrace = 2 * time.Minute
 
 // accepted is an order that Create took and List has not shown yet.

@@ -10,8 +10,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// ordered is for which namespaces machines were ordered in the last hour, of those that have quotas. A restart
-// forgets it: then a machine that was made in that time counts for those whose pods it carries.
+// ordered is for which namespaces machines were ordered in the last hour, of those that have
+// quotas. A restart forgets it: then a machine that was made in that time counts for those whose
+// pods it carries.
 type ordered []orderedFor
 
 type orderedFor struct {
@@ -44,8 +45,8 @@ func (o *ordered) recall(s *nodescaler.Snapshot) {
 	}
 }
 
-// count is how many machines were ordered for each namespace in the hour before now. By a clock that was put back
-// they were ordered just now.
+// count is how many machines were ordered for each namespace in the hour before now. By a clock
+// that was put back they were ordered just now.
 func (o *ordered) count(now time.Time) map[string]int {
 	*o = slices.DeleteFunc(*o, func(f orderedFor) bool { return now.Sub(f.at) >= time.Hour })
 	by := map[string]int{}
@@ -59,7 +60,8 @@ func (o *ordered) count(now time.Time) map[string]int {
 	return by
 }
 
-// headcount is how many pods namespaces with quotas have, and are to have by what was decided so far.
+// headcount is how many pods namespaces with quotas have, and are to have by what was decided so
+// far.
 type headcount struct {
 	d  *decider
 	of map[string]int
@@ -78,7 +80,8 @@ func newHeadcount(d *decider) *headcount {
 	return r
 }
 
-// hold lowers a decision to grow to what the quota of the namespace allows, and never below what there is.
+// hold lowers a decision to grow to what the quota of the namespace allows, and never below what
+// there is.
 func (r *headcount) hold(ws *WorkloadStep) {
 	d, namespace := ws.Decision, nodescaler.NamespaceOf(ws.Workload)
 	if d == nil || d.To <= d.From || ws.Held != nil {
@@ -99,7 +102,8 @@ func (r *headcount) hold(ws *WorkloadStep) {
 	r.of[namespace] += max(d.To-alive, 0)
 }
 
-// unoffered drops what machines of pools that others order from would hold: it is for those to say what they do.
+// unoffered drops what machines of pools that others order from would hold: it is for those to say
+// what they do.
 func (d *decider) unoffered(all []nodescaler.Unplaced) []nodescaler.Unplaced {
 	if len(d.offered) == 0 {
 		return all

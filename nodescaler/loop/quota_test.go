@@ -27,8 +27,8 @@ func TestOrdersAreCountedForAnHour(t *testing.T) {
 	expect(t, "an hour later", 0, o.count(t0.Add(time.Hour))["shop"])
 }
 
-// What is ordered counts for whom it is, in the next snapshot; what is surely refused does not. After a restart a
-// machine of the last hour counts for those who have pods on it.
+// An order counts for its namespaces, in the next snapshot; what is surely refused does not.
+// After a restart a machine of the last hour counts for those who have pods on it.
 func TestOrdersCountAgainstQuotas(t *testing.T) {
 	h, step := newHouse(), 0
 	var seen []int

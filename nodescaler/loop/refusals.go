@@ -8,16 +8,17 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// What was refused is left alone for a while, for twice as long when it is refused again, and is forgotten when it
-// was not for long. The longest is more than unneeded waits after an order before it gives anything back.
+// What was refused is left alone for a while, for twice as long when it is refused again, and is
+// forgotten when it was not for long. The longest is more than unneeded waits after an order
+// before it gives anything back.
 const (
 	firstRest   = 2 * time.Minute
 	longestRest = 16 * time.Minute
 )
 
-// refusals are the orders that were refused of late. Whoever plans without knowing of them plans the same again, to be
-// refused again, whatever another host, shape or pool could do for the pods that wait. A restart forgets them, and is
-// refused once more.
+// refusals are the orders that were refused of late. Whoever plans without knowing of them plans
+// the same again, to be refused again, though another host, shape or pool could help the pods
+// that wait. A restart forgets them, and is refused once more.
 type refusals []rest
 
 // rest is a kind of order that is left alone.

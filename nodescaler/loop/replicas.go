@@ -16,7 +16,8 @@ func (d *decider) pods() {
 	for _, err := range d.keep(d.in.Workloads) {
 		d.step.problem(CodePolicyInvalid, err.Error())
 	}
-	d.seen = slices.Grow(d.seen[:0], len(d.snap.Pods)) // thousands of pods would else be a megabyte of garbage each step
+	// thousands of pods would else be a megabyte of garbage each step
+	d.seen = slices.Grow(d.seen[:0], len(d.snap.Pods))
 	var all []asked
 	for i := range d.in.Workloads {
 		if s := d.scalers[d.in.Workloads[i].Name]; s != nil {
@@ -33,9 +34,9 @@ func (d *decider) pods() {
 	}
 }
 
-// expect puts replicas that are decided on and not created yet, or expected to be, into the snapshot: those of
-// which it can be thought that they become pods. Of a workload that is held none are, unless nothing comes of the
-// plan at all: its pods are seen once there are any.
+// expect puts replicas that are decided on and not created yet, or expected to be, into the
+// snapshot: those of which it can be thought that they become pods. Of a workload that is held
+// none are, unless nothing comes of the plan at all: its pods are seen once there are any.
 func (d *decider) expect(a *asked, ws *WorkloadStep) {
 	wl := a.of.Workload()
 	want, ahead := ws.Replicas, 0
@@ -49,7 +50,8 @@ func (d *decider) expect(a *asked, ws *WorkloadStep) {
 	if ws.Held != nil && !d.in.onlyRecommends() {
 		return
 	}
-	if ws.Held == nil && !d.in.DryRun { // it is written, and may be taken back before it is ever seen
+	// it is written, and may be taken back before it is ever seen
+	if ws.Held == nil && !d.in.DryRun {
 		d.gaps.expect(d.snap.Now, wl.Name, want, alive)
 	}
 	if d.in.HandedOff && !d.in.DryRun {
@@ -61,8 +63,8 @@ func (d *decider) expect(a *asked, ws *WorkloadStep) {
 	}
 }
 
-// counted is how many of a workload's replicas count where the others' places are worked out: those that are not
-// pods do while they are expected to become some.
+// counted is how many of a workload's replicas count where the others' places are worked out:
+// those that are not pods do while they are expected to become some.
 func (d *decider) counted(a *asked) int {
 	alive := d.alive[a.Workload]
 	if a.Replicas > alive && (a.Held != nil && !d.in.onlyRecommends() || d.gaps.uncounted(a.Workload, a.Replicas, alive, d.o.Cluster.Failing) != nil) {
@@ -119,9 +121,10 @@ func (d *decider) ask(in *Workload, s *scaler) asked {
 	return a
 }
 
-// share tells the workloads that bid where their replicas would go. Those whose turn it is not keep
-// what they have asked for. So do those that are held, for the others: a replica that nobody creates must not
-// keep one from its place that somebody will. What they themselves would get is worked out beside all others.
+// share works out where the replicas of the workloads that bid would go. Those whose turn it is not
+// keep what they have asked for. For the others, so do those that are held: a replica that is not
+// created must not take the place of one that is. What they themselves would get is worked out
+// beside all others.
 func (d *decider) share(all []asked) {
 	if !d.machinesKnown || !slices.ContainsFunc(all, func(a asked) bool { return a.view != nil && a.bid.Known }) {
 		return
@@ -146,7 +149,7 @@ func (d *decider) share(all []asked) {
 	}
 	for i := range all {
 		if len(known.Pools) == 0 {
-			places[i].Most, places[i].Why = asks[i].Most, anybodys
+			places[i].Most, places[i].Why = asks[i].Most, noPool
 		}
 		if all[i].view != nil {
 			all[i].view.Room.Places = &places[i]
@@ -168,9 +171,9 @@ func (d *decider) asks(all []asked) []nodescaler.Ask {
 	return asks
 }
 
-// anybodys is why nothing is said of further machines where no pool is known: somebody else may order them,
-// or nobody.
-var anybodys = nodescaler.Reason{Code: nodescaler.PoolUnknown, Text: "no pool is known that machines come from"}
+// noPool is why nothing is said of further machines where no pool is known: another autoscaler may
+// order them, or none does.
+var noPool = nodescaler.Reason{Code: nodescaler.PoolUnknown, Text: "no pool is known that machines come from"}
 
 // answer decides for a workload whose turn it is.
 func (d *decider) answer(a *asked) WorkloadStep {
@@ -193,8 +196,8 @@ func (d *decider) podsOf(workload string) []podscaler.Pod {
 	return d.seen[from:len(d.seen):len(d.seen)]
 }
 
-// lostNodes are the nodes that nobody on them is answered by: their host is away, or they were ready once and have
-// gone silent.
+// lostNodes are the nodes whose pods do not answer: their host is away, or they were ready once and
+// have become silent.
 func lostNodes(s *nodescaler.Snapshot) map[string]bool {
 	hosts, machines := map[string]bool{}, map[string]bool{} // that are away
 	for i := range s.Hosts {
@@ -213,8 +216,8 @@ func lostNodes(s *nodescaler.Snapshot) map[string]bool {
 	return lost
 }
 
-// like is what another pod of the workload would be. A pod that goes nowhere may have a claim of its own to blame, so
-// that any other says more.
+// like is what another pod of the workload would be. A pod that goes nowhere may have a claim of
+// its own to blame, so that any other says more.
 func (d *decider) like(wl *podscaler.Workload) nodescaler.Pod {
 	var p *nodescaler.Pod
 	for _, j := range d.byWorkload[wl.Name] {

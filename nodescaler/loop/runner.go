@@ -8,7 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Runner makes steps: it observes and acts through its ports, and decides by its intent and its memory.
+// Runner makes steps: it observes and acts through its ports, and decides by its intent and its
+// memory.
 type Runner struct {
 	Ports
 	Intent

@@ -13,15 +13,17 @@ import (
 // Step is the record of one step: what was seen, what was decided and why, and what came of
 // it. It is the journal's line, and what explain, events, the dashboard and a replay read.
 type Step struct {
-	ID        string              `json:"id"` // d-000042
-	Time      time.Time           `json:"time"`
-	Observed  Observed            `json:"observed"`
-	Workloads []WorkloadStep      `json:"workloads,omitempty"`
-	Plan      nodescaler.Plan     `json:"plan"`
-	Expected  []Expectation       `json:"expected,omitempty"` // what was made known to whoever orders machines
-	Outcomes  []Outcome           `json:"outcomes,omitempty"`
-	Problems  []nodescaler.Reason `json:"problems,omitempty"`
-	// Snapshot is what was decided on. It is only to be read; a record has it where it is asked for.
+	ID        string          `json:"id"` // d-000042
+	Time      time.Time       `json:"time"`
+	Observed  Observed        `json:"observed"`
+	Workloads []WorkloadStep  `json:"workloads,omitempty"`
+	Plan      nodescaler.Plan `json:"plan"`
+	// what was made known to whoever orders machines
+	Expected []Expectation       `json:"expected,omitempty"`
+	Outcomes []Outcome           `json:"outcomes,omitempty"`
+	Problems []nodescaler.Reason `json:"problems,omitempty"`
+	// Snapshot is what was decided on. It is only to be read; a record has it where it is asked
+	// for.
 	Snapshot *nodescaler.Snapshot `json:"snapshot,omitempty"`
 	// Deferred says which actions of the plan are not done now, by their place, and why.
 	Deferred map[int]nodescaler.Reason `json:"-"`
@@ -79,7 +81,8 @@ type MachineLoad struct {
 	Pods     int               `json:"pods"`
 	Requests pricing.Resources `json:"requests"`
 	Draining bool              `json:"draining,omitempty"`
-	Created  time.Time         `json:"created,omitzero"` // it is paid for since; zero if it was only ordered
+	// it is paid for since; zero if it was only ordered
+	Created time.Time `json:"created,omitzero"`
 }
 
 // Cost is what our machines cost, in the price book's unit; nothing is known of it while the
@@ -115,12 +118,12 @@ type Inputs struct {
 	Good      *float64 `json:"good,omitempty"`
 	Arrivals  *float64 `json:"arrivals,omitempty"`
 	InFlight  *float64 `json:"inFlight,omitempty"`
-	// Errors is the fraction of requests that failed, Registered how many instances a service registry
-	// sends requests to. Most policies do without either.
+	// Errors is the fraction of requests that failed, Registered how many instances a service
+	// registry sends requests to. Most policies do without either.
 	Errors     *float64 `json:"errors,omitempty"`
 	Registered *float64 `json:"registered,omitempty"`
-	// Cost is what the machines cost over the period of the cost target, counted and measured as that
-	// says, and CostTarget the target; 0 is none.
+	// Cost is what the machines cost over the period of the cost target, counted and measured as
+	// that says, and CostTarget the target; 0 is none.
 	Cost       *pricing.Micros `json:"cost,omitempty"`
 	CostTarget pricing.Micros  `json:"costTarget,omitempty"`
 }
@@ -140,7 +143,7 @@ type Outcome struct {
 // Refusal is what was refused with an order.
 type Refusal string
 
-// An order is refused as it is, or whatever its shape and host.
+// An order is refused as it is, or of any shape on any host.
 const (
 	OrderRefused Refusal = "Order"
 	PoolRefused  Refusal = "Pool"

@@ -8,7 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// A pod for which others order machines is theirs to say something of; one that their pools do not take either is ours.
+// A pod for which others order machines is theirs to say something of; one that their pools do not
+// take either is ours.
 func TestPodsThatOthersHelpAreNotUnplaced(t *testing.T) {
 	shapes := []pricing.Shape{{Name: "small", CPU: 2000, Memory: 4 * pricing.GiB}}
 	ours := []nodescaler.Pool{{Name: "ours", Shapes: shapes}}

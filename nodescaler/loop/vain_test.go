@@ -15,7 +15,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// town is a cluster that lives: controllers create the pods that they may, a scheduler places them, machines boot.
+// town is a cluster that lives: controllers create the pods that they may, a scheduler places
+// them, machines boot.
 type town struct {
 	now      time.Time
 	cluster  loop.ClusterState
@@ -199,8 +200,9 @@ func (t *town) live(tb testing.TB, r *loop.Runner, d time.Duration) (last loop.S
 	return last
 }
 
-// A person scales a Deployment of two pods to 500, and no more pods can be created: by a quota, a webhook that is
-// away, a security policy, a service account that is missing. Six hours cost what two pods need, and a few minutes.
+// A person scales a Deployment of two pods to 500, and no more pods can be created: by a quota, a
+// webhook that is away, a security policy, a service account that is missing. Six hours cost what
+// two pods need, and a few minutes.
 func TestReplicasThatCanNeverBeCostNextToNothing(t *testing.T) {
 	for _, policy := range nodepolicy.Names() {
 		for _, mode := range []string{"Active", "Recommend"} {
@@ -216,9 +218,11 @@ func TestReplicasThatCanNeverBeCostNextToNothing(t *testing.T) {
 					w.asks("shop/web", 500, 2)
 					w.paid = 0
 					s := w.live(t, r, 6*time.Hour)
-					// 11 machines for what is counted of 3 minutes, and until they are empty and deleted.
+					// 11 machines for what is counted of 3 minutes, and until they are empty and
+					// deleted.
 					most := 6*time.Hour + 11*20*time.Minute
-					if says || mode == "Recommend" || policy == "pending" { // which counts no replicas that are to come
+					// which counts no replicas that are to come
+					if says || mode == "Recommend" || policy == "pending" {
 						most = 6 * time.Hour
 					}
 					if w.paid > most || len(w.machines.Machines) != 1 {
@@ -268,9 +272,10 @@ func TestReplicasThatAreCreatedLateGetTheirMachines(t *testing.T) {
 	}
 }
 
-// A namespace with a thousand workloads that ask for a million replicas each, and with hundreds of pods that wait,
-// delays no other: the machines of another come as if it were not there, and what it gets is within its quota. Its
-// pods are of a lower priority: who is put onto room that is there, the scheduler decides.
+// A namespace with a thousand workloads that ask for a million replicas each, and with hundreds of
+// pods that wait, delays no other: the machines of another come as if it were not there, and what
+// it gets is within its quota. Its pods are of a lower priority: who is put onto room that is
+// there, the scheduler decides.
 func TestAGreedyNamespaceDelaysNoOther(t *testing.T) {
 	for _, policy := range nodepolicy.Names() {
 		t.Run(policy, func(t *testing.T) {
@@ -363,8 +368,8 @@ var attacks = map[string]func(w *town, step int){
 	},
 }
 
-// A tenant of whose replicas hardly any become pods writes what it likes for half a day. The pool is bought for
-// that for a small part of the time.
+// A tenant of whose replicas hardly any become pods writes what it likes for half a day. The pool
+// is bought for that for a small part of the time.
 func TestATenantHoldsNoCapacityThatNoPodUses(t *testing.T) {
 	for attack, write := range attacks {
 		for _, policy := range []string{"joint", "unneeded"} { // the others plan for pods only

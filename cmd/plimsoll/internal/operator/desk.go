@@ -52,8 +52,8 @@ type workload struct {
 	target  kube.Target
 	pause   pause
 	held    *nodescaler.Reason // why nothing is done to it
-	// sizeMode is what is done about what its containers request, "" where nothing is recommended, and
-	// sizes what is allowed for which of them.
+	// sizeMode is what is done about what its containers request, "" where nothing is recommended,
+	// and sizes what is allowed for which of them.
 	sizeMode rightsize.Mode
 	sizes    rightsize.Policies
 	sizing   *sizing        // what is known of them; nil without
@@ -123,8 +123,9 @@ func (c *Config) layBooks(d *desk, books []*v1alpha1.PriceBook) {
 	}
 }
 
-// layPools reads the pools, the oldest first: of two that would take one another's VMIDs, the one that
-// was there before stays. Those of a part that does not run here are somebody else's to work on.
+// layPools reads the pools, the oldest first: of two that would take one another's VMIDs, the one
+// that was there before stays. Those of a part that does not run here are somebody else's to work
+// on.
 func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool) {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.VMPool) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
@@ -166,7 +167,8 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool) {
 	slices.SortFunc(d.pools, func(a, b *pool) int { return strings.Compare(a.object.Name, b.object.Name) })
 }
 
-// besideOthers has pools that are only observed say so where others act: what would be done is not decided there.
+// besideOthers has pools that are only observed say so where others act: what would be done is not
+// decided there.
 func (d *desk) besideOthers() {
 	if !slices.ContainsFunc(d.pools, func(p *pool) bool { return p.ours() && p.held == nil }) {
 		return

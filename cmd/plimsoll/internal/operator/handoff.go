@@ -13,10 +13,12 @@ import (
 
 // Reasons of the condition that tells what is expected.
 const (
-	reasonRoomAskedFor      = "RoomAskedFor"      // whoever orders machines knows
-	reasonNothingExpected   = "NothingExpected"   // no more replicas are expected than there are to be
-	reasonNoCapacityBuffers = "NoCapacityBuffers" // it cannot be made known: the cluster does not have the kind
-	reasonFailedHandOff     = "FailedHandOff"     // nor otherwise
+	reasonRoomAskedFor = "RoomAskedFor" // whoever orders machines knows
+	// no more replicas are expected than there are to be
+	reasonNothingExpected = "NothingExpected"
+	// it cannot be made known: the cluster does not have the kind
+	reasonNoCapacityBuffers = "NoCapacityBuffers"
+	reasonFailedHandOff     = "FailedHandOff" // nor otherwise
 )
 
 // expected is what a step makes known of the workload, or nil if it leaves that as it is.

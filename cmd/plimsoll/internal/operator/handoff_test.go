@@ -51,8 +51,8 @@ func TestWhatIsExpectedIsMadeKnownAndTold(t *testing.T) {
 	}
 }
 
-// The pods are somebody else's to scale, in whatever way. Machines follow from them, and nothing is done to them, not
-// even to choose which go first.
+// The pods are somebody else's to scale, in whatever way. Machines follow from them, and nothing
+// is done to them, not even to choose which go first.
 func TestMachinesAloneFollowPodsThatOthersScale(t *testing.T) {
 	h := newHouse(t)
 	joint := nodepolicy.DefaultJoint()
@@ -75,7 +75,8 @@ func TestMachinesAloneFollowPodsThatOthersScale(t *testing.T) {
 	}
 }
 
-// With cluster-autoscaler in charge, what there may be ends at what its pools allow, and not at the nodes there are.
+// With cluster-autoscaler in charge, what there may be ends at what its pools allow, and not at
+// the nodes there are.
 func TestRoomIsThatOfPoolsOfOthers(t *testing.T) {
 	h := newHouse(t).handsOff(kube.ByCapacityBuffer)
 	h.pool("workers", active+"  scaledBy: ClusterAutoscaler\n")

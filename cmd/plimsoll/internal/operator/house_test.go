@@ -32,8 +32,8 @@ import (
 
 var t0 = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
-// house is a cluster and a Proxmox VE kept in memory: what is done to it changes it, and what was done
-// is written down.
+// house is a cluster and a Proxmox VE kept in memory: what is done to it changes it, and what was
+// done is written down.
 type house struct {
 	*testing.T
 	cfg  Config
@@ -128,7 +128,8 @@ func (h *house) steps(n int) {
 	}
 }
 
-// looks reports whether the next step only looks at shop/web, as a scaler does that remembers nothing.
+// looks reports whether the next step only looks at shop/web, as a scaler does that remembers
+// nothing.
 func (h *house) looks() bool {
 	h.Helper()
 	var last lastStep
@@ -225,7 +226,8 @@ func (h *house) sort() {
 	slices.SortFunc(h.nodes, func(a, b nodescaler.Node) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Observe has as many pods of every workload as were asked for, four to a node that is not cordoned.
+// Observe has as many pods of every workload as were asked for, four to a node that is not
+// cordoned.
 func (h *house) Observe(context.Context) (loop.ClusterState, error) {
 	s := loop.ClusterState{Nodes: slices.Clone(h.nodes), Replicas: map[string]int{}}
 	for i := range s.Nodes {

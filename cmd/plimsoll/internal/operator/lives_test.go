@@ -28,10 +28,10 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// A life is the whole product in virtual time: manifests, observation, decision and action, the fleet over an emulated
-// Proxmox VE, and a town for a cluster. Each draws from its seed which kinds of faults it meets and when people meddle,
-// for as long as troubleFor; calmFor later everything must be in order. What must hold at every moment is looked at
-// all the time.
+// A life is the whole product in virtual time: manifests, observation, decision and action, the
+// fleet over an emulated Proxmox VE, and a town for a cluster. Each draws from its seed which
+// kinds of faults it meets and when people meddle, for as long as troubleFor; calmFor later
+// everything must be in order. What must hold at every moment is looked at all the time.
 const (
 	troubleFor = 40 * time.Minute
 	calmFor    = 75 * time.Minute
@@ -63,8 +63,8 @@ type life struct {
 	wrong            []string
 }
 
-// event is something that happens in a life: of a kind, by a number of its own, so that it is the same whatever else
-// happens.
+// event is something that happens in a life: of a kind, by a number of its own, so that it is the
+// same any else happens.
 type event struct {
 	at   time.Duration
 	kind string
@@ -285,8 +285,8 @@ func (l *life) rest(until time.Time) {
 	}
 }
 
-// called looks at what is done to machines: none that carries pods goes before it was drained. It is
-// called by the emulator, which must not be asked meanwhile.
+// called looks at what is done to machines: none that carries pods goes before it was drained. It
+// is called by the emulator, which must not be asked meanwhile.
 func (l *life) called(c pvesim.Call) {
 	what := c.Method + " " + kindOfCall(c.Path)
 	if c.Status >= 400 || c.Status == 0 {
@@ -451,7 +451,8 @@ func (l *life) inOrder() {
 	}
 }
 
-// TestLives has many lives pass. One that goes wrong is told with as few events as go wrong so, and its story.
+// TestLives has many lives pass. Of one that goes wrong it prints its story, with as few events as
+// still go wrong.
 func TestLives(t *testing.T) {
 	t.Parallel()
 	many := *livesMany
@@ -497,7 +498,7 @@ func relive(seed uint64, events []event) (*life, []string) {
 	return l, l.live(events)
 }
 
-// shrink leaves out events as long as something goes wrong, for a while.
+// shrink removes events as long as something goes wrong, for a while.
 func shrink(seed uint64, events []event, wrong []string) ([]event, *life) {
 	end := time.Now().Add(30 * time.Second)
 	last, _ := relive(seed, events)

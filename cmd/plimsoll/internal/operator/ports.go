@@ -21,7 +21,8 @@ import (
 type Cluster interface {
 	loop.Cluster
 	loop.Chooser
-	// Run keeps the picture of the cluster up to date, Synced waits for it, Fresh says whether it is old.
+	// Run keeps the picture of the cluster up to date, Synced waits for it, Fresh says whether it
+	// is old.
 	Run(ctx context.Context) error
 	Synced(ctx context.Context) error
 	Fresh() error
@@ -38,7 +39,8 @@ type Cluster interface {
 	Size(pod string) (rightsize.Pod, bool)
 	Resize(ctx context.Context, workload, pod string, changes []rightsize.Change) error
 
-	// Expect makes known that a workload is expected to want so many replicas more than it is told to have.
+	// Expect makes known that a workload is expected to want so many replicas more than it is told
+	// to have.
 	Expect(ctx context.Context, workload string, more int) error
 
 	SetStatus(ctx context.Context, o client.Object) error
@@ -56,7 +58,8 @@ type Fleet interface {
 	Paused() map[string]nodescaler.Reason
 	// Braked are the pools of which no machine goes undrained, because too many would have.
 	Braked() map[string]nodescaler.Reason
-	// Unread are the pools that take no orders yet, for a moment, and News is signalled when that is over.
+	// Unread are the pools that take no orders yet, for a moment, and News is signalled when that
+	// is over.
 	Unread() map[string]nodescaler.Reason
 	News() <-chan struct{}
 	Collect(ctx context.Context, spare func(pve.Orphan) bool) (pve.Report, error)
@@ -68,7 +71,8 @@ type Fleet interface {
 type counted struct {
 	state loop.MachineState
 	err   error
-	held  map[string]nodescaler.Reason // machines that nothing takes down, by what is seen of their nodes
+	// machines that nothing takes down, by what is seen of their nodes
+	held map[string]nodescaler.Reason
 }
 
 // linked is a fleet that shows what it lists to whoever reads nodes.
@@ -91,7 +95,8 @@ type nodesAsMachines struct{}
 // List lists none: which there are follows from the nodes.
 func (nodesAsMachines) List(context.Context) (state loop.MachineState, err error) { return state, nil }
 
-// of has every node that is no control plane be a machine, which has joined, at the price of what pods can use of it.
+// of has every node that is no control plane be a machine, which has joined, at the price of what
+// pods can use of it.
 func (nodesAsMachines) of(nodes []nodescaler.Node) (state loop.MachineState) {
 	for i := range nodes {
 		node := &nodes[i]
@@ -125,7 +130,8 @@ type links struct {
 	ids      *nodescaler.Identities
 }
 
-// Machine is the machine and the pool behind a node: that of its provider ID, then of its system UUID, then of its name.
+// Machine is the machine and the pool behind a node: that of its provider ID, then of its system
+// UUID, then of its name.
 func (l *Links) Machine(n *corev1.Node) (machine, pool string) {
 	known := l.at.Load()
 	if known == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
-// recall gives the objects the statuses that were last stated, where they were: what is read of them
-// may be older, and mere numbers are not written every time.
+// recall gives the objects the statuses that were last stated, where they were: what is read of
+// them may be older, and mere numbers are not written every time.
 func (t *term) recall(o *objects) {
 	said := map[types.UID]any{}
 	for i, a := range o.autoscalers {
@@ -91,8 +91,8 @@ func (t *term) statements(d *desk, s *loop.Step, m *counted) []statement {
 	return all
 }
 
-// writers is how many statuses are written at once. One after the other, those of some hundred objects
-// would keep the next step waiting for longer than all the rest of this one took.
+// writers is how many statuses are written at once. One after the other, those of some hundred
+// objects would keep the next step waiting for longer than all the rest of this one took.
 const writers = 8
 
 // state writes the statuses, and returns what went wrong with each.

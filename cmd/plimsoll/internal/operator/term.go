@@ -46,8 +46,8 @@ func (t *term) begin() error {
 	return err
 }
 
-// run makes steps until one of the contexts is done. A step is made by the first: it goes on when the
-// second ends.
+// run makes steps until one of the contexts is done. A step is made by the first: it goes on when
+// the second ends.
 func (t *term) run(ctx, until context.Context) {
 	var news <-chan struct{}
 	if t.fleet != nil {
@@ -56,9 +56,10 @@ func (t *term) run(ctx, until context.Context) {
 	t.wait(ctx, until)
 	ticker := time.NewTicker(t.Interval)
 	defer ticker.Stop()
-	for woken := false; ctx.Err() == nil && until.Err() == nil; { // a tick that comes with the end makes no step
-		// Without the reading that goes on whatever the clock is set to: by that no jump would be seen, and
-		// times that others have written are measured by the clock.
+	// a tick that comes with the end makes no step
+	for woken := false; ctx.Err() == nil && until.Err() == nil; {
+		// Without the reading that goes on whatever the clock is set to: by that no jump would be
+		// seen, and times that others have written are measured by the clock.
 		now := t.Now().Round(0)
 		if !woken {
 			now = t.onTime(now)
@@ -77,8 +78,8 @@ func (t *term) run(ctx, until context.Context) {
 	}
 }
 
-// wait waits for the picture of the cluster, which may be old when the lead comes back after the API server
-// was away, but no longer than for a step: that tells what is wrong.
+// wait waits for the picture of the cluster, which may be old when the lead comes back after the
+// API server was away, but no longer than for a step: that tells what is wrong.
 func (t *term) wait(ctx, until context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, t.Interval)
 	defer cancel()
@@ -203,8 +204,8 @@ func (t *term) configure(ctx context.Context, d *desk, o *loop.Observation, woke
 	return in
 }
 
-// closed adds the pools that take no orders now to what is refused: what is planned for them would be refused at
-// every step, whatever another pool could do for the pods that wait.
+// closed adds the pools that take no orders now to what is refused: what is planned for them would
+// be refused at every step, whatever another pool could do for the pods that wait.
 func closed(refused map[string][]nodescaler.RefusedOrder, why map[string]nodescaler.Reason) map[string][]nodescaler.RefusedOrder {
 	all := maps.Clone(refused) // others may be reading them
 	if all == nil {
@@ -216,9 +217,9 @@ func closed(refused map[string][]nodescaler.RefusedOrder, why map[string]nodesca
 	return all
 }
 
-// measure has the signals measured. A step that something has woken goes by what was measured last: it
-// is made for a pod that waits, or for an object that was changed, and neither waits for a Prometheus
-// that does not answer.
+// measure has the signals measured. A step that something has woken goes by what was measured
+// last: it is made for a pod that waits, or for an object that was changed, and neither waits for
+// a Prometheus that does not answer.
 func (t *term) measure(ctx context.Context, d *desk, woken bool) {
 	if err := t.Signals.Configure(d.sources()); err != nil {
 		t.Log.Error("signals", "error", err) // resources has let pass what Configure does not

@@ -27,8 +27,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
-// town is a Kubernetes cluster whose nodes are the virtual machines of an emulated Proxmox VE: it has a scheduler,
-// controllers, kubelets and an API that may be stale, refuse or not answer. Its time is the emulator's.
+// town is a Kubernetes cluster whose nodes are the virtual machines of an emulated Proxmox VE: it
+// has a scheduler, controllers, kubelets and an API that may be stale, refuse or not answer. Its
+// time is the emulator's.
 type town struct {
 	sim      *pvesim.Cluster
 	rng      *rand.Rand
@@ -46,10 +47,11 @@ type town struct {
 	running  map[string]bool // system UUIDs of the machines that run
 	made     int             // pods
 
-	kept                  []loop.ClusterState // what was seen of late, for those who are shown old pictures
-	stale                 int                 // how old a picture the API shows
-	blind, refuses, stuck bool                // it answers nothing, writes nothing, evicts nothing
-	calls                 map[string]int      // by kind, of which faults are counted
+	// what was seen of late, for those who are shown old pictures
+	kept                  []loop.ClusterState
+	stale                 int            // how old a picture the API shows
+	blind, refuses, stuck bool           // it answers nothing, writes nothing, evicts nothing
+	calls                 map[string]int // by kind, of which faults are counted
 }
 
 // service is a Deployment. Pods that are apart share no node with one another.
