@@ -14,14 +14,14 @@
 // machine is bought in vain and no pod is moved that might not find a place:
 //
 //   - Tolerations that compare numbers are not kept.
-//   - Pods that ask for devices, or for pods by labels of their namespaces, select a node that does not exist. They
-//     stay where they are, and nothing is bought for them.
+//   - Pods that ask for devices select a node that does not exist. They stay where they are, and nothing is bought
+//     for them.
 //   - Pods that share no node, by an anti-affinity to the host name or a port of the node, have marks for that. Pods
 //     that are to be apart by zone, spread evenly, or together, have rules.
 //   - Taints of nodes that are starting or failing make a node not ready.
 //   - Pods with a claim that the scheduler has no node for, such as one that does not exist, select such a node too.
 //   - How many volumes of a driver a node takes is an amount like that of a device.
-//   - Preferences of any kind do not count, nor does how much a driver can still store.
+//   - How much a driver can still store does not count.
 //
 // testbed/peers/scheduler asks Kubernetes' scheduler which pods go onto which nodes, and compares.
 //

@@ -210,6 +210,16 @@ func keepOwner(o any) (any, error) {
 	return o, nil
 }
 
+// keepNamespace is the transform of the copies of namespaces, of which only the metadata is read, for their labels.
+func keepNamespace(o any) (any, error) {
+	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+		is := same(m.Labels)
+		m.ObjectMeta = keepMeta(&m.ObjectMeta)
+		m.Labels = is
+	}
+	return o, nil
+}
+
 // keepOurs is the transform of the copies of our own objects, which are kept whole.
 func keepOurs(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
 
-// storage is the claims that pods of all worlds have, and what these rest on.
+// storage is the namespaces and claims that pods of all worlds have, and what these rest on.
 type storage struct{ kube.Objects }
 
 var stored = newStorage()
@@ -48,10 +48,28 @@ func newStorage() (s storage) {
 		s.CSINodes = append(s.CSINodes, csiNode(fmt.Sprint("n", i), &storagev1.VolumeNodeResources{Count: &most}))
 	}
 	s.CSINodes = append(s.CSINodes, csiNode("n4", nil))
-	for _, namespace := range []string{"shop", "other"} {
+	for _, namespace := range spaces {
 		s.claims(namespace)
 	}
 	return s
+}
+
+// spaces are the namespaces of pods.
+var spaces = []string{"shop", "other", "third"}
+
+// namespaces draws their labels.
+func (c chance) namespaces() (all []*corev1.Namespace) {
+	for _, name := range spaces {
+		labels := map[string]string{corev1.LabelMetadataName: name}
+		if !c.one(4) {
+			labels["team"] = pick(c, "red", "blue")
+		}
+		if c.one(2) {
+			labels["tier"] = "x"
+		}
+		all = append(all, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+	}
+	return all
 }
 
 func csiNode(name string, limit *storagev1.VolumeNodeResources) *storagev1.CSINode {
@@ -110,6 +128,9 @@ func (s *storage) bound(namespace, name, zone string) *corev1.PersistentVolumeCl
 
 // all are the objects that the scheduler's filters look up.
 func (s *storage) all() (all []runtime.Object) {
+	for _, o := range s.Namespaces {
+		all = append(all, o)
+	}
 	for _, o := range s.Volumes {
 		all = append(all, o)
 	}
