@@ -199,6 +199,8 @@ type Pod struct {
 	Affinity    Affinity   `json:",omitzero"`
 	Volumes     []Affinity `json:",omitempty"`
 	Tolerations []Toleration
+	// Another is what the claims of another replica would ask for; nil if that is the same.
+	Another *Claims `json:",omitempty"`
 	// Has are the marks by which other pods may refuse to share a node with it, and Repels those that it refuses
 	// to share one with: labels, by anti-affinity, and ports of the node. Both are sorted.
 	Has    []string `json:",omitempty"`
@@ -214,6 +216,13 @@ type Pod struct {
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.
 	// The text is why.
 	Pinned string
+}
+
+// Claims is what the claims of a pod ask of its node: what their volumes require, and what it selects, SelectNowhere
+// where no node has what they ask for.
+type Claims struct {
+	Volumes  []Affinity        `json:",omitempty"`
+	Selector map[string]string `json:",omitempty"`
 }
 
 // Future is a number of like pods that are decided on and do not exist yet, and how many more are

@@ -404,6 +404,7 @@ func (m *marker) fill(said *nodescaler.Pod, p *pod) {
 	for i := range p.rules {
 		r := p.rules[i].Topology
 		if m.blind && r.Together && !said.Daemon && p.rules[i].of.Value().spaces.byLabels() {
+			said.Another = nil
 			said.Selector = nowhere("a node beside pods of namespaces with certain labels, which are not known",
 				"the right to list namespaces, for Plimsoll")
 		}
