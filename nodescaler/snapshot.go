@@ -206,8 +206,11 @@ type Pod struct {
 	Affinity    Affinity   `json:",omitzero"`
 	Volumes     []Affinity `json:",omitempty"`
 	Tolerations []Toleration
-	// Has are the marks of the pod, and Repels the marks that it shares no node with. Marks are
-	// labels, by anti-affinity, and host ports. Both are sorted.
+	// Another is what the claims of another replica would ask for; nil if that is the same.
+	Another *Claims `json:",omitempty"`
+	// Has are the marks by which other pods may refuse to share a node with it, and Repels those
+	// that it refuses to share one with: labels, by anti-affinity, and ports of the node. Both are
+	// sorted.
 	Has    []string `json:",omitempty"`
 	Repels []string `json:",omitempty"`
 	// Topology are the rules by which it is to be spread, or kept apart, over nodes and zones.
@@ -222,8 +225,15 @@ type Pod struct {
 	Pinned string
 }
 
-// Future is a number of equal pods that are decided on and do not exist yet. It also has how many
-// more are expected within the lead time of a machine.
+// Claims is what the claims of a pod ask of its node: what their volumes require, and what it
+// selects, SelectNowhere where no node has what they ask for.
+type Claims struct {
+	Volumes  []Affinity        `json:",omitempty"`
+	Selector map[string]string `json:",omitempty"`
+}
+
+// Future is a number of like pods that are decided on and do not exist yet, and how many more are
+// expected to be wanted once a machine that is ordered now could carry them.
 type Future struct {
 	Like         Pod
 	Count, Ahead int

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
@@ -30,11 +31,12 @@ func mayBeLost(m metav1.Object) bool { return m.GetAnnotations()[annotationMayBe
 type claim struct {
 	metav1.ObjectMeta
 	mayBeLost bool
-	class     string // "" if it has none, and unnamed is set if that is not on purpose
-	unnamed   bool
-	alone     bool   // one pod at a time may use it
-	node      string // that its volume is being made for, if one was chosen
-	volume    string // that it is to be bound to, if one was chosen
+	form                      // that its volume is to have
+	selector  labels.Selector // of that volume's labels; nil is any
+	unnamed   bool            // it has no class, and not on purpose
+	alone     bool            // one pod at a time may use it
+	node      string          // that its volume is being made for, if one was chosen
+	volume    string          // that it is to be bound to, if one was chosen
 	// bound is set once it is for good, and lost if that volume is gone.
 	bound, lost bool
 }
@@ -62,11 +64,17 @@ func claimOf(m *metav1.ObjectMeta, spec *corev1.PersistentVolumeClaimSpec) *clai
 	}
 	_, completed := m.Annotations["pv.kubernetes.io/bind-completed"]
 	kept.bound = kept.volume != "" && completed
+	if spec.Selector != nil {
+		kept.selector = labels.Nothing()
+		if s, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil {
+			kept.selector = s
+		}
+	}
 	class, named := m.Annotations[corev1.BetaStorageClassAnnotation]
 	if !named && spec.StorageClassName != nil {
 		class, named = *spec.StorageClassName, true
 	}
-	kept.class, kept.unnamed = text(class), !named
+	kept.form, kept.unnamed = formOf(class, spec.Resources.Requests, spec.AccessModes, spec.VolumeMode, spec.VolumeAttributesClassName), !named
 	return kept
 }
 

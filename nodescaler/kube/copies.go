@@ -36,6 +36,7 @@ type copies int
 const (
 	nodes copies = iota
 	pods
+	namespaces
 	disruptions
 	volumes
 	claims
@@ -75,6 +76,7 @@ var watchedKinds = [numberOfCopies]watchedKind{
 		// Finished pods use no resources and are not pending.
 		fields: fields.ParseSelectorOrDie("status.phase!=Succeeded,status.phase!=Failed"),
 	},
+	namespaces:   {version: "v1", kind: "Namespace", resource: "namespaces", clusterWide: true, object: &metav1.PartialObjectMetadata{}, keep: keepNamespace},
 	volumes:      {version: "v1", kind: "PersistentVolume", resource: "persistentvolumes", clusterWide: true, object: &corev1.PersistentVolume{}, keep: keepVolume},
 	claims:       {version: "v1", kind: "PersistentVolumeClaim", resource: "persistentvolumeclaims", object: &corev1.PersistentVolumeClaim{}, keep: keepClaim},
 	classes:      {group: "storage.k8s.io", version: "v1", kind: "StorageClass", resource: "storageclasses", clusterWide: true, object: &storagev1.StorageClass{}, keep: keepClass},

@@ -165,7 +165,9 @@ type volume struct {
 	claimUID types.UID
 	required nodescaler.Affinity
 	driver   string // of the container storage interface
-	local    string // why the volume goes with its node, if it does
+	form
+	free  bool   // it is available, and no claim's
+	local string // why the volume goes with its node, if it does
 	// homes are where it lies, if that is on single nodes, and more is set where its affinity asks
 	// for other things of them, too.
 	homes []home
@@ -192,6 +194,14 @@ func shortVolume(v *corev1.PersistentVolume) *volume {
 		kept.required = affinity(v.Spec.NodeAffinity.Required)
 		kept.homes, kept.more = homesOf(v.Spec.NodeAffinity.Required)
 	}
+	class, named := v.Annotations[corev1.BetaStorageClassAnnotation]
+	if !named {
+		class = v.Spec.StorageClassName
+	}
+	kept.form = formOf(class, v.Spec.Capacity, v.Spec.AccessModes, v.Spec.VolumeMode, v.Spec.VolumeAttributesClassName)
+	if kept.free = v.Spec.ClaimRef == nil && v.Status.Phase == corev1.VolumeAvailable; kept.free {
+		kept.Labels = same(v.Labels)
+	}
 	if v.Spec.CSI != nil {
 		kept.driver = text(v.Spec.CSI.Driver)
 	}
@@ -206,6 +216,17 @@ func shortVolume(v *corev1.PersistentVolume) *volume {
 func keepOwner(o any) (any, error) {
 	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
 		m.ObjectMeta = keepMeta(&m.ObjectMeta)
+	}
+	return o, nil
+}
+
+// keepNamespace is the transform of the copies of namespaces, of which only the metadata is read,
+// for their labels.
+func keepNamespace(o any) (any, error) {
+	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+		is := same(m.Labels)
+		m.ObjectMeta = keepMeta(&m.ObjectMeta)
+		m.Labels = is
 	}
 	return o, nil
 }

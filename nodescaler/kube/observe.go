@@ -92,7 +92,7 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 		}
 	}
 	sets := kept[*daemonSet](c, daemonSets)
-	marks, keep := newMarker(seen.pods, sets), newKeepers(sets, seen.nodes)
+	marks, keep := newMarker(seen.pods, sets, unsorted[*metav1.PartialObjectMetadata](c, namespaces)), newKeepers(sets, seen.nodes)
 	state.Pods = c.pods(seen, usage, rests, marks, keep)
 	state.Daemons = daemons(sets, seen.pods, state.Nodes, marks, keep)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)

@@ -147,11 +147,7 @@ func (kept *pod) constraints(p *corev1.Pod) {
 		}
 	}
 	kept.apart, kept.rules = terms(p)
-	together, unread := beside(p)
-	if unread {
-		kept.lacking = "a node beside pods of namespaces with certain labels"
-	}
-	kept.rules = slices.Concat(kept.rules, together, spreads(p, corev1.DoNotSchedule))
+	kept.rules = slices.Concat(kept.rules, beside(p), spreads(p, corev1.DoNotSchedule))
 	kept.said.Has, kept.said.Repels = ports(p)
 	kept.said.Prefers, kept.prefers = labelled(p), preferences(p)
 	if len(p.Spec.ResourceClaims) > 0 {

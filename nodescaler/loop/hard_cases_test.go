@@ -111,31 +111,37 @@ func TestMachinesThatAreMadeLaterByAClockThatWasPutBackAreCharged(t *testing.T) 
 	}
 }
 
-// One replica's claim may be lost: that is no reason to expect of others that they go nowhere.
-func TestAnotherReplicaIsLikeOneThatGoesSomewhere(t *testing.T) {
+// One replica's claim may be lost, or in another zone: that is no reason to expect the same of
+// those of others.
+func TestAnotherReplicaIsLikeTheFirstButForItsClaims(t *testing.T) {
 	wl := &podscaler.Workload{Name: "shop/db"}
 	lost := map[string]string{nodescaler.SelectNowhere: "a node with the volume of claim db-0, whose volume is gone"}
+	zone := func(is string) []nodescaler.Affinity {
+		return []nodescaler.Affinity{{{{Key: "zone", Operator: nodescaler.In, Values: []string{is}}}}}
+	}
 	for _, c := range []struct {
 		name    string
 		pods    []nodescaler.Pod
 		cpu     pricing.MilliCPU
 		nowhere bool
+		volumes []nodescaler.Affinity
 	}{
 		{name: "none"},
 		{name: "one that goes nowhere", pods: []nodescaler.Pod{{Selector: lost, Requests: pricing.Resources{CPU: 1}}}, cpu: 1, nowhere: true},
-		{name: "the second of three", cpu: 2, pods: []nodescaler.Pod{
-			{Selector: lost, Requests: pricing.Resources{CPU: 1}}, {Requests: pricing.Resources{CPU: 2}}, {Requests: pricing.Resources{CPU: 3}},
+		{name: "the first that stays", cpu: 2, pods: []nodescaler.Pod{
+			{Pod: podscaler.Pod{Terminating: true}, Requests: pricing.Resources{CPU: 1}}, {Requests: pricing.Resources{CPU: 2}}, {Requests: pricing.Resources{CPU: 3}},
 		}},
-		{name: "that leaves", cpu: 1, nowhere: true, pods: []nodescaler.Pod{
-			{Selector: lost, Requests: pricing.Resources{CPU: 1}}, {Pod: podscaler.Pod{Terminating: true}, Requests: pricing.Resources{CPU: 2}},
-		}},
+		{name: "one with a claim of its own that is lost", pods: []nodescaler.Pod{{Selector: lost, Another: &nodescaler.Claims{}}}},
+		{name: "one with a claim that only one may have", pods: []nodescaler.Pod{{Another: &nodescaler.Claims{Selector: lost}}}, nowhere: true},
+		{name: "one with a claim that it shares", pods: []nodescaler.Pod{{Volumes: zone("a")}}, volumes: zone("a")},
+		{name: "one with a claim of its own in a zone", pods: []nodescaler.Pod{{Volumes: zone("a"), Another: &nodescaler.Claims{Volumes: zone("b")}}}, volumes: zone("b")},
 	} {
 		w := &decider{snap: nodescaler.Snapshot{Pods: c.pods}, byWorkload: map[string][]int{}}
 		for i := range c.pods {
 			w.byWorkload[wl.Name] = append(w.byWorkload[wl.Name], i)
 		}
-		if p := w.like(wl); p.Requests.CPU != c.cpu || p.Nowhere() != c.nowhere {
-			t.Errorf("%s: %v, nowhere %v", c.name, p.Requests, p.Nowhere())
+		if p := w.like(wl); p.Requests.CPU != c.cpu || p.Nowhere() != c.nowhere || !cmp.Equal(p.Volumes, c.volumes) {
+			t.Errorf("%s: %v, nowhere %v, volumes %v", c.name, p.Requests, p.Nowhere(), p.Volumes)
 		}
 	}
 }

@@ -216,22 +216,21 @@ func lostNodes(s *nodescaler.Snapshot) map[string]bool {
 	return lost
 }
 
-// like is what another pod of the workload would be. A pod that goes nowhere may have a claim of
-// its own to blame, so that any other says more.
+// like is what another pod of the workload would be.
 func (d *decider) like(wl *podscaler.Workload) nodescaler.Pod {
-	var p *nodescaler.Pod
-	for _, j := range d.byWorkload[wl.Name] {
-		is := &d.snap.Pods[j]
-		if !is.Terminating && !is.Finished() && (p == nil || p.Nowhere() && !is.Nowhere()) {
-			p = is
-		}
-	}
-	if p == nil {
+	pods := d.byWorkload[wl.Name]
+	i := slices.IndexFunc(pods, func(j int) bool { return !d.snap.Pods[j].Terminating && !d.snap.Pods[j].Finished() })
+	if i < 0 {
 		return nodescaler.Pod{Workload: wl.Name, Requests: wl.Pod}
 	}
-	return nodescaler.Pod{
+	p := &d.snap.Pods[pods[i]]
+	like := nodescaler.Pod{
 		Workload: wl.Name, Requests: p.Requests, Extra: p.Extra, Priority: p.Priority, Selector: p.Selector, Affinity: p.Affinity,
-		Tolerations: p.Tolerations, Has: p.Has, Repels: p.Repels, Topology: p.Topology,
+		Volumes: p.Volumes, Tolerations: p.Tolerations, Has: p.Has, Repels: p.Repels, Topology: p.Topology,
 		Prefers: p.Prefers, Noted: p.Noted,
 	}
+	if p.Another != nil {
+		like.Volumes, like.Selector = p.Another.Volumes, p.Another.Selector
+	}
+	return like
 }
