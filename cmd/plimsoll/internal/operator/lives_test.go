@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -35,12 +36,13 @@ import (
 const (
 	troubleFor = 40 * time.Minute
 	calmFor    = 75 * time.Minute
+	calmPace   = 30 * time.Second // of steps then
 	steadyFor  = 15 * time.Minute // at the end, in which nothing is both ordered and returned
 )
 
 var (
 	livesFrom = flag.Uint64("lives.from", 1, "the first seed of the lives")
-	livesMany = flag.Int("lives.n", 60, "how many lives there are")
+	livesMany = flag.Int("lives.n", 150, "how many lives there are")
 )
 
 type life struct {
@@ -115,7 +117,7 @@ func newLife(seed uint64) (*life, error) {
 	l := &life{
 		seed: seed, memory: &pve.MemoryIntents{}, theirs: map[int]bool{}, named: map[string]bool{},
 		town: &town{
-			sim: sim, rng: rand.New(rand.NewPCG(seed, 2)), links: &Links{}, calls: map[string]int{}, reserved: pricing.Resources{CPU: 200, Memory: 400 * pricing.MiB},
+			sim: sim, rng: rand.New(rand.NewPCG(seed, 2)), links: &Links{}, met: map[meeting]int{}, recent: map[string]time.Time{}, reserved: pricing.Resources{CPU: 200, Memory: 400 * pricing.MiB},
 			autoscalers: map[string]*v1alpha1.WorkloadAutoscaler{}, pools: map[string]*v1alpha1.VMPool{}, books: map[string]*v1alpha1.PriceBook{},
 		},
 	}
@@ -248,14 +250,17 @@ func (l *life) faultAt(at time.Time, format string, args ...any) {
 // live lets a life pass, with these events, and returns what was wrong.
 func (l *life) live(events []event) []string {
 	defer l.sim.Close()
-	for at := time.Duration(0); at < troubleFor+calmFor && len(l.wrong) == 0; at += l.cfg.Interval {
+	pace := l.cfg.Interval
+	for at := time.Duration(0); at < troubleFor+calmFor && len(l.wrong) == 0; at += pace {
 		for len(events) > 0 && events[0].at <= at {
 			l.note("EVENT %s", events[0])
+			l.recent[events[0].kind] = t0.Add(at + recently)
 			happenings[events[0].kind](l, rand.New(rand.NewPCG(events[0].n, 4)))
 			events = events[1:]
 		}
 		if at == troubleFor {
 			l.calm()
+			pace = calmPace
 		}
 		l.pass()
 		l.always()
@@ -265,7 +270,7 @@ func (l *life) live(events []event) []string {
 			}
 			l.term.sweeping.Wait()
 		}
-		l.rest(t0.Add(at + l.cfg.Interval))
+		l.rest(t0.Add(at + pace))
 	}
 	if len(l.wrong) == 0 {
 		l.inOrder()
@@ -292,7 +297,7 @@ func (l *life) called(c pvesim.Call) {
 	if c.Status >= 400 || c.Status == 0 {
 		what += ", failed"
 	}
-	l.calls[what]++
+	l.meet(what, c.At)
 	if !strings.HasPrefix(c.User, "plimsoll@pve") || c.Method == http.MethodGet || c.Status >= 400 {
 		return
 	}
@@ -314,6 +319,20 @@ func (l *life) called(c pvesim.Call) {
 			if p.node == n.Name && p.ends.IsZero() {
 				l.faultAt(c.At, "%s %s: its node %s is ready and carries %s", c.Method, c.Path, n.Name, p.name)
 			}
+		}
+	}
+}
+
+// meeting is that a call was made while an event of a kind was recent.
+type meeting struct{ event, call string }
+
+// recently is how long an event is taken to be recent.
+const recently = 5 * time.Minute
+
+func (w *town) meet(call string, at time.Time) {
+	for kind, until := range w.recent {
+		if at.Before(until) {
+			w.met[meeting{kind, call}]++
 		}
 	}
 }
@@ -456,10 +475,10 @@ func (l *life) inOrder() {
 func TestLives(t *testing.T) {
 	t.Parallel()
 	many := *livesMany
-	if testing.Short() {
-		many = 5
+	if raced {
+		many = min(many, 6)
 	}
-	met := map[string]int{}
+	met := map[meeting]int{}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	seeds := make(chan uint64)
@@ -469,8 +488,8 @@ func TestLives(t *testing.T) {
 				events := eventsOf(seed)
 				l, wrong := relive(seed, events)
 				mu.Lock()
-				for what, n := range l.calls {
-					met[what] += n
+				for m, n := range l.met {
+					met[m] += n
 				}
 				mu.Unlock()
 				if len(wrong) > 0 {
@@ -485,9 +504,22 @@ func TestLives(t *testing.T) {
 	}
 	close(seeds)
 	group.Wait()
-	for _, what := range slices.Sorted(maps.Keys(met)) {
-		t.Logf("%8d %s", met[what], what)
+	t.Logf("%d lives from seed %d; how often what met which call:\n%s", many, *livesFrom, matrix(met))
+}
+
+// matrix prints how often each kind of event was recent at each kind of call.
+func matrix(met map[meeting]int) string {
+	by := map[string][]string{}
+	for _, m := range slices.SortedFunc(maps.Keys(met), func(a, b meeting) int {
+		return cmp.Or(strings.Compare(a.event, b.event), strings.Compare(a.call, b.call))
+	}) {
+		by[m.event] = append(by[m.event], fmt.Sprintf("%s %d", m.call, met[m]))
 	}
+	var out strings.Builder
+	for _, kind := range slices.Sorted(maps.Keys(by)) {
+		fmt.Fprintf(&out, "%s: %s\n", kind, strings.Join(by[kind], ", "))
+	}
+	return out.String()
 }
 
 func relive(seed uint64, events []event) (*life, []string) {

@@ -49,9 +49,10 @@ type town struct {
 
 	// what was seen of late, for those who are shown old pictures
 	kept                  []loop.ClusterState
-	stale                 int            // how old a picture the API shows
-	blind, refuses, stuck bool           // it answers nothing, writes nothing, evicts nothing
-	calls                 map[string]int // by kind, of which faults are counted
+	stale                 int                  // how old a picture the API shows
+	blind, refuses, stuck bool                 // it answers nothing, writes nothing, evicts nothing
+	recent                map[string]time.Time // until when an event of a kind is recent
+	met                   map[meeting]int
 }
 
 // service is a Deployment. Pods that are apart share no node with one another.
@@ -279,21 +280,19 @@ func (w *town) Observe(context.Context) (loop.ClusterState, error) {
 	w.kept = append(w.kept, w.picture())
 	w.kept = w.kept[max(0, len(w.kept)-10):]
 	if w.blind {
-		w.calls["observe, no answer"]++
+		w.meet("observe, no answer", w.sim.Now())
 		return loop.ClusterState{}, errNoAnswer
 	}
-	if w.stale > 0 {
-		w.calls["observe, stale"]++
-	}
+	w.meet(map[bool]string{false: "observe", true: "observe, stale"}[w.stale > 0], w.sim.Now())
 	return w.kept[max(0, len(w.kept)-1-w.stale)], nil
 }
 
 func (w *town) write(what string) error {
 	if w.blind || w.refuses {
-		w.calls[what+", refused"]++
+		w.meet(what+", refused", w.sim.Now())
 		return errNoAnswer
 	}
-	w.calls[what]++
+	w.meet(what, w.sim.Now())
 	return nil
 }
 
@@ -340,7 +339,7 @@ func (w *town) Evict(_ context.Context, pod string) error {
 	}
 	p := w.pods[i]
 	if w.stuck || w.serves(p, w.sim.Now()) && w.ready(p.of) <= p.of.available {
-		w.calls["evict, budget"]++
+		w.meet("evict, budget", w.sim.Now())
 		return loop.ErrBudget
 	}
 	p.ends = w.sim.Now().Add(time.Duration(2+w.rng.IntN(28)) * time.Second)
