@@ -78,6 +78,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 	},
 	"machine stopped": func(l *life, r *rand.Rand) {
 		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
+			l.stopped[v.ID] = true
 			_, err := l.person.Stop(ctx, v.Host, v.ID, false)
 			return err
 		})

@@ -53,6 +53,7 @@ type town struct {
 	blind, refuses, stuck bool                 // it answers nothing, writes nothing, evicts nothing
 	recent                map[string]time.Time // until when an event of a kind is recent
 	met                   map[meeting]int
+	said                  map[string]int // how often an action was done, a condition stated or an event sent
 }
 
 // service is a Deployment. Pods that are apart share no node with one another.
@@ -355,7 +356,7 @@ func (w *town) Synced(context.Context) error                              { retu
 func (w *town) Fresh() error                                              { return nil }
 func (w *town) Wake() <-chan struct{}                                     { return nil }
 func (w *town) Changed() <-chan struct{}                                  { return nil }
-func (w *town) Tell(client.Object, kube.Event)                            {}
+func (w *town) Tell(_ client.Object, e kube.Event)                        { w.said["event "+e.Reason]++ }
 func (w *town) AboutPod(string, kube.Event) bool                          { return true }
 func (w *town) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error)      { return list(w.autoscalers) }
 func (w *town) Pools() ([]*v1alpha1.VMPool, error)                        { return list(w.pools) }
@@ -383,12 +384,19 @@ func (w *town) SetStatus(_ context.Context, o client.Object) error {
 	if err := w.write("status"); err != nil {
 		return err
 	}
+	conditions := func(of []metav1.Condition) {
+		for _, c := range of {
+			w.said[fmt.Sprintf("condition %s %s", c.Type, c.Status)]++
+		}
+	}
 	switch o := o.(type) {
 	case *v1alpha1.WorkloadAutoscaler:
+		conditions(o.Status.Conditions)
 		if a := w.autoscalers[o.Namespace+"/"+o.Name]; a != nil {
 			a.Status = o.Status
 		}
 	case *v1alpha1.VMPool:
+		conditions(o.Status.Conditions)
 		if p := w.pools[o.Name]; p != nil {
 			p.Status = o.Status
 		}
