@@ -95,14 +95,12 @@ var happenings = map[string]func(*life, *rand.Rand){
 	},
 	"machine renamed": func(l *life, r *rand.Rand) {
 		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
-			l.theirs[v.ID], l.named[v.Config["name"]] = true, true
-			return l.person.SetConfig(ctx, v.Host, v.ID, map[string]string{"name": "mine-now"}, nil, "")
+			return l.takes(ctx, v, "name", "mine-now")
 		})
 	},
 	"machine protected": func(l *life, r *rand.Rand) {
 		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
-			l.theirs[v.ID], l.named[v.Config["name"]] = true, true
-			return l.person.SetConfig(ctx, v.Host, v.ID, map[string]string{"protection": "1"}, nil, "")
+			return l.takes(ctx, v, "protection", "1")
 		})
 	},
 	"machine backed up": func(l *life, r *rand.Rand) {
@@ -113,6 +111,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 	},
 	"machine crashes": func(l *life, r *rand.Rand) {
 		l.meddles(r, func(_ context.Context, v pvesim.VMState) error {
+			l.stopped[v.ID] = true
 			l.inject(fmt.Sprintf("crash vm=%d times=1", v.ID))
 			return nil
 		})
@@ -137,6 +136,20 @@ func (l *life) inject(text string) {
 	if err != nil {
 		l.fault("%s: %v", text, err)
 	}
+}
+
+// takes has a person take a machine by a change of its configuration, if that succeeds.
+func (l *life) takes(ctx context.Context, v pvesim.VMState, key, value string) error {
+	l.theirs[v.ID] = true
+	err := l.person.SetConfig(ctx, v.Host, v.ID, map[string]string{key: value}, nil, "")
+	for _, is := range l.sim.Inventory().VMs {
+		if is.ID == v.ID && is.Config[key] == value {
+			l.named[v.Config["name"]] = true
+			return err
+		}
+	}
+	delete(l.theirs, v.ID)
+	return err
 }
 
 // meddles has a person do something to one of our machines that is made.

@@ -53,7 +53,8 @@ type town struct {
 	blind, refuses, stuck bool                 // it answers nothing, writes nothing, evicts nothing
 	recent                map[string]time.Time // until when an event of a kind is recent
 	met                   map[meeting]int
-	said                  map[string]int // how often an action was done, a condition stated or an event sent
+	// said is how often an action was done, a condition stated or an event sent.
+	said map[string]int
 }
 
 // service is a Deployment. Pods that are apart share no node with one another.
