@@ -59,14 +59,13 @@ type town struct {
 
 // service is a Deployment. Pods that are apart share no node with one another.
 type service struct {
-	name            string
-	replicas        int
-	asks            pricing.Resources
-	apart           bool
-	available       int     // at least, by its disruption budget
-	cores           float64 // what all its pods use
-	goingFirst      map[string]bool
-	podsThatAreLate time.Duration
+	name       string
+	replicas   int
+	asks       pricing.Resources
+	apart      bool
+	available  int     // at least, by its disruption budget
+	cores      float64 // what all its pods use
+	goingFirst map[string]bool
 }
 
 type townPod struct {
