@@ -23,13 +23,13 @@ WORKLOADS ?= 200
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz
+.PHONY: help demo test race unraced laws conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz words
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## show the product at work on this machine, with nothing installed
-	@$(GO) run ./cmd/plimsoll demo $(ARGS)
+	@$(GO) run ./cmd/plimsoll/demo demo $(ARGS)
 
 test: ## vet and run all tests but those that need the lab or a browser
 	$(GO) vet -tags lab,browser ./...
@@ -97,7 +97,7 @@ peers: ## plan machines for the same pods with Karpenter's scheduler and ours, a
 browser-test: ## open the pages that the program writes in Chromium, without a network (CHROMIUM=/path/to/it)
 	$(GO) test -count=1 -tags browser -timeout 30m ./testbed/report/browsertest $(ARGS)
 
-lint: ## run the linters of .golangci.yml (ARGS=--fix mends what can be mended)
+lint: ## run the linters of .golangci.yml (ARGS=--fix fixes what can be fixed)
 	$(GOLANGCI_LINT) run $(ARGS)
 
 fuzz: ## hand garbage to every reader of outside bytes, each for FUZZTIME (an hour in all)
@@ -123,6 +123,9 @@ gen: ## write generated files anew, and format
 	$(GO) generate ./...
 	$(GO) test -count=1 -run '^TestReference$$' ./testbed/crd -update > /dev/null
 	$(GO) fmt ./...
+
+words: ## lower the baseline of the word check to what is found (docs/glossary.md)
+	$(GO) test -count=1 -run '^TestProseOnlyGetsBetter$$' ./cmd/plimsoll/internal/wordcheck -update
 
 check: ## what CI runs: generated files are clean, linters, and all tests, with the seconds that each section took
 	@bash .ci/run

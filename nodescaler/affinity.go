@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Affinity is what a pod requires of the node that it goes to, beyond its selector: that the node meets one of
-// the terms. Without terms no node does.
+// Affinity is a pod's required node affinity: the node must meet one of the terms. Without terms no
+// node does.
 type Affinity []Term
 
-// Term is requirements that a node has to meet, all of them. A term without any is met by no node.
+// Term is a set of requirements that a node must meet together. No node meets an empty term.
 type Term []Requirement
 
-// Requirement is what a label of a node has to be.
+// Requirement is a condition on one label of a node.
 type Requirement struct {
 	Key      string
 	Operator Operator
@@ -23,7 +23,8 @@ type Requirement struct {
 // Operator says how a label is compared with the values of a requirement.
 type Operator string
 
-// The operators of Kubernetes. A label that is not there is not in any values, and compares with no number.
+// The operators of Kubernetes. An absent label is in no list of values, and compares with no
+// number.
 const (
 	In           Operator = "In"
 	NotIn        Operator = "NotIn"
@@ -33,8 +34,8 @@ const (
 	Lt           Operator = "Lt"
 )
 
-// NameField is the key of requirements on a node's name, which is no label. A node that does not exist yet has
-// no name.
+// NameField is the key of requirements on a node's name, which is not a label. A future node has no
+// name yet.
 const NameField = "metadata.name"
 
 // Meets reports whether the node meets one of the terms.
@@ -130,7 +131,7 @@ func (r *Requirement) String() string {
 	return r.Key + " " + string(r.Operator) + " " + values
 }
 
-// appendClass writes the affinity so that no two are written alike.
+// appendClass writes the affinity so that different ones have different texts.
 func (a Affinity) appendClass(b []byte) []byte {
 	b = append(b, '[')
 	for _, t := range a {

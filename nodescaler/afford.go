@@ -9,10 +9,10 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Affords is how many more machines of a pool's shape the hard limit allows, at most n, and beside it what all
-// machines would cost with one more than that, or with n. Where those come to be is not known yet, nor of others that
-// are ordered: each is reckoned where it is dearest, and to open the dearest host that carries none of ours.
-// Without a limit it is n, and 0.
+// Affords returns how many more machines of a pool's shape the cost limit allows, at most n. It
+// also returns what all machines would cost with one more than that, or with n. The hosts of these
+// machines, and of other orders, are not known yet. So each counts at its dearest host, and as the
+// first machine on the dearest host without one of ours. Without a limit it returns n and 0.
 func (x *Index) Affords(p *Pool, s pricing.Shape, n int) (int, pricing.Rate) {
 	if x.Limit <= 0 {
 		return n, 0
@@ -32,7 +32,7 @@ func (x *Index) Affords(p *Pool, s pricing.Shape, n int) (int, pricing.Rate) {
 	return fit, b.with(each, min(n, fit+1))
 }
 
-// bill is what all machines cost at most, wherever those without a host come to be.
+// bill is the most that all machines can cost, for any choice of the missing hosts.
 type bill struct {
 	x        *Index
 	paid     *Paid          // of those that have a host
@@ -56,7 +56,7 @@ func (b *bill) unplaced(m *Machine) {
 	b.homeless++
 }
 
-// most is what a machine costs where it is dearest. Hosts that it could open are kept in mind.
+// most is the cost of a machine on its dearest host. It notes the hosts that it could be first on.
 func (b *bill) most(of *Pool, s pricing.Shape) pricing.Rate {
 	rate := b.x.Rate(s, "")
 	for i := range b.x.Hosts {
@@ -73,7 +73,7 @@ func (b *bill) most(of *Pool, s pricing.Shape) pricing.Rate {
 	return rate
 }
 
-// with is what all cost with so many more at a rate.
+// with is the cost of all machines with so many more at a rate.
 func (b *bill) with(each pricing.Rate, more int) pricing.Rate {
 	all := pricing.Rate(math.MaxInt64)
 	if each == 0 || int64(more) <= math.MaxInt64/int64(each) {

@@ -25,7 +25,8 @@ func dearest(s *nodescaler.Snapshot, placed []pricing.Placed, homeless []pricing
 	return most
 }
 
-// As many as are afforded cross the limit wherever they are put; where hosts cost alike, one more than those may.
+// As many as are afforded cross the limit wherever they are put; where hosts cost alike, one more
+// than those may.
 func TestWhatIsAffordedCrossesTheLimitNowhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anySite(t)
@@ -63,7 +64,8 @@ func TestWhatIsAffordedCrossesTheLimitNowhere(t *testing.T) {
 }
 
 func TestAffordedByHand(t *testing.T) {
-	shape := pricing.Shape{Name: "small", CPU: 2000, Memory: 4 * pricing.GB} // 6 units an hour by the default book
+	// 6 units an hour by the default book.
+	shape := pricing.Shape{Name: "small", CPU: 2000, Memory: 4 * pricing.GB}
 	of := func(limit int64, machines ...nodescaler.Machine) *nodescaler.Index {
 		return nodescaler.NewIndex(&nodescaler.Snapshot{Limit: pricing.RateOf(pricing.Micros(limit) * pricing.Unit), Machines: machines})
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Clash reports whether two pods cannot share a node: one repels a mark that the other has. A pod may clash with
-// another of its kind, as replicas do that have an anti-affinity to each other.
+// Clash reports whether two pods cannot share a node: one repels a mark that the other has.
+// Replicas with an anti-affinity to each other clash too.
 func Clash(a, b *Pod) bool { return overlap(a.Repels, b.Has) || overlap(b.Repels, a.Has) }
 
 // overlap reports whether two sorted lists have an element in common.
@@ -24,10 +24,10 @@ func overlap(a, b []string) bool {
 	return false
 }
 
-// Marked reports whether it matters beside which pods this one is.
+// Marked reports whether the pod can clash with another one.
 func (p *Pod) Marked() bool { return len(p.Has) > 0 || len(p.Repels) > 0 || len(p.Topology) > 0 }
 
-// Crowd is pods of a node beside which others may not be: those that are marked.
+// Crowd is the marked pods of a node, which others may clash with.
 type Crowd []*Pod
 
 // With is the crowd with the pod added. The crowd itself stays as it is.
@@ -71,21 +71,23 @@ func Clashing(p, other *Pod) string {
 	return ""
 }
 
-// Topology is a rule by which a pod goes to nodes: of the values of a label, its domains, no two differ by more than the
-// skew in how many pods they have with a mark. With a skew of 0 no other pod with the mark may be in the pod's domain.
+// Topology is a rule of a pod over domains, which are the values of a label. The numbers of pods
+// with a mark may differ by at most the skew between domains. With a skew of 0 no other pod with
+// the mark may be in the pod's domain.
 type Topology struct {
 	Key, Mark string
 	Skew      int
-	// Together has the pod go where one with the mark is; the first of those that have it themselves goes anywhere.
+	// Together requires a pod with the mark in the domain. The first pod that has the mark itself
+	// may go anywhere.
 	Together bool `json:",omitempty"`
-	// MinDomains is how many domains there have to be for the fewest pods of any to count as more than none.
+	// MinDomains is the least number of domains. With fewer, the smallest count is taken as 0.
 	MinDomains int `json:",omitempty"`
-	// AnyNode has nodes count that the pod does not select, and Tolerated only those whose taints it tolerates.
+	// AnyNode also counts nodes that the pod does not select. Tolerated only counts nodes whose
+	// taints it tolerates.
 	AnyNode, Tolerated bool `json:",omitempty"`
 }
 
-// Preference is what a pod would rather have of its node: that it meets the affinity, or else the rule of topology.
-// It keeps the pod from no node.
+// Preference is a preferred affinity or a preferred rule of topology. It makes no node infeasible.
 type Preference struct {
 	Weight   int
 	Affinity Affinity `json:",omitempty"`
@@ -111,8 +113,8 @@ const HostLabel = "kubernetes.io/hostname"
 // apart reports whether the rule is that no pod with the mark is in the pod's domain.
 func (t *Topology) apart() bool { return t.Skew == 0 && !t.Together }
 
-// Counts reports whether the node is in one of the domains of the pod's rule. Where pods are to be apart or together
-// it does not matter which nodes they choose.
+// Counts reports whether the node is in one of the domains of the pod's rule. For affinity and
+// anti-affinity it does not matter which nodes the pod selects.
 func (t *Topology) Counts(p *Pod, n *Node) bool {
 	if n.domain(t.Key) == "" {
 		return false
@@ -128,7 +130,7 @@ func (t *Topology) Counts(p *Pod, n *Node) bool {
 	return (t.AnyNode || selects(p, n)) && (!t.Tolerated || Tolerates(p, n.Taints) && works(p, n) == "")
 }
 
-// domain is the one that the node is in by the label, or "". By host name each node is in its own.
+// domain is the node's domain for the label, or "". For the host name each node is its own domain.
 func (n *Node) domain(key string) string {
 	if value := n.Labels[key]; value != "" || key != HostLabel {
 		return value

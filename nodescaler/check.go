@@ -11,27 +11,27 @@ import (
 const (
 	UnknownKind       = "UnknownKind"       // an action of no known kind
 	ReasonMissing     = "ReasonMissing"     // an action that does not say why
-	NotThere          = "NotThere"          // an action on something that the snapshot does not hold
+	NotThere          = "NotThere"          // an action on an object that is not in the snapshot
 	NotOurs           = "NotOurs"           // an action on a node without a machine of ours
 	Repeated          = "Repeated"          // the same thing done twice in one plan
-	OrderUsed         = "OrderUsed"         // an order without an id, or with one that was used before
+	OrderUsed         = "OrderUsed"         // an order without an id, or with a used one
 	OrderBeyondMax    = "OrderBeyondMax"    // more machines than the pool may have
-	OrderInClosed     = "OrderInClosed"     // a machine of a pool that makes none for now
-	PoolHeld          = "PoolHeld"          // an action on a pool that is held that way
-	OrderRefused      = "OrderRefused"      // a machine of a kind that its pool makes none of for now
-	OrderOverLimit    = "OrderOverLimit"    // machines that cost more than the hard limit together
-	ShapeNotOffered   = "ShapeNotOffered"   // a machine of a shape that the pool does not have
-	HostNotUsable     = "HostNotUsable"     // a machine on a host that is away, cordoned or not the pool's
-	HostOvercommitted = "HostOvercommitted" // a machine on a host without room for it
+	OrderInClosed     = "OrderInClosed"     // an order for a closed pool
+	PoolHeld          = "PoolHeld"          // an action on a pool that is held in this direction
+	OrderRefused      = "OrderRefused"      // an order that its pool refuses for now
+	OrderOverLimit    = "OrderOverLimit"    // an order beyond the cost limit
+	ShapeNotOffered   = "ShapeNotOffered"   // an order for a shape that the pool does not have
+	HostNotUsable     = "HostNotUsable"     // an offline or cordoned host, or not one of the pool
+	HostOvercommitted = "HostOvercommitted" // an order on a host without room for it
 	ReturnBelowMin    = "ReturnBelowMin"    // fewer live machines than the pool's minimum
-	NodeHoldsPods     = "NodeHoldsPods"     // a machine given back while pods are on its node
-	NodeNotCordoned   = "NodeNotCordoned"   // a node emptied or given back that new pods may still come to
-	NotOurCordon      = "NotOurCordon"      // a cordon taken back that somebody else put there
-	PodNotMovable     = "PodNotMovable"     // a pod evicted that is pinned, leaves with its node or is leaving
+	NodeHoldsPods     = "NodeHoldsPods"     // a machine returned while pods are on its node
+	NodeNotCordoned   = "NodeNotCordoned"   // a node drained or returned without a cordon
+	NotOurCordon      = "NotOurCordon"      // an uncordon of a node that another client cordoned
+	PodNotMovable     = "PodNotMovable"     // an eviction of a pinned, daemon or terminating pod
 	BudgetOverdrawn   = "BudgetOverdrawn"   // more evictions than a disruption budget allows
-	HeldMachine       = "HeldMachine"       // a machine emptied, stopped or deleted that something holds
-	NotJoined         = "NotJoined"         // a machine kept as a spare that is no node
-	NotSpare          = "NotSpare"          // a machine woken that is no spare, or must not be started again
+	HeldMachine       = "HeldMachine"       // a held machine drained, stopped or deleted
+	NotJoined         = "NotJoined"         // a machine stashed that is not a node
+	NotSpare          = "NotSpare"          // a machine woken that is no spare, or has drifted
 )
 
 // Violation is something in a plan that must not be. Action is its place in the plan.
@@ -46,16 +46,17 @@ func (v Violation) String() string {
 	return fmt.Sprintf("action %d: %s: %s", v.Action, v.Code, v.Text)
 }
 
-// Check returns what in the plan breaks the rules that every plan keeps, whatever the policy:
-// nothing beyond a limit, nothing that is not there or not ours, nobody's pods harmed. A plan
-// with violations is not to be acted on. Actions are judged in their order, each in the world
-// that the ones before it leave.
+// Check returns the actions of the plan that break an invariant. The invariants hold for every
+// policy: no limit is exceeded, only our own and existing objects are touched, and no pod is
+// harmed. A plan with violations must not be executed. Actions are checked in order, each against
+// the state that the earlier ones leave.
 func Check(s *Snapshot, p Plan) []Violation {
 	if len(p.Actions) == 0 { // as most plans are: the snapshot need not be indexed for it
 		return nil
 	}
 	c := newChecker(s)
-	if slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Kind != Buy }) { // an order asks for nothing of pods
+	// An order does not depend on pods.
+	if slices.ContainsFunc(p.Actions, func(a Action) bool { return a.Kind != Buy }) {
 		c.x.indexPods()
 	}
 	for i := range p.Actions {
@@ -140,7 +141,7 @@ func (c *checker) action(a *Action) {
 	case Wake:
 		c.wake(a)
 	default:
-		c.fault(UnknownKind, "%q is none of Buy, Cordon, Uncordon, Evict, Return, Stash, Wake", a.Kind)
+		c.fault(UnknownKind, "%q is not one of Buy, Cordon, Uncordon, Evict, Return, Stash, Wake", a.Kind)
 	}
 }
 
@@ -329,7 +330,7 @@ func (c *checker) giveBack(a *Action) {
 		c.fault(Repeated, "machine %s is being deleted already", m.Name)
 	}
 	if m.Phase == Failed || m.Phase == Spare || c.x.Away(m.Host) {
-		c.leave(m, nil) // whatever it held is lost already
+		c.leave(m, nil) // all that it held is lost already
 		return
 	}
 	n := c.x.NodeOf(m.Name) // none of one that is being woken: it is as if it were made
@@ -339,8 +340,8 @@ func (c *checker) giveBack(a *Action) {
 	c.leave(m, n)
 }
 
-// leave holds what is stopped or deleted to the pool's minimum, and its node, if there is one, to be
-// empty.
+// leave holds what is stopped or deleted to the pool's minimum, and its node, if there is one, to
+// be empty.
 func (c *checker) leave(m *Machine, n *NodeLoad) {
 	c.notHeld(m)
 	if pool := c.x.Pool(m.Pool); pool != nil && m.Phase.Live() && !m.Kept() {

@@ -107,11 +107,11 @@ func TestCheck(t *testing.T) {
 		{name: "no such node", plan: []Action{on(Cordon, "x")}, want: []string{NotThere}},
 		{name: "cordon of a node that is not ours", plan: []Action{on(Cordon, "control")}, want: []string{NotOurs}},
 		{name: "cordon twice", plan: []Action{on(Cordon, "w-2"), on(Cordon, "w-2")}, want: []string{Repeated}},
-		{name: "somebody else's cordon", plan: []Action{on(Uncordon, "w-2")}, want: []string{NotOurCordon},
+		{name: "another client's cordon", plan: []Action{on(Uncordon, "w-2")}, want: []string{NotOurCordon},
 			world: func(s *Snapshot) { s.Nodes[2].Cordoned = true }},
 
 		{name: "eviction before the cordon", plan: []Action{evict("ns/b-1", "w-2"), on(Cordon, "w-2")}, want: []string{NodeNotCordoned}},
-		{name: "eviction behind somebody else's cordon", plan: []Action{evict("ns/b-1", "w-2")}, want: []string{NodeNotCordoned},
+		{name: "eviction behind another client's cordon", plan: []Action{evict("ns/b-1", "w-2")}, want: []string{NodeNotCordoned},
 			world: func(s *Snapshot) { s.Nodes[2].Cordoned = true }},
 		{name: "eviction of a pod elsewhere", plan: []Action{evict("ns/b-1", "w-1")}, want: []string{NotThere}},
 		{name: "eviction of no pod", plan: []Action{evict("ns/x", "w-1")}, want: []string{NotThere}},

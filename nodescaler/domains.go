@@ -5,13 +5,14 @@ import (
 	"strconv"
 )
 
-// Domains count pods by domain as they are moved from node to node, to say where the rules of topology let
-// others go. Those of a snapshot without any rule are nil, and refuse nothing.
+// Domains counts pods by domain while a policy moves them between nodes, so that the rules of
+// topology can be checked. It is nil for a snapshot without such rules, and refuses nothing then.
 type Domains struct {
 	nodes  []*Node
 	closed map[string]bool
-	// has are the pods with each mark that a rule names, and where they are; apart is how many pods in a
-	// domain are to be apart from those with a mark, and keys are by which labels those with the mark are.
+	// has maps each mark that a rule names to the pods with it and their nodes. apart counts the
+	// pods of a domain that must be apart from a mark. keys are the topology keys of these rules,
+	// by mark.
 	has   map[string]map[*Pod]*Node
 	apart map[domain]int
 	keys  map[string][]string
@@ -23,7 +24,8 @@ type Domains struct {
 	log *[]moved
 }
 
-// moved is a pod that was put somewhere, or a node that was opened, or with a sign of -1 the contrary.
+// moved is a change: a pod that was added or a node that was opened, or the contrary with a sign of
+// -1.
 type moved struct {
 	pod  *Pod
 	node *Node
@@ -106,7 +108,7 @@ func (d *Domains) Put(p *Pod, n *Node, sign int) {
 	}
 }
 
-// Close has the node be no domain any more, and returns what has it be one again: it is on its way out.
+// Close removes a node that is leaving from its domains. It returns a function that adds it again.
 func (d *Domains) Close(n *Node) (reopen func()) {
 	if d == nil || d.closed[n.Name] {
 		return func() {}
@@ -123,7 +125,7 @@ func (d *Domains) open(n *Node, sign int) {
 	}
 }
 
-// Record notes what changes from now on, and returns what takes it back.
+// Record logs the changes from now on, and returns a function that reverts them.
 func (d *Domains) Record() (undo func()) {
 	if d == nil {
 		return func() {}
@@ -148,7 +150,7 @@ func (d *Domains) note(m moved) {
 	}
 }
 
-// Refuses reports whether a rule of the pod, or of a pod that is there, keeps it off the node.
+// Refuses reports whether a rule of the pod, or of a pod in the domain, keeps it off the node.
 func (d *Domains) Refuses(p *Pod, n *Node) bool {
 	if d == nil || !p.Marked() {
 		return false
@@ -164,7 +166,7 @@ func (d *Domains) Refuses(p *Pod, n *Node) bool {
 	return false
 }
 
-// Repelled reports whether a pod in one of the node's domains is to be apart from this one.
+// Repelled reports whether a pod in one of the node's domains has an anti-affinity to this one.
 func (d *Domains) Repelled(p *Pod, n *Node) bool {
 	if d == nil || len(d.keys) == 0 {
 		return false
@@ -218,7 +220,7 @@ func (d *Domains) Counts(p *Pod, t *Topology) map[string]int {
 	return counts
 }
 
-// tally returns that of the pod's rule. Of a pod that was changed since, the rules are the same ones.
+// tally returns the tally of the pod's rule. Copies of a pod share its rules.
 func (d *Domains) tally(p *Pod, t *Topology) *tally {
 	if known := d.rules[t]; known != nil {
 		return known

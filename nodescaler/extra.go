@@ -9,7 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Room is what is free for pods on a machine, and the pods there that are marked.
+// Room is the free capacity of a machine, and the marked pods on it.
 type Room struct {
 	Free  pricing.Resources
 	Extra pricing.Amounts
@@ -22,15 +22,16 @@ func (p *Pool) Has(name string) bool {
 	return slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return p.Extras(s).Of(name) > 0 })
 }
 
-// anyDisk is what machines have of whose disk nothing is known.
+// anyDisk is the ephemeral storage of machines whose disk is unknown.
 var anyDisk = pricing.Amounts{{Name: pricing.EphemeralStorage, N: pricing.Boundless}}
 
-// AttachableVolumes begins the name of an amount that is how many volumes a node takes of a storage driver, whose name
-// follows. Once one node has a limit all have the amount, and it is Boundless where there is none.
+// AttachableVolumes begins the name of an amount: how many volumes of a storage driver, whose name
+// follows, a node can attach. Once one node has a limit every node has the amount; without a limit
+// of its own it is Boundless.
 const AttachableVolumes = "attachable-volumes/"
 
-// Extras is what a new machine of the shape has besides CPU and memory: what its nodes were seen to have, or else what
-// the pool says, with the disk's part that pods may use.
+// Extras is what a new machine of the shape has besides CPU and memory. That is what nodes of the
+// shape were observed to have, or what the pool says, with the part of the disk that pods may use.
 func (p *Pool) Extras(s pricing.Shape) pricing.Amounts {
 	if seen, is := p.Seen[s]; is {
 		return seen
@@ -46,15 +47,16 @@ func (p *Pool) Extras(s pricing.Shape) pricing.Amounts {
 	return p.Extra.Plus(pricing.Amounts{{Name: pricing.EphemeralStorage, N: forPods(s.Disk)}})
 }
 
-// forPods is what pods may use of a disk: not what it takes to boot, nor the twentieth that a file system keeps for
-// itself, nor the tenth below which the kubelet evicts. Too little has a machine be bought that is larger than need be,
-// too much one that does not help.
+// forPods is the part of a disk that pods may use. It excludes the operating system, the twentieth
+// that a file system reserves, and the tenth below which the kubelet evicts. An estimate that is
+// too low orders larger machines than necessary; one that is too high orders machines that do not
+// help.
 func forPods(disk pricing.Bytes) int64 {
 	return max(1, int64(disk-pricing.GiB)/20*17)
 }
 
-// see has the pool say what nodes that were made after a shape have, where one of them has had the time to. Where its
-// promise is not kept by any of them, one more machine would not keep it.
+// see records what nodes of a shape have, once one of them is old enough to report it. If none of
+// them has what the pool promises, a further machine would not have it either.
 func (p *PoolSize) see(s pricing.Shape, n *Node) {
 	was, again := p.Seen[s]
 	if !again {
@@ -69,7 +71,8 @@ func (p *PoolSize) see(s pricing.Shape, n *Node) {
 		has[x.Name] = min(x.N, n.Extra.Of(x.Name))
 	}
 	for _, x := range was {
-		if strings.HasPrefix(x.Name, AttachableVolumes) { // a node without a limit may lack the driver
+		// A node without a limit may lack the driver.
+		if strings.HasPrefix(x.Name, AttachableVolumes) {
 			has[x.Name] = min(has[x.Name], x.N)
 		} else {
 			has[x.Name] = max(has[x.Name], x.N)
@@ -78,7 +81,8 @@ func (p *PoolSize) see(s pricing.Shape, n *Node) {
 	p.Seen[s] = pricing.AmountsOf(has)
 }
 
-// seeExtras has pools say what their nodes have besides CPU and memory. The Node of a spare, which is off, shows nothing.
+// seeExtras records for each pool what its nodes have besides CPU and memory. The Node of a stopped
+// spare shows nothing.
 func (x *Index) seeExtras() {
 	x.promiseVolumes()
 	for i := range x.loads {
@@ -92,8 +96,8 @@ func (x *Index) seeExtras() {
 	}
 }
 
-// promiseVolumes has new machines take any number of volumes of the drivers that nodes have limits on, until nodes of
-// theirs show another.
+// promiseVolumes assumes that new machines attach any number of volumes of the drivers that nodes
+// have limits on, until a node of the pool shows its limit.
 func (x *Index) promiseVolumes() {
 	limits := map[string]int64{}
 	for i := range x.loads {
@@ -117,8 +121,9 @@ func (x *Index) promiseVolumes() {
 	}
 }
 
-// awaited is the node as one that is starting, as long as it is new and a device is missing that its pool's nodes have:
-// the device's plugin runs on the node, and comes after it. Until then pods would be taken to need another machine.
+// awaited returns a new node as one that is still starting, while it lacks a device that its pool's
+// nodes have. The device plugin runs on the node and starts after it. Without this, pods for the
+// device would seem to need another machine.
 func awaited(n *Node, pools []Pool, now time.Time) *Node {
 	if n.Pool == "" || !n.Ready || now.Sub(n.Joined) >= NodeStartup {
 		return n

@@ -67,7 +67,8 @@ func TestExtrasOfANewMachine(t *testing.T) {
 	}
 }
 
-// Where no node of a pool was seen, its machines take as many volumes as there are, however few other nodes take.
+// Where no node of a pool was seen, its machines take as many volumes as there are, however few
+// other nodes take.
 func TestOtherNodesLimitsAreNoPoolsOwn(t *testing.T) {
 	shape := pricing.Shape{Name: "s", CPU: 2000, Memory: 4 << 30}
 	x := NewIndex(&Snapshot{

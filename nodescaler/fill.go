@@ -5,19 +5,20 @@ import (
 	"slices"
 )
 
-// stay is a bin as it would be without the replicas of the asks, and whether it stays whatever they need.
+// stay is a bin without the replicas of the asks, and whether it remains even if they need none of
+// it.
 type stay struct {
 	bin
 	stays bool
 }
 
-// fill says for each lot how many replicas there may be at no cost: those that all need are packed onto as
-// few machines as hold them, and what is left there goes to whom it is worth most, those that are there
-// already first. One by one each workload would see room of less than a machine beside what it needs, and
-// fill it, so that together they would hold machines that none of them needs, and keep it from who does.
+// fill computes for each lot how many replicas cost nothing extra. It packs the needed replicas of
+// all lots onto as few machines as possible. The room left on these goes to the highest bids,
+// running replicas first. If each workload did this alone, each would see less than a machine of
+// free room and fill it. Together they would then hold machines that none of them needs.
 func (s *sharing) fill() {
 	bins := s.stays()
-	for _, p := range s.waiting() { // they come whatever is filled
+	for _, p := range s.waiting() { // they are placed in any case
 		hold(bins, p, 1)
 	}
 	twin := &sharing{asks: s.asks, lots: make([]lot, len(s.lots))}
@@ -55,9 +56,10 @@ func (l *lot) needs() int {
 	return min(l.ask.Bid.Want, l.ask.Most)
 }
 
-// hold puts up to n such pods, one by one, onto the first machine that takes them, those that stay before
-// others, and returns how many found room. What a machine has refused one of it refuses the next, so each is
-// looked at once: many pods on many machines would else take most of a decision.
+// hold places up to n such pods, one by one, on the first machine that takes them, machines that
+// remain first. It returns how many found room. A machine that refused one pod refuses the next, so
+// each machine is tried once: many pods on many machines would otherwise take most of a decision's
+// time.
 func hold(bins []*stay, p *Pod, n int) (held int) {
 	for _, staying := range []bool{true, false} {
 		for _, b := range bins {
@@ -91,8 +93,8 @@ func (s *sharing) keepLeast(bins []*stay) {
 	}
 }
 
-// stays returns the bins without the replicas of the asks. A node that carries somebody else's pods, or that
-// nobody of ours has made, stays.
+// stays returns the bins without the replicas of the asks. A node remains if it carries other pods,
+// or if its machine is not ours.
 func (s *sharing) stays() []*stay {
 	byNode := make(map[string]*stay, len(s.bins))
 	bins := make([]*stay, 0, len(s.bins))

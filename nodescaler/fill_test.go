@@ -22,8 +22,8 @@ func TestWorkloadsFillTheMachinesThatTheyNeedTogether(t *testing.T) {
 		{"each has less than a machine to give, and together they free one", 3, 0, [3]int{5, 4, 3}, [3]int{3, 3, 2}, [3]int{3, 3, 2}},
 		{"a machine that must be there is filled", 3, 3, [3]int{5, 4, 3}, [3]int{3, 3, 2}, [3]int{5, 4, 3}},
 		{"who has more than it needs gives way to who needs it", 3, 0, [3]int{6, 4, 2}, [3]int{3, 4, 5}, [3]int{3, 4, 5}},
-		{"where nobody has more than it needs nobody gives way", 3, 0, [3]int{4, 4, 4}, [3]int{4, 4, 9}, [3]int{4, 4, 4}},
-		{"what is free on the way is filled by who bids most", 2, 0, [3]int{2, 2, 2}, [3]int{2, 2, 2}, [3]int{2, 2, 4}},
+		{"where no workload has more than it needs none yields", 3, 0, [3]int{4, 4, 4}, [3]int{4, 4, 9}, [3]int{4, 4, 4}},
+		{"room on machines in flight goes to the highest bid", 2, 0, [3]int{2, 2, 2}, [3]int{2, 2, 2}, [3]int{2, 2, 4}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := fleet(c.least, make([]int, c.machines), nil)
@@ -55,11 +55,11 @@ func TestWorkloadsFillTheMachinesThatTheyNeedTogether(t *testing.T) {
 	}
 }
 
-// A machine with somebody else's pods stays, and what is free on it may be filled.
+// A machine with other pods remains, and its free room may be filled.
 func TestWhatStaysForOthersIsFilled(t *testing.T) {
 	s := fleet(0, []int{0, 0}, []int{1, 0})
 	got := nodescaler.Share(nodescaler.NewIndex(s), []nodescaler.Ask{web(1, 1)})
 	if got[0].Filled != 3 {
-		t.Errorf("filled with %d, want 3 beside the one pod that is somebody else's", got[0].Filled)
+		t.Errorf("filled with %d, want 3 beside the one pod of another workload", got[0].Filled)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// DefaultPodSlots is how many pods a node takes that does not say: the kubelet's own default.
+// DefaultPodSlots is how many pods a node takes by the kubelet's own default.
 const DefaultPodSlots = 110
 
-// Slots reads a number of pod slots, in which 0 stands for Kubernetes' default.
+// Slots reads a number of pod slots, in which 0 means Kubernetes' default.
 func Slots(n int) int {
 	if n == 0 {
 		return DefaultPodSlots
@@ -59,7 +59,7 @@ func Refusal(p *Pod, n *Node, used Used) string {
 	return lacks(p, n.Allocatable.Minus(used.Requests), n.Extra, used.Extra, Slots(n.PodSlots)-used.Pods)
 }
 
-// works returns the code of the reason for which the node takes no pod like this one for now, or "".
+// works returns the code of the reason why the node takes no pods for now, or "".
 func works(p *Pod, n *Node) string {
 	switch {
 	case !n.Ready && !tolerates(p, notReady):
@@ -70,9 +70,9 @@ func works(p *Pod, n *Node) string {
 	return ""
 }
 
-// lacks compares the pod with what is free of CPU, memory and slots, and of other resources with what there
-// is and what is used of it. A pod that asks for nothing of a resource goes even onto a node that is
-// overcommitted in it, as it does in Kubernetes.
+// lacks compares the pod's requests with the free CPU, memory and slots, and with other resources
+// and their use. A pod that requests nothing of a resource fits even onto a node that is
+// overcommitted in it, as in Kubernetes.
 func lacks(p *Pod, free pricing.Resources, extra, used pricing.Amounts, slots int) string {
 	switch {
 	case p.Requests.CPU > 0 && p.Requests.CPU > free.CPU:
@@ -94,8 +94,8 @@ var (
 	unschedulable = Taint{Key: "node.kubernetes.io/unschedulable", Effect: "NoSchedule"}
 )
 
-// Accepts returns the code of the reason for which a node with the name, labels and taints of this one
-// does not take the pod, however much room it has, or "" if it does. It allocates nothing.
+// Accepts returns the code of the reason why a node with the name, labels and taints of this one
+// does not take the pod, regardless of room, or "" if it does. It allocates nothing.
 func Accepts(p *Pod, n *Node) string {
 	if !Tolerates(p, n.Taints) {
 		return TaintNotTolerated
@@ -165,15 +165,15 @@ func explain(code string, p *Pod, n *Node, used Used) string {
 	return n.Name + " " + Mismatch(p, n)
 }
 
-// SelectNowhere is a label that no node has. A pod that asks of its node what there is no field for selects it, with
-// what it asks for as the value: no machine is bought for it in vain, and the node that it runs on is not emptied. With
-// SelectHelp it selects what would help, or "".
+// SelectNowhere is a label that no node has. A pod with a requirement that Pod has no field for
+// selects it, with the requirement as its value. So no machine is ordered for the pod in vain, and
+// its node is not drained. The value of SelectHelp is what would help, or "".
 const (
 	SelectNowhere = "plimsoll.dev/cannot-foresee"
 	SelectHelp    = "plimsoll.dev/cannot-foresee-help"
 )
 
-// Nowhere reports whether the pod asks of its node what no node is known to have.
+// Nowhere reports whether the pod requires what no node is known to have.
 func (p *Pod) Nowhere() bool { return p.Selector[SelectNowhere] != "" }
 
 // Mismatch says in words what Accepts found; "" if it found nothing.
@@ -203,8 +203,8 @@ func Mismatch(p *Pod, n *Node) string {
 	return ""
 }
 
-// Class is what Accepts and Clash look at in a pod, as a string: pods of one class are accepted by the
-// same nodes, beside the same pods. Neither the order of tolerations nor their repetition makes another class.
+// Class is all that Accepts and Clash read of a pod, as a string. Pods of one class are accepted by
+// the same nodes, beside the same pods. The order and the repetition of tolerations do not matter.
 func Class(p *Pod) string {
 	if len(p.Selector)+len(p.Tolerations)+len(p.Volumes) == 0 && p.Affinity == nil && !p.Marked() {
 		return ""

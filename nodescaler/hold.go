@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// A machine is held while something speaks against taking it down: its nodes contradict one another or
-// themselves, a claim's volume lies on its disk, or whoever makes machines says so. What is held is
-// capacity that stays: it carries pods and takes new ones, and is neither emptied, stopped nor destroyed.
+// A machine is held while a fact forbids to reclaim it: its nodes contradict each other or
+// themselves, the volume of a claim is on its disk, or the machine port says so. A held machine
+// remains capacity: it carries pods and takes new ones, and is not drained, stopped or destroyed.
 
-// Holds says of each machine, by name, why nothing may empty, stop or destroy it.
+// Holds returns for each held machine, by name, why it must not be drained, stopped or destroyed.
 func Holds(machines []Machine, nodes []Node) map[string]Reason {
 	ids := NewIdentities(machines)
 	claims := make([]Claim, len(nodes))
@@ -19,8 +19,8 @@ func Holds(machines []Machine, nodes []Node) map[string]Reason {
 	return holds(machines, func(i int) *Node { return &nodes[i] }, claims)
 }
 
-// holds works it out from what each node claims. Contradictions weigh most: until they are solved it is not
-// known what else is true.
+// holds computes it from the claims of each node. Contradictions come first: until they are
+// resolved, nothing else about the machine is certain.
 func holds(machines []Machine, node func(int) *Node, claims []Claim) map[string]Reason {
 	held := contradictions(claims, func(i int) string { return node(i).Name })
 	note := func(m *Machine, why *Reason) {
@@ -40,7 +40,7 @@ func holds(machines []Machine, node func(int) *Node, claims []Claim) map[string]
 	return held
 }
 
-// alive says that a node is ready whose machine is taken to have failed.
+// alive reports a ready node whose machine counts as failed.
 func (n *Node) alive(m *Machine) *Reason {
 	if m.Phase != Failed || !n.Ready {
 		return nil
@@ -48,7 +48,7 @@ func (n *Node) alive(m *Machine) *Reason {
 	return reason(NodeContradicts, "node %s is ready, and its machine %s is taken to have failed: %s", n.Name, m.Name, m.Problem)
 }
 
-// keeps says what lies on the node's own disk and goes with it.
+// keeps reports a volume on the node's own disk, which would be lost with it.
 func (n *Node) keeps() *Reason {
 	const named = 3
 	switch claims := n.LocalClaims; {
@@ -65,7 +65,7 @@ func (n *Node) keeps() *Reason {
 	}
 }
 
-// Hold says why nothing may empty, stop or destroy the machine; nil if nothing speaks against it.
+// Hold is why the machine must not be drained, stopped or destroyed; nil if it is not held.
 func (x *Index) Hold(m *Machine) *Reason {
 	if why, held := x.holds[m.Name]; held {
 		return &why

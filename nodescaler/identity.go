@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// A node is its provider ID, then its system UUID; its name only confirms them. A kubelet reports all
-// three itself, so whoever has a node's credentials can claim another machine: what contradicts
+// A node is its provider ID, then its system UUID; its name only confirms them. A kubelet reports
+// all three itself, so whoever has a node's credentials can claim another machine: what contradicts
 // another answer decides nothing, and holds every machine that it names.
 
 // Identity is what a node says about the machine that it runs on.
 type Identity struct {
 	Name, ProviderID, SystemUUID string
-	// Machine is the machine's name, where an adapter knows it by other means; it weighs as much as Name.
+	// Machine is the machine's name, where an adapter knows it by other means; it weighs as much as
+	// Name.
 	Machine string
 }
 
@@ -35,7 +36,8 @@ func NewIdentities(machines []Machine) *Identities {
 		byName: make(map[string]*Machine, len(machines)),
 	}
 	note := func(by map[string]*Machine, key string, m *Machine) {
-		if known := by[key]; key != "" && (known == nil || m.Name < known.Name) { // in any order of the list
+		// The lower name wins, so that the order of the list does not matter.
+		if known := by[key]; key != "" && (known == nil || m.Name < known.Name) {
 			by[key] = m
 		}
 	}
@@ -71,7 +73,8 @@ func SameUUID(a, b string) bool {
 	return a != "" && (a == b || swapped(a) == b)
 }
 
-// swapped is the UUID as tools read it that take the first three fields for numbers of the other byte order, or empty.
+// swapped is the UUID as tools read it that take the first three fields for numbers of the other
+// byte order, or empty.
 func swapped(key string) string {
 	if len(key) != 32 {
 		return ""
@@ -113,8 +116,8 @@ func reason(code, format string, args ...any) *Reason {
 	return &Reason{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// Contradictions says of each machine, by name, why what nodes say of it cannot all be true: one node
-// contradicts itself, or two claim the same machine.
+// Contradictions says of each machine, by name, why what nodes say of it cannot all be true: one
+// node contradicts itself, or two claim the same machine.
 func (ids *Identities) Contradictions(nodes []Identity) map[string]Reason {
 	claims := make([]Claim, len(nodes))
 	for i, n := range nodes {

@@ -74,8 +74,8 @@ func TestTwoNodesOfOneMachineHoldIt(t *testing.T) {
 	}
 }
 
-// Whatever nodes say, and in whatever order, a machine is held if two of them name it or one that names
-// it names another thing too; and none is held that no node names.
+// In any order of nodes and with any claims, a machine is held if two nodes name it, or if a node
+// that names it names another machine too. A machine that no node names is not held.
 func TestContradictionsLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "said") }
@@ -97,7 +97,8 @@ func TestContradictionsLaw(t *testing.T) {
 					m.ProviderID != "" && n.ProviderID != "" && n.ProviderID != m.ProviderID && (!says[2] || n.ProviderID != "aws://x"),
 					m.SystemUUID != "" && n.SystemUUID != "" && upper(n.SystemUUID) != upper(m.SystemUUID),
 				}
-				if m.Name == "w-3" { // nothing but its name is known: what another machine has is not its
+				// Only its name is known, so the IDs of other machines are not its own.
+				if m.Name == "w-3" {
 					denies[1], denies[2] = n.ProviderID == "proxmox://r/1" || n.ProviderID == "proxmox://r/2", upper(n.SystemUUID) == "AAAA-1" || upper(n.SystemUUID) == "AAAA-2"
 				}
 				if says != [3]bool{} {

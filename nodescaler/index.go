@@ -8,10 +8,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Index is a snapshot with what policies look up in it worked out once. Its lists are sorted
-// by name whatever the snapshot's order, so that what is chosen from them cannot depend on
-// it. Like the snapshot that it points into, it is only to be read, and by one goroutine: it keeps the
-// prices that were asked for.
+// Index is a snapshot with its lookups computed once. Its lists are sorted by name, so that no
+// choice depends on the snapshot's order. It is read-only, like the snapshot that it points into,
+// and for one goroutine only: it caches prices.
 type Index struct {
 	*Snapshot
 	Pools []PoolSize
@@ -19,13 +18,11 @@ type Index struct {
 	// Machines are those that are capacity, or will be, or were; Spares those that are kept (see
 	// Machine.Kept), which are none.
 	Machines, Spares []*Machine
-	// Nodes are those that may carry pods. The node of a machine that is kept is not among them,
-	// nor is that of one that is being woken until the machine is a node again: whatever it says of itself is
-	// from before.
+	// Nodes are those that may carry pods. The Node of a spare is not among them. Neither is that
+	// of a waking spare until it is Ready again: its status is from before the stop.
 	Nodes []NodeLoad
-	// Pending are the pods that wait for a node to be bought: unschedulable, not on their way
-	// out, not of a kind that comes with every node, not known to be beyond the help of any, and without a node that
-	// the scheduler makes room on.
+	// Pending are the pods that need a machine: unschedulable, not terminating and no daemons. Pods
+	// that no machine would help, and pods nominated to a node, are not among them.
 	Pending []*Pod
 
 	ruled               bool // some pod has rules of topology
@@ -42,8 +39,8 @@ type Index struct {
 // PoolSize is a pool and how many machines it has.
 type PoolSize struct {
 	*Pool
-	// Exist counts every machine that is not gone, whatever its state, and every node that
-	// says it is one of the pool's machines: not listed is not gone.
+	// Exist counts every machine that is not gone, in any phase, and every node that claims to be
+	// one of the pool's machines: not listed is not gone.
 	Exist int
 	// Live counts the machines that are, or will be, nodes; spares are not.
 	Live int
@@ -70,7 +67,8 @@ type NodeLoad struct {
 	// VM is the machine behind the node; nil if the node is not ours or its machine is not
 	// listed.
 	VM *Machine
-	// Pods are the node's pods that have not finished, and those that the scheduler makes room for there.
+	// Pods are the node's pods that have not finished, and those that the scheduler makes room for
+	// there.
 	Pods []*Pod
 	Used Used
 	// Crowd are those of them that are marked.
@@ -221,7 +219,8 @@ func (x *Index) indexPods() {
 	sortByName(x.Pending, name)
 }
 
-// nominated is the node that the scheduler makes room on for the pod, or -1. One that takes no pods now does not count.
+// nominated is the node that the scheduler makes room on for the pod, or -1. One that takes no pods
+// now does not count.
 func (x *Index) nominated(p *Pod) int {
 	i, is := x.nodes[p.Nominated]
 	if p.Nominated == "" || !is || i >= len(x.Nodes) || !x.loads[i].Ready || x.loads[i].Cordoned || x.loads[i].Draining {
@@ -298,10 +297,10 @@ func (x *Index) among(first int, name string) *NodeLoad {
 
 func (x *Index) anyNode(name string) *NodeLoad { return x.among(len(x.loads), name) }
 
-// NodeOf returns the node that the machine of that name became, or nil: one that names it by provider ID,
-// system UUID or name. A node that only has the name is taken for it as well: to delete the machine under
-// it because a label is missing would be the worse mistake. Of several, it is one that is ready, and of
-// those one with pods.
+// NodeOf returns the node that the machine of that name became, or nil: one that names it by
+// provider ID, system UUID or name. A node that only has the name is taken for it as well: to
+// delete the machine under it because a label is missing would be the worse mistake. Of several, it
+// is one that is ready, and of those one with pods.
 func (x *Index) NodeOf(machine string) *NodeLoad { return x.nodeOf(len(x.Nodes), machine) }
 
 // AnyNodeOf is NodeOf, for machines too whose nodes are not among Nodes.
@@ -409,9 +408,10 @@ func (p *Pool) Capacity(s pricing.Shape) pricing.Resources {
 	return p.Empty(s).Free
 }
 
-// Empty is the room of a new machine of the shape with its daemons, and the daemons that are marked. Those of the highest
-// priority come first, and one that asks for more than is left runs there no more than on a machine that is there: else
-// one DaemonSet would leave no machine any room.
+// Empty is the room of a new machine of the shape with its daemons, and the daemons that are
+// marked. Those of the highest priority come first, and one that asks for more than is left runs
+// there no more than on a machine that is there: else one DaemonSet would leave no machine any
+// room.
 func (p *Pool) Empty(s pricing.Shape) Room {
 	r := Room{
 		Free:  s.Resources().Minus(p.Reserved).Minus(p.Daemons.Static.Requests),
@@ -431,7 +431,8 @@ func (r *Room) holds(p *Pod) bool {
 	return lacks(p, r.Free, r.Extra, nil, r.Slots) == "" && r.Crowd.Clash(p) == nil
 }
 
-// Node is a node that the pool's next machine becomes, as far as pods choose by it: it has no name yet.
+// Node is a node that the pool's next machine becomes, as far as pods choose by it: it has no name
+// yet.
 func (p *Pool) Node() *Node { return &Node{Labels: p.Labels, Taints: p.Taints} }
 
 // Holds reports whether a new machine of the shape holds the pod.
@@ -451,12 +452,12 @@ func (p *Pool) Held(k Kind) *Reason {
 	return p.HeldDown
 }
 
-// Takes reports whether the host may carry new machines of the pool, whatever its room.
+// Takes reports whether the host may carry new machines of the pool, regardless of room.
 func (p *Pool) Takes(h *Host) bool {
 	return p.Wakes(h) && (len(p.Hosts) == 0 || slices.Contains(p.Hosts, h.Name))
 }
 
-// Makes reports whether a machine of the shape would be made on the host, whatever its room.
+// Makes reports whether a machine of the shape may be made on the host, regardless of room.
 func (p *Pool) Makes(s pricing.Shape, h *Host) bool { return p.Takes(h) && p.refuses(s, h.Name) == nil }
 
 // refuses says why no machine of the shape is made on the host for now, or nil.
@@ -470,14 +471,14 @@ func (p *Pool) refuses(s pricing.Shape, host string) *Reason {
 	return nil
 }
 
-// Wakes reports whether spares of the pool may be woken on the host, whatever its room.
+// Wakes reports whether spares of the pool may be woken on the host, regardless of room.
 func (p *Pool) Wakes(h *Host) bool {
 	return h.Online && !h.Cordoned && !slices.Contains(p.Maintenance, h.Name)
 }
 
-// Held returns the pods that have to be gone from the node before its machine can go: all but
-// daemons. A pod that was told to leave a node which is not ready will never be seen to have
-// left, and has been replaced elsewhere, so it holds nothing back.
+// Held returns the pods that must leave the node before its machine can be reclaimed: all but
+// daemons. A terminating pod on a node that is not ready does not count. Its end will never be
+// observed, and its replacement runs elsewhere.
 func (n *NodeLoad) Held() []*Pod {
 	var held []*Pod
 	for _, p := range n.Pods {

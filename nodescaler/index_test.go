@@ -184,7 +184,8 @@ func BenchmarkCheck1000Nodes(b *testing.B) {
 	}
 }
 
-// A machine's node is the one that names it, whatever it is called; of several it is what seems to run.
+// A machine's node is the one that names it, under any name; of several it is the one that seems to
+// run.
 func TestNodeOfIsFoundByIdentity(t *testing.T) {
 	on := func(node string) []Pod { return []Pod{{Pod: podscaler.Pod{Name: "ns/a"}, Node: node}} }
 	for _, c := range []struct {

@@ -7,17 +7,17 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Emptier is a Policy that wants shrinking workloads to leave whole machines, so that these can be given
-// back without moving anything.
+// Emptier is a Policy that wants workloads which scale down to vacate whole machines, so that these
+// can be reclaimed without an eviction.
 type Emptier interface {
 	Policy
 	Empties() bool
 }
 
-// Leaving names the pods of the workload that should go first if count of its replicas go: all of those
-// on the machines that become empty by it, as many machines as may be, those first that save most for
-// each pod; and the rest from the machine that is nearest to it. Pods that are not ready, or have no
-// node, go before any of these, as Kubernetes has it.
+// Leaving names the pods of the workload that should be deleted first if it loses count replicas.
+// It vacates as many whole machines as possible, in order of the saving for each pod. The rest
+// comes from the machine that is closest to empty. Kubernetes deletes pods that are not ready, or
+// have no node, before any of these.
 func Leaving(x *Index, workload string, count int) []string {
 	for i := range x.Snapshot.Pods {
 		if p := &x.Snapshot.Pods[i]; p.Workload == workload && !p.Finished() && !p.Terminating && (p.Node == "" || !p.Ready) {
@@ -54,7 +54,8 @@ type emptied struct {
 	saving pricing.Rate
 }
 
-// emptyable is our nodes that carry pods of the workload, in the order in which these should leave them.
+// emptyable is our nodes that carry pods of the workload, in the order in which these should leave
+// them.
 func (x *Index) emptyable(workload string) []emptied {
 	var list []emptied
 	for i := range x.Nodes {

@@ -10,8 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// fleet is machines of one pool, each with so many ready pods of the workload web; others are pods of
-// something else on them.
+// fleet is machines of one pool, each with so many ready pods of the workload web; others are pods
+// of something else on them.
 func fleet(least int, web, others []int) *nodescaler.Snapshot {
 	shape := pricing.Shape{Name: "small", CPU: 2000, Memory: 8 * pricing.GB}
 	s := &nodescaler.Snapshot{
@@ -84,6 +84,6 @@ func TestPodsDoNotLeaveWhatStaysAnyway(t *testing.T) {
 	s.Nodes[0].LocalClaims = []string{"shop/data-0"}
 	got := nodescaler.Leaving(nodescaler.NewIndex(s), "web", 2)
 	if fmt.Sprint(got) != "[web-2-1 web-2-2]" {
-		t.Errorf("%v go, want those of the machine that can be given back for it", got)
+		t.Errorf("%v go, want those of the machine that can be reclaimed", got)
 	}
 }

@@ -24,7 +24,8 @@ type stall struct {
 	empty bin
 	rates []pricing.Rate // of each host
 	host  int            // the cheapest that may carry another now, or -1
-	total pricing.Rate   // what all would cost with another on a host, if the limit does not allow that
+	// total is the cost of all machines with one more on a host, if that exceeds the limit.
+	total pricing.Rate
 }
 
 func newMarket(x *Index) market {
@@ -56,7 +57,8 @@ func newMarket(x *Index) market {
 	return m
 }
 
-// look finds for each stall the host on which its machine is cheapest, of those that the room and the limit allow.
+// look finds for each stall the host on which its machine is cheapest, of those that the room and
+// the limit allow.
 func (m *market) look() {
 	for i := range m.stalls {
 		m.stalls[i].host, m.stalls[i].total = -1, 0
@@ -106,8 +108,8 @@ type refusal struct {
 	total   pricing.Rate // what all would cost, if the limit does not allow it
 }
 
-// cheapest is the machine with the lowest price for a replica that limits, hosts and prices allow now,
-// or the reason for which there is none.
+// cheapest returns the machine with the lowest price for a replica that limits, hosts and prices
+// allow now, or the reason why no machine is possible.
 func (m *market) cheapest(p *Pod) (best offer, why podscaler.Reason) {
 	var no refusal
 	for i := range m.stalls {

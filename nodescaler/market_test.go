@@ -12,7 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// fair draws hosts with and without prices of their own, pools of several shapes, and machines that are there.
+// fair draws hosts with and without prices of their own, pools of several shapes, and machines that
+// are there.
 func fair(t *rapid.T) *nodescaler.Snapshot {
 	upTo := func(n int, what string) int { return rapid.IntRange(0, n).Draw(t, what) }
 	s := &nodescaler.Snapshot{Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Prices: pricing.DefaultBook()}

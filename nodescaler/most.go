@@ -1,8 +1,8 @@
 package nodescaler
 
-// Most is how many pods like this one could find room at most, alone: on the nodes that are there, the machines
-// that are kept or on their way, and all that may still be made. Replicas beyond that need not be looked at one
-// by one, however many are asked for.
+// Most is how many pods like this one could find room at most, alone: on the nodes that are there,
+// the machines that are kept or on their way, and all that may still be made. Replicas beyond that
+// need not be looked at one by one, however many are asked for.
 func (x *Index) Most(p *Pod) int {
 	n := 0
 	for i := range x.Nodes {
@@ -48,8 +48,8 @@ func (b *bin) most(p *Pod) int {
 	return b.count(p)
 }
 
-// Few lowers counts so that together they are no more than most, or one each: the largest first, down to a level
-// that all keep to.
+// Few lowers counts so that together they are no more than most, or one each: the largest first,
+// down to a level that all keep to.
 func Few(counts []int, most int) []int {
 	low, high := 1, 1 // the level: low is allowed
 	for _, n := range counts {

@@ -27,7 +27,8 @@ func TestFewLowersTheLargest(t *testing.T) {
 	}
 }
 
-// Together they are no more than most, or one each; none is more than it was; and the level is the highest.
+// Together they are no more than most, or one each; none is more than it was; and the level is the
+// highest.
 func TestFewIsAsManyAsMayBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.IntRange(0, 50), 0, 8).Draw(t, "counts")

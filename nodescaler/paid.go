@@ -15,7 +15,8 @@ type Paid struct {
 	hosts map[string]int // how many of them each carries
 }
 
-// Paid returns what is paid for as the snapshot has it. Without a limit nothing of it is worked out.
+// Paid returns what is paid for as the snapshot has it. Without a limit nothing of it is worked
+// out.
 func (x *Index) Paid() *Paid {
 	return x.PaidFor(func(*Machine) bool { return true })
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// anySite draws hosts, machines in every phase and prices of every kind, under a limit that may be crossed
-// already.
+// anySite draws hosts, machines in every phase and prices of every kind, under a limit that may be
+// crossed already.
 func anySite(t *rapid.T) *nodescaler.Snapshot {
 	s := &nodescaler.Snapshot{Now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), Limit: pricing.Rate(rapid.Int64Range(0, 60e9).Draw(t, "limit"))}
 	s.Prices = pricing.DefaultBook()
@@ -51,8 +51,8 @@ func anyHost(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"pve1", "pve2", "pve3"}).Draw(t, "host")
 }
 
-// Whatever is bought in whatever order, a purchase is told to cross the limit if, and only if, the sum by
-// the book of all that is there and all that was bought before it crosses it.
+// For any purchases in any order, a purchase exceeds the limit exactly if the book's sum of all
+// existing machines and all earlier purchases exceeds it.
 func TestOrdersAreHeldAgainstTheLimitOneByOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anySite(t)
@@ -73,11 +73,11 @@ func TestOrdersAreHeldAgainstTheLimitOneByOne(t *testing.T) {
 		}
 		faults := nodescaler.Check(s, plan)
 		for i := range plan.Actions {
-			told := slices.ContainsFunc(faults, func(v nodescaler.Violation) bool {
+			reported := slices.ContainsFunc(faults, func(v nodescaler.Violation) bool {
 				return v.Action == i && v.Code == nodescaler.OrderOverLimit
 			})
-			if told != over[i] {
-				t.Fatalf("order %d: told %v, over the limit %v", i, told, over[i])
+			if reported != over[i] {
+				t.Fatalf("order %d: reported %v, over the limit %v", i, reported, over[i])
 			}
 		}
 	})

@@ -20,31 +20,30 @@ type Policy interface {
 type Plan struct {
 	Actions []Action `json:"actions,omitempty"`
 	Reasons []Reason `json:"reasons,omitempty"`
-	// Held is what no machine is ordered for since it exceeds its namespace's quota, sorted by namespace and workload.
+	// Held are the pods beyond the quota of their namespace, sorted by namespace and workload.
 	Held []Held `json:"held,omitempty"`
-	// Unplaced is what waits and has no place on any node, on a machine on its way or on one that the plan orders,
-	// sorted by workload and reason.
+	// Unplaced are the pods without a place on any node, machine in flight or new order, sorted by
+	// workload and reason.
 	Unplaced []Unplaced `json:"unplaced,omitempty"`
-	// LookAgain is when the policy wants to be asked again, at the latest; zero for the
-	// next step.
+	// LookAgain is the latest time of the next decision; zero for the next step.
 	LookAgain time.Time `json:"lookAgain,omitzero"`
 }
 
-// Unplaced are pods of one workload that wait for one reason and that nothing in a plan helps.
+// Unplaced are pods of one workload that are pending for one reason and that no plan helps.
 type Unplaced struct {
 	// Workload is as pods have it; empty are bare pods.
 	Workload string `json:"workload,omitempty"`
-	// Pods names the first UnplacedNamed of those that there are, Count is how many there are, and Coming how many
-	// replicas that are decided on wait beside them and do not exist yet.
+	// Pods names the first UnplacedNamed of the pods. Count is the number of all of them, and
+	// Coming that of replicas without a pod yet.
 	Pods   []string `json:"pods,omitempty"`
 	Count  int      `json:"count,omitempty"`
 	Coming int      `json:"coming,omitempty"`
 	Why    Reason   `json:"why"`
-	// Help is the change that would help them, in words; empty where none is known.
+	// Help is the change that would help them, in words; empty if unknown.
 	Help string `json:"help,omitempty"`
 }
 
-// UnplacedNamed is how many pods are named at most of those that have no place for one reason.
+// UnplacedNamed is how many pods without a place are named for each reason.
 const UnplacedNamed = 20
 
 // Text says why there is no place, and what would help.
@@ -87,7 +86,8 @@ type Kind string
 
 // The kinds of action.
 const (
-	Buy      Kind = "Buy"      // order a machine: Order, Pool, Shape, Host; with Keep to become a spare
+	// Buy orders a machine: Order, Pool, Shape, Host; with Keep to become a spare.
+	Buy      Kind = "Buy"
 	Cordon   Kind = "Cordon"   // keep new pods off Node and mark it as draining
 	Uncordon Kind = "Uncordon" // take that mark back
 	Evict    Kind = "Evict"    // move Pod off Node, within its budget
@@ -96,10 +96,11 @@ const (
 	Wake     Kind = "Wake"     // make the spare Machine capacity: start it, and open its node
 )
 
-// Grows reports whether it gives its pool capacity; all others take some, or make ready to.
+// Grows reports whether the action adds capacity to its pool; all others remove some, or prepare
+// it.
 func (k Kind) Grows() bool { return k == Buy || k == Wake || k == Uncordon }
 
-// Action is one thing to do to the world, with its reasons.
+// Action is one change, with its reasons.
 type Action struct {
 	Kind    Kind           `json:"kind"`
 	Order   string         `json:"order,omitempty"`
@@ -113,10 +114,10 @@ type Action struct {
 	Keep bool `json:"keep,omitempty"`
 	// For names the namespaces that a machine is ordered or woken for, of those that have a quota.
 	For []string `json:"for,omitempty"`
-	// Pods are those that a machine is ordered for, as the packing puts them. The scheduler may put them otherwise,
-	// and a plan of thousands would fill the journal: they are not written.
+	// Pods are those that the packing puts onto an ordered machine. The journal omits them, because
+	// the scheduler may bind them elsewhere, and a plan may have thousands.
 	Pods []string `json:"-"`
-	// Rate is what the action adds to or takes off the hourly cost.
+	// Rate is what the action adds to the hourly cost, or subtracts from it.
 	Rate    pricing.Rate `json:"rate,omitempty"`
 	Reasons []Reason     `json:"reasons"`
 }

@@ -12,7 +12,8 @@ type purse struct {
 	replicas int
 }
 
-// endow gives the lots of namespaces with quotas what those leave them: beside what is there, or anew.
+// endow gives the lots of namespaces with quotas what those leave them: beside what is there, or
+// anew.
 func (s *sharing) endow(t *Tenants, anew bool) {
 	purses := map[string]*purse{}
 	for i := range s.lots {

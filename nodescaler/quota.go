@@ -12,20 +12,20 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Quota is what each namespace that it fits may take, of all machines together. What a namespace wants beyond
-// that is held: no machine is ordered for it, and no other namespace waits for it. Pods that the scheduler puts
-// onto room that is there are not held.
+// Quota limits what each matching namespace may take of all machines. Pods beyond it are held: no
+// machine is ordered for them, and no other namespace waits for them. Pods that the scheduler binds
+// to existing room are not held.
 type Quota struct {
 	// Namespace is a name, in which * is any letters. Of several quotas that fit, the first counts.
 	Namespace string
-	// Rate is what the namespace's part of the machines may cost an hour, Replicas how many pods may have a
-	// machine, daemons aside, and Orders how many machines may be ordered for it in an hour. 0 is no limit.
+	// Rate limits the hourly cost of the namespace's part of the machines, Replicas the pods with
+	// a machine, without daemons, and Orders the machines ordered for it in an hour. 0 is no limit.
 	Rate     pricing.Rate `json:",omitempty"`
 	Replicas int          `json:",omitempty"`
 	Orders   int          `json:",omitempty"`
 }
 
-// Fits reports whether it is the quota of a namespace.
+// Fits reports whether the quota matches a namespace.
 func (q *Quota) Fits(namespace string) bool {
 	fits, err := path.Match(q.Namespace, namespace)
 	return fits && err == nil
@@ -73,7 +73,8 @@ type Take struct {
 	Replicas, Orders int
 }
 
-// Tenants works out what namespaces with quotas take; nil, which every method answers, where there are no quotas.
+// Tenants computes what namespaces with quotas take. It returns nil without quotas; every method
+// accepts nil.
 func (x *Index) Tenants() *Tenants {
 	if len(x.Quotas) == 0 {
 		return nil
@@ -114,12 +115,13 @@ func (t *Tenants) Of(namespace string) *Tenant {
 	return tenant
 }
 
-// Split says what each namespace pays for a machine that carries these pods, by what they ask for. All of the
-// machine is paid for: who alone has a small pod on it keeps all of it.
+// Split divides the price of a machine between the namespaces of its pods, by their requests. The
+// whole price is divided: a namespace with the only pod on a machine pays for all of it.
 func Split(rate pricing.Rate, capacity pricing.Resources, pods []*Pod) map[string]pricing.Rate {
 	weights, all := map[string]float64{}, 0.0
 	for _, p := range pods {
-		w := weight(p.Requests, capacity) + 1e-6 // a pod that asks for nothing keeps its machine, too
+		// A pod without requests needs its machine, too.
+		w := weight(p.Requests, capacity) + 1e-6
 		weights[p.Namespace()] += w
 		all += w
 	}
@@ -130,13 +132,13 @@ func Split(rate pricing.Rate, capacity pricing.Resources, pods []*Pod) map[strin
 	return parts
 }
 
-// weight is what requests are of a machine: the sum of their parts of its CPU and memory.
+// weight is the part of a machine that requests take: the sum of their parts of its CPU and memory.
 func weight(r, capacity pricing.Resources) float64 {
 	return max(float64(r.CPU), 0)/float64(max(capacity.CPU, 1)) + max(float64(r.Memory), 0)/float64(max(capacity.Memory, 1))
 }
 
-// Least is the least that a pod can come to, on any machine and beside any others: pods on a full
-// machine have weights of two together at most.
+// Least is the lowest cost that a pod can have, on any machine and beside any other pods. The
+// weights of the pods on a full machine sum up to two at most.
 func (t *Tenants) Least(requests pricing.Resources) pricing.Rate {
 	if rate, known := t.least[requests]; known {
 		return rate
@@ -158,7 +160,7 @@ func (t *Tenants) Least(requests pricing.Resources) pricing.Rate {
 	return least
 }
 
-// Beyond says why a namespace may not take so much more than it takes now, or nil.
+// Beyond is the reason why a namespace may not take so much more, or nil if it may.
 func (t *Tenant) Beyond(more Take) *Reason {
 	text := ""
 	switch would := (Take{sum(t.Takes.Rate, more.Rate), t.Takes.Replicas + more.Replicas, t.Takes.Orders + more.Orders}); {
@@ -174,7 +176,7 @@ func (t *Tenant) Beyond(more Take) *Reason {
 	return &Reason{Code: NamespaceQuota, Text: fmt.Sprintf("namespace %s is at its quota: %s", t.Namespace, text)}
 }
 
-// room is how many more pods a namespace may have that come to so much each.
+// room is how many more pods of this cost a namespace may have.
 func (t *Tenant) room(more Take, each pricing.Rate) int {
 	n := math.MaxInt
 	if t.Replicas > 0 {
@@ -186,7 +188,7 @@ func (t *Tenant) room(more Take, each pricing.Rate) int {
 	return n
 }
 
-// Held is how many pods of a workload no machine is ordered for, and why.
+// Held is a number of pods of a workload that no machine is ordered for, and why.
 type Held struct {
 	// Workload is as pods have it; empty are bare pods.
 	Workload  string `json:"workload,omitempty"`
@@ -199,15 +201,16 @@ type Held struct {
 type Wanted struct {
 	Pending []*Pod // in the order of the index
 	Future  []Future
-	// Held is what exceeds quotas, by namespace and workload, and At the namespaces that it is held of.
+	// Held is what exceeds quotas, by namespace and workload, and At the namespaces that it is held
+	// of.
 	Held []Held
 	At   map[string]bool
 }
 
-// Admit says for which of the pods that wait, and of the replicas that are to come, machines may be ordered: of
-// those of a namespace with a quota the ones that wait longest, then those that are decided on, then those that
-// are only expected, as far as the quota can have room for them. Whether it has is known once it is known what
-// they need. Pods that no machine helps are none of them.
+// Admit selects the pending pods and future replicas that machines may be ordered for. For a
+// namespace with a quota these are the longest waiting pods, then replicas that are decided on,
+// then expected ones, at most as many as the quota may have room for. The exact room is known only
+// after packing. Pods that no machine helps are never selected.
 func (t *Tenants) Admit(x *Index) Wanted {
 	if t == nil {
 		return Wanted{Pending: x.Pending, Future: x.Future}
@@ -236,7 +239,7 @@ func (t *Tenants) Admit(x *Index) Wanted {
 	return w
 }
 
-// admit takes as many of so many like pods as their namespace may have, and notes the rest.
+// admit returns how many of count equal pods their namespace may have, and notes the rest as held.
 func (t *Tenants) admit(more map[string]Take, held map[string]*Held, p *Pod, count int) int {
 	tenant := t.Of(p.Namespace())
 	if tenant == nil || count <= 0 {
@@ -253,7 +256,7 @@ func (t *Tenants) admit(more map[string]Take, held map[string]*Held, p *Pod, cou
 	return n
 }
 
-// Hold notes that no machine is ordered for so many pods like one of a namespace.
+// Hold notes that so many pods like this one are held.
 func Hold(held map[string]*Held, namespace string, p *Pod, count int, why *Reason) {
 	key := cmp.Or(p.Workload, namespace+"/")
 	if held[key] == nil {

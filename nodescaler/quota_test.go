@@ -36,8 +36,8 @@ func TestNamespacesOfPods(t *testing.T) {
 	}
 }
 
-// A machine is paid for whole, by all who have pods on it, each by what they ask for; and nobody pays less for a pod
-// than the least that it can come to, on a machine that holds them.
+// The whole price of a machine is divided between the namespaces with pods on it, by their
+// requests. No namespace pays less for a pod than the least that a machine which holds it can cost.
 func TestMachinesAreSplitWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		shape := pricing.Shape{Name: "m", CPU: 4000, Memory: 8 * pricing.GiB}
@@ -73,8 +73,8 @@ func TestMachinesAreSplitWhole(t *testing.T) {
 	})
 }
 
-// Replicas that are shared out keep to quotas, and what one namespace wants beyond its own takes no place from others.
-// What costs nothing is bounded by the number of replicas alone.
+// Replicas that are shared out keep to quotas, and what one namespace wants beyond its own takes no
+// place from others. What costs nothing is bounded by the number of replicas alone.
 func TestRoomUnderAQuota(t *testing.T) {
 	rates := func(r pricing.Rate) Tenant { return Tenant{Quota: &Quota{Rate: r}} }
 	for _, c := range []struct {
@@ -135,8 +135,8 @@ func TestPlacesAreSharedWithinQuotas(t *testing.T) {
 	}
 }
 
-// step is the world some time after the one before: pods of a workload wait, are placed or are gone, and there is a
-// node with room or not.
+// step is the world some time after the one before: pods of a workload wait, are placed or are
+// gone, and there is a node with room or not.
 type step struct {
 	after   time.Duration
 	waiting int

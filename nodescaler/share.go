@@ -19,15 +19,14 @@ type Ask struct {
 	Bid  podscaler.Bid
 }
 
-// Share says for each ask where its further replicas would go: the nodes that are there, the machines
-// on their way, and those that could be bought. What several want goes to the one that bids most for
-// it, a replica at a time; replicas that are asked for already come first, and asks without a bid are
-// served after those with one, the one that has least of what it may have first. The order of the asks
-// does not matter.
+// Share computes for each ask where its further replicas would run: on existing nodes, on machines
+// in flight, and on machines that could be bought. Contested room goes to the highest bid, one
+// replica at a time. Replicas that exist already come first. Asks without a bid come last, in order
+// of how little of their maximum they have. The order of the asks does not matter.
 //
-// Places are told apart by room, labels and taints, and filled first fit in order of names. That is
-// not the packing that an order is worked out by, and may leave a replica out that a cleverer one
-// places, never the other way round.
+// Places are distinguished by room, labels and taints, and filled first fit in order of names.
+// Orders are packed by a better algorithm, so Share may fail to place a replica that an order would
+// place. The converse never happens.
 func Share(x *Index, asks []Ask) []podscaler.Places {
 	s := newSharing(x, asks)
 	s.fill()
@@ -63,10 +62,11 @@ type sharing struct {
 type lot struct {
 	ask         *Ask
 	held, ready int // replicas with a place, and those of them with one on a node that is ready
-	next        int // the bin of the present auction that may take another: those before it are full
-	places      podscaler.Places
-	purse       *purse       // what its namespace may still take; nil without a quota
-	each        pricing.Rate // what a replica comes to at least
+	// next is the first bin of the present auction that may have room: those before it are full.
+	next   int
+	places podscaler.Places
+	purse  *purse       // what its namespace may still take; nil without a quota
+	each   pricing.Rate // what a replica comes to at least
 }
 
 // bin is a node or a machine on its way, and the room that is left on it.
@@ -77,7 +77,7 @@ type bin struct {
 	slots int
 	crowd Crowd
 	ready bool
-	// node is the node's name, and pool the machine's pool; empty where there is none.
+	// node is the node's name, and pool the machine's pool; empty without a node or a pool.
 	node, pool string
 }
 
@@ -109,12 +109,13 @@ func newSharing(x *Index, asks []Ask) *sharing {
 	return s
 }
 
-// spent reports whether a machine's money is spent. That of a spare is to be had: it is woken in place of an order,
-// or given back where it is in the way of one. What is on a host that is away can be neither.
+// spent reports whether a machine's money cannot be used for an order. That of a spare can: the
+// spare is woken in place of the order, or returned to make room for it. On an offline host neither
+// is possible.
 func (x *Index) spent(m *Machine) bool { return !m.Kept() || x.Away(m.Host) }
 
-// arrives reports whether a machine is expected to take pods and does not yet: it is no node, or is woken from
-// being a spare, or its node is new.
+// arrives reports whether a machine is expected to take pods and does not yet: it is no node, or is
+// woken from being a spare, or its node is new.
 func (x *Index) arrives(m *Machine) bool {
 	n := x.NodeOf(m.Name)
 	return m.Phase.Live() && !x.Away(m.Host) &&
@@ -127,7 +128,8 @@ func (p *PoolSize) bin(shape pricing.Shape) *bin {
 	return &bin{p.Node(), r.Free, r.Extra, r.Slots, r.Crowd, false, "", p.Name}
 }
 
-// settle counts the replicas that have a node, and places the pods of others that have none yet out of the way.
+// settle counts the replicas that have a node, and places the pods of others that have none yet out
+// of the way.
 func (s *sharing) settle() {
 	for i, of := range s.of {
 		if p := &s.x.Snapshot.Pods[i]; of >= 0 && p.Node != "" && !p.goes() {
@@ -166,7 +168,7 @@ func (b *bin) take(p *Pod) {
 	b.room, b.extra, b.slots, b.crowd = b.room.Minus(p.Requests), b.extra.Minus(p.Extra), b.slots-1, b.crowd.With(p)
 }
 
-// first is the first bin that takes the pod, from the one given on; there is none if it is the number of the bins.
+// first returns the index of the first bin, at or after from, that takes the pod, or len(bins).
 func first(bins []*bin, p *Pod, from int) int {
 	for from < len(bins) && !bins[from].fits(p) {
 		from++
@@ -174,8 +176,8 @@ func first(bins []*bin, p *Pod, from int) int {
 	return from
 }
 
-// worth is what the lot's next replica is worth for each CPU that it takes: more than any bid while it is
-// asked for already, and less where nothing was bid.
+// worth is what the lot's next replica is worth for each CPU that it takes: more than any bid while
+// it is asked for already, and less where nothing was bid.
 func (l *lot) worth() float64 {
 	switch next := l.held; {
 	case next < l.ask.Replicas:
@@ -186,8 +188,8 @@ func (l *lot) worth() float64 {
 	return math.Inf(-1)
 }
 
-// turn is a lot, and what decides when it is served: what its next replica is worth, and how much it has of what it
-// may have.
+// turn is a lot, and what decides when it is served: what its next replica is worth, and how much
+// it has of what it may have.
 type turn struct {
 	*lot
 	worth, part float64
@@ -197,8 +199,8 @@ func (l *lot) turn() turn {
 	return turn{l, l.worth(), float64(l.held) / float64(max(l.ask.Most, 1))}
 }
 
-// before is the order of turns: the lot whose next replica is worth most comes first, and of equal worth the
-// one that has least of what it may have.
+// before is the order of turns: the lot whose next replica is worth most comes first, and of equal
+// worth the one that has least of what it may have.
 func before(a, b *turn) bool {
 	if by := cmp.Compare(b.worth, a.worth); by != 0 {
 		return by < 0
@@ -229,7 +231,8 @@ func (q queue) down(i int) {
 	}
 }
 
-// wanting queues the lots that one of the bins has room for, and returns the least that any of them asks for.
+// wanting queues the lots that one of the bins has room for, and returns the least that any of them
+// asks for.
 func (s *sharing) wanting(bins []*bin) (q queue, least pricing.Resources) {
 	q, least = make(queue, 0, len(s.lots)), pricing.Resources{CPU: math.MaxInt64, Memory: math.MaxInt64}
 	for i := range s.lots {
@@ -245,7 +248,7 @@ func (s *sharing) wanting(bins []*bin) (q queue, least pricing.Resources) {
 	return q, least
 }
 
-// auction fills bins, the replica that is worth most first, until nobody finds room.
+// auction fills bins, the replica with the highest worth first, until none finds room.
 func (s *sharing) auction(bins []*bin) {
 	q, least := s.wanting(bins)
 	open := 0 // the first bin that is not too full for all of them
@@ -295,7 +298,7 @@ func (b *bin) count(p *Pod) int {
 	return b.extra.Times(p.Extra, max(n, 0))
 }
 
-// price tells every lot what its next machine would be.
+// price computes for every lot what its next machine would be.
 func (s *sharing) price() {
 	for i := range s.lots {
 		l := &s.lots[i]

@@ -27,8 +27,8 @@ func web(replicas, want int) nodescaler.Ask {
 	}
 }
 
-// Scenario 33: machines of four places at 10 an hour. What is paid for is filled; a further machine is
-// bought if the hard limit allows its price.
+// Scenario 33: machines of four places at 10 an hour. What is paid for is filled; a further machine
+// is bought if the hard limit allows its price.
 func TestScenario33WhatIsPaidForIsFilledAndTheLimitHolds(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -43,7 +43,7 @@ func TestScenario33WhatIsPaidForIsFilledAndTheLimitHolds(t *testing.T) {
 		{"one of 40 does", 13, 40, 12, 16, "", 4, 10},
 		{"but no fifth", 17, 40, 12, 16, nodescaler.LimitReached, 4, 10},
 		{"one of 39.99 does not either", 13, 39, 12, 12, nodescaler.LimitReached, 0, 0},
-		{"a limit that is reached is told to who wants no more, too", 12, 30, 12, 12, nodescaler.LimitReached, 0, 0},
+		{"a reached limit is reported to asks that want no more, too", 12, 30, 12, 12, nodescaler.LimitReached, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := fleet(0, []int{3, 3, 3}, nil)
@@ -89,7 +89,7 @@ func TestPlacesAreWhereReplicasMayGo(t *testing.T) {
 		"on one that boots":                          {machine(nodescaler.Booting), 4, 8, 20, ""},
 		"not on one that goes":                       {machine(nodescaler.Deleting), 4, 4, 20, ""},
 		"not on one that failed":                     {machine(nodescaler.Failed), 4, 4, 20, ""},
-		"not on one that boots where nobody knows how it is": {func(s *nodescaler.Snapshot) {
+		"not on a booting one on an offline host": {func(s *nodescaler.Snapshot) {
 			machine(nodescaler.Booting)(s)
 			s.Hosts = append(s.Hosts, nodescaler.Host{Host: pricing.Host{Name: "pve2", Room: s.Hosts[0].Room}})
 			s.Machines[1].Host = "pve2"
@@ -241,7 +241,8 @@ func TestNobodyIsPromisedMoreThanThereIs(t *testing.T) {
 		if s.Limit > 0 {
 			may = min(may, max(int((s.Limit-paid)/x.Rate(shape, "pve1")), 0))
 		}
-		// What is left of the nodes may not be counted twice, so that all of it is in the last machines.
+		// What is left of the nodes may not be counted twice, so that all of it is in the last
+		// machines.
 		if !most.Within(shape.Resources().Times(may)) {
 			t.Fatalf("places take %v of %d machines that may be bought", most, may)
 		}
@@ -264,14 +265,14 @@ func TestTheOrderOfAsksDoesNotMatter(t *testing.T) {
 	})
 }
 
-// unit is a replica that somebody may have.
+// unit is one replica that a workload may have.
 type unit struct {
 	ask   int
 	worth float64
 }
 
-// twin shares places of one size: everybody's replicas in one list, that which is worth most first, and
-// from its front as many as there are places.
+// twin shares places of one size: everybody's replicas in one list, that which is worth most first,
+// and from its front as many as there are places.
 func twin(asks []nodescaler.Ask, coming, perMachine, machines int) (got [][2]int) {
 	var units []unit
 	for i, a := range asks {
@@ -308,7 +309,8 @@ func TestWhatIsWorthMoreGetsTheRoom(t *testing.T) {
 		s := fleet(0, make([]int, rapid.IntRange(0, 3).Draw(t, "nodes")), nil)
 		s.Pools[0].Max = len(s.Machines) + rapid.IntRange(0, 3).Draw(t, "more")
 		count := rapid.IntRange(1, 3).Draw(t, "asks")
-		// Each worth once, so that there is no tie, and falling, as each further replica helps less.
+		// Each worth once, so that there is no tie, and falling, as each further replica helps
+		// less.
 		worths := rapid.Permutation([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}).Draw(t, "worths")
 		var asks []nodescaler.Ask
 		for i := range count {
@@ -340,8 +342,8 @@ func TestAsksWithoutABidComeLastAndEvenly(t *testing.T) {
 	}
 }
 
-// BenchmarkShare100Workloads200Nodes is room for 100 workloads on 200 nodes and 40 hosts, at a price list
-// with prices by host and under a limit.
+// BenchmarkShare100Workloads200Nodes is room for 100 workloads on 200 nodes and 40 hosts, at a
+// price list with prices by host and under a limit.
 func BenchmarkShare100Workloads200Nodes(b *testing.B) {
 	s, asks := crowd()
 	for b.Loop() {

@@ -1,7 +1,7 @@
 package nodescaler
 
-// Sight is what the API server shows of a machine's nodes at one moment, asked directly: the last look
-// before something is stopped or destroyed.
+// Sight is what the API server shows of a machine's nodes at one moment, asked directly: the last
+// look before something is stopped or destroyed.
 type Sight struct {
 	Nodes []SeenNode
 }
@@ -11,8 +11,8 @@ type SeenNode struct {
 	Identity
 	UID   string
 	Ready bool
-	// Pods are those that a drain would have to move, as namespace/name: no daemons, no mirrors, none
-	// that have finished.
+	// Pods are those that a drain would have to move, as namespace/name: no daemons, no mirrors,
+	// none that have finished.
 	Pods []string
 	// LocalClaims are as in Node.
 	LocalClaims []string

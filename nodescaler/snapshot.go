@@ -7,12 +7,11 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Snapshot is the world as one step sees it. It is built once, sorted by name throughout, and
+// Snapshot is what one step observed. It is built once, sorted by name throughout, and
 // never written to: policies copy what they change.
 type Snapshot struct {
 	Now time.Time
-	// Jumped is when the clock was seen to jump; zero is never. What is said to have been before then was at another
-	// time than it says.
+	// Jumped is when the clock was observed to jump; zero is never. Times before it are wrong.
 	Jumped   time.Time `json:",omitzero"`
 	Pools    []Pool
 	Hosts    []Host
@@ -22,57 +21,61 @@ type Snapshot struct {
 	// Future are replicas already decided on that do not exist as pods yet.
 	Future  []Future
 	Budgets []Budget
-	// Prices is the price book; none is pricing.DefaultBook.
+	// Prices is the price book; nil is pricing.DefaultBook.
 	Prices *pricing.Book
 	// Limit is what all machines together may cost an hour; 0 is no limit.
 	Limit pricing.Rate
-	// Quotas are what namespaces may take, and Ordered how many machines were ordered for each in the last hour.
+	// Quotas limit what namespaces may take. Ordered counts the machines ordered for each in the
+	// last hour.
 	Quotas  []Quota        `json:",omitempty"`
 	Ordered map[string]int `json:",omitempty"`
 }
 
-// Pool is a kind of machine that may be bought, with its limits.
+// Pool is a set of machines that are made alike, with its limits.
 type Pool struct {
 	Name   string
 	Shapes []pricing.Shape
-	// Reserved is what the system and the kubelet take of every node, and Daemons what DaemonSets and static pods
-	// take of what is left.
+	// Reserved is what the system and the kubelet take of every node, and Daemons what DaemonSets
+	// and static pods take of what is left.
 	Reserved pricing.Resources
 	Daemons  Daemons `json:",omitzero"`
-	// PodSlots is how many pods a node takes whatever their size; 0 is Kubernetes' 110.
+	// PodSlots is how many pods a node takes, of any size; 0 is Kubernetes' 110.
 	PodSlots int
-	// Extra is what each machine will have besides CPU and memory: devices, huge pages. Ephemeral storage is that of the
-	// shape's disk unless it is among it. Seen is what nodes turned out to have, by shape; NewIndex fills it in.
+	// Extra is what each machine will have besides CPU and memory: devices, huge pages. Without an
+	// entry for ephemeral storage the shape's disk counts. Seen is what nodes were observed to
+	// have, by shape; NewIndex fills it in.
 	Extra    pricing.Amounts                   `json:",omitempty"`
 	Seen     map[pricing.Shape]pricing.Amounts `json:"-"`
 	Min, Max int
-	// Closed says why the pool makes no machines for now, as where they failed in a row; nil if it does. Those
-	// that it has are as good as ever, and its spares can be woken.
+	// Closed is why the pool makes no machines for now, such as failures in a row; nil if it does.
+	// Its existing machines remain usable, and its spares can be woken.
 	Closed *Reason `json:",omitempty"`
-	// HeldUp and HeldDown say why nothing is done for now that gives the pool more capacity, or less, as where
-	// somebody has paused it. One that is held up makes no machines and wakes no spares; one that is held down
-	// empties, stops and deletes none. Policies plan around both: what waited for such a pool would wait for ever.
+	// HeldUp and HeldDown are the reasons why the pool gains or loses no capacity for now, such as
+	// a pause. A pool that is held up makes no machines and wakes no spares. One that is held down
+	// drains, stops and deletes none. Policies plan around both: pods that waited for such a pool
+	// might wait for ever.
 	HeldUp, HeldDown *Reason `json:",omitempty"`
-	// Refused is what the pool makes none of for now, though it is not closed.
+	// Refused are the orders that an open pool refuses for now.
 	Refused []RefusedOrder `json:",omitempty"`
 	// Hosts names the hosts that may carry the pool's machines; empty for all.
 	Hosts []string
-	// Maintenance names hosts that keep what they have of the pool and get nothing new: no machine is made
-	// there, and no spare woken.
+	// Maintenance names hosts that keep what they have of the pool and get nothing new: no machine
+	// is made there, and no spare woken.
 	Maintenance []string `json:",omitempty"`
-	// Labels are all that the pool's nodes will carry, the well-known ones included: a pod's
-	// selector is held against them before there is a node.
+	// Labels are all that the pool's nodes will carry, including the well-known ones, so that
+	// selectors can be matched before a node exists.
 	Labels map[string]string
 	Taints []Taint
 }
 
-// Daemons are pods that come with every machine of a pool: what static pods take, and a pod of each DaemonSet.
+// Daemons are pods that come with every machine of a pool: what static pods take, and a pod of each
+// DaemonSet.
 type Daemons struct {
 	Static Used   `json:",omitzero"`
 	Sets   []*Pod `json:",omitempty"`
 }
 
-// RefusedOrder is a kind of machine that a pool makes none of for now, and why.
+// RefusedOrder is a kind of order that a pool refuses for now, and why.
 type RefusedOrder struct {
 	Shape pricing.Shape // of this shape; the zero value is any
 	Host  string        // on this host; empty is any
@@ -93,7 +96,8 @@ type Host struct {
 // Phase is how far a machine has come.
 type Phase string
 
-// The phases of a machine's life, in order; Failed is the other way out, and Spare a way back to Booting.
+// The phases of a machine's life, in order; Failed is the other way out, and Spare a way back to
+// Booting.
 const (
 	Ordered  Phase = "Ordered"  // asked for; cloning, or waiting to
 	Booting  Phase = "Booting"  // started, not yet a node
@@ -109,12 +113,13 @@ type Machine struct {
 	// ProviderID is what its node carries, or will carry, as spec.providerID. It is known from
 	// the order on; empty where nothing has to find a machine by it.
 	ProviderID string
-	// SystemUUID is what its node's system management BIOS says; empty where that is not known.
+	// SystemUUID is what the node's system management BIOS reports; empty if unknown.
 	SystemUUID string `json:",omitempty"`
-	// Held says why nothing may empty, stop or destroy it; nil if nothing does. See Index.Hold.
+	// Held is why the machine must not be drained, stopped or destroyed; nil if it is not held.
+	// See Index.Hold.
 	Held *Reason `json:",omitempty"`
-	// LostIDs are provider ids that it was to have and that became somebody else's before it was
-	// made. Who was told of one is to be told that it goes; no node will come with it.
+	// LostIDs are provider IDs that were reserved for the machine until another VM took their
+	// VMIDs. A client that was given one must learn that it is void: no node will ever carry it.
 	LostIDs []string
 	Order   string // the order it came from; carried by name, tags and notes
 	Pool    string
@@ -127,42 +132,43 @@ type Machine struct {
 	Problem string    // what went wrong, when something did
 	// NoRoom is set when that was a lack of room: another host, pool or hour may have some.
 	NoRoom bool
-	// Keep marks a machine that was ordered to become a spare: it joins, and is stashed. Until it is
-	// woken it is no capacity, however far it has come.
+	// Keep marks a machine that was ordered to become a spare: it joins and is stashed. Until it is
+	// woken it is no capacity, in any phase.
 	Keep bool
 	// Woken is when it was last started from being a spare; zero is never.
 	Woken time.Time
-	// Drifted says in what it differs from what its pool makes now; empty if it does not, or if that
-	// is not known. One that drifted is not to be woken.
+	// Drifted is how the machine differs from what its pool would make now; empty if it does not,
+	// or if that is unknown. A drifted spare must not be woken.
 	Drifted string
 }
 
-// Kept reports whether the machine is a spare, or on its way to become one. It is nobody's capacity.
+// Kept reports whether the machine is a spare, or on its way to become one. It is no capacity.
 func (m *Machine) Kept() bool {
 	return m.Phase == Spare || m.Keep && m.Phase.Live()
 }
 
-// Waking reports whether the machine was a spare and is started: its node is there, and says nothing yet.
+// Waking reports whether the machine was a spare and is starting: its Node exists and is not Ready.
 func (m *Machine) Waking() bool { return m.Phase == Booting && !m.Woken.IsZero() }
 
-// Node is a cluster node, whether or not one of our machines stands behind it.
+// Node is a cluster node, on one of our machines or on any other.
 type Node struct {
 	Name       string
 	Machine    string // the machine's name; empty for nodes that are not ours
 	ProviderID string `json:",omitempty"`
 	SystemUUID string `json:",omitempty"`
-	// LocalClaims are claims whose volumes lie on the node's own disk, as namespace/name, but for those
-	// that may be lost. They go with the machine, whether or not a pod uses them now.
+	// LocalClaims are claims whose volumes lie on the node's own disk, as namespace/name, but for
+	// those that may be lost. They go with the machine, whether or not a pod uses them now.
 	LocalClaims []string `json:",omitempty"`
 	// ClaimsUnknown is set where the cluster's volumes could not be read.
 	ClaimsUnknown bool `json:",omitempty"`
 	Pool          string
 	Allocatable   pricing.Resources
-	Extra         pricing.Amounts `json:",omitempty"` // what is allocatable besides: devices, huge pages, ephemeral storage
-	PodSlots      int             // 0 is Kubernetes' 110
-	Labels        map[string]string
-	Taints        []Taint
-	Ready         bool
+	// Extra is what is allocatable besides: devices, huge pages, ephemeral storage.
+	Extra    pricing.Amounts `json:",omitempty"`
+	PodSlots int             // 0 is Kubernetes' 110
+	Labels   map[string]string
+	Taints   []Taint
+	Ready    bool
 	// Cordoned nodes take no new pods. Draining ones were cordoned by us, to be emptied and
 	// returned; that mark is kept on the node, so that it outlives the process.
 	Cordoned bool
@@ -170,11 +176,10 @@ type Node struct {
 	Joined   time.Time
 }
 
-// NodeStartup is how long a node may have been there and not be ready yet, because it is new: its network
-// comes up last.
+// NodeStartup is how long a new node may be not ready, because its network comes up last.
 const NodeStartup = 15 * time.Minute
 
-// Starting reports whether the node is not ready because it is new: it has been there for less than a time.
+// Starting reports whether the node is not ready and younger than a time.
 func (n *Node) Starting(now time.Time, within time.Duration) bool {
 	return !n.Ready && now.Sub(n.Joined) < within
 }
@@ -184,29 +189,33 @@ type Pod struct {
 	podscaler.Pod
 	Workload string // owner, as namespace/name; empty for a bare pod
 	Node     string // empty until it is bound
-	// Nominated is the node on which the scheduler makes room for the pod: those that it preempts are leaving.
+	// Nominated is the node on which the scheduler makes room for the pod: those that it preempts
+	// are leaving.
 	Nominated string `json:",omitempty"`
 	Requests  pricing.Resources
 	Extra     pricing.Amounts `json:",omitempty"` // what it asks for besides
 	Priority  int
 	// Unschedulable is set once the scheduler has tried and found no node.
 	Unschedulable bool
-	// Unhelped says why no machine is ordered for it for now though it waits: one that had room did not help.
+	// Unhelped is why no machine is ordered for the pending pod for now: a node with room did not
+	// help it.
 	Unhelped string `json:",omitempty"`
 	Created  time.Time
 	Selector map[string]string
-	// Affinity is what it requires of its node besides, if it is not nil, and Volumes what its volumes require.
+	// Affinity is its required node affinity, or nil, and Volumes that of its volumes.
 	Affinity    Affinity   `json:",omitzero"`
 	Volumes     []Affinity `json:",omitempty"`
 	Tolerations []Toleration
-	// Has are the marks by which other pods may refuse to share a node with it, and Repels those that it refuses
-	// to share one with: labels, by anti-affinity, and ports of the node. Both are sorted.
+	// Another is what the claims of another replica would ask for; nil if that is the same.
+	Another *Claims `json:",omitempty"`
+	// Has are the marks by which other pods may refuse to share a node with it, and Repels those
+	// that it refuses to share one with: labels, by anti-affinity, and ports of the node. Both are
+	// sorted.
 	Has    []string `json:",omitempty"`
 	Repels []string `json:",omitempty"`
 	// Topology are the rules by which it is to be spread, or kept apart, over nodes and zones.
 	Topology []Topology `json:",omitempty"`
-	// Prefers is what it would rather have of its node, and Noted the marks by which others prefer a node beside it, or
-	// away from it.
+	// Prefers are its preferences, and Noted the marks by which others prefer its node or avoid it.
 	Prefers []Preference `json:",omitempty"`
 	Noted   []string     `json:",omitempty"`
 	// Daemon pods come with every node, and leave with it; they hold no node back.
@@ -214,6 +223,13 @@ type Pod struct {
 	// Pinned pods must not be evicted: bare, with local storage, or marked by their owner.
 	// The text is why.
 	Pinned string
+}
+
+// Claims is what the claims of a pod ask of its node: what their volumes require, and what it
+// selects, SelectNowhere where no node has what they ask for.
+type Claims struct {
+	Volumes  []Affinity        `json:",omitempty"`
+	Selector map[string]string `json:",omitempty"`
 }
 
 // Future is a number of like pods that are decided on and do not exist yet, and how many more are
@@ -231,7 +247,7 @@ type Budget struct {
 }
 
 // Taint keeps pods away that do not tolerate it. Effect is NoSchedule or NoExecute;
-// PreferNoSchedule keeps nothing away and is not carried.
+// PreferNoSchedule makes no node infeasible and is omitted.
 type Taint struct {
 	Key, Value, Effect string
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// berth is a pool with a node that works, a spare, one that is woken and one that is to become a spare.
+// berth is a pool with a node that works, a spare, one that is woken and one that is to become a
+// spare.
 func berth() *Snapshot {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	node := func(name string, change func(*Node)) Node {
@@ -83,12 +84,12 @@ func TestCheckOfSpares(t *testing.T) {
 		{name: "an emptied machine is stashed and a spare woken", plan: []Action{do(Stash, "w-1"), do(Wake, "w-2")}},
 		{name: "one that was ordered as a spare is stashed", plan: []Action{on(Cordon, "w-4"), do(Stash, "w-4")}},
 		{name: "or let be a machine like any other", plan: []Action{do(Wake, "w-4")}},
-		{name: "a spare that drifted is given back", plan: []Action{do(Return, "w-5")}},
-		{name: "a spare is given back whatever the minimum", plan: []Action{do(Return, "w-2")}, world: func(s *Snapshot) { s.Pools[0].Min = 4 }},
+		{name: "a spare that drifted is returned", plan: []Action{do(Return, "w-5")}},
+		{name: "a spare is returned regardless of the minimum", plan: []Action{do(Return, "w-2")}, world: func(s *Snapshot) { s.Pools[0].Min = 4 }},
 
 		{name: "nothing there", plan: []Action{do(Stash, "w-9"), do(Wake, "w-9")}, want: []string{NotThere, NotThere}},
 		{name: "woken twice", plan: []Action{do(Wake, "w-2"), do(Wake, "w-2")}, want: []string{Repeated, HostOvercommitted}},
-		{name: "woken and given back", plan: []Action{do(Wake, "w-2"), do(Return, "w-2")}, want: []string{Repeated}},
+		{name: "woken and returned", plan: []Action{do(Wake, "w-2"), do(Return, "w-2")}, want: []string{Repeated}},
 		{name: "woken without having been a spare", plan: []Action{do(Wake, "w-1")}, want: []string{NotSpare}},
 		{name: "woken while it is being woken", plan: []Action{do(Wake, "w-3")}, want: []string{NotSpare}},
 		{name: "woken though it drifted", plan: []Action{do(Wake, "w-5")}, want: []string{NotSpare}},
@@ -111,7 +112,7 @@ func TestCheckOfSpares(t *testing.T) {
 			}},
 		{name: "stashed below the minimum", plan: []Action{do(Stash, "w-1")}, want: []string{ReturnBelowMin}, world: func(s *Snapshot) { s.Pools[0].Min = 2 }},
 		{name: "stashed while its node is not ready", plan: []Action{do(Stash, "w-1")}, want: []string{NotJoined}, world: func(s *Snapshot) { s.Nodes[0].Ready = false }},
-		{name: "stashed and given back", plan: []Action{do(Stash, "w-1"), do(Return, "w-1")}, want: []string{Repeated, ReturnBelowMin}},
+		{name: "stashed and returned", plan: []Action{do(Stash, "w-1"), do(Return, "w-1")}, want: []string{Repeated, ReturnBelowMin}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := berth()

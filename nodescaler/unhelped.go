@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Unhelped remembers which pods wait for something else than a machine: they stayed unschedulable for minutes
-// beside a node that is ready and has room for them by our reckoning. What the scheduler knows and we do not
-// (a volume that has no room, a constraint of its own) no further machine changes, so none is ordered for pods like
-// them, and none is kept for them, for a while; then they are tried again, each time after twice as long. One of them
-// that is placed ends it. It may be forgotten: then they are tried once more.
+// Unhelped remembers pods that do not lack a machine: they stayed unschedulable for minutes beside
+// a ready node with room for them. The scheduler has a reason that is not observed here, such as a
+// full storage or a constraint of its own, and a further machine would not change it. So none is
+// ordered or kept for pods like them, with a backoff that doubles. It ends when one of them is
+// scheduled. It may be forgotten: then they are retried once more.
 type Unhelped struct {
 	last    time.Time
 	waits   map[string]wait // by pod
@@ -32,19 +32,21 @@ type unhelped struct {
 }
 
 const (
-	// unhelpedAfter is how long a pod has to have waited before room that there is for it counts, and
-	// roomyFor how long there has to be some then. A scheduler tries again at once when a node joins.
+	// unhelpedAfter is how long a pod has to have waited before room that there is for it counts,
+	// and roomyFor how long there has to be some then. A scheduler tries again at once when a node
+	// joins.
 	unhelpedAfter = 4 * time.Minute
 	roomyFor      = time.Minute
-	// Pods are left alone for as long at first and at most. A machine is paid for five minutes and its start each
-	// time that they are tried.
+	// Pods are left alone for as long at first and at most. A machine is paid for five minutes and
+	// its start each time that they are tried.
 	firstUnhelped   = 15 * time.Minute
 	longestUnhelped = 4 * time.Hour
 )
 
 // Mark has the snapshot say of which pods that is so now.
 func (u *Unhelped) Mark(s *Snapshot) {
-	if passed := s.Now.Sub(u.last); passed < 0 || passed > unhelpedAfter { // there was no look for long, or the clock has jumped
+	// No step for a long time, or a jump of the clock.
+	if passed := s.Now.Sub(u.last); passed < 0 || passed > unhelpedAfter {
 		u.waits = nil
 		for _, c := range u.classes {
 			c.roomy = time.Time{}

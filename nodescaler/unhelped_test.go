@@ -17,8 +17,8 @@ type ward struct {
 	began time.Time
 }
 
-// at looks at a minute, at which the pod waits or is placed and the node has room or not, and reports whether the pod
-// is not helped.
+// at looks at a minute, at which the pod waits or is placed and the node has room or not, and
+// reports whether the pod is not helped.
 func (w *ward) at(minute float64, change ...func(*Snapshot)) bool {
 	s := &Snapshot{
 		Now:   w.began.Add(time.Duration(minute * float64(time.Minute))),
@@ -53,7 +53,8 @@ func noRoom(s *Snapshot) { s.Nodes[0].Allocatable.CPU = 50 }
 
 func placed(s *Snapshot) { s.Pods[0].Node, s.Pods[0].Unschedulable = "n", false }
 
-// Four minutes of waiting and one beside room, and then ever longer rests with as long between them; to the minute.
+// Four minutes of waiting and one beside room, and then ever longer rests with as long between
+// them; to the minute.
 func TestPodsThatNothingHelpsRestToTheMinute(t *testing.T) {
 	for _, c := range []struct {
 		name string

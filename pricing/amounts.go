@@ -10,9 +10,10 @@ import (
 	"strconv"
 )
 
-// Amounts are how much there is, or is asked for, of resources that have a name and no field in Resources: ephemeral
-// storage and huge pages in bytes, devices by number. They are sorted by name; what is not among them is 0. Nil is
-// nothing at all, which costs nothing. Like a string, one is only read: what changes one makes another.
+// Amounts are how much there is, or is asked for, of resources that have a name and no field in
+// Resources: ephemeral storage and huge pages in bytes, devices by number. They are sorted by name;
+// what is not among them is 0. Nil is nothing at all, which costs nothing. Like a string, one is
+// only read: what changes one makes another.
 type Amounts []NamedAmount
 
 // NamedAmount is an amount of one resource.
@@ -103,8 +104,8 @@ func first(a, b Amounts) int {
 	return cmp.Compare(a[0].Name, b[0].Name)
 }
 
-// Lacks is the first resource that need asks for more of than there is in a, less what is used of it, or "". What is
-// not asked for may be overcommitted. It allocates nothing.
+// Lacks is the first resource that need asks for more of than there is in a, less what is used of
+// it, or "". What is not asked for may be overcommitted. It allocates nothing.
 func (a Amounts) Lacks(need, used Amounts) string {
 	for i := range need {
 		if n := need[i].N; n > 0 && n > a.Of(need[i].Name)-used.Of(need[i].Name) {
@@ -195,7 +196,8 @@ func (a *Amounts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Quantity is an amount of a named resource as people write it: a number of devices, 2, or a size in bytes, 20Gi.
+// Quantity is an amount of a named resource as people write it: a number of devices, 2, or a size
+// in bytes, 20Gi.
 type Quantity int64
 
 // UnmarshalText reads a whole number or a size.

@@ -24,7 +24,7 @@ func TestAmounts(t *testing.T) {
 		{name: "half", need: pricing.Amounts{{"nvidia.com/gpu", 1}}, times: 2},
 		{name: "one too many", need: pricing.Amounts{{"nvidia.com/gpu", 3}}, lacks: "nvidia.com/gpu"},
 		{name: "none is left", need: pricing.Amounts{{"nvidia.com/gpu", 1}}, used: pricing.Amounts{{"nvidia.com/gpu", 2}}, lacks: "nvidia.com/gpu", times: 2},
-		{name: "there is none", need: pricing.Amounts{{"example.com/fpga", 1}}, lacks: "example.com/fpga"},
+		{name: "absent", need: pricing.Amounts{{"example.com/fpga", 1}}, lacks: "example.com/fpga"},
 		{name: "the first that lacks", need: pricing.Amounts{{"ephemeral-storage", 21 << 30}, {"nvidia.com/gpu", 3}}, lacks: "ephemeral-storage"},
 		{name: "asked for 0", need: pricing.Amounts{{"example.com/fpga", 0}}, times: 9},
 	} {

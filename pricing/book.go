@@ -24,12 +24,12 @@ type Book struct {
 	PerGiB  Micros `json:"pricePerGiBHour,omitempty" strict:"oneof=memory"`
 	// Derived works out the three from power and hardware, in their place.
 	Derived *Derived `json:"derived,omitempty" strict:"oneof=vcpu,oneof=memory"`
-	// PerDiskGB is what an hour of 10⁹ bytes of disk costs a machine that is stopped. While one runs,
-	// its disk is in the prices of its vCPUs and memory.
+	// PerDiskGB is what an hour of 10⁹ bytes of disk costs a machine that is stopped. While one
+	// runs, its disk is in the prices of its vCPUs and memory.
 	PerDiskGB Micros `json:"pricePerDiskGBHour,omitempty"`
-	// PerMachine is what an hour of each machine that runs costs besides its vCPUs and memory: its address,
-	// its license and backup, what its kernel and agents take, its share of the time to clone it. A shape
-	// with one price for everything has it in that.
+	// PerMachine is what an hour of each machine that runs costs besides its vCPUs and memory: its
+	// address, its license and backup, what its kernel and agents take, its share of the time to
+	// clone it. A shape with one price for everything has it in that.
 	PerMachine Micros `json:"pricePerMachineHour,omitempty"`
 	// PerHost is what each host costs for as long as it carries at least one of our machines,
 	// however many: what could be saved by giving back the last of them. Costs that run on
@@ -70,8 +70,9 @@ type Placed struct {
 	Stopped bool // kept, and not running
 }
 
-// DefaultBook charges one unit per vCPU-hour and one per GB-hour, and a two-hundredth of one per hour of a
-// GB of disk that no running machine has: what block storage is to a vCPU where both are for hire.
+// DefaultBook charges one unit per vCPU-hour and one per GB-hour, and a two-hundredth of one per
+// hour of a GB of disk that no running machine has: what block storage is to a vCPU where both are
+// for hire.
 func DefaultBook() *Book {
 	return &Book{Unit: "units", PerVCPU: Unit, PerGB: Unit, PerDiskGB: Unit / 200}
 }
@@ -85,16 +86,16 @@ func (b *Book) Rate(s Shape, host string, at time.Time) Rate {
 	return b.reckon(s, host, at).rate()
 }
 
-// RoomRate is what so much room costs per hour in machines that are paid for anyway: what Rate says,
-// without what having a machine costs.
+// RoomRate is what so much room costs per hour in machines that are paid for anyway: what Rate
+// says, without what having a machine costs.
 func (b *Book) RoomRate(r Resources, at time.Time) Rate {
 	room := *b
 	room.PerMachine = 0
 	return room.Rate(Shape{CPU: r.CPU, Memory: r.Memory}, "", at)
 }
 
-// SpareRate is what a machine of shape s costs per hour while it is stopped: its disk. Its host's fixed
-// part is counted beside it, since the host must be on for the machine to be started.
+// SpareRate is what a machine of shape s costs per hour while it is stopped: its disk. Its host's
+// fixed part is counted beside it, since the host must be on for the machine to be started.
 func (b *Book) SpareRate(s Shape) Rate {
 	if b.PerDiskGB <= 0 || s.Disk <= 0 {
 		return 0
@@ -141,8 +142,9 @@ func (b *Book) Total(machines []Placed, at time.Time) Rate {
 // bytesPerRate is Micros per GB × bytes, in Rate.
 const bytesPerRate = 1e6
 
-// plainRate is Rate for books of nothing but prices per vCPU, GB and machine, the hosts' own among them, as long as the
-// numbers are small enough to do without big ones. A simulated week asks for millions of rates.
+// plainRate is Rate for books of nothing but prices per vCPU, GB and machine, the hosts' own among
+// them, as long as the numbers are small enough to do without big ones. A simulated week asks for
+// millions of rates.
 func (b *Book) plainRate(s Shape, host string) (Rate, bool) {
 	own := b.Hosts[host].Prices
 	if b.PerGiB != 0 || own.PerGiB != nil || b.Derived != nil || len(b.Shapes)+len(b.Tariffs) > 0 {

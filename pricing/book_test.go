@@ -213,13 +213,15 @@ func TestHavingAMachineCosts(t *testing.T) {
 	}
 }
 
-// What having a machine costs is what a machine of no size costs, and room in a machine is all but that.
+// What having a machine costs is what a machine of no size costs, and room in a machine is all but
+// that.
 func TestAMachineCostsItsRoomAndWhatHavingItDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, s, at := drawBook(t), drawShape(t), drawMoment(t)
 		s.Name = "s"
 		room, having := b.RoomRate(s.Resources(), at), b.Rate(pricing.Shape{Name: "s"}, "", at)
-		if off := b.Rate(s, "", at) - room - having; off < -1 || off > 1 || b.PerMachine == 0 && off != 0 { // each is rounded by itself
+		// Each of the three is rounded by itself.
+		if off := b.Rate(s, "", at) - room - having; off < -1 || off > 1 || b.PerMachine == 0 && off != 0 {
 			t.Fatalf("%v costs %s, its room %s and having it %s", s, b.Rate(s, "", at), room, having)
 		}
 		without, flat := *b, pricing.Shape{Name: "flat", CPU: s.CPU, Memory: s.Memory, Disk: s.Memory}
@@ -384,7 +386,8 @@ func drawShape(t *rapid.T) pricing.Shape {
 }
 
 func drawMoment(t *rapid.T) time.Time {
-	return time.Unix(rapid.Int64Range(1_767_000_000, 1_799_000_000).Draw(t, "moment"), 0).UTC() // 2026
+	// A moment in 2026.
+	return time.Unix(rapid.Int64Range(1_767_000_000, 1_799_000_000).Draw(t, "moment"), 0).UTC()
 }
 
 func TestRateNeverFallsWithSize(t *testing.T) {

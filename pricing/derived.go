@@ -9,8 +9,8 @@ import "math/big"
 //
 // Power is stated for a whole host or for each vCPU and GB. What is stated for a whole host,
 // and the hardware, is shared out over all the vCPU and memory that the host has to give, in
-// the stated proportion; machines that fill a host pay for all of it, and capacity that nobody
-// uses is paid by nobody. In a derived book the tariffs are those of energy: a percentage of
+// the stated proportion. Machines that fill a host pay for all of it, and unused capacity is not
+// charged to any machine. In a derived book the tariffs are those of energy: a percentage of
 // PerKWh, or a price of their own.
 type Derived struct {
 	Hardware

@@ -13,9 +13,9 @@ type edition struct {
 	book  *Book
 }
 
-// Reprice charges by another book from a moment on. What is charged for the time before it
-// stays charged by the book that counted then, and what runs runs on. Changes of book are told
-// in order of time; of two at one moment the later told counts.
+// Reprice charges by another book from a moment on. Earlier time remains charged by the earlier
+// book, and machines that run go on running. Calls must be in order of time; of two for the same
+// moment the later call counts.
 func (l *Ledger) Reprice(b *Book, at time.Time) error {
 	at = at.Round(0)
 	last := l.editions[len(l.editions)-1]

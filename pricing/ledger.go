@@ -9,7 +9,7 @@ import (
 )
 
 // Ledger adds up what machines cost while they come and go and tariffs change. It keeps cost
-// exactly and rounds once, when a number is read. Starts and stops may be told in any order of
+// exactly and rounds once, when a number is read. Starts and stops may be entered in any order of
 // time. It is not safe for concurrent use.
 //
 // Cost is kept as a number of Rate × nanoseconds. Every start, stop and change of tariff is a
@@ -35,7 +35,7 @@ type Ledger struct {
 // host's fixed part.
 type charge struct {
 	price func(b *Book, at time.Time) Rate
-	once  bool                // charged once, whatever the count
+	once  bool                // charged once, for any count
 	rates map[[2]int]*big.Int // by index of the edition and of its tariff in force
 	count int                 // machines that run, after the applied events
 }
@@ -229,9 +229,9 @@ func (l *Ledger) apply() {
 	}
 }
 
-// advance returns the point at the last change of prices that is not after a moment, or p if
-// there is none since, and hands each one on the way to note. Where nothing runs, prices do
-// not matter.
+// advance returns the point at the last change of prices that is not after a moment, or p if prices
+// did not change since. It passes each point on the way to note. While nothing runs, prices do not
+// matter.
 func (l *Ledger) advance(p point, to time.Time, note func(point)) point {
 	for l.running > 0 {
 		next, ok := l.nextChange(p.at)

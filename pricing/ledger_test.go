@@ -28,7 +28,7 @@ type life struct {
 
 func minutes(n int) time.Time { return at(time.Duration(n) * time.Minute) }
 
-// ledgerOf tells a ledger of lives in the order given, all starts of a life before its stop.
+// ledgerOf enters lives into a ledger in the given order, the starts of a life before its stop.
 func ledgerOf(t interface{ Fatal(...any) }, b *Book, lives []life) *Ledger {
 	l := NewLedger(b)
 	for _, m := range lives {
@@ -232,9 +232,9 @@ func TestCostOfTwoStretchesIsTheCostOfBoth(t *testing.T) {
 	})
 }
 
-// TestOrderOfTellingDoesNotMatter also reads the ledger between what it is told, so that what
-// was worked out has to be taken back.
-func TestOrderOfTellingDoesNotMatter(t *testing.T) {
+// TestOrderOfEntriesDoesNotMatter also reads the ledger between entries, so that cached sums have
+// to be discarded.
+func TestOrderOfEntriesDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, lives := drawPrices(t), drawLives(t)
 		want := ledgerOf(t, b, lives)
@@ -335,7 +335,7 @@ func BenchmarkLedger(b *testing.B) {
 	const machines = 10_000
 	fill := func() *Ledger {
 		l := NewLedger(book)
-		for i := range machines { // a month in which machines come and go, told as it happens
+		for i := range machines { // a month in which machines come and go, entered as it happens
 			id := fmt.Sprint(i)
 			start := i * 30 * 24 * 60 / machines
 			_ = l.Start(id, vm(2000, 8*GB), fmt.Sprintf("pve%d", i%8), minutes(start))

@@ -154,10 +154,10 @@ func pow10(d int) *big.Int {
 	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d)), nil)
 }
 
-// In JSON money, rates, cores, watts and percentages are numbers in the unit that people think
-// in, never in the thousandths or millionths they are kept in, so that a number means the same
-// in a configuration, a journal and an answer. Sizes are numbers of bytes. All of them are also
-// read from strings, where sizes and cores may have their unit.
+// In JSON money, rates, cores, watts and percentages are numbers in the unit that people think in,
+// never in the thousandths or millionths of the integers. So a number means the same in a
+// configuration, a journal and an answer. Sizes are numbers of bytes. All of them are also read
+// from strings, where sizes and cores may have their unit.
 
 // MarshalJSON writes units.
 func (m Micros) MarshalJSON() ([]byte, error) { return []byte(m.String()), nil }

@@ -143,7 +143,8 @@ func (r *reckoning) micros() *big.Rat {
 	return r.book.scaled(sum, r.tariff)
 }
 
-// cpuShare is the part of the two parts' prices that is for the vCPUs, half where these come to nothing.
+// cpuShare is the part of the two parts' prices that is for the vCPUs, half where these come to
+// nothing.
 func (r *reckoning) cpuShare() *big.Rat {
 	cpu, both := r.vcpuMicros(), r.vcpuMicros()
 	if both.Add(both, r.memoryMicros()); both.Sign() == 0 {

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// Saving is what of a machine's price is really saved.
+// Saving is the part of a machine's price that reclaiming it saves.
 type Saving struct {
-	// Alone is saved by giving the machine back, whatever else its host carries.
+	// Alone is saved by reclaiming the machine, regardless of what else its host carries.
 	Alone Rate `json:"alone"`
 	// WithHost is saved besides once the host carries no machine at all, and is switched off.
 	WithHost Rate `json:"withHost"`
 }
 
-// Saving says what of a machine's price is saved by giving the machine back. A stated price all is. Of
-// a derived one only the power that is stated for each vCPU and GB is; the machine's share of the
-// power that its host draws anyway is saved with the host, and its share of hardware that has been
-// bought never.
+// Saving computes which part of its price is saved when a machine is reclaimed. A stated price is
+// saved whole. Of a derived price only the power per vCPU and GB is. The machine's share of its
+// host's idle power is saved with the host, and its share of the bought hardware never.
 func (b *Book) Saving(s Shape, host string, at time.Time) Saving {
 	r := b.reckon(s, host, at)
 	whole := r.rate()
@@ -34,8 +33,8 @@ func (b *Book) Saving(s Shape, host string, at time.Time) Saving {
 // partSaving is an exact Saving of a part of a machine's price, in Micros per hour.
 type partSaving struct{ alone, withHost *big.Rat }
 
-// partSaving divides what a machine's vCPUs or memory cost. The part is derived if its price is the one
-// that was derived, and no owner's.
+// partSaving divides what a machine's vCPUs or memory cost. The part is derived if its price is the
+// one that was derived, and no owner's.
 func (r *reckoning) partSaving(p price, derived *big.Rat, watts *MilliWatts, cost *big.Rat) partSaving {
 	if p.from != "" || derived.Sign() == 0 {
 		return partSaving{cost, new(big.Rat)}

@@ -62,8 +62,8 @@ func (l *Ledger) sortedRuns() []run {
 	})
 }
 
-// periods lists the stretches in which prices stand still, from the first start on: before it
-// nothing costs anything, however far back from is.
+// periods lists the periods of constant prices, from the first start on: before it nothing costs
+// anything, however early from is.
 func (l *Ledger) periods(from, to time.Time) []span {
 	if len(l.events) > 0 {
 		from = later(from, l.events[0].at)

@@ -86,7 +86,7 @@ func (b *Book) tariffIndex(at time.Time) int {
 const day = 24 * time.Hour
 
 // NextChange returns when, after a moment, the next tariff comes into force or the present one
-// ends. There is none if the same holds always.
+// ends. It returns false if the prices never change.
 func (b *Book) NextChange(after time.Time) (time.Time, bool) {
 	if len(b.Tariffs) == 0 {
 		return time.Time{}, false
@@ -109,8 +109,7 @@ func (b *Book) NextChange(after time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// nextMark returns when a window of whatever day next starts or ends, were the clock never
-// changed.
+// nextMark returns when a window next starts or ends, on any day, if the clock were never changed.
 func (b *Book) nextMark(local time.Time) time.Time {
 	hour, minute, second := local.Clock()
 	intoDay := time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute +
@@ -128,7 +127,7 @@ func (b *Book) nextMark(local time.Time) time.Time {
 	return local.Add(next)
 }
 
-// Period is a stretch of time in which prices stand still.
+// Period is a time of constant prices.
 type Period struct {
 	From, To time.Time
 	Tariff   *Tariff // in force; nil outside all windows

@@ -15,8 +15,8 @@ type Micros int64
 // MilliCPU is CPU in thousandths of a core.
 type MilliCPU int64
 
-// Bytes is memory or disk in bytes. GB (10⁹) and GiB (2³⁰) are told apart where sizes
-// are read and printed, never here.
+// Bytes is memory or disk in bytes. GB (10⁹) and GiB (2³⁰) are distinguished where sizes are read
+// and printed, never here.
 type Bytes int64
 
 // MilliWatts is electric power in thousandths of a watt.

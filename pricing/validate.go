@@ -15,8 +15,8 @@ type Fault struct {
 	was        any
 }
 
-// Path is the key at fault, as it is written in configuration, or what it stands in if it is
-// the keys together that are; empty for the book itself.
+// Path is the faulty key as it is written in configuration. It is the parent key if several keys
+// contradict each other, and empty for the book itself.
 func (f *Fault) Path() string { return f.path }
 
 // Error names key, rule and value.
@@ -274,7 +274,7 @@ func (f *faults) checkSources(b *Book) {
 		f.add("derived.amortiseMonths", "must be greater than 0 where there is a hardwarePrice", 0)
 	}
 	if !hardware && d.AmortiseMonths > 0 {
-		f.add("derived.amortiseMonths", "must be left out where there is no hardwarePrice", d.AmortiseMonths)
+		f.add("derived.amortiseMonths", "must not be set without a hardwarePrice", d.AmortiseMonths)
 	}
 	if !byHost && !hardware {
 		return

@@ -13,7 +13,6 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
-	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/oracle"
@@ -124,7 +123,8 @@ func (e *Experiment) loads() []Job {
 // midnight is when all trials start, as far as tariffs by the time of day are concerned.
 var midnight = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// FirstRates are the least and the most that a machine of the pool's shape costs an hour when a trial begins, by the host.
+// FirstRates are the least and the most that a machine of the pool's shape costs an hour when a
+// trial begins, by the host.
 func (e *Experiment) FirstRates(p *Pool, s pricing.Shape) (least, most pricing.Rate) {
 	least = math.MaxInt64
 	for _, h := range e.takers(p) {
@@ -270,22 +270,17 @@ func (r *Rules) replace(in *podscaler.Rules) {
 	}
 }
 
-// decide puts new policies into a runner. Every run has its own: what a policy remembers of
-// one trial must not reach the next.
-func (e *Experiment) decide(j *Job, r *loop.Runner) error {
-	nodes, err := nodepolicy.New(j.Policy.Nodes.spec)
-	if err != nil {
-		return err
-	}
-	r.Nodes = nodes
+// intent is what a job wants of the world it runs in.
+func (e *Experiment) intent(j *Job, c *sim.Config) loop.Intent {
+	in := loop.Intent{Pools: c.Pools, Prices: c.Prices, Limit: j.Policy.Limit.rate()}
 	for i := range e.Workloads {
-		pods, err := podpolicy.New(j.Policy.Pods.Spec)
-		if err != nil {
-			return err
+		w := loop.Workload{Workload: e.Workloads[i].Scaled(j.Policy)}
+		if j.Policy.Pods != nil { // one that knows the load to come has none
+			w.Policy = j.Policy.Pods.Spec
 		}
-		r.Scalers = append(r.Scalers, podscaler.NewScaler(e.Workloads[i].Scaled(j.Policy), pods))
+		in.Workloads = append(in.Workloads, w)
 	}
-	return nil
+	return in
 }
 
 // foresee puts a schedule into a runner and its world that knows the load to come.
@@ -293,7 +288,7 @@ func (e *Experiment) foresee(j *Job, s *oracle.Schedule, c *sim.Config, r *loop.
 	c.Initial[c.Pools[0].Name] = s.Machines()
 	c.Workloads[0].Replicas = s.Replicas()
 	r.Nodes = s.Nodes()
-	r.Scalers = []*podscaler.Scaler{podscaler.NewScaler(e.Workloads[0].Scaled(j.Policy), s.Pods())}
+	r.Workloads = []loop.Workload{loop.Scaled(e.Workloads[0].Scaled(j.Policy), s.Pods())}
 }
 
 // schedule plans for a job's level of load. All its trials go by the plan for the first.
@@ -307,11 +302,14 @@ func (e *Experiment) schedule(j *Job) (*oracle.Schedule, error) {
 // simulate makes one run in the simulated world.
 func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule) (Trial, error) {
 	c := e.config(j)
-	r := &loop.Runner{Pools: c.Pools, Prices: c.Prices, Limit: j.Policy.Limit.rate(), Predict: nodepolicy.Predict}
+	r := &loop.Runner{Intent: e.intent(j, &c)}
 	if s != nil {
 		e.foresee(j, s, &c, r)
-	} else if err := e.decide(j, r); err != nil {
+	} else if nodes, err := nodepolicy.New(j.Policy.Nodes.spec); err != nil {
 		return Trial{}, err
+	} else {
+		// every run has its own: what it remembers of one trial must not reach the next
+		r.Nodes = nodes
 	}
 	var t Telling
 	w, err := sim.New(c, func(ctx context.Context, now time.Time) error {

@@ -6,9 +6,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
-func newCompletionCommand(env *Env) *cobra.Command {
+func newCompletionCommand(env *cli.Env) *cobra.Command {
 	write := map[string]func(root *cobra.Command) error{
 		"bash":       func(root *cobra.Command) error { return root.GenBashCompletionV2(env.Stdout, true) },
 		"zsh":        func(root *cobra.Command) error { return root.GenZshCompletion(env.Stdout) },
@@ -23,11 +25,11 @@ func newCompletionCommand(env *Env) *cobra.Command {
 		ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return seeHelp(cmd, misused("completion takes one shell of %s, was given %d", strings.Join(shells, ", "), len(args)))
+				return cli.SeeHelp(cmd, cli.Misused("completion takes one shell of %s, was given %d", strings.Join(shells, ", "), len(args)))
 			}
 			script, ok := write[args[0]]
 			if !ok {
-				return seeHelp(cmd, misused("completion: must be one of %s, was %q", strings.Join(shells, ", "), args[0]))
+				return cli.SeeHelp(cmd, cli.Misused("completion: must be one of %s, was %q", strings.Join(shells, ", "), args[0]))
 			}
 			return script(cmd.Root())
 		},

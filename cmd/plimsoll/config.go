@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 	"github.com/spf13/cobra"
@@ -26,7 +27,7 @@ type siteFile struct {
 	clusterSettings
 	measuring
 	folder string
-	env    *Env
+	env    *cli.Env
 	token  *tokenFile
 	ca     []byte
 	// parts are those that are to run; nil for the verbs that only look at the site.
@@ -45,19 +46,19 @@ func addConfig(cmd *cobra.Command, into *string) {
 }
 
 // readSite reads the configuration file and what it names. Every fault is said at once.
-func readSite(env *Env, file string, offline bool) (*siteFile, error) {
+func readSite(env *cli.Env, file string, offline bool) (*siteFile, error) {
 	return readFor(env, file, &siteFile{offline: offline})
 }
 
 // readFor reads the configuration file for what is to be done by it.
-func readFor(env *Env, file string, s *siteFile) (*siteFile, error) {
+func readFor(env *cli.Env, file string, s *siteFile) (*siteFile, error) {
 	data, err := env.ReadFile(file)
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("--config: %w", err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--config: %w", err))
 	}
 	s.folder, s.env = filepath.Dir(file), env
 	if err := strict.Unmarshal(data, s); err != nil {
-		return nil, misconfigured(file, err)
+		return nil, cli.Misconfigured(file, err)
 	}
 	return s, nil
 }
@@ -205,7 +206,7 @@ func (s *siteFile) connection() pve.Connection {
 
 // tokenFile is a file with an API token in it, which is read again when it has changed.
 type tokenFile struct {
-	env  *Env
+	env  *cli.Env
 	name string
 
 	mu    sync.Mutex

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -23,7 +24,7 @@ import (
 func atHome(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), &Env{
+	code = run(t.Context(), &cli.Env{
 		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err,
 		Getenv: func(string) string { return "" }, ReadFile: os.ReadFile, Stat: os.Stat,
 		Now:  func() time.Time { return time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC) },
@@ -40,7 +41,7 @@ func TestEveryFaultOfASiteIsNamed(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			stdout, stderr, code := atHome(t, "doctor", "--config", file)
-			if code != exitConfig || stdout != "" {
+			if code != cli.ExitConfig || stdout != "" {
 				t.Errorf("exits with %d and prints %q", code, stdout)
 			}
 			golden := strings.TrimSuffix(file, ".yaml") + ".txt"
@@ -72,8 +73,8 @@ type clocked struct {
 	reads int
 }
 
-func (c *clocked) env() *Env {
-	return &Env{
+func (c *clocked) env() *cli.Env {
+	return &cli.Env{
 		ReadFile: func(name string) ([]byte, error) { c.reads++; return c.files.ReadFile(name) },
 		Stat:     c.files.Stat, Now: func() time.Time { return c.now },
 	}
@@ -156,7 +157,7 @@ func TestDocumentTellsEveryKeyOfTheConfiguration(t *testing.T) {
 			"join-token": {Data: []byte("K10::server:secret\n")}, "registries.yaml": {Data: []byte("mirrors: {}\n")},
 			"extra.yaml": {Data: []byte("#cloud-config\n")},
 		}
-		env := &Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now}
+		env := &cli.Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now}
 		if _, err := readSite(env, "site.yaml", false); err != nil {
 			t.Errorf("an example is refused: %v", err)
 		}
@@ -230,7 +231,7 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 		"token":             {Data: []byte("plimsoll@pve!plimsoll=00000000-0000-0000-0000-000000000000\n"), Mode: 0o600},
 		"prometheus-ca.pem": {Data: certificate}, "prometheus-token": {Data: []byte("t\n")}, "pods-ca.pem": {Data: certificate}, "scrape-token": {Data: []byte("t\n")},
 	}
-	env := &Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now, Getenv: func(string) string { return "" }}
+	env := &cli.Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now, Getenv: func(string) string { return "" }}
 	site, err := readRunning(env, "plimsoll.yaml", []string{partPodScaler, partNodeScaler})
 	if err != nil {
 		t.Fatal(err)

@@ -12,10 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/convert"
 )
 
-func newConvertCommand(env *Env) *cobra.Command {
+func newConvertCommand(env *cli.Env) *cobra.Command {
 	var (
 		file string
 		o    convert.Options
@@ -34,25 +35,25 @@ It exits with 0 if everything was carried over, with 1 if something was not, and
 be read or holds no such manifest.`,
 		Example: "  kubectl get hpa web -o yaml | plimsoll convert -f - > web.yaml\n" +
 			"  plimsoll convert -f nginx-autoscaler.yaml --window-unit m | kubectl apply -f -",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireFlags(cmd, "filename"); err != nil {
+			if err := cli.RequireFlags(cmd, "filename"); err != nil {
 				return err
 			}
 			data, err := readInput(env, file)
 			if err != nil {
-				return withCode(exitConfig, fmt.Errorf("--filename: %w", err))
+				return cli.WithCode(cli.ExitConfig, fmt.Errorf("--filename: %w", err))
 			}
 			return printConverted(env, file, data, o)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "filename", "f", "", "the manifests, a `file` of YAML; - is standard input")
-	addFlag(cmd, &o.WindowUnit, readUnit, "window-unit", "unit", "", "the unit of a CustomPodAutoscaler's slo.window, which is a bare number: ms, s, m or h")
+	cli.AddFlag(cmd, &o.WindowUnit, readUnit, "window-unit", "unit", "", "the unit of a CustomPodAutoscaler's slo.window, which is a bare number: ms, s, m or h")
 	return cmd
 }
 
 // readInput reads a file, or standard input.
-func readInput(env *Env, file string) ([]byte, error) {
+func readInput(env *cli.Env, file string) ([]byte, error) {
 	if file == "-" {
 		return io.ReadAll(env.Stdin)
 	}
@@ -69,15 +70,15 @@ func readUnit(text string) (time.Duration, error) {
 }
 
 // printConverted converts manifests and prints what came of them.
-func printConverted(env *Env, file string, data []byte, o convert.Options) error {
+func printConverted(env *cli.Env, file string, data []byte, o convert.Options) error {
 	results, others, err := convert.Manifests(data, o)
 	switch {
 	case errors.Is(err, convert.ErrUnit):
-		return withHint("say it with --window-unit; the paper's experiments measure over minutes: --window-unit m", withCode(exitUsage, err))
+		return cli.WithHint("say it with --window-unit; the paper's experiments measure over minutes: --window-unit m", cli.WithCode(cli.ExitUsage, err))
 	case err != nil:
-		return misconfigured(file, err)
+		return cli.Misconfigured(file, err)
 	case len(results) == 0:
-		return withCode(exitConfig, fmt.Errorf("%s: must hold one of %s, was %s", file, convert.Kinds(), orNothing(others)))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("%s: must hold one of %s, was %s", file, convert.Kinds(), orNothing(others)))
 	}
 	lost := 0
 	for i, r := range results {
@@ -110,7 +111,7 @@ func plural(n int, one, many string) string {
 }
 
 // printResult prints a manifest, with what it lacks in its comments and on standard error.
-func printResult(env *Env, n int, r *convert.Result) error {
+func printResult(env *cli.Env, n int, r *convert.Result) error {
 	var out bytes.Buffer
 	if n > 0 {
 		out.WriteString("---\n")

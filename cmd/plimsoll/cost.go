@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
@@ -50,7 +51,7 @@ vCPU-hour and a GB-hour cost one unit each, and the answer says so. With --since
 costs are added up from what Prometheus kept of Plimsoll's series, or, by node, of OpenCost's. Time of
 which it kept nothing is unknown: it is told, and counted neither as free nor as anything.`
 
-func newCostCommand(env *Env) *cobra.Command {
+func newCostCommand(env *cli.Env) *cobra.Command {
 	var ask costQuestion
 	cmd := &cobra.Command{
 		Use:   "cost",
@@ -59,10 +60,10 @@ func newCostCommand(env *Env) *cobra.Command {
 		Example: "  plimsoll cost\n" +
 			"  plimsoll cost --by workload --sort-by cost --prices prices.yaml\n" +
 			"  plimsoll cost --by namespace --since 24h --prometheus http://127.0.0.1:9090 -o csv",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := ask.check(cmd); err != nil {
-				return seeHelp(cmd, err)
+				return cli.SeeHelp(cmd, err)
 			}
 			if ask.since > 0 {
 				return ask.tellSpent(cmd.Context(), env)
@@ -71,13 +72,13 @@ func newCostCommand(env *Env) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	addFlag(cmd, &ask.by, parseBy, "by", "what", string(costs.ByNode), "list by node, pool, namespace or workload")
-	addFlag(cmd, &ask.sort, oneOf(costOrders...), "sort-by", "column", "name", "sort by "+strings.Join(costOrders, ", ")+"; what is largest comes first")
+	cli.AddFlag(cmd, &ask.by, parseBy, "by", "what", string(costs.ByNode), "list by node, pool, namespace or workload")
+	cli.AddFlag(cmd, &ask.sort, cli.OneOf(costOrders...), "sort-by", "column", "name", "sort by "+strings.Join(costOrders, ", ")+"; what is largest comes first")
 	addKubeconfig(cmd, &ask.kube)
 	f.StringVar(&ask.prices, "prices", "", "a price book, a YAML `file` (default: the cluster's PriceBook default, or a unit per vCPU-hour and per GB-hour)")
 	f.BoolVar(&ask.all, "all-nodes", false, "price nodes that are no machines of Plimsoll's, too, the control plane's included")
-	addFlag(cmd, &ask.since, positive(parseDuration), "since", "duration", "", "add up what was spent for so long until now, such as 24h")
-	addFlag(cmd, &ask.prometheus, parseURL, "prometheus", "URL", "", "where Prometheus is, for --since")
+	cli.AddFlag(cmd, &ask.since, cli.Positive(cli.ParseDuration), "since", "duration", "", "add up what was spent for so long until now, such as 24h")
+	cli.AddFlag(cmd, &ask.prometheus, parseURL, "prometheus", "URL", "", "where Prometheus is, for --since")
 	f.StringVar(&ask.match, "match", "", "for --since, further `matchers` of the series, such as 'cluster=\"home\"'")
 	addOutput(cmd, &ask.format, outputCSV)
 	return cmd
@@ -88,7 +89,7 @@ func parseBy(text string) (costs.By, error) {
 	for _, by := range costs.Bys() {
 		words = append(words, string(by))
 	}
-	word, err := oneOf(words...)(text)
+	word, err := cli.OneOf(words...)(text)
 	return costs.By(word), err
 }
 
@@ -121,13 +122,13 @@ func (ask *costQuestion) check(cmd *cobra.Command) error {
 		faults = append(faults, fmt.Errorf("--sort-by: must be one of %s with --since, was %q", strings.Join(costOrdersSpent, ", "), ask.sort))
 	}
 	if len(faults) > 0 {
-		return withCode(exitUsage, errors.Join(faults...))
+		return cli.WithCode(cli.ExitUsage, errors.Join(faults...))
 	}
 	return nil
 }
 
 // tellNow says what the cluster costs now.
-func (ask *costQuestion) tellNow(ctx context.Context, env *Env) error {
+func (ask *costQuestion) tellNow(ctx context.Context, env *cli.Env) error {
 	var book *pricing.Book
 	if ask.prices != "" { // before the cluster is asked anything
 		var err error
@@ -152,7 +153,7 @@ func (ask *costQuestion) tellNow(ctx context.Context, env *Env) error {
 	look := costs.Machines(seen, book, ask.all, env.Now().Truncate(time.Second))
 	c, err := costs.Of(look.Snapshot)
 	if err != nil {
-		return withCode(exitConfig, fmt.Errorf("%s: %w", from, err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("%s: %w", from, err))
 	}
 	notes := look.Notes
 	if from == unitPrices {
@@ -178,30 +179,30 @@ func bookOf(p *kube.Picture) (book *pricing.Book, from string, err error) {
 		}
 		book, err := resources.Book(b)
 		if err != nil {
-			return nil, "", misconfigured("PriceBook "+b.Name, err)
+			return nil, "", cli.Misconfigured("PriceBook "+b.Name, err)
 		}
 		return book, "PriceBook " + b.Name, nil
 	}
 	for _, err := range p.Unread {
 		if strings.HasPrefix(err.Error(), "pricebooks:") {
-			return nil, "", withHint("give --prices FILE", withCode(exitConfig, err))
+			return nil, "", cli.WithHint("give --prices FILE", cli.WithCode(cli.ExitConfig, err))
 		}
 	}
 	return pricing.DefaultBook(), unitPrices, nil
 }
 
 // tellSpent says what the cluster cost since some time.
-func (ask *costQuestion) tellSpent(ctx context.Context, env *Env) error {
+func (ask *costQuestion) tellSpent(ctx context.Context, env *cli.Env) error {
 	from := &costs.Prometheus{URL: ask.prometheus, Client: &http.Client{Timeout: time.Minute}, Match: ask.match}
 	now := env.Now().Truncate(time.Second)
 	h, err := from.Since(ctx, ask.by, now.Add(-ask.since), now)
 	switch {
 	case errors.Is(err, prometheus.ErrUnreachable):
-		return withCode(exitUnreachable, fmt.Errorf("--prometheus: %w", err))
+		return cli.WithCode(cli.ExitUnreachable, fmt.Errorf("--prometheus: %w", err))
 	case errors.Is(err, costs.ErrSeveralClusters):
-		return withHint(`choose one with --match 'cluster="…"'`, err)
+		return cli.WithHint(`choose one with --match 'cluster="…"'`, err)
 	case errors.Is(err, costs.ErrNoSeries):
-		return withHint("have Prometheus scrape plimsoll run", err)
+		return cli.WithHint("have Prometheus scrape plimsoll run", err)
 	case err != nil:
 		return err
 	}

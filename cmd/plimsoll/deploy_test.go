@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 	"github.com/plimsoll/plimsoll/deploy"
@@ -36,8 +37,8 @@ var someSite = fstest.MapFS{
 	"token":       {Data: []byte("plimsoll@pve!plimsoll=00000000-0000-0000-0000-000000000000\n")},
 }
 
-func someEnv(files fstest.MapFS) *Env {
-	return &Env{
+func someEnv(files fstest.MapFS) *cli.Env {
+	return &cli.Env{
 		Stdout: &strings.Builder{}, Stderr: &strings.Builder{}, Getenv: func(string) string { return "" },
 		ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now,
 	}
@@ -223,7 +224,7 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 		state: /var/lib/plimsoll, mode: Active, kubeconfig: /etc/kubernetes/admin.conf, interval: 20s}`
 	files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
 	stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--image", "registry.example/plimsoll:v9", "--crds=false")
-	if code != exitDone {
+	if code != cli.ExitDone {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	told := "note: site.yaml: mode is recommend in these manifests, and not active\nnote: site.yaml: state is kubernetes in these manifests, and not /var/lib/plimsoll\n" +
@@ -285,7 +286,7 @@ func TestInstallNarrowsWhatMayBePatched(t *testing.T) {
 	} {
 		args := append([]string{"manifests", "install", "--config", "site.yaml", "--crds=false", "--mode", "active"}, strings.Fields(c.flags)...)
 		stdout, stderr, code := inProcess(t, files, args...)
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Fatalf("%s: exit %d: %s", c.flags, code, stderr)
 		}
 		rules := regexp.MustCompile(`resources: \[pods\]\n    verbs: \[patch\]`).FindAllString(stdout, -1)
@@ -315,7 +316,7 @@ func TestInstallNarrowsWhatMayBePatched(t *testing.T) {
 		}
 	}
 	for _, flags := range []string{"--deletion-costs=none", "--admission-policies=false", "--mode active --deletion-costs=a.b", "--mode active --deletion-costs=shop,"} {
-		if _, stderr, code := inProcess(t, files, append([]string{"manifests", "install", "--config", "site.yaml"}, strings.Fields(flags)...)...); code != exitUsage {
+		if _, stderr, code := inProcess(t, files, append([]string{"manifests", "install", "--config", "site.yaml"}, strings.Fields(flags)...)...); code != cli.ExitUsage {
 			t.Errorf("%s: exit %d: %s", flags, code, stderr)
 		}
 	}
@@ -335,7 +336,7 @@ func TestInstallSaysWhatTheImageIs(t *testing.T) {
 		if image != "" {
 			args = append(args, "--image", image)
 		}
-		if _, stderr, code := inProcess(t, files, args...); code != exitDone || !strings.HasPrefix(stderr, want) || want == "" && stderr != "" {
+		if _, stderr, code := inProcess(t, files, args...); code != cli.ExitDone || !strings.HasPrefix(stderr, want) || want == "" && stderr != "" {
 			t.Errorf("%s: exit %d, said %q, want %q", image, code, stderr, want)
 		}
 	}
@@ -348,7 +349,7 @@ func TestInstallBesideClusterAutoscaler(t *testing.T) {
 		provider: {options: {workers: {scaleDownUnneededTime: 3m}}}}`
 	files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
 	stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "active", "--nodes", "cluster-autoscaler", "--crds=false")
-	if code != exitDone {
+	if code != cli.ExitDone {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	for _, text := range []string{
@@ -361,11 +362,11 @@ func TestInstallBesideClusterAutoscaler(t *testing.T) {
 			t.Errorf("it lacks %q", text)
 		}
 	}
-	if _, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--nodes", "cluster-autoscaler"); code != exitUsage || !strings.Contains(stderr, `--nodes: must be plimsoll but with --mode active, was "cluster-autoscaler"`) {
+	if _, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--nodes", "cluster-autoscaler"); code != cli.ExitUsage || !strings.Contains(stderr, `--nodes: must be plimsoll but with --mode active, was "cluster-autoscaler"`) {
 		t.Errorf("in mode recommend: exit %d: %s", code, stderr)
 	}
 	files["site.yaml"].Data = []byte(strings.Replace(file, "provider: {", "provider: {names: [a.example], ", 1))
-	if _, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "active", "--nodes", "cluster-autoscaler"); code != exitConfig || !strings.Contains(stderr, "provider: must have nothing but options here") {
+	if _, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "active", "--nodes", "cluster-autoscaler"); code != cli.ExitConfig || !strings.Contains(stderr, "provider: must have nothing but options here") {
 		t.Errorf("with names of its own: exit %d: %s", code, stderr)
 	}
 }
@@ -376,7 +377,7 @@ func TestInstallKeepsValuesAsTheyAreRead(t *testing.T) {
 	files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
 	stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml")
 	for _, line := range []string{`    owner: "?on"?`, `    tokenFile: "?n"?`, `      amount: 4000000`} {
-		if code != exitDone || !regexp.MustCompile("(?m)^"+line+"$").MatchString(stdout) {
+		if code != cli.ExitDone || !regexp.MustCompile("(?m)^"+line+"$").MatchString(stdout) {
 			t.Errorf("exit %d, without %s: %s", code, line, stderr)
 		}
 	}
@@ -388,7 +389,7 @@ func TestInstallGivesTheRightsForTheLease(t *testing.T) {
 	for lease, want := range map[string]string{"": "plimsoll", "other": "other"} {
 		files := fstest.MapFS{"site.yaml": {Data: []byte(`{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, lease: "` + lease + `"}`)}}
 		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--mode", "active")
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Fatalf("lease %q: exit %d: %s", lease, code, stderr)
 		}
 		got := regexp.MustCompile(`(?m)^    resourceNames: .*$`).FindAllString(stdout, -1)
@@ -404,7 +405,7 @@ func TestInstallTakesAJournalThatThePodCanWrite(t *testing.T) {
 		file := "{owner: home, endpoints: [https://a:8006], tokenFile: token, insecure: true, namespace: plimsoll, journal: {file: '" + journal + "'}}"
 		files := fstest.MapFS{"site.yaml": {Data: []byte(file)}}
 		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml", "--image", "registry.example/plimsoll@sha256:"+strings.Repeat("0", 64))
-		if code != exitDone || stderr != "" || !regexp.MustCompile(`(?m)^      file: ["']?`+regexp.QuoteMeta(journal)+`["']?$`).MatchString(stdout) {
+		if code != cli.ExitDone || stderr != "" || !regexp.MustCompile(`(?m)^      file: ["']?`+regexp.QuoteMeta(journal)+`["']?$`).MatchString(stdout) {
 			t.Errorf("journal %s: exit %d, %s", journal, code, stderr)
 		}
 	}
@@ -429,14 +430,14 @@ func TestInstallRefusesWhatThePodCouldNotRead(t *testing.T) {
 	} {
 		files := fstest.MapFS{"site.yaml": {Data: []byte(c.file)}}
 		stdout, stderr, code := inProcess(t, files, "manifests", "install", "--config", "site.yaml")
-		if code != exitConfig || !strings.Contains(stderr, c.want) || stdout != "" {
+		if code != cli.ExitConfig || !strings.Contains(stderr, c.want) || stdout != "" {
 			t.Errorf("%s: exit %d, %s", c.file, code, stderr)
 		}
 	}
-	if _, stderr, code := inProcess(t, nil, "manifests", "install", "--config", "a", "--mode", "observe"); code != exitUsage || !strings.Contains(stderr, `must be one of recommend, active, was "observe"`) {
+	if _, stderr, code := inProcess(t, nil, "manifests", "install", "--config", "a", "--mode", "observe"); code != cli.ExitUsage || !strings.Contains(stderr, `must be one of recommend, active, was "observe"`) {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
-	if _, stderr, code := inProcess(t, nil, "manifests", "install"); code != exitUsage {
+	if _, stderr, code := inProcess(t, nil, "manifests", "install"); code != cli.ExitUsage {
 		t.Errorf("without a file: exit %d: %s", code, stderr)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
@@ -23,7 +24,7 @@ type doctorAnswer struct {
 	Checks  []pve.Check `json:"checks"`
 }
 
-func newDoctorCommand(env *Env) *cobra.Command {
+func newDoctorCommand(env *cli.Env) *cobra.Command {
 	var (
 		file   string
 		format output
@@ -39,9 +40,9 @@ func newDoctorCommand(env *Env) *cobra.Command {
 			"endpoint answers. Warnings are no failure.",
 		Example: "  plimsoll doctor --config site.yaml\n" +
 			"  plimsoll doctor --config site.yaml -o json | jq '.checks[] | select(.status == \"fail\")'",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireFlags(cmd, "config"); err != nil {
+			if err := cli.RequireFlags(cmd, "config"); err != nil {
 				return err
 			}
 			return examine(cmd.Context(), env, file, format)
@@ -53,7 +54,7 @@ func newDoctorCommand(env *Env) *cobra.Command {
 }
 
 // examine makes all checks and prints them.
-func examine(ctx context.Context, env *Env, file string, format output) error {
+func examine(ctx context.Context, env *cli.Env, file string, format output) error {
 	// As the provider does: with pools in the file, or with those that the cluster describes.
 	site, err := readFor(env, file, &siteFile{parts: []string{partProvider}, examining: true})
 	if err != nil {
@@ -71,7 +72,7 @@ func examine(ctx context.Context, env *Env, file string, format output) error {
 	doctor := pve.Doctor{Site: &site.Site, Connection: connection, Known: known, Cluster: (&running{site}).clusterOnce(ctx)}
 	report, err := doctor.Examine(ctx)
 	if report == nil {
-		return misconfigured(file, err)
+		return cli.Misconfigured(file, err)
 	}
 	report.Checks = append(report.Checks, site.Provider.checks()...)
 	report.Checks = append(report.Checks, (&running{site}).handOffInCluster(ctx)...)
@@ -86,7 +87,7 @@ func examine(ctx context.Context, env *Env, file string, format output) error {
 	case err != nil:
 		return fmt.Errorf("interrupted: %w", err)
 	case !report.Reached:
-		return withCode(exitUnreachable, errors.New("no endpoint answers"))
+		return cli.WithCode(cli.ExitUnreachable, errors.New("no endpoint answers"))
 	case answer.Fail > 0:
 		return fmt.Errorf("%s must be mended first", count(answer.Fail, "thing", "things"))
 	}

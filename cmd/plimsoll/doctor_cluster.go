@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -75,7 +76,7 @@ func (s *running) listPools(ctx context.Context) ([]v1alpha1.VMPool, error) {
 	}
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: %w", err))
 	}
 	path := "/apis/" + v1alpha1.GroupVersion.String() + "/vmpools"
 	data, err := client.RESTClient().Get().AbsPath(path).DoRaw(ctx)
@@ -83,7 +84,7 @@ func (s *running) listPools(ctx context.Context) ([]v1alpha1.VMPool, error) {
 	case apierrors.IsNotFound(err):
 		return nil, errors.New("the cluster does not know VMPools: install the chart plimsoll-crds, or apply what 'plimsoll manifests crds' prints")
 	case err != nil:
-		return nil, withCode(exitUnreachable, fmt.Errorf("list VMPools: %w", err))
+		return nil, cli.WithCode(cli.ExitUnreachable, fmt.Errorf("list VMPools: %w", err))
 	}
 	var list v1alpha1.VMPoolList
 	if err := json.Unmarshal(data, &list); err != nil {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 )
 
 // journalVariable names the journal to read where no flag does.
 const journalVariable = "PLIMSOLL_JOURNAL"
 
-func newExplainCommand(env *Env) *cobra.Command {
+func newExplainCommand(env *cli.Env) *cobra.Command {
 	var (
 		file   string
 		format output
@@ -37,26 +38,26 @@ decided for it. It is named as that is, web or shop/web.`,
 			"  plimsoll demo -o json --for 10s | plimsoll explain d-000042 --journal -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return seeHelp(cmd, misused("explain takes one workload, or one decision: last, a number or an id such as d-000042, was given %d", len(args)))
+				return cli.SeeHelp(cmd, cli.Misused("explain takes one workload, or one decision: last, a number or an id such as d-000042, was given %d", len(args)))
 			}
 			which, err := explain.ParseWhich(args[0])
 			if err != nil && file == "" {
 				if ask.namespace, ask.name, err = workloadOf(cmd, args[0], ask.namespace); err != nil {
-					return seeHelp(cmd, err)
+					return cli.SeeHelp(cmd, err)
 				}
 				return ask.tell(cmd.Context(), env)
 			}
 			if err != nil {
-				return seeHelp(cmd, misused("decision: %w", err))
+				return cli.SeeHelp(cmd, cli.Misused("decision: %w", err))
 			}
 			if err := ofWorkloads(cmd, args[0]); err != nil {
-				return seeHelp(cmd, err)
+				return cli.SeeHelp(cmd, err)
 			}
 			if file == "" {
 				file = env.Getenv(journalVariable)
 			}
 			if file == "" {
-				return seeHelp(cmd, misused("--journal: must be given, or %s be set", journalVariable))
+				return cli.SeeHelp(cmd, cli.Misused("--journal: must be given, or %s be set", journalVariable))
 			}
 			journal, err := openJournal(env, file)
 			if err != nil {
@@ -82,14 +83,14 @@ func ofWorkloads(cmd *cobra.Command, decision string) error {
 	var faults []error
 	for _, name := range []string{"namespace", "kubeconfig", "context"} {
 		if f := cmd.Flags().Lookup(name); f.Changed {
-			faults = append(faults, misused("--%s: must be left out with decision %s, which is read from a journal, was %q", name, decision, f.Value))
+			faults = append(faults, cli.Misused("--%s: must be left out with decision %s, which is read from a journal, was %q", name, decision, f.Value))
 		}
 	}
 	return errors.Join(faults...)
 }
 
 // openJournal returns the journal of a name, of which - is what comes in.
-func openJournal(env *Env, file string) (io.Reader, error) {
+func openJournal(env *cli.Env, file string) (io.Reader, error) {
 	if file == "-" {
 		return env.Stdin, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 )
 
@@ -21,7 +22,7 @@ type standingQuestion struct {
 }
 
 // tell reads a WorkloadAutoscaler and explains its status.
-func (ask *standingQuestion) tell(ctx context.Context, env *Env) error {
+func (ask *standingQuestion) tell(ctx context.Context, env *cli.Env) error {
 	var a v1alpha1.WorkloadAutoscaler
 	err := ask.kube.ask(ctx, env, func(ctx context.Context, client dynamic.Interface) error {
 		o, err := autoscalerNamed(ctx, client, ask.namespace, ask.name)

@@ -32,7 +32,7 @@ type kubeAPI struct {
 
 // kubePaths are where kinds are listed. Kinds of Plimsoll's are there if one of them is.
 var kubePaths = map[string]string{
-	"Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "PersistentVolume": "/api/v1/persistentvolumes",
+	"Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "Namespace": "/api/v1/namespaces", "PersistentVolume": "/api/v1/persistentvolumes",
 	"PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
 	"StorageClass":          "/apis/storage.k8s.io/v1/storageclasses", "CSINode": "/apis/storage.k8s.io/v1/csinodes",
 	"PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets", "ReplicaSet": "/apis/apps/v1/replicasets",

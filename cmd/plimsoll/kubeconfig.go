@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 // kubeAccess is how a verb that only reads reaches a cluster.
@@ -25,7 +27,7 @@ func addKubeconfig(cmd *cobra.Command, into *kubeAccess) {
 }
 
 // config reads the kubeconfig, and says which cluster it leads to.
-func (k *kubeAccess) config(env *Env) (cfg *rest.Config, cluster string, err error) {
+func (k *kubeAccess) config(env *cli.Env) (cfg *rest.Config, cluster string, err error) {
 	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: k.file, Precedence: filepath.SplitList(env.Getenv("KUBECONFIG"))}
 	if home := env.Getenv("HOME"); len(rules.Precedence) == 0 && home != "" {
 		rules.Precedence = []string{filepath.Join(home, ".kube", "config")}
@@ -45,9 +47,9 @@ func (k *kubeAccess) config(env *Env) (cfg *rest.Config, cluster string, err err
 		if looked := rules.Precedence; len(looked) > 0 {
 			rule = "must lead to a cluster, and there is none in " + strings.Join(looked, ", ")
 		}
-		return nil, "", withHint("give --kubeconfig", withCode(exitConfig, fmt.Errorf("kubeconfig: %s", rule)))
+		return nil, "", cli.WithHint("give --kubeconfig", cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: %s", rule)))
 	case err != nil:
-		return nil, "", withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))
+		return nil, "", cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: %w", err))
 	}
 	return cfg, cluster, nil
 }
@@ -56,14 +58,14 @@ func (k *kubeAccess) config(env *Env) (cfg *rest.Config, cluster string, err err
 const patience = time.Minute
 
 // ask has a verb ask the API server for objects of any kind, for as long as it has patience.
-func (k *kubeAccess) ask(ctx context.Context, env *Env, do func(context.Context, dynamic.Interface) error) error {
+func (k *kubeAccess) ask(ctx context.Context, env *cli.Env, do func(context.Context, dynamic.Interface) error) error {
 	cfg, _, err := k.config(env)
 	if err != nil {
 		return err
 	}
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
-		return withCode(exitConfig, err)
+		return cli.WithCode(cli.ExitConfig, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -75,11 +77,11 @@ func unread(err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return withHint("the cluster does not know the user of this context; see kubectl auth whoami", withCode(exitConfig, err))
+		return cli.WithHint("the cluster does not know the user of this context; see kubectl auth whoami", cli.WithCode(cli.ExitConfig, err))
 	case apierrors.IsForbidden(err):
-		return withHint("the user of this context must be allowed to list nodes and pods", withCode(exitConfig, err))
+		return cli.WithHint("the user of this context must be allowed to list nodes and pods", cli.WithCode(cli.ExitConfig, err))
 	case errors.As(err, &status):
 		return err
 	}
-	return withCode(exitUnreachable, err)
+	return cli.WithCode(cli.ExitUnreachable, err)
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/component-helpers/resource"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -58,7 +59,7 @@ is less than the request is told, for it cannot be set.
 With --example it works out the figures of the survey by Nguyen and Bhoi that these rules are told in, beside
 what is printed there.`
 
-func newLimitsCommand(env *Env) *cobra.Command {
+func newLimitsCommand(env *cli.Env) *cobra.Command {
 	var ask limitsQuestion
 	cmd := &cobra.Command{
 		Use:   "limits --pods FILE --node cpu=CORES,memory=SIZE",
@@ -66,20 +67,20 @@ func newLimitsCommand(env *Env) *cobra.Command {
 		Long:  limitsLong,
 		Example: "  kubectl get pods -A --field-selector spec.nodeName=w1 -o yaml | plimsoll limits --pods - --node cpu=2,memory=1890Mi\n" +
 			"  plimsoll limits --example",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ask.example {
 				return ask.showExample(cmd, env)
 			}
-			if err := requireFlags(cmd, "pods", "node"); err != nil {
+			if err := cli.RequireFlags(cmd, "pods", "node"); err != nil {
 				return err
 			}
 			return ask.shareOut(env)
 		},
 	}
 	cmd.Flags().StringVar(&ask.file, "pods", "", "the pods, a `file` of YAML or JSON; - is standard input")
-	addFlag(cmd, &ask.node, parseCapacity, "node", "capacity", "", "what the node has for pods, such as cpu=2,memory=1890Mi")
-	addFlag(cmd, &ask.rule, rightsize.ParseRule, "rule", "rule", string(rightsize.DRF), "share by drf, mlf-drs or ffmra")
+	cli.AddFlag(cmd, &ask.node, parseCapacity, "node", "capacity", "", "what the node has for pods, such as cpu=2,memory=1890Mi")
+	cli.AddFlag(cmd, &ask.rule, rightsize.ParseRule, "rule", "rule", string(rightsize.DRF), "share by drf, mlf-drs or ffmra")
 	cmd.Flags().BoolVar(&ask.example, "example", false, "work out the figures of a paper, beside what is printed there")
 	addOutput(cmd, &ask.format)
 	return cmd
@@ -96,9 +97,9 @@ func parseCapacity(text string) (pricing.Resources, error) {
 		case seen[name]:
 			err = fmt.Errorf("must be there once, was %q", text)
 		case name == "cpu":
-			node.CPU, err = positive(pricing.ParseMilliCPU)(amount)
+			node.CPU, err = cli.Positive(pricing.ParseMilliCPU)(amount)
 		case name == "memory":
-			node.Memory, err = positive(pricing.ParseBytes)(amount)
+			node.Memory, err = cli.Positive(pricing.ParseBytes)(amount)
 		default:
 			return node, fmt.Errorf("must be cpu=CORES,memory=SIZE, was %q", text)
 		}
@@ -114,18 +115,18 @@ func parseCapacity(text string) (pricing.Resources, error) {
 }
 
 // shareOut answers for the pods of a file.
-func (ask *limitsQuestion) shareOut(env *Env) error {
+func (ask *limitsQuestion) shareOut(env *cli.Env) error {
 	data, err := readInput(env, ask.file)
 	if err != nil {
-		return withCode(exitConfig, fmt.Errorf("--pods: %w", err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("--pods: %w", err))
 	}
 	pods, notes, err := readPods(data)
 	if err != nil {
-		return misconfigured(ask.file, err)
+		return cli.Misconfigured(ask.file, err)
 	}
 	limits, err := rightsize.FairLimits(ask.rule, ask.node, demands(pods, resource.PodRequests))
 	if err != nil {
-		return misconfigured(ask.file, err)
+		return cli.Misconfigured(ask.file, err)
 	}
 	for _, note := range notes {
 		fmt.Fprintf(env.Stderr, "note: %s\n", note)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/component-helpers/resource"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -52,7 +53,7 @@ type mixedPools struct {
 }
 
 // showExample prints the paper's examples.
-func (ask *limitsQuestion) showExample(cmd *cobra.Command, env *Env) error {
+func (ask *limitsQuestion) showExample(cmd *cobra.Command, env *cli.Env) error {
 	var faults []error
 	for _, name := range []string{"pods", "node", "rule"} {
 		if cmd.Flags().Changed(name) {
@@ -60,7 +61,7 @@ func (ask *limitsQuestion) showExample(cmd *cobra.Command, env *Env) error {
 		}
 	}
 	if len(faults) > 0 {
-		return seeHelp(cmd, withCode(exitUsage, errors.Join(faults...)))
+		return cli.SeeHelp(cmd, cli.WithCode(cli.ExitUsage, errors.Join(faults...)))
 	}
 	answer, err := workExample()
 	if err != nil {

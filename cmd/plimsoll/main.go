@@ -2,7 +2,37 @@
 // needs and which virtual machines should exist to carry them, in one plan, at the lowest price.
 package main
 
+import (
+	"context"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/demoverb"
+)
+
 func main() {
-	ctx, env := fromProcess()
+	ctx, env := cli.FromProcess()
 	env.Exit(run(ctx, env))
+}
+
+// run runs the command line in an environment, and returns what to exit with.
+func run(ctx context.Context, env *cli.Env) int {
+	return cli.Run(ctx, env,
+		newCompletionCommand,
+		newConvertCommand,
+		newCostCommand,
+		demoverb.New,
+		newDoctorCommand,
+		newExplainCommand,
+		newLimitsCommand,
+		newManifestsCommand,
+		newPVECommand,
+		newPauseCommand,
+		newPlanCommand,
+		newPriceCommand,
+		newResumeCommand,
+		newRunCommand,
+		newSimulateCommand,
+		newTestbedCommand,
+		newVersionCommand,
+	)
 }

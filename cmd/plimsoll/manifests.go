@@ -11,20 +11,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
-func newManifestsCommand(env *Env) *cobra.Command {
+func newManifestsCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "manifests",
 		Short: "Print manifests to apply to a cluster",
 	}
 	cmd.AddCommand(newManifestsInstallCommand(env), newManifestsKindsCommand(env), newManifestsClusterAutoscalerCommand(env), newManifestsLoaderCommand(env), newManifestsOpenCostCommand(env))
-	return verbsOnly(cmd)
+	return cli.VerbsOnly(cmd)
 }
 
-func newManifestsClusterAutoscalerCommand(env *Env) *cobra.Command {
+func newManifestsClusterAutoscalerCommand(env *cli.Env) *cobra.Command {
 	v, usual := deploy.Autoscaler{}, deploy.UsualAutoscaler()
 	cmd := &cobra.Command{
 		Use:   "cluster-autoscaler",
@@ -36,7 +37,7 @@ a set on its first start; cert-manager keeps one that is rotated. It must be goo
 name that provider.tls.clients of Plimsoll's configuration lists, such as cluster-autoscaler.
 Cluster-autoscaler reads its files once: restart it after a rotation.`,
 		Example: "  plimsoll manifests cluster-autoscaler | kubectl apply -f -",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if host, _, _ := splitAddress(v.Address); !cmd.Flags().Changed("expander-address") {
 				_, port, _ := splitAddress(usual.ExpanderAddress)
@@ -46,16 +47,16 @@ Cluster-autoscaler reads its files once: restart it after a rotation.`,
 			return v.Print(env.Stdout)
 		},
 	}
-	addFlag(cmd, &v.Namespace, readNamespace, "namespace", "name", usual.Namespace, "the namespace that it runs in")
-	addFlag(cmd, &v.Image, readImage, "image", "image", usual.Image,
+	cli.AddFlag(cmd, &v.Namespace, readNamespace, "namespace", "name", usual.Namespace, "the namespace that it runs in")
+	cli.AddFlag(cmd, &v.Image, readImage, "image", "image", usual.Image,
 		"cluster-autoscaler's image, of the cluster's own minor release")
-	addFlag(cmd, &v.Address, readAddress, "address", "host:port", usual.Address, "where Plimsoll's provider is reached")
-	addFlag(cmd, &v.Expander, readExpander, "expander", "name", usual.Expander, "who chooses among groups: grpc (Plimsoll, the cheapest), price, least-waste, most-pods, priority or random")
-	addFlag(cmd, &v.ExpanderAddress, readAddress, "expander-address", "host:port", usual.ExpanderAddress,
+	cli.AddFlag(cmd, &v.Address, readAddress, "address", "host:port", usual.Address, "where Plimsoll's provider is reached")
+	cli.AddFlag(cmd, &v.Expander, readExpander, "expander", "name", usual.Expander, "who chooses among groups: grpc (Plimsoll, the cheapest), price, least-waste, most-pods, priority or random")
+	cli.AddFlag(cmd, &v.ExpanderAddress, readAddress, "expander-address", "host:port", usual.ExpanderAddress,
 		"where Plimsoll's expander is reached; not given, the host of --address and this port")
-	addFlag(cmd, &v.Secret, readName, "tls-secret", "name", usual.Secret, "the secret with the client's certificate")
+	cli.AddFlag(cmd, &v.Secret, readName, "tls-secret", "name", usual.Secret, "the secret with the client's certificate")
 	cmd.Flags().BoolVar(&v.Buffers, "capacity-buffers", false, "keep room for CapacityBuffers, which the cluster has to know: releases from 1.34 on do")
-	addFlag(cmd, &v.Timeout, readTimeout, "grpc-timeout", "duration", usual.Timeout, "how long it waits for an answer")
+	cli.AddFlag(cmd, &v.Timeout, readTimeout, "grpc-timeout", "duration", usual.Timeout, "how long it waits for an answer")
 	return cmd
 }
 
@@ -117,7 +118,7 @@ func readExpander(text string) (string, error) {
 }
 
 func readTimeout(text string) (string, error) {
-	d, err := parseDuration(text)
+	d, err := cli.ParseDuration(text)
 	if err != nil {
 		return "", err
 	}

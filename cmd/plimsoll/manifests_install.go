@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 )
@@ -30,7 +31,7 @@ type installation struct {
 	marks                      []string
 }
 
-func newManifestsInstallCommand(env *Env) *cobra.Command {
+func newManifestsInstallCommand(env *cli.Env) *cobra.Command {
 	var v installation
 	cmd := &cobra.Command{
 		Use:   "install --config FILE",
@@ -43,18 +44,18 @@ secret plimsoll-proxmox, by their names. A journal goes to standard output (-) o
 as long as the pod. Another namespace, or more that differs, is the chart's to render.`,
 		Example: "  plimsoll manifests install --config plimsoll.yaml | kubectl apply --server-side -f -\n" +
 			"  kubectl -n plimsoll create secret generic plimsoll-proxmox --from-file=token --from-file=join-token",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireFlags(cmd, "config"); err != nil {
+			if err := cli.RequireFlags(cmd, "config"); err != nil {
 				return err
 			}
 			if v.nodes == byAutoscaler && v.mode != deploy.Active {
-				return seeHelp(cmd, misused("--nodes: must be %s but with --mode %s, was %q", byPlimsoll, deploy.Active, v.nodes))
+				return cli.SeeHelp(cmd, cli.Misused("--nodes: must be %s but with --mode %s, was %q", byPlimsoll, deploy.Active, v.nodes))
 			}
 			if acts := v.mode == deploy.Active && v.nodes == byPlimsoll; !acts {
 				for _, flag := range []string{"deletion-costs", "admission-policies"} {
 					if f := cmd.Flags().Lookup(flag); f.Changed {
-						return seeHelp(cmd, misused("--%s: must be left out but with --mode %s and --nodes %s, for no pod or node is patched otherwise, was %q", flag, deploy.Active, byPlimsoll, f.Value))
+						return cli.SeeHelp(cmd, cli.Misused("--%s: must be left out but with --mode %s and --nodes %s, for no pod or node is patched otherwise, was %q", flag, deploy.Active, byPlimsoll, f.Value))
 					}
 				}
 			}
@@ -62,23 +63,23 @@ as long as the pod. Another namespace, or more that differs, is the chart's to r
 		},
 	}
 	addConfig(cmd, &v.config)
-	addFlag(cmd, &v.mode, readInstallMode, "mode", "mode", "recommend", "what it may do: recommend (read, and say what it would do) or active")
-	addFlag(cmd, &v.nodes, oneOf(byPlimsoll, byAutoscaler), "nodes", "who", byPlimsoll,
+	cli.AddFlag(cmd, &v.mode, readInstallMode, "mode", "mode", "recommend", "what it may do: recommend (read, and say what it would do) or active")
+	cli.AddFlag(cmd, &v.nodes, cli.OneOf(byPlimsoll, byAutoscaler), "nodes", "who", byPlimsoll,
 		"who decides on machines: plimsoll, or cluster-autoscaler, which asks for secret plimsoll-provider with tls.crt, tls.key and ca.crt")
-	addFlag(cmd, &v.image, readImage, "image", "image", "", "the image, best by its digest: registry.example/plimsoll@sha256:...")
-	addFlag(cmd, &v.marks, readMarks, "deletion-costs", "namespaces", marksAll,
+	cli.AddFlag(cmd, &v.image, readImage, "image", "image", "", "the image, best by its digest: registry.example/plimsoll@sha256:...")
+	cli.AddFlag(cmd, &v.marks, readMarks, "deletion-costs", "namespaces", marksAll,
 		"where pods may be patched to say which go first when a workload shrinks: all, none, or namespaces with commas between")
 	cmd.Flags().BoolVar(&v.policies, "admission-policies", true, "print policies that hold the account to what is its own of pods, nodes and Deployments")
 	cmd.Flags().BoolVar(&v.kinds, "crds", true, "print the kinds too")
 	return cmd
 }
 
-func newManifestsKindsCommand(env *Env) *cobra.Command {
+func newManifestsKindsCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "crds",
 		Short:   "Print the kinds WorkloadAutoscaler, VMPool and PriceBook",
 		Example: "  plimsoll manifests crds | kubectl apply --server-side -f -",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			text, err := deploy.Kinds()
 			if err != nil {
@@ -118,7 +119,7 @@ func readMarks(text string) ([]string, error) {
 }
 
 // tellImage says what there is to know of the image: whoever can change what its name means gets the API token.
-func (v *installation) tellImage(env *Env, release string) {
+func (v *installation) tellImage(env *cli.Env, release string) {
 	switch {
 	case v.image == "":
 		fmt.Fprintf(env.Stderr, "note: no registry has the image %s: it starts where what 'make image' builds was loaded on the nodes; "+
@@ -139,7 +140,7 @@ const (
 )
 
 // tellLeft tells what of the file gives way to what the manifests say.
-func (v *installation) tellLeft(env *Env, s *siteFile) {
+func (v *installation) tellLeft(env *cli.Env, s *siteFile) {
 	for _, left := range []struct{ key, was, is string }{
 		{"mode", strings.ToLower(string(s.Mode)), v.mode}, {"metrics", s.Metrics, ":8080"}, {"state", s.State, stateInCluster},
 		{"kubeconfig", s.Kubeconfig, ""},
@@ -155,7 +156,7 @@ func (v *installation) tellLeft(env *Env, s *siteFile) {
 }
 
 // print prints the manifests with the configuration in them.
-func (v *installation) print(env *Env) error {
+func (v *installation) print(env *cli.Env) error {
 	name := v.mode
 	if v.nodes == byAutoscaler {
 		name = deploy.Provider
@@ -191,7 +192,7 @@ func (v *installation) print(env *Env) error {
 }
 
 // file is the configuration file, which the pod must be able to take.
-func (v *installation) file(env *Env) (map[string]any, error) {
+func (v *installation) file(env *cli.Env) (map[string]any, error) {
 	parts := []string{partPodScaler, partNodeScaler}
 	if v.nodes == byAutoscaler {
 		parts = []string{partPodScaler, partProvider}
@@ -205,28 +206,28 @@ func (v *installation) file(env *Env) (map[string]any, error) {
 		given = kube.ByCapacityBuffer
 	}
 	if s.Namespace != "" && s.Namespace != installedIn {
-		return nil, misconfigured(v.config, &fileFault{"namespace", fmt.Sprintf("must be %s or left out here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace)})
+		return nil, cli.Misconfigured(v.config, &fileFault{"namespace", fmt.Sprintf("must be %s or left out here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace)})
 	}
 	if j := s.Journal; j != nil && j.File != standardOutput && !strings.HasPrefix(path.Clean(j.File), journalsIn) {
-		return nil, misconfigured(v.config, &fileFault{"journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File)})
+		return nil, cli.Misconfigured(v.config, &fileFault{"journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File)})
 	}
 	if h := s.handOff(); h.Used() && h.By != given {
-		return nil, misconfigured(v.config, &fileFault{"handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)})
+		return nil, cli.Misconfigured(v.config, &fileFault{"handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)})
 	}
 	if err := s.checkNamed(); err != nil {
-		return nil, misconfigured(v.config, err)
+		return nil, cli.Misconfigured(v.config, err)
 	}
 	if p := &s.Provider; v.nodes == byAutoscaler && (p.Listen != "" || p.Expander != "" || p.TLS != nil || p.Plaintext != plainNever || len(p.Names) > 0) {
-		return nil, misconfigured(v.config, &fileFault{"provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more"})
+		return nil, cli.Misconfigured(v.config, &fileFault{"provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more"})
 	}
 	data, err := env.ReadFile(v.config)
 	if err != nil {
-		return nil, withCode(exitConfig, err)
+		return nil, cli.WithCode(cli.ExitConfig, err)
 	}
 	v.tellLeft(env, s)
 	var file map[string]any
 	if err := yaml.Unmarshal(data, &file); err != nil {
-		return nil, misconfigured(v.config, err)
+		return nil, cli.Misconfigured(v.config, err)
 	}
 	return file, nil
 }

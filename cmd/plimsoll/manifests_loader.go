@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -37,7 +38,7 @@ const (
 	usualMemory = "250MB"
 )
 
-func newManifestsLoaderCommand(env *Env) *cobra.Command {
+func newManifestsLoaderCommand(env *cli.Env) *cobra.Command {
 	var v loaders
 	cmd := &cobra.Command{
 		Use:   "loader",
@@ -49,30 +50,30 @@ With --calibrate every pod finds out when it starts what takes that long on its 
 more for a request; with --digits all do the same. See what they find on one machine, and give --digits, where that matters.`,
 		Example: "  plimsoll manifests loader | kubectl apply -f -\n" +
 			"  plimsoll manifests loader --services 3 --calibrate 20ms | kubectl apply -f -",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("digits") && !cmd.Flags().Changed("calibrate") {
 				v.calibrate = 0
 			}
 			if cmd.Flags().Changed("shape") && v.services == 1 {
-				return seeHelp(cmd, misused("--shape: must be left out with one service, was %s with --services 1", v.shape))
+				return cli.SeeHelp(cmd, cli.Misused("--shape: must be left out with one service, was %s with --services 1", v.shape))
 			}
 			if err := v.validate(); err != nil {
-				return seeHelp(cmd, misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
+				return cli.SeeHelp(cmd, cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
 			}
 			return v.print(env.Stdout, pve.Shell(append([]string{"plimsoll"}, env.Args...)...))
 		},
 	}
-	addFlag(cmd, &v.namespace, readNamespace, "namespace", "name", "default", "the namespace that they run in")
-	addFlag(cmd, &v.name, readServiceName, "name", "name", "loader", "what the first is called; the others have a number behind it")
-	addFlag(cmd, &v.services, atLeastOne, "services", "number", "1", "how many services there are")
-	addFlag(cmd, &v.shape, readShape, "shape", "shape", "chain", "how several call each other: chain or fan")
-	addFlag(cmd, &v.calibrate, positive(parseDuration), "calibrate", "duration", usualDemand, "have every request take so much of a core")
-	addFlag(cmd, &v.digits, atLeastOne, "digits", "number", "", "decimals of π for every request, in place of --calibrate")
-	addFlag(cmd, &v.memory, pricing.ParseBytes, "memory", "size", "0MB", "memory that every request holds until it is answered")
-	addFlag(cmd, &v.cpu, positive(pricing.ParseMilliCPU), "pod-cpu", "cores", usualCPU, "what a pod requests, and may use")
-	addFlag(cmd, &v.podMemory, positive(pricing.ParseBytes), "pod-memory", "size", usualMemory, "what a pod requests, and may use")
-	addFlag(cmd, &v.image, readImage, "image", "image", "", "the image, in place of the release's")
+	cli.AddFlag(cmd, &v.namespace, readNamespace, "namespace", "name", "default", "the namespace that they run in")
+	cli.AddFlag(cmd, &v.name, readServiceName, "name", "name", "loader", "what the first is called; the others have a number behind it")
+	cli.AddFlag(cmd, &v.services, atLeastOne, "services", "number", "1", "how many services there are")
+	cli.AddFlag(cmd, &v.shape, readShape, "shape", "shape", "chain", "how several call each other: chain or fan")
+	cli.AddFlag(cmd, &v.calibrate, cli.Positive(cli.ParseDuration), "calibrate", "duration", usualDemand, "have every request take so much of a core")
+	cli.AddFlag(cmd, &v.digits, atLeastOne, "digits", "number", "", "decimals of π for every request, in place of --calibrate")
+	cli.AddFlag(cmd, &v.memory, pricing.ParseBytes, "memory", "size", "0MB", "memory that every request holds until it is answered")
+	cli.AddFlag(cmd, &v.cpu, cli.Positive(pricing.ParseMilliCPU), "pod-cpu", "cores", usualCPU, "what a pod requests, and may use")
+	cli.AddFlag(cmd, &v.podMemory, cli.Positive(pricing.ParseBytes), "pod-memory", "size", usualMemory, "what a pod requests, and may use")
+	cli.AddFlag(cmd, &v.image, readImage, "image", "image", "", "the image, in place of the release's")
 	return cmd
 }
 

@@ -10,13 +10,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 // loaderManifests are what is printed, read as strictly as Kubernetes can.
 func loaderManifests(t *testing.T, flags ...string) (services []corev1.Service, deployments []appsv1.Deployment) {
 	t.Helper()
 	out, stderr, code := inProcess(t, nil, append([]string{"manifests", "loader"}, flags...)...)
-	if code != exitDone || stderr != "" {
+	if code != cli.ExitDone || stderr != "" {
 		t.Fatalf("%v: exit %d: %s", flags, code, stderr)
 	}
 	for _, text := range strings.Split(out, "\n---\n")[1:] {
@@ -74,7 +76,7 @@ func TestLoaderManifestsAreTakenByKubernetesAndByTheLoader(t *testing.T) {
 			}
 			// Only the port is wrong then, so all that stands before it was taken.
 			_, stderr, code := inProcess(t, nil, append(slices.Clone(args), "--listen=:99999")...)
-			if want := `plimsoll: --listen: must be an address with a port, such as 127.0.0.1:8080, was ":99999"`; code != exitUsage || !strings.HasPrefix(stderr, want) {
+			if want := `plimsoll: --listen: must be an address with a port, such as 127.0.0.1:8080, was ":99999"`; code != cli.ExitUsage || !strings.HasPrefix(stderr, want) {
 				t.Errorf("%v: %v are refused: %s", c.flags, args, stderr)
 			}
 		}
@@ -112,7 +114,7 @@ func TestLoaderManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 		{"--services 2 --name " + strings.Repeat("a", 62), "--name: must leave the last"},
 	} {
 		_, stderr, code := inProcess(t, nil, append([]string{"manifests", "loader"}, strings.Fields(c.flags)...)...)
-		if code != exitUsage || !strings.HasPrefix(stderr, "plimsoll: "+c.want) {
+		if code != cli.ExitUsage || !strings.HasPrefix(stderr, "plimsoll: "+c.want) {
 			t.Errorf("%s: exit %d: %s", c.flags, code, stderr)
 		}
 	}

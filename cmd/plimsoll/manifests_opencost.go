@@ -13,10 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-func newManifestsOpenCostCommand(env *Env) *cobra.Command {
+func newManifestsOpenCostCommand(env *cli.Env) *cobra.Command {
 	var namespace, name, prices string
 	cmd := &cobra.Command{
 		Use:   "opencost",
@@ -28,7 +29,7 @@ costs of a machine that is stopped is left out, and said so: that is no node, an
 Where releases of OpenCost take prices of an hour for those of a month, 'plimsoll testbed rke2 costs' tells.`,
 		Example: "  plimsoll manifests opencost --prices prices.yaml | kubectl apply -f -\n" +
 			"  helm install opencost … --set opencost.customPricing.enabled=true,opencost.customPricing.createConfigmap=false",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			book := pricing.DefaultBook()
 			if prices != "" {
@@ -41,13 +42,13 @@ Where releases of OpenCost take prices of an hour for those of a month, 'plimsol
 				fmt.Fprintf(env.Stderr, "note: %s: pricePerDiskGBHour is left out: it is of machines that are stopped, which OpenCost does not see\n", prices)
 			}
 			if err := printOpenCost(env.Stdout, namespace, name, book); err != nil {
-				return withCode(exitConfig, fmt.Errorf("%s: %w", prices, err))
+				return cli.WithCode(cli.ExitConfig, fmt.Errorf("%s: %w", prices, err))
 			}
 			return nil
 		},
 	}
-	addFlag(cmd, &namespace, readNamespace, "namespace", "name", "opencost", "the namespace that OpenCost runs in")
-	addFlag(cmd, &name, readName, "name", "name", "custom-pricing-model", "what the ConfigMap is called, which OpenCost's chart says")
+	cli.AddFlag(cmd, &namespace, readNamespace, "namespace", "name", "opencost", "the namespace that OpenCost runs in")
+	cli.AddFlag(cmd, &name, readName, "name", "name", "custom-pricing-model", "what the ConfigMap is called, which OpenCost's chart says")
 	cmd.Flags().StringVar(&prices, "prices", "", "a price book, a YAML `file` (default: a unit per vCPU-hour and per GB-hour)")
 	return cmd
 }

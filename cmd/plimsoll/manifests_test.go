@@ -15,14 +15,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 // The manifests are what Kubernetes takes, down to the last field, whatever the flags are.
 func TestClusterAutoscalerManifestsAreTakenByKubernetes(t *testing.T) {
 	for _, flags := range [][]string{nil, {"--capacity-buffers", "--expander", "random", "--address", "[fd00::5]:9000"}, {"--expander", "price", "--namespace", "true", "--tls-secret", "1e3", "--image", "12", "--address", "[fd00::5]:9000"}} {
 		var out bytes.Buffer
-		env := &Env{Args: append([]string{"manifests", "cluster-autoscaler"}, flags...), Stdout: &out, Stderr: io.Discard}
-		if code := run(context.Background(), env); code != exitDone {
+		env := &cli.Env{Args: append([]string{"manifests", "cluster-autoscaler"}, flags...), Stdout: &out, Stderr: io.Discard}
+		if code := run(context.Background(), env); code != cli.ExitDone {
 			t.Fatalf("%v: exit %d", flags, code)
 		}
 		var kinds []string
@@ -70,7 +72,7 @@ func TestExpanderIsAskedWhereItIsServed(t *testing.T) {
 		"asks.lab:1":                 {"--address", "plimsoll.lab:9000", "--expander-address", "asks.lab:1"},
 	} {
 		stdout, stderr, code := inProcess(t, nil, append([]string{"manifests", "cluster-autoscaler"}, flags...)...)
-		if code != exitDone || !strings.Contains(stdout, "            - --grpc-expander-url="+want+"\n") {
+		if code != cli.ExitDone || !strings.Contains(stdout, "            - --grpc-expander-url="+want+"\n") {
 			t.Errorf("%v: exit %d, %s%s", flags, code, stderr, stdout)
 		}
 	}
@@ -147,11 +149,11 @@ func TestManifestsAreRefusedWithFlagRuleAndValue(t *testing.T) {
 		{"--image", "a\n- b", "must be an image"},
 	} {
 		_, stderr, code := inProcess(t, nil, "manifests", "cluster-autoscaler", c.flag, c.value)
-		if code != exitUsage || !strings.Contains(stderr, c.flag) || !strings.Contains(stderr, c.want) {
+		if code != cli.ExitUsage || !strings.Contains(stderr, c.flag) || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s %q: exit %d, %s", c.flag, c.value, code, stderr)
 		}
 	}
-	if _, stderr, code := inProcess(t, nil, "manifests", "cluster-autoscaler", "more"); code != exitUsage {
+	if _, stderr, code := inProcess(t, nil, "manifests", "cluster-autoscaler", "more"); code != cli.ExitUsage {
 		t.Errorf("an argument: exit %d, %s", code, stderr)
 	}
 }
@@ -164,7 +166,7 @@ func TestOpenCostIsToldOfDisksThatItDoesNotSee(t *testing.T) {
 		"plain.yaml": "", "disks.yaml": "note: disks.yaml: pricePerDiskGBHour is left out: it is of machines that are stopped, which OpenCost does not see\n",
 	} {
 		stdout, stderr, code := inProcess(t, files, "manifests", "opencost", "--prices", file)
-		if code != exitDone || stderr != want || !strings.Contains(stdout, `"storage": "0"`) {
+		if code != cli.ExitDone || stderr != want || !strings.Contains(stdout, `"storage": "0"`) {
 			t.Errorf("%s: exit %d, %q, want %q", file, code, stderr, want)
 		}
 	}

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed"
 )
 
 // meter tells how far the runs are: on a terminal in one line that is written again and again,
 // otherwise in a line every ten seconds.
 type meter struct {
-	env     *Env
+	env     *cli.Env
 	quiet   bool
 	what    string // is counted
 	started time.Time
@@ -18,10 +19,10 @@ type meter struct {
 	ended   chan testbed.Progress
 }
 
-func newMeter(env *Env, quiet bool) *meter { return newMeterOf("requests", env, quiet) }
+func newMeter(env *cli.Env, quiet bool) *meter { return newMeterOf("requests", env, quiet) }
 
 // newMeterOf counts what there is in place of requests.
-func newMeterOf(what string, env *Env, quiet bool) *meter {
+func newMeterOf(what string, env *cli.Env, quiet bool) *meter {
 	m := &meter{env: env, quiet: quiet, what: what, started: env.Now(), heard: make(chan testbed.Progress), ended: make(chan testbed.Progress)}
 	go m.listen()
 	return m
@@ -84,7 +85,7 @@ func (m *meter) say(p testbed.Progress) {
 // clear empties the line that a terminal shows.
 func (m *meter) clear() {
 	if m.env.StderrIsTerminal {
-		fmt.Fprint(unguarded(m.env.Stderr), "\r\x1b[K")
+		fmt.Fprint(cli.Unguarded(m.env.Stderr), "\r\x1b[K")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed"
 )
 
@@ -16,7 +17,7 @@ func said(t *testing.T, terminal, quiet bool) string {
 	var err bytes.Buffer
 	start := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	now := start
-	m := newMeter(&Env{Stderr: &err, StderrIsTerminal: terminal, Now: func() time.Time { return now }}, quiet)
+	m := newMeter(&cli.Env{Stderr: &err, StderrIsTerminal: terminal, Now: func() time.Time { return now }}, quiet)
 	half := testbed.Progress{Done: 30, Total: 80, Requests: 15_000_000, Part: 0.5}
 	m.hear(half)
 	m.heard <- half // so that the first is taken in

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/plimsoll/plimsoll/api/printable"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 // output is how a verb prints its answer.
@@ -41,7 +42,7 @@ func addOutput(cmd *cobra.Command, into *output, besides ...output) {
 	}
 	last := len(names) - 1
 	usage := "print the answer as " + strings.Join(names[:last], ", ") + " or " + names[last]
-	addShortFlag(cmd, into, read, "output", "o", "format", string(outputTable), usage)
+	cli.AddShortFlag(cmd, into, read, "output", "o", "format", string(outputTable), usage)
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}

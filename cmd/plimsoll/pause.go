@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 // Where our own kinds are.
@@ -28,7 +29,7 @@ var (
 	poolResource       = v1alpha1.GroupVersion.WithResource("vmpools")
 )
 
-func newPauseCommand(env *Env) *cobra.Command {
+func newPauseCommand(env *cli.Env) *cobra.Command {
 	var ask pauseQuestion
 	cmd := &cobra.Command{
 		Use:   "pause WORKLOAD | --pool NAME | --all",
@@ -45,25 +46,25 @@ plimsoll.dev/paused, plimsoll.dev/paused-replicas, plimsoll.dev/paused-until and
 			"  plimsoll pause --all --for 30m\n  plimsoll pause --all -n shop --for 30m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ask.check(cmd, args); err != nil {
-				return seeHelp(cmd, err)
+				return cli.SeeHelp(cmd, err)
 			}
 			switch {
 			case ask.replicas != nil && ask.workload == "":
-				return seeHelp(cmd, misused("--replicas: must be given with one workload only, was %d", *ask.replicas))
+				return cli.SeeHelp(cmd, cli.Misused("--replicas: must be given with one workload only, was %d", *ask.replicas))
 			case ask.replicas != nil && ask.direction != "":
-				return seeHelp(cmd, misused("--replicas: must be left out with --direction, was %d with --direction %s", *ask.replicas, ask.direction))
+				return cli.SeeHelp(cmd, cli.Misused("--replicas: must be left out with --direction, was %d with --direction %s", *ask.replicas, ask.direction))
 			}
 			return ask.write(cmd.Context(), env, ask.pause(env))
 		},
 	}
 	ask.flags(cmd)
-	addFlag(cmd, &ask.length, positive(parseDuration), "for", "duration", "", "end by itself after so long, such as 2h")
-	addFlag(cmd, &ask.direction, oneOf(v1alpha1.PauseUp, v1alpha1.PauseDown), "direction", "way", "", "leave only growing (up) or only shrinking (down)")
-	addFlag(cmd, &ask.replicas, parseReplicas, "replicas", "number", "", "bring a workload to so many replicas, and leave it there")
+	cli.AddFlag(cmd, &ask.length, cli.Positive(cli.ParseDuration), "for", "duration", "", "end by itself after so long, such as 2h")
+	cli.AddFlag(cmd, &ask.direction, cli.OneOf(v1alpha1.PauseUp, v1alpha1.PauseDown), "direction", "way", "", "leave only growing (up) or only shrinking (down)")
+	cli.AddFlag(cmd, &ask.replicas, parseReplicas, "replicas", "number", "", "bring a workload to so many replicas, and leave it there")
 	return cmd
 }
 
-func newResumeCommand(env *Env) *cobra.Command {
+func newResumeCommand(env *cli.Env) *cobra.Command {
 	var ask pauseQuestion
 	cmd := &cobra.Command{
 		Use:   "resume WORKLOAD | --pool NAME | --all",
@@ -76,7 +77,7 @@ let go. It is written as annotation plimsoll.dev/resumed, and says nothing of ma
 		Example: "  plimsoll resume web -n shop\n  plimsoll resume --pool workers\n  plimsoll resume --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ask.check(cmd, args); err != nil {
-				return seeHelp(cmd, err)
+				return cli.SeeHelp(cmd, err)
 			}
 			said := map[string]*string{
 				v1alpha1.AnnotationPaused: nil, v1alpha1.AnnotationPausedReplicas: nil, v1alpha1.AnnotationPausedUntil: nil, v1alpha1.AnnotationPausedBy: nil,
@@ -107,14 +108,14 @@ type pauseQuestion struct {
 func (ask *pauseQuestion) flags(cmd *cobra.Command) {
 	addKubeconfig(cmd, &ask.kube)
 	addNamespace(cmd, &ask.namespace, "the workload's namespace, or with --all the one whose workloads are meant")
-	addFlag(cmd, &ask.pool, readName, "pool", "name", "", "the name of a VMPool, in place of a workload")
+	cli.AddFlag(cmd, &ask.pool, readName, "pool", "name", "", "the name of a VMPool, in place of a workload")
 	cmd.Flags().BoolVar(&ask.all, "all", false, "all workloads and all pools; with --namespace its workloads only")
 	addOutput(cmd, &ask.format)
 }
 
 // addNamespace gives a command the flag that says in which namespace a workload is.
 func addNamespace(cmd *cobra.Command, into *string, usage string) {
-	addShortFlag(cmd, into, readNamespace, "namespace", "n", "namespace", metav1.NamespaceDefault, usage)
+	cli.AddShortFlag(cmd, into, readNamespace, "namespace", "n", "namespace", metav1.NamespaceDefault, usage)
 }
 
 // workloadOf takes a workload's name apart, which may say its namespace in place of the flag.
@@ -127,9 +128,9 @@ func workloadOf(cmd *cobra.Command, text, flag string) (namespace, name string, 
 	_, wrongName := readName(name)
 	switch {
 	case wrongSpace != nil || wrongName != nil:
-		return "", "", misused("workload: must be a name, or a namespace and a name such as shop/web, was %q", text)
+		return "", "", cli.Misused("workload: must be a name, or a namespace and a name such as shop/web, was %q", text)
 	case both && cmd.Flags().Changed("namespace") && namespace != flag:
-		return "", "", misused("--namespace: must be left out or be that of workload %s, was %q", text, flag)
+		return "", "", cli.Misused("--namespace: must be left out or be that of workload %s, was %q", text, flag)
 	}
 	return namespace, name, nil
 }
@@ -144,11 +145,11 @@ func (ask *pauseQuestion) check(cmd *cobra.Command, args []string) (err error) {
 		named++
 	}
 	if named != 1 {
-		return misused("one workload, --pool or --all must be given, was given %d of them", named)
+		return cli.Misused("one workload, --pool or --all must be given, was given %d of them", named)
 	}
 	switch given := cmd.Flags().Changed("namespace"); {
 	case ask.pool != "" && given:
-		return misused("--namespace: must be left out with --pool, for a VMPool is in none, was %q", ask.namespace)
+		return cli.Misused("--namespace: must be left out with --pool, for a VMPool is in none, was %q", ask.namespace)
 	case ask.all && !given:
 		ask.namespace = metav1.NamespaceAll
 	case len(args) == 1:
@@ -158,7 +159,7 @@ func (ask *pauseQuestion) check(cmd *cobra.Command, args []string) (err error) {
 }
 
 // pause is what is to be written.
-func (ask *pauseQuestion) pause(env *Env) map[string]*string {
+func (ask *pauseQuestion) pause(env *cli.Env) map[string]*string {
 	value, by := cmp.Or(ask.direction, "true"), cmp.Or(env.Getenv("USER"), "plimsoll pause")
 	said := map[string]*string{
 		v1alpha1.AnnotationPaused: &value, v1alpha1.AnnotationPausedReplicas: nil, v1alpha1.AnnotationPausedBy: &by, v1alpha1.AnnotationPausedUntil: nil,
@@ -195,7 +196,7 @@ type pausedObject struct {
 }
 
 // write writes annotations on what is meant, and shows what came of it.
-func (ask *pauseQuestion) write(ctx context.Context, env *Env, said map[string]*string) error {
+func (ask *pauseQuestion) write(ctx context.Context, env *cli.Env, said map[string]*string) error {
 	change, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": said}})
 	if err != nil {
 		return err
@@ -236,7 +237,7 @@ func (ask *pauseQuestion) meant(ctx context.Context, client dynamic.Interface) (
 	case ask.pool != "":
 		o, err := at(client, v1alpha1.KindVMPool, "").Get(ctx, ask.pool, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) && !unknownKind(err) {
-			return nil, withHint("kubectl get vmpools lists them", fmt.Errorf("there is no VMPool %s", ask.pool))
+			return nil, cli.WithHint("kubectl get vmpools lists them", fmt.Errorf("there is no VMPool %s", ask.pool))
 		}
 		return one(o, answered(err))
 	}
@@ -258,7 +259,7 @@ func (ask *pauseQuestion) everything(ctx context.Context, client dynamic.Interfa
 		all = append(all, list.Items...)
 	}
 	if len(all) == 0 && ask.namespace != metav1.NamespaceAll {
-		return nil, withHint("kubectl get wla -A lists them", fmt.Errorf("there is no WorkloadAutoscaler in namespace %s", ask.namespace))
+		return nil, cli.WithHint("kubectl get wla -A lists them", fmt.Errorf("there is no WorkloadAutoscaler in namespace %s", ask.namespace))
 	}
 	return all, nil
 }
@@ -274,7 +275,7 @@ func one(o *unstructured.Unstructured, err error) ([]unstructured.Unstructured, 
 func autoscalerNamed(ctx context.Context, client dynamic.Interface, namespace, name string) (*unstructured.Unstructured, error) {
 	o, err := at(client, v1alpha1.KindWorkloadAutoscaler, namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !unknownKind(err) {
-		return nil, withHint("kubectl get wla -A lists them", fmt.Errorf("there is no WorkloadAutoscaler %s in namespace %s", name, namespace))
+		return nil, cli.WithHint("kubectl get wla -A lists them", fmt.Errorf("there is no WorkloadAutoscaler %s in namespace %s", name, namespace))
 	}
 	return o, answered(err)
 }
@@ -284,11 +285,11 @@ func answered(err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case unknownKind(err):
-		return withHint("plimsoll manifests crds | kubectl apply --server-side -f - installs them", errors.New("the cluster does not know the kinds WorkloadAutoscaler and VMPool"))
+		return cli.WithHint("plimsoll manifests crds | kubectl apply --server-side -f - installs them", errors.New("the cluster does not know the kinds WorkloadAutoscaler and VMPool"))
 	case err == nil || errors.As(err, &status):
 		return err
 	}
-	return withCode(exitUnreachable, err)
+	return cli.WithCode(cli.ExitUnreachable, err)
 }
 
 // unknownKind tells a kind that is not installed from an object that is not there: the API server answers both with 404.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
@@ -34,14 +35,14 @@ nowhere, after the VMPools; without any, after the pools of the file that --conf
 pods fit on the others. Everything is taken to have been for long as it is now: what only waits for time to pass, such as
 a stabilization window, is taken to have waited.`
 
-func newPlanCommand(env *Env) *cobra.Command {
+func newPlanCommand(env *cli.Env) *cobra.Command {
 	var ask planQuestion
 	cmd := &cobra.Command{
 		Use:     "plan",
 		Short:   "Say what would be done in a cluster now, and what that would save",
 		Long:    planLong,
 		Example: "  plimsoll plan\n  plimsoll plan --context home --config site.yaml --prices prices.yaml -o json",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return ask.tell(cmd.Context(), env) },
 	}
 	addKubeconfig(cmd, &ask.kube)
@@ -58,7 +59,7 @@ type planQuestion struct {
 	format         output
 }
 
-func (ask *planQuestion) tell(ctx context.Context, env *Env) error {
+func (ask *planQuestion) tell(ctx context.Context, env *cli.Env) error {
 	cfg, seen, err := ask.read(env)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ type planned struct {
 }
 
 // read reads the files that were named.
-func (ask *planQuestion) read(env *Env) (*operator.Config, *planned, error) {
+func (ask *planQuestion) read(env *cli.Env) (*operator.Config, *planned, error) {
 	cfg := &operator.Config{PriceBook: v1alpha1.DefaultPriceBook, Interval: 10 * time.Second, Log: slog.New(slog.DiscardHandler)}
 	seen := &planned{Seen: &operator.Seen{}}
 	var err error
@@ -120,10 +121,10 @@ func (ask *planQuestion) read(env *Env) (*operator.Config, *planned, error) {
 		ask.kube.file = site.beside(site.Kubeconfig)
 	}
 	if cfg.Nodes, err = site.Nodes.spec(); err != nil {
-		return nil, nil, misconfigured(ask.config, err)
+		return nil, nil, cli.Misconfigured(ask.config, err)
 	}
 	if err := errors.Join(append(site.Limit.check(), site.Quotas.check()...)...); err != nil {
-		return nil, nil, misconfigured(ask.config, err)
+		return nil, nil, cli.Misconfigured(ask.config, err)
 	}
 	cfg.Limit, cfg.Quotas = site.Limit.rate(), site.Quotas.quotas()
 	return cfg, seen, nil
@@ -134,14 +135,14 @@ func (ask *planQuestion) look(ctx context.Context, reach *rest.Config, cfg *oper
 	how := kube.Config{REST: reach, Log: slog.New(slog.DiscardHandler)}
 	var err error
 	if how.Usage, err = usage(reach); err != nil {
-		return withCode(exitConfig, err)
+		return cli.WithCode(cli.ExitConfig, err)
 	}
 	if seen.Picture, err = kube.Look(ctx, how); err != nil {
 		return unread(err)
 	}
 	client, host, err := secretReader(reach)
 	if err != nil {
-		return withCode(exitConfig, err)
+		return cli.WithCode(cli.ExitConfig, err)
 	}
 	cfg.Signals = signals.New(seen.site.signalOptions(client, host))
 	book := cmp.Or(seen.Prices, pricing.DefaultBook())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 	"github.com/spf13/cobra"
@@ -62,7 +63,7 @@ In place of the prices per vCPU and GB, they can be derived from power and hardw
     hostMemory: 64GB
     vCPUSharePercent: 50       # the part that the vCPUs bear; memory bears the rest`
 
-func newPriceCommand(env *Env) *cobra.Command {
+func newPriceCommand(env *cli.Env) *cobra.Command {
 	var (
 		ask    priceQuestion
 		file   string
@@ -76,9 +77,9 @@ func newPriceCommand(env *Env) *cobra.Command {
 			"manifest of a PriceBook with these keys in its spec:\n\n" + exampleBook,
 		Example: "  plimsoll price --vcpu 2 --memory 8GB --for 30m\n" +
 			"  plimsoll price --vcpu 2 --memory 8GiB --book prices.yaml --host pve1 --at 2026-03-01T22:00:00+01:00",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireFlags(cmd, "vcpu", "memory"); err != nil {
+			if err := cli.RequireFlags(cmd, "vcpu", "memory"); err != nil {
 				return err
 			}
 			book, err := readBook(env, file)
@@ -96,10 +97,10 @@ func newPriceCommand(env *Env) *cobra.Command {
 			return format.print(env.Stdout, answer, answer.table)
 		},
 	}
-	addFlag(cmd, &ask.shape.CPU, positive(pricing.ParseMilliCPU), "vcpu", "cores", "", "the machine's vCPUs, such as 2, 0.5 or 500m")
-	addFlag(cmd, &ask.shape.Memory, positive(pricing.ParseBytes), "memory", "size", "", "the machine's memory, such as 8GB or 8GiB")
-	addFlag(cmd, &ask.length, positive(parseDuration), "for", "duration", "1h", "how long the machine runs")
-	addFlag(cmd, &ask.at, parseTime, "at", "time", "", "when it starts, such as 2026-03-01T12:00:00Z (default now)")
+	cli.AddFlag(cmd, &ask.shape.CPU, cli.Positive(pricing.ParseMilliCPU), "vcpu", "cores", "", "the machine's vCPUs, such as 2, 0.5 or 500m")
+	cli.AddFlag(cmd, &ask.shape.Memory, cli.Positive(pricing.ParseBytes), "memory", "size", "", "the machine's memory, such as 8GB or 8GiB")
+	cli.AddFlag(cmd, &ask.length, cli.Positive(cli.ParseDuration), "for", "duration", "1h", "how long the machine runs")
+	cli.AddFlag(cmd, &ask.at, cli.ParseTime, "at", "time", "", "when it starts, such as 2026-03-01T12:00:00Z (default now)")
 	cmd.Flags().StringVar(&ask.shape.Name, "shape-name", "", "the name of the shape, which may have a price of its own")
 	cmd.Flags().StringVar(&ask.host, "host", "", "the host, which may have prices of its own")
 	cmd.Flags().StringVar(&file, "book", "", "the price book, a YAML `file` (default: one unit per vCPU-hour and per GB-hour)")
@@ -119,7 +120,7 @@ func noteUnpriced(w io.Writer, book *pricing.Book, ask priceQuestion) {
 }
 
 // readBook reads a price book, or returns the default one if there is no file.
-func readBook(env *Env, file string) (*pricing.Book, error) {
+func readBook(env *cli.Env, file string) (*pricing.Book, error) {
 	if file == "" {
 		return pricing.DefaultBook(), nil
 	}
@@ -127,21 +128,21 @@ func readBook(env *Env, file string) (*pricing.Book, error) {
 }
 
 // readPrices reads the price book that a flag names.
-func readPrices(env *Env, flag, file string) (*pricing.Book, error) {
+func readPrices(env *cli.Env, flag, file string) (*pricing.Book, error) {
 	data, err := env.ReadFile(file)
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("%s: %w", flag, err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("%s: %w", flag, err))
 	}
 	if strict.Has(data, "kind") {
 		var m bookManifest
 		if err := strict.Unmarshal(data, &m); err != nil {
-			return nil, misconfigured(file, err)
+			return nil, cli.Misconfigured(file, err)
 		}
 		return &m.Spec, nil
 	}
 	var book pricing.Book
 	if err := strict.Unmarshal(data, &book); err != nil {
-		return nil, misconfigured(file, err)
+		return nil, cli.Misconfigured(file, err)
 	}
 	return &book, nil
 }

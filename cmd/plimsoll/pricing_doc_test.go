@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 )
 
@@ -76,7 +77,7 @@ func pricingCluster(t *testing.T) string {
 func printed(t *testing.T, line string, files map[string]string, config string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
-	env := &Env{
+	env := &cli.Env{
 		Args: strings.Fields(line), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
 		Getenv: func(key string) string { return map[string]string{"KUBECONFIG": config}[key] },
 		ReadFile: func(name string) ([]byte, error) {
@@ -87,7 +88,7 @@ func printed(t *testing.T, line string, files map[string]string, config string) 
 		},
 		Now: func() time.Time { return time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC) },
 	}
-	if code := run(t.Context(), env); code != exitDone {
+	if code := run(t.Context(), env); code != cli.ExitDone {
 		t.Fatalf("plimsoll %s: exit %d: %s", line, code, errs.String())
 	}
 	return out.String()

@@ -6,17 +6,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/spf13/cobra"
 )
 
-func newPVECommand(env *Env) *cobra.Command {
+func newPVECommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pve",
 		Short: "Prepare a Proxmox VE cluster",
 	}
 	cmd.AddCommand(newPVESetupCommand(env))
-	return verbsOnly(cmd)
+	return cli.VerbsOnly(cmd)
 }
 
 // pveSetup is what the setup verb is asked.
@@ -40,7 +41,7 @@ type pveSetupAnswer struct {
 	file    string
 }
 
-func newPVESetupCommand(env *Env) *cobra.Command {
+func newPVESetupCommand(env *cli.Env) *cobra.Command {
 	var ask pveSetup
 	cmd := &cobra.Command{
 		Use:   "setup --config FILE",
@@ -53,9 +54,9 @@ func newPVESetupCommand(env *Env) *cobra.Command {
 		Example: "  plimsoll pve setup --config site.yaml --storage local-lvm\n" +
 			"  plimsoll pve setup --config plimsoll.yaml --pools vmpools.yaml --storage local-lvm\n" +
 			"  plimsoll pve setup --config site.yaml --release 8 --user autoscaler@pve --token prod",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireFlags(cmd, "config"); err != nil {
+			if err := cli.RequireFlags(cmd, "config"); err != nil {
 				return err
 			}
 			answer, err := ask.answer(env, cmd)
@@ -67,7 +68,7 @@ func newPVESetupCommand(env *Env) *cobra.Command {
 	}
 	addConfig(cmd, &ask.file)
 	cmd.Flags().StringVar(&ask.pools, "pools", "", "a `file` of manifests whose VMPools are the pools, where the configuration file has none")
-	addFlag(cmd, &ask.release, pve.ParseRelease, "release", "number", "9", "the release of Proxmox VE, 8 or 9: rights differ between them")
+	cli.AddFlag(cmd, &ask.release, pve.ParseRelease, "release", "number", "9", "the release of Proxmox VE, 8 or 9: rights differ between them")
 	cmd.Flags().StringVar(&ask.account.User, "user", "plimsoll@pve", "the `user@realm` that the token belongs to")
 	cmd.Flags().StringVar(&ask.account.Token, "token", "plimsoll", "the `name` of the user's token")
 	cmd.Flags().StringSliceVar(&ask.storages, "storage", nil, "the `storages` that the templates' disks lie on; linked clones lie there too")
@@ -75,9 +76,9 @@ func newPVESetupCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func (ask *pveSetup) answer(env *Env, cmd *cobra.Command) (*pveSetupAnswer, error) {
+func (ask *pveSetup) answer(env *cli.Env, cmd *cobra.Command) (*pveSetupAnswer, error) {
 	if err := ask.account.Validate(); err != nil {
-		return nil, seeHelp(cmd, misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
+		return nil, cli.SeeHelp(cmd, cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
 	}
 	site, err := ask.site(env)
 	if err != nil {
@@ -85,7 +86,7 @@ func (ask *pveSetup) answer(env *Env, cmd *cobra.Command) (*pveSetupAnswer, erro
 	}
 	parts, err := ask.parts(&site.Site)
 	if err != nil {
-		return nil, seeHelp(cmd, err)
+		return nil, cli.SeeHelp(cmd, err)
 	}
 	needs := pve.Needs(&site.Site, ask.release, parts)
 	return &pveSetupAnswer{
@@ -95,7 +96,7 @@ func (ask *pveSetup) answer(env *Env, cmd *cobra.Command) (*pveSetupAnswer, erro
 }
 
 // site is what the rights are for.
-func (ask *pveSetup) site(env *Env) (*siteFile, error) {
+func (ask *pveSetup) site(env *cli.Env) (*siteFile, error) {
 	if ask.pools != "" {
 		return readSiteWithPools(env, ask.file, ask.pools)
 	}
@@ -117,7 +118,7 @@ func (ask *pveSetup) parts(site *pve.Site) (map[int]pve.Parts, error) {
 		}
 		ids := p.Template.IDs()
 		if len(ask.storages) == 0 {
-			return nil, misused("--storage: must be given, for pools[%d] (%s) names no storage of its own: its machines' disks lie where those of template %d do, see qm config %d",
+			return nil, cli.Misused("--storage: must be given, for pools[%d] (%s) names no storage of its own: its machines' disks lie where those of template %d do, see qm config %d",
 				i, p.Name, ids[0], ids[0])
 		}
 		for _, id := range ids {
@@ -126,7 +127,7 @@ func (ask *pveSetup) parts(site *pve.Site) (map[int]pve.Parts, error) {
 	}
 	if len(ask.storages) > 0 && len(parts) == 0 {
 		slices.Sort(named)
-		return nil, misused("--storage: must be left out where every pool names its own storage (%s), was %s", strings.Join(slices.Compact(named), ", "), strings.Join(ask.storages, ", "))
+		return nil, cli.Misused("--storage: must be left out where every pool names its own storage (%s), was %s", strings.Join(slices.Compact(named), ", "), strings.Join(ask.storages, ", "))
 	}
 	return parts, nil
 }

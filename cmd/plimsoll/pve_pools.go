@@ -9,25 +9,26 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 // readSiteWithPools reads a configuration file without pools, and the VMPools of a file of manifests in their place.
-func readSiteWithPools(env *Env, file, manifests string) (*siteFile, error) {
+func readSiteWithPools(env *cli.Env, file, manifests string) (*siteFile, error) {
 	site, err := readFor(env, file, &siteFile{parts: []string{partProvider}, examining: true, offline: true})
 	if err != nil {
 		return nil, err
 	}
 	if len(site.Pools) > 0 {
-		return nil, misconfigured(file, &fileFault{"pools", fmt.Sprintf("must be left out beside --pools, was %d of them", len(site.Pools))})
+		return nil, cli.Misconfigured(file, &fileFault{"pools", fmt.Sprintf("must be left out beside --pools, was %d of them", len(site.Pools))})
 	}
 	data, err := env.ReadFile(manifests)
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("--pools: %w", err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--pools: %w", err))
 	}
 	if site.Pools, err = poolsOf(data); err != nil {
-		return nil, misconfigured(manifests, err)
+		return nil, cli.Misconfigured(manifests, err)
 	}
 	return site, nil
 }

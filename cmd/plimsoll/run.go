@@ -21,13 +21,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
-func newRunCommand(env *Env) *cobra.Command {
+func newRunCommand(env *cli.Env) *cobra.Command {
 	var file string
 	var parts []string
 	cmd := &cobra.Command{
@@ -44,9 +45,9 @@ written. Of several processes one leads, and the others stand by. What was order
 VE hears of it, so that the process may die at any moment: started again, it goes on where it was.`,
 		Example: "  plimsoll run --components podscaler,nodescaler --config plimsoll.yaml\n" +
 			"  plimsoll run --components provider --config site.yaml",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireFlags(cmd, "config", "components"); err != nil {
+			if err := cli.RequireFlags(cmd, "config", "components"); err != nil {
 				return err
 			}
 			if len(parts) == 0 {
@@ -54,7 +55,7 @@ VE hears of it, so that the process may die at any moment: started again, it goe
 			}
 			for _, p := range parts {
 				if !slices.Contains(components, p) {
-					return misused("--components: must be of %s, was %q", strings.Join(components, ", "), p)
+					return cli.Misused("--components: must be of %s, was %q", strings.Join(components, ", "), p)
 				}
 			}
 			site, err := readRunning(env, file, parts)
@@ -77,7 +78,7 @@ VE hears of it, so that the process may die at any moment: started again, it goe
 func (s *running) runProvider(ctx context.Context, file string) error {
 	state, err := openState(s.beside(s.State))
 	if err != nil {
-		return withCode(exitConfig, fmt.Errorf("state: %w", err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %w", err))
 	}
 	defer state.Close() //nolint:errcheck // the lock ends with the process, whatever this says
 	registry := newRegistry()
@@ -105,7 +106,7 @@ func (s *running) runProvider(ctx context.Context, file string) error {
 	}
 	server, err := provider.New(provider.Config{Pools: s.groups(), Machines: fleet.ForAutoscaler(), Prices: s.Prices, Limit: s.Limit.rate(), Now: s.env.Now})
 	if err != nil {
-		return misconfigured(file, err)
+		return cli.Misconfigured(file, err)
 	}
 	return s.serve(ctx, open, fleet, server, registry)
 }
@@ -179,7 +180,7 @@ func (s *running) listen(key, at string) (net.Listener, error) {
 		err = os.Chmod(address, 0o660) // whoever may write to it may order machines
 	}
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("%s: %w", key, err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("%s: %w", key, err))
 	}
 	return l, nil
 }
@@ -236,7 +237,7 @@ func (s *running) machines(registry prometheus.Registerer) (*machineSite, error)
 	connection.Observer = calls
 	client, err := pve.Connect(connection)
 	if err != nil {
-		return nil, withCode(exitConfig, err)
+		return nil, cli.WithCode(cli.ExitConfig, err)
 	}
 	events := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "plimsoll_machine_events_total", Help: "What happened to machines and to the Proxmox VE cluster, by code.",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -325,7 +326,7 @@ func (s *siteFile) Optional(key string) bool {
 }
 
 // complete fills in what was left out for what runs in a cluster.
-func (c *clusterSettings) complete(env *Env) error {
+func (c *clusterSettings) complete(env *cli.Env) error {
 	c.Mode, c.Interval = cmp.Or(c.Mode, runRecommend), cmp.Or(c.Interval, 10*time.Second)
 	c.Lease, c.PriceBook = cmp.Or(c.Lease, "plimsoll"), cmp.Or(c.PriceBook, v1alpha1.DefaultPriceBook)
 	if c.Journal != nil {
@@ -353,7 +354,7 @@ const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // identity names this process among those that may lead. No two have the same, those of one pod that
 // was started twice neither.
-func identity(env *Env) string {
+func identity(env *cli.Env) string {
 	return cmp.Or(env.Getenv("POD_NAME"), env.Getenv("HOSTNAME"), "plimsoll") + "_" + strings.ToLower(rand.Text()[:8])
 }
 

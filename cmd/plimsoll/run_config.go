@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -149,22 +150,22 @@ func checkState(state, folder string) []error {
 type running struct{ *siteFile }
 
 // readRunning reads the configuration file and completes what was left out.
-func readRunning(env *Env, file string, parts []string) (*running, error) {
+func readRunning(env *cli.Env, file string, parts []string) (*running, error) {
 	site, err := readFor(env, file, &siteFile{parts: parts})
 	if err != nil {
 		return nil, err
 	}
 	switch rule := "must be the folder where orders are kept, "; {
 	case site.makesMachines() && site.State == "" && !site.inCluster():
-		return nil, misconfigured(file, &fileFault{"state", rule + "was not given"})
+		return nil, cli.Misconfigured(file, &fileFault{"state", rule + "was not given"})
 	case site.makesMachines() && site.State == "":
-		return nil, misconfigured(file, &fileFault{"state", rule + "or kubernetes for a ConfigMap, was not given"})
+		return nil, cli.Misconfigured(file, &fileFault{"state", rule + "or kubernetes for a ConfigMap, was not given"})
 	case site.State == stateInCluster && !site.inCluster():
-		return nil, misconfigured(file, &fileFault{"state", rule + "was kubernetes, which needs VMPools in place of the pools in the file"})
+		return nil, cli.Misconfigured(file, &fileFault{"state", rule + "was kubernetes, which needs VMPools in place of the pools in the file"})
 	}
 	if site.inCluster() {
 		if err := site.complete(env); err != nil {
-			return nil, misconfigured(file, err)
+			return nil, cli.Misconfigured(file, err)
 		}
 	}
 	if site.Metrics == "" {
@@ -196,7 +197,7 @@ func (s *running) rest() (*rest.Config, error) {
 		err = errNoCluster
 	}
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("kubeconfig: %w", err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("kubeconfig: %w", err))
 	}
 	return cfg, nil
 }

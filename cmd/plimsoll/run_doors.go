@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 )
 
@@ -30,7 +31,7 @@ func (s *running) doors(how *provider.Listening) (*doors, error) {
 		}
 		*one.l = l
 		if err := how.Check(one.key, l.Addr()); err != nil {
-			return nil, errors.Join(withCode(exitConfig, fmt.Errorf("provider.%w", err)), d.close())
+			return nil, errors.Join(cli.WithCode(cli.ExitConfig, fmt.Errorf("provider.%w", err)), d.close())
 		}
 	}
 	return d, nil

@@ -13,6 +13,7 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
@@ -58,11 +59,11 @@ func (s *running) clusterUID(ctx context.Context, to *rest.Config) (string, erro
 		uid, err := readClusterUID(ctx, client)
 		switch {
 		case err == nil && s.ClusterID != "" && s.ClusterID != uid:
-			return "", withCode(exitConfig, &fileFault{"clusterID", fmt.Sprintf("must be the UID of the cluster's namespace %s, %s, or left out, was %s", namingNamespace, uid, s.ClusterID)})
+			return "", cli.WithCode(cli.ExitConfig, &fileFault{"clusterID", fmt.Sprintf("must be the UID of the cluster's namespace %s, %s, or left out, was %s", namingNamespace, uid, s.ClusterID)})
 		case err == nil:
 			return uid, nil
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err), uid != "":
-			return "", withHint("allow get on namespaces with the name "+namingNamespace+", as 'plimsoll manifests' does", withCode(exitConfig, fmt.Errorf("read what names the cluster: %w", err)))
+			return "", cli.WithHint("allow get on namespaces with the name "+namingNamespace+", as 'plimsoll manifests' does", cli.WithCode(cli.ExitConfig, fmt.Errorf("read what names the cluster: %w", err)))
 		}
 		if !said {
 			fmt.Fprintln(s.env.Stderr, "waiting for the API server, to read what names the cluster:", err)
@@ -101,17 +102,17 @@ func (s *running) keptClusterID(file string, state *stateFolder) (string, error)
 	kept := state.file(clusterFile)
 	data, err := kept.Read()
 	if err != nil {
-		return "", withCode(exitConfig, fmt.Errorf("state: %w", err))
+		return "", cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %w", err))
 	}
 	if id := strings.TrimSpace(string(data)); len(data) > 0 {
 		if !pve.ValidClusterID(id) {
-			return "", withCode(exitConfig, fmt.Errorf("state: %s must hold what names the cluster, was %q; write clusterID into %s, as the notes of the machines have it in cluster=", string(kept), id, file))
+			return "", cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %s must hold what names the cluster, was %q; write clusterID into %s, as the notes of the machines have it in cluster=", string(kept), id, file))
 		}
 		return id, nil
 	}
 	id := strings.ToLower(rand.Text())
 	if err := kept.Replace([]byte(id + "\n")); err != nil {
-		return "", withCode(exitConfig, fmt.Errorf("state: %w", err))
+		return "", cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %w", err))
 	}
 	fmt.Fprintf(s.env.Stderr, "note: made a name for the cluster, which the machines are marked with; without the state it would be another, so write into %s:\nclusterID: %s\n", file, id)
 	return id, nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 )
@@ -66,12 +67,12 @@ func (r *clusterRun) notifier() (*notify.Sender, error) {
 				err = fmt.Errorf("%s: must hold an http or https address", s.URLFile)
 			}
 			if err != nil {
-				return nil, withCode(exitConfig, &fileFault{fmt.Sprintf("notifications[%d].urlFile", i), err.Error()})
+				return nil, cli.WithCode(cli.ExitConfig, &fileFault{fmt.Sprintf("notifications[%d].urlFile", i), err.Error()})
 			}
 		}
 		if s.TokenFile != "" {
 			if one.Token, err = r.secret(s.TokenFile); err != nil {
-				return nil, withCode(exitConfig, &fileFault{fmt.Sprintf("notifications[%d].tokenFile", i), err.Error()})
+				return nil, cli.WithCode(cli.ExitConfig, &fileFault{fmt.Sprintf("notifications[%d].tokenFile", i), err.Error()})
 			}
 		}
 		receivers = append(receivers, one)

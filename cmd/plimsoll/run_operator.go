@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/intentmap"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
@@ -66,7 +67,7 @@ func (s *running) runInCluster(ctx context.Context, file string) (err error) {
 	}
 	o, err := operator.New(*cfg)
 	if err != nil {
-		return misconfigured(file, err)
+		return cli.Misconfigured(file, err)
 	}
 	pages, err := s.listen("metrics", s.Metrics)
 	if err != nil {
@@ -126,14 +127,14 @@ func (r *clusterRun) connect() error {
 		cfg.Machine = r.links.Machine
 	}
 	if r.usage, err = usage(r.rest); err != nil {
-		return withCode(exitConfig, err)
+		return cli.WithCode(cli.ExitConfig, err)
 	}
 	if r.has(partPodScaler) {
 		cfg.Usage = r.usage
 	}
 	cluster, err := kube.New(cfg)
 	if err != nil {
-		return withCode(exitConfig, err)
+		return cli.WithCode(cli.ExitConfig, err)
 	}
 	r.cluster = &seenCluster{Cluster: cluster}
 	r.usage.Namespaces = r.cluster.scaled
@@ -144,7 +145,7 @@ func (r *clusterRun) connect() error {
 func (r *clusterRun) config(file string) (*operator.Config, error) {
 	nodes, err := r.Nodes.spec()
 	if err != nil {
-		return nil, misconfigured(file, err)
+		return nil, cli.Misconfigured(file, err)
 	}
 	metrics, err := operator.NewMetrics(r.registry)
 	if err != nil {
@@ -157,7 +158,7 @@ func (r *clusterRun) config(file string) (*operator.Config, error) {
 	}
 	measured, err := r.signals()
 	if err != nil {
-		return nil, withCode(exitConfig, err)
+		return nil, cli.WithCode(cli.ExitConfig, err)
 	}
 	cfg := &operator.Config{
 		Cluster: r.cluster, Identity: r.identity, Active: r.Mode == runActive, PriceBook: r.PriceBook, Interval: r.Interval,
@@ -203,7 +204,7 @@ func (r *clusterRun) makeMachines(cfg *operator.Config) error {
 // provide lets the operator serve cluster-autoscaler while it leads.
 func (r *clusterRun) provide(cfg *operator.Config) error {
 	if r.state == nil && r.Provider.TLS == nil && r.Provider.Plaintext == plainNever {
-		return withCode(exitConfig, &fileFault{"provider.tls", "must name files where state is kubernetes: no certificates are made there"})
+		return cli.WithCode(cli.ExitConfig, &fileFault{"provider.tls", "must name files where state is kubernetes: no certificates are made there"})
 	}
 	how, err := r.listening(r.state, r.registry)
 	if err != nil {
@@ -297,7 +298,7 @@ func (r *clusterRun) openState() error {
 	}
 	var err error
 	if r.state, err = openState(r.beside(r.State)); err != nil {
-		return withCode(exitConfig, fmt.Errorf("state: %w", err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %w", err))
 	}
 	r.closers = append(r.closers, r.state.Close)
 	return nil
@@ -410,7 +411,7 @@ func (r *clusterRun) journal() (loop.Journal, error) {
 	}
 	j, err := openRotating(r.journalFile(), int64(r.Journal.RotateSize), r.Journal.Keep)
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("journal.file: %w", err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("journal.file: %w", err))
 	}
 	r.closers = append(r.closers, j.Close)
 	return j, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 )
@@ -19,7 +20,7 @@ import (
 // readMeasured reads a configuration file for podscaler, with files beside it.
 func readMeasured(t *testing.T, files fstest.MapFS) *siteFile {
 	t.Helper()
-	env := &Env{ReadFile: func(name string) ([]byte, error) { return files.ReadFile(filepath.Clean(name)) }, Stat: files.Stat, Now: time.Now}
+	env := &cli.Env{ReadFile: func(name string) ([]byte, error) { return files.ReadFile(filepath.Clean(name)) }, Stat: files.Stat, Now: time.Now}
 	site, err := readFor(env, "plimsoll.yaml", &siteFile{parts: []string{partPodScaler}})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +94,7 @@ func TestFilesWithCredentialsAreReadAndNeverTold(t *testing.T) {
 			files := fstest.MapFS{"plimsoll.yaml": file("namespace: plimsoll\nscrape: {serverName: pods.internal, " + c.keys + "}\n"), "f": file(c.text)}
 			if c.fault != "" {
 				_, stderr, code := inProcess(t, files, "run", "--components", "podscaler", "--config", "plimsoll.yaml")
-				if code != exitConfig || !strings.Contains(stderr, c.fault) || strings.Contains(stderr, secret) {
+				if code != cli.ExitConfig || !strings.Contains(stderr, c.fault) || strings.Contains(stderr, secret) {
 					t.Errorf("exits with %d: %s", code, stderr)
 				}
 				return

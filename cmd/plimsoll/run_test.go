@@ -13,13 +13,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 // inProcess runs the program in an environment made of a few files and a clock that stands.
 func inProcess(t *testing.T, files fstest.MapFS, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), &Env{
+	code = run(t.Context(), &cli.Env{
 		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err,
 		Getenv:   func(string) string { return "" },
 		ReadFile: files.ReadFile,
@@ -33,7 +35,7 @@ func inProcess(t *testing.T, files fstest.MapFS, args ...string) (stdout, stderr
 func TestProgramRunsInsideATest(t *testing.T) {
 	files := fstest.MapFS{"prices.yaml": {Data: []byte("currency: EUR\npricePerVCPUHour: 0.0316\npricePerGiBHour: 0.0042\n")}}
 	stdout, stderr, code := inProcess(t, files, "price", "--vcpu", "2", "--memory", "8GiB", "--book", "prices.yaml", "-o", "json")
-	if code != exitDone || stderr != "" {
+	if code != cli.ExitDone || stderr != "" {
 		t.Fatalf("exits with %d: %s", code, stderr)
 	}
 	var answer struct {
@@ -46,7 +48,7 @@ func TestProgramRunsInsideATest(t *testing.T) {
 	if answer.Amount != "0.0968" || !answer.At.Equal(time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)) {
 		t.Errorf("the answer is %+v, want 0.0968 at the time it was asked", answer)
 	}
-	if _, stderr, code := inProcess(t, nil, "price", "--vcpu", "2", "--memory", "8GiB", "--book", "none.yaml"); code != exitConfig || !strings.Contains(stderr, "--book: open none.yaml") {
+	if _, stderr, code := inProcess(t, nil, "price", "--vcpu", "2", "--memory", "8GiB", "--book", "none.yaml"); code != cli.ExitConfig || !strings.Contains(stderr, "--book: open none.yaml") {
 		t.Errorf("without the book it exits with %d: %s", code, stderr)
 	}
 }
@@ -58,7 +60,7 @@ func TestBooksInTheHelpAreAccepted(t *testing.T) {
 	}
 	files := fstest.MapFS{"plain.yaml": {Data: []byte(plain)}, "derived.yaml": {Data: []byte("  currency: EUR\n" + derived)}}
 	for file := range files {
-		if _, stderr, code := inProcess(t, files, "price", "--vcpu", "2", "--memory", "8GB", "--book", file); code != exitDone {
+		if _, stderr, code := inProcess(t, files, "price", "--vcpu", "2", "--memory", "8GB", "--book", file); code != cli.ExitDone {
 			t.Errorf("%s: exits with %d: %s", file, code, stderr)
 		}
 	}
@@ -94,26 +96,26 @@ func TestErrorsCarryCodeAndHintThroughWrapping(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, exitDone, ""},
-		{plain, exitFailed, "plimsoll: it broke\n"},
-		{withHint("mend it", plain), exitFailed, "plimsoll: it broke\nhint: mend it\n"},
-		{withCode(exitUnreachable, plain), exitUnreachable, "plimsoll: it broke\n"},
-		{withHint("try later", withCode(exitUnreachable, plain)), exitUnreachable, "plimsoll: it broke\nhint: try later\n"},
-		{fmt.Errorf("run: %w", withHint("mend it", withCode(exitThreshold, plain))), exitThreshold, "plimsoll: run: it broke\nhint: mend it\n"},
-		{misconfigured("f.yaml", errors.Join(plain, plain)), exitConfig, "plimsoll: f.yaml is refused:\n  it broke\n  it broke\n"},
-		{errors.Join(plain, plain), exitFailed, "plimsoll: it broke\nplimsoll: it broke\n"},
+		{nil, cli.ExitDone, ""},
+		{plain, cli.ExitFailed, "plimsoll: it broke\n"},
+		{cli.WithHint("mend it", plain), cli.ExitFailed, "plimsoll: it broke\nhint: mend it\n"},
+		{cli.WithCode(cli.ExitUnreachable, plain), cli.ExitUnreachable, "plimsoll: it broke\n"},
+		{cli.WithHint("try later", cli.WithCode(cli.ExitUnreachable, plain)), cli.ExitUnreachable, "plimsoll: it broke\nhint: try later\n"},
+		{fmt.Errorf("run: %w", cli.WithHint("mend it", cli.WithCode(cli.ExitThreshold, plain))), cli.ExitThreshold, "plimsoll: run: it broke\nhint: mend it\n"},
+		{cli.Misconfigured("f.yaml", errors.Join(plain, plain)), cli.ExitConfig, "plimsoll: f.yaml is refused:\n  it broke\n  it broke\n"},
+		{errors.Join(plain, plain), cli.ExitFailed, "plimsoll: it broke\nplimsoll: it broke\n"},
 	} {
-		if got := exitCode(c.err); got != c.code {
+		if got := cli.ExitCode(c.err); got != c.code {
 			t.Errorf("%v exits with %d, want %d", c.err, got, c.code)
 		}
 		var out strings.Builder
 		if c.err != nil {
-			report(&out, c.err)
+			cli.Report(&out, c.err)
 		}
 		if diff := cmp.Diff(c.want, out.String()); diff != "" {
 			t.Error(diff)
 		}
-		if c.err != nil && !errors.Is(c.err, plain) && c.code != exitConfig {
+		if c.err != nil && !errors.Is(c.err, plain) && c.code != cli.ExitConfig {
 			t.Errorf("%v hides its cause", c.err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 )
@@ -28,7 +29,7 @@ lost. The first part of the load, --train, is what scalers learn from, and is in
 settings of what trades pods for losses: --excess for most, --quantile for ensemble-quantile, --price for
 ensemble-marginal. The same load and seed give the same figures, but for the time that training took.`
 
-func newSimulateCommand(env *Env) *cobra.Command {
+func newSimulateCommand(env *cli.Env) *cobra.Command {
 	ask := simulation{setting: replay.Default()}
 	cmd := &cobra.Command{
 		Use:   "simulate --trace FILE | --query PROMQL",
@@ -39,10 +40,10 @@ func newSimulateCommand(env *Env) *cobra.Command {
 			"  plimsoll simulate --trace load.csv --pods 5 --per-pod 40 --base 0 --out out/load\n" +
 			"  plimsoll simulate --prometheus http://127.0.0.1:9090 --query 'sum(rate(http_requests_total{job=\"web\"}[1m]))' --last 7d\n" +
 			"  plimsoll simulate --config site.yaml --query 'sum(rate(http_requests_total[1m]))' --last 30d -o csv",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := ask.check(cmd); err != nil {
-				return seeHelp(cmd, err)
+				return cli.SeeHelp(cmd, err)
 			}
 			return ask.run(cmd.Context(), env, again(cmd))
 		},
@@ -75,18 +76,18 @@ type simulation struct {
 func (ask *simulation) addFlags(cmd *cobra.Command) {
 	f, s := cmd.Flags(), &ask.setting
 	f.StringSliceVar(&ask.policies, "policies", []string{"all"}, "only these scalers; the oracle is always there")
-	addFlag(cmd, &ask.excess, parts(true), "excess", "numbers", "0.85,0.9,0.95", "the parts of the pods' capacity that the load is to take")
-	addFlag(cmd, &ask.quantile, parts(false), "quantile", "numbers", "0.9,0.95,0.99", "the quantiles of the load that ensemble-quantile has room for")
-	addFlag(cmd, &ask.price, parts(false), "price", "numbers", "0.02,0.1,0.3", "the parts of a pod's capacity that must be worth it to ensemble-marginal")
-	addFlag(cmd, &ask.pods, aboveZero, "pods", "number", "", "multiply the load so that the oracle takes so many pods in the mean (default: as it is, and 5 of one that is made up)")
-	addFlag(cmd, &ask.train, wholeMinutes, "train", "duration", "", "how much of the load to learn from first (default: 3d, or three quarters of a shorter one)")
-	addFlag(cmd, &ask.season, wholeMinutes, "season", "duration", "1d", "after how long the load does much the same again")
+	cli.AddFlag(cmd, &ask.excess, parts(true), "excess", "numbers", "0.85,0.9,0.95", "the parts of the pods' capacity that the load is to take")
+	cli.AddFlag(cmd, &ask.quantile, parts(false), "quantile", "numbers", "0.9,0.95,0.99", "the quantiles of the load that ensemble-quantile has room for")
+	cli.AddFlag(cmd, &ask.price, parts(false), "price", "numbers", "0.02,0.1,0.3", "the parts of a pod's capacity that must be worth it to ensemble-marginal")
+	cli.AddFlag(cmd, &ask.pods, aboveZero, "pods", "number", "", "multiply the load so that the oracle takes so many pods in the mean (default: as it is, and 5 of one that is made up)")
+	cli.AddFlag(cmd, &ask.train, wholeMinutes, "train", "duration", "", "how much of the load to learn from first (default: 3d, or three quarters of a shorter one)")
+	cli.AddFlag(cmd, &ask.season, wholeMinutes, "season", "duration", "1d", "after how long the load does much the same again")
 	f.IntVar(&s.Timeout, "timeout", s.Timeout, "how many `minutes` a request waits before it is lost; 1 for those that time out in seconds")
 	f.Float64Var(&s.Tolerance, "tolerance", s.Tolerance, "how far the HPA lets use be from its target")
 	f.IntVar(&s.Min, "min", s.Min, "the fewest pods")
 	f.IntVar(&s.Max, "max", s.Max, "the most pods")
 	f.Uint64Var(&s.Seed, "seed", s.Seed, "where all chance comes from")
-	addFlag(cmd, &ask.parallel, atLeastOne, "parallel", "number", strconv.Itoa(runtime.GOMAXPROCS(0)), "runs at a time")
+	cli.AddFlag(cmd, &ask.parallel, atLeastOne, "parallel", "number", strconv.Itoa(runtime.GOMAXPROCS(0)), "runs at a time")
 	f.StringVar(&ask.out, "out", "", "a `folder` to write the load, results.json, report.html and the figures to")
 	f.BoolVar(&ask.quiet, "quiet", false, "do not say how far it is")
 	addOutput(cmd, &ask.format, outputCSV)
@@ -125,7 +126,7 @@ func (ask *simulation) check(cmd *cobra.Command) error {
 		faults = append(faults, fmt.Errorf("--pods: must be between --min %v and --max %v, was %v", low, high, ask.pods))
 	}
 	if len(faults) > 0 {
-		return withCode(exitUsage, errors.Join(faults...))
+		return cli.WithCode(cli.ExitUsage, errors.Join(faults...))
 	}
 	return nil
 }
@@ -141,7 +142,7 @@ func (ask *simulation) choose() (faults []error) {
 		k, err := replay.Find(name)
 		if err != nil {
 			_, rule, _ := strings.Cut(err.Error(), ": ")
-			faults = append(faults, fmt.Errorf("--policies: %s%s", rule, didYouMean("", name, kindNames())))
+			faults = append(faults, fmt.Errorf("--policies: %s%s", rule, cli.DidYouMean("", name, kindNames())))
 			continue
 		}
 		if slices.Contains(chosen, k.Name) {
@@ -174,7 +175,7 @@ func (ask *simulation) idle(cmd *cobra.Command) (faults []error) {
 }
 
 // run plays the load, and prints and writes what came of it.
-func (ask *simulation) run(ctx context.Context, env *Env, again []string) error {
+func (ask *simulation) run(ctx context.Context, env *cli.Env, again []string) error {
 	if err := ask.profile.read(env, &ask.setting); err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ func (ask *simulation) sized(load *replay.Trace, train int) (*replay.Trace, erro
 	}
 	t, err := replay.Scale(load, train, ask.pods, ask.setting)
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("--pods: %w", err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--pods: %w", err))
 	}
 	return t, nil
 }
@@ -247,7 +248,7 @@ func (ask *simulation) trained(minutes int) (int, error) {
 	}
 	train := int(ask.train / time.Minute)
 	if train >= minutes {
-		return 0, misused("--train: must be shorter than the load, which has %d minutes, was %s", minutes, days(ask.train))
+		return 0, cli.Misused("--train: must be shorter than the load, which has %d minutes, was %s", minutes, days(ask.train))
 	}
 	return train, nil
 }
@@ -296,7 +297,7 @@ func parts(one bool) func(string) ([]float64, error) {
 
 // wholeMinutes reads a time of minutes, which may have days.
 func wholeMinutes(text string) (time.Duration, error) {
-	d, err := parseDuration(text)
+	d, err := cli.ParseDuration(text)
 	if err == nil && (d < time.Minute || d%time.Minute != 0) {
 		err = fmt.Errorf("must be whole minutes, one at least, was %q", text)
 	}

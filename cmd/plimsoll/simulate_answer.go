@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 	testreport "github.com/plimsoll/plimsoll/testbed/report"
 )
@@ -253,7 +254,7 @@ func (a *simulateAnswer) command(again []string) string {
 }
 
 // keep writes what a repetition needs.
-func (ask *simulation) keep(env *Env, load *recorded) error {
+func (ask *simulation) keep(env *cli.Env, load *recorded) error {
 	name := filepath.Join(ask.out, loadFile)
 	if err := writeFile(env, name, func(w io.Writer) error { return writeLoad(w, load.Trace) }); err != nil {
 		return err
@@ -268,7 +269,7 @@ func (ask *simulation) keep(env *Env, load *recorded) error {
 }
 
 // print prints the answer as it was asked for.
-func (a *simulateAnswer) print(env *Env, format output) error {
+func (a *simulateAnswer) print(env *cli.Env, format output) error {
 	switch format {
 	case outputCSV:
 		return writeCSV(env.Stdout, a.csv())
@@ -317,7 +318,7 @@ func (a *simulateAnswer) csv() [][]string {
 }
 
 // write writes the results, the report and the figures into a folder.
-func (a *simulateAnswer) write(env *Env, folder string, took time.Duration) error {
+func (a *simulateAnswer) write(env *cli.Env, folder string, took time.Duration) error {
 	minutes := float64(a.Load.Tested * len(a.report.Lines))
 	a.report.Work = fmt.Sprintf("%.1f million minutes were played in %.1f s.", minutes/1e6, took.Seconds())
 	err := writeFile(env, filepath.Join(folder, "results.json"), func(w io.Writer) error {

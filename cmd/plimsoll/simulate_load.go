@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 )
 
@@ -49,9 +50,9 @@ func (q *loadQuestion) addFlags(cmd *cobra.Command) {
 		names = append(names, l.Name)
 	}
 	f.StringVar(&q.trace, "trace", "", "a `file` with lines of minute,count, - for standard input, or "+strings.Join(names, " or "))
-	addFlag(cmd, &q.skip, wholeMinutes, "trace-from", "duration", "", "how far into the file to begin, such as 9d")
-	addFlag(cmd, &q.length, wholeMinutes, "trace-length", "duration", "", "how much of it to take (default: all that is left, and 7d of one that is made up)")
-	addFlag(cmd, &q.redraw, atLeastOne, "redraw", "regimes", "", "play a load that is drawn by --seed from as many regimes as are fitted to this one (MMPP), and as long")
+	cli.AddFlag(cmd, &q.skip, wholeMinutes, "trace-from", "duration", "", "how far into the file to begin, such as 9d")
+	cli.AddFlag(cmd, &q.length, wholeMinutes, "trace-length", "duration", "", "how much of it to take (default: all that is left, and 7d of one that is made up)")
+	cli.AddFlag(cmd, &q.redraw, atLeastOne, "redraw", "regimes", "", "play a load that is drawn by --seed from as many regimes as are fitted to this one (MMPP), and as long")
 	q.query.addFlags(cmd)
 	err := cmd.RegisterFlagCompletionFunc("trace", cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault))
 	if err != nil {
@@ -86,7 +87,7 @@ func (q *loadQuestion) check(cmd *cobra.Command) (faults []error) {
 }
 
 // read reads the load, and draws another in its place if that was asked for.
-func (q *loadQuestion) read(ctx context.Context, env *Env, seed uint64) (*recorded, error) {
+func (q *loadQuestion) read(ctx context.Context, env *cli.Env, seed uint64) (*recorded, error) {
 	load, err := q.readRecorded(ctx, env, seed)
 	if err != nil || q.redraw == 0 {
 		return load, err
@@ -94,22 +95,22 @@ func (q *loadQuestion) read(ctx context.Context, env *Env, seed uint64) (*record
 	return q.redrawn(env, load, seed)
 }
 
-func (q *loadQuestion) readRecorded(ctx context.Context, env *Env, seed uint64) (*recorded, error) {
+func (q *loadQuestion) readRecorded(ctx context.Context, env *cli.Env, seed uint64) (*recorded, error) {
 	if q.query.promQL != "" {
 		return q.query.read(ctx, env)
 	}
 	load, err := q.open(env, seed)
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("--trace: %w", err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--trace: %w", err))
 	}
 	return load, q.cut(load)
 }
 
 // redrawn is a load that is like one and not the same, and says what that one was taken for.
-func (q *loadQuestion) redrawn(env *Env, load *recorded, seed uint64) (*recorded, error) {
+func (q *loadQuestion) redrawn(env *cli.Env, load *recorded, seed uint64) (*recorded, error) {
 	m, err := replay.Fit(load.Trace, q.redraw)
 	if err != nil {
-		return nil, misused("--redraw: %w", err)
+		return nil, cli.Misused("--redraw: %w", err)
 	}
 	var regimes []string
 	for i, rate := range m.Rates {
@@ -125,7 +126,7 @@ func (q *loadQuestion) redrawn(env *Env, load *recorded, seed uint64) (*recorded
 }
 
 // open reads the whole of the load that --trace names.
-func (q *loadQuestion) open(env *Env, seed uint64) (*recorded, error) {
+func (q *loadQuestion) open(env *cli.Env, seed uint64) (*recorded, error) {
 	for _, l := range replay.Synthetics() {
 		if l.Name == q.trace {
 			return &recorded{Trace: l.Make(q.daysToMake(), seed), madeUp: true}, nil
@@ -165,16 +166,16 @@ func (q *loadQuestion) cut(load *recorded) error {
 	have := len(load.Counts)
 	from := int(q.skip / time.Minute)
 	if from > have-2 {
-		return misused("--trace-from: must leave 2 minutes at least of %s, was %s", days(time.Duration(have)*time.Minute), days(q.skip))
+		return cli.Misused("--trace-from: must leave 2 minutes at least of %s, was %s", days(time.Duration(have)*time.Minute), days(q.skip))
 	}
 	to := have
 	if q.length != 0 {
 		to = from + int(q.length/time.Minute)
 		if to < from+2 && load.madeUp { // as much of it as is asked for
-			return misused("--trace-length: must be 2m or more, was %s", days(q.length))
+			return cli.Misused("--trace-length: must be 2m or more, was %s", days(q.length))
 		}
 		if to > have || to < from+2 {
-			return misused("--trace-length: must be from 2m to %s from there on, was %s", days(time.Duration(have-from)*time.Minute), days(q.length))
+			return cli.Misused("--trace-length: must be from 2m to %s from there on, was %s", days(time.Duration(have-from)*time.Minute), days(q.length))
 		}
 	}
 	load.Trace = &replay.Trace{Name: load.Name, Counts: load.Counts[from:to:to]}

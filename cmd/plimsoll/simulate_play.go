@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/replay"
@@ -17,7 +18,7 @@ import (
 // bench plays a load against scalers, several at a time.
 type bench struct {
 	ask   *simulation
-	env   *Env
+	env   *cli.Env
 	load  *replay.Trace // as it is played
 	train int
 	day   span // the minutes of the test that are kept one by one

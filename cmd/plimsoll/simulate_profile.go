@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 	"github.com/plimsoll/plimsoll/testbed/strict"
@@ -95,21 +96,21 @@ func (q *profileQuestion) named(err error) error {
 }
 
 // read puts the profile into the setting.
-func (q *profileQuestion) read(env *Env, into *replay.Setting) (err error) {
+func (q *profileQuestion) read(env *cli.Env, into *replay.Setting) (err error) {
 	if q.file == "" {
 		into.Profile, err = capacity.Linear(q.perPod, q.base)
 		q.words = linearWords(q.perPod, q.base)
 		return err
 	}
 	if q.text, err = env.ReadFile(q.file); err != nil {
-		return withCode(exitConfig, fmt.Errorf("--profile: %w", err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("--profile: %w", err))
 	}
 	var f profileFile
 	if err := strict.Unmarshal(q.text, &f); err != nil {
-		return misconfigured(q.file, err)
+		return cli.Misconfigured(q.file, err)
 	}
 	if into.Profile, q.words, err = f.profile(); err != nil {
-		return misconfigured(q.file, err)
+		return cli.Misconfigured(q.file, err)
 	}
 	q.words += " (" + filepath.Base(q.file) + ")"
 	return nil

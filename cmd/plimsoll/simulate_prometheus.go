@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/testbed/replay"
@@ -43,12 +44,12 @@ const (
 func (q *promQuestion) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&q.promQL, "query", "", "`PromQL` that gives requests a second, in one series")
-	addFlag(cmd, &q.server, parseURL, "prometheus", "URL", "", "where Prometheus is, for --query")
+	cli.AddFlag(cmd, &q.server, parseURL, "prometheus", "URL", "", "where Prometheus is, for --query")
 	f.StringVarP(&q.config, "config", "c", "", "the configuration `file` of plimsoll run, for its Prometheus and what that wants to see")
-	addFlag(cmd, &q.from, parseTime, "from", "time", "", "when the load begins, such as 2026-03-01T00:00:00Z")
-	addFlag(cmd, &q.to, parseTime, "to", "time", "", "when it ends (default: now)")
-	addFlag(cmd, &q.last, wholeMinutes, "last", "duration", "", "how long until now, in place of --from and --to, such as 7d")
-	addFlag(cmd, &q.gaps, oneOf(gapsRefused, gapsZero, gapsPrevious), "gaps", "what", gapsRefused,
+	cli.AddFlag(cmd, &q.from, cli.ParseTime, "from", "time", "", "when the load begins, such as 2026-03-01T00:00:00Z")
+	cli.AddFlag(cmd, &q.to, cli.ParseTime, "to", "time", "", "when it ends (default: now)")
+	cli.AddFlag(cmd, &q.last, wholeMinutes, "last", "duration", "", "how long until now, in place of --from and --to, such as 7d")
+	cli.AddFlag(cmd, &q.gaps, cli.OneOf(gapsRefused, gapsZero, gapsPrevious), "gaps", "what", gapsRefused,
 		"what a minute without a value is taken for: refuse, zero or previous, the value before it")
 }
 
@@ -74,7 +75,7 @@ func (q *promQuestion) check(given func(string) bool) (faults []error) {
 
 // read reads one value a minute. A minute's is the one at its end, when what a rate over a minute
 // counts is that minute.
-func (q *promQuestion) read(ctx context.Context, env *Env) (*recorded, error) {
+func (q *promQuestion) read(ctx context.Context, env *cli.Env) (*recorded, error) {
 	server, err := q.reach(env)
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (q *promQuestion) read(ctx context.Context, env *Env) (*recorded, error) {
 	q.span(env.Now())
 	count := int(q.to.Sub(q.from) / time.Minute)
 	if count < 2 {
-		return nil, misused("--from: must be 2 minutes at least before the end, was %s", q.from.Format(time.RFC3339))
+		return nil, cli.Misused("--from: must be 2 minutes at least before the end, was %s", q.from.Format(time.RFC3339))
 	}
 	list, err := server.Range(ctx, q.promQL, q.from.Add(time.Minute), time.Minute, count)
 	if err != nil {
@@ -115,7 +116,7 @@ func (q *promQuestion) span(now time.Time) {
 }
 
 // reach is the server, and how it is asked.
-func (q *promQuestion) reach(env *Env) (*prometheus.Server, error) {
+func (q *promQuestion) reach(env *cli.Env) (*prometheus.Server, error) {
 	if q.config == "" {
 		return &prometheus.Server{URL: q.server, Client: &http.Client{Timeout: time.Minute}}, nil
 	}
@@ -124,15 +125,15 @@ func (q *promQuestion) reach(env *Env) (*prometheus.Server, error) {
 		return nil, err
 	}
 	if site.Prometheus == nil {
-		return nil, misconfigured(q.config, &fileFault{"prometheus", "must be there for --query, or give --prometheus URL"})
+		return nil, cli.Misconfigured(q.config, &fileFault{"prometheus", "must be there for --query, or give --prometheus URL"})
 	}
 	creds, err := site.credentials("prometheus.", &site.Prometheus.access)
 	if faults := append(site.checkMeasuring(), err); errors.Join(faults...) != nil {
-		return nil, misconfigured(q.config, errors.Join(faults...))
+		return nil, cli.Misconfigured(q.config, errors.Join(faults...))
 	}
 	to, err := url.Parse(site.Prometheus.URL)
 	if err != nil {
-		return nil, misconfigured(q.config, &fileFault{"prometheus.url", err.Error()})
+		return nil, cli.Misconfigured(q.config, &fileFault{"prometheus.url", err.Error()})
 	}
 	return &prometheus.Server{URL: to, Client: clientFor(creds), Authorize: authorize(creds, site.Prometheus.Headers)}, nil
 }
@@ -172,7 +173,7 @@ func unanswered(err error) error {
 	case errors.Is(err, context.Canceled):
 		return errors.New("interrupted while Prometheus was asked")
 	case errors.Is(err, prometheus.ErrUnreachable):
-		return withCode(exitUnreachable, fmt.Errorf("--query: %w", err))
+		return cli.WithCode(cli.ExitUnreachable, fmt.Errorf("--query: %w", err))
 	}
 	return fmt.Errorf("--query: %w", err)
 }
@@ -194,11 +195,11 @@ func (q *promQuestion) one(list []prometheus.Series) ([]float64, error) {
 		names = append(names[:most], fmt.Sprintf("and %d more", more))
 	}
 	err := fmt.Errorf("--query: must give one series, gave %d:\n  %s", len(list), strings.Join(names, "\n  "))
-	return nil, withHint("add them up with sum(…), or choose one by its labels", err)
+	return nil, cli.WithHint("add them up with sum(…), or choose one by its labels", err)
 }
 
 // fill deals with minutes that have no value, and refuses values that cannot be requests a second.
-func (q *promQuestion) fill(env *Env, values []float64) error {
+func (q *promQuestion) fill(env *cli.Env, values []float64) error {
 	var gaps []int // the minutes
 	for i, v := range values {
 		switch {
@@ -214,7 +215,7 @@ func (q *promQuestion) fill(env *Env, values []float64) error {
 	said := fmt.Sprintf("%d of %d minutes have no value: %s", len(gaps), len(values), q.tell(gaps))
 	switch {
 	case q.gaps == gapsRefused:
-		return withHint("choose a time without gaps, or say with --gaps zero or --gaps previous what they are taken for", errors.New("--query: "+said))
+		return cli.WithHint("choose a time without gaps, or say with --gaps zero or --gaps previous what they are taken for", errors.New("--query: "+said))
 	case q.gaps == gapsPrevious && gaps[0] == 0:
 		return fmt.Errorf("--gaps previous: there must be a value before each gap, was none before %s", stamp(q.from))
 	}

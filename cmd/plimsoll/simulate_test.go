@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus/fakeprom"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 )
@@ -113,7 +114,7 @@ func TestInterruptedSimulationsWriteNoResults(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var made []string
 	var out, err bytes.Buffer
-	env := &Env{
+	env := &cli.Env{
 		Args:   []string{"simulate", "--trace", "mmpp", "--policies", "hpa", "--out", "there"},
 		Stdout: &out, Stderr: &err, Now: time.Now, Getenv: func(string) string { return "" },
 		ReadFile: func(string) ([]byte, error) { return nil, fs.ErrNotExist },
@@ -123,8 +124,8 @@ func TestInterruptedSimulationsWriteNoResults(t *testing.T) {
 			return sink{}, nil
 		},
 	}
-	if code := run(ctx, env); code != exitFailed {
-		t.Errorf("exits with %d, want %d", code, exitFailed)
+	if code := run(ctx, env); code != cli.ExitFailed {
+		t.Errorf("exits with %d, want %d", code, cli.ExitFailed)
 	}
 	if !strings.Contains(err.String(), "plimsoll: interrupted: 0 of ") || out.Len() > 0 {
 		t.Errorf("it says %q, and prints %q", err.String(), out.String())

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
@@ -67,7 +68,7 @@ func (s *stateFolder) intents() (*pve.IntentLog, error) {
 		err = fmt.Errorf("%w; keep a copy, then take the line out: sed -i.bak %dd %s; %s", err, corrupt.Line, pve.Shell(string(file)), pve.LostIntent)
 	}
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("state: %s: %w", file, err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %s: %w", file, err))
 	}
 	return kept, nil
 }

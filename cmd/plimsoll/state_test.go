@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 func TestStateFolderIsOneProcessesAtATime(t *testing.T) {
@@ -88,7 +90,7 @@ func TestSocketOfAProcessThatWasKilledIsTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.listen("provider.listen", "unix:door"); err == nil || exitCode(err) != exitConfig {
+	if _, err := s.listen("provider.listen", "unix:door"); err == nil || cli.ExitCode(err) != cli.ExitConfig {
 		t.Errorf("while somebody listens there: %v", err)
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false) // as a process ends that is killed

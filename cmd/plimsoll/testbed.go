@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/lab/trial"
@@ -22,14 +23,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newTestbedCommand(env *Env) *cobra.Command {
+func newTestbedCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "testbed",
 		Short: "Run experiments: policies against each other, under the same load and luck",
 	}
 	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env), newTestbedProfileCommand(env),
 		newTestbedPVECommand(env), newTestbedLabCommand(env), newTestbedLoaderCommand(env), newTestbedRKE2Command(env))
-	return verbsOnly(cmd)
+	return cli.VerbsOnly(cmd)
 }
 
 // listed is an experiment in the list.
@@ -65,12 +66,12 @@ func (c catalogue) table(w io.Writer) {
 	}
 }
 
-func newTestbedListCommand(env *Env) *cobra.Command {
+func newTestbedListCommand(env *cli.Env) *cobra.Command {
 	var format output
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the experiments that come with the program, and the pod policies they may compare",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			var all catalogue
 			for _, name := range testbed.Names() {
@@ -91,7 +92,7 @@ func newTestbedListCommand(env *Env) *cobra.Command {
 }
 
 // listing is an experiment as it is listed, of either kind.
-func listing(env *Env, name string) (listed, error) {
+func listing(env *cli.Env, name string) (listed, error) {
 	data, err := readFile(env, name)
 	if err != nil {
 		return listed{}, err
@@ -110,18 +111,18 @@ func listing(env *Env, name string) (listed, error) {
 	return listed{e.Name, e.Title, e.Shows, e.PolicyNames(), e.LevelNames(), e.Trials}, nil
 }
 
-func newTestbedShowCommand(env *Env) *cobra.Command {
+func newTestbedShowCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Print the file of an experiment that comes with the program, to be copied and changed",
 		Example: "  plimsoll testbed show slo-cost > my-own.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return seeHelp(cmd, misused("show takes the name of one experiment, was given %d", len(args)))
+				return cli.SeeHelp(cmd, cli.Misused("show takes the name of one experiment, was given %d", len(args)))
 			}
 			data, err := testbed.File(args[0])
 			if err != nil {
-				return withHint("see plimsoll testbed list", withCode(exitUsage, err))
+				return cli.WithHint("see plimsoll testbed list", cli.WithCode(cli.ExitUsage, err))
 			}
 			_, err = env.Stdout.Write(data)
 			return err
@@ -130,16 +131,16 @@ func newTestbedShowCommand(env *Env) *cobra.Command {
 }
 
 // readFile reads an experiment's file, by the experiment's name or else by the file's.
-func readFile(env *Env, name string) ([]byte, error) {
+func readFile(env *cli.Env, name string) ([]byte, error) {
 	data, err := testbed.File(name)
 	if err == nil {
 		return data, nil
 	}
 	if !strings.ContainsAny(name, `/\.`) {
-		return nil, withHint("see plimsoll testbed list", withCode(exitUsage, err))
+		return nil, cli.WithHint("see plimsoll testbed list", cli.WithCode(cli.ExitUsage, err))
 	}
 	if data, err = env.ReadFile(name); err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("experiment: %w", err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("experiment: %w", err))
 	}
 	return data, nil
 }
@@ -148,7 +149,7 @@ func readFile(env *Env, name string) ([]byte, error) {
 func parseExperiment(name string, data []byte) (*testbed.Experiment, error) {
 	e, err := testbed.Parse(data)
 	if err != nil {
-		return nil, misconfigured(name, err)
+		return nil, cli.Misconfigured(name, err)
 	}
 	return e, nil
 }
@@ -171,7 +172,7 @@ type testbedRun struct {
 	bench   testbedRKE2 // of the world on a cluster of RKE2
 }
 
-func newTestbedRunCommand(env *Env) *cobra.Command {
+func newTestbedRunCommand(env *cli.Env) *cobra.Command {
 	var ask testbedRun
 	cmd := &cobra.Command{
 		Use:   "run NAME|FILE",
@@ -199,7 +200,7 @@ func newTestbedRunCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func newRKE2RunCommand(env *Env) *cobra.Command {
+func newRKE2RunCommand(env *cli.Env) *cobra.Command {
 	ask := testbedRun{world: worldRKE2}
 	cmd := &cobra.Command{
 		Use:   "run NAME|FILE --config FILE --out FOLDER",
@@ -216,9 +217,9 @@ func newRKE2RunCommand(env *Env) *cobra.Command {
 }
 
 // begin looks at what the verb is asked.
-func (ask *testbedRun) begin(cmd *cobra.Command, env *Env, args []string) error {
+func (ask *testbedRun) begin(cmd *cobra.Command, env *cli.Env, args []string) error {
 	if len(args) != 1 {
-		return seeHelp(cmd, misused("run takes one experiment, a name or a file, was given %d", len(args)))
+		return cli.SeeHelp(cmd, cli.Misused("run takes one experiment, a name or a file, was given %d", len(args)))
 	}
 	if cmd.Flags().Changed("seed") {
 		ask.options.Seed = &ask.seed
@@ -231,7 +232,7 @@ func (ask *testbedRun) begin(cmd *cobra.Command, env *Env, args []string) error 
 		return ask.replay(cmd, env, args[0], data)
 	}
 	if !slices.Contains(worlds, ask.world) {
-		return seeHelp(cmd, misused("--world: must be one of %s, was %q", strings.Join(worlds, ", "), ask.world))
+		return cli.SeeHelp(cmd, cli.Misused("--world: must be one of %s, was %q", strings.Join(worlds, ", "), ask.world))
 	}
 	if err := ask.checkBench(cmd); err != nil {
 		return err
@@ -242,49 +243,49 @@ func (ask *testbedRun) begin(cmd *cobra.Command, env *Env, args []string) error 
 // flags are those of all worlds.
 func (ask *testbedRun) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	addFlag(cmd, &ask.options.Users, parseCounts, "users", "numbers", "", "these numbers of users in place of the experiment's, such as 10,60")
+	cli.AddFlag(cmd, &ask.options.Users, parseCounts, "users", "numbers", "", "these numbers of users in place of the experiment's, such as 10,60")
 	f.StringSliceVar(&ask.options.Scenarios, "scenarios", nil, "only these scenarios")
 	f.StringSliceVar(&ask.options.Policies, "policies", nil, "only these policies")
 	f.StringVar(&ask.load, "load", "", "how users behave in place of the experiment's: sleep, pace or open; a --trace stays open")
-	addFlag(cmd, &ask.options.Trials, atLeastOne, "trials", "number", "", "trials of every policy at every level, in place of the experiment's")
-	addFlag(cmd, &ask.options.Duration, positive(parseDuration), "for", "duration", "", "how long a trial lasts, such as 30m, in place of the experiment's")
-	addFlag(cmd, &ask.options.Duration, positive(parseDuration), "duration", "duration", "", "what --for says")
+	cli.AddFlag(cmd, &ask.options.Trials, atLeastOne, "trials", "number", "", "trials of every policy at every level, in place of the experiment's")
+	cli.AddFlag(cmd, &ask.options.Duration, cli.Positive(cli.ParseDuration), "for", "duration", "", "how long a trial lasts, such as 30m, in place of the experiment's")
+	cli.AddFlag(cmd, &ask.options.Duration, cli.Positive(cli.ParseDuration), "duration", "duration", "", "what --for says")
 	_ = f.MarkHidden("duration") // there is one of that name
 	cmd.MarkFlagsMutuallyExclusive("for", "duration")
 	f.StringArrayVar(&ask.traces, "trace", nil, "a `file` with a recorded load, lines of minute,count: as one scenario more; or, repeatable, in place of\n"+
 		"the traces of an experiment that replays counts, from days on such as load.csv@3,10")
-	addFlag(cmd, &ask.trace.From, positive(parseDuration), "trace-from", "duration", "", "how far into the recording to begin, such as 288h")
-	addFlag(cmd, &ask.trace.Length, positive(parseDuration), "trace-length", "duration", "", "how much of the recording to play (default: all that is left)")
-	addFlag(cmd, &ask.trace.Peak, aboveZero, "trace-peak", "number", "", "requests a second in its busiest minute (default: as recorded)")
+	cli.AddFlag(cmd, &ask.trace.From, cli.Positive(cli.ParseDuration), "trace-from", "duration", "", "how far into the recording to begin, such as 288h")
+	cli.AddFlag(cmd, &ask.trace.Length, cli.Positive(cli.ParseDuration), "trace-length", "duration", "", "how much of the recording to play (default: all that is left)")
+	cli.AddFlag(cmd, &ask.trace.Peak, aboveZero, "trace-peak", "number", "", "requests a second in its busiest minute (default: as recorded)")
 	f.Uint64Var(&ask.seed, "seed", 0, "where all chance comes from, in place of the experiment's")
-	addFlag(cmd, &ask.options.Parallel, atLeastOne, "parallel", "number", "", "runs at a time (default: one a processor)")
+	cli.AddFlag(cmd, &ask.options.Parallel, atLeastOne, "parallel", "number", "", "runs at a time (default: one a processor)")
 	f.StringVar(&ask.out, "out", "", "a `folder` to write results.json, report.html and the figures to")
 	f.BoolVar(&ask.quiet, "quiet", false, "do not say how far it is")
 	addOutput(cmd, &ask.format)
 }
 
 // readTrace reads the recorded load, if one is asked for.
-func (ask *testbedRun) readTrace(env *Env) error {
+func (ask *testbedRun) readTrace(env *cli.Env) error {
 	t := &ask.trace
 	if len(ask.traces) > 1 {
-		return misused("--trace: must be given once but for experiments that replay counts, was %s", strings.Join(ask.traces, ", "))
+		return cli.Misused("--trace: must be given once but for experiments that replay counts, was %s", strings.Join(ask.traces, ", "))
 	}
 	if len(ask.traces) == 1 {
 		t.File = ask.traces[0]
 	}
 	if t.File == "" {
 		if t.From > 0 || t.Length > 0 || t.Peak > 0 {
-			return misused("--trace-from, --trace-length and --trace-peak: must be left out without --trace")
+			return cli.Misused("--trace-from, --trace-length and --trace-peak: must be left out without --trace")
 		}
 		return nil
 	}
 	data, err := env.ReadFile(t.File)
 	if err != nil {
-		return withCode(exitConfig, fmt.Errorf("--trace: %s: %w", t.File, err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("--trace: %s: %w", t.File, err))
 	}
 	counted, err := replay.ReadCSV(t.File, bytes.NewReader(data))
 	if err != nil {
-		return withCode(exitConfig, fmt.Errorf("--trace: %w", err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("--trace: %w", err))
 	}
 	t.Curve = sim.Minutes(counted.Counts)
 	ask.options.Trace = t
@@ -293,7 +294,7 @@ func (ask *testbedRun) readTrace(env *Env) error {
 
 // run runs an experiment, prints and writes what came of it, and fails if it was cut short or
 // an assertion was missed.
-func (ask *testbedRun) run(ctx context.Context, env *Env, name string, file []byte) error {
+func (ask *testbedRun) run(ctx context.Context, env *cli.Env, name string, file []byte) error {
 	e, err := parseExperiment(name, file)
 	if err != nil {
 		return err
@@ -305,14 +306,14 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string, file []by
 	ask.options.Version = readBuild(debug.ReadBuildInfo()).Version
 	narrowed, err := e.With(ask.options)
 	if err != nil {
-		return misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
+		return cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
 	}
 	if ask.options.World, err = ask.inWorld(env, e.Name, file); err != nil {
 		return err
 	}
 	if w := ask.options.World; w != nil {
 		if err := w.Check(narrowed); err != nil {
-			return misused("--world %s: %w", ask.world, err)
+			return cli.Misused("--world %s: %w", ask.world, err)
 		}
 	}
 	// The experiment is written first: a folder that cannot be written to is better known
@@ -350,7 +351,7 @@ func (ask *testbedRun) run(ctx context.Context, env *Env, name string, file []by
 }
 
 // inWorld is the world that it is asked for, or nil for the simulated one.
-func (ask *testbedRun) inWorld(env *Env, experiment string, file []byte) (testbed.World, error) {
+func (ask *testbedRun) inWorld(env *cli.Env, experiment string, file []byte) (testbed.World, error) {
 	switch ask.world {
 	case "lab":
 		return ask.lab(env)
@@ -361,7 +362,7 @@ func (ask *testbedRun) inWorld(env *Env, experiment string, file []byte) (testbe
 }
 
 // lab is the world of labs, whose files are kept under --out if it is given.
-func (ask *testbedRun) lab(env *Env) (testbed.World, error) {
+func (ask *testbedRun) lab(env *cli.Env) (testbed.World, error) {
 	program, err := env.Program()
 	if err != nil {
 		return nil, err
@@ -391,11 +392,11 @@ func missed(verdicts []testbed.Verdict) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return withCode(exitThreshold, errors.Join(errs...))
+	return cli.WithCode(cli.ExitThreshold, errors.Join(errs...))
 }
 
 // print prints results as they were asked for: as tables, or as they are written to a file.
-func (ask *testbedRun) print(env *Env, tables, write func(io.Writer) error) error {
+func (ask *testbedRun) print(env *cli.Env, tables, write func(io.Writer) error) error {
 	var text bytes.Buffer
 	if ask.format == outputTable {
 		write = tables
@@ -442,7 +443,7 @@ func printParts(w io.Writer, tables []testbed.Table, verdicts []testbed.Verdict)
 	return nil
 }
 
-func newTestbedReportCommand(env *Env) *cobra.Command {
+func newTestbedReportCommand(env *cli.Env) *cobra.Command {
 	var out string
 	var format output
 	cmd := &cobra.Command{
@@ -457,11 +458,11 @@ func newTestbedReportCommand(env *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return seeHelp(cmd, misused("report takes a folder or more, was given none"))
+				return cli.SeeHelp(cmd, cli.Misused("report takes a folder or more, was given none"))
 			case len(args) > 1:
 				return besides(env, args, out, format)
 			case out != "" || cmd.Flags().Changed("output"):
-				return seeHelp(cmd, misused("--out and --output: must only be given with several folders, was given %s", args[0]))
+				return cli.SeeHelp(cmd, cli.Misused("--out and --output: must only be given with several folders, was given %s", args[0]))
 			}
 			return reportAgain(env, args[0])
 		},
@@ -472,7 +473,7 @@ func newTestbedReportCommand(env *Env) *cobra.Command {
 }
 
 // reportAgain writes the report of what a run has left in a folder.
-func reportAgain(env *Env, folder string) error {
+func reportAgain(env *cli.Env, folder string) error {
 	file, err := readFile(env, filepath.Join(folder, "experiment.yaml"))
 	if err != nil {
 		return err
@@ -488,14 +489,14 @@ func reportAgain(env *Env, folder string) error {
 }
 
 // readRun reads what a run has left in a folder.
-func readRun(env *Env, folder string) (*testreport.Report, error) {
+func readRun(env *cli.Env, folder string) (*testreport.Report, error) {
 	path := filepath.Join(folder, "experiment.yaml")
 	file, err := readFile(env, path)
 	if err != nil {
 		return nil, err
 	}
 	if testbed.Replays(file) {
-		return nil, misused("report: %s: must be of an experiment with users to be laid beside another, and replays counts", folder)
+		return nil, cli.Misused("report: %s: must be of an experiment with users to be laid beside another, and replays counts", folder)
 	}
 	e, err := parseExperiment(path, file)
 	if err != nil {
@@ -504,20 +505,20 @@ func readRun(env *Env, folder string) (*testreport.Report, error) {
 	name := filepath.Join(folder, "results.json")
 	data, err := env.ReadFile(name)
 	if err != nil {
-		return nil, withCode(exitConfig, fmt.Errorf("report: %w", err))
+		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("report: %w", err))
 	}
 	r, err := testbed.ReadResults(bytes.NewReader(data))
 	if err != nil {
-		return nil, misconfigured(name, err)
+		return nil, cli.Misconfigured(name, err)
 	}
 	if err := e.Made(r); err != nil {
-		return nil, misconfigured(path, err)
+		return nil, cli.Misconfigured(path, err)
 	}
 	return &testreport.Report{Experiment: e, Results: r, File: file}, nil
 }
 
 // besides lays what is in several folders side by side.
-func besides(env *Env, folders []string, out string, format output) error {
+func besides(env *cli.Env, folders []string, out string, format output) error {
 	var b testreport.Beside
 	for _, folder := range folders {
 		r, err := readRun(env, folder)
@@ -532,7 +533,7 @@ func besides(env *Env, folders []string, out string, format output) error {
 	byWorld(b.Sources)
 	contrasts, err := testbed.Beside(b.Sources)
 	if err != nil {
-		return misused("report: %w", err)
+		return cli.Misused("report: %w", err)
 	}
 	for i := range b.Sources {
 		for _, w := range b.Sources[i].Warnings() {
@@ -565,7 +566,7 @@ func byWorld(all []testbed.Source) {
 }
 
 // writeOut writes everything about an experiment into a folder.
-func writeOut(env *Env, folder string, r *testreport.Report) error {
+func writeOut(env *cli.Env, folder string, r *testreport.Report) error {
 	if err := writeFile(env, filepath.Join(folder, "results.json"), r.Results.Write); err != nil {
 		return err
 	}
@@ -573,7 +574,7 @@ func writeOut(env *Env, folder string, r *testreport.Report) error {
 }
 
 // writeExperiment writes the experiment's file, which a report is rebuilt from.
-func writeExperiment(env *Env, folder string, file []byte) error {
+func writeExperiment(env *cli.Env, folder string, file []byte) error {
 	return writeFile(env, filepath.Join(folder, "experiment.yaml"), func(w io.Writer) error {
 		_, err := w.Write(file)
 		return err
@@ -581,12 +582,12 @@ func writeExperiment(env *Env, folder string, file []byte) error {
 }
 
 // writeReport writes the report and the figures into a folder.
-func writeReport(env *Env, folder string, r *testreport.Report) error {
+func writeReport(env *cli.Env, folder string, r *testreport.Report) error {
 	return writePage(env, folder, testreport.Figures(r.Experiment, r.Results), r.WriteHTML)
 }
 
 // writePage writes a page and its figures into a folder.
-func writePage(env *Env, folder string, figures []testreport.Figure, html func(io.Writer) error) error {
+func writePage(env *cli.Env, folder string, figures []testreport.Figure, html func(io.Writer) error) error {
 	for _, f := range figures {
 		err := writeFile(env, filepath.Join(folder, f.Name+".svg"), func(w io.Writer) error {
 			_, err := w.Write(f.SVG)
@@ -605,7 +606,7 @@ func writePage(env *Env, folder string, figures []testreport.Figure, html func(i
 }
 
 // writeFile makes a file of what write writes.
-func writeFile(env *Env, name string, write func(io.Writer) error) error {
+func writeFile(env *cli.Env, name string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
 		return err

@@ -6,11 +6,12 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/spf13/cobra"
 )
 
-func newTestbedLabCommand(env *Env) *cobra.Command {
+func newTestbedLabCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
 		Short: "Run a real control plane, with nodes and pods that are pretended, on this machine",
@@ -19,14 +20,14 @@ func newTestbedLabCommand(env *Env) *cobra.Command {
 			"become nodes; and requests that pods serve as if they ran. All on loopback, without root and without containers. The programs are built from the checkout by Go when they are first needed.",
 	}
 	cmd.AddCommand(newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabToolsCommand(env))
-	return verbsOnly(cmd)
+	return cli.VerbsOnly(cmd)
 }
 
 // labFolder is which lab is meant.
 type labFolder struct{ name, data string }
 
 func addLabFolder(cmd *cobra.Command, into *labFolder) {
-	addFlag(cmd, &into.name, parseLabName, "name", "name", "lab", "which lab, if there are several")
+	cli.AddFlag(cmd, &into.name, parseLabName, "name", "name", "lab", "which lab, if there are several")
 	cmd.Flags().StringVar(&into.data, "data", "", "the `folder` of the lab (default: one of that name in this user's cache)")
 }
 
@@ -46,7 +47,7 @@ func (f *labFolder) folder() (string, error) {
 	}
 	cache, err := lab.CacheFolder("")
 	if err != nil {
-		return "", withCode(exitConfig, err)
+		return "", cli.WithCode(cli.ExitConfig, err)
 	}
 	return filepath.Join(cache, "labs", f.name), nil
 }
@@ -65,18 +66,18 @@ func (f *labFolder) option() string {
 // labFault gives an error of a lab its code.
 func labFault(err error) error {
 	if errors.Is(err, lab.ErrNoCheckout) {
-		return withHint("run it in a clone of the repository", withCode(exitConfig, err))
+		return cli.WithHint("run it in a clone of the repository", cli.WithCode(cli.ExitConfig, err))
 	}
 	return err
 }
 
-func newLabToolsCommand(env *Env) *cobra.Command {
+func newLabToolsCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "tools",
 		Short: "Build the programs that labs are made of, and say where they are",
 		Long: "Build the programs that labs are made of, each once on this machine, and say where they are. A k6 on PATH that runs\n" +
 			"the scripts is taken in place of one that is built; " + lab.K6Variable + " names another, or is " + lab.BuildK6 + " to have it built.",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			box := lab.Toolbox{Progress: func(line string) { fmt.Fprintln(env.Stderr, line) }}
 			for _, t := range lab.Tools {

@@ -7,11 +7,12 @@ import (
 	"os"
 	"slices"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/spf13/cobra"
 )
 
-func newLabDownCommand(env *Env) *cobra.Command {
+func newLabDownCommand(env *cli.Env) *cobra.Command {
 	var (
 		which labFolder
 		wipe  bool
@@ -19,7 +20,7 @@ func newLabDownCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop a lab, and say what was stopped",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			data, err := which.folder()
 			if err != nil {
@@ -34,7 +35,7 @@ func newLabDownCommand(env *Env) *cobra.Command {
 }
 
 // labDown takes a lab down. That none is up is no fault: it is what was asked for.
-func labDown(ctx context.Context, env *Env, data string, wipe bool) error {
+func labDown(ctx context.Context, env *cli.Env, data string, wipe bool) error {
 	was, err := lab.TakeDown(ctx, data)
 	switch {
 	case errors.Is(err, lab.ErrNoLab):

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/spf13/cobra"
 )
 
-func newLabStatusCommand(env *Env) *cobra.Command {
+func newLabStatusCommand(env *cli.Env) *cobra.Command {
 	var (
 		which  labFolder
 		format output
@@ -20,8 +21,8 @@ func newLabStatusCommand(env *Env) *cobra.Command {
 		Use:   "status",
 		Short: "Tell of each part of a lab whether it is up, and where",
 		Long: fmt.Sprintf("Tell of each part of a lab whether it is up, and where. Exits with %d if no lab is up, and with %d if a part of it has ended.",
-			exitUnreachable, exitFailed),
-		Args: noArguments,
+			cli.ExitUnreachable, cli.ExitFailed),
+		Args: cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			data, err := which.folder()
 			if err != nil {
@@ -36,10 +37,10 @@ func newLabStatusCommand(env *Env) *cobra.Command {
 }
 
 // labStatus prints how a lab is.
-func labStatus(env *Env, data string, format output) error {
+func labStatus(env *cli.Env, data string, format output) error {
 	r, err := lab.Look(data)
 	if errors.Is(err, lab.ErrNoLab) {
-		return withHint("see plimsoll testbed lab up", withCode(exitUnreachable, err))
+		return cli.WithHint("see plimsoll testbed lab up", cli.WithCode(cli.ExitUnreachable, err))
 	}
 	if err != nil {
 		return err
@@ -48,11 +49,11 @@ func labStatus(env *Env, data string, format output) error {
 		return err
 	}
 	if !r.Up {
-		return withHint("see plimsoll testbed lab up", withCode(exitUnreachable, fmt.Errorf("the lab in %s is not up", data)))
+		return cli.WithHint("see plimsoll testbed lab up", cli.WithCode(cli.ExitUnreachable, fmt.Errorf("the lab in %s is not up", data)))
 	}
 	for _, p := range r.Parts {
 		if p.State == lab.StateEnded {
-			return withHint("what it said is in "+lab.Log(data, p.Name), fmt.Errorf("%s has ended: %s", p.Name, p.Fault))
+			return cli.WithHint("what it said is in "+lab.Log(data, p.Name), fmt.Errorf("%s has ended: %s", p.Name, p.Fault))
 		}
 	}
 	return nil

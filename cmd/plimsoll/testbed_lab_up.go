@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
@@ -48,7 +49,7 @@ var labParts = []struct {
 	}},
 }
 
-func newLabUpCommand(env *Env) *cobra.Command {
+func newLabUpCommand(env *cli.Env) *cobra.Command {
 	var ask labUp
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -58,7 +59,7 @@ func newLabUpCommand(env *Env) *cobra.Command {
 		Example: "  plimsoll testbed lab up\n" +
 			"  plimsoll testbed lab up --name second --parts kwok --pod-start 5s-20s\n" +
 			"  plimsoll testbed lab up --controller-manager-arg --horizontal-pod-autoscaler-sync-period=5s",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if ask.foreground || ask.spawned {
 				return ask.stay(cmd.Context(), env)
@@ -73,11 +74,11 @@ func newLabUpCommand(env *Env) *cobra.Command {
 	if err := f.MarkHidden("spawned"); err != nil {
 		panic(err)
 	}
-	addFlag(cmd, &ask.parts, parseLabParts, "parts", "names", strings.Join(labPartNames(), ","), "what there is besides the control plane; none for nothing")
-	addFlag(cmd, &ask.podStart, parseRange, "pod-start", "range", "1s-3s", "how long a pod takes from being bound to being ready")
-	addFlag(cmd, &ask.podStop, parseRange, "pod-stop", "range", "0s-1s", "how long a pod takes to go once it is deleted")
-	addFlag(cmd, &ask.hosts, atLeastOne, "hosts", "number", "3", "how many hosts the Proxmox VE has")
-	addFlag(cmd, &ask.speed, parseSpeed, "speed", "factor", "1", "how fast time passes in the Proxmox VE")
+	cli.AddFlag(cmd, &ask.parts, parseLabParts, "parts", "names", strings.Join(labPartNames(), ","), "what there is besides the control plane; none for nothing")
+	cli.AddFlag(cmd, &ask.podStart, parseRange, "pod-start", "range", "1s-3s", "how long a pod takes from being bound to being ready")
+	cli.AddFlag(cmd, &ask.podStop, parseRange, "pod-stop", "range", "0s-1s", "how long a pod takes to go once it is deleted")
+	cli.AddFlag(cmd, &ask.hosts, atLeastOne, "hosts", "number", "3", "how many hosts the Proxmox VE has")
+	cli.AddFlag(cmd, &ask.speed, parseSpeed, "speed", "factor", "1", "how fast time passes in the Proxmox VE")
 	f.Uint64Var(&ask.seed, "seed", 1, "where all chance in the Proxmox VE and in the requests' demands comes from")
 	f.StringArrayVar(&ask.apiserver, "apiserver-arg", nil, "an `argument` for kube-apiserver; can be repeated")
 	f.StringArrayVar(&ask.manager, "controller-manager-arg", nil, "an `argument` for kube-controller-manager; can be repeated")
@@ -139,7 +140,7 @@ func (ask *labUp) config(data string, progress func(string)) lab.Config {
 }
 
 // stay runs a lab until it is interrupted.
-func (ask *labUp) stay(ctx context.Context, env *Env) error {
+func (ask *labUp) stay(ctx context.Context, env *cli.Env) error {
 	data, err := ask.folder()
 	if err != nil {
 		return err
@@ -159,7 +160,7 @@ func (ask *labUp) stay(ctx context.Context, env *Env) error {
 }
 
 // answer says how to reach the lab, unless somebody else does.
-func (ask *labUp) answer(env *Env, data string) error {
+func (ask *labUp) answer(env *cli.Env, data string) error {
 	if ask.spawned {
 		return nil
 	}
@@ -171,18 +172,22 @@ func (ask *labUp) answer(env *Env, data string) error {
 }
 
 // leave starts a process that runs the lab, waits until it is up, and leaves it.
-func (ask *labUp) leave(ctx context.Context, env *Env) error {
+func (ask *labUp) leave(ctx context.Context, env *cli.Env) error {
 	data, err := ask.folder()
 	if err != nil {
 		return err
 	}
 	if r, err := lab.Look(data); err == nil && r.Up {
-		return withHint("see plimsoll testbed lab status, and down", fmt.Errorf("a lab is up in %s, run by process %d", data, r.PID))
+		return cli.WithHint("see plimsoll testbed lab status, and down", fmt.Errorf("a lab is up in %s, run by process %d", data, r.PID))
 	}
 	log := lab.Log(data, "lab")
 	tail := tailOf(log)
 	defer tail.close()
-	p, err := env.Spawn(append(slices.Clone(env.Args), "--spawned"), log)
+	program, err := env.Program()
+	if err != nil {
+		return err
+	}
+	p, err := lab.Spawn(program, append(slices.Clone(env.Args), "--spawned"), log)
 	if err != nil {
 		return err
 	}
@@ -190,7 +195,7 @@ func (ask *labUp) leave(ctx context.Context, env *Env) error {
 		select {
 		case err := <-p.Ended:
 			tail.copy(env.Stderr)
-			return withHint("what it said is in "+log, stillborn(err))
+			return cli.WithHint("what it said is in "+log, stillborn(err))
 		case <-ctx.Done():
 			fmt.Fprintln(env.Stderr, "interrupted; taking the lab down")
 			if err := p.End(); err != nil {
@@ -208,11 +213,11 @@ func (ask *labUp) leave(ctx context.Context, env *Env) error {
 
 // stillborn is the error for a lab whose process has ended, with the code that it ended with.
 func stillborn(err error) error {
-	code := exitFailed
+	code := cli.ExitFailed
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
 		code = exit.ExitCode()
 	}
-	return withCode(code, fmt.Errorf("the lab did not come up: %w", err))
+	return cli.WithCode(code, fmt.Errorf("the lab did not come up: %w", err))
 }
 
 // tail shows what is added to a log.
@@ -252,7 +257,7 @@ func (t *tail) close() {
 }
 
 // print says how to reach a lab.
-func (ask *labUp) print(env *Env, r *lab.Report) error {
+func (ask *labUp) print(env *cli.Env, r *lab.Report) error {
 	return ask.format.print(env.Stdout, r, func(w io.Writer) {
 		fmt.Fprintf(w, "kubeconfig\t%s\n", r.Kubeconfig)
 		for _, p := range r.Parts {

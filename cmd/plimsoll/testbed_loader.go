@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/loader"
@@ -29,7 +30,7 @@ type testbedLoader struct {
 // usualDigits is the work where neither digits nor a time are given.
 const usualDigits = 1000
 
-func newTestbedLoaderCommand(env *Env) *cobra.Command {
+func newTestbedLoaderCommand(env *cli.Env) *cobra.Command {
 	var ask testbedLoader
 	cmd := &cobra.Command{
 		Use:   "loader",
@@ -48,7 +49,7 @@ hold memory besides, and may be passed on to other loaders, so that several make
 		Example: "  plimsoll testbed loader --calibrate 120ms\n" +
 			"  plimsoll testbed loader --listen 127.0.0.1:8081 --digits 1200 --memory 2MB\n" +
 			"  plimsoll testbed loader --calibrate 20ms --call http://127.0.0.1:8081 --call http://127.0.0.1:8082 --parallel",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("digits") && ask.config.Calibrate == 0 {
 				ask.config.Digits = usualDigits
@@ -59,16 +60,16 @@ hold memory besides, and may be passed on to other loaders, so that several make
 	f, c := cmd.Flags(), &ask.config
 	f.StringVar(&ask.listen, "listen", "127.0.0.1:8080", "the `address` to listen at; port 0 takes a free one")
 	f.BoolVar(&ask.expose, "expose", false, "listen on an address that others can reach, too")
-	addFlag(cmd, &c.Digits, atLeastOne, "digits", "number", "", fmt.Sprintf("decimals of π for every request (default: %d, without --calibrate)", usualDigits))
-	addFlag(cmd, &c.Calibrate, positive(parseDuration), "calibrate", "duration", "", "have every request take so much of a core, such as 120ms")
-	addFlag(cmd, &c.Memory, pricing.ParseBytes, "memory", "size", "0MB", "memory that every request holds until it is answered")
-	addFlag(cmd, &c.Spread, parsePercentage, "spread", "percentage", "0%", "how far from the mean a request's work goes either way, such as 20%")
-	addFlag(cmd, &c.AtOnce, atLeastOne, "at-once", "number", "64", "how many requests are worked on at a time")
+	cli.AddFlag(cmd, &c.Digits, atLeastOne, "digits", "number", "", fmt.Sprintf("decimals of π for every request (default: %d, without --calibrate)", usualDigits))
+	cli.AddFlag(cmd, &c.Calibrate, cli.Positive(cli.ParseDuration), "calibrate", "duration", "", "have every request take so much of a core, such as 120ms")
+	cli.AddFlag(cmd, &c.Memory, pricing.ParseBytes, "memory", "size", "0MB", "memory that every request holds until it is answered")
+	cli.AddFlag(cmd, &c.Spread, parsePercentage, "spread", "percentage", "0%", "how far from the mean a request's work goes either way, such as 20%")
+	cli.AddFlag(cmd, &c.AtOnce, atLeastOne, "at-once", "number", "64", "how many requests are worked on at a time")
 	f.StringArrayVar(&c.Calls, "call", nil, "an `address` that every request is passed on to when its work is done; repeatable")
 	f.BoolVar(&c.Parallel, "parallel", false, "make the calls all at once, and not one after the other")
-	addFlag(cmd, &c.CallTimeout, positive(parseDuration), "call-timeout", "duration", "30s", "how long a call may take")
-	addFlag(cmd, &c.Linger, parseDuration, "linger", "duration", "0s", "how long to take requests after the end was asked for, while balancers learn of it")
-	addFlag(cmd, &c.Grace, parseDuration, "grace", "duration", "30s", "how long requests may then take to be finished")
+	cli.AddFlag(cmd, &c.CallTimeout, cli.Positive(cli.ParseDuration), "call-timeout", "duration", "30s", "how long a call may take")
+	cli.AddFlag(cmd, &c.Linger, cli.ParseDuration, "linger", "duration", "0s", "how long to take requests after the end was asked for, while balancers learn of it")
+	cli.AddFlag(cmd, &c.Grace, cli.ParseDuration, "grace", "duration", "30s", "how long requests may then take to be finished")
 	addOutput(cmd, &ask.format)
 	return cmd
 }
@@ -112,24 +113,24 @@ func (l *loading) table(w io.Writer) {
 }
 
 // run serves until the context is done.
-func (ask *testbedLoader) run(cmd *cobra.Command, env *Env) error {
+func (ask *testbedLoader) run(cmd *cobra.Command, env *cli.Env) error {
 	service, err := loader.New(ask.config)
 	if err != nil {
-		return seeHelp(cmd, misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
+		return cli.SeeHelp(cmd, cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
 	}
 	host, port, ok := splitAddress(ask.listen)
 	if !ok {
-		return seeHelp(cmd, misused("--listen: must be an address with a port, such as 127.0.0.1:8080, was %q", ask.listen))
+		return cli.SeeHelp(cmd, cli.Misused("--listen: must be an address with a port, such as 127.0.0.1:8080, was %q", ask.listen))
 	}
 	if !ask.expose && !isThisMachine(host) {
-		return seeHelp(cmd, misused("--listen: must be of this machine alone, such as 127.0.0.1:8080, unless --expose is given, was %q", ask.listen))
+		return cli.SeeHelp(cmd, cli.Misused("--listen: must be of this machine alone, such as 127.0.0.1:8080, unless --expose is given, was %q", ask.listen))
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			err = fmt.Errorf("%w (port 0 takes a free one)", err)
 		}
-		return withCode(exitUnreachable, fmt.Errorf("--listen: %w", err))
+		return cli.WithCode(cli.ExitUnreachable, fmt.Errorf("--listen: %w", err))
 	}
 	if ask.config.Calibrate > 0 {
 		fmt.Fprintln(env.Stderr, "looking for the work that takes", ask.config.Calibrate)
@@ -139,7 +140,7 @@ func (ask *testbedLoader) run(cmd *cobra.Command, env *Env) error {
 
 // tell says that requests are taken, and warns of a calibration that did not come close: a machine whose speed
 // changes all the time has no work that takes one time.
-func (ask *testbedLoader) tell(env *Env, at net.Addr, c loader.Calibration) error {
+func (ask *testbedLoader) tell(env *cli.Env, at net.Addr, c loader.Calibration) error {
 	asked := ask.config.Calibrate
 	if off := float64(c.Demand-asked) / float64(asked); asked > 0 && math.Abs(off) > 0.1 {
 		fmt.Fprintf(env.Stderr, "warning: what was found takes %s and not %s: this machine's speed changes\n", c.Demand.Round(time.Microsecond), asked)

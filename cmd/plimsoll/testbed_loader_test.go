@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 // load runs a loader in this process until the test stops it.
@@ -20,7 +22,7 @@ func load(t *testing.T, args ...string) (said loading, stop func() (stderr strin
 	var errs bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, &Env{
+		code <- run(ctx, &cli.Env{
 			Args:  append([]string{"testbed", "loader", "--listen", "127.0.0.1:0", "-o", "json"}, args...),
 			Stdin: strings.NewReader(""), Stdout: in, Stderr: &errs, Getenv: func(string) string { return "" }, Now: time.Now,
 		})
@@ -60,7 +62,7 @@ func TestLoadersMakeAChain(t *testing.T) {
 		}
 	}
 	for _, stop := range []func() (string, int){stopFirst, stopLast} {
-		if stderr, code := stop(); code != exitDone {
+		if stderr, code := stop(); code != cli.ExitDone {
 			t.Errorf("it exits with %d: %s", code, stderr)
 		}
 	}
@@ -70,7 +72,7 @@ func TestLoaderTellsOfAPortThatIsTaken(t *testing.T) {
 	said, _ := load(t, "--digits", "5")
 	taken := strings.Trim(strings.TrimPrefix(said.URL, "http://"), "/")
 	_, stderr, code := inProcess(t, nil, "testbed", "loader", "--listen", taken)
-	if code != exitUnreachable || !strings.Contains(stderr, "address already in use (port 0 takes a free one)") {
+	if code != cli.ExitUnreachable || !strings.Contains(stderr, "address already in use (port 0 takes a free one)") {
 		t.Errorf("it exits with %d: %s", code, stderr)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/spf13/cobra"
 )
@@ -17,7 +18,7 @@ type testbedProfile struct {
 	format    output
 }
 
-func newTestbedProfileCommand(env *Env) *cobra.Command {
+func newTestbedProfileCommand(env *cli.Env) *cobra.Command {
 	var ask testbedProfile
 	cmd := &cobra.Command{
 		Use:   "profile NAME|FILE",
@@ -29,14 +30,14 @@ func newTestbedProfileCommand(env *Env) *cobra.Command {
 			"  plimsoll testbed profile my-own.yaml --pods 20 --for 10m -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return seeHelp(cmd, misused("profile takes one experiment, a name or a file, was given %d", len(args)))
+				return cli.SeeHelp(cmd, cli.Misused("profile takes one experiment, a name or a file, was given %d", len(args)))
 			}
 			data, err := readFile(env, args[0])
 			if err != nil {
 				return err
 			}
 			if testbed.Replays(data) {
-				return misused("profile: must be given an experiment in the simulated world, was given %s, which replays counts", args[0])
+				return cli.Misused("profile: must be given an experiment in the simulated world, was given %s, which replays counts", args[0])
 			}
 			e, err := parseExperiment(args[0], data)
 			if err != nil {
@@ -48,20 +49,20 @@ func newTestbedProfileCommand(env *Env) *cobra.Command {
 			return ask.run(cmd.Context(), env, e)
 		},
 	}
-	addFlag(cmd, &ask.profiling.Pods, atLeastOne, "pods", "number", "8", "up to how many pods")
-	addFlag(cmd, &ask.profiling.Length, positive(parseDuration), "for", "duration", "5m", "how long each load lasts, a minute at least")
+	cli.AddFlag(cmd, &ask.profiling.Pods, atLeastOne, "pods", "number", "8", "up to how many pods")
+	cli.AddFlag(cmd, &ask.profiling.Length, cli.Positive(cli.ParseDuration), "for", "duration", "5m", "how long each load lasts, a minute at least")
 	cmd.Flags().Uint64Var(&ask.seed, "seed", 0, "where all chance comes from, in place of the experiment's")
 	addOutput(cmd, &ask.format)
 	return cmd
 }
 
-func (ask *testbedProfile) run(ctx context.Context, env *Env, e *testbed.Experiment) error {
+func (ask *testbedProfile) run(ctx context.Context, env *cli.Env, e *testbed.Experiment) error {
 	p, err := ask.profiling.Measure(ctx, e)
 	switch {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return errors.New("interrupted")
 	case err != nil:
-		return misused("%s: %w", e.Name, err)
+		return cli.Misused("%s: %w", e.Name, err)
 	}
 	slo := e.Workloads[0].SLO
 	return ask.format.print(env.Stdout, p, func(w io.Writer) {

@@ -17,6 +17,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/spf13/cobra"
@@ -36,7 +37,7 @@ type testbedPVE struct {
 	format  output
 }
 
-func newTestbedPVECommand(env *Env) *cobra.Command {
+func newTestbedPVECommand(env *cli.Env) *cobra.Command {
 	var ask testbedPVE
 	cmd := &cobra.Command{
 		Use:   "pve",
@@ -47,7 +48,7 @@ func newTestbedPVECommand(env *Env) *cobra.Command {
 			"Things go wrong as a file says, one fault a line:\n\n" + faultCatalogue(),
 		Example: "  plimsoll testbed pve\n" +
 			"  plimsoll testbed pve --hosts 5 --faults faults.txt --speed 10 --state lab.json -v",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return ask.run(cmd, env)
 		},
@@ -55,11 +56,11 @@ func newTestbedPVECommand(env *Env) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&ask.listen, "listen", "127.0.0.1:8006", "the `address` of the first host; port 0 takes free ones")
 	f.BoolVar(&ask.expose, "expose", false, "listen on an address that others can reach, too")
-	addFlag(cmd, &ask.hosts, atLeastOne, "hosts", "number", "3", "how many hosts there are")
+	cli.AddFlag(cmd, &ask.hosts, atLeastOne, "hosts", "number", "3", "how many hosts there are")
 	f.StringVar(&ask.faults, "faults", "", "a `file` that says what goes wrong")
 	f.Uint64Var(&ask.seed, "seed", 1, "where all chance comes from")
-	addFlag(cmd, &ask.speed, parseSpeed, "speed", "factor", "1", "how fast time passes")
-	addFlag(cmd, &ask.release, parseRelease, "release", "version", "", "the version of Proxmox VE, such as 8.4.1 (default: the newest that is emulated)")
+	cli.AddFlag(cmd, &ask.speed, parseSpeed, "speed", "factor", "1", "how fast time passes")
+	cli.AddFlag(cmd, &ask.release, parseRelease, "release", "version", "", "the version of Proxmox VE, such as 8.4.1 (default: the newest that is emulated)")
 	f.StringVar(&ask.state, "state", "", "a `file` to go on from, if it is there, and to save the cluster to in the end: its clock goes on, too")
 	f.BoolVarP(&ask.verbose, "verbose", "v", false, "print every call")
 	addOutput(cmd, &ask.format)
@@ -101,10 +102,10 @@ func parseSpeed(text string) (float64, error) {
 }
 
 // run serves a cluster until the context is done.
-func (ask *testbedPVE) run(cmd *cobra.Command, env *Env) error {
+func (ask *testbedPVE) run(cmd *cobra.Command, env *cli.Env) error {
 	host, port, err := ask.address()
 	if err != nil {
-		return seeHelp(cmd, err)
+		return cli.SeeHelp(cmd, err)
 	}
 	c, err := ask.cluster(cmd, env)
 	if err != nil {
@@ -131,7 +132,7 @@ func (ask *testbedPVE) run(cmd *cobra.Command, env *Env) error {
 	}
 	select {
 	case err := <-failed:
-		return withCode(exitUnreachable, err)
+		return cli.WithCode(cli.ExitUnreachable, err)
 	case <-cmd.Context().Done():
 	}
 	hangUp(listeners)
@@ -150,10 +151,10 @@ func hangUp(listeners []net.Listener) {
 func (ask *testbedPVE) address() (host string, port int, err error) {
 	host, port, ok := splitAddress(ask.listen)
 	if !ok || port+ask.hosts > 65536 {
-		return "", 0, misused("--listen: must be an address with a port that leaves room for the hosts, such as 127.0.0.1:8006, was %q", ask.listen)
+		return "", 0, cli.Misused("--listen: must be an address with a port that leaves room for the hosts, such as 127.0.0.1:8006, was %q", ask.listen)
 	}
 	if !ask.expose && !isThisMachine(host) {
-		return "", 0, misused("--listen: must be of this machine alone, such as 127.0.0.1:8006, unless --expose is given, was %q", ask.listen)
+		return "", 0, cli.Misused("--listen: must be of this machine alone, such as 127.0.0.1:8006, unless --expose is given, was %q", ask.listen)
 	}
 	return host, port, nil
 }
@@ -165,29 +166,29 @@ func isThisMachine(host string) bool {
 }
 
 // cluster makes the cluster, or goes on with one that was saved.
-func (ask *testbedPVE) cluster(cmd *cobra.Command, env *Env) (*pvesim.Cluster, error) {
+func (ask *testbedPVE) cluster(cmd *cobra.Command, env *cli.Env) (*pvesim.Cluster, error) {
 	if ask.state != "" {
 		text, err := env.ReadFile(ask.state)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
-			return nil, withCode(exitConfig, fmt.Errorf("--state: %w", err))
+			return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("--state: %w", err))
 		default:
 			for _, flag := range []string{"hosts", "seed", "release"} {
 				if cmd.Flags().Changed(flag) {
-					return nil, seeHelp(cmd, misused("--%s: must not be given with a cluster that was saved, was %q", flag, cmd.Flag(flag).Value))
+					return nil, cli.SeeHelp(cmd, cli.Misused("--%s: must not be given with a cluster that was saved, was %q", flag, cmd.Flag(flag).Value))
 				}
 			}
 			c, err := pvesim.Load(bytes.NewReader(text), pvesim.Config{Speed: ask.speed})
 			if err != nil {
-				return nil, misconfigured(ask.state, err)
+				return nil, cli.Misconfigured(ask.state, err)
 			}
 			return c, nil
 		}
 	}
 	c, err := pvesim.New(ask.config(env.Now()))
 	if err != nil {
-		return nil, misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
+		return nil, cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
 	}
 	return c, nil
 }
@@ -225,17 +226,17 @@ func (ask *testbedPVE) config(now time.Time) pvesim.Config {
 }
 
 // inject puts the faults of a file into the cluster.
-func (ask *testbedPVE) inject(env *Env, c *pvesim.Cluster) error {
+func (ask *testbedPVE) inject(env *cli.Env, c *pvesim.Cluster) error {
 	if ask.faults == "" {
 		return nil
 	}
 	text, err := env.ReadFile(ask.faults)
 	if err != nil {
-		return withCode(exitConfig, fmt.Errorf("--faults: %w", err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("--faults: %w", err))
 	}
 	faults, err := pvesim.ParseFaults(string(text))
 	if err != nil {
-		return misconfigured(ask.faults, err)
+		return cli.Misconfigured(ask.faults, err)
 	}
 	var wrong []error
 	for _, f := range faults {
@@ -244,7 +245,7 @@ func (ask *testbedPVE) inject(env *Env, c *pvesim.Cluster) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return misconfigured(ask.faults, errors.Join(wrong...))
+		return cli.Misconfigured(ask.faults, errors.Join(wrong...))
 	}
 	return nil
 }
@@ -294,7 +295,7 @@ func open(c *pvesim.Cluster, host string, port int) (*reach, []net.Listener, tls
 			if errors.Is(err, syscall.EADDRINUSE) {
 				err = fmt.Errorf("%w (port 0 takes free ones)", err)
 			}
-			return nil, nil, cert, withCode(exitUnreachable, fmt.Errorf("--listen: %w", err))
+			return nil, nil, cert, cli.WithCode(cli.ExitUnreachable, fmt.Errorf("--listen: %w", err))
 		}
 		listeners = append(listeners, listener)
 		l.Hosts = append(l.Hosts, reachHost{name, "https://" + listener.Addr().String()})
@@ -316,7 +317,7 @@ func serve(c *pvesim.Cluster, hosts []reachHost, listeners []net.Listener, cert 
 }
 
 // save writes the cluster to a file, if that was asked for.
-func (ask *testbedPVE) save(env *Env, c *pvesim.Cluster) error {
+func (ask *testbedPVE) save(env *cli.Env, c *pvesim.Cluster) error {
 	if ask.state == "" {
 		return nil
 	}

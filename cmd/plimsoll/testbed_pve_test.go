@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 // kept are files that a program writes and reads again.
@@ -58,7 +60,7 @@ func serveLab(t *testing.T, files *kept, args ...string) *served {
 	var errs bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, &Env{
+		code <- run(ctx, &cli.Env{
 			Args: append([]string{"testbed", "pve", "--listen", "127.0.0.1:0", "-o", "json"}, args...), Stdin: strings.NewReader(""), Stdout: in, Stderr: &errs,
 			Getenv: func(string) string { return "" }, ReadFile: files.read, Create: files.create, Now: time.Now,
 			Exit: func(int) { t.Error("run exits by itself") },
@@ -136,7 +138,7 @@ func TestEmulatedClusterIsServedAndSaved(t *testing.T) {
 		_, body = s.call(t, 2, "GET", "/nodes/pve1/qemu/400/status/current", "")
 	}
 	stderr, code := s.stop()
-	if code != exitDone || !strings.Contains(stderr, "pve2 POST /nodes/pve1/qemu/9000/clone: 200 OK") || !strings.Contains(stderr, "the cluster is saved in lab.json") {
+	if code != cli.ExitDone || !strings.Contains(stderr, "pve2 POST /nodes/pve1/qemu/9000/clone: 200 OK") || !strings.Contains(stderr, "the cluster is saved in lab.json") {
 		t.Errorf("it exits with %d, and says %s", code, stderr)
 	}
 
@@ -148,7 +150,7 @@ func TestEmulatedClusterIsServedAndSaved(t *testing.T) {
 		t.Errorf("after a new start the clone answers %s", status)
 	}
 	again.stop()
-	if _, stderr, code := inProcess(t, nil, "testbed", "pve", "--state", "none.json", "--listen", "127.0.0.1:x"); code != exitUsage {
+	if _, stderr, code := inProcess(t, nil, "testbed", "pve", "--state", "none.json", "--listen", "127.0.0.1:x"); code != cli.ExitUsage {
 		t.Errorf("a bad address: %d %s", code, stderr)
 	}
 }
@@ -156,7 +158,7 @@ func TestEmulatedClusterIsServedAndSaved(t *testing.T) {
 func TestPortThatIsTakenIsToldOf(t *testing.T) {
 	s := serveLab(t, &kept{files: map[string]*bytes.Buffer{}})
 	_, stderr, code := inProcess(t, nil, "testbed", "pve", "--hosts", "1", "--listen", strings.TrimPrefix(s.Hosts[0].URL, "https://"))
-	if code != exitUnreachable || !strings.Contains(stderr, "address already in use") {
+	if code != cli.ExitUnreachable || !strings.Contains(stderr, "address already in use") {
 		t.Errorf("it exits with %d: %s", code, stderr)
 	}
 }

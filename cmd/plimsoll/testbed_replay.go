@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 	"github.com/plimsoll/plimsoll/testbed/replay/hpaplus"
 	testreport "github.com/plimsoll/plimsoll/testbed/report"
@@ -24,23 +25,23 @@ var usersOnly = []string{"users", "scenarios", "load", "for", "duration", "trace
 func parseReplay(name string, data []byte) (*hpaplus.Experiment, error) {
 	e, err := hpaplus.Parse(data)
 	if err != nil {
-		return nil, misconfigured(name, err)
+		return nil, cli.Misconfigured(name, err)
 	}
 	return e, nil
 }
 
 // replay runs an experiment under counted loads.
-func (ask *testbedRun) replay(cmd *cobra.Command, env *Env, name string, file []byte) error {
+func (ask *testbedRun) replay(cmd *cobra.Command, env *cli.Env, name string, file []byte) error {
 	e, err := parseReplay(name, file)
 	if err != nil {
 		return err
 	}
 	if cmd.Flags().Changed("world") && ask.world != hpaplus.World {
-		return seeHelp(cmd, misused("--world: must be %s or left out for %s, which replays counted loads minute by minute, was %q", hpaplus.World, e.Name, ask.world))
+		return cli.SeeHelp(cmd, cli.Misused("--world: must be %s or left out for %s, which replays counted loads minute by minute, was %q", hpaplus.World, e.Name, ask.world))
 	}
 	for _, flag := range usersOnly {
 		if cmd.Flags().Changed(flag) {
-			return seeHelp(cmd, misused("--%s: must be left out for %s, which replays counted loads, was %q", flag, e.Name, cmd.Flag(flag).Value))
+			return cli.SeeHelp(cmd, cli.Misused("--%s: must be left out for %s, which replays counted loads, was %q", flag, e.Name, cmd.Flag(flag).Value))
 		}
 	}
 	o, err := ask.replayOptions(env)
@@ -48,7 +49,7 @@ func (ask *testbedRun) replay(cmd *cobra.Command, env *Env, name string, file []
 		return err
 	}
 	if _, err := e.With(o); err != nil {
-		return misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
+		return cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--"))
 	}
 	if ask.out != "" {
 		if err := writeExperiment(env, ask.out, file); err != nil {
@@ -76,7 +77,7 @@ func (ask *testbedRun) replay(cmd *cobra.Command, env *Env, name string, file []
 	return missed(e.Judge(r))
 }
 
-func (ask *testbedRun) replayOptions(env *Env) (hpaplus.Options, error) {
+func (ask *testbedRun) replayOptions(env *cli.Env) (hpaplus.Options, error) {
 	began := env.Now()
 	o := hpaplus.Options{
 		Rows: ask.options.Policies, Trials: ask.options.Trials, Seed: ask.options.Seed, Parallel: ask.options.Parallel,
@@ -92,7 +93,7 @@ func (ask *testbedRun) replayOptions(env *Env) (hpaplus.Options, error) {
 			return replay.ReadCSV(name, bytes.NewReader(data))
 		})
 		if err != nil {
-			return o, withCode(exitConfig, fmt.Errorf("--trace: %w", err))
+			return o, cli.WithCode(cli.ExitConfig, fmt.Errorf("--trace: %w", err))
 		}
 		o.Traces = append(o.Traces, sources...)
 	}
@@ -109,7 +110,7 @@ func replayTables(w io.Writer, e *hpaplus.Experiment, r *hpaplus.Results) error 
 }
 
 // writeReplay writes everything about the run into the folder, if one is asked for.
-func (ask *testbedRun) writeReplay(env *Env, p *testreport.Replay) error {
+func (ask *testbedRun) writeReplay(env *cli.Env, p *testreport.Replay) error {
 	if ask.out == "" {
 		return nil
 	}
@@ -121,25 +122,25 @@ func (ask *testbedRun) writeReplay(env *Env, p *testreport.Replay) error {
 }
 
 // replayAgain writes the report of a run again.
-func replayAgain(env *Env, folder string, file []byte) error {
+func replayAgain(env *cli.Env, folder string, file []byte) error {
 	e, err := parseReplay(filepath.Join(folder, "experiment.yaml"), file)
 	if err != nil {
 		return err
 	}
 	data, err := env.ReadFile(filepath.Join(folder, "results.json"))
 	if err != nil {
-		return withCode(exitConfig, fmt.Errorf("report: %w", err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("report: %w", err))
 	}
 	r, err := hpaplus.ReadResults(bytes.NewReader(data))
 	if err != nil {
-		return misconfigured(filepath.Join(folder, "results.json"), err)
+		return cli.Misconfigured(filepath.Join(folder, "results.json"), err)
 	}
 	times, err := env.ReadFile(filepath.Join(folder, "times.json"))
 	if err != nil {
-		return withCode(exitConfig, fmt.Errorf("report: %w", err))
+		return cli.WithCode(cli.ExitConfig, fmt.Errorf("report: %w", err))
 	}
 	if r.Times, err = hpaplus.ReadTimes(bytes.NewReader(times)); err != nil {
-		return misconfigured(filepath.Join(folder, "times.json"), err)
+		return cli.Misconfigured(filepath.Join(folder, "times.json"), err)
 	}
 	p := &testreport.Replay{Experiment: e, Results: r, File: file}
 	return writePage(env, folder, p.Figures(), p.WriteHTML)

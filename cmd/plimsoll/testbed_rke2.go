@@ -10,13 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 	"github.com/spf13/cobra"
 )
 
-func newTestbedRKE2Command(env *Env) *cobra.Command {
+func newTestbedRKE2Command(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rke2",
 		Short: "Build a cluster of RKE2 on a Proxmox VE of your own, run experiments there, and take it down again",
@@ -25,7 +26,7 @@ func newTestbedRKE2Command(env *Env) *cobra.Command {
 			"of it is removed again. Whatever ends up or down on its way: run it again, and it goes on.",
 	}
 	cmd.AddCommand(newRKE2UpCommand(env), newRKE2RunCommand(env), newRKE2DownCommand(env), newRKE2CostsCommand(env))
-	return verbsOnly(cmd)
+	return cli.VerbsOnly(cmd)
 }
 
 // testbedRKE2 is what the verbs are asked.
@@ -40,7 +41,7 @@ func (ask *testbedRKE2) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&ask.folder, "folder", "", "the `folder` that its state is kept in (default: beside the site's file, named after it)")
 }
 
-func newRKE2UpCommand(env *Env) *cobra.Command {
+func newRKE2UpCommand(env *cli.Env) *cobra.Command {
 	var ask testbedRKE2
 	cmd := &cobra.Command{
 		Use:   "up --config FILE",
@@ -53,13 +54,13 @@ func newRKE2UpCommand(env *Env) *cobra.Command {
 			"on machines' first-boot discs, and in the guests; with -o json or yaml, their contents too.",
 		Example: "  plimsoll testbed rke2 up --config site.yaml --dry-run\n" +
 			"  plimsoll testbed rke2 up --config site.yaml && export KUBECONFIG=site.rke2/kubeconfig",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireFlags(cmd, "config"); err != nil {
+			if err := cli.RequireFlags(cmd, "config"); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("output") && !ask.dry {
-				return seeHelp(cmd, misused("--output: must be given with --dry-run, whose plan it prints"))
+				return cli.SeeHelp(cmd, cli.Misused("--output: must be given with --dry-run, whose plan it prints"))
 			}
 			return ask.run(cmd.Context(), env, ask.up)
 		},
@@ -70,7 +71,7 @@ func newRKE2UpCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func newRKE2DownCommand(env *Env) *cobra.Command {
+func newRKE2DownCommand(env *cli.Env) *cobra.Command {
 	var ask testbedRKE2
 	cmd := &cobra.Command{
 		Use:   "down --config FILE",
@@ -79,19 +80,19 @@ func newRKE2DownCommand(env *Env) *cobra.Command {
 			"then the state that is kept of it here. The control plane goes first: Plimsoll runs there. What is not proved to\n" +
 			"be the test bed's is not touched, and is told.",
 		Example: "  plimsoll testbed rke2 down --config site.yaml",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireFlags(cmd, "config"); err != nil {
+			if err := cli.RequireFlags(cmd, "config"); err != nil {
 				return err
 			}
-			return ask.run(cmd.Context(), env, func(ctx context.Context, _ *Env, b *rke2.Bench) error { return b.Down(ctx) })
+			return ask.run(cmd.Context(), env, func(ctx context.Context, _ *cli.Env, b *rke2.Bench) error { return b.Down(ctx) })
 		},
 	}
 	ask.flags(cmd)
 	return cmd
 }
 
-func (ask *testbedRKE2) up(ctx context.Context, env *Env, b *rke2.Bench) error {
+func (ask *testbedRKE2) up(ctx context.Context, env *cli.Env, b *rke2.Bench) error {
 	if !ask.dry {
 		return b.Up(ctx)
 	}
@@ -103,7 +104,7 @@ func (ask *testbedRKE2) up(ctx context.Context, env *Env, b *rke2.Bench) error {
 }
 
 // run does something with the site's bench.
-func (ask *testbedRKE2) run(ctx context.Context, env *Env, do func(context.Context, *Env, *rke2.Bench) error) error {
+func (ask *testbedRKE2) run(ctx context.Context, env *cli.Env, do func(context.Context, *cli.Env, *rke2.Bench) error) error {
 	b, _, _, err := ask.open(env)
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func (ask *testbedRKE2) run(ctx context.Context, env *Env, do func(context.Conte
 }
 
 // open is the site's bench, and what it is made of.
-func (ask *testbedRKE2) open(env *Env) (*rke2.Bench, *rke2.Site, pve.Connection, error) {
+func (ask *testbedRKE2) open(env *cli.Env) (*rke2.Bench, *rke2.Site, pve.Connection, error) {
 	site, connection, err := readRKE2Site(env, ask.file)
 	if err != nil {
 		return nil, nil, connection, err
@@ -159,14 +160,14 @@ func (s *rke2Site) Validate() error {
 	return errors.Join(faults...)
 }
 
-func readRKE2Site(env *Env, file string) (*rke2.Site, pve.Connection, error) {
+func readRKE2Site(env *cli.Env, file string) (*rke2.Site, pve.Connection, error) {
 	data, err := env.ReadFile(file)
 	if err != nil {
-		return nil, pve.Connection{}, withCode(exitConfig, fmt.Errorf("--config: %w", err))
+		return nil, pve.Connection{}, cli.WithCode(cli.ExitConfig, fmt.Errorf("--config: %w", err))
 	}
 	s := &rke2Site{reached: siteFile{folder: filepath.Dir(file), env: env}}
 	if err := strict.Unmarshal(data, s); err != nil {
-		return nil, pve.Connection{}, misconfigured(file, err)
+		return nil, pve.Connection{}, cli.Misconfigured(file, err)
 	}
 	return &s.Site, s.reached.connection(), nil
 }
@@ -189,9 +190,9 @@ func benchFault(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, rke2.ErrUnreachable) || pve.Is(err, pve.NoEndpoint, pve.Certificate):
-		return withCode(exitUnreachable, told)
+		return cli.WithCode(cli.ExitUnreachable, told)
 	case errors.Is(err, context.Canceled):
-		return withHint("run it again: it goes on where it was", told)
+		return cli.WithHint("run it again: it goes on where it was", told)
 	}
 	return told
 }

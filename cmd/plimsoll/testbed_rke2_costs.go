@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -29,7 +30,7 @@ type costsBeside struct {
 	format     output
 }
 
-func newRKE2CostsCommand(env *Env) *cobra.Command {
+func newRKE2CostsCommand(env *cli.Env) *cobra.Command {
 	var ask costsBeside
 	cmd := &cobra.Command{
 		Use:   "costs --config FILE --from TIME",
@@ -38,9 +39,9 @@ func newRKE2CostsCommand(env *Env) *cobra.Command {
 			"from Plimsoll's series in Prometheus, theirs is asked of OpenCost's API at addons.openCost.url. Nodes that only one of\n" +
 			"the two has a price for, such as the control plane, are listed and in no total. Only reads.",
 		Example: "  plimsoll testbed rke2 costs --config site.yaml --from 2026-03-01T12:00:00Z --to 2026-03-01T12:30:00Z",
-		Args:    noArguments,
+		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := requireFlags(cmd, "config", "from"); err != nil {
+			if err := cli.RequireFlags(cmd, "config", "from"); err != nil {
 				return err
 			}
 			now := env.Now().Truncate(time.Second)
@@ -48,21 +49,21 @@ func newRKE2CostsCommand(env *Env) *cobra.Command {
 				ask.to = now
 			}
 			if !ask.from.Before(ask.to) || ask.to.After(now) {
-				return seeHelp(cmd, misused("--from: must be before --to, and both not after now, was %s to %s", ask.from.Format(time.RFC3339), ask.to.Format(time.RFC3339)))
+				return cli.SeeHelp(cmd, cli.Misused("--from: must be before --to, and both not after now, was %s to %s", ask.from.Format(time.RFC3339), ask.to.Format(time.RFC3339)))
 			}
 			return ask.tell(cmd.Context(), env)
 		},
 	}
 	cmd.Flags().StringVarP(&ask.file, "config", "c", "", "the site's `file`")
-	addFlag(cmd, &ask.from, parseTime, "from", "time", "", "when the time begins, such as 2026-03-01T12:00:00Z")
-	addFlag(cmd, &ask.to, parseTime, "to", "time", "", "when it ends (default: now)")
-	addFlag(cmd, &ask.prometheus, parseURL, "prometheus", "URL", "", "where Prometheus is (default: that of addons.prometheus)")
+	cli.AddFlag(cmd, &ask.from, cli.ParseTime, "from", "time", "", "when the time begins, such as 2026-03-01T12:00:00Z")
+	cli.AddFlag(cmd, &ask.to, cli.ParseTime, "to", "time", "", "when it ends (default: now)")
+	cli.AddFlag(cmd, &ask.prometheus, parseURL, "prometheus", "URL", "", "where Prometheus is (default: that of addons.prometheus)")
 	addOutput(cmd, &ask.format)
 	return cmd
 }
 
 // tell asks both and prints what they say.
-func (ask *costsBeside) tell(ctx context.Context, env *Env) error {
+func (ask *costsBeside) tell(ctx context.Context, env *cli.Env) error {
 	site, _, err := readRKE2Site(env, ask.file)
 	if err != nil {
 		return err
@@ -75,15 +76,15 @@ func (ask *costsBeside) tell(ctx context.Context, env *Env) error {
 	h, err := (&costs.Prometheus{URL: ask.prometheus, Client: client}).Since(ctx, costs.ByNode, ask.from, ask.to)
 	switch {
 	case errors.Is(err, prometheus.ErrUnreachable):
-		return withCode(exitUnreachable, fmt.Errorf("--prometheus: %w", err))
+		return cli.WithCode(cli.ExitUnreachable, fmt.Errorf("--prometheus: %w", err))
 	case err != nil:
 		return err
 	case !strings.HasPrefix(h.Source, "plimsoll_"):
-		return withHint("have it scrape plimsoll run", fmt.Errorf("--prometheus: there are no costs of Plimsoll's at %s in that time, but OpenCost's own", ask.prometheus))
+		return cli.WithHint("have it scrape plimsoll run", fmt.Errorf("--prometheus: there are no costs of Plimsoll's at %s in that time, but OpenCost's own", ask.prometheus))
 	}
 	assets, err := (&costs.OpenCost{URL: theirs, Client: client}).Nodes(ctx, ask.from, ask.to)
 	if errors.Is(err, costs.ErrNoOpenCost) {
-		return withCode(exitUnreachable, fmt.Errorf("addons.openCost.url: %w", err))
+		return cli.WithCode(cli.ExitUnreachable, fmt.Errorf("addons.openCost.url: %w", err))
 	} else if err != nil {
 		return fmt.Errorf("addons.openCost.url: %w", err)
 	}
@@ -98,12 +99,12 @@ func (ask *costsBeside) tell(ctx context.Context, env *Env) error {
 func (ask *costsBeside) servers(site *rke2.Site) (*url.URL, error) {
 	o := site.Addons.OpenCost
 	if o == nil {
-		return nil, misconfigured(ask.file, &fileFault{"addons.openCost", "must be there, for its url says where OpenCost is asked"})
+		return nil, cli.Misconfigured(ask.file, &fileFault{"addons.openCost", "must be there, for its url says where OpenCost is asked"})
 	}
 	if ask.prometheus == nil {
 		at := site.PrometheusURL()
 		if at == "" {
-			return nil, withCode(exitUsage, errors.New("--prometheus: must be given where the site has no addons.prometheus"))
+			return nil, cli.WithCode(cli.ExitUsage, errors.New("--prometheus: must be given where the site has no addons.prometheus"))
 		}
 		var err error
 		if ask.prometheus, err = parseURL(at); err != nil {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/costs/fakeopencost"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus/fakeprom"
 )
@@ -69,7 +70,7 @@ func TestCostsOfOpenCostAreHeldBesideOurs(t *testing.T) {
 	args := []string{"testbed", "rke2", "costs", "--config", "site.yaml", "--from", from.Format(time.RFC3339), "--to", from.Add(2 * time.Hour).Format(time.RFC3339)}
 	files, prom := besideEachOther(t, from, &fakeopencost.Server{PerCPU: 1, PerGiB: 1})
 	stdout, stderr, code := inProcess(t, files, append(args, "--prometheus", prom)...)
-	if code != exitDone {
+	if code != cli.ExitDone {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	var rows []string
@@ -100,7 +101,7 @@ func TestOpenCostThatDividesByTheHoursOfAMonthIsTold(t *testing.T) {
 	from := time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC) // it is noon
 	files, prom := besideEachOther(t, from, &fakeopencost.Server{PerCPU: 1, PerGiB: 1, Monthly: true})
 	_, stderr, code := inProcess(t, files, "testbed", "rke2", "costs", "-c", "site.yaml", "--from", from.Format(time.RFC3339), "--to", from.Add(2*time.Hour).Format(time.RFC3339), "--prometheus", prom)
-	if code != exitDone || !strings.Contains(stderr, "note: OpenCost's costs are 1/706 of ours: it takes the prices of an hour that it was given for those of a month\n") {
+	if code != cli.ExitDone || !strings.Contains(stderr, "note: OpenCost's costs are 1/706 of ours: it takes the prices of an hour that it was given for those of a month\n") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
@@ -118,12 +119,12 @@ func TestCostsThatCannotBeHeldBesideEachOtherAreTold(t *testing.T) {
 		code                   int
 		says                   string
 	}{
-		{costsSite, "", prom, exitConfig, "addons.openCost: must be there, for its url says where OpenCost is asked"},
-		{strings.Replace(site, "prometheus: {}, ", "", 1), "", "", exitUsage, "--prometheus: must be given where the site has no addons.prometheus"},
-		{site, "2026-03-04T13:00:00Z", prom, exitUsage, "--from: must be before --to, and both not after now"},
-		{site, "", gone.URL, exitUnreachable, "--prometheus: no answer of Prometheus"},
-		{site, "", nobody.URL, exitFailed, "no series of costs"},
-		{strings.Replace(site, "url: \"", "url: \""+gone.URL+"/\" #", 1), "", prom, exitConfig, "site.yaml"},
+		{costsSite, "", prom, cli.ExitConfig, "addons.openCost: must be there, for its url says where OpenCost is asked"},
+		{strings.Replace(site, "prometheus: {}, ", "", 1), "", "", cli.ExitUsage, "--prometheus: must be given where the site has no addons.prometheus"},
+		{site, "2026-03-04T13:00:00Z", prom, cli.ExitUsage, "--from: must be before --to, and both not after now"},
+		{site, "", gone.URL, cli.ExitUnreachable, "--prometheus: no answer of Prometheus"},
+		{site, "", nobody.URL, cli.ExitFailed, "no series of costs"},
+		{strings.Replace(site, "url: \"", "url: \""+gone.URL+"/\" #", 1), "", prom, cli.ExitConfig, "site.yaml"},
 	} {
 		files["site.yaml"].Data = []byte(c.site)
 		if c.from == "" {
@@ -138,7 +139,7 @@ func TestCostsThatCannotBeHeldBesideEachOtherAreTold(t *testing.T) {
 		}
 	}
 	files["site.yaml"].Data = []byte(costsSite + fmt.Sprintf("addons: {openCost: {manifests: [opencost.yaml], url: %q}}\n", gone.URL))
-	if _, stderr, code := inProcess(t, files, "testbed", "rke2", "costs", "--config", "site.yaml", "--from", from.Format(time.RFC3339), "--prometheus", prom); code != exitUnreachable || !strings.Contains(stderr, "addons.openCost.url: no answer of OpenCost") {
+	if _, stderr, code := inProcess(t, files, "testbed", "rke2", "costs", "--config", "site.yaml", "--from", from.Format(time.RFC3339), "--prometheus", prom); code != cli.ExitUnreachable || !strings.Contains(stderr, "addons.openCost.url: no answer of OpenCost") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 }
@@ -156,7 +157,7 @@ func TestPricesAreWrittenAsOpenCostReadsThem(t *testing.T) {
 		}
 		stdout, stderr, code := inProcess(t, fstest.MapFS{"prices.yaml": {Data: []byte(book)}}, args...)
 		var m corev1.ConfigMap
-		if err := yaml.UnmarshalStrict([]byte(stdout), &m); err != nil || code != exitDone || m.Namespace != "opencost" || m.Name != "custom-pricing-model" {
+		if err := yaml.UnmarshalStrict([]byte(stdout), &m); err != nil || code != cli.ExitDone || m.Namespace != "opencost" || m.Name != "custom-pricing-model" {
 			t.Fatalf("exit %d, %v: %s %s", code, err, stdout, stderr)
 		}
 		var prices map[string]string
@@ -170,7 +171,7 @@ func TestPricesAreWrittenAsOpenCostReadsThem(t *testing.T) {
 	for key, more := range map[string]string{"shapes": "{small: {pricePerHour: 3}}", "pricePerMachineHour": "0.1", "pricePerHostHour": "0.1"} {
 		files := fstest.MapFS{"prices.yaml": {Data: []byte("{currency: EUR, pricePerVCPUHour: 1, pricePerGBHour: 1, " + key + ": " + more + "}")}}
 		want := "prices.yaml: " + key + ": must be absent, for OpenCost has one price of a vCPU and one of memory for all machines and times"
-		if _, stderr, code := inProcess(t, files, "manifests", "opencost", "--prices", "prices.yaml"); code != exitConfig || !strings.Contains(stderr, want) {
+		if _, stderr, code := inProcess(t, files, "manifests", "opencost", "--prices", "prices.yaml"); code != cli.ExitConfig || !strings.Contains(stderr, want) {
 			t.Errorf("exit %d: %s", code, stderr)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 	rke2trial "github.com/plimsoll/plimsoll/testbed/rke2/trial"
@@ -19,19 +20,19 @@ func (ask *testbedRun) checkBench(cmd *cobra.Command) error {
 	if ask.world != worldRKE2 {
 		for _, name := range []string{"config", "folder"} {
 			if cmd.Flags().Changed(name) {
-				return seeHelp(cmd, misused("--%s: must be given with --world rke2 only, was with %s", name, ask.world))
+				return cli.SeeHelp(cmd, cli.Misused("--%s: must be given with --world rke2 only, was with %s", name, ask.world))
 			}
 		}
 		return nil
 	}
 	if ask.options.Parallel > 1 {
-		return seeHelp(cmd, misused("--parallel: must be 1 or left out in world rke2, for there is one test bed, was %d", ask.options.Parallel))
+		return cli.SeeHelp(cmd, cli.Misused("--parallel: must be 1 or left out in world rke2, for there is one test bed, was %d", ask.options.Parallel))
 	}
-	return requireFlags(cmd, "config", "out")
+	return cli.RequireFlags(cmd, "config", "out")
 }
 
 // onBench is the world on the test bed that is up.
-func (ask *testbedRun) onBench(env *Env, experiment string, file []byte) (testbed.World, error) {
+func (ask *testbedRun) onBench(env *cli.Env, experiment string, file []byte) (testbed.World, error) {
 	b, site, connection, err := ask.bench.open(env)
 	if err != nil {
 		return nil, err

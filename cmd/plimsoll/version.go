@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 )
 
 // version is the release, set when one is linked: -ldflags '-X main.version=v1.2.3'.
@@ -21,12 +23,12 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-func newVersionCommand(env *Env) *cobra.Command {
+func newVersionCommand(env *cli.Env) *cobra.Command {
 	var format output
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArguments,
+		Args:  cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			b := readBuild(debug.ReadBuildInfo())
 			return format.print(env.Stdout, b, b.table)

@@ -9,8 +9,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// affinity reads what is required of nodes. A term that means nothing is met by no node, as it is in the
-// scheduler, and is not kept.
+// affinity reads the required node affinity. No node meets an invalid term, as in the scheduler, so
+// it is dropped.
 func affinity(required *corev1.NodeSelector) nodescaler.Affinity {
 	terms := make(nodescaler.Affinity, 0, len(required.NodeSelectorTerms))
 	for i := range required.NodeSelectorTerms {
@@ -33,7 +33,7 @@ func affinity(required *corev1.NodeSelector) nodescaler.Affinity {
 	return terms
 }
 
-// labelled reads what the pod prefers of a node's labels.
+// labelled reads the preferred node affinity.
 func labelled(p *corev1.Pod) (all []nodescaler.Preference) {
 	if p.Spec.Affinity == nil || p.Spec.Affinity.NodeAffinity == nil {
 		return nil
@@ -56,7 +56,7 @@ func requirement(e *corev1.NodeSelectorRequirement) nodescaler.Requirement {
 	return r
 }
 
-// means reports whether the requirement has as many values, and of the kind, as its operator takes.
+// means reports whether the number and the kind of the requirement's values suit its operator.
 func means(r *nodescaler.Requirement) bool {
 	switch r.Operator {
 	case nodescaler.In, nodescaler.NotIn:

@@ -93,7 +93,7 @@ spec: {tolerations: [{key: role, effect: NoSchedule}]}`)
 	}
 }
 
-// Kubernetes' own library answers the same, whatever is required of whichever node.
+// Kubernetes' own library answers the same, for any requirement and any node.
 func TestAffinityIsThatOfKubernetes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		labels := map[string]string{}

@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// BenchmarkObserve is a look at a large cluster: 1,000 nodes, 30,000 pods of 200 Deployments with an
-// autoscaler and a disruption budget each, in 20 namespaces.
+// BenchmarkObserve is a look at a large cluster: 1,000 nodes, 30,000 pods of 200 Deployments with
+// an autoscaler and a disruption budget each, in 20 namespaces.
 func BenchmarkObserve(b *testing.B) {
 	c := still(b)
 	c.large(b, 1000, 30_000, 200)

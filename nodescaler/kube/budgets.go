@@ -10,13 +10,13 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// budgets says how many pods of each workload may be away now.
+// budgets computes how many pods of each workload may be evicted now.
 //
 //   - Of several budgets on parts of a workload, the least counts for all of it.
-//   - A budget that several workloads share lets each of them lose one pod at a time, if it lets any: who
-//     comes first, the API server says.
-//   - A pod that two budgets cover can never be evicted, because the API server refuses to choose. It is
-//     pinned.
+//   - A budget that several workloads share allows each of them one eviction at a time, if it
+//     allows any. The API server decides which comes first.
+//   - A pod that two budgets cover can never be evicted, because the API server refuses to choose.
+//     It is pinned.
 //
 // The pods are those that were kept, and what is said of them, in the same order.
 func budgets(all []*disruption, kept []*pod, said []nodescaler.Pod) []nodescaler.Budget {

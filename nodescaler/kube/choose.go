@@ -20,8 +20,8 @@ import (
 
 var _ loop.Chooser = (*Cluster)(nil)
 
-// deletionCost is what we write as the pod deletion cost of pods that are chosen to go: below 0, which every
-// other pod counts as, and a number by which our own marks are known again.
+// deletionCost is the pod deletion cost of chosen pods. It is below 0, the default of all other
+// pods, and an unusual number, by which our own marks are recognised.
 const deletionCost = "-1876"
 
 // mark is whose deletion cost a pod has.
@@ -43,10 +43,10 @@ func markOf(p *corev1.Pod) mark {
 	return markedByOthers
 }
 
-// Choose has the ReplicaSet controller give up these pods of the workload first when it shrinks, and takes
-// back an earlier choice. A pod whose deletion cost somebody else wrote is left alone, and so is a workload
-// with pods that no ReplicaSet owns: others go by an order of their own. Where pods may not be patched, it is said
-// once that any pod may go, and nothing is marked.
+// Choose marks the pods that the ReplicaSet controller deletes first when the workload scales down,
+// and removes the marks of an earlier choice. It changes no pod whose deletion cost another client
+// wrote, and no workload with pods that no ReplicaSet owns: other controllers have an order of
+// their own. Without the right to patch pods it marks nothing, and logs once that any pod may go.
 func (c *Cluster) Choose(ctx context.Context, workload string, chosen []string) error {
 	what := "choose pods of " + workload
 	seen := c.observed.Load()
@@ -73,8 +73,8 @@ func (c *Cluster) Choose(ctx context.Context, workload string, chosen []string) 
 	})
 }
 
-// lacksPatch reports whether we lack the right to patch pods in a namespace. A pod may be refused for another reason,
-// such as an admission policy's. Everybody may ask what they may.
+// lacksPatch reports whether we lack the right to patch pods in a namespace. A patch may be refused
+// for another reason, such as an admission policy. Every client may review its own rights.
 func (c *Cluster) lacksPatch(ctx context.Context, namespace string) bool {
 	review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{
@@ -84,7 +84,7 @@ func (c *Cluster) lacksPatch(ctx context.Context, namespace string) bool {
 	return err == nil && !review.Status.Allowed
 }
 
-// deniedFor is how long a right that was lacking is not tried again.
+// deniedFor is how long a missing right is not tried again.
 const deniedFor = time.Hour
 
 // denials are namespaces in which a right is lacking.
@@ -113,7 +113,8 @@ func (d *denials) deny(namespace string, now time.Time) bool {
 	return !known
 }
 
-// remark is the pods whose mark is to be changed: set where there is none, taken back where it is ours.
+// remark returns the pods whose mark must change: pods to be marked, and pods with a mark of ours
+// to remove.
 func remark(all []*pod, chosen []string) []*pod {
 	goes := make(map[string]bool, len(chosen))
 	for _, name := range chosen {
@@ -132,8 +133,8 @@ func remark(all []*pod, chosen []string) []*pod {
 	return changes
 }
 
-// markAll marks the pods that are not, and takes the mark from those that are. One that cannot be marked
-// keeps none of the others from it.
+// markAll marks the pods without a mark, and removes the mark from the others. A failure for one
+// pod does not stop it.
 func (c *Cluster) markAll(ctx context.Context, all []*pod) error {
 	failed := make([]error, len(all))
 	var parts sync.WaitGroup
@@ -153,8 +154,8 @@ func (c *Cluster) markAll(ctx context.Context, all []*pod) error {
 	return errors.Join(failed...)
 }
 
-// markPod changes the mark of the very version of the pod that was observed: somebody else may have written
-// a deletion cost since. A pod that is gone needs none.
+// markPod changes the mark of exactly the version of the pod that was observed: another client may
+// have written a deletion cost since. A pod that is gone needs no mark.
 func (c *Cluster) markPod(ctx context.Context, p *pod) error {
 	var cost any = deletionCost
 	if p.mark == markedByUs {

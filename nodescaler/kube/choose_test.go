@@ -76,7 +76,8 @@ func marked(t *testing.T, name, cost string) *pod {
 	return keptPod(t, `metadata: {namespace: shop, name: `+name+`, uid: u-`+name+`, resourceVersion: "1", `+annotations+owned+`}`)
 }
 
-// shop is a port that sees the pods, all of the Deployment web, before what a test has changed since.
+// shop is a port that sees the pods, all of the Deployment web, before what a test has changed
+// since.
 func (s *podSite) shop(t *testing.T, all ...*pod) *Cluster {
 	t.Helper()
 	s.versions = map[string]string{"web-1": "1"}
@@ -102,13 +103,13 @@ func TestChosenPodsAreMarkedAndNoOthers(t *testing.T) {
 		"those that are chosen, and an earlier choice is taken back": {chosen: []string{"shop/a", "shop/b"}, want: []string{"a " + cost + "=-1876", "ours " + cost}},
 		"one that is marked is not marked again":                     {chosen: []string{"shop/ours"}},
 		"none, and an earlier choice is taken back":                  {want: []string{"ours " + cost}},
-		"one that somebody else has marked is left alone":            {chosen: []string{"shop/ours", "shop/theirs", "shop/cheap"}},
+		"one that another client has marked is not touched":          {chosen: []string{"shop/ours", "shop/theirs", "shop/cheap"}},
 		"one of another workload is not marked":                      {chosen: []string{"shop/ours", "shop/stray"}},
 		"one that is on its way out needs no mark":                   {chosen: []string{"shop/ours", "shop/going"}},
 		"one that is gone needs none": {
 			chosen: []string{"shop/a", "shop/b"}, spoil: func(s *podSite) { delete(s.versions, "a") }, want: []string{"ours " + cost},
 		},
-		"one that changed meanwhile is told, and the others are marked": {
+		"one that changed meanwhile is reported, and the others are marked": {
 			chosen: []string{"shop/a", "shop/b"}, spoil: func(s *podSite) { s.versions["a"] = "2" }, want: []string{"ours " + cost}, err: ErrChanged,
 		},
 	} {
@@ -140,7 +141,7 @@ func TestChosenPodsAreMarkedAndNoOthers(t *testing.T) {
 	}
 }
 
-// Scenario 34: pods of a StatefulSet go by their number, whatever is written on them.
+// Scenario 34: pods of a StatefulSet go by their number, regardless of their annotations.
 func TestPodsThatNoReplicaSetOwnsAreNotMarked(t *testing.T) {
 	for _, owner := range []metav1.ObjectMeta{
 		controlledBy("apps/v1", "StatefulSet", "web"), controlledBy("batch/v1", "Job", "web"), controlledBy("example.com/v1", "ReplicaSet", "web"), {},
@@ -165,8 +166,8 @@ func TestRefusedMarksAreTold(t *testing.T) {
 	}
 }
 
-// The right to patch pods may be taken away: the product goes on without deletion costs, says so once, and does not
-// ask for each pod of each step.
+// The right to patch pods may be taken away: the product goes on without deletion costs, says so
+// once, and does not ask for each pod of each step.
 func TestWithoutTheRightToPatchPodsNothingIsMarked(t *testing.T) {
 	s := &podSite{rightless: true}
 	c := s.shop(t, marked(t, "a", ""), marked(t, "b", ""))

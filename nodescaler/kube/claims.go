@@ -6,22 +6,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// A volume lies on one node's own disk if its required node affinity comes down to that node: by the node's
-// name or host name, or by a label of the volume's driver that no other node has. So do those of k3s'
-// local-path, of local and hostPath volumes that say where they are, and of CSI drivers like TopoLVM or
-// OpenEBS. Zones and regions are where a volume can be attached, and not whose disk it is on, however few
-// nodes are in them. Of a hostPath without an affinity it is not known where it is: it may be a share that
-// all nodes mount; pods that use one keep their node while they run.
+// A volume is on one node's own disk if its required node affinity matches that node only: by the
+// node's name or host name, or by a label of the volume's driver that no other node has. Examples
+// are k3s' local-path, local and hostPath volumes with an affinity, and CSI drivers like TopoLVM or
+// OpenEBS. Zones and regions do not count, even with a single node: they are where a volume can be
+// attached, not the disk that it is on. The place of a hostPath without an affinity is unknown, as
+// it may be a share that all nodes mount. Pods that use one keep their node while they run.
 //
-// What lies there counts as long as the claim is bound, whether or not a pod uses it: a StatefulSet at 0
-// and a CronJob between two runs want it back. It counts too once the claim is gone and the volume is kept
-// by its reclaim policy, since whoever chose that wants the data.
+// Such a volume counts while its claim is bound, with or without a pod: a StatefulSet at 0 and a
+// CronJob between two runs need it again. It also counts after the claim is deleted, if the reclaim
+// policy retains the volume, because its owner wants the data.
 
-// annotationMayBeLost on a claim, or on a volume, says with the value true that it may go with its node.
+// annotationMayBeLost with the value true, on a claim or a volume, allows its loss with the node.
 const annotationMayBeLost = "plimsoll.dev/safe-to-lose"
 
 func mayBeLost(m metav1.Object) bool { return m.GetAnnotations()[annotationMayBeLost] == "true" }
@@ -30,11 +31,12 @@ func mayBeLost(m metav1.Object) bool { return m.GetAnnotations()[annotationMayBe
 type claim struct {
 	metav1.ObjectMeta
 	mayBeLost bool
-	class     string // "" if it has none, and unnamed is set if that is not on purpose
-	unnamed   bool
-	alone     bool   // one pod at a time may use it
-	node      string // that its volume is being made for, if one was chosen
-	volume    string // that it is to be bound to, if one was chosen
+	form                      // that its volume is to have
+	selector  labels.Selector // of that volume's labels; nil is any
+	unnamed   bool            // it has no class, and not on purpose
+	alone     bool            // one pod at a time may use it
+	node      string          // that its volume is being made for, if one was chosen
+	volume    string          // that it is to be bound to, if one was chosen
 	// bound is set once it is for good, and lost if that volume is gone.
 	bound, lost bool
 }
@@ -62,15 +64,22 @@ func claimOf(m *metav1.ObjectMeta, spec *corev1.PersistentVolumeClaimSpec) *clai
 	}
 	_, completed := m.Annotations["pv.kubernetes.io/bind-completed"]
 	kept.bound = kept.volume != "" && completed
+	if spec.Selector != nil {
+		kept.selector = labels.Nothing()
+		if s, err := metav1.LabelSelectorAsSelector(spec.Selector); err == nil {
+			kept.selector = s
+		}
+	}
 	class, named := m.Annotations[corev1.BetaStorageClassAnnotation]
 	if !named && spec.StorageClassName != nil {
 		class, named = *spec.StorageClassName, true
 	}
-	kept.class, kept.unnamed = text(class), !named
+	kept.form, kept.unnamed = formOf(class, spec.Resources.Requests, spec.AccessModes, spec.VolumeMode, spec.VolumeAttributesClassName), !named
 	return kept
 }
 
-// has reports whether a volume that names the claim is its own. An earlier claim of the name may have left one.
+// has reports whether a volume that names the claim is its own. An earlier claim of the name may
+// have left one.
 func (c *claim) has(v *volume) bool {
 	return c == nil || (v.claimUID == "" || v.claimUID == c.UID) && (c.volume == "" || c.volume == v.Name)
 }
@@ -81,8 +90,8 @@ type home struct {
 	values []string
 }
 
-// homesOf reads of an affinity what names single nodes; nil if one of its terms names none. More reports
-// whether there are requirements besides.
+// homesOf reads of an affinity what names single nodes; nil if one of its terms names none. More
+// reports whether there are requirements besides.
 func homesOf(required *corev1.NodeSelector) (homes []home, more bool) {
 	if required == nil {
 		return nil, false
@@ -103,7 +112,7 @@ func homesOf(required *corev1.NodeSelector) (homes []home, more bool) {
 	return homes, more
 }
 
-// namesNodes reports whether what is required may be had by one node alone, by its nature.
+// namesNodes reports whether the requirement can match a single node by its nature.
 func namesNodes(r *corev1.NodeSelectorRequirement) bool {
 	_, name, _ := strings.Cut(r.Key, "/")
 	switch name {
@@ -113,7 +122,7 @@ func namesNodes(r *corev1.NodeSelectorRequirement) bool {
 	return r.Operator == corev1.NodeSelectorOpIn
 }
 
-// lasts reports whether what is on the volume is wanted: it is bound, or kept on purpose.
+// lasts reports whether the data on the volume is needed: it is bound, or retained on purpose.
 func lasts(v *corev1.PersistentVolume) bool {
 	switch v.Status.Phase {
 	case corev1.VolumeAvailable, corev1.VolumeFailed:
@@ -130,8 +139,8 @@ type disks struct {
 	nodes   []*node
 	byLabel map[string]map[string][]*node
 	claims  map[string]*claim // by namespace/name
-	// machines are nodes by their machines' names. A node that was given another name is not called any more
-	// what its volumes know it by; its machine, which was called so, still is.
+	// machines are nodes by their machines' names. The volumes of a renamed node refer to its old
+	// name, which is still the name of its machine.
 	machines map[string]*node
 	byName   map[string][]*node // by their short names
 }
@@ -172,8 +181,9 @@ func (d *disks) having(label, value string) []*node {
 	return at
 }
 
-// named returns the nodes that a value of any label names: by their names, in short or in full, or by those of their
-// machines. A node that is gone, or has registered anew, lacks the labels that its volumes go by; the volumes are there.
+// named returns the nodes that a value of any label names: by their names, in short or in full, or
+// by those of their machines. A node that is gone, or has registered anew, lacks the labels that
+// its volumes go by; the volumes are there.
 func (d *disks) named(value string) (at []*node) {
 	if n := d.machines[value]; n != nil {
 		at = append(at, n)
@@ -192,7 +202,8 @@ func short(name string) string {
 	return name
 }
 
-// local are the claims whose volumes lie on a node's own disk and must not be lost, sorted, by node.
+// local are the claims whose volumes lie on a node's own disk and must not be lost, sorted, by
+// node.
 func (d *disks) local(volumes []*volume) map[string][]string {
 	found := map[string][]string{}
 	for _, v := range volumes {
@@ -209,14 +220,16 @@ func (d *disks) local(volumes []*volume) map[string][]string {
 	return found
 }
 
-// expendable reports whether the volume, or the very claim that it is bound to, is marked as safe to lose.
+// expendable reports whether the volume, or the very claim that it is bound to, is marked as safe
+// to lose.
 func (d *disks) expendable(v *volume) bool {
 	c := d.claims[v.claim]
 	return v.mayBeLost || c != nil && c.mayBeLost && c.UID == v.claimUID
 }
 
-// of returns the nodes that a volume lies on: one, or none if it can be on several. Several nodes with one
-// host name, or with a label that names one of them, are all taken for the one that is meant.
+// of returns the nodes that a volume lies on: one, or none if it can be on several. Several nodes
+// with one host name, or with a label that names one of them, are all taken for the one that is
+// meant.
 func (d *disks) of(v *volume) []*node {
 	var at []*node
 	sole := true // one host is named

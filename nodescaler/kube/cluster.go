@@ -26,28 +26,29 @@ import (
 
 // Errors that callers branch on. What is returned wraps them and says more.
 var (
-	// ErrStale is what reading answers when the picture of the cluster is not there yet, or may be old.
+	// ErrStale is returned by a read while the copies are incomplete or may be stale.
 	ErrStale = errors.New("the picture of the cluster may be old")
-	// ErrForbidden is what writing answers that the mode does not allow. No request was made.
+	// ErrForbidden is returned by a write that the mode does not allow. No request was made.
 	ErrForbidden = errors.New("not allowed in this mode")
-	// ErrNotLeader is what writing answers while leadership is not certainly held. No request was made.
+	// ErrNotLeader is returned by a write while leadership is not certain. No request was made.
 	ErrNotLeader = errors.New("not the leader")
-	// ErrConflicted is what SetReplicas answers for a workload that has a finding, or whose autoscaler
-	// does not say Active any more. No request was made.
+	// ErrConflicted is returned by SetReplicas for a workload with a finding, or whose autoscaler
+	// is no longer Active. No request was made.
 	ErrConflicted = errors.New("not ours to scale")
-	// ErrChanged is what writing answers when somebody else changed the thing after it was observed.
-	ErrChanged = errors.New("changed by somebody else")
+	// ErrChanged is returned by a write when another client changed the object after it was
+	// observed.
+	ErrChanged = errors.New("changed by another client")
 )
 
 // Mode is what a Cluster may write.
 type Mode string
 
-// The modes, each allowing what those before it do.
+// The modes. Each allows what the earlier ones allow, too.
 const (
 	ReadOnly  Mode = "ReadOnly"  // nothing at all
 	Recommend Mode = "Recommend" // the lease, statuses of our own kinds, and events
-	// Active allows to write replicas and those that are expected, deletion costs and requests of pods, draining
-	// marks, evictions, and nodes whose machine is gone.
+	// Active allows to write replicas and those that are expected, deletion costs and requests of
+	// pods, draining marks, evictions, and nodes whose machine is gone.
 	Active Mode = "Active"
 )
 
@@ -64,17 +65,18 @@ type Config struct {
 	Mode Mode
 	// Namespace is where the lease is kept, and Lease its name. Only Lead needs them.
 	Namespace, Lease string
-	// HandOff is how expected replicas are made known; only Expect needs it.
+	// HandOff is how expected replicas are published; only Expect needs it.
 	HandOff HandOff
 	// Usage measures pods' CPU; nil leaves it unknown.
 	Usage Usage
-	// Machine names the machine and the pool behind a node; "" for nodes that are not ours. Nil goes by
-	// the label plimsoll.dev/pool: the machine has the node's name. The node is only to be read, and
-	// holds its name, uid, labels, provider id and system UUID.
+	// Machine names the machine and the pool behind a node; "" for nodes that are not ours. Nil
+	// goes by the label plimsoll.dev/pool: the machine has the node's name. The node is only to be
+	// read, and holds its name, uid, labels, provider id and system UUID.
 	Machine func(*corev1.Node) (machine, pool string)
-	// StaleAfter is how long the API server may be out of touch before reading answers ErrStale; 0 is 30 s.
+	// StaleAfter is how long the API server may be unreachable before reads return ErrStale; 0 is
+	// 30 s.
 	StaleAfter time.Duration
-	// Log takes what has no other place to be told; nil drops it.
+	// Log receives what no status, event or error can carry; nil drops it.
 	Log *slog.Logger
 }
 
@@ -83,8 +85,9 @@ type Usage interface {
 	Pods(ctx context.Context) (map[string]podscaler.Sample, error)
 }
 
-// Cluster is the cluster port over watched copies of what there is. Its reading methods make no request,
-// but for pods' CPU and the scales of kinds that are not watched; its writing methods make one or two.
+// Cluster is the cluster port over watched copies of objects. Its reading methods make no request,
+// except for pods' CPU and the scales of kinds that are not watched. Its writing methods make one
+// or two.
 type Cluster struct {
 	cfg     Config
 	log     *slog.Logger
@@ -107,16 +110,16 @@ type Cluster struct {
 
 	// observed is what the last Observe saw, and what writing goes by.
 	observed atomic.Pointer[sight]
-	// used is pods' CPU as it was last read, unmeasured when it was last told that it is unknown: nil while
-	// it is known.
+	// used is pods' CPU as it was last read. unmeasured is when the log last said that it is
+	// unknown: nil while it is known.
 	used       atomic.Pointer[used]
 	unmeasured atomic.Pointer[time.Time]
 }
 
 var _ loop.Cluster = (*Cluster)(nil)
 
-// patience is how long a call may take in all. An API server that takes calls and answers none would
-// otherwise keep whoever asks from everything else.
+// patience is the timeout of a call. An API server that accepts calls and answers none would
+// otherwise block the caller.
 const patience = 15 * time.Second
 
 // wakeEvery is how often Wake is signalled at most.
@@ -212,8 +215,8 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return nil
 }
 
-// Synced waits until there is a picture of the cluster, and returns why there is none yet when the
-// context ends first.
+// Synced waits until the cluster can be observed. If the context ends first, it returns why it
+// cannot be observed yet.
 func (c *Cluster) Synced(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -230,7 +233,7 @@ func (c *Cluster) Synced(ctx context.Context) error {
 	}
 }
 
-// Fresh returns nil, or an error that wraps ErrStale and says what is not known to be up to date.
+// Fresh returns nil, or an error that wraps ErrStale and names what may be stale.
 func (c *Cluster) Fresh() error {
 	for i := range c.held {
 		if _, ok := c.held[i].synced(); !ok {
@@ -243,10 +246,12 @@ func (c *Cluster) Fresh() error {
 // Wake is signalled when a pod turns unschedulable: at once, and then at most every 200 ms.
 func (c *Cluster) Wake() <-chan struct{} { return c.wake.c }
 
-// Changed is signalled when one of our own objects comes, goes or is edited; changes of status do not count.
+// Changed is signalled when one of our own objects comes, goes or is edited; changes of status do
+// not count.
 func (c *Cluster) Changed() <-chan struct{} { return c.changed.c }
 
-// Autoscalers returns all WorkloadAutoscalers, sorted by namespace and name. They are only to be read.
+// Autoscalers returns all WorkloadAutoscalers, sorted by namespace and name. They are only to be
+// read.
 func (c *Cluster) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error) {
 	return read[*v1alpha1.WorkloadAutoscaler](c, autoscalers)
 }

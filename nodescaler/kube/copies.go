@@ -36,6 +36,7 @@ type copies int
 const (
 	nodes copies = iota
 	pods
+	namespaces
 	disruptions
 	volumes
 	claims
@@ -61,10 +62,10 @@ type watchedKind struct {
 	object                         client.Object
 	keep                           toolscache.TransformFunc
 	fields                         fields.Selector
-	// added kinds are not every cluster's: they are watched once they are there.
+	// added kinds do not exist in every cluster: they are watched once they exist.
 	added bool
-	// foreign kinds may be removed from a cluster while we watch them. A watch of them that breaks makes no
-	// picture old.
+	// foreign kinds may be removed from a cluster while we watch them. A broken watch of them makes
+	// no copy stale.
 	foreign bool
 }
 
@@ -72,9 +73,10 @@ var watchedKinds = [numberOfCopies]watchedKind{
 	nodes: {version: "v1", kind: "Node", resource: "nodes", clusterWide: true, object: &corev1.Node{}, keep: keepNode},
 	pods: {
 		version: "v1", kind: "Pod", resource: "pods", object: &corev1.Pod{}, keep: keepPod,
-		// Pods that have finished take nothing and wait for nothing.
+		// Finished pods use no resources and are not pending.
 		fields: fields.ParseSelectorOrDie("status.phase!=Succeeded,status.phase!=Failed"),
 	},
+	namespaces:   {version: "v1", kind: "Namespace", resource: "namespaces", clusterWide: true, object: &metav1.PartialObjectMetadata{}, keep: keepNamespace},
 	volumes:      {version: "v1", kind: "PersistentVolume", resource: "persistentvolumes", clusterWide: true, object: &corev1.PersistentVolume{}, keep: keepVolume},
 	claims:       {version: "v1", kind: "PersistentVolumeClaim", resource: "persistentvolumeclaims", object: &corev1.PersistentVolumeClaim{}, keep: keepClaim},
 	classes:      {group: "storage.k8s.io", version: "v1", kind: "StorageClass", resource: "storageclasses", clusterWide: true, object: &storagev1.StorageClass{}, keep: keepClass},
@@ -159,8 +161,8 @@ func names() meta.RESTMapper {
 	return all
 }
 
-// newCache makes the cache. What kinds are called is known here, so that it can be made, and asked for
-// copies, while the API server does not answer.
+// newCache makes the cache. The resource names of kinds are known here, so that the cache can be
+// made and used while the API server does not answer.
 func (c *Cluster) newCache(cfg *rest.Config) (cache.Cache, error) {
 	known, err := newScheme()
 	if err != nil {
@@ -194,7 +196,7 @@ func (h *held) synced() (string, bool) {
 	return (*informer).LastSyncResourceVersion(), (*informer).HasSynced()
 }
 
-// start has the cache hold copies of a kind.
+// start makes the cache hold copies of a kind.
 func (c *Cluster) start(ctx context.Context, i copies) error {
 	k := &watchedKinds[i]
 	got, err := c.cache.GetInformer(ctx, k.ask(), cache.BlockUntilSynced(false))
@@ -251,7 +253,8 @@ func kept[T metav1.Object](c *Cluster, i copies) []T {
 	return all
 }
 
-// unsorted returns the copies of a kind in no order, for whoever sorts them otherwise or looks them up.
+// unsorted returns the copies of a kind in no order, for callers that sort them otherwise or look
+// them up.
 func unsorted[T metav1.Object](c *Cluster, i copies) []T {
 	informer := c.held[i].informer.Load()
 	if informer == nil {
@@ -282,7 +285,7 @@ func one[T metav1.Object](c *Cluster, i copies, key string) (T, bool) {
 	return t, ok
 }
 
-// handler tells of what cannot wait for the next look.
+// handler reports changes that cannot wait for the next step.
 func (c *Cluster) handler(i copies) toolscache.ResourceEventHandler {
 	switch i {
 	case pods:
@@ -301,7 +304,7 @@ func (c *Cluster) handler(i copies) toolscache.ResourceEventHandler {
 	}
 }
 
-// podCame wakes when a pod waits for a node that was not known to wait before.
+// podCame signals Wake when a pod turns unschedulable.
 func (c *Cluster) podCame(before, after any, first bool) {
 	is, ok := after.(*pod)
 	was, _ := before.(*pod)
@@ -310,7 +313,7 @@ func (c *Cluster) podCame(before, after any, first bool) {
 	}
 }
 
-// scaleChanged notes replicas that somebody else wrote.
+// scaleChanged notes replicas that another client wrote.
 func (c *Cluster) scaleChanged(before, after any) {
 	was, ok := before.(*scaled)
 	is, too := after.(*scaled)
@@ -326,14 +329,14 @@ func (c *Cluster) scaleChanged(before, after any) {
 	}
 }
 
-// mayBeOurs reports whether replicas that nobody is known to own may be of our writing. The API server notes
-// no owner for a write to the scale of what was applied without replicas; who does not lead cannot know what
-// the leader writes.
+// mayBeOurs reports whether replicas without a field manager may be our own write. The API server
+// notes no manager for a write to the scale of an object that was applied without replicas. A
+// process that does not lead cannot know what the leader writes.
 func (c *Cluster) mayBeOurs(wla types.UID, replicas int) bool {
 	return !c.Leading() || c.meddling.isOurs(wla, replicas)
 }
 
-// oursChanged tells of edits. A status is ours, and an edit of it nothing to act on.
+// oursChanged reports edits of specs. The status is written by us, and needs no action.
 func (c *Cluster) oursChanged(before, after any) {
 	was, ok := before.(metav1.Object)
 	is, too := after.(metav1.Object)

@@ -13,7 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// daemonSet is what is kept of a DaemonSet: on which nodes its pods run, and what one of them asks for.
+// daemonSet is the copy of a DaemonSet: the nodes that its pods run on, and the requests of one
+// pod.
 type daemonSet struct {
 	metav1.ObjectMeta
 	like *pod
@@ -30,14 +31,14 @@ func keepDaemonSet(o any) (any, error) {
 	return &daemonSet{keepMeta(&d.ObjectMeta), shortPod(like)}, nil
 }
 
-// runsOn reports whether a pod of the DaemonSet runs on a node like this one. Taints that go when the node
-// works are none of it.
+// runsOn reports whether a pod of the DaemonSet runs on a node like this one. Taints that are
+// removed when the node works do not count.
 func (d *daemonSet) runsOn(n *nodescaler.Node) bool {
 	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t nodescaler.Taint) bool { return starting(t.Key) })
 	return nodescaler.Accepts(&d.like.said, n) == ""
 }
 
-// keepers are who may have pods that come with every node: DaemonSets, and nodes.
+// keepers are the possible controllers of daemons: DaemonSets, and nodes.
 type keepers struct {
 	sets  map[types.UID]*daemonSet
 	nodes map[string]types.UID
@@ -51,8 +52,8 @@ func newKeepers(sets []*daemonSet, nodes map[string]types.UID) *keepers {
 	return k
 }
 
-// has reports whether who controls a pod by its own word is there. A DaemonSet makes each of its
-// pods for one node, and a node's own pods are on it.
+// has reports whether the controller that a pod names exists. A DaemonSet makes each of its pods
+// for one node, and a node's own pods are on it.
 func (k *keepers) has(p *pod) bool {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner.Kind == "Node" {
@@ -63,9 +64,9 @@ func (k *keepers) has(p *pod) bool {
 	return d != nil && d.Namespace == p.Namespace && d.Name == owner.Name && (p.said.Node != "" || p.meant != "")
 }
 
-// disown makes a pod one like others that says it is of a DaemonSet or a node which is not there:
-// it would be out of its namespace's quota. What it asks of nodes was not kept, so no machine is
-// bought for it.
+// disown treats a pod whose DaemonSet or node does not exist as an ordinary pod, because it would
+// otherwise evade its namespace's quota. Its requirements were not kept, so no machine is ordered
+// for it.
 func disown(said *nodescaler.Pod, p *pod) {
 	owner := metav1.GetControllerOfNoCopy(p)
 	why := fmt.Sprintf("its owner, %s %s with UID %s, is not there or does not have it", owner.Kind, owner.Name, owner.UID)
@@ -84,7 +85,8 @@ func daemons(sets []*daemonSet, seen []*pod, nodes []nodescaler.Node, marks *mar
 			}
 			like := d.like.said
 			marks.fill(&like, d.like)
-			if is := latest[d.UID]; is != nil { // a LimitRange fills in what the template does not say
+			// Admission, such as a LimitRange, may have completed the template.
+			if is := latest[d.UID]; is != nil {
 				like.Requests.CPU = cmp.Or(like.Requests.CPU, is.said.Requests.CPU)
 				like.Requests.Memory = cmp.Or(like.Requests.Memory, is.said.Requests.Memory)
 				if like.Extra == nil {
@@ -114,8 +116,8 @@ func latestDaemons(seen []*pod, keep *keepers) map[types.UID]*pod {
 	return latest
 }
 
-// staticPods is what the kubelet runs by itself on every ready node of a pool, and so on the next one. The node
-// with the least counts: what it lacks, not all of them have.
+// staticPods sums what the kubelet runs by itself on every ready node of a pool, and so on the next
+// one. The node with the least counts: a pod that it lacks does not run on every node.
 func staticPods(seen []*pod, nodes []nodescaler.Node, keep *keepers) map[string]nodescaler.Used {
 	on := map[string]nodescaler.Used{}
 	for _, p := range seen {
@@ -141,8 +143,8 @@ func staticPods(seen []*pod, nodes []nodescaler.Node, keep *keepers) map[string]
 	return least
 }
 
-// nodeMeant is the node that a daemon's pod waits for: its controller makes it for one node, and the scheduler
-// puts it nowhere else. Its place there is taken already.
+// nodeMeant is the node that a pending daemon belongs to: its controller made it for this node, and
+// the scheduler binds it to no other. Its room there is used already.
 func nodeMeant(p *corev1.Pod) string {
 	a := p.Spec.Affinity
 	if p.Spec.NodeName != "" || !isDaemon(p) || a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {

@@ -139,8 +139,8 @@ status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reas
 	}
 }
 
-// Anybody may write into a pod that a DaemonSet or a node controls it. One that is none of theirs
-// counts for its namespace, no machine is bought for it, and it keeps its node.
+// Any client may write an owner reference to a DaemonSet or a node into a pod. A pod that does not
+// really belong to it counts for its namespace, gets no machine, and keeps its node.
 func TestPodsOfNoDaemonSetAreNotDaemons(t *testing.T) {
 	owned := func(by, more string) string {
 		return "metadata: {namespace: shop, name: x, ownerReferences: [{" + by + "}]}\nspec: {containers: [{name: c}]" + more + "}"

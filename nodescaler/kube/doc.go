@@ -1,43 +1,48 @@
-// Package kube is the cluster port over Kubernetes. It reads from copies that watches keep up to date, and does
-// all writing to the API server: replicas, deletion costs of pods, draining marks, evictions, nodes, statuses,
-// events and the lease.
+// Package kube is the cluster port over Kubernetes. It reads from copies that watches keep up to
+// date, and does all writing to the API server: replicas, deletion costs of pods, draining marks,
+// evictions, nodes, statuses, events and the lease.
 //
 // # Reading
 //
-// The copies hold what decisions rest on and nothing else: a pod takes about 1.2 kB instead of 7. Whether
-// they are up to date is known (see watches): a picture that may be old is an error, and no decision.
+// The copies hold only what decisions need: a pod takes about 1.2 kB instead of 7. Their staleness
+// is known (see watches): with copies that may be stale, a read is an error and nothing is
+// decided.
 //
-// Replicas of Deployments and StatefulSets come from the copies; the scale of any other kind is asked for,
-// at most every five seconds. A pod belongs to the nearest of its owners that an autoscaler scales.
+// Replicas of Deployments and StatefulSets come from the copies; the scale of any other kind is
+// asked for, at most every five seconds. A pod belongs to the nearest of its owners that an
+// autoscaler scales.
 //
-// Kubernetes says more about where pods may run than nodescaler has words for. What has none is told so that no
-// machine is bought in vain and no pod is moved that might not find a place:
+// Kubernetes has more placement rules than nodescaler. The other ones are translated on the safe
+// side: no machine is bought in vain, and no pod is evicted that might not find a place.
 //
 //   - Tolerations that compare numbers are not kept.
-//   - Pods that ask for devices, or for pods by labels of their namespaces, select a node that does not exist. They
-//     stay where they are, and nothing is bought for them.
-//   - Pods that share no node, by an anti-affinity to the host name or a port of the node, have marks for that. Pods
-//     that are to be apart by zone, spread evenly, or together, have rules.
+//   - Pods with resource claims select a node that does not exist. They are not evicted, and no
+//     machine is ordered for them.
+//   - Host ports and anti-affinities by host name are marks. Other anti-affinities, affinities to
+//     pods and spread constraints are rules of topology.
 //   - Taints of nodes that are starting or failing make a node not ready.
-//   - Pods with a claim that the scheduler has no node for, such as one that does not exist, select such a node too.
+//   - Pods with a claim that the scheduler has no node for, such as one that does not exist, select
+//     such a node too.
 //   - How many volumes of a driver a node takes is an amount like that of a device.
-//   - Preferences of any kind do not count, nor does how much a driver can still store.
+//   - How much a driver can still store does not count.
 //
 // testbed/peers/scheduler asks Kubernetes' scheduler which pods go onto which nodes, and compares.
 //
-// What DaemonSets take of a machine that is to be bought is reckoned from their templates and the labels and taints of
-// the pool, and what static pods take from the pool's nodes. A DaemonSet's pod that waits for its node has its place
-// there already.
+// What DaemonSets will take of a new machine is computed from their templates and the pool's
+// labels and taints. What static pods will take is observed on the pool's nodes. A pending pod of
+// a DaemonSet has its place on its node already.
 //
-// Placeholders, which keep the places of replicas that are expected, are no pods here: what they take is free for
-// whoever comes, nothing is ordered for them, and nobody's use counts them. How many have a place is told.
+// Placeholders reserve room for expected replicas, and are not pods here. Their room counts as
+// free, no machine is ordered for them, and they count in no namespace's use. The observation says
+// how many of them have a node.
 //
 // # Writing
 //
-// Nothing is written that the mode forbids, and nothing while this process does not certainly lead: refused
-// writes make no request. Every write is held to the version or the uid of what was observed, so that
-// what changed since is not overwritten, and something else under the same name not touched.
+// Nothing is written that the mode forbids, and nothing while this process does not certainly
+// lead: refused writes make no request. Every write is held to the version or the uid of what was
+// observed, so that what changed since is not overwritten, and something else under the same name
+// not touched.
 //
-// Clocks that jump change nothing here: whatever is measured, is measured by the monotonic clock. What
-// others wrote is only ever compared with itself.
+// A wall clock that jumps has no effect here, because durations are measured by the monotonic
+// clock. Times that others wrote are only compared with each other.
 package kube

@@ -18,10 +18,10 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 )
 
-// Event is something to be told about an object.
+// Event is a Kubernetes Event about an object.
 type Event struct {
-	// About is what the event is about, such as a condition's type. Of one object, events about the same
-	// with the same Key are told once, until one with another Key was told.
+	// About is the subject of the event, such as a condition's type. Events of one object with the
+	// same About and Key are sent once, until one with another Key was sent.
 	About, Key string
 	Warning    bool
 	Reason     string // a stable code in CamelCase
@@ -30,21 +30,22 @@ type Event struct {
 }
 
 const (
-	// An object may have eventBurst events at once, and one more every eventEvery after that. What is over
-	// that is counted in the next.
+	// An object may have eventBurst events at once, and one more every eventEvery after that. What
+	// is over that is counted in the next.
 	eventBurst = 20
 	eventEvery = 30 * time.Second
-	// podEventEvery is how often a pod has the same event at most. API servers keep events for an hour by default.
+	// podEventEvery is how often a pod has the same event at most. API servers keep events for an
+	// hour by default.
 	podEventEvery = time.Hour
 	// eventsWaiting is how many events wait at most for an API server that is slow.
 	eventsWaiting = 256
 	// noteLimit is how long a note may be, in bytes.
 	noteLimit = 1024
-	// controllerName is who tells.
+	// controllerName is the reporting controller.
 	controllerName = "plimsoll.dev/plimsoll"
 )
 
-// events remembers what was told, and holds what is still to be sent.
+// events remembers which events were sent, and queues those to be sent.
 type events struct {
 	mu    *sync.Mutex
 	told  map[types.UID]*teller
@@ -59,20 +60,20 @@ type podEvent struct {
 	reason string
 }
 
-// teller is what was told about one object.
+// teller is which events were sent about one object.
 type teller struct {
 	keys   map[string]string // by what it was about
 	room   float64           // events that may still be sent
 	at     time.Time         // when room was reckoned
-	unsaid int               // events left out since the last
+	unsaid int               // events dropped since the last
 }
 
 func newEvents() events {
 	return events{mu: &sync.Mutex{}, told: map[types.UID]*teller{}, queue: make(chan *eventsv1.Event, eventsWaiting), pods: map[podEvent]time.Time{}}
 }
 
-// Tell sends an event about one of our own objects, in the background. What the mode forbids, or what
-// somebody else leads, is not told.
+// Tell sends an event about one of our own objects, in the background. It sends nothing if the mode
+// forbids writes, or if another process leads.
 func (c *Cluster) Tell(about client.Object, e Event) {
 	_, i, err := ourResource(about)
 	if err != nil || !c.cfg.Mode.allows(Recommend) {
@@ -83,7 +84,7 @@ func (c *Cluster) Tell(about client.Object, e Event) {
 		return
 	}
 	if unsaid > 0 {
-		e.Note = fmt.Sprintf("%s (%d events before this one were left out)", e.Note, unsaid)
+		e.Note = fmt.Sprintf("%s (%d events before this one were dropped)", e.Note, unsaid)
 	}
 	c.send(c.event(corev1.ObjectReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: watchedKinds[i].kind, Namespace: about.GetNamespace(), Name: about.GetName(),
@@ -91,8 +92,9 @@ func (c *Cluster) Tell(about client.Object, e Event) {
 	}, e))
 }
 
-// AboutPod sends an event about a pod that waits, by its name with its namespace, in the background. It reports whether
-// it did: not for one that is gone or on a node, and of events with the same reason one an hour.
+// AboutPod sends an event about a pod that waits, by its name with its namespace, in the
+// background. It reports whether it did: not for one that is gone or on a node, and of events with
+// the same reason one an hour.
 func (c *Cluster) AboutPod(name string, e Event) bool {
 	p, ok := one[*pod](c, pods, name)
 	if !ok || p.said.Node != "" || !c.cfg.Mode.allows(Recommend) || !c.events.again(podEvent{p.UID, e.Reason}, time.Now()) {
@@ -127,7 +129,8 @@ func (e *events) again(of podEvent, now time.Time) bool {
 	return true
 }
 
-// admit reports whether an event is new and there is room for it, and how many were left out before.
+// admit reports whether an event is new and within the rate limit, and how many were dropped before
+// it.
 func (e *events) admit(uid types.UID, event Event, now time.Time) (unsaid int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -212,7 +215,7 @@ func (c *Cluster) sendEvents(ctx context.Context) {
 				return err
 			})
 			if err != nil {
-				c.log.Warn("event not told", "reason", e.Reason, "note", e.Note, "err", err)
+				c.log.Warn("event not sent", "reason", e.Reason, "note", e.Note, "err", err)
 			}
 		}
 	}

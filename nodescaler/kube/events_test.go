@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// An event about a pod is in the pod's namespace and about that very pod, once; in mode ReadOnly there is none, nor
-// about one that has a node.
+// An event about a pod is in the pod's namespace and refers to exactly that pod, once. Neither in
+// mode ReadOnly nor for a pod with a node is an event sent.
 func TestEventsAboutPods(t *testing.T) {
 	got := make(chan eventsv1.Event, 9)
 	s := &site{answer: func(w http.ResponseWriter, r *http.Request) {

@@ -14,17 +14,17 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 )
 
-// fieldManager is our name in managedFields. All processes of ours share it: what one leader wrote is not
-// foreign to the next.
+// fieldManager is our name in managedFields. All processes of ours share it: what one leader wrote
+// is not foreign to the next.
 const fieldManager = "plimsoll"
 
 const (
-	// foreignLimit is how many foreign writes within foreignWindow are a fight, and not somebody who
-	// knows what he does.
+	// foreignLimit is how many foreign writes within foreignWindow are a fight between controllers,
+	// and not a person who scales by hand.
 	foreignLimit  = 3
 	foreignWindow = 10 * time.Minute
-	// foreignMemory is how long after the last of them we keep out of it. While we do, the other side
-	// has nothing to write against, so that its silence proves nothing.
+	// foreignMemory is how long after the last of them we keep out of it. While we do, the other
+	// side has nothing to write against, so that its silence proves nothing.
 	foreignMemory = time.Hour
 )
 
@@ -65,8 +65,8 @@ func ownsReplicas(f *metav1.FieldsV1) bool {
 	return ok
 }
 
-// meddling remembers who else changes replicas that we are to set. Times are taken from the monotonic
-// clock, which no adjustment moves.
+// meddling remembers who else changes replicas that we are to set. Times are taken from the
+// monotonic clock, which no adjustment moves.
 type meddling struct {
 	mu      sync.Mutex
 	by      map[types.UID]*meddler // by autoscaler
@@ -85,8 +85,8 @@ func newMeddling() *meddling {
 	return &meddling{by: map[types.UID]*meddler{}, written: map[types.UID]int{}, seen: map[types.UID]int{}}
 }
 
-// of returns what is known for an autoscaler. What a condition tells of the time before this process
-// counts, lest every restart begin the fight anew.
+// of returns what is known for an autoscaler. A condition from before this process started counts,
+// so that a restart does not begin the fight anew.
 func (m *meddling) of(wla *v1alpha1.WorkloadAutoscaler, now time.Time) *meddler {
 	known := m.by[wla.UID]
 	if known != nil && known.generation == wla.Generation {
@@ -105,7 +105,7 @@ func (m *meddling) of(wla *v1alpha1.WorkloadAutoscaler, now time.Time) *meddler 
 	return known
 }
 
-// saw notes that somebody else changed the replicas of an autoscaler's target.
+// saw notes that another client changed the replicas of an autoscaler's target.
 func (m *meddling) saw(wla *v1alpha1.WorkloadAutoscaler, who string, from, to int, now time.Time) {
 	if !acts(wla) {
 		return // then whoever writes is the one to write
@@ -119,14 +119,14 @@ func (m *meddling) saw(wla *v1alpha1.WorkloadAutoscaler, who string, from, to in
 		return
 	}
 	if who == "" {
-		who = "somebody else"
+		who = "another client"
 	}
 	known.until = now.Add(foreignMemory)
 	known.text = fmt.Sprintf("%s changed replicas from %d to %d, the foreign change no. %d within %s; nothing is written for %s after the last, or until this autoscaler is edited",
 		who, from, to, len(known.times), foreignWindow, foreignMemory)
 }
 
-// read notes the replicas of a target that is not watched, where nothing tells who wrote them.
+// read notes the replicas of a target that is not watched, so that their writer is unknown.
 func (m *meddling) read(wla *v1alpha1.WorkloadAutoscaler, replicas int, now time.Time) {
 	m.mu.Lock()
 	before, known := m.seen[wla.UID]
@@ -152,7 +152,7 @@ func (m *meddling) isOurs(wla types.UID, replicas int) bool {
 	return wrote && written == replicas
 }
 
-// finding returns what is to be told of an autoscaler's target, if anything.
+// finding returns the finding about an autoscaler's target, if any.
 func (m *meddling) finding(wla *v1alpha1.WorkloadAutoscaler, now time.Time) (Finding, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

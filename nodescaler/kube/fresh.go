@@ -15,12 +15,13 @@ import (
 
 // How it is known that the copies are up to date. Three things must hold:
 //
-//   - The API server says it is ready, asked a few times within StaleAfter, and more often while it does
-//     not. A server that hangs, or has lost its database, does not.
-//   - The watch of every kind is open, and whatever it had to catch up on has arrived. An interruption
-//     shorter than StaleAfter does not count: every watch ends now and then and is opened again.
-//   - The watch is not silent. API servers send a bookmark about every minute whether or not anything
-//     happened; silentAfter without a byte is a watch that leads nowhere.
+//   - The API server says it is ready, asked a few times within StaleAfter, and more often while it
+//     does not. A server that hangs, or has lost its database, does not.
+//   - The watch of every kind is open, and all that it had to catch up on has arrived. An
+//     interruption shorter than StaleAfter does not count: every watch ends now and then and is
+//     opened again.
+//   - The watch is not silent. API servers send a bookmark about every minute whether or not
+//     anything happened; silentAfter without a byte is a watch that leads nowhere.
 //
 // All of it is measured by the monotonic clock, so that a clock that is set changes nothing.
 const (
@@ -48,8 +49,8 @@ type watched struct {
 	opened time.Time
 	heard  time.Time // when bytes last came
 	good   time.Time // when everything was known to have arrived; zero for never
-	// A watch that begins with a list is good once the list has arrived: when version is another than
-	// it was.
+	// A watch that begins with a list is good once the list has arrived: when version is another
+	// than it was.
 	listing bool
 	version string
 	synced  func() (version string, ok bool)
@@ -65,8 +66,8 @@ func newWatches(after time.Duration) *watches {
 // settle is how long a watch that was opened again may take to bring what was missed.
 func (w *watches) settle() time.Duration { return w.after / 15 }
 
-// follow has a path be part of the picture. synced returns the version that its copies have, and whether
-// they have any.
+// follow has a path be part of the picture. synced returns the version that its copies have, and
+// whether they have any.
 func (w *watches) follow(path string, synced func() (string, bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,7 +217,8 @@ func (w *watches) pause() time.Duration {
 	return w.after / 6
 }
 
-// answered takes in one answer. After a no, one yes is not enough: the watches may still be catching up.
+// answered takes in one answer. After a no, one yes is not enough: the watches may still be
+// catching up.
 func (w *watches) answered(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -231,7 +233,7 @@ func (w *watches) answered(err error) {
 	}
 }
 
-// watchBody tells when bytes come, and when there will be no more.
+// watchBody reports when bytes come, and when the stream has ended.
 type watchBody struct {
 	io.ReadCloser
 	watches *watches

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// gate keeps back requests for copies while the API server does not answer. Whoever holds copies waits
-// longer after each failure, up to a minute, and would go on waiting when the server is long back; those
-// who wait at the gate have failed once, and go on in the moment that it is ready.
+// gate delays requests for copies while the API server does not answer. Informers back off after
+// each failure, up to a minute, and would still wait long after the server is ready again. Requests
+// that wait at the gate have failed once, and proceed as soon as the server is ready.
 type gate struct {
 	mu    sync.Mutex
 	shut  chan struct{} // nil while the gate is open; closed when it opens
@@ -64,8 +64,8 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-// guarded passes a request on: one for copies once the gate is open. If it is not answered, or by a server
-// that has a fault of its own, those that follow wait.
+// guarded passes a request on: one for copies once the gate is open. If it is not answered, or by a
+// server that has a fault of its own, those that follow wait.
 func (w *watches) guarded(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet || !w.follows(r.URL.Path) {
 		return w.next.RoundTrip(r)

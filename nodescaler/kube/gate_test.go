@@ -30,7 +30,7 @@ func TestRequestsForCopiesWaitUntilTheServerIsReady(t *testing.T) {
 		if err != nil {
 			return 0, time.Since(began), err
 		}
-		defer response.Body.Close() //nolint:errcheck // there is none
+		defer response.Body.Close() //nolint:errcheck // closing a body does not fail
 		return response.StatusCode, time.Since(began), nil
 	}
 	for name, fault := range map[string]int{"it does not answer": 0, "it has a fault": http.StatusServiceUnavailable} {

@@ -28,7 +28,8 @@ import (
 // HandOff is how replicas that are expected are made known to whoever orders machines in our place.
 type HandOff struct {
 	By HandOffBy
-	// PriorityClass is what placeholders have, and Image what they run. Placeholders alone need them.
+	// PriorityClass is what placeholders have, and Image what they run. Placeholders alone need
+	// them.
 	PriorityClass, Image string
 }
 
@@ -41,8 +42,8 @@ const (
 	ByNothing HandOffBy = "none"
 	// ByCapacityBuffer publishes CapacityBuffers, which cluster-autoscaler keeps room for.
 	ByCapacityBuffer HandOffBy = "CapacityBuffer"
-	// ByPlaceholders has pods that do nothing keep the places of those that are expected, and wait for machines
-	// in theirs.
+	// ByPlaceholders has pods that do nothing keep the places of those that are expected, and wait
+	// for machines in theirs.
 	ByPlaceholders HandOffBy = "Placeholders"
 )
 
@@ -62,7 +63,8 @@ func (h HandOff) check() error {
 	return nil
 }
 
-// ErrNoBuffers is what Expect answers where CapacityBuffers are to be published and the cluster has none.
+// ErrNoBuffers is what Expect answers where CapacityBuffers are to be published and the cluster has
+// none.
 var ErrNoBuffers = errors.New("the cluster does not know CapacityBuffers of " + bufferGroup)
 
 const (
@@ -70,17 +72,20 @@ const (
 	bufferResource = "capacitybuffers"
 	// labelManagedBy is on everything that is published here, so that it can be found.
 	labelManagedBy = "app.kubernetes.io/managed-by"
-	// annotationMadeFrom tells of what is published what it was made from, but for the number.
+	// annotationMadeFrom is the source that a published object was made from, without the number.
 	annotationMadeFrom = "plimsoll.dev/made-from"
-	// expectAge is how long what was published is taken to be there still. Somebody may have removed it.
+	// expectAge is how long a published object is assumed to exist. Another client may have removed
+	// it.
 	expectAge = 2 * time.Minute
 )
 
-// bufferVersions are the released versions of CapacityBuffer, the newest first. What is said in it is the same in all.
+// bufferVersions are the released versions of CapacityBuffer, the newest first. What is said in it
+// is the same in all.
 var bufferVersions = []string{"v1beta1", "v1alpha1"}
 
-// ExpectName is what everything is called by which replicas of a WorkloadAutoscaler's target are made known, in
-// its namespace. It does not begin as the target's name does, so that no query for the target's pods finds it.
+// ExpectName is what everything is called by which replicas of a WorkloadAutoscaler's target are
+// made known, in its namespace. It does not begin as the target's name does, so that no query for
+// the target's pods finds it.
 func ExpectName(autoscaler string) string {
 	const most = 63 // it is the value of a label, too
 	name := "plimsoll-ahead-" + autoscaler
@@ -91,8 +96,8 @@ func ExpectName(autoscaler string) string {
 	return name[:most-9] + "-" + hex.EncodeToString(sum[:4])
 }
 
-// Expect makes known to whoever orders machines that a workload is expected to want so many replicas beyond
-// those that it is told to have. 0 takes back what was made known before.
+// Expect publishes, for the autoscaler that orders machines, that a workload will need so many
+// replicas beyond its present scale. 0 withdraws what was published before.
 func (c *Cluster) Expect(ctx context.Context, workload string, more int) error {
 	what := fmt.Sprintf("make known that %s expects %d replicas more", workload, more)
 	if more < 0 {
@@ -176,7 +181,8 @@ func (s *scales) buffers(ctx context.Context) (schema.GroupVersionResource, bool
 	return schema.GroupVersionResource{}, false, nil
 }
 
-// buffer is the CapacityBuffer of a target. Whoever reads it takes the form of a replica from the target.
+// buffer is the CapacityBuffer of a target. Whoever reads it takes the form of a replica from the
+// target.
 func buffer(resource schema.GroupVersionResource, t *Target) map[string]any {
 	return map[string]any{
 		"apiVersion": resource.GroupVersion().String(), "kind": "CapacityBuffer",
@@ -184,8 +190,9 @@ func buffer(resource schema.GroupVersionResource, t *Target) map[string]any {
 	}
 }
 
-// put has the object be there, as it is to be made and with so many replicas. For none it is not made, and what
-// is there stays as it is but for the number. An object of the name that is not ours is left alone.
+// put has the object be there, as it is to be made and with so many replicas. For none it is not
+// made, and what is there stays as it is but for the number. An object of the name that is not ours
+// is left alone.
 func (c *Cluster) put(ctx context.Context, t *Target, resource schema.GroupVersionResource, more int, make func() (map[string]any, error)) error {
 	where := c.objects.Resource(resource).Namespace(t.ref.namespace)
 	have, err := where.Get(ctx, ExpectName(t.wla.Name), metav1.GetOptions{})
@@ -215,7 +222,8 @@ func (c *Cluster) put(ctx context.Context, t *Target, resource schema.GroupVersi
 	return err
 }
 
-// update changes what is there, if it differs from what is wanted, in the very version that was read.
+// update changes what is there, if it differs from what is wanted, in the very version that was
+// read.
 func (c *Cluster) update(ctx context.Context, t *Target, resource schema.GroupVersionResource, have *unstructured.Unstructured, want map[string]any, more int) error {
 	count, _, _ := unstructured.NestedInt64(have.Object, "spec", "replicas")
 	changed := have.DeepCopy()
@@ -263,7 +271,8 @@ func (t *Target) publication(of map[string]any, more int) (*unstructured.Unstruc
 	return o, unstructured.SetNestedField(o.Object, int64(more), "spec", "replicas")
 }
 
-// expectations are what was last made known, by autoscaler, so that nothing is asked for what stays as it is.
+// expectations are what was last made known, by autoscaler, so that nothing is asked for what stays
+// as it is.
 type expectations struct {
 	mu sync.Mutex
 	of map[types.UID]known[int]

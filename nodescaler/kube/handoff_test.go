@@ -187,7 +187,7 @@ func TestExpectedReplicasAreAskedForByPlaceholders(t *testing.T) {
 	if cpu := d.Spec.Template.Spec.Containers[0].Resources.Requests.Cpu().MilliValue(); cpu != 700 || d.Spec.Template.Spec.NodeSelector != nil {
 		t.Errorf("after a change made as %+v", d.Spec.Template)
 	}
-	// Somebody writes in between.
+	// Another client writes in between.
 	s.between = func() { s.keep(holdersAt, s.objects[holdersAt]) }
 	expect(4)
 	// For none, nothing has to be known of the class and the target.
@@ -262,7 +262,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 			s.put(at, `{"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "plimsoll-ahead-web"}, "spec": {"replicas": 9}}`)
 			c, _ := s.port(t, by)
 			if err := c.Expect(t.Context(), "shop/web", n); !errors.Is(err, ErrConflicted) || s.spec(at) != `{"replicas":9}` {
-				t.Errorf("%s of somebody, %d expected: %v, left as %s", by, n, err, s.spec(at))
+				t.Errorf("%s of another client, %d expected: %v, left as %s", by, n, err, s.spec(at))
 			}
 		}
 	}
@@ -310,7 +310,8 @@ spec:
     - {name: main, ports: [{containerPort: 80}, {containerPort: 53, hostPort: 5353, protocol: UDP}], resources: {requests: {cpu: 600m}, limits: {memory: 1Gi, example.com/gpu: "1"}}}
 `)
 	got := deploymentOf("plimsoll-ahead-web", like, HandOff{By: ByPlaceholders, PriorityClass: "plimsoll-placeholder", Image: "registry.k8s.io/pause:3.10.1"})
-	text, err := os.ReadFile("testdata/placeholders.yaml") // which the chart's policy is tried with, too
+	// The tests of the chart's admission policy use the same file.
+	text, err := os.ReadFile("testdata/placeholders.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,8 +321,8 @@ spec:
 	}
 }
 
-// Placeholders are no pods to anybody but those who want to know how many have a place. What does not give way is a
-// pod, whatever its labels say.
+// Placeholders are not observed as pods, and only the number of those with a node is. A pod that
+// cannot be preempted is an ordinary pod, regardless of its labels.
 func TestPlaceholdersAreNoPods(t *testing.T) {
 	c := still(t)
 	c.holds(t, autoscalers, autoscaler("web", v1alpha1.ModeActive))

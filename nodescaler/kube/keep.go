@@ -51,8 +51,8 @@ func keepScaled(o any) (any, error) {
 // maxFailing is how much is kept of what a controller says of a failure: webhooks answer pages.
 const maxFailing = 300
 
-// failing is what a Deployment says of pods that it cannot create, as for a quota, a webhook or a service account
-// that is missing. A StatefulSet says so in events only.
+// failing is what a Deployment says of pods that it cannot create, as for a quota, a webhook or a
+// service account that is missing. A StatefulSet says so in events only.
 func failing(conditions []appsv1.DeploymentCondition) string {
 	for i := range conditions {
 		if c := &conditions[i]; c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
@@ -63,8 +63,8 @@ func failing(conditions []appsv1.DeploymentCondition) string {
 	return ""
 }
 
-// rollout is under way while there are pods of an older form. A change of replicas makes none: its pods
-// are all of the present form.
+// rollout is under way while there are pods of an older form. A change of replicas makes none: its
+// pods are all of the present form.
 func rollout(pods, updated int32) podscaler.Rollout {
 	if pods <= updated {
 		return podscaler.Rollout{}
@@ -83,21 +83,21 @@ func keepScale(m *metav1.ObjectMeta, kind string, replicas *int32, selector *met
 	return kept
 }
 
-// rival is what is kept of somebody else's autoscaler: what it scales.
+// rival is the copy of a foreign autoscaler: only its target is kept.
 type rival struct {
 	metav1.ObjectMeta
 	kind   string
 	target reference
 }
 
-// reference names what is scaled. The version does not tell things apart.
+// reference names the target of a scale. Versions do not distinguish targets.
 type reference struct {
 	schema.GroupKind
 	namespace, name string
 }
 
 func refer(namespace, apiVersion, kind, name string) reference {
-	gv, _ := schema.ParseGroupVersion(apiVersion) // nothing is found under a name that is none
+	gv, _ := schema.ParseGroupVersion(apiVersion) // an invalid name finds nothing
 	return reference{schema.GroupKind{Group: gv.Group, Kind: kind}, namespace, name}
 }
 
@@ -105,7 +105,7 @@ func refer(namespace, apiVersion, kind, name string) reference {
 const kindVertical = "VerticalPodAutoscaler"
 
 // keepRival is the transform of the copies of HorizontalPodAutoscalers, ScaledObjects and
-// VerticalPodAutoscalers. One of these that only recommends is nobody's rival.
+// VerticalPodAutoscalers. One of these that only recommends is no rival.
 func keepRival(o any) (any, error) {
 	switch r := o.(type) {
 	case *autoscalingv2.HorizontalPodAutoscaler:
@@ -119,7 +119,7 @@ func keepRival(o any) (any, error) {
 	return o, nil
 }
 
-// rivalRef is what of somebody else's kinds is scaled or sized, as apiVersion, kind and name.
+// rivalRef is the target of a foreign autoscaler, as apiVersion, kind and name.
 func rivalRef(r *unstructured.Unstructured) map[string]string {
 	if r.GetKind() == kindVertical {
 		if mode, _, _ := unstructured.NestedString(r.Object, "spec", "updatePolicy", "updateMode"); mode == "Off" {
@@ -165,9 +165,11 @@ type volume struct {
 	claimUID types.UID
 	required nodescaler.Affinity
 	driver   string // of the container storage interface
-	local    string // why the volume goes with its node, if it does
-	// homes are where it lies, if that is on single nodes, and more is set where its affinity asks for other
-	// things of them, too.
+	form
+	free  bool   // it is available, and no claim's
+	local string // why the volume goes with its node, if it does
+	// homes are where it lies, if that is on single nodes, and more is set where its affinity asks
+	// for other things of them, too.
 	homes []home
 	more  bool
 	// lasts is set while what is on it is wanted, and mayBeLost if it is marked so.
@@ -192,6 +194,14 @@ func shortVolume(v *corev1.PersistentVolume) *volume {
 		kept.required = affinity(v.Spec.NodeAffinity.Required)
 		kept.homes, kept.more = homesOf(v.Spec.NodeAffinity.Required)
 	}
+	class, named := v.Annotations[corev1.BetaStorageClassAnnotation]
+	if !named {
+		class = v.Spec.StorageClassName
+	}
+	kept.form = formOf(class, v.Spec.Capacity, v.Spec.AccessModes, v.Spec.VolumeMode, v.Spec.VolumeAttributesClassName)
+	if kept.free = v.Spec.ClaimRef == nil && v.Status.Phase == corev1.VolumeAvailable; kept.free {
+		kept.Labels = same(v.Labels)
+	}
 	if v.Spec.CSI != nil {
 		kept.driver = text(v.Spec.CSI.Driver)
 	}
@@ -201,11 +211,22 @@ func shortVolume(v *corev1.PersistentVolume) *volume {
 	return kept
 }
 
-// keepOwner is the transform of the copies of ReplicaSets, of which only the metadata is read: they lead
-// from a pod to the Deployment, or whatever else, that it belongs to.
+// keepOwner is the transform of the copies of ReplicaSets, of which only the metadata is read. They
+// lead from a pod to its Deployment, or to another owner.
 func keepOwner(o any) (any, error) {
 	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
 		m.ObjectMeta = keepMeta(&m.ObjectMeta)
+	}
+	return o, nil
+}
+
+// keepNamespace is the transform of the copies of namespaces, of which only the metadata is read,
+// for their labels.
+func keepNamespace(o any) (any, error) {
+	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+		is := same(m.Labels)
+		m.ObjectMeta = keepMeta(&m.ObjectMeta)
+		m.Labels = is
 	}
 	return o, nil
 }

@@ -29,7 +29,7 @@ func TestARolloutIsUnderWayWhileThereArePodsOfAnOlderForm(t *testing.T) {
 		{"a StatefulSet of one form", stateful(3, 3, "a", "a", appsv1.RollingUpdateStatefulSetStrategyType), false},
 		{"a StatefulSet that counts no pod of its only form as updated", stateful(3, 0, "a", "a", appsv1.RollingUpdateStatefulSetStrategyType), false},
 		{"a StatefulSet in change", stateful(3, 1, "a", "b", appsv1.RollingUpdateStatefulSetStrategyType), true},
-		{"a StatefulSet that changes only what somebody deletes", stateful(3, 1, "a", "b", appsv1.OnDeleteStatefulSetStrategyType), false},
+		{"a StatefulSet with OnDelete", stateful(3, 1, "a", "b", appsv1.OnDeleteStatefulSetStrategyType), false},
 	} {
 		kept, err := keepScaled(c.of)
 		if err != nil {

@@ -13,9 +13,10 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// Sight is what the API server says now of the nodes that name a machine, of their pods, and of volumes on their
-// disks. It reads no copy. A node without a UID is not there any more, and volumes say that they are on its disk.
-// An error says that this is not known, and not that there is nothing.
+// Sight is what the API server says now of the nodes that name a machine, of their pods, and of
+// volumes on their disks. It reads no copy. A node without a UID is not there any more, and volumes
+// say that they are on its disk. An error says that this is not known, and not that there is
+// nothing.
 func (n *Nodes) Sight(ctx context.Context, id nodescaler.Identity) (nodescaler.Sight, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.patience)
 	defer cancel()
@@ -97,8 +98,9 @@ func (n *Nodes) all(ctx context.Context) (all []*node, err error) {
 	return all, err
 }
 
-// podsOn are the pods that have to be gone from a node before its machine can go, as namespace/name. A pod that was
-// asked to leave a node which is not ready will never be seen to have left.
+// podsOn are the pods that have to be gone from a node before its machine can go, as
+// namespace/name. A pod that was asked to leave a node which is not ready will never be seen to
+// have left.
 func (n *Nodes) podsOn(ctx context.Context, node string, ready bool) (names []string, err error) {
 	how := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()}
 	err = pages(how, func(how metav1.ListOptions) (string, error) {
@@ -118,8 +120,8 @@ func (n *Nodes) podsOn(ctx context.Context, node string, ready bool) (names []st
 	return names, err
 }
 
-// localClaims are the claims on the disks of some nodes that must not be lost, by node. Which claims may be is only
-// asked where there are any.
+// localClaims are the claims on the disks of some nodes that must not be lost, by node. Which
+// claims may be is only asked where there are any.
 func (n *Nodes) localClaims(ctx context.Context, all []*node, of []string) (map[string][]string, error) {
 	var kept []*volume
 	err := pages(metav1.ListOptions{}, func(how metav1.ListOptions) (string, error) {

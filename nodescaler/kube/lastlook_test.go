@@ -20,7 +20,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// listing is a Kubernetes API that lists what it is made of, two things to a page, and has pods selected by their node.
+// listing is a Kubernetes API that lists what it is made of, two things to a page, and has pods
+// selected by their node.
 type listing struct {
 	items     map[string][]any // by path
 	forbidden string
@@ -59,7 +60,8 @@ func (s *listing) nodes(t *testing.T) *Nodes {
 	return n
 }
 
-// aListing has three nodes: w-1, what is left over of it, and another's; and a volume on w-1's disk.
+// aListing has three nodes: w-1, what is left over of it, and another's; and a volume on w-1's
+// disk.
 func aListing(t *testing.T) *listing {
 	t.Helper()
 	node := func(name, id, uuid string, ready corev1.ConditionStatus) *corev1.Node {
@@ -180,8 +182,8 @@ func TestLastLookThatIsRefusedIsAnError(t *testing.T) {
 	}
 }
 
-// A volume on the machine's disk is seen though its node is gone, has registered anew or has another name, and though
-// another node says that it is the one.
+// A volume on the machine's disk is seen though its node is gone, has registered anew or has
+// another name, and though another node says that it is the one.
 func TestVolumesAreSeenThoughTheirNodeLacksTheLabel(t *testing.T) {
 	gone := func(s *listing) { s.items["/api/v1/nodes"] = s.items["/api/v1/nodes"][2:] }
 	anew := func(s *listing) { s.items["/api/v1/nodes"] = s.items["/api/v1/nodes"][1:] }

@@ -16,9 +16,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// A lease is taken over leaseDuration after others saw it renewed. Its holder writes for no longer than
-// renewDeadline after it sent the last renewal that was accepted: that is earlier by any clock that runs at
-// the right speed, whatever it shows.
+// Another process takes the lease leaseDuration after it saw the last renewal. The holder writes
+// for no longer than renewDeadline after it sent the last accepted renewal. That is earlier by any
+// clock that runs at the right speed, even if it shows the wrong time.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
@@ -28,7 +28,7 @@ const (
 // leadership is how long this process certainly leads.
 type leadership struct {
 	renewed atomic.Pointer[time.Time] // when the last accepted renewal was sent; nil for none
-	holder  atomic.Pointer[string]    // our identity, for what is told
+	holder  atomic.Pointer[string]    // our identity, for logs
 }
 
 // until returns when leadership is no longer certain: long ago, if it is not held.
@@ -43,8 +43,8 @@ func (l *leadership) until() time.Time {
 // Leading reports whether this process certainly leads now, so that it may write.
 func (c *Cluster) Leading() bool { return time.Now().Before(c.lead.until()) }
 
-// timedLock notes when renewals were sent. The answer may be read much later, by a process that was
-// stopped meanwhile: then the lease is long somebody else's.
+// timedLock notes when renewals were sent. A process that was suspended may read the answer much
+// later, when another process holds the lease.
 type timedLock struct {
 	resourcelock.Interface
 	lead *leadership
@@ -71,10 +71,10 @@ func (l timedLock) timed(r resourcelock.LeaderElectionRecord, send func() error)
 	return err
 }
 
-// Lead waits until this process leads, runs work, and gives the lead back once work returned. The context
-// of work ends when the lead is lost or ctx is done. It returns nil when work returned by itself or ctx
-// is done, and an error that wraps ErrNotLeader when the lead was lost; it can then be called again.
-// Identities must differ between processes.
+// Lead waits until this process leads, runs work, and gives the lead back once work returned. The
+// context of work ends when the lead is lost or ctx is done. It returns nil when work returned by
+// itself or ctx is done, and an error that wraps ErrNotLeader when the lead was lost; it can then
+// be called again. Identities must differ between processes.
 func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.Context)) error {
 	if !c.cfg.Mode.allows(Recommend) {
 		return fmt.Errorf("lead: %w: needs %s, is %s", ErrForbidden, Recommend, c.cfg.Mode)
@@ -87,7 +87,7 @@ func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.C
 		return fmt.Errorf("lead: %w", err)
 	}
 	c.lead.holder.Store(&identity)
-	// The election goes on while work ends, so that nobody else begins before.
+	// The election goes on while work ends, so that no other process begins before.
 	electing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	term := &term{ctx: ctx, work: work, stop: stop, ended: make(chan struct{})}
@@ -111,8 +111,8 @@ func (c *Cluster) Lead(ctx context.Context, identity string, work func(context.C
 	return nil
 }
 
-// lock is the lease, reached by a client of its own: a renewal does not wait behind other calls, and one
-// that hangs is given up in time for another.
+// lock is the lease, reached by a client of its own: a renewal does not wait behind other calls,
+// and one that hangs is given up in time for another.
 func (c *Cluster) lock(identity string) (resourcelock.Interface, error) {
 	cfg := rest.CopyConfig(c.cfg.REST)
 	cfg.Timeout, cfg.QPS = renewDeadline/2, -1
@@ -126,7 +126,8 @@ func (c *Cluster) lock(identity string) (resourcelock.Interface, error) {
 	}, &c.lead}, nil
 }
 
-// release gives the lease back, so that the next leader need not wait for it to run out. Work has ended.
+// release gives the lease back, so that the next leader need not wait for it to run out. Work has
+// ended.
 func (c *Cluster) release(lock resourcelock.Interface) {
 	if c.lead.renewed.Swap(nil) == nil {
 		return
@@ -141,7 +142,7 @@ func (c *Cluster) release(lock resourcelock.Interface) {
 		})
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.log.Warn("the lease was not given back, and runs out by itself", "err", err)
+		c.log.Warn("the lease was not released, and expires by itself", "err", err)
 	}
 }
 

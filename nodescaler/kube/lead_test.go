@@ -32,7 +32,8 @@ func (l *slowLock) Update(context.Context, resourcelock.LeaderElectionRecord) er
 	return l.fails
 }
 
-// A process may be stopped between sending a renewal and reading the answer. By then others may lead.
+// A process may be stopped between sending a renewal and reading the answer. By then others may
+// lead.
 func TestLeadIsCountedFromTheRequestNotTheAnswer(t *testing.T) {
 	mine, nobodys := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}, resourcelock.LeaderElectionRecord{}
 	for _, c := range []struct {

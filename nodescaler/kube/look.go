@@ -35,8 +35,8 @@ type Picture struct {
 	Unread []error
 }
 
-// Look reads the cluster once, for whoever only wants to say how it is. Nothing is watched and nothing
-// kept. Nodes and pods must be readable; what else is not is left out and told.
+// Look reads the cluster once, without watches, for commands that only report. Nodes and pods must
+// be readable. Other kinds that are not readable are skipped and listed in the result.
 func Look(ctx context.Context, cfg Config) (*Picture, error) {
 	cfg.Mode = ReadOnly
 	c, err := New(cfg)
@@ -53,7 +53,8 @@ func Look(ctx context.Context, cfg Config) (*Picture, error) {
 	}
 	p := &Picture{Capacity: map[string]pricing.Resources{}, ProviderIDs: map[string]string{}}
 	for i := range numberOfCopies {
-		if i == hpas || i == scaledObjects || i == verticals { // these forbid writing, and nothing is written
+		// These kinds only forbid writes, and Look writes nothing.
+		if i == hpas || i == scaledObjects || i == verticals {
 			continue
 		}
 		switch err := c.copyOnce(ctx, from, i, p.note); {

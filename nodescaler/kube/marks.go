@@ -15,14 +15,19 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// podTerm is which pods a rule is about, such as those that another refuses to share a node with.
+// podTerm selects pods, such as those of an anti-affinity.
 type podTerm struct {
-	selector   string // as labels.Parse reads it
-	namespaces string // sorted, joined by commas; empty is every namespace
+	selector string // as labels.Parse reads it
+	spaces   spaces
 }
 
+// spaces are the namespaces of a term, in which a pod has to be: their names, joined by commas,
+// and after a bar what selects others by their labels. Several of these are joined by semicolons,
+// and a pod has to be in all. Empty is every namespace.
+type spaces string
+
 // noNamespace is what no namespace is called.
-const noNamespace = "-"
+const noNamespace spaces = "-"
 
 // rule is a rule of topology, whose mark is that of a term.
 type rule struct {
@@ -30,9 +35,7 @@ type rule struct {
 	nodescaler.Topology
 }
 
-// terms reads a pod's required anti-affinity: by host name, and by other labels as rules. A selector of
-// namespaces counts as all of them: their labels are not read, and what is taken to clash and does not costs a
-// machine, where the opposite would leave a pod waiting for ever.
+// terms reads a pod's required anti-affinity: by host name, and by other labels as rules.
 func terms(p *corev1.Pod) (apart []unique.Handle[podTerm], rules []rule) {
 	a := p.Spec.Affinity
 	if a == nil || a.PodAntiAffinity == nil {
@@ -40,12 +43,11 @@ func terms(p *corev1.Pod) (apart []unique.Handle[podTerm], rules []rule) {
 	}
 	for i := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 		t := &a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i]
-		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+		selector, within, err := about(p, t)
 		if err != nil || t.LabelSelector == nil { // refused by the API server, and selects no pod
 			continue
 		}
-		of := podTerm{selector.String(), strings.Join(namespaces(p, t), ",")}
-		if h := unique.Make(of); t.TopologyKey == nodescaler.HostLabel {
+		if h := unique.Make(podTerm{selector.String(), within}); t.TopologyKey == nodescaler.HostLabel {
 			apart = append(apart, h)
 		} else {
 			rules = append(rules, rule{h, nodescaler.Topology{Key: text(t.TopologyKey)}})
@@ -54,61 +56,62 @@ func terms(p *corev1.Pod) (apart []unique.Handle[podTerm], rules []rule) {
 	return apart, rules
 }
 
-// namespaces are those of a term, sorted; none are all of them.
-func namespaces(p *corev1.Pod, t *corev1.PodAffinityTerm) []string {
-	named := slices.Clone(t.Namespaces)
-	switch {
-	case t.NamespaceSelector != nil:
-		return nil
-	case len(named) == 0:
-		named = []string{p.Namespace}
+// about reads which pods a pod's term is about.
+func about(p *corev1.Pod, t *corev1.PodAffinityTerm) (labels.Selector, spaces, error) {
+	selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+	if err != nil {
+		return nil, "", err
 	}
-	slices.Sort(named)
-	return slices.Compact(named)
+	names := slices.Clone(t.Namespaces)
+	if t.NamespaceSelector == nil && len(names) == 0 {
+		names = []string{p.Namespace}
+	}
+	slices.Sort(names)
+	within := strings.Join(slices.Compact(names), ",")
+	if t.NamespaceSelector != nil {
+		others, err := metav1.LabelSelectorAsSelector(t.NamespaceSelector)
+		if err != nil {
+			return nil, "", err
+		}
+		if others.Empty() {
+			return selector, "", nil
+		}
+		within += "|" + others.String()
+	}
+	return selector, spaces(within), nil
 }
 
-// beside reads a pod's required affinity to pods, as rules by each of its labels: the pods that it goes to are
-// those that all terms are about. It reports whether there is a term that cannot be read without the labels of
-// namespaces.
-func beside(p *corev1.Pod) (rules []rule, unread bool) {
+// beside reads a pod's required affinity to pods, as rules by each of its labels: the pods that it
+// goes to are those that all terms are about.
+func beside(p *corev1.Pod) (rules []rule) {
 	a := p.Spec.Affinity
 	if a == nil || a.PodAffinity == nil || len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) == 0 {
-		return nil, false
+		return nil
 	}
-	all, every := labels.Everything(), true
-	var within []string
+	all := labels.Everything()
+	var each []string
 	for i := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 		t := &a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[i]
-		if s := t.NamespaceSelector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
-			return nil, true
+		selector, within, err := about(p, t)
+		if err != nil || t.LabelSelector == nil { // it is about no pod
+			selector, within = labels.Everything(), noNamespace
 		}
-		selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
-		requirements, some := selector.Requirements()
-		if err != nil || !some { // it is about no pod
-			all, requirements = labels.Everything(), nil
-			within, every = []string{noNamespace}, false
-		}
+		requirements, _ := selector.Requirements()
 		all = all.Add(requirements...)
-		switch named := namespaces(p, t); {
-		case named == nil:
-		case every:
-			within, every = named, false
-		default:
-			within = slices.DeleteFunc(within, func(n string) bool { return !slices.Contains(named, n) })
+		if within != "" {
+			each = append(each, string(within))
 		}
 		rules = append(rules, rule{Topology: nodescaler.Topology{Key: text(t.TopologyKey), Together: true}})
 	}
-	if !every && len(within) == 0 {
-		within = []string{noNamespace}
-	}
-	of := unique.Make(podTerm{all.String(), strings.Join(within, ",")})
+	slices.Sort(each)
+	of := unique.Make(podTerm{all.String(), spaces(strings.Join(slices.Compact(each), ";"))})
 	for i := range rules {
 		rules[i].of = of
 	}
-	return rules, false
+	return rules
 }
 
-// spreads reads how a pod is to be spread: where it may not be otherwise, or where it would rather be.
+// spreads reads a pod's spread constraints, the required or the preferred ones.
 func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []rule) {
 	for i := range p.Spec.TopologySpreadConstraints {
 		c := &p.Spec.TopologySpreadConstraints[i]
@@ -123,7 +126,7 @@ func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []r
 				}
 			}
 		}
-		r := rule{unique.Make(podTerm{selector.String(), p.Namespace}), nodescaler.Topology{Key: text(c.TopologyKey), Skew: int(c.MaxSkew)}}
+		r := rule{unique.Make(podTerm{selector.String(), spaces(p.Namespace)}), nodescaler.Topology{Key: text(c.TopologyKey), Skew: int(c.MaxSkew)}}
 		if c.MinDomains != nil {
 			r.MinDomains = int(*c.MinDomains)
 		}
@@ -134,25 +137,26 @@ func spreads(p *corev1.Pod, how corev1.UnsatisfiableConstraintAction) (rules []r
 	return rules
 }
 
-// preference is a rule that a pod would rather have kept, with its weight.
+// preference is a preferred rule with its weight.
 type preference struct {
 	rule
 	weight int
 }
 
-// spreadWeight is that of a spread that is only wished for: as much as the highest that an affinity may have.
+// spreadWeight is the weight of a preferred spread: the highest that an affinity may have.
 const spreadWeight = 100
 
-// preferences reads what a pod prefers by other pods. By host name there is nothing to choose: a new machine has none.
+// preferences reads a pod's preferred affinities to pods. Those by host name are dropped, because a
+// new machine has no pods.
 func preferences(p *corev1.Pod) (all []preference) {
 	note := func(of []corev1.WeightedPodAffinityTerm, together bool) {
 		for i := range of {
 			t := &of[i].PodAffinityTerm
-			selector, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
+			selector, within, err := about(p, t)
 			if err != nil || t.LabelSelector == nil || t.TopologyKey == nodescaler.HostLabel {
 				continue
 			}
-			mark := unique.Make(podTerm{selector.String(), strings.Join(namespaces(p, t), ",")})
+			mark := unique.Make(podTerm{selector.String(), within})
 			all = append(all, preference{rule{mark, nodescaler.Topology{Key: text(t.TopologyKey), Together: together}}, int(of[i].Weight)})
 		}
 	}
@@ -170,9 +174,10 @@ func preferences(p *corev1.Pod) (all []preference) {
 	return all
 }
 
-// ports are the marks of a pod's ports on its node: those that it has, and those that it repels. A port on every
-// address of the node clashes with the same on any, and one on a single address with that on the same, or on every one.
-// The scheduler leaves out those of init containers that end, and so does this.
+// ports are the marks of a pod's ports on its node: those that it has, and those that it repels. A
+// port on every address of the node clashes with the same on any, and one on a single address with
+// that on the same, or on every one. The scheduler leaves out those of init containers that end,
+// and so does this.
 func ports(p *corev1.Pod) (has, repels []string) {
 	for kind, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
@@ -215,13 +220,17 @@ type marker struct {
 	within map[string]*marks // by namespace
 	every  marks             // of all namespaces
 	names  map[unique.Handle[podTerm]]string
-	// wishes are the marks that only preferences are by. They keep no pod off a node, so that pods with them are no
-	// kind of their own.
+	// labels are those of the namespaces that pods are in, and nil where they are not known. Blind
+	// is set if any are not.
+	labels map[string]labels.Set
+	blind  bool
+	// wishes are the marks that only preferences are by. They keep no pod off a node, so that pods
+	// with them are no kind of their own.
 	wishes *marker
 }
 
-// marks are those of a namespace. Most select a label with one value, by which they are found: thousands of pods times
-// hundreds of selectors would take a second.
+// marks are those of a namespace. Most select a label with one value, by which they are found:
+// thousands of pods times hundreds of selectors would take a second.
 type marks struct {
 	by    map[label][]podMark
 	other []podMark
@@ -274,17 +283,73 @@ type podMark struct {
 
 func (t *podTerm) mark() (podMark, bool) {
 	selector, err := labels.Parse(t.selector)
-	where := "every namespace"
-	if t.namespaces != "" {
-		where = "namespace " + t.namespaces
-	}
-	return podMark{text(fmt.Sprintf("labels %s in %s", cmp.Or(t.selector, "of any kind"), where)), selector}, err == nil
+	return podMark{text(fmt.Sprintf("labels %s in %s", cmp.Or(t.selector, "of any kind"), t.spaces)), selector}, err == nil
 }
 
-// newMarker reads the terms of all pods, and of those that DaemonSets will make.
-func newMarker(pods []*pod, sets []*daemonSet) *marker {
-	m := &marker{within: map[string]*marks{}, names: map[unique.Handle[podTerm]]string{}}
-	m.wishes = &marker{within: map[string]*marks{}, names: map[unique.Handle[podTerm]]string{}}
+// String is the namespaces in words: namespace shop, or namespaces with labels team=red.
+func (s spaces) String() string {
+	if s == "" {
+		return "every namespace"
+	}
+	all := strings.Split(string(s), ";")
+	for i, one := range all {
+		named, selected, _ := strings.Cut(one, "|")
+		switch {
+		case selected == "":
+			all[i] = "namespace " + named
+		case named == "":
+			all[i] = "namespaces with labels " + selected
+		default:
+			all[i] = "namespace " + named + " or with labels " + selected
+		}
+	}
+	return strings.Join(all, " and in ")
+}
+
+// byLabels reports whether some of the namespaces are selected by their labels.
+func (s spaces) byLabels() bool { return strings.Contains(string(s), "|") }
+
+// among are those of the namespaces with these labels. One whose labels are not known is taken for
+// selected.
+func (s spaces) among(known map[string]labels.Set) (found []string) {
+	for namespace := range known {
+		found = append(found, namespace)
+	}
+	for one := range strings.SplitSeq(string(s), ";") {
+		names, selected, by := strings.Cut(one, "|")
+		named, selector := strings.Split(names, ","), labels.Nothing()
+		if by {
+			if parsed, err := labels.Parse(selected); err == nil {
+				selector = parsed
+			}
+		}
+		found = slices.DeleteFunc(found, func(namespace string) bool {
+			is := known[namespace]
+			return !slices.Contains(named, namespace) && !(by && is == nil) && !selector.Matches(is)
+		})
+	}
+	return found
+}
+
+// newMarker reads the terms of all pods, and of those that DaemonSets will make, with the
+// namespaces whose labels are known.
+func newMarker(pods []*pod, sets []*daemonSet, known []*metav1.PartialObjectMetadata) *marker {
+	m := &marker{within: map[string]*marks{}, names: map[unique.Handle[podTerm]]string{}, labels: map[string]labels.Set{}}
+	m.wishes = &marker{within: map[string]*marks{}, names: map[unique.Handle[podTerm]]string{}, labels: m.labels}
+	for _, p := range pods {
+		m.labels[p.Namespace] = nil
+	}
+	for _, d := range sets {
+		m.labels[d.Namespace] = nil
+	}
+	for _, n := range known {
+		if _, used := m.labels[n.Name]; used {
+			m.labels[n.Name] = labels.Merge(n.Labels, nil)
+		}
+	}
+	for _, is := range m.labels {
+		m.blind = m.blind || is == nil
+	}
 	for _, p := range pods {
 		m.read(p)
 	}
@@ -315,11 +380,15 @@ func (m *marker) add(h unique.Handle[podTerm]) {
 	if !ok {
 		return
 	}
-	if m.names[h] = is.name; t.namespaces == "" {
+	if m.names[h] = is.name; t.spaces == "" {
 		m.every.add(is)
 		return
 	}
-	for namespace := range strings.SplitSeq(t.namespaces, ",") {
+	in := []string{string(t.spaces)} // most are one namespace's
+	if strings.ContainsAny(in[0], ",|;") {
+		in = t.spaces.among(m.labels)
+	}
+	for _, namespace := range in {
 		if m.within[namespace] == nil {
 			m.within[namespace] = &marks{}
 		}
@@ -338,6 +407,11 @@ func (m *marker) fill(said *nodescaler.Pod, p *pod) {
 	}
 	for i := range p.rules {
 		r := p.rules[i].Topology
+		if m.blind && r.Together && !said.Daemon && p.rules[i].of.Value().spaces.byLabels() {
+			said.Another = nil
+			said.Selector = nowhere("a node beside pods of namespaces with certain labels, which are not known",
+				"the right to list namespaces, for Plimsoll")
+		}
 		if r.Mark = m.names[p.rules[i].of]; r.Mark != "" {
 			said.Topology = append(slices.Clip(said.Topology), r)
 		}

@@ -1,12 +1,14 @@
 package kube
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -44,7 +46,6 @@ func TestPodsThatShareNoNode(t *testing.T) {
 		{name: "in a namespace that is named", a: web, b: web, onA: apartFrom("namespaces: [other], labelSelector: {matchLabels: {app: web}}"), elsewhere: true, clash: true},
 		{name: "in its own, where another is named", a: web, b: web, onA: apartFrom("namespaces: [other], labelSelector: {matchLabels: {app: web}}")},
 		{name: "in every namespace", a: web, b: web, onA: apartFrom("namespaceSelector: {}, labelSelector: {matchLabels: {app: web}}"), elsewhere: true, clash: true},
-		{name: "in namespaces by label, which count as all", a: web, b: web, onA: apartFrom("namespaceSelector: {matchLabels: {a: b}}, labelSelector: {matchLabels: {app: web}}"), elsewhere: true, clash: true},
 		{name: "by an expression", a: web, b: db, onA: apartFrom("labelSelector: {matchExpressions: [{key: app, operator: NotIn, values: [web, cache]}]}"), clash: true},
 		{name: "by two, of which one does not hold", a: web, b: db, onA: apartFrom("labelSelector: {matchExpressions: [{key: app, operator: Exists}, {key: tier, operator: Exists}]}")},
 		{name: "by either of two terms", a: web, b: db, onA: apartFrom("labelSelector: {matchLabels: {app: cache}}", "labelSelector: {matchLabels: {app: db}}"), clash: true},
@@ -76,6 +77,84 @@ func TestPodsThatShareNoNode(t *testing.T) {
 				t.Errorf("clash %t, the other way round %t, want %t\n%+v\n%+v", got, back, c.clash, said[a], said[1-a])
 			}
 		})
+	}
+}
+
+// A namespace whose labels are not known counts where pods are to be apart, and nowhere where they
+// are to be together.
+func TestTermsAreAboutNamespacesAsTheSchedulerReadsThem(t *testing.T) {
+	for _, c := range []struct {
+		name, term string
+		want       string // namespaces
+		unknown    string // and with those, if that of one more pod is not known
+	}{
+		{name: "its own", want: "shop", unknown: "shop"},
+		{name: "by name", term: "namespaces: [other, none]", want: "other", unknown: "other"},
+		{name: "every one", term: "namespaceSelector: {}", want: "bare new other shop", unknown: "bare new other shop"},
+		{name: "every one, though some are named", term: "namespaces: [other], namespaceSelector: {}", want: "bare new other shop", unknown: "bare new other shop"},
+		{name: "by a label, and not its own", term: "namespaceSelector: {matchLabels: {team: blue}}", want: "other", unknown: "new other"},
+		{name: "by a label or by name", term: "namespaces: [bare, shop], namespaceSelector: {matchLabels: {team: blue}}", want: "bare other shop", unknown: "bare new other shop"},
+		{name: "without a label", term: "namespaceSelector: {matchExpressions: [{key: team, operator: DoesNotExist}]}", want: "bare new", unknown: "bare new"},
+		{name: "with either of two", term: "namespaceSelector: {matchExpressions: [{key: team, operator: In, values: [red, blue]}]}", want: "other shop", unknown: "new other shop"},
+		{name: "by a label that none has", term: "namespaceSelector: {matchLabels: {team: green}}", unknown: "new"},
+	} {
+		for _, unknown := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, one unknown: %t", c.name, unknown), func(t *testing.T) {
+				port, want := still(t), c.want
+				for name, labels := range map[string]map[string]string{"shop": {"team": "red"}, "other": {"team": "blue"}, "bare": nil, "new": nil} {
+					port.shortens(t, pods, object[corev1.Pod](t, "{metadata: {namespace: "+name+", name: b, labels: {app: web}}}"))
+					if name == "new" && unknown {
+						want = c.unknown
+						continue
+					}
+					port.shortens(t, namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}})
+				}
+				for _, kind := range []string{"podAntiAffinity", "podAffinity"} {
+					port.shortens(t, pods, object[corev1.Pod](t, "{metadata: {namespace: shop, name: "+strings.ToLower(kind)+"}, spec: {affinity: {"+kind+
+						": {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchLabels: {app: web}}, "+c.term+"}]}}}}"))
+				}
+				said := map[string]nodescaler.Pod{}
+				for _, p := range port.look(t.Context()).Pods {
+					said[p.Name] = p
+				}
+				apart, together := said["shop/podantiaffinity"], said["shop/podaffinity"]
+				var in []string
+				for _, name := range []string{"bare", "new", "other", "shop"} {
+					if slices.Contains(said[name+"/b"].Has, apart.Topology[0].Mark) {
+						in = append(in, name)
+					}
+				}
+				if got := strings.Join(in, " "); got != want {
+					t.Errorf("of namespaces %q, want %q: %s", got, want, apart.Topology[0].Mark)
+				}
+				byLabels := strings.Contains(c.term, "match")
+				if together.Topology[0].Mark != apart.Topology[0].Mark || together.Nowhere() != (unknown && byLabels) || apart.Nowhere() {
+					t.Errorf("together %+v", together)
+				}
+			})
+		}
+	}
+}
+
+// A pod goes to what all of its terms are about.
+func TestTermsOfOnePodAreAboutTheSamePods(t *testing.T) {
+	port := still(t)
+	for name, team := range map[string]string{"shop": "red", "other": "blue", "third": "blue"} {
+		port.shortens(t, namespaces, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": team}}})
+		port.shortens(t, pods, object[corev1.Pod](t, "{metadata: {namespace: "+name+", name: b, labels: {app: web}}}"))
+	}
+	term := "{topologyKey: zone, labelSelector: {matchLabels: {app: web}}, "
+	port.shortens(t, pods, object[corev1.Pod](t, "{metadata: {namespace: shop, name: a}, spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: ["+
+		term+"namespaceSelector: {matchLabels: {team: blue}}}, "+term+"namespaces: [other, shop]}, "+term+"namespaceSelector: {}}]}}}}"))
+	state := port.look(t.Context())
+	mark := state.Pods[1].Topology[0].Mark
+	if want := "labels app=web,app=web,app=web in namespace other,shop and in namespaces with labels team=blue"; mark != want {
+		t.Errorf("the mark is %q", mark)
+	}
+	for _, p := range state.Pods {
+		if slices.Contains(p.Has, mark) != (p.Name == "other/b") {
+			t.Errorf("%s has %v", p.Name, p.Has)
+		}
 	}
 }
 

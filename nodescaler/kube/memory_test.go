@@ -28,11 +28,11 @@ func TestWriterOfReplicasIsKnown(t *testing.T) {
 		fields []metav1.ManagedFieldsEntry
 		want   writer
 	}{
-		{"nobody", nil, writer{}},
-		{"somebody", []metav1.ManagedFieldsEntry{entry("kubectl", replicas, 1), entry("controller", others, 2)}, writer{name: "kubectl"}},
+		{"no manager", nil, writer{}},
+		{"one manager", []metav1.ManagedFieldsEntry{entry("kubectl", replicas, 1), entry("controller", others, 2)}, writer{name: "kubectl"}},
 		{"the last", []metav1.ManagedFieldsEntry{entry("kubectl", replicas, 3), entry("helm", replicas, 2)}, writer{name: "kubectl"}},
 		{"ours", []metav1.ManagedFieldsEntry{entry(fieldManager, replicas, 1)}, writer{ours: true, name: fieldManager}},
-		{"ours and the same of somebody else", []metav1.ManagedFieldsEntry{entry(fieldManager, replicas, 1), entry("helm", replicas, 2)}, writer{ours: true, name: "helm"}},
+		{"ours and the same of another client", []metav1.ManagedFieldsEntry{entry(fieldManager, replicas, 1), entry("helm", replicas, 2)}, writer{ours: true, name: "helm"}},
 		{"unreadable", []metav1.ManagedFieldsEntry{entry("kubectl", `{`, 1), {Manager: "old"}}, writer{}},
 	} {
 		if got := writerOfReplicas(c.fields); got != c.want {
@@ -84,8 +84,9 @@ func TestWritesBesideARecommendationAreNoFight(t *testing.T) {
 	}
 }
 
-// Of what was applied without replicas nobody owns them, and a write to the scale changes nothing about that.
-func TestOurWritesAreNoFightWhereNobodyOwnsReplicas(t *testing.T) {
+// Replicas of an object that was applied without them have no manager, even after a write to the
+// scale.
+func TestOurWritesAreNoFightWhereReplicasHaveNoManager(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		leads        bool
@@ -95,8 +96,8 @@ func TestOurWritesAreNoFightWhereNobodyOwnsReplicas(t *testing.T) {
 	}{
 		{name: "our own", leads: true, ours: 5},
 		{name: "those of the one who leads", ours: 5},
-		{name: "those of somebody who leaves no name", leads: true, theirs: 3, fights: true},
-		{name: "those of somebody with a name, by who stands by", owner: "kubectl", theirs: 3, fights: true},
+		{name: "those of a client without a name", leads: true, theirs: 3, fights: true},
+		{name: "those of a client with a name, on a standby", owner: "kubectl", theirs: 3, fights: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := (&site{}).port(t, Active)
@@ -123,7 +124,7 @@ func TestOurWritesAreNoFightWhereNobodyOwnsReplicas(t *testing.T) {
 	}
 }
 
-// A scale that is not watched does not tell who wrote it.
+// The writer of a scale that is not watched is unknown.
 func TestReplicasThatWeDidNotWriteAreForeign(t *testing.T) {
 	wla, m, now := autoscaler("web", v1alpha1.ModeActive), newMeddling(), time.Now()
 	for _, n := range []int{2, 2, 3, 3, 4} { // the first is what was there
@@ -149,7 +150,7 @@ func TestFightOutlivesARestart(t *testing.T) {
 	now := time.Now()
 	wla := autoscaler("web", v1alpha1.ModeActive)
 	wla.Status.Conditions = []metav1.Condition{{
-		Type: v1alpha1.ConditionConflicted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonForeignWrites, Message: "somebody",
+		Type: v1alpha1.ConditionConflicted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonForeignWrites, Message: "another client",
 		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(now.Add(-20 * time.Minute)),
 	}}
 	m := newMeddling()
@@ -237,12 +238,14 @@ func TestStatusIsWrittenWhenItSaysSomethingElse(t *testing.T) {
 		want     bool
 	}{
 		{what: status(1, "A", "x"), is: []byte(`{}`), want: true},
-		{what: status(1, "A", "x"), is: []byte(`{}`), after: time.Second, want: false}, // the copy is behind
+		// The copy is stale.
+		{what: status(1, "A", "x"), is: []byte(`{}`), after: time.Second, want: false},
 		{what: status(2, "A", "y"), is: status(1, "A", "x"), after: 2 * time.Second, want: false},
 		{what: status(2, "B", "y"), is: status(1, "A", "x"), after: 3 * time.Second, want: true},
 		{what: status(3, "B", "y"), is: status(2, "B", "y"), after: 3*time.Second + r.pause("u"), want: true},
 		{what: status(3, "B", "y"), is: status(3, "B", "y"), after: time.Hour, want: false},
-		{what: status(3, "B", "y"), is: status(4, "B", "y"), after: time.Hour, want: true}, // somebody edited it
+		// Another client edited it.
+		{what: status(3, "B", "y"), is: status(4, "B", "y"), after: time.Hour, want: true},
 	} {
 		if got := write(c.what, c.is, now.Add(c.after)); got != c.want {
 			t.Errorf("%d: written %v, want %v", i, got, c.want)
@@ -250,8 +253,8 @@ func TestStatusIsWrittenWhenItSaysSomethingElse(t *testing.T) {
 	}
 }
 
-// What is done is told at once, and what would be done when it is something else.
-func TestStatusTellsOfDecisionsAtOnce(t *testing.T) {
+// A decision is reported at once, and a recommendation when it changes.
+func TestStatusReportsDecisionsAtOnce(t *testing.T) {
 	const ready = `"conditions":[{"type":"Ready","status":"True","reason":"Active"}]`
 	plan := func(id string, applied bool, kind, subject string) string {
 		return fmt.Sprintf(`{%s,"lastPlan":{"id":%q,"applied":%v,"actions":[{"kind":%q,"subject":%q}]}}`, ready, id, applied, kind, subject)
@@ -313,9 +316,9 @@ func TestNumbersOfManyObjectsAreWrittenMoreRarely(t *testing.T) {
 	}
 }
 
-func TestStandingConditionIsToldOnce(t *testing.T) {
+func TestConditionThatLastsIsSentOnce(t *testing.T) {
 	e, now := newEvents(), time.Now()
-	told := func(about, key string) bool { _, ok := e.admit("u", Event{About: about, Key: key}, now); return ok }
+	sent := func(about, key string) bool { _, ok := e.admit("u", Event{About: about, Key: key}, now); return ok }
 	for i, c := range []struct {
 		about, key string
 		want       bool
@@ -323,26 +326,26 @@ func TestStandingConditionIsToldOnce(t *testing.T) {
 		{"Ready", "TargetNotFound", true}, {"Ready", "TargetNotFound", false}, {"SLOAtRisk", "TargetNotFound", true},
 		{"Ready", "Active", true}, {"Ready", "TargetNotFound", true}, {"Ready", "TargetNotFound", false},
 	} {
-		if got := told(c.about, c.key); got != c.want {
-			t.Errorf("%d: told %v, want %v", i, got, c.want)
+		if got := sent(c.about, c.key); got != c.want {
+			t.Errorf("%d: sent %v, want %v", i, got, c.want)
 		}
 	}
 }
 
 func TestEventsAreFewAndNoneIsForgotten(t *testing.T) {
 	e, now := newEvents(), time.Now()
-	told, unsaid := 0, 0
+	sent, unsaid := 0, 0
 	for i := range 100 {
 		if n, ok := e.admit("u", Event{About: "Scale", Key: strconv.Itoa(i)}, now); ok {
-			told, unsaid = told+1, unsaid+n
+			sent, unsaid = sent+1, unsaid+n
 		}
 	}
-	if told != eventBurst || unsaid != 0 {
-		t.Errorf("told %d at once, and %d of those left out", told, unsaid)
+	if sent != eventBurst || unsaid != 0 {
+		t.Errorf("sent %d at once, and dropped %d of those", sent, unsaid)
 	}
 	n, ok := e.admit("u", Event{About: "Scale", Key: "later"}, now.Add(eventEvery+time.Second))
 	if !ok || n != 100-eventBurst {
-		t.Errorf("the next is told: %v, with %d left out", ok, n)
+		t.Errorf("the next is sent: %v, with %d dropped", ok, n)
 	}
 	if _, ok := e.admit("other", Event{About: "Scale", Key: "1"}, now); !ok {
 		t.Error("another object has to wait")

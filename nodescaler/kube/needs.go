@@ -9,14 +9,14 @@ import (
 
 // Need is something that the API server must allow us.
 type Need struct {
-	Group, Resource string // the resource with its subresource: pods/eviction; "*" stands for any
+	Group, Resource string // the resource with its subresource: pods/eviction; "*" is any
 	Verb            string
 	// Own limits the need to the namespace that Plimsoll runs in.
 	Own bool
 }
 
-// Needs returns what the API server must allow in a mode, sorted. What every authenticated user may do is
-// not among it: to read which kinds there are, and whether the API server is ready.
+// Needs returns what the API server must allow in a mode, sorted. What every authenticated user may
+// do is not among it: to read which kinds there are, and whether the API server is ready.
 func Needs(m Mode) []Need {
 	var all []Need
 	add := func(group, resource string, own bool, verbs ...string) {
@@ -53,8 +53,9 @@ func sortNeeds(all []Need) {
 	})
 }
 
-// Needs returns what the API server must allow besides in mode Active to make expected replicas known, sorted.
-// Whoever may make placeholders may make any pod: nobody should be given that who does not ask for it.
+// Needs returns what the API server must allow besides in mode Active to make expected replicas
+// known, sorted. The right to create placeholders is the right to create any pod, so it is only
+// needed on request.
 func (h HandOff) Needs() []Need {
 	var all []Need
 	add := func(group, resource string, verbs ...string) {

@@ -13,11 +13,12 @@ import (
 
 const (
 	labelPool = "plimsoll.dev/pool"
-	// annotationDraining marks a node that we are emptying, so that whoever leads next knows. Its value
-	// says whether the node was open before: only then it is opened when the mark is taken back.
+	// annotationDraining marks a node that we are emptying, so that whoever leads next knows. Its
+	// value says whether the node was open before: only then it is opened when the mark is taken
+	// back.
 	annotationDraining = "plimsoll.dev/draining"
 	drainingCordoned   = "cordoned"         // by us
-	drainingWasSo      = "cordoned-already" // by somebody else, whose cordon stays
+	drainingWasSo      = "cordoned-already" // by another client, and its cordon stays
 )
 
 // node is what is kept of a Node.
@@ -71,8 +72,8 @@ func readyByKubelet(n *corev1.Node) (ready bool, since time.Time) {
 	return true, n.Status.Conditions[i].LastTransitionTime.Time
 }
 
-// slots is how many pods the node takes: -1, which is less than one, if it says none, because 0 stands
-// for the default. A node that says nothing yet has no CPU either.
+// slots is how many pods the node takes: -1 if it reports zero, because 0 means the default. A node
+// that reports nothing yet has no CPU either.
 func slots(n *corev1.Node) int {
 	pods, said := n.Status.Allocatable[corev1.ResourcePods]
 	if said && pods.IsZero() {
@@ -81,9 +82,9 @@ func slots(n *corev1.Node) int {
 	return int(pods.Value())
 }
 
-// starting reports whether a taint of this key means that a node is not working yet, or not any more. Such
-// nodes are not ready: they are waited for. Taken as a taint like others, it would have machines bought
-// for pods that only wait until it goes.
+// starting reports whether a taint of this key means that a node is not working yet, or not any
+// more. Such nodes are not ready: they are waited for. Taken as a taint like others, it would have
+// machines bought for pods that only wait until it goes.
 func starting(key string) bool {
 	switch key {
 	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable,
@@ -93,8 +94,8 @@ func starting(key string) bool {
 	return strings.HasPrefix(key, "startup-taint.cluster-autoscaler.kubernetes.io/")
 }
 
-// byLabel names the machine behind a node by the label that every machine of ours joins with. Machine,
-// virtual machine and node have one name.
+// byLabel names the machine behind a node by the label that every machine of ours joins with.
+// Machine, virtual machine and node have one name.
 func byLabel(n *corev1.Node) (machine, pool string) {
 	if pool = n.Labels[labelPool]; pool == "" {
 		return "", ""

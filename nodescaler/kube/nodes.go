@@ -20,7 +20,7 @@ type Node struct {
 	Name       string
 	UID        string
 	ProviderID string
-	SystemUUID string // as the machine's system management BIOS tells it
+	SystemUUID string // as the machine's system management BIOS reports it
 	Labels     map[string]string
 	Ready      bool
 	Joined     time.Time
@@ -78,8 +78,8 @@ func describe(n *corev1.Node) Node {
 	}
 }
 
-// Remove deletes the node of that name, and no other that may come under it meanwhile. A node that is gone
-// already is no error.
+// Remove deletes the node of that name, and no other that may come under it meanwhile. A node that
+// is gone already is no error.
 func (n *Nodes) Remove(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.patience)
 	defer cancel()

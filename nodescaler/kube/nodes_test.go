@@ -160,9 +160,9 @@ func TestClusterThatDoesNotAnswerIsNotWaitedForLong(t *testing.T) {
 	}
 	nodes.patience = 50 * time.Millisecond
 	if _, err := nodes.List(t.Context()); err == nil {
-		t.Error("listed nodes that nobody told of")
+		t.Error("listed nodes without an event")
 	}
 	if err := nodes.Remove(t.Context(), "a"); err == nil {
-		t.Error("removed a node, and nobody said so")
+		t.Error("removed a node without an event")
 	}
 }

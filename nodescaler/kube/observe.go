@@ -92,7 +92,7 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 		}
 	}
 	sets := kept[*daemonSet](c, daemonSets)
-	marks, keep := newMarker(seen.pods, sets), newKeepers(sets, seen.nodes)
+	marks, keep := newMarker(seen.pods, sets, unsorted[*metav1.PartialObjectMetadata](c, namespaces)), newKeepers(sets, seen.nodes)
 	state.Pods = c.pods(seen, usage, rests, marks, keep)
 	state.Daemons = daemons(sets, seen.pods, state.Nodes, marks, keep)
 	state.Budgets = budgets(kept[*disruption](c, disruptions), seen.pods, state.Pods)
@@ -112,8 +112,8 @@ func (s *sight) same(name string, is types.UID) error {
 }
 
 // How long pods' CPU counts that was read, for steps that follow one another at once when pods turn
-// unschedulable. Not for longer: a step may have changed replicas, and what the pods that are left used
-// before would be taken for what they use now.
+// unschedulable. Not for longer: a step may have changed replicas, and what the pods that are left
+// used before would be taken for what they use now.
 const (
 	usageAge  = 500 * time.Millisecond
 	usageRest = 5 * time.Second // where it could not be read, it is not asked for sooner again
@@ -136,7 +136,8 @@ func (c *Cluster) usage(ctx context.Context) map[string]podscaler.Sample {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	samples, err := c.cfg.Usage.Pods(ctx)
-	now := time.Now() // after the answer: whoever gives none holds up one step, and not the next that a pod wakes
+	// Counted from the answer, so that a server without one delays one step and not the next.
+	now := time.Now()
 	age := usageRest
 	switch told := c.unmeasured.Load(); {
 	case err == nil:
@@ -150,7 +151,7 @@ func (c *Cluster) usage(ctx context.Context) map[string]podscaler.Sample {
 	return samples
 }
 
-// tellEvery is how often it is told that something goes on to be unknown.
+// tellEvery is how often the log repeats that a value is still unknown.
 const tellEvery = time.Minute
 
 // nodes completes what nodes say with whose they are.
@@ -165,7 +166,8 @@ func (c *Cluster) nodes(all []*node, rests *storage) []nodescaler.Node {
 		}
 	}
 	local := on.local(unsorted[*volume](c, volumes))
-	unread := c.held[volumes].informer.Load() == nil // whoever only looks may not be allowed to see them
+	// Look may lack the right to read them.
+	unread := c.held[volumes].informer.Load() == nil
 	for i := range said {
 		said[i].LocalClaims, said[i].ClaimsUnknown = local[said[i].Name], unread
 	}
@@ -210,8 +212,9 @@ func (s *sight) sort(said []nodescaler.Pod) {
 // genealogy finds the workloads that pods belong to, by their owners.
 type genealogy struct {
 	targets map[reference]string
-	parents map[types.UID]*metav1.ObjectMeta // what leads on: ReplicaSets, Deployments, StatefulSets
-	found   map[types.UID]string             // by the pod's owner
+	// Owners with owners of their own: ReplicaSets, Deployments, StatefulSets.
+	parents map[types.UID]*metav1.ObjectMeta
+	found   map[types.UID]string // by the pod's owner
 }
 
 func (c *Cluster) genealogy(targets []Target) *genealogy {
@@ -242,8 +245,8 @@ func controllerOf(m *metav1.ObjectMeta) (reference, types.UID, bool) {
 	return refer(m.Namespace, owner.APIVersion, owner.Kind, owner.Name), owner.UID, true
 }
 
-// workload names the pod's workload: the first of its owners, from the nearest on, that an autoscaler
-// scales, or else the last that is known.
+// workload names the pod's workload: the first of its owners, from the nearest on, that an
+// autoscaler scales, or else the last that is known.
 func (g *genealogy) workload(p *pod) string {
 	ref, uid, ok := controllerOf(&p.ObjectMeta)
 	if !ok {
@@ -253,7 +256,7 @@ func (g *genealogy) workload(p *pod) string {
 		return name
 	}
 	first := uid
-	for range 8 { // owners that own one another are nobody's
+	for range 8 { // owners that own each other have no end
 		if name, ok := g.targets[ref]; ok {
 			g.found[first] = name
 			return name

@@ -22,7 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// still is a port that asks nobody.
+// still is a port that sends no request.
 func still(t testing.TB) *Cluster {
 	t.Helper()
 	c, err := New(Config{REST: &rest.Config{Host: "http://127.0.0.1:1"}})
@@ -78,7 +78,7 @@ func TestPodsBelongToTheNearestOwnerThatIsScaled(t *testing.T) {
 	}{
 		{"of a Deployment that is scaled", "shop/web-scaler", controlledBy("apps/v1", "ReplicaSet", "web-1")},
 		{"of a Deployment of something that is scaled", "shop/site-scaler", controlledBy("apps/v1", "ReplicaSet", "part-1")},
-		{"of a Rollout that nobody scales", "shop/Rollout/roll", controlledBy("argoproj.io/v1alpha1", "ReplicaSet", "roll-1")},
+		{"of a Rollout that no autoscaler scales", "shop/Rollout/roll", controlledBy("argoproj.io/v1alpha1", "ReplicaSet", "roll-1")},
 		{"of a ReplicaSet alone", "shop/ReplicaSet/alone", controlledBy("apps/v1", "ReplicaSet", "alone")},
 		{"of a StatefulSet that is not there", "shop/StatefulSet/db", controlledBy("apps/v1", "StatefulSet", "db")},
 		{"of owners that own one another", "shop/ReplicaSet/loop", controlledBy("apps/v1", "ReplicaSet", "loop")},
@@ -167,10 +167,10 @@ func TestUnknownUsageIsToldNowAndThen(t *testing.T) {
 		}
 		none := errors.New("no metrics")
 		if n := look(none, 30); n != 5 {
-			t.Errorf("told %d times in five minutes", n)
+			t.Errorf("logged %d times in five minutes", n)
 		}
 		if n := look(nil, 1) + look(none, 1); n != 1 {
-			t.Errorf("told %d times when it is unknown again", n)
+			t.Errorf("logged %d times when it is unknown again", n)
 		}
 	})
 }
@@ -190,7 +190,8 @@ func TestUsageThatHangsHoldsUpOneStepAndNotTheNext(t *testing.T) {
 	})
 }
 
-// What was read counts for steps that follow at once. A step later replicas may have been changed by it.
+// What was read counts for steps that follow at once. A step later replicas may have been changed
+// by it.
 func TestUsageCountsForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Cluster{log: slog.New(slog.DiscardHandler)}

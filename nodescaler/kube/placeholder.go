@@ -21,8 +21,8 @@ const labelPlaceholder = "plimsoll.dev/placeholder"
 // placeholderResource is what makes placeholders.
 var placeholderResource = appsv1.SchemeGroupVersion.WithResource("deployments")
 
-// isPlaceholder reports whether the pod only keeps the place of another. One that would not give way is a pod
-// like others, whatever its labels say.
+// isPlaceholder reports whether the pod only reserves room for another. A pod that would not be
+// preempted is an ordinary pod, regardless of its labels.
 func (kept *pod) isPlaceholder() bool {
 	return kept.Labels[labelPlaceholder] != "" && kept.said.Priority < 0
 }
@@ -75,8 +75,8 @@ func (h HandOff) givesWay(ctx context.Context, client kubernetes.Interface) erro
 	return nil
 }
 
-// replica is the form of a target's next replica: its template, or where its kind is not known to have one, the
-// newest of its pods.
+// replica is the form of a target's next replica: its template, or where its kind is not known to
+// have one, the newest of its pods.
 func (c *Cluster) replica(ctx context.Context, t *Target) (*corev1.PodTemplateSpec, error) {
 	switch {
 	case t.watched && t.Kind == "Deployment":
@@ -104,8 +104,8 @@ func (c *Cluster) replica(ctx context.Context, t *Target) (*corev1.PodTemplateSp
 	return &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels}, Spec: p.Spec}, nil
 }
 
-// deploymentOf makes placeholders for pods of a form. They are replaced all at once: a change that went pod by
-// pod would keep more places than are expected to be wanted.
+// deploymentOf makes placeholders for pods of a form. They are replaced all at once: a change that
+// went pod by pod would keep more places than are expected to be wanted.
 func deploymentOf(name string, like *corev1.PodTemplateSpec, h HandOff) *appsv1.Deployment {
 	mine := map[string]string{labelPlaceholder: name}
 	return &appsv1.Deployment{
@@ -121,8 +121,8 @@ func deploymentOf(name string, like *corev1.PodTemplateSpec, h HandOff) *appsv1.
 	}
 }
 
-// placeholderLabels are those of a placeholder. None of the workload's is among them: it would be taken for one
-// of its pods by whatever selects them, services first of all.
+// placeholderLabels are those of a placeholder. They contain no label of the workload, because its
+// selectors, those of services first of all, would match the placeholder.
 func placeholderLabels(mine map[string]string) map[string]string {
 	all := maps.Clone(mine)
 	all[labelManagedBy] = fieldManager
@@ -134,8 +134,8 @@ func placeholderAnnotations() map[string]string {
 	return map[string]string{annotationSafeToEvict: "true", "linkerd.io/inject": "disabled"}
 }
 
-// placeholderSpec takes the place that a pod of the form would, goes the moment that it is asked to, and may do
-// nothing.
+// placeholderSpec takes the place that a pod of the form would, goes the moment that it is asked
+// to, and may do nothing.
 func placeholderSpec(mine map[string]string, like *corev1.PodTemplateSpec, h HandOff) corev1.PodSpec {
 	s, no, yes, nobody := &like.Spec, false, true, int64(65535)
 	return corev1.PodSpec{
@@ -155,8 +155,8 @@ func placeholderSpec(mine map[string]string, like *corev1.PodTemplateSpec, h Han
 	}
 }
 
-// placeFor is what the scheduler counts of a pod. Devices must be limited to what is requested; CPU and memory are
-// not limited, for then a node might set whole cores aside for what does nothing.
+// placeFor is what the scheduler counts of a pod. Devices must be limited to what is requested; CPU
+// and memory are not limited, for then a node might set whole cores aside for what does nothing.
 func placeFor(s *corev1.PodSpec) corev1.ResourceRequirements {
 	p := &corev1.Pod{Spec: *s.DeepCopy()}
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
@@ -186,7 +186,8 @@ func placeFor(s *corev1.PodSpec) corev1.ResourceRequirements {
 	return place
 }
 
-// requested fills in what a pod is given for what it only limits. In a template that has not been done yet.
+// requested fills in what a pod is given for what it only limits. In a template that has not been
+// done yet.
 func requested(r *corev1.ResourceRequirements) {
 	for name, amount := range r.Limits {
 		if _, said := r.Requests[name]; said {
@@ -212,8 +213,8 @@ func hostPorts(s *corev1.PodSpec) []corev1.ContainerPort {
 	return ports
 }
 
-// besideLike is the affinity of the form. What keeps pods of the form from one another keeps placeholders from one
-// another, too.
+// besideLike is the affinity of the form. What keeps pods of the form from one another keeps
+// placeholders from one another, too.
 func besideLike(mine map[string]string, like *corev1.PodTemplateSpec) *corev1.Affinity {
 	a := like.Spec.Affinity.DeepCopy()
 	if a == nil || a.PodAntiAffinity == nil {
@@ -221,7 +222,7 @@ func besideLike(mine map[string]string, like *corev1.PodTemplateSpec) *corev1.Af
 	}
 	terms := a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	for i := range terms {
-		// The keys stand for the revision of whoever has the term, and placeholders have one of their own.
+		// The keys mean the revision of the pod with the term; placeholders have their own.
 		terms[i].MatchLabelKeys, terms[i].MismatchLabelKeys = nil, nil
 		if finds(terms[i].LabelSelector, like) {
 			terms = append(terms, corev1.PodAffinityTerm{LabelSelector: &metav1.LabelSelector{MatchLabels: mine}, TopologyKey: terms[i].TopologyKey})
@@ -231,8 +232,8 @@ func besideLike(mine map[string]string, like *corev1.PodTemplateSpec) *corev1.Af
 	return a
 }
 
-// spreadLike is how pods of the form are spread, but among placeholders: those that run are spread already, and
-// one key cannot be asked for twice.
+// spreadLike is how pods of the form are spread, but among placeholders: those that run are spread
+// already, and one key cannot be asked for twice.
 func spreadLike(mine map[string]string, like *corev1.PodTemplateSpec) []corev1.TopologySpreadConstraint {
 	var all []corev1.TopologySpreadConstraint
 	for i := range like.Spec.TopologySpreadConstraints {

@@ -16,8 +16,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// Annotations by which a pod's owner says whether it may be moved. Besides ours, those of Karpenter and of
-// cluster-autoscaler count, so that nothing has to be written anew by whoever comes from there.
+// Annotations by which a pod's owner says whether it may be moved. Besides ours, those of Karpenter
+// and of cluster-autoscaler count, so that nothing has to be written anew by whoever comes from
+// there.
 const (
 	annotationDoNotEvict   = "plimsoll.dev/do-not-evict"
 	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
@@ -25,27 +26,29 @@ const (
 	annotationSafeToLose   = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 )
 
-// pod is what is kept of a Pod: a few hundred bytes instead of some ten thousand. Of its metadata there
-// are only names, labels, versions and the owner that controls it.
+// pod is what is kept of a Pod: a few hundred bytes instead of some ten thousand. Of its metadata
+// there are only names, labels, versions and the owner that controls it.
 type pod struct {
 	metav1.ObjectMeta
-	// said is what the pod says by itself. Its workload, CPU and whatever rests on other objects are
-	// filled in when the cluster is observed.
+	// said is what the pod says by itself. Its workload, its CPU and all that depends on other
+	// objects are filled in by Observe.
 	said   nodescaler.Pod
 	claims []use
 	// meant is the node that a daemon's pod waits for.
 	meant string
 	// address is the pod's IP; empty until it has one.
 	address string
-	// apart are pods that it refuses to share a node with, and rules how it is spread over nodes and zones.
+	// apart are pods that it refuses to share a node with, and rules how it is spread over nodes
+	// and zones.
 	apart []unique.Handle[podTerm]
 	rules []rule
-	// prefers is what it would rather have of its node, by other pods; what it would by labels it said.
+	// prefers is what it would rather have of its node, by other pods; what it would by labels it
+	// said.
 	prefers []preference
 	// lacking is what the pod asks of a node that nodescaler has no word for.
 	lacking string
-	// containers are what the pod's containers ask for, each by itself, and resize how far the last change
-	// of that has come.
+	// containers are what the pod's containers ask for, each by itself, and resize how far the last
+	// change of that has come.
 	containers []rightsize.Container
 	resize     rightsize.ResizeState
 	// mark is whose deletion cost it has.
@@ -105,9 +108,9 @@ func (kept *pod) conditions(p *corev1.Pod) {
 	}
 }
 
-// tolerations keeps those that let the pod onto a node. What lets it stay for a while on one that failed
-// (every pod has two of them), and operators that compare numbers, are left out: fewer places are taken
-// for possible then, never more.
+// tolerations keeps those that let the pod onto a node. It skips those that let it stay for a while
+// on a failed node (every pod has two of them), and operators that compare numbers. Fewer nodes are
+// feasible then, never more.
 func (kept *pod) tolerations(p *corev1.Pod) {
 	for i := range p.Spec.Tolerations {
 		t := &p.Spec.Tolerations[i]
@@ -119,7 +122,7 @@ func (kept *pod) tolerations(p *corev1.Pod) {
 			o.Value = ""
 			kept.said.Tolerations = append(kept.said.Tolerations, o)
 		case t.Operator != corev1.TolerationOpEqual && t.Operator != "":
-		case t.Key == "": // matches nothing, whatever the API server thinks of it
+		case t.Key == "": // matches nothing, although the API server accepts it
 		default:
 			o.Exact = t.Value == ""
 			kept.said.Tolerations = append(kept.said.Tolerations, o)
@@ -127,8 +130,8 @@ func (kept *pod) tolerations(p *corev1.Pod) {
 	}
 }
 
-// requests takes what the scheduler counts: init and sidecar containers, overhead, and what a resize has
-// not given back yet.
+// requests sums what the scheduler counts: init and sidecar containers, overhead, and what a resize
+// has not released yet.
 func (kept *pod) requests(p *corev1.Pod) {
 	all := resource.PodRequests(p, resource.PodResourcesOptions{
 		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
@@ -144,11 +147,7 @@ func (kept *pod) constraints(p *corev1.Pod) {
 		}
 	}
 	kept.apart, kept.rules = terms(p)
-	together, unread := beside(p)
-	if unread {
-		kept.lacking = "a node beside pods of namespaces with certain labels"
-	}
-	kept.rules = slices.Concat(kept.rules, together, spreads(p, corev1.DoNotSchedule))
+	kept.rules = slices.Concat(kept.rules, beside(p), spreads(p, corev1.DoNotSchedule))
 	kept.said.Has, kept.said.Repels = ports(p)
 	kept.said.Prefers, kept.prefers = labelled(p), preferences(p)
 	if len(p.Spec.ResourceClaims) > 0 {
@@ -165,8 +164,8 @@ func isDaemon(p *corev1.Pod) bool {
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
-// pinned says why the pod must not be evicted, or "". What an annotation forbids is forbidden; what it
-// allows is only that the pod is bare or keeps something on the node's own disk.
+// pinned says why the pod must not be evicted, or "". What an annotation forbids is forbidden; what
+// it allows is only that the pod is bare or keeps something on the node's own disk.
 func pinned(p *corev1.Pod) string {
 	for _, key := range []string{annotationDoNotEvict, annotationDoNotDisrupt} {
 		if value, ok := p.Annotations[key]; ok && value != "false" {
@@ -185,8 +184,8 @@ func pinned(p *corev1.Pod) string {
 	return localStorage(p)
 }
 
-// localStorage names the first volume that would be lost with the node. As cluster-autoscaler has it, one
-// in memory does not count, nor those that the pod's owner lists as safe to lose.
+// localStorage names the first volume that would be lost with the node. As cluster-autoscaler has
+// it, one in memory does not count, nor those that the pod's owner lists as safe to lose.
 func localStorage(p *corev1.Pod) string {
 	expendable := strings.Split(p.Annotations[annotationSafeToLose], ",")
 	for i, name := range expendable {
@@ -213,7 +212,8 @@ func resources(list corev1.ResourceList) pricing.Resources {
 	}
 }
 
-// extras reads what there is besides CPU, memory and pod slots: devices, huge pages, ephemeral storage.
+// extras reads what there is besides CPU, memory and pod slots: devices, huge pages, ephemeral
+// storage.
 func extras(list corev1.ResourceList) pricing.Amounts {
 	var all map[string]int64
 	for name, amount := range list {

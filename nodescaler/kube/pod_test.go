@@ -84,7 +84,7 @@ spec: {schedulingGates: [{name: wait}], containers: [{name: a}]}
 status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated}]}`,
 		want: nodescaler.Pod{Pod: podscaler.Pod{Name: "shop/b", Phase: podscaler.Pending}},
 	}, {
-		name: "one that is told to go before it was placed",
+		name: "one that is deleted before it was placed",
 		pod: `metadata: {namespace: shop, name: b, deletionTimestamp: "2026-03-01T12:00:00Z", ` + owned + `}
 status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}`,
 		want: nodescaler.Pod{Pod: podscaler.Pod{Name: "shop/b", Phase: podscaler.Pending, Terminating: true}},
@@ -145,7 +145,7 @@ func TestPodsThatMustNotBeEvictedAre(t *testing.T) {
 		{"a pod like others", owned, "", ""},
 		{"one of a job", `ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: j, controller: true}]`, "", ""},
 		{"a bare one", "", "", "bare: nothing would make it again"},
-		{"owned, controlled by nobody", `ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: c, uid: c}]`, "", "bare: nothing would make it again"},
+		{"owned, without a controller", `ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: c, uid: c}]`, "", "bare: nothing would make it again"},
 		{"a bare one that may go", `annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "true"}`, "", ""},
 		{"ours", owned + `, annotations: {plimsoll.dev/do-not-evict: "true"}`, "", `annotated plimsoll.dev/do-not-evict: "true"`},
 		{"ours, without a value", owned + `, annotations: {plimsoll.dev/do-not-evict: ""}`, "", `annotated plimsoll.dev/do-not-evict: ""`},
@@ -194,7 +194,7 @@ status: {phase: Running, startTime: "2026-03-01T12:01:00Z", podIP: 10.0.0.1, con
 	return p
 }
 
-// BenchmarkKeptPod tells how large a pod is as it comes, and as it is kept.
+// BenchmarkKeptPod measures how large a pod is as it comes, and as it is kept.
 func BenchmarkKeptPod(b *testing.B) {
 	const count = 5000
 	grown := func(one func(int) any) float64 {

@@ -6,24 +6,27 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// Objects are what Read takes. Of claims that are not bound nothing is known where volumes, claims or classes are nil.
+// Objects are what Read takes. Of claims that are not bound nothing is known where volumes, claims
+// or classes are nil, and of namespaces that are not among them no labels.
 type Objects struct {
-	Nodes    []*corev1.Node
-	Pods     []*corev1.Pod
-	Volumes  []*corev1.PersistentVolume
-	Claims   []*corev1.PersistentVolumeClaim
-	Classes  []*storagev1.StorageClass
-	CSINodes []*storagev1.CSINode
+	Nodes      []*corev1.Node
+	Pods       []*corev1.Pod
+	Namespaces []*corev1.Namespace
+	Volumes    []*corev1.PersistentVolume
+	Claims     []*corev1.PersistentVolumeClaim
+	Classes    []*storagev1.StorageClass
+	CSINodes   []*storagev1.CSINode
 }
 
-// Read returns nodes and pods as Observe would, where there is no cluster to observe: to play one load through our
-// policies and through others. Whose machines nodes are, DaemonSets, budgets and what pods use rest on other objects,
-// and are not set.
+// Read returns nodes and pods as Observe would, where there is no cluster to observe: to play one
+// load through our policies and through others. Whose machines nodes are, DaemonSets, budgets and
+// what pods use rest on other objects, and are not set.
 func Read(o *Objects) nodescaler.Snapshot {
 	s := nodescaler.Snapshot{}
 	kept := each(o.Pods, shortPod)
@@ -33,7 +36,7 @@ func Read(o *Objects) nodescaler.Snapshot {
 		n.said.Extra = n.said.Extra.Plus(rests.takes(n.Name))
 		s.Nodes = append(s.Nodes, n.said)
 	}
-	marks, whose := newMarker(kept, nil), &genealogy{found: map[types.UID]string{}}
+	marks, whose := newMarker(kept, nil, each(o.Namespaces, metaOf)), &genealogy{found: map[types.UID]string{}}
 	s.Pods = make([]nodescaler.Pod, len(kept))
 	for i, p := range kept {
 		s.Pods[i] = p.said
@@ -42,6 +45,10 @@ func Read(o *Objects) nodescaler.Snapshot {
 		marks.fill(&s.Pods[i], p)
 	}
 	return s
+}
+
+func metaOf(n *corev1.Namespace) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: n.ObjectMeta}
 }
 
 // each shortens all objects of a kind; nil stays nil.

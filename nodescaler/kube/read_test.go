@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What is read without a cluster is what a cluster that holds the same is observed to be.
@@ -23,6 +24,7 @@ func TestReadSaysWhatObserveDoes(t *testing.T) {
 	apart := `{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}`
 	node := object[corev1.Node](t, `{metadata: {name: n, labels: {zone: a}}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "110"}}}`)
 	var all []*corev1.Pod
+	shop := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "red"}}}
 	for _, p := range []string{
 		`{metadata: {name: placed, namespace: shop, labels: {app: web}, ` + owned + `}, spec: {nodeName: n, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}}`,
 		`{metadata: {name: claims, namespace: shop}, spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: data}}], containers: [{name: c}]}}`,
@@ -30,6 +32,8 @@ func TestReadSaysWhatObserveDoes(t *testing.T) {
 		`{metadata: {name: stuck, namespace: shop}, spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: gone}}], containers: [{name: c}]}}`,
 		`{metadata: {name: apart, namespace: shop, labels: {app: web}}, spec: {affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [` + apart + `]}}, containers: [{name: c}]}}`,
 		`{metadata: {name: beside, namespace: other}, spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [` + apart + `]}}, containers: [{name: c}]}}`,
+		`{metadata: {name: selects, namespace: shop}, spec: {affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+			{namespaceSelector: {matchLabels: {team: red}}, labelSelector: {matchLabels: {app: web}}, topologyKey: zone}]}}, containers: [{name: c}]}}`,
 		`{metadata: {name: spread, namespace: shop, labels: {app: web}}, spec: {topologySpreadConstraints: [
 			{labelSelector: {matchLabels: {app: web}}, topologyKey: zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule}], containers: [{name: c}]}}`,
 		`{metadata: {name: port, namespace: shop}, spec: {containers: [{name: c, ports: [{hostPort: 80, containerPort: 80}]}]}}`,
@@ -38,10 +42,11 @@ func TestReadSaysWhatObserveDoes(t *testing.T) {
 	}
 	c := still(t)
 	o := &Objects{
-		Nodes: []*corev1.Node{node}, Pods: all, Volumes: []*corev1.PersistentVolume{zoned, free}, Classes: []*storagev1.StorageClass{slow},
+		Nodes: []*corev1.Node{node}, Pods: all, Namespaces: []*corev1.Namespace{shop}, Volumes: []*corev1.PersistentVolume{zoned, free}, Classes: []*storagev1.StorageClass{slow},
 		Claims:   []*corev1.PersistentVolumeClaim{claim("data", "volumeName: v"), claim("later", "storageClassName: slow")},
 		CSINodes: []*storagev1.CSINode{limits},
 	}
+	c.shortens(t, namespaces, metaOf(shop.DeepCopy()))
 	c.shortens(t, volumes, zoned, free)
 	c.shortens(t, claims, o.Claims[0], o.Claims[1])
 	c.shortens(t, classes, slow)

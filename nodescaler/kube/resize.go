@@ -17,8 +17,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// sizes keeps what sizing goes by. Init containers are not sized, sidecars neither, nor the containers of a
-// pod that asks for resources as a whole.
+// sizes keeps what sizing goes by. Init containers are not sized, sidecars neither, nor the
+// containers of a pod that asks for resources as a whole.
 func (kept *pod) sizes(p *corev1.Pod) {
 	kept.resize = resizeState(p)
 	if whole := p.Spec.Resources; whole != nil && len(whole.Requests)+len(whole.Limits) > 0 {
@@ -62,8 +62,8 @@ func killed(s *corev1.ContainerStatus) (began, ended time.Time) {
 // reasonOOMKilled is what kubelets write for it.
 const reasonOOMKilled = "OOMKilled"
 
-// resizeState is how far the last resize of a pod has come. One that the kubelet has not looked at yet is
-// told by the generations, where it writes them.
+// resizeState is how far the last resize of a pod has come. The generations show one that the
+// kubelet has not observed yet, if the kubelet writes them.
 func resizeState(p *corev1.Pod) rightsize.ResizeState {
 	state := rightsize.ResizeDone
 	if seen := p.Status.ObservedGeneration; seen != 0 && seen < p.Generation {
@@ -95,8 +95,8 @@ func (c *Cluster) Size(name string) (rightsize.Pod, bool) {
 	}, true
 }
 
-// Resize asks for other requests and limits of a pod's containers, while it runs, for the workload that
-// it was observed to be sized for.
+// Resize asks for other requests and limits of a pod's containers, while it runs, for the workload
+// that it was observed to be sized for.
 func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []rightsize.Change) error {
 	what := "resize pod " + name
 	t, known := c.observed.Load().target(workload)
@@ -111,7 +111,7 @@ func (c *Cluster) Resize(ctx context.Context, workload, name string, changes []r
 	case t.Sized != nil:
 		return fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Sized.Code, t.Sized.Text)
 	}
-	// What was observed may be seconds old; somebody may have said stop since.
+	// What was observed may be seconds old, and the mode may have changed since.
 	wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, workload)
 	if !ok || wla.UID != t.wla.UID || !acts(wla) || wla.Spec.Rightsize == nil || wla.Spec.Rightsize.Mode != v1alpha1.RightsizeInPlace {
 		return fmt.Errorf("%s: %w: its autoscaler is not in mode %s with rightsize mode %s", what, ErrConflicted, v1alpha1.ModeActive, v1alpha1.RightsizeInPlace)

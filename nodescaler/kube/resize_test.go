@@ -78,8 +78,8 @@ func TestWhatSizingGoesByIsReadFromPods(t *testing.T) {
 	}
 }
 
-// A pod is resized by its subresource and nothing else, as the very pod that was observed, with what is to
-// be changed.
+// A pod is resized by its subresource and nothing else, as the very pod that was observed, with
+// what is to be changed.
 func TestAPodIsResizedByItsSubresource(t *testing.T) {
 	var sent, kind string
 	s := &site{answer: func(w http.ResponseWriter, r *http.Request) {

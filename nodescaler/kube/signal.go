@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// signal is a bell that can be waited for. It rings at once, and then at most once in a while, however
-// often it is pulled: a hundred pods that turn unschedulable together are one reason to look.
+// signal is a bell that can be waited for. It rings at once, and then at most once in a while,
+// however often it is pulled: a hundred pods that turn unschedulable together are one reason to
+// look.
 type signal struct {
 	c     chan struct{}
 	every time.Duration

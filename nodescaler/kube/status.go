@@ -22,13 +22,14 @@ import (
 const (
 	// reportEvery is how often a status is written at most of which only numbers changed.
 	reportEvery = 15 * time.Second
-	// numbersPerSecond is how many such are written a second at most, of all objects together. Hundreds of
-	// autoscalers would otherwise have the API server write little else, and the loop wait for it.
+	// numbersPerSecond is how many such are written a second at most, of all objects together.
+	// Hundreds of autoscalers would otherwise have the API server write little else, and the loop
+	// wait for it.
 	numbersPerSecond = 4
 )
 
-// pause is how long an object's status is left as it is if only numbers changed: the more objects there
-// are, the longer; and up to twice as long, so that not all come due in the same step.
+// pause is how long an object's status is left as it is if only numbers changed: the more objects
+// there are, the longer; and up to twice as long, so that not all come due in the same step.
 func (r *reports) pause(uid types.UID) time.Duration {
 	every := r.every()
 	h := fnv.New32a()
@@ -54,10 +55,10 @@ type report struct {
 
 func newReports() reports { return reports{mu: &sync.Mutex{}, byUID: map[types.UID]report{}} }
 
-// SetStatus writes the status of one of our own objects, of which it reads name, namespace, uid and status.
-// It writes nothing when nothing changed, and changes of mere numbers, with the conditions as they were and
-// nothing done, only once in a while: call it at every step with what is true then. An object that is gone
-// has no status.
+// SetStatus writes the status of one of our own objects, of which it reads name, namespace, uid and
+// status. It writes nothing when nothing changed, and changes of mere numbers, with the conditions
+// as they were and nothing done, only once in a while: call it at every step with what is true
+// then. An object that is gone has no status.
 func (c *Cluster) SetStatus(ctx context.Context, o client.Object) error {
 	resource, i, err := ourResource(o)
 	if err != nil {
@@ -80,11 +81,13 @@ func (c *Cluster) SetStatus(ctx context.Context, o client.Object) error {
 		if err != nil {
 			return err
 		}
-		// Applied whole, so that what is left out goes, whatever was there and whoever wrote it.
+		// Applied whole, so that absent fields are removed, including those that other clients
+		// wrote.
 		force := true
 		_, err = c.objects.Resource(resource).Namespace(o.GetNamespace()).
 			Patch(ctx, o.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: &force}, "status")
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // gone, or another one of the name
+		// The object is gone, or another one has its name.
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			return nil
 		}
 		if err == nil {
@@ -105,13 +108,13 @@ func ourResource(o client.Object) (schema.GroupVersionResource, copies, error) {
 	case *v1alpha1.PriceBook:
 		i = priceBooks
 	default:
-		return schema.GroupVersionResource{}, 0, fmt.Errorf("a %T is none of our kinds", o)
+		return schema.GroupVersionResource{}, 0, fmt.Errorf("a %T is not one of our kinds", o)
 	}
 	return v1alpha1.GroupVersion.WithResource(watchedKinds[i].resource), i, nil
 }
 
-// statusOf returns an object's status as JSON, with no text in it that steers a terminal: people look at it with
-// kubectl.
+// statusOf returns an object's status as JSON, with no text in it that steers a terminal: people
+// look at it with kubectl.
 func statusOf(o client.Object) ([]byte, error) {
 	var status any
 	switch o := o.(type) {
@@ -148,8 +151,8 @@ func (c *Cluster) statusNow(i copies, o client.Object) []byte {
 	return status
 }
 
-// due reports whether a status is to be written. Our own last writing counts beside the copy, which may
-// not show it yet.
+// due reports whether a status is to be written. Our own last writing counts beside the copy, which
+// may not show it yet.
 func (r *reports) due(uid types.UID, status, is []byte, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,7 +174,7 @@ func (r *reports) wrote(uid types.UID, status []byte, now time.Time) {
 	r.byUID[uid] = report{status, now}
 }
 
-// forget drops, now and then, what tells nothing any more.
+// forget drops, now and then, entries without a use.
 func (r *reports) forget(now time.Time) {
 	if now.Sub(r.lately) < time.Minute {
 		return
@@ -185,8 +188,8 @@ func (r *reports) forget(now time.Time) {
 	}
 }
 
-// verdicts returns what of a status is more than numbers: the conditions without their texts, and what
-// was decided and done.
+// verdicts returns what of a status is more than numbers: the conditions without their texts, and
+// what was decided and done.
 func verdicts(status []byte) []byte {
 	var s struct {
 		ObservedGeneration int64 `json:"observedGeneration"`
@@ -218,8 +221,8 @@ type doings struct {
 	Actions []struct{ Kind, Subject string }
 }
 
-// shorten leaves out what a plan that is not carried out is about: a machine that would be bought has
-// another name at every step.
+// shorten leaves out what a plan that is not carried out is about: a machine that would be bought
+// has another name at every step.
 func (d *doings) shorten() {
 	if d == nil || d.Applied {
 		return

@@ -12,7 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// aStore is a namespace with claims of every kind, two nodes and classes, of which slow waits for a pod's node.
+// aStore is a namespace with claims of every kind, two nodes and classes, of which slow waits for a
+// pod's node.
 func aStore(t *testing.T) *Objects {
 	t.Helper()
 	o := &Objects{Pods: []*corev1.Pod{object[corev1.Pod](t, `{metadata: {name: first, namespace: shop}, spec: {nodeName: n-1, volumes: [{name: d, persistentVolumeClaim: {claimName: alone}}]}}`)}}

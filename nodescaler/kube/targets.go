@@ -31,13 +31,16 @@ type Target struct {
 	Known    bool
 	Replicas int
 	Selector string // of its pods
-	// Rollout is the change of its pods that is under way. Of kinds that are not watched it is not known.
+	// Rollout is the change of its pods that is under way. Of kinds that are not watched it is not
+	// known.
 	Rollout podscaler.Rollout
 	// Failing is why its pods cannot be created; empty if they can, or if that is not known.
 	Failing string
-	// Findings are why nothing may be written to it, the most important first; none is none.
+	// Findings are why nothing may be written to it, the most important first; empty if it may be
+	// written.
 	Findings []Finding
-	// Sized is why its pods may not be resized, besides Findings: somebody else sizes them. Nil is nobody.
+	// Sized is the autoscaler that sizes its pods, so that they may not be resized; nil without
+	// one.
 	Sized *Finding
 
 	ref      reference
@@ -68,7 +71,7 @@ func (t *Target) fault(code, format string, args ...any) {
 	t.Findings = append(t.Findings, Finding{code, fmt.Sprintf(format, args...)})
 }
 
-// The kinds whose copies tell their scale.
+// The kinds whose copies contain their scale.
 var watchedScales = map[string]map[string]schema.GroupVersionResource{
 	"apps/v1": {
 		"Deployment":  {Group: "apps", Version: "v1", Resource: "deployments"},
@@ -76,8 +79,8 @@ var watchedScales = map[string]map[string]schema.GroupVersionResource{
 	},
 }
 
-// Targets resolves what every WorkloadAutoscaler scales, sorted by Workload. It reads what Observe reads, and
-// may be called before it.
+// Targets resolves what every WorkloadAutoscaler scales, sorted by Workload. It reads what Observe
+// reads, and may be called before it.
 func (c *Cluster) Targets(ctx context.Context) ([]Target, error) {
 	if err := c.Fresh(); err != nil {
 		return nil, err
@@ -89,7 +92,8 @@ func (c *Cluster) Targets(ctx context.Context) ([]Target, error) {
 func (c *Cluster) resolve(ctx context.Context) []Target {
 	wlas := kept[*v1alpha1.WorkloadAutoscaler](c, autoscalers)
 	targets := make([]Target, len(wlas))
-	ctx, cancel := context.WithTimeout(ctx, patience) // for all of them together: the rest of the picture ages
+	// One deadline for all targets, because the other observations grow stale meanwhile.
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var asked sync.WaitGroup
 	atOnce := make(chan struct{}, 8)
@@ -155,7 +159,7 @@ func (c *Cluster) readScale(ctx context.Context, t *Target) {
 	c.meddling.read(t.wla, t.Replicas, time.Now())
 }
 
-// rivals finds targets that somebody else scales, too.
+// rivals finds targets that another autoscaler scales, too.
 func (c *Cluster) rivals(targets []Target) {
 	others := map[reference][]string{}
 	for _, kind := range []copies{hpas, scaledObjects} {
@@ -182,11 +186,11 @@ func (c *Cluster) rivals(targets []Target) {
 	}
 }
 
-// sizers finds targets whose pods somebody else sizes.
+// sizers finds targets whose pods another autoscaler sizes.
 func (c *Cluster) sizers(targets []Target) {
 	by := map[reference]string{}
 	for _, r := range kept[*rival](c, verticals) {
-		if by[r.target] == "" { // they are sorted: the first is told
+		if by[r.target] == "" { // they are sorted: the first is reported
 			by[r.target] = r.Name
 		}
 	}
@@ -198,7 +202,7 @@ func (c *Cluster) sizers(targets []Target) {
 	}
 }
 
-// meddlers finds targets whose replicas somebody else keeps changing.
+// meddlers finds targets whose replicas another client keeps changing.
 func (c *Cluster) meddlers(targets []Target) {
 	present := make(map[types.UID]bool, len(targets))
 	for i := range targets {
@@ -216,7 +220,7 @@ type notScalable struct{ code, text string }
 
 func (n notScalable) Error() string { return n.text }
 
-// scales reads and writes the scale of whatever has one.
+// scales reads and writes the scale of any kind that has one.
 type scales struct {
 	kinds   discovery.ServerResourcesInterfaceWithContext
 	objects dynamic.Interface

@@ -20,9 +20,9 @@ import (
 // tries is how often a write is begun anew that was crossed by another one to the same object.
 const tries = 3
 
-// write does what the mode allows while this process leads. The context ends when it may lead no longer, so
-// that no request is sent after that; one that is on its way then is still held to the version or the uid
-// that it was meant for.
+// write does what the mode allows while this process leads. The context ends when it may lead no
+// longer, so that no request is sent after that; one that is on its way then is still held to the
+// version or the uid that it was meant for.
 func (c *Cluster) write(ctx context.Context, need Mode, what string, do func(context.Context) error) error {
 	if !c.cfg.Mode.allows(need) {
 		return fmt.Errorf("%s: %w: needs %s, is %s", what, ErrForbidden, need, c.cfg.Mode)
@@ -78,7 +78,7 @@ func (c *Cluster) scalable(seen *sight, workload, what string) (*Target, error) 
 	case len(t.Findings) > 0:
 		return nil, fmt.Errorf("%s: %w: %s: %s", what, ErrConflicted, t.Findings[0].Code, t.Findings[0].Text)
 	}
-	// What was observed may be seconds old; somebody may have said stop since.
+	// What was observed may be seconds old, and the mode may have changed since.
 	wla, ok := one[*v1alpha1.WorkloadAutoscaler](c, autoscalers, workload)
 	if !ok || wla.UID != t.wla.UID || !acts(wla) {
 		return nil, fmt.Errorf("%s: %w: its autoscaler is not in mode %s", what, ErrConflicted, v1alpha1.ModeActive)
@@ -179,8 +179,8 @@ func (c *Cluster) patchNode(ctx context.Context, n *corev1.Node, annotations, sp
 	return err
 }
 
-// Evict asks for the pod that was observed under this name to be moved. A pod that is gone, or replaced by
-// another of the same name, needs no moving.
+// Evict asks for the pod that was observed under this name to be moved. A pod that is gone, or
+// replaced by another of the same name, needs no moving.
 func (c *Cluster) Evict(ctx context.Context, name string) error {
 	what := "evict pod " + name
 	p, ok := c.observed.Load().pod(name)
@@ -188,8 +188,8 @@ func (c *Cluster) Evict(ctx context.Context, name string) error {
 		return fmt.Errorf("%s: no such pod was observed", what)
 	}
 	return c.write(ctx, Active, what, func(ctx context.Context) error {
-		// The client would wait and repeat by itself for as long as the server proposes. How long a drain
-		// may take is the loop's to say.
+		// The client would wait and repeat by itself for as long as the server proposes. How long a
+		// drain may take is the loop's to say.
 		err := c.client.PolicyV1().RESTClient().Post().MaxRetries(0).
 			AbsPath("/api/v1").Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("eviction").
 			Body(&policyv1.Eviction{
@@ -200,8 +200,8 @@ func (c *Cluster) Evict(ctx context.Context, name string) error {
 	})
 }
 
-// evicted reads the answer to an eviction. Too many requests is the word for a budget as well as for a
-// server that is busy: only the first names it as the cause.
+// evicted reads the answer to an eviction. Too many requests is the word for a budget as well as
+// for a server that is busy: only the first names it as the cause.
 func evicted(err error) error {
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
@@ -228,8 +228,8 @@ func (c *Cluster) Nodes(context.Context) ([]Node, error) {
 	return words, nil
 }
 
-// RemoveNode deletes the node of a machine that is gone, if it is the one that was observed. A node that is gone
-// already is no error.
+// RemoveNode deletes the node of a machine that is gone, if it is the one that was observed. A node
+// that is gone already is no error.
 func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	return c.write(ctx, Active, "remove node "+name, func(ctx context.Context) error {
 		return removeNode(ctx, c.client, name, c.observed.Load().same)

@@ -24,7 +24,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
-// site is a server that answers what a test tells it to, and writes down what it was asked.
+// site is a server that answers as a test prescribes, and records its requests.
 type site struct {
 	mu     sync.Mutex
 	asked  []string
@@ -258,7 +258,7 @@ func TestAnswersToEvictionsAreRead(t *testing.T) {
 	}
 }
 
-// scaleSite holds one scale, which somebody may change at any moment.
+// scaleSite holds one scale, which another client may change at any moment.
 type scaleSite struct {
 	scale    autoscalingv1.Scale
 	afterGet func(*scaleSite)
@@ -300,7 +300,7 @@ func TestScaleIsWrittenOnlyAsItWasObserved(t *testing.T) {
 	}{
 		{name: "as it was", patched: 1, left: 3},
 		{name: "is so already", before: func(s *scaleSite) { s.scale.Spec.Replicas = 3 }, left: 3},
-		{name: "somebody changed it", before: func(s *scaleSite) { s.scale.Spec.Replicas = 5 }, want: ErrChanged, left: 5},
+		{name: "another client changed it", before: func(s *scaleSite) { s.scale.Spec.Replicas = 5 }, want: ErrChanged, left: 5},
 		{name: "another of the name", before: func(s *scaleSite) { s.scale.UID = "new" }, want: ErrChanged, left: 2},
 		{name: "its status changed meanwhile", during: func(s *scaleSite) { s.afterGet = nil; version(s, "2") }, patched: 1, left: 3},
 		{name: "its replicas changed meanwhile", during: func(s *scaleSite) { s.afterGet = nil; version(s, "2"); s.scale.Spec.Replicas = 9 }, want: ErrChanged, left: 9},
@@ -376,9 +376,9 @@ func TestDrainingMarksWhatIsOursToTakeBack(t *testing.T) {
 		want     string
 	}{
 		{name: "open", draining: true, want: `{"metadata":{"annotations":{"plimsoll.dev/draining":"cordoned"},` + head + `,"spec":{"unschedulable":true}}`},
-		{name: "cordoned by somebody", cordoned: true, draining: true, want: `{"metadata":{"annotations":{"plimsoll.dev/draining":"cordoned-already"},` + head + `,"spec":{"unschedulable":true}}`},
+		{name: "cordoned by another client", cordoned: true, draining: true, want: `{"metadata":{"annotations":{"plimsoll.dev/draining":"cordoned-already"},` + head + `,"spec":{"unschedulable":true}}`},
 		{name: "marked already", mark: "cordoned", cordoned: true, draining: true},
-		{name: "opened by somebody", mark: "cordoned", draining: true, want: `{"metadata":{` + head + `,"spec":{"unschedulable":true}}`},
+		{name: "uncordoned by another client", mark: "cordoned", draining: true, want: `{"metadata":{` + head + `,"spec":{"unschedulable":true}}`},
 		{name: "taken back", mark: "cordoned", cordoned: true, want: `{"metadata":{"annotations":{"plimsoll.dev/draining":null},` + head + `,"spec":{"unschedulable":null}}`},
 		{name: "taken back, their cordon stays", mark: "cordoned-already", cordoned: true, want: `{"metadata":{"annotations":{"plimsoll.dev/draining":null},` + head + `}`},
 		{name: "nothing to take back", cordoned: true},
@@ -471,7 +471,8 @@ func TestAPauseThatIsOverForbidsNoWrite(t *testing.T) {
 	}
 }
 
-// A node that has come under the name of one that was observed is neither cordoned, opened nor deleted in its place.
+// A node that has come under the name of one that was observed is neither cordoned, opened nor
+// deleted in its place.
 func TestAnotherNodeOfTheNameIsLeftAlone(t *testing.T) {
 	for name, do := range map[string]func(context.Context, *Cluster) error{
 		"drain":  func(ctx context.Context, c *Cluster) error { return c.SetDraining(ctx, "n-1", true) },

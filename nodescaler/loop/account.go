@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
-	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -53,7 +52,13 @@ func (a *account) see(book *pricing.Book, machines []nodescaler.Machine, now tim
 
 // charge begins to charge for a machine as it is: running, or kept.
 func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error {
-	from, begin := m.Created, a.ledger.Start
+	by := func(t time.Time) time.Time { // a clock that was put back says when it was made, too
+		if t.After(now) {
+			return now
+		}
+		return t
+	}
+	from, begin := by(m.Created), a.ledger.Start
 	if known { // what was between its last change and now was charged the other way already
 		from = now
 	}
@@ -65,25 +70,14 @@ func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error
 		return begin(m.Name, m.Shape, m.Host, from)
 	}
 	a.kept[m.Name], begin = true, a.ledger.Keep
-	if !known && m.Since.After(from) { // before that it ran, and nobody was there to see it
+	// before that it ran, unobserved
+	if since := by(m.Since); !known && since.After(from) {
 		if err := a.ledger.Start(m.Name, m.Shape, m.Host, from); err != nil {
 			return err
 		}
-		from = m.Since
+		from = since
 	}
 	return begin(m.Name, m.Shape, m.Host, from)
-}
-
-// Reprice lets machines cost what b says from a moment on, which must not be before the last
-// step. What was spent until then stays spent.
-func (r *Runner) Reprice(b *pricing.Book, at time.Time) error {
-	if l := r.account.ledger; l != nil {
-		if err := l.Reprice(b, at); err != nil {
-			return err
-		}
-	}
-	r.Prices = b
-	return nil
 }
 
 // period returns the cost period that now lies in; periods follow each other from the first
@@ -91,34 +85,6 @@ func (r *Runner) Reprice(b *pricing.Book, at time.Time) error {
 func (a *account) period(per time.Duration, now time.Time) (from, to time.Time) {
 	from = a.started.Add(now.Sub(a.started).Truncate(per))
 	return from, from.Add(per)
-}
-
-// cost is what a workload's policy sees of the money.
-func (r *Runner) cost(w *world, wl *podscaler.Workload) podscaler.Cost {
-	if !w.machinesKnown {
-		return podscaler.Cost{Why: "the machines could not be read"}
-	}
-	c := podscaler.Cost{Known: true, Joined: w.joined, Ordered: w.all, Predicted: w.all}
-	if wl.Cost.Count == podscaler.CountPredicted {
-		if r.Predict == nil {
-			return podscaler.Cost{Why: "nothing here can predict what pending replicas will need"}
-		}
-		c.Predicted += r.predict(w)
-	}
-	if wl.Cost.Per > 0 {
-		from, to := r.account.period(wl.Cost.Per, w.snap.Now)
-		c.Spent, c.PeriodLeft = r.account.ledger.Between(from, w.snap.Now), to.Sub(w.snap.Now)
-	}
-	return c
-}
-
-// predict is what the machines will cost that are still needed. It plans for the whole cluster, so it is
-// asked anew only once more pods are to come: workloads that stay as they are leave the answer as it is.
-func (r *Runner) predict(w *world) pricing.Rate {
-	if w.predictedOf != len(w.snap.Future) {
-		w.predicted, w.predictedOf = r.Predict(&w.snap), len(w.snap.Future)
-	}
-	return w.predicted
 }
 
 // rates adds up what the joined machines cost now, and what all do.

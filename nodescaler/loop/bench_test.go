@@ -89,7 +89,8 @@ func BenchmarkOnce1000Nodes30Pods500Pending(b *testing.B) {
 	once(b, podpolicy.Spec{Policy: "hpa"}, podscaler.CostTarget{}, false)
 }
 
-// BenchmarkOnceConstrained is the same where a third of the pods are kept apart by node, or spread over three zones.
+// BenchmarkOnceConstrained is the same where a third of the pods are kept apart by node, or spread
+// over three zones.
 func BenchmarkOnceConstrained(b *testing.B) {
 	once(b, podpolicy.Spec{Policy: "hpa"}, podscaler.CostTarget{}, true)
 }
@@ -139,15 +140,17 @@ func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget, constr
 		b.Fatal(err)
 	}
 	r := &loop.Runner{
-		Cluster: s, Machines: s, Signals: s, Journal: s, Pools: pools, Nodes: nodes, Prices: pricing.DefaultBook(), DryRun: true,
-		Predict: nodepolicy.Predict,
+		Ports:   loop.Ports{Cluster: s, Machines: s, Signals: s},
+		Intent:  loop.Intent{Pools: pools, Prices: pricing.DefaultBook(), DryRun: true},
+		Memory:  loop.Memory{Nodes: nodes},
+		Journal: s,
 	}
 	for i := range 100 {
 		pods, err := podpolicy.New(policy)
 		if err != nil {
 			b.Fatal(err)
 		}
-		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{
+		r.Workloads = append(r.Workloads, loop.Scaled(podscaler.Workload{
 			Name: fmt.Sprintf("shop/service-%02d", i), Min: 1, Max: 1000, Pod: pricing.Resources{CPU: 500, Memory: pricing.GiB},
 			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute}, Cost: cost,
 		}, pods))

@@ -9,33 +9,35 @@ import (
 
 // Why no machine is planned for replicas that a workload asks for and that are not there as pods.
 const (
-	CodeReplicaFailure     = "ReplicaFailure"     // its controller says that it cannot create pods
-	CodeReplicasNotCreated = "ReplicasNotCreated" // pods have not come in time, for a reason that is not known
+	CodeReplicaFailure = "ReplicaFailure" // its controller says that it cannot create pods
+	// pods have not come in time, for a reason that is not known
+	CodeReplicasNotCreated = "ReplicasNotCreated"
 )
 
 const (
 	// gapGrace is how long replicas are expected to become pods. A controller creates hundreds in
-	// that time; what has not come by then is refused by a quota, a webhook or a security policy, and
-	// may never come. Pods that come later are seen as pods that wait, some seconds after they could
-	// have been foreseen.
+	// that time; what has not come by then is refused by a quota, a webhook or a security policy,
+	// and may never come. Pods that come later are seen as pods that wait, some seconds after they
+	// could have been foreseen.
 	gapGrace = 3 * time.Minute
-	// gapPrompt is how soon pods come where nothing is in the way. A namespace has credit for later
-	// ones: lateMost, which lasts for four workloads whose pods never come. It gets back a minute in
-	// lateFades minutes: what one such workload takes in nearly four hours. Machines that were bought
-	// in vain go within half an hour.
+	// gapPrompt is how soon pods come where nothing is in the way. A namespace has credit for
+	// later ones: lateMost, which lasts for four workloads whose pods never come. It gets back a
+	// minute in lateFades minutes: what one such workload takes in nearly four hours. Machines
+	// that were bought in vain go within half an hour.
 	gapPrompt = 20 * time.Second
 	lateMost  = 10 * time.Minute
 	lateFades = 80
-	// gapLook is how far looks at what came are apart at least. Every pod that waits wakes the loop:
-	// without it, two pods that hurry from workload to workload would be those that each promised.
+	// gapLook is how far looks at what came are apart at least. Every pod that waits wakes the
+	// loop: without it, two pods that hurry from workload to workload would be those that each
+	// promised.
 	gapLook = 5 * time.Second
 )
 
 // gaps are the workloads that ask for more replicas than they have pods, or did of late, and for
-// how long their namespaces had such whose pods were late. No matter what a tenant writes, each gap that
-// machines are bought for either closes, by pods that are there at once, or is late, and uses up what
-// its namespace has. A restart forgets that. Gaps that are there at the first look at a workload are
-// not bought for at all: they may be old.
+// how long their namespaces had such whose pods were late. No matter what a tenant writes, each
+// gap that machines are bought for either closes, by pods that are there at once, or is late, and
+// uses up what its namespace has. A restart forgets that. Gaps that are there at the first look at
+// a workload are not bought for at all: they may be old.
 type gaps struct {
 	of   map[string]*gap
 	late map[string]time.Duration // by namespace
@@ -43,8 +45,9 @@ type gaps struct {
 	at   time.Time                // of the last look at what came
 }
 
-// gap closes when as many pods are there at once as were asked for at most. Asking for fewer does not
-// close it: who asks for many for a moment, again and again, would else have machines all the time.
+// gap closes when as many pods are there at once as were asked for at most. Asking for fewer does
+// not close it: who asks for many for a moment, again and again, would else have machines all the
+// time.
 type gap struct {
 	since      time.Time // since when pods are expected; those that come put it off by their share
 	want, most int       // the most replicas that were asked for, and the most pods that were there

@@ -12,8 +12,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// A look is what a workload asks for and has, some time after the look before. Whether the rest counts is what
-// machines are bought by.
+// A look is what a workload asks for and has, some time after the look before. Whether the rest
+// counts is what machines are bought by.
 type look struct {
 	after       time.Duration
 	asked, pods int
@@ -108,15 +108,16 @@ func TestANamespaceIsLateForABoundedTime(t *testing.T) {
 	expect(t, "gaps and namespaces that are remembered", [2]int{}, [2]int{len(g.of), len(g.late)})
 }
 
-// mob is a namespace that may have a few pods at once. Its workloads ask for any numbers, come and go, and have the
-// pods in any turns. Beside it is a workload whose pods come within 20 seconds.
+// mob is a namespace that may have a few pods at once. Its workloads ask for any numbers, come and
+// go, and have the pods in any turns. Beside it is a workload whose pods come within 20 seconds.
 type mob struct {
 	*rand.Rand
 	asked, pods map[string]int
 	names       []string
 	quota       int
 	apart       int // seconds between two looks, at most
-	edits, idle int // one look in so many changes what is asked for; for so many seconds nothing is, at times
+	// one look in so many changes what is asked for; for so many seconds nothing is, at times
+	edits, idle int
 	at, quiet   time.Duration
 	changed     time.Duration // when the honest workload last asked for another number
 	slow        time.Duration // how long its pods take
@@ -167,8 +168,9 @@ func (m *mob) pass() (after time.Duration) {
 	return after
 }
 
-// Capacity that is asked for beyond a few times the pods that there may be, and lasts for twenty minutes from then, is
-// there for a small part of the time. Another namespace gets all it asks for.
+// Capacity that is asked for beyond a few times the pods that there may be, and lasts for twenty
+// minutes from then, is there for a small part of the time. Another namespace gets all it asks
+// for.
 func TestCapacityThatNoPodUsesIsThereForASmallPartOfTheTime(t *testing.T) {
 	const lasts, long = 20 * time.Minute, 12 * time.Hour
 	rapid.Check(t, func(t *rapid.T) {
@@ -210,7 +212,7 @@ func TestFailingAndHeldWorkloadsAreNotPlannedFor(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		failing map[string]string
-		holds   Holds
+		holds   holds
 		at      time.Duration
 		want    int
 		code    string
@@ -218,10 +220,10 @@ func TestFailingAndHeldWorkloadsAreNotPlannedFor(t *testing.T) {
 		{name: "at once", want: 498},
 		{name: "after minutes", at: 5 * time.Minute, code: CodeReplicasNotCreated},
 		{name: "its controller says why", failing: map[string]string{"shop/web": "FailedCreate: exceeded quota"}, code: CodeReplicaFailure},
-		{name: "in mode Recommend", holds: Holds{Workloads: held}},
-		{name: "in mode Recommend after minutes", holds: Holds{Workloads: held}, at: 5 * time.Minute, code: CodeReplicasNotCreated},
-		{name: "beside pools that are held, nothing comes of it", holds: Holds{held, pools}, want: 498},
-		{name: "beside them after minutes", holds: Holds{held, pools}, at: 5 * time.Minute, code: CodeReplicasNotCreated},
+		{name: "in mode Recommend", holds: holds{Workloads: held}},
+		{name: "in mode Recommend after minutes", holds: holds{Workloads: held}, at: 5 * time.Minute, code: CodeReplicasNotCreated},
+		{name: "beside pools that are held, nothing comes of it", holds: holds{Workloads: held, Pools: pools}, want: 498},
+		{name: "beside them after minutes", holds: holds{Workloads: held, Pools: pools}, at: 5 * time.Minute, code: CodeReplicasNotCreated},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, future := newHouse(), 0
@@ -232,8 +234,8 @@ func TestFailingAndHeldWorkloadsAreNotPlannedFor(t *testing.T) {
 				}
 				return nodescaler.Plan{}
 			}))
-			r.Scalers[0].Workload().Max = 1000
-			r.Holds = c.holds
+			r.Workloads[0].Max = 1000
+			c.holds.put(r)
 			steps(t, r, 2)
 			h.state.Replicas["shop/web"], h.state.Failing = 500, c.failing
 			var s Step
@@ -253,12 +255,12 @@ func TestFailingAndHeldWorkloadsAreNotPlannedFor(t *testing.T) {
 // What is only said to be done is planned for however long it is not.
 func TestDecisionsThatAreNotWrittenAreNotLate(t *testing.T) {
 	for name, c := range map[string]struct {
-		holds  Holds
+		holds  holds
 		dryRun bool
 		want   int
 	}{
 		"in a dry run":              {dryRun: true, want: 4},
-		"where all is held":         {holds: Holds{map[string]nodescaler.Reason{"shop/web": why[0]}, map[string]nodescaler.Reason{"worker": why[0]}}, want: 4},
+		"where all is held":         {holds: holds{Workloads: map[string]nodescaler.Reason{"shop/web": why[0]}, Pools: map[string]nodescaler.Reason{"worker": why[0]}}, want: 4},
 		"where they are taken back": {},
 	} {
 		h, future := newHouse(), 0
@@ -269,7 +271,8 @@ func TestDecisionsThatAreNotWrittenAreNotLate(t *testing.T) {
 			}
 			return nodescaler.Plan{}
 		}))
-		r.Holds, r.DryRun = c.holds, c.dryRun
+		c.holds.put(r)
+		r.DryRun = c.dryRun
 		for i := range 100 {
 			h.state.Replicas["shop/web"] = 2
 			if _, err := r.Once(t.Context(), t0.Add(time.Duration(i)*15*time.Second)); err != nil {
@@ -280,8 +283,8 @@ func TestDecisionsThatAreNotWrittenAreNotLate(t *testing.T) {
 	}
 }
 
-// A gap of which the controller says from its beginning that no pods can be created was never bought for: it is not
-// late, and counts once the controller says no more.
+// A gap of which the controller says from its beginning that no pods can be created was never
+// bought for: it is not late, and counts once the controller says no more.
 func TestGapsThatFailFromTheBeginningAreNotLate(t *testing.T) {
 	var g gaps
 	says, asked, pods := map[string]string{"shop/web": "exceeded quota"}, map[string]int{"shop/web": 0}, map[string]int{}
@@ -315,7 +318,7 @@ func TestARestartExpectsNothingOfOldGaps(t *testing.T) {
 			}
 			return nodescaler.Plan{}
 		}))
-		r.Scalers[0].Workload().Max = 1000
+		r.Workloads[0].Max = 1000
 		steps(t, r, 5)
 	}
 }
@@ -326,7 +329,7 @@ func TestReplicasThatNeverComeTakeNoPlaces(t *testing.T) {
 	h.state.Replicas["shop/aaa"] = 1_000_000
 	r := h.runner(bidder{9}, nil)
 	r.Pools[0].Max = 2
-	r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: "shop/aaa", Min: 1, Max: 1_000_000, Pod: h.pod("", "").Requests}, keep{}))
+	r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{Name: "shop/aaa", Min: 1, Max: 1_000_000, Pod: h.pod("", "").Requests}, keep{}))
 	s := steps(t, r, 2)
 	if got := s.Workloads[0].Decision.To; got != 6 {
 		t.Errorf("decided on %d replicas, want all 6 that there is room for: %s", got, fmt.Sprint(s.Workloads))

@@ -21,17 +21,17 @@ func (b bidder) Desired(v *podscaler.View) podscaler.Recommendation {
 	return podscaler.Recommendation{Known: true, Replicas: min(b.want, v.Room.Places.Most), Ahead: b.want, Reasons: why}
 }
 
-// Two of the three places of the node are taken. What may be counted on beyond them follows from whose the
-// pools are.
+// Two of the three places of the node are taken. What may be counted on beyond them follows from
+// whose the pools are.
 func TestReplicasCountOnMachinesThatOthersOrder(t *testing.T) {
 	worker := nodescaler.Pool{Name: "worker", Shapes: []pricing.Shape{small}, Max: 2, Reserved: pricing.Resources{CPU: 200}}
 	for name, c := range map[string]struct {
 		pools, offered []nodescaler.Pool
 		want           int
 	}{
-		"ours":                        {pools: []nodescaler.Pool{worker}, want: 6},
-		"cluster-autoscaler's":        {offered: []nodescaler.Pool{worker}, want: 6},
-		"nobody's that is known here": {want: 9},
+		"ours":                 {pools: []nodescaler.Pool{worker}, want: 6},
+		"cluster-autoscaler's": {offered: []nodescaler.Pool{worker}, want: 6},
+		"of an unknown owner":  {want: 9},
 	} {
 		h := newHouse()
 		r := h.runner(bidder{9}, nil)
@@ -46,8 +46,8 @@ func TestReplicasCountOnMachinesThatOthersOrder(t *testing.T) {
 	}
 }
 
-// Replicas that are only recommended take no place from those that are created, but for those that are pods
-// already; what they would get is worked out all the same.
+// Replicas that are only recommended take no place from those that are created, but for those that
+// are pods already; what they would get is worked out all the same.
 func TestRecommendationsTakeNoPlaces(t *testing.T) {
 	for name, c := range map[string]struct {
 		held []string
@@ -63,13 +63,15 @@ func TestRecommendationsTakeNoPlaces(t *testing.T) {
 		api.Workload = "shop/api"
 		h.state.Pods = append(h.state.Pods, api)
 		r := h.runner(bidder{6}, nil)
-		r.Pools[0].Max, r.Holds.Workloads = 2, map[string]nodescaler.Reason{}
+		r.Pools[0].Max = 2
+		held := holds{Workloads: map[string]nodescaler.Reason{}}
 		for _, name := range c.held {
-			r.Holds.Workloads[name] = why[0]
+			held.Workloads[name] = why[0]
 		}
-		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{
+		r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{
 			Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600, Memory: pricing.GB},
 		}, bidder{9}))
+		held.put(r)
 		s := steps(t, r, 2)
 		if got := [2]int{s.Workloads[0].Decision.To, s.Workloads[1].Decision.To}; got != c.want {
 			t.Errorf("%s: decided on %v, want %v", name, got, c.want)
@@ -82,14 +84,14 @@ func TestAWorkloadThatIsNotThereTakesNoPlaces(t *testing.T) {
 	h := newHouse()
 	web := &shy{want: 2}
 	r := h.runner(web, nil)
-	r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: "shop/gone", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600, Memory: pricing.GB}}, replicas(20)))
+	r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{Name: "shop/gone", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600, Memory: pricing.GB}}, replicas(20)))
 	steps(t, r, 2)
 	if web.places.Coming != 3 {
 		t.Errorf("there are %d places, want the 3 of the node", web.places.Coming)
 	}
 }
 
-// shy bids for less than it may have, and remembers what places it was told of.
+// shy bids for less than it may have, and remembers the places that it was offered.
 type shy struct {
 	want   int
 	places podscaler.Places
@@ -136,13 +138,13 @@ func TestWhatIsHandedOffIsNotPlannedForTwice(t *testing.T) {
 	}
 }
 
-// Nobody's replicas are touched where only machines are decided on, whatever the node policy would like.
+// No replicas are changed where only machines are decided on, for any node policy.
 func TestNodesOnlyTouchesNoWorkload(t *testing.T) {
 	h := newHouse()
 	r := h.runner(nil, emptying{actions(order("x"))})
-	r.Scalers = nil
+	r.Workloads = nil
 	steps(t, r, 1)
-	h.state.Replicas["shop/web"] = 1 // as somebody else says
+	h.state.Replicas["shop/web"] = 1 // as another autoscaler says
 	steps(t, r, 2)
 	if diff := cmp.Diff([]string{"create x"}, h.done); diff != "" {
 		t.Errorf("done, -want +got:\n%s", diff)

@@ -88,38 +88,60 @@ func TestReplicasOnTheirWayStayFuture(t *testing.T) {
 		future = append(future, n)
 		return nodescaler.Plan{}
 	}))
-	r.Scalers[0].Workload().RunPeriod = 20 * time.Second
+	r.Workloads[0].RunPeriod = 20 * time.Second
 	steps(t, r, 6)
 	if slices.Contains(future[slices.Index(future, 5):], 0) {
 		t.Errorf("future pods %v: replicas that were decided on were forgotten", future)
 	}
 }
 
-// One replica's claim may be lost: that is no reason to expect of others that they go nowhere.
-func TestAnotherReplicaIsLikeOneThatGoesSomewhere(t *testing.T) {
+// A clock that was put back makes machines that were made in its future. They are charged for from
+// now on.
+func TestMachinesThatAreMadeLaterByAClockThatWasPutBackAreCharged(t *testing.T) {
+	for _, phase := range []nodescaler.Phase{nodescaler.Joined, nodescaler.Spare} {
+		h := newHouse()
+		m := &h.machines.Machines[0]
+		m.Created, m.Since, m.Phase = t0.Add(time.Hour), t0.Add(2*time.Hour), phase
+		r := h.runner(replicas(2), nil)
+		s := steps(t, r, 2)
+		expect(t, "problems", 0, len(s.Problems))
+		h.machines.Machines = nil
+		s = steps(t, r, 1)
+		expect(t, "problems once it is gone", 0, len(s.Problems))
+	}
+}
+
+// One replica's claim may be lost, or in another zone: that is no reason to expect the same of
+// those of others.
+func TestAnotherReplicaIsLikeTheFirstButForItsClaims(t *testing.T) {
 	wl := &podscaler.Workload{Name: "shop/db"}
 	lost := map[string]string{nodescaler.SelectNowhere: "a node with the volume of claim db-0, whose volume is gone"}
+	zone := func(is string) []nodescaler.Affinity {
+		return []nodescaler.Affinity{{{{Key: "zone", Operator: nodescaler.In, Values: []string{is}}}}}
+	}
 	for _, c := range []struct {
 		name    string
 		pods    []nodescaler.Pod
 		cpu     pricing.MilliCPU
 		nowhere bool
+		volumes []nodescaler.Affinity
 	}{
 		{name: "none"},
 		{name: "one that goes nowhere", pods: []nodescaler.Pod{{Selector: lost, Requests: pricing.Resources{CPU: 1}}}, cpu: 1, nowhere: true},
-		{name: "the second of three", cpu: 2, pods: []nodescaler.Pod{
-			{Selector: lost, Requests: pricing.Resources{CPU: 1}}, {Requests: pricing.Resources{CPU: 2}}, {Requests: pricing.Resources{CPU: 3}},
+		{name: "the first that stays", cpu: 2, pods: []nodescaler.Pod{
+			{Pod: podscaler.Pod{Terminating: true}, Requests: pricing.Resources{CPU: 1}}, {Requests: pricing.Resources{CPU: 2}}, {Requests: pricing.Resources{CPU: 3}},
 		}},
-		{name: "that leaves", cpu: 1, nowhere: true, pods: []nodescaler.Pod{
-			{Selector: lost, Requests: pricing.Resources{CPU: 1}}, {Pod: podscaler.Pod{Terminating: true}, Requests: pricing.Resources{CPU: 2}},
-		}},
+		{name: "one with a claim of its own that is lost", pods: []nodescaler.Pod{{Selector: lost, Another: &nodescaler.Claims{}}}},
+		{name: "one with a claim that only one may have", pods: []nodescaler.Pod{{Another: &nodescaler.Claims{Selector: lost}}}, nowhere: true},
+		{name: "one with a claim that it shares", pods: []nodescaler.Pod{{Volumes: zone("a")}}, volumes: zone("a")},
+		{name: "one with a claim of its own in a zone", pods: []nodescaler.Pod{{Volumes: zone("a"), Another: &nodescaler.Claims{Volumes: zone("b")}}}, volumes: zone("b")},
 	} {
-		w := &world{snap: nodescaler.Snapshot{Pods: c.pods}, byWorkload: map[string][]int{}}
+		w := &decider{snap: nodescaler.Snapshot{Pods: c.pods}, byWorkload: map[string][]int{}}
 		for i := range c.pods {
 			w.byWorkload[wl.Name] = append(w.byWorkload[wl.Name], i)
 		}
-		if p := w.like(wl); p.Requests.CPU != c.cpu || p.Nowhere() != c.nowhere {
-			t.Errorf("%s: %v, nowhere %v", c.name, p.Requests, p.Nowhere())
+		if p := w.like(wl); p.Requests.CPU != c.cpu || p.Nowhere() != c.nowhere || !cmp.Equal(p.Volumes, c.volumes) {
+			t.Errorf("%s: %v, nowhere %v, volumes %v", c.name, p.Requests, p.Nowhere(), p.Volumes)
 		}
 	}
 }

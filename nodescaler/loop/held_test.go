@@ -36,12 +36,11 @@ func TestPoliciesAreToldOfHoldsUnlessAllPoolsAreHeld(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newHouse().runner(replicas(2), nil)
 			r.Pools = []nodescaler.Pool{{Name: "aa", Shapes: []pricing.Shape{small}, Max: 4}, {Name: "bb", Shapes: []pricing.Shape{small}, Max: 4}}
-			r.Holds.Pools, r.HoldsUp, r.HoldsDown = c.all, c.up, c.down
+			holds{Pools: c.all, up: c.up, down: c.down}.put(r)
 			for i, p := range seen(t, r) {
 				expect(t, p.Name+" is held up", c.heldUp[i], p.HeldUp != nil)
 				expect(t, p.Name+" is held down", c.heldDn[i], p.HeldDown != nil)
 			}
-			expect(t, "what the owner has set", nodescaler.Pool{}.HeldUp, r.Pools[0].HeldUp)
 		})
 	}
 }
@@ -50,7 +49,7 @@ func TestPoliciesAreToldOfHoldsUnlessAllPoolsAreHeld(t *testing.T) {
 func TestOrdersOfAPoolThatIsNearlyReadyAreLeftToALaterStep(t *testing.T) {
 	h := newHouse()
 	r := h.runner(replicas(2), actions(order("b")))
-	r.Soon = map[string]nodescaler.Reason{"worker": why[0]}
+	h.machines.Soon = map[string]nodescaler.Reason{"worker": why[0]}
 	s := steps(t, r, 2)
 	expect(t, "done", []string(nil), h.done)
 	if len(s.Plan.Actions) != 1 || s.Plan.Actions[0].Kind != nodescaler.Buy || s.Outcomes[0].Held == nil {

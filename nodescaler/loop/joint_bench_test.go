@@ -16,7 +16,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// busy is a large cluster of whose workloads some, one in so many, have twice as much to do as they can.
+// busy is a large cluster of whose workloads some, one in so many, have twice as much to do as
+// they can.
 type busy struct {
 	*still
 	oneIn int
@@ -34,11 +35,12 @@ func (b busy) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (pods
 	}, nil
 }
 
-// crowded is 100 workloads of 60 pods each on 200 nodes, with prices by host, a limit, and policy joint for
-// pods and machines.
+// crowded is 100 workloads of 60 pods each on 200 nodes, with prices by host, a limit, and policy
+// joint for pods and machines.
 func crowded(b *testing.B, now time.Time, oneIn int) *loop.Runner {
 	s, pools := large(now)
-	// Copies, for the collector would else look at 25,000 pods in every step that are none of this cluster's.
+	// Copies, for the collector would else look at 25,000 pods in every step that are none of this
+	// cluster's.
 	s.machines.Machines, s.cluster.Nodes = slices.Clone(s.machines.Machines[:200]), slices.Clone(s.cluster.Nodes[:200])
 	s.cluster.Pods = slices.Clone(s.cluster.Pods[:6000])
 	for w := range s.cluster.Replicas {
@@ -58,13 +60,18 @@ func crowded(b *testing.B, now time.Time, oneIn int) *loop.Runner {
 		b.Fatal(err)
 	}
 	in := busy{s, oneIn}
-	r := &loop.Runner{Cluster: in, Machines: in, Signals: in, Journal: in, Pools: pools, Nodes: nodes, Prices: book, DryRun: true, Limit: 20_000e9}
+	r := &loop.Runner{
+		Ports:   loop.Ports{Cluster: in, Machines: in, Signals: in},
+		Intent:  loop.Intent{Pools: pools, Prices: book, DryRun: true, Limit: 20_000e9},
+		Memory:  loop.Memory{Nodes: nodes},
+		Journal: in,
+	}
 	for i := range 100 {
 		pods, err := podpolicy.New(podpolicy.Spec{Policy: "Joint"})
 		if err != nil {
 			b.Fatal(err)
 		}
-		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{
+		r.Workloads = append(r.Workloads, loop.Scaled(podscaler.Workload{
 			Name: fmt.Sprintf("shop/service-%02d", i), Min: 1, Max: 1000, Pod: pricing.Resources{CPU: 500, Memory: pricing.GiB},
 			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
 		}, pods))
@@ -72,10 +79,10 @@ func crowded(b *testing.B, now time.Time, oneIn int) *loop.Runner {
 	return r
 }
 
-// BenchmarkJoint100Workloads200Nodes is a step in which 100 workloads learn, forecast, and bid for the room of
-// 200 nodes and of what may be bought, at prices by host and under a limit, and the joint policy plans for
-// them all: with five of them short of replicas, and with fifty, for which thousands of pods have to be placed
-// and machines bought until the limit is reached.
+// BenchmarkJoint100Workloads200Nodes is a step in which 100 workloads learn, forecast, and bid for
+// the room of 200 nodes and of what may be bought, at prices by host and under a limit, and the
+// joint policy plans for them all: with five of them short of replicas, and with fifty, for which
+// thousands of pods have to be placed and machines bought until the limit is reached.
 func BenchmarkJoint100Workloads200Nodes(b *testing.B) {
 	b.Run("5 grow", func(b *testing.B) { decide(b, 20) })
 	b.Run("50 grow", func(b *testing.B) { decide(b, 2) })

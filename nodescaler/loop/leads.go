@@ -6,19 +6,21 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// leads are how long machines and replicas have taken to come. A restart forgets them, and then they
-// are not known until some have come again.
+// leads are how long machines and replicas have taken to come. A restart forgets them, and then
+// they are not known until some have come again.
 type leads struct {
 	machines, pods nodescaler.Recent
-	// coming are the machines that are no nodes yet, by when they were ordered; created the pods by when they
-	// were, and zero if how long they take says nothing: they waited for a node, or have been ready before.
+	// coming are the machines that are no nodes yet, by when they were ordered; created the pods
+	// by when they were, and zero if how long they take says nothing: they waited for a node, or
+	// have been ready before.
 	coming, created map[string]time.Time
-	// joined are the machines that have been nodes: one that is none for a while, as when its host was away, is no new one.
+	// joined are the machines that have been nodes: one that is none for a while, as when its host
+	// was away, is no new one.
 	joined map[string]bool
 }
 
-// see takes in what has come since the step before. Pods that are there at the first sight were not seen to
-// come: one that is not ready then may have been for days.
+// see takes in what has come since the step before. Pods that are there at the first sight were
+// not seen to come: one that is not ready then may have been for days.
 func (l *leads) see(s *nodescaler.Snapshot, machinesKnown bool) {
 	if machinesKnown {
 		l.seeMachines(s)
@@ -72,7 +74,8 @@ func (l *leads) seeMachines(s *nodescaler.Snapshot) {
 	l.coming, l.joined = map[string]time.Time{}, map[string]bool{}
 	for i := range s.Machines {
 		m := &s.Machines[i]
-		if !m.Woken.IsZero() { // it came from being a spare, which says nothing of one that is ordered
+		// it came from being a spare, which says nothing of one that is ordered
+		if !m.Woken.IsZero() {
 			continue
 		}
 		since, known := was[m.Name]

@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
-// How long a pod takes to come is known of those that were seen to, once. One whose readiness comes and goes
-// has not come anew, however old it is.
+// How long a pod takes to come is known of those that were seen to, once. One whose readiness
+// comes and goes has not come anew, however old it is.
 func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
 	type look struct {
 		after  time.Duration
@@ -28,7 +28,7 @@ func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
 			{time.Minute, false, false}, {90 * time.Second, true, false}, {5 * time.Hour, false, false}, {5*time.Hour + time.Minute, true, false},
 		}, nodescaler.Recent{30 * time.Second}},
 		{"one that was ready when it was first seen", 0, []look{{0, true, false}, {5 * time.Hour, false, false}, {6 * time.Hour, true, false}}, nil},
-		{"one that was there before anybody looked", -5 * time.Hour, []look{{0, false, false}, {time.Minute, true, false}}, nil},
+		{"one that was there before the first look", -5 * time.Hour, []look{{0, false, false}, {time.Minute, true, false}}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var l leads
@@ -46,7 +46,8 @@ func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
 	}
 }
 
-// A machine that is none for a while has not been ordered anew, and one that the clock has jumped for came sooner than it says.
+// A machine that is none for a while has not been ordered anew, and one that the clock has jumped
+// for came sooner than it says.
 func TestMachinesThatBootAgainTellNoLead(t *testing.T) {
 	type look struct {
 		after time.Duration

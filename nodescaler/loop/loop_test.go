@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,7 +99,7 @@ func (h *house) Read(context.Context, *podscaler.Workload, time.Time) (podscaler
 	return podscaler.Window{Latency: podscaler.Known(0.5)}, h.broken["read"]
 }
 
-// The policies of these tests say what they are told to.
+// The policies of these tests say what the test says.
 type podsSay func(*podscaler.View) podscaler.Recommendation
 
 func (f podsSay) Desired(v *podscaler.View) podscaler.Recommendation { return f(v) }
@@ -141,12 +140,33 @@ func (h *house) hosts(n int) *house {
 
 func (h *house) runner(pods podscaler.Policy, nodes nodescaler.Policy) *Runner {
 	return &Runner{
-		Cluster: h, Machines: h, Signals: h, Nodes: nodes, Prices: pricing.DefaultBook(),
-		Pools: []nodescaler.Pool{{Name: "worker", Shapes: []pricing.Shape{small}, Max: 8, Reserved: pricing.Resources{CPU: 200}}},
-		Scalers: []*podscaler.Scaler{podscaler.NewScaler(podscaler.Workload{
+		Ports: Ports{Cluster: h, Machines: h, Signals: h},
+		Intent: Intent{Prices: pricing.DefaultBook(), Pools: []nodescaler.Pool{{Name: "worker", Shapes: []pricing.Shape{small}, Max: 8, Reserved: pricing.Resources{CPU: 200}}}, Workloads: []Workload{Scaled(podscaler.Workload{
 			Name: "shop/web", Min: 1, Max: 20,
 			Cost: podscaler.CostTarget{Target: 40 * pricing.Unit, Per: 30 * time.Minute},
-		}, pods)},
+		}, pods)}},
+		Memory: Memory{Nodes: nodes},
+	}
+}
+
+// holds are the workloads and pools that nothing is done to, and the pools that are held one way.
+type holds struct{ Workloads, Pools, up, down map[string]nodescaler.Reason }
+
+func (h holds) put(r *Runner) {
+	get := func(name string, of ...map[string]nodescaler.Reason) *nodescaler.Reason {
+		for _, by := range of {
+			if why, held := by[name]; held {
+				return &why
+			}
+		}
+		return nil
+	}
+	for i := range r.Workloads {
+		r.Workloads[i].Held = get(r.Workloads[i].Name, h.Workloads)
+	}
+	for i := range r.Pools {
+		p := &r.Pools[i]
+		p.HeldUp, p.HeldDown = get(p.Name, h.Pools, h.up), get(p.Name, h.Pools, h.down)
 	}
 }
 
@@ -209,15 +229,15 @@ func TestWhatIsHeldIsDecidedForAndLeftAsItIs(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		holds  Holds
+		holds  holds
 		done   []string
 		future int // replicas that machines are planned for and that are no pods yet
 	}{
 		{name: "nothing", done: []string{"scale shop/web to 5", "create b"}, future: 3},
-		{name: "the workload: no machine is planned for replicas that nobody creates", holds: Holds{Workloads: hold("shop/web")}, done: []string{"create b"}},
-		{name: "the pool", holds: Holds{Pools: hold("worker")}, done: []string{"scale shop/web to 5"}, future: 3},
-		{name: "both: what the recommended replicas would need", holds: Holds{hold("shop/web"), hold("worker")}, future: 3},
-		{name: "others", holds: Holds{hold("shop/api"), hold("spare")}, done: []string{"scale shop/web to 5", "create b"}, future: 3},
+		{name: "the workload: no machine is planned for replicas that are not created", holds: holds{Workloads: hold("shop/web")}, done: []string{"create b"}},
+		{name: "the pool", holds: holds{Pools: hold("worker")}, done: []string{"scale shop/web to 5"}, future: 3},
+		{name: "both: what the recommended replicas would need", holds: holds{Workloads: hold("shop/web"), Pools: hold("worker")}, future: 3},
+		{name: "others", holds: holds{Workloads: hold("shop/api"), Pools: hold("spare")}, done: []string{"scale shop/web to 5", "create b"}, future: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, future := newHouse(), 0
@@ -228,7 +248,7 @@ func TestWhatIsHeldIsDecidedForAndLeftAsItIs(t *testing.T) {
 				}
 				return plan(s)
 			}))
-			r.Holds = c.holds
+			c.holds.put(r)
 			s := steps(t, r, 2)
 			expect(t, "done", c.done, h.done)
 			expect(t, "replicas planned for", c.future, future)
@@ -251,7 +271,7 @@ func TestWhatIsHeldOneWayGoesTheOther(t *testing.T) {
 		pause    podscaler.Pause
 		want, to int
 		done     []string
-		plan     int // actions that are told of, done or not
+		plan     int // actions in the record, done or not
 	}{
 		{name: "up, to more", up: held, pause: up, want: 5, to: 2, done: []string{"delete worker-z"}, plan: 1},
 		{name: "up, to fewer", up: held, pause: up, want: 1, to: 1, done: []string{"scale shop/web to 1", "delete worker-z"}, plan: 1},
@@ -264,7 +284,8 @@ func TestWhatIsHeldOneWayGoesTheOther(t *testing.T) {
 			h := newHouse()
 			h.machines.Machines = append(h.machines.Machines, nodescaler.Machine{Name: "worker-z", Order: "z", Pool: "worker", Shape: small, Host: "pve1", Phase: nodescaler.Failed})
 			r := h.runner(replicas(c.want), actions(order("b"), back))
-			r.HoldsUp, r.HoldsDown, r.Pauses = c.up, c.down, map[string]podscaler.Pause{"shop/web": c.pause}
+			holds{up: c.up, down: c.down}.put(r)
+			r.Workloads[0].Pause = c.pause
 			s := steps(t, r, 2)
 			expect(t, "done", c.done, h.done)
 			if s.Workloads[0].Decision.To != c.to || len(s.Plan.Actions) != c.plan {
@@ -285,14 +306,15 @@ func TestPodsThatAreBeingReplacedAreNotShrunk(t *testing.T) {
 	}
 }
 
-// Replicas of 0 are somebody's wish to pause the workload, unless its status says that we made them so.
+// Replicas of 0 are an administrator's wish to pause the workload, unless its status says that we
+// made them so.
 func TestStatusSaysWhoScaledToZero(t *testing.T) {
 	for ours, want := range map[bool][]string{false: nil, true: {"scale shop/web to 5"}} {
 		h := newHouse()
 		h.state.Replicas["shop/web"], h.state.Pods = 0, nil
 		r := h.runner(replicas(5), nil)
-		r.Scalers[0].Workload().Min = 0
-		r.ScaledToZero = map[string]bool{"shop/web": ours}
+		r.Workloads[0].Min = 0
+		r.Workloads[0].ScaledToZero = ours
 		steps(t, r, 2)
 		expect(t, "done", want, h.done)
 	}
@@ -303,7 +325,7 @@ func TestANewScalerOnlyLooks(t *testing.T) {
 	r := h.runner(replicas(5), actions())
 	steps(t, r, 2)
 	h.done, h.state.Replicas["shop/api"] = nil, 4
-	r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20}, replicas(2)))
+	r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20}, replicas(2)))
 	steps(t, r, 1)
 	expect(t, "done at its first step", []string(nil), h.done)
 	steps(t, r, 1)
@@ -346,7 +368,8 @@ func TestUnreadableSignalsReachThePolicyAsUnknown(t *testing.T) {
 	}
 }
 
-// What is unknown is left out, and nothing is not: a workload without errors differs from one that nobody knows of.
+// What is unknown is left out, and nothing is not: a workload without errors differs from one that
+// is unknown.
 func TestRecordShowsWhatIsKnownOfTheInputs(t *testing.T) {
 	wl := &podscaler.Workload{SLO: podscaler.SLO{Target: 300 * time.Millisecond}}
 	for _, c := range []struct {
@@ -477,20 +500,14 @@ func TestCostCountsWhatItSays(t *testing.T) {
 	}, nodescaler.Machine{Name: "worker-c", Order: "c", Pool: "worker", Shape: small, Host: "pve1", Phase: nodescaler.Ordered, Since: t0})
 	waits := h.pod("web-3", "")
 	waits.Requests.CPU, waits.Phase, waits.Ready, waits.Unschedulable = 1500, podscaler.Pending, false, true
-	h.state.Pods = append(h.state.Pods, waits)
+	h.state.Pods = append(h.state.Pods, waits) // the machines on their way carry it
 	var got podscaler.Cost
 	pods := podsSay(func(v *podscaler.View) podscaler.Recommendation {
 		got = v.Cost
 		return podscaler.Recommendation{}
 	})
 	r := h.runner(pods, nil)
-	r.Scalers[0].Workload().Cost.Count = podscaler.CountPredicted
-	r.Predict = func(s *nodescaler.Snapshot) pricing.Rate {
-		if len(s.Machines) != 3 || !s.Pods[2].Unschedulable {
-			t.Errorf("asked to predict from %d machines and pods %+v", len(s.Machines), s.Pods)
-		}
-		return 7
-	}
+	r.Workloads[0].Cost.Count = podscaler.CountPredicted
 	for _, at := range []time.Duration{0, 6 * time.Minute, 36 * time.Minute} {
 		if _, err := r.Once(t.Context(), t0.Add(at)); err != nil {
 			t.Fatal(err)
@@ -499,64 +516,32 @@ func TestCostCountsWhatItSays(t *testing.T) {
 	unit := pricing.RateOf(10 * pricing.Unit)
 	// Two machines exist; the period began 6 minutes ago, at half past: 2 × 10/h × 0.1 h.
 	expect(t, "cost", podscaler.Cost{
-		Known: true, Joined: unit, Ordered: 3 * unit, Predicted: 3*unit + 7,
+		Known: true, Joined: unit, Ordered: 3 * unit, Predicted: 3 * unit,
 		Spent: 2 * pricing.Unit, PeriodLeft: 24 * time.Minute,
 	}, got)
 }
 
-// A prediction plans for the whole cluster: that of the workload before is as good until more is to come.
-func TestCostIsPredictedAnewOnceMorePodsAreToCome(t *testing.T) {
+// What one workload is to have more is in what the next one's cost is predicted to be.
+func TestPredictionCountsWhatWasJustDecided(t *testing.T) {
 	h := newHouse()
 	var got []pricing.Rate
-	asked := 0
-	var scalers []*podscaler.Scaler
-	for _, more := range []int{0, 0, 3, 0} {
-		pods := podsSay(func(v *podscaler.View) podscaler.Recommendation {
+	r := h.runner(nil, nil)
+	first := r.Workloads[0].Workload
+	r.Workloads = nil
+	for i, more := range []int{0, 20, 0} {
+		w := first
+		w.Name, w.Max, w.Cost.Count, w.Pod = fmt.Sprint(first.Name, i), 100, podscaler.CountPredicted, pricing.Resources{CPU: 600, Memory: pricing.GB}
+		h.state.Replicas[w.Name] = 0
+		w.Min = 0
+		r.Workloads = append(r.Workloads, Scaled(w, podsSay(func(v *podscaler.View) podscaler.Recommendation {
 			got = append(got, v.Cost.Predicted-v.Cost.Ordered)
 			return podscaler.Recommendation{Replicas: v.Replicas + more, Known: true}
-		})
-		scalers = append(scalers, h.runner(pods, nil).Scalers...)
-	}
-	r := h.runner(nil, nil)
-	for i, s := range scalers {
-		s.Workload().Cost.Count = podscaler.CountPredicted
-		name := s.Workload().Name
-		if i > 0 {
-			name = fmt.Sprint(name, i)
-			s.Workload().Name = name
-		}
-		h.state.Replicas[name] = 2
-		if i > 0 { // as many as it is to have, so that nothing of it is still to come
-			for n := range 2 {
-				p := h.pod(fmt.Sprint(name, "-", n), "worker-a")
-				p.Workload = name
-				h.state.Pods = append(h.state.Pods, p)
-			}
-		}
-	}
-	r.Scalers = scalers
-	r.Predict = func(s *nodescaler.Snapshot) pricing.Rate {
-		asked++
-		return pricing.Rate(7 + len(s.Future))
+		})))
+		r.Workloads[i].ScaledToZero = true
 	}
 	steps(t, r, 2)
-	expect(t, "predicted", []pricing.Rate{7, 7, 7, 8}, got)
-	if asked != 2 {
-		t.Errorf("predicted %d times", asked)
-	}
-}
-
-func TestPredictedCostIsUnknownWithoutAPrediction(t *testing.T) {
-	h := newHouse()
-	var got podscaler.Cost
-	r := h.runner(podsSay(func(v *podscaler.View) podscaler.Recommendation {
-		got = v.Cost
-		return podscaler.Recommendation{}
-	}), nil)
-	r.Scalers[0].Workload().Cost.Count = podscaler.CountPredicted
-	steps(t, r, 2)
-	if got.Known || got.Why == "" {
-		t.Errorf("cost %+v, want it unknown and to say why", got)
+	if len(got) != 3 || got[0] != 0 || got[1] != 0 || got[2] <= 0 {
+		t.Errorf("predicted beyond what is ordered: %v, want more for the last alone", got)
 	}
 }
 
@@ -586,26 +571,4 @@ func TestJournalReadsBack(t *testing.T) {
 			t.Errorf("%s: %v, want an error that names the line", line, err)
 		}
 	}
-}
-
-func TestRunStepsOnTimeAndWhenWoken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		wake := make(chan struct{})
-		var at []time.Duration
-		from := time.Now()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			newHouse().runner(replicas(2), nil).Run(ctx, 10*time.Second, wake, func(Step, error) {
-				at = append(at, time.Since(from))
-			})
-		}()
-		time.Sleep(13 * time.Second)
-		wake <- struct{}{}
-		time.Sleep(8 * time.Second)
-		cancel()
-		<-done
-		expect(t, "steps", []time.Duration{0, 10 * time.Second, 13 * time.Second, 20 * time.Second}, at)
-	})
 }

@@ -17,16 +17,16 @@ func TestPodsAreLostWithTheirHostOrTheirNode(t *testing.T) {
 	host := func(name string, online bool) nodescaler.Host {
 		return nodescaler.Host{Host: pricing.Host{Name: name}, Online: online}
 	}
-	w := &world{
+	w := &decider{
+		o: &Observation{Cluster: ClusterState{Replicas: map[string]int{"shop/web": 6}}}, Memory: &Memory{},
 		snap: nodescaler.Snapshot{
 			Now:   now,
 			Hosts: []nodescaler.Host{host("here", true), host("away", false)},
 			Machines: []nodescaler.Machine{
 				{Name: "runs", Host: "here"}, {Name: "gone", Host: "away"}, {Name: "silent", Host: "here"}, {Name: "new", Host: "here"},
-				{Name: "elsewhere", Host: "nobody knows"},
+				{Name: "elsewhere", Host: "unknown"},
 			},
 		},
-		replicas: map[string]int{"shop/web": 6},
 	}
 	for _, n := range []struct {
 		name  string

@@ -11,7 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// million is a small cluster in which workloads ask for so many replicas each, none of which is a pod.
+// million is a small cluster in which workloads ask for so many replicas each, none of which is a
+// pod.
 func million(workloads, replicas int) *nodescaler.Snapshot {
 	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 	shape := pricing.Shape{Name: "small", CPU: 4000, Memory: 16 * pricing.GiB}
@@ -58,7 +59,8 @@ func BenchmarkMillionReplicas(b *testing.B) {
 	}
 }
 
-// Replicas are numbers, however many are asked for: what a decision takes follows from what machines could carry.
+// Replicas are numbers, however many are asked for: what a decision takes follows from what
+// machines could carry.
 func TestAMillionReplicasAreANumber(t *testing.T) {
 	for _, policy := range []string{"joint", "unneeded"} {
 		allocated := func(replicas int) float64 {

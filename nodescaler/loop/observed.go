@@ -6,17 +6,16 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// observed puts the snapshot into the few numbers that the record carries. Without a journal
-// nobody reads the hosts' loads, and they are left out.
-func (r *Runner) observed(w *world) Observed {
-	s := &w.snap
+// observed puts the snapshot into the few numbers that the record carries.
+func (d *decider) observed() Observed {
+	s := &d.snap
 	o := Observed{Nodes: len(s.Nodes), Pods: len(s.Pods), Cost: Cost{Unit: s.Prices.Unit}}
 	for i := range s.Pods {
 		if s.Pods[i].Unschedulable {
 			o.Pending++
 		}
 	}
-	if !w.machinesKnown {
+	if !d.machinesKnown {
 		return o
 	}
 	o.Machines = map[nodescaler.Phase]int{}
@@ -24,11 +23,8 @@ func (r *Runner) observed(w *world) Observed {
 		o.Machines[s.Machines[i].Phase]++
 	}
 	o.Cost = Cost{
-		Known: true, Unit: s.Prices.Unit, Joined: w.joined, Ordered: w.all,
-		Spent: r.account.ledger.Between(r.account.started, s.Now),
-	}
-	if r.Journal != nil {
-		o.Hosts = loads(s)
+		Known: true, Unit: s.Prices.Unit, Joined: d.joined, Ordered: d.all,
+		Spent: d.account.ledger.Between(d.account.started, s.Now),
 	}
 	return o
 }

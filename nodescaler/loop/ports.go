@@ -21,9 +21,9 @@ type Cluster interface {
 	Evict(ctx context.Context, pod string) error
 }
 
-// Chooser is a Cluster that can be told which pods of a workload are to go first when it shrinks, as
-// far as nothing weighs more with Kubernetes. An earlier choice is forgotten. Workloads whose pods go in
-// an order of their own are left alone.
+// Chooser is a Cluster that marks which pods of a workload are to go first when it shrinks,
+// as far as nothing weighs more with Kubernetes. An earlier choice is forgotten. Workloads whose
+// pods go in an order of their own are left alone.
 type Chooser interface {
 	Choose(ctx context.Context, workload string, pods []string) error
 }
@@ -35,12 +35,12 @@ type ClusterState struct {
 	Replicas map[string]int // what each workload's scale subresource asks for
 	// Rollouts are the changes of workloads' pods that are under way; a cluster need not know them.
 	Rollouts map[string]podscaler.Rollout
-	// Failing says of workloads why their controller cannot create the pods that are asked for. A cluster need not
-	// know.
+	// Failing says of workloads why their controller cannot create the pods that are asked for. A
+	// cluster need not know.
 	Failing map[string]string
 	Budgets []nodescaler.Budget
-	// Placed is how many placeholders of each workload are on a node. Placeholders keep the places of
-	// replicas that are expected; they are no pods, and what they take is free.
+	// Placed is how many placeholders of each workload are on a node. Placeholders keep the places
+	// of replicas that are expected; they are no pods, and what they take is free.
 	Placed map[string]int
 	// Daemons is what DaemonSets and static pods take of a new node of the pool; nil is nothing.
 	Daemons func(p *nodescaler.Pool) nodescaler.Daemons
@@ -57,13 +57,13 @@ type Machines interface {
 	Delete(ctx context.Context, machine string) error
 }
 
-// Keeper is Machines that can be kept as spares: stopped, and started again. Like the others these calls
-// wait for nothing: what has come of them is seen in List.
+// Keeper is Machines that can be kept as spares: stopped, and started again. Like the others these
+// calls wait for nothing: what has come of them is seen in List.
 type Keeper interface {
 	// Stash shuts a machine down and keeps it. From then on it is a spare.
 	Stash(ctx context.Context, machine string) error
-	// Wake starts a spare. Of a machine that was ordered to become one and is none yet, it only takes
-	// that back. Either of them called twice does no more than once.
+	// Wake starts a spare. Of a machine that was ordered to become one and is none yet, it only
+	// takes that back. Either of them called twice does no more than once.
 	Wake(ctx context.Context, machine string) error
 }
 
@@ -71,8 +71,11 @@ type Keeper interface {
 type MachineState struct {
 	Hosts    []nodescaler.Host
 	Machines []nodescaler.Machine
-	// Refused is what orders would be refused now whatever the hosts' room, by pool, as far as that can be told.
+	// Refused is what orders would be refused now with any room of the hosts, by pool, as far as
+	// that is known.
 	Refused map[string][]nodescaler.RefusedOrder
+	// Soon are the pools that can be ordered from in a moment, and why they cannot now.
+	Soon map[string]nodescaler.Reason
 }
 
 // Order is a machine to be made.

@@ -10,8 +10,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// ordered is for which namespaces machines were ordered in the last hour, of those that have quotas. A restart
-// forgets it: then a machine that was made in that time counts for those whose pods it carries.
+// ordered is for which namespaces machines were ordered in the last hour, of those that have
+// quotas. A restart forgets it: then a machine that was made in that time counts for those whose
+// pods it carries.
 type ordered []orderedFor
 
 type orderedFor struct {
@@ -44,8 +45,8 @@ func (o *ordered) recall(s *nodescaler.Snapshot) {
 	}
 }
 
-// count is how many machines were ordered for each namespace in the hour before now. By a clock that was put back
-// they were ordered just now.
+// count is how many machines were ordered for each namespace in the hour before now. By a clock
+// that was put back they were ordered just now.
 func (o *ordered) count(now time.Time) map[string]int {
 	*o = slices.DeleteFunc(*o, func(f orderedFor) bool { return now.Sub(f.at) >= time.Hour })
 	by := map[string]int{}
@@ -59,36 +60,38 @@ func (o *ordered) count(now time.Time) map[string]int {
 	return by
 }
 
-// headcount is how many pods namespaces with quotas have, and are to have by what was decided so far.
+// headcount is how many pods namespaces with quotas have, and are to have by what was decided so
+// far.
 type headcount struct {
-	w  *world
+	d  *decider
 	of map[string]int
 }
 
-func newHeadcount(w *world) *headcount {
-	r := &headcount{w: w, of: map[string]int{}}
-	if len(w.snap.Quotas) == 0 {
+func newHeadcount(d *decider) *headcount {
+	r := &headcount{d: d, of: map[string]int{}}
+	if len(d.snap.Quotas) == 0 {
 		return r
 	}
-	for i := range w.snap.Pods {
-		if p := &w.snap.Pods[i]; !p.Daemon && !p.Terminating && !p.Finished() {
+	for i := range d.snap.Pods {
+		if p := &d.snap.Pods[i]; !p.Daemon && !p.Terminating && !p.Finished() {
 			r.of[p.Namespace()]++
 		}
 	}
 	return r
 }
 
-// hold lowers a decision to grow to what the quota of the namespace allows, and never below what there is.
+// hold lowers a decision to grow to what the quota of the namespace allows, and never below what
+// there is.
 func (r *headcount) hold(ws *WorkloadStep) {
 	d, namespace := ws.Decision, nodescaler.NamespaceOf(ws.Workload)
 	if d == nil || d.To <= d.From || ws.Held != nil {
 		return
 	}
-	q := r.w.snap.QuotaOf(namespace)
+	q := r.d.snap.QuotaOf(namespace)
 	if q == nil || q.Replicas == 0 {
 		return
 	}
-	alive := r.w.alive[ws.Workload]
+	alive := r.d.alive[ws.Workload]
 	most := max(d.From, alive+max(q.Replicas-r.of[namespace], 0))
 	if d.To > most {
 		why := podscaler.Because(nodescaler.NamespaceQuota, "%d replicas in place of %d: namespace %s has %d pods, or is to have them, of at most %d",
@@ -99,23 +102,24 @@ func (r *headcount) hold(ws *WorkloadStep) {
 	r.of[namespace] += max(d.To-alive, 0)
 }
 
-// unoffered leaves out what machines of pools that others order from would hold: it is for those to say what they do.
-func unoffered(w *world, all []nodescaler.Unplaced) []nodescaler.Unplaced {
-	if len(w.offered) == 0 {
+// unoffered drops what machines of pools that others order from would hold: it is for those to say
+// what they do.
+func (d *decider) unoffered(all []nodescaler.Unplaced) []nodescaler.Unplaced {
+	if len(d.offered) == 0 {
 		return all
 	}
-	if len(w.snap.Pools) == 0 {
+	if len(d.snap.Pools) == 0 {
 		return nil
 	}
 	pods := map[string]*nodescaler.Pod{}
-	for i := range w.snap.Pods {
-		pods[w.snap.Pods[i].Name] = &w.snap.Pods[i]
+	for i := range d.snap.Pods {
+		pods[d.snap.Pods[i].Name] = &d.snap.Pods[i]
 	}
-	for i := range w.snap.Future {
-		pods["like "+w.snap.Future[i].Like.Workload] = &w.snap.Future[i].Like
+	for i := range d.snap.Future {
+		pods["like "+d.snap.Future[i].Like.Workload] = &d.snap.Future[i].Like
 	}
 	held := func(p *nodescaler.Pod) bool {
-		return p != nil && slices.ContainsFunc(w.offered, func(o nodescaler.Pool) bool {
+		return p != nil && slices.ContainsFunc(d.offered, func(o nodescaler.Pool) bool {
 			return slices.ContainsFunc(o.Shapes, func(s pricing.Shape) bool { return o.Holds(p, s) })
 		})
 	}
@@ -128,15 +132,16 @@ func unoffered(w *world, all []nodescaler.Unplaced) []nodescaler.Unplaced {
 }
 
 // unplanned says of workloads for which of their pods no machine is ordered.
-func unplanned(w *world, step *Step) {
+func (d *decider) unplanned() {
+	step := d.step
 	why := map[string]*nodescaler.Reason{}
 	for i := range step.Plan.Unplaced {
 		if u := &step.Plan.Unplaced[i]; why[u.Workload] == nil {
 			why[u.Workload] = &nodescaler.Reason{Code: u.Why.Code, Text: fmt.Sprintf("no machine is ordered for %d pods: %s", u.Count+u.Coming, u.Text())}
 		}
 	}
-	for i := range w.snap.Pods {
-		if p := &w.snap.Pods[i]; p.Unhelped != "" {
+	for i := range d.snap.Pods {
+		if p := &d.snap.Pods[i]; p.Unhelped != "" {
 			why[p.Workload] = &nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: p.Name + ": " + p.Unhelped}
 		}
 	}

@@ -27,8 +27,8 @@ func TestOrdersAreCountedForAnHour(t *testing.T) {
 	expect(t, "an hour later", 0, o.count(t0.Add(time.Hour))["shop"])
 }
 
-// What is ordered counts for whom it is, in the next snapshot; what is surely refused does not. After a restart a
-// machine of the last hour counts for those who have pods on it.
+// An order counts for its namespaces, in the next snapshot; what is surely refused does not.
+// After a restart a machine of the last hour counts for those who have pods on it.
 func TestOrdersCountAgainstQuotas(t *testing.T) {
 	h, step := newHouse(), 0
 	var seen []int
@@ -95,7 +95,7 @@ func TestWorkloadsOfANamespaceShareItsQuota(t *testing.T) {
 	h := newHouse()
 	h.state.Replicas["shop/api"] = 1
 	r := h.runner(replicas(5), nil)
-	r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600}}, replicas(5)))
+	r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600}}, replicas(5)))
 	r.Quotas = []nodescaler.Quota{{Namespace: "shop", Replicas: 7}}
 	s := steps(t, r, 2)
 	expect(t, "replicas", [2]int{5, 2}, [2]int{s.Workloads[0].Decision.To, s.Workloads[1].Decision.To})

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,16 +8,17 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// What was refused is left alone for a while, for twice as long when it is refused again, and is forgotten when it
-// was not for long. The longest is more than unneeded waits after an order before it gives anything back.
+// What was refused is left alone for a while, for twice as long when it is refused again, and is
+// forgotten when it was not for long. The longest is more than unneeded waits after an order
+// before it gives anything back.
 const (
 	firstRest   = 2 * time.Minute
 	longestRest = 16 * time.Minute
 )
 
-// refusals are the orders that were refused of late. Whoever plans without knowing of them plans the same again, to be
-// refused again, whatever another host, shape or pool could do for the pods that wait. A restart forgets them, and is
-// refused once more.
+// refusals are the orders that were refused of late. Whoever plans without knowing of them plans
+// the same again, to be refused again, though another host, shape or pool could help the pods
+// that wait. A restart forgets them, and is refused once more.
 type refusals []rest
 
 // rest is a kind of order that is left alone.
@@ -29,10 +29,10 @@ type rest struct {
 }
 
 // note remembers that an order was refused. Further ones of the same plan make it no longer.
-func (r *refusals) note(a *nodescaler.Action, err error, now time.Time) {
+func (r *refusals) note(a *nodescaler.Action, o *Outcome, now time.Time) {
 	n := rest{pool: a.Pool, at: now, order: nodescaler.RefusedOrder{Shape: *a.Shape, Host: a.Host}}
 	what := fmt.Sprintf("no %s is ordered of pool %s on %s", a.Shape.Name, a.Pool, a.Host)
-	if errors.Is(err, ErrPoolRefused) {
+	if o.Refused == PoolRefused {
 		n.order, what = nodescaler.RefusedOrder{}, "no machine is ordered of pool "+a.Pool
 	}
 	length := firstRest
@@ -45,7 +45,7 @@ func (r *refusals) note(a *nodescaler.Action, err error, now time.Time) {
 	}
 	n.until = now.Add(length)
 	n.order.Why = nodescaler.Reason{
-		Code: nodescaler.RefusedLately, Text: fmt.Sprintf("%s until %s: %v", what, n.until.UTC().Format(time.TimeOnly), err),
+		Code: nodescaler.RefusedLately, Text: fmt.Sprintf("%s until %s: %s", what, n.until.UTC().Format(time.TimeOnly), o.Error),
 	}
 	*r = append(*r, n)
 }
@@ -76,7 +76,7 @@ func (r *refusals) now(at time.Time) map[string][]nodescaler.RefusedOrder {
 	return by
 }
 
-// without are the pools, told what they refuse. Those that refuse everything are closed.
+// without are the pools, with what they refuse. Those that refuse everything are closed.
 func without(pools []nodescaler.Pool, refused map[string][]nodescaler.RefusedOrder) []nodescaler.Pool {
 	if len(refused) == 0 {
 		return pools

@@ -25,7 +25,8 @@ func (f *fussy) create(o Order) error {
 	return f.refuses[o.Action.Host]
 }
 
-// first is a policy that orders one machine where its pools first make one, as one does that goes by the room of hosts.
+// first is a policy that orders one machine where its pools first make one, as one does that goes
+// by the room of hosts.
 func first(s *nodescaler.Snapshot) nodescaler.Plan {
 	for i := range s.Pools {
 		for j := range s.Hosts {
@@ -40,7 +41,8 @@ func first(s *nodescaler.Snapshot) nodescaler.Plan {
 	return nodescaler.Plan{}
 }
 
-// plays makes steps for an hour and returns when what was asked for. In the middle something may change.
+// plays makes steps for an hour and returns when what was asked for. In the middle something may
+// change.
 func (f *fussy) plays(t *testing.T, r *Runner, middle func()) []string {
 	t.Helper()
 	f.began = t0
@@ -77,7 +79,7 @@ func TestWhatWasRefusedIsOrderedElsewhere(t *testing.T) {
 		refuses map[string]error
 		want    []string
 	}{
-		{"nobody refuses", nil, []string{"pve1 of worker after 10s"}},
+		{"no refusal", nil, []string{"pve1 of worker after 10s"}},
 		{"a host", map[string]error{"pve1": full}, []string{"pve1 of worker after 10s", "pve2 of worker after 20s"}},
 		{"all hosts of a pool, and then another's", map[string]error{"pve1": full, "pve2": full}, []string{
 			"pve1 of worker after 10s", "pve2 of worker after 20s", "pve1 of zeb after 30s", "pve2 of zeb after 40s",
@@ -122,7 +124,7 @@ func TestARestartForgetsRefusals(t *testing.T) {
 	expect(t, "asked for", slices.Concat(again, again), f.asked)
 }
 
-// A refusal is told as a reason, and whoever set the pools finds them as they were.
+// A refusal is recorded as a reason, and the pools of the intent stay as they were.
 func TestRefusalsAreInTheSnapshotOnly(t *testing.T) {
 	f := &fussy{house: newHouse().hosts(2), refuses: map[string]error{"pve1": fmt.Errorf("%w: no room", ErrRefused)}}
 	f.machines.Refused = map[string][]nodescaler.RefusedOrder{"worker": {{Host: "pve2", Why: why[0]}}, "zeb": {{Why: why[0]}}}
@@ -149,7 +151,7 @@ func TestRefusalsAreInTheSnapshotOnly(t *testing.T) {
 func TestAClockThatIsSetBackForgetsRefusals(t *testing.T) {
 	var r refusals
 	a := order("b")
-	r.note(&a, ErrRefused, t0.Add(time.Hour))
+	r.note(&a, &Outcome{Refused: OrderRefused, Error: ErrRefused.Error()}, t0.Add(time.Hour))
 	if len(r.now(t0.Add(time.Hour))["worker"]) != 1 || len(r.now(t0)) != 0 || len(r) != 0 {
 		t.Errorf("%+v", r)
 	}

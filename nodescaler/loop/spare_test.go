@@ -66,7 +66,8 @@ func TestSparesAreHeldLikeOrdersAndReturns(t *testing.T) {
 	} {
 		h := spareHouse()
 		r := h.runner(replicas(2), actions(stash, wake))
-		r.Machines, r.HoldsUp, r.HoldsDown = port{h}, c.up, c.down
+		r.Machines = port{h}
+		holds{up: c.up, down: c.down}.put(r)
 		steps(t, r, 2)
 		expect(t, c.name, c.done, h.done)
 	}
@@ -80,8 +81,8 @@ func TestMachinesThatCannotBeKeptSaySo(t *testing.T) {
 	}
 }
 
-// A spare is charged for its disk from when it is stopped, and for all of it from when it is woken; how long
-// it takes to come back is no lead of an order.
+// A spare is charged for its disk from when it is stopped, and for all of it from when it is
+// woken; how long it takes to come back is no lead of an order.
 func TestSparesAreChargedForTheirDisks(t *testing.T) {
 	h := spareHouse()
 	r := h.runner(replicas(2), nil)

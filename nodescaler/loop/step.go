@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -12,14 +13,20 @@ import (
 // Step is the record of one step: what was seen, what was decided and why, and what came of
 // it. It is the journal's line, and what explain, events, the dashboard and a replay read.
 type Step struct {
-	ID        string               `json:"id"` // d-000042
-	Time      time.Time            `json:"time"`
-	Observed  Observed             `json:"observed"`
-	Workloads []WorkloadStep       `json:"workloads,omitempty"`
-	Plan      nodescaler.Plan      `json:"plan"`
-	Outcomes  []Outcome            `json:"outcomes,omitempty"`
-	Problems  []nodescaler.Reason  `json:"problems,omitempty"`
-	Snapshot  *nodescaler.Snapshot `json:"snapshot,omitempty"` // when the runner is told to keep it
+	ID        string          `json:"id"` // d-000042
+	Time      time.Time       `json:"time"`
+	Observed  Observed        `json:"observed"`
+	Workloads []WorkloadStep  `json:"workloads,omitempty"`
+	Plan      nodescaler.Plan `json:"plan"`
+	// what was made known to whoever orders machines
+	Expected []Expectation       `json:"expected,omitempty"`
+	Outcomes []Outcome           `json:"outcomes,omitempty"`
+	Problems []nodescaler.Reason `json:"problems,omitempty"`
+	// Snapshot is what was decided on. It is only to be read; a record has it where it is asked
+	// for.
+	Snapshot *nodescaler.Snapshot `json:"snapshot,omitempty"`
+	// Deferred says which actions of the plan are not done now, by their place, and why.
+	Deferred map[int]nodescaler.Reason `json:"-"`
 }
 
 // Decided reports whether the step changed anything, or meant to: most steps only look.
@@ -27,6 +34,24 @@ func (s *Step) Decided() bool {
 	return len(s.Plan.Actions) > 0 || slices.ContainsFunc(s.Workloads, func(w WorkloadStep) bool {
 		return w.Decision != nil && w.Decision.To != w.Decision.From
 	})
+}
+
+// Record puts the record into the journal, if there is one: the snapshot too if it is to be kept.
+func (s *Step) Record(j Journal, snapshot bool) error {
+	seen := s.Snapshot
+	if !snapshot {
+		s.Snapshot = nil
+	}
+	if j == nil {
+		return nil
+	}
+	if seen != nil && s.Observed.Cost.Known {
+		s.Observed.Hosts = loads(seen)
+	}
+	if err := j.Append(s); err != nil {
+		return fmt.Errorf("journal %s: %w", s.ID, err)
+	}
+	return nil
 }
 
 // Observed is the step's view of the world in short.
@@ -56,7 +81,8 @@ type MachineLoad struct {
 	Pods     int               `json:"pods"`
 	Requests pricing.Resources `json:"requests"`
 	Draining bool              `json:"draining,omitempty"`
-	Created  time.Time         `json:"created,omitzero"` // it is paid for since; zero if it was only ordered
+	// it is paid for since; zero if it was only ordered
+	Created time.Time `json:"created,omitzero"`
 }
 
 // Cost is what our machines cost, in the price book's unit; nothing is known of it while the
@@ -79,6 +105,8 @@ type WorkloadStep struct {
 	Decision *podscaler.Decision `json:"decision,omitempty"`
 	// Held says why the decision was left at that.
 	Held *nodescaler.Reason `json:"held,omitempty"`
+	// Leaving are the pods that are to go first where replicas go.
+	Leaving []string `json:"leaving,omitempty"`
 	// Unplanned says why no machine is planned for some of the replicas.
 	Unplanned *nodescaler.Reason `json:"unplanned,omitempty"`
 }
@@ -90,12 +118,12 @@ type Inputs struct {
 	Good      *float64 `json:"good,omitempty"`
 	Arrivals  *float64 `json:"arrivals,omitempty"`
 	InFlight  *float64 `json:"inFlight,omitempty"`
-	// Errors is the fraction of requests that failed, Registered how many instances a service registry
-	// sends requests to. Most policies do without either.
+	// Errors is the fraction of requests that failed, Registered how many instances a service
+	// registry sends requests to. Most policies do without either.
 	Errors     *float64 `json:"errors,omitempty"`
 	Registered *float64 `json:"registered,omitempty"`
-	// Cost is what the machines cost over the period of the cost target, counted and measured as that
-	// says, and CostTarget the target; 0 is none.
+	// Cost is what the machines cost over the period of the cost target, counted and measured as
+	// that says, and CostTarget the target; 0 is none.
 	Cost       *pricing.Micros `json:"cost,omitempty"`
 	CostTarget pricing.Micros  `json:"costTarget,omitempty"`
 }
@@ -106,6 +134,17 @@ type Outcome struct {
 	Action   int    `json:"action"`
 	Workload string `json:"workload,omitempty"`
 	Error    string `json:"error,omitempty"`
+	// Refused says of an order that it was surely not taken.
+	Refused Refusal `json:"refused,omitempty"`
 	// Held says why the action was not tried.
 	Held *nodescaler.Reason `json:"held,omitempty"`
 }
+
+// Refusal is what was refused with an order.
+type Refusal string
+
+// An order is refused as it is, or of any shape on any host.
+const (
+	OrderRefused Refusal = "Order"
+	PoolRefused  Refusal = "Pool"
+)

@@ -8,7 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// A pod for which others order machines is theirs to say something of; one that their pools do not take either is ours.
+// A pod for which others order machines is theirs to say something of; one that their pools do not
+// take either is ours.
 func TestPodsThatOthersHelpAreNotUnplaced(t *testing.T) {
 	shapes := []pricing.Shape{{Name: "small", CPU: 2000, Memory: 4 * pricing.GiB}}
 	ours := []nodescaler.Pool{{Name: "ours", Shapes: shapes}}
@@ -28,8 +29,8 @@ func TestPodsThatOthersHelpAreNotUnplaced(t *testing.T) {
 		{"both", ours, theirs, 1},
 		{"theirs alone", nil, theirs, 0},
 	} {
-		w := &world{snap: nodescaler.Snapshot{Pools: c.pools, Pods: pods, Future: future}, offered: c.others}
-		if is := unoffered(w, all); len(is) != c.want {
+		d := &decider{snap: nodescaler.Snapshot{Pools: c.pools, Pods: pods, Future: future}, offered: c.others}
+		if is := d.unoffered(all); len(is) != c.want {
 			t.Errorf("%s: %+v, want %d", c.name, is, c.want)
 		}
 	}

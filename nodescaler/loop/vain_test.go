@@ -15,7 +15,8 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// town is a cluster that lives: controllers create the pods that they may, a scheduler places them, machines boot.
+// town is a cluster that lives: controllers create the pods that they may, a scheduler places
+// them, machines boot.
 type town struct {
 	now      time.Time
 	cluster  loop.ClusterState
@@ -171,8 +172,9 @@ func (t *town) runner(tb testing.TB, policy string) *loop.Runner {
 		tb.Fatal(err)
 	}
 	r := &loop.Runner{
-		Cluster: t, Machines: t, Signals: t, Nodes: nodes, Prices: pricing.DefaultBook(), Predict: nodepolicy.Predict,
-		Pools: []nodescaler.Pool{{Name: "worker", Shapes: []pricing.Shape{townsize}, Max: 12}},
+		Ports:  loop.Ports{Cluster: t, Machines: t, Signals: t},
+		Intent: loop.Intent{Prices: pricing.DefaultBook(), Pools: []nodescaler.Pool{{Name: "worker", Shapes: []pricing.Shape{townsize}, Max: 12}}},
+		Memory: loop.Memory{Nodes: nodes},
 	}
 	for _, w := range slices.Sorted(func(yield func(string) bool) {
 		for w := range t.cluster.Replicas {
@@ -181,7 +183,7 @@ func (t *town) runner(tb testing.TB, policy string) *loop.Runner {
 			}
 		}
 	}) {
-		r.Scalers = append(r.Scalers, podscaler.NewScaler(podscaler.Workload{Name: w, Min: 0, Max: 2_000_000, Pod: pricing.Resources{CPU: 1000, Memory: pricing.GiB}}, asIs{}))
+		r.Workloads = append(r.Workloads, loop.Scaled(podscaler.Workload{Name: w, Min: 0, Max: 2_000_000, Pod: pricing.Resources{CPU: 1000, Memory: pricing.GiB}}, asIs{}))
 	}
 	return r
 }
@@ -198,8 +200,9 @@ func (t *town) live(tb testing.TB, r *loop.Runner, d time.Duration) (last loop.S
 	return last
 }
 
-// A person scales a Deployment of two pods to 500, and no more pods can be created: by a quota, a webhook that is
-// away, a security policy, a service account that is missing. Six hours cost what two pods need, and a few minutes.
+// A person scales a Deployment of two pods to 500, and no more pods can be created: by a quota, a
+// webhook that is away, a security policy, a service account that is missing. Six hours cost what
+// two pods need, and a few minutes.
 func TestReplicasThatCanNeverBeCostNextToNothing(t *testing.T) {
 	for _, policy := range nodepolicy.Names() {
 		for _, mode := range []string{"Active", "Recommend"} {
@@ -209,15 +212,17 @@ func TestReplicasThatCanNeverBeCostNextToNothing(t *testing.T) {
 					w.says = says
 					r := w.runner(t, policy)
 					if mode == "Recommend" {
-						r.Holds.Workloads = map[string]nodescaler.Reason{"shop/web": {Code: "Recommending", Text: "mode Recommend"}}
+						r.Workloads[0].Held = &nodescaler.Reason{Code: "Recommending", Text: "mode Recommend"}
 					}
 					w.live(t, r, 10*time.Minute)
 					w.asks("shop/web", 500, 2)
 					w.paid = 0
 					s := w.live(t, r, 6*time.Hour)
-					// 11 machines for what is counted of 3 minutes, and until they are empty and deleted.
+					// 11 machines for what is counted of 3 minutes, and until they are empty and
+					// deleted.
 					most := 6*time.Hour + 11*20*time.Minute
-					if says || mode == "Recommend" || policy == "pending" { // which counts no replicas that are to come
+					// which counts no replicas that are to come
+					if says || mode == "Recommend" || policy == "pending" {
 						most = 6 * time.Hour
 					}
 					if w.paid > most || len(w.machines.Machines) != 1 {
@@ -267,9 +272,10 @@ func TestReplicasThatAreCreatedLateGetTheirMachines(t *testing.T) {
 	}
 }
 
-// A namespace with a thousand workloads that ask for a million replicas each, and with hundreds of pods that wait,
-// delays no other: the machines of another come as if it were not there, and what it gets is within its quota. Its
-// pods are of a lower priority: who is put onto room that is there, the scheduler decides.
+// A namespace with a thousand workloads that ask for a million replicas each, and with hundreds of
+// pods that wait, delays no other: the machines of another come as if it were not there, and what
+// it gets is within its quota. Its pods are of a lower priority: who is put onto room that is
+// there, the scheduler decides.
 func TestAGreedyNamespaceDelaysNoOther(t *testing.T) {
 	for _, policy := range nodepolicy.Names() {
 		t.Run(policy, func(t *testing.T) {
@@ -362,8 +368,8 @@ var attacks = map[string]func(w *town, step int){
 	},
 }
 
-// A tenant of whose replicas hardly any become pods writes what it likes for half a day. The pool is bought for
-// that for a small part of the time.
+// A tenant of whose replicas hardly any become pods writes what it likes for half a day. The pool
+// is bought for that for a small part of the time.
 func TestATenantHoldsNoCapacityThatNoPodUses(t *testing.T) {
 	for attack, write := range attacks {
 		for _, policy := range []string{"joint", "unneeded"} { // the others plan for pods only
@@ -373,9 +379,9 @@ func TestATenantHoldsNoCapacityThatNoPodUses(t *testing.T) {
 					w.asks(tenant(i), 0, 0)
 				}
 				r := w.runner(t, policy)
-				for _, s := range r.Scalers {
-					if s.Workload().Name == "shop/pinned" && attack == "each decision is taken back" {
-						s.Workload().Min = 500
+				for i := range r.Workloads {
+					if r.Workloads[i].Name == "shop/pinned" && attack == "each decision is taken back" {
+						r.Workloads[i].Min = 500
 					}
 				}
 				w.live(t, r, 10*time.Minute)

@@ -54,16 +54,16 @@ type Pod struct {
 // Line is what one node, pool, namespace or workload costs per hour.
 type Line struct {
 	Name string
-	// Cost is Allocated, Idle and System together. Of a namespace or a workload, Idle and System are
-	// its share of those of the nodes that its pods are on, in proportion to what is allocated
-	// there; those of nodes whose pods pay nothing are in the line with the name Nobody.
+	// Cost is Allocated, Idle and System together. Of a namespace or a workload, Idle and System
+	// are its share of those of the nodes that its pods are on, in proportion to what is allocated
+	// there. Those of nodes whose pods pay nothing are in the line without a name.
 	Cost, Allocated, Idle, System pricing.Rate
 	// Avoidable is what would be saved: of a node, a pool or the total, by doing without its
 	// spare nodes; of a namespace or a workload, what could be saved besides if its pods were
 	// gone. Those do not add up: two workloads that share a machine free it only together.
 	Avoidable pricing.Rate
-	// Takes is what the pods are charged for, and Allocatable what pods may have of the nodes; it is
-	// nothing in the line of a namespace or a workload.
+	// Takes is what the pods are charged for, and Allocatable what pods may have of the nodes; it
+	// is nothing in the line of a namespace or a workload.
 	Takes, Allocatable pricing.Resources
 	// Nodes and Pods are how many are counted in the line. Unpriced are the pods besides that
 	// are on nodes without a price: what they cost is not known, and not counted.
@@ -82,7 +82,7 @@ type NodeLine struct {
 	Parts pricing.Parts
 }
 
-// Bill is what a fleet costs per hour, and whom. Its lists are sorted by name.
+// Bill divides the cost per hour of a fleet. Its lists are sorted by name.
 type Bill struct {
 	Total                        Line
 	Nodes                        []NodeLine
@@ -129,7 +129,8 @@ func (f *Fleet) tooDear() bool {
 	for _, fixed := range f.Hosts {
 		sum.Add(sum, big.NewInt(int64(fixed)))
 	}
-	return !sum.IsInt64() || sum.Int64() == math.MaxInt64 // what a Rate that was too large has become
+	// A Rate that would overflow is the largest one.
+	return !sum.IsInt64() || sum.Int64() == math.MaxInt64
 }
 
 // book is a bill that is being written.
@@ -220,9 +221,9 @@ func (b *book) charge(n *entry) {
 	b.passOn(n, pays)
 }
 
-// shares divides a node's cost: what each of its pods pays, what nobody does and what is the
-// system's. On a node whose pods take more than it has for them, they pay for what the system
-// has, too, and at most for the whole.
+// shares divides a node's cost: the part of each pod, the idle part and the system's part. Pods
+// that take more than the node's allocatable pay for the system's part too, and at most for the
+// whole node.
 func (n *entry) shares() (pays []pricing.Rate, idle, system pricing.Rate) {
 	pays = make([]pricing.Rate, len(n.pods))
 	part := func(cost pricing.Rate, of func(pricing.Resources) int64) {

@@ -83,7 +83,7 @@ namespace shop: 120 = 75 + 15 + 30 (0)
 workload shop/db: 72 = 45 + 9 + 18 (0)
 workload shop/web: 48 = 30 + 6 + 12 (0)
 `},
-		"what no pod's node has is nobody's": {
+		"a node without pods is all idle": {
 			allocation.Fleet{Nodes: []allocation.Node{node("a", "")}}, `
 total : 120 = 0 + 90 + 30 (0)
 node a: 120 = 0 + 90 + 30 (0)

@@ -2,8 +2,8 @@ package allocation
 
 import "github.com/plimsoll/plimsoll/pricing"
 
-// avoid enters what would be saved. What is saved of a machine's price is its Saving, and with the last
-// machine of a host the host's fixed part besides.
+// avoid enters what would be saved. What is saved of a machine's price is its Saving, and with the
+// last machine of a host the host's fixed part besides.
 func (b *book) avoid() {
 	spare := b.spare()
 	emptied := b.emptied(spare)

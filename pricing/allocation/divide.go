@@ -10,8 +10,8 @@ import (
 // up to it, and each is nearer to its exact value than one. With no weight at all there are no
 // shares.
 //
-// The bounds between the shares are rounded, half up, and not the shares, so that no remainder is left
-// over.
+// The bounds between the shares are rounded, half up, and not the shares, so that no remainder is
+// left over.
 func divide(amount pricing.Rate, weights []int64) []pricing.Rate {
 	sum := new(big.Int)
 	for _, w := range weights {

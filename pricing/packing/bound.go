@@ -9,12 +9,12 @@ import (
 )
 
 // lowerBound is a rate below which no purchases beside the bins hold the given number of each
-// kind. It holds whatever the prices are, for this reason:
+// kind. It holds for any prices, for this reason:
 //
-// What all items are worth, less what the bins can hold of it, has to be in machines bought,
-// and none of these holds more than the knapsack says. The cheapest machines that could hold
-// that much in all, scarcity included, less the scarcity of all the room there is, are no
-// dearer than the purchases, whatever these hold.
+// The worth of all items, less what the bins can hold, has to be in bought machines, and each of
+// these holds at most what the knapsack allows. Consider the cheapest machines that could hold that
+// much in total, with scarcity added and the scarcity of all existing room subtracted. They cost no
+// more than any set of purchases.
 func (m *model) lowerBound(pr *prices, count []int, nodes int) pricing.Rate {
 	gross, scarcity := 0.0, 0.0
 	for k, n := range count {
@@ -71,7 +71,7 @@ func (m *model) holding(pr *prices, count []int, nodes int) []choice {
 // below it when that takes too many nodes.
 type cover struct {
 	choices []choice // those that hold the most for their price first
-	nothing float64  // how much of the worth floats cannot tell from 0
+	nothing float64  // how much of the worth is rounding error
 	nodes   int
 	least   float64 // price of the best cover found
 	open    float64 // what covers not looked at cost at least

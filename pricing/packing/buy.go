@@ -24,8 +24,10 @@ type buyer struct {
 	round int
 	rank  []float64 // by spec: the worth for its price that it holds at most
 	taken []int     // by kind; all 0 between two fills
-	clash []bool    // by class, those that share no machine with what is taken; none between two fills
-	looks int       // how often an item was looked for
+	// clash marks the classes that share no machine with the taken items; all false between two
+	// fills.
+	clash []bool
+	looks int // how often an item was looked for
 }
 
 // windows are the widths that are tried. A narrow one gets rid of what is hard to place, a
@@ -44,20 +46,22 @@ func newBuyer(m *model, pr *prices, order []int, window int) *buyer {
 	return b
 }
 
-// ranks is, by spec, the worth for its price that no load exceeds: kinds are worth so many times the weight of what
-// they need at most, and what a load needs is within the room.
+// ranks is, by spec, the worth for its price that no load exceeds: kinds are worth so many times
+// the weight of what they need at most, and what a load needs is within the room.
 func (m *model) ranks(pr *prices) []float64 {
 	times := 0.0
 	for k := range m.kinds {
 		if value := pr.kind[k]; value > 0 {
-			times = max(times, value/pr.weights.of(m.kinds[k].need)) // infinite without weights: then all are looked at
+			// Infinite without weights: then every spec is tried.
+			times = max(times, value/pr.weights.of(m.kinds[k].need))
 		}
 	}
 	ranks := make([]float64, len(m.specs))
 	for _, s := range m.selling {
 		_, least := m.cheapest(s, pr)
 		ranks[s] = math.Inf(1)
-		if most := times * pr.weights.of(m.specs[s].room) / least; most > 0 { // it is no number where nothing is divided by nothing
+		// It is not a number for 0/0.
+		if most := times * pr.weights.of(m.specs[s].room) / least; most > 0 {
 			ranks[s] = most
 		}
 	}
@@ -109,9 +113,9 @@ func (b *buyer) fillBins(p *plan) {
 	}
 }
 
-// refill works out the loads that what is left no longer allows, as long as one of them could hold more worth for its
-// price than the best. The others stay as they are; working them out again would take most of the time and hardly ever
-// come to anything else.
+// refill works out the loads that what is left no longer allows, as long as one of them could hold
+// more worth for its price than the best. The others stay as they are; working them out again would
+// take most of the time and hardly ever come to anything else.
 func (b *buyer) refill(p *plan) {
 	b.live = slices.DeleteFunc(b.live, func(k int) bool { return p.left[k] == 0 })
 	b.round++
@@ -167,7 +171,8 @@ func (b *buyer) fill(s int, left []int) []lot {
 	return load
 }
 
-// bar notes that the classes that share no machine with kind k clash, or takes all such notes of it back.
+// bar notes that the classes that share no machine with kind k clash, or takes all such notes of it
+// back.
 func (b *buyer) bar(k int, clash bool) {
 	for class, apart := range b.m.apart[b.m.kinds[k].class] {
 		if apart {

@@ -71,7 +71,7 @@ func (e *exact) search(i, from int, open float64) {
 	}
 	e.share(i, from, open)
 	e.extend(i, open)
-	next := i + 1 // left out, and with it all like it
+	next := i + 1 // without this item, and all that equal it
 	for next < len(e.items) && e.items[next] == e.items[i] {
 		next++
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// What items ask for besides CPU and memory is no dimension of vector: most problems have none of it. Each kind that
-// asks for some keeps a list, and what is left of it on a machine is worked out from the machine's load. Bounds and
-// fractions do without, which makes them lower and never wrong.
+// What items ask for besides CPU and memory is no dimension of vector: most problems have none of
+// it. Each kind that asks for some keeps a list, and what is left of it on a machine is worked out
+// from the machine's load. Bounds and fractions do without, which makes them lower and never wrong.
 
 // gatherExtras lists what items ask for, by name.
 func (m *model) gatherExtras() {
@@ -58,7 +58,8 @@ func (m *model) has(s int, k *kind) bool {
 	return true
 }
 
-// spare is for how many of n items of kind k a machine of spec s with the load has what they ask for besides.
+// spare is for how many of n items of kind k a machine of spec s with the load has what they ask
+// for besides.
 func (m *model) spare(s int, load []lot, k, n int) int {
 	for i, need := range m.kinds[k].extra {
 		if need > 0 && n > 0 {
@@ -89,8 +90,8 @@ func (m *model) evenExtras(a, b *machine) bool {
 	return true
 }
 
-// scarceFirst puts the kinds first that ask for extras: few machines have any, and others may fill up their CPU and
-// memory.
+// scarceFirst puts the kinds first that ask for extras: few machines have any, and others may fill
+// up their CPU and memory.
 func (m *model) scarceFirst(order []int) []int {
 	if m.extras == nil {
 		return order
@@ -126,7 +127,8 @@ func (m *model) besides(extra []int64) (text string) {
 	return text
 }
 
-// missing is the first extra of which a kind asks for more than an empty machine of any of the specs has.
+// missing is the first extra of which a kind asks for more than an empty machine of any of the
+// specs has.
 func (m *model) missing(kd *kind, offers []*offered) (i int, most int64) {
 	for i, need := range kd.extra {
 		most = 0

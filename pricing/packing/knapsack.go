@@ -55,9 +55,9 @@ func (k *knapsack) solve(s, nodes int) int {
 	return used + nodes/2 - max(0, k.nodes)
 }
 
-// glance is an upper bound on what a machine of spec s can hold, found without a search: the
-// room, weighed, at the worth for weight of the best item that fits, and no more than all of
-// the items that fit.
+// glance is an upper bound on what a machine of spec s can hold, found without a search. It is the
+// weighed room at the best ratio of worth to weight among the items that fit, and at most the worth
+// of all of them.
 func (k *knapsack) glance(s int, w weights) float64 {
 	room, best, all := k.m.specs[s].room, 0.0, 0.0
 	for i := range k.m.kinds {

@@ -121,7 +121,7 @@ func TestSharingIsNeverDearerThanOneMachineForEachItem(t *testing.T) {
 	})
 }
 
-// The third goal: of two machines that one could take the place of at no more than their rate there is none.
+// The third goal: no two machines could be replaced by one that costs no more.
 func TestNoTwoMachinesCouldBeOneForTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := arbitrary(t, bounds{60, 0, 6})

@@ -15,7 +15,8 @@ type lp struct {
 	full    []bool    // of each column, whether it is not basic and at its most
 	basis   []int     // of each row, its basic column
 	x       []float64 // the basic columns' values
-	inverse []float64 // of the basis, column by column, most of which are nothing but a row's own for long
+	// inverse of the basis, by column. Most columns remain unit vectors for long.
+	inverse []float64
 	y       []float64 // the rows' prices
 	w       []float64 // how fast the basic columns come down in a pivot
 }
@@ -35,8 +36,8 @@ type entry struct {
 // tiny is below what counts as different from 0 in a program whose numbers are about 1.
 const tiny = 1e-9
 
-// newLP returns a program with right sides b ≥ 0 and, as the first basis, one column for each
-// row that takes up what the others do not, at the given cost. About so many columns more are to come.
+// newLP returns a program with right sides b ≥ 0 and, as the first basis, one column for each row
+// that takes up what the others do not, at the given cost. About so many columns more are to come.
 func newLP(b, cost []float64, more int) *lp {
 	n := len(b)
 	l := &lp{

@@ -87,8 +87,8 @@ func (a *master) empty(p *plan) {
 	}
 }
 
-// limit adds a row for each limit that could matter: no more machines than items will be
-// bought, so that a larger limit is none.
+// limit adds a row for each limit that could bind. Never more machines than items are bought, so a
+// larger limit cannot.
 func (a *master) limit(p *plan, pr *prices, items float64) {
 	for i, n := range p.pools {
 		a.pools = append(a.pools, -1)
@@ -300,7 +300,7 @@ func (a *master) scarce() []int {
 }
 
 // round adds to p the whole machines of the solution, or, when there are none, the machine of
-// which the solution has the greatest part; false when there is none to add.
+// which the solution has the greatest part; false when it has no machine to add.
 func (a *master) round(p *plan) bool {
 	some, most, part := false, -1, tiny
 	for r, c := range a.lp.basis {

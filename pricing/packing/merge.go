@@ -8,12 +8,12 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// merger puts what two purchases hold into one machine that costs no more than both. Methods that look at the rate
-// alone fill machines of the same price for their room in no order of size.
+// merger puts what two purchases hold into one machine that costs no more than both. Methods that
+// look at the rate alone fill machines of the same price for their room in no order of size.
 type merger struct {
 	p *plan
-	// specs are those on offer, the cheapest first, rates what they cost at least, and most the largest room of each
-	// dimension among them up to there.
+	// specs are those on offer, the cheapest first, rates what they cost at least, and most the
+	// largest room of each dimension among them up to there.
 	specs []int
 	rates []pricing.Rate
 	most  []vector
@@ -50,7 +50,8 @@ func (g *merger) run() {
 	}
 }
 
-// pair merges two purchases into the cheapest machine that holds what both do, if that costs no more.
+// pair merges two purchases into the cheapest machine that holds what both do, if that costs no
+// more.
 func (g *merger) pair(i, j int) {
 	m, a, b := g.p.m, &g.p.machines[i], &g.p.machines[j]
 	need := used(m, a).plus(used(m, b), 1)
@@ -71,7 +72,8 @@ func (g *merger) pair(i, j int) {
 	}
 }
 
-// exchange takes one machine of the spec for the two, if the limits allow it at no more than the rate.
+// exchange takes one machine of the spec for the two, if the limits allow it at no more than the
+// rate.
 func (g *merger) exchange(i, j, spec int, rate pricing.Rate, load []lot) bool {
 	p, before := g.p, len(g.p.journal)
 	p.sell(i)

@@ -66,14 +66,15 @@ type model struct {
 	items   []Item // by name
 	classes []string
 	extras  []string // what items ask for besides CPU and memory; nil if none does
-	apart   [][]bool // by class, those that it shares no machine with; nil if it shares one with all
-	masks   [][]bool // sets of classes that are refused
-	specs   []spec
-	kinds   []kind // largest first
-	count   []int  // of each kind
-	order   []int  // the kinds that fit somewhere, to be placed in this order
-	small   []int  // the same, but the smallest first
-	total   int    // how many items these are
+	// apart marks for each class those that share no machine with it; nil without such classes.
+	apart [][]bool
+	masks [][]bool // sets of classes that are refused
+	specs []spec
+	kinds []kind // largest first
+	count []int  // of each kind
+	order []int  // the kinds that fit somewhere, to be placed in this order
+	small []int  // the same, but the smallest first
+	total int    // how many items these are
 
 	nodes   []node    // by name, all bins
 	bins    []bin     // by name, the nodes with room for something
@@ -105,7 +106,7 @@ type spec struct {
 	mask  int     // index into model.masks
 }
 
-// node is a Bin as it stood in the problem.
+// node is a Bin as the problem gave it.
 type node struct {
 	Bin
 	room  vector
@@ -118,7 +119,7 @@ type node struct {
 // bin is a node with room for something.
 type bin struct{ node, spec int }
 
-// offered is an Offer as it stood in the problem.
+// offered is an Offer as the problem gave it.
 type offered struct {
 	Offer
 	room             vector
@@ -199,7 +200,8 @@ func (m *model) gatherApart(pairs [][2]string) {
 	}
 }
 
-// joins is how many of n items of kind k may share a machine of spec s with the load, CPU, memory and slots aside.
+// joins is how many of n items of kind k may share a machine of spec s with the load, CPU, memory
+// and slots aside.
 func (m *model) joins(s int, load []lot, k, n int) int {
 	if m.kinds[k].extra != nil {
 		n = m.spare(s, load, k, n)
@@ -225,7 +227,8 @@ func (m *model) beside(load []lot, k, n int) int {
 	return n
 }
 
-// byName sorts items by name. Thousands of strings take long to sort, and who asks has mostly sorted them.
+// byName sorts items by name. Thousands of strings take long to sort, and who asks has mostly
+// sorted them.
 func byName(items []Item) []Item {
 	order := func(a, b Item) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Class, b.Class),
@@ -431,7 +434,8 @@ func (m *model) accepts(s int, k *kind) bool { return !m.masks[m.specs[s].mask][
 // fits reports whether an empty machine of spec s takes an item of kind k.
 func (m *model) fits(s int, k *kind) bool { return m.large(s, k) && m.has(s, k) }
 
-// large reports whether an empty machine of spec s takes k's class and has the CPU, memory and slots for an item.
+// large reports whether an empty machine of spec s takes k's class and has the CPU, memory and
+// slots for an item.
 func (m *model) large(s int, k *kind) bool { return m.specs[s].room.holds(k.need) && m.accepts(s, k) }
 
 // carries reports whether an empty machine of spec s takes the load.

@@ -35,8 +35,9 @@ type Problem struct {
 	// Limits is how many more machines each pool may have, by name. A pool that is not listed
 	// may have none.
 	Limits map[string]int
-	// Apart are pairs of classes of which no machine takes both, in either order. Of a class that is a
-	// pair with itself a machine takes one item. What is on a bin already is among what it refuses.
+	// Apart are pairs of classes of which no machine takes both, in either order. Of a class that
+	// is a pair with itself a machine takes one item. What is on a bin already is among what it
+	// refuses.
 	Apart [][2]string
 }
 
@@ -96,17 +97,24 @@ type Placement struct {
 // Why is the code of a placement.
 type Why string
 
-// Why an item went where it did. For an item that went nowhere, the code says what would have
-// to change before anything else: the class, the size, what is asked for besides, the limit, the room.
+// Why an item went where it did. For an item that went nowhere, the code says what would have to
+// change before anything else: the class, the size, what is asked for besides, the limit, the room.
 const (
-	FitsExisting  Why = "FitsExisting"         // onto a machine that is paid for
-	CheapestOffer Why = "CheapestOffer"        // into a machine bought for it, and perhaps for others
-	NoOffer       Why = "NoOffer"              // nowhere: nothing is on offer, and no bin has room for it
-	Refused       Why = "Refused"              // nowhere: every offer, and every bin with room for it, refuses its class
-	TooBig        Why = "TooBig"               // nowhere: larger than any machine on offer that takes its class
-	NoResource    Why = "InsufficientResource" // nowhere: machines on offer that are large enough have too little of what it asks for besides
-	PoolFull      Why = "PoolFull"             // nowhere: every pool with a machine for it is at its limit
-	NoRoom        Why = "NoRoom"               // nowhere: a pool may have another machine for it, but its hosts have no room
+	FitsExisting Why = "FitsExisting" // onto a machine that is paid for
+	// CheapestOffer: into a machine that was bought for it, and perhaps for others.
+	CheapestOffer Why = "CheapestOffer"
+	// NoOffer: not placed, because nothing is on offer and no bin has room.
+	NoOffer Why = "NoOffer"
+	// Refused: not placed, because every offer, and every bin with room, refuses its class.
+	Refused Why = "Refused"
+	// TooBig: not placed, because it is larger than any offer that takes its class.
+	TooBig Why = "TooBig"
+	// NoResource: not placed, because offers with enough CPU and memory lack another resource.
+	NoResource Why = "InsufficientResource"
+	// PoolFull: not placed, because every pool with a machine for it is at its limit.
+	PoolFull Why = "PoolFull"
+	// NoRoom: not placed, because the hosts of the pools with a machine for it have no room.
+	NoRoom Why = "NoRoom"
 )
 
 // Result is the cheapest set of purchases found.

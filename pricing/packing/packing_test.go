@@ -73,7 +73,8 @@ func TestRatesAreNotAddedUpBeyondTheirRange(t *testing.T) {
 	}
 }
 
-// TestWhatNoItemAsksForChangesNothing holds problems against the same with machines that have more than CPU and memory.
+// TestWhatNoItemAsksForChangesNothing holds problems against the same with machines that have more
+// than CPU and memory.
 func TestWhatNoItemAsksForChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := arbitrary(t, bounds{30, 5, 8})
@@ -195,7 +196,8 @@ func TestEachCodeHasItsCase(t *testing.T) {
 	}
 }
 
-// An item that is several pods takes as many slots, on machines that are there and on those that are bought.
+// An item that is several pods takes as many slots, on machines that are there and on those that
+// are bought.
 func TestItemsOfSeveralPodsTakeASlotForEach(t *testing.T) {
 	items := pods("a", "", 6, res(100, 0))
 	for i := range items {
@@ -204,7 +206,8 @@ func TestItemsOfSeveralPodsTakeASlotForEach(t *testing.T) {
 	offer := sold("small", "pve1", 16, 16, 5)
 	offer.Slots = 10
 	bin := Bin{Name: "node-1", Free: res(16000, 16), Slots: 7}
-	for n, want := range map[int]int{1: 0, 2: 1, 3: 1, 4: 2, 6: 3} { // one fits onto the node, and two into a machine
+	// One item fits onto the node, and two into a machine.
+	for n, want := range map[int]int{1: 0, 2: 1, 3: 1, 4: 2, 6: 3} {
 		r := Solve(world(items[:n], []Bin{bin}, offer))
 		if len(r.Purchases) != want || slices.ContainsFunc(r.Purchases, func(p Purchase) bool { return len(p.Items) > 2 }) {
 			t.Errorf("%d items: %d purchases, want %d", n, len(r.Purchases), want)

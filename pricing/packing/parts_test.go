@@ -93,7 +93,8 @@ func TestKnapsackNeverUnderestimates(t *testing.T) {
 	})
 }
 
-// dearestLoad tries every number of every kind from i on, beside items of the classes that are in already.
+// dearestLoad tries every number of every kind from i on, beside items of the classes that are in
+// already.
 func dearestLoad(k *knapsack, s, i int, room vector, extra []int64, in []int) float64 {
 	if i == len(k.m.kinds) {
 		return 0
@@ -235,7 +236,8 @@ func equalPlans(a, b *plan) bool {
 	return true
 }
 
-// What is not looked at would not have been bought: no load is worth more for its price than its spec's rank.
+// What is not looked at would not have been bought: no load is worth more for its price than its
+// spec's rank.
 func TestTheBuyerLooksWhereverTheBestMayBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel(arbitrary(t, bounds{40, 4, 12}))

@@ -15,7 +15,7 @@ type machine struct {
 	offer int // index into model.offers, or -1 for a bin
 	free  vector
 	load  []lot
-	gone  bool // bought, and given back since
+	gone  bool // bought, and removed since
 }
 
 // plan is a packing in the making. It never overcommits: put and buy are only called for what
@@ -51,8 +51,8 @@ func (a score) better(b score) bool {
 	return a.bought < b.bought
 }
 
-// step is one change of a plan: n of kind put into machine, or, with n = 0, machine bought, with
-// what it was stocked with, or given back.
+// step is one change of a plan: n of kind put into machine, or, with n = 0, machine bought with its
+// stock, or removed.
 type step struct{ machine, kind, n int }
 
 func newPlan(m *model) *plan {
@@ -85,8 +85,8 @@ func (p *plan) clone() *plan {
 	return &c
 }
 
-// toBuy is about how many machines it takes for what is left, and some to move about: for these a copy has room
-// from the first.
+// toBuy is about how many machines it takes for what is left, and some to move about: for these a
+// copy has room from the first.
 func (p *plan) toBuy() int {
 	size, allowed := int64(0), 0
 	for k, n := range p.left {
@@ -160,7 +160,8 @@ func (p *plan) buy(o int) int {
 	return i
 }
 
-// stock adds a machine of offer o with the load in it, which it must hold and of which so many must be left.
+// stock adds a machine of offer o with the load in it, which it must hold and of which so many must
+// be left.
 func (p *plan) stock(o int, load []lot) {
 	i := p.buy(o) // before the machines are looked at, which it may move
 	mc := &p.machines[i]
@@ -209,7 +210,8 @@ func (p *plan) undo(to int) {
 			p.machines[st.machine].gone = false
 			p.account(st.machine, 1)
 		default:
-			for _, l := range p.machines[st.machine].load { // only what it was stocked with is still there
+			// Only the initial stock is left.
+			for _, l := range p.machines[st.machine].load {
 				p.count(l.kind, -l.n)
 			}
 			p.account(st.machine, -1)
@@ -305,7 +307,8 @@ func (p *plan) downsize(i int) {
 	if len(load) == 0 {
 		return
 	}
-	spec, carries := -1, false // whether it holds the load, of the last that was looked at: offers of a spec follow each other
+	// The last spec, and whether it holds the load: offers of one spec follow each other.
+	spec, carries := -1, false
 	for o := range p.m.offers {
 		of := &p.m.offers[o]
 		if of.rate >= p.m.offers[best].rate || p.canBuy(o, 1) == 0 {

@@ -20,10 +20,10 @@ const (
 	looksPerMove = 60 // looks for the next item to fill a machine with
 )
 
-// search looks for the best plan within a budget: it buys greedily in several ways (buy.go),
-// goes through all plans when there are few (exact.go) or else solves the problem in fractions
-// and rounds (master.go), and repacks a few machines at a time (improve.go). All the while it
-// keeps a bound on what any plan costs (bound.go), and stops when that is reached.
+// search looks for the best plan within a budget. It buys greedily in several ways (buy.go). It
+// enumerates all plans when they are few (exact.go), and solves the problem in fractions and rounds
+// otherwise (master.go). It repacks a few machines at a time (improve.go). Meanwhile it keeps a
+// lower bound on the cost of any plan (bound.go), and stops at the bound.
 type search struct {
 	m      *model
 	budget budget
@@ -68,8 +68,8 @@ func (s *search) run() {
 	}
 }
 
-// settle tidies up the best plan. That may make room for items that are left out, and these
-// may make something else superfluous.
+// settle tidies up the best plan. That may make room for omitted items, and placing these may make
+// a machine superfluous.
 func (s *search) settle() {
 	p := s.best.clone()
 	tidy := func() {
@@ -188,8 +188,8 @@ func (s *search) consider(p *plan) {
 	}
 }
 
-// prove raises the bound by what the prices prove. As long as items are left out there is no
-// saying which the bound is to be for, nor is it of use.
+// prove raises the bound by what the prices prove. While the plan omits items, it is not known
+// which items the bound is for, and a bound is of no use.
 func (s *search) prove(pr *prices) {
 	s.guides = append(s.guides, pr)
 	if s.best.complete() {

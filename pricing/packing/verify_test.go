@@ -156,8 +156,8 @@ func (l *ledger) roomIn(bin string, it Item) bool {
 	return l.slots[bin] > 0 && l.extra[bin].Lacks(it.Extra, nil) == "" && !l.p.keepsOff(it, l.on[bin]) && (it.Requests.CPU == 0 || it.Requests.CPU <= free.CPU) && (it.Requests.Memory == 0 || it.Requests.Memory <= free.Memory)
 }
 
-// checkWhy fails unless the code is the first obstacle of all offers, no bin had room left for
-// what went elsewhere, and nothing was left out that could be placed.
+// checkWhy fails unless the code is the first obstacle of all offers, no bin had room for an item
+// that was placed elsewhere, and no item was omitted that could be placed.
 func (l *ledger) checkWhy(t tester, p Problem, pl Placement) {
 	t.Helper()
 	it := l.items[pl.Item]

@@ -79,7 +79,9 @@ func rushOf(tb testing.TB, n int) rush {
 	before := len(w.sim.Calls())
 	port := &timed{Machines: w.fleet}
 	runner := &loop.Runner{
-		Cluster: w, Machines: port, Pools: []nodescaler.Pool{p.Words()}, Nodes: &buyer{left: n}, Prices: pricing.DefaultBook(),
+		Ports:  loop.Ports{Cluster: w, Machines: port},
+		Intent: loop.Intent{Pools: []nodescaler.Pool{p.Words()}, Prices: pricing.DefaultBook()},
+		Memory: loop.Memory{Nodes: &buyer{left: n}},
 	}
 	r := rush{spread: map[string]int{}}
 	began := w.sim.Now()

@@ -55,7 +55,11 @@ func (w *world) carry(pods int, port loop.Machines) (nodes int, refused []string
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r := &loop.Runner{Cluster: crowd{w, pods}, Machines: port, Nodes: policy, Prices: pricing.DefaultBook()}
+	r := &loop.Runner{
+		Ports:  loop.Ports{Cluster: crowd{w, pods}, Machines: port},
+		Intent: loop.Intent{Prices: pricing.DefaultBook()},
+		Memory: loop.Memory{Nodes: policy},
+	}
 	for i := range w.cfg.Pools {
 		r.Pools = append(r.Pools, w.cfg.Pools[i].Words())
 	}

@@ -71,7 +71,7 @@ func TestDayShowsEverythingThatAFleetDoes(t *testing.T) {
 		}
 	}
 	if moved, back := tally(events, Moved), tally(events, Returned); moved > back {
-		t.Errorf("%d pods were moved for %d machines that were given back, where the shop leaves whole machines", moved, back)
+		t.Errorf("%d pods were moved for %d reclaimed machines, where the shop leaves whole machines", moved, back)
 	}
 	if n := tally(events, Status); n != 48 {
 		t.Errorf("there were %d half hours, want 48", n)

@@ -74,8 +74,9 @@ func (s *Session) wire(users sim.Curve) error {
 		return err
 	}
 	s.runner = &loop.Runner{
-		Journal: recorder{s}, Pools: pools(), Prices: s.book, Nodes: nodes,
-		Scalers: []*podscaler.Scaler{podscaler.NewScaler(s.shop, pods)},
+		Intent:  loop.Intent{Pools: pools(), Prices: s.book, Workloads: []loop.Workload{loop.Scaled(s.shop, pods)}},
+		Memory:  loop.Memory{Nodes: nodes},
+		Journal: recorder{s},
 	}
 	s.world, err = sim.New(world(s.cfg.Seed, users), func(ctx context.Context, now time.Time) error {
 		_, err := s.runner.Once(ctx, now)

@@ -33,7 +33,7 @@ const (
 	Emptying Kind = "Emptying" // a node takes no new pods, and loses those it has
 	Kept     Kind = "Kept"     // a node that was being emptied is kept after all
 	Moved    Kind = "Moved"    // pods were moved off a node
-	Returned Kind = "Returned" // a machine was given back
+	Returned Kind = "Returned" // a machine was reclaimed
 	Trouble  Kind = "Trouble"  // something went wrong or could not be done
 	Relief   Kind = "Relief"   // and is right again
 	Fault    Kind = "Fault"    // the session's caller broke something
@@ -209,7 +209,7 @@ func (w *watch) done(s *loop.Step, a *nodescaler.Action) Event {
 	case nodescaler.Uncordon:
 		e.Kind, e.Text = Kept, a.Node+" is kept after all"
 	case nodescaler.Return:
-		e.Kind, e.Text = Returned, fmt.Sprintf("%s given back, %s", a.Machine, rate)
+		e.Kind, e.Text = Returned, fmt.Sprintf("%s reclaimed, %s", a.Machine, rate)
 	case nodescaler.Stash:
 		e.Kind, e.Text = Returned, fmt.Sprintf("%s stopped and kept, %s", a.Machine, rate)
 	case nodescaler.Wake:

@@ -63,8 +63,8 @@ func TestScheduleKeepsTheObjective(t *testing.T) {
 			cfg.Initial = map[string]int{"worker": s.Machines()}
 			cfg.Workloads[0].Replicas = s.Replicas()
 			r := &loop.Runner{
-				Pools: cfg.Pools, Prices: cfg.Prices, Nodes: s.Nodes(),
-				Scalers: []*podscaler.Scaler{podscaler.NewScaler(podscaler.Workload{Name: "shop/web", Min: 1, Max: 48}, s.Pods())},
+				Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices, Workloads: []loop.Workload{loop.Scaled(podscaler.Workload{Name: "shop/web", Min: 1, Max: 48}, s.Pods())}},
+				Memory: loop.Memory{Nodes: s.Nodes()},
 			}
 			w, err := sim.New(cfg, func(ctx context.Context, now time.Time) error {
 				step, err := r.Once(ctx, now)

@@ -279,9 +279,11 @@ func TestWokenStepsTakeTime(t *testing.T) {
 	more := podsFunc(func(v *podscaler.View) podscaler.Recommendation {
 		return podscaler.Recommendation{Known: true, Replicas: v.Replicas + 1}
 	})
-	r := &loop.Runner{Pools: cfg.Pools, Prices: cfg.Prices, Scalers: []*podscaler.Scaler{
-		podscaler.NewScaler(podscaler.Workload{Name: "shop/web", Min: 1, Max: 40}, more),
-	}}
+	r := &loop.Runner{
+		Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices, Workloads: []loop.Workload{
+			loop.Scaled(podscaler.Workload{Name: "shop/web", Min: 1, Max: 40}, more),
+		}},
+	}
 	at := map[time.Time]int{}
 	w, err := New(cfg, func(ctx context.Context, now time.Time) error {
 		at[now]++

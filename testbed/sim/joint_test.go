@@ -43,8 +43,9 @@ func play(t *testing.T, cfg Config, limit pricing.Rate, journal loop.Journal, bo
 	wl.Name, wl.RunPeriod, wl.Pod = "shop/web", 5*time.Second, cfg.Workloads[0].Requests
 	wl.SLO = podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute}
 	r := &loop.Runner{
-		Pools: cfg.Pools, Prices: cfg.Prices, Nodes: nodes, Limit: limit, Journal: journal,
-		Scalers: []*podscaler.Scaler{podscaler.NewScaler(wl, pods[0])},
+		Intent:  loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices, Limit: limit, Workloads: []loop.Workload{loop.Scaled(wl, pods[0])}},
+		Memory:  loop.Memory{Nodes: nodes},
+		Journal: journal,
 	}
 	w, err := New(cfg, func(ctx context.Context, now time.Time) error {
 		_, err := r.Once(ctx, now)

@@ -118,11 +118,12 @@ func spend(t *testing.T, cfg Config, spec nodepolicy.Spec, limit pricing.Rate) p
 		t.Fatal(err)
 	}
 	r := &loop.Runner{
-		Pools: cfg.Pools, Prices: cfg.Prices, Nodes: nodes, Limit: limit, Journal: nothing{},
-		Scalers: []*podscaler.Scaler{podscaler.NewScaler(podscaler.Workload{
+		Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices, Limit: limit, Workloads: []loop.Workload{loop.Scaled(podscaler.Workload{
 			Name: "shop/web", Min: 1, Max: 60, RunPeriod: 10 * time.Second, Pod: cfg.Workloads[0].Requests,
 			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
-		}, follower{cfg.Workloads[0].Load.Level})},
+		}, follower{cfg.Workloads[0].Load.Level})}},
+		Memory:  loop.Memory{Nodes: nodes},
+		Journal: nothing{},
 	}
 	w, err := New(cfg, func(ctx context.Context, now time.Time) error {
 		_, err := r.Once(ctx, now)

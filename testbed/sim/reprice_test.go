@@ -12,7 +12,9 @@ import (
 func TestPricesThatChangeCountFromThatMomentOn(t *testing.T) {
 	var last loop.Step
 	cfg := small(1) // one machine of 10 units an hour
-	r := &loop.Runner{Pools: cfg.Pools, Prices: cfg.Prices}
+	r := &loop.Runner{
+		Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices},
+	}
 	w, err := New(cfg, func(ctx context.Context, now time.Time) (err error) {
 		last, err = r.Once(ctx, now)
 		return err

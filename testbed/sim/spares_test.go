@@ -146,8 +146,11 @@ func held(t *rapid.T, cfg Config, level Curve, limit pricing.Rate, j *nodepolicy
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &loop.Runner{Pools: cfg.Pools, Prices: cfg.Prices, Limit: limit, Nodes: nodes}
-	r.Scalers = []*podscaler.Scaler{podscaler.NewScaler(podscaler.Workload{Name: "shop/web", Min: 1, Max: 60, Pod: cfg.Workloads[0].Requests}, follower{level})}
+	r := &loop.Runner{
+		Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices, Limit: limit},
+		Memory: loop.Memory{Nodes: nodes},
+	}
+	r.Workloads = []loop.Workload{loop.Scaled(podscaler.Workload{Name: "shop/web", Min: 1, Max: 60, Pod: cfg.Workloads[0].Requests}, follower{level})}
 	var w *World
 	w, err = New(cfg, func(ctx context.Context, now time.Time) error {
 		step, err := r.Once(ctx, now)

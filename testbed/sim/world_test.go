@@ -109,11 +109,12 @@ func journal(t *testing.T, cfg Config, until time.Duration) []byte {
 	var out bytes.Buffer
 	g := &grower{}
 	r := &loop.Runner{
-		Journal: loop.NewNDJSON(&out), Pools: cfg.Pools, Prices: cfg.Prices, Nodes: g,
-		Scalers: []*podscaler.Scaler{podscaler.NewScaler(podscaler.Workload{
+		Intent: loop.Intent{Pools: cfg.Pools, Prices: cfg.Prices, Workloads: []loop.Workload{loop.Scaled(podscaler.Workload{
 			Name: "shop/web", Min: 1, Max: 40, RunPeriod: 30 * time.Second,
 			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
-		}, g)},
+		}, g)}},
+		Memory:  loop.Memory{Nodes: g},
+		Journal: loop.NewNDJSON(&out),
 	}
 	w, err := New(cfg, func(ctx context.Context, now time.Time) error {
 		_, err := r.Once(ctx, now)

@@ -27,7 +27,8 @@ func TestOneLookSeesWhatIsObserved(t *testing.T) {
 	w.deployment("own", 2)
 	w.make(`{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: agent}, spec: {selector: {matchLabels: {app: agent}}, template: {metadata: {labels: {app: agent}}, spec: {nodeSelector: {none: here}, containers: [{name: c, image: c}]}}}}`)
 	w.autoscaler("web", "apps/v1", "Deployment", "web", "Recommend")
-	w.make(`{apiVersion: v1, kind: Pod, metadata: {name: bare}, spec: ` + podSpec("200m") + `}`)
+	w.make(`{apiVersion: v1, kind: Pod, metadata: {name: bare}, spec: ` + strings.Replace(podSpec("200m"), "{", `{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+		{topologyKey: none, labelSelector: {}, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}}]}}, `, 1) + `}`)
 	w.make(`{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}, spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}}`)
 	w.make(`{apiVersion: plimsoll.dev/v1alpha1, kind: PriceBook, metadata: {name: default}, spec: {currency: EUR, pricePerVCPUHour: "0.01", pricePerGBHour: "0.001"}}`)
 	c := w.cluster(kube.Config{})
@@ -56,6 +57,11 @@ func TestOneLookSeesWhatIsObserved(t *testing.T) {
 		if want := (pricing.Resources{CPU: 4000, Memory: 8 * pricing.GiB}); seen.Capacity["n-1"] != want {
 			return fmt.Errorf("n-1 has %v", seen.Capacity["n-1"])
 		}
+		for _, p := range watched.Pods {
+			if len(p.Has) > 0 {
+				return fmt.Errorf("%s has %s", p.Name, p.Has)
+			}
+		}
 		pool := &nodescaler.Pool{Name: "workers"}
 		if diff := cmp.Diff(watched.Daemons(pool), seen.State.Daemons(pool)); diff != "" {
 			return fmt.Errorf("of daemons (-watched +read once):\n%s", diff)
@@ -74,7 +80,7 @@ func TestOneLookSeesWhatIsObserved(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(seen.State.Nodes) != 2 || len(seen.State.Pods) != 6 || len(seen.Unread) != 12 {
+		if len(seen.State.Nodes) != 2 || len(seen.State.Pods) != 6 || len(seen.Unread) != 13 {
 			return fmt.Errorf("sees %d nodes and %d pods; unread are %v", len(seen.State.Nodes), len(seen.State.Pods), seen.Unread)
 		}
 		for _, p := range seen.State.Pods {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -32,10 +31,7 @@ const deciding = 9
 // known are the reasons for which we may refuse what the scheduler accepts, as answer names them,
 // with what is behind them. All others together are to be fewer than one answer in a thousand.
 var known = map[string]string{
-	"SelectorMismatch, no word for it": "it has no word for pods by the labels of their namespaces",
-	"Domain, namespaces by label":      "as for Clash",
-	"Clash, namespaces by label":       "the labels of namespaces are not read: a selector of them counts as all",
-	"InsufficientResource, volumes":    "a volume that pods on a node share counts once for each",
+	"InsufficientResource, volumes": "a volume that pods on a node share counts once for each",
 }
 
 // asked has each filter in a framework of its own, so that all of them answer: a framework stops at the first that
@@ -49,18 +45,13 @@ func newAsked(t *testing.T) *asked {
 	t.Helper()
 	s := &asked{&Now{cache.NewEmptySnapshot()}, map[string]framework.Framework{}}
 	for _, name := range filters {
-		f, err := Framework(t.Context(), s.now, append(stored.all(), namespace("shop"), namespace("other")), name)
+		f, err := Framework(t.Context(), s.now, stored.all(), name)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		s.filters[name] = f
 	}
 	return s
-}
-
-func namespace(name string) *corev1.Namespace {
-	labels := map[string]string{corev1.LabelMetadataName: name}
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 }
 
 // refusing is, by node, the filters that refuse the pod.
@@ -100,9 +91,13 @@ type tally struct {
 
 // TestTheSchedulerAnswersTheSame asks nodescaler and the scheduler's filters which pods go onto which nodes.
 func TestTheSchedulerAnswersTheSame(t *testing.T) {
-	s, c := newAsked(t), chance{rand.New(rand.NewPCG(7, 3))}
-	sum := tally{alone: map[string]int{}, refused: map[string]int{}}
-	for range 4200 {
+	c, sum := chance{rand.New(rand.NewPCG(7, 3))}, tally{alone: map[string]int{}, refused: map[string]int{}}
+	var s *asked
+	for i := range 4200 {
+		if i%700 == 0 {
+			stored.Namespaces = c.namespaces()
+			s = newAsked(t)
+		}
 		w := c.world()
 		s.now.SharedLister = cache.NewSnapshot(w.placed, w.nodes)
 		answers := w.answers()
@@ -140,24 +135,13 @@ func answer(p *nodescaler.Pod, n *nodescaler.NodeLoad, domains *nodescaler.Domai
 	switch other := n.Crowd.Clash(p); {
 	case code == "" && other != nil:
 		code = "Clash"
-		if slices.ContainsFunc(slices.Concat(p.Repels, other.Repels), byLabels) {
-			code += ", namespaces by label"
-		}
 	case code == "" && domains.Refuses(p, n.Node):
 		code = "Domain"
-		if slices.ContainsFunc(p.Has, byLabels) || slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return byLabels(t.Mark) }) {
-			code += ", namespaces by label"
-		}
-	case code == nodescaler.SelectorMismatch && p.Nowhere() && p.Selector[nodescaler.SelectHelp] == "":
-		code += ", no word for it"
 	case code == nodescaler.InsufficientResource && strings.HasPrefix(n.Extra.Lacks(p.Extra, n.Used.Extra), nodescaler.AttachableVolumes):
 		code += ", volumes"
 	}
 	return code
 }
-
-// byLabels reports whether the mark is of pods in namespaces with some label.
-func byLabels(mark string) bool { return mark == "labels app=a,tier=x in every namespace" }
 
 func (sum *tally) compare(t *testing.T, w *world, p *corev1.Pod, ours []string, theirs [][]string) {
 	t.Helper()

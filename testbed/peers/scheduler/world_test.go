@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// world is nodes, the pods on them and those that wait. Not asked is about claims made from templates, volumes that are
-// there and not bound, taints of nodes that are not ready or only starting, and resizes.
+// world is nodes, the pods on them and those that wait. Not asked is about claims made from templates, taints of nodes
+// that are not ready or only starting, and resizes.
 type world struct {
 	nodes           []*corev1.Node
 	placed, pending []*corev1.Pod
@@ -53,7 +53,7 @@ func (c chance) node(name string) *corev1.Node {
 	n.Status.Allocatable = corev1.ResourceList{
 		corev1.ResourceCPU:    pick(c, amount("8"), amount("16"), amount("32"), amount("7900500u")),
 		corev1.ResourceMemory: pick(c, amount("8Gi"), amount("32Gi"), amount("16000000001")),
-		corev1.ResourcePods:   pick(c, amount("110"), amount("110"), amount("20"), amount("20"), amount("7"), amount("110"), amount("1"), amount("110"), amount("0")),
+		corev1.ResourcePods:   pick(c, amount("110"), amount("110"), amount("20"), amount("20"), amount("7"), amount("110"), amount("1"), amount("110"), amount("0"), amount("110"), amount("110")),
 	}
 	for _, more := range []struct {
 		name    corev1.ResourceName
@@ -81,7 +81,7 @@ func amount(s string) resource.Quantity { return resource.MustParse(s) }
 
 func (c chance) pod(name string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Namespace: pick(c, "shop", "shop", "other"),
+		Name: name, Namespace: pick(c, append(spaces, "shop", "shop")...),
 		Labels: map[string]string{"app": pick(c, "a", "b", "c", "d"), "tier": pick(c, "x", "y")},
 	}}
 	p.Status.Phase = corev1.PodPending
@@ -193,7 +193,7 @@ func (c chance) affinities(p *corev1.Pod) {
 		}
 	}
 	p.Spec.Affinity = a
-	for range c.IntN(7) / 4 {
+	for range c.IntN(8) / 4 {
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, c.spread())
 	}
 }
@@ -257,9 +257,13 @@ func (c chance) podTerm() corev1.PodAffinityTerm {
 		t.Namespaces = pick(c, []string{"other"}, []string{"shop", "other"})
 	case 3:
 		t.NamespaceSelector = &metav1.LabelSelector{}
-	case 4: // by its labels, which are those of one namespace
-		t.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "a", "tier": "x"}}
-		t.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "shop"}}
+	case 4, 5:
+		t.Namespaces = pick(c, nil, nil, []string{"shop"}, []string{"third", "none"})
+		t.NamespaceSelector = pick(c, &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "shop"}},
+			&metav1.LabelSelector{MatchLabels: map[string]string{"team": pick(c, "red", "blue", "green")}},
+			&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "team", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"red"}}, {Key: "tier", Operator: pick(c, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist)},
+			}})
 	}
 	return t
 }

@@ -1,4 +1,4 @@
-// Package archcheck tells where a source tree breaks the rules of the house.
+// Package archcheck finds where a source tree breaks the rules of the house.
 //
 // The rules are the data in rules.go: which rooms there are, what each may import, and what the
 // rooms that decide must not touch. They are read off the syntax alone, so that the check needs
@@ -75,7 +75,8 @@ func (c *checker) topFolders() {
 	}
 }
 
-// nested checks a module inside ours: that it may be there, and that it imports nothing of ours unless it may.
+// nested checks a module inside ours: that it is a known one, and that it imports nothing of ours
+// unless it may.
 func (c *checker) nested(m *pkg) {
 	if !slices.Contains(modules, m.folder) {
 		c.found = append(c.found, Violation{m.folder, 0, Nested, "module " + m.folder, reasons[Nested]})
@@ -176,7 +177,7 @@ func (c *checker) imported(p *pkg, f *file, spec *ast.ImportSpec) {
 func ourImport(p *pkg, test bool, folder string) (Rule, string) {
 	from, to := p.room, roomOf(folder)
 	if to == nil || to == from {
-		return "", "" // what has no room is reported where it stands
+		return "", "" // a package without a room is reported itself
 	}
 	if test && (to.floor == pure || slices.Contains(from.tests, to.folder)) {
 		return "", ""
@@ -192,7 +193,7 @@ func ourImport(p *pkg, test bool, folder string) (Rule, string) {
 	return Imports, from.why
 }
 
-// moduleImport judges an import of somebody else's module: why it must not be, or "".
+// moduleImport judges an import of another module: why it must not be, or "".
 func moduleImport(r *room, test bool, target string) string {
 	if underAny(target, testModules) {
 		if test || r.floor == world || r.floor == command {
@@ -218,7 +219,7 @@ func moduleImport(r *room, test bool, target string) string {
 func (c *checker) standardImport(p *pkg, f *file, spec *ast.ImportSpec) {
 	target := importPath(spec)
 	for _, b := range bans {
-		if b.whole() && b.holds(p.room, f) && b.covers(target) {
+		if b.whole() && b.holds(p.room) && b.covers(target) {
 			c.at(f, spec, b.rule, "imports "+target, b.why)
 		}
 	}
@@ -230,7 +231,7 @@ func (c *checker) used(p *pkg, f *file) {
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
-			if goroutines.holds(p.room, f) {
+			if goroutines.holds(p.room) {
 				c.at(f, n, goroutines.rule, "go statement", goroutines.why)
 			}
 		case *ast.SelectorExpr:
@@ -245,7 +246,7 @@ func (c *checker) used(p *pkg, f *file) {
 // selected checks one name taken from the package at target.
 func (c *checker) selected(p *pkg, f *file, sel *ast.SelectorExpr, target string) {
 	for _, b := range bans {
-		if !b.whole() && b.holds(p.room, f) && b.covers(target) && b.names(sel.Sel.Name) {
+		if !b.whole() && b.holds(p.room) && b.covers(target) && b.names(sel.Sel.Name) {
 			c.at(f, sel, b.rule, packageName(target)+"."+sel.Sel.Name, b.why)
 		}
 	}

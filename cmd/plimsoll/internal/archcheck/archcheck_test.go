@@ -56,8 +56,8 @@ func TestEveryViolationSaysWhy(t *testing.T) {
 	}
 }
 
-// Every row of the tables must be able to bite: a ban or a module without a fixture may have a
-// typing mistake in it that nobody sees.
+// Every row of the tables must have an effect: a ban or a module without a fixture may have a
+// typing mistake that no test sees.
 func TestEveryReasonIsSeenInAFixture(t *testing.T) {
 	seen := map[string]bool{}
 	for _, dir := range fixtures(t) {
@@ -135,7 +135,7 @@ func load(t *testing.T, root string) *Tree {
 	return tree
 }
 
-// allRules reads the rules off their declaration, so that none can be left out of a list.
+// allRules reads the rules off their declaration, so that no list can omit one.
 func allRules(t *testing.T) []Rule {
 	t.Helper()
 	var rules []Rule

@@ -26,7 +26,7 @@ func TestTheHouseKeepsItsRules(t *testing.T) {
 }
 
 // The table that people read and the table that is checked are the same.
-func TestArchitectureDocTellsTheTable(t *testing.T) {
+func TestArchitectureDocHasTheTable(t *testing.T) {
 	tree := load(t, root(t))
 	doc, err := os.ReadFile(filepath.Join(root(t), "docs", "architecture.md"))
 	if err != nil {
@@ -37,12 +37,12 @@ func TestArchitectureDocTellsTheTable(t *testing.T) {
 		r := &rooms[i]
 		state := "planned"
 		if tree.holds(r) {
-			state = "stands"
+			state = "built"
 		}
 		want[r.folder] = []string{state, importsCell(r)}
 	}
 	if diff := cmp.Diff(want, docTable(string(doc))); diff != "" {
-		t.Errorf("docs/architecture.md tells another house (-rules.go and the tree, +document):\n%s", diff)
+		t.Errorf("docs/architecture.md has another table (-rules.go and the tree, +document):\n%s", diff)
 	}
 }
 
@@ -71,7 +71,7 @@ func importsCell(r *room) string {
 	return strings.Join(words, ", ")
 }
 
-// elsewhere finds absolute paths of the machine that somebody wrote on.
+// elsewhere finds absolute paths of one particular machine.
 var elsewhere = regexp.MustCompile(`(^|[^\w./-])/(home|root|work)/\w`)
 
 func TestPathsOfOneMachineAreFound(t *testing.T) {

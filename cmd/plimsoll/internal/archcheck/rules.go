@@ -8,7 +8,7 @@ import (
 const (
 	// module is the path that all our packages begin with.
 	module = "github.com/plimsoll/plimsoll"
-	// rulesFile is where somebody who meets a rule finds it.
+	// rulesFile is where the rules are.
 	rulesFile = "cmd/plimsoll/internal/archcheck/rules.go"
 )
 
@@ -22,7 +22,7 @@ const (
 	NoGoFiles  Rule = "no-go-files" // some folders only hold folders
 	NoRoom     Rule = "no-room"     // every package is in the table
 	PackageDoc Rule = "package-doc" // every package says once why it exists
-	Imports    Rule = "imports"     // the table says who may import whom
+	Imports    Rule = "imports"     // the table says what each room may import
 	Adapters   Rule = "adapters"    // adapters do not know each other
 	Testbed    Rule = "testbed"     // the product does not know its test bed
 	Records    Rule = "records"     // the dashboard reads records and holds no controls
@@ -33,7 +33,7 @@ const (
 	Chance     Rule = "chance"      // randomness is handed in
 	Goroutine  Rule = "goroutine"   // decisions run on their caller's goroutine
 	DotImport  Rule = "dot-import"  // a name says which room it is from
-	Nested     Rule = "nested"      // modules inside the module have their places and stand alone
+	Nested     Rule = "nested"      // modules inside the module have their places, alone
 )
 
 // reasons are why the rules exist that have one reason wherever they are broken. The others
@@ -63,16 +63,18 @@ var (
 	scratch = []string{"out", "bin"}
 )
 
-// modules are the folders that may be modules of their own. They are built into programs of the test
-// bed, or make and test what is shipped, and the other rules do not hold in them.
+// modules are the folders that may be modules of their own. They are built into programs of the
+// test bed, or make and test what is shipped. The other rules do not apply to them.
 var modules = []string{
-	"deploy/tools",                                                                   // Helm, ko, and what judges charts, alerts and images
-	"testbed/lab/controlplane",                                                       // Kubernetes' servers
-	"testbed/lab/tools/k6", "testbed/lab/tools/kwok", "testbed/lab/tools/prometheus", // versions, and no code
-	"testbed/peers", // Kubernetes' and Karpenter's schedulers, VPA's recommender and Prometheus' engine, to compare with
+	"deploy/tools",             // Helm, ko, and the tests of charts, alerts and images
+	"testbed/lab/controlplane", // Kubernetes' servers
+	"testbed/lab/tools/k6",     // versions, and no code, as those below
+	"testbed/lab/tools/kwok",
+	"testbed/lab/tools/prometheus",
+	"testbed/peers", // Kubernetes, Karpenter, VPA and Prometheus, to compare with
 }
 
-// besides are those of them that run our packages and other people's in one program, and compare both.
+// besides are those modules that run our packages and those of others in one program.
 var besides = []string{"testbed/peers"}
 
 // heaps are the names of folders that collect what has no place.
@@ -112,7 +114,7 @@ type room struct {
 var rooms = []room{
 	{
 		folder: "pricing", floor: pure,
-		why: "pricing is the leaf: everybody speaks its units, so it can know nobody",
+		why: "pricing is the leaf: every package uses its units, so it can import none",
 	},
 	{
 		folder: "pricing/packing", floor: pure,
@@ -178,7 +180,7 @@ var rooms = []room{
 	},
 	{
 		folder: "proxmox/firstboot", floor: pure,
-		why: "what a machine is told at its first boot is text and bytes, the same whoever carries them to it",
+		why: "the configuration for a first boot is text and bytes, the same for every way to deliver it",
 	},
 	{
 		folder: "proxmox/reference", floor: pure,
@@ -216,11 +218,11 @@ var rooms = []room{
 	{
 		folder: "dashboard", floor: adapter,
 		imports: []string{"nodescaler/loop"},
-		why:     "the dashboard shows a journal's records, live, recorded or simulated, and cannot tell which",
+		why:     "the dashboard shows a journal's records, live, recorded or simulated, and cannot distinguish them",
 	},
 	{
 		folder: "deploy", floor: contract,
-		why: "deploy holds files for the binary to print, and fills in what differs between clusters; nobody is known to it",
+		why: "deploy holds files for the binary to print, and fills in what differs between clusters; it needs no other package",
 	},
 	{
 		folder: "testbed", below: true, floor: world,
@@ -396,26 +398,8 @@ var goroutines = ban{
 	why: "two goroutines finish in any order, and then the same inputs do not give the same journal; the caller owns concurrency",
 }
 
-// excuses are the places that a ban does not reach, each with the reason.
-var excuses = []struct {
-	file  string
-	rules []Rule
-	why   string
-}{
-	{
-		"nodescaler/loop/run.go",
-		[]Rule{Clock, Goroutine},
-		"production needs one place that waits: Run calls Once from a ticker and hands it the time",
-	},
-}
-
-// holds reports whether the ban is in force in a file of a room.
-func (b *ban) holds(r *room, f *file) bool {
-	for _, e := range excuses {
-		if e.file == f.path && slices.Contains(e.rules, b.rule) {
-			return false
-		}
-	}
+// holds reports whether the ban is in force in a room.
+func (b *ban) holds(r *room) bool {
 	return slices.ContainsFunc(b.in, r.goesBy)
 }
 

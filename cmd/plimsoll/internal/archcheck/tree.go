@@ -33,20 +33,15 @@ type file struct {
 	syntax *ast.File
 }
 
-// Load parses the tree below the root, whatever their build tags. It leaves out what the Go tool
-// leaves out (testdata, hidden folders) and the folders that our own targets write to, and keeps
-// apart what belongs to modules of their own.
+// Load parses the tree below the root, for all build tags. It keeps apart what belongs to
+// modules of their own.
 func Load(fsys fs.FS) (*Tree, error) {
 	t := &Tree{fset: token.NewFileSet()}
-	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+	err := Walk(fsys, func(name string, d fs.DirEntry) error {
 		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && leftOut(name):
-			return fs.SkipDir
-		case d.IsDir() && name != ".":
+		case d.IsDir():
 			t.enter(fsys, name)
-		case !d.IsDir() && strings.HasSuffix(name, ".go"):
+		case strings.HasSuffix(name, ".go"):
 			return t.add(fsys, name)
 		}
 		return nil
@@ -55,6 +50,22 @@ func Load(fsys fs.FS) (*Tree, error) {
 		return nil, fmt.Errorf("read the source tree: %w", err)
 	}
 	return t, nil
+}
+
+// Walk visits the files and folders below the root. It skips what the Go tool skips (testdata and
+// hidden folders) and the folders that our own targets write to.
+func Walk(fsys fs.FS, visit func(name string, d fs.DirEntry) error) error {
+	return fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == ".":
+			return nil
+		case d.IsDir() && skipped(name):
+			return fs.SkipDir
+		}
+		return visit(name, d)
+	})
 }
 
 // enter notes a folder at the root, or one that is a module of its own.
@@ -67,11 +78,8 @@ func (t *Tree) enter(fsys fs.FS, name string) {
 	}
 }
 
-// leftOut reports whether a folder holds no code of the house.
-func leftOut(name string) bool {
-	if name == "." {
-		return false
-	}
+// skipped reports whether a folder holds no code of the house.
+func skipped(name string) bool {
 	base := path.Base(name)
 	return base[0] == '.' || base[0] == '_' || base == "testdata" || slices.Contains(scratch, name)
 }
@@ -127,7 +135,7 @@ func packageName(target string) string {
 	return path.Base(path.Dir(target))
 }
 
-// importNames says which import each name of a file stands for.
+// importNames maps each name of a file to the import that it means.
 func importNames(f *ast.File) map[string]string {
 	names := make(map[string]string)
 	for _, spec := range f.Imports {
@@ -141,7 +149,7 @@ func importNames(f *ast.File) map[string]string {
 	return names
 }
 
-// qualifier is the import that x stands for in x.Name, or "" when x is no package.
+// qualifier is the import that x means in x.Name, or "" when x is no package.
 func qualifier(x ast.Expr, names map[string]string) string {
 	id, ok := x.(*ast.Ident)
 	// The parser resolves what a file declares: a parameter called rand is no package.

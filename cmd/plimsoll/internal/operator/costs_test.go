@@ -16,11 +16,13 @@ func TestCostsAreOfWhatWasSeen(t *testing.T) {
 	exporter := costs.NewExporter()
 	now := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	book := &pricing.Book{Unit: "EUR", PerVCPU: 10_000}
-	of := &term{Config: Config{Costs: exporter}, runner: &loop.Runner{Prices: book}, last: now}
-	picture := &seen{state: loop.ClusterState{Nodes: []nodescaler.Node{{Name: "w-1"}, {Name: "cp"}}}}
-	machines := &counted{state: loop.MachineState{Machines: []nodescaler.Machine{
-		{Name: "w-1", Phase: nodescaler.Joined, Shape: pricing.Shape{CPU: 4000}},
-	}}}
+	of := &term{Config: Config{Costs: exporter}, prices: book}
+	all := loop.Observation{
+		Time: now, Cluster: loop.ClusterState{Nodes: []nodescaler.Node{{Name: "w-1"}, {Name: "cp"}}},
+		Machines: loop.MachineState{Machines: []nodescaler.Machine{{Name: "w-1", Phase: nodescaler.Joined, Shape: pricing.Shape{CPU: 4000}}}},
+	}
+	noMachines, noCluster := all, all
+	noMachines.MachinesErr, noCluster.ClusterErr = errors.New("no answer"), errors.New("stale")
 	wants := func(when, cost string) {
 		t.Helper()
 		got := "unknown"
@@ -32,15 +34,15 @@ func TestCostsAreOfWhatWasSeen(t *testing.T) {
 		}
 	}
 	wants("at first", "unknown")
-	of.price(picture, machines)
+	of.price(&all, nil)
 	wants("when all was seen", "€0.040/h")
-	of.price(picture, &counted{err: errors.New("no answer")})
+	of.price(&noMachines, nil)
 	wants("when the machines were not", "unknown")
-	of.price(picture, machines)
-	of.price(&seen{err: errors.New("stale")}, machines)
+	of.price(&all, nil)
+	of.price(&noCluster, nil)
 	wants("when the cluster was not", "unknown")
-	of.price(picture, machines)
+	of.price(&all, nil)
 	of.price(nil, nil)
 	wants("when another leads", "unknown")
-	(&term{}).price(picture, machines) // nobody asks
+	(&term{}).price(&all, nil) // nobody asks
 }

@@ -37,8 +37,8 @@ type desk struct {
 	pools     []*pool
 	books     []*book
 	prices    *pricing.Book // nil is the default book
-	blind     string        // why prices are not known; empty if they are
 	limit     pricing.Rate  // what all machines may cost an hour; 0 is no limit
+	blind     string        // why prices are not known; empty if they are
 }
 
 // workload is a WorkloadAutoscaler.
@@ -52,14 +52,12 @@ type workload struct {
 	target  kube.Target
 	pause   pause
 	held    *nodescaler.Reason // why nothing is done to it
-	// sizeMode is what is done about what its containers request, "" where nothing is recommended, and
-	// sizes what is allowed for which of them.
+	// sizeMode is what is done about what its containers request, "" where nothing is recommended,
+	// and sizes what is allowed for which of them.
 	sizeMode rightsize.Mode
 	sizes    rightsize.Policies
-	sizing   *sizing // what is known of them; nil without
-	// handOff is by what replicas that are expected are made known, and ahead what the step said of them.
-	handOff kube.HandOffBy
-	ahead   *ahead
+	sizing   *sizing        // what is known of them; nil without
+	handOff  kube.HandOffBy // by what replicas that are expected are made known
 	// findings are what was amiss with its signals when they were last measured.
 	findings []podscaler.Reason
 	// warnings are what is allowed and most likely not meant.
@@ -125,8 +123,9 @@ func (c *Config) layBooks(d *desk, books []*v1alpha1.PriceBook) {
 	}
 }
 
-// layPools reads the pools, the oldest first: of two that would take one another's VMIDs, the one that
-// was there before stays. Those of a part that does not run here are somebody else's to work on.
+// layPools reads the pools, the oldest first: of two that would take one another's VMIDs, the one
+// that was there before stays. Those of a part that does not run here are somebody else's to work
+// on.
 func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool) {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.VMPool) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
@@ -168,7 +167,8 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool) {
 	slices.SortFunc(d.pools, func(a, b *pool) int { return strings.Compare(a.object.Name, b.object.Name) })
 }
 
-// besideOthers has pools that are only observed say so where others act: what would be done is not decided there.
+// besideOthers has pools that are only observed say so where others act: what would be done is not
+// decided there.
 func (d *desk) besideOthers() {
 	if !slices.ContainsFunc(d.pools, func(p *pool) bool { return p.ours() && p.held == nil }) {
 		return
@@ -235,6 +235,9 @@ func (c *Config) layWorkloads(d *desk, o *objects) {
 		}
 		w.words.Pod = o.requests[w.name]
 		w.held = c.holdWorkload(w, d)
+		if policy, err := w.policy.New(); w.invalid == nil && err == nil {
+			w.warnings = podpolicy.Warnings(&w.words, policy)
+		}
 		d.workloads = append(d.workloads, w)
 	}
 	slices.SortFunc(d.workloads, func(a, b *workload) int { return strings.Compare(a.name, b.name) })
@@ -261,56 +264,48 @@ func (c *Config) holdWorkload(w *workload, d *desk) *nodescaler.Reason {
 	return nil
 }
 
-// holds are what the loop is to leave as it is, and the pools that it is to leave upwards and downwards.
-// Pools of machines that nobody describes are among them.
-func (d *desk) holds(machines []nodescaler.Machine) (all loop.Holds, up, down map[string]nodescaler.Reason) {
-	all = loop.Holds{Workloads: map[string]nodescaler.Reason{}, Pools: map[string]nodescaler.Reason{}}
-	up, down = map[string]nodescaler.Reason{}, map[string]nodescaler.Reason{}
-	for _, w := range d.workloads {
-		if w.held != nil {
-			all.Workloads[w.name] = *w.held
-		}
+// intent is what the loop is to work by.
+func (c *Config) intent(d *desk) loop.Intent {
+	in := loop.Intent{
+		Offered: d.others(), HandedOff: c.HandOff.Used(), Prices: d.prices, Limit: d.limit, Quotas: c.Quotas, DryRun: !c.Active,
+		Others: map[string]nodescaler.Reason{},
+	}
+	if in.Prices == nil {
+		in.Prices = pricing.DefaultBook()
 	}
 	for _, p := range d.pools {
-		name, why := p.object.Name, because(v1alpha1.ReasonPaused, "%s", p.pause.text)
-		switch {
-		case p.held != nil:
-			all.Pools[name] = *p.held
-		case p.pause.on && p.pause.direction == v1alpha1.PauseUp:
-			up[name] = *why
-		case p.pause.on && p.pause.direction == v1alpha1.PauseDown:
-			down[name] = *why
+		if !p.ours() {
+			in.Others[p.object.Name] = *cmp.Or(p.held, because(v1alpha1.ReasonPaused, "%s", p.pause.text))
+			continue
 		}
-	}
-	for i := range machines {
-		name := machines[i].Pool
-		if !slices.ContainsFunc(d.pools, func(p *pool) bool { return p.object.Name == name }) {
-			all.Pools[name] = *because(pve.CodePoolUnknown, "there is no VMPool %s: its machines are left alone", name)
+		words := p.words
+		words.HeldUp, words.HeldDown = p.held, p.held
+		if why := because(v1alpha1.ReasonPaused, "%s", p.pause.text); p.held == nil && p.pause.on {
+			switch p.pause.direction {
+			case v1alpha1.PauseUp:
+				words.HeldUp = why
+			case v1alpha1.PauseDown:
+				words.HeldDown = why
+			}
 		}
+		in.Pools = append(in.Pools, words)
 	}
-	return all, up, down
-}
-
-// pauses are what people keep the workloads from.
-func (d *desk) pauses() map[string]podscaler.Pause {
-	all := map[string]podscaler.Pause{}
 	for _, w := range d.workloads {
+		wants := loop.Workload{
+			Workload: w.words, Held: w.held, Paused: w.held != nil && w.held.Code == v1alpha1.ReasonPaused,
+			ScaledToZero: isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero),
+		}
+		if w.invalid != nil {
+			wants.Workload = podscaler.Workload{Name: w.name}
+		} else {
+			wants.Policy = w.policy
+		}
 		if w.pause.on && !w.pause.full() {
-			all[w.name] = w.pause.guard()
+			wants.Pause = w.pause.guard()
 		}
+		in.Workloads = append(in.Workloads, wants)
 	}
-	return all
-}
-
-// words are the pools that machines are decided on for.
-func (d *desk) words() []nodescaler.Pool {
-	var all []nodescaler.Pool
-	for _, p := range d.pools {
-		if p.ours() {
-			all = append(all, p.words)
-		}
-	}
-	return all
+	return in
 }
 
 // offered are the pools that cluster-autoscaler may have machines of.
@@ -358,15 +353,6 @@ func (d *desk) sources() map[string]signals.Source {
 		}
 	}
 	return all
-}
-
-// scaledToZero are the workloads whose status says that their 0 replicas are our doing.
-func (d *desk) scaledToZero() map[string]bool {
-	ours := map[string]bool{}
-	for _, w := range d.workloads {
-		ours[w.name] = isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero)
-	}
-	return ours
 }
 
 // requests are what the newest pod of each workload asks for.

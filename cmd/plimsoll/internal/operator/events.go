@@ -33,7 +33,7 @@ func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) [
 	if w.sizing != nil {
 		all = append(all, w.sizing.events...)
 	}
-	all = append(all, w.handOffEvents()...)
+	all = append(all, handOffEvents(w.expected(s))...)
 	d := st.LastDecision
 	if d == nil || d.ID != s.ID || !d.Time.Time.Equal(s.Time) { // who leads anew counts steps anew
 		return all

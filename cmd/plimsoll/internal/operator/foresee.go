@@ -18,7 +18,7 @@ import (
 // Seen is a cluster as it was seen once.
 type Seen struct {
 	*kube.Picture
-	// Machines stand behind the nodes.
+	// Machines are those of the nodes.
 	Machines []nodescaler.Machine
 	// Pools are those to go by where the cluster has no VMPools.
 	Pools []nodescaler.Pool
@@ -46,17 +46,18 @@ type Foreseen struct {
 	Pause   string
 }
 
-// settled is how long everything is taken to have been as it is: longer than any window or cool-down
-// that could be configured, so that none of them speaks of a past that nobody has seen.
+// settled is how long everything is taken to have been as it is: longer than any window or
+// cool-down that could be configured, so that none of them speaks of a past that nobody has seen.
 const settled = 25 * time.Hour
 
-// Foresee says what would be done in a cluster as it was seen, if everything were to stay so: what only
-// waits for time to pass is taken to have passed. It writes nothing and asks nobody but the signals.
-// Machines are those that stand behind the nodes; hosts have room for whatever the pools allow.
+// Foresee says what would be done in a cluster as it was seen, if everything were to stay so: what
+// only waits for time to pass is taken to have passed. It writes nothing and asks nobody but the
+// signals. Machines are those that stand behind the nodes; hosts have room for whatever the pools
+// allow.
 func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, error) {
 	c.Active, c.NodeScaler, c.PodScaler, c.Provider = false, true, true, true
 	d := c.lay(objects{autoscalers: p.Autoscalers, pools: p.Picture.Pools, books: p.PriceBooks, targets: p.Targets, requests: requests(p.State.Pods)}, now)
-	t := &term{Config: c, scalers: map[string]*kept{}}
+	t := &term{Config: c}
 	if err := t.begin(); err != nil {
 		return nil, err
 	}
@@ -68,24 +69,26 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 		return nil, err
 	}
 	t.Signals.Prepare(ctx, now)
-	r := t.runner
-	r.Signals = asMeasured{t.Signals}
-	r.Offered = d.others()
-	r.Prices, r.Pools, r.Scalers, r.ScaledToZero, r.Pauses = out.Prices, d.words(), t.keep(d), d.scaledToZero(), d.pauses()
-	if len(p.Picture.Pools) == 0 {
-		r.Pools = p.Pools
+	in := c.intent(d)
+	in.Prices = out.Prices
+	for i := range in.Workloads { // this is what would be done without a hold
+		in.Workloads[i].Held = nil
 	}
-	out.Pools = r.Pools
-	r.Cluster = &seen{state: p.State}
-	r.Machines = &counted{state: loop.MachineState{Hosts: roomy(r.Pools), Machines: aged(p.Machines, now)}}
-	r.KeepSnapshots = true
-	// The first step looks, the second is the policies' first, and what they say at the third they say
-	// knowing how it has been for long.
+	for i := range in.Pools {
+		in.Pools[i].HeldUp, in.Pools[i].HeldDown = nil, nil
+	}
+	if len(p.Picture.Pools) == 0 {
+		in.Pools = p.Pools
+	}
+	out.Pools = in.Pools
+	o := loop.Observation{Cluster: p.State, Machines: loop.MachineState{Hosts: roomy(in.Pools), Machines: aged(p.Machines, now)}}
+	ports := loop.Ports{Signals: asMeasured{t.Signals}}
+	// The first step looks, the second is the policies' first, and what they say at the third they
+	// say knowing how it has been for long.
 	for _, at := range []time.Duration{-settled - time.Hour, -settled, 0} {
-		s, err := r.Once(ctx, now.Add(at))
-		if err != nil {
-			return nil, err
-		}
+		o.Time = now.Add(at)
+		ports.Measure(ctx, &o, t.memory.Due(&o, &in))
+		s := loop.Decide(&o, &in, &t.memory)
 		out.Step = &s
 	}
 	d.foreseen(out)
@@ -112,7 +115,8 @@ func aged(machines []nodescaler.Machine, now time.Time) []nodescaler.Machine {
 	return all
 }
 
-// roomy are hosts that take whatever the pools allow: which room there is on Proxmox VE is not known.
+// roomy are hosts that take whatever the pools allow: which room there is on Proxmox VE is not
+// known.
 func roomy(pools []nodescaler.Pool) []nodescaler.Host {
 	names := []string{}
 	for i := range pools {

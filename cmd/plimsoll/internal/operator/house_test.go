@@ -32,8 +32,8 @@ import (
 
 var t0 = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
-// house is a cluster and a Proxmox VE kept in memory: what is done to it changes it, and what was done
-// is written down.
+// house is a cluster and a Proxmox VE kept in memory: what is done to it changes it, and what was
+// done is written down.
 type house struct {
 	*testing.T
 	cfg  Config
@@ -128,6 +128,25 @@ func (h *house) steps(n int) {
 	}
 }
 
+// looks reports whether the next step only looks at shop/web, as a scaler does that remembers
+// nothing.
+func (h *house) looks() bool {
+	h.Helper()
+	var last lastStep
+	h.term.Journal = &last
+	h.steps(1)
+	ws := workloadStep(&last.Step, "shop/web")
+	return ws != nil && ws.Decision == nil
+}
+
+// lastStep is a journal of one record.
+type lastStep struct{ loop.Step }
+
+func (l *lastStep) Append(s *loop.Step) error {
+	l.Step = *s
+	return nil
+}
+
 func (h *house) autoscaler(text string) *v1alpha1.WorkloadAutoscaler {
 	h.Helper()
 	a := &v1alpha1.WorkloadAutoscaler{}
@@ -207,7 +226,8 @@ func (h *house) sort() {
 	slices.SortFunc(h.nodes, func(a, b nodescaler.Node) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// Observe has as many pods of every workload as were asked for, four to a node that is not cordoned.
+// Observe has as many pods of every workload as were asked for, four to a node that is not
+// cordoned.
 func (h *house) Observe(context.Context) (loop.ClusterState, error) {
 	s := loop.ClusterState{Nodes: slices.Clone(h.nodes), Replicas: map[string]int{}}
 	for i := range s.Nodes {

@@ -398,12 +398,11 @@ func TestWhatWakesAStepRightAfterATickIsNoJump(t *testing.T) {
 	h.web(active)
 	h.node("workers", "a")
 	h.begin().steps(2)
-	first := h.term.scalers["shop/web"].scaler
 	last := h.term.last
 	if err := h.term.step(t.Context(), last.Add(-time.Millisecond), true); err != nil {
 		t.Fatal(err)
 	}
-	h.expect("it is forgotten", false, h.term.scalers["shop/web"].scaler != first)
+	h.expect("it is forgotten", time.Time{}, h.term.memory.Jumped)
 	h.expect("its time", last, h.term.last)
 }
 
@@ -428,19 +427,11 @@ func TestScalersRememberAsLongAsTheirSpecIsTheSame(t *testing.T) {
 	web := h.web(active)
 	h.node("workers", "a")
 	h.begin().steps(2)
-	first := h.term.scalers["shop/web"].scaler
 	web.Labels = map[string]string{"team": "shop"}
 	web.Spec.Mode = v1alpha1.ModeRecommend
-	h.steps(1)
-	h.expect("after another mode", true, h.term.scalers["shop/web"].scaler == first)
+	h.expect("after another mode it is forgotten", false, h.looks())
 	web.Spec.MaxReplicas = 6
-	h.steps(1)
-	if h.term.scalers["shop/web"].scaler == first {
-		t.Error("it goes by what was the maximum before")
-	}
-	delete(h.autoscalers, "shop/web")
-	h.steps(1)
-	h.expect("scalers", 0, len(h.term.scalers))
+	h.expect("after another maximum it is forgotten", true, h.looks())
 }
 
 // What is read may be older than what was written, and mere numbers are not written every time.
@@ -576,14 +567,14 @@ func TestNothingIsDoneWithoutAPictureOfTheCluster(t *testing.T) {
 	h.node("workers", "a")
 	h.node("workers", "b")
 	h.begin().steps(2)
-	scaler := h.term.scalers["shop/web"]
 	h.broken["observe"] = kube.ErrStale
 	h.cores = 1
 	if err := h.term.step(t.Context(), h.now, false); !errors.Is(err, kube.ErrStale) {
 		t.Errorf("the step says %v", err)
 	}
 	h.expect("done", []string{}, h.done)
-	h.expect("the scaler is kept", true, h.term.scalers["shop/web"] == scaler)
+	delete(h.broken, "observe")
+	h.expect("it is forgotten", false, h.looks())
 }
 
 // A term that is asked to end ends its step first; who only waits ends at once.

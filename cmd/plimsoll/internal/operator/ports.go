@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -22,7 +21,8 @@ import (
 type Cluster interface {
 	loop.Cluster
 	loop.Chooser
-	// Run keeps the picture of the cluster up to date, Synced waits for it, Fresh says whether it is old.
+	// Run keeps the picture of the cluster up to date, Synced waits for it, Fresh says whether it
+	// is old.
 	Run(ctx context.Context) error
 	Synced(ctx context.Context) error
 	Fresh() error
@@ -39,7 +39,8 @@ type Cluster interface {
 	Size(pod string) (rightsize.Pod, bool)
 	Resize(ctx context.Context, workload, pod string, changes []rightsize.Change) error
 
-	// Expect makes known that a workload is expected to want so many replicas more than it is told to have.
+	// Expect makes known that a workload is expected to want so many replicas more than it is told
+	// to have.
 	Expect(ctx context.Context, workload string, more int) error
 
 	SetStatus(ctx context.Context, o client.Object) error
@@ -57,7 +58,8 @@ type Fleet interface {
 	Paused() map[string]nodescaler.Reason
 	// Braked are the pools of which no machine goes undrained, because too many would have.
 	Braked() map[string]nodescaler.Reason
-	// Unread are the pools that take no orders yet, for a moment, and News is signalled when that is over.
+	// Unread are the pools that take no orders yet, for a moment, and News is signalled when that
+	// is over.
 	Unread() map[string]nodescaler.Reason
 	News() <-chan struct{}
 	Collect(ctx context.Context, spare func(pve.Orphan) bool) (pve.Report, error)
@@ -65,52 +67,39 @@ type Fleet interface {
 	ForAutoscaler() loop.Machines
 }
 
-// seen is the cluster as it was observed for a step: what configures the step and what the step is
-// decided on are the same picture.
-type seen struct {
-	Cluster
-	state loop.ClusterState
-	err   error
-}
-
-func (s *seen) Observe(context.Context) (loop.ClusterState, error) { return s.state, s.err }
-
 // counted is the machines as they were listed for a step.
 type counted struct {
-	loop.Machines
 	state loop.MachineState
 	err   error
-	held  map[string]nodescaler.Reason // machines that nothing takes down, by what is seen of their nodes
+	// machines that nothing takes down, by what is seen of their nodes
+	held map[string]nodescaler.Reason
 }
 
-func (c *counted) List(context.Context) (loop.MachineState, error) { return c.state, c.err }
-
-// Stash and Wake are those of the machines, if they can be kept.
-func (c *counted) Stash(ctx context.Context, machine string) error {
-	return c.keep(func(k loop.Keeper) error { return k.Stash(ctx, machine) })
+// linked is a fleet that shows what it lists to whoever reads nodes.
+type linked struct {
+	Fleet
+	links *Links
 }
 
-// Wake is told with Stash.
-func (c *counted) Wake(ctx context.Context, machine string) error {
-	return c.keep(func(k loop.Keeper) error { return k.Wake(ctx, machine) })
-}
-
-func (c *counted) keep(do func(loop.Keeper) error) error {
-	k, can := c.Machines.(loop.Keeper)
-	if !can {
-		return errors.New("machines cannot be kept as spares here")
+func (l linked) List(ctx context.Context) (loop.MachineState, error) {
+	state, err := l.Fleet.List(ctx)
+	if err == nil && l.links != nil {
+		l.links.learn(state.Machines)
 	}
-	return do(k)
+	return state, err
 }
 
-// nodesAsMachines is the machine port of who makes no machines: every node that is no control plane is
-// one, which has joined, at the price of what pods can use of it. Nothing can be ordered or returned.
-type nodesAsMachines struct{ nodes []nodescaler.Node }
+// nodesAsMachines is the machine port of who makes no machines. Nothing can be ordered or returned.
+type nodesAsMachines struct{}
 
-func (n nodesAsMachines) List(context.Context) (loop.MachineState, error) {
-	var state loop.MachineState
-	for i := range n.nodes {
-		node := &n.nodes[i]
+// List lists none: which there are follows from the nodes.
+func (nodesAsMachines) List(context.Context) (state loop.MachineState, err error) { return state, nil }
+
+// of has every node that is no control plane be a machine, which has joined, at the price of what
+// pods can use of it.
+func (nodesAsMachines) of(nodes []nodescaler.Node) (state loop.MachineState) {
+	for i := range nodes {
+		node := &nodes[i]
 		if _, master := node.Labels["node-role.kubernetes.io/control-plane"]; master {
 			continue
 		}
@@ -120,7 +109,7 @@ func (n nodesAsMachines) List(context.Context) (loop.MachineState, error) {
 			Shape: pricing.Shape{Name: name, CPU: node.Allocatable.CPU, Memory: node.Allocatable.Memory},
 		})
 	}
-	return state, nil
+	return state
 }
 
 func (nodesAsMachines) Create(_ context.Context, o loop.Order) error {
@@ -141,7 +130,8 @@ type links struct {
 	ids      *nodescaler.Identities
 }
 
-// Machine is the machine and the pool behind a node: that of its provider ID, then of its system UUID, then of its name.
+// Machine is the machine and the pool behind a node: that of its provider ID, then of its system
+// UUID, then of its name.
 func (l *Links) Machine(n *corev1.Node) (machine, pool string) {
 	known := l.at.Load()
 	if known == nil {

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -16,8 +15,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 )
 
-// recall gives the objects the statuses that were last stated, where they were: what is read of them
-// may be older, and mere numbers are not written every time.
+// recall gives the objects the statuses that were last stated, where they were: what is read of
+// them may be older, and mere numbers are not written every time.
 func (t *term) recall(o *objects) {
 	said := map[types.UID]any{}
 	for i, a := range o.autoscalers {
@@ -92,8 +91,8 @@ func (t *term) statements(d *desk, s *loop.Step, m *counted) []statement {
 	return all
 }
 
-// writers is how many statuses are written at once. One after the other, those of some hundred objects
-// would keep the next step waiting for longer than all the rest of this one took.
+// writers is how many statuses are written at once. One after the other, those of some hundred
+// objects would keep the next step waiting for longer than all the rest of this one took.
 const writers = 8
 
 // state writes the statuses, and returns what went wrong with each.
@@ -123,7 +122,7 @@ func kindOf(o client.Object) string {
 }
 
 func (t *term) floor(m *counted) *floor {
-	f := &floor{known: m.err == nil, machines: m.state.Machines, prices: t.runner.Prices}
+	f := &floor{known: m.err == nil, machines: m.state.Machines, prices: t.prices}
 	if m.err != nil {
 		f.why = m.err.Error()
 	}
@@ -134,7 +133,6 @@ func (t *term) floor(m *counted) *floor {
 				f.paused[name] = refused[0].Why
 			}
 		}
-		maps.Copy(f.paused, t.fleet.Paused())
 		f.braked = t.fleet.Braked()
 	}
 	return f

@@ -42,7 +42,7 @@ func TestWhatExceedsAQuotaIsSaid(t *testing.T) {
 			h.expect("events of the workload", c.held != "", strings.Contains(events, "web NamespaceQuota"))
 			h.expect("events of the pool", c.held != "", strings.Contains(events, "aa NamespaceQuota"))
 			h.expect("it is limited by its quota", c.replicas < 10, strings.Contains(said(w.Status.Conditions)["ScalingLimited"], "NamespaceQuota"))
-			h.term.runner.Quotas = nil
+			h.term.Quotas = nil
 			h.steps(12)
 			h.expect("machines without it", 3, len(h.machines))
 			if c.held != "" {

@@ -85,7 +85,7 @@ func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
 		w.registered(c, ws.Decision)
 	}
 	w.unplanned(c, ws)
-	w.handedOff(c)
+	w.handedOff(c, w.expected(s))
 	w.unasked(c)
 	w.surroundings(c, s, ws)
 	w.zero(c, ws, outcome)

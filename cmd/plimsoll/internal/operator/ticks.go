@@ -36,7 +36,7 @@ func (t *term) follow(now time.Time) (time.Time, error) {
 	case t.jumped(now):
 		t.Log.Warn("the clock has jumped: what was remembered is forgotten", "from", t.last, "to", now)
 		err := t.begin()
-		t.runner.Jumped = now
+		t.memory.Jumped = now
 		return now, err
 	case now.Before(t.last):
 		return t.last, nil

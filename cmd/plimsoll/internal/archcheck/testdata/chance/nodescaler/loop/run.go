@@ -1,4 +1,4 @@
-// Package loop draws order ids; run.go is excused from the clock, not from this.
+// Package loop draws order ids.
 package loop
 
 import "math/rand/v2"

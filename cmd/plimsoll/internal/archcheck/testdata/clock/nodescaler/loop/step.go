@@ -1,4 +1,4 @@
-// Package loop reads the clock outside run.go.
+// Package loop reads the clock.
 package loop
 
 import "time"

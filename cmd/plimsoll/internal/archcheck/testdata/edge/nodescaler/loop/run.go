@@ -1,4 +1,4 @@
-// Package loop listens for signals, which run.go may not.
+// Package loop listens for signals.
 package loop
 
 import (

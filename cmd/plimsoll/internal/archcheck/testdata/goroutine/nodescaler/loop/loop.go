@@ -1,4 +1,4 @@
-// Package loop starts one outside run.go.
+// Package loop starts one.
 package loop
 
 func act() { go act() }

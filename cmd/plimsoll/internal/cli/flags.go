@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -18,14 +18,14 @@ type flagOf[T any] struct {
 	text string
 }
 
-// addFlag gives a command a flag. If initial is not empty, it is the value when the flag is not
+// AddFlag gives a command a flag. If initial is not empty, it is the value when the flag is not
 // given, and must be one that can be read.
-func addFlag[T any](cmd *cobra.Command, into *T, read func(string) (T, error), name, noun, initial, usage string) {
-	addShortFlag(cmd, into, read, name, "", noun, initial, usage)
+func AddFlag[T any](cmd *cobra.Command, into *T, read func(string) (T, error), name, noun, initial, usage string) {
+	AddShortFlag(cmd, into, read, name, "", noun, initial, usage)
 }
 
-// addShortFlag is addFlag for a flag that has a letter besides its name.
-func addShortFlag[T any](cmd *cobra.Command, into *T, read func(string) (T, error), name, letter, noun, initial, usage string) {
+// AddShortFlag is AddFlag for a flag that has a letter besides its name.
+func AddShortFlag[T any](cmd *cobra.Command, into *T, read func(string) (T, error), name, letter, noun, initial, usage string) {
 	f := &flagOf[T]{into: into, read: read, noun: noun}
 	if initial != "" {
 		if err := f.Set(initial); err != nil {
@@ -51,8 +51,8 @@ func (f *flagOf[T]) String() string { return f.text }
 // Type is what the help calls the value.
 func (f *flagOf[T]) Type() string { return f.noun }
 
-// positive reads what parse does, and refuses 0 and less by one rule.
-func positive[T ~int64](parse func(string) (T, error)) func(string) (T, error) {
+// Positive reads what parse does, and refuses 0 and less by one rule.
+func Positive[T ~int64](parse func(string) (T, error)) func(string) (T, error) {
 	return func(text string) (T, error) {
 		unsigned, minus := strings.CutPrefix(text, "-")
 		v, err := parse(unsigned)
@@ -69,8 +69,8 @@ func positive[T ~int64](parse func(string) (T, error)) func(string) (T, error) {
 // mostDays are half of what a duration holds, so that hours may be added to them.
 const mostDays = math.MaxInt64 / int64(2*24*time.Hour)
 
-// parseDuration reads a duration that may begin with days, which Go does not know.
-func parseDuration(text string) (time.Duration, error) {
+// ParseDuration reads a duration that may begin with days, which Go does not know.
+func ParseDuration(text string) (time.Duration, error) {
 	const day = 24 * time.Hour
 	number, rest, has := strings.Cut(text, "d")
 	var whole float64
@@ -93,10 +93,23 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.Duration(whole*float64(day)) + d, nil
 }
 
-func parseTime(text string) (time.Time, error) {
+// ParseTime reads a time with its zone.
+func ParseTime(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("must be a time such as 2026-03-01T12:00:00Z, was %q", text)
 	}
 	return t, nil
+}
+
+// OneOf reads one of some words.
+func OneOf(words ...string) func(string) (string, error) {
+	return func(text string) (string, error) {
+		for _, w := range words {
+			if text == w {
+				return text, nil
+			}
+		}
+		return "", fmt.Errorf("must be one of %s, was %q", strings.Join(words, ", "), text)
+	}
 }

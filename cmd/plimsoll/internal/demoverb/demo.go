@@ -1,4 +1,6 @@
-package main
+// Package demoverb is the verb demo: a simulated day on a terminal, as lines or as records. It is
+// apart from the other verbs so that 'make demo' need not compile what they need.
+package demoverb
 
 import (
 	"bufio"
@@ -13,13 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/demo"
 )
 
-// demoSpeed is how much faster than life the demo runs unless it is told otherwise: a day in a
-// minute and a half.
+// demoSpeed is how much faster than life the demo runs by default: a day in a minute and
+// a half.
 const demoSpeed = pace(960)
 
 // longestDemo is the longest time that the demo simulates. It keeps every minute of it.
@@ -36,7 +39,8 @@ type demoOptions struct {
 	journal string
 }
 
-func newDemoCommand(env *Env) *cobra.Command {
+// New makes the verb.
+func New(env *cli.Env) *cobra.Command {
 	var o demoOptions
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -50,24 +54,24 @@ the loop is a record, which plimsoll explain reads; the same seed gives the same
 		Example: "  plimsoll demo\n" +
 			"  plimsoll demo --for 30s --seed 7 --plain\n" +
 			"  plimsoll demo -o json --speed max > day.ndjson",
-		Args: noArguments,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.length() <= 0 {
-				return seeHelp(cmd, misused("--for: must simulate some time, was %s at %s", o.wall, o.lengthSpeed()))
+				return cli.SeeHelp(cmd, cli.Misused("--for: must simulate some time, was %s at %s", o.wall, o.lengthSpeed()))
 			}
 			if o.length() > longestDemo {
-				return seeHelp(cmd, misused("--for: must not simulate more than %s, was %s at %s", pricing.Short(longestDemo), o.wall, o.lengthSpeed()))
+				return cli.SeeHelp(cmd, cli.Misused("--for: must not simulate more than %s, was %s at %s", pricing.Short(longestDemo), o.wall, o.lengthSpeed()))
 			}
 			return runDemo(cmd.Context(), env, o)
 		},
 	}
-	addFlag(cmd, &o.wall, positive(parseDuration), "for", "duration", "90s", "how long the demo runs, at its speed")
-	addFlag(cmd, &o.speed, parsePace, "speed", "factor", demoSpeed.String(), "how much faster than life, such as 960x; max does not wait, and simulates what "+demoSpeed.String()+" would")
+	cli.AddFlag(cmd, &o.wall, cli.Positive(cli.ParseDuration), "for", "duration", "90s", "how long the demo runs, at its speed")
+	cli.AddFlag(cmd, &o.speed, parsePace, "speed", "factor", demoSpeed.String(), "how much faster than life, such as 960x; max does not wait, and simulates what "+demoSpeed.String()+" would")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "the day's seed: same seed, same day")
-	addShortFlag(cmd, &o.format, oneOf("text", "json"), "output", "o", "format", "text", "show the day as text, or print its records as json")
+	cli.AddShortFlag(cmd, &o.format, cli.OneOf("text", "json"), "output", "o", "format", "text", "show the day as text, or print its records as json")
 	cmd.Flags().BoolVar(&o.plain, "plain", false, "print lines even on a terminal")
 	cmd.Flags().BoolVar(&o.noColor, "no-color", false, "draw without colours (also: set NO_COLOR)")
-	cmd.Flags().StringVar(&o.journal, "journal", "", "write the records to a `file`, whatever is shown")
+	cmd.Flags().StringVar(&o.journal, "journal", "", "write the records to a `file` besides what is shown")
 	return cmd
 }
 
@@ -83,10 +87,11 @@ func (o *demoOptions) lengthSpeed() pace {
 func (o *demoOptions) length() time.Duration { return o.lengthSpeed().of(o.wall) }
 
 // runDemo shows the day in the way that suits who looks at it.
-func runDemo(ctx context.Context, env *Env, o demoOptions) (err error) {
+func runDemo(ctx context.Context, env *cli.Env, o demoOptions) (err error) {
 	var journals tee
 	if o.journal != "" {
-		if _, err := env.Stat(filepath.Dir(o.journal)); err != nil { // nor does plimsoll run make the folder of its journal
+		// As plimsoll run, it does not make the folder of its journal.
+		if _, err := env.Stat(filepath.Dir(o.journal)); err != nil {
 			return fmt.Errorf("--journal: %w", err)
 		}
 		file, err := env.Create(o.journal)
@@ -140,7 +145,7 @@ const beat = 40 * time.Millisecond
 const unpacedBeat = 10 * time.Minute
 
 // live lives the session through at a speed, and hands on what happens as it does.
-func live(ctx context.Context, env *Env, s *demo.Session, speed pace, tell func([]demo.Event) error) error {
+func live(ctx context.Context, env *cli.Env, s *demo.Session, speed pace, tell func([]demo.Event) error) error {
 	began := env.Now()
 	for !s.Done() {
 		by := unpacedBeat
@@ -203,16 +208,4 @@ func parsePace(text string) (pace, error) {
 		return 0, fmt.Errorf("must be max, or a factor above 0 such as 960x, was %q", text)
 	}
 	return pace(v), nil
-}
-
-// oneOf reads one of some words.
-func oneOf(words ...string) func(string) (string, error) {
-	return func(text string) (string, error) {
-		for _, w := range words {
-			if text == w {
-				return text, nil
-			}
-		}
-		return "", fmt.Errorf("must be one of %s, was %q", strings.Join(words, ", "), text)
-	}
 }

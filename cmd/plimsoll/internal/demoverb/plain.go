@@ -1,4 +1,4 @@
-package main
+package demoverb
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/hull"
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -19,7 +20,7 @@ import (
 
 // plainDemo prints what happens line by line, and at the end what has come of it. It is no
 // failure to be stopped: what has happened until then is summed up.
-func plainDemo(ctx context.Context, env *Env, s *demo.Session, o demoOptions) error {
+func plainDemo(ctx context.Context, env *cli.Env, s *demo.Session, o demoOptions) error {
 	w := env.Stdout
 	fmt.Fprintf(w, "plimsoll demo · everything below is simulated · %s at %s · seed %d\n%s\n\n", pricing.Short(o.length()), o.speed, o.seed, strings.Join(demo.Setting(), "\n"))
 	err := live(ctx, env, s, o.speed, func(events []demo.Event) error {
@@ -52,7 +53,7 @@ func eventLine(e *demo.Event) string {
 	return line
 }
 
-// statusLine prints how things stand in one line.
+// statusLine prints the state in one line.
 func statusLine(s *demo.State) string {
 	rate, latency := "?", "unknown ?"
 	if v, ok := s.Arrivals.Number(); ok {
@@ -80,7 +81,7 @@ func printSummary(w io.Writer, s demo.Summary, journal string) error {
 	fmt.Fprintf(table, "simulated\t%s, seed %d: %s, %d failed\n", pricing.Short(s.Length.Round(time.Second)), s.Seed, explain.Count(s.Requests, "request"), s.Failed)
 	fmt.Fprintf(table, "cost\t%s; the static fleet, %s, costs %s: %s\n", s.Spent.Display(s.Unit), s.StaticFleet, s.StaticSpent.Display(s.Unit), hull.Saved(s.Spent, s.StaticSpent))
 	fmt.Fprintf(table, "objective\tp%.4g ≤ %d ms missed in %d of %s%s\n", 100*s.Objective.Quantile, s.Objective.Target.Milliseconds(), s.Over, explain.Count(s.Minutes, "minute"), latencies(&s))
-	fmt.Fprintf(table, "machines\t%d ordered, %d given back, %s moved\n", s.Orders, s.Returns, explain.Count(s.Moves, "pod"))
+	fmt.Fprintf(table, "machines\t%d ordered, %d reclaimed, %s moved\n", s.Orders, s.Returns, explain.Count(s.Moves, "pod"))
 	fmt.Fprintf(table, "decisions\t%d of %s changed something\n", s.Decisions, explain.Count(s.Steps, "step"))
 	if journal != "" {
 		fmt.Fprintf(table, "why\tplimsoll explain last --journal %s\n", journal)

@@ -1,4 +1,4 @@
-package main
+package demoverb
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/explain"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/hull"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -18,16 +19,16 @@ import (
 
 // screenDemo draws the session until it is over or its watcher has seen enough, and sums it up
 // once the screen is gone.
-func screenDemo(ctx context.Context, env *Env, s *demo.Session, o demoOptions) error {
+func screenDemo(ctx context.Context, env *cli.Env, s *demo.Session, o demoOptions) error {
 	with := hull.Colour
 	if o.noColor || env.Getenv("NO_COLOR") != "" {
 		with = hull.NoColour
 	}
 	m := newScreen(ctx, s, o, with)
-	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(unguarded(env.Stdout)), tea.WithoutSignalHandler())
+	program := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(env.Stdin), tea.WithOutput(cli.Unguarded(env.Stdout)), tea.WithoutSignalHandler())
 	_, err := program.Run()
 	m.close()
-	if ctx.Err() == nil { // to be stopped is no failure, whatever it tears down
+	if ctx.Err() == nil { // to be stopped is no failure
 		if err := errors.Join(err, m.err); err != nil {
 			return err
 		}
@@ -157,7 +158,7 @@ func (m *screen) advance(by time.Duration, wishes []func(*demo.Session) error) t
 	return progressMsg{events: append(refused, events...), state: s.State(), decided: s.Decided(), done: s.Done(), err: err}
 }
 
-// close waits until nobody touches the session, and sees to it that nobody will.
+// close waits for the command that advances the session, and prevents further ones.
 func (m *screen) close() {
 	m.living.Lock()
 	defer m.living.Unlock()

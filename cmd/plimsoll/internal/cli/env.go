@@ -1,4 +1,6 @@
-package main
+// Package cli is what every verb is put into: the process that it runs in, its flags, and errors
+// with the code that the program exits with. It knows no verb.
+package cli
 
 import (
 	"context"
@@ -12,10 +14,9 @@ import (
 	_ "time/tzdata" // prices follow local clocks, and not every image knows the zones
 
 	"github.com/plimsoll/plimsoll/api/printable"
-	"github.com/plimsoll/plimsoll/testbed/lab"
 )
 
-// Env is all that the program has of the process it runs in. Only fromProcess touches os, so
+// Env is all that the program has of the process it runs in. Only FromProcess touches os, so
 // that the whole program also runs inside a test.
 type Env struct {
 	Args   []string // without the program's name
@@ -30,22 +31,20 @@ type Env struct {
 	Getenv           func(key string) string
 	// ReadFile reads a file; relative names start in the working directory.
 	ReadFile func(name string) ([]byte, error)
-	// Stat tells when a file was changed, and who may read it.
+	// Stat reads when a file was changed, and who may read it.
 	Stat func(name string) (fs.FileInfo, error)
 	// Create makes a file, in place of one that is there, and the folders that it is in.
 	Create func(name string) (io.WriteCloser, error)
-	// Program is the file that this program is, and TempFolder makes a folder for what may go one day.
+	// Program is the file of this program, and TempFolder makes a folder that may be removed later.
 	Program    func() (string, error)
 	TempFolder func(pattern string) (string, error)
-	// Spawn runs the program once more, in a session of its own, with its output at the end of a file.
-	Spawn func(args []string, output string) (*lab.Spawned, error)
-	Now   func() time.Time
-	Exit  func(code int)
+	Now        func() time.Time
+	Exit       func(code int)
 }
 
-// fromProcess returns the environment of this process, and a context that ends when the process
+// FromProcess returns the environment of this process, and a context that ends when the process
 // is asked to.
-func fromProcess() (context.Context, *Env) {
+func FromProcess() (context.Context, *Env) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // to be asked twice ends it at once
 	return ctx, &Env{
@@ -62,14 +61,13 @@ func fromProcess() (context.Context, *Env) {
 		Create:           create,
 		Program:          os.Executable,
 		TempFolder:       func(pattern string) (string, error) { return os.MkdirTemp("", pattern) },
-		Spawn:            spawn,
 		Now:              time.Now,
 		Exit:             os.Exit,
 	}
 }
 
-// guarded is the environment that verbs get: text from elsewhere that they print steers no terminal.
-// The function passes on what the last text left open.
+// guarded is the environment that verbs get: text from elsewhere that they print steers no
+// terminal. The function writes what the last text left open.
 func (e *Env) guarded() (*Env, func()) {
 	out, errs := printable.NewWriter(e.Stdout), printable.NewWriter(e.Stderr)
 	inside := *e
@@ -77,8 +75,9 @@ func (e *Env) guarded() (*Env, func()) {
 	return &inside, func() { _, _ = out.Close(), errs.Close() } // there is no reader left
 }
 
-// unguarded is what a terminal is drawn on. What is written to it is our own, or has been made printable.
-func unguarded(w io.Writer) io.Writer {
+// Unguarded is what a terminal is drawn on. Only our own text, or text that was made printable, may
+// be written to it.
+func Unguarded(w io.Writer) io.Writer {
 	if g, is := w.(*printable.Writer); is {
 		return g.Unguarded()
 	}
@@ -93,16 +92,7 @@ func create(name string) (io.WriteCloser, error) {
 	return os.Create(name)
 }
 
-// spawn runs this program once more.
-func spawn(args []string, output string) (*lab.Spawned, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	return lab.Spawn(program, args, output)
-}
-
-// isTerminal takes character devices for terminals, all but the one that nobody looks at.
+// isTerminal takes every character device but the null device for a terminal.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -6,11 +6,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// run runs the command line in an environment, and returns what to exit with.
-func run(ctx context.Context, env *Env) int {
+// Run runs the command line in an environment, with the given verbs, and returns the exit code.
+func Run(ctx context.Context, env *Env, verbs ...func(*Env) *cobra.Command) int {
 	env, flush := env.guarded()
 	defer flush()
-	root := newRootCommand(env)
+	root := newRoot()
+	for _, verb := range verbs {
+		root.AddCommand(verb(env))
+	}
 	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
@@ -20,16 +23,16 @@ func run(ctx context.Context, env *Env) int {
 		err = unknownVerb(cmd, verb)
 	}
 	if err != nil {
-		report(env.Stderr, err)
+		Report(env.Stderr, err)
 	}
-	return exitCode(err)
+	return ExitCode(err)
 }
 
-func newRootCommand(env *Env) *cobra.Command {
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "plimsoll",
 		Short:         "Decide pods and virtual machines in one plan, at the lowest price",
-		SilenceErrors: true, // run reports them, with hints
+		SilenceErrors: true, // Run reports them, with hints
 		SilenceUsage:  true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true // ours refuses shells it does not know
@@ -37,35 +40,16 @@ func newRootCommand(env *Env) *cobra.Command {
 	root.SetHelpCommand(newHelpCommand())
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
-		if strayVerb(cmd) == "" { // run refuses it
+		if strayVerb(cmd) == "" { // Run refuses it
 			help(cmd, args)
 		}
 	})
-	root.AddCommand(
-		newCompletionCommand(env),
-		newConvertCommand(env),
-		newCostCommand(env),
-		newDemoCommand(env),
-		newDoctorCommand(env),
-		newExplainCommand(env),
-		newLimitsCommand(env),
-		newManifestsCommand(env),
-		newPVECommand(env),
-		newPauseCommand(env),
-		newPlanCommand(env),
-		newPriceCommand(env),
-		newResumeCommand(env),
-		newRunCommand(env),
-		newSimulateCommand(env),
-		newTestbedCommand(env),
-		newVersionCommand(env),
-	)
-	return verbsOnly(root)
+	return VerbsOnly(root)
 }
 
-// verbsOnly makes a command that does nothing but lead to its verbs: alone it prints its help,
+// VerbsOnly makes a command that does nothing but lead to its verbs: alone it prints its help,
 // and what is not one of them is refused.
-func verbsOnly(cmd *cobra.Command) *cobra.Command {
+func VerbsOnly(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -76,8 +60,8 @@ func verbsOnly(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// strayVerb is a word on the command line where a verb is looked for that is not there. Beside --help the library
-// looks at no words, and would print the help of something else.
+// strayVerb is an unknown word in the place of a verb on the command line. Beside --help the
+// library ignores such words, and would print the help of another command.
 func strayVerb(cmd *cobra.Command) string {
 	if !cmd.HasAvailableSubCommands() {
 		return ""
@@ -93,7 +77,7 @@ func newHelpCommand() *cobra.Command {
 			verb, rest, err := cmd.Root().Find(args)
 			switch {
 			case err != nil:
-				return withCode(exitUsage, err)
+				return WithCode(ExitUsage, err)
 			case len(rest) > 0:
 				return unknownVerb(verb, rest[0])
 			}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -19,19 +19,19 @@ func unknownVerb(cmd *cobra.Command, verb string) error {
 			verbs = append(verbs, c.Name())
 		}
 	}
-	return seeHelp(cmd, misused("%s: unknown verb%s", verb, didYouMean("", verb, verbs)))
+	return SeeHelp(cmd, Misused("%s: unknown verb%s", verb, DidYouMean("", verb, verbs)))
 }
 
-// noArguments refuses what stands on the command line besides flags.
-func noArguments(cmd *cobra.Command, args []string) error {
+// NoArguments refuses arguments on the command line besides flags.
+func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return seeHelp(cmd, misused("%s takes flags only, was given %q", cmd.Name(), args[0]))
+	return SeeHelp(cmd, Misused("%s takes flags only, was given %q", cmd.Name(), args[0]))
 }
 
-// requireFlags refuses a command line without all of the named flags.
-func requireFlags(cmd *cobra.Command, names ...string) error {
+// RequireFlags refuses a command line without all of the named flags.
+func RequireFlags(cmd *cobra.Command, names ...string) error {
 	var missing []error
 	for _, name := range names {
 		if !cmd.Flags().Changed(name) {
@@ -41,13 +41,14 @@ func requireFlags(cmd *cobra.Command, names ...string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return seeHelp(cmd, withCode(exitUsage, errors.Join(missing...)))
+	return SeeHelp(cmd, WithCode(ExitUsage, errors.Join(missing...)))
 }
 
 // explainFlagError says what is wrong with a flag as all refusals do: key, rule, value.
 func explainFlagError(cmd *cobra.Command, err error) error {
 	if cmd.HasAvailableSubCommands() && cmd.Flags().NArg() > 0 {
-		return unknownVerb(cmd, cmd.Flags().Arg(0)) // the flags are those of the verb that was meant
+		// The flags are those of the verb that was meant.
+		return unknownVerb(cmd, cmd.Flags().Arg(0))
 	}
 	var (
 		unknown *pflag.NotExistError
@@ -62,7 +63,7 @@ func explainFlagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &invalid):
 		err = invalidValue(invalid)
 	}
-	return seeHelp(cmd, withCode(exitUsage, err))
+	return SeeHelp(cmd, WithCode(ExitUsage, err))
 }
 
 func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
@@ -78,7 +79,7 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) error {
 			names = append(names, f.Name)
 		}
 	})
-	return fmt.Errorf("--%s: unknown flag%s", e.GetSpecifiedName(), didYouMean("--", e.GetSpecifiedName(), names))
+	return fmt.Errorf("--%s: unknown flag%s", e.GetSpecifiedName(), DidYouMean("--", e.GetSpecifiedName(), names))
 }
 
 // invalidValue takes the word of flags that name the rule themselves, as those of flagOf do, and
@@ -96,7 +97,8 @@ var kinds = map[string]string{
 	"bool": "true or false", "int": "a whole number", "uint64": "a whole number from 0 up", "float64": "a number",
 }
 
-func didYouMean(prefix, word string, choices []string) string {
+// DidYouMean names the choice that a word is most like, as the end of a sentence; empty if none is.
+func DidYouMean(prefix, word string, choices []string) string {
 	near, ok := strict.Nearest(word, choices)
 	if !ok {
 		return ""
@@ -104,6 +106,7 @@ func didYouMean(prefix, word string, choices []string) string {
 	return fmt.Sprintf(", did you mean %s%s?", prefix, near)
 }
 
-func seeHelp(cmd *cobra.Command, err error) error {
-	return withHint(fmt.Sprintf("see %s --help", cmd.CommandPath()), err)
+// SeeHelp adds to an error where the command's help is.
+func SeeHelp(cmd *cobra.Command, err error) error {
+	return WithHint(fmt.Sprintf("see %s --help", cmd.CommandPath()), err)
 }

@@ -1,4 +1,4 @@
-package main
+package demoverb
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/hull"
 	"github.com/plimsoll/plimsoll/testbed/demo"
 )
@@ -234,15 +235,15 @@ func TestNobodyTouchesTheSessionAfterTheScreen(t *testing.T) {
 }
 
 func TestTerminalsThatCannotBeDrawnOnGetLines(t *testing.T) {
-	for name, env := range map[string]*Env{
+	for name, env := range map[string]*cli.Env{
 		"dumb": {IsTerminal: true, HasKeys: true, Getenv: func(string) string { return "dumb" }},
 		"keys": {IsTerminal: true, Getenv: func(string) string { return "" }},
 		"file": {HasKeys: true, Getenv: func(string) string { return "" }},
 	} {
 		var out strings.Builder
 		env.Args, env.Stdin, env.Stdout, env.Stderr, env.Now = []string{"demo", "--for", "1s", "--speed", "max"}, strings.NewReader(""), &out, &out, time.Now
-		code := run(t.Context(), env)
-		if code != exitDone || strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "simulated  16m, seed 1") {
+		code := cli.Run(t.Context(), env, New)
+		if code != cli.ExitDone || strings.Contains(out.String(), "\x1b") || !strings.Contains(out.String(), "simulated  16m, seed 1") {
 			t.Errorf("%s: exits with %d:\n%s", name, code, out.String())
 		}
 	}
@@ -255,7 +256,7 @@ func TestPacedDemoKeepsTheWallsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	wall := time.Unix(0, 0)
-	env := &Env{Now: func() time.Time { wall = wall.Add(100 * time.Millisecond); return wall }}
+	env := &cli.Env{Now: func() time.Time { wall = wall.Add(100 * time.Millisecond); return wall }}
 	beats := 0
 	if err := live(t.Context(), env, s, 120, func([]demo.Event) error { beats++; return nil }); err != nil {
 		t.Fatal(err)
@@ -273,11 +274,11 @@ func TestStoppedDemosSumUpOrSayHowFarTheyCame(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"demo", "--speed", "max"}, exitDone, "simulated  0s, seed 1: 0 requests, 0 failed"},
-		{[]string{"demo", "-o", "json"}, exitFailed, "plimsoll: stopped after 0s of 24h"},
+		{[]string{"demo", "--speed", "max"}, cli.ExitDone, "simulated  0s, seed 1: 0 requests, 0 failed"},
+		{[]string{"demo", "-o", "json"}, cli.ExitFailed, "plimsoll: stopped after 0s of 24h"},
 	} {
 		var out strings.Builder
-		code := run(stopped, &Env{Args: c.args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }, Now: time.Now})
+		code := cli.Run(stopped, &cli.Env{Args: c.args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Getenv: func(string) string { return "" }, Now: time.Now}, New)
 		if code != c.code || !strings.Contains(out.String(), c.want) {
 			t.Errorf("%v exits with %d:\n%s\nwant %d and %q", c.args, code, out.String(), c.code, c.want)
 		}

@@ -1,0 +1,168 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+)
+
+// happenings are what a life may meet, by kind.
+var happenings = map[string]func(*life, *rand.Rand){
+	"load":           func(l *life, r *rand.Rand) { one(r, l.services).cores = r.Float64() * 3 },
+	"scaled by hand": func(l *life, r *rand.Rand) { one(r, l.services).replicas = 1 + r.IntN(10) },
+
+	"API stale":         func(l *life, r *rand.Rand) { l.stale = r.IntN(8) },
+	"API silent":        func(l *life, r *rand.Rand) { l.blind = r.IntN(2) == 0 },
+	"API writes fail":   func(l *life, r *rand.Rand) { l.refuses = r.IntN(2) == 0 },
+	"evictions refused": func(l *life, r *rand.Rand) { l.stuck = r.IntN(2) == 0 },
+	"node deleted": func(l *life, r *rand.Rand) { // its kubelet makes it anew
+		if len(l.nodes) > 0 {
+			n := one(r, l.nodes)
+			n.Draining, n.Cordoned, n.ready = false, false, l.sim.Now().Add(30*time.Second)
+			for _, p := range l.pods {
+				if p.node == n.Name {
+					p.node = "gone"
+				}
+			}
+		}
+	},
+	"node cordoned": func(l *life, r *rand.Rand) {
+		if len(l.nodes) > 0 {
+			one(r, l.nodes).Cordoned = true
+		}
+	},
+
+	"process restarts": func(l *life, r *rand.Rand) {
+		l.down = l.sim.Now().Add(time.Duration(r.IntN(180)) * time.Second)
+		if err := l.start(); err != nil {
+			l.fault("it does not start again: %v", err)
+		}
+	},
+	"clock jumps": func(l *life, r *rand.Rand) { l.ahead += time.Duration(r.IntN(7200)-1800) * time.Second },
+
+	"pool paused": func(l *life, r *rand.Rand) {
+		l.pools["aa"].Annotations = map[string]string{v1alpha1.AnnotationPaused: one(r, []string{"true", "up", "down", "false"})}
+	},
+	"pool observed": func(l *life, r *rand.Rand) {
+		l.pools["aa"].Spec.Mode = one(r, []v1alpha1.VMPoolMode{v1alpha1.ModePoolActive, v1alpha1.ModeObserve})
+	},
+	"pool's maximum": func(l *life, r *rand.Rand) {
+		p := l.pools["aa"]
+		p.Spec.Max = 2 + int32(r.IntN(8))
+		p.Spec.Min = int32(r.IntN(3))
+		p.Generation++
+		l.most = max(l.most, int(p.Spec.Max))
+	},
+	"workload paused": func(l *life, r *rand.Rand) {
+		a := l.autoscalers[one(r, l.services).name]
+		a.Annotations = one(r, []map[string]string{nil, {v1alpha1.AnnotationPaused: "true"}, {v1alpha1.AnnotationPausedReplicas: fmt.Sprint(1 + r.IntN(9))}})
+	},
+	"workload's mode": func(l *life, r *rand.Rand) {
+		l.autoscalers[one(r, l.services).name].Spec.Mode = one(r, []v1alpha1.Mode{v1alpha1.ModeActive, v1alpha1.ModeRecommend, v1alpha1.ModePaused})
+	},
+
+	"Proxmox fails": func(l *life, r *rand.Rand) {
+		text := one(r, []string{
+			"host pve%d down for=%dm", "no quorum for=%[2]dm", "host pve%d maintenance for=%dm", "freeze resources on=pve%d for=%dm", "fail clone p=0.5 for=%[2]dm",
+			"kill task clone times=%[2]d", "warn clone times=%d", "slow clone by=3m times=%d", "fail boot times=%d", "slow boot by=4m times=%d", "steal id nth=%d",
+			"full storage local-lvm on=pve%d for=%dm", "storage-lock local-lvm on=pve%d for=%dm", "lose answer POST …/clone times=%d",
+			"lose answer POST …/status/start times=%d", "lose answer DELETE /nodes/*/qemu/* times=%d", "answer 500 GET /cluster/resources p=0.5 for=%[2]dm",
+			"answer 595 POST …/status/start times=%d", "unauthorized p=0.3 for=%[2]dm", "fail shutdown times=%d", "revoke VM.Audit for=%[2]dm", "slow shutdown by=10m times=%d",
+		})
+		n := []any{1 + r.IntN(3), 1 + r.IntN(8)}
+		l.inject(fmt.Sprintf(text, n...))
+	},
+	"machine stopped": func(l *life, r *rand.Rand) {
+		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
+			l.stopped[v.ID] = true
+			_, err := l.person.Stop(ctx, v.Host, v.ID, false)
+			return err
+		})
+	},
+	"machine destroyed": func(l *life, r *rand.Rand) {
+		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
+			if _, err := l.person.Stop(ctx, v.Host, v.ID, true); err != nil {
+				return err
+			}
+			l.sim.Advance(5 * time.Second)
+			_, err := l.person.Destroy(ctx, v.Host, v.ID, true)
+			return err
+		})
+	},
+	"machine renamed": func(l *life, r *rand.Rand) {
+		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
+			return l.takes(ctx, v, "name", "mine-now")
+		})
+	},
+	"machine protected": func(l *life, r *rand.Rand) {
+		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
+			return l.takes(ctx, v, "protection", "1")
+		})
+	},
+	"machine backed up": func(l *life, r *rand.Rand) {
+		l.meddles(r, func(_ context.Context, v pvesim.VMState) error {
+			l.inject(fmt.Sprintf("lock vm=%d as=backup for=%ds", v.ID, 10+r.IntN(300)))
+			return nil
+		})
+	},
+	"machine crashes": func(l *life, r *rand.Rand) {
+		l.meddles(r, func(_ context.Context, v pvesim.VMState) error {
+			l.stopped[v.ID] = true
+			l.inject(fmt.Sprintf("crash vm=%d times=1", v.ID))
+			return nil
+		})
+	},
+}
+
+func one[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
+
+func (l *life) inject(text string) {
+	// What a form does not need is written behind it by Sprintf.
+	for i := range text {
+		if text[i] == '%' {
+			text = text[:i]
+			break
+		}
+	}
+	l.note("FAULT %s", text)
+	all, err := pvesim.ParseFaults(text)
+	if err == nil {
+		err = l.sim.Inject(all[0])
+	}
+	if err != nil {
+		l.fault("%s: %v", text, err)
+	}
+}
+
+// takes has a person take a machine by a change of its configuration, if that succeeds.
+func (l *life) takes(ctx context.Context, v pvesim.VMState, key, value string) error {
+	l.theirs[v.ID] = true
+	err := l.person.SetConfig(ctx, v.Host, v.ID, map[string]string{key: value}, nil, "")
+	for _, is := range l.sim.Inventory().VMs {
+		if is.ID == v.ID && is.Config[key] == value {
+			l.named[v.Config["name"]] = true
+			return err
+		}
+	}
+	delete(l.theirs, v.ID)
+	return err
+}
+
+// meddles has a person do something to one of our machines that is made.
+func (l *life) meddles(r *rand.Rand, do func(context.Context, pvesim.VMState) error) {
+	var made []pvesim.VMState
+	for _, v := range l.machines() {
+		if v.Config["lock"] == "" && v.State == "running" {
+			made = append(made, v)
+		}
+	}
+	if len(made) == 0 {
+		return
+	}
+	v := one(r, made)
+	l.note("A PERSON MEDDLES WITH %d (%s): %v", v.ID, v.Config["name"], do(context.Background(), v))
+}

@@ -1,0 +1,464 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+)
+
+// town is a Kubernetes cluster whose nodes are the virtual machines of an emulated Proxmox VE: it
+// has a scheduler, controllers, kubelets and an API that may be stale, refuse or not answer. Its
+// time is the emulator's.
+type town struct {
+	sim      *pvesim.Cluster
+	rng      *rand.Rand
+	links    *Links
+	reserved pricing.Resources
+
+	mu          sync.Mutex // statuses are written several at once
+	autoscalers map[string]*v1alpha1.WorkloadAutoscaler
+	pools       map[string]*v1alpha1.VMPool
+	books       map[string]*v1alpha1.PriceBook
+
+	services []*service
+	pods     []*townPod
+	nodes    []*townNode
+	running  map[string]bool // system UUIDs of the machines that run
+	made     int             // pods
+
+	// what was seen of late, for those who are shown old pictures
+	kept                  []loop.ClusterState
+	stale                 int                  // how old a picture the API shows
+	blind, refuses, stuck bool                 // it answers nothing, writes nothing, evicts nothing
+	recent                map[string]time.Time // until when an event of a kind is recent
+	met                   map[meeting]int
+	// said is how often an action was done, a condition stated or an event sent.
+	said map[string]int
+}
+
+// service is a Deployment. Pods that are apart share no node with one another.
+type service struct {
+	name       string
+	replicas   int
+	asks       pricing.Resources
+	apart      bool
+	available  int     // at least, by its disruption budget
+	cores      float64 // what all its pods use
+	goingFirst map[string]bool
+}
+
+type townPod struct {
+	name            string
+	of              *service
+	node            string
+	created, starts time.Time
+	ends            time.Time // zero until it is asked to go
+	refused         bool      // by the scheduler
+}
+
+type townNode struct {
+	nodescaler.Node
+	vmid  int
+	ready time.Time
+}
+
+func (n *townNode) isReady(now time.Time, running map[string]bool) bool {
+	return running[n.SystemUUID] && !now.Before(n.ready)
+}
+
+// booted makes a machine a node that was given what it joins with, or has its kubelet start again.
+func (w *town) booted(b pvesim.Boot) {
+	ready := b.At.Add(5*time.Second + time.Duration(w.rng.IntN(15))*time.Second)
+	for _, n := range w.nodes {
+		if n.SystemUUID == b.UUID {
+			n.ready = ready
+			return
+		}
+	}
+	if !strings.Contains(string(b.UserData), "hostname: "+b.Name+"\n") {
+		return
+	}
+	size := pricing.Resources{CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB}
+	if b.Config["cores"] == "4" {
+		size = pricing.Resources{CPU: 4 * pricing.Core, Memory: 8 * pricing.GiB}
+	}
+	w.nodes = append(w.nodes, &townNode{vmid: b.VMID, ready: ready, Node: nodescaler.Node{
+		Name: b.Name, ProviderID: fmt.Sprintf("proxmox://home/%d", b.VMID), SystemUUID: b.UUID, Joined: ready,
+		Allocatable: size.Minus(w.reserved),
+	}})
+}
+
+// pass has kubelets, controllers and the scheduler do their work.
+func (w *town) pass() {
+	now := w.sim.Now()
+	w.running = map[string]bool{}
+	for _, v := range w.sim.Inventory().VMs {
+		if _, uuid, named := strings.Cut(v.Config["smbios1"], "uuid="); named {
+			uuid, _, _ = strings.Cut(uuid, ",")
+			w.running[uuid] = v.State == "running"
+		}
+	}
+	there := map[string]*townNode{}
+	for _, n := range w.nodes {
+		n.Ready = n.isReady(now, w.running)
+		there[n.Name] = n
+	}
+	w.pods = slices.DeleteFunc(w.pods, func(p *townPod) bool {
+		n := there[p.node]
+		switch {
+		case p.node != "" && n == nil: // the node is no more, and its pods are collected
+			return true
+		case p.ends.IsZero():
+			return false
+		case p.node == "":
+			return true
+		}
+		return n.Ready && !now.Before(p.ends)
+	})
+	for _, s := range w.services {
+		w.control(s, now)
+	}
+	w.schedule(now)
+}
+
+// control makes as many pods of a service as are asked for.
+func (w *town) control(s *service, now time.Time) {
+	var stay []*townPod
+	for _, p := range w.pods {
+		if p.of == s && p.ends.IsZero() {
+			stay = append(stay, p)
+		}
+	}
+	for i := len(stay); i < s.replicas; i++ {
+		w.made++
+		w.pods = append(w.pods, &townPod{name: fmt.Sprintf("%s-%d", s.name, w.made), of: s, created: now})
+	}
+	slices.SortStableFunc(stay, func(a, b *townPod) int { // those that go first are first
+		rank := func(p *townPod) int {
+			switch {
+			case p.node == "":
+				return 0
+			case s.goingFirst[p.name]:
+				return 1
+			}
+			return 2
+		}
+		return rank(a) - rank(b)
+	})
+	for i := 0; i < len(stay)-s.replicas; i++ {
+		stay[i].ends = now.Add(5 * time.Second)
+	}
+}
+
+// schedule places pods on nodes that are ready and open and have room.
+func (w *town) schedule(now time.Time) {
+	for _, p := range w.pods {
+		if p.node != "" || !p.ends.IsZero() {
+			continue
+		}
+		var fit []*townNode
+		for _, n := range w.nodes {
+			if n.Ready && !n.Cordoned && w.holds(n, p) {
+				fit = append(fit, n)
+			}
+		}
+		if p.refused = len(fit) == 0; !p.refused {
+			p.node, p.starts = fit[w.rng.IntN(len(fit))].Name, now.Add(3*time.Second)
+		}
+	}
+}
+
+func (w *town) holds(n *townNode, p *townPod) bool {
+	used := p.of.asks
+	for _, o := range w.pods {
+		if o.node != n.Name {
+			continue
+		}
+		if used = used.Plus(o.of.asks); o.of == p.of && p.of.apart {
+			return false
+		}
+	}
+	return used.CPU <= n.Allocatable.CPU && used.Memory <= n.Allocatable.Memory
+}
+
+// ready are the pods of a service that serve.
+func (w *town) ready(s *service) (n int) {
+	now := w.sim.Now()
+	for _, p := range w.pods {
+		if p.of == s && w.serves(p, now) {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *town) serves(p *townPod, now time.Time) bool {
+	n := w.node(p.node)
+	return n != nil && n.Ready && p.ends.IsZero() && !now.Before(p.starts)
+}
+
+func (w *town) node(name string) *townNode {
+	if i := slices.IndexFunc(w.nodes, func(n *townNode) bool { return n.Name == name }); i >= 0 {
+		return w.nodes[i]
+	}
+	return nil
+}
+
+func (w *town) service(workload string) *service {
+	if i := slices.IndexFunc(w.services, func(s *service) bool { return s.name == workload }); i >= 0 {
+		return w.services[i]
+	}
+	return nil
+}
+
+// picture is the cluster as it is.
+func (w *town) picture() loop.ClusterState {
+	now := w.sim.Now()
+	s := loop.ClusterState{Replicas: map[string]int{}}
+	for _, n := range w.nodes {
+		node := n.Node
+		node.Machine, node.Pool = w.links.Machine(&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: corev1.NodeSpec{ProviderID: n.ProviderID},
+			Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: n.SystemUUID}},
+		})
+		s.Nodes = append(s.Nodes, node)
+	}
+	slices.SortFunc(s.Nodes, func(a, b nodescaler.Node) int { return strings.Compare(a.Name, b.Name) })
+	for _, o := range w.services {
+		s.Replicas[o.name] = o.replicas
+		s.Budgets = append(s.Budgets, nodescaler.Budget{Workload: o.name, Allowed: max(0, w.ready(o)-o.available)})
+	}
+	for _, p := range w.pods {
+		s.Pods = append(s.Pods, w.shown(p, now))
+	}
+	slices.SortFunc(s.Pods, func(a, b nodescaler.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+// shown is a pod as it is read.
+func (w *town) shown(p *townPod, now time.Time) nodescaler.Pod {
+	out := nodescaler.Pod{
+		Pod: podscaler.Pod{Name: p.name, Phase: podscaler.Pending, Terminating: !p.ends.IsZero()}, Workload: p.of.name, Node: p.node,
+		Requests: p.of.asks, Created: p.created, Unschedulable: p.refused,
+	}
+	if p.of.apart {
+		out.Has, out.Repels = []string{"app=" + p.of.name}, []string{"app=" + p.of.name}
+	}
+	if p.node != "" && !now.Before(p.starts) {
+		out.Phase, out.Started, out.ReadyChanged, out.Ready = podscaler.Running, p.starts, p.starts, w.serves(p, now)
+		use := min(float64(p.of.asks.CPU)/1000, p.of.cores/float64(max(1, w.ready(p.of))))
+		out.CPU = podscaler.Sample{Known: out.Ready, Value: use, At: now, Span: 15 * time.Second}
+	}
+	return out
+}
+
+var errNoAnswer = errors.New("the API server does not answer")
+
+// The town as the cluster's API.
+
+func (w *town) Observe(context.Context) (loop.ClusterState, error) {
+	w.kept = append(w.kept, w.picture())
+	w.kept = w.kept[max(0, len(w.kept)-10):]
+	if w.blind {
+		w.meet("observe, no answer", w.sim.Now())
+		return loop.ClusterState{}, errNoAnswer
+	}
+	w.meet(map[bool]string{false: "observe", true: "observe, stale"}[w.stale > 0], w.sim.Now())
+	return w.kept[max(0, len(w.kept)-1-w.stale)], nil
+}
+
+func (w *town) write(what string) error {
+	if w.blind || w.refuses {
+		w.meet(what+", refused", w.sim.Now())
+		return errNoAnswer
+	}
+	w.meet(what, w.sim.Now())
+	return nil
+}
+
+func (w *town) SetReplicas(_ context.Context, workload string, n int) error {
+	err := w.write("scale")
+	if s := w.service(workload); err == nil {
+		s.replicas = n
+	}
+	return err
+}
+
+func (w *town) Choose(_ context.Context, workload string, pods []string) error {
+	err := w.write("choose")
+	if s := w.service(workload); err == nil {
+		s.goingFirst = map[string]bool{}
+		for _, p := range pods {
+			s.goingFirst[p] = true
+		}
+	}
+	return err
+}
+
+func (w *town) Expect(context.Context, string, int) error { return w.write("expect") }
+
+func (w *town) SetDraining(_ context.Context, node string, draining bool) error {
+	n := w.node(node)
+	if err := w.write("cordon"); err != nil {
+		return err
+	}
+	if n == nil {
+		return errors.New("no such node")
+	}
+	n.Draining, n.Cordoned = draining, draining
+	return nil
+}
+
+func (w *town) Evict(_ context.Context, pod string) error {
+	if err := w.write("evict"); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(w.pods, func(p *townPod) bool { return p.name == pod })
+	if i < 0 {
+		return nil
+	}
+	p := w.pods[i]
+	if w.stuck || w.serves(p, w.sim.Now()) && w.ready(p.of) <= p.of.available {
+		w.meet("evict, budget", w.sim.Now())
+		return loop.ErrBudget
+	}
+	p.ends = w.sim.Now().Add(time.Duration(2+w.rng.IntN(28)) * time.Second)
+	return nil
+}
+
+func (w *town) Resize(context.Context, string, string, []rightsize.Change) error {
+	return w.write("resize")
+}
+func (w *town) Size(string) (rightsize.Pod, bool)                         { return rightsize.Pod{}, false }
+func (w *town) Run(ctx context.Context) error                             { <-ctx.Done(); return nil }
+func (w *town) Synced(context.Context) error                              { return nil }
+func (w *town) Fresh() error                                              { return nil }
+func (w *town) Wake() <-chan struct{}                                     { return nil }
+func (w *town) Changed() <-chan struct{}                                  { return nil }
+func (w *town) Tell(_ client.Object, e kube.Event)                        { w.said["event "+e.Reason]++ }
+func (w *town) AboutPod(string, kube.Event) bool                          { return true }
+func (w *town) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error)      { return list(w.autoscalers) }
+func (w *town) Pools() ([]*v1alpha1.VMPool, error)                        { return list(w.pools) }
+func (w *town) PriceBooks() ([]*v1alpha1.PriceBook, error)                { return list(w.books) }
+func (w *town) Lead(context.Context, string, func(context.Context)) error { return nil }
+
+func (w *town) Targets(context.Context) ([]kube.Target, error) {
+	var all []kube.Target
+	for _, name := range slices.Sorted(maps.Keys(w.autoscalers)) {
+		s := w.service(name)
+		t := kube.Target{Workload: name, Known: s != nil}
+		if s == nil {
+			t.Findings = []kube.Finding{{Code: v1alpha1.ReasonTargetNotFound, Text: "there is no such Deployment"}}
+		} else {
+			t.Replicas = s.replicas
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+func (w *town) SetStatus(_ context.Context, o client.Object) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.write("status"); err != nil {
+		return err
+	}
+	conditions := func(of []metav1.Condition) {
+		for _, c := range of {
+			w.said[fmt.Sprintf("condition %s %s", c.Type, c.Status)]++
+		}
+	}
+	switch o := o.(type) {
+	case *v1alpha1.WorkloadAutoscaler:
+		conditions(o.Status.Conditions)
+		if a := w.autoscalers[o.Namespace+"/"+o.Name]; a != nil {
+			a.Status = o.Status
+		}
+	case *v1alpha1.VMPool:
+		conditions(o.Status.Conditions)
+		if p := w.pools[o.Name]; p != nil {
+			p.Status = o.Status
+		}
+	case *v1alpha1.PriceBook:
+		w.books[o.Name].Status = o.Status
+	}
+	return nil
+}
+
+// The town as the fleet sees it.
+
+func (w *town) listed(context.Context) (all []pve.Node, err error) {
+	if w.blind {
+		return nil, errNoAnswer
+	}
+	for _, n := range w.nodes {
+		all = append(all, pve.Node{
+			Name: n.Name, ProviderID: n.ProviderID, SystemUUID: n.SystemUUID, Ready: n.Ready, JoinedAt: n.Joined, ReadySince: n.ready,
+		})
+	}
+	return all, nil
+}
+
+func (w *town) lastLook(_ context.Context, id nodescaler.Identity) (s nodescaler.Sight, err error) {
+	if w.blind {
+		return s, errNoAnswer
+	}
+	for _, n := range w.nodes {
+		if n.Name != id.Name && n.ProviderID != id.ProviderID && !strings.EqualFold(n.SystemUUID, id.SystemUUID) {
+			continue
+		}
+		seen := nodescaler.SeenNode{Identity: n.Identity(), Ready: n.Ready}
+		for _, p := range w.pods {
+			if p.node == n.Name {
+				seen.Pods = append(seen.Pods, p.name)
+			}
+		}
+		s.Nodes = append(s.Nodes, seen)
+	}
+	return s, nil
+}
+
+func (w *town) removeNode(_ context.Context, name string) error {
+	if err := w.write("delete node"); err != nil {
+		return err
+	}
+	w.nodes = slices.DeleteFunc(w.nodes, func(n *townNode) bool { return n.Name == name })
+	return nil
+}
+
+// townSignals measures the town.
+type townSignals struct{ *town }
+
+func (townSignals) Configure(map[string]signals.Source) error { return nil }
+func (townSignals) Prepare(context.Context, time.Time)        {}
+func (townSignals) Findings(string) []podscaler.Reason        { return nil }
+
+func (m townSignals) Read(_ context.Context, wl *podscaler.Workload, _ time.Time) (podscaler.Window, error) {
+	if m.blind {
+		return podscaler.Window{}, errNoAnswer
+	}
+	s := m.service(wl.Name)
+	busy := s.cores / max(0.1, float64(m.ready(s))*float64(s.asks.CPU)/1000)
+	return podscaler.Window{Latency: podscaler.Known(0.1 / max(0.05, 1-busy)), Arrivals: podscaler.Known(10 * s.cores)}, nil
+}

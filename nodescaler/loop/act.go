@@ -1,0 +1,115 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// ErrBudget is what Cluster.Evict answers when disruption budgets do not allow it now. It is
+// an ordinary outcome: the next step asks again.
+var ErrBudget = errors.New("disruption budget used up")
+
+// ErrRefused is what Machines.Create wraps when the order was surely not taken. Any other error
+// leaves that open, and the order counts as a machine until it is listed or given up.
+var ErrRefused = errors.New("order refused")
+
+// ErrPoolRefused is ErrRefused where the pool takes no order now, of any shape on any host.
+var ErrPoolRefused = fmt.Errorf("%w by its pool", ErrRefused)
+
+// Act carries a step out, in order, and records what came of each part. After a failure with a
+// node or machine, the rest of the plan for it is left to the next step.
+func (p *Ports) Act(ctx context.Context, step *Step) {
+	for i := range step.Workloads {
+		ws := &step.Workloads[i]
+		if d := ws.Decision; d == nil || d.To == d.From || ws.Held != nil {
+			continue
+		}
+		o := Outcome{Action: -1, Workload: ws.Decision.Workload}
+		if err := p.scale(ctx, ws); err != nil {
+			o.Error = err.Error()
+		}
+		step.Outcomes = append(step.Outcomes, o)
+	}
+	defer p.expect(ctx, step.Expected)
+	failed := map[string]bool{}
+	for i := range step.Plan.Actions {
+		if ctx.Err() != nil {
+			return
+		}
+		a := &step.Plan.Actions[i]
+		if why, not := step.Deferred[i]; not {
+			step.Outcomes = append(step.Outcomes, Outcome{Action: i, Held: &why})
+			continue
+		}
+		if a.Node != "" && failed[a.Node] {
+			continue
+		}
+		o := Outcome{Action: i}
+		if err := p.do(ctx, step, a); err != nil {
+			o.Error, o.Refused = err.Error(), refusal(err)
+			if a.Node != "" && !errors.Is(err, ErrBudget) {
+				failed[a.Node] = true
+			}
+		}
+		step.Outcomes = append(step.Outcomes, o)
+	}
+}
+
+func refusal(err error) Refusal {
+	switch {
+	case errors.Is(err, ErrPoolRefused):
+		return PoolRefused
+	case errors.Is(err, ErrRefused):
+		return OrderRefused
+	}
+	return ""
+}
+
+// scale writes the replicas of a decision. Before a workload shrinks, its pods are marked that are
+// to go first; that this fails is recorded, and holds nothing up.
+func (p *Ports) scale(ctx context.Context, ws *WorkloadStep) error {
+	var chosen error
+	if c, can := p.Cluster.(Chooser); can && ws.Leaving != nil {
+		chosen = c.Choose(ctx, ws.Workload, ws.Leaving)
+	}
+	return errors.Join(chosen, p.Cluster.SetReplicas(ctx, ws.Workload, ws.Decision.To))
+}
+
+func (p *Ports) do(ctx context.Context, step *Step, a *nodescaler.Action) error {
+	switch a.Kind {
+	case nodescaler.Buy:
+		if err := p.Machines.Create(ctx, Order{ID: a.Order, Action: *a, At: step.Time}); err != nil {
+			return fmt.Errorf("order %s: %w", a.Order, err)
+		}
+		return nil
+	case nodescaler.Cordon, nodescaler.Uncordon:
+		return p.Cluster.SetDraining(ctx, a.Node, a.Kind == nodescaler.Cordon)
+	case nodescaler.Evict:
+		return p.Cluster.Evict(ctx, a.Pod)
+	case nodescaler.Return:
+		return p.Machines.Delete(ctx, a.Machine)
+	case nodescaler.Stash, nodescaler.Wake:
+		return p.keep(ctx, a)
+	}
+	return fmt.Errorf("unknown action %q", a.Kind)
+}
+
+// keep stops a machine that was emptied, or starts one and lets its node take pods again. The node
+// of a spare stays closed from its drain on; where it could not be opened, the policy finds it
+// closed and takes that back.
+func (p *Ports) keep(ctx context.Context, a *nodescaler.Action) error {
+	k, can := p.Machines.(Keeper)
+	switch {
+	case !can:
+		return errors.New("machines cannot be kept as spares here")
+	case a.Kind == nodescaler.Stash:
+		return k.Stash(ctx, a.Machine)
+	}
+	if err := k.Wake(ctx, a.Machine); err != nil || a.Node == "" {
+		return err
+	}
+	return p.Cluster.SetDraining(ctx, a.Node, false)
+}

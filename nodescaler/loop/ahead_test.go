@@ -1,0 +1,121 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// What is made known follows from the decision and from what holds the workload, and from nothing
+// else.
+func TestWhatIsExpectedFollowsFromTheDecision(t *testing.T) {
+	decided := func(to, ahead int) *podscaler.Decision {
+		return &podscaler.Decision{Known: true, From: 4, To: to, Ahead: ahead}
+	}
+	one := 1
+	for _, c := range []struct {
+		name     string
+		decision *podscaler.Decision
+		gone     bool // it has no part in the step
+		of       Workload
+		want     string
+	}{
+		{name: "more is expected", decision: decided(5, 8), want: "3"},
+		{name: "more is expected while it shrinks", decision: decided(2, 6), want: "4"},
+		{name: "as many are expected", decision: decided(5, 5), want: "0"},
+		{name: "fewer are expected", decision: decided(5, 3), want: "0"},
+		{name: "the policy expects nothing", decision: decided(5, 0), want: "0"},
+		{name: "it is not its turn", want: "as it was"},
+		{name: "what it wants is not known", decision: &podscaler.Decision{From: 4, To: 4}, want: "as it was"},
+		{name: "held", decision: decided(5, 8), of: Workload{Held: &why[0]}, want: "would be 3"},
+		{name: "held, not its turn", of: Workload{Held: &why[0]}, want: "would be 0"},
+		{name: "its object means nothing", gone: true, of: Workload{Held: &why[0]}, want: "would be 0"},
+		{name: "paused", decision: decided(5, 8), of: Workload{Held: &why[0], Paused: true}, want: "as it was"},
+		{name: "paused upwards", decision: decided(4, 8), of: Workload{Pause: podscaler.Pause{Up: true}}, want: "0"},
+		{name: "paused downwards", decision: decided(5, 8), of: Workload{Pause: podscaler.Pause{Down: true}}, want: "3"},
+		{name: "fixed", decision: &podscaler.Decision{From: 4, To: 1}, of: Workload{Pause: podscaler.Pause{Replicas: &one}}, want: "0"},
+	} {
+		step := &WorkloadStep{Decision: c.decision}
+		if c.gone {
+			step = nil
+		}
+		got := "as it was"
+		switch e := c.of.expectation(step); {
+		case e != nil && e.Held != nil:
+			got = fmt.Sprintf("would be %d", e.More)
+		case e != nil:
+			got = fmt.Sprint(e.More)
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// seer wants as many as there are, and expects to want more.
+type seer struct{ more int }
+
+func (f seer) Desired(v *podscaler.View) podscaler.Recommendation {
+	return podscaler.Recommendation{Known: true, Replicas: v.Replicas, Ahead: v.Replicas + f.more, Reasons: why}
+}
+
+// knowing is a cluster that makes known what is expected.
+type knowing struct {
+	*house
+	known map[string]int
+}
+
+func (k knowing) Expect(_ context.Context, workload string, more int) error {
+	k.known[workload] = more
+	return k.broken["expect"]
+}
+
+func TestMoreIsMadeKnownAndTakenBack(t *testing.T) {
+	h := knowing{newHouse(), map[string]int{}}
+	r := h.runner(seer{3}, nil)
+	r.Cluster, r.HandedOff = h, true
+	steps(t, r, 1)
+	expect(t, "at the first look", map[string]int{}, h.known)
+	steps(t, r, 2)
+	expect(t, "made known", map[string]int{"shop/web": 3}, h.known)
+	r.Workloads[0].Held, r.Workloads[0].Paused = &why[0], true
+	steps(t, r, 3)
+	expect(t, "paused", map[string]int{"shop/web": 3}, h.known)
+	r.Workloads[0].Paused = false
+	h.broken["expect"] = errors.New("forbidden")
+	s := steps(t, r, 4)
+	expect(t, "taken back", map[string]int{"shop/web": 0}, h.known)
+	expect(t, "what would be made known", []Expectation{{Workload: "shop/web", More: 3, To: 2, Held: &why[0], Error: "forbidden"}}, withoutErrors(s.Expected))
+}
+
+func withoutErrors(all []Expectation) []Expectation {
+	for i := range all {
+		all[i].Err = nil
+	}
+	return all
+}
+
+// Nothing is left to others that they are not asked for.
+func TestInADryRunNothingIsHandedOff(t *testing.T) {
+	for _, dry := range []bool{false, true} {
+		h, ahead := knowing{newHouse(), map[string]int{}}, 0
+		r := h.runner(seer{3}, nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+			for _, f := range s.Future {
+				ahead += f.Ahead
+			}
+			return nodescaler.Plan{}
+		}))
+		r.Cluster, r.HandedOff, r.DryRun = h, true, dry
+		steps(t, r, 2)
+		want := map[string]int{"shop/web": 3}
+		if dry {
+			want = map[string]int{}
+		}
+		expect(t, fmt.Sprint("made known in a dry run: ", dry), want, h.known)
+		expect(t, fmt.Sprint("is planned for here in a dry run: ", dry), dry, ahead == 3)
+	}
+}

@@ -1,0 +1,156 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// Memory is what one step knows of those before. The zero Memory knows of none; all of it is safe
+// to forget, which makes it slower to shrink and never faster.
+type Memory struct {
+	// Nodes decides on machines, by what it remembers itself; nil scales pods only.
+	Nodes nodescaler.Policy
+	// Jumped is when the clock jumped, if that is why everything else was forgotten.
+	Jumped time.Time
+
+	steps   int
+	looked  bool // the cluster was seen once
+	listed  bool // so were the machines
+	scalers map[string]*scaler
+	account account
+	leads   leads
+	orders  []accepted
+	refused refusals
+	gaps    gaps
+	ordered ordered
+	helped  nodescaler.Unhelped
+	prices  *pricing.Book
+	seen    []podscaler.Pod // room for what the next step's views see
+}
+
+// scaler is a workload's scaler, and what it was made from.
+type scaler struct {
+	*podscaler.Scaler
+	of Workload
+}
+
+// orderGrace is how long an accepted order may take to show up in List. Until then it is counted
+// as a machine by its acceptance, so that a lagging list buys nothing twice.
+const orderGrace = 2 * time.Minute
+
+// accepted is an order that Create took and List has not shown yet.
+type accepted struct {
+	machine nodescaler.Machine
+	at      time.Time
+}
+
+// keep brings the scalers up to date with the workloads: one whose workload is as it was stays.
+func (m *Memory) keep(workloads []Workload) (faults []error) {
+	was := m.scalers
+	m.scalers = make(map[string]*scaler, len(workloads))
+	for i := range workloads {
+		w := workloads[i]
+		if w.Policy == nil {
+			continue
+		}
+		s := was[w.Name]
+		if s != nil && w.Pod == (pricing.Resources{}) {
+			w.Pod = s.of.Pod // there is no pod to ask
+		}
+		if s == nil || !s.of.same(&w) {
+			policy, err := w.Policy.New()
+			if err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w", w.Name, err))
+				continue
+			}
+			s = &scaler{podscaler.NewScaler(w.Workload, policy), w}
+		}
+		m.scalers[w.Name] = s
+	}
+	return faults
+}
+
+// Due are the workloads whose turn it is to be decided for, of which the signals are to be read.
+func (m *Memory) Due(o *Observation, in *Intent) (due []*podscaler.Workload) {
+	if !m.looked || o.ClusterErr != nil {
+		return nil // the first step only looks
+	}
+	_ = m.keep(in.Workloads) // Decide reports the faults
+	for i := range in.Workloads {
+		s := m.scalers[in.Workloads[i].Name]
+		if s == nil || s.New() || !s.Due(o.Time) {
+			continue
+		}
+		if _, there := o.Cluster.Replicas[s.Workload().Name]; there {
+			due = append(due, s.Workload())
+		}
+	}
+	return due
+}
+
+// withOrders returns the listed machines and those that were ordered and are not listed yet.
+func (m *Memory) withOrders(listed []nodescaler.Machine, now time.Time, step *Step) []nodescaler.Machine {
+	if len(m.orders) == 0 {
+		return listed
+	}
+	seen := make(map[string]bool, len(listed))
+	for i := range listed {
+		seen[listed[i].Order] = true
+	}
+	m.orders = slices.DeleteFunc(m.orders, func(a accepted) bool {
+		if !seen[a.machine.Order] && now.Sub(a.at) > orderGrace {
+			step.problem(CodeOrderLost, fmt.Sprintf("order %s was accepted %s ago and is not listed", a.machine.Order, now.Sub(a.at)))
+			return true
+		}
+		return seen[a.machine.Order]
+	})
+	if len(m.orders) == 0 {
+		return listed
+	}
+	all := slices.Clone(listed)
+	for _, a := range m.orders {
+		all = append(all, a.machine)
+	}
+	slices.SortFunc(all, func(a, b nodescaler.Machine) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Learn takes in what came of a step's orders.
+func (m *Memory) Learn(s *Step) {
+	for i := range s.Outcomes {
+		o := &s.Outcomes[i]
+		if o.Action < 0 || o.Held != nil {
+			continue
+		}
+		switch a := &s.Plan.Actions[o.Action]; a.Kind {
+		case nodescaler.Buy:
+			m.bought(a, o, s.Time)
+		case nodescaler.Stash, nodescaler.Wake:
+			if o.Error == "" {
+				m.ordered.note(a.For, s.Time)
+			}
+		case nodescaler.Cordon, nodescaler.Uncordon, nodescaler.Evict, nodescaler.Return:
+		}
+	}
+}
+
+func (m *Memory) bought(a *nodescaler.Action, o *Outcome, now time.Time) {
+	if o.Refused != "" {
+		m.refused.note(a, o, now)
+		return
+	}
+	if o.Error == "" {
+		m.refused.taken(a)
+	}
+	m.ordered.note(a.For, now)
+	m.orders = append(m.orders, accepted{at: now, machine: nodescaler.Machine{
+		Name: nodescaler.MachineName(a.Pool, a.Order), Order: a.Order, Pool: a.Pool, Shape: *a.Shape,
+		Host: a.Host, Phase: nodescaler.Ordered, Since: now, Keep: a.Keep,
+	}})
+}

@@ -1,0 +1,142 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// Signals are read of the workloads whose turn it is, and of no others.
+func TestWhoseTurnItIs(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		looked int // steps before
+		change func(o *Observation, in *Intent)
+		want   []string
+	}{
+		{name: "at the first step", want: nil},
+		{name: "at the second", looked: 1, want: []string{"shop/web"}},
+		{name: "the cluster is unknown", looked: 1, change: func(o *Observation, _ *Intent) { o.ClusterErr = errors.New("silent") }},
+		{name: "it is not in the cluster", looked: 1, change: func(o *Observation, _ *Intent) { o.Cluster.Replicas = nil }},
+		{name: "its period is not over", looked: 2, change: func(_ *Observation, in *Intent) { in.Workloads[0].RunPeriod = time.Hour }},
+		{name: "another one is new", looked: 1, want: []string{"shop/web"}, change: func(o *Observation, in *Intent) {
+			in.Workloads = append(in.Workloads, Scaled(podscaler.Workload{Name: "shop/api", Max: 3}, keep{}))
+			o.Cluster.Replicas = map[string]int{"shop/web": 2, "shop/api": 1}
+		}},
+		{name: "its bounds have changed, so that it looks anew", looked: 2, change: func(_ *Observation, in *Intent) { in.Workloads[0].Max = 7 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newHouse().runner(keep{}, nil)
+			for i := range c.looked {
+				if _, err := r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := r.Observe(t.Context(), t0.Add(time.Minute))
+			if c.change != nil {
+				c.change(&o, &r.Intent)
+			}
+			var due []string
+			for _, w := range r.Due(&o, &r.Intent) {
+				due = append(due, w.Name)
+			}
+			expect(t, "due", c.want, due)
+		})
+	}
+}
+
+// choosy is a cluster that marks the pods that go first.
+type choosy struct {
+	*house
+	chosen []string
+}
+
+func (c *choosy) Choose(_ context.Context, workload string, pods []string) error {
+	c.chosen = append(c.chosen, workload)
+	c.chosen = append(c.chosen, pods...)
+	return c.broken["choose"]
+}
+
+// Pods are marked where replicas go and the node policy wants whole machines emptied.
+func TestPodsAreMarkedBeforeTheyGo(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		want   int
+		nodes  nodescaler.Policy
+		broken error
+		chosen int // names
+	}{
+		{name: "fewer", want: 1, nodes: emptying{actions()}, chosen: 2},
+		{name: "more", want: 3, nodes: emptying{actions()}},
+		{name: "machines are not emptied", want: 1, nodes: actions()},
+		{name: "it fails", want: 1, nodes: emptying{actions()}, broken: errors.New("forbidden"), chosen: 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &choosy{house: newHouse()}
+			h.broken["choose"] = c.broken
+			r := h.runner(replicas(c.want), c.nodes)
+			r.Cluster = h
+			s := steps(t, r, 2)
+			expect(t, "names", c.chosen, len(h.chosen))
+			expect(t, "replicas", c.want, h.state.Replicas["shop/web"])
+			expect(t, "the failure is in the record", c.broken != nil, s.Outcomes[0].Error != "")
+			expect(t, "the record names them", c.chosen > 0, len(s.Workloads[0].Leaving) > 0)
+		})
+	}
+}
+
+// What a restart has not learnt is learnt from outcomes alone, so that a record says all of it.
+func TestWhatIsLearntFollowsFromTheRecord(t *testing.T) {
+	a := order("b")
+	a.For = []string{"shop"}
+	stashed := nodescaler.Action{Kind: nodescaler.Wake, Machine: "worker-b", For: []string{"shop"}, Reasons: why}
+	for _, c := range []struct {
+		name                       string
+		action                     nodescaler.Action
+		outcome                    Outcome
+		orders, counted, leftAlone int
+	}{
+		{name: "taken", action: a, orders: 1, counted: 1},
+		{name: "perhaps taken", action: a, outcome: Outcome{Error: "timeout"}, orders: 1, counted: 1},
+		{name: "refused", action: a, outcome: Outcome{Error: "no room", Refused: OrderRefused}, leftAlone: 1},
+		{name: "refused by its pool", action: a, outcome: Outcome{Error: "paused", Refused: PoolRefused}, leftAlone: 1},
+		{name: "deferred", action: a, outcome: Outcome{Held: &why[0]}},
+		{name: "woken", action: stashed, counted: 1},
+		{name: "not woken", action: stashed, outcome: Outcome{Error: "timeout"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var m Memory
+			m.Learn(&Step{Time: t0, Plan: nodescaler.Plan{Actions: []nodescaler.Action{c.action}}, Outcomes: []Outcome{{Action: -1}, c.outcome}})
+			got := []int{len(m.orders), m.ordered.count(t0)["shop"], len(m.refused.now(t0)["worker"])}
+			if want := []int{c.orders, c.counted, c.leftAlone}; !slices.Equal(got, want) {
+				t.Errorf("orders, orders of the namespace and refusals %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// Machines of pools that are not this loop's are left alone, each with its reason.
+func TestPoolsThatAreLeftAlone(t *testing.T) {
+	in := Intent{
+		Pools:  []nodescaler.Pool{{Name: "ours"}, {Name: "up", HeldUp: &why[0]}, {Name: "down", HeldDown: &why[0]}},
+		Others: map[string]nodescaler.Reason{"theirs": why[0]},
+	}
+	for _, c := range []struct{ pool, buy, reclaim string }{
+		{"ours", "", ""}, {"up", why[0].Code, ""}, {"down", "", why[0].Code}, {"theirs", why[0].Code, why[0].Code},
+		{"unknown", nodescaler.PoolUnknown, nodescaler.PoolUnknown}, {"", "", ""},
+	} {
+		code := func(r *nodescaler.Reason) string {
+			if r == nil {
+				return ""
+			}
+			return r.Code
+		}
+		expect(t, c.pool+", to buy", c.buy, code(in.held(c.pool, nodescaler.Buy)))
+		expect(t, c.pool+", to reclaim", c.reclaim, code(in.held(c.pool, nodescaler.Return)))
+	}
+}
