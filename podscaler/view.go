@@ -133,6 +133,13 @@ type Pod struct {
 	CPU, Memory Sample
 }
 
+// ContainerUse is what a container of a pod was measured to use: cores on average over the sample's
+// span, and bytes at its time.
+type ContainerUse struct {
+	Name        string
+	CPU, Memory Sample
+}
+
 // Sample is a measured mean of a pod's metric over [At-Span, At].
 type Sample struct {
 	Known bool

@@ -75,6 +75,6 @@ func (c *Cluster) large(b *testing.B, many, of, workloads int) {
 		hold(pods, p, keepPod)
 		use[p.Namespace+"/"+p.Name] = podscaler.Sample{Known: true, Value: 0.01}
 	}
-	c.used.Store(&used{use, time.Now().Add(time.Hour)})
-	c.cfg.Usage = samples{all: use}
+	c.meter.last.Store(&used{use, time.Now().Add(time.Hour)})
+	c.meter.usage = samples{all: use}
 }

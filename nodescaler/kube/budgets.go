@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
@@ -20,36 +21,33 @@ import (
 //
 // The pods are those that were kept, and what is said of them, in the same order.
 func budgets(all []*disruption, kept []*pod, said []nodescaler.Pod) []nodescaler.Budget {
-	within := map[string][]int{} // pods that can be evicted, by the namespaces that have budgets
-	for _, d := range all {
-		within[d.Namespace] = nil
-	}
+	covering := newCovers(all)
+	shared := make([]map[string]bool, len(all)) // the workloads of the pods that a budget covers
+	var by []int
 	for i, p := range kept {
-		if at, ok := within[p.Namespace]; ok && !said[i].Daemon {
-			within[p.Namespace] = append(at, i)
+		if said[i].Daemon {
+			continue
+		}
+		by = covering.of(p, by[:0])
+		if len(by) > 1 && said[i].Pinned == "" {
+			said[i].Pinned = fmt.Sprintf("covered by two disruption budgets, %s and %s: the API server evicts no such pod", all[by[0]].Name, all[by[1]].Name)
+		}
+		for _, b := range by {
+			if shared[b] == nil {
+				shared[b] = map[string]bool{}
+			}
+			if said[i].Workload != "" {
+				shared[b][said[i].Workload] = true
+			}
 		}
 	}
 	allowed := map[string]int{}
-	covers := map[int]string{}
-	for _, d := range all {
-		shared := map[string]bool{}
-		for _, i := range within[d.Namespace] {
-			if !d.selector.Matches(labels.Set(kept[i].Labels)) {
-				continue
-			}
-			if other, twice := covers[i]; twice && said[i].Pinned == "" {
-				said[i].Pinned = fmt.Sprintf("covered by two disruption budgets, %s and %s: the API server evicts no such pod", other, d.Name)
-			}
-			covers[i] = d.Name
-			if said[i].Workload != "" {
-				shared[said[i].Workload] = true
-			}
-		}
+	for b, d := range all {
 		n := d.allowed
-		if len(shared) > 1 {
+		if len(shared[b]) > 1 {
 			n = min(n, 1)
 		}
-		for workload := range shared {
+		for workload := range shared[b] {
 			if least, ok := allowed[workload]; !ok || n < least {
 				allowed[workload] = n
 			}
@@ -61,4 +59,62 @@ func budgets(all []*disruption, kept []*pod, said []nodescaler.Pod) []nodescaler
 	}
 	slices.SortFunc(list, func(a, b nodescaler.Budget) int { return strings.Compare(a.Workload, b.Workload) })
 	return list
+}
+
+// covers finds the budgets of a pod. Most budgets ask for one value of some label: only those that
+// ask for one of the pod's are compared with it, and those that ask for none.
+type covers struct {
+	all   []*disruption
+	asks  map[requiring][]int
+	other map[string][]int // by namespace
+}
+
+type requiring struct{ namespace, key, value string }
+
+func newCovers(all []*disruption) *covers {
+	c := &covers{all, map[requiring][]int{}, map[string][]int{}}
+	for i, d := range all {
+		if key, value, asks := required(d.selector); asks {
+			l := requiring{d.Namespace, key, value}
+			c.asks[l] = append(c.asks[l], i)
+		} else {
+			c.other[d.Namespace] = append(c.other[d.Namespace], i)
+		}
+	}
+	return c
+}
+
+// required is a label that all that a selector matches have, if there is one.
+func required(s labels.Selector) (key, value string, asks bool) {
+	requirements, _ := s.Requirements()
+	for i := range requirements {
+		r := &requirements[i]
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+			if values := r.ValuesUnsorted(); len(values) == 1 {
+				return r.Key(), values[0], true
+			}
+		}
+	}
+	return "", "", false
+}
+
+// of appends the places of the budgets that cover a pod, in their order.
+func (c *covers) of(p *pod, by []int) []int {
+	if len(c.all) == 0 {
+		return by
+	}
+	match := func(places []int) {
+		for _, i := range places {
+			if c.all[i].selector.Matches(labels.Set(p.Labels)) {
+				by = append(by, i)
+			}
+		}
+	}
+	match(c.other[p.Namespace])
+	for key, value := range p.Labels {
+		match(c.asks[requiring{p.Namespace, key, value}])
+	}
+	slices.Sort(by)
+	return by
 }

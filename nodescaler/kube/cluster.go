@@ -21,7 +21,6 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
-	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // Errors that callers branch on. What is returned wraps them and says more.
@@ -80,14 +79,9 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Usage measures the CPU of all pods, in cores, by namespace/name.
-type Usage interface {
-	Pods(ctx context.Context) (map[string]podscaler.Sample, error)
-}
-
 // Cluster is the cluster port over watched copies of objects. Its reading methods make no request,
-// except for pods' CPU and the scales of kinds that are not watched. Its writing methods make one
-// or two.
+// except for the scales of kinds that are not watched and, at first, for pods' CPU. Its writing
+// methods make one or two.
 type Cluster struct {
 	cfg     Config
 	log     *slog.Logger
@@ -110,10 +104,7 @@ type Cluster struct {
 
 	// observed is what the last Observe saw, and what writing goes by.
 	observed atomic.Pointer[sight]
-	// used is pods' CPU as it was last read. unmeasured is when the log last said that it is
-	// unknown: nil while it is known.
-	used       atomic.Pointer[used]
-	unmeasured atomic.Pointer[time.Time]
+	meter    *meter
 }
 
 var _ loop.Cluster = (*Cluster)(nil)
@@ -148,6 +139,7 @@ func New(cfg Config) (*Cluster, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
+	c.meter = newMeter(cfg.Usage, c.log)
 	if err := c.connect(cfg.REST); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
@@ -208,6 +200,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	part(func() error { return c.cache.Start(ctx) })
 	part(func() error { c.watches.ask(ctx, c.client.Discovery().RESTClient()); return nil })
 	part(func() error { c.sendEvents(ctx); return nil })
+	part(func() error { c.meter.run(ctx); return nil })
 	parts.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("cluster: %w", err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -75,7 +74,7 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	slices.SortFunc(seen.pods, func(a, b *pod) int { return strings.Compare(a.said.Name, b.said.Name) })
 	var placed map[string]int
 	seen.pods, placed = apart(seen.pods, seen.targets)
-	usage := c.usage(ctx)
+	usage := c.meter.samples(ctx)
 	all := kept[*node](c, nodes)
 	seen.nodes = make(map[string]types.UID, len(all))
 	for _, n := range all {
@@ -110,49 +109,6 @@ func (s *sight) same(name string, is types.UID) error {
 	}
 	return nil
 }
-
-// How long pods' CPU counts that was read, for steps that follow one another at once when pods turn
-// unschedulable. Not for longer: a step may have changed replicas, and what the pods that are left
-// used before would be taken for what they use now.
-const (
-	usageAge  = 500 * time.Millisecond
-	usageRest = 5 * time.Second // where it could not be read, it is not asked for sooner again
-)
-
-// used is pods' CPU, and until when it counts by the monotonic clock.
-type used struct {
-	is    map[string]podscaler.Sample
-	until time.Time
-}
-
-// usage reads pods' CPU. What cannot be read is unknown, and no reason not to look at the rest.
-func (c *Cluster) usage(ctx context.Context) map[string]podscaler.Sample {
-	if c.cfg.Usage == nil {
-		return nil
-	}
-	if last := c.used.Load(); last != nil && time.Until(last.until) > 0 {
-		return last.is
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	samples, err := c.cfg.Usage.Pods(ctx)
-	// Counted from the answer, so that a server without one delays one step and not the next.
-	now := time.Now()
-	age := usageRest
-	switch told := c.unmeasured.Load(); {
-	case err == nil:
-		age = usageAge
-		c.unmeasured.Store(nil)
-	case told == nil || now.Sub(*told) >= tellEvery: // a cluster may never have any
-		c.log.Warn("pods' CPU is unknown", "err", err)
-		c.unmeasured.Store(&now)
-	}
-	c.used.Store(&used{samples, now.Add(age)})
-	return samples
-}
-
-// tellEvery is how often the log repeats that a value is still unknown.
-const tellEvery = time.Minute
 
 // nodes completes what nodes say with whose they are.
 func (c *Cluster) nodes(all []*node, rests *storage) []nodescaler.Node {

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +16,6 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
-	"github.com/plimsoll/plimsoll/podscaler"
 )
 
 // still is a port that sends no request.
@@ -123,100 +119,6 @@ func TestPodsThatNoOwnerLeadsToAreFoundByLabels(t *testing.T) {
 			t.Errorf("%s: -want +got:\n%s", c.name, diff)
 		}
 	}
-}
-
-// samples measures pods' CPU, or does not.
-type samples struct {
-	all map[string]podscaler.Sample
-	err error
-}
-
-func (s samples) Pods(context.Context) (map[string]podscaler.Sample, error) { return s.all, s.err }
-
-func TestUnknownUsageHidesNothingElse(t *testing.T) {
-	c := still(t)
-	c.holds(t, pods, keptPod(t, `metadata: {namespace: shop, name: b, `+owned+`}`), keptPod(t, `metadata: {namespace: shop-x, name: a, `+owned+`}`))
-	half := podscaler.Sample{Known: true, Value: 0.5}
-	c.cfg.Usage = samples{all: map[string]podscaler.Sample{"shop/b": half}}
-	state := c.look(t.Context())
-	if len(state.Pods) != 2 || state.Pods[0].Name != "shop-x/a" || state.Pods[0].CPU.Known || state.Pods[1].CPU != half {
-		t.Errorf("%+v", state.Pods)
-	}
-	c.cfg.Usage = samples{err: errors.New("not now")}
-	if state := c.look(t.Context()); state.Pods[1].CPU != half {
-		t.Error("read again at once")
-	}
-	c.used.Store(nil)
-	if state := c.look(t.Context()); len(state.Pods) != 2 || state.Pods[1].CPU.Known {
-		t.Errorf("%+v", state.Pods)
-	}
-}
-
-func TestUnknownUsageIsToldNowAndThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var said strings.Builder
-		c := &Cluster{log: slog.New(slog.NewTextHandler(&said, nil))}
-		look := func(err error, times int) int {
-			said.Reset()
-			c.cfg.Usage = samples{err: err}
-			for range times {
-				c.usage(t.Context())
-				time.Sleep(10 * time.Second)
-			}
-			return strings.Count(said.String(), "CPU is unknown")
-		}
-		none := errors.New("no metrics")
-		if n := look(none, 30); n != 5 {
-			t.Errorf("logged %d times in five minutes", n)
-		}
-		if n := look(nil, 1) + look(none, 1); n != 1 {
-			t.Errorf("logged %d times when it is unknown again", n)
-		}
-	})
-}
-
-func TestUsageThatHangsHoldsUpOneStepAndNotTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &Cluster{log: slog.New(slog.DiscardHandler), cfg: Config{Usage: hanging{}}}
-		for i, most := range []time.Duration{patience, 0, 0} {
-			began := time.Now()
-			if got := c.usage(t.Context()); len(got) > 0 {
-				t.Errorf("usage %v", got)
-			}
-			if took := time.Since(began); took > most {
-				t.Errorf("look %d took %s", i, took)
-			}
-		}
-	})
-}
-
-// What was read counts for steps that follow at once. A step later replicas may have been changed
-// by it.
-func TestUsageCountsForAMoment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &Cluster{log: slog.New(slog.DiscardHandler)}
-		for _, s := range []struct {
-			after time.Duration
-			want  float64
-		}{{0, 1}, {400 * time.Millisecond, 1}, {200 * time.Millisecond, 3}, {time.Second, 4}} {
-			time.Sleep(s.after)
-			c.cfg.Usage = samples{all: map[string]podscaler.Sample{"shop/a": {Known: true, Value: s.want}}}
-			if s.after == 400*time.Millisecond {
-				c.cfg.Usage = samples{all: map[string]podscaler.Sample{"shop/a": {Known: true, Value: 2}}}
-			}
-			if got := c.usage(t.Context())["shop/a"].Value; got != s.want {
-				t.Errorf("after %s: %g, want %g", s.after, got, s.want)
-			}
-		}
-	})
-}
-
-// hanging gives no answer.
-type hanging struct{}
-
-func (hanging) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
 }
 
 func TestNothingIsReadBeforeThereIsAPicture(t *testing.T) {

@@ -22,6 +22,13 @@ var ErrPoolRefused = fmt.Errorf("%w by its pool", ErrRefused)
 // Act carries a step out, in order, and records what came of each part. After a failure with a
 // node or machine, the rest of the plan for it is left to the next step.
 func (p *Ports) Act(ctx context.Context, step *Step) {
+	p.rescale(ctx, step)
+	p.carryOut(ctx, step)
+	p.expect(ctx, step.Expected)
+	p.resize(ctx, step)
+}
+
+func (p *Ports) rescale(ctx context.Context, step *Step) {
 	for i := range step.Workloads {
 		ws := &step.Workloads[i]
 		if d := ws.Decision; d == nil || d.To == d.From || ws.Held != nil {
@@ -33,7 +40,10 @@ func (p *Ports) Act(ctx context.Context, step *Step) {
 		}
 		step.Outcomes = append(step.Outcomes, o)
 	}
-	defer p.expect(ctx, step.Expected)
+}
+
+// carryOut does what the plan says.
+func (p *Ports) carryOut(ctx context.Context, step *Step) {
 	failed := map[string]bool{}
 	for i := range step.Plan.Actions {
 		if ctx.Err() != nil {

@@ -29,8 +29,9 @@ const (
 )
 
 // Decide is everything that is decided in a step, about pods and about machines: replicas first,
-// and machines for the pods that come of them. It is a function of its arguments: what was
-// observed, what people want, and what is remembered, which it brings up to date.
+// the requests of pods, and machines for the pods that come of them. It is a function of its
+// arguments: what was observed, what people want, and what is remembered, which it brings up to
+// date.
 func Decide(o *Observation, in *Intent, m *Memory) Step {
 	m.steps++
 	step := Step{ID: fmt.Sprintf("d-%06d", m.steps), Time: o.Time}
@@ -41,6 +42,7 @@ func Decide(o *Observation, in *Intent, m *Memory) Step {
 	d := &decider{o: o, in: in, Memory: m, step: &step, predictedOf: -1}
 	d.see()
 	d.pods()
+	d.sizes()
 	d.machines()
 	step.Snapshot = &d.snap
 	return step

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -51,6 +52,8 @@ type Workload struct {
 	// ScaledToZero says that its status records replicas of 0 as our own doing. A scaler goes by
 	// it at its first look, and by its memory after that.
 	ScaledToZero bool
+	// Sizes is what is wanted of the requests of its pods; nil leaves them alone.
+	Sizes *rightsize.Wants
 }
 
 // PolicySpec makes a workload's policy. What a policy remembers lasts as long as workload and spec

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -23,6 +24,8 @@ type Memory struct {
 	looked  bool // the cluster was seen once
 	listed  bool // so were the machines
 	scalers map[string]*scaler
+	sizers  map[string]*rightsize.Sizer
+	sized   time.Time // the last round of sizing
 	account account
 	leads   leads
 	orders  []accepted
@@ -121,8 +124,13 @@ func (m *Memory) withOrders(listed []nodescaler.Machine, now time.Time, step *St
 	return all
 }
 
-// Learn takes in what came of a step's orders.
+// Learn takes in what came of a step.
 func (m *Memory) Learn(s *Step) {
+	for i := range s.Workloads {
+		if done := s.Resized(&s.Workloads[i]); done != nil {
+			m.sizers[s.Workloads[i].Workload].Done(*done)
+		}
+	}
 	for i := range s.Outcomes {
 		o := &s.Outcomes[i]
 		if o.Action < 0 || o.Held != nil {

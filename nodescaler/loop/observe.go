@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 )
 
 // Ports are what a step sees through and acts through.
@@ -13,6 +14,8 @@ type Ports struct {
 	Cluster  Cluster
 	Machines Machines
 	Signals  Signals
+	// Uses is what containers were last measured to use, by pod; nil knows of none.
+	Uses func() map[string][]podscaler.ContainerUse
 }
 
 // Observation is what the ports answered at one moment.
@@ -24,6 +27,10 @@ type Observation struct {
 	ClusterErr, MachinesErr error
 	// Windows are what was measured of the workloads whose turn it is (Memory.Due), by name.
 	Windows map[string]Measured
+	// Sizes and Uses are what the pods request whose sizes are looked at, and what their containers
+	// use.
+	Sizes map[string]rightsize.Pod
+	Uses  map[string][]podscaler.ContainerUse
 }
 
 // Measured is what was measured of a workload, or why that is not known.
@@ -42,8 +49,10 @@ func (p *Ports) Observe(ctx context.Context, now time.Time) Observation {
 	return o
 }
 
-// Measure reads the signals of the workloads whose turn it is.
-func (p *Ports) Measure(ctx context.Context, o *Observation, due []*podscaler.Workload) {
+// Measure reads what Decide goes by besides, of the workloads whose turn it is.
+func (p *Ports) Measure(ctx context.Context, o *Observation, in *Intent, m *Memory) {
+	p.weigh(o, in, m)
+	due := m.Due(o, in)
 	o.Windows = make(map[string]Measured, len(due))
 	for _, w := range due {
 		window, err := p.Signals.Read(ctx, w, o.Time)

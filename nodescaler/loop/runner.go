@@ -25,7 +25,7 @@ type Runner struct {
 // workloads and actions is in the record.
 func (r *Runner) Once(ctx context.Context, now time.Time) (Step, error) {
 	o := r.Observe(ctx, now)
-	r.Measure(ctx, &o, r.Due(&o, &r.Intent))
+	r.Measure(ctx, &o, &r.Intent, &r.Memory)
 	step := Decide(&o, &r.Intent, &r.Memory)
 	if !r.DryRun && o.ClusterErr == nil {
 		r.Act(ctx, &step)

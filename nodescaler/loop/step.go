@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -29,10 +30,20 @@ type Step struct {
 	Deferred map[int]nodescaler.Reason `json:"-"`
 }
 
+// Rescaled is what came of the change of a workload's replicas, or nil if none was tried.
+func (s *Step) Rescaled(workload string) *Outcome {
+	for i := range s.Outcomes {
+		if o := &s.Outcomes[i]; o.Action < 0 && o.Pod == "" && o.Workload == workload {
+			return o
+		}
+	}
+	return nil
+}
+
 // Decided reports whether the step changed anything, or meant to: most steps only look.
 func (s *Step) Decided() bool {
 	return len(s.Plan.Actions) > 0 || slices.ContainsFunc(s.Workloads, func(w WorkloadStep) bool {
-		return w.Decision != nil && w.Decision.To != w.Decision.From
+		return w.Resize != nil || w.Decision != nil && w.Decision.To != w.Decision.From
 	})
 }
 
@@ -107,6 +118,9 @@ type WorkloadStep struct {
 	Held *nodescaler.Reason `json:"held,omitempty"`
 	// Leaving are the pods that are to go first where replicas go.
 	Leaving []string `json:"leaving,omitempty"`
+	// Resize is the pod that is to get other requests, and Sizing what is known of them all.
+	Resize *rightsize.Order  `json:"resize,omitempty"`
+	Sizing *rightsize.Sizing `json:"-"`
 	// Unplanned says why no machine is planned for some of the replicas.
 	Unplanned *nodescaler.Reason `json:"unplanned,omitempty"`
 }
@@ -129,10 +143,11 @@ type Inputs struct {
 }
 
 // Outcome is what came of one action, by its place in the plan. For a change of replicas the
-// place is -1 and Workload is set.
+// place is -1 and Workload is set; so is Pod for a resize.
 type Outcome struct {
 	Action   int    `json:"action"`
 	Workload string `json:"workload,omitempty"`
+	Pod      string `json:"pod,omitempty"`
 	Error    string `json:"error,omitempty"`
 	// Refused says of an order that it was surely not taken.
 	Refused Refusal `json:"refused,omitempty"`

@@ -74,9 +74,9 @@ func TestAShareBelowTheRequestIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Reason{
-		{ReasonShare, "DRF gives it 50 % of the node's CPU and 1 % of its memory; cpu is dominant"},
-		{ReasonBelowRequest, "its share of cpu, 500m, is less than its request, 700m: a limit cannot be"},
-		{ReasonBelowRequest, "its share of memory, 7Mi, is less than its request, 10Mi: a limit cannot be"},
+		{Code: ReasonShare, Text: "DRF gives it 50 % of the node's CPU and 1 % of its memory; cpu is dominant"},
+		{Code: ReasonBelowRequest, Text: "its share of cpu, 500m, is less than its request, 700m: a limit cannot be"},
+		{Code: ReasonBelowRequest, Text: "its share of memory, 7Mi, is less than its request, 10Mi: a limit cannot be"},
 	}
 	if d := cmp.Diff(want, all[0].Reasons); d != "" {
 		t.Errorf("-want +got:\n%s", d)

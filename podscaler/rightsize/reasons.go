@@ -1,12 +1,9 @@
 package rightsize
 
-import "fmt"
+import "github.com/plimsoll/plimsoll/podscaler"
 
-// Reason is why an answer is what it is: a stable code, and a sentence with the numbers.
-type Reason struct {
-	Code string `json:"code"`
-	Text string `json:"text"`
-}
+// Reason is why an answer is what it is.
+type Reason = podscaler.Reason
 
 // The codes of reasons. They are stable: people alert and match on them.
 const (
@@ -52,6 +49,16 @@ const (
 	ReasonQoSFixed = "QoSFixed"
 	// ReasonRestarts: the container's own resize policy restarts it.
 	ReasonRestarts = "Restarts"
+	// ReasonStarting: the pods have not been seen for long enough.
+	ReasonStarting = "Starting"
+	// ReasonOneByOne: the pod that was resized last is not ready yet.
+	ReasonOneByOne = "OneByOne"
+	// ReasonScaledByCPU: replicas follow CPU in proportion to its requests, which are kept.
+	ReasonScaledByCPU = "ScaledByCPU"
+	// ReasonResized: the pod was resized.
+	ReasonResized = "Resized"
+	// ReasonFailedResize: the resize was refused.
+	ReasonFailedResize = "FailedResize"
 
 	// ReasonShare: how much of the node the pod is given, and by what.
 	ReasonShare = "Share"
@@ -60,5 +67,5 @@ const (
 )
 
 func because(code, format string, args ...any) Reason {
-	return Reason{Code: code, Text: fmt.Sprintf(format, args...)}
+	return podscaler.Because(code, format, args...)
 }

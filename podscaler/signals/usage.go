@@ -29,14 +29,7 @@ type Usage struct {
 	MaxBytes int64
 
 	mu         sync.Mutex
-	containers map[string][]ContainerUse
-}
-
-// ContainerUse is what a container of a pod was measured to use: cores on average over the sample's span,
-// and bytes at its time.
-type ContainerUse struct {
-	Name        string
-	CPU, Memory podscaler.Sample
+	containers map[string][]podscaler.ContainerUse
 }
 
 // manyNamespaces is from where on one list of all pods costs less than one for each namespace.
@@ -55,7 +48,7 @@ func (u *Usage) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 			}
 		}
 	}
-	pods, containers := map[string]podscaler.Sample{}, map[string][]ContainerUse{}
+	pods, containers := map[string]podscaler.Sample{}, map[string][]podscaler.ContainerUse{}
 	var errs []error
 	for _, path := range paths {
 		err := u.list(ctx, path, func(m *podMetrics) {
@@ -80,7 +73,7 @@ func (u *Usage) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
 // Containers returns what the last reading of Pods told of each pod's containers, by namespace/name, which
 // costs no reading of its own. What was not measured is unknown, and containers that the API does not
 // speak of are not among them. It is only to be read.
-func (u *Usage) Containers() map[string][]ContainerUse {
+func (u *Usage) Containers() map[string][]podscaler.ContainerUse {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.containers
@@ -205,13 +198,13 @@ func (m *podMetrics) sample() podscaler.Sample {
 }
 
 // containers are those of which anything was measured.
-func (m *podMetrics) containers() []ContainerUse {
+func (m *podMetrics) containers() []podscaler.ContainerUse {
 	if m.Timestamp.IsZero() {
 		return nil
 	}
-	var all []ContainerUse
+	var all []podscaler.ContainerUse
 	for _, c := range m.Containers {
-		use := ContainerUse{Name: c.Name, CPU: m.of(c.Usage.CPU), Memory: m.of(c.Usage.Memory)}
+		use := podscaler.ContainerUse{Name: c.Name, CPU: m.of(c.Usage.CPU), Memory: m.of(c.Usage.Memory)}
 		if c.Name != "" && (use.CPU.Known || use.Memory.Known) {
 			all = append(all, use)
 		}

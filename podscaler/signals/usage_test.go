@@ -61,7 +61,7 @@ func TestContainersAreKnownFromTheSameReading(t *testing.T) {
 		return podscaler.Sample{Known: true, Value: value, At: noon, Span: span}
 	}
 	const long, short = 15300 * time.Millisecond, 15 * time.Second
-	want := map[string][]ContainerUse{
+	want := map[string][]podscaler.ContainerUse{
 		"shop/cart-1": {
 			{Name: "cart", CPU: over(long, 0.25), Memory: over(long, 100<<20)},
 			{Name: "proxy", CPU: over(long, 0.012345678), Memory: over(long, 1<<30)},

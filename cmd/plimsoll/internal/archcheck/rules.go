@@ -146,7 +146,7 @@ var rooms = []room{
 	},
 	{
 		folder: "podscaler/rightsize", floor: pure,
-		imports: []string{"pricing"},
+		imports: []string{"podscaler", "pricing"},
 		why:     "requests are sized and limits shared out from use and units alone",
 	},
 	{

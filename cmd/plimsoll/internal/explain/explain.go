@@ -34,6 +34,9 @@ func Headline(s *loop.Step) string {
 			parts = append(parts, fmt.Sprintf("%s %d → %d replicas", d.Workload, d.From, d.To))
 		}
 	}
+	if n := resizes(s); n > 0 {
+		parts = append(parts, Count(n, "pod")+" resized")
+	}
 	for _, k := range []struct {
 		kind       nodescaler.Kind
 		what, done string
@@ -60,6 +63,15 @@ func Headline(s *loop.Step) string {
 		return "nothing changed"
 	}
 	return strings.Join(parts, ", ")
+}
+
+func resizes(s *loop.Step) (n int) {
+	for i := range s.Workloads {
+		if s.Workloads[i].Resize != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // Count prints a number of things: 1 machine, 3 machines.
@@ -94,6 +106,7 @@ func workload(root *Node, s *loop.Step, i int) {
 	w := &s.Workloads[i]
 	n := root.Add(w.Workload, "")
 	inputs(n, w)
+	defer resize(n, s, w)
 	d := w.Decision
 	if d == nil {
 		n.Add("result", "not due: stays at "+replicas(w.Replicas))
@@ -122,8 +135,22 @@ func result(n *Node, s *loop.Step, w *loop.WorkloadStep) {
 		n.Add("result", fmt.Sprintf("%d → %s  %s", d.From, replicas(d.To), left(held)))
 		return
 	}
-	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action < 0 && o.Workload == d.Workload })
+	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action < 0 && o.Workload == d.Workload && o.Pod == "" })
 	n.Add("result", fmt.Sprintf("%d → %s  %s", d.From, replicas(d.To), outcome(s, at)))
+}
+
+// resize says which pod gets other requests, and why.
+func resize(n *Node, s *loop.Step, w *loop.WorkloadStep) {
+	r := w.Resize
+	if r == nil {
+		return
+	}
+	var changes []string
+	for _, c := range r.Changes {
+		changes = append(changes, c.String())
+	}
+	at := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Workload == w.Workload && o.Pod == r.Pod })
+	reasons(n.Add("resize", fmt.Sprintf("%s: %s  %s", r.Pod, strings.Join(changes, "; "), outcome(s, at))), r.Reasons)
 }
 
 func replicas(n int) string { return Count(n, "replica") }

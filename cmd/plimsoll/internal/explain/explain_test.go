@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -49,7 +50,10 @@ func busy() *loop.Step {
 				Workload: "shop/cart", Replicas: 3, Ready: 3, Inputs: &loop.Inputs{TargetMs: 200},
 				Decision: &podscaler.Decision{Workload: "shop/cart", From: 3, Proposed: 3, To: 3, Reasons: reason(podscaler.ReasonLatencyUnknown, "the p90 could not be measured")},
 			},
-			{Workload: "shop/mail", Replicas: 1, Ready: 1},
+			{Workload: "shop/mail", Replicas: 1, Ready: 1, Resize: &rightsize.Order{
+				Pod: "shop/mail-0", Reasons: reason(rightsize.ReasonOutsideBounds, "container app requests 100m of cpu, which is less than 300m"),
+				Changes: []rightsize.Change{{Container: "app", Requests: pricing.Resources{CPU: 420, Memory: 256 * pricing.MiB}}},
+			}},
 			{
 				Workload: "shop/feed", Replicas: 5, Ready: 5,
 				Decision: &podscaler.Decision{Workload: "shop/feed", From: 5, Proposed: 4, To: 4, Known: true},
@@ -68,6 +72,7 @@ func busy() *loop.Step {
 		},
 		Outcomes: []loop.Outcome{
 			{Action: -1, Workload: "shop/web"}, {Action: -1, Workload: "shop/feed", Error: "conflict"},
+			{Action: -1, Workload: "shop/mail", Pod: "shop/mail-0", Error: "the node has no room"},
 			{Action: 0, Error: "no room on the host"}, {Action: 1}, {Action: 2, Error: "disruption budget used up"}, {Action: 3},
 		},
 		Problems: reason(loop.CodeSignalsUnknown, "shop/cart: the metrics server does not answer"),

@@ -56,7 +56,6 @@ type workload struct {
 	// and sizes what is allowed for which of them.
 	sizeMode rightsize.Mode
 	sizes    rightsize.Policies
-	sizing   *sizing        // what is known of them; nil without
 	handOff  kube.HandOffBy // by what replicas that are expected are made known
 	// findings are what was amiss with its signals when they were last measured.
 	findings []podscaler.Reason
@@ -293,7 +292,7 @@ func (c *Config) intent(d *desk) loop.Intent {
 	for _, w := range d.workloads {
 		wants := loop.Workload{
 			Workload: w.words, Held: w.held, Paused: w.held != nil && w.held.Code == v1alpha1.ReasonPaused,
-			ScaledToZero: isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero),
+			ScaledToZero: isTrue(w.object.Status.Conditions, v1alpha1.ConditionScaledToZero), Sizes: w.wants(),
 		}
 		if w.invalid != nil {
 			wants.Workload = podscaler.Workload{Name: w.name}

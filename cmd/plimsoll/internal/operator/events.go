@@ -30,9 +30,7 @@ func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) [
 	for _, r := range w.warnings {
 		all = append(all, kube.Event{About: r.Code, Key: r.Text, Warning: true, Reason: r.Code, Note: r.Text})
 	}
-	if w.sizing != nil {
-		all = append(all, w.sizing.events...)
-	}
+	all = append(all, sizingEvents(s, workloadStep(s, w.name))...)
 	all = append(all, handOffEvents(w.expected(s))...)
 	d := st.LastDecision
 	if d == nil || d.ID != s.ID || !d.Time.Time.Equal(s.Time) { // who leads anew counts steps anew
@@ -43,7 +41,7 @@ func (w *workload) events(s *loop.Step, st *v1alpha1.WorkloadAutoscalerStatus) [
 	if r := decisive(d.Reasons); r.Text != "" {
 		why = "; " + r.Text
 	}
-	outcome := workloadOutcome(s, w.name)
+	outcome := s.Rescaled(w.name)
 	switch {
 	case d.Applied:
 		e.Reason, e.Note = reasonSuccessfulRescale, fmt.Sprintf("from %d to %d replicas%s", d.From, d.To, why)

@@ -87,7 +87,7 @@ func (c Config) Foresee(ctx context.Context, p *Seen, now time.Time) (*Outlook, 
 	// say knowing how it has been for long.
 	for _, at := range []time.Duration{-settled - time.Hour, -settled, 0} {
 		o.Time = now.Add(at)
-		ports.Measure(ctx, &o, t.memory.Due(&o, &in))
+		ports.Measure(ctx, &o, &in, &t.memory)
 		s := loop.Decide(&o, &in, &t.memory)
 		out.Step = &s
 	}

@@ -57,9 +57,9 @@ type house struct {
 	broken      map[string]error
 	amiss       map[string][]podscaler.Reason
 	latency     podscaler.Reading
-	containers  []rightsize.Container           // of every pod
-	uses        map[string]signals.ContainerUse // what each container of every pod uses
-	sizes       map[string]rightsize.Pod        // of the pods that were resized
+	containers  []rightsize.Container             // of every pod
+	uses        map[string]podscaler.ContainerUse // what each container of every pod uses
+	sizes       map[string]rightsize.Pod          // of the pods that were resized
 	unready     map[string]bool
 	rollout     podscaler.Rollout // of every target
 	sizer       *kube.Finding     // of every target
@@ -78,7 +78,7 @@ func newHouse(t *testing.T) *house {
 	h := &house{
 		T: t, now: t0, autoscalers: map[string]*v1alpha1.WorkloadAutoscaler{}, pools: map[string]*v1alpha1.VMPool{},
 		books: map[string]*v1alpha1.PriceBook{}, replicas: map[string]int{}, findings: map[string][]kube.Finding{}, broken: map[string]error{},
-		sizes: map[string]rightsize.Pod{}, uses: map[string]signals.ContainerUse{}, containers: []rightsize.Container{{Name: "app", Requests: pricing.Resources{CPU: 500, Memory: 256 * pricing.MiB}}},
+		sizes: map[string]rightsize.Pod{}, uses: map[string]podscaler.ContainerUse{}, containers: []rightsize.Container{{Name: "app", Requests: pricing.Resources{CPU: 500, Memory: 256 * pricing.MiB}}},
 		paused: map[string]nodescaler.Reason{}, amiss: map[string][]podscaler.Reason{}, cores: 0.25,
 	}
 	metrics, err := NewMetrics(prometheus.NewPedanticRegistry())
@@ -229,7 +229,7 @@ func (h *house) sort() {
 // Observe has as many pods of every workload as were asked for, four to a node that is not
 // cordoned.
 func (h *house) Observe(context.Context) (loop.ClusterState, error) {
-	s := loop.ClusterState{Nodes: slices.Clone(h.nodes), Replicas: map[string]int{}}
+	s := loop.ClusterState{Nodes: slices.Clone(h.nodes), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Machine == "" {
 			n.Machine, n.Pool = h.cfg.Links.Machine(&corev1.Node{
@@ -241,7 +241,7 @@ func (h *house) Observe(context.Context) (loop.ClusterState, error) {
 	n, open := 0, slices.DeleteFunc(slices.Clone(h.nodes), func(n nodescaler.Node) bool { return n.Cordoned })
 	for _, name := range slices.Sorted(maps.Keys(h.replicas)) {
 		if len(h.findings[name]) == 0 || h.findings[name][0].Code == v1alpha1.ReasonForeignAutoscaler {
-			s.Replicas[name] = h.replicas[name]
+			s.Replicas[name], s.Rollouts[name] = h.replicas[name], h.rollout
 		}
 		for i := range h.replicas[name] {
 			p := nodescaler.Pod{
@@ -297,8 +297,8 @@ func (h *house) SetDraining(_ context.Context, node string, draining bool) error
 }
 
 // measure is what each container of every pod was last measured to use.
-func (h *house) measure() map[string][]signals.ContainerUse {
-	all := map[string][]signals.ContainerUse{}
+func (h *house) measure() map[string][]podscaler.ContainerUse {
+	all := map[string][]podscaler.ContainerUse{}
 	for name, replicas := range h.replicas {
 		for i := range replicas {
 			for _, container := range slices.Sorted(maps.Keys(h.uses)) {

@@ -230,9 +230,9 @@ func (m *Metrics) count(s *loop.Step) {
 		case d.To == d.From:
 			m.decisions.WithLabelValues(none, resultDone).Inc()
 		case d.To > d.From:
-			m.decisions.WithLabelValues(up, resultOf(workloadOutcome(s, w.Workload), w.Held)).Inc()
+			m.decisions.WithLabelValues(up, resultOf(s.Rescaled(w.Workload), w.Held)).Inc()
 		default:
-			m.decisions.WithLabelValues(down, resultOf(workloadOutcome(s, w.Workload), w.Held)).Inc()
+			m.decisions.WithLabelValues(down, resultOf(s.Rescaled(w.Workload), w.Held)).Inc()
 		}
 	}
 	for i := range s.Plan.Actions {
@@ -367,15 +367,19 @@ func (m *Metrics) said(d *desk, said map[types.UID]any) {
 }
 
 // sizes tells what is recommended for the containers. What is not known, or no bound, has no series.
-func (m *Metrics) sizes(d *desk) {
+func (m *Metrics) sizes(d *desk, s *loop.Step) {
 	m.sizedCPU.Reset()
 	m.sizedMemory.Reset()
 	for _, w := range d.workloads {
-		if w.sizing == nil {
+		ws := workloadStep(s, w.name)
+		if ws == nil || ws.Sizing == nil {
 			continue
 		}
-		for i := range w.sizing.recommended {
-			rec := &w.sizing.recommended[i]
+		if done := s.Resized(ws); done != nil {
+			m.resized(done.Applied)
+		}
+		for i := range ws.Sizing.Recommended {
+			rec := &ws.Sizing.Recommended[i]
 			for bound, of := range map[string]pricing.Resources{"target": rec.Target, "lower": rec.Lower, "upper": rec.Upper, "uncapped": rec.Uncapped} {
 				if rec.Has(rightsize.CPU) && !rightsize.CPU.Unbounded(of) {
 					m.sizedCPU.WithLabelValues(w.object.Namespace, w.object.Name, rec.Container, bound).Set(float64(of.CPU) / 1000)
@@ -389,12 +393,12 @@ func (m *Metrics) sizes(d *desk) {
 }
 
 // resized counts a resize that was asked for.
-func (m *Metrics) resized(err error) {
-	if err != nil {
+func (m *Metrics) resized(applied bool) {
+	if applied {
+		m.resizes.WithLabelValues(resultDone).Inc()
+	} else {
 		m.resizes.WithLabelValues(resultFailed).Inc()
-		return
 	}
-	m.resizes.WithLabelValues(resultDone).Inc()
 }
 
 // left tells what is left over.

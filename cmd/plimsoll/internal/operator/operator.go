@@ -45,7 +45,7 @@ type Config struct {
 	Signals Signals
 	// Containers are what each pod's containers were last measured to use, by namespace/name; nil leaves
 	// it unknown.
-	Containers func() map[string][]signals.ContainerUse
+	Containers func() map[string][]podscaler.ContainerUse
 	Journal    loop.Journal // nil keeps none
 	// Fleet makes the fleet of one term of leadership. It is given what to call when another leads by
 	// now. Nil makes no machines.

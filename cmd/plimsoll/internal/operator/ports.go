@@ -12,7 +12,6 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
-	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
@@ -21,6 +20,7 @@ import (
 type Cluster interface {
 	loop.Cluster
 	loop.Chooser
+	loop.Resizer
 	// Run keeps the picture of the cluster up to date, Synced waits for it, Fresh says whether it
 	// is old.
 	Run(ctx context.Context) error
@@ -34,10 +34,6 @@ type Cluster interface {
 	Pools() ([]*v1alpha1.VMPool, error)
 	PriceBooks() ([]*v1alpha1.PriceBook, error)
 	Targets(ctx context.Context) ([]kube.Target, error)
-
-	// Size is what sizing an observed pod goes by, and Resize asks for other requests of it.
-	Size(pod string) (rightsize.Pod, bool)
-	Resize(ctx context.Context, workload, pod string, changes []rightsize.Change) error
 
 	// Expect makes known that a workload is expected to want so many replicas more than it is told
 	// to have.

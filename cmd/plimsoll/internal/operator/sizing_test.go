@@ -9,14 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
-	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -26,11 +25,11 @@ const (
 )
 
 // use is what a container was measured to use.
-func use(cores float64, mebibytes float64) signals.ContainerUse {
+func use(cores float64, mebibytes float64) podscaler.ContainerUse {
 	known := func(v float64) podscaler.Sample {
 		return podscaler.Sample{Known: true, Value: v, Span: 15 * time.Second}
 	}
-	return signals.ContainerUse{CPU: known(cores), Memory: known(mebibytes * float64(pricing.MiB))}
+	return podscaler.ContainerUse{CPU: known(cores), Memory: known(mebibytes * float64(pricing.MiB))}
 }
 
 // sized has web on a node, with pods that request half a core and 256Mi, and a step each minute.
@@ -66,6 +65,18 @@ func (h *house) sizing() *v1alpha1.RightsizeStatus {
 	return st
 }
 
+// because is the reason of a code for what the container should request.
+func (h *house) because(code string) v1alpha1.Reason {
+	h.Helper()
+	for _, r := range h.sizing().Containers[0].Reasons {
+		if r.Code == code {
+			return r
+		}
+	}
+	h.Fatalf("no %s: %+v", code, h.sizing().Containers[0].Reasons)
+	return v1alpha1.Reason{}
+}
+
 func TestWhatContainersShouldRequestIsSaidAndNotDone(t *testing.T) {
 	h := sizedHouse(t, active+recommends)
 	h.begin().steps(5)
@@ -92,7 +103,7 @@ func TestWhatContainersShouldRequestIsSaidAndNotDone(t *testing.T) {
 func TestWithoutTheBlockNothingIsLearnt(t *testing.T) {
 	h := sizedHouse(t, active)
 	h.begin().steps(3)
-	if st := h.autoscalers["shop/web"].Status.Rightsize; st != nil || len(h.term.sizings) > 0 {
+	if st := h.autoscalers["shop/web"].Status.Rightsize; st != nil {
 		t.Errorf("%+v", st)
 	}
 }
@@ -120,7 +131,7 @@ func TestContainersAreLookedAtOnceAMinute(t *testing.T) {
 	h := sizedHouse(t, active+resizes)
 	h.cfg.Interval = 10 * time.Second
 	h.begin().steps(12) // two minutes
-	measured := reasonOf(h.term.sizings["shop/web"].recommended[0].Reasons, rightsize.ReasonMeasured)
+	measured := h.because(rightsize.ReasonMeasured)
 	if !strings.Contains(measured.Text, "4 samples") { // of two pods
 		t.Errorf("%s", measured.Text)
 	}
@@ -150,7 +161,7 @@ func TestNobodyResizesWhatIsNotToBe(t *testing.T) {
 		}, rightsize.ReasonResizeInfeasible},
 		"they have no requests":        {active + resizes, func(h *house) { h.containers = []rightsize.Container{{Name: "app"}} }, rightsize.ReasonQoSFixed},
 		"nothing was measured":         {active + resizes, func(h *house) { h.uses = nil }, rightsize.ReasonNoRecommendation},
-		"what was measured is unknown": {active + resizes, func(h *house) { h.uses["app"] = signals.ContainerUse{} }, rightsize.ReasonNoRecommendation},
+		"what was measured is unknown": {active + resizes, func(h *house) { h.uses["app"] = podscaler.ContainerUse{} }, rightsize.ReasonNoRecommendation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := sizedHouse(t, c.more)
@@ -196,7 +207,7 @@ func TestCPUIsLeftToWhoScalesByIt(t *testing.T) {
 	h.expect("resized", []string{"resize shop/web-00 app 500m 728Mi", "resize shop/web-01 app 500m 728Mi"}, h.resized())
 	rec := h.sizing().Containers[0]
 	h.expect("shown", "4742m", rec.Target.CPU)
-	h.expect("reason", reasonScaledByCPU, rec.Reasons[len(rec.Reasons)-1].Code)
+	h.expect("reason", rightsize.ReasonScaledByCPU, rec.Reasons[len(rec.Reasons)-1].Code)
 }
 
 func TestCPUIsTakenForScaledByUnlessItIsKnownOtherwise(t *testing.T) {
@@ -234,7 +245,7 @@ func TestTheNextPodWaitsForTheLastToBeReady(t *testing.T) {
 	h.unready = map[string]bool{"shop/web-00": true}
 	h.begin().steps(6)
 	h.expect("resized", []string{"resize shop/web-00 app 4742m 728Mi"}, h.resized())
-	h.expect("reason", reasonOneByOne, h.sizing().Reason.Code)
+	h.expect("reason", rightsize.ReasonOneByOne, h.sizing().Reason.Code)
 	h.uses["app"] = use(4, 90000)
 	h.steps(1)
 	h.expect("the same gets more", true, len(h.resized()) == 2 && strings.HasPrefix(h.resized()[1], "resize shop/web-00 "))
@@ -249,12 +260,12 @@ func TestAKillForMemoryIsCountedOnce(t *testing.T) {
 	h.containers[0].OOMStarted, h.containers[0].OOMEnded = t0.Add(-time.Minute), t0.Add(30*time.Second)
 	h.uses["app"] = use(0.1, 200)
 	h.begin().steps(5)
-	out := reasonOf(h.term.sizings["shop/web"].recommended[0].Reasons, rightsize.ReasonOutOfMemory)
-	if out == nil || !strings.Contains(out.Text, "2 kills ") {
+	if out := h.because(rightsize.ReasonOutOfMemory); !strings.Contains(out.Text, "2 kills ") {
 		t.Errorf("%+v", out)
 	}
 	// 256Mi were requested: 100 more are 356, in whose bucket it ends, and 15 %.
-	if got := h.term.sizings["shop/web"].recommended[0].Target.Memory; got < 356*pricing.MiB*115/100 || got > 400*pricing.MiB*115/100 {
+	target := resource.MustParse(h.sizing().Containers[0].Target.Memory)
+	if got := pricing.Bytes(target.Value()); got < 356*pricing.MiB*115/100 || got > 400*pricing.MiB*115/100 {
 		t.Errorf("target %dMi", got/pricing.MiB)
 	}
 }
@@ -293,42 +304,6 @@ func TestAKillForMemoryIsCountedByOneLeader(t *testing.T) {
 	}
 }
 
-func TestKillsThatMayHaveCountedBeforeDoNotCount(t *testing.T) {
-	resized := func(pod string, ago time.Duration, applied bool) *v1alpha1.PodResize {
-		return &v1alpha1.PodResize{Pod: pod, Time: metav1.NewTime(t0.Add(-ago)), Applied: applied}
-	}
-	for _, c := range []struct {
-		name string
-		ago  time.Duration // before the process led
-		last *v1alpha1.PodResize
-		now  *v1alpha1.PodResize // by the process itself
-		want bool
-	}{
-		{name: "while it leads", ago: -time.Minute, want: true},
-		{name: "just before, when perhaps nobody looked", ago: 4 * time.Minute, want: true},
-		{name: "long before", ago: 6 * time.Minute},
-		{name: "none", ago: 1e6 * time.Hour},
-		{name: "since a resize", ago: time.Minute, last: resized("shop/a", 2*time.Minute, true), want: true},
-		{name: "before it", ago: 3 * time.Minute, last: resized("shop/a", 2*time.Minute, true)},
-		{name: "before another pod's, which may have followed its own", ago: 3 * time.Minute, last: resized("shop/b", 2*time.Minute, true)},
-		{name: "before one that was refused", ago: 3 * time.Minute, last: resized("shop/a", 2*time.Minute, false), want: true},
-		{name: "long before, and a longer time before that it was resized", ago: time.Hour, last: resized("shop/a", 2*time.Hour, true)},
-		{name: "before a resize that a clock which jumped puts into the future", ago: time.Minute, last: resized("shop/b", -time.Hour, true), want: true},
-		{name: "seen once the pod has been given more", ago: -time.Minute, now: resized("shop/a", -2*time.Minute, true)},
-		{name: "seen once another pod has", ago: -time.Minute, now: resized("shop/b", -2*time.Minute, true), want: true},
-	} {
-		o := &v1alpha1.WorkloadAutoscaler{}
-		o.Status.Rightsize = &v1alpha1.RightsizeStatus{LastResize: c.last}
-		s := newSizing(o, t0)
-		if c.now != nil {
-			s.status.LastResize = c.now
-		}
-		if got := s.counts("shop/a", "app", t0.Add(-c.ago)); got != c.want {
-			t.Errorf("%s: counts %v", c.name, got)
-		}
-	}
-}
-
 // Of a pod whose resize was refused the others do not have to wait.
 func TestARefusedResizeIsToldAndTheNextPodIsTried(t *testing.T) {
 	h := sizedHouse(t, active+resizes)
@@ -346,7 +321,7 @@ func TestARefusedResizeIsToldAndTheNextPodIsTried(t *testing.T) {
 	h.expect("the next", []string{"resize shop/web-01 app 4742m 728Mi"}, h.resized())
 	h.steps(2)
 	h.expect("the first is waited with", 1, len(h.resized()))
-	h.expect("reason", reasonNotResized, h.sizing().Reason.Code)
+	h.expect("reason", rightsize.ReasonFailedResize, h.sizing().Reason.Code)
 	h.steps(10)
 	h.expect("and tried again", 2, len(h.resized()))
 }

@@ -75,7 +75,7 @@ func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
 	st := *w.object.Status.DeepCopy()
 	st.ObservedGeneration, st.ActivePolicy = w.object.Generation, w.object.Spec.Policy
 	c := conditions{&st.Conditions, w.object.Generation, s.Time}
-	ws, outcome := workloadStep(s, w.name), workloadOutcome(s, w.name)
+	ws, outcome := workloadStep(s, w.name), s.Rescaled(w.name)
 	w.numbers(&st, s, ws, outcome)
 	w.scale(c, s, ws, outcome)
 	if ws != nil && ws.Decision != nil {
@@ -90,7 +90,7 @@ func (w *workload) status(s *loop.Step) v1alpha1.WorkloadAutoscalerStatus {
 	w.surroundings(c, s, ws)
 	w.zero(c, ws, outcome)
 	w.ready(c)
-	st.Rightsize = w.sizingStatus()
+	st.Rightsize = sizingStatus(s, ws)
 	return st
 }
 

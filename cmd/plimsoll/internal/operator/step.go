@@ -17,15 +17,6 @@ func workloadStep(s *loop.Step, name string) *loop.WorkloadStep {
 	return &s.Workloads[i]
 }
 
-// workloadOutcome is what came of a change of a workload's replicas, or nil if none was tried.
-func workloadOutcome(s *loop.Step, name string) *loop.Outcome {
-	i := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action < 0 && o.Workload == name })
-	if i < 0 {
-		return nil
-	}
-	return &s.Outcomes[i]
-}
-
 // actionOutcome is what came of an action of the plan, or nil if it was not tried.
 func actionOutcome(s *loop.Step, action int) *loop.Outcome {
 	i := slices.IndexFunc(s.Outcomes, func(o loop.Outcome) bool { return o.Action == action })

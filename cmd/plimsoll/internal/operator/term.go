@@ -27,8 +27,6 @@ type term struct {
 	ticks   time.Time         // a tick, by which others are reckoned
 	last    time.Time         // of the last step
 	trouble trouble
-	sizings map[string]*sizing
-	sizedAt time.Time // the minute that containers were last looked at in
 	alerts  notify.Alerts
 
 	sweeping sync.WaitGroup
@@ -37,7 +35,7 @@ type term struct {
 
 // begin forgets what the loop remembered, which makes it slower to shrink and never faster.
 func (t *term) begin() error {
-	t.memory, t.sizings = loop.Memory{}, map[string]*sizing{}
+	t.memory = loop.Memory{}
 	if !t.NodeScaler {
 		return nil
 	}
@@ -107,7 +105,7 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 	var in loop.Intent
 	if o.ClusterErr == nil {
 		in = t.configure(ctx, d, &o, woken)
-		ports.Measure(ctx, &o, t.memory.Due(&o, &in))
+		ports.Measure(ctx, &o, &in, &t.memory)
 	}
 	s := loop.Decide(&o, &in, &t.memory)
 	if o.ClusterErr == nil && !in.DryRun {
@@ -129,7 +127,7 @@ func (t *term) step(ctx context.Context, now time.Time, woken bool) error {
 
 // ports are what the step sees and acts through.
 func (t *term) ports() *loop.Ports {
-	p := &loop.Ports{Cluster: t.Cluster, Machines: nodesAsMachines{}, Signals: t.Signals}
+	p := &loop.Ports{Cluster: t.Cluster, Machines: nodesAsMachines{}, Signals: t.Signals, Uses: t.Containers}
 	if t.fleet != nil {
 		p.Machines = linked{t.fleet, t.Links}
 	}
@@ -139,12 +137,11 @@ func (t *term) ports() *loop.Ports {
 // report does what follows from a step, and says what came of it.
 func (t *term) report(ctx context.Context, d *desk, o *loop.Observation, s *loop.Step) error {
 	machines := &counted{state: o.Machines, err: o.MachinesErr, held: nodescaler.Holds(o.Machines.Machines, o.Cluster.Nodes)}
-	t.size(ctx, d, o.Cluster.Pods)
 	err := t.publish(context.WithoutCancel(ctx), d, s, machines)
 	t.sweep(ctx, d, o.Time)
 	t.Metrics.objects(d, s, machines)
 	t.Metrics.said(d, t.said)
-	t.Metrics.sizes(d)
+	t.Metrics.sizes(d, s)
 	return err
 }
 

@@ -1,0 +1,157 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// samples measures pods' CPU, or does not.
+type samples struct {
+	all map[string]podscaler.Sample
+	err error
+}
+
+func (s samples) Pods(context.Context) (map[string]podscaler.Sample, error) { return s.all, s.err }
+
+func TestUnknownUsageHidesNothingElse(t *testing.T) {
+	c := still(t)
+	c.holds(t, pods, keptPod(t, `metadata: {namespace: shop, name: b, `+owned+`}`), keptPod(t, `metadata: {namespace: shop-x, name: a, `+owned+`}`))
+	half := podscaler.Sample{Known: true, Value: 0.5}
+	c.meter.usage = samples{all: map[string]podscaler.Sample{"shop/b": half}}
+	state := c.look(t.Context())
+	if len(state.Pods) != 2 || state.Pods[0].Name != "shop-x/a" || state.Pods[0].CPU.Known || state.Pods[1].CPU != half {
+		t.Errorf("%+v", state.Pods)
+	}
+	c.meter.usage = samples{err: errors.New("not now")}
+	if state := c.look(t.Context()); state.Pods[1].CPU != half {
+		t.Error("read again at once")
+	}
+	c.meter.last.Store(nil)
+	if state := c.look(t.Context()); len(state.Pods) != 2 || state.Pods[1].CPU.Known {
+		t.Errorf("%+v", state.Pods)
+	}
+}
+
+func TestUnknownUsageIsLoggedNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder
+		m := newMeter(nil, slog.New(slog.NewTextHandler(&said, nil)))
+		look := func(err error, times int) int {
+			said.Reset()
+			m.usage = samples{err: err}
+			for range times {
+				m.samples(t.Context())
+				time.Sleep(10 * time.Second)
+			}
+			return strings.Count(said.String(), "CPU is unknown")
+		}
+		none := errors.New("no metrics")
+		if n := look(none, 30); n != 5 {
+			t.Errorf("logged %d times in five minutes", n)
+		}
+		if n := look(nil, 1) + look(none, 1); n != 1 {
+			t.Errorf("logged %d times when it is unknown again", n)
+		}
+	})
+}
+
+func TestUsageThatHangsHoldsUpOneStepAndNotTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeter(hanging{}, slog.New(slog.DiscardHandler))
+		for i, most := range []time.Duration{patience, 0, 0} {
+			began := time.Now()
+			if got := m.samples(t.Context()); len(got) > 0 {
+				t.Errorf("usage %v", got)
+			}
+			if took := time.Since(began); took > most {
+				t.Errorf("look %d took %s", i, took)
+			}
+		}
+	})
+}
+
+// What was read counts for steps that follow at once. A step later replicas may have been changed
+// by it.
+func TestUsageCountsForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMeter(nil, slog.New(slog.DiscardHandler))
+		for _, s := range []struct {
+			after time.Duration
+			want  float64
+		}{{0, 1}, {400 * time.Millisecond, 1}, {200 * time.Millisecond, 3}, {time.Second, 4}} {
+			time.Sleep(s.after)
+			m.usage = samples{all: map[string]podscaler.Sample{"shop/a": {Known: true, Value: s.want}}}
+			if s.after == 400*time.Millisecond {
+				m.usage = samples{all: map[string]podscaler.Sample{"shop/a": {Known: true, Value: 2}}}
+			}
+			if got := m.samples(t.Context())["shop/a"].Value; got != s.want {
+				t.Errorf("after %s: %g, want %g", s.after, got, s.want)
+			}
+		}
+	})
+}
+
+// hanging gives no answer.
+type hanging struct{}
+
+func (hanging) Pods(ctx context.Context) (map[string]podscaler.Sample, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// counting counts how often it is asked, and takes its time.
+type counting struct {
+	asked *atomic.Int64
+	takes time.Duration
+}
+
+func (c counting) Pods(context.Context) (map[string]podscaler.Sample, error) {
+	n := c.asked.Add(1)
+	time.Sleep(c.takes)
+	return map[string]podscaler.Sample{"shop/a": {Known: true, Value: float64(n)}}, nil
+}
+
+// Once it is read beside the looks, these wait for nothing but the first, and have what is at most
+// some seconds old. Without looks nothing is read.
+func TestUsageIsReadBesideTheLooks(t *testing.T) {
+	for _, takes := range []time.Duration{10 * time.Millisecond, 700 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			var asked atomic.Int64
+			m := newMeter(counting{&asked, takes}, slog.New(slog.DiscardHandler))
+			ctx, cancel := context.WithCancel(t.Context())
+			go m.run(ctx)
+			time.Sleep(time.Hour)
+			if n := asked.Load(); n > 0 {
+				t.Fatalf("asked %d times without a look", n)
+			}
+			for i := range 300 {
+				began := time.Now()
+				if got, n := m.samples(ctx)["shop/a"], asked.Load(); !got.Known || int64(got.Value) < n-1 {
+					t.Fatalf("look %d has %v, the %dth was asked for", i, got, n)
+				}
+				if took := time.Since(began); i > 0 && took > 0 {
+					t.Fatalf("look %d took %s", i, took)
+				}
+				time.Sleep(time.Second)
+			}
+			pause := min(max(usageShare*takes, usageFastest), usageSlowest)
+			if n, want := asked.Load(), int64(5*time.Minute/(pause+takes)); n < want-2 || n > want+3 {
+				t.Errorf("%s: asked %d times in five minutes, want %d", takes, n, want)
+			}
+			time.Sleep(2 * time.Hour)
+			if before := asked.Load(); m.samples(ctx)["shop/a"].Value <= float64(before) {
+				t.Error("two hours later, the look has what was read two hours before")
+			}
+			cancel()
+			time.Sleep(time.Minute)
+		})
+	}
+}
