@@ -65,7 +65,8 @@ type field struct {
 	read     int64 // bytes of the journal
 	steps    int
 	unplaced []nodescaler.Unplaced
-	empty    map[string]time.Time // machines that are to stay, without a pod but daemons', since when
+	// machines that are to stay, without a pod but daemons', since when
+	empty    map[string]time.Time
 	longest  time.Duration        // that one was
 }
 
