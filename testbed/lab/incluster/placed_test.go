@@ -26,7 +26,7 @@ var known = map[string]struct {
 	"affinity":      {set{apps: []app{small("cache", 1, ""), small("web", 3, beside("cache", hostKey))}}, 1},
 	"device":        {set{apps: []app{{name: "train", replicas: 2, cpu: "100m", memory: "64Mi", device: true}}}, 2},
 	// of 1800m
-	"daemon":        {set{apps: []app{{name: "big", replicas: 1, cpu: "1600m", memory: "64Mi"}}, critical: true}, 1},
+	"daemon": {set{apps: []app{{name: "big", replicas: 1, cpu: "1600m", memory: "64Mi"}}, critical: true}, 1},
 }
 
 func small(name string, replicas int, rule string) app {

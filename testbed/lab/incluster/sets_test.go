@@ -66,8 +66,8 @@ type field struct {
 	steps    int
 	unplaced []nodescaler.Unplaced
 	// machines that are to stay, without a pod but daemons', since when
-	empty    map[string]time.Time
-	longest  time.Duration        // that one was
+	empty   map[string]time.Time
+	longest time.Duration // that one was
 }
 
 // newField makes sets while machines have no price, for which none is ordered: the first plan then
