@@ -227,13 +227,20 @@ type dueMachine struct {
 	shape      pricing.Shape
 	rate       pricing.Rate
 	used       nodescaler.Used
+	crowd      nodescaler.Crowd // of its node, which is starting
 }
 
 // due are the machines on their way, and those that the plan adds, with what they were planned to carry.
 func (t *scan) due() []dueMachine {
 	all := make([]dueMachine, 0, len(t.coming)+len(t.more))
 	for _, m := range t.coming {
-		all = append(all, dueMachine{m.Name, m.Pool, m.Shape, t.x.Rate(m.Shape, m.Host), t.filled[m.Name]})
+		d := dueMachine{name: m.Name, pool: m.Pool, shape: m.Shape, rate: t.x.Rate(m.Shape, m.Host), used: t.filled[m.Name]}
+		if n := t.x.NodeOf(m.Name); n != nil { // what does not wait for the rest of it may be on it
+			for _, p := range n.Held() {
+				d.used, d.crowd = d.used.With(p), d.crowd.With(p)
+			}
+		}
+		all = append(all, d)
 	}
 	for _, m := range t.more {
 		m.used = t.filled[m.name]
@@ -250,12 +257,14 @@ func (t *scan) fill(machine string, p *nodescaler.Pod) {
 	}
 }
 
-// boughtFor notes for which namespaces the plan's last action adds a machine, whose room is left to others.
+// boughtFor notes for which pods and namespaces the plan's last action adds a machine, whose room
+// is left to others.
 func (t *scan) boughtFor(o *packing.Offer, b *bundle) {
+	a := &t.plan.Actions[len(t.plan.Actions)-1]
+	a.Pods = b.names
 	if t.tenants == nil {
 		return
 	}
-	a := &t.plan.Actions[len(t.plan.Actions)-1]
 	a.For = slices.Sorted(maps.Keys(t.charge(o, b)))
 	name := a.Machine
 	if name == "" {

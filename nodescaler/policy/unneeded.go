@@ -199,6 +199,9 @@ type unneeded struct {
 	waited  map[string]bool // pods that waited at the last scan
 	decided map[string]int  // replicas that were decided on and did not exist then, by workload
 	ordered []string        // the orders that it made
+	// meant are the machines that pods which wait were planned for when those were ordered. The
+	// packing may find no places on them for the same pods once more.
+	meant map[string]string
 
 	unplaced []nodescaler.Unplaced // by the last scan
 

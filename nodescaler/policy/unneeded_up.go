@@ -23,8 +23,10 @@ func (t *scan) grow() bool {
 	offers := t.offers()
 	if len(wants) > 0 {
 		t.tellRefused()
-		t.serve(t.narrow(wants, offers), offers)
+		wants = t.narrow(wants, offers)
+		t.serve(wants, offers)
 	}
+	t.remind(wants)
 	t.noteHeld()
 	t.noteUnplaced(t.x.Pools, t.shut)
 	if t.cfg.EnforceNodeGroupMinSize {
@@ -35,6 +37,23 @@ func (t *scan) grow() bool {
 	return t.bought > 0
 }
 
+// remind notes for the next scan which machines were ordered or woken for which pods.
+func (t *scan) remind(wants []want) {
+	was := t.meant
+	t.meant = map[string]string{}
+	for i := range wants {
+		if name := wants[i].name(); was[name] != "" {
+			t.meant[name] = was[name]
+		}
+	}
+	for i := range t.plan.Actions {
+		a := &t.plan.Actions[i]
+		for _, pod := range a.Pods {
+			t.meant[pod] = cmp.Or(a.Machine, nodescaler.MachineName(a.Pool, a.Order))
+		}
+	}
+}
+
 // want is a pod to be placed, and the name of its item in the packing.
 type want struct {
 	item     string
@@ -43,6 +62,9 @@ type want struct {
 	// with are pods that share a node with it, and its item.
 	with []*nodescaler.Pod
 }
+
+// name is that of the pod, or of the item where there is no pod yet.
+func (w *want) name() string { return cmp.Or(w.pod.Name, w.item) }
 
 // all are its pods, each as the item is placed.
 func (w *want) all() []*nodescaler.Pod {
@@ -216,13 +238,13 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 		p := w.pod
 		if i > 0 && p == wants[i-1].pod { // replicas of one workload are looked at once
 			b.Items[i] = b.Items[i-1]
-			b.Items[i].Name = w.item
+			b.Items[i].Name, b.Items[i].Bin = w.item, t.meant[w.name()]
 			continue
 		}
 		class := nodescaler.Class(p)
 		classes[class] = p
 		smallest.CPU, smallest.Memory = min(smallest.CPU, p.Requests.CPU), min(smallest.Memory, p.Requests.Memory)
-		b.Items[i] = packing.Item{Name: w.item, Class: class, Requests: p.Requests, Extra: p.Extra, More: len(w.with)}
+		b.Items[i] = packing.Item{Name: w.item, Class: class, Requests: p.Requests, Extra: p.Extra, More: len(w.with), Bin: t.meant[w.name()]}
 	}
 	for _, g := range t.places.groups {
 		for i, n := range g.nodes {
@@ -238,7 +260,7 @@ func (t *scan) problem(wants []want, offers []packing.Offer) packing.Problem {
 			room := p.Empty(m.shape)
 			b.Bins = append(b.Bins, packing.Bin{
 				Name: m.name, Free: room.Free.Minus(m.used.Requests), Extra: room.Extra.Minus(m.used.Extra), Slots: room.Slots - m.used.Pods,
-				Refuses: t.refusals(classes, p.Node(), room.Crowd, t.places.crowds[m.name]),
+				Refuses: t.refusals(classes, p.Node(), room.Crowd, m.crowd, t.places.crowds[m.name]),
 			})
 		}
 	}
@@ -348,7 +370,7 @@ func (t *scan) settle(wants []want, r packing.Result, alone *bill) {
 				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(waiting, "pod"), r.Rate, r.LowerBound),
 			because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host])))
 		last := &t.plan.Actions[len(t.plan.Actions)-1]
-		last.Pods, last.Reasons = b.names, append(last.Reasons, rather...)
+		last.Reasons = append(last.Reasons, rather...)
 		t.waitedFor(last.Order, len(b.asked) > 0)
 		t.boughtFor(&o, b)
 	}

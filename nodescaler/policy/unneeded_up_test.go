@@ -1,13 +1,16 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 func TestNumbersHaveTheOrderOfTheirText(t *testing.T) {
@@ -52,6 +55,35 @@ func TestOrdersNameTheirPods(t *testing.T) {
 		}
 		if len(named) > 0 {
 			t.Errorf("ordered for what does not wait: %v", named)
+		}
+	}
+}
+
+// While machines are on their way the pods that they were ordered for have places on them, which
+// another packing of them all might not find.
+func TestWhatIsOnItsWayIsNotOrderedAgain(t *testing.T) {
+	for _, spec := range []Spec{{Policy: "joint"}, {Policy: "unneeded"}} {
+		w := aWorld()
+		w.Pools[0].Max = 1000
+		w.Hosts[0].Room = small.Resources().Times(1000)
+		for i := range 200 {
+			cpu, mib := []pricing.MilliCPU{100, 250, 500, 750, 1000}[i%5], []pricing.Bytes{256, 512, 1024, 2048}[i%4]
+			w.pod(fmt.Sprintf("ns/p%03d", i), "", cpu, mib, func(p *nodescaler.Pod) {
+				if app := i % 9; app < 4 { // of an app of which no two share a node
+					p.Has = []string{fmt.Sprint("app=", app)}
+					p.Repels = p.Has
+				}
+			})
+		}
+		p := build(t, spec)
+		for look := range 3 {
+			s := w.at(time.Duration(look) * time.Minute)
+			for i, a := range p.Decide(s).Actions {
+				if look > 0 {
+					t.Errorf("%s: order %d of look %d is for %v", spec.Policy, i+1, look+1, a.Pods)
+				}
+				w.machine(nodescaler.MachineName(a.Pool, a.Order), a.Host, nodescaler.Ordered, func(m *nodescaler.Machine) { m.Order, m.Created, m.Since = a.Order, s.Now, s.Now })
+			}
 		}
 	}
 }

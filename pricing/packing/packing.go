@@ -49,6 +49,8 @@ type Item struct {
 	Requests pricing.Resources
 	Extra    pricing.Amounts // what it asks for besides
 	More     int             // how many more pods it is than one: each takes a slot
+	// the bin that it was meant for before: it goes there first, if that takes it
+	Bin string
 }
 
 // Bin is a node that is there, or will be: its room is paid for. Free may be negative, as on

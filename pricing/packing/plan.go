@@ -220,6 +220,21 @@ func (p *plan) undo(to int) {
 	}
 }
 
+// seat places items in the bins that they were meant for.
+func (p *plan) seat() {
+	at := make(map[string]int, len(p.m.bins))
+	for i, b := range p.m.bins {
+		at[p.m.nodes[b.node].Name] = i
+	}
+	for k := range p.m.kinds {
+		for _, it := range p.m.kinds[k].items {
+			if i, is := at[p.m.items[it].Bin]; is && p.fits(i, k, 1) > 0 {
+				p.put(i, k, 1)
+			}
+		}
+	}
+}
+
 // complete reports whether every item that fits somewhere is placed.
 func (p *plan) complete() bool { return p.score.placed == p.m.total }
 

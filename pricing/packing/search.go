@@ -49,6 +49,7 @@ const (
 // run builds plans the quick way, and then improves on the best of them.
 func (s *search) run() {
 	base := newPlan(s.m)
+	base.seat()
 	base.fillGaps(s.m.order, bins)
 	s.best = base.clone()
 	if s.best.complete() {

@@ -55,8 +55,13 @@ type world struct {
 // newWorld brings a lab up whose machines take some seconds.
 func newWorld(t *testing.T, parts ...lab.Part) *world {
 	t.Helper()
+	return newWorldOn(t, &machines.Part{Hosts: 2, Speed: 10, Seed: 1}, parts...)
+}
+
+func newWorldOn(t *testing.T, part *machines.Part, parts ...lab.Part) *world {
+	t.Helper()
 	t.Parallel() // each has a lab of its own, and waits most of the time
-	w := &world{T: t, machines: &machines.Part{Hosts: 2, Speed: 10, Seed: 1}}
+	w := &world{T: t, machines: part}
 	w.machines.Site = func(s *pve.Site) { w.site = *s }
 	w.binary = labtest.Program(t)
 	w.lab = labtest.Up(t, lab.Config{Parts: append([]lab.Part{&lab.KWOK{}, w.machines}, parts...)})
@@ -182,6 +187,11 @@ func (w *world) pool(name, more string) {
 
 func (w *world) poolUpTo(name string, most int, more string) {
 	w.Helper()
+	w.poolOf(name, most, "5000, last: 5199", "{name: small, cpu: 2, memory: 8GiB, disk: 20GiB}", more)
+}
+
+func (w *world) poolOf(name string, most int, vmids, shapes, more string) {
+	w.Helper()
 	w.apply(fmt.Sprintf(`
 apiVersion: plimsoll.dev/v1alpha1
 kind: VMPool
@@ -189,17 +199,17 @@ metadata: {name: %s}
 spec:
   min: 0
   max: %d
-  shapes: [{name: small, cpu: 2, memory: 8GiB, disk: 20GiB}]
+  shapes: [%s]
   template: {vmid: 9000}
   pvePool: plimsoll
-  vmids: {first: 5000, last: 5199}
+  vmids: {first: %s}
   cooldown: 1m
   region: lab
   guest: {agent: true}
   iso: {storage: discs}
   reserved: {cpu: "0.2", memory: 100MiB}
   join: {kind: rke2, servers: [rke2.lab.internal], tokenFile: %s, topologyLabels: true, providerID: {scheme: uuid}, kubeletArgs: [system-reserved=cpu=200m]}
-%s`, name, most, w.site.Pools[0].Join.TokenFile, more))
+%s`, name, most, shapes, vmids, w.site.Pools[0].Join.TokenFile, more))
 }
 
 // begins starts the program, and waits until it and the pool are ready.
@@ -257,7 +267,10 @@ func (w *world) start(components, settings string) *child {
 	w.children++
 	c := &child{user: fmt.Sprintf("plimsoll-%d", w.children), metrics: metrics, ended: make(chan error, 1)}
 	file := filepath.Join(folder, "plimsoll.yaml")
-	all := keep + fmt.Sprintf("\nkubeconfig: %s\nmetrics: %s\nnamespace: plimsoll\nstate: kubernetes\njournal: {file: journal.ndjson}\nsignals: {allowedHosts: [{hosts: [127.0.0.1]}]}\n", w.kubeconfig(folder, c.user), c.metrics) + settings
+	if !strings.Contains(settings, "\nstate: ") {
+		settings += "\nstate: kubernetes\n"
+	}
+	all := keep + fmt.Sprintf("\nkubeconfig: %s\nmetrics: %s\nnamespace: plimsoll\njournal: {file: journal.ndjson}\nsignals: {allowedHosts: [{hosts: [127.0.0.1]}]}\n", w.kubeconfig(folder, c.user), c.metrics) + settings
 	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
 		w.Fatal(err)
 	}
