@@ -168,7 +168,7 @@ func (l *life) settle() error {
 	}
 	l.cfg = Config{
 		Cluster: l, Identity: "me", PodScaler: true, NodeScaler: true, Active: true, PriceBook: "default", Interval: 10 * time.Second,
-		Nodes: nodes, Signals: townSignals{l.town}, Links: l.links, Metrics: metrics, Log: slog.New(slog.DiscardHandler),
+		Nodes: nodes, Signals: townSignals{l.town}, Links: l.links, Containers: l.containers, Metrics: metrics, Log: slog.New(slog.DiscardHandler),
 		HandOff:  kube.HandOff{By: []kube.HandOffBy{"", kube.ByPlaceholders}[rng.IntN(2)], PriorityClass: "low", Image: "pause"},
 		Quotas:   [][]nodescaler.Quota{nil, {{Namespace: "shop", Replicas: 12, Orders: 30}}}[rng.IntN(2)],
 		ReadFile: func(string) ([]byte, error) { return []byte("#cloud-config\nhostname: {{.Name}}\n"), nil },
@@ -208,12 +208,13 @@ spec:
   behavior: {scaleDown: {stabilizationWindowSeconds: 60}}
   schedules: [{name: busy, start: "30 8 * * *", end: "0 9 * * *", timeZone: UTC, minReplicas: 2}]
   fallback: {after: 3m, replicas: 4}
-%s`, name, name, name, one(rng, townPolicies)), a); err != nil {
+%s%s`, name, name, name, one(rng, townPolicies), one(rng, townSizes)), a); err != nil {
 			return err
 		}
 		l.autoscalers["shop/"+name] = a
 		s := &service{
 			name: "shop/" + name, replicas: 1 + rng.IntN(4), asks: pricing.Resources{CPU: 500, Memory: 512 * pricing.MiB}, apart: rng.IntN(4) == 0, cores: rng.Float64() * 2,
+			memory: pricing.Bytes(200+rng.IntN(600)) * pricing.MiB,
 		}
 		s.available = rng.IntN(2) * (s.replicas - 1)
 		l.services = append(l.services, s)
@@ -227,6 +228,9 @@ var townPolicies = []string{
 	"  policy: Joint\n  slo: {p: 90th, target: 300ms, window: 1m}\n  cost: {target: \"40\", per: 1h}\n  signals: {preset: Istio}\n",
 	"  policy: SLOCost\n  slo: {p: 90th, target: 300ms, window: 1m}\n  cost: {target: \"40\", per: 1h}\n  signals: {preset: Istio}\n",
 }
+
+// townSizes are what is done about what their pods request.
+var townSizes = []string{"", "", "  rightsize: {}\n", "  rightsize: {mode: InPlace, containers: [{name: app, maxAllowed: {cpu: 1500m, memory: 1Gi}}]}\n"}
 
 // start begins a process, as after a restart: of what was known only the intents on disk are left.
 func (l *life) start() (err error) {
@@ -415,6 +419,10 @@ func (l *life) Append(s *loop.Step) error {
 		}
 	}
 	for _, ws := range s.Workloads {
+		if done := s.Resized(&ws); done != nil {
+			l.said["action Resize"]++
+			l.note("%s %s", s.ID, done.Outcome)
+		}
 		if d := ws.Decision; d != nil && d.To != d.From {
 			if l.note("%s %s %d to %d", s.ID, ws.Workload, d.From, d.To); len(d.Reasons) == 0 {
 				l.fault("%s: %s has no reason", s.ID, ws.Workload)
@@ -552,6 +560,7 @@ func everything() (all []string) {
 	} {
 		all = append(all, "action "+string(k))
 	}
+	all = append(all, "action Resize")
 	for _, c := range []string{
 		v1alpha1.ConditionReady, v1alpha1.ConditionScalingActive, v1alpha1.ConditionScalingLimited, v1alpha1.ConditionMetricsHealthy,
 		v1alpha1.ConditionPaused, v1alpha1.ConditionSLOAtRisk, v1alpha1.ConditionCapacityPending,

@@ -93,6 +93,9 @@ var happenings = map[string]func(*life, *rand.Rand){
 			return err
 		})
 	},
+	"image changed": func(l *life, r *rand.Rand) {
+		one(r, l.services).version++
+	},
 	"machine renamed": func(l *life, r *rand.Rand) {
 		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
 			return l.takes(ctx, v, "name", "mine-now")

@@ -63,8 +63,10 @@ type service struct {
 	replicas   int
 	asks       pricing.Resources
 	apart      bool
-	available  int     // at least, by its disruption budget
-	cores      float64 // what all its pods use
+	available  int           // at least, by its disruption budget
+	cores      float64       // what all its pods use
+	memory     pricing.Bytes // what each of them uses
+	version    int           // of its template, with which pods are replaced one by one
 	goingFirst map[string]bool
 }
 
@@ -75,6 +77,9 @@ type townPod struct {
 	created, starts time.Time
 	ends            time.Time // zero until it is asked to go
 	refused         bool      // by the scheduler
+	asks            pricing.Resources
+	version         int
+	infeasible      bool // what it was to be resized to
 }
 
 type townNode struct {
@@ -152,7 +157,10 @@ func (w *town) control(s *service, now time.Time) {
 	}
 	for i := len(stay); i < s.replicas; i++ {
 		w.made++
-		w.pods = append(w.pods, &townPod{name: fmt.Sprintf("%s-%d", s.name, w.made), of: s, created: now})
+		w.pods = append(w.pods, &townPod{name: fmt.Sprintf("%s-%d", s.name, w.made), of: s, created: now, asks: s.asks, version: s.version})
+	}
+	if old := w.old(s); old != nil && len(stay) == s.replicas && w.ready(s) == s.replicas {
+		old.ends = now.Add(5 * time.Second)
 	}
 	slices.SortStableFunc(stay, func(a, b *townPod) int { // those that go first are first
 		rank := func(p *townPod) int {
@@ -169,6 +177,15 @@ func (w *town) control(s *service, now time.Time) {
 	for i := 0; i < len(stay)-s.replicas; i++ {
 		stay[i].ends = now.Add(5 * time.Second)
 	}
+}
+
+// old is a pod of a service that is of an earlier version, if there is one.
+func (w *town) old(s *service) *townPod {
+	i := slices.IndexFunc(w.pods, func(p *townPod) bool { return p.of == s && p.ends.IsZero() && p.version != s.version })
+	if i < 0 {
+		return nil
+	}
+	return w.pods[i]
 }
 
 // schedule places pods on nodes that are ready and open and have room.
@@ -190,16 +207,22 @@ func (w *town) schedule(now time.Time) {
 }
 
 func (w *town) holds(n *townNode, p *townPod) bool {
-	used := p.of.asks
 	for _, o := range w.pods {
-		if o.node != n.Name {
-			continue
-		}
-		if used = used.Plus(o.of.asks); o.of == p.of && p.of.apart {
+		if o.node == n.Name && o.of == p.of && p.of.apart {
 			return false
 		}
 	}
-	return used.CPU <= n.Allocatable.CPU && used.Memory <= n.Allocatable.Memory
+	return w.fits(n, p, p.asks)
+}
+
+// fits reports whether a node has room for a pod of a size, beside the others on it.
+func (w *town) fits(n *townNode, p *townPod, size pricing.Resources) bool {
+	for _, o := range w.pods {
+		if o.node == n.Name && o != p {
+			size = size.Plus(o.asks)
+		}
+	}
+	return size.CPU <= n.Allocatable.CPU && size.Memory <= n.Allocatable.Memory
 }
 
 // ready are the pods of a service that serve.
@@ -235,7 +258,7 @@ func (w *town) service(workload string) *service {
 // picture is the cluster as it is.
 func (w *town) picture() loop.ClusterState {
 	now := w.sim.Now()
-	s := loop.ClusterState{Replicas: map[string]int{}}
+	s := loop.ClusterState{Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}}
 	for _, n := range w.nodes {
 		node := n.Node
 		node.Machine, node.Pool = w.links.Machine(&corev1.Node{
@@ -247,6 +270,9 @@ func (w *town) picture() loop.ClusterState {
 	slices.SortFunc(s.Nodes, func(a, b nodescaler.Node) int { return strings.Compare(a.Name, b.Name) })
 	for _, o := range w.services {
 		s.Replicas[o.name] = o.replicas
+		if w.old(o) != nil {
+			s.Rollouts[o.name] = podscaler.Rollout{InProgress: true, Why: "some are of an earlier version"}
+		}
 		s.Budgets = append(s.Budgets, nodescaler.Budget{Workload: o.name, Allowed: max(0, w.ready(o)-o.available)})
 	}
 	for _, p := range w.pods {
@@ -260,17 +286,23 @@ func (w *town) picture() loop.ClusterState {
 func (w *town) shown(p *townPod, now time.Time) nodescaler.Pod {
 	out := nodescaler.Pod{
 		Pod: podscaler.Pod{Name: p.name, Phase: podscaler.Pending, Terminating: !p.ends.IsZero()}, Workload: p.of.name, Node: p.node,
-		Requests: p.of.asks, Created: p.created, Unschedulable: p.refused,
+		Requests: p.asks, Created: p.created, Unschedulable: p.refused,
 	}
 	if p.of.apart {
 		out.Has, out.Repels = []string{"app=" + p.of.name}, []string{"app=" + p.of.name}
 	}
 	if p.node != "" && !now.Before(p.starts) {
 		out.Phase, out.Started, out.ReadyChanged, out.Ready = podscaler.Running, p.starts, p.starts, w.serves(p, now)
-		use := min(float64(p.of.asks.CPU)/1000, p.of.cores/float64(max(1, w.ready(p.of))))
-		out.CPU = podscaler.Sample{Known: out.Ready, Value: use, At: now, Span: 15 * time.Second}
+		out.CPU = w.uses(p, now)
+		out.CPU.Known = out.Ready
 	}
 	return out
+}
+
+// uses is the CPU that a pod uses: no more than it asks for.
+func (w *town) uses(p *townPod, now time.Time) podscaler.Sample {
+	use := min(float64(p.asks.CPU)/1000, p.of.cores/float64(max(1, w.ready(p.of))))
+	return podscaler.Sample{Known: true, Value: use, At: now, Span: 15 * time.Second}
 }
 
 var errNoAnswer = errors.New("the API server does not answer")
@@ -347,10 +379,6 @@ func (w *town) Evict(_ context.Context, pod string) error {
 	return nil
 }
 
-func (w *town) Resize(context.Context, string, string, []rightsize.Change) error {
-	return w.write("resize")
-}
-func (w *town) Size(string) (rightsize.Pod, bool)                         { return rightsize.Pod{}, false }
 func (w *town) Run(ctx context.Context) error                             { <-ctx.Done(); return nil }
 func (w *town) Synced(context.Context) error                              { return nil }
 func (w *town) Fresh() error                                              { return nil }
@@ -363,6 +391,48 @@ func (w *town) Pools() ([]*v1alpha1.VMPool, error)                        { retu
 func (w *town) PriceBooks() ([]*v1alpha1.PriceBook, error)                { return list(w.books) }
 func (w *town) Lead(context.Context, string, func(context.Context)) error { return nil }
 
+// Size is a pod as it is, and Resize has its kubelet give it another size, if that fits.
+func (w *town) Size(pod string) (rightsize.Pod, bool) {
+	i := slices.IndexFunc(w.pods, func(p *townPod) bool { return p.name == pod })
+	if i < 0 {
+		return rightsize.Pod{}, false
+	}
+	p := w.pods[i]
+	size := rightsize.Pod{Running: w.serves(p, w.sim.Now()), Started: p.starts, Containers: []rightsize.Container{{Name: "app", Requests: p.asks}}}
+	if p.infeasible {
+		size.Resize = rightsize.ResizeInfeasible
+	}
+	return size, true
+}
+
+func (w *town) Resize(_ context.Context, _, pod string, changes []rightsize.Change) error {
+	if err := w.write("resize"); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(w.pods, func(p *townPod) bool { return p.name == pod })
+	if i < 0 {
+		return errors.New("no such pod")
+	}
+	p := w.pods[i]
+	n := w.node(p.node)
+	if p.infeasible = n == nil || !w.fits(n, p, changes[0].Requests); !p.infeasible {
+		p.asks = changes[0].Requests
+	}
+	return nil
+}
+
+// containers is what they use.
+func (w *town) containers() map[string][]podscaler.ContainerUse {
+	now, all := w.sim.Now(), map[string][]podscaler.ContainerUse{}
+	for _, p := range w.pods {
+		if w.serves(p, now) && !w.blind {
+			memory := podscaler.Sample{Known: true, Value: float64(p.of.memory), At: now}
+			all[p.name] = []podscaler.ContainerUse{{Name: "app", CPU: w.uses(p, now), Memory: memory}}
+		}
+	}
+	return all
+}
+
 func (w *town) Targets(context.Context) ([]kube.Target, error) {
 	var all []kube.Target
 	for _, name := range slices.Sorted(maps.Keys(w.autoscalers)) {
@@ -372,6 +442,7 @@ func (w *town) Targets(context.Context) ([]kube.Target, error) {
 			t.Findings = []kube.Finding{{Code: v1alpha1.ReasonTargetNotFound, Text: "there is no such Deployment"}}
 		} else {
 			t.Replicas = s.replicas
+			t.Rollout = podscaler.Rollout{InProgress: w.old(s) != nil}
 		}
 		all = append(all, t)
 	}
@@ -459,6 +530,17 @@ func (m townSignals) Read(_ context.Context, wl *podscaler.Workload, _ time.Time
 		return podscaler.Window{}, errNoAnswer
 	}
 	s := m.service(wl.Name)
-	busy := s.cores / max(0.1, float64(m.ready(s))*float64(s.asks.CPU)/1000)
+	busy := s.cores / max(0.1, m.cores(s))
 	return podscaler.Window{Latency: podscaler.Known(0.1 / max(0.05, 1-busy)), Arrivals: podscaler.Known(10 * s.cores)}, nil
+}
+
+// cores are those that the pods which serve may use.
+func (w *town) cores(s *service) (n float64) {
+	now := w.sim.Now()
+	for _, p := range w.pods {
+		if p.of == s && w.serves(p, now) {
+			n += float64(p.asks.CPU) / 1000
+		}
+	}
+	return n
 }
