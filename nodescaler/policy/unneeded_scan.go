@@ -108,17 +108,18 @@ func (t *scan) starting(n *nodescaler.NodeLoad) bool {
 	return n.Starting(t.now, time.Duration(t.cfg.MaxNodeStartupTime))
 }
 
-// healthy reports whether enough nodes are ready for the picture to be trusted. A host that is known to be away says
-// why its nodes are not, and nothing of the others: machines on those are what its pods wait for.
+// healthy reports whether enough nodes are ready for the picture to be trusted. A host that is known
+// to be away says why its nodes are not, and so does a machine that has failed, as one that a person
+// has removed: machines elsewhere are what their pods wait for.
 //
-// Where so many are not ready for no reason that is known, something is broken that all share, or is not seen
-// right. Not even machines are ordered then, as upstream has it: what broke the others would mostly break them,
-// and a minute in which nodes could not tell how they are would cost a second fleet.
+// Where so many are not ready for no reason that is known, something is broken that all share, or is
+// not seen right. Not even machines are ordered then, as upstream has it: what broke the others would
+// mostly break them, and a minute in which no node reports its status would cost a second fleet.
 func (t *scan) healthy() bool {
 	all, dark := 0, 0
 	for i := range t.x.Nodes {
 		n := &t.x.Nodes[i]
-		if n.VM != nil && t.x.Away(n.VM.Host) {
+		if n.VM != nil && (t.x.Away(n.VM.Host) || n.VM.Phase == nodescaler.Failed && !n.Ready) {
 			continue
 		}
 		if all++; !n.Ready && !t.starting(n) {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -586,6 +587,29 @@ func TestUnneededDoesNothingInAClusterThatIsNotWell(t *testing.T) {
 	w.Nodes[2].Joined = w.Now.Add(-time.Minute) // one of them is only new
 	if plan := decide(t, looked(t, w, nil), &w.Snapshot); len(plan.Actions) == 0 {
 		t.Errorf("three of six not ready are still well: %s", tell(plan))
+	}
+}
+
+// Most machines were removed by a person: that is known, and what ran there gets others.
+func TestMachinesAreOrderedForPodsOfMachinesThatFailed(t *testing.T) {
+	for _, policy := range []string{"joint", "unneeded"} {
+		w := aWorld().node("w-0", "pve1").pod("a", "w-0", 1800, 512)
+		w.Hosts[0].Room = small.Resources().Times(10)
+		for i := range 5 {
+			name := fmt.Sprintf("w-%d", 1+i)
+			w.node(name, "pve1", notReady).pod("b-"+name, "", 1800, 512)
+			w.Machines[len(w.Machines)-1].Phase = nodescaler.Failed
+		}
+		w.Pools[0].Max = 20
+		looked := build(t, Spec{Policy: policy})
+		decide(t, looked, w.at(0))
+		done := map[nodescaler.Kind]int{}
+		for _, a := range decide(t, looked, w.at(30*time.Minute)).Actions {
+			done[a.Kind]++
+		}
+		if want := map[nodescaler.Kind]int{nodescaler.Buy: 5, nodescaler.Return: 5}; !maps.Equal(done, want) {
+			t.Errorf("%s: %v, want %v", policy, done, want)
+		}
 	}
 }
 

@@ -107,6 +107,9 @@ func newHouse(t *testing.T) *house {
 func (h *house) begin() *house {
 	h.Helper()
 	h.term = &term{Config: h.cfg, said: map[types.UID]any{}}
+	if h.term.Journal == nil {
+		h.term.Journal = &lastStep{}
+	}
 	if h.cfg.Fleet != nil {
 		h.term.fleet = fleet{h}
 	}
@@ -144,6 +147,7 @@ type lastStep struct{ loop.Step }
 
 func (l *lastStep) Append(s *loop.Step) error {
 	l.Step = *s
+	hear(s)
 	return nil
 }
 
@@ -424,10 +428,12 @@ func (h *house) Fresh() error                 { return h.broken["fresh"] }
 func (h *house) Wake() <-chan struct{}        { return nil }
 func (h *house) Changed() <-chan struct{}     { return nil }
 func (h *house) Tell(o client.Object, e kube.Event) {
+	hear(e)
 	h.told = append(h.told, fmt.Sprintf("%s %s %s: %s", kindOf(o), o.GetName(), e.Reason, e.Note))
 }
 
 func (h *house) AboutPod(name string, e kube.Event) bool {
+	hear(e)
 	h.told = append(h.told, fmt.Sprintf("Pod %s %s: %s", name, e.Reason, e.Note))
 	return true
 }
@@ -463,12 +469,15 @@ func (h *house) SetStatus(_ context.Context, o client.Object) error {
 	}
 	switch o := o.(type) {
 	case *v1alpha1.WorkloadAutoscaler:
+		hear(o.Status)
 		if !h.frozen {
 			h.autoscalers[o.Namespace+"/"+o.Name].Status = o.Status
 		}
 	case *v1alpha1.VMPool:
+		hear(o.Status)
 		h.pools[o.Name].Status = o.Status
 	case *v1alpha1.PriceBook:
+		hear(o.Status)
 		h.books[o.Name].Status = o.Status
 	}
 	return nil

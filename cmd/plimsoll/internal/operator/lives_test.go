@@ -225,6 +225,9 @@ spec:
 // townPolicies are what workloads are scaled by.
 var townPolicies = []string{
 	"  policy: HPA\n  hpa: {metrics: [{type: Resource, name: cpu, averageValue: 300m}]}\n",
+	"  policy: FastSlow\n",
+	"  policy: Watermark\n  watermark: {metrics: [{type: Resource, name: cpu, high: 400m, low: 200m}]}\n",
+	"  policy: Predictive\n  signals: {preset: Istio}\n",
 	"  policy: Joint\n  slo: {p: 90th, target: 300ms, window: 1m}\n  cost: {target: \"40\", per: 1h}\n  signals: {preset: Istio}\n",
 	"  policy: SLOCost\n  slo: {p: 90th, target: 300ms, window: 1m}\n  cost: {target: \"40\", per: 1h}\n  signals: {preset: Istio}\n",
 }
@@ -237,7 +240,7 @@ func (l *life) start() (err error) {
 	l.fleet, err = pve.NewFleet(pve.FleetConfig{
 		Client: l.ours, Owner: "home", Cluster: "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01", Parallel: 1, Nodes: l.listed, LastLook: l.lastLook,
 		RemoveNode: l.removeNode, Now: l.now, Rand: rand.New(rand.NewPCG(l.seed, uint64(l.sim.Now().Unix()))), Intents: l.memory,
-		Report: func(e pve.Event) { l.note("%s", e) },
+		Report: func(e pve.Event) { hear(e); l.note("%s", e) },
 	})
 	if err != nil {
 		return err
@@ -383,6 +386,9 @@ func (l *life) always() {
 		l.fault("there are %d machines of at most %d", n, l.most)
 	}
 	for _, v := range l.sim.Inventory().VMs {
+		if strings.HasPrefix(v.Config["name"], "foreign-") { // took an ID before us
+			l.theirs[v.ID] = true
+		}
 		if v.ID >= 9000 && v.Config["template"] != "1" {
 			l.fault("template %d is none any more", v.ID)
 		}
@@ -392,6 +398,7 @@ func (l *life) always() {
 // Append is the journal: every record is looked at.
 func (l *life) Append(s *loop.Step) error {
 	l.last = *s
+	hear(s)
 	for i := range s.Plan.Actions {
 		if o := actionOutcome(s, i); o != nil && o.Held == nil {
 			l.said["action "+string(s.Plan.Actions[i].Kind)]++
@@ -436,6 +443,7 @@ func (l *life) Append(s *loop.Step) error {
 func (l *life) calm() {
 	l.note("CALM")
 	l.sim.Heal()
+	l.pods = slices.DeleteFunc(l.pods, func(p *townPod) bool { return p.odd != nil })
 	l.stale, l.blind, l.refuses, l.stuck, l.down = 0, false, false, false, time.Time{}
 	for _, a := range l.autoscalers {
 		a.Annotations, a.Spec.Mode = nil, v1alpha1.ModeActive

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -93,6 +95,12 @@ var happenings = map[string]func(*life, *rand.Rand){
 			return err
 		})
 	},
+	"odd pod": func(l *life, r *rand.Rand) {
+		l.made++
+		l.pods = append(l.pods, &townPod{
+			name: fmt.Sprintf("shop/odd-%d", l.made), of: &service{}, created: l.sim.Now(), asks: pricing.Resources{CPU: 100, Memory: 100 * pricing.MiB}, odd: one(r, oddities),
+		})
+	},
 	"image changed": func(l *life, r *rand.Rand) {
 		one(r, l.services).version++
 	},
@@ -122,6 +130,22 @@ var happenings = map[string]func(*life, *rand.Rand){
 }
 
 func one[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
+
+// oddities are what a pod may ask for that no machine has, or of which the scheduler only says so.
+var oddities = []func(*nodescaler.Pod){
+	func(*nodescaler.Pod) {},
+	func(p *nodescaler.Pod) { p.Requests.CPU = 64 * pricing.Core },
+	func(p *nodescaler.Pod) { p.Extra = pricing.Amounts{{Name: "nvidia.com/gpu", N: 1}} },
+	func(p *nodescaler.Pod) { p.Selector = map[string]string{"disk": "ssd"} },
+	func(p *nodescaler.Pod) {
+		p.Selector = map[string]string{nodescaler.SelectNowhere: "a claim of a device"}
+	},
+	func(p *nodescaler.Pod) { p.Priority = -100 },
+	func(p *nodescaler.Pod) {
+		p.Volumes = []nodescaler.Affinity{{{{Key: "zone", Operator: nodescaler.In, Values: []string{"far"}}}}}
+	},
+	func(p *nodescaler.Pod) { p.Topology = []nodescaler.Topology{{Key: "zone", Mark: "app=x", Skew: 1}} },
+}
 
 func (l *life) inject(text string) {
 	// What a form does not need is written behind it by Sprintf.

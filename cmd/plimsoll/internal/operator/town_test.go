@@ -79,7 +79,8 @@ type townPod struct {
 	refused         bool      // by the scheduler
 	asks            pricing.Resources
 	version         int
-	infeasible      bool // what it was to be resized to
+	infeasible      bool                  // what it was to be resized to
+	odd             func(*nodescaler.Pod) // what it asks for that the scheduler finds nowhere
 }
 
 type townNode struct {
@@ -191,7 +192,7 @@ func (w *town) old(s *service) *townPod {
 // schedule places pods on nodes that are ready and open and have room.
 func (w *town) schedule(now time.Time) {
 	for _, p := range w.pods {
-		if p.node != "" || !p.ends.IsZero() {
+		if p.refused = p.odd != nil; p.refused || p.node != "" || !p.ends.IsZero() {
 			continue
 		}
 		var fit []*townNode
@@ -287,6 +288,10 @@ func (w *town) shown(p *townPod, now time.Time) nodescaler.Pod {
 	out := nodescaler.Pod{
 		Pod: podscaler.Pod{Name: p.name, Phase: podscaler.Pending, Terminating: !p.ends.IsZero()}, Workload: p.of.name, Node: p.node,
 		Requests: p.asks, Created: p.created, Unschedulable: p.refused,
+	}
+	if p.odd != nil {
+		out.Workload = ""
+		p.odd(&out)
 	}
 	if p.of.apart {
 		out.Has, out.Repels = []string{"app=" + p.of.name}, []string{"app=" + p.of.name}
@@ -384,8 +389,8 @@ func (w *town) Synced(context.Context) error                              { retu
 func (w *town) Fresh() error                                              { return nil }
 func (w *town) Wake() <-chan struct{}                                     { return nil }
 func (w *town) Changed() <-chan struct{}                                  { return nil }
-func (w *town) Tell(_ client.Object, e kube.Event)                        { w.said["event "+e.Reason]++ }
-func (w *town) AboutPod(string, kube.Event) bool                          { return true }
+func (w *town) Tell(_ client.Object, e kube.Event)                        { hear(e) }
+func (w *town) AboutPod(_ string, e kube.Event) bool                      { hear(e); return true }
 func (w *town) Autoscalers() ([]*v1alpha1.WorkloadAutoscaler, error)      { return list(w.autoscalers) }
 func (w *town) Pools() ([]*v1alpha1.VMPool, error)                        { return list(w.pools) }
 func (w *town) PriceBooks() ([]*v1alpha1.PriceBook, error)                { return list(w.books) }
@@ -463,11 +468,13 @@ func (w *town) SetStatus(_ context.Context, o client.Object) error {
 	switch o := o.(type) {
 	case *v1alpha1.WorkloadAutoscaler:
 		conditions(o.Status.Conditions)
+		hear(o.Status)
 		if a := w.autoscalers[o.Namespace+"/"+o.Name]; a != nil {
 			a.Status = o.Status
 		}
 	case *v1alpha1.VMPool:
 		conditions(o.Status.Conditions)
+		hear(o.Status)
 		if p := w.pools[o.Name]; p != nil {
 			p.Status = o.Status
 		}

@@ -1,0 +1,186 @@
+package operator
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/podscaler"
+)
+
+// The product's vocabulary: every code of a reason, condition, event and action. Each is heard in
+// the tests of this package, in which the production path goes from manifests to statuses, or it is
+// listed in testdata/unheard.txt. Codes that are heard by chance alone, fewer than surelyHeard times,
+// are listed too: another change would silence them.
+
+var updateUnheard = flag.Bool("unheard", false, "write testdata/unheard.txt anew")
+
+const surelyHeard = 4
+
+const unheardFile = "testdata/unheard.txt"
+
+// vocabulary is where codes are declared: untyped constants of strings of one CamelCase word.
+var vocabulary = []string{
+	"podscaler", "podscaler/rightsize", "podscaler/signals", "nodescaler", "nodescaler/loop", "nodescaler/kube", "api/v1alpha1",
+	"cmd/plimsoll/internal/operator", "proxmox/pve",
+}
+
+var heard struct {
+	sync.Mutex
+	codes map[string]int
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	heard.codes = map[string]int{}
+	status := m.Run()
+	if run := flag.Lookup("test.run").Value.String(); status == 0 && run == "" && !raced && !testing.Short() {
+		if err := checkHeard(); err != nil {
+			fmt.Println("--- FAIL: the vocabulary")
+			fmt.Println(err)
+			status = 1
+		}
+	}
+	os.Exit(status)
+}
+
+// hear notes the codes in what was said.
+func hear(said any) {
+	if raced {
+		return
+	}
+	heard.Lock()
+	defer heard.Unlock()
+	listen(reflect.ValueOf(said))
+}
+
+func listen(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if _, seen := v.Interface().(*nodescaler.Snapshot); !seen && !v.IsNil() {
+			listen(v.Elem())
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			listen(v.Index(i))
+		}
+	case reflect.Map:
+		for i := v.MapRange(); i.Next(); {
+			listen(i.Value())
+		}
+	case reflect.Struct:
+		switch said := v.Interface().(type) {
+		case podscaler.Reason:
+			heard.codes[said.Code]++
+		case kube.Event:
+			heard.codes[said.Reason]++
+		case metav1.Condition:
+			heard.codes[said.Type]++
+			heard.codes[said.Reason]++
+		default:
+			for i := range v.NumField() {
+				if f := v.Type().Field(i); f.IsExported() && (f.Type.Kind() != reflect.String || f.Name != "Text") {
+					if f.Name == "Kind" || f.Name == "Code" {
+						heard.codes[v.Field(i).String()]++
+						continue
+					}
+					listen(v.Field(i))
+				}
+			}
+		}
+	}
+}
+
+var camel = regexp.MustCompile(`^[A-Z][a-z]+[A-Za-z]*$`)
+
+// declared are the codes that a package declares, with the constants' names.
+func declared(dir string) (map[string]string, error) {
+	all := map[string]string{}
+	packages, err := parser.ParseDir(token.NewFileSet(), "../../../../"+dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
+	for _, p := range packages {
+		for _, f := range p.Files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				s, is := n.(*ast.ValueSpec)
+				if !is || s.Type != nil {
+					return true
+				}
+				for i, x := range s.Values {
+					if lit, is := x.(*ast.BasicLit); is && lit.Kind == token.STRING {
+						if text, err := strconv.Unquote(lit.Value); err == nil && camel.MatchString(text) && coded.MatchString(s.Names[i].Name) {
+							all[text] = dir + "." + s.Names[i].Name
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	return all, err
+}
+
+// coded are the names of constants that are codes. Those of nodescaler's reasons have no prefix.
+var coded = regexp.MustCompile(`^(Reason|reason|Code|Finding|Condition|Event|[A-Z][a-z]+[A-Z])`)
+
+func checkHeard() error {
+	silent := map[string]string{}
+	for _, dir := range vocabulary {
+		all, err := declared(dir)
+		if err != nil {
+			return err
+		}
+		for code, name := range all {
+			if n := heard.codes[code]; n == 0 || *updateUnheard && n < surelyHeard {
+				silent[code] = name
+			}
+		}
+	}
+	if *updateUnheard {
+		return writeUnheard(silent)
+	}
+	excused, err := readUnheard()
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, code := range slices.Sorted(maps.Keys(silent)) {
+		if !excused[code] {
+			wrong = append(wrong, fmt.Errorf("%s (%s) is said in no test of this package: bring it about, or list it in %s", code, silent[code], unheardFile))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func readUnheard() (map[string]bool, error) {
+	text, err := os.ReadFile(unheardFile)
+	all := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		code, _, _ := strings.Cut(line, " ")
+		all[code] = true
+	}
+	return all, err
+}
+
+func writeUnheard(silent map[string]string) error {
+	var out strings.Builder
+	for _, code := range slices.Sorted(maps.Keys(silent)) {
+		fmt.Fprintf(&out, "%s %s\n", code, silent[code])
+	}
+	return os.WriteFile(unheardFile, []byte(out.String()), 0o644)
+}
