@@ -17,11 +17,14 @@ type scan struct {
 	coming  []*nodescaler.Machine               // expected to become nodes
 	busy    int                                 // nodes and machines on their way out
 	drain   int                                 // of those, nodes with pods to move
-	cleared bool                                // spares make way for a machine: its money is not to be spent on others
+	// spares make way for a machine: its money is not to be spent on others
+	cleared bool
 	worths  map[string]worth                    // of spares, by pool
 	more    []dueMachine                        // that the plan adds
-	filled  map[string]nodescaler.Used          // what machines that are not there yet were planned to carry
-	marked  map[string]map[*nodescaler.Node]int // pods that preferences are about, once there are preferences
+	// what machines that are not there yet were planned to carry
+	filled  map[string]nodescaler.Used
+	// pods that preferences are about, once there are preferences
+	marked  map[string]map[*nodescaler.Node]int
 }
 
 func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {
@@ -108,13 +111,14 @@ func (t *scan) starting(n *nodescaler.NodeLoad) bool {
 	return n.Starting(t.now, time.Duration(t.cfg.MaxNodeStartupTime))
 }
 
-// healthy reports whether enough nodes are ready for the picture to be trusted. A host that is known
-// to be away says why its nodes are not, and so does a machine that has failed, as one that a person
-// has removed: machines elsewhere are what their pods wait for.
+// healthy reports whether enough nodes are ready for the picture to be trusted. A host that is
+// known to be away says why its nodes are not, and so does a machine that has failed, as one that
+// a person has removed: machines elsewhere are what their pods wait for.
 //
-// Where so many are not ready for no reason that is known, something is broken that all share, or is
-// not seen right. Not even machines are ordered then, as upstream has it: what broke the others would
-// mostly break them, and a minute in which no node reports its status would cost a second fleet.
+// Where so many are not ready for no reason that is known, something is broken that all share, or
+// is not seen right. Not even machines are ordered then, as upstream has it: what broke the others
+// would mostly break them, and a minute in which no node reports its status would cost a second
+// fleet.
 func (t *scan) healthy() bool {
 	all, dark := 0, 0
 	for i := range t.x.Nodes {
@@ -145,7 +149,8 @@ func (t *scan) lookAtMachines() {
 		}
 		n := t.x.NodeOf(m.Name)
 		waited := t.now.Sub(asked)
-		if t.x.Jumped.After(asked) { // by a clock that was put forward all machines on their way would be late
+		// by a clock that was put forward all machines on their way would be late
+		if t.x.Jumped.After(asked) {
 			waited = t.now.Sub(t.x.Jumped)
 		}
 		switch {
@@ -196,8 +201,8 @@ func askedFor(m *nodescaler.Machine) time.Time {
 	return m.Created
 }
 
-// wakeWithin is how long pods are taken to wait for a spare that was woken. One that has not come by then
-// may still come, and another machine is ordered.
+// wakeWithin is how long pods are taken to wait for a spare that was woken. One that has not come
+// by then may still come, and another machine is ordered.
 const wakeWithin = 2 * time.Minute
 
 // giveUp gives back a machine that will not be a node, and has its pool left alone for some

@@ -26,9 +26,9 @@ import (
 )
 
 // The product's vocabulary: every code of a reason, condition, event and action. Each is heard in
-// the tests of this package, in which the production path goes from manifests to statuses, or it is
-// listed in testdata/unheard.txt. Codes that are heard by chance alone, fewer than surelyHeard times,
-// are listed too: another change would silence them.
+// the tests of this package, in which the production path goes from manifests to statuses, or it
+// is listed in testdata/unheard.txt. Codes that are heard by chance alone, fewer than surelyHeard
+// times, are listed too: another change would silence them.
 
 var updateUnheard = flag.Bool("unheard", false, "write testdata/unheard.txt anew")
 
