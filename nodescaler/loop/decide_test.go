@@ -1,0 +1,207 @@
+package loop
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// What a policy sees of its pods, of machines on their way and of its places.
+func TestWhatAPodPolicySees(t *testing.T) {
+	type sight struct {
+		Replicas, Pods, Pending, Booting int
+		Most                             int // places; -1 is not known
+		Lost                             int
+	}
+	unchanged := sight{Replicas: 2, Pods: 2, Most: 6}
+	machine := func(phase nodescaler.Phase, keep bool) func(*house, *Runner) {
+		return func(h *house, _ *Runner) {
+			h.machines.Machines = append(h.machines.Machines, nodescaler.Machine{
+				Name: "worker-b", Order: "b", Pool: "worker", Shape: small, Host: "pve1", Phase: phase, Keep: keep, Created: t0, Since: t0,
+			})
+		}
+	}
+	with := func(change func(*sight)) sight { s := unchanged; change(&s); return s }
+	for _, c := range []struct {
+		name   string
+		change func(*house, *Runner)
+		want   sight
+	}{
+		{name: "all is well", want: unchanged},
+		{name: "a pod is not ready", change: func(h *house, _ *Runner) { h.state.Pods[0].Ready = false }, want: with(func(s *sight) { s.Pending = 1 })},
+		{name: "a pod that is ready ends", change: func(h *house, _ *Runner) { h.state.Pods[0].Terminating = true }, want: with(func(s *sight) { s.Pending, s.Most = 1, 5 })},
+		{
+			name: "more pods than replicas", change: func(h *house, _ *Runner) { h.state.Pods = append(h.state.Pods, h.pod("web-3", "worker-a")) },
+			want: with(func(s *sight) { s.Pods = 3 }),
+		},
+		{name: "a pod of another workload", change: func(h *house, _ *Runner) { h.state.Pods[0].Workload = "shop/api" }, want: with(func(s *sight) { s.Pods, s.Pending, s.Most = 1, 1, 5 })},
+		{name: "a bare pod", change: func(h *house, _ *Runner) { h.state.Pods[0].Workload = "" }, want: with(func(s *sight) { s.Pods, s.Pending, s.Most = 1, 1, 5 })},
+		{name: "a machine is ordered", change: machine(nodescaler.Ordered, false), want: with(func(s *sight) { s.Booting = 1 })},
+		{name: "a machine boots", change: machine(nodescaler.Booting, false), want: with(func(s *sight) { s.Booting = 1 })},
+		{name: "a spare is made", change: machine(nodescaler.Booting, true), want: unchanged},
+		{name: "a machine has joined", change: machine(nodescaler.Joined, false), want: unchanged},
+		{name: "a machine has failed", change: machine(nodescaler.Failed, false), want: unchanged},
+		{name: "its node is silent", change: func(h *house, _ *Runner) { h.state.Nodes[0].Ready = false }, want: with(func(s *sight) { s.Lost, s.Most = 2, 5 })},
+		{name: "its host is away", change: func(h *house, _ *Runner) { h.machines.Hosts[0].Online = false }, want: with(func(s *sight) { s.Lost, s.Most = 2, 2 })},
+		{name: "no pool is known", change: func(_ *house, r *Runner) { r.Pools = nil }, want: with(func(s *sight) { s.Most = 20 })},
+		{name: "the pool is at its maximum", change: func(_ *house, r *Runner) { r.Pools[0].Max = 1 }, want: with(func(s *sight) { s.Most = 3 })},
+		{name: "the machines are not known", change: func(h *house, _ *Runner) { h.broken["list"] = context.DeadlineExceeded }, want: with(func(s *sight) { s.Most = -1 })},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse()
+			var got sight
+			r := h.runner(bidder{want: 4}, nil)
+			r.Workloads[0] = Scaled(r.Workloads[0].Workload, watching{bidder{want: 4}, func(v *podscaler.View) {
+				got = sight{Replicas: v.Replicas, Pods: len(v.Pods), Pending: v.Room.PendingReplicas, Booting: v.Room.BootingMachines, Most: -1}
+				if v.Room.Places != nil {
+					got.Most = v.Room.Places.Most
+				}
+				for _, p := range v.Pods {
+					if p.Lost {
+						got.Lost++
+					}
+				}
+			}})
+			steps(t, r, 1)
+			if c.change != nil {
+				c.change(h, r)
+			}
+			if _, err := r.Once(t.Context(), t0.Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			expect(t, "sight", c.want, got)
+		})
+	}
+}
+
+// watching is a policy that shows what it sees.
+type watching struct {
+	bidder
+	sees func(*podscaler.View)
+}
+
+func (w watching) Desired(v *podscaler.View) podscaler.Recommendation {
+	w.sees(v)
+	return podscaler.Recommendation{Known: true, Replicas: v.Replicas, Reasons: why}
+}
+
+// From the step on in which the price book is another, machines cost what it says.
+func TestAnotherPriceBookCountsFromItsStepOn(t *testing.T) {
+	h := newHouse()
+	r := h.runner(keep{}, nil)
+	rate := func(at time.Duration) pricing.Rate {
+		s, err := r.Once(t.Context(), t0.Add(at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Observed.Cost.Joined
+	}
+	cheap := rate(0)
+	same := *r.Prices
+	r.Prices = &same
+	if got := rate(time.Minute); got != cheap {
+		t.Errorf("an equal book makes %s of %s", got, cheap)
+	}
+	dear := *r.Prices
+	dear.PerVCPU *= 3
+	r.Prices = &dear
+	if got := rate(2 * time.Minute); got <= cheap {
+		t.Errorf("a dearer book makes %s of %s", got, cheap)
+	}
+	r.Prices = nil // the default book
+	if got := rate(3 * time.Minute); got != cheap {
+		t.Errorf("no book makes %s of %s", got, cheap)
+	}
+}
+
+// resizing is a cluster whose pods can be resized.
+type resizing struct {
+	*house
+	sizes map[string]rightsize.Pod
+	fails error
+}
+
+func (r *resizing) Size(pod string) (rightsize.Pod, bool) {
+	size, known := r.sizes[pod]
+	return size, known
+}
+
+func (r *resizing) Resize(_ context.Context, workload, pod string, changes []rightsize.Change) error {
+	if r.fails == nil {
+		r.sizes[pod] = rightsize.Pod{Running: true, Started: t0, Containers: []rightsize.Container{{Name: "app", Requests: changes[0].Requests}}}
+	}
+	r.done = append(r.done, "resize "+workload+" "+pod)
+	return r.fails
+}
+
+// One pod a round is resized of a workload, unless something holds it; steps between look again
+// only if what is wanted has changed.
+func TestPodsAreResizedInRounds(t *testing.T) {
+	why := nodescaler.Reason{Code: "Test", Text: "the test says so"}
+	for _, c := range []struct {
+		name   string
+		change func(*resizing, *Runner)
+		every  time.Duration // of steps, four minutes long
+		want   []string
+	}{
+		{name: "one by one", every: time.Minute, want: []string{"web-1", "web-2"}},
+		{name: "steps come often", every: 10 * time.Second, want: []string{"web-1", "web-2"}},
+		{name: "nothing is wanted", every: time.Minute, change: func(_ *resizing, r *Runner) { r.Workloads[0].Sizes = nil }},
+		{name: "sizes are held", every: time.Minute, change: func(_ *resizing, r *Runner) { r.Workloads[0].Sizes.Held = &why }},
+		{name: "the workload is held", every: time.Minute, change: func(_ *resizing, r *Runner) { r.Workloads[0].Held = &why }},
+		{name: "its pods are being replaced", every: time.Minute, change: func(c *resizing, _ *Runner) {
+			c.state.Rollouts = map[string]podscaler.Rollout{"shop/web": {InProgress: true}}
+		}},
+		{name: "a pod ends", every: time.Minute, change: func(c *resizing, _ *Runner) { c.state.Pods[0].Terminating = true }, want: []string{"web-2"}},
+		{name: "a pod's size is not known", every: time.Minute, change: func(c *resizing, _ *Runner) { delete(c.sizes, "web-1") }, want: []string{"web-2"}},
+		{name: "nothing was measured", every: time.Minute, change: func(_ *resizing, r *Runner) { r.Uses = nil }},
+		{name: "a dry run", every: time.Minute, change: func(_ *resizing, r *Runner) { r.DryRun = true }},
+		{name: "each is refused", every: time.Minute, change: func(c *resizing, _ *Runner) { c.fails = context.DeadlineExceeded }, want: []string{"web-1", "web-2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := &resizing{house: newHouse(), sizes: map[string]rightsize.Pod{}}
+			size := rightsize.Pod{Running: true, Started: t0, Containers: []rightsize.Container{{Name: "app", Requests: pricing.Resources{CPU: 100, Memory: pricing.GiB}}}}
+			h.sizes["web-1"], h.sizes["web-2"] = size, size
+			r := h.runner(keep{}, nil)
+			r.Cluster = h
+			r.Workloads[0].Sizes = &rightsize.Wants{Mode: rightsize.InPlace}
+			now := t0
+			r.Uses = func() map[string][]podscaler.ContainerUse {
+				one := []podscaler.ContainerUse{{Name: "app", CPU: podscaler.Sample{Known: true, Value: 1, At: now, Span: time.Second}, Memory: podscaler.Sample{Known: true, Value: 1e9, At: now}}}
+				return map[string][]podscaler.ContainerUse{"web-1": one, "web-2": one}
+			}
+			if c.change != nil {
+				c.change(h, r)
+			}
+			var want []string
+			for _, pod := range c.want {
+				want = append(want, "resize shop/web "+pod)
+			}
+			asked := 0
+			for ; now.Before(t0.Add(4 * time.Minute)); now = now.Add(c.every) {
+				s, err := r.Once(t.Context(), now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range s.Workloads {
+					ws := &s.Workloads[i]
+					if done := s.Resized(ws); done != nil {
+						asked++
+						expect(t, "applied", h.fails == nil, done.Applied)
+						expect(t, "the next step's last", done.Pod, r.sizers["shop/web"].Says().Last.Pod)
+					}
+					if (ws.Sizing != nil) != (r.Workloads[0].Sizes != nil) {
+						t.Errorf("%s: sizing is %v", now, ws.Sizing)
+					}
+				}
+			}
+			expect(t, "resized", want, h.done)
+			expect(t, "on record", len(want), asked)
+		})
+	}
+}
