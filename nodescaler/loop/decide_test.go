@@ -139,6 +139,25 @@ func (r *resizing) Resize(_ context.Context, workload, pod string, changes []rig
 	return r.fails
 }
 
+// measured has both pods request little, and their containers use more.
+func measured() (*resizing, *Runner) {
+	h := &resizing{house: newHouse(), sizes: map[string]rightsize.Pod{}}
+	size := rightsize.Pod{Running: true, Started: t0, Containers: []rightsize.Container{{Name: "app", Requests: pricing.Resources{CPU: 100, Memory: pricing.GiB}}}}
+	h.sizes["web-1"], h.sizes["web-2"] = size, size
+	r := h.runner(keep{}, nil)
+	r.Cluster = h
+	r.Workloads[0].Sizes = &rightsize.Wants{Mode: rightsize.InPlace}
+	at := t0
+	r.Uses = func() map[string][]podscaler.ContainerUse {
+		at = at.Add(time.Minute)
+		one := []podscaler.ContainerUse{{
+			Name: "app", CPU: podscaler.Sample{Known: true, Value: 1, At: at, Span: time.Second}, Memory: podscaler.Sample{Known: true, Value: 1e9, At: at},
+		}}
+		return map[string][]podscaler.ContainerUse{"web-1": one, "web-2": one}
+	}
+	return h, r
+}
+
 // One pod a round is resized of a workload, unless something holds it; steps between look again
 // only if what is wanted has changed.
 func TestPodsAreResizedInRounds(t *testing.T) {
@@ -164,17 +183,7 @@ func TestPodsAreResizedInRounds(t *testing.T) {
 		{name: "each is refused", every: time.Minute, change: func(c *resizing, _ *Runner) { c.fails = context.DeadlineExceeded }, want: []string{"web-1", "web-2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := &resizing{house: newHouse(), sizes: map[string]rightsize.Pod{}}
-			size := rightsize.Pod{Running: true, Started: t0, Containers: []rightsize.Container{{Name: "app", Requests: pricing.Resources{CPU: 100, Memory: pricing.GiB}}}}
-			h.sizes["web-1"], h.sizes["web-2"] = size, size
-			r := h.runner(keep{}, nil)
-			r.Cluster = h
-			r.Workloads[0].Sizes = &rightsize.Wants{Mode: rightsize.InPlace}
-			now := t0
-			r.Uses = func() map[string][]podscaler.ContainerUse {
-				one := []podscaler.ContainerUse{{Name: "app", CPU: podscaler.Sample{Known: true, Value: 1, At: now, Span: time.Second}, Memory: podscaler.Sample{Known: true, Value: 1e9, At: now}}}
-				return map[string][]podscaler.ContainerUse{"web-1": one, "web-2": one}
-			}
+			h, r := measured()
 			if c.change != nil {
 				c.change(h, r)
 			}
@@ -183,7 +192,7 @@ func TestPodsAreResizedInRounds(t *testing.T) {
 				want = append(want, "resize shop/web "+pod)
 			}
 			asked := 0
-			for ; now.Before(t0.Add(4 * time.Minute)); now = now.Add(c.every) {
+			for now := t0; now.Before(t0.Add(4 * time.Minute)); now = now.Add(c.every) {
 				s, err := r.Once(t.Context(), now)
 				if err != nil {
 					t.Fatal(err)
@@ -203,5 +212,86 @@ func TestPodsAreResizedInRounds(t *testing.T) {
 			expect(t, "resized", want, h.done)
 			expect(t, "on record", len(want), asked)
 		})
+	}
+}
+
+// Sizes are read where they are looked at: once a minute, and when something else is wanted.
+func TestSizesAreReadWhenTheyAreLookedAt(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		after  time.Duration // the second look
+		change func(*resizing, *Runner)
+		want   []string
+	}{
+		{name: "in the next round", after: time.Minute, want: []string{"web-1", "web-2"}},
+		{name: "in the same", after: 59 * time.Second},
+		{name: "nothing is wanted", after: time.Minute, change: func(_ *resizing, r *Runner) { r.Workloads[0].Sizes = nil }},
+		{
+			name: "something else is wanted", after: time.Second, want: []string{"web-1", "web-2"},
+			change: func(_ *resizing, r *Runner) { r.Workloads[0].Sizes = &rightsize.Wants{Mode: rightsize.Off} },
+		},
+		{
+			name: "another object wants the same", after: time.Second, want: []string{"web-1", "web-2"},
+			change: func(_ *resizing, r *Runner) {
+				r.Workloads[0].Sizes = &rightsize.Wants{Of: "another", Mode: rightsize.InPlace}
+			},
+		},
+		{
+			name: "a hold is no other wish", after: time.Second,
+			change: func(_ *resizing, r *Runner) {
+				r.Workloads[0].Sizes = &rightsize.Wants{Mode: rightsize.InPlace, Held: &why[0]}
+			},
+		},
+		{name: "a pod ends", after: time.Minute, want: []string{"web-2"}, change: func(h *resizing, _ *Runner) { h.state.Pods[0].Terminating = true }},
+		{name: "a pod of another workload", after: time.Minute, want: []string{"web-2"}, change: func(h *resizing, _ *Runner) { h.state.Pods[0].Workload = "shop/api" }},
+		{name: "a pod that is not known", after: time.Minute, want: []string{"web-2"}, change: func(h *resizing, _ *Runner) { delete(h.sizes, "web-1") }},
+		{name: "pods cannot be resized", after: time.Minute, change: func(h *resizing, r *Runner) { r.Cluster = h.house }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, r := measured()
+			steps(t, r, 1)
+			if c.change != nil {
+				c.change(h, r)
+			}
+			o := r.Observe(t.Context(), t0.Add(c.after))
+			r.Measure(t.Context(), &o, &r.Intent, &r.Memory)
+			var got []string
+			for _, p := range h.state.Pods {
+				if _, read := o.Sizes[p.Name]; read {
+					got = append(got, p.Name)
+				}
+			}
+			expect(t, "read", c.want, got)
+			expect(t, "uses are read", len(c.want) > 0, o.Uses != nil)
+			s := Decide(&o, &r.Intent, &r.Memory)
+			known := len(c.want) > 0 && r.Workloads[0].Sizes.Of == ""
+			if known && len(s.Workloads[0].Sizing.Recommended) == 0 {
+				t.Error("nothing is recommended")
+			}
+		})
+	}
+}
+
+// What came of a step is found by its workload and pod.
+func TestOutcomesAreFound(t *testing.T) {
+	resize := &rightsize.Order{Pod: "web-1", Reasons: why}
+	s := Step{Time: t0, Outcomes: []Outcome{
+		{Action: 0}, {Action: -1, Workload: "shop/api"}, {Action: -1, Workload: "shop/api", Pod: "api-1"},
+		{Action: -1, Workload: "shop/web", Error: "conflict"}, {Action: -1, Workload: "shop/web", Pod: "web-1", Error: "no room"},
+	}}
+	if o := s.Rescaled("shop/web"); o == nil || o.Error != "conflict" {
+		t.Errorf("rescaled %+v", o)
+	}
+	if o := s.Rescaled("shop/mail"); o != nil {
+		t.Errorf("another workload's: %+v", o)
+	}
+	if done := s.Resized(&WorkloadStep{Workload: "shop/web", Resize: resize}); done == nil || done.Applied || done.Pod != "web-1" {
+		t.Errorf("resized %+v", done)
+	}
+	if done := s.Resized(&WorkloadStep{Workload: "shop/web"}); done != nil {
+		t.Errorf("no resize was decided on: %+v", done)
+	}
+	if done := s.Resized(&WorkloadStep{Workload: "shop/mail", Resize: resize}); done != nil {
+		t.Errorf("another workload's: %+v", done)
 	}
 }

@@ -100,9 +100,12 @@ func TestWhatIsLearntFollowsFromTheRecord(t *testing.T) {
 		action                     nodescaler.Action
 		outcome                    Outcome
 		orders, counted, leftAlone int
+		before                     bool // such an order was refused a while before, and is no more
 	}{
 		{name: "taken", action: a, orders: 1, counted: 1},
 		{name: "perhaps taken", action: a, outcome: Outcome{Error: "timeout"}, orders: 1, counted: 1},
+		{name: "taken at last", action: a, orders: 1, counted: 1, before: true},
+		{name: "perhaps taken at last", action: a, outcome: Outcome{Error: "timeout"}, orders: 1, counted: 1, leftAlone: 1, before: true},
 		{name: "refused", action: a, outcome: Outcome{Error: "no room", Refused: OrderRefused}, leftAlone: 1},
 		{name: "refused by its pool", action: a, outcome: Outcome{Error: "paused", Refused: PoolRefused}, leftAlone: 1},
 		{name: "deferred", action: a, outcome: Outcome{Held: &why[0]}},
@@ -111,6 +114,9 @@ func TestWhatIsLearntFollowsFromTheRecord(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var m Memory
+			if c.before {
+				m.refused.note(&c.action, &Outcome{Error: "no room", Refused: OrderRefused}, t0)
+			}
 			m.Learn(&Step{Time: t0, Plan: nodescaler.Plan{Actions: []nodescaler.Action{c.action}}, Outcomes: []Outcome{{Action: -1}, c.outcome}})
 			got := []int{len(m.orders), m.ordered.count(t0)["shop"], len(m.refused.now(t0)["worker"])}
 			if want := []int{c.orders, c.counted, c.leftAlone}; !slices.Equal(got, want) {
