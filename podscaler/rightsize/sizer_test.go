@@ -2,6 +2,7 @@ package rightsize
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -125,4 +126,143 @@ func used(pods []Candidate, now time.Time, cores, bytes float64) map[string][]po
 		}}
 	}
 	return all
+}
+
+// lone is a workload of one pod that requests this much, of which something is measured.
+func lone(cpu pricing.MilliCPU, memory pricing.Bytes) []Candidate {
+	requests := pricing.Resources{CPU: cpu, Memory: memory}
+	return []Candidate{{Name: "shop/0", Ready: true, Pod: Pod{Running: true, Started: t0, Containers: []Container{{Name: "app", Requests: requests}}}}}
+}
+
+func TestWhatASizerSays(t *testing.T) {
+	keep := &Reason{Code: ReasonScaledByCPU}
+	for _, c := range []struct {
+		name        string
+		wants       Wants
+		change      func([]Candidate, map[string][]podscaler.ContainerUse)
+		cpu, memory bool // it is to request more
+		outside     bool
+		kept        bool // KeepCPU is among the reasons
+	}{
+		{name: "both are too small", cpu: true, memory: true, outside: true},
+		{name: "its CPU is not known", change: func(_ []Candidate, u map[string][]podscaler.ContainerUse) { u["shop/0"][0].CPU.Known = false }, memory: true, outside: true},
+		{name: "its memory is not known", change: func(_ []Candidate, u map[string][]podscaler.ContainerUse) { u["shop/0"][0].Memory.Known = false }, cpu: true, outside: true},
+		{name: "another container's use", change: func(_ []Candidate, u map[string][]podscaler.ContainerUse) { u["shop/0"][0].Name = "proxy" }},
+		{name: "its CPU is kept", wants: Wants{KeepCPU: keep}, memory: true, outside: true, kept: true},
+		{name: "its CPU is only shown", wants: Wants{KeepCPU: keep, Mode: Off, Held: &Reason{Code: ReasonModeOff}}, outside: true},
+		{
+			name: "it requests enough", change: func(p []Candidate, _ map[string][]podscaler.ContainerUse) {
+				p[0].Containers[0].Requests = pricing.Resources{CPU: 1300, Memory: 1300 * pricing.MiB}
+			},
+		},
+		{name: "it does not run", change: func(p []Candidate, _ map[string][]podscaler.ContainerUse) { p[0].Running = false }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := c.wants
+			if w.Mode == "" {
+				w.Mode = InPlace
+			}
+			s, turned := NewSizer(&w, t0), 0
+			var says Sizing
+			var order *Order
+			for round := range 3 {
+				now, pods := t0.Add(time.Duration(round)*time.Minute), lone(100, 64*pricing.MiB)
+				uses := used(pods, now, 1, 1e9)
+				if c.change != nil {
+					c.change(pods, uses)
+				}
+				s.Learn(now, pods, uses)
+				if says, order = s.Decide(now, &w, pods); says.Turned {
+					turned++
+				}
+				if order != nil && round == 0 {
+					t.Error("it is resized in the first round")
+				}
+			}
+			cpu := order != nil && order.Changes[0].Requests.CPU > 1000
+			memory := order != nil && order.Changes[0].Requests.Memory > 1e9
+			if cpu != c.cpu || memory != c.memory || order != nil && !cpu && order.Changes[0].Requests.CPU != 100 {
+				t.Errorf("it is to request %+v, for %v", order, says.Reason)
+			}
+			if (says.Outside != "") != c.outside || turned != map[bool]int{true: 1}[c.outside] {
+				t.Errorf("out of bounds: %q, which turned %d times", says.Outside, turned)
+			}
+			kept := len(says.Recommended) > 0 && slices.Contains(says.Recommended[0].Reasons, *keep)
+			if kept != c.kept {
+				t.Errorf("reasons %v", says.Recommended)
+			}
+		})
+	}
+}
+
+// Bounds are left once, as soon as they are narrow enough, and met once again.
+func TestBoundsAreLeftAndMet(t *testing.T) {
+	w := &Wants{Of: "uid", Mode: InPlace}
+	s := NewSizer(w, t0)
+	var turns []string
+	for round, requests := range []pricing.MilliCPU{100, 100, 1300, 1300, 100} {
+		now, pods := t0.Add(time.Duration(round)*time.Minute), lone(requests, 1300*pricing.MiB)
+		s.Learn(now, pods, used(pods, now, 1, 1e9))
+		says, _ := s.Decide(now, w, pods)
+		turns = append(turns, fmt.Sprint(says.Turned, says.Outside != ""))
+		if s.Says().Turned {
+			t.Error("what it says between the looks turns")
+		}
+	}
+	if want := []string{"false false", "true true", "true false", "false false", "true true"}; !slices.Equal(turns, want) {
+		t.Errorf("%v, want %v", turns, want)
+	}
+	if !s.Of(w) || s.Of(&Wants{Of: "another"}) || s.Changed(w) || !s.Changed(&Wants{Of: "uid"}) {
+		t.Error("it does not know its object, or what is wanted")
+	}
+}
+
+// A container that was killed for memory is given more than it was seen to use, once.
+func TestAKillIsLearnt(t *testing.T) {
+	target := func(killed time.Time) pricing.Bytes {
+		w := &Wants{Mode: Off}
+		s := NewSizer(w, t0)
+		var says Sizing
+		for round := range 3 {
+			now, pods := t0.Add(time.Duration(round)*time.Minute), lone(100, 2*pricing.GiB)
+			pods[0].Containers[0].OOMEnded = killed
+			s.Learn(now, pods, used(pods, now, 1, 1e9))
+			says, _ = s.Decide(now, w, pods)
+		}
+		return says.Recommended[0].Target.Memory
+	}
+	never, killed, old := target(time.Time{}), target(t0.Add(-time.Minute)), target(t0.Add(-time.Hour))
+	if killed < 2*pricing.GiB || never != old || never >= killed {
+		t.Errorf("target %d, %d after a kill, %d long after one", never, killed, old)
+	}
+}
+
+func TestWhatCameOfAnOrder(t *testing.T) {
+	o := &Order{Pod: "shop/0", Reasons: []Reason{{Code: ReasonOutsideBounds, Text: "too small"}}, Changes: []Change{{Container: "app", Requests: pricing.Resources{CPU: 250, Memory: pricing.GiB}}}}
+	done := o.Done(t0, "")
+	if want := (Reason{Code: ReasonResized, Text: "pod shop/0: too small; container app is to request 250m and 1024Mi"}); !done.Applied || done.Outcome != want || len(done.Reasons) != 1 {
+		t.Errorf("%+v", done)
+	}
+	failed := o.Done(t0, "no room")
+	if failed.Applied || failed.Outcome.Code != ReasonFailedResize || len(failed.Reasons) != 2 || failed.Reasons[1] != (Reason{Code: ReasonFailedResize, Text: "no room"}) || len(o.Reasons) != 1 {
+		t.Errorf("%+v", failed)
+	}
+}
+
+// A pod whose resize was refused is left alone for a while, and not a moment longer.
+func TestARefusedPodHasItsTurnAgain(t *testing.T) {
+	w := &Wants{Mode: InPlace}
+	s := NewSizer(w, t0)
+	var asked []time.Duration
+	for round := range 25 {
+		now, pods := t0.Add(time.Duration(round)*time.Minute), lone(100, pricing.GiB)
+		s.Learn(now, pods, used(pods, now, 1, 1e9))
+		if _, order := s.Decide(now, w, pods); order != nil {
+			asked = append(asked, now.Sub(t0))
+			s.Done(order.Done(now, "no"))
+		}
+	}
+	if want := []time.Duration{time.Minute, 11 * time.Minute, 21 * time.Minute}; !slices.Equal(asked, want) {
+		t.Errorf("asked at %v, want %v", asked, want)
+	}
 }
