@@ -20,7 +20,7 @@ func newCompletionCommand(env *cli.Env) *cobra.Command {
 	shells := slices.Sorted(maps.Keys(write))
 	return &cobra.Command{
 		Use:       "completion " + strings.Join(shells, "|"),
-		Short:     "Print a script that completes plimsoll's command lines",
+		Short:     "Print a shell completion script",
 		Long:      "Print a script that makes a shell complete plimsoll's command lines, for instance with\n\n  source <(plimsoll completion bash)",
 		ValidArgs: shells,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,7 +23,7 @@ func newConvertCommand(env *cli.Env) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
-		Short: "Make WorkloadAutoscalers of other autoscalers' manifests",
+		Short: "Convert other autoscalers' manifests to WorkloadAutoscalers",
 		Long: `Make WorkloadAutoscalers of other autoscalers' manifests: Kubernetes' HorizontalPodAutoscaler, KEDA's
 ScaledObject with triggers of types prometheus, cpu and cron, the CustomPodAutoscaler of the paper on SLO and
 cost, and Datadog's WatermarkPodAutoscaler with marks of CPU.

@@ -34,28 +34,27 @@ type costQuestion struct {
 	format     output
 }
 
-const costLong = `Say what a cluster costs per hour, and whom. Only reads, with any kubeconfig: nodes and pods must be readable.
+const costLong = `Show what a cluster costs per hour, by node, namespace or workload. It only reads, with any kubeconfig
+that may list nodes and pods.
 
-Pods pay for what they request of their node, CPU and memory each at its price. What pods might have and
-none requests is idle; what the machine has beyond what pods may have is the system's. Of the idle and
-the system's part of their nodes, namespaces and workloads bear a share in proportion to what is
-allocated there.
+Pods pay for the CPU and memory that they request. Allocatable capacity that no pod requests is idle;
+capacity that is not allocatable belongs to the system. Namespaces and workloads bear a share of both, in
+proportion to what they request on the node.
 
-To allocate is not to save. Avoidable is what would really be saved: of a node or a pool, by doing without
-machines that are empty, or whose pods fit on the others; of what their host draws anyway, and of its fixed
-part, only with the last of its machines; and of hardware that was bought, nothing. Of a namespace or a
-workload, it is what could be saved besides if its pods were gone; these do not add up.
+Allocated cost is not what could be saved. Avoidable cost is. For a node or a pool, it is the cost of
+machines that are empty or whose pods fit elsewhere. What a host draws anyway counts only with the last of
+its machines, and hardware that was bought counts nothing. For a namespace or a workload, it is what could
+be saved in addition if its pods were gone; these figures do not add up.
 
-Prices are those of the PriceBook default, or of a file as plimsoll price --book takes it; where there is neither, a
-vCPU-hour and a GB-hour cost one unit each, and the answer says so. With --since,
-costs are added up from what Prometheus kept of Plimsoll's series, or, by node, of OpenCost's. Time of
-which it kept nothing is unknown: it is told, and counted neither as free nor as anything.`
+Prices come from the PriceBook default, or from --prices. Without either, a vCPU-hour and a GB-hour cost
+one unit each, and the output says so. With --since, costs are added up from Plimsoll's series in
+Prometheus or, by node, from OpenCost's. Time without samples is reported as unknown, and is not free.`
 
 func newCostCommand(env *cli.Env) *cobra.Command {
 	var ask costQuestion
 	cmd := &cobra.Command{
 		Use:   "cost",
-		Short: "Say what a cluster costs, and whom",
+		Short: "Show what a cluster costs, by node, namespace or workload",
 		Long:  costLong,
 		Example: "  plimsoll cost\n" +
 			"  plimsoll cost --by workload --sort-by cost --prices prices.yaml\n" +

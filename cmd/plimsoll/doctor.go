@@ -31,12 +31,11 @@ func newDoctorCommand(env *cli.Env) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor --config FILE",
-		Short: "Look whether machines could be made, and say what mends it",
-		Long: "Look at everything that machines are made with on Proxmox VE: the connection, the cluster, the token's rights,\n" +
-			"templates, storages, networks, pools and machines. Whatever is wrong is told with the command or the line that\n" +
-			"mends it. Nothing is changed: the doctor only reads. Where the file names no pools, those are looked at that the\n" +
-			"cluster's VMPools describe.\n\n" +
-			"Exits with 1 if something must be mended first, with 3 if the configuration file is wrong, and with 4 if no\n" +
+		Short: "Check that machines can be made, and how to fix what prevents it",
+		Long: "Check everything that Plimsoll needs to make machines on Proxmox VE: the connection, the cluster, the token's\n" +
+			"rights, templates, storages, networks, pools and machines. Each fault comes with the command or the line that\n" +
+			"fixes it. The doctor only reads. If the file names no pools, it checks those of the cluster's VMPools.\n\n" +
+			"Exits with 1 if something must be fixed first, with 3 if the configuration file is wrong, and with 4 if no\n" +
 			"endpoint answers. Warnings are no failure.",
 		Example: "  plimsoll doctor --config site.yaml\n" +
 			"  plimsoll doctor --config site.yaml -o json | jq '.checks[] | select(.status == \"fail\")'",

@@ -23,7 +23,7 @@ func newExplainCommand(env *cli.Env) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "explain WORKLOAD | last|N|ID",
-		Short: "Explain a decision from its record, or the last one about a workload",
+		Short: "Explain a decision, or the last one about a workload",
 		Long: `Explain a decision from its record: what called for it, what was known, what was proposed,
 what limited it, and what came of it.
 

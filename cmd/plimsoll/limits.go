@@ -63,7 +63,7 @@ func newLimitsCommand(env *cli.Env) *cobra.Command {
 	var ask limitsQuestion
 	cmd := &cobra.Command{
 		Use:   "limits --pods FILE --node cpu=CORES,memory=SIZE",
-		Short: "Share a node out over its pods as limits, fairly",
+		Short: "Compute fair limits for the pods of a node",
 		Long:  limitsLong,
 		Example: "  kubectl get pods -A --field-selector spec.nodeName=w1 -o yaml | plimsoll limits --pods - --node cpu=2,memory=1890Mi\n" +
 			"  plimsoll limits --example",

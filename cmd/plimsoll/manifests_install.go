@@ -35,7 +35,7 @@ func newManifestsInstallCommand(env *cli.Env) *cobra.Command {
 	var v installation
 	cmd := &cobra.Command{
 		Use:   "install --config FILE",
-		Short: "Print Plimsoll itself, for a cluster without Helm",
+		Short: "Print Plimsoll's own manifests, for clusters without Helm",
 		Long: `Print what the Helm charts render: the kinds, and podscaler and nodescaler in the namespace plimsoll.
 
 The configuration file goes into a ConfigMap, all but mode, metrics and state, which the manifests say, and kubeconfig,
@@ -77,7 +77,7 @@ as long as the pod. Another namespace, or more that differs, is the chart's to r
 func newManifestsKindsCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "crds",
-		Short:   "Print the kinds WorkloadAutoscaler, VMPool and PriceBook",
+		Short:   "Print the CustomResourceDefinitions",
 		Example: "  plimsoll manifests crds | kubectl apply --server-side -f -",
 		Args:    cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {

@@ -42,7 +42,7 @@ func newManifestsLoaderCommand(env *cli.Env) *cobra.Command {
 	var v loaders
 	cmd := &cobra.Command{
 		Use:   "loader",
-		Short: "Print something to scale: services with a known amount of CPU for every request",
+		Short: "Print load services that use a known amount of CPU for each request",
 		Long: `Print Deployments and Services that run 'plimsoll testbed loader': one, or several that call each other. In a chain each
 calls the next when its own work is done; in a fan the first calls all others at once.
 

@@ -21,7 +21,7 @@ func newManifestsOpenCostCommand(env *cli.Env) *cobra.Command {
 	var namespace, name, prices string
 	cmd := &cobra.Command{
 		Use:   "opencost",
-		Short: "Print our prices as OpenCost reads them",
+		Short: "Print the prices in OpenCost's format",
 		Long: `Print a ConfigMap with a price book's prices as OpenCost reads those of machines of one's own: an hour of a vCPU and of
 a GiB of memory. OpenCost has one price of each for all machines and all times, so a book that has more is refused. What a disk
 costs of a machine that is stopped is left out, and said so: that is no node, and OpenCost's price of storage is one of volumes.

@@ -33,7 +33,7 @@ func newPauseCommand(env *cli.Env) *cobra.Command {
 	var ask pauseQuestion
 	cmd := &cobra.Command{
 		Use:   "pause WORKLOAD | --pool NAME | --all",
-		Short: "Leave workloads and pools of machines as they are for a while",
+		Short: "Pause scaling of workloads and pools",
 		Long: `Leave a workload as it is, or a pool of machines, or all of them: until a time, or until plimsoll resume. What would be
 done is still decided and said. With --direction, only growing (up) or only shrinking (down) is left. With --replicas, a
 workload is brought to that number, whatever its bounds, and left there.
@@ -68,12 +68,11 @@ func newResumeCommand(env *cli.Env) *cobra.Command {
 	var ask pauseQuestion
 	cmd := &cobra.Command{
 		Use:   "resume WORKLOAD | --pool NAME | --all",
-		Short: "Take a pause back",
-		Long: `Take back what plimsoll pause said of a workload, a pool of machines, or all of them; with --all and --namespace, of
-the workloads there and of no pool.
+		Short: "Resume what was paused",
+		Long: `End the pause of a workload, a pool, or all of them. With --all and --namespace, end those of the namespace's workloads.
 
-With --pool, machines of that pool that are held because too many would have gone without a drain (condition Braked) are
-let go. It is written as annotation plimsoll.dev/resumed, and says nothing of machines that are held later.`,
+With --pool, also release the pool's machines that are held because too many would have gone without a drain (condition
+Braked). It writes the annotation plimsoll.dev/resumed, and has no effect on machines that are held later.`,
 		Example: "  plimsoll resume web -n shop\n  plimsoll resume --pool workers\n  plimsoll resume --all",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := ask.check(cmd, args); err != nil {

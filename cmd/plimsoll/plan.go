@@ -39,7 +39,7 @@ func newPlanCommand(env *cli.Env) *cobra.Command {
 	var ask planQuestion
 	cmd := &cobra.Command{
 		Use:     "plan",
-		Short:   "Say what would be done in a cluster now, and what that would save",
+		Short:   "Show what Plimsoll would do in a cluster now, and what that would save",
 		Long:    planLong,
 		Example: "  plimsoll plan\n  plimsoll plan --context home --config site.yaml --prices prices.yaml -o json",
 		Args:    cli.NoArguments,

@@ -45,7 +45,7 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 	var ask pveSetup
 	cmd := &cobra.Command{
 		Use:   "setup --config FILE",
-		Short: "Print the commands that give Plimsoll its rights, and no others",
+		Short: "Print the commands that grant Plimsoll its rights, and no others",
 		Long: "Print the commands that give Plimsoll its rights on a Proxmox VE cluster: those that the configuration asks\n" +
 			"for, where it asks for them, and no others. Read them, and run them as root on one host of the cluster. They\n" +
 			"may be run again when the configuration has changed. Nothing is asked of the cluster, and nothing is changed.\n\n" +

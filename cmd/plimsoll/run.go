@@ -33,7 +33,7 @@ func newRunCommand(env *cli.Env) *cobra.Command {
 	var parts []string
 	cmd := &cobra.Command{
 		Use:   "run --components PART,... --config FILE",
-		Short: "Run in a cluster: scale pods and machines, or serve cluster-autoscaler",
+		Short: "Run the autoscaler in a cluster, or serve cluster-autoscaler",
 		Long: `Run parts of the product until the process is asked to end.
 
 podscaler decides how many replicas workloads have, by their WorkloadAutoscalers. nodescaler decides which virtual

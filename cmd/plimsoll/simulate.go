@@ -33,7 +33,7 @@ func newSimulateCommand(env *cli.Env) *cobra.Command {
 	ask := simulation{setting: replay.Default()}
 	cmd := &cobra.Command{
 		Use:   "simulate --trace FILE | --query PROMQL",
-		Short: "Play a load of your own against every scaler, and say what each would lose and take",
+		Short: "Replay a load against every scaler, and compare losses and pods",
 		Long: simulateLong + "\n\nLoads that are made up:\n" + loadsHelp() + "\nScalers:\n" + kindsHelp() +
 			"\nA profile is one of:\n" + exampleProfile,
 		Example: "  plimsoll simulate --trace diurnal --policies hpa,hpa-plus,ensemble\n" +

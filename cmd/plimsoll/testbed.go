@@ -26,7 +26,7 @@ import (
 func newTestbedCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "testbed",
-		Short: "Run experiments: policies against each other, under the same load and luck",
+		Short: "Run experiments that compare policies under the same load and chance",
 	}
 	cmd.AddCommand(newTestbedListCommand(env), newTestbedShowCommand(env), newTestbedRunCommand(env), newTestbedReportCommand(env), newTestbedProfileCommand(env),
 		newTestbedPVECommand(env), newTestbedLabCommand(env), newTestbedLoaderCommand(env), newTestbedRKE2Command(env))
@@ -70,7 +70,7 @@ func newTestbedListCommand(env *cli.Env) *cobra.Command {
 	var format output
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the experiments that come with the program, and the pod policies they may compare",
+		Short: "List the built-in experiments and pod policies",
 		Args:  cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			var all catalogue
@@ -114,7 +114,7 @@ func listing(env *cli.Env, name string) (listed, error) {
 func newTestbedShowCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show NAME",
-		Short:   "Print the file of an experiment that comes with the program, to be copied and changed",
+		Short:   "Print the file of a built-in experiment",
 		Example: "  plimsoll testbed show slo-cost > my-own.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -176,7 +176,7 @@ func newTestbedRunCommand(env *cli.Env) *cobra.Command {
 	var ask testbedRun
 	cmd := &cobra.Command{
 		Use:   "run NAME|FILE",
-		Short: "Run an experiment and print what came of it",
+		Short: "Run an experiment and print its results",
 		Long: "Run an experiment and print what came of it: one that comes with the program, by its name, or a file.\n\n" +
 			"Every policy has the same luck: it is drawn from the seed, the trial and the level of load. In the\n" +
 			"simulated world the same experiment with the same seed gives the same results, byte for byte. In the lab\n" +
@@ -204,7 +204,7 @@ func newRKE2RunCommand(env *cli.Env) *cobra.Command {
 	ask := testbedRun{world: worldRKE2}
 	cmd := &cobra.Command{
 		Use:   "run NAME|FILE --config FILE --out FOLDER",
-		Short: "Run an experiment on the test bed and print what came of it",
+		Short: "Run an experiment on the test bed and print its results",
 		Long: "Run an experiment on the test bed that is up, as plimsoll testbed run --world rke2 does. Every run begins with the\n" +
 			"experiment's machines and pods, takes as long as its trial, and some minutes besides. What a finished run came to is\n" +
 			"kept below --out: whatever ends the program, run it again with the same words, and it goes on.",
@@ -448,7 +448,7 @@ func newTestbedReportCommand(env *cli.Env) *cobra.Command {
 	var format output
 	cmd := &cobra.Command{
 		Use:   "report FOLDER...",
-		Short: "Write the report of an experiment again, or lay several side by side",
+		Short: "Write the report of one experiment, or compare several",
 		Long: "Draw the figures and write the report of an experiment again, from the experiment.yaml and the results.json\n" +
 			"that run --out has left in a folder.\n\n" +
 			"With several folders, of one experiment in several worlds, versions or settings, say how far the first is from\n" +

@@ -14,7 +14,7 @@ import (
 func newTestbedLabCommand(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
-		Short: "Run a real control plane, with nodes and pods that are pretended, on this machine",
+		Short: "Run a real control plane with simulated nodes and pods on this machine",
 		Long: "Run a small real world on this machine: etcd, kube-apiserver, kube-controller-manager with the real\n" +
 			"HorizontalPodAutoscaler, and kube-scheduler; nodes and pods by KWOK; Prometheus; an emulated Proxmox VE whose machines\n" +
 			"become nodes; and requests that pods serve as if they ran. All on loopback, without root and without containers. The programs are built from the checkout by Go when they are first needed.",
@@ -74,7 +74,7 @@ func labFault(err error) error {
 func newLabToolsCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "tools",
-		Short: "Build the programs that labs are made of, and say where they are",
+		Short: "Build the programs that a lab runs, and print their paths",
 		Long: "Build the programs that labs are made of, each once on this machine, and say where they are. A k6 on PATH that runs\n" +
 			"the scripts is taken in place of one that is built; " + lab.K6Variable + " names another, or is " + lab.BuildK6 + " to have it built.",
 		Args: cli.NoArguments,

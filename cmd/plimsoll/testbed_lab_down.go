@@ -19,7 +19,7 @@ func newLabDownCommand(env *cli.Env) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "down",
-		Short: "Stop a lab, and say what was stopped",
+		Short: "Stop a lab",
 		Args:  cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			data, err := which.folder()

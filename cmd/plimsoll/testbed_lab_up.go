@@ -53,7 +53,7 @@ func newLabUpCommand(env *cli.Env) *cobra.Command {
 	var ask labUp
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Start a lab, and say how to reach it",
+		Short: "Start a lab, and print how to reach it",
 		Long: "Start a lab that stays up in the background, and say how to reach it. What is in its folder from before is kept:\n" +
 			"a lab goes on with the objects it had.",
 		Example: "  plimsoll testbed lab up\n" +

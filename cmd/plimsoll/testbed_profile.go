@@ -22,7 +22,7 @@ func newTestbedProfileCommand(env *cli.Env) *cobra.Command {
 	var ask testbedProfile
 	cmd := &cobra.Command{
 		Use:   "profile NAME|FILE",
-		Short: "Measure what pods serve together, and print the profile for policy Predictive",
+		Short: "Measure how much load pods serve, and print the profile for policy Predictive",
 		Long: "Measure what the pods of an experiment's workload serve together, in the simulated world: for 1, 2, 3 pods\n" +
 			"and so on, the highest load that still keeps the workload's objective, of requests that come whatever\n" +
 			"becomes of the ones before. A line and a parabola are fitted to what was measured.",

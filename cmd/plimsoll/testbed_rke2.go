@@ -20,7 +20,7 @@ import (
 func newTestbedRKE2Command(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rke2",
-		Short: "Build a cluster of RKE2 on a Proxmox VE of your own, run experiments there, and take it down again",
+		Short: "Build an RKE2 cluster on your own Proxmox VE, run experiments on it, and remove it",
 		Long: "Build a cluster of RKE2 for experiments on a Proxmox VE of your own: a control plane, a machine that is to send\n" +
 			"the load, and workers. All of it has the site's owner in its marks and is in a resource pool of its own, and all\n" +
 			"of it is removed again. Whatever ends up or down on its way: run it again, and it goes on.",
@@ -45,7 +45,7 @@ func newRKE2UpCommand(env *cli.Env) *cobra.Command {
 	var ask testbedRKE2
 	cmd := &cobra.Command{
 		Use:   "up --config FILE",
-		Short: "Build the test bed, or what is missing of it",
+		Short: "Build the test bed, or its missing parts",
 		Long: "Build the test bed, or what is missing of it. First everything that it rests on is looked at; what is wrong is told\n" +
 			"by the field of the site's file, with what mends it, before anything is made. Each step looks at what there is\n" +
 			"before it acts. The folder that the state is kept in holds the cluster's secrets and its kubeconfig.\n\n" +

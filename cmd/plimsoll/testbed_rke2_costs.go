@@ -34,7 +34,7 @@ func newRKE2CostsCommand(env *cli.Env) *cobra.Command {
 	var ask costsBeside
 	cmd := &cobra.Command{
 		Use:   "costs --config FILE --from TIME",
-		Short: "Hold what OpenCost says that nodes cost beside what Plimsoll says",
+		Short: "Compare OpenCost's node costs with Plimsoll's",
 		Long: "Hold what OpenCost says that nodes cost beside what Plimsoll says, for a time such as that of a run. Ours is added up\n" +
 			"from Plimsoll's series in Prometheus, theirs is asked of OpenCost's API at addons.openCost.url. Nodes that only one of\n" +
 			"the two has a price for, such as the control plane, are listed and in no total. Only reads.",

@@ -31,7 +31,7 @@ func Run(ctx context.Context, env *Env, verbs ...func(*Env) *cobra.Command) int 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "plimsoll",
-		Short:         "Decide pods and virtual machines in one plan, at the lowest price",
+		Short:         "Plan pods and virtual machines together, at the lowest price",
 		SilenceErrors: true, // Run reports them, with hints
 		SilenceUsage:  true,
 	}
@@ -72,7 +72,7 @@ func strayVerb(cmd *cobra.Command) string {
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [verb]...",
-		Short: "Explain a verb",
+		Short: "Help about any command",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			verb, rest, err := cmd.Root().Find(args)
 			switch {
