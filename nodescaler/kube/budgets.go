@@ -89,11 +89,9 @@ func required(s labels.Selector) (key, value string, asks bool) {
 	requirements, _ := s.Requirements()
 	for i := range requirements {
 		r := &requirements[i]
-		switch r.Operator() {
-		case selection.Equals, selection.DoubleEquals, selection.In:
-			if values := r.ValuesUnsorted(); len(values) == 1 {
-				return r.Key(), values[0], true
-			}
+		op := r.Operator()
+		if values := r.ValuesUnsorted(); len(values) == 1 && (op == selection.In || op == selection.Equals || op == selection.DoubleEquals) {
+			return r.Key(), values[0], true
 		}
 	}
 	return "", "", false

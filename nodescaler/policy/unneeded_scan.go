@@ -11,20 +11,20 @@ import (
 type scan struct {
 	*draft
 	*unneeded
-	now     time.Time
-	first   bool // the policy has just started, and only looks and orders
-	places  *places
-	coming  []*nodescaler.Machine               // expected to become nodes
-	busy    int                                 // nodes and machines on their way out
-	drain   int                                 // of those, nodes with pods to move
+	now    time.Time
+	first  bool // the policy has just started, and only looks and orders
+	places *places
+	coming []*nodescaler.Machine // expected to become nodes
+	busy   int                   // nodes and machines on their way out
+	drain  int                   // of those, nodes with pods to move
 	// spares make way for a machine: its money is not to be spent on others
 	cleared bool
-	worths  map[string]worth                    // of spares, by pool
-	more    []dueMachine                        // that the plan adds
+	worths  map[string]worth // of spares, by pool
+	more    []dueMachine     // that the plan adds
 	// what machines that are not there yet were planned to carry
-	filled  map[string]nodescaler.Used
+	filled map[string]nodescaler.Used
 	// pods that preferences are about, once there are preferences
-	marked  map[string]map[*nodescaler.Node]int
+	marked map[string]map[*nodescaler.Node]int
 }
 
 func newScan(u *unneeded, x *nodescaler.Index, first bool) *scan {

@@ -7,9 +7,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -72,7 +72,7 @@ func hear(said any) {
 }
 
 func listen(v reflect.Value) {
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the others hold no codes
 	case reflect.Pointer, reflect.Interface:
 		if _, seen := v.Interface().(*nodescaler.Snapshot); !seen && !v.IsNil() {
 			listen(v.Elem())
@@ -86,23 +86,27 @@ func listen(v reflect.Value) {
 			listen(i.Value())
 		}
 	case reflect.Struct:
-		switch said := v.Interface().(type) {
-		case podscaler.Reason:
-			heard.codes[said.Code]++
-		case kube.Event:
-			heard.codes[said.Reason]++
-		case metav1.Condition:
-			heard.codes[said.Type]++
-			heard.codes[said.Reason]++
-		default:
-			for i := range v.NumField() {
-				if f := v.Type().Field(i); f.IsExported() && (f.Type.Kind() != reflect.String || f.Name != "Text") {
-					if f.Name == "Kind" || f.Name == "Code" {
-						heard.codes[v.Field(i).String()]++
-						continue
-					}
-					listen(v.Field(i))
-				}
+		listenToFields(v)
+	}
+}
+
+func listenToFields(v reflect.Value) {
+	switch said := v.Interface().(type) {
+	case podscaler.Reason:
+		heard.codes[said.Code]++
+	case kube.Event:
+		heard.codes[said.Reason]++
+	case metav1.Condition:
+		heard.codes[said.Type]++
+		heard.codes[said.Reason]++
+	default:
+		for i := range v.NumField() {
+			switch f := v.Type().Field(i); {
+			case !f.IsExported():
+			case f.Name == "Kind" || f.Name == "Code":
+				heard.codes[v.Field(i).String()]++
+			default:
+				listen(v.Field(i))
 			}
 		}
 	}
@@ -113,26 +117,37 @@ var camel = regexp.MustCompile(`^[A-Z][a-z]+[A-Za-z]*$`)
 // declared are the codes that a package declares, with the constants' names.
 func declared(dir string) (map[string]string, error) {
 	all := map[string]string{}
-	packages, err := parser.ParseDir(token.NewFileSet(), "../../../../"+dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, 0)
-	for _, p := range packages {
-		for _, f := range p.Files {
-			ast.Inspect(f, func(n ast.Node) bool {
-				s, is := n.(*ast.ValueSpec)
-				if !is || s.Type != nil {
-					return true
-				}
+	files, err := filepath.Glob("../../../../" + dir + "/*.go")
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, is := n.(*ast.ValueSpec); is && s.Type == nil {
 				for i, x := range s.Values {
-					if lit, is := x.(*ast.BasicLit); is && lit.Kind == token.STRING {
-						if text, err := strconv.Unquote(lit.Value); err == nil && camel.MatchString(text) && coded.MatchString(s.Names[i].Name) {
-							all[text] = dir + "." + s.Names[i].Name
-						}
+					if code := literal(x); camel.MatchString(code) && coded.MatchString(s.Names[i].Name) {
+						all[code] = dir + "." + s.Names[i].Name
 					}
 				}
-				return true
-			})
-		}
+			}
+			return true
+		})
 	}
 	return all, err
+}
+
+// literal is the text of a literal string, or none.
+func literal(x ast.Expr) string {
+	lit, is := x.(*ast.BasicLit)
+	if !is || lit.Kind != token.STRING {
+		return ""
+	}
+	text, _ := strconv.Unquote(lit.Value)
+	return text
 }
 
 // coded are the names of constants that are codes. Those of nodescaler's reasons have no prefix.
