@@ -3,11 +3,13 @@ package kubesim
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -69,7 +71,11 @@ func (c *Client) Calls() []Call {
 	return c.calls[:len(c.calls):len(c.calls)]
 }
 
-var errLost = errors.New("read: connection reset by peer")
+// What a network answers. Clients distinguish these errors.
+var (
+	errLost    = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+	errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+)
 
 // RoundTrip answers a request.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -90,7 +96,7 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case l.refused:
-		return nil, errors.New("dial: connection refused")
+		return nil, errRefused
 	case l.hangs:
 		return nil, hang(r.Context(), l.changed)
 	case l.answer != nil:

@@ -56,8 +56,8 @@ type Change struct {
 	is, was *object
 }
 
-// Object returns a copy of the object after the change; of one that went, its last state.
-func (c *Change) Object() map[string]any { return runtime.DeepCopyJSON(c.is.raw) }
+// Object returns the object after the change, only to be read; of one that went, its last state.
+func (c *Change) Object() map[string]any { return c.is.raw }
 
 // New makes a server with these kinds besides Kubernetes' own.
 func New(seed uint64, more ...Kind) *Server {
@@ -83,7 +83,9 @@ func (s *Server) put(t *table, key string, raw map[string]any) *object {
 	raw["apiVersion"], raw["kind"] = t.apiVersion(), t.Name
 	if was == nil {
 		s.made++
-		m["uid"] = fmt.Sprintf("%08x-0000-4000-8000-%012x", s.seed, s.made)
+		if m["uid"] == nil {
+			m["uid"] = fmt.Sprintf("%08x-0000-4000-8000-%012x", s.seed, s.made)
+		}
 		m["creationTimestamp"] = time.Now().UTC().Format(time.RFC3339)
 		m["generation"] = int64(1)
 	} else {
@@ -252,12 +254,12 @@ func (s *Server) Remove(kind, key string) {
 	s.erase(s.tables[kind], key)
 }
 
-// Get returns a copy of an object, or nil.
+// Get returns an object, only to be read, or nil.
 func (s *Server) Get(kind, key string) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if is := s.tables[kind].objects[key]; is != nil {
-		return runtime.DeepCopyJSON(is.raw)
+		return is.raw
 	}
 	return nil
 }

@@ -51,6 +51,10 @@ func (s *Server) watch(ctx context.Context, c *Client, q *request) (*stream, ans
 	if starts && s.nostart {
 		return nil, failed(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
 	}
+	version, _ := strconv.ParseInt(q.get("resourceVersion"), 10, 64)
+	if starts && version > s.version {
+		return nil, tooLarge(version, s.version)
+	}
 	now := time.Now()
 	w := &stream{
 		server: s, client: c, table: q.table, filter: f, asked: q, ctx: ctx, marks: q.get("allowWatchBookmarks") == "true",
@@ -59,7 +63,6 @@ func (s *Server) watch(ctx context.Context, c *Client, q *request) (*stream, ans
 	if seconds, _ := strconv.Atoi(q.get("timeoutSeconds")); seconds > 0 {
 		w.ends = now.Add(time.Duration(seconds) * time.Second)
 	}
-	version, _ := strconv.ParseInt(q.get("resourceVersion"), 10, 64)
 	switch {
 	case starts:
 		w.begin()

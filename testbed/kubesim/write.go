@@ -53,6 +53,7 @@ func (s *Server) create(q *request) answer {
 	if q.namespace != "" {
 		m["namespace"] = q.namespace
 	}
+	delete(m, "uid")
 	own(raw, nil, q.get("fieldManager"), "")
 	return answer{code: http.StatusCreated, body: s.put(q.table, q.key(), raw).text}
 }

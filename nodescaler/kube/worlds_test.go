@@ -1,0 +1,41 @@
+package kube
+
+import (
+	"flag"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+var (
+	worldsFrom = flag.Uint64("worlds.from", 1, "the first seed of the worlds")
+	worldsMany = flag.Int("worlds.n", 10, "how many worlds there are")
+)
+
+// quiet has Kubernetes' libraries log nothing.
+var quiet = sync.OnceFunc(func() { LogTo(slog.New(slog.DiscardHandler)) })
+
+// TestWorlds has many worlds pass. Of one that goes wrong it prints what happened, with as few
+// events as still go wrong.
+func TestWorlds(t *testing.T) {
+	quiet()
+	did := map[string]int{}
+	for i := range *worldsMany {
+		seed := *worldsFrom + uint64(i)
+		events := eventsOfWorld(seed)
+		w := live(t, seed, events)
+		for what, n := range w.did {
+			did[what] += n
+		}
+		if w.isWrong() {
+			events, w = shrinkWorld(t, seed, events, w)
+			t.Errorf("seed %d: %s\nevents: %v\n%s", seed, strings.Join(w.wrong, "\n"), events, strings.Join(w.log, "\n"))
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(did)) {
+		t.Logf("%8d %s", did[what], what)
+	}
+}
