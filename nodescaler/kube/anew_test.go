@@ -39,8 +39,11 @@ func TestWatchThatWasInterruptedForLongBeginsWithAList(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if response.Body.Close(); response.StatusCode != want {
+					if response.StatusCode != want {
 						t.Errorf("%d, want %d", response.StatusCode, want)
+					}
+					if err := response.Body.Close(); err != nil {
+						t.Error(err)
 					}
 				}
 			})

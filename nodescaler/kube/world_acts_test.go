@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -37,6 +41,10 @@ type act struct {
 	shows func(raw map[string]any) bool
 	// trusts is how long it takes for granted that it still shows.
 	trusts time.Duration
+	// uid is of the object that is meant, and replicas those that it had when it was observed; both
+	// may be unknown.
+	uid      types.UID
+	replicas *int
 }
 
 func (p *process) step(ctx context.Context) {
@@ -55,11 +63,38 @@ func (p *process) does(ctx context.Context, a act) {
 	began := time.Now()
 	err := a.do(ctx)
 	p.count(a.what, result(err))
+	p.judge(a, began, err)
 	if err != nil {
 		return
 	}
 	if p.acted = time.Now(); !p.world.was(a, began.Add(-a.trusts)) {
 		p.fault("%s: %s %s succeeded, and does not show", p.name, a.what, a.key)
+	}
+}
+
+// judge checks what an act did to the objects, whatever came of it.
+func (p *process) judge(a act, began time.Time, err error) {
+	refused := false
+	for _, call := range slices.Backward(p.client.Calls()) {
+		if call.Done.Before(began) {
+			break
+		}
+		if call.Kind != a.kind || call.Key != a.key {
+			continue
+		}
+		refused = refused || call.Code == http.StatusTooManyRequests
+		if call.Code >= http.StatusBadRequest || call.Was == nil {
+			continue
+		}
+		if uid := metadata(call.Was)["uid"]; a.uid != "" && uid != string(a.uid) {
+			p.fault("%s: %s %s was done to %v, and %s was meant", p.name, a.what, a.key, uid, a.uid)
+		}
+		if is := spec(call.Was)["replicas"]; a.replicas != nil && is != int64(*a.replicas) {
+			p.fault("%s: %s %s was done to %v replicas, and %d were observed", p.name, a.what, a.key, is, *a.replicas)
+		}
+	}
+	if errors.Is(err, loop.ErrBudget) && !refused {
+		p.fault("%s: %s %s: no budget refused it: %v", p.name, a.what, a.key, err)
 	}
 }
 
@@ -104,9 +139,9 @@ func (p *process) draw(state *loop.ClusterState) act {
 	c, app := p.cluster, fmt.Sprintf("web%d", p.rng.IntN(len(services)))
 	switch p.rng.IntN(8) {
 	case 0:
-		n := p.rng.IntN(7)
+		n, seen := p.rng.IntN(7), state.Replicas["shop/"+app]
 		return act{
-			what: "scale", kind: "deployments.apps", key: "shop/" + app, do: func(ctx context.Context) error { return c.SetReplicas(ctx, "shop/"+app, n) },
+			what: "scale", kind: "deployments.apps", key: "shop/" + app, replicas: &seen, do: func(ctx context.Context) error { return c.SetReplicas(ctx, "shop/"+app, n) },
 			shows: func(raw map[string]any) bool { return spec(raw)["replicas"] == int64(n) },
 		}
 	case 1, 2:
@@ -147,13 +182,13 @@ func (p *process) drawNode(state *loop.ClusterState) act {
 	uid := c.observed.Load().nodes[n.Name]
 	if p.rng.IntN(10) == 0 && len(state.Nodes) > 3 {
 		return act{
-			what: "remove node", kind: "nodes", key: n.Name, do: func(ctx context.Context) error { return c.RemoveNode(ctx, n.Name) },
+			what: "remove node", kind: "nodes", key: n.Name, uid: uid, do: func(ctx context.Context) error { return c.RemoveNode(ctx, n.Name) },
 			shows: func(raw map[string]any) bool { return metadata(raw)["uid"] != string(uid) },
 		}
 	}
 	to := p.rng.IntN(3) == 0
 	return act{
-		what: fmt.Sprintf("drain %v", to), kind: "nodes", key: n.Name, do: func(ctx context.Context) error { return c.SetDraining(ctx, n.Name, to) },
+		what: fmt.Sprintf("drain %v", to), kind: "nodes", key: n.Name, uid: uid, do: func(ctx context.Context) error { return c.SetDraining(ctx, n.Name, to) },
 		shows: func(raw map[string]any) bool {
 			all, _ := metadata(raw)["annotations"].(map[string]any)
 			return (all[annotationDraining] != nil) == to && (!to || spec(raw)["unschedulable"] == true)
@@ -175,7 +210,7 @@ func (p *process) drawPod(state *loop.ClusterState) act {
 	case 0:
 		may := c.unmarked.tries("shop", time.Now()) // else it knows that it lacks the right
 		return act{
-			what: "choose", kind: "pods", key: is.Name, trusts: time.Since(p.oldest(time.Now())), do: func(ctx context.Context) error { return c.Choose(ctx, is.Workload, []string{is.Name}) },
+			what: "choose", kind: "pods", key: is.Name, uid: seen.UID, trusts: time.Since(p.oldest(time.Now())), do: func(ctx context.Context) error { return c.Choose(ctx, is.Workload, []string{is.Name}) },
 			shows: func(raw map[string]any) bool {
 				all, _ := metadata(raw)["annotations"].(map[string]any)
 				return !may || another(raw) || leaves(raw) || all["controller.kubernetes.io/pod-deletion-cost"] == deletionCost
@@ -185,12 +220,12 @@ func (p *process) drawPod(state *loop.ClusterState) act {
 		cpu := pricing.MilliCPU(100 + p.rng.IntN(100))
 		change := []rightsize.Change{{Container: "c", Requests: pricing.Resources{CPU: cpu}}}
 		return act{
-			what: "resize", kind: "pods", key: is.Name, do: func(ctx context.Context) error { return c.Resize(ctx, is.Workload, is.Name, change) },
+			what: "resize", kind: "pods", key: is.Name, uid: seen.UID, do: func(ctx context.Context) error { return c.Resize(ctx, is.Workload, is.Name, change) },
 			shows: func(raw map[string]any) bool { return fmt.Sprint(spec(raw)["containers"]) != "" && hasCPU(raw, cpu) },
 		}
 	}
 	return act{
-		what: "evict", kind: "pods", key: is.Name, do: func(ctx context.Context) error { return c.Evict(ctx, is.Name) },
+		what: "evict", kind: "pods", key: is.Name, uid: seen.UID, do: func(ctx context.Context) error { return c.Evict(ctx, is.Name) },
 		shows: func(raw map[string]any) bool { return another(raw) || leaves(raw) },
 	}
 }

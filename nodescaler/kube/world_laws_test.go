@@ -92,8 +92,9 @@ func (w *world) compare(p *process, after time.Time) {
 		if k.foreign {
 			continue
 		}
+		copied := p.cluster.copied(i) // before the history: what comes meanwhile is in both
 		w.looks[i].follow(w.server.History(k.id()))
-		if what := w.looks[i].differs(p.cluster.copied(i), after); what != "" {
+		if what := w.looks[i].differs(copied, after); what != "" {
 			w.fault("%s has old %s: %s", p.name, k.resource, what)
 			return
 		}

@@ -12,7 +12,8 @@ import (
 
 var (
 	worldsFrom = flag.Uint64("worlds.from", 1, "the first seed of the worlds")
-	worldsMany = flag.Int("worlds.n", 10, "how many worlds there are")
+	worldsMany = flag.Int("worlds.n", 8, "how many worlds there are")
+	worldsOnce = flag.Bool("worlds.once", false, "end at the first world that goes wrong, as it is")
 )
 
 // quiet has Kubernetes' libraries log nothing.
@@ -30,7 +31,9 @@ func TestWorlds(t *testing.T) {
 		for what, n := range w.did {
 			did[what] += n
 		}
-		if w.isWrong() {
+		if w.isWrong() && *worldsOnce {
+			t.Fatalf("seed %d: %s", seed, strings.Join(w.wrong, "\n"))
+		} else if w.isWrong() {
 			events, w = shrinkWorld(t, seed, events, w)
 			t.Errorf("seed %d: %s\nevents: %v\n%s", seed, strings.Join(w.wrong, "\n"), events, strings.Join(w.log, "\n"))
 		}

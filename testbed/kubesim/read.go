@@ -119,7 +119,7 @@ func (s *Server) get(q *request) answer {
 		return notFound(q)
 	}
 	if q.sub == "scale" {
-		return answered(http.StatusOK, scaleOf(q.table, is))
+		return answered(http.StatusOK, scaleOf(is))
 	}
 	return answer{code: http.StatusOK, body: q.shown(is)}
 }

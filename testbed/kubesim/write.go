@@ -114,7 +114,7 @@ func (s *Server) replace(q *request, is *object, raw map[string]any) answer {
 	own(next, is.raw, q.get("fieldManager"), q.sub)
 	o := s.settle(q.table, q.key(), next)
 	if q.sub == "scale" {
-		return answered(http.StatusOK, scaleOf(q.table, o))
+		return answered(http.StatusOK, scaleOf(o))
 	}
 	return answer{code: http.StatusOK, body: o.text}
 }
@@ -155,7 +155,7 @@ func specOf(raw map[string]any) map[string]any {
 }
 
 // scaleOf is an object's scale.
-func scaleOf(t *table, o *object) map[string]any {
+func scaleOf(o *object) map[string]any {
 	m, spec := metaOf(o.raw), specOf(runtime.DeepCopyJSON(o.raw))
 	replicas := int64(1)
 	if n, ok := spec["replicas"]; ok {
@@ -220,7 +220,7 @@ func (s *Server) patch(q *request) answer {
 	}
 	raw := runtime.DeepCopyJSON(is.raw)
 	if q.sub == "scale" {
-		raw = scaleOf(q.table, is)
+		raw = scaleOf(is)
 	}
 	switch {
 	case q.patch == mergePatch:
