@@ -164,7 +164,9 @@ func (w *world) pass(events []worldEvent) {
 		time.Sleep(100 * time.Millisecond)
 		w.oneLeads()
 		if tick%10 == 0 && time.Since(w.began) < worldEnds {
-			w.town.pass()
+			if err := w.town.pass(); err != nil {
+				w.fault("the town: %v", err)
+			}
 		}
 		if tick%30 == 0 {
 			w.upToDate()
