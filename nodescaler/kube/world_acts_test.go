@@ -48,7 +48,7 @@ type act struct {
 }
 
 func (p *process) step(ctx context.Context) {
-	state, err := p.cluster.Observe(ctx)
+	state, err := p.port().Observe(ctx)
 	if p.count("observe", err == nil); err != nil {
 		return
 	}
@@ -72,7 +72,7 @@ func (p *process) does(ctx context.Context, a act) {
 	}
 }
 
-// judge checks what an act did to the objects, whatever came of it.
+// judge checks what an act did to the objects, also where it failed.
 func (p *process) judge(a act, began time.Time, err error) {
 	refused := false
 	for _, call := range slices.Backward(p.client.Calls()) {
@@ -136,7 +136,7 @@ func (w *world) was(a act, began time.Time) bool {
 
 // draw draws one write, and the zero value where there is nothing to write to.
 func (p *process) draw(state *loop.ClusterState) act {
-	c, app := p.cluster, fmt.Sprintf("web%d", p.rng.IntN(len(services)))
+	c, app := p.port(), fmt.Sprintf("web%d", p.rng.IntN(len(services)))
 	switch p.rng.IntN(8) {
 	case 0:
 		n, seen := p.rng.IntN(7), state.Replicas["shop/"+app]
@@ -178,7 +178,7 @@ func (p *process) drawNode(state *loop.ClusterState) act {
 	if len(state.Nodes) == 0 {
 		return act{}
 	}
-	c, n := p.cluster, state.Nodes[p.rng.IntN(len(state.Nodes))]
+	c, n := p.port(), state.Nodes[p.rng.IntN(len(state.Nodes))]
 	uid := c.observed.Load().nodes[n.Name]
 	if p.rng.IntN(10) == 0 && len(state.Nodes) > 3 {
 		return act{
@@ -200,7 +200,7 @@ func (p *process) drawPod(state *loop.ClusterState) act {
 	if len(state.Pods) == 0 {
 		return act{}
 	}
-	c, is := p.cluster, state.Pods[p.rng.IntN(len(state.Pods))]
+	c, is := p.port(), state.Pods[p.rng.IntN(len(state.Pods))]
 	seen, ok := c.observed.Load().pod(is.Name)
 	if !ok {
 		return act{}

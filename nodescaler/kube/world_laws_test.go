@@ -92,7 +92,7 @@ func (w *world) compare(p *process, after time.Time) {
 		if k.foreign {
 			continue
 		}
-		copied := p.cluster.copied(i) // before the history: what comes meanwhile is in both
+		copied := p.port().copied(i) // before the history: what comes meanwhile is in both
 		w.looks[i].follow(w.server.History(k.id()))
 		if what := w.looks[i].differs(copied, after); what != "" {
 			w.fault("%s has old %s: %s", p.name, k.resource, what)
@@ -117,7 +117,7 @@ func (w *world) upToDate() {
 		return
 	}
 	for _, p := range w.procs {
-		fresh := p.cluster.Fresh() == nil
+		fresh := p.port().Fresh() == nil
 		if p.count("fresh", fresh); fresh {
 			w.compare(p, after)
 		}
@@ -134,7 +134,7 @@ func (w *world) count(what string, how any) {
 func (w *world) oneLeads() {
 	lead := 0
 	for _, p := range w.procs {
-		if p.cluster.Leading() {
+		if p.port().Leading() {
 			lead++
 		}
 	}
@@ -154,11 +154,11 @@ func (p *process) sends(call kubesim.Call) {
 		p.fault("%s deletes %s %s", p.name, call.Kind, call.Key)
 	}
 	// A renewal that ran out at this very moment is one still.
-	if time.Now().After(p.cluster.lead.until()) {
+	if time.Now().After(p.port().lead.until()) {
 		p.fault("%s does not lead, and sends %s %s %s", p.name, call.Method, call.Kind, call.Key)
 	}
 	for _, o := range p.procs {
-		if o != p && o.cluster.Leading() {
+		if c := o.port(); o != p && c != nil && c.Leading() {
 			p.fault("%s sends %s %s %s while %s leads", p.name, call.Method, call.Kind, call.Key, o.name)
 		}
 	}
@@ -168,10 +168,10 @@ func (p *process) sends(call kubesim.Call) {
 func (w *world) recovered() {
 	lead := 0
 	for _, p := range w.procs {
-		if err := p.cluster.Fresh(); err != nil {
+		if err := p.port().Fresh(); err != nil {
 			w.fault("%s after the last fault, %s: %v", recovery, p.name, err)
 		}
-		if p.cluster.Leading() {
+		if p.port().Leading() {
 			lead++
 		}
 	}
@@ -186,7 +186,7 @@ func (w *world) inOrder() {
 	acted := time.Time{}
 	for _, p := range w.procs {
 		w.compare(p, time.Now().Add(-2*time.Second))
-		state, err := p.cluster.Observe(w.context())
+		state, err := p.port().Observe(w.context())
 		if err != nil {
 			w.fault("at the end %s: %v", p.name, err)
 			continue

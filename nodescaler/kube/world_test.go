@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,7 +53,7 @@ type process struct {
 	client  *kubesim.Client
 	faults  map[string]kubesim.Faults // by the kind of what happened
 	rng     *rand.Rand
-	cluster *Cluster
+	cluster atomic.Pointer[Cluster] // another one after a restart
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	acted   time.Time // when it last wrote something with success
@@ -87,8 +88,8 @@ func newWorld(seed uint64) (*world, error) {
 }
 
 // start begins a process, which knows nothing of those before.
-func (p *process) start() (err error) {
-	p.cluster, err = New(Config{
+func (p *process) start() error {
+	c, err := New(Config{
 		REST: p.client.Config(), Mode: Active, Namespace: "plimsoll", Lease: "plimsoll",
 		HandOff: HandOff{By: ByPlaceholders, PriorityClass: "placeholder", Image: "pause"},
 	})
@@ -98,7 +99,7 @@ func (p *process) start() (err error) {
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancel(context.Background())
 	p.ended = make(chan struct{})
-	c := p.cluster
+	p.cluster.Store(c)
 	go func() {
 		defer close(p.ended)
 		var parts sync.WaitGroup
@@ -117,6 +118,8 @@ func (p *process) start() (err error) {
 	}()
 	return nil
 }
+
+func (p *process) port() *Cluster { return p.cluster.Load() }
 
 // stop ends a process, which gives the lead back if the API server lets it.
 func (p *process) stop() {

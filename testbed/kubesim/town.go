@@ -63,7 +63,7 @@ func (t *Town) kubelets() {
 	}
 }
 
-// schedule gives a pod a node, or says that there is none for it.
+// schedule gives a pod a node, or says that it has no place.
 func (t *Town) schedule(key string, open []string, free map[string]int) {
 	for range open {
 		if node := open[t.rng.IntN(len(open))]; free[node] > 0 {
@@ -78,7 +78,10 @@ func (t *Town) schedule(key string, open []string, free map[string]int) {
 }
 
 func conditions(phase, kind, is, why string) map[string]any {
-	return map[string]any{"phase": phase, "conditions": []any{map[string]any{"type": kind, "status": is, "reason": why}}}
+	now := time.Now().UTC().Format(time.RFC3339)
+	return map[string]any{
+		"phase": phase, "startTime": now, "conditions": []any{map[string]any{"type": kind, "status": is, "reason": why, "lastTransitionTime": now}},
+	}
 }
 
 func at(raw map[string]any, key string) map[string]any {
@@ -112,6 +115,9 @@ func (t *Town) Staying(namespace any, selector any) (stay []string, ready int) {
 // control makes as many pods of a Deployment as it asks for.
 func (t *Town) control(key string) error {
 	d := t.Get("deployments.apps", key)
+	if d == nil { // a client deleted it just now
+		return nil
+	}
 	m, spec := at(d, "metadata"), at(d, "spec")
 	replicas := int64(1)
 	if n, ok := spec["replicas"]; ok {
