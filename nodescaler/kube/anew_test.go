@@ -88,6 +88,8 @@ func TestNodesThatARestoreTookAreNotSeenAnyMore(t *testing.T) {
 		s.Restore(backup, false)
 		client.Fail(kubesim.Faults{})
 		time.Sleep(30 * time.Second)
+		client.Freeze()
+		synctest.Wait()
 		if all, err := c.Nodes(ctx); err != nil || len(all) != 2 {
 			t.Errorf("%d nodes, %v, want 2", len(all), err)
 		}

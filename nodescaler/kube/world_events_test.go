@@ -76,6 +76,7 @@ var incidents = map[string]func(*world, *rand.Rand){
 		p := w.someProcess(r.Uint64())
 		p.stop()
 		time.Sleep(time.Duration(r.IntN(40)) * time.Second)
+		p.meets("freeze", kubesim.Faults{}) // it has the others still
 		if err := p.start(); err != nil {
 			w.fault("%s does not start again: %v", p.name, err)
 		}

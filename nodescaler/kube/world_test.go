@@ -123,6 +123,8 @@ func (p *process) port() *Cluster { return p.cluster.Load() }
 
 // stop ends a process, which gives the lead back if the API server lets it.
 func (p *process) stop() {
+	p.client.Freeze()
+	synctest.Wait()
 	p.cancel()
 	<-p.ended
 }

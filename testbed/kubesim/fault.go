@@ -81,6 +81,15 @@ func (c *Client) Fail(f Faults) {
 	s.announce()
 }
 
+// Freeze has the client's watches bring nothing more, until Fail is called. Wait until all is idle
+// before a process is stopped in a bubble: controller-runtime would wait for ever with an event that
+// came while its informer ended.
+func (c *Client) Freeze() {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.faults.Mute = true
+}
+
 // Break ends the client's watches in mid-air.
 func (c *Client) Break() {
 	c.server.mu.Lock()
