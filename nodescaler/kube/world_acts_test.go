@@ -208,12 +208,12 @@ func (p *process) drawPod(state *loop.ClusterState) act {
 	another := func(raw map[string]any) bool { return metadata(raw)["uid"] != string(seen.UID) }
 	switch p.rng.IntN(4) {
 	case 0:
-		may := c.unmarked.tries("shop", time.Now()) // else it knows that it lacks the right
 		return act{
 			what: "choose", kind: "pods", key: is.Name, uid: seen.UID, trusts: time.Since(p.oldest(time.Now())), do: func(ctx context.Context) error { return c.Choose(ctx, is.Workload, []string{is.Name}) },
 			shows: func(raw map[string]any) bool {
 				all, _ := metadata(raw)["annotations"].(map[string]any)
-				return !may || another(raw) || leaves(raw) || all["controller.kubernetes.io/pod-deletion-cost"] == deletionCost
+				lacks := !c.unmarked.tries("shop", time.Now()) // the right, which is logged and no error
+				return lacks || another(raw) || leaves(raw) || all["controller.kubernetes.io/pod-deletion-cost"] == deletionCost
 			},
 		}
 	case 1:

@@ -34,7 +34,7 @@ const (
 
 var (
 	pairsFrom = flag.Uint64("pairs.from", 1, "the first seed of the pairs")
-	pairsMany = flag.Int("pairs.n", 4, "how many pairs there are")
+	pairsMany = flag.Int("pairs.n", 3, "how many pairs there are")
 )
 
 type pair struct {
