@@ -12,7 +12,7 @@ import (
 
 var (
 	worldsFrom = flag.Uint64("worlds.from", 1, "the first seed of the worlds")
-	worldsMany = flag.Int("worlds.n", 6, "how many worlds there are")
+	worldsMany = flag.Int("worlds.n", 4, "how many worlds there are")
 	worldsOnce = flag.Bool("worlds.once", false, "end at the first world that goes wrong, as it is")
 )
 
