@@ -212,7 +212,8 @@ func (p *process) drawPod(state *loop.ClusterState) act {
 			what: "choose", kind: "pods", key: is.Name, uid: seen.UID, trusts: time.Since(p.oldest(time.Now())), do: func(ctx context.Context) error { return c.Choose(ctx, is.Workload, []string{is.Name}) },
 			shows: func(raw map[string]any) bool {
 				all, _ := metadata(raw)["annotations"].(map[string]any)
-				lacks := !c.unmarked.tries("shop", time.Now()) // the right, which is logged and no error
+				// That it lacks the right is logged, and no error.
+				lacks := !c.unmarked.tries("shop", time.Now())
 				return lacks || another(raw) || leaves(raw) || all["controller.kubernetes.io/pod-deletion-cost"] == deletionCost
 			},
 		}

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -117,10 +119,24 @@ func (w *world) upToDate() {
 		return
 	}
 	for _, p := range w.procs {
+		p.mayNot()
 		fresh := p.port().Fresh() == nil
 		if p.count("fresh", fresh); fresh {
 			w.compare(p, after)
 		}
+	}
+}
+
+// mayNot has a process that does not lead try to write.
+func (p *process) mayNot() {
+	c := p.port()
+	if c.Leading() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(p.context(), time.Millisecond)
+	defer cancel()
+	if err := c.RemoveNode(ctx, "none"); !errors.Is(err, ErrNotLeader) && !c.Leading() {
+		p.fault("%s does not lead, and removes a node: %v", p.name, err)
 	}
 }
 

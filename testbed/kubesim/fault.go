@@ -82,8 +82,8 @@ func (c *Client) Fail(f Faults) {
 }
 
 // Freeze has the client's watches bring nothing more, until Fail is called. Wait until all is idle
-// before a process is stopped in a bubble: controller-runtime would wait for ever with an event that
-// came while its informer ended.
+// before a process is stopped in a bubble: controller-runtime would wait for ever with an event
+// that came while its informer ended.
 func (c *Client) Freeze() {
 	c.server.mu.Lock()
 	defer c.server.mu.Unlock()
