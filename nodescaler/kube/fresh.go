@@ -45,7 +45,9 @@ type watches struct {
 
 // watched is the watch of one path.
 type watched struct {
-	open   int // two for a moment, when one takes over from another
+	open int // two for a moment, when one takes over from another
+	// ended is when the last one ended; zero while one is open, and once a list was asked for.
+	ended  time.Time
 	opened time.Time
 	heard  time.Time // when bytes last came
 	good   time.Time // when everything was known to have arrived; zero for never
@@ -107,6 +109,7 @@ func (w *watches) opened(path string, listing bool) {
 	now := time.Now()
 	a.update(now, w.settle())
 	a.open++
+	a.ended = time.Time{}
 	a.opened, a.heard, a.listing = now, now, listing
 	if a.synced != nil {
 		a.version, _ = a.synced()
@@ -123,8 +126,11 @@ func (w *watches) closed(path string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := w.at(path)
-	a.update(time.Now(), w.settle())
-	a.open--
+	now := time.Now()
+	a.update(now, w.settle())
+	if a.open--; a.open == 0 {
+		a.ended = now
+	}
 }
 
 // update moves good on to now if everything has arrived.

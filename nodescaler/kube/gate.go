@@ -73,6 +73,9 @@ func (w *watches) guarded(r *http.Request) (*http.Response, error) {
 	if err := w.gate.wait(r.Context()); err != nil {
 		return nil, err
 	}
+	if w.beginsAnew(r) {
+		return gone(r), nil
+	}
 	response, err := w.next.RoundTrip(r)
 	if err != nil && r.Context().Err() == nil || err == nil && response.StatusCode >= http.StatusInternalServerError {
 		w.gate.close()

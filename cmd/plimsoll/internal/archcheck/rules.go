@@ -172,6 +172,7 @@ var rooms = []room{
 	{
 		folder: "nodescaler/kube", floor: adapter,
 		imports: []string{"nodescaler/loop", "api/v1alpha1", "api/printable", "nodescaler", "podscaler", "podscaler/rightsize", "pricing"},
+		tests:   []string{"testbed/kubesim"},
 		why:     "kube translates between Kubernetes and the loop's words and decides nothing",
 	},
 	{
@@ -232,6 +233,10 @@ var rooms = []room{
 	{
 		folder: "testbed/serving", floor: pure,
 		why: "how a pod serves is one law for the simulated world and the lab, so that their figures can be compared, and depends on neither",
+	},
+	{
+		folder: "testbed/kubesim", floor: world,
+		why: "the emulator is written from Kubernetes' own API; if it shared code with our adapter, it would share its mistakes",
 	},
 	{
 		folder: "testbed/replay", floor: pure,
