@@ -119,6 +119,26 @@ func (c counting) Pods(context.Context) (map[string]podscaler.Sample, error) {
 	return map[string]podscaler.Sample{"shop/a": {Known: true, Value: float64(n)}}, nil
 }
 
+// Looks that are first at the same time have it read once.
+func TestUsageIsReadOnceForAllThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		m := newMeter(counting{&asked, time.Second}, slog.New(slog.DiscardHandler))
+		for range 3 {
+			go func() {
+				if got := m.samples(t.Context())["shop/a"].Value; got != 1 {
+					t.Errorf("a look has the %gth reading", got)
+				}
+			}()
+		}
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
 // Once it is read beside the looks, these wait for nothing but the first, and have what is at most
 // some seconds old. Without looks nothing is read.
 func TestUsageIsReadBesideTheLooks(t *testing.T) {

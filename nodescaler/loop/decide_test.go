@@ -79,6 +79,38 @@ func TestWhatAPodPolicySees(t *testing.T) {
 	}
 }
 
+// Machines are planned for the replicas that are no pods yet, or whose pods end.
+func TestWhichReplicasAreToCome(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*house)
+		want   int
+	}{
+		{name: "each is a pod", want: 0},
+		{name: "a pod ends", change: func(h *house) { h.state.Pods[0].Terminating = true }, want: 1},
+		{name: "a pod has ended", change: func(h *house) { h.state.Pods[0].Phase = podscaler.Failed }, want: 1},
+		{name: "a pod waits", change: func(h *house) { h.state.Pods[0].Node, h.state.Pods[0].Phase = "", podscaler.Pending }, want: 0},
+		{name: "a pod is missing", change: func(h *house) { h.state.Pods = h.state.Pods[:1] }, want: 1},
+		{name: "a pod too many", change: func(h *house) { h.state.Pods = append(h.state.Pods, h.pod("web-3", "worker-a")) }, want: 0},
+	} {
+		h, got := newHouse(), 0
+		r := h.runner(keep{}, nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
+			got = 0
+			for _, f := range s.Future {
+				got += f.Count + f.Ahead
+			}
+			return nodescaler.Plan{}
+		}))
+		steps(t, r, 1)
+		if c.change != nil {
+			c.change(h)
+		}
+		if _, err := r.Once(t.Context(), t0.Add(time.Minute)); err != nil || got != c.want {
+			t.Errorf("%s: %d are to come, want %d; %v", c.name, got, c.want, err)
+		}
+	}
+}
+
 // watching is a policy that shows what it sees.
 type watching struct {
 	bidder

@@ -141,7 +141,7 @@ func TestWhatIsHandedOffIsNotPlannedForTwice(t *testing.T) {
 // No replicas are changed where only machines are decided on, for any node policy.
 func TestNodesOnlyTouchesNoWorkload(t *testing.T) {
 	h := newHouse()
-	r := h.runner(nil, emptying{actions(order("x"))})
+	r := h.runner(nil, emptying{Policy: actions(order("x"))})
 	r.Workloads = nil
 	steps(t, r, 1)
 	h.state.Replicas["shop/web"] = 1 // as another autoscaler says
@@ -151,7 +151,10 @@ func TestNodesOnlyTouchesNoWorkload(t *testing.T) {
 	}
 }
 
-// emptying is a node policy that wants whole machines left.
-type emptying struct{ nodescaler.Policy }
+// emptying is a node policy that wants whole machines left, or could.
+type emptying struct {
+	nodescaler.Policy
+	never bool
+}
 
-func (emptying) Empties() bool { return true }
+func (e emptying) Empties() bool { return !e.never }

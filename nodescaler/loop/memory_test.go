@@ -69,16 +69,21 @@ func TestPodsAreMarkedBeforeTheyGo(t *testing.T) {
 		want   int
 		nodes  nodescaler.Policy
 		broken error
-		chosen int // names
+		blind  bool // the machines are not known
+		chosen int  // names
 	}{
-		{name: "fewer", want: 1, nodes: emptying{actions()}, chosen: 2},
-		{name: "more", want: 3, nodes: emptying{actions()}},
+		{name: "fewer", want: 1, nodes: emptying{Policy: actions()}, chosen: 2},
+		{name: "more", want: 3, nodes: emptying{Policy: actions()}},
 		{name: "machines are not emptied", want: 1, nodes: actions()},
-		{name: "it fails", want: 1, nodes: emptying{actions()}, broken: errors.New("forbidden"), chosen: 2},
+		{name: "machines are emptied at no time", want: 1, nodes: emptying{Policy: actions(), never: true}},
+		{name: "the machines are not known", want: 1, nodes: emptying{Policy: actions()}, blind: true},
+		{name: "it fails", want: 1, nodes: emptying{Policy: actions()}, broken: errors.New("forbidden"), chosen: 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &choosy{house: newHouse()}
-			h.broken["choose"] = c.broken
+			if h.broken["choose"] = c.broken; c.blind {
+				h.broken["list"] = errors.New("silent")
+			}
 			r := h.runner(replicas(c.want), c.nodes)
 			r.Cluster = h
 			s := steps(t, r, 2)
