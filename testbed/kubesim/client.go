@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,7 +24,7 @@ type Client struct {
 	server *Server
 	name   string
 	sent   func(Call)
-	ahead  time.Duration
+	ahead  atomic.Int64
 
 	// The server's lock holds these.
 	faults  Faults
@@ -62,7 +63,7 @@ func (c *Client) Config() *rest.Config {
 
 // Ahead sets how far the process' wall clock is ahead of the true time. It shows in the leases that
 // the process reads and writes.
-func (c *Client) Ahead(d time.Duration) { c.ahead = d }
+func (c *Client) Ahead(d time.Duration) { c.ahead.Store(int64(d)) }
 
 // Calls returns the client's writes that were carried out or refused by the server itself.
 func (c *Client) Calls() []Call {

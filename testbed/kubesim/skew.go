@@ -12,15 +12,15 @@ import (
 
 // shiftBody shifts the times that a client writes.
 func (c *Client) shiftBody(q *request) {
-	if c.ahead != 0 && q.table.Resource == "leases" {
-		q.body = shifted(q.body, c.ahead)
+	if ahead := time.Duration(c.ahead.Load()); ahead != 0 && q.table.Resource == "leases" {
+		q.body = shifted(q.body, ahead)
 	}
 }
 
 // shiftAnswer shifts the times that a client reads.
 func (c *Client) shiftAnswer(q *request, a *answer) {
-	if c.ahead != 0 && q.table.Resource == "leases" {
-		a.body = shifted(a.body, -c.ahead)
+	if ahead := time.Duration(c.ahead.Load()); ahead != 0 && q.table.Resource == "leases" {
+		a.body = shifted(a.body, -ahead)
 	}
 }
 
