@@ -30,6 +30,40 @@ var anyDisk = pricing.Amounts{{Name: pricing.EphemeralStorage, N: pricing.Boundl
 // of its own it is Boundless.
 const AttachableVolumes = "attachable-volumes/"
 
+// DeviceClass begins the name of an amount: how many devices of a DeviceClass, whose name follows.
+// Kubernetes has the same name for them as an extended resource.
+const DeviceClass = "deviceclass.resource.kubernetes.io/"
+
+// WithDevices returns the nodes with as many devices of each class as their pools promise, and as
+// their drivers publish. Which of the published ones are of the class is not looked at.
+func WithDevices(nodes []Node, pools []Pool) []Node {
+	promised := map[string]pricing.Amounts{} // by pool
+	for i := range pools {
+		var classes pricing.Amounts
+		for _, x := range pools[i].Extra {
+			if strings.HasPrefix(x.Name, DeviceClass) {
+				classes = append(classes, x)
+			}
+		}
+		if len(classes) > 0 {
+			promised[pools[i].Name] = classes
+		}
+	}
+	if len(promised) == 0 {
+		return nodes
+	}
+	nodes = slices.Clone(nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		for _, x := range promised[n.Pool] {
+			if has := min(x.N, int64(n.Devices)); has > 0 && n.Extra.Of(x.Name) == 0 {
+				n.Extra = n.Extra.Plus(pricing.Amounts{{Name: x.Name, N: has}})
+			}
+		}
+	}
+	return nodes
+}
+
 // Extras is what a new machine of the shape has besides CPU and memory. That is what nodes of the
 // shape were observed to have, or what the pool says, with the part of the disk that pods may use.
 func (p *Pool) Extras(s pricing.Shape) pricing.Amounts {

@@ -128,3 +128,21 @@ func TestPlacesOfReplicasWithDevices(t *testing.T) {
 		t.Errorf("room for %d at most, want 8", n)
 	}
 }
+
+func TestNodesHaveTheDevicesThatTheirPoolPromises(t *testing.T) {
+	const gpu, nic = DeviceClass + "gpu", DeviceClass + "nic"
+	amounts := func(n ...int64) pricing.Amounts {
+		return pricing.AmountsOf(map[string]int64{gpu: n[0], nic: n[1]})
+	}
+	pools := []Pool{{Name: "w", Extra: amounts(2, 1)}, {Name: "plain"}}
+	nodes := []Node{
+		{Name: "whole", Pool: "w", Devices: 3}, {Name: "part", Pool: "w", Devices: 1}, {Name: "none", Pool: "w"},
+		{Name: "plain", Pool: "plain", Devices: 3}, {Name: "other", Devices: 3},
+	}
+	got := WithDevices(nodes, pools)
+	for i, want := range []pricing.Amounts{amounts(2, 1), amounts(1, 1), nil, nil, nil} {
+		if n := got[i]; n.Extra.String() != want.String() || nodes[i].Extra != nil {
+			t.Errorf("%s has %q, want %q, and was given %q", n.Name, n.Extra, want, nodes[i].Extra)
+		}
+	}
+}

@@ -164,8 +164,10 @@ type Node struct {
 	Pool          string
 	Allocatable   pricing.Resources
 	// Extra is what is allocatable besides: devices, huge pages, ephemeral storage.
-	Extra    pricing.Amounts `json:",omitempty"`
-	PodSlots int             // 0 is Kubernetes' 110
+	Extra pricing.Amounts `json:",omitempty"`
+	// Devices is how many devices its ResourceSlices list, of any DeviceClass.
+	Devices  int `json:",omitempty"`
+	PodSlots int // 0 is Kubernetes' 110
 	Labels   map[string]string
 	Taints   []Taint
 	Ready    bool
@@ -202,7 +204,8 @@ type Pod struct {
 	Unhelped string `json:",omitempty"`
 	Created  time.Time
 	Selector map[string]string
-	// Affinity is its required node affinity, or nil, and Volumes that of its volumes.
+	// Affinity is its required node affinity, or nil, and Volumes that of its volumes, and of devices
+	// that it was allocated.
 	Affinity    Affinity   `json:",omitzero"`
 	Volumes     []Affinity `json:",omitempty"`
 	Tolerations []Toleration
@@ -225,10 +228,12 @@ type Pod struct {
 	Pinned string
 }
 
-// Claims is what the claims of a pod ask of its node: what their volumes require, and what it
-// selects, SelectNowhere where no node has what they ask for.
+// Claims is what the claims of a pod ask of its node: what their volumes and devices require, what
+// it selects, SelectNowhere where no node has what they ask for, and how much besides CPU and memory
+// the pod asks for with them.
 type Claims struct {
 	Volumes  []Affinity        `json:",omitempty"`
+	Extra    pricing.Amounts   `json:",omitempty"`
 	Selector map[string]string `json:",omitempty"`
 }
 

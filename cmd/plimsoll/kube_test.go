@@ -35,6 +35,8 @@ var kubePaths = map[string]string{
 	"Node": "/api/v1/nodes", "Pod": "/api/v1/pods", "Namespace": "/api/v1/namespaces", "PersistentVolume": "/api/v1/persistentvolumes",
 	"PersistentVolumeClaim": "/api/v1/persistentvolumeclaims",
 	"StorageClass":          "/apis/storage.k8s.io/v1/storageclasses", "CSINode": "/apis/storage.k8s.io/v1/csinodes",
+	"ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims", "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+	"ResourceSlice":       "/apis/resource.k8s.io/v1/resourceslices",
 	"PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets", "ReplicaSet": "/apis/apps/v1/replicasets",
 	"Deployment": "/apis/apps/v1/deployments", "StatefulSet": "/apis/apps/v1/statefulsets", "DaemonSet": "/apis/apps/v1/daemonsets",
 	"VMPool": "/apis/plimsoll.dev/v1alpha1/vmpools", "PriceBook": "/apis/plimsoll.dev/v1alpha1/pricebooks",

@@ -13,6 +13,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,6 +43,9 @@ const (
 	claims
 	classes
 	attachables
+	deviceClaims
+	deviceTemplates
+	publications
 	owners
 	deployments
 	statefulSets
@@ -76,11 +80,23 @@ var watchedKinds = [numberOfCopies]watchedKind{
 		// Finished pods use no resources and are not pending.
 		fields: fields.ParseSelectorOrDie("status.phase!=Succeeded,status.phase!=Failed"),
 	},
-	namespaces:   {version: "v1", kind: "Namespace", resource: "namespaces", clusterWide: true, object: &metav1.PartialObjectMetadata{}, keep: keepNamespace},
-	volumes:      {version: "v1", kind: "PersistentVolume", resource: "persistentvolumes", clusterWide: true, object: &corev1.PersistentVolume{}, keep: keepVolume},
-	claims:       {version: "v1", kind: "PersistentVolumeClaim", resource: "persistentvolumeclaims", object: &corev1.PersistentVolumeClaim{}, keep: keepClaim},
-	classes:      {group: "storage.k8s.io", version: "v1", kind: "StorageClass", resource: "storageclasses", clusterWide: true, object: &storagev1.StorageClass{}, keep: keepClass},
-	attachables:  {group: "storage.k8s.io", version: "v1", kind: "CSINode", resource: "csinodes", clusterWide: true, object: &storagev1.CSINode{}, keep: keepAttachable},
+	namespaces:  {version: "v1", kind: "Namespace", resource: "namespaces", clusterWide: true, object: &metav1.PartialObjectMetadata{}, keep: keepNamespace},
+	volumes:     {version: "v1", kind: "PersistentVolume", resource: "persistentvolumes", clusterWide: true, object: &corev1.PersistentVolume{}, keep: keepVolume},
+	claims:      {version: "v1", kind: "PersistentVolumeClaim", resource: "persistentvolumeclaims", object: &corev1.PersistentVolumeClaim{}, keep: keepClaim},
+	classes:     {group: "storage.k8s.io", version: "v1", kind: "StorageClass", resource: "storageclasses", clusterWide: true, object: &storagev1.StorageClass{}, keep: keepClass},
+	attachables: {group: "storage.k8s.io", version: "v1", kind: "CSINode", resource: "csinodes", clusterWide: true, object: &storagev1.CSINode{}, keep: keepAttachable},
+	deviceClaims: {
+		group: "resource.k8s.io", version: "v1", kind: "ResourceClaim", resource: "resourceclaims",
+		object: &resourcev1.ResourceClaim{}, keep: keepDeviceClaim, added: true, foreign: true,
+	},
+	deviceTemplates: {
+		group: "resource.k8s.io", version: "v1", kind: "ResourceClaimTemplate", resource: "resourceclaimtemplates",
+		object: &resourcev1.ResourceClaimTemplate{}, keep: keepDeviceClaim, added: true, foreign: true,
+	},
+	publications: {
+		group: "resource.k8s.io", version: "v1", kind: "ResourceSlice", resource: "resourceslices", clusterWide: true,
+		object: &resourcev1.ResourceSlice{}, keep: keepPublished, added: true, foreign: true,
+	},
 	disruptions:  {group: "policy", version: "v1", kind: "PodDisruptionBudget", resource: "poddisruptionbudgets", object: &policyv1.PodDisruptionBudget{}, keep: keepDisruption},
 	owners:       {group: "apps", version: "v1", kind: "ReplicaSet", resource: "replicasets", object: &metav1.PartialObjectMetadata{}, keep: keepOwner},
 	deployments:  {group: "apps", version: "v1", kind: "Deployment", resource: "deployments", object: &appsv1.Deployment{}, keep: keepScaled},

@@ -80,7 +80,8 @@ func (c *Cluster) look(ctx context.Context) loop.ClusterState {
 	for _, n := range all {
 		seen.nodes[n.Name] = n.UID
 	}
-	rests := newStorage(kept[*volume](c, volumes), unsorted[*claim](c, claims), unsorted[*class](c, classes), unsorted[*attachable](c, attachables), seen.pods)
+	claimed := newDevices(unsorted[*deviceClaim](c, deviceClaims), unsorted[*deviceClaim](c, deviceTemplates), unsorted[*published](c, publications), seen.pods)
+	rests := newStorage(kept[*volume](c, volumes), unsorted[*claim](c, claims), unsorted[*class](c, classes), unsorted[*attachable](c, attachables), claimed, seen.pods)
 	state := loop.ClusterState{Nodes: c.nodes(all, rests), Replicas: map[string]int{}, Rollouts: map[string]podscaler.Rollout{}, Failing: map[string]string{}, Placed: placed}
 	for i := range seen.targets {
 		if t := &seen.targets[i]; t.Known {
@@ -116,7 +117,7 @@ func (c *Cluster) nodes(all []*node, rests *storage) []nodescaler.Node {
 	on := newDisks(all, unsorted[*claim](c, claims))
 	for i, n := range all {
 		said[i] = n.said
-		said[i].Extra = n.said.Extra.Plus(rests.takes(n.Name))
+		said[i].Extra, said[i].Devices = n.said.Extra.Plus(rests.takes(n.Name)), rests.devices.on[n.Name]
 		if said[i].Machine, said[i].Pool = c.cfg.Machine(n.stub()); said[i].Machine != "" {
 			on.machines[said[i].Machine] = n
 		}

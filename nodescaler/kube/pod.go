@@ -45,8 +45,7 @@ type pod struct {
 	// prefers is what it would rather have of its node, by other pods; what it would by labels it
 	// said.
 	prefers []preference
-	// lacking is what the pod asks of a node that nodescaler has no word for.
-	lacking string
+	devices []deviceUse
 	// containers are what the pod's containers ask for, each by itself, and resize how far the last
 	// change of that has come.
 	containers []rightsize.Container
@@ -150,10 +149,7 @@ func (kept *pod) constraints(p *corev1.Pod) {
 	kept.rules = slices.Concat(kept.rules, beside(p), spreads(p, corev1.DoNotSchedule))
 	kept.said.Has, kept.said.Repels = ports(p)
 	kept.said.Prefers, kept.prefers = labelled(p), preferences(p)
-	if len(p.Spec.ResourceClaims) > 0 {
-		kept.lacking = "a node with devices for its resource claims"
-	}
-	kept.claims = uses(p)
+	kept.claims, kept.devices = uses(p), deviceUses(p)
 }
 
 // isDaemon reports whether the pod says that it comes with every node and leaves with it: a

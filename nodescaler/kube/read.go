@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,11 @@ type Objects struct {
 	Claims     []*corev1.PersistentVolumeClaim
 	Classes    []*storagev1.StorageClass
 	CSINodes   []*storagev1.CSINode
+	// DeviceClaims and DeviceTemplates are ResourceClaims and their templates. Of pods that use any
+	// nothing is known where either is nil.
+	DeviceClaims    []*resourcev1.ResourceClaim
+	DeviceTemplates []*resourcev1.ResourceClaimTemplate
+	DeviceSlices    []*resourcev1.ResourceSlice
 }
 
 // Read returns nodes and pods as Observe would, where there is no cluster to observe: to play one
@@ -31,9 +37,10 @@ func Read(o *Objects) nodescaler.Snapshot {
 	s := nodescaler.Snapshot{}
 	kept := each(o.Pods, shortPod)
 	slices.SortFunc(kept, func(a, b *pod) int { return strings.Compare(a.said.Name, b.said.Name) })
-	rests := newStorage(each(o.Volumes, shortVolume), each(o.Claims, shortClaim), each(o.Classes, shortClass), each(o.CSINodes, shortAttachable), kept)
+	claimed := newDevices(each(o.DeviceClaims, shortDeviceClaim), each(o.DeviceTemplates, shortDeviceTemplate), each(o.DeviceSlices, shortPublished), kept)
+	rests := newStorage(each(o.Volumes, shortVolume), each(o.Claims, shortClaim), each(o.Classes, shortClass), each(o.CSINodes, shortAttachable), claimed, kept)
 	for _, n := range each(o.Nodes, shortNode) {
-		n.said.Extra = n.said.Extra.Plus(rests.takes(n.Name))
+		n.said.Extra, n.said.Devices = n.said.Extra.Plus(rests.takes(n.Name)), rests.devices.on[n.Name]
 		s.Nodes = append(s.Nodes, n.said)
 	}
 	marks, whose := newMarker(kept, nil, each(o.Namespaces, metaOf)), &genealogy{found: map[types.UID]string{}}

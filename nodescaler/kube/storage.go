@@ -131,14 +131,15 @@ type storage struct {
 	// a limit anywhere.
 	most    map[string]map[string]int64
 	drivers map[string]bool
+	devices *devices
 }
 
 // newStorage takes what was read; what is nil was not.
-func newStorage(volumes []*volume, claims []*claim, classes []*class, limits []*attachable, pods []*pod) *storage {
+func newStorage(volumes []*volume, claims []*claim, classes []*class, limits []*attachable, devices *devices, pods []*pod) *storage {
 	s := &storage{
 		volumes: make(map[string]*volume, len(volumes)), classes: make(map[string]*class, len(classes)),
 		free: map[string][]*place{}, places: map[string]*place{}, last: map[types.UID]int{},
-		users: map[string]string{}, most: make(map[string]map[string]int64, len(limits)), drivers: map[string]bool{},
+		users: map[string]string{}, devices: devices, most: make(map[string]map[string]int64, len(limits)), drivers: map[string]bool{},
 	}
 	known := make(map[string]*claim, len(claims))
 	for _, c := range claims {
@@ -323,8 +324,7 @@ func (s *storage) refuses(p *pod, u *claimed) (why, help string) {
 	return "", ""
 }
 
-// place adds to what the pod said what its claims require of its node, and what there is no word
-// for.
+// place adds to what the pod said what its claims require of its node.
 func (s *storage) place(said *nodescaler.Pod, p *pod) {
 	if len(p.claims) > 0 {
 		all := s.claimed(p)
@@ -340,12 +340,10 @@ func (s *storage) place(said *nodescaler.Pod, p *pod) {
 		said.Volumes, said.Selector = asked.Volumes, asked.Selector
 		if all, differs := s.another(p); differs {
 			asked = s.asks(p, all)
-			said.Another = &asked
+			asked.Extra, said.Another = said.Extra, &asked
 		}
 	}
-	if p.lacking != "" {
-		said.Selector, said.Another = nowhere(p.lacking, ""), nil
-	}
+	s.devices.place(said, p)
 }
 
 // asks is what the claims ask of a node.

@@ -230,7 +230,7 @@ func (d *decider) like(wl *podscaler.Workload) nodescaler.Pod {
 		Prefers: p.Prefers, Noted: p.Noted,
 	}
 	if p.Another != nil {
-		like.Volumes, like.Selector = p.Another.Volumes, p.Another.Selector
+		like.Volumes, like.Selector, like.Extra = p.Another.Volumes, p.Another.Selector, p.Another.Extra
 	}
 	return like
 }

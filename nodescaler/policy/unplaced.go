@@ -262,8 +262,8 @@ func refused(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 	for _, v := range p.Volumes {
 		if !v.Meets(n) {
 			return &obstacle{
-				stage: otherLabels, code: nodescaler.VolumeElsewhere, is: fmt.Sprintf("a volume of the pod is out of reach, which requires %s", v),
-				help: "a pool whose nodes have that, or a volume elsewhere",
+				stage: otherLabels, code: nodescaler.VolumeElsewhere, is: fmt.Sprintf("a volume or device of the pod is out of reach, which requires %s", v),
+				help: "a pool whose nodes have that, or a volume or device elsewhere",
 			}
 		}
 	}

@@ -78,7 +78,7 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 			"labels of a pool that meet it, or another node affinity of the pod"},
 		{"a volume", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) {
 			p.Volumes = []nodescaler.Affinity{{{{Key: zoneLabel, Operator: nodescaler.In, Values: []string{"b"}}}}}
-		}), nodescaler.VolumeElsewhere, "pool w: a volume of the pod is out of reach, which requires " + zoneLabel + "=b", "a pool whose nodes have that, or a volume elsewhere"},
+		}), nodescaler.VolumeElsewhere, "pool w: a volume or device of the pod is out of reach, which requires " + zoneLabel + "=b", "a pool whose nodes have that, or a volume or device elsewhere"},
 		{"a taint", aWorld().pod("a", "", 600, 100).change(func(w *world) { w.Pools[0].Taints = []nodescaler.Taint{dedicated} }),
 			nodescaler.TaintNotTolerated, "pool w: taint dedicated=gpu:NoSchedule is not tolerated", "a toleration of dedicated=gpu:NoSchedule in the pod"},
 		{"the pool that is meant comes first", aWorld().pod("a", "", 600, 100, selects("gpu", "yes")).change(secondPool(reserved(dedicated, map[string]string{"gpu": "yes"}))),

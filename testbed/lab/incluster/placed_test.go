@@ -25,6 +25,7 @@ var known = map[string]struct {
 	"port":          {set{apps: []app{{name: "edge", replicas: 3, cpu: "100m", memory: "64Mi", port: 8080}}}, 3},
 	"affinity":      {set{apps: []app{small("cache", 1, ""), small("web", 3, beside("cache", hostKey))}}, 1},
 	"device":        {set{apps: []app{{name: "train", replicas: 2, cpu: "100m", memory: "64Mi", device: true}}}, 2},
+	"claim":         {set{apps: []app{{name: "train", replicas: 2, cpu: "100m", memory: "64Mi", claim: true}}}, 2},
 	// of 1800m
 	"daemon": {set{apps: []app{{name: "big", replicas: 1, cpu: "1600m", memory: "64Mi"}}, critical: true}, 1},
 }
@@ -107,7 +108,7 @@ func draw(n int) *set {
 		if c.one(8) {
 			a.port = 9000 + c.IntN(3)
 		}
-		a.device = c.one(12)
+		a.device, a.claim = c.one(12), c.one(12)
 		last := a.name
 		if i > 0 {
 			last = s.apps[i-1].name
@@ -146,7 +147,7 @@ func (c chance) rule(a *app, last string) {
 	case 6:
 		a.rule = beside(last, zoneKey)
 	case 7: // few, and small, for one node is to hold them all
-		a.rule, a.replicas, a.cpu, a.memory, a.port, a.device = beside(a.name, hostKey), min(a.replicas, 4), "500m", "512Mi", 0, false
+		a.rule, a.replicas, a.cpu, a.memory, a.port, a.device, a.claim = beside(a.name, hostKey), min(a.replicas, 4), "500m", "512Mi", 0, false, false
 	case 8:
 		a.volume = zone
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -42,12 +43,14 @@ type app struct {
 	rule        string // of its pods' spec
 	port        int    // of the node, if not 0
 	device      bool   // it asks for one
+	claim       bool   // it claims one
 	volume      string // the zone of the volume that it mounts, if it does
 }
 
 const (
 	zoneKey, hostKey = corev1.LabelTopologyZone, corev1.LabelHostname
 	setKey, device   = "example.com/set", "example.com/gpu"
+	driver, class    = "dra.example.com", "card" // of devices that are claimed
 	bookOfSets       = "lab"
 	// How much faster the emulator's time passes than the wall's. A machine may be empty for five
 	// minutes of it.
@@ -115,7 +118,8 @@ func pveOfSets() *machines.Part {
 	return &machines.Part{Hosts: 8, Speed: speedOfSets, Seed: 1, Times: timing.Machine{Clone: seconds(0, 1), Boot: seconds(5, 20), Delete: seconds(1, 2)}}
 }
 
-// plugDevices plays the device plugin of every node, which comes after the node.
+// plugDevices plays the device plugin and the driver of claimed devices of every node, which come
+// after the node.
 func (f *field) plugDevices() {
 	watch, err := f.client.CoreV1().Nodes().Watch(f.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -126,8 +130,20 @@ func (f *field) plugDevices() {
 	for e := range watch.ResultChan() {
 		if n, is := e.Object.(*corev1.Node); is && n.DeletionTimestamp == nil && n.Status.Allocatable.Name(device, "").IsZero() {
 			_, _ = f.client.CoreV1().Nodes().Patch(f.Context(), n.Name, types.MergePatchType, has, metav1.PatchOptions{}, "status")
+			_, _ = f.client.ResourceV1().ResourceSlices().Create(f.Context(), cardOf(n), metav1.CreateOptions{})
 		}
 	}
+}
+
+// cardOf is the one device of a node that can be claimed.
+func cardOf(n *corev1.Node) *resourcev1.ResourceSlice {
+	s := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{
+		Driver: driver, NodeName: &n.Name, Pool: resourcev1.ResourcePool{Name: n.Name, Generation: 1, ResourceSliceCount: 1},
+		Devices: []resourcev1.Device{{Name: "card-0"}},
+	}}
+	s.Name = n.Name
+	s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}}
+	return s
 }
 
 func (f *field) pools(s *set, vmid int) {
@@ -135,13 +151,17 @@ func (f *field) pools(s *set, vmid int) {
 	for i, zone := range zones {
 		f.poolOf(s.name+"-"+zone, 24, fmt.Sprintf("%d, last: %d", vmid+i*100, vmid+i*100+99),
 			"{name: small, cpu: 2, memory: 2GiB}, {name: large, cpu: 4, memory: 4GiB}",
-			fmt.Sprintf("  mode: Active\n  zone: %s\n  labels: {%s: %s}\n  resources: {%s: 1}\n  placement: {cpuRatio: \"4\"}\n", zone, setKey, s.name, device))
+			fmt.Sprintf("  mode: Active\n  zone: %s\n  labels: {%s: %s}\n  resources: {%s: 1, deviceclass.resource.kubernetes.io/%s: 1}\n  placement: {cpuRatio: \"4\"}\n", zone, setKey, s.name, device, class))
 	}
 }
 
 // manifests are the set's objects.
 func (s *set) manifests() []string {
-	all := []string{fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", s.name)}
+	all := []string{
+		fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", s.name),
+		fmt.Sprintf("{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: %s}, spec: {selectors: [{cel: {expression: device.driver == '%s'}}]}}", class, driver),
+		fmt.Sprintf("{apiVersion: resource.k8s.io/v1, kind: ResourceClaimTemplate, metadata: {name: one, namespace: %s}, spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: %s}}]}}}}", s.name, class),
+	}
 	if s.critical {
 		all = append(all, fmt.Sprintf(`
 apiVersion: apps/v1
@@ -171,7 +191,10 @@ func (a *app) manifests(set string) (all []string) {
 	if a.port > 0 {
 		container += fmt.Sprintf(", ports: [{containerPort: 80, hostPort: %d}]", a.port)
 	}
-	limits := ""
+	limits, claims := "", ""
+	if a.claim {
+		claims = "resourceClaims: [{name: card, resourceClaimTemplateName: one}]"
+	}
 	if a.device {
 		limits = device + ": 1"
 	}
@@ -198,7 +221,8 @@ spec:
       volumes: %[5]s
       containers: [{name: c, image: c, resources: {requests: {cpu: %[6]s, memory: %[7]s}, limits: {%[8]s}}%[9]s}]
       %[10]s
-`, a.name, set, a.replicas, setKey, volumes, a.cpu, a.memory, limits, container, a.rule))
+      %[11]s
+`, a.name, set, a.replicas, setKey, volumes, a.cpu, a.memory, limits, container, a.rule, claims))
 }
 
 func inZones(zones string) string {
