@@ -77,7 +77,7 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 }
 
 func (ask *pveSetup) answer(env *cli.Env, cmd *cobra.Command) (*pveSetupAnswer, error) {
-	if err := ask.account.Validate(); err != nil {
+	if err := pve.CheckAccount(ask.account); err != nil {
 		return nil, cli.SeeHelp(cmd, cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
 	}
 	site, err := ask.site(env)

@@ -3,6 +3,7 @@ package pve
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -48,6 +49,16 @@ func (c *Client) Permissions(ctx context.Context) (map[string]map[string]bool, e
 		all[path] = held
 	}
 	return all, nil
+}
+
+// PermissionsOn asks what the token itself may do on one path.
+func (c *Client) PermissionsOn(ctx context.Context, path string) (map[string]bool, error) {
+	answer, err := get[map[string]fields](ctx, c, "/access/permissions", url.Values{"path": {path}})
+	held := map[string]bool{}
+	for privilege := range answer[path] {
+		held[privilege] = answer[path].is(privilege)
+	}
+	return held, err
 }
 
 // Roles returns the roles and what privileges they have, sorted.
@@ -96,4 +107,42 @@ func pool(f fields) (ResourcePool, error) {
 	}
 	slices.SortFunc(p.Members, func(a, b Resource) int { return cmp.Compare(a.ID, b.ID) })
 	return p, nil
+}
+
+// TagRules are the datacenter's rules on who may set which tags.
+type TagRules struct {
+	Mode     string   // free, list and others; empty where nothing is set
+	Allowed  []string // by those rules
+	Listed   []string // that the datacenter's options allow besides
+	Reserved []string // that take more rights
+}
+
+// TagRules reads the rules from the datacenter's options.
+func (c *Client) TagRules(ctx context.Context) (TagRules, error) {
+	options, err := get[fields](ctx, c, "/cluster/options", nil)
+	if err != nil {
+		return TagRules{}, err
+	}
+	r := TagRules{Listed: listOf(options["allowed-tags"]), Reserved: listOf(options["registered-tags"])}
+	r.Mode, r.Allowed = tagAccess(options["user-tag-access"])
+	return r, nil
+}
+
+// tagAccess reads who may set which tags: an object, or a property string as in the file.
+func tagAccess(raw json.RawMessage) (mode string, allowed []string) {
+	var object fields
+	if json.Unmarshal(raw, &object) == nil {
+		return object.text("user-allow"), listOf(object["user-allow-list"])
+	}
+	_, named := properties(asText(raw))
+	return named["user-allow"], splitList(named["user-allow-list"])
+}
+
+// listOf reads a list of texts, or one text with all of them.
+func listOf(raw json.RawMessage) []string {
+	var all []string
+	if json.Unmarshal(raw, &all) == nil {
+		return all
+	}
+	return splitList(asText(raw))
 }

@@ -2,6 +2,7 @@ package pve
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -79,3 +80,20 @@ func known(word, unknown string) string {
 	}
 	return Shell(word)
 }
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// Shell is words as a POSIX shell reads them again, quoted where it needs that.
+func Shell(words ...string) string {
+	var line []string
+	for _, w := range words {
+		if !plainWord.MatchString(w) {
+			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		line = append(line, w)
+	}
+	return strings.Join(line, " ")
+}
+
+// Advice returns what can be done about errors of the class, as far as that depends on nothing else.
+func (c Class) Advice() string { return (&Error{class: c}).Advice() }

@@ -23,14 +23,18 @@ var bench = Account{User: "bench@pve", Token: "t1"}
 
 // everyCall is each of the client's methods, with every option that it has.
 var everyCall = map[string][]func(context.Context, *Client) error{
-	"Version":       {func(ctx context.Context, c *Client) error { _, err := c.Version(ctx); return err }},
-	"Probe":         {func(ctx context.Context, c *Client) error { return c.Probe(ctx)[0].Err }},
-	"ClusterStatus": {func(ctx context.Context, c *Client) error { _, err := c.ClusterStatus(ctx); return err }},
-	"Resources":     {func(ctx context.Context, c *Client) error { _, err := c.Resources(ctx); return err }},
-	"VMIDFree":      {func(ctx context.Context, c *Client) error { _, err := c.VMIDFree(ctx, 310); return err }},
-	"Permissions":   {func(ctx context.Context, c *Client) error { _, err := c.Permissions(ctx); return err }},
-	"Roles":         {func(ctx context.Context, c *Client) error { _, err := c.Roles(ctx); return err }},
-	"Pool":          {func(ctx context.Context, c *Client) error { _, err := c.Pool(ctx, "workers/sub"); return err }},
+	"Version":          {func(ctx context.Context, c *Client) error { _, err := c.Version(ctx); return err }},
+	"Probe":            {func(ctx context.Context, c *Client) error { return c.Probe(ctx)[0].Err }},
+	"ClusterStatus":    {func(ctx context.Context, c *Client) error { _, err := c.ClusterStatus(ctx); return err }},
+	"Resources":        {func(ctx context.Context, c *Client) error { _, err := c.Resources(ctx); return err }},
+	"VMIDFree":         {func(ctx context.Context, c *Client) error { _, err := c.VMIDFree(ctx, 310); return err }},
+	"Permissions":      {func(ctx context.Context, c *Client) error { _, err := c.Permissions(ctx); return err }},
+	"PermissionsOn":    {func(ctx context.Context, c *Client) error { _, err := c.PermissionsOn(ctx, "/vms/9000"); return err }},
+	"TagRules":         {func(ctx context.Context, c *Client) error { _, err := c.TagRules(ctx); return err }},
+	"CertificateOwner": {func(ctx context.Context, c *Client) error { _, err := c.CertificateOwner(ctx, "AA:BB"); return err }},
+	"HostTime":         {func(ctx context.Context, c *Client) error { _, err := c.HostTime(ctx, "pve1"); return err }},
+	"Roles":            {func(ctx context.Context, c *Client) error { _, err := c.Roles(ctx); return err }},
+	"Pool":             {func(ctx context.Context, c *Client) error { _, err := c.Pool(ctx, "workers/sub"); return err }},
 	"MakeVM": {func(ctx context.Context, c *Client) error {
 		_, err := c.MakeVM(ctx, "pve1", 310, map[string]string{
 			"name": "t", "scsi0": "nfs:0,import-from=local:import/debian.qcow2", "scsihw": "virtio-scsi-single", "serial0": "socket", "agent": "1", "pool": "bench",
@@ -168,6 +172,10 @@ func goodAnswer(r *http.Request, _ string) reply {
 		return data("[]")
 	case path == "/cluster/status":
 		return data(`[{"type":"node","name":"pve1","online":1}]`)
+	case path == "/cluster/options":
+		return data(`{"user-tag-access":"user-allow=list,user-allow-list=a;b"}`)
+	case strings.HasSuffix(path, "/time"):
+		return data(`{"time":1795205009}`)
 	case path == "/cluster/nextid":
 		return data(`"` + r.URL.Query().Get("vmid") + `"`)
 	case path == "/access/permissions":

@@ -181,3 +181,14 @@ func (c *Client) vmidGone(ctx context.Context, vmid int) (bool, error) {
 	}
 	return true, nil
 }
+
+// CertificateOwner is the host whose certificate has the fingerprint, or nothing if the cluster knows none.
+func (c *Client) CertificateOwner(ctx context.Context, fingerprint string) (string, error) {
+	nodes, err := get[[]fields](ctx, c, "/nodes", nil)
+	for _, n := range nodes {
+		if strings.EqualFold(n.text("ssl_fingerprint"), fingerprint) {
+			return n.text("node"), nil
+		}
+	}
+	return "", err
+}

@@ -354,7 +354,7 @@ func TestAPoolMayBeTakenAwayWhileAMachineIsHidden(t *testing.T) {
 // changePool changes a resource pool as a person does.
 func (w *world) changePool(params map[string]any) {
 	w.t.Helper()
-	if _, err := w.root().call(w.t.Context(), http.MethodPut, "/pools", params); err != nil {
+	if err := w.asRoot(http.MethodPut, "/pools", params); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -369,7 +369,7 @@ func (w *world) dissolve(name string) {
 	for _, m := range pool.Members {
 		w.changePool(map[string]any{"poolid": name, "vms": itoa(m.VMID), "delete": 1})
 	}
-	if _, err := w.root().call(w.t.Context(), http.MethodDelete, "/pools?poolid="+name, nil); err != nil {
+	if err := w.asRoot(http.MethodDelete, "/pools?poolid="+name, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -132,6 +132,9 @@ func Connect(c Connection) (*Client, error) {
 // Close gives up the connections that are idle. The client may still be used.
 func (c *Client) Close() { c.wire.close() }
 
+// Now is the time by the connection's clock.
+func (c *Client) Now() time.Time { return c.now() }
+
 // EndpointStatus is how one endpoint is.
 type EndpointStatus struct {
 	Endpoint string

@@ -19,22 +19,22 @@ var deviceKey = regexp.MustCompile(`^(hostpci|usb|virtiofs|serial|parallel)\d+$`
 // rawArgs are arguments to the machine's process, which may give it any file or device of its host.
 const rawArgs = "args"
 
-// of reports whether a volume is a machine's own, by the last part of its name. A linked clone's is
+// volumeOf reports whether a volume is a machine's own, by the last part of its name. A linked clone's is
 // local:9001/base-9001-disk-0.raw/1000/vm-1000-disk-0.qcow2.
-func (v *Volume) of(vmid int) bool {
+func volumeOf(v *Volume, vmid int) bool {
 	name := path.Base(v.Name)
 	return v.Storage != "" && (strings.HasPrefix(name, "vm-"+itoa(vmid)+"-") || strings.HasPrefix(name, "base-"+itoa(vmid)+"-"))
 }
 
-// nothing reports whether a drive holds nothing that could be lost with a machine: a disc, which is
+// holdsNothing reports whether a drive holds nothing that could be lost with a machine: a disc, which is
 // not the machine's, its own cloud-init drive, or what its firmware remembers.
-func (v *Volume) nothing(key string, vmid int) bool {
+func holdsNothing(v *Volume, key string, vmid int) bool {
 	name, _, _ := strings.Cut(path.Base(v.Name), ".")
 	switch {
 	case v.Media == "cdrom":
 		return v.Storage == "" || strings.HasPrefix(v.Name, "iso/") || name == "vm-"+itoa(vmid)+"-cloudinit"
 	case strings.HasPrefix(key, "efidisk"), strings.HasPrefix(key, "tpmstate"):
-		return v.of(vmid)
+		return volumeOf(v, vmid)
 	}
 	return false
 }
@@ -47,8 +47,8 @@ func devices(raw map[string]string, vmid int) map[string]string {
 		switch {
 		case key == rawArgs:
 			all[key] = value
-		case driveKey.MatchString(key):
-			if d := drive(value); !d.nothing(key, vmid) {
+		case IsDrive(key):
+			if d := drive(value); !holdsNothing(&d, key, vmid) {
 				all[key] = d.ID
 			}
 		case deviceKey.MatchString(key):
@@ -105,16 +105,16 @@ func (w *work) made(c *VMConfig, template *templateSeen, key, was string) bool {
 	case d.ID == was:
 		return true
 	case was == "":
-		return d.of(w.i.VMID) || d.Storage == "" && d.ID == template.devices[key]
+		return volumeOf(&d, w.i.VMID) || d.Storage == "" && d.ID == template.devices[key]
 	}
 	grown := key == bootDisk(c) && d.Size != 0 && d.Size != int64(w.i.Shape.Disk) && d.Size != int64(template.size)
-	return d.of(w.i.VMID) && d.Storage != volume(was).Storage && !grown
+	return volumeOf(&d, w.i.VMID) && d.Storage != volume(was).Storage && !grown
 }
 
 // takeOut is what a person can do about drives and devices that are not the machine's.
 func takeOut(vmid int, strange []string) string {
 	key, id, _ := strings.Cut(strange[0], " ")
-	if v := volume(id); !driveKey.MatchString(key) || !v.of(vmid) {
+	if v := volume(id); !IsDrive(key) || !volumeOf(&v, vmid) {
 		return fmt.Sprintf("take it out: qm set %d --delete %s", vmid, key)
 	}
 	return fmt.Sprintf("move it to another machine: qm disk move %d %s --target-vmid VMID; or, if what is on it may be lost, remove it: qm disk unlink %[1]d --idlist %[2]s --force 1",

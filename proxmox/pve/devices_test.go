@@ -75,7 +75,7 @@ func TestStrangeDevices(t *testing.T) {
 			w := &work{Fleet: f, p: &Pool{Template: Template{VMID: 9001}}, i: Intent{VMID: 1000, Shape: pricing.Shape{Disk: 20 * pricing.GiB}, Devices: c.made}}
 			conf := &VMConfig{Raw: c.raw, Disks: map[string]Volume{}}
 			for key, value := range c.raw {
-				if driveKey.MatchString(key) {
+				if IsDrive(key) {
 					conf.Disks[key] = drive(value)
 				}
 			}

@@ -101,7 +101,7 @@ func (d *Doctor) Examine(ctx context.Context) (*Diagnosis, error) {
 	}
 	site := d.Site.Complete()
 	e := &examination{
-		ctx: ctx, client: client, connection: &d.Connection, site: &site, who: who, known: d.Known, making: d.Making, cluster: cmp.Or(d.Cluster, site.ClusterID), now: client.now,
+		ctx: ctx, client: client, connection: &d.Connection, site: &site, who: who, known: d.Known, making: d.Making, cluster: cmp.Or(d.Cluster, site.ClusterID), now: client.Now,
 		found: Diagnosis{Checks: []Check{}}, blocked: map[string][]string{}, unsure: map[string]bool{},
 	}
 	for _, g := range Groups {

@@ -1,9 +1,7 @@
 package pve
 
 import (
-	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +20,7 @@ func (e *examination) examineCluster() {
 		for _, n := range status.Nodes {
 			e.all = append(e.all, n.Name)
 			if !n.Online {
-				e.add(Warn, "cluster.host", n.Name, nonEmpty(advice[HostUnreachable]), "%s is offline: its machines are unknown, and it gets no new ones", n.Name)
+				e.add(Warn, "cluster.host", n.Name, nonEmpty(HostUnreachable.Advice()), "%s is offline: its machines are unknown, and it gets no new ones", n.Name)
 				continue
 			}
 			e.hosts = append(e.hosts, n.Name)
@@ -113,7 +111,7 @@ const (
 // holds, is told by both.
 func (e *examination) examineClock(host string) {
 	asked := e.now()
-	at, err := e.client.nodeTime(e.ctx, host)
+	at, err := e.client.HostTime(e.ctx, host)
 	if err != nil {
 		e.failed("cluster.clock", host, err)
 		return
@@ -128,21 +126,4 @@ func (e *examination) examineClock(host string) {
 	default:
 		e.ok("cluster.clock", host, "the clock of %s is right", host)
 	}
-}
-
-// nodeTime asks a host for its time. It needs Sys.Audit on /nodes/HOST.
-func (c *Client) nodeTime(ctx context.Context, node string) (time.Time, error) {
-	path, err := onNode(http.MethodGet, node, "/time")
-	if err != nil {
-		return time.Time{}, err
-	}
-	f, err := get[fields](ctx, c, path, nil)
-	if err != nil {
-		return time.Time{}, err
-	}
-	at := f.whole("time")
-	if at == nil {
-		return time.Time{}, &Error{Method: http.MethodGet, Path: path, Message: "the answer has no time", class: Garbled}
-	}
-	return time.Unix(*at, 0), nil
 }

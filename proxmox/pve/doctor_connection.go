@@ -1,13 +1,7 @@
 package pve
 
 import (
-	"context"
-	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -76,7 +70,7 @@ func (e *examination) examineCertificate(endpoint string, failed *Error, others 
 	}
 	owner := ""
 	if others {
-		owner = e.ownerOf(shown)
+		owner, _ = e.client.CertificateOwner(e.ctx, shown) // without it the host itself is asked
 	}
 	var mend []string
 	if owner == "" {
@@ -103,12 +97,12 @@ func (e *examination) examineExpiry(endpoint string) {
 	if e.connection.Transport != nil {
 		return // there is no certificate
 	}
-	certificate, err := certificateOf(e.ctx, endpoint)
+	certificate, err := CertificateOf(e.ctx, endpoint)
 	if err != nil {
 		e.skip("connection.certificate", endpoint, "not looked at: the certificate of %s was not shown again: %s", endpoint, err)
 		return
 	}
-	shown, until := fingerprint(sha256.Sum256(certificate.Raw)), certificate.NotAfter.UTC().Format(time.DateOnly)
+	shown, until := FingerprintOf(certificate), certificate.NotAfter.UTC().Format(time.DateOnly)
 	switch {
 	case certificate.NotAfter.Sub(e.now()) > renewed:
 		e.ok("connection.certificate", endpoint, "%s shows the certificate %s, which holds until %s", endpoint, shown, until)
@@ -120,43 +114,6 @@ func (e *examination) examineExpiry(endpoint string) {
 	default:
 		e.add(Warn, "connection.certificate", endpoint, []string{"pvenode cert info (on the host)"}, "%s shows the certificate %s, which holds until %s", endpoint, shown, until)
 	}
-}
-
-// certificateOf asks an endpoint for its certificate, and says nothing to it.
-func certificateOf(ctx context.Context, endpoint string) (*x509.Certificate, error) {
-	u, err := url.Parse(endpoint)
-	if err != nil {
-		return nil, err
-	}
-	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: connectTimeout}, Config: &tls.Config{InsecureSkipVerify: true, ServerName: u.Hostname()}}
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = conn.Close() }()
-	shown := conn.(*tls.Conn).ConnectionState().PeerCertificates
-	if len(shown) == 0 {
-		return nil, errors.New("no certificate was shown")
-	}
-	return shown[0], nil
-}
-
-// ownerOf is the host whose certificate has the fingerprint, if the cluster knows one.
-func (e *examination) ownerOf(fingerprint string) string {
-	nodes, err := get[[]fields](e.ctx, e.client, "/nodes", nil)
-	if err != nil {
-		return ""
-	}
-	for _, n := range nodes {
-		if strings.EqualFold(n.text("ssl_fingerprint"), fingerprint) {
-			return n.text("node")
-		}
-	}
-	return ""
 }
 
 func quoteAll(words []string) []string {

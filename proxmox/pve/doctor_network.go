@@ -13,7 +13,7 @@ func (e *examination) examineNetwork() {
 	for i := range e.site.Pools {
 		p := &e.site.Pools[i]
 		e.skipHostless("network.bridge", p)
-		path := Bridge{p.Bridge, p.VLAN}.path()
+		path := bridgePath(Bridge{p.Bridge, p.VLAN})
 		for _, host := range e.candidates(p) {
 			subject := p.Bridge + " on " + host + " for pool " + p.Name
 			if !e.have.Has(path, "SDN.Use") {

@@ -1,12 +1,9 @@
 package pve
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -63,22 +60,12 @@ func (e *examination) permissions(needs []Need) (Permissions, error) {
 			if _, listed := have[path]; listed || !handed {
 				continue
 			}
-			if have[path], err = e.client.permissionsOn(e.ctx, path); err != nil {
+			if have[path], err = e.client.PermissionsOn(e.ctx, path); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return have, nil
-}
-
-// permissionsOn asks what the token itself may do on one path.
-func (c *Client) permissionsOn(ctx context.Context, path string) (map[string]bool, error) {
-	answer, err := get[map[string]fields](ctx, c, "/access/permissions", url.Values{"path": {path}})
-	held := map[string]bool{}
-	for privilege := range answer[path] {
-		held[privilege] = answer[path].is(privilege)
-	}
-	return held, err
 }
 
 // examinePaths tells of each path what the token lacks there, and the lines that grant it.
@@ -209,19 +196,18 @@ func (e *examination) examineExcess() {
 
 // examineTags looks whether the datacenter's options let the token set the tags that machines get.
 func (e *examination) examineTags() {
-	options, err := get[fields](e.ctx, e.client, "/cluster/options", nil)
+	rules, err := e.client.TagRules(e.ctx)
 	if err != nil {
 		e.failed("rights.tags", "", err)
 		return
 	}
-	mode, allowed := tagAccess(options["user-tag-access"])
-	reserved := listOf(options["registered-tags"])
-	if listed := listOf(options["allowed-tags"]); mode != "list" {
-		allowed = append(allowed, listed...)
+	allowed := rules.Allowed
+	if rules.Mode != "list" {
+		allowed = append(allowed, rules.Listed...)
 	}
 	var refused []string
 	for _, tag := range e.tags() {
-		if slices.Contains(reserved, tag) || mode != "" && mode != "free" && !slices.Contains(allowed, tag) {
+		if slices.Contains(rules.Reserved, tag) || rules.Mode != "" && rules.Mode != "free" && !slices.Contains(allowed, tag) {
 			refused = append(refused, tag)
 		}
 	}
@@ -241,25 +227,6 @@ func (e *examination) tags() []string {
 		all = union(all, p.Tags)
 	}
 	return all
-}
-
-// tagAccess reads who may set which tags: an object, or a property string as in the file.
-func tagAccess(raw json.RawMessage) (mode string, allowed []string) {
-	var object fields
-	if json.Unmarshal(raw, &object) == nil {
-		return object.text("user-allow"), listOf(object["user-allow-list"])
-	}
-	_, named := properties(asText(raw))
-	return named["user-allow"], splitList(named["user-allow-list"])
-}
-
-// listOf reads a list of texts, or one text with all of them.
-func listOf(raw json.RawMessage) []string {
-	var all []string
-	if json.Unmarshal(raw, &all) == nil {
-		return all
-	}
-	return splitList(asText(raw))
 }
 
 // templateFound is a template as it is.
@@ -308,7 +275,7 @@ func (e *examination) readTemplate(id int) *templateFound {
 	}
 	t.absent, t.err = e.client.VMIDFree(e.ctx, id)
 	if t.err == nil && !t.absent {
-		t.err = &Error{Method: http.MethodGet, Path: "/cluster/resources", ACLPath: fmt.Sprintf("/vms/%d", id), Privilege: "VM.Audit", class: Forbidden}
+		t.err = &Error{Method: http.MethodGet, Path: "/cluster/resources", Status: http.StatusForbidden, ACLPath: fmt.Sprintf("/vms/%d", id), Privilege: "VM.Audit"}
 	}
 	return t
 }
@@ -319,38 +286,6 @@ func (e *examination) parts() map[int]Parts {
 	for id, t := range e.templates {
 		if t.err == nil && !t.absent {
 			all[id] = t.config.Parts()
-		}
-	}
-	return all
-}
-
-// Parts are what the machine is made of.
-func (v *VMConfig) Parts() Parts { return Parts{Storages: v.storages(), Networks: v.bridges()} }
-
-// storages are those that a clone's disks and cloud-init drive are made on. Discs that are inserted
-// stay where they are.
-func (v *VMConfig) storages() []string {
-	var all []string
-	for key, d := range v.Disks {
-		if d.Storage != "" && (d.Media != "cdrom" || d.cloudInit()) && !strings.HasPrefix(key, "unused") {
-			all = append(all, d.Storage)
-		}
-	}
-	return union(all, nil)
-}
-
-// cloudInit reports whether the volume is a cloud-init drive, which Proxmox VE makes.
-func (v *Volume) cloudInit() bool { return v.Media == "cdrom" && strings.Contains(v.Name, "cloudinit") }
-
-// bridges are those that the machine is on.
-func (v *VMConfig) bridges() []Bridge {
-	var all []Bridge
-	for _, key := range slices.Sorted(maps.Keys(v.Net)) {
-		_, named := properties(v.Net[key])
-		b := Bridge{Name: named["bridge"]}
-		_, _ = fmt.Sscanf(named["tag"], "%d", &b.VLAN)
-		if b.Name != "" && !slices.Contains(all, b) {
-			all = append(all, b)
 		}
 	}
 	return all

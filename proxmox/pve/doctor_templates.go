@@ -74,7 +74,7 @@ func (e *examination) examineFit(i int, p *Pool, t *templateFound) {
 func (e *examination) examineSeed(p *Pool, t *templateFound) {
 	drive, subject := "", about(p, t.vmid)
 	for _, key := range slices.Sorted(maps.Keys(t.config.Disks)) {
-		if d := t.config.Disks[key]; d.cloudInit() {
+		if d := t.config.Disks[key]; d.CloudInit() {
 			drive = key
 		}
 	}

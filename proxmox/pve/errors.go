@@ -86,6 +86,9 @@ func (e *Error) Class() Class {
 	return classify(e)
 }
 
+// Host returns the host that the call was about, or nothing.
+func (e *Error) Host() string { return hostOf(e.Path) }
+
 // Is reports whether err is an Error of one of the classes.
 func Is(err error, classes ...Class) bool {
 	return err != nil && slices.Contains(classes, ClassOf(err))

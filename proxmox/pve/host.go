@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 )
 
 // Network is a bridge, or another interface, of a host.
@@ -32,4 +33,21 @@ func (c *Client) Networks(ctx context.Context, node string) ([]Network, error) {
 	}
 	slices.SortFunc(all, func(a, b Network) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// HostTime asks a host for its time. It needs Sys.Audit on /nodes/HOST.
+func (c *Client) HostTime(ctx context.Context, node string) (time.Time, error) {
+	path, err := onNode(http.MethodGet, node, "/time")
+	if err != nil {
+		return time.Time{}, err
+	}
+	f, err := get[fields](ctx, c, path, nil)
+	if err != nil {
+		return time.Time{}, err
+	}
+	at := f.whole("time")
+	if at == nil {
+		return time.Time{}, &Error{Method: http.MethodGet, Path: path, Message: "the answer has no time", class: Garbled}
+	}
+	return time.Unix(*at, 0), nil
 }

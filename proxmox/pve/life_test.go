@@ -200,7 +200,7 @@ func TestHostsAreToldAsTheyAre(t *testing.T) {
 	w.sim.Grant("/vms", "PlimsollSight", "plimsoll@pve")
 	w.begin()
 	w.run(time.Second)
-	if _, err := w.root().call(t.Context(), "POST", "/nodes/pve3/qemu", map[string]any{"vmid": 100, "memory": 16384, "cores": 4, "name": "db"}); err != nil {
+	if err := w.asRoot("POST", "/nodes/pve3/qemu", map[string]any{"vmid": 100, "memory": 16384, "cores": 4, "name": "db"}); err != nil {
 		t.Fatal(err)
 	}
 	w.sim.Advance(20 * time.Second)
@@ -285,7 +285,7 @@ func TestMigratedMachinesAreFollowed(t *testing.T) {
 	w.run(time.Second)
 	name := w.join("pve2")[0]
 	v := w.there(name)
-	if _, err := w.root().call(t.Context(), "POST", fmt.Sprintf("/nodes/%s/qemu/%d/migrate", v.Host, v.ID), map[string]any{"target": "pve1", "online": 1}); err != nil {
+	if err := w.asRoot("POST", fmt.Sprintf("/nodes/%s/qemu/%d/migrate", v.Host, v.ID), map[string]any{"target": "pve1", "online": 1}); err != nil {
 		t.Fatal(err)
 	}
 	w.until("it is on pve1", 5*time.Minute, func() bool { return w.machine(name).Host == "pve1" })
@@ -642,7 +642,7 @@ func TestPoolHealth(t *testing.T) {
 
 // Whatever a pool is configured with, the server takes every request that is made for it.
 func TestEveryRequestIsOneThatTheServerTakes(t *testing.T) {
-	schema := loadSchema(t)
+	schema := published(t)
 	for name, change := range map[string]func(*Pool){
 		"linked with a disc": func(*Pool) {},
 		"full, without a disc, with everything": func(p *Pool) {
@@ -660,7 +660,7 @@ func TestEveryRequestIsOneThatTheServerTakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, plan{hosts: 2, seed: 1})
 			change(w.pool())
-			w.wrap = func(next http.RoundTripper) http.RoundTripper { return schema.strict(t, next) }
+			w.wrap = func(next http.RoundTripper) http.RoundTripper { return asPublished(t, schema, next) }
 			w.begin()
 			w.run(time.Second)
 			id := w.mustOrder("pve1")

@@ -45,7 +45,7 @@ func (l *life) meddle() {
 		err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"description": "precious"}, nil, "")
 	case "unpool":
 		takes = true
-		_, err = c.call(ctx, "PUT", "/pools", map[string]any{"poolid": "plimsoll", "vms": fmt.Sprint(v.ID), "delete": 1})
+		err = l.asRoot("PUT", "/pools", map[string]any{"poolid": "plimsoll", "vms": fmt.Sprint(v.ID), "delete": 1})
 	case "protect":
 		err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"protection": "1"}, nil, "")
 	case "copy":
@@ -61,14 +61,14 @@ func (l *life) meddle() {
 	case "back up":
 		l.inject(fmt.Sprintf("lock vm=%d as=backup for=%ds", v.ID, 10+l.rng.IntN(120)))
 	case "manage":
-		_, err = c.call(ctx, "POST", "/cluster/ha/resources", map[string]any{"sid": fmt.Sprintf("vm:%d", v.ID), "state": "ignored"})
+		err = l.asRoot("POST", "/cluster/ha/resources", map[string]any{"sid": fmt.Sprintf("vm:%d", v.ID), "state": "ignored"})
 	case "migrate":
 		to := fmt.Sprintf("pve%d", 1+l.rng.IntN(l.hosts))
 		online := 0
 		if v.State == "running" {
 			online = 1
 		}
-		_, err = c.call(ctx, "POST", fmt.Sprintf("/nodes/%s/qemu/%d/migrate", v.Host, v.ID), map[string]any{"target": to, "online": online})
+		err = l.asRoot("POST", fmt.Sprintf("/nodes/%s/qemu/%d/migrate", v.Host, v.ID), map[string]any{"target": to, "online": online})
 	case "reidentify":
 		takes = strings.Contains(v.Config["description"], "stage=ready")
 		err = c.SetConfig(ctx, v.Host, v.ID, map[string]string{"smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, nil, "")
@@ -111,7 +111,7 @@ func (l *life) makeStranger() {
 	if id == 0 {
 		return
 	}
-	_, err := l.root().call(context.Background(), "POST", "/nodes/pve1/qemu", map[string]any{
+	err := l.asRoot("POST", "/nodes/pve1/qemu", map[string]any{
 		"vmid": id, "name": fmt.Sprintf("db-%d", id), "pool": "plimsoll", "memory": 512,
 	})
 	l.sim.Advance(10e9)
@@ -150,7 +150,7 @@ func (l *life) own(id int) {
 func (l *life) unprotect() {
 	for _, v := range l.sim.Inventory().VMs {
 		if l.mine(v) {
-			_, _ = l.root().call(context.Background(), "DELETE", fmt.Sprintf("/cluster/ha/resources/vm:%d", v.ID), nil)
+			_ = l.asRoot("DELETE", fmt.Sprintf("/cluster/ha/resources/vm:%d", v.ID), nil)
 		}
 		if l.mine(v) && v.Config["protection"] == "1" && strings.Contains(v.Config["description"], "stage=ready") {
 			err := l.root().SetConfig(context.Background(), v.Host, v.ID, map[string]string{"protection": "0"}, nil, "")

@@ -16,10 +16,13 @@ import (
 // roleName is what Proxmox VE takes as the name of a role.
 var roleName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
+// poolName is what it takes as the name of a resource pool.
+var poolName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]*$`)
+
 // MakePool makes a resource pool.
 func (c *Client) MakePool(ctx context.Context, name, comment string) error {
 	const path = "/pools"
-	if !pveName.MatchString(name) {
+	if !poolName.MatchString(name) {
 		return invalid(http.MethodPost, path, "poolid must name a resource pool, was %q", name)
 	}
 	params := map[string]any{"poolid": name}
@@ -33,7 +36,7 @@ func (c *Client) MakePool(ctx context.Context, name, comment string) error {
 // RemovePool removes a resource pool, which the server does only if nothing is in it.
 func (c *Client) RemovePool(ctx context.Context, name string) error {
 	const path = "/pools"
-	if !pveName.MatchString(name) {
+	if !poolName.MatchString(name) {
 		return invalid(http.MethodDelete, path, "poolid must name a resource pool, was %q", name)
 	}
 	_, err := c.call(ctx, http.MethodDelete, path+"?"+url.Values{"poolid": {name}}.Encode(), nil)
@@ -69,7 +72,7 @@ func (c *Client) MakeTemplate(ctx context.Context, node string, vmid int) (UPID,
 // accountPath is the path of a token, or of all of its user's.
 func accountPath(method string, who Account, rest string) (string, error) {
 	path := "/access/users/" + url.PathEscape(who.User) + "/token" + rest
-	if !userForm.MatchString(who.User) || !tokenName.MatchString(who.Token) {
+	if !ValidUser(who.User) || !ValidTokenName(who.Token) {
 		return "", invalid(method, path, "a token must be user@realm!name, was %q", who.String())
 	}
 	return path, nil
@@ -157,19 +160,4 @@ func (c *Client) Grants(ctx context.Context) ([]Grant, error) {
 		all = append(all, Grant{f.text("path"), f.text("roleid"), f.text("ugid")})
 	}
 	return all, nil
-}
-
-// Tailored returns the roles that meet the needs and where they are given, under names of the
-// installation's own: what nobody else uses can be removed again.
-func Tailored(needs []Need, suffix string) (roles map[string][]string, where []Need) {
-	roles = map[string][]string{}
-	for _, g := range grants(needs) {
-		name := g.role + "-" + suffix
-		roles[name] = g.privileges
-		for _, n := range g.paths {
-			n.Role, n.Privileges = name, g.privileges
-			where = append(where, n)
-		}
-	}
-	return roles, where
 }

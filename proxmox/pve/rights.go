@@ -70,21 +70,8 @@ const (
 	roleDevices   = "PlimsollDevices"
 )
 
-// Parts are what a template is made of. Who clones it needs rights on them, and the configuration
-// does not name them.
-type Parts struct {
-	Storages []string // of its disks and of its cloud-init drive
-	Networks []Bridge
-}
-
-// Bridge is a network that a machine is put on.
-type Bridge struct {
-	Name string
-	VLAN int // 0 is none
-}
-
-// path is where the right to use the bridge hangs. A VLAN is asked for by itself.
-func (b Bridge) path() string {
+// bridgePath is where the right to use a bridge hangs. A VLAN is asked for by itself.
+func bridgePath(b Bridge) string {
 	path := "/sdn/zones/localnetwork/" + b.Name
 	if b.VLAN != 0 {
 		path += "/" + strconv.Itoa(b.VLAN)
@@ -205,12 +192,12 @@ func deviceRule(name, value string) string {
 // templates are the rights to clone: on the templates, and on the networks that they and their clones
 // are on.
 func (n *needs) templates(p *Pool, parts map[int]Parts) {
-	n.add(roleNetwork, Bridge{p.Bridge, p.VLAN}.path(), "bridge", "attach machines to the network", "SDN.Use")
+	n.add(roleNetwork, bridgePath(Bridge{p.Bridge, p.VLAN}), "bridge", "attach machines to the network", "SDN.Use")
 	for _, id := range p.Template.IDs() {
 		n.add(roleTemplates, fmt.Sprintf("/vms/%d", id), "template", fmt.Sprintf("see and clone the template %d", id), "VM.Audit", "VM.Clone")
 		for _, b := range parts[id].Networks {
 			if b != (Bridge{p.Bridge, p.VLAN}) {
-				n.add(roleNetwork, b.path(), "template", fmt.Sprintf("clone the template %d, which is on that network", id), "SDN.Use")
+				n.add(roleNetwork, bridgePath(b), "template", fmt.Sprintf("clone the template %d, which is on that network", id), "SDN.Use")
 			}
 		}
 	}

@@ -258,7 +258,7 @@ func TestAccountsThatCannotBeAreRefused(t *testing.T) {
 			`token: must be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first, was ""`,
 	} {
 		got := ""
-		if err := account.Validate(); err != nil {
+		if err := CheckAccount(account); err != nil {
 			got = err.Error()
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

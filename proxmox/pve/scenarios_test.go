@@ -267,9 +267,8 @@ func identityDiffers(t *testing.T) {
 		{"name", func(_ *world, c *Client, v *pvesim.VMState) error {
 			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"name": "precious"}, nil, "")
 		}, `its name is "precious"`},
-		{"pool", func(_ *world, c *Client, v *pvesim.VMState) error {
-			_, err := c.call(context.Background(), http.MethodPut, "/pools", map[string]any{"poolid": "plimsoll", "vms": itoa(v.ID), "delete": 1})
-			return err
+		{"pool", func(w *world, _ *Client, v *pvesim.VMState) error {
+			return w.asRoot(http.MethodPut, "/pools", map[string]any{"poolid": "plimsoll", "vms": itoa(v.ID), "delete": 1})
 		}, "out of pool plimsoll"},
 		{"UUID", func(_ *world, c *Client, v *pvesim.VMState) error {
 			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, nil, "")
@@ -593,8 +592,7 @@ func underHA(t *testing.T) {
 			w.run(time.Second)
 			name := w.join("pve1")[0]
 			v := w.there(name)
-			root := w.root()
-			if _, err := root.call(t.Context(), http.MethodPost, "/cluster/ha/resources", map[string]any{"sid": "vm:" + itoa(v.ID), "state": "started"}); err != nil {
+			if err := w.asRoot(http.MethodPost, "/cluster/ha/resources", map[string]any{"sid": "vm:" + itoa(v.ID), "state": "started"}); err != nil {
 				t.Fatal(err)
 			}
 			w.sim.Advance(30 * time.Second)
@@ -605,7 +603,7 @@ func underHA(t *testing.T) {
 					t.Fatalf("it did not wait for the machine to be taken out of HA\n%s", w.story())
 				}
 				w.mustSay(w.machine(name).Problem, CodeHAManaged)
-				if _, err := root.call(t.Context(), http.MethodDelete, "/cluster/ha/resources/vm:"+itoa(v.ID), nil); err != nil {
+				if err := w.asRoot(http.MethodDelete, "/cluster/ha/resources/vm:"+itoa(v.ID), nil); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -110,10 +110,6 @@ func (s *schema) strict(t testing.TB, next http.RoundTripper) http.RoundTripper 
 	})
 }
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 // check returns what Proxmox VE would find wrong with a request, each fault as "parameter: rule".
 func (s *schema) check(method string, u *url.URL, contentType string, body []byte) []string {
 	path, found := strings.CutPrefix(u.EscapedPath(), "/api2/json")

@@ -1,43 +1,17 @@
 package pve
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// Account is who Plimsoll is to a cluster: a user, and one of its tokens.
-type Account struct {
-	User  string // user@realm
-	Token string // without the user
-}
-
-// ParseToken returns whose token it is. What is wrong with one is told without repeating it.
-func ParseToken(token string) (Account, error) {
-	id, err := tokenID(token)
-	if err != nil {
-		return Account{}, err
-	}
-	user, name, _ := strings.Cut(id, "!")
-	return Account{user, name}, nil
-}
-
-// String is the token's name, user@realm!token.
-func (a Account) String() string { return a.User + "!" + a.Token }
-
-// What Proxmox VE takes as names of users, realms and tokens.
-var (
-	userForm  = regexp.MustCompile(`^[^\s:/@!=]+@[A-Za-z][A-Za-z0-9._-]+$`)
-	tokenName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]+$`)
-)
-
-// Validate reports what is wrong with the names, as Faults joined together.
-func (a Account) Validate() error {
+// CheckAccount reports what is wrong with the names, as Faults joined together.
+func CheckAccount(a Account) error {
 	f := newFaults()
-	f.must(userForm.MatchString(a.User) && len(a.User) <= 64, "user", "be a user with realm, such as plimsoll@pve", a.User)
+	f.must(ValidUser(a.User) && len(a.User) <= 64, "user", "be a user with realm, such as plimsoll@pve", a.User)
 	f.must(a.User != "root@pam", "user", "be one that has only the rights it is given", a.User)
-	f.must(tokenName.MatchString(a.Token), "token", "be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first", a.Token)
+	f.must(ValidTokenName(a.Token), "token", "be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first", a.Token)
 	return f.err()
 }
 
@@ -165,16 +139,17 @@ func (g grant) give(n Need, who Account) string {
 		" --roles " + g.role + " --propagate " + strconv.Itoa(propagate)
 }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// Shell is words as a POSIX shell reads them again, quoted where it needs that.
-func Shell(words ...string) string {
-	var line []string
-	for _, w := range words {
-		if !plainWord.MatchString(w) {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+// Tailored returns the roles that meet the needs and where they are given, under names of the
+// installation's own: what nobody else uses can be removed again.
+func Tailored(needs []Need, suffix string) (roles map[string][]string, where []Need) {
+	roles = map[string][]string{}
+	for _, g := range grants(needs) {
+		name := g.role + "-" + suffix
+		roles[name] = g.privileges
+		for _, n := range g.paths {
+			n.Role, n.Privileges = name, g.privileges
+			where = append(where, n)
 		}
-		line = append(line, w)
 	}
-	return strings.Join(line, " ")
+	return roles, where
 }

@@ -65,8 +65,8 @@ func (f *Fleet) askHost(ctx context.Context, host string, ask func(ctx context.C
 // the other, and the others with them.
 func (w *work) hush(err error) {
 	var e *Error
-	if errors.As(err, &e) && Is(err, Unanswered, HostUnreachable) && w.cfg.Now().Sub(w.now) >= hostPatience && hostOf(e.Path) != "" {
-		w.view.silent[hostOf(e.Path)] = w.cfg.Now()
+	if errors.As(err, &e) && Is(err, Unanswered, HostUnreachable) && w.cfg.Now().Sub(w.now) >= hostPatience && e.Host() != "" {
+		w.view.silent[e.Host()] = w.cfg.Now()
 	}
 }
 

@@ -31,7 +31,7 @@ type mute struct {
 func (m *mute) RoundTrip(r *http.Request) (*http.Response, error) {
 	m.follow()
 	m.mu.Lock()
-	silent := m.silent[hostOf(strings.TrimPrefix(r.URL.Path, apiRoot))]
+	silent := m.silent[(&Error{Path: strings.TrimPrefix(r.URL.Path, "/api2/json")}).Host()]
 	if silent {
 		m.asked++
 	}

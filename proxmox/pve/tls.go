@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -122,4 +124,36 @@ func isCertificate(err error) bool {
 	var invalid x509.CertificateInvalidError
 	return errors.As(err, &ours) || errors.As(err, &verification) || errors.As(err, &authority) ||
 		errors.As(err, &name) || errors.As(err, &invalid)
+}
+
+// CertificateOf asks an endpoint for its certificate, and says nothing to it.
+func CertificateOf(ctx context.Context, endpoint string) (*x509.Certificate, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: connectTimeout}, Config: &tls.Config{InsecureSkipVerify: true, ServerName: u.Hostname()}}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }()
+	shown := conn.(*tls.Conn).ConnectionState().PeerCertificates
+	if len(shown) == 0 {
+		return nil, errors.New("no certificate was shown")
+	}
+	return shown[0], nil
+}
+
+// FingerprintOf is the fingerprint of a certificate, as hosts show it.
+func FingerprintOf(c *x509.Certificate) string { return fingerprint(sha256.Sum256(c.Raw)).String() }
+
+// CheckFingerprints reports what is wrong with a fingerprint, or with several separated by commas.
+func CheckFingerprints(text string) error {
+	_, err := parseFingerprints(text)
+	return err
 }

@@ -141,3 +141,34 @@ func (g *gate) note(p pass, answered, refused bool, reason string) bool {
 	}
 	return false
 }
+
+// Account is who Plimsoll is to a cluster: a user, and one of its tokens.
+type Account struct {
+	User  string // user@realm
+	Token string // without the user
+}
+
+// ParseToken returns whose token it is. What is wrong with one is told without repeating it.
+func ParseToken(token string) (Account, error) {
+	id, err := tokenID(token)
+	if err != nil {
+		return Account{}, err
+	}
+	user, name, _ := strings.Cut(id, "!")
+	return Account{user, name}, nil
+}
+
+// String is the token's name, user@realm!token.
+func (a Account) String() string { return a.User + "!" + a.Token }
+
+// What Proxmox VE takes as names of users, realms and tokens.
+var (
+	userForm  = regexp.MustCompile(`^[^\s:/@!=]+@[A-Za-z][A-Za-z0-9._-]+$`)
+	tokenName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]+$`)
+)
+
+// ValidUser reports whether the text may name a user with its realm.
+func ValidUser(name string) bool { return userForm.MatchString(name) }
+
+// ValidTokenName reports whether the text may name a token of a user.
+func ValidTokenName(name string) bool { return tokenName.MatchString(name) }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -370,7 +371,7 @@ var changesVM = regexp.MustCompile(`^/api2/json/nodes/\w+/qemu/(\d+)`)
 func (m *maker) RoundTrip(r *http.Request) (*http.Response, error) {
 	var id int
 	if found := changesVM.FindStringSubmatch(r.URL.Path); found != nil {
-		id = number(found[1])
+		id, _ = strconv.Atoi(found[1])
 	}
 	if r.Method != http.MethodGet && id >= 1000 && id < 2000 {
 		by := m.all[id]

@@ -130,8 +130,7 @@ func (s *Site) checkConnection(f faults) {
 	}
 	f.must(s.TokenFile != "", "tokenFile", "name a file", s.TokenFile)
 	for i, p := range s.Fingerprints {
-		_, err := parseFingerprints(p)
-		f.join(fmt.Sprintf("fingerprints[%d]", i), err)
+		f.join(fmt.Sprintf("fingerprints[%d]", i), CheckFingerprints(p))
 	}
 	f.must(s.CAFile == "" || len(s.Fingerprints) == 0, "fingerprints", "be left out beside caFile, which answers the same question in another way", s.Fingerprints)
 	f.must(!s.Insecure || s.CAFile == "" && len(s.Fingerprints) == 0, "insecure", "be false beside caFile or fingerprints, which it would make worthless", s.Insecure)

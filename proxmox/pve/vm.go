@@ -3,6 +3,7 @@ package pve
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -97,6 +98,9 @@ var (
 	netKey   = regexp.MustCompile(`^net\d+$`)
 )
 
+// IsDrive reports whether a key of a configuration is a drive's.
+func IsDrive(key string) bool { return driveKey.MatchString(key) }
+
 func vmConfig(f fields) VMConfig {
 	v := VMConfig{
 		Name: f.text("name"), Tags: f.list("tags"), Description: f.text("description"),
@@ -124,7 +128,7 @@ func vmConfig(f fields) VMConfig {
 	}
 	for key, value := range v.Raw {
 		switch {
-		case driveKey.MatchString(key):
+		case IsDrive(key):
 			v.Disks[key] = drive(value)
 		case netKey.MatchString(key):
 			v.Net[key] = value
@@ -330,4 +334,50 @@ func (c *Client) AgentInterfaces(ctx context.Context, node string, vmid int) ([]
 		all = append(all, i)
 	}
 	return all, nil
+}
+
+// Parts are what a template is made of. Who clones it needs rights on them, and the configuration
+// does not name them.
+type Parts struct {
+	Storages []string // of its disks and of its cloud-init drive
+	Networks []Bridge
+}
+
+// Bridge is a network that a machine is put on.
+type Bridge struct {
+	Name string
+	VLAN int // 0 is none
+}
+
+// Parts are what the machine is made of.
+func (v *VMConfig) Parts() Parts { return Parts{Storages: v.storages(), Networks: v.bridges()} }
+
+// storages are those that a clone's disks and cloud-init drive are made on. Discs that are inserted
+// stay where they are.
+func (v *VMConfig) storages() []string {
+	var all []string
+	for key, d := range v.Disks {
+		if d.Storage != "" && (d.Media != "cdrom" || d.CloudInit()) && !strings.HasPrefix(key, "unused") {
+			all = append(all, d.Storage)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// CloudInit reports whether the volume is a cloud-init drive, which Proxmox VE makes.
+func (v *Volume) CloudInit() bool { return v.Media == "cdrom" && strings.Contains(v.Name, "cloudinit") }
+
+// bridges are those that the machine is on.
+func (v *VMConfig) bridges() []Bridge {
+	var all []Bridge
+	for _, key := range slices.Sorted(maps.Keys(v.Net)) {
+		_, named := properties(v.Net[key])
+		b := Bridge{Name: named["bridge"]}
+		_, _ = fmt.Sscanf(named["tag"], "%d", &b.VLAN)
+		if b.Name != "" && !slices.Contains(all, b) {
+			all = append(all, b)
+		}
+	}
+	return all
 }

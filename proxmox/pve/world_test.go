@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -481,6 +482,36 @@ func (w *world) root() *Client {
 		w.t.Fatal(err)
 	}
 	return c
+}
+
+// asRoot makes a call that the client has no method for.
+func (w *world) asRoot(method, path string, params map[string]any) error {
+	w.t.Helper()
+	w.sim.Grant("/", "Administrator", "admin@pve")
+	var body []byte
+	if len(params) > 0 {
+		var err error
+		if body, err = json.Marshal(params); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	req, err := http.NewRequestWithContext(context.Background(), method, "https://pve1:8006/api2/json"+path, bytes.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "PVEAPIToken="+w.sim.Token("admin@pve", "hand", false))
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := w.sim.Transport().RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("%s %s: %s", method, path, res.Status)
+	}
+	return nil
 }
 
 // calls are those that the fleet made, by method and the shape of their path.
