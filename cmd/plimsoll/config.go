@@ -15,6 +15,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 	"github.com/spf13/cobra"
 )
@@ -197,8 +198,8 @@ func checkCertificates(data []byte) error {
 }
 
 // connection is how the site is reached. What a person should know goes to stderr.
-func (s *siteFile) connection() pve.Connection {
-	return pve.Connection{
+func (s *siteFile) connection() pveapi.Connection {
+	return pveapi.Connection{
 		Endpoints: s.Endpoints, Token: s.token.read, CA: s.ca, Fingerprint: strings.Join(s.Fingerprints, ","), Insecure: s.Insecure,
 		Now: s.env.Now, Warn: func(text string) { fmt.Fprintln(s.env.Stderr, "note:", text) },
 	}
@@ -257,7 +258,7 @@ func parseTokenFile(data []byte) (string, error) {
 	case lines > 1:
 		return "", fmt.Errorf("must hold a token on one line, and has %d lines", lines)
 	}
-	if _, err := pve.ParseToken(text); err != nil {
+	if _, err := pveapi.ParseToken(text); err != nil {
 		return "", err
 	}
 	return text, nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/deploy"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 func newManifestsCommand(env *cli.Env) *cobra.Command {
@@ -43,7 +43,7 @@ Cluster-autoscaler reads its files once: restart it after a rotation.`,
 				_, port, _ := splitAddress(usual.ExpanderAddress)
 				v.ExpanderAddress = net.JoinHostPort(host, strconv.Itoa(port))
 			}
-			v.Command = pve.Shell(append([]string{"plimsoll"}, env.Args...)...)
+			v.Command = pveapi.Shell(append([]string{"plimsoll"}, env.Args...)...)
 			return v.Print(env.Stdout)
 		},
 	}

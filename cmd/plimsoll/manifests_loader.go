@@ -16,7 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/testbed/loader"
 )
 
@@ -61,7 +61,7 @@ more for a request; with --digits all do the same. See what they find on one mac
 			if err := v.validate(); err != nil {
 				return cli.SeeHelp(cmd, cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
 			}
-			return v.print(env.Stdout, pve.Shell(append([]string{"plimsoll"}, env.Args...)...))
+			return v.print(env.Stdout, pveapi.Shell(append([]string{"plimsoll"}, env.Args...)...))
 		},
 	}
 	cli.AddFlag(cmd, &v.namespace, readNamespace, "namespace", "name", "default", "the namespace that they run in")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/spf13/cobra"
 )
 
@@ -25,7 +26,7 @@ type pveSetup struct {
 	file     string
 	pools    string // a file of VMPools
 	release  pve.Release
-	account  pve.Account
+	account  pveapi.Account
 	storages []string
 	format   output
 }
@@ -109,8 +110,8 @@ func (ask *pveSetup) site(env *cli.Env) (*siteFile, error) {
 
 // parts are what the flags say of the templates. Of those that linked clones are made of, the
 // storage must be known: without it, the rights would not do.
-func (ask *pveSetup) parts(site *pve.Site) (map[int]pve.Parts, error) {
-	parts, named := map[int]pve.Parts{}, []string{}
+func (ask *pveSetup) parts(site *pve.Site) (map[int]pveapi.Parts, error) {
+	parts, named := map[int]pveapi.Parts{}, []string{}
 	for i, p := range site.Complete().Pools {
 		if p.Storage != "" {
 			named = append(named, p.Storage)
@@ -122,7 +123,7 @@ func (ask *pveSetup) parts(site *pve.Site) (map[int]pve.Parts, error) {
 				i, p.Name, ids[0], ids[0])
 		}
 		for _, id := range ids {
-			parts[id] = pve.Parts{Storages: slices.Clone(ask.storages)}
+			parts[id] = pveapi.Parts{Storages: slices.Clone(ask.storages)}
 		}
 	}
 	if len(ask.storages) > 0 && len(parts) == 0 {

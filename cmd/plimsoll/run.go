@@ -26,6 +26,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 func newRunCommand(env *cli.Env) *cobra.Command {
@@ -222,7 +223,7 @@ func servePages(ctx context.Context, l net.Listener, registry *prometheus.Regist
 // machineSite is the site with a client that is connected to it.
 type machineSite struct {
 	*running
-	client *pve.Client
+	client *pveapi.Client
 	events *prometheus.CounterVec
 	leads  *leadTimes
 }
@@ -235,7 +236,7 @@ func (s *running) machines(registry prometheus.Registerer) (*machineSite, error)
 		return nil, err
 	}
 	connection.Observer = calls
-	client, err := pve.Connect(connection)
+	client, err := pveapi.Connect(connection)
 	if err != nil {
 		return nil, cli.WithCode(cli.ExitConfig, err)
 	}
@@ -300,7 +301,7 @@ func (m *machineSite) fleet(cfg pve.FleetConfig) (*pve.Fleet, error) {
 }
 
 // countCalls counts and times what is asked of Proxmox VE.
-func countCalls(registry prometheus.Registerer) (func(pve.Call), error) {
+func countCalls(registry prometheus.Registerer) (func(pveapi.Call), error) {
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "plimsoll_pve_call_seconds", Help: "How long Proxmox VE took to answer, by method and status; 0 is no answer.",
 		Buckets: []float64{.01, .05, .1, .5, 1, 3, 10, 30},
@@ -308,7 +309,7 @@ func countCalls(registry prometheus.Registerer) (func(pve.Call), error) {
 	if err := registry.Register(took); err != nil {
 		return nil, err
 	}
-	return func(c pve.Call) {
+	return func(c pveapi.Call) {
 		took.WithLabelValues(c.Method, strconv.Itoa(c.Status)).Observe(c.Duration.Seconds())
 	}, nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -306,6 +306,6 @@ func (s *running) makeCertificates(state *stateFolder, folder string) error {
 		key, name, _ := strings.Cut(f, "=")
 		hand = append(hand, "--from-file="+key+"="+filepath.Join(folder, name))
 	}
-	fmt.Fprintf(s.env.Stderr, "note: made certificates in %s; give cluster-autoscaler its own: %s\n", folder, pve.Shell(hand...))
+	fmt.Fprintf(s.env.Stderr, "note: made certificates in %s; give cluster-autoscaler its own: %s\n", folder, pveapi.Shell(hand...))
 	return nil
 }

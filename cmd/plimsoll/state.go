@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // stateFolder is where the program keeps what must outlive it. One process at a time has it.
@@ -65,7 +66,7 @@ func (s *stateFolder) intents() (*pve.IntentLog, error) {
 	kept, err := pve.OpenIntentLog(file)
 	var corrupt *pve.CorruptIntent
 	if errors.As(err, &corrupt) {
-		err = fmt.Errorf("%w; keep a copy, then take the line out: sed -i.bak %dd %s; %s", err, corrupt.Line, pve.Shell(string(file)), pve.LostIntent)
+		err = fmt.Errorf("%w; keep a copy, then take the line out: sed -i.bak %dd %s; %s", err, corrupt.Line, pveapi.Shell(string(file)), pve.LostIntent)
 	}
 	if err != nil {
 		return nil, cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %s: %w", file, err))

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 	"github.com/spf13/cobra"
@@ -114,7 +114,7 @@ func (ask *testbedRKE2) run(ctx context.Context, env *cli.Env, do func(context.C
 }
 
 // open is the site's bench, and what it is made of.
-func (ask *testbedRKE2) open(env *cli.Env) (*rke2.Bench, *rke2.Site, pve.Connection, error) {
+func (ask *testbedRKE2) open(env *cli.Env) (*rke2.Bench, *rke2.Site, pveapi.Connection, error) {
 	site, connection, err := readRKE2Site(env, ask.file)
 	if err != nil {
 		return nil, nil, connection, err
@@ -160,14 +160,14 @@ func (s *rke2Site) Validate() error {
 	return errors.Join(faults...)
 }
 
-func readRKE2Site(env *cli.Env, file string) (*rke2.Site, pve.Connection, error) {
+func readRKE2Site(env *cli.Env, file string) (*rke2.Site, pveapi.Connection, error) {
 	data, err := env.ReadFile(file)
 	if err != nil {
-		return nil, pve.Connection{}, cli.WithCode(cli.ExitConfig, fmt.Errorf("--config: %w", err))
+		return nil, pveapi.Connection{}, cli.WithCode(cli.ExitConfig, fmt.Errorf("--config: %w", err))
 	}
 	s := &rke2Site{reached: siteFile{folder: filepath.Dir(file), env: env}}
 	if err := strict.Unmarshal(data, s); err != nil {
-		return nil, pve.Connection{}, cli.Misconfigured(file, err)
+		return nil, pveapi.Connection{}, cli.Misconfigured(file, err)
 	}
 	return &s.Site, s.reached.connection(), nil
 }
@@ -189,7 +189,7 @@ func benchFault(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, rke2.ErrUnreachable) || pve.Is(err, pve.NoEndpoint, pve.Certificate):
+	case errors.Is(err, rke2.ErrUnreachable) || pveapi.Is(err, pveapi.NoEndpoint, pveapi.Certificate):
 		return cli.WithCode(cli.ExitUnreachable, told)
 	case errors.Is(err, context.Canceled):
 		return cli.WithHint("run it again: it goes on where it was", told)

@@ -1,6 +1,10 @@
 package pve
 
-import "time"
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+)
 
 // A host that is offline is a member of its cluster and is listed as one; one that left, by pvecm delnode, is
 // not. What it had is gone once its VMIDs are free, and nobody is there any more to tell how its tasks ended.
@@ -76,7 +80,7 @@ func (f *Fleet) deserted(m *tracked) bool {
 // be seen. A disc there is out of reach; one on storage that others share is found among the orphans.
 func (f *Fleet) settleLeft(m *tracked) {
 	if m.Task != nil && f.view.left(m.Task.Host) && f.pools[m.Pool] != nil {
-		f.ended(m, TaskStatus{UPID: UPID(m.Task.UPID), Exit: "unexpected status"})
+		f.ended(m, pveapi.TaskStatus{UPID: pveapi.UPID(m.Task.UPID), Exit: "unexpected status"})
 	}
 	if !m.Gone.IsZero() && m.Task == nil && m.Disc != "" && f.view.left(m.DiscHost) {
 		m.Disc = ""

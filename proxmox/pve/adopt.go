@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // candidate for adoption: a machine in one of our ranges that no intent knows of.
@@ -162,7 +163,7 @@ func (f *Fleet) poolOfVMID(id int) *Pool {
 }
 
 // shapeOf is the shape of a machine that was found.
-func shapeOf(p *Pool, name string, c *VMConfig) pricing.Shape {
+func shapeOf(p *Pool, name string, c *pveapi.VMConfig) pricing.Shape {
 	if s := p.shape(name); s != nil {
 		return *s
 	}
@@ -176,7 +177,7 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 	if err != nil || v == unproved {
 		return
 	}
-	var status VMStatus
+	var status pveapi.VMStatus
 	if v == provedReady {
 		if status, err = f.client.Status(ctx, w.host, w.i.VMID); err != nil {
 			return
@@ -219,7 +220,7 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 // resumeReady takes up a machine that was configured. One that runs is let go on. Of one that does
 // not it is not known whether it was about to be started or about to be destroyed, and the second
 // must not come to life again.
-func (f *Fleet) resumeReady(m *tracked, status VMStatus) {
+func (f *Fleet) resumeReady(m *tracked, status pveapi.VMStatus) {
 	if status.Status != "running" {
 		f.ahead(m, StepConfigured)
 		if n, was := f.nodeOf(m); was && nodescaler.SameUUID(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) {

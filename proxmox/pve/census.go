@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // A pool's maximum holds on Proxmox VE, however many processes order machines of it and however little each
@@ -175,7 +177,7 @@ func (g *guestSeen) unnamed() bool { return g.name == "" || g.name == fmt.Sprint
 func (w *work) entryOf(ctx context.Context, g *guestSeen) (entry, bool, error) {
 	c, err := w.client.Config(ctx, g.host, g.vmid)
 	switch {
-	case Is(err, Absent):
+	case pveapi.Is(err, pveapi.Absent):
 		return entry{}, false, nil
 	case err != nil && ctx.Err() != nil:
 		return entry{}, false, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -81,7 +82,7 @@ func (l *life) waits() bool {
 	}
 	there := map[string]bool{}
 	for _, v := range l.sim.Inventory().VMs {
-		_, smbios := properties(v.Config["smbios1"])
+		_, smbios := pveapi.Properties(v.Config["smbios1"])
 		there[smbios["uuid"]] = true
 	}
 	state, err := l.fleet.List(context.Background())

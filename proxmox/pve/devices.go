@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // A disk that a person has put into a machine goes with the machine. What drives and devices a machine was made with is
@@ -19,16 +21,16 @@ var deviceKey = regexp.MustCompile(`^(hostpci|usb|virtiofs|serial|parallel)\d+$`
 // rawArgs are arguments to the machine's process, which may give it any file or device of its host.
 const rawArgs = "args"
 
-// volumeOf reports whether a volume is a machine's own, by the last part of its name. A linked clone's is
-// local:9001/base-9001-disk-0.raw/1000/vm-1000-disk-0.qcow2.
-func volumeOf(v *Volume, vmid int) bool {
+// volumeOf reports whether a volume is a machine's own, by the last part of its name. A linked
+// clone's is local:9001/base-9001-disk-0.raw/1000/vm-1000-disk-0.qcow2.
+func volumeOf(v *pveapi.Volume, vmid int) bool {
 	name := path.Base(v.Name)
 	return v.Storage != "" && (strings.HasPrefix(name, "vm-"+itoa(vmid)+"-") || strings.HasPrefix(name, "base-"+itoa(vmid)+"-"))
 }
 
-// holdsNothing reports whether a drive holds nothing that could be lost with a machine: a disc, which is
-// not the machine's, its own cloud-init drive, or what its firmware remembers.
-func holdsNothing(v *Volume, key string, vmid int) bool {
+// holdsNothing reports whether a drive holds nothing that could be lost with a machine: a disc,
+// which is not the machine's, its own cloud-init drive, or what its firmware remembers.
+func holdsNothing(v *pveapi.Volume, key string, vmid int) bool {
 	name, _, _ := strings.Cut(path.Base(v.Name), ".")
 	switch {
 	case v.Media == "cdrom":
@@ -47,12 +49,12 @@ func devices(raw map[string]string, vmid int) map[string]string {
 		switch {
 		case key == rawArgs:
 			all[key] = value
-		case IsDrive(key):
-			if d := drive(value); !holdsNothing(&d, key, vmid) {
+		case pveapi.IsDrive(key):
+			if d := pveapi.ParseDrive(value); !holdsNothing(&d, key, vmid) {
 				all[key] = d.ID
 			}
 		case deviceKey.MatchString(key):
-			if first, _ := properties(value); first != "socket" && first != "spice" { // these end in the host's own software
+			if first, _ := pveapi.Properties(value); first != "socket" && first != "spice" { // these end in the host's own software
 				all[key] = ""
 			}
 		}
@@ -61,7 +63,7 @@ func devices(raw map[string]string, vmid int) map[string]string {
 }
 
 // configured are the devices that a machine has with a configuration that is written over the one it had.
-func configured(c *VMConfig, values map[string]string, vmid int) map[string]string {
+func configured(c *pveapi.VMConfig, values map[string]string, vmid int) map[string]string {
 	raw := maps.Clone(c.Raw)
 	maps.Copy(raw, values)
 	return devices(raw, vmid)
@@ -69,7 +71,7 @@ func configured(c *VMConfig, values map[string]string, vmid int) map[string]stri
 
 // strange are the drives and devices of a machine that its order did not make. Where that was not kept, it made what
 // the template has, and the disk that it boots from.
-func (w *work) strange(c *VMConfig) []string {
+func (w *work) strange(c *pveapi.VMConfig) []string {
 	w.mu.Lock()
 	template := w.view.templates[w.p.Template.On(w.i.Host)]
 	w.mu.Unlock()
@@ -97,7 +99,7 @@ func (w *work) strange(c *VMConfig) []string {
 // made reports whether a drive or device of a machine may be what its order made: a disk that was
 // moved to another storage may have another number there, but not another size. What was not kept
 // is empty.
-func (w *work) made(c *VMConfig, template *templateSeen, key, was string) bool {
+func (w *work) made(c *pveapi.VMConfig, template *templateSeen, key, was string) bool {
 	d, drive := c.Disks[key]
 	switch {
 	case !drive:
@@ -108,13 +110,13 @@ func (w *work) made(c *VMConfig, template *templateSeen, key, was string) bool {
 		return volumeOf(&d, w.i.VMID) || d.Storage == "" && d.ID == template.devices[key]
 	}
 	grown := key == bootDisk(c) && d.Size != 0 && d.Size != int64(w.i.Shape.Disk) && d.Size != int64(template.size)
-	return volumeOf(&d, w.i.VMID) && d.Storage != volume(was).Storage && !grown
+	return volumeOf(&d, w.i.VMID) && d.Storage != pveapi.ParseVolume(was).Storage && !grown
 }
 
 // takeOut is what a person can do about drives and devices that are not the machine's.
 func takeOut(vmid int, strange []string) string {
 	key, id, _ := strings.Cut(strange[0], " ")
-	if v := volume(id); !IsDrive(key) || !volumeOf(&v, vmid) {
+	if v := pveapi.ParseVolume(id); !pveapi.IsDrive(key) || !volumeOf(&v, vmid) {
 		return fmt.Sprintf("take it out: qm set %d --delete %s", vmid, key)
 	}
 	return fmt.Sprintf("move it to another machine: qm disk move %d %s --target-vmid VMID; or, if what is on it may be lost, remove it: qm disk unlink %[1]d --idlist %[2]s --force 1",

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 func TestDevicesAreWhatHoldsDataOrIsTheHosts(t *testing.T) {
@@ -73,10 +74,10 @@ func TestStrangeDevices(t *testing.T) {
 			f := &Fleet{}
 			f.view.templates = map[int]templateSeen{9001: {size: 2 * pricing.GiB, devices: map[string]string{"scsi0": "a:base-9001-disk-0", "scsi5": "/dev/sdc", "args": "-cpu max"}}}
 			w := &work{Fleet: f, p: &Pool{Template: Template{VMID: 9001}}, i: Intent{VMID: 1000, Shape: pricing.Shape{Disk: 20 * pricing.GiB}, Devices: c.made}}
-			conf := &VMConfig{Raw: c.raw, Disks: map[string]Volume{}}
+			conf := &pveapi.VMConfig{Raw: c.raw, Disks: map[string]pveapi.Volume{}}
 			for key, value := range c.raw {
-				if IsDrive(key) {
-					conf.Disks[key] = drive(value)
+				if pveapi.IsDrive(key) {
+					conf.Disks[key] = pveapi.ParseDrive(value)
 				}
 			}
 			if got := list(w.strange(conf)); got != c.want {
@@ -142,7 +143,7 @@ func TestAVolumeInTheDriveForDiscsHoldsTheMachine(t *testing.T) {
 		}
 	}
 	set(map[string]string{"scsi1": "local-lvm:5"})
-	data := drive(w.there(names[0]).Config["scsi1"]).ID
+	data := pveapi.ParseDrive(w.there(names[0]).Config["scsi1"]).ID
 	set(nil, "scsi1")
 	set(map[string]string{"ide2": data + ",media=cdrom"})
 	w.giveBack(names...)

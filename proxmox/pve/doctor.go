@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // Status is what a check came to.
@@ -74,7 +76,7 @@ func (d *Diagnosis) Count(s Status) int {
 // Doctor looks at everything that a site's configuration rests on. It only reads.
 type Doctor struct {
 	Site       *Site
-	Connection Connection
+	Connection pveapi.Connection
 	// Known are checks that were made before, of files for example; they come first in their groups.
 	Known []Check
 	// Making are VMIDs of machines that are being made by whoever asks: a clone shows no mark before its end,
@@ -86,7 +88,7 @@ type Doctor struct {
 
 // Examine makes the checks. It returns an error only for a connection that makes no sense.
 func (d *Doctor) Examine(ctx context.Context) (*Diagnosis, error) {
-	client, err := Connect(d.Connection)
+	client, err := pveapi.Connect(d.Connection)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func (d *Doctor) Examine(ctx context.Context) (*Diagnosis, error) {
 	if err != nil {
 		return nil, err
 	}
-	who, err := ParseToken(token)
+	who, err := pveapi.ParseToken(token)
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +120,11 @@ func (d *Doctor) Examine(ctx context.Context) (*Diagnosis, error) {
 // examination is a Doctor at work: what it has found, and what it has seen.
 type examination struct {
 	ctx        context.Context
-	client     *Client
-	connection *Connection
+	client     *pveapi.Client
+	connection *pveapi.Connection
 	site       *Site
 	cluster    string // UID of the Kubernetes cluster
-	who        Account
+	who        pveapi.Account
 	known      []Check
 	making     []int
 	now        func() time.Time
@@ -133,11 +135,11 @@ type examination struct {
 	release   Release
 	hosts     []string // that are online
 	all       []string // of the cluster
-	have      Permissions
+	have      pveapi.Permissions
 	templates map[int]*templateFound
 	stores    map[string]storesOn // by host
 	looked    bool
-	resources []Resource          // that the token sees
+	resources []pveapi.Resource   // that the token sees
 	blocked   map[string][]string // hosts that cannot carry a pool's machines, by pool
 	unsure    map[string]bool     // pools of whose hosts that is not known
 	fleet     *Fleet              // that has looked what is left over
@@ -147,7 +149,7 @@ type examination struct {
 
 // storesOn are a host's storages, or why they are not known.
 type storesOn struct {
-	list []StorageStatus
+	list []pveapi.StorageStatus
 	err  error
 }
 
@@ -214,12 +216,12 @@ func (e *examination) skip(id, subject, format string, args ...any) {
 // failed tells of a question that was not answered. One that the token may not ask is told among
 // the rights.
 func (e *examination) failed(id, subject string, err error) {
-	var known *Error
+	var known *pveapi.Error
 	if !errors.As(err, &known) {
 		e.add(Fail, id, subject, nil, "%s", err)
 		return
 	}
-	if known.Class() == Forbidden && known.ACLPath != "" {
+	if known.Class() == pveapi.Forbidden && known.ACLPath != "" {
 		e.skip(id, subject, "not looked at: it takes %s on %s", known.Privilege, known.ACLPath)
 		return
 	}

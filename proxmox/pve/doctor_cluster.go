@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // examineCluster looks whether there is quorum, and how the hosts are.
@@ -20,7 +21,7 @@ func (e *examination) examineCluster() {
 		for _, n := range status.Nodes {
 			e.all = append(e.all, n.Name)
 			if !n.Online {
-				e.add(Warn, "cluster.host", n.Name, nonEmpty(HostUnreachable.Advice()), "%s is offline: its machines are unknown, and it gets no new ones", n.Name)
+				e.add(Warn, "cluster.host", n.Name, nonEmpty(pveapi.HostUnreachable.Advice()), "%s is offline: its machines are unknown, and it gets no new ones", n.Name)
 				continue
 			}
 			e.hosts = append(e.hosts, n.Name)
@@ -34,7 +35,7 @@ func (e *examination) examineCluster() {
 	}
 }
 
-func (e *examination) examineQuorum(s ClusterStatus) {
+func (e *examination) examineQuorum(s pveapi.ClusterStatus) {
 	if !s.Quorate {
 		e.add(Fail, "cluster.quorum", "", []string{"pvecm status"}, "the host that was asked has no quorum: nothing can be changed until it is back")
 		return
@@ -93,7 +94,7 @@ func (e *examination) examineMaintenance() {
 	e.look()
 	for _, r := range e.resources {
 		if r.Type == "node" && r.HAState == "maintenance" {
-			e.add(Warn, "cluster.maintenance", r.Node, []string{"ha-manager crm-command node-maintenance disable " + Shell(r.Node)}, "%s is in maintenance: it gets no new machines", r.Node)
+			e.add(Warn, "cluster.maintenance", r.Node, []string{"ha-manager crm-command node-maintenance disable " + pveapi.Shell(r.Node)}, "%s is in maintenance: it gets no new machines", r.Node)
 		}
 	}
 	if !e.told("cluster.maintenance") {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // examineConnection looks whether the endpoints answer, whether they are who they should be and
@@ -15,10 +17,10 @@ func (e *examination) examineConnection() {
 			"any certificate is accepted, so anybody in between can read the token and give orders")
 	}
 	probes := e.client.Probe(e.ctx)
-	usable := slices.ContainsFunc(probes, func(p EndpointStatus) bool { return p.Err == nil })
-	e.found.Reached = slices.ContainsFunc(probes, func(p EndpointStatus) bool { return !Is(p.Err, NoEndpoint, Canceled) })
+	usable := slices.ContainsFunc(probes, func(p pveapi.EndpointStatus) bool { return p.Err == nil })
+	e.found.Reached = slices.ContainsFunc(probes, func(p pveapi.EndpointStatus) bool { return !pveapi.Is(p.Err, pveapi.NoEndpoint, pveapi.Canceled) })
 	for _, p := range probes {
-		if shown, ok := shownFingerprint(p.Err); ok && !slices.Contains(e.prints, shown) {
+		if shown, ok := pveapi.ShownFingerprint(p.Err); ok && !slices.Contains(e.prints, shown) {
 			e.prints = append(e.prints, shown)
 		}
 	}
@@ -35,25 +37,25 @@ func (e *examination) examineConnection() {
 
 // examineEndpoint tells how an endpoint is. One that is down while others answer is no fault: they
 // are asked instead.
-func (e *examination) examineEndpoint(p EndpointStatus, others bool) {
-	var failed *Error
+func (e *examination) examineEndpoint(p pveapi.EndpointStatus, others bool) {
+	var failed *pveapi.Error
 	errors.As(p.Err, &failed)
 	switch {
 	case p.Err == nil:
 		e.ok("connection.endpoint", p.Endpoint, "%s answers as Proxmox VE %s", p.Endpoint, p.Version.Version)
 		e.examineExpiry(p.Endpoint)
-	case Is(p.Err, Certificate):
+	case pveapi.Is(p.Err, pveapi.Certificate):
 		e.examineCertificate(p.Endpoint, failed, others)
-	case Is(p.Err, Unauthorized) && e.told("connection.token"):
-	case Is(p.Err, Unauthorized):
+	case pveapi.Is(p.Err, pveapi.Unauthorized) && e.told("connection.token"):
+	case pveapi.Is(p.Err, pveapi.Unauthorized):
 		e.add(Fail, "connection.token", e.who.String(), []string{
-			"pveum user token list " + Shell(e.who.User),
-			"pveum user token modify " + Shell(e.who.User) + " " + Shell(e.who.Token) + " --expire 0",
-			"pveum user token remove " + Shell(e.who.User) + " " + Shell(e.who.Token) + ", then plimsoll pve setup, and the new value into " + e.site.TokenFile,
+			"pveum user token list " + pveapi.Shell(e.who.User),
+			"pveum user token modify " + pveapi.Shell(e.who.User) + " " + pveapi.Shell(e.who.Token) + " --expire 0",
+			"pveum user token remove " + pveapi.Shell(e.who.User) + " " + pveapi.Shell(e.who.Token) + ", then plimsoll pve setup, and the new value into " + e.site.TokenFile,
 		}, "%s does not accept the token %s (%s): it has expired, or its name or value is wrong", p.Endpoint, e.who, failed.Text())
-	case others && Is(p.Err, NoEndpoint, Unanswered):
+	case others && pveapi.Is(p.Err, pveapi.NoEndpoint, pveapi.Unanswered):
 		e.add(Warn, "connection.endpoint", p.Endpoint, nonEmpty(failed.Advice()), "%s does not answer, and others are asked instead: %s", p.Endpoint, failed.Text())
-	case Is(p.Err, NoEndpoint, Unanswered):
+	case pveapi.Is(p.Err, pveapi.NoEndpoint, pveapi.Unanswered):
 		e.add(Fail, "connection.endpoint", p.Endpoint, nonEmpty(failed.Advice()), "%s does not answer: %s", p.Endpoint, failed.Text())
 	default:
 		e.failed("connection.endpoint", p.Endpoint, p.Err)
@@ -62,8 +64,8 @@ func (e *examination) examineEndpoint(p EndpointStatus, others bool) {
 
 // examineCertificate tells of a certificate that is not trusted, and the line that trusts it. Whether
 // it should be, the cluster can say if another endpoint is trusted, and else only the host itself.
-func (e *examination) examineCertificate(endpoint string, failed *Error, others bool) {
-	shown, ok := shownFingerprint(failed)
+func (e *examination) examineCertificate(endpoint string, failed *pveapi.Error, others bool) {
+	shown, ok := pveapi.ShownFingerprint(failed)
 	if !ok {
 		e.add(Fail, "connection.certificate", endpoint, nonEmpty(failed.Advice()), "%s is not trusted: %s", endpoint, failed.Text())
 		return
@@ -97,12 +99,12 @@ func (e *examination) examineExpiry(endpoint string) {
 	if e.connection.Transport != nil {
 		return // there is no certificate
 	}
-	certificate, err := CertificateOf(e.ctx, endpoint)
+	certificate, err := pveapi.CertificateOf(e.ctx, endpoint)
 	if err != nil {
 		e.skip("connection.certificate", endpoint, "not looked at: the certificate of %s was not shown again: %s", endpoint, err)
 		return
 	}
-	shown, until := FingerprintOf(certificate), certificate.NotAfter.UTC().Format(time.DateOnly)
+	shown, until := pveapi.FingerprintOf(certificate), certificate.NotAfter.UTC().Format(time.DateOnly)
 	switch {
 	case certificate.NotAfter.Sub(e.now()) > renewed:
 		e.ok("connection.certificate", endpoint, "%s shows the certificate %s, which holds until %s", endpoint, shown, until)
@@ -126,7 +128,7 @@ func quoteAll(words []string) []string {
 
 // examineVersions looks whether the release is one whose rights are known. While an upgrade goes on,
 // the rights are those of the older one: the newer has lost what it does not know.
-func (e *examination) examineVersions(probes []EndpointStatus) {
+func (e *examination) examineVersions(probes []pveapi.EndpointStatus) {
 	e.release = 0
 	releases := map[Release]bool{}
 	for _, p := range probes {

@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // examineNetwork looks whether the hosts have the networks that machines are put on.
 func (e *examination) examineNetwork() {
-	seen := map[string][]Network{}
+	seen := map[string][]pveapi.Network{}
 	for i := range e.site.Pools {
 		p := &e.site.Pools[i]
 		e.skipHostless("network.bridge", p)
-		path := bridgePath(Bridge{p.Bridge, p.VLAN})
+		path := bridgePath(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN})
 		for _, host := range e.candidates(p) {
 			subject := p.Bridge + " on " + host + " for pool " + p.Name
 			if !e.have.Has(path, "SDN.Use") {
@@ -33,8 +35,8 @@ func (e *examination) examineNetwork() {
 	}
 }
 
-func (e *examination) examineBridge(i int, p *Pool, host, subject string, all []Network) {
-	at := slices.IndexFunc(all, func(n Network) bool { return n.Name == p.Bridge })
+func (e *examination) examineBridge(i int, p *Pool, host, subject string, all []pveapi.Network) {
+	at := slices.IndexFunc(all, func(n pveapi.Network) bool { return n.Name == p.Bridge })
 	switch {
 	case at < 0:
 		var names []string
@@ -42,11 +44,11 @@ func (e *examination) examineBridge(i int, p *Pool, host, subject string, all []
 			names = append(names, n.Name)
 		}
 		e.add(e.block(host, p.Name), "network.bridge", subject, []string{
-			"pvesh create /nodes/" + host + "/network --iface " + Shell(p.Bridge) + " --type bridge --bridge_ports PORT --autostart 1; pvesh set /nodes/" + host + "/network",
+			"pvesh create /nodes/" + host + "/network --iface " + pveapi.Shell(p.Bridge) + " --type bridge --bridge_ports PORT --autostart 1; pvesh set /nodes/" + host + "/network",
 			fmt.Sprintf("%s.bridge: a bridge that all its hosts have, or placement.hosts without %s", e.site.at(i), host),
 		}, "%s has no bridge %s; the token sees %s", host, p.Bridge, cmp.Or(strings.Join(names, ", "), "none"))
 	case all[at].Active != nil && !*all[at].Active:
-		e.add(Warn, "network.bridge", subject, []string{"ifup " + Shell(p.Bridge) + " (on " + host + ")"}, "bridge %s is not up on %s", p.Bridge, host)
+		e.add(Warn, "network.bridge", subject, []string{"ifup " + pveapi.Shell(p.Bridge) + " (on " + host + ")"}, "bridge %s is not up on %s", p.Bridge, host)
 	case p.VLAN != 0 && all[at].Type == "bridge" && !all[at].VLANAware:
 		// In the file and not through the API, which takes a bridge's addresses away in every change
 		// that does not repeat them: hosts are mostly reached by that bridge.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // examinePools looks whether the resource pools are there, and whether the VMIDs suffice.
@@ -48,7 +49,7 @@ func (e *examination) examineResourcePool(p *Pool) {
 	}
 	_, err := e.client.Pool(e.ctx, p.PVEPool)
 	switch {
-	case Is(err, NoPool):
+	case pveapi.Is(err, pveapi.NoPool):
 		e.add(Fail, "pools.there", p.PVEPool, []string{setupPool(p.PVEPool)}, "there is no resource pool %s, which pool %s puts its machines into", p.PVEPool, p.Name)
 	case err != nil:
 		e.failed("pools.there", p.PVEPool, err)
@@ -124,7 +125,7 @@ func (e *examination) examineSpare(subject, key string, p *Pool, left int) {
 
 // ours reports whether a machine that is seen carries our mark. Whether all proofs are there is
 // another question, for those who would delete it.
-func (e *examination) ours(p *Pool, r Resource) bool {
+func (e *examination) ours(p *Pool, r pveapi.Resource) bool {
 	return r.Pool == p.PVEPool && (slices.Contains(r.Tags, ownerTag(e.site.Owner)) || r.Lock == "clone" || r.Lock == "create")
 }
 
@@ -202,7 +203,7 @@ func orphanMends(o Orphan) []string {
 	}
 	switch o.Kind {
 	case DiscWithoutMachine:
-		return []string{"pvesm free " + Shell(o.Name) + on + ", for it holds a join token"}
+		return []string{"pvesm free " + pveapi.Shell(o.Name) + on + ", for it holds a join token"}
 	case UnprovedMachine:
 		id := itoa(o.VMID)
 		return []string{"qm config " + id + on, "qm destroy " + id + " --purge" + on + ", if nobody needs it"}
@@ -213,7 +214,7 @@ func orphanMends(o Orphan) []string {
 
 // locked reports whether a machine is locked.
 func (e *examination) locked(id int) bool {
-	return slices.ContainsFunc(e.resources, func(r Resource) bool { return id != 0 && r.VMID == id && r.Lock != "" })
+	return slices.ContainsFunc(e.resources, func(r pveapi.Resource) bool { return id != 0 && r.VMID == id && r.Lock != "" })
 }
 
 // examineLocks tells of locked machines in our ranges. A clone that was killed keeps its lock, and

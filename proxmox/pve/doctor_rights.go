@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // examineRights compares what the token may do with what the configuration asks for.
@@ -42,12 +44,12 @@ func (e *examination) isAbsent(n Need) bool {
 
 // permissions asks what the token may do. The server leaves out of its list where nothing is
 // allowed, whatever is allowed above; so what seems to be handed down to a path is asked again.
-func (e *examination) permissions(needs []Need) (Permissions, error) {
+func (e *examination) permissions(needs []Need) (pveapi.Permissions, error) {
 	all, err := e.client.Permissions(e.ctx)
 	if err != nil {
 		return nil, err
 	}
-	have := Permissions(all)
+	have := pveapi.Permissions(all)
 	for _, n := range needs {
 		paths := []string{n.Path}
 		if n.Below {
@@ -162,7 +164,7 @@ func (e *examination) examineMonitor(needs, missing []Need) {
 			continue
 		}
 		told = true
-		status, mend := Warn, "pveum role modify "+Shell(name)+" --append 1 --privs "+e.release.agentPrivilege()
+		status, mend := Warn, "pveum role modify "+pveapi.Shell(name)+" --append 1 --privs "+e.release.agentPrivilege()
 		if lacks {
 			status = Fail
 		}
@@ -216,7 +218,7 @@ func (e *examination) examineTags() {
 		return
 	}
 	e.add(Fail, "rights.tags", strings.Join(refused, " "), []string{
-		"pvesh set /cluster/options --user-tag-access " + Shell("user-allow=list,user-allow-list="+strings.Join(union(allowed, e.tags()), ";")),
+		"pvesh set /cluster/options --user-tag-access " + pveapi.Shell("user-allow=list,user-allow-list="+strings.Join(union(allowed, e.tags()), ";")),
 	}, "the datacenter's options refuse the tags %s, without which machines are not known to be ours", strings.Join(refused, ", "))
 }
 
@@ -233,7 +235,7 @@ func (e *examination) tags() []string {
 type templateFound struct {
 	vmid   int
 	host   string
-	config VMConfig
+	config pveapi.VMConfig
 	err    error // why the rest is not known
 	absent bool  // surely
 }
@@ -242,9 +244,9 @@ type templateFound struct {
 func (t *templateFound) known() bool { return t != nil && t.err == nil && !t.absent }
 
 // asRead is the template's configuration, and an empty one where it could not be read.
-func (t *templateFound) asRead() VMConfig {
+func (t *templateFound) asRead() pveapi.VMConfig {
 	if !t.known() {
-		return VMConfig{}
+		return pveapi.VMConfig{}
 	}
 	return t.config
 }
@@ -275,14 +277,14 @@ func (e *examination) readTemplate(id int) *templateFound {
 	}
 	t.absent, t.err = e.client.VMIDFree(e.ctx, id)
 	if t.err == nil && !t.absent {
-		t.err = &Error{Method: http.MethodGet, Path: "/cluster/resources", Status: http.StatusForbidden, ACLPath: fmt.Sprintf("/vms/%d", id), Privilege: "VM.Audit"}
+		t.err = &pveapi.Error{Method: http.MethodGet, Path: "/cluster/resources", Status: http.StatusForbidden, ACLPath: fmt.Sprintf("/vms/%d", id), Privilege: "VM.Audit"}
 	}
 	return t
 }
 
 // parts are what is known of the templates.
-func (e *examination) parts() map[int]Parts {
-	all := map[int]Parts{}
+func (e *examination) parts() map[int]pveapi.Parts {
+	all := map[int]pveapi.Parts{}
 	for id, t := range e.templates {
 		if t.err == nil && !t.absent {
 			all[id] = t.config.Parts()

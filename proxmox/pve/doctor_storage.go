@@ -7,16 +7,17 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // store is a storage as a host sees it, and whether it does.
-func (e *examination) store(host, name string) (StorageStatus, bool) {
+func (e *examination) store(host, name string) (pveapi.StorageStatus, bool) {
 	for _, s := range e.storesOf(host).list {
 		if s.Name == name {
 			return s, true
 		}
 	}
-	return StorageStatus{}, false
+	return pveapi.StorageStatus{}, false
 }
 
 // storesOf reads a host's storages, once.
@@ -70,7 +71,7 @@ func (e *examination) places() []*place {
 			config := t.asRead()
 			names := []string{p.Storage}
 			if p.Storage == "" {
-				names = config.storages()
+				names = config.Parts().Storages
 			}
 			for _, name := range names {
 				if name == config.Disks[bootDisk(&config)].Storage || p.Storage != "" {
@@ -91,7 +92,7 @@ func (e *examination) places() []*place {
 }
 
 // eachShape is what one machine of each shape takes. A linked clone begins with nothing.
-func (p *Pool) eachShape(template *VMConfig) room {
+func (p *Pool) eachShape(template *pveapi.VMConfig) room {
 	var r room
 	disk := pricing.Bytes(template.Disks[bootDisk(template)].Size)
 	for _, s := range p.Shapes {
@@ -111,7 +112,7 @@ func (e *examination) examineStorage() {
 		e.skipUnplaced(&e.site.Pools[i])
 	}
 	var rooms []*place
-	seen := map[*place]StorageStatus{}
+	seen := map[*place]pveapi.StorageStatus{}
 	for _, p := range e.places() {
 		s, ok := e.examineStore(p)
 		if !ok || p.content == "iso" && (!s.Sized || s.Avail > 0) {
@@ -154,16 +155,16 @@ func (e *examination) skipUnplaced(p *Pool) {
 }
 
 // examineStore looks whether a host has a storage for what is to be kept there.
-func (e *examination) examineStore(p *place) (StorageStatus, bool) {
+func (e *examination) examineStore(p *place) (pveapi.StorageStatus, bool) {
 	subject := p.storage + " on " + p.host + " for " + p.content
 	path := "/storage/" + p.storage
 	if !e.have.Has(path, "Datastore.Audit") && !e.have.Has(path, "Datastore.AllocateSpace") {
 		e.skip("storage.there", subject, "not looked at: it takes Datastore.Audit on %s", path)
-		return StorageStatus{}, false
+		return pveapi.StorageStatus{}, false
 	}
 	if err := e.storesOf(p.host).err; err != nil {
 		e.failed("storage.there", subject, err)
-		return StorageStatus{}, false
+		return pveapi.StorageStatus{}, false
 	}
 	s, there := e.store(p.host, p.storage)
 	what := map[string]string{"images": "disks", "iso": "first-boot discs"}[p.content]
@@ -174,14 +175,14 @@ func (e *examination) examineStore(p *place) (StorageStatus, bool) {
 	case !there && e.nowhere(p.storage):
 		e.examineMissing(p, what)
 	case !there:
-		fault("storage.there", "pvesm set "+Shell(p.storage)+" --nodes "+strings.Join(e.all, ",")+" (if "+p.host+" reaches it), or placement.hosts without "+p.host,
+		fault("storage.there", "pvesm set "+pveapi.Shell(p.storage)+" --nodes "+strings.Join(e.all, ",")+" (if "+p.host+" reaches it), or placement.hosts without "+p.host,
 			"%s has no storage %s, where the %s of %s are to be kept", p.host, p.storage, what, poolsOf(p.pools))
 	case !s.Enabled:
-		fault("storage.there", "pvesm set "+Shell(p.storage)+" --disable 0", "storage %s is disabled", p.storage)
+		fault("storage.there", "pvesm set "+pveapi.Shell(p.storage)+" --disable 0", "storage %s is disabled", p.storage)
 	case !s.Active:
-		fault("storage.there", "pvesm status --storage "+Shell(p.storage)+" (on "+p.host+")", "storage %s is not active on %s", p.storage, p.host)
+		fault("storage.there", "pvesm status --storage "+pveapi.Shell(p.storage)+" (on "+p.host+")", "storage %s is not active on %s", p.storage, p.host)
 	case !slices.Contains(s.Content, p.content):
-		fault("storage.content", "pvesm set "+Shell(p.storage)+" --content "+strings.Join(union(s.Content, []string{p.content}), ","),
+		fault("storage.content", "pvesm set "+pveapi.Shell(p.storage)+" --content "+strings.Join(union(s.Content, []string{p.content}), ","),
 			"storage %s on %s does not take %s (%s): its content is %s", p.storage, p.host, what, p.content, strings.Join(s.Content, ", "))
 	default:
 		e.ok("storage.there", subject, "%s keeps the %s of %s on %s", p.storage, what, poolsOf(p.pools), p.host)
@@ -208,7 +209,7 @@ func (e *examination) examineMissing(p *place, what string) {
 	}
 	e.add(Fail, "storage.there", subject, []string{
 		e.storageKey(p) + ": " + cmp.Or(strings.Join(e.taking(p.host, p.content), " or "), "a storage that takes "+p.content),
-		"pvesm add TYPE " + Shell(p.storage) + " --content " + p.content + " (and what its type asks for), if it was forgotten",
+		"pvesm add TYPE " + pveapi.Shell(p.storage) + " --content " + p.content + " (and what its type asks for), if it was forgotten",
 	}, "no host has a storage %s, where the %s of %s are to be kept", p.storage, what, poolsOf(p.pools))
 }
 
@@ -244,7 +245,7 @@ func poolsOf(names []string) string {
 const nearlyFull = 0.9
 
 // examineRoom looks whether a storage has room for one machine of each shape.
-func (e *examination) examineRoom(p *place, s StorageStatus) {
+func (e *examination) examineRoom(p *place, s pveapi.StorageStatus) {
 	subject := p.storage
 	if !s.Shared {
 		subject += " on " + p.host

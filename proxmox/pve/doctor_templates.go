@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // examineTemplates looks whether the templates are there, can be cloned to the hosts that they are
@@ -97,7 +98,7 @@ func (e *examination) examineSeed(p *Pool, t *templateFound) {
 // examineAgent looks whether the guest agent is meant to be in the template. Whether it is cannot be
 // seen before a machine runs.
 func (e *examination) examineAgent(i int, p *Pool, t *templateFound) {
-	first, named := properties(t.config.Raw["agent"])
+	first, named := pveapi.Properties(t.config.Raw["agent"])
 	on := cmp.Or(first, named["enabled"]) == "1"
 	switch {
 	case p.Guest.Agent && !on:
@@ -174,14 +175,14 @@ func (e *examination) unreached(i int, p *Pool, host string) (why string, mend [
 		return "", nil
 	}
 	return fmt.Sprintf("template %d is on %s, and its storage %s is not shared", id, t.host, local), []string{
-		fmt.Sprintf("vzdump %d --storage SHARED (on %s); qmrestore ARCHIVE NEWID --storage %s; qm template NEWID (on %s)", id, t.host, Shell(local), host),
+		fmt.Sprintf("vzdump %d --storage SHARED (on %s); qmrestore ARCHIVE NEWID --storage %s; qm template NEWID (on %s)", id, t.host, pveapi.Shell(local), host),
 		fmt.Sprintf("%s.template: {byHost: {%s: %d, %s: NEWID}}", e.site.at(i), t.host, id, host),
 	}
 }
 
 // localStorage is one that keeps clones of the template on its host, or empty.
 func (e *examination) localStorage(p *Pool, t *templateFound) string {
-	names := t.config.storages()
+	names := t.config.Parts().Storages
 	if p.Storage != "" {
 		names = append(names, p.Storage)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -85,7 +86,7 @@ func (k *clinic) run(line string) {
 func (k *clinic) examine() *pve.Diagnosis {
 	k.t.Helper()
 	before := len(k.c.Calls())
-	d := pve.Doctor{Site: k.site, Known: k.known, Connection: pve.Connection{
+	d := pve.Doctor{Site: k.site, Known: k.known, Connection: pveapi.Connection{
 		Endpoints: k.site.Endpoints, Fingerprint: strings.Join(k.site.Fingerprints, ","), Insecure: k.site.Insecure,
 		Token: func() (string, error) { return k.token, nil }, Now: k.now, Timeout: 5 * time.Second,
 	}}

@@ -18,11 +18,12 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // FleetConfig is what a fleet is made of.
 type FleetConfig struct {
-	Client *Client
+	Client *pveapi.Client
 	Owner  string
 	// Cluster is the UID of the Kubernetes cluster that the machines are nodes of. It stands in the notes of each;
 	// those with another one are never touched.
@@ -96,7 +97,7 @@ type Node struct {
 // quarantine. And what is not listed is unknown: a machine is gone when its VMID is free, its host is
 // online or has left the cluster for good, and there is a majority to say so.
 type Fleet struct {
-	client *Client
+	client *pveapi.Client
 	cfg    FleetConfig
 	// ticking is held by the one round of work at a time; mu guards everything below. It is never held
 	// during a call to Proxmox VE; while an intent is written what is remembered can be read.
@@ -138,7 +139,7 @@ type tracked struct {
 	since   time.Time         // of that problem
 	tries   int               // failures in a row
 	rest    time.Time         // nothing is tried before
-	conf    *VMConfig         // as it was proved to be ours, while nothing has been changed since
+	conf    *pveapi.VMConfig  // as it was proved to be ours, while nothing has been changed since
 	proved  time.Time         // when that was
 	unsure  bool              // the clone may have been asked for in vain, or twice
 	doubted time.Time         // since when the server does not show what it should

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // A task that works on a storage that does not answer never ends, and may not even be killed. Whoever waits for it says
@@ -59,11 +60,11 @@ func (m *tracked) unhang() string {
 
 // doRecall asks for a task that its host's list does not show.
 func (w *work) doRecall(ctx context.Context) {
-	status, err := w.client.Task(ctx, UPID(w.i.Task.UPID))
+	status, err := w.client.Task(ctx, pveapi.UPID(w.i.Task.UPID))
 	w.done(func() {
 		switch {
-		case Is(err, NoTask):
-			w.ended(w.m, TaskStatus{UPID: UPID(w.i.Task.UPID), Exit: "unexpected status"})
+		case pveapi.Is(err, pveapi.NoTask):
+			w.ended(w.m, pveapi.TaskStatus{UPID: pveapi.UPID(w.i.Task.UPID), Exit: "unexpected status"})
 		case err != nil:
 			w.upset(err)
 		case status.Running:
@@ -80,11 +81,11 @@ func (w *work) doRecall(ctx context.Context) {
 // doCancel ends a task that keeps a machine from going. It is ours, by the order that was answered with it or by its
 // log, and so whoever has our token may end it. That it has ended is seen as of all others.
 func (w *work) doCancel(ctx context.Context) {
-	err := w.client.StopTask(ctx, UPID(w.i.Task.UPID))
+	err := w.client.StopTask(ctx, pveapi.UPID(w.i.Task.UPID))
 	w.done(func() {
 		w.pause(w.m, cancelAgain)
 		switch {
-		case w.m.Task == nil || Is(err, NoTask):
+		case w.m.Task == nil || pveapi.Is(err, pveapi.NoTask):
 		case err != nil:
 			w.say(w.m, reason(CodeTaskHangs, "its task %s on %s could not be told to end: %v", w.m.Task.Kind, w.m.Task.Host, err), w.m.unhang())
 		default:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // Between the decision that a machine goes and the call that ends it lie moments or hours, in which all that it was
@@ -74,7 +75,7 @@ func (m *tracked) wasNode() bool {
 }
 
 // lastLook looks at a machine immediately before it is shut down, stopped or destroyed, and reports whether it may be.
-func (w *work) lastLook(ctx context.Context, c *VMConfig, status VMStatus) bool {
+func (w *work) lastLook(ctx context.Context, c *pveapi.VMConfig, status pveapi.VMStatus) bool {
 	if !w.i.ran() {
 		return true
 	}
@@ -132,7 +133,7 @@ func (w *work) sight(ctx context.Context) (*nodescaler.Sight, error) {
 func (w *work) wait(r nodescaler.Reason, advice string) { w.retry(w.m, r, advice) }
 
 // mayEnd reports whether what was seen of a machine's nodes lets it be stopped or destroyed.
-func (w *work) mayEnd(s *nodescaler.Sight, status VMStatus) bool {
+func (w *work) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 	m := w.m
 	var said []nodescaler.Identity
 	e := ending{
@@ -176,7 +177,7 @@ func (w *work) mayEnd(s *nodescaler.Sight, status VMStatus) bool {
 }
 
 // waitForPods waits for the pods of a node that is ready, and gives the machine back to the cluster when they stay.
-func (w *work) waitForPods(full string, pods int, status VMStatus) {
+func (w *work) waitForPods(full string, pods int, status pveapi.VMStatus) {
 	m := w.m
 	patient := m.problem.Code != CodeNodeHoldsPods || w.since(m.since) < podsPatience
 	r := reason(CodeNodeHoldsPods, "node %s, and %d pods in all", full, pods)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // longPause is how long a machine that waits for a person is left alone.
@@ -34,7 +36,7 @@ func (w *work) doLeave(ctx context.Context) {
 }
 
 // prove reads all that must be known of a machine before it is stopped.
-func (w *work) prove(ctx context.Context) (c *VMConfig, status VMStatus, v verdict, wrong []string, ok bool) {
+func (w *work) prove(ctx context.Context) (c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wrong []string, ok bool) {
 	c, v, wrong, err := w.inspect(ctx)
 	if uuid := machineUUID(w.cfg.Owner, w.i.Order); err == nil && v == provedCloned && !w.i.Step.before(StepConfigured) && !strings.EqualFold(c.UUID, uuid) {
 		v, wrong = doubtful, []string{fmt.Sprintf("its system UUID is %s, not %s, as it was when it was configured", cmp.Or(c.UUID, "empty"), uuid)}
@@ -44,7 +46,7 @@ func (w *work) prove(ctx context.Context) (c *VMConfig, status VMStatus, v verdi
 	}
 	if err != nil {
 		w.done(func() {
-			if Is(err, Absent) {
+			if pveapi.Is(err, pveapi.Absent) {
 				w.pause(w.m, lookGap)
 				return
 			}
@@ -56,7 +58,7 @@ func (w *work) prove(ctx context.Context) (c *VMConfig, status VMStatus, v verdi
 
 // unprotect takes away the protection that a clone has from its template, and nobody meant for it. One
 // that was configured has none but what somebody gave it.
-func (w *work) unprotect(ctx context.Context, c *VMConfig) {
+func (w *work) unprotect(ctx context.Context, c *pveapi.VMConfig) {
 	err := w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{"protection": "0"}, nil, c.Digest)
 	w.done(func() {
 		if err != nil {
@@ -66,7 +68,7 @@ func (w *work) unprotect(ctx context.Context, c *VMConfig) {
 }
 
 // mayNot notes why a machine is not to be stopped or destroyed, if there is a reason.
-func (w *work) mayNot(c *VMConfig, status VMStatus, v verdict, wrong []string) bool {
+func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wrong []string) bool {
 	m := w.m
 	stop := true
 	w.done(func() {
@@ -130,7 +132,7 @@ func (w *work) destroy(ctx context.Context) {
 }
 
 // askedOut notes what the server said to an order on the way out; it is given again until done.
-func (w *work) askedOut(upid UPID, kind TaskKind, err error) {
+func (w *work) askedOut(upid pveapi.UPID, kind TaskKind, err error) {
 	if err == nil {
 		w.follow(upid, kind)
 		return
@@ -141,7 +143,7 @@ func (w *work) askedOut(upid UPID, kind TaskKind, err error) {
 // doConfirm asks whether a machine is gone. That it is not listed says nothing; that its VMID is
 // free does, when there is a majority and the host that had it is online or has left.
 func (w *work) doConfirm(ctx context.Context) {
-	free, err := w.client.vmidGone(ctx, w.i.VMID)
+	free, err := w.client.VMIDGone(ctx, w.i.VMID)
 	if err == nil && !free {
 		w.doProbe(ctx) // somewhere else, hidden, or somebody's
 		return
@@ -157,7 +159,7 @@ func (w *work) doConfirm(ctx context.Context) {
 
 // doProbe asks whether a machine exists that is not listed any more.
 func (w *work) doProbe(ctx context.Context) {
-	free, err := w.client.vmidGone(ctx, w.i.VMID)
+	free, err := w.client.VMIDGone(ctx, w.i.VMID)
 	at := membership{hidden: true}
 	if err == nil && !free && w.i.Held == nil {
 		at = w.poolOf(ctx)

@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 func TestOrderBecomesANodeAndGoesAgain(t *testing.T) {
@@ -468,9 +469,9 @@ func TestDiscOfNoKnownPoolIsReportedOnly(t *testing.T) {
 func (w *world) remove(name string) {
 	w.t.Helper()
 	v, root := w.there(name), w.root()
-	for _, ask := range []func() (UPID, error){
-		func() (UPID, error) { return root.Stop(w.t.Context(), v.Host, v.ID, false) },
-		func() (UPID, error) { return root.Destroy(w.t.Context(), v.Host, v.ID, true) },
+	for _, ask := range []func() (pveapi.UPID, error){
+		func() (pveapi.UPID, error) { return root.Stop(w.t.Context(), v.Host, v.ID, false) },
+		func() (pveapi.UPID, error) { return root.Destroy(w.t.Context(), v.Host, v.ID, true) },
 	} {
 		upid, err := ask()
 		if err != nil {

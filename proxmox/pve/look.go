@@ -13,32 +13,33 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // view is what the fleet knows of the cluster.
 type view struct {
 	seen      *sight // nil before the first look
 	templates map[int]templateSeen
-	bridges   map[string][]string  // by host
-	surveyed  time.Time            // templates and bridges were read
-	rights    Permissions          // what the token may do, as it was at first
-	asked     time.Time            // and when that was last read
-	lacks     []string             // privileges that are gone since
-	tasks     map[UPID]TaskStatus  // of the hosts in told
-	told      map[string]bool      // hosts whose tasks were listed in this look
-	known     map[string]bool      // and in any
-	resting   map[string]time.Time // hosts that did not answer a look, and until when they are not asked
-	silent    map[string]time.Time // hosts that did not answer a move, and since when
-	nodes     map[string]Node      // by name; nil while they cannot be seen
-	match     match                // and whose they are
-	clones    map[string]int       // clones of a pool's templates that no intent knows of
-	frozen    *nodescaler.Reason   // why nothing is changed now
-	hidden    int                  // machines that exist and are not listed
-	failed    error                // of the last look
-	failures  int                  // of looks in a row
-	emptied   bool                 // all guests vanished from the list at once
-	missing   map[string]absence   // hosts of machines that are none of the cluster's
-	barred    int                  // what stood in the way of orders then, or in the way of pools that came since
+	bridges   map[string][]string               // by host
+	surveyed  time.Time                         // templates and bridges were read
+	rights    pveapi.Permissions                // what the token may do, as it was at first
+	asked     time.Time                         // and when that was last read
+	lacks     []string                          // privileges that are gone since
+	tasks     map[pveapi.UPID]pveapi.TaskStatus // of the hosts in told
+	told      map[string]bool                   // hosts whose tasks were listed in this look
+	known     map[string]bool                   // and in any
+	resting   map[string]time.Time              // that did not answer a look, until when they rest
+	silent    map[string]time.Time              // that did not answer a move, and since when
+	nodes     map[string]Node                   // by name; nil while they cannot be seen
+	match     match                             // and whose they are
+	clones    map[string]int                    // clones of a pool's templates that no intent knows of
+	frozen    *nodescaler.Reason                // why nothing is changed now
+	hidden    int                               // machines that exist and are not listed
+	failed    error                             // of the last look
+	failures  int                               // of looks in a row
+	emptied   bool                              // all guests vanished from the list at once
+	missing   map[string]absence                // hosts of machines that are none of the cluster's
+	barred    int                               // what was in the way of orders then, or of pools since
 }
 
 const (
@@ -99,7 +100,7 @@ func (f *Fleet) readCluster(ctx context.Context) (*sight, error) {
 		return nil, err
 	}
 	s := &sight{at: at, quorate: status.Quorate, whole: status.Whole, guests: map[int]*guestSeen{}}
-	byName := map[string]*Resource{}
+	byName := map[string]*pveapi.Resource{}
 	for i := range resources {
 		r := &resources[i]
 		switch r.Type {
@@ -131,7 +132,7 @@ func value[T any](v *T) T {
 	return *v
 }
 
-func guest(r *Resource) *guestSeen {
+func guest(r *pveapi.Resource) *guestSeen {
 	return &guestSeen{
 		vmid: r.VMID, host: r.Node, name: r.Name, running: r.Status == "running", template: value(r.Template),
 		container: r.Type == "lxc", lock: r.Lock, pool: r.Pool, tags: r.Tags,
@@ -139,7 +140,7 @@ func guest(r *Resource) *guestSeen {
 	}
 }
 
-func store(r *Resource) storeSeen {
+func store(r *pveapi.Resource) storeSeen {
 	return storeSeen{
 		name: r.Storage, host: r.Node, shared: value(r.Shared), active: r.Status == "available",
 		total: pricing.Bytes(value(r.MaxDisk)), used: pricing.Bytes(value(r.Disk)),
@@ -223,7 +224,7 @@ func (f *Fleet) readBridges(ctx context.Context, seen *sight, due bool, into map
 
 // bridgeNames are the bridges of a list. A token that may see none sees an empty one, which is no
 // host's: that is unknown.
-func bridgeNames(list []Network) []string {
+func bridgeNames(list []pveapi.Network) []string {
 	var names []string
 	for _, n := range list {
 		names = append(names, n.Name)
@@ -267,8 +268,8 @@ func (f *Fleet) readTemplate(ctx context.Context, g *guestSeen) (templateSeen, e
 }
 
 // bootDisk is the drive that a machine boots from: the first disk in its boot order.
-func bootDisk(c *VMConfig) string {
-	_, named := properties(c.Raw["boot"])
+func bootDisk(c *pveapi.VMConfig) string {
+	_, named := pveapi.Properties(c.Raw["boot"])
 	order := append(strings.Split(named["order"], ";"), c.Raw["bootdisk"], "scsi0", "virtio0", "sata0", "ide0")
 	for _, key := range order {
 		if d, there := c.Disks[key]; there && d.Media != "cdrom" && d.Storage != "" {
@@ -292,7 +293,7 @@ func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
 		mu.Lock()
 		defer mu.Unlock()
 		told[host] = true
-		maps.DeleteFunc(tasks, func(upid UPID, _ TaskStatus) bool { return upid.Node() == host })
+		maps.DeleteFunc(tasks, func(upid pveapi.UPID, _ pveapi.TaskStatus) bool { return upid.Node() == host })
 		for _, t := range list {
 			tasks[t.UPID] = t
 		}
@@ -305,15 +306,15 @@ func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
 }
 
 // tasksWanted says whose tasks are to be listed, since when, and what remains known of those who do not tell.
-func (f *Fleet) tasksWanted(seen *sight) (since map[string]time.Time, kept map[UPID]TaskStatus) {
-	since, kept = map[string]time.Time{}, map[UPID]TaskStatus{}
+func (f *Fleet) tasksWanted(seen *sight) (since map[string]time.Time, kept map[pveapi.UPID]pveapi.TaskStatus) {
+	since, kept = map[string]time.Time{}, map[pveapi.UPID]pveapi.TaskStatus{}
 	f.mu.Lock()
 	defer f.unlock()
 	for _, m := range f.machines {
 		if m.Task == nil {
 			continue
 		}
-		started := UPID(m.Task.UPID).Started()
+		started := pveapi.UPID(m.Task.UPID).Started()
 		if at, waits := since[m.Task.Host]; !waits || started.Before(at) {
 			since[m.Task.Host] = started
 		}
@@ -401,7 +402,7 @@ func (f *Fleet) readRights(ctx context.Context, now time.Time) error {
 }
 
 // lost names the privileges that were there and are not any more.
-func (f *Fleet) lost(now Permissions) []string {
+func (f *Fleet) lost(now pveapi.Permissions) []string {
 	var lacks []string
 	for _, path := range f.paths() {
 		for _, privilege := range needed {
@@ -440,11 +441,11 @@ func (v *view) see(s *sight) {
 // intents were lost they may be ours, and are counted so that no pool grows beyond its limit.
 func (f *Fleet) countClones() {
 	f.view.clones = map[string]int{}
-	known := map[UPID]bool{}
+	known := map[pveapi.UPID]bool{}
 	asking := 0
 	for _, m := range f.machines {
 		if m.Task != nil {
-			known[UPID(m.Task.UPID)] = true
+			known[pveapi.UPID(m.Task.UPID)] = true
 		} else if m.Step == StepClaimed {
 			asking++
 		}
@@ -471,7 +472,7 @@ func (f *Fleet) freeze() {
 	switch is := f.view.frozen; {
 	case is != nil && (was == nil || was.Code != is.Code):
 		advice := ""
-		var e *Error
+		var e *pveapi.Error
 		if errors.As(f.view.failed, &e) {
 			advice = e.Advice()
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 const (
@@ -33,7 +34,7 @@ type work struct {
 	p    *Pool
 	host string // where the machine is addressed
 	seen *guestSeen
-	conf *VMConfig
+	conf *pveapi.VMConfig
 	now  time.Time
 	book *pricing.Book
 	// finding looks whose the machine is, and does not ask whether its mark names our cluster.
@@ -69,19 +70,19 @@ func (w *work) before(change func()) bool {
 
 // upset notes that a call failed, and reports whether it is to be made again without limit.
 func (w *work) upset(err error) (again bool) {
-	var e *Error
+	var e *pveapi.Error
 	advice := ""
 	if errors.As(err, &e) {
 		advice = e.Advice()
 	}
 	w.hush(err)
-	class := ClassOf(err)
-	if class == Forbidden {
+	class := pveapi.ClassOf(err)
+	if class == pveapi.Forbidden {
 		w.view.asked = time.Time{} // look at the permissions at once
 	}
 	w.retry(w.m, reason(CodeRetry, "%v", err), advice)
 	switch class {
-	case Locked, LockTimeout, StorageLock, NoQuorum, HostUnreachable, NoEndpoint, Unauthorized, Certificate, Canceled, Unanswered, Garbled, Changed:
+	case pveapi.Locked, pveapi.LockTimeout, pveapi.StorageLock, pveapi.NoQuorum, pveapi.HostUnreachable, pveapi.NoEndpoint, pveapi.Unauthorized, pveapi.Certificate, pveapi.Canceled, pveapi.Unanswered, pveapi.Garbled, pveapi.Changed:
 		return true
 	default:
 		return false
@@ -139,9 +140,9 @@ func (w *work) claimed() {
 	}
 }
 
-func (w *work) cloneOptions(target string) CloneOptions {
+func (w *work) cloneOptions(target string) pveapi.CloneOptions {
 	full := w.p.Clone == Full
-	return CloneOptions{
+	return pveapi.CloneOptions{
 		NewID: w.i.VMID, Name: w.i.Name, Pool: w.p.PVEPool, Target: target, Full: &full,
 		Storage: w.p.Storage, Format: w.p.Format,
 		Description: notes(&w.i, w.cfg.Owner, stageCloned, ""),
@@ -171,7 +172,7 @@ func (w *work) another() {
 }
 
 // cloneAnswered notes what the server said to the order of a clone.
-func (w *work) cloneAnswered(upid UPID, err error) {
+func (w *work) cloneAnswered(upid pveapi.UPID, err error) {
 	m := w.m
 	if err == nil {
 		m.unsure = false
@@ -179,13 +180,13 @@ func (w *work) cloneAnswered(upid UPID, err error) {
 		w.say(m, reason(CodeCloneAsked, "from template %d", w.p.Template.On(m.Host)), "")
 		return
 	}
-	switch ClassOf(err) {
-	case Exists:
+	switch pveapi.ClassOf(err) {
+	case pveapi.Exists:
 		// If the same was asked before, the machine that is in the way may be our own.
 		if !m.unsure {
 			w.spend()
 		}
-	case Unanswered, Garbled, Unknown:
+	case pveapi.Unanswered, pveapi.Garbled, pveapi.Unknown:
 		m.unsure, m.doubted = true, w.now
 		w.hush(err)
 		w.impede(m, reason(CodeAnswerLost, "whether the clone was begun is not known: %v", err), "")
@@ -195,14 +196,14 @@ func (w *work) cloneAnswered(upid UPID, err error) {
 		if !m.unsure {
 			m.Step, m.Since = StepOrdered, w.now
 		}
-		if Is(err, StorageFull) {
+		if pveapi.Is(err, pveapi.StorageFull) {
 			w.fail(m, reason(CodeStorageFull, "%v", err), "")
 		}
 	}
 }
 
 // follow makes a task what the machine waits for.
-func (w *work) follow(upid UPID, kind TaskKind) {
+func (w *work) follow(upid pveapi.UPID, kind TaskKind) {
 	w.m.Task = &Task{UPID: string(upid), Kind: kind, Host: upid.Node(), At: w.cfg.Now()}
 	w.m.heard, w.m.hung = time.Time{}, false
 }
@@ -221,7 +222,7 @@ func (w *work) doFind(ctx context.Context) {
 		}
 		doubt := w.since(m.doubted)
 		switch {
-		case Is(err, Absent):
+		case pveapi.Is(err, pveapi.Absent):
 			w.pause(m, lookGap)
 		case err != nil:
 			w.upset(err)
@@ -258,7 +259,7 @@ func (w *work) cloning(doubt time.Duration) {
 // clone is no member of its pool before its end, and who may see the pool only does not see it.
 func (w *work) findUnlisted(ctx context.Context) {
 	free, err := w.client.VMIDFree(ctx, w.i.VMID)
-	var upid UPID
+	var upid pveapi.UPID
 	var ours bool
 	if err == nil && !free && w.m.unsure {
 		upid, ours, err = w.findTask(ctx)
@@ -286,7 +287,7 @@ func (w *work) findUnlisted(ctx context.Context) {
 }
 
 // findTask looks for the task of a clone whose order was not answered.
-func (w *work) findTask(ctx context.Context) (UPID, bool, error) {
+func (w *work) findTask(ctx context.Context) (pveapi.UPID, bool, error) {
 	w.mu.Lock()
 	from, r := w.ground().from(w.p, w.i.Host)
 	w.mu.Unlock()
@@ -310,7 +311,7 @@ func (w *work) notThere(doubt time.Duration) {
 }
 
 // cloned takes a clone that is proved to be ours.
-func (w *work) cloned(c *VMConfig) {
+func (w *work) cloned(c *pveapi.VMConfig) {
 	m := w.m
 	w.ahead(m, StepCloned)
 	m.unsure, m.Host = false, w.host
@@ -319,7 +320,7 @@ func (w *work) cloned(c *VMConfig) {
 
 // know remembers a machine as it was just proved to be ours. The proof's age counts from the answer: from the
 // question, one that took longer than a proof lasts would be too old as it came, and be asked for for ever.
-func (w *work) know(c *VMConfig) {
+func (w *work) know(c *pveapi.VMConfig) {
 	m := w.m
 	m.conf, m.proved, m.MAC = c, w.cfg.Now(), macOf(c)
 	mark, ok := readMark(c.Description)
@@ -332,7 +333,7 @@ func (w *work) know(c *VMConfig) {
 }
 
 // inspect reads the machine and judges whether it is ours.
-func (w *work) inspect(ctx context.Context) (*VMConfig, verdict, []string, error) {
+func (w *work) inspect(ctx context.Context) (*pveapi.VMConfig, verdict, []string, error) {
 	c, err := w.client.Config(ctx, w.host, w.i.VMID)
 	if err != nil {
 		return nil, unproved, nil, err
@@ -363,12 +364,12 @@ func (w *work) poolOf(ctx context.Context) membership {
 	for _, name := range w.i.pvePools(w.p) {
 		pool, err := w.client.Pool(ctx, name)
 		switch {
-		case slices.ContainsFunc(pool.Members, func(r Resource) bool { return r.VMID == w.i.VMID }):
+		case slices.ContainsFunc(pool.Members, func(r pveapi.Resource) bool { return r.VMID == w.i.VMID }):
 			return membership{pool: name}
 		case err == nil:
 		case name == w.p.PVEPool:
 			at.hidden = true
-		case !Is(err, NoPool):
+		case !pveapi.Is(err, pveapi.NoPool):
 			at.unread = err
 		}
 	}
@@ -405,7 +406,7 @@ func (w *work) doVerify(ctx context.Context) {
 	c, v, wrong, err := w.inspect(ctx)
 	w.done(func() {
 		switch {
-		case Is(err, Absent):
+		case pveapi.Is(err, pveapi.Absent):
 			w.pause(w.m, lookGap)
 		case err != nil:
 			w.upsetMaking(err)
@@ -467,7 +468,7 @@ func (w *work) doSeed(ctx context.Context) {
 }
 
 // asked notes what the server said to the order of a task that does no harm twice.
-func (w *work) asked(upid UPID, kind TaskKind, err error) {
+func (w *work) asked(upid pveapi.UPID, kind TaskKind, err error) {
 	if err == nil {
 		w.follow(upid, kind)
 		return
@@ -527,7 +528,7 @@ func (w *work) doTidy(ctx context.Context) {
 }
 
 // eject empties the drive that the disc is in.
-func (w *work) eject(ctx context.Context, c *VMConfig) error {
+func (w *work) eject(ctx context.Context, c *pveapi.VMConfig) error {
 	for key, d := range c.Disks {
 		if d.ID == w.i.Disc {
 			return w.client.SetConfig(ctx, w.host, w.i.VMID, map[string]string{key: emptyDrive}, nil, c.Digest)
@@ -538,7 +539,7 @@ func (w *work) eject(ctx context.Context, c *VMConfig) error {
 
 // erase removes the disc. The server takes no offence at one that is gone already.
 func (w *work) erase(ctx context.Context) {
-	upid, err := w.client.DeleteVolume(ctx, w.i.DiscHost, volume(w.i.Disc).Storage, w.i.Disc)
+	upid, err := w.client.DeleteVolume(ctx, w.i.DiscHost, pveapi.ParseVolume(w.i.Disc).Storage, w.i.Disc)
 	w.done(func() {
 		switch {
 		case err == nil && upid != "":
@@ -563,7 +564,7 @@ func (f *Fleet) erased(m *tracked) {
 // what its guest agent shows.
 func (w *work) doExplain(ctx context.Context) {
 	var hints []string
-	if lines, err := w.client.TaskLog(ctx, UPID(w.i.Last), 5); err == nil && len(lines) > 0 {
+	if lines, err := w.client.TaskLog(ctx, pveapi.UPID(w.i.Last), 5); err == nil && len(lines) > 0 {
 		hints = append(hints, "last task: "+list(lines))
 	}
 	if w.p.Guest.Agent && w.seen != nil && w.seen.running {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // ender is a fleet of twenty machines that joined an hour ago, of which none has a node any more, and of which one
@@ -53,7 +54,7 @@ func TestWhatRestsGoesUncharged(t *testing.T) {
 				c.node.Identity = nodescaler.Identity{Name: w.m.Name, ProviderID: w.m.ProviderID}
 				s.Nodes = append(s.Nodes, *c.node)
 			}
-			if may := w.mayEnd(s, VMStatus{Status: c.status}); !may || w.m.Undrained.IsZero() == c.charged {
+			if may := w.mayEnd(s, pveapi.VMStatus{Status: c.status}); !may || w.m.Undrained.IsZero() == c.charged {
 				t.Errorf("it may go: %t, charged at %s; want charged %t", may, w.m.Undrained, c.charged)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -93,13 +94,13 @@ func (l *life) changed(was pvesim.VMState) bool {
 }
 
 // copy clones one of our machines, notes and all, into our range.
-func (l *life) copy(c *Client, v pvesim.VMState) {
+func (l *life) copy(c *pveapi.Client, v pvesim.VMState) {
 	id := l.unused()
 	if id == 0 || v.State != "stopped" {
 		return
 	}
 	full := true
-	_, err := c.Clone(context.Background(), v.Host, v.ID, CloneOptions{NewID: id, Name: v.Config["name"], Full: &full, Pool: "plimsoll"})
+	_, err := c.Clone(context.Background(), v.Host, v.ID, pveapi.CloneOptions{NewID: id, Name: v.Config["name"], Full: &full, Pool: "plimsoll"})
 	l.sim.Advance(60e9)
 	l.note("A PERSON COPIES %d (%s) TO %d: %v", v.ID, v.Config["name"], id, err)
 	l.own(id)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // What a machine needs next follows from its intent and from what was seen, and from nothing else.
@@ -250,7 +251,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 	s.storing = v.seen.online(m.DiscHost)
 	if m.Task != nil {
 		s.reached, s.told = v.seen.online(m.Task.Host), v.told[m.Task.Host]
-		s.running = v.tasks[UPID(m.Task.UPID)].Running
+		s.running = v.tasks[pveapi.UPID(m.Task.UPID)].Running
 	}
 	return s
 }

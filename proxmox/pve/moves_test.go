@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // What a machine needs next, by its intent and by what is seen: the whole state machine.
@@ -14,7 +15,7 @@ func TestNextMove(t *testing.T) {
 	vm := &guestSeen{vmid: 1001, host: "pve1", name: "web-1"}
 	at := func(s Step) func(*tracked, *scene) { return func(m *tracked, _ *scene) { m.Step = s } }
 	listed := func(_ *tracked, s *scene) { s.guest = vm }
-	proved := func(m *tracked, _ *scene) { m.conf, m.proved = &VMConfig{}, now }
+	proved := func(m *tracked, _ *scene) { m.conf, m.proved = &pveapi.VMConfig{}, now }
 	returned := func(m *tracked, _ *scene) { m.Returned = ago }
 	failed := func(m *tracked, _ *scene) { m.Failed, m.FailedAt = &nodescaler.Reason{Code: CodeJoinTimeout}, ago }
 	held := func(m *tracked, _ *scene) { m.Held = &nodescaler.Reason{Code: CodeQuarantined} }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // OrphanKind is what lacks what.
@@ -164,7 +165,7 @@ func (f *Fleet) orphanNodes(ctx context.Context) []Orphan {
 	var all []Orphan
 	for _, o := range f.suspectNodes() {
 		if o.VMID != 0 {
-			if free, err := f.client.vmidGone(ctx, o.VMID); err != nil || !free {
+			if free, err := f.client.VMIDGone(ctx, o.VMID); err != nil || !free {
 				continue
 			}
 		}
@@ -230,7 +231,7 @@ func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string
 		}
 		for _, o := range f.suspectDiscs(s, volumes) {
 			if o.VMID != 0 {
-				if free, err := f.client.vmidGone(ctx, o.VMID); err != nil || !free {
+				if free, err := f.client.VMIDGone(ctx, o.VMID); err != nil || !free {
 					continue
 				}
 			}
@@ -242,7 +243,7 @@ func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string
 
 // suspectDiscs are the discs of a storage that no machine seems to need any more. The VMID is set where it is still to
 // be asked whether it is free.
-func (f *Fleet) suspectDiscs(s storeSeen, volumes []Volume) []Orphan {
+func (f *Fleet) suspectDiscs(s storeSeen, volumes []pveapi.Volume) []Orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []Orphan
@@ -361,7 +362,7 @@ func (f *Fleet) discStores() []storeSeen {
 		used[p.ISO.Storage] = true
 	}
 	for _, m := range f.machines {
-		used[volume(m.Disc).Storage] = true
+		used[pveapi.ParseVolume(m.Disc).Storage] = true
 	}
 	var all []storeSeen
 	for _, s := range f.view.seen.stores {
@@ -405,7 +406,7 @@ func (f *Fleet) stands(o Orphan) bool {
 	case DiscWithoutMachine:
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		name, ours := f.discOf(volume(o.Name).Name)
+		name, ours := f.discOf(pveapi.ParseVolume(o.Name).Name)
 		return ours && !f.needed(name)
 	case NodeWithoutMachine, IntentWithout, UnprovedMachine, UnseenMachine:
 	}
@@ -421,7 +422,7 @@ func (f *Fleet) collect(ctx context.Context, o Orphan) error {
 			return f.cfg.RemoveNode(ctx, o.Name)
 		}
 	case DiscWithoutMachine:
-		_, err := f.client.DeleteVolume(ctx, o.Host, volume(o.Name).Storage, o.Name)
+		_, err := f.client.DeleteVolume(ctx, o.Host, pveapi.ParseVolume(o.Name).Storage, o.Name)
 		return err
 	case IntentWithout, UnprovedMachine, UnseenMachine:
 	}

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
 // provisioned is a client of an emulated cluster whose token may do everything.
-func provisioned(t *testing.T, c *pvesim.Cluster, token string) *Client {
+func provisioned(t *testing.T, c *pvesim.Cluster, token string) *pveapi.Client {
 	t.Helper()
-	client, err := Connect(Connection{
+	client, err := pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006"}, Insecure: true, Transport: c.Transport(),
 		Token: func() (string, error) { return token, nil }, Now: c.Now,
 		Wait: func(_ context.Context, d time.Duration) error { c.Advance(d); return nil },
@@ -41,7 +42,7 @@ func TestTokenMayDoWhatIsNeededAndIsGoneWithoutTrace(t *testing.T) {
 	site := Site{Owner: "bench", Pools: []Pool{worldPool(plan{hosts: 1})}}
 	site.Pools[0].PVEPool, site.Pools[0].Storage = "bench", "local"
 	needs := Needs(&site, Release9, nil)
-	who := Account{User: "root@pam", Token: "bench"}
+	who := pveapi.Account{User: "root@pam", Token: "bench"}
 	token, err := root.MakeToken(ctx, who, "of a test bed")
 	must(err)
 	child := provisioned(t, c, token)
@@ -77,7 +78,7 @@ func TestTokenMayDoWhatIsNeededAndIsGoneWithoutTrace(t *testing.T) {
 	if left, err := root.Grants(ctx); len(left) > 0 || err != nil {
 		t.Errorf("these grants are left: %+v, %v", left, err)
 	}
-	if _, err := root.Pool(ctx, "bench"); !Is(err, NoPool) {
+	if _, err := root.Pool(ctx, "bench"); !pveapi.Is(err, pveapi.NoPool) {
 		t.Error("the pool is left", err)
 	}
 }

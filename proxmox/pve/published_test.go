@@ -16,8 +16,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
-// published reads Proxmox VE's own description of what its API takes. A test that needs it says so when it is not
-// there, and fails then in CI.
+// published reads Proxmox VE's own description of what its API takes. A test that needs it says so
+// when it is not there, and fails then in CI.
 func published(t testing.TB) *reference.Schema {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "pve", "api-schema.json"))

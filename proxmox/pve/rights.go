@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // Release is a major version of Proxmox VE. Privileges come and go with them.
@@ -71,7 +72,7 @@ const (
 )
 
 // bridgePath is where the right to use a bridge hangs. A VLAN is asked for by itself.
-func bridgePath(b Bridge) string {
+func bridgePath(b pveapi.Bridge) string {
 	path := "/sdn/zones/localnetwork/" + b.Name
 	if b.VLAN != 0 {
 		path += "/" + strconv.Itoa(b.VLAN)
@@ -81,7 +82,7 @@ func bridgePath(b Bridge) string {
 
 // Needs returns the rights that the site's configuration asks for, and no others. Parts are what is
 // known of its templates, by VMID.
-func Needs(s *Site, release Release, parts map[int]Parts) []Need {
+func Needs(s *Site, release Release, parts map[int]pveapi.Parts) []Need {
 	all := []Need{{
 		Path: "/", Privileges: []string{"Sys.Audit"}, Role: roleAudit,
 		Why: "see who belongs to the cluster, and whether there is quorum",
@@ -154,7 +155,7 @@ func (n *needs) options(p *Pool) {
 
 // deviceOf returns the resource mapping that a key names, as it stands below /mapping, or nothing.
 func deviceOf(name, value string) string {
-	first, named := properties(value)
+	first, named := pveapi.Properties(value)
 	kind, mapping := "", ""
 	switch name {
 	case "hostpci":
@@ -177,7 +178,7 @@ func deviceOf(name, value string) string {
 // deviceRule is what the value of a key must be, if that is one that only root@pam may give a machine
 // otherwise; empty if it may be set.
 func deviceRule(name, value string) string {
-	first, named := properties(value)
+	first, named := pveapi.Properties(value)
 	switch {
 	case name == "serial" && value != "socket":
 		return "be socket: only root@pam may give a port of the host away"
@@ -191,12 +192,12 @@ func deviceRule(name, value string) string {
 
 // templates are the rights to clone: on the templates, and on the networks that they and their clones
 // are on.
-func (n *needs) templates(p *Pool, parts map[int]Parts) {
-	n.add(roleNetwork, bridgePath(Bridge{p.Bridge, p.VLAN}), "bridge", "attach machines to the network", "SDN.Use")
+func (n *needs) templates(p *Pool, parts map[int]pveapi.Parts) {
+	n.add(roleNetwork, bridgePath(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}), "bridge", "attach machines to the network", "SDN.Use")
 	for _, id := range p.Template.IDs() {
 		n.add(roleTemplates, fmt.Sprintf("/vms/%d", id), "template", fmt.Sprintf("see and clone the template %d", id), "VM.Audit", "VM.Clone")
 		for _, b := range parts[id].Networks {
-			if b != (Bridge{p.Bridge, p.VLAN}) {
+			if b != (pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}) {
 				n.add(roleNetwork, bridgePath(b), "template", fmt.Sprintf("clone the template %d, which is on that network", id), "SDN.Use")
 			}
 		}
@@ -204,7 +205,7 @@ func (n *needs) templates(p *Pool, parts map[int]Parts) {
 }
 
 // storages are the rights where disks and discs are kept.
-func (n *needs) storages(p *Pool, parts map[int]Parts) {
+func (n *needs) storages(p *Pool, parts map[int]pveapi.Parts) {
 	key, names := "storage", []string{p.Storage}
 	if p.Storage == "" {
 		key, names = "template", nil
@@ -225,7 +226,7 @@ func (n *needs) storages(p *Pool, parts map[int]Parts) {
 
 // Missing returns what of the needs is not met: those that lack something, with what they lack. What is
 // needed below a path is looked for on every path there that has rules of its own.
-func Missing(needs []Need, have Permissions) []Need {
+func Missing(needs []Need, have pveapi.Permissions) []Need {
 	var all []Need
 	for _, n := range needs {
 		paths := []string{n.Path}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"pgregory.net/rapid"
 )
 
@@ -48,7 +49,7 @@ func rights(needs []Need) []string {
 	return all
 }
 
-var localDisks = map[int]Parts{9000: {Storages: []string{"local-lvm"}, Networks: []Bridge{{Name: "vmbr0"}}}}
+var localDisks = map[int]pveapi.Parts{9000: {Storages: []string{"local-lvm"}, Networks: []pveapi.Bridge{{Name: "vmbr0"}}}}
 
 func TestRightsAreThoseThatTheConfigurationAsksFor(t *testing.T) {
 	const machines = "Pool.Audit VM.Allocate VM.Audit VM.Config.CPU VM.Config.HWType VM.Config.Memory VM.Config.Network VM.Config.Options VM.PowerMgmt"
@@ -178,7 +179,7 @@ func TestRolesAreTheSameWhateverIsConfigured(t *testing.T) {
 func TestNothingButReadingIsGrantedFarAbove(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		site := anySite(t)
-		for _, block := range Setup(site, Needs(site, Release9, localDisks), Account{"plimsoll@pve", "main"}) {
+		for _, block := range Setup(site, Needs(site, Release9, localDisks), pveapi.Account{User: "plimsoll@pve", Token: "main"}) {
 			for _, c := range block.Commands {
 				words := strings.Fields(c)
 				if !strings.HasPrefix(c, "pveum acl modify ") {
@@ -201,21 +202,21 @@ func TestMissingFollowsWhatTheServerHandsDown(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		have Permissions
+		have pveapi.Permissions
 		need Need
 		want []string // path and privileges
 	}{
-		{"held on the path", Permissions{"/pool/k8s": {"VM.Audit": false}}, need("/pool/k8s", false, "VM.Audit"), nil},
-		{"one of two", Permissions{"/pool/k8s": {"VM.Audit": false}}, need("/pool/k8s", false, "VM.Audit", "VM.Clone"), []string{"/pool/k8s VM.Clone"}},
-		{"nothing at all", Permissions{}, need("/pool/k8s", false, "VM.Audit"), []string{"/pool/k8s VM.Audit"}},
-		{"handed down", Permissions{"/": {"VM.Audit": true}}, need("/pool/k8s", false, "VM.Audit"), nil},
-		{"held above only", Permissions{"/": {"VM.Audit": false}}, need("/pool/k8s", false, "VM.Audit"), []string{"/pool/k8s VM.Audit"}},
-		{"replaced below", Permissions{"/": {"VM.Audit": true}, "/pool/k8s": {"VM.Clone": true}}, need("/pool/k8s", false, "VM.Audit"), []string{"/pool/k8s VM.Audit"}},
-		{"taken away below", Permissions{"/": {"VM.Audit": true}, "/pool/k8s": {}}, need("/pool/k8s", false, "VM.Audit"), []string{"/pool/k8s VM.Audit"}},
-		{"on all below", Permissions{"/nodes": {"Sys.Audit": true}}, need("/nodes", true, "Sys.Audit"), nil},
-		{"on all below by what is above", Permissions{"/": {"Sys.Audit": true}}, need("/nodes", true, "Sys.Audit"), nil},
-		{"not handed down", Permissions{"/nodes": {"Sys.Audit": false}}, need("/nodes", true, "Sys.Audit"), []string{"/nodes Sys.Audit"}},
-		{"but for one", Permissions{"/nodes": {"Sys.Audit": true}, "/nodes/pve2": {"Sys.Console": true}}, need("/nodes", true, "Sys.Audit"), []string{"/nodes/pve2 Sys.Audit"}},
+		{"held on the path", pveapi.Permissions{"/pool/k8s": {"VM.Audit": false}}, need("/pool/k8s", false, "VM.Audit"), nil},
+		{"one of two", pveapi.Permissions{"/pool/k8s": {"VM.Audit": false}}, need("/pool/k8s", false, "VM.Audit", "VM.Clone"), []string{"/pool/k8s VM.Clone"}},
+		{"nothing at all", pveapi.Permissions{}, need("/pool/k8s", false, "VM.Audit"), []string{"/pool/k8s VM.Audit"}},
+		{"handed down", pveapi.Permissions{"/": {"VM.Audit": true}}, need("/pool/k8s", false, "VM.Audit"), nil},
+		{"held above only", pveapi.Permissions{"/": {"VM.Audit": false}}, need("/pool/k8s", false, "VM.Audit"), []string{"/pool/k8s VM.Audit"}},
+		{"replaced below", pveapi.Permissions{"/": {"VM.Audit": true}, "/pool/k8s": {"VM.Clone": true}}, need("/pool/k8s", false, "VM.Audit"), []string{"/pool/k8s VM.Audit"}},
+		{"taken away below", pveapi.Permissions{"/": {"VM.Audit": true}, "/pool/k8s": {}}, need("/pool/k8s", false, "VM.Audit"), []string{"/pool/k8s VM.Audit"}},
+		{"on all below", pveapi.Permissions{"/nodes": {"Sys.Audit": true}}, need("/nodes", true, "Sys.Audit"), nil},
+		{"on all below by what is above", pveapi.Permissions{"/": {"Sys.Audit": true}}, need("/nodes", true, "Sys.Audit"), nil},
+		{"not handed down", pveapi.Permissions{"/nodes": {"Sys.Audit": false}}, need("/nodes", true, "Sys.Audit"), []string{"/nodes Sys.Audit"}},
+		{"but for one", pveapi.Permissions{"/nodes": {"Sys.Audit": true}, "/nodes/pve2": {"Sys.Console": true}}, need("/nodes", true, "Sys.Audit"), []string{"/nodes/pve2 Sys.Audit"}},
 	} {
 		var got []string
 		for _, n := range Missing([]Need{c.need}, c.have) {
@@ -235,7 +236,7 @@ func TestWordsPassAShellAsTheyAre(t *testing.T) {
 	words := []string{"plain", "plimsoll@pve!main", "two words", "it's", "$HOME `id` \\n", "", "a;b&c|d>e", "/pool/k8s", "--x=1", "Größe"}
 	script := "for w in"
 	for _, w := range words {
-		script += " " + Shell(w)
+		script += " " + pveapi.Shell(w)
 	}
 	out, err := exec.Command(sh, "-c", script+`; do printf '%s\n' "$w"; done`).Output()
 	if err != nil {
@@ -247,14 +248,14 @@ func TestWordsPassAShellAsTheyAre(t *testing.T) {
 }
 
 func TestAccountsThatCannotBeAreRefused(t *testing.T) {
-	for account, want := range map[Account]string{
-		{"plimsoll@pve", "main"}: "",
-		{"plimsoll", "main"}:     `user: must be a user with realm, such as plimsoll@pve, was "plimsoll"`,
-		{"root@pam", "main"}:     `user: must be one that has only the rights it is given, was "root@pam"`,
-		{"a b@pve", "main"}:      `user: must be a user with realm, such as plimsoll@pve, was "a b@pve"`,
-		{"plimsoll@pve", "m"}:    `token: must be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first, was "m"`,
-		{"plimsoll@pve", "it's"}: `token: must be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first, was "it's"`,
-		{"", ""}: `user: must be a user with realm, such as plimsoll@pve, was ""` + "\n" +
+	for account, want := range map[pveapi.Account]string{
+		{User: "plimsoll@pve", Token: "main"}: "",
+		{User: "plimsoll", Token: "main"}:     `user: must be a user with realm, such as plimsoll@pve, was "plimsoll"`,
+		{User: "root@pam", Token: "main"}:     `user: must be one that has only the rights it is given, was "root@pam"`,
+		{User: "a b@pve", Token: "main"}:      `user: must be a user with realm, such as plimsoll@pve, was "a b@pve"`,
+		{User: "plimsoll@pve", Token: "m"}:    `token: must be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first, was "m"`,
+		{User: "plimsoll@pve", Token: "it's"}: `token: must be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first, was "it's"`,
+		{User: "", Token: ""}: `user: must be a user with realm, such as plimsoll@pve, was ""` + "\n" +
 			`token: must be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first, was ""`,
 	} {
 		got := ""

@@ -1,6 +1,10 @@
 package pve
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+)
 
 // scarce are the reasons that more room would do away with.
 var scarce = []string{CodeNoHost, CodeHostAtLimit, CodeStorageFull, CodeNoMemory, CodeNoCPU}
@@ -15,10 +19,10 @@ func (m *tracked) noRoom() bool {
 
 // failedFor is the code of a machine that could not be made for an error, however often it was tried.
 func failedFor(err error) string {
-	switch ClassOf(err) {
-	case StorageFull:
+	switch pveapi.ClassOf(err) {
+	case pveapi.StorageFull:
 		return CodeStorageFull
-	case MemoryFull:
+	case pveapi.MemoryFull:
 		return CodeNoMemory
 	default:
 		return CodeMachineFailed

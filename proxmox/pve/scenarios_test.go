@@ -16,6 +16,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -261,22 +262,22 @@ func vmidTakenFirst(t *testing.T) {
 func identityDiffers(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(w *world, c *Client, v *pvesim.VMState) error
+		change func(w *world, c *pveapi.Client, v *pvesim.VMState) error
 		says   string
 	}{
-		{"name", func(_ *world, c *Client, v *pvesim.VMState) error {
+		{"name", func(_ *world, c *pveapi.Client, v *pvesim.VMState) error {
 			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"name": "precious"}, nil, "")
 		}, `its name is "precious"`},
-		{"pool", func(w *world, _ *Client, v *pvesim.VMState) error {
+		{"pool", func(w *world, _ *pveapi.Client, v *pvesim.VMState) error {
 			return w.asRoot(http.MethodPut, "/pools", map[string]any{"poolid": "plimsoll", "vms": itoa(v.ID), "delete": 1})
 		}, "out of pool plimsoll"},
-		{"UUID", func(_ *world, c *Client, v *pvesim.VMState) error {
+		{"UUID", func(_ *world, c *pveapi.Client, v *pvesim.VMState) error {
 			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"}, nil, "")
 		}, "its system UUID is 7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f"},
-		{"tag", func(_ *world, c *Client, v *pvesim.VMState) error {
+		{"tag", func(_ *world, c *pveapi.Client, v *pvesim.VMState) error {
 			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"tags": "keep"}, nil, "")
 		}, "it lacks the tag plimsoll_home"},
-		{"notes", func(_ *world, c *Client, v *pvesim.VMState) error {
+		{"notes", func(_ *world, c *pveapi.Client, v *pvesim.VMState) error {
 			return c.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"description": "precious"}, nil, "")
 		}, "its notes do not hold our mark"},
 	} {
@@ -339,18 +340,18 @@ func statusesWithoutData(t *testing.T) {
 	w.run(time.Second)
 	for _, code := range []int{595, 596, 599, 502} {
 		w.inject(fmt.Sprintf("answer %d POST /nodes/pve1/qemu/9001/clone times=1", code))
-		upid, err := w.cfg.Client.Clone(t.Context(), "pve1", 9001, CloneOptions{NewID: 1000 + code, Name: "x", Pool: "plimsoll"})
+		upid, err := w.cfg.Client.Clone(t.Context(), "pve1", 9001, pveapi.CloneOptions{NewID: 1000 + code, Name: "x", Pool: "plimsoll"})
 		if err == nil || upid != "" {
 			t.Errorf("%d was taken for success: %s", code, upid)
 		}
-		if want := map[bool]Class{true: HostUnreachable, false: Unanswered}[code == 595]; ClassOf(err) != want {
-			t.Errorf("%d is of class %s, want %s", code, ClassOf(err), want)
+		if want := map[bool]pveapi.Class{true: pveapi.HostUnreachable, false: pveapi.Unanswered}[code == 595]; pveapi.ClassOf(err) != want {
+			t.Errorf("%d is of class %s, want %s", code, pveapi.ClassOf(err), want)
 		}
-		if code == 595 != Retryable(err) {
-			t.Errorf("%d: retryable is %t: only what surely was not done may be repeated", code, Retryable(err))
+		if code == 595 != pveapi.Retryable(err) {
+			t.Errorf("%d: retryable is %t: only what surely was not done may be repeated", code, pveapi.Retryable(err))
 		}
 		w.inject(fmt.Sprintf("answer %d GET /cluster/resources times=9", code))
-		if _, err := w.cfg.Client.Resources(t.Context()); !Retryable(err) {
+		if _, err := w.cfg.Client.Resources(t.Context()); !pveapi.Retryable(err) {
 			t.Errorf("%d to a read is not retryable: %v", code, err)
 		}
 		w.sim.Heal()
@@ -376,7 +377,7 @@ func reasonLost(t *testing.T) {
 	front.EnableHTTP2 = true
 	front.StartTLS()
 	defer front.Close()
-	c, err := Connect(Connection{
+	c, err := pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{front.URL}, Token: func() (string, error) { return w.token, nil }, Insecure: true, Now: w.sim.Now,
 		Transport: front.Client().Transport,
 	})
@@ -384,8 +385,8 @@ func reasonLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Config(t.Context(), "pve1", 1234)
-	var e *Error
-	if !errors.As(err, &e) || e.Class() != Forbidden && e.Class() != Absent {
+	var e *pveapi.Error
+	if !errors.As(err, &e) || e.Class() != pveapi.Forbidden && e.Class() != pveapi.Absent {
 		t.Fatalf("got %v, want a class read from the body", err)
 	}
 	if strings.Contains(e.Reason, "VM") || !strings.Contains(e.Message, "1234") {
@@ -861,7 +862,7 @@ func (w *world) strangerLike(name string) int {
 	v := w.there(name)
 	full := true
 	id := w.pool().VMIDs.Last
-	if _, err := w.root().Clone(context.Background(), v.Host, v.ID, CloneOptions{NewID: id, Name: name, Pool: "plimsoll", Full: &full}); err != nil {
+	if _, err := w.root().Clone(context.Background(), v.Host, v.ID, pveapi.CloneOptions{NewID: id, Name: name, Pool: "plimsoll", Full: &full}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.sim.Advance(2 * time.Minute)

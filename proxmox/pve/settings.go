@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // emptyDrive is a drive with nothing in it.
@@ -92,7 +93,7 @@ func (p *Pool) tags(owner string) string {
 
 // net0 is the first interface: the template's model with the address that the clone was given, on
 // the pool's bridge.
-func (p *Pool) net0(c *VMConfig) string {
+func (p *Pool) net0(c *pveapi.VMConfig) string {
 	model, mac := nic(c)
 	value := model
 	if mac != "" {
@@ -109,10 +110,10 @@ func (p *Pool) net0(c *VMConfig) string {
 }
 
 // nic reads the model and the address of the first interface.
-func nic(c *VMConfig) (model, mac string) {
+func nic(c *pveapi.VMConfig) (model, mac string) {
 	first, _, _ := strings.Cut(c.Net["net0"], ",")
 	if model, mac, _ = strings.Cut(first, "="); model == "model" { // model=virtio,macaddr=...
-		_, named := properties(c.Net["net0"])
+		_, named := pveapi.Properties(c.Net["net0"])
 		return named["model"], named["macaddr"]
 	}
 	if model == "" {
@@ -121,7 +122,7 @@ func nic(c *VMConfig) (model, mac string) {
 	return model, mac
 }
 
-func macOf(c *VMConfig) string {
+func macOf(c *pveapi.VMConfig) string {
 	_, mac := nic(c)
 	return mac
 }
@@ -138,7 +139,7 @@ var discDrives = []string{"ide2", "ide0", "sata0", "sata1", "sata2", "sata3", "s
 
 // discDrive picks the drive for the first-boot disc: in place of Proxmox VE's own cloud-init drive,
 // of which the guest must not see a second, or in one that is free or empty.
-func discDrive(c *VMConfig) string {
+func discDrive(c *pveapi.VMConfig) string {
 	for _, key := range discDrives {
 		if strings.Contains(c.Disks[key].Name, "cloudinit") || strings.HasPrefix(c.Disks[key].Name, "iso/plimsoll-") {
 			return key

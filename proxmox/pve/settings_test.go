@@ -11,15 +11,16 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // aWork is a machine that has been cloned, with a fleet that makes no calls.
-func aWork(change func(*Pool, *VMConfig)) *work {
+func aWork(change func(*Pool, *pveapi.VMConfig)) *work {
 	p := aPool()
-	c := &VMConfig{
+	c := &pveapi.VMConfig{
 		Net: map[string]string{"net0": "virtio=BC:24:11:00:00:01,bridge=vmbr9,firewall=1"},
 		Raw: map[string]string{"smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f,manufacturer=QUNNRQ==,base64=1"},
-		Disks: map[string]Volume{
+		Disks: map[string]pveapi.Volume{
 			"scsi0": {ID: "lvm:vm-1001-disk-0", Storage: "lvm", Name: "vm-1001-disk-0", Size: 8 << 30},
 			"ide2":  {ID: "lvm:vm-1001-cloudinit", Storage: "lvm", Name: "vm-1001-cloudinit", Media: "cdrom"},
 		},
@@ -58,37 +59,39 @@ func TestSettings(t *testing.T) {
 	iso := "local:iso/plimsoll-home--web-mtim7pc0-0.iso,media=cdrom"
 	for _, c := range []struct {
 		name   string
-		change func(*Pool, *VMConfig)
+		change func(*Pool, *pveapi.VMConfig)
 		want   map[string]string
 		remove []string
 	}{
-		{"a plain pool", func(*Pool, *VMConfig) {}, base, nil},
-		{"a bridge, a VLAN and the firewall", func(p *Pool, _ *VMConfig) { p.Bridge, p.VLAN, p.Firewall = "vmbr1", 42, true },
+		{"a plain pool", func(*Pool, *pveapi.VMConfig) {}, base, nil},
+		{"a bridge, a VLAN and the firewall", func(p *Pool, _ *pveapi.VMConfig) { p.Bridge, p.VLAN, p.Firewall = "vmbr1", 42, true },
 			with("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr1,firewall=1,tag=42"), nil},
-		{"the model in long form", func(_ *Pool, c *VMConfig) { c.Net["net0"] = "model=e1000,macaddr=BC:24:11:00:00:02,bridge=vmbr9" },
+		{"the model in long form", func(_ *Pool, c *pveapi.VMConfig) {
+			c.Net["net0"] = "model=e1000,macaddr=BC:24:11:00:00:02,bridge=vmbr9"
+		},
 			with("net0", "e1000=BC:24:11:00:00:02,bridge=vmbr0"), nil},
-		{"a template without interface", func(_ *Pool, c *VMConfig) { c.Net = nil }, with("net0", "virtio,bridge=vmbr0"), nil},
-		{"tags", func(p *Pool, _ *VMConfig) { p.Tags = []string{"k8s", "web"} }, with("tags", "plimsoll_home;k8s;web"), nil},
-		{"hardware", func(p *Pool, _ *VMConfig) {
+		{"a template without interface", func(_ *Pool, c *pveapi.VMConfig) { c.Net = nil }, with("net0", "virtio,bridge=vmbr0"), nil},
+		{"tags", func(p *Pool, _ *pveapi.VMConfig) { p.Tags = []string{"k8s", "web"} }, with("tags", "plimsoll_home;k8s;web"), nil},
+		{"hardware", func(p *Pool, _ *pveapi.VMConfig) {
 			p.Guest = Guest{CPUType: "host", Machine: "q35", NUMA: true, Agent: true, NoBalloon: true, Options: map[string]string{"rng0": "source=/dev/urandom"}}
 		}, with("cpu", "host", "machine", "q35", "numa", "1", "agent", "1", "balloon", "0", "rng0", "source=/dev/urandom"), nil},
-		{"what the template has and its clones must not", func(_ *Pool, c *VMConfig) { c.Raw["hookscript"], c.Raw["vcpus"] = "local:snippets/x.pl", "1" }, base, []string{"hookscript", "vcpus"}},
-		{"no UUID yet", func(_ *Pool, c *VMConfig) { delete(c.Raw, "smbios1") }, with("smbios1", "uuid="+machineUUID("home", "mtim7pc0-0")), nil},
-		{"Proxmox VE's own keys", func(p *Pool, _ *VMConfig) { p.Join.User = "ops" }, with("ciuser", "ops"), nil},
-		{"an address of its own", func(p *Pool, _ *VMConfig) {
+		{"what the template has and its clones must not", func(_ *Pool, c *pveapi.VMConfig) { c.Raw["hookscript"], c.Raw["vcpus"] = "local:snippets/x.pl", "1" }, base, []string{"hookscript", "vcpus"}},
+		{"no UUID yet", func(_ *Pool, c *pveapi.VMConfig) { delete(c.Raw, "smbios1") }, with("smbios1", "uuid="+machineUUID("home", "mtim7pc0-0")), nil},
+		{"Proxmox VE's own keys", func(p *Pool, _ *pveapi.VMConfig) { p.Join.User = "ops" }, with("ciuser", "ops"), nil},
+		{"an address of its own", func(p *Pool, _ *pveapi.VMConfig) {
 			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1"), Nameservers: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
 		}, with("ipconfig0", "ip=10.0.0.51/24,gw=10.0.0.1", "nameserver", "10.0.0.2"), nil},
-		{"an address of its own in IPv6", func(p *Pool, _ *VMConfig) {
+		{"an address of its own in IPv6", func(p *Pool, _ *pveapi.VMConfig) {
 			p.Network = Addressing{First: netip.MustParsePrefix("fd00::50/64"), Gateway: netip.MustParseAddr("fd00::1")}
 		}, with("ipconfig0", "ip6=fd00::51/64,gw6=fd00::1"), nil},
-		{"a disc in place of the cloud-init drive", func(p *Pool, _ *VMConfig) { discPool(p) }, with("citype", "", "ide2", iso), nil},
-		{"a disc in a drive that is free", func(p *Pool, c *VMConfig) {
+		{"a disc in place of the cloud-init drive", func(p *Pool, _ *pveapi.VMConfig) { discPool(p) }, with("citype", "", "ide2", iso), nil},
+		{"a disc in a drive that is free", func(p *Pool, c *pveapi.VMConfig) {
 			discPool(p)
-			c.Disks["ide2"] = Volume{ID: "local:iso/tools.iso", Storage: "local", Name: "iso/tools.iso", Media: "cdrom"}
+			c.Disks["ide2"] = pveapi.Volume{ID: "local:iso/tools.iso", Storage: "local", Name: "iso/tools.iso", Media: "cdrom"}
 		}, with("citype", "", "ide0", iso), nil},
-		{"a disc in a drive that is empty", func(p *Pool, c *VMConfig) {
+		{"a disc in a drive that is empty", func(p *Pool, c *pveapi.VMConfig) {
 			discPool(p)
-			c.Disks["ide2"] = Volume{ID: "none", Name: "none", Media: "cdrom"}
+			c.Disks["ide2"] = pveapi.Volume{ID: "none", Name: "none", Media: "cdrom"}
 		}, with("citype", "", "ide2", iso), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -114,10 +117,10 @@ func TestSettings(t *testing.T) {
 }
 
 func TestNoDriveLeftForTheDisc(t *testing.T) {
-	w := aWork(func(p *Pool, c *VMConfig) {
+	w := aWork(func(p *Pool, c *pveapi.VMConfig) {
 		p.Join.UserDataFile, p.Join.UserDataTemplate, p.ISO.Storage = "user-data", "x", "local"
 		for _, key := range discDrives {
-			c.Disks[key] = Volume{ID: "lvm:" + key, Storage: "lvm", Name: key}
+			c.Disks[key] = pveapi.Volume{ID: "lvm:" + key, Storage: "lvm", Name: key}
 		}
 	})
 	if _, _, err := w.settings(); err == nil {
@@ -126,27 +129,27 @@ func TestNoDriveLeftForTheDisc(t *testing.T) {
 }
 
 func TestBootDisk(t *testing.T) {
-	disk := Volume{Storage: "lvm", Name: "disk"}
-	cd := Volume{Storage: "local", Name: "iso/x.iso", Media: "cdrom"}
+	disk := pveapi.Volume{Storage: "lvm", Name: "disk"}
+	cd := pveapi.Volume{Storage: "local", Name: "iso/x.iso", Media: "cdrom"}
 	for _, c := range []struct {
 		boot  string
-		disks map[string]Volume
+		disks map[string]pveapi.Volume
 		want  string
 	}{
-		{"order=virtio1;scsi0", map[string]Volume{"scsi0": disk, "virtio1": disk}, "virtio1"},
-		{"order=ide2;scsi1;net0", map[string]Volume{"ide2": cd, "scsi1": disk}, "scsi1"},
-		{"", map[string]Volume{"sata0": disk}, "sata0"},
-		{"order=net0", map[string]Volume{"scsi0": disk}, "scsi0"},
-		{"order=net0", map[string]Volume{"ide2": cd}, ""},
+		{"order=virtio1;scsi0", map[string]pveapi.Volume{"scsi0": disk, "virtio1": disk}, "virtio1"},
+		{"order=ide2;scsi1;net0", map[string]pveapi.Volume{"ide2": cd, "scsi1": disk}, "scsi1"},
+		{"", map[string]pveapi.Volume{"sata0": disk}, "sata0"},
+		{"order=net0", map[string]pveapi.Volume{"scsi0": disk}, "scsi0"},
+		{"order=net0", map[string]pveapi.Volume{"ide2": cd}, ""},
 	} {
-		if got := bootDisk(&VMConfig{Raw: map[string]string{"boot": c.boot}, Disks: c.disks}); got != c.want {
+		if got := bootDisk(&pveapi.VMConfig{Raw: map[string]string{"boot": c.boot}, Disks: c.disks}); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.boot, got, c.want)
 		}
 	}
 }
 
 func TestMachinesAreToldOfTheirLabels(t *testing.T) {
-	w := aWork(func(p *Pool, _ *VMConfig) {
+	w := aWork(func(p *Pool, _ *pveapi.VMConfig) {
 		p.Labels, p.Zone = map[string]string{"tier": "front"}, "z1"
 		p.Taints = []Taint{{Key: "dedicated", Effect: "NoSchedule"}}
 	})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // settle takes what was seen over into what is known of the machines. It makes no call.
@@ -45,7 +46,7 @@ func changed(a, b *Intent) bool {
 func (f *Fleet) settleOne(m *tracked) {
 	v := &f.view
 	if m.Task != nil && v.told[m.Task.Host] && f.pools[m.Pool] != nil { // nobody else says how to go on
-		if t, listed := v.tasks[UPID(m.Task.UPID)]; listed && !t.Running {
+		if t, listed := v.tasks[pveapi.UPID(m.Task.UPID)]; listed && !t.Running {
 			f.ended(m, t)
 		} else if listed {
 			m.heard = v.seen.at
@@ -161,7 +162,7 @@ func (f *Fleet) unmade(m *tracked) *nodescaler.Reason {
 }
 
 // ended takes over how the task that a machine waits for has ended.
-func (f *Fleet) ended(m *tracked, t TaskStatus) {
+func (f *Fleet) ended(m *tracked, t pveapi.TaskStatus) {
 	kind := m.Task.Kind
 	m.Last, m.Task = m.Task.UPID, nil
 	m.Since = f.cfg.Now()
@@ -206,22 +207,22 @@ func (f *Fleet) started(m *tracked) {
 }
 
 // unwell goes on from a task that failed.
-func (f *Fleet) unwell(m *tracked, kind TaskKind, t TaskStatus) {
+func (f *Fleet) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
 	err := t.Err()
-	class := ClassOf(err)
+	class := pveapi.ClassOf(err)
 	switch {
-	case kind == TaskStart && class == Running:
+	case kind == TaskStart && class == pveapi.Running:
 		f.started(m) // by an order whose answer was lost
 		return
-	case kind == TaskResize && class == Unsupported:
+	case kind == TaskResize && class == pveapi.Unsupported:
 		f.ahead(m, StepSized) // the template's disk is larger
 		return
-	case kind == TaskShutdown && class == GuestSilent:
+	case kind == TaskShutdown && class == pveapi.GuestSilent:
 		f.say(m, reason(CodeTaskFailed, "%s: %s", kind, t.Exit), "")
 		return // it is stopped next
 	}
 	w := f.workFor(m)
-	if kind == TaskClone && class == Exists && !m.unsure {
+	if kind == TaskClone && class == pveapi.Exists && !m.unsure {
 		w.spend()
 		return
 	}
@@ -231,12 +232,12 @@ func (f *Fleet) unwell(m *tracked, kind TaskKind, t TaskStatus) {
 	case TaskShutdown, TaskStop, TaskDestroy, TaskErase:
 		w.upset(err)
 	case TaskClone, TaskUpload, TaskResize, TaskStart:
-		if class == Interrupted {
+		if class == pveapi.Interrupted {
 			w.upset(err)
 			return
 		}
 		w.upsetMaking(err)
-		if class == StorageFull {
+		if class == pveapi.StorageFull {
 			f.fail(m, reason(CodeStorageFull, "%s", t.Exit), "")
 		}
 	}

@@ -4,14 +4,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // CheckAccount reports what is wrong with the names, as Faults joined together.
-func CheckAccount(a Account) error {
+func CheckAccount(a pveapi.Account) error {
 	f := newFaults()
-	f.must(ValidUser(a.User) && len(a.User) <= 64, "user", "be a user with realm, such as plimsoll@pve", a.User)
+	f.must(pveapi.ValidUser(a.User) && len(a.User) <= 64, "user", "be a user with realm, such as plimsoll@pve", a.User)
 	f.must(a.User != "root@pam", "user", "be one that has only the rights it is given", a.User)
-	f.must(ValidTokenName(a.Token), "token", "be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first", a.Token)
+	f.must(pveapi.ValidTokenName(a.Token), "token", "be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first", a.Token)
 	return f.err()
 }
 
@@ -24,7 +26,7 @@ type Block struct {
 // Setup returns the commands that give a token the rights that are needed: no more of them, and
 // nowhere else. They may be run again: what is there stays, and roles get the privileges they
 // should have.
-func Setup(s *Site, needs []Need, who Account) []Block {
+func Setup(s *Site, needs []Need, who pveapi.Account) []Block {
 	blocks := []Block{s.setupPools(), s.setupAccount(who)}
 	for _, g := range grants(needs) {
 		blocks = append(blocks, g.block(who))
@@ -45,10 +47,10 @@ func (s *Site) setupPools() Block {
 }
 
 func setupPool(name string) string {
-	return unlessThere("/pools/"+name, "pveum pool add "+Shell(name)+" --comment "+Shell("Machines of Plimsoll"))
+	return unlessThere("/pools/"+name, "pveum pool add "+pveapi.Shell(name)+" --comment "+pveapi.Shell("Machines of Plimsoll"))
 }
 
-func (s *Site) setupAccount(who Account) Block {
+func (s *Site) setupAccount(who pveapi.Account) Block {
 	return Block{
 		Why: []string{
 			"The user, and a token with rights of its own: it may do what both it and its user may.",
@@ -56,16 +58,16 @@ func (s *Site) setupAccount(who Account) Block {
 			"  " + who.String() + "=VALUE",
 		},
 		Commands: []string{
-			unlessThere("/access/users/"+who.User, "pveum user add "+Shell(who.User)+" --comment Plimsoll"),
+			unlessThere("/access/users/"+who.User, "pveum user add "+pveapi.Shell(who.User)+" --comment Plimsoll"),
 			unlessThere("/access/users/"+who.User+"/token/"+who.Token,
-				"pveum user token add "+Shell(who.User)+" "+Shell(who.Token)+" --privsep 1 --comment "+Shell("Plimsoll "+s.Owner)),
+				"pveum user token add "+pveapi.Shell(who.User)+" "+pveapi.Shell(who.Token)+" --privsep 1 --comment "+pveapi.Shell("Plimsoll "+s.Owner)),
 		},
 	}
 }
 
 // unlessThere runs a command if there is nothing at a path of the API.
 func unlessThere(path, command string) string {
-	return "pvesh get " + Shell(path) + " >/dev/null 2>&1 || " + command
+	return "pvesh get " + pveapi.Shell(path) + " >/dev/null 2>&1 || " + command
 }
 
 // grant is a role, and where it is given.
@@ -115,7 +117,7 @@ var reasons = map[string]string{
 	roleDevices:   "Using hosts' devices that are mapped for virtual machines.",
 }
 
-func (g grant) block(who Account) Block {
+func (g grant) block(who pveapi.Account) Block {
 	block := Block{Why: []string{reasons[g.role]}, Commands: []string{g.makeRole()}}
 	for _, n := range g.paths {
 		block.Commands = append(block.Commands, g.give(n, who))
@@ -125,17 +127,17 @@ func (g grant) block(who Account) Block {
 
 // makeRole makes the role, or brings it to what it should be.
 func (g grant) makeRole() string {
-	role := g.role + " --privs " + Shell(strings.Join(g.privileges, ","))
+	role := g.role + " --privs " + pveapi.Shell(strings.Join(g.privileges, ","))
 	return "pveum role add " + role + " 2>/dev/null || pveum role modify " + role
 }
 
 // give grants the role on a path to both: what the token may do, its user must be allowed too.
-func (g grant) give(n Need, who Account) string {
+func (g grant) give(n Need, who pveapi.Account) string {
 	propagate := 0
 	if n.Below {
 		propagate = 1
 	}
-	return "pveum acl modify " + Shell(n.Path) + " --users " + Shell(who.User) + " --tokens " + Shell(who.String()) +
+	return "pveum acl modify " + pveapi.Shell(n.Path) + " --users " + pveapi.Shell(who.User) + " --tokens " + pveapi.Shell(who.String()) +
 		" --roles " + g.role + " --propagate " + strconv.Itoa(propagate)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -69,12 +70,12 @@ func household() *pve.Site {
 }
 
 // golden is what is in the template of the furnished cluster.
-var golden = map[int]pve.Parts{9000: {Storages: []string{"ceph"}, Networks: []pve.Bridge{{Name: "vmbr0"}}}}
+var golden = map[int]pveapi.Parts{9000: {Storages: []string{"ceph"}, Networks: []pveapi.Bridge{{Name: "vmbr0"}}}}
 
 // setUp runs all commands of a setup, and returns the token that they make.
 func setUp(t testing.TB, h *pvesim.Console, site *pve.Site, release pve.Release, skip func(command string) bool) string {
 	t.Helper()
-	who := pve.Account{User: "plimsoll@pve", Token: "main"}
+	who := pveapi.Account{User: "plimsoll@pve", Token: "main"}
 	for _, block := range pve.Setup(site, pve.Needs(site, release, golden), who) {
 		for _, c := range block.Commands {
 			if skip != nil && skip(c) {
@@ -88,8 +89,8 @@ func setUp(t testing.TB, h *pvesim.Console, site *pve.Site, release pve.Release,
 	return h.Tokens[who.String()]
 }
 
-func connect(t testing.TB, c *pvesim.Cluster, token string) *pve.Client {
-	client, err := pve.Connect(pve.Connection{
+func connect(t testing.TB, c *pvesim.Cluster, token string) *pveapi.Client {
+	client, err := pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006"}, Token: func() (string, error) { return token, nil },
 		Transport: c.Transport(), Now: c.Now, Wait: func(_ context.Context, d time.Duration) error { c.Advance(d); return nil },
 	})
@@ -148,7 +149,7 @@ type life struct {
 	ctx   context.Context
 	fleet *pve.Fleet
 	c     *pvesim.Cluster
-	root  *pve.Client
+	root  *pveapi.Client
 }
 
 // until lets time pass until something holds, at most a quarter of an hour.
@@ -285,7 +286,7 @@ func TestEveryPrivilegeOfASetupIsNeeded(t *testing.T) {
 func TestEveryGrantOfASetupIsNeeded(t *testing.T) {
 	site := household()
 	var grants []string
-	for _, b := range pve.Setup(site, pve.Needs(site, pve.Release9, golden), pve.Account{User: "plimsoll@pve", Token: "main"}) {
+	for _, b := range pve.Setup(site, pve.Needs(site, pve.Release9, golden), pveapi.Account{User: "plimsoll@pve", Token: "main"}) {
 		for _, c := range b.Commands {
 			if strings.HasPrefix(c, "pveum acl modify") {
 				grants = append(grants, c)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // A host may be online, as the others see it, and answer nothing that is asked of itself, with a storage that hangs for
@@ -64,8 +66,8 @@ func (f *Fleet) askHost(ctx context.Context, host string, ask func(ctx context.C
 // hush notes that a host did not answer a move, so that the machines that are there do not all wait for it, one after
 // the other, and the others with them.
 func (w *work) hush(err error) {
-	var e *Error
-	if errors.As(err, &e) && Is(err, Unanswered, HostUnreachable) && w.cfg.Now().Sub(w.now) >= hostPatience && e.Host() != "" {
+	var e *pveapi.Error
+	if errors.As(err, &e) && pveapi.Is(err, pveapi.Unanswered, pveapi.HostUnreachable) && w.cfg.Now().Sub(w.now) >= hostPatience && e.Host() != "" {
 		w.view.silent[e.Host()] = w.cfg.Now()
 	}
 }

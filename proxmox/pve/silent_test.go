@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // mute is the way to a cluster of which some hosts are silent: who passes a question on to one answers 596 after half a
@@ -31,7 +32,7 @@ type mute struct {
 func (m *mute) RoundTrip(r *http.Request) (*http.Response, error) {
 	m.follow()
 	m.mu.Lock()
-	silent := m.silent[(&Error{Path: strings.TrimPrefix(r.URL.Path, "/api2/json")}).Host()]
+	silent := m.silent[(&pveapi.Error{Path: strings.TrimPrefix(r.URL.Path, "/api2/json")}).Host()]
 	if silent {
 		m.asked++
 	}

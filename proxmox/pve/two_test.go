@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -56,7 +57,7 @@ func (p *process) start(way http.RoundTripper) {
 	if way == nil {
 		way = p.w.sim.Transport()
 	}
-	client, err := Connect(Connection{
+	client, err := pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006"}, Insecure: true, Transport: noting{p, way}, Now: p.w.sim.Now,
 		Token: func() (string, error) { return p.w.token, nil },
 		Wait:  func(_ context.Context, d time.Duration) error { p.w.sim.Advance(d); return nil },
@@ -510,7 +511,7 @@ func TestDoctorNamesOtherClustersAndUnmarkedMachines(t *testing.T) {
 	examine := func(cluster string) string {
 		var all strings.Builder
 		site := Site{Owner: "home", Endpoints: []string{"https://pve1:8006"}, TokenFile: "token", Pools: p.cfg.Pools}
-		d := Doctor{Site: &site, Cluster: cluster, Connection: Connection{
+		d := Doctor{Site: &site, Cluster: cluster, Connection: pveapi.Connection{
 			Endpoints: site.Endpoints, Insecure: true, Transport: w.sim.Transport(), Now: w.sim.Now, Token: func() (string, error) { return w.token, nil },
 			Wait: func(_ context.Context, d time.Duration) error { w.sim.Advance(d); return nil },
 		}}

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // Fault is one thing that is wrong in a configuration.
@@ -122,15 +123,15 @@ func (s *Site) checkConnection(f faults) {
 	f.must(len(s.Endpoints) > 0, "endpoints", "name at least one host", bare("none"))
 	for i, e := range s.Endpoints {
 		at := fmt.Sprintf("endpoints[%d]", i)
-		if err := validEndpoint(e); err != nil {
+		if err := pveapi.ValidEndpoint(e); err != nil {
 			f.join(at, err) // it may have a password in it, and is repeated nowhere
 			continue
 		}
-		f.must(slices.IndexFunc(s.Endpoints, func(o string) bool { return sameEndpoint(o, e) }) == i, at, "be there once", e)
+		f.must(slices.IndexFunc(s.Endpoints, func(o string) bool { return pveapi.SameEndpoint(o, e) }) == i, at, "be there once", e)
 	}
 	f.must(s.TokenFile != "", "tokenFile", "name a file", s.TokenFile)
 	for i, p := range s.Fingerprints {
-		f.join(fmt.Sprintf("fingerprints[%d]", i), CheckFingerprints(p))
+		f.join(fmt.Sprintf("fingerprints[%d]", i), pveapi.CheckFingerprints(p))
 	}
 	f.must(s.CAFile == "" || len(s.Fingerprints) == 0, "fingerprints", "be left out beside caFile, which answers the same question in another way", s.Fingerprints)
 	f.must(!s.Insecure || s.CAFile == "" && len(s.Fingerprints) == 0, "insecure", "be false beside caFile or fingerprints, which it would make worthless", s.Insecure)

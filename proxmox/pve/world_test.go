@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -63,7 +64,7 @@ type world struct {
 	events  []Event
 	hosts   int
 	// connection is how the fleet reaches the cluster; without endpoints it is in memory.
-	connection Connection
+	connection pveapi.Connection
 	listeners  []net.Listener
 	wrap       func(http.RoundTripper) http.RoundTripper // around the way to the cluster
 	joinIn     timing.Range                              // how long a machine that has booted takes to become a node
@@ -218,7 +219,7 @@ func (w *world) begin() *world {
 			c.Transport = w.wrap(c.Transport)
 		}
 	}
-	client, err := Connect(c)
+	client, err := pveapi.Connect(c)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func (w *world) running() map[string]bool {
 		return nil
 	}
 	for _, v := range w.sim.Inventory().VMs {
-		_, smbios := properties(v.Config["smbios1"])
+		_, smbios := pveapi.Properties(v.Config["smbios1"])
 		all[smbios["uuid"]] = v.State == "running"
 	}
 	return all
@@ -469,11 +470,11 @@ func (w *world) told(code string) bool {
 }
 
 // root is a client of somebody who may everything: a person at the cluster.
-func (w *world) root() *Client {
+func (w *world) root() *pveapi.Client {
 	w.t.Helper()
 	w.sim.Grant("/", "Administrator", "admin@pve")
 	token := w.sim.Token("admin@pve", "hand", false)
-	c, err := Connect(Connection{
+	c, err := pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006"}, Token: func() (string, error) { return token, nil }, Insecure: true,
 		Transport: w.sim.Transport(), Now: w.sim.Now,
 		Wait: func(_ context.Context, d time.Duration) error { w.sim.Advance(d); return nil },

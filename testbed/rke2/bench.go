@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // Config is what a Bench is made of.
 type Config struct {
 	Site       *Site
-	Connection pve.Connection
+	Connection pveapi.Connection
 	Store      Store
 	// Kubernetes returns the cluster that a kubeconfig is of. It makes no call.
 	Kubernetes func(kubeconfig []byte) (Kubernetes, error)
@@ -34,8 +35,8 @@ type Kubernetes interface {
 // Bench builds a test bed and takes it down.
 type Bench struct {
 	cfg     Config
-	client  *pve.Client
-	account pve.Account // of the token that builds
+	client  *pveapi.Client
+	account pveapi.Account // of the token that builds
 	state   state
 	secrets *secrets
 	fleet   *pve.Fleet
@@ -48,7 +49,7 @@ type Bench struct {
 
 // New returns the bench of a site that is valid. It makes no call to Proxmox VE.
 func New(cfg Config) (*Bench, error) {
-	client, err := pve.Connect(cfg.Connection)
+	client, err := pveapi.Connect(cfg.Connection)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func New(cfg Config) (*Bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	account, err := pve.ParseToken(token)
+	account, err := pveapi.ParseToken(token)
 	if err != nil {
 		return nil, err
 	}
@@ -187,8 +188,8 @@ func (b *Bench) plan() (*pve.Site, error) {
 func (b *Bench) comment() string { return "Test bed " + b.cfg.Site.Owner + " of Plimsoll" }
 
 // productAccount is Plimsoll's in the cluster: a token of the same user, with rights of its own.
-func (b *Bench) productAccount() pve.Account {
-	return pve.Account{User: b.account.User, Token: "plimsoll-" + strings.ReplaceAll(b.cfg.Site.Owner, "+", "_")}
+func (b *Bench) productAccount() pveapi.Account {
+	return pveapi.Account{User: b.account.User, Token: "plimsoll-" + strings.ReplaceAll(b.cfg.Site.Owner, "+", "_")}
 }
 
 // until asks again and again until something holds.

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -269,7 +270,7 @@ func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 	if !joined {
 		t.Fatalf("no worker was made: %v", inside.Counts())
 	}
-	if _, err := client.Destroy(t.Context(), "pve2", 300, true); !pve.Is(err, pve.Forbidden) {
+	if _, err := client.Destroy(t.Context(), "pve2", 300, true); !pveapi.Is(err, pveapi.Forbidden) {
 		t.Error("the token may destroy others' machines:", err)
 	}
 	if err := w.down(); err != nil {
@@ -281,7 +282,7 @@ func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 }
 
 // inside is Plimsoll in the cluster: its way to Proxmox VE, its fleet, and what workers are.
-func (w *world) inside() (*pve.Client, *pve.Fleet, *pricing.Shape) {
+func (w *world) inside() (*pveapi.Client, *pve.Fleet, *pricing.Shape) {
 	w.t.Helper()
 	b, err := w.bench()
 	if err != nil {
@@ -293,7 +294,7 @@ func (w *world) inside() (*pve.Client, *pve.Fleet, *pricing.Shape) {
 	}
 	connection := b.cfg.Connection
 	connection.Token = func() (string, error) { return b.secrets.Proxmox, nil }
-	client, err := pve.Connect(connection)
+	client, err := pveapi.Connect(connection)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // forget is the name of the last step down, after which the bench remembers nothing.
@@ -52,9 +53,9 @@ func (b *Bench) downSteps() []step {
 }
 
 // within are the machines of the resource pool with VMIDs in a range; first 0 is all, whatever their VMIDs.
-func (b *Bench) within(ctx context.Context, first, last int) ([]pve.Resource, error) {
+func (b *Bench) within(ctx context.Context, first, last int) ([]pveapi.Resource, error) {
 	members, err := b.here(ctx)
-	return slices.DeleteFunc(members, func(r pve.Resource) bool { return first > 0 && (r.VMID < first || r.VMID > last) }), err
+	return slices.DeleteFunc(members, func(r pveapi.Resource) bool { return first > 0 && (r.VMID < first || r.VMID > last) }), err
 }
 
 // gone is done when the server shows no machine of a range, and the fleet knows of none either: it may have
@@ -116,7 +117,7 @@ func (b *Bench) remove(ctx context.Context, first, last int) error {
 	})
 }
 
-func names(all []pve.Resource) string {
+func names(all []pveapi.Resource) string {
 	var list []string
 	for _, r := range all {
 		list = append(list, strings.TrimSpace(fmt.Sprintf("%d on %s %s", r.VMID, r.Node, r.Name)))
@@ -206,7 +207,7 @@ func (b *Bench) removeToken(ctx context.Context) error {
 func (b *Bench) noPool(ctx context.Context) (bool, error) {
 	p, err := b.client.Pool(ctx, b.cfg.Site.PVEPool)
 	switch {
-	case pve.Is(err, pve.NoPool):
+	case pveapi.Is(err, pveapi.NoPool):
 		return true, nil
 	case err != nil:
 		return false, err

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -36,7 +36,7 @@ func TestTestBedIsBuiltOverHTTPSWithItsStateOnDisk(t *testing.T) {
 	begin := func() *Bench {
 		b, err := New(Config{
 			Site: w.site, Store: Folder(folder), Now: w.sim.Now, Wait: wait, Rand: rand.New(rand.NewPCG(1, 1)),
-			Connection: pve.Connection{
+			Connection: pveapi.Connection{
 				Endpoints: w.site.Endpoints, Fingerprint: strings.Join(w.site.Fingerprints, ","), Now: w.sim.Now, Wait: wait,
 				Token: func() (string, error) { return w.token, nil },
 			},

@@ -6,19 +6,19 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // strays are the machines that kproximate takes for its own: all whose names are its prefix and a UUID.
 // They are in no resource pool and carry no mark, so nothing proves who made them.
-func (b *Bench) strays(ctx context.Context) ([]pve.Resource, error) {
+func (b *Bench) strays(ctx context.Context) ([]pveapi.Resource, error) {
 	k := b.cfg.Site.Addons.Kproximate
 	if k == nil {
 		return nil, nil
 	}
 	itsName := regexp.MustCompile(`^` + regexp.QuoteMeta(k.Prefix) + `-\w{8}-\w{4}-\w{4}-\w{4}-\w{12}$`)
 	list, err := b.client.Resources(ctx)
-	return slices.DeleteFunc(list, func(r pve.Resource) bool { return r.Type != "qemu" || !itsName.MatchString(r.Name) }), err
+	return slices.DeleteFunc(list, func(r pveapi.Resource) bool { return r.Type != "qemu" || !itsName.MatchString(r.Name) }), err
 }
 
 // nobodysNames is done when no machine has a name that kproximate would take for one of its own, and delete.

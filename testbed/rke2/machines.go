@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // theFleet is what makes and destroys the machines, with the intents that were kept.
@@ -56,7 +57,7 @@ func (b *Bench) dropOutlived(ctx context.Context) error {
 		return err
 	}
 	for _, i := range mine {
-		other := func(r pve.Resource) bool {
+		other := func(r pveapi.Resource) bool {
 			return r.VMID == i.VMID && r.Lock == "" && r.Name != i.Name && strings.HasPrefix(r.Name, i.Pool+"-")
 		}
 		if slices.ContainsFunc(there, other) {
@@ -166,18 +167,18 @@ func (b *Bench) inTheWay(machines []nodescaler.Machine) error {
 
 // here are the machines in our resource pool, whatever the fleet knows of them, and those of our VMIDs that
 // are being cloned: before its end, a clone is in no pool and shows no mark.
-func (b *Bench) here(ctx context.Context) ([]pve.Resource, error) {
+func (b *Bench) here(ctx context.Context) ([]pveapi.Resource, error) {
 	p, err := b.client.Pool(ctx, b.cfg.Site.PVEPool)
-	if pve.Is(err, pve.NoPool) {
+	if pveapi.Is(err, pveapi.NoPool) {
 		return nil, nil // and no clone into it can end
 	}
 	if err != nil {
 		return nil, err
 	}
-	all := slices.DeleteFunc(p.Members, func(r pve.Resource) bool { return r.VMID == 0 || b.makes(r.VMID) })
+	all := slices.DeleteFunc(p.Members, func(r pveapi.Resource) bool { return r.VMID == 0 || b.makes(r.VMID) })
 	list, err := b.client.Resources(ctx)
 	for _, r := range list {
-		known := slices.ContainsFunc(all, func(o pve.Resource) bool { return o.VMID == r.VMID })
+		known := slices.ContainsFunc(all, func(o pveapi.Resource) bool { return o.VMID == r.VMID })
 		if !known && b.cfg.Site.VMIDs.Holds(r.VMID) && (r.Lock == "clone" || r.Lock == "create") {
 			all = append(all, r)
 		}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -83,7 +83,7 @@ func (b *Bench) rehearse(ctx context.Context, sim *pvesim.Cluster) (*Plan, error
 	wait := func(_ context.Context, d time.Duration) error { sim.Advance(d); return ctx.Err() }
 	rehearsal, err := New(Config{
 		Site: b.cfg.Site, Store: store, Now: sim.Now, Wait: wait, Rand: rand.New(rand.NewPCG(1, 1)),
-		Connection: pve.Connection{
+		Connection: pveapi.Connection{
 			Endpoints: []string{"https://" + sim.Hosts()[0] + ":8006"}, Insecure: true, Now: sim.Now, Wait: wait,
 			Transport: &recorder{plan, sim.Transport()}, Token: func() (string, error) { return token, nil },
 		},
@@ -264,7 +264,7 @@ func (b *Bench) survey(ctx context.Context) (pvesim.Config, error) {
 }
 
 // surveyHost adds a host with its bridges and storages.
-func (b *Bench) surveyHost(ctx context.Context, r *pve.Resource, cfg *pvesim.Config) error {
+func (b *Bench) surveyHost(ctx context.Context, r *pveapi.Resource, cfg *pvesim.Config) error {
 	h := pvesim.Host{Name: r.Node, CPUs: int(*r.MaxCPU), Memory: *r.MaxMem}
 	bridges, err := b.client.Networks(ctx, r.Node)
 	if err != nil {
@@ -313,7 +313,7 @@ func (b *Bench) surveyImage(ctx context.Context, cfg *pvesim.Config) error {
 }
 
 // surveyVM is a machine as far as it takes room, and the template whole.
-func (b *Bench) surveyVM(ctx context.Context, r *pve.Resource) (pvesim.VM, error) {
+func (b *Bench) surveyVM(ctx context.Context, r *pveapi.Resource) (pvesim.VM, error) {
 	vm := pvesim.VM{ID: r.VMID, Host: r.Node, Running: r.Status == "running", Config: map[string]string{"name": r.Name}}
 	if r.MaxMem != nil && *r.MaxMem >= 1<<20 {
 		vm.Config["memory"] = fmt.Sprint(*r.MaxMem >> 20)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // Preflight looks at all that the test bed rests on, and returns what is at fault: the field of the site's
@@ -39,7 +40,7 @@ func (b *Bench) Preflight(ctx context.Context) (Faults, error) {
 		return faults, ErrUnreachable
 	}
 	more, err := b.examineMaking(ctx)
-	if pve.Is(err, pve.Unauthorized, pve.Forbidden) && len(faults) > 0 {
+	if pveapi.Is(err, pveapi.Unauthorized, pveapi.Forbidden) && len(faults) > 0 {
 		return faults, nil // said already
 	}
 	faults = append(faults, more...)
@@ -165,7 +166,7 @@ func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
 	if err != nil {
 		return nil, err
 	}
-	have := pve.Permissions(held)
+	have := pveapi.Permissions(held)
 	for _, n := range []struct{ path, privilege, why string }{
 		{"/pool/" + b.cfg.Site.PVEPool, "Pool.Allocate", "make the resource pool, and remove it"},
 		{"/access", "Sys.Modify", "make the roles of Plimsoll's token, and remove them"},
@@ -174,7 +175,7 @@ func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
 		if !have.Has(n.path, n.privilege) {
 			faults = append(faults, Fault{
 				Field: "tokenFile", Text: fmt.Sprintf("token %s lacks %s on %s, which it takes to %s", b.account, n.privilege, n.path, n.why),
-				Mend: []string{"a token of somebody who administers the cluster: pveum acl modify / --tokens " + pve.Shell(b.account.String()) + " --roles Administrator"},
+				Mend: []string{"a token of somebody who administers the cluster: pveum acl modify / --tokens " + pveapi.Shell(b.account.String()) + " --roles Administrator"},
 			})
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // makes reports whether a VMID is that of the template that is made for the test bed.
@@ -30,7 +30,7 @@ func (b *Bench) template(ctx context.Context) (templateSeen, error) {
 	if err != nil {
 		return templateSeen{}, err
 	}
-	at := slices.IndexFunc(list, func(r pve.Resource) bool { return r.VMID == b.cfg.Site.Template.VMID })
+	at := slices.IndexFunc(list, func(r pveapi.Resource) bool { return r.VMID == b.cfg.Site.Template.VMID })
 	if at < 0 {
 		free, err := b.client.VMIDFree(ctx, b.cfg.Site.Template.VMID)
 		return templateSeen{there: !free, strange: !free}, err
@@ -40,7 +40,7 @@ func (b *Bench) template(ctx context.Context) (templateSeen, error) {
 		return seen, nil // before its end it shows nothing of what it was told
 	}
 	c, err := b.client.Config(ctx, seen.host, list[at].VMID)
-	if pve.Is(err, pve.Absent) {
+	if pveapi.Is(err, pveapi.Absent) {
 		return templateSeen{}, nil
 	}
 	if err != nil {
@@ -97,8 +97,8 @@ func (b *Bench) makeTemplate(ctx context.Context) error {
 }
 
 // finish waits for a task that was asked for.
-func (b *Bench) finish(ctx context.Context) func(pve.UPID, error) error {
-	return func(upid pve.UPID, err error) error {
+func (b *Bench) finish(ctx context.Context) func(pveapi.UPID, error) error {
+	return func(upid pveapi.UPID, err error) error {
 		if err == nil {
 			_, err = b.client.WaitTask(ctx, upid)
 		}
@@ -168,7 +168,7 @@ func (b *Bench) examineImage(ctx context.Context) (Faults, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(hosts.Nodes, func(n pve.ClusterNode) bool { return n.Name == i.Host && n.Online }) {
+	if !slices.ContainsFunc(hosts.Nodes, func(n pveapi.ClusterNode) bool { return n.Name == i.Host && n.Online }) {
 		return Faults{{Field: "image.host", Text: i.Host + " is no host of the cluster that is online", Mend: []string{"image: {host: a host that is}"}}}, nil
 	}
 	var faults Faults
@@ -189,10 +189,10 @@ func (b *Bench) examineImage(ctx context.Context) (Faults, error) {
 		return faults, nil
 	}
 	volumes, err := b.client.Volumes(ctx, i.Host, storage, "import", 0)
-	if !slices.ContainsFunc(volumes, func(v pve.Volume) bool { return v.ID == i.Volume }) && err == nil {
+	if !slices.ContainsFunc(volumes, func(v pveapi.Volume) bool { return v.ID == i.Volume }) && err == nil {
 		_, name, _ := strings.Cut(i.Volume, "/")
 		faults = append(faults, Fault{Field: "image.volume", Text: i.Volume + " is not there on " + i.Host, Mend: []string{
-			"pvesh create /nodes/" + i.Host + "/storage/" + storage + "/download-url --content import --filename " + pve.Shell(name) + " --url ADDRESS",
+			"pvesh create /nodes/" + i.Host + "/storage/" + storage + "/download-url --content import --filename " + pveapi.Shell(name) + " --url ADDRESS",
 		}})
 	}
 	return faults, err
@@ -204,14 +204,14 @@ func (b *Bench) examineStorage(ctx context.Context, host, name, content string) 
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(all, func(s pve.StorageStatus) bool { return s.Name == name })
+	at := slices.IndexFunc(all, func(s pveapi.StorageStatus) bool { return s.Name == name })
 	if at < 0 {
 		return &Fault{Text: "there is no storage " + name + " on " + host, Mend: []string{"pvesm status (on " + host + ") tells which there are"}}, nil
 	}
 	if s := all[at]; !slices.Contains(s.Content, content) || !s.Active {
 		return &Fault{
 			Text: fmt.Sprintf("storage %s on %s is not active or does not take content %s; it takes %s", name, host, content, strings.Join(s.Content, ", ")),
-			Mend: []string{"pvesm set " + pve.Shell(name) + " --content " + strings.Join(append(s.Content, content), ",")},
+			Mend: []string{"pvesm set " + pveapi.Shell(name) + " --content " + strings.Join(append(s.Content, content), ",")},
 		}, nil
 	}
 	return nil, nil

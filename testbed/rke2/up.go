@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // upSteps are the way up.
@@ -126,7 +127,7 @@ func (b *Bench) keepSecrets(s *secrets) error {
 func (b *Bench) havePool(ctx context.Context) (bool, error) {
 	p, err := b.client.Pool(ctx, b.cfg.Site.PVEPool)
 	switch {
-	case pve.Is(err, pve.NoPool):
+	case pveapi.Is(err, pveapi.NoPool):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -175,12 +176,12 @@ func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []
 func (s *Site) roleSuffix() string { return strings.ReplaceAll(s.Owner, "+", "_") }
 
 // templateParts are what the templates are made of: who clones them needs rights there.
-func (b *Bench) templateParts(ctx context.Context) (map[int]pve.Parts, error) {
+func (b *Bench) templateParts(ctx context.Context) (map[int]pveapi.Parts, error) {
 	list, err := b.client.Resources(ctx)
 	if err != nil {
 		return nil, err
 	}
-	parts := map[int]pve.Parts{}
+	parts := map[int]pveapi.Parts{}
 	for _, r := range list {
 		if r.Type != "qemu" || !slices.Contains(b.cfg.Site.Template.IDs(), r.VMID) {
 			continue
@@ -218,7 +219,7 @@ func (b *Bench) haveToken(ctx context.Context) (bool, error) {
 	}
 	granted, err := b.client.Grants(ctx)
 	for _, n := range where {
-		if !slices.Contains(granted, pve.Grant{Path: n.Path, Role: n.Role, Who: b.productAccount().String()}) {
+		if !slices.Contains(granted, pveapi.Grant{Path: n.Path, Role: n.Role, Who: b.productAccount().String()}) {
 			return false, err
 		}
 	}
@@ -253,7 +254,7 @@ func (b *Bench) makeToken(ctx context.Context) error {
 	return b.grant(ctx, who)
 }
 
-func (b *Bench) grant(ctx context.Context, who pve.Account) error {
+func (b *Bench) grant(ctx context.Context, who pveapi.Account) error {
 	roles, where, err := b.rights(ctx)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
@@ -125,7 +125,7 @@ func (w *world) bench() (*Bench, error) {
 	}
 	return New(Config{
 		Site: w.site, Store: store, Now: w.sim.Now, Rand: rand.New(rand.NewPCG(1, uint64(len(w.sim.Calls())))),
-		Connection: pve.Connection{
+		Connection: pveapi.Connection{
 			Endpoints: w.site.Endpoints, Insecure: true, Transport: transport, Now: w.sim.Now, Wait: w.wait,
 			Token: func() (string, error) { return w.token, nil },
 		},

@@ -23,6 +23,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -209,7 +210,7 @@ func (w *world) start() {
 
 func (w *world) startFleet() {
 	w.t.Helper()
-	client, err := pve.Connect(w.connection(w.token))
+	client, err := pveapi.Connect(w.connection(w.token))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -225,8 +226,8 @@ func (w *world) startFleet() {
 }
 
 // connection is how the cluster is reached with a token.
-func (w *world) connection(token string) pve.Connection {
-	c := pve.Connection{
+func (w *world) connection(token string) pveapi.Connection {
+	c := pveapi.Connection{
 		Endpoints: w.door.urls, Fingerprint: w.door.fingerprint, Token: func() (string, error) { return token, nil }, Now: w.sim.Now,
 		Wait: func(_ context.Context, d time.Duration) error { w.sim.Advance(d); return nil },
 	}
@@ -386,12 +387,12 @@ func (w *world) vmid(name string) int {
 }
 
 // person is somebody at the cluster who may everything.
-func (w *world) person() *pve.Client {
+func (w *world) person() *pveapi.Client {
 	w.t.Helper()
 	w.sim.Grant("/", "Administrator", "admin@pve")
 	c := w.connection(w.sim.Token("admin@pve", "hand", false))
 	c.Transport, c.Insecure, c.Fingerprint = w.sim.Transport(), true, ""
-	client, err := pve.Connect(c)
+	client, err := pveapi.Connect(c)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -42,7 +43,7 @@ const (
 )
 
 // account is who Plimsoll is to the lab's Proxmox VE.
-var account = pve.Account{User: "plimsoll@pve", Token: "lab"}
+var account = pveapi.Account{User: "plimsoll@pve", Token: "lab"}
 
 // cluster is a Proxmox VE cluster as a small company has it.
 func (p *Part) cluster() pvesim.Config {
@@ -102,7 +103,7 @@ func (p *Part) site(folder string, endpoints []string, fingerprint string) *pve.
 // shown when it is made. On a cluster that was set up before there is none, and nothing else changes.
 func setUp(c *pvesim.Cluster, s *pve.Site) (token string, err error) {
 	shell := c.Console()
-	parts := map[int]pve.Parts{template: {Storages: []string{images}, Networks: []pve.Bridge{{Name: bridge}}}}
+	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
 	for _, block := range pve.Setup(s, pve.Needs(s, pve.Release9, parts), account) {
 		for _, command := range block.Commands {
 			if err := shell.Run(command); err != nil {

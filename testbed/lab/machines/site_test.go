@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
@@ -33,7 +34,7 @@ func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 	if err != nil || token == "" {
 		t.Fatalf("%q, %v", token, err)
 	}
-	client, err := pve.Connect(pve.Connection{Endpoints: site.Endpoints, Token: func() (string, error) { return token, nil }, Transport: c.Transport(), Now: c.Now})
+	client, err := pveapi.Connect(pveapi.Connection{Endpoints: site.Endpoints, Token: func() (string, error) { return token, nil }, Transport: c.Transport(), Now: c.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := map[int]pve.Parts{template: {Storages: []string{images}, Networks: []pve.Bridge{{Name: bridge}}}}
+	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
 	if missing := pve.Missing(pve.Needs(site, pve.Release9, parts), have); len(missing) > 0 {
 		t.Errorf("it lacks %+v", missing)
 	}

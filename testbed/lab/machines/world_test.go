@@ -28,6 +28,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/k6"
@@ -154,7 +155,7 @@ func (w *world) fleet() (*pve.Fleet, *pve.Site) {
 		w.Fatal(err)
 	}
 	site = site.Complete()
-	client, err := pve.Connect(pve.Connection{
+	client, err := pveapi.Connect(pveapi.Connection{
 		Endpoints: site.Endpoints, Fingerprint: strings.Join(site.Fingerprints, ","),
 		Token: func() (string, error) {
 			text, err := os.ReadFile(site.TokenFile)

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
@@ -209,7 +209,7 @@ func (r *Rig) Bench() *rke2.Bench {
 	}
 	b, err := rke2.New(rke2.Config{
 		Site: r.Site(), Store: rke2.Folder(r.store), Now: r.PVE.Now, Wait: wait, Rand: rand.New(rand.NewPCG(1, 1)),
-		Connection: pve.Connection{
+		Connection: pveapi.Connection{
 			Endpoints: r.endpoints, Fingerprint: strings.Join(r.fingerprints, ","), Now: r.PVE.Now, Wait: wait,
 			Token: func() (string, error) { return r.token, nil },
 		},

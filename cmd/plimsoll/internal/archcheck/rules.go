@@ -188,9 +188,14 @@ var rooms = []room{
 		why: "what is known of Proxmox VE judges the emulator and the client alike, so it can take nothing from either",
 	},
 	{
+		folder: "proxmox/pveapi", floor: adapter,
+		imports: []string{"pricing"},
+		why:     "the client knows Proxmox VE's answers and none of our machines, so that everything that asks can use it",
+	},
+	{
 		folder: "proxmox/pve", floor: adapter,
 		// The machine port is spoken in the loop's words (Order, MachineState).
-		imports: []string{"nodescaler/loop", "nodescaler", "pricing", "proxmox/firstboot"},
+		imports: []string{"nodescaler/loop", "nodescaler", "pricing", "proxmox/firstboot", "proxmox/pveapi"},
 		tests:   []string{"proxmox/pvesim"},
 		why:     "pve translates between Proxmox VE and the loop's words and decides nothing",
 	},
@@ -299,8 +304,8 @@ var (
 	}{
 		{
 			[]string{"github.com/luthermonson/go-proxmox"},
-			[]string{"proxmox/pve"},
-			"go-proxmox takes some failures for success and repeats some orders; proxmox/pve is where that is put right, once",
+			[]string{"proxmox/pveapi"},
+			"go-proxmox takes some failures for success and repeats some orders; proxmox/pveapi is where that is put right, once",
 		},
 		{
 			[]string{"k8s.io/api", "k8s.io/apimachinery"},

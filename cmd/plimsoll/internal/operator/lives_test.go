@@ -26,6 +26,7 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -52,8 +53,8 @@ type life struct {
 	cfg              Config
 	term             *term
 	fleet            *pve.Fleet
-	person           *pve.Client
-	ours             *pve.Client
+	person           *pveapi.Client
+	ours             *pveapi.Client
 	memory           *pve.MemoryIntents
 	ahead            time.Duration   // of the clock that the process has
 	down             time.Time       // until when there is no process
@@ -139,9 +140,9 @@ func newLife(seed uint64) (*life, error) {
 	return l, l.start()
 }
 
-func (l *life) client(user string) (*pve.Client, error) {
+func (l *life) client(user string) (*pveapi.Client, error) {
 	token := l.sim.Token(user, "life", false)
-	return pve.Connect(pve.Connection{
+	return pveapi.Connect(pveapi.Connection{
 		Endpoints: []string{"https://pve1:8006", "https://pve2:8006"}, Insecure: true, Transport: l.sim.Transport(),
 		Token: func() (string, error) { return token, nil }, Now: l.sim.Now,
 		Wait: func(_ context.Context, d time.Duration) error { l.sim.Advance(d); return nil },

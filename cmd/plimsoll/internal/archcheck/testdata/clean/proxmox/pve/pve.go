@@ -1,18 +1,18 @@
-// Package pve is the home of go-proxmox, and of a clock.
+// Package pve asks by the client, and has a clock.
 package pve
 
 import (
 	"context"
 	"time"
 
-	"github.com/luthermonson/go-proxmox"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
-// Client talks.
-func Client(ctx context.Context) *proxmox.Client {
+// Run runs.
+func Run(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	_ = pveapi.Client()
 	go loop.Run(ctx)
-	return nil
 }

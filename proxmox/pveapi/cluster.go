@@ -1,0 +1,194 @@
+package pveapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Version is what the host that answered runs.
+type Version struct {
+	Version string // 9.2.11
+	Release string // 9.2
+}
+
+// Version asks for the version. Every token may.
+func (c *Client) Version(ctx context.Context) (Version, error) {
+	f, err := get[fields](ctx, c, "/version", nil)
+	if err != nil {
+		return Version{}, err
+	}
+	return version(f)
+}
+
+func version(f fields) (Version, error) {
+	v := Version{Version: f.text("version"), Release: f.text("release")}
+	if v.Version == "" {
+		return Version{}, &Error{Method: http.MethodGet, Path: "/version", Message: "the answer names no version", class: Garbled}
+	}
+	return v, nil
+}
+
+// ClusterStatus is who belongs to the cluster.
+type ClusterStatus struct {
+	Name    string // empty for a host without a cluster
+	Quorate bool   // the host that answered is part of a majority
+	Whole   bool   // Nodes are all that the cluster has, by its own count
+	Nodes   []ClusterNode
+}
+
+// ClusterNode is a host as the others see it.
+type ClusterNode struct {
+	Name   string
+	Online bool
+	IP     string
+	Local  bool // it is the host that answered
+}
+
+const clusterStatus = "/cluster/status"
+
+// ClusterStatus asks who belongs to the cluster, whether there is a majority, and who is online.
+func (c *Client) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
+	list, err := get[[]fields](ctx, c, clusterStatus, nil)
+	if err != nil {
+		return ClusterStatus{}, err
+	}
+	var s ClusterStatus
+	clustered, count := false, 0
+	for _, f := range list {
+		switch f.text("type") {
+		case "cluster":
+			clustered = true
+			s.Name, s.Quorate, count = f.text("name"), f.is("quorate"), f.count("nodes")
+		case "node":
+			s.Nodes = append(s.Nodes, ClusterNode{
+				Name: f.text("name"), Online: f.is("online"), IP: f.text("ip"), Local: f.is("local"),
+			})
+		}
+	}
+	if len(s.Nodes) == 0 {
+		return ClusterStatus{}, &Error{Method: http.MethodGet, Path: clusterStatus, Message: "the cluster's status names no host", class: Garbled}
+	}
+	if !clustered && len(s.Nodes) == 1 {
+		s.Quorate = true // a host alone needs nobody's vote
+	}
+	// A host whose cluster file system has just started shows itself, and no cluster.
+	s.Whole = clustered && count == len(s.Nodes)
+	slices.SortFunc(s.Nodes, func(a, b ClusterNode) int { return cmp.Compare(a.Name, b.Name) })
+	return s, nil
+}
+
+// Resource is a host, machine, storage or pool in the cluster's list. What the list does not say
+// is nil or empty, which is not zero: of a machine that is younger than ten seconds it knows the
+// number, the host, the tags and the lock, and nothing else.
+type Resource struct {
+	ID         string // qemu/100, node/pve1, storage/pve1/local
+	Type       string // qemu, lxc, node, storage, pool, sdn, network
+	Node       string
+	VMID       int // 0 for what is no machine
+	Name       string
+	Status     string // running, stopped, unknown; of hosts and storages online, offline, available
+	Pool       string
+	Storage    string
+	PluginType string
+	Content    []string
+	Tags       []string
+	Lock       string
+	HAState    string
+	Template   *bool
+	Shared     *bool
+	CPU        *float64 // share of MaxCPU in use
+	MaxCPU     *float64
+	Mem        *int64
+	MaxMem     *int64
+	Disk       *int64
+	MaxDisk    *int64
+	Uptime     *int64 // seconds
+}
+
+// Resources returns all that the token may see, sorted by ID. It is ten seconds late in what
+// machines and hosts do, and leaves out silently what the token may not see: it says that
+// something is there, and never that something is not.
+func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
+	list, err := get[[]fields](ctx, c, "/cluster/resources", nil)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Resource, 0, len(list))
+	for _, f := range list {
+		all = append(all, resource(f))
+	}
+	slices.SortFunc(all, func(a, b Resource) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+func resource(f fields) Resource {
+	r := Resource{
+		ID: f.text("id"), Type: f.text("type"), Node: f.text("node"), VMID: f.count("vmid"), Name: f.text("name"),
+		Status: f.text("status"), Pool: f.text("pool"), Storage: f.text("storage"), PluginType: f.text("plugintype"),
+		Content: f.list("content"), Tags: f.list("tags"), Lock: f.text("lock"), HAState: f.text("hastate"),
+		Template: f.flag("template"), Shared: f.flag("shared"),
+		CPU: f.number("cpu"), MaxCPU: f.number("maxcpu"),
+		Mem: f.whole("mem"), MaxMem: f.whole("maxmem"), Disk: f.whole("disk"), MaxDisk: f.whole("maxdisk"),
+		Uptime: f.whole("uptime"),
+	}
+	kind, id, _ := strings.Cut(r.ID, "/")
+	if r.VMID == 0 && (kind == "qemu" || kind == "lxc") {
+		r.VMID, _ = strconv.Atoi(id)
+	}
+	return r
+}
+
+// VMIDFree asks whether no machine has this number. It is the one question about machines whose
+// answer does not depend on what the token may see.
+func (c *Client) VMIDFree(ctx context.Context, vmid int) (bool, error) {
+	const path = "/cluster/nextid"
+	if vmid < minVMID || vmid > maxVMID {
+		return false, invalid(http.MethodGet, path, "vmid must be %d to %d, was %d", minVMID, maxVMID, vmid)
+	}
+	data, err := c.call(ctx, http.MethodGet, path+"?"+url.Values{"vmid": {strconv.Itoa(vmid)}}.Encode(), nil)
+	if Is(err, Exists) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if got := asText(data); got != strconv.Itoa(vmid) {
+		return false, &Error{Method: http.MethodGet, Path: path, Message: "the answer is not the number asked about: " + strconv.Quote(got), class: Garbled}
+	}
+	return true, nil
+}
+
+// VMIDGone asks whether no machine has this number, of a host that is part of a majority as it answers. One
+// that was cut off goes on saying what it last knew, and a machine that was made since is none to it.
+func (c *Client) VMIDGone(ctx context.Context, vmid int) (bool, error) {
+	var judged, told string
+	status, err := c.ClusterStatus(context.WithValue(ctx, answerer{}, &judged))
+	if err != nil {
+		return false, err
+	}
+	gone, err := c.VMIDFree(context.WithValue(ctx, answerer{}, &told), vmid)
+	switch {
+	case err != nil || !gone:
+		return false, err
+	case !status.Quorate || judged != told:
+		return false, &Error{Method: http.MethodGet, Path: "/cluster/nextid", Message: fmt.Sprintf("VMID %d is free to a host that may have been cut off", vmid), Endpoint: told, class: NoQuorum}
+	}
+	return true, nil
+}
+
+// CertificateOwner is the host whose certificate has the fingerprint, if the cluster knows one.
+func (c *Client) CertificateOwner(ctx context.Context, fingerprint string) (string, error) {
+	nodes, err := get[[]fields](ctx, c, "/nodes", nil)
+	for _, n := range nodes {
+		if strings.EqualFold(n.text("ssl_fingerprint"), fingerprint) {
+			return n.text("node"), nil
+		}
+	}
+	return "", err
+}
