@@ -1,6 +1,8 @@
 package nodescaler
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -180,6 +182,23 @@ type Node struct {
 
 // NodeStartup is how long a new node may be not ready, because its network comes up last.
 const NodeStartup = 15 * time.Minute
+
+// StartupTaint reports whether a taint of this key means that a node is not working yet, or not any
+// more. Who set it, or a controller, removes it then. A node with one is not ready: it is waited for.
+// Taken as a taint like others, it would have machines ordered for pods that only wait until it goes,
+// or none from a pool whose nodes register with it.
+func StartupTaint(key string) bool {
+	prefix, name, _ := strings.Cut(key, "/")
+	switch prefix {
+	case "startup-taint.cluster-autoscaler.kubernetes.io", "readiness.k8s.io":
+		return true
+	case "node.kubernetes.io":
+		return slices.Contains([]string{"not-ready", "unreachable", "network-unavailable"}, name)
+	case "node.cloudprovider.kubernetes.io":
+		return slices.Contains([]string{"uninitialized", "shutdown"}, name)
+	}
+	return name == "agent-not-ready" || name == "not-ready" // of Cilium, Istio and storage drivers
+}
 
 // Starting reports whether the node is not ready and younger than a time.
 func (n *Node) Starting(now time.Time, within time.Duration) bool {

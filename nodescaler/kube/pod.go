@@ -116,7 +116,7 @@ func (kept *pod) tolerations(p *corev1.Pod) {
 		o := nodescaler.Toleration{Key: text(t.Key), Value: text(t.Value), Effect: text(string(t.Effect))}
 		switch {
 		case t.Effect == corev1.TaintEffectPreferNoSchedule:
-		case t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil && starting(t.Key):
+		case t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil && nodescaler.StartupTaint(t.Key):
 		case t.Operator == corev1.TolerationOpExists:
 			o.Value = ""
 			kept.said.Tolerations = append(kept.said.Tolerations, o)

@@ -202,7 +202,8 @@ func TestAddressesFollowTheVMIDs(t *testing.T) {
 func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
 	p := aPool()
 	p.Labels = map[string]string{"tier": "front"}
-	p.Taints = []Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}}
+	p.Taints = []Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}, {Key: "node.cilium.io/agent-not-ready", Value: "true", Effect: "NoExecute"}}
+	p.Join.Taints = []firstboot.Taint{{Key: "startup-taint.cluster-autoscaler.kubernetes.io/csi", Effect: "NoSchedule"}}
 	p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 1, "hugepages-2Mi": 1 << 30}
 	p.Template = Template{ByHost: map[string]int{"pve2": 9002, "pve1": 9001}}
 	p.Placement.Maintenance = []string{"pve2"}
