@@ -184,9 +184,9 @@ type Node struct {
 const NodeStartup = 15 * time.Minute
 
 // StartupTaint reports whether a taint of this key means that a node is not working yet, or not any
-// more. Who set it, or a controller, removes it then. A node with one is not ready: it is waited for.
-// Taken as a taint like others, it would have machines ordered for pods that only wait until it goes,
-// or none from a pool whose nodes register with it.
+// more. It is removed once the node works. A node with one is not ready: it is waited for. Taken
+// like other taints, it would have machines ordered for pods that only wait until it goes, or none
+// from a pool whose nodes register with it.
 func StartupTaint(key string) bool {
 	prefix, name, _ := strings.Cut(key, "/")
 	switch prefix {

@@ -210,8 +210,8 @@ func sshKey(line string) bool {
 	return n > 0 && uint64(len(blob)) > 4+uint64(n) && string(blob[4:4+n]) == kind
 }
 
-// CheckMachine reports every fault that UserData, Disc and Native would find with a machine, as Faults joined together.
-// It passes over faults of the profile itself, and over files that have not been read.
+// CheckMachine reports every fault that UserData, Disc and Native would find with a machine, as
+// Faults joined together. It passes over faults of the profile itself, and files that are not read.
 func (p *Profile) CheckMachine(m Machine) error {
 	var f faults
 	p.checkMachine(&f, &m)

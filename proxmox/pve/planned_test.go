@@ -13,7 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 )
 
-// anyPool draws a pool of which about a third are valid: what is said of nodes and machines is drawn, often twice.
+// anyPool draws pools of which about a third are valid. What two keys say of a node is drawn twice.
 func anyPool() *rapid.Generator[Pool] {
 	of := func(values ...string) *rapid.Generator[string] { return rapid.SampledFrom(values) }
 	labels := rapid.MapOfN(of("disk", "disk", "disk", "tier", "tier", "example.com/a", "example.com/a", "a..b/c", "kubernetes.io/arch", "kubernetes.io/hostname",

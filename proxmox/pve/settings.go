@@ -155,7 +155,7 @@ func discDrive(c *VMConfig) string {
 // needsDisc reports whether machines are told how to join by a disc.
 func (p *Pool) needsDisc() bool { return p.Join.HasUserData() }
 
-// planned is a machine of the pool as its first boot is told of it.
+// planned is a machine of the pool as its join profile takes it.
 func (p *Pool) planned(i *Intent, owner string) firstboot.Machine {
 	m := firstboot.Machine{
 		Name: i.Name, Host: i.Host, Region: p.Region, UUID: machineUUID(owner, i.Order), VMID: i.VMID,

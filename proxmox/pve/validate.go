@@ -283,8 +283,8 @@ func (p *Placement) check(f faults) {
 	f.must(p.CPURatio >= 0 && p.CPURatio <= maxRatio, "cpuRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.CPURatio)
 }
 
-// checkJoin hands on what the join profile finds wrong with itself, and sees whether the pool has what
-// it needs.
+// checkJoin hands on what the join profile finds wrong with itself, and sees whether the pool has
+// what it needs.
 func (p *Pool) checkJoin(f faults) {
 	f.join("join", p.Join.Validate())
 	f.must(!p.needsDisc() || p.ISO.Storage != "", "iso.storage", "name a storage for the discs that the join profile needs", p.ISO.Storage)
@@ -292,8 +292,9 @@ func (p *Pool) checkJoin(f faults) {
 	p.checkMachines(f)
 }
 
-// checkMachines plans machines of the pool and has their first boots checked: of each shape, on each host, and with the
-// first and the last address. A first boot that is refused only then has cost a clone, and so has each one after it.
+// checkMachines plans machines of the pool and has their first boots checked: of each shape, on
+// each host, and with the first and the last address. One that is refused later has cost a clone,
+// and so has each one after it.
 func (p *Pool) checkMachines(f faults) {
 	whole := p.Complete()
 	hosts := whole.hosts()
@@ -315,7 +316,8 @@ func (p *Pool) checkMachines(f faults) {
 	}
 }
 
-// machineKeys are the keys of a pool that keys of its machines come from. The first that begins a key is it.
+// machineKeys are the keys of a pool that keys of its machines come from. The first whose beginning
+// a key has counts.
 var machineKeys = []struct{ of, from string }{
 	{fmt.Sprintf("machine.labels[%q]", labelShape), "shapes[%d].name"},
 	{fmt.Sprintf("machine.labels[%q]", labelRegion), "region"},
@@ -332,7 +334,7 @@ var machineKeys = []struct{ of, from string }{
 	{"", "join."},
 }
 
-// machine takes over the faults of a planned machine, but for those of keys that are at fault already.
+// machine takes over the faults of a planned machine. It skips keys that are at fault already.
 func (f faults) machine(err error, shape int) {
 	var several interface{ Unwrap() []error }
 	if !errors.As(err, &several) {
