@@ -215,6 +215,8 @@ func (t *trial) stays(l *load) *nodescaler.Reason {
 		r = because(nodescaler.HostOffline, "%s stays until its host %s is back", l.Name, l.VM.Host)
 	case known && above < 1:
 		r = because(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", l.Name, l.VM.Pool)
+	case l.Starting(t.s.x.Now, nodescaler.NodeStartup):
+		r = because(nodescaler.NodeNotReady, "%s is starting, and pods that wait may be meant for it", l.Name)
 	case t.places.taken[l.Name] > 0:
 		r = because(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", l.Name)
 	default:
