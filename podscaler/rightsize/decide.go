@@ -112,7 +112,7 @@ func Upward(recommended []Recommendation, pod *Pod) []Recommendation {
 // Unbounded reports whether an amount is no bound: history does not support one yet.
 func (r Resource) Unbounded(amount pricing.Resources) bool { return r.of(amount) >= most }
 
-// Decide returns what is to be done to a pod that runs about what is recommended for its containers.
+// Decide returns what is to be done to a pod that runs about what is recommended for it.
 func Decide(now time.Time, recommended []Recommendation, pod *Pod) Decision {
 	w := weigh(recommended, pod)
 	d := Decision{Action: None, Changes: w.changes}
