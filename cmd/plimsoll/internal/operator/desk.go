@@ -223,7 +223,10 @@ func (c *Config) layWorkloads(d *desk, o *objects) {
 	}
 	for _, object := range o.autoscalers {
 		w := &workload{object: object, name: object.Namespace + "/" + object.Name, pause: pauseOfWorkload(object, d.now)}
-		w.target = targets[w.name]
+		var there bool
+		if w.target, there = targets[w.name]; !there {
+			continue // it was deleted after the autoscalers were read
+		}
 		if c.HandOff.Used() {
 			w.handOff = c.HandOff.By
 		}
