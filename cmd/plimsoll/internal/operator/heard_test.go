@@ -117,12 +117,14 @@ func listenToFields(v reflect.Value, codes map[string]int) {
 
 var camel = regexp.MustCompile(`^[A-Z][a-z]+[A-Za-z]*$`)
 
-// declared are the codes that a package declares, with the constants' names.
+// declared are the codes that a package declares, with the constants' names. Those of
+// nodescaler.Check are not among them: they say what no plan may do, no policy plans it, and a life
+// in which one were said would be wrong. nodescaler's tests find each in a broken plan.
 func declared(dir string) (map[string]string, error) {
 	all := map[string]string{}
 	files, err := filepath.Glob("../../../../" + dir + "/*.go")
 	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "/nodescaler/check.go") {
 			continue
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
