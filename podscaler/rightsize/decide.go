@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
@@ -18,13 +19,29 @@ type Mode string
 const (
 	// Off shows recommendations and does nothing. It is the default.
 	Off Mode = "Off"
-	// InPlace resizes pods that run.
+	// Initial sets requests as pods are created, and leaves them as they are from then on.
+	Initial Mode = "Initial"
+	// InPlace does that, and resizes pods that run.
 	InPlace Mode = "InPlace"
 )
 
+// ParseMode returns the mode of a name; none is Off.
+func ParseMode(name string) (Mode, error) {
+	switch m := Mode(name); m {
+	case "":
+		return Off, nil
+	case Off, Initial, InPlace:
+		return m, nil
+	case "Auto", "Recreate", "InPlaceOrRecreate":
+		return "", fmt.Errorf("mode: must be Off, Initial or InPlace, was %q: pods are not evicted to be resized", name)
+	default:
+		return "", fmt.Errorf("mode: must be Off, Initial or InPlace, was %q", name)
+	}
+}
+
 // Pod is a pod that requests may be set of.
 type Pod struct {
-	// Running is whether it runs. One that does not is left as it is.
+	// Running is whether it is there already; if not, it is about to be created.
 	Running bool
 	// Started is when it started; the zero time is unknown, which is taken for just now.
 	Started time.Time
@@ -59,8 +76,9 @@ type Action string
 
 // The actions.
 const (
-	None   Action = "None"
-	Resize Action = "Resize"
+	None        Action = "None"
+	SetOnCreate Action = "SetOnCreate"
+	Resize      Action = "Resize"
 )
 
 // Decision is what is to be done to a pod, and why.
@@ -112,8 +130,8 @@ func Upward(recommended []Recommendation, pod *Pod) []Recommendation {
 // Unbounded reports whether an amount is no bound: history does not support one yet.
 func (r Resource) Unbounded(amount pricing.Resources) bool { return r.of(amount) >= most }
 
-// Decide returns what is to be done to a pod that runs about what is recommended for it.
-func Decide(now time.Time, recommended []Recommendation, pod *Pod) Decision {
+// Decide returns what is to be done to a pod about what is recommended for its containers.
+func Decide(now time.Time, mode Mode, recommended []Recommendation, pod *Pod) Decision {
 	w := weigh(recommended, pod)
 	d := Decision{Action: None, Changes: w.changes}
 	stay := func(code, format string, args ...any) Decision {
@@ -123,8 +141,15 @@ func Decide(now time.Time, recommended []Recommendation, pod *Pod) Decision {
 	switch {
 	case !w.any:
 		return stay(ReasonNoRecommendation, "nothing is recommended for any of its containers")
+	case mode != Initial && mode != InPlace:
+		return stay(ReasonModeOff, "recommendations are shown and not carried out: %s", w)
 	case len(w.changes) == 0:
 		return stay(ReasonUnchanged, "it has what is recommended")
+	case !pod.Running:
+		d.Action = SetOnCreate
+		return stay(ReasonCreated, "it is created with what is recommended: %s", w)
+	case mode == Initial:
+		return stay(ReasonModeInitial, "requests are set as pods are created, and it runs already: %s", w)
 	}
 	if held := holds(pod, w); held != nil {
 		return stay(held.Code, "%s", held.Text)
@@ -192,6 +217,19 @@ type weighing struct {
 }
 
 func (w *weighing) covers(container string) bool { return slices.Contains(w.names, container) }
+
+// String prints the changes.
+func (w *weighing) String() string {
+	var all []string
+	for _, c := range w.changes {
+		all = append(all, fmt.Sprintf("container %s requests %s and %s", c.Container,
+			CPU.text(int64(c.Requests.CPU)), Memory.text(int64(c.Requests.Memory))))
+	}
+	if len(all) == 0 {
+		return "it has what is recommended"
+	}
+	return strings.Join(all, "; ")
+}
 
 func weigh(recommended []Recommendation, pod *Pod) *weighing {
 	w := &weighing{}

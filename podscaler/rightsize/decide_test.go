@@ -1,6 +1,7 @@
 package rightsize
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ func TestDecide(t *testing.T) {
 	change := func(requests, limits pricing.Resources) []Change { return []Change{{"web", requests, limits}} }
 	for _, c := range []struct {
 		name        string
+		mode        Mode
 		recommended []Recommendation
 		pod         Pod
 		but         func(*Pod)
@@ -34,72 +36,88 @@ func TestDecide(t *testing.T) {
 		reason      string
 	}{
 		{
-			"nothing is known", []Recommendation{{Container: "web"}, {Container: "other", Resources: both}}, podOf(pair(1, 1), pair(1, 1)), nil, None, nil,
+			"by default it only recommends", "", inPlace, podOf(pair(100, 100), pair(0, 0)), nil, None, change(pair(500, 800), pair(0, 0)),
+			"ModeOff: recommendations are shown and not carried out: container web requests 500m and 800Mi",
+		},
+		{
+			"Initial leaves what runs", Initial, inPlace, podOf(pair(100, 100), pair(0, 0)), nil, None, change(pair(500, 800), pair(0, 0)),
+			"ModeInitial: requests are set as pods are created, and it runs already: container web requests 500m and 800Mi",
+		},
+		{
+			"Initial sets what is created", Initial, inPlace, podOf(pair(100, 100), pair(0, 0)), func(p *Pod) { p.Running = false }, SetOnCreate, change(pair(500, 800), pair(0, 0)),
+			"Created: it is created with what is recommended: container web requests 500m and 800Mi",
+		},
+		{
+			"and so does InPlace, of a pod without requests, too", InPlace, inPlace, Pod{Containers: []Container{{Name: "web"}}}, nil, SetOnCreate, change(pair(500, 800), pair(0, 0)),
+			"Created: it is created with what is recommended: container web requests 500m and 800Mi",
+		},
+		{
+			"nothing is known", InPlace, []Recommendation{{Container: "web"}, {Container: "other", Resources: both}}, podOf(pair(1, 1), pair(1, 1)), nil, None, nil,
 			"NoRecommendation: nothing is recommended for any of its containers",
 		},
 		{
-			"out of bounds is resized at once", inPlace, podOf(pair(500, 1700), pair(0, 0)), func(p *Pod) { p.Started = noon }, Resize, change(pair(500, 800), pair(0, 0)),
+			"out of bounds is resized at once", InPlace, inPlace, podOf(pair(500, 1700), pair(0, 0)), func(p *Pod) { p.Started = noon }, Resize, change(pair(500, 800), pair(0, 0)),
 			"OutsideBounds: container web requests 1700Mi of memory, which is not within 400Mi and 1600Mi",
 		},
 		{
-			"limits keep their proportion, rounded up", inPlace, podOf(pair(299, 800), pair(500, 1000)), nil, Resize, change(pair(500, 800), pair(837, 1000)),
+			"limits keep their proportion, rounded up", InPlace, inPlace, podOf(pair(299, 800), pair(500, 1000)), nil, Resize, change(pair(500, 800), pair(837, 1000)),
 			"OutsideBounds: container web requests 299m of cpu, which is not within 300m and 900m",
 		},
 		{
-			"a limit alone is the request as well", inPlace, podOf(pair(0, 0), pair(200, 800)), nil, Resize, change(pair(500, 0), pair(500, 800)),
+			"a limit alone is the request as well", InPlace, inPlace, podOf(pair(0, 0), pair(200, 800)), nil, Resize, change(pair(500, 0), pair(500, 800)),
 			"OutsideBounds: container web requests 200m of cpu, which is not within 300m and 900m",
 		},
 		{
-			"what is not recommended stays as it is", cpuOnly, podOf(pair(100, 5000), pair(0, 0)), nil, Resize, change(pair(500, 5000), pair(0, 0)),
+			"what is not recommended stays as it is", InPlace, cpuOnly, podOf(pair(100, 5000), pair(0, 0)), nil, Resize, change(pair(500, 5000), pair(0, 0)),
 			"OutsideBounds: container web requests 100m of cpu, which is not within 300m and 900m",
 		},
 		{
-			"a young pod within bounds is left alone", inPlace, podOf(pair(850, 800), pair(0, 0)), func(p *Pod) { p.Started = after(-11 * time.Hour) }, None, change(pair(500, 800), pair(0, 0)),
+			"a young pod within bounds is left alone", InPlace, inPlace, podOf(pair(850, 800), pair(0, 0)), func(p *Pod) { p.Started = after(-11 * time.Hour) }, None, change(pair(500, 800), pair(0, 0)),
 			"WithinBounds: all requests are within bounds; for 41 % of difference in all, it is resized from 10 % on when it is 12h old",
 		},
 		{
-			"nobody knows how old it is", inPlace, podOf(pair(850, 800), pair(0, 0)), func(p *Pod) { p.Started = time.Time{} }, None, change(pair(500, 800), pair(0, 0)),
+			"nobody knows how old it is", InPlace, inPlace, podOf(pair(850, 800), pair(0, 0)), func(p *Pod) { p.Started = time.Time{} }, None, change(pair(500, 800), pair(0, 0)),
 			"WithinBounds: all requests are within bounds; for 41 % of difference in all, it is resized from 10 % on when it is 12h old",
 		},
 		{
-			"an old one is resized for much", inPlace, podOf(pair(850, 800), pair(0, 0)), nil, Resize, change(pair(500, 800), pair(0, 0)),
+			"an old one is resized for much", InPlace, inPlace, podOf(pair(850, 800), pair(0, 0)), nil, Resize, change(pair(500, 800), pair(0, 0)),
 			"Drifted: requests differ by 41 % in all, and it is 13h old",
 		},
 		{
-			"and not for little", inPlace, podOf(pair(510, 810), pair(0, 0)), nil, None, change(pair(500, 800), pair(0, 0)),
+			"and not for little", InPlace, inPlace, podOf(pair(510, 810), pair(0, 0)), nil, None, change(pair(500, 800), pair(0, 0)),
 			"WithinBounds: all requests are within bounds; for 3 % of difference in all, it is resized from 10 % on when it is 12h old",
 		},
 		{
-			"it died of it just now", inPlace, podOf(pair(500, 700), pair(0, 0)), func(p *Pod) {
+			"it died of it just now", InPlace, inPlace, podOf(pair(500, 700), pair(0, 0)), func(p *Pod) {
 				p.Started = after(-time.Hour)
 				p.Containers[0].OOMStarted, p.Containers[0].OOMEnded = after(-10*time.Minute), after(-2*time.Minute)
 			}, Resize, change(pair(500, 800), pair(0, 0)), "QuickOOM: container web was killed for memory 8m after it started",
 		},
 		{
-			"it died of it long ago", inPlace, podOf(pair(500, 700), pair(0, 0)), func(p *Pod) {
+			"it died of it long ago", InPlace, inPlace, podOf(pair(500, 700), pair(0, 0)), func(p *Pod) {
 				p.Started = after(-time.Hour)
 				p.Containers[0].OOMStarted, p.Containers[0].OOMEnded = after(-20*time.Minute), after(-12*time.Minute)
 			}, None, change(pair(500, 800), pair(0, 0)), "WithinBounds: all requests are within bounds; for 14 % of difference in all, it is resized from 10 % on when it is 12h old",
 		},
-		{"it has it", inPlace, podOf(pair(500, 800), pair(0, 0)), nil, None, nil, "Unchanged: it has what is recommended"},
+		{"it has it", InPlace, inPlace, podOf(pair(500, 800), pair(0, 0)), nil, None, nil, "Unchanged: it has what is recommended"},
 		{
-			"the last resize is not done", inPlace, podOf(pair(100, 100), pair(0, 0)), func(p *Pod) { p.Resize = ResizePending }, None, change(pair(500, 800), pair(0, 0)),
+			"the last resize is not done", InPlace, inPlace, podOf(pair(100, 100), pair(0, 0)), func(p *Pod) { p.Resize = ResizePending }, None, change(pair(500, 800), pair(0, 0)),
 			"ResizePending: its last resize is not done yet",
 		},
 		{
-			"the node cannot hold it, and more is wanted", inPlace, podOf(pair(100, 100), pair(0, 0)), func(p *Pod) { p.Resize = ResizeInfeasible }, None, change(pair(500, 800), pair(0, 0)),
+			"the node cannot hold it, and more is wanted", InPlace, inPlace, podOf(pair(100, 100), pair(0, 0)), func(p *Pod) { p.Resize = ResizeInfeasible }, None, change(pair(500, 800), pair(0, 0)),
 			"ResizeInfeasible: its node cannot hold what it was last resized to, and no less is recommended now",
 		},
 		{
-			"the node cannot hold it, and less is wanted", inPlace, podOf(pair(1000, 800), pair(0, 0)), func(p *Pod) { p.Resize = ResizeInfeasible }, Resize, change(pair(500, 800), pair(0, 0)),
+			"the node cannot hold it, and less is wanted", InPlace, inPlace, podOf(pair(1000, 800), pair(0, 0)), func(p *Pod) { p.Resize = ResizeInfeasible }, Resize, change(pair(500, 800), pair(0, 0)),
 			"OutsideBounds: container web requests 1 of cpu, which is not within 300m and 900m",
 		},
 		{
-			"it has no requests at all", inPlace, Pod{Running: true, Containers: []Container{{Name: "web"}, {Name: "proxy"}}}, nil, None, change(pair(500, 800), pair(0, 0)),
+			"it has no requests at all", InPlace, inPlace, Pod{Running: true, Containers: []Container{{Name: "web"}, {Name: "proxy"}}}, nil, None, change(pair(500, 800), pair(0, 0)),
 			"QoSFixed: it has neither requests nor limits, and a resize may not give it the first ones: set them in its template",
 		},
 		{
-			"a restart that comes with it is told", inPlace, podOf(pair(500, 200), pair(0, 0)), func(p *Pod) { p.Containers[0].Restarts = both }, Resize, change(pair(500, 800), pair(0, 0)),
+			"a restart that comes with it is told", InPlace, inPlace, podOf(pair(500, 200), pair(0, 0)), func(p *Pod) { p.Containers[0].Restarts = both }, Resize, change(pair(500, 800), pair(0, 0)),
 			"OutsideBounds: container web requests 200Mi of memory, which is not within 400Mi and 1600Mi\nRestarts: container web restarts with it: its resize policy for memory says so",
 		},
 	} {
@@ -107,7 +125,7 @@ func TestDecide(t *testing.T) {
 			if c.but != nil {
 				c.but(&c.pod)
 			}
-			got := Decide(noon, c.recommended, &c.pod)
+			got := Decide(noon, c.mode, c.recommended, &c.pod)
 			if got.Action != c.want {
 				t.Errorf("the action is %s, want %s", got.Action, c.want)
 			}
@@ -121,8 +139,21 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// No limit is ever below its request, nor is a pod that has it all equal changed into one that has
-// not.
+func TestModesAreReadByName(t *testing.T) {
+	for name, want := range map[string]string{
+		"": "Off <nil>", "Off": "Off <nil>", "Initial": "Initial <nil>", "InPlace": "InPlace <nil>",
+		"Auto":    ` mode: must be Off, Initial or InPlace, was "Auto": pods are not evicted to be resized`,
+		"inplace": ` mode: must be Off, Initial or InPlace, was "inplace"`,
+	} {
+		m, err := ParseMode(name)
+		if got := fmt.Sprint(m, " ", err); got != want {
+			t.Errorf("%q is read as %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Nothing but InPlace touches a pod that runs, and no limit is ever below its request, nor changes
+// a pod that has it all equal into one that has not.
 func TestDecisionsKeepTheirPromises(t *testing.T) {
 	amounts := func(t *rapid.T, name string) pricing.Resources {
 		return pair(rapid.Int64Range(0, 3000).Draw(t, name+" cpu"), rapid.Int64Range(0, 3000).Draw(t, name+" memory"))
@@ -134,18 +165,20 @@ func TestDecisionsKeepTheirPromises(t *testing.T) {
 			limits = requests.Plus(amounts(t, "more"))
 		}
 		pod := Pod{
-			Running:    true,
+			Running:    rapid.Bool().Draw(t, "running"),
 			Resize:     rapid.SampledFrom([]ResizeState{ResizeDone, ResizePending, ResizeInfeasible}).Draw(t, "resize"),
 			Containers: []Container{{Name: "web", Requests: requests, Limits: limits}},
 		}
+		mode := rapid.SampledFrom([]Mode{"", Off, Initial, InPlace, "Auto"}).Draw(t, "mode")
 		target := amounts(t, "target").Plus(pair(1, 1))
 		rec := Recommendation{Container: "web", Resources: both, Target: target, Lower: target, Upper: target}
-		d := Decide(noon, []Recommendation{rec}, &pod)
+		d := Decide(noon, mode, []Recommendation{rec}, &pod)
 		if len(d.Reasons) == 0 {
 			t.Error("there is no reason")
 		}
-		if d.Action == Resize && pod.Resize == ResizePending {
-			t.Error("it is resized while its last resize is not done")
+		if d.Action == Resize && (mode != InPlace || !pod.Running || pod.Resize == ResizePending) ||
+			d.Action == SetOnCreate && (mode != InPlace && mode != Initial || pod.Running) {
+			t.Errorf("in mode %q, running %t, resize %q, the action is %s", mode, pod.Running, pod.Resize, d.Action)
 		}
 		for _, c := range d.Changes {
 			for _, r := range both {
@@ -170,12 +203,12 @@ func TestWithLessThanADayKnownNothingIsTakenAway(t *testing.T) {
 		rec := Recommendation{Container: "web", Resources: both, Target: amounts("target"), Lower: pair(1, 1), Upper: amounts("upper")}
 		pod := podOf(amounts("requests"), pair(0, 0))
 		had := pod.Containers[0].Requests
-		if d := Decide(noon, Upward([]Recommendation{rec}, &pod), &pod); !cmp.Equal(d, Decide(noon, []Recommendation{rec}, &pod)) {
+		if d := Decide(noon, InPlace, Upward([]Recommendation{rec}, &pod), &pod); !cmp.Equal(d, Decide(noon, InPlace, []Recommendation{rec}, &pod)) {
 			t.Fatalf("with a day known it is something else: %+v", d)
 		}
 		rec.Reasons = []Reason{{Code: ReasonLittleHistory}}
 		given := rec
-		d := Decide(noon, Upward([]Recommendation{rec}, &pod), &pod)
+		d := Decide(noon, InPlace, Upward([]Recommendation{rec}, &pod), &pod)
 		for _, c := range d.Changes {
 			if c.Requests.CPU < had.CPU || c.Requests.Memory < had.Memory {
 				t.Fatalf("%+v of %+v", c, had)

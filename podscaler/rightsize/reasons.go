@@ -25,8 +25,12 @@ const (
 
 	// ReasonModeOff: recommendations are shown and not carried out.
 	ReasonModeOff = "ModeOff"
+	// ReasonModeInitial: pods that run are left as they are.
+	ReasonModeInitial = "ModeInitial"
 	// ReasonNoRecommendation: nothing is recommended for any container of the pod.
 	ReasonNoRecommendation = "NoRecommendation"
+	// ReasonCreated: the pod is about to be created, with what is recommended.
+	ReasonCreated = "Created"
 	// ReasonOutsideBounds: a request is outside the recommended bounds.
 	ReasonOutsideBounds = "OutsideBounds"
 	// ReasonWithinBounds: all requests are within the bounds, and no more is called for.

@@ -236,10 +236,7 @@ func (s *Sizer) watch(now time.Time, pods []Candidate) {
 	was := s.says.Outside
 	s.says.Outside = ""
 	for i := range pods {
-		if !pods[i].Running {
-			continue
-		}
-		d := Decide(now, s.says.Recommended, &pods[i].Pod)
+		d := Decide(now, InPlace, s.says.Recommended, &pods[i].Pod)
 		if at := slices.IndexFunc(d.Reasons, func(r Reason) bool { return r.Code == ReasonOutsideBounds }); at >= 0 {
 			s.says.Outside = fmt.Sprintf("pod %s: %s", pods[i].Name, d.Reasons[at].Text)
 			break
@@ -272,7 +269,7 @@ func (s *Sizer) choose(now time.Time, pods []Candidate) *Order {
 		if !p.Running {
 			continue
 		}
-		d := Decide(now, s.carried(&p.Pod), &p.Pod)
+		d := Decide(now, InPlace, s.carried(&p.Pod), &p.Pod)
 		first, failed := d.Reasons[0], !s.refused[p.Name].IsZero()
 		switch {
 		case d.Action != Resize:
