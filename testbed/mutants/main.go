@@ -1,6 +1,7 @@
-// Command mutants changes one condition of the code at a time and runs the tests that should notice. It
-// says which changes no test found. The tests are compiled once, with all changes in them, and a process
-// of them makes the one that its environment names. The tree is not touched: Go overlays the files.
+// Command mutants changes one condition of the code at a time and runs the tests that should
+// notice. It says which changes no test found. The tests are compiled once, with all changes in
+// them, and a process of them makes the one that its environment names. The tree is not touched:
+// Go overlays the files.
 //
 //	go run ./testbed/mutants testbed/mutants/targets.txt
 package main
@@ -19,21 +20,19 @@ import (
 	"time"
 )
 
-// wanted is the share of mutants, equivalents aside, that tests must find.
-const wanted = 0.95
-
 func main() {
 	parallel := flag.Int("parallel", 2, "how many mutants to test at a time")
 	only := flag.String("only", "", "test only mutants whose name contains this")
 	sample := flag.Int("sample", 0, "test only this many mutants, drawn at random; 0 for all")
 	seed := flag.Uint64("seed", 1, "the seed of the sample")
+	wanted := flag.Float64("wanted", 0.95, "the share of mutants, equivalents aside, that tests must find")
 	list := flag.Bool("list", false, "list the mutants and test none")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: mutants [flags] TARGETS")
 		os.Exit(2)
 	}
-	err := run(flag.Arg(0), *parallel, *list, func(all []*mutant) []*mutant {
+	err := run(flag.Arg(0), *wanted, *parallel, *list, func(all []*mutant) []*mutant {
 		all = slices.DeleteFunc(all, func(m *mutant) bool { return !strings.Contains(m.name, *only) })
 		return draw(all, *sample, *seed)
 	})
@@ -57,8 +56,9 @@ func draw(all []*mutant, sample int, seed uint64) []*mutant {
 	return some
 }
 
-// run tests those mutants of the targets that are chosen. Known equivalents are in the file equivalents.txt beside them.
-func run(file string, parallel int, list bool, choose func([]*mutant) []*mutant) error {
+// run tests those mutants of the targets that are chosen. Known equivalents are in the file
+// equivalents.txt beside them.
+func run(file string, wanted float64, parallel int, list bool, choose func([]*mutant) []*mutant) error {
 	equivalent, err := readEquivalents(filepath.Join(filepath.Dir(file), "equivalents.txt"))
 	if err != nil {
 		return err
@@ -94,11 +94,11 @@ func run(file string, parallel int, list bool, choose func([]*mutant) []*mutant)
 	if err != nil {
 		return err
 	}
-	return s.judge(all, equivalent, parallel)
+	return s.judge(all, equivalent, wanted, parallel)
 }
 
 // judge tests the mutants and prints what became of each.
-func (s *suite) judge(all []*mutant, equivalent map[string]string, parallel int) error {
+func (s *suite) judge(all []*mutant, equivalent map[string]string, wanted float64, parallel int) error {
 	var mu sync.Mutex
 	count, files := map[outcome]int{}, map[string]map[outcome]int{}
 	var wait sync.WaitGroup
@@ -159,10 +159,13 @@ func readEquivalents(file string) (map[string]string, error) {
 	return equivalent, err
 }
 
-// allUsed refuses equivalents that name no mutant: the code has changed, and they have to be judged anew.
+// allUsed refuses equivalents of the mutants' files that name no mutant: the code has changed,
+// and they have to be judged anew.
 func allUsed(equivalent map[string]string, all []*mutant) error {
 	for name := range equivalent {
-		if !slices.ContainsFunc(all, func(m *mutant) bool { return m.name == name }) {
+		file, _, _ := strings.Cut(name, " ")
+		if slices.ContainsFunc(all, func(m *mutant) bool { return m.file == file }) &&
+			!slices.ContainsFunc(all, func(m *mutant) bool { return m.name == name }) {
 			return fmt.Errorf("equivalents.txt names %q, which is no mutant any more: remove the line", name)
 		}
 	}

@@ -28,9 +28,13 @@ func TestEveryConditionIsChangedOnce(t *testing.T) {
 }
 
 func TestTargetsNameFunctionsThatAreThere(t *testing.T) {
-	targets, err := readTargets("targets.txt")
-	if err != nil {
-		t.Fatal(err)
+	var targets []target
+	for _, file := range []string{"targets.txt", "decisions.txt"} {
+		some, err := readTargets(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, some...)
 	}
 	t.Chdir("../..")
 	var all []*mutant

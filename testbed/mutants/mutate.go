@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// target is functions of a file, and the tests that should notice when one of their conditions changes.
+// target is functions of a file, and the tests that should notice when one of their conditions
+// changes.
 type target struct {
 	file  string
 	funcs []string // all of the file if empty
@@ -40,8 +41,8 @@ type mutant struct {
 	number int      // among those that are compiled together, from 1
 }
 
-// change is a condition from one place of a file to another. The operator becomes another one; without one,
-// the condition becomes its opposite.
+// change is a condition from one place of a file to another. The operator becomes another one;
+// without one, the condition becomes its opposite.
 type change struct {
 	from, to, at int // at is the operator's place
 	is, with     token.Token
@@ -100,8 +101,8 @@ var other = map[token.Token]token.Token{
 	token.GTR: token.GEQ, token.GEQ: token.GTR, token.LAND: token.LOR, token.LOR: token.LAND,
 }
 
-// changes are all ways to change one condition of the body: another operator, or the opposite of what
-// has none.
+// changes are all ways to change one condition of the body: another operator, or the opposite of
+// what has none.
 func changes(set *token.FileSet, body *ast.BlockStmt) []change {
 	var all []change
 	at := func(p token.Pos) int { return set.Position(p).Offset }

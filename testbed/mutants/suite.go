@@ -25,7 +25,8 @@ type suite struct {
 	took  map[string]time.Duration // the tests without a mutant, by arguments
 }
 
-// build compiles the tests that the mutants' targets name, and sees that they pass without a mutant.
+// build compiles the tests that the mutants' targets name, and sees that they pass without a
+// mutant.
 func build(dir string, all []*mutant) (*suite, error) {
 	for i, m := range all {
 		m.number = i + 1
@@ -74,8 +75,8 @@ func split(args []string) (packages, flags []string) {
 	return packages, flags
 }
 
-// run runs the tests of a mutant's target while the mutant of a number is made. All packages have laws: their
-// cases are the same in each run, and those that fail are not kept.
+// run runs the tests of a mutant's target while the mutant of a number is made. All packages have
+// laws: their cases are the same in each run, and those that fail are not kept.
 func (s *suite) run(m *mutant, number int, limit time.Duration) (string, error) {
 	packages, flags := split(m.args)
 	flags = append(flags, "-test.failfast", "-test.timeout="+limit.String(), "-rapid.seed=1", "-rapid.nofailfile")
@@ -102,7 +103,8 @@ func (s *suite) test(m *mutant) outcome {
 	return survived
 }
 
-// write writes the files with all mutants in them, and the overlay that puts them in place of the originals.
+// write writes the files with all mutants in them, and the overlay that puts them in place of the
+// originals.
 func write(dir string, all []*mutant) (overlay string, err error) {
 	replace := map[string]string{}
 	put := func(place string, text []byte) error {
@@ -110,7 +112,9 @@ func write(dir string, all []*mutant) (overlay string, err error) {
 		if err != nil {
 			return err
 		}
-		replace[place] = filepath.Join(dir, strconv.Itoa(len(replace))+".go")
+		if replace[place] == "" {
+			replace[place] = filepath.Join(dir, strconv.Itoa(len(replace))+".go")
+		}
 		return os.WriteFile(replace[place], text, 0o600)
 	}
 	of := map[string][]*mutant{}
