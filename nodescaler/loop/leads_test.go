@@ -46,6 +46,25 @@ func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
 	}
 }
 
+// Pods that are gone are forgotten, and those that stay are not.
+func TestLeadsForgetPodsThatAreGone(t *testing.T) {
+	pod := func(name string, ready, ends bool) nodescaler.Pod {
+		return nodescaler.Pod{
+			Pod:      podscaler.Pod{Name: name, Ready: ready, ReadyChanged: t0.Add(time.Minute), Terminating: ends},
+			Workload: "web", Created: t0,
+		}
+	}
+	var l leads
+	for _, pods := range [][]nodescaler.Pod{
+		nil, {pod("web-1", false, false), pod("web-2", false, false)}, {pod("web-1", false, false), pod("web-2", false, true)},
+	} {
+		l.see(&nodescaler.Snapshot{Pods: pods}, false)
+	}
+	expect(t, "known", map[string]time.Time{"web-1": t0}, l.created)
+	l.see(&nodescaler.Snapshot{Pods: []nodescaler.Pod{pod("web-1", true, false)}}, false)
+	expect(t, "leads", nodescaler.Recent{time.Minute}, l.pods)
+}
+
 // A machine that is none for a while has not been ordered anew, and one that the clock has jumped
 // for came sooner than it says.
 func TestMachinesThatBootAgainTellNoLead(t *testing.T) {

@@ -64,12 +64,16 @@ func TestDecisionsKeepToQuotas(t *testing.T) {
 		want     int // by the policy
 		quota    int
 		others   int // pods of other workloads in the namespace
+		are      func(*nodescaler.Pod)
 		to       int
 		reported bool
 	}{
 		{name: "room", want: 5, quota: 5, to: 5},
 		{name: "less room", want: 5, quota: 4, to: 4, reported: true},
 		{name: "others have pods", want: 5, quota: 5, others: 2, to: 3, reported: true},
+		{name: "others end", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Terminating = true }, to: 5},
+		{name: "others have ended", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Phase = podscaler.Failed }, to: 5},
+		{name: "others are daemons", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Daemon = true }, to: 5},
 		{name: "there are more already", want: 5, quota: 1, to: 2, reported: true},
 		{name: "shrinking", want: 1, quota: 1, others: 7, to: 1},
 	} {
@@ -78,6 +82,9 @@ func TestDecisionsKeepToQuotas(t *testing.T) {
 			for i := range c.others {
 				p := h.pod(fmt.Sprintf("shop/other-%d", i), "")
 				p.Workload = "shop/Deployment/other"
+				if c.are != nil {
+					c.are(&p)
+				}
 				h.state.Pods = append(h.state.Pods, p)
 			}
 			r := h.runner(replicas(c.want), nil)

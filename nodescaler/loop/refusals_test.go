@@ -148,6 +148,23 @@ func TestRefusalsAreInTheSnapshotOnly(t *testing.T) {
 	}
 }
 
+// An order that was taken says of its own kind that it is had again, and that its pool is.
+func TestWhatIsTakenIsRefusedNoMore(t *testing.T) {
+	taken := order("b")
+	refuse := func(pool string, s pricing.Shape, host string) rest {
+		return rest{pool: pool, order: nodescaler.RefusedOrder{Shape: s, Host: host}}
+	}
+	large := pricing.Shape{Name: "large", CPU: 4000}
+	others := []rest{refuse("zeb", small, "pve1"), refuse("zeb", pricing.Shape{}, ""), refuse("worker", large, "pve1"), refuse("worker", small, "pve2")}
+	r := refusals(append(slices.Clone(others), refuse("worker", small, "pve1"), refuse("worker", pricing.Shape{}, "")))
+	r.taken(&taken)
+	if !slices.EqualFunc(others, r, func(a, b rest) bool {
+		return a.pool == b.pool && a.order.Shape == b.order.Shape && a.order.Host == b.order.Host
+	}) {
+		t.Errorf("still refused: %+v", r)
+	}
+}
+
 func TestAClockThatIsSetBackForgetsRefusals(t *testing.T) {
 	var r refusals
 	a := order("b")

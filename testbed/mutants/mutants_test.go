@@ -70,10 +70,10 @@ func TestEachConditionAsksForItsMutant(t *testing.T) {
 	for i, m := range all {
 		m.number = i + 1
 	}
-	const less = "(theMutant == 3 && (a <= b) || theMutant != 3 && (a < b))"
+	const less = "(theMutant == 3 && ((a )<=( b)) || theMutant != 3 && ((a )<( b)))"
 	const not = "((theMutant == 2) != (!c))"
 	const want = "package p\n\nfunc f(a, b int, c bool) bool {\n\treturn " +
-		"(theMutant == 1 && (" + less + " || " + not + ") || theMutant != 1 && (" + less + " && " + not + "))\n}\n"
+		"(theMutant == 1 && ((" + less + " )||( " + not + ")) || theMutant != 1 && ((" + less + " )&&( " + not + ")))\n}\n"
 	if d := cmp.Diff(want, withAll(text, all)); d != "" {
 		t.Error(d)
 	}

@@ -77,9 +77,10 @@ func split(args []string) (packages, flags []string) {
 
 // run runs the tests of a mutant's target while the mutant of a number is made. All packages have
 // laws: their cases are the same in each run, and those that fail are not kept.
-func (s *suite) run(m *mutant, number int, limit time.Duration) (string, error) {
+func (s *suite) run(m *mutant, number int, limit time.Duration, more ...string) (string, error) {
 	packages, flags := split(m.args)
 	flags = append(flags, "-test.failfast", "-test.timeout="+limit.String(), "-rapid.seed=1", "-rapid.nofailfile")
+	flags = append(flags, more...)
 	var all strings.Builder
 	for _, p := range packages {
 		ctx, cancel := context.WithTimeout(context.Background(), limit+time.Minute)
@@ -97,8 +98,10 @@ func (s *suite) run(m *mutant, number int, limit time.Duration) (string, error) 
 
 // test says whether the tests find the mutant. A loop that no longer ends is found, too.
 func (s *suite) test(m *mutant) outcome {
-	if _, err := s.run(m, m.number, 10*s.took[key(m)]+30*time.Second); err != nil {
-		return killed
+	for _, cases := range []string{"20", "100"} { // most that laws find takes few
+		if _, err := s.run(m, m.number, 10*s.took[key(m)]+30*time.Second, "-rapid.checks="+cases); err != nil {
+			return killed
+		}
 	}
 	return survived
 }
@@ -193,6 +196,6 @@ func (m *mutant) both(text []byte, inside []*mutant) string {
 		n++
 	}
 	left, right := part(text, m.from, m.at, inside[:n]), part(text, m.at+len(m.is.String()), m.to, inside[n:])
-	return fmt.Sprintf("(theMutant == %d && (%s%s%s) || theMutant != %[1]d && (%[2]s%[5]s%[4]s))",
+	return fmt.Sprintf("(theMutant == %d && ((%s)%s(%s)) || theMutant != %[1]d && ((%[2]s)%[5]s(%[4]s)))",
 		m.number, left, m.with, right, m.is)
 }

@@ -1,0 +1,33 @@
+package loop
+
+import (
+	"testing"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// A machine shows what the pods of its node request, and one of no host that is known is not shown.
+func TestHowHostsAreLoaded(t *testing.T) {
+	room := pricing.Resources{CPU: 16000, Memory: 64 * pricing.GB}
+	pod := func(node string, cpu pricing.MilliCPU) nodescaler.Pod {
+		return nodescaler.Pod{Pod: podscaler.Pod{Name: "p"}, Node: node, Requests: pricing.Resources{CPU: cpu}}
+	}
+	machine := func(name, host string) nodescaler.Machine {
+		return nodescaler.Machine{Name: name, Host: host, Phase: nodescaler.Joined, Shape: small, Created: t0}
+	}
+	s := nodescaler.Snapshot{
+		Hosts:    []nodescaler.Host{{Host: pricing.Host{Name: "pve1", Room: room}, Online: true}, {Host: pricing.Host{Name: "pve2"}}},
+		Machines: []nodescaler.Machine{machine("a", "pve1"), machine("b", "pve1"), machine("c", "pve9")},
+		Nodes:    []nodescaler.Node{{Name: "node-a", Machine: "a", Draining: true}, {Name: "alone"}},
+		Pods:     []nodescaler.Pod{pod("node-a", 100), pod("node-a", 200), pod("", 400), pod("elsewhere", 800)},
+	}
+	shown := func(name string) MachineLoad {
+		return MachineLoad{Name: name, Phase: nodescaler.Joined, Shape: small, Created: t0}
+	}
+	a := shown("a")
+	a.Pods, a.Requests, a.Draining = 2, pricing.Resources{CPU: 300}, true
+	want := []HostLoad{{Name: "pve1", Online: true, Room: room, Machines: []MachineLoad{a, shown("b")}}, {Name: "pve2"}}
+	expect(t, "hosts", want, loads(&s))
+}
