@@ -58,6 +58,39 @@ func TestOrdersCountAgainstQuotas(t *testing.T) {
 	expect(t, "orders after a restart", []int{1, 1, 1, 1, 1, 0, 0}, seen)
 }
 
+// After a start a machine of the last hour was ordered for those that have quotas and pods on it.
+func TestWhatIsRecalledOfOrders(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ago    time.Duration
+		change func(*house)
+		want   []string
+	}{
+		{name: "less than an hour ago", ago: time.Hour - 1, want: []string{"shop"}},
+		{name: "an hour ago", ago: time.Hour},
+		{name: "it is no node", change: func(h *house) { h.state.Nodes = nil }},
+		{name: "its pods are daemons", change: func(h *house) { h.state.Pods[0].Daemon, h.state.Pods[1].Daemon = true, true }},
+		{name: "its pods have no quota", change: func(h *house) { h.state.Pods[0].Workload, h.state.Pods[1].Workload = "team/a", "team/b" }},
+		{name: "one has", change: func(h *house) { h.state.Pods[0].Workload = "team/a" }, want: []string{"shop"}},
+	} {
+		h := newHouse()
+		h.machines.Machines[0].Created = t0.Add(-c.ago)
+		if c.change != nil {
+			c.change(h)
+		}
+		var o ordered
+		o.recall(&nodescaler.Snapshot{
+			Now: t0, Machines: h.machines.Machines, Nodes: h.state.Nodes, Pods: h.state.Pods, Prices: pricing.DefaultBook(),
+			Quotas: []nodescaler.Quota{{Namespace: "shop", Orders: 9}},
+		})
+		var got []string
+		for _, f := range o {
+			got = append(got, f.namespace)
+		}
+		expect(t, c.name, c.want, got)
+	}
+}
+
 func TestDecisionsKeepToQuotas(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -165,6 +165,21 @@ func TestWhatIsTakenIsRefusedNoMore(t *testing.T) {
 	}
 }
 
+// What was refused counts twice as long again when it is refused within the longest rest after the last.
+func TestHowLongRefusalsAreRemembered(t *testing.T) {
+	a, refused := order("b"), &Outcome{Refused: OrderRefused, Error: ErrRefused.Error()}
+	for _, c := range []struct {
+		at         time.Duration
+		now, known int
+	}{{0, 1, 1}, {firstRest - 1, 1, 1}, {firstRest, 0, 1}, {firstRest + longestRest, 0, 1}, {firstRest + longestRest + 1, 0, 0}} {
+		var r refusals
+		r.note(&a, refused, t0)
+		if now := len(r.now(t0.Add(c.at))["worker"]); now != c.now || len(r) != c.known {
+			t.Errorf("after %s: %d are refused and %d known, want %d and %d", c.at, now, len(r), c.now, c.known)
+		}
+	}
+}
+
 func TestAClockThatIsSetBackForgetsRefusals(t *testing.T) {
 	var r refusals
 	a := order("b")
