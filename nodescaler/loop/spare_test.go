@@ -117,6 +117,8 @@ func TestSparesAreChargedForTheirDisks(t *testing.T) {
 	spare.Phase = nodescaler.Deleting
 	s = once(3 * time.Hour)
 	expect(t, "spent while it goes", 7*rate.For(time.Hour)+2*disk.For(time.Hour), s.Observed.Cost.Spent)
+	s = once(4 * time.Hour)
+	expect(t, "spent while it still goes", 9*rate.For(time.Hour)+3*disk.For(time.Hour), s.Observed.Cost.Spent)
 }
 
 // What was a spare when it was first seen ran before it was stopped.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -116,5 +117,89 @@ func TestWhatMayBeBoughtInPlaceOfASpare(t *testing.T) {
 		if s.carries(o) != c.carries || s.mayBuy(o) != c.mayBuy {
 			t.Errorf("%s: carries %t, may be bought %t", c.name, s.carries(o), s.mayBuy(o))
 		}
+	}
+}
+
+// What keeps a spare from being given back, each by itself.
+func TestWhichSparesMayGo(t *testing.T) {
+	tried := func(ago time.Duration) func(*scan) {
+		return func(s *scan) { s.keep.tried["w-1"] = noon.Add(-ago) }
+	}
+	making := func(w *world) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
+	for _, c := range []struct {
+		name  string
+		world func(*world)
+		scan  func(*scan)
+		want  bool
+	}{
+		{name: "one that is stopped", want: true},
+		{name: "it is woken by this plan", scan: func(s *scan) { s.woken["w-1"] = true }},
+		{name: "it is given back by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
+		{name: "its host is away", world: func(w *world) { w.Hosts[0].Online = false }},
+		{name: "its pool is held", world: heldDown},
+		{name: "its pool is not to grow", world: heldUp, want: true},
+		{name: "its pool is gone", world: func(w *world) { w.Machines[0].Pool = "gone" }},
+		{name: "it was told to start", scan: tried(time.Second)},
+		{name: "it was told to start long ago", scan: tried(spareRest), want: true},
+		{name: "it was told to start, and cannot", scan: tried(time.Second), world: func(w *world) { w.Machines[0].Problem = "NoMemory" }, want: true},
+		{name: "it is being made", world: making, want: true},
+		{name: "it is being made, and is a node", world: func(w *world) {
+			making(w)
+			w.Nodes = []nodescaler.Node{{Name: "w-1", Machine: "w-1", Pool: "w"}}
+		}},
+	} {
+		w := aWorld().machine("w-1", "pve1", nodescaler.Spare)
+		if c.world != nil {
+			c.world(w)
+		}
+		s := w.scan()
+		if c.scan != nil {
+			c.scan(s)
+		}
+		if got := s.mayGo(&w.Machines[0]); got != c.want {
+			t.Errorf("%s: may go %t", c.name, got)
+		}
+	}
+}
+
+// In which order spares make way: first those that are of no use, then those of other pools, of the same pool, and
+// those that are being made; of equals the last by name.
+func TestTheOrderInWhichSparesMakeWay(t *testing.T) {
+	w := aWorld().change(secondPool())
+	making := func(m *nodescaler.Machine) { m.Keep = true }
+	of := func(pool string) func(*nodescaler.Machine) {
+		return func(m *nodescaler.Machine) { m.Pool = pool }
+	}
+	second := w.Pools[1].Name
+	w.machine("making", "pve1", nodescaler.Booting, making).machine("own-1", "pve1", nodescaler.Spare).machine("own-2", "pve1", nodescaler.Spare).
+		machine("other", "pve1", nodescaler.Spare, of(second)).machine("drifted", "pve1", nodescaler.Spare, drifted).
+		machine("still", "pve1", nodescaler.Spare, func(m *nodescaler.Machine) { m.Problem = "NoMemory" })
+	var got []string
+	for _, m := range w.scan().expendables("w") {
+		got = append(got, m.Name)
+	}
+	if want := []string{"still", "drifted", "other", "own-2", "own-1", "making"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// How many machines and spares of a pool a host carries, with what the plan wakes and gives back.
+func TestWhatAHostCarriesOfAPool(t *testing.T) {
+	w := aWorld().change(secondPool())
+	other := func(m *nodescaler.Machine) { m.Pool = w.Pools[1].Name }
+	w.machine("a", "pve1", nodescaler.Joined).machine("b", "pve2", nodescaler.Joined).machine("c", "pve1", nodescaler.Joined, other).
+		machine("d", "pve1", nodescaler.Deleting).machine("e", "pve1", nodescaler.Ordered)
+	w.machine("s", "pve1", nodescaler.Spare).machine("t", "pve2", nodescaler.Spare).machine("u", "pve1", nodescaler.Spare, other).
+		machine("woken", "pve1", nodescaler.Spare).machine("let", "pve1", nodescaler.Spare)
+	s := w.scan()
+	s.woken["woken"], s.let["let"] = true, true
+	if running, kept := s.running("w", "pve1"), s.kept("w", "pve1"); running != 3 || kept != 1 {
+		t.Errorf("%d run and %d are kept, want 3 and 1", running, kept)
+	}
+	if n := s.wokenOf("w"); n != 1 {
+		t.Errorf("%d are woken", n)
+	}
+	if n := s.wokenOf(w.Pools[1].Name); n != 0 {
+		t.Errorf("%d of the other pool are woken", n)
 	}
 }
