@@ -264,6 +264,45 @@ func TestNoSpareTakesAMachineAway(t *testing.T) {
 	})
 }
 
+// Which machines are paid for beside the spares that are allowed, and which count against the pool's maximum.
+func TestWhichMachinesTheLimitCountsBesideSpares(t *testing.T) {
+	second := func(m *nodescaler.Machine) { m.Pool = "x" }
+	for _, c := range []struct {
+		name          string
+		change        func(*world)
+		paid, counted int // machines beside the one that runs
+		disks, away   int // spares that are paid for, and that stay whatever is decided
+	}{
+		{name: "none", change: func(*world) {}},
+		{name: "another that runs", change: func(w *world) { w.node("w-2", "pve1") }, paid: 1, counted: 1},
+		{name: "one of another pool", change: func(w *world) { w.machine("x-1", "pve1", nodescaler.Joined, second) }, paid: 1},
+		{name: "one that is being emptied", change: func(w *world) { w.node("w-2", "pve1", draining) }},
+		{name: "one that is being deleted", change: func(w *world) { w.machine("w-2", "pve1", nodescaler.Deleting) }},
+		{name: "a spare", change: func(w *world) { w.spare("w-2", "pve1") }},
+		{name: "one that is to be a spare", change: func(w *world) {
+			w.machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
+		}},
+		{name: "a spare on a host that is away", change: func(w *world) { w.spare("w-2", "pve3") }, disks: 1, away: 1},
+	} {
+		w := limited(8).node("w-1", "pve1")
+		w.Pools[0].Max = 4
+		w.Pools = append(w.Pools, w.Pools[0])
+		w.Pools[1].Name = "x"
+		w.Hosts[2].Online = false
+		c.change(w)
+		w.disked()
+		shape := w.Pools[0].Shapes[0]
+		rate, disk := w.Prices.Rate(shape, "", noon), w.Prices.SpareRate(shape)
+		still := pricing.Rate(3 - c.counted)
+		left := w.Limit - pricing.Rate(1+c.paid)*rate - pricing.Rate(c.disks)*disk
+		want := c.away + int(min(still+(left-still*rate)/disk, 1+(left-rate)/disk))
+		s := w.scan()
+		if got := s.allowed(s.x.Pool("w"), ""); got != want {
+			t.Errorf("%s: %d spares are allowed, want %d", c.name, got, want)
+		}
+	}
+}
+
 // Under a limit, too, a steady load is left alone in the end, and spares never keep a pod waiting that has
 // room without them.
 func TestJointWithSparesComesToRestUnderALimit(t *testing.T) {
