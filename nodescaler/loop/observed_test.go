@@ -33,7 +33,8 @@ func TestHowHostsAreLoaded(t *testing.T) {
 	expect(t, "hosts", want, loads(&s))
 }
 
-// What the record shows of the cost beside a decision: nothing without a target, and no cost that is not known.
+// What the record shows of the cost beside a decision: nothing without a target, and no cost that
+// is not known.
 func TestWhatTheRecordShowsOfTheCost(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -165,7 +165,8 @@ func TestWhatIsTakenIsRefusedNoMore(t *testing.T) {
 	}
 }
 
-// What was refused counts twice as long again when it is refused within the longest rest after the last.
+// What was refused counts twice as long again when it is refused within the longest rest after
+// the last.
 func TestHowLongRefusalsAreRemembered(t *testing.T) {
 	a, refused := order("b"), &Outcome{Refused: OrderRefused, Error: ErrRefused.Error()}
 	for _, c := range []struct {

@@ -39,8 +39,8 @@ func TestPodsThatOthersHelpAreNotUnplaced(t *testing.T) {
 	}
 }
 
-// A workload says why no machine is ordered for its pods: what holds them, then what did not help them,
-// then the first reason for which they have no place.
+// A workload says why no machine is ordered for its pods: what holds them, then what did not help
+// them, then the first reason for which they have no place.
 func TestWorkloadsSayWhyNoMachineIsOrdered(t *testing.T) {
 	because := func(code string) nodescaler.Reason { return nodescaler.Reason{Code: code, Text: code} }
 	said := because("Said")

@@ -292,7 +292,8 @@ func TestWhatHostsOfSparesCost(t *testing.T) {
 	}
 }
 
-// The places of a pool, and the money, without spares that make way and without what will soon be gone.
+// The places of a pool, and the money, without spares that make way and without what will soon be
+// gone.
 func TestWhatThereIsOnceSparesAreGone(t *testing.T) {
 	since := func(ago time.Duration) func(*nodescaler.Machine) {
 		return func(m *nodescaler.Machine) { m.Since = noon.Add(-ago) }
@@ -309,7 +310,7 @@ func TestWhatThereIsOnceSparesAreGone(t *testing.T) {
 		{name: "beside one that goes", change: func(w *world) { w.machine("w-2", "pve1", nodescaler.Deleting, since(spareRest-1)) }, places: 3},
 		{name: "beside one that is long in going", change: func(w *world) { w.machine("w-2", "pve1", nodescaler.Deleting, since(spareRest)) }, places: 2},
 		{name: "beside one that goes where its host is away", change: func(w *world) { w.machine("w-2", "pve3", nodescaler.Deleting, since(0)) }, places: 2, paid: 1},
-		{name: "beside one that the plan gives back", change: func(w *world) { w.node("w-2", "pve1") }, scan: func(s *scan) { s.let["w-2"] = true }, places: 2},
+		{name: "beside one that the plan reclaims", change: func(w *world) { w.node("w-2", "pve1") }, scan: func(s *scan) { s.let["w-2"] = true }, places: 2},
 		{name: "beside one of another pool", change: func(w *world) {
 			w.machine("x-1", "pve1", nodescaler.Deleting, since(0), func(m *nodescaler.Machine) { m.Pool = "x" })
 		}, places: 3},
@@ -332,14 +333,15 @@ func TestWhatThereIsOnceSparesAreGone(t *testing.T) {
 	}
 }
 
-// Which machines are paid for beside the spares that are allowed, and which count against the pool's maximum.
+// Which machines are paid for beside the spares that are allowed, and which count against the
+// pool's maximum.
 func TestWhichMachinesTheLimitCountsBesideSpares(t *testing.T) {
 	second := func(m *nodescaler.Machine) { m.Pool = "x" }
 	for _, c := range []struct {
 		name          string
 		change        func(*world)
 		paid, counted int // machines beside the one that runs
-		disks, away   int // spares that are paid for, and that stay whatever is decided
+		disks, away   int // spares that are paid for, and that stay in any case
 	}{
 		{name: "none", change: func(*world) {}},
 		{name: "another that runs", change: func(w *world) { w.node("w-2", "pve1") }, paid: 1, counted: 1},

@@ -462,7 +462,8 @@ func TestWhatIsMissedIsTheLastSpare(t *testing.T) {
 	}
 }
 
-// What would have saved something is remembered for a day, and what came of nothing for some minutes.
+// What would have saved something is remembered for a day, and what came of nothing for some
+// minutes.
 func TestWhatIsRememberedOfSpares(t *testing.T) {
 	for _, c := range []struct {
 		name               string

@@ -125,7 +125,8 @@ func TestJointLearnsOfMachinesGivenBackWhenOthersAreOrdered(t *testing.T) {
 	}
 }
 
-// Whether a node is needed can be seen where it is ready, and of a host that is there and a pool that may shrink.
+// Whether a node is needed can be seen where it is ready, and of a host that is there and a pool
+// that may shrink.
 func TestWhichNodesCanBeSeenToBeNeeded(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -37,7 +37,7 @@ func TestWhichSparesStir(t *testing.T) {
 		{name: "its host is away", world: func(w *world) { w.Hosts[0].Online = false }},
 		{name: "it drifted", world: func(w *world) { w.Machines[0].Drifted = "its template was changed" }},
 		{name: "it was woken by this plan", scan: func(s *scan) { s.woken["w-1"] = true }},
-		{name: "it is given back by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
+		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
 		{name: "it has a problem", world: func(w *world) { w.Machines[0].Problem = "NoMemory" }},
 		{name: "its host is full", world: func(w *world) { w.Hosts[0].Room = small.Resources().Times(0) }},
 		{name: "it was tried", scan: func(s *scan) { s.keep.tried["w-1"] = noon.Add(-spareRest + 1) }},
@@ -120,7 +120,7 @@ func TestWhatMayBeBoughtInPlaceOfASpare(t *testing.T) {
 	}
 }
 
-// What keeps a spare from being given back, each by itself.
+// What keeps a spare from being reclaimed, each by itself.
 func TestWhichSparesMayGo(t *testing.T) {
 	tried := func(ago time.Duration) func(*scan) {
 		return func(s *scan) { s.keep.tried["w-1"] = noon.Add(-ago) }
@@ -134,14 +134,14 @@ func TestWhichSparesMayGo(t *testing.T) {
 	}{
 		{name: "one that is stopped", want: true},
 		{name: "it is woken by this plan", scan: func(s *scan) { s.woken["w-1"] = true }},
-		{name: "it is given back by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
+		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
 		{name: "its host is away", world: func(w *world) { w.Hosts[0].Online = false }},
 		{name: "its pool is held", world: heldDown},
 		{name: "its pool is not to grow", world: heldUp, want: true},
 		{name: "its pool is gone", world: func(w *world) { w.Machines[0].Pool = "gone" }},
-		{name: "it was told to start", scan: tried(time.Second)},
-		{name: "it was told to start long ago", scan: tried(spareRest), want: true},
-		{name: "it was told to start, and cannot", scan: tried(time.Second), world: func(w *world) { w.Machines[0].Problem = "NoMemory" }, want: true},
+		{name: "it was to start", scan: tried(time.Second)},
+		{name: "it was to start long ago", scan: tried(spareRest), want: true},
+		{name: "it was to start, and cannot", scan: tried(time.Second), world: func(w *world) { w.Machines[0].Problem = "NoMemory" }, want: true},
 		{name: "it is being made", world: making, want: true},
 		{name: "it is being made, and is a node", world: func(w *world) {
 			making(w)
@@ -162,8 +162,8 @@ func TestWhichSparesMayGo(t *testing.T) {
 	}
 }
 
-// In which order spares make way: first those that are of no use, then those of other pools, of the same pool, and
-// those that are being made; of equals the last by name.
+// In which order spares make way: first those that are of no use, then those of other pools, of
+// the same pool, and those that are being made; of equals the last by name.
 func TestTheOrderInWhichSparesMakeWay(t *testing.T) {
 	w := aWorld().change(secondPool())
 	making := func(m *nodescaler.Machine) { m.Keep = true }
@@ -183,7 +183,7 @@ func TestTheOrderInWhichSparesMakeWay(t *testing.T) {
 	}
 }
 
-// How many machines and spares of a pool a host carries, with what the plan wakes and gives back.
+// How many machines and spares of a pool a host carries, with what the plan wakes and reclaims.
 func TestWhatAHostCarriesOfAPool(t *testing.T) {
 	w := aWorld().change(secondPool())
 	other := func(m *nodescaler.Machine) { m.Pool = w.Pools[1].Name }
@@ -326,12 +326,14 @@ func TestWhatBecomesOfSparesThatDoNotCome(t *testing.T) {
 	}
 }
 
-// For how long a spare that was woken is expected back: as long as the nth has to stand by to be worth an order.
+// For how long a spare that was woken is expected back: as long as the nth has to wait to be
+// worth an order.
 func TestForHowLongAWokenSpareIsExpectedBack(t *testing.T) {
 	w := aWorld().node("w-1", "pve1")
 	s := w.scan()
 	s.keep.started, s.keep.lead = noon, time.Minute
-	saves := s.keep.cfg.Worth * float64(s.keep.sooner()) // the whole day is not seen, and takes one order
+	// the whole day is not seen, and takes one order
+	saves := s.keep.cfg.Worth * float64(s.keep.sooner())
 	last := time.Duration(float64(s.keep.lead) * float64(spareMemory) / saves)
 	m := &w.Machines[0]
 	if s.lent(m, 1) {
@@ -372,7 +374,8 @@ func TestWhichDrainsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// How much of a node is used: not by pods that leave or that anyone may displace, and by daemons as the settings say.
+// How much of a node is used: not by pods that leave or that anyone may displace, and by daemons
+// as the settings say.
 func TestHowMuchOfANodeIsUsed(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -400,16 +403,16 @@ func TestHowMuchOfANodeIsUsed(t *testing.T) {
 	}
 }
 
-// A drain takes too long where pods have not been told to go in time, or are there long after.
+// A drain takes too long where pods are not evicted in time, or are there long after.
 func TestWhenADrainIsLate(t *testing.T) {
-	told := time.Duration(DefaultUnneeded().MaxPodEvictionTime)
+	evicted := time.Duration(DefaultUnneeded().MaxPodEvictionTime)
 	for _, c := range []struct {
 		name string
 		pod  func(*nodescaler.Pod)
 		most time.Duration
 	}{
-		{"one was not told", func(*nodescaler.Pod) {}, told},
-		{"all were told", leaving, told + time.Duration(DefaultUnneeded().MaxGracefulTermination)},
+		{"one is not evicted", func(*nodescaler.Pod) {}, evicted},
+		{"all are evicted", leaving, evicted + time.Duration(DefaultUnneeded().MaxGracefulTermination)},
 	} {
 		s := aWorld().node("w-1", "pve1").pod("a", "w-1", 100, 100, leaving).pod("b", "w-1", 100, 100, c.pod).scan()
 		n := &s.x.Nodes[0]

@@ -99,7 +99,7 @@ func (s *suite) run(m *mutant, number int, limit time.Duration, more ...string) 
 // test says whether the tests find the mutant. A loop that no longer ends is found, too.
 func (s *suite) test(m *mutant) outcome {
 	for _, cases := range []string{"5", "30"} { // most that laws find takes few
-		if _, err := s.run(m, m.number, 10*s.took[key(m)]+30*time.Second, "-rapid.checks="+cases); err != nil {
+		if _, err := s.run(m, m.number, 3*s.took[key(m)]+30*time.Second, "-rapid.checks="+cases); err != nil {
 			return killed
 		}
 	}
