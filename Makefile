@@ -109,8 +109,9 @@ fuzz: ## hand garbage to every reader of outside bytes, each for FUZZTIME (an ho
 lives: ## live many lives of the product in virtual time, with faults and people (ARGS='-lives.from 1 -lives.n 500')
 	$(GO) test -count=1 -v -timeout 12h -run '^TestLives$$' ./cmd/plimsoll/internal/operator -lives.n 150 $(ARGS)
 
-mutants: ## change each condition that keeps machines safe, one at a time, and see that a test notices
+mutants: ## change each condition that keeps machines safe, and 300 of those that decide, one at a time, and see that a test notices
 	$(GO) run ./testbed/mutants $(ARGS) testbed/mutants/targets.txt
+	$(GO) run ./testbed/mutants -sample 300 -wanted 0.9 $(ARGS) testbed/mutants/decisions.txt
 
 bench: ## run the benchmarks, in the packages that have any
 	@packages=$$($(GO) list -f '{{.ImportPath}}:{{.Dir}}' ./... | while IFS=: read -r package dir; do \

@@ -253,3 +253,21 @@ func TestPodsLeaveANodeAtOnce(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Pods that end count where pods are kept apart, and not where they are spread.
+func TestWhichPodsOfANodeCountForARule(t *testing.T) {
+	const mark = "app=web"
+	has := func(ends bool, marks ...string) *nodescaler.Pod {
+		return &nodescaler.Pod{Pod: podscaler.Pod{Terminating: ends}, Has: marks}
+	}
+	crowd := nodescaler.Crowd{has(false, "app=api"), has(false, "app=api", mark), has(true, mark)}
+	if n := marked(crowd, &nodescaler.Topology{Mark: mark, Skew: 1}); n != 1 {
+		t.Errorf("spread: %d count, want 1", n)
+	}
+	if n := marked(crowd, &nodescaler.Topology{Mark: mark}); n != 2 {
+		t.Errorf("apart: %d count, want 2", n)
+	}
+	if first(crowd, mark) != crowd[1] || len(first(crowd, "app=db").Has) != 0 {
+		t.Error("the first pod with the mark is another")
+	}
+}
