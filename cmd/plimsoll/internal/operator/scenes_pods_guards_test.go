@@ -7,7 +7,7 @@ var guardScenes = []podScene{
 	{
 		name:      "one schedule has fewer replicas than another",
 		manifests: web(byCPU + "  schedules:\n  - {name: closed, start: \"2 8 * * *\", end: \"0 9 * * *\", timeZone: UTC, maxReplicas: 3}\n  - {name: busy, start: \"4 8 * * *\", end: \"0 9 * * *\", timeZone: UTC, minReplicas: 6}\n"),
-		set:       func(s *stage) { s.cores = 0.5 },
+		set:       func(s *podStage) { s.cores = 0.5 },
 		lasts:     6 * time.Minute,
 		says:      []string{"ScheduleCeiling", "SchedulesClash", "ScheduleFloor"},
 	},
@@ -27,7 +27,7 @@ var guardScenes = []podScene{
 	{
 		name:      "too few replicas are ready",
 		manifests: web(byCPU + "  readiness: {minAvailablePercent: 90}\n"),
-		set:       func(s *stage) { s.unready = map[string]bool{"shop/web-00": true} },
+		set:       func(s *podStage) { s.unready = map[string]bool{"shop/web-00": true} },
 		acts:      []podAct{cores(30*time.Second, 1)},
 		lasts:     time.Minute,
 		says:      []string{"TooFewAvailable"},
@@ -47,8 +47,8 @@ var guardScenes = []podScene{
 		manifests: web(external + promptly),
 		acts: []podAct{
 			measuring(0, "orders", 40),
-			{time.Minute, func(s *stage) { s.series["orders"] = answered{value: 40, old: 5 * time.Minute} }},
-			{2 * time.Minute, func(s *stage) { s.series["orders"] = answered{value: 40, warns: true} }},
+			{time.Minute, func(s *podStage) { s.series["orders"] = answered{value: 40, old: 5 * time.Minute} }},
+			{2 * time.Minute, func(s *podStage) { s.series["orders"] = answered{value: 40, warns: true} }},
 			silent(150*time.Second, "orders"),
 			measuring(3*time.Minute, "orders", 10),
 		},

@@ -16,7 +16,7 @@ var policyScenes = []podScene{
     - {type: External, name: orders, value: "10"}
   signals: {metrics: [{name: sessions, query: sessions, perPod: pod}, {name: depth, query: depth}, {name: orders, query: orders}]}
 `),
-		set:   func(s *stage) { s.cores = 0.1 },
+		set:   func(s *podStage) { s.cores = 0.1 },
 		lasts: time.Minute,
 		says:  []string{"FailedGetPodsMetric", "FailedGetObjectMetric", "FailedGetExternalMetric", "MetricsIncomplete"},
 	},
@@ -33,7 +33,7 @@ var policyScenes = []podScene{
 	{
 		name:      "a load is brought nearer to its mark, and is above the other for a moment",
 		manifests: web(watermark("high: 400m, low: 200m", "convergeTo: Low, delay: {up: 1m}")),
-		set:       func(s *stage) { s.cores = 0 },
+		set:       func(s *podStage) { s.cores = 0 },
 		acts:      []podAct{cores(30*time.Second, 0.5), cores(time.Minute, 0.3)},
 		lasts:     90 * time.Second,
 		says:      []string{"ZeroNotTolerated", "WatermarkDelay", "ConvergeToWatermark"},
@@ -41,7 +41,7 @@ var policyScenes = []podScene{
 	{
 		name:      "one replica fewer would be above the high mark",
 		manifests: web(watermark("high: 400m, low: 350m", "tolerance: \"0.01\"")),
-		set:       func(s *stage) { s.cores = 0.33 },
+		set:       func(s *podStage) { s.cores = 0.33 },
 		lasts:     30 * time.Second,
 		says:      []string{"WouldOscillate"},
 	},
@@ -74,26 +74,26 @@ var jointScenes = []podScene{
 	{
 		name:      "room is asked for of an autoscaler of nodes, as the load climbs",
 		manifests: web(joint) + workers + "  scaledBy: ClusterAutoscaler\n",
-		set: func(s *stage) {
+		set: func(s *podStage) {
 			s.handsOff("CapacityBuffer")
 			s.load = &visitors{rate: 60, demand: 0.02, climbs: 0.3}
 		},
-		acts:  []podAct{{4 * time.Minute, func(s *stage) { s.broken["expect"] = noBuffers }}},
+		acts:  []podAct{{4 * time.Minute, func(s *podStage) { s.broken["expect"] = noBuffers }}},
 		lasts: 5 * time.Minute,
 		says:  []string{"ForecastLoad", "ForecastAhead", "RoomAskedFor", "NoCapacityBuffers"},
 	},
 	{
 		name:      "more come than pods can serve",
 		manifests: watched(joint),
-		set:       func(s *stage) { s.load = &visitors{rate: 60, demand: 0.02} },
-		acts:      []podAct{{3 * time.Minute, func(s *stage) { s.load.rate = 130 }}},
+		set:       func(s *podStage) { s.load = &visitors{rate: 60, demand: 0.02} },
+		acts:      []podAct{{3 * time.Minute, func(s *podStage) { s.load.rate = 130 }}},
 		lasts:     15 * time.Minute,
 		says:      []string{"QueueWorkedOff", "ErrorBudgetBurning"},
 	},
 	{
 		name:      "a request takes longer than the objective on a pod of its own",
 		manifests: watched(joint),
-		set:       func(s *stage) { s.load = &visitors{rate: 2, demand: 0.25} },
+		set:       func(s *podStage) { s.load = &visitors{rate: 2, demand: 0.25} },
 		lasts:     6 * time.Minute,
 		says:      []string{"ObjectiveUnreachable"},
 	},

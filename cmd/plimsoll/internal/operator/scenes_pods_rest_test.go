@@ -19,7 +19,7 @@ var signalScenes = []podScene{
 	{
 		name:      "a window holds too few samples",
 		manifests: web("  runPeriod: 10s\n  policy: FastSlow\n" + objective + "  signals: {preset: Istio}\n"),
-		set:       func(s *stage) { s.preset = s.seldom },
+		set:       func(s *podStage) { s.preset = s.seldom },
 		lasts:     30 * time.Second,
 		says:      []string{"FewScrapes"},
 	},
@@ -28,8 +28,8 @@ var signalScenes = []podScene{
 		manifests: web(byCPU+"  signals: {openCost: {}}\n") + "---\nkind: PriceBook\nmetadata: {name: default}\nspec: {currency: EUR, pricePerVCPUHour: \"0.02\", pricePerGBHour: \"0.005\"}\n" +
 			"---\nkind: PriceBook\nmetadata: {name: old}\nspec: {currency: EUR, pricePerVCPUHour: \"0.01\", pricePerGBHour: \"0.005\"}\n",
 		acts: []podAct{
-			{20 * time.Second, func(s *stage) { s.measures(openCost, s.nodePrices()["workers-a"]) }},
-			{time.Minute, func(s *stage) { s.measures(openCost, 730*s.nodePrices()["workers-a"]) }},
+			{20 * time.Second, func(s *podStage) { s.measures(openCost, s.nodePrices()["workers-a"]) }},
+			{time.Minute, func(s *podStage) { s.measures(openCost, 730*s.nodePrices()["workers-a"]) }},
 		},
 		lasts: 2 * time.Minute,
 		says:  []string{"PricesInForce", "NotChosen", "PricesAgree", "CostSourceMismatch"},
@@ -39,7 +39,7 @@ var signalScenes = []podScene{
 		manifests: web(byCPU + objective + "  signals: {queries: {latency: latency}}\n"),
 		acts: []podAct{
 			measuring(0, "latency", 0.4),
-			{time.Minute, func(s *stage) { s.autoscalers["shop/web"].Spec.SLO = nil }},
+			{time.Minute, func(s *podStage) { s.autoscalers["shop/web"].Spec.SLO = nil }},
 		},
 		lasts: 15 * time.Minute,
 		says:  []string{"AboveTarget", "NotAsked"},
@@ -50,7 +50,7 @@ var signalScenes = []podScene{
 const openCost = "max by (node, exported_node) (node_total_hourly_cost)"
 
 // seldom answers the queries of preset Istio, of a Prometheus that samples twice a window.
-func (s *stage) seldom(query string) []string {
+func (s *podStage) seldom(query string) []string {
 	const of = `"destination_workload_namespace":"shop","destination_workload":"web"`
 	switch {
 	case strings.Contains(query, "_bucket{"):
@@ -70,7 +70,7 @@ var sizeScenes = []podScene{
 	{
 		name:      "a container restarts when it is resized",
 		manifests: sized(resizes),
-		set: func(s *stage) {
+		set: func(s *podStage) {
 			s.minutely(4, 600)
 			s.containers[0].Restarts = []rightsize.Resource{rightsize.CPU}
 		},
@@ -80,14 +80,14 @@ var sizeScenes = []podScene{
 	{
 		name:      "the least that is allowed is more than is used",
 		manifests: sized("  rightsize: {containers: [{name: app, minAllowed: {cpu: 8}}]}\n"),
-		set:       func(s *stage) { s.minutely(0.2, 200) },
+		set:       func(s *podStage) { s.minutely(0.2, 200) },
 		lasts:     2 * time.Minute,
 		says:      []string{"MinAllowed"},
 	},
 	{
 		name:      "a pod has long requested less than it uses",
 		manifests: sized(resizes),
-		set: func(s *stage) {
+		set: func(s *podStage) {
 			s.minutely(0.5, 256)
 			for i := range 4 {
 				s.sizes[fmt.Sprintf("shop/web-%02d", i)] = rightsize.Pod{Running: true, Started: t0.Add(-100 * time.Hour), Containers: s.containers}
@@ -99,7 +99,7 @@ var sizeScenes = []podScene{
 	{
 		name:      "a container is killed for memory soon after it started",
 		manifests: sized(resizes),
-		set: func(s *stage) {
+		set: func(s *podStage) {
 			s.minutely(0.5, 200)
 			s.containers[0].OOMStarted, s.containers[0].OOMEnded = t0.Add(-time.Minute), t0.Add(30*time.Second)
 		},
@@ -112,7 +112,7 @@ var sizeScenes = []podScene{
 func sized(rest string) string { return web(byCPU + "  stabilizationWindow: 1h\n" + rest) }
 
 // minutely has steps as far apart as looks at containers, each of which uses so many cores and MiB.
-func (s *stage) minutely(cores, mebibytes float64) {
+func (s *podStage) minutely(cores, mebibytes float64) {
 	s.cfg.Interval, s.uses["app"] = time.Minute, use(cores, mebibytes)
 }
 
@@ -123,7 +123,7 @@ var loopScenes = []podScene{
 		manifests: web(byCPU),
 		acts: []podAct{
 			breaks(30*time.Second, "status", "forbidden"),
-			{30 * time.Second, func(s *stage) { s.journal = errors.New("no space left on device") }},
+			{30 * time.Second, func(s *podStage) { s.journal = errors.New("no space left on device") }},
 		},
 		lasts: time.Minute,
 		fails: true,
@@ -132,7 +132,7 @@ var loopScenes = []podScene{
 	{
 		name:      "signals cannot be read",
 		manifests: web(byCPU),
-		set:       func(s *stage) { s.cfg.Signals = unread{s.cfg.Signals} },
+		set:       func(s *podStage) { s.cfg.Signals = unread{s.cfg.Signals} },
 		lasts:     30 * time.Second,
 		says:      []string{"SignalsUnknown"},
 	},
@@ -140,14 +140,14 @@ var loopScenes = []podScene{
 		name:      "an order is accepted and nothing comes of it",
 		manifests: web(byCPU) + workers,
 		replicas:  6,
-		set:       func(s *stage) { s.loses = true },
+		set:       func(s *podStage) { s.loses = true },
 		lasts:     4 * time.Minute,
 		says:      []string{"OrderLost"},
 	},
 	{
 		name:      "replicas do not become pods",
 		manifests: web(byCPU) + workers,
-		set:       func(s *stage) { s.pods = 4 },
+		set:       func(s *podStage) { s.pods = 4 },
 		acts:      []podAct{cores(30*time.Second, 0.8)},
 		lasts:     6 * time.Minute,
 		says:      []string{"ReplicasNotCreated"},
@@ -155,7 +155,7 @@ var loopScenes = []podScene{
 	{
 		name:      "machines are given what servers join with",
 		manifests: web(byCPU) + workers,
-		set: func(s *stage) {
+		set: func(s *podStage) {
 			s.cfg.ReadFile = func(string) ([]byte, error) { return []byte("K10c0ffee::server:secret"), nil }
 		},
 		lasts: 30 * time.Second,

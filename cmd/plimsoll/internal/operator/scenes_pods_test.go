@@ -36,8 +36,8 @@ import (
 type podScene struct {
 	name      string
 	manifests string
-	replicas  int          // of the Deployment web at first; 0 is 4, which one node holds
-	set       func(*stage) // what else is so before the process begins
+	replicas  int             // of the Deployment web at first; 0 is 4, which one node holds
+	set       func(*podStage) // what else is so before the process begins
 	acts      []podAct
 	lasts     time.Duration
 	fails     bool // steps do
@@ -47,11 +47,11 @@ type podScene struct {
 // podAct is what happens at a time of a scene.
 type podAct struct {
 	at time.Duration
-	do func(*stage)
+	do func(*podStage)
 }
 
-// stage is where a scene takes place.
-type stage struct {
+// podStage is where a scene takes place.
+type podStage struct {
 	*house
 	registry *prometheus.Registry
 	load     *visitors
@@ -80,7 +80,7 @@ var podScenes = slices.Concat(guardScenes, policyScenes, jointScenes, signalScen
 func TestPodScenes(t *testing.T) {
 	for _, sc := range podScenes {
 		t.Run(sc.name, func(t *testing.T) {
-			s := newStage(t, &sc)
+			s := newPodStage(t, &sc)
 			s.play(&sc)
 			for _, code := range sc.says {
 				if s.said[code] == 0 {
@@ -91,9 +91,9 @@ func TestPodScenes(t *testing.T) {
 	}
 }
 
-func newStage(t *testing.T, sc *podScene) *stage {
+func newPodStage(t *testing.T, sc *podScene) *podStage {
 	t.Helper()
-	s := &stage{house: newHouse(t), registry: prometheus.NewPedanticRegistry(), series: map[string]answered{}, said: map[string]int{}}
+	s := &podStage{house: newHouse(t), registry: prometheus.NewPedanticRegistry(), series: map[string]answered{}, said: map[string]int{}}
 	var err error
 	if s.cfg.Metrics, err = NewMetrics(s.registry); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func newStage(t *testing.T, sc *podScene) *stage {
 }
 
 // object reads a manifest.
-func (s *stage) object(text string) {
+func (s *podStage) object(text string) {
 	s.Helper()
 	var kind metav1.TypeMeta
 	if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
@@ -148,7 +148,7 @@ func (s *stage) object(text string) {
 }
 
 // play lets a scene pass, a step each interval, and listens.
-func (s *stage) play(sc *podScene) {
+func (s *podStage) play(sc *podScene) {
 	s.begin()
 	s.term.fleet = stageFleet{fleet{s.house}, s}
 	acts := sc.acts
@@ -173,7 +173,7 @@ func (s *stage) play(sc *podScene) {
 }
 
 // hearProblems hears what is said in the metrics alone: that a status or a record was not written.
-func (s *stage) hearProblems() {
+func (s *podStage) hearProblems() {
 	families, err := s.registry.Gather()
 	if err != nil {
 		s.Fatal(err)
@@ -188,7 +188,7 @@ func (s *stage) hearProblems() {
 }
 
 // hear notes the codes in what was said, for the scene and for the vocabulary.
-func (s *stage) hear(what any) {
+func (s *podStage) hear(what any) {
 	hear(what)
 	s.speaking.Lock()
 	defer s.speaking.Unlock()
@@ -196,20 +196,20 @@ func (s *stage) hear(what any) {
 }
 
 // Append is the journal.
-func (s *stage) Append(step *loop.Step) error {
+func (s *podStage) Append(step *loop.Step) error {
 	s.hear(step)
 	return s.journal
 }
 
 // Tell and Known are the notifications.
-func (s *stage) Tell(_ []string, n notify.Notice) { s.hear(podscaler.Reason{Code: n.Reason}) }
-func (s *stage) Known(string) bool                { return true }
+func (s *podStage) Tell(_ []string, n notify.Notice) { s.hear(podscaler.Reason{Code: n.Reason}) }
+func (s *podStage) Known(string) bool                { return true }
 
 // measures has a query answered by a number from now on.
-func (s *stage) measures(query string, value float64) { s.series[query] = answered{value: value} }
+func (s *podStage) measures(query string, value float64) { s.series[query] = answered{value: value} }
 
 // ServeHTTP answers a query as Prometheus does.
-func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *podStage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	query, warnings := r.FormValue("query"), ""
@@ -226,12 +226,12 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // sample is one as Prometheus writes it.
-func (s *stage) sample(labels string, value float64, old time.Duration) string {
+func (s *podStage) sample(labels string, value float64, old time.Duration) string {
 	return fmt.Sprintf(`{"metric":{%s},"value":[%d,"%g"]}`, labels, s.shows.Add(-old).Unix(), value)
 }
 
 // nodePrices are those by the book in force, as plimsoll run has them.
-func (s *stage) nodePrices() map[string]float64 {
+func (s *podStage) nodePrices() map[string]float64 {
 	prices := map[string]float64{}
 	if b := s.books["default"]; b != nil {
 		book, err := resources.Book(b)
@@ -249,7 +249,7 @@ func (s *stage) nodePrices() map[string]float64 {
 // stageCluster is the house as the cluster, to which a scene listens.
 type stageCluster struct {
 	cluster
-	of *stage
+	of *podStage
 }
 
 func (c stageCluster) Observe(ctx context.Context) (loop.ClusterState, error) {
@@ -281,7 +281,7 @@ func (c stageCluster) SetStatus(ctx context.Context, o client.Object) error {
 // stageFleet is the house as the machines, of which a scene may lose some.
 type stageFleet struct {
 	fleet
-	of *stage
+	of *podStage
 }
 
 func (f stageFleet) Create(ctx context.Context, o loop.Order) error {
@@ -338,21 +338,21 @@ spec:
 `
 
 // cores has each pod use so many from a time on.
-func cores(at time.Duration, n float64) podAct { return podAct{at, func(s *stage) { s.cores = n }} }
+func cores(at time.Duration, n float64) podAct { return podAct{at, func(s *podStage) { s.cores = n }} }
 
 // measuring has a query answered by a number from a time on.
 func measuring(at time.Duration, query string, value float64) podAct {
-	return podAct{at, func(s *stage) { s.measures(query, value) }}
+	return podAct{at, func(s *podStage) { s.measures(query, value) }}
 }
 
 // silent has a query answered by nothing from a time on.
 func silent(at time.Duration, query string) podAct {
-	return podAct{at, func(s *stage) { delete(s.series, query) }}
+	return podAct{at, func(s *podStage) { delete(s.series, query) }}
 }
 
 // breaks has writes of a kind fail from a time on.
 func breaks(at time.Duration, verb, why string) podAct {
-	return podAct{at, func(s *stage) { s.broken[verb] = errors.New(why) }}
+	return podAct{at, func(s *podStage) { s.broken[verb] = errors.New(why) }}
 }
 
 // visitors are a load whose requests come whether or not others are answered. What pods cannot
@@ -368,7 +368,7 @@ type visitors struct {
 const quota = 0.5
 
 // pass lets an interval pass, and measures it.
-func (l *visitors) pass(s *stage) {
+func (l *visitors) pass(s *podStage) {
 	seconds := s.cfg.Interval.Seconds()
 	ready := float64(min(s.replicas["shop/web"], 4*len(s.nodes)))
 	most := ready * quota / l.demand
