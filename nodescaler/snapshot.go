@@ -223,8 +223,8 @@ type Pod struct {
 	Unhelped string `json:",omitempty"`
 	Created  time.Time
 	Selector map[string]string
-	// Affinity is its required node affinity, or nil, and Volumes that of its volumes, and of devices
-	// that it was allocated.
+	// Affinity is its required node affinity, or nil. Volumes is that of its volumes and of the
+	// devices that it was allocated.
 	Affinity    Affinity   `json:",omitzero"`
 	Volumes     []Affinity `json:",omitempty"`
 	Tolerations []Toleration
@@ -247,9 +247,9 @@ type Pod struct {
 	Pinned string
 }
 
-// Claims is what the claims of a pod ask of its node: what their volumes and devices require, what
-// it selects, SelectNowhere where no node has what they ask for, and how much besides CPU and memory
-// the pod asks for with them.
+// Claims is what the claims of a pod ask of its node: what their volumes and devices require, and
+// how much besides CPU and memory the pod asks for with them. Selector has SelectNowhere where no
+// node has what they ask for.
 type Claims struct {
 	Volumes  []Affinity        `json:",omitempty"`
 	Extra    pricing.Amounts   `json:",omitempty"`

@@ -44,7 +44,7 @@ func TestPodsGoWhereTheirConstraintsLetThem(t *testing.T) {
 	} {
 		volumes = append(volumes, shortVolume(object[corev1.PersistentVolume](t, v)))
 	}
-	rests := newStorage(volumes, nil, nil, nil, nil, nil)
+	rests := newStorage(volumes, nil, nil, nil, newDevices(nil, nil, nil, nil), nil)
 	const all, nowhere = "control, large-1, new large, new small, small-1", ""
 	for _, c := range []struct{ name, spec, want, pinned string }{
 		{name: "nothing", spec: `spec: {nodeName: small-1}`, want: all},
