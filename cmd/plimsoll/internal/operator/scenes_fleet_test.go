@@ -52,7 +52,7 @@ var machineScenes = []scene{
 		name: "the intents are lost", services: []*service{deployment("web", 3, 1000, halfGiB)}, long: 8 * time.Minute,
 		acts: []act{
 			fault(0, "fail boot nth=3"),
-			{at: 3 * time.Minute, do: func(l *stage) {
+			{at: 3 * time.Minute, do: func(l *setting) {
 				l.marks(l.ran(), "cluster="+lifeCluster, "")
 				l.forget()
 			}},
@@ -61,7 +61,7 @@ var machineScenes = []scene{
 	},
 	{
 		name: "a machine belongs to another cluster", services: []*service{deployment("web", 2, 1000, halfGiB)}, long: 5 * time.Minute,
-		acts: []act{{at: 2 * time.Minute, do: func(l *stage) {
+		acts: []act{{at: 2 * time.Minute, do: func(l *setting) {
 			l.marks(l.ran(), "cluster="+lifeCluster, "cluster=another")
 			l.forget()
 		}}},
@@ -69,8 +69,8 @@ var machineScenes = []scene{
 	},
 	{
 		name: "a machine is found stopped", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 70 * time.Minute,
-		before: func(l *stage) { l.cfg.Interval = calmPace },
-		acts: []act{{at: 2 * time.Minute, do: func(l *stage) {
+		before: func(l *setting) { l.cfg.Interval = calmPace },
+		acts: []act{{at: 2 * time.Minute, do: func(l *setting) {
 			l.halts(l.ran())
 			l.forget()
 		}}},
@@ -78,16 +78,16 @@ var machineScenes = []scene{
 	},
 	{
 		name: "the intents cannot be written", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 3 * time.Minute,
-		before: func(l *stage) { l.memory = &fullDisk{} },
+		before: func(l *setting) { l.memory = &fullDisk{} },
 		acts: []act{
-			{at: 30 * time.Second, do: func(l *stage) { l.memory.(*fullDisk).full = true }},
-			{at: 2 * time.Minute, do: func(l *stage) { l.memory.(*fullDisk).full = false }},
+			{at: 30 * time.Second, do: func(l *setting) { l.memory.(*fullDisk).full = true }},
+			{at: 2 * time.Minute, do: func(l *setting) { l.memory.(*fullDisk).full = false }},
 		},
 		says: []string{pve.CodeIntentNotKept},
 	},
 	{
 		name: "a machine is migrated", objects: scenePool + "  clone: full\n", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 5 * time.Minute,
-		acts: []act{{at: 2 * time.Minute, do: func(l *stage) {
+		acts: []act{{at: 2 * time.Minute, do: func(l *setting) {
 			v := l.ran()
 			to := map[string]string{"pve1": "pve2", "pve2": "pve3", "pve3": "pve1"}[v.Host]
 			err := l.sim.Console().Run(fmt.Sprintf("pvesh create /nodes/%s/qemu/%d/migrate --target %s --online 1 --with-local-disks 1", v.Host, v.ID, to))
@@ -97,12 +97,12 @@ var machineScenes = []scene{
 	},
 	{
 		name: "a host leaves the cluster", services: []*service{deployment("web", 3, 1000, halfGiB)}, long: 4 * time.Minute,
-		acts: []act{{at: 2 * time.Minute, do: func(l *stage) { l.way.host = "pve3" }}},
+		acts: []act{{at: 2 * time.Minute, do: func(l *setting) { l.way.host = "pve3" }}},
 		says: []string{pve.CodeHostUnknown},
 	},
 	{
 		name: "machines are not listed any more", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 5 * time.Minute,
-		acts: []act{{at: 2 * time.Minute, do: func(l *stage) { l.inject(fmt.Sprintf("revoke VM.Audit path=/vms/%d for=2m", l.ran().ID)) }}},
+		acts: []act{{at: 2 * time.Minute, do: func(l *setting) { l.inject(fmt.Sprintf("revoke VM.Audit path=/vms/%d for=2m", l.ran().ID)) }}},
 		says: []string{pve.CodeHidden, pve.CodePermissionsShrunk},
 	},
 	{
@@ -116,9 +116,9 @@ var machineScenes = []scene{
 			"disk: 20GiB}]", "disk: 20GiB}, {name: roomy, cpu: 2, memory: 80GiB, disk: 20GiB}, {name: busy, cpu: 400, memory: 4GiB, disk: 20GiB}]").Replace(scenePool),
 		before: provided,
 		acts: []act{
-			{at: time.Minute, do: func(l *stage) { l.asks(0); l.asks(1); l.asks(2) }},
+			{at: time.Minute, do: func(l *setting) { l.asks(0); l.asks(1); l.asks(2) }},
 			fault(2*time.Minute, "no quorum for=1m"),
-			{at: 150 * time.Second, do: func(l *stage) { l.asks(0) }},
+			{at: 150 * time.Second, do: func(l *setting) { l.asks(0) }},
 		},
 		says: []string{pve.CodeNoHost, pve.CodeHostInMaintenance, pve.CodeHostNotInPool, pve.CodeNoMemory, pve.CodeNoCPU, pve.CodeNoQuorum, pve.CodeFrozen, pve.CodeNoInventory},
 	},
@@ -128,7 +128,7 @@ var machineScenes = []scene{
 const lifeCluster = "6f1d1b9e-6a0b-4c55-9c55-0d3a3a1f0c01"
 
 // ran is the first of our machines that is a node.
-func (l *stage) ran() pvesim.VMState {
+func (l *setting) ran() pvesim.VMState {
 	for _, v := range l.machines() {
 		if slices.ContainsFunc(l.nodes, func(n *townNode) bool { return n.vmid == v.ID }) {
 			return v
@@ -139,7 +139,7 @@ func (l *stage) ran() pvesim.VMState {
 }
 
 // marks has a person write something else into a machine's notes.
-func (l *stage) marks(v pvesim.VMState, old, text string) {
+func (l *setting) marks(v pvesim.VMState, old, text string) {
 	notes := strings.ReplaceAll(v.Config["description"], old, text)
 	if err := l.person.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"description": notes}, nil, ""); err != nil || notes == v.Config["description"] {
 		l.fault("the notes of %d are %q: %v", v.ID, notes, err)
@@ -147,7 +147,7 @@ func (l *stage) marks(v pvesim.VMState, old, text string) {
 }
 
 // halts has a person stop a machine.
-func (l *stage) halts(v pvesim.VMState) {
+func (l *setting) halts(v pvesim.VMState) {
 	if _, err := l.person.Stop(context.Background(), v.Host, v.ID, false); err != nil {
 		l.fault("stop %d: %v", v.ID, err)
 	}
@@ -155,7 +155,7 @@ func (l *stage) halts(v pvesim.VMState) {
 }
 
 // forget has the process start again without its intents.
-func (l *stage) forget() {
+func (l *setting) forget() {
 	l.memory = &pve.MemoryIntents{}
 	if err := l.start(); err != nil {
 		l.fault("it does not start again: %v", err)
@@ -207,7 +207,7 @@ func (d *departing) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // present are the machines of the process as it is now.
-type present struct{ l *stage }
+type present struct{ l *setting }
 
 func (p present) List(ctx context.Context) (loop.MachineState, error) {
 	return p.l.fleet.ForAutoscaler().List(ctx)
@@ -222,7 +222,7 @@ func (p present) Delete(ctx context.Context, name string) error {
 }
 
 // provided has the process serve cluster-autoscaler.
-func provided(l *stage) {
+func provided(l *setting) {
 	server, err := provider.New(provider.Config{Machines: present{l}, Now: l.now})
 	if err != nil {
 		l.fault("%v", err)
@@ -241,7 +241,7 @@ func provided(l *stage) {
 
 // asks has cluster-autoscaler ask for a machine of a group, by its place, and hears why it gets no
 // machine.
-func (l *stage) asks(group int) {
+func (l *setting) asks(group int) {
 	all, err := l.upstream.NodeGroups(context.Background(), &externalgrpc.NodeGroupsRequest{})
 	if err == nil {
 		_, err = l.upstream.NodeGroupIncreaseSize(context.Background(), &externalgrpc.NodeGroupIncreaseSizeRequest{Id: all.GetNodeGroups()[group].GetId(), Delta: 1})
@@ -253,7 +253,7 @@ func (l *stage) asks(group int) {
 }
 
 // starts has a person start a machine.
-func (l *stage) starts(v pvesim.VMState) {
+func (l *setting) starts(v pvesim.VMState) {
 	_, err := l.person.Start(context.Background(), v.Host, v.ID)
 	l.note("A PERSON STARTS %d: %v", v.ID, err)
 }

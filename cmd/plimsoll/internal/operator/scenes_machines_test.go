@@ -33,7 +33,7 @@ type scene struct {
 	// services are the Deployments of the town.
 	services []*service
 	// before changes the process' configuration, and more, before it starts.
-	before func(*stage)
+	before func(*setting)
 	// what happens, by when
 	acts []act
 	long time.Duration
@@ -43,13 +43,13 @@ type scene struct {
 // act is what happens once, at a time or, with when, as soon as that is so after it.
 type act struct {
 	at   time.Duration
-	when func(*stage) bool
-	do   func(*stage)
+	when func(*setting) bool
+	do   func(*setting)
 }
 
 // after is what happens as soon as a code was said.
-func after(code string, do func(*stage)) act {
-	return act{when: func(*stage) bool {
+func after(code string, do func(*setting)) act {
+	return act{when: func(*setting) bool {
 		heard.Lock()
 		defer heard.Unlock()
 		return heard.codes[code] > 0
@@ -58,7 +58,7 @@ func after(code string, do func(*stage)) act {
 
 // scaled gives a Deployment other replicas.
 func scaled(at time.Duration, name string, n int) act {
-	return act{at: at, do: func(l *stage) { l.service("shop/" + name).replicas = n }}
+	return act{at: at, do: func(l *setting) { l.service("shop/" + name).replicas = n }}
 }
 
 // scenePool is the pool of most scenes; more of its spec may follow.
@@ -87,11 +87,11 @@ func deployment(name string, replicas int, cpu pricing.MilliCPU, memory pricing.
 
 // fault is an act in which the emulated Proxmox VE goes wrong.
 func fault(at time.Duration, text string) act {
-	return act{at: at, do: func(l *stage) { l.inject(text) }}
+	return act{at: at, do: func(l *setting) { l.inject(text) }}
 }
 
-// stage is a life that a scene is played in.
-type stage struct {
+// setting is the life that a scene is played in.
+type setting struct {
 	*life
 	way      *departing
 	upstream *provider.Server         // that cluster-autoscaler asks
@@ -99,7 +99,7 @@ type stage struct {
 }
 
 // Observe is the town, with what else the cluster has.
-func (l *stage) Observe(ctx context.Context) (loop.ClusterState, error) {
+func (l *setting) Observe(ctx context.Context) (loop.ClusterState, error) {
 	s, err := l.life.Observe(ctx)
 	if l.sees != nil {
 		l.sees(&s)
@@ -107,12 +107,12 @@ func (l *stage) Observe(ctx context.Context) (loop.ClusterState, error) {
 	return s, err
 }
 
-func newScene(s *scene) (*stage, error) {
+func newScene(s *scene) (*setting, error) {
 	of, err := newLife(1)
 	if err != nil {
 		return nil, err
 	}
-	l := &stage{life: of, way: &departing{RoundTripper: of.sim.Transport()}}
+	l := &setting{life: of, way: &departing{RoundTripper: of.sim.Transport()}}
 	if l.ours, err = l.client("plimsoll@pve", l.way); err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func newScene(s *scene) (*stage, error) {
 }
 
 // apply reads manifests into the town.
-func (l *stage) apply(text string) error {
+func (l *setting) apply(text string) error {
 	for _, doc := range bytes.Split([]byte(text), []byte("\n---\n")) {
 		var is struct{ Kind string }
 		if err := yaml.Unmarshal(doc, &is); err != nil {
@@ -173,7 +173,7 @@ func (l *stage) apply(text string) error {
 }
 
 // play lets a scene pass. Between two steps the fleet works as in lives.
-func (l *stage) play(s *scene) {
+func (l *setting) play(s *scene) {
 	defer l.sim.Close()
 	acts := slices.Clone(s.acts)
 	happen := func(at time.Duration) {
@@ -206,7 +206,7 @@ func (l *stage) play(s *scene) {
 var quoted = regexp.MustCompile(`(?:^|[;:] )([A-Z][a-z]+[A-Za-z]*): `)
 
 // overhear hears what the step's record and the list of machines say in texts.
-func (l *stage) overhear() {
+func (l *setting) overhear() {
 	texts := []string{}
 	for _, o := range l.last.Outcomes {
 		texts = append(texts, o.Error)
@@ -226,7 +226,7 @@ func (l *stage) overhear() {
 	l.hearTexts(texts...)
 }
 
-func (l *stage) hearTexts(texts ...string) {
+func (l *setting) hearTexts(texts ...string) {
 	heard.Lock()
 	defer heard.Unlock()
 	for _, text := range texts {

@@ -20,7 +20,7 @@ func poolLike(name string, first int, more string) string {
 
 // lonely is an act in which a pod comes that the town's scheduler places nowhere.
 func lonely(at time.Duration, what func(*nodescaler.Pod)) act {
-	return act{at: at, do: func(l *stage) {
+	return act{at: at, do: func(l *setting) {
 		l.made++
 		l.pods = append(l.pods, &townPod{
 			name: fmt.Sprintf("shop/lonely-%d", l.made), of: &service{}, created: l.sim.Now(), asks: pricing.Resources{CPU: 100, Memory: 100 * pricing.MiB}, odd: what,
@@ -34,8 +34,8 @@ func prefersSSD(p *nodescaler.Pod) {
 }
 
 // holding has every new node of a pool hold daemons.
-func holding(d nodescaler.Daemons) func(*stage) {
-	return func(l *stage) {
+func holding(d nodescaler.Daemons) func(*setting) {
+	return func(l *setting) {
 		l.sees = func(s *loop.ClusterState) { s.Daemons = func(*nodescaler.Pool) nodescaler.Daemons { return d } }
 	}
 }
@@ -83,7 +83,7 @@ var planScenes = []scene{
 	},
 	{
 		name: "machines would cost too much", services: []*service{deployment("web", 1, 500, halfGiB)}, long: time.Minute,
-		before: func(l *stage) { l.cfg.Limit = 1 },
+		before: func(l *setting) { l.cfg.Limit = 1 },
 		says:   []string{nodescaler.LimitReached},
 	},
 	{
@@ -104,13 +104,13 @@ var planScenes = []scene{
 	{
 		name: "more replicas than all pools could hold", nodes: quick(), services: []*service{deployment("web", 1, 500, halfGiB)}, long: 2 * time.Minute,
 		objects: scenePool + webScaled(3000, 3000, "HPA\n  hpa: {metrics: [{type: Resource, name: cpu, averageValue: 300m}]}"),
-		before:  func(l *stage) { l.refuses = true }, // the town would make them all
+		before:  func(l *setting) { l.refuses = true }, // the town would make them all
 		says:    []string{nodescaler.BeyondAllPools},
 	},
 	{
 		name: "load grows", services: []*service{deployment("web", 2, 500, halfGiB)}, long: 30 * time.Minute,
 		objects: scenePool + webScaled(1, 20, "Joint\n  slo: {p: 90th, target: 300ms, window: 1m}\n  cost: {target: \"40\", per: 1h}\n  signals: {preset: Istio}"),
-		before: func(l *stage) {
+		before: func(l *setting) {
 			l.pools["aa"].Spec.Max = 9
 			l.service("shop/web").cores = 0.3
 		},
@@ -121,9 +121,9 @@ var planScenes = []scene{
 		name: "kproximate's rules", nodes: nodepolicy.Spec{Policy: "pending"}, services: []*service{deployment("web", 4, 500, halfGiB)}, long: 15 * time.Minute,
 		acts: []act{
 			lonely(0, func(p *nodescaler.Pod) { p.Requests.CPU = 3 * pricing.Core }),
-			{at: 4 * time.Minute, do: func(l *stage) { l.halts(l.ran()) }},
-			{at: 7 * time.Minute, do: func(l *stage) { l.starts(l.machines()[0]); l.starts(l.machines()[1]) }},
-			{at: 8 * time.Minute, do: func(l *stage) {
+			{at: 4 * time.Minute, do: func(l *setting) { l.halts(l.ran()) }},
+			{at: 7 * time.Minute, do: func(l *setting) { l.starts(l.machines()[0]); l.starts(l.machines()[1]) }},
+			{at: 8 * time.Minute, do: func(l *setting) {
 				l.service("shop/web").replicas = 2
 				l.sees = func(s *loop.ClusterState) {
 					for i := range s.Pods {
@@ -131,7 +131,7 @@ var planScenes = []scene{
 					}
 				}
 			}},
-			{at: 10 * time.Minute, do: func(l *stage) { l.sees = nil }},
+			{at: 10 * time.Minute, do: func(l *setting) { l.sees = nil }},
 		},
 		says: []string{
 			nodescaler.LargestOfNeed, nodescaler.SpreadHost, nodescaler.CapacityInFlight, nodescaler.PodTooBig, nodescaler.NodeNotReady, nodescaler.PodPinned,
@@ -159,7 +159,7 @@ spec:
 // growing lets the load grow steadily from the fifth minute.
 func growing() (all []act) {
 	for at := 5 * time.Minute; at < 30*time.Minute; at += 10 * time.Second {
-		all = append(all, act{at: at, do: func(l *stage) { l.service("shop/web").cores += 0.03 }})
+		all = append(all, act{at: at, do: func(l *setting) { l.service("shop/web").cores += 0.03 }})
 	}
 	return all
 }
