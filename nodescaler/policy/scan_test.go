@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
@@ -467,6 +471,140 @@ func TestForWhichPodsMachinesAreOrdered(t *testing.T) {
 		s.cfg.NewPodScaleUpDelay = nodescaler.Duration(c.delay)
 		if got := len(s.wanted()) == 1; got != c.want {
 			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}
+
+// Of orders it is noted for the worth of spares that pods wait for them, and not that they were expected to.
+func TestOrdersThatPodsWaitForAreNoted(t *testing.T) {
+	like := nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 600}}
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  int
+	}{
+		{"a pod waits", aWorld().pod("a", "", 600, 100), 1},
+		{"a replica is decided on", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Count: 1}} }), 1},
+		{"a replica is expected", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Ahead: 1}} }), 0},
+	} {
+		p := withSpares(t, 1).(*joint)
+		if plan := decide(t, p, c.world.at(0)); len(plan.Actions) != 1 || len(p.keep.wanted) != c.want {
+			t.Errorf("%s: %d noted, want %d; %s", c.name, len(p.keep.wanted), c.want, tell(plan))
+		}
+	}
+}
+
+// What a machine is ordered for names each pod, those included that share a node with one of them.
+func TestWhatAMachineIsOrderedForNamesEachPod(t *testing.T) {
+	pod := func(name string) *nodescaler.Pod {
+		return &nodescaler.Pod{Pod: podscaler.Pod{Name: name}, Workload: "ns/app"}
+	}
+	var b bundle
+	b.add(&want{item: "ns/app+1", pod: &nodescaler.Pod{Workload: "ns/app"}, expected: true})
+	b.add(&want{item: "a", pod: pod("a")})
+	b.add(&want{item: "b and 1 on its node", pod: pod("b"), with: []*nodescaler.Pod{pod("c")}})
+	if want := []string{"ns/app+1", "a", "b", "c"}; !slices.Equal(b.names, want) {
+		t.Errorf("names %v, want %v", b.names, want)
+	}
+	if len(b.asked) != 3 || b.used.Pods != 4 || b.code() != nodescaler.PodsPending {
+		t.Errorf("%d are asked for, %d pods, code %s", len(b.asked), b.used.Pods, b.code())
+	}
+}
+
+// A spare is as the last order that pods waited for, of those shapes that the pool has.
+func TestTheShapeOfSpares(t *testing.T) {
+	gone := pricing.Shape{Name: "gone", CPU: 1000}
+	for _, c := range []struct {
+		name string
+		uses []use
+		want pricing.Shape
+	}{
+		{"the cheapest", nil, small},
+		{"as the last one", []use{{pool: "w", shape: small}, {pool: "w", shape: large}}, large},
+		{"not as one of another pool", []use{{pool: "w", shape: large}, {pool: "x", shape: small}}, large},
+		{"not of a shape that is gone", []use{{pool: "w", shape: large}, {pool: "w", shape: gone}}, large},
+		{"of another pool alone", []use{{pool: "x", shape: large}}, small},
+	} {
+		w := aWorld()
+		w.Pools[0].Shapes = []pricing.Shape{large, small}
+		s := w.scan()
+		s.keep.uses = c.uses
+		if got := s.spareShape(s.x.Pool("w")); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got.Name, c.want.Name)
+		}
+	}
+}
+
+// Which spares a pool has, is having made, and lent.
+func TestTheStockOfAPool(t *testing.T) {
+	other := func(m *nodescaler.Machine) { m.Pool = "x" }
+	kept := func(m *nodescaler.Machine) { m.Keep = true }
+	woken := func(ago time.Duration) func(*nodescaler.Machine) {
+		return func(m *nodescaler.Machine) { m.Woken = noon.Add(-ago) }
+	}
+	w := aWorld().change(secondPool())
+	w.machine("good", "pve1", nodescaler.Spare).machine("other", "pve1", nodescaler.Spare, other).machine("drifted", "pve1", nodescaler.Spare, drifted).
+		machine("making", "pve1", nodescaler.Booting, kept).machine("woken", "pve1", nodescaler.Spare).machine("let", "pve1", nodescaler.Spare).
+		machine("lent", "pve1", nodescaler.Joined, woken(time.Second)).machine("lent long ago", "pve1", nodescaler.Joined, woken(40*time.Hour)).
+		machine("lent and going", "pve1", nodescaler.Deleting, woken(time.Second)).machine("other lent", "pve1", nodescaler.Joined, other, woken(time.Second))
+	s := w.scan()
+	s.keep.started, s.keep.lead = noon, 3*time.Minute
+	s.woken["woken"], s.let["let"] = true, true
+	is := s.stockOf(s.x.Pool("w"))
+	names := func(all []*nodescaler.Machine) (names []string) {
+		for _, m := range all {
+			names = append(names, m.Name)
+		}
+		return names
+	}
+	got := [][]string{names(is.good), names(is.drifted), names(is.making)}
+	if d := cmp.Diff([][]string{{"good"}, {"drifted"}, {"making"}}, got); d != "" || is.lent != 1 || is.have() != 2 {
+		t.Errorf("%d are lent and %d are had; %s", is.lent, is.have(), d)
+	}
+}
+
+// So many spares pay as saved their disks within a day, the last that may be included.
+func TestTheLastSpareThatMayBeHasToPayToo(t *testing.T) {
+	for ranks, want := range map[int]int{0: 0, 1: 1, 2: 2, 3: 3} {
+		s := aWorld().dear(pricing.Unit / 100).scan()
+		s.keep.started, s.keep.lead = noon.Add(-2*spareMemory), 3*time.Minute
+		for rank := range ranks {
+			for range 99 {
+				s.keep.uses = append(s.keep.uses, use{at: noon, pool: "w", rank: rank + 1})
+			}
+		}
+		if got := s.sparesWorth(s.x.Pool("w")).pays; got != want {
+			t.Errorf("%d pay, want %d", got, want)
+		}
+	}
+}
+
+// What is known of a machine that is to become a spare is forgotten once it is none, and that a
+// spare made way once it is gone.
+func TestWhatIsForgottenOfSpares(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		phase           nodescaler.Phase
+		keep, gone      bool
+		gave            time.Duration // ago
+		makes, makesWay bool
+	}{
+		{name: "it is being made", phase: nodescaler.Booting, keep: true, makes: true, makesWay: true},
+		{name: "it is a machine", phase: nodescaler.Booting, makesWay: true},
+		{name: "it failed", phase: nodescaler.Failed, keep: true, makesWay: true},
+		{name: "it is gone", gone: true},
+		{name: "it made way as long ago as counts", phase: nodescaler.Spare, gave: spareRest, makesWay: true},
+		{name: "it made way long ago", phase: nodescaler.Spare, gave: spareRest + 1},
+	} {
+		w := aWorld()
+		if !c.gone {
+			w.machine("w-1", "pve1", c.phase, func(m *nodescaler.Machine) { m.Keep = c.keep })
+		}
+		k := newKeeper(Spared{Most: 1})
+		k.closed["w-1"], k.dark["w-1"], k.gave["w-1"] = noon, noon, noon.Add(-c.gave)
+		k.see(&w.Snapshot, time.Minute)
+		if got := [3]bool{len(k.closed) == 1, len(k.dark) == 1, len(k.gave) == 1}; got != [3]bool{c.makes, c.makes, c.makesWay} {
+			t.Errorf("%s: remembered as closed, dark and making way: %v", c.name, got)
 		}
 	}
 }

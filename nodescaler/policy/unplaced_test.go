@@ -286,3 +286,19 @@ func TestPodsThatArePackedTogetherAllHaveAReason(t *testing.T) {
 		t.Errorf("%d have a reason: %+v", count, plan.Unplaced)
 	}
 }
+
+// A pool lacks a label that a pod selects where it has none of that name, or one with another value.
+func TestWhichLabelsAPoolLacks(t *testing.T) {
+	for _, c := range []struct {
+		labels map[string]string
+		want   string
+	}{
+		{nil, "disk=ssd"}, {map[string]string{"disk": "hdd"}, "disk=ssd"}, {map[string]string{"disk": "ssd"}, ""}, {map[string]string{"disk": "hdd", "zone": "a"}, "disk=ssd"},
+	} {
+		p := &nodescaler.Pod{Selector: map[string]string{"disk": "ssd"}}
+		key, value, is := mislabelled(p, &nodescaler.PoolSize{Pool: &nodescaler.Pool{Labels: c.labels}})
+		if is != (c.want != "") || is && key+"="+value != c.want {
+			t.Errorf("%v: %s=%s, %t", c.labels, key, value, is)
+		}
+	}
+}

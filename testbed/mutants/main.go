@@ -14,6 +14,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,7 @@ import (
 
 func main() {
 	parallel := flag.Int("parallel", 2, "how many mutants to test at a time")
-	only := flag.String("only", "", "test only mutants whose name contains this")
+	only := flag.String("only", "", "test only mutants whose name this regular expression matches")
 	sample := flag.Int("sample", 0, "test only this many mutants, drawn at random; 0 for all")
 	seed := flag.Uint64("seed", 1, "the seed of the sample")
 	wanted := flag.Float64("wanted", 0.95, "the share of mutants, equivalents aside, that tests must find")
@@ -32,8 +33,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: mutants [flags] TARGETS")
 		os.Exit(2)
 	}
-	err := run(flag.Arg(0), *wanted, *parallel, *list, func(all []*mutant) []*mutant {
-		all = slices.DeleteFunc(all, func(m *mutant) bool { return !strings.Contains(m.name, *only) })
+	chosen, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants: -only:", err)
+		os.Exit(2)
+	}
+	err = run(flag.Arg(0), *wanted, *parallel, *list, func(all []*mutant) []*mutant {
+		all = slices.DeleteFunc(all, func(m *mutant) bool { return !chosen.MatchString(m.name) })
 		return draw(all, *sample, *seed)
 	})
 	if err != nil {
