@@ -227,18 +227,17 @@ func (t *trial) stays(l *load) *nodescaler.Reason {
 
 // empty moves a node's pods to others, the largest first, and closes it.
 func (t *trial) empty(l *load) (to []string, kept *nodescaler.Reason) {
-	var held []*nodescaler.Pod
+	var moving []*nodescaler.Pod
 	for _, p := range l.pods {
-		if !t.gone[p] && !p.Daemon && (l.Ready || !p.Terminating) {
-			held = append(held, p)
+		if !t.gone[p] && !p.Daemon && !p.Terminating {
+			moving = append(moving, p)
 		}
 	}
-	slices.SortFunc(held, func(a, b *nodescaler.Pod) int {
+	slices.SortFunc(moving, func(a, b *nodescaler.Pod) int {
 		return cmp.Or(-cmp.Compare(dominant(a.Requests, l.Allocatable), dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
 	})
-	moving := slices.DeleteFunc(slices.Clone(held), func(p *nodescaler.Pod) bool { return p.Terminating })
 	reopen := t.places.close(l.Node)
-	seats, kept := t.places.leave(l.Node, held, moving)
+	seats, kept := t.places.leave(l.Node, moving, moving)
 	if kept != nil {
 		reopen()
 		return nil, kept
