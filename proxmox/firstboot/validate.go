@@ -211,13 +211,13 @@ func sshKey(line string) bool {
 }
 
 // CheckMachine reports every fault that UserData, Disc and Native would find with a machine, as
-// Faults joined together. It passes over faults of the profile itself, and files that are not read.
+// Faults joined together. It leaves the profile to Validate, and skips files that are not read.
 func (p *Profile) CheckMachine(m Machine) error {
 	var f faults
 	p.checkMachine(&f, &m)
 	id := p.ProviderID.of(&f, &m)
 	unread := func(file fileOf) bool { return file.path != "" && *file.text == "" }
-	if f != nil || !p.HasUserData() || slices.ContainsFunc(p.files(), unread) || p.Validate() != nil {
+	if f != nil || !p.isAgent() && p.UserDataTemplate == "" || slices.ContainsFunc(p.files(), unread) {
 		return f.join()
 	}
 	files, err := p.userFiles(&m, id)
