@@ -54,7 +54,7 @@ type life struct {
 	fleet            *pve.Fleet
 	person           *pve.Client
 	ours             *pve.Client
-	memory           *pve.MemoryIntents
+	memory           pve.Intents
 	ahead            time.Duration   // of the clock that the process has
 	down             time.Time       // until when there is no process
 	theirs           map[int]bool    // machines that people have taken, or made
@@ -127,10 +127,10 @@ func newLife(seed uint64) (*life, error) {
 	sim.OnCall(l.called)
 	sim.Grant("/", "Administrator", "plimsoll@pve")
 	sim.Grant("/", "Administrator", "person@pve")
-	if l.ours, err = l.client("plimsoll@pve"); err != nil {
+	if l.ours, err = l.client("plimsoll@pve", sim.Transport()); err != nil {
 		return nil, err
 	}
-	if l.person, err = l.client("person@pve"); err != nil {
+	if l.person, err = l.client("person@pve", sim.Transport()); err != nil {
 		return nil, err
 	}
 	if err := l.settle(); err != nil {
@@ -139,10 +139,10 @@ func newLife(seed uint64) (*life, error) {
 	return l, l.start()
 }
 
-func (l *life) client(user string) (*pve.Client, error) {
+func (l *life) client(user string, way http.RoundTripper) (*pve.Client, error) {
 	token := l.sim.Token(user, "life", false)
 	return pve.Connect(pve.Connection{
-		Endpoints: []string{"https://pve1:8006", "https://pve2:8006"}, Insecure: true, Transport: l.sim.Transport(),
+		Endpoints: []string{"https://pve1:8006", "https://pve2:8006"}, Insecure: true, Transport: way,
 		Token: func() (string, error) { return token, nil }, Now: l.sim.Now,
 		Wait: func(_ context.Context, d time.Duration) error { l.sim.Advance(d); return nil },
 	})
