@@ -117,7 +117,11 @@ func newScene(s *scene) (*setting, error) {
 		return nil, err
 	}
 	l.cfg.Cluster = l
-	l.autoscalers, l.pools, l.services = map[string]*v1alpha1.WorkloadAutoscaler{}, map[string]*v1alpha1.VMPool{}, s.services
+	l.autoscalers, l.pools, l.services = map[string]*v1alpha1.WorkloadAutoscaler{}, map[string]*v1alpha1.VMPool{}, nil
+	for _, of := range s.services { // a scene may be played again
+		own := *of
+		l.services = append(l.services, &own)
+	}
 	l.cfg.HandOff.By, l.cfg.Quotas, l.cfg.Nodes = "", nil, s.nodes
 	slices.SortFunc(l.services, func(a, b *service) int { return strings.Compare(a.name, b.name) })
 	if s.nodes.Policy == "" {
