@@ -23,7 +23,7 @@ WORKLOADS ?= 200
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz words
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz words
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -105,6 +105,10 @@ fuzz: ## hand garbage to every reader of outside bytes, each for FUZZTIME (an ho
 		for fuzz in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$dir"/*_test.go 2> /dev/null); do \
 			GOMEMLIMIT=1GiB $(GO) test -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) $(ARGS) $$package || exit 1; \
 		done; done
+
+# As many as take three minutes of two cores that do nothing else.
+lives-test: ## live as many lives as CI does
+	$(GO) test -count=1 -timeout 30m -run '^TestLives$$' ./cmd/plimsoll/internal/operator -lives.n 500 $(ARGS)
 
 lives: ## live many lives of the product in virtual time, with faults and people (ARGS='-lives.from 1 -lives.n 500')
 	$(GO) test -count=1 -v -timeout 12h -run '^TestLives$$' ./cmd/plimsoll/internal/operator -lives.n 150 $(ARGS)

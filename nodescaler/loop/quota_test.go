@@ -140,3 +140,26 @@ func TestWorkloadsOfANamespaceShareItsQuota(t *testing.T) {
 	s := steps(t, r, 2)
 	expect(t, "replicas", [2]int{5, 2}, [2]int{s.Workloads[0].Decision.To, s.Workloads[1].Decision.To})
 }
+
+// A pod that is being replaced leaves no place in the quota to another workload.
+func TestReplicasThatAreToComeCountAgainstQuotas(t *testing.T) {
+	h := newHouse()
+	h.state.Replicas["shop/api"] = 1
+	h.state.Pods = append(h.state.Pods, nodescaler.Pod{
+		Pod: podscaler.Pod{Name: "api-1", Phase: podscaler.Running, Ready: true}, Workload: "shop/api", Node: "worker-a",
+	})
+	r := h.runner(keep{}, nil)
+	r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600}}, replicas(5)))
+	r.Quotas = []nodescaler.Quota{{Namespace: "shop", Replicas: 4}}
+	h.state.Replicas["shop/web"] = 3 // of which the third is there in all steps but the second
+	third := h.pod("web-3", "worker-a")
+	h.state.Pods = append(h.state.Pods, third)
+	steps(t, r, 1)
+	h.state.Pods[len(h.state.Pods)-1].Terminating = true
+	s := steps(t, r, 1)
+	for _, w := range s.Workloads {
+		if w.Workload == "shop/api" && (w.Decision == nil || w.Decision.To != 1) {
+			t.Errorf("api is to have one replica beside web's three, of four: %+v", w.Decision)
+		}
+	}
+}

@@ -25,7 +25,7 @@ func (d *decider) pods() {
 		}
 	}
 	d.share(all)
-	quotas := newHeadcount(d)
+	quotas := newHeadcount(d, all)
 	for i := range all {
 		ws := d.answer(&all[i])
 		quotas.hold(&ws)

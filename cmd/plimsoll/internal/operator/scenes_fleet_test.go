@@ -78,10 +78,10 @@ var machineScenes = []scene{
 	},
 	{
 		name: "the intents cannot be written", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 3 * time.Minute,
-		before: func(l *setting) { l.memory = &fullDisk{} },
+		before: func(l *setting) { l.leads.intents = &fullDisk{} },
 		acts: []act{
-			{at: 30 * time.Second, do: func(l *setting) { l.memory.(*fullDisk).full = true }},
-			{at: 2 * time.Minute, do: func(l *setting) { l.memory.(*fullDisk).full = false }},
+			{at: 30 * time.Second, do: func(l *setting) { l.leads.intents.(*fullDisk).full = true }},
+			{at: 2 * time.Minute, do: func(l *setting) { l.leads.intents.(*fullDisk).full = false }},
 		},
 		says: []string{pve.CodeIntentNotKept},
 	},
@@ -156,7 +156,7 @@ func (l *setting) halts(v pvesim.VMState) {
 
 // forget has the process start again without its intents.
 func (l *setting) forget() {
-	l.memory = &pve.MemoryIntents{}
+	l.leads.intents = &pve.MemoryIntents{}
 	if err := l.start(); err != nil {
 		l.fault("it does not start again: %v", err)
 	}

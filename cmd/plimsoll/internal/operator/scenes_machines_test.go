@@ -113,16 +113,17 @@ func newScene(s *scene) (*setting, error) {
 		return nil, err
 	}
 	l := &setting{life: of, way: &departing{RoundTripper: of.sim.Transport()}}
-	if l.ours, err = l.client("plimsoll@pve", l.way); err != nil {
+	if l.leads.client, err = l.client("plimsoll@pve", "scene", l.way); err != nil {
 		return nil, err
 	}
 	l.cfg.Cluster = l
 	l.autoscalers, l.pools, l.services = map[string]*v1alpha1.WorkloadAutoscaler{}, map[string]*v1alpha1.VMPool{}, nil
+	l.books = map[string]*v1alpha1.PriceBook{}
 	for _, of := range s.services { // a scene may be played again
 		own := *of
 		l.services = append(l.services, &own)
 	}
-	l.cfg.HandOff.By, l.cfg.Quotas, l.cfg.Nodes = "", nil, s.nodes
+	l.cfg.HandOff.By, l.cfg.Quotas, l.cfg.Limit, l.cfg.Nodes = "", nil, 0, s.nodes
 	slices.SortFunc(l.services, func(a, b *service) int { return strings.Compare(a.name, b.name) })
 	if s.nodes.Policy == "" {
 		l.cfg.Nodes.Policy = "joint"
