@@ -475,7 +475,8 @@ func TestForWhichPodsMachinesAreOrdered(t *testing.T) {
 	}
 }
 
-// Of orders it is noted for the worth of spares that pods wait for them, and not that they were expected to.
+// Of orders it is noted for the worth of spares that pods wait for them, and not that they were
+// expected to.
 func TestOrdersThatPodsWaitForAreNoted(t *testing.T) {
 	like := nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 600}}
 	for _, c := range []struct {
@@ -579,8 +580,8 @@ func TestTheLastSpareThatMayBeHasToPayToo(t *testing.T) {
 	}
 }
 
-// What is known of a machine that is to become a spare is forgotten once it is none, and that a
-// spare made way once it is gone.
+// What is known of a machine that is to become a spare is forgotten once that is over, and
+// that a spare made way once it is gone.
 func TestWhatIsForgottenOfSpares(t *testing.T) {
 	for _, c := range []struct {
 		name            string

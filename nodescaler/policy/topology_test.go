@@ -290,7 +290,8 @@ func TestWhichPodsOfANodeCountForARule(t *testing.T) {
 	}
 }
 
-// A pod begins its group where none of it is there and none was given a domain, by the same label and mark.
+// A pod begins its group where none of it is there and none was given a domain, by the same label
+// and mark.
 func TestWhichPodsBeginTheirGroup(t *testing.T) {
 	const mark = "app=web"
 	p := &nodescaler.Pod{Has: []string{mark}, Topology: []nodescaler.Topology{{Key: "other", Mark: mark, Skew: 1}, {Key: zoneLabel, Mark: mark, Together: true}}}

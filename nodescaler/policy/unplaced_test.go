@@ -287,7 +287,8 @@ func TestPodsThatArePackedTogetherAllHaveAReason(t *testing.T) {
 	}
 }
 
-// A pool lacks a label that a pod selects where it has none of that name, or one with another value.
+// A pool lacks a label that a pod selects where it has none of that name, or one with another
+// value.
 func TestWhichLabelsAPoolLacks(t *testing.T) {
 	for _, c := range []struct {
 		labels map[string]string
