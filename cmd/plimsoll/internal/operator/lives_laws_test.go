@@ -138,7 +138,7 @@ func (l *life) mayOrder() bool {
 	if len(l.cfg.Quotas) > 0 {
 		on, q := 0, l.cfg.Quotas[0]
 		for _, p := range l.pods {
-			if p.node != "" && p.ends.IsZero() {
+			if p.node != "" { // those that are asked to go, too
 				on++
 			}
 		}
