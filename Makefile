@@ -23,7 +23,7 @@ WORKLOADS ?= 200
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz words
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz words
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -106,11 +106,16 @@ fuzz: ## hand garbage to every reader of outside bytes, each for FUZZTIME (an ho
 			GOMEMLIMIT=1GiB $(GO) test -run '^$$' -fuzz "^$$fuzz\$$" -fuzztime $(FUZZTIME) $(ARGS) $$package || exit 1; \
 		done; done
 
+# No more than take three minutes of two cores that do nothing else.
+lives-test: ## live as many lives as CI does
+	$(GO) test -count=1 -timeout 30m -run '^TestLives$$' ./cmd/plimsoll/internal/operator -lives.from 151 -lives.n 177 $(ARGS)
+
 lives: ## live many lives of the product in virtual time, with faults and people (ARGS='-lives.from 1 -lives.n 500')
 	$(GO) test -count=1 -v -timeout 12h -run '^TestLives$$' ./cmd/plimsoll/internal/operator -lives.n 150 $(ARGS)
 
-mutants: ## change each condition that keeps machines safe, one at a time, and see that a test notices
+mutants: ## change each condition that keeps machines safe, and 300 of those that decide, one at a time, and see that a test notices
 	$(GO) run ./testbed/mutants $(ARGS) testbed/mutants/targets.txt
+	$(GO) run ./testbed/mutants -sample 300 -wanted 0.9 $(ARGS) testbed/mutants/decisions.txt
 
 bench: ## run the benchmarks, in the packages that have any
 	@packages=$$($(GO) list -f '{{.ImportPath}}:{{.Dir}}' ./... | while IFS=: read -r package dir; do \

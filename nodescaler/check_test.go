@@ -1,7 +1,11 @@
 package nodescaler
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -55,15 +59,19 @@ func evict(pod, node string) Action {
 }
 func giveBack(machine string) Action { return Action{Kind: Return, Machine: machine, Reasons: why} }
 
-func TestCheck(t *testing.T) {
+// checked is a plan for a changed world, and the violations that it has.
+type checked struct {
+	name  string
+	world func(*Snapshot)
+	plan  []Action
+	want  []string
+}
+
+// yardPlans are plans for the yard.
+func yardPlans() []checked {
 	large := pricing.Shape{Name: "large", CPU: 8000, Memory: pricing.GiB}
 	with := func(a Action, change func(*Action)) Action { change(&a); return a }
-	tests := []struct {
-		name  string
-		world func(*Snapshot)
-		plan  []Action
-		want  []string
-	}{
+	return []checked{
 		{name: "nothing"},
 		{name: "a clean plan", plan: []Action{
 			buy("5", "pve1"), on(Cordon, "w-2"), evict("ns/a-1", "w-2"), evict("ns/b-1", "w-2"), giveBack("w-1"), giveBack("w-3")}},
@@ -161,7 +169,39 @@ func TestCheck(t *testing.T) {
 			world: func(s *Snapshot) { s.Nodes[1].ClaimsUnknown = true }},
 		{name: "return of a machine whose host is away", plan: []Action{giveBack("w-4")}},
 	}
-	for _, tt := range tests {
+}
+
+// What may not be in a plan is no reason of any decision, and policies plan none of it. So each
+// code is found in a broken plan here, and in no simulated life.
+func TestEachCodeOfCheckIsFoundInABrokenPlan(t *testing.T) {
+	f, err := parser.ParseFile(token.NewFileSet(), "check.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, c := range slices.Concat(yardPlans(), berthPlans()) {
+		for _, code := range c.want {
+			found[code] = true
+		}
+	}
+	codes := 0
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, is := n.(*ast.ValueSpec); is && len(s.Values) == 1 {
+			if lit, is := s.Values[0].(*ast.BasicLit); is && lit.Kind == token.STRING {
+				if codes++; !found[strings.Trim(lit.Value, `"`)] {
+					t.Errorf("%s is in no broken plan", lit.Value)
+				}
+			}
+		}
+		return true
+	})
+	if codes < 20 {
+		t.Errorf("check.go declares %d codes", codes)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, tt := range yardPlans() {
 		t.Run(tt.name, func(t *testing.T) {
 			s := yard()
 			if tt.world != nil {

@@ -122,3 +122,23 @@ func upper(s string) string {
 	}
 	return string(b)
 }
+
+// Tools write one UUID in ways of their own: with dashes or without, large or small, and some with
+// the first three fields in the other byte order.
+func TestUUIDsOfOneMachine(t *testing.T) {
+	const uuid = "12345678-9abc-def0-1122-334455667788"
+	for _, c := range []struct {
+		other string
+		want  bool
+	}{
+		{uuid, true}, {" 12345678-9ABC-DEF0-1122-334455667788\n", true}, {"123456789abcdef01122334455667788", true},
+		{"78563412-bc9a-f0de-1122-334455667788", true}, {"12345678-9abc-def0-1122-334455667789", false}, {"12345678", false}, {"", false},
+	} {
+		if a, b := SameUUID(uuid, c.other), SameUUID(c.other, uuid); a != c.want || b != c.want {
+			t.Errorf("%q: %t, and %t the other way", c.other, a, b)
+		}
+	}
+	if SameUUID("", "") || !SameUUID("short", "short") {
+		t.Error("what is not known is not the same, and what is no UUID is the same as itself")
+	}
+}

@@ -9,7 +9,7 @@ const (
 	NodeCordoned       = "NodeCordoned"       // the node takes no new pods
 	TaintNotTolerated  = "TaintNotTolerated"  // the node has a taint that the pod does not tolerate
 	SelectorMismatch   = "SelectorMismatch"   // the node lacks labels that the pod requires
-	VolumeElsewhere    = "VolumeElsewhere"    // a volume or device of the pod is not available on the node
+	VolumeElsewhere    = "VolumeElsewhere"    // a volume or device of the pod is out of reach
 	InsufficientCPU    = "InsufficientCPU"    // less CPU is free than the pod requests
 	InsufficientMemory = "InsufficientMemory" // less memory is free than the pod requests
 	// InsufficientResource: too little of another resource is free: a device, huge pages, ephemeral

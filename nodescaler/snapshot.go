@@ -1,6 +1,8 @@
 package nodescaler
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
@@ -181,6 +183,23 @@ type Node struct {
 // NodeStartup is how long a new node may be not ready, because its network comes up last.
 const NodeStartup = 15 * time.Minute
 
+// StartupTaint reports whether a taint of this key means that a node is not working yet, or not any
+// more. It is removed once the node works. A node with one is not ready: it is waited for. Taken
+// like other taints, it would have machines ordered for pods that only wait until it goes, or none
+// from a pool whose nodes register with it.
+func StartupTaint(key string) bool {
+	prefix, name, _ := strings.Cut(key, "/")
+	switch prefix {
+	case "startup-taint.cluster-autoscaler.kubernetes.io", "readiness.k8s.io":
+		return true
+	case "node.kubernetes.io":
+		return slices.Contains([]string{"not-ready", "unreachable", "network-unavailable"}, name)
+	case "node.cloudprovider.kubernetes.io":
+		return slices.Contains([]string{"uninitialized", "shutdown"}, name)
+	}
+	return name == "agent-not-ready" || name == "not-ready" // of Cilium, Istio and storage drivers
+}
+
 // Starting reports whether the node is not ready and younger than a time.
 func (n *Node) Starting(now time.Time, within time.Duration) bool {
 	return !n.Ready && now.Sub(n.Joined) < within
@@ -204,8 +223,8 @@ type Pod struct {
 	Unhelped string `json:",omitempty"`
 	Created  time.Time
 	Selector map[string]string
-	// Affinity is its required node affinity, or nil, and Volumes that of its volumes, and of devices
-	// that it was allocated.
+	// Affinity is its required node affinity, or nil. Volumes is that of its volumes and of the
+	// devices that it was allocated.
 	Affinity    Affinity   `json:",omitzero"`
 	Volumes     []Affinity `json:",omitempty"`
 	Tolerations []Toleration
@@ -228,9 +247,9 @@ type Pod struct {
 	Pinned string
 }
 
-// Claims is what the claims of a pod ask of its node: what their volumes and devices require, what
-// it selects, SelectNowhere where no node has what they ask for, and how much besides CPU and memory
-// the pod asks for with them.
+// Claims is what the claims of a pod ask of its node: what their volumes and devices require, and
+// how much besides CPU and memory the pod asks for with them. Selector has SelectNowhere where no
+// node has what they ask for.
 type Claims struct {
 	Volumes  []Affinity        `json:",omitempty"`
 	Extra    pricing.Amounts   `json:",omitempty"`

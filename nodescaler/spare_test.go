@@ -73,14 +73,10 @@ func TestSparesAreNoNodesAndNoCapacity(t *testing.T) {
 	}
 }
 
-func TestCheckOfSpares(t *testing.T) {
+// berthPlans are plans for the berth.
+func berthPlans() []checked {
 	do := func(k Kind, machine string) Action { return Action{Kind: k, Machine: machine, Reasons: why} }
-	for _, c := range []struct {
-		name  string
-		world func(*Snapshot)
-		plan  []Action
-		want  []string
-	}{
+	return []checked{
 		{name: "an emptied machine is stashed and a spare woken", plan: []Action{do(Stash, "w-1"), do(Wake, "w-2")}},
 		{name: "one that was ordered as a spare is stashed", plan: []Action{on(Cordon, "w-4"), do(Stash, "w-4")}},
 		{name: "or let be a machine like any other", plan: []Action{do(Wake, "w-4")}},
@@ -113,7 +109,11 @@ func TestCheckOfSpares(t *testing.T) {
 		{name: "stashed below the minimum", plan: []Action{do(Stash, "w-1")}, want: []string{ReturnBelowMin}, world: func(s *Snapshot) { s.Pools[0].Min = 2 }},
 		{name: "stashed while its node is not ready", plan: []Action{do(Stash, "w-1")}, want: []string{NotJoined}, world: func(s *Snapshot) { s.Nodes[0].Ready = false }},
 		{name: "stashed and returned", plan: []Action{do(Stash, "w-1"), do(Return, "w-1")}, want: []string{Repeated, ReturnBelowMin}},
-	} {
+	}
+}
+
+func TestCheckOfSpares(t *testing.T) {
+	for _, c := range berthPlans() {
 		t.Run(c.name, func(t *testing.T) {
 			s := berth()
 			if c.world != nil {

@@ -117,8 +117,6 @@ const (
 	ReasonWithinTolerance = "WithinTolerance"
 	// ReasonWaiting: what was asked for before is not there yet.
 	ReasonWaiting = "Waiting"
-	// ReasonObjectiveMissing: the policy needs a target that the workload does not have.
-	ReasonObjectiveMissing = "ObjectiveMissing"
 	// ReasonLatencyUnknown: response times could not be measured.
 	ReasonLatencyUnknown = "LatencyUnknown"
 	// ReasonCostUnknown: the present cost is unknown, or 0 where it divides.

@@ -67,8 +67,10 @@ type Pool struct {
 	Shapes   []pricing.Shape   `json:"shapes" strict:"required"`
 	Reserved pricing.Resources `json:"reserved,omitzero"`
 	PodSlots int               `json:"podSlots,omitempty"`
-	Min      int               `json:"min" strict:"required"`
-	Max      int               `json:"max" strict:"required"`
+	// Resources is what each machine has besides CPU and memory: devices, huge pages.
+	Resources map[string]pricing.Quantity `json:"resources,omitempty"`
+	Min       int                         `json:"min" strict:"required"`
+	Max       int                         `json:"max" strict:"required"`
 	// Start is how many machines are joined when a trial begins.
 	Start  int               `json:"start" strict:"required"`
 	Hosts  []string          `json:"hosts,omitempty"`
@@ -125,12 +127,14 @@ type Workload struct {
 	Name string `json:"name" strict:"required"` // namespace/name
 	// Requests is what a pod asks for, sidecars included; Quota is the CPU limit that its
 	// requests share.
-	Requests    pricing.Resources `json:"requests" strict:"required"`
-	Quota       pricing.MilliCPU  `json:"quota" strict:"required"`
-	Concurrency int               `json:"concurrency" strict:"required"`
-	Demand      Demand            `json:"demand" strict:"required"`
-	Balance     sim.Balance       `json:"balance" strict:"required"`
-	Replicas    Replicas          `json:"replicas" strict:"required"`
+	Requests pricing.Resources `json:"requests" strict:"required"`
+	// Resources is what a pod requests besides CPU and memory.
+	Resources   map[string]pricing.Quantity `json:"resources,omitempty"`
+	Quota       pricing.MilliCPU            `json:"quota" strict:"required"`
+	Concurrency int                         `json:"concurrency" strict:"required"`
+	Demand      Demand                      `json:"demand" strict:"required"`
+	Balance     sim.Balance                 `json:"balance" strict:"required"`
+	Replicas    Replicas                    `json:"replicas" strict:"required"`
 	// Unavailable is how many pods may be evicted at a time; 0 for any number.
 	Unavailable int               `json:"unavailable,omitempty"`
 	Grace       time.Duration     `json:"grace,omitempty"`

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/sim"
@@ -217,6 +218,20 @@ func TestASchedulesLimitsAreItsPolicys(t *testing.T) {
 	}
 	if got[0]["tight"].PodMinutes >= got[0]["wide"].PodMinutes {
 		t.Errorf("the limit does not count: %+v", got[0])
+	}
+}
+
+func TestADeviceEachIsAMachineEach(t *testing.T) {
+	e := minimal(t, Options{Users: []int{10}, Trials: 1})
+	e.Policies, e.Workloads[0].Replicas = e.Policies[:1], Replicas{Min: 3, Max: 3, Start: 3}
+	e.Policies[0].Nodes = &NodePolicy{Policy: "unneeded", spec: nodepolicy.Spec{Policy: "unneeded"}}
+	if got := mustRun(t, e, Options{}).Runs[0].Orders; got != 0 {
+		t.Errorf("%d machines were ordered for 3 pods that one holds", got)
+	}
+	device := map[string]pricing.Quantity{"nvidia.com/gpu": 1}
+	e.Pools[0].Resources, e.Workloads[0].Resources = device, device
+	if got := mustRun(t, e, Options{}).Runs[0].Orders; got != 2 {
+		t.Errorf("%d machines were ordered for 3 pods that request the device of a machine each, want 2", got)
 	}
 }
 

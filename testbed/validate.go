@@ -129,6 +129,7 @@ func (e *Experiment) validatePools(f *Faults) {
 		f.Must(p.Max >= p.Min, path+".max", fmt.Sprintf("must be at least min, which is %d", p.Min), p.Max)
 		f.Must(p.Start >= p.Min && p.Start <= p.Max, path+".start", fmt.Sprintf("must be from min to max, which are %d and %d", p.Min, p.Max), p.Start)
 		f.Must(p.PodSlots >= 0, path+".podSlots", "must not be negative", p.PodSlots)
+		amounts(f, path+".resources", p.Resources)
 		for j, h := range p.Hosts {
 			f.OneOf(fmt.Sprintf("%s.hosts[%d]", path, j), h, e.hostNames())
 		}
@@ -140,6 +141,12 @@ func (e *Experiment) validatePools(f *Faults) {
 
 // taintEffects are what a taint may do to pods that do not tolerate it.
 var taintEffects = []string{"NoSchedule", "NoExecute"}
+
+func amounts(f *Faults, path string, all map[string]pricing.Quantity) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		f.Must(all[name] > 0, fmt.Sprintf("%s[%q]", path, name), "must be more than 0", int64(all[name]))
+	}
+}
 
 func resources(r pricing.Resources) words {
 	return words(r.CPU.String() + " CPU and " + r.Memory.String())

@@ -114,6 +114,12 @@ func (e *Experiment) validateWhere(f *Faults, path string, w *Workload) {
 	narrow(".tolerations", "must cover the taints of some pool that the selector allows", listed(w.Tolerations, Toleration.String), func(p *Pool) bool {
 		return nodescaler.Tolerates(&pod, p.forNodes(0).Taints)
 	})
+	extra := pricing.AmountsOf(w.Resources)
+	amounts(f, path+".resources", w.Resources)
+	narrow(".resources", "must be on a machine of some pool that the pods may run on", extra.String(), func(p *Pool) bool {
+		pool := p.forNodes(0)
+		return slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return pool.Extras(s).Lacks(extra, nil) == "" })
+	})
 	narrow(".requests", "must fit onto a machine of some pool that the pods may run on", string(resources(w.Requests)), func(p *Pool) bool {
 		return slices.ContainsFunc(p.Shapes, func(s pricing.Shape) bool { return w.Requests.Within(s.Resources().Minus(p.Reserved)) })
 	})

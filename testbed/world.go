@@ -184,7 +184,7 @@ func (d *Delays) wake() timing.Range {
 func (p *Pool) forNodes(most int) nodescaler.Pool {
 	out := nodescaler.Pool{
 		Name: p.Name, Shapes: p.Shapes, Reserved: p.Reserved, PodSlots: p.PodSlots,
-		Min: p.Min, Max: p.Max, Hosts: p.Hosts, Labels: p.Labels,
+		Min: p.Min, Max: p.Max, Hosts: p.Hosts, Labels: p.Labels, Extra: pricing.AmountsOf(p.Resources),
 	}
 	if most > 0 {
 		out.Max = min(out.Max, most)
@@ -198,7 +198,7 @@ func (p *Pool) forNodes(most int) nodescaler.Pool {
 // service is a workload as the simulated world runs it, with its part of the load.
 func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 	s := sim.Workload{
-		Name: w.Name, Replicas: w.Replicas.Start, Requests: w.Requests, Quota: w.Quota, Concurrency: w.Concurrency,
+		Name: w.Name, Replicas: w.Replicas.Start, Requests: w.Requests, Extra: pricing.AmountsOf(w.Resources), Quota: w.Quota, Concurrency: w.Concurrency,
 		Demand:  sim.Demand{Mean: w.Demand.Mean, Spread: float64(w.Demand.Spread), Tail: w.Demand.Tail},
 		Balance: w.Balance, Selector: w.Selector, Priority: w.Priority, Unavailable: w.Unavailable,
 		Grace: w.Grace, Load: j.Load, Window: w.SLO.Window,

@@ -55,8 +55,8 @@ const (
 )
 
 // The reasons of conditions. Besides these, a condition carries the code of the reason that a
-// decision gives, such as ScaleUpLimit or LatencyUnknown, and the HPA's own, such as FailedGetScale
-// and ValidMetricFound, where it has one for the same thing.
+// decision gives, such as ScaleUpLimit or LatencyUnknown, and the HPA's own, such as
+// FailedUpdateScale and ValidMetricFound, where it has one for the same thing.
 const (
 	// ReasonActive: what is decided is done.
 	ReasonActive = "Active"

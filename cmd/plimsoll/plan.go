@@ -340,6 +340,15 @@ func (a *planAnswer) note(out *operator.Outlook, seen *planned) {
 	if out.Blind != "" {
 		a.Notes = append(a.Notes, "prices are a unit per vCPU-hour and per GB-hour: "+out.Blind)
 	}
+	sizes := map[pricing.Resources]bool{}
+	for i := range out.Pools {
+		for _, s := range out.Pools[i].Shapes {
+			sizes[s.Resources()] = true
+		}
+	}
+	if len(sizes) > 1 && out.Prices.PerMachine == 0 {
+		a.Notes = append(a.Notes, "the prices have no pricePerMachineHour: many small machines are as good as few large ones (half to one and a half of a vCPU's price is usual)")
+	}
 	switch {
 	case len(out.Pools) == 0:
 		a.Notes = append(a.Notes, "there are no pools, so that it is not known which machines could be bought: give --config with a site's")

@@ -41,7 +41,7 @@ const exampleBook = `  currency: EUR
   pricePerVCPUHour: 0.0316
   pricePerGBHour: 0.0042       # or pricePerGiBHour
   pricePerDiskGBHour: 0.0001   # for each GB of disk of a machine that is stopped
-  pricePerMachineHour: 0.03    # for each machine that runs, besides its vCPUs and memory
+  pricePerMachineHour: 0.03    # for each machine that runs, besides: about a vCPU's price
   pricePerHostHour: 0.01       # for each host, while it carries any machine
   hosts:
     pve2: {pricePerVCPUHour: 0.02, pricePerHostHour: 0}

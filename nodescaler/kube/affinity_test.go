@@ -44,7 +44,7 @@ func TestPodsGoWhereTheirConstraintsLetThem(t *testing.T) {
 	} {
 		volumes = append(volumes, shortVolume(object[corev1.PersistentVolume](t, v)))
 	}
-	rests := newStorage(volumes, nil, nil, nil, nil, nil)
+	rests := newStorage(volumes, nil, nil, nil, newDevices(nil, nil, nil, nil), nil)
 	const all, nowhere = "control, large-1, new large, new small, small-1", ""
 	for _, c := range []struct{ name, spec, want, pinned string }{
 		{name: "nothing", spec: `spec: {nodeName: small-1}`, want: all},
@@ -157,6 +157,11 @@ func TestNodeIsToldInOurWords(t *testing.T) {
   {key: node.cloudprovider.kubernetes.io/shutdown, effect: NoSchedule}]}, ` + healthy + `}`, nodescaler.Node{PodSlots: 50}},
 		{"starting by its own taint", `{metadata: {name: node}, spec: {taints: [{key: startup-taint.cluster-autoscaler.kubernetes.io/csi, effect: NoSchedule}]}, ` + healthy + `}`,
 			nodescaler.Node{PodSlots: 50}},
+		{"starting until its network and storage work", `{metadata: {name: node}, spec: {taints: [{key: cni.istio.io/not-ready, effect: NoSchedule},
+  {key: efs.csi.aws.com/agent-not-ready, effect: NoExecute}, {key: readiness.k8s.io/StorageReady, value: pending, effect: NoSchedule}]}, ` + healthy + `}`,
+			nodescaler.Node{PodSlots: 50}},
+		{"short of memory", `{metadata: {name: node}, spec: {taints: [{key: node.kubernetes.io/memory-pressure, effect: NoSchedule}, {key: ready, effect: NoSchedule}]}, ` + healthy + `}`,
+			nodescaler.Node{Ready: true, PodSlots: 50, Taints: []nodescaler.Taint{{Key: "node.kubernetes.io/memory-pressure", Effect: "NoSchedule"}, {Key: "ready", Effect: "NoSchedule"}}}},
 		{"not heard of", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "50"}, conditions: [{type: Ready, status: Unknown}]}}`, nodescaler.Node{PodSlots: 50}},
 		{"on its way out", `{metadata: {name: node, deletionTimestamp: "2026-03-01T12:00:00Z"}, ` + healthy + `}`, nodescaler.Node{PodSlots: 50}},
 		{"that takes no pods", `{metadata: {name: node}, status: {allocatable: {cpu: 3900m, memory: 7Gi, pods: "0"}, conditions: [{type: Ready, status: "True"}]}}`, nodescaler.Node{Ready: true, PodSlots: -1}},

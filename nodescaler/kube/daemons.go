@@ -31,10 +31,8 @@ func keepDaemonSet(o any) (any, error) {
 	return &daemonSet{keepMeta(&d.ObjectMeta), shortPod(like)}, nil
 }
 
-// runsOn reports whether a pod of the DaemonSet runs on a node like this one. Taints that are
-// removed when the node works do not count.
+// runsOn reports whether a pod of the DaemonSet runs on a node like this one.
 func (d *daemonSet) runsOn(n *nodescaler.Node) bool {
-	n.Taints = slices.DeleteFunc(slices.Clone(n.Taints), func(t nodescaler.Taint) bool { return starting(t.Key) })
 	return nodescaler.Accepts(&d.like.said, n) == ""
 }
 

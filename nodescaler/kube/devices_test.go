@@ -11,7 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// deviced has nodes n-1 and n-2, claims and templates by their names in namespace shop, and the pods.
+// deviced has nodes n-1 and n-2, the pods, and claims and templates by name in namespace shop.
 func deviced(t *testing.T, claims, templates map[string]string, pods ...string) *Objects {
 	t.Helper()
 	o := &Objects{DeviceClaims: []*resourcev1.ResourceClaim{}, DeviceTemplates: []*resourcev1.ResourceClaimTemplate{}}

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,7 +53,7 @@ func shortNode(n *corev1.Node) *node {
 		switch {
 		case t.Effect == corev1.TaintEffectPreferNoSchedule:
 		case t.Key == corev1.TaintNodeUnschedulable: // that is Cordoned
-		case starting(t.Key):
+		case nodescaler.StartupTaint(t.Key):
 			kept.said.Ready = false
 		default:
 			kept.said.Taints = append(kept.said.Taints, nodescaler.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
@@ -80,18 +79,6 @@ func slots(n *corev1.Node) int {
 		return -1
 	}
 	return int(pods.Value())
-}
-
-// starting reports whether a taint of this key means that a node is not working yet, or not any
-// more. Such nodes are not ready: they are waited for. Taken as a taint like others, it would have
-// machines bought for pods that only wait until it goes.
-func starting(key string) bool {
-	switch key {
-	case corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable,
-		"node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown", "node.cilium.io/agent-not-ready":
-		return true
-	}
-	return strings.HasPrefix(key, "startup-taint.cluster-autoscaler.kubernetes.io/")
 }
 
 // byLabel names the machine behind a node by the label that every machine of ours joins with.

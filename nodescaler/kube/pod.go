@@ -116,7 +116,7 @@ func (kept *pod) tolerations(p *corev1.Pod) {
 		o := nodescaler.Toleration{Key: text(t.Key), Value: text(t.Value), Effect: text(string(t.Effect))}
 		switch {
 		case t.Effect == corev1.TaintEffectPreferNoSchedule:
-		case t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil && starting(t.Key):
+		case t.Effect == corev1.TaintEffectNoExecute && t.TolerationSeconds != nil && nodescaler.StartupTaint(t.Key):
 		case t.Operator == corev1.TolerationOpExists:
 			o.Value = ""
 			kept.said.Tolerations = append(kept.said.Tolerations, o)
@@ -200,11 +200,12 @@ func localStorage(p *corev1.Pod) string {
 	return ""
 }
 
-// resources reads CPU and memory, rounded up as the scheduler does.
+// resources reads CPU and memory, rounded up as the scheduler does. A sum that is too large to be
+// counted wraps around. Below zero it would make room for other pods, and in its namespace's quota.
 func resources(list corev1.ResourceList) pricing.Resources {
 	return pricing.Resources{
-		CPU:    pricing.MilliCPU(list.Cpu().MilliValue()),
-		Memory: pricing.Bytes(list.Memory().Value()),
+		CPU:    max(0, pricing.MilliCPU(list.Cpu().MilliValue())),
+		Memory: max(0, pricing.Bytes(list.Memory().Value())),
 	}
 }
 

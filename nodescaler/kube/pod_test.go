@@ -64,6 +64,11 @@ spec: {nodeName: n-1, initContainers: [{name: i, resources: {requests: {nvidia.c
 			Extra: pricing.Amounts{{Name: "ephemeral-storage", N: 1<<30 + 2}, {Name: "hugepages-2Mi", N: 4 << 20}, {Name: "nvidia.com/gpu", N: 2}},
 		},
 	}, {
+		name: "requests whose sum is more than can be counted take nothing from others",
+		pod: `metadata: {namespace: shop, name: b, ` + owned + `}
+spec: {nodeName: n-1, containers: [{name: a, resources: {requests: {cpu: 1, memory: "9223372036854775807"}}}, {name: b, resources: {requests: {memory: "9223372036854775807"}}}]}`,
+		want: nodescaler.Pod{Pod: podscaler.Pod{Name: "shop/b"}, Node: "n-1", Requests: pricing.Resources{CPU: 1000}},
+	}, {
 		name: "one that no node takes",
 		pod: `metadata: {namespace: shop, name: b, ` + owned + `}
 spec: {containers: [{name: a}]}

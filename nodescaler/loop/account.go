@@ -70,8 +70,8 @@ func (a *account) charge(m *nodescaler.Machine, known bool, now time.Time) error
 		return begin(m.Name, m.Shape, m.Host, from)
 	}
 	a.kept[m.Name], begin = true, a.ledger.Keep
-	// before that it ran, unobserved
-	if since := by(m.Since); !known && since.After(from) {
+	// before that it ran, unobserved; none that is known can have been stopped after now
+	if since := by(m.Since); since.After(from) {
 		if err := a.ledger.Start(m.Name, m.Shape, m.Host, from); err != nil {
 			return err
 		}

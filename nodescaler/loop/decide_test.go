@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -93,9 +94,9 @@ func TestWhichReplicasAreToCome(t *testing.T) {
 		{name: "a pod is missing", change: func(h *house) { h.state.Pods = h.state.Pods[:1] }, want: 1},
 		{name: "a pod too many", change: func(h *house) { h.state.Pods = append(h.state.Pods, h.pod("web-3", "worker-a")) }, want: 0},
 	} {
-		h, got := newHouse(), 0
+		h, got, kinds := newHouse(), 0, 0
 		r := h.runner(keep{}, nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {
-			got = 0
+			got, kinds = 0, len(s.Future)
 			for _, f := range s.Future {
 				got += f.Count + f.Ahead
 			}
@@ -105,8 +106,8 @@ func TestWhichReplicasAreToCome(t *testing.T) {
 		if c.change != nil {
 			c.change(h)
 		}
-		if _, err := r.Once(t.Context(), t0.Add(time.Minute)); err != nil || got != c.want {
-			t.Errorf("%s: %d are to come, want %d; %v", c.name, got, c.want, err)
+		if _, err := r.Once(t.Context(), t0.Add(time.Minute)); err != nil || got != c.want || kinds != min(c.want, 1) {
+			t.Errorf("%s: %d of %d kinds are to come, want %d; %v", c.name, got, kinds, c.want, err)
 		}
 	}
 }
@@ -138,6 +139,9 @@ func TestAnotherPriceBookCountsFromItsStepOn(t *testing.T) {
 	r.Prices = &same
 	if got := rate(time.Minute); got != cheap {
 		t.Errorf("an equal book makes %s of %s", got, cheap)
+	}
+	if r.prices == &same {
+		t.Error("the ledger got an equal book: each time the configuration is read it would become longer")
 	}
 	dear := *r.Prices
 	dear.PerVCPU *= 3
@@ -301,6 +305,70 @@ func TestSizesAreReadWhenTheyAreLookedAt(t *testing.T) {
 				t.Error("nothing is recommended")
 			}
 		})
+	}
+}
+
+// Between two rounds another wish is decided for at once, and the same one is not decided for
+// again.
+func TestAnotherWishForSizesWaitsForNoRound(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		keepCPU *nodescaler.Reason // at first
+		want    []string
+	}{
+		{name: "the same", want: []string{"", "web-1", ""}},
+		{name: "another", keepCPU: &why[0], want: []string{"", "", "web-1"}},
+	} {
+		_, r := measured()
+		r.Workloads[0].Sizes.KeepCPU = c.keepCPU
+		for i, at := range []time.Duration{0, time.Minute, 80 * time.Second} {
+			if i == 2 {
+				r.Workloads[0].Sizes = &rightsize.Wants{Mode: rightsize.InPlace}
+			}
+			s, err := r.Once(t.Context(), t0.Add(at))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resized := ""
+			if o := s.Workloads[0].Resize; o != nil {
+				resized = o.Pod
+			}
+			expect(t, fmt.Sprintf("%s: step %d resizes", c.name, i), c.want[i], resized)
+		}
+	}
+}
+
+// Replicas that are no pods count for others while they are expected to become some.
+func TestWhichReplicasCountForOthers(t *testing.T) {
+	ours := []nodescaler.Pool{{Name: "worker"}}
+	for _, c := range []struct {
+		name            string
+		replicas, alive int
+		held            bool
+		pools           []nodescaler.Pool
+		failing         string
+		want            int
+	}{
+		{name: "all are pods", replicas: 3, alive: 3, pools: ours, want: 3},
+		{name: "some are to come", replicas: 5, alive: 3, pools: ours, want: 5},
+		{name: "some are to come of what is held", replicas: 5, alive: 3, held: true, pools: ours, want: 3},
+		{name: "some are to come where all is held", replicas: 5, alive: 3, held: true, want: 5},
+		{name: "some cannot come", replicas: 5, alive: 3, pools: ours, failing: "quota", want: 3},
+		{name: "some are to go", replicas: 2, alive: 3, pools: ours, want: 2},
+		{name: "some are to go of what is held", replicas: 2, alive: 3, held: true, pools: ours, want: 2},
+	} {
+		a := asked{WorkloadStep: WorkloadStep{Workload: "shop/web", Replicas: c.replicas}}
+		if c.held {
+			a.Held = &why[0]
+		}
+		o := &Observation{}
+		if c.failing != "" {
+			o.Cluster.Failing = map[string]string{"shop/web": c.failing}
+		}
+		d := decider{Memory: &Memory{}, o: o, in: &Intent{Pools: c.pools}, alive: map[string]int{"shop/web": c.alive}}
+		if got := d.counted(&a); got != c.want {
+			t.Errorf("%s: %d count, want %d", c.name, got, c.want)
+		}
 	}
 }
 

@@ -33,8 +33,9 @@ func TestFirstListOnlyLooks(t *testing.T) {
 	r := h.runner(replicas(2), actions(order("b")))
 	_, _ = r.Once(t.Context(), t0)
 	delete(h.broken, "list")
-	_, _ = r.Once(t.Context(), t0.Add(10*time.Second))
+	s, _ := r.Once(t.Context(), t0.Add(10*time.Second))
 	expect(t, "done at the first step that sees machines", []string(nil), h.done)
+	expect(t, "problems", []string{CodeLooking}, codes(s))
 }
 
 func TestMachineThatIsMissedOnceIsStillCharged(t *testing.T) {

@@ -23,6 +23,9 @@ func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
 		want    nodescaler.Recent
 	}{
 		{"one that comes", time.Minute, []look{{time.Minute, false, false}, {90 * time.Second, true, false}}, nodescaler.Recent{30 * time.Second}},
+		{"one that is seen twice before", time.Minute, []look{
+			{time.Minute, false, false}, {80 * time.Second, false, false}, {90 * time.Second, true, false},
+		}, nodescaler.Recent{30 * time.Second}},
 		{"one that waited for a node", time.Minute, []look{{time.Minute, false, true}, {2 * time.Minute, false, false}, {3 * time.Minute, true, false}}, nil},
 		{"one that comes, and is not ready for a while", time.Minute, []look{
 			{time.Minute, false, false}, {90 * time.Second, true, false}, {5 * time.Hour, false, false}, {5*time.Hour + time.Minute, true, false},
@@ -44,6 +47,62 @@ func TestPodsThatBecomeReadyAgainTellNoLead(t *testing.T) {
 			expect(t, "leads", c.want, l.pods)
 		})
 	}
+}
+
+// Only a replica that stays says how long replicas take.
+func TestWhichPodsSayHowLongReplicasTake(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*nodescaler.Pod)
+		want   nodescaler.Recent
+	}{
+		{name: "a replica", change: func(*nodescaler.Pod) {}, want: nodescaler.Recent{time.Minute}},
+		{name: "a bare pod", change: func(p *nodescaler.Pod) { p.Workload = "" }},
+		{name: "one that ends", change: func(p *nodescaler.Pod) { p.Terminating = true }},
+		{name: "one that has ended", change: func(p *nodescaler.Pod) { p.Phase = podscaler.Succeeded }},
+	} {
+		var l leads
+		l.see(&nodescaler.Snapshot{}, false)
+		for _, ready := range []bool{false, true} {
+			p := nodescaler.Pod{Pod: podscaler.Pod{Name: "web-1", Ready: ready, ReadyChanged: t0.Add(time.Minute)}, Workload: "web", Created: t0}
+			c.change(&p)
+			l.see(&nodescaler.Snapshot{Pods: []nodescaler.Pod{p}}, false)
+		}
+		expect(t, c.name, c.want, l.pods)
+	}
+}
+
+// Until a machine was seen to come, it is not known how long a replica on one takes.
+func TestHowLongAReplicaOnANewMachineTakes(t *testing.T) {
+	pods := nodescaler.Recent{10 * time.Second}
+	for _, c := range []struct {
+		leads leads
+		want  time.Duration
+	}{
+		{leads{}, 0}, {leads{pods: pods}, 0}, {leads{machines: nodescaler.Recent{time.Minute}}, time.Minute},
+		{leads{machines: nodescaler.Recent{time.Minute}, pods: pods}, 70 * time.Second},
+	} {
+		expect(t, "lead", c.want, c.leads.machine())
+	}
+}
+
+// Pods that are gone are forgotten, and those that stay are not.
+func TestLeadsForgetPodsThatAreGone(t *testing.T) {
+	pod := func(name string, ready, ends bool) nodescaler.Pod {
+		return nodescaler.Pod{
+			Pod:      podscaler.Pod{Name: name, Ready: ready, ReadyChanged: t0.Add(time.Minute), Terminating: ends},
+			Workload: "web", Created: t0,
+		}
+	}
+	var l leads
+	for _, pods := range [][]nodescaler.Pod{
+		nil, {pod("web-1", false, false), pod("web-2", false, false)}, {pod("web-1", false, false), pod("web-2", false, true)},
+	} {
+		l.see(&nodescaler.Snapshot{Pods: pods}, false)
+	}
+	expect(t, "known", map[string]time.Time{"web-1": t0}, l.created)
+	l.see(&nodescaler.Snapshot{Pods: []nodescaler.Pod{pod("web-1", true, false)}}, false)
+	expect(t, "leads", nodescaler.Recent{time.Minute}, l.pods)
 }
 
 // A machine that is none for a while has not been ordered anew, and one that the clock has jumped

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Signals are read of the workloads whose turn it is, and of no others.
@@ -50,6 +51,33 @@ func TestWhoseTurnItIs(t *testing.T) {
 	}
 }
 
+// A scaler remembers what it did as long as its workload is as it was. Where there is no pod,
+// what pods request is what they did.
+func TestAScalerStaysWithItsWorkload(t *testing.T) {
+	request := func(cpu pricing.MilliCPU) func(*Workload) {
+		return func(w *Workload) { w.Pod.CPU = cpu }
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*Workload)
+		stays  bool
+	}{
+		{name: "nothing changes", change: func(*Workload) {}, stays: true},
+		{name: "its pods request more", change: request(900)},
+		{name: "there is no pod", change: request(0), stays: true},
+		{name: "its bounds change", change: func(w *Workload) { w.Max = 7 }},
+		{name: "there is no pod and its bounds change", change: func(w *Workload) { w.Max, w.Pod.CPU = 7, 0 }},
+	} {
+		var m Memory
+		w := Scaled(podscaler.Workload{Name: "shop/web", Max: 3, Pod: pricing.Resources{CPU: 600}}, keep{})
+		m.keep([]Workload{w})
+		was := m.scalers[w.Name]
+		c.change(&w)
+		m.keep([]Workload{w})
+		expect(t, c.name+": it stays", c.stays, m.scalers[w.Name] == was)
+	}
+}
+
 // choosy is a cluster that marks the pods that go first.
 type choosy struct {
 	*house
@@ -74,6 +102,7 @@ func TestPodsAreMarkedBeforeTheyGo(t *testing.T) {
 	}{
 		{name: "fewer", want: 1, nodes: emptying{Policy: actions()}, chosen: 2},
 		{name: "more", want: 3, nodes: emptying{Policy: actions()}},
+		{name: "as many", want: 2, nodes: emptying{Policy: actions()}},
 		{name: "machines are not emptied", want: 1, nodes: actions()},
 		{name: "machines are emptied at no time", want: 1, nodes: emptying{Policy: actions(), never: true}},
 		{name: "the machines are not known", want: 1, nodes: emptying{Policy: actions()}, blind: true},
@@ -89,8 +118,8 @@ func TestPodsAreMarkedBeforeTheyGo(t *testing.T) {
 			s := steps(t, r, 2)
 			expect(t, "names", c.chosen, len(h.chosen))
 			expect(t, "replicas", c.want, h.state.Replicas["shop/web"])
-			expect(t, "the failure is in the record", c.broken != nil, s.Outcomes[0].Error != "")
-			expect(t, "the record names them", c.chosen > 0, len(s.Workloads[0].Leaving) > 0)
+			expect(t, "the failure is in the record", c.broken != nil, len(s.Outcomes) > 0 && s.Outcomes[0].Error != "")
+			expect(t, "the record names them", c.chosen > 0, s.Workloads[0].Leaving != nil)
 		})
 	}
 }

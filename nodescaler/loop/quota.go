@@ -61,20 +61,29 @@ func (o *ordered) count(now time.Time) map[string]int {
 }
 
 // headcount is how many pods namespaces with quotas have, and are to have by what was decided so
-// far.
+// far. Replicas that are not pods count while they are expected to become some: in a rollout a pod
+// goes before the next one is there.
 type headcount struct {
-	d  *decider
-	of map[string]int
+	d       *decider
+	of      map[string]int
+	missing map[string]int // replicas of workloads, of those in of
 }
 
-func newHeadcount(d *decider) *headcount {
-	r := &headcount{d: d, of: map[string]int{}}
+func newHeadcount(d *decider, all []asked) *headcount {
+	r := &headcount{d: d, of: map[string]int{}, missing: map[string]int{}}
 	if len(d.snap.Quotas) == 0 {
 		return r
 	}
 	for i := range d.snap.Pods {
 		if p := &d.snap.Pods[i]; !p.Daemon && !p.Terminating && !p.Finished() {
 			r.of[p.Namespace()]++
+		}
+	}
+	for i := range all {
+		name := all[i].Workload
+		if more := d.counted(&all[i]) - d.alive[name]; more > 0 {
+			r.missing[name] = more
+			r.of[nodescaler.NamespaceOf(name)] += more
 		}
 	}
 	return r
@@ -91,15 +100,15 @@ func (r *headcount) hold(ws *WorkloadStep) {
 	if q == nil || q.Replicas == 0 {
 		return
 	}
-	alive := r.d.alive[ws.Workload]
-	most := max(d.From, alive+max(q.Replicas-r.of[namespace], 0))
+	has := r.d.alive[ws.Workload] + r.missing[ws.Workload]
+	most := max(d.From, has+max(q.Replicas-r.of[namespace], 0))
 	if d.To > most {
 		why := podscaler.Because(nodescaler.NamespaceQuota, "%d replicas in place of %d: namespace %s has %d pods, or is to have them, of at most %d",
 			most, d.To, namespace, r.of[namespace], q.Replicas)
 		d.Reasons = slices.Concat([]nodescaler.Reason{why}, d.Reasons)
 		d.To, d.Ahead = most, min(d.Ahead, most)
 	}
-	r.of[namespace] += max(d.To-alive, 0)
+	r.of[namespace] += max(d.To-has, 0)
 }
 
 // unoffered drops what machines of pools that others order from would hold: it is for those to say

@@ -58,18 +58,55 @@ func TestOrdersCountAgainstQuotas(t *testing.T) {
 	expect(t, "orders after a restart", []int{1, 1, 1, 1, 1, 0, 0}, seen)
 }
 
+// After a start a machine of the last hour was ordered for those that have quotas and pods on it.
+func TestWhatIsRecalledOfOrders(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ago    time.Duration
+		change func(*house)
+		want   []string
+	}{
+		{name: "less than an hour ago", ago: time.Hour - 1, want: []string{"shop"}},
+		{name: "an hour ago", ago: time.Hour},
+		{name: "it is no node", change: func(h *house) { h.state.Nodes = nil }},
+		{name: "its pods are daemons", change: func(h *house) { h.state.Pods[0].Daemon, h.state.Pods[1].Daemon = true, true }},
+		{name: "its pods have no quota", change: func(h *house) { h.state.Pods[0].Workload, h.state.Pods[1].Workload = "team/a", "team/b" }},
+		{name: "one has", change: func(h *house) { h.state.Pods[0].Workload = "team/a" }, want: []string{"shop"}},
+	} {
+		h := newHouse()
+		h.machines.Machines[0].Created = t0.Add(-c.ago)
+		if c.change != nil {
+			c.change(h)
+		}
+		var o ordered
+		o.recall(&nodescaler.Snapshot{
+			Now: t0, Machines: h.machines.Machines, Nodes: h.state.Nodes, Pods: h.state.Pods, Prices: pricing.DefaultBook(),
+			Quotas: []nodescaler.Quota{{Namespace: "shop", Orders: 9}},
+		})
+		var got []string
+		for _, f := range o {
+			got = append(got, f.namespace)
+		}
+		expect(t, c.name, c.want, got)
+	}
+}
+
 func TestDecisionsKeepToQuotas(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		want     int // by the policy
 		quota    int
 		others   int // pods of other workloads in the namespace
+		are      func(*nodescaler.Pod)
 		to       int
 		reported bool
 	}{
 		{name: "room", want: 5, quota: 5, to: 5},
 		{name: "less room", want: 5, quota: 4, to: 4, reported: true},
 		{name: "others have pods", want: 5, quota: 5, others: 2, to: 3, reported: true},
+		{name: "others end", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Terminating = true }, to: 5},
+		{name: "others have ended", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Phase = podscaler.Failed }, to: 5},
+		{name: "others are daemons", want: 5, quota: 5, others: 2, are: func(p *nodescaler.Pod) { p.Daemon = true }, to: 5},
 		{name: "there are more already", want: 5, quota: 1, to: 2, reported: true},
 		{name: "shrinking", want: 1, quota: 1, others: 7, to: 1},
 	} {
@@ -78,6 +115,9 @@ func TestDecisionsKeepToQuotas(t *testing.T) {
 			for i := range c.others {
 				p := h.pod(fmt.Sprintf("shop/other-%d", i), "")
 				p.Workload = "shop/Deployment/other"
+				if c.are != nil {
+					c.are(&p)
+				}
 				h.state.Pods = append(h.state.Pods, p)
 			}
 			r := h.runner(replicas(c.want), nil)
@@ -99,4 +139,27 @@ func TestWorkloadsOfANamespaceShareItsQuota(t *testing.T) {
 	r.Quotas = []nodescaler.Quota{{Namespace: "shop", Replicas: 7}}
 	s := steps(t, r, 2)
 	expect(t, "replicas", [2]int{5, 2}, [2]int{s.Workloads[0].Decision.To, s.Workloads[1].Decision.To})
+}
+
+// A pod that is being replaced leaves no place in the quota to another workload.
+func TestReplicasThatAreToComeCountAgainstQuotas(t *testing.T) {
+	h := newHouse()
+	h.state.Replicas["shop/api"] = 1
+	h.state.Pods = append(h.state.Pods, nodescaler.Pod{
+		Pod: podscaler.Pod{Name: "api-1", Phase: podscaler.Running, Ready: true}, Workload: "shop/api", Node: "worker-a",
+	})
+	r := h.runner(keep{}, nil)
+	r.Workloads = append(r.Workloads, Scaled(podscaler.Workload{Name: "shop/api", Min: 1, Max: 20, Pod: pricing.Resources{CPU: 600}}, replicas(5)))
+	r.Quotas = []nodescaler.Quota{{Namespace: "shop", Replicas: 4}}
+	h.state.Replicas["shop/web"] = 3 // of which the third is there in all steps but the second
+	third := h.pod("web-3", "worker-a")
+	h.state.Pods = append(h.state.Pods, third)
+	steps(t, r, 1)
+	h.state.Pods[len(h.state.Pods)-1].Terminating = true
+	s := steps(t, r, 1)
+	for _, w := range s.Workloads {
+		if w.Workload == "shop/api" && (w.Decision == nil || w.Decision.To != 1) {
+			t.Errorf("api is to have one replica beside web's three, of four: %+v", w.Decision)
+		}
+	}
 }

@@ -148,6 +148,39 @@ func TestRefusalsAreInTheSnapshotOnly(t *testing.T) {
 	}
 }
 
+// An order that was taken says of its own kind that it is had again, and that its pool is.
+func TestWhatIsTakenIsRefusedNoMore(t *testing.T) {
+	taken := order("b")
+	refuse := func(pool string, s pricing.Shape, host string) rest {
+		return rest{pool: pool, order: nodescaler.RefusedOrder{Shape: s, Host: host}}
+	}
+	large := pricing.Shape{Name: "large", CPU: 4000}
+	others := []rest{refuse("zeb", small, "pve1"), refuse("zeb", pricing.Shape{}, ""), refuse("worker", large, "pve1"), refuse("worker", small, "pve2")}
+	r := refusals(append(slices.Clone(others), refuse("worker", small, "pve1"), refuse("worker", pricing.Shape{}, "")))
+	r.taken(&taken)
+	if !slices.EqualFunc(others, r, func(a, b rest) bool {
+		return a.pool == b.pool && a.order.Shape == b.order.Shape && a.order.Host == b.order.Host
+	}) {
+		t.Errorf("still refused: %+v", r)
+	}
+}
+
+// What was refused counts twice as long again when it is refused within the longest rest after
+// the last.
+func TestHowLongRefusalsAreRemembered(t *testing.T) {
+	a, refused := order("b"), &Outcome{Refused: OrderRefused, Error: ErrRefused.Error()}
+	for _, c := range []struct {
+		at         time.Duration
+		now, known int
+	}{{0, 1, 1}, {firstRest - 1, 1, 1}, {firstRest, 0, 1}, {firstRest + longestRest, 0, 1}, {firstRest + longestRest + 1, 0, 0}} {
+		var r refusals
+		r.note(&a, refused, t0)
+		if now := len(r.now(t0.Add(c.at))["worker"]); now != c.now || len(r) != c.known {
+			t.Errorf("after %s: %d are refused and %d known, want %d and %d", c.at, now, len(r), c.now, c.known)
+		}
+	}
+}
+
 func TestAClockThatIsSetBackForgetsRefusals(t *testing.T) {
 	var r refusals
 	a := order("b")

@@ -25,7 +25,7 @@ func (d *decider) pods() {
 		}
 	}
 	d.share(all)
-	quotas := newHeadcount(d)
+	quotas := newHeadcount(d, all)
 	for i := range all {
 		ws := d.answer(&all[i])
 		quotas.hold(&ws)
@@ -67,8 +67,8 @@ func (d *decider) expect(a *asked, ws *WorkloadStep) {
 // those that are not pods do while they are expected to become some.
 func (d *decider) counted(a *asked) int {
 	alive := d.alive[a.Workload]
-	if a.Replicas > alive && (a.Held != nil && !d.in.onlyRecommends() || d.gaps.uncounted(a.Workload, a.Replicas, alive, d.o.Cluster.Failing) != nil) {
-		return alive
+	if a.Held != nil && !d.in.onlyRecommends() || d.gaps.uncounted(a.Workload, a.Replicas, alive, d.o.Cluster.Failing) != nil {
+		return min(a.Replicas, alive)
 	}
 	return a.Replicas
 }
@@ -126,7 +126,7 @@ func (d *decider) ask(in *Workload, s *scaler) asked {
 // created must not take the place of one that is. What they themselves would get is worked out
 // beside all others.
 func (d *decider) share(all []asked) {
-	if !d.machinesKnown || !slices.ContainsFunc(all, func(a asked) bool { return a.view != nil && a.bid.Known }) {
+	if !d.machinesKnown || !slices.ContainsFunc(all, func(a asked) bool { return a.bid.Known }) {
 		return
 	}
 	known := d.snap

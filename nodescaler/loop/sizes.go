@@ -110,11 +110,11 @@ func (d *decider) wants(w *Workload) *rightsize.Wants {
 	return &wants
 }
 
-// candidates are the pods of a workload that stay, by name.
+// candidates are the pods of a workload that stay, by name: the size of no other was read.
 func (d *decider) candidates(workload string) (all []rightsize.Candidate) {
 	for _, i := range d.byWorkload[workload] {
 		p := &d.snap.Pods[i]
-		if size, known := d.o.Sizes[p.Name]; known && !p.Terminating {
+		if size, known := d.o.Sizes[p.Name]; known {
 			all = append(all, rightsize.Candidate{Name: p.Name, Ready: p.Ready, Pod: size})
 		}
 	}

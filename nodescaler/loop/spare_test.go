@@ -117,6 +117,23 @@ func TestSparesAreChargedForTheirDisks(t *testing.T) {
 	spare.Phase = nodescaler.Deleting
 	s = once(3 * time.Hour)
 	expect(t, "spent while it goes", 7*rate.For(time.Hour)+2*disk.For(time.Hour), s.Observed.Cost.Spent)
+	s = once(4 * time.Hour)
+	expect(t, "spent while it still goes", 9*rate.For(time.Hour)+3*disk.For(time.Hour), s.Observed.Cost.Spent)
+}
+
+// What was a spare when it was first seen ran before it was stopped.
+func TestSparesAreChargedForTheTimeBeforeTheyWereSeen(t *testing.T) {
+	book := pricing.DefaultBook()
+	book.PerDiskGB = 10000
+	disk := small
+	disk.Disk = 20 * pricing.GB
+	machine := nodescaler.Machine{Name: "a", Shape: disk, Host: "pve1", Phase: nodescaler.Spare, Created: t0.Add(-3 * time.Hour), Since: t0.Add(-time.Hour)}
+	var a account
+	if err := a.see(book, []nodescaler.Machine{machine}, t0); err != nil {
+		t.Fatal(err)
+	}
+	want := book.Rate(disk, "pve1", t0).For(2*time.Hour) + book.SpareRate(disk).For(time.Hour)
+	expect(t, "spent", want, a.ledger.Between(t0.Add(-3*time.Hour), t0))
 }
 
 func countOf(list []string, what string) (n int) {

@@ -38,3 +38,43 @@ func TestPodsThatOthersHelpAreNotUnplaced(t *testing.T) {
 		t.Error("the policy's own list was changed")
 	}
 }
+
+// A workload says why no machine is ordered for its pods: what holds them, then what did not help
+// them, then the first reason for which they have no place.
+func TestWorkloadsSayWhyNoMachineIsOrdered(t *testing.T) {
+	because := func(code string) nodescaler.Reason { return nodescaler.Reason{Code: code, Text: code} }
+	said := because("Said")
+	for _, c := range []struct {
+		name     string
+		unplaced []string
+		unhelped bool
+		held     bool
+		before   *nodescaler.Reason
+		want     string
+	}{
+		{name: "nothing is to say"},
+		{name: "no place", unplaced: []string{"First", "Second"}, want: "First"},
+		{name: "not helped", unplaced: []string{"First"}, unhelped: true, want: nodescaler.PodsNotHelped},
+		{name: "held", unplaced: []string{"First"}, unhelped: true, held: true, want: "Quota"},
+		{name: "it is said already", held: true, before: &said, want: "Said"},
+	} {
+		d := &decider{step: &Step{Workloads: []WorkloadStep{{Workload: "ns/web", Unplanned: c.before}, {Workload: "ns/other"}}}}
+		for _, code := range c.unplaced {
+			d.step.Plan.Unplaced = append(d.step.Plan.Unplaced, nodescaler.Unplaced{Workload: "ns/web", Count: 1, Why: because(code)})
+		}
+		d.snap.Pods = []nodescaler.Pod{{Workload: "ns/other"}, {Workload: "ns/web"}}
+		if c.unhelped {
+			d.snap.Pods[1].Unhelped = "it waits for a volume"
+		}
+		if c.held {
+			d.step.Plan.Held = []nodescaler.Held{{Workload: "ns/web", Pods: 1, Why: because("Quota")}}
+		}
+		d.unplanned()
+		got := ""
+		if why := d.step.Workloads[0].Unplanned; why != nil {
+			got = why.Code
+		}
+		expect(t, c.name, c.want, got)
+		expect(t, c.name+", another workload", (*nodescaler.Reason)(nil), d.step.Workloads[1].Unplanned)
+	}
+}

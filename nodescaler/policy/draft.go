@@ -152,11 +152,15 @@ func (d *draft) giveBack(m *nodescaler.Machine, why ...nodescaler.Reason) {
 // nobody's here.
 func (d *draft) held(pool string, k nodescaler.Kind) *nodescaler.Reason {
 	p := d.x.Pool(pool)
-	if p == nil {
-		r := because(nodescaler.PoolUnknown, "there is no pool %s: its machines are left alone", pool)
+	switch {
+	case p != nil:
+		return p.Held(k)
+	case pool == "":
+		r := because(nodescaler.PoolUnknown, "it is of no pool, and left alone")
 		return &r
 	}
-	return p.Held(k)
+	r := because(nodescaler.PoolUnknown, "there is no pool %s: its machines are left alone", pool)
+	return &r
 }
 
 // stays says why nothing may take the machine down now, or nil: its pool is held, or it is itself.

@@ -461,3 +461,89 @@ func TestWhatIsMissedIsTheLastSpare(t *testing.T) {
 		})
 	}
 }
+
+// What would have saved something is remembered for a day, and what came of nothing for some
+// minutes.
+func TestWhatIsRememberedOfSpares(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		use, wanted, tried time.Duration // before now
+		uses, wants, tries int
+	}{
+		{name: "just now", uses: 1, wants: 1, tries: 1},
+		{name: "at the end of their times", use: spareMemory, wanted: spareRest, tried: spareMemory, uses: 1, wants: 1, tries: 1},
+		{name: "after a use's", use: spareMemory + 1, wants: 1, tries: 1},
+		{name: "after an order's", wanted: spareRest + 1, uses: 1, tries: 1},
+		{name: "after a wake's", tried: spareMemory + 1, uses: 1, wants: 1},
+	} {
+		k := newKeeper(Spared{Most: 1})
+		k.uses = []use{{at: noon.Add(-c.use), pool: "w"}}
+		k.wanted["a"], k.tried["w-1"] = noon.Add(-c.wanted), noon.Add(-c.tried)
+		k.see(&aWorld().Snapshot, time.Minute)
+		if len(k.uses) != c.uses || len(k.wanted) != c.wants || len(k.tried) != c.tries {
+			t.Errorf("%s: %d uses, %d orders, %d wakes", c.name, len(k.uses), len(k.wanted), len(k.tried))
+		}
+		if !k.started.Equal(noon) {
+			t.Errorf("%s: it started at %s", c.name, k.started)
+		}
+		if k.see(aWorld().at(time.Hour), time.Minute); !k.started.Equal(noon) {
+			t.Errorf("%s: an hour later it started at %s", c.name, k.started)
+		}
+	}
+}
+
+// What came of an order that pods waited for, and of a spare that was to be woken.
+func TestWhatComesOfOrdersThatPodsWaitFor(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
+	for _, c := range []struct {
+		name          string
+		phase         nodescaler.Phase
+		keep          bool
+		since, woken  time.Time
+		uses          int
+		wanted, tried bool // still
+		starts        nodescaler.Recent
+	}{
+		{name: "it is ordered", phase: nodescaler.Ordered, since: ago(0), uses: 1, tried: true},
+		{name: "it is to be a spare", phase: nodescaler.Ordered, keep: true, since: ago(0), wanted: true, tried: true},
+		{name: "it has failed", phase: nodescaler.Failed, since: ago(0), wanted: true, tried: true},
+		{name: "it is stopped still", phase: nodescaler.Spare, since: ago(0), wanted: true, tried: true},
+		{name: "it was woken and is there", phase: nodescaler.Joined, since: ago(time.Second), woken: ago(21 * time.Second), uses: 1, starts: nodescaler.Recent{20 * time.Second}},
+		{name: "it had joined before", phase: nodescaler.Joined, since: ago(time.Minute), woken: ago(2 * time.Minute), uses: 1, tried: true},
+		{name: "it was let be a machine", phase: nodescaler.Joined, since: ago(time.Second), uses: 1},
+	} {
+		k := newKeeper(Spared{Most: 1})
+		k.wanted["w-1"], k.tried["w-1"] = ago(time.Minute), ago(time.Minute)
+		k.see(&aWorld().machine("w-1", "pve1", c.phase, func(m *nodescaler.Machine) {
+			m.Keep, m.Since, m.Woken = c.keep, c.since, c.woken
+		}).Snapshot, time.Minute)
+		_, wanted := k.wanted["w-1"]
+		_, tried := k.tried["w-1"]
+		if len(k.uses) != c.uses || wanted != c.wanted || tried != c.tried || !slices.Equal(k.starts, c.starts) {
+			t.Errorf("%s: %d uses, wanted %t, tried %t, starts %v", c.name, len(k.uses), wanted, tried, k.starts)
+		}
+	}
+}
+
+// An order comes after those of its pool that were made within the time that one takes.
+func TestTheRankOfAnOrderInItsBurst(t *testing.T) {
+	for _, c := range []struct {
+		pool string
+		ago  time.Duration
+		want int
+	}{{"w", 0, 2}, {"w", time.Minute - 1, 2}, {"w", time.Minute, 1}, {"x", 0, 1}} {
+		k := newKeeper(Spared{Most: 1})
+		k.lead, k.uses = time.Minute, []use{{at: noon.Add(-c.ago), pool: c.pool}}
+		if got := k.rank("w", noon); got != c.want {
+			t.Errorf("after one of %s %s ago: %d, want %d", c.pool, c.ago, got, c.want)
+		}
+	}
+}
+
+func TestNumbersOfSparesInWords(t *testing.T) {
+	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd", 23: "23rd", 111: "111th"} {
+		if got := ordinal(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}

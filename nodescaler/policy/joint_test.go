@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -121,5 +122,108 @@ func TestJointLearnsOfMachinesGivenBackWhenOthersAreOrdered(t *testing.T) {
 	decide(t, p, w.at(10*time.Minute))
 	if len(p.idles) != 1 || p.idles[0] != 10*time.Minute {
 		t.Errorf("learnt %v, want 10m0s", p.idles)
+	}
+}
+
+// Whether a node is needed can be seen where it is ready, and of a host that is there and a pool
+// that may shrink.
+func TestWhichNodesCanBeSeenToBeNeeded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*world)
+		want   bool
+	}{
+		{name: "one that is ready", change: func(*world) {}, want: true},
+		{name: "not ready", change: func(w *world) { w.Nodes[0].Ready = false }},
+		{name: "being emptied", change: func(w *world) { w.Nodes[0].Draining = true }},
+		{name: "its host is away", change: func(w *world) { w.Hosts[0].Online = false }},
+		{name: "another host is away", change: func(w *world) { w.Hosts[1].Online = false }, want: true},
+		{name: "its pool is held", change: heldDown},
+		{name: "its pool is not to grow", change: heldUp, want: true},
+	} {
+		w := aWorld().node("w-1", "pve1").change(c.change)
+		if got := working(&w.Snapshot)["w-1"]; got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}
+
+// For how long a machine is held that is not needed.
+func TestHowLongMachinesAreHeld(t *testing.T) {
+	const m = time.Minute
+	idles := func(n int, d time.Duration) nodescaler.Recent { return slices.Repeat(nodescaler.Recent{d}, n) }
+	for _, c := range []struct {
+		name  string
+		idles nodescaler.Recent
+		want  time.Duration
+	}{
+		{"nothing is known", nil, 3 * m},
+		{"too little is known", idles(few-1, m), 3 * m},
+		{"all come back soon", idles(few, m), 3 * m},
+		{"none comes back soon", idles(few, 10*m), 1},
+		{"each comes back just when another would be there", idles(few, 3*m), 3 * m},
+		{"half come back a moment sooner", append(idles(few, 3*m-1), idles(few, 10*m)...), 1},
+		{"half come back soon", append(idles(few, m), idles(few, 10*m)...), m + 1},
+	} {
+		if got := cheapest(c.idles, 3*m); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// One that carries nothing is held once enough is known.
+func TestMachinesThatCarryNothingAreNotHeldUntilMoreIsKnown(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pod("a", "w-2", 100, 100)
+	x := nodescaler.NewIndex(&w.Snapshot)
+	for _, c := range []struct {
+		node  string
+		known int
+		want  time.Duration
+	}{{"w-1", few - 1, 0}, {"w-1", few, 1}, {"w-2", few - 1, 3 * time.Minute}, {"w-2", few, 1}} {
+		j := newJoint(DefaultJoint())
+		j.idles = slices.Repeat(nodescaler.Recent{time.Hour}, c.known)
+		if got := j.hold(x.NodeOf(c.node)); got != c.want {
+			t.Errorf("%s with %d known: %s, want %s", c.node, c.known, got, c.want)
+		}
+	}
+}
+
+// From orders, and from nothing else, it is learnt how long machines take.
+func TestJointLearnsHowLongOrdersTake(t *testing.T) {
+	type machine func(*nodescaler.Machine)
+	as := func(phase nodescaler.Phase, since time.Duration, change ...machine) machine {
+		return func(m *nodescaler.Machine) {
+			m.Phase, m.Created, m.Since = phase, noon, noon.Add(since)
+			for _, c := range change {
+				c(m)
+			}
+		}
+	}
+	kept := func(m *nodescaler.Machine) { m.Keep = true }
+	woken := func(m *nodescaler.Machine) { m.Woken = noon }
+	for _, c := range []struct {
+		name  string
+		looks []machine
+		jump  time.Duration
+		want  nodescaler.Recent
+	}{
+		{name: "it was ordered and has joined", looks: []machine{as(nodescaler.Ordered, 0), as(nodescaler.Joined, time.Minute)}, want: nodescaler.Recent{time.Minute}},
+		{name: "it booted", looks: []machine{as(nodescaler.Booting, 0), as(nodescaler.Joined, time.Minute)}, want: nodescaler.Recent{time.Minute}},
+		{name: "it was not seen to come", looks: []machine{as(nodescaler.Joined, 0), as(nodescaler.Joined, time.Minute)}},
+		{name: "it is to be a spare", looks: []machine{as(nodescaler.Ordered, 0, kept), as(nodescaler.Joined, time.Minute, kept)}},
+		{name: "it was a spare", looks: []machine{as(nodescaler.Booting, 0, woken), as(nodescaler.Joined, time.Minute, woken)}},
+		{name: "it failed", looks: []machine{as(nodescaler.Failed, 0), as(nodescaler.Joined, time.Minute)}},
+		{name: "the clock jumped after it was ordered", looks: []machine{as(nodescaler.Ordered, 0), as(nodescaler.Joined, time.Minute)}, jump: 1},
+		{name: "the clock jumped as it was ordered", looks: []machine{as(nodescaler.Ordered, 0), as(nodescaler.Joined, time.Minute)}, jump: 0, want: nodescaler.Recent{time.Minute}},
+	} {
+		j := newJoint(DefaultJoint())
+		for _, look := range c.looks {
+			w := aWorld().machine("w-1", "pve1", nodescaler.Ordered, look)
+			w.Jumped = noon.Add(c.jump)
+			j.see(&w.Snapshot)
+		}
+		if !slices.Equal(c.want, j.leads) {
+			t.Errorf("%s: %v, want %v", c.name, j.leads, c.want)
+		}
 	}
 }

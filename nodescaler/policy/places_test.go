@@ -53,3 +53,30 @@ func TestMovesThatFailLeaveEverythingAsItWas(t *testing.T) {
 		t.Fatalf("after a move that failed, the whole room is not there: %v, %+v, %v", to, stuck, s.taken)
 	}
 }
+
+// A place takes what fits exactly, and what asks for nothing where too much is promised.
+func TestWhatAPlaceTakes(t *testing.T) {
+	asks := func(cpu pricing.MilliCPU, memory pricing.Bytes) pricing.Resources {
+		return pricing.Resources{CPU: cpu, Memory: memory}
+	}
+	for _, c := range []struct {
+		name string
+		free pricing.Resources
+		pods int
+		asks pricing.Resources
+		want bool
+	}{
+		{"what fits exactly", asks(100, 10), 1, asks(100, 10), true},
+		{"too much CPU", asks(100, 10), 1, asks(101, 10), false},
+		{"too much memory", asks(100, 10), 1, asks(100, 11), false},
+		{"one pod too many", asks(100, 10), 0, asks(0, 0), false},
+		{"nothing where nothing is free", asks(0, 0), 1, asks(0, 0), true},
+		{"no CPU where too much is promised", asks(-1, 10), 1, asks(0, 10), true},
+		{"no memory where too much is promised", asks(100, -1), 1, asks(100, 0), true},
+		{"memory where too much is promised", asks(100, -1), 1, asks(0, 1), false},
+	} {
+		if got := (room{c.free, c.pods}).takes(c.asks); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}

@@ -102,3 +102,24 @@ func TestBadSettingsAreRefusedWithKeyRuleAndValue(t *testing.T) {
 		}
 	}
 }
+
+// What is just within the bounds is accepted.
+func TestSettingsAtTheirBoundsAreAccepted(t *testing.T) {
+	for _, spec := range []string{
+		`{"policy": "unneeded", "unneeded": {"scaleDownUtilizationThreshold": 0, "maxTotalUnreadyPercentage": 0, "okTotalUnreadyCount": 0,
+			"maxScaleDownParallelism": 1, "maxDrainParallelism": 1, "maxEmptyBulkDelete": 1,
+			"initialNodeGroupBackoffDuration": "5m", "maxNodeGroupBackoffDuration": "5m", "scanInterval": "1ns", "scaleDownUnneededTime": "0s"}}`,
+		`{"policy": "unneeded", "unneeded": {"scaleDownUtilizationThreshold": 1, "maxTotalUnreadyPercentage": 100}}`,
+		`{"policy": "joint", "joint": {"lead": "1ns", "rebuy": "0s", "drains": 1, "spares": {"most": 0, "worth": 1000000}}}`,
+		`{"policy": "joint", "joint": {"spares": {"worth": 1e-9}}}`,
+	} {
+		var s Spec
+		err := json.Unmarshal([]byte(spec), &s)
+		if err == nil {
+			_, err = New(s)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+}

@@ -215,6 +215,8 @@ func (t *trial) stays(l *load) *nodescaler.Reason {
 		r = because(nodescaler.HostOffline, "%s stays until its host %s is back", l.Name, l.VM.Host)
 	case known && above < 1:
 		r = because(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", l.Name, l.VM.Pool)
+	case l.Starting(t.s.x.Now, nodescaler.NodeStartup):
+		r = because(nodescaler.NodeNotReady, "%s is starting, and pods that wait may be meant for it", l.Name)
 	case t.places.taken[l.Name] > 0:
 		r = because(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", l.Name)
 	default:
@@ -225,18 +227,17 @@ func (t *trial) stays(l *load) *nodescaler.Reason {
 
 // empty moves a node's pods to others, the largest first, and closes it.
 func (t *trial) empty(l *load) (to []string, kept *nodescaler.Reason) {
-	var held []*nodescaler.Pod
+	var moving []*nodescaler.Pod
 	for _, p := range l.pods {
-		if !t.gone[p] && !p.Daemon && (l.Ready || !p.Terminating) {
-			held = append(held, p)
+		if !t.gone[p] && !p.Daemon && !p.Terminating {
+			moving = append(moving, p)
 		}
 	}
-	slices.SortFunc(held, func(a, b *nodescaler.Pod) int {
+	slices.SortFunc(moving, func(a, b *nodescaler.Pod) int {
 		return cmp.Or(-cmp.Compare(dominant(a.Requests, l.Allocatable), dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
 	})
-	moving := slices.DeleteFunc(slices.Clone(held), func(p *nodescaler.Pod) bool { return p.Terminating })
 	reopen := t.places.close(l.Node)
-	seats, kept := t.places.leave(l.Node, held, moving)
+	seats, kept := t.places.leave(l.Node, moving, moving)
 	if kept != nil {
 		reopen()
 		return nil, kept

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -44,6 +45,11 @@ func TestSpares(t *testing.T) {
 		"a pod that must not be evicted keeps its node": {
 			w:    aWorld().node("w-1", "pve1").pod("a", "w-1", 1, 1, pinned).node("w-2", "pve1").pod("b", "w-2", 1000, 1),
 			want: "w-1: PodPinned; w-2: spare to w-1",
+		},
+		"a node that starts is waited for, though nothing is on it": {
+			w: aWorld().node("w-1", "pve1").node("w-2", "pve1", func(n *nodescaler.Node) { n.Ready = false }).
+				node("w-3", "pve1", func(n *nodescaler.Node) { n.Ready, n.Joined = false, n.Joined.Add(59*time.Minute) }).pod("a", "w-1", 2000, 1).pod("b", "", 1000, 1),
+			want: "w-1: NoPlaceElsewhere; w-2: spare; w-3: NodeNotReady",
 		},
 		"pods that wait have room first": {
 			w:    aWorld().node("w-1", "pve1").node("w-2", "pve1").pod("a", "", 1000, 1),

@@ -225,7 +225,7 @@ func (s since) keep(old since, name string, now time.Time) time.Time {
 func (u *unneeded) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	interval := time.Duration(u.cfg.ScanInterval)
 	passed := s.Now.Sub(u.last)
-	due := u.last.IsZero() || passed < 0 || passed >= interval
+	due := passed < 0 || passed >= interval // the first is long after no time at all
 	if !due && !u.cfg.FrequentLoopsEnabled {
 		return u.between(interval)
 	}

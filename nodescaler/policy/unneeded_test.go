@@ -684,3 +684,11 @@ func TestANodeThatGoesDarkIsStillBeingEmptied(t *testing.T) {
 		t.Errorf("at %v: %v", after, lines(plan))
 	}
 }
+
+// A clock that was put back keeps no scan waiting for the time that has been.
+func TestAScanIsDueWhenTheClockIsPutBack(t *testing.T) {
+	p := looked(t, aWorld(), nil)
+	if plan := decide(t, p, aWorld().pod("a", "", 600, 100).at(-time.Hour)); len(plan.Actions) != 1 {
+		t.Errorf("an hour before the last scan: %s", tell(plan))
+	}
+}

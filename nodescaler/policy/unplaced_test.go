@@ -115,7 +115,7 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 			}
 		}), nodescaler.NoHostRoom, "pool w: no host has room for its small of 2000m CPU and 4.0 GiB; pve1 has most left, 1000m CPU and 1.0 GiB",
 			"room on a host of pool w, another host, or a smaller shape"},
-		{"no host", aWorld().pod("a", "", 600, 100).change(func(w *world) { w.Pools[0].Hosts = []string{"pve9"} }), nodescaler.NoHostRoom,
+		{"no host", aWorld().pod("a", "", 600, 100).change(refuse("pve1")).change(func(w *world) { w.Pools[0].Hosts = []string{"pve9"} }), nodescaler.NoHostRoom,
 			"pool w: none of its hosts takes new machines", "a host of pool w that is on line and neither cordoned nor in maintenance"},
 		{"what hosts refuse", aWorld().pod("a", "", 600, 100).change(refuse("pve1", "pve2", "pve3")), nodescaler.RefusedLately,
 			"pool w: makes no such machine now: no room on pve1", "what that says; it is tried again by itself"},
@@ -284,5 +284,38 @@ func TestPodsThatArePackedTogetherAllHaveAReason(t *testing.T) {
 	}
 	if count != 3 {
 		t.Errorf("%d have a reason: %+v", count, plan.Unplaced)
+	}
+}
+
+// A pool lacks a label that a pod selects where it has none of that name, or one with another
+// value.
+func TestWhichLabelsAPoolLacks(t *testing.T) {
+	for _, c := range []struct {
+		labels map[string]string
+		want   string
+	}{
+		{nil, "disk=ssd"}, {map[string]string{"disk": "hdd"}, "disk=ssd"}, {map[string]string{"disk": "ssd"}, ""}, {map[string]string{"disk": "hdd", "zone": "a"}, "disk=ssd"},
+	} {
+		p := &nodescaler.Pod{Selector: map[string]string{"disk": "ssd"}}
+		key, value, is := mislabelled(p, &nodescaler.PoolSize{Pool: &nodescaler.Pool{Labels: c.labels}})
+		if is != (c.want != "") || is && key+"="+value != c.want {
+			t.Errorf("%v: %s=%s, %t", c.labels, key, value, is)
+		}
+	}
+}
+
+// What would help a pod depends on what its machines have too little of.
+func TestWhatHelpsWhereSomethingIsShort(t *testing.T) {
+	for name, want := range map[string]string{
+		"nvidia.com/gpu":                       "nvidia.com/gpu among the resources of a pool",
+		pricing.EphemeralStorage:               "a larger disk for pool w",
+		nodescaler.AttachableVolumes + "a.csi": "take more volumes of a.csi",
+	} {
+		s := aWorld().scan()
+		of := search{draft: s.draft}
+		o := of.without(name, &nodescaler.Pod{}, s.x.Pool("w"), small)
+		if !strings.Contains(o.help, want) {
+			t.Errorf("%s: %s, want %s", name, o.help, want)
+		}
 	}
 }

@@ -197,8 +197,6 @@ func (p *joint) cannot(v *podscaler.View) *podscaler.Reason {
 	_, arrivals := v.Window.Arrivals.Number()
 	_, cpu := used(v.Pods)
 	switch {
-	case w.SLO.Target <= 0:
-		r = podscaler.Because(podscaler.ReasonObjectiveMissing, "there is no latency target")
 	case w.Pod.CPU <= 0:
 		r = failed(Resource, "cpu", "the pods request none, which is what to begin with")
 	case v.Replicas > 0 && serving(v.Pods) == 0:

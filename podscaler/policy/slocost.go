@@ -77,9 +77,6 @@ func (p *sloCost) check(w *podscaler.Workload) error {
 // Desired is the replicas times k, rounded up.
 func (p *sloCost) Desired(v *podscaler.View) podscaler.Recommendation {
 	w := v.Workload
-	if w.SLO.Target <= 0 || w.Cost.Target <= 0 {
-		return unknown(podscaler.ReasonObjectiveMissing, "the latency target is %s and the cost target %s: both are needed", w.SLO.Target, w.Cost)
-	}
 	if room := v.Room; p.wait && room.PendingReplicas+room.BootingMachines > 0 {
 		return podscaler.Recommendation{Replicas: v.Replicas, Known: true, Reasons: []podscaler.Reason{podscaler.Because(podscaler.ReasonWaiting,
 			"replicas not ready: %d, machines booting: %d", room.PendingReplicas, room.BootingMachines)}}

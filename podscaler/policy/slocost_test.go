@@ -125,19 +125,6 @@ func TestSLOCostDoesNotGuess(t *testing.T) {
 			to: 4, unknown: true, reasons: []string{"CostUnknown: the present cost is 0 (joined and ordered machines, at the present rate), which the target cannot be divided by"},
 		},
 	})
-	t.Run("no targets: no action", func(t *testing.T) {
-		p, err := policy.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := usual()
-		w.SLO, w.Cost = podscaler.SLO{}, podscaler.CostTarget{}
-		view := v
-		view.Workload = &w
-		if r := p.Desired(&view); r.Known || r.Reasons[0].Code != podscaler.ReasonObjectiveMissing {
-			t.Errorf("proposes %+v, should miss its objectives", r)
-		}
-	})
 }
 
 func TestSLOCostTakesItsCostFromThePriceBook(t *testing.T) {

@@ -17,6 +17,9 @@ func (f *Fault) Path() string { return f.path }
 // Error names key, rule and value. The value of a secret is left out.
 func (f *Fault) Error() string { return f.path + ": " + f.rule + ", was " + f.was }
 
+// At is the fault under another key, for a caller that plans machines by keys of its own.
+func (f *Fault) At(path string) *Fault { return &Fault{path, f.rule, f.was} }
+
 // faults collects what is wrong: all of it.
 type faults []error
 

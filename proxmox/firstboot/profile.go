@@ -171,11 +171,16 @@ func (p *Profile) UserData(m Machine) (Files, error) {
 	if err := f.join(); err != nil {
 		return nil, err
 	}
-	user, err := p.userData(&m, id)
+	return p.userFiles(&m, id)
+}
+
+// userFiles are the files for a machine that was checked.
+func (p *Profile) userFiles(m *Machine, id string) (Files, error) {
+	user, err := p.userData(m, id)
 	if err != nil {
 		return nil, err
 	}
-	files := Files{UserData: []byte(user), MetaData: []byte(p.metaData(&m, id))}
+	files := Files{UserData: []byte(user), MetaData: []byte(p.metaData(m, id))}
 	if len(m.NICs) > 0 {
 		files[NetworkConfig] = []byte(networkConfig(m.NICs))
 	}

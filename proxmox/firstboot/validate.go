@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -209,12 +210,28 @@ func sshKey(line string) bool {
 	return n > 0 && uint64(len(blob)) > 4+uint64(n) && string(blob[4:4+n]) == kind
 }
 
+// CheckMachine reports every fault that UserData, Disc and Native would find with a machine, as
+// Faults joined together. It leaves the profile to Validate, and skips files that are not read.
+func (p *Profile) CheckMachine(m Machine) error {
+	var f faults
+	p.checkMachine(&f, &m)
+	id := p.ProviderID.of(&f, &m)
+	unread := func(file fileOf) bool { return file.path != "" && *file.text == "" }
+	if f != nil || !p.isAgent() && p.UserDataTemplate == "" || slices.ContainsFunc(p.files(), unread) {
+		return f.join()
+	}
+	files, err := p.userFiles(&m, id)
+	if err == nil {
+		err = checkDisc(files, time.Unix(0, 0))
+	}
+	return err
+}
+
 // checkMachine checks what is planned of a machine, beside the profile.
 func (p *Profile) checkMachine(f *faults, m *Machine) {
 	m.checkIdentity(f)
-	if p.TopologyLabels {
-		f.must(m.Region != "" && m.Host != "", "topologyLabels", "must have the machine's region and host to take them from", words(m.Region+"/"+m.Host))
-	}
+	f.must(!p.TopologyLabels || m.Region != "", "machine.region", "must be known for topologyLabels", m.Region)
+	f.must(!p.TopologyLabels || m.Host != "", "machine.host", "must be known for topologyLabels", m.Host)
 	f.labels("machine.labels", m.Labels, m.Name)
 	for _, key := range slices.Sorted(maps.Keys(m.Labels)) {
 		if said, ok := p.Labels[key]; ok {

@@ -172,7 +172,10 @@ func TestFaultsOfMachines(t *testing.T) {
 			`machine.region: must be known for a provider id with it, was ""`,
 			`machine.vmid: must be from 100 to 999999999 for a provider id with it, was 0`,
 		}},
-		{func(p *Profile) { p.TopologyLabels = true }, func(m *Machine) { m.Host = "" }, []string{`topologyLabels: must have the machine's region and host to take them from, was cluster-1/`}},
+		{func(p *Profile) { p.TopologyLabels = true }, func(m *Machine) { m.Host, m.Region = "", "" }, []string{
+			`machine.region: must be known for topologyLabels, was ""`, `machine.host: must be known for topologyLabels, was ""`,
+			`machine.region: must be known for a provider id with it, was ""`,
+		}},
 		{func(p *Profile) { p.Labels = map[string]string{"a": "b"} }, func(m *Machine) { m.Labels = map[string]string{"a": "c"} }, []string{`machine.labels.a: must be as the profile has it, "b", was "c"`}},
 		{func(p *Profile) { p.Taints = []Taint{{"a", "b", "NoExecute"}} }, func(m *Machine) { m.Taints = []Taint{{"a", "c", "NoExecute"}} }, []string{`machine.taints[0]: must be as the profile has it, a=b:NoExecute, was "a=c:NoExecute"`}},
 		{plain, func(m *Machine) { m.Labels = map[string]string{hostnameLabel: m.Name} }, nil},
@@ -183,6 +186,9 @@ func TestFaultsOfMachines(t *testing.T) {
 		_, err := p.UserData(m)
 		if diff := cmp.Diff(c.want, faultLines(err)); diff != "" {
 			t.Errorf("faults (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(c.want, faultLines(p.CheckMachine(m))); diff != "" {
+			t.Errorf("faults without user-data (-want +got):\n%s", diff)
 		}
 	}
 	p := native()

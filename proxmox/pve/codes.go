@@ -73,7 +73,6 @@ const (
 	CodeStopped        = "Stopped"        // a machine that should run does not
 	CodeHidden         = "Hidden"         // a machine exists and is not listed
 	CodeQuarantined    = "Quarantined"    // a machine is not touched any more until a person has looked
-	CodeReleased       = "Released"       // a person has looked, and a machine is out of quarantine
 	CodeUndrained      = "Undrained"      // a machine goes without a drain that emptied it
 	CodeBraked         = "Braked"         // too many machines of a pool would go undrained within an hour: none does
 	CodeRevoked        = "Revoked"        // a machine that was to go is a node again, and stays

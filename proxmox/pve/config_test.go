@@ -123,7 +123,25 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a ratio in percent", func(_ *Site, p *Pool) { p.Placement.MemoryRatio = 150 }, `pools[0].placement.memoryRatio: must be above 0 and at most 32, was 150`},
 		{"a ratio below 0", func(_ *Site, p *Pool) { p.Placement.CPURatio = -1 }, `pools[0].placement.cpuRatio: must be above 0 and at most 32, was -1`},
 		{"a label that is ours", func(_ *Site, p *Pool) { p.Labels = map[string]string{"plimsoll.dev/pool": "x"} }, `pools[0].labels["plimsoll.dev/pool"]: must be left to Plimsoll`},
-		{"a label's value that is none", func(_ *Site, p *Pool) { p.Labels = map[string]string{"a": "b c"} }, `pools[0].labels["a"]: must be a label's value, was "b c"`},
+		{"a label's value that is none", func(_ *Site, p *Pool) { p.Labels = map[string]string{"a": "b c"} }, `pools[0].labels.a: must be at most 63 letters`},
+		{"a label that no kubelet may set", func(_ *Site, p *Pool) { p.Labels = map[string]string{"node-role.kubernetes.io/worker": ""} }, `pools[0].labels["node-role.kubernetes.io/worker"]: must be one that a kubelet may give its own node: below kubernetes.io and k8s.io only `},
+		{"a zone that is no label", func(_ *Site, p *Pool) { p.Zone = "rack 1" }, `pools[0].zone: must be at most 63 letters, digits, -, _ and ., with a letter or digit at both ends, was "rack 1"`},
+		{"one taint twice", func(_ *Site, p *Pool) {
+			p.Taints = []Taint{{Key: "a", Value: "b", Effect: "NoSchedule"}, {Key: "a", Value: "c", Effect: "NoSchedule"}}
+		}, `pools[0].taints[1]: must be the only taint of its key and effect, was "a=c:NoSchedule"`},
+		{"a first address that is the network's", func(_ *Site, p *Pool) {
+			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.0/24"), Gateway: netip.MustParseAddr("10.0.0.254")}
+		}, `pools[0].network.first: must be an address of a host, not that of its network, was "10.0.0.0/24"`},
+		{"a last address that is for all", func(_ *Site, p *Pool) {
+			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.156/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
+		}, `pools[0].network.first: must be an address of a host, not the broadcast address, was "10.0.0.255/24"`},
+		{"a search domain in capitals", func(_ *Site, p *Pool) {
+			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1"), Search: "Example.com"}
+		}, `pools[0].network.search: must be a DNS name in lower case, was "Example.com"`},
+		{"a host by its full name", func(_ *Site, p *Pool) { p.Placement.Hosts = []string{"pve1", "pve2.example"} }, `pools[0].placement.hosts: must be the name of a Proxmox VE node, was "pve2.example"`},
+		{"a template for a label that no machine has", func(_ *Site, p *Pool) {
+			p.Join.UserDataTemplate, p.ISO.Storage = "x {{.Labels.tier}}", "local"
+		}, `pools[0].join.userDataFile: must be a template that can be filled in, was `},
 		{"a resource that shapes say", func(_ *Site, p *Pool) { p.Resources = map[string]pricing.Quantity{"cpu": 2} }, `pools[0].resources["cpu"]: must be ephemeral-storage, hugepages-SIZE or the name of an extended resource such as nvidia.com/gpu, was "cpu"`},
 		{"a resource that is not there", func(_ *Site, p *Pool) { p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 0} }, `pools[0].resources["nvidia.com/gpu"]: must be above 0, was 0`},
 		{"a taint that prefers", func(_ *Site, p *Pool) { p.Taints = []Taint{{Key: "a", Effect: "PreferNoSchedule"}} }, `pools[0].taints[0].effect: must be NoSchedule or NoExecute`},
@@ -136,20 +154,20 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a join profile that is none", func(_ *Site, p *Pool) { p.Join.Kind = "kubeadm" }, `pools[0].join.kind: must be`},
 		{"labels that two sets differ in", func(_ *Site, p *Pool) {
 			p.Labels, p.Join.Labels = map[string]string{"disk": "ssd"}, map[string]string{"disk": "hdd"}
-		}, `pools[0].join.labels["disk"]: must be absent or as machines of the pool have it, "ssd", was "hdd"`},
+		}, `pools[0].labels.disk: must be as the profile has it, "hdd", was "ssd"`},
 		{"a zone that two sets differ in", func(_ *Site, p *Pool) {
 			p.Zone, p.Join.Labels = "rack1", map[string]string{"topology.kubernetes.io/zone": "rack2"}
-		}, `pools[0].join.labels["topology.kubernetes.io/zone"]: must be absent or as machines of the pool have it, "rack1", was "rack2"`},
+		}, `pools[0].zone: must be as the profile has it, "rack2", was "rack1"`},
 		{"the shape of only one of two", func(_ *Site, p *Pool) {
 			p.Shapes, p.Join.Labels = append(p.Shapes, pricing.Shape{Name: "other", CPU: 2000, Memory: pricing.GiB}), map[string]string{"node.kubernetes.io/instance-type": p.Shapes[0].Name}
-		}, `pools[0].join.labels["node.kubernetes.io/instance-type"]: must be absent or as machines of the pool have it, "other", was "small"`},
+		}, `pools[0].shapes[1].name: must be as the profile has it, "small", was "other"`},
 		{"taints that two sets differ in", func(_ *Site, p *Pool) {
 			p.Taints, p.Join.Taints = []Taint{{"team", "a", "NoSchedule"}}, []firstboot.Taint{{Key: "team", Value: "b", Effect: "NoSchedule"}}
-		}, `pools[0].join.taints[0].value: must be as taints of the pool have it, "a", was "b"`},
+		}, `pools[0].taints[0]: must be as the profile has it, team=b:NoSchedule, was "team=a:NoSchedule"`},
 		{"a region missing from topology labels", func(_ *Site, p *Pool) {
 			p.Region, p.Join.TopologyLabels, p.Join.ProviderID.Scheme = "", true, firstboot.SchemeUUID
-		}, `pools[0].region: must be named, for join.topologyLabels labels nodes with it, was ""`},
-		{"a region missing from provider ids", func(_ *Site, p *Pool) { p.Region = "" }, `pools[0].region: must be named, for provider ids hold it, was ""`},
+		}, `pools[0].region: must be known for topologyLabels, was ""`},
+		{"a region missing from provider ids", func(_ *Site, p *Pool) { p.Region = "" }, `pools[0].region: must be known for a provider id with it, was ""`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := aSite()
@@ -202,7 +220,8 @@ func TestAddressesFollowTheVMIDs(t *testing.T) {
 func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
 	p := aPool()
 	p.Labels = map[string]string{"tier": "front"}
-	p.Taints = []Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}}
+	p.Taints = []Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}, {Key: "node.cilium.io/agent-not-ready", Value: "true", Effect: "NoExecute"}}
+	p.Join.Taints = []firstboot.Taint{{Key: "startup-taint.cluster-autoscaler.kubernetes.io/csi", Effect: "NoSchedule"}}
 	p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 1, "hugepages-2Mi": 1 << 30}
 	p.Template = Template{ByHost: map[string]int{"pve2": 9002, "pve1": 9001}}
 	p.Placement.Maintenance = []string{"pve2"}

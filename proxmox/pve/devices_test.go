@@ -111,7 +111,7 @@ func TestAPersonsDiskHoldsTheMachine(t *testing.T) {
 	if !w.runs(name) || !strings.Contains(w.machine(name).Problem, "unused0") {
 		t.Fatalf("its data is in the machine still, and it runs: %t: %s", w.runs(name), w.machine(name).Problem)
 	}
-	if err := w.fleet.Release(name); err != nil {
+	if err := c.SetConfig(t.Context(), v.Host, v.ID, nil, []string{"unused0"}, ""); err != nil {
 		t.Fatal(err)
 	}
 	w.until("it is gone", 5*time.Minute, func() bool { return w.phase(name) == "" })

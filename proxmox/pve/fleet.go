@@ -149,7 +149,6 @@ type tracked struct {
 	mile    milestone         // on its way to a ready node
 	off     bool              // it is a spare, and was seen to be stopped
 	unready bool              // it became a node under this process, which has not been ready since
-	found   map[string]string // its devices, some of which its order did not make
 	// admitted says that it was counted before its first start, and that the pool's maximum holds with it.
 	admitted bool
 }
@@ -783,34 +782,6 @@ func (f *Fleet) Paused() map[string]nodescaler.Reason {
 		}
 	}
 	return paused
-}
-
-// Release lets a machine out of quarantine, after a person has looked at it: it is judged anew before
-// anything is done to it. Of one that is to go and has drives or devices that its order did not make, they may go with it.
-func (f *Fleet) Release(name string) error {
-	f.mu.Lock()
-	defer f.unlock()
-	for _, m := range f.machines {
-		if m.Name != name || m.Held == nil && m.found == nil {
-			continue
-		}
-		if f.side(m) == sideForeign {
-			return f.untouchable(m)
-		}
-		i := m.Intent.clone()
-		i.Held = nil
-		if m.found != nil {
-			i.Devices = m.found // they may go with it
-		}
-		if err := f.cfg.Intents.Put(i); err != nil {
-			return fmt.Errorf("keep release of %s: %w", name, err)
-		}
-		m.Held, m.Devices, m.found, m.rest, m.doubted, m.conf = nil, i.Devices, nil, time.Time{}, time.Time{}, nil
-		f.say(m, reason(CodeReleased, "it is judged anew"), "")
-		f.nudge()
-		return nil
-	}
-	return fmt.Errorf("machine %s is not in quarantine", name)
 }
 
 // Resume lets a pool that was paused take orders again, and lets those of its machines go that the brake holds now.

@@ -84,11 +84,9 @@ func (w *work) lastLook(ctx context.Context, c *pveapi.VMConfig, status pveapi.V
 	w.mu.Lock()
 	defer w.unlock()
 	was := w.m.Intent.clone()
-	w.m.found = nil
 	may := false
 	switch {
 	case len(strange) > 0:
-		w.m.found = devices(c.Raw, w.i.VMID)
 		w.wait(reason(CodeStrangeDevice, "VM %d has what its order did not make: %s", w.i.VMID, list(strange)), takeOut(w.i.VMID, strange))
 	case err != nil && w.m.wasNode():
 		w.wait(reason(CodeLastLookFailed, "what its node holds cannot be read: %v", err), "nothing is stopped or destroyed unseen: look at the way to the API server")

@@ -424,16 +424,7 @@ func (w *work) doVerify(ctx context.Context) {
 }
 
 // planned is the machine as its first boot is told of it.
-func (w *work) planned() firstboot.Machine {
-	m := firstboot.Machine{
-		Name: w.i.Name, Host: w.i.Host, Region: w.p.Region, UUID: machineUUID(w.cfg.Owner, w.i.Order), VMID: w.i.VMID,
-		Labels: w.p.ownLabels(&w.i), NICs: w.p.nics(&w.i),
-	}
-	for _, t := range w.p.Taints {
-		m.Taints = append(m.Taints, firstboot.Taint(t))
-	}
-	return m
-}
+func (w *work) planned() firstboot.Machine { return w.p.planned(&w.i, w.cfg.Owner) }
 
 // doSize grows the disk, if it is smaller than the shape's.
 func (w *work) doSize(ctx context.Context) {

@@ -288,6 +288,8 @@ func (p *Pool) Words() nodescaler.Pool {
 	for _, t := range c.Join.Taints {
 		words.Taints = append(words.Taints, nodescaler.Taint(t))
 	}
+	// What goes once a node works keeps no pod away from the pool.
+	words.Taints = slices.DeleteFunc(words.Taints, func(t nodescaler.Taint) bool { return nodescaler.StartupTaint(t.Key) })
 	return words
 }
 

@@ -156,6 +156,18 @@ func discDrive(c *pveapi.VMConfig) string {
 // needsDisc reports whether machines are told how to join by a disc.
 func (p *Pool) needsDisc() bool { return p.Join.HasUserData() }
 
+// planned is a machine of the pool as its join profile takes it.
+func (p *Pool) planned(i *Intent, owner string) firstboot.Machine {
+	m := firstboot.Machine{
+		Name: i.Name, Host: i.Host, Region: p.Region, UUID: machineUUID(owner, i.Order), VMID: i.VMID,
+		Labels: p.ownLabels(i), NICs: p.nics(i),
+	}
+	for _, t := range p.Taints {
+		m.Taints = append(m.Taints, firstboot.Taint(t))
+	}
+	return m
+}
+
 // nics are the machine's interfaces as its first boot is told of them.
 func (p *Pool) nics(i *Intent) []firstboot.NIC {
 	if !p.Network.Static() {

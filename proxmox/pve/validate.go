@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -80,7 +81,6 @@ var (
 	tagName  = regexp.MustCompile(`^[a-z0-9_][a-z0-9_+.-]*$`)
 	// pveName is what Proxmox VE takes as the name of a storage, pool, bridge or host.
 	pveName    = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._/-]*$`)
-	labelKey   = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`)
 	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$`)
 	optionKey  = regexp.MustCompile(`^[a-z][a-z_]*[0-9]*$`)
 )
@@ -283,38 +283,73 @@ func (p *Placement) check(f faults) {
 	f.must(p.CPURatio >= 0 && p.CPURatio <= maxRatio, "cpuRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.CPURatio)
 }
 
-// checkJoin hands on what the join profile finds wrong with itself, and sees whether the pool has what
-// it needs.
+// checkJoin hands on what the join profile finds wrong with itself, and sees whether the pool has
+// what it needs.
 func (p *Pool) checkJoin(f faults) {
 	f.join("join", p.Join.Validate())
-	sample := firstboot.Machine{Name: "m", Host: "h", Region: "r", UUID: machineUUID("", ""), VMID: lowestVMID}
-	if _, err := p.Join.ProviderID.Of(sample); err == nil {
-		sample.Region = p.Region
-		_, err = p.Join.ProviderID.Of(sample)
-		f.must(err == nil, "region", "be named, for provider ids hold it", p.Region)
-	}
 	f.must(!p.needsDisc() || p.ISO.Storage != "", "iso.storage", "name a storage for the discs that the join profile needs", p.ISO.Storage)
 	f.must(p.needsDisc() || p.ISO.Storage == "", "iso.storage", "be left out: the join profile needs no disc", p.ISO.Storage)
-	p.checkTwice(f)
+	p.checkMachines(f)
 }
 
-// checkTwice refuses labels and taints that pool and join profile both set, to different values: each machine's first
-// boot would be refused once it is cloned.
-func (p *Pool) checkTwice(f faults) {
+// checkMachines plans machines of the pool and has their first boots checked: of each shape, on
+// each host, and with the first and the last address. One that is refused later has cost a clone,
+// and so has each one after it.
+func (p *Pool) checkMachines(f faults) {
 	whole := p.Complete()
-	f.must(!p.Join.TopologyLabels || p.Region != "", "region", "be named, for join.topologyLabels labels nodes with it", p.Region)
-	for _, key := range slices.Sorted(maps.Keys(p.Join.Labels)) {
-		is := p.Join.Labels[key]
-		for _, s := range p.Shapes {
-			if own, sets := whole.ownLabels(&Intent{Shape: s})[key]; sets && own != is {
-				f.must(false, fmt.Sprintf("join.labels[%q]", key), fmt.Sprintf("be absent or as machines of the pool have it, %q", own), is)
+	hosts := whole.hosts()
+	if len(hosts) == 0 {
+		hosts = []string{"host"}
+	}
+	check := func(shape int, host string, vmid int) {
+		i := Intent{Name: p.Name + "-" + strings.Repeat("0", orderLen-1), Host: host, VMID: vmid, MAC: "bc:24:11:00:00:00"}
+		if shape < len(p.Shapes) {
+			i.Shape = p.Shapes[shape]
+		}
+		f.machine(whole.Join.CheckMachine(whole.planned(&i, "")), shape)
+	}
+	for i := range p.Shapes {
+		check(i, hosts[0], p.VMIDs.First)
+	}
+	for _, host := range hosts {
+		check(0, host, p.VMIDs.Last)
+	}
+}
+
+// machineKeys are the keys of a pool that keys of its machines come from. The first whose beginning
+// a key has counts.
+var machineKeys = []struct{ of, from string }{
+	{fmt.Sprintf("machine.labels[%q]", labelShape), "shapes[%d].name"},
+	{fmt.Sprintf("machine.labels[%q]", labelRegion), "region"},
+	{fmt.Sprintf("machine.labels[%q]", labelZone), "zone"},
+	{"machine.host", "placement.hosts"},
+	{"machine.vmid", "vmids"},
+	{"machine.nics[0].ipv4", "network.first"},
+	{"machine.nics[0].ipv6", "network.first"},
+	{"machine.nics[0].gateway4", "network.gateway"},
+	{"machine.nics[0].gateway6", "network.gateway"},
+	{"machine.nics[0].dns", "network.nameservers"},
+	{"machine.nics[0].search[0]", "network.search"},
+	{"machine.", ""},
+	{"", "join."},
+}
+
+// machine takes over the faults of a planned machine. It skips keys that are at fault already.
+func (f faults) machine(err error, shape int) {
+	var several interface{ Unwrap() []error }
+	if !errors.As(err, &several) {
+		return
+	}
+	for _, e := range several.Unwrap() {
+		fault, key := e.(*firstboot.Fault), "" //nolint:errorlint // nothing else is joined, and it is never wrapped
+		for _, k := range machineKeys {
+			if rest, is := strings.CutPrefix(fault.Path(), k.of); is {
+				key = f.at(strings.Replace(k.from, "%d", strconv.Itoa(shape), 1) + rest).path
 				break
 			}
 		}
-	}
-	for i, t := range p.Join.Taints {
-		for _, own := range p.Taints {
-			f.must(own.Key != t.Key || own.Effect != t.Effect || own.Value == t.Value, fmt.Sprintf("join.taints[%d].value", i), fmt.Sprintf("be as taints of the pool have it, %q", own.Value), t.Value)
+		if !slices.ContainsFunc(*f.all, func(e error) bool { return e.(interface{ Path() string }).Path() == key }) { //nolint:errorlint // as above
+			*f.all = append(*f.all, fault.At(key))
 		}
 	}
 }
@@ -367,15 +402,11 @@ const maxRatio = 32
 func (p *Pool) checkNode(f faults) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		at := fmt.Sprintf("labels[%q]", key)
-		f.must(labelKey.MatchString(key), at, "be a label's name", key)
-		f.must(labelValue.MatchString(p.Labels[key]), at, "be a label's value", p.Labels[key])
 		f.must(!slices.Contains([]string{"kubernetes.io/hostname", labelPool, labelShape, labelRegion, labelZone}, key), at,
 			"be left to Plimsoll, which sets it", key)
 	}
 	for i, t := range p.Taints {
 		at := f.index("taints", i)
-		at.must(labelKey.MatchString(t.Key), "key", "be a label's name", t.Key)
-		at.must(labelValue.MatchString(t.Value), "value", "be a label's value", t.Value)
 		at.must(t.Effect == "NoSchedule" || t.Effect == "NoExecute", "effect", "be NoSchedule or NoExecute", t.Effect)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Resources)) {
@@ -383,8 +414,6 @@ func (p *Pool) checkNode(f faults) {
 		f.must(resourceName.MatchString(name), at, "be ephemeral-storage, hugepages-SIZE or the name of an extended resource such as nvidia.com/gpu", name)
 		f.must(p.Resources[name] > 0, at, "be above 0", int64(p.Resources[name]))
 	}
-	f.must(labelValue.MatchString(p.Region), "region", "be a label's value", p.Region)
-	f.must(labelValue.MatchString(p.Zone), "zone", "be a label's value", p.Zone)
 }
 
 // notOptions are the keys that guest.options may not hold, by name without number, and why.

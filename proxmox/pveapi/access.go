@@ -98,12 +98,15 @@ func (c *Client) Pool(ctx context.Context, name string) (ResourcePool, error) {
 
 func pool(f fields) (ResourcePool, error) {
 	p := ResourcePool{Name: f.text("poolid"), Comment: f.text("comment")}
-	members, err := f.objects("members")
-	if err != nil {
+	var members []resourceRead
+	if len(f["members"]) == 0 {
+		return p, nil
+	}
+	if err := json.Unmarshal(f["members"], &members); err != nil {
 		return ResourcePool{}, &Error{Method: http.MethodGet, Path: "/pools", Message: "the pool's members are of another kind: " + err.Error(), class: Garbled, cause: err}
 	}
-	for _, m := range members {
-		p.Members = append(p.Members, resource(m))
+	for i := range members {
+		p.Members = append(p.Members, members[i].resource())
 	}
 	slices.SortFunc(p.Members, func(a, b Resource) int { return cmp.Compare(a.ID, b.ID) })
 	return p, nil

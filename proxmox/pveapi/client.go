@@ -14,6 +14,7 @@ import (
 // call makes one call through go-proxmox and returns what is in the answer's data, nil for null.
 func (c *Client) call(ctx context.Context, method, path string, params map[string]any) (json.RawMessage, error) {
 	var data json.RawMessage
+	ctx = context.WithValue(ctx, answered{}, &data)
 	var body any
 	if len(params) > 0 {
 		body = params
@@ -21,16 +22,19 @@ func (c *Client) call(ctx context.Context, method, path string, params map[strin
 	var err error
 	switch method {
 	case http.MethodGet:
-		err = c.lib.Get(ctx, path, &data)
+		err = c.lib.Get(ctx, path, nil)
 	case http.MethodPost:
-		err = c.lib.Post(ctx, path, body, &data)
+		err = c.lib.Post(ctx, path, body, nil)
 	case http.MethodPut:
-		err = c.lib.Put(ctx, path, body, &data)
+		err = c.lib.Put(ctx, path, body, nil)
 	default:
-		err = c.lib.Delete(ctx, path, &data)
+		err = c.lib.Delete(ctx, path, nil)
 	}
 	if err != nil {
 		return nil, asError(method, path, err)
+	}
+	if string(data) == "null" {
+		data = nil
 	}
 	return data, nil
 }

@@ -147,13 +147,13 @@ func (c *Client) Probe(ctx context.Context) []EndpointStatus {
 	all := make([]EndpointStatus, len(c.wire.hosts.all))
 	for i, p := range c.wire.hosts.all {
 		s := EndpointStatus{Endpoint: p.url}
-		body, failed := c.wire.try(ctx, &question{method: http.MethodGet, path: "/version", target: apiRoot + "/version"}, p)
+		data, failed := c.wire.try(ctx, &question{method: http.MethodGet, path: "/version", target: apiRoot + "/version"}, p)
 		if failed != nil {
 			s.Err = failed
 		} else {
-			var answer struct{ Data fields }
-			_ = json.Unmarshal(body, &answer) // what is of another kind names no version
-			s.Version, s.Err = version(answer.Data)
+			var answer fields
+			_ = json.Unmarshal(data, &answer) // what is of another kind names no version
+			s.Version, s.Err = version(answer)
 		}
 		all[i] = s
 	}

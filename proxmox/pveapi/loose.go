@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // fields is an object of an answer, read loosely: the server sends some numbers as text and some
@@ -21,6 +22,9 @@ func asText(raw json.RawMessage) string {
 	var text string
 	switch raw[0] {
 	case '"':
+		if inner, plain := unquoted(raw); plain {
+			return inner
+		}
 		if json.Unmarshal(raw, &text) == nil {
 			return text
 		}
@@ -31,11 +35,32 @@ func asText(raw json.RawMessage) string {
 	return ""
 }
 
-func (f fields) text(name string) string { return asText(f[name]) }
+// unquoted returns the text between quotes, if it means what it is written as.
+func unquoted(raw json.RawMessage) (string, bool) {
+	last := len(raw) - 1
+	if last < 1 || raw[last] != '"' {
+		return "", false
+	}
+	for _, c := range raw[1:last] {
+		if c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return "", false
+		}
+	}
+	return string(raw[1:last]), true
+}
+
+// loose is a text, or a number or boolean as one; "" is all else.
+type loose string
+
+// UnmarshalJSON reads it.
+func (l *loose) UnmarshalJSON(raw []byte) error {
+	*l = loose(asText(raw))
+	return nil
+}
 
 // number returns a number, or nil.
-func (f fields) number(name string) *float64 {
-	n, err := strconv.ParseFloat(f.text(name), 64)
+func (l loose) number() *float64 {
+	n, err := strconv.ParseFloat(string(l), 64)
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 		return nil
 	}
@@ -43,11 +68,11 @@ func (f fields) number(name string) *float64 {
 }
 
 // whole returns a number without what is behind its point, or nil.
-func (f fields) whole(name string) *int64 {
-	if n, err := strconv.ParseInt(f.text(name), 10, 64); err == nil {
+func (l loose) whole() *int64 {
+	if n, err := strconv.ParseInt(string(l), 10, 64); err == nil {
 		return &n
 	}
-	n := f.number(name)
+	n := l.number()
 	if n == nil || math.Abs(*n) >= 1<<62 {
 		return nil
 	}
@@ -56,17 +81,17 @@ func (f fields) whole(name string) *int64 {
 }
 
 // count returns a number that fits an int, or 0.
-func (f fields) count(name string) int {
-	if n := f.whole(name); n != nil && *n >= math.MinInt32 && *n <= math.MaxInt32 {
+func (l loose) count() int {
+	if n := l.whole(); n != nil && *n >= math.MinInt32 && *n <= math.MaxInt32 {
 		return int(*n)
 	}
 	return 0
 }
 
 // flag returns a boolean in any of its spellings, or nil.
-func (f fields) flag(name string) *bool {
+func (l loose) flag() *bool {
 	var is bool
-	switch strings.ToLower(f.text(name)) {
+	switch strings.ToLower(string(l)) {
 	case "1", "true", "yes", "on":
 		is = true
 	case "0", "false", "no", "off":
@@ -75,6 +100,12 @@ func (f fields) flag(name string) *bool {
 	}
 	return &is
 }
+
+func (f fields) text(name string) string     { return asText(f[name]) }
+func (f fields) number(name string) *float64 { return loose(f.text(name)).number() }
+func (f fields) whole(name string) *int64    { return loose(f.text(name)).whole() }
+func (f fields) count(name string) int       { return loose(f.text(name)).count() }
+func (f fields) flag(name string) *bool      { return loose(f.text(name)).flag() }
 
 // is reports whether a flag is there and on.
 func (f fields) is(name string) bool {

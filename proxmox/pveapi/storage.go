@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"mime/multipart"
 	"net/http"
 	"net/url"
@@ -172,7 +171,8 @@ func form(filename string, content []byte) (body []byte, contentType string, err
 
 // post sends a body of another kind than go-proxmox does; its own upload knows no context.
 func (c *Client) post(ctx context.Context, path, contentType string, body []byte) (json.RawMessage, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, anyEndpoint+apiRoot+path, bytes.NewReader(body))
+	var data json.RawMessage
+	req, err := http.NewRequestWithContext(context.WithValue(ctx, answered{}, &data), http.MethodPost, anyEndpoint+apiRoot+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("POST %s: %w", path, err)
 	}
@@ -181,16 +181,5 @@ func (c *Client) post(ctx context.Context, path, contentType string, body []byte
 	if err != nil {
 		return nil, asError(http.MethodPost, path, err)
 	}
-	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, asError(http.MethodPost, path, err)
-	}
-	var envelope struct {
-		Data json.RawMessage `json:"data"`
-	}
-	if err := json.Unmarshal(answer, &envelope); err != nil {
-		return nil, asError(http.MethodPost, path, err)
-	}
-	return envelope.Data, nil
+	return data, res.Body.Close()
 }

@@ -94,16 +94,18 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	defer leave()
-	body, err := w.ask(req.Context(), q)
+	data, err := w.ask(req.Context(), q)
 	if err != nil {
 		return nil, err
 	}
+	if into, ok := req.Context().Value(answered{}).(*json.RawMessage); ok {
+		*into = data
+	}
 	return &http.Response{
 		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        http.Header{"Content-Type": {"application/json"}},
-		Body:          io.NopCloser(bytes.NewReader(body)),
-		ContentLength: int64(len(body)),
-		Request:       req,
+		Header:  http.Header{"Content-Type": {"application/json"}},
+		Body:    http.NoBody,
+		Request: req,
 	}, nil
 }
 
@@ -123,23 +125,27 @@ func readQuestion(req *http.Request) (*question, error) {
 	return q, err
 }
 
+// answered is the key of a context under which the data of a good answer is put: go-proxmox
+// would read the answer once more.
+type answered struct{}
+
 // answerer is the key of a context under which it is noted which endpoint has answered.
 type answerer struct{}
 
-// ask returns a good answer's body. An endpoint that cannot be connected to is passed over,
+// ask returns a good answer's data. An endpoint that cannot be connected to is passed over,
 // whatever is asked; a read that was not answered is asked once more, elsewhere if there is
 // anywhere; all else is final.
-func (w *wire) ask(ctx context.Context, q *question) ([]byte, error) {
+func (w *wire) ask(ctx context.Context, q *question) (json.RawMessage, error) {
 	began := w.now()
 	var unanswered *Error
 	to := w.hosts.order(q.read())
 	for i := 0; i < len(to); i++ {
-		body, failed := w.try(ctx, q, to[i])
+		data, failed := w.try(ctx, q, to[i])
 		if failed == nil {
 			if who, ok := ctx.Value(answerer{}).(*string); ok {
 				*who = to[i].url
 			}
-			return body, nil
+			return data, nil
 		}
 		switch failed.Class() {
 		case NoEndpoint, Certificate:
@@ -163,7 +169,7 @@ func (w *wire) ask(ctx context.Context, q *question) ([]byte, error) {
 }
 
 // try asks one endpoint.
-func (w *wire) try(ctx context.Context, q *question, p *endpoint) ([]byte, *Error) {
+func (w *wire) try(ctx context.Context, q *question, p *endpoint) (json.RawMessage, *Error) {
 	if ctx.Err() != nil {
 		return nil, canceled(ctx, q.method, q.path)
 	}
@@ -172,28 +178,28 @@ func (w *wire) try(ctx context.Context, q *question, p *endpoint) ([]byte, *Erro
 		return nil, &Error{Method: q.method, Path: q.path, Message: err.Error(), TokenID: pass.id, class: Unauthorized, cause: err}
 	}
 	began := w.now()
-	status, body, failed := w.send(ctx, q, p, pass)
+	status, data, failed := w.send(ctx, q, p, pass)
 	if failed != nil {
 		failed.Method, failed.Path, failed.Endpoint, failed.TokenID = q.method, q.path, p.url, pass.id
 		failed.hide(pass, q)
 	}
 	w.gate.tell(pass, status != 0, status == http.StatusUnauthorized, failed.said())
-	w.judge(p, q, body, failed)
+	w.judge(p, q, data, failed)
 	call := Call{Method: q.method, Path: q.path, Endpoint: p.url, Status: status, Duration: w.now().Sub(began)}
 	if failed != nil {
 		call.Err = failed
 	}
 	w.observe(call)
-	return body, failed
+	return data, failed
 }
 
 // judge sees by an answer whether an endpoint has lost the cluster. Such a host still serves what it
 // last knew, so that a good answer to a read proves nothing; it refuses everybody's token, or orders,
 // while the others may well accept them.
-func (w *wire) judge(p *endpoint, q *question, body []byte, failed *Error) {
+func (w *wire) judge(p *endpoint, q *question, data json.RawMessage, failed *Error) {
 	status := q.read() && q.path == clusterStatus
 	switch {
-	case failed != nil && failed.Status != 0 && Is(failed, Unauthorized, NoQuorum), failed == nil && status && inMinority(body):
+	case failed != nil && failed.Status != 0 && Is(failed, Unauthorized, NoQuorum), failed == nil && status && inMinority(data):
 		w.hosts.doubt(p)
 	case failed == nil && (status || !q.read()):
 		w.hosts.believe(p)
@@ -201,15 +207,15 @@ func (w *wire) judge(p *endpoint, q *question, body []byte, failed *Error) {
 }
 
 // inMinority reports whether the status of the cluster is that of a host without quorum.
-func inMinority(body []byte) bool {
-	var answer struct{ Data []fields }
-	return json.Unmarshal(body, &answer) == nil && slices.ContainsFunc(answer.Data, func(f fields) bool {
+func inMinority(data json.RawMessage) bool {
+	var list []fields
+	return json.Unmarshal(data, &list) == nil && slices.ContainsFunc(list, func(f fields) bool {
 		return f.text("type") == "cluster" && !f.is("quorate")
 	})
 }
 
 // send makes one request and reads its answer.
-func (w *wire) send(ctx context.Context, q *question, p *endpoint, pass pass) (status int, body []byte, failed *Error) {
+func (w *wire) send(ctx context.Context, q *question, p *endpoint, pass pass) (status int, data json.RawMessage, failed *Error) {
 	limited, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
 	var connected atomic.Bool
@@ -245,17 +251,18 @@ func (w *wire) send(ctx context.Context, q *question, p *endpoint, pass pass) (s
 		// What follows is another protocol's, and ends with neither the answer nor the context.
 		return res.StatusCode, nil, newError(res, nil)
 	}
-	body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case res.StatusCode >= 300:
 		return res.StatusCode, nil, newError(res, body)
 	case err != nil:
 		return res.StatusCode, nil, w.unanswered(ctx, limited, q, p, err)
 	}
-	if fault := envelopeFault(body); fault != "" {
+	data, fault := unwrap(body)
+	if fault != "" {
 		return res.StatusCode, nil, &Error{Status: res.StatusCode, Message: fault, class: notUnderstood(q.method)}
 	}
-	return res.StatusCode, body, nil
+	return res.StatusCode, data, nil
 }
 
 // unreached is a request that never left.
@@ -304,20 +311,22 @@ func notUnderstood(method string) Class {
 	return Unanswered
 }
 
-// envelopeFault tells why a body is not what every good answer is: an object with data in it.
-// Without this, a proxy's page in place of the answer to an order would count as done.
-func envelopeFault(body []byte) string {
+// unwrap returns the data of an answer, or why its body is not what every good answer is: an
+// object with data in it. Without this, a proxy's page in place of the answer to an order would
+// count as done.
+func unwrap(body []byte) (data json.RawMessage, fault string) {
 	if len(body) > maxAnswer {
-		return fmt.Sprintf("the answer has more than %d bytes", maxAnswer)
+		return nil, fmt.Sprintf("the answer has more than %d bytes", maxAnswer)
 	}
 	var envelope map[string]json.RawMessage
 	if err := json.Unmarshal(body, &envelope); err != nil {
-		return "the answer is not from Proxmox VE: " + err.Error()
+		return nil, "the answer is not from Proxmox VE: " + err.Error()
 	}
-	if _, found := envelope["data"]; !found {
-		return "the answer is not from Proxmox VE: it has no data"
+	data, found := envelope["data"]
+	if !found {
+		return nil, "the answer is not from Proxmox VE: it has no data"
 	}
-	return ""
+	return data, ""
 }
 
 // newError reads an answer that is no good one.

@@ -1,6 +1,7 @@
 package pvesim
 
 import (
+	"bytes"
 	"strings"
 	"time"
 )
@@ -73,10 +74,10 @@ func apiPath(path string) string {
 
 // startedTask is the task that an answer names.
 func startedTask(body []byte) string {
-	rest, is := strings.CutPrefix(string(body), `{"data":"UPID:`)
+	rest, is := bytes.CutPrefix(body, []byte(`{"data":"UPID:`))
 	if !is {
 		return ""
 	}
-	upid, _, _ := strings.Cut(rest, `"`)
-	return "UPID:" + upid
+	upid, _, _ := bytes.Cut(rest, []byte(`"`))
+	return "UPID:" + string(upid)
 }

@@ -247,13 +247,3 @@ func (e *Error) message() string {
 	}
 	return strings.TrimSuffix(e.Reason, "\n") + "\n"
 }
-
-func encodeJSON(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic(err) // handlers answer with maps, lists and numbers
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}

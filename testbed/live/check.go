@@ -20,6 +20,7 @@ func Check(e *testbed.Experiment, must Must) {
 	for i := range e.Pools {
 		p := &e.Pools[i]
 		must(p.Start == p.Min, fmt.Sprintf("pools[%d].start", i), "min, which Plimsoll makes by itself", p.Start)
+		must(len(p.Resources) == 0, fmt.Sprintf("pools[%d].resources", i), "left out", p.Resources)
 	}
 	for i := range e.Workloads {
 		must(e.Workloads[i].Priority == 0, fmt.Sprintf("workloads[%d].priority", i), "left out", e.Workloads[i].Priority)

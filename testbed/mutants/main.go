@@ -1,44 +1,70 @@
-// Command mutants changes one condition of the code at a time and runs the tests that should notice. It
-// says which changes no test found. The tree is not touched: Go overlays the changed file.
+// Command mutants changes one condition of the code at a time and runs the tests that should
+// notice. It says which changes no test found. The tests are compiled once, with all changes in
+// them, and a process of them makes the one that its environment names. The tree is not touched:
+// Go overlays the files.
 //
 //	go run ./testbed/mutants testbed/mutants/targets.txt
 package main
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// wanted is the share of mutants, equivalents aside, that tests must find.
-const wanted = 0.95
-
 func main() {
 	parallel := flag.Int("parallel", 2, "how many mutants to test at a time")
-	only := flag.String("only", "", "test only mutants whose name contains this")
+	only := flag.String("only", "", "test only mutants whose name this regular expression matches")
+	sample := flag.Int("sample", 0, "test only this many mutants, drawn at random; 0 for all")
+	seed := flag.Uint64("seed", 1, "the seed of the sample")
+	wanted := flag.Float64("wanted", 0.95, "the share of mutants, equivalents aside, that tests must find")
 	list := flag.Bool("list", false, "list the mutants and test none")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: mutants [flags] TARGETS")
 		os.Exit(2)
 	}
-	if err := run(flag.Arg(0), *only, *parallel, *list); err != nil {
+	chosen, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants: -only:", err)
+		os.Exit(2)
+	}
+	err = run(flag.Arg(0), *wanted, *parallel, *list, func(all []*mutant) []*mutant {
+		all = slices.DeleteFunc(all, func(m *mutant) bool { return !chosen.MatchString(m.name) })
+		return draw(all, *sample, *seed)
+	})
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-// run tests the mutants of all targets. Known equivalents are in the file equivalents.txt beside them.
-func run(file, only string, parallel int, list bool) error {
+// draw is a sample of the mutants, in their order.
+func draw(all []*mutant, sample int, seed uint64) []*mutant {
+	if sample == 0 || sample >= len(all) {
+		return all
+	}
+	drawn := rand.New(rand.NewPCG(seed, 0)).Perm(len(all))[:sample]
+	slices.Sort(drawn)
+	some := make([]*mutant, sample)
+	for i, n := range drawn {
+		some[i] = all[n]
+	}
+	return some
+}
+
+// run tests those mutants of the targets that are chosen. Known equivalents are in the file
+// equivalents.txt beside them.
+func run(file string, wanted float64, parallel int, list bool, choose func([]*mutant) []*mutant) error {
 	equivalent, err := readEquivalents(filepath.Join(filepath.Dir(file), "equivalents.txt"))
 	if err != nil {
 		return err
@@ -58,20 +84,29 @@ func run(file, only string, parallel int, list bool) error {
 	if err := allUsed(equivalent, all); err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(m *mutant) bool { return !strings.Contains(m.name, only) })
+	all = choose(all)
 	if list {
 		for _, m := range all {
 			fmt.Println(m.name)
 		}
 		return nil
 	}
-	return judge(all, equivalent, parallel)
+	dir, err := os.MkdirTemp("", "mutants-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // what is left is in the folder for temporary files
+	s, err := build(dir, all)
+	if err != nil {
+		return err
+	}
+	return s.judge(all, equivalent, wanted, parallel)
 }
 
 // judge tests the mutants and prints what became of each.
-func judge(all []*mutant, equivalent map[string]string, parallel int) error {
+func (s *suite) judge(all []*mutant, equivalent map[string]string, wanted float64, parallel int) error {
 	var mu sync.Mutex
-	count := map[outcome]int{}
+	count, files := map[outcome]int{}, map[string]map[outcome]int{}
 	var wait sync.WaitGroup
 	turn := make(chan struct{}, parallel)
 	for _, m := range all {
@@ -81,18 +116,26 @@ func judge(all []*mutant, equivalent map[string]string, parallel int) error {
 			began := time.Now()
 			is, why := known, equivalent[m.name]
 			if why == "" {
-				is, why = m.test()
+				is = s.test(m)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			count[is]++
+			if files[m.file] == nil {
+				files[m.file] = map[outcome]int{}
+			}
+			files[m.file][is]++
 			fmt.Printf("%-10s %5.1f s  %s  %s\n", is, time.Since(began).Seconds(), m.name, why)
 		})
 	}
 	wait.Wait()
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		of := files[file]
+		fmt.Printf("%-36s %3d of %3d killed\n", file, of[killed], of[killed]+of[survived])
+	}
 	tried := count[killed] + count[survived]
-	fmt.Printf("%d mutants: %d killed, %d survived, %d known to be equivalent, %d did not compile\n",
-		len(all), count[killed], count[survived], count[known], count[invalid])
+	fmt.Printf("%d mutants: %d killed, %d survived, %d known to be equivalent\n",
+		len(all), count[killed], count[survived], count[known])
 	if float64(count[killed]) < wanted*float64(tried) {
 		return fmt.Errorf("tests found %d of %d, fewer than %.0f %%", count[killed], tried, 100*wanted)
 	}
@@ -106,46 +149,7 @@ const (
 	killed   outcome = "killed"
 	survived outcome = "SURVIVED"
 	known    outcome = "equivalent"
-	invalid  outcome = "invalid"
 )
-
-// test runs the target's tests with the changed file in place of the original.
-func (m *mutant) test() (outcome, string) {
-	dir, err := os.MkdirTemp("", "mutant-*")
-	if err != nil {
-		return invalid, err.Error()
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // what is left is in the folder for temporary files
-	changed, overlay := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json")
-	original, err := filepath.Abs(m.file)
-	if err != nil {
-		return invalid, err.Error()
-	}
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	if err == nil {
-		err = os.WriteFile(changed, m.text, 0o600)
-	}
-	if err == nil {
-		err = os.WriteFile(overlay, text, 0o600)
-	}
-	if err != nil {
-		return invalid, err.Error()
-	}
-	args := append([]string{"test", "-vet=off", "-overlay", overlay, "-count=1", "-failfast", "-timeout", "10m"}, m.tests...)
-	out, err := exec.Command("go", args...).CombinedOutput()
-	switch {
-	case bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("no tests to run")):
-		return invalid, lastLine(out)
-	case err != nil:
-		return killed, ""
-	}
-	return survived, ""
-}
-
-func lastLine(out []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	return lines[len(lines)-1]
-}
 
 // readEquivalents reads lines of a mutant's name, a tab, and why it changes nothing.
 func readEquivalents(file string) (map[string]string, error) {
@@ -161,10 +165,13 @@ func readEquivalents(file string) (map[string]string, error) {
 	return equivalent, err
 }
 
-// allUsed refuses equivalents that name no mutant: the code has changed, and they have to be judged anew.
+// allUsed refuses equivalents of the mutants' files that name no mutant: the code has changed,
+// and they have to be judged anew.
 func allUsed(equivalent map[string]string, all []*mutant) error {
 	for name := range equivalent {
-		if !slices.ContainsFunc(all, func(m *mutant) bool { return m.name == name }) {
+		file, _, _ := strings.Cut(name, " ")
+		if slices.ContainsFunc(all, func(m *mutant) bool { return m.file == file }) &&
+			!slices.ContainsFunc(all, func(m *mutant) bool { return m.name == name }) {
 			return fmt.Errorf("equivalents.txt names %q, which is no mutant any more: remove the line", name)
 		}
 	}

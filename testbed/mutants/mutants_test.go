@@ -1,8 +1,8 @@
 package main
 
 import (
-	"go/parser"
-	"go/token"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,9 +21,6 @@ func TestEveryConditionIsChangedOnce(t *testing.T) {
 	var got []string
 	for _, m := range all {
 		got = append(got, m.name)
-		if _, err := parser.ParseFile(token.NewFileSet(), m.file, m.text, 0); err != nil {
-			t.Errorf("%s does not parse: %v", m.name, err)
-		}
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -31,9 +28,13 @@ func TestEveryConditionIsChangedOnce(t *testing.T) {
 }
 
 func TestTargetsNameFunctionsThatAreThere(t *testing.T) {
-	targets, err := readTargets("targets.txt")
-	if err != nil {
-		t.Fatal(err)
+	var targets []target
+	for _, file := range []string{"targets.txt", "decisions.txt"} {
+		some, err := readTargets(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, some...)
 	}
 	t.Chdir("../..")
 	var all []*mutant
@@ -53,5 +54,27 @@ func TestTargetsNameFunctionsThatAreThere(t *testing.T) {
 	}
 	if len(all) == 0 {
 		t.Error("no mutants")
+	}
+}
+
+func TestEachConditionAsksForItsMutant(t *testing.T) {
+	text := []byte("package p\n\nfunc f(a, b int, c bool) bool {\n\treturn a < b && !c\n}\n")
+	file := filepath.Join(t.TempDir(), "p.go")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := target{file: file}.mutants()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range all {
+		m.number = i + 1
+	}
+	const less = "(theMutant == 3 && ((a )<=( b)) || theMutant != 3 && ((a )<( b)))"
+	const not = "((theMutant == 2) != (!c))"
+	const want = "package p\n\nfunc f(a, b int, c bool) bool {\n\treturn " +
+		"(theMutant == 1 && ((" + less + " )||( " + not + ")) || theMutant != 1 && ((" + less + " )&&( " + not + ")))\n}\n"
+	if d := cmp.Diff(want, withAll(text, all)); d != "" {
+		t.Error(d)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"strings"
 )
 
-// target is functions of a file, and the tests that should notice when one of their conditions changes.
+// target is functions of a file, and the tests that should notice when one of their conditions
+// changes.
 type target struct {
 	file  string
 	funcs []string // all of the file if empty
-	tests []string // arguments of go test
+	args  []string // of go test
 }
 
 // readTargets reads lines of a file, its functions and the arguments of go test, parted by "|".
@@ -31,18 +32,20 @@ func readTargets(file string) ([]target, error) {
 	return all, err
 }
 
-// mutant is a file with one condition changed.
+// mutant is one condition changed.
 type mutant struct {
-	name  string // file, function, number and change: stable while the function stays as it is
-	file  string
-	text  []byte
-	tests []string
+	change
+	name   string // file, function, place there and change: stable while the function stays as it is
+	file   string
+	args   []string // of go test
+	number int      // among those that are compiled together, from 1
 }
 
-// change replaces the bytes from one place to another.
+// change is a condition from one place of a file to another. The operator becomes another one;
+// without one, the condition becomes its opposite.
 type change struct {
-	from, to int
-	with     string
+	from, to, at int // at is the operator's place
+	is, with     token.Token
 }
 
 // mutants changes each condition of the target's functions.
@@ -65,11 +68,9 @@ func (t target) mutants() ([]*mutant, error) {
 		}
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == f.Name.Name })
 		for i, c := range changes(set, f.Body) {
-			was := strings.Join(strings.Fields(string(text[c.from:c.to])), " ")
 			all = append(all, &mutant{
-				name: fmt.Sprintf("%s %s %d: %s -> %s", t.file, f.Name.Name, i+1, clip(was), clip(c.instead(was))),
-				file: t.file, tests: t.tests,
-				text: slices.Concat(text[:c.from], []byte(c.instead(string(text[c.from:c.to]))), text[c.to:]),
+				change: c, file: t.file, args: t.args,
+				name: fmt.Sprintf("%s %s %d: %s", t.file, f.Name.Name, i+1, c.named(text)),
 			})
 		}
 	}
@@ -79,6 +80,14 @@ func (t target) mutants() ([]*mutant, error) {
 	return all, nil
 }
 
+func (c change) named(text []byte) string {
+	if c.with != token.ILLEGAL {
+		return fmt.Sprintf("%s -> %s", c.is, c.with)
+	}
+	was := strings.Join(strings.Fields(string(text[c.from:c.to])), " ")
+	return fmt.Sprintf("%s -> %s", clip(was), clip("!("+was+")"))
+}
+
 func clip(s string) string {
 	if len(s) <= 60 {
 		return s
@@ -86,30 +95,27 @@ func clip(s string) string {
 	return s[:57] + "..."
 }
 
-// instead is the text that takes the place of the original; %s in it is the original.
-func (c change) instead(was string) string { return strings.ReplaceAll(c.with, "%s", was) }
-
 // other are the operators that a condition is changed to.
 var other = map[token.Token]token.Token{
 	token.EQL: token.NEQ, token.NEQ: token.EQL, token.LSS: token.LEQ, token.LEQ: token.LSS,
 	token.GTR: token.GEQ, token.GEQ: token.GTR, token.LAND: token.LOR, token.LOR: token.LAND,
 }
 
-// changes are all ways to change one condition of the body: another operator, or the opposite of what
-// has none.
+// changes are all ways to change one condition of the body: another operator, or the opposite of
+// what has none.
 func changes(set *token.FileSet, body *ast.BlockStmt) []change {
 	var all []change
 	at := func(p token.Pos) int { return set.Position(p).Offset }
 	negate := func(e ast.Expr) {
 		if e != nil && atom(e) {
-			all = append(all, change{at(e.Pos()), at(e.End()), "!(%s)"})
+			all = append(all, change{from: at(e.Pos()), to: at(e.End())})
 		}
 	}
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.BinaryExpr:
 			if op, is := other[n.Op]; is {
-				all = append(all, change{at(n.OpPos), at(n.OpPos) + len(n.Op.String()), op.String()})
+				all = append(all, change{at(n.Pos()), at(n.End()), at(n.OpPos), n.Op, op})
 			}
 			if n.Op == token.LAND || n.Op == token.LOR {
 				negate(n.X)

@@ -93,8 +93,12 @@ func TestNoMachineIsPlannedThatReplicasCannotFill(t *testing.T) {
 func TestSlotsAreThoseOfTheKubelet(t *testing.T) {
 	p := &nodescaler.Pool{Shapes: []pricing.Shape{{CPU: 2000, Memory: 8 * pricing.GB}}}
 	for _, pod := range []pricing.Resources{{CPU: 10}, {}} {
-		if n := slots(p, pod); n != 110 {
+		if n := slots(p, &sim.Workload{Requests: pod}); n != 110 {
 			t.Errorf("%d pods of %v on a machine, want the kubelet's 110", n, pod)
 		}
+	}
+	p.Extra = pricing.Amounts{{Name: "nvidia.com/gpu", N: 5}}
+	if n := slots(p, &sim.Workload{Extra: pricing.Amounts{{Name: "nvidia.com/gpu", N: 2}}}); n != 2 {
+		t.Errorf("%d pods with 2 of 5 devices each on a machine, want 2", n)
 	}
 }

@@ -56,7 +56,7 @@ func Plan(cfg sim.Config, maxReplicas int, length time.Duration) (*Schedule, err
 		return nil, fmt.Errorf("the oracle plans for one workload on one pool of one shape, not for %d on %d", len(cfg.Workloads), len(cfg.Pools))
 	}
 	pool, wl := &cfg.Pools[0], &cfg.Workloads[0]
-	s := &Schedule{start: cfg.Start, slots: slots(pool, wl.Requests), max: maxReplicas, fewest: max(1, pool.Min)}
+	s := &Schedule{start: cfg.Start, slots: slots(pool, wl), max: maxReplicas, fewest: max(1, pool.Min)}
 	if s.slots == 0 {
 		return nil, fmt.Errorf("no pod of %s fits on a machine of pool %s", wl.Name, pool.Name)
 	}
@@ -76,10 +76,10 @@ func Plan(cfg sim.Config, maxReplicas int, length time.Duration) (*Schedule, err
 	return s, nil
 }
 
-func slots(pool *nodescaler.Pool, pod pricing.Resources) int {
-	room := pool.Shapes[0].Resources().Minus(pool.Reserved)
+func slots(pool *nodescaler.Pool, wl *sim.Workload) int {
+	room, most := pool.Shapes[0].Resources().Minus(pool.Reserved), pool.Extras(pool.Shapes[0]).Times(wl.Extra, nodescaler.Slots(pool.PodSlots))
 	n := 0
-	for n < nodescaler.Slots(pool.PodSlots) && pod.Times(n+1).Within(room) {
+	for n < most && wl.Requests.Times(n+1).Within(room) {
 		n++
 	}
 	return n

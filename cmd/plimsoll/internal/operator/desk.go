@@ -2,14 +2,12 @@ package operator
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
-	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
@@ -28,6 +26,7 @@ type objects struct {
 	books       []*v1alpha1.PriceBook
 	targets     []kube.Target
 	requests    map[string]pricing.Resources // of a pod, by workload
+	readings    *readings                    // of earlier steps
 }
 
 // desk is what a step is to be made by: every object, what it means, and why it is left alone.
@@ -94,9 +93,10 @@ type book struct {
 // the same desk.
 func (c *Config) lay(o objects, now time.Time) *desk {
 	d := &desk{now: now, limit: c.Limit}
-	c.layBooks(d, o.books)
+	o.readings = cmp.Or(o.readings, &readings{})
+	c.layBooks(d, o.books, o.readings)
 	if c.NodeScaler || c.Provider {
-		c.layPools(d, o.pools)
+		c.layPools(d, o.pools, o.readings)
 	}
 	if c.PodScaler {
 		c.layWorkloads(d, &o)
@@ -104,10 +104,10 @@ func (c *Config) lay(o objects, now time.Time) *desk {
 	return d
 }
 
-func (c *Config) layBooks(d *desk, books []*v1alpha1.PriceBook) {
+func (c *Config) layBooks(d *desk, books []*v1alpha1.PriceBook, earlier *readings) {
 	for _, object := range books {
 		b := &book{object: object, chosen: object.Name == c.PriceBook}
-		b.prices, b.invalid = resources.Book(object)
+		b.prices, b.invalid = earlier.book(object)
 		d.books = append(d.books, b)
 		switch {
 		case !b.chosen:
@@ -125,14 +125,14 @@ func (c *Config) layBooks(d *desk, books []*v1alpha1.PriceBook) {
 // layPools reads the pools, the oldest first: of two that would take one another's VMIDs, the one
 // that was there before stays. Those of a part that does not run here are somebody else's to work
 // on.
-func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool) {
+func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings) {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.VMPool) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	var valid []pve.Pool
 	for _, object := range objects {
 		p := &pool{object: object, pause: pauseOf(object, d.now)}
-		p.pve, p.invalid = readPool(object, c.ReadFile)
+		p.pve, p.invalid = earlier.pool(object, c.ReadFile)
 		p.pve.Resumed = resumedAt(object)
 		if p.invalid == nil {
 			valid = append(valid, p.pve)
@@ -179,21 +179,6 @@ func (d *desk) besideOthers() {
 	}
 }
 
-// readPool reads a pool, and the files that its join profile names, if they are at hand.
-func readPool(object *v1alpha1.VMPool, read func(string) ([]byte, error)) (pve.Pool, error) {
-	p, err := resources.Pool(object)
-	if err != nil {
-		return p, err
-	}
-	if read == nil {
-		return p, nil
-	}
-	if err := p.Join.Read(read); err != nil {
-		return p, fmt.Errorf("spec.join: %w", err)
-	}
-	return p, p.Validate()
-}
-
 // holdPool says why nothing is done to a pool's machines, or nil.
 func (c *Config) holdPool(p *pool, d *desk) *nodescaler.Reason {
 	switch {
@@ -223,19 +208,20 @@ func (c *Config) layWorkloads(d *desk, o *objects) {
 	}
 	for _, object := range o.autoscalers {
 		w := &workload{object: object, name: object.Namespace + "/" + object.Name, pause: pauseOfWorkload(object, d.now)}
-		w.target = targets[w.name]
+		var there bool
+		if w.target, there = targets[w.name]; !there {
+			continue // it was deleted after the autoscalers were read
+		}
 		if c.HandOff.Used() {
 			w.handOff = c.HandOff.By
 		}
-		w.words, w.policy, w.signals, w.invalid = resources.Autoscaler(object)
-		var fault error
-		if w.sizeMode, w.sizes, fault = resources.Rightsize(object); fault != nil {
-			w.invalid = errors.Join(w.invalid, fault)
-		}
+		read := o.readings.workload(object)
+		w.words, w.policy, w.signals, w.invalid = read.words, read.policy, read.signals, read.invalid
+		w.sizeMode, w.sizes = read.sizeMode, read.sizes
 		w.words.Pod = o.requests[w.name]
 		w.held = c.holdWorkload(w, d)
-		if policy, err := w.policy.New(); w.invalid == nil && err == nil {
-			w.warnings = podpolicy.Warnings(&w.words, policy)
+		if read.fresh != nil {
+			w.warnings = podpolicy.Warnings(&w.words, read.fresh)
 		}
 		d.workloads = append(d.workloads, w)
 	}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -80,4 +81,23 @@ func TestChangesAreNotToldAgainByTheStepsOfAnother(t *testing.T) {
 	h.cores = 0.5
 	h.begin().steps(10)
 	h.expect("heard again", told, len(e.heard))
+}
+
+// vanishing is a cluster in which autoscalers are deleted between the reads of a step.
+type vanishing struct{ cluster }
+
+func (vanishing) Targets(context.Context) ([]kube.Target, error) { return nil, nil }
+
+// The target of what was just deleted is not read, which is no trouble that people hear of.
+func TestAutoscalersThatAreDeletedWhileTheyAreReadAreNoTrouble(t *testing.T) {
+	h := newHouse(t)
+	e := &ears{}
+	h.cfg.Notify = e
+	h.node("workers", "a")
+	h.web(active)
+	h.cores = 0.5 // as it should be
+	h.begin().steps(2)
+	h.term.Cluster = vanishing{cluster{h}}
+	h.steps(1)
+	h.expect("heard", []string{}, e.heard)
 }

@@ -147,6 +147,9 @@ func TestBadInputIsAConditionAndNeverAWrite(t *testing.T) {
 		"an autoscaler that means nothing":   {spoil: func(h *house) { h.autoscalers["shop/web"].Spec.Behavior.ScaleDown.SelectPolicy = new("Most") }, is: "False InvalidSpec"},
 		"a pool without a template":          {spoil: func(h *house) { h.pools["workers"].Spec.Template = v1alpha1.Template{} }, pool: "False InvalidSpec"},
 		"a pool whose token cannot be read":  {spoil: func(h *house) { h.pools["workers"].Spec.Join.TokenFile = "/nowhere" }, pool: "False InvalidSpec"},
+		"a pool whose first boots would fail": {spoil: func(h *house) {
+			h.pools["workers"].Spec.Labels = map[string]v1alpha1.NodeLabelValue{"node-role.kubernetes.io/worker": ""}
+		}, pool: "False InvalidSpec"},
 		"a pool with another's VMIDs": {spoil: func(h *house) {
 			older := h.pool("a", active)
 			older.CreationTimestamp = metav1.NewTime(t0.Add(-time.Hour))

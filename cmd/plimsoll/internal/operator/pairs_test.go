@@ -69,7 +69,8 @@ func newPair(seed uint64) (*pair, error) {
 	p.server = kubesim.New(seed,
 		kubesim.Kind{Group: g, Version: v, Name: v1alpha1.KindWorkloadAutoscaler, Resource: "workloadautoscalers", Status: true, Custom: true},
 		kubesim.Kind{Group: g, Version: v, Name: v1alpha1.KindVMPool, Resource: "vmpools", ClusterWide: true, Status: true, Custom: true},
-		kubesim.Kind{Group: g, Version: v, Name: v1alpha1.KindPriceBook, Resource: "pricebooks", ClusterWide: true, Status: true, Custom: true})
+		kubesim.Kind{Group: g, Version: v, Name: v1alpha1.KindPriceBook, Resource: "pricebooks", ClusterWide: true, Status: true, Custom: true},
+		kubesim.Kind{Group: "argoproj.io", Version: v, Name: "Rollout", Resource: "rollouts", Scale: true, Custom: true})
 	p.town = kubesim.NewTown(p.server, rand.New(rand.NewPCG(seed, 2)))
 	manifests := []string{"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"}
 	for i := range 3 {

@@ -2,8 +2,13 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
@@ -44,6 +49,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 			l.fault("it does not start again: %v", err)
 		}
 	},
+	"lead passes": func(l *life, r *rand.Rand) { l.leads.left, l.leads.drops = 1+r.IntN(40), r.IntN(2) == 0 },
 	"clock jumps": func(l *life, r *rand.Rand) { l.ahead += time.Duration(r.IntN(7200)-1800) * time.Second },
 
 	"pool paused": func(l *life, r *rand.Rand) {
@@ -69,7 +75,7 @@ var happenings = map[string]func(*life, *rand.Rand){
 
 	"Proxmox fails": func(l *life, r *rand.Rand) {
 		text := one(r, []string{
-			"host pve%d down for=%dm", "no quorum for=%[2]dm", "host pve%d maintenance for=%dm", "freeze resources on=pve%d for=%dm", "fail clone p=0.5 for=%[2]dm",
+			"no quorum for=%[2]dm", "host pve%d maintenance for=%dm", "freeze resources on=pve%d for=%dm", "fail clone p=0.5 for=%[2]dm",
 			"kill task clone times=%[2]d", "warn clone times=%d", "slow clone by=3m times=%d", "fail boot times=%d", "slow boot by=4m times=%d", "steal id nth=%d",
 			"full storage local-lvm on=pve%d for=%dm", "storage-lock local-lvm on=pve%d for=%dm", "lose answer POST …/clone times=%d",
 			"lose answer POST …/status/start times=%d", "lose answer DELETE /nodes/*/qemu/* times=%d", "answer 500 GET /cluster/resources p=0.5 for=%[2]dm",
@@ -95,11 +101,9 @@ var happenings = map[string]func(*life, *rand.Rand){
 			return err
 		})
 	},
-	"odd pod": func(l *life, r *rand.Rand) {
-		l.made++
-		l.pods = append(l.pods, &townPod{
-			name: fmt.Sprintf("shop/odd-%d", l.made), of: &service{}, created: l.sim.Now(), asks: pricing.Resources{CPU: 100, Memory: 100 * pricing.MiB}, odd: one(r, oddities),
-		})
+	"odd pod": func(l *life, r *rand.Rand) { l.oddPod(one(r, oddities)) },
+	"host away": func(l *life, r *rand.Rand) {
+		l.inject(fmt.Sprintf("host pve%d down for=%dm", 1+r.IntN(3), 1+r.IntN(12)))
 	},
 	"image changed": func(l *life, r *rand.Rand) {
 		one(r, l.services).version++
@@ -113,6 +117,56 @@ var happenings = map[string]func(*life, *rand.Rand){
 		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
 			return l.takes(ctx, v, "protection", "1")
 		})
+	},
+	"machine's notes": func(l *life, r *rand.Rand) { // added to, or replaced
+		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
+			if r.IntN(2) == 0 {
+				return l.person.SetConfig(ctx, v.Host, v.ID, map[string]string{"description": v.Config["description"] + "\n\nwatched by ops"}, nil, "")
+			}
+			return l.takes(ctx, v, "description", "precious")
+		})
+	},
+	"machine's tags": func(l *life, r *rand.Rand) { // one is added, or ours is removed
+		l.meddles(r, func(ctx context.Context, v pvesim.VMState) error {
+			if r.IntN(2) == 0 {
+				return l.person.SetConfig(ctx, v.Host, v.ID, map[string]string{"tags": v.Config["tags"] + ";watched"}, nil, "")
+			}
+			return l.takes(ctx, v, "tags", "watched")
+		})
+	},
+	"machine migrated": func(l *life, r *rand.Rand) {
+		l.meddles(r, func(_ context.Context, v pvesim.VMState) error {
+			to := fmt.Sprintf("pve%d", 1+r.IntN(3))
+			return l.asks("POST", fmt.Sprintf("/nodes/%s/qemu/%d/migrate", v.Host, v.ID), url.Values{"target": {to}, "online": {"1"}, "with-local-disks": {"1"}})
+		})
+	},
+	"machine snapshotted": func(l *life, r *rand.Rand) {
+		l.meddles(r, func(_ context.Context, v pvesim.VMState) error {
+			return l.asks("POST", fmt.Sprintf("/nodes/%s/qemu/%d/snapshot", v.Host, v.ID), url.Values{"snapname": {fmt.Sprintf("s%d", r.IntN(3))}})
+		})
+	},
+	"machine restored": func(l *life, r *rand.Rand) { // as another VM
+		l.meddles(r, func(_ context.Context, v pvesim.VMState) error {
+			id := 1050 + r.IntN(50)
+			if slices.ContainsFunc(l.sim.Inventory().VMs, func(v pvesim.VMState) bool { return v.ID == id }) {
+				return errors.New("its VMID is taken")
+			}
+			l.theirs[id], l.named[v.Config["name"]] = true, true
+			return l.asks("POST", fmt.Sprintf("/nodes/%s/qemu/%d/clone", v.Host, v.ID), url.Values{
+				"newid": {fmt.Sprint(id)}, "name": {v.Config["name"]}, "full": {"1"}, "pool": {"plimsoll"},
+			})
+		})
+	},
+	"machine made": func(l *life, r *rand.Rand) { // in our range and resource pool
+		id := 1000 + r.IntN(100)
+		if slices.ContainsFunc(l.sim.Inventory().VMs, func(v pvesim.VMState) bool { return v.ID == id }) {
+			return
+		}
+		err := l.asks("POST", fmt.Sprintf("/nodes/pve%d/qemu", 1+r.IntN(3)), url.Values{
+			"vmid": {fmt.Sprint(id)}, "name": {fmt.Sprintf("db-%d", id)}, "pool": {"plimsoll"}, "memory": {"512"},
+		})
+		l.theirs[id] = err == nil
+		l.note("A PERSON MAKES %d: %v", id, err)
 	},
 	"machine backed up": func(l *life, r *rand.Rand) {
 		l.meddles(r, func(_ context.Context, v pvesim.VMState) error {
@@ -147,6 +201,13 @@ var oddities = []func(*nodescaler.Pod){
 	func(p *nodescaler.Pod) { p.Topology = []nodescaler.Topology{{Key: "zone", Mark: "app=x", Skew: 1}} },
 }
 
+func (l *life) oddPod(odd func(*nodescaler.Pod)) {
+	l.made++
+	l.pods = append(l.pods, &townPod{
+		name: fmt.Sprintf("shop/odd-%d", l.made), of: &service{}, created: l.sim.Now(), asks: pricing.Resources{CPU: 100, Memory: 100 * pricing.MiB}, odd: odd,
+	})
+}
+
 func (l *life) inject(text string) {
 	// What a form does not need is written behind it by Sprintf.
 	for i := range text {
@@ -163,6 +224,25 @@ func (l *life) inject(text string) {
 	if err != nil {
 		l.fault("%s: %v", text, err)
 	}
+}
+
+// asks makes a request as a person, of which the client knows nothing.
+func (l *life) asks(method, path string, form url.Values) error {
+	req, err := http.NewRequest(method, "https://pve1:8006/api2/json"+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "PVEAPIToken="+l.sim.Token("person@pve", "life", false))
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	resp, err := l.sim.Transport().RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return errors.New(resp.Status)
+	}
+	return nil
 }
 
 // takes has a person take a machine by a change of its configuration, if that succeeds.

@@ -23,7 +23,6 @@ const (
 	reasonSucceededGetScale = "SucceededGetScale"
 	reasonSucceededRescale  = "SucceededRescale"
 	reasonReadyForNewScale  = "ReadyForNewScale"
-	reasonFailedGetScale    = "FailedGetScale"
 	reasonFailedUpdateScale = "FailedUpdateScale"
 	reasonSuccessfulRescale = "SuccessfulRescale"
 
@@ -180,8 +179,6 @@ func (w *workload) scale(c conditions, s *loop.Step, ws *loop.WorkloadStep, outc
 	case len(w.target.Findings) > 0 && !w.target.Known:
 		f := w.target.Findings[0]
 		c.set(kind, metav1.ConditionFalse, f.Code, "%s", f.Text)
-	case !w.target.Known:
-		c.set(kind, metav1.ConditionFalse, reasonFailedGetScale, "the target's scale was not read")
 	case outcome != nil && outcome.Error != "":
 		c.set(kind, metav1.ConditionFalse, reasonFailedUpdateScale, "%s", outcome.Error)
 	case outcome != nil:

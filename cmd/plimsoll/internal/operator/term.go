@@ -20,14 +20,15 @@ import (
 // term is one term of leadership: what the loop remembers lasts as long.
 type term struct {
 	Config
-	fleet   Fleet
-	memory  loop.Memory
-	prices  *pricing.Book     // of the last step
-	said    map[types.UID]any // the statuses of the last step: those that are read may be older
-	ticks   time.Time         // a tick, by which others are reckoned
-	last    time.Time         // of the last step
-	trouble trouble
-	alerts  notify.Alerts
+	fleet    Fleet
+	memory   loop.Memory
+	prices   *pricing.Book     // of the last step
+	readings readings          // of objects
+	said     map[types.UID]any // the statuses of the last step: those that are read may be older
+	ticks    time.Time         // a tick, by which others are reckoned
+	last     time.Time         // of the last step
+	trouble  trouble
+	alerts   notify.Alerts
 
 	sweeping sync.WaitGroup
 	swept    time.Time // orphans were last looked for
@@ -161,7 +162,7 @@ func (t *term) price(o *loop.Observation, pools []nodescaler.Pool) {
 
 // read puts the objects on the desk.
 func (t *term) read(ctx context.Context, seen *loop.Observation) (*desk, error) {
-	var o objects
+	o := objects{readings: &t.readings}
 	var errs [4]error
 	o.requests = requests(seen.Cluster.Pods)
 	o.books, errs[0] = t.Cluster.PriceBooks()

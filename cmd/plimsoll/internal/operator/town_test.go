@@ -47,6 +47,10 @@ type town struct {
 	running  map[string]bool // system UUIDs of the machines that run
 	made     int             // pods
 
+	there  pvesim.Inventory         // as of the last pass
+	did    []string                 // to the cluster, in this step
+	scaled func(s *service, to int) // sees what is scaled, before it is
+
 	// what was seen of late, for those who are shown old pictures
 	kept                  []loop.ClusterState
 	stale                 int                  // how old a picture the API shows
@@ -105,21 +109,24 @@ func (w *town) booted(b pvesim.Boot) {
 	if !strings.Contains(string(b.UserData), "hostname: "+b.Name+"\n") {
 		return
 	}
-	size := pricing.Resources{CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB}
-	if b.Config["cores"] == "4" {
-		size = pricing.Resources{CPU: 4 * pricing.Core, Memory: 8 * pricing.GiB}
-	}
 	w.nodes = append(w.nodes, &townNode{vmid: b.VMID, ready: ready, Node: nodescaler.Node{
 		Name: b.Name, ProviderID: fmt.Sprintf("proxmox://home/%d", b.VMID), SystemUUID: b.UUID, Joined: ready,
-		Allocatable: size.Minus(w.reserved),
+		Allocatable: townShapes[b.Config["cores"]].Resources().Minus(w.reserved),
 	}})
+}
+
+// townShapes are the shapes of machines, by their cores.
+var townShapes = map[string]pricing.Shape{
+	"2": {Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB},
+	"4": {Name: "large", CPU: 4 * pricing.Core, Memory: 8 * pricing.GiB, Disk: 20 * pricing.GiB},
 }
 
 // pass has kubelets, controllers and the scheduler do their work.
 func (w *town) pass() {
 	now := w.sim.Now()
 	w.running = map[string]bool{}
-	for _, v := range w.sim.Inventory().VMs {
+	w.there = w.sim.Inventory()
+	for _, v := range w.there.VMs {
 		if _, uuid, named := strings.Cut(v.Config["smbios1"], "uuid="); named {
 			uuid, _, _ = strings.Cut(uuid, ",")
 			w.running[uuid] = v.State == "running"
@@ -325,7 +332,10 @@ func (w *town) Observe(context.Context) (loop.ClusterState, error) {
 	return w.kept[max(0, len(w.kept)-1-w.stale)], nil
 }
 
-func (w *town) write(what string) error {
+func (w *town) write(ctx context.Context, what string) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if w.blind || w.refuses {
 		w.meet(what+", refused", w.sim.Now())
 		return errNoAnswer
@@ -334,16 +344,18 @@ func (w *town) write(what string) error {
 	return nil
 }
 
-func (w *town) SetReplicas(_ context.Context, workload string, n int) error {
-	err := w.write("scale")
+func (w *town) SetReplicas(ctx context.Context, workload string, n int) error {
+	err := w.write(ctx, "scale")
 	if s := w.service(workload); err == nil {
+		w.scaled(s, n)
+		w.did = append(w.did, fmt.Sprintf("scale %s %d", workload, n))
 		s.replicas = n
 	}
 	return err
 }
 
-func (w *town) Choose(_ context.Context, workload string, pods []string) error {
-	err := w.write("choose")
+func (w *town) Choose(ctx context.Context, workload string, pods []string) error {
+	err := w.write(ctx, "choose")
 	if s := w.service(workload); err == nil {
 		s.goingFirst = map[string]bool{}
 		for _, p := range pods {
@@ -353,22 +365,23 @@ func (w *town) Choose(_ context.Context, workload string, pods []string) error {
 	return err
 }
 
-func (w *town) Expect(context.Context, string, int) error { return w.write("expect") }
+func (w *town) Expect(ctx context.Context, _ string, _ int) error { return w.write(ctx, "expect") }
 
-func (w *town) SetDraining(_ context.Context, node string, draining bool) error {
+func (w *town) SetDraining(ctx context.Context, node string, draining bool) error {
 	n := w.node(node)
-	if err := w.write("cordon"); err != nil {
+	if err := w.write(ctx, "cordon"); err != nil {
 		return err
 	}
 	if n == nil {
 		return errors.New("no such node")
 	}
 	n.Draining, n.Cordoned = draining, draining
+	w.did = append(w.did, map[bool]string{true: "cordon ", false: "uncordon "}[draining]+node)
 	return nil
 }
 
-func (w *town) Evict(_ context.Context, pod string) error {
-	if err := w.write("evict"); err != nil {
+func (w *town) Evict(ctx context.Context, pod string) error {
+	if err := w.write(ctx, "evict"); err != nil {
 		return err
 	}
 	i := slices.IndexFunc(w.pods, func(p *townPod) bool { return p.name == pod })
@@ -381,6 +394,7 @@ func (w *town) Evict(_ context.Context, pod string) error {
 		return loop.ErrBudget
 	}
 	p.ends = w.sim.Now().Add(time.Duration(2+w.rng.IntN(28)) * time.Second)
+	w.did = append(w.did, "evict "+pod)
 	return nil
 }
 
@@ -410,8 +424,8 @@ func (w *town) Size(pod string) (rightsize.Pod, bool) {
 	return size, true
 }
 
-func (w *town) Resize(_ context.Context, _, pod string, changes []rightsize.Change) error {
-	if err := w.write("resize"); err != nil {
+func (w *town) Resize(ctx context.Context, _, pod string, changes []rightsize.Change) error {
+	if err := w.write(ctx, "resize"); err != nil {
 		return err
 	}
 	i := slices.IndexFunc(w.pods, func(p *townPod) bool { return p.name == pod })
@@ -422,6 +436,7 @@ func (w *town) Resize(_ context.Context, _, pod string, changes []rightsize.Chan
 	n := w.node(p.node)
 	if p.infeasible = n == nil || !w.fits(n, p, changes[0].Requests); !p.infeasible {
 		p.asks = changes[0].Requests
+		w.did = append(w.did, "resize "+pod)
 	}
 	return nil
 }
@@ -454,10 +469,10 @@ func (w *town) Targets(context.Context) ([]kube.Target, error) {
 	return all, nil
 }
 
-func (w *town) SetStatus(_ context.Context, o client.Object) error {
+func (w *town) SetStatus(ctx context.Context, o client.Object) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.write("status"); err != nil {
+	if err := w.write(ctx, "status"); err != nil {
 		return err
 	}
 	conditions := func(of []metav1.Condition) {
@@ -517,8 +532,8 @@ func (w *town) lastLook(_ context.Context, id nodescaler.Identity) (s nodescaler
 	return s, nil
 }
 
-func (w *town) removeNode(_ context.Context, name string) error {
-	if err := w.write("delete node"); err != nil {
+func (w *town) removeNode(ctx context.Context, name string) error {
+	if err := w.write(ctx, "delete node"); err != nil {
 		return err
 	}
 	w.nodes = slices.DeleteFunc(w.nodes, func(n *townNode) bool { return n.Name == name })

@@ -1,0 +1,137 @@
+package operator
+
+import (
+	"context"
+	"time"
+
+	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+)
+
+// quick is a node policy that takes nodes down soon.
+func quick() nodepolicy.Spec {
+	c := nodepolicy.DefaultUnneeded()
+	soon := nodescaler.Duration(time.Minute)
+	c.ScaleDownUnneededTime, c.ScaleDownUnreadyTime, c.ScaleDownDelayAfterAdd, c.ScaleDownDelayAfterFailure = soon, 2*soon, soon, soon
+	return nodepolicy.Spec{Policy: "unneeded", Unneeded: &c}
+}
+
+// spares keeps one machine as a spare.
+func spares() nodepolicy.Spec {
+	c := nodepolicy.DefaultJoint()
+	c.Spares.Most = 1
+	return nodepolicy.Spec{Policy: "joint", Joint: &c}
+}
+
+// goingScenes are about machines that go, or are to go and stay.
+var goingScenes = []scene{
+	{
+		name: "pods come to a machine that is to go", nodes: quick(), services: []*service{deployment("late", 0, 500, halfGiB), deployment("web", 1, 1500, halfGiB)}, long: 12 * time.Minute,
+		acts: []act{
+			scaled(2*time.Minute, "web", 0),
+			after(string(nodescaler.Return), func(l *setting) {
+				s, now := l.service("shop/late"), l.sim.Now()
+				s.replicas = 1
+				l.pods = append(l.pods, &townPod{name: "shop/late-bound", of: s, node: l.nodes[0].Name, created: now, starts: now, asks: s.asks})
+			}),
+		},
+		says: []string{pve.CodeNodeHoldsPods, pve.CodeRevoked},
+	},
+	{
+		name: "the API server fails while a machine goes", nodes: quick(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 14 * time.Minute,
+		acts: []act{
+			scaled(2*time.Minute, "web", 0), fault(0, "slow destroy by=1m"),
+			after(string(nodescaler.Return), func(l *setting) { l.blind = true }),
+			{at: 8 * time.Minute, do: func(l *setting) { l.blind = false }},
+			after(pve.CodeDestroyAsked, func(l *setting) { l.refuses = true }),
+			after(pve.CodeNodeNotRemoved, func(l *setting) { l.refuses = false }),
+		},
+		says: []string{pve.CodeLastLookFailed, pve.CodeNodeNotRemoved},
+	},
+	{
+		name: "a machine that is to go has a second disk", nodes: quick(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 8 * time.Minute,
+		acts: []act{
+			{at: time.Minute, do: func(l *setting) {
+				v := l.ran()
+				if err := l.person.SetConfig(context.Background(), v.Host, v.ID, map[string]string{"scsi1": "local-lvm:1"}, nil, ""); err != nil {
+					l.fault("%v", err)
+				}
+			}},
+			scaled(2*time.Minute, "web", 0),
+		},
+		says: []string{pve.CodeStrangeDevice},
+	},
+	{
+		name: "people stop machines", nodes: quick(), services: []*service{deployment("web", 4, 1500, halfGiB)}, long: 15 * time.Minute,
+		acts: []act{
+			scaled(2*time.Minute, "web", 1),
+			{at: 150 * time.Second, do: func(l *setting) {
+				for _, v := range l.machines() {
+					l.halts(v)
+				}
+			}},
+			{when: func(l *setting) bool { return len(l.fleet.Braked()) > 0 }, do: func(l *setting) {
+				l.pools["aa"].Annotations = map[string]string{v1alpha1.AnnotationResumed: l.now().UTC().Format(time.RFC3339)}
+			}},
+		},
+		says: []string{pve.CodeStopped, pve.CodeUndrained, pve.CodePoolResumed},
+	},
+	{
+		name: "a person opens a node that is drained", nodes: quick(), services: []*service{deployment("web", 4, 500, halfGiB)}, long: 8 * time.Minute,
+		before: func(l *setting) { l.stuck = true },
+		acts: []act{
+			scaled(2*time.Minute, "web", 2),
+			after(string(nodescaler.Evict), func(l *setting) {
+				for _, n := range l.nodes {
+					n.Cordoned = false
+				}
+			}),
+		},
+		says: []string{nodescaler.DrainCalledOff},
+	},
+}
+
+// spareScenes are about spares.
+var spareScenes = []scene{
+	{
+		name: "a spare does not start", nodes: spares(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 30 * time.Minute,
+		acts: []act{fault(0, "slow clone by=3m"), after(pve.CodeStashed, func(l *setting) {
+			l.inject("fail start for=3m")
+			l.service("shop/web").replicas = 2
+		})},
+		says: []string{pve.CodeWoken, pve.CodeNotWoken},
+	},
+	{
+		name: "a spare is not what it would be now", nodes: spares(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 20 * time.Minute,
+		acts: []act{fault(0, "slow clone by=3m"), after(pve.CodeStashed, func(l *setting) { l.pools["aa"].Spec.Guest.CPUType = "host" })},
+		says: []string{nodescaler.SpareDrifted},
+	},
+	{
+		name: "another policy keeps no spares", nodes: spares(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 20 * time.Minute,
+		acts: []act{fault(0, "slow clone by=3m"), after(pve.CodeStashed, func(l *setting) {
+			l.cfg.Nodes = quick()
+			if err := l.start(); err != nil {
+				l.fault("%v", err)
+			}
+		})},
+		says: []string{nodescaler.SpareUnneeded},
+	},
+	{
+		name: "pods take a machine that was to be a spare", nodes: spares(), services: []*service{deployment("web", 1, 1500, halfGiB)}, long: 15 * time.Minute,
+		acts: []act{fault(0, "slow clone by=3m"), {
+			when: func(l *setting) bool {
+				state, _ := l.fleet.List(context.Background())
+				for i := range state.Machines {
+					if n := l.node(state.Machines[i].Name); n != nil && state.Machines[i].Keep && !l.sim.Now().Before(n.ready) {
+						return true
+					}
+				}
+				return false
+			},
+			do: func(l *setting) { l.service("shop/web").replicas = 2 },
+		}},
+		says: []string{nodescaler.SpareTaken},
+	},
+}

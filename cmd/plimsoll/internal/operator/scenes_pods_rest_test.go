@@ -1,0 +1,172 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/podscaler/rightsize"
+)
+
+var noBuffers = fmt.Errorf("wrapped: %w", kube.ErrNoBuffers)
+
+// signalScenes are of what readers and price books say.
+var signalScenes = []podScene{
+	{
+		name:      "a window holds too few samples",
+		manifests: web("  runPeriod: 10s\n  policy: FastSlow\n" + objective + "  signals: {preset: Istio}\n"),
+		set:       func(s *podStage) { s.preset = s.seldom },
+		lasts:     30 * time.Second,
+		says:      []string{"FewScrapes"},
+	},
+	{
+		name: "two books, of which OpenCost has one",
+		manifests: web(byCPU+"  signals: {openCost: {}}\n") + "---\nkind: PriceBook\nmetadata: {name: default}\nspec: {currency: EUR, pricePerVCPUHour: \"0.02\", pricePerGBHour: \"0.005\"}\n" +
+			"---\nkind: PriceBook\nmetadata: {name: old}\nspec: {currency: EUR, pricePerVCPUHour: \"0.01\", pricePerGBHour: \"0.005\"}\n",
+		acts: []podAct{
+			{20 * time.Second, func(s *podStage) { s.measures(openCost, s.nodePrices()["workers-a"]) }},
+			{time.Minute, func(s *podStage) { s.measures(openCost, 730*s.nodePrices()["workers-a"]) }},
+		},
+		lasts: 2 * time.Minute,
+		says:  []string{"PricesInForce", "NotChosen", "PricesAgree", "CostSourceMismatch"},
+	},
+	{
+		name:      "an objective is missed, and then not asked for any more",
+		manifests: web(byCPU + objective + "  signals: {queries: {latency: latency}}\n"),
+		acts: []podAct{
+			measuring(0, "latency", 0.4),
+			{time.Minute, func(s *podStage) { s.autoscalers["shop/web"].Spec.SLO = nil }},
+		},
+		lasts: 15 * time.Minute,
+		says:  []string{"AboveTarget", "NotAsked"},
+	},
+}
+
+// openCost is the query that is read for what nodes cost.
+const openCost = "max by (node, exported_node) (node_total_hourly_cost)"
+
+// seldom answers the queries of preset Istio, of a Prometheus that samples twice a window.
+func (s *podStage) seldom(query string) []string {
+	const of = `"destination_workload_namespace":"shop","destination_workload":"web"`
+	switch {
+	case strings.Contains(query, "_bucket{"):
+		return []string{s.sample(of+`,"le":"300"`, 95, 0), s.sample(of+`,"le":"+Inf"`, 100, 0)}
+	case strings.Contains(query, "timestamp("):
+		return []string{s.sample(of, float64(s.shows.Unix()-5), 0)}
+	case strings.Contains(query, "count_over_time("):
+		return []string{s.sample(of, 2, 0)}
+	case strings.Contains(query, "response_code"):
+		return []string{s.sample(of+`,"response_code":"200","response_flags":"-"`, 100, 0)}
+	}
+	return []string{s.sample(of, 100, 0)}
+}
+
+// sizeScenes are of what pods request.
+var sizeScenes = []podScene{
+	{
+		name:      "a container restarts when it is resized",
+		manifests: sized(resizes),
+		set: func(s *podStage) {
+			s.minutely(4, 600)
+			s.containers[0].Restarts = []rightsize.Resource{rightsize.CPU}
+		},
+		lasts: 3 * time.Minute,
+		says:  []string{"OutsideBounds", "Restarts", "Resized"},
+	},
+	{
+		name:      "the least that is allowed is more than is used",
+		manifests: sized("  rightsize: {containers: [{name: app, minAllowed: {cpu: 8}}]}\n"),
+		set:       func(s *podStage) { s.minutely(0.2, 200) },
+		lasts:     2 * time.Minute,
+		says:      []string{"MinAllowed"},
+	},
+	{
+		name:      "a pod has long requested less than it uses",
+		manifests: sized(resizes),
+		set: func(s *podStage) {
+			s.minutely(0.5, 256)
+			for i := range 4 {
+				s.sizes[fmt.Sprintf("shop/web-%02d", i)] = rightsize.Pod{Running: true, Started: t0.Add(-100 * time.Hour), Containers: s.containers}
+			}
+		},
+		lasts: 3 * time.Minute,
+		says:  []string{"Drifted", "Resized"},
+	},
+	{
+		name:      "a container is killed for memory soon after it started",
+		manifests: sized(resizes),
+		set: func(s *podStage) {
+			s.minutely(0.5, 200)
+			s.containers[0].OOMStarted, s.containers[0].OOMEnded = t0.Add(-time.Minute), t0.Add(30*time.Second)
+		},
+		lasts: 3 * time.Minute,
+		says:  []string{"OutOfMemory", "QuickOOM", "Resized"},
+	},
+}
+
+// sized is an autoscaler of which the requests are the matter.
+func sized(rest string) string { return web(byCPU + "  stabilizationWindow: 1h\n" + rest) }
+
+// minutely has steps as far apart as looks at containers, each of which uses so many cores and MiB.
+func (s *podStage) minutely(cores, mebibytes float64) {
+	s.cfg.Interval, s.uses["app"] = time.Minute, use(cores, mebibytes)
+}
+
+// loopScenes are of what goes wrong around a step.
+var loopScenes = []podScene{
+	{
+		name:      "statuses and records are not written",
+		manifests: web(byCPU),
+		acts: []podAct{
+			breaks(30*time.Second, "status", "forbidden"),
+			{30 * time.Second, func(s *podStage) { s.journal = errors.New("no space left on device") }},
+		},
+		lasts: time.Minute,
+		fails: true,
+		says:  []string{"StatusNotWritten", "JournalNotWritten"},
+	},
+	{
+		name:      "signals cannot be read",
+		manifests: web(byCPU),
+		set:       func(s *podStage) { s.cfg.Signals = unread{s.cfg.Signals} },
+		lasts:     30 * time.Second,
+		says:      []string{"SignalsUnknown"},
+	},
+	{
+		name:      "an order is accepted and nothing comes of it",
+		manifests: web(byCPU) + workers,
+		replicas:  6,
+		set:       func(s *podStage) { s.loses = true },
+		lasts:     4 * time.Minute,
+		says:      []string{"OrderLost"},
+	},
+	{
+		name:      "replicas do not become pods",
+		manifests: web(byCPU) + workers,
+		set:       func(s *podStage) { s.pods = 4 },
+		acts:      []podAct{cores(30*time.Second, 0.8)},
+		lasts:     6 * time.Minute,
+		says:      []string{"ReplicasNotCreated"},
+	},
+	{
+		name:      "machines are given what servers join with",
+		manifests: web(byCPU) + workers,
+		set: func(s *podStage) {
+			s.cfg.ReadFile = func(string) ([]byte, error) { return []byte("K10c0ffee::server:secret"), nil }
+		},
+		lasts: 30 * time.Second,
+		says:  []string{"ServerToken"},
+	},
+}
+
+// unread are signals of which no workload's are read. signals.Reader reads those of every workload
+// that it is configured with, and says what of them is unknown; others need not.
+type unread struct{ Signals }
+
+func (unread) Read(context.Context, *podscaler.Workload, time.Time) (podscaler.Window, error) {
+	return podscaler.Window{}, errors.New("no answer")
+}

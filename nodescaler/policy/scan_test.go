@@ -1,0 +1,611 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// scan is a scan of the world by joint with spares, that is not its first.
+func (w *world) scan() *scan {
+	c := DefaultJoint()
+	c.Spares.Most = 3
+	return newScan(newJoint(c).unneeded, nodescaler.NewIndex(&w.Snapshot), false)
+}
+
+func offerOf(pool, host string) packing.Offer {
+	return packing.Offer{Pool: pool, Shape: small, Host: host}
+}
+
+// What keeps a spare from being woken, each by itself.
+func TestWhichSparesStir(t *testing.T) {
+	booting := func(w *world) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
+	for _, c := range []struct {
+		name  string
+		world func(*world)
+		scan  func(*scan)
+		want  bool
+	}{
+		{name: "one that is stopped", want: true},
+		{name: "its pool is gone", world: func(w *world) { w.Machines[0].Pool = "gone" }},
+		{name: "its pool is held", world: heldUp},
+		{name: "its pool is not to shrink", world: heldDown, want: true},
+		{name: "its host is not known", world: func(w *world) { w.Machines[0].Host = "gone" }},
+		{name: "its host is away", world: func(w *world) { w.Hosts[0].Online = false }},
+		{name: "it drifted", world: func(w *world) { w.Machines[0].Drifted = "its template was changed" }},
+		{name: "it was woken by this plan", scan: func(s *scan) { s.woken["w-1"] = true }},
+		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
+		{name: "it has a problem", world: func(w *world) { w.Machines[0].Problem = "NoMemory" }},
+		{name: "its host is full", world: func(w *world) { w.Hosts[0].Room = small.Resources().Times(0) }},
+		{name: "it was tried", scan: func(s *scan) { s.keep.tried["w-1"] = noon.Add(-spareRest + 1) }},
+		{name: "it was tried long ago", scan: func(s *scan) { s.keep.tried["w-1"] = noon.Add(-spareRest) }, want: true},
+		{name: "it is being made, and has a problem", world: func(w *world) { booting(w); w.Machines[0].Problem = "slow" }, want: true},
+		{name: "it is being made, and was tried", world: booting, scan: func(s *scan) { s.keep.tried["w-1"] = noon }, want: true},
+	} {
+		w := aWorld().machine("w-1", "pve1", nodescaler.Spare)
+		if c.world != nil {
+			c.world(w)
+		}
+		s := w.scan()
+		if c.scan != nil {
+			c.scan(s)
+		}
+		if got := s.stirs(&w.Machines[0]); got != c.want {
+			t.Errorf("%s: stirs %t", c.name, got)
+		}
+		if got, of := s.wakeable(&w.Machines[0]), s.stirs(&w.Machines[0]); got != of {
+			t.Errorf("%s: without a limit it stirs %t and can be woken %t", c.name, of, got)
+		}
+	}
+}
+
+// Why a pool makes no machines now: it is closed, or one failed of late.
+func TestWhyAPoolMakesNoMachines(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		closed, fails bool
+		want          string
+	}{
+		{name: "it does"},
+		{name: "it is closed", closed: true, want: "PoolPaused"},
+		{name: "one failed", fails: true, want: nodescaler.PoolBackingOff},
+		{name: "it is closed and one failed", closed: true, fails: true, want: "PoolPaused"},
+	} {
+		w := aWorld()
+		if c.closed {
+			shut(w)
+		}
+		s := w.scan()
+		if c.fails {
+			s.backoffOf("w").fail(noon.Add(-time.Second))
+		}
+		got := ""
+		if why := s.shut(s.x.Pool("w")); why != nil {
+			got = why.Code
+		}
+		if got != c.want || s.makes("w") != (c.want == "") {
+			t.Errorf("%s: %q, and it makes machines: %t", c.name, got, s.makes("w"))
+		}
+	}
+	if aWorld().scan().makes("gone") {
+		t.Error("a pool that is not known makes machines")
+	}
+}
+
+// An order for which no spare is to be had needs a place of the pool, a host and room on it.
+func TestWhatMayBeBoughtInPlaceOfASpare(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		change          func(*world)
+		carries, mayBuy bool
+	}{
+		{name: "there is room", carries: true, mayBuy: true},
+		{name: "the pool is full", change: func(w *world) { w.Pools[0].Max = 0 }, carries: true},
+		{name: "the pool is closed", change: shut},
+		{name: "the host is refused", change: refuse("pve1")},
+		{name: "the host is full", change: func(w *world) { w.Hosts[0].Room.Memory = small.Memory - 1 }},
+		{name: "the host has just the room", change: func(w *world) { w.Hosts[0].Room = small.Resources() }, carries: true, mayBuy: true},
+	} {
+		w := aWorld()
+		if c.change != nil {
+			c.change(w)
+		}
+		s, o := w.scan(), offerOf("w", "pve1")
+		if s.carries(o) != c.carries || s.mayBuy(o) != c.mayBuy {
+			t.Errorf("%s: carries %t, may be bought %t", c.name, s.carries(o), s.mayBuy(o))
+		}
+	}
+}
+
+// What keeps a spare from being reclaimed, each by itself.
+func TestWhichSparesMayGo(t *testing.T) {
+	tried := func(ago time.Duration) func(*scan) {
+		return func(s *scan) { s.keep.tried["w-1"] = noon.Add(-ago) }
+	}
+	making := func(w *world) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
+	for _, c := range []struct {
+		name  string
+		world func(*world)
+		scan  func(*scan)
+		want  bool
+	}{
+		{name: "one that is stopped", want: true},
+		{name: "it is woken by this plan", scan: func(s *scan) { s.woken["w-1"] = true }},
+		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
+		{name: "its host is away", world: func(w *world) { w.Hosts[0].Online = false }},
+		{name: "its pool is held", world: heldDown},
+		{name: "its pool is not to grow", world: heldUp, want: true},
+		{name: "its pool is gone", world: func(w *world) { w.Machines[0].Pool = "gone" }},
+		{name: "it was to start", scan: tried(time.Second)},
+		{name: "it was to start long ago", scan: tried(spareRest), want: true},
+		{name: "it was to start, and cannot", scan: tried(time.Second), world: func(w *world) { w.Machines[0].Problem = "NoMemory" }, want: true},
+		{name: "it is being made", world: making, want: true},
+		{name: "it is being made, and is a node", world: func(w *world) {
+			making(w)
+			w.Nodes = []nodescaler.Node{{Name: "w-1", Machine: "w-1", Pool: "w"}}
+		}},
+	} {
+		w := aWorld().machine("w-1", "pve1", nodescaler.Spare)
+		if c.world != nil {
+			c.world(w)
+		}
+		s := w.scan()
+		if c.scan != nil {
+			c.scan(s)
+		}
+		if got := s.mayGo(&w.Machines[0]); got != c.want {
+			t.Errorf("%s: may go %t", c.name, got)
+		}
+	}
+}
+
+// In which order spares make way: first those that are of no use, then those of other pools, of
+// the same pool, and those that are being made; of equals the last by name.
+func TestTheOrderInWhichSparesMakeWay(t *testing.T) {
+	w := aWorld().change(secondPool())
+	making := func(m *nodescaler.Machine) { m.Keep = true }
+	of := func(pool string) func(*nodescaler.Machine) {
+		return func(m *nodescaler.Machine) { m.Pool = pool }
+	}
+	second := w.Pools[1].Name
+	w.machine("making", "pve1", nodescaler.Booting, making).machine("own-1", "pve1", nodescaler.Spare).machine("own-2", "pve1", nodescaler.Spare).
+		machine("other", "pve1", nodescaler.Spare, of(second)).machine("drifted", "pve1", nodescaler.Spare, drifted).
+		machine("still", "pve1", nodescaler.Spare, func(m *nodescaler.Machine) { m.Problem = "NoMemory" })
+	var got []string
+	for _, m := range w.scan().expendables("w") {
+		got = append(got, m.Name)
+	}
+	if want := []string{"still", "drifted", "other", "own-2", "own-1", "making"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// How many machines and spares of a pool a host carries, with what the plan wakes and reclaims.
+func TestWhatAHostCarriesOfAPool(t *testing.T) {
+	w := aWorld().change(secondPool())
+	other := func(m *nodescaler.Machine) { m.Pool = w.Pools[1].Name }
+	w.machine("a", "pve1", nodescaler.Joined).machine("b", "pve2", nodescaler.Joined).machine("c", "pve1", nodescaler.Joined, other).
+		machine("d", "pve1", nodescaler.Deleting).machine("e", "pve1", nodescaler.Ordered)
+	w.machine("s", "pve1", nodescaler.Spare).machine("t", "pve2", nodescaler.Spare).machine("u", "pve1", nodescaler.Spare, other).
+		machine("woken", "pve1", nodescaler.Spare).machine("let", "pve1", nodescaler.Spare)
+	s := w.scan()
+	s.woken["woken"], s.let["let"] = true, true
+	if running, kept := s.running("w", "pve1"), s.kept("w", "pve1"); running != 3 || kept != 1 {
+		t.Errorf("%d run and %d are kept, want 3 and 1", running, kept)
+	}
+	if n := s.wokenOf("w"); n != 1 {
+		t.Errorf("%d are woken", n)
+	}
+	if n := s.wokenOf(w.Pools[1].Name); n != 0 {
+		t.Errorf("%d of the other pool are woken", n)
+	}
+}
+
+// What keeps a spare from being ordered, each by itself.
+func TestWhenASpareIsOrdered(t *testing.T) {
+	wants := stock{worth: worth{pays: 2, allowed: 2}}
+	machine := &nodescaler.Machine{Name: "w-9", Pool: "w", Host: "pve1", Shape: small}
+	for _, c := range []struct {
+		name  string
+		world func(*world)
+		scan  func(*scan)
+		stock func(*stock)
+		want  bool
+	}{
+		{name: "one is wanting", want: true},
+		{name: "another is there", stock: func(s *stock) { s.good = append(s.good, machine) }, want: true},
+		{name: "as many as are wanted are there", stock: func(s *stock) { s.good = append(s.good, machine, machine) }},
+		{name: "one is there and one was woken", stock: func(s *stock) { s.good, s.lent = append(s.good, machine), 1 }},
+		{name: "one is there and one is stopped by this plan", stock: func(s *stock) { s.good = append(s.good, machine) }, scan: func(s *scan) { s.stashed["w"] = 1 }},
+		{name: "as many are made as may be at once", stock: func(s *stock) { s.pays, s.making = 9, append(s.making, machine, machine) }},
+		{name: "fewer are made", stock: func(s *stock) { s.making = append(s.making, machine) }, want: true},
+		{name: "a machine is on its way", scan: func(s *scan) { s.coming = append(s.coming, machine) }},
+		{name: "a spare is woken", scan: func(s *scan) { s.woken["w-8"] = true }},
+		{name: "the pool makes no machines", world: shut},
+		{name: "the pool has no place", world: func(w *world) { w.Pools[0].Max = 0 }},
+		{name: "the pool has one place", world: func(w *world) { w.Pools[0].Max = 1 }, want: true},
+		{name: "no host has room", world: func(w *world) {
+			for i := range w.Hosts {
+				w.Hosts[i].Room = small.Resources().Times(0)
+			}
+		}},
+		{name: "the limit is reached", world: func(w *world) { w.Limit = 1 }},
+	} {
+		w := aWorld()
+		if c.world != nil {
+			c.world(w)
+		}
+		s, of := w.scan(), wants
+		if c.scan != nil {
+			c.scan(s)
+		}
+		if c.stock != nil {
+			c.stock(&of)
+		}
+		s.order(s.x.Pool("w"), &of)
+		if got := len(s.plan.Actions) == 1 && s.plan.Actions[0].Keep; got != c.want {
+			t.Errorf("%s: ordered %t", c.name, got)
+		}
+	}
+}
+
+// What keeps a machine that was emptied from being kept as a spare, each by itself.
+func TestWhichMachinesAreStashed(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		world func(*world)
+		scan  func(*scan)
+		want  bool
+	}{
+		{name: "one is wanting", want: true},
+		{name: "no spares are kept", scan: func(s *scan) { s.keep.cfg.Most = 0 }},
+		{name: "the policy knows no spares", scan: func(s *scan) { s.keep = nil }},
+		{name: "its pool is gone", world: func(w *world) { w.Machines[0].Pool = "gone" }},
+		{name: "it is the first look", scan: func(s *scan) { s.first = true }},
+		{name: "its node is not ready", world: func(w *world) { w.Nodes[0].Ready = false }},
+		{name: "it starts again", world: func(w *world) { w.Machines[0].Phase = nodescaler.Booting }},
+		{name: "it drifted", world: func(w *world) { drifted(&w.Machines[0]) }},
+		{name: "it has another shape", world: func(w *world) { w.Machines[0].Shape = large }},
+		{name: "two are there", world: func(w *world) { w.spare("s-1", "pve1").spare("s-2", "pve1") }, want: true},
+		{name: "three are there", world: func(w *world) { w.spare("s-1", "pve1").spare("s-2", "pve1").spare("s-3", "pve1") }},
+		{name: "three are stopped by this plan", scan: func(s *scan) { s.stashed["w"] = 3 }},
+	} {
+		w := aWorld().node("w-1", "pve1")
+		if c.world != nil {
+			c.world(w)
+		}
+		s := w.scan()
+		if c.scan != nil {
+			c.scan(s)
+		}
+		if got := s.stashes(&s.x.Nodes[0]); got != c.want {
+			t.Errorf("%s: stashed %t", c.name, got)
+		}
+	}
+}
+
+// What becomes of a machine that is to be a spare and is not a node that is ready.
+func TestWhatBecomesOfSparesThatDoNotCome(t *testing.T) {
+	late := DefaultUnneeded().MaxNodeProvisionTime
+	for _, c := range []struct {
+		name    string
+		dark    time.Duration // for so long; -1 was not seen
+		world   func(*world)
+		want    []string
+		forgets bool // since when it is dark
+	}{
+		{name: "it is seen for the first time", dark: -1, forgets: true},
+		{name: "not for too long", dark: time.Duration(late)},
+		{name: "its host is away", dark: time.Duration(late) + 1, world: func(w *world) { w.Hosts[0].Online = false }, forgets: true},
+		{name: "for too long, with a node that is open", dark: time.Duration(late) + 1, want: []string{"Cordon w-1"}},
+		{name: "with a node that is cordoned", dark: time.Duration(late) + 1, world: func(w *world) { w.Nodes[0].Cordoned = true }, want: []string{"Cordon w-1"}},
+		{name: "with a node that is closed", dark: time.Duration(late) + 1, world: func(w *world) { draining(&w.Nodes[0]) }, want: []string{"Return w-1"}},
+		{name: "without a node", dark: time.Duration(late) + 1, world: func(w *world) { w.Nodes = nil }, want: []string{"Return w-1"}},
+		{name: "with a pod", dark: time.Duration(late) + 1, world: func(w *world) { w.pod("a", "w-1", 100, 100) }},
+	} {
+		w := aWorld().node("w-1", "pve1", notReady)
+		w.Machines[0].Keep = true
+		if c.world != nil {
+			c.world(w)
+		}
+		s := w.scan()
+		if c.dark >= 0 {
+			s.keep.dark["w-1"] = noon.Add(-c.dark)
+		}
+		gone := s.abandon(s.x.Spares[0], s.x.AnyNodeOf("w-1"))
+		got := lines(s.plan)
+		if !slices.Equal(got, c.want) || gone != slices.Contains(got, "Return w-1") {
+			t.Errorf("%s: %v and it is gone: %t; want %v", c.name, got, gone, c.want)
+		}
+		if forgot := s.keep.dark["w-1"].Equal(noon); forgot != c.forgets {
+			t.Errorf("%s: it is dark since %s", c.name, s.keep.dark["w-1"])
+		}
+	}
+}
+
+// For how long a spare that was woken is expected back: as long as the nth has to wait to be
+// worth an order.
+func TestForHowLongAWokenSpareIsExpectedBack(t *testing.T) {
+	w := aWorld().node("w-1", "pve1")
+	s := w.scan()
+	s.keep.started, s.keep.lead = noon, time.Minute
+	// the whole day is not seen, and takes one order
+	saves := s.keep.cfg.Worth * float64(s.keep.sooner())
+	last := time.Duration(float64(s.keep.lead) * float64(spareMemory) / saves)
+	m := &w.Machines[0]
+	if s.lent(m, 1) {
+		t.Error("one that was no spare is expected back")
+	}
+	for ago, want := range map[time.Duration]bool{0: true, last - time.Second: true, last + time.Second: false} {
+		if m.Woken = noon.Add(-ago); s.lent(m, 1) != want {
+			t.Errorf("one that was woken %s ago: %t", ago, !want)
+		}
+	}
+}
+
+// A drain that another process began is left as it is where its node may not be opened either.
+func TestWhichDrainsAreLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		held func(*world)
+		ours bool
+		want bool
+	}{
+		{name: "ours", held: func(*world) {}, ours: true},
+		{name: "another's", held: func(*world) {}},
+		{name: "ours, of a pool that is not to grow", held: heldUp, ours: true},
+		{name: "another's, of a pool that is not to grow", held: heldUp, want: true},
+		{name: "ours, of a pool that is not to shrink", held: heldDown, ours: true, want: true},
+		{name: "another's, of a pool that is not to shrink", held: heldDown, want: true},
+	} {
+		s := aWorld().node("w-1", "pve1", draining).change(c.held).scan()
+		if s.drains = (since{}); c.ours {
+			s.drains["w-1"] = noon
+		}
+		if got := s.leftAlone(&s.x.Nodes[0]) != nil; got != c.want {
+			t.Errorf("%s: left alone %t", c.name, got)
+		}
+		if got := s.open(&s.x.Nodes[0]); got != (!c.ours && !c.want) {
+			t.Errorf("%s: it takes pods: %t", c.name, got)
+		}
+	}
+}
+
+// How much of a node is used: not by pods that leave or that anyone may displace, and by daemons
+// as the settings say.
+func TestHowMuchOfANodeIsUsed(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		pod           func(*nodescaler.Pod)
+		ignoreDaemons bool
+		want          float64 // of 1800 thousandths of a CPU
+	}{
+		{name: "a pod", pod: func(*nodescaler.Pod) {}, want: 900. / 1800},
+		{name: "one that leaves", pod: leaving},
+		{name: "one that anyone may displace", pod: func(p *nodescaler.Pod) { p.Priority = -11 }},
+		{name: "a daemon", pod: daemon, want: 900. / 1800},
+		{name: "a daemon that is ignored", pod: daemon, ignoreDaemons: true},
+		{name: "a pod where daemons are ignored", pod: func(*nodescaler.Pod) {}, ignoreDaemons: true, want: 900. / 1800},
+	} {
+		s := aWorld().node("w-1", "pve1").pod("a", "w-1", 900, 0, c.pod).scan()
+		s.cfg.IgnoreDaemonsetsUtilization = c.ignoreDaemons
+		if got := s.utilisation(&s.x.Nodes[0]); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	s := aWorld().node("w-1", "pve1").pod("a", "w-1", 600, 0).pod("d", "w-1", 300, 0, daemon).scan()
+	s.cfg.IgnoreDaemonsetsUtilization = true
+	if got := s.utilisation(&s.x.Nodes[0]); got != 600./1500 {
+		t.Errorf("beside a daemon that is ignored: %v", got)
+	}
+}
+
+// A drain takes too long where pods are not evicted in time, or are there long after.
+func TestWhenADrainIsLate(t *testing.T) {
+	evicted := time.Duration(DefaultUnneeded().MaxPodEvictionTime)
+	for _, c := range []struct {
+		name string
+		pod  func(*nodescaler.Pod)
+		most time.Duration
+	}{
+		{"one is not evicted", func(*nodescaler.Pod) {}, evicted},
+		{"all are evicted", leaving, evicted + time.Duration(DefaultUnneeded().MaxGracefulTermination)},
+	} {
+		s := aWorld().node("w-1", "pve1").pod("a", "w-1", 100, 100, leaving).pod("b", "w-1", 100, 100, c.pod).scan()
+		n := &s.x.Nodes[0]
+		if s.late(n, noon.Add(-c.most)) || !s.late(n, noon.Add(-c.most-1)) {
+			t.Errorf("%s: not just after %s", c.name, c.most)
+		}
+	}
+}
+
+// Nothing is done about a node that is being emptied while what is seen of it may not be true.
+func TestWhenADrainWaits(t *testing.T) {
+	most := time.Duration(DefaultUnneeded().ScaleDownUnreadyTime)
+	for _, c := range []struct {
+		name  string
+		ready bool
+		dark  time.Duration
+		away  bool
+		want  bool
+	}{
+		{name: "it is ready", ready: true},
+		{name: "its host is away", ready: true, away: true, want: true},
+		{name: "it is not ready", dark: most, want: true},
+		{name: "it has not been for long", dark: most + 1},
+	} {
+		w := aWorld().node("w-1", "pve1")
+		w.Nodes[0].Ready, w.Hosts[0].Online = c.ready, !c.away
+		s := w.scan()
+		s.unready = since{"w-1": noon.Add(-c.dark)}
+		if got := s.wait(&s.x.Nodes[0]); got != c.want {
+			t.Errorf("%s: it waits %t", c.name, got)
+		}
+	}
+}
+
+// Pods for which machines are ordered: old enough, and of a priority that is worth one.
+func TestForWhichPodsMachinesAreOrdered(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		delay    time.Duration
+		priority int
+		age      time.Duration
+		want     bool
+	}{
+		{name: "any", want: true},
+		{name: "one of the future, by another clock", age: -time.Second, want: true},
+		{name: "a young one", delay: time.Minute, age: time.Minute - 1},
+		{name: "one that is just old enough", delay: time.Minute, age: time.Minute, want: true},
+		{name: "one of the least priority", priority: -10, want: true},
+		{name: "one of less", priority: -11},
+	} {
+		s := aWorld().pod("a", "", 100, 100, func(p *nodescaler.Pod) { p.Created, p.Priority = noon.Add(-c.age), c.priority }).scan()
+		s.cfg.NewPodScaleUpDelay = nodescaler.Duration(c.delay)
+		if got := len(s.wanted()) == 1; got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}
+
+// Of orders it is noted for the worth of spares that pods wait for them, and not that they were
+// expected to.
+func TestOrdersThatPodsWaitForAreNoted(t *testing.T) {
+	like := nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 600}}
+	for _, c := range []struct {
+		name  string
+		world *world
+		want  int
+	}{
+		{"a pod waits", aWorld().pod("a", "", 600, 100), 1},
+		{"a replica is decided on", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Count: 1}} }), 1},
+		{"a replica is expected", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Ahead: 1}} }), 0},
+	} {
+		p := withSpares(t, 1).(*joint)
+		if plan := decide(t, p, c.world.at(0)); len(plan.Actions) != 1 || len(p.keep.wanted) != c.want {
+			t.Errorf("%s: %d noted, want %d; %s", c.name, len(p.keep.wanted), c.want, tell(plan))
+		}
+	}
+}
+
+// What a machine is ordered for names each pod, those included that share a node with one of them.
+func TestWhatAMachineIsOrderedForNamesEachPod(t *testing.T) {
+	pod := func(name string) *nodescaler.Pod {
+		return &nodescaler.Pod{Pod: podscaler.Pod{Name: name}, Workload: "ns/app"}
+	}
+	var b bundle
+	b.add(&want{item: "ns/app+1", pod: &nodescaler.Pod{Workload: "ns/app"}, expected: true})
+	b.add(&want{item: "a", pod: pod("a")})
+	b.add(&want{item: "b and 1 on its node", pod: pod("b"), with: []*nodescaler.Pod{pod("c")}})
+	if want := []string{"ns/app+1", "a", "b", "c"}; !slices.Equal(b.names, want) {
+		t.Errorf("names %v, want %v", b.names, want)
+	}
+	if len(b.asked) != 3 || b.used.Pods != 4 || b.code() != nodescaler.PodsPending {
+		t.Errorf("%d are asked for, %d pods, code %s", len(b.asked), b.used.Pods, b.code())
+	}
+}
+
+// A spare is as the last order that pods waited for, of those shapes that the pool has.
+func TestTheShapeOfSpares(t *testing.T) {
+	gone := pricing.Shape{Name: "gone", CPU: 1000}
+	for _, c := range []struct {
+		name string
+		uses []use
+		want pricing.Shape
+	}{
+		{"the cheapest", nil, small},
+		{"as the last one", []use{{pool: "w", shape: small}, {pool: "w", shape: large}}, large},
+		{"not as one of another pool", []use{{pool: "w", shape: large}, {pool: "x", shape: small}}, large},
+		{"not of a shape that is gone", []use{{pool: "w", shape: large}, {pool: "w", shape: gone}}, large},
+		{"of another pool alone", []use{{pool: "x", shape: large}}, small},
+	} {
+		w := aWorld()
+		w.Pools[0].Shapes = []pricing.Shape{large, small}
+		s := w.scan()
+		s.keep.uses = c.uses
+		if got := s.spareShape(s.x.Pool("w")); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got.Name, c.want.Name)
+		}
+	}
+}
+
+// Which spares a pool has, is having made, and lent.
+func TestTheStockOfAPool(t *testing.T) {
+	other := func(m *nodescaler.Machine) { m.Pool = "x" }
+	kept := func(m *nodescaler.Machine) { m.Keep = true }
+	woken := func(ago time.Duration) func(*nodescaler.Machine) {
+		return func(m *nodescaler.Machine) { m.Woken = noon.Add(-ago) }
+	}
+	w := aWorld().change(secondPool())
+	w.machine("good", "pve1", nodescaler.Spare).machine("other", "pve1", nodescaler.Spare, other).machine("drifted", "pve1", nodescaler.Spare, drifted).
+		machine("making", "pve1", nodescaler.Booting, kept).machine("woken", "pve1", nodescaler.Spare).machine("let", "pve1", nodescaler.Spare).
+		machine("lent", "pve1", nodescaler.Joined, woken(time.Second)).machine("lent long ago", "pve1", nodescaler.Joined, woken(40*time.Hour)).
+		machine("lent and going", "pve1", nodescaler.Deleting, woken(time.Second)).machine("other lent", "pve1", nodescaler.Joined, other, woken(time.Second))
+	s := w.scan()
+	s.keep.started, s.keep.lead = noon, 3*time.Minute
+	s.woken["woken"], s.let["let"] = true, true
+	is := s.stockOf(s.x.Pool("w"))
+	names := func(all []*nodescaler.Machine) (names []string) {
+		for _, m := range all {
+			names = append(names, m.Name)
+		}
+		return names
+	}
+	got := [][]string{names(is.good), names(is.drifted), names(is.making)}
+	if d := cmp.Diff([][]string{{"good"}, {"drifted"}, {"making"}}, got); d != "" || is.lent != 1 || is.have() != 2 {
+		t.Errorf("%d are lent and %d are had; %s", is.lent, is.have(), d)
+	}
+}
+
+// So many spares pay as saved their disks within a day, the last that may be included.
+func TestTheLastSpareThatMayBeHasToPayToo(t *testing.T) {
+	for ranks, want := range map[int]int{0: 0, 1: 1, 2: 2, 3: 3} {
+		s := aWorld().dear(pricing.Unit / 100).scan()
+		s.keep.started, s.keep.lead = noon.Add(-2*spareMemory), 3*time.Minute
+		for rank := range ranks {
+			for range 99 {
+				s.keep.uses = append(s.keep.uses, use{at: noon, pool: "w", rank: rank + 1})
+			}
+		}
+		if got := s.sparesWorth(s.x.Pool("w")).pays; got != want {
+			t.Errorf("%d pay, want %d", got, want)
+		}
+	}
+}
+
+// What is known of a machine that is to become a spare is forgotten once that is over, and
+// that a spare made way once it is gone.
+func TestWhatIsForgottenOfSpares(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		phase           nodescaler.Phase
+		keep, gone      bool
+		gave            time.Duration // ago
+		makes, makesWay bool
+	}{
+		{name: "it is being made", phase: nodescaler.Booting, keep: true, makes: true, makesWay: true},
+		{name: "it is a machine", phase: nodescaler.Booting, makesWay: true},
+		{name: "it failed", phase: nodescaler.Failed, keep: true, makesWay: true},
+		{name: "it is gone", gone: true},
+		{name: "it made way as long ago as counts", phase: nodescaler.Spare, gave: spareRest, makesWay: true},
+		{name: "it made way long ago", phase: nodescaler.Spare, gave: spareRest + 1},
+	} {
+		w := aWorld()
+		if !c.gone {
+			w.machine("w-1", "pve1", c.phase, func(m *nodescaler.Machine) { m.Keep = c.keep })
+		}
+		k := newKeeper(Spared{Most: 1})
+		k.closed["w-1"], k.dark["w-1"], k.gave["w-1"] = noon, noon, noon.Add(-c.gave)
+		k.see(&w.Snapshot, time.Minute)
+		if got := [3]bool{len(k.closed) == 1, len(k.dark) == 1, len(k.gave) == 1}; got != [3]bool{c.makes, c.makes, c.makesWay} {
+			t.Errorf("%s: remembered as closed, dark and making way: %v", c.name, got)
+		}
+	}
+}
