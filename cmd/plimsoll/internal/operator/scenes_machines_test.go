@@ -124,6 +124,7 @@ func newScene(s *scene) (*setting, error) {
 		l.services = append(l.services, &own)
 	}
 	l.cfg.HandOff.By, l.cfg.Quotas, l.cfg.Limit, l.cfg.Nodes = "", nil, 0, s.nodes
+	l.cfg.Interval = 10 * time.Second
 	slices.SortFunc(l.services, func(a, b *service) int { return strings.Compare(a.name, b.name) })
 	if s.nodes.Policy == "" {
 		l.cfg.Nodes.Policy = "joint"
