@@ -238,6 +238,7 @@ func isPort(port string) bool {
 	return err == nil && n > 0
 }
 
+// SameEndpoint reports whether two endpoints are written as one.
 func SameEndpoint(a, b string) bool {
 	return strings.EqualFold(strings.TrimSuffix(a, "/"), strings.TrimSuffix(b, "/"))
 }

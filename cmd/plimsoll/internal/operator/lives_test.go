@@ -124,11 +124,11 @@ func (l *life) live(events []event) []string {
 			happenings[events[0].kind](l, rand.New(rand.NewPCG(events[0].n, 4)))
 			events = events[1:]
 		}
-		switch at {
-		case troubleFor:
+		if at == troubleFor {
 			l.calm()
 			pace = calmPace
-		case troubleFor + quietAfter:
+		}
+		if at == troubleFor+quietAfter {
 			pace, l.quiet = quietPace, true
 		}
 		l.pass()
@@ -182,11 +182,18 @@ func (l *life) calm() {
 		n.Cordoned = n.Draining
 	}
 	for _, v := range l.machines() {
-		if l.stopped[v.ID] && v.State == "stopped" && v.Config["lock"] == "" {
+		if (l.stopped[v.ID] || l.died(v)) && v.State == "stopped" && v.Config["lock"] == "" {
 			_, err := l.person.Start(context.Background(), v.Host, v.ID)
 			l.note("A PERSON STARTS %d (%s): %v", v.ID, v.Config["name"], err)
 		}
 	}
+}
+
+// died reports whether a machine is a node that was not emptied, as after its host went down: nothing
+// but a person starts it again.
+func (l *life) died(v pvesim.VMState) bool {
+	i := slices.IndexFunc(l.nodes, func(n *townNode) bool { return n.vmid == v.ID })
+	return i >= 0 && !l.nodes[i].Draining
 }
 
 // TestLives has many lives pass. Of one that goes wrong it prints its story, with as few events as

@@ -78,7 +78,7 @@ var jointScenes = []podScene{
 			s.handsOff("CapacityBuffer")
 			s.load = &visitors{rate: 60, demand: 0.02, climbs: 0.3}
 		},
-		acts:  []podAct{{4 * time.Minute, func(s *podStage) { s.broken["expect"] = noBuffers }}},
+		acts:  []podAct{{4 * time.Minute, func(s *podStage) { s.broken["expect"] = errNoBuffers }}},
 		lasts: 5 * time.Minute,
 		says:  []string{"ForecastLoad", "ForecastAhead", "RoomAskedFor", "NoCapacityBuffers"},
 	},

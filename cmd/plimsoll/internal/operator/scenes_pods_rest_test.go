@@ -12,7 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 )
 
-var noBuffers = fmt.Errorf("wrapped: %w", kube.ErrNoBuffers)
+var errNoBuffers = fmt.Errorf("wrapped: %w", kube.ErrNoBuffers)
 
 // signalScenes are of what readers and price books say.
 var signalScenes = []podScene{
