@@ -80,7 +80,7 @@ func TestOneLookSeesWhatIsObserved(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(seen.State.Nodes) != 2 || len(seen.State.Pods) != 6 || len(seen.Unread) != 13 {
+		if len(seen.State.Nodes) != 2 || len(seen.State.Pods) != 6 || len(seen.Unread) != 16 {
 			return fmt.Errorf("sees %d nodes and %d pods; unread are %v", len(seen.State.Nodes), len(seen.State.Pods), seen.Unread)
 		}
 		for _, p := range seen.State.Pods {
