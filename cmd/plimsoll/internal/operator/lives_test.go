@@ -190,8 +190,8 @@ func (l *life) calm() {
 	}
 }
 
-// died reports whether a machine is a node that was not emptied, as after its host went down. Only a
-// person starts it again.
+// died reports whether a machine is a node that was not emptied, as after its host went down.
+// Only a person starts it again.
 func (l *life) died(v pvesim.VMState) bool {
 	i := slices.IndexFunc(l.nodes, func(n *townNode) bool { return n.vmid == v.ID })
 	return i >= 0 && !l.nodes[i].Draining
