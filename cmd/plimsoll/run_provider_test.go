@@ -278,7 +278,7 @@ func (s *site) connect(certificate, key, ca []byte, how ...grpc.CallOption) *grp
 // until waits until something is so.
 func (s *site) until(what string, so func() bool) {
 	s.t.Helper()
-	end := time.Now().Add(2 * time.Minute)
+	end := time.Now().Add(5 * time.Minute)
 	for !so() {
 		if time.Now().After(end) {
 			s.stop()
