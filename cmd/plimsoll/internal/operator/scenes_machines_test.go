@@ -144,26 +144,9 @@ func newScene(s *scene) (*setting, error) {
 // apply reads manifests into the town.
 func (l *setting) apply(text string) error {
 	for _, doc := range bytes.Split([]byte(text), []byte("\n---\n")) {
-		var is struct{ Kind string }
-		if err := yaml.Unmarshal(doc, &is); err != nil {
+		into, err := manifest(doc)
+		if err != nil {
 			return err
-		}
-		var into client.Object
-		switch is.Kind {
-		case v1alpha1.KindVMPool:
-			into = &v1alpha1.VMPool{}
-		case v1alpha1.KindWorkloadAutoscaler:
-			into = &v1alpha1.WorkloadAutoscaler{}
-		case v1alpha1.KindPriceBook:
-			into = &v1alpha1.PriceBook{}
-		default:
-			return fmt.Errorf("kind: %q is not one of ours", is.Kind)
-		}
-		if err := yaml.UnmarshalStrict(doc, into); err != nil {
-			return err
-		}
-		if into.GetUID() == "" {
-			into.SetUID(types.UID(is.Kind + "-" + into.GetName()))
 		}
 		switch o := into.(type) {
 		case *v1alpha1.VMPool:
@@ -176,6 +159,28 @@ func (l *setting) apply(text string) error {
 		}
 	}
 	return nil
+}
+
+// manifest reads an object of ours, and gives it a UID if it has none.
+func manifest(text []byte) (client.Object, error) {
+	var is struct{ Kind string }
+	if err := yaml.Unmarshal(text, &is); err != nil {
+		return nil, err
+	}
+	kinds := map[string]client.Object{
+		v1alpha1.KindVMPool: &v1alpha1.VMPool{}, v1alpha1.KindWorkloadAutoscaler: &v1alpha1.WorkloadAutoscaler{}, v1alpha1.KindPriceBook: &v1alpha1.PriceBook{},
+	}
+	o, ours := kinds[is.Kind]
+	if !ours {
+		return nil, fmt.Errorf("kind: %q is not one of ours", is.Kind)
+	}
+	if err := yaml.UnmarshalStrict(text, o); err != nil {
+		return nil, err
+	}
+	if o.GetUID() == "" {
+		o.SetUID(types.UID(is.Kind + "-" + o.GetName()))
+	}
+	return o, nil
 }
 
 // play lets a scene pass. Between two steps the fleet works as in lives.

@@ -15,10 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
@@ -119,31 +116,17 @@ func newPodStage(t *testing.T, sc *podScene) *podStage {
 // object reads a manifest.
 func (s *podStage) object(text string) {
 	s.Helper()
-	var kind metav1.TypeMeta
-	if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
+	into, err := manifest([]byte(text))
+	if err != nil {
 		s.Fatal(err)
 	}
-	read := func(o client.Object) {
-		if err := yaml.UnmarshalStrict([]byte(text), o); err != nil {
-			s.Fatal(err)
-		}
-		o.SetUID(types.UID(kind.Kind + "-" + o.GetName()))
-	}
-	switch kind.Kind {
-	case v1alpha1.KindWorkloadAutoscaler:
-		a := &v1alpha1.WorkloadAutoscaler{}
-		read(a)
-		s.autoscalers[a.Namespace+"/"+a.Name] = a
-	case v1alpha1.KindVMPool:
-		p := &v1alpha1.VMPool{}
-		read(p)
-		s.pools[p.Name] = p
-	case v1alpha1.KindPriceBook:
-		b := &v1alpha1.PriceBook{}
-		read(b)
-		s.books[b.Name] = b
-	default:
-		s.Fatalf("a manifest is of kind %q", kind.Kind)
+	switch o := into.(type) {
+	case *v1alpha1.WorkloadAutoscaler:
+		s.autoscalers[o.Namespace+"/"+o.Name] = o
+	case *v1alpha1.VMPool:
+		s.pools[o.Name] = o
+	case *v1alpha1.PriceBook:
+		s.books[o.Name] = o
 	}
 }
 
