@@ -228,8 +228,8 @@ func (e *examination) failed(id, subject string, err error) {
 	e.add(Fail, id, subject, nonEmpty(known.Advice()), "%s", known)
 }
 
-// told reports whether a check was made already.
-func (e *examination) told(id string) bool {
+// checked reports whether a check was made already.
+func (e *examination) checked(id string) bool {
 	return slices.ContainsFunc(e.found.Checks, func(c Check) bool { return c.ID == id })
 }
 

@@ -97,7 +97,7 @@ func (e *examination) examineMaintenance() {
 			e.add(Warn, "cluster.maintenance", r.Node, []string{"ha-manager crm-command node-maintenance disable " + pveapi.Shell(r.Node)}, "%s is in maintenance: it gets no new machines", r.Node)
 		}
 	}
-	if !e.told("cluster.maintenance") {
+	if !e.checked("cluster.maintenance") {
 		e.ok("cluster.maintenance", "", "no host is in maintenance")
 	}
 }

@@ -46,7 +46,7 @@ func (e *examination) examineEndpoint(p pveapi.EndpointStatus, others bool) {
 		e.examineExpiry(p.Endpoint)
 	case pveapi.Is(p.Err, pveapi.Certificate):
 		e.examineCertificate(p.Endpoint, failed, others)
-	case pveapi.Is(p.Err, pveapi.Unauthorized) && e.told("connection.token"):
+	case pveapi.Is(p.Err, pveapi.Unauthorized) && e.checked("connection.token"):
 	case pveapi.Is(p.Err, pveapi.Unauthorized):
 		e.add(Fail, "connection.token", e.who.String(), []string{
 			"pveum user token list " + pveapi.Shell(e.who.User),

@@ -153,7 +153,7 @@ func (e *examination) examineMonitor(needs, missing []Need) {
 		return
 	}
 	lacks := slices.ContainsFunc(missing, asks)
-	told := false
+	found := false
 	for _, name := range slices.Sorted(maps.Keys(roles)) {
 		if name == "Administrator" || strings.HasPrefix(name, "PVE") {
 			continue // they are the release's own
@@ -163,18 +163,18 @@ func (e *examination) examineMonitor(needs, missing []Need) {
 		if !names && !emptied {
 			continue
 		}
-		told = true
-		status, mend := Warn, "pveum role modify "+pveapi.Shell(name)+" --append 1 --privs "+e.release.agentPrivilege()
+		found = true
+		status, fix := Warn, "pveum role modify "+pveapi.Shell(name)+" --append 1 --privs "+e.release.agentPrivilege()
 		if lacks {
 			status = Fail
 		}
 		if name == roleAgent {
-			mend = "pveum role modify " + name + " --privs " + e.release.agentPrivilege()
+			fix = "pveum role modify " + name + " --privs " + e.release.agentPrivilege()
 		}
-		e.add(status, "rights.monitor", name, []string{mend},
+		e.add(status, "rights.monitor", name, []string{fix},
 			"role %s was made for Proxmox VE 8: VM.Monitor, by which it let guest agents be asked, is no privilege since 9", name)
 	}
-	if !told && !lacks {
+	if !found && !lacks {
 		e.ok("rights.monitor", "", "no role names VM.Monitor, which is no privilege since Proxmox VE 9")
 	}
 }

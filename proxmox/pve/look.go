@@ -25,8 +25,8 @@ type view struct {
 	rights    pveapi.Permissions                // what the token may do, as it was at first
 	asked     time.Time                         // and when that was last read
 	lacks     []string                          // privileges that are gone since
-	tasks     map[pveapi.UPID]pveapi.TaskStatus // of the hosts in told
-	told      map[string]bool                   // hosts whose tasks were listed in this look
+	tasks     map[pveapi.UPID]pveapi.TaskStatus // of the hosts in tasksFrom
+	tasksFrom map[string]bool                   // hosts whose tasks were listed in this look
 	known     map[string]bool                   // and in any
 	resting   map[string]time.Time              // that did not answer a look, until when they rest
 	silent    map[string]time.Time              // that did not answer a move, and since when
@@ -283,7 +283,7 @@ func bootDisk(c *pveapi.VMConfig) string {
 // not silent any more. What a host does not tell now it tells later.
 func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
 	since, tasks := f.tasksWanted(seen)
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	var mu sync.Mutex
 	f.askHosts(ctx, slices.Sorted(maps.Keys(since)), func(ctx context.Context, host string) error {
 		list, err := f.client.Tasks(ctx, host, since[host].Add(-time.Second))
@@ -292,7 +292,7 @@ func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		told[host] = true
+		listed[host] = true
 		maps.DeleteFunc(tasks, func(upid pveapi.UPID, _ pveapi.TaskStatus) bool { return upid.Node() == host })
 		for _, t := range list {
 			tasks[t.UPID] = t
@@ -301,8 +301,8 @@ func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.view.tasks, f.view.told = tasks, told
-	maps.Copy(f.view.known, told)
+	f.view.tasks, f.view.tasksFrom = tasks, listed
+	maps.Copy(f.view.known, listed)
 }
 
 // tasksWanted says whose tasks are to be listed, since when, and what remains known of those who do not tell.

@@ -39,25 +39,25 @@ const (
 
 // scene is what of the world a machine's next move depends on.
 type scene struct {
-	now      time.Time
-	frozen   bool
-	blinded  bool       // because machines cannot be seen
-	seen     time.Time  // when the machines were listed
-	online   bool       // its host
-	deserted bool       // its host has left the cluster, and nothing says that it runs
-	storing  bool       // the host that its first-boot disc is kept by
-	guest    *guestSeen // listed under its VMID
-	slot     bool       // a clone may begin
-	hushed   bool       // a host that it needs does not answer
-	reached  bool       // the host of its task is online
-	told     bool       // the tasks of that host were listed
-	running  bool       // the task is among them, and runs
-	disc     bool       // it needs a first-boot disc
-	blamed   bool       // its failure still counts
-	unknown  bool       // its pool is not known, and may be again
-	cooldown time.Duration
-	unnode   bool // its node object is to be removed
-	counted  bool // the brake counts it still
+	now         time.Time
+	frozen      bool
+	blinded     bool       // because machines cannot be seen
+	seen        time.Time  // when the machines were listed
+	online      bool       // its host
+	deserted    bool       // its host has left the cluster, and nothing says that it runs
+	storing     bool       // the host that its first-boot disc is kept by
+	guest       *guestSeen // listed under its VMID
+	slot        bool       // a clone may begin
+	hushed      bool       // a host that it needs does not answer
+	reached     bool       // the host of its task is online
+	tasksListed bool       // the tasks of that host were listed
+	running     bool       // the task is among them, and runs
+	disc        bool       // it needs a first-boot disc
+	blamed      bool       // its failure still counts
+	unknown     bool       // its pool is not known, and may be again
+	cooldown    time.Duration
+	unnode      bool // its node object is to be removed
+	counted     bool // the brake counts it still
 }
 
 // tells reports whether a machine that is not listed can be told to be gone.
@@ -69,8 +69,8 @@ const (
 	proofLasts = 2 * time.Second
 	// taskListed is how long after it began a task may be missing from the list.
 	taskListed = 10 * time.Second
-	// taskUntold is how long a host may leave out to list its tasks before it is asked for the one.
-	taskUntold = 30 * time.Second
+	// tasksUnlisted is how long a host may fail to list its tasks before it is asked for the one.
+	tasksUnlisted = 30 * time.Second
 	// unknownFor is how long a pool may be unknown before what is left of its machines is forgotten. A process
 	// that starts has read none yet, and one that cannot be read for a moment comes back as it was.
 	unknownFor = 24 * time.Hour
@@ -136,7 +136,7 @@ func (m *tracked) nextOfTask(s *scene) move {
 		return moveWait
 	case m.hung && !m.Returned.IsZero() && m.Task.Kind.hinders():
 		return moveCancel
-	case s.told && !s.running && silent > taskListed, !s.told && silent > taskUntold:
+	case s.tasksListed && !s.running && silent > taskListed, !s.tasksListed && silent > tasksUnlisted:
 		return moveRecall
 	}
 	return moveWait
@@ -250,7 +250,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 	s.deserted, s.hushed = f.deserted(m), f.hushed(m)
 	s.storing = v.seen.online(m.DiscHost)
 	if m.Task != nil {
-		s.reached, s.told = v.seen.online(m.Task.Host), v.told[m.Task.Host]
+		s.reached, s.tasksListed = v.seen.online(m.Task.Host), v.tasksFrom[m.Task.Host]
 		s.running = v.tasks[pveapi.UPID(m.Task.UPID)].Running
 	}
 	return s

@@ -30,8 +30,8 @@ func TestNextMove(t *testing.T) {
 	heard := func(m *tracked, _ *scene) { m.heard = now.Add(-time.Second) }
 	hung := func(m *tracked, _ *scene) { m.hung = true }
 	unreached := func(_ *tracked, s *scene) { s.reached = false }
-	told := func(_ *tracked, s *scene) { s.told = true }
-	running := func(_ *tracked, s *scene) { s.told, s.running = true, true }
+	tasks := func(_ *tracked, s *scene) { s.tasksListed = true }
+	running := func(_ *tracked, s *scene) { s.tasksListed, s.running = true, true }
 	disc := func(_ *tracked, s *scene) { s.disc = true }
 	hasDisc := func(m *tracked, s *scene) { m.Disc, s.storing = "local:iso/x.iso", true }
 	slot := func(_ *tracked, s *scene) { s.slot = true }
@@ -57,8 +57,8 @@ func TestNextMove(t *testing.T) {
 		{"unless it was known to run just now", changes{at(StepClaimed), task(time.Minute), heard}, moveWait},
 		{"or its host is offline", changes{at(StepClaimed), task(time.Minute), unreached}, moveWait},
 		{"a clone that takes too long is waited for", changes{at(StepClaimed), task(2 * time.Hour), running, hung}, moveWait},
-		{"a task that is too young to be listed is waited for", changes{at(StepClaimed), task(time.Second), told}, moveWait},
-		{"a task that is not listed is asked for", changes{at(StepClaimed), task(time.Minute), told}, moveRecall},
+		{"a task that is too young to be listed is waited for", changes{at(StepClaimed), task(time.Second), tasks}, moveWait},
+		{"a task that is not listed is asked for", changes{at(StepClaimed), task(time.Minute), tasks}, moveRecall},
 		{"a clone is proved before anything in it is changed", changes{at(StepCloned), listed}, moveVerify},
 		{"a proof does not last", changes{at(StepCloned), listed, proved, func(m *tracked, _ *scene) { m.proved = now.Add(-time.Minute) }}, moveVerify},
 		{"a clone that is proved gets its size", changes{at(StepCloned), listed, proved}, moveSize},

@@ -45,7 +45,7 @@ func changed(a, b *Intent) bool {
 
 func (f *Fleet) settleOne(m *tracked) {
 	v := &f.view
-	if m.Task != nil && v.told[m.Task.Host] && f.pools[m.Pool] != nil { // nobody else says how to go on
+	if m.Task != nil && v.tasksFrom[m.Task.Host] && f.pools[m.Pool] != nil { // nobody else says how to go on
 		if t, listed := v.tasks[pveapi.UPID(m.Task.UPID)]; listed && !t.Running {
 			f.ended(m, t)
 		} else if listed {

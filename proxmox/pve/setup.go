@@ -142,7 +142,7 @@ func (g grant) give(n Need, who pveapi.Account) string {
 }
 
 // Tailored returns the roles that meet the needs and where they are given, under names of the
-// installation's own: what nobody else uses can be removed again.
+// installation's own: what no other installation uses can be removed again.
 func Tailored(needs []Need, suffix string) (roles map[string][]string, where []Need) {
 	roles = map[string][]string{}
 	for _, g := range grants(needs) {

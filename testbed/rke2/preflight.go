@@ -175,7 +175,7 @@ func (b *Bench) examineMaking(ctx context.Context) (Faults, error) {
 		if !have.Has(n.path, n.privilege) {
 			faults = append(faults, Fault{
 				Field: "tokenFile", Text: fmt.Sprintf("token %s lacks %s on %s, which it takes to %s", b.account, n.privilege, n.path, n.why),
-				Mend: []string{"a token of somebody who administers the cluster: pveum acl modify / --tokens " + pveapi.Shell(b.account.String()) + " --roles Administrator"},
+				Mend: []string{"a token of an administrator of the cluster: pveum acl modify / --tokens " + pveapi.Shell(b.account.String()) + " --roles Administrator"},
 			})
 		}
 	}
