@@ -265,7 +265,10 @@ func (s *site) connect(certificate, key, ca []byte, how ...grpc.CallOption) *grp
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	soon := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1, MaxDelay: 50 * time.Millisecond}}
+	soon := grpc.ConnectParams{
+		Backoff:           backoff.Config{Multiplier: 1, BaseDelay: 50 * time.Millisecond, MaxDelay: 50 * time.Millisecond},
+		MinConnectTimeout: time.Minute, // otherwise a handshake has no longer than the backoff
+	}
 	conn, err := grpc.NewClient(s.listen, grpc.WithConnectParams(soon), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
 		Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12,
 	})), grpc.WithDefaultCallOptions(how...))

@@ -9,7 +9,8 @@ import (
 
 const (
 	// patience is how long a part may take to answer, on a machine that is busy with other things.
-	patience = 3 * time.Minute
+	// The control plane starts two servers, one after the other, and allows each 5 minutes.
+	patience = 11 * time.Minute
 	// farewell is how long a part may take to stop in good order.
 	farewell = 20 * time.Second
 )

@@ -145,7 +145,7 @@ func hasServiceAccount(client kubernetes.Interface) func(context.Context) error 
 }
 
 // patience is how long a server may take to start on a machine that is busy with other things.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // await asks again and again, until there is no error, the server has ended, or it has been long
 // enough.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,8 +26,10 @@ import (
 	"k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// recording plays the CPU use of a service to whoever asks metrics.k8s.io: at any time there is one
-// sum, which the ready pods of every Deployment bear in equal parts.
+// recording plays the CPU use of a service to all that ask metrics.k8s.io: at any time there is one
+// sum, which the pods of every Deployment use in equal parts. A Deployment that is being scaled has
+// no metrics. Otherwise a scaler may divide the use of 36 pods by the 14 that are left of them, and
+// which of the two does so depends on how busy the machine is.
 type recording struct {
 	client kubernetes.Interface
 
@@ -73,10 +76,15 @@ func (r *recording) list(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+	deployments, err := r.client.AppsV1().Deployments(namespace).List(req.Context(), metav1.ListOptions{})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	bearers := map[string][]*corev1.Pod{}
-	for i := range pods.Items {
-		if p := &pods.Items[i]; ready(p) {
-			bearers[p.Labels["app"]] = append(bearers[p.Labels["app"]], p)
+	for i := range deployments.Items {
+		if d := &deployments.Items[i]; atRest(d) {
+			bearers[d.Name] = podsOf(d, pods.Items)
 		}
 	}
 	r.mu.Lock()
@@ -96,13 +104,25 @@ func (r *recording) list(w http.ResponseWriter, req *http.Request) {
 	say(w, &list)
 }
 
-func ready(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil
+// atRest is whether a Deployment has all the pods that it shall have, all ready, and no others.
+func atRest(d *appsv1.Deployment) bool {
+	n, s := *d.Spec.Replicas, d.Status
+	return s.ObservedGeneration == d.Generation && s.Replicas == n && s.ReadyReplicas == n
+}
+
+// podsOf returns the pods of a Deployment, none if they are not as many as it shall have: pods that
+// are being deleted are not in its status.
+func podsOf(d *appsv1.Deployment, all []corev1.Pod) []*corev1.Pod {
+	var its []*corev1.Pod
+	for i := range all {
+		if p := &all[i]; p.Labels["app"] == d.Name {
+			its = append(its, p)
 		}
 	}
-	return false
+	if len(its) != int(*d.Spec.Replicas) {
+		return nil
+	}
+	return its
 }
 
 func certificate(t *testing.T) tls.Certificate {
