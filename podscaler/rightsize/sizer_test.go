@@ -62,7 +62,7 @@ func TestPodsAreResizedOneByOne(t *testing.T) {
 		cores, bytes := rapid.Float64Range(0.01, 3).Draw(t, "cores"), rapid.Float64Range(1e6, 3e9).Draw(t, "bytes")
 		w := &Wants{Mode: InPlace}
 		s := NewSizer(w, t0)
-		refused := map[string]time.Time{}
+		refused, resized := map[string]time.Time{}, map[string]int{}
 		for round := range 60 {
 			now := t0.Add(time.Duration(round) * time.Minute)
 			calm := round > 30
@@ -109,9 +109,16 @@ func TestPodsAreResizedOneByOne(t *testing.T) {
 				}
 			}
 			s.Done(order.Done(now, err))
+			if resized[order.Pod]++; !calm {
+				delete(resized, order.Pod)
+			}
+			if resized[order.Pod] > 2 {
+				t.Fatalf("round %d: %s is resized three times, and its use does not change", round, order.Pod)
+			}
 		}
 		switch code := s.Says().Reason.Code; code {
-		case ReasonUnchanged, ReasonWithinBounds, ReasonQoSFixed:
+		// The bounds close in on the use as time goes by, and may reach a request in the last round.
+		case ReasonUnchanged, ReasonWithinBounds, ReasonQoSFixed, ReasonResized:
 		default:
 			t.Fatalf("in the end: %v", s.Says().Reason)
 		}

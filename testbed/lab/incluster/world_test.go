@@ -390,7 +390,7 @@ func (c *child) get(w *world, page string) (int, string) {
 // until waits until something is so, and tells how long after the beginning it was.
 func (w *world) until(what string, so func() bool) time.Duration {
 	w.Helper()
-	end := time.Now().Add(5 * time.Minute) // for a machine that is busy with other things
+	end := time.Now().Add(15 * time.Minute) // for a machine that is busy with other things
 	for !so() {
 		if time.Now().After(end) {
 			w.Fatalf("it is not so that %s", what)
