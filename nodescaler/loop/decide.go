@@ -92,8 +92,9 @@ func (d *decider) see() {
 	m.gaps.see(o.Time, cs.Replicas, d.alive, cs.Failing)
 	m.helped.Mark(&d.snap)
 	if len(in.Quotas) > 0 && d.machinesKnown {
-		if d.newMachines {
+		if d.newMachines && !m.recalled {
 			m.ordered.recall(&d.snap)
+			m.recalled = true
 		}
 		d.snap.Ordered = m.ordered.count(o.Time)
 	}

@@ -17,7 +17,7 @@ import (
 type Memory struct {
 	// Nodes decides on machines, by what it remembers itself; nil scales pods only.
 	Nodes nodescaler.Policy
-	// Jumped is when the clock jumped, if that is why everything else was forgotten.
+	// Jumped is when the clock jumped, if that is why almost everything else was forgotten.
 	Jumped time.Time
 
 	steps   int
@@ -32,9 +32,17 @@ type Memory struct {
 	refused refusals
 	gaps    gaps
 	ordered ordered
-	helped  nodescaler.Unhelped
-	prices  *pricing.Book
-	seen    []podscaler.Pod // room for what the next step's views see
+	// recalled is whether ordered has what was ordered before the start.
+	recalled bool
+	helped   nodescaler.Unhelped
+	prices   *pricing.Book
+	seen     []podscaler.Pod // room for what the next step's views see
+}
+
+// Jump is the memory of a new start because the clock jumped: by such a clock nothing that was
+// measured holds. The orders that quotas count are kept, or each jump would allow as many anew.
+func (m *Memory) Jump(now time.Time) Memory {
+	return Memory{Jumped: now, ordered: m.ordered, recalled: m.recalled}
 }
 
 // scaler is a workload's scaler, and what it was made from.

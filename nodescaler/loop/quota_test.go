@@ -47,6 +47,13 @@ func TestOrdersCountAgainstQuotas(t *testing.T) {
 	steps(t, r, 5)
 	expect(t, "orders that were seen", []int{0, 1, 2, 2}, seen)
 
+	h.machines.Machines[0].Created, seen = t0, nil
+	nodes := r.Nodes
+	r.Memory = r.Jump(t0)
+	r.Nodes = nodes
+	steps(t, r, 3)
+	expect(t, "orders after the clock has jumped", []int{2, 2}, seen)
+
 	h.machines.Machines[0].Created = t0.Add(-59 * time.Minute)
 	seen = nil
 	r = h.runner(keep{}, nodesSay(func(s *nodescaler.Snapshot) nodescaler.Plan {

@@ -113,11 +113,11 @@ func TestPodsAreResizedOneByOne(t *testing.T) {
 				delete(resized, order.Pod)
 			}
 			if resized[order.Pod] > 2 {
-				t.Fatalf("round %d: %s is resized three times, and its use does not change", round, order.Pod)
+				t.Fatalf("round %d: %s is resized three times at the same use", round, order.Pod)
 			}
 		}
 		switch code := s.Says().Reason.Code; code {
-		// The bounds close in on the use as time goes by, and may reach a request in the last round.
+		// The bounds close in on the use with time, and may reach a request in the last round.
 		case ReasonUnchanged, ReasonWithinBounds, ReasonQoSFixed, ReasonResized:
 		default:
 			t.Fatalf("in the end: %v", s.Says().Reason)

@@ -50,7 +50,16 @@ var happenings = map[string]func(*life, *rand.Rand){
 		}
 	},
 	"lead passes": func(l *life, r *rand.Rand) { l.leads.left, l.leads.drops = 1+r.IntN(40), r.IntN(2) == 0 },
-	"clock jumps": func(l *life, r *rand.Rand) { l.ahead += time.Duration(r.IntN(7200)-1800) * time.Second },
+	"clock jumps": func(l *life, r *rand.Rand) {
+		l.ahead += time.Duration(r.IntN(7200)-1800) * time.Second
+		for _, orders := range l.boughtFor { // what was ordered later than now was ordered now
+			for i := range orders {
+				if orders[i].After(l.now()) {
+					orders[i] = l.now()
+				}
+			}
+		}
+	},
 
 	"pool paused": func(l *life, r *rand.Rand) {
 		l.pools["aa"].Annotations = map[string]string{v1alpha1.AnnotationPaused: one(r, []string{"true", "up", "down", "false"})}

@@ -35,8 +35,10 @@ func (t *term) follow(now time.Time) (time.Time, error) {
 	switch {
 	case t.jumped(now):
 		t.Log.Warn("the clock has jumped: what was remembered is forgotten", "from", t.last, "to", now)
+		kept := t.memory.Jump(now)
 		err := t.begin()
-		t.memory.Jumped = now
+		kept.Nodes = t.memory.Nodes
+		t.memory = kept
 		return now, err
 	case now.Before(t.last):
 		return t.last, nil
