@@ -312,11 +312,12 @@ func (l *life) inOrder() {
 		l.fault("at the end the machines are not known: %v", err)
 		return
 	}
-	listed := map[string]bool{}
+	listed, unborn := map[string]bool{}, map[string]bool{} // unborn machines still need their discs
 	for i := range state.Machines {
 		m := &state.Machines[i]
 		listed[m.Name] = true
-		if m.Phase != nodescaler.Joined && m.Phase != nodescaler.Spare && m.Held == nil && !l.named[m.Name] {
+		unborn[m.Name] = m.Phase != nodescaler.Joined && m.Phase != nodescaler.Spare
+		if unborn[m.Name] && m.Held == nil && !l.named[m.Name] {
 			l.fault("at the end machine %s is %s: %s", m.Name, m.Phase, m.Problem)
 		}
 	}
@@ -326,7 +327,7 @@ func (l *life) inOrder() {
 		}
 	}
 	for _, v := range l.sim.Inventory().Volumes {
-		if _, name, disc := strings.Cut(strings.TrimSuffix(v.ID, ".iso"), "iso/plimsoll-home--"); disc && !l.named[name] {
+		if _, name, disc := strings.Cut(strings.TrimSuffix(v.ID, ".iso"), "iso/plimsoll-home--"); disc && !l.named[name] && !unborn[name] {
 			l.fault("at the end disc %s is left over", v.ID)
 		}
 	}
