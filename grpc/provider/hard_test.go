@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
@@ -342,23 +346,43 @@ func TestOptionsAreKeptFromClientsThatCannotReadAllOfThem(t *testing.T) {
 	}
 }
 
-// Every pending pod of a large cluster is sent to the expander, once for every group.
+// Every pending pod of a large cluster is sent to the expander, once for every group. The question
+// must come within seconds, which are the bubble's: a busy machine takes none of them.
 func TestExpanderTakesLargeQuestions(t *testing.T) {
-	s, _ := made(t, nil)
-	id := groupOf(t, s, "workers.small")
-	conn := dial(t, serveBy(t, s.ServeExpander, Listening{}), insecure.NewCredentials())
-	pod, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: strings.Repeat("x", 1<<13)}}).Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	option := &externalgrpc.Option{NodeGroupId: id, NodeCount: 1}
-	for range 2000 {
-		option.PodBytes = append(option.PodBytes, pod)
-	}
-	if _, err := externalgrpc.NewExpanderClient(conn).BestOptions(t.Context(), &externalgrpc.BestOptionsRequest{Options: []*externalgrpc.Option{option}}); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := made(t, nil)
+		l := loopback{bufconn.Listen(streamWindow)}
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { ended <- s.ServeExpander(ctx, l, Listening{}) }()
+		conn, err := grpc.NewClient("passthrough:expander", grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: strings.Repeat("x", 1<<13)}}).Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		option := &externalgrpc.Option{NodeGroupId: groupOf(t, s, "workers.small"), NodeCount: 1}
+		for range 2000 {
+			option.PodBytes = append(option.PodBytes, pod)
+		}
+		if _, err := externalgrpc.NewExpanderClient(conn).BestOptions(ctx, &externalgrpc.BestOptionsRequest{Options: []*externalgrpc.Option{option}}); err != nil {
+			t.Error(err)
+		}
+		_ = conn.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
+
+// loopback is a listener in memory that has an address of this machine.
+type loopback struct{ *bufconn.Listener }
+
+func (loopback) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
 func TestMetricTellsWhetherMachinesAreSeen(t *testing.T) {
 	s, p := made(t, nil)
