@@ -23,7 +23,7 @@ WORKLOADS ?= 200
 FUZZTIME ?= 2m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz words
+.PHONY: help demo test race unraced laws lives lives-test conformance lint bench bench-cluster gen check build image chart chart-test clean-tree lab lab-down lab-test lab-lint twin-test peers paper paper-test browser-test mutants fuzz house words
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -131,6 +131,9 @@ gen: ## write generated files anew, and format
 	$(GO) generate ./...
 	$(GO) test -count=1 -run '^TestReference$$' ./testbed/crd -update > /dev/null
 	$(GO) fmt ./...
+
+house: ## print how large the rooms are, and what is beyond its limit (ARGS='-before COMMIT' compares)
+	@$(GO) run ./cmd/plimsoll/internal/archcheck/house $(ARGS)
 
 words: ## lower the baseline of the word check to what is found (docs/glossary.md)
 	$(GO) test -count=1 -run '^TestProseOnlyGetsBetter$$' ./cmd/plimsoll/internal/wordcheck -update

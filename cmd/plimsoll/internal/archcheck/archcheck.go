@@ -2,8 +2,8 @@
 //
 // The rules are the data in rules.go: which rooms there are, what each may import, and what the
 // rooms that decide must not touch. They are read off the syntax alone, so that the check needs
-// neither a build nor a network, and runs on a fixture tree as it does on the real one. Only
-// tests use this package.
+// neither a build nor a network, and runs on a fixture tree as it does on the real one. It also
+// measures how large the rooms are. Only tests and make house use this package.
 package archcheck
 
 import (
