@@ -128,22 +128,20 @@ func (f *Fleet) setPrices(prices *pricing.Book) {
 	}
 }
 
-// CheckPools returns what is wrong with each pool by itself and beside those before it, by name. A
-// pool that is wrong does not count beside the later ones, so that the others of a set can be used.
-func CheckPools(pools []Pool) (good []Pool, bad map[string]error) {
-	bad = map[string]error{}
+// Conflicts returns what is wrong with each of these pools, which are valid by themselves, beside
+// those before it, by name. A pool that conflicts does not count beside the later ones, so that
+// the others of a set can be used.
+func Conflicts(pools []Pool) map[string]error {
+	bad := map[string]error{}
+	var good []Pool
 	for _, p := range pools {
-		err := p.Validate()
-		if err == nil {
-			err = beside(good, p)
-		}
-		if err != nil {
+		if err := beside(good, p); err != nil {
 			bad[p.Name] = err
 			continue
 		}
 		good = append(good, p)
 	}
-	return good, bad
+	return bad
 }
 
 // beside says what keeps a pool from standing beside others.

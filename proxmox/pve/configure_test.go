@@ -144,41 +144,22 @@ func TestPausedPoolTakesOrdersAgainOnceItIsAnother(t *testing.T) {
 	}
 }
 
-func TestBadPoolsLeaveTheOthers(t *testing.T) {
-	pool := func(name string, first int, change func(*Pool)) Pool {
-		p := worldPool(plan{hosts: 1})
-		p.Name, p.VMIDs = name, VMIDs{First: first, Last: first + 9}
-		p.Max = 5
-		if change != nil {
-			change(&p)
-		}
-		return p
-	}
-	good, bad := CheckPools([]Pool{
-		pool("web", 1000, nil),
-		pool("bare", 1100, func(p *Pool) { p.Template = Template{} }),
-		pool("late", 1005, nil),
-		pool("tall", 1200, func(p *Pool) { p.Template = Template{VMID: 1003} }),
-		pool("db", 1100, nil),
-	})
-	var names []string
-	for _, p := range good {
-		names = append(names, p.Name)
-	}
-	if d := cmp.Diff([]string{"web", "db"}, names); d != "" {
-		t.Errorf("good pools (-want +got)\n%s", d)
+func TestPoolsThatConflictLeaveTheOthers(t *testing.T) {
+	pool := func(name string, first, template int) Pool {
+		return Pool{Name: name, VMIDs: VMIDs{First: first, Last: first + 9}, Template: Template{VMID: template}}
 	}
 	got := map[string]string{}
-	for name, err := range bad {
+	for name, err := range Conflicts([]Pool{
+		pool("web", 1000, 9000), pool("late", 1005, 9000), pool("tall", 1200, 1003), pool("db", 1010, 9000),
+	}) {
 		got[name] = err.Error()
 	}
 	want := map[string]string{
-		"bare": `template: must have either vmid or byHost with at least one host, was "vmid 0 and 0 hosts"`,
 		"late": `vmids: must not overlap 1000-1009 of pool web, was "1005-1014"`,
 		"tall": `beside pool web: vmids: must not hold the template 1003 of pool tall, was "1000-1009"`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("bad pools (-want +got)\n%s", d)
+		t.Errorf("pools that conflict (-want +got)\n%s", d)
 	}
 }
 

@@ -139,10 +139,7 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings
 		}
 		d.pools = append(d.pools, p)
 	}
-	bad := map[string]error{}
-	if c.ReadFile != nil { // else not all of a pool is there to be checked
-		_, bad = pve.CheckPools(valid)
-	}
+	bad := pve.Conflicts(valid)
 	for _, p := range d.pools {
 		if p.invalid == nil {
 			p.conflict = bad[p.object.Name]
