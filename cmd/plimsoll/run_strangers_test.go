@@ -199,7 +199,8 @@ func TestStrangersCostNothing(t *testing.T) {
 	before = s.held()
 	for _, n := range []int{30 << 20, 20 << 20} { // longer than a message may be, and no longer
 		err := dial(expander, "").Invoke(t.Context(), externalgrpc.Expander_BestOptions_FullMethodName, empty[:n], nil, grpc.ForceCodec(bytesOnly{}))
-		if grpcstatus.Code(err) != codes.ResourceExhausted {
+		// On a busy machine it may come later than the port waits, which costs as little.
+		if code := grpcstatus.Code(err); code != codes.ResourceExhausted && code != codes.DeadlineExceeded {
 			t.Errorf("%d MiB of empty options: %v", n>>20, err)
 		}
 	}
