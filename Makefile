@@ -19,6 +19,9 @@ NODES     ?= 1000
 PODS      ?= 30000
 WORKLOADS ?= 200
 
+# The tests of package pve that make conformance runs at length.
+CONFORMING := TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce
+
 # How long make fuzz hands garbage to one reader: an hour over all of them.
 FUZZTIME ?= 2m
 
@@ -41,9 +44,13 @@ race: ## run under the race detector the tests of all in which something may rac
 		exit 1; }
 	@packages=$$(GO='$(GO)' .ci/racy) && test -n "$$packages" && set -x && $(GO) test -race -timeout 30m $(ARGS) $$packages
 
-unraced: ## run, without the race detector, the packages in which nothing races, and those whose tests do less under it
-	@less=$$(grep -rl --include='*_test.go' '^//go:build race' . | xargs -n 1 dirname | xargs $(GO) list) && others=$$(GO='$(GO)' .ci/racy -v) && \
-	test -n "$$less" && test -n "$$others" && set -x && $(GO) test $(ARGS) $$(printf '%s\n' $$less $$others | sort -u)
+unraced: ## run, without the race detector, what make race does not run, or runs less of (and make conformance does not)
+	@others=$$(GO='$(GO)' .ci/racy -v) && less=$$(.ci/less) && test -n "$$others" && test -n "$$less" && \
+	(set -x; $(GO) test $(ARGS) $$others) && \
+	echo "$$less" | while read -r package tests; do \
+		echo "$$others" | grep -qx "$$package" || \
+			(set -x; $(GO) test -run "$$tests" -skip '^($(CONFORMING))$$' $(ARGS) "$$package") || exit 1; \
+	done
 
 laws: ## try the laws on new random cases, ten times as many (ARGS=-rapid.checks=... for more)
 	@packages=$$($(GO) list -f '{{.ImportPath}}:{{.Dir}}' ./... | while IFS=: read -r package dir; do \
@@ -53,7 +60,7 @@ laws: ## try the laws on new random cases, ten times as many (ARGS=-rapid.checks
 conformance: ## hold client and emulator to what was recorded of real servers, and print how it went
 	@mkdir -p out
 	@$(GO) test -count=1 -timeout 20m -v -run '^(TestRecorded.*|TestEndpointsAreDeclaredAsPublished)$$' ./proxmox/pvesim > out/conformance.txt 2>&1 && \
-	$(GO) test -count=1 -timeout 20m -v -run '^(TestNothingLeaksNothingForeignDies|TestHundredMachinesAtOnce)$$' ./proxmox/pve -runs 2000 >> out/conformance.txt 2>&1 && \
+	$(GO) test -count=1 -timeout 20m -v -run '^($(CONFORMING))$$' ./proxmox/pve -runs 2000 >> out/conformance.txt 2>&1 && \
 	$(GO) test -count=1 -timeout 20m -v -run '^TestRecordedConversation$$' ./testbed/upstream >> out/conformance.txt 2>&1 || { \
 		cat out/conformance.txt; exit 1; }
 	@grep -E '^ +[a-z_]+_test\.go:' out/conformance.txt
@@ -68,11 +75,11 @@ lab-down: build ## stop the lab
 # begins first. The k6 is not whatever happens to be on PATH. The other tests of their packages need no lab,
 # and are run by make test.
 lab-test: export PLIMSOLL_K6 ?= build
-lab-test: lab-lint ## run the tests that need the lab, three packages at a time, with up to three labs each
+lab-test: lab-lint ## run the tests that need the lab, two packages at a time, with up to two labs each
 	@files=$$(grep -rl --include='*_test.go' '^//go:build lab$$' testbed); \
 	packages=$$(printf './%s\n' $$files | xargs -n 1 dirname | sort -u); \
 	tests=$$(grep -ho '^func Test[A-Za-z0-9_]*' $$files | sed 's/^func //' | paste -s -d '|' -); \
-	$(GO) test -tags lab -p 3 -parallel 3 -timeout 40m -run "^($$tests)\$$" $(ARGS) ./testbed/lab/incluster ./testbed/rke2/trial $$packages
+	$(GO) test -tags lab -p 2 -parallel 2 -timeout 40m -run "^($$tests)\$$" $(ARGS) ./testbed/lab/incluster ./testbed/rke2/trial $$packages
 
 # The modules inside this one, which the other targets do not see. With the programs built, what
 # these need is compiled.
