@@ -30,27 +30,6 @@ func client(t *testing.T, l *lab.Lab) kubernetes.Interface {
 	return c
 }
 
-// patience is for a machine that is busy with other things.
-const patience = 5 * time.Minute
-
-// eventually waits until there is no error any more.
-func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not after %s: %v", what, patience, err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
 func TestNothingIsLeftWhenTheLabIsDown(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{Parts: []lab.Part{&lab.KWOK{}, &lab.Prometheus{}}})
@@ -154,7 +133,7 @@ func TestPartThatEndsByItselfIsSeen(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "kwok is seen to have ended", func(context.Context) error {
+	labtest.Until(t, "kwok is seen to have ended", 100*time.Millisecond, func(context.Context) error {
 		if s := l.Status()[1]; s.State != lab.StateEnded || !strings.Contains(s.Fault, strconv.Itoa(pid)) {
 			return fmt.Errorf("it is %+v", s)
 		}
