@@ -109,7 +109,7 @@ func (s *Schema) Request(verb string, u *url.URL, kind string, body []byte) (*Me
 	}
 	for key, value := range vars {
 		if other, twice := params[key]; twice && fmt.Sprint(other) != value {
-			return m, nil, fmt.Errorf("%s: duplicate parameter (already defined in URI) with conflicting values!", key)
+			return m, nil, fmt.Errorf("%s: duplicate parameter (already defined in URI) with conflicting values", key)
 		}
 		params[key] = value
 	}

@@ -127,7 +127,7 @@ func TestFaultsAreFound(t *testing.T) {
 	for _, c := range []struct{ request, body, want string }{
 		{clone, `{"newid":101,"vmid":"100"}`, ""},
 		{clone, `{"newid":true}`, `newid: "` + boolean + `"`},
-		{clone, `{"newid":101,"vmid":102}`, "vmid: duplicate parameter (already defined in URI) with conflicting values!"},
+		{clone, `{"newid":101,"vmid":102}`, "vmid: duplicate parameter (already defined in URI) with conflicting values"},
 		{"GET /api2/json/access/domains", "", "is not published"},
 		{"GET /version", "", "is not below /api2/json"},
 		{"GET /api2/json/version/", "", "has an empty part, or a slash in one that is not escaped"},

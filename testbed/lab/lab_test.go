@@ -30,6 +30,12 @@ func client(t *testing.T, l *lab.Lab) kubernetes.Interface {
 	return c
 }
 
+// eventually waits until there is no error any more.
+func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
+	t.Helper()
+	labtest.Until(t, what, 100*time.Millisecond, ask)
+}
+
 func TestNothingIsLeftWhenTheLabIsDown(t *testing.T) {
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	l := labtest.Up(t, lab.Config{Parts: []lab.Part{&lab.KWOK{}, &lab.Prometheus{}}})
@@ -133,7 +139,7 @@ func TestPartThatEndsByItselfIsSeen(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	labtest.Until(t, "kwok is seen to have ended", 100*time.Millisecond, func(context.Context) error {
+	eventually(t, "kwok is seen to have ended", func(context.Context) error {
 		if s := l.Status()[1]; s.State != lab.StateEnded || !strings.Contains(s.Fault, strconv.Itoa(pid)) {
 			return fmt.Errorf("it is %+v", s)
 		}
