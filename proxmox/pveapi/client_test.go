@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
 func pointer[T any](v T) *T { return &v }
@@ -208,13 +209,16 @@ func asking() []string {
 }
 
 func TestEveryRequestIsWhatTheServerTakes(t *testing.T) {
-	s := loadSchema(t)
+	schema, err := reference.Parse(shared(t, "api-schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range asking() {
 		if len(everyCall[name]) == 0 {
 			t.Errorf("%s is not in the table of calls", name)
 		}
 		for i, call := range everyCall[name] {
-			c, _ := virtual(t, 1, goodAnswer, func(c *Connection) { c.Transport = s.strict(t, c.Transport) })
+			c, _ := virtual(t, 1, goodAnswer, func(c *Connection) { c.Transport = strict(t, schema, c.Transport) })
 			if err := call(t.Context(), c); err != nil {
 				t.Errorf("%s %d: %v", name, i, err)
 			}

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
 // stated is what class each thing belongs to that the real server was heard to say. The first line
@@ -123,10 +125,10 @@ func TestEveryRecordedErrorHasItsStatedClass(t *testing.T) {
 	for _, e := range exchanges(t) {
 		if e.Response != nil && e.Response.Status >= 300 && e.Response.Status != 301 {
 			answers++
-			used[checkRecorded(t, &e)] = true
+			used[checkRecorded(t, e)] = true
 		}
 		var status struct{ Status, ExitStatus string }
-		if e.UPID == "" || json.Unmarshal(e.TaskStatus, &status) != nil || status.Status != "stopped" {
+		if e.UPID == "" || json.Unmarshal(e.Status, &status) != nil || status.Status != "stopped" {
 			continue
 		}
 		s := taskStatus(UPID(e.UPID), false, status.ExitStatus)
@@ -157,7 +159,7 @@ func TestEveryRecordedErrorHasItsStatedClass(t *testing.T) {
 
 // checkRecorded compares the class of a recorded error with what is stated, as newer servers send
 // it, as older ones do without a message, and as it looks behind a proxy that loses the reason.
-func checkRecorded(t *testing.T, e *exchange) int {
+func checkRecorded(t *testing.T, e *reference.Record) int {
 	t.Helper()
 	full := recordedError(e.Response.Status, e.Response.Reason, e.Response.Body)
 	i := heard(e.Response.Status, full.Text())

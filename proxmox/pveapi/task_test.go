@@ -45,13 +45,13 @@ func TestRecordedTasksAreRead(t *testing.T) {
 		}
 		n++
 		u := UPID(e.UPID)
-		c, _ := virtual(t, 1, func(*http.Request, string) reply { return data(string(e.TaskStatus)) })
+		c, _ := virtual(t, 1, func(*http.Request, string) reply { return data(string(e.Status)) })
 		s, err := c.Task(t.Context(), u)
 		if err != nil || s.Running || !u.Valid() || u.Node() == "" {
 			t.Errorf("%s: %+v, %v", u, s, err)
 		}
-		if s.OK != strings.Contains(string(e.TaskStatus), `"OK"`) {
-			t.Errorf("%s: %+v", e.TaskStatus, s)
+		if s.OK != strings.Contains(string(e.Status), `"OK"`) {
+			t.Errorf("%s: %+v", e.Status, s)
 		}
 	}
 	if n < 90 {

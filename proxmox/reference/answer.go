@@ -50,7 +50,7 @@ func (s *Schema) Problems(x Exchange) []string {
 	if err != nil {
 		all = append(all, err.Error())
 	}
-	if m != nil {
+	if m != nil && err == nil {
 		for key, problem := range s.Verify(m, params) {
 			all = append(all, fmt.Sprintf("%s: %q", key, problem))
 		}
@@ -62,6 +62,22 @@ func (s *Schema) Problems(x Exchange) []string {
 	sort.Strings(all)
 	for i := range all {
 		all[i] = x.Verb + " " + x.URL.Path + ": " + all[i]
+	}
+	return all
+}
+
+// Faults says what is wrong with a request of a client that keeps to what is published, and that
+// escapes what it puts into a path. Problems takes more: endpoints that are not published, and
+// paths of other clients, which the server takes apart in its own way.
+func (s *Schema) Faults(verb string, u *url.URL, kind string, body []byte) []string {
+	all := s.Problems(Exchange{Verb: verb, URL: u, ContentType: kind, Body: body})
+	path := strings.TrimPrefix(u.EscapedPath(), "/api2/json")
+	m, _ := s.Find(verb, path)
+	switch {
+	case m == nil && len(all) == 0:
+		all = append(all, verb+" "+u.Path+": is not published")
+	case m != nil && (strings.Contains(path, "//") || strings.Count(path, "/") != strings.Count(m.Path, "/")):
+		all = append(all, verb+" "+u.Path+": has an empty part, or a slash in one that is not escaped")
 	}
 	return all
 }
@@ -92,6 +108,9 @@ func (s *Schema) Request(verb string, u *url.URL, kind string, body []byte) (*Me
 		params[key] = values[0]
 	}
 	for key, value := range vars {
+		if other, twice := params[key]; twice && fmt.Sprint(other) != value {
+			return m, nil, fmt.Errorf("%s: duplicate parameter (already defined in URI) with conflicting values", key)
+		}
 		params[key] = value
 	}
 	return m, params, nil
@@ -101,6 +120,8 @@ func bodyParams(kind string, body []byte) (map[string]any, error) {
 	params := map[string]any{}
 	media, more, _ := mime.ParseMediaType(kind)
 	switch {
+	case len(body) == 0 && media == "application/json":
+		return nil, fmt.Errorf("a body of type %s is empty", media)
 	case len(body) == 0:
 	case media == "application/json":
 		if err := Decode(body, &params); err != nil {

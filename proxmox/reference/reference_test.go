@@ -72,11 +72,86 @@ func TestSchemaJudgesWhatWasRecordedAsTheServerDid(t *testing.T) {
 		if !maps.Equal(got, want) {
 			t.Errorf("record %d, %s %s: %q, want %q", r.Line, r.Request.Method, u.Path, got, want)
 		}
+		if x, ok := sent(r.Request, u); ok && (len(s.Problems(x)) == 0) != (len(got) == 0) {
+			t.Errorf("record %d, %s %s: as it was sent, %q, want %q", r.Line, r.Request.Method, u.Path, s.Problems(x), got)
+		}
 		if r.Response.Status == 200 {
 			taken++
 		}
 	}
 	t.Logf("%d recorded requests are taken, and %d parameters are refused, as the server did", taken, refused)
+	if taken < 300 || refused < 20 {
+		t.Error("that is too few to go by")
+	}
+}
+
+// sent is a recorded request as it was sent. What curl sent was recorded as its arguments.
+func sent(q *Request, u *url.URL) (x Exchange, ok bool) {
+	x = Exchange{Verb: q.Method, URL: u, ContentType: q.Headers["Content-Type"]}
+	if q.Raw != nil && *q.Raw != "" {
+		x.Body = []byte(*q.Raw)
+		return x, x.ContentType != ""
+	}
+	form := url.Values{}
+	for key, value := range q.Form {
+		text, _ := plain(value)
+		form.Set(key, text)
+	}
+	x.Body = []byte(form.Encode())
+	return x, true
+}
+
+// A body that the server could not read is a fault; and so are endpoints and paths that it takes of
+// clients that are less careful than ours.
+func TestFaultsAreFound(t *testing.T) {
+	s, records := known(t)
+	unreadable := regexp.MustCompile(`^malformed JSON|^Not a HASH|^upload 'Content-Type`)
+	n := 0
+	for _, r := range records {
+		if r.Request == nil || !unreadable.MatchString(r.Response.Reason) {
+			continue
+		}
+		n++
+		u, err := url.Parse(r.Request.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x, _ := sent(r.Request, u); len(s.Faults(x.Verb, u, x.ContentType, x.Body)) == 0 {
+			t.Errorf("record %d is taken, and the server said %s", r.Line, r.Response.Reason)
+		}
+	}
+	if n != 4 {
+		t.Errorf("%d bodies that the server could not read were looked at, want 4", n)
+	}
+	const clone, boolean = "POST /api2/json/nodes/pve1/qemu/100/clone", "type check ('integer') failed - got JSON::PP::Boolean"
+	for _, c := range []struct{ request, body, want string }{
+		{clone, `{"newid":101,"vmid":"100"}`, ""},
+		{clone, `{"newid":true}`, `newid: "` + boolean + `"`},
+		{clone, `{"newid":101,"vmid":102}`, "vmid: duplicate parameter (already defined in URI) with conflicting values"},
+		{"GET /api2/json/access/domains", "", "is not published"},
+		{"GET /version", "", "is not below /api2/json"},
+		{"GET /api2/json/version/", "", "has an empty part, or a slash in one that is not escaped"},
+		{"GET /api2/json/nodes/pve1/tasks//log", "", "has an empty part, or a slash in one that is not escaped"},
+		{"DELETE /api2/json/nodes/pve1/storage/nfs/content/nfs:iso/a.iso", "", "has an empty part, or a slash in one that is not escaped"},
+		{"DELETE /api2/json/nodes/pve1/storage/nfs/content/nfs:iso%2Fa.iso", "", ""},
+		{"DELETE /api2/json/pools/a%2Fb", "", "there is no such endpoint"},
+	} {
+		verb, path, _ := strings.Cut(c.request, " ")
+		u, err := url.Parse(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, want := "", ""
+		if c.body != "" {
+			kind = "application/json"
+		}
+		if c.want != "" {
+			want = verb + " " + u.Path + ": " + c.want
+		}
+		if got := strings.Join(s.Faults(verb, u, kind, []byte(c.body)), "\n"); got != want {
+			t.Errorf("%s %s: %q, want %q", c.request, c.body, got, want)
+		}
+	}
 }
 
 func recordedErrors(r *Response) map[string]string {

@@ -360,7 +360,10 @@ func (v *verifier) value(p *Property, path string, value any) {
 		value = joined(list)
 	}
 	text, ok := plain(value)
+	_, isBool := value.(bool)
 	switch {
+	case isBool && p.Type != "boolean":
+		v.add(path, "type check ('%s') failed - got JSON::PP::Boolean", p.Type)
 	case !ok || !typed(p.Type, text):
 		v.add(path, "type check ('%s') failed - got '%s'", p.Type, text)
 	case p.Type == "null":

@@ -30,25 +30,10 @@ func client(t *testing.T, l *lab.Lab) kubernetes.Interface {
 	return c
 }
 
-// patience is for a machine that is busy with other things.
-const patience = 5 * time.Minute
-
 // eventually waits until there is no error any more.
 func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not after %s: %v", what, patience, err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	labtest.Until(t, what, 100*time.Millisecond, ask)
 }
 
 func TestNothingIsLeftWhenTheLabIsDown(t *testing.T) {

@@ -294,14 +294,7 @@ func TestPlanHasTheAddons(t *testing.T) {
 			w := newWorld(t)
 			t.Cleanup(w.sim.Close)
 			prepare(w)
-			b, err := w.bench()
-			if err != nil {
-				t.Fatal(err)
-			}
-			plan, err := b.Plan(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := w.planned()
 			var files []string
 			for _, f := range plan.Discs[0].Guest {
 				if file, is := strings.CutPrefix(f.Name, addonsFolder); is {
@@ -322,21 +315,7 @@ func TestPlanHasTheAddons(t *testing.T) {
 func TestUpAndDownWithAddonsGoOnWhereverTheyDied(t *testing.T) {
 	for name, prepare := range map[string]func(*world){"all": withAddons, "kproximate": withKproximate} {
 		t.Run(name, func(t *testing.T) {
-			eachDeath(t, prepare, (*world).up, func(t *testing.T, w *world) {
-				if err := w.up(); err != nil {
-					t.Error("up again:", err)
-					return
-				}
-				if diff := cmp.Diff(whole, w.nodes()); diff != "" || len(w.net.wrong) > 0 {
-					t.Error(diff, w.net.wrong)
-				}
-				if err := w.down(); err != nil {
-					t.Error("down:", err)
-				}
-				if left := w.left(); len(left) > 0 {
-					t.Errorf("this is left: %q", left)
-				}
-			})
+			eachDeath(t, prepare, (*world).up, (*world).upAgainAndDown)
 		})
 	}
 }
@@ -412,12 +391,7 @@ func TestKproximatesMachinesAreToldAndNotTouched(t *testing.T) {
 	if err := w.sim.Console().Run("pvesh delete /nodes/pve2/qemu/9001"); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.down(); err != nil {
-		t.Fatal(err)
-	}
-	if left := w.left(); len(left) > 0 {
-		t.Errorf("this is left: %q", left)
-	}
+	w.downWithoutTrace()
 }
 
 // Where a machine has a name by which kproximate would take it for its own, none is let at it.

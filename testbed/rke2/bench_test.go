@@ -65,12 +65,7 @@ func builtOnce(t *testing.T, prepare func(*world)) {
 	if after := writes(w); after != before {
 		t.Errorf("a second up has made %d changes", after-before)
 	}
-	if err := w.down(); err != nil {
-		t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
-	}
-	if left := w.left(); len(left) > 0 {
-		t.Errorf("this is left: %q", left)
-	}
+	w.downWithoutTrace()
 	if err := w.down(); err != nil {
 		t.Error("where there is nothing:", err)
 	}
@@ -103,7 +98,7 @@ func moments(t *testing.T, prepare func(*world), verb func(*world) error) []stri
 var everyDeath = flag.Bool("deaths", false, "die at every moment, right before it and right after; else at some of them")
 
 // eachDeath runs a verb as often as there are moments in it, twice: it dies right before, and right after.
-func eachDeath(t *testing.T, prepare func(*world), verb func(*world) error, then func(t *testing.T, w *world)) {
+func eachDeath(t *testing.T, prepare func(*world), verb func(*world) error, then func(*world)) {
 	t.Helper()
 	all := moments(t, prepare, verb)
 	if len(all) < 10 {
@@ -125,7 +120,7 @@ func eachDeath(t *testing.T, prepare func(*world), verb func(*world) error, then
 				t.Fatalf("it did not die at %d", at)
 			}
 			w.mortal = nil
-			then(t, w)
+			then(w)
 			w.sim.Close()
 			if t.Failed() {
 				t.Fatalf("dead at %d of %d, %s, after: %v\n%s", at, len(all), all[at], after, strings.Join(w.lines, "\n"))
@@ -151,91 +146,66 @@ func (w *world) mustUp() {
 	}
 }
 
+// upAgain goes on with what there is, to the end.
+func (w *world) upAgain() {
+	w.t.Helper()
+	if err := w.up(); err != nil {
+		w.t.Error("up again:", err)
+	} else if diff := cmp.Diff(whole, w.nodes()); diff != "" || len(w.net.wrong) > 0 {
+		w.t.Error(diff, w.net.wrong)
+	}
+}
+
+func (w *world) downWithoutTrace() {
+	w.t.Helper()
+	if err := w.down(); err != nil {
+		w.t.Errorf("down: %v\n%s", err, strings.Join(w.lines, "\n"))
+	}
+	if left := w.left(); len(left) > 0 {
+		w.t.Errorf("this is left: %q", left)
+	}
+}
+
+func (w *world) upAgainAndDown() {
+	w.t.Helper()
+	w.upAgain()
+	w.downWithoutTrace()
+}
+
 func TestUpGoesOnWhereverItDied(t *testing.T) {
-	eachDeath(t, nothing, (*world).up, func(t *testing.T, w *world) {
-		if err := w.up(); err != nil {
-			t.Error("up again:", err)
-			return
-		}
-		if diff := cmp.Diff(whole, w.nodes()); diff != "" || len(w.net.wrong) > 0 {
-			t.Error(diff, w.net.wrong)
-		}
-		if err := w.down(); err != nil {
-			t.Error("down:", err)
-		}
-		if left := w.left(); len(left) > 0 {
-			t.Errorf("this is left: %q", left)
-		}
-	})
+	eachDeath(t, nothing, (*world).up, (*world).upAgainAndDown)
 }
 
 func TestDownLeavesNothingWhereverUpDied(t *testing.T) {
-	eachDeath(t, nothing, (*world).up, func(t *testing.T, w *world) {
-		if err := w.down(); err != nil {
-			t.Error("down:", err)
-		}
-		if left := w.left(); len(left) > 0 {
-			t.Errorf("this is left: %q", left)
-		}
-	})
+	eachDeath(t, nothing, (*world).up, (*world).downWithoutTrace)
 }
 
 func TestDownGoesOnWhereverItDied(t *testing.T) {
-	eachDeath(t, (*world).mustUp, (*world).down, func(t *testing.T, w *world) {
-		if err := w.down(); err != nil {
-			t.Error("down again:", err)
-		}
-		if left := w.left(); len(left) > 0 {
-			t.Errorf("this is left: %q", left)
-		}
-	})
+	eachDeath(t, (*world).mustUp, (*world).down, (*world).downWithoutTrace)
 }
 
 // The folder with the bench's state may be lost with the machine that it was on.
 func TestDownFindsWhatWasBuiltWithoutItsState(t *testing.T) {
-	eachDeath(t, nothing, (*world).up, func(t *testing.T, w *world) {
+	eachDeath(t, nothing, (*world).up, func(w *world) {
 		clear(w.store)
-		if err := w.down(); err != nil {
-			t.Error("down:", err)
-		}
-		if left := w.left(); len(left) > 0 {
-			t.Errorf("this is left: %q", left)
-		}
+		w.downWithoutTrace()
 	})
 }
 
 // The template is made, used and removed like all else.
 func TestTemplateIsMadeOfAnImageWhereverUpDied(t *testing.T) {
-	eachDeath(t, ofImage, (*world).up, func(t *testing.T, w *world) {
-		if err := w.up(); err != nil {
-			t.Error("up again:", err)
-			return
-		}
-		if diff := cmp.Diff(whole, w.nodes()); diff != "" || len(w.net.wrong) > 0 {
-			t.Error(diff, w.net.wrong)
-		}
+	eachDeath(t, ofImage, (*world).up, func(w *world) {
+		w.upAgain()
 		before := writes(w)
 		if err := w.up(); err != nil || writes(w) != before {
-			t.Errorf("a third up: %v, %d changes", err, writes(w)-before)
+			w.t.Errorf("a third up: %v, %d changes", err, writes(w)-before)
 		}
-		if err := w.down(); err != nil {
-			t.Error("down:", err)
-		}
-		if left := w.left(); len(left) > 0 {
-			t.Errorf("this is left: %q", left)
-		}
+		w.downWithoutTrace()
 	})
 }
 
 func TestDownRemovesTheTemplateWhereverUpDied(t *testing.T) {
-	eachDeath(t, ofImage, (*world).up, func(t *testing.T, w *world) {
-		if err := w.down(); err != nil {
-			t.Error("down:", err)
-		}
-		if left := w.left(); len(left) > 0 {
-			t.Errorf("this is left: %q", left)
-		}
-	})
+	eachDeath(t, ofImage, (*world).up, (*world).downWithoutTrace)
 }
 
 // Plimsoll in the cluster makes workers with the token that it is given, and no more than that; down removes
@@ -273,12 +243,7 @@ func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 	if _, err := client.Destroy(t.Context(), "pve2", 300, true); !pveapi.Is(err, pveapi.Forbidden) {
 		t.Error("the token may destroy others' machines:", err)
 	}
-	if err := w.down(); err != nil {
-		t.Fatal(err)
-	}
-	if left := w.left(); len(left) > 0 {
-		t.Errorf("this is left: %q", left)
-	}
+	w.downWithoutTrace()
 }
 
 // inside is Plimsoll in the cluster: its way to Proxmox VE, its fleet, and what workers are.
@@ -347,12 +312,7 @@ func TestDownRemovesWhatPlimsollMadeInPlaceOfAWorker(t *testing.T) {
 	if !made {
 		t.Fatalf("no worker was made in place of %s: %v", first, inside.Counts())
 	}
-	if err := w.down(); err != nil {
-		t.Fatalf("%v\n%s", err, strings.Join(w.lines, "\n"))
-	}
-	if left := w.left(); len(left) > 0 {
-		t.Errorf("this is left: %q", left)
-	}
+	w.downWithoutTrace()
 }
 
 // A machine that does not become a node is told with what is known, and the next up replaces it.
@@ -374,12 +334,7 @@ func TestMachineThatDoesNotJoinIsToldAndReplaced(t *testing.T) {
 	if diff := cmp.Diff(whole, w.nodes()); diff != "" {
 		t.Error(diff)
 	}
-	if err := w.down(); err != nil {
-		t.Fatal(err)
-	}
-	if left := w.left(); len(left) > 0 {
-		t.Errorf("this is left: %q", left)
-	}
+	w.downWithoutTrace()
 }
 
 // What is in the pool and is not proved to be ours is not touched.
@@ -401,12 +356,7 @@ func TestDownTouchesNothingThatIsNotProved(t *testing.T) {
 	if err := w.sim.Console().Run("pvesh set /pools/bench --vms 300 --delete 1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.down(); err != nil {
-		t.Fatal(err)
-	}
-	if left := w.left(); len(left) > 0 {
-		t.Errorf("this is left: %q", left)
-	}
+	w.downWithoutTrace()
 }
 
 var troubleSeed = flag.Uint64("troubles", 1, "where the chance of troubles comes from")

@@ -41,18 +41,24 @@ func TestPlanIsWhatUpDoes(t *testing.T) {
 	}
 }
 
+func (w *world) planned() *Plan {
+	w.t.Helper()
+	b, err := w.bench()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	plan, err := b.Plan(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return plan
+}
+
 func plannedAsDone(t *testing.T, prepare func(*world)) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
 	prepare(w)
-	b, err := w.bench()
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := b.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := w.planned()
 	if n := writes(w); n > 0 || len(w.left()) > 0 {
 		t.Fatalf("planning made %d changes", n)
 	}

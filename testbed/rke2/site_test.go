@@ -315,14 +315,7 @@ func TestPlimsollRunsOnTheControlPlane(t *testing.T) {
 	}
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
-	b, err := w.bench()
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := b.Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := w.planned()
 	for _, f := range plan.Discs[0].Guest {
 		if f.Name == configFile && keepsOff && strings.Contains(f.Content, "plimsoll.dev/pool") {
 			t.Errorf("it keeps off the control plane, which says %s", f.Content)

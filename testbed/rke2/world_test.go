@@ -295,9 +295,8 @@ func conform(t testing.TB, next http.RoundTripper) http.RoundTripper {
 		t.Fatal(err)
 	}
 	return carrier(func(req *http.Request) (*http.Response, error) {
-		x := reference.Exchange{Verb: req.Method, URL: req.URL, ContentType: req.Header.Get("Content-Type"), Body: body(req)}
-		for _, problem := range schema.Problems(x) {
-			t.Errorf("%s", problem)
+		for _, fault := range schema.Faults(req.Method, req.URL, req.Header.Get("Content-Type"), body(req)) {
+			t.Errorf("%s", fault)
 		}
 		return next.RoundTrip(req)
 	})

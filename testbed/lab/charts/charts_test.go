@@ -126,19 +126,7 @@ func (w *world) where(o *unstructured.Unstructured) dynamic.ResourceInterface {
 // until tries until there is no error any more.
 func (w *world) until(try func() error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)
-	defer cancel()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			w.Fatal(err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	labtest.Until(w.T, "it succeeds", 100*time.Millisecond, func(context.Context) error { return try() })
 }
 
 func (w *world) file(name string) string {

@@ -136,19 +136,7 @@ func newWorldOf(t *testing.T, part *Part) *world {
 
 func (w *world) until(what string, ask func(ctx context.Context) error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)
-	defer cancel()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			w.Fatalf("%s: %v", what, err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	labtest.Until(w.T, what, 50*time.Millisecond, ask)
 }
 
 func must[T any](w *world) func(T, error) T {

@@ -262,19 +262,7 @@ func (w *world) lead(c *kube.Cluster, identity string) {
 // until waits for something to be so.
 func (w *world) until(what string, ask func(context.Context) error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Minute)
-	defer cancel()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			w.Fatalf("%s: %v", what, err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	labtest.Until(w.T, what, 20*time.Millisecond, ask)
 }
 
 // sees waits until the port observes what a test is about.

@@ -2,9 +2,11 @@
 package labtest
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
@@ -38,6 +40,27 @@ func Down(t testing.TB, l *lab.Lab) {
 	t.Helper()
 	if err := l.Down(); err != nil {
 		t.Error(err)
+	}
+}
+
+// patience is for a machine that is busy with other things.
+const patience = 5 * time.Minute
+
+// Until asks, with a pause between, until there is no error any more.
+func Until(t testing.TB, what string, pause time.Duration, ask func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: not after %s: %v", what, patience, err)
+		case <-time.After(pause):
+		}
 	}
 }
 

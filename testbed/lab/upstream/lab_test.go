@@ -83,19 +83,7 @@ func (w *world) must(err error) {
 // until waits until something is so.
 func (w *world) until(what string, so func(ctx context.Context) error) {
 	w.Helper()
-	ctx, cancel := context.WithTimeout(w.Context(), 4*time.Minute)
-	defer cancel()
-	for {
-		err := so(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			w.Fatalf("%s: %v", what, err)
-		case <-time.After(250 * time.Millisecond):
-		}
-	}
+	labtest.Until(w.T, what, 250*time.Millisecond, so)
 }
 
 // machines wants so many VMs, all of which are Ready nodes.

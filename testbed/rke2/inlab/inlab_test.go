@@ -28,25 +28,10 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 )
 
-// patience is for a machine that is busy with other things.
-const patience = 5 * time.Minute
-
 // until waits until there is no error any more.
 func until(t *testing.T, what string, ask func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	for {
-		err := ask(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: not after %s: %v", what, patience, err)
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+	labtest.Until(t, what, 200*time.Millisecond, ask)
 }
 
 // pools are those of the machines that are nodes, as their names begin.
