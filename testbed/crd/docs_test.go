@@ -55,7 +55,7 @@ func TestReference(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(was, is); diff != "" {
-		t.Errorf("%s: differs from what the CRDs say (-document +CRDs); -update writes it anew:\n%s", document, diff)
+		t.Errorf("%s: differs from what the CRDs and conditions.go say (-document +CRDs): run make gen:\n%s", document, diff)
 	}
 }
 
