@@ -173,8 +173,8 @@ func references(files []file) [][]int {
 }
 
 // upward counts pairs of files of which one names the other, and those that point up when the
-// files are in a good order. A file that no other names comes first. Where there is none, the one
-// comes first that names the most others beyond those that name it.
+// files are in a good order. A file that no other names comes first, or else the one that names
+// the most others beyond those that name it.
 func upward(refs [][]int) (pairs, up int) {
 	left := make([]int, len(refs))
 	for i := range left {

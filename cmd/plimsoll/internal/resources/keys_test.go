@@ -128,7 +128,8 @@ func TestAKeyThatACRDLacksIsReportedWithWhatToRun(t *testing.T) {
 	}
 }
 
-// crdFault says what of a kind its CRD lacks or has besides, and what to do; empty if there is nothing.
+// crdFault says what of a kind its CRD lacks or has besides, and what to do; empty if there is
+// nothing.
 func crdFault(kind string, of reflect.Type, schema *openapi.Schema) string {
 	types, crd := map[string]bool{}, map[string]bool{}
 	for _, part := range []string{"Spec", "Status"} {
