@@ -40,6 +40,7 @@ func (w *world) copied() *process {
 // Of two clusters that begin at the same time in an empty range one goes on, and keeps the pool when its first machine
 // goes. The other one may remove what it has not started.
 func TestClusterWithMachinesThatRunKeepsItsPool(t *testing.T) {
+	unracedOnly(t)
 	for seed := range uint64(3) {
 		w := twoWorld(t, seed, 4)
 		first, second := w.beside("first", homeCluster, nil), w.copied()

@@ -118,6 +118,7 @@ func (w *world) giveUp(names []string) {
 
 // Who shows the nodes may be wrong for a day: a database restored from before they joined, rights that are gone.
 func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTwenty(t *testing.T) {
+	unracedOnly(t)
 	for name, keeps := range map[string]bool{"the control plane is there": true, "nothing is there": false} {
 		for _, again := range []bool{keeps} {
 			t.Run(fmt.Sprintf("%s, begun anew %t", name, again), func(t *testing.T) {
@@ -269,6 +270,7 @@ func TestMachinesThatWereNoNodesAreNotCounted(t *testing.T) {
 
 // A host name may be the full one, and a node may be registered anew under another.
 func TestANodeIsItsMachinesWhateverItIsCalled(t *testing.T) {
+	unracedOnly(t)
 	for name, to := range map[string]func(*Node){
 		"both":                 func(*Node) {},
 		"its system UUID":      func(n *Node) { n.ProviderID = "" },

@@ -78,6 +78,7 @@ func TestNothingLeaksNothingForeignDies(t *testing.T) {
 
 // A seed that fails is worth something only if it fails again.
 func TestLivesRepeatExactly(t *testing.T) {
+	unracedOnly(t)
 	for seed := range uint64(8) {
 		a, b := oneLife(t, seed+1, true).story, oneLife(t, seed+1, true).story
 		if diff := cmp.Diff(a, b); diff != "" {

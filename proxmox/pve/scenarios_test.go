@@ -872,6 +872,7 @@ func (w *world) strangerLike(name string) int {
 // What came before a success is forgotten with it, and not brought up again once the machine that was one is given
 // back: a failure a week makes no row of them.
 func TestFailuresWeeksApartDoNotPauseAPool(t *testing.T) {
+	unracedOnly(t)
 	w := servedWorld(t, 2)
 	w.pool().JoinTimeout = nodescaler.Duration(5 * time.Minute)
 	w.begin()

@@ -92,6 +92,7 @@ func muted(t *testing.T) (*world, *mute) {
 // Hosts that are online and do not answer keep nobody from seeing and making machines on the others. What they were
 // asked for is made when they answer again.
 func TestSilentHostsCostTheOthersNothing(t *testing.T) {
+	unracedOnly(t)
 	for n := range 4 {
 		t.Run(fmt.Sprint(n, " of 4 silent"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

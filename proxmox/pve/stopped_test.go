@@ -35,6 +35,7 @@ func (w *world) deleteFor(t *testing.T, names []string, long time.Duration) {
 // Of a machine that is found stopped, and of which nothing is kept, it is not known whether it ever ran. It is looked at
 // before it goes as if it had, also where its node is not listed when it is adopted.
 func TestStoppedMachinesThatAreAdoptedAreLookedAt(t *testing.T) {
+	unracedOnly(t)
 	for _, c := range []struct {
 		name string
 		node func(w *world, name string) // what becomes of it
@@ -63,6 +64,7 @@ func TestStoppedMachinesThatAreAdoptedAreLookedAt(t *testing.T) {
 
 // Many of them are braked, as if they had run.
 func TestStoppedMachinesThatAreAdoptedAreBraked(t *testing.T) {
+	unracedOnly(t)
 	w, names := seeing(t, 10)
 	w.emptied = func(string) bool { return true }
 	w.stopAll(t, names)

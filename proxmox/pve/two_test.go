@@ -273,6 +273,7 @@ func (w *world) unmark() {
 // Machines of before clusters were marked are kept as they are until the configuration adopts them, with their intents
 // and without; to adopt them writes nothing to them, and ends when the setting goes.
 func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
+	unracedOnly(t)
 	for _, lost := range []bool{false, true} {
 		w := twoWorld(t, 1, 3)
 		p := w.beside("p", homeCluster, nil)

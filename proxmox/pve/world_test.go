@@ -524,3 +524,11 @@ func (w *world) calls(method, contains string) (n int) {
 	}
 	return n
 }
+
+// unracedOnly leaves a long test to make unraced, where one goroutine works at a time.
+func unracedOnly(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("long, and nothing in it races: make unraced runs it")
+	}
+}

@@ -351,6 +351,7 @@ func comeTo(t *testing.T) (map[string]testbed.Table, map[string][]byte) {
 // TestThePaperPageTellsWhatComesOut plays the paper's experiments at their full length, at two numbers of
 // users or, with -whole, all of them, and looks for every number on the page.
 func TestThePaperPageTellsWhatComesOut(t *testing.T) {
+	unracedOnly(t)
 	if *update {
 		*whole = true
 	}
@@ -465,4 +466,12 @@ func markdown(t *testbed.Table) string {
 		line(row)
 	}
 	return b.String()
+}
+
+// unracedOnly leaves a long test to make unraced, where one goroutine works at a time.
+func unracedOnly(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("long, and nothing in it races: make unraced runs it")
+	}
 }

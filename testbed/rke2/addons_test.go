@@ -313,6 +313,7 @@ func TestPlanHasTheAddons(t *testing.T) {
 }
 
 func TestUpAndDownWithAddonsGoOnWhereverTheyDied(t *testing.T) {
+	unracedOnly(t)
 	for name, prepare := range map[string]func(*world){"all": withAddons, "kproximate": withKproximate} {
 		t.Run(name, func(t *testing.T) {
 			eachDeath(t, prepare, (*world).up, (*world).upAgainAndDown)

@@ -372,6 +372,7 @@ var troubles = []string{
 // Whatever goes wrong, up that is run again and again comes to the whole test bed when it ends, and down to
 // nothing; or down does right away.
 func TestTroublesEndInAWholeTestBedOrInNothing(t *testing.T) {
+	unracedOnly(t)
 	failed := 0
 	for i, line := range troubles {
 		for _, giveUp := range []bool{false, true} {
@@ -413,4 +414,12 @@ func TestTroublesEndInAWholeTestBedOrInNothing(t *testing.T) {
 		t.Error("nothing went wrong")
 	}
 	t.Logf("up failed %d times", failed)
+}
+
+// unracedOnly leaves a long test to make unraced, where one goroutine works at a time.
+func unracedOnly(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("long, and nothing in it races: make unraced runs it")
+	}
 }

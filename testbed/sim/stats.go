@@ -2,6 +2,7 @@ package sim
 
 import (
 	"math"
+	"slices"
 	"sort"
 	"time"
 )
@@ -160,34 +161,30 @@ func (c *counter) between(from, to time.Duration) int {
 	return n
 }
 
-// nth returns the element of v that would stand at index k if v were sorted; it reorders v.
+// nth returns the element of v, none of which is negative, that is at index k once v is sorted. It
+// reorders v. Such numbers are in the order of their bits: of eleven bits at a time it counts how
+// many elements have which, and looks on among those of the element at k.
 func nth(v []float32, k int) float32 {
-	lo, hi := 0, len(v)-1
-	for lo < hi {
-		p := v[(lo+hi)/2]
-		i, j := lo, hi
-		for i <= j {
-			for v[i] < p {
-				i++
-			}
-			for v[j] > p {
-				j--
-			}
-			if i <= j {
-				v[i], v[j] = v[j], v[i]
-				i++
-				j--
+	for shift := 21; shift >= 0 && len(v) > 128; shift -= 11 {
+		digit := func(x float32) uint32 { return math.Float32bits(x) >> shift & 2047 }
+		var counts [2048]uint32
+		for _, x := range v {
+			counts[digit(x)]++
+		}
+		of := uint32(0)
+		for ; k >= int(counts[of]); of++ {
+			k -= int(counts[of])
+		}
+		n := 0
+		for i, x := range v {
+			if digit(x) == of {
+				v[i], v[n] = v[n], x
+				n++
 			}
 		}
-		switch {
-		case k <= j:
-			hi = j
-		case k >= i:
-			lo = i
-		default:
-			return v[k]
-		}
+		v = v[:n]
 	}
+	slices.Sort(v)
 	return v[k]
 }
 

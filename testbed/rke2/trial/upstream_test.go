@@ -156,6 +156,7 @@ func TestARunWithClusterAutoscalerIsScored(t *testing.T) {
 }
 
 func TestRunsWithClusterAutoscalerGoOnWhereverTheProcessDied(t *testing.T) {
+	unracedOnly(t)
 	dies(t, built, upstreamRow)
 }
 
