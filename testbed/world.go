@@ -352,6 +352,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 	}
 	out.ModelUnsure = t.ModelUnsure()
 	var all sim.Sketch
+	var late lateness
 	var violated []bool
 	var courses []Course
 	good, unfinished, pods := 0, 0, time.Duration(0)
@@ -364,6 +365,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 		out.PodMoves += s.Moves
 		courses = append(courses, Course{startOf(c, s.Workload), e.mostOf(j, s.Workload), s.Changes})
 		good += s.Good
+		late.add(s)
 		pods += s.PodTime
 		all.Merge(&s.Latencies)
 		violated = either(violated, s.Minutes)
@@ -377,6 +379,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 	out.Follow(e, courses, t, j.Length)
 	out.PodMinutes = Rounded(pods.Minutes())
 	out.GoodFraction = Rounded(float64(good) / float64(out.Requests))
+	late.put(&out)
 	out.P50Ms, out.P90Ms, out.P99Ms = Rounded(1e3*all.Quantile(.5)), Rounded(1e3*all.Quantile(.9)), Rounded(1e3*all.Quantile(.99))
 	return out
 }
