@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,6 +212,9 @@ func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 		s.ScrapeEvery = e.Signals.Every
 		s.Buckets = e.Signals.Edges
 	}
+	if w.Load != nil {
+		s.Load = e.own(w.Load)
+	}
 	if w.Share != nil {
 		s.Load.Level, s.Load.Shared = nil, j.Load.Kind != sim.Open
 		for _, p := range j.Load.Level {
@@ -218,6 +222,14 @@ func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 		}
 	}
 	return s
+}
+
+// own is the load of a workload that has one of its own.
+func (e *Experiment) own(l *OwnLoad) sim.Load {
+	return sim.Load{
+		Kind: cmp.Or(l.Kind, e.Load.Kind), Think: cmp.Or(l.Think, e.Load.Think), Level: sim.Curve(l.Curve),
+		Spread: e.Load.Spread, Even: e.Load.Even,
+	}
 }
 
 // Scaled is a workload as the pod policies see it.
