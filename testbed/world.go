@@ -50,11 +50,17 @@ func (j *Job) String() string {
 }
 
 // simulated is the simulated world.
-type simulated struct{ plans plans }
+type simulated struct {
+	plans   plans
+	journal loop.Journal // of the one run that it makes, or nil
+}
 
 // Simulated returns the simulated world: runs in it take seconds and repeat exactly.
-func Simulated() World {
-	return &simulated{plans{made: map[row]func() (*oracle.Schedule, error){}}}
+func Simulated() World { return Recorded(nil) }
+
+// Recorded returns a simulated world for one run, whose steps the journal keeps.
+func Recorded(journal loop.Journal) World {
+	return &simulated{plans{made: map[row]func() (*oracle.Schedule, error){}}, journal}
 }
 
 func (*simulated) Name() string            { return "sim" }
@@ -63,13 +69,13 @@ func (*simulated) Parallel() int           { return runtime.GOMAXPROCS(0) }
 
 func (w *simulated) Run(ctx context.Context, e *Experiment, j *Job) (Trial, error) {
 	if !j.Policy.Clairvoyant {
-		return e.simulate(ctx, j, nil)
+		return e.simulate(ctx, j, nil, w.journal)
 	}
 	schedule, err := w.plans.at(e, j)
 	if err != nil {
 		return Trial{}, err
 	}
-	return e.simulate(ctx, j, schedule)
+	return e.simulate(ctx, j, schedule, w.journal)
 }
 
 // SeedOf is the job's luck. It does not depend on the policy, so that all have the same.
@@ -312,9 +318,9 @@ func (e *Experiment) schedule(j *Job) (*oracle.Schedule, error) {
 }
 
 // simulate makes one run in the simulated world.
-func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule) (Trial, error) {
+func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule, journal loop.Journal) (Trial, error) {
 	c := e.config(j)
-	r := &loop.Runner{Intent: e.intent(j, &c)}
+	r := &loop.Runner{Intent: e.intent(j, &c), Journal: journal}
 	if s != nil {
 		e.foresee(j, s, &c, r)
 	} else if nodes, err := nodepolicy.New(j.Policy.Nodes.spec); err != nil {
