@@ -50,7 +50,7 @@ type Spread struct {
 // nearly is how many times the cheapest HPA that is no later a policy may cost.
 const nearly = 1.25
 
-// worst is how many of the worst worlds are shown.
+// worst is how many of the worst worlds are shown, of each kind.
 const worst = 10
 
 // At is what came of a policy, or nil where it did not run.
@@ -141,7 +141,11 @@ func quantile(values []float64, q float64) float64 {
 
 // Tables are the policies over all worlds, and the worst worlds.
 func (r *Report) Tables() []testbed.Table {
-	return []testbed.Table{r.policies(), r.worst()}
+	return []testbed.Table{
+		r.policies(),
+		r.worst("The worst for "+about+": cost ÷ that of the cheapest HPA that is no later", r.losses((*World).rival)),
+		r.worst("The dearest where every HPA is later than "+about+": cost ÷ that of the least late one", r.losses((*World).nearest)),
+	}
 }
 
 func (r *Report) policies() testbed.Table {
@@ -170,15 +174,16 @@ func percent(v testbed.Number) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(v))
 }
 
-// lost is a world, and how many times the cheapest HPA that is no later the policy costs there.
+// lost is a world, and how many times what its rival costs the policy costs there.
 type lost struct {
 	*World
 	own, rival *Score
 	times      float64
 }
 
-// losses are the worlds in which there is such an HPA, the worst first.
-func (r *Report) losses() []lost {
+// losses are the worst worlds for the policy by what a rival costs; those without one are not
+// among them.
+func (r *Report) losses(rival func(w *World, own *Score) *Score) []lost {
 	var out []lost
 	for i := range r.Worlds {
 		w := &r.Worlds[i]
@@ -186,21 +191,35 @@ func (r *Report) losses() []lost {
 		if own == nil {
 			continue
 		}
-		if rival := w.rival(own); rival != nil {
-			out = append(out, lost{w, own, rival, float64(own.CostUnits / rival.CostUnits)})
+		if h := rival(w, own); h != nil {
+			out = append(out, lost{w, own, h, float64(own.CostUnits / h.CostUnits)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b lost) int { return cmp.Compare(b.times, a.times) })
-	return out
+	return out[:min(worst, len(out))]
 }
 
-func (r *Report) worst() testbed.Table {
+// nearest is the least late HPA where all are later than the policy, and nil elsewhere.
+func (w *World) nearest(s *Score) *Score {
+	if w.rival(s) != nil {
+		return nil
+	}
+	var best *Score
+	for _, n := range hpas {
+		h := w.At(fmt.Sprintf("hpa%d", n))
+		if h != nil && (best == nil || h.bad() < best.bad()) {
+			best = h
+		}
+	}
+	return best
+}
+
+func (r *Report) worst(caption string, losses []lost) testbed.Table {
 	t := testbed.Table{
-		Caption: fmt.Sprintf("The worst for %s: its cost ÷ that of the cheapest HPA that is no later, late and failed requests of both", about),
+		Caption: caption + "; late and failed requests, and machines ordered, of both",
 		Head:    []string{"world", "HPA", "cost ÷", "bad", "HPA's", "orders", "HPA's"}, Left: 2,
 	}
-	losses := r.losses()
-	for _, l := range losses[:min(worst, len(losses))] {
+	for _, l := range losses {
 		t.Rows = append(t.Rows, []string{
 			fmt.Sprint(l.Seed), l.rival.Policy, testbed.Show(l.times, 2), percent(testbed.Number(l.own.bad())), percent(testbed.Number(l.rival.bad())),
 			fmt.Sprint(l.own.Orders), fmt.Sprint(l.rival.Orders),
@@ -212,8 +231,7 @@ func (r *Report) worst() testbed.Table {
 // Commands say what the worst worlds are, and run each of them alone and write its journal.
 func (r *Report) Commands() []string {
 	var out []string
-	losses := r.losses()
-	for _, l := range losses[:min(worst, len(losses))] {
+	for _, l := range slices.Concat(r.losses((*World).rival), r.losses((*World).nearest)) {
 		out = append(out, "# "+l.Title, fmt.Sprintf("plimsoll testbed run %s --from %d --policies %s --journal world-%d.ndjson", Name, l.Seed, about, l.Seed))
 	}
 	return out

@@ -76,11 +76,15 @@ func TestPoliciesAreSetAgainstTheCheapestHPAThatIsNoLater(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	worst := r.losses()
+	worst := r.losses((*World).rival)
 	if len(worst) != 2 || worst[0].Seed != 1 || worst[0].rival.Policy != "hpa80" || worst[0].times != 2 || worst[1].rival.Policy != "hpa60" {
 		t.Errorf("the worst are %+v", worst)
 	}
-	if c := r.Commands(); len(c) != 4 || c[1] != "plimsoll testbed run joint-random --from 1 --policies joint --journal world-1.ndjson" {
+	dearest := r.losses((*World).nearest)
+	if len(dearest) != 1 || dearest[0].Seed != 3 || dearest[0].rival.Policy != "hpa60" || dearest[0].times != 3 {
+		t.Errorf("the dearest are %+v", dearest)
+	}
+	if c := r.Commands(); len(c) != 6 || c[1] != "plimsoll testbed run joint-random --from 1 --policies joint --journal world-1.ndjson" {
 		t.Errorf("the commands are %q", c)
 	}
 }
