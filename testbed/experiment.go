@@ -145,6 +145,16 @@ type Workload struct {
 	Cost        *CostTarget       `json:"cost,omitempty"`
 	// Share is the part of the load that this workload gets; all of it if left out.
 	Share *Share `json:"share,omitempty"`
+	// Load is the workload's own at every level, in place of a part of the experiment's.
+	Load *OwnLoad `json:"load,omitempty"`
+}
+
+// OwnLoad is who sends requests to one workload beside the others.
+type OwnLoad struct {
+	Curve Curve    `json:"curve" strict:"required"`
+	Kind  sim.Kind `json:"kind,omitempty"` // the experiment's where it is not set, as is
+	// Think is a user's pause.
+	Think time.Duration `json:"think,omitempty"`
 }
 
 // Demand is the CPU time of one request: even between mean − spread and mean + spread, or, with a

@@ -53,9 +53,18 @@ type Trial struct {
 	Failed       int    `json:"failed"`       // of them
 	Unfinished   Number `json:"unfinished"`   // sent beside them, and not answered by the end; unknown where nobody counts them
 	GoodFraction Number `json:"goodFraction"` // of Requests, answered within the objective's target
-	P50Ms        Number `json:"p50Ms"`        // of the answers, over the whole trial
-	P90Ms        Number `json:"p90Ms"`
-	P99Ms        Number `json:"p99Ms"`
+	// LateShare is the part of the requests that was answered after the target, or not by the end
+	// although that was over; FailedShare is the part that failed.
+	LateShare   Number `json:"lateShare"`
+	FailedShare Number `json:"failedShare"`
+	// WorstMinute is the highest late share of any minute with requests.
+	WorstMinute Number `json:"worstMinute"`
+	// OverMinutes is the area over the objective: by how many minutes all requests together took
+	// longer than the target.
+	OverMinutes Number `json:"overMinutes"`
+	P50Ms       Number `json:"p50Ms"` // of the answers, over the whole trial
+	P90Ms       Number `json:"p90Ms"`
+	P99Ms       Number `json:"p99Ms"`
 	// SLOViolationMinutes counts the minutes whose own quantile missed the target.
 	SLOViolationMinutes int    `json:"sloViolationMinutes"`
 	CostUnits           Number `json:"costUnits"`
@@ -172,6 +181,10 @@ var Measures = []Measure{
 	{"failed", "failed requests", "", func(r *Trial) float64 { return float64(r.Failed) }},
 	{"unfinished", "requests that were not answered by the end", "", func(r *Trial) float64 { return float64(r.Unfinished) }},
 	{"goodFraction", "requests within the target", "", func(r *Trial) float64 { return float64(r.GoodFraction) }},
+	{"lateShare", "part of the requests that was late", "", func(r *Trial) float64 { return float64(r.LateShare) }},
+	{"failedShare", "part of the requests that failed", "", func(r *Trial) float64 { return float64(r.FailedShare) }},
+	{"worstMinute", "highest part of a minute's requests that was late", "", func(r *Trial) float64 { return float64(r.WorstMinute) }},
+	{"overMinutes", "area over the objective: time that all requests together took beyond the target", "min", func(r *Trial) float64 { return float64(r.OverMinutes) }},
 	{"p50Ms", "median of response time", "ms", func(r *Trial) float64 { return float64(r.P50Ms) }},
 	{"p90Ms", "90th percentile of response time", "ms", func(r *Trial) float64 { return float64(r.P90Ms) }},
 	{"p99Ms", "99th percentile of response time", "ms", func(r *Trial) float64 { return float64(r.P99Ms) }},

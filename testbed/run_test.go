@@ -376,3 +376,24 @@ func TestOptionsAreRecordedAsFlags(t *testing.T) {
 		t.Errorf("no options are recorded as %q", got)
 	}
 }
+
+// The batch work is the same at both levels, which differ by the users of web.
+func TestAWorkloadWithALoadOfItsOwnHasItAtEveryLevel(t *testing.T) {
+	data, err := readGood("batch-beside-web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range e.loads() {
+		web, batch := e.service(&e.Workloads[0], &j).Load, e.service(&e.Workloads[1], &j).Load
+		if web.Kind != sim.Sleep || web.Level.Max() != float64(j.Level.Users) {
+			t.Errorf("at %s web has %+v", j.Level, web)
+		}
+		if batch.Kind != sim.Open || batch.Level.Max() != 4 || batch.Level.At(30*time.Second) != 0 {
+			t.Errorf("at %s batch has %+v", j.Level, batch)
+		}
+	}
+}

@@ -163,22 +163,40 @@ func (e *Experiment) moves(r *Results) Table {
 // sums is what each policy comes to over all scenarios.
 func (e *Experiment) sums(r *Results) Table {
 	t := Table{
-		Caption: "Over all scenarios, in a trial",
-		Head:    []string{"policy", "in time", "min over", "pod-min", "cost", "machines ordered", "changes", "thrash", "pods moved"}, Left: 1,
+		Caption: "Over all scenarios, in a trial; area: minutes that all requests together took beyond the target",
+		Head:    []string{"policy", "in time", "late", "failed", "worst min", "min over", "area", "pod-min", "cost", "machines ordered", "changes", "thrash", "pods moved"}, Left: 1,
 	}
 	for _, p := range r.Policies() {
-		good, requests := 0.0, 0.0
-		for _, l := range r.Levels() {
-			n := r.Mean(p, l, "requests")
-			good, requests = good+n*r.Mean(p, l, "goodFraction"), requests+n
+		row := []string{p}
+		for _, m := range []string{"goodFraction", "lateShare", "failedShare"} {
+			row = append(row, Show(100*r.perRequest(p, m), 2)+" %")
 		}
-		row := []string{p, Show(100*good/requests, 2) + " %"}
-		for _, m := range []string{"sloViolationMinutes", "podMinutes", "costUnits", "orders", "decisions", "thrash", "podMoves"} {
+		row = append(row, Show(100*r.worst(p), 0)+" %")
+		for _, m := range []string{"sloViolationMinutes", "overMinutes", "podMinutes", "costUnits", "orders", "decisions", "thrash", "podMoves"} {
 			row = append(row, Show(r.Total(p, m), 1))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// perRequest is a part of a policy's requests at all levels, each weighted by its requests.
+func (r *Results) perRequest(policy, measure string) float64 {
+	sum, requests := 0.0, 0.0
+	for _, l := range r.Levels() {
+		n := r.Mean(policy, l, "requests")
+		sum, requests = sum+n*r.Mean(policy, l, measure), requests+n
+	}
+	return sum / requests
+}
+
+// worst is the highest late share of a minute at any level, in the mean of its trials.
+func (r *Results) worst(policy string) float64 {
+	worst := 0.0
+	for _, l := range r.Levels() {
+		worst = max(worst, r.Mean(policy, l, "worstMinute"))
+	}
+	return worst
 }
 
 // Clairvoyant names the experiment's yardstick, if it has one.

@@ -180,9 +180,12 @@ func (s *Signals) validate(f *Faults, path string) {
 func (e *Experiment) validateWorkloads(f *Faults, placed bool) {
 	f.Must(len(e.Workloads) > 0, "workloads", "must have at least one", len(e.Workloads))
 	names(f, "workloads", e.Workloads, func(w *Workload) string { return w.Name })
+	shared := slices.ContainsFunc(e.Workloads, func(w Workload) bool { return w.Load == nil })
+	f.Must(shared || len(e.Workloads) == 0, "workloads", "must have one without a load of its own, which gets the experiment's: leave out workloads[0].load", len(e.Workloads))
 	for i := range e.Workloads {
 		w, path := &e.Workloads[i], fmt.Sprintf("workloads[%d]", i)
 		w.validate(f, path)
+		e.validateOwn(f, path, w)
 		if placed {
 			e.validateWhere(f, path, w)
 		}
@@ -208,6 +211,20 @@ func (w *Workload) validate(f *Faults, path string) {
 	if w.Share != nil {
 		f.Must(*w.Share > 0 && *w.Share <= 1, path+".share", "must be more than 0% and at most 100%", *w.Share)
 	}
+}
+
+// validateOwn looks at the load that a workload has of its own, if it has one.
+func (e *Experiment) validateOwn(f *Faults, path string, w *Workload) {
+	if w.Load == nil {
+		return
+	}
+	own := e.own(w.Load)
+	f.Must(w.Share == nil, path+".share", "must be omitted beside load, all of which is the workload's", w.Share)
+	f.Must(own.Level.Max() <= sim.MaxLevel, path+".load.curve", mostUsers, own.Level.Max())
+	f.OneOf(path+".load.kind", string(own.Kind), kinds)
+	f.Must(w.Load.Think >= 0, path+".load.think", "must not be negative", w.Load.Think)
+	closed := own.Kind == sim.Sleep || own.Kind == sim.Pace
+	f.Must(!closed || own.Think > 0, path+".load.think", "must be longer than 0s, or load.think be, as the kind is "+string(own.Kind), w.Load.Think)
 }
 
 func (d *Demand) validate(f *Faults, path string) {

@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,11 +50,17 @@ func (j *Job) String() string {
 }
 
 // simulated is the simulated world.
-type simulated struct{ plans plans }
+type simulated struct {
+	plans   plans
+	journal loop.Journal // of the one run that it makes, or nil
+}
 
 // Simulated returns the simulated world: runs in it take seconds and repeat exactly.
-func Simulated() World {
-	return &simulated{plans{made: map[row]func() (*oracle.Schedule, error){}}}
+func Simulated() World { return Recorded(nil) }
+
+// Recorded returns a simulated world for one run, whose steps the journal keeps.
+func Recorded(journal loop.Journal) World {
+	return &simulated{plans{made: map[row]func() (*oracle.Schedule, error){}}, journal}
 }
 
 func (*simulated) Name() string            { return "sim" }
@@ -62,13 +69,13 @@ func (*simulated) Parallel() int           { return runtime.GOMAXPROCS(0) }
 
 func (w *simulated) Run(ctx context.Context, e *Experiment, j *Job) (Trial, error) {
 	if !j.Policy.Clairvoyant {
-		return e.simulate(ctx, j, nil)
+		return e.simulate(ctx, j, nil, w.journal)
 	}
 	schedule, err := w.plans.at(e, j)
 	if err != nil {
 		return Trial{}, err
 	}
-	return e.simulate(ctx, j, schedule)
+	return e.simulate(ctx, j, schedule, w.journal)
 }
 
 // SeedOf is the job's luck. It does not depend on the policy, so that all have the same.
@@ -211,6 +218,9 @@ func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 		s.ScrapeEvery = e.Signals.Every
 		s.Buckets = e.Signals.Edges
 	}
+	if w.Load != nil {
+		s.Load = e.own(w.Load)
+	}
 	if w.Share != nil {
 		s.Load.Level, s.Load.Shared = nil, j.Load.Kind != sim.Open
 		for _, p := range j.Load.Level {
@@ -218,6 +228,14 @@ func (e *Experiment) service(w *Workload, j *Job) sim.Workload {
 		}
 	}
 	return s
+}
+
+// own is the load of a workload that has one of its own.
+func (e *Experiment) own(l *OwnLoad) sim.Load {
+	return sim.Load{
+		Kind: cmp.Or(l.Kind, e.Load.Kind), Think: cmp.Or(l.Think, e.Load.Think), Level: sim.Curve(l.Curve),
+		Spread: e.Load.Spread, Even: e.Load.Even,
+	}
 }
 
 // Scaled is a workload as the pod policies see it.
@@ -300,9 +318,9 @@ func (e *Experiment) schedule(j *Job) (*oracle.Schedule, error) {
 }
 
 // simulate makes one run in the simulated world.
-func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule) (Trial, error) {
+func (e *Experiment) simulate(ctx context.Context, j *Job, s *oracle.Schedule, journal loop.Journal) (Trial, error) {
 	c := e.config(j)
-	r := &loop.Runner{Intent: e.intent(j, &c)}
+	r := &loop.Runner{Intent: e.intent(j, &c), Journal: journal}
 	if s != nil {
 		e.foresee(j, s, &c, r)
 	} else if nodes, err := nodepolicy.New(j.Policy.Nodes.spec); err != nil {
@@ -352,6 +370,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 	}
 	out.ModelUnsure = t.ModelUnsure()
 	var all sim.Sketch
+	var late lateness
 	var violated []bool
 	var courses []Course
 	good, unfinished, pods := 0, 0, time.Duration(0)
@@ -364,6 +383,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 		out.PodMoves += s.Moves
 		courses = append(courses, Course{startOf(c, s.Workload), e.mostOf(j, s.Workload), s.Changes})
 		good += s.Good
+		late.add(s)
 		pods += s.PodTime
 		all.Merge(&s.Latencies)
 		violated = either(violated, s.Minutes)
@@ -377,6 +397,7 @@ func (e *Experiment) score(j *Job, c *sim.Config, w *sim.World, t *Telling) Tria
 	out.Follow(e, courses, t, j.Length)
 	out.PodMinutes = Rounded(pods.Minutes())
 	out.GoodFraction = Rounded(float64(good) / float64(out.Requests))
+	late.put(&out)
 	out.P50Ms, out.P90Ms, out.P99Ms = Rounded(1e3*all.Quantile(.5)), Rounded(1e3*all.Quantile(.9)), Rounded(1e3*all.Quantile(.99))
 	return out
 }

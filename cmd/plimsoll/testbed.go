@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/replay"
 	testreport "github.com/plimsoll/plimsoll/testbed/report"
 	"github.com/plimsoll/plimsoll/testbed/sim"
+	"github.com/plimsoll/plimsoll/testbed/worlds"
 	"github.com/spf13/cobra"
 )
 
@@ -74,7 +75,7 @@ func newTestbedListCommand(env *cli.Env) *cobra.Command {
 		Args:  cli.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
 			var all catalogue
-			for _, name := range testbed.Names() {
+			for _, name := range slices.Sorted(slices.Values(append(testbed.Names(), worlds.Name))) {
 				l, err := listing(env, name)
 				if err != nil {
 					return err
@@ -108,6 +109,9 @@ func listing(env *cli.Env, name string) (listed, error) {
 	if err != nil {
 		return listed{}, err
 	}
+	if name == worlds.Name {
+		e.Title = worlds.Title
+	}
 	return listed{e.Name, e.Title, e.Shows, e.PolicyNames(), e.LevelNames(), e.Trials}, nil
 }
 
@@ -120,7 +124,7 @@ func newTestbedShowCommand(env *cli.Env) *cobra.Command {
 			if len(args) != 1 {
 				return cli.SeeHelp(cmd, cli.Misused("show takes the name of one experiment, was given %d", len(args)))
 			}
-			data, err := testbed.File(args[0])
+			data, err := shipped(args[0])
 			if err != nil {
 				return cli.WithHint("see plimsoll testbed list", cli.WithCode(cli.ExitUsage, err))
 			}
@@ -130,9 +134,17 @@ func newTestbedShowCommand(env *cli.Env) *cobra.Command {
 	}
 }
 
+// shipped is the file of an experiment that comes with the program; of random worlds, the first.
+func shipped(name string) ([]byte, error) {
+	if name == worlds.Name {
+		return worlds.File(firstWorld), nil
+	}
+	return testbed.File(name)
+}
+
 // readFile reads an experiment's file, by the experiment's name or else by the file's.
 func readFile(env *cli.Env, name string) ([]byte, error) {
-	data, err := testbed.File(name)
+	data, err := shipped(name)
 	if err == nil {
 		return data, nil
 	}
@@ -154,9 +166,9 @@ func parseExperiment(name string, data []byte) (*testbed.Experiment, error) {
 	return e, nil
 }
 
-// worlds are those that experiments with users run in today; those that replay counts have one of their
+// runIn are the worlds that experiments with users run in today; those that replay counts have one of their
 // own.
-var worlds = []string{"sim", "lab", worldRKE2}
+var runIn = []string{"sim", "lab", worldRKE2}
 
 // testbedRun is what the run verb is asked.
 type testbedRun struct {
@@ -170,6 +182,8 @@ type testbedRun struct {
 	quiet   bool
 	format  output
 	bench   testbedRKE2 // of the world on a cluster of RKE2
+	random  testbedWorlds
+	journal string
 }
 
 func newTestbedRunCommand(env *cli.Env) *cobra.Command {
@@ -183,13 +197,19 @@ func newTestbedRunCommand(env *cli.Env) *cobra.Command {
 			"every trial takes as long as it lasts, and half a minute to begin: choose --policies, --users, --trials\n" +
 			"and --for. With --world rke2, runs are made on the test bed that plimsoll testbed rke2 up has built; that\n" +
 			"can be ended and begun again with the same --out, where finished runs are kept. Exits with 99 if an\n" +
-			"assertion of the experiment is missed.",
+			"assertion of the experiment is missed.\n\n" +
+			"joint-random is a world that is drawn from a seed, --from. With --worlds N it runs every policy in N of them,\n" +
+			"the seeds --from and every second one after it, and prints how cost and lateness are spread, and the worst\n" +
+			"worlds for policy Joint. Odd seeds are for tuning; even ones are kept for reports: tune on no even one.",
 		Example: "  plimsoll testbed run slo-cost --out out/slo-cost\n" +
 			"  plimsoll testbed run slo-cost --users 60,120 --policies hpa60,slocost-b --trials 3\n" +
 			"  plimsoll testbed run slo-cost --world lab --users 10,40 --policies slocost-b --trials 1 --for 5m --out out/lab\n" +
-			"  plimsoll testbed run my-own.yaml -o json",
+			"  plimsoll testbed run my-own.yaml -o json\n" +
+			"  plimsoll testbed run joint-random --worlds 100 --from 1\n" +
+			"  plimsoll testbed run joint-random --from 17 --policies joint --journal world-17.ndjson",
 		RunE: func(cmd *cobra.Command, args []string) error { return ask.begin(cmd, env, args) },
 	}
+	ask.random.flags(cmd)
 	cmd.Flags().StringVar(&ask.world, "world", "sim", "the world it runs in: sim, which is simulated, or lab or rke2, which take real time")
 	ask.bench.flags(cmd)
 	for _, name := range []string{"config", "folder"} {
@@ -224,15 +244,21 @@ func (ask *testbedRun) begin(cmd *cobra.Command, env *cli.Env, args []string) er
 	if cmd.Flags().Changed("seed") {
 		ask.options.Seed = &ask.seed
 	}
-	data, err := readFile(env, args[0])
+	if err := ask.checkRandom(cmd, args[0]); err != nil {
+		return err
+	}
+	if ask.random.count > 0 {
+		return ask.runRandom(cmd.Context(), env)
+	}
+	data, err := ask.file(env, args[0])
 	if err != nil {
 		return err
 	}
 	if testbed.Replays(data) {
 		return ask.replay(cmd, env, args[0], data)
 	}
-	if !slices.Contains(worlds, ask.world) {
-		return cli.SeeHelp(cmd, cli.Misused("--world: must be one of %s, was %q", strings.Join(worlds, ", "), ask.world))
+	if !slices.Contains(runIn, ask.world) {
+		return cli.SeeHelp(cmd, cli.Misused("--world: must be one of %s, was %q", strings.Join(runIn, ", "), ask.world))
 	}
 	if err := ask.checkBench(cmd); err != nil {
 		return err
@@ -260,6 +286,7 @@ func (ask *testbedRun) flags(cmd *cobra.Command) {
 	f.Uint64Var(&ask.seed, "seed", 0, "where all chance comes from, in place of the experiment's")
 	cli.AddFlag(cmd, &ask.options.Parallel, atLeastOne, "parallel", "number", "", "runs at a time (default: one a processor)")
 	f.StringVar(&ask.out, "out", "", "a `folder` to write results.json, report.html and the figures to")
+	f.StringVar(&ask.journal, "journal", "", "a `file` to write every step to, of one run in the simulated world; plimsoll explain reads it")
 	f.BoolVar(&ask.quiet, "quiet", false, "do not say how far it is")
 	addOutput(cmd, &ask.format)
 }
@@ -323,10 +350,15 @@ func (ask *testbedRun) run(ctx context.Context, env *cli.Env, name string, file 
 			return fmt.Errorf("--out: %w", err)
 		}
 	}
+	closed, err := ask.record(env, narrowed)
+	if err != nil {
+		return err
+	}
 	meter := newMeter(env, ask.quiet)
 	ask.options.Progress = meter.hear
 	r, err := testbed.Run(ctx, e, ask.options)
 	took := meter.stop()
+	err = errors.Join(err, closed())
 	if r == nil {
 		return err
 	}
@@ -554,12 +586,12 @@ func besides(env *cli.Env, folders []string, out string, format output) error {
 
 // byWorld names sources by their worlds, if no two are of the same.
 func byWorld(all []testbed.Source) {
-	worlds := map[string]bool{}
+	of := map[string]bool{}
 	for i := range all {
-		worlds[all[i].World] = true
+		of[all[i].World] = true
 	}
 	for i := range all {
-		if len(worlds) == len(all) {
+		if len(of) == len(all) {
 			all[i].Name = all[i].World
 		}
 	}

@@ -152,6 +152,16 @@ func (p *Pod[T]) Drop(now time.Duration) []T {
 	return lost
 }
 
+// Each calls do with every request that the pod has, in no order that means anything.
+func (p *Pod[T]) Each(do func(T)) {
+	for i := range p.serving {
+		do(p.serving[i].of)
+	}
+	for i := range p.waiting {
+		do(p.waiting[i].of)
+	}
+}
+
 // Load is how many requests the pod has.
 func (p *Pod[T]) Load() int { return len(p.serving) + len(p.waiting) }
 

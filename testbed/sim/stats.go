@@ -18,6 +18,7 @@ type stats struct {
 	score    Score
 	minute   []float32 // latencies of the minute that is running
 	lost     int       // requests of that minute that failed
+	late     int       // and that were answered after the goal
 }
 
 // Score is what became of a service in a run.
@@ -26,10 +27,13 @@ type Score struct {
 	Requests int // answered, or failed
 	Failed   int
 	Good     int // answered within the goal
-	// Unfinished are those beside them that are on their way or wait in a pod.
-	Unfinished int
-	Latencies  Sketch
-	Minutes    []Minute
+	// Unfinished are those beside them that are on their way or wait in a pod, and Overdue those of
+	// them that were sent longer ago than the goal.
+	Unfinished, Overdue int
+	// Over is by how many seconds all requests together exceed the goal, the overdue ones so far.
+	Over      float64
+	Latencies Sketch
+	Minutes   []Minute
 	// PodTime is the time of all pods that existed, from creation until they were gone.
 	PodTime time.Duration
 	Moves   int // pods that were evicted
@@ -39,6 +43,8 @@ type Score struct {
 // Minute is one minute of a service.
 type Minute struct {
 	Requests, Failed int
+	Late             int // of Requests, answered after the goal
+	Overdue          int // beside them, not answered by the end, and sent longer ago than the goal
 	// Latency is the goal's quantile of the minute's requests, in seconds; +Inf when so many
 	// failed that it lies among them.
 	Latency  float64
@@ -65,6 +71,9 @@ func (s *stats) done(now, start time.Duration) {
 	s.score.Requests++
 	if now-start <= s.svc.cfg.LatencyGoal {
 		s.score.Good++
+	} else {
+		s.late++
+		s.score.Over += (now - start - s.svc.cfg.LatencyGoal).Seconds()
 	}
 	if s.hist != nil {
 		s.hist.add(now - start)
@@ -96,8 +105,24 @@ func (s *stats) endMinute(level float64) {
 		}
 		m.Violated = !within(float32(m.Latency), svc.cfg.LatencyGoal)
 	}
+	m.Late = s.late
+	m.Overdue, _ = s.overdue(svc.world.now)
 	s.score.Minutes = append(s.score.Minutes, m)
-	s.minute, s.lost = s.minute[:0], 0
+	s.minute, s.lost, s.late = s.minute[:0], 0, 0
+}
+
+// overdue counts the requests without an answer that exceed the goal by now, and by how many
+// seconds they do.
+func (s *stats) overdue(now time.Duration) (n int, over float64) {
+	for _, p := range s.svc.pods {
+		p.srv.Each(func(r request) {
+			if by := now - r.start - s.svc.cfg.LatencyGoal; by > 0 {
+				n++
+				over += by.Seconds()
+			}
+		})
+	}
+	return n, over
 }
 
 // within reports whether a latency keeps a goal. Latencies are kept in single precision, in which

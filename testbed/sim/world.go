@@ -279,6 +279,8 @@ func (w *World) Scores() []Score {
 	for i, s := range w.services {
 		out[i] = s.stats.score
 		out[i].Unfinished = s.stats.inFlight
+		overdue, over := s.stats.overdue(w.now)
+		out[i].Overdue, out[i].Over = overdue, out[i].Over+over
 		out[i].Latencies.buckets = slices.Clone(out[i].Latencies.buckets) // which run on
 		for _, p := range s.pods {
 			out[i].PodTime += w.now - p.made

@@ -1,0 +1,63 @@
+package testbed
+
+import (
+	"math"
+
+	"github.com/plimsoll/plimsoll/testbed/sim"
+)
+
+// lateness adds up what came of the requests of all services of a run. A request is judged once
+// it was answered, has failed, or is overdue: sent longer ago than its target, and not answered by
+// the end. Without the overdue ones, a policy whose queue outlives the run would look better.
+type lateness struct {
+	judged, late, failed int
+	over                 float64   // seconds
+	minutes              []minutes // of all services together
+}
+
+// minutes are the requests of a minute: those that were judged in it, and the late ones of them.
+type minutes struct{ judged, late int }
+
+func (l *lateness) add(s *sim.Score) {
+	l.judged += s.Requests + s.Overdue
+	l.late += s.Requests - s.Failed - s.Good + s.Overdue
+	l.failed += s.Failed
+	l.over += s.Over
+	for i := range s.Minutes {
+		if i == len(l.minutes) {
+			l.minutes = append(l.minutes, minutes{})
+		}
+		m, into := &s.Minutes[i], &l.minutes[i]
+		into.judged += m.Requests + m.Overdue
+		into.late += m.Late + m.Overdue
+	}
+}
+
+// put fills in the scores. Without any request there is nothing to be known of them.
+func (l *lateness) put(into *Trial) {
+	into.Lateness(l.late, l.failed, l.judged)
+	worst := math.NaN()
+	for _, m := range l.minutes {
+		if m.judged > 0 {
+			worst = max(share(m.late, m.judged), zero(worst))
+		}
+	}
+	into.WorstMinute, into.OverMinutes = Rounded(worst), Rounded(l.over/60)
+}
+
+// Lateness fills in the parts of the requests that were late and that failed. What counts cannot
+// say is unknown.
+func (r *Trial) Lateness(late, failed, judged int) {
+	unknown := Number(math.NaN())
+	r.LateShare, r.FailedShare = Rounded(share(late, judged)), Rounded(share(failed, judged))
+	r.WorstMinute, r.OverMinutes = unknown, unknown
+}
+
+func share(part, of int) float64 { return float64(part) / float64(of) }
+
+func zero(v float64) float64 {
+	if math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
