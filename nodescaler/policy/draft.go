@@ -1,11 +1,8 @@
 package policy
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -56,10 +53,6 @@ func newDraft(x *nodescaler.Index) *draft {
 		d.orders[x.Snapshot.Machines[i].Order] = true
 	}
 	return d
-}
-
-func because(code, format string, args ...any) nodescaler.Reason {
-	return nodescaler.Reason{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
 // note gives a reason for the plan as a whole, which mostly is one for doing nothing.
@@ -205,7 +198,7 @@ func (d *draft) tellRefused() {
 			refused.add(r.Why.Code, "%s", r.Why.Text)
 		}
 	}
-	refused.tell(d, "refusal")
+	d.conclude(refused, "refusal")
 }
 
 // calledOff says that somebody else opened a node that is being emptied, which is their way to
@@ -271,78 +264,40 @@ func (d *draft) evict(n *nodescaler.NodeLoad) {
 	}
 }
 
-// findings are what was found of each of many things, by code. Of a thousand nodes most are kept
-// for the same reason, so a few are told one by one and the rest counted.
-type findings map[string]*finding
-
-type finding struct {
-	told []nodescaler.Reason
-	more int
+// unplaced are pods that wait for one reason.
+type unplaced struct {
+	pod *nodescaler.Pod
+	// why is certain; without it the pools are looked through once all that is ordered is known, and known is what
+	// is said if they would take the pod.
+	why, known *nodescaler.Reason
+	help       string
 }
 
-func (f findings) add(code, format string, args ...any) {
-	const told = 5
-	if f[code] == nil {
-		f[code] = &finding{}
-	}
-	if len(f[code].told) == told {
-		f[code].more++
-		return
-	}
-	f[code].told = append(f[code].told, because(code, format, args...))
+// park notes a pod that waits for a reason that is known.
+func (d *draft) park(p *nodescaler.Pod, help string, why nodescaler.Reason) {
+	d.unplaced = append(d.unplaced, unplaced{pod: p, why: &why, help: help})
 }
 
-func (f findings) tell(d *draft, what string) {
+// parkAll does so for all that wait, in a scan that serves none.
+func (d *draft) parkAll(help string, why nodescaler.Reason) {
+	for _, p := range d.x.Pending {
+		d.park(p, help, why)
+	}
+}
+
+// strand notes pods for which there is no machine. What is known of why counts where no pool says more.
+func (d *draft) strand(pods []*nodescaler.Pod, help string, known *nodescaler.Reason) {
+	for _, p := range pods {
+		d.unplaced = append(d.unplaced, unplaced{pod: p, known: known, help: help})
+	}
+}
+
+// conclude gives the reasons that were found.
+func (d *draft) conclude(f findings, what string) {
 	for _, code := range slices.Sorted(maps.Keys(f)) {
 		d.plan.Reasons = append(d.plan.Reasons, f[code].told...)
 		if more := f[code].more; more > 0 {
 			d.note(code, "and %s more", plural(more, what))
 		}
 	}
-}
-
-// some counts things and names the first of them: 7 pods (a, b, c and 4 more).
-func some(what string, names []string) string {
-	const shown = 5
-	if len(names) != 1 {
-		what += "s"
-	}
-	if len(names) == 0 {
-		return "no " + what
-	}
-	list := strings.Join(names[:min(len(names), shown)], ", ")
-	if more := len(names) - shown; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return fmt.Sprintf("%d %s (%s)", len(names), what, list)
-}
-
-// dominant is the larger of the shares that used takes of capacity. Something used of nothing
-// is all of it.
-func dominant(used, capacity pricing.Resources) float64 {
-	return max(share(int64(used.CPU), int64(capacity.CPU)), share(int64(used.Memory), int64(capacity.Memory)))
-}
-
-func share(used, of int64) float64 {
-	switch {
-	case of > 0:
-		return float64(used) / float64(of)
-	case used > 0:
-		return 1
-	}
-	return 0
-}
-
-// least returns the element for which key is smallest; of equals the first one, which in the
-// index's lists is the first by name. The list must not be empty.
-func least[T any, K cmp.Ordered](list []T, key func(T) K) T {
-	return slices.MinFunc(list, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
-}
-
-func podNames(pods []*nodescaler.Pod) []string {
-	names := make([]string, len(pods))
-	for i, p := range pods {
-		names[i] = p.Name
-	}
-	return names
 }

@@ -258,8 +258,8 @@ func TestNoSpareTakesAMachineAway(t *testing.T) {
 			want++
 		}
 		j := build(t, Spec{Policy: "joint"}).(*joint)
-		s := newScan(j.unneeded, nodescaler.NewIndex(&w.Snapshot), false)
-		if got := min(s.allowed(&s.x.Pools[0], ""), 20); got != want {
+		s := newScan(j.planner, nodescaler.NewIndex(&w.Snapshot))
+		if got := min(s.spares.allowed(&s.x.Pools[0], ""), 20); got != want {
 			t.Fatalf("%d spares are allowed beside %d machines, want %d", got, running, want)
 		}
 	})
@@ -286,7 +286,7 @@ func TestWhatHostsOfSparesCost(t *testing.T) {
 		c.change(w)
 		s := w.scan()
 		bare := s.x.PaidFor(func(m *nodescaler.Machine) bool { return !m.Kept() })
-		if got := s.hostParts(bare, c.next).For(time.Hour); got != c.want {
+		if got := s.spares.hostParts(bare, c.next).For(time.Hour); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -327,7 +327,7 @@ func TestWhatThereIsOnceSparesAreGone(t *testing.T) {
 			c.scan(s)
 		}
 		rate := w.Prices.Rate(w.Pools[0].Shapes[0], "", noon)
-		if places, paid := s.placesWithout(s.x.Spares, "w"), s.paidWithout(s.x.Spares).Rate(); places != c.places || paid != pricing.Rate(c.paid)*rate {
+		if places, paid := s.spares.placesWithout(s.x.Spares, "w"), s.spares.paidWithout(s.x.Spares).Rate(); places != c.places || paid != pricing.Rate(c.paid)*rate {
 			t.Errorf("%s: %d places and %s/h, want %d and %s/h", c.name, places, paid, c.places, pricing.Rate(c.paid)*rate)
 		}
 	}
@@ -367,7 +367,7 @@ func TestWhichMachinesTheLimitCountsBesideSpares(t *testing.T) {
 		left := w.Limit - pricing.Rate(1+c.paid)*rate - pricing.Rate(c.disks)*disk
 		want := c.away + int(min(still+(left-still*rate)/disk, 1+(left-rate)/disk))
 		s := w.scan()
-		if got := s.allowed(s.x.Pool("w"), ""); got != want {
+		if got := s.spares.allowed(s.x.Pool("w"), ""); got != want {
 			t.Errorf("%s: %d spares are allowed, want %d", c.name, got, want)
 		}
 	}
@@ -548,7 +548,6 @@ func TestSparesMakeWayForTheMinimum(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2").change(func(w *world) { w.Hosts[1].Cordoned = true })
 	w.Pools[0].Min, w.Pools[0].Max = 2, 2
 	p := withSpares(t, 1).(*joint)
-	p.unneeded.cfg.EnforceNodeGroupMinSize = true
 	lookedAt(t, p, w)
 	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return w-2"})
 	w.Machines, w.Nodes = w.Machines[:1], w.Nodes[:1]

@@ -222,7 +222,7 @@ func TestWhatWasNeverStoppedTellsNothingOfStarts(t *testing.T) {
 	joined := &w.Machines[2]
 	joined.Phase, joined.Keep, joined.Since = nodescaler.Joined, false, noon.Add(time.Minute)
 	decide(t, p, w.at(2*time.Minute))
-	if got := p.keep.start(); got != spareStart {
+	if got := p.planner.keep.start(); got != spareStart {
 		t.Errorf("a spare is taken to need %s to start, want %s", got, spareStart)
 	}
 }
@@ -244,7 +244,7 @@ func TestOnlyWhatWillBeASpareGoesSooner(t *testing.T) {
 			w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
 			c.change(&w.Machines[1], &w.Nodes[1])
 			p := withSpares(t, 1).(*joint)
-			p.unneeded.cfg.ScaleDownDelayAfterFailure = 0 // which counts from the start, too
+			p.planner.rules.ScaleDownDelayAfterFailure = 0 // which counts from the start, too
 			var got time.Duration
 			for at := time.Duration(0); got == 0 && at < 30*time.Minute; at += 10 * time.Second {
 				if slices.Contains(lines(decide(t, p, w.at(at))), "Cordon w-2") {
@@ -384,7 +384,7 @@ func TestOrdersThatPodsWaitedForKeepSpares(t *testing.T) {
 		decide(t, p, came)
 	}
 	for n, want := range map[int]float64{1: 1, 2: 1, 3: 0} {
-		if got := p.keep.saved("w", n, noon.Add(at+time.Minute)); got != want {
+		if got := p.planner.keep.saved("w", n, noon.Add(at+time.Minute)); got != want {
 			t.Errorf("a %s spare would have been woken %g times in the last day, want %g", ordinal(n), got, want)
 		}
 	}
@@ -453,9 +453,9 @@ func TestWhatIsMissedIsTheLastSpare(t *testing.T) {
 			}
 			p := withSpares(t, 3).(*joint)
 			lookedAt(t, p, w)
-			p.keep.started = noon.Add(-72 * time.Hour) // nothing is assumed any more
+			p.planner.keep.started = noon.Add(-72 * time.Hour) // nothing is assumed any more
 			for range 20 {
-				p.keep.uses = append(p.keep.uses, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 1}, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 2})
+				p.planner.keep.uses = append(p.planner.keep.uses, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 1}, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 2})
 			}
 			expect(t, decide(t, p, w.at(time.Minute)), c.want)
 		})

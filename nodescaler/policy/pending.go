@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -259,7 +258,7 @@ func (t *poll) strandAll(pods []*nodescaler.Pod) {
 	s := search{draft: t.draft, pools: of, shut: shut}
 	for _, p := range pods {
 		if o := s.at(p, &of[0]); len(t.inFlight)+t.bought == 0 || o != nil && o.stage < closed {
-			t.strand(&want{pod: p}, "", nil)
+			t.strand([]*nodescaler.Pod{p}, "", nil)
 		}
 	}
 	t.noteUnplaced(of, shut)
@@ -401,13 +400,6 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason, of func(after int) []str
 			at[host] = true
 		}
 	}
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }
 
 // hostsInUse are the hosts that carry machines of the pool.

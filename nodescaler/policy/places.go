@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
 // places is the room on nodes that pods could move to, and a simulation of moving them there:
@@ -191,6 +192,46 @@ func (s *places) close(n *nodescaler.Node) (reopen func()) {
 		at.room.set(at.leaf, was)
 		domain()
 	}
+}
+
+// roomy are the nodes that have room for the pod.
+func (s *places) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
+	for _, g := range s.groups {
+		for i, n := range g.nodes {
+			fits := g.room.get(i).takes(p.Requests) && g.extra[i].Lacks(p.Extra, nil) == "" && nodescaler.Accepts(p, n.Node) == ""
+			if fits && s.clash(n, p) == nil && !s.domains.Repelled(p, n.Node) {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	return nodes
+}
+
+// refusals is the classes that a node like this one with such marked pods does not take.
+func (s *places) refusals(classes map[string]*nodescaler.Pod, n *nodescaler.Node, crowds ...nodescaler.Crowd) packing.Refusals {
+	var r packing.Refusals
+	refuse := func(class, why string) {
+		if r == nil {
+			r = packing.Refusals{}
+		}
+		r[class] = why
+	}
+	for class, p := range classes {
+		if code := nodescaler.Accepts(p, n); code != "" {
+			refuse(class, code+": "+nodescaler.Mismatch(p, n))
+			continue
+		}
+		if s.domains.Repelled(p, n) {
+			refuse(class, nodescaler.PodsApart+": a pod of its zone, or another domain, is to be apart from it")
+			continue
+		}
+		for _, crowd := range crowds {
+			if other := crowd.Clash(p); other != nil {
+				refuse(class, nodescaler.PodsApart+": "+nodescaler.Clashing(p, other))
+			}
+		}
+	}
+	return r
 }
 
 // room is what is free at a place, or the most that is free at any place of a range.

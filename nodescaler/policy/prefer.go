@@ -12,16 +12,23 @@ import (
 // preference costs nothing, orders no machine more, and moves no pod: what would cost more is given up, and the order
 // says what it was.
 
+// preferring chooses the pool of a machine by what its pods prefer.
+type preferring struct {
+	*market
+	// marked are pods that preferences are about, once there are preferences.
+	marked map[string]map[*nodescaler.Node]int
+}
+
 // prefer changes an offer for one that the pods of the machine prefer, and gives the reasons. What the packing has yet
 // to order keeps its room: on hosts, and by number of machines in pools.
-func (t *scan) prefer(o *packing.Offer, b *bundle, planned map[string]pricing.Resources, left map[string]int) (why []nodescaler.Reason) {
+func (t *preferring) prefer(o *packing.Offer, b *bundle, planned map[string]pricing.Resources, left map[string]int) (why []nodescaler.Reason) {
 	if !slices.ContainsFunc(b.pods, func(p *nodescaler.Pod) bool { return len(p.Prefers)+len(p.Noted) > 0 }) {
 		return nil
 	}
 	was, most := o.Pool, t.liking(o.Pool, b)
 	var dearer *packing.Offer
 	from := t.x.Pool(was)
-	owed := t.cfg.EnforceNodeGroupMinSize && t.live(from)+left[was] < from.Min // its minimum would have it order one all the same
+	owed := t.rules.EnforceNodeGroupMinSize && t.live(from)+left[was] < from.Min // its minimum would have it order one all the same
 	for i := range t.x.Pools {
 		p := &t.x.Pools[i]
 		likes := t.liking(p.Name, b)
@@ -48,7 +55,7 @@ func (t *scan) prefer(o *packing.Offer, b *bundle, planned map[string]pricing.Re
 }
 
 // cheapest is the pool's cheapest machine that holds the pods, on a host that runs already; nil if there is none.
-func (t *scan) cheapest(p *nodescaler.PoolSize, b *bundle, planned map[string]pricing.Resources) (best *packing.Offer) {
+func (t *preferring) cheapest(p *nodescaler.PoolSize, b *bundle, planned map[string]pricing.Resources) (best *packing.Offer) {
 	for _, s := range p.Shapes {
 		if !t.suits(p, s, b) {
 			continue
@@ -65,7 +72,7 @@ func (t *scan) cheapest(p *nodescaler.PoolSize, b *bundle, planned map[string]pr
 }
 
 // suits reports whether a new machine holds all of the pods, which share a node as far as they are concerned.
-func (t *scan) suits(p *nodescaler.PoolSize, s pricing.Shape, b *bundle) bool {
+func (t *preferring) suits(p *nodescaler.PoolSize, s pricing.Shape, b *bundle) bool {
 	room, n := p.Empty(s), p.Node()
 	if !b.used.Requests.Within(room.Free) || room.Extra.Lacks(b.used.Extra, nil) != "" || b.used.Pods > room.Slots {
 		return false
@@ -79,7 +86,7 @@ func (t *scan) suits(p *nodescaler.PoolSize, s pricing.Shape, b *bundle) bool {
 }
 
 // liking is how much the pods like the pool's nodes.
-func (t *scan) liking(pool string, b *bundle) (sum int) {
+func (t *preferring) liking(pool string, b *bundle) (sum int) {
 	n := t.x.Pool(pool).Node()
 	for _, p := range b.pods {
 		for i := range p.Prefers {
@@ -90,7 +97,7 @@ func (t *scan) liking(pool string, b *bundle) (sum int) {
 }
 
 // likes is what a preference makes of a node: of those that are spread, the fewer are there the better.
-func (t *scan) likes(w *nodescaler.Preference, n *nodescaler.Node) int {
+func (t *preferring) likes(w *nodescaler.Preference, n *nodescaler.Node) int {
 	const unlabelled = 1000 // pods, for a node that is in no domain
 	r := &w.Rule
 	if r.Key == "" {
@@ -119,7 +126,7 @@ func (t *scan) likes(w *nodescaler.Preference, n *nodescaler.Node) int {
 }
 
 // wish names what speaks most for one pool against another.
-func (t *scan) wish(pool, other string, b *bundle) (text string) {
+func (t *preferring) wish(pool, other string, b *bundle) (text string) {
 	most, is, than := 0, t.x.Pool(pool).Node(), t.x.Pool(other).Node()
 	for _, p := range b.pods {
 		for i := range p.Prefers {
@@ -133,7 +140,7 @@ func (t *scan) wish(pool, other string, b *bundle) (text string) {
 
 // noticed is how many pods that preferences are about each node has, by mark: of those that stay, and of machines that
 // this plan orders.
-func (t *scan) noticed() map[string]map[*nodescaler.Node]int {
+func (t *preferring) noticed() map[string]map[*nodescaler.Node]int {
 	if t.marked == nil {
 		t.marked = map[string]map[*nodescaler.Node]int{}
 		for i := range t.x.Nodes {
@@ -145,7 +152,7 @@ func (t *scan) noticed() map[string]map[*nodescaler.Node]int {
 	return t.marked
 }
 
-func (t *scan) notice(n *nodescaler.Node, pods []*nodescaler.Pod) {
+func (t *preferring) notice(n *nodescaler.Node, pods []*nodescaler.Pod) {
 	for _, p := range pods {
 		for _, mark := range p.Noted {
 			if t.noticed()[mark] == nil {

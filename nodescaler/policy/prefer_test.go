@@ -146,7 +146,7 @@ func TestHowMuchANodeIsLiked(t *testing.T) {
 		{"apart where two are", apart, "a", -100}, {"apart where one is", apart, "b", -100}, {"apart where none is", apart, "c", 0}, {"apart where no zone is", apart, "", -100000},
 		{"together where two are", together, "a", 100}, {"together where none is", together, "c", 0}, {"together where no zone is", together, "", 0},
 	} {
-		if got := s.likes(&c.pref, in(c.zone)); got != c.want {
+		if got := s.grower.likings.likes(&c.pref, in(c.zone)); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}

@@ -18,8 +18,9 @@ import (
 
 // topology is how pods are spread over the domains of labels: those that run, and those that were given a domain.
 type topology struct {
-	*scan
+	*turn
 	offers []packing.Offer
+	due    []dueMachine
 	given  map[given]int
 	rules  map[string]*rule
 	copies map[string]*nodescaler.Pod // of pods, with what they were given
@@ -50,12 +51,12 @@ const (
 )
 
 // narrow gives the wants that have topology rules their domains, and leaves out those that no domain may take.
-func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
+func (t *turn) narrow(wants []want, offers []packing.Offer, due []dueMachine) []want {
 	if !slices.ContainsFunc(wants, func(w want) bool { return len(w.pod.Topology) > 0 }) {
 		return wants
 	}
 	y := &topology{
-		scan: t, offers: offers, given: map[given]int{}, rules: map[string]*rule{}, copies: map[string]*nodescaler.Pod{},
+		turn: t, offers: offers, due: due, given: map[given]int{}, rules: map[string]*rule{}, copies: map[string]*nodescaler.Pod{},
 		asked: map[nodescaler.Topology]int{}, levels: map[string][]int{}, dealt: map[string]int{},
 	}
 	for _, w := range wants {
@@ -86,7 +87,7 @@ func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
 		}
 		wants, late = late, nil
 	}
-	nowhere.tell(t.draft, "pod")
+	t.conclude(nowhere, "pod")
 	slices.SortStableFunc(placed, func(a, b want) int { return strings.Compare(a.item, b.item) })
 	return placed
 }
@@ -95,7 +96,7 @@ func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
 func (y *topology) noDomain(nowhere findings, w *want, why string) {
 	nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
 	if !w.expected {
-		y.strand(w, "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod", &nodescaler.Reason{Code: nodescaler.NoDomain, Text: why})
+		y.strand(w.all(), "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod", &nodescaler.Reason{Code: nodescaler.NoDomain, Text: why})
 	}
 }
 
@@ -150,7 +151,7 @@ func (y *topology) shares(p *nodescaler.Pod) string {
 
 // held reports whether a node, or a machine that may be ordered, holds the pod, which takes as many slots as are given.
 func (y *topology) held(p *nodescaler.Pod, slots int) bool {
-	return slices.ContainsFunc(y.roomy(p), func(n *nodescaler.NodeLoad) bool {
+	return slices.ContainsFunc(y.places.roomy(p), func(n *nodescaler.NodeLoad) bool {
 		at := y.places.at[n.Name]
 		return at.room.get(at.leaf).slots >= slots
 	}) || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
@@ -293,10 +294,10 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 			r.open[domain] = is
 		}
 	}
-	for _, n := range y.roomy(p) {
+	for _, n := range y.places.roomy(p) {
 		note(n.Labels, onNode)
 	}
-	for _, m := range y.due() {
+	for _, m := range y.due {
 		if pool := y.x.Pool(m.pool); pool != nil && pool.Holds(p, m.shape) && !y.places.domains.Repelled(p, pool.Node()) {
 			note(pool.Labels, onNode)
 		}
@@ -306,19 +307,6 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 			note(pool.Labels, onOffer)
 		}
 	}
-}
-
-// roomy are the nodes that have room for the pod.
-func (y *topology) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
-	for _, g := range y.places.groups {
-		for i, n := range g.nodes {
-			fits := g.room.get(i).takes(p.Requests) && g.extra[i].Lacks(p.Extra, nil) == "" && nodescaler.Accepts(p, n.Node) == ""
-			if fits && y.places.clash(n, p) == nil && !y.places.domains.Repelled(p, n.Node) {
-				nodes = append(nodes, n)
-			}
-		}
-	}
-	return nodes
 }
 
 // deal puts the pod into a group of which no node takes two. There are as many as pods that a new node may hold,
@@ -372,7 +360,7 @@ func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
 	}
 	levels := make([]int, min(t.Skew, y.asked[*t]))
 	roomy := map[string]bool{}
-	for _, n := range y.roomy(p) {
+	for _, n := range y.places.roomy(p) {
 		roomy[n.Name] = true
 	}
 	for i := range y.x.Nodes {

@@ -308,7 +308,7 @@ func TestWhichPodsBeginTheirGroup(t *testing.T) {
 		{"one was given a domain to be spread over", given{mark, "other", "a"}, 1, true},
 	} {
 		w := zoned("a").waiting(1, func(w *nodescaler.Pod) { w.Has, w.Topology = p.Has, p.Topology })
-		y := &topology{scan: w.scan(), given: map[given]int{c.given: c.n}}
+		y := &topology{turn: w.scan().turn, given: map[given]int{c.given: c.n}}
 		if got := y.begins(p); got != c.want {
 			t.Errorf("%s: it begins %t", c.name, got)
 		}
@@ -349,7 +349,7 @@ func TestHowManyPodsNodesTakeOfEachGroup(t *testing.T) {
 	w := aWorld().node("n1", "pve1").pod("x", "n1", 100, 100, rule).node("n2", "pve2").pod("y", "n2", 1800, 100).waiting(3, rule)
 	s := w.scan()
 	p := s.x.Pending[0]
-	y := &topology{scan: s, asked: map[nodescaler.Topology]int{p.Topology[0]: 3}}
+	y := &topology{turn: s.turn, asked: map[nodescaler.Topology]int{p.Topology[0]: 3}}
 	if got := y.level(p, &p.Topology[0]); !slices.Equal(got, []int{1, 0}) {
 		t.Errorf("%v, want 1 of the first and none of the second: a node without room takes none", got)
 	}

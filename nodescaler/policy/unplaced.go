@@ -17,34 +17,6 @@ import (
 // Pods that wait and that nothing in the plan helps have a reason each, in the words of those who write pods and pools:
 // what keeps them from the machines of each pool, the pool that comes nearest first, and the change that would help.
 
-// unplaced are pods that wait for one reason.
-type unplaced struct {
-	pod *nodescaler.Pod
-	// why is certain; without it the pools are looked through once all that is ordered is known, and known is what
-	// is said if they would take the pod.
-	why, known *nodescaler.Reason
-	help       string
-}
-
-// park notes a pod that waits for a reason that is known.
-func (d *draft) park(p *nodescaler.Pod, help string, why nodescaler.Reason) {
-	d.unplaced = append(d.unplaced, unplaced{pod: p, why: &why, help: help})
-}
-
-// parkAll does so for all that wait, in a scan that serves none.
-func (d *draft) parkAll(help string, why nodescaler.Reason) {
-	for _, p := range d.x.Pending {
-		d.park(p, help, why)
-	}
-}
-
-// strand notes pods for which there is no machine. What is known of why counts where no pool says more.
-func (d *draft) strand(w *want, help string, known *nodescaler.Reason) {
-	for _, p := range w.all() {
-		d.unplaced = append(d.unplaced, unplaced{pod: p, known: known, help: help})
-	}
-}
-
 // packed is why the packing has no place for a pod.
 func packed(p *packing.Placement) *nodescaler.Reason {
 	codes := map[packing.Why]string{
@@ -319,6 +291,35 @@ func (s *search) small(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 	o.is = fmt.Sprintf("its nearest shape, %s, has %s for pods, and the pod asks for %s%s",
 		nearest.Name, nodescaler.Amount(room.Free), nodescaler.Amount(p.Requests), s.daemonsShare(p, packing.TooBig))
 	return o
+}
+
+// daemonsShare names what DaemonSets take of the machines that a pod is too big for, if it fits without them.
+func (d *draft) daemonsShare(p *nodescaler.Pod, why packing.Why) string {
+	if why != packing.TooBig {
+		return ""
+	}
+	for i := range d.x.Pools {
+		pool := &d.x.Pools[i]
+		without := *pool.Pool
+		without.Daemons = nodescaler.Daemons{}
+		for _, s := range pool.Shapes {
+			if without.Holds(p, s) {
+				takes := without.Capacity(s).Minus(pool.Capacity(s))
+				return fmt.Sprintf("; DaemonSets and static pods take %s of each %s of pool %s, which would hold it without them%s",
+					nodescaler.Amount(takes), s.Name, pool.Name, largest(pool.Daemons.Sets))
+			}
+		}
+	}
+	return ""
+}
+
+// largest names the DaemonSet that asks for the most CPU.
+func largest(sets []*nodescaler.Pod) string {
+	if len(sets) == 0 {
+		return ""
+	}
+	d := slices.MaxFunc(sets, func(a, b *nodescaler.Pod) int { return cmp.Compare(a.Requests.CPU, b.Requests.CPU) })
+	return fmt.Sprintf("; the largest is %s, with %s", d.Name, nodescaler.Amount(d.Requests))
 }
 
 // without is that the pool's machines have too little of a resource besides CPU and memory.

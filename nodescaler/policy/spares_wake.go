@@ -13,9 +13,15 @@ import (
 
 // Waking spares in place of orders, and what may be ordered beside them.
 
+// waking is the machines that are kept, and what keeps them from being woken, or from going.
+type waking struct {
+	*market
+	keep *keeper // nil where none are kept
+}
+
 // limits is how many machines of each pool may be wanted: those that may be bought, now or once a spare has made way,
 // and those that can be woken. While one is making way it is waited for, and nothing is bought elsewhere.
-func (t *scan) limits() map[string]int {
+func (t *waking) limits() map[string]int {
 	if t.keep == nil || len(t.x.Spares) == 0 && len(t.keep.gave) == 0 {
 		return t.room
 	}
@@ -38,47 +44,21 @@ func (t *scan) limits() map[string]int {
 	return limits
 }
 
-// makes reports whether the pool's machines are made now, as far as is known: none failed of late.
-func (t *scan) makes(pool string) bool {
-	p := t.x.Pool(pool)
-	return p != nil && p.Shut() == nil && !t.backoffs[pool].on(t.now)
-}
-
-// shut says why the pool's machines are not made now, or nil.
-func (t *scan) shut(p *nodescaler.PoolSize) *nodescaler.Reason {
-	if b := t.backoffs[p.Name]; p.Shut() == nil && b.on(t.now) {
-		r := because(nodescaler.PoolBackingOff, "one failed at %s, and none is ordered until %s", b.failed.UTC().Format(time.TimeOnly), b.until.UTC().Format(time.TimeOnly))
-		return &r
-	}
-	return p.Shut()
-}
-
 // standsBy reports whether there is a spare to be woken of a pool whose machines fail to be made: it has been.
-func (t *scan) standsBy(pool string, s pricing.Shape) bool {
+func (t *waking) standsBy(pool string, s pricing.Shape) bool {
 	return t.keep != nil && slices.ContainsFunc(t.x.Spares, func(m *nodescaler.Machine) bool {
 		return m.Pool == pool && m.Shape == s && t.wakeable(m)
 	})
 }
 
-// mayBuy reports whether the machine may be ordered, now that no spare was to be had in its place: the packing had
-// it as one that could be woken, and spares take places of the pool.
-func (t *scan) mayBuy(o packing.Offer) bool { return t.room[o.Pool] > 0 && t.carries(o) }
-
-// carries reports whether the machine would be made: its pool was perhaps only looked at for spares, and there may be
-// no room for it beside those that were woken, which the packing knew nothing of.
-func (t *scan) carries(o packing.Offer) bool {
-	p, h := t.x.Pool(o.Pool), t.x.Host(o.Host)
-	return t.makes(o.Pool) && p.Makes(o.Shape, h.Host) && o.Shape.Resources().Within(t.free[o.Host])
-}
-
 // wakeable reports whether a machine that is kept can be woken now.
-func (t *scan) wakeable(m *nodescaler.Machine) bool {
+func (t *waking) wakeable(m *nodescaler.Machine) bool {
 	_, within := t.paid.Waking(m)
 	return within && t.stirs(m)
 }
 
 // stirs reports whether a machine that is kept could be woken if the hard limit were none.
-func (t *scan) stirs(m *nodescaler.Machine) bool {
+func (t *waking) stirs(m *nodescaler.Machine) bool {
 	h, p := t.x.Host(m.Host), t.x.Pool(m.Pool)
 	switch {
 	case p == nil || p.HeldUp != nil || h == nil || !h.Online || m.Drifted != "" || t.woken[m.Name] || t.let[m.Name]:
@@ -92,13 +72,26 @@ func (t *scan) stirs(m *nodescaler.Machine) bool {
 }
 
 // triedLately reports whether a machine that is kept was to be woken not long ago.
-func (t *scan) triedLately(m *nodescaler.Machine) bool {
+func (t *waking) triedLately(m *nodescaler.Machine) bool {
 	at, was := t.keep.tried[m.Name]
-	return was && t.now.Sub(at) < spareRest
+	return was && t.x.Now.Sub(at) < spareRest
+}
+
+// mayGo reports whether a spare can be given back now. One that was told to start may be about to.
+func (t *waking) mayGo(m *nodescaler.Machine) bool {
+	if t.woken[m.Name] || t.let[m.Name] || t.x.Away(m.Host) || t.stays(m) != nil || m.Problem == "" && t.triedLately(m) {
+		return false
+	}
+	return m.Phase == nodescaler.Spare || t.x.AnyNodeOf(m.Name) == nil
+}
+
+// goes reports whether a machine will be gone soon.
+func (t *waking) goes(m *nodescaler.Machine) bool {
+	return m.Phase == nodescaler.Deleting && !t.x.Away(m.Host)
 }
 
 // wakes wakes a spare in place of an order, if there is one of its kind: one that will be a node soonest.
-func (t *scan) wakes(o packing.Offer, items []string, waited bool) bool {
+func (t *waking) wakes(o packing.Offer, items []string, waited bool) bool {
 	if t.keep == nil {
 		return false
 	}
@@ -113,7 +106,7 @@ func (t *scan) wakes(o packing.Offer, items []string, waited bool) bool {
 }
 
 // wakesAny wakes a spare of the pool that lacks machines.
-func (t *scan) wakesAny(p *nodescaler.PoolSize) bool {
+func (t *waking) wakesAny(p *nodescaler.PoolSize) bool {
 	if t.keep == nil {
 		return false
 	}
@@ -125,13 +118,13 @@ func (t *scan) wakesAny(p *nodescaler.PoolSize) bool {
 }
 
 // nextSpare is the machine to wake next of those that will do, or nil.
-func (t *scan) nextSpare(will func(*nodescaler.Machine) bool) *nodescaler.Machine {
+func (t *waking) nextSpare(will func(*nodescaler.Machine) bool) *nodescaler.Machine {
 	return t.foremost(func(m *nodescaler.Machine) bool { return will(m) && t.wakeable(m) })
 }
 
 // foremost is the machine to wake first of those that are kept and will do, or nil: one that will be a node
 // soonest, of those the cheapest, and of those one on the host that would be missed least.
-func (t *scan) foremost(will func(*nodescaler.Machine) bool) *nodescaler.Machine {
+func (t *waking) foremost(will func(*nodescaler.Machine) bool) *nodescaler.Machine {
 	list := slices.DeleteFunc(slices.Clone(t.x.Spares), func(m *nodescaler.Machine) bool { return !will(m) })
 	if len(list) == 0 {
 		return nil
@@ -148,28 +141,27 @@ func (t *scan) foremost(will func(*nodescaler.Machine) bool) *nodescaler.Machine
 }
 
 // rouse wakes a machine, and forgets that its node was emptied.
-func (t *scan) rouse(m *nodescaler.Machine, why nodescaler.Reason) {
+func (t *waking) rouse(m *nodescaler.Machine, why nodescaler.Reason) {
 	t.wake(m, why)
-	t.keep.tried[m.Name] = t.now
+	t.keep.tried[m.Name] = t.x.Now
 	if n := t.x.AnyNodeOf(m.Name); n != nil {
 		delete(t.drains, n.Name)
 	}
 }
 
-// wokenOf counts the pool's machines that the plan wakes.
-func (t *scan) wokenOf(pool string) int {
-	n := 0
+// waitedFor notes an order, or the one that a spare came from, if pods wait for it.
+func (t *waking) waitedFor(order string, waited bool) {
+	if t.keep != nil && waited {
+		t.keep.wanted[order] = t.x.Now
+	}
+}
+
+// kept is how many spares of the pool the host carries, those in the making included.
+func (t *waking) kept(pool, host string) (n int) {
 	for _, m := range t.x.Spares {
-		if m.Pool == pool && t.woken[m.Name] {
+		if m.Pool == pool && m.Host == host && !t.woken[m.Name] && !t.let[m.Name] {
 			n++
 		}
 	}
 	return n
-}
-
-// waitedFor notes an order, or the one that a spare came from, if pods wait for it.
-func (t *scan) waitedFor(order string, waited bool) {
-	if t.keep != nil && waited {
-		t.keep.wanted[order] = t.now
-	}
 }

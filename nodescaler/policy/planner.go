@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// Planner scans: it places pods, orders machines, and empties nodes, by its rules.
+type Planner struct {
+	rules Rules
+	keep  *keeper
+	memory
+}
+
+// NewPlanner is one that has seen nothing yet. At its first scan it only looks and orders.
+func NewPlanner(r Rules) *Planner {
+	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}}}
+	if r.Spares != nil {
+		p.keep = newKeeper(*r.Spares)
+	}
+	return p
+}
+
+// See takes note of what came of spares, with what a machine is taken to need until it is a node.
+func (p *Planner) See(s *nodescaler.Snapshot, lead time.Duration) { p.keep.see(s, lead) }
+
+// Idle is since when nodes are unneeded, by name; nil if the last scan did not trust what it saw.
+func (p *Planner) Idle() map[string]time.Time { return p.idle }
+
+// Asked reports whether the last scan asked if the node is needed: its machine was not held.
+func (p *Planner) Asked(node string) bool { return !p.unasked[node] }
+
+// Scan plans once.
+func (p *Planner) Scan(x *nodescaler.Index) nodescaler.Plan {
+	if p.first = p.started.IsZero(); p.first {
+		p.started = x.Now
+	}
+	t := newScan(p, x)
+	t.run()
+	return t.plan
+}
+
+// scan is one scan.
+type scan struct {
+	*turn
+	watch   *watcher
+	grower  *grower
+	drainer *drainer
+	spares  *spares
+}
+
+func newScan(p *Planner, x *nodescaler.Index) *scan {
+	u := &turn{draft: newDraft(x), memory: &p.memory, rules: &p.rules}
+	m := &market{u}
+	s := &spares{stocks: &stocks{waking: &waking{market: m, keep: p.keep}, worths: map[string]worth{}}}
+	d := &drainer{turn: u, spares: s}
+	u.places = d.room()
+	u.repelled = u.places.domains.Repelled
+	a := &arrivals{turn: u, filled: map[string]nodescaler.Used{}}
+	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}}
+	return &scan{turn: u, watch: &watcher{m}, grower: g, drainer: d, spares: s}
+}
+
+func (t *scan) run() {
+	t.watch.lookAtReadiness()
+	if !t.watch.healthy() {
+		t.idle = nil
+		t.parkAll("nodes that are ready again", t.plan.Reasons[len(t.plan.Reasons)-1])
+		t.noteUnplaced(nil, nil)
+		return
+	}
+	t.watch.lookAtMachines()
+	ordered := t.grower.grow()
+	t.drainer.carryOn()
+	t.spares.tend(ordered || t.spares.cleared)
+	if ordered {
+		t.added = t.x.Now
+		t.note(nodescaler.ActivityElsewhere, "no node is looked at for giving back in a scan that orders")
+		return
+	}
+	unneeded := t.drainer.judge()
+	if t.first {
+		t.note(nodescaler.JustStarted, "no node is given back at the first look")
+		return
+	}
+	t.drainer.startDrains(unneeded)
+}
