@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/planner"
 )
 
 // The joint policy is the node half of planning pods and machines together. It looks at every step,
@@ -34,12 +35,12 @@ type Joint struct {
 	// Drains is how many machines that carry pods are emptied at once.
 	Drains int `json:"drains" yaml:"drains"`
 	// Spares is how many machines are kept stopped, to be started in place of orders.
-	Spares Spared `json:"spares" yaml:"spares"`
+	Spares planner.Spared `json:"spares" yaml:"spares"`
 }
 
 // DefaultJoint is the defaults.
 func DefaultJoint() Joint {
-	return Joint{Lead: minutes(3), Drains: 1, Spares: DefaultSpared()}
+	return Joint{Lead: minutes(3), Drains: 1, Spares: planner.DefaultSpared()}
 }
 
 // UnmarshalJSON reads settings over the defaults and refuses unknown ones.
@@ -87,7 +88,7 @@ func init() {
 // joint looks ahead, and holds machines by what they cost.
 type joint struct {
 	cfg      Joint
-	planner  *Planner
+	planner  *planner.Planner
 	last     time.Time
 	unplaced []nodescaler.Unplaced // by the last scan
 
@@ -99,7 +100,7 @@ type joint struct {
 
 func newJoint(c Joint) *joint {
 	j := &joint{cfg: c, coming: map[string]time.Time{}}
-	r := DefaultRules()
+	r := planner.DefaultRules()
 	r.Hold, r.Spares = j.hold, &c.Spares
 	r.EnforceNodeGroupMinSize = true
 	r.CapacityBufferPodInjectionEnabled = true
@@ -109,7 +110,7 @@ func newJoint(c Joint) *joint {
 	// A clone that failed has cost its time already, and pods wait for the next one. Where they go on
 	// failing the pool is left alone for twice as long each time.
 	r.InitialNodeGroupBackoffDuration = seconds(15)
-	j.planner = NewPlanner(r)
+	j.planner = planner.New(r)
 	return j
 }
 
@@ -141,7 +142,7 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 		switch {
 		case m.Keep || !m.Woken.IsZero(): // what spares take says nothing of orders
 		case m.Phase == nodescaler.Ordered || m.Phase == nodescaler.Booting:
-			if at := askedFor(m); !s.Jumped.After(at) { // else the jump would count as time that it took
+			if at := planner.AskedFor(m); !s.Jumped.After(at) { // else the jump would count as time that it took
 				j.coming[m.Name] = at
 			}
 		case m.Phase == nodescaler.Joined && known:

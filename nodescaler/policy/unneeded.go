@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/planner"
 )
 
 // The unneeded policy does what cluster-autoscaler 1.36 does with its default flags. It scans;
@@ -39,14 +40,14 @@ type Unneeded struct {
 	// did nothing for.
 	FrequentLoopsEnabled bool `json:"frequentLoopsEnabled" yaml:"frequentLoopsEnabled"`
 
-	Growth    `yaml:",inline"`
-	Shrinking `yaml:",inline"`
-	Health    `yaml:",inline"`
+	planner.Growth    `yaml:",inline"`
+	planner.Shrinking `yaml:",inline"`
+	planner.Health    `yaml:",inline"`
 }
 
 // DefaultUnneeded is cluster-autoscaler's defaults.
 func DefaultUnneeded() Unneeded {
-	r := DefaultRules()
+	r := planner.DefaultRules()
 	return Unneeded{ScanInterval: seconds(10), Growth: r.Growth, Shrinking: r.Shrinking, Health: r.Health}
 }
 
@@ -112,14 +113,14 @@ func init() {
 		if err := c.Validate(); err != nil {
 			return nil, err
 		}
-		return &unneeded{cfg: c, planner: NewPlanner(Rules{Growth: c.Growth, Shrinking: c.Shrinking, Health: c.Health})}, nil
+		return &unneeded{cfg: c, planner: planner.New(planner.Rules{Growth: c.Growth, Shrinking: c.Shrinking, Health: c.Health})}, nil
 	})
 }
 
 // unneeded remembers when it last scanned, and what it knew of and did then.
 type unneeded struct {
 	cfg     Unneeded
-	planner *Planner
+	planner *planner.Planner
 	last    time.Time
 
 	waited   map[string]bool // pods that waited at the last scan

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -12,11 +12,13 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-// Pods that are to be spread over zones, or kept apart or together by zone, are given a zone each before they are
-// packed: as if they selected it. Those that are to be spread over nodes are dealt into as many groups as a node may
-// hold of them, and no node takes two of a group. What the packing then finds, the scheduler can place in some order.
+// Pods that are to be spread over zones, or kept apart or together by zone, are given a zone each
+// before they are packed: as if they selected it. Those that are to be spread over nodes are
+// dealt into as many groups as a node may hold of them, and no node takes two of a group. What
+// the packing then finds, the scheduler can place in some order.
 
-// topology is how pods are spread over the domains of labels: those that run, and those that were given a domain.
+// topology is how pods are spread over the domains of labels: those that run, and those that were
+// given a domain.
 type topology struct {
 	*turn
 	offers []packing.Offer
@@ -37,8 +39,8 @@ type rule struct {
 	nodescaler.Topology
 	// has is how many pods with the mark each domain has that there is.
 	has map[string]int
-	// open are the domains that can take a pod: on a node that is there or on its way, or on a machine that may
-	// be ordered.
+	// open are the domains that can take a pod: on a node that is there or on its way, or on a
+	// machine that may be ordered.
 	open map[string]where
 }
 
@@ -50,7 +52,8 @@ const (
 	onOffer
 )
 
-// narrow gives the wants that have topology rules their domains, and leaves out those that no domain may take.
+// narrow gives the wants that have topology rules their domains, and leaves out those that no
+// domain may take.
 func (t *turn) narrow(wants []want, offers []packing.Offer, due []dueMachine) []want {
 	if !slices.ContainsFunc(wants, func(w want) bool { return len(w.pod.Topology) > 0 }) {
 		return wants
@@ -96,7 +99,7 @@ func (t *turn) narrow(wants []want, offers []packing.Offer, due []dueMachine) []
 func (y *topology) noDomain(nowhere findings, w *want, why string) {
 	nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
 	if !w.expected {
-		y.strand(w.all(), "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod", &nodescaler.Reason{Code: nodescaler.NoDomain, Text: why})
+		y.Strand(w.all(), "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod", &nodescaler.Reason{Code: nodescaler.NoDomain, Text: why})
 	}
 }
 
@@ -105,7 +108,8 @@ func (y *topology) follows(p *nodescaler.Pod) bool {
 	return slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return t.Together })
 }
 
-// join makes one item of the pods that are to share a node which none of them is on yet, as many as a machine holds.
+// join makes one item of the pods that are to share a node which none of them is on yet, as many
+// as a machine holds.
 func (y *topology) join(wants []want, nowhere findings) []want {
 	joined := make([]want, 0, len(wants))
 	at := map[string]int{} // items that others join, by mark
@@ -139,7 +143,8 @@ func (y *topology) join(wants []want, nowhere findings) []want {
 	return joined
 }
 
-// shares is the mark of those that the pod shares a node with, if none of them has one yet and it is one itself.
+// shares is the mark of those that the pod shares a node with, if none of them has one yet and it
+// is one itself.
 func (y *topology) shares(p *nodescaler.Pod) string {
 	for i := range p.Topology {
 		if t := &p.Topology[i]; t.Together && t.Key == nodescaler.HostLabel && y.begins(p) {
@@ -149,14 +154,15 @@ func (y *topology) shares(p *nodescaler.Pod) string {
 	return ""
 }
 
-// held reports whether a node, or a machine that may be ordered, holds the pod, which takes as many slots as are given.
+// held reports whether a node, or a machine that may be ordered, holds the pod, which takes as
+// many slots as are given.
 func (y *topology) held(p *nodescaler.Pod, slots int) bool {
 	return slices.ContainsFunc(y.places.roomy(p), func(n *nodescaler.NodeLoad) bool {
 		at := y.places.at[n.Name]
 		return at.room.get(at.leaf).slots >= slots
 	}) || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
-		pool := y.x.Pool(o.Pool)
-		return y.room[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape)
+		pool := y.X.Pool(o.Pool)
+		return y.Room[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape)
 	})
 }
 
@@ -206,8 +212,8 @@ func (y *topology) copy(p *nodescaler.Pod, what string, change func(*nodescaler.
 	return y.copies[key]
 }
 
-// domain is the one that the pod, with the domains that it was given, goes to: of those that the rule allows one with
-// room on a node, and of equals that with the fewest of the pods.
+// domain is the one that the pod, with the domains that it was given, goes to: of those that the
+// rule allows one with room on a node, and of equals that with the fewest of the pods.
 func (y *topology) domain(p, of *nodescaler.Pod, t *nodescaler.Topology) (best, why string) {
 	r := y.rule(p, of, t)
 	own := 0
@@ -245,7 +251,8 @@ func (y *topology) domain(p, of *nodescaler.Pod, t *nodescaler.Topology) (best, 
 	return "", fmt.Sprintf("each value of %s that can take it has a pod that it is to be apart from, by %s", t.Key, t.Mark)
 }
 
-// begins reports whether no pod is there yet that the pod is to be with, and it is one of those itself.
+// begins reports whether no pod is there yet that the pod is to be with, and it is one of those
+// itself.
 func (y *topology) begins(p *nodescaler.Pod) bool {
 	for of, n := range y.given {
 		if n > 0 && slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return t.Together && t.Key == of.key && t.Mark == of.mark }) {
@@ -260,8 +267,8 @@ func (y *topology) count(r *rule, domain string) int {
 	return r.has[domain] + y.given[given{r.Mark, r.Key, domain}]
 }
 
-// least is how many pods of the rule the domain has that has the fewest. Those that no node is in count once a pod was
-// given one.
+// least is how many pods of the rule the domain has that has the fewest. Those that no node is in
+// count once a pod was given one.
 func (y *topology) least(r *rule) int {
 	domains := maps.Clone(r.has)
 	for domain := range r.open {
@@ -298,20 +305,21 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 		note(n.Labels, onNode)
 	}
 	for _, m := range y.due {
-		if pool := y.x.Pool(m.pool); pool != nil && pool.Holds(p, m.shape) && !y.places.domains.Repelled(p, pool.Node()) {
+		if pool := y.X.Pool(m.pool); pool != nil && pool.Holds(p, m.shape) && !y.places.domains.Repelled(p, pool.Node()) {
 			note(pool.Labels, onNode)
 		}
 	}
 	for i := range y.offers {
-		if pool := y.x.Pool(y.offers[i].Pool); y.room[pool.Name] > 0 && pool.Holds(p, y.offers[i].Shape) && !y.places.domains.Repelled(p, pool.Node()) {
+		if pool := y.X.Pool(y.offers[i].Pool); y.Room[pool.Name] > 0 && pool.Holds(p, y.offers[i].Shape) && !y.places.domains.Repelled(p, pool.Node()) {
 			note(pool.Labels, onOffer)
 		}
 	}
 }
 
-// deal puts the pod into a group of which no node takes two. There are as many as pods that a new node may hold,
-// and no more than pods, for a skew may be any number; a node that holds some already takes those of the first
-// groups alone. As many go into each group as there are nodes with room that take them, and the rest by turns.
+// deal puts the pod into a group of which no node takes two. There are as many as pods that a new
+// node may hold, and no more than pods, for a skew may be any number; a node that holds some
+// already takes those of the first groups alone. As many go into each group as there are nodes
+// with room that take them, and the rest by turns.
 func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.Pod {
 	id := fmt.Sprintf("%+v %s", *t, nodescaler.Class(p))
 	levels := y.levels[id]
@@ -343,12 +351,13 @@ func withMark(marks []string, mark string) []string {
 	return slices.Compact(marks)
 }
 
-// level says how many pods the nodes with room take of each group, and has nodes that hold some refuse the others.
+// level says how many pods the nodes with room take of each group, and has nodes that hold some
+// refuse the others.
 func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
 	least := -1
 	domains := 0
-	for i := range y.x.Nodes {
-		if n := &y.x.Nodes[i]; t.Counts(p, n.Node) {
+	for i := range y.X.Nodes {
+		if n := &y.X.Nodes[i]; t.Counts(p, n.Node) {
 			domains++
 			if is := marked(n.Crowd, t); least < 0 || is < least {
 				least = is
@@ -363,8 +372,8 @@ func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
 	for _, n := range y.places.roomy(p) {
 		roomy[n.Name] = true
 	}
-	for i := range y.x.Nodes {
-		n := &y.x.Nodes[i]
+	for i := range y.X.Nodes {
+		n := &y.X.Nodes[i]
 		takes := min(max(t.Skew+max(least, 0)-marked(n.Crowd, t), 0), len(levels))
 		if roomy[n.Name] {
 			for group := range takes {
@@ -390,7 +399,8 @@ func (y *topology) refuse(n *nodescaler.NodeLoad, t *nodescaler.Topology, from, 
 	y.places.crowds[n.Name] = y.places.crowds[n.Name].With(held)
 }
 
-// marked is how many of the pods count for the rule. Those that are on their way out do where pods are kept apart.
+// marked is how many of the pods count for the rule. Those that are on their way out do where
+// pods are kept apart.
 func marked(crowd nodescaler.Crowd, t *nodescaler.Topology) (n int) {
 	for _, p := range crowd {
 		if _, has := slices.BinarySearch(p.Has, t.Mark); has && (!p.Terminating || t.Skew == 0) {

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -65,7 +65,7 @@ func newPlaces(nodes []*nodescaler.NodeLoad, domains *nodescaler.Domains, used f
 	slices.SortFunc(s.groups, func(a, b *group) int { return cmp.Compare(a.key, b.key) })
 	for _, g := range s.groups {
 		slices.SortStableFunc(g.nodes, func(a, b *nodescaler.NodeLoad) int {
-			full := func(n *nodescaler.NodeLoad) float64 { return dominant(n.Used.Requests, n.Allocatable) }
+			full := func(n *nodescaler.NodeLoad) float64 { return Dominant(n.Used.Requests, n.Allocatable) }
 			return cmp.Or(-cmp.Compare(full(a), full(b)), cmp.Compare(a.Name, b.Name))
 		})
 		g.room, g.extra = newFirstFit(len(g.nodes)), make([]pricing.Amounts, len(g.nodes))
@@ -113,8 +113,8 @@ func (s *places) clash(n *nodescaler.NodeLoad, p *nodescaler.Pod) *nodescaler.Po
 	return cmp.Or(n.Crowd.Clash(p), s.crowds[n.Name].Clash(p))
 }
 
-// move puts all the pods of a node somewhere and returns where each goes; or it moves none and returns the
-// first pod that fits nowhere.
+// move puts all the pods of a node somewhere and returns where each goes; or it moves none and
+// returns the first pod that fits nowhere.
 func (s *places) move(from *nodescaler.Node, pods []*nodescaler.Pod) (moves []slot, stuck *nodescaler.Pod) {
 	moves = make([]slot, 0, len(pods))
 	for _, p := range pods { // all at once, for so they leave: with some of them there, others would be let to where they are not
@@ -137,18 +137,18 @@ func (s *places) move(from *nodescaler.Node, pods []*nodescaler.Pod) (moves []sl
 	return moves, nil
 }
 
-// leave moves pods from the node that holds them, and perhaps others that need no place, and returns
-// where each goes; or the reason for which one of them must stay or has no place.
+// leave moves pods from the node that holds them, and perhaps others that need no place, and
+// returns where each goes; or the reason for which one of them must stay or has no place.
 func (s *places) leave(n *nodescaler.Node, held, moving []*nodescaler.Pod) ([]slot, *nodescaler.Reason) {
 	for _, p := range held {
 		if p.Pinned != "" && !p.Terminating {
-			r := because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, p.Name, p.Pinned)
+			r := Because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, p.Name, p.Pinned)
 			return nil, &r
 		}
 	}
 	to, stuck := s.move(n, moving)
 	if stuck != nil {
-		r := because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Asks(stuck))
+		r := Because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Asks(stuck))
 		return nil, &r
 	}
 	return to, nil

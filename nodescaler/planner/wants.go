@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -50,7 +50,7 @@ func (b *bundle) add(w *want) {
 	if len(w.with) == 0 {
 		b.names = append(b.names, w.item)
 	} else {
-		b.names = append(b.names, podNames(w.all())...)
+		b.names = append(b.names, PodNames(w.all())...)
 	}
 	if !w.expected {
 		b.asked = append(b.asked, w.all()...)
@@ -68,10 +68,10 @@ func (b *bundle) code() string {
 // demand is the pods that machines are ordered for.
 type demand struct{ *turn }
 
-// wanted is the pods to be placed, those that are decided on and do not exist yet included, by the name
-// of their item.
+// wanted is the pods to be placed, those that are decided on and do not exist yet included, by
+// the name of their item.
 func (t *demand) wanted() []want {
-	admitted := t.admit()
+	admitted := t.Admit()
 	wants := make([]want, 0, len(admitted.Pending))
 	var cheap, young []string
 	delay := time.Duration(t.rules.NewPodScaleUpDelay)
@@ -79,9 +79,9 @@ func (t *demand) wanted() []want {
 		switch {
 		case t.rules.expendable(p):
 			cheap = append(cheap, p.Name)
-			t.park(p, "a higher priority of the pod, or a lower expendablePodsPriorityCutoff of the node policy", because(nodescaler.PodExpendable,
+			t.Park(p, "a higher priority of the pod, or a lower expendablePodsPriorityCutoff of the node policy", Because(nodescaler.PodExpendable,
 				"its priority of %d is below %d, and no machine is ordered for such pods", p.Priority, t.rules.ExpendablePodsPriorityCutoff))
-		case delay > 0 && t.x.Now.Sub(p.Created) < delay: // without one, a clock that is behind the API server's delays nothing
+		case delay > 0 && t.X.Now.Sub(p.Created) < delay: // without one, a clock that is behind the API server's delays nothing
 			young = append(young, p.Name)
 		default:
 			wants = append(wants, want{item: p.Name, pod: p})
@@ -93,15 +93,16 @@ func (t *demand) wanted() []want {
 		slices.SortFunc(wants, byItem)
 	}
 	if len(cheap) > 0 {
-		t.note(nodescaler.PodExpendable, "no machine is ordered for %s of a priority below %d", some("pod", cheap), t.rules.ExpendablePodsPriorityCutoff)
+		t.Note(nodescaler.PodExpendable, "no machine is ordered for %s of a priority below %d", Some("pod", cheap), t.rules.ExpendablePodsPriorityCutoff)
 	}
 	if len(young) > 0 {
-		t.note(nodescaler.PodTooYoung, "no machine is ordered yet for %s that wait for less than %s", some("pod", young), t.rules.NewPodScaleUpDelay)
+		t.Note(nodescaler.PodTooYoung, "no machine is ordered yet for %s that wait for less than %s", Some("pod", young), t.rules.NewPodScaleUpDelay)
 	}
 	return wants
 }
 
-// future adds the pods that do not exist yet to those that are wanted, or to those for which nothing is ordered.
+// future adds the pods that do not exist yet to those that are wanted, or to those for which
+// nothing is ordered.
 func (t *demand) future(future []nodescaler.Future, wants []want, cheap []string) ([]want, []string) {
 	named := map[string]int{} // items by workload
 	counts := t.few(future)
@@ -122,8 +123,9 @@ func (t *demand) future(future []nodescaler.Future, wants []want, cheap []string
 	return wants, cheap
 }
 
-// few is how many replicas of each workload that is to have more are looked at: no more of each, and of all
-// together, than all machines that may be could carry. Each is placed by itself, and a million may be asked for.
+// few is how many replicas of each workload that is to have more are looked at: no more of each,
+// and of all together, than all machines that may be could carry. Each is placed by itself, and a
+// million may be asked for.
 func (t *demand) few(future []nodescaler.Future) []int {
 	const always = 1000 // so many are looked at without asking how many there is room for
 	counts, all := make([]int, len(future)), 0
@@ -147,7 +149,7 @@ func (t *demand) few(future []nodescaler.Future) []int {
 		like := &future[i].Like
 		k := kind{nodescaler.Class(like), like.Extra.Key(), like.Requests}
 		if _, known := rooms[k]; !known {
-			rooms[k] = t.x.Most(like)
+			rooms[k] = t.X.Most(like)
 		}
 		few[i], most = min(counts[i], rooms[k]+1), max(most, rooms[k]) // one more says why there are no more
 	}
@@ -163,8 +165,8 @@ func (t *demand) few(future []nodescaler.Future) []int {
 	return few
 }
 
-// numbers is 1 to n in the order that they have as text: 1, 10, 11, 12, 2, 3. To sort thousands of names takes as
-// long as many a packing.
+// numbers is 1 to n in the order that they have as text: 1, 10, 11, 12, 2, 3. To sort thousands
+// of names takes as long as many a packing.
 func numbers(n int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i, k := 0, 1; i < n && yield(k); i++ {

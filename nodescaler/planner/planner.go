@@ -1,4 +1,11 @@
-package policy
+// Package planner holds what node policies plan with: where pods have places, which machines to
+// order for those without, which nodes to drain, and which machines to keep stopped.
+//
+//   - A Draft is a plan in the making, and counts what it takes from hosts, pools and budgets.
+//   - A Planner scans by its Rules: it sees which machines come, orders, drains and keeps spares.
+//     It may be forgotten at any time, and reclaims nothing at its first scan.
+//   - Surplus is which nodes could be done without.
+package planner
 
 import (
 	"time"
@@ -13,8 +20,8 @@ type Planner struct {
 	memory
 }
 
-// NewPlanner is one that has seen nothing yet. At its first scan it only looks and orders.
-func NewPlanner(r Rules) *Planner {
+// New is one that has seen nothing yet. At its first scan it only looks and orders.
+func New(r Rules) *Planner {
 	p := &Planner{rules: r, memory: memory{backoffs: map[string]*backoff{}}}
 	if r.Spares != nil {
 		p.keep = newKeeper(*r.Spares)
@@ -38,7 +45,7 @@ func (p *Planner) Scan(x *nodescaler.Index) nodescaler.Plan {
 	}
 	t := newScan(p, x)
 	t.run()
-	return t.plan
+	return t.Plan
 }
 
 // scan is one scan.
@@ -51,11 +58,11 @@ type scan struct {
 }
 
 func newScan(p *Planner, x *nodescaler.Index) *scan {
-	u := &turn{draft: newDraft(x), memory: &p.memory, rules: &p.rules}
+	u := &turn{Draft: NewDraft(x), memory: &p.memory, rules: &p.rules}
 	m := &market{u}
 	s := &spares{stocks: &stocks{waking: &waking{market: m, keep: p.keep}, worths: map[string]worth{}}}
 	d := &drainer{turn: u, spares: s}
-	u.places = d.room()
+	u.places = d.openPlaces()
 	u.repelled = u.places.domains.Repelled
 	a := &arrivals{turn: u, filled: map[string]nodescaler.Used{}}
 	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}}
@@ -66,8 +73,8 @@ func (t *scan) run() {
 	t.watch.lookAtReadiness()
 	if !t.watch.healthy() {
 		t.idle = nil
-		t.parkAll("nodes that are ready again", t.plan.Reasons[len(t.plan.Reasons)-1])
-		t.noteUnplaced(nil, nil)
+		t.ParkAll("nodes that are ready again", t.Plan.Reasons[len(t.Plan.Reasons)-1])
+		t.NoteUnplaced(nil, nil)
 		return
 	}
 	t.watch.lookAtMachines()
@@ -75,13 +82,13 @@ func (t *scan) run() {
 	t.drainer.carryOn()
 	t.spares.tend(ordered || t.spares.cleared)
 	if ordered {
-		t.added = t.x.Now
-		t.note(nodescaler.ActivityElsewhere, "no node is looked at for giving back in a scan that orders")
+		t.added = t.X.Now
+		t.Note(nodescaler.ActivityElsewhere, "no node is looked at for giving back in a scan that orders")
 		return
 	}
 	unneeded := t.drainer.judge()
 	if t.first {
-		t.note(nodescaler.JustStarted, "no node is given back at the first look")
+		t.Note(nodescaler.JustStarted, "no node is given back at the first look")
 		return
 	}
 	t.drainer.startDrains(unneeded)

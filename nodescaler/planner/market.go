@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -27,28 +27,29 @@ func (t *market) backoffOf(pool string) *backoff {
 
 // makes reports whether the pool's machines are made now, as far as is known: none failed of late.
 func (t *market) makes(pool string) bool {
-	p := t.x.Pool(pool)
-	return p != nil && p.Shut() == nil && !t.backoffs[pool].on(t.x.Now)
+	p := t.X.Pool(pool)
+	return p != nil && p.Shut() == nil && !t.backoffs[pool].on(t.X.Now)
 }
 
 // shut says why the pool's machines are not made now, or nil.
 func (t *market) shut(p *nodescaler.PoolSize) *nodescaler.Reason {
-	if b := t.backoffs[p.Name]; p.Shut() == nil && b.on(t.x.Now) {
-		r := because(nodescaler.PoolBackingOff, "one failed at %s, and none is ordered until %s", b.failed.UTC().Format(time.TimeOnly), b.until.UTC().Format(time.TimeOnly))
+	if b := t.backoffs[p.Name]; p.Shut() == nil && b.on(t.X.Now) {
+		r := Because(nodescaler.PoolBackingOff, "one failed at %s, and none is ordered until %s", b.failed.UTC().Format(time.TimeOnly), b.until.UTC().Format(time.TimeOnly))
 		return &r
 	}
 	return p.Shut()
 }
 
-// mayBuy reports whether the machine may be ordered, now that no spare was to be had in its place: the packing had
-// it as one that could be woken, and spares take places of the pool.
-func (t *market) mayBuy(o packing.Offer) bool { return t.room[o.Pool] > 0 && t.carries(o) }
+// mayBuy reports whether the machine may be ordered, now that no spare was to be had in its
+// place: the packing had it as one that could be woken, and spares take places of the pool.
+func (t *market) mayBuy(o packing.Offer) bool { return t.Room[o.Pool] > 0 && t.carries(o) }
 
-// carries reports whether the machine would be made: its pool was perhaps only looked at for spares, and there may be
-// no room for it beside those that were woken, which the packing knew nothing of.
+// carries reports whether the machine would be made: its pool was perhaps only looked at for
+// spares, and there may be no room for it beside those that were woken, which the packing knew
+// nothing of.
 func (t *market) carries(o packing.Offer) bool {
-	p, h := t.x.Pool(o.Pool), t.x.Host(o.Host)
-	return t.makes(o.Pool) && p.Makes(o.Shape, h.Host) && o.Shape.Resources().Within(t.free[o.Host])
+	p, h := t.X.Pool(o.Pool), t.X.Host(o.Host)
+	return t.makes(o.Pool) && p.Makes(o.Shape, h.Host) && o.Shape.Resources().Within(t.Free[o.Host])
 }
 
 // spread is the host with the most memory left of those on which the offer costs the same, so
@@ -56,24 +57,24 @@ func (t *market) carries(o packing.Offer) bool {
 // fill them by name. Room that later purchases are planned for is left to them. A host that has
 // a price of its own and carries nothing is woken only if all the others are full.
 func (t *market) spread(o packing.Offer, planned map[string]pricing.Resources) string {
-	left := maps.Clone(t.free)
+	left := maps.Clone(t.Free)
 	for host, r := range planned {
 		left[host] = left[host].Minus(r)
 	}
 	return t.hostFor(o, left, func(a, b string) int { return -cmp.Compare(left[a].Memory, left[b].Memory) })
 }
 
-// hostFor is the host that comes first of those with room on which the offer costs the same. A host that has a
-// price of its own and carries nothing comes after all others.
+// hostFor is the host that comes first of those with room on which the offer costs the same. A
+// host that has a price of its own and carries nothing comes after all others.
 func (t *market) hostFor(o packing.Offer, left map[string]pricing.Resources, order func(a, b string) int) string {
-	best, p := o.Host, t.x.Pool(o.Pool)
-	wakes := t.asleep(t.x.Host(best))
-	for i := range t.x.Hosts {
-		h := &t.x.Hosts[i]
+	best, p := o.Host, t.X.Pool(o.Pool)
+	wakes := t.asleep(t.X.Host(best))
+	for i := range t.X.Hosts {
+		h := &t.X.Hosts[i]
 		if !wakes && order(h.Name, best) >= 0 || !o.Shape.Resources().Within(left[h.Name]) {
 			continue
 		}
-		if p.Makes(o.Shape, h.Host) && t.x.Rate(o.Shape, h.Name) == o.Rate && !t.asleep(h) {
+		if p.Makes(o.Shape, h.Host) && t.X.Rate(o.Shape, h.Name) == o.Rate && !t.asleep(h) {
 			best, wakes = h.Name, false
 		}
 	}
@@ -82,18 +83,19 @@ func (t *market) hostFor(o packing.Offer, left map[string]pricing.Resources, ord
 
 // asleep reports whether a host has a price of its own and carries nothing.
 func (t *market) asleep(h *nodescaler.HostRoom) bool {
-	return h != nil && t.free[h.Name] == h.Room && t.x.Book().HostRate(h.Name, t.x.Now) > 0
+	return h != nil && t.Free[h.Name] == h.Room && t.X.Book().HostRate(h.Name, t.X.Now) > 0
 }
 
-// live is how many machines the pool will have, with those that the plan has ordered and woken so far.
+// live is how many machines the pool will have, with those that the plan has ordered and woken so
+// far.
 func (t *market) live(p *nodescaler.PoolSize) int {
-	return p.Live + p.Places() - t.room[p.Name] + t.wokenOf(p.Name)
+	return p.Live + p.Places() - t.Room[p.Name] + t.wokenOf(p.Name)
 }
 
 // wokenOf counts the pool's machines that the plan wakes.
 func (t *market) wokenOf(pool string) int {
 	n := 0
-	for _, m := range t.x.Spares {
+	for _, m := range t.X.Spares {
 		if m.Pool == pool && t.woken[m.Name] {
 			n++
 		}
@@ -101,14 +103,15 @@ func (t *market) wokenOf(pool string) int {
 	return n
 }
 
-// running is how many machines of the pool run on the host or will, those included that the plan wakes.
+// running is how many machines of the pool run on the host or will, those included that the plan
+// wakes.
 func (t *market) running(pool, host string) (n int) {
-	for _, m := range t.x.Machines {
+	for _, m := range t.X.Machines {
 		if m.Pool == pool && m.Host == host && m.Phase.Live() {
 			n++
 		}
 	}
-	for _, m := range t.x.Spares {
+	for _, m := range t.X.Spares {
 		if m.Pool == pool && m.Host == host && t.woken[m.Name] {
 			n++
 		}

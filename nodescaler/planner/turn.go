@@ -1,10 +1,10 @@
-package policy
+package planner
 
 import "github.com/plimsoll/plimsoll/nodescaler"
 
 // turn is what the parts of a scan share.
 type turn struct {
-	*draft
+	*Draft
 	*memory
 	rules  *Rules
 	places *places

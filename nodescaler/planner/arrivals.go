@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"maps"
@@ -25,12 +25,13 @@ type dueMachine struct {
 	crowd      nodescaler.Crowd // of its node, which is starting
 }
 
-// due are the machines on their way, and those that the plan adds, with what they were planned to carry.
+// due are the machines on their way, and those that the plan adds, with what they were planned to
+// carry.
 func (t *arrivals) due() []dueMachine {
 	all := make([]dueMachine, 0, len(t.coming)+len(t.more))
 	for _, m := range t.coming {
-		d := dueMachine{name: m.Name, pool: m.Pool, shape: m.Shape, rate: t.x.Rate(m.Shape, m.Host), used: t.filled[m.Name]}
-		if n := t.x.NodeOf(m.Name); n != nil { // what does not wait for the rest of it may be on it
+		d := dueMachine{name: m.Name, pool: m.Pool, shape: m.Shape, rate: t.X.Rate(m.Shape, m.Host), used: t.filled[m.Name]}
+		if n := t.X.NodeOf(m.Name); n != nil { // what does not wait for the rest of it may be on it
 			for _, p := range n.Held() {
 				d.used, d.crowd = d.used.With(p), d.crowd.With(p)
 			}
@@ -46,7 +47,7 @@ func (t *arrivals) due() []dueMachine {
 
 // fill puts a pod onto a machine that is not there yet.
 func (t *arrivals) fill(machine string, p *nodescaler.Pod) {
-	if t.tenants != nil {
+	if t.Tenants != nil {
 		t.filled[machine] = t.filled[machine].With(p)
 		t.places.crowds[machine] = t.places.crowds[machine].With(p)
 	}
@@ -55,9 +56,9 @@ func (t *arrivals) fill(machine string, p *nodescaler.Pod) {
 // boughtFor notes for which pods and namespaces the plan's last action adds a machine, whose room
 // is left to others.
 func (t *arrivals) boughtFor(o *packing.Offer, b *bundle) {
-	a := &t.plan.Actions[len(t.plan.Actions)-1]
+	a := &t.Plan.Actions[len(t.Plan.Actions)-1]
 	a.Pods = b.names
-	if t.tenants == nil {
+	if t.Tenants == nil {
 		return
 	}
 	a.For = slices.Sorted(maps.Keys(t.charge(o, b)))
@@ -71,8 +72,8 @@ func (t *arrivals) boughtFor(o *packing.Offer, b *bundle) {
 	}
 }
 
-// charges is what namespaces with quotas take of nodes and of machines on their way by a packing. A machine that is
-// on its way is paid for by those who wait for it.
+// charges is what namespaces with quotas take of nodes and of machines on their way by a packing.
+// A machine that is on its way is paid for by those who wait for it.
 func (t *arrivals) charges(wants []want, r packing.Result) map[string]nodescaler.Take {
 	all, coming := map[string]nodescaler.Take{}, map[string]*bundle{}
 	for i := range r.Placements {

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import "time"
 
@@ -14,7 +14,8 @@ type memory struct {
 	drains  since // nodes: being emptied
 	lost    since // machines: joined, and without a node
 	failed  since // machines: failed or given up, and counted in their pool's backoff
-	// unasked are nodes whose machines were held at the last look: whether those are needed is not asked.
+	// unasked are nodes whose machines were held at the last look: whether those are needed is
+	// not asked.
 	unasked map[string]bool
 	// meant are the machines that pods which wait were planned for when those were ordered. The
 	// packing may find no places on them for the same pods once more.

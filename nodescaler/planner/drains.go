@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -17,20 +17,20 @@ type drainer struct {
 	emptying int // nodes on their way out with pods to move
 }
 
-// room is the places on nodes that pods may be expected to find room on.
-func (t *drainer) room() *places {
+// openPlaces are those on nodes that pods may be expected to find room on.
+func (t *drainer) openPlaces() *places {
 	var open []*nodescaler.NodeLoad
-	for i := range t.x.Nodes {
-		if n := &t.x.Nodes[i]; t.open(n) {
+	for i := range t.X.Nodes {
+		if n := &t.X.Nodes[i]; t.open(n) {
 			open = append(open, n)
 		}
 	}
-	return newPlaces(open, nodescaler.NewDomains(t.x), t.used)
+	return newPlaces(open, nodescaler.NewDomains(t.X), t.used)
 }
 
 // open reports whether pods may be expected to find room on the node.
 func (t *drainer) open(n *nodescaler.NodeLoad) bool {
-	if n.VM != nil && (t.x.Away(n.VM.Host) || !n.VM.Phase.Live()) {
+	if n.VM != nil && (t.X.Away(n.VM.Host) || !n.VM.Phase.Live()) {
 		return false
 	}
 	return n.Ready && (!n.Cordoned && !n.Draining || t.inherited(n) && t.leftAlone(n) == nil)
@@ -60,19 +60,19 @@ func (t *drainer) carryOn() {
 	const unseen = time.Minute // a cordon may take so long to be seen
 	drains := since{}
 	maps.Copy(drains, t.drains)
-	maps.DeleteFunc(drains, func(_ string, begun time.Time) bool { return t.x.Now.Sub(begun) > unseen })
-	for i := range t.x.Nodes {
-		n := &t.x.Nodes[i]
+	maps.DeleteFunc(drains, func(_ string, begun time.Time) bool { return t.X.Now.Sub(begun) > unseen })
+	for i := range t.X.Nodes {
+		n := &t.X.Nodes[i]
 		if !n.Draining || n.VM == nil || !n.VM.Phase.Live() {
 			continue
 		}
 		if held := t.leftAlone(n); held != nil {
-			t.note(held.Code, "%s stays as it is, half emptied: %s", n.Name, held.Text)
+			t.Note(held.Code, "%s stays as it is, half emptied: %s", n.Name, held.Text)
 			continue
 		}
-		held := machineHeld(t.x, n.VM)
+		held := MachineHeld(t.X, n.VM)
 		if t.inherited(n) {
-			started := because(nodescaler.JustStarted, "%s was being emptied when the policy started, for a time that is not known", n.Name)
+			started := Because(nodescaler.JustStarted, "%s was being emptied when the policy started, for a time that is not known", n.Name)
 			t.takeBack(n, *cmp.Or(held, &started))
 			continue
 		}
@@ -82,31 +82,31 @@ func (t *drainer) carryOn() {
 			t.takeBack(n, *held)
 			continue
 		}
-		begun, spared := drains[n.Name], t.reserve(n.VM.Pool)
+		begun, spared := drains[n.Name], t.Reserve(n.VM.Pool)
 		_, blocked := t.leave(n)
 		switch {
 		case t.wait(n):
 		case !n.Cordoned:
-			t.takeBack(n, calledOff(n))
+			t.takeBack(n, CalledOff(n))
 		case !spared:
-			t.takeBack(n, because(nodescaler.PoolAtMin, "pool %s has no more machines than its minimum", n.VM.Pool))
+			t.takeBack(n, Because(nodescaler.PoolAtMin, "pool %s has no more machines than its minimum", n.VM.Pool))
 		case blocked != nil:
 			t.takeBack(n, *blocked)
 		case len(n.Held()) == 0:
 			t.finish(n, begun)
 		case t.late(n, begun):
-			t.takeBack(n, because(nodescaler.DrainTimedOut, "%s still holds %s after %s", n.Name, some("pod", podNames(n.Held())), t.x.Now.Sub(begun)))
+			t.takeBack(n, Because(nodescaler.DrainTimedOut, "%s still holds %s after %s", n.Name, Some("pod", PodNames(n.Held())), t.X.Now.Sub(begun)))
 		default:
-			t.note(nodescaler.NodeDraining, "%s is being emptied for %s", n.Name, t.x.Now.Sub(begun))
-			t.evict(n)
+			t.Note(nodescaler.NodeDraining, "%s is being emptied for %s", n.Name, t.X.Now.Sub(begun))
+			t.Evict(n)
 		}
 	}
 	t.drains = drains
 }
 
-// leftAlone says why nothing is done about a node that is being emptied, or nil: its pool is held. It is on nobody's
-// way out then and keeps no other node from going. Once it may be touched again it is for a time that is not known
-// that it was being emptied.
+// leftAlone says why nothing is done about a node that is being emptied, or nil: its pool is
+// held. It is on nobody's way out then and keeps no other node from going. Once it may be touched
+// again it is for a time that is not known that it was being emptied.
 func (t *drainer) leftAlone(n *nodescaler.NodeLoad) *nodescaler.Reason {
 	if held := t.held(n.VM.Pool, nodescaler.Return); held != nil || !t.inherited(n) {
 		return held
@@ -125,12 +125,12 @@ func (t *drainer) leaving(n *nodescaler.NodeLoad, sign int) {
 // wait reports whether it is too early to do anything about a node that is being emptied: what
 // is seen of it may not be true any more.
 func (t *drainer) wait(n *nodescaler.NodeLoad) bool {
-	dark := t.x.Now.Sub(t.unready[n.Name])
+	dark := t.X.Now.Sub(t.unready[n.Name])
 	switch {
-	case t.x.Away(n.VM.Host):
-		t.note(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
+	case t.X.Away(n.VM.Host):
+		t.Note(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
 	case !n.Ready && dark <= time.Duration(t.rules.ScaleDownUnreadyTime):
-		t.note(nodescaler.NodeNotReady, "%s is being emptied and is not ready for %s, not more than %s", n.Name, dark, t.rules.ScaleDownUnreadyTime)
+		t.Note(nodescaler.NodeNotReady, "%s is being emptied and is not ready for %s, not more than %s", n.Name, dark, t.rules.ScaleDownUnreadyTime)
 	default:
 		return false
 	}
@@ -140,25 +140,25 @@ func (t *drainer) wait(n *nodescaler.NodeLoad) bool {
 // takeBack gives up a drain. The failure keeps other nodes from being taken for a while, and
 // this one has to be unneeded all over again.
 func (t *drainer) takeBack(n *nodescaler.NodeLoad, why nodescaler.Reason) {
-	if !t.uncordon(n, why) {
+	if !t.Uncordon(n, why) {
 		t.leaving(n, -1)
 		return
 	}
-	t.undrained = t.x.Now
+	t.undrained = t.X.Now
 	delete(t.idle, n.Name)
 }
 
 // finish gives back a node that is empty, unless a pod may have come while it was cordoned.
 func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
-	if passed := t.x.Now.Sub(begun); passed < time.Duration(t.rules.NodeDeleteDelayAfterTaint) {
-		t.note(nodescaler.NodeDraining, "%s is empty and was cordoned %s ago, less than %s", n.Name, passed, t.rules.NodeDeleteDelayAfterTaint)
+	if passed := t.X.Now.Sub(begun); passed < time.Duration(t.rules.NodeDeleteDelayAfterTaint) {
+		t.Note(nodescaler.NodeDraining, "%s is empty and was cordoned %s ago, less than %s", n.Name, passed, t.rules.NodeDeleteDelayAfterTaint)
 		return
 	}
-	t.deleted = t.x.Now
+	t.deleted = t.X.Now
 	if t.spares.stashes(n) {
 		return
 	}
-	t.giveBack(n.VM, because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
+	t.Return(n.VM, Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
 }
 
 // late reports whether the drain has taken too long: with pods that could not be told to go,
@@ -169,7 +169,7 @@ func (t *drainer) late(n *nodescaler.NodeLoad, begun time.Time) bool {
 	if told {
 		limit += time.Duration(t.rules.MaxGracefulTermination)
 	}
-	return t.x.Now.Sub(begun) > limit
+	return t.X.Now.Sub(begun) > limit
 }
 
 // leave moves the node's pods elsewhere in the simulation and returns where to, or the reason
@@ -229,21 +229,21 @@ func (t *drainer) judge() []candidate {
 func (t *drainer) candidates(kept findings) []candidate {
 	var list []candidate
 	t.unasked = map[string]bool{}
-	for i := range t.x.Nodes {
-		n := &t.x.Nodes[i]
+	for i := range t.X.Nodes {
+		n := &t.X.Nodes[i]
 		if n.VM == nil || n.VM.Phase != nodescaler.Joined || n.Draining {
 			continue
 		}
-		used, held := t.utilisation(n), t.stays(n.VM)
+		used, held := t.utilisation(n), t.Stays(n.VM)
 		switch {
 		case held != nil:
 			t.unasked[n.Name] = held.Code == nodescaler.MachineHeld
 			kept.add(held.Code, "%s stays: %s", n.Name, held.Text)
-		case t.x.Away(n.VM.Host):
+		case t.X.Away(n.VM.Host):
 			kept.add(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
 		case n.Cordoned:
 			kept.add(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
-		case t.spare[n.VM.Pool] < 1:
+		case t.Spare[n.VM.Pool] < 1:
 			kept.add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", n.Name, n.VM.Pool)
 		case used >= t.rules.ScaleDownUtilizationThreshold:
 			kept.add(nodescaler.NodeBusy, "%s is used %s, not below %s", n.Name, percent(used), percent(t.rules.ScaleDownUtilizationThreshold))
@@ -258,7 +258,7 @@ func (t *drainer) candidates(kept findings) []candidate {
 }
 
 func (t *drainer) candidate(n *nodescaler.NodeLoad, used float64) candidate {
-	c := candidate{NodeLoad: n, used: used, since: t.x.Now, wait: time.Duration(t.rules.ScaleDownUnneededTime)}
+	c := candidate{NodeLoad: n, used: used, since: t.X.Now, wait: time.Duration(t.rules.ScaleDownUnneededTime)}
 	if t.rules.Hold != nil {
 		c.wait = t.rules.Hold(n)
 	}
@@ -285,7 +285,7 @@ func (t *drainer) utilisation(n *nodescaler.NodeLoad) float64 {
 			used = used.Plus(p.Requests)
 		}
 	}
-	return dominant(used, capacity)
+	return Dominant(used, capacity)
 }
 
 // unbudgeted returns a pod on the node whose budget allows no eviction at all. With a budget
@@ -306,7 +306,7 @@ func (t *drainer) startDrains(unneeded []candidate) {
 	var empty, full []candidate
 	t.spares.hasten(unneeded)
 	for _, c := range unneeded {
-		switch passed := t.x.Now.Sub(c.since); {
+		switch passed := t.X.Now.Sub(c.since); {
 		case passed <= c.wait:
 			kept.add(nodescaler.NodeUnneeded, "%s is used %s and unneeded for %s, not yet more than %s", c.Name, percent(c.used), passed.Round(time.Second), c.wait.Round(time.Second))
 		case len(c.Held()) == 0:
@@ -338,8 +338,8 @@ func (t *drainer) rested() bool {
 		if t.started.After(c.at) {
 			c.what, c.at = "the policy's start", t.started
 		}
-		if passed := t.x.Now.Sub(c.at); passed < time.Duration(c.delay) {
-			t.note(nodescaler.CoolingDown, "no node is taken within %s of %s, which was %s ago", c.delay, c.what, passed)
+		if passed := t.X.Now.Sub(c.at); passed < time.Duration(c.delay) {
+			t.Note(nodescaler.CoolingDown, "no node is taken within %s of %s, which was %s ago", c.delay, c.what, passed)
 			return false
 		}
 	}
@@ -353,13 +353,13 @@ func (t *drainer) close(list []candidate, limit int, kept findings) int {
 		switch {
 		case closed >= max(limit, 0):
 			kept.add(nodescaler.ParallelLimit, "%s waits, since as many nodes are on their way out as may be at once", c.Name)
-		case !t.reserve(c.VM.Pool):
+		case !t.Reserve(c.VM.Pool):
 			kept.add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", c.Name, c.VM.Pool)
 		default:
 			closed++
-			t.drains[c.Name] = t.x.Now
-			t.cordon(c.NodeLoad, t.whyUnneeded(c))
-			t.evict(c.NodeLoad)
+			t.drains[c.Name] = t.X.Now
+			t.Cordon(c.NodeLoad, t.whyUnneeded(c))
+			t.Evict(c.NodeLoad)
 		}
 	}
 	return closed
@@ -368,8 +368,8 @@ func (t *drainer) close(list []candidate, limit int, kept findings) int {
 func (t *drainer) whyUnneeded(c candidate) nodescaler.Reason {
 	where := "nothing on it has to move"
 	if len(c.to) > 0 {
-		where = "there is room for its " + some("pod", podNames(t.toMove(c.NodeLoad))) + " on " + some("node", c.to)
+		where = "there is room for its " + Some("pod", PodNames(t.toMove(c.NodeLoad))) + " on " + Some("node", c.to)
 	}
-	return because(nodescaler.NodeUnneeded, "%s is used %s, below %s, and unneeded for %s; %s",
-		c.Name, percent(c.used), percent(t.rules.ScaleDownUtilizationThreshold), t.x.Now.Sub(c.since), where)
+	return Because(nodescaler.NodeUnneeded, "%s is used %s, below %s, and unneeded for %s; %s",
+		c.Name, percent(c.used), percent(t.rules.ScaleDownUtilizationThreshold), t.X.Now.Sub(c.since), where)
 }

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"time"
@@ -23,8 +23,9 @@ type Growth struct {
 	// kept. NewPodScaleUpDelay is how long a pod has to wait for one at least.
 	ExpendablePodsPriorityCutoff int                 `json:"expendablePodsPriorityCutoff" yaml:"expendablePodsPriorityCutoff"`
 	NewPodScaleUpDelay           nodescaler.Duration `json:"newPodScaleUpDelay" yaml:"newPodScaleUpDelay"`
-	// CapacityBufferPodInjectionEnabled counts replicas that are only expected among those that wait, as
-	// cluster-autoscaler does once they are made known to it by CapacityBuffers or placeholders.
+	// CapacityBufferPodInjectionEnabled counts replicas that are only expected among those that
+	// wait, as cluster-autoscaler does once they are made known to it by CapacityBuffers or
+	// placeholders.
 	CapacityBufferPodInjectionEnabled bool `json:"capacityBufferPodInjectionEnabled" yaml:"capacityBufferPodInjectionEnabled"`
 	// EnforceNodeGroupMinSize orders machines for pools below their minimum.
 	EnforceNodeGroupMinSize bool `json:"enforceNodeGroupMinSize" yaml:"enforceNodeGroupMinSize"`
@@ -96,6 +97,10 @@ func DefaultRules() Rules {
 		},
 		Health: Health{OKTotalUnreadyCount: 3, MaxTotalUnreadyPercentage: 45},
 	}
+}
+
+func minutes(n int) nodescaler.Duration {
+	return nodescaler.Duration(n) * nodescaler.Duration(time.Minute)
 }
 
 // expendable reports whether any other pod would displace this one.

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-func because(code, format string, args ...any) nodescaler.Reason {
+func Because(code, format string, args ...any) nodescaler.Reason {
 	return nodescaler.Reason{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
@@ -32,11 +32,11 @@ func (f findings) add(code, format string, args ...any) {
 		f[code].more++
 		return
 	}
-	f[code].told = append(f[code].told, because(code, format, args...))
+	f[code].told = append(f[code].told, Because(code, format, args...))
 }
 
-// some counts things and names the first of them: 7 pods (a, b, c and 4 more).
-func some(what string, names []string) string {
+// Some counts things and names the first of them: 7 pods (a, b, c and 4 more).
+func Some(what string, names []string) string {
 	const shown = 5
 	if len(names) != 1 {
 		what += "s"
@@ -51,14 +51,14 @@ func some(what string, names []string) string {
 	return fmt.Sprintf("%d %s (%s)", len(names), what, list)
 }
 
-func plural(n int, what string) string {
+func Plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-func podNames(pods []*nodescaler.Pod) []string {
+func PodNames(pods []*nodescaler.Pod) []string {
 	names := make([]string, len(pods))
 	for i, p := range pods {
 		names[i] = p.Name
@@ -81,13 +81,13 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%dth", n)
 }
 
-// dominant is the larger of the shares that used takes of capacity. Something used of nothing
+// Dominant is the larger of the shares that used takes of capacity. Something used of nothing
 // is all of it.
-func dominant(used, capacity pricing.Resources) float64 {
-	return max(share(int64(used.CPU), int64(capacity.CPU)), share(int64(used.Memory), int64(capacity.Memory)))
+func Dominant(used, capacity pricing.Resources) float64 {
+	return max(Share(int64(used.CPU), int64(capacity.CPU)), Share(int64(used.Memory), int64(capacity.Memory)))
 }
 
-func share(used, of int64) float64 {
+func Share(used, of int64) float64 {
 	switch {
 	case of > 0:
 		return float64(used) / float64(of)
@@ -97,8 +97,8 @@ func share(used, of int64) float64 {
 	return 0
 }
 
-// least returns the element for which key is smallest; of equals the first one, which in the
+// Least returns the element for which key is smallest; of equals the first one, which in the
 // index's lists is the first by name. The list must not be empty.
-func least[T any, K cmp.Ordered](list []T, key func(T) K) T {
+func Least[T any, K cmp.Ordered](list []T, key func(T) K) T {
 	return slices.MinFunc(list, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 }

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"slices"
@@ -15,9 +15,7 @@ import (
 
 // scan is a scan of the world by joint with spares, that is not its first.
 func (w *world) scan() *scan {
-	c := DefaultJoint()
-	c.Spares.Most = 3
-	return newScan(newJoint(c).planner, nodescaler.NewIndex(&w.Snapshot))
+	return newScan(withSpares(3).Planner, nodescaler.NewIndex(&w.Snapshot))
 }
 
 func offerOf(pool, host string) packing.Offer {
@@ -87,7 +85,7 @@ func TestWhyAPoolMakesNoMachines(t *testing.T) {
 			s.spares.backoffOf("w").fail(noon.Add(-time.Second))
 		}
 		got := ""
-		if why := s.spares.shut(s.x.Pool("w")); why != nil {
+		if why := s.spares.shut(s.X.Pool("w")); why != nil {
 			got = why.Code
 		}
 		if got != c.want || s.spares.makes("w") != (c.want == "") {
@@ -249,8 +247,8 @@ func TestWhenASpareIsOrdered(t *testing.T) {
 		if c.stock != nil {
 			c.stock(&of)
 		}
-		s.spares.order(s.x.Pool("w"), &of)
-		if got := len(s.plan.Actions) == 1 && s.plan.Actions[0].Keep; got != c.want {
+		s.spares.order(s.X.Pool("w"), &of)
+		if got := len(s.Plan.Actions) == 1 && s.Plan.Actions[0].Keep; got != c.want {
 			t.Errorf("%s: ordered %t", c.name, got)
 		}
 	}
@@ -285,7 +283,7 @@ func TestWhichMachinesAreStashed(t *testing.T) {
 		if c.scan != nil {
 			c.scan(s)
 		}
-		if got := s.spares.stashes(&s.x.Nodes[0]); got != c.want {
+		if got := s.spares.stashes(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: stashed %t", c.name, got)
 		}
 	}
@@ -293,7 +291,7 @@ func TestWhichMachinesAreStashed(t *testing.T) {
 
 // What becomes of a machine that is to be a spare and is not a node that is ready.
 func TestWhatBecomesOfSparesThatDoNotCome(t *testing.T) {
-	late := DefaultUnneeded().MaxNodeProvisionTime
+	late := DefaultRules().MaxNodeProvisionTime
 	for _, c := range []struct {
 		name    string
 		dark    time.Duration // for so long; -1 was not seen
@@ -319,8 +317,8 @@ func TestWhatBecomesOfSparesThatDoNotCome(t *testing.T) {
 		if c.dark >= 0 {
 			s.spares.keep.dark["w-1"] = noon.Add(-c.dark)
 		}
-		gone := s.spares.abandon(s.x.Spares[0], s.x.AnyNodeOf("w-1"))
-		got := lines(s.plan)
+		gone := s.spares.abandon(s.X.Spares[0], s.X.AnyNodeOf("w-1"))
+		got := lines(s.Plan)
 		if !slices.Equal(got, c.want) || gone != slices.Contains(got, "Return w-1") {
 			t.Errorf("%s: %v and it is gone: %t; want %v", c.name, got, gone, c.want)
 		}
@@ -369,10 +367,10 @@ func TestWhichDrainsAreLeftAlone(t *testing.T) {
 		if s.drains = (since{}); c.ours {
 			s.drains["w-1"] = noon
 		}
-		if got := s.drainer.leftAlone(&s.x.Nodes[0]) != nil; got != c.want {
+		if got := s.drainer.leftAlone(&s.X.Nodes[0]) != nil; got != c.want {
 			t.Errorf("%s: left alone %t", c.name, got)
 		}
-		if got := s.drainer.open(&s.x.Nodes[0]); got != (!c.ours && !c.want) {
+		if got := s.drainer.open(&s.X.Nodes[0]); got != (!c.ours && !c.want) {
 			t.Errorf("%s: it takes pods: %t", c.name, got)
 		}
 	}
@@ -396,30 +394,30 @@ func TestHowMuchOfANodeIsUsed(t *testing.T) {
 	} {
 		s := aWorld().node("w-1", "pve1").pod("a", "w-1", 900, 0, c.pod).scan()
 		s.rules.IgnoreDaemonsetsUtilization = c.ignoreDaemons
-		if got := s.drainer.utilisation(&s.x.Nodes[0]); got != c.want {
+		if got := s.drainer.utilisation(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 	s := aWorld().node("w-1", "pve1").pod("a", "w-1", 600, 0).pod("d", "w-1", 300, 0, daemon).scan()
 	s.rules.IgnoreDaemonsetsUtilization = true
-	if got := s.drainer.utilisation(&s.x.Nodes[0]); got != 600./1500 {
+	if got := s.drainer.utilisation(&s.X.Nodes[0]); got != 600./1500 {
 		t.Errorf("beside a daemon that is ignored: %v", got)
 	}
 }
 
 // A drain takes too long where pods are not evicted in time, or are there long after.
 func TestWhenADrainIsLate(t *testing.T) {
-	evicted := time.Duration(DefaultUnneeded().MaxPodEvictionTime)
+	evicted := time.Duration(DefaultRules().MaxPodEvictionTime)
 	for _, c := range []struct {
 		name string
 		pod  func(*nodescaler.Pod)
 		most time.Duration
 	}{
 		{"one is not evicted", func(*nodescaler.Pod) {}, evicted},
-		{"all are evicted", leaving, evicted + time.Duration(DefaultUnneeded().MaxGracefulTermination)},
+		{"all are evicted", leaving, evicted + time.Duration(DefaultRules().MaxGracefulTermination)},
 	} {
 		s := aWorld().node("w-1", "pve1").pod("a", "w-1", 100, 100, leaving).pod("b", "w-1", 100, 100, c.pod).scan()
-		n := &s.x.Nodes[0]
+		n := &s.X.Nodes[0]
 		if s.drainer.late(n, noon.Add(-c.most)) || !s.drainer.late(n, noon.Add(-c.most-1)) {
 			t.Errorf("%s: not just after %s", c.name, c.most)
 		}
@@ -428,7 +426,7 @@ func TestWhenADrainIsLate(t *testing.T) {
 
 // Nothing is done about a node that is being emptied while what is seen of it may not be true.
 func TestWhenADrainWaits(t *testing.T) {
-	most := time.Duration(DefaultUnneeded().ScaleDownUnreadyTime)
+	most := time.Duration(DefaultRules().ScaleDownUnreadyTime)
 	for _, c := range []struct {
 		name  string
 		ready bool
@@ -445,7 +443,7 @@ func TestWhenADrainWaits(t *testing.T) {
 		w.Nodes[0].Ready, w.Hosts[0].Online = c.ready, !c.away
 		s := w.scan()
 		s.unready = since{"w-1": noon.Add(-c.dark)}
-		if got := s.drainer.wait(&s.x.Nodes[0]); got != c.want {
+		if got := s.drainer.wait(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: it waits %t", c.name, got)
 		}
 	}
@@ -488,9 +486,9 @@ func TestOrdersThatPodsWaitForAreNoted(t *testing.T) {
 		{"a replica is decided on", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Count: 1}} }), 1},
 		{"a replica is expected", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Ahead: 1}} }), 0},
 	} {
-		p := withSpares(t, 1).(*joint)
-		if plan := decide(t, p, c.world.at(0)); len(plan.Actions) != 1 || len(p.planner.keep.wanted) != c.want {
-			t.Errorf("%s: %d noted, want %d; %s", c.name, len(p.planner.keep.wanted), c.want, tell(plan))
+		p := withSpares(1)
+		if plan := decide(t, p, c.world.at(0)); len(plan.Actions) != 1 || len(p.keep.wanted) != c.want {
+			t.Errorf("%s: %d noted, want %d; %s", c.name, len(p.keep.wanted), c.want, tell(plan))
 		}
 	}
 }
@@ -530,7 +528,7 @@ func TestTheShapeOfSpares(t *testing.T) {
 		w.Pools[0].Shapes = []pricing.Shape{large, small}
 		s := w.scan()
 		s.spares.keep.uses = c.uses
-		if got := s.spares.spareShape(s.x.Pool("w")); got != c.want {
+		if got := s.spares.spareShape(s.X.Pool("w")); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got.Name, c.want.Name)
 		}
 	}
@@ -551,7 +549,7 @@ func TestTheStockOfAPool(t *testing.T) {
 	s := w.scan()
 	s.spares.keep.started, s.spares.keep.lead = noon, 3*time.Minute
 	s.woken["woken"], s.let["let"] = true, true
-	is := s.spares.stockOf(s.x.Pool("w"))
+	is := s.spares.stockOf(s.X.Pool("w"))
 	names := func(all []*nodescaler.Machine) (names []string) {
 		for _, m := range all {
 			names = append(names, m.Name)
@@ -574,7 +572,7 @@ func TestTheLastSpareThatMayBeHasToPayToo(t *testing.T) {
 				s.spares.keep.uses = append(s.spares.keep.uses, use{at: noon, pool: "w", rank: rank + 1})
 			}
 		}
-		if got := s.spares.sparesWorth(s.x.Pool("w")).pays; got != want {
+		if got := s.spares.sparesWorth(s.X.Pool("w")).pays; got != want {
 			t.Errorf("%d pay, want %d", got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -19,24 +19,25 @@ type waking struct {
 	keep *keeper // nil where none are kept
 }
 
-// limits is how many machines of each pool may be wanted: those that may be bought, now or once a spare has made way,
-// and those that can be woken. While one is making way it is waited for, and nothing is bought elsewhere.
+// limits is how many machines of each pool may be wanted: those that may be bought, now or once a
+// spare has made way, and those that can be woken. While one is making way it is waited for, and
+// nothing is bought elsewhere.
 func (t *waking) limits() map[string]int {
-	if t.keep == nil || len(t.x.Spares) == 0 && len(t.keep.gave) == 0 {
-		return t.room
+	if t.keep == nil || len(t.X.Spares) == 0 && len(t.keep.gave) == 0 {
+		return t.Room
 	}
-	limits := maps.Clone(t.room)
+	limits := maps.Clone(t.Room)
 	for pool := range limits {
 		if !t.makes(pool) {
 			limits[pool] = 0
 		}
 	}
-	for _, m := range t.x.Spares {
+	for _, m := range t.X.Spares {
 		if t.wakeable(m) || t.makes(m.Pool) && t.mayGo(m) {
 			limits[m.Pool]++
 		}
 	}
-	for _, m := range t.x.Machines {
+	for _, m := range t.X.Machines {
 		if _, gave := t.keep.gave[m.Name]; gave && t.goes(m) && t.makes(m.Pool) {
 			limits[m.Pool]++
 		}
@@ -44,9 +45,10 @@ func (t *waking) limits() map[string]int {
 	return limits
 }
 
-// standsBy reports whether there is a spare to be woken of a pool whose machines fail to be made: it has been.
+// standsBy reports whether there is a spare to be woken of a pool whose machines fail to be made:
+// it has been.
 func (t *waking) standsBy(pool string, s pricing.Shape) bool {
-	return t.keep != nil && slices.ContainsFunc(t.x.Spares, func(m *nodescaler.Machine) bool {
+	return t.keep != nil && slices.ContainsFunc(t.X.Spares, func(m *nodescaler.Machine) bool {
 		return m.Pool == pool && m.Shape == s && t.wakeable(m)
 	})
 }
@@ -59,7 +61,7 @@ func (t *waking) wakeable(m *nodescaler.Machine) bool {
 
 // stirs reports whether a machine that is kept could be woken if the hard limit were none.
 func (t *waking) stirs(m *nodescaler.Machine) bool {
-	h, p := t.x.Host(m.Host), t.x.Pool(m.Pool)
+	h, p := t.X.Host(m.Host), t.X.Pool(m.Pool)
 	switch {
 	case p == nil || p.HeldUp != nil || h == nil || !h.Online || m.Drifted != "" || t.woken[m.Name] || t.let[m.Name]:
 		return false
@@ -68,29 +70,30 @@ func (t *waking) stirs(m *nodescaler.Machine) bool {
 	case t.triedLately(m):
 		return false // it did not stir
 	}
-	return m.Problem == "" && p.Wakes(h.Host) && m.Shape.Resources().Within(t.free[m.Host])
+	return m.Problem == "" && p.Wakes(h.Host) && m.Shape.Resources().Within(t.Free[m.Host])
 }
 
 // triedLately reports whether a machine that is kept was to be woken not long ago.
 func (t *waking) triedLately(m *nodescaler.Machine) bool {
 	at, was := t.keep.tried[m.Name]
-	return was && t.x.Now.Sub(at) < spareRest
+	return was && t.X.Now.Sub(at) < spareRest
 }
 
 // mayGo reports whether a spare can be given back now. One that was told to start may be about to.
 func (t *waking) mayGo(m *nodescaler.Machine) bool {
-	if t.woken[m.Name] || t.let[m.Name] || t.x.Away(m.Host) || t.stays(m) != nil || m.Problem == "" && t.triedLately(m) {
+	if t.woken[m.Name] || t.let[m.Name] || t.X.Away(m.Host) || t.Stays(m) != nil || m.Problem == "" && t.triedLately(m) {
 		return false
 	}
-	return m.Phase == nodescaler.Spare || t.x.AnyNodeOf(m.Name) == nil
+	return m.Phase == nodescaler.Spare || t.X.AnyNodeOf(m.Name) == nil
 }
 
 // goes reports whether a machine will be gone soon.
 func (t *waking) goes(m *nodescaler.Machine) bool {
-	return m.Phase == nodescaler.Deleting && !t.x.Away(m.Host)
+	return m.Phase == nodescaler.Deleting && !t.X.Away(m.Host)
 }
 
-// wakes wakes a spare in place of an order, if there is one of its kind: one that will be a node soonest.
+// wakes wakes a spare in place of an order, if there is one of its kind: one that will be a node
+// soonest.
 func (t *waking) wakes(o packing.Offer, items []string, waited bool) bool {
 	if t.keep == nil {
 		return false
@@ -99,8 +102,8 @@ func (t *waking) wakes(o packing.Offer, items []string, waited bool) bool {
 	if m == nil {
 		return false
 	}
-	t.rouse(m, because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s, which would come %s later",
-		m.Name, o.Shape.Name, o.Host, some("pod", items), t.keep.sooner().Round(time.Second)))
+	t.rouse(m, Because(nodescaler.SpareWoken, "%s is started in place of ordering a %s on %s for %s, which would come %s later",
+		m.Name, o.Shape.Name, o.Host, Some("pod", items), t.keep.sooner().Round(time.Second)))
 	t.waitedFor(m.Order, waited)
 	return true
 }
@@ -112,7 +115,7 @@ func (t *waking) wakesAny(p *nodescaler.PoolSize) bool {
 	}
 	m := t.nextSpare(func(m *nodescaler.Machine) bool { return m.Pool == p.Name })
 	if m != nil {
-		t.rouse(m, because(nodescaler.PoolBelowMin, "%s is started, since pool %s has %d live machines of at least %d", m.Name, p.Name, p.Live, p.Min))
+		t.rouse(m, Because(nodescaler.PoolBelowMin, "%s is started, since pool %s has %d live machines of at least %d", m.Name, p.Name, p.Live, p.Min))
 	}
 	return m != nil
 }
@@ -122,10 +125,11 @@ func (t *waking) nextSpare(will func(*nodescaler.Machine) bool) *nodescaler.Mach
 	return t.foremost(func(m *nodescaler.Machine) bool { return will(m) && t.wakeable(m) })
 }
 
-// foremost is the machine to wake first of those that are kept and will do, or nil: one that will be a node
-// soonest, of those the cheapest, and of those one on the host that would be missed least.
+// foremost is the machine to wake first of those that are kept and will do, or nil: one that will
+// be a node soonest, of those the cheapest, and of those one on the host that would be missed
+// least.
 func (t *waking) foremost(will func(*nodescaler.Machine) bool) *nodescaler.Machine {
-	list := slices.DeleteFunc(slices.Clone(t.x.Spares), func(m *nodescaler.Machine) bool { return !will(m) })
+	list := slices.DeleteFunc(slices.Clone(t.X.Spares), func(m *nodescaler.Machine) bool { return !will(m) })
 	if len(list) == 0 {
 		return nil
 	}
@@ -133,9 +137,9 @@ func (t *waking) foremost(will func(*nodescaler.Machine) bool) *nodescaler.Machi
 	return slices.MinFunc(list, func(a, b *nodescaler.Machine) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(far, a.Phase), slices.Index(far, b.Phase)),
-			cmp.Compare(t.x.Rate(a.Shape, a.Host), t.x.Rate(b.Shape, b.Host)),
+			cmp.Compare(t.X.Rate(a.Shape, a.Host), t.X.Rate(b.Shape, b.Host)),
 			cmp.Compare(t.running(a.Pool, a.Host), t.running(b.Pool, b.Host)),
-			-cmp.Compare(t.free[a.Host].Memory, t.free[b.Host].Memory),
+			-cmp.Compare(t.Free[a.Host].Memory, t.Free[b.Host].Memory),
 			cmp.Compare(a.Name, b.Name))
 	})
 }
@@ -143,8 +147,8 @@ func (t *waking) foremost(will func(*nodescaler.Machine) bool) *nodescaler.Machi
 // rouse wakes a machine, and forgets that its node was emptied.
 func (t *waking) rouse(m *nodescaler.Machine, why nodescaler.Reason) {
 	t.wake(m, why)
-	t.keep.tried[m.Name] = t.x.Now
-	if n := t.x.AnyNodeOf(m.Name); n != nil {
+	t.keep.tried[m.Name] = t.X.Now
+	if n := t.X.AnyNodeOf(m.Name); n != nil {
 		delete(t.drains, n.Name)
 	}
 }
@@ -152,13 +156,13 @@ func (t *waking) rouse(m *nodescaler.Machine, why nodescaler.Reason) {
 // waitedFor notes an order, or the one that a spare came from, if pods wait for it.
 func (t *waking) waitedFor(order string, waited bool) {
 	if t.keep != nil && waited {
-		t.keep.wanted[order] = t.x.Now
+		t.keep.wanted[order] = t.X.Now
 	}
 }
 
 // kept is how many spares of the pool the host carries, those in the making included.
 func (t *waking) kept(pool, host string) (n int) {
-	for _, m := range t.x.Spares {
+	for _, m := range t.X.Spares {
 		if m.Pool == pool && m.Host == host && !t.woken[m.Name] && !t.let[m.Name] {
 			n++
 		}

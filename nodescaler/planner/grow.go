@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -27,19 +27,19 @@ func (t *grower) grow() bool {
 	wants := (&demand{t.turn}).wanted()
 	offers := t.offers()
 	if len(wants) > 0 {
-		t.tellRefused()
+		t.NoteRefused()
 		wants = t.narrow(wants, offers, t.arrivals.due())
 		t.serve(wants, offers)
 	}
 	t.remind(wants)
-	t.noteHeld()
-	t.noteUnplaced(t.x.Pools, t.shut)
+	t.NoteHeld()
+	t.NoteUnplaced(t.X.Pools, t.shut)
 	if t.rules.EnforceNodeGroupMinSize {
-		for i := range t.x.Pools {
-			t.fillToMin(&t.x.Pools[i], offers)
+		for i := range t.X.Pools {
+			t.fillToMin(&t.X.Pools[i], offers)
 		}
 	}
-	return t.bought > 0
+	return t.Bought > 0
 }
 
 // remind notes for the next scan which machines were ordered or woken for which pods.
@@ -51,8 +51,8 @@ func (t *grower) remind(wants []want) {
 			t.meant[name] = was[name]
 		}
 	}
-	for i := range t.plan.Actions {
-		a := &t.plan.Actions[i]
+	for i := range t.Plan.Actions {
+		a := &t.Plan.Actions[i]
 		for _, pod := range a.Pods {
 			t.meant[pod] = cmp.Or(a.Machine, nodescaler.MachineName(a.Pool, a.Order))
 		}
@@ -61,7 +61,7 @@ func (t *grower) remind(wants []want) {
 
 // serve plans for what is wanted.
 func (t *grower) serve(wants []want, offers []packing.Offer) {
-	if t.tenants == nil {
+	if t.Tenants == nil {
 		t.settle(wants, packing.Solve(t.problem(wants, offers)), nil)
 		return
 	}
@@ -86,7 +86,7 @@ func (t *grower) serve(wants []want, offers []packing.Offer) {
 			continue
 		}
 		r := packing.Solve(t.problem(own, offers))
-		b := &bill{tenant: t.tenants.Of(namespace)}
+		b := &bill{tenant: t.Tenants.Of(namespace)}
 		b.add(t.arrivals.charges(own, r)[namespace])
 		t.settle(own, r, b)
 	}
@@ -108,40 +108,41 @@ func (t *grower) beyond(wants []want, r packing.Result) map[string]bool {
 	}
 	beyond := map[string]bool{}
 	for namespace, take := range all {
-		if t.tenants.Of(namespace).Beyond(take) != nil {
+		if t.Tenants.Of(namespace).Beyond(take) != nil {
 			beyond[namespace] = true
 		}
 	}
 	return beyond
 }
 
-// offers is every machine that may be ordered now, or be had by waking a spare, without what it refuses. Whether there is
-// room for it is left to the packing, which says so if there is not.
+// offers is every machine that may be ordered now, or be had by waking a spare, without what it
+// refuses. Whether there is room for it is left to the packing, which says so if there is not.
 func (t *grower) offers() []packing.Offer {
 	var offers []packing.Offer
-	for i := range t.x.Pools {
-		p := &t.x.Pools[i]
+	for i := range t.X.Pools {
+		p := &t.X.Pools[i]
 		if b := t.backoffs[p.Name]; p.Shut() != nil {
-			t.plan.Reasons = append(t.plan.Reasons, *p.Shut())
-		} else if b.on(t.x.Now) {
-			t.note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
+			t.Plan.Reasons = append(t.Plan.Reasons, *p.Shut())
+		} else if b.on(t.X.Now) {
+			t.Note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
 		}
 		for _, s := range p.Shapes {
 			room := p.Empty(s)
 			for _, h := range t.offering(p, s) {
-				offers = append(offers, packing.Offer{Pool: p.Name, Shape: s, Host: h, Rate: t.x.Rate(s, h), Free: room.Free, Extra: room.Extra, Slots: room.Slots})
+				offers = append(offers, packing.Offer{Pool: p.Name, Shape: s, Host: h, Rate: t.X.Rate(s, h), Free: room.Free, Extra: room.Extra, Slots: room.Slots})
 			}
 		}
 	}
 	return offers
 }
 
-// offering are the hosts that machines of a shape are on offer on: those that would be made there. Where none would
-// be but a spare stands by, they are all that take the pool's: it is looked for wherever it is.
+// offering are the hosts that machines of a shape are on offer on: those that would be made
+// there. Where none would be but a spare stands by, they are all that take the pool's: it is
+// looked for wherever it is.
 func (t *grower) offering(p *nodescaler.PoolSize, s pricing.Shape) []string {
 	var made, taken []string
-	for i := range t.x.Hosts {
-		h := t.x.Hosts[i].Host
+	for i := range t.X.Hosts {
+		h := t.X.Hosts[i].Host
 		if p.Takes(h) {
 			taken = append(taken, h.Name)
 		}
@@ -157,7 +158,7 @@ func (t *grower) offering(p *nodescaler.PoolSize, s pricing.Shape) []string {
 
 // problem states the packing: the pods, the room that is paid for, and what is on offer.
 func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
-	b := packing.Problem{Items: make([]packing.Item, len(wants)), Offers: offers, Hosts: t.free, Limits: t.spares.limits()}
+	b := packing.Problem{Items: make([]packing.Item, len(wants)), Offers: offers, Hosts: t.Free, Limits: t.spares.limits()}
 	classes := map[string]*nodescaler.Pod{} // one pod stands for its class
 	smallest := pricing.Resources{CPU: 1 << 62, Memory: 1 << 62}
 	for i, w := range wants {
@@ -182,7 +183,7 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 		}
 	}
 	for _, m := range t.arrivals.due() {
-		if p := t.x.Pool(m.pool); p != nil {
+		if p := t.X.Pool(m.pool); p != nil {
 			room := p.Empty(m.shape)
 			b.Bins = append(b.Bins, packing.Bin{
 				Name: m.name, Free: room.Free.Minus(m.used.Requests), Extra: room.Extra.Minus(m.used.Extra), Slots: room.Slots - m.used.Pods,
@@ -192,7 +193,7 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 	}
 	refused := map[string]packing.Refusals{} // by pool, of machines without daemons that others clash with: all its shapes are alike
 	for i := range offers {
-		p := t.x.Pool(offers[i].Pool)
+		p := t.X.Pool(offers[i].Pool)
 		crowd := p.Empty(offers[i].Shape).Crowd
 		known, is := refused[p.Name]
 		if !is || len(crowd) > 0 {
@@ -207,8 +208,8 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 	return b
 }
 
-// settle turns the packing into orders, and takes what it puts on nodes out of their room. Those for one namespace
-// alone end where its quota does.
+// settle turns the packing into orders, and takes what it puts on nodes out of their room. Those
+// for one namespace alone end where its quota does.
 func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 	bundles, waiting := t.place(wants, r)
 	planned, left, full := map[string]pricing.Resources{}, map[string]int{}, findings{}
@@ -221,7 +222,7 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 		o, b := p.Offer, &bundles[at]
 		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
 		left[o.Pool]--
-		if !alone.allows(t.draft, &o, b) {
+		if !alone.allows(t.Draft, &o, b) {
 			continue
 		}
 		if t.spares.wakes(o, p.Items, len(b.asked) > 0) {
@@ -230,26 +231,26 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 		}
 		rather := t.likings.prefer(&o, b, planned, left)
 		o.Host = t.spread(o, planned)
-		if !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
+		if !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
 			if t.spares.makeWay(o) {
 				continue
 			}
 			for _, pod := range b.asked {
-				t.strand([]*nodescaler.Pod{pod}, "", nil)
+				t.Strand([]*nodescaler.Pod{pod}, "", nil)
 			}
-			if t.makes(o.Pool) && t.room[o.Pool] < 1 {
-				pool := t.x.Pool(o.Pool)
+			if t.makes(o.Pool) && t.Room[o.Pool] < 1 {
+				pool := t.X.Pool(o.Pool)
 				full.add(string(packing.PoolFull), "no %s is ordered for %s: pool %s may have %d machines and has %d, those included that are kept or are being deleted",
-					o.Shape.Name, some("pod", p.Items), pool.Name, pool.Max, pool.Exist)
+					o.Shape.Name, Some("pod", p.Items), pool.Name, pool.Max, pool.Exist)
 			}
 			continue // a smaller one may still be
 		}
-		t.buy(o.Pool, o.Shape, o.Host,
-			because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), some("pod", p.Items)),
-			because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
-				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), plural(waiting, "pod"), r.Rate, r.LowerBound),
-			because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.free[o.Host])))
-		last := &t.plan.Actions[len(t.plan.Actions)-1]
+		t.Buy(o.Pool, o.Shape, o.Host,
+			Because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), Some("pod", p.Items)),
+			Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
+				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), Plural(waiting, "pod"), r.Rate, r.LowerBound),
+			Because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.Free[o.Host])))
+		last := &t.Plan.Actions[len(t.Plan.Actions)-1]
 		last.Reasons = append(last.Reasons, rather...)
 		t.spares.waitedFor(last.Order, len(b.asked) > 0)
 		t.arrivals.boughtFor(&o, b)
@@ -257,8 +258,8 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 	t.conclude(full, "machine")
 }
 
-// place puts the pods where the packing has them. It tells what each purchase is for, and for how many pods there
-// are any.
+// place puts the pods where the packing has them. It tells what each purchase is for, and for how
+// many pods there are any.
 func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waiting int) {
 	var fit []string
 	nowhere := findings{}
@@ -275,7 +276,7 @@ func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waitin
 			}
 		case p.Purchase < 0:
 			if !w.expected {
-				t.strand(w.all(), "", packed(p))
+				t.Strand(w.all(), "", packed(p))
 			}
 			nowhere.add(string(p.Why), "nowhere for %s: %s%s%s", p.Item, p.Text, t.daemonsShare(w.pod, p.Why), t.unpromised(w.pod, p.Why))
 		default:
@@ -284,20 +285,21 @@ func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waitin
 		}
 	}
 	if len(fit) > 0 {
-		t.note(nodescaler.PodsFitExisting, "there is room, on nodes that are there or on their way, for %s", some("pod", fit))
+		t.Note(nodescaler.PodsFitExisting, "there is room, on nodes that are there or on their way, for %s", Some("pod", fit))
 	}
 	t.conclude(nowhere, "pod")
 	return bundles, waiting
 }
 
-// unpromised names what a pod asks for that no pool's machines have, and how a pool says that they do.
+// unpromised names what a pod asks for that no pool's machines have, and how a pool says that
+// they do.
 func (t *grower) unpromised(p *nodescaler.Pod, why packing.Why) string {
 	if why != packing.NoResource {
 		return ""
 	}
 	var none []string
 	for _, x := range p.Extra {
-		if !slices.ContainsFunc(t.x.Pools, func(pool nodescaler.PoolSize) bool { return pool.Has(x.Name) }) {
+		if !slices.ContainsFunc(t.X.Pools, func(pool nodescaler.PoolSize) bool { return pool.Has(x.Name) }) {
 			none = append(none, x.Name)
 		}
 	}
@@ -321,17 +323,17 @@ func (t *grower) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
 			if !t.makes(p.Name) {
 				none = "no more are made now"
 			}
-			t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and %s", p.Name, live, p.Min, none)
+			t.Note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and %s", p.Name, live, p.Min, none)
 			return
 		}
-		o := least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
-		if o.Host = t.spread(o, nil); !t.mayBuy(o) || !t.affords(o.Shape, o.Host) {
-			if !t.spares.makeWay(o) && t.room[p.Name] < 1 {
-				t.note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no place for more", p.Name, live, p.Min)
+		o := Least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
+		if o.Host = t.spread(o, nil); !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
+			if !t.spares.makeWay(o) && t.Room[p.Name] < 1 {
+				t.Note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no place for more", p.Name, live, p.Min)
 			}
 			return
 		}
-		t.buy(o.Pool, o.Shape, o.Host, because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))
+		t.Buy(o.Pool, o.Shape, o.Host, Because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))
 	}
 }
 
