@@ -18,19 +18,20 @@ type Draft struct {
 	Spare   map[string]int               // live machines that a pool may still lose
 	budget  map[string]int               // evictions left by workload, where there is a budget
 	paid    *nodescaler.Paid
-	dear    map[string]bool // shapes that the hard limit was told of
+	dear    map[string]bool // shapes that the limit was noted for
 	orders  map[string]bool // order ids in use
 	woken   map[string]bool // machines that the plan wakes
 	stashed map[string]int  // that it stashes, by pool
-	let     map[string]bool // that it gives back
+	let     map[string]bool // that it returns
 	next    int
 	Bought  int
 	Tenants *nodescaler.Tenants         // nil without quotas
 	holding map[string]*nodescaler.Held // for quotas
 	at      map[string]bool             // namespaces that surely want more than their quotas
 
-	unplaced []unplaced                                   // pods that wait and that it has no place for
-	repelled func(*nodescaler.Pod, *nodescaler.Node) bool // by pods in the node's zone; nil where that does not count
+	unplaced []unplaced // pods that wait and that it has no place for
+	// repelled is by pods in the node's zone; nil where that does not count.
+	repelled func(*nodescaler.Pod, *nodescaler.Node) bool
 }
 
 func NewDraft(x *nodescaler.Index) *Draft {
@@ -63,7 +64,7 @@ func (d *Draft) Note(code, format string, args ...any) {
 func (d *Draft) act(a nodescaler.Action) { d.Plan.Actions = append(d.Plan.Actions, a) }
 
 // order returns the next order id of this plan. Two plans of one millisecond would make the
-// same ids, so those in use are left out.
+// same ids, so those in use are skipped.
 func (d *Draft) order() string {
 	for {
 		id := nodescaler.OrderID(d.X.Now, d.next)
@@ -145,7 +146,7 @@ func (d *Draft) Return(m *nodescaler.Machine, why ...nodescaler.Reason) {
 }
 
 // held says why nothing of this kind is to be done for the pool now, or nil. Machines of a pool
-// that nobody knows are nobody's here.
+// that is not known are left alone.
 func (d *Draft) held(pool string, k nodescaler.Kind) *nodescaler.Reason {
 	p := d.X.Pool(pool)
 	switch {
@@ -177,7 +178,7 @@ func MachineHeld(x *nodescaler.Index, m *nodescaler.Machine) *nodescaler.Reason 
 }
 
 // DismissSpares undoes what a policy that keeps spares has left to one that keeps none: those
-// that are stopped are given back, one a plan, and those in the making become machines like any
+// that are stopped are returned, one a plan, and those in the making become machines like any
 // other.
 func (d *Draft) DismissSpares() {
 	gone := false
@@ -205,7 +206,7 @@ func (d *Draft) NoteRefused() {
 	d.conclude(refused, "refusal")
 }
 
-// CalledOff says that somebody else opened a node that is being emptied, which is their way to
+// CalledOff says that another client opened a node that is being emptied, which is their way to
 // say that they want to keep it.
 func CalledOff(n *nodescaler.NodeLoad) nodescaler.Reason {
 	return Because(nodescaler.DrainCalledOff, "%s was uncordoned by somebody else while it was being emptied", n.Name)
@@ -300,7 +301,7 @@ func (d *Draft) Strand(pods []*nodescaler.Pod, help string, known *nodescaler.Re
 // conclude gives the reasons that were found.
 func (d *Draft) conclude(f findings, what string) {
 	for _, code := range slices.Sorted(maps.Keys(f)) {
-		d.Plan.Reasons = append(d.Plan.Reasons, f[code].told...)
+		d.Plan.Reasons = append(d.Plan.Reasons, f[code].named...)
 		if more := f[code].more; more > 0 {
 			d.Note(code, "and %s more", Plural(more, what))
 		}

@@ -161,8 +161,8 @@ func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
 	t.Return(n.VM, Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
 }
 
-// late reports whether the drain has taken too long: with pods that could not be told to go,
-// or with pods that were told and are still there.
+// late reports whether the drain has taken too long: with pods that could not be evicted,
+// or with pods that were and are still there.
 func (t *drainer) late(n *nodescaler.NodeLoad, begun time.Time) bool {
 	limit := time.Duration(t.rules.MaxPodEvictionTime)
 	told := !slices.ContainsFunc(n.Held(), func(p *nodescaler.Pod) bool { return !p.Terminating })
@@ -179,7 +179,7 @@ func (t *drainer) leave(n *nodescaler.NodeLoad) ([]string, *nodescaler.Reason) {
 	return nodesOf(to), blocked
 }
 
-// candidate is a node that might be given back.
+// candidate is a node that might be reclaimed.
 type candidate struct {
 	*nodescaler.NodeLoad
 	used  float64

@@ -137,7 +137,7 @@ func (t *grower) offers() []packing.Offer {
 }
 
 // offering are the hosts that machines of a shape are on offer on: those that would be made
-// there. Where none would be but a spare stands by, they are all that take the pool's: it is
+// there. Where none would be but a spare waits, they are all that take the pool's: it is
 // looked for wherever it is.
 func (t *grower) offering(p *nodescaler.PoolSize, s pricing.Shape) []string {
 	var made, taken []string
@@ -159,7 +159,7 @@ func (t *grower) offering(p *nodescaler.PoolSize, s pricing.Shape) []string {
 // problem states the packing: the pods, the room that is paid for, and what is on offer.
 func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 	b := packing.Problem{Items: make([]packing.Item, len(wants)), Offers: offers, Hosts: t.Free, Limits: t.spares.limits()}
-	classes := map[string]*nodescaler.Pod{} // one pod stands for its class
+	classes := map[string]*nodescaler.Pod{} // one pod for each class
 	smallest := pricing.Resources{CPU: 1 << 62, Memory: 1 << 62}
 	for i, w := range wants {
 		p := w.pod
@@ -191,7 +191,8 @@ func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
 			})
 		}
 	}
-	refused := map[string]packing.Refusals{} // by pool, of machines without daemons that others clash with: all its shapes are alike
+	// by pool, of machines without daemons that others clash with: all its shapes are alike
+	refused := map[string]packing.Refusals{}
 	for i := range offers {
 		p := t.X.Pool(offers[i].Pool)
 		crowd := p.Empty(offers[i].Shape).Crowd
@@ -258,7 +259,7 @@ func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
 	t.conclude(full, "machine")
 }
 
-// place puts the pods where the packing has them. It tells what each purchase is for, and for how
+// place puts the pods where the packing has them. It returns what each purchase is for, and for how
 // many pods there are any.
 func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waiting int) {
 	var fit []string

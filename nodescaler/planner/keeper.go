@@ -12,7 +12,7 @@ import (
 // Spares are machines that have joined once and are stopped. They cost their disk, and are nodes
 // again within half a minute: an insurance against what no forecast sees. The policy keeps the
 // k-th spare of a pool as long as what it would have saved within a day is worth its disk for
-// that day: each order that pods waited for, and that found k-1 others on their way, would have
+// that day. Each order that pods waited for, and that found k-1 others on their way, would have
 // come sooner by what a machine takes to be made less what it takes to be started. The part of
 // the day that was not seen is taken to have held one burst of as many orders as there may be
 // spares, so a policy that starts, or starts again, keeps what there is.
@@ -98,7 +98,7 @@ func (k *keeper) see(s *nodescaler.Snapshot, lead time.Duration) {
 		there[m.Name] = true
 		making[m.Name] = m.Keep && m.Phase.Live()
 		if at, tried := k.tried[m.Name]; tried && m.Phase == nodescaler.Joined && m.Since.After(at) {
-			if !m.Woken.IsZero() { // else it was let be a machine while it was made, and started from nothing
+			if !m.Woken.IsZero() { // else it became a machine while it was made
 				k.starts.Add(m.Since.Sub(m.Woken))
 			}
 			delete(k.tried, m.Name)

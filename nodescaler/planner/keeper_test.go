@@ -9,7 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// One that is let be a machine while it is made was never stopped: when it joins, that tells
+// One that is let be a machine while it is made was never stopped: when it joins, that says
 // nothing of how long a spare takes, and those that there are stay.
 func TestWhatWasNeverStoppedTellsNothingOfStarts(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2", func(m *nodescaler.Machine) { m.Shape = large })

@@ -53,7 +53,7 @@ func (t *market) carries(o packing.Offer) bool {
 }
 
 // spread is the host with the most memory left of those on which the offer costs the same, so
-// that losing one host loses as little as may be: to the packing all are alike, and it would
+// that losing one host loses as little as may be. To the packing all are alike, and it would
 // fill them by name. Room that later purchases are planned for is left to them. A host that has
 // a price of its own and carries nothing is woken only if all the others are full.
 func (t *market) spread(o packing.Offer, planned map[string]pricing.Resources) string {

@@ -23,7 +23,7 @@ type memory struct {
 	backoffs map[string]*backoff
 }
 
-// since is when something was first seen to be so, by name; what is so no more is left out.
+// since is when something was first seen to be so, by name; what is so no more is dropped.
 type since map[string]time.Time
 
 // keep carries a name over from the last scan's record into this one's, or starts it now.

@@ -11,14 +11,15 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-// places is the room on nodes that pods could move to, and a simulation of moving them there:
-// each pod to the first node that takes it, the fullest nodes first, so that the emptiest ones
-// stay free to be given back.
+// places is the room on nodes that pods could move to, and a simulation of moving them there.
+// Each pod goes to the first node that takes it, the fullest nodes first, so that the emptiest
+// ones stay free to be reclaimed.
 type places struct {
 	groups []*group
 	at     map[string]slot
-	taken  map[string]int              // pods that the simulation put on a node, by node
-	crowds map[string]nodescaler.Crowd // of those, and of machines that are not there yet, the marked ones
+	taken  map[string]int // pods that the simulation put on a node, by node
+	// crowds are the marked ones of those, and of machines that are not there yet.
+	crowds map[string]nodescaler.Crowd
 	// domains count pods for rules of topology, as they are moved.
 	domains *nodescaler.Domains
 }
@@ -117,7 +118,8 @@ func (s *places) clash(n *nodescaler.NodeLoad, p *nodescaler.Pod) *nodescaler.Po
 // returns the first pod that fits nowhere.
 func (s *places) move(from *nodescaler.Node, pods []*nodescaler.Pod) (moves []slot, stuck *nodescaler.Pod) {
 	moves = make([]slot, 0, len(pods))
-	for _, p := range pods { // all at once, for so they leave: with some of them there, others would be let to where they are not
+	// all at once, for so they leave: with some there, others would be let to where they are not
+	for _, p := range pods {
 		s.domains.Put(p, from, -1)
 	}
 	for _, p := range pods {

@@ -28,7 +28,8 @@ func (t *preferring) prefer(o *packing.Offer, b *bundle, planned map[string]pric
 	was, most := o.Pool, t.liking(o.Pool, b)
 	var dearer *packing.Offer
 	from := t.X.Pool(was)
-	owed := t.rules.EnforceNodeGroupMinSize && t.live(from)+left[was] < from.Min // its minimum would have it order one all the same
+	// its minimum would have it order one all the same
+	owed := t.rules.EnforceNodeGroupMinSize && t.live(from)+left[was] < from.Min
 	for i := range t.X.Pools {
 		p := &t.X.Pools[i]
 		likes := t.liking(p.Name, b)
@@ -54,8 +55,7 @@ func (t *preferring) prefer(o *packing.Offer, b *bundle, planned map[string]pric
 	return why
 }
 
-// cheapest is the pool's cheapest machine that holds the pods, on a host that runs already; nil
-// if there is none.
+// cheapest is the pool's cheapest machine that holds the pods, on a host that runs already, or nil.
 func (t *preferring) cheapest(p *nodescaler.PoolSize, b *bundle, planned map[string]pricing.Resources) (best *packing.Offer) {
 	for _, s := range p.Shapes {
 		if !t.suits(p, s, b) {

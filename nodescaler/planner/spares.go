@@ -26,7 +26,8 @@ func (t *spares) hasten(unneeded []candidate) {
 	left := map[string]int{}
 	for i := range t.X.Pools {
 		p := &t.X.Pools[i]
-		if s := t.stockOf(p); s.have() <= s.allowed { // a machine that becomes a spare leaves room for one
+		// a machine that becomes a spare leaves room for one
+		if s := t.stockOf(p); s.have() <= s.allowed {
 			left[p.Name] = s.pays - s.have()
 		}
 	}
@@ -174,8 +175,8 @@ func (t *spares) dismiss(s *stock) {
 	}
 }
 
-// order orders a machine that is to become a spare, when nobody waits for the storage that makes
-// it, and nothing was woken: what is missing then is told by the next scan.
+// order orders a machine that is to become a spare, when no pod waits for the storage that makes
+// it, and nothing was woken: what is missing then is known to the next scan.
 func (t *spares) order(p *nodescaler.PoolSize, s *stock) {
 	have := s.have() + s.lent + t.stashed[p.Name]
 	if have >= s.want() || len(s.making) >= sparesMaking || len(t.coming) > 0 || len(t.woken) > 0 || !t.makes(p.Name) || t.Room[p.Name] < 1 {
@@ -189,10 +190,10 @@ func (t *spares) order(p *nodescaler.PoolSize, s *stock) {
 	t.Plan.Actions[len(t.Plan.Actions)-1].Keep = true
 }
 
-// makeWay gives spares back whose money a machine needs that is to be ordered, or woken of them,
-// or whose place in its pool: as few as it takes, those that drifted or could not be started
+// makeWay returns spares whose money a machine needs that is to be ordered, or woken of them, or
+// whose place in its pool. As few go as it takes, those that drifted or could not be started
 // first, then those of other pools, its own, and those that are being made. If all of them are
-// not enough, none goes. What is given back must not be ordered anew meanwhile, so it is noted
+// not enough, none goes. What is returned must not be ordered anew meanwhile, so it is noted
 // that something is wanted. They make way for one machine a scan: what that one takes is not
 // known to the next. It reports whether any goes.
 func (t *spares) makeWay(o packing.Offer) bool {
@@ -268,7 +269,7 @@ func (t *spares) paidWithout(spares []*nodescaler.Machine) *nodescaler.Paid {
 	return paid
 }
 
-// expendables are the spares that can be given back now, in the order in which they are.
+// expendables are the spares that can be returned now, in the order in which they are.
 func (t *spares) expendables(pool string) []*nodescaler.Machine {
 	list := slices.DeleteFunc(slices.Clone(t.X.Spares), func(m *nodescaler.Machine) bool { return !t.mayGo(m) })
 	rank := func(m *nodescaler.Machine) int {

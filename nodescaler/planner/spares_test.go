@@ -28,7 +28,8 @@ func TestNoSpareTakesAMachineAway(t *testing.T) {
 		}
 		w.disked()
 		running := len(w.Machines)
-		most := func(spares int) int { // how many machines there may be, with so many spares that are woken first
+		// how many machines there may be, with so many spares that are woken first
+		most := func(spares int) int {
 			machines, stopped := running, spares
 			for machines < w.Pools[0].Max {
 				stopped = max(stopped-1, 0)

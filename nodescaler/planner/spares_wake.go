@@ -79,7 +79,7 @@ func (t *waking) triedLately(m *nodescaler.Machine) bool {
 	return was && t.X.Now.Sub(at) < spareRest
 }
 
-// mayGo reports whether a spare can be given back now. One that was told to start may be about to.
+// mayGo reports whether a spare can be returned now. One that was to start may be about to.
 func (t *waking) mayGo(m *nodescaler.Machine) bool {
 	if t.woken[m.Name] || t.let[m.Name] || t.X.Away(m.Host) || t.Stays(m) != nil || m.Problem == "" && t.triedLately(m) {
 		return false

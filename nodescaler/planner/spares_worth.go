@@ -15,12 +15,12 @@ import (
 // Spares under the hard limit: none of them takes a machine away. Of the machines that a pool may
 // still have the first are had by waking its spares, so only those beyond cost their disks beside
 // them. A pool's machines and spares together are what there is room for: as it grows spares
-// become machines, and as it shrinks machines become spares, and none is made or given back for
+// become machines, and as it shrinks machines become spares, and none is made or returned for
 // that.
 //
 // Only machines of the spares' own pool and shape are looked ahead for. Where one of another kind
 // is to be ordered and their disks are in its way, or the places that they take of the pool's,
-// they are given back then.
+// they are returned then.
 
 // stocks is how many spares pools have, and how many they are to have.
 type stocks struct {
@@ -122,12 +122,13 @@ func (t *stocks) stockOf(p *nodescaler.PoolSize) stock {
 }
 
 // lent reports whether a machine that was a spare is expected to be one again, the nth that would
-// be there. It is given up when it has been away for as long as that one has to stand by to be
-// worth what an order in its place costs: that is when whoever does not know the future should
-// stop waiting.
+// be there. It is given up when it has been away for as long as that one has to wait to be worth
+// what an order in its place costs. That is when who does not know the future should stop
+// waiting.
 func (t *stocks) lent(m *nodescaler.Machine, nth int) bool {
 	times := t.keep.saved(m.Pool, nth, t.X.Now)
-	saves := times * t.keep.cfg.Worth * float64(t.keep.sooner()) // a day, in time of a machine's price
+	// a day, in time of a machine's price
+	saves := times * t.keep.cfg.Worth * float64(t.keep.sooner())
 	return !m.Woken.IsZero() && float64(t.X.Now.Sub(m.Woken))*saves < float64(t.keep.lead)*float64(spareMemory)
 }
 
@@ -164,7 +165,7 @@ func (t *stocks) allowed(p *nodescaler.PoolSize, next string) int {
 }
 
 // keptAway is how many of the pool's spares are on hosts that are away: they can be neither woken
-// nor given back.
+// nor returned.
 func (t *stocks) keptAway(p *nodescaler.PoolSize) (n int) {
 	for _, m := range t.X.Spares {
 		if m.Pool == p.Name && t.X.Away(m.Host) {
@@ -231,8 +232,8 @@ func (t *stocks) firstHost(p *nodescaler.PoolSize) string {
 	return t.spareOffer(p).Host
 }
 
-// spareOffer is the machine that the pool's next spare would be made of; on no host if there is
-// none.
+// spareOffer is the machine that the pool's next spare would be made of; on no host if no host
+// takes it.
 func (t *stocks) spareOffer(p *nodescaler.PoolSize) packing.Offer {
 	o := packing.Offer{Pool: p.Name, Shape: t.spareShape(p)}
 	for i := range t.X.Hosts {

@@ -15,24 +15,24 @@ func Because(code, format string, args ...any) nodescaler.Reason {
 }
 
 // findings are what was found of each of many things, by code. Of a thousand nodes most are kept
-// for the same reason, so a few are told one by one and the rest counted.
+// for the same reason, so a few are named and the rest counted.
 type findings map[string]*finding
 
 type finding struct {
-	told []nodescaler.Reason
-	more int
+	named []nodescaler.Reason
+	more  int
 }
 
 func (f findings) add(code, format string, args ...any) {
-	const told = 5
+	const named = 5
 	if f[code] == nil {
 		f[code] = &finding{}
 	}
-	if len(f[code].told) == told {
+	if len(f[code].named) == named {
 		f[code].more++
 		return
 	}
-	f[code].told = append(f[code].told, Because(code, format, args...))
+	f[code].named = append(f[code].named, Because(code, format, args...))
 }
 
 // Some counts things and names the first of them: 7 pods (a, b, c and 4 more).

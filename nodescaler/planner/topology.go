@@ -27,8 +27,9 @@ type topology struct {
 	rules  map[string]*rule
 	copies map[string]*nodescaler.Pod // of pods, with what they were given
 	asked  map[nodescaler.Topology]int
-	levels map[string][]int // by rule, how many pods may yet go into each group for nodes that have room
-	dealt  map[string]int   // by rule, how many pods were dealt into groups
+	// levels are by rule how many pods may yet go into each group for nodes that have room.
+	levels map[string][]int
+	dealt  map[string]int // by rule, how many pods were dealt into groups
 }
 
 // given is a mark of pods that were given a domain.
@@ -166,7 +167,7 @@ func (y *topology) held(p *nodescaler.Pod, slots int) bool {
 	})
 }
 
-// place gives the pod a domain by each of its rules, or says why there is none.
+// place gives the pod a domain by each of its rules, or says why it has no domain.
 func (y *topology) place(p *nodescaler.Pod) (*nodescaler.Pod, string) {
 	var groups []nodescaler.Topology
 	of := p

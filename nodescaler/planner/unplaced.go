@@ -15,7 +15,7 @@ import (
 )
 
 // Pods that wait and that nothing in the plan helps have a reason each, in the words of those who
-// write pods and pools: what keeps them from the machines of each pool, the pool that comes
+// write pods and pools. It says what keeps them from the machines of each pool, the pool that comes
 // nearest first, and the change that would help.
 
 // packed is why the packing has no place for a pod.

@@ -81,7 +81,8 @@ func (t *demand) wanted() []want {
 			cheap = append(cheap, p.Name)
 			t.Park(p, "a higher priority of the pod, or a lower expendablePodsPriorityCutoff of the node policy", Because(nodescaler.PodExpendable,
 				"its priority of %d is below %d, and no machine is ordered for such pods", p.Priority, t.rules.ExpendablePodsPriorityCutoff))
-		case delay > 0 && t.X.Now.Sub(p.Created) < delay: // without one, a clock that is behind the API server's delays nothing
+		// without a delay, a clock that is behind the API server's delays nothing
+		case delay > 0 && t.X.Now.Sub(p.Created) < delay:
 			young = append(young, p.Name)
 		default:
 			wants = append(wants, want{item: p.Name, pod: p})
@@ -89,7 +90,8 @@ func (t *demand) wanted() []want {
 	}
 	wants, cheap = t.future(admitted.Future, wants, cheap)
 	byItem := func(a, b want) int { return strings.Compare(a.item, b.item) }
-	if !slices.IsSortedFunc(wants, byItem) { // they are, if workloads come in the order of their names and no pod waits
+	// they are sorted if workloads come in the order of their names and no pod waits
+	if !slices.IsSortedFunc(wants, byItem) {
 		slices.SortFunc(wants, byItem)
 	}
 	if len(cheap) > 0 {
@@ -151,7 +153,8 @@ func (t *demand) few(future []nodescaler.Future) []int {
 		if _, known := rooms[k]; !known {
 			rooms[k] = t.X.Most(like)
 		}
-		few[i], most = min(counts[i], rooms[k]+1), max(most, rooms[k]) // one more says why there are no more
+		// one more says why there are no more
+		few[i], most = min(counts[i], rooms[k]+1), max(most, rooms[k])
 	}
 	few = nodescaler.Few(few, most)
 	cut := findings{}
