@@ -337,7 +337,7 @@ func TestSparesAreValidated(t *testing.T) {
 		}
 	}
 	var j Joint
-	if err := j.UnmarshalJSON([]byte(`{"spares": {"most": 2}}`)); err != nil || j.Spares != (planner.Spared{2, 30}) {
+	if err := j.UnmarshalJSON([]byte(`{"spares": {"most": 2}}`)); err != nil || j.Spares != (planner.Spared{Most: 2, Worth: 30}) {
 		t.Errorf("%+v, %v", j.Spares, err)
 	}
 	if err := j.UnmarshalJSON([]byte(`{"spares": {"least": 2}}`)); err == nil {
