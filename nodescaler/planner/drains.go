@@ -17,17 +17,6 @@ type drainer struct {
 	emptying int // nodes on their way out with pods to move
 }
 
-// openPlaces are those on nodes that pods may be expected to find room on.
-func (t *drainer) openPlaces() *places {
-	var open []*nodescaler.NodeLoad
-	for i := range t.X.Nodes {
-		if n := &t.X.Nodes[i]; t.open(n) {
-			open = append(open, n)
-		}
-	}
-	return newPlaces(open, nodescaler.NewDomains(t.X), t.used)
-}
-
 // open reports whether pods may be expected to find room on the node.
 func (t *drainer) open(n *nodescaler.NodeLoad) bool {
 	if n.VM != nil && (t.X.Away(n.VM.Host) || !n.VM.Phase.Live()) {

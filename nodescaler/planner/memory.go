@@ -1,6 +1,20 @@
 package planner
 
-import "time"
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// turn is what the parts of a scan share.
+type turn struct {
+	*Draft
+	*memory
+	rules  *Rules
+	places *places
+	coming []*nodescaler.Machine // expected to become nodes
+	busy   int                   // nodes and machines on their way out
+}
 
 // memory is since when things are as they are. All of it may be forgotten: every clock then starts
 // again, which only makes it later to reclaim something.

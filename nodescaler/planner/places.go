@@ -51,11 +51,15 @@ func nodesOf(slots []slot) []string {
 	return slices.Compact(names)
 }
 
-// newPlaces opens some of the nodes for moves, with what is used of each.
-func newPlaces(nodes []*nodescaler.NodeLoad, domains *nodescaler.Domains, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
-	s := &places{at: make(map[string]slot, len(nodes)), taken: map[string]int{}, crowds: map[string]nodescaler.Crowd{}, domains: domains}
+// newPlaces is the nodes that are open for moves, with what is used of each.
+func newPlaces(x *nodescaler.Index, domains *nodescaler.Domains, open func(*nodescaler.NodeLoad) bool, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
+	s := &places{at: make(map[string]slot, len(x.Nodes)), taken: map[string]int{}, crowds: map[string]nodescaler.Crowd{}, domains: domains}
 	groups := map[string]*group{}
-	for _, n := range nodes {
+	for i := range x.Nodes {
+		n := &x.Nodes[i]
+		if !open(n) {
+			continue
+		}
 		key := taintKey(n.Taints)
 		if groups[key] == nil {
 			groups[key] = &group{key: key}

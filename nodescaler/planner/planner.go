@@ -62,7 +62,7 @@ func newScan(p *Planner, x *nodescaler.Index) *scan {
 	m := &market{u}
 	s := &spares{stocks: &stocks{waking: &waking{market: m, keep: p.keep}, worths: map[string]worth{}}}
 	d := &drainer{turn: u, spares: s}
-	u.places = d.openPlaces()
+	u.places = newPlaces(x, nodescaler.NewDomains(x), d.open, d.used)
 	u.repelled = u.places.domains.Repelled
 	a := &arrivals{turn: u, filled: map[string]nodescaler.Used{}}
 	g := &grower{market: m, spares: s, arrivals: a, likings: &preferring{market: m}}

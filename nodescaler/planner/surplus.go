@@ -148,13 +148,7 @@ func (s *Surplus) trial(gone map[*nodescaler.Pod]bool) *trial {
 			used[l.Name] = u.Without(p)
 		}
 	}
-	var open []*nodescaler.NodeLoad
-	for i := range s.x.Nodes {
-		if n := &s.x.Nodes[i]; s.open(n) {
-			open = append(open, n)
-		}
-	}
-	room := newPlaces(open, s.domains, func(n *nodescaler.NodeLoad) nodescaler.Used {
+	room := newPlaces(s.x, s.domains, s.open, func(n *nodescaler.NodeLoad) nodescaler.Used {
 		if u, changed := used[n.Name]; changed {
 			return u
 		}
