@@ -34,6 +34,7 @@ type Draft struct {
 	repelled func(*nodescaler.Pod, *nodescaler.Node) bool
 }
 
+// NewDraft is an empty plan for what the index shows.
 func NewDraft(x *nodescaler.Index) *Draft {
 	d := &Draft{
 		X: x, Free: map[string]pricing.Resources{}, Room: map[string]int{}, Spare: map[string]int{},
@@ -221,6 +222,7 @@ func (d *Draft) Reserve(pool string) bool {
 	return true
 }
 
+// Cordon closes a node. Its machine was reserved from the pool's spare before.
 func (d *Draft) Cordon(n *nodescaler.NodeLoad, why ...nodescaler.Reason) {
 	d.act(nodescaler.Action{Kind: nodescaler.Cordon, Node: n.Name, Machine: n.Machine, Pool: n.VM.Pool, Reasons: why})
 }

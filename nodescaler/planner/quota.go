@@ -35,6 +35,7 @@ func (d *Draft) Admit() nodescaler.Wanted {
 	return w
 }
 
+// QuotaHelp is what would help a pod that its namespace's quota holds.
 func QuotaHelp(p *nodescaler.Pod) string { return "a higher quota of namespace " + p.Namespace() }
 
 // HoldBack notes pods that no machine is ordered for.

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
+// Because is a reason with its code and its sentence.
 func Because(code, format string, args ...any) nodescaler.Reason {
 	return nodescaler.Reason{Code: code, Text: fmt.Sprintf(format, args...)}
 }
@@ -51,6 +52,7 @@ func Some(what string, names []string) string {
 	return fmt.Sprintf("%d %s (%s)", len(names), what, list)
 }
 
+// Plural counts things: 1 pod, 2 pods.
 func Plural(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -58,6 +60,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
+// PodNames names pods in their order.
 func PodNames(pods []*nodescaler.Pod) []string {
 	names := make([]string, len(pods))
 	for i, p := range pods {
@@ -81,12 +84,12 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%dth", n)
 }
 
-// Dominant is the larger of the shares that used takes of capacity. Something used of nothing
-// is all of it.
+// Dominant is the larger of the shares that used takes of capacity.
 func Dominant(used, capacity pricing.Resources) float64 {
 	return max(Share(int64(used.CPU), int64(capacity.CPU)), Share(int64(used.Memory), int64(capacity.Memory)))
 }
 
+// Share is the part that used is of a whole. Something used of nothing is all of it.
 func Share(used, of int64) float64 {
 	switch {
 	case of > 0:
