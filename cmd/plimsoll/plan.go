@@ -21,7 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
-	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/nodescaler/planner"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
@@ -258,7 +258,7 @@ func (a *planAnswer) machines(out *operator.Outlook, now time.Time) {
 			will = append(will, pricing.Placed{Shape: *act.Shape, Host: act.Host})
 		}
 	}
-	spares := nodepolicy.NewSpares(nodescaler.NewIndex(&s), func(n *nodescaler.NodeLoad) bool { return !costs.ControlPlane(n.Labels) })
+	spares := planner.NewSurplus(nodescaler.NewIndex(&s), func(n *nodescaler.NodeLoad) bool { return !costs.ControlPlane(n.Labels) })
 	for _, spare := range spares.List() {
 		m := machineOf(&s, spare.Node)
 		if m == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/planner"
 )
 
 // The joint policy is the node half of planning pods and machines together. It looks at every step,
@@ -34,12 +35,12 @@ type Joint struct {
 	// Drains is how many machines that carry pods are emptied at once.
 	Drains int `json:"drains" yaml:"drains"`
 	// Spares is how many machines are kept stopped, to be started in place of orders.
-	Spares Spared `json:"spares" yaml:"spares"`
+	Spares planner.Spared `json:"spares" yaml:"spares"`
 }
 
 // DefaultJoint is the defaults.
 func DefaultJoint() Joint {
-	return Joint{Lead: minutes(3), Drains: 1, Spares: DefaultSpared()}
+	return Joint{Lead: minutes(3), Drains: 1, Spares: planner.DefaultSpared()}
 }
 
 // UnmarshalJSON reads settings over the defaults and refuses unknown ones.
@@ -66,7 +67,8 @@ func (c *Joint) Validate() error {
 	f.positive("lead", c.Lead)
 	f.notNegative("rebuy", c.Rebuy)
 	f.must(c.Drains >= 1, "drains", "at least 1", c.Drains)
-	c.Spares.validate(f)
+	f.must(c.Spares.Most >= 0, "spares.most", "0 or more", c.Spares.Most)
+	f.must(c.Spares.Worth > 0 && c.Spares.Worth <= 1e6, "spares.worth", "above 0 and at most 1000000", c.Spares.Worth)
 	return f.err()
 }
 
@@ -83,31 +85,32 @@ func init() {
 	})
 }
 
-// joint is unneeded's way to scan, place and drain, with another mind: it looks ahead, and holds
-// machines by what they cost.
+// joint looks ahead, and holds machines by what they cost.
 type joint struct {
-	*unneeded
-	cfg Joint
+	cfg      Joint
+	planner  *planner.Planner
+	last     time.Time
+	unplaced []nodescaler.Unplaced // by the last scan
 
 	coming map[string]time.Time // machines that are no nodes yet, by when they were ordered
 	leads  nodescaler.Recent    // from order to node
 	idles  nodescaler.Recent    // for how long machines were not needed
-	gone   []time.Time          // since when the machines given back last were not needed
+	gone   []time.Time          // since when the machines reclaimed last were not needed
 }
 
 func newJoint(c Joint) *joint {
-	cfg := DefaultUnneeded()
-	cfg.ScanInterval = nodescaler.Duration(time.Nanosecond) // every step
-	cfg.EnforceNodeGroupMinSize = true
-	cfg.CapacityBufferPodInjectionEnabled = true
-	cfg.ScaleDownUtilizationThreshold = 1
-	cfg.ScaleDownDelayAfterAdd = 0
-	cfg.MaxDrainParallelism = c.Drains
+	j := &joint{cfg: c, coming: map[string]time.Time{}}
+	r := planner.DefaultRules()
+	r.Hold, r.Spares = j.hold, &c.Spares
+	r.EnforceNodeGroupMinSize = true
+	r.CapacityBufferPodInjectionEnabled = true
+	r.ScaleDownUtilizationThreshold = 1
+	r.ScaleDownDelayAfterAdd = 0
+	r.MaxDrainParallelism = c.Drains
 	// A clone that failed has cost its time already, and pods wait for the next one. Where they go on
 	// failing the pool is left alone for twice as long each time.
-	cfg.InitialNodeGroupBackoffDuration = seconds(15)
-	j := &joint{cfg: c, coming: map[string]time.Time{}}
-	j.unneeded = &unneeded{cfg: cfg, backoffs: map[string]*backoff{}, hold: j.hold, keep: newKeeper(c.Spares)}
+	r.InitialNodeGroupBackoffDuration = seconds(15)
+	j.planner = planner.New(r)
 	return j
 }
 
@@ -117,11 +120,16 @@ func (j *joint) Empties() bool { return true }
 // Decide scans, and learns from what it sees and does.
 func (j *joint) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	j.see(s)
-	j.keep.see(s, j.lead())
-	was := j.idle
-	p := j.unneeded.Decide(s)
-	j.learn(s, was, &p)
-	return p
+	j.planner.See(s, j.lead())
+	plan := nodescaler.Plan{Unplaced: j.unplaced}
+	if !s.Now.Equal(j.last) {
+		was := j.planner.Idle()
+		plan = j.planner.Scan(nodescaler.NewIndex(s))
+		j.last, j.unplaced = s.Now, plan.Unplaced
+		j.learn(s, was, &plan)
+	}
+	plan.LookAgain = s.Now.Add(1) // the next step
+	return plan
 }
 
 // see measures how long machines take to come.
@@ -134,7 +142,7 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 		switch {
 		case m.Keep || !m.Woken.IsZero(): // what spares take says nothing of orders
 		case m.Phase == nodescaler.Ordered || m.Phase == nodescaler.Booting:
-			if at := askedFor(m); !s.Jumped.After(at) { // else the jump would count as time that it took
+			if at := planner.AskedFor(m); !s.Jumped.After(at) { // else the jump would count as time that it took
 				j.coming[m.Name] = at
 			}
 		case m.Phase == nodescaler.Joined && known:
@@ -145,7 +153,7 @@ func (j *joint) see(s *nodescaler.Snapshot) {
 
 // learn notes for how long machines were not needed: those that are needed again, and, by the next
 // order, those that were given back.
-func (j *joint) learn(s *nodescaler.Snapshot, was since, p *nodescaler.Plan) {
+func (j *joint) learn(s *nodescaler.Snapshot, was map[string]time.Time, p *nodescaler.Plan) {
 	drained := map[string]bool{}
 	for i := range p.Actions {
 		switch a := &p.Actions[i]; a.Kind {
@@ -168,12 +176,13 @@ func (j *joint) learn(s *nodescaler.Snapshot, was since, p *nodescaler.Plan) {
 	if extra := len(j.gone) - nodescaler.RecentKept; extra > 0 {
 		j.gone = slices.Delete(j.gone, 0, extra)
 	}
-	if j.idle == nil {
+	idle := j.planner.Idle()
+	if idle == nil {
 		return // the cluster is not trusted, and nothing was looked at
 	}
 	works := working(s)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
-		if _, still := j.idle[name]; !still && works[name] && !drained[name] && !j.unasked[name] {
+		if _, still := idle[name]; !still && works[name] && !drained[name] && j.planner.Asked(name) {
 			j.idles.Add(s.Now.Sub(was[name]))
 		}
 	}

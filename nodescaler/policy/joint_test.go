@@ -80,8 +80,8 @@ func TestJointLearnsNothingOfMachinesThatItCannotSee(t *testing.T) {
 			p := build(t, Spec{Policy: "joint"}).(*joint)
 			decide(t, p, idle().at(0))
 			decide(t, p, idle().at(10*time.Second))
-			if len(p.idle) != 1 {
-				t.Fatalf("%d machines are not needed, want 1", len(p.idle))
+			if len(p.planner.Idle()) != 1 {
+				t.Fatalf("%d machines are not needed, want 1", len(p.planner.Idle()))
 			}
 			decide(t, p, c.world.at(time.Minute))
 			if len(p.idles) != c.want {

@@ -1,12 +1,12 @@
 package policy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/planner"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -119,27 +119,27 @@ func (p *pending) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	}
 	first := p.last.IsZero()
 	p.last = s.Now
-	d := newDraft(nodescaler.NewIndex(s))
+	d := planner.NewDraft(nodescaler.NewIndex(s))
 	if t, ok := newPoll(&p.cfg, d); ok {
 		t.grow()
 		if first {
-			d.note(nodescaler.JustStarted, "nothing is given back at the first look")
+			d.Note(nodescaler.JustStarted, "nothing is given back at the first look")
 		} else {
 			t.shrink()
-			t.dismissSpares()
+			t.DismissSpares()
 		}
 	} else {
-		d.parkAll("a pool and a shape that the settings of the node policy pending name", d.plan.Reasons[len(d.plan.Reasons)-1])
-		d.noteUnplaced(nil, nil)
+		d.ParkAll("a pool and a shape that the settings of the node policy pending name", d.Plan.Reasons[len(d.Plan.Reasons)-1])
+		d.NoteUnplaced(nil, nil)
 	}
-	d.plan.LookAgain = s.Now.Add(interval)
-	p.unplaced = d.plan.Unplaced
-	return d.plan
+	d.Plan.LookAgain = s.Now.Add(interval)
+	p.unplaced = d.Plan.Unplaced
+	return d.Plan
 }
 
 // poll is one poll: the pool's machines and nodes as they are.
 type poll struct {
-	*draft
+	*planner.Draft
 	cfg      *Pending
 	pool     *nodescaler.PoolSize
 	shape    pricing.Shape
@@ -152,8 +152,8 @@ type poll struct {
 	wait     bool // there are pods to wait for before anything is given back
 }
 
-func newPoll(cfg *Pending, d *draft) (*poll, bool) {
-	t := &poll{draft: d, cfg: cfg}
+func newPoll(cfg *Pending, d *planner.Draft) (*poll, bool) {
+	t := &poll{Draft: d, cfg: cfg}
 	if !t.choosePool() || !t.chooseShape() {
 		return nil, false
 	}
@@ -162,10 +162,10 @@ func newPoll(cfg *Pending, d *draft) (*poll, bool) {
 		t.size = t.pool.Capacity(t.shape)
 	}
 	if t.size.CPU <= 0 || t.size.Memory <= 0 {
-		d.note(nodescaler.PoolUnknown, "shape %s of pool %s counts as %s, which holds no pod", t.shape.Name, t.pool.Name, nodescaler.Amount(t.size))
+		d.Note(nodescaler.PoolUnknown, "shape %s of pool %s counts as %s, which holds no pod", t.shape.Name, t.pool.Name, nodescaler.Amount(t.size))
 		return nil, false
 	}
-	for _, m := range d.x.Machines {
+	for _, m := range d.X.Machines {
 		if m.Pool == t.pool.Name {
 			t.sort(m)
 		}
@@ -176,12 +176,12 @@ func newPoll(cfg *Pending, d *draft) (*poll, bool) {
 func (t *poll) choosePool() bool {
 	switch {
 	case t.cfg.Pool != "":
-		t.pool = t.x.Pool(t.cfg.Pool)
-	case len(t.x.Pools) == 1:
-		t.pool = &t.x.Pools[0]
+		t.pool = t.X.Pool(t.cfg.Pool)
+	case len(t.X.Pools) == 1:
+		t.pool = &t.X.Pools[0]
 	}
 	if t.pool == nil {
-		t.note(nodescaler.PoolUnknown, "there are %d pools, and none that pending.pool names (%q)", len(t.x.Pools), t.cfg.Pool)
+		t.Note(nodescaler.PoolUnknown, "there are %d pools, and none that pending.pool names (%q)", len(t.X.Pools), t.cfg.Pool)
 	}
 	return t.pool != nil
 }
@@ -192,7 +192,7 @@ func (t *poll) chooseShape() bool {
 		i = slices.IndexFunc(t.pool.Shapes, func(s pricing.Shape) bool { return s.Name == t.cfg.Shape })
 	}
 	if i < 0 || i >= len(t.pool.Shapes) {
-		t.note(nodescaler.PoolUnknown, "pool %s has %d shapes, and none that pending.shape names (%q)", t.pool.Name, len(t.pool.Shapes), t.cfg.Shape)
+		t.Note(nodescaler.PoolUnknown, "pool %s has %d shapes, and none that pending.shape names (%q)", t.pool.Name, len(t.pool.Shapes), t.cfg.Shape)
 		return false
 	}
 	t.shape = t.pool.Shapes[i]
@@ -201,13 +201,13 @@ func (t *poll) chooseShape() bool {
 
 // sort puts a machine of the pool where it belongs.
 func (t *poll) sort(m *nodescaler.Machine) {
-	n := t.x.NodeOf(m.Name)
+	n := t.X.NodeOf(m.Name)
 	switch {
 	case m.Phase == nodescaler.Failed:
 		t.failed = append(t.failed, m)
 	case m.Phase == nodescaler.Deleting:
 		t.leaving = append(t.leaving, m.Name)
-	case m.Phase != nodescaler.Joined || (n == nil || !n.Ready) && t.x.Now.Sub(m.Since) <= time.Duration(t.cfg.WaitForJoin):
+	case m.Phase != nodescaler.Joined || (n == nil || !n.Ready) && t.X.Now.Sub(m.Since) <= time.Duration(t.cfg.WaitForJoin):
 		t.inFlight = append(t.inFlight, m.Name)
 	case n == nil || n.VM != m: // gone, or not known to be ours
 	case n.Draining:
@@ -220,7 +220,7 @@ func (t *poll) sort(m *nodescaler.Machine) {
 // grow orders as many machines as the larger of the two sums needs, and the pool's minimum. What namespaces ask for
 // that may not have all of it is added up apart, and comes after the rest.
 func (t *poll) grow() {
-	w := t.admit()
+	w := t.Admit()
 	var pods, last, tooBig []*nodescaler.Pod
 	apart := t.beyond(w)
 	for _, p := range w.Pending {
@@ -234,19 +234,19 @@ func (t *poll) grow() {
 		}
 	}
 	if t.wait = len(pods)+len(last) > 0; len(tooBig) > 0 {
-		t.note(nodescaler.PodTooBig, "ignored, since a machine counts as %s: %s", nodescaler.Amount(t.size), some("pod", podNames(tooBig)))
+		t.Note(nodescaler.PodTooBig, "ignored, since a machine counts as %s: %s", nodescaler.Amount(t.size), planner.Some("pod", planner.PodNames(tooBig)))
 	}
 	asked := asksOf(pods)
 	need, why := t.need(asked, pods)
 	if short := t.pool.Min - t.pool.Live; short > need {
 		need = short
-		why = because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
+		why = planner.Because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
 	} else if need == 0 && len(pods) > 0 {
-		t.note(nodescaler.CapacityInFlight, "%s", why.Text)
+		t.Note(nodescaler.CapacityInFlight, "%s", why.Text)
 	}
 	t.buyUpTo(need, why, t.forOf(pods))
 	t.growLast(last, t.size.Times(len(t.inFlight)).Minus(asked))
-	t.noteHeld()
+	t.NoteHeld()
 	t.strandAll(w.Pending)
 }
 
@@ -256,20 +256,19 @@ func (t *poll) strandAll(pods []*nodescaler.Pod) {
 	pool.Shapes, only.Pool = []pricing.Shape{t.shape}, &pool
 	of := []nodescaler.PoolSize{only}
 	shut := func(p *nodescaler.PoolSize) *nodescaler.Reason { return p.Shut() }
-	s := search{draft: t.draft, pools: of, shut: shut}
 	for _, p := range pods {
-		if o := s.at(p, &of[0]); len(t.inFlight)+t.bought == 0 || o != nil && o.stage < closed {
-			t.strand(&want{pod: p}, "", nil)
+		if len(t.inFlight)+t.Bought == 0 || !t.Suits(p, &of[0]) {
+			t.Strand([]*nodescaler.Pod{p}, "", nil)
 		}
 	}
-	t.noteUnplaced(of, shut)
+	t.NoteUnplaced(of, shut)
 }
 
 // need is how many machines the larger of the two sums needs beside those on their way.
 func (t *poll) need(asked pricing.Resources, pods []*nodescaler.Pod) (int, nodescaler.Reason) {
 	coming := t.size.Times(len(t.inFlight))
-	return t.machines(asked.Minus(coming)), because(nodescaler.PodsPending, "%s asked for by %s; %s on the way in %s; a machine counts as %s",
-		nodescaler.Amount(asked), some("pod", podNames(pods)), nodescaler.Amount(coming), some("machine", t.inFlight), nodescaler.Amount(t.size))
+	return t.machines(asked.Minus(coming)), planner.Because(nodescaler.PodsPending, "%s asked for by %s; %s on the way in %s; a machine counts as %s",
+		nodescaler.Amount(asked), planner.Some("pod", planner.PodNames(pods)), nodescaler.Amount(coming), planner.Some("machine", t.inFlight), nodescaler.Amount(t.size))
 }
 
 // machines is how many machines hold what is asked for.
@@ -289,7 +288,7 @@ func asksOf(pods []*nodescaler.Pod) (sum pricing.Resources) {
 func (t *poll) forOf(pods []*nodescaler.Pod) func(after int) []string {
 	asked := map[string]pricing.Resources{}
 	for _, p := range pods {
-		if n := p.Namespace(); t.tenants.Of(n) != nil {
+		if n := p.Namespace(); t.Tenants.Of(n) != nil {
 			asked[n] = asked[n].Plus(p.Requests)
 		}
 	}
@@ -307,7 +306,7 @@ func (t *poll) forOf(pods []*nodescaler.Pod) func(after int) []string {
 func (t *poll) beyond(w nodescaler.Wanted) map[string]bool {
 	by, beyond := map[string][]*nodescaler.Pod{}, maps.Clone(w.At)
 	for _, p := range w.Pending {
-		if n := p.Namespace(); t.tenants.Of(n) != nil && p.Requests.Within(t.size) {
+		if n := p.Namespace(); t.Tenants.Of(n) != nil && p.Requests.Within(t.size) {
 			by[n] = append(by[n], p)
 		}
 	}
@@ -323,13 +322,13 @@ func (t *poll) beyond(w nodescaler.Wanted) map[string]bool {
 // as its own, as they do against what it asks for. It says why not, if it does not allow all.
 func (t *poll) may(namespace string, need int) (n int, why *nodescaler.Reason) {
 	rate := pricing.Rate(0)
-	for i := range t.x.Hosts {
-		if h := &t.x.Hosts[i]; t.pool.Takes(h.Host) {
-			rate = max(rate, t.x.Rate(t.shape, h.Name))
+	for i := range t.X.Hosts {
+		if h := &t.X.Hosts[i]; t.pool.Takes(h.Host) {
+			rate = max(rate, t.X.Rate(t.shape, h.Name))
 		}
 	}
 	for n = need; n > 0; n-- {
-		beyond := t.tenants.Of(namespace).Beyond(nodescaler.Take{Rate: rate * pricing.Rate(n), Orders: max(n-len(t.inFlight), 0)})
+		beyond := t.Tenants.Of(namespace).Beyond(nodescaler.Take{Rate: rate * pricing.Rate(n), Orders: max(n-len(t.inFlight), 0)})
 		if beyond == nil {
 			break
 		}
@@ -349,10 +348,10 @@ func (t *poll) growLast(pods []*nodescaler.Pod, coming pricing.Resources) {
 		asked := asksOf(by[n])
 		may, why := t.may(n, t.machines(asked))
 		if why != nil {
-			t.holdBack(n, by[n][0], len(by[n]), why)
+			t.HoldBack(n, by[n][0], len(by[n]), why)
 			if may == 0 {
 				for _, p := range by[n] {
-					t.park(p, quotaHelp(p), *why)
+					t.Park(p, planner.QuotaHelp(p), *why)
 				}
 			}
 		}
@@ -361,8 +360,8 @@ func (t *poll) growLast(pods []*nodescaler.Pod, coming pricing.Resources) {
 		left := pricing.Resources{CPU: max(coming.CPU, 0), Memory: max(coming.Memory, 0)}
 		coming = left.Minus(asked)
 		only := []string{n}
-		t.buyUpTo(t.machines(asked.Minus(left)), because(nodescaler.PodsPending, "%s of what is asked for by %s, which is what namespace %s may have; a machine counts as %s",
-			nodescaler.Amount(asked), some("pod", podNames(by[n])), n, nodescaler.Amount(t.size)), func(int) []string { return only })
+		t.buyUpTo(t.machines(asked.Minus(left)), planner.Because(nodescaler.PodsPending, "%s of what is asked for by %s, which is what namespace %s may have; a machine counts as %s",
+			nodescaler.Amount(asked), planner.Some("pod", planner.PodNames(by[n])), n, nodescaler.Amount(t.size)), func(int) []string { return only })
 	}
 }
 
@@ -376,44 +375,37 @@ func (t *poll) buyUpTo(need int, why nodescaler.Reason, of func(after int) []str
 	if need == 0 {
 		return
 	}
-	count := because(nodescaler.LargestOfNeed, "the larger of the needs for CPU and memory is %s of shape %s", plural(need, "machine"), t.shape.Name)
+	count := planner.Because(nodescaler.LargestOfNeed, "the larger of the needs for CPU and memory is %s of shape %s", planner.Plural(need, "machine"), t.shape.Name)
 	at := t.hostsInUse()
 	for i := range need {
 		switch host, reason := t.host(at); {
-		case len(t.inFlight)+t.bought >= t.cfg.Parallel:
-			t.note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", plural(i, "machine"), plural(need, "machine"), t.cfg.Parallel)
+		case len(t.inFlight)+t.Bought >= t.cfg.Parallel:
+			t.Note(nodescaler.ParallelLimit, "%s ordered of %s, since no more than %d may be on their way at once", planner.Plural(i, "machine"), planner.Plural(need, "machine"), t.cfg.Parallel)
 			return
 		case t.pool.Shut() != nil:
-			t.plan.Reasons = append(t.plan.Reasons, *t.pool.Shut())
+			t.Plan.Reasons = append(t.Plan.Reasons, *t.pool.Shut())
 			return
-		case t.room[t.pool.Name] < 1:
-			t.note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", plural(i, "machine"), plural(need, "machine"), t.pool.Name, t.pool.Max)
+		case t.Room[t.pool.Name] < 1:
+			t.Note(nodescaler.PoolAtMax, "%s ordered of %s, since pool %s may have no more than %d", planner.Plural(i, "machine"), planner.Plural(need, "machine"), t.pool.Name, t.pool.Max)
 			return
 		case host == "":
-			t.tellRefused()
-			t.note(nodescaler.NoHostRoom, "%s ordered of %s, since no host of pool %s has room for %s", plural(i, "machine"), plural(need, "machine"), t.pool.Name, nodescaler.Amount(t.shape.Resources()))
+			t.NoteRefused()
+			t.Note(nodescaler.NoHostRoom, "%s ordered of %s, since no host of pool %s has room for %s", planner.Plural(i, "machine"), planner.Plural(need, "machine"), t.pool.Name, nodescaler.Amount(t.shape.Resources()))
 			return
-		case !t.affords(t.shape, host):
+		case !t.Affords(t.shape, host):
 			return
 		default:
-			t.buy(t.pool.Name, t.shape, host, why, count, reason)
-			t.plan.Actions[len(t.plan.Actions)-1].For = of(i)
+			t.Buy(t.pool.Name, t.shape, host, why, count, reason)
+			t.Plan.Actions[len(t.Plan.Actions)-1].For = of(i)
 			at[host] = true
 		}
 	}
 }
 
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // hostsInUse are the hosts that carry machines of the pool.
 func (t *poll) hostsInUse() map[string]bool {
 	at := map[string]bool{}
-	for _, m := range t.x.Machines {
+	for _, m := range t.X.Machines {
 		if m.Pool == t.pool.Name {
 			at[m.Host] = true
 		}
@@ -424,23 +416,23 @@ func (t *poll) hostsInUse() map[string]bool {
 // host chooses one without the pool's machines, or else the one with the most memory left.
 func (t *poll) host(inUse map[string]bool) (string, nodescaler.Reason) {
 	var empty, all []*nodescaler.HostRoom
-	for i := range t.x.Hosts {
-		h := &t.x.Hosts[i]
-		if !t.holds(t.pool.Pool, t.shape, h.Host) {
+	for i := range t.X.Hosts {
+		h := &t.X.Hosts[i]
+		if !t.Holds(t.pool.Pool, t.shape, h.Host) {
 			continue
 		}
 		if all = append(all, h); !inUse[h.Name] {
 			empty = append(empty, h)
 		}
 	}
-	fullness := func(h *nodescaler.HostRoom) pricing.Bytes { return -t.free[h.Name].Memory }
+	fullness := func(h *nodescaler.HostRoom) pricing.Bytes { return -t.Free[h.Name].Memory }
 	switch {
 	case len(empty) > 0:
-		name := least(empty, fullness).Name
-		return name, because(nodescaler.SpreadHost, "%s carries no machine of pool %s yet, as %d of %d hosts with room", name, t.pool.Name, len(empty), len(all))
+		name := planner.Least(empty, fullness).Name
+		return name, planner.Because(nodescaler.SpreadHost, "%s carries no machine of pool %s yet, as %d of %d hosts with room", name, t.pool.Name, len(empty), len(all))
 	case len(all) > 0:
-		name := least(all, fullness).Name
-		return name, because(nodescaler.RoomiestHost, "%s has the most memory left of %d hosts with room: %s", name, len(all), nodescaler.Amount(t.free[name]))
+		name := planner.Least(all, fullness).Name
+		return name, planner.Because(nodescaler.RoomiestHost, "%s has the most memory left of %d hosts with room: %s", name, len(all), nodescaler.Amount(t.Free[name]))
 	}
 	return "", nodescaler.Reason{}
 }
@@ -448,19 +440,19 @@ func (t *poll) host(inUse map[string]bool) (string, nodescaler.Reason) {
 // shrink gives back what failed, carries on with a drain, or else starts one.
 func (t *poll) shrink() {
 	if held := t.pool.HeldDown; held != nil {
-		t.plan.Reasons = append(t.plan.Reasons, *held)
+		t.Plan.Reasons = append(t.Plan.Reasons, *held)
 		return
 	}
 	for _, m := range t.failed {
-		if t.x.Away(m.Host) {
-			t.note(nodescaler.HostOffline, "%s failed (%s) and stays until its host %s is back", m.Name, m.Problem, m.Host)
+		if t.X.Away(m.Host) {
+			t.Note(nodescaler.HostOffline, "%s failed (%s) and stays until its host %s is back", m.Name, m.Problem, m.Host)
 			continue
 		}
-		if held := t.stays(m); held != nil {
-			t.note(held.Code, "%s failed and stays: %s", m.Name, held.Text)
+		if held := t.Stays(m); held != nil {
+			t.Note(held.Code, "%s failed and stays: %s", m.Name, held.Text)
 			continue
 		}
-		t.giveBack(m, because(nodescaler.MachineFailed, "%s failed: %s", m.Name, m.Problem))
+		t.Return(m, planner.Because(nodescaler.MachineFailed, "%s failed: %s", m.Name, m.Problem))
 	}
 	for _, n := range t.draining {
 		t.carryOn(n)
@@ -471,29 +463,29 @@ func (t *poll) shrink() {
 }
 
 // unknown reports whether what is seen of the node may be out of date.
-func (t *poll) unknown(n *nodescaler.NodeLoad) bool { return !n.Ready || t.x.Away(n.VM.Host) }
+func (t *poll) unknown(n *nodescaler.NodeLoad) bool { return !n.Ready || t.X.Away(n.VM.Host) }
 
 // carryOn empties a node further, and gives its machine back once it is empty.
 func (t *poll) carryOn(n *nodescaler.NodeLoad) {
 	held := n.Held()
 	pinned := slices.IndexFunc(held, func(p *nodescaler.Pod) bool { return p.Pinned != "" })
-	if why := machineHeld(t.x, n.VM); why != nil {
-		t.uncordon(n, *why)
+	if why := planner.MachineHeld(t.X, n.VM); why != nil {
+		t.Uncordon(n, *why)
 		return
 	}
 	switch {
 	case t.unknown(n):
-		t.note(nodescaler.NodeNotReady, "%s is being emptied and is not ready, or its host is away; what is on it is not known", n.Name)
+		t.Note(nodescaler.NodeNotReady, "%s is being emptied and is not ready, or its host is away; what is on it is not known", n.Name)
 	case !n.Cordoned:
-		t.uncordon(n, calledOff(n))
-	case !t.reserve(t.pool.Name):
-		t.uncordon(n, because(nodescaler.PoolAtMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min))
+		t.Uncordon(n, planner.CalledOff(n))
+	case !t.Reserve(t.pool.Name):
+		t.Uncordon(n, planner.Because(nodescaler.PoolAtMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min))
 	case pinned >= 0:
-		t.uncordon(n, because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, held[pinned].Name, held[pinned].Pinned))
+		t.Uncordon(n, planner.Because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, held[pinned].Name, held[pinned].Pinned))
 	case len(held) == 0:
-		t.giveBack(n.VM, because(nodescaler.NodeEmpty, "%s was emptied", n.Name))
+		t.Return(n.VM, planner.Because(nodescaler.NodeEmpty, "%s was emptied", n.Name))
 	default:
-		t.evict(n)
+		t.Evict(n)
 	}
 }
 
@@ -503,13 +495,13 @@ func (t *poll) mayShrink() bool {
 	unready := slices.IndexFunc(t.nodes, t.unknown)
 	switch {
 	case t.wait:
-		t.note(nodescaler.ActivityElsewhere, "nothing is given back while pods are pending")
+		t.Note(nodescaler.ActivityElsewhere, "nothing is given back while pods are pending")
 	case len(busy) > 0:
-		t.note(nodescaler.ActivityElsewhere, "nothing is given back with %s on the way in or out", some("machine", busy))
+		t.Note(nodescaler.ActivityElsewhere, "nothing is given back with %s on the way in or out", planner.Some("machine", busy))
 	case unready >= 0:
-		t.note(nodescaler.NodeNotReady, "nothing is given back while %s is not ready, or its host is away", t.nodes[unready].Name)
-	case t.spare[t.pool.Name] < 1:
-		t.note(nodescaler.PoolAtMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
+		t.Note(nodescaler.NodeNotReady, "nothing is given back while %s is not ready, or its host is away", t.nodes[unready].Name)
+	case t.Spare[t.pool.Name] < 1:
+		t.Note(nodescaler.PoolAtMin, "pool %s has %d live machines of at least %d", t.pool.Name, t.pool.Live, t.pool.Min)
 	default:
 		return t.fewerWouldDo()
 	}
@@ -538,13 +530,13 @@ func (t *poll) fewerWouldDo() bool {
 	whole, limit := t.size.Times(n), float64(n-1)/float64(n)
 	// The slack keeps a load that is exactly at the limit from passing it by a rounding.
 	const slack = 1e-9
-	cpu := share(int64(used.CPU), int64(whole.CPU)) * (1 + t.cfg.LoadHeadroom)
-	mem := share(int64(used.Memory), int64(whole.Memory)) * (1 + t.cfg.LoadHeadroom)
+	cpu := planner.Share(int64(used.CPU), int64(whole.CPU)) * (1 + t.cfg.LoadHeadroom)
+	mem := planner.Share(int64(used.Memory), int64(whole.Memory)) * (1 + t.cfg.LoadHeadroom)
 	if cpu+slack < limit && mem+slack < limit {
 		return true
 	}
-	t.note(nodescaler.LoadNeedsAll, "%s asked for on %s; with %.0f %% headroom that is %.2f of their CPU and %.2f of their memory, and one fewer would be %.2f",
-		nodescaler.Amount(used), plural(n, "node"), 100*t.cfg.LoadHeadroom, cpu, mem, limit)
+	t.Note(nodescaler.LoadNeedsAll, "%s asked for on %s; with %.0f %% headroom that is %.2f of their CPU and %.2f of their memory, and one fewer would be %.2f",
+		nodescaler.Amount(used), planner.Plural(n, "node"), 100*t.cfg.LoadHeadroom, cpu, mem, limit)
 	return false
 }
 
@@ -555,14 +547,14 @@ func (t *poll) startDrain() {
 	for _, n := range t.nodes {
 		held := n.Held()
 		pinned := slices.IndexFunc(held, func(p *nodescaler.Pod) bool { return p.Pinned != "" })
-		why := t.stays(n.VM)
+		why := t.Stays(n.VM)
 		switch {
 		case why != nil:
-			t.note(why.Code, "%s stays: %s", n.Name, why.Text)
+			t.Note(why.Code, "%s stays: %s", n.Name, why.Text)
 		case n.Cordoned:
-			t.note(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
+			t.Note(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
 		case pinned >= 0:
-			t.note(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, held[pinned].Name, held[pinned].Pinned)
+			t.Note(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, held[pinned].Name, held[pinned].Pinned)
 		default:
 			may = append(may, n)
 		}
@@ -570,10 +562,10 @@ func (t *poll) startDrain() {
 	if len(may) == 0 {
 		return
 	}
-	load := func(n *nodescaler.NodeLoad) float64 { return dominant(n.Used.Requests, t.size) }
-	n := least(may, load)
-	t.cordon(n,
-		because(nodescaler.LoadFitsFewer, "%s would hold what %s carry, with %.0f %% headroom", plural(len(t.nodes)-1, "node"), plural(len(t.nodes), "node"), 100*t.cfg.LoadHeadroom),
-		because(nodescaler.LeastLoaded, "%s carries %s, %.0f %% of a machine", n.Name, nodescaler.Amount(n.Used.Requests), 100*load(n)))
-	t.evict(n)
+	load := func(n *nodescaler.NodeLoad) float64 { return planner.Dominant(n.Used.Requests, t.size) }
+	n := planner.Least(may, load)
+	t.Cordon(n,
+		planner.Because(nodescaler.LoadFitsFewer, "%s would hold what %s carry, with %.0f %% headroom", planner.Plural(len(t.nodes)-1, "node"), planner.Plural(len(t.nodes), "node"), 100*t.cfg.LoadHeadroom),
+		planner.Because(nodescaler.LeastLoaded, "%s carries %s, %.0f %% of a machine", n.Name, nodescaler.Amount(n.Used.Requests), 100*load(n)))
+	t.Evict(n)
 }

@@ -2,10 +2,10 @@ package policy
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/planner"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -244,7 +244,7 @@ func TestNodesWithPodsByRulesOfTopologyAreEmptied(t *testing.T) {
 				w.node(name, "pve1").in(string(zone)).pod("p-"+name, name, 100, 100, c.pods)
 			}
 			x := nodescaler.NewIndex(&w.Snapshot)
-			s := NewSpares(x, func(n *nodescaler.NodeLoad) bool { return n.Name == "n1" })
+			s := planner.NewSurplus(x, func(n *nodescaler.NodeLoad) bool { return n.Name == "n1" })
 			got := ""
 			for _, found := range s.List() {
 				if found.Kept == nil {
@@ -266,91 +266,8 @@ func TestPodsLeaveANodeAtOnce(t *testing.T) {
 		node("n2", "pve1").in("a").pod("p2", "n2", 1800, 100).
 		node("n3", "pve1").in("b").pod("p3", "n3", 100, 100, spread).
 		node("n4", "pve1").in("c").pod("p4", "n4", 100, 100, spread).pod("q4", "n4", 100, 100, spread)
-	s := NewSpares(nodescaler.NewIndex(&w.Snapshot), func(n *nodescaler.NodeLoad) bool { return n.Name == "n1" })
+	s := planner.NewSurplus(nodescaler.NewIndex(&w.Snapshot), func(n *nodescaler.NodeLoad) bool { return n.Name == "n1" })
 	if got := s.List()[0]; got.Kept == nil || got.Kept.Code != nodescaler.NoPlaceElsewhere {
 		t.Errorf("%+v", got)
-	}
-}
-
-// Pods that end count where pods are kept apart, and not where they are spread.
-func TestWhichPodsOfANodeCountForARule(t *testing.T) {
-	const mark = "app=web"
-	has := func(ends bool, marks ...string) *nodescaler.Pod {
-		return &nodescaler.Pod{Pod: podscaler.Pod{Terminating: ends}, Has: marks}
-	}
-	crowd := nodescaler.Crowd{has(false, "app=api"), has(false, "app=api", mark), has(true, mark)}
-	if n := marked(crowd, &nodescaler.Topology{Mark: mark, Skew: 1}); n != 1 {
-		t.Errorf("spread: %d count, want 1", n)
-	}
-	if n := marked(crowd, &nodescaler.Topology{Mark: mark}); n != 2 {
-		t.Errorf("apart: %d count, want 2", n)
-	}
-	if first(crowd, mark) != crowd[1] || len(first(crowd, "app=db").Has) != 0 {
-		t.Error("the first pod with the mark is another")
-	}
-}
-
-// A pod begins its group where none of it is there and none was given a domain, by the same label
-// and mark.
-func TestWhichPodsBeginTheirGroup(t *testing.T) {
-	const mark = "app=web"
-	p := &nodescaler.Pod{Has: []string{mark}, Topology: []nodescaler.Topology{{Key: "other", Mark: mark, Skew: 1}, {Key: zoneLabel, Mark: mark, Together: true}}}
-	for _, c := range []struct {
-		name  string
-		given given
-		n     int
-		want  bool
-	}{
-		{"one was given a zone", given{mark, zoneLabel, "a"}, 1, false},
-		{"it was taken back", given{mark, zoneLabel, "a"}, 0, true},
-		{"one with another mark was", given{"app=api", zoneLabel, "a"}, 1, true},
-		{"one was given a domain of another label", given{mark, "rack", "a"}, 1, true},
-		{"one was given a domain to be spread over", given{mark, "other", "a"}, 1, true},
-	} {
-		w := zoned("a").waiting(1, func(w *nodescaler.Pod) { w.Has, w.Topology = p.Has, p.Topology })
-		y := &topology{scan: w.scan(), given: map[given]int{c.given: c.n}}
-		if got := y.begins(p); got != c.want {
-			t.Errorf("%s: it begins %t", c.name, got)
-		}
-	}
-}
-
-// The fewest pods are counted of domains with nodes, and of others once a pod was given one.
-func TestTheFewestPodsOfADomain(t *testing.T) {
-	const mark = "app=web"
-	for _, c := range []struct {
-		name  string
-		has   map[string]int
-		given map[string]int
-		min   int
-		want  int
-	}{
-		{name: "no domain"},
-		{name: "one without nodes is not counted", has: map[string]int{"a": 3}, want: 3},
-		{name: "it is, once a pod was given it", has: map[string]int{"a": 3}, given: map[string]int{"b": 1}, want: 1},
-		{name: "those that were given count", has: map[string]int{"a": 3, "b": 1}, given: map[string]int{"b": 1}, want: 2},
-		{name: "as many domains as there are to be", has: map[string]int{"a": 3, "b": 2}, min: 2, want: 2},
-		{name: "fewer", has: map[string]int{"a": 3, "b": 2}, min: 3},
-	} {
-		y := &topology{given: map[given]int{}}
-		for domain, n := range c.given {
-			y.given[given{mark, zoneLabel, domain}] = n
-		}
-		r := &rule{Topology: nodescaler.Topology{Key: zoneLabel, Mark: mark, MinDomains: c.min}, has: c.has, open: map[string]where{"a": onNode, "b": onOffer}}
-		if got := y.least(r); got != c.want {
-			t.Errorf("%s: %d, want %d", c.name, got, c.want)
-		}
-	}
-}
-
-// Into each group go as many pods as nodes with room take of it.
-func TestHowManyPodsNodesTakeOfEachGroup(t *testing.T) {
-	rule := spreadBy(nodescaler.HostLabel, 2)
-	w := aWorld().node("n1", "pve1").pod("x", "n1", 100, 100, rule).node("n2", "pve2").pod("y", "n2", 1800, 100).waiting(3, rule)
-	s := w.scan()
-	p := s.x.Pending[0]
-	y := &topology{scan: s, asked: map[nodescaler.Topology]int{p.Topology[0]: 3}}
-	if got := y.level(p, &p.Topology[0]); !slices.Equal(got, []int{1, 0}) {
-		t.Errorf("%v, want 1 of the first and none of the second: a node without room takes none", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/planner"
 )
 
 // The unneeded policy does what cluster-autoscaler 1.36 does with its default flags. It scans;
@@ -39,76 +40,15 @@ type Unneeded struct {
 	// did nothing for.
 	FrequentLoopsEnabled bool `json:"frequentLoopsEnabled" yaml:"frequentLoopsEnabled"`
 
-	// ExpendablePodsPriorityCutoff is the lowest priority for which a machine is ordered, or
-	// kept. NewPodScaleUpDelay is how long a pod has to wait for one at least.
-	ExpendablePodsPriorityCutoff int                 `json:"expendablePodsPriorityCutoff" yaml:"expendablePodsPriorityCutoff"`
-	NewPodScaleUpDelay           nodescaler.Duration `json:"newPodScaleUpDelay" yaml:"newPodScaleUpDelay"`
-	// CapacityBufferPodInjectionEnabled counts replicas that are only expected among those that wait, as
-	// cluster-autoscaler does once they are made known to it by CapacityBuffers or placeholders.
-	CapacityBufferPodInjectionEnabled bool `json:"capacityBufferPodInjectionEnabled" yaml:"capacityBufferPodInjectionEnabled"`
-	// EnforceNodeGroupMinSize orders machines for pools below their minimum.
-	EnforceNodeGroupMinSize bool `json:"enforceNodeGroupMinSize" yaml:"enforceNodeGroupMinSize"`
-
-	// MaxNodeProvisionTime is how long a machine may take to become a node before it is given
-	// up, MaxNodeStartupTime how long a node that is not ready yet is expected to be.
-	MaxNodeProvisionTime            nodescaler.Duration `json:"maxNodeProvisionTime" yaml:"maxNodeProvisionTime"`
-	MaxNodeStartupTime              nodescaler.Duration `json:"maxNodeStartupTime" yaml:"maxNodeStartupTime"`
-	InitialNodeGroupBackoffDuration nodescaler.Duration `json:"initialNodeGroupBackoffDuration" yaml:"initialNodeGroupBackoffDuration"`
-	MaxNodeGroupBackoffDuration     nodescaler.Duration `json:"maxNodeGroupBackoffDuration" yaml:"maxNodeGroupBackoffDuration"`
-	NodeGroupBackoffResetTimeout    nodescaler.Duration `json:"nodeGroupBackoffResetTimeout" yaml:"nodeGroupBackoffResetTimeout"`
-
-	// Below the threshold, a node is little used; of daemons, the original's default counts
-	// what they ask for.
-	ScaleDownUtilizationThreshold float64 `json:"scaleDownUtilizationThreshold" yaml:"scaleDownUtilizationThreshold"`
-	IgnoreDaemonsetsUtilization   bool    `json:"ignoreDaemonsetsUtilization" yaml:"ignoreDaemonsetsUtilization"`
-	// The times for which a node has to be unneeded, if it is ready and if it is not.
-	ScaleDownUnneededTime nodescaler.Duration `json:"scaleDownUnneededTime" yaml:"scaleDownUnneededTime"`
-	ScaleDownUnreadyTime  nodescaler.Duration `json:"scaleDownUnreadyTime" yaml:"scaleDownUnreadyTime"`
-	// The times for which no node is taken after an order, a return and a failed drain.
-	ScaleDownDelayAfterAdd     nodescaler.Duration `json:"scaleDownDelayAfterAdd" yaml:"scaleDownDelayAfterAdd"`
-	ScaleDownDelayAfterDelete  nodescaler.Duration `json:"scaleDownDelayAfterDelete" yaml:"scaleDownDelayAfterDelete"`
-	ScaleDownDelayAfterFailure nodescaler.Duration `json:"scaleDownDelayAfterFailure" yaml:"scaleDownDelayAfterFailure"`
-	// How many nodes may be on their way out at once, how many of those with pods to move, and
-	// how many empty ones are taken in one scan.
-	MaxScaleDownParallelism int `json:"maxScaleDownParallelism" yaml:"maxScaleDownParallelism"`
-	MaxDrainParallelism     int `json:"maxDrainParallelism" yaml:"maxDrainParallelism"`
-	MaxEmptyBulkDelete      int `json:"maxEmptyBulkDelete" yaml:"maxEmptyBulkDelete"`
-	// A drain fails when pods are not evicted within the first, or not gone within the second
-	// after it. An empty node is given back no sooner than the third after it was cordoned.
-	MaxPodEvictionTime        nodescaler.Duration `json:"maxPodEvictionTime" yaml:"maxPodEvictionTime"`
-	MaxGracefulTermination    nodescaler.Duration `json:"maxGracefulTermination" yaml:"maxGracefulTermination"`
-	NodeDeleteDelayAfterTaint nodescaler.Duration `json:"nodeDeleteDelayAfterTaint" yaml:"nodeDeleteDelayAfterTaint"`
-
-	// With more nodes not ready than the first, and a larger part of all than the second, in
-	// percent, nothing is done at all. Nodes whose host is known to be away do not count.
-	OKTotalUnreadyCount       int     `json:"okTotalUnreadyCount" yaml:"okTotalUnreadyCount"`
-	MaxTotalUnreadyPercentage float64 `json:"maxTotalUnreadyPercentage" yaml:"maxTotalUnreadyPercentage"`
+	planner.Growth    `yaml:",inline"`
+	planner.Shrinking `yaml:",inline"`
+	planner.Health    `yaml:",inline"`
 }
 
 // DefaultUnneeded is cluster-autoscaler's defaults.
 func DefaultUnneeded() Unneeded {
-	return Unneeded{
-		ScanInterval:                    seconds(10),
-		ExpendablePodsPriorityCutoff:    -10,
-		MaxNodeProvisionTime:            minutes(15),
-		MaxNodeStartupTime:              nodescaler.Duration(nodescaler.NodeStartup),
-		InitialNodeGroupBackoffDuration: minutes(5),
-		MaxNodeGroupBackoffDuration:     minutes(30),
-		NodeGroupBackoffResetTimeout:    minutes(180),
-		ScaleDownUtilizationThreshold:   0.5,
-		ScaleDownUnneededTime:           minutes(10),
-		ScaleDownUnreadyTime:            minutes(20),
-		ScaleDownDelayAfterAdd:          minutes(10),
-		ScaleDownDelayAfterFailure:      minutes(3),
-		MaxScaleDownParallelism:         10,
-		MaxDrainParallelism:             1,
-		MaxEmptyBulkDelete:              10,
-		MaxPodEvictionTime:              minutes(2),
-		MaxGracefulTermination:          minutes(10),
-		NodeDeleteDelayAfterTaint:       seconds(5),
-		OKTotalUnreadyCount:             3,
-		MaxTotalUnreadyPercentage:       45,
-	}
+	r := planner.DefaultRules()
+	return Unneeded{ScanInterval: seconds(10), Growth: r.Growth, Shrinking: r.Shrinking, Health: r.Health}
 }
 
 // UnmarshalJSON reads settings over the defaults and refuses unknown ones.
@@ -173,52 +113,20 @@ func init() {
 		if err := c.Validate(); err != nil {
 			return nil, err
 		}
-		return &unneeded{cfg: c, backoffs: map[string]*backoff{}}, nil
+		return &unneeded{cfg: c, planner: planner.New(planner.Rules{Growth: c.Growth, Shrinking: c.Shrinking, Health: c.Health})}, nil
 	})
 }
 
-// unneeded remembers since when things are as they are. All of it may be forgotten: every
-// clock then starts again, which only makes it later to give something back.
+// unneeded remembers when it last scanned, and what it knew of and did then.
 type unneeded struct {
-	cfg Unneeded
-	// hold is how long nodes are to be unneeded in place of the setting, and keep what there is to know
-	// of spares. Both are joint's.
-	hold func(*nodescaler.NodeLoad) time.Duration
-	keep *keeper
+	cfg     Unneeded
+	planner *planner.Planner
+	last    time.Time
 
-	started, last time.Time // the first scan and the last
-
-	idle    since // nodes: unneeded
-	unready since // nodes: not ready
-	drains  since // nodes: being emptied
-	lost    since // machines: joined, and without a node
-	failed  since // machines: failed or given up, and counted in their pool's backoff
-	// unasked are nodes whose machines were held at the last look: whether those are needed is not asked.
-	unasked map[string]bool
-
-	waited  map[string]bool // pods that waited at the last scan
-	decided map[string]int  // replicas that were decided on and did not exist then, by workload
-	ordered []string        // the orders that it made
-	// meant are the machines that pods which wait were planned for when those were ordered. The
-	// packing may find no places on them for the same pods once more.
-	meant map[string]string
-
-	unplaced []nodescaler.Unplaced // by the last scan
-
-	added, deleted, undrained time.Time // the last order, return and failed drain
-	backoffs                  map[string]*backoff
-}
-
-// since is when something was first seen to be so, by name; what is so no more is left out.
-type since map[string]time.Time
-
-// keep carries a name over from the last scan's record into this one's, or starts it now.
-func (s since) keep(old since, name string, now time.Time) time.Time {
-	if t, ok := old[name]; ok {
-		now = t
-	}
-	s[name] = now
-	return now
+	waited   map[string]bool // pods that waited at the last scan
+	decided  map[string]int  // replicas that were decided on and did not exist then, by workload
+	ordered  []string        // the orders that it made
+	unplaced []nodescaler.Unplaced
 }
 
 // Decide scans when the interval is over, or when something waits that cannot wait so long.
@@ -233,16 +141,12 @@ func (u *unneeded) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 	if !due && !u.early(x) {
 		return u.between(interval)
 	}
-	first := u.last.IsZero()
-	if u.last = s.Now; first {
-		u.started = s.Now
-	}
-	t := newScan(u, x, first)
-	t.run()
-	u.remember(x, t.plan)
-	t.plan.LookAgain = s.Now.Add(interval)
-	u.unplaced = t.plan.Unplaced
-	return t.plan
+	u.last = s.Now
+	plan := u.planner.Scan(x)
+	u.remember(x, plan)
+	plan.LookAgain = s.Now.Add(interval)
+	u.unplaced = plan.Unplaced
+	return plan
 }
 
 // between is the plan between two scans: what waits does so for the reasons that the last one found.

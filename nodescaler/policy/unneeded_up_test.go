@@ -2,32 +2,12 @@ package policy
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
-
-func TestNumbersHaveTheOrderOfTheirText(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(0, 2500).Draw(t, "n")
-		var got, want []string
-		for i := range numbers(n) {
-			got = append(got, strconv.Itoa(i))
-		}
-		for i := range n {
-			want = append(want, strconv.Itoa(i+1))
-		}
-		if slices.Sort(want); !slices.Equal(got, want) {
-			t.Fatalf("got %v, want %v", got, want)
-		}
-	})
-}
 
 // Orders name the pods that they are for, each once, those included that share a node with others.
 func TestOrdersNameTheirPods(t *testing.T) {

@@ -160,8 +160,13 @@ var rooms = []room{
 		why:     "the words of node scaling hold no opinion; opinions are in nodescaler/policy and import the words",
 	},
 	{
-		folder: "nodescaler/policy", floor: pure,
+		folder: "nodescaler/planner", floor: pure,
 		imports: []string{"nodescaler", "pricing", "pricing/packing"},
+		why:     "planner places pods, orders machines and empties nodes by the rules that a policy hands it, and knows no policy",
+	},
+	{
+		folder: "nodescaler/policy", floor: pure,
+		imports: []string{"nodescaler", "nodescaler/planner", "pricing"},
 		why:     "a node policy sees the snapshot and what capacity costs; which pod policy asked for the pods must not matter to it",
 	},
 	{

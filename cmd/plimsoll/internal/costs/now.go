@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
-	"github.com/plimsoll/plimsoll/nodescaler/policy"
+	"github.com/plimsoll/plimsoll/nodescaler/planner"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/allocation"
 )
@@ -29,7 +29,7 @@ type Costs struct {
 type Facts struct {
 	ProviderID, Shape, Region, Arch string
 	// Spare is nil for a node that must stay whatever is on it, or whose machine has not become one.
-	Spare *policy.Spare
+	Spare *planner.Verdict
 }
 
 // Bare is the end of the name of the workload that a namespace's pods without an owner are counted as.
@@ -42,8 +42,8 @@ func Of(s *nodescaler.Snapshot) (*Costs, error) {
 	f := allocation.Fleet{
 		Hosts: map[string]pricing.Rate{}, Namespaces: map[string][]string{}, Workloads: map[string][]string{},
 	}
-	spares := policy.NewSpares(x, func(n *nodescaler.NodeLoad) bool { return !ControlPlane(n.Labels) })
-	verdicts := map[string]*policy.Spare{}
+	spares := planner.NewSurplus(x, func(n *nodescaler.NodeLoad) bool { return !ControlPlane(n.Labels) })
+	verdicts := map[string]*planner.Verdict{}
 	for i, found := range spares.List() {
 		verdicts[found.Node] = &spares.List()[i]
 	}
@@ -90,7 +90,7 @@ func (c *Costs) unpriced(pool string) bool {
 
 // machines enters the machines, which are what is paid for: those that are no nodes yet, or failed,
 // too. It returns the nodes that they became.
-func (c *Costs) machines(x *nodescaler.Index, f *allocation.Fleet, verdicts map[string]*policy.Spare) map[string]bool {
+func (c *Costs) machines(x *nodescaler.Index, f *allocation.Fleet, verdicts map[string]*planner.Verdict) map[string]bool {
 	behind := map[string]bool{}
 	for _, m := range slices.Concat(x.Machines, x.Spares) {
 		size := m.Shape.Resources()
@@ -166,7 +166,7 @@ func pods(x *nodescaler.Index, f *allocation.Fleet) (namespaces, workloads map[s
 }
 
 // free finds what each group of pods keeps from being spare.
-func free(frees map[string][]string, groups map[string][]*nodescaler.Pod, spares *policy.Spares) {
+func free(frees map[string][]string, groups map[string][]*nodescaler.Pod, spares *planner.Surplus) {
 	for name, pods := range groups {
 		frees[name] = spares.Without(pods)
 	}

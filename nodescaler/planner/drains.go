@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -10,30 +10,58 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// toMove returns the pods that have to find another place before the node can go.
-func (t *scan) toMove(n *nodescaler.NodeLoad) []*nodescaler.Pod {
-	return slices.DeleteFunc(n.Held(), func(p *nodescaler.Pod) bool { return p.Terminating || t.expendable(p) })
+// drainer chooses the nodes to empty, and empties them.
+type drainer struct {
+	*turn
+	spares   *spares
+	emptying int // nodes on their way out with pods to move
+}
+
+// open reports whether pods may be expected to find room on the node.
+func (t *drainer) open(n *nodescaler.NodeLoad) bool {
+	if n.VM != nil && (t.X.Away(n.VM.Host) || !n.VM.Phase.Live()) {
+		return false
+	}
+	return n.Ready && (!n.Cordoned && !n.Draining || t.inherited(n) && t.leftAlone(n) == nil)
+}
+
+// inherited reports whether the node was being emptied when the policy started. Such drains are
+// taken back, as upstream does: for how long they have failed by now is not known.
+func (t *drainer) inherited(n *nodescaler.NodeLoad) bool {
+	_, ours := t.drains[n.Name]
+	return n.Draining && n.VM != nil && n.VM.Phase.Live() && !ours
+}
+
+// used is what the pods on the node take of it, less those that any other would displace.
+func (t *drainer) used(n *nodescaler.NodeLoad) nodescaler.Used {
+	used := n.Used
+	for _, p := range n.Pods {
+		if t.rules.expendable(p) {
+			used = used.Without(p)
+		}
+	}
+	return used
 }
 
 // carryOn goes on with the drains that this policy began, and takes back the others. The pods
 // take room on other nodes before anything else is moved there.
-func (t *scan) carryOn() {
+func (t *drainer) carryOn() {
 	const unseen = time.Minute // a cordon may take so long to be seen
 	drains := since{}
 	maps.Copy(drains, t.drains)
-	maps.DeleteFunc(drains, func(_ string, begun time.Time) bool { return t.now.Sub(begun) > unseen })
-	for i := range t.x.Nodes {
-		n := &t.x.Nodes[i]
+	maps.DeleteFunc(drains, func(_ string, begun time.Time) bool { return t.X.Now.Sub(begun) > unseen })
+	for i := range t.X.Nodes {
+		n := &t.X.Nodes[i]
 		if !n.Draining || n.VM == nil || !n.VM.Phase.Live() {
 			continue
 		}
 		if held := t.leftAlone(n); held != nil {
-			t.note(held.Code, "%s stays as it is, half emptied: %s", n.Name, held.Text)
+			t.Note(held.Code, "%s stays as it is, half emptied: %s", n.Name, held.Text)
 			continue
 		}
-		held := machineHeld(t.x, n.VM)
+		held := MachineHeld(t.X, n.VM)
 		if t.inherited(n) {
-			started := because(nodescaler.JustStarted, "%s was being emptied when the policy started, for a time that is not known", n.Name)
+			started := Because(nodescaler.JustStarted, "%s was being emptied when the policy started, for a time that is not known", n.Name)
 			t.takeBack(n, *cmp.Or(held, &started))
 			continue
 		}
@@ -43,32 +71,32 @@ func (t *scan) carryOn() {
 			t.takeBack(n, *held)
 			continue
 		}
-		begun, spared := drains[n.Name], t.reserve(n.VM.Pool)
+		begun, spared := drains[n.Name], t.Reserve(n.VM.Pool)
 		_, blocked := t.leave(n)
 		switch {
 		case t.wait(n):
 		case !n.Cordoned:
-			t.takeBack(n, calledOff(n))
+			t.takeBack(n, CalledOff(n))
 		case !spared:
-			t.takeBack(n, because(nodescaler.PoolAtMin, "pool %s has no more machines than its minimum", n.VM.Pool))
+			t.takeBack(n, Because(nodescaler.PoolAtMin, "pool %s has no more machines than its minimum", n.VM.Pool))
 		case blocked != nil:
 			t.takeBack(n, *blocked)
 		case len(n.Held()) == 0:
 			t.finish(n, begun)
 		case t.late(n, begun):
-			t.takeBack(n, because(nodescaler.DrainTimedOut, "%s still holds %s after %s", n.Name, some("pod", podNames(n.Held())), t.now.Sub(begun)))
+			t.takeBack(n, Because(nodescaler.DrainTimedOut, "%s still holds %s after %s", n.Name, Some("pod", PodNames(n.Held())), t.X.Now.Sub(begun)))
 		default:
-			t.note(nodescaler.NodeDraining, "%s is being emptied for %s", n.Name, t.now.Sub(begun))
-			t.evict(n)
+			t.Note(nodescaler.NodeDraining, "%s is being emptied for %s", n.Name, t.X.Now.Sub(begun))
+			t.Evict(n)
 		}
 	}
 	t.drains = drains
 }
 
-// leftAlone says why nothing is done about a node that is being emptied, or nil: its pool is held. It is on nobody's
-// way out then and keeps no other node from going. Once it may be touched again it is for a time that is not known
-// that it was being emptied.
-func (t *scan) leftAlone(n *nodescaler.NodeLoad) *nodescaler.Reason {
+// leftAlone says why nothing is done about a node that is being emptied, or nil: its pool is
+// held. It is on nobody's way out then and keeps no other node from going. Once it may be touched
+// again it is for a time that is not known that it was being emptied.
+func (t *drainer) leftAlone(n *nodescaler.NodeLoad) *nodescaler.Reason {
 	if held := t.held(n.VM.Pool, nodescaler.Return); held != nil || !t.inherited(n) {
 		return held
 	}
@@ -76,22 +104,22 @@ func (t *scan) leftAlone(n *nodescaler.NodeLoad) *nodescaler.Reason {
 }
 
 // leaving counts a node among those on their way out, or not any more.
-func (t *scan) leaving(n *nodescaler.NodeLoad, sign int) {
+func (t *drainer) leaving(n *nodescaler.NodeLoad, sign int) {
 	t.busy += sign
 	if len(n.Held()) > 0 || !n.Ready { // what a node holds that is not ready is not known
-		t.drain += sign
+		t.emptying += sign
 	}
 }
 
 // wait reports whether it is too early to do anything about a node that is being emptied: what
 // is seen of it may not be true any more.
-func (t *scan) wait(n *nodescaler.NodeLoad) bool {
-	dark := t.now.Sub(t.unready[n.Name])
+func (t *drainer) wait(n *nodescaler.NodeLoad) bool {
+	dark := t.X.Now.Sub(t.unready[n.Name])
 	switch {
-	case t.x.Away(n.VM.Host):
-		t.note(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
-	case !n.Ready && dark <= time.Duration(t.cfg.ScaleDownUnreadyTime):
-		t.note(nodescaler.NodeNotReady, "%s is being emptied and is not ready for %s, not more than %s", n.Name, dark, t.cfg.ScaleDownUnreadyTime)
+	case t.X.Away(n.VM.Host):
+		t.Note(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
+	case !n.Ready && dark <= time.Duration(t.rules.ScaleDownUnreadyTime):
+		t.Note(nodescaler.NodeNotReady, "%s is being emptied and is not ready for %s, not more than %s", n.Name, dark, t.rules.ScaleDownUnreadyTime)
 	default:
 		return false
 	}
@@ -100,47 +128,47 @@ func (t *scan) wait(n *nodescaler.NodeLoad) bool {
 
 // takeBack gives up a drain. The failure keeps other nodes from being taken for a while, and
 // this one has to be unneeded all over again.
-func (t *scan) takeBack(n *nodescaler.NodeLoad, why nodescaler.Reason) {
-	if !t.uncordon(n, why) {
+func (t *drainer) takeBack(n *nodescaler.NodeLoad, why nodescaler.Reason) {
+	if !t.Uncordon(n, why) {
 		t.leaving(n, -1)
 		return
 	}
-	t.undrained = t.now
+	t.undrained = t.X.Now
 	delete(t.idle, n.Name)
 }
 
 // finish gives back a node that is empty, unless a pod may have come while it was cordoned.
-func (t *scan) finish(n *nodescaler.NodeLoad, begun time.Time) {
-	if passed := t.now.Sub(begun); passed < time.Duration(t.cfg.NodeDeleteDelayAfterTaint) {
-		t.note(nodescaler.NodeDraining, "%s is empty and was cordoned %s ago, less than %s", n.Name, passed, t.cfg.NodeDeleteDelayAfterTaint)
+func (t *drainer) finish(n *nodescaler.NodeLoad, begun time.Time) {
+	if passed := t.X.Now.Sub(begun); passed < time.Duration(t.rules.NodeDeleteDelayAfterTaint) {
+		t.Note(nodescaler.NodeDraining, "%s is empty and was cordoned %s ago, less than %s", n.Name, passed, t.rules.NodeDeleteDelayAfterTaint)
 		return
 	}
-	t.deleted = t.now
-	if t.stashes(n) {
+	t.deleted = t.X.Now
+	if t.spares.stashes(n) {
 		return
 	}
-	t.giveBack(n.VM, because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
+	t.Return(n.VM, Because(nodescaler.NodeEmpty, "%s was emptied; its daemons go with it", n.Name))
 }
 
-// late reports whether the drain has taken too long: with pods that could not be told to go,
-// or with pods that were told and are still there.
-func (t *scan) late(n *nodescaler.NodeLoad, begun time.Time) bool {
-	limit := time.Duration(t.cfg.MaxPodEvictionTime)
+// late reports whether the drain has taken too long: with pods that could not be evicted,
+// or with pods that were and are still there.
+func (t *drainer) late(n *nodescaler.NodeLoad, begun time.Time) bool {
+	limit := time.Duration(t.rules.MaxPodEvictionTime)
 	told := !slices.ContainsFunc(n.Held(), func(p *nodescaler.Pod) bool { return !p.Terminating })
 	if told {
-		limit += time.Duration(t.cfg.MaxGracefulTermination)
+		limit += time.Duration(t.rules.MaxGracefulTermination)
 	}
-	return t.now.Sub(begun) > limit
+	return t.X.Now.Sub(begun) > limit
 }
 
 // leave moves the node's pods elsewhere in the simulation and returns where to, or the reason
 // for which one of them must stay or has no place.
-func (t *scan) leave(n *nodescaler.NodeLoad) ([]string, *nodescaler.Reason) {
+func (t *drainer) leave(n *nodescaler.NodeLoad) ([]string, *nodescaler.Reason) {
 	to, blocked := t.places.leave(n.Node, n.Held(), t.toMove(n))
 	return nodesOf(to), blocked
 }
 
-// candidate is a node that might be given back.
+// candidate is a node that might be reclaimed.
 type candidate struct {
 	*nodescaler.NodeLoad
 	used  float64
@@ -149,10 +177,15 @@ type candidate struct {
 	to    []string      // where its pods would go
 }
 
+// toMove returns the pods that have to find another place before the node can go.
+func (t *drainer) toMove(n *nodescaler.NodeLoad) []*nodescaler.Pod {
+	return slices.DeleteFunc(n.Held(), func(p *nodescaler.Pod) bool { return p.Terminating || t.rules.expendable(p) })
+}
+
 // judge finds the nodes that are unneeded now, in the order in which to take them, and starts
 // or keeps their clocks. What it finds holds for all of them together: the room that one
 // leaves or takes is no longer there for the next.
-func (t *scan) judge() []candidate {
+func (t *drainer) judge() []candidate {
 	kept := findings{}
 	var unneeded []candidate
 	idle := since{}
@@ -176,33 +209,33 @@ func (t *scan) judge() []candidate {
 		unneeded = append(unneeded, c)
 	}
 	t.idle = idle
-	kept.tell(t.draft, "node")
+	t.conclude(kept, "node")
 	return unneeded
 }
 
 // candidates are our nodes that are little used: those first whose time is up first, so that a
 // node which is about to go is not passed over for another, and then the least used.
-func (t *scan) candidates(kept findings) []candidate {
+func (t *drainer) candidates(kept findings) []candidate {
 	var list []candidate
 	t.unasked = map[string]bool{}
-	for i := range t.x.Nodes {
-		n := &t.x.Nodes[i]
+	for i := range t.X.Nodes {
+		n := &t.X.Nodes[i]
 		if n.VM == nil || n.VM.Phase != nodescaler.Joined || n.Draining {
 			continue
 		}
-		used, held := t.utilisation(n), t.stays(n.VM)
+		used, held := t.utilisation(n), t.Stays(n.VM)
 		switch {
 		case held != nil:
 			t.unasked[n.Name] = held.Code == nodescaler.MachineHeld
 			kept.add(held.Code, "%s stays: %s", n.Name, held.Text)
-		case t.x.Away(n.VM.Host):
+		case t.X.Away(n.VM.Host):
 			kept.add(nodescaler.HostOffline, "%s stays until its host %s is back", n.Name, n.VM.Host)
 		case n.Cordoned:
 			kept.add(nodescaler.NodeCordoned, "%s was cordoned by somebody else", n.Name)
-		case t.spare[n.VM.Pool] < 1:
+		case t.Spare[n.VM.Pool] < 1:
 			kept.add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", n.Name, n.VM.Pool)
-		case used >= t.cfg.ScaleDownUtilizationThreshold:
-			kept.add(nodescaler.NodeBusy, "%s is used %s, not below %s", n.Name, percent(used), percent(t.cfg.ScaleDownUtilizationThreshold))
+		case used >= t.rules.ScaleDownUtilizationThreshold:
+			kept.add(nodescaler.NodeBusy, "%s is used %s, not below %s", n.Name, percent(used), percent(t.rules.ScaleDownUtilizationThreshold))
 		default:
 			list = append(list, t.candidate(n, used))
 		}
@@ -213,40 +246,40 @@ func (t *scan) candidates(kept findings) []candidate {
 	return list
 }
 
-func (t *scan) candidate(n *nodescaler.NodeLoad, used float64) candidate {
-	c := candidate{NodeLoad: n, used: used, since: t.now, wait: time.Duration(t.cfg.ScaleDownUnneededTime)}
-	if t.hold != nil {
-		c.wait = t.hold(n)
+func (t *drainer) candidate(n *nodescaler.NodeLoad, used float64) candidate {
+	c := candidate{NodeLoad: n, used: used, since: t.X.Now, wait: time.Duration(t.rules.ScaleDownUnneededTime)}
+	if t.rules.Hold != nil {
+		c.wait = t.rules.Hold(n)
 	}
 	if before, ok := t.idle[n.Name]; ok {
 		c.since = before
 	}
 	if !n.Ready {
-		c.wait = time.Duration(t.cfg.ScaleDownUnreadyTime)
+		c.wait = time.Duration(t.rules.ScaleDownUnreadyTime)
 	}
 	return c
 }
 
 // utilisation is the larger of the shares of CPU and memory that the node's pods ask for. Pods
 // that are leaving and those that anyone may displace do not count.
-func (t *scan) utilisation(n *nodescaler.NodeLoad) float64 {
+func (t *drainer) utilisation(n *nodescaler.NodeLoad) float64 {
 	var used pricing.Resources
 	capacity := n.Allocatable
 	for _, p := range n.Pods {
 		switch {
-		case p.Terminating || t.expendable(p):
-		case p.Daemon && t.cfg.IgnoreDaemonsetsUtilization:
+		case p.Terminating || t.rules.expendable(p):
+		case p.Daemon && t.rules.IgnoreDaemonsetsUtilization:
 			capacity = capacity.Minus(p.Requests)
 		default:
 			used = used.Plus(p.Requests)
 		}
 	}
-	return dominant(used, capacity)
+	return Dominant(used, capacity)
 }
 
 // unbudgeted returns a pod on the node whose budget allows no eviction at all. With a budget
 // for fewer pods than there are, the drain only takes longer.
-func (t *scan) unbudgeted(n *nodescaler.NodeLoad) *nodescaler.Pod {
+func (t *drainer) unbudgeted(n *nodescaler.NodeLoad) *nodescaler.Pod {
 	for _, p := range t.toMove(n) {
 		if !t.allows(p) {
 			return p
@@ -257,12 +290,12 @@ func (t *scan) unbudgeted(n *nodescaler.NodeLoad) *nodescaler.Pod {
 
 // startDrains closes the nodes that have been unneeded for long enough, as many as may go at
 // once, empty ones before others.
-func (t *scan) startDrains(unneeded []candidate) {
+func (t *drainer) startDrains(unneeded []candidate) {
 	kept := findings{}
 	var empty, full []candidate
-	t.hasten(unneeded)
+	t.spares.hasten(unneeded)
 	for _, c := range unneeded {
-		switch passed := t.now.Sub(c.since); {
+		switch passed := t.X.Now.Sub(c.since); {
 		case passed <= c.wait:
 			kept.add(nodescaler.NodeUnneeded, "%s is used %s and unneeded for %s, not yet more than %s", c.Name, percent(c.used), passed.Round(time.Second), c.wait.Round(time.Second))
 		case len(c.Held()) == 0:
@@ -272,30 +305,30 @@ func (t *scan) startDrains(unneeded []candidate) {
 		}
 	}
 	if len(empty)+len(full) > 0 && t.rested() {
-		free := t.cfg.MaxScaleDownParallelism - t.busy
-		free -= t.close(empty, min(free, t.cfg.MaxEmptyBulkDelete), kept)
-		t.close(full, min(free, t.cfg.MaxDrainParallelism-t.drain), kept)
+		free := t.rules.MaxScaleDownParallelism - t.busy
+		free -= t.close(empty, min(free, t.rules.MaxEmptyBulkDelete), kept)
+		t.close(full, min(free, t.rules.MaxDrainParallelism-t.emptying), kept)
 	}
-	kept.tell(t.draft, "node")
+	t.conclude(kept, "node")
 }
 
 // rested reports whether the last order, return and failed drain are long enough ago. Those
 // before the policy started are not known, and might have been just before.
-func (t *scan) rested() bool {
+func (t *drainer) rested() bool {
 	for _, c := range []struct {
 		what  string
 		at    time.Time
 		delay nodescaler.Duration
 	}{
-		{"an order", t.added, t.cfg.ScaleDownDelayAfterAdd},
-		{"a return", t.deleted, t.cfg.ScaleDownDelayAfterDelete},
-		{"a failed drain", t.undrained, t.cfg.ScaleDownDelayAfterFailure},
+		{"an order", t.added, t.rules.ScaleDownDelayAfterAdd},
+		{"a return", t.deleted, t.rules.ScaleDownDelayAfterDelete},
+		{"a failed drain", t.undrained, t.rules.ScaleDownDelayAfterFailure},
 	} {
 		if t.started.After(c.at) {
 			c.what, c.at = "the policy's start", t.started
 		}
-		if passed := t.now.Sub(c.at); passed < time.Duration(c.delay) {
-			t.note(nodescaler.CoolingDown, "no node is taken within %s of %s, which was %s ago", c.delay, c.what, passed)
+		if passed := t.X.Now.Sub(c.at); passed < time.Duration(c.delay) {
+			t.Note(nodescaler.CoolingDown, "no node is taken within %s of %s, which was %s ago", c.delay, c.what, passed)
 			return false
 		}
 	}
@@ -303,29 +336,29 @@ func (t *scan) rested() bool {
 }
 
 // close cordons up to limit of the nodes and starts to empty them, and returns how many.
-func (t *scan) close(list []candidate, limit int, kept findings) int {
+func (t *drainer) close(list []candidate, limit int, kept findings) int {
 	closed := 0
 	for _, c := range list {
 		switch {
 		case closed >= max(limit, 0):
 			kept.add(nodescaler.ParallelLimit, "%s waits, since as many nodes are on their way out as may be at once", c.Name)
-		case !t.reserve(c.VM.Pool):
+		case !t.Reserve(c.VM.Pool):
 			kept.add(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", c.Name, c.VM.Pool)
 		default:
 			closed++
-			t.drains[c.Name] = t.now
-			t.cordon(c.NodeLoad, t.whyUnneeded(c))
-			t.evict(c.NodeLoad)
+			t.drains[c.Name] = t.X.Now
+			t.Cordon(c.NodeLoad, t.whyUnneeded(c))
+			t.Evict(c.NodeLoad)
 		}
 	}
 	return closed
 }
 
-func (t *scan) whyUnneeded(c candidate) nodescaler.Reason {
+func (t *drainer) whyUnneeded(c candidate) nodescaler.Reason {
 	where := "nothing on it has to move"
 	if len(c.to) > 0 {
-		where = "there is room for its " + some("pod", podNames(t.toMove(c.NodeLoad))) + " on " + some("node", c.to)
+		where = "there is room for its " + Some("pod", PodNames(t.toMove(c.NodeLoad))) + " on " + Some("node", c.to)
 	}
-	return because(nodescaler.NodeUnneeded, "%s is used %s, below %s, and unneeded for %s; %s",
-		c.Name, percent(c.used), percent(t.cfg.ScaleDownUtilizationThreshold), t.now.Sub(c.since), where)
+	return Because(nodescaler.NodeUnneeded, "%s is used %s, below %s, and unneeded for %s; %s",
+		c.Name, percent(c.used), percent(t.rules.ScaleDownUtilizationThreshold), t.X.Now.Sub(c.since), where)
 }

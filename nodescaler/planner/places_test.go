@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"testing"
@@ -41,7 +41,7 @@ func TestFirstFitFindsWhatLookingAtEveryPlaceFinds(t *testing.T) {
 func TestMovesThatFailLeaveEverythingAsItWas(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pod("x", "w-1", 300, 1)
 	x := nodescaler.NewIndex(&w.Snapshot)
-	s := newPlaces([]*nodescaler.NodeLoad{&x.Nodes[0], &x.Nodes[1]}, nodescaler.NewDomains(x), func(n *nodescaler.NodeLoad) nodescaler.Used { return n.Used })
+	s := newPlaces(x, nodescaler.NewDomains(x), func(*nodescaler.NodeLoad) bool { return true }, func(n *nodescaler.NodeLoad) nodescaler.Used { return n.Used })
 	pod := func(cpu pricing.MilliCPU) *nodescaler.Pod {
 		return &nodescaler.Pod{Requests: pricing.Resources{CPU: cpu}}
 	}

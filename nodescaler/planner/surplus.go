@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -8,25 +8,25 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// Spares is which nodes could be done without as things are, all of them together: those that are
+// Surplus is which nodes could be done without as things are, all of them together: those that are
 // empty, and those whose pods fit on the nodes that stay. It says nothing of whether a policy
 // would, or when: how long a node has been so, how many may go at once and what disruption budgets
 // allow now do not count. The way that was found is a good one and not always the best: what is
 // spare can be spared, and what is not might be, in another way.
-type Spares struct {
+type Surplus struct {
 	x     *nodescaler.Index
 	may   func(*nodescaler.NodeLoad) bool
 	above map[string]int            // how many machines each pool has above its minimum
 	loads map[string]*load          // by node
 	at    map[*nodescaler.Pod]*load // where each pod is
-	list  []Spare
+	list  []Verdict
 	// domains and crowds are those of pods where they are, as places have them.
 	domains *nodescaler.Domains
 	crowds  map[string]nodescaler.Crowd
 }
 
-// Spare is what can be said of one node.
-type Spare struct {
+// Verdict is what can be said of one node.
+type Verdict struct {
 	Node string
 	// Kept is why the node cannot be done without; nil if it can, and To is then where its pods
 	// would go.
@@ -42,10 +42,10 @@ type load struct {
 	gone bool
 }
 
-// NewSpares looks at the machines that have become nodes. Of those, may rules out the ones that must
-// stay for reasons of their own.
-func NewSpares(x *nodescaler.Index, may func(*nodescaler.NodeLoad) bool) *Spares {
-	s := &Spares{
+// NewSurplus looks at the machines that have become nodes. Of those, may rules out the ones that
+// must stay for reasons of their own.
+func NewSurplus(x *nodescaler.Index, may func(*nodescaler.NodeLoad) bool) *Surplus {
+	s := &Surplus{
 		x: x, may: may, above: map[string]int{}, loads: map[string]*load{}, at: map[*nodescaler.Pod]*load{}, domains: nodescaler.NewDomains(x),
 	}
 	for i := range x.Pools {
@@ -63,16 +63,16 @@ func NewSpares(x *nodescaler.Index, may func(*nodescaler.NodeLoad) bool) *Spares
 	t.seat(x.Pending)
 	s.list = t.run(s.candidates(nil))
 	s.settle(t)
-	slices.SortFunc(s.list, func(a, b Spare) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(s.list, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
 	return s
 }
 
 // List returns what can be said of each node that may rules not out, by name.
-func (s *Spares) List() []Spare { return s.list }
+func (s *Surplus) List() []Verdict { return s.list }
 
-// Without returns the nodes that could be done without besides if these pods were gone, by name. Only
-// the nodes that they are on come into question.
-func (s *Spares) Without(pods []*nodescaler.Pod) []string {
+// Without returns the nodes that could be done without besides if these pods were gone, by name.
+// Only the nodes that they are on come into question.
+func (s *Surplus) Without(pods []*nodescaler.Pod) []string {
 	if len(pods) == 0 {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (s *Spares) Without(pods []*nodescaler.Pod) []string {
 
 // candidates are the nodes that might go: all of them, or those that some pods are on. The emptiest
 // come first, and of equals the dearest.
-func (s *Spares) candidates(of []*nodescaler.Pod) []*load {
+func (s *Surplus) candidates(of []*nodescaler.Pod) []*load {
 	loads := make(map[*load]bool, len(of))
 	for _, p := range of {
 		loads[s.at[p]] = true
@@ -107,14 +107,14 @@ func (s *Spares) candidates(of []*nodescaler.Pod) []*load {
 	}
 	slices.SortStableFunc(list, func(a, b *load) int { // those that are equal are by name already
 		return cmp.Or(
-			cmp.Compare(dominant(a.used.Requests, a.Allocatable), dominant(b.used.Requests, b.Allocatable)),
+			cmp.Compare(Dominant(a.used.Requests, a.Allocatable), Dominant(b.used.Requests, b.Allocatable)),
 			-cmp.Compare(s.x.Rate(a.VM.Shape, a.VM.Host), s.x.Rate(b.VM.Shape, b.VM.Host)))
 	})
 	return list
 }
 
 // settle makes the outcome of a trial what further ones begin with.
-func (s *Spares) settle(t *trial) {
+func (s *Surplus) settle(t *trial) {
 	for _, found := range s.list {
 		s.loads[found.Node].gone = found.Kept == nil
 	}
@@ -128,15 +128,16 @@ func (s *Spares) settle(t *trial) {
 
 // trial is an attempt to do without nodes.
 type trial struct {
-	s      *Spares
+	s      *Surplus
 	gone   map[*nodescaler.Pod]bool // pods that are taken not to be there
 	places *places
 	above  map[string]int
 	moves  map[*nodescaler.Pod]string // to which node
 }
 
-// trial begins with the room on the nodes that pods may move to, where some pods are taken to be gone.
-func (s *Spares) trial(gone map[*nodescaler.Pod]bool) *trial {
+// trial begins with the room on the nodes that pods may move to, where some pods are taken to be
+// gone.
+func (s *Surplus) trial(gone map[*nodescaler.Pod]bool) *trial {
 	used := map[string]nodescaler.Used{} // where it is another than the load's
 	for p := range gone {
 		if l := s.at[p]; l != nil {
@@ -147,13 +148,7 @@ func (s *Spares) trial(gone map[*nodescaler.Pod]bool) *trial {
 			used[l.Name] = u.Without(p)
 		}
 	}
-	var open []*nodescaler.NodeLoad
-	for i := range s.x.Nodes {
-		if n := &s.x.Nodes[i]; s.open(n) {
-			open = append(open, n)
-		}
-	}
-	room := newPlaces(open, s.domains, func(n *nodescaler.NodeLoad) nodescaler.Used {
+	room := newPlaces(s.x, s.domains, s.open, func(n *nodescaler.NodeLoad) nodescaler.Used {
 		if u, changed := used[n.Name]; changed {
 			return u
 		}
@@ -170,7 +165,7 @@ func (s *Spares) trial(gone map[*nodescaler.Pod]bool) *trial {
 }
 
 // open reports whether pods may be expected to find room on the node.
-func (s *Spares) open(n *nodescaler.NodeLoad) bool {
+func (s *Surplus) open(n *nodescaler.NodeLoad) bool {
 	if n.VM != nil && (s.x.Away(n.VM.Host) || !n.VM.Phase.Live()) {
 		return false
 	}
@@ -188,10 +183,10 @@ func (t *trial) seat(pods []*nodescaler.Pod) {
 }
 
 // run tries one node after the other; what one leaves or takes is no longer there for the next.
-func (t *trial) run(candidates []*load) []Spare {
-	list := make([]Spare, 0, len(candidates))
+func (t *trial) run(candidates []*load) []Verdict {
+	list := make([]Verdict, 0, len(candidates))
 	for _, l := range candidates {
-		found := Spare{Node: l.Name}
+		found := Verdict{Node: l.Name}
 		if found.Kept = t.stays(l); found.Kept == nil {
 			found.To, found.Kept = t.empty(l)
 		}
@@ -207,18 +202,18 @@ func (t *trial) run(candidates []*load) []Spare {
 func (t *trial) stays(l *load) *nodescaler.Reason {
 	var r nodescaler.Reason
 	above, known := t.above[l.VM.Pool]
-	held := machineHeld(t.s.x, l.VM)
+	held := MachineHeld(t.s.x, l.VM)
 	switch {
 	case held != nil:
-		r = because(held.Code, "%s stays: %s", l.Name, held.Text)
+		r = Because(held.Code, "%s stays: %s", l.Name, held.Text)
 	case t.s.x.Away(l.VM.Host):
-		r = because(nodescaler.HostOffline, "%s stays until its host %s is back", l.Name, l.VM.Host)
+		r = Because(nodescaler.HostOffline, "%s stays until its host %s is back", l.Name, l.VM.Host)
 	case known && above < 1:
-		r = because(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", l.Name, l.VM.Pool)
+		r = Because(nodescaler.PoolAtMin, "%s stays, since pool %s has no more machines than its minimum", l.Name, l.VM.Pool)
 	case l.Starting(t.s.x.Now, nodescaler.NodeStartup):
-		r = because(nodescaler.NodeNotReady, "%s is starting, and pods that wait may be meant for it", l.Name)
+		r = Because(nodescaler.NodeNotReady, "%s is starting, and pods that wait may be meant for it", l.Name)
 	case t.places.taken[l.Name] > 0:
-		r = because(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", l.Name)
+		r = Because(nodescaler.NodeTakesPods, "%s takes in pods that wait or leave other nodes", l.Name)
 	default:
 		return nil
 	}
@@ -234,7 +229,7 @@ func (t *trial) empty(l *load) (to []string, kept *nodescaler.Reason) {
 		}
 	}
 	slices.SortFunc(moving, func(a, b *nodescaler.Pod) int {
-		return cmp.Or(-cmp.Compare(dominant(a.Requests, l.Allocatable), dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(-cmp.Compare(Dominant(a.Requests, l.Allocatable), Dominant(b.Requests, l.Allocatable)), cmp.Compare(a.Name, b.Name))
 	})
 	reopen := t.places.close(l.Node)
 	seats, kept := t.places.leave(l.Node, moving, moving)

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"slices"
@@ -15,9 +15,7 @@ import (
 
 // scan is a scan of the world by joint with spares, that is not its first.
 func (w *world) scan() *scan {
-	c := DefaultJoint()
-	c.Spares.Most = 3
-	return newScan(newJoint(c).unneeded, nodescaler.NewIndex(&w.Snapshot), false)
+	return newScan(withSpares(3).Planner, nodescaler.NewIndex(&w.Snapshot))
 }
 
 func offerOf(pool, host string) packing.Offer {
@@ -44,10 +42,10 @@ func TestWhichSparesStir(t *testing.T) {
 		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
 		{name: "it has a problem", world: func(w *world) { w.Machines[0].Problem = "NoMemory" }},
 		{name: "its host is full", world: func(w *world) { w.Hosts[0].Room = small.Resources().Times(0) }},
-		{name: "it was tried", scan: func(s *scan) { s.keep.tried["w-1"] = noon.Add(-spareRest + 1) }},
-		{name: "it was tried long ago", scan: func(s *scan) { s.keep.tried["w-1"] = noon.Add(-spareRest) }, want: true},
+		{name: "it was tried", scan: func(s *scan) { s.spares.keep.tried["w-1"] = noon.Add(-spareRest + 1) }},
+		{name: "it was tried long ago", scan: func(s *scan) { s.spares.keep.tried["w-1"] = noon.Add(-spareRest) }, want: true},
 		{name: "it is being made, and has a problem", world: func(w *world) { booting(w); w.Machines[0].Problem = "slow" }, want: true},
-		{name: "it is being made, and was tried", world: booting, scan: func(s *scan) { s.keep.tried["w-1"] = noon }, want: true},
+		{name: "it is being made, and was tried", world: booting, scan: func(s *scan) { s.spares.keep.tried["w-1"] = noon }, want: true},
 	} {
 		w := aWorld().machine("w-1", "pve1", nodescaler.Spare)
 		if c.world != nil {
@@ -57,10 +55,10 @@ func TestWhichSparesStir(t *testing.T) {
 		if c.scan != nil {
 			c.scan(s)
 		}
-		if got := s.stirs(&w.Machines[0]); got != c.want {
+		if got := s.spares.stirs(&w.Machines[0]); got != c.want {
 			t.Errorf("%s: stirs %t", c.name, got)
 		}
-		if got, of := s.wakeable(&w.Machines[0]), s.stirs(&w.Machines[0]); got != of {
+		if got, of := s.spares.wakeable(&w.Machines[0]), s.spares.stirs(&w.Machines[0]); got != of {
 			t.Errorf("%s: without a limit it stirs %t and can be woken %t", c.name, of, got)
 		}
 	}
@@ -84,17 +82,17 @@ func TestWhyAPoolMakesNoMachines(t *testing.T) {
 		}
 		s := w.scan()
 		if c.fails {
-			s.backoffOf("w").fail(noon.Add(-time.Second))
+			s.spares.backoffOf("w").fail(noon.Add(-time.Second))
 		}
 		got := ""
-		if why := s.shut(s.x.Pool("w")); why != nil {
+		if why := s.spares.shut(s.X.Pool("w")); why != nil {
 			got = why.Code
 		}
-		if got != c.want || s.makes("w") != (c.want == "") {
-			t.Errorf("%s: %q, and it makes machines: %t", c.name, got, s.makes("w"))
+		if got != c.want || s.spares.makes("w") != (c.want == "") {
+			t.Errorf("%s: %q, and it makes machines: %t", c.name, got, s.spares.makes("w"))
 		}
 	}
-	if aWorld().scan().makes("gone") {
+	if aWorld().scan().spares.makes("gone") {
 		t.Error("a pool that is not known makes machines")
 	}
 }
@@ -118,8 +116,8 @@ func TestWhatMayBeBoughtInPlaceOfASpare(t *testing.T) {
 			c.change(w)
 		}
 		s, o := w.scan(), offerOf("w", "pve1")
-		if s.carries(o) != c.carries || s.mayBuy(o) != c.mayBuy {
-			t.Errorf("%s: carries %t, may be bought %t", c.name, s.carries(o), s.mayBuy(o))
+		if s.spares.carries(o) != c.carries || s.spares.mayBuy(o) != c.mayBuy {
+			t.Errorf("%s: carries %t, may be bought %t", c.name, s.spares.carries(o), s.spares.mayBuy(o))
 		}
 	}
 }
@@ -127,7 +125,7 @@ func TestWhatMayBeBoughtInPlaceOfASpare(t *testing.T) {
 // What keeps a spare from being reclaimed, each by itself.
 func TestWhichSparesMayGo(t *testing.T) {
 	tried := func(ago time.Duration) func(*scan) {
-		return func(s *scan) { s.keep.tried["w-1"] = noon.Add(-ago) }
+		return func(s *scan) { s.spares.keep.tried["w-1"] = noon.Add(-ago) }
 	}
 	making := func(w *world) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
 	for _, c := range []struct {
@@ -160,7 +158,7 @@ func TestWhichSparesMayGo(t *testing.T) {
 		if c.scan != nil {
 			c.scan(s)
 		}
-		if got := s.mayGo(&w.Machines[0]); got != c.want {
+		if got := s.spares.mayGo(&w.Machines[0]); got != c.want {
 			t.Errorf("%s: may go %t", c.name, got)
 		}
 	}
@@ -179,7 +177,7 @@ func TestTheOrderInWhichSparesMakeWay(t *testing.T) {
 		machine("other", "pve1", nodescaler.Spare, of(second)).machine("drifted", "pve1", nodescaler.Spare, drifted).
 		machine("still", "pve1", nodescaler.Spare, func(m *nodescaler.Machine) { m.Problem = "NoMemory" })
 	var got []string
-	for _, m := range w.scan().expendables("w") {
+	for _, m := range w.scan().spares.expendables("w") {
 		got = append(got, m.Name)
 	}
 	if want := []string{"still", "drifted", "other", "own-2", "own-1", "making"}; !slices.Equal(got, want) {
@@ -197,13 +195,13 @@ func TestWhatAHostCarriesOfAPool(t *testing.T) {
 		machine("woken", "pve1", nodescaler.Spare).machine("let", "pve1", nodescaler.Spare)
 	s := w.scan()
 	s.woken["woken"], s.let["let"] = true, true
-	if running, kept := s.running("w", "pve1"), s.kept("w", "pve1"); running != 3 || kept != 1 {
+	if running, kept := s.spares.running("w", "pve1"), s.spares.kept("w", "pve1"); running != 3 || kept != 1 {
 		t.Errorf("%d run and %d are kept, want 3 and 1", running, kept)
 	}
-	if n := s.wokenOf("w"); n != 1 {
+	if n := s.spares.wokenOf("w"); n != 1 {
 		t.Errorf("%d are woken", n)
 	}
-	if n := s.wokenOf(w.Pools[1].Name); n != 0 {
+	if n := s.spares.wokenOf(w.Pools[1].Name); n != 0 {
 		t.Errorf("%d of the other pool are woken", n)
 	}
 }
@@ -249,8 +247,8 @@ func TestWhenASpareIsOrdered(t *testing.T) {
 		if c.stock != nil {
 			c.stock(&of)
 		}
-		s.order(s.x.Pool("w"), &of)
-		if got := len(s.plan.Actions) == 1 && s.plan.Actions[0].Keep; got != c.want {
+		s.spares.order(s.X.Pool("w"), &of)
+		if got := len(s.Plan.Actions) == 1 && s.Plan.Actions[0].Keep; got != c.want {
 			t.Errorf("%s: ordered %t", c.name, got)
 		}
 	}
@@ -265,8 +263,8 @@ func TestWhichMachinesAreStashed(t *testing.T) {
 		want  bool
 	}{
 		{name: "one is wanting", want: true},
-		{name: "no spares are kept", scan: func(s *scan) { s.keep.cfg.Most = 0 }},
-		{name: "the policy knows no spares", scan: func(s *scan) { s.keep = nil }},
+		{name: "no spares are kept", scan: func(s *scan) { s.spares.keep.cfg.Most = 0 }},
+		{name: "the policy knows no spares", scan: func(s *scan) { s.spares.keep = nil }},
 		{name: "its pool is gone", world: func(w *world) { w.Machines[0].Pool = "gone" }},
 		{name: "it is the first look", scan: func(s *scan) { s.first = true }},
 		{name: "its node is not ready", world: func(w *world) { w.Nodes[0].Ready = false }},
@@ -285,7 +283,7 @@ func TestWhichMachinesAreStashed(t *testing.T) {
 		if c.scan != nil {
 			c.scan(s)
 		}
-		if got := s.stashes(&s.x.Nodes[0]); got != c.want {
+		if got := s.spares.stashes(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: stashed %t", c.name, got)
 		}
 	}
@@ -293,7 +291,7 @@ func TestWhichMachinesAreStashed(t *testing.T) {
 
 // What becomes of a machine that is to be a spare and is not a node that is ready.
 func TestWhatBecomesOfSparesThatDoNotCome(t *testing.T) {
-	late := DefaultUnneeded().MaxNodeProvisionTime
+	late := DefaultRules().MaxNodeProvisionTime
 	for _, c := range []struct {
 		name    string
 		dark    time.Duration // for so long; -1 was not seen
@@ -317,15 +315,15 @@ func TestWhatBecomesOfSparesThatDoNotCome(t *testing.T) {
 		}
 		s := w.scan()
 		if c.dark >= 0 {
-			s.keep.dark["w-1"] = noon.Add(-c.dark)
+			s.spares.keep.dark["w-1"] = noon.Add(-c.dark)
 		}
-		gone := s.abandon(s.x.Spares[0], s.x.AnyNodeOf("w-1"))
-		got := lines(s.plan)
+		gone := s.spares.abandon(s.X.Spares[0], s.X.AnyNodeOf("w-1"))
+		got := lines(s.Plan)
 		if !slices.Equal(got, c.want) || gone != slices.Contains(got, "Return w-1") {
 			t.Errorf("%s: %v and it is gone: %t; want %v", c.name, got, gone, c.want)
 		}
-		if forgot := s.keep.dark["w-1"].Equal(noon); forgot != c.forgets {
-			t.Errorf("%s: it is dark since %s", c.name, s.keep.dark["w-1"])
+		if forgot := s.spares.keep.dark["w-1"].Equal(noon); forgot != c.forgets {
+			t.Errorf("%s: it is dark since %s", c.name, s.spares.keep.dark["w-1"])
 		}
 	}
 }
@@ -335,16 +333,16 @@ func TestWhatBecomesOfSparesThatDoNotCome(t *testing.T) {
 func TestForHowLongAWokenSpareIsExpectedBack(t *testing.T) {
 	w := aWorld().node("w-1", "pve1")
 	s := w.scan()
-	s.keep.started, s.keep.lead = noon, time.Minute
+	s.spares.keep.started, s.spares.keep.lead = noon, time.Minute
 	// the whole day is not seen, and takes one order
-	saves := s.keep.cfg.Worth * float64(s.keep.sooner())
-	last := time.Duration(float64(s.keep.lead) * float64(spareMemory) / saves)
+	saves := s.spares.keep.cfg.Worth * float64(s.spares.keep.sooner())
+	last := time.Duration(float64(s.spares.keep.lead) * float64(spareMemory) / saves)
 	m := &w.Machines[0]
-	if s.lent(m, 1) {
+	if s.spares.lent(m, 1) {
 		t.Error("one that was no spare is expected back")
 	}
 	for ago, want := range map[time.Duration]bool{0: true, last - time.Second: true, last + time.Second: false} {
-		if m.Woken = noon.Add(-ago); s.lent(m, 1) != want {
+		if m.Woken = noon.Add(-ago); s.spares.lent(m, 1) != want {
 			t.Errorf("one that was woken %s ago: %t", ago, !want)
 		}
 	}
@@ -369,10 +367,10 @@ func TestWhichDrainsAreLeftAlone(t *testing.T) {
 		if s.drains = (since{}); c.ours {
 			s.drains["w-1"] = noon
 		}
-		if got := s.leftAlone(&s.x.Nodes[0]) != nil; got != c.want {
+		if got := s.drainer.leftAlone(&s.X.Nodes[0]) != nil; got != c.want {
 			t.Errorf("%s: left alone %t", c.name, got)
 		}
-		if got := s.open(&s.x.Nodes[0]); got != (!c.ours && !c.want) {
+		if got := s.drainer.open(&s.X.Nodes[0]); got != (!c.ours && !c.want) {
 			t.Errorf("%s: it takes pods: %t", c.name, got)
 		}
 	}
@@ -395,32 +393,32 @@ func TestHowMuchOfANodeIsUsed(t *testing.T) {
 		{name: "a pod where daemons are ignored", pod: func(*nodescaler.Pod) {}, ignoreDaemons: true, want: 900. / 1800},
 	} {
 		s := aWorld().node("w-1", "pve1").pod("a", "w-1", 900, 0, c.pod).scan()
-		s.cfg.IgnoreDaemonsetsUtilization = c.ignoreDaemons
-		if got := s.utilisation(&s.x.Nodes[0]); got != c.want {
+		s.rules.IgnoreDaemonsetsUtilization = c.ignoreDaemons
+		if got := s.drainer.utilisation(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 	s := aWorld().node("w-1", "pve1").pod("a", "w-1", 600, 0).pod("d", "w-1", 300, 0, daemon).scan()
-	s.cfg.IgnoreDaemonsetsUtilization = true
-	if got := s.utilisation(&s.x.Nodes[0]); got != 600./1500 {
+	s.rules.IgnoreDaemonsetsUtilization = true
+	if got := s.drainer.utilisation(&s.X.Nodes[0]); got != 600./1500 {
 		t.Errorf("beside a daemon that is ignored: %v", got)
 	}
 }
 
 // A drain takes too long where pods are not evicted in time, or are there long after.
 func TestWhenADrainIsLate(t *testing.T) {
-	evicted := time.Duration(DefaultUnneeded().MaxPodEvictionTime)
+	evicted := time.Duration(DefaultRules().MaxPodEvictionTime)
 	for _, c := range []struct {
 		name string
 		pod  func(*nodescaler.Pod)
 		most time.Duration
 	}{
 		{"one is not evicted", func(*nodescaler.Pod) {}, evicted},
-		{"all are evicted", leaving, evicted + time.Duration(DefaultUnneeded().MaxGracefulTermination)},
+		{"all are evicted", leaving, evicted + time.Duration(DefaultRules().MaxGracefulTermination)},
 	} {
 		s := aWorld().node("w-1", "pve1").pod("a", "w-1", 100, 100, leaving).pod("b", "w-1", 100, 100, c.pod).scan()
-		n := &s.x.Nodes[0]
-		if s.late(n, noon.Add(-c.most)) || !s.late(n, noon.Add(-c.most-1)) {
+		n := &s.X.Nodes[0]
+		if s.drainer.late(n, noon.Add(-c.most)) || !s.drainer.late(n, noon.Add(-c.most-1)) {
 			t.Errorf("%s: not just after %s", c.name, c.most)
 		}
 	}
@@ -428,7 +426,7 @@ func TestWhenADrainIsLate(t *testing.T) {
 
 // Nothing is done about a node that is being emptied while what is seen of it may not be true.
 func TestWhenADrainWaits(t *testing.T) {
-	most := time.Duration(DefaultUnneeded().ScaleDownUnreadyTime)
+	most := time.Duration(DefaultRules().ScaleDownUnreadyTime)
 	for _, c := range []struct {
 		name  string
 		ready bool
@@ -445,7 +443,7 @@ func TestWhenADrainWaits(t *testing.T) {
 		w.Nodes[0].Ready, w.Hosts[0].Online = c.ready, !c.away
 		s := w.scan()
 		s.unready = since{"w-1": noon.Add(-c.dark)}
-		if got := s.wait(&s.x.Nodes[0]); got != c.want {
+		if got := s.drainer.wait(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: it waits %t", c.name, got)
 		}
 	}
@@ -468,8 +466,8 @@ func TestForWhichPodsMachinesAreOrdered(t *testing.T) {
 		{name: "one of less", priority: -11},
 	} {
 		s := aWorld().pod("a", "", 100, 100, func(p *nodescaler.Pod) { p.Created, p.Priority = noon.Add(-c.age), c.priority }).scan()
-		s.cfg.NewPodScaleUpDelay = nodescaler.Duration(c.delay)
-		if got := len(s.wanted()) == 1; got != c.want {
+		s.rules.NewPodScaleUpDelay = nodescaler.Duration(c.delay)
+		if got := len((&demand{s.turn}).wanted()) == 1; got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}
@@ -488,7 +486,7 @@ func TestOrdersThatPodsWaitForAreNoted(t *testing.T) {
 		{"a replica is decided on", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Count: 1}} }), 1},
 		{"a replica is expected", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Ahead: 1}} }), 0},
 	} {
-		p := withSpares(t, 1).(*joint)
+		p := withSpares(1)
 		if plan := decide(t, p, c.world.at(0)); len(plan.Actions) != 1 || len(p.keep.wanted) != c.want {
 			t.Errorf("%s: %d noted, want %d; %s", c.name, len(p.keep.wanted), c.want, tell(plan))
 		}
@@ -529,8 +527,8 @@ func TestTheShapeOfSpares(t *testing.T) {
 		w := aWorld()
 		w.Pools[0].Shapes = []pricing.Shape{large, small}
 		s := w.scan()
-		s.keep.uses = c.uses
-		if got := s.spareShape(s.x.Pool("w")); got != c.want {
+		s.spares.keep.uses = c.uses
+		if got := s.spares.spareShape(s.X.Pool("w")); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got.Name, c.want.Name)
 		}
 	}
@@ -549,9 +547,9 @@ func TestTheStockOfAPool(t *testing.T) {
 		machine("lent", "pve1", nodescaler.Joined, woken(time.Second)).machine("lent long ago", "pve1", nodescaler.Joined, woken(40*time.Hour)).
 		machine("lent and going", "pve1", nodescaler.Deleting, woken(time.Second)).machine("other lent", "pve1", nodescaler.Joined, other, woken(time.Second))
 	s := w.scan()
-	s.keep.started, s.keep.lead = noon, 3*time.Minute
+	s.spares.keep.started, s.spares.keep.lead = noon, 3*time.Minute
 	s.woken["woken"], s.let["let"] = true, true
-	is := s.stockOf(s.x.Pool("w"))
+	is := s.spares.stockOf(s.X.Pool("w"))
 	names := func(all []*nodescaler.Machine) (names []string) {
 		for _, m := range all {
 			names = append(names, m.Name)
@@ -568,13 +566,13 @@ func TestTheStockOfAPool(t *testing.T) {
 func TestTheLastSpareThatMayBeHasToPayToo(t *testing.T) {
 	for ranks, want := range map[int]int{0: 0, 1: 1, 2: 2, 3: 3} {
 		s := aWorld().dear(pricing.Unit / 100).scan()
-		s.keep.started, s.keep.lead = noon.Add(-2*spareMemory), 3*time.Minute
+		s.spares.keep.started, s.spares.keep.lead = noon.Add(-2*spareMemory), 3*time.Minute
 		for rank := range ranks {
 			for range 99 {
-				s.keep.uses = append(s.keep.uses, use{at: noon, pool: "w", rank: rank + 1})
+				s.spares.keep.uses = append(s.spares.keep.uses, use{at: noon, pool: "w", rank: rank + 1})
 			}
 		}
-		if got := s.sparesWorth(s.x.Pool("w")).pays; got != want {
+		if got := s.spares.sparesWorth(s.X.Pool("w")).pays; got != want {
 			t.Errorf("%d pay, want %d", got, want)
 		}
 	}

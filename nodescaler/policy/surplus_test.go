@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/planner"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -81,11 +82,12 @@ func TestSpares(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NewSpares(nodescaler.NewIndex(&c.w.Snapshot), anyNode)
+			x := nodescaler.NewIndex(&c.w.Snapshot)
+			s := planner.NewSurplus(x, anyNode)
 			if diff := cmp.Diff(c.want, verdicts(s)); diff != "" {
 				t.Error(diff)
 			}
-			if got := strings.Join(s.Without(podsOf(s.x, "ns/gone")), " "); got != c.without {
+			if got := strings.Join(s.Without(podsOf(x, "ns/gone")), " "); got != c.without {
 				t.Errorf("without ns/gone could go %q, want %q", got, c.without)
 			}
 		})
@@ -96,7 +98,7 @@ func of(workload string) func(*nodescaler.Pod) {
 	return func(p *nodescaler.Pod) { p.Workload = workload }
 }
 
-func verdicts(s *Spares) string {
+func verdicts(s *planner.Surplus) string {
 	var all []string
 	for _, found := range s.List() {
 		text := "spare"
@@ -125,13 +127,14 @@ func podsOf(x *nodescaler.Index, workload string) []*nodescaler.Pod {
 
 func TestNodesThatMustStayAreNotLookedAt(t *testing.T) {
 	w := aWorld().node("w-1", "pve1").node("w-2", "pve1")
-	s := NewSpares(nodescaler.NewIndex(&w.Snapshot), func(n *nodescaler.NodeLoad) bool { return n.Name != "w-1" })
+	s := planner.NewSurplus(nodescaler.NewIndex(&w.Snapshot), func(n *nodescaler.NodeLoad) bool { return n.Name != "w-1" })
 	if got := verdicts(s); got != "w-2: spare" {
 		t.Error(got)
 	}
 }
 
-// TestWhatIsSpareCanBeSpared packs the pods of the nodes that could go into the others. Looking for more changes nothing.
+// TestWhatIsSpareCanBeSpared packs the pods of the nodes that could go into the others. Looking
+// for more changes nothing.
 func TestWhatIsSpareCanBeSpared(t *testing.T) {
 	rules := [][]nodescaler.Topology{nil, {{Key: "zone", Mark: "a", Skew: 1}}, {{Key: "zone", Mark: "a"}}, {{Key: "zone", Mark: "a", Together: true}}}
 	rapid.Check(t, func(t *rapid.T) {
@@ -151,7 +154,7 @@ func TestWhatIsSpareCanBeSpared(t *testing.T) {
 		}
 		w.Pools[0].Min = rapid.IntRange(0, 2).Draw(t, "min")
 		x := nodescaler.NewIndex(&w.Snapshot)
-		s := NewSpares(x, anyNode)
+		s := planner.NewSurplus(x, anyNode)
 		var spare []string
 		for _, found := range s.List() {
 			if found.Kept == nil {
@@ -162,7 +165,7 @@ func TestWhatIsSpareCanBeSpared(t *testing.T) {
 		s.Without(podsOf(x, "ns/stays"))
 		more := s.Without(podsOf(x, "ns/gone"))
 		mustFit(t, w, append(spare, more...), "ns/gone")
-		if fresh := NewSpares(x, anyNode).Without(podsOf(x, "ns/gone")); !slices.Equal(fresh, more) {
+		if fresh := planner.NewSurplus(x, anyNode).Without(podsOf(x, "ns/gone")); !slices.Equal(fresh, more) {
 			t.Fatalf("%v are spare without ns/gone, and %v after others were tried", fresh, more)
 		}
 	})
@@ -202,7 +205,7 @@ func TestSparesLeaveTheSnapshotAsItIs(t *testing.T) {
 	s := fleet()
 	before := copied(s)
 	x := nodescaler.NewIndex(s)
-	spares := NewSpares(x, anyNode)
+	spares := planner.NewSurplus(x, anyNode)
 	spares.Without(podsOf(x, "ns/app-007"))
 	if diff := cmp.Diff(before, s); diff != "" {
 		t.Error(diff)
@@ -226,11 +229,11 @@ func BenchmarkSpares(b *testing.B) {
 	}
 	b.Run("nodes", func(b *testing.B) {
 		for b.Loop() {
-			NewSpares(x, anyNode)
+			planner.NewSurplus(x, anyNode)
 		}
 	})
 	b.Run("workloads", func(b *testing.B) {
-		spares := NewSpares(x, anyNode)
+		spares := planner.NewSurplus(x, anyNode)
 		for b.Loop() {
 			for _, pods := range groups {
 				spares.Without(pods)

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -14,36 +14,9 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-// Pods that wait and that nothing in the plan helps have a reason each, in the words of those who write pods and pools:
-// what keeps them from the machines of each pool, the pool that comes nearest first, and the change that would help.
-
-// unplaced are pods that wait for one reason.
-type unplaced struct {
-	pod *nodescaler.Pod
-	// why is certain; without it the pools are looked through once all that is ordered is known, and known is what
-	// is said if they would take the pod.
-	why, known *nodescaler.Reason
-	help       string
-}
-
-// park notes a pod that waits for a reason that is known.
-func (d *draft) park(p *nodescaler.Pod, help string, why nodescaler.Reason) {
-	d.unplaced = append(d.unplaced, unplaced{pod: p, why: &why, help: help})
-}
-
-// parkAll does so for all that wait, in a scan that serves none.
-func (d *draft) parkAll(help string, why nodescaler.Reason) {
-	for _, p := range d.x.Pending {
-		d.park(p, help, why)
-	}
-}
-
-// strand notes pods for which there is no machine. What is known of why counts where no pool says more.
-func (d *draft) strand(w *want, help string, known *nodescaler.Reason) {
-	for _, p := range w.all() {
-		d.unplaced = append(d.unplaced, unplaced{pod: p, known: known, help: help})
-	}
-}
+// Pods that wait and that nothing in the plan helps have a reason each, in the words of those who
+// write pods and pools. It says what keeps them from the machines of each pool, the pool that comes
+// nearest first, and the change that would help.
 
 // packed is why the packing has no place for a pod.
 func packed(p *packing.Placement) *nodescaler.Reason {
@@ -54,10 +27,11 @@ func packed(p *packing.Placement) *nodescaler.Reason {
 	return &nodescaler.Reason{Code: codes[p.Why], Text: p.Text}
 }
 
-// noteUnplaced puts into the plan what was noted. Shut says why a pool makes no machines now, or nil.
-func (d *draft) noteUnplaced(pools []nodescaler.PoolSize, shut func(*nodescaler.PoolSize) *nodescaler.Reason) {
+// NoteUnplaced puts into the plan what was noted. Shut says why a pool makes no machines now, or
+// nil.
+func (d *Draft) NoteUnplaced(pools []nodescaler.PoolSize, shut func(*nodescaler.PoolSize) *nodescaler.Reason) {
 	d.parkUnhelped()
-	s := search{draft: d, pools: pools, shut: shut, found: map[string]unplaced{}}
+	s := search{Draft: d, pools: pools, shut: shut, found: map[string]unplaced{}}
 	slices.SortStableFunc(d.unplaced, func(a, b unplaced) int { return strings.Compare(a.pod.Name, b.pod.Name) })
 	all, seen := map[string]*nodescaler.Unplaced{}, map[string]bool{}
 	for _, u := range d.unplaced {
@@ -85,30 +59,31 @@ func (d *draft) noteUnplaced(pools []nodescaler.PoolSize, shut func(*nodescaler.
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		d.plan.Unplaced = append(d.plan.Unplaced, *all[key])
+		d.Plan.Unplaced = append(d.Plan.Unplaced, *all[key])
 	}
 }
 
-// claimsTake is how long after a pod its claims may be made and bound, which is nothing to say a word about.
+// claimsTake is how long after a pod its claims may be made and bound, which is nothing to say a
+// word about.
 const claimsTake = time.Minute
 
 // settles reports whether the pod is new and has a claim that is not ready for it.
-func (d *draft) settles(p *nodescaler.Pod) bool {
-	return p.Selector[nodescaler.SelectHelp] != "" && d.x.Now.Sub(p.Created) < claimsTake
+func (d *Draft) settles(p *nodescaler.Pod) bool {
+	return p.Selector[nodescaler.SelectHelp] != "" && d.X.Now.Sub(p.Created) < claimsTake
 }
 
 // parkUnhelped notes the pods that room did not help.
-func (d *draft) parkUnhelped() {
-	for i := range d.x.Snapshot.Pods {
-		if p := &d.x.Snapshot.Pods[i]; p.Unhelped != "" {
-			d.park(p, "what the scheduler says in the pod's events", nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: p.Unhelped})
+func (d *Draft) parkUnhelped() {
+	for i := range d.X.Snapshot.Pods {
+		if p := &d.X.Snapshot.Pods[i]; p.Unhelped != "" {
+			d.Park(p, "what the scheduler says in the pod's events", nodescaler.Reason{Code: nodescaler.PodsNotHelped, Text: p.Unhelped})
 		}
 	}
 }
 
 // search looks for what keeps pods from the machines that may be ordered.
 type search struct {
-	*draft
+	*Draft
 	pools []nodescaler.PoolSize
 	shut  func(*nodescaler.PoolSize) *nodescaler.Reason
 	found map[string]unplaced // by what is looked at in a pod
@@ -152,11 +127,11 @@ const (
 // obstacle says what keeps the pod from all pools, or nil if a machine may be had.
 func (s *search) obstacle(p *nodescaler.Pod) (why *nodescaler.Reason, help string) {
 	if what := p.Selector[nodescaler.SelectNowhere]; what != "" {
-		r := because(nodescaler.RequirementUnmet, "the pod asks for %s, and no pool is known to have one", what)
+		r := Because(nodescaler.RequirementUnmet, "the pod asks for %s, and no pool is known to have one", what)
 		return &r, cmp.Or(p.Selector[nodescaler.SelectHelp], "a node of that kind which joins without Plimsoll, or a pod that does not ask for it")
 	}
 	if len(s.pools) == 0 {
-		r := because(nodescaler.PoolUnknown, "there is no pool that a machine could be ordered from")
+		r := Because(nodescaler.PoolUnknown, "there is no pool that a machine could be ordered from")
 		return &r, "a VMPool that is Ready"
 	}
 	var all []obstacle
@@ -196,12 +171,13 @@ func together(all []obstacle) string {
 		more += len(all[i].pools)
 	}
 	if more > 0 {
-		parts = append(parts, fmt.Sprintf("and %s more do not take it", plural(more, "pool")))
+		parts = append(parts, fmt.Sprintf("and %s more do not take it", Plural(more, "pool")))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// at is what keeps the pod from the pool's machines, or nil: the first thing that one would have to change.
+// at is what keeps the pod from the pool's machines, or nil: the first thing that one would have
+// to change.
 func (s *search) at(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 	if o := refused(p, pool); o != nil {
 		return o
@@ -228,17 +204,23 @@ func (s *search) at(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 		}
 		return &obstacle{stage: closed, code: code, is: "makes no machines now: " + why.Text, help: "pool " + pool.Name + " making machines again; its conditions and events say what is wrong"}
 	}
-	if s.room[pool.Name] < 1 {
+	if s.Room[pool.Name] < 1 {
 		return &obstacle{
-			stage: full, code: nodescaler.PoolAtMax, is: fmt.Sprintf("at its maximum of %s", plural(pool.Max, "machine")),
+			stage: full, code: nodescaler.PoolAtMax, is: fmt.Sprintf("at its maximum of %s", Plural(pool.Max, "machine")),
 			help: fmt.Sprintf("a max of pool %s above %d", pool.Name, pool.Max),
 		}
 	}
 	return s.hosts(pool, fits)
 }
 
-// refused is why the pool's machines do not take a pod of this kind, or nil. Labels come before taints: the
-// machines that have what a pod selects are those that are meant for it.
+// Suits reports whether a machine of the pool would hold the pod, if one were made.
+func (d *Draft) Suits(p *nodescaler.Pod, pool *nodescaler.PoolSize) bool {
+	o := (&search{Draft: d, shut: (*nodescaler.PoolSize).Shut}).at(p, pool)
+	return o == nil || o.stage >= closed
+}
+
+// refused is why the pool's machines do not take a pod of this kind, or nil. Labels come before
+// taints: the machines that have what a pod selects are those that are meant for it.
 func refused(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 	n := pool.Node()
 	code := nodescaler.Accepts(p, n)
@@ -299,7 +281,7 @@ func (s *search) small(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 	if len(pool.Shapes) == 0 {
 		return &obstacle{stage: tooSmall, code: nodescaler.PodTooBig, is: "it has no shape", help: "a shape for pool " + pool.Name}
 	}
-	nearest := least(pool.Shapes, func(shape pricing.Shape) float64 { return dominant(p.Requests, pool.Capacity(shape)) })
+	nearest := Least(pool.Shapes, func(shape pricing.Shape) float64 { return Dominant(p.Requests, pool.Capacity(shape)) })
 	room := pool.Empty(nearest)
 	o := &obstacle{stage: tooSmall, help: fmt.Sprintf("a larger shape for pool %s, or lower requests", pool.Name)}
 	switch {
@@ -319,6 +301,36 @@ func (s *search) small(p *nodescaler.Pod, pool *nodescaler.PoolSize) *obstacle {
 	o.is = fmt.Sprintf("its nearest shape, %s, has %s for pods, and the pod asks for %s%s",
 		nearest.Name, nodescaler.Amount(room.Free), nodescaler.Amount(p.Requests), s.daemonsShare(p, packing.TooBig))
 	return o
+}
+
+// daemonsShare names what DaemonSets take of the machines that a pod is too big for, if it fits
+// without them.
+func (d *Draft) daemonsShare(p *nodescaler.Pod, why packing.Why) string {
+	if why != packing.TooBig {
+		return ""
+	}
+	for i := range d.X.Pools {
+		pool := &d.X.Pools[i]
+		without := *pool.Pool
+		without.Daemons = nodescaler.Daemons{}
+		for _, s := range pool.Shapes {
+			if without.Holds(p, s) {
+				takes := without.Capacity(s).Minus(pool.Capacity(s))
+				return fmt.Sprintf("; DaemonSets and static pods take %s of each %s of pool %s, which would hold it without them%s",
+					nodescaler.Amount(takes), s.Name, pool.Name, largest(pool.Daemons.Sets))
+			}
+		}
+	}
+	return ""
+}
+
+// largest names the DaemonSet that asks for the most CPU.
+func largest(sets []*nodescaler.Pod) string {
+	if len(sets) == 0 {
+		return ""
+	}
+	d := slices.MaxFunc(sets, func(a, b *nodescaler.Pod) int { return cmp.Compare(a.Requests.CPU, b.Requests.CPU) })
+	return fmt.Sprintf("; the largest is %s, with %s", d.Name, nodescaler.Amount(d.Requests))
 }
 
 // without is that the pool's machines have too little of a resource besides CPU and memory.
@@ -347,17 +359,17 @@ func (s *search) hosts(pool *nodescaler.PoolSize, shapes []pricing.Shape) *obsta
 	var roomy, made *packing.Offer
 	taken := false
 	for _, shape := range shapes {
-		for i := range s.x.Hosts {
-			h := &s.x.Hosts[i]
+		for i := range s.X.Hosts {
+			h := &s.X.Hosts[i]
 			taken = taken || pool.Takes(h.Host)
 			if !pool.Makes(shape, h.Host) {
 				continue
 			}
-			o := packing.Offer{Shape: shape, Host: h.Name, Rate: s.x.Rate(shape, h.Name)}
-			if made == nil || s.free[o.Host].Memory > s.free[made.Host].Memory {
+			o := packing.Offer{Shape: shape, Host: h.Name, Rate: s.X.Rate(shape, h.Name)}
+			if made == nil || s.Free[o.Host].Memory > s.Free[made.Host].Memory {
 				made = &o
 			}
-			if !shape.Resources().Within(s.free[h.Name]) {
+			if !shape.Resources().Within(s.Free[h.Name]) {
 				continue
 			}
 			if _, within := s.paid.With(shape, h.Name); within {
@@ -371,11 +383,11 @@ func (s *search) hosts(pool *nodescaler.PoolSize, shapes []pricing.Shape) *obsta
 	switch {
 	case roomy != nil:
 		rate, _ := s.paid.With(roomy.Shape, roomy.Host)
-		return &obstacle{stage: tooDear, code: nodescaler.LimitReached, is: fmt.Sprintf("with another %s all machines would cost %s/h of at most %s/h", roomy.Shape.Name, rate, s.x.Limit), help: "a higher limit on the cost"}
+		return &obstacle{stage: tooDear, code: nodescaler.LimitReached, is: fmt.Sprintf("with another %s all machines would cost %s/h of at most %s/h", roomy.Shape.Name, rate, s.X.Limit), help: "a higher limit on the cost"}
 	case made != nil:
 		return &obstacle{
 			stage: noHost, code: nodescaler.NoHostRoom, help: "room on a host of pool " + pool.Name + ", another host, or a smaller shape",
-			is: fmt.Sprintf("no host has room for its %s of %s; %s has most left, %s", made.Shape.Name, nodescaler.Amount(made.Shape.Resources()), made.Host, nodescaler.Amount(s.free[made.Host])),
+			is: fmt.Sprintf("no host has room for its %s of %s; %s has most left, %s", made.Shape.Name, nodescaler.Amount(made.Shape.Resources()), made.Host, nodescaler.Amount(s.Free[made.Host])),
 		}
 	case taken && len(pool.Refused) > 0:
 		return &obstacle{stage: noHost, code: nodescaler.RefusedLately, is: "makes no such machine now: " + pool.Refused[0].Why.Text, help: "what that says; it is tried again by itself"}

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -8,16 +8,18 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-// places is the room on nodes that pods could move to, and a simulation of moving them there:
-// each pod to the first node that takes it, the fullest nodes first, so that the emptiest ones
-// stay free to be given back.
+// places is the room on nodes that pods could move to, and a simulation of moving them there.
+// Each pod goes to the first node that takes it, the fullest nodes first, so that the emptiest
+// ones stay free to be reclaimed.
 type places struct {
 	groups []*group
 	at     map[string]slot
-	taken  map[string]int              // pods that the simulation put on a node, by node
-	crowds map[string]nodescaler.Crowd // of those, and of machines that are not there yet, the marked ones
+	taken  map[string]int // pods that the simulation put on a node, by node
+	// crowds are the marked ones of those, and of machines that are not there yet.
+	crowds map[string]nodescaler.Crowd
 	// domains count pods for rules of topology, as they are moved.
 	domains *nodescaler.Domains
 }
@@ -49,11 +51,15 @@ func nodesOf(slots []slot) []string {
 	return slices.Compact(names)
 }
 
-// newPlaces opens some of the nodes for moves, with what is used of each.
-func newPlaces(nodes []*nodescaler.NodeLoad, domains *nodescaler.Domains, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
-	s := &places{at: make(map[string]slot, len(nodes)), taken: map[string]int{}, crowds: map[string]nodescaler.Crowd{}, domains: domains}
+// newPlaces is the nodes that are open for moves, with what is used of each.
+func newPlaces(x *nodescaler.Index, domains *nodescaler.Domains, open func(*nodescaler.NodeLoad) bool, used func(*nodescaler.NodeLoad) nodescaler.Used) *places {
+	s := &places{at: make(map[string]slot, len(x.Nodes)), taken: map[string]int{}, crowds: map[string]nodescaler.Crowd{}, domains: domains}
 	groups := map[string]*group{}
-	for _, n := range nodes {
+	for i := range x.Nodes {
+		n := &x.Nodes[i]
+		if !open(n) {
+			continue
+		}
 		key := taintKey(n.Taints)
 		if groups[key] == nil {
 			groups[key] = &group{key: key}
@@ -64,7 +70,7 @@ func newPlaces(nodes []*nodescaler.NodeLoad, domains *nodescaler.Domains, used f
 	slices.SortFunc(s.groups, func(a, b *group) int { return cmp.Compare(a.key, b.key) })
 	for _, g := range s.groups {
 		slices.SortStableFunc(g.nodes, func(a, b *nodescaler.NodeLoad) int {
-			full := func(n *nodescaler.NodeLoad) float64 { return dominant(n.Used.Requests, n.Allocatable) }
+			full := func(n *nodescaler.NodeLoad) float64 { return Dominant(n.Used.Requests, n.Allocatable) }
 			return cmp.Or(-cmp.Compare(full(a), full(b)), cmp.Compare(a.Name, b.Name))
 		})
 		g.room, g.extra = newFirstFit(len(g.nodes)), make([]pricing.Amounts, len(g.nodes))
@@ -112,11 +118,12 @@ func (s *places) clash(n *nodescaler.NodeLoad, p *nodescaler.Pod) *nodescaler.Po
 	return cmp.Or(n.Crowd.Clash(p), s.crowds[n.Name].Clash(p))
 }
 
-// move puts all the pods of a node somewhere and returns where each goes; or it moves none and returns the
-// first pod that fits nowhere.
+// move puts all the pods of a node somewhere and returns where each goes; or it moves none and
+// returns the first pod that fits nowhere.
 func (s *places) move(from *nodescaler.Node, pods []*nodescaler.Pod) (moves []slot, stuck *nodescaler.Pod) {
 	moves = make([]slot, 0, len(pods))
-	for _, p := range pods { // all at once, for so they leave: with some of them there, others would be let to where they are not
+	// all at once, for so they leave: with some there, others would be let to where they are not
+	for _, p := range pods {
 		s.domains.Put(p, from, -1)
 	}
 	for _, p := range pods {
@@ -136,18 +143,18 @@ func (s *places) move(from *nodescaler.Node, pods []*nodescaler.Pod) (moves []sl
 	return moves, nil
 }
 
-// leave moves pods from the node that holds them, and perhaps others that need no place, and returns
-// where each goes; or the reason for which one of them must stay or has no place.
+// leave moves pods from the node that holds them, and perhaps others that need no place, and
+// returns where each goes; or the reason for which one of them must stay or has no place.
 func (s *places) leave(n *nodescaler.Node, held, moving []*nodescaler.Pod) ([]slot, *nodescaler.Reason) {
 	for _, p := range held {
 		if p.Pinned != "" && !p.Terminating {
-			r := because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, p.Name, p.Pinned)
+			r := Because(nodescaler.PodPinned, "%s holds %s, which must not be evicted: %s", n.Name, p.Name, p.Pinned)
 			return nil, &r
 		}
 	}
 	to, stuck := s.move(n, moving)
 	if stuck != nil {
-		r := because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Asks(stuck))
+		r := Because(nodescaler.NoPlaceElsewhere, "%s holds %s, which asks for %s and fits on no other node", n.Name, stuck.Name, nodescaler.Asks(stuck))
 		return nil, &r
 	}
 	return to, nil
@@ -191,6 +198,46 @@ func (s *places) close(n *nodescaler.Node) (reopen func()) {
 		at.room.set(at.leaf, was)
 		domain()
 	}
+}
+
+// roomy are the nodes that have room for the pod.
+func (s *places) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
+	for _, g := range s.groups {
+		for i, n := range g.nodes {
+			fits := g.room.get(i).takes(p.Requests) && g.extra[i].Lacks(p.Extra, nil) == "" && nodescaler.Accepts(p, n.Node) == ""
+			if fits && s.clash(n, p) == nil && !s.domains.Repelled(p, n.Node) {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	return nodes
+}
+
+// refusals is the classes that a node like this one with such marked pods does not take.
+func (s *places) refusals(classes map[string]*nodescaler.Pod, n *nodescaler.Node, crowds ...nodescaler.Crowd) packing.Refusals {
+	var r packing.Refusals
+	refuse := func(class, why string) {
+		if r == nil {
+			r = packing.Refusals{}
+		}
+		r[class] = why
+	}
+	for class, p := range classes {
+		if code := nodescaler.Accepts(p, n); code != "" {
+			refuse(class, code+": "+nodescaler.Mismatch(p, n))
+			continue
+		}
+		if s.domains.Repelled(p, n) {
+			refuse(class, nodescaler.PodsApart+": a pod of its zone, or another domain, is to be apart from it")
+			continue
+		}
+		for _, crowd := range crowds {
+			if other := crowd.Clash(p); other != nil {
+				refuse(class, nodescaler.PodsApart+": "+nodescaler.Clashing(p, other))
+			}
+		}
+	}
+	return r
 }
 
 // room is what is free at a place, or the most that is free at any place of a range.

@@ -1,4 +1,4 @@
-package policy
+package planner
 
 import (
 	"cmp"
@@ -12,20 +12,24 @@ import (
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
-// Pods that are to be spread over zones, or kept apart or together by zone, are given a zone each before they are
-// packed: as if they selected it. Those that are to be spread over nodes are dealt into as many groups as a node may
-// hold of them, and no node takes two of a group. What the packing then finds, the scheduler can place in some order.
+// Pods that are to be spread over zones, or kept apart or together by zone, are given a zone each
+// before they are packed: as if they selected it. Those that are to be spread over nodes are
+// dealt into as many groups as a node may hold of them, and no node takes two of a group. What
+// the packing then finds, the scheduler can place in some order.
 
-// topology is how pods are spread over the domains of labels: those that run, and those that were given a domain.
+// topology is how pods are spread over the domains of labels: those that run, and those that were
+// given a domain.
 type topology struct {
-	*scan
+	*turn
 	offers []packing.Offer
+	due    []dueMachine
 	given  map[given]int
 	rules  map[string]*rule
 	copies map[string]*nodescaler.Pod // of pods, with what they were given
 	asked  map[nodescaler.Topology]int
-	levels map[string][]int // by rule, how many pods may yet go into each group for nodes that have room
-	dealt  map[string]int   // by rule, how many pods were dealt into groups
+	// levels are by rule how many pods may yet go into each group for nodes that have room.
+	levels map[string][]int
+	dealt  map[string]int // by rule, how many pods were dealt into groups
 }
 
 // given is a mark of pods that were given a domain.
@@ -36,8 +40,8 @@ type rule struct {
 	nodescaler.Topology
 	// has is how many pods with the mark each domain has that there is.
 	has map[string]int
-	// open are the domains that can take a pod: on a node that is there or on its way, or on a machine that may
-	// be ordered.
+	// open are the domains that can take a pod: on a node that is there or on its way, or on a
+	// machine that may be ordered.
 	open map[string]where
 }
 
@@ -49,13 +53,14 @@ const (
 	onOffer
 )
 
-// narrow gives the wants that have topology rules their domains, and leaves out those that no domain may take.
-func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
+// narrow gives the wants that have topology rules their domains, and leaves out those that no
+// domain may take.
+func (t *turn) narrow(wants []want, offers []packing.Offer, due []dueMachine) []want {
 	if !slices.ContainsFunc(wants, func(w want) bool { return len(w.pod.Topology) > 0 }) {
 		return wants
 	}
 	y := &topology{
-		scan: t, offers: offers, given: map[given]int{}, rules: map[string]*rule{}, copies: map[string]*nodescaler.Pod{},
+		turn: t, offers: offers, due: due, given: map[given]int{}, rules: map[string]*rule{}, copies: map[string]*nodescaler.Pod{},
 		asked: map[nodescaler.Topology]int{}, levels: map[string][]int{}, dealt: map[string]int{},
 	}
 	for _, w := range wants {
@@ -86,7 +91,7 @@ func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
 		}
 		wants, late = late, nil
 	}
-	nowhere.tell(t.draft, "pod")
+	t.conclude(nowhere, "pod")
 	slices.SortStableFunc(placed, func(a, b want) int { return strings.Compare(a.item, b.item) })
 	return placed
 }
@@ -95,7 +100,7 @@ func (t *scan) narrow(wants []want, offers []packing.Offer) []want {
 func (y *topology) noDomain(nowhere findings, w *want, why string) {
 	nowhere.add(nodescaler.NoDomain, "nowhere for %s: %s", w.item, why)
 	if !w.expected {
-		y.strand(w, "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod", &nodescaler.Reason{Code: nodescaler.NoDomain, Text: why})
+		y.Strand(w.all(), "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod", &nodescaler.Reason{Code: nodescaler.NoDomain, Text: why})
 	}
 }
 
@@ -104,7 +109,8 @@ func (y *topology) follows(p *nodescaler.Pod) bool {
 	return slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return t.Together })
 }
 
-// join makes one item of the pods that are to share a node which none of them is on yet, as many as a machine holds.
+// join makes one item of the pods that are to share a node which none of them is on yet, as many
+// as a machine holds.
 func (y *topology) join(wants []want, nowhere findings) []want {
 	joined := make([]want, 0, len(wants))
 	at := map[string]int{} // items that others join, by mark
@@ -138,7 +144,8 @@ func (y *topology) join(wants []want, nowhere findings) []want {
 	return joined
 }
 
-// shares is the mark of those that the pod shares a node with, if none of them has one yet and it is one itself.
+// shares is the mark of those that the pod shares a node with, if none of them has one yet and it
+// is one itself.
 func (y *topology) shares(p *nodescaler.Pod) string {
 	for i := range p.Topology {
 		if t := &p.Topology[i]; t.Together && t.Key == nodescaler.HostLabel && y.begins(p) {
@@ -148,18 +155,19 @@ func (y *topology) shares(p *nodescaler.Pod) string {
 	return ""
 }
 
-// held reports whether a node, or a machine that may be ordered, holds the pod, which takes as many slots as are given.
+// held reports whether a node, or a machine that may be ordered, holds the pod, which takes as
+// many slots as are given.
 func (y *topology) held(p *nodescaler.Pod, slots int) bool {
-	return slices.ContainsFunc(y.roomy(p), func(n *nodescaler.NodeLoad) bool {
+	return slices.ContainsFunc(y.places.roomy(p), func(n *nodescaler.NodeLoad) bool {
 		at := y.places.at[n.Name]
 		return at.room.get(at.leaf).slots >= slots
 	}) || slices.ContainsFunc(y.offers, func(o packing.Offer) bool {
-		pool := y.x.Pool(o.Pool)
-		return y.room[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape)
+		pool := y.X.Pool(o.Pool)
+		return y.Room[pool.Name] > 0 && o.Slots >= slots && pool.Holds(p, o.Shape)
 	})
 }
 
-// place gives the pod a domain by each of its rules, or says why there is none.
+// place gives the pod a domain by each of its rules, or says why it has no domain.
 func (y *topology) place(p *nodescaler.Pod) (*nodescaler.Pod, string) {
 	var groups []nodescaler.Topology
 	of := p
@@ -205,8 +213,8 @@ func (y *topology) copy(p *nodescaler.Pod, what string, change func(*nodescaler.
 	return y.copies[key]
 }
 
-// domain is the one that the pod, with the domains that it was given, goes to: of those that the rule allows one with
-// room on a node, and of equals that with the fewest of the pods.
+// domain is the one that the pod, with the domains that it was given, goes to: of those that the
+// rule allows one with room on a node, and of equals that with the fewest of the pods.
 func (y *topology) domain(p, of *nodescaler.Pod, t *nodescaler.Topology) (best, why string) {
 	r := y.rule(p, of, t)
 	own := 0
@@ -244,7 +252,8 @@ func (y *topology) domain(p, of *nodescaler.Pod, t *nodescaler.Topology) (best, 
 	return "", fmt.Sprintf("each value of %s that can take it has a pod that it is to be apart from, by %s", t.Key, t.Mark)
 }
 
-// begins reports whether no pod is there yet that the pod is to be with, and it is one of those itself.
+// begins reports whether no pod is there yet that the pod is to be with, and it is one of those
+// itself.
 func (y *topology) begins(p *nodescaler.Pod) bool {
 	for of, n := range y.given {
 		if n > 0 && slices.ContainsFunc(p.Topology, func(t nodescaler.Topology) bool { return t.Together && t.Key == of.key && t.Mark == of.mark }) {
@@ -259,8 +268,8 @@ func (y *topology) count(r *rule, domain string) int {
 	return r.has[domain] + y.given[given{r.Mark, r.Key, domain}]
 }
 
-// least is how many pods of the rule the domain has that has the fewest. Those that no node is in count once a pod was
-// given one.
+// least is how many pods of the rule the domain has that has the fewest. Those that no node is in
+// count once a pod was given one.
 func (y *topology) least(r *rule) int {
 	domains := maps.Clone(r.has)
 	for domain := range r.open {
@@ -293,37 +302,25 @@ func (y *topology) look(p *nodescaler.Pod, r *rule) {
 			r.open[domain] = is
 		}
 	}
-	for _, n := range y.roomy(p) {
+	for _, n := range y.places.roomy(p) {
 		note(n.Labels, onNode)
 	}
-	for _, m := range y.due() {
-		if pool := y.x.Pool(m.pool); pool != nil && pool.Holds(p, m.shape) && !y.places.domains.Repelled(p, pool.Node()) {
+	for _, m := range y.due {
+		if pool := y.X.Pool(m.pool); pool != nil && pool.Holds(p, m.shape) && !y.places.domains.Repelled(p, pool.Node()) {
 			note(pool.Labels, onNode)
 		}
 	}
 	for i := range y.offers {
-		if pool := y.x.Pool(y.offers[i].Pool); y.room[pool.Name] > 0 && pool.Holds(p, y.offers[i].Shape) && !y.places.domains.Repelled(p, pool.Node()) {
+		if pool := y.X.Pool(y.offers[i].Pool); y.Room[pool.Name] > 0 && pool.Holds(p, y.offers[i].Shape) && !y.places.domains.Repelled(p, pool.Node()) {
 			note(pool.Labels, onOffer)
 		}
 	}
 }
 
-// roomy are the nodes that have room for the pod.
-func (y *topology) roomy(p *nodescaler.Pod) (nodes []*nodescaler.NodeLoad) {
-	for _, g := range y.places.groups {
-		for i, n := range g.nodes {
-			fits := g.room.get(i).takes(p.Requests) && g.extra[i].Lacks(p.Extra, nil) == "" && nodescaler.Accepts(p, n.Node) == ""
-			if fits && y.places.clash(n, p) == nil && !y.places.domains.Repelled(p, n.Node) {
-				nodes = append(nodes, n)
-			}
-		}
-	}
-	return nodes
-}
-
-// deal puts the pod into a group of which no node takes two. There are as many as pods that a new node may hold,
-// and no more than pods, for a skew may be any number; a node that holds some already takes those of the first
-// groups alone. As many go into each group as there are nodes with room that take them, and the rest by turns.
+// deal puts the pod into a group of which no node takes two. There are as many as pods that a new
+// node may hold, and no more than pods, for a skew may be any number; a node that holds some
+// already takes those of the first groups alone. As many go into each group as there are nodes
+// with room that take them, and the rest by turns.
 func (y *topology) deal(p *nodescaler.Pod, t *nodescaler.Topology) *nodescaler.Pod {
 	id := fmt.Sprintf("%+v %s", *t, nodescaler.Class(p))
 	levels := y.levels[id]
@@ -355,12 +352,13 @@ func withMark(marks []string, mark string) []string {
 	return slices.Compact(marks)
 }
 
-// level says how many pods the nodes with room take of each group, and has nodes that hold some refuse the others.
+// level says how many pods the nodes with room take of each group, and has nodes that hold some
+// refuse the others.
 func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
 	least := -1
 	domains := 0
-	for i := range y.x.Nodes {
-		if n := &y.x.Nodes[i]; t.Counts(p, n.Node) {
+	for i := range y.X.Nodes {
+		if n := &y.X.Nodes[i]; t.Counts(p, n.Node) {
 			domains++
 			if is := marked(n.Crowd, t); least < 0 || is < least {
 				least = is
@@ -372,11 +370,11 @@ func (y *topology) level(p *nodescaler.Pod, t *nodescaler.Topology) []int {
 	}
 	levels := make([]int, min(t.Skew, y.asked[*t]))
 	roomy := map[string]bool{}
-	for _, n := range y.roomy(p) {
+	for _, n := range y.places.roomy(p) {
 		roomy[n.Name] = true
 	}
-	for i := range y.x.Nodes {
-		n := &y.x.Nodes[i]
+	for i := range y.X.Nodes {
+		n := &y.X.Nodes[i]
 		takes := min(max(t.Skew+max(least, 0)-marked(n.Crowd, t), 0), len(levels))
 		if roomy[n.Name] {
 			for group := range takes {
@@ -402,7 +400,8 @@ func (y *topology) refuse(n *nodescaler.NodeLoad, t *nodescaler.Topology, from, 
 	y.places.crowds[n.Name] = y.places.crowds[n.Name].With(held)
 }
 
-// marked is how many of the pods count for the rule. Those that are on their way out do where pods are kept apart.
+// marked is how many of the pods count for the rule. Those that are on their way out do where
+// pods are kept apart.
 func marked(crowd nodescaler.Crowd, t *nodescaler.Topology) (n int) {
 	for _, p := range crowd {
 		if _, has := slices.BinarySearch(p.Has, t.Mark); has && (!p.Terminating || t.Skew == 0) {

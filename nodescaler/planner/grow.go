@@ -1,0 +1,358 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// grower chooses which machines to order or to wake for the pods that wait.
+type grower struct {
+	*market
+	spares   *spares
+	arrivals *arrivals
+	likings  *preferring
+}
+
+// grow places the pods that wait, and orders the cheapest machines for those that no node can
+// take. It reports whether it ordered any.
+func (t *grower) grow() bool {
+	wants := (&demand{t.turn}).wanted()
+	offers := t.offers()
+	if len(wants) > 0 {
+		t.NoteRefused()
+		wants = t.narrow(wants, offers, t.arrivals.due())
+		t.serve(wants, offers)
+	}
+	t.remind(wants)
+	t.NoteHeld()
+	t.NoteUnplaced(t.X.Pools, t.shut)
+	if t.rules.EnforceNodeGroupMinSize {
+		for i := range t.X.Pools {
+			t.fillToMin(&t.X.Pools[i], offers)
+		}
+	}
+	return t.Bought > 0
+}
+
+// remind notes for the next scan which machines were ordered or woken for which pods.
+func (t *grower) remind(wants []want) {
+	was := t.meant
+	t.meant = map[string]string{}
+	for i := range wants {
+		if name := wants[i].name(); was[name] != "" {
+			t.meant[name] = was[name]
+		}
+	}
+	for i := range t.Plan.Actions {
+		a := &t.Plan.Actions[i]
+		for _, pod := range a.Pods {
+			t.meant[pod] = cmp.Or(a.Machine, nodescaler.MachineName(a.Pool, a.Order))
+		}
+	}
+}
+
+// serve plans for what is wanted.
+func (t *grower) serve(wants []want, offers []packing.Offer) {
+	if t.Tenants == nil {
+		t.settle(wants, packing.Solve(t.problem(wants, offers)), nil)
+		return
+	}
+	apart := maps.Clone(t.at)
+	in := func(w want) bool { return apart[w.pod.Namespace()] }
+	for {
+		together := slices.DeleteFunc(slices.Clone(wants), in)
+		if len(together) == 0 {
+			break
+		}
+		r := packing.Solve(t.problem(together, offers))
+		beyond := t.beyond(together, r)
+		if len(beyond) == 0 {
+			t.settle(together, r, nil)
+			break
+		}
+		maps.Copy(apart, beyond)
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(apart)) {
+		own := slices.DeleteFunc(slices.Clone(wants), func(w want) bool { return w.pod.Namespace() != namespace })
+		if len(own) == 0 {
+			continue
+		}
+		r := packing.Solve(t.problem(own, offers))
+		b := &bill{tenant: t.Tenants.Of(namespace)}
+		b.add(t.arrivals.charges(own, r)[namespace])
+		t.settle(own, r, b)
+	}
+}
+
+// beyond are the namespaces whose quotas the packing exceeds.
+func (t *grower) beyond(wants []want, r packing.Result) map[string]bool {
+	all := t.arrivals.charges(wants, r)
+	bundles := make([]bundle, len(r.Purchases))
+	for i := range r.Placements {
+		if p := &r.Placements[i]; p.Purchase >= 0 {
+			bundles[p.Purchase].add(&wants[i])
+		}
+	}
+	for i := range bundles {
+		for namespace, take := range t.charge(&r.Purchases[i].Offer, &bundles[i]) {
+			all[namespace] = plus(all[namespace], take)
+		}
+	}
+	beyond := map[string]bool{}
+	for namespace, take := range all {
+		if t.Tenants.Of(namespace).Beyond(take) != nil {
+			beyond[namespace] = true
+		}
+	}
+	return beyond
+}
+
+// offers is every machine that may be ordered now, or be had by waking a spare, without what it
+// refuses. Whether there is room for it is left to the packing, which says so if there is not.
+func (t *grower) offers() []packing.Offer {
+	var offers []packing.Offer
+	for i := range t.X.Pools {
+		p := &t.X.Pools[i]
+		if b := t.backoffs[p.Name]; p.Shut() != nil {
+			t.Plan.Reasons = append(t.Plan.Reasons, *p.Shut())
+		} else if b.on(t.X.Now) {
+			t.Note(nodescaler.PoolBackingOff, "no machine is ordered from pool %s until %s, since one failed at %s", p.Name, b.until.UTC().Format(time.TimeOnly), b.failed.UTC().Format(time.TimeOnly))
+		}
+		for _, s := range p.Shapes {
+			room := p.Empty(s)
+			for _, h := range t.offering(p, s) {
+				offers = append(offers, packing.Offer{Pool: p.Name, Shape: s, Host: h, Rate: t.X.Rate(s, h), Free: room.Free, Extra: room.Extra, Slots: room.Slots})
+			}
+		}
+	}
+	return offers
+}
+
+// offering are the hosts that machines of a shape are on offer on: those that would be made
+// there. Where none would be but a spare waits, they are all that take the pool's: it is
+// looked for wherever it is.
+func (t *grower) offering(p *nodescaler.PoolSize, s pricing.Shape) []string {
+	var made, taken []string
+	for i := range t.X.Hosts {
+		h := t.X.Hosts[i].Host
+		if p.Takes(h) {
+			taken = append(taken, h.Name)
+		}
+		if t.makes(p.Name) && p.Makes(s, h) {
+			made = append(made, h.Name)
+		}
+	}
+	if len(made) == 0 && t.spares.standsBy(p.Name, s) {
+		return taken
+	}
+	return made
+}
+
+// problem states the packing: the pods, the room that is paid for, and what is on offer.
+func (t *grower) problem(wants []want, offers []packing.Offer) packing.Problem {
+	b := packing.Problem{Items: make([]packing.Item, len(wants)), Offers: offers, Hosts: t.Free, Limits: t.spares.limits()}
+	classes := map[string]*nodescaler.Pod{} // one pod for each class
+	smallest := pricing.Resources{CPU: 1 << 62, Memory: 1 << 62}
+	for i, w := range wants {
+		p := w.pod
+		if i > 0 && p == wants[i-1].pod { // replicas of one workload are looked at once
+			b.Items[i] = b.Items[i-1]
+			b.Items[i].Name, b.Items[i].Bin = w.item, t.meant[w.name()]
+			continue
+		}
+		class := nodescaler.Class(p)
+		classes[class] = p
+		smallest.CPU, smallest.Memory = min(smallest.CPU, p.Requests.CPU), min(smallest.Memory, p.Requests.Memory)
+		b.Items[i] = packing.Item{Name: w.item, Class: class, Requests: p.Requests, Extra: p.Extra, More: len(w.with), Bin: t.meant[w.name()]}
+	}
+	for _, g := range t.places.groups {
+		for i, n := range g.nodes {
+			// Most nodes are too full for any of the pods, and are not even mentioned.
+			if r := g.room.get(i); r.takes(smallest) {
+				refuses := t.places.refusals(classes, n.Node, n.Crowd, t.places.crowds[n.Name])
+				b.Bins = append(b.Bins, packing.Bin{Name: n.Name, Free: r.free, Extra: g.extra[i], Slots: r.slots, Refuses: refuses})
+			}
+		}
+	}
+	for _, m := range t.arrivals.due() {
+		if p := t.X.Pool(m.pool); p != nil {
+			room := p.Empty(m.shape)
+			b.Bins = append(b.Bins, packing.Bin{
+				Name: m.name, Free: room.Free.Minus(m.used.Requests), Extra: room.Extra.Minus(m.used.Extra), Slots: room.Slots - m.used.Pods,
+				Refuses: t.places.refusals(classes, p.Node(), room.Crowd, m.crowd, t.places.crowds[m.name]),
+			})
+		}
+	}
+	// by pool, of machines without daemons that others clash with: all its shapes are alike
+	refused := map[string]packing.Refusals{}
+	for i := range offers {
+		p := t.X.Pool(offers[i].Pool)
+		crowd := p.Empty(offers[i].Shape).Crowd
+		known, is := refused[p.Name]
+		if !is || len(crowd) > 0 {
+			known = t.places.refusals(classes, p.Node(), crowd)
+		}
+		if len(crowd) == 0 {
+			refused[p.Name] = known
+		}
+		offers[i].Refuses = known
+	}
+	b.Apart = apart(classes)
+	return b
+}
+
+// settle turns the packing into orders, and takes what it puts on nodes out of their room. Those
+// for one namespace alone end where its quota does.
+func (t *grower) settle(wants []want, r packing.Result, alone *bill) {
+	bundles, waiting := t.place(wants, r)
+	planned, left, full := map[string]pricing.Resources{}, map[string]int{}, findings{}
+	for _, p := range r.Purchases {
+		left[p.Offer.Pool]++
+		planned[p.Offer.Host] = planned[p.Offer.Host].Plus(p.Offer.Shape.Resources())
+	}
+	for i, at := range alone.order(bundles) {
+		p := &r.Purchases[at]
+		o, b := p.Offer, &bundles[at]
+		planned[o.Host] = planned[o.Host].Minus(o.Shape.Resources())
+		left[o.Pool]--
+		if !alone.allows(t.Draft, &o, b) {
+			continue
+		}
+		if t.spares.wakes(o, p.Items, len(b.asked) > 0) {
+			t.arrivals.boughtFor(&o, b)
+			continue
+		}
+		rather := t.likings.prefer(&o, b, planned, left)
+		o.Host = t.spread(o, planned)
+		if !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
+			if t.spares.makeWay(o) {
+				continue
+			}
+			for _, pod := range b.asked {
+				t.Strand([]*nodescaler.Pod{pod}, "", nil)
+			}
+			if t.makes(o.Pool) && t.Room[o.Pool] < 1 {
+				pool := t.X.Pool(o.Pool)
+				full.add(string(packing.PoolFull), "no %s is ordered for %s: pool %s may have %d machines and has %d, those included that are kept or are being deleted",
+					o.Shape.Name, Some("pod", p.Items), pool.Name, pool.Max, pool.Exist)
+			}
+			continue // a smaller one may still be
+		}
+		t.Buy(o.Pool, o.Shape, o.Host,
+			Because(b.code(), "%s asked for by %s that no node can take", nodescaler.Amount(b.used.Requests), Some("pod", p.Items)),
+			Because(nodescaler.CheapestOffer, "%s on %s at %s/h is machine %d of %d; all of them, for %s, cost %s/h, and none cost less than %s/h",
+				o.Shape.Name, o.Host, o.Rate, i+1, len(r.Purchases), Plural(waiting, "pod"), r.Rate, r.LowerBound),
+			Because(nodescaler.RoomiestHost, "of the hosts on which it costs the same and that run already, if any do, %s has the most memory that is not planned for: %s", o.Host, nodescaler.Amount(t.Free[o.Host])))
+		last := &t.Plan.Actions[len(t.Plan.Actions)-1]
+		last.Reasons = append(last.Reasons, rather...)
+		t.spares.waitedFor(last.Order, len(b.asked) > 0)
+		t.arrivals.boughtFor(&o, b)
+	}
+	t.conclude(full, "machine")
+}
+
+// place puts the pods where the packing has them. It returns what each purchase is for, and for how
+// many pods there are any.
+func (t *grower) place(wants []want, r packing.Result) (bundles []bundle, waiting int) {
+	var fit []string
+	nowhere := findings{}
+	bundles = make([]bundle, len(r.Purchases))
+	for i := range r.Placements { // in the order of the items, as what is wanted is
+		switch p, w := &r.Placements[i], &wants[i]; {
+		case p.Bin != "":
+			fit = append(fit, p.Item)
+			t.places.take(p.Bin, w.pod)
+			t.arrivals.fill(p.Bin, w.pod)
+			for range w.with { // each takes a slot more
+				t.places.take(p.Bin, &nodescaler.Pod{})
+				t.arrivals.fill(p.Bin, &nodescaler.Pod{})
+			}
+		case p.Purchase < 0:
+			if !w.expected {
+				t.Strand(w.all(), "", packed(p))
+			}
+			nowhere.add(string(p.Why), "nowhere for %s: %s%s%s", p.Item, p.Text, t.daemonsShare(w.pod, p.Why), t.unpromised(w.pod, p.Why))
+		default:
+			waiting++
+			bundles[p.Purchase].add(w)
+		}
+	}
+	if len(fit) > 0 {
+		t.Note(nodescaler.PodsFitExisting, "there is room, on nodes that are there or on their way, for %s", Some("pod", fit))
+	}
+	t.conclude(nowhere, "pod")
+	return bundles, waiting
+}
+
+// unpromised names what a pod asks for that no pool's machines have, and how a pool says that
+// they do.
+func (t *grower) unpromised(p *nodescaler.Pod, why packing.Why) string {
+	if why != packing.NoResource {
+		return ""
+	}
+	var none []string
+	for _, x := range p.Extra {
+		if !slices.ContainsFunc(t.X.Pools, func(pool nodescaler.PoolSize) bool { return pool.Has(x.Name) }) {
+			none = append(none, x.Name)
+		}
+	}
+	if len(none) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it asks for %s, which no pool's machines have: a pool says by resources what its machines have", strings.Join(none, " and "))
+}
+
+// fillToMin orders the pool's cheapest machines until it has its minimum.
+func (t *grower) fillToMin(p *nodescaler.PoolSize, offers []packing.Offer) {
+	for live := t.live(p); live < p.Min; live++ {
+		if t.spares.wakesAny(p) {
+			continue
+		}
+		may := slices.DeleteFunc(slices.Clone(offers), func(o packing.Offer) bool {
+			return o.Pool != p.Name || !t.carries(o)
+		})
+		if len(may) == 0 {
+			none := "no host for more"
+			if !t.makes(p.Name) {
+				none = "no more are made now"
+			}
+			t.Note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and %s", p.Name, live, p.Min, none)
+			return
+		}
+		o := Least(may, func(o packing.Offer) pricing.Rate { return o.Rate })
+		if o.Host = t.spread(o, nil); !t.mayBuy(o) || !t.Affords(o.Shape, o.Host) {
+			if !t.spares.makeWay(o) && t.Room[p.Name] < 1 {
+				t.Note(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d, and no place for more", p.Name, live, p.Min)
+			}
+			return
+		}
+		t.Buy(o.Pool, o.Shape, o.Host, Because(nodescaler.PoolBelowMin, "pool %s has %d live machines of at least %d; %s on %s is its cheapest, at %s/h", p.Name, live, p.Min, o.Shape.Name, o.Host, o.Rate))
+	}
+}
+
+// apart are the classes whose pods share no node.
+func apart(classes map[string]*nodescaler.Pod) (pairs [][2]string) {
+	var marked []string
+	for class, p := range classes {
+		if p.Marked() {
+			marked = append(marked, class)
+		}
+	}
+	slices.Sort(marked)
+	for i, a := range marked {
+		for _, b := range marked[i:] {
+			if nodescaler.Clash(classes[a], classes[b]) {
+				pairs = append(pairs, [2]string{a, b})
+			}
+		}
+	}
+	return pairs
+}

@@ -1,0 +1,204 @@
+package planner
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+)
+
+// One that is let be a machine while it is made was never stopped: when it joins, that says
+// nothing of how long a spare takes, and those that there are stay.
+func TestWhatWasNeverStoppedTellsNothingOfStarts(t *testing.T) {
+	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2", func(m *nodescaler.Machine) { m.Shape = large })
+	w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
+	w.machine("w-3", "pve3", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
+	p := withSpares(1)
+	w.pod("b", "", 600, 100)
+	if plan := decide(t, p, w.at(0)); !slices.Contains(lines(plan), "Wake w-3") {
+		t.Fatalf("it is not woken: %v", lines(plan))
+	}
+	joined := &w.Machines[2]
+	joined.Phase, joined.Keep, joined.Since = nodescaler.Joined, false, noon.Add(time.Minute)
+	decide(t, p, w.at(2*time.Minute))
+	if got := p.keep.start(); got != spareStart {
+		t.Errorf("a spare is taken to need %s to start, want %s", got, spareStart)
+	}
+}
+
+// A machine goes sooner for what it saves to have it back. One that will be no spare is not to be
+// had back.
+func TestOnlyWhatWillBeASpareGoesSooner(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*nodescaler.Machine, *nodescaler.Node)
+		want   time.Duration
+	}{
+		{"a spare like any", func(*nodescaler.Machine, *nodescaler.Node) {}, 40 * time.Second},
+		{"one of a shape of which none is kept", func(m *nodescaler.Machine, _ *nodescaler.Node) { m.Shape = large }, 190 * time.Second},
+		{"one that drifted", func(m *nodescaler.Machine, _ *nodescaler.Node) { drifted(m) }, 190 * time.Second},
+		{"one whose node is not ready", func(_ *nodescaler.Machine, n *nodescaler.Node) { n.Ready = false }, 20*time.Minute + 10*time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).pods(1, "b", "w-2", 100, 100)
+			w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
+			c.change(&w.Machines[1], &w.Nodes[1])
+			p := withSpares(1)
+			p.rules.ScaleDownDelayAfterFailure = 0 // which counts from the start, too
+			var got time.Duration
+			for at := time.Duration(0); got == 0 && at < 30*time.Minute; at += 10 * time.Second {
+				if slices.Contains(lines(decide(t, p, w.at(at))), "Cordon w-2") {
+					got = at
+				}
+			}
+			if got != c.want {
+				t.Errorf("it is emptied after %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// What was waited for speaks for spares: the first order of a burst for one, the second for
+// another.
+func TestOrdersThatPodsWaitedForKeepSpares(t *testing.T) {
+	w := aWorld().dear(pricing.Unit / 100)
+	p := withSpares(3)
+	at := time.Duration(0)
+	for range 3 { // a day apart from the start, so that nothing is assumed any more
+		at += 30 * time.Hour
+		s := w.at(at)
+		s.Pods = (&world{}).pods(2, "b", "", 1700, 100).Pods
+		plan := decide(t, p, s)
+		if len(plan.Actions) < 2 {
+			t.Fatalf("two machines are not ordered: %v", lines(plan))
+		}
+		came := w.at(at + 10*time.Second)
+		for _, a := range plan.Actions[:2] {
+			came.Machines = append(came.Machines, nodescaler.Machine{
+				Name: a.Order, Order: a.Order, Pool: "w", Shape: *a.Shape, Host: a.Host, Phase: nodescaler.Ordered, Created: s.Now, Since: s.Now,
+			})
+		}
+		decide(t, p, came)
+	}
+	for n, want := range map[int]float64{1: 1, 2: 1, 3: 0} {
+		if got := p.keep.saved("w", n, noon.Add(at+time.Minute)); got != want {
+			t.Errorf("a %s spare would have been woken %g times in the last day, want %g", ordinal(n), got, want)
+		}
+	}
+}
+
+// A spare that was woken is replaced once the one that is missing would have been needed often
+// enough: where the first of three always is, and there are two, the third is not missed.
+func TestWhatIsMissedIsTheLastSpare(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		stock int
+		want  []string
+	}{
+		{"two of three are there", 2, nil},
+		{"one of three is, and a second is needed as often", 1, []string{"Buy w small pve3 to keep"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).node("w-2", "pve2").pods(3, "b", "w-2", 600, 100)
+			w.Machines[1].Woken = noon.Add(-time.Hour)
+			for i := range c.stock {
+				w.spare("w-s"+string(rune('1'+i)), "pve1")
+			}
+			p := withSpares(3)
+			lookedAt(t, p, w)
+			p.keep.started = noon.Add(-72 * time.Hour) // nothing is assumed any more
+			for range 20 {
+				p.keep.uses = append(p.keep.uses, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 1}, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 2})
+			}
+			expect(t, decide(t, p, w.at(time.Minute)), c.want)
+		})
+	}
+}
+
+// What would have saved something is remembered for a day, and what came of nothing for some
+// minutes.
+func TestWhatIsRememberedOfSpares(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		use, wanted, tried time.Duration // before now
+		uses, wants, tries int
+	}{
+		{name: "just now", uses: 1, wants: 1, tries: 1},
+		{name: "at the end of their times", use: spareMemory, wanted: spareRest, tried: spareMemory, uses: 1, wants: 1, tries: 1},
+		{name: "after a use's", use: spareMemory + 1, wants: 1, tries: 1},
+		{name: "after an order's", wanted: spareRest + 1, uses: 1, tries: 1},
+		{name: "after a wake's", tried: spareMemory + 1, uses: 1, wants: 1},
+	} {
+		k := newKeeper(Spared{Most: 1})
+		k.uses = []use{{at: noon.Add(-c.use), pool: "w"}}
+		k.wanted["a"], k.tried["w-1"] = noon.Add(-c.wanted), noon.Add(-c.tried)
+		k.see(&aWorld().Snapshot, time.Minute)
+		if len(k.uses) != c.uses || len(k.wanted) != c.wants || len(k.tried) != c.tries {
+			t.Errorf("%s: %d uses, %d orders, %d wakes", c.name, len(k.uses), len(k.wanted), len(k.tried))
+		}
+		if !k.started.Equal(noon) {
+			t.Errorf("%s: it started at %s", c.name, k.started)
+		}
+		if k.see(aWorld().at(time.Hour), time.Minute); !k.started.Equal(noon) {
+			t.Errorf("%s: an hour later it started at %s", c.name, k.started)
+		}
+	}
+}
+
+// What came of an order that pods waited for, and of a spare that was to be woken.
+func TestWhatComesOfOrdersThatPodsWaitFor(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
+	for _, c := range []struct {
+		name          string
+		phase         nodescaler.Phase
+		keep          bool
+		since, woken  time.Time
+		uses          int
+		wanted, tried bool // still
+		starts        nodescaler.Recent
+	}{
+		{name: "it is ordered", phase: nodescaler.Ordered, since: ago(0), uses: 1, tried: true},
+		{name: "it is to be a spare", phase: nodescaler.Ordered, keep: true, since: ago(0), wanted: true, tried: true},
+		{name: "it has failed", phase: nodescaler.Failed, since: ago(0), wanted: true, tried: true},
+		{name: "it is stopped still", phase: nodescaler.Spare, since: ago(0), wanted: true, tried: true},
+		{name: "it was woken and is there", phase: nodescaler.Joined, since: ago(time.Second), woken: ago(21 * time.Second), uses: 1, starts: nodescaler.Recent{20 * time.Second}},
+		{name: "it had joined before", phase: nodescaler.Joined, since: ago(time.Minute), woken: ago(2 * time.Minute), uses: 1, tried: true},
+		{name: "it was let be a machine", phase: nodescaler.Joined, since: ago(time.Second), uses: 1},
+	} {
+		k := newKeeper(Spared{Most: 1})
+		k.wanted["w-1"], k.tried["w-1"] = ago(time.Minute), ago(time.Minute)
+		k.see(&aWorld().machine("w-1", "pve1", c.phase, func(m *nodescaler.Machine) {
+			m.Keep, m.Since, m.Woken = c.keep, c.since, c.woken
+		}).Snapshot, time.Minute)
+		_, wanted := k.wanted["w-1"]
+		_, tried := k.tried["w-1"]
+		if len(k.uses) != c.uses || wanted != c.wanted || tried != c.tried || !slices.Equal(k.starts, c.starts) {
+			t.Errorf("%s: %d uses, wanted %t, tried %t, starts %v", c.name, len(k.uses), wanted, tried, k.starts)
+		}
+	}
+}
+
+// An order comes after those of its pool that were made within the time that one takes.
+func TestTheRankOfAnOrderInItsBurst(t *testing.T) {
+	for _, c := range []struct {
+		pool string
+		ago  time.Duration
+		want int
+	}{{"w", 0, 2}, {"w", time.Minute - 1, 2}, {"w", time.Minute, 1}, {"x", 0, 1}} {
+		k := newKeeper(Spared{Most: 1})
+		k.lead, k.uses = time.Minute, []use{{at: noon.Add(-c.ago), pool: c.pool}}
+		if got := k.rank("w", noon); got != c.want {
+			t.Errorf("after one of %s %s ago: %d, want %d", c.pool, c.ago, got, c.want)
+		}
+	}
+}
+
+func TestNumbersOfSparesInWords(t *testing.T) {
+	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 22: "22nd", 23: "23rd", 111: "111th"} {
+		if got := ordinal(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package planner
+
+import (
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// turn is what the parts of a scan share.
+type turn struct {
+	*Draft
+	*memory
+	rules  *Rules
+	places *places
+	coming []*nodescaler.Machine // expected to become nodes
+	busy   int                   // nodes and machines on their way out
+}
+
+// memory is since when things are as they are. All of it may be forgotten: every clock then starts
+// again, which only makes it later to reclaim something.
+type memory struct {
+	first                     bool // the present scan is the first, and only looks and orders
+	started                   time.Time
+	added, deleted, undrained time.Time // the last order, return and failed drain
+
+	idle    since // nodes: unneeded
+	unready since // nodes: not ready
+	drains  since // nodes: being emptied
+	lost    since // machines: joined, and without a node
+	failed  since // machines: failed or given up, and counted in their pool's backoff
+	// unasked are nodes whose machines were held at the last look: whether those are needed is
+	// not asked.
+	unasked map[string]bool
+	// meant are the machines that pods which wait were planned for when those were ordered. The
+	// packing may find no places on them for the same pods once more.
+	meant    map[string]string
+	backoffs map[string]*backoff
+}
+
+// since is when something was first seen to be so, by name; what is so no more is dropped.
+type since map[string]time.Time
+
+// keep carries a name over from the last scan's record into this one's, or starts it now.
+func (s since) keep(old since, name string, now time.Time) time.Time {
+	if t, ok := old[name]; ok {
+		now = t
+	}
+	s[name] = now
+	return now
+}
+
+// backoff keeps a pool from being ordered from while its machines keep failing: each time for
+// twice as long, up to a limit, until it has not failed for long.
+type backoff struct {
+	first, longest, forget time.Duration
+	length                 time.Duration
+	until, failed          time.Time
+}
+
+// fail notes a failure. Several machines of one order that fail together make it no longer.
+func (b *backoff) fail(now time.Time) {
+	switch {
+	case b.length == 0 || now.Sub(b.failed) > b.forget:
+		b.length = b.first
+	case !now.Before(b.until):
+		b.length = min(2*b.length, b.longest)
+	}
+	b.failed, b.until = now, now.Add(b.length)
+}
+
+// on reports whether the pool is still left alone.
+func (b *backoff) on(now time.Time) bool { return b != nil && now.Before(b.until) }

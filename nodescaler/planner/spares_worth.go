@@ -1,0 +1,259 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/pricing/packing"
+)
+
+// Spares under the hard limit: none of them takes a machine away. Of the machines that a pool may
+// still have the first are had by waking its spares, so only those beyond cost their disks beside
+// them. A pool's machines and spares together are what there is room for: as it grows spares
+// become machines, and as it shrinks machines become spares, and none is made or returned for
+// that.
+//
+// Only machines of the spares' own pool and shape are looked ahead for. Where one of another kind
+// is to be ordered and their disks are in its way, or the places that they take of the pool's,
+// they are returned then.
+
+// stocks is how many spares pools have, and how many they are to have.
+type stocks struct {
+	*waking
+	worths map[string]worth // by pool
+}
+
+// worth is how many spares a pool is to have, and the sentence that says so.
+type worth struct {
+	pays    int // that save what they cost
+	allowed int // that the hard limit leaves room for
+	why     nodescaler.Reason
+}
+
+func (w *worth) want() int { return min(w.pays, w.allowed) }
+
+// stock is a pool's spares as they are.
+type stock struct {
+	worth
+	good, drifted []*nodescaler.Machine // that are stopped
+	making        []*nodescaler.Machine // to become spares
+	lent          int                   // that were woken not long ago, and are expected back
+}
+
+// have is how many are there, or being made.
+func (s *stock) have() int { return len(s.good) + len(s.making) }
+
+// spareShape is what the pool's spares are: as the last order that pods waited for, or its
+// cheapest. It must have one.
+func (t *stocks) spareShape(p *nodescaler.PoolSize) pricing.Shape {
+	for i := len(t.keep.uses) - 1; i >= 0; i-- {
+		if u := &t.keep.uses[i]; u.pool == p.Name && slices.Contains(p.Shapes, u.shape) {
+			return u.shape
+		}
+	}
+	return Least(p.Shapes, func(s pricing.Shape) pricing.Rate { return t.X.Rate(s, "") })
+}
+
+// worthOf is worked out once a scan.
+func (t *stocks) worthOf(p *nodescaler.PoolSize) worth {
+	w, known := t.worths[p.Name]
+	if !known {
+		w = t.sparesWorth(p)
+		t.worths[p.Name] = w
+	}
+	return w
+}
+
+func (t *stocks) sparesWorth(p *nodescaler.PoolSize) worth {
+	if len(p.Shapes) == 0 {
+		return worth{why: Because(nodescaler.SparesPay, "no spares of pool %s pay: it has no shape", p.Name)}
+	}
+	k, shape := t.keep, t.spareShape(p)
+	disk, rate := t.X.SpareRate(shape), t.X.Rate(shape, "")
+	cost := disk.For(spareMemory)
+	w := worth{pays: k.cfg.Most}
+	if w.pays > 0 {
+		w.allowed = t.allowed(p, t.firstHost(p))
+	}
+	var last string
+	for n := 1; n <= k.cfg.Most; n++ {
+		times := k.saved(p.Name, n, t.X.Now)
+		value := rate.For(time.Duration(times * k.cfg.Worth * float64(k.sooner())))
+		why := fmt.Sprintf("a %s would have come %s sooner than an order %.2g times a day, worth %s at %g times its price, for %s of disk",
+			ordinal(n), k.sooner().Round(time.Second), times, value.Display(t.X.Book().Unit), k.cfg.Worth, cost.Display(t.X.Book().Unit))
+		if value < cost {
+			w.pays, last = n-1, ": "+why
+			break
+		}
+		last = ", as many as may be: " + why
+	}
+	if w.allowed < w.pays {
+		w.why = Because(nodescaler.SparesPay, "%s of pool %s may be: with one more, the hard limit of %s/h would allow a machine fewer", Plural(w.allowed, "spare"), p.Name, t.X.Limit)
+		return w
+	}
+	w.why = Because(nodescaler.SparesPay, "%s of pool %s pay%s", Plural(w.pays, "spare"), p.Name, last)
+	return w
+}
+
+func (t *stocks) stockOf(p *nodescaler.PoolSize) stock {
+	s := stock{worth: t.worthOf(p)}
+	for _, m := range t.X.Spares {
+		switch {
+		case m.Pool != p.Name || t.woken[m.Name] || t.let[m.Name]:
+		case m.Phase != nodescaler.Spare:
+			s.making = append(s.making, m)
+		case m.Drifted != "":
+			s.drifted = append(s.drifted, m)
+		default:
+			s.good = append(s.good, m)
+		}
+	}
+	for _, m := range t.X.Machines {
+		if m.Pool == p.Name && m.Phase.Live() && t.lent(m, s.have()+s.lent+1) {
+			s.lent++
+		}
+	}
+	return s
+}
+
+// lent reports whether a machine that was a spare is expected to be one again, the nth that would
+// be there. It is given up when it has been away for as long as that one has to wait to be worth
+// what an order in its place costs. That is when who does not know the future should stop
+// waiting.
+func (t *stocks) lent(m *nodescaler.Machine, nth int) bool {
+	times := t.keep.saved(m.Pool, nth, t.X.Now)
+	// a day, in time of a machine's price
+	saves := times * t.keep.cfg.Worth * float64(t.keep.sooner())
+	return !m.Woken.IsZero() && float64(t.X.Now.Sub(m.Woken))*saves < float64(t.keep.lead)*float64(spareMemory)
+}
+
+// allowed is how many spares of the pool leave the limit every machine of theirs that it allows
+// without them, if the next one is on the host given, or on any that carries some already. Of
+// pools that want spares the first by name come first.
+func (t *stocks) allowed(p *nodescaler.PoolSize, next string) int {
+	shape := t.spareShape(p)
+	rate, disk := t.leastRate(p, shape), t.X.SpareRate(shape)
+	if t.X.Limit <= 0 || rate <= 0 {
+		return math.MaxInt
+	}
+	away, machines := t.keptAway(p), 0
+	bare := t.X.PaidFor(func(m *nodescaler.Machine) bool { return !m.Kept() && !t.leaves(m) || m.Kept() && t.X.Away(m.Host) })
+	for i := range t.X.Snapshot.Machines {
+		m := &t.X.Snapshot.Machines[i]
+		if m.Pool == p.Name && !m.Kept() && !t.leaves(m) {
+			machines++
+		}
+	}
+	left := t.X.Limit - bare.Rate() - t.othersDisks(p)
+	still := max(min(left/rate, pricing.Rate(p.Max-machines)), 0)
+	left -= t.hostParts(bare, next)
+	switch {
+	case left < still*rate:
+		return away
+	case disk == 0:
+		return math.MaxInt
+	}
+	// Beside n machines there is room for so many spares; it is least with all of them, or with
+	// the first where a disk costs more than its machine.
+	spares := func(n pricing.Rate) pricing.Rate { return n + (left-n*rate)/disk }
+	return away + int(min(spares(still), spares(min(still, 1))))
+}
+
+// keptAway is how many of the pool's spares are on hosts that are away: they can be neither woken
+// nor returned.
+func (t *stocks) keptAway(p *nodescaler.PoolSize) (n int) {
+	for _, m := range t.X.Spares {
+		if m.Pool == p.Name && t.X.Away(m.Host) {
+			n++
+		}
+	}
+	return n
+}
+
+// leastRate is what a machine of the shape costs on the cheapest of the hosts that take the pool's.
+func (t *stocks) leastRate(p *nodescaler.PoolSize, s pricing.Shape) pricing.Rate {
+	rate := pricing.Rate(math.MaxInt64)
+	for i := range t.X.Hosts {
+		if h := t.X.Hosts[i].Host; p.Takes(h) {
+			rate = min(rate, t.X.Rate(s, h.Name))
+		}
+	}
+	if rate == math.MaxInt64 {
+		return t.X.Rate(s, "")
+	}
+	return rate
+}
+
+// leaves reports whether a machine is on its way out: a spare may come of it, or nothing.
+func (t *stocks) leaves(m *nodescaler.Machine) bool {
+	n := t.X.NodeOf(m.Name)
+	return !m.Phase.Live() || n != nil && n.Draining
+}
+
+// othersDisks is what the spares cost that pools before this one are to have, beside those that
+// are paid for however it is decided.
+func (t *stocks) othersDisks(p *nodescaler.PoolSize) (sum pricing.Rate) {
+	for i := range t.X.Pools {
+		o := &t.X.Pools[i]
+		if o.Name >= p.Name {
+			break
+		}
+		if w := t.worthOf(o); len(o.Shapes) > 0 {
+			sum += pricing.Rate(max(w.want()-t.keptAway(o), 0)) * t.X.SpareRate(t.spareShape(o))
+		}
+	}
+	return sum
+}
+
+// hostParts is what hosts cost that carry nothing but spares.
+func (t *stocks) hostParts(bare *nodescaler.Paid, next string) (sum pricing.Rate) {
+	hosts := map[string]bool{next: next != ""}
+	for _, m := range t.X.Spares {
+		hosts[m.Host] = true
+	}
+	for host, carries := range hosts {
+		if carries && !bare.Carries(host) {
+			sum += t.X.Book().HostRate(host, t.X.Now)
+		}
+	}
+	return sum
+}
+
+// firstHost is where the pool's first spare would be made; empty if there is one, or none can be.
+func (t *stocks) firstHost(p *nodescaler.PoolSize) string {
+	if slices.ContainsFunc(t.X.Spares, func(m *nodescaler.Machine) bool { return m.Pool == p.Name }) {
+		return ""
+	}
+	return t.spareOffer(p).Host
+}
+
+// spareOffer is the machine that the pool's next spare would be made of; on no host if no host
+// takes it.
+func (t *stocks) spareOffer(p *nodescaler.PoolSize) packing.Offer {
+	o := packing.Offer{Pool: p.Name, Shape: t.spareShape(p)}
+	for i := range t.X.Hosts {
+		h := t.X.Hosts[i].Host
+		if rate := t.X.Rate(o.Shape, h.Name); t.Holds(p.Pool, o.Shape, h) && (o.Host == "" || rate < o.Rate) {
+			o.Host, o.Rate = h.Name, rate
+		}
+	}
+	if o.Host != "" {
+		o.Host = t.hostFor(o, t.Free, t.apart(p.Name))
+	}
+	return o
+}
+
+// apart is the order in which hosts come into question for a spare: it is of use when another
+// host is lost, so it goes where the pool has fewest machines, spares included, and of those
+// where fewest run.
+func (t *stocks) apart(pool string) func(a, b string) int {
+	all := func(host string) int { return t.running(pool, host) + t.kept(pool, host) }
+	return func(a, b string) int {
+		return cmp.Or(cmp.Compare(all(a), all(b)), cmp.Compare(t.running(pool, a), t.running(pool, b)), -cmp.Compare(t.Free[a].Memory, t.Free[b].Memory))
+	}
+}
