@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
@@ -195,7 +196,7 @@ func TestDocumentTellsEveryRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := pve.Site{Pools: []pve.Pool{{
-		Shapes: []pricing.Shape{{Disk: pricing.GiB}}, Template: pve.Template{VMID: 9000}, Storage: "ceph", ISO: pve.ISO{Storage: "discs"},
+		Shapes: []pricing.Shape{{Disk: pricing.GiB}}, Template: placement.Template{VMID: 9000}, Storage: "ceph", ISO: pve.ISO{Storage: "discs"},
 		Join:  firstboot.Profile{Kind: firstboot.K3s},
 		Guest: pve.Guest{Agent: true, Options: map[string]string{"hostpci0": "mapping=gpu"}},
 	}}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // Whose a machine is follows from its mark alone, and not from what is remembered: a configuration, a state folder
@@ -112,20 +113,20 @@ func (f *Fleet) closed(m *tracked) bool { return f.shut[m.Pool] != nil && !f.uns
 // unstarted reports whether a machine was made by an order of this cluster and never ran.
 func (f *Fleet) unstarted(m *tracked) bool {
 	g := f.guest(m.VMID)
-	return f.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.running && f.view.seen.online(g.host))
+	return f.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.Running && f.view.seen.Online(g.Host))
 }
 
 // guest is the one with a VMID, as it was last seen; nil if there is none.
-func (f *Fleet) guest(id int) *guestSeen {
+func (f *Fleet) guest(id int) *placement.Guest {
 	if f.view.seen == nil {
 		return nil
 	}
-	return f.view.seen.guests[id]
+	return f.view.seen.Guests[id]
 }
 
 // overdue reports whether a machine that runs should be a node by now.
 func (f *Fleet) overdue(m *tracked, p *Pool) bool {
-	return m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
+	return m.Step == StepStarted && f.view.nodes != nil && f.view.seen.Online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
 }
 
 // untouchable is why the machine is not returned or kept as a spare, as an error.
@@ -149,7 +150,7 @@ type rival struct {
 // is not to lose a pool by that.
 func (f *Fleet) weight(vmid int, created time.Time) entry {
 	g := f.guest(vmid)
-	return entry{vmid: vmid, created: created, runs: g != nil && (g.running || !f.view.seen.online(g.host))}
+	return entry{vmid: vmid, created: created, runs: g != nil && (g.Running || !f.view.seen.Online(g.Host))}
 }
 
 // contest decides which pools are another cluster's, by the marks of what was last listed, and says what has changed.
@@ -212,11 +213,11 @@ func (f *Fleet) present(p *Pool, m *tracked) bool {
 		return false
 	}
 	g := f.guest(m.VMID)
-	return g != nil && (g.name == m.Name || f.nameless(g))
+	return g != nil && (g.Name == m.Name || f.nameless(g))
 }
 
 // nameless reports whether the name of a guest is not known because its host is offline.
-func (f *Fleet) nameless(g *guestSeen) bool { return g.unnamed() && !f.view.seen.online(g.host) }
+func (f *Fleet) nameless(g *placement.Guest) bool { return g.Unnamed() && !f.view.seen.Online(g.Host) }
 
 // settled reports whether this cluster has a machine in the pool, so that no other one's may be in question.
 func (f *Fleet) settled(p *Pool) bool {
@@ -241,22 +242,22 @@ func (f *Fleet) established() bool {
 // unsettled is a machine in a pool's range of which it is not known yet whose it is, if the pool has none of this cluster:
 // whether the pool is another cluster's is not known then, and orders wait. A cluster that has no machine at all may
 // have lost every pool by a machine in one of them.
-func (f *Fleet) unsettled(p *Pool) *guestSeen {
+func (f *Fleet) unsettled(p *Pool) *placement.Guest {
 	if f.settled(p) {
 		return nil
 	}
 	all := !f.established()
 	known := f.knownIDs()
-	for _, id := range slices.Sorted(maps.Keys(f.view.seen.guests)) {
-		g := f.view.seen.guests[id]
-		if g.template || g.container || known[id] || f.stranger(g) || f.fresh[id].looks != "" {
+	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
+		g := f.view.seen.Guests[id]
+		if g.Template || g.Container || known[id] || f.stranger(g) || f.fresh[id].looks != "" {
 			continue
 		}
 		in := p
 		if !p.VMIDs.Holds(id) {
 			in = f.poolOfVMID(id)
 		}
-		if in != nil && (all || in == p) && (namedFor(in, g) || g.unnamed()) {
+		if in != nil && (all || in == p) && (namedFor(in, g) || g.Unnamed()) {
 			return g
 		}
 	}

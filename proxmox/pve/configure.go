@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // Configure gives the fleet other pools, and other prices; nil is the default book. Calls that are
@@ -55,7 +56,7 @@ func (f *Fleet) unread() map[string]nodescaler.Reason {
 	for name, p := range f.pools {
 		for _, id := range p.Template.IDs() {
 			if _, read := f.view.templates[id]; !read {
-				unread[name] = reason(CodeTemplateUnread, "template %d has not been looked for yet", id)
+				unread[name] = reason(placement.CodeTemplateUnread, "template %d has not been looked for yet", id)
 			}
 		}
 	}

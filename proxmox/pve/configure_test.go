@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -87,11 +88,11 @@ func TestNewPoolTakesOrdersAsSoonAsItsTemplateWasLookedFor(t *testing.T) {
 	if err := w.fleet.Configure(pools, nil); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.fleet.Unread()["web"]; r.Code != CodeTemplateUnread {
+	if r := w.fleet.Unread()["web"]; r.Code != placement.CodeTemplateUnread {
 		t.Errorf("before: %+v", w.fleet.Unread())
 	}
 	var r *Refusal
-	if _, err := w.order("pve1"); !errors.As(err, &r) || r.Reasons[0].Code != CodeTemplateUnread {
+	if _, err := w.order("pve1"); !errors.As(err, &r) || r.Reasons[0].Code != placement.CodeTemplateUnread {
 		t.Errorf("an order before: %v", err)
 	}
 	tick() // in the same moment: nothing else was due
@@ -146,7 +147,7 @@ func TestPausedPoolTakesOrdersAgainOnceItIsAnother(t *testing.T) {
 
 func TestPoolsThatConflictLeaveTheOthers(t *testing.T) {
 	pool := func(name string, first, template int) Pool {
-		return Pool{Name: name, VMIDs: VMIDs{First: first, Last: first + 9}, Template: Template{VMID: template}}
+		return Pool{Name: name, VMIDs: placement.VMIDs{First: first, Last: first + 9}, Template: placement.Template{VMID: template}}
 	}
 	got := map[string]string{}
 	for name, err := range Conflicts([]Pool{
@@ -206,9 +207,9 @@ func (w *world) edit(change func(*Pool)) {
 
 // changedHomes are pools that put their machines elsewhere.
 var changedHomes = map[string]func(*Pool){
-	"another range": func(p *Pool) { p.VMIDs = VMIDs{2000, 2099} },
+	"another range": func(p *Pool) { p.VMIDs = placement.VMIDs{First: 2000, Last: 2099} },
 	"another pool":  func(p *Pool) { p.PVEPool = "others" },
-	"both":          func(p *Pool) { p.VMIDs, p.PVEPool = VMIDs{2000, 2099}, "others" },
+	"both":          func(p *Pool) { p.VMIDs, p.PVEPool = placement.VMIDs{First: 2000, Last: 2099}, "others" },
 }
 
 // homes is a world whose fleet may use two resource pools.
@@ -360,7 +361,7 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 	forget := func(w *world) {
 		all, err := w.intents.Load()
 		for _, i := range all {
-			i.VMIDs, i.PVEPool = VMIDs{}, ""
+			i.VMIDs, i.PVEPool = placement.VMIDs{}, ""
 			err = errors.Join(err, w.intents.Put(i))
 		}
 		if err != nil {
@@ -383,7 +384,7 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 		n := w.join("pve1")[0]
 		forget(w)
 		was := slices.Clone(w.cfg.Pools)
-		w.pool().VMIDs = VMIDs{2000, 2099}
+		w.pool().VMIDs = placement.VMIDs{First: 2000, Last: 2099}
 		w.begin()
 		w.giveBack(n)
 		w.run(10 * time.Minute)
@@ -400,9 +401,9 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 
 // A machine that is being made when the range is changed keeps its address, and does not get the first one.
 func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
-	p := Pool{VMIDs: VMIDs{1000, 1099}, Network: Addressing{First: netip.MustParsePrefix("10.0.0.50/24")}}
+	p := Pool{VMIDs: placement.VMIDs{First: 1000, Last: 1099}, Network: Addressing{First: netip.MustParsePrefix("10.0.0.50/24")}}
 	i := Intent{VMID: 1005, VMIDs: p.VMIDs}
-	for _, p.VMIDs = range []VMIDs{{1000, 1099}, {2000, 2099}, {900, 949}} {
+	for _, p.VMIDs = range []placement.VMIDs{{First: 1000, Last: 1099}, {First: 2000, Last: 2099}, {First: 900, Last: 949}} {
 		if got := p.nics(&i)[0].IPv4; got != "10.0.0.55/24" {
 			t.Errorf("with %s it is %s", p.VMIDs, got)
 		}
@@ -473,7 +474,7 @@ func TestWhatARemovedPoolLeftIsForgottenThoughTheProcessIsStartedAnew(t *testing
 	w.until("they are gone", 10*time.Minute, func() bool { return w.there(names[0]) == nil && w.there(names[1]) == nil })
 	w.run(time.Minute)
 	p, kept := *w.pool(), w.kept()
-	p.Name, p.VMIDs = "shop", VMIDs{min(kept[0].VMID, kept[1].VMID), max(kept[0].VMID, kept[1].VMID)}
+	p.Name, p.VMIDs = "shop", placement.VMIDs{First: min(kept[0].VMID, kept[1].VMID), Last: max(kept[0].VMID, kept[1].VMID)}
 	p.VMIDs.First = min(p.VMIDs.First, p.VMIDs.Last-1)
 	w.cfg.Pools = []Pool{p}
 	w.restart(unknownFor - time.Hour)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -98,7 +99,7 @@ func (p *Pool) eachShape(template *pveapi.VMConfig) room {
 	for _, s := range p.Shapes {
 		r.grown += max(s.Disk, disk)
 	}
-	if p.Clone == Full {
+	if p.Clone == placement.Full {
 		r.made = r.grown
 	}
 	return r
@@ -264,12 +265,12 @@ func (e *examination) examineRoom(p *place, s pveapi.StorageStatus) {
 	case free == 0:
 		e.add(Fail, "storage.room", subject, mend, "%s is full", subject)
 	case free < all.made+p.reserve:
-		e.add(Fail, "storage.room", subject, mend, "%s has %s free: %s for one machine of each shape and %s in reserve are more", subject, show(free), show(all.made), show(p.reserve))
+		e.add(Fail, "storage.room", subject, mend, "%s has %s free: %s for one machine of each shape and %s in reserve are more", subject, placement.Size(free), placement.Size(all.made), placement.Size(p.reserve))
 	case free < all.grown+p.reserve:
-		e.add(Warn, "storage.room", subject, mend, "%s has %s free: one machine of each shape can be made, and may grow to %s", subject, show(free), show(all.grown))
+		e.add(Warn, "storage.room", subject, mend, "%s has %s free: one machine of each shape can be made, and may grow to %s", subject, placement.Size(free), placement.Size(all.grown))
 	case float64(s.Used) > nearlyFull*float64(s.Total):
-		e.add(Warn, "storage.room", subject, mend, "%s is %d %% full: %s are free, and disks grow", subject, 100*s.Used/s.Total, show(free))
+		e.add(Warn, "storage.room", subject, mend, "%s is %d %% full: %s are free, and disks grow", subject, 100*s.Used/s.Total, placement.Size(free))
 	default:
-		e.ok("storage.room", subject, "%s has %s free", subject, show(free))
+		e.ok("storage.room", subject, "%s has %s free", subject, placement.Size(free))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -58,8 +59,8 @@ func (e *examination) examineFit(i int, p *Pool, t *templateFound) {
 	for j, s := range p.Shapes {
 		if ok && s.Disk > 0 && int64(s.Disk) < disk.Size {
 			at := fmt.Sprintf("%s.shapes[%d].disk", e.site.at(i), j)
-			e.add(Fail, "templates.disk", subject+", shape "+s.Name, []string{at + ": " + show(pricing.Bytes(disk.Size)) + ", or more"},
-				"%s of template %d has %s, and disks do not shrink to the %s of shape %s", key, t.vmid, show(pricing.Bytes(disk.Size)), show(s.Disk), s.Name)
+			e.add(Fail, "templates.disk", subject+", shape "+s.Name, []string{at + ": " + placement.Size(pricing.Bytes(disk.Size)) + ", or more"},
+				"%s of template %d has %s, and disks do not shrink to the %s of shape %s", key, t.vmid, placement.Size(pricing.Bytes(disk.Size)), placement.Size(s.Disk), s.Name)
 			ok = false
 		}
 	}

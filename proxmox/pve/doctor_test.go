@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -210,7 +211,7 @@ var diseases = []disease{
 	{name: "there is no quorum", infect: func(k *clinic) { k.fault("no quorum") }},
 	{name: "a host is in maintenance", infect: func(k *clinic) { k.fault("host pve2 maintenance") }},
 	{name: "hosts are named that are not there", infect: func(k *clinic) {
-		k.site.Pools[0].Placement = pve.Placement{Hosts: []string{"pve1", "pve4"}, Maintenance: []string{"pve5"}}
+		k.site.Pools[0].Placement = placement.Rules{Hosts: []string{"pve1", "pve4"}, Maintenance: []string{"pve5"}}
 	}},
 	{name: "only a host is named that is not there", infect: func(k *clinic) {
 		k.site.Pools[0].Placement.Hosts = []string{"pve7"}
@@ -266,7 +267,7 @@ var diseases = []disease{
 		c.VMs[0].Storage, c.VMs[0].Config["ide2"] = "local-lvm", "local-lvm:cloudinit"
 		c.VMs = append(c.VMs, pvesim.VM{ID: 9003, Host: "pve3", Template: true, Storage: "local-lvm", Disk: 10 << 30, Config: map[string]string{"agent": "1"}})
 	}, infect: func(k *clinic) {
-		k.site.Pools[0].Template = pve.Template{ByHost: map[string]int{"pve1": 9000, "pve3": 9003}}
+		k.site.Pools[0].Template = placement.Template{ByHost: map[string]int{"pve1": 9000, "pve3": 9003}}
 		for _, who := range []string{"plimsoll@pve", "plimsoll@pve!main"} {
 			k.c.Grant("/storage/local-lvm", "PlimsollStorage", who)
 			k.c.Grant("/vms/9003", "PlimsollTemplates", who)
@@ -281,13 +282,13 @@ var diseases = []disease{
 	}, says: []string{"fail storage.there: no host has a storage nope", "> pools[0].iso.storage: discs\n"}},
 	{name: "a storage is nowhere and a template is missing", infect: func(k *clinic) {
 		k.site.Pools[0].Template.VMID, k.site.Pools[0].Storage, k.site.Pools[0].ISO.Storage = 9100, "nothing", "nope"
-		k.site.Pools[0].Clone = pve.Full
+		k.site.Pools[0].Clone = placement.Full
 		k.grantStorage("nope")
 		k.grantStorage("nothing")
 	}, says: []string{"fail templates.there: ", "fail storage.there: no host has a storage nope", "fail storage.there: no host has a storage nothing"}},
 	{name: "a storage takes no discs", cluster: func(c *pvesim.Config) { c.Storages[2].Content = []string{"images"} }},
 	{name: "a storage has no room for what is copied", cluster: func(c *pvesim.Config) { c.Storages[0].Total, c.Storages[0].Used = 100<<30, 60<<30 }, infect: func(k *clinic) {
-		k.site.Pools[0].Clone = pve.Full
+		k.site.Pools[0].Clone = placement.Full
 		k.site.Pools[0].Placement.StorageReserve = 20 * pricing.GiB
 	}},
 	{name: "a storage has no room to grow", cluster: func(c *pvesim.Config) { c.Storages[0].Total, c.Storages[0].Used = 100<<30, 80<<30 }},

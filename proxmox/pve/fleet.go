@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -174,7 +175,7 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 		wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
 	}
 	f.cfg.Intents = patient{cfg.Intents, &f.mu}
-	f.view.templates, f.view.bridges = map[int]templateSeen{}, map[string][]string{}
+	f.view.templates, f.view.bridges = map[int]placement.TemplateSeen{}, map[string][]string{}
 	f.view.known, f.view.resting, f.view.silent = map[string]bool{}, map[string]time.Time{}, map[string]time.Time{}
 	f.setPools(cfg.Pools)
 	f.setPrices(cfg.Prices)
@@ -374,7 +375,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 		return nil, poolRefused(*r)
 	}
 	if g := f.unsettled(p); g != nil && f.nameless(g) {
-		return nil, poolRefused(reason(CodeHostOffline, "VM %d is in a pool's range and may be another cluster's: its host %s is offline, and this cluster has no machine in pool %s", g.vmid, g.host, p.Name))
+		return nil, poolRefused(reason(placement.CodeHostOffline, "VM %d is in a pool's range and may be another cluster's: its host %s is offline, and this cluster has no machine in pool %s", g.VMID, g.Host, p.Name))
 	}
 	if r := f.full(p); r != nil {
 		return nil, poolRefused(*r)
@@ -432,33 +433,42 @@ func brief(text string) string {
 
 // choose returns the host of a machine: the one that was named, if it takes it, or else the best.
 func (f *Fleet) choose(p *Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
-	g := f.ground()
+	g, at := f.ground(), p.places()
 	if named != "" {
-		if r := g.refuses(p, s, named); r != nil {
+		if r := g.Refuses(at, s, named); r != nil {
 			return "", []nodescaler.Reason{*r}
 		}
 		return named, nil
 	}
-	host, why := g.place(p, s)
+	host, why := g.Place(at, s)
 	if host == "" {
-		why = append([]nodescaler.Reason{reason(CodeNoHost, "no host takes a machine of pool %s and shape %s", p.Name, s.Name)}, why...)
+		why = append([]nodescaler.Reason{reason(placement.CodeNoHost, "no host takes a machine of pool %s and shape %s", p.Name, s.Name)}, why...)
 	}
 	return host, why
 }
 
 // ground is what machines are placed on now.
-func (f *Fleet) ground() *ground {
-	g := &ground{
-		sight: f.view.seen, now: f.cfg.Now(), pools: f.pools, templates: f.view.templates, prices: f.prices,
-		byVMID: map[int]*Intent{},
+func (f *Fleet) ground() *placement.Ground {
+	g := &placement.Ground{
+		Sight: f.view.seen, Now: f.cfg.Now(), Pools: make(map[string]*placement.Pool, len(f.pools)), Templates: f.view.templates, Prices: f.prices,
+	}
+	for name, p := range f.pools {
+		g.Pools[name] = p.places()
 	}
 	for _, m := range f.machines {
 		if m.Gone.IsZero() {
-			g.machines = append(g.machines, &m.Intent)
-			g.byVMID[m.VMID] = &m.Intent
+			g.Machines = append(g.Machines, m.placed())
 		}
 	}
 	return g
+}
+
+// placed is the machine as far as it takes room.
+func (i *Intent) placed() placement.Machine {
+	return placement.Machine{
+		VMID: i.VMID, Name: i.Name, Pool: i.Pool, Host: i.Host, Shape: i.Shape,
+		Cloned: !i.Step.before(StepCloned), Filling: i.Step.before(StepStarted) && i.Woken.IsZero(), Stopped: !i.Stashed.IsZero(),
+	}
 }
 
 // full says that the pool has as many machines as it may.
@@ -488,15 +498,15 @@ func (f *Fleet) count(p *Pool) int {
 
 // goes reports whether a machine is on its way out and nothing is known to be in the way.
 func (f *Fleet) goes(m *tracked) bool {
-	return !m.Returned.IsZero() && f.heldBy(m) == nil && f.view.seen.online(m.Host)
+	return !m.Returned.IsZero() && f.heldBy(m) == nil && f.view.seen.Online(m.Host)
 }
 
 // unknown counts what may be the pool's machines, if intents were lost: what is in its range and
 // cannot be told yet, and clones of its templates that nobody remembers.
 func (f *Fleet) unknown(p *Pool) int {
 	n, known := 0, f.knownIDs()
-	for id, g := range f.view.seen.guests {
-		if p.VMIDs.Holds(id) && !f.stranger(g) && !g.template && !g.container && !known[id] {
+	for id, g := range f.view.seen.Guests {
+		if p.VMIDs.Holds(id) && !f.stranger(g) && !g.Template && !g.Container && !known[id] {
 			n++
 		}
 	}
@@ -541,13 +551,10 @@ func (f *Fleet) usedIDs() map[int]bool {
 
 // firstFree is the first of the pool's VMIDs that is neither listed nor used, from one place in the range on and around; 0 if there is none.
 func (f *Fleet) firstFree(p *Pool, from int, used func(id int) bool) int {
-	for n := range p.VMIDs.Len() {
-		id := p.VMIDs.First + (from+n)%p.VMIDs.Len()
-		if _, listed := f.view.seen.guests[id]; !listed && !used(id) {
-			return id
-		}
-	}
-	return 0
+	return p.VMIDs.Free(from, func(id int) bool {
+		_, listed := f.view.seen.Guests[id]
+		return listed || used(id)
+	})
 }
 
 // vacated reports whether a machine's VMID may be used again, though its failure is still to be remembered, or its
@@ -702,7 +709,7 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 // trouble is what is wrong with a machine, the worst first.
 func (f *Fleet) trouble(m *tracked) string {
 	tell := func(r nodescaler.Reason) string { return r.Code + ": " + r.Text }
-	host := f.view.seen.host(m.Host)
+	host := f.view.seen.Host(m.Host)
 	node, _ := f.nodeOf(m)
 	switch {
 	case m.Held != nil:
@@ -714,11 +721,11 @@ func (f *Fleet) trouble(m *tracked) string {
 	case f.pools[m.Pool] == nil:
 		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nobody says how its machines are proved", m.Pool))
 	case host == nil && node.Ready:
-		return tell(reason(CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
+		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
 	case host == nil:
-		return tell(reason(CodeHostUnknown, "host %s is no host of the cluster any more", m.Host))
-	case !host.online:
-		return tell(reason(CodeHostOffline, "host %s is offline; this is what was last known", m.Host))
+		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more", m.Host))
+	case !host.Online:
+		return tell(reason(placement.CodeHostOffline, "host %s is offline; this is what was last known", m.Host))
 	case f.view.frozen != nil:
 		return tell(*f.view.frozen)
 	case m.hung && m.Task != nil:
@@ -737,29 +744,29 @@ func (f *Fleet) trouble(m *tracked) string {
 
 // stopped reports whether a machine that should run does not. The list is some seconds late.
 func (f *Fleet) stopped(m *tracked) bool {
-	g := f.view.seen.guests[m.VMID]
-	late := f.view.seen.at.Sub(m.Since) > 2*idleGap
-	return g != nil && !g.running && g.name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.before(StepStarted)
+	g := f.view.seen.Guests[m.VMID]
+	late := f.view.seen.At.Sub(m.Since) > 2*idleGap
+	return g != nil && !g.Running && g.Name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.before(StepStarted)
 }
 
 // hosts are the hosts in the loop's words. A host's room does not depend on who asks, so where
 // pools see it differently the least counts: a policy that goes by it orders nothing that is
 // refused. While nothing may be changed no host takes anything.
-func (f *Fleet) hosts(g *ground) []nodescaler.Host {
+func (f *Fleet) hosts(g *placement.Ground) []nodescaler.Host {
 	var all []nodescaler.Host
-	for i := range g.hosts {
-		h := &g.hosts[i]
+	for i := range g.Hosts {
+		h := &g.Hosts[i]
 		w := nodescaler.Host{
-			Host:   pricing.Host{Name: h.name},
-			Online: h.online, Cordoned: h.maintenance || f.view.frozen != nil,
+			Host:   pricing.Host{Name: h.Name},
+			Online: h.Online, Cordoned: h.Maintenance || f.view.frozen != nil,
 		}
 		first := true
-		for _, name := range slices.Sorted(maps.Keys(f.pools)) {
-			p := f.pools[name]
-			if hosts := p.hosts(); len(hosts) > 0 && !slices.Contains(hosts, h.name) {
+		for _, name := range slices.Sorted(maps.Keys(g.Pools)) {
+			p := g.Pools[name]
+			if len(p.Hosts) > 0 && !slices.Contains(p.Hosts, h.Name) {
 				continue
 			}
-			room := g.room(p, h)
+			room := g.Room(p, h)
 			if first {
 				w.Room, first = room, false
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // poolHealth is how a pool's machines have fared of late.
@@ -36,7 +37,7 @@ func (i *Intent) blamed(recipe string, now time.Time) bool {
 }
 
 // cramped reports whether the machine failed for lack of room.
-func (i *Intent) cramped() bool { return i.Failed != nil && slices.Contains(scarce, i.Failed.Code) }
+func (i *Intent) cramped() bool { return i.Failed != nil && placement.Scarce(i.Failed.Code) }
 
 // successes are when machines last joined, by pool.
 func (f *Fleet) successes() map[string]time.Time {

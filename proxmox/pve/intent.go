@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // Intent is what the fleet means to do about one order, kept so that it survives the process. It
@@ -32,8 +33,8 @@ type Intent struct {
 	Since time.Time `json:"since"` // it is at this step
 	// VMIDs and PVEPool are the range and the resource pool that its clone was asked for in. They tell it from
 	// others' machines, whatever becomes of the pool's configuration; empty is unknown.
-	VMIDs   VMIDs  `json:"vmids,omitzero"`
-	PVEPool string `json:"pvePool,omitempty"`
+	VMIDs   placement.VMIDs `json:"vmids,omitzero"`
+	PVEPool string          `json:"pvePool,omitempty"`
 	// Task is what the machine waits for.
 	Task *Task `json:"task,omitempty"`
 	// Asked is when the clone was first asked for; zero is never.

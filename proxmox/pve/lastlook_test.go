@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 func TestHowAMachineGoes(t *testing.T) {
@@ -188,7 +189,7 @@ func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTenPools(t *testing.T) {
 	w.cfg.Pools = nil
 	for i := range 10 {
 		p := first
-		p.Name, p.VMIDs = fmt.Sprintf("web%d", i), VMIDs{First: 1000 + 10*i, Last: 1009 + 10*i}
+		p.Name, p.VMIDs = fmt.Sprintf("web%d", i), placement.VMIDs{First: 1000 + 10*i, Last: 1009 + 10*i}
 		w.cfg.Pools = append(w.cfg.Pools, p)
 	}
 	w.begin()

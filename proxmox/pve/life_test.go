@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -94,7 +95,7 @@ func TestOrdersAreRefusedWithReasons(t *testing.T) {
 			s.CPU *= 2
 			o.Action.Shape = &s
 		}, CodeShapeUnknown},
-		{"no such host", nil, func(o *loop.Order) { o.Action.Host = "pve9" }, CodeHostUnknown},
+		{"no such host", nil, func(o *loop.Order) { o.Action.Host = "pve9" }, placement.CodeHostUnknown},
 		{"full", func(w *world) { w.mustOrder(""); w.mustOrder("") }, func(*loop.Order) {}, CodePoolAtMax},
 		{"no VMID", func(w *world) {
 			for id := 1000; id < 1004; id++ {
@@ -105,7 +106,7 @@ func TestOrdersAreRefusedWithReasons(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, plan{hosts: 2, seed: 1})
-			w.pool().Max, w.pool().VMIDs = 2, VMIDs{1000, 1003}
+			w.pool().Max, w.pool().VMIDs = 2, placement.VMIDs{First: 1000, Last: 1003}
 			w.begin()
 			w.run(time.Second)
 			if c.world != nil {
@@ -195,7 +196,7 @@ func TestAMachineThatGoesAndIsAwayKeepsItsPlace(t *testing.T) {
 
 func TestHostsAreToldAsTheyAre(t *testing.T) {
 	w := newWorld(t, plan{hosts: 3, seed: 1})
-	w.pool().Placement = Placement{MemoryReserve: 8 << 30, MemoryRatio: 1.5, CPURatio: 2, Maintenance: []string{"pve2"}, MaxPerHost: 1}
+	w.pool().Placement = placement.Rules{MemoryReserve: 8 << 30, MemoryRatio: 1.5, CPURatio: 2, Maintenance: []string{"pve2"}, MaxPerHost: 1}
 	// Others' machines can only be counted by who may see them.
 	w.sim.AddRole("PlimsollSight", "VM.Audit")
 	w.sim.Grant("/vms", "PlimsollSight", "plimsoll@pve")
@@ -220,7 +221,7 @@ func TestHostsAreToldAsTheyAre(t *testing.T) {
 	if diff := cmp.Diff(want, state.Hosts); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if r := state.Refused["web"]; len(r) != 1 || r[0].Host != "pve1" || r[0].Why.Code != CodeHostAtLimit {
+	if r := state.Refused["web"]; len(r) != 1 || r[0].Host != "pve1" || r[0].Why.Code != placement.CodeHostAtLimit {
 		t.Errorf("refused are %+v, want what pve1 has enough of", r)
 	}
 }
@@ -230,7 +231,7 @@ func TestRoomThatIsToldIsRoomThatIsGiven(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 1})
 	w.pool().Max, w.pool().Placement.MemoryReserve = 50, 100<<30
 	other := *w.pool()
-	other.Name, other.VMIDs, other.Placement.MemoryReserve = "db", VMIDs{2000, 2099}, 90<<30
+	other.Name, other.VMIDs, other.Placement.MemoryReserve = "db", placement.VMIDs{First: 2000, Last: 2099}, 90<<30
 	w.cfg.Pools = append(w.cfg.Pools, other)
 	w.begin()
 	w.run(time.Second)
@@ -608,7 +609,7 @@ func TestPoolHealth(t *testing.T) {
 		return Intent{Failed: &nodescaler.Reason{Code: CodeJoinTimeout}, FailedAt: then.Add(after)}
 	}
 	full := func(after time.Duration) Intent {
-		return Intent{Failed: &nodescaler.Reason{Code: CodeStorageFull}, FailedAt: then.Add(after)}
+		return Intent{Failed: &nodescaler.Reason{Code: placement.CodeStorageFull}, FailedAt: then.Add(after)}
 	}
 	pardoned, other, vanished := failed(0), failed(0), failed(0)
 	pardoned.Pardoned, other.Recipe, vanished.Failed = true, "another", &nodescaler.Reason{Code: CodeVanished}
@@ -647,7 +648,7 @@ func TestEveryRequestIsOneThatTheServerTakes(t *testing.T) {
 	for name, change := range map[string]func(*Pool){
 		"linked with a disc": func(*Pool) {},
 		"full, without a disc, with everything": func(p *Pool) {
-			p.Clone, p.Storage, p.Format = Full, "local-lvm", "raw"
+			p.Clone, p.Storage, p.Format = placement.Full, "local-lvm", "raw"
 			p.VLAN, p.Firewall, p.Tags = 42, true, []string{"k8s"}
 			p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = ISO{}, "", "", "ops"
 			p.Join.SSHKeys = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJhzQyGvEJY6yPxFTqmkE4fF1pnVKGJkfDSPdlVoCVC ops@home"}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -33,7 +34,7 @@ type work struct {
 	i    Intent
 	p    *Pool
 	host string // where the machine is addressed
-	seen *guestSeen
+	seen *placement.Guest
 	conf *pveapi.VMConfig
 	now  time.Time
 	book *pricing.Book
@@ -116,7 +117,7 @@ func (w *work) doClaim(ctx context.Context) {
 		return
 	}
 	w.mu.Lock()
-	from, r := w.ground().from(w.p, w.i.Host)
+	from, r := w.ground().From(w.p.places(), w.i.Host)
 	if r != nil {
 		w.retry(w.m, *r, "")
 	}
@@ -125,7 +126,7 @@ func (w *work) doClaim(ctx context.Context) {
 	if returned || r != nil || !w.before(w.claimed) {
 		return
 	}
-	upid, err := w.client.Clone(ctx, from.host, from.vmid, w.cloneOptions(from.target))
+	upid, err := w.client.Clone(ctx, from.Host, from.VMID, w.cloneOptions(from.Target))
 	w.done(func() { w.cloneAnswered(upid, err) })
 }
 
@@ -141,7 +142,7 @@ func (w *work) claimed() {
 }
 
 func (w *work) cloneOptions(target string) pveapi.CloneOptions {
-	full := w.p.Clone == Full
+	full := w.p.Clone == placement.Full
 	return pveapi.CloneOptions{
 		NewID: w.i.VMID, Name: w.i.Name, Pool: w.p.PVEPool, Target: target, Full: &full,
 		Storage: w.p.Storage, Format: w.p.Format,
@@ -197,7 +198,7 @@ func (w *work) cloneAnswered(upid pveapi.UPID, err error) {
 			m.Step, m.Since = StepOrdered, w.now
 		}
 		if pveapi.Is(err, pveapi.StorageFull) {
-			w.fail(m, reason(CodeStorageFull, "%v", err), "")
+			w.fail(m, reason(placement.CodeStorageFull, "%v", err), "")
 		}
 	}
 }
@@ -289,12 +290,12 @@ func (w *work) findUnlisted(ctx context.Context) {
 // findTask looks for the task of a clone whose order was not answered.
 func (w *work) findTask(ctx context.Context) (pveapi.UPID, bool, error) {
 	w.mu.Lock()
-	from, r := w.ground().from(w.p, w.i.Host)
+	from, r := w.ground().From(w.p.places(), w.i.Host)
 	w.mu.Unlock()
 	if r != nil {
 		return "", false, fmt.Errorf("%s: %s", r.Code, r.Text)
 	}
-	return w.client.FindClone(ctx, from.host, from.vmid, w.i.VMID, w.i.Asked.Add(-time.Second))
+	return w.client.FindClone(ctx, from.Host, from.VMID, w.i.VMID, w.i.Asked.Add(-time.Second))
 }
 
 // notThere goes on from a VMID that nothing has.
@@ -339,7 +340,7 @@ func (w *work) inspect(ctx context.Context) (*pveapi.VMConfig, verdict, []string
 		return nil, unproved, nil, err
 	}
 	facts := facts{
-		vmid: w.i.VMID, name: c.Name, pool: w.seen.pool, tags: c.Tags, notes: c.Description, uuid: c.UUID, lock: c.Lock,
+		vmid: w.i.VMID, name: c.Name, pool: w.seen.Pool, tags: c.Tags, notes: c.Description, uuid: c.UUID, lock: c.Lock,
 	}
 	if facts.pool == "" {
 		at := w.poolOf(ctx)
@@ -384,7 +385,7 @@ func (w *work) claim() claim {
 		pvePools: w.i.pvePools(w.p), vmids: w.i.VMIDs, vmid: w.i.VMID, cluster: w.cfg.allegiance(),
 	}
 	c.cluster.adopt = c.cluster.adopt || w.finding
-	if c.vmids == (VMIDs{}) {
+	if c.vmids == (placement.VMIDs{}) {
 		c.vmids = w.p.VMIDs
 	}
 	return c
@@ -558,9 +559,9 @@ func (w *work) doExplain(ctx context.Context) {
 	if lines, err := w.client.TaskLog(ctx, pveapi.UPID(w.i.Last), 5); err == nil && len(lines) > 0 {
 		hints = append(hints, "last task: "+list(lines))
 	}
-	if w.p.Guest.Agent && w.seen != nil && w.seen.running {
+	if w.p.Guest.Agent && w.seen != nil && w.seen.Running {
 		hints = append(hints, w.agentSays(ctx))
-	} else if w.seen != nil && !w.seen.running {
+	} else if w.seen != nil && !w.seen.Running {
 		hints = append(hints, "the machine is not running")
 	}
 	if len(hints) == 0 {

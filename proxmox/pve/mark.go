@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha1"
 	"fmt"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"regexp"
 	"slices"
 	"strconv"
@@ -145,7 +146,7 @@ type facts struct {
 type claim struct {
 	owner, order, pool, name string
 	pvePools                 []string // one of them
-	vmids                    VMIDs
+	vmids                    placement.VMIDs
 	vmid                     int
 	cluster                  allegiance
 }

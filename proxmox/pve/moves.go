@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -41,20 +42,20 @@ const (
 type scene struct {
 	now         time.Time
 	frozen      bool
-	blinded     bool       // because machines cannot be seen
-	seen        time.Time  // when the machines were listed
-	online      bool       // its host
-	deserted    bool       // its host has left the cluster, and nothing says that it runs
-	storing     bool       // the host that its first-boot disc is kept by
-	guest       *guestSeen // listed under its VMID
-	slot        bool       // a clone may begin
-	hushed      bool       // a host that it needs does not answer
-	reached     bool       // the host of its task is online
-	tasksListed bool       // the tasks of that host were listed
-	running     bool       // the task is among them, and runs
-	disc        bool       // it needs a first-boot disc
-	blamed      bool       // its failure still counts
-	unknown     bool       // its pool is not known, and may be again
+	blinded     bool             // because machines cannot be seen
+	seen        time.Time        // when the machines were listed
+	online      bool             // its host
+	deserted    bool             // its host has left the cluster, and nothing says that it runs
+	storing     bool             // the host that its first-boot disc is kept by
+	guest       *placement.Guest // listed under its VMID
+	slot        bool             // a clone may begin
+	hushed      bool             // a host that it needs does not answer
+	reached     bool             // the host of its task is online
+	tasksListed bool             // the tasks of that host were listed
+	running     bool             // the task is among them, and runs
+	disc        bool             // it needs a first-boot disc
+	blamed      bool             // its failure still counts
+	unknown     bool             // its pool is not known, and may be again
 	cooldown    time.Duration
 	unnode      bool // its node object is to be removed
 	counted     bool // the brake counts it still
@@ -116,9 +117,9 @@ func (m *tracked) nextSpare(s *scene) move {
 	switch {
 	case s.guest == nil:
 		return m.nextUnlisted(s)
-	case m.Step == StepJoined && (m.tries == 0 || !s.guest.running):
+	case m.Step == StepJoined && (m.tries == 0 || !s.guest.Running):
 		return moveTidy // the disc holds the join token, and may lie about for long otherwise
-	case s.guest.running:
+	case s.guest.Running:
 		return moveStash
 	}
 	return moveWait
@@ -245,12 +246,12 @@ func (f *Fleet) scene(m *tracked) *scene {
 		return s
 	}
 	s.blinded = v.frozen != nil && v.frozen.Code == CodePermissionsShrunk && !m.unsaved && p != nil // without its pool there is nowhere to look
-	s.seen = v.seen.at
-	s.online, s.guest = v.seen.online(m.Host), v.seen.guests[m.VMID]
+	s.seen = v.seen.At
+	s.online, s.guest = v.seen.Online(m.Host), v.seen.Guests[m.VMID]
 	s.deserted, s.hushed = f.deserted(m), f.hushed(m)
-	s.storing = v.seen.online(m.DiscHost)
+	s.storing = v.seen.Online(m.DiscHost)
 	if m.Task != nil {
-		s.reached, s.tasksListed = v.seen.online(m.Task.Host), v.tasksFrom[m.Task.Host]
+		s.reached, s.tasksListed = v.seen.Online(m.Task.Host), v.tasksFrom[m.Task.Host]
 		s.running = v.tasks[pveapi.UPID(m.Task.UPID)].Running
 	}
 	return s
@@ -301,12 +302,12 @@ func (f *Fleet) locks(p *Pool, m *tracked) []string {
 		return nil
 	}
 	t := f.view.templates[p.Template.On(m.Host)]
-	name, _ := p.disks(t, m.Shape)
-	at := t.host
-	if st := f.view.seen.store(name, at); st != nil && st.shared {
+	name, _ := p.places().Disks(t, m.Shape)
+	at := t.Host
+	if st := f.view.seen.Store(name, at); st != nil && st.Shared {
 		at = ""
 	}
-	return []string{"storage " + name + " " + at, "template " + itoa(t.vmid)}
+	return []string{"storage " + name + " " + at, "template " + itoa(t.VMID)}
 }
 
 // backoff is how long to wait before the n-th try: twice as long each time, and never as long as

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"pgregory.net/rapid"
 )
@@ -21,7 +22,7 @@ func plainSite() *Site {
 		Owner: "home", Endpoints: []string{"https://pve1:8006"}, TokenFile: "token",
 		Pools: []Pool{{
 			Name: "workers", Shapes: []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB}},
-			Max: 10, Join: firstboot.Profile{Kind: firstboot.Custom}, Template: Template{VMID: 9000}, PVEPool: "k8s", VMIDs: VMIDs{5000, 5099},
+			Max: 10, Join: firstboot.Profile{Kind: firstboot.Custom}, Template: placement.Template{VMID: 9000}, PVEPool: "k8s", VMIDs: placement.VMIDs{First: 5000, Last: 5099},
 		}},
 	}
 }
@@ -91,12 +92,12 @@ func TestRightsAreThoseThatTheConfigurationAsksFor(t *testing.T) {
 			append(with("/pool/k8s", "VM.Config.CDROM VM.Config.Cloudinit")[:4:4], append([]string{"/storage/discs Datastore.Allocate Datastore.AllocateTemplate Datastore.Audit"}, plain[4:]...)...)},
 		{"first-boot discs beside disks", func(p *Pool) { withDiscs(p, "local-lvm") },
 			append(with("/pool/k8s", "VM.Config.CDROM VM.Config.Cloudinit")[:4:4], "/storage/local-lvm Datastore.Allocate Datastore.AllocateSpace Datastore.AllocateTemplate Datastore.Audit", plain[5])},
-		{"full clones to another storage", func(p *Pool) { p.Clone, p.Storage = Full, "ceph" },
+		{"full clones to another storage", func(p *Pool) { p.Clone, p.Storage = placement.Full, "ceph" },
 			append(plain[:4:4], "/storage/ceph Datastore.AllocateSpace Datastore.Audit", plain[5])},
-		{"full clones to the template's storage", func(p *Pool) { p.Clone = Full }, plain},
+		{"full clones to the template's storage", func(p *Pool) { p.Clone = placement.Full }, plain},
 		{"another bridge than the template's", func(p *Pool) { p.Bridge = "vmbr1" }, with("/sdn/zones/localnetwork/vmbr1", "SDN.Use")},
 		{"a VLAN", func(p *Pool) { p.VLAN = 30 }, with("/sdn/zones/localnetwork/vmbr0/30", "SDN.Use")},
-		{"a template on each host", func(p *Pool) { p.Template = Template{ByHost: map[string]int{"pve1": 9000, "pve2": 9001}} }, with("/vms/9001", "VM.Audit VM.Clone")},
+		{"a template on each host", func(p *Pool) { p.Template = placement.Template{ByHost: map[string]int{"pve1": 9000, "pve2": 9001}} }, with("/vms/9001", "VM.Audit VM.Clone")},
 		{"a GPU", func(p *Pool) { p.Guest.Options = map[string]string{"hostpci0": "mapping=gpu,pcie=1"} }, with("/mapping/pci/gpu", "Mapping.Use")},
 		{"a USB device", func(p *Pool) { p.Guest.Options = map[string]string{"usb1": "mapping=key"} }, with("/mapping/usb/key", "Mapping.Use")},
 		{"a folder of the host", func(p *Pool) { p.Guest.Options = map[string]string{"virtiofs0": "images,cache=auto"} },
@@ -146,7 +147,7 @@ func anySite(t *rapid.T) *Site {
 		p := plainSite().Pools[0]
 		p.Name = fmt.Sprint("pool", i)
 		p.PVEPool = rapid.SampledFrom([]string{"k8s", "other", "k8s/nested"}).Draw(t, "pvePool")
-		p.Template = Template{VMID: rapid.SampledFrom([]int{9000, 9001, 9002}).Draw(t, "template")}
+		p.Template = placement.Template{VMID: rapid.SampledFrom([]int{9000, 9001, 9002}).Draw(t, "template")}
 		p.Bridge = rapid.SampledFrom([]string{"", "vmbr0", "vmbr1"}).Draw(t, "bridge")
 		p.VLAN = rapid.IntRange(0, 2).Draw(t, "vlan")
 		p.Guest.Agent = rapid.Bool().Draw(t, "agent")
@@ -155,7 +156,7 @@ func anySite(t *rapid.T) *Site {
 			withDiscs(&p, iso)
 		}
 		if rapid.Bool().Draw(t, "full") {
-			p.Clone, p.Storage = Full, rapid.SampledFrom([]string{"", "ceph", "local-lvm"}).Draw(t, "storage")
+			p.Clone, p.Storage = placement.Full, rapid.SampledFrom([]string{"", "ceph", "local-lvm"}).Draw(t, "storage")
 		}
 		p.Guest.Options = rapid.SampledFrom([]map[string]string{nil, {"boot": "order=scsi0"}, {"hostpci0": "mapping=gpu"}, {"vga": "std"}}).Draw(t, "options")
 		site.Pools = append(site.Pools, p)

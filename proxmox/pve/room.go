@@ -1,29 +1,25 @@
 package pve
 
 import (
-	"slices"
-
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
-
-// scarce are the reasons that more room would do away with.
-var scarce = []string{CodeNoHost, CodeHostAtLimit, CodeStorageFull, CodeNoMemory, CodeNoCPU}
 
 // noRoom reports whether what is wrong with the machine is a lack of room.
 func (m *tracked) noRoom() bool {
 	if m.Failed != nil {
 		return m.cramped()
 	}
-	return slices.Contains(scarce, m.problem.Code)
+	return placement.Scarce(m.problem.Code)
 }
 
 // failedFor is the code of a machine that could not be made for an error, however often it was tried.
 func failedFor(err error) string {
 	switch pveapi.ClassOf(err) {
 	case pveapi.StorageFull:
-		return CodeStorageFull
+		return placement.CodeStorageFull
 	case pveapi.MemoryFull:
-		return CodeNoMemory
+		return placement.CodeNoMemory
 	default:
 		return CodeMachineFailed
 	}

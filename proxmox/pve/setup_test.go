@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -58,7 +59,7 @@ func household() *pve.Site {
 		Owner: "home", Endpoints: []string{"https://pve1:8006"}, TokenFile: "token",
 		Pools: []pve.Pool{{
 			Name: "web", Shapes: []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}}, Max: 4,
-			Template: pve.Template{VMID: 9000}, Bridge: "vmbr1", PVEPool: "k8s", VMIDs: pve.VMIDs{First: 5000, Last: 5019},
+			Template: placement.Template{VMID: 9000}, Bridge: "vmbr1", PVEPool: "k8s", VMIDs: placement.VMIDs{First: 5000, Last: 5019},
 			Tags: []string{"web"}, Region: "home", JoinTimeout: nodescaler.Duration(2 * time.Minute), MaxFailures: 9,
 			Guest: pve.Guest{Agent: true}, ISO: pve.ISO{Storage: "discs"},
 			Join: firstboot.Profile{

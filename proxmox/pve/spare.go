@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // A spare is a machine that was a node and is stopped. That it is to be one is written down before it is
@@ -104,18 +105,18 @@ func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
 	if r := f.view.frozen; r != nil {
 		return no(CodeFrozen, "%s: %s", r.Code, r.Text)
 	}
-	p, h := f.pools[m.Pool], f.view.seen.host(m.Host)
+	p, h := f.pools[m.Pool], f.view.seen.Host(m.Host)
 	switch {
 	case p == nil:
 		return no(CodePoolUnknown, "there is no pool %q", m.Pool)
 	case h == nil:
-		return no(CodeHostUnknown, "%s is no host of the cluster", m.Host)
-	case !h.online:
-		return no(CodeHostOffline, "%s is offline", m.Host)
-	case h.maintenance || slices.Contains(p.Placement.Maintenance, m.Host):
-		return no(CodeHostInMaintenance, "%s is in maintenance", m.Host)
+		return no(placement.CodeHostUnknown, "%s is no host of the cluster", m.Host)
+	case !h.Online:
+		return no(placement.CodeHostOffline, "%s is offline", m.Host)
+	case h.Maintenance || slices.Contains(p.Placement.Maintenance, m.Host):
+		return no(placement.CodeHostInMaintenance, "%s is in maintenance", m.Host)
 	}
-	return f.ground().noRoom(p, m.Shape, h)
+	return f.ground().NoRoom(p.places(), m.Shape, h)
 }
 
 // waking reports whether a spare is being started.
@@ -155,8 +156,8 @@ func (w *work) putBack(r nodescaler.Reason) {
 
 // settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could not be
 // started.
-func (f *Fleet) settleSpare(m *tracked, g *guestSeen) {
-	m.off = !g.running && m.Task == nil && m.Step == StepTidied
+func (f *Fleet) settleSpare(m *tracked, g *placement.Guest) {
+	m.off = !g.Running && m.Task == nil && m.Step == StepTidied
 	if m.off {
 		m.Exit = ExitNone // whoever starts it by hand has it shut down again, and not cut off
 	}
@@ -186,8 +187,8 @@ func (f *Fleet) rejoin(m *tracked, n *Node) {
 // which a machine that has joined needs no more.
 func (p *Pool) settings(host string) string {
 	own := *p
-	own.Template = Template{VMID: p.Template.On(host)}
-	own.Shapes, own.Min, own.Max, own.VMIDs, own.Placement, own.ISO = nil, 0, 0, VMIDs{}, Placement{}, ISO{}
+	own.Template = placement.Template{VMID: p.Template.On(host)}
+	own.Shapes, own.Min, own.Max, own.VMIDs, own.Placement, own.ISO = nil, 0, 0, placement.VMIDs{}, placement.Rules{}, ISO{}
 	own.Cooldown, own.ShutdownGrace, own.JoinTimeout, own.MaxFailures, own.Resumed = 0, 0, 0, 0, time.Time{}
 	data, err := json.Marshal(&own)
 	if err != nil { // a pool holds nothing that has no JSON
@@ -213,10 +214,10 @@ func (f *Fleet) settingsOf(p *Pool, host string) string {
 // original is the template for machines on a host as it is now; empty if it has not been read.
 func (f *Fleet) original(p *Pool, host string) string {
 	t, known := f.view.templates[p.Template.On(host)]
-	if !known || t.digest == "" {
+	if !known || t.Digest == "" {
 		return ""
 	}
-	return itoa(t.vmid) + "@" + t.digest
+	return itoa(t.VMID) + "@" + t.Digest
 }
 
 // drift says in what a machine differs from what its pool would make now. What cannot be read now has not

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // spare is a world with one machine that has joined and is stopped.
@@ -79,7 +80,7 @@ func TestSpareTakesNoRoomUntilItIsWoken(t *testing.T) {
 	w, name := spareWorld(t)
 	room := func() pricing.Resources {
 		g := w.fleet.ground()
-		return g.free(w.fleet.pools["web"], g.host("pve1"))
+		return g.Free(w.fleet.pools["web"].places(), g.Host("pve1"))
 	}
 	asleep := room()
 	w.wake(name)
@@ -93,7 +94,7 @@ func TestSpareWithoutMemoryForItStaysOne(t *testing.T) {
 	w.inject(`fail start for=3m text="start failed: QEMU exited with code 1: cannot set up guest memory 'pc.ram': Cannot allocate memory"`)
 	w.wake(name)
 	w.until("it is a spare again", time.Minute, func() bool { return w.phase(name) == nodescaler.Spare })
-	if m := w.machine(name); !m.NoRoom || !strings.Contains(m.Problem, CodeNoMemory) {
+	if m := w.machine(name); !m.NoRoom || !strings.Contains(m.Problem, placement.CodeNoMemory) {
 		t.Errorf("it does not say that memory was lacking: %+v", m)
 	}
 	w.run(spareRest + time.Minute)
@@ -130,7 +131,7 @@ func TestSpareIsNotWokenOnAHostThatIsAwayOrFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run(time.Second)
-	if err := w.fleet.Wake(t.Context(), name); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), CodeNoMemory) {
+	if err := w.fleet.Wake(t.Context(), name); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), placement.CodeNoMemory) {
 		t.Errorf("without memory: %v", err)
 	}
 	if m := w.machine(name); m.Drifted != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -156,9 +157,6 @@ func (s *Site) checkPoolsTogether(f faults) {
 	}
 }
 
-// String prints the range.
-func (v VMIDs) String() string { return fmt.Sprintf("%d-%d", v.First, v.Last) }
-
 // Validate reports every fault of the pool, as Faults joined together. It makes no call.
 func (p *Pool) Validate() error {
 	f := newFaults()
@@ -176,7 +174,7 @@ func (p *Pool) check(f faults) {
 	p.checkLimits(f)
 	p.checkTemplate(f)
 	p.checkNetwork(f)
-	p.Placement.check(f.at("placement"))
+	checkPlacement(&p.Placement, f.at("placement"))
 	p.checkNode(f)
 	p.Guest.check(f.at("guest"))
 	p.checkJoin(f)
@@ -229,8 +227,8 @@ func (p *Pool) checkTemplate(f faults) {
 	for i, host := range p.Placement.Hosts {
 		f.must(len(t.ByHost) == 0 || t.ByHost[host] != 0, fmt.Sprintf("placement.hosts[%d]", i), "have a template in template.byHost", host)
 	}
-	f.must(slices.Contains([]CloneMode{"", Linked, Full}, p.Clone), "clone", "be linked or full", string(p.Clone))
-	if p.Clone != Full {
+	f.must(slices.Contains([]placement.CloneMode{"", placement.Linked, placement.Full}, p.Clone), "clone", "be linked or full", string(p.Clone))
+	if p.Clone != placement.Full {
 		f.must(p.Storage == "", "storage", "be left out unless clone is full: a linked clone lies where its template does", p.Storage)
 		f.must(p.Format == "", "format", "be left out unless clone is full", p.Format)
 	}
@@ -267,7 +265,7 @@ func dnsName(s string) bool {
 	return len(s) <= 253
 }
 
-func (p *Placement) check(f faults) {
+func checkPlacement(p *placement.Rules, f faults) {
 	for i, h := range p.Hosts {
 		f.must(dnsName(h), fmt.Sprintf("hosts[%d]", i), "name a host", h)
 		f.must(slices.Index(p.Hosts, h) == i, fmt.Sprintf("hosts[%d]", i), "be there once", h)
@@ -275,7 +273,7 @@ func (p *Placement) check(f faults) {
 	for i, h := range p.Maintenance {
 		f.must(dnsName(h), fmt.Sprintf("maintenance[%d]", i), "name a host", h)
 	}
-	f.must(slices.Contains([]SpreadMode{"", SpreadPrefer, SpreadNone}, p.Spread), "spread", "be prefer or none", string(p.Spread))
+	f.must(slices.Contains([]placement.Spread{"", placement.SpreadPrefer, placement.SpreadNone}, p.Spread), "spread", "be prefer or none", string(p.Spread))
 	f.must(p.MaxPerHost >= 0, "maxPerHost", "be ≥ 0", p.MaxPerHost)
 	f.must(p.MemoryReserve >= 0, "memoryReserve", "be ≥ 0", p.MemoryReserve)
 	f.must(p.StorageReserve >= 0, "storageReserve", "be ≥ 0", p.StorageReserve)

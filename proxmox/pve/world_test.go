@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
@@ -184,8 +185,8 @@ func worldPool(p plan) Pool {
 		Name:     "web",
 		Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}},
 		Max:      10,
-		Template: Template{ByHost: map[string]int{}},
-		PVEPool:  "plimsoll", VMIDs: VMIDs{First: 1000, Last: 1099},
+		Template: placement.Template{ByHost: map[string]int{}},
+		PVEPool:  "plimsoll", VMIDs: placement.VMIDs{First: 1000, Last: 1099},
 		Guest: Guest{Agent: true},
 		ISO:   ISO{Storage: "local"},
 		Join: firstboot.Profile{
@@ -198,7 +199,7 @@ func worldPool(p plan) Pool {
 		pool.Template.ByHost[fmt.Sprintf("pve%d", i+1)] = 9001 + i
 	}
 	if p.shared {
-		pool.Template = Template{VMID: 9001}
+		pool.Template = placement.Template{VMID: 9001}
 		pool.ISO.Storage = "nfs"
 	}
 	return pool

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
@@ -32,18 +33,18 @@ type Site struct {
 	// PVEPool is the resource pool that is made for the machines.
 	PVEPool string `json:"pvePool" strict:"required"`
 	// Hosts may carry machines; none named means all.
-	Hosts    []string     `json:"hosts,omitempty"`
-	Template pve.Template `json:"template" strict:"required"`
+	Hosts    []string           `json:"hosts,omitempty"`
+	Template placement.Template `json:"template" strict:"required"`
 	// Image is what the template is made of, if it is to be made; it is removed with the test bed then.
-	Image   *Image        `json:"image,omitempty"`
-	Clone   pve.CloneMode `json:"clone,omitempty"`
-	Storage string        `json:"storage,omitempty"` // of full clones
-	ISO     pve.ISO       `json:"iso" strict:"required"`
-	Bridge  string        `json:"bridge,omitempty"`
-	VLAN    int           `json:"vlan,omitempty"`
+	Image   *Image              `json:"image,omitempty"`
+	Clone   placement.CloneMode `json:"clone,omitempty"`
+	Storage string              `json:"storage,omitempty"` // of full clones
+	ISO     pve.ISO             `json:"iso" strict:"required"`
+	Bridge  string              `json:"bridge,omitempty"`
+	VLAN    int                 `json:"vlan,omitempty"`
 	// VMIDs belong to the test bed alone: the first is the control plane's, the second the load
 	// machine's, and the others are the workers'.
-	VMIDs pve.VMIDs `json:"vmids" strict:"required"`
+	VMIDs placement.VMIDs `json:"vmids" strict:"required"`
 	// Network has an address for each VMID: the first is the control plane's.
 	Network pve.Addressing `json:"network" strict:"required"`
 
@@ -324,8 +325,8 @@ func (s *Site) pool(name string, first, last int, shapes []pricing.Shape) pve.Po
 	network.First = netip.PrefixFrom(network.Address(first-s.VMIDs.First).Addr(), network.First.Bits())
 	return pve.Pool{
 		Name: name, Shapes: shapes, Template: s.Template, Clone: s.Clone, Storage: s.Storage, ISO: s.ISO,
-		Bridge: s.Bridge, VLAN: s.VLAN, Network: network, PVEPool: s.PVEPool, VMIDs: pve.VMIDs{First: first, Last: last},
-		Placement: pve.Placement{Hosts: s.Hosts}, Guest: pve.Guest{Agent: true},
+		Bridge: s.Bridge, VLAN: s.VLAN, Network: network, PVEPool: s.PVEPool, VMIDs: placement.VMIDs{First: first, Last: last},
+		Placement: placement.Rules{Hosts: s.Hosts}, Guest: pve.Guest{Agent: true},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
@@ -358,7 +359,7 @@ func named(name string) func(nodescaler.Machine) bool {
 
 // passing are the refusals that end by themselves.
 var passing = []string{
-	pve.CodeNoInventory, pve.CodeFrozen, pve.CodeTemplateUnread, pve.CodePoolAtMax, pve.CodePoolBackingOff, pve.CodeVMIDsExhausted,
+	pve.CodeNoInventory, pve.CodeFrozen, placement.CodeTemplateUnread, pve.CodePoolAtMax, pve.CodePoolBackingOff, pve.CodeVMIDsExhausted,
 }
 
 // orderOne orders a machine. Its number is written down before: a name is never used again. An order that

@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -173,8 +174,8 @@ func smallAndBig(hosts int) []pve.Pool {
 
 func rke2Pool(name string, shape pricing.Shape, vmids, hosts int) pve.Pool {
 	p := pve.Pool{
-		Name: name, Shapes: []pricing.Shape{shape}, Max: 5, PVEPool: "plimsoll", VMIDs: pve.VMIDs{First: vmids, Last: vmids + 99},
-		Template: pve.Template{ByHost: map[string]int{}}, ISO: pve.ISO{Storage: "local"}, Guest: pve.Guest{Agent: true},
+		Name: name, Shapes: []pricing.Shape{shape}, Max: 5, PVEPool: "plimsoll", VMIDs: placement.VMIDs{First: vmids, Last: vmids + 99},
+		Template: placement.Template{ByHost: map[string]int{}}, ISO: pve.ISO{Storage: "local"}, Guest: pve.Guest{Agent: true},
 		Reserved: pricing.Resources{CPU: 300, Memory: 768 * pricing.MiB},
 		Join: firstboot.Profile{
 			Kind: firstboot.RKE2, Servers: []string{"10.0.0.10"}, TokenFile: "token", Token: "K10f00::server:s3cret",

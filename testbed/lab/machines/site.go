@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -84,7 +85,7 @@ func (p *Part) site(folder string, endpoints []string, fingerprint string) *pve.
 		Pools: []pve.Pool{{
 			Name: "workers", Max: 16,
 			Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 8 * pricing.GiB, Disk: 20 * pricing.GiB}},
-			Template: pve.Template{VMID: template}, Bridge: bridge, PVEPool: resources, VMIDs: pve.VMIDs{First: 5000, Last: 5199},
+			Template: placement.Template{VMID: template}, Bridge: bridge, PVEPool: resources, VMIDs: placement.VMIDs{First: 5000, Last: 5199},
 			Cooldown: nodescaler.Duration(time.Minute), Region: "lab", Guest: pve.Guest{Agent: true}, ISO: pve.ISO{Storage: discs},
 			Reserved: pricing.Resources{CPU: 200, Memory: 100 * pricing.MiB},
 			Join: firstboot.Profile{

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
@@ -133,7 +134,7 @@ func site(s *pve.Site) {
 	p := &s.Pools[0]
 	p.Shapes = []pricing.Shape{{Name: "small", CPU: cores * pricing.Core, Memory: 8 * pricing.GiB, Disk: 20 * pricing.GiB}}
 	p.Min, p.Max = *nodes, *nodes+spare
-	p.VMIDs = pve.VMIDs{First: 10000, Last: 10000 + 2*p.Max}
+	p.VMIDs = placement.VMIDs{First: 10000, Last: 10000 + 2*p.Max}
 }
 
 // create creates objects of a manifest.

@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed"
@@ -63,7 +64,7 @@ func (r *run) pool(i int, like pve.Pool) pve.Pool {
 	if most := r.job.Policy.MaxMachines; most > 0 {
 		like.Max = min(like.Max, most)
 	}
-	like.VMIDs = pve.VMIDs{First: 5000 + 1000*i, Last: 5999 + 1000*i}
+	like.VMIDs = placement.VMIDs{First: 5000 + 1000*i, Last: 5999 + 1000*i}
 	like.Placement.Hosts = p.Hosts
 	like.Reserved = pricing.Resources{CPU: p.Reserved.CPU, Memory: p.Reserved.Memory + kubelet}
 	like.Join.KubeletArgs = []string{fmt.Sprintf("system-reserved=cpu=%dm,memory=%d", p.Reserved.CPU, p.Reserved.Memory)}

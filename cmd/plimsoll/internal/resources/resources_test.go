@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/testbed/crd"
 )
@@ -229,7 +230,7 @@ func TestPoolOfTheAPI(t *testing.T) {
 	want := pve.Pool{
 		At: "VMPool k3s-agents: spec", Name: "k3s-agents", Max: 5, PVEPool: "plimsoll", Region: "site-a",
 		Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB}},
-		Template: pve.Template{VMID: 9000}, VMIDs: pve.VMIDs{First: 6000, Last: 6019},
+		Template: placement.Template{VMID: 9000}, VMIDs: placement.VMIDs{First: 6000, Last: 6019},
 		Join: firstboot.Profile{
 			Kind: firstboot.K3s, Servers: []string{"k3s.example"}, TokenFile: "/etc/plimsoll/join/token",
 			ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeTemplate, Template: "example://{region}/{vmid}"},
