@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -200,8 +201,8 @@ func TestDocumentTellsEveryRight(t *testing.T) {
 		Join:  firstboot.Profile{Kind: firstboot.K3s},
 		Guest: pve.Guest{Agent: true, Options: map[string]string{"hostpci0": "mapping=gpu"}},
 	}}}
-	for _, release := range []pve.Release{pve.Release8, pve.Release9} {
-		for _, n := range pve.Needs(&site, release, nil) {
+	for _, release := range []doctor.Release{doctor.Release8, doctor.Release9} {
+		for _, n := range doctor.Needs(&site, release, nil) {
 			for _, privilege := range n.Privileges {
 				if !regexp.MustCompile(`\b` + regexp.QuoteMeta(privilege) + `\b`).Match(data) {
 					t.Errorf("the document does not tell the privilege %s", privilege)

@@ -197,7 +197,7 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 	m := &tracked{Intent: w.i}
 	m.ProviderID = f.plannedID(m)
 	w.m = m
-	if w.p.needsDisc() {
+	if w.p.NeedsDisc() {
 		m.Disc, m.DiscHost = w.p.ISO.Storage+":iso/"+seedDisc(f.cfg.Owner, m.Name), w.host
 	}
 	f.ahead(m, StepCloned)

@@ -89,6 +89,19 @@ func (f *Fleet) disown(m *tracked) bool {
 // it was not kept whether they ran.
 func (i *Intent) foundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
 
+// Clusters are the VMIDs of a pool's machines by the cluster that their mark names, the oldest first.
+func (f *Fleet) Clusters(pool string) map[string][]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := map[string][]int{}
+	for _, m := range f.sorted() {
+		if m.Pool == pool && m.Gone.IsZero() {
+			all[m.Cluster] = append(all[m.Cluster], m.VMID)
+		}
+	}
+	return all
+}
+
 // holding says why a machine that is there must not be stopped or destroyed, whoever wants it; nil if it may.
 func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 	switch side := f.side(m); {

@@ -118,7 +118,7 @@ func (w *work) census(ctx context.Context) ([]entry, error) {
 	listed := map[int]*placement.Guest{}
 	for i := range resources {
 		if r := &resources[i]; r.Type == "qemu" {
-			listed[r.VMID] = guest(r)
+			listed[r.VMID] = SeenGuest(r)
 		}
 	}
 	all, unknown := w.tallied(listed)
@@ -165,7 +165,7 @@ func (w *work) tallied(listed map[int]*placement.Guest) (all []entry, unknown []
 // suspect reports whether a guest may be one of the pool's machines, by what is listed of it: with our tag anywhere, or in
 // the pool's range, where a list may lack its name for a moment.
 func (w *work) suspect(g *placement.Guest) bool {
-	named := namedFor(w.p, g) && slices.Contains(g.Tags, ownerTag(w.cfg.Owner))
+	named := namedFor(w.p, g) && slices.Contains(g.Tags, OwnerTag(w.cfg.Owner))
 	here := w.p.VMIDs.Holds(g.VMID) && !g.Template && !g.Container && (g.Unnamed() || namedFor(w.p, g))
 	return (named || here) && !w.stranger(g)
 }

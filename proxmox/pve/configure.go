@@ -21,10 +21,10 @@ import (
 // A pool that was paused because its machines failed takes orders again when it is another one:
 // failures under a recipe say nothing of the next.
 func (f *Fleet) Configure(pools []Pool, prices *pricing.Book) error {
-	c := newFaults()
+	c := NewFaults()
 	s := Site{Owner: f.cfg.Owner, Pools: pools}
 	s.checkPools(c)
-	if err := c.err(); err != nil {
+	if err := c.Err(); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -147,7 +147,7 @@ func Conflicts(pools []Pool) map[string]error {
 
 // beside says what keeps a pool from standing beside others.
 func beside(others []Pool, p Pool) error {
-	f := newFaults()
+	f := NewFaults()
 	s := Site{Pools: append(slices.Clone(others), p)}
 	s.checkPoolsTogether(f)
 	var errs []error

@@ -78,7 +78,7 @@ func (w *work) strange(c *pveapi.VMConfig) []string {
 	w.mu.Unlock()
 	made := w.i.Devices
 	if len(made) == 0 {
-		made = map[string]string{bootDisk(c): ""}
+		made = map[string]string{c.BootDisk(): ""}
 		for key := range template.Devices {
 			made[key] = ""
 		}
@@ -110,7 +110,7 @@ func (w *work) made(c *pveapi.VMConfig, template *placement.TemplateSeen, key, w
 	case was == "":
 		return volumeOf(&d, w.i.VMID) || d.Storage == "" && d.ID == template.Devices[key]
 	}
-	grown := key == bootDisk(c) && d.Size != 0 && d.Size != int64(w.i.Shape.Disk) && d.Size != int64(template.Size)
+	grown := key == c.BootDisk() && d.Size != 0 && d.Size != int64(w.i.Shape.Disk) && d.Size != int64(template.Size)
 	return volumeOf(&d, w.i.VMID) && d.Storage != pveapi.ParseVolume(was).Storage && !grown
 }
 

@@ -189,16 +189,16 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 }
 
 func (c *FleetConfig) check() error {
-	f := newFaults()
-	f.must(c.Client != nil, "client", "be set", "nil")
-	f.must(c.Intents != nil, "intents", "be set", "nil")
-	f.must(c.Now != nil, "now", "be set", "nil")
-	f.must(c.Rand != nil, "rand", "be set", "nil")
-	f.must(c.Parallel >= 0, "parallel", "be ≥ 0", c.Parallel)
-	f.must(ValidClusterID(c.Cluster) || c.AnyCluster && c.Cluster == "", "cluster", "be the UID of the cluster", c.Cluster)
+	f := NewFaults()
+	f.Must(c.Client != nil, "client", "be set", "nil")
+	f.Must(c.Intents != nil, "intents", "be set", "nil")
+	f.Must(c.Now != nil, "now", "be set", "nil")
+	f.Must(c.Rand != nil, "rand", "be set", "nil")
+	f.Must(c.Parallel >= 0, "parallel", "be ≥ 0", c.Parallel)
+	f.Must(ValidClusterID(c.Cluster) || c.AnyCluster && c.Cluster == "", "cluster", "be the UID of the cluster", c.Cluster)
 	s := Site{Owner: c.Owner, Pools: c.Pools, ClonesPerStorage: c.ClonesPerStorage, HA: c.HA, OrphanGrace: c.OrphanGrace}
 	s.checkWork(f)
-	return f.err()
+	return f.Err()
 }
 
 // recipe is a digest of what makes the pool's machines what they are.
@@ -433,7 +433,7 @@ func brief(text string) string {
 
 // choose returns the host of a machine: the one that was named, if it takes it, or else the best.
 func (f *Fleet) choose(p *Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
-	g, at := f.ground(), p.places()
+	g, at := f.ground(), p.Places()
 	if named != "" {
 		if r := g.Refuses(at, s, named); r != nil {
 			return "", []nodescaler.Reason{*r}
@@ -453,7 +453,7 @@ func (f *Fleet) ground() *placement.Ground {
 		Sight: f.view.seen, Now: f.cfg.Now(), Pools: make(map[string]*placement.Pool, len(f.pools)), Templates: f.view.templates, Prices: f.prices,
 	}
 	for name, p := range f.pools {
-		g.Pools[name] = p.places()
+		g.Pools[name] = p.Places()
 	}
 	for _, m := range f.machines {
 		if m.Gone.IsZero() {

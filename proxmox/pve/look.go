@@ -108,7 +108,7 @@ func (f *Fleet) readCluster(ctx context.Context) (*placement.Sight, error) {
 		case "node":
 			byName[r.Node] = r
 		case "qemu", "lxc":
-			s.Guests[r.VMID] = guest(r)
+			s.Guests[r.VMID] = SeenGuest(r)
 		case "storage":
 			s.Stores = append(s.Stores, store(r))
 		}
@@ -133,7 +133,8 @@ func value[T any](v *T) T {
 	return *v
 }
 
-func guest(r *pveapi.Resource) *placement.Guest {
+// SeenGuest is a listed machine as placement takes it.
+func SeenGuest(r *pveapi.Resource) *placement.Guest {
 	return &placement.Guest{
 		VMID: r.VMID, Host: r.Node, Name: r.Name, Running: r.Status == "running", Template: value(r.Template),
 		Container: r.Type == "lxc", Lock: r.Lock, Pool: r.Pool, Tags: r.Tags,
@@ -249,7 +250,7 @@ func (f *Fleet) readTemplate(ctx context.Context, g *placement.Guest) (placement
 	if err != nil {
 		return placement.TemplateSeen{}, err
 	}
-	t := placement.TemplateSeen{VMID: g.VMID, Host: g.Host, BootDisk: bootDisk(&c), Digest: c.Digest, Devices: devices(c.Raw, g.VMID)}
+	t := placement.TemplateSeen{VMID: g.VMID, Host: g.Host, BootDisk: c.BootDisk(), Digest: c.Digest, Devices: devices(c.Raw, g.VMID)}
 	if !c.Template {
 		t.Problem = "is no template: qm template makes it one"
 	}
@@ -266,18 +267,6 @@ func (f *Fleet) readTemplate(ctx context.Context, g *placement.Guest) (placement
 		}
 	}
 	return t, nil
-}
-
-// bootDisk is the drive that a machine boots from: the first disk in its boot order.
-func bootDisk(c *pveapi.VMConfig) string {
-	_, named := pveapi.Properties(c.Raw["boot"])
-	order := append(strings.Split(named["order"], ";"), c.Raw["bootdisk"], "scsi0", "virtio0", "sata0", "ide0")
-	for _, key := range order {
-		if d, there := c.Disks[key]; there && d.Media != "cdrom" && d.Storage != "" {
-			return key
-		}
-	}
-	return ""
 }
 
 // readTasks lists the tasks of the hosts that machines wait for, and of those that did not answer: one that does is

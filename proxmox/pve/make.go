@@ -117,7 +117,7 @@ func (w *work) doClaim(ctx context.Context) {
 		return
 	}
 	w.mu.Lock()
-	from, r := w.ground().From(w.p.places(), w.i.Host)
+	from, r := w.ground().From(w.p.Places(), w.i.Host)
 	if r != nil {
 		w.retry(w.m, *r, "")
 	}
@@ -290,7 +290,7 @@ func (w *work) findUnlisted(ctx context.Context) {
 // findTask looks for the task of a clone whose order was not answered.
 func (w *work) findTask(ctx context.Context) (pveapi.UPID, bool, error) {
 	w.mu.Lock()
-	from, r := w.ground().From(w.p.places(), w.i.Host)
+	from, r := w.ground().From(w.p.Places(), w.i.Host)
 	w.mu.Unlock()
 	if r != nil {
 		return "", false, fmt.Errorf("%s: %s", r.Code, r.Text)
@@ -429,7 +429,7 @@ func (w *work) planned() firstboot.Machine { return w.p.planned(&w.i, w.cfg.Owne
 
 // doSize grows the disk, if it is smaller than the shape's.
 func (w *work) doSize(ctx context.Context) {
-	disk := bootDisk(w.conf)
+	disk := w.conf.BootDisk()
 	if disk == "" || int64(w.i.Shape.Disk) <= w.conf.Disks[disk].Size {
 		w.done(func() { w.ahead(w.m, StepSized) })
 		return

@@ -20,8 +20,8 @@ import (
 // tagPrefix begins the tag that says whose a machine is: plimsoll_ and the owner.
 const tagPrefix = "plimsoll_"
 
-// ownerTag is the tag on all machines of an owner.
-func ownerTag(owner string) string { return tagPrefix + owner }
+// OwnerTag is the tag on all machines of an owner.
+func OwnerTag(owner string) string { return tagPrefix + owner }
 
 // stage is how far a machine had come when its notes were written.
 type stage string
@@ -187,7 +187,7 @@ func (c claim) judge(f facts) (verdict, []string) {
 	must(!ours || side != sideForeign, "its notes hold the mark of cluster %s, and this is cluster %s", m.Cluster, c.cluster.uid)
 	if ours && m.Stage == stageReady {
 		must(strings.EqualFold(f.uuid, uuid), "its system UUID is %s, not %s", cmp.Or(f.uuid, "empty"), uuid)
-		must(slices.Contains(f.tags, ownerTag(c.owner)), "it lacks the tag %s", ownerTag(c.owner))
+		must(slices.Contains(f.tags, OwnerTag(c.owner)), "it lacks the tag %s", OwnerTag(c.owner))
 	}
 	switch {
 	case len(wrong) > 0:

@@ -231,7 +231,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 		unnode: f.cfg.RemoveNode != nil && !m.Joined.IsZero(), counted: f.undrained(m),
 	}
 	if p != nil {
-		s.cooldown, s.disc = time.Duration(p.Cooldown), p.needsDisc()
+		s.cooldown, s.disc = time.Duration(p.Cooldown), p.NeedsDisc()
 	} else {
 		s.frozen = true // nobody says any more how its machines are told to be ours
 		s.unknown = f.mayBeKnown(m)
@@ -302,7 +302,7 @@ func (f *Fleet) locks(p *Pool, m *tracked) []string {
 		return nil
 	}
 	t := f.view.templates[p.Template.On(m.Host)]
-	name, _ := p.places().Disks(t, m.Shape)
+	name, _ := p.Places().Disks(t, m.Shape)
 	at := t.Host
 	if st := f.view.seen.Store(name, at); st != nil && st.Shared {
 		at = ""

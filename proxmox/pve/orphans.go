@@ -137,7 +137,7 @@ func (f *Fleet) orphanMachines() []Orphan {
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.others)) {
 		g, p := f.view.seen.Guests[id], f.poolOfVMID(id)
-		if g == nil || p == nil || !slices.Contains(g.Tags, ownerTag(f.cfg.Owner)) && !strings.HasPrefix(g.Name, p.Name+"-") {
+		if g == nil || p == nil || !slices.Contains(g.Tags, OwnerTag(f.cfg.Owner)) && !strings.HasPrefix(g.Name, p.Name+"-") {
 			continue
 		}
 		all = append(all, Orphan{Kind: UnprovedMachine, Name: g.Name, Pool: p.Name, Host: g.Host, VMID: id, Text: "it looks like one of ours and is not proved to be; it is never touched"})

@@ -36,7 +36,7 @@ func anyPool() *rapid.Generator[Pool] {
 				Search: of("", "", "example.com", "example.com", "Example.com").Draw(t, "search")}
 		}
 		p.Join = anyJoin(labels, taints).Draw(t, "join")
-		if p.needsDisc() {
+		if p.NeedsDisc() {
 			p.ISO.Storage = "local"
 		}
 		return p
@@ -89,7 +89,7 @@ func TestValidPoolsMakeFirstBoots(t *testing.T) {
 
 // makeFirstBoot makes what a machine is given for its first boot.
 func makeFirstBoot(p *Pool, m firstboot.Machine) error {
-	if !p.needsDisc() {
+	if !p.NeedsDisc() {
 		_, err := p.Join.Native(m)
 		return err
 	}

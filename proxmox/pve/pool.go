@@ -138,7 +138,7 @@ func (p Pool) Complete() Pool {
 	or(&p.ShutdownGrace, nodescaler.Duration(time.Minute))
 	or(&p.JoinTimeout, nodescaler.Duration(15*time.Minute))
 	or(&p.MaxFailures, 3)
-	if hosts := p.hosts(); p.Zone == "" && len(hosts) == 1 {
+	if hosts := p.Hosts(); p.Zone == "" && len(hosts) == 1 {
 		p.Zone = hosts[0]
 	}
 	return p
@@ -164,18 +164,18 @@ func or[T comparable](v *T, otherwise T) {
 	}
 }
 
-// places is what of the pool decides where its machines go.
-func (p *Pool) places() *placement.Pool {
+// Places is what of the pool decides where its machines go.
+func (p *Pool) Places() *placement.Pool {
 	rules := p.Placement
-	rules.Hosts = p.hosts()
+	rules.Hosts = p.Hosts()
 	return &placement.Pool{
 		Name: p.Name, Template: p.Template, Clone: p.Clone, Storage: p.Storage, Discs: p.ISO.Storage, Bridge: p.Bridge, Rules: rules,
 	}
 }
 
-// hosts returns the hosts that may carry the pool's machines as far as its configuration says,
+// Hosts returns the hosts that may carry the pool's machines as far as its configuration says,
 // sorted; none means any.
-func (p *Pool) hosts() []string {
+func (p *Pool) Hosts() []string {
 	hosts := slices.Clone(p.Placement.Hosts)
 	if len(p.Template.ByHost) > 0 {
 		named := len(hosts) > 0
@@ -212,7 +212,7 @@ func (p *Pool) Words() nodescaler.Pool {
 	c := p.Complete()
 	words := nodescaler.Pool{
 		Name: c.Name, Shapes: slices.Clone(c.Shapes), Reserved: c.Reserved, PodSlots: c.PodSlots, Extra: pricing.AmountsOf(c.Resources),
-		Min: c.Min, Max: c.Max, Hosts: c.hosts(), Maintenance: slices.Clone(c.Placement.Maintenance), Labels: c.labels(),
+		Min: c.Min, Max: c.Max, Hosts: c.Hosts(), Maintenance: slices.Clone(c.Placement.Maintenance), Labels: c.labels(),
 	}
 	for _, t := range c.Taints {
 		words.Taints = append(words.Taints, nodescaler.Taint(t))

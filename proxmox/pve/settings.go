@@ -51,8 +51,8 @@ func (w *work) settings() (values map[string]string, remove []string, err error)
 			remove = append(remove, key)
 		}
 	}
-	if p.needsDisc() {
-		slot := discDrive(c)
+	if p.NeedsDisc() {
+		slot := DiscDrive(c)
 		if slot == "" {
 			return nil, nil, fmt.Errorf("the template has no drive left for the first-boot disc")
 		}
@@ -88,7 +88,7 @@ func (g *Guest) settings() map[string]string {
 
 // tags are the machine's tags, ours first.
 func (p *Pool) tags(owner string) string {
-	return strings.Join(append([]string{ownerTag(owner)}, p.Tags...), ";")
+	return strings.Join(append([]string{OwnerTag(owner)}, p.Tags...), ";")
 }
 
 // net0 is the first interface: the template's model with the address that the clone was given, on
@@ -133,19 +133,19 @@ func withUUID(smbios, uuid string) string {
 	return strings.Join(append([]string{"uuid=" + uuid}, parts...), ",")
 }
 
-// discDrives are where a first-boot disc may be put, the best first. Machines of type q35 have no
+// DiscDrives are where a first-boot disc may be put, the best first. Machines of type q35 have no
 // more than two IDE drives.
-var discDrives = []string{"ide2", "ide0", "sata0", "sata1", "sata2", "sata3", "sata4", "sata5", "ide1", "ide3"}
+var DiscDrives = []string{"ide2", "ide0", "sata0", "sata1", "sata2", "sata3", "sata4", "sata5", "ide1", "ide3"}
 
-// discDrive picks the drive for the first-boot disc: in place of Proxmox VE's own cloud-init drive,
+// DiscDrive picks the drive for the first-boot disc: in place of Proxmox VE's own cloud-init drive,
 // of which the guest must not see a second, or in one that is free or empty.
-func discDrive(c *pveapi.VMConfig) string {
-	for _, key := range discDrives {
+func DiscDrive(c *pveapi.VMConfig) string {
+	for _, key := range DiscDrives {
 		if strings.Contains(c.Disks[key].Name, "cloudinit") || strings.HasPrefix(c.Disks[key].Name, "iso/plimsoll-") {
 			return key
 		}
 	}
-	for _, key := range discDrives {
+	for _, key := range DiscDrives {
 		if d, there := c.Disks[key]; !there || d.Media == "cdrom" && d.Storage == "" {
 			return key
 		}
@@ -153,8 +153,8 @@ func discDrive(c *pveapi.VMConfig) string {
 	return ""
 }
 
-// needsDisc reports whether machines are told how to join by a disc.
-func (p *Pool) needsDisc() bool { return p.Join.HasUserData() }
+// NeedsDisc reports whether machines are told how to join by a disc.
+func (p *Pool) NeedsDisc() bool { return p.Join.HasUserData() }
 
 // planned is a machine of the pool as its join profile takes it.
 func (p *Pool) planned(i *Intent, owner string) firstboot.Machine {

@@ -119,7 +119,7 @@ func TestSettings(t *testing.T) {
 func TestNoDriveLeftForTheDisc(t *testing.T) {
 	w := aWork(func(p *Pool, c *pveapi.VMConfig) {
 		p.Join.UserDataFile, p.Join.UserDataTemplate, p.ISO.Storage = "user-data", "x", "local"
-		for _, key := range discDrives {
+		for _, key := range DiscDrives {
 			c.Disks[key] = pveapi.Volume{ID: "lvm:" + key, Storage: "lvm", Name: key}
 		}
 	})
@@ -142,7 +142,8 @@ func TestBootDisk(t *testing.T) {
 		{"order=net0", map[string]pveapi.Volume{"scsi0": disk}, "scsi0"},
 		{"order=net0", map[string]pveapi.Volume{"ide2": cd}, ""},
 	} {
-		if got := bootDisk(&pveapi.VMConfig{Raw: map[string]string{"boot": c.boot}, Disks: c.disks}); got != c.want {
+		config := pveapi.VMConfig{Raw: map[string]string{"boot": c.boot}, Disks: c.disks}
+		if got := config.BootDisk(); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.boot, got, c.want)
 		}
 	}

@@ -51,15 +51,15 @@ const (
 
 // Read fills in what the pools' join profiles have in files of their own.
 func (s *Site) Read(read func(path string) ([]byte, error)) error {
-	f := newFaults()
+	f := NewFaults()
 	for i := range s.Pools {
 		f.index("pools", i).join("join", s.Pools[i].Join.Read(read))
 	}
-	return f.err()
+	return f.Err()
 }
 
-// at is what the keys of a pool lie in.
-func (s *Site) at(pool int) string {
+// KeyOf is what the keys of a pool lie in.
+func (s *Site) KeyOf(pool int) string {
 	if at := s.Pools[pool].At; at != "" {
 		return at
 	}

@@ -116,7 +116,7 @@ func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
 	case h.Maintenance || slices.Contains(p.Placement.Maintenance, m.Host):
 		return no(placement.CodeHostInMaintenance, "%s is in maintenance", m.Host)
 	}
-	return f.ground().NoRoom(p.places(), m.Shape, h)
+	return f.ground().NoRoom(p.Places(), m.Shape, h)
 }
 
 // waking reports whether a spare is being started.

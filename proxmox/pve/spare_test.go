@@ -80,7 +80,7 @@ func TestSpareTakesNoRoomUntilItIsWoken(t *testing.T) {
 	w, name := spareWorld(t)
 	room := func() pricing.Resources {
 		g := w.fleet.ground()
-		return g.Free(w.fleet.pools["web"].places(), g.Host("pve1"))
+		return g.Free(w.fleet.pools["web"].Places(), g.Host("pve1"))
 	}
 	asleep := room()
 	w.wake(name)

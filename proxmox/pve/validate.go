@@ -1,6 +1,7 @@
 package pve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,24 +35,25 @@ func (f *Fault) Error() string {
 	return f.path + ": " + text
 }
 
-// faults collects what is wrong below a path.
-type faults struct {
+// Faults collects what is wrong below a path.
+type Faults struct {
 	path string
 	all  *[]error
 }
 
-func newFaults() faults { return faults{all: new([]error)} }
+// NewFaults has none yet.
+func NewFaults() Faults { return Faults{all: new([]error)} }
 
-func (f faults) at(key string) faults {
+func (f Faults) at(key string) Faults {
 	if f.path != "" && !strings.HasPrefix(key, "[") {
 		key = "." + key
 	}
-	return faults{f.path + key, f.all}
+	return Faults{f.path + key, f.all}
 }
 
-func (f faults) index(key string, i int) faults { return f.at(fmt.Sprintf("%s[%d]", key, i)) }
+func (f Faults) index(key string, i int) Faults { return f.at(fmt.Sprintf("%s[%d]", key, i)) }
 
-func (f faults) add(key, rule string, was any) {
+func (f Faults) add(key, rule string, was any) {
 	path := f.path
 	if key != "" {
 		path = f.at(key).path
@@ -59,8 +61,8 @@ func (f faults) add(key, rule string, was any) {
 	*f.all = append(*f.all, &Fault{path, rule, was})
 }
 
-// must adds a fault unless the rule is kept. Text is quoted, so that blanks can be seen.
-func (f faults) must(kept bool, key, rule string, was any) {
+// Must adds a fault unless the rule is kept. Text is quoted, so that blanks can be seen.
+func (f Faults) Must(kept bool, key, rule string, was any) {
 	if kept {
 		return
 	}
@@ -73,7 +75,8 @@ func (f faults) must(kept bool, key, rule string, was any) {
 // bare is a value that is told without quotes: none was written.
 type bare string
 
-func (f faults) err() error { return errors.Join(*f.all...) }
+// Err is all of them joined, or nil.
+func (f Faults) Err() error { return errors.Join(*f.all...) }
 
 var (
 	// dnsLabel is a name that fits into a host name. Upper case is left out: nodes are named after
@@ -96,62 +99,62 @@ const (
 
 // Validate reports every fault of the site, as Faults joined together. It makes no call.
 func (s *Site) Validate() error {
-	f := newFaults()
+	f := NewFaults()
 	s.checkConnection(f)
-	f.must(len(s.Pools) > 0, "pools", "name at least one pool", bare("none"))
+	f.Must(len(s.Pools) > 0, "pools", "name at least one pool", bare("none"))
 	s.checkWork(f)
-	return f.err()
+	return f.Err()
 }
 
 // checkWork checks what is to be done there, whoever it is that connects.
-func (s *Site) checkWork(f faults) {
-	f.must(tagName.MatchString(s.Owner) && len(s.Owner) <= 32, "owner", "be 1 to 32 of a-z, 0-9, _, -, + and ., no sign first", s.Owner)
-	f.must(s.ClusterID == "" || ValidClusterID(s.ClusterID), "clusterID", "be 1 to 63 of A-Z, a-z, 0-9, -, _ and ., no sign first or last", s.ClusterID)
-	f.must(s.ClonesPerStorage >= 0, "clonesPerStorage", "be ≥ 0", s.ClonesPerStorage)
-	f.must(slices.Contains([]HAMode{"", HAWait, HAPurge}, s.HA), "ha", "be wait or purge", string(s.HA))
-	f.must(s.OrphanGrace >= 0, "orphanGrace", "be ≥ 0", s.OrphanGrace)
+func (s *Site) checkWork(f Faults) {
+	f.Must(tagName.MatchString(s.Owner) && len(s.Owner) <= 32, "owner", "be 1 to 32 of a-z, 0-9, _, -, + and ., no sign first", s.Owner)
+	f.Must(s.ClusterID == "" || ValidClusterID(s.ClusterID), "clusterID", "be 1 to 63 of A-Z, a-z, 0-9, -, _ and ., no sign first or last", s.ClusterID)
+	f.Must(s.ClonesPerStorage >= 0, "clonesPerStorage", "be ≥ 0", s.ClonesPerStorage)
+	f.Must(slices.Contains([]HAMode{"", HAWait, HAPurge}, s.HA), "ha", "be wait or purge", string(s.HA))
+	f.Must(s.OrphanGrace >= 0, "orphanGrace", "be ≥ 0", s.OrphanGrace)
 	s.checkPools(f)
 }
 
-func (s *Site) checkPools(f faults) {
+func (s *Site) checkPools(f Faults) {
 	for i := range s.Pools {
 		s.Pools[i].check(f.index("pools", i))
 	}
 	s.checkPoolsTogether(f)
 }
 
-func (s *Site) checkConnection(f faults) {
-	f.must(len(s.Endpoints) > 0, "endpoints", "name at least one host", bare("none"))
+func (s *Site) checkConnection(f Faults) {
+	f.Must(len(s.Endpoints) > 0, "endpoints", "name at least one host", bare("none"))
 	for i, e := range s.Endpoints {
 		at := fmt.Sprintf("endpoints[%d]", i)
 		if err := pveapi.ValidEndpoint(e); err != nil {
 			f.join(at, err) // it may have a password in it, and is repeated nowhere
 			continue
 		}
-		f.must(slices.IndexFunc(s.Endpoints, func(o string) bool { return pveapi.SameEndpoint(o, e) }) == i, at, "be there once", e)
+		f.Must(slices.IndexFunc(s.Endpoints, func(o string) bool { return pveapi.SameEndpoint(o, e) }) == i, at, "be there once", e)
 	}
-	f.must(s.TokenFile != "", "tokenFile", "name a file", s.TokenFile)
+	f.Must(s.TokenFile != "", "tokenFile", "name a file", s.TokenFile)
 	for i, p := range s.Fingerprints {
 		f.join(fmt.Sprintf("fingerprints[%d]", i), pveapi.CheckFingerprints(p))
 	}
-	f.must(s.CAFile == "" || len(s.Fingerprints) == 0, "fingerprints", "be left out beside caFile, which answers the same question in another way", s.Fingerprints)
-	f.must(!s.Insecure || s.CAFile == "" && len(s.Fingerprints) == 0, "insecure", "be false beside caFile or fingerprints, which it would make worthless", s.Insecure)
+	f.Must(s.CAFile == "" || len(s.Fingerprints) == 0, "fingerprints", "be left out beside caFile, which answers the same question in another way", s.Fingerprints)
+	f.Must(!s.Insecure || s.CAFile == "" && len(s.Fingerprints) == 0, "insecure", "be false beside caFile or fingerprints, which it would make worthless", s.Insecure)
 }
 
 // checkPoolsTogether looks at what one pool could do to another: take its VMIDs for its own, or
 // clone over a template.
-func (s *Site) checkPoolsTogether(f faults) {
+func (s *Site) checkPoolsTogether(f Faults) {
 	for i := range s.Pools {
 		p, at := &s.Pools[i], f.index("pools", i)
 		for j := range s.Pools[:i] {
 			q := &s.Pools[j]
-			at.must(p.Name != q.Name, "name", "be another pool's no more", p.Name)
-			at.must(p.VMIDs.First > q.VMIDs.Last || q.VMIDs.First > p.VMIDs.Last, "vmids",
+			at.Must(p.Name != q.Name, "name", "be another pool's no more", p.Name)
+			at.Must(p.VMIDs.First > q.VMIDs.Last || q.VMIDs.First > p.VMIDs.Last, "vmids",
 				fmt.Sprintf("not overlap %d-%d of pool %s", q.VMIDs.First, q.VMIDs.Last, q.Name), p.VMIDs.String())
 		}
 		for j := range s.Pools {
 			for _, id := range s.Pools[j].Template.IDs() {
-				at.must(!p.VMIDs.Holds(id), "vmids", fmt.Sprintf("not hold the template %d of pool %s", id, s.Pools[j].Name), p.VMIDs.String())
+				at.Must(!p.VMIDs.Holds(id), "vmids", fmt.Sprintf("not hold the template %d of pool %s", id, s.Pools[j].Name), p.VMIDs.String())
 			}
 		}
 	}
@@ -159,16 +162,16 @@ func (s *Site) checkPoolsTogether(f faults) {
 
 // Validate reports every fault of the pool, as Faults joined together. It makes no call.
 func (p *Pool) Validate() error {
-	f := newFaults()
+	f := NewFaults()
 	p.check(f)
 	for _, id := range p.Template.IDs() {
-		f.must(!p.VMIDs.Holds(id), "vmids", fmt.Sprintf("not hold the template %d", id), p.VMIDs.String())
+		f.Must(!p.VMIDs.Holds(id), "vmids", fmt.Sprintf("not hold the template %d", id), p.VMIDs.String())
 	}
-	return f.err()
+	return f.Err()
 }
 
-func (p *Pool) check(f faults) {
-	f.must(dnsLabel.MatchString(p.Name) && len(p.Name) <= 63-orderLen, "name",
+func (p *Pool) check(f Faults) {
+	f.Must(dnsLabel.MatchString(p.Name) && len(p.Name) <= 63-orderLen, "name",
 		fmt.Sprintf("begin a host name: 1 to %d of a-z, 0-9 and -, a letter first and no - last", 63-orderLen), p.Name)
 	p.checkShapes(f)
 	p.checkLimits(f)
@@ -178,81 +181,81 @@ func (p *Pool) check(f faults) {
 	p.checkNode(f)
 	p.Guest.check(f.at("guest"))
 	p.checkJoin(f)
-	f.must(pveName.MatchString(p.PVEPool), "pvePool", "name a resource pool", p.PVEPool)
-	f.must(p.ISO.Storage == "" || pveName.MatchString(p.ISO.Storage), "iso.storage", "name a storage", p.ISO.Storage)
+	f.Must(pveName.MatchString(p.PVEPool), "pvePool", "name a resource pool", p.PVEPool)
+	f.Must(p.ISO.Storage == "" || pveName.MatchString(p.ISO.Storage), "iso.storage", "name a storage", p.ISO.Storage)
 	for i, t := range p.Tags {
-		f.must(tagName.MatchString(t), fmt.Sprintf("tags[%d]", i), "be of a-z, 0-9, _, -, + and ., no sign first", t)
-		f.must(!strings.HasPrefix(t, tagPrefix), fmt.Sprintf("tags[%d]", i), "not begin with "+tagPrefix+", which is how machines are told to be ours", t)
+		f.Must(tagName.MatchString(t), fmt.Sprintf("tags[%d]", i), "be of a-z, 0-9, _, -, + and ., no sign first", t)
+		f.Must(!strings.HasPrefix(t, tagPrefix), fmt.Sprintf("tags[%d]", i), "not begin with "+tagPrefix+", which is how machines are told to be ours", t)
 	}
 }
 
-func (p *Pool) checkShapes(f faults) {
-	f.must(len(p.Shapes) > 0, "shapes", "name at least one shape", bare("none"))
+func (p *Pool) checkShapes(f Faults) {
+	f.Must(len(p.Shapes) > 0, "shapes", "name at least one shape", bare("none"))
 	for i, s := range p.Shapes {
 		at := f.index("shapes", i)
-		at.must(labelValue.MatchString(s.Name) && s.Name != "", "name", "be a label's value: 1 to 63 of A-Z, a-z, 0-9, -, _ and .", s.Name)
-		at.must(slices.IndexFunc(p.Shapes, func(o pricing.Shape) bool { return o.Name == s.Name }) == i, "name", "be there once", s.Name)
-		at.must(s.CPU > 0 && s.CPU%pricing.Core == 0, "cpu", "be a whole number of cores, at least 1", s.CPU)
-		at.must(s.Memory >= 512*pricing.MiB && s.Memory%pricing.MiB == 0, "memory", "be whole MiB, at least 512", s.Memory)
-		at.must(s.Disk >= 0 && s.Disk%pricing.MiB == 0, "disk", "be whole MiB, or nothing for the template's", s.Disk)
-		at.must(p.Reserved.Within(s.Resources()), "", "be larger than what is reserved, "+nodescaler.Amount(p.Reserved), nodescaler.Amount(s.Resources()))
+		at.Must(labelValue.MatchString(s.Name) && s.Name != "", "name", "be a label's value: 1 to 63 of A-Z, a-z, 0-9, -, _ and .", s.Name)
+		at.Must(slices.IndexFunc(p.Shapes, func(o pricing.Shape) bool { return o.Name == s.Name }) == i, "name", "be there once", s.Name)
+		at.Must(s.CPU > 0 && s.CPU%pricing.Core == 0, "cpu", "be a whole number of cores, at least 1", s.CPU)
+		at.Must(s.Memory >= 512*pricing.MiB && s.Memory%pricing.MiB == 0, "memory", "be whole MiB, at least 512", s.Memory)
+		at.Must(s.Disk >= 0 && s.Disk%pricing.MiB == 0, "disk", "be whole MiB, or nothing for the template's", s.Disk)
+		at.Must(p.Reserved.Within(s.Resources()), "", "be larger than what is reserved, "+nodescaler.Amount(p.Reserved), nodescaler.Amount(s.Resources()))
 	}
 }
 
-func (p *Pool) checkLimits(f faults) {
-	f.must(p.Min >= 0, "min", "be ≥ 0", p.Min)
-	f.must(p.Max >= 1, "max", "be at least 1", p.Max)
-	f.must(p.Min <= p.Max, "min", fmt.Sprintf("be at most max, %d", p.Max), p.Min)
+func (p *Pool) checkLimits(f Faults) {
+	f.Must(p.Min >= 0, "min", "be ≥ 0", p.Min)
+	f.Must(p.Max >= 1, "max", "be at least 1", p.Max)
+	f.Must(p.Min <= p.Max, "min", fmt.Sprintf("be at most max, %d", p.Max), p.Min)
 	v := p.VMIDs
-	f.must(v.First >= lowestVMID && v.Last <= highestVMID && v.First <= v.Last, "vmids",
+	f.Must(v.First >= lowestVMID && v.Last <= highestVMID && v.First <= v.Last, "vmids",
 		fmt.Sprintf("run from first to last within %d-%d", lowestVMID, highestVMID), v.String())
-	f.must(v.Len() >= p.Max || v.First > v.Last, "vmids", fmt.Sprintf("have room for max, %d machines", p.Max), v.String())
-	f.must(p.Cooldown >= 0, "cooldown", "be ≥ 0", p.Cooldown)
-	f.must(p.ShutdownGrace >= 0, "shutdownGrace", "be ≥ 0", p.ShutdownGrace)
-	f.must(p.JoinTimeout >= 0, "joinTimeout", "be ≥ 0", p.JoinTimeout)
-	f.must(p.MaxFailures >= 0, "maxFailures", "be ≥ 0", p.MaxFailures)
-	f.must(p.PodSlots >= 0, "podSlots", "be ≥ 0", p.PodSlots)
-	f.must(p.Reserved.CPU >= 0 && p.Reserved.Memory >= 0, "reserved", "be ≥ 0", nodescaler.Amount(p.Reserved))
+	f.Must(v.Len() >= p.Max || v.First > v.Last, "vmids", fmt.Sprintf("have room for max, %d machines", p.Max), v.String())
+	f.Must(p.Cooldown >= 0, "cooldown", "be ≥ 0", p.Cooldown)
+	f.Must(p.ShutdownGrace >= 0, "shutdownGrace", "be ≥ 0", p.ShutdownGrace)
+	f.Must(p.JoinTimeout >= 0, "joinTimeout", "be ≥ 0", p.JoinTimeout)
+	f.Must(p.MaxFailures >= 0, "maxFailures", "be ≥ 0", p.MaxFailures)
+	f.Must(p.PodSlots >= 0, "podSlots", "be ≥ 0", p.PodSlots)
+	f.Must(p.Reserved.CPU >= 0 && p.Reserved.Memory >= 0, "reserved", "be ≥ 0", nodescaler.Amount(p.Reserved))
 }
 
-func (p *Pool) checkTemplate(f faults) {
+func (p *Pool) checkTemplate(f Faults) {
 	t := p.Template
-	f.must((t.VMID != 0) != (len(t.ByHost) > 0), "template", "have either vmid or byHost with at least one host", fmt.Sprintf("vmid %d and %d hosts", t.VMID, len(t.ByHost)))
-	f.must(t.VMID == 0 || t.VMID >= lowestVMID && t.VMID <= highestVMID, "template.vmid", fmt.Sprintf("be within %d-%d", lowestVMID, highestVMID), t.VMID)
+	f.Must((t.VMID != 0) != (len(t.ByHost) > 0), "template", "have either vmid or byHost with at least one host", fmt.Sprintf("vmid %d and %d hosts", t.VMID, len(t.ByHost)))
+	f.Must(t.VMID == 0 || t.VMID >= lowestVMID && t.VMID <= highestVMID, "template.vmid", fmt.Sprintf("be within %d-%d", lowestVMID, highestVMID), t.VMID)
 	for _, host := range slices.Sorted(maps.Keys(t.ByHost)) {
 		id := t.ByHost[host]
-		f.must(dnsName(host), "template.byHost", "name hosts", host)
-		f.must(id >= lowestVMID && id <= highestVMID, "template.byHost."+host, fmt.Sprintf("be within %d-%d", lowestVMID, highestVMID), id)
+		f.Must(dnsName(host), "template.byHost", "name hosts", host)
+		f.Must(id >= lowestVMID && id <= highestVMID, "template.byHost."+host, fmt.Sprintf("be within %d-%d", lowestVMID, highestVMID), id)
 	}
 	for i, host := range p.Placement.Hosts {
-		f.must(len(t.ByHost) == 0 || t.ByHost[host] != 0, fmt.Sprintf("placement.hosts[%d]", i), "have a template in template.byHost", host)
+		f.Must(len(t.ByHost) == 0 || t.ByHost[host] != 0, fmt.Sprintf("placement.hosts[%d]", i), "have a template in template.byHost", host)
 	}
-	f.must(slices.Contains([]placement.CloneMode{"", placement.Linked, placement.Full}, p.Clone), "clone", "be linked or full", string(p.Clone))
+	f.Must(slices.Contains([]placement.CloneMode{"", placement.Linked, placement.Full}, p.Clone), "clone", "be linked or full", string(p.Clone))
 	if p.Clone != placement.Full {
-		f.must(p.Storage == "", "storage", "be left out unless clone is full: a linked clone lies where its template does", p.Storage)
-		f.must(p.Format == "", "format", "be left out unless clone is full", p.Format)
+		f.Must(p.Storage == "", "storage", "be left out unless clone is full: a linked clone lies where its template does", p.Storage)
+		f.Must(p.Format == "", "format", "be left out unless clone is full", p.Format)
 	}
-	f.must(p.Storage == "" || pveName.MatchString(p.Storage), "storage", "name a storage", p.Storage)
-	f.must(slices.Contains([]string{"", "raw", "qcow2", "vmdk"}, p.Format), "format", "be raw, qcow2 or vmdk", p.Format)
+	f.Must(p.Storage == "" || pveName.MatchString(p.Storage), "storage", "name a storage", p.Storage)
+	f.Must(slices.Contains([]string{"", "raw", "qcow2", "vmdk"}, p.Format), "format", "be raw, qcow2 or vmdk", p.Format)
 }
 
-func (p *Pool) checkNetwork(f faults) {
-	f.must(p.Bridge == "" || pveName.MatchString(p.Bridge), "bridge", "name a bridge", p.Bridge)
-	f.must(p.VLAN >= 0 && p.VLAN <= 4094, "vlan", "be within 1-4094, or nothing", p.VLAN)
+func (p *Pool) checkNetwork(f Faults) {
+	f.Must(p.Bridge == "" || pveName.MatchString(p.Bridge), "bridge", "name a bridge", p.Bridge)
+	f.Must(p.VLAN >= 0 && p.VLAN <= 4094, "vlan", "be within 1-4094, or nothing", p.VLAN)
 	n, at := p.Network, f.at("network")
 	if !n.Static() {
-		at.must(!n.Gateway.IsValid() && len(n.Nameservers) == 0 && n.Search == "", "first", "be there beside gateway, nameservers or search", bare("nothing"))
+		at.Must(!n.Gateway.IsValid() && len(n.Nameservers) == 0 && n.Search == "", "first", "be there beside gateway, nameservers or search", bare("nothing"))
 		return
 	}
 	if p.VMIDs.Len() < 1 || p.VMIDs.Len() > 1<<24 {
 		return // the range is at fault, and said to be
 	}
 	last := n.Address(p.VMIDs.Len() - 1)
-	at.must(n.First.Masked() == last.Masked(), "first", fmt.Sprintf("leave room in its network for an address for each of the VMIDs %s", p.VMIDs), n.First)
-	at.must(n.Gateway.IsValid() && n.First.Contains(n.Gateway), "gateway", "be an address in the network of first", n.Gateway)
+	at.Must(n.First.Masked() == last.Masked(), "first", fmt.Sprintf("leave room in its network for an address for each of the VMIDs %s", p.VMIDs), n.First)
+	at.Must(n.Gateway.IsValid() && n.First.Contains(n.Gateway), "gateway", "be an address in the network of first", n.Gateway)
 	inRange := n.Gateway.Compare(n.First.Addr()) >= 0 && n.Gateway.Compare(last.Addr()) <= 0
-	at.must(!inRange, "gateway", fmt.Sprintf("not be one of the machines' addresses %s-%s", n.First.Addr(), last.Addr()), n.Gateway)
-	at.must(n.Search == "" || dnsName(n.Search), "search", "be a domain", n.Search)
+	at.Must(!inRange, "gateway", fmt.Sprintf("not be one of the machines' addresses %s-%s", n.First.Addr(), last.Addr()), n.Gateway)
+	at.Must(n.Search == "" || dnsName(n.Search), "search", "be a domain", n.Search)
 }
 
 // dnsName reports whether the text is a host name, in any case.
@@ -265,37 +268,37 @@ func dnsName(s string) bool {
 	return len(s) <= 253
 }
 
-func checkPlacement(p *placement.Rules, f faults) {
+func checkPlacement(p *placement.Rules, f Faults) {
 	for i, h := range p.Hosts {
-		f.must(dnsName(h), fmt.Sprintf("hosts[%d]", i), "name a host", h)
-		f.must(slices.Index(p.Hosts, h) == i, fmt.Sprintf("hosts[%d]", i), "be there once", h)
+		f.Must(dnsName(h), fmt.Sprintf("hosts[%d]", i), "name a host", h)
+		f.Must(slices.Index(p.Hosts, h) == i, fmt.Sprintf("hosts[%d]", i), "be there once", h)
 	}
 	for i, h := range p.Maintenance {
-		f.must(dnsName(h), fmt.Sprintf("maintenance[%d]", i), "name a host", h)
+		f.Must(dnsName(h), fmt.Sprintf("maintenance[%d]", i), "name a host", h)
 	}
-	f.must(slices.Contains([]placement.Spread{"", placement.SpreadPrefer, placement.SpreadNone}, p.Spread), "spread", "be prefer or none", string(p.Spread))
-	f.must(p.MaxPerHost >= 0, "maxPerHost", "be ≥ 0", p.MaxPerHost)
-	f.must(p.MemoryReserve >= 0, "memoryReserve", "be ≥ 0", p.MemoryReserve)
-	f.must(p.StorageReserve >= 0, "storageReserve", "be ≥ 0", p.StorageReserve)
-	f.must(p.MemoryRatio >= 0 && p.MemoryRatio <= maxRatio, "memoryRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.MemoryRatio)
-	f.must(p.CPURatio >= 0 && p.CPURatio <= maxRatio, "cpuRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.CPURatio)
+	f.Must(slices.Contains([]placement.Spread{"", placement.SpreadPrefer, placement.SpreadNone}, p.Spread), "spread", "be prefer or none", string(p.Spread))
+	f.Must(p.MaxPerHost >= 0, "maxPerHost", "be ≥ 0", p.MaxPerHost)
+	f.Must(p.MemoryReserve >= 0, "memoryReserve", "be ≥ 0", p.MemoryReserve)
+	f.Must(p.StorageReserve >= 0, "storageReserve", "be ≥ 0", p.StorageReserve)
+	f.Must(p.MemoryRatio >= 0 && p.MemoryRatio <= maxRatio, "memoryRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.MemoryRatio)
+	f.Must(p.CPURatio >= 0 && p.CPURatio <= maxRatio, "cpuRatio", fmt.Sprintf("be above 0 and at most %d", maxRatio), p.CPURatio)
 }
 
 // checkJoin hands on what the join profile finds wrong with itself, and sees whether the pool has
 // what it needs.
-func (p *Pool) checkJoin(f faults) {
+func (p *Pool) checkJoin(f Faults) {
 	f.join("join", p.Join.Validate())
-	f.must(!p.needsDisc() || p.ISO.Storage != "", "iso.storage", "name a storage for the discs that the join profile needs", p.ISO.Storage)
-	f.must(p.needsDisc() || p.ISO.Storage == "", "iso.storage", "be left out: the join profile needs no disc", p.ISO.Storage)
+	f.Must(!p.NeedsDisc() || p.ISO.Storage != "", "iso.storage", "name a storage for the discs that the join profile needs", p.ISO.Storage)
+	f.Must(p.NeedsDisc() || p.ISO.Storage == "", "iso.storage", "be left out: the join profile needs no disc", p.ISO.Storage)
 	p.checkMachines(f)
 }
 
 // checkMachines plans machines of the pool and has their first boots checked: of each shape, on
 // each host, and with the first and the last address. One that is refused later has cost a clone,
 // and so has each one after it.
-func (p *Pool) checkMachines(f faults) {
+func (p *Pool) checkMachines(f Faults) {
 	whole := p.Complete()
-	hosts := whole.hosts()
+	hosts := whole.Hosts()
 	if len(hosts) == 0 {
 		hosts = []string{"host"}
 	}
@@ -333,7 +336,7 @@ var machineKeys = []struct{ of, from string }{
 }
 
 // machine takes over the faults of a planned machine. It skips keys that are at fault already.
-func (f faults) machine(err error, shape int) {
+func (f Faults) machine(err error, shape int) {
 	var several interface{ Unwrap() []error }
 	if !errors.As(err, &several) {
 		return
@@ -353,7 +356,7 @@ func (f faults) machine(err error, shape int) {
 }
 
 // join takes over the faults of a part that knows its own.
-func (f faults) join(key string, err error) {
+func (f Faults) join(key string, err error) {
 	var several interface{ Unwrap() []error }
 	if errors.As(err, &several) {
 		for _, e := range several.Unwrap() {
@@ -397,20 +400,20 @@ var resourceName = regexp.MustCompile(`^(ephemeral-storage|hugepages-[1-9][0-9]*
 // maxRatio is more than anybody overcommits, and catches percentages.
 const maxRatio = 32
 
-func (p *Pool) checkNode(f faults) {
+func (p *Pool) checkNode(f Faults) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		at := fmt.Sprintf("labels[%q]", key)
-		f.must(!slices.Contains([]string{"kubernetes.io/hostname", labelPool, labelShape, labelRegion, labelZone}, key), at,
+		f.Must(!slices.Contains([]string{"kubernetes.io/hostname", labelPool, labelShape, labelRegion, labelZone}, key), at,
 			"be left to Plimsoll, which sets it", key)
 	}
 	for i, t := range p.Taints {
 		at := f.index("taints", i)
-		at.must(t.Effect == "NoSchedule" || t.Effect == "NoExecute", "effect", "be NoSchedule or NoExecute", t.Effect)
+		at.Must(t.Effect == "NoSchedule" || t.Effect == "NoExecute", "effect", "be NoSchedule or NoExecute", t.Effect)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Resources)) {
 		at := fmt.Sprintf("resources[%q]", name)
-		f.must(resourceName.MatchString(name), at, "be ephemeral-storage, hugepages-SIZE or the name of an extended resource such as nvidia.com/gpu", name)
-		f.must(p.Resources[name] > 0, at, "be above 0", int64(p.Resources[name]))
+		f.Must(resourceName.MatchString(name), at, "be ephemeral-storage, hugepages-SIZE or the name of an extended resource such as nvidia.com/gpu", name)
+		f.Must(p.Resources[name] > 0, at, "be above 0", int64(p.Resources[name]))
 	}
 }
 
@@ -441,17 +444,32 @@ const (
 	noKey     = "it is no setting of a VM"
 )
 
-func (g *Guest) check(f faults) {
-	f.must(!strings.ContainsAny(g.CPUType, ", \t\n"), "cpuType", "be one word such as host", g.CPUType)
-	f.must(!strings.ContainsAny(g.Machine, ", \t\n"), "machine", "be one word such as q35", g.Machine)
+func (g *Guest) check(f Faults) {
+	f.Must(!strings.ContainsAny(g.CPUType, ", \t\n"), "cpuType", "be one word such as host", g.CPUType)
+	f.Must(!strings.ContainsAny(g.Machine, ", \t\n"), "machine", "be one word such as q35", g.Machine)
 	for _, key := range slices.Sorted(maps.Keys(g.Options)) {
 		at := "options." + key
-		f.must(optionKey.MatchString(key), at, "be a key of qm set", key)
+		f.Must(optionKey.MatchString(key), at, "be a key of qm set", key)
 		why, denied := notOptions[strings.TrimRight(key, "0123456789")]
-		f.must(!denied, at, "be left out: "+why, g.Options[key])
-		f.must(g.Options[key] != "", at, "have a value", "")
-		f.must(!strings.ContainsAny(g.Options[key], "\r\n"), at, "be one line", g.Options[key])
+		f.Must(!denied, at, "be left out: "+why, g.Options[key])
+		f.Must(g.Options[key] != "", at, "have a value", "")
+		f.Must(!strings.ContainsAny(g.Options[key], "\r\n"), at, "be one line", g.Options[key])
 		rule := deviceRule(strings.TrimRight(key, "0123456789"), g.Options[key])
-		f.must(rule == "", at, rule, g.Options[key])
+		f.Must(rule == "", at, rule, g.Options[key])
 	}
+}
+
+// deviceRule is what the value of a key must be, if that is one that only root@pam may give a machine
+// otherwise; empty if it may be set.
+func deviceRule(name, value string) string {
+	first, named := pveapi.Properties(value)
+	switch {
+	case name == "serial" && value != "socket":
+		return "be socket: only root@pam may give a port of the host away"
+	case name == "hostpci" && named["mapping"] == "":
+		return "have mapping=NAME: only root@pam may name a device by its address"
+	case name == "usb" && named["mapping"] == "" && cmp.Or(named["host"], first) != "spice":
+		return "have mapping=NAME, or be spice: only root@pam may name a device by its address"
+	}
+	return ""
 }

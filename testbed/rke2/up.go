@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
@@ -150,7 +151,7 @@ func (b *Bench) makePool(ctx context.Context) error {
 }
 
 // rights are those that Plimsoll needs to make workers, as roles of the test bed's own.
-func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []pve.Need, err error) {
+func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []doctor.Need, err error) {
 	site, err := b.plan()
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +160,7 @@ func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err := pve.ParseRelease(v.Version)
+	release, err := doctor.ParseRelease(v.Version)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -169,7 +170,7 @@ func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []
 	if err != nil {
 		return nil, nil, err
 	}
-	roles, where = pve.Tailored(pve.Needs(&own, release, parts), b.cfg.Site.roleSuffix())
+	roles, where = doctor.Tailored(doctor.Needs(&own, release, parts), b.cfg.Site.roleSuffix())
 	return roles, where, nil
 }
 

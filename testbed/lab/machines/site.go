@@ -15,6 +15,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
@@ -105,7 +106,7 @@ func (p *Part) site(folder string, endpoints []string, fingerprint string) *pve.
 func setUp(c *pvesim.Cluster, s *pve.Site) (token string, err error) {
 	shell := c.Console()
 	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
-	for _, block := range pve.Setup(s, pve.Needs(s, pve.Release9, parts), account) {
+	for _, block := range doctor.Setup(s, doctor.Needs(s, doctor.Release9, parts), account) {
 		for _, command := range block.Commands {
 			if err := shell.Run(command); err != nil {
 				return "", fmt.Errorf("%s: %w", command, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
@@ -43,7 +44,7 @@ func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
-	if missing := pve.Missing(pve.Needs(site, pve.Release9, parts), have); len(missing) > 0 {
+	if missing := doctor.Missing(doctor.Needs(site, doctor.Release9, parts), have); len(missing) > 0 {
 		t.Errorf("it lacks %+v", missing)
 	}
 	if again, err := setUp(c, site); err != nil || again != "" {

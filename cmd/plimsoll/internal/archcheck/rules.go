@@ -205,6 +205,13 @@ var rooms = []room{
 		why:     "pve translates between Proxmox VE and the loop's words and decides nothing",
 	},
 	{
+		folder: "proxmox/doctor", floor: adapter,
+		// What is left over is what a fleet that only watches finds.
+		imports: []string{"nodescaler", "pricing", "proxmox/firstboot", "proxmox/placement", "proxmox/pve", "proxmox/pveapi"},
+		tests:   []string{"nodescaler/loop", "proxmox/pvesim"},
+		why:     "the doctor reads and advises; the machine port makes machines without it",
+	},
+	{
 		folder: "proxmox/pvesim", floor: world,
 		imports: []string{"proxmox/timing"},
 		why:     "the emulator is written from Proxmox VE's own API; if it shared code with our client, it would share its mistakes",

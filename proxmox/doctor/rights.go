@@ -1,12 +1,14 @@
-package pve
+package doctor
 
 import (
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -24,7 +26,7 @@ func (e *examination) examineRights() {
 	e.examinePaths(needs, missing)
 	for _, id := range slices.Sorted(maps.Keys(e.templates)) {
 		if t := e.templates[id]; t.err != nil {
-			e.skip("rights.template", itoa(id), "not looked at: which storages and networks template %d is on is not known, nor whether the token may use them", id)
+			e.skip("rights.template", strconv.Itoa(id), "not looked at: which storages and networks template %d is on is not known, nor whether the token may use them", id)
 		}
 	}
 	e.examineMonitor(needs, missing)
@@ -224,7 +226,7 @@ func (e *examination) examineTags() {
 
 // tags are all that machines get.
 func (e *examination) tags() []string {
-	all := []string{ownerTag(e.site.Owner)}
+	all := []string{pve.OwnerTag(e.site.Owner)}
 	for _, p := range e.site.Pools {
 		all = union(all, p.Tags)
 	}

@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -53,7 +54,7 @@ type room struct {
 // where its disks lie; storages that the configuration names are looked at all the same.
 func (e *examination) places() []*place {
 	var all []*place
-	add := func(storage, host, content string, p *Pool, takes room) {
+	add := func(storage, host, content string, p *pve.Pool, takes room) {
 		i := slices.IndexFunc(all, func(a *place) bool { return a.storage == storage && a.host == host && a.content == content })
 		if i < 0 {
 			i, all = len(all), append(all, &place{storage: storage, host: host, content: content, takes: map[string]room{}})
@@ -75,13 +76,13 @@ func (e *examination) places() []*place {
 				names = config.Parts().Storages
 			}
 			for _, name := range names {
-				if name == config.Disks[bootDisk(&config)].Storage || p.Storage != "" {
-					add(name, host, "images", p, p.eachShape(&config))
+				if name == config.Disks[config.BootDisk()].Storage || p.Storage != "" {
+					add(name, host, "images", p, eachShape(p, &config))
 				} else {
 					add(name, host, "images", p, room{})
 				}
 			}
-			if p.needsDisc() {
+			if p.NeedsDisc() {
 				add(p.ISO.Storage, host, "iso", p, room{})
 			}
 		}
@@ -93,9 +94,9 @@ func (e *examination) places() []*place {
 }
 
 // eachShape is what one machine of each shape takes. A linked clone begins with nothing.
-func (p *Pool) eachShape(template *pveapi.VMConfig) room {
+func eachShape(p *pve.Pool, template *pveapi.VMConfig) room {
 	var r room
-	disk := pricing.Bytes(template.Disks[bootDisk(template)].Size)
+	disk := pricing.Bytes(template.Disks[template.BootDisk()].Size)
 	for _, s := range p.Shapes {
 		r.grown += max(s.Disk, disk)
 	}
@@ -134,7 +135,7 @@ func (e *examination) examineStorage() {
 }
 
 // skipHostless tells of a pool none of whose hosts is there to be looked at, and reports whether it is one.
-func (e *examination) skipHostless(id string, p *Pool) bool {
+func (e *examination) skipHostless(id string, p *pve.Pool) bool {
 	none := len(e.candidates(p)) == 0
 	if none {
 		e.skip(id, "pool "+p.Name, "not looked at for pool %s: none of the hosts that may carry its machines is online", p.Name)
@@ -144,7 +145,7 @@ func (e *examination) skipHostless(id string, p *Pool) bool {
 
 // skipUnplaced tells of a pool of which it cannot be known where its disks lie: that says a template, which cannot be
 // read.
-func (e *examination) skipUnplaced(p *Pool) {
+func (e *examination) skipUnplaced(p *pve.Pool) {
 	if e.skipHostless("storage.there", p) || p.Storage != "" {
 		return
 	}
@@ -216,11 +217,11 @@ func (e *examination) examineMissing(p *place, what string) {
 
 // storageKey is the key that names the storage for the first of the place's pools.
 func (e *examination) storageKey(p *place) string {
-	i := slices.IndexFunc(e.site.Pools, func(pool Pool) bool { return pool.Name == p.pools[0] })
+	i := slices.IndexFunc(e.site.Pools, func(pool pve.Pool) bool { return pool.Name == p.pools[0] })
 	if p.content == "iso" {
-		return e.site.at(i) + ".iso.storage"
+		return e.site.KeyOf(i) + ".iso.storage"
 	}
-	return e.site.at(i) + ".storage"
+	return e.site.KeyOf(i) + ".storage"
 }
 
 // taking are the storages of a host that take such content, as far as the token sees them.

@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"maps"
@@ -75,9 +75,9 @@ func (e *examination) examineNamedHosts() {
 		return
 	}
 	for i, p := range e.site.Pools {
-		e.examineNamed(e.site.at(i)+".placement.hosts", p.Placement.Hosts)
-		e.examineNamed(e.site.at(i)+".placement.maintenance", p.Placement.Maintenance)
-		e.examineNamed(e.site.at(i)+".template.byHost", slices.Sorted(maps.Keys(p.Template.ByHost)))
+		e.examineNamed(e.site.KeyOf(i)+".placement.hosts", p.Placement.Hosts)
+		e.examineNamed(e.site.KeyOf(i)+".placement.maintenance", p.Placement.Maintenance)
+		e.examineNamed(e.site.KeyOf(i)+".template.byHost", slices.Sorted(maps.Keys(p.Template.ByHost)))
 	}
 }
 

@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"cmp"
@@ -8,12 +8,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 // examineShapes looks whether each shape of a pool fits one of its hosts, and returns the hosts that one fits at
 // least. Hosts that lack something else count, so that all that is wrong is told at once; what the pools' own
 // machines take does not, for they come and go.
-func (e *examination) examineShapes(i int, p *Pool) []string {
+func (e *examination) examineShapes(i int, p *pve.Pool) []string {
 	hosts := e.placed(p)
 	if len(hosts) == 0 {
 		e.skipHostless("pools.shapes", p)
@@ -31,7 +32,7 @@ func (e *examination) examineShapes(i int, p *Pool) []string {
 			if s.Resources().Within(hardware(p, &h)) {
 				empty = append(empty, h.Name)
 			}
-			if s.Resources().Within(g.Room(p.places(), &h)) {
+			if s.Resources().Within(g.Room(p.Places(), &h)) {
 				now = append(now, h.Name)
 			}
 		}
@@ -39,14 +40,14 @@ func (e *examination) examineShapes(i int, p *Pool) []string {
 		if len(g.Hosts) == 0 || len(unsized) > 0 && len(now) == 0 {
 			continue
 		}
-		e.examineShape(e.site.at(i), j, p, g, empty, now)
+		e.examineShape(e.site.KeyOf(i), j, p, g, empty, now)
 	}
 	slices.Sort(able)
 	return able
 }
 
 // examineShape tells which hosts a shape fits.
-func (e *examination) examineShape(key string, j int, p *Pool, g *placement.Ground, empty, now []string) {
+func (e *examination) examineShape(key string, j int, p *pve.Pool, g *placement.Ground, empty, now []string) {
 	s := p.Shapes[j]
 	subject := s.Name + " of pool " + p.Name
 	takes := fmt.Sprintf("shape %s of pool %s, %s processors and %s,", s.Name, p.Name, s.CPU.Cores(), placement.Size(s.Memory))
@@ -77,18 +78,18 @@ func (e *examination) grounds(hosts []string) (g *placement.Ground, unsized []st
 	unsized = slices.Clone(hosts)
 	for _, r := range e.resources {
 		switch {
-		case r.Type == "node" && slices.Contains(hosts, r.Node) && value(r.MaxCPU) > 0 && value(r.MaxMem) > 0:
+		case r.Type == "node" && slices.Contains(hosts, r.Node) && r.MaxCPU != nil && *r.MaxCPU > 0 && r.MaxMem != nil && *r.MaxMem > 0:
 			g.Hosts = append(g.Hosts, placement.Host{Name: r.Node, CPUs: int(*r.MaxCPU), Memory: pricing.Bytes(*r.MaxMem)})
 			unsized = slices.DeleteFunc(unsized, func(h string) bool { return h == r.Node })
-		case r.VMID != 0 && !slices.ContainsFunc(e.site.Pools, func(p Pool) bool { return e.ours(&p, r) }):
-			g.Guests[r.VMID] = guest(&r)
+		case r.VMID != 0 && !slices.ContainsFunc(e.site.Pools, func(p pve.Pool) bool { return e.ours(&p, r) }):
+			g.Guests[r.VMID] = pve.SeenGuest(&r)
 		}
 	}
 	return g, unsized
 }
 
 // hardware is what a host could promise to our machines if nothing else were there.
-func hardware(p *Pool, h *placement.Host) pricing.Resources {
+func hardware(p *pve.Pool, h *placement.Host) pricing.Resources {
 	alone := placement.Ground{Sight: &placement.Sight{}}
-	return alone.Room(p.places(), h)
+	return alone.Room(p.Places(), h)
 }

@@ -1,4 +1,6 @@
-package pve
+// Package doctor looks whether machines can be made at a site, and says how to correct what keeps them from it. It
+// also says which rights a token needs there, and prints the commands that grant them. It only reads.
+package doctor
 
 import (
 	"cmp"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -75,7 +78,7 @@ func (d *Diagnosis) Count(s Status) int {
 
 // Doctor looks at everything that a site's configuration rests on. It only reads.
 type Doctor struct {
-	Site       *Site
+	Site       *pve.Site
 	Connection pveapi.Connection
 	// Known are checks that were made before, of files for example; they come first in their groups.
 	Known []Check
@@ -122,7 +125,7 @@ type examination struct {
 	ctx        context.Context
 	client     *pveapi.Client
 	connection *pveapi.Connection
-	site       *Site
+	site       *pve.Site
 	cluster    string // UID of the Kubernetes cluster
 	who        pveapi.Account
 	known      []Check
@@ -142,8 +145,8 @@ type examination struct {
 	resources []pveapi.Resource   // that the token sees
 	blocked   map[string][]string // hosts that cannot carry a pool's machines, by pool
 	unsure    map[string]bool     // pools of whose hosts that is not known
-	fleet     *Fleet              // that has looked what is left over
-	left      Report
+	fleet     *pve.Fleet          // that has looked what is left over
+	left      pve.Report
 	blind     error // why it could not
 }
 
@@ -163,7 +166,7 @@ func (e *examination) block(host string, pools ...string) Status {
 			continue
 		}
 		e.blocked[p.Name] = append(e.blocked[p.Name], host)
-		if slices.Contains(p.hosts(), host) {
+		if slices.Contains(p.Hosts(), host) {
 			status = Fail
 		}
 	}
@@ -240,7 +243,7 @@ func nonEmpty(all ...string) []string {
 
 // candidates are the hosts of the cluster that may carry a pool's machines, as far as the
 // configuration says.
-func (e *examination) candidates(p *Pool) []string {
-	named := p.hosts()
+func (e *examination) candidates(p *pve.Pool) []string {
+	named := p.Hosts()
 	return slices.DeleteFunc(slices.Clone(e.hosts), func(h string) bool { return len(named) > 0 && !slices.Contains(named, h) })
 }
