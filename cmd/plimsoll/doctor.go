@@ -13,7 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // doctorAnswer is what the doctor found.
@@ -106,7 +106,7 @@ func (s *siteFile) checks() []doctor.Check {
 			continue
 		}
 		file := s.beside(p.Join.TokenFile)
-		if !slices.ContainsFunc(s.Pools[:i], func(o pve.Pool) bool { return o.Join.TokenFile == p.Join.TokenFile }) {
+		if !slices.ContainsFunc(s.Pools[:i], func(o settings.Pool) bool { return o.Join.TokenFile == p.Join.TokenFile }) {
 			all = s.checkOpen(all, doctor.GroupPools+".joinTokenFile", "the join token", file)
 		}
 		if p.Join.Token.JoinsServers() {

@@ -8,8 +8,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/spf13/cobra"
 )
 
@@ -111,7 +111,7 @@ func (ask *pveSetup) site(env *cli.Env) (*siteFile, error) {
 
 // parts are what the flags say of the templates. Of those that linked clones are made of, the
 // storage must be known: without it, the rights would not do.
-func (ask *pveSetup) parts(site *pve.Site) (map[int]pveapi.Parts, error) {
+func (ask *pveSetup) parts(site *settings.Site) (map[int]pveapi.Parts, error) {
 	parts, named := map[int]pveapi.Parts{}, []string{}
 	for i, p := range site.Complete().Pools {
 		if p.Storage != "" {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Status is what a check came to.
@@ -78,7 +79,7 @@ func (d *Diagnosis) Count(s Status) int {
 
 // Doctor looks at everything that a site's configuration rests on. It only reads.
 type Doctor struct {
-	Site       *pve.Site
+	Site       *settings.Site
 	Connection pveapi.Connection
 	// Known are checks that were made before, of files for example; they come first in their groups.
 	Known []Check
@@ -125,7 +126,7 @@ type examination struct {
 	ctx        context.Context
 	client     *pveapi.Client
 	connection *pveapi.Connection
-	site       *pve.Site
+	site       *settings.Site
 	cluster    string // UID of the Kubernetes cluster
 	who        pveapi.Account
 	known      []Check
@@ -243,7 +244,7 @@ func nonEmpty(all ...string) []string {
 
 // candidates are the hosts of the cluster that may carry a pool's machines, as far as the
 // configuration says.
-func (e *examination) candidates(p *pve.Pool) []string {
+func (e *examination) candidates(p *settings.Pool) []string {
 	named := p.Hosts()
 	return slices.DeleteFunc(slices.Clone(e.hosts), func(h string) bool { return len(named) > 0 && !slices.Contains(named, h) })
 }

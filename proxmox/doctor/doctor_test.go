@@ -24,6 +24,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out as what is expected; read the difference before keeping it")
@@ -33,7 +34,7 @@ type clinic struct {
 	t      testing.TB
 	c      *pvesim.Cluster
 	shell  *pvesim.Console
-	site   *pve.Site
+	site   *settings.Site
 	token  string
 	now    func() time.Time
 	known  []doctor.Check

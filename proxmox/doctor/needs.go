@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Release is a major version of Proxmox VE. Privileges come and go with them.
@@ -83,7 +83,7 @@ func bridgePath(b pveapi.Bridge) string {
 
 // Needs returns the rights that the site's configuration asks for, and no others. Parts are what is
 // known of its templates, by VMID.
-func Needs(s *pve.Site, release Release, parts map[int]pveapi.Parts) []Need {
+func Needs(s *settings.Site, release Release, parts map[int]pveapi.Parts) []Need {
 	all := []Need{{
 		Path: "/", Privileges: []string{"Sys.Audit"}, Role: roleAudit,
 		Why: "see who belongs to the cluster, and whether there is quorum",
@@ -115,7 +115,7 @@ func (n *needs) add(role, path, key, why string, privileges ...string) {
 }
 
 // machines are the rights on the machines, which hang on the pool that they are put into.
-func (n *needs) machines(p *pve.Pool) {
+func (n *needs) machines(p *settings.Pool) {
 	need := func(role, key, why string, privileges ...string) {
 		n.add(role, "/pool/"+p.PVEPool, key, why, privileges...)
 	}
@@ -142,7 +142,7 @@ var diskOptions = []string{"boot", "virtiofs", "vmstatestorage"}
 
 // options are the rights on further keys of the VM's configuration, and on the devices of hosts that
 // they name.
-func (n *needs) options(p *pve.Pool) {
+func (n *needs) options(p *settings.Pool) {
 	for _, option := range slices.Sorted(maps.Keys(p.Guest.Options)) {
 		key, name := "guest.options."+option, strings.TrimRight(option, "0123456789")
 		if slices.Contains(diskOptions, name) {
@@ -178,7 +178,7 @@ func deviceOf(name, value string) string {
 
 // templates are the rights to clone: on the templates, and on the networks that they and their clones
 // are on.
-func (n *needs) templates(p *pve.Pool, parts map[int]pveapi.Parts) {
+func (n *needs) templates(p *settings.Pool, parts map[int]pveapi.Parts) {
 	n.add(roleNetwork, bridgePath(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}), "bridge", "attach machines to the network", "SDN.Use")
 	for _, id := range p.Template.IDs() {
 		n.add(roleTemplates, fmt.Sprintf("/vms/%d", id), "template", fmt.Sprintf("see and clone the template %d", id), "VM.Audit", "VM.Clone")
@@ -191,7 +191,7 @@ func (n *needs) templates(p *pve.Pool, parts map[int]pveapi.Parts) {
 }
 
 // storages are the rights where disks and discs are kept.
-func (n *needs) storages(p *pve.Pool, parts map[int]pveapi.Parts) {
+func (n *needs) storages(p *settings.Pool, parts map[int]pveapi.Parts) {
 	key, names := "storage", []string{p.Storage}
 	if p.Storage == "" {
 		key, names = "template", nil

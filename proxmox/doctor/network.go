@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // examineNetwork looks whether the hosts have the networks that machines are put on.
@@ -36,7 +36,7 @@ func (e *examination) examineNetwork() {
 	}
 }
 
-func (e *examination) examineBridge(i int, p *pve.Pool, host, subject string, all []pveapi.Network) {
+func (e *examination) examineBridge(i int, p *settings.Pool, host, subject string, all []pveapi.Network) {
 	at := slices.IndexFunc(all, func(n pveapi.Network) bool { return n.Name == p.Bridge })
 	switch {
 	case at < 0:

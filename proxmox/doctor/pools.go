@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // examinePools looks whether the resource pools are there, and whether the VMIDs suffice.
@@ -29,7 +30,7 @@ func (e *examination) examinePools() {
 }
 
 // examineHosts tells which hosts can carry a pool's machines, after all that was seen.
-func (e *examination) examineHosts(i int, p *pve.Pool) {
+func (e *examination) examineHosts(i int, p *settings.Pool) {
 	able := slices.DeleteFunc(e.examineShapes(i, p), func(h string) bool {
 		return slices.Contains(e.blocked[p.Name], h) || slices.Contains(p.Placement.Maintenance, h)
 	})
@@ -44,7 +45,7 @@ func (e *examination) examineHosts(i int, p *pve.Pool) {
 	e.ok("pools.hosts", p.Name, "machines of pool %s can be put on %s", p.Name, strings.Join(able, ", "))
 }
 
-func (e *examination) examineResourcePool(p *pve.Pool) {
+func (e *examination) examineResourcePool(p *settings.Pool) {
 	if path := "/pool/" + p.PVEPool; !e.have.Has(path, "Pool.Audit") {
 		e.skip("pools.there", p.PVEPool, "not looked at: it takes Pool.Audit on %s", path)
 		return
@@ -61,7 +62,7 @@ func (e *examination) examineResourcePool(p *pve.Pool) {
 }
 
 // examineVMIDs looks for strangers in a pool's range, and whether what is left suffices.
-func (e *examination) examineVMIDs(i int, p *pve.Pool) {
+func (e *examination) examineVMIDs(i int, p *settings.Pool) {
 	subject, key := fmt.Sprintf("%s of pool %s", p.VMIDs, p.Name), e.site.KeyOf(i)+".vmids"
 	if !e.seesMachines(p) { // ours would be told from strangers by nothing
 		e.skip("pools.strangers", subject, "not looked at: it takes VM.Audit on /pool/%s", p.PVEPool)
@@ -88,7 +89,7 @@ func (e *examination) examineVMIDs(i int, p *pve.Pool) {
 }
 
 // seesMachines reports whether the machines of a pool are shown to the token.
-func (e *examination) seesMachines(p *pve.Pool) bool {
+func (e *examination) seesMachines(p *settings.Pool) bool {
 	return e.have.Has("/pool/"+p.PVEPool, "VM.Audit")
 }
 
@@ -96,7 +97,7 @@ func (e *examination) seesMachines(p *pve.Pool) bool {
 func (e *examination) strangers(left []pve.Orphan) map[int]bool {
 	all := map[int]bool{}
 	for _, r := range e.resources {
-		mine := slices.ContainsFunc(e.site.Pools, func(p pve.Pool) bool { return e.ours(&p, r) })
+		mine := slices.ContainsFunc(e.site.Pools, func(p settings.Pool) bool { return e.ours(&p, r) })
 		if r.VMID != 0 && !mine {
 			all[r.VMID] = true
 		}
@@ -114,7 +115,7 @@ func (e *examination) strangers(left []pve.Orphan) map[int]bool {
 
 // examineSpare looks whether there are VMIDs for as many machines as may be, and for those that rest
 // after their machines are gone.
-func (e *examination) examineSpare(subject, key string, p *pve.Pool, left int) {
+func (e *examination) examineSpare(subject, key string, p *settings.Pool, left int) {
 	rest := left - p.Max
 	switch {
 	case rest < 0:
@@ -129,8 +130,8 @@ func (e *examination) examineSpare(subject, key string, p *pve.Pool, left int) {
 
 // ours reports whether a machine that is seen carries our mark. Whether all proofs are there is
 // another question, for those who would delete it.
-func (e *examination) ours(p *pve.Pool, r pveapi.Resource) bool {
-	return r.Pool == p.PVEPool && (slices.Contains(r.Tags, pve.OwnerTag(e.site.Owner)) || r.Lock == "clone" || r.Lock == "create")
+func (e *examination) ours(p *settings.Pool, r pveapi.Resource) bool {
+	return r.Pool == p.PVEPool && (slices.Contains(r.Tags, settings.OwnerTag(e.site.Owner)) || r.Lock == "clone" || r.Lock == "create")
 }
 
 // leftovers is what a fleet finds left over, one that is new and sees what one would see that has lost
@@ -225,7 +226,7 @@ func (e *examination) locked(id int) bool {
 // then the machine can be neither used nor deleted.
 func (e *examination) examineLocks() {
 	for _, r := range e.resources {
-		mine := slices.ContainsFunc(e.site.Pools, func(p pve.Pool) bool { return p.VMIDs.Holds(r.VMID) })
+		mine := slices.ContainsFunc(e.site.Pools, func(p settings.Pool) bool { return p.VMIDs.Holds(r.VMID) })
 		if r.Type == "qemu" && mine && r.Lock != "" {
 			id := strconv.Itoa(r.VMID)
 			e.add(Warn, "machines.locked", id, []string{"qm unlock " + id + " (on " + r.Node + "), if no task works on it any more"}, "VM %s on %s is locked (%s)", id, r.Node, r.Lock)

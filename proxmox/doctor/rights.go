@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // examineRights compares what the token may do with what the configuration asks for.
@@ -226,7 +226,7 @@ func (e *examination) examineTags() {
 
 // tags are all that machines get.
 func (e *examination) tags() []string {
-	all := []string{pve.OwnerTag(e.site.Owner)}
+	all := []string{settings.OwnerTag(e.site.Owner)}
 	for _, p := range e.site.Pools {
 		all = union(all, p.Tags)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -55,14 +56,14 @@ func furnished(t testing.TB, release string, changes ...func(*pvesim.Config)) *p
 }
 
 // household is a site for it that makes use of everything that rights are needed for.
-func household() *pve.Site {
-	return &pve.Site{
+func household() *settings.Site {
+	return &settings.Site{
 		Owner: "home", Endpoints: []string{"https://pve1:8006"}, TokenFile: "token",
-		Pools: []pve.Pool{{
+		Pools: []settings.Pool{{
 			Name: "web", Shapes: []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}}, Max: 4,
 			Template: placement.Template{VMID: 9000}, Bridge: "vmbr1", PVEPool: "k8s", VMIDs: placement.VMIDs{First: 5000, Last: 5019},
 			Tags: []string{"web"}, Region: "home", JoinTimeout: nodescaler.Duration(2 * time.Minute), MaxFailures: 9,
-			Guest: pve.Guest{Agent: true}, ISO: pve.ISO{Storage: "discs"},
+			Guest: settings.Guest{Agent: true}, ISO: settings.ISO{Storage: "discs"},
 			Join: firstboot.Profile{
 				Kind: firstboot.K3s, Servers: []string{"10.0.0.2"}, Token: "K10join",
 				ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeK3s},
@@ -75,7 +76,7 @@ func household() *pve.Site {
 var golden = map[int]pveapi.Parts{9000: {Storages: []string{"ceph"}, Networks: []pveapi.Bridge{{Name: "vmbr0"}}}}
 
 // setUp runs all commands of a setup, and returns the token that they make.
-func setUp(t testing.TB, h *pvesim.Console, site *pve.Site, release doctor.Release, skip func(command string) bool) string {
+func setUp(t testing.TB, h *pvesim.Console, site *settings.Site, release doctor.Release, skip func(command string) bool) string {
 	t.Helper()
 	who := pveapi.Account{User: "plimsoll@pve", Token: "main"}
 	for _, block := range doctor.Setup(site, doctor.Needs(site, release, golden), who) {
@@ -104,7 +105,7 @@ func connect(t testing.TB, c *pvesim.Cluster, token string) *pveapi.Client {
 
 // lives makes two machines: one that joins, and one that never does and is asked why. Then both are
 // given back. It returns what kept it from that, if anything did.
-func lives(t testing.TB, c *pvesim.Cluster, site *pve.Site, token string) error {
+func lives(t testing.TB, c *pvesim.Cluster, site *settings.Site, token string) error {
 	nodes := &joined{}
 	c.OnBoot(nodes.boot)
 	fleet, err := pve.NewFleet(pve.FleetConfig{
@@ -239,7 +240,7 @@ func TestSetupGivesWhatAMachinesWholeLifeTakes(t *testing.T) {
 }
 
 // lacking are what a token lacks of what a site needs, as "PATH PRIVILEGE".
-func lacking(t testing.TB, c *pvesim.Cluster, site *pve.Site, release doctor.Release, token string) []string {
+func lacking(t testing.TB, c *pvesim.Cluster, site *settings.Site, release doctor.Release, token string) []string {
 	have, err := connect(t, c, token).Permissions(t.Context())
 	if err != nil {
 		t.Fatal(err)

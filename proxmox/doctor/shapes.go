@@ -9,12 +9,13 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // examineShapes looks whether each shape of a pool fits one of its hosts, and returns the hosts that one fits at
 // least. Hosts that lack something else count, so that all that is wrong is told at once; what the pools' own
 // machines take does not, for they come and go.
-func (e *examination) examineShapes(i int, p *pve.Pool) []string {
+func (e *examination) examineShapes(i int, p *settings.Pool) []string {
 	hosts := e.placed(p)
 	if len(hosts) == 0 {
 		e.skipHostless("pools.shapes", p)
@@ -47,7 +48,7 @@ func (e *examination) examineShapes(i int, p *pve.Pool) []string {
 }
 
 // examineShape tells which hosts a shape fits.
-func (e *examination) examineShape(key string, j int, p *pve.Pool, g *placement.Ground, empty, now []string) {
+func (e *examination) examineShape(key string, j int, p *settings.Pool, g *placement.Ground, empty, now []string) {
 	s := p.Shapes[j]
 	subject := s.Name + " of pool " + p.Name
 	takes := fmt.Sprintf("shape %s of pool %s, %s processors and %s,", s.Name, p.Name, s.CPU.Cores(), placement.Size(s.Memory))
@@ -81,7 +82,7 @@ func (e *examination) grounds(hosts []string) (g *placement.Ground, unsized []st
 		case r.Type == "node" && slices.Contains(hosts, r.Node) && r.MaxCPU != nil && *r.MaxCPU > 0 && r.MaxMem != nil && *r.MaxMem > 0:
 			g.Hosts = append(g.Hosts, placement.Host{Name: r.Node, CPUs: int(*r.MaxCPU), Memory: pricing.Bytes(*r.MaxMem)})
 			unsized = slices.DeleteFunc(unsized, func(h string) bool { return h == r.Node })
-		case r.VMID != 0 && !slices.ContainsFunc(e.site.Pools, func(p pve.Pool) bool { return e.ours(&p, r) }):
+		case r.VMID != 0 && !slices.ContainsFunc(e.site.Pools, func(p settings.Pool) bool { return e.ours(&p, r) }):
 			g.Guests[r.VMID] = pve.SeenGuest(&r)
 		}
 	}
@@ -89,7 +90,7 @@ func (e *examination) grounds(hosts []string) (g *placement.Ground, unsized []st
 }
 
 // hardware is what a host could promise to our machines if nothing else were there.
-func hardware(p *pve.Pool, h *placement.Host) pricing.Resources {
+func hardware(p *settings.Pool, h *placement.Host) pricing.Resources {
 	alone := placement.Ground{Sight: &placement.Sight{}}
 	return alone.Room(p.Places(), h)
 }

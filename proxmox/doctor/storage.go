@@ -8,8 +8,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // store is a storage as a host sees it, and whether it does.
@@ -54,7 +54,7 @@ type room struct {
 // where its disks lie; storages that the configuration names are looked at all the same.
 func (e *examination) places() []*place {
 	var all []*place
-	add := func(storage, host, content string, p *pve.Pool, takes room) {
+	add := func(storage, host, content string, p *settings.Pool, takes room) {
 		i := slices.IndexFunc(all, func(a *place) bool { return a.storage == storage && a.host == host && a.content == content })
 		if i < 0 {
 			i, all = len(all), append(all, &place{storage: storage, host: host, content: content, takes: map[string]room{}})
@@ -94,7 +94,7 @@ func (e *examination) places() []*place {
 }
 
 // eachShape is what one machine of each shape takes. A linked clone begins with nothing.
-func eachShape(p *pve.Pool, template *pveapi.VMConfig) room {
+func eachShape(p *settings.Pool, template *pveapi.VMConfig) room {
 	var r room
 	disk := pricing.Bytes(template.Disks[template.BootDisk()].Size)
 	for _, s := range p.Shapes {
@@ -135,7 +135,7 @@ func (e *examination) examineStorage() {
 }
 
 // skipHostless tells of a pool none of whose hosts is there to be looked at, and reports whether it is one.
-func (e *examination) skipHostless(id string, p *pve.Pool) bool {
+func (e *examination) skipHostless(id string, p *settings.Pool) bool {
 	none := len(e.candidates(p)) == 0
 	if none {
 		e.skip(id, "pool "+p.Name, "not looked at for pool %s: none of the hosts that may carry its machines is online", p.Name)
@@ -145,7 +145,7 @@ func (e *examination) skipHostless(id string, p *pve.Pool) bool {
 
 // skipUnplaced tells of a pool of which it cannot be known where its disks lie: that says a template, which cannot be
 // read.
-func (e *examination) skipUnplaced(p *pve.Pool) {
+func (e *examination) skipUnplaced(p *settings.Pool) {
 	if e.skipHostless("storage.there", p) || p.Storage != "" {
 		return
 	}
@@ -217,7 +217,7 @@ func (e *examination) examineMissing(p *place, what string) {
 
 // storageKey is the key that names the storage for the first of the place's pools.
 func (e *examination) storageKey(p *place) string {
-	i := slices.IndexFunc(e.site.Pools, func(pool pve.Pool) bool { return pool.Name == p.pools[0] })
+	i := slices.IndexFunc(e.site.Pools, func(pool settings.Pool) bool { return pool.Name == p.pools[0] })
 	if p.content == "iso" {
 		return e.site.KeyOf(i) + ".iso.storage"
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // examineTemplates looks whether the templates are there, can be cloned to the hosts that they are
@@ -28,10 +29,10 @@ func (e *examination) examineTemplates() {
 }
 
 // about names a template of a pool.
-func about(p *pve.Pool, id int) string { return fmt.Sprintf("%d for pool %s", id, p.Name) }
+func about(p *settings.Pool, id int) string { return fmt.Sprintf("%d for pool %s", id, p.Name) }
 
 // examineTemplate looks for a template, and reports whether it is there and one.
-func (e *examination) examineTemplate(i int, p *pve.Pool, t *templateFound) bool {
+func (e *examination) examineTemplate(i int, p *settings.Pool, t *templateFound) bool {
 	subject, key := about(p, t.vmid), e.site.KeyOf(i)+".template"
 	switch {
 	case t.absent:
@@ -50,7 +51,7 @@ func (e *examination) examineTemplate(i int, p *pve.Pool, t *templateFound) bool
 }
 
 // examineFit looks whether what is in a template fits what the pool makes of it.
-func (e *examination) examineFit(i int, p *pve.Pool, t *templateFound) {
+func (e *examination) examineFit(i int, p *settings.Pool, t *templateFound) {
 	subject := about(p, t.vmid)
 	key := t.config.BootDisk()
 	disk, ok := t.config.Disks[key], key != ""
@@ -74,7 +75,7 @@ func (e *examination) examineFit(i int, p *pve.Pool, t *templateFound) {
 }
 
 // examineSeed looks for the drive that machines are told by at their first boot.
-func (e *examination) examineSeed(p *pve.Pool, t *templateFound) {
+func (e *examination) examineSeed(p *settings.Pool, t *templateFound) {
 	drive, subject := "", about(p, t.vmid)
 	for _, key := range slices.Sorted(maps.Keys(t.config.Disks)) {
 		if d := t.config.Disks[key]; d.CloudInit() {
@@ -99,7 +100,7 @@ func (e *examination) examineSeed(p *pve.Pool, t *templateFound) {
 
 // examineAgent looks whether the guest agent is meant to be in the template. Whether it is cannot be
 // seen before a machine runs.
-func (e *examination) examineAgent(i int, p *pve.Pool, t *templateFound) {
+func (e *examination) examineAgent(i int, p *settings.Pool, t *templateFound) {
 	first, named := pveapi.Properties(t.config.Raw["agent"])
 	on := cmp.Or(first, named["enabled"]) == "1"
 	switch {
@@ -112,7 +113,7 @@ func (e *examination) examineAgent(i int, p *pve.Pool, t *templateFound) {
 }
 
 // examineTraits notes what clones inherit and do not keep.
-func (e *examination) examineTraits(p *pve.Pool, t *templateFound) {
+func (e *examination) examineTraits(p *settings.Pool, t *templateFound) {
 	if script := t.config.Raw["hookscript"]; script != "" {
 		e.add(Fail, "templates.hookscript", about(p, t.vmid), []string{fmt.Sprintf("qm set %d --delete hookscript (on %s)", t.vmid, t.host)},
 			"template %d has the hookscript %s: clones would have it, and only root@pam may take it out", t.vmid, script)
@@ -133,7 +134,7 @@ func (e *examination) examineTraits(p *pve.Pool, t *templateFound) {
 }
 
 // examineReach looks which hosts a pool's machines can be cloned to.
-func (e *examination) examineReach(i int, p *pve.Pool) {
+func (e *examination) examineReach(i int, p *settings.Pool) {
 	var reached []string
 	unknown := 0
 	for _, host := range e.placed(p) {
@@ -161,12 +162,12 @@ func (e *examination) examineReach(i int, p *pve.Pool) {
 }
 
 // placed are the hosts that may carry a pool's machines, whether or not there is a template for them.
-func (e *examination) placed(p *pve.Pool) []string {
-	return e.candidates(&pve.Pool{Placement: p.Placement})
+func (e *examination) placed(p *settings.Pool) []string {
+	return e.candidates(&settings.Pool{Placement: p.Placement})
 }
 
 // unreached says why a machine cannot be cloned to a host, and what mends it.
-func (e *examination) unreached(i int, p *pve.Pool, host string) (why string, mend []string) {
+func (e *examination) unreached(i int, p *settings.Pool, host string) (why string, mend []string) {
 	id := p.Template.On(host)
 	if id == 0 {
 		return "template.byHost has no template for it", []string{fmt.Sprintf("%s.template.byHost.%s: the VMID of a template there", e.site.KeyOf(i), host)}
@@ -183,7 +184,7 @@ func (e *examination) unreached(i int, p *pve.Pool, host string) (why string, me
 }
 
 // localStorage is one that keeps clones of the template on its host, or empty.
-func (e *examination) localStorage(p *pve.Pool, t *templateFound) string {
+func (e *examination) localStorage(p *settings.Pool, t *templateFound) string {
 	names := t.config.Parts().Storages
 	if p.Storage != "" {
 		names = append(names, p.Storage)

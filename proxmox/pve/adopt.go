@@ -11,12 +11,13 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // candidate for adoption: a machine in one of our ranges that no intent knows of.
 type foundling struct {
 	guest  *placement.Guest
-	pool   *Pool
+	pool   *settings.Pool
 	recipe string
 	looks  string
 }
@@ -122,7 +123,7 @@ func (f *Fleet) stranger(g *placement.Guest) bool {
 }
 
 // namedFor reports whether a guest may be one of the pool's machines by what is listed of it.
-func namedFor(p *Pool, g *placement.Guest) bool {
+func namedFor(p *settings.Pool, g *placement.Guest) bool {
 	return !g.Template && !g.Container && strings.HasPrefix(g.Name, p.Name+"-")
 }
 
@@ -154,7 +155,7 @@ func (f *Fleet) soon(g *placement.Guest) bool {
 	return f.since(r.since) < makeWithin
 }
 
-func (f *Fleet) poolOfVMID(id int) *Pool {
+func (f *Fleet) poolOfVMID(id int) *settings.Pool {
 	for _, p := range f.pools {
 		if p.VMIDs.Holds(id) {
 			return p
@@ -164,8 +165,8 @@ func (f *Fleet) poolOfVMID(id int) *Pool {
 }
 
 // shapeOf is the shape of a machine that was found.
-func shapeOf(p *Pool, name string, c *pveapi.VMConfig) pricing.Shape {
-	if s := p.shape(name); s != nil {
+func shapeOf(p *settings.Pool, name string, c *pveapi.VMConfig) pricing.Shape {
+	if s := p.Shape(name); s != nil {
 		return *s
 	}
 	return pricing.Shape{Name: name, CPU: pricing.MilliCPU(c.Cores*c.Sockets) * pricing.Core, Memory: c.Memory}

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Whose a machine is follows from its mark alone, and not from what is remembered: a configuration, a state folder
@@ -20,12 +20,6 @@ import (
 // what it made itself and never started. Without any that runs, the oldest counts. All decide by the same marks and
 // the same list, so that exactly one goes on, even if their clocks differ. A cluster that has no machine of its own
 // anywhere begins nowhere while it has lost a pool: the others are that cluster's too, and at zero.
-
-// clusterID is what may name a cluster: the UID of its namespace kube-system, or what its administrator chose.
-var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-
-// ValidClusterID reports whether text may name a cluster.
-func ValidClusterID(text string) bool { return clusterID.MatchString(text) }
 
 // adoptAdvice says how machines of before clusters were marked become this cluster's.
 const adoptAdvice = "adoptUnmarked: true in the configuration adopts those that were made before clusters were marked"
@@ -138,7 +132,7 @@ func (f *Fleet) guest(id int) *placement.Guest {
 }
 
 // overdue reports whether a machine that runs should be a node by now.
-func (f *Fleet) overdue(m *tracked, p *Pool) bool {
+func (f *Fleet) overdue(m *tracked, p *settings.Pool) bool {
 	return m.Step == StepStarted && f.view.nodes != nil && f.view.seen.Online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
 }
 
@@ -199,7 +193,7 @@ func (f *Fleet) sayOfPool(pool string, r nodescaler.Reason, advice string) {
 }
 
 // outranked returns the machine by which a pool is another cluster's, if it is.
-func (f *Fleet) outranked(p *Pool) (rival, bool) {
+func (f *Fleet) outranked(p *settings.Pool) (rival, bool) {
 	var first *rival
 	var most entry
 	for id := range f.rivals {
@@ -221,7 +215,7 @@ func (f *Fleet) outranked(p *Pool) (rival, bool) {
 
 // present reports whether a machine of this cluster is listed in the pool's range. A host that is offline lists its
 // guests without names.
-func (f *Fleet) present(p *Pool, m *tracked) bool {
+func (f *Fleet) present(p *settings.Pool, m *tracked) bool {
 	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || f.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) {
 		return false
 	}
@@ -233,7 +227,7 @@ func (f *Fleet) present(p *Pool, m *tracked) bool {
 func (f *Fleet) nameless(g *placement.Guest) bool { return g.Unnamed() && !f.view.seen.Online(g.Host) }
 
 // settled reports whether this cluster has a machine in the pool, so that no other one's may be in question.
-func (f *Fleet) settled(p *Pool) bool {
+func (f *Fleet) settled(p *settings.Pool) bool {
 	for _, m := range f.machines {
 		if f.present(p, m) {
 			return true
@@ -255,7 +249,7 @@ func (f *Fleet) established() bool {
 // unsettled is a machine in a pool's range of which it is not known yet whose it is, if the pool has none of this cluster:
 // whether the pool is another cluster's is not known then, and orders wait. A cluster that has no machine at all may
 // have lost every pool by a machine in one of them.
-func (f *Fleet) unsettled(p *Pool) *placement.Guest {
+func (f *Fleet) unsettled(p *settings.Pool) *placement.Guest {
 	if f.settled(p) {
 		return nil
 	}

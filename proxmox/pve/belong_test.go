@@ -10,12 +10,13 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // orderIn orders a machine in a pool, on a host if one is given.
 func (p *process) orderIn(pool, host string) error {
 	p.orders++
-	at := slices.IndexFunc(p.cfg.Pools, func(p Pool) bool { return p.Name == pool })
+	at := slices.IndexFunc(p.cfg.Pools, func(p settings.Pool) bool { return p.Name == pool })
 	return p.fleet.Create(context.Background(), loop.Order{
 		ID: p.name + "-" + itoa(p.orders), At: p.w.sim.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: pool, Host: host, Shape: &p.cfg.Pools[at].Shapes[0]},
 	})
@@ -172,7 +173,7 @@ func TestMachinesThatNothingStops(t *testing.T) {
 func belonging(guests ...placement.Guest) *Fleet {
 	f := &Fleet{
 		cfg: FleetConfig{Cluster: homeCluster, Now: func() time.Time { return time.Unix(1e9, 0) }}, shut: map[string]*nodescaler.Reason{}, machines: map[string]*tracked{},
-		pools: map[string]*Pool{"web": {Name: "web", VMIDs: placement.VMIDs{First: 100, Last: 199}}, "db": {Name: "db", VMIDs: placement.VMIDs{First: 200, Last: 299}}},
+		pools: map[string]*settings.Pool{"web": {Name: "web", VMIDs: placement.VMIDs{First: 100, Last: 199}}, "db": {Name: "db", VMIDs: placement.VMIDs{First: 200, Last: 299}}},
 	}
 	f.view.seen = &placement.Sight{Hosts: []placement.Host{{Name: "off"}, {Name: "on", Online: true}}, Guests: map[int]*placement.Guest{}}
 	for _, g := range guests {
@@ -276,7 +277,7 @@ func TestGuestsInTheRangeWhoseTheyAreNotKnown(t *testing.T) {
 		{"in another pool, and of no pool's name there", placement.Guest{VMID: 201, Name: "web-1", Host: "on"}, func(*Fleet) {}, false},
 		{"in no pool", placement.Guest{VMID: 301, Name: "web-1", Host: "on"}, func(*Fleet) {}, false},
 		{"in another pool, and a third is ours", placement.Guest{VMID: 201, Name: "web-1", Host: "on"}, func(f *Fleet) {
-			f.pools["mail"] = &Pool{Name: "mail", VMIDs: placement.VMIDs{First: 400, Last: 499}}
+			f.pools["mail"] = &settings.Pool{Name: "mail", VMIDs: placement.VMIDs{First: 400, Last: 499}}
 			settle("mail", 450)(f)
 		}, false},
 		{"in the pool, and another is ours", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, settle("db", 250), true},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A pool's maximum holds on Proxmox VE, however many processes order machines of it and however little each
@@ -165,7 +166,7 @@ func (w *work) tallied(listed map[int]*placement.Guest) (all []entry, unknown []
 // suspect reports whether a guest may be one of the pool's machines, by what is listed of it: with our tag anywhere, or in
 // the pool's range, where a list may lack its name for a moment.
 func (w *work) suspect(g *placement.Guest) bool {
-	named := namedFor(w.p, g) && slices.Contains(g.Tags, OwnerTag(w.cfg.Owner))
+	named := namedFor(w.p, g) && slices.Contains(g.Tags, settings.OwnerTag(w.cfg.Owner))
 	here := w.p.VMIDs.Holds(g.VMID) && !g.Template && !g.Container && (g.Unnamed() || namedFor(w.p, g))
 	return (named || here) && !w.stranger(g)
 }

@@ -1,16 +1,13 @@
 package pve
 
 import (
-	"errors"
-	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Configure gives the fleet other pools, and other prices; nil is the default book. Calls that are
@@ -20,10 +17,10 @@ import (
 //
 // A pool that was paused because its machines failed takes orders again when it is another one:
 // failures under a recipe say nothing of the next.
-func (f *Fleet) Configure(pools []Pool, prices *pricing.Book) error {
-	c := NewFaults()
-	s := Site{Owner: f.cfg.Owner, Pools: pools}
-	s.checkPools(c)
+func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
+	c := settings.NewFaults()
+	s := settings.Site{Owner: f.cfg.Owner, Pools: pools}
+	s.CheckPools(c)
 	if err := c.Err(); err != nil {
 		return err
 	}
@@ -89,13 +86,13 @@ func (f *Fleet) unbar() {
 
 // setPools takes pools in the place of those there are, and reports whether any is another. Maps are
 // replaced and not written to: who works by the old ones goes on by them.
-func (f *Fleet) setPools(pools []Pool) bool {
+func (f *Fleet) setPools(pools []settings.Pool) bool {
 	was := f.recipe
-	f.pools, f.recipe, f.made = map[string]*Pool{}, map[string]string{}, map[string]string{}
+	f.pools, f.recipe, f.made = map[string]*settings.Pool{}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p = p.Complete()
 		f.pools[p.Name] = &p
-		f.recipe[p.Name] = p.recipe()
+		f.recipe[p.Name] = p.Recipe()
 		delete(f.dropped, p.Name)
 	}
 	for name := range was {
@@ -127,42 +124,4 @@ func (f *Fleet) setPrices(prices *pricing.Book) {
 	if f.prices = prices; prices == nil {
 		f.prices = pricing.DefaultBook()
 	}
-}
-
-// Conflicts returns what is wrong with each of these pools, which are valid by themselves, beside
-// those before it, by name. A pool that conflicts does not count beside the later ones, so that
-// the others of a set can be used.
-func Conflicts(pools []Pool) map[string]error {
-	bad := map[string]error{}
-	var good []Pool
-	for _, p := range pools {
-		if err := beside(good, p); err != nil {
-			bad[p.Name] = err
-			continue
-		}
-		good = append(good, p)
-	}
-	return bad
-}
-
-// beside says what keeps a pool from standing beside others.
-func beside(others []Pool, p Pool) error {
-	f := NewFaults()
-	s := Site{Pools: append(slices.Clone(others), p)}
-	s.checkPoolsTogether(f)
-	var errs []error
-	for _, err := range *f.all {
-		at, path := err.(*Fault), "" //nolint:errorlint // nothing else is collected, and it is never wrapped
-		for i, o := range s.Pools {
-			key, of := strings.CutPrefix(at.path, fmt.Sprintf("pools[%d].", i))
-			switch {
-			case of && i == len(others):
-				path = key
-			case of:
-				path = "beside pool " + o.Name + ": " + key
-			}
-		}
-		errs = append(errs, &Fault{path, at.rule, at.was})
-	}
-	return errors.Join(errs...)
 }

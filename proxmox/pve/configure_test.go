@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) {
@@ -146,11 +147,11 @@ func TestPausedPoolTakesOrdersAgainOnceItIsAnother(t *testing.T) {
 }
 
 func TestPoolsThatConflictLeaveTheOthers(t *testing.T) {
-	pool := func(name string, first, template int) Pool {
-		return Pool{Name: name, VMIDs: placement.VMIDs{First: first, Last: first + 9}, Template: placement.Template{VMID: template}}
+	pool := func(name string, first, template int) settings.Pool {
+		return settings.Pool{Name: name, VMIDs: placement.VMIDs{First: first, Last: first + 9}, Template: placement.Template{VMID: template}}
 	}
 	got := map[string]string{}
-	for name, err := range Conflicts([]Pool{
+	for name, err := range settings.Conflicts([]settings.Pool{
 		pool("web", 1000, 9000), pool("late", 1005, 9000), pool("tall", 1200, 1003), pool("db", 1010, 9000),
 	}) {
 		got[name] = err.Error()
@@ -196,20 +197,20 @@ func TestFleetThatWatchesOnlyReads(t *testing.T) {
 }
 
 // edit gives the fleet its pool as it would be after a change.
-func (w *world) edit(change func(*Pool)) {
+func (w *world) edit(change func(*settings.Pool)) {
 	w.t.Helper()
 	p := *w.pool()
 	change(&p)
-	if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+	if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 // changedHomes are pools that put their machines elsewhere.
-var changedHomes = map[string]func(*Pool){
-	"another range": func(p *Pool) { p.VMIDs = placement.VMIDs{First: 2000, Last: 2099} },
-	"another pool":  func(p *Pool) { p.PVEPool = "others" },
-	"both":          func(p *Pool) { p.VMIDs, p.PVEPool = placement.VMIDs{First: 2000, Last: 2099}, "others" },
+var changedHomes = map[string]func(*settings.Pool){
+	"another range": func(p *settings.Pool) { p.VMIDs = placement.VMIDs{First: 2000, Last: 2099} },
+	"another pool":  func(p *settings.Pool) { p.PVEPool = "others" },
+	"both":          func(p *settings.Pool) { p.VMIDs, p.PVEPool = placement.VMIDs{First: 2000, Last: 2099}, "others" },
 }
 
 // homes is a world whose fleet may use two resource pools.
@@ -401,10 +402,10 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 
 // A machine that is being made when the range is changed keeps its address, and does not get the first one.
 func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
-	p := Pool{VMIDs: placement.VMIDs{First: 1000, Last: 1099}, Network: Addressing{First: netip.MustParsePrefix("10.0.0.50/24")}}
-	i := Intent{VMID: 1005, VMIDs: p.VMIDs}
+	p := settings.Pool{VMIDs: placement.VMIDs{First: 1000, Last: 1099}, Network: settings.Addressing{First: netip.MustParsePrefix("10.0.0.50/24")}}
+	m := settings.MachineOf{VMID: 1005, VMIDs: p.VMIDs}
 	for _, p.VMIDs = range []placement.VMIDs{{First: 1000, Last: 1099}, {First: 2000, Last: 2099}, {First: 900, Last: 949}} {
-		if got := p.nics(&i)[0].IPv4; got != "10.0.0.55/24" {
+		if got := p.FirstBoot(m).NICs[0].IPv4; got != "10.0.0.55/24" {
 			t.Errorf("with %s it is %s", p.VMIDs, got)
 		}
 	}
@@ -476,7 +477,7 @@ func TestWhatARemovedPoolLeftIsForgottenThoughTheProcessIsStartedAnew(t *testing
 	p, kept := *w.pool(), w.kept()
 	p.Name, p.VMIDs = "shop", placement.VMIDs{First: min(kept[0].VMID, kept[1].VMID), Last: max(kept[0].VMID, kept[1].VMID)}
 	p.VMIDs.First = min(p.VMIDs.First, p.VMIDs.Last-1)
-	w.cfg.Pools = []Pool{p}
+	w.cfg.Pools = []settings.Pool{p}
 	w.restart(unknownFor - time.Hour)
 	if free := w.fleet.freeID(&p, nil); free != 0 && (free == kept[0].VMID || free == kept[1].VMID) {
 		t.Errorf("VM %d is taken again at once", free)

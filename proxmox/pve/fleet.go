@@ -3,8 +3,6 @@ package pve
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // FleetConfig is what a fleet is made of.
@@ -36,7 +35,7 @@ type FleetConfig struct {
 	// the clusters themselves. Without Cluster, what is made names none.
 	AnyCluster bool
 	// Pools are those to begin with; Configure replaces them.
-	Pools []Pool
+	Pools []settings.Pool
 	// Prices says what hosts and machines cost, until Configure says otherwise; nil is the default book.
 	Prices  *pricing.Book
 	Intents Intents
@@ -65,7 +64,7 @@ type FleetConfig struct {
 	Timed func(Lead)
 
 	ClonesPerStorage int                 // see Site
-	HA               HAMode              // see Site
+	HA               settings.HAMode     // see Site
 	OrphanGrace      nodescaler.Duration // see Site
 }
 
@@ -108,7 +107,7 @@ type Fleet struct {
 	leads   []Lead
 	telling sync.Mutex
 
-	pools    map[string]*Pool
+	pools    map[string]*settings.Pool
 	recipe   map[string]string // digest of a pool's configuration
 	made     map[string]string // and of what of it makes machines, by pool and template
 	began    time.Time
@@ -159,9 +158,9 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	site := Site{ClonesPerStorage: cfg.ClonesPerStorage, HA: cfg.HA, OrphanGrace: cfg.OrphanGrace}.Complete()
+	site := settings.Site{ClonesPerStorage: cfg.ClonesPerStorage, HA: cfg.HA, OrphanGrace: cfg.OrphanGrace}.Complete()
 	cfg.ClonesPerStorage, cfg.HA, cfg.OrphanGrace = site.ClonesPerStorage, site.HA, site.OrphanGrace
-	or(&cfg.Parallel, 4)
+	cfg.Parallel = cmp.Or(cfg.Parallel, 4)
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
 	}
@@ -189,25 +188,16 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 }
 
 func (c *FleetConfig) check() error {
-	f := NewFaults()
+	f := settings.NewFaults()
 	f.Must(c.Client != nil, "client", "be set", "nil")
 	f.Must(c.Intents != nil, "intents", "be set", "nil")
 	f.Must(c.Now != nil, "now", "be set", "nil")
 	f.Must(c.Rand != nil, "rand", "be set", "nil")
 	f.Must(c.Parallel >= 0, "parallel", "be ≥ 0", c.Parallel)
-	f.Must(ValidClusterID(c.Cluster) || c.AnyCluster && c.Cluster == "", "cluster", "be the UID of the cluster", c.Cluster)
-	s := Site{Owner: c.Owner, Pools: c.Pools, ClonesPerStorage: c.ClonesPerStorage, HA: c.HA, OrphanGrace: c.OrphanGrace}
-	s.checkWork(f)
+	f.Must(settings.ValidClusterID(c.Cluster) || c.AnyCluster && c.Cluster == "", "cluster", "be the UID of the cluster", c.Cluster)
+	s := settings.Site{Owner: c.Owner, Pools: c.Pools, ClonesPerStorage: c.ClonesPerStorage, HA: c.HA, OrphanGrace: c.OrphanGrace}
+	s.CheckWork(f)
 	return f.Err()
-}
-
-// recipe is a digest of what makes the pool's machines what they are.
-func (p *Pool) recipe() string {
-	data, err := json.Marshal(p)
-	if err != nil { // a pool holds nothing that has no JSON
-		panic(err)
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
 }
 
 func (f *Fleet) load() error {
@@ -357,8 +347,8 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	a := o.Action
 	p := f.pools[a.Pool]
 	switch {
-	case !orderID.MatchString(o.ID) || len(o.ID) > orderLen-1:
-		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", orderLen-1, o.ID))
+	case !orderID.MatchString(o.ID) || len(o.ID) > settings.OrderLen-1:
+		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", settings.OrderLen-1, o.ID))
 	case p == nil:
 		return nil, poolRefused(reason(CodePoolUnknown, "there is no pool %q", a.Pool))
 	case a.Shape == nil || !slices.Contains(p.Shapes, *a.Shape):
@@ -393,7 +383,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	}
 	m := &tracked{Intent: Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
-		Cluster: f.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name], Settings: p.settings(host), Keep: a.Keep,
+		Cluster: f.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name], Settings: p.Made(host), Keep: a.Keep,
 	}}
 	m.mile = milestone{StepOrdered, now}
 	m.ProviderID = f.plannedID(m)
@@ -401,7 +391,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 }
 
 // exhausted is why a pool without a VMID takes no order.
-func exhausted(p *Pool) nodescaler.Reason {
+func exhausted(p *settings.Pool) nodescaler.Reason {
 	return reason(CodeVMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs)
 }
 
@@ -432,7 +422,7 @@ func brief(text string) string {
 }
 
 // choose returns the host of a machine: the one that was named, if it takes it, or else the best.
-func (f *Fleet) choose(p *Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
+func (f *Fleet) choose(p *settings.Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
 	g, at := f.ground(), p.Places()
 	if named != "" {
 		if r := g.Refuses(at, s, named); r != nil {
@@ -472,7 +462,7 @@ func (i *Intent) placed() placement.Machine {
 }
 
 // full says that the pool has as many machines as it may.
-func (f *Fleet) full(p *Pool) *nodescaler.Reason {
+func (f *Fleet) full(p *settings.Pool) *nodescaler.Reason {
 	n, unknown := f.count(p), f.unknown(p)
 	if n+unknown < p.Max {
 		return nil
@@ -486,7 +476,7 @@ func (f *Fleet) full(p *Pool) *nodescaler.Reason {
 
 // count is how many machines the pool has, those that failed included, but not those that will never be made, nor those
 // that will be gone. Whoever gives a machine back may order another at once; its clone waits until there is a place.
-func (f *Fleet) count(p *Pool) int {
+func (f *Fleet) count(p *settings.Pool) int {
 	n := 0
 	for _, m := range f.machines {
 		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) && !f.goes(m) {
@@ -503,7 +493,7 @@ func (f *Fleet) goes(m *tracked) bool {
 
 // unknown counts what may be the pool's machines, if intents were lost: what is in its range and
 // cannot be told yet, and clones of its templates that nobody remembers.
-func (f *Fleet) unknown(p *Pool) int {
+func (f *Fleet) unknown(p *settings.Pool) int {
 	n, known := 0, f.knownIDs()
 	for id, g := range f.view.seen.Guests {
 		if p.VMIDs.Holds(id) && !f.stranger(g) && !g.Template && !g.Container && !known[id] {
@@ -527,7 +517,7 @@ const strangerRest = 10 * time.Minute
 
 // freeID picks a VMID that nobody is known to have: at random, so that two who pick at the same
 // moment seldom pick the same.
-func (f *Fleet) freeID(p *Pool, not []int) int {
+func (f *Fleet) freeID(p *settings.Pool, not []int) int {
 	used := f.usedIDs()
 	for id, at := range f.taken {
 		if used[id] = true; f.cfg.Now().Sub(at) >= strangerRest {
@@ -550,7 +540,7 @@ func (f *Fleet) usedIDs() map[int]bool {
 }
 
 // firstFree is the first of the pool's VMIDs that is neither listed nor used, from one place in the range on and around; 0 if there is none.
-func (f *Fleet) firstFree(p *Pool, from int, used func(id int) bool) int {
+func (f *Fleet) firstFree(p *settings.Pool, from int, used func(id int) bool) int {
 	return p.VMIDs.Free(from, func(id int) bool {
 		_, listed := f.view.seen.Guests[id]
 		return listed || used(id)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // poolHealth is how a pool's machines have fared of late.
@@ -64,7 +65,7 @@ func (f *Fleet) pardon(all []*tracked) {
 }
 
 // health is read off the intents, so that it outlives the process without being kept.
-func (f *Fleet) health(p *Pool, now time.Time) poolHealth {
+func (f *Fleet) health(p *settings.Pool, now time.Time) poolHealth {
 	success := f.successes()[p.Name]
 	var h poolHealth
 	for _, m := range f.machines {
@@ -83,7 +84,7 @@ func (f *Fleet) health(p *Pool, now time.Time) poolHealth {
 }
 
 // closed says why the pool takes no orders now, or nil.
-func (h poolHealth) closed(p *Pool, now time.Time) *nodescaler.Reason {
+func (h poolHealth) closed(p *settings.Pool, now time.Time) *nodescaler.Reason {
 	if h.failures == 0 {
 		return nil
 	}

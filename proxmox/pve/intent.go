@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Intent is what the fleet means to do about one order, kept so that it survives the process. It
@@ -176,7 +177,7 @@ func (i Intent) clone() Intent {
 
 // pvePools are the resource pools that the machine may be in: the one that it was put into, and the one that
 // its pool has now, for whoever changes that may take the machines along. Somebody else's is neither.
-func (i *Intent) pvePools(p *Pool) []string {
+func (i *Intent) pvePools(p *settings.Pool) []string {
 	if i.PVEPool == "" || i.PVEPool == p.PVEPool {
 		return []string{p.PVEPool}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Between the decision that a machine goes and the call that ends it lie moments or hours, in which all that it was
@@ -356,7 +357,7 @@ func (f *Fleet) Braked() map[string]nodescaler.Reason {
 }
 
 // letAllGo lets machines of pools go that were resumed since the brake has held them.
-func (f *Fleet) letAllGo(pools []Pool) error {
+func (f *Fleet) letAllGo(pools []settings.Pool) error {
 	for _, p := range pools {
 		if err := f.letGo(p.Name, p.Resumed); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 func TestHowAMachineGoes(t *testing.T) {
@@ -240,7 +241,7 @@ func TestMachinesThatTheBrakeHoldsCount(t *testing.T) {
 	w, names := seeing(t, 20)
 	p := *w.pool()
 	p.Max = 20
-	if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+	if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.emptied = func(string) bool { return true }
@@ -498,7 +499,7 @@ func TestAPoolIsResumedByItsConfiguration(t *testing.T) {
 	p.Resumed = w.now().Add(-time.Hour)
 	configure := func() {
 		t.Helper()
-		if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+		if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.run(10 * time.Minute)

@@ -27,6 +27,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -343,7 +344,7 @@ func newLife(t *testing.T, seed uint64, tell bool) *life {
 	l.cfg.ClonesPerStorage = 1 + rng.IntN(2)
 	l.cfg.OrphanGrace = nodescaler.Duration(5 * time.Minute)
 	if rng.IntN(2) == 0 {
-		l.cfg.HA = HAPurge
+		l.cfg.HA = settings.HAPurge
 	}
 	l.cfg.Report = func(e Event) {
 		l.note("%s", e)

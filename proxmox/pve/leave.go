@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // longPause is how long a machine that waits for a person is left alone.
@@ -86,7 +87,7 @@ func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wro
 			w.retry(m, reason(CodeRetry, "%s", list(wrong)), "")
 		case c.Lock != "" || status.Lock != "":
 			w.retry(m, reason(CodeRetry, "VM %d is locked (%s)", m.VMID, c.Lock+status.Lock), "if no task works on it any more: qm unlock "+itoa(m.VMID))
-		case status.HAManaged && w.cfg.HA == HAWait:
+		case status.HAManaged && w.cfg.HA == settings.HAWait:
 			w.impede(m, reason(CodeHAManaged, "somebody put VM %d under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
 			w.pause(m, longPause)
 		case c.Protection:

@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 func TestOrderBecomesANodeAndGoesAgain(t *testing.T) {
@@ -392,13 +393,13 @@ func TestOrphansAreFoundInBothDirections(t *testing.T) {
 // The disc of a machine that was removed by hand holds the join token. Nobody needs it, whatever became of the pool
 // since it was uploaded, and of the process.
 func TestDiscOfAPoolThatIsNoMoreIsFound(t *testing.T) {
-	for name, change := range map[string]func(w *world) []Pool{
-		"deleted": func(*world) []Pool { return nil },
-		"renamed": func(w *world) []Pool { p := *w.pool(); p.Name = "db"; return []Pool{p} },
-		"renamed, with another storage": func(w *world) []Pool {
+	for name, change := range map[string]func(w *world) []settings.Pool{
+		"deleted": func(*world) []settings.Pool { return nil },
+		"renamed": func(w *world) []settings.Pool { p := *w.pool(); p.Name = "db"; return []settings.Pool{p} },
+		"renamed, with another storage": func(w *world) []settings.Pool {
 			p := *w.pool()
-			p.Name, p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = "db", ISO{}, "", "", "ops"
-			return []Pool{p}
+			p.Name, p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = "db", settings.ISO{}, "", "", "ops"
+			return []settings.Pool{p}
 		},
 	} {
 		for _, restarted := range []bool{false, true} {
@@ -593,7 +594,7 @@ func TestRunBeginsAnOrderAtOnce(t *testing.T) {
 
 func TestPoolHealth(t *testing.T) {
 	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	p := aPool().Complete()
+	p := plainPool().Complete()
 	fleet := func(all ...Intent) *Fleet {
 		f := &Fleet{machines: map[string]*tracked{}, recipe: map[string]string{"web": "r"}}
 		for i, n := range all {
@@ -645,18 +646,18 @@ func TestPoolHealth(t *testing.T) {
 // Whatever a pool is configured with, the server takes every request that is made for it.
 func TestEveryRequestIsOneThatTheServerTakes(t *testing.T) {
 	schema := published(t)
-	for name, change := range map[string]func(*Pool){
-		"linked with a disc": func(*Pool) {},
-		"full, without a disc, with everything": func(p *Pool) {
+	for name, change := range map[string]func(*settings.Pool){
+		"linked with a disc": func(*settings.Pool) {},
+		"full, without a disc, with everything": func(p *settings.Pool) {
 			p.Clone, p.Storage, p.Format = placement.Full, "local-lvm", "raw"
 			p.VLAN, p.Firewall, p.Tags = 42, true, []string{"k8s"}
-			p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = ISO{}, "", "", "ops"
+			p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = settings.ISO{}, "", "", "ops"
 			p.Join.SSHKeys = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJhzQyGvEJY6yPxFTqmkE4fF1pnVKGJkfDSPdlVoCVC ops@home"}
-			p.Network = Addressing{
+			p.Network = settings.Addressing{
 				First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1"),
 				Nameservers: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, Search: "example.org",
 			}
-			p.Guest = Guest{CPUType: "host", Machine: "q35", NUMA: true, Agent: true, NoBalloon: true, Options: map[string]string{"rng0": "source=/dev/urandom"}}
+			p.Guest = settings.Guest{CPUType: "host", Machine: "q35", NUMA: true, Agent: true, NoBalloon: true, Options: map[string]string{"rng0": "source=/dev/urandom"}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

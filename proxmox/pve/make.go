@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 const (
@@ -32,7 +33,7 @@ type work struct {
 	*Fleet
 	m    *tracked
 	i    Intent
-	p    *Pool
+	p    *settings.Pool
 	host string // where the machine is addressed
 	seen *placement.Guest
 	conf *pveapi.VMConfig
@@ -425,7 +426,12 @@ func (w *work) doVerify(ctx context.Context) {
 }
 
 // planned is the machine as its first boot is told of it.
-func (w *work) planned() firstboot.Machine { return w.p.planned(&w.i, w.cfg.Owner) }
+func (w *work) planned() firstboot.Machine {
+	i := &w.i
+	return w.p.FirstBoot(settings.MachineOf{
+		Name: i.Name, Host: i.Host, UUID: machineUUID(w.cfg.Owner, i.Order), MAC: i.MAC, Shape: i.Shape.Name, VMID: i.VMID, VMIDs: i.VMIDs,
+	})
+}
 
 // doSize grows the disk, if it is smaller than the shape's.
 func (w *work) doSize(ctx context.Context) {

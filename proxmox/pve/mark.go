@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"fmt"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,12 +17,6 @@ import (
 // ordered, its name is the one that was planned, it is in the resource pool, it carries the owner's tag, its notes hold
 // the mark with the UID of our cluster, and its system UUID follows from owner and order. A copy or a restored backup has some of
 // them, a machine that somebody took over lacks some; only with all six is it destroyed.
-
-// tagPrefix begins the tag that says whose a machine is: plimsoll_ and the owner.
-const tagPrefix = "plimsoll_"
-
-// OwnerTag is the tag on all machines of an owner.
-func OwnerTag(owner string) string { return tagPrefix + owner }
 
 // stage is how far a machine had come when its notes were written.
 type stage string
@@ -95,7 +90,7 @@ func parseMark(line string) (m mark, ok bool) {
 		case "stage":
 			m.Stage = stage(value)
 		case "cluster":
-			if m.Cluster = value; !clusterID.MatchString(value) {
+			if m.Cluster = value; !settings.ValidClusterID(value) {
 				err = fmt.Errorf("no UID of a cluster")
 			}
 		default:
@@ -187,7 +182,7 @@ func (c claim) judge(f facts) (verdict, []string) {
 	must(!ours || side != sideForeign, "its notes hold the mark of cluster %s, and this is cluster %s", m.Cluster, c.cluster.uid)
 	if ours && m.Stage == stageReady {
 		must(strings.EqualFold(f.uuid, uuid), "its system UUID is %s, not %s", cmp.Or(f.uuid, "empty"), uuid)
-		must(slices.Contains(f.tags, OwnerTag(c.owner)), "it lacks the tag %s", OwnerTag(c.owner))
+		must(slices.Contains(f.tags, settings.OwnerTag(c.owner)), "it lacks the tag %s", settings.OwnerTag(c.owner))
 	}
 	switch {
 	case len(wrong) > 0:

@@ -8,6 +8,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // What a machine needs next follows from its intent and from what was seen, and from nothing else.
@@ -297,7 +298,7 @@ func (f *Fleet) slot(t *turns, m *tracked) bool {
 
 // locks names what a machine's clone holds. One that takes too long may hold it for ever: the next ones do not wait for
 // that, and if it does they fail to get the lock in a few seconds and try again.
-func (f *Fleet) locks(p *Pool, m *tracked) []string {
+func (f *Fleet) locks(p *settings.Pool, m *tracked) []string {
 	if m.hung {
 		return nil
 	}

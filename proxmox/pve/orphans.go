@@ -13,6 +13,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // OrphanKind is what lacks what.
@@ -137,7 +138,7 @@ func (f *Fleet) orphanMachines() []Orphan {
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.others)) {
 		g, p := f.view.seen.Guests[id], f.poolOfVMID(id)
-		if g == nil || p == nil || !slices.Contains(g.Tags, OwnerTag(f.cfg.Owner)) && !strings.HasPrefix(g.Name, p.Name+"-") {
+		if g == nil || p == nil || !slices.Contains(g.Tags, settings.OwnerTag(f.cfg.Owner)) && !strings.HasPrefix(g.Name, p.Name+"-") {
 			continue
 		}
 		all = append(all, Orphan{Kind: UnprovedMachine, Name: g.Name, Pool: p.Name, Host: g.Host, VMID: id, Text: "it looks like one of ours and is not proved to be; it is never touched"})
@@ -199,7 +200,7 @@ func (f *Fleet) suspectNodes() []Orphan {
 		}
 		o := Orphan{Kind: NodeWithoutMachine, Name: name, Text: "its machine is gone"}
 		if p := f.poolOfName(name); p != nil {
-			o.Pool, o.VMID = p.Name, p.vmidOf(n)
+			o.Pool, o.VMID = p.Name, vmidOf(p, n)
 		}
 		switch {
 		case was.Machine != nil:
@@ -214,7 +215,7 @@ func (f *Fleet) suspectNodes() []Orphan {
 
 // vmidOf reads a node's VMID from its provider ID, 0 if it does not say or is none of the pool's. A
 // VMID says whose a machine is in our range and our region only: another Proxmox VE cluster counts its own.
-func (p *Pool) vmidOf(n Node) int {
+func vmidOf(p *settings.Pool, n Node) int {
 	m, err := p.Join.ProviderID.Parse(n.ProviderID)
 	if err != nil || !p.VMIDs.Holds(m.VMID) || m.Region != "" && m.Region != p.Region {
 		return 0
@@ -304,8 +305,8 @@ func (f *Fleet) needed(name string) bool {
 }
 
 // poolOfName is the pool whose machines have names like this: of web and web-db, the longer.
-func (f *Fleet) poolOfName(name string) *Pool {
-	var best *Pool
+func (f *Fleet) poolOfName(name string) *settings.Pool {
+	var best *settings.Pool
 	for _, p := range f.pools {
 		if strings.HasPrefix(name, p.Name+"-") && (best == nil || len(p.Name) > len(best.Name)) {
 			best = p

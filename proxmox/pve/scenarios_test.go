@@ -19,6 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // The scenarios that an autoscaler on Proxmox VE has to come through, each against the emulator over
@@ -586,7 +587,7 @@ func (w *world) destroyByHand(v pvesim.VMState) {
 }
 
 func underHA(t *testing.T) {
-	for _, mode := range []HAMode{HAWait, HAPurge} {
+	for _, mode := range []settings.HAMode{settings.HAWait, settings.HAPurge} {
 		t.Run(string(mode), func(t *testing.T) {
 			w := servedWorld(t, 2)
 			w.cfg.HA = mode
@@ -599,7 +600,7 @@ func underHA(t *testing.T) {
 			}
 			w.sim.Advance(30 * time.Second)
 			w.giveBack(name)
-			if mode == HAWait {
+			if mode == settings.HAWait {
 				w.run(5 * time.Minute)
 				if w.there(name) == nil || w.phase(name) != nodescaler.Deleting {
 					t.Fatalf("it did not wait for the machine to be taken out of HA\n%s", w.story())

@@ -3,15 +3,13 @@ package pve
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
-	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A spare is a machine that was a node and is stopped. That it is to be one is written down before it is
@@ -182,37 +180,19 @@ func (f *Fleet) rejoin(m *tracked, n *Node) {
 	f.say(m, reason(CodeJoined, "%s after it was woken", m.Rejoined.Sub(m.Woken).Round(time.Second)), "")
 }
 
-// settings is a digest of what of the pool's configuration makes its machines what they are, on a host.
-// How many there may be, where, and how long things may take is none of it, nor is the token to join with,
-// which a machine that has joined needs no more.
-func (p *Pool) settings(host string) string {
-	own := *p
-	own.Template = placement.Template{VMID: p.Template.On(host)}
-	own.Shapes, own.Min, own.Max, own.VMIDs, own.Placement, own.ISO = nil, 0, 0, placement.VMIDs{}, placement.Rules{}, ISO{}
-	own.Cooldown, own.ShutdownGrace, own.JoinTimeout, own.MaxFailures, own.Resumed = 0, 0, 0, 0, time.Time{}
-	data, err := json.Marshal(&own)
-	if err != nil { // a pool holds nothing that has no JSON
-		panic(err)
-	}
-	for _, file := range []firstboot.Secret{p.Join.CloudConfig, p.Join.UserDataTemplate, p.Join.Registries} {
-		data = fmt.Appendf(data, "\n%d %s", len(file), string(file))
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
-}
-
 // settingsOf is the pool's settings on a host. Every machine is held against them at every look.
-func (f *Fleet) settingsOf(p *Pool, host string) string {
+func (f *Fleet) settingsOf(p *settings.Pool, host string) string {
 	key := p.Name + " " + itoa(p.Template.On(host))
 	digest, known := f.made[key]
 	if !known {
-		digest = p.settings(host)
+		digest = p.Made(host)
 		f.made[key] = digest
 	}
 	return digest
 }
 
 // original is the template for machines on a host as it is now; empty if it has not been read.
-func (f *Fleet) original(p *Pool, host string) string {
+func (f *Fleet) original(p *settings.Pool, host string) string {
 	t, known := f.view.templates[p.Template.On(host)]
 	if !known || t.Digest == "" {
 		return ""

@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // spare is a world with one machine that has joined and is stopped.
@@ -127,7 +128,7 @@ func TestSpareIsNotWokenOnAHostThatIsAwayOrFull(t *testing.T) {
 	w.run(4 * time.Minute)
 	big := *w.pool()
 	big.Placement.MemoryReserve = 125 * pricing.GiB
-	if err := w.fleet.Configure([]Pool{big}, nil); err != nil {
+	if err := w.fleet.Configure([]settings.Pool{big}, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.run(time.Second)
@@ -140,13 +141,13 @@ func TestSpareIsNotWokenOnAHostThatIsAwayOrFull(t *testing.T) {
 }
 
 func TestSpareDriftsWithItsPoolAndItsTemplate(t *testing.T) {
-	for what, change := range map[string]func(*world, *Pool){
-		"labels": func(_ *world, p *Pool) { p.Labels = map[string]string{"disk": "ssd"} },
-		"join":   func(_ *world, p *Pool) { p.Join.UserDataTemplate += "# newer\n" },
-		"shape": func(_ *world, p *Pool) {
+	for what, change := range map[string]func(*world, *settings.Pool){
+		"labels": func(_ *world, p *settings.Pool) { p.Labels = map[string]string{"disk": "ssd"} },
+		"join":   func(_ *world, p *settings.Pool) { p.Join.UserDataTemplate += "# newer\n" },
+		"shape": func(_ *world, p *settings.Pool) {
 			p.Shapes = []pricing.Shape{{Name: "small", CPU: 4000, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}}
 		},
-		"template": func(w *world, _ *Pool) {
+		"template": func(w *world, _ *settings.Pool) {
 			if err := w.root().SetConfig(context.Background(), "pve1", 9001, map[string]string{"description": "a newer image"}, nil, ""); err != nil {
 				w.t.Fatal(err)
 			}
@@ -156,7 +157,7 @@ func TestSpareDriftsWithItsPoolAndItsTemplate(t *testing.T) {
 			w, name := spareWorld(t)
 			p := *w.pool()
 			change(w, &p)
-			if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+			if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
 				t.Fatal(err)
 			}
 			w.run(surveyEvery + time.Minute)

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Preflight looks at all that the test bed rests on, and returns what is at fault: the field of the site's
@@ -76,7 +77,7 @@ var fields = []struct{ id, field string }{
 }
 
 // examined is the site as one pool of all its machines: what they rest on is the same, and is told once.
-func (b *Bench) examined() (*pve.Site, error) {
+func (b *Bench) examined() (*settings.Site, error) {
 	site, err := b.plan()
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (b *Bench) examined() (*pve.Site, error) {
 	}
 	all.VMIDs, all.Max, all.Cooldown = b.cfg.Site.VMIDs, b.cfg.Site.Workers.Max+workers, 0
 	all.Network = b.cfg.Site.Network
-	one.Pools = []pve.Pool{all}
+	one.Pools = []settings.Pool{all}
 	return &one, nil
 }
 

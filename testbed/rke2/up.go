@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // upSteps are the way up.
@@ -370,7 +371,7 @@ func (b *Bench) orderOne(ctx context.Context, f *pve.Fleet, pool string) error {
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(site.Pools, func(p pve.Pool) bool { return p.Name == pool })
+	at := slices.IndexFunc(site.Pools, func(p settings.Pool) bool { return p.Name == pool })
 	id := fmt.Sprintf("%s-%d", b.state.Run, b.state.Orders)
 	b.state.Orders++
 	if err := b.state.keep(b.cfg.Store); err != nil {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -55,7 +55,7 @@ func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 // The file is what plimsoll run reads, and says what the site says.
 func TestTheSiteFileIsTheSite(t *testing.T) {
 	folder := t.TempDir()
-	p := &Part{Hosts: 2, Site: func(s *pve.Site) { s.Pools[0].Max = 3 }}
+	p := &Part{Hosts: 2, Site: func(s *settings.Site) { s.Pools[0].Max = 3 }}
 	_, fingerprint, err := keptCertificate(folder)
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
@@ -129,7 +129,7 @@ func (w *world) say(line string) {
 }
 
 // site is a site with hosts for so many machines, and one pool that they are all of.
-func site(s *pve.Site) {
+func site(s *settings.Site) {
 	s.ClonesPerStorage = 100
 	p := &s.Pools[0]
 	p.Shapes = []pricing.Shape{{Name: "small", CPU: cores * pricing.Core, Memory: 8 * pricing.GiB, Disk: 20 * pricing.GiB}}

@@ -1,4 +1,4 @@
-package pve
+package settings
 
 import (
 	"encoding/json"

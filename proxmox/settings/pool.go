@@ -1,4 +1,4 @@
-package pve
+package settings
 
 import (
 	"maps"
@@ -186,8 +186,8 @@ func (p *Pool) Hosts() []string {
 	return hosts
 }
 
-// shape returns the shape of that name, or nil.
-func (p *Pool) shape(name string) *pricing.Shape {
+// Shape returns the shape of that name, or nil.
+func (p *Pool) Shape(name string) *pricing.Shape {
 	for i := range p.Shapes {
 		if p.Shapes[i].Name == name {
 			return &p.Shapes[i]

@@ -1,4 +1,4 @@
-package pve
+package settings
 
 import (
 	"cmp"
@@ -92,9 +92,9 @@ var (
 const (
 	lowestVMID  = 100
 	highestVMID = 999_999_999
-	// orderLen is what an order and the hyphen before it take of a machine's name, with room to
+	// OrderLen is what an order and the hyphen before it take of a machine's name, with room to
 	// spare: host names end at 63 characters.
-	orderLen = 20
+	OrderLen = 20
 )
 
 // Validate reports every fault of the site, as Faults joined together. It makes no call.
@@ -102,21 +102,21 @@ func (s *Site) Validate() error {
 	f := NewFaults()
 	s.checkConnection(f)
 	f.Must(len(s.Pools) > 0, "pools", "name at least one pool", bare("none"))
-	s.checkWork(f)
+	s.CheckWork(f)
 	return f.Err()
 }
 
-// checkWork checks what is to be done there, whoever it is that connects.
-func (s *Site) checkWork(f Faults) {
+// CheckWork checks what is to be done there, whoever it is that connects.
+func (s *Site) CheckWork(f Faults) {
 	f.Must(tagName.MatchString(s.Owner) && len(s.Owner) <= 32, "owner", "be 1 to 32 of a-z, 0-9, _, -, + and ., no sign first", s.Owner)
 	f.Must(s.ClusterID == "" || ValidClusterID(s.ClusterID), "clusterID", "be 1 to 63 of A-Z, a-z, 0-9, -, _ and ., no sign first or last", s.ClusterID)
 	f.Must(s.ClonesPerStorage >= 0, "clonesPerStorage", "be ≥ 0", s.ClonesPerStorage)
 	f.Must(slices.Contains([]HAMode{"", HAWait, HAPurge}, s.HA), "ha", "be wait or purge", string(s.HA))
 	f.Must(s.OrphanGrace >= 0, "orphanGrace", "be ≥ 0", s.OrphanGrace)
-	s.checkPools(f)
+	s.CheckPools(f)
 }
 
-func (s *Site) checkPools(f Faults) {
+func (s *Site) CheckPools(f Faults) {
 	for i := range s.Pools {
 		s.Pools[i].check(f.index("pools", i))
 	}
@@ -171,8 +171,8 @@ func (p *Pool) Validate() error {
 }
 
 func (p *Pool) check(f Faults) {
-	f.Must(dnsLabel.MatchString(p.Name) && len(p.Name) <= 63-orderLen, "name",
-		fmt.Sprintf("begin a host name: 1 to %d of a-z, 0-9 and -, a letter first and no - last", 63-orderLen), p.Name)
+	f.Must(dnsLabel.MatchString(p.Name) && len(p.Name) <= 63-OrderLen, "name",
+		fmt.Sprintf("begin a host name: 1 to %d of a-z, 0-9 and -, a letter first and no - last", 63-OrderLen), p.Name)
 	p.checkShapes(f)
 	p.checkLimits(f)
 	p.checkTemplate(f)
@@ -293,6 +293,9 @@ func (p *Pool) checkJoin(f Faults) {
 	p.checkMachines(f)
 }
 
+// anyUUID is as long as the system UUID of any machine.
+const anyUUID = "00000000-0000-0000-0000-000000000000"
+
 // checkMachines plans machines of the pool and has their first boots checked: of each shape, on
 // each host, and with the first and the last address. One that is refused later has cost a clone,
 // and so has each one after it.
@@ -303,11 +306,11 @@ func (p *Pool) checkMachines(f Faults) {
 		hosts = []string{"host"}
 	}
 	check := func(shape int, host string, vmid int) {
-		i := Intent{Name: p.Name + "-" + strings.Repeat("0", orderLen-1), Host: host, VMID: vmid, MAC: "bc:24:11:00:00:00"}
+		m := MachineOf{Name: p.Name + "-" + strings.Repeat("0", OrderLen-1), Host: host, UUID: anyUUID, VMID: vmid, MAC: "bc:24:11:00:00:00"}
 		if shape < len(p.Shapes) {
-			i.Shape = p.Shapes[shape]
+			m.Shape = p.Shapes[shape].Name
 		}
-		f.machine(whole.Join.CheckMachine(whole.planned(&i, "")), shape)
+		f.machine(whole.Join.CheckMachine(whole.FirstBoot(m)), shape)
 	}
 	for i := range p.Shapes {
 		check(i, hosts[0], p.VMIDs.First)
@@ -472,4 +475,42 @@ func deviceRule(name, value string) string {
 		return "have mapping=NAME, or be spice: only root@pam may name a device by its address"
 	}
 	return ""
+}
+
+// Conflicts returns what is wrong with each of these pools, which are valid by themselves, beside
+// those before it, by name. A pool that conflicts does not count beside the later ones, so that
+// the others of a set can be used.
+func Conflicts(pools []Pool) map[string]error {
+	bad := map[string]error{}
+	var good []Pool
+	for _, p := range pools {
+		if err := beside(good, p); err != nil {
+			bad[p.Name] = err
+			continue
+		}
+		good = append(good, p)
+	}
+	return bad
+}
+
+// beside says what keeps a pool from standing beside others.
+func beside(others []Pool, p Pool) error {
+	f := NewFaults()
+	s := Site{Pools: append(slices.Clone(others), p)}
+	s.checkPoolsTogether(f)
+	var errs []error
+	for _, err := range *f.all {
+		at, path := err.(*Fault), "" //nolint:errorlint // nothing else is collected, and it is never wrapped
+		for i, o := range s.Pools {
+			key, of := strings.CutPrefix(at.path, fmt.Sprintf("pools[%d].", i))
+			switch {
+			case of && i == len(others):
+				path = key
+			case of:
+				path = "beside pool " + o.Name + ": " + key
+			}
+		}
+		errs = append(errs, &Fault{path, at.rule, at.was})
+	}
+	return errors.Join(errs...)
 }

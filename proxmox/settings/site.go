@@ -1,7 +1,10 @@
-package pve
+// Package settings is what operators write of a Proxmox VE site and of the pools of machines there: its keys, its
+// defaults, what is wrong with it, and what it means to the loop, to placement and to a machine's first boot.
+package settings
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
@@ -65,3 +68,15 @@ func (s *Site) KeyOf(pool int) string {
 	}
 	return fmt.Sprintf("pools[%d]", pool)
 }
+
+// clusterID is what may name a cluster: the UID of its namespace kube-system, or what its administrator chose.
+var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// ValidClusterID reports whether text may name a cluster.
+func ValidClusterID(text string) bool { return clusterID.MatchString(text) }
+
+// tagPrefix begins the tag that says whose a machine is: plimsoll_ and the owner.
+const tagPrefix = "plimsoll_"
+
+// OwnerTag is the tag on all machines of an owner.
+func OwnerTag(owner string) string { return tagPrefix + owner }
