@@ -1,5 +1,6 @@
-// Package doctor looks whether machines can be made at a site, and says how to correct what keeps them from it. It
-// also says which rights a token needs there, and prints the commands that grant them. It only reads.
+// Package doctor checks whether machines can be made at a site, and says how to correct what keeps
+// them from it. It also lists the rights that a token needs there, and the commands that grant
+// them. It only reads.
 package doctor
 
 import (

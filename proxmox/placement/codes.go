@@ -7,7 +7,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
 
-// Why a host does not take a machine. The codes are stable: events, dashboards and alerts match on them.
+// Why a host does not take a machine. The codes are stable: events, dashboards and alerts match on
+// them.
 const (
 	CodeNoHost            = "NoHost"            // no host takes the machine
 	CodeHostUnknown       = "HostUnknown"       // the cluster has no such host

@@ -1,5 +1,5 @@
-// Package placement decides which host, storage and VMID a new machine gets, and why a host does not take it. It
-// depends on nothing but what it is given: the fleet and the doctor ask it the same questions.
+// Package placement decides which host, storage and VMID a new machine gets, and why a host does
+// not take it. It depends on its arguments alone, so that the fleet and the doctor get one answer.
 package placement
 
 import (
@@ -248,6 +248,7 @@ func (g *Ground) reserved(st *Store) pricing.Bytes {
 	return sum
 }
 
+// NoRoom says that a host has too little memory or too few processors left, or nil.
 func (g *Ground) NoRoom(p *Pool, s pricing.Shape, h *Host) *nodescaler.Reason {
 	free := g.Free(p, h)
 	switch {

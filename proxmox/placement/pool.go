@@ -69,7 +69,8 @@ func (v VMIDs) Holds(id int) bool { return v.First <= id && id <= v.Last }
 // String prints the range.
 func (v VMIDs) String() string { return fmt.Sprintf("%d-%d", v.First, v.Last) }
 
-// Free is the first of the VMIDs that is not used, from one place in the range on and around; 0 if there is none.
+// Free is the first of the VMIDs that is not used, from one place in the range on and around; 0 if
+// all are.
 func (v VMIDs) Free(from int, used func(id int) bool) int {
 	for n := range v.Len() {
 		if id := v.First + (from+n)%v.Len(); !used(id) {

@@ -64,6 +64,7 @@ type Sight struct {
 	Stores  []Store
 }
 
+// Host is the host of that name, or nil.
 func (s *Sight) Host(name string) *Host {
 	i, found := slices.BinarySearchFunc(s.Hosts, name, func(h Host, name string) int { return strings.Compare(h.Name, name) })
 	if !found {
@@ -72,11 +73,13 @@ func (s *Sight) Host(name string) *Host {
 	return &s.Hosts[i]
 }
 
+// Online reports whether a host is known and online.
 func (s *Sight) Online(host string) bool {
 	h := s.Host(host)
 	return h != nil && h.Online
 }
 
+// Store is a storage as a host sees it, or nil.
 func (s *Sight) Store(name, host string) *Store {
 	for i := range s.Stores {
 		if s.Stores[i].Name == name && s.Stores[i].Host == host {

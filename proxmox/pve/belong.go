@@ -83,7 +83,8 @@ func (f *Fleet) disown(m *tracked) bool {
 // it was not kept whether they ran.
 func (i *Intent) foundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
 
-// Clusters are the VMIDs of a pool's machines by the cluster that their mark names, the oldest first.
+// Clusters are the VMIDs of a pool's machines by the cluster that their mark names, the oldest
+// first.
 func (f *Fleet) Clusters(pool string) map[string][]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

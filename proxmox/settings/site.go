@@ -1,5 +1,5 @@
-// Package settings is what operators write of a Proxmox VE site and of the pools of machines there: its keys, its
-// defaults, what is wrong with it, and what it means to the loop, to placement and to a machine's first boot.
+// Package settings is what operators write of a Proxmox VE site and of the pools of machines there:
+// keys, defaults and validation, and what they mean to the loop, to placement and to a first boot.
 package settings
 
 import (

@@ -41,7 +41,7 @@ type Faults struct {
 	all  *[]error
 }
 
-// NewFaults has none yet.
+// NewFaults returns Faults with no fault.
 func NewFaults() Faults { return Faults{all: new([]error)} }
 
 func (f Faults) at(key string) Faults {
@@ -75,7 +75,7 @@ func (f Faults) Must(kept bool, key, rule string, was any) {
 // bare is a value that is told without quotes: none was written.
 type bare string
 
-// Err is all of them joined, or nil.
+// Err returns all faults joined together, or nil.
 func (f Faults) Err() error { return errors.Join(*f.all...) }
 
 var (
@@ -116,6 +116,7 @@ func (s *Site) CheckWork(f Faults) {
 	s.CheckPools(f)
 }
 
+// CheckPools checks each pool, and all of them together.
 func (s *Site) CheckPools(f Faults) {
 	for i := range s.Pools {
 		s.Pools[i].check(f.index("pools", i))
