@@ -10,7 +10,7 @@ import (
 )
 
 // examineOwners reports machines in a pool that are another cluster's, or that do not name theirs.
-func (e *examination) examineOwners(i int, fleet *pve.Fleet) {
+func (e *poolsExam) examineOwners(i int, fleet *pve.Fleet) {
 	p := &e.site.Pools[i]
 	others, silent := map[string][]string{}, []string{}
 	for cluster, ids := range fleet.Clusters(p.Name) {

@@ -15,8 +15,16 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
+// poolsExam looks at the pools and at their machines.
+type poolsExam struct {
+	*examination
+	fleet *pve.Fleet // that has looked what is left over
+	left  pve.Report
+	blind error // why it could not
+}
+
 // examinePools looks whether the resource pools are there, and whether the VMIDs suffice.
-func (e *examination) examinePools() {
+func (e *poolsExam) examinePools() {
 	var seen []string
 	for i := range e.site.Pools {
 		p := &e.site.Pools[i]
@@ -30,7 +38,7 @@ func (e *examination) examinePools() {
 }
 
 // examineHosts tells which hosts can carry a pool's machines, after all that was seen.
-func (e *examination) examineHosts(i int, p *settings.Pool) {
+func (e *poolsExam) examineHosts(i int, p *settings.Pool) {
 	able := slices.DeleteFunc(e.examineShapes(i, p), func(h string) bool {
 		return slices.Contains(e.blocked[p.Name], h) || slices.Contains(p.Placement.Maintenance, h)
 	})
@@ -45,7 +53,7 @@ func (e *examination) examineHosts(i int, p *settings.Pool) {
 	e.ok("pools.hosts", p.Name, "machines of pool %s can be put on %s", p.Name, strings.Join(able, ", "))
 }
 
-func (e *examination) examineResourcePool(p *settings.Pool) {
+func (e *poolsExam) examineResourcePool(p *settings.Pool) {
 	if path := "/pool/" + p.PVEPool; !e.have.Has(path, "Pool.Audit") {
 		e.skip("pools.there", p.PVEPool, "not looked at: it takes Pool.Audit on %s", path)
 		return
@@ -62,7 +70,7 @@ func (e *examination) examineResourcePool(p *settings.Pool) {
 }
 
 // examineVMIDs looks for strangers in a pool's range, and whether what is left suffices.
-func (e *examination) examineVMIDs(i int, p *settings.Pool) {
+func (e *poolsExam) examineVMIDs(i int, p *settings.Pool) {
 	subject, key := fmt.Sprintf("%s of pool %s", p.VMIDs, p.Name), e.site.KeyOf(i)+".vmids"
 	if !e.seesMachines(p) { // ours would be told from strangers by nothing
 		e.skip("pools.strangers", subject, "not looked at: it takes VM.Audit on /pool/%s", p.PVEPool)
@@ -89,12 +97,12 @@ func (e *examination) examineVMIDs(i int, p *settings.Pool) {
 }
 
 // seesMachines reports whether the machines of a pool are shown to the token.
-func (e *examination) seesMachines(p *settings.Pool) bool {
+func (e *poolsExam) seesMachines(p *settings.Pool) bool {
 	return e.have.Has("/pool/"+p.PVEPool, "VM.Audit")
 }
 
 // strangers are the VMIDs of others: those that are seen, and those that are taken and not seen.
-func (e *examination) strangers(left []pve.Orphan) map[int]bool {
+func (e *poolsExam) strangers(left []pve.Orphan) map[int]bool {
 	all := map[int]bool{}
 	for _, r := range e.resources {
 		mine := slices.ContainsFunc(e.site.Pools, func(p settings.Pool) bool { return e.ours(&p, r) })
@@ -115,7 +123,7 @@ func (e *examination) strangers(left []pve.Orphan) map[int]bool {
 
 // examineSpare looks whether there are VMIDs for as many machines as may be, and for those that rest
 // after their machines are gone.
-func (e *examination) examineSpare(subject, key string, p *settings.Pool, left int) {
+func (e *poolsExam) examineSpare(subject, key string, p *settings.Pool, left int) {
 	rest := left - p.Max
 	switch {
 	case rest < 0:
@@ -130,13 +138,13 @@ func (e *examination) examineSpare(subject, key string, p *settings.Pool, left i
 
 // ours reports whether a machine that is seen carries our mark. Whether all proofs are there is
 // another question, for those who would delete it.
-func (e *examination) ours(p *settings.Pool, r pveapi.Resource) bool {
+func (e *poolsExam) ours(p *settings.Pool, r pveapi.Resource) bool {
 	return r.Pool == p.PVEPool && (slices.Contains(r.Tags, settings.OwnerTag(e.site.Owner)) || r.Lock == "clone" || r.Lock == "create")
 }
 
 // leftovers is what a fleet finds left over, one that is new and sees what one would see that has lost
 // its memory. It is asked once.
-func (e *examination) leftovers() (pve.Report, error) {
+func (e *poolsExam) leftovers() (pve.Report, error) {
 	if e.fleet != nil || e.blind != nil {
 		return e.left, e.blind
 	}
@@ -151,7 +159,7 @@ func (e *examination) leftovers() (pve.Report, error) {
 }
 
 // examineMachines tells how many machines are proved to be ours, and of what needs a person.
-func (e *examination) examineMachines() {
+func (e *poolsExam) examineMachines() {
 	left, err := e.leftovers()
 	if err != nil {
 		e.failed("machines.found", "", err)
@@ -173,7 +181,7 @@ func (e *examination) examineMachines() {
 }
 
 // examineFound counts the machines of each pool.
-func (e *examination) examineFound(fleet *pve.Fleet) {
+func (e *poolsExam) examineFound(fleet *pve.Fleet) {
 	state, err := fleet.List(e.ctx)
 	if err != nil {
 		e.failed("machines.found", "", err)
@@ -218,13 +226,13 @@ func orphanMends(o pve.Orphan) []string {
 }
 
 // locked reports whether a machine is locked.
-func (e *examination) locked(id int) bool {
-	return slices.ContainsFunc(e.resources, func(r pveapi.Resource) bool { return id != 0 && r.VMID == id && r.Lock != "" })
+func (v *inventory) locked(id int) bool {
+	return slices.ContainsFunc(v.resources, func(r pveapi.Resource) bool { return id != 0 && r.VMID == id && r.Lock != "" })
 }
 
 // examineLocks tells of locked machines in our ranges. A clone that was killed keeps its lock, and
 // then the machine can be neither used nor deleted.
-func (e *examination) examineLocks() {
+func (e *poolsExam) examineLocks() {
 	for _, r := range e.resources {
 		mine := slices.ContainsFunc(e.site.Pools, func(p settings.Pool) bool { return p.VMIDs.Holds(r.VMID) })
 		if r.Type == "qemu" && mine && r.Lock != "" {

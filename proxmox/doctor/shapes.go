@@ -15,7 +15,7 @@ import (
 // examineShapes looks whether each shape of a pool fits one of its hosts, and returns the hosts that one fits at
 // least. Hosts that lack something else count, so that all that is wrong is told at once; what the pools' own
 // machines take does not, for they come and go.
-func (e *examination) examineShapes(i int, p *settings.Pool) []string {
+func (e *poolsExam) examineShapes(i int, p *settings.Pool) []string {
 	hosts := e.placed(p)
 	if len(hosts) == 0 {
 		e.skipHostless("pools.shapes", p)
@@ -48,7 +48,7 @@ func (e *examination) examineShapes(i int, p *settings.Pool) []string {
 }
 
 // examineShape tells which hosts a shape fits.
-func (e *examination) examineShape(key string, j int, p *settings.Pool, g *placement.Ground, empty, now []string) {
+func (e *poolsExam) examineShape(key string, j int, p *settings.Pool, g *placement.Ground, empty, now []string) {
 	s := p.Shapes[j]
 	subject := s.Name + " of pool " + p.Name
 	takes := fmt.Sprintf("shape %s of pool %s, %s processors and %s,", s.Name, p.Name, s.CPU.Cores(), placement.Size(s.Memory))
@@ -74,7 +74,7 @@ func (e *examination) examineShape(key string, j int, p *settings.Pool, g *place
 }
 
 // grounds are the hosts with what runs there, our own machines left out, and the hosts whose size is not told.
-func (e *examination) grounds(hosts []string) (g *placement.Ground, unsized []string) {
+func (e *poolsExam) grounds(hosts []string) (g *placement.Ground, unsized []string) {
 	g = &placement.Ground{Sight: &placement.Sight{Guests: map[int]*placement.Guest{}}}
 	unsized = slices.Clone(hosts)
 	for _, r := range e.resources {

@@ -13,8 +13,8 @@ import (
 )
 
 // store is a storage as a host sees it, and whether it does.
-func (e *examination) store(host, name string) (pveapi.StorageStatus, bool) {
-	for _, s := range e.storesOf(host).list {
+func (v *inventory) store(host, name string) (pveapi.StorageStatus, bool) {
+	for _, s := range v.storesOf(host).list {
 		if s.Name == name {
 			return s, true
 		}
@@ -23,17 +23,20 @@ func (e *examination) store(host, name string) (pveapi.StorageStatus, bool) {
 }
 
 // storesOf reads a host's storages, once.
-func (e *examination) storesOf(host string) storesOn {
-	if e.stores == nil {
-		e.stores = map[string]storesOn{}
+func (v *inventory) storesOf(host string) storesOn {
+	if v.stores == nil {
+		v.stores = map[string]storesOn{}
 	}
-	on, read := e.stores[host]
+	on, read := v.stores[host]
 	if !read {
-		on.list, on.err = e.client.Storages(e.ctx, host)
-		e.stores[host] = on
+		on.list, on.err = v.client.Storages(v.ctx, host)
+		v.stores[host] = on
 	}
 	return on
 }
+
+// storageExam looks whether disks and discs can be made.
+type storageExam struct{ *examination }
 
 // place is a storage on a host, and what it is needed for.
 type place struct {
@@ -52,7 +55,7 @@ type room struct {
 
 // places are where disks and discs of the pools are made. Of a template that cannot be read it is not known
 // where its disks lie; storages that the configuration names are looked at all the same.
-func (e *examination) places() []*place {
+func (e *storageExam) places() []*place {
 	var all []*place
 	add := func(storage, host, content string, p *settings.Pool, takes room) {
 		i := slices.IndexFunc(all, func(a *place) bool { return a.storage == storage && a.host == host && a.content == content })
@@ -109,7 +112,7 @@ func eachShape(p *settings.Pool, template *pveapi.VMConfig) room {
 // examineStorage looks whether disks and discs can be made where they are to be. A shared storage has
 // one room, whichever host it is looked at from. First-boot discs are small and soon removed, so that
 // any room will do for them.
-func (e *examination) examineStorage() {
+func (e *storageExam) examineStorage() {
 	for i := range e.site.Pools {
 		e.skipUnplaced(&e.site.Pools[i])
 	}
@@ -145,7 +148,7 @@ func (e *examination) skipHostless(id string, p *settings.Pool) bool {
 
 // skipUnplaced tells of a pool of which it cannot be known where its disks lie: that says a template, which cannot be
 // read.
-func (e *examination) skipUnplaced(p *settings.Pool) {
+func (e *storageExam) skipUnplaced(p *settings.Pool) {
 	if e.skipHostless("storage.there", p) || p.Storage != "" {
 		return
 	}
@@ -157,7 +160,7 @@ func (e *examination) skipUnplaced(p *settings.Pool) {
 }
 
 // examineStore looks whether a host has a storage for what is to be kept there.
-func (e *examination) examineStore(p *place) (pveapi.StorageStatus, bool) {
+func (e *storageExam) examineStore(p *place) (pveapi.StorageStatus, bool) {
 	subject := p.storage + " on " + p.host + " for " + p.content
 	path := "/storage/" + p.storage
 	if !e.have.Has(path, "Datastore.Audit") && !e.have.Has(path, "Datastore.AllocateSpace") {
@@ -194,16 +197,16 @@ func (e *examination) examineStore(p *place) (pveapi.StorageStatus, bool) {
 }
 
 // nowhere reports whether no host has a storage. Of one that is offline, or does not answer, that is not known.
-func (e *examination) nowhere(name string) bool {
-	return len(e.hosts) == len(e.all) && !slices.ContainsFunc(e.hosts, func(host string) bool {
-		_, there := e.store(host, name)
-		return there || e.storesOf(host).err != nil
+func (v *inventory) nowhere(name string) bool {
+	return len(v.hosts) == len(v.all) && !slices.ContainsFunc(v.hosts, func(host string) bool {
+		_, there := v.store(host, name)
+		return there || v.storesOf(host).err != nil
 	})
 }
 
 // examineMissing tells once of a storage that is on no host at all: no host can be let reach it, so it must be
 // made, or another be named.
-func (e *examination) examineMissing(p *place, what string) {
+func (e *storageExam) examineMissing(p *place, what string) {
 	e.block(p.host, p.pools...)
 	subject := p.storage + " for " + p.content
 	if slices.ContainsFunc(e.found.Checks, func(c Check) bool { return c.ID == "storage.there" && c.Subject == subject }) {
@@ -216,7 +219,7 @@ func (e *examination) examineMissing(p *place, what string) {
 }
 
 // storageKey is the key that names the storage for the first of the place's pools.
-func (e *examination) storageKey(p *place) string {
+func (e *storageExam) storageKey(p *place) string {
 	i := slices.IndexFunc(e.site.Pools, func(pool settings.Pool) bool { return pool.Name == p.pools[0] })
 	if p.content == "iso" {
 		return e.site.KeyOf(i) + ".iso.storage"
@@ -225,9 +228,9 @@ func (e *examination) storageKey(p *place) string {
 }
 
 // taking are the storages of a host that take such content, as far as the token sees them.
-func (e *examination) taking(host, content string) []string {
+func (v *inventory) taking(host, content string) []string {
 	var names []string
-	for _, s := range e.storesOf(host).list {
+	for _, s := range v.storesOf(host).list {
 		if slices.Contains(s.Content, content) {
 			names = append(names, s.Name)
 		}
@@ -247,7 +250,7 @@ func poolsOf(names []string) string {
 const nearlyFull = 0.9
 
 // examineRoom looks whether a storage has room for one machine of each shape.
-func (e *examination) examineRoom(p *place, s pveapi.StorageStatus) {
+func (e *storageExam) examineRoom(p *place, s pveapi.StorageStatus) {
 	subject := p.storage
 	if !s.Shared {
 		subject += " on " + p.host

@@ -184,13 +184,13 @@ func (e *examination) unreached(i int, p *settings.Pool, host string) (why strin
 }
 
 // localStorage is one that keeps clones of the template on its host, or empty.
-func (e *examination) localStorage(p *settings.Pool, t *templateFound) string {
+func (v *inventory) localStorage(p *settings.Pool, t *templateFound) string {
 	names := t.config.Parts().Storages
 	if p.Storage != "" {
 		names = append(names, p.Storage)
 	}
 	for _, name := range names {
-		if s, ok := e.store(t.host, name); ok && !s.Shared {
+		if s, ok := v.store(t.host, name); ok && !s.Shared {
 			return name
 		}
 	}
