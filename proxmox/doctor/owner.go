@@ -2,11 +2,12 @@ package doctor
 
 import (
 	"fmt"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 // examineOwners reports machines in a pool that are another cluster's, or that do not name theirs.

@@ -73,7 +73,7 @@ func (f *Fleet) deserted(m *tracked) bool {
 		return false
 	}
 	n, _ := f.nodeOf(m)
-	return !n.Ready && f.contradicted(m) == nil
+	return !n.Ready && f.view.contradicted(m) == nil
 }
 
 // settleLeft lets nobody wait for what was on hosts that have left. A task there has come to no end that could

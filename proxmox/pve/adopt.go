@@ -119,7 +119,7 @@ func appearance(g *placement.Guest) string {
 // stranger reports whether a guest was found not to be ours, and looks as it did then, as far as its host lists that.
 func (f *Fleet) stranger(g *placement.Guest) bool {
 	looks, judged := f.others[g.VMID]
-	return judged && (looks == appearance(g) || f.nameless(g))
+	return judged && (looks == appearance(g) || f.view.nameless(g))
 }
 
 // namedFor reports whether a guest may be one of the pool's machines by what is listed of it.
@@ -153,15 +153,6 @@ func (f *Fleet) soon(g *placement.Guest) bool {
 		f.fresh[g.VMID] = r
 	}
 	return f.since(r.since) < makeWithin
-}
-
-func (f *Fleet) poolOfVMID(id int) *settings.Pool {
-	for _, p := range f.pools {
-		if p.VMIDs.Holds(id) {
-			return p
-		}
-	}
-	return nil
 }
 
 // shapeOf is the shape of a machine that was found.

@@ -120,16 +120,16 @@ func (f *Fleet) closed(m *tracked) bool { return f.shut[m.Pool] != nil && !f.uns
 
 // unstarted reports whether a machine was made by an order of this cluster and never ran.
 func (f *Fleet) unstarted(m *tracked) bool {
-	g := f.guest(m.VMID)
+	g := f.view.guest(m.VMID)
 	return f.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.Running && f.view.seen.Online(g.Host))
 }
 
 // guest is the one with a VMID, as it was last seen; nil if there is none.
-func (f *Fleet) guest(id int) *placement.Guest {
-	if f.view.seen == nil {
+func (v *view) guest(id int) *placement.Guest {
+	if v.seen == nil {
 		return nil
 	}
-	return f.view.seen.Guests[id]
+	return v.seen.Guests[id]
 }
 
 // overdue reports whether a machine that runs should be a node by now.
@@ -156,9 +156,9 @@ type rival struct {
 
 // weight is what the machine with a VMID counts for its cluster. What a host that is offline has may run: its cluster
 // is not to lose a pool by that.
-func (f *Fleet) weight(vmid int, created time.Time) entry {
-	g := f.guest(vmid)
-	return entry{vmid: vmid, created: created, runs: g != nil && (g.Running || !f.view.seen.Online(g.Host))}
+func (v *view) weight(vmid int, created time.Time) entry {
+	g := v.guest(vmid)
+	return entry{vmid: vmid, created: created, runs: g != nil && (g.Running || !v.seen.Online(g.Host))}
 }
 
 // contest decides which pools are another cluster's, by the marks of what was last listed, and says what has changed.
@@ -188,18 +188,13 @@ func (f *Fleet) contest() {
 	}
 }
 
-func (f *Fleet) sayOfPool(pool string, r nodescaler.Reason, advice string) {
-	f.counts[r.Code]++
-	f.events = append(f.events, Event{At: f.cfg.Now(), Code: r.Code, Text: r.Text, Advice: advice, Pool: pool})
-}
-
 // outranked returns the machine by which a pool is another cluster's, if it is.
 func (f *Fleet) outranked(p *settings.Pool) (rival, bool) {
 	var first *rival
 	var most entry
 	for id := range f.rivals {
 		r := f.rivals[id]
-		if c := f.weight(id, r.created); r.pool == p.Name && p.VMIDs.Holds(id) && (first == nil || c.before(most)) {
+		if c := f.view.weight(id, r.created); r.pool == p.Name && p.VMIDs.Holds(id) && (first == nil || c.before(most)) {
 			first, most = &r, c
 		}
 	}
@@ -207,7 +202,7 @@ func (f *Fleet) outranked(p *settings.Pool) (rival, bool) {
 		return rival{}, false
 	}
 	for _, m := range f.machines {
-		if f.present(p, m) && f.weight(m.VMID, m.Created).before(most) {
+		if f.present(p, m) && f.view.weight(m.VMID, m.Created).before(most) {
 			return rival{}, false
 		}
 	}
@@ -220,12 +215,12 @@ func (f *Fleet) present(p *settings.Pool, m *tracked) bool {
 	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || f.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) {
 		return false
 	}
-	g := f.guest(m.VMID)
-	return g != nil && (g.Name == m.Name || f.nameless(g))
+	g := f.view.guest(m.VMID)
+	return g != nil && (g.Name == m.Name || f.view.nameless(g))
 }
 
 // nameless reports whether the name of a guest is not known because its host is offline.
-func (f *Fleet) nameless(g *placement.Guest) bool { return g.Unnamed() && !f.view.seen.Online(g.Host) }
+func (v *view) nameless(g *placement.Guest) bool { return g.Unnamed() && !v.seen.Online(g.Host) }
 
 // settled reports whether this cluster has a machine in the pool, so that no other one's may be in question.
 func (f *Fleet) settled(p *settings.Pool) bool {

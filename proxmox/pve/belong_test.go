@@ -172,8 +172,10 @@ func TestMachinesThatNothingStops(t *testing.T) {
 // belonging is a fleet of two pools on an online host and an offline one.
 func belonging(guests ...placement.Guest) *Fleet {
 	f := &Fleet{
-		cfg: FleetConfig{Cluster: homeCluster, Now: func() time.Time { return time.Unix(1e9, 0) }}, shut: map[string]*nodescaler.Reason{}, machines: map[string]*tracked{},
-		pools: map[string]*settings.Pool{"web": {Name: "web", VMIDs: placement.VMIDs{First: 100, Last: 199}}, "db": {Name: "db", VMIDs: placement.VMIDs{First: 200, Last: 299}}},
+		cfg: FleetConfig{Cluster: homeCluster, Now: func() time.Time { return time.Unix(1e9, 0) }}, shut: map[string]*nodescaler.Reason{}, roster: roster{map[string]*tracked{}},
+		catalogue: catalogue{pools: map[string]*settings.Pool{
+			"web": {Name: "web", VMIDs: placement.VMIDs{First: 100, Last: 199}}, "db": {Name: "db", VMIDs: placement.VMIDs{First: 200, Last: 299}},
+		}},
 	}
 	f.view.seen = &placement.Sight{Hosts: []placement.Host{{Name: "off"}, {Name: "on", Online: true}}, Guests: map[int]*placement.Guest{}}
 	for _, g := range guests {

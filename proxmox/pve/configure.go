@@ -2,6 +2,8 @@ package pve
 
 import (
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
@@ -9,6 +11,15 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
+
+// catalogue is the pools as they are configured, and what machines cost.
+type catalogue struct {
+	pools   map[string]*settings.Pool
+	recipe  map[string]string    // digest of a pool's configuration
+	made    map[string]string    // and of what of it makes machines, by pool and template
+	dropped map[string]time.Time // pools that are not configured any more, and since when
+	prices  *pricing.Book
+}
 
 // Configure gives the fleet other pools, and other prices; nil is the default book. Calls that are
 // under way are ended as they were begun, and what follows goes by what is new. Machines of a pool
@@ -124,4 +135,50 @@ func (f *Fleet) setPrices(prices *pricing.Book) {
 	if f.prices = prices; prices == nil {
 		f.prices = pricing.DefaultBook()
 	}
+}
+
+func (c *catalogue) poolOfVMID(id int) *settings.Pool {
+	for _, p := range c.pools {
+		if p.VMIDs.Holds(id) {
+			return p
+		}
+	}
+	return nil
+}
+
+// poolOfName is the pool whose machines have names like this: of web and web-db, the longer.
+func (c *catalogue) poolOfName(name string) *settings.Pool {
+	var best *settings.Pool
+	for _, p := range c.pools {
+		if strings.HasPrefix(name, p.Name+"-") && (best == nil || len(p.Name) > len(best.Name)) {
+			best = p
+		}
+	}
+	return best
+}
+
+// settingsOf is the pool's settings on a host. Every machine is held against them at every look.
+func (c *catalogue) settingsOf(p *settings.Pool, host string) string {
+	key := p.Name + " " + itoa(p.Template.On(host))
+	digest, known := c.made[key]
+	if !known {
+		digest = p.Made(host)
+		c.made[key] = digest
+	}
+	return digest
+}
+
+// paths are those that the fleet's rights hang on.
+func (c *catalogue) paths() []string {
+	var paths []string
+	for _, p := range c.pools {
+		paths = append(paths, "/pool/"+p.PVEPool)
+		for _, s := range []string{p.Storage, p.ISO.Storage} {
+			if s != "" {
+				paths = append(paths, "/storage/"+s)
+			}
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }

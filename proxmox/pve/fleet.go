@@ -1,3 +1,5 @@
+// Package pve is the machine port, over Proxmox VE: it makes, follows and destroys the virtual
+// machines that the loop orders, and touches none that is not proved to be ours.
 package pve
 
 import (
@@ -103,30 +105,26 @@ type Fleet struct {
 	// during a call to Proxmox VE; while an intent is written what is remembered can be read.
 	ticking sync.Mutex
 	mu      guard
-	events  []Event
-	leads   []Lead
 	telling sync.Mutex
 
-	pools    map[string]*settings.Pool
-	recipe   map[string]string // digest of a pool's configuration
-	made     map[string]string // and of what of it makes machines, by pool and template
-	began    time.Time
-	steady   steady
-	dropped  map[string]time.Time // pools that are not configured any more, and since when
-	prices   *pricing.Book
-	machines map[string]*tracked // by order
-	view     view
-	taken    map[int]time.Time             // VMIDs that turned out to be others', and when
-	others   map[int]string                // VMs in our ranges that are not ours, and how they looked
-	rivals   map[int]rival                 // of these, those that are another cluster's
-	fresh    map[int]freshling             // VMs that may be in the making by another process
-	shut     map[string]*nodescaler.Reason // pools that are another cluster's
-	counts   map[string]int                // events by code
-	noticed  map[string]time.Time          // orphans, and since when
-	wake     chan struct{}
-	news     chan struct{}
-	listed   *loop.MachineState // what List tells; nil since something has changed
+	records
+	catalogue
+	roster
+	began   time.Time
+	steady  steady
+	view    view
+	taken   map[int]time.Time             // VMIDs that turned out to be others', and when
+	others  map[int]string                // VMs in our ranges that are not ours, and how they looked
+	rivals  map[int]rival                 // of these, those that are another cluster's
+	fresh   map[int]freshling             // VMs that may be in the making by another process
+	shut    map[string]*nodescaler.Reason // pools that are another cluster's
+	noticed map[string]time.Time          // orphans, and since when
+	news    chan struct{}
+	listed  *loop.MachineState // what List tells; nil since something has changed
 }
+
+// roster is the machines, by order.
+type roster struct{ machines map[string]*tracked }
 
 // tracked is an intent, and what is remembered of it only while the process lives.
 type tracked struct {
@@ -168,12 +166,13 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 		cfg.Timed = func(Lead) {}
 	}
 	f := &Fleet{
-		client: cfg.Client, cfg: cfg, began: cfg.Now(), dropped: map[string]time.Time{},
-		machines: map[string]*tracked{}, taken: map[int]time.Time{}, others: map[int]string{}, counts: map[string]int{},
-		rivals: map[int]rival{}, fresh: map[int]freshling{},
-		wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		client: cfg.Client, cfg: cfg, began: cfg.Now(),
+		roster:    roster{map[string]*tracked{}},
+		catalogue: catalogue{dropped: map[string]time.Time{}},
+		taken:     map[int]time.Time{}, others: map[int]string{}, rivals: map[int]rival{}, fresh: map[int]freshling{},
+		news: make(chan struct{}, 1),
 	}
-	f.cfg.Intents = patient{cfg.Intents, &f.mu}
+	f.records = records{store: patient{cfg.Intents, &f.mu}, clock: cfg.Now, chance: cfg.Rand, wake: make(chan struct{}, 1), counts: map[string]int{}}
 	f.view.templates, f.view.bridges = map[int]placement.TemplateSeen{}, map[string][]string{}
 	f.view.known, f.view.resting, f.view.silent = map[string]bool{}, map[string]time.Time{}, map[string]time.Time{}
 	f.setPools(cfg.Pools)
@@ -201,7 +200,7 @@ func (c *FleetConfig) check() error {
 }
 
 func (f *Fleet) load() error {
-	kept, err := f.cfg.Intents.Load()
+	kept, err := f.store.Load()
 	if err != nil {
 		return err
 	}
@@ -222,8 +221,8 @@ func (f *Fleet) load() error {
 }
 
 // sorted returns the machines in the order of their orders' age.
-func (f *Fleet) sorted() []*tracked {
-	all := slices.Collect(maps.Values(f.machines))
+func (ro *roster) sorted() []*tracked {
+	all := slices.Collect(maps.Values(ro.machines))
 	slices.SortFunc(all, func(a, b *tracked) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Order, b.Order))
 	})
@@ -246,43 +245,11 @@ func (f *Fleet) unlock() {
 	f.telling.Unlock()
 }
 
-// say notes what happened, about a machine if there is one.
-func (f *Fleet) say(m *tracked, r nodescaler.Reason, advice string) {
-	e := Event{At: f.cfg.Now(), Code: r.Code, Text: r.Text, Advice: advice}
-	if m != nil {
-		e.Machine, e.Pool, e.Host, e.VMID = m.Name, m.Pool, m.Host, m.VMID
-	}
-	f.counts[r.Code]++
-	f.events = append(f.events, e)
-}
-
 // Counts returns how many events there were of each code since the fleet was made.
 func (f *Fleet) Counts() map[string]int {
 	f.mu.Lock()
 	defer f.unlock()
 	return maps.Clone(f.counts)
-}
-
-// keep writes the intent down. Whoever is about to make a call that it tells of must not make it
-// when this fails.
-func (f *Fleet) keep(m *tracked) error {
-	err := f.cfg.Intents.Put(m.Intent.clone())
-	if err == nil {
-		m.unsaved = false
-		return nil
-	}
-	m.unsaved = true
-	f.impede(m, reason(CodeIntentNotKept, "%v", err), "look whether intents can be written where they are kept")
-	return err
-}
-
-// impede notes what is in a machine's way, and tells it when it is news.
-func (f *Fleet) impede(m *tracked, r nodescaler.Reason, advice string) {
-	if m.problem.Code != r.Code {
-		m.since = f.cfg.Now()
-		f.say(m, r, advice)
-	}
-	m.problem = r
 }
 
 // refused is an order that was surely not taken, with the reasons.
@@ -329,9 +296,9 @@ func (f *Fleet) Create(_ context.Context, o loop.Order) error {
 	if err != nil {
 		return err
 	}
-	if err := f.cfg.Intents.Put(m.Intent.clone()); err != nil {
+	if err := f.store.Put(m.Intent.clone()); err != nil {
 		// It may have been kept all the same, and would then come to life after a restart.
-		return fmt.Errorf("keep order %s: %w", o.ID, errors.Join(err, f.cfg.Intents.Remove(o.ID)))
+		return fmt.Errorf("keep order %s: %w", o.ID, errors.Join(err, f.store.Remove(o.ID)))
 	}
 	f.machines[o.ID] = m
 	f.say(m, reason(CodeOrderAccepted, "%s on %s", m.Shape.Name, m.Host), "")
@@ -364,7 +331,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	if r := f.shut[p.Name]; r != nil {
 		return nil, poolRefused(*r)
 	}
-	if g := f.unsettled(p); g != nil && f.nameless(g) {
+	if g := f.unsettled(p); g != nil && f.view.nameless(g) {
 		return nil, poolRefused(reason(placement.CodeHostOffline, "VM %d is in a pool's range and may be another cluster's: its host %s is offline, and this cluster has no machine in pool %s", g.VMID, g.Host, p.Name))
 	}
 	if r := f.full(p); r != nil {
@@ -524,7 +491,7 @@ func (f *Fleet) freeID(p *settings.Pool, not []int) int {
 			delete(f.taken, id) // the next pick may try it again
 		}
 	}
-	return f.firstFree(p, f.cfg.Rand.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
+	return f.view.firstFree(p, f.chance.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
 }
 
 // usedIDs are the VMIDs that machines have or had not long ago, ours and strangers'.
@@ -540,9 +507,9 @@ func (f *Fleet) usedIDs() map[int]bool {
 }
 
 // firstFree is the first of the pool's VMIDs that is neither listed nor used, from one place in the range on and around; 0 if there is none.
-func (f *Fleet) firstFree(p *settings.Pool, from int, used func(id int) bool) int {
+func (v *view) firstFree(p *settings.Pool, from int, used func(id int) bool) int {
 	return p.VMIDs.Free(from, func(id int) bool {
-		_, listed := f.view.seen.Guests[id]
+		_, listed := v.seen.Guests[id]
 		return listed || used(id)
 	})
 }
@@ -593,7 +560,7 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 	}
 	i := m.Intent.clone()
 	i.Returned, i.Forced, i.Silent = f.cfg.Now(), forced, f.silent(m)
-	if err := f.cfg.Intents.Put(i); err != nil {
+	if err := f.store.Put(i); err != nil {
 		return fmt.Errorf("keep return of %s: %w", name, err)
 	}
 	m.Returned, m.Forced, m.Silent, m.tries, m.rest = i.Returned, i.Forced, i.Silent, 0, time.Time{}
@@ -610,17 +577,14 @@ func (m *tracked) phaseBefore() nodescaler.Phase {
 }
 
 // named returns the machine of that name that is not gone, or nil.
-func (f *Fleet) named(name string) *tracked {
-	for _, m := range f.machines {
+func (ro *roster) named(name string) *tracked {
+	for _, m := range ro.machines {
 		if m.Name == name && m.Gone.IsZero() {
 			return m
 		}
 	}
 	return nil
 }
-
-// nudge lets Run tick at once.
-func (f *Fleet) nudge() { ring(f.wake) }
 
 // ring rings a bell that nobody need hear yet.
 func ring(bell chan<- struct{}) {
@@ -724,7 +688,7 @@ func (f *Fleet) trouble(m *tracked) string {
 		return tell(reason(CodeHostSilent, "host %s is online and does not answer; it is asked again every minute", m.Host))
 	case m.problem.Code != "":
 		return tell(m.problem)
-	case f.stopped(m):
+	case f.view.stopped(m):
 		return tell(reason(CodeStopped, "VM %d does not run", m.VMID))
 	case m.Step == StepStarted && f.cfg.Nodes == nil:
 		return tell(reason(CodeNodesUnknown, "whether it has joined cannot be seen"))
@@ -733,9 +697,9 @@ func (f *Fleet) trouble(m *tracked) string {
 }
 
 // stopped reports whether a machine that should run does not. The list is some seconds late.
-func (f *Fleet) stopped(m *tracked) bool {
-	g := f.view.seen.Guests[m.VMID]
-	late := f.view.seen.At.Sub(m.Since) > 2*idleGap
+func (v *view) stopped(m *tracked) bool {
+	g := v.seen.Guests[m.VMID]
+	late := v.seen.At.Sub(m.Since) > 2*idleGap
 	return g != nil && !g.Running && g.Name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.before(StepStarted)
 }
 
@@ -794,7 +758,7 @@ func (f *Fleet) Resume(pool string) error {
 		if m.Pool == pool && m.Failed != nil && !m.Pardoned {
 			i := m.Intent.clone()
 			i.Pardoned = true
-			if err := f.cfg.Intents.Put(i); err != nil {
+			if err := f.store.Put(i); err != nil {
 				return fmt.Errorf("keep pardon of %s: %w", m.Name, err)
 			}
 			m.Pardoned = true

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -41,9 +42,9 @@ func (i *Intent) blamed(recipe string, now time.Time) bool {
 func (i *Intent) cramped() bool { return i.Failed != nil && placement.Scarce(i.Failed.Code) }
 
 // successes are when machines last joined, by pool.
-func (f *Fleet) successes() map[string]time.Time {
+func (ro *roster) successes() map[string]time.Time {
 	last := map[string]time.Time{}
-	for _, m := range f.machines {
+	for _, m := range ro.machines {
 		if m.Joined.After(last[m.Pool]) {
 			last[m.Pool] = m.Joined
 		}
@@ -106,4 +107,24 @@ func failed(n int) string {
 		return "1 machine failed"
 	}
 	return fmt.Sprintf("%d machines failed", n)
+}
+
+// noRoom reports whether what is wrong with the machine is a lack of room.
+func (m *tracked) noRoom() bool {
+	if m.Failed != nil {
+		return m.cramped()
+	}
+	return placement.Scarce(m.problem.Code)
+}
+
+// failedFor is the code of a machine that could not be made for an error, however often it was tried.
+func failedFor(err error) string {
+	switch pveapi.ClassOf(err) {
+	case pveapi.StorageFull:
+		return placement.CodeStorageFull
+	case pveapi.MemoryFull:
+		return placement.CodeNoMemory
+	default:
+		return CodeMachineFailed
+	}
 }

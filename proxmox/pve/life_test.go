@@ -596,7 +596,7 @@ func TestPoolHealth(t *testing.T) {
 	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	p := plainPool().Complete()
 	fleet := func(all ...Intent) *Fleet {
-		f := &Fleet{machines: map[string]*tracked{}, recipe: map[string]string{"web": "r"}}
+		f := &Fleet{roster: roster{map[string]*tracked{}}, catalogue: catalogue{recipe: map[string]string{"web": "r"}}}
 		for i, n := range all {
 			n.Order, n.Pool = fmt.Sprint(i), "web"
 			if n.Recipe == "" {

@@ -404,21 +404,6 @@ func (f *Fleet) lost(now pveapi.Permissions) []string {
 	return lacks
 }
 
-// paths are those that the fleet's rights hang on.
-func (f *Fleet) paths() []string {
-	var paths []string
-	for _, p := range f.pools {
-		paths = append(paths, "/pool/"+p.PVEPool)
-		for _, s := range []string{p.Storage, p.ISO.Storage} {
-			if s != "" {
-				paths = append(paths, "/storage/"+s)
-			}
-		}
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
-}
-
 // see takes what was read for what is.
 func (v *view) see(s *placement.Sight) {
 	if v.seen != nil && len(v.seen.Guests) > 0 || v.emptied {

@@ -133,7 +133,7 @@ func (w *work) doClaim(ctx context.Context) {
 
 func (w *work) claimed() {
 	w.m.Step, w.m.Since = StepClaimed, w.now
-	w.m.Original = w.original(w.p, w.m.Host)
+	w.m.Original = w.view.original(w.p, w.m.Host)
 	w.m.VMIDs, w.m.PVEPool = w.p.VMIDs, w.p.PVEPool
 	w.m.Cluster = w.cfg.Cluster
 	w.reached(w.m, StepClaimed, w.now)
@@ -549,13 +549,6 @@ func (w *work) erase(ctx context.Context) {
 			w.impede(w.m, reason(CodeDiscKept, "%v", err), "remove "+w.i.Disc+" by hand: it holds the join token")
 		}
 	})
-}
-
-func (f *Fleet) erased(m *tracked) {
-	m.Disc = ""
-	if m.Step == StepJoined {
-		f.ahead(m, StepTidied)
-	}
 }
 
 // doExplain collects what may say why a machine did not join: the end of its last task's log, and

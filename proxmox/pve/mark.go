@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"crypto/sha1"
 	"fmt"
-	"github.com/plimsoll/plimsoll/proxmox/placement"
-	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A machine of ours is told by six things together: its VMID is in the range that its pool had when it was

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
@@ -281,7 +280,7 @@ func (f *Fleet) turns() *turns {
 		t.left[o.Pool]--
 		cloning := (o.Step == StepClaimed || o.Step == StepOrdered) && o.Held == nil && (o.Failed == nil || o.Task != nil)
 		if p := f.pools[o.Pool]; cloning && p != nil {
-			for _, l := range f.locks(p, o) {
+			for _, l := range f.view.locks(p, o) {
 				t.clone[l]++
 			}
 		}
@@ -292,67 +291,23 @@ func (f *Fleet) turns() *turns {
 // slot reports whether the clone of an order may begin. Machines that were found meanwhile count, whatever was true when
 // it was taken.
 func (f *Fleet) slot(t *turns, m *tracked) bool {
-	locks := f.locks(f.pools[m.Pool], m)
+	locks := f.view.locks(f.pools[m.Pool], m)
 	return t.left[m.Pool] > 0 && !t.unsettled[m.Pool] && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= f.cfg.ClonesPerStorage })
 }
 
 // locks names what a machine's clone holds. One that takes too long may hold it for ever: the next ones do not wait for
 // that, and if it does they fail to get the lock in a few seconds and try again.
-func (f *Fleet) locks(p *settings.Pool, m *tracked) []string {
+func (v *view) locks(p *settings.Pool, m *tracked) []string {
 	if m.hung {
 		return nil
 	}
-	t := f.view.templates[p.Template.On(m.Host)]
+	t := v.templates[p.Template.On(m.Host)]
 	name, _ := p.Places().Disks(t, m.Shape)
 	at := t.Host
-	if st := f.view.seen.Store(name, at); st != nil && st.Shared {
+	if st := v.seen.Store(name, at); st != nil && st.Shared {
 		at = ""
 	}
 	return []string{"storage " + name + " " + at, "template " + itoa(t.VMID)}
-}
-
-// backoff is how long to wait before the n-th try: twice as long each time, and never as long as
-// somebody else does.
-func (f *Fleet) backoff(n int) time.Duration {
-	d := min(time.Second<<min(n, 6), time.Minute)
-	return d/2 + time.Duration(f.cfg.Rand.Int64N(int64(d)))
-}
-
-// retry notes that a call failed and will be made again.
-func (f *Fleet) retry(m *tracked, r nodescaler.Reason, advice string) {
-	f.impede(m, r, advice)
-	m.rest = f.cfg.Now().Add(f.backoff(m.tries))
-	m.tries++
-}
-
-// pause lets a machine rest before it is looked at again, without blaming anybody.
-func (f *Fleet) pause(m *tracked, d time.Duration) { m.rest = f.cfg.Now().Add(d) }
-
-// ahead takes a machine to its next step.
-func (f *Fleet) ahead(m *tracked, s Step) {
-	m.Step, m.Since = s, f.cfg.Now()
-	f.reached(m, s, m.Since)
-	m.tries, m.rest, m.problem, m.doubted = 0, time.Time{}, nodescaler.Reason{}, time.Time{}
-}
-
-// fail says that a machine will never join.
-func (f *Fleet) fail(m *tracked, r nodescaler.Reason, advice string) {
-	if m.Failed != nil {
-		return
-	}
-	m.Failed, m.FailedAt = &r, f.cfg.Now()
-	f.say(m, reason(CodeMachineFailed, "%s: %s", r.Code, r.Text), advice)
-}
-
-// hold puts a machine into quarantine: it is not touched any more until a person has looked. What that one
-// can do is kept with the reason, which is shown for as long.
-func (f *Fleet) hold(m *tracked, r nodescaler.Reason, advice string) {
-	if m.Held != nil {
-		return
-	}
-	held := reason(r.Code, "%s; %s", r.Text, advice)
-	m.Held = &held
-	f.say(m, reason(CodeQuarantined, "%s", r.Text), advice)
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

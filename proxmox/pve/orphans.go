@@ -122,7 +122,7 @@ func (f *Fleet) orphanMachines() []Orphan {
 	for _, m := range f.sorted() {
 		o := Orphan{Name: m.Name, Pool: m.Pool, Host: m.Host, VMID: m.VMID, held: f.heldBy(m) != nil}
 		_, node := f.nodeOf(m)
-		node = node || f.contradicted(m) != nil
+		node = node || f.view.contradicted(m) != nil
 		there := f.view.seen.Guests[m.VMID] != nil
 		switch {
 		case !m.Gone.IsZero() || !m.Returned.IsZero() || m.Step.before(StepCloned):
@@ -273,8 +273,8 @@ func (f *Fleet) suspectDiscs(s placement.Store, volumes []pveapi.Volume) []Orpha
 }
 
 // machineNamed is the machine of a name, or nil.
-func (f *Fleet) machineNamed(name string) *tracked {
-	for _, m := range f.machines {
+func (ro *roster) machineNamed(name string) *tracked {
+	for _, m := range ro.machines {
 		if m.Name == name {
 			return m
 		}
@@ -302,17 +302,6 @@ func (f *Fleet) needed(name string) bool {
 	p := f.poolOfName(name)
 	continues := p == nil && strings.Contains(name, "--") // another installation's, whose name continues ours
 	return continues || listed || p != nil && f.shut[p.Name] != nil
-}
-
-// poolOfName is the pool whose machines have names like this: of web and web-db, the longer.
-func (f *Fleet) poolOfName(name string) *settings.Pool {
-	var best *settings.Pool
-	for _, p := range f.pools {
-		if strings.HasPrefix(name, p.Name+"-") && (best == nil || len(p.Name) > len(best.Name)) {
-			best = p
-		}
-	}
-	return best
 }
 
 // maxUnseen is how many VMIDs are asked about for one report.

@@ -27,7 +27,7 @@ func (f *Fleet) withExhausted(all map[string][]nodescaler.RefusedOrder) map[stri
 	used := f.usedIDs()
 	all = maps.Clone(all)
 	for name, p := range f.pools {
-		if f.firstFree(p, 0, func(id int) bool { return used[id] }) == 0 && f.count(p) < p.Max {
+		if f.view.firstFree(p, 0, func(id int) bool { return used[id] }) == 0 && f.count(p) < p.Max {
 			all[name] = []nodescaler.RefusedOrder{{Why: exhausted(p)}}
 		}
 	}

@@ -202,11 +202,6 @@ func (f *Fleet) well(m *tracked, kind TaskKind) {
 	}
 }
 
-func (f *Fleet) started(m *tracked) {
-	f.ahead(m, StepStarted)
-	f.say(m, reason(CodeStarted, "%s after it was ordered", m.Since.Sub(m.Created).Round(time.Second)), "")
-}
-
 // unwell goes on from a task that failed.
 func (f *Fleet) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
 	err := t.Err()

@@ -83,18 +83,6 @@ func (f *Fleet) Wake(_ context.Context, name string) error {
 	return nil
 }
 
-// commit writes an intent down and goes by it.
-func (f *Fleet) commit(m *tracked, i Intent) error {
-	if err := f.cfg.Intents.Put(i); err != nil {
-		m.unsaved = true // it may have been kept all the same: what is true now is written over it
-		return err
-	}
-	m.Intent, m.unsaved = i, false
-	m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
-	f.nudge()
-	return nil
-}
-
 // sleeps says why a spare cannot be started now.
 func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
 	if r := cmp.Or(f.view.blind(f.cfg.Now()), f.holding(m)); r != nil {
@@ -180,20 +168,9 @@ func (f *Fleet) rejoin(m *tracked, n *Node) {
 	f.say(m, reason(CodeJoined, "%s after it was woken", m.Rejoined.Sub(m.Woken).Round(time.Second)), "")
 }
 
-// settingsOf is the pool's settings on a host. Every machine is held against them at every look.
-func (f *Fleet) settingsOf(p *settings.Pool, host string) string {
-	key := p.Name + " " + itoa(p.Template.On(host))
-	digest, known := f.made[key]
-	if !known {
-		digest = p.Made(host)
-		f.made[key] = digest
-	}
-	return digest
-}
-
 // original is the template for machines on a host as it is now; empty if it has not been read.
-func (f *Fleet) original(p *settings.Pool, host string) string {
-	t, known := f.view.templates[p.Template.On(host)]
+func (v *view) original(p *settings.Pool, host string) string {
+	t, known := v.templates[p.Template.On(host)]
 	if !known || t.Digest == "" {
 		return ""
 	}
@@ -207,7 +184,7 @@ func (f *Fleet) drift(m *tracked) string {
 	if p == nil {
 		return ""
 	}
-	switch now := f.original(p, m.Host); {
+	switch now := f.view.original(p, m.Host); {
 	case m.Settings == "":
 		return "how it was made is not known"
 	case m.Settings != f.settingsOf(p, m.Host):
