@@ -73,11 +73,11 @@ type VMConfig struct {
 }
 
 // BootDisk is the drive that a machine boots from: the first disk in its boot order.
-func (c *VMConfig) BootDisk() string {
-	_, named := Properties(c.Raw["boot"])
-	order := append(strings.Split(named["order"], ";"), c.Raw["bootdisk"], "scsi0", "virtio0", "sata0", "ide0")
+func (v *VMConfig) BootDisk() string {
+	_, named := Properties(v.Raw["boot"])
+	order := append(strings.Split(named["order"], ";"), v.Raw["bootdisk"], "scsi0", "virtio0", "sata0", "ide0")
 	for _, key := range order {
-		if d, there := c.Disks[key]; there && d.Media != "cdrom" && d.Storage != "" {
+		if d, there := v.Disks[key]; there && d.Media != "cdrom" && d.Storage != "" {
 			return key
 		}
 	}
