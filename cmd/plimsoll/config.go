@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 	"github.com/spf13/cobra"
 )
@@ -23,7 +23,7 @@ import (
 // siteFile is the configuration file: a cluster, how it is reached, and the pools of machines
 // there. Files that it names are looked for beside it.
 type siteFile struct {
-	pve.Site
+	settings.Site
 	service
 	clusterSettings
 	measuring

@@ -15,9 +15,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // atHome runs the program with the files of this machine and a clock that stands.
@@ -162,7 +164,7 @@ func TestDocumentTellsEveryKeyOfTheConfiguration(t *testing.T) {
 			t.Errorf("an example is refused: %v", err)
 		}
 	}
-	for _, key := range keysOf(reflect.TypeFor[pve.Site](), map[reflect.Type]bool{}) {
+	for _, key := range keysOf(reflect.TypeFor[settings.Site](), map[reflect.Type]bool{}) {
 		if !regexp.MustCompile(`\b`+key+`:`).MatchString(examples[0]) && !regexp.MustCompile("`"+key+"`").MatchString(document) {
 			t.Errorf("the document does not tell the key %s", key)
 		}
@@ -194,13 +196,13 @@ func TestDocumentTellsEveryRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site := pve.Site{Pools: []pve.Pool{{
-		Shapes: []pricing.Shape{{Disk: pricing.GiB}}, Template: pve.Template{VMID: 9000}, Storage: "ceph", ISO: pve.ISO{Storage: "discs"},
+	site := settings.Site{Pools: []settings.Pool{{
+		Shapes: []pricing.Shape{{Disk: pricing.GiB}}, Template: placement.Template{VMID: 9000}, Storage: "ceph", ISO: settings.ISO{Storage: "discs"},
 		Join:  firstboot.Profile{Kind: firstboot.K3s},
-		Guest: pve.Guest{Agent: true, Options: map[string]string{"hostpci0": "mapping=gpu"}},
+		Guest: settings.Guest{Agent: true, Options: map[string]string{"hostpci0": "mapping=gpu"}},
 	}}}
-	for _, release := range []pve.Release{pve.Release8, pve.Release9} {
-		for _, n := range pve.Needs(&site, release, nil) {
+	for _, release := range []doctor.Release{doctor.Release8, doctor.Release9} {
+		for _, n := range doctor.Needs(&site, release, nil) {
 			for _, privilege := range n.Privileges {
 				if !regexp.MustCompile(`\b` + regexp.QuoteMeta(privilege) + `\b`).Match(data) {
 					t.Errorf("the document does not tell the privilege %s", privilege)

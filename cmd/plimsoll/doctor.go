@@ -12,16 +12,17 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/grpc/provider"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // doctorAnswer is what the doctor found.
 type doctorAnswer struct {
-	OK      int         `json:"ok"`
-	Warn    int         `json:"warn"`
-	Fail    int         `json:"fail"`
-	Skipped int         `json:"skipped"`
-	Checks  []pve.Check `json:"checks"`
+	OK      int            `json:"ok"`
+	Warn    int            `json:"warn"`
+	Fail    int            `json:"fail"`
+	Skipped int            `json:"skipped"`
+	Checks  []doctor.Check `json:"checks"`
 }
 
 func newDoctorCommand(env *cli.Env) *cobra.Command {
@@ -59,7 +60,7 @@ func examine(ctx context.Context, env *cli.Env, file string, format output) erro
 	if err != nil {
 		return err
 	}
-	var known []pve.Check
+	var known []doctor.Check
 	if site.inCluster() {
 		if known, err = (&running{site}).poolsInCluster(ctx); err != nil {
 			return err
@@ -68,15 +69,15 @@ func examine(ctx context.Context, env *cli.Env, file string, format output) erro
 	known = append(site.checks(), known...)
 	connection := site.connection()
 	connection.Warn = nil // the checks say it
-	doctor := pve.Doctor{Site: &site.Site, Connection: connection, Known: known, Cluster: (&running{site}).clusterOnce(ctx)}
-	report, err := doctor.Examine(ctx)
+	examiner := doctor.Doctor{Site: &site.Site, Connection: connection, Known: known, Cluster: (&running{site}).clusterOnce(ctx)}
+	report, err := examiner.Examine(ctx)
 	if report == nil {
 		return cli.Misconfigured(file, err)
 	}
 	report.Checks = append(report.Checks, site.Provider.checks()...)
 	report.Checks = append(report.Checks, (&running{site}).handOffInCluster(ctx)...)
 	answer := &doctorAnswer{
-		OK: report.Count(pve.OK), Warn: report.Count(pve.Warn), Fail: report.Count(pve.Fail), Skipped: report.Count(pve.Skipped),
+		OK: report.Count(doctor.OK), Warn: report.Count(doctor.Warn), Fail: report.Count(doctor.Fail), Skipped: report.Count(doctor.Skipped),
 		Checks: report.Checks,
 	}
 	if printed := format.print(env.Stdout, answer, answer.table); printed != nil {
@@ -94,8 +95,8 @@ func examine(ctx context.Context, env *cli.Env, file string, format output) erro
 }
 
 // checks are what can be said of the files without any call.
-func (s *siteFile) checks() []pve.Check {
-	var all []pve.Check
+func (s *siteFile) checks() []doctor.Check {
+	var all []doctor.Check
 	if s.token != nil {
 		all = s.checkOpen(all, "connection.tokenFile", "the token", s.token.name)
 	}
@@ -105,12 +106,12 @@ func (s *siteFile) checks() []pve.Check {
 			continue
 		}
 		file := s.beside(p.Join.TokenFile)
-		if !slices.ContainsFunc(s.Pools[:i], func(o pve.Pool) bool { return o.Join.TokenFile == p.Join.TokenFile }) {
-			all = s.checkOpen(all, pve.GroupPools+".joinTokenFile", "the join token", file)
+		if !slices.ContainsFunc(s.Pools[:i], func(o settings.Pool) bool { return o.Join.TokenFile == p.Join.TokenFile }) {
+			all = s.checkOpen(all, doctor.GroupPools+".joinTokenFile", "the join token", file)
 		}
 		if p.Join.Token.JoinsServers() {
-			all = append(all, pve.Check{
-				ID: pve.GroupPools + ".joinToken", Subject: "pool " + p.Name, Status: pve.Warn,
+			all = append(all, doctor.Check{
+				ID: doctor.GroupPools + ".joinToken", Subject: "pool " + p.Name, Status: doctor.Warn,
 				Text: fmt.Sprintf("%s holds the servers' token: whoever gets hold of one machine of pool %s can join the cluster as a server", file, p.Name),
 				Mend: []string{fmt.Sprintf("write agent-token: VALUE into the config.yaml of all %s servers, restart them, and put what is then in server/agent-token into %s", p.Join.Kind, file)},
 			})
@@ -120,13 +121,13 @@ func (s *siteFile) checks() []pve.Check {
 }
 
 // checkOpen adds a check if others than its owner can read a file.
-func (s *siteFile) checkOpen(all []pve.Check, id, what, file string) []pve.Check {
+func (s *siteFile) checkOpen(all []doctor.Check, id, what, file string) []doctor.Check {
 	info, err := s.env.Stat(file)
 	if err != nil || info.Mode().Perm()&0o004 == 0 {
 		return all
 	}
-	return append(all, pve.Check{
-		ID: id, Subject: file, Status: pve.Warn,
+	return append(all, doctor.Check{
+		ID: id, Subject: file, Status: doctor.Warn,
 		Text: fmt.Sprintf("everybody on this machine can read %s (mode %04o)", what, info.Mode().Perm()),
 		Mend: []string{"chmod 600 " + file},
 	})
@@ -140,9 +141,9 @@ func (s *siteFile) warn() {
 }
 
 // checks are what can be said of how cluster-autoscaler is let in.
-func (p *providerSettings) checks() []pve.Check {
-	warn := func(id, text, fix string) []pve.Check {
-		return []pve.Check{{ID: "provider." + id, Status: pve.Warn, Text: text, Mend: []string{fix}}}
+func (p *providerSettings) checks() []doctor.Check {
+	warn := func(id, text, fix string) []doctor.Check {
+		return []doctor.Check{{ID: "provider." + id, Status: doctor.Warn, Text: text, Mend: []string{fix}}}
 	}
 	switch {
 	case p.Plaintext == plainAnywhere:
@@ -156,7 +157,7 @@ func (p *providerSettings) checks() []pve.Check {
 }
 
 // signs stand before a check's line. The status is told in a word, too, where it is no good one.
-var signs = map[pve.Status]string{pve.OK: "✓", pve.Warn: "! warning:", pve.Fail: "✗ failed:", pve.Skipped: "- skipped:"}
+var signs = map[doctor.Status]string{doctor.OK: "✓", doctor.Warn: "! warning:", doctor.Fail: "✗ failed:", doctor.Skipped: "- skipped:"}
 
 func (a *doctorAnswer) table(w io.Writer) {
 	group := ""

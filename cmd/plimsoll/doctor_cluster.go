@@ -14,20 +14,20 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 )
 
 // poolsInCluster puts the pools that VMPools describe into a site whose file leaves them to the cluster. What is
 // wrong with one of them is a check: the others are examined all the same.
-func (s *running) poolsInCluster(ctx context.Context) ([]pve.Check, error) {
+func (s *running) poolsInCluster(ctx context.Context) ([]doctor.Check, error) {
 	all, err := s.listPools(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return []pve.Check{{ID: pve.GroupPools + ".described", Status: pve.Warn, Text: "there is no VMPool: no machine will ever be made"}}, nil
+		return []doctor.Check{{ID: doctor.GroupPools + ".described", Status: doctor.Warn, Text: "there is no VMPool: no machine will ever be made"}}, nil
 	}
-	var checks []pve.Check
+	var checks []doctor.Check
 	for i := range all {
 		name, mend := all[i].Name, "kubectl edit vmpool "+all[i].Name
 		p, err := resources.Pool(&all[i])
@@ -39,8 +39,8 @@ func (s *running) poolsInCluster(ctx context.Context) ([]pve.Check, error) {
 			s.Pools = append(s.Pools, p)
 			continue
 		}
-		checks = append(checks, pve.Check{
-			ID: pve.GroupPools + ".described", Subject: name, Status: pve.Fail, Mend: []string{mend},
+		checks = append(checks, doctor.Check{
+			ID: doctor.GroupPools + ".described", Subject: name, Status: doctor.Fail, Mend: []string{mend},
 			Text: fmt.Sprintf("VMPool %s: %s", name, strings.ReplaceAll(err.Error(), "\n", "; ")),
 		})
 	}
@@ -49,23 +49,23 @@ func (s *running) poolsInCluster(ctx context.Context) ([]pve.Check, error) {
 
 // handOffInCluster looks whether what is expected could be made known as the file says. Where it says nothing, that
 // follows from the parts that run, which are not known here.
-func (s *running) handOffInCluster(ctx context.Context) []pve.Check {
+func (s *running) handOffInCluster(ctx context.Context) []doctor.Check {
 	h := s.handOff()
 	if s.HandOff == nil || !h.Used() {
 		return nil
 	}
-	c := pve.Check{ID: "handoff.usable", Subject: string(h.By), Status: pve.OK, Text: fmt.Sprintf("what is expected can be made known by %s", h.By)}
+	c := doctor.Check{ID: "handoff.usable", Subject: string(h.By), Status: doctor.OK, Text: fmt.Sprintf("what is expected can be made known by %s", h.By)}
 	cfg, err := s.rest()
 	if err == nil {
 		err = h.Usable(ctx, cfg)
 	}
 	if err != nil {
-		c.Status, c.Text = pve.Warn, fmt.Sprintf("what is expected cannot be made known by %s: %v", h.By, err)
+		c.Status, c.Text = doctor.Warn, fmt.Sprintf("what is expected cannot be made known by %s: %v", h.By, err)
 		if errors.Is(err, kube.ErrNoBuffers) {
 			c.Mend = []string{"apply the kind, which comes with cluster-autoscaler's sources, or write handoff: {by: Placeholders}"}
 		}
 	}
-	return []pve.Check{c}
+	return []doctor.Check{c}
 }
 
 // listPools asks the API server for all VMPools.

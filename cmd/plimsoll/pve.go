@@ -7,8 +7,9 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/spf13/cobra"
 )
 
@@ -25,7 +26,7 @@ func newPVECommand(env *cli.Env) *cobra.Command {
 type pveSetup struct {
 	file     string
 	pools    string // a file of VMPools
-	release  pve.Release
+	release  doctor.Release
 	account  pveapi.Account
 	storages []string
 	format   output
@@ -33,11 +34,11 @@ type pveSetup struct {
 
 // pveSetupAnswer is what gives Plimsoll its rights.
 type pveSetupAnswer struct {
-	Release pve.Release `json:"release"`
-	User    string      `json:"user"`
-	Token   string      `json:"token"`
-	Blocks  []pve.Block `json:"blocks"`
-	Needs   []pve.Need  `json:"needs"`
+	Release doctor.Release `json:"release"`
+	User    string         `json:"user"`
+	Token   string         `json:"token"`
+	Blocks  []doctor.Block `json:"blocks"`
+	Needs   []doctor.Need  `json:"needs"`
 	owner   string
 	file    string
 }
@@ -69,7 +70,7 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 	}
 	addConfig(cmd, &ask.file)
 	cmd.Flags().StringVar(&ask.pools, "pools", "", "a `file` of manifests whose VMPools are the pools, where the configuration file has none")
-	cli.AddFlag(cmd, &ask.release, pve.ParseRelease, "release", "number", "9", "the release of Proxmox VE, 8 or 9: rights differ between them")
+	cli.AddFlag(cmd, &ask.release, doctor.ParseRelease, "release", "number", "9", "the release of Proxmox VE, 8 or 9: rights differ between them")
 	cmd.Flags().StringVar(&ask.account.User, "user", "plimsoll@pve", "the `user@realm` that the token belongs to")
 	cmd.Flags().StringVar(&ask.account.Token, "token", "plimsoll", "the `name` of the user's token")
 	cmd.Flags().StringSliceVar(&ask.storages, "storage", nil, "the `storages` that the templates' disks lie on; linked clones lie there too")
@@ -78,7 +79,7 @@ func newPVESetupCommand(env *cli.Env) *cobra.Command {
 }
 
 func (ask *pveSetup) answer(env *cli.Env, cmd *cobra.Command) (*pveSetupAnswer, error) {
-	if err := pve.CheckAccount(ask.account); err != nil {
+	if err := doctor.CheckAccount(ask.account); err != nil {
 		return nil, cli.SeeHelp(cmd, cli.Misused("--%s", strings.ReplaceAll(err.Error(), "\n", "\n--")))
 	}
 	site, err := ask.site(env)
@@ -89,10 +90,10 @@ func (ask *pveSetup) answer(env *cli.Env, cmd *cobra.Command) (*pveSetupAnswer, 
 	if err != nil {
 		return nil, cli.SeeHelp(cmd, err)
 	}
-	needs := pve.Needs(&site.Site, ask.release, parts)
+	needs := doctor.Needs(&site.Site, ask.release, parts)
 	return &pveSetupAnswer{
 		Release: ask.release, User: ask.account.User, Token: ask.account.Token,
-		Blocks: pve.Setup(&site.Site, needs, ask.account), Needs: needs, owner: site.Owner, file: ask.file,
+		Blocks: doctor.Setup(&site.Site, needs, ask.account), Needs: needs, owner: site.Owner, file: ask.file,
 	}, nil
 }
 
@@ -110,7 +111,7 @@ func (ask *pveSetup) site(env *cli.Env) (*siteFile, error) {
 
 // parts are what the flags say of the templates. Of those that linked clones are made of, the
 // storage must be known: without it, the rights would not do.
-func (ask *pveSetup) parts(site *pve.Site) (map[int]pveapi.Parts, error) {
+func (ask *pveSetup) parts(site *settings.Site) (map[int]pveapi.Parts, error) {
 	parts, named := map[int]pveapi.Parts{}, []string{}
 	for i, p := range site.Complete().Pools {
 		if p.Storage != "" {

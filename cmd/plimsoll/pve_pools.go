@@ -11,7 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // readSiteWithPools reads a configuration file without pools, and the VMPools of a file of manifests in their place.
@@ -34,7 +34,7 @@ func readSiteWithPools(env *cli.Env, file, manifests string) (*siteFile, error) 
 }
 
 // poolsOf are the VMPools among manifests, as the API server would have let them in. Other objects are passed over.
-func poolsOf(manifests []byte) ([]pve.Pool, error) {
+func poolsOf(manifests []byte) ([]settings.Pool, error) {
 	schema, err := resources.ReadSchema(v1alpha1.KindVMPool)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func poolsOf(manifests []byte) ([]pve.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	var pools []pve.Pool
+	var pools []settings.Pool
 	var faults []error
 	seen := map[string]bool{}
 	for _, object := range objects {
@@ -91,7 +91,7 @@ func titled(object map[string]any) string {
 }
 
 // poolOf is one VMPool. Every fault tells whose it is.
-func poolOf(schema *resources.Schema, object map[string]any) (pve.Pool, error) {
+func poolOf(schema *resources.Schema, object map[string]any) (settings.Pool, error) {
 	err := schema.Check(object)
 	var p v1alpha1.VMPool
 	if err == nil {
@@ -100,7 +100,7 @@ func poolOf(schema *resources.Schema, object map[string]any) (pve.Pool, error) {
 			err = json.Unmarshal(text, &p)
 		}
 	}
-	var pool pve.Pool
+	var pool settings.Pool
 	if err == nil {
 		pool, err = resources.Pool(&p)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 func newRunCommand(env *cli.Env) *cobra.Command {
@@ -258,7 +259,7 @@ func newLeadTimes() *leadTimes {
 }
 
 // know makes the series of pools: a rate over one that appears with its first machine misses that.
-func (l *leadTimes) know(pools []pve.Pool) {
+func (l *leadTimes) know(pools []settings.Pool) {
 	for i := range pools {
 		for _, stage := range pve.Stages {
 			l.stages.WithLabelValues(pools[i].Name, string(stage))
@@ -277,7 +278,7 @@ type timedFleet struct {
 }
 
 // Configure takes pools and prices.
-func (f timedFleet) Configure(pools []pve.Pool, prices *pricing.Book) error {
+func (f timedFleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
 	f.leads.know(pools)
 	return f.Fleet.Configure(pools, prices)
 }

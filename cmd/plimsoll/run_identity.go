@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // namingNamespace is the namespace whose UID names a cluster: each cluster has it from its beginning, with a UID of its
@@ -85,7 +86,7 @@ func readClusterUID(ctx context.Context, client typedv1.NamespacesGetter) (strin
 	if err != nil {
 		return "", err
 	}
-	if uid := string(n.UID); !pve.ValidClusterID(uid) {
+	if uid := string(n.UID); !settings.ValidClusterID(uid) {
 		return uid + " ", fmt.Errorf("namespace %s has the UID %q", namingNamespace, uid)
 	}
 	return string(n.UID), nil
@@ -105,7 +106,7 @@ func (s *running) keptClusterID(file string, state *stateFolder) (string, error)
 		return "", cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %w", err))
 	}
 	if id := strings.TrimSpace(string(data)); len(data) > 0 {
-		if !pve.ValidClusterID(id) {
+		if !settings.ValidClusterID(id) {
 			return "", cli.WithCode(cli.ExitConfig, fmt.Errorf("state: %s must hold what names the cluster, was %q; write clusterID into %s, as the notes of the machines have it in cluster=", string(kept), id, file))
 		}
 		return id, nil

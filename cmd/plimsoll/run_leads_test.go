@@ -7,13 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A pool's series are there before its first machine, which a rate would miss otherwise.
 func TestLeadTimesOfAPoolAreThereFromTheStart(t *testing.T) {
 	leads, registry := newLeadTimes(), prometheus.NewPedanticRegistry()
 	registry.MustRegister(leads.stages)
-	leads.know([]pve.Pool{{Name: "web"}})
+	leads.know([]settings.Pool{{Name: "web"}})
 	leads.took(pve.Lead{Pool: "web", Stage: pve.StageClone, Took: 40 * time.Second})
 	families, err := registry.Gather()
 	if err != nil || len(families) != 1 {

@@ -10,7 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // limitedFleet takes orders one after the other, and none that crosses the hard limit. Two who order from one fleet,
@@ -25,7 +25,7 @@ type limitedFleet struct {
 }
 
 // Configure takes pools and prices.
-func (f *limitedFleet) Configure(pools []pve.Pool, prices *pricing.Book) error {
+func (f *limitedFleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
 	f.mu.Lock()
 	f.prices = prices
 	f.mu.Unlock()

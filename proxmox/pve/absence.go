@@ -29,17 +29,17 @@ type absence struct {
 func (f *Fleet) missHosts() {
 	was, s := f.view.missing, f.view.seen
 	f.view.missing = map[string]absence{}
-	if !s.quorate || !s.whole {
+	if !s.Quorate || !s.Whole {
 		return
 	}
 	for _, m := range f.machines {
 		for _, host := range m.hosts() {
-			if s.host(host) != nil {
+			if s.Host(host) != nil {
 				continue
 			}
 			a := was[host]
 			if a.looks == 0 {
-				a.since = s.at
+				a.since = s.At
 			}
 			a.looks++
 			a.lasts = f.since(a.since)
@@ -69,11 +69,11 @@ func (v *view) left(host string) bool {
 // deserted reports whether a machine was on a host that has left, and nothing says that it runs. The host may
 // have been parted from the others and run on: then the machine's node is ready.
 func (f *Fleet) deserted(m *tracked) bool {
-	if !f.view.left(m.Host) || f.view.seen.guests[m.VMID] != nil || f.cfg.Nodes != nil && f.view.nodes == nil {
+	if !f.view.left(m.Host) || f.view.seen.Guests[m.VMID] != nil || f.cfg.Nodes != nil && f.view.nodes == nil {
 		return false
 	}
 	n, _ := f.nodeOf(m)
-	return !n.Ready && f.contradicted(m) == nil
+	return !n.Ready && f.view.contradicted(m) == nil
 }
 
 // settleLeft lets nobody wait for what was on hosts that have left. A task there has come to no end that could

@@ -9,13 +9,15 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // candidate for adoption: a machine in one of our ranges that no intent knows of.
 type foundling struct {
-	guest  *guestSeen
-	pool   *Pool
+	guest  *placement.Guest
+	pool   *settings.Pool
 	recipe string
 	looks  string
 }
@@ -28,7 +30,7 @@ func (f *Fleet) adopt(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		config, err := f.client.Config(ctx, c.guest.host, c.guest.vmid)
+		config, err := f.client.Config(ctx, c.guest.Host, c.guest.VMID)
 		if err != nil || config.Lock == "clone" || config.Lock == "create" {
 			continue // looked at again the next time
 		}
@@ -39,13 +41,13 @@ func (f *Fleet) adopt(ctx context.Context) {
 			continue
 		}
 		if f.cfg.allegiance().of(m.Cluster) == sideForeign {
-			f.notOurs(c, &rival{vmid: c.guest.vmid, host: c.guest.host, pool: p.Name, cluster: m.Cluster, created: m.Created})
+			f.notOurs(c, &rival{vmid: c.guest.VMID, host: c.guest.Host, pool: p.Name, cluster: m.Cluster, created: m.Created})
 			continue
 		}
-		w := &work{Fleet: f, p: p, host: c.guest.host, seen: c.guest, now: f.cfg.Now()}
+		w := &work{Fleet: f, p: p, host: c.guest.Host, seen: c.guest, now: f.cfg.Now()}
 		w.i = Intent{
 			Order: m.Order, Pool: m.Pool, Name: nodescaler.MachineName(m.Pool, m.Order), Shape: shapeOf(p, m.Shape, &config), Cluster: m.Cluster,
-			Host: c.guest.host, VMID: c.guest.vmid, VMIDs: p.VMIDs, PVEPool: p.PVEPool, Created: m.Created, Asked: m.Created, Adopted: true, Recipe: c.recipe,
+			Host: c.guest.Host, VMID: c.guest.VMID, VMIDs: p.VMIDs, PVEPool: p.PVEPool, Created: m.Created, Asked: m.Created, Adopted: true, Recipe: c.recipe,
 		}
 		f.adoptOne(ctx, w, c.looks)
 	}
@@ -58,11 +60,11 @@ func (f *Fleet) adopt(ctx context.Context) {
 func (f *Fleet) notOurs(c foundling, r *rival) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.fresh, c.guest.vmid)
-	delete(f.rivals, c.guest.vmid)
-	f.others[c.guest.vmid] = c.looks
+	delete(f.fresh, c.guest.VMID)
+	delete(f.rivals, c.guest.VMID)
+	f.others[c.guest.VMID] = c.looks
 	if r != nil {
-		f.rivals[c.guest.vmid] = *r
+		f.rivals[c.guest.VMID] = *r
 	}
 }
 
@@ -73,7 +75,7 @@ func (f *Fleet) foundlings() []foundling {
 	if f.view.frozen != nil {
 		return nil
 	}
-	gone := func(id int) bool { return f.view.seen.guests[id] == nil }
+	gone := func(id int) bool { return f.view.seen.Guests[id] == nil }
 	maps.DeleteFunc(f.others, func(id int, _ string) bool { return gone(id) })
 	maps.DeleteFunc(f.rivals, func(id int, _ rival) bool { return gone(id) })
 	maps.DeleteFunc(f.fresh, func(id int, _ freshling) bool { return gone(id) })
@@ -90,13 +92,13 @@ func (f *Fleet) foundlings() []foundling {
 		}
 	}
 	var all []foundling
-	for _, id := range slices.Sorted(maps.Keys(f.view.seen.guests)) {
-		g := f.view.seen.guests[id]
+	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
+		g := f.view.seen.Guests[id]
 		p := f.poolOfVMID(id)
-		if p == nil || mine[id] || g.template || g.container || g.unnamed() || !f.view.seen.online(g.host) {
+		if p == nil || mine[id] || g.Template || g.Container || g.Unnamed() || !f.view.seen.Online(g.Host) {
 			continue
 		}
-		looks := g.looks()
+		looks := appearance(g)
 		if f.stranger(g) && !deciding[id] || f.waits(g) {
 			continue
 		}
@@ -109,20 +111,20 @@ func (f *Fleet) foundlings() []foundling {
 	return all
 }
 
-// looks is what is listed of a guest, as far as it says whose it may be.
-func (g *guestSeen) looks() string {
-	return strings.Join([]string{g.host, g.name, g.pool, g.lock, strings.Join(g.tags, ";")}, "\n")
+// appearance is what is listed of a guest, as far as it says whose it may be.
+func appearance(g *placement.Guest) string {
+	return strings.Join([]string{g.Host, g.Name, g.Pool, g.Lock, strings.Join(g.Tags, ";")}, "\n")
 }
 
 // stranger reports whether a guest was found not to be ours, and looks as it did then, as far as its host lists that.
-func (f *Fleet) stranger(g *guestSeen) bool {
-	looks, judged := f.others[g.vmid]
-	return judged && (looks == g.looks() || f.nameless(g))
+func (f *Fleet) stranger(g *placement.Guest) bool {
+	looks, judged := f.others[g.VMID]
+	return judged && (looks == appearance(g) || f.view.nameless(g))
 }
 
 // namedFor reports whether a guest may be one of the pool's machines by what is listed of it.
-func namedFor(p *Pool, g *guestSeen) bool {
-	return !g.template && !g.container && strings.HasPrefix(g.name, p.Name+"-")
+func namedFor(p *settings.Pool, g *placement.Guest) bool {
+	return !g.Template && !g.Container && strings.HasPrefix(g.Name, p.Name+"-")
 }
 
 // freshling is a machine of ours that does not run, and that no intent knows of: another process may be making it, or
@@ -133,38 +135,29 @@ type freshling struct {
 }
 
 // waits reports whether it is too soon to adopt a machine that was noted.
-func (f *Fleet) waits(g *guestSeen) bool {
-	r, noted := f.fresh[g.vmid]
-	return noted && r.looks == g.looks() && !g.running && f.since(r.since) < makeWithin
+func (f *Fleet) waits(g *placement.Guest) bool {
+	r, noted := f.fresh[g.VMID]
+	return noted && r.looks == appearance(g) && !g.Running && f.since(r.since) < makeWithin
 }
 
 // soon notes a machine that does not run, and reports whether it is too soon to adopt it. A fleet that only watches disturbs no other.
-func (f *Fleet) soon(g *guestSeen) bool {
+func (f *Fleet) soon(g *placement.Guest) bool {
 	if f.cfg.Watch || f.cfg.AnyCluster {
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := f.fresh[g.vmid]
-	if r.looks != g.looks() {
-		r = freshling{f.cfg.Now(), g.looks()}
-		f.fresh[g.vmid] = r
+	r := f.fresh[g.VMID]
+	if r.looks != appearance(g) {
+		r = freshling{f.cfg.Now(), appearance(g)}
+		f.fresh[g.VMID] = r
 	}
 	return f.since(r.since) < makeWithin
 }
 
-func (f *Fleet) poolOfVMID(id int) *Pool {
-	for _, p := range f.pools {
-		if p.VMIDs.Holds(id) {
-			return p
-		}
-	}
-	return nil
-}
-
 // shapeOf is the shape of a machine that was found.
-func shapeOf(p *Pool, name string, c *pveapi.VMConfig) pricing.Shape {
-	if s := p.shape(name); s != nil {
+func shapeOf(p *settings.Pool, name string, c *pveapi.VMConfig) pricing.Shape {
+	if s := p.Shape(name); s != nil {
 		return *s
 	}
 	return pricing.Shape{Name: name, CPU: pricing.MilliCPU(c.Cores*c.Sockets) * pricing.Core, Memory: c.Memory}
@@ -196,7 +189,7 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 	m := &tracked{Intent: w.i}
 	m.ProviderID = f.plannedID(m)
 	w.m = m
-	if w.p.needsDisc() {
+	if w.p.NeedsDisc() {
 		m.Disc, m.DiscHost = w.p.ISO.Storage+":iso/"+seedDisc(f.cfg.Owner, m.Name), w.host
 	}
 	f.ahead(m, StepCloned)

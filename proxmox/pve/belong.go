@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Whose a machine is follows from its mark alone, and not from what is remembered: a configuration, a state folder
@@ -19,12 +20,6 @@ import (
 // what it made itself and never started. Without any that runs, the oldest counts. All decide by the same marks and
 // the same list, so that exactly one goes on, even if their clocks differ. A cluster that has no machine of its own
 // anywhere begins nowhere while it has lost a pool: the others are that cluster's too, and at zero.
-
-// clusterID is what may name a cluster: the UID of its namespace kube-system, or what its administrator chose.
-var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-
-// ValidClusterID reports whether text may name a cluster.
-func ValidClusterID(text string) bool { return clusterID.MatchString(text) }
 
 // adoptAdvice says how machines of before clusters were marked become this cluster's.
 const adoptAdvice = "adoptUnmarked: true in the configuration adopts those that were made before clusters were marked"
@@ -88,6 +83,20 @@ func (f *Fleet) disown(m *tracked) bool {
 // it was not kept whether they ran.
 func (i *Intent) foundRunning() bool { return i.Adopted && (i.Running || i.Cluster == "") }
 
+// Clusters are the VMIDs of a pool's machines by the cluster that their mark names, the oldest
+// first.
+func (f *Fleet) Clusters(pool string) map[string][]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := map[string][]int{}
+	for _, m := range f.sorted() {
+		if m.Pool == pool && m.Gone.IsZero() {
+			all[m.Cluster] = append(all[m.Cluster], m.VMID)
+		}
+	}
+	return all
+}
+
 // holding says why a machine that is there must not be stopped or destroyed, whoever wants it; nil if it may.
 func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 	switch side := f.side(m); {
@@ -111,21 +120,21 @@ func (f *Fleet) closed(m *tracked) bool { return f.shut[m.Pool] != nil && !f.uns
 
 // unstarted reports whether a machine was made by an order of this cluster and never ran.
 func (f *Fleet) unstarted(m *tracked) bool {
-	g := f.guest(m.VMID)
-	return f.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.running && f.view.seen.online(g.host))
+	g := f.view.guest(m.VMID)
+	return f.side(m) == sideOwn && !m.Adopted && !m.ran() && !m.admitted && (g == nil || !g.Running && f.view.seen.Online(g.Host))
 }
 
 // guest is the one with a VMID, as it was last seen; nil if there is none.
-func (f *Fleet) guest(id int) *guestSeen {
-	if f.view.seen == nil {
+func (v *view) guest(id int) *placement.Guest {
+	if v.seen == nil {
 		return nil
 	}
-	return f.view.seen.guests[id]
+	return v.seen.Guests[id]
 }
 
 // overdue reports whether a machine that runs should be a node by now.
-func (f *Fleet) overdue(m *tracked, p *Pool) bool {
-	return m.Step == StepStarted && f.view.nodes != nil && f.view.seen.online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
+func (f *Fleet) overdue(m *tracked, p *settings.Pool) bool {
+	return m.Step == StepStarted && f.view.nodes != nil && f.view.seen.Online(m.Host) && f.since(m.Since) > time.Duration(p.JoinTimeout)
 }
 
 // untouchable is why the machine is not returned or kept as a spare, as an error.
@@ -147,9 +156,9 @@ type rival struct {
 
 // weight is what the machine with a VMID counts for its cluster. What a host that is offline has may run: its cluster
 // is not to lose a pool by that.
-func (f *Fleet) weight(vmid int, created time.Time) entry {
-	g := f.guest(vmid)
-	return entry{vmid: vmid, created: created, runs: g != nil && (g.running || !f.view.seen.online(g.host))}
+func (v *view) weight(vmid int, created time.Time) entry {
+	g := v.guest(vmid)
+	return entry{vmid: vmid, created: created, runs: g != nil && (g.Running || !v.seen.Online(g.Host))}
 }
 
 // contest decides which pools are another cluster's, by the marks of what was last listed, and says what has changed.
@@ -179,18 +188,13 @@ func (f *Fleet) contest() {
 	}
 }
 
-func (f *Fleet) sayOfPool(pool string, r nodescaler.Reason, advice string) {
-	f.counts[r.Code]++
-	f.events = append(f.events, Event{At: f.cfg.Now(), Code: r.Code, Text: r.Text, Advice: advice, Pool: pool})
-}
-
 // outranked returns the machine by which a pool is another cluster's, if it is.
-func (f *Fleet) outranked(p *Pool) (rival, bool) {
+func (f *Fleet) outranked(p *settings.Pool) (rival, bool) {
 	var first *rival
 	var most entry
 	for id := range f.rivals {
 		r := f.rivals[id]
-		if c := f.weight(id, r.created); r.pool == p.Name && p.VMIDs.Holds(id) && (first == nil || c.before(most)) {
+		if c := f.view.weight(id, r.created); r.pool == p.Name && p.VMIDs.Holds(id) && (first == nil || c.before(most)) {
 			first, most = &r, c
 		}
 	}
@@ -198,7 +202,7 @@ func (f *Fleet) outranked(p *Pool) (rival, bool) {
 		return rival{}, false
 	}
 	for _, m := range f.machines {
-		if f.present(p, m) && f.weight(m.VMID, m.Created).before(most) {
+		if f.present(p, m) && f.view.weight(m.VMID, m.Created).before(most) {
 			return rival{}, false
 		}
 	}
@@ -207,19 +211,19 @@ func (f *Fleet) outranked(p *Pool) (rival, bool) {
 
 // present reports whether a machine of this cluster is listed in the pool's range. A host that is offline lists its
 // guests without names.
-func (f *Fleet) present(p *Pool, m *tracked) bool {
+func (f *Fleet) present(p *settings.Pool, m *tracked) bool {
 	if m.Pool != p.Name || !m.Gone.IsZero() || m.Step.before(StepCloned) || f.side(m) != sideOwn || !p.VMIDs.Holds(m.VMID) {
 		return false
 	}
-	g := f.guest(m.VMID)
-	return g != nil && (g.name == m.Name || f.nameless(g))
+	g := f.view.guest(m.VMID)
+	return g != nil && (g.Name == m.Name || f.view.nameless(g))
 }
 
 // nameless reports whether the name of a guest is not known because its host is offline.
-func (f *Fleet) nameless(g *guestSeen) bool { return g.unnamed() && !f.view.seen.online(g.host) }
+func (v *view) nameless(g *placement.Guest) bool { return g.Unnamed() && !v.seen.Online(g.Host) }
 
 // settled reports whether this cluster has a machine in the pool, so that no other one's may be in question.
-func (f *Fleet) settled(p *Pool) bool {
+func (f *Fleet) settled(p *settings.Pool) bool {
 	for _, m := range f.machines {
 		if f.present(p, m) {
 			return true
@@ -241,22 +245,22 @@ func (f *Fleet) established() bool {
 // unsettled is a machine in a pool's range of which it is not known yet whose it is, if the pool has none of this cluster:
 // whether the pool is another cluster's is not known then, and orders wait. A cluster that has no machine at all may
 // have lost every pool by a machine in one of them.
-func (f *Fleet) unsettled(p *Pool) *guestSeen {
+func (f *Fleet) unsettled(p *settings.Pool) *placement.Guest {
 	if f.settled(p) {
 		return nil
 	}
 	all := !f.established()
 	known := f.knownIDs()
-	for _, id := range slices.Sorted(maps.Keys(f.view.seen.guests)) {
-		g := f.view.seen.guests[id]
-		if g.template || g.container || known[id] || f.stranger(g) || f.fresh[id].looks != "" {
+	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
+		g := f.view.seen.Guests[id]
+		if g.Template || g.Container || known[id] || f.stranger(g) || f.fresh[id].looks != "" {
 			continue
 		}
 		in := p
 		if !p.VMIDs.Holds(id) {
 			in = f.poolOfVMID(id)
 		}
-		if in != nil && (all || in == p) && (namedFor(in, g) || g.unnamed()) {
+		if in != nil && (all || in == p) && (namedFor(in, g) || g.Unnamed()) {
 			return g
 		}
 	}

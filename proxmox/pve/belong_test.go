@@ -9,12 +9,14 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // orderIn orders a machine in a pool, on a host if one is given.
 func (p *process) orderIn(pool, host string) error {
 	p.orders++
-	at := slices.IndexFunc(p.cfg.Pools, func(p Pool) bool { return p.Name == pool })
+	at := slices.IndexFunc(p.cfg.Pools, func(p settings.Pool) bool { return p.Name == pool })
 	return p.fleet.Create(context.Background(), loop.Order{
 		ID: p.name + "-" + itoa(p.orders), At: p.w.sim.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Pool: pool, Host: host, Shape: &p.cfg.Pools[at].Shapes[0]},
 	})
@@ -169,38 +171,40 @@ func TestMachinesThatNothingStops(t *testing.T) {
 }
 
 // belonging is a fleet of two pools on an online host and an offline one.
-func belonging(guests ...guestSeen) *Fleet {
+func belonging(guests ...placement.Guest) *Fleet {
 	f := &Fleet{
-		cfg: FleetConfig{Cluster: homeCluster, Now: func() time.Time { return time.Unix(1e9, 0) }}, shut: map[string]*nodescaler.Reason{}, machines: map[string]*tracked{},
-		pools: map[string]*Pool{"web": {Name: "web", VMIDs: VMIDs{100, 199}}, "db": {Name: "db", VMIDs: VMIDs{200, 299}}},
+		cfg: FleetConfig{Cluster: homeCluster, Now: func() time.Time { return time.Unix(1e9, 0) }}, shut: map[string]*nodescaler.Reason{}, roster: roster{map[string]*tracked{}},
+		catalogue: catalogue{pools: map[string]*settings.Pool{
+			"web": {Name: "web", VMIDs: placement.VMIDs{First: 100, Last: 199}}, "db": {Name: "db", VMIDs: placement.VMIDs{First: 200, Last: 299}},
+		}},
 	}
-	f.view.seen = &sight{hosts: []hostSeen{{name: "off"}, {name: "on", online: true}}, guests: map[int]*guestSeen{}}
+	f.view.seen = &placement.Sight{Hosts: []placement.Host{{Name: "off"}, {Name: "on", Online: true}}, Guests: map[int]*placement.Guest{}}
 	for _, g := range guests {
-		f.view.seen.guests[g.vmid] = &g
+		f.view.seen.Guests[g.VMID] = &g
 	}
 	return f
 }
 
 func TestMachinesArePresentWhereTheyAreListed(t *testing.T) {
-	listed := guestSeen{vmid: 101, name: "web-1", host: "on"}
+	listed := placement.Guest{VMID: 101, Name: "web-1", Host: "on"}
 	whole := Intent{Name: "web-1", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepStarted}
 	for _, c := range []struct {
 		name  string
 		m     func(*Intent)
-		g     func(*guestSeen)
+		g     func(*placement.Guest)
 		there bool
 	}{
-		{"it is there", func(*Intent) {}, func(*guestSeen) {}, true},
-		{"another pool's", func(i *Intent) { i.Pool = "db" }, func(*guestSeen) {}, false},
-		{"gone", func(i *Intent) { i.Gone = time.Unix(1, 0) }, func(*guestSeen) {}, false},
-		{"not cloned yet", func(i *Intent) { i.Step = StepOrdered }, func(*guestSeen) {}, false},
-		{"another cluster's", func(i *Intent) { i.Cluster = awayCluster }, func(*guestSeen) {}, false},
-		{"out of the range", func(i *Intent) { i.VMID = 301 }, func(g *guestSeen) { g.vmid = 301 }, false},
-		{"not listed", func(i *Intent) { i.VMID = 102 }, func(*guestSeen) {}, false},
-		{"of another name", func(*Intent) {}, func(g *guestSeen) { g.name = "web-2" }, false},
-		{"without a name, as an offline host lists it", func(*Intent) {}, func(g *guestSeen) { g.name, g.host = "", "off" }, true},
-		{"without a name on an online host", func(*Intent) {}, func(g *guestSeen) { g.name = "" }, false},
-		{"of another name on an offline host", func(*Intent) {}, func(g *guestSeen) { g.name, g.host = "web-2", "off" }, false},
+		{"it is there", func(*Intent) {}, func(*placement.Guest) {}, true},
+		{"another pool's", func(i *Intent) { i.Pool = "db" }, func(*placement.Guest) {}, false},
+		{"gone", func(i *Intent) { i.Gone = time.Unix(1, 0) }, func(*placement.Guest) {}, false},
+		{"not cloned yet", func(i *Intent) { i.Step = StepOrdered }, func(*placement.Guest) {}, false},
+		{"another cluster's", func(i *Intent) { i.Cluster = awayCluster }, func(*placement.Guest) {}, false},
+		{"out of the range", func(i *Intent) { i.VMID = 301 }, func(g *placement.Guest) { g.VMID = 301 }, false},
+		{"not listed", func(i *Intent) { i.VMID = 102 }, func(*placement.Guest) {}, false},
+		{"of another name", func(*Intent) {}, func(g *placement.Guest) { g.Name = "web-2" }, false},
+		{"without a name, as an offline host lists it", func(*Intent) {}, func(g *placement.Guest) { g.Name, g.Host = "", "off" }, true},
+		{"without a name on an online host", func(*Intent) {}, func(g *placement.Guest) { g.Name = "" }, false},
+		{"of another name on an offline host", func(*Intent) {}, func(g *placement.Guest) { g.Name, g.Host = "web-2", "off" }, false},
 	} {
 		i, g := whole, listed
 		c.m(&i)
@@ -224,13 +228,13 @@ func TestMachinesAreUnstartedIfNothingSaysThatTheyRan(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		m    func(*tracked)
-		g    []guestSeen
+		g    []placement.Guest
 		want bool
 	}{
 		{"not listed", func(*tracked) {}, nil, true},
-		{"stopped", func(*tracked) {}, []guestSeen{{vmid: 101, host: "on"}}, true},
-		{"running", func(*tracked) {}, []guestSeen{{vmid: 101, host: "on", running: true}}, false},
-		{"stopped, as a host that is offline has it", func(*tracked) {}, []guestSeen{{vmid: 101, host: "off"}}, false},
+		{"stopped", func(*tracked) {}, []placement.Guest{{VMID: 101, Host: "on"}}, true},
+		{"running", func(*tracked) {}, []placement.Guest{{VMID: 101, Host: "on", Running: true}}, false},
+		{"stopped, as a host that is offline has it", func(*tracked) {}, []placement.Guest{{VMID: 101, Host: "off"}}, false},
 		{"found", func(m *tracked) { m.Adopted = true }, nil, false},
 		{"another cluster's", func(m *tracked) { m.Cluster = awayCluster }, nil, false},
 		{"started", func(m *tracked) { m.Step = StepStarted }, nil, false},
@@ -247,39 +251,39 @@ func TestMachinesAreUnstartedIfNothingSaysThatTheyRan(t *testing.T) {
 func TestGuestsInTheRangeWhoseTheyAreNotKnown(t *testing.T) {
 	settle := func(pool string, id int) func(*Fleet) {
 		return func(f *Fleet) {
-			g := &guestSeen{vmid: id, name: pool + "-own", host: "on"}
-			f.view.seen.guests[id] = g
-			f.machines[g.name] = &tracked{Intent: Intent{Name: g.name, VMID: id, Pool: pool, Cluster: homeCluster, Step: StepStarted}}
+			g := &placement.Guest{VMID: id, Name: pool + "-own", Host: "on"}
+			f.view.seen.Guests[id] = g
+			f.machines[g.Name] = &tracked{Intent: Intent{Name: g.Name, VMID: id, Pool: pool, Cluster: homeCluster, Step: StepStarted}}
 		}
 	}
-	looks := func(g guestSeen) string { return g.looks() }
+	looks := func(g placement.Guest) string { return appearance(&g) }
 	for _, c := range []struct {
 		name string
-		g    guestSeen
+		g    placement.Guest
 		with func(*Fleet)
 		want bool
 	}{
-		{"of the pool's name", guestSeen{vmid: 101, name: "web-1", host: "on"}, func(*Fleet) {}, true},
-		{"without a name", guestSeen{vmid: 101, host: "on"}, func(*Fleet) {}, true},
-		{"of another name", guestSeen{vmid: 101, name: "mail", host: "on"}, func(*Fleet) {}, false},
-		{"the pool has machines of ours", guestSeen{vmid: 101, name: "web-1", host: "on"}, settle("web", 150), false},
-		{"a template", guestSeen{vmid: 101, host: "on", template: true}, func(*Fleet) {}, false},
-		{"a container", guestSeen{vmid: 101, host: "on", container: true}, func(*Fleet) {}, false},
-		{"known", guestSeen{vmid: 101, name: "web-1", host: "on"}, func(f *Fleet) {
+		{"of the pool's name", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(*Fleet) {}, true},
+		{"without a name", placement.Guest{VMID: 101, Host: "on"}, func(*Fleet) {}, true},
+		{"of another name", placement.Guest{VMID: 101, Name: "mail", Host: "on"}, func(*Fleet) {}, false},
+		{"the pool has machines of ours", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, settle("web", 150), false},
+		{"a template", placement.Guest{VMID: 101, Host: "on", Template: true}, func(*Fleet) {}, false},
+		{"a container", placement.Guest{VMID: 101, Host: "on", Container: true}, func(*Fleet) {}, false},
+		{"known", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(f *Fleet) {
 			f.machines["web-1"] = &tracked{Intent: Intent{Name: "web-9", VMID: 101, Pool: "web", Cluster: homeCluster, Step: StepStarted}}
 		}, false},
-		{"a stranger", guestSeen{vmid: 101, name: "web-1", host: "on"}, func(f *Fleet) {
-			f.others = map[int]string{101: looks(guestSeen{vmid: 101, name: "web-1", host: "on"})}
+		{"a stranger", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(f *Fleet) {
+			f.others = map[int]string{101: looks(placement.Guest{VMID: 101, Name: "web-1", Host: "on"})}
 		}, false},
-		{"being made by another process", guestSeen{vmid: 101, name: "web-1", host: "on"}, func(f *Fleet) { f.fresh = map[int]freshling{101: {looks: "web-1"}} }, false},
-		{"in another pool, which may be lost too", guestSeen{vmid: 201, name: "db-1", host: "on"}, func(*Fleet) {}, true},
-		{"in another pool, and of no pool's name there", guestSeen{vmid: 201, name: "web-1", host: "on"}, func(*Fleet) {}, false},
-		{"in no pool", guestSeen{vmid: 301, name: "web-1", host: "on"}, func(*Fleet) {}, false},
-		{"in another pool, and a third is ours", guestSeen{vmid: 201, name: "web-1", host: "on"}, func(f *Fleet) {
-			f.pools["mail"] = &Pool{Name: "mail", VMIDs: VMIDs{400, 499}}
+		{"being made by another process", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, func(f *Fleet) { f.fresh = map[int]freshling{101: {looks: "web-1"}} }, false},
+		{"in another pool, which may be lost too", placement.Guest{VMID: 201, Name: "db-1", Host: "on"}, func(*Fleet) {}, true},
+		{"in another pool, and of no pool's name there", placement.Guest{VMID: 201, Name: "web-1", Host: "on"}, func(*Fleet) {}, false},
+		{"in no pool", placement.Guest{VMID: 301, Name: "web-1", Host: "on"}, func(*Fleet) {}, false},
+		{"in another pool, and a third is ours", placement.Guest{VMID: 201, Name: "web-1", Host: "on"}, func(f *Fleet) {
+			f.pools["mail"] = &settings.Pool{Name: "mail", VMIDs: placement.VMIDs{First: 400, Last: 499}}
 			settle("mail", 450)(f)
 		}, false},
-		{"in the pool, and another is ours", guestSeen{vmid: 101, name: "web-1", host: "on"}, settle("db", 250), true},
+		{"in the pool, and another is ours", placement.Guest{VMID: 101, Name: "web-1", Host: "on"}, settle("db", 250), true},
 	} {
 		f := belonging(c.g)
 		c.with(f)

@@ -3,11 +3,12 @@ package pve
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A pool's maximum holds on Proxmox VE, however many processes order machines of it and however little each
@@ -115,10 +116,10 @@ func (w *work) census(ctx context.Context) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	listed := map[int]*guestSeen{}
+	listed := map[int]*placement.Guest{}
 	for i := range resources {
 		if r := &resources[i]; r.Type == "qemu" {
-			listed[r.VMID] = guest(r)
+			listed[r.VMID] = SeenGuest(r)
 		}
 	}
 	all, unknown := w.tallied(listed)
@@ -135,7 +136,7 @@ func (w *work) census(ctx context.Context) ([]entry, error) {
 }
 
 // tallied are the machines that this process knows to show the flag, and those that have to be asked.
-func (w *work) tallied(listed map[int]*guestSeen) (all []entry, unknown []*guestSeen) {
+func (w *work) tallied(listed map[int]*placement.Guest) (all []entry, unknown []*placement.Guest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := map[int]bool{w.i.VMID: true}
@@ -152,30 +153,27 @@ func (w *work) tallied(listed map[int]*guestSeen) (all []entry, unknown []*guest
 		if known[id] || !w.suspect(g) {
 			continue
 		}
-		if !w.view.silent[g.host].IsZero() {
+		if !w.view.silent[g.Host].IsZero() {
 			all = append(all, entry{vmid: id, unread: true})
 			continue
 		}
 		unknown = append(unknown, g)
 	}
-	slices.SortFunc(unknown, func(a, b *guestSeen) int { return cmp.Compare(a.vmid, b.vmid) })
+	slices.SortFunc(unknown, func(a, b *placement.Guest) int { return cmp.Compare(a.VMID, b.VMID) })
 	return all, unknown
 }
 
 // suspect reports whether a guest may be one of the pool's machines, by what is listed of it: with our tag anywhere, or in
 // the pool's range, where a list may lack its name for a moment.
-func (w *work) suspect(g *guestSeen) bool {
-	named := namedFor(w.p, g) && slices.Contains(g.tags, ownerTag(w.cfg.Owner))
-	here := w.p.VMIDs.Holds(g.vmid) && !g.template && !g.container && (g.unnamed() || namedFor(w.p, g))
+func (w *work) suspect(g *placement.Guest) bool {
+	named := namedFor(w.p, g) && slices.Contains(g.Tags, settings.OwnerTag(w.cfg.Owner))
+	here := w.p.VMIDs.Holds(g.VMID) && !g.Template && !g.Container && (g.Unnamed() || namedFor(w.p, g))
 	return (named || here) && !w.stranger(g)
 }
 
-// unnamed reports whether the name of a guest is not known: that of one being made is listed as missing, or as VM and its id.
-func (g *guestSeen) unnamed() bool { return g.name == "" || g.name == fmt.Sprintf("VM %d", g.vmid) }
-
 // entryOf asks whether a machine that no intent knows of shows the flag. One that cannot be read counts as if it did.
-func (w *work) entryOf(ctx context.Context, g *guestSeen) (entry, bool, error) {
-	c, err := w.client.Config(ctx, g.host, g.vmid)
+func (w *work) entryOf(ctx context.Context, g *placement.Guest) (entry, bool, error) {
+	c, err := w.client.Config(ctx, g.Host, g.VMID)
 	switch {
 	case pveapi.Is(err, pveapi.Absent):
 		return entry{}, false, nil
@@ -185,24 +183,24 @@ func (w *work) entryOf(ctx context.Context, g *guestSeen) (entry, bool, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.hush(err)
-		return entry{vmid: g.vmid, unread: true}, true, nil
+		return entry{vmid: g.VMID, unread: true}, true, nil
 	}
 	m, marked := readMark(c.Description)
-	if !marked || m.Owner != w.cfg.Owner || m.Pool != w.i.Pool || m.VMID != g.vmid {
+	if !marked || m.Owner != w.cfg.Owner || m.Pool != w.i.Pool || m.VMID != g.VMID {
 		return entry{}, false, nil
 	}
 	if w.cfg.allegiance().of(m.Cluster) == sideForeign {
-		if w.p.VMIDs.Holds(g.vmid) {
-			w.notOurs(foundling{guest: g, looks: g.looks()}, &rival{vmid: g.vmid, host: g.host, pool: m.Pool, cluster: m.Cluster, created: m.Created})
+		if w.p.VMIDs.Holds(g.VMID) {
+			w.notOurs(foundling{guest: g, looks: appearance(g)}, &rival{vmid: g.VMID, host: g.Host, pool: m.Pool, cluster: m.Cluster, created: m.Created})
 		}
 		return entry{}, false, nil
 	}
 	if m.Stage != stageReady {
 		return entry{}, false, nil
 	}
-	e := entry{vmid: g.vmid, created: m.Created, order: m.Order, runs: g.running}
+	e := entry{vmid: g.VMID, created: m.Created, order: m.Order, runs: g.Running}
 	if !e.runs { // the list is some seconds late
-		status, err := w.client.Status(ctx, g.host, g.vmid)
+		status, err := w.client.Status(ctx, g.Host, g.VMID)
 		if err != nil {
 			e.unread = true
 		}

@@ -9,32 +9,19 @@ import (
 
 // Codes of what the fleet has to say. They are stable: events, dashboards and alerts match on them.
 
-// Why an order is refused, or a host does not take a machine.
+// Why an order is refused. Why a host does not take a machine is in proxmox/placement.
 const (
-	CodeNoInventory       = "NoInventory"       // the cluster has not been seen yet, or not for too long
-	CodeFrozen            = "Frozen"            // nothing is changed now, for a reason that is told with it
-	CodeWatching          = "Watching"          // nothing is changed here, only looked at
-	CodeBadOrder          = "BadOrder"          // the order makes no sense
-	CodePoolUnknown       = "PoolUnknown"       // no such pool
-	CodeShapeUnknown      = "ShapeUnknown"      // the pool has no such shape
-	CodePoolAtMax         = "PoolAtMax"         // the pool has as many machines as it may
-	CodePoolPaused        = "PoolPaused"        // too many of the pool's machines failed in a row
-	CodePoolBackingOff    = "PoolBackingOff"    // one of the pool's machines failed a short while ago
-	CodeOtherCluster      = "OtherCluster"      // the machines in the pool's range are another cluster's
-	CodeVMIDsExhausted    = "VMIDsExhausted"    // every VMID of the pool is taken or cooling down
-	CodeNoHost            = "NoHost"            // no host takes the machine
-	CodeHostUnknown       = "HostUnknown"       // the cluster has no such host
-	CodeHostOffline       = "HostOffline"       // the host is away
-	CodeHostInMaintenance = "HostInMaintenance" // the host takes nothing new
-	CodeHostNotInPool     = "HostNotInPool"     // the host is none of the pool's
-	CodeHostAtLimit       = "HostAtLimit"       // the host has as many of the pool's machines as it may
-	CodeTemplateMissing   = "TemplateMissing"   // there is no template that could be cloned to the host
-	CodeTemplateUnread    = "TemplateUnread"    // the template has not been looked for yet, as is so of a pool that is new
-	CodeBridgeMissing     = "BridgeMissing"     // the host lacks the bridge
-	CodeStorageMissing    = "StorageMissing"    // the host lacks the storage
-	CodeStorageFull       = "StorageFull"       // the storage has no room
-	CodeNoMemory          = "NoMemory"          // the host has promised its memory
-	CodeNoCPU             = "NoCPU"             // the host has promised its processors
+	CodeNoInventory    = "NoInventory"    // the cluster has not been seen yet, or not for too long
+	CodeFrozen         = "Frozen"         // nothing is changed now, for a reason that is told with it
+	CodeWatching       = "Watching"       // nothing is changed here, only looked at
+	CodeBadOrder       = "BadOrder"       // the order makes no sense
+	CodePoolUnknown    = "PoolUnknown"    // no such pool
+	CodeShapeUnknown   = "ShapeUnknown"   // the pool has no such shape
+	CodePoolAtMax      = "PoolAtMax"      // the pool has as many machines as it may
+	CodePoolPaused     = "PoolPaused"     // too many of the pool's machines failed in a row
+	CodePoolBackingOff = "PoolBackingOff" // one of the pool's machines failed a short while ago
+	CodeOtherCluster   = "OtherCluster"   // the machines in the pool's range are another cluster's
+	CodeVMIDsExhausted = "VMIDsExhausted" // every VMID of the pool is taken or cooling down
 )
 
 // Why nothing is changed for a while.
@@ -122,4 +109,9 @@ func (e Event) String() string {
 
 func reason(code, format string, args ...any) nodescaler.Reason {
 	return nodescaler.Reason{Code: code, Text: fmt.Sprintf(format, args...)}
+}
+
+func no(code, format string, args ...any) *nodescaler.Reason {
+	r := reason(code, format, args...)
+	return &r
 }

@@ -1,8 +1,6 @@
 package pve
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,7 +8,18 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
+
+// catalogue is the pools as they are configured, and what machines cost.
+type catalogue struct {
+	pools   map[string]*settings.Pool
+	recipe  map[string]string    // digest of a pool's configuration
+	made    map[string]string    // and of what of it makes machines, by pool and template
+	dropped map[string]time.Time // pools that are not configured any more, and since when
+	prices  *pricing.Book
+}
 
 // Configure gives the fleet other pools, and other prices; nil is the default book. Calls that are
 // under way are ended as they were begun, and what follows goes by what is new. Machines of a pool
@@ -19,11 +28,11 @@ import (
 //
 // A pool that was paused because its machines failed takes orders again when it is another one:
 // failures under a recipe say nothing of the next.
-func (f *Fleet) Configure(pools []Pool, prices *pricing.Book) error {
-	c := newFaults()
-	s := Site{Owner: f.cfg.Owner, Pools: pools}
-	s.checkPools(c)
-	if err := c.err(); err != nil {
+func (f *Fleet) Configure(pools []settings.Pool, prices *pricing.Book) error {
+	c := settings.NewFaults()
+	s := settings.Site{Owner: f.cfg.Owner, Pools: pools}
+	s.CheckPools(c)
+	if err := c.Err(); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -55,7 +64,7 @@ func (f *Fleet) unread() map[string]nodescaler.Reason {
 	for name, p := range f.pools {
 		for _, id := range p.Template.IDs() {
 			if _, read := f.view.templates[id]; !read {
-				unread[name] = reason(CodeTemplateUnread, "template %d has not been looked for yet", id)
+				unread[name] = reason(placement.CodeTemplateUnread, "template %d has not been looked for yet", id)
 			}
 		}
 	}
@@ -88,13 +97,13 @@ func (f *Fleet) unbar() {
 
 // setPools takes pools in the place of those there are, and reports whether any is another. Maps are
 // replaced and not written to: who works by the old ones goes on by them.
-func (f *Fleet) setPools(pools []Pool) bool {
+func (f *Fleet) setPools(pools []settings.Pool) bool {
 	was := f.recipe
-	f.pools, f.recipe, f.made = map[string]*Pool{}, map[string]string{}, map[string]string{}
+	f.pools, f.recipe, f.made = map[string]*settings.Pool{}, map[string]string{}, map[string]string{}
 	for _, p := range pools {
 		p = p.Complete()
 		f.pools[p.Name] = &p
-		f.recipe[p.Name] = p.recipe()
+		f.recipe[p.Name] = p.Recipe()
 		delete(f.dropped, p.Name)
 	}
 	for name := range was {
@@ -128,40 +137,48 @@ func (f *Fleet) setPrices(prices *pricing.Book) {
 	}
 }
 
-// Conflicts returns what is wrong with each of these pools, which are valid by themselves, beside
-// those before it, by name. A pool that conflicts does not count beside the later ones, so that
-// the others of a set can be used.
-func Conflicts(pools []Pool) map[string]error {
-	bad := map[string]error{}
-	var good []Pool
-	for _, p := range pools {
-		if err := beside(good, p); err != nil {
-			bad[p.Name] = err
-			continue
+func (c *catalogue) poolOfVMID(id int) *settings.Pool {
+	for _, p := range c.pools {
+		if p.VMIDs.Holds(id) {
+			return p
 		}
-		good = append(good, p)
 	}
-	return bad
+	return nil
 }
 
-// beside says what keeps a pool from standing beside others.
-func beside(others []Pool, p Pool) error {
-	f := newFaults()
-	s := Site{Pools: append(slices.Clone(others), p)}
-	s.checkPoolsTogether(f)
-	var errs []error
-	for _, err := range *f.all {
-		at, path := err.(*Fault), "" //nolint:errorlint // nothing else is collected, and it is never wrapped
-		for i, o := range s.Pools {
-			key, of := strings.CutPrefix(at.path, fmt.Sprintf("pools[%d].", i))
-			switch {
-			case of && i == len(others):
-				path = key
-			case of:
-				path = "beside pool " + o.Name + ": " + key
+// poolOfName is the pool whose machines have names like this: of web and web-db, the longer.
+func (c *catalogue) poolOfName(name string) *settings.Pool {
+	var best *settings.Pool
+	for _, p := range c.pools {
+		if strings.HasPrefix(name, p.Name+"-") && (best == nil || len(p.Name) > len(best.Name)) {
+			best = p
+		}
+	}
+	return best
+}
+
+// settingsOf is the pool's settings on a host. Every machine is held against them at every look.
+func (c *catalogue) settingsOf(p *settings.Pool, host string) string {
+	key := p.Name + " " + itoa(p.Template.On(host))
+	digest, known := c.made[key]
+	if !known {
+		digest = p.Made(host)
+		c.made[key] = digest
+	}
+	return digest
+}
+
+// paths are those that the fleet's rights hang on.
+func (c *catalogue) paths() []string {
+	var paths []string
+	for _, p := range c.pools {
+		paths = append(paths, "/pool/"+p.PVEPool)
+		for _, s := range []string{p.Storage, p.ISO.Storage} {
+			if s != "" {
+				paths = append(paths, "/storage/"+s)
 			}
 		}
-		errs = append(errs, &Fault{path, at.rule, at.was})
 	}
-	return errors.Join(errs...)
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }

@@ -13,7 +13,9 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) {
@@ -88,11 +90,11 @@ func TestNewPoolTakesOrdersAsSoonAsItsTemplateWasLookedFor(t *testing.T) {
 	if err := w.fleet.Configure(pools, nil); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.fleet.Unread()["web"]; r.Code != CodeTemplateUnread {
+	if r := w.fleet.Unread()["web"]; r.Code != placement.CodeTemplateUnread {
 		t.Errorf("before: %+v", w.fleet.Unread())
 	}
 	var r *Refusal
-	if _, err := w.order("pve1"); !errors.As(err, &r) || r.Reasons[0].Code != CodeTemplateUnread {
+	if _, err := w.order("pve1"); !errors.As(err, &r) || r.Reasons[0].Code != placement.CodeTemplateUnread {
 		t.Errorf("an order before: %v", err)
 	}
 	tick() // in the same moment: nothing else was due
@@ -146,11 +148,11 @@ func TestPausedPoolTakesOrdersAgainOnceItIsAnother(t *testing.T) {
 }
 
 func TestPoolsThatConflictLeaveTheOthers(t *testing.T) {
-	pool := func(name string, first, template int) Pool {
-		return Pool{Name: name, VMIDs: VMIDs{First: first, Last: first + 9}, Template: Template{VMID: template}}
+	pool := func(name string, first, template int) settings.Pool {
+		return settings.Pool{Name: name, VMIDs: placement.VMIDs{First: first, Last: first + 9}, Template: placement.Template{VMID: template}}
 	}
 	got := map[string]string{}
-	for name, err := range Conflicts([]Pool{
+	for name, err := range settings.Conflicts([]settings.Pool{
 		pool("web", 1000, 9000), pool("late", 1005, 9000), pool("tall", 1200, 1003), pool("db", 1010, 9000),
 	}) {
 		got[name] = err.Error()
@@ -196,20 +198,20 @@ func TestFleetThatWatchesOnlyReads(t *testing.T) {
 }
 
 // edit gives the fleet its pool as it would be after a change.
-func (w *world) edit(change func(*Pool)) {
+func (w *world) edit(change func(*settings.Pool)) {
 	w.t.Helper()
 	p := *w.pool()
 	change(&p)
-	if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+	if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 // changedHomes are pools that put their machines elsewhere.
-var changedHomes = map[string]func(*Pool){
-	"another range": func(p *Pool) { p.VMIDs = VMIDs{2000, 2099} },
-	"another pool":  func(p *Pool) { p.PVEPool = "others" },
-	"both":          func(p *Pool) { p.VMIDs, p.PVEPool = VMIDs{2000, 2099}, "others" },
+var changedHomes = map[string]func(*settings.Pool){
+	"another range": func(p *settings.Pool) { p.VMIDs = placement.VMIDs{First: 2000, Last: 2099} },
+	"another pool":  func(p *settings.Pool) { p.PVEPool = "others" },
+	"both":          func(p *settings.Pool) { p.VMIDs, p.PVEPool = placement.VMIDs{First: 2000, Last: 2099}, "others" },
 }
 
 // homes is a world whose fleet may use two resource pools.
@@ -361,7 +363,7 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 	forget := func(w *world) {
 		all, err := w.intents.Load()
 		for _, i := range all {
-			i.VMIDs, i.PVEPool = VMIDs{}, ""
+			i.VMIDs, i.PVEPool = placement.VMIDs{}, ""
 			err = errors.Join(err, w.intents.Put(i))
 		}
 		if err != nil {
@@ -384,7 +386,7 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 		n := w.join("pve1")[0]
 		forget(w)
 		was := slices.Clone(w.cfg.Pools)
-		w.pool().VMIDs = VMIDs{2000, 2099}
+		w.pool().VMIDs = placement.VMIDs{First: 2000, Last: 2099}
 		w.begin()
 		w.giveBack(n)
 		w.run(10 * time.Minute)
@@ -401,10 +403,10 @@ func TestWhereMachinesWereMadeIsTakenOver(t *testing.T) {
 
 // A machine that is being made when the range is changed keeps its address, and does not get the first one.
 func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
-	p := Pool{VMIDs: VMIDs{1000, 1099}, Network: Addressing{First: netip.MustParsePrefix("10.0.0.50/24")}}
-	i := Intent{VMID: 1005, VMIDs: p.VMIDs}
-	for _, p.VMIDs = range []VMIDs{{1000, 1099}, {2000, 2099}, {900, 949}} {
-		if got := p.nics(&i)[0].IPv4; got != "10.0.0.55/24" {
+	p := settings.Pool{VMIDs: placement.VMIDs{First: 1000, Last: 1099}, Network: settings.Addressing{First: netip.MustParsePrefix("10.0.0.50/24")}}
+	m := settings.MachineOf{VMID: 1005, VMIDs: p.VMIDs}
+	for _, p.VMIDs = range []placement.VMIDs{{First: 1000, Last: 1099}, {First: 2000, Last: 2099}, {First: 900, Last: 949}} {
+		if got := p.FirstBoot(m).NICs[0].IPv4; got != "10.0.0.55/24" {
 			t.Errorf("with %s it is %s", p.VMIDs, got)
 		}
 	}
@@ -476,9 +478,9 @@ func TestWhatARemovedPoolLeftIsForgottenThoughTheProcessIsStartedAnew(t *testing
 	w.until("they are gone", 10*time.Minute, func() bool { return w.there(names[0]) == nil && w.there(names[1]) == nil })
 	w.run(time.Minute)
 	p, kept := *w.pool(), w.kept()
-	p.Name, p.VMIDs = "shop", VMIDs{min(kept[0].VMID, kept[1].VMID), max(kept[0].VMID, kept[1].VMID)}
+	p.Name, p.VMIDs = "shop", placement.VMIDs{First: min(kept[0].VMID, kept[1].VMID), Last: max(kept[0].VMID, kept[1].VMID)}
 	p.VMIDs.First = min(p.VMIDs.First, p.VMIDs.Last-1)
-	w.cfg.Pools = []Pool{p}
+	w.cfg.Pools = []settings.Pool{p}
 	w.restart(unknownFor - time.Hour)
 	if free := w.fleet.freeID(&p, nil); free != 0 && (free == kept[0].VMID || free == kept[1].VMID) {
 		t.Errorf("VM %d is taken again at once", free)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -77,8 +78,8 @@ func (w *work) strange(c *pveapi.VMConfig) []string {
 	w.mu.Unlock()
 	made := w.i.Devices
 	if len(made) == 0 {
-		made = map[string]string{bootDisk(c): ""}
-		for key := range template.devices {
+		made = map[string]string{c.BootDisk(): ""}
+		for key := range template.Devices {
 			made[key] = ""
 		}
 	}
@@ -87,7 +88,7 @@ func (w *work) strange(c *pveapi.VMConfig) []string {
 	for _, key := range slices.Sorted(maps.Keys(has)) {
 		id := has[key]
 		was, there := made[key]
-		own := there && w.made(c, &template, key, was) || key == rawArgs && id == template.devices[key] // which was not always kept
+		own := there && w.made(c, &template, key, was) || key == rawArgs && id == template.Devices[key] // which was not always kept
 		left := strings.HasPrefix(key, "unused") && id != "" && slices.Contains(slices.Collect(maps.Values(made)), id)
 		if !own && !left {
 			strange = append(strange, strings.TrimSpace(key+" "+cmp.Or(id, c.Raw[key])))
@@ -99,7 +100,7 @@ func (w *work) strange(c *pveapi.VMConfig) []string {
 // made reports whether a drive or device of a machine may be what its order made: a disk that was
 // moved to another storage may have another number there, but not another size. What was not kept
 // is empty.
-func (w *work) made(c *pveapi.VMConfig, template *templateSeen, key, was string) bool {
+func (w *work) made(c *pveapi.VMConfig, template *placement.TemplateSeen, key, was string) bool {
 	d, drive := c.Disks[key]
 	switch {
 	case !drive:
@@ -107,9 +108,9 @@ func (w *work) made(c *pveapi.VMConfig, template *templateSeen, key, was string)
 	case d.ID == was:
 		return true
 	case was == "":
-		return volumeOf(&d, w.i.VMID) || d.Storage == "" && d.ID == template.devices[key]
+		return volumeOf(&d, w.i.VMID) || d.Storage == "" && d.ID == template.Devices[key]
 	}
-	grown := key == bootDisk(c) && d.Size != 0 && d.Size != int64(w.i.Shape.Disk) && d.Size != int64(template.size)
+	grown := key == c.BootDisk() && d.Size != 0 && d.Size != int64(w.i.Shape.Disk) && d.Size != int64(template.Size)
 	return volumeOf(&d, w.i.VMID) && d.Storage != pveapi.ParseVolume(was).Storage && !grown
 }
 

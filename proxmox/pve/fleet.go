@@ -1,10 +1,10 @@
+// Package pve is the machine port, over Proxmox VE: it makes, follows and destroys the virtual
+// machines that the loop orders, and touches none that is not proved to be ours.
 package pve
 
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,7 +18,9 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // FleetConfig is what a fleet is made of.
@@ -35,7 +37,7 @@ type FleetConfig struct {
 	// the clusters themselves. Without Cluster, what is made names none.
 	AnyCluster bool
 	// Pools are those to begin with; Configure replaces them.
-	Pools []Pool
+	Pools []settings.Pool
 	// Prices says what hosts and machines cost, until Configure says otherwise; nil is the default book.
 	Prices  *pricing.Book
 	Intents Intents
@@ -64,7 +66,7 @@ type FleetConfig struct {
 	Timed func(Lead)
 
 	ClonesPerStorage int                 // see Site
-	HA               HAMode              // see Site
+	HA               settings.HAMode     // see Site
 	OrphanGrace      nodescaler.Duration // see Site
 }
 
@@ -103,30 +105,26 @@ type Fleet struct {
 	// during a call to Proxmox VE; while an intent is written what is remembered can be read.
 	ticking sync.Mutex
 	mu      guard
-	events  []Event
-	leads   []Lead
 	telling sync.Mutex
 
-	pools    map[string]*Pool
-	recipe   map[string]string // digest of a pool's configuration
-	made     map[string]string // and of what of it makes machines, by pool and template
-	began    time.Time
-	steady   steady
-	dropped  map[string]time.Time // pools that are not configured any more, and since when
-	prices   *pricing.Book
-	machines map[string]*tracked // by order
-	view     view
-	taken    map[int]time.Time             // VMIDs that turned out to be others', and when
-	others   map[int]string                // VMs in our ranges that are not ours, and how they looked
-	rivals   map[int]rival                 // of these, those that are another cluster's
-	fresh    map[int]freshling             // VMs that may be in the making by another process
-	shut     map[string]*nodescaler.Reason // pools that are another cluster's
-	counts   map[string]int                // events by code
-	noticed  map[string]time.Time          // orphans, and since when
-	wake     chan struct{}
-	news     chan struct{}
-	listed   *loop.MachineState // what List tells; nil since something has changed
+	records
+	catalogue
+	roster
+	began   time.Time
+	steady  steady
+	view    view
+	taken   map[int]time.Time             // VMIDs that turned out to be others', and when
+	others  map[int]string                // VMs in our ranges that are not ours, and how they looked
+	rivals  map[int]rival                 // of these, those that are another cluster's
+	fresh   map[int]freshling             // VMs that may be in the making by another process
+	shut    map[string]*nodescaler.Reason // pools that are another cluster's
+	noticed map[string]time.Time          // orphans, and since when
+	news    chan struct{}
+	listed  *loop.MachineState // what List tells; nil since something has changed
 }
+
+// roster is the machines, by order.
+type roster struct{ machines map[string]*tracked }
 
 // tracked is an intent, and what is remembered of it only while the process lives.
 type tracked struct {
@@ -158,9 +156,9 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	site := Site{ClonesPerStorage: cfg.ClonesPerStorage, HA: cfg.HA, OrphanGrace: cfg.OrphanGrace}.Complete()
+	site := settings.Site{ClonesPerStorage: cfg.ClonesPerStorage, HA: cfg.HA, OrphanGrace: cfg.OrphanGrace}.Complete()
 	cfg.ClonesPerStorage, cfg.HA, cfg.OrphanGrace = site.ClonesPerStorage, site.HA, site.OrphanGrace
-	or(&cfg.Parallel, 4)
+	cfg.Parallel = cmp.Or(cfg.Parallel, 4)
 	if cfg.Report == nil {
 		cfg.Report = func(Event) {}
 	}
@@ -168,13 +166,14 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 		cfg.Timed = func(Lead) {}
 	}
 	f := &Fleet{
-		client: cfg.Client, cfg: cfg, began: cfg.Now(), dropped: map[string]time.Time{},
-		machines: map[string]*tracked{}, taken: map[int]time.Time{}, others: map[int]string{}, counts: map[string]int{},
-		rivals: map[int]rival{}, fresh: map[int]freshling{},
-		wake: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		client: cfg.Client, cfg: cfg, began: cfg.Now(),
+		roster:    roster{map[string]*tracked{}},
+		catalogue: catalogue{dropped: map[string]time.Time{}},
+		taken:     map[int]time.Time{}, others: map[int]string{}, rivals: map[int]rival{}, fresh: map[int]freshling{},
+		news: make(chan struct{}, 1),
 	}
-	f.cfg.Intents = patient{cfg.Intents, &f.mu}
-	f.view.templates, f.view.bridges = map[int]templateSeen{}, map[string][]string{}
+	f.records = records{store: patient{cfg.Intents, &f.mu}, clock: cfg.Now, chance: cfg.Rand, wake: make(chan struct{}, 1), counts: map[string]int{}}
+	f.view.templates, f.view.bridges = map[int]placement.TemplateSeen{}, map[string][]string{}
 	f.view.known, f.view.resting, f.view.silent = map[string]bool{}, map[string]time.Time{}, map[string]time.Time{}
 	f.setPools(cfg.Pools)
 	f.setPrices(cfg.Prices)
@@ -188,29 +187,20 @@ func NewFleet(cfg FleetConfig) (*Fleet, error) {
 }
 
 func (c *FleetConfig) check() error {
-	f := newFaults()
-	f.must(c.Client != nil, "client", "be set", "nil")
-	f.must(c.Intents != nil, "intents", "be set", "nil")
-	f.must(c.Now != nil, "now", "be set", "nil")
-	f.must(c.Rand != nil, "rand", "be set", "nil")
-	f.must(c.Parallel >= 0, "parallel", "be ≥ 0", c.Parallel)
-	f.must(ValidClusterID(c.Cluster) || c.AnyCluster && c.Cluster == "", "cluster", "be the UID of the cluster", c.Cluster)
-	s := Site{Owner: c.Owner, Pools: c.Pools, ClonesPerStorage: c.ClonesPerStorage, HA: c.HA, OrphanGrace: c.OrphanGrace}
-	s.checkWork(f)
-	return f.err()
-}
-
-// recipe is a digest of what makes the pool's machines what they are.
-func (p *Pool) recipe() string {
-	data, err := json.Marshal(p)
-	if err != nil { // a pool holds nothing that has no JSON
-		panic(err)
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
+	f := settings.NewFaults()
+	f.Must(c.Client != nil, "client", "be set", "nil")
+	f.Must(c.Intents != nil, "intents", "be set", "nil")
+	f.Must(c.Now != nil, "now", "be set", "nil")
+	f.Must(c.Rand != nil, "rand", "be set", "nil")
+	f.Must(c.Parallel >= 0, "parallel", "be ≥ 0", c.Parallel)
+	f.Must(settings.ValidClusterID(c.Cluster) || c.AnyCluster && c.Cluster == "", "cluster", "be the UID of the cluster", c.Cluster)
+	s := settings.Site{Owner: c.Owner, Pools: c.Pools, ClonesPerStorage: c.ClonesPerStorage, HA: c.HA, OrphanGrace: c.OrphanGrace}
+	s.CheckWork(f)
+	return f.Err()
 }
 
 func (f *Fleet) load() error {
-	kept, err := f.cfg.Intents.Load()
+	kept, err := f.store.Load()
 	if err != nil {
 		return err
 	}
@@ -231,8 +221,8 @@ func (f *Fleet) load() error {
 }
 
 // sorted returns the machines in the order of their orders' age.
-func (f *Fleet) sorted() []*tracked {
-	all := slices.Collect(maps.Values(f.machines))
+func (ro *roster) sorted() []*tracked {
+	all := slices.Collect(maps.Values(ro.machines))
 	slices.SortFunc(all, func(a, b *tracked) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Order, b.Order))
 	})
@@ -255,43 +245,11 @@ func (f *Fleet) unlock() {
 	f.telling.Unlock()
 }
 
-// say notes what happened, about a machine if there is one.
-func (f *Fleet) say(m *tracked, r nodescaler.Reason, advice string) {
-	e := Event{At: f.cfg.Now(), Code: r.Code, Text: r.Text, Advice: advice}
-	if m != nil {
-		e.Machine, e.Pool, e.Host, e.VMID = m.Name, m.Pool, m.Host, m.VMID
-	}
-	f.counts[r.Code]++
-	f.events = append(f.events, e)
-}
-
 // Counts returns how many events there were of each code since the fleet was made.
 func (f *Fleet) Counts() map[string]int {
 	f.mu.Lock()
 	defer f.unlock()
 	return maps.Clone(f.counts)
-}
-
-// keep writes the intent down. Whoever is about to make a call that it tells of must not make it
-// when this fails.
-func (f *Fleet) keep(m *tracked) error {
-	err := f.cfg.Intents.Put(m.Intent.clone())
-	if err == nil {
-		m.unsaved = false
-		return nil
-	}
-	m.unsaved = true
-	f.impede(m, reason(CodeIntentNotKept, "%v", err), "look whether intents can be written where they are kept")
-	return err
-}
-
-// impede notes what is in a machine's way, and tells it when it is news.
-func (f *Fleet) impede(m *tracked, r nodescaler.Reason, advice string) {
-	if m.problem.Code != r.Code {
-		m.since = f.cfg.Now()
-		f.say(m, r, advice)
-	}
-	m.problem = r
 }
 
 // refused is an order that was surely not taken, with the reasons.
@@ -338,9 +296,9 @@ func (f *Fleet) Create(_ context.Context, o loop.Order) error {
 	if err != nil {
 		return err
 	}
-	if err := f.cfg.Intents.Put(m.Intent.clone()); err != nil {
+	if err := f.store.Put(m.Intent.clone()); err != nil {
 		// It may have been kept all the same, and would then come to life after a restart.
-		return fmt.Errorf("keep order %s: %w", o.ID, errors.Join(err, f.cfg.Intents.Remove(o.ID)))
+		return fmt.Errorf("keep order %s: %w", o.ID, errors.Join(err, f.store.Remove(o.ID)))
 	}
 	f.machines[o.ID] = m
 	f.say(m, reason(CodeOrderAccepted, "%s on %s", m.Shape.Name, m.Host), "")
@@ -356,8 +314,8 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	a := o.Action
 	p := f.pools[a.Pool]
 	switch {
-	case !orderID.MatchString(o.ID) || len(o.ID) > orderLen-1:
-		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", orderLen-1, o.ID))
+	case !orderID.MatchString(o.ID) || len(o.ID) > settings.OrderLen-1:
+		return nil, refused(reason(CodeBadOrder, "an order is named by at most %d of a-z, 0-9 and -, was %q", settings.OrderLen-1, o.ID))
 	case p == nil:
 		return nil, poolRefused(reason(CodePoolUnknown, "there is no pool %q", a.Pool))
 	case a.Shape == nil || !slices.Contains(p.Shapes, *a.Shape):
@@ -373,8 +331,8 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	if r := f.shut[p.Name]; r != nil {
 		return nil, poolRefused(*r)
 	}
-	if g := f.unsettled(p); g != nil && f.nameless(g) {
-		return nil, poolRefused(reason(CodeHostOffline, "VM %d is in a pool's range and may be another cluster's: its host %s is offline, and this cluster has no machine in pool %s", g.vmid, g.host, p.Name))
+	if g := f.unsettled(p); g != nil && f.view.nameless(g) {
+		return nil, poolRefused(reason(placement.CodeHostOffline, "VM %d is in a pool's range and may be another cluster's: its host %s is offline, and this cluster has no machine in pool %s", g.VMID, g.Host, p.Name))
 	}
 	if r := f.full(p); r != nil {
 		return nil, poolRefused(*r)
@@ -392,7 +350,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 	}
 	m := &tracked{Intent: Intent{
 		Order: o.ID, Pool: p.Name, Name: nodescaler.MachineName(p.Name, o.ID), Shape: *a.Shape, Host: host, VMID: id,
-		Cluster: f.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name], Settings: p.settings(host), Keep: a.Keep,
+		Cluster: f.cfg.Cluster, Created: now, Why: brief(because(a.Reasons)), Step: StepOrdered, Since: now, Recipe: f.recipe[p.Name], Settings: p.Made(host), Keep: a.Keep,
 	}}
 	m.mile = milestone{StepOrdered, now}
 	m.ProviderID = f.plannedID(m)
@@ -400,7 +358,7 @@ func (f *Fleet) accept(o loop.Order) (*tracked, error) {
 }
 
 // exhausted is why a pool without a VMID takes no order.
-func exhausted(p *Pool) nodescaler.Reason {
+func exhausted(p *settings.Pool) nodescaler.Reason {
 	return reason(CodeVMIDsExhausted, "all of %s are taken or cooling down", p.VMIDs)
 }
 
@@ -431,38 +389,47 @@ func brief(text string) string {
 }
 
 // choose returns the host of a machine: the one that was named, if it takes it, or else the best.
-func (f *Fleet) choose(p *Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
-	g := f.ground()
+func (f *Fleet) choose(p *settings.Pool, s pricing.Shape, named string) (string, []nodescaler.Reason) {
+	g, at := f.ground(), p.Places()
 	if named != "" {
-		if r := g.refuses(p, s, named); r != nil {
+		if r := g.Refuses(at, s, named); r != nil {
 			return "", []nodescaler.Reason{*r}
 		}
 		return named, nil
 	}
-	host, why := g.place(p, s)
+	host, why := g.Place(at, s)
 	if host == "" {
-		why = append([]nodescaler.Reason{reason(CodeNoHost, "no host takes a machine of pool %s and shape %s", p.Name, s.Name)}, why...)
+		why = append([]nodescaler.Reason{reason(placement.CodeNoHost, "no host takes a machine of pool %s and shape %s", p.Name, s.Name)}, why...)
 	}
 	return host, why
 }
 
 // ground is what machines are placed on now.
-func (f *Fleet) ground() *ground {
-	g := &ground{
-		sight: f.view.seen, now: f.cfg.Now(), pools: f.pools, templates: f.view.templates, prices: f.prices,
-		byVMID: map[int]*Intent{},
+func (f *Fleet) ground() *placement.Ground {
+	g := &placement.Ground{
+		Sight: f.view.seen, Now: f.cfg.Now(), Pools: make(map[string]*placement.Pool, len(f.pools)), Templates: f.view.templates, Prices: f.prices,
+	}
+	for name, p := range f.pools {
+		g.Pools[name] = p.Places()
 	}
 	for _, m := range f.machines {
 		if m.Gone.IsZero() {
-			g.machines = append(g.machines, &m.Intent)
-			g.byVMID[m.VMID] = &m.Intent
+			g.Machines = append(g.Machines, m.placed())
 		}
 	}
 	return g
 }
 
+// placed is the machine as far as it takes room.
+func (i *Intent) placed() placement.Machine {
+	return placement.Machine{
+		VMID: i.VMID, Name: i.Name, Pool: i.Pool, Host: i.Host, Shape: i.Shape,
+		Cloned: !i.Step.before(StepCloned), Filling: i.Step.before(StepStarted) && i.Woken.IsZero(), Stopped: !i.Stashed.IsZero(),
+	}
+}
+
 // full says that the pool has as many machines as it may.
-func (f *Fleet) full(p *Pool) *nodescaler.Reason {
+func (f *Fleet) full(p *settings.Pool) *nodescaler.Reason {
 	n, unknown := f.count(p), f.unknown(p)
 	if n+unknown < p.Max {
 		return nil
@@ -476,7 +443,7 @@ func (f *Fleet) full(p *Pool) *nodescaler.Reason {
 
 // count is how many machines the pool has, those that failed included, but not those that will never be made, nor those
 // that will be gone. Whoever gives a machine back may order another at once; its clone waits until there is a place.
-func (f *Fleet) count(p *Pool) int {
+func (f *Fleet) count(p *settings.Pool) int {
 	n := 0
 	for _, m := range f.machines {
 		if m.Pool == p.Name && m.Gone.IsZero() && (m.Step != StepOrdered || m.Failed == nil) && !f.goes(m) {
@@ -488,15 +455,15 @@ func (f *Fleet) count(p *Pool) int {
 
 // goes reports whether a machine is on its way out and nothing is known to be in the way.
 func (f *Fleet) goes(m *tracked) bool {
-	return !m.Returned.IsZero() && f.heldBy(m) == nil && f.view.seen.online(m.Host)
+	return !m.Returned.IsZero() && f.heldBy(m) == nil && f.view.seen.Online(m.Host)
 }
 
 // unknown counts what may be the pool's machines, if intents were lost: what is in its range and
 // cannot be told yet, and clones of its templates that nobody remembers.
-func (f *Fleet) unknown(p *Pool) int {
+func (f *Fleet) unknown(p *settings.Pool) int {
 	n, known := 0, f.knownIDs()
-	for id, g := range f.view.seen.guests {
-		if p.VMIDs.Holds(id) && !f.stranger(g) && !g.template && !g.container && !known[id] {
+	for id, g := range f.view.seen.Guests {
+		if p.VMIDs.Holds(id) && !f.stranger(g) && !g.Template && !g.Container && !known[id] {
 			n++
 		}
 	}
@@ -517,14 +484,14 @@ const strangerRest = 10 * time.Minute
 
 // freeID picks a VMID that nobody is known to have: at random, so that two who pick at the same
 // moment seldom pick the same.
-func (f *Fleet) freeID(p *Pool, not []int) int {
+func (f *Fleet) freeID(p *settings.Pool, not []int) int {
 	used := f.usedIDs()
 	for id, at := range f.taken {
 		if used[id] = true; f.cfg.Now().Sub(at) >= strangerRest {
 			delete(f.taken, id) // the next pick may try it again
 		}
 	}
-	return f.firstFree(p, f.cfg.Rand.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
+	return f.view.firstFree(p, f.chance.IntN(p.VMIDs.Len()), func(id int) bool { return used[id] || slices.Contains(not, id) })
 }
 
 // usedIDs are the VMIDs that machines have or had not long ago, ours and strangers'.
@@ -540,14 +507,11 @@ func (f *Fleet) usedIDs() map[int]bool {
 }
 
 // firstFree is the first of the pool's VMIDs that is neither listed nor used, from one place in the range on and around; 0 if there is none.
-func (f *Fleet) firstFree(p *Pool, from int, used func(id int) bool) int {
-	for n := range p.VMIDs.Len() {
-		id := p.VMIDs.First + (from+n)%p.VMIDs.Len()
-		if _, listed := f.view.seen.guests[id]; !listed && !used(id) {
-			return id
-		}
-	}
-	return 0
+func (v *view) firstFree(p *settings.Pool, from int, used func(id int) bool) int {
+	return p.VMIDs.Free(from, func(id int) bool {
+		_, listed := v.seen.Guests[id]
+		return listed || used(id)
+	})
 }
 
 // vacated reports whether a machine's VMID may be used again, though its failure is still to be remembered, or its
@@ -596,7 +560,7 @@ func (f *Fleet) giveBack(name string, forced bool) error {
 	}
 	i := m.Intent.clone()
 	i.Returned, i.Forced, i.Silent = f.cfg.Now(), forced, f.silent(m)
-	if err := f.cfg.Intents.Put(i); err != nil {
+	if err := f.store.Put(i); err != nil {
 		return fmt.Errorf("keep return of %s: %w", name, err)
 	}
 	m.Returned, m.Forced, m.Silent, m.tries, m.rest = i.Returned, i.Forced, i.Silent, 0, time.Time{}
@@ -613,17 +577,14 @@ func (m *tracked) phaseBefore() nodescaler.Phase {
 }
 
 // named returns the machine of that name that is not gone, or nil.
-func (f *Fleet) named(name string) *tracked {
-	for _, m := range f.machines {
+func (ro *roster) named(name string) *tracked {
+	for _, m := range ro.machines {
 		if m.Name == name && m.Gone.IsZero() {
 			return m
 		}
 	}
 	return nil
 }
-
-// nudge lets Run tick at once.
-func (f *Fleet) nudge() { ring(f.wake) }
 
 // ring rings a bell that nobody need hear yet.
 func ring(bell chan<- struct{}) {
@@ -702,7 +663,7 @@ func (f *Fleet) word(m *tracked) nodescaler.Machine {
 // trouble is what is wrong with a machine, the worst first.
 func (f *Fleet) trouble(m *tracked) string {
 	tell := func(r nodescaler.Reason) string { return r.Code + ": " + r.Text }
-	host := f.view.seen.host(m.Host)
+	host := f.view.seen.Host(m.Host)
 	node, _ := f.nodeOf(m)
 	switch {
 	case m.Held != nil:
@@ -714,11 +675,11 @@ func (f *Fleet) trouble(m *tracked) string {
 	case f.pools[m.Pool] == nil:
 		return tell(reason(CodePoolUnknown, "pool %s is not configured any more, and nobody says how its machines are proved", m.Pool))
 	case host == nil && node.Ready:
-		return tell(reason(CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
+		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more, and the machine runs there on: its node is ready", m.Host))
 	case host == nil:
-		return tell(reason(CodeHostUnknown, "host %s is no host of the cluster any more", m.Host))
-	case !host.online:
-		return tell(reason(CodeHostOffline, "host %s is offline; this is what was last known", m.Host))
+		return tell(reason(placement.CodeHostUnknown, "host %s is no host of the cluster any more", m.Host))
+	case !host.Online:
+		return tell(reason(placement.CodeHostOffline, "host %s is offline; this is what was last known", m.Host))
 	case f.view.frozen != nil:
 		return tell(*f.view.frozen)
 	case m.hung && m.Task != nil:
@@ -727,7 +688,7 @@ func (f *Fleet) trouble(m *tracked) string {
 		return tell(reason(CodeHostSilent, "host %s is online and does not answer; it is asked again every minute", m.Host))
 	case m.problem.Code != "":
 		return tell(m.problem)
-	case f.stopped(m):
+	case f.view.stopped(m):
 		return tell(reason(CodeStopped, "VM %d does not run", m.VMID))
 	case m.Step == StepStarted && f.cfg.Nodes == nil:
 		return tell(reason(CodeNodesUnknown, "whether it has joined cannot be seen"))
@@ -736,30 +697,30 @@ func (f *Fleet) trouble(m *tracked) string {
 }
 
 // stopped reports whether a machine that should run does not. The list is some seconds late.
-func (f *Fleet) stopped(m *tracked) bool {
-	g := f.view.seen.guests[m.VMID]
-	late := f.view.seen.at.Sub(m.Since) > 2*idleGap
-	return g != nil && !g.running && g.name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.before(StepStarted)
+func (v *view) stopped(m *tracked) bool {
+	g := v.seen.Guests[m.VMID]
+	late := v.seen.At.Sub(m.Since) > 2*idleGap
+	return g != nil && !g.Running && g.Name == m.Name && late && m.Returned.IsZero() && m.Stashed.IsZero() && !m.Step.before(StepStarted)
 }
 
 // hosts are the hosts in the loop's words. A host's room does not depend on who asks, so where
 // pools see it differently the least counts: a policy that goes by it orders nothing that is
 // refused. While nothing may be changed no host takes anything.
-func (f *Fleet) hosts(g *ground) []nodescaler.Host {
+func (f *Fleet) hosts(g *placement.Ground) []nodescaler.Host {
 	var all []nodescaler.Host
-	for i := range g.hosts {
-		h := &g.hosts[i]
+	for i := range g.Hosts {
+		h := &g.Hosts[i]
 		w := nodescaler.Host{
-			Host:   pricing.Host{Name: h.name},
-			Online: h.online, Cordoned: h.maintenance || f.view.frozen != nil,
+			Host:   pricing.Host{Name: h.Name},
+			Online: h.Online, Cordoned: h.Maintenance || f.view.frozen != nil,
 		}
 		first := true
-		for _, name := range slices.Sorted(maps.Keys(f.pools)) {
-			p := f.pools[name]
-			if hosts := p.hosts(); len(hosts) > 0 && !slices.Contains(hosts, h.name) {
+		for _, name := range slices.Sorted(maps.Keys(g.Pools)) {
+			p := g.Pools[name]
+			if len(p.Hosts) > 0 && !slices.Contains(p.Hosts, h.Name) {
 				continue
 			}
-			room := g.room(p, h)
+			room := g.Room(p, h)
 			if first {
 				w.Room, first = room, false
 			}
@@ -797,7 +758,7 @@ func (f *Fleet) Resume(pool string) error {
 		if m.Pool == pool && m.Failed != nil && !m.Pardoned {
 			i := m.Intent.clone()
 			i.Pardoned = true
-			if err := f.cfg.Intents.Put(i); err != nil {
+			if err := f.store.Put(i); err != nil {
 				return fmt.Errorf("keep pardon of %s: %w", m.Name, err)
 			}
 			m.Pardoned = true

@@ -28,7 +28,7 @@ func (k TaskKind) hinders() bool { return k != TaskDestroy && k != TaskErase }
 // settleTask tells of a task that takes too long. It is not given up: what it does to the machine may be done yet, and
 // nothing else is done to it while the task may run.
 func (f *Fleet) settleTask(m *tracked) {
-	if m.Task == nil || m.hung || !f.view.seen.online(m.Task.Host) {
+	if m.Task == nil || m.hung || !f.view.seen.Online(m.Task.Host) {
 		return
 	}
 	limit := taskLimit

@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // poolHealth is how a pool's machines have fared of late.
@@ -36,12 +39,12 @@ func (i *Intent) blamed(recipe string, now time.Time) bool {
 }
 
 // cramped reports whether the machine failed for lack of room.
-func (i *Intent) cramped() bool { return i.Failed != nil && slices.Contains(scarce, i.Failed.Code) }
+func (i *Intent) cramped() bool { return i.Failed != nil && placement.Scarce(i.Failed.Code) }
 
 // successes are when machines last joined, by pool.
-func (f *Fleet) successes() map[string]time.Time {
+func (ro *roster) successes() map[string]time.Time {
 	last := map[string]time.Time{}
-	for _, m := range f.machines {
+	for _, m := range ro.machines {
 		if m.Joined.After(last[m.Pool]) {
 			last[m.Pool] = m.Joined
 		}
@@ -63,7 +66,7 @@ func (f *Fleet) pardon(all []*tracked) {
 }
 
 // health is read off the intents, so that it outlives the process without being kept.
-func (f *Fleet) health(p *Pool, now time.Time) poolHealth {
+func (f *Fleet) health(p *settings.Pool, now time.Time) poolHealth {
 	success := f.successes()[p.Name]
 	var h poolHealth
 	for _, m := range f.machines {
@@ -82,7 +85,7 @@ func (f *Fleet) health(p *Pool, now time.Time) poolHealth {
 }
 
 // closed says why the pool takes no orders now, or nil.
-func (h poolHealth) closed(p *Pool, now time.Time) *nodescaler.Reason {
+func (h poolHealth) closed(p *settings.Pool, now time.Time) *nodescaler.Reason {
 	if h.failures == 0 {
 		return nil
 	}
@@ -104,4 +107,24 @@ func failed(n int) string {
 		return "1 machine failed"
 	}
 	return fmt.Sprintf("%d machines failed", n)
+}
+
+// noRoom reports whether what is wrong with the machine is a lack of room.
+func (m *tracked) noRoom() bool {
+	if m.Failed != nil {
+		return m.cramped()
+	}
+	return placement.Scarce(m.problem.Code)
+}
+
+// failedFor is the code of a machine that could not be made for an error, however often it was tried.
+func failedFor(err error) string {
+	switch pveapi.ClassOf(err) {
+	case pveapi.StorageFull:
+		return placement.CodeStorageFull
+	case pveapi.MemoryFull:
+		return placement.CodeNoMemory
+	default:
+		return CodeMachineFailed
+	}
 }

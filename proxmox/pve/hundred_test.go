@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // buyer is a policy that orders so many machines in its first step, dealt out to the hosts, and gives
@@ -73,7 +74,7 @@ type rush struct {
 func rushOf(tb testing.TB, n int) rush {
 	w := newWorld(tb, plan{hosts: 5, seed: 100, disk: 2000 * gib}).served()
 	p := w.pool()
-	p.Max, p.VMIDs, p.Placement.CPURatio = n, VMIDs{1000, 1000 + 3*n}, 4
+	p.Max, p.VMIDs, p.Placement.CPURatio = n, placement.VMIDs{First: 1000, Last: 1000 + 3*n}, 4
 	w.begin()
 	w.run(time.Second)
 	before := len(w.sim.Calls())
@@ -200,7 +201,7 @@ func BenchmarkHundredMachines(b *testing.B) {
 func BenchmarkPickWhileOrdersWait(b *testing.B) {
 	w := newWorld(b, plan{hosts: 5, seed: 5})
 	p := w.pool()
-	p.Max, p.VMIDs, p.Placement.CPURatio = 3000, VMIDs{1000, 9000}, 32
+	p.Max, p.VMIDs, p.Placement.CPURatio = 3000, placement.VMIDs{First: 1000, Last: 9000}, 32
 	w.begin()
 	w.run(time.Second)
 	f, at := w.fleet, w.sim.Now()
@@ -213,7 +214,7 @@ func BenchmarkPickWhileOrdersWait(b *testing.B) {
 	for i := range 1000 {
 		m := put(i, 1000+i, StepTidied)
 		m.Asked, m.Joined = at, at
-		f.view.seen.guests[m.VMID] = &guestSeen{vmid: m.VMID, host: m.Host, name: m.Name, running: true, pool: "plimsoll"}
+		f.view.seen.Guests[m.VMID] = &placement.Guest{VMID: m.VMID, Host: m.Host, Name: m.Name, Running: true, Pool: "plimsoll"}
 	}
 	for i := range 400 {
 		if m := put(1000+i, 3000+i, StepOrdered); i < 10 {

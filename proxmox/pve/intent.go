@@ -8,6 +8,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Intent is what the fleet means to do about one order, kept so that it survives the process. It
@@ -32,8 +34,8 @@ type Intent struct {
 	Since time.Time `json:"since"` // it is at this step
 	// VMIDs and PVEPool are the range and the resource pool that its clone was asked for in. They tell it from
 	// others' machines, whatever becomes of the pool's configuration; empty is unknown.
-	VMIDs   VMIDs  `json:"vmids,omitzero"`
-	PVEPool string `json:"pvePool,omitempty"`
+	VMIDs   placement.VMIDs `json:"vmids,omitzero"`
+	PVEPool string          `json:"pvePool,omitempty"`
 	// Task is what the machine waits for.
 	Task *Task `json:"task,omitempty"`
 	// Asked is when the clone was first asked for; zero is never.
@@ -175,7 +177,7 @@ func (i Intent) clone() Intent {
 
 // pvePools are the resource pools that the machine may be in: the one that it was put into, and the one that
 // its pool has now, for whoever changes that may take the machines along. Somebody else's is neither.
-func (i *Intent) pvePools(p *Pool) []string {
+func (i *Intent) pvePools(p *settings.Pool) []string {
 	if i.PVEPool == "" || i.PVEPool == p.PVEPool {
 		return []string{p.PVEPool}
 	}

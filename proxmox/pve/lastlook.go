@@ -8,6 +8,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Between the decision that a machine goes and the call that ends it lie moments or hours, in which all that it was
@@ -151,7 +152,7 @@ func (w *work) mayEnd(s *nodescaler.Sight, status pveapi.VMStatus) bool {
 			full = n.Name + " holds " + n.Pods[0]
 		}
 	}
-	if r := w.contradicted(m); r != nil {
+	if r := w.view.contradicted(m); r != nil {
 		m.problem, m.since = *r, w.now // it was said when it was seen
 		w.pause(m, time.Minute)
 		return false
@@ -271,30 +272,6 @@ func (f *Fleet) undrained(m *tracked) bool {
 	return !m.Undrained.IsZero() && f.since(m.Undrained) < brakeWindow
 }
 
-// revoke makes a machine a node again that was to go: its node is ready.
-func (f *Fleet) revoke(m *tracked, why nodescaler.Reason) {
-	m.Returned, m.Stashed, m.Forced, m.Exit = time.Time{}, time.Time{}, false, ExitNone
-	m.Failed, m.FailedAt, m.Hints = nil, time.Time{}, nil
-	m.Frozen, m.Silent, m.Resumed = time.Time{}, false, time.Time{}
-	m.conf = nil
-	if m.Step.before(StepJoined) {
-		f.joined(m)
-	}
-	m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
-	f.say(m, reason(CodeRevoked, "it is a node again and is not given up: %s", why.Text), "")
-}
-
-// joined notes that a machine is a node.
-func (f *Fleet) joined(m *tracked) {
-	f.ahead(m, StepJoined)
-	if m.Joined.IsZero() {
-		m.Joined = m.Since
-	}
-	if !m.Woken.IsZero() {
-		m.Rejoined, m.Misses = m.Since, 0
-	}
-}
-
 // silent reports whether a machine that was a node is seen to be none now.
 func (f *Fleet) silent(m *tracked) bool {
 	n, _ := f.nodeOf(m)
@@ -304,7 +281,7 @@ func (f *Fleet) silent(m *tracked) bool {
 // settleSilent revokes that a machine is to go since its node was away, when that is ready again.
 func (f *Fleet) settleSilent(m *tracked) {
 	n, there := f.nodeOf(m)
-	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != ExitNone || !there || !n.Ready || f.contradicted(m) != nil {
+	if !m.Silent || m.Returned.IsZero() && m.Stashed.IsZero() || m.Exit != ExitNone || !there || !n.Ready || f.view.contradicted(m) != nil {
 		return
 	}
 	f.revoke(m, reason(CodeRevoked, "node %s is ready", n.Name))
@@ -312,7 +289,7 @@ func (f *Fleet) settleSilent(m *tracked) {
 
 // heldBy is why nothing stops or destroys a machine now, or nil.
 func (f *Fleet) heldBy(m *tracked) *nodescaler.Reason {
-	switch belongs, contradicted := f.holding(m), f.contradicted(m); {
+	switch belongs, contradicted := f.holding(m), f.view.contradicted(m); {
 	case m.Held != nil:
 		return m.Held
 	case m.Step == StepOrdered:
@@ -332,9 +309,9 @@ func (f *Fleet) heldBy(m *tracked) *nodescaler.Reason {
 }
 
 // braked is what is said of a pool that the brake holds.
-func (f *Fleet) braked(pool string) nodescaler.Reason {
+func (ro *roster) braked(pool string) nodescaler.Reason {
 	n := 0
-	for _, m := range f.machines {
+	for _, m := range ro.machines {
 		if m.Pool == pool && m.Gone.IsZero() && !m.Frozen.IsZero() {
 			n++
 		}
@@ -356,7 +333,7 @@ func (f *Fleet) Braked() map[string]nodescaler.Reason {
 }
 
 // letAllGo lets machines of pools go that were resumed since the brake has held them.
-func (f *Fleet) letAllGo(pools []Pool) error {
+func (f *Fleet) letAllGo(pools []settings.Pool) error {
 	for _, p := range pools {
 		if err := f.letGo(p.Name, p.Resumed); err != nil {
 			return err
@@ -374,7 +351,7 @@ func (f *Fleet) letGo(pool string, said time.Time) error {
 		}
 		i := m.Intent.clone()
 		i.Frozen, i.Silent, i.Resumed = time.Time{}, false, f.cfg.Now()
-		if err := f.cfg.Intents.Put(i); err != nil {
+		if err := f.store.Put(i); err != nil {
 			m.unsaved = true
 			return fmt.Errorf("keep that %s may go: %w", m.Name, err)
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 func TestHowAMachineGoes(t *testing.T) {
@@ -189,7 +191,7 @@ func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTenPools(t *testing.T) {
 	w.cfg.Pools = nil
 	for i := range 10 {
 		p := first
-		p.Name, p.VMIDs = fmt.Sprintf("web%d", i), VMIDs{First: 1000 + 10*i, Last: 1009 + 10*i}
+		p.Name, p.VMIDs = fmt.Sprintf("web%d", i), placement.VMIDs{First: 1000 + 10*i, Last: 1009 + 10*i}
 		w.cfg.Pools = append(w.cfg.Pools, p)
 	}
 	w.begin()
@@ -240,7 +242,7 @@ func TestMachinesThatTheBrakeHoldsCount(t *testing.T) {
 	w, names := seeing(t, 20)
 	p := *w.pool()
 	p.Max = 20
-	if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+	if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.emptied = func(string) bool { return true }
@@ -499,7 +501,7 @@ func TestAPoolIsResumedByItsConfiguration(t *testing.T) {
 	p.Resumed = w.now().Add(-time.Hour)
 	configure := func() {
 		t.Helper()
-		if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+		if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.run(10 * time.Minute)

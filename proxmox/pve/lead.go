@@ -42,35 +42,3 @@ var stages = map[Step]struct {
 	StepClaimed: {StepOrdered, StageWait}, StepCloned: {StepClaimed, StageClone}, StepConfigured: {StepCloned, StageConfigure},
 	StepStarted: {StepConfigured, StageStart}, StepJoined: {StepStarted, StageJoin},
 }
-
-// reached notes that a machine is at a step, and how long it took from the one before. Who was put back
-// and comes the same way again is timed from there on.
-func (f *Fleet) reached(m *tracked, s Step, at time.Time) {
-	ends, is := stages[s]
-	if !is || !m.Woken.IsZero() {
-		return
-	}
-	if m.mile.step == ends.from && !m.mile.at.IsZero() {
-		f.timed(m, ends.stage, m.mile.at, at)
-	}
-	m.mile = milestone{s, at}
-}
-
-// readied notes that a machine's node is ready for the first time.
-func (f *Fleet) readied(m *tracked, n *Node) {
-	if m.mile.step != StepJoined || !n.Ready || !m.Returned.IsZero() {
-		return
-	}
-	now := f.cfg.Now()
-	at := now
-	if n.ReadySince.After(m.mile.at) && n.ReadySince.Before(now) { // it was ready before it was looked at
-		at = n.ReadySince
-	}
-	f.timed(m, StageReady, m.mile.at, at)
-	f.timed(m, StageAll, m.Created, at)
-	m.mile = milestone{}
-}
-
-func (f *Fleet) timed(m *tracked, s Stage, from, to time.Time) {
-	f.leads = append(f.leads, Lead{m.Pool, s, max(0, to.Sub(from))})
-}

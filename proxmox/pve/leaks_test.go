@@ -25,7 +25,9 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -332,18 +334,18 @@ func newLife(t *testing.T, seed uint64, tell bool) *life {
 	l.world = newWorld(t, p)
 	pool := l.pool()
 	pool.Max = 2 + rng.IntN(4)
-	pool.VMIDs = VMIDs{First: 1000, Last: 1011}
+	pool.VMIDs = placement.VMIDs{First: 1000, Last: 1011}
 	pool.Cooldown = nodescaler.Duration(time.Duration(1+rng.IntN(5)) * time.Minute)
 	pool.JoinTimeout = nodescaler.Duration(time.Duration(2+rng.IntN(3)) * time.Minute)
 	pool.ShutdownGrace = nodescaler.Duration(20 * time.Second)
 	pool.MaxFailures = 1000
 	if rng.IntN(2) == 0 {
-		pool.Clone = Full
+		pool.Clone = placement.Full
 	}
 	l.cfg.ClonesPerStorage = 1 + rng.IntN(2)
 	l.cfg.OrphanGrace = nodescaler.Duration(5 * time.Minute)
 	if rng.IntN(2) == 0 {
-		l.cfg.HA = HAPurge
+		l.cfg.HA = settings.HAPurge
 	}
 	l.cfg.Report = func(e Event) {
 		l.note("%s", e)

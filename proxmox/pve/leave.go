@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // longPause is how long a machine that waits for a person is left alone.
@@ -86,7 +87,7 @@ func (w *work) mayNot(c *pveapi.VMConfig, status pveapi.VMStatus, v verdict, wro
 			w.retry(m, reason(CodeRetry, "%s", list(wrong)), "")
 		case c.Lock != "" || status.Lock != "":
 			w.retry(m, reason(CodeRetry, "VM %d is locked (%s)", m.VMID, c.Lock+status.Lock), "if no task works on it any more: qm unlock "+itoa(m.VMID))
-		case status.HAManaged && w.cfg.HA == HAWait:
+		case status.HAManaged && w.cfg.HA == settings.HAWait:
 			w.impede(m, reason(CodeHAManaged, "somebody put VM %d under high availability", m.VMID), "ha-manager remove vm:"+itoa(m.VMID))
 			w.pause(m, longPause)
 		case c.Protection:
@@ -208,14 +209,6 @@ func (w *work) missFormer(err error) {
 	w.pause(w.m, 5*time.Second)
 }
 
-// gone closes the intent of a machine that is proved to be no more. It stays for the cool-down of
-// its VMID.
-func (f *Fleet) gone(m *tracked) {
-	m.Gone, m.Since, m.Task, m.conf = f.cfg.Now(), f.cfg.Now(), nil, nil
-	m.hidden, m.tries, m.rest, m.Frozen = false, 0, time.Time{}, time.Time{}
-	f.say(m, reason(CodeGone, "its VMID is free"), "")
-}
-
 // doSweep removes what is left of a machine that is gone: its first-boot disc, and its node object.
 func (w *work) doSweep(ctx context.Context) {
 	if w.i.Disc != "" {
@@ -229,7 +222,7 @@ func (w *work) doSweep(ctx context.Context) {
 func (w *work) doForget() {
 	w.mu.Lock()
 	defer w.unlock()
-	if err := w.cfg.Intents.Remove(w.i.Order); err != nil {
+	if err := w.store.Remove(w.i.Order); err != nil {
 		w.retry(w.m, reason(CodeIntentNotKept, "%v", err), "")
 		return
 	}

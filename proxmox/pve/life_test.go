@@ -18,7 +18,9 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 func TestOrderBecomesANodeAndGoesAgain(t *testing.T) {
@@ -94,7 +96,7 @@ func TestOrdersAreRefusedWithReasons(t *testing.T) {
 			s.CPU *= 2
 			o.Action.Shape = &s
 		}, CodeShapeUnknown},
-		{"no such host", nil, func(o *loop.Order) { o.Action.Host = "pve9" }, CodeHostUnknown},
+		{"no such host", nil, func(o *loop.Order) { o.Action.Host = "pve9" }, placement.CodeHostUnknown},
 		{"full", func(w *world) { w.mustOrder(""); w.mustOrder("") }, func(*loop.Order) {}, CodePoolAtMax},
 		{"no VMID", func(w *world) {
 			for id := 1000; id < 1004; id++ {
@@ -105,7 +107,7 @@ func TestOrdersAreRefusedWithReasons(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, plan{hosts: 2, seed: 1})
-			w.pool().Max, w.pool().VMIDs = 2, VMIDs{1000, 1003}
+			w.pool().Max, w.pool().VMIDs = 2, placement.VMIDs{First: 1000, Last: 1003}
 			w.begin()
 			w.run(time.Second)
 			if c.world != nil {
@@ -195,7 +197,7 @@ func TestAMachineThatGoesAndIsAwayKeepsItsPlace(t *testing.T) {
 
 func TestHostsAreToldAsTheyAre(t *testing.T) {
 	w := newWorld(t, plan{hosts: 3, seed: 1})
-	w.pool().Placement = Placement{MemoryReserve: 8 << 30, MemoryRatio: 1.5, CPURatio: 2, Maintenance: []string{"pve2"}, MaxPerHost: 1}
+	w.pool().Placement = placement.Rules{MemoryReserve: 8 << 30, MemoryRatio: 1.5, CPURatio: 2, Maintenance: []string{"pve2"}, MaxPerHost: 1}
 	// Others' machines can only be counted by who may see them.
 	w.sim.AddRole("PlimsollSight", "VM.Audit")
 	w.sim.Grant("/vms", "PlimsollSight", "plimsoll@pve")
@@ -220,7 +222,7 @@ func TestHostsAreToldAsTheyAre(t *testing.T) {
 	if diff := cmp.Diff(want, state.Hosts); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if r := state.Refused["web"]; len(r) != 1 || r[0].Host != "pve1" || r[0].Why.Code != CodeHostAtLimit {
+	if r := state.Refused["web"]; len(r) != 1 || r[0].Host != "pve1" || r[0].Why.Code != placement.CodeHostAtLimit {
 		t.Errorf("refused are %+v, want what pve1 has enough of", r)
 	}
 }
@@ -230,7 +232,7 @@ func TestRoomThatIsToldIsRoomThatIsGiven(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 1})
 	w.pool().Max, w.pool().Placement.MemoryReserve = 50, 100<<30
 	other := *w.pool()
-	other.Name, other.VMIDs, other.Placement.MemoryReserve = "db", VMIDs{2000, 2099}, 90<<30
+	other.Name, other.VMIDs, other.Placement.MemoryReserve = "db", placement.VMIDs{First: 2000, Last: 2099}, 90<<30
 	w.cfg.Pools = append(w.cfg.Pools, other)
 	w.begin()
 	w.run(time.Second)
@@ -391,13 +393,13 @@ func TestOrphansAreFoundInBothDirections(t *testing.T) {
 // The disc of a machine that was removed by hand holds the join token. Nobody needs it, whatever became of the pool
 // since it was uploaded, and of the process.
 func TestDiscOfAPoolThatIsNoMoreIsFound(t *testing.T) {
-	for name, change := range map[string]func(w *world) []Pool{
-		"deleted": func(*world) []Pool { return nil },
-		"renamed": func(w *world) []Pool { p := *w.pool(); p.Name = "db"; return []Pool{p} },
-		"renamed, with another storage": func(w *world) []Pool {
+	for name, change := range map[string]func(w *world) []settings.Pool{
+		"deleted": func(*world) []settings.Pool { return nil },
+		"renamed": func(w *world) []settings.Pool { p := *w.pool(); p.Name = "db"; return []settings.Pool{p} },
+		"renamed, with another storage": func(w *world) []settings.Pool {
 			p := *w.pool()
-			p.Name, p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = "db", ISO{}, "", "", "ops"
-			return []Pool{p}
+			p.Name, p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = "db", settings.ISO{}, "", "", "ops"
+			return []settings.Pool{p}
 		},
 	} {
 		for _, restarted := range []bool{false, true} {
@@ -592,9 +594,9 @@ func TestRunBeginsAnOrderAtOnce(t *testing.T) {
 
 func TestPoolHealth(t *testing.T) {
 	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	p := aPool().Complete()
+	p := plainPool().Complete()
 	fleet := func(all ...Intent) *Fleet {
-		f := &Fleet{machines: map[string]*tracked{}, recipe: map[string]string{"web": "r"}}
+		f := &Fleet{roster: roster{map[string]*tracked{}}, catalogue: catalogue{recipe: map[string]string{"web": "r"}}}
 		for i, n := range all {
 			n.Order, n.Pool = fmt.Sprint(i), "web"
 			if n.Recipe == "" {
@@ -608,7 +610,7 @@ func TestPoolHealth(t *testing.T) {
 		return Intent{Failed: &nodescaler.Reason{Code: CodeJoinTimeout}, FailedAt: then.Add(after)}
 	}
 	full := func(after time.Duration) Intent {
-		return Intent{Failed: &nodescaler.Reason{Code: CodeStorageFull}, FailedAt: then.Add(after)}
+		return Intent{Failed: &nodescaler.Reason{Code: placement.CodeStorageFull}, FailedAt: then.Add(after)}
 	}
 	pardoned, other, vanished := failed(0), failed(0), failed(0)
 	pardoned.Pardoned, other.Recipe, vanished.Failed = true, "another", &nodescaler.Reason{Code: CodeVanished}
@@ -644,18 +646,18 @@ func TestPoolHealth(t *testing.T) {
 // Whatever a pool is configured with, the server takes every request that is made for it.
 func TestEveryRequestIsOneThatTheServerTakes(t *testing.T) {
 	schema := published(t)
-	for name, change := range map[string]func(*Pool){
-		"linked with a disc": func(*Pool) {},
-		"full, without a disc, with everything": func(p *Pool) {
-			p.Clone, p.Storage, p.Format = Full, "local-lvm", "raw"
+	for name, change := range map[string]func(*settings.Pool){
+		"linked with a disc": func(*settings.Pool) {},
+		"full, without a disc, with everything": func(p *settings.Pool) {
+			p.Clone, p.Storage, p.Format = placement.Full, "local-lvm", "raw"
 			p.VLAN, p.Firewall, p.Tags = 42, true, []string{"k8s"}
-			p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = ISO{}, "", "", "ops"
+			p.ISO, p.Join.UserDataFile, p.Join.UserDataTemplate, p.Join.User = settings.ISO{}, "", "", "ops"
 			p.Join.SSHKeys = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJhzQyGvEJY6yPxFTqmkE4fF1pnVKGJkfDSPdlVoCVC ops@home"}
-			p.Network = Addressing{
+			p.Network = settings.Addressing{
 				First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1"),
 				Nameservers: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, Search: "example.org",
 			}
-			p.Guest = Guest{CPUType: "host", Machine: "q35", NUMA: true, Agent: true, NoBalloon: true, Options: map[string]string{"rng0": "source=/dev/urandom"}}
+			p.Guest = settings.Guest{CPUType: "host", Machine: "q35", NUMA: true, Agent: true, NoBalloon: true, Options: map[string]string{"rng0": "source=/dev/urandom"}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

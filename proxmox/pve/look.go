@@ -13,13 +13,14 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
 // view is what the fleet knows of the cluster.
 type view struct {
-	seen      *sight // nil before the first look
-	templates map[int]templateSeen
+	seen      *placement.Sight // nil before the first look
+	templates map[int]placement.TemplateSeen
 	bridges   map[string][]string               // by host
 	surveyed  time.Time                         // templates and bridges were read
 	rights    pveapi.Permissions                // what the token may do, as it was at first
@@ -57,8 +58,8 @@ func (v *view) blind(now time.Time) *nodescaler.Reason {
 		return no(CodeNoInventory, "the cluster has not been seen: %v", v.failed)
 	case v.seen == nil:
 		return no(CodeNoInventory, "the cluster has not been seen yet")
-	case now.Sub(v.seen.at) > maxAge:
-		return no(CodeNoInventory, "the cluster was last seen %s ago: %v", now.Sub(v.seen.at).Round(time.Second), v.failed)
+	case now.Sub(v.seen.At) > maxAge:
+		return no(CodeNoInventory, "the cluster was last seen %s ago: %v", now.Sub(v.seen.At).Round(time.Second), v.failed)
 	}
 	return nil
 }
@@ -89,7 +90,7 @@ func (f *Fleet) look(ctx context.Context) error {
 }
 
 // readCluster reads who is there: hosts, machines and storages.
-func (f *Fleet) readCluster(ctx context.Context) (*sight, error) {
+func (f *Fleet) readCluster(ctx context.Context) (*placement.Sight, error) {
 	at := f.cfg.Now()
 	status, err := f.client.ClusterStatus(ctx)
 	if err != nil {
@@ -99,7 +100,7 @@ func (f *Fleet) readCluster(ctx context.Context) (*sight, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sight{at: at, quorate: status.Quorate, whole: status.Whole, guests: map[int]*guestSeen{}}
+	s := &placement.Sight{At: at, Quorate: status.Quorate, Whole: status.Whole, Guests: map[int]*placement.Guest{}}
 	byName := map[string]*pveapi.Resource{}
 	for i := range resources {
 		r := &resources[i]
@@ -107,20 +108,20 @@ func (f *Fleet) readCluster(ctx context.Context) (*sight, error) {
 		case "node":
 			byName[r.Node] = r
 		case "qemu", "lxc":
-			s.guests[r.VMID] = guest(r)
+			s.Guests[r.VMID] = SeenGuest(r)
 		case "storage":
-			s.stores = append(s.stores, store(r))
+			s.Stores = append(s.Stores, store(r))
 		}
 	}
 	for _, n := range status.Nodes {
-		h := hostSeen{name: n.Name, online: n.Online}
+		h := placement.Host{Name: n.Name, Online: n.Online}
 		if r := byName[n.Name]; r != nil {
-			h.cpus, h.memory = int(value(r.MaxCPU)), pricing.Bytes(value(r.MaxMem))
-			h.maintenance = r.HAState == "maintenance"
+			h.CPUs, h.Memory = int(value(r.MaxCPU)), pricing.Bytes(value(r.MaxMem))
+			h.Maintenance = r.HAState == "maintenance"
 		}
-		s.hosts = append(s.hosts, h)
+		s.Hosts = append(s.Hosts, h)
 	}
-	slices.SortFunc(s.hosts, func(a, b hostSeen) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(s.Hosts, func(a, b placement.Host) int { return cmp.Compare(a.Name, b.Name) })
 	return s, nil
 }
 
@@ -132,38 +133,39 @@ func value[T any](v *T) T {
 	return *v
 }
 
-func guest(r *pveapi.Resource) *guestSeen {
-	return &guestSeen{
-		vmid: r.VMID, host: r.Node, name: r.Name, running: r.Status == "running", template: value(r.Template),
-		container: r.Type == "lxc", lock: r.Lock, pool: r.Pool, tags: r.Tags,
-		cpus: int(value(r.MaxCPU)), memory: pricing.Bytes(value(r.MaxMem)),
+// SeenGuest is a listed machine as placement takes it.
+func SeenGuest(r *pveapi.Resource) *placement.Guest {
+	return &placement.Guest{
+		VMID: r.VMID, Host: r.Node, Name: r.Name, Running: r.Status == "running", Template: value(r.Template),
+		Container: r.Type == "lxc", Lock: r.Lock, Pool: r.Pool, Tags: r.Tags,
+		CPUs: int(value(r.MaxCPU)), Memory: pricing.Bytes(value(r.MaxMem)),
 	}
 }
 
-func store(r *pveapi.Resource) storeSeen {
-	return storeSeen{
-		name: r.Storage, host: r.Node, shared: value(r.Shared), active: r.Status == "available",
-		total: pricing.Bytes(value(r.MaxDisk)), used: pricing.Bytes(value(r.Disk)),
+func store(r *pveapi.Resource) placement.Store {
+	return placement.Store{
+		Name: r.Storage, Host: r.Node, Shared: value(r.Shared), Active: r.Status == "available",
+		Total: pricing.Bytes(value(r.MaxDisk)), Used: pricing.Bytes(value(r.Disk)),
 	}
 }
 
 // survey reads what hardly ever changes: the templates and the hosts' bridges. What cannot be read
 // stays as it was known; a template of which nothing is known has that for its problem.
-func (f *Fleet) survey(ctx context.Context, seen *sight, now time.Time) {
+func (f *Fleet) survey(ctx context.Context, seen *placement.Sight, now time.Time) {
 	f.mu.Lock()
 	due := now.Sub(f.view.surveyed) >= surveyEvery
 	templates, bridges := maps.Clone(f.view.templates), maps.Clone(f.view.bridges)
 	f.mu.Unlock()
-	unread := map[string][]*guestSeen{} // by host
+	unread := map[string][]*placement.Guest{} // by host
 	for _, id := range f.templateIDs() {
-		g := seen.guests[id]
+		g := seen.Guests[id]
 		known, was := templates[id]
-		if g == nil || g.container {
-			templates[id] = templateSeen{vmid: id, problem: "is not listed: it does not exist, or the token may not see it"}
-		} else if due || !was || known.problem != "" || known.host != g.host {
-			unread[g.host] = append(unread[g.host], g)
+		if g == nil || g.Container {
+			templates[id] = placement.TemplateSeen{VMID: id, Problem: "is not listed: it does not exist, or the token may not see it"}
+		} else if due || !was || known.Problem != "" || known.Host != g.Host {
+			unread[g.Host] = append(unread[g.Host], g)
 			if !was {
-				templates[id] = templateSeen{vmid: id, problem: "cannot be read: host " + g.host + " did not answer"}
+				templates[id] = placement.TemplateSeen{VMID: id, Problem: "cannot be read: host " + g.Host + " did not answer"}
 			}
 		}
 	}
@@ -176,13 +178,13 @@ func (f *Fleet) survey(ctx context.Context, seen *sight, now time.Time) {
 	}
 	f.view.templates, f.view.bridges = templates, bridges
 	f.listed = nil // machines may have drifted from their templates
-	for i := range seen.hosts {
-		seen.hosts[i].bridges = bridges[seen.hosts[i].name]
+	for i := range seen.Hosts {
+		seen.Hosts[i].Bridges = bridges[seen.Hosts[i].Name]
 	}
 }
 
 // readTemplates reads the templates of each host.
-func (f *Fleet) readTemplates(ctx context.Context, unread map[string][]*guestSeen, into map[int]templateSeen) {
+func (f *Fleet) readTemplates(ctx context.Context, unread map[string][]*placement.Guest, into map[int]placement.TemplateSeen) {
 	var mu sync.Mutex
 	f.askHosts(ctx, slices.Sorted(maps.Keys(unread)), func(ctx context.Context, host string) error {
 		var failed error
@@ -191,9 +193,9 @@ func (f *Fleet) readTemplates(ctx context.Context, unread map[string][]*guestSee
 			mu.Lock()
 			switch {
 			case err == nil:
-				into[g.vmid] = t
-			case into[g.vmid].host == "": // nothing was ever read of it
-				into[g.vmid] = templateSeen{vmid: g.vmid, problem: fmt.Sprintf("cannot be read: %v", err)}
+				into[g.VMID] = t
+			case into[g.VMID].Host == "": // nothing was ever read of it
+				into[g.VMID] = placement.TemplateSeen{VMID: g.VMID, Problem: fmt.Sprintf("cannot be read: %v", err)}
 			}
 			mu.Unlock()
 			failed = cmp.Or(failed, err)
@@ -203,11 +205,11 @@ func (f *Fleet) readTemplates(ctx context.Context, unread map[string][]*guestSee
 }
 
 // readBridges reads which bridges each host has.
-func (f *Fleet) readBridges(ctx context.Context, seen *sight, due bool, into map[string][]string) {
+func (f *Fleet) readBridges(ctx context.Context, seen *placement.Sight, due bool, into map[string][]string) {
 	var hosts []string
-	for _, h := range seen.hosts {
-		if _, known := into[h.name]; h.online && (due || !known) {
-			hosts = append(hosts, h.name)
+	for _, h := range seen.Hosts {
+		if _, known := into[h.Name]; h.Online && (due || !known) {
+			hosts = append(hosts, h.Name)
 		}
 	}
 	var mu sync.Mutex
@@ -243,45 +245,33 @@ func (f *Fleet) templateIDs() []int {
 	return slices.Compact(ids)
 }
 
-func (f *Fleet) readTemplate(ctx context.Context, g *guestSeen) (templateSeen, error) {
-	c, err := f.client.Config(ctx, g.host, g.vmid)
+func (f *Fleet) readTemplate(ctx context.Context, g *placement.Guest) (placement.TemplateSeen, error) {
+	c, err := f.client.Config(ctx, g.Host, g.VMID)
 	if err != nil {
-		return templateSeen{}, err
+		return placement.TemplateSeen{}, err
 	}
-	t := templateSeen{vmid: g.vmid, host: g.host, bootDisk: bootDisk(&c), digest: c.Digest, devices: devices(c.Raw, g.vmid)}
+	t := placement.TemplateSeen{VMID: g.VMID, Host: g.Host, BootDisk: c.BootDisk(), Digest: c.Digest, Devices: devices(c.Raw, g.VMID)}
 	if !c.Template {
-		t.problem = "is no template: qm template makes it one"
+		t.Problem = "is no template: qm template makes it one"
 	}
-	if t.bootDisk == "" {
-		t.problem = "has no disk to boot from"
+	if t.BootDisk == "" {
+		t.Problem = "has no disk to boot from"
 		return t, nil
 	}
-	t.size = pricing.Bytes(c.Disks[t.bootDisk].Size)
-	t.stores = []string{c.Disks[t.bootDisk].Storage}
+	t.Size = pricing.Bytes(c.Disks[t.BootDisk].Size)
+	t.Stores = []string{c.Disks[t.BootDisk].Storage}
 	for _, key := range slices.Sorted(maps.Keys(c.Disks)) {
 		d := c.Disks[key]
-		if d.Storage != "" && (d.Media != "cdrom" || strings.Contains(d.Name, "cloudinit")) && !slices.Contains(t.stores, d.Storage) {
-			t.stores = append(t.stores, d.Storage)
+		if d.Storage != "" && (d.Media != "cdrom" || strings.Contains(d.Name, "cloudinit")) && !slices.Contains(t.Stores, d.Storage) {
+			t.Stores = append(t.Stores, d.Storage)
 		}
 	}
 	return t, nil
 }
 
-// bootDisk is the drive that a machine boots from: the first disk in its boot order.
-func bootDisk(c *pveapi.VMConfig) string {
-	_, named := pveapi.Properties(c.Raw["boot"])
-	order := append(strings.Split(named["order"], ";"), c.Raw["bootdisk"], "scsi0", "virtio0", "sata0", "ide0")
-	for _, key := range order {
-		if d, there := c.Disks[key]; there && d.Media != "cdrom" && d.Storage != "" {
-			return key
-		}
-	}
-	return ""
-}
-
 // readTasks lists the tasks of the hosts that machines wait for, and of those that did not answer: one that does is
 // not silent any more. What a host does not tell now it tells later.
-func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
+func (f *Fleet) readTasks(ctx context.Context, seen *placement.Sight) {
 	since, tasks := f.tasksWanted(seen)
 	listed := map[string]bool{}
 	var mu sync.Mutex
@@ -306,7 +296,7 @@ func (f *Fleet) readTasks(ctx context.Context, seen *sight) {
 }
 
 // tasksWanted says whose tasks are to be listed, since when, and what remains known of those who do not tell.
-func (f *Fleet) tasksWanted(seen *sight) (since map[string]time.Time, kept map[pveapi.UPID]pveapi.TaskStatus) {
+func (f *Fleet) tasksWanted(seen *placement.Sight) (since map[string]time.Time, kept map[pveapi.UPID]pveapi.TaskStatus) {
 	since, kept = map[string]time.Time{}, map[pveapi.UPID]pveapi.TaskStatus{}
 	f.mu.Lock()
 	defer f.unlock()
@@ -320,7 +310,7 @@ func (f *Fleet) tasksWanted(seen *sight) (since map[string]time.Time, kept map[p
 		}
 	}
 	for upid, t := range f.view.tasks { // clones that nobody remembers are watched to their end
-		if t.Running && upid.Type() == "qmclone" && seen.host(upid.Node()) != nil {
+		if t.Running && upid.Type() == "qmclone" && seen.Host(upid.Node()) != nil {
 			kept[upid] = t
 			if at, waits := since[upid.Node()]; !waits || t.Started.Before(at) {
 				since[upid.Node()] = t.Started
@@ -328,18 +318,18 @@ func (f *Fleet) tasksWanted(seen *sight) (since map[string]time.Time, kept map[p
 		}
 	}
 	for host, at := range f.view.silent {
-		if silent := seen.at.Sub(at); silent > silentFor || silent < 0 || !seen.online(host) {
+		if silent := seen.At.Sub(at); silent > silentFor || silent < 0 || !seen.Online(host) {
 			delete(f.view.silent, host)
 		} else if _, waits := since[host]; !waits {
-			since[host] = seen.at
+			since[host] = seen.At
 		}
 	}
-	for _, h := range seen.hosts { // what was begun before the fleet was, and nobody remembers
-		if _, waits := since[h.name]; !waits && !f.view.known[h.name] {
-			since[h.name] = f.began.Add(-time.Hour)
+	for _, h := range seen.Hosts { // what was begun before the fleet was, and nobody remembers
+		if _, waits := since[h.Name]; !waits && !f.view.known[h.Name] {
+			since[h.Name] = f.began.Add(-time.Hour)
 		}
 	}
-	maps.DeleteFunc(since, func(host string, _ time.Time) bool { return !seen.online(host) })
+	maps.DeleteFunc(since, func(host string, _ time.Time) bool { return !seen.Online(host) })
 	return since, kept
 }
 
@@ -414,25 +404,10 @@ func (f *Fleet) lost(now pveapi.Permissions) []string {
 	return lacks
 }
 
-// paths are those that the fleet's rights hang on.
-func (f *Fleet) paths() []string {
-	var paths []string
-	for _, p := range f.pools {
-		paths = append(paths, "/pool/"+p.PVEPool)
-		for _, s := range []string{p.Storage, p.ISO.Storage} {
-			if s != "" {
-				paths = append(paths, "/storage/"+s)
-			}
-		}
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
-}
-
 // see takes what was read for what is.
-func (v *view) see(s *sight) {
-	if v.seen != nil && len(v.seen.guests) > 0 || v.emptied {
-		v.emptied = len(s.guests) == 0
+func (v *view) see(s *placement.Sight) {
+	if v.seen != nil && len(v.seen.Guests) > 0 || v.emptied {
+		v.emptied = len(s.Guests) == 0
 	}
 	v.seen = s
 }
@@ -492,7 +467,7 @@ func (f *Fleet) reasonToFreeze() *nodescaler.Reason {
 		return no(CodeLookFailed, "%v", v.failed)
 	case v.seen == nil:
 		return no(CodeLookFailed, "the cluster has not been seen yet")
-	case !v.seen.quorate:
+	case !v.seen.Quorate:
 		return no(CodeNoQuorum, "the hosts that answer are no majority; what they show may be out of date")
 	case len(v.lacks) > 0:
 		return no(CodePermissionsShrunk, "the token has lost %s", strings.Join(v.lacks, ", "))

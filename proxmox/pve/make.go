@@ -9,7 +9,9 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 const (
@@ -31,9 +33,9 @@ type work struct {
 	*Fleet
 	m    *tracked
 	i    Intent
-	p    *Pool
+	p    *settings.Pool
 	host string // where the machine is addressed
-	seen *guestSeen
+	seen *placement.Guest
 	conf *pveapi.VMConfig
 	now  time.Time
 	book *pricing.Book
@@ -116,7 +118,7 @@ func (w *work) doClaim(ctx context.Context) {
 		return
 	}
 	w.mu.Lock()
-	from, r := w.ground().from(w.p, w.i.Host)
+	from, r := w.ground().From(w.p.Places(), w.i.Host)
 	if r != nil {
 		w.retry(w.m, *r, "")
 	}
@@ -125,13 +127,13 @@ func (w *work) doClaim(ctx context.Context) {
 	if returned || r != nil || !w.before(w.claimed) {
 		return
 	}
-	upid, err := w.client.Clone(ctx, from.host, from.vmid, w.cloneOptions(from.target))
+	upid, err := w.client.Clone(ctx, from.Host, from.VMID, w.cloneOptions(from.Target))
 	w.done(func() { w.cloneAnswered(upid, err) })
 }
 
 func (w *work) claimed() {
 	w.m.Step, w.m.Since = StepClaimed, w.now
-	w.m.Original = w.original(w.p, w.m.Host)
+	w.m.Original = w.view.original(w.p, w.m.Host)
 	w.m.VMIDs, w.m.PVEPool = w.p.VMIDs, w.p.PVEPool
 	w.m.Cluster = w.cfg.Cluster
 	w.reached(w.m, StepClaimed, w.now)
@@ -141,7 +143,7 @@ func (w *work) claimed() {
 }
 
 func (w *work) cloneOptions(target string) pveapi.CloneOptions {
-	full := w.p.Clone == Full
+	full := w.p.Clone == placement.Full
 	return pveapi.CloneOptions{
 		NewID: w.i.VMID, Name: w.i.Name, Pool: w.p.PVEPool, Target: target, Full: &full,
 		Storage: w.p.Storage, Format: w.p.Format,
@@ -197,7 +199,7 @@ func (w *work) cloneAnswered(upid pveapi.UPID, err error) {
 			m.Step, m.Since = StepOrdered, w.now
 		}
 		if pveapi.Is(err, pveapi.StorageFull) {
-			w.fail(m, reason(CodeStorageFull, "%v", err), "")
+			w.fail(m, reason(placement.CodeStorageFull, "%v", err), "")
 		}
 	}
 }
@@ -289,12 +291,12 @@ func (w *work) findUnlisted(ctx context.Context) {
 // findTask looks for the task of a clone whose order was not answered.
 func (w *work) findTask(ctx context.Context) (pveapi.UPID, bool, error) {
 	w.mu.Lock()
-	from, r := w.ground().from(w.p, w.i.Host)
+	from, r := w.ground().From(w.p.Places(), w.i.Host)
 	w.mu.Unlock()
 	if r != nil {
 		return "", false, fmt.Errorf("%s: %s", r.Code, r.Text)
 	}
-	return w.client.FindClone(ctx, from.host, from.vmid, w.i.VMID, w.i.Asked.Add(-time.Second))
+	return w.client.FindClone(ctx, from.Host, from.VMID, w.i.VMID, w.i.Asked.Add(-time.Second))
 }
 
 // notThere goes on from a VMID that nothing has.
@@ -339,7 +341,7 @@ func (w *work) inspect(ctx context.Context) (*pveapi.VMConfig, verdict, []string
 		return nil, unproved, nil, err
 	}
 	facts := facts{
-		vmid: w.i.VMID, name: c.Name, pool: w.seen.pool, tags: c.Tags, notes: c.Description, uuid: c.UUID, lock: c.Lock,
+		vmid: w.i.VMID, name: c.Name, pool: w.seen.Pool, tags: c.Tags, notes: c.Description, uuid: c.UUID, lock: c.Lock,
 	}
 	if facts.pool == "" {
 		at := w.poolOf(ctx)
@@ -384,7 +386,7 @@ func (w *work) claim() claim {
 		pvePools: w.i.pvePools(w.p), vmids: w.i.VMIDs, vmid: w.i.VMID, cluster: w.cfg.allegiance(),
 	}
 	c.cluster.adopt = c.cluster.adopt || w.finding
-	if c.vmids == (VMIDs{}) {
+	if c.vmids == (placement.VMIDs{}) {
 		c.vmids = w.p.VMIDs
 	}
 	return c
@@ -424,11 +426,16 @@ func (w *work) doVerify(ctx context.Context) {
 }
 
 // planned is the machine as its first boot is told of it.
-func (w *work) planned() firstboot.Machine { return w.p.planned(&w.i, w.cfg.Owner) }
+func (w *work) planned() firstboot.Machine {
+	i := &w.i
+	return w.p.FirstBoot(settings.MachineOf{
+		Name: i.Name, Host: i.Host, UUID: machineUUID(w.cfg.Owner, i.Order), MAC: i.MAC, Shape: i.Shape.Name, VMID: i.VMID, VMIDs: i.VMIDs,
+	})
+}
 
 // doSize grows the disk, if it is smaller than the shape's.
 func (w *work) doSize(ctx context.Context) {
-	disk := bootDisk(w.conf)
+	disk := w.conf.BootDisk()
 	if disk == "" || int64(w.i.Shape.Disk) <= w.conf.Disks[disk].Size {
 		w.done(func() { w.ahead(w.m, StepSized) })
 		return
@@ -544,13 +551,6 @@ func (w *work) erase(ctx context.Context) {
 	})
 }
 
-func (f *Fleet) erased(m *tracked) {
-	m.Disc = ""
-	if m.Step == StepJoined {
-		f.ahead(m, StepTidied)
-	}
-}
-
 // doExplain collects what may say why a machine did not join: the end of its last task's log, and
 // what its guest agent shows.
 func (w *work) doExplain(ctx context.Context) {
@@ -558,9 +558,9 @@ func (w *work) doExplain(ctx context.Context) {
 	if lines, err := w.client.TaskLog(ctx, pveapi.UPID(w.i.Last), 5); err == nil && len(lines) > 0 {
 		hints = append(hints, "last task: "+list(lines))
 	}
-	if w.p.Guest.Agent && w.seen != nil && w.seen.running {
+	if w.p.Guest.Agent && w.seen != nil && w.seen.Running {
 		hints = append(hints, w.agentSays(ctx))
-	} else if w.seen != nil && !w.seen.running {
+	} else if w.seen != nil && !w.seen.Running {
 		hints = append(hints, "the machine is not running")
 	}
 	if len(hints) == 0 {

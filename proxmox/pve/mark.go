@@ -9,18 +9,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A machine of ours is told by six things together: its VMID is in the range that its pool had when it was
 // ordered, its name is the one that was planned, it is in the resource pool, it carries the owner's tag, its notes hold
 // the mark with the UID of our cluster, and its system UUID follows from owner and order. A copy or a restored backup has some of
 // them, a machine that somebody took over lacks some; only with all six is it destroyed.
-
-// tagPrefix begins the tag that says whose a machine is: plimsoll_ and the owner.
-const tagPrefix = "plimsoll_"
-
-// ownerTag is the tag on all machines of an owner.
-func ownerTag(owner string) string { return tagPrefix + owner }
 
 // stage is how far a machine had come when its notes were written.
 type stage string
@@ -94,7 +91,7 @@ func parseMark(line string) (m mark, ok bool) {
 		case "stage":
 			m.Stage = stage(value)
 		case "cluster":
-			if m.Cluster = value; !clusterID.MatchString(value) {
+			if m.Cluster = value; !settings.ValidClusterID(value) {
 				err = fmt.Errorf("no UID of a cluster")
 			}
 		default:
@@ -145,7 +142,7 @@ type facts struct {
 type claim struct {
 	owner, order, pool, name string
 	pvePools                 []string // one of them
-	vmids                    VMIDs
+	vmids                    placement.VMIDs
 	vmid                     int
 	cluster                  allegiance
 }
@@ -186,7 +183,7 @@ func (c claim) judge(f facts) (verdict, []string) {
 	must(!ours || side != sideForeign, "its notes hold the mark of cluster %s, and this is cluster %s", m.Cluster, c.cluster.uid)
 	if ours && m.Stage == stageReady {
 		must(strings.EqualFold(f.uuid, uuid), "its system UUID is %s, not %s", cmp.Or(f.uuid, "empty"), uuid)
-		must(slices.Contains(f.tags, ownerTag(c.owner)), "it lacks the tag %s", ownerTag(c.owner))
+		must(slices.Contains(f.tags, settings.OwnerTag(c.owner)), "it lacks the tag %s", settings.OwnerTag(c.owner))
 	}
 	switch {
 	case len(wrong) > 0:

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 func aMark() mark {
@@ -75,7 +76,7 @@ func TestUUIDsAreOfVersion5AndDifferByOwnerAndOrder(t *testing.T) {
 
 // Every part of the proof, one missing at a time.
 func TestProof(t *testing.T) {
-	whole := claim{owner: "home", order: "mtim7pc0-0", pool: "web", name: "web-mtim7pc0-0", pvePools: []string{"plimsoll", "next"}, vmids: VMIDs{1000, 1099}, vmid: 1001, cluster: allegiance{uid: "a"}}
+	whole := claim{owner: "home", order: "mtim7pc0-0", pool: "web", name: "web-mtim7pc0-0", pvePools: []string{"plimsoll", "next"}, vmids: placement.VMIDs{First: 1000, Last: 1099}, vmid: 1001, cluster: allegiance{uid: "a"}}
 	ready := func(change func(*facts)) facts {
 		f := facts{
 			vmid: 1001, name: whole.name, pool: "plimsoll", tags: []string{"extra", "plimsoll_home"}, notes: "mine\n" + aMark().String(),

@@ -12,7 +12,7 @@ import (
 // is to go.
 func ender(change func(*tracked)) *work {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	f := &Fleet{cfg: FleetConfig{Now: func() time.Time { return now }, Cluster: homeCluster}, machines: map[string]*tracked{}, counts: map[string]int{}}
+	f := &Fleet{cfg: FleetConfig{Now: func() time.Time { return now }, Cluster: homeCluster}, roster: roster{map[string]*tracked{}}, records: records{clock: func() time.Time { return now }, counts: map[string]int{}}}
 	f.steady.see(now.Add(-time.Second))
 	for i := range 20 {
 		m := &tracked{Intent: Intent{

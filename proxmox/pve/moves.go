@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // What a machine needs next follows from its intent and from what was seen, and from nothing else.
@@ -41,20 +42,20 @@ const (
 type scene struct {
 	now         time.Time
 	frozen      bool
-	blinded     bool       // because machines cannot be seen
-	seen        time.Time  // when the machines were listed
-	online      bool       // its host
-	deserted    bool       // its host has left the cluster, and nothing says that it runs
-	storing     bool       // the host that its first-boot disc is kept by
-	guest       *guestSeen // listed under its VMID
-	slot        bool       // a clone may begin
-	hushed      bool       // a host that it needs does not answer
-	reached     bool       // the host of its task is online
-	tasksListed bool       // the tasks of that host were listed
-	running     bool       // the task is among them, and runs
-	disc        bool       // it needs a first-boot disc
-	blamed      bool       // its failure still counts
-	unknown     bool       // its pool is not known, and may be again
+	blinded     bool             // because machines cannot be seen
+	seen        time.Time        // when the machines were listed
+	online      bool             // its host
+	deserted    bool             // its host has left the cluster, and nothing says that it runs
+	storing     bool             // the host that its first-boot disc is kept by
+	guest       *placement.Guest // listed under its VMID
+	slot        bool             // a clone may begin
+	hushed      bool             // a host that it needs does not answer
+	reached     bool             // the host of its task is online
+	tasksListed bool             // the tasks of that host were listed
+	running     bool             // the task is among them, and runs
+	disc        bool             // it needs a first-boot disc
+	blamed      bool             // its failure still counts
+	unknown     bool             // its pool is not known, and may be again
 	cooldown    time.Duration
 	unnode      bool // its node object is to be removed
 	counted     bool // the brake counts it still
@@ -116,9 +117,9 @@ func (m *tracked) nextSpare(s *scene) move {
 	switch {
 	case s.guest == nil:
 		return m.nextUnlisted(s)
-	case m.Step == StepJoined && (m.tries == 0 || !s.guest.running):
+	case m.Step == StepJoined && (m.tries == 0 || !s.guest.Running):
 		return moveTidy // the disc holds the join token, and may lie about for long otherwise
-	case s.guest.running:
+	case s.guest.Running:
 		return moveStash
 	}
 	return moveWait
@@ -230,7 +231,7 @@ func (f *Fleet) scene(m *tracked) *scene {
 		unnode: f.cfg.RemoveNode != nil && !m.Joined.IsZero(), counted: f.undrained(m),
 	}
 	if p != nil {
-		s.cooldown, s.disc = time.Duration(p.Cooldown), p.needsDisc()
+		s.cooldown, s.disc = time.Duration(p.Cooldown), p.NeedsDisc()
 	} else {
 		s.frozen = true // nobody says any more how its machines are told to be ours
 		s.unknown = f.mayBeKnown(m)
@@ -245,12 +246,12 @@ func (f *Fleet) scene(m *tracked) *scene {
 		return s
 	}
 	s.blinded = v.frozen != nil && v.frozen.Code == CodePermissionsShrunk && !m.unsaved && p != nil // without its pool there is nowhere to look
-	s.seen = v.seen.at
-	s.online, s.guest = v.seen.online(m.Host), v.seen.guests[m.VMID]
+	s.seen = v.seen.At
+	s.online, s.guest = v.seen.Online(m.Host), v.seen.Guests[m.VMID]
 	s.deserted, s.hushed = f.deserted(m), f.hushed(m)
-	s.storing = v.seen.online(m.DiscHost)
+	s.storing = v.seen.Online(m.DiscHost)
 	if m.Task != nil {
-		s.reached, s.tasksListed = v.seen.online(m.Task.Host), v.tasksFrom[m.Task.Host]
+		s.reached, s.tasksListed = v.seen.Online(m.Task.Host), v.tasksFrom[m.Task.Host]
 		s.running = v.tasks[pveapi.UPID(m.Task.UPID)].Running
 	}
 	return s
@@ -279,7 +280,7 @@ func (f *Fleet) turns() *turns {
 		t.left[o.Pool]--
 		cloning := (o.Step == StepClaimed || o.Step == StepOrdered) && o.Held == nil && (o.Failed == nil || o.Task != nil)
 		if p := f.pools[o.Pool]; cloning && p != nil {
-			for _, l := range f.locks(p, o) {
+			for _, l := range f.view.locks(p, o) {
 				t.clone[l]++
 			}
 		}
@@ -290,67 +291,23 @@ func (f *Fleet) turns() *turns {
 // slot reports whether the clone of an order may begin. Machines that were found meanwhile count, whatever was true when
 // it was taken.
 func (f *Fleet) slot(t *turns, m *tracked) bool {
-	locks := f.locks(f.pools[m.Pool], m)
+	locks := f.view.locks(f.pools[m.Pool], m)
 	return t.left[m.Pool] > 0 && !t.unsettled[m.Pool] && !slices.ContainsFunc(locks, func(l string) bool { return t.clone[l] >= f.cfg.ClonesPerStorage })
 }
 
 // locks names what a machine's clone holds. One that takes too long may hold it for ever: the next ones do not wait for
 // that, and if it does they fail to get the lock in a few seconds and try again.
-func (f *Fleet) locks(p *Pool, m *tracked) []string {
+func (v *view) locks(p *settings.Pool, m *tracked) []string {
 	if m.hung {
 		return nil
 	}
-	t := f.view.templates[p.Template.On(m.Host)]
-	name, _ := p.disks(t, m.Shape)
-	at := t.host
-	if st := f.view.seen.store(name, at); st != nil && st.shared {
+	t := v.templates[p.Template.On(m.Host)]
+	name, _ := p.Places().Disks(t, m.Shape)
+	at := t.Host
+	if st := v.seen.Store(name, at); st != nil && st.Shared {
 		at = ""
 	}
-	return []string{"storage " + name + " " + at, "template " + itoa(t.vmid)}
-}
-
-// backoff is how long to wait before the n-th try: twice as long each time, and never as long as
-// somebody else does.
-func (f *Fleet) backoff(n int) time.Duration {
-	d := min(time.Second<<min(n, 6), time.Minute)
-	return d/2 + time.Duration(f.cfg.Rand.Int64N(int64(d)))
-}
-
-// retry notes that a call failed and will be made again.
-func (f *Fleet) retry(m *tracked, r nodescaler.Reason, advice string) {
-	f.impede(m, r, advice)
-	m.rest = f.cfg.Now().Add(f.backoff(m.tries))
-	m.tries++
-}
-
-// pause lets a machine rest before it is looked at again, without blaming anybody.
-func (f *Fleet) pause(m *tracked, d time.Duration) { m.rest = f.cfg.Now().Add(d) }
-
-// ahead takes a machine to its next step.
-func (f *Fleet) ahead(m *tracked, s Step) {
-	m.Step, m.Since = s, f.cfg.Now()
-	f.reached(m, s, m.Since)
-	m.tries, m.rest, m.problem, m.doubted = 0, time.Time{}, nodescaler.Reason{}, time.Time{}
-}
-
-// fail says that a machine will never join.
-func (f *Fleet) fail(m *tracked, r nodescaler.Reason, advice string) {
-	if m.Failed != nil {
-		return
-	}
-	m.Failed, m.FailedAt = &r, f.cfg.Now()
-	f.say(m, reason(CodeMachineFailed, "%s: %s", r.Code, r.Text), advice)
-}
-
-// hold puts a machine into quarantine: it is not touched any more until a person has looked. What that one
-// can do is kept with the reason, which is shown for as long.
-func (f *Fleet) hold(m *tracked, r nodescaler.Reason, advice string) {
-	if m.Held != nil {
-		return
-	}
-	held := reason(r.Code, "%s; %s", r.Text, advice)
-	m.Held = &held
-	f.say(m, reason(CodeQuarantined, "%s", r.Text), advice)
+	return []string{"storage " + name + " " + at, "template " + itoa(t.VMID)}
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -12,7 +13,7 @@ import (
 func TestNextMove(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	ago := now.Add(-time.Hour)
-	vm := &guestSeen{vmid: 1001, host: "pve1", name: "web-1"}
+	vm := &placement.Guest{VMID: 1001, Host: "pve1", Name: "web-1"}
 	at := func(s Step) func(*tracked, *scene) { return func(m *tracked, _ *scene) { m.Step = s } }
 	listed := func(_ *tracked, s *scene) { s.guest = vm }
 	proved := func(m *tracked, _ *scene) { m.conf, m.proved = &pveapi.VMConfig{}, now }
@@ -35,7 +36,7 @@ func TestNextMove(t *testing.T) {
 	disc := func(_ *tracked, s *scene) { s.disc = true }
 	hasDisc := func(m *tracked, s *scene) { m.Disc, s.storing = "local:iso/x.iso", true }
 	slot := func(_ *tracked, s *scene) { s.slot = true }
-	runs := func(_ *tracked, s *scene) { g := *vm; g.running = true; s.guest = &g }
+	runs := func(_ *tracked, s *scene) { g := *vm; g.Running = true; s.guest = &g }
 	stashed := func(m *tracked, _ *scene) { m.Stashed = ago }
 	woken := func(m *tracked, _ *scene) { m.Woken = ago }
 	hidden := func(m *tracked, s *scene) { m.hidden, s.frozen, s.blinded = true, true, true }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // OrphanKind is what lacks what.
@@ -120,8 +122,8 @@ func (f *Fleet) orphanMachines() []Orphan {
 	for _, m := range f.sorted() {
 		o := Orphan{Name: m.Name, Pool: m.Pool, Host: m.Host, VMID: m.VMID, held: f.heldBy(m) != nil}
 		_, node := f.nodeOf(m)
-		node = node || f.contradicted(m) != nil
-		there := f.view.seen.guests[m.VMID] != nil
+		node = node || f.view.contradicted(m) != nil
+		there := f.view.seen.Guests[m.VMID] != nil
 		switch {
 		case !m.Gone.IsZero() || !m.Returned.IsZero() || m.Step.before(StepCloned):
 			continue
@@ -135,11 +137,11 @@ func (f *Fleet) orphanMachines() []Orphan {
 		all = append(all, o)
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.others)) {
-		g, p := f.view.seen.guests[id], f.poolOfVMID(id)
-		if g == nil || p == nil || !slices.Contains(g.tags, ownerTag(f.cfg.Owner)) && !strings.HasPrefix(g.name, p.Name+"-") {
+		g, p := f.view.seen.Guests[id], f.poolOfVMID(id)
+		if g == nil || p == nil || !slices.Contains(g.Tags, settings.OwnerTag(f.cfg.Owner)) && !strings.HasPrefix(g.Name, p.Name+"-") {
 			continue
 		}
-		all = append(all, Orphan{Kind: UnprovedMachine, Name: g.name, Pool: p.Name, Host: g.host, VMID: id, Text: "it looks like one of ours and is not proved to be; it is never touched"})
+		all = append(all, Orphan{Kind: UnprovedMachine, Name: g.Name, Pool: p.Name, Host: g.Host, VMID: id, Text: "it looks like one of ours and is not proved to be; it is never touched"})
 	}
 	return all
 }
@@ -148,7 +150,7 @@ func (f *Fleet) orphanMachines() []Orphan {
 func (f *Fleet) late(m *tracked) bool {
 	p := f.pools[m.Pool]
 	switch {
-	case p == nil || !f.view.seen.online(m.Host) || !m.Stashed.IsZero():
+	case p == nil || !f.view.seen.Online(m.Host) || !m.Stashed.IsZero():
 		return false
 	case f.holding(m) != nil:
 		return f.holding(m).Code == CodeNeverJoined
@@ -183,8 +185,8 @@ func (f *Fleet) suspectNodes() []Orphan {
 		return nil
 	}
 	gone, there := nodescaler.NewIdentities(f.selves(true)), map[string]bool{}
-	for _, g := range f.view.seen.guests {
-		there[g.name] = true
+	for _, g := range f.view.seen.Guests {
+		there[g.Name] = true
 	}
 	var all []Orphan
 	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
@@ -198,7 +200,7 @@ func (f *Fleet) suspectNodes() []Orphan {
 		}
 		o := Orphan{Kind: NodeWithoutMachine, Name: name, Text: "its machine is gone"}
 		if p := f.poolOfName(name); p != nil {
-			o.Pool, o.VMID = p.Name, p.vmidOf(n)
+			o.Pool, o.VMID = p.Name, vmidOf(p, n)
 		}
 		switch {
 		case was.Machine != nil:
@@ -213,7 +215,7 @@ func (f *Fleet) suspectNodes() []Orphan {
 
 // vmidOf reads a node's VMID from its provider ID, 0 if it does not say or is none of the pool's. A
 // VMID says whose a machine is in our range and our region only: another Proxmox VE cluster counts its own.
-func (p *Pool) vmidOf(n Node) int {
+func vmidOf(p *settings.Pool, n Node) int {
 	m, err := p.Join.ProviderID.Parse(n.ProviderID)
 	if err != nil || !p.VMIDs.Holds(m.VMID) || m.Region != "" && m.Region != p.Region {
 		return 0
@@ -224,9 +226,9 @@ func (p *Pool) vmidOf(n Node) int {
 // orphanDiscs are first-boot discs of ours that no machine needs any more.
 func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string) {
 	for _, s := range f.discStores() {
-		volumes, err := f.client.Volumes(ctx, s.host, s.name, "iso", 0)
+		volumes, err := f.client.Volumes(ctx, s.Host, s.Name, "iso", 0)
 		if err != nil {
-			unknown = append(unknown, s.name+" on "+s.host+": "+err.Error())
+			unknown = append(unknown, s.Name+" on "+s.Host+": "+err.Error())
 			continue
 		}
 		for _, o := range f.suspectDiscs(s, volumes) {
@@ -243,7 +245,7 @@ func (f *Fleet) orphanDiscs(ctx context.Context) (all []Orphan, unknown []string
 
 // suspectDiscs are the discs of a storage that no machine seems to need any more. The VMID is set where it is still to
 // be asked whether it is free.
-func (f *Fleet) suspectDiscs(s storeSeen, volumes []pveapi.Volume) []Orphan {
+func (f *Fleet) suspectDiscs(s placement.Store, volumes []pveapi.Volume) []Orphan {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []Orphan
@@ -252,7 +254,7 @@ func (f *Fleet) suspectDiscs(s storeSeen, volumes []pveapi.Volume) []Orphan {
 		if !ours || f.needed(name) {
 			continue
 		}
-		o := Orphan{Kind: DiscWithoutMachine, Name: v.ID, Host: s.host, Text: "no machine needs it any more"}
+		o := Orphan{Kind: DiscWithoutMachine, Name: v.ID, Host: s.Host, Text: "no machine needs it any more"}
 		m, p := f.machineNamed(name), f.poolOfName(name)
 		switch {
 		case m != nil && f.pools[m.Pool] == nil:
@@ -271,8 +273,8 @@ func (f *Fleet) suspectDiscs(s storeSeen, volumes []pveapi.Volume) []Orphan {
 }
 
 // machineNamed is the machine of a name, or nil.
-func (f *Fleet) machineNamed(name string) *tracked {
-	for _, m := range f.machines {
+func (ro *roster) machineNamed(name string) *tracked {
+	for _, m := range ro.machines {
 		if m.Name == name {
 			return m
 		}
@@ -292,25 +294,14 @@ func (f *Fleet) needed(name string) bool {
 	m := f.machineNamed(name)
 	switch {
 	case m != nil && f.pools[m.Pool] == nil:
-		return m.Gone.IsZero() && (m.Step.before(StepSized) || f.view.seen.guests[m.VMID] != nil)
+		return m.Gone.IsZero() && (m.Step.before(StepSized) || f.view.seen.Guests[m.VMID] != nil)
 	case m != nil:
 		return m.Gone.IsZero() && m.Step.before(StepTidied) || m.Disc != ""
 	}
-	listed := slices.ContainsFunc(slices.Collect(maps.Values(f.view.seen.guests)), func(g *guestSeen) bool { return g.name == name })
+	listed := slices.ContainsFunc(slices.Collect(maps.Values(f.view.seen.Guests)), func(g *placement.Guest) bool { return g.Name == name })
 	p := f.poolOfName(name)
 	continues := p == nil && strings.Contains(name, "--") // another installation's, whose name continues ours
 	return continues || listed || p != nil && f.shut[p.Name] != nil
-}
-
-// poolOfName is the pool whose machines have names like this: of web and web-db, the longer.
-func (f *Fleet) poolOfName(name string) *Pool {
-	var best *Pool
-	for _, p := range f.pools {
-		if strings.HasPrefix(name, p.Name+"-") && (best == nil || len(p.Name) > len(best.Name)) {
-			best = p
-		}
-	}
-	return best
 }
 
 // maxUnseen is how many VMIDs are asked about for one report.
@@ -324,7 +315,7 @@ func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []str
 	known := f.knownIDs()
 	for _, name := range slices.Sorted(maps.Keys(f.pools)) {
 		for id := f.pools[name].VMIDs.First; id <= f.pools[name].VMIDs.Last && len(ids) <= maxUnseen; id++ {
-			if f.view.seen.guests[id] == nil && !known[id] {
+			if f.view.seen.Guests[id] == nil && !known[id] {
 				ids = append(ids, id)
 			}
 		}
@@ -349,12 +340,12 @@ func (f *Fleet) unseenMachines(ctx context.Context) (all []Orphan, unknown []str
 func (f *Fleet) sees(id int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.view.seen.guests[id] != nil || f.knownIDs()[id]
+	return f.view.seen.Guests[id] != nil || f.knownIDs()[id]
 }
 
 // discStores are where discs of ours may lie: each storage on each host, and a shared one once. Those of pools that
 // are configured no more are known from what was uploaded there.
-func (f *Fleet) discStores() []storeSeen {
+func (f *Fleet) discStores() []placement.Store {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	used := map[string]bool{}
@@ -364,11 +355,11 @@ func (f *Fleet) discStores() []storeSeen {
 	for _, m := range f.machines {
 		used[pveapi.ParseVolume(m.Disc).Storage] = true
 	}
-	var all []storeSeen
-	for _, s := range f.view.seen.stores {
-		wanted := used[s.name]
-		again := s.shared && slices.ContainsFunc(all, func(o storeSeen) bool { return o.name == s.name })
-		if wanted && !again && s.active && f.view.seen.online(s.host) {
+	var all []placement.Store
+	for _, s := range f.view.seen.Stores {
+		wanted := used[s.Name]
+		again := s.Shared && slices.ContainsFunc(all, func(o placement.Store) bool { return o.Name == s.Name })
+		if wanted && !again && s.Active && f.view.seen.Online(s.Host) {
 			all = append(all, s)
 		}
 	}

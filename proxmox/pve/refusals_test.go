@@ -12,6 +12,7 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
 
@@ -82,7 +83,7 @@ func (w *world) carry(pods int, port loop.Machines) (nodes int, refused []string
 // another adds a pool of dearer machines.
 func (w *world) another() {
 	p := w.cfg.Pools[0]
-	p.Name, p.VMIDs = "zeb", VMIDs{First: 1100, Last: 1199}
+	p.Name, p.VMIDs = "zeb", placement.VMIDs{First: 1100, Last: 1199}
 	p.Shapes = []pricing.Shape{{Name: "large", CPU: 4 * pricing.Core, Memory: 8 * pricing.GiB, Disk: 20 * pricing.GiB}}
 	w.cfg.Pools = append(w.cfg.Pools, p)
 }
@@ -105,25 +106,28 @@ func TestWhatOneRefusesAnotherCarries(t *testing.T) {
 		{name: "the storage of the roomier host is full", pods: 1, silent: 1,
 			vms: []pvesim.VM{other(201, "pve1", 480*gib, "1024"), other(200, "pve2", gib, "65536")},
 			pools: func(w *world) {
-				w.pool().Clone, w.pool().Placement.StorageReserve = Full, 30*pricing.GiB
+				w.pool().Clone, w.pool().Placement.StorageReserve = placement.Full, 30*pricing.GiB
 			}},
 		{name: "the roomier host has as many as it may", pods: 2, told: 1, silent: 1, // two are planned at once
 			vms: []pvesim.VM{other(200, "pve2", gib, "65536")}, pools: func(w *world) { w.pool().Placement.MaxPerHost = 1 }},
 		{name: "the cheaper pool's template is gone", pods: 1, silent: 2,
-			pools: func(w *world) { w.another(); w.pool().Template = Template{VMID: 7777} }},
+			pools: func(w *world) { w.another(); w.pool().Template = placement.Template{VMID: 7777} }},
 		{name: "the roomier host has no such bridge", pods: 1, silent: 1,
 			vms: []pvesim.VM{other(200, "pve2", gib, "65536")}, before: func(w *world) {
 				w.fleet.mu.Lock()
 				defer w.fleet.mu.Unlock()
 				w.fleet.view.bridges["pve1"] = []string{"vmbr9"}
-				for i := range w.fleet.view.seen.hosts {
-					if h := &w.fleet.view.seen.hosts[i]; h.name == "pve1" {
-						h.bridges = []string{"vmbr9"}
+				for i := range w.fleet.view.seen.Hosts {
+					if h := &w.fleet.view.seen.Hosts[i]; h.Name == "pve1" {
+						h.Bridges = []string{"vmbr9"}
 					}
 				}
 			}},
 		{name: "the cheaper pool's VMIDs cool down", pods: 1, silent: 1,
-			pools: func(w *world) { w.another(); w.pool().Max, w.pool().VMIDs = 2, VMIDs{First: 1000, Last: 1001} },
+			pools: func(w *world) {
+				w.another()
+				w.pool().Max, w.pool().VMIDs = 2, placement.VMIDs{First: 1000, Last: 1001}
+			},
 			before: func(w *world) {
 				for _, name := range []string{w.mustOrder("pve1"), w.mustOrder("pve1")} {
 					w.until("it has joined", time.Hour, func() bool { return w.phase(name) == nodescaler.Joined })
@@ -163,7 +167,7 @@ func TestWhatOneRefusesAnotherCarries(t *testing.T) {
 // That a pool has as many machines as it has VMIDs is no trouble if it may have no more.
 func TestAPoolAtItsMaxLacksNoVMID(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 5})
-	w.pool().Max, w.pool().VMIDs = 2, VMIDs{First: 1000, Last: 1001}
+	w.pool().Max, w.pool().VMIDs = 2, placement.VMIDs{First: 1000, Last: 1001}
 	w.begin()
 	w.run(time.Second)
 	names := []string{w.mustOrder("pve1"), w.mustOrder("pve2")}

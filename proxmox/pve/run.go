@@ -36,7 +36,7 @@ func (f *Fleet) lookDue() bool {
 	if f.view.seen == nil || f.view.failed != nil || len(f.unread()) > 0 {
 		return true
 	}
-	age := f.cfg.Now().Sub(f.view.seen.at)
+	age := f.cfg.Now().Sub(f.view.seen.At)
 	if age < lookGap && age >= 0 {
 		return false
 	}

@@ -16,8 +16,10 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // The scenarios that an autoscaler on Proxmox VE has to come through, each against the emulator over
@@ -305,7 +307,7 @@ func identityDiffers(t *testing.T) {
 
 func eightClones(t *testing.T) {
 	w := newWorld(t, plan{hosts: 3, seed: 7, shared: true}).served()
-	w.pool().Clone = Full
+	w.pool().Clone = placement.Full
 	w.begin()
 	w.run(time.Second)
 	var names []string
@@ -467,7 +469,7 @@ func hostOffline(t *testing.T) {
 	w.sim.Advance(30 * time.Second)
 	w.run(5 * time.Minute)
 	for _, n := range names {
-		if m := w.machine(n); m.Phase != nodescaler.Joined || !strings.Contains(m.Problem, CodeHostOffline) {
+		if m := w.machine(n); m.Phase != nodescaler.Joined || !strings.Contains(m.Problem, placement.CodeHostOffline) {
 			t.Errorf("%s is %s (%s), want Joined, and its host offline", n, m.Phase, m.Problem)
 		}
 	}
@@ -585,7 +587,7 @@ func (w *world) destroyByHand(v pvesim.VMState) {
 }
 
 func underHA(t *testing.T) {
-	for _, mode := range []HAMode{HAWait, HAPurge} {
+	for _, mode := range []settings.HAMode{settings.HAWait, settings.HAPurge} {
 		t.Run(string(mode), func(t *testing.T) {
 			w := servedWorld(t, 2)
 			w.cfg.HA = mode
@@ -598,7 +600,7 @@ func underHA(t *testing.T) {
 			}
 			w.sim.Advance(30 * time.Second)
 			w.giveBack(name)
-			if mode == HAWait {
+			if mode == settings.HAWait {
 				w.run(5 * time.Minute)
 				if w.there(name) == nil || w.phase(name) != nodescaler.Deleting {
 					t.Fatalf("it did not wait for the machine to be taken out of HA\n%s", w.story())
@@ -618,7 +620,7 @@ func underHA(t *testing.T) {
 
 func storageFull(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 7, disk: 100 * gib}).served()
-	w.pool().Clone, w.pool().Storage = Full, "local-lvm"
+	w.pool().Clone, w.pool().Storage = placement.Full, "local-lvm"
 	w.begin()
 	w.inject("full storage local-lvm on=pve1")
 	w.sim.Advance(20 * time.Second)
@@ -628,16 +630,16 @@ func storageFull(t *testing.T) {
 		t.Errorf("it goes to %s, where there is no room", m.Host)
 	}
 	var r *Refusal
-	if _, err := w.order("pve1"); !errors.As(err, &r) || r.Reasons[0].Code != CodeStorageFull {
-		t.Errorf("got %v, want %s", err, CodeStorageFull)
+	if _, err := w.order("pve1"); !errors.As(err, &r) || r.Reasons[0].Code != placement.CodeStorageFull {
+		t.Errorf("got %v, want %s", err, placement.CodeStorageFull)
 	}
 	w.inject("full storage local-lvm on=pve2")
 	w.sim.Advance(20 * time.Second)
 	w.run(time.Second)
 	clones := w.calls("POST", "/clone")
 	_, err := w.order("")
-	if !errors.As(err, &r) || !errors.Is(err, loop.ErrRefused) || r.Reasons[0].Code != CodeNoHost || len(r.Reasons) != 3 {
-		t.Errorf("got %v, want %s with a reason for each host", err, CodeNoHost)
+	if !errors.As(err, &r) || !errors.Is(err, loop.ErrRefused) || r.Reasons[0].Code != placement.CodeNoHost || len(r.Reasons) != 3 {
+		t.Errorf("got %v, want %s with a reason for each host", err, placement.CodeNoHost)
 	}
 	w.run(time.Minute)
 	if n := w.calls("POST", "/clone"); n != clones {
@@ -656,22 +658,22 @@ func templatesOnTwoHosts(t *testing.T) {
 		}
 	}
 	var r *Refusal
-	if _, err := w.order("pve2"); !errors.As(err, &r) || r.Reasons[0].Code != CodeHostNotInPool {
-		t.Errorf("got %v, want %s", err, CodeHostNotInPool)
+	if _, err := w.order("pve2"); !errors.As(err, &r) || r.Reasons[0].Code != placement.CodeHostNotInPool {
+		t.Errorf("got %v, want %s", err, placement.CodeHostNotInPool)
 	}
 	if hosts := w.pool().Words().Hosts; !slices.Equal(hosts, []string{"pve1", "pve3"}) {
 		t.Errorf("the loop is told of hosts %v", hosts)
 	}
 	// One template on local storage is no other host's either.
 	w = servedWorld(t, 3)
-	w.pool().Template = Template{VMID: 9003}
+	w.pool().Template = placement.Template{VMID: 9003}
 	w.begin()
 	w.run(time.Second)
 	if m := w.machine(w.mustOrder("")); m.Host != "pve3" {
 		t.Errorf("%s was chosen", m.Host)
 	}
-	if _, err := w.order("pve1"); !errors.As(err, &r) || r.Reasons[0].Code != CodeTemplateMissing {
-		t.Errorf("got %v, want %s", err, CodeTemplateMissing)
+	if _, err := w.order("pve1"); !errors.As(err, &r) || r.Reasons[0].Code != placement.CodeTemplateMissing {
+		t.Errorf("got %v, want %s", err, placement.CodeTemplateMissing)
 	}
 }
 
@@ -689,7 +691,7 @@ func sixAtOnce(t *testing.T) {
 		t.Errorf("spread is %v, want two on each host", on)
 	}
 	_, err := w.order("")
-	w.mustSay(fmt.Sprint(err), CodeNoHost, CodeNoMemory)
+	w.mustSay(fmt.Sprint(err), placement.CodeNoHost, placement.CodeNoMemory)
 	w.pool().Placement.MemoryRatio = 1.5 // 15 GiB are promised of every 10
 	w.begin()
 	w.run(time.Second)
@@ -899,7 +901,7 @@ func TestFailuresWeeksApartDoNotPauseAPool(t *testing.T) {
 func TestVMIDsOfFailuresAreUsedAgain(t *testing.T) {
 	w := servedWorld(t, 2)
 	p := w.pool()
-	p.JoinTimeout, p.MaxFailures, p.Max, p.VMIDs = nodescaler.Duration(5*time.Minute), 1000, 4, VMIDs{First: 1000, Last: 1003}
+	p.JoinTimeout, p.MaxFailures, p.Max, p.VMIDs = nodescaler.Duration(5*time.Minute), 1000, 4, placement.VMIDs{First: 1000, Last: 1003}
 	w.begin()
 	w.run(time.Second)
 	w.deaf = true

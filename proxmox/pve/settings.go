@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // emptyDrive is a drive with nothing in it.
@@ -41,18 +41,18 @@ func (w *work) settings() (values map[string]string, remove []string, err error)
 	memory := itoa(int(i.Shape.Memory / pricing.MiB))
 	values = map[string]string{
 		"cores": itoa(int(i.Shape.CPU / pricing.Core)), "sockets": "1", "memory": memory, "balloon": memory,
-		"net0": p.net0(c), "tags": p.tags(w.cfg.Owner), "smbios1": withUUID(c.Raw["smbios1"], machineUUID(w.cfg.Owner, i.Order)),
+		"net0": net0(p, c), "tags": tags(p, w.cfg.Owner), "smbios1": withUUID(c.Raw["smbios1"], machineUUID(w.cfg.Owner, i.Order)),
 		"description": notes(i, w.cfg.Owner, stageReady, w.book.Rate(i.Shape, i.Host, w.now).Display(w.book.Unit)),
 		"protection":  "0", "onboot": "0",
 	}
-	maps.Copy(values, p.Guest.settings())
+	maps.Copy(values, hardware(&p.Guest))
 	for _, key := range []string{"hookscript", "vcpus", "cpulimit"} { // the template's, and not meant for its clones
 		if _, there := c.Raw[key]; there {
 			remove = append(remove, key)
 		}
 	}
-	if p.needsDisc() {
-		slot := discDrive(c)
+	if p.NeedsDisc() {
+		slot := DiscDrive(c)
 		if slot == "" {
 			return nil, nil, fmt.Errorf("the template has no drive left for the first-boot disc")
 		}
@@ -67,8 +67,8 @@ func (w *work) settings() (values map[string]string, remove []string, err error)
 	return values, remove, nil
 }
 
-// settings are the keys of the virtual hardware that the pool sets.
-func (g *Guest) settings() map[string]string {
+// hardware are the keys of the virtual hardware that the pool sets.
+func hardware(g *settings.Guest) map[string]string {
 	values := maps.Clone(g.Options)
 	if values == nil {
 		values = map[string]string{}
@@ -87,13 +87,13 @@ func (g *Guest) settings() map[string]string {
 }
 
 // tags are the machine's tags, ours first.
-func (p *Pool) tags(owner string) string {
-	return strings.Join(append([]string{ownerTag(owner)}, p.Tags...), ";")
+func tags(p *settings.Pool, owner string) string {
+	return strings.Join(append([]string{settings.OwnerTag(owner)}, p.Tags...), ";")
 }
 
 // net0 is the first interface: the template's model with the address that the clone was given, on
 // the pool's bridge.
-func (p *Pool) net0(c *pveapi.VMConfig) string {
+func net0(p *settings.Pool, c *pveapi.VMConfig) string {
 	model, mac := nic(c)
 	value := model
 	if mac != "" {
@@ -133,79 +133,24 @@ func withUUID(smbios, uuid string) string {
 	return strings.Join(append([]string{"uuid=" + uuid}, parts...), ",")
 }
 
-// discDrives are where a first-boot disc may be put, the best first. Machines of type q35 have no
+// DiscDrives are where a first-boot disc may be put, the best first. Machines of type q35 have no
 // more than two IDE drives.
-var discDrives = []string{"ide2", "ide0", "sata0", "sata1", "sata2", "sata3", "sata4", "sata5", "ide1", "ide3"}
+var DiscDrives = []string{"ide2", "ide0", "sata0", "sata1", "sata2", "sata3", "sata4", "sata5", "ide1", "ide3"}
 
-// discDrive picks the drive for the first-boot disc: in place of Proxmox VE's own cloud-init drive,
+// DiscDrive picks the drive for the first-boot disc: in place of Proxmox VE's own cloud-init drive,
 // of which the guest must not see a second, or in one that is free or empty.
-func discDrive(c *pveapi.VMConfig) string {
-	for _, key := range discDrives {
+func DiscDrive(c *pveapi.VMConfig) string {
+	for _, key := range DiscDrives {
 		if strings.Contains(c.Disks[key].Name, "cloudinit") || strings.HasPrefix(c.Disks[key].Name, "iso/plimsoll-") {
 			return key
 		}
 	}
-	for _, key := range discDrives {
+	for _, key := range DiscDrives {
 		if d, there := c.Disks[key]; !there || d.Media == "cdrom" && d.Storage == "" {
 			return key
 		}
 	}
 	return ""
-}
-
-// needsDisc reports whether machines are told how to join by a disc.
-func (p *Pool) needsDisc() bool { return p.Join.HasUserData() }
-
-// planned is a machine of the pool as its join profile takes it.
-func (p *Pool) planned(i *Intent, owner string) firstboot.Machine {
-	m := firstboot.Machine{
-		Name: i.Name, Host: i.Host, Region: p.Region, UUID: machineUUID(owner, i.Order), VMID: i.VMID,
-		Labels: p.ownLabels(i), NICs: p.nics(i),
-	}
-	for _, t := range p.Taints {
-		m.Taints = append(m.Taints, firstboot.Taint(t))
-	}
-	return m
-}
-
-// nics are the machine's interfaces as its first boot is told of them.
-func (p *Pool) nics(i *Intent) []firstboot.NIC {
-	if !p.Network.Static() {
-		return nil
-	}
-	n := firstboot.NIC{MAC: i.MAC}
-	first := p.VMIDs.First
-	if !p.VMIDs.Holds(i.VMID) && i.VMIDs.Holds(i.VMID) {
-		first = i.VMIDs.First // the range was changed while it is made
-	}
-	address := p.Network.Address(i.VMID - first).String()
-	if p.Network.First.Addr().Is4() {
-		n.IPv4, n.Gateway4 = address, p.Network.Gateway.String()
-	} else {
-		n.IPv4, n.IPv6, n.Gateway6 = "none", address, p.Network.Gateway.String()
-	}
-	for _, a := range p.Network.Nameservers {
-		n.DNS = append(n.DNS, a.String())
-	}
-	if p.Network.Search != "" {
-		n.Search = []string{p.Network.Search}
-	}
-	return []firstboot.NIC{n}
-}
-
-// ownLabels are those of one machine's node that its kubelet does not set by itself.
-func (p *Pool) ownLabels(i *Intent) map[string]string {
-	labels := maps.Clone(p.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[labelPool], labels[labelShape] = p.Name, i.Shape.Name
-	for key, value := range map[string]string{labelRegion: p.Region, labelZone: p.Zone} {
-		if value != "" {
-			labels[key] = value
-		}
-	}
-	return labels
 }
 
 // list joins texts into one.

@@ -12,11 +12,12 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // aWork is a machine that has been cloned, with a fleet that makes no calls.
-func aWork(change func(*Pool, *pveapi.VMConfig)) *work {
-	p := aPool()
+func aWork(change func(*settings.Pool, *pveapi.VMConfig)) *work {
+	p := plainPool()
 	c := &pveapi.VMConfig{
 		Net: map[string]string{"net0": "virtio=BC:24:11:00:00:01,bridge=vmbr9,firewall=1"},
 		Raw: map[string]string{"smbios1": "uuid=7d9a0d7c-3b7d-4f55-8f0a-1a2b3c4d5e6f,manufacturer=QUNNRQ==,base64=1"},
@@ -53,43 +54,45 @@ func TestSettings(t *testing.T) {
 		}
 		return all
 	}
-	discPool := func(p *Pool) {
+	discPool := func(p *settings.Pool) {
 		p.Join.UserDataFile, p.Join.UserDataTemplate, p.ISO.Storage = "user-data", "#cloud-config\n", "local"
 	}
 	iso := "local:iso/plimsoll-home--web-mtim7pc0-0.iso,media=cdrom"
 	for _, c := range []struct {
 		name   string
-		change func(*Pool, *pveapi.VMConfig)
+		change func(*settings.Pool, *pveapi.VMConfig)
 		want   map[string]string
 		remove []string
 	}{
-		{"a plain pool", func(*Pool, *pveapi.VMConfig) {}, base, nil},
-		{"a bridge, a VLAN and the firewall", func(p *Pool, _ *pveapi.VMConfig) { p.Bridge, p.VLAN, p.Firewall = "vmbr1", 42, true },
+		{"a plain pool", func(*settings.Pool, *pveapi.VMConfig) {}, base, nil},
+		{"a bridge, a VLAN and the firewall", func(p *settings.Pool, _ *pveapi.VMConfig) { p.Bridge, p.VLAN, p.Firewall = "vmbr1", 42, true },
 			with("net0", "virtio=BC:24:11:00:00:01,bridge=vmbr1,firewall=1,tag=42"), nil},
-		{"the model in long form", func(_ *Pool, c *pveapi.VMConfig) {
+		{"the model in long form", func(_ *settings.Pool, c *pveapi.VMConfig) {
 			c.Net["net0"] = "model=e1000,macaddr=BC:24:11:00:00:02,bridge=vmbr9"
 		},
 			with("net0", "e1000=BC:24:11:00:00:02,bridge=vmbr0"), nil},
-		{"a template without interface", func(_ *Pool, c *pveapi.VMConfig) { c.Net = nil }, with("net0", "virtio,bridge=vmbr0"), nil},
-		{"tags", func(p *Pool, _ *pveapi.VMConfig) { p.Tags = []string{"k8s", "web"} }, with("tags", "plimsoll_home;k8s;web"), nil},
-		{"hardware", func(p *Pool, _ *pveapi.VMConfig) {
-			p.Guest = Guest{CPUType: "host", Machine: "q35", NUMA: true, Agent: true, NoBalloon: true, Options: map[string]string{"rng0": "source=/dev/urandom"}}
+		{"a template without interface", func(_ *settings.Pool, c *pveapi.VMConfig) { c.Net = nil }, with("net0", "virtio,bridge=vmbr0"), nil},
+		{"tags", func(p *settings.Pool, _ *pveapi.VMConfig) { p.Tags = []string{"k8s", "web"} }, with("tags", "plimsoll_home;k8s;web"), nil},
+		{"hardware", func(p *settings.Pool, _ *pveapi.VMConfig) {
+			p.Guest = settings.Guest{CPUType: "host", Machine: "q35", NUMA: true, Agent: true, NoBalloon: true, Options: map[string]string{"rng0": "source=/dev/urandom"}}
 		}, with("cpu", "host", "machine", "q35", "numa", "1", "agent", "1", "balloon", "0", "rng0", "source=/dev/urandom"), nil},
-		{"what the template has and its clones must not", func(_ *Pool, c *pveapi.VMConfig) { c.Raw["hookscript"], c.Raw["vcpus"] = "local:snippets/x.pl", "1" }, base, []string{"hookscript", "vcpus"}},
-		{"no UUID yet", func(_ *Pool, c *pveapi.VMConfig) { delete(c.Raw, "smbios1") }, with("smbios1", "uuid="+machineUUID("home", "mtim7pc0-0")), nil},
-		{"Proxmox VE's own keys", func(p *Pool, _ *pveapi.VMConfig) { p.Join.User = "ops" }, with("ciuser", "ops"), nil},
-		{"an address of its own", func(p *Pool, _ *pveapi.VMConfig) {
-			p.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1"), Nameservers: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
+		{"what the template has and its clones must not", func(_ *settings.Pool, c *pveapi.VMConfig) {
+			c.Raw["hookscript"], c.Raw["vcpus"] = "local:snippets/x.pl", "1"
+		}, base, []string{"hookscript", "vcpus"}},
+		{"no UUID yet", func(_ *settings.Pool, c *pveapi.VMConfig) { delete(c.Raw, "smbios1") }, with("smbios1", "uuid="+machineUUID("home", "mtim7pc0-0")), nil},
+		{"Proxmox VE's own keys", func(p *settings.Pool, _ *pveapi.VMConfig) { p.Join.User = "ops" }, with("ciuser", "ops"), nil},
+		{"an address of its own", func(p *settings.Pool, _ *pveapi.VMConfig) {
+			p.Network = settings.Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1"), Nameservers: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
 		}, with("ipconfig0", "ip=10.0.0.51/24,gw=10.0.0.1", "nameserver", "10.0.0.2"), nil},
-		{"an address of its own in IPv6", func(p *Pool, _ *pveapi.VMConfig) {
-			p.Network = Addressing{First: netip.MustParsePrefix("fd00::50/64"), Gateway: netip.MustParseAddr("fd00::1")}
+		{"an address of its own in IPv6", func(p *settings.Pool, _ *pveapi.VMConfig) {
+			p.Network = settings.Addressing{First: netip.MustParsePrefix("fd00::50/64"), Gateway: netip.MustParseAddr("fd00::1")}
 		}, with("ipconfig0", "ip6=fd00::51/64,gw6=fd00::1"), nil},
-		{"a disc in place of the cloud-init drive", func(p *Pool, _ *pveapi.VMConfig) { discPool(p) }, with("citype", "", "ide2", iso), nil},
-		{"a disc in a drive that is free", func(p *Pool, c *pveapi.VMConfig) {
+		{"a disc in place of the cloud-init drive", func(p *settings.Pool, _ *pveapi.VMConfig) { discPool(p) }, with("citype", "", "ide2", iso), nil},
+		{"a disc in a drive that is free", func(p *settings.Pool, c *pveapi.VMConfig) {
 			discPool(p)
 			c.Disks["ide2"] = pveapi.Volume{ID: "local:iso/tools.iso", Storage: "local", Name: "iso/tools.iso", Media: "cdrom"}
 		}, with("citype", "", "ide0", iso), nil},
-		{"a disc in a drive that is empty", func(p *Pool, c *pveapi.VMConfig) {
+		{"a disc in a drive that is empty", func(p *settings.Pool, c *pveapi.VMConfig) {
 			discPool(p)
 			c.Disks["ide2"] = pveapi.Volume{ID: "none", Name: "none", Media: "cdrom"}
 		}, with("citype", "", "ide2", iso), nil},
@@ -117,9 +120,9 @@ func TestSettings(t *testing.T) {
 }
 
 func TestNoDriveLeftForTheDisc(t *testing.T) {
-	w := aWork(func(p *Pool, c *pveapi.VMConfig) {
+	w := aWork(func(p *settings.Pool, c *pveapi.VMConfig) {
 		p.Join.UserDataFile, p.Join.UserDataTemplate, p.ISO.Storage = "user-data", "x", "local"
-		for _, key := range discDrives {
+		for _, key := range DiscDrives {
 			c.Disks[key] = pveapi.Volume{ID: "lvm:" + key, Storage: "lvm", Name: key}
 		}
 	})
@@ -142,16 +145,17 @@ func TestBootDisk(t *testing.T) {
 		{"order=net0", map[string]pveapi.Volume{"scsi0": disk}, "scsi0"},
 		{"order=net0", map[string]pveapi.Volume{"ide2": cd}, ""},
 	} {
-		if got := bootDisk(&pveapi.VMConfig{Raw: map[string]string{"boot": c.boot}, Disks: c.disks}); got != c.want {
+		config := pveapi.VMConfig{Raw: map[string]string{"boot": c.boot}, Disks: c.disks}
+		if got := config.BootDisk(); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.boot, got, c.want)
 		}
 	}
 }
 
 func TestMachinesAreToldOfTheirLabels(t *testing.T) {
-	w := aWork(func(p *Pool, _ *pveapi.VMConfig) {
+	w := aWork(func(p *settings.Pool, _ *pveapi.VMConfig) {
 		p.Labels, p.Zone = map[string]string{"tier": "front"}, "z1"
-		p.Taints = []Taint{{Key: "dedicated", Effect: "NoSchedule"}}
+		p.Taints = []settings.Taint{{Key: "dedicated", Effect: "NoSchedule"}}
 	})
 	m := w.planned()
 	want := map[string]string{

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -49,7 +50,7 @@ func (f *Fleet) settleOne(m *tracked) {
 		if t, listed := v.tasks[pveapi.UPID(m.Task.UPID)]; listed && !t.Running {
 			f.ended(m, t)
 		} else if listed {
-			m.heard = v.seen.at
+			m.heard = v.seen.At
 		}
 	}
 	f.settleLeft(m)
@@ -61,7 +62,7 @@ func (f *Fleet) settleOne(m *tracked) {
 		f.gone(m) // it was never asked for, or proved to be no more
 		return
 	}
-	if g := v.seen.guests[m.VMID]; g != nil {
+	if g := v.seen.Guests[m.VMID]; g != nil {
 		m.hidden = false
 		if m.problem.Code == CodeHidden {
 			m.problem = nodescaler.Reason{}
@@ -74,23 +75,23 @@ func (f *Fleet) settleOne(m *tracked) {
 }
 
 // settleGuest follows a machine that somebody migrated.
-func (f *Fleet) settleGuest(m *tracked, g *guestSeen) {
+func (f *Fleet) settleGuest(m *tracked, g *placement.Guest) {
 	if !m.Stashed.IsZero() {
 		f.settleSpare(m, g)
 	}
 	f.settleHome(m, g)
-	if m.Step.before(StepCloned) || g.host == m.Host || g.name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == TaskClone {
+	if m.Step.before(StepCloned) || g.Host == m.Host || g.Name != m.Name || m.Held != nil || m.Task != nil && m.Task.Kind == TaskClone {
 		return
 	}
-	f.say(m, reason(CodeMoved, "from %s to %s", m.Host, g.host), "")
-	m.Host, m.conf = g.host, nil
+	f.say(m, reason(CodeMoved, "from %s to %s", m.Host, g.Host), "")
+	m.Host, m.conf = g.Host, nil
 }
 
 // settleHome notes in which range and resource pool a machine was made of which that was not kept, while it is
 // where its pool makes machines now.
-func (f *Fleet) settleHome(m *tracked, g *guestSeen) {
+func (f *Fleet) settleHome(m *tracked, g *placement.Guest) {
 	p := f.pools[m.Pool]
-	if p != nil && m.VMIDs == (VMIDs{}) && !m.Step.before(StepCloned) && g.name == m.Name && g.pool == p.PVEPool && p.VMIDs.Holds(m.VMID) {
+	if p != nil && m.VMIDs == (placement.VMIDs{}) && !m.Step.before(StepCloned) && g.Name == m.Name && g.Pool == p.PVEPool && p.VMIDs.Holds(m.VMID) {
 		m.VMIDs, m.PVEPool = p.VMIDs, p.PVEPool
 	}
 }
@@ -141,7 +142,7 @@ func (f *Fleet) settleTime(m *tracked) {
 		f.fail(m, reason(CodeJoinTimeout, "it was started %s ago and is no node", f.cfg.Now().Sub(m.Since).Round(time.Second)),
 			"look at its console, at the join profile and at the way from it to the servers")
 	default:
-		if r := f.unmade(m); r != nil && f.view.seen.online(m.Host) {
+		if r := f.unmade(m); r != nil && f.view.seen.Online(m.Host) {
 			f.fail(m, *r, "")
 		}
 	}
@@ -201,11 +202,6 @@ func (f *Fleet) well(m *tracked, kind TaskKind) {
 	}
 }
 
-func (f *Fleet) started(m *tracked) {
-	f.ahead(m, StepStarted)
-	f.say(m, reason(CodeStarted, "%s after it was ordered", m.Since.Sub(m.Created).Round(time.Second)), "")
-}
-
 // unwell goes on from a task that failed.
 func (f *Fleet) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
 	err := t.Err()
@@ -238,7 +234,7 @@ func (f *Fleet) unwell(m *tracked, kind TaskKind, t pveapi.TaskStatus) {
 		}
 		w.upsetMaking(err)
 		if class == pveapi.StorageFull {
-			f.fail(m, reason(CodeStorageFull, "%s", t.Exit), "")
+			f.fail(m, reason(placement.CodeStorageFull, "%s", t.Exit), "")
 		}
 	}
 }
@@ -249,8 +245,8 @@ func (f *Fleet) workFor(m *tracked) *work {
 	if f.view.seen == nil {
 		return w
 	}
-	if g := f.view.seen.guests[m.VMID]; g != nil {
-		w.seen, w.host = g, g.host
+	if g := f.view.seen.Guests[m.VMID]; g != nil {
+		w.seen, w.host = g, g.Host
 	}
 	return w
 }

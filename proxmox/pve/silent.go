@@ -79,7 +79,7 @@ func (f *Fleet) hushed(m *tracked) bool {
 	}
 	asked := m.hosts()
 	if p := f.pools[m.Pool]; p != nil && m.Step.before(StepCloned) {
-		asked = append(asked, f.view.templates[p.Template.On(m.Host)].host)
+		asked = append(asked, f.view.templates[p.Template.On(m.Host)].Host)
 	}
 	return slices.ContainsFunc(asked, func(host string) bool { return !f.view.silent[host].IsZero() })
 }

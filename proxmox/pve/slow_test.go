@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
@@ -167,7 +168,7 @@ func (a *among) RoundTrip(r *http.Request) (*http.Response, error) {
 // meanwhile is none of it.
 func TestWorkGoesOnWhileOrphansAreLookedFor(t *testing.T) {
 	w := newWorld(t, plan{hosts: 2, seed: 5})
-	w.pool().VMIDs = VMIDs{First: 1000, Last: 1999}
+	w.pool().VMIDs = placement.VMIDs{First: 1000, Last: 1999}
 	var a *among
 	w.wrap = func(way http.RoundTripper) http.RoundTripper { a = &among{w: w, way: way}; return a }
 	w.begin()

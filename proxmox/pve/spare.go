@@ -3,14 +3,13 @@ package pve
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
-	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // A spare is a machine that was a node and is stopped. That it is to be one is written down before it is
@@ -84,18 +83,6 @@ func (f *Fleet) Wake(_ context.Context, name string) error {
 	return nil
 }
 
-// commit writes an intent down and goes by it.
-func (f *Fleet) commit(m *tracked, i Intent) error {
-	if err := f.cfg.Intents.Put(i); err != nil {
-		m.unsaved = true // it may have been kept all the same: what is true now is written over it
-		return err
-	}
-	m.Intent, m.unsaved = i, false
-	m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
-	f.nudge()
-	return nil
-}
-
 // sleeps says why a spare cannot be started now.
 func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
 	if r := cmp.Or(f.view.blind(f.cfg.Now()), f.holding(m)); r != nil {
@@ -104,18 +91,18 @@ func (f *Fleet) sleeps(m *tracked) *nodescaler.Reason {
 	if r := f.view.frozen; r != nil {
 		return no(CodeFrozen, "%s: %s", r.Code, r.Text)
 	}
-	p, h := f.pools[m.Pool], f.view.seen.host(m.Host)
+	p, h := f.pools[m.Pool], f.view.seen.Host(m.Host)
 	switch {
 	case p == nil:
 		return no(CodePoolUnknown, "there is no pool %q", m.Pool)
 	case h == nil:
-		return no(CodeHostUnknown, "%s is no host of the cluster", m.Host)
-	case !h.online:
-		return no(CodeHostOffline, "%s is offline", m.Host)
-	case h.maintenance || slices.Contains(p.Placement.Maintenance, m.Host):
-		return no(CodeHostInMaintenance, "%s is in maintenance", m.Host)
+		return no(placement.CodeHostUnknown, "%s is no host of the cluster", m.Host)
+	case !h.Online:
+		return no(placement.CodeHostOffline, "%s is offline", m.Host)
+	case h.Maintenance || slices.Contains(p.Placement.Maintenance, m.Host):
+		return no(placement.CodeHostInMaintenance, "%s is in maintenance", m.Host)
 	}
-	return f.ground().noRoom(p, m.Shape, h)
+	return f.ground().NoRoom(p.Places(), m.Shape, h)
 }
 
 // waking reports whether a spare is being started.
@@ -155,8 +142,8 @@ func (w *work) putBack(r nodescaler.Reason) {
 
 // settleSpare sees whether a spare is stopped, and lets it be tried again some time after it could not be
 // started.
-func (f *Fleet) settleSpare(m *tracked, g *guestSeen) {
-	m.off = !g.running && m.Task == nil && m.Step == StepTidied
+func (f *Fleet) settleSpare(m *tracked, g *placement.Guest) {
+	m.off = !g.Running && m.Task == nil && m.Step == StepTidied
 	if m.off {
 		m.Exit = ExitNone // whoever starts it by hand has it shut down again, and not cut off
 	}
@@ -181,42 +168,13 @@ func (f *Fleet) rejoin(m *tracked, n *Node) {
 	f.say(m, reason(CodeJoined, "%s after it was woken", m.Rejoined.Sub(m.Woken).Round(time.Second)), "")
 }
 
-// settings is a digest of what of the pool's configuration makes its machines what they are, on a host.
-// How many there may be, where, and how long things may take is none of it, nor is the token to join with,
-// which a machine that has joined needs no more.
-func (p *Pool) settings(host string) string {
-	own := *p
-	own.Template = Template{VMID: p.Template.On(host)}
-	own.Shapes, own.Min, own.Max, own.VMIDs, own.Placement, own.ISO = nil, 0, 0, VMIDs{}, Placement{}, ISO{}
-	own.Cooldown, own.ShutdownGrace, own.JoinTimeout, own.MaxFailures, own.Resumed = 0, 0, 0, 0, time.Time{}
-	data, err := json.Marshal(&own)
-	if err != nil { // a pool holds nothing that has no JSON
-		panic(err)
-	}
-	for _, file := range []firstboot.Secret{p.Join.CloudConfig, p.Join.UserDataTemplate, p.Join.Registries} {
-		data = fmt.Appendf(data, "\n%d %s", len(file), string(file))
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(data))[:12]
-}
-
-// settingsOf is the pool's settings on a host. Every machine is held against them at every look.
-func (f *Fleet) settingsOf(p *Pool, host string) string {
-	key := p.Name + " " + itoa(p.Template.On(host))
-	digest, known := f.made[key]
-	if !known {
-		digest = p.settings(host)
-		f.made[key] = digest
-	}
-	return digest
-}
-
 // original is the template for machines on a host as it is now; empty if it has not been read.
-func (f *Fleet) original(p *Pool, host string) string {
-	t, known := f.view.templates[p.Template.On(host)]
-	if !known || t.digest == "" {
+func (v *view) original(p *settings.Pool, host string) string {
+	t, known := v.templates[p.Template.On(host)]
+	if !known || t.Digest == "" {
 		return ""
 	}
-	return itoa(t.vmid) + "@" + t.digest
+	return itoa(t.VMID) + "@" + t.Digest
 }
 
 // drift says in what a machine differs from what its pool would make now. What cannot be read now has not
@@ -226,7 +184,7 @@ func (f *Fleet) drift(m *tracked) string {
 	if p == nil {
 		return ""
 	}
-	switch now := f.original(p, m.Host); {
+	switch now := f.view.original(p, m.Host); {
 	case m.Settings == "":
 		return "how it was made is not known"
 	case m.Settings != f.settingsOf(p, m.Host):

@@ -11,6 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // spare is a world with one machine that has joined and is stopped.
@@ -79,7 +81,7 @@ func TestSpareTakesNoRoomUntilItIsWoken(t *testing.T) {
 	w, name := spareWorld(t)
 	room := func() pricing.Resources {
 		g := w.fleet.ground()
-		return g.free(w.fleet.pools["web"], g.host("pve1"))
+		return g.Free(w.fleet.pools["web"].Places(), g.Host("pve1"))
 	}
 	asleep := room()
 	w.wake(name)
@@ -93,7 +95,7 @@ func TestSpareWithoutMemoryForItStaysOne(t *testing.T) {
 	w.inject(`fail start for=3m text="start failed: QEMU exited with code 1: cannot set up guest memory 'pc.ram': Cannot allocate memory"`)
 	w.wake(name)
 	w.until("it is a spare again", time.Minute, func() bool { return w.phase(name) == nodescaler.Spare })
-	if m := w.machine(name); !m.NoRoom || !strings.Contains(m.Problem, CodeNoMemory) {
+	if m := w.machine(name); !m.NoRoom || !strings.Contains(m.Problem, placement.CodeNoMemory) {
 		t.Errorf("it does not say that memory was lacking: %+v", m)
 	}
 	w.run(spareRest + time.Minute)
@@ -126,11 +128,11 @@ func TestSpareIsNotWokenOnAHostThatIsAwayOrFull(t *testing.T) {
 	w.run(4 * time.Minute)
 	big := *w.pool()
 	big.Placement.MemoryReserve = 125 * pricing.GiB
-	if err := w.fleet.Configure([]Pool{big}, nil); err != nil {
+	if err := w.fleet.Configure([]settings.Pool{big}, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.run(time.Second)
-	if err := w.fleet.Wake(t.Context(), name); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), CodeNoMemory) {
+	if err := w.fleet.Wake(t.Context(), name); !errors.Is(err, loop.ErrRefused) || !strings.Contains(err.Error(), placement.CodeNoMemory) {
 		t.Errorf("without memory: %v", err)
 	}
 	if m := w.machine(name); m.Drifted != "" {
@@ -139,13 +141,13 @@ func TestSpareIsNotWokenOnAHostThatIsAwayOrFull(t *testing.T) {
 }
 
 func TestSpareDriftsWithItsPoolAndItsTemplate(t *testing.T) {
-	for what, change := range map[string]func(*world, *Pool){
-		"labels": func(_ *world, p *Pool) { p.Labels = map[string]string{"disk": "ssd"} },
-		"join":   func(_ *world, p *Pool) { p.Join.UserDataTemplate += "# newer\n" },
-		"shape": func(_ *world, p *Pool) {
+	for what, change := range map[string]func(*world, *settings.Pool){
+		"labels": func(_ *world, p *settings.Pool) { p.Labels = map[string]string{"disk": "ssd"} },
+		"join":   func(_ *world, p *settings.Pool) { p.Join.UserDataTemplate += "# newer\n" },
+		"shape": func(_ *world, p *settings.Pool) {
 			p.Shapes = []pricing.Shape{{Name: "small", CPU: 4000, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}}
 		},
-		"template": func(w *world, _ *Pool) {
+		"template": func(w *world, _ *settings.Pool) {
 			if err := w.root().SetConfig(context.Background(), "pve1", 9001, map[string]string{"description": "a newer image"}, nil, ""); err != nil {
 				w.t.Fatal(err)
 			}
@@ -155,7 +157,7 @@ func TestSpareDriftsWithItsPoolAndItsTemplate(t *testing.T) {
 			w, name := spareWorld(t)
 			p := *w.pool()
 			change(w, &p)
-			if err := w.fleet.Configure([]Pool{p}, nil); err != nil {
+			if err := w.fleet.Configure([]settings.Pool{p}, nil); err != nil {
 				t.Fatal(err)
 			}
 			w.run(surveyEvery + time.Minute)

@@ -115,8 +115,8 @@ func (f *Fleet) observe() {
 }
 
 // correct puts what was stamped by a clock that ran ahead to the present: it would be waited for until then.
-func (f *Fleet) correct(now time.Time) {
-	for _, m := range f.machines {
+func (ro *roster) correct(now time.Time) {
+	for _, m := range ro.machines {
 		for _, at := range m.times() {
 			if at.After(now) {
 				*at, m.unsaved = now, true

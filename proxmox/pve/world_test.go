@@ -21,8 +21,10 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -172,22 +174,22 @@ func newWorld(t testing.TB, p plan) *world {
 	}
 	sim.OnBoot(w.booted)
 	w.cfg = FleetConfig{
-		Owner: "home", Cluster: homeCluster, Pools: []Pool{worldPool(p)}, Parallel: 1, Nodes: w.nodes, RemoveNode: w.removeNode,
+		Owner: "home", Cluster: homeCluster, Pools: []settings.Pool{worldPool(p)}, Parallel: 1, Nodes: w.nodes, RemoveNode: w.removeNode,
 		Now: w.now, Rand: timing.Stream(p.seed, "fleet"), Report: func(e Event) { w.events = append(w.events, e) },
 	}
 	return w
 }
 
 // worldPool is the pool of the worlds: local templates, and first-boot discs.
-func worldPool(p plan) Pool {
-	pool := Pool{
+func worldPool(p plan) settings.Pool {
+	pool := settings.Pool{
 		Name:     "web",
 		Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}},
 		Max:      10,
-		Template: Template{ByHost: map[string]int{}},
-		PVEPool:  "plimsoll", VMIDs: VMIDs{First: 1000, Last: 1099},
-		Guest: Guest{Agent: true},
-		ISO:   ISO{Storage: "local"},
+		Template: placement.Template{ByHost: map[string]int{}},
+		PVEPool:  "plimsoll", VMIDs: placement.VMIDs{First: 1000, Last: 1099},
+		Guest: settings.Guest{Agent: true},
+		ISO:   settings.ISO{Storage: "local"},
 		Join: firstboot.Profile{
 			Kind: firstboot.Custom, ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeProxmox},
 			UserDataFile: "user-data", UserDataTemplate: "#cloud-config\nhostname: {{.Name}}\n# id {{.ProviderID}} token s3cret\n",
@@ -198,14 +200,14 @@ func worldPool(p plan) Pool {
 		pool.Template.ByHost[fmt.Sprintf("pve%d", i+1)] = 9001 + i
 	}
 	if p.shared {
-		pool.Template = Template{VMID: 9001}
+		pool.Template = placement.Template{VMID: 9001}
 		pool.ISO.Storage = "nfs"
 	}
 	return pool
 }
 
 // pool is the only pool, to be changed before the fleet is begun.
-func (w *world) pool() *Pool { return &w.cfg.Pools[0] }
+func (w *world) pool() *settings.Pool { return &w.cfg.Pools[0] }
 
 // begin starts a fleet with the intents there are, as a process that starts does.
 func (w *world) begin() *world {

@@ -72,6 +72,18 @@ type VMConfig struct {
 	Raw         map[string]string
 }
 
+// BootDisk is the drive that a machine boots from: the first disk in its boot order.
+func (v *VMConfig) BootDisk() string {
+	_, named := Properties(v.Raw["boot"])
+	order := append(strings.Split(named["order"], ";"), v.Raw["bootdisk"], "scsi0", "virtio0", "sata0", "ide0")
+	for _, key := range order {
+		if d, there := v.Disks[key]; there && d.Media != "cdrom" && d.Storage != "" {
+			return key
+		}
+	}
+	return ""
+}
+
 // The server's defaults, for keys that are not set.
 const defaultMemoryMiB = 512
 

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/plimsoll/plimsoll/deploy"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Addons are what RKE2 applies besides the site's own manifests. None is there that is not named.
@@ -267,7 +267,7 @@ func (s *Site) productConfig() map[string]any {
 
 // addons are the manifests that RKE2 applies: those of the site, the files that Plimsoll in the cluster
 // needs, and its pool of the workers.
-func (s *Site) addons(c *secrets, mine *pve.Pool) (map[string][]byte, error) {
+func (s *Site) addons(c *secrets, mine *settings.Pool) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	maps.Copy(all, s.manifests)
 	var err error

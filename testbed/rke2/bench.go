@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Config is what a Bench is made of.
@@ -41,10 +42,10 @@ type Bench struct {
 	secrets *secrets
 	fleet   *pve.Fleet
 	kube    Kubernetes
-	site    *pve.Site    // as of the secrets that there are
-	refused *pve.Refusal // why the last order was not taken yet
-	serving bool         // the control plane has joined
-	leaving bool         // it is taken down, and its API asked nothing more
+	site    *settings.Site // as of the secrets that there are
+	refused *pve.Refusal   // why the last order was not taken yet
+	serving bool           // the control plane has joined
+	leaving bool           // it is taken down, and its API asked nothing more
 }
 
 // New returns the bench of a site that is valid. It makes no call to Proxmox VE.
@@ -167,7 +168,7 @@ func (s *state) record(r StepRecord) {
 }
 
 // plan is the site as of the secrets there are, or placeholders for those who make no machine.
-func (b *Bench) plan() (*pve.Site, error) {
+func (b *Bench) plan() (*settings.Site, error) {
 	if b.site != nil {
 		return b.site, nil
 	}

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Preflight looks at all that the test bed rests on, and returns what is at fault: the field of the site's
@@ -25,7 +27,7 @@ func (b *Bench) Preflight(ctx context.Context) (Faults, error) {
 	if err != nil {
 		return nil, err
 	}
-	doctor := pve.Doctor{Site: site, Connection: connection, Making: making}
+	doctor := doctor.Doctor{Site: site, Connection: connection, Making: making}
 	found, err := doctor.Examine(ctx)
 	if err != nil {
 		return nil, err
@@ -75,7 +77,7 @@ var fields = []struct{ id, field string }{
 }
 
 // examined is the site as one pool of all its machines: what they rest on is the same, and is told once.
-func (b *Bench) examined() (*pve.Site, error) {
+func (b *Bench) examined() (*settings.Site, error) {
 	site, err := b.plan()
 	if err != nil {
 		return nil, err
@@ -88,28 +90,28 @@ func (b *Bench) examined() (*pve.Site, error) {
 	}
 	all.VMIDs, all.Max, all.Cooldown = b.cfg.Site.VMIDs, b.cfg.Site.Workers.Max+workers, 0
 	all.Network = b.cfg.Site.Network
-	one.Pools = []pve.Pool{all}
+	one.Pools = []settings.Pool{all}
 	return &one, nil
 }
 
 // faults are what the checks come to for a test bed. Where the template is still to be made, what rests on
 // it is looked at when it is there.
-func (b *Bench) faults(found *pve.Diagnosis, awaited bool) Faults {
+func (b *Bench) faults(found *doctor.Diagnosis, awaited bool) Faults {
 	// Where some hosts are left, what others lack is no fault. Where none is, it is why.
-	nowhere := slices.ContainsFunc(found.Checks, func(c pve.Check) bool { return c.ID == "pools.hosts" && c.Status == pve.Fail })
+	nowhere := slices.ContainsFunc(found.Checks, func(c doctor.Check) bool { return c.ID == "pools.hosts" && c.Status == doctor.Fail })
 	var faults Faults
 	for i := range found.Checks {
 		c := &found.Checks[i]
-		bad := c.Status == pve.Fail && !(awaited && (c.Group() == pve.GroupTemplates || c.ID == "pools.hosts" || c.ID == "rights.template"))
+		bad := c.Status == doctor.Fail && !(awaited && (c.Group() == doctor.GroupTemplates || c.ID == "pools.hosts" || c.ID == "rights.template"))
 		switch c.ID {
 		case "pools.there": // it is made
 			bad = false
 		case "pools.strangers": // there is one VMID for the control plane, and no other will do
-			bad = bad || c.Status == pve.Warn
+			bad = bad || c.Status == doctor.Warn
 		case "pools.hosts": // told when nothing else tells why
 			bad = bad && len(faults) == 0
 		case "storage.there", "storage.content", "storage.room", "network.bridge", "templates.reach":
-			bad = bad || nowhere && c.Status == pve.Warn
+			bad = bad || nowhere && c.Status == doctor.Warn
 		}
 		if bad {
 			faults = append(faults, b.fault(c))
@@ -118,7 +120,7 @@ func (b *Bench) faults(found *pve.Diagnosis, awaited bool) Faults {
 	return faults
 }
 
-func (b *Bench) fault(c *pve.Check) Fault {
+func (b *Bench) fault(c *doctor.Check) Fault {
 	f := Fault{Field: b.fieldOf(c), Text: inSiteWords(c.Text)}
 	for _, m := range c.Mend {
 		f.Mend = append(f.Mend, inSiteWords(m))
@@ -126,7 +128,7 @@ func (b *Bench) fault(c *pve.Check) Fault {
 	return f
 }
 
-func (b *Bench) fieldOf(c *pve.Check) string {
+func (b *Bench) fieldOf(c *doctor.Check) string {
 	if strings.HasPrefix(c.ID, "storage.") {
 		if strings.HasPrefix(c.Subject, b.cfg.Site.ISO.Storage+" ") || c.Subject == b.cfg.Site.ISO.Storage {
 			return "iso.storage"

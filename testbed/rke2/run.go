@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Run is what experiments on the test bed are told of it. What is left out is as DefaultRun has it.
@@ -115,7 +115,7 @@ func (s *Site) ClusterAutoscaler() string {
 
 // Offer is the workers' pool as a VMPool by which Plimsoll decides on them, with what a run wants otherwise
 // than up made it, or as one that another decides on.
-func (s *Site) Offer(scaledBy string, change func(*pve.Pool)) (map[string]any, error) {
+func (s *Site) Offer(scaledBy string, change func(*settings.Pool)) (map[string]any, error) {
 	p, err := s.proxmox(placeholders()) // no token is in it: it names the secret's files
 	if err != nil {
 		return nil, err

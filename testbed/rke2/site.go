@@ -13,7 +13,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Site is where a test bed is built, and how large it is.
@@ -32,20 +33,20 @@ type Site struct {
 	// PVEPool is the resource pool that is made for the machines.
 	PVEPool string `json:"pvePool" strict:"required"`
 	// Hosts may carry machines; none named means all.
-	Hosts    []string     `json:"hosts,omitempty"`
-	Template pve.Template `json:"template" strict:"required"`
+	Hosts    []string           `json:"hosts,omitempty"`
+	Template placement.Template `json:"template" strict:"required"`
 	// Image is what the template is made of, if it is to be made; it is removed with the test bed then.
-	Image   *Image        `json:"image,omitempty"`
-	Clone   pve.CloneMode `json:"clone,omitempty"`
-	Storage string        `json:"storage,omitempty"` // of full clones
-	ISO     pve.ISO       `json:"iso" strict:"required"`
-	Bridge  string        `json:"bridge,omitempty"`
-	VLAN    int           `json:"vlan,omitempty"`
+	Image   *Image              `json:"image,omitempty"`
+	Clone   placement.CloneMode `json:"clone,omitempty"`
+	Storage string              `json:"storage,omitempty"` // of full clones
+	ISO     settings.ISO        `json:"iso" strict:"required"`
+	Bridge  string              `json:"bridge,omitempty"`
+	VLAN    int                 `json:"vlan,omitempty"`
 	// VMIDs belong to the test bed alone: the first is the control plane's, the second the load
 	// machine's, and the others are the workers'.
-	VMIDs pve.VMIDs `json:"vmids" strict:"required"`
+	VMIDs placement.VMIDs `json:"vmids" strict:"required"`
 	// Network has an address for each VMID: the first is the control plane's.
-	Network pve.Addressing `json:"network" strict:"required"`
+	Network settings.Addressing `json:"network" strict:"required"`
 
 	RKE2    Release `json:"rke2" strict:"required"`
 	Control Size    `json:"control" strict:"required"`
@@ -279,8 +280,8 @@ func fieldOf(key string) string {
 }
 
 // proxmox is the site as Proxmox VE's fleet is told of it, with what machines are told of the cluster.
-func (s *Site) proxmox(c *secrets) (*pve.Site, error) {
-	pools := []pve.Pool{
+func (s *Site) proxmox(c *secrets) (*settings.Site, error) {
+	pools := []settings.Pool{
 		s.pool(controlPool, s.VMIDs.First, s.VMIDs.First, []pricing.Shape{s.Control.shape(controlPool)}),
 		s.pool(loadPool, s.VMIDs.First+1, s.VMIDs.First+1, []pricing.Shape{s.Load.shape(loadPool)}),
 		s.pool(s.workersName(), s.VMIDs.First+2, s.VMIDs.Last, s.Workers.Shapes),
@@ -302,8 +303,8 @@ func (s *Site) proxmox(c *secrets) (*pve.Site, error) {
 		User: s.User, SSHKeys: s.SSHKeys,
 	}
 	pools[load].Labels = map[string]string{loadLabel: "true"}
-	pools[load].Taints = []pve.Taint{{Key: loadLabel, Value: "true", Effect: "NoSchedule"}}
-	return &pve.Site{
+	pools[load].Taints = []settings.Taint{{Key: loadLabel, Value: "true", Effect: "NoSchedule"}}
+	return &settings.Site{
 		Owner: s.Owner, Endpoints: s.Endpoints, TokenFile: s.TokenFile, CAFile: s.CAFile, Fingerprints: s.Fingerprints, Insecure: s.Insecure,
 		Pools: pools,
 	}, nil
@@ -319,13 +320,13 @@ func (s *Site) workersName() string {
 	return s.Workers.Name
 }
 
-func (s *Site) pool(name string, first, last int, shapes []pricing.Shape) pve.Pool {
+func (s *Site) pool(name string, first, last int, shapes []pricing.Shape) settings.Pool {
 	network := s.Network
 	network.First = netip.PrefixFrom(network.Address(first-s.VMIDs.First).Addr(), network.First.Bits())
-	return pve.Pool{
+	return settings.Pool{
 		Name: name, Shapes: shapes, Template: s.Template, Clone: s.Clone, Storage: s.Storage, ISO: s.ISO,
-		Bridge: s.Bridge, VLAN: s.VLAN, Network: network, PVEPool: s.PVEPool, VMIDs: pve.VMIDs{First: first, Last: last},
-		Placement: pve.Placement{Hosts: s.Hosts}, Guest: pve.Guest{Agent: true},
+		Bridge: s.Bridge, VLAN: s.VLAN, Network: network, PVEPool: s.PVEPool, VMIDs: placement.VMIDs{First: first, Last: last},
+		Placement: placement.Rules{Hosts: s.Hosts}, Guest: settings.Guest{Agent: true},
 	}
 }
 

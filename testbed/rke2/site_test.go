@@ -18,7 +18,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -405,7 +405,7 @@ func TestExperimentsHaveWhatTheSiteLeavesOut(t *testing.T) {
 // The pool is the one that up made workers by, with the secret's files and no secret in it.
 func TestTheWorkersPoolIsOfferedWithoutSecrets(t *testing.T) {
 	s := readSite(t, siteText)
-	o, err := s.Offer("Plimsoll", func(p *pve.Pool) { p.Min, p.Max = 1, 3 })
+	o, err := s.Offer("Plimsoll", func(p *settings.Pool) { p.Min, p.Max = 1, 3 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,11 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // upSteps are the way up.
@@ -149,7 +152,7 @@ func (b *Bench) makePool(ctx context.Context) error {
 }
 
 // rights are those that Plimsoll needs to make workers, as roles of the test bed's own.
-func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []pve.Need, err error) {
+func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []doctor.Need, err error) {
 	site, err := b.plan()
 	if err != nil {
 		return nil, nil, err
@@ -158,7 +161,7 @@ func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err := pve.ParseRelease(v.Version)
+	release, err := doctor.ParseRelease(v.Version)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,7 +171,7 @@ func (b *Bench) rights(ctx context.Context) (roles map[string][]string, where []
 	if err != nil {
 		return nil, nil, err
 	}
-	roles, where = pve.Tailored(pve.Needs(&own, release, parts), b.cfg.Site.roleSuffix())
+	roles, where = doctor.Tailored(doctor.Needs(&own, release, parts), b.cfg.Site.roleSuffix())
 	return roles, where, nil
 }
 
@@ -358,7 +361,7 @@ func named(name string) func(nodescaler.Machine) bool {
 
 // passing are the refusals that end by themselves.
 var passing = []string{
-	pve.CodeNoInventory, pve.CodeFrozen, pve.CodeTemplateUnread, pve.CodePoolAtMax, pve.CodePoolBackingOff, pve.CodeVMIDsExhausted,
+	pve.CodeNoInventory, pve.CodeFrozen, placement.CodeTemplateUnread, pve.CodePoolAtMax, pve.CodePoolBackingOff, pve.CodeVMIDsExhausted,
 }
 
 // orderOne orders a machine. Its number is written down before: a name is never used again. An order that
@@ -368,7 +371,7 @@ func (b *Bench) orderOne(ctx context.Context, f *pve.Fleet, pool string) error {
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(site.Pools, func(p pve.Pool) bool { return p.Name == pool })
+	at := slices.IndexFunc(site.Pools, func(p settings.Pool) bool { return p.Name == pool })
 	id := fmt.Sprintf("%s-%d", b.state.Run, b.state.Orders)
 	b.state.Orders++
 	if err := b.state.keep(b.cfg.Store); err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
 )
 
@@ -80,7 +80,7 @@ type guestFile struct {
 
 // serverUserData is the user-data of the control plane, as a template of package firstboot. What is told
 // of the machine is filled in when it is made; all else is in it literally.
-func (s *Site) serverUserData(c *secrets, mine *pve.Pool) (firstboot.Secret, error) {
+func (s *Site) serverUserData(c *secrets, mine *settings.Pool) (firstboot.Secret, error) {
 	doc := cloudConfig{
 		Hostname: "{{.Name}}", Hosts: "localhost", User: literal(s.User), Update: len(s.Packages) > 0, Packages: literals(s.Packages), Keys: literals(s.SSHKeys),
 		Files: []guestFile{plain(configFile, "0600", s.serverConfig(c))},
@@ -186,7 +186,7 @@ const (
 
 // secretFiles are the secrets with the files that Plimsoll in the cluster looks for, and what cluster-autoscaler
 // shows it.
-func (s *Site) secretFiles(c *secrets, mine *pve.Pool) ([]byte, error) {
+func (s *Site) secretFiles(c *secrets, mine *settings.Pool) ([]byte, error) {
 	files := map[string]any{tokenKey: c.Proxmox + "\n", joinTokenKey: c.AgentToken + "\n"}
 	if mine.Join.CloudConfig != "" {
 		files[cloudConfigKey] = string(mine.Join.CloudConfig)
@@ -226,7 +226,7 @@ func documents(objects ...map[string]any) ([]byte, error) {
 }
 
 // vmPool is the workers' pool as Plimsoll in the cluster is told of it.
-func vmPool(p pve.Pool, how VMPool) (map[string]any, error) {
+func vmPool(p settings.Pool, how VMPool) (map[string]any, error) {
 	p.Join.TokenFile = joinTokenKey
 	if p.Join.CloudConfig != "" {
 		p.Join.CloudConfigFile = cloudConfigKey

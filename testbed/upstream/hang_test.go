@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // clock is emulated time while a world is made, and then follows the wall clock: the emulator, which is in the
@@ -41,7 +41,7 @@ func (c *clock) follow() {
 func thousand(b *testing.B) (*world, *clock) {
 	b.Helper()
 	const hosts, groups, each = 10, 10, 100
-	var pools []pve.Pool
+	var pools []settings.Pool
 	for i := range groups {
 		p := rke2Pool(fmt.Sprintf("pool-%d", i), smallShape, 10000+500*i, hosts)
 		p.Max, p.VMIDs.Last = each, p.VMIDs.First+499

@@ -30,8 +30,8 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // scenarios are the acceptance scenarios of the contract, in order; the numbers are those that they are
@@ -693,7 +693,7 @@ func cleanup(t *testing.T) {
 func templateIsTheNode(t *testing.T) {
 	w := begin(t, plan{change: func(w *world) {
 		p := w.pool("small")
-		p.Labels, p.Taints = map[string]string{"tier": "web"}, []pve.Taint{{Key: "batch", Value: "yes", Effect: "NoSchedule"}}
+		p.Labels, p.Taints = map[string]string{"tier": "web"}, []settings.Taint{{Key: "batch", Value: "yes", Effect: "NoSchedule"}}
 		p.Join.Labels = map[string]string{"team": "blue"}
 		w.reshape()
 	}})

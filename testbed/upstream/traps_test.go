@@ -24,6 +24,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
@@ -798,7 +799,7 @@ func TestMachineGoesByTheIDOfItsNode(t *testing.T) {
 func TestIncreaseIsWholeOrNothing(t *testing.T) {
 	w := begin(t, plan{change: func(w *world) { w.pool("small").Placement.MaxPerHost = 1 }})
 	small := w.group("small")
-	want(t, "four for three hosts", w.increase(small, 4), codes.ResourceExhausted, "order 4 of 4", pve.CodeHostAtLimit)
+	want(t, "four for three hosts", w.increase(small, 4), codes.ResourceExhausted, "order 4 of 4", placement.CodeHostAtLimit)
 	w.run(time.Minute)
 	if w.target(small) != 0 || len(w.instances(small)) != 0 || len(w.vms()) != 0 {
 		t.Errorf("target %d, instances %v, machines %v are left", w.target(small), w.instances(small), w.vmNames())

@@ -22,9 +22,11 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -55,7 +57,7 @@ type plan struct {
 	seed  uint64
 	times timing.Machine
 	vms   []pvesim.VM
-	pools []pve.Pool // nil is smallAndBig
+	pools []settings.Pool // nil is smallAndBig
 	// mortal is a world whose process can be let die; it is called in process, and so is its cluster.
 	mortal bool
 	// change is made to what the fleet and the provider are made of, before they are.
@@ -165,16 +167,16 @@ var (
 
 // smallAndBig are two pools of one shape each. The ids of small's nodes are made of VMIDs, those of big's of
 // names.
-func smallAndBig(hosts int) []pve.Pool {
+func smallAndBig(hosts int) []settings.Pool {
 	small, big := rke2Pool("small", smallShape, 1000, hosts), rke2Pool("big", bigShape, 1100, hosts)
 	small.Join.ProviderID.Scheme, small.Region = firstboot.SchemeProxmox, "lab"
-	return []pve.Pool{small, big}
+	return []settings.Pool{small, big}
 }
 
-func rke2Pool(name string, shape pricing.Shape, vmids, hosts int) pve.Pool {
-	p := pve.Pool{
-		Name: name, Shapes: []pricing.Shape{shape}, Max: 5, PVEPool: "plimsoll", VMIDs: pve.VMIDs{First: vmids, Last: vmids + 99},
-		Template: pve.Template{ByHost: map[string]int{}}, ISO: pve.ISO{Storage: "local"}, Guest: pve.Guest{Agent: true},
+func rke2Pool(name string, shape pricing.Shape, vmids, hosts int) settings.Pool {
+	p := settings.Pool{
+		Name: name, Shapes: []pricing.Shape{shape}, Max: 5, PVEPool: "plimsoll", VMIDs: placement.VMIDs{First: vmids, Last: vmids + 99},
+		Template: placement.Template{ByHost: map[string]int{}}, ISO: settings.ISO{Storage: "local"}, Guest: settings.Guest{Agent: true},
 		Reserved: pricing.Resources{CPU: 300, Memory: 768 * pricing.MiB},
 		Join: firstboot.Profile{
 			Kind: firstboot.RKE2, Servers: []string{"10.0.0.10"}, TokenFile: "token", Token: "K10f00::server:s3cret",
@@ -189,8 +191,8 @@ func rke2Pool(name string, shape pricing.Shape, vmids, hosts int) pve.Pool {
 
 // pool is a pool of the site, to be changed before the fleet is made. What the provider knows of it is made
 // again by reshape.
-func (w *world) pool(name string) *pve.Pool {
-	i := slices.IndexFunc(w.site.Pools, func(p pve.Pool) bool { return p.Name == name })
+func (w *world) pool(name string) *settings.Pool {
+	i := slices.IndexFunc(w.site.Pools, func(p settings.Pool) bool { return p.Name == name })
 	return &w.site.Pools[i]
 }
 

@@ -30,8 +30,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
@@ -42,7 +42,7 @@ type world struct {
 	*testing.T
 	lab      *lab.Lab
 	machines *machines.Part
-	site     pve.Site
+	site     settings.Site
 	client   kubernetes.Interface
 	any      dynamic.Interface
 	names    meta.ResettableRESTMapper
@@ -62,7 +62,7 @@ func newWorldOn(t *testing.T, part *machines.Part, parts ...lab.Part) *world {
 	t.Helper()
 	t.Parallel() // each has a lab of its own, and waits most of the time
 	w := &world{T: t, machines: part}
-	w.machines.Site = func(s *pve.Site) { w.site = *s }
+	w.machines.Site = func(s *settings.Site) { w.site = *s }
 	w.binary = labtest.Program(t)
 	w.lab = labtest.Up(t, lab.Config{Parts: append([]lab.Part{&lab.KWOK{}, w.machines}, parts...)})
 	w.client, w.any = kubernetes.NewForConfigOrDie(w.lab.REST()), dynamic.NewForConfigOrDie(w.lab.REST())

@@ -17,8 +17,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 )
@@ -34,7 +34,7 @@ type Part struct {
 	Seed  uint64
 	Times timing.Machine // how long things take, by its own time; those of a small cluster if zero
 	// Site changes what is written of the site, if given. Rights are given for what it has become.
-	Site func(*pve.Site)
+	Site func(*settings.Site)
 
 	emulated  *pvesim.Cluster
 	addresses []string // of the hosts, once they have one

@@ -15,10 +15,12 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -78,14 +80,14 @@ func (p *Part) times() timing.Machine {
 
 // site is how Plimsoll is to use that cluster: what is reserved on a node is what its kubelet, which is
 // told so by the disc, keeps for itself.
-func (p *Part) site(folder string, endpoints []string, fingerprint string) *pve.Site {
-	s := &pve.Site{
+func (p *Part) site(folder string, endpoints []string, fingerprint string) *settings.Site {
+	s := &settings.Site{
 		Owner: "lab", Endpoints: endpoints, Fingerprints: []string{fingerprint}, TokenFile: filepath.Join(folder, tokenFile),
-		Pools: []pve.Pool{{
+		Pools: []settings.Pool{{
 			Name: "workers", Max: 16,
 			Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 8 * pricing.GiB, Disk: 20 * pricing.GiB}},
-			Template: pve.Template{VMID: template}, Bridge: bridge, PVEPool: resources, VMIDs: pve.VMIDs{First: 5000, Last: 5199},
-			Cooldown: nodescaler.Duration(time.Minute), Region: "lab", Guest: pve.Guest{Agent: true}, ISO: pve.ISO{Storage: discs},
+			Template: placement.Template{VMID: template}, Bridge: bridge, PVEPool: resources, VMIDs: placement.VMIDs{First: 5000, Last: 5199},
+			Cooldown: nodescaler.Duration(time.Minute), Region: "lab", Guest: settings.Guest{Agent: true}, ISO: settings.ISO{Storage: discs},
 			Reserved: pricing.Resources{CPU: 200, Memory: 100 * pricing.MiB},
 			Join: firstboot.Profile{
 				Kind: firstboot.RKE2, Servers: []string{server}, TokenFile: filepath.Join(folder, joinTokenFile), TopologyLabels: true,
@@ -101,10 +103,10 @@ func (p *Part) site(folder string, endpoints []string, fingerprint string) *pve.
 
 // setUp gives Plimsoll its rights as plimsoll pve setup tells people to, and returns the token, which is
 // shown when it is made. On a cluster that was set up before there is none, and nothing else changes.
-func setUp(c *pvesim.Cluster, s *pve.Site) (token string, err error) {
+func setUp(c *pvesim.Cluster, s *settings.Site) (token string, err error) {
 	shell := c.Console()
 	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
-	for _, block := range pve.Setup(s, pve.Needs(s, pve.Release9, parts), account) {
+	for _, block := range doctor.Setup(s, doctor.Needs(s, doctor.Release9, parts), account) {
 		for _, command := range block.Commands {
 			if err := shell.Run(command); err != nil {
 				return "", fmt.Errorf("%s: %w", command, err)
@@ -116,13 +118,13 @@ func setUp(c *pvesim.Cluster, s *pve.Site) (token string, err error) {
 
 // config is the file for plimsoll run: the site, and where its state is kept.
 type config struct {
-	pve.Site
+	settings.Site
 	State      string `json:"state"`
 	Kubeconfig string `json:"kubeconfig"`
 }
 
 // writeSite writes the configuration that plimsoll is run with.
-func writeSite(folder, kubeconfig string, s *pve.Site) error {
+func writeSite(folder, kubeconfig string, s *settings.Site) error {
 	text, err := written(config{*s, filepath.Join(folder, "state"), kubeconfig})
 	if err != nil {
 		return err

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -43,7 +44,7 @@ func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
-	if missing := pve.Missing(pve.Needs(site, pve.Release9, parts), have); len(missing) > 0 {
+	if missing := doctor.Missing(doctor.Needs(site, doctor.Release9, parts), have); len(missing) > 0 {
 		t.Errorf("it lacks %+v", missing)
 	}
 	if again, err := setUp(c, site); err != nil || again != "" {
@@ -54,7 +55,7 @@ func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 // The file is what plimsoll run reads, and says what the site says.
 func TestTheSiteFileIsTheSite(t *testing.T) {
 	folder := t.TempDir()
-	p := &Part{Hosts: 2, Site: func(s *pve.Site) { s.Pools[0].Max = 3 }}
+	p := &Part{Hosts: 2, Site: func(s *settings.Site) { s.Pools[0].Max = 3 }}
 	_, fingerprint, err := keptCertificate(folder)
 	if err != nil {
 		t.Fatal(err)

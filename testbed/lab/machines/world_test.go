@@ -30,6 +30,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/k6"
 	"github.com/plimsoll/plimsoll/testbed/lab"
@@ -138,13 +139,13 @@ func (w *world) ask(path string) (string, error) {
 }
 
 // fleet makes machines as plimsoll run does, by the site file that the lab has written.
-func (w *world) fleet() (*pve.Fleet, *pve.Site) {
+func (w *world) fleet() (*pve.Fleet, *settings.Site) {
 	w.Helper()
 	text, err := os.ReadFile(w.pve.SiteFile())
 	if err != nil {
 		w.Fatal(err)
 	}
-	var site pve.Site
+	var site settings.Site
 	if err := yaml.Unmarshal(text, &site); err != nil {
 		w.Fatal(err)
 	}

@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
@@ -128,12 +129,12 @@ func (w *world) say(line string) {
 }
 
 // site is a site with hosts for so many machines, and one pool that they are all of.
-func site(s *pve.Site) {
+func site(s *settings.Site) {
 	s.ClonesPerStorage = 100
 	p := &s.Pools[0]
 	p.Shapes = []pricing.Shape{{Name: "small", CPU: cores * pricing.Core, Memory: 8 * pricing.GiB, Disk: 20 * pricing.GiB}}
 	p.Min, p.Max = *nodes, *nodes+spare
-	p.VMIDs = pve.VMIDs{First: 10000, Last: 10000 + 2*p.Max}
+	p.VMIDs = placement.VMIDs{First: 10000, Last: 10000 + 2*p.Max}
 }
 
 // create creates objects of a manifest.

@@ -20,7 +20,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
@@ -44,7 +45,7 @@ func (r *run) proxmox() *machines.Part {
 	d := &r.Delays
 	return &machines.Part{
 		Hosts: len(r.Hosts), Seed: r.SeedOf(r.job), Times: atOnce,
-		Site: func(s *pve.Site) {
+		Site: func(s *settings.Site) {
 			s.ClonesPerStorage = d.Clones
 			like := s.Pools[0]
 			s.Pools = nil
@@ -56,14 +57,14 @@ func (r *run) proxmox() *machines.Part {
 }
 
 // pool is one of the experiment's pools, made as the lab makes its own.
-func (r *run) pool(i int, like pve.Pool) pve.Pool {
+func (r *run) pool(i int, like settings.Pool) settings.Pool {
 	p := &r.Pools[i]
 	disk := like.Shapes[0].Disk
 	like.Name, like.Min, like.Max, like.PodSlots, like.Labels = p.Name, p.Min, p.Max, p.PodSlots, p.Labels
 	if most := r.job.Policy.MaxMachines; most > 0 {
 		like.Max = min(like.Max, most)
 	}
-	like.VMIDs = pve.VMIDs{First: 5000 + 1000*i, Last: 5999 + 1000*i}
+	like.VMIDs = placement.VMIDs{First: 5000 + 1000*i, Last: 5999 + 1000*i}
 	like.Placement.Hosts = p.Hosts
 	like.Reserved = pricing.Resources{CPU: p.Reserved.CPU, Memory: p.Reserved.Memory + kubelet}
 	like.Join.KubeletArgs = []string{fmt.Sprintf("system-reserved=cpu=%dm,memory=%d", p.Reserved.CPU, p.Reserved.Memory)}
@@ -76,7 +77,7 @@ func (r *run) pool(i int, like pve.Pool) pve.Pool {
 		like.Shapes = append(like.Shapes, s)
 	}
 	for _, t := range p.Taints {
-		like.Taints = append(like.Taints, pve.Taint(t))
+		like.Taints = append(like.Taints, settings.Taint(t))
 	}
 	return like
 }

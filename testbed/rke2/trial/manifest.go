@@ -25,7 +25,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/k6"
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
@@ -226,7 +226,7 @@ func (r *run) offer(how scaling) ([]client.Object, error) {
 		return nil, err
 	}
 	want := &r.Pools[0]
-	pool, err := r.world.Site.Offer(how.by, func(p *pve.Pool) {
+	pool, err := r.world.Site.Offer(how.by, func(p *settings.Pool) {
 		p.Min, p.Max, p.PodSlots = want.Min, want.Max, want.PodSlots
 		if most := r.job.Policy.MaxMachines; most > 0 {
 			p.Max = min(p.Max, most)

@@ -193,16 +193,33 @@ var rooms = []room{
 		why: "what is known of Proxmox VE judges the emulator and the client alike, so it can take nothing from either",
 	},
 	{
+		folder: "proxmox/placement", floor: pure,
+		imports: []string{"nodescaler", "pricing"},
+		why:     "where a machine goes follows from what was seen and from the pool's rules, so that the fleet and the doctor answer alike",
+	},
+	{
 		folder: "proxmox/pveapi", floor: adapter,
 		imports: []string{"pricing"},
 		why:     "the client knows Proxmox VE's answers and none of our machines, so that everything that asks can use it",
 	},
 	{
+		folder: "proxmox/settings", floor: adapter,
+		imports: []string{"nodescaler", "pricing", "proxmox/firstboot", "proxmox/placement", "proxmox/pveapi"},
+		why:     "what operators write is checked alike for whoever makes machines by it, examines it or only reads it",
+	},
+	{
 		folder: "proxmox/pve", floor: adapter,
 		// The machine port is spoken in the loop's words (Order, MachineState).
-		imports: []string{"nodescaler/loop", "nodescaler", "pricing", "proxmox/firstboot", "proxmox/pveapi"},
+		imports: []string{"nodescaler/loop", "nodescaler", "pricing", "proxmox/firstboot", "proxmox/placement", "proxmox/pveapi", "proxmox/settings"},
 		tests:   []string{"proxmox/pvesim"},
 		why:     "pve translates between Proxmox VE and the loop's words and decides nothing",
+	},
+	{
+		folder: "proxmox/doctor", floor: adapter,
+		// What is left over is what a fleet that only watches finds.
+		imports: []string{"nodescaler", "pricing", "proxmox/firstboot", "proxmox/placement", "proxmox/pve", "proxmox/pveapi", "proxmox/settings"},
+		tests:   []string{"nodescaler/loop", "proxmox/pvesim"},
+		why:     "the doctor reads and advises; the machine port makes machines without it",
 	},
 	{
 		folder: "proxmox/pvesim", floor: world,

@@ -23,6 +23,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
@@ -270,7 +271,7 @@ func fleetIntent(n int) pve.Intent {
 	return pve.Intent{
 		Order: order, Pool: "workers", Name: "workers-" + order, Shape: pricing.Shape{Name: "medium", CPU: 4000, Memory: 8 * pricing.GiB, Disk: 40 * pricing.GiB},
 		Host: "pve1", VMID: 1000 + n, Created: at, Why: strings.Repeat("x", 200), ProviderID: fmt.Sprint("proxmox://home/", 1000+n),
-		Step: pve.StepTidied, Since: at, VMIDs: pve.VMIDs{First: 1000, Last: 2999}, PVEPool: "plimsoll", Asked: at, Joined: at, MAC: "BC:24:11:00:11:22",
+		Step: pve.StepTidied, Since: at, VMIDs: placement.VMIDs{First: 1000, Last: 2999}, PVEPool: "plimsoll", Asked: at, Joined: at, MAC: "BC:24:11:00:11:22",
 		Last:     "UPID:pve1:0003A1B2:0A1B2C3D:69B1C2D3:imgdel:1000@local:plimsoll@pve!fleet:",
 		Settings: "0123456789ab", Original: "9000@0123456789012345678901234567890123456789", Recipe: "0123456789ab",
 	}

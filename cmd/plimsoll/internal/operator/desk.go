@@ -16,7 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // objects are what the API server holds at the beginning of a step.
@@ -65,7 +65,7 @@ type workload struct {
 // pool is a VMPool.
 type pool struct {
 	object   *v1alpha1.VMPool
-	pve      pve.Pool
+	pve      settings.Pool
 	words    nodescaler.Pool
 	invalid  error
 	conflict error // with another pool
@@ -129,7 +129,7 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *v1alpha1.VMPool) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
-	var valid []pve.Pool
+	var valid []settings.Pool
 	for _, object := range objects {
 		p := &pool{object: object, pause: pauseOf(object, d.now)}
 		p.pve, p.invalid = earlier.pool(object, c.ReadFile)
@@ -139,7 +139,7 @@ func (c *Config) layPools(d *desk, objects []*v1alpha1.VMPool, earlier *readings
 		}
 		d.pools = append(d.pools, p)
 	}
-	bad := pve.Conflicts(valid)
+	bad := settings.Conflicts(valid)
 	for _, p := range d.pools {
 		if p.invalid == nil {
 			p.conflict = bad[p.object.Name]
@@ -313,8 +313,8 @@ func (d *desk) others() []nodescaler.Pool {
 }
 
 // usable are the pools that machines can be made in.
-func (d *desk) usable() []pve.Pool {
-	var all []pve.Pool
+func (d *desk) usable() []settings.Pool {
+	var all []settings.Pool
 	for _, p := range d.pools {
 		if p.usable() {
 			all = append(all, p.pve)

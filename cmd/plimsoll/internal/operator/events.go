@@ -14,7 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // events are what there is to tell of a workload: changes of its replicas, and conditions that turned.
@@ -79,8 +79,8 @@ func (p *pool) events(s *loop.Step, st *v1alpha1.VMPoolStatus) []kube.Event {
 	for i := range s.Plan.Actions {
 		a := &s.Plan.Actions[i]
 		o := actionOutcome(s, i)
-		soon := o != nil && o.Held != nil && o.Held.Code == pve.CodeTemplateUnread // it is done in a moment
-		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict && !soon {        // of evictions there are many, and the pod's own events tell
+		soon := o != nil && o.Held != nil && o.Held.Code == placement.CodeTemplateUnread // it is done in a moment
+		if a.Pool == p.object.Name && a.Kind != nodescaler.Evict && !soon {              // of evictions there are many, and the pod's own events tell
 			all = append(all, actionEvent(s, a, o))
 		}
 	}

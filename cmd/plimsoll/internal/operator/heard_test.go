@@ -41,7 +41,7 @@ const unheardFile = "testdata/unheard.txt"
 // vocabulary is where codes are declared: untyped constants of strings of one CamelCase word.
 var vocabulary = []string{
 	"podscaler", "podscaler/rightsize", "podscaler/signals", "nodescaler", "nodescaler/loop", "nodescaler/kube", "api/v1alpha1",
-	"cmd/plimsoll/internal/operator", "proxmox/pve",
+	"cmd/plimsoll/internal/operator", "proxmox/placement", "proxmox/pve",
 }
 
 var heard struct {

@@ -28,6 +28,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 var t0 = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
@@ -395,7 +396,7 @@ func (h *house) phase(name string, p nodescaler.Phase) {
 
 func (h *house) Run(ctx context.Context) { <-ctx.Done() }
 
-func (h *house) Configure(pools []pve.Pool, _ *pricing.Book) error {
+func (h *house) Configure(pools []settings.Pool, _ *pricing.Book) error {
 	h.usable = nil
 	for _, p := range pools {
 		h.usable = append(h.usable, p.Name)

@@ -19,6 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
@@ -333,7 +334,7 @@ func TestFirstOrderOfANewPoolWaitsForItsTemplate(t *testing.T) {
 	h := newHouse(t)
 	h.web(active)
 	h.pool("workers", active)
-	h.unread = map[string]nodescaler.Reason{"workers": {Code: pve.CodeTemplateUnread}}
+	h.unread = map[string]nodescaler.Reason{"workers": {Code: placement.CodeTemplateUnread}}
 	h.begin().steps(3)
 	h.expect("done before", []string{}, h.done)
 	h.expect("said before", "True Active", said(h.pools["workers"].Status.Conditions)["Ready"])

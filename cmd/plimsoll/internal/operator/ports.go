@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Cluster is what is needed of the Kubernetes side; kube.Cluster is it.
@@ -50,7 +51,7 @@ type Fleet interface {
 	loop.Machines
 	loop.Keeper
 	Run(ctx context.Context)
-	Configure(pools []pve.Pool, prices *pricing.Book) error
+	Configure(pools []settings.Pool, prices *pricing.Book) error
 	Paused() map[string]nodescaler.Reason
 	// Braked are the pools of which no machine goes undrained, because too many would have.
 	Braked() map[string]nodescaler.Reason

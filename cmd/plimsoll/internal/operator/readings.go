@@ -14,7 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // readings keep what objects were read as. An object whose name and spec are as they were is
@@ -86,15 +86,15 @@ func (r *readings) book(b *v1alpha1.PriceBook) (*pricing.Book, error) {
 // poolRead is what a VMPool was read as, without the files that it names, and what was said of
 // it when it was checked with them.
 type poolRead struct {
-	pool    pve.Pool
+	pool    settings.Pool
 	invalid error
-	checked *pve.Pool
+	checked *settings.Pool
 	fault   error
 }
 
 // pool reads a VMPool, and the files that it names, if they are at hand. Those are read every
 // time.
-func (r *readings) pool(p *v1alpha1.VMPool, files func(string) ([]byte, error)) (pve.Pool, error) {
+func (r *readings) pool(p *v1alpha1.VMPool, files func(string) ([]byte, error)) (settings.Pool, error) {
 	kept := r.pools[p.UID]
 	if !kept.is("", p.Name, &p.Spec) {
 		read := &poolRead{}

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 )
@@ -98,7 +99,7 @@ var machineScenes = []scene{
 	{
 		name: "a host leaves the cluster", services: []*service{deployment("web", 3, 1000, halfGiB)}, long: 4 * time.Minute,
 		acts: []act{{at: 2 * time.Minute, do: func(l *setting) { l.way.host = "pve3" }}},
-		says: []string{pve.CodeHostUnknown},
+		says: []string{placement.CodeHostUnknown},
 	},
 	{
 		name: "machines are not listed any more", services: []*service{deployment("web", 1, 1000, halfGiB)}, long: 5 * time.Minute,
@@ -120,7 +121,7 @@ var machineScenes = []scene{
 			fault(2*time.Minute, "no quorum for=1m"),
 			{at: 150 * time.Second, do: func(l *setting) { l.asks(0) }},
 		},
-		says: []string{pve.CodeNoHost, pve.CodeHostInMaintenance, pve.CodeHostNotInPool, pve.CodeNoMemory, pve.CodeNoCPU, pve.CodeNoQuorum, pve.CodeFrozen, pve.CodeNoInventory},
+		says: []string{placement.CodeNoHost, placement.CodeHostInMaintenance, placement.CodeHostNotInPool, placement.CodeNoMemory, placement.CodeNoCPU, pve.CodeNoQuorum, pve.CodeFrozen, pve.CodeNoInventory},
 	},
 }
 

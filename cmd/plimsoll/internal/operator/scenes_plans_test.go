@@ -10,7 +10,7 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // poolLike is a pool like scenePool of another name, with its own VMIDs and more of its spec.
@@ -74,12 +74,12 @@ var planScenes = []scene{
 	{
 		name: "hosts lack what pools name", long: time.Minute, services: []*service{deployment("web", 1, 500, halfGiB)},
 		objects: scenePool + "  bridge: vmbr9\n" + strings.Replace(poolLike("bb", 1020, ""), "iso: {storage: local}", "iso: {storage: nas}", 1) + poolLike("cc", 1040, "  placement: {storageReserve: 1TiB}\n"),
-		says:    []string{pve.CodeBridgeMissing, pve.CodeStorageMissing, pve.CodeStorageFull},
+		says:    []string{placement.CodeBridgeMissing, placement.CodeStorageMissing, placement.CodeStorageFull},
 	},
 	{
 		name: "each host has as many machines as it may", services: []*service{deployment("web", 4, 1500, halfGiB)}, long: 3 * time.Minute,
 		objects: scenePool + "  placement: {maxPerHost: 1}\n",
-		says:    []string{pve.CodeHostAtLimit, nodescaler.RefusedLately},
+		says:    []string{placement.CodeHostAtLimit, nodescaler.RefusedLately},
 	},
 	{
 		name: "machines would cost too much", services: []*service{deployment("web", 1, 500, halfGiB)}, long: time.Minute,

@@ -17,7 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // pair is what manifests say of something, and what it becomes.
@@ -31,7 +31,7 @@ type pair struct {
 func TestAPIAndSettingsHaveTheSameKeys(t *testing.T) {
 	pairs := []pair{
 		{"PriceBookSpec", reflect.TypeFor[v1alpha1.PriceBookSpec](), reflect.TypeFor[pricing.Book](), nil, nil},
-		{"VMPoolSpec", reflect.TypeFor[v1alpha1.VMPoolSpec](), reflect.TypeFor[pve.Pool](), notOfThePool, []string{"name", "resumed"}},
+		{"VMPoolSpec", reflect.TypeFor[v1alpha1.VMPoolSpec](), reflect.TypeFor[settings.Pool](), notOfThePool, []string{"name", "resumed"}},
 		{"Signals", reflect.TypeFor[v1alpha1.Signals](), reflect.TypeFor[signals.Spec](), nil, nil},
 	}
 	for _, c := range append(pairs, policies(t)...) {

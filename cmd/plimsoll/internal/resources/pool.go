@@ -5,16 +5,16 @@ import (
 	"reflect"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // notOfThePool are the keys of a VMPool that a pool of the configuration file does not have.
 var notOfThePool = []string{"mode", "scaledBy"}
 
 // Pool returns what machines a VMPool wants. The files that its join profile names have not been read.
-func Pool(p *v1alpha1.VMPool) (pve.Pool, error) {
+func Pool(p *v1alpha1.VMPool) (settings.Pool, error) {
 	var f faults
-	var pool pve.Pool
+	var pool settings.Pool
 	keys := plainStruct(reflect.ValueOf(p.Spec))
 	for _, key := range notOfThePool {
 		delete(keys, key)

@@ -18,7 +18,8 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
-	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/crd"
 )
 
@@ -226,16 +227,16 @@ func TestPoolOfTheAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := pve.Pool{
+	want := settings.Pool{
 		At: "VMPool k3s-agents: spec", Name: "k3s-agents", Max: 5, PVEPool: "plimsoll", Region: "site-a",
 		Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB}},
-		Template: pve.Template{VMID: 9000}, VMIDs: pve.VMIDs{First: 6000, Last: 6019},
+		Template: placement.Template{VMID: 9000}, VMIDs: placement.VMIDs{First: 6000, Last: 6019},
 		Join: firstboot.Profile{
 			Kind: firstboot.K3s, Servers: []string{"k3s.example"}, TokenFile: "/etc/plimsoll/join/token",
 			ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeTemplate, Template: "example://{region}/{vmid}"},
 			Install:    firstboot.Install{From: "script", Version: "v1.34.1+k3s1"},
 		},
-		ISO: pve.ISO{Storage: "local"},
+		ISO: settings.ISO{Storage: "local"},
 	}
 	if diff := cmp.Diff(want, pool, cmpopts.EquateComparable(netip.Prefix{}, netip.Addr{})); diff != "" {
 		t.Errorf("pool (-want +got):\n%s", diff)

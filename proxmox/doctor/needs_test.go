@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"fmt"
@@ -11,23 +11,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"pgregory.net/rapid"
 )
 
 // plainSite is a site with one pool and nothing that is not needed.
-func plainSite() *Site {
-	return &Site{
+func plainSite() *settings.Site {
+	return &settings.Site{
 		Owner: "home", Endpoints: []string{"https://pve1:8006"}, TokenFile: "token",
-		Pools: []Pool{{
+		Pools: []settings.Pool{{
 			Name: "workers", Shapes: []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB}},
-			Max: 10, Join: firstboot.Profile{Kind: firstboot.Custom}, Template: Template{VMID: 9000}, PVEPool: "k8s", VMIDs: VMIDs{5000, 5099},
+			Max: 10, Join: firstboot.Profile{Kind: firstboot.Custom}, Template: placement.Template{VMID: 9000}, PVEPool: "k8s", VMIDs: placement.VMIDs{First: 5000, Last: 5099},
 		}},
 	}
 }
 
 // withDiscs makes a pool's machines join by a disc.
-func withDiscs(p *Pool, storage string) {
+func withDiscs(p *settings.Pool, storage string) {
 	p.Join = firstboot.Profile{Kind: firstboot.K3s}
 	p.ISO.Storage = storage
 }
@@ -79,31 +81,33 @@ func TestRightsAreThoseThatTheConfigurationAsksFor(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(p *Pool)
+		change func(p *settings.Pool)
 		want   []string
 	}{
-		{"nothing more", func(*Pool) {}, plain},
-		{"a disk that grows", func(p *Pool) { p.Shapes[0].Disk = 40 * pricing.GiB }, with("/pool/k8s", "VM.Config.Disk")},
-		{"the boot order", func(p *Pool) { p.Guest.Options = map[string]string{"boot": "order=scsi0"} }, with("/pool/k8s", "VM.Config.Disk")},
-		{"a kind of display", func(p *Pool) { p.Guest.Options = map[string]string{"vga": "serial0"} }, plain},
-		{"the guest agent", func(p *Pool) { p.Guest.Agent = true }, with("/pool/k8s", "VM.GuestAgent.Audit")},
-		{"first-boot discs", func(p *Pool) { withDiscs(p, "discs") },
+		{"nothing more", func(*settings.Pool) {}, plain},
+		{"a disk that grows", func(p *settings.Pool) { p.Shapes[0].Disk = 40 * pricing.GiB }, with("/pool/k8s", "VM.Config.Disk")},
+		{"the boot order", func(p *settings.Pool) { p.Guest.Options = map[string]string{"boot": "order=scsi0"} }, with("/pool/k8s", "VM.Config.Disk")},
+		{"a kind of display", func(p *settings.Pool) { p.Guest.Options = map[string]string{"vga": "serial0"} }, plain},
+		{"the guest agent", func(p *settings.Pool) { p.Guest.Agent = true }, with("/pool/k8s", "VM.GuestAgent.Audit")},
+		{"first-boot discs", func(p *settings.Pool) { withDiscs(p, "discs") },
 			append(with("/pool/k8s", "VM.Config.CDROM VM.Config.Cloudinit")[:4:4], append([]string{"/storage/discs Datastore.Allocate Datastore.AllocateTemplate Datastore.Audit"}, plain[4:]...)...)},
-		{"first-boot discs beside disks", func(p *Pool) { withDiscs(p, "local-lvm") },
+		{"first-boot discs beside disks", func(p *settings.Pool) { withDiscs(p, "local-lvm") },
 			append(with("/pool/k8s", "VM.Config.CDROM VM.Config.Cloudinit")[:4:4], "/storage/local-lvm Datastore.Allocate Datastore.AllocateSpace Datastore.AllocateTemplate Datastore.Audit", plain[5])},
-		{"full clones to another storage", func(p *Pool) { p.Clone, p.Storage = Full, "ceph" },
+		{"full clones to another storage", func(p *settings.Pool) { p.Clone, p.Storage = placement.Full, "ceph" },
 			append(plain[:4:4], "/storage/ceph Datastore.AllocateSpace Datastore.Audit", plain[5])},
-		{"full clones to the template's storage", func(p *Pool) { p.Clone = Full }, plain},
-		{"another bridge than the template's", func(p *Pool) { p.Bridge = "vmbr1" }, with("/sdn/zones/localnetwork/vmbr1", "SDN.Use")},
-		{"a VLAN", func(p *Pool) { p.VLAN = 30 }, with("/sdn/zones/localnetwork/vmbr0/30", "SDN.Use")},
-		{"a template on each host", func(p *Pool) { p.Template = Template{ByHost: map[string]int{"pve1": 9000, "pve2": 9001}} }, with("/vms/9001", "VM.Audit VM.Clone")},
-		{"a GPU", func(p *Pool) { p.Guest.Options = map[string]string{"hostpci0": "mapping=gpu,pcie=1"} }, with("/mapping/pci/gpu", "Mapping.Use")},
-		{"a USB device", func(p *Pool) { p.Guest.Options = map[string]string{"usb1": "mapping=key"} }, with("/mapping/usb/key", "Mapping.Use")},
-		{"a folder of the host", func(p *Pool) { p.Guest.Options = map[string]string{"virtiofs0": "images,cache=auto"} },
+		{"full clones to the template's storage", func(p *settings.Pool) { p.Clone = placement.Full }, plain},
+		{"another bridge than the template's", func(p *settings.Pool) { p.Bridge = "vmbr1" }, with("/sdn/zones/localnetwork/vmbr1", "SDN.Use")},
+		{"a VLAN", func(p *settings.Pool) { p.VLAN = 30 }, with("/sdn/zones/localnetwork/vmbr0/30", "SDN.Use")},
+		{"a template on each host", func(p *settings.Pool) {
+			p.Template = placement.Template{ByHost: map[string]int{"pve1": 9000, "pve2": 9001}}
+		}, with("/vms/9001", "VM.Audit VM.Clone")},
+		{"a GPU", func(p *settings.Pool) { p.Guest.Options = map[string]string{"hostpci0": "mapping=gpu,pcie=1"} }, with("/mapping/pci/gpu", "Mapping.Use")},
+		{"a USB device", func(p *settings.Pool) { p.Guest.Options = map[string]string{"usb1": "mapping=key"} }, with("/mapping/usb/key", "Mapping.Use")},
+		{"a folder of the host", func(p *settings.Pool) { p.Guest.Options = map[string]string{"virtiofs0": "images,cache=auto"} },
 			append([]string{"/ Sys.Audit", "/mapping/dir/images Mapping.Use"}, with("/pool/k8s", "VM.Config.Disk")[1:]...)},
-		{"the host's random numbers", func(p *Pool) { p.Guest.Options = map[string]string{"rng0": "/dev/hwrng"} }, with("/mapping/hwrng", "Mapping.Use")},
-		{"other random numbers", func(p *Pool) { p.Guest.Options = map[string]string{"rng0": "source=/dev/urandom"} }, plain},
-		{"a template whose parts are not known", func(p *Pool) { p.Template.VMID = 9100 },
+		{"the host's random numbers", func(p *settings.Pool) { p.Guest.Options = map[string]string{"rng0": "/dev/hwrng"} }, with("/mapping/hwrng", "Mapping.Use")},
+		{"other random numbers", func(p *settings.Pool) { p.Guest.Options = map[string]string{"rng0": "source=/dev/urandom"} }, plain},
+		{"a template whose parts are not known", func(p *settings.Pool) { p.Template.VMID = 9100 },
 			append(without(without(plain, "/storage/local-lvm"), "/vms/9000"), "/vms/9100 VM.Audit VM.Clone")},
 	} {
 		site := plainSite()
@@ -140,13 +144,13 @@ func TestReleasesAreRead(t *testing.T) {
 }
 
 // anySite draws sites with all features that rights depend on.
-func anySite(t *rapid.T) *Site {
-	site := &Site{Owner: "home", TokenFile: "token"}
+func anySite(t *rapid.T) *settings.Site {
+	site := &settings.Site{Owner: "home", TokenFile: "token"}
 	for i := range rapid.IntRange(1, 4).Draw(t, "pools") {
 		p := plainSite().Pools[0]
 		p.Name = fmt.Sprint("pool", i)
 		p.PVEPool = rapid.SampledFrom([]string{"k8s", "other", "k8s/nested"}).Draw(t, "pvePool")
-		p.Template = Template{VMID: rapid.SampledFrom([]int{9000, 9001, 9002}).Draw(t, "template")}
+		p.Template = placement.Template{VMID: rapid.SampledFrom([]int{9000, 9001, 9002}).Draw(t, "template")}
 		p.Bridge = rapid.SampledFrom([]string{"", "vmbr0", "vmbr1"}).Draw(t, "bridge")
 		p.VLAN = rapid.IntRange(0, 2).Draw(t, "vlan")
 		p.Guest.Agent = rapid.Bool().Draw(t, "agent")
@@ -155,7 +159,7 @@ func anySite(t *rapid.T) *Site {
 			withDiscs(&p, iso)
 		}
 		if rapid.Bool().Draw(t, "full") {
-			p.Clone, p.Storage = Full, rapid.SampledFrom([]string{"", "ceph", "local-lvm"}).Draw(t, "storage")
+			p.Clone, p.Storage = placement.Full, rapid.SampledFrom([]string{"", "ceph", "local-lvm"}).Draw(t, "storage")
 		}
 		p.Guest.Options = rapid.SampledFrom([]map[string]string{nil, {"boot": "order=scsi0"}, {"hostpci0": "mapping=gpu"}, {"vga": "std"}}).Draw(t, "options")
 		site.Pools = append(site.Pools, p)

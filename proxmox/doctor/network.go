@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // examineNetwork looks whether the hosts have the networks that machines are put on.
@@ -35,7 +36,7 @@ func (e *examination) examineNetwork() {
 	}
 }
 
-func (e *examination) examineBridge(i int, p *Pool, host, subject string, all []pveapi.Network) {
+func (e *examination) examineBridge(i int, p *settings.Pool, host, subject string, all []pveapi.Network) {
 	at := slices.IndexFunc(all, func(n pveapi.Network) bool { return n.Name == p.Bridge })
 	switch {
 	case at < 0:
@@ -45,7 +46,7 @@ func (e *examination) examineBridge(i int, p *Pool, host, subject string, all []
 		}
 		e.add(e.block(host, p.Name), "network.bridge", subject, []string{
 			"pvesh create /nodes/" + host + "/network --iface " + pveapi.Shell(p.Bridge) + " --type bridge --bridge_ports PORT --autostart 1; pvesh set /nodes/" + host + "/network",
-			fmt.Sprintf("%s.bridge: a bridge that all its hosts have, or placement.hosts without %s", e.site.at(i), host),
+			fmt.Sprintf("%s.bridge: a bridge that all its hosts have, or placement.hosts without %s", e.site.KeyOf(i), host),
 		}, "%s has no bridge %s; the token sees %s", host, p.Bridge, cmp.Or(strings.Join(names, ", "), "none"))
 	case all[at].Active != nil && !*all[at].Active:
 		e.add(Warn, "network.bridge", subject, []string{"ifup " + pveapi.Shell(p.Bridge) + " (on " + host + ")"}, "bridge %s is not up on %s", p.Bridge, host)

@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Release is a major version of Proxmox VE. Privileges come and go with them.
@@ -82,7 +83,7 @@ func bridgePath(b pveapi.Bridge) string {
 
 // Needs returns the rights that the site's configuration asks for, and no others. Parts are what is
 // known of its templates, by VMID.
-func Needs(s *Site, release Release, parts map[int]pveapi.Parts) []Need {
+func Needs(s *settings.Site, release Release, parts map[int]pveapi.Parts) []Need {
 	all := []Need{{
 		Path: "/", Privileges: []string{"Sys.Audit"}, Role: roleAudit,
 		Why: "see who belongs to the cluster, and whether there is quorum",
@@ -92,7 +93,7 @@ func Needs(s *Site, release Release, parts map[int]pveapi.Parts) []Need {
 	}}
 	for i := range s.Pools {
 		p := s.Pools[i].Complete()
-		n := needs{key: s.at(i), release: release}
+		n := needs{key: s.KeyOf(i), release: release}
 		n.machines(&p)
 		n.options(&p)
 		n.templates(&p, parts)
@@ -114,7 +115,7 @@ func (n *needs) add(role, path, key, why string, privileges ...string) {
 }
 
 // machines are the rights on the machines, which hang on the pool that they are put into.
-func (n *needs) machines(p *Pool) {
+func (n *needs) machines(p *settings.Pool) {
 	need := func(role, key, why string, privileges ...string) {
 		n.add(role, "/pool/"+p.PVEPool, key, why, privileges...)
 	}
@@ -130,7 +131,7 @@ func (n *needs) machines(p *Pool) {
 	if p.Guest.Agent {
 		need(roleAgent, "guest.agent", "ask guests for their addresses", n.release.agentPrivilege())
 	}
-	if p.needsDisc() {
+	if p.NeedsDisc() {
 		need(roleFirstBoot, "iso.storage", "insert first-boot discs, in place of the template's cloud-init drive where there is one", "VM.Config.CDROM", "VM.Config.Cloudinit")
 	}
 }
@@ -141,7 +142,7 @@ var diskOptions = []string{"boot", "virtiofs", "vmstatestorage"}
 
 // options are the rights on further keys of the VM's configuration, and on the devices of hosts that
 // they name.
-func (n *needs) options(p *Pool) {
+func (n *needs) options(p *settings.Pool) {
 	for _, option := range slices.Sorted(maps.Keys(p.Guest.Options)) {
 		key, name := "guest.options."+option, strings.TrimRight(option, "0123456789")
 		if slices.Contains(diskOptions, name) {
@@ -175,24 +176,9 @@ func deviceOf(name, value string) string {
 	return kind + mapping
 }
 
-// deviceRule is what the value of a key must be, if that is one that only root@pam may give a machine
-// otherwise; empty if it may be set.
-func deviceRule(name, value string) string {
-	first, named := pveapi.Properties(value)
-	switch {
-	case name == "serial" && value != "socket":
-		return "be socket: only root@pam may give a port of the host away"
-	case name == "hostpci" && named["mapping"] == "":
-		return "have mapping=NAME: only root@pam may name a device by its address"
-	case name == "usb" && named["mapping"] == "" && cmp.Or(named["host"], first) != "spice":
-		return "have mapping=NAME, or be spice: only root@pam may name a device by its address"
-	}
-	return ""
-}
-
 // templates are the rights to clone: on the templates, and on the networks that they and their clones
 // are on.
-func (n *needs) templates(p *Pool, parts map[int]pveapi.Parts) {
+func (n *needs) templates(p *settings.Pool, parts map[int]pveapi.Parts) {
 	n.add(roleNetwork, bridgePath(pveapi.Bridge{Name: p.Bridge, VLAN: p.VLAN}), "bridge", "attach machines to the network", "SDN.Use")
 	for _, id := range p.Template.IDs() {
 		n.add(roleTemplates, fmt.Sprintf("/vms/%d", id), "template", fmt.Sprintf("see and clone the template %d", id), "VM.Audit", "VM.Clone")
@@ -205,7 +191,7 @@ func (n *needs) templates(p *Pool, parts map[int]pveapi.Parts) {
 }
 
 // storages are the rights where disks and discs are kept.
-func (n *needs) storages(p *Pool, parts map[int]pveapi.Parts) {
+func (n *needs) storages(p *settings.Pool, parts map[int]pveapi.Parts) {
 	key, names := "storage", []string{p.Storage}
 	if p.Storage == "" {
 		key, names = "template", nil
@@ -218,7 +204,7 @@ func (n *needs) storages(p *Pool, parts map[int]pveapi.Parts) {
 	for _, name := range names {
 		n.add(roleStorage, "/storage/"+name, key, "make disks, where there is room", "Datastore.AllocateSpace", "Datastore.Audit")
 	}
-	if p.needsDisc() {
+	if p.NeedsDisc() {
 		n.add(roleISO, "/storage/"+p.ISO.Storage, "iso.storage", "upload first-boot discs, and remove them when machines have joined",
 			"Datastore.AllocateTemplate", "Datastore.Allocate", "Datastore.Audit")
 	}

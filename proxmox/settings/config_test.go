@@ -1,4 +1,4 @@
-package pve
+package settings
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // aPool is a pool that nothing is wrong with.
@@ -20,9 +21,9 @@ func aPool() Pool {
 		Name:     "web",
 		Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}},
 		Max:      5,
-		Template: Template{VMID: 9000},
+		Template: placement.Template{VMID: 9000},
 		PVEPool:  "plimsoll",
-		VMIDs:    VMIDs{First: 1000, Last: 1099},
+		VMIDs:    placement.VMIDs{First: 1000, Last: 1099},
 		Join:     firstboot.Profile{Kind: firstboot.Custom, ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeProxmox}},
 		Region:   "home",
 	}
@@ -38,9 +39,9 @@ func aSite() Site {
 func TestGoodConfigurationPasses(t *testing.T) {
 	s := aSite()
 	other := aPool()
-	other.Name, other.VMIDs = "web-big", VMIDs{1100, 1199}
-	other.Template = Template{ByHost: map[string]int{"pve1": 9001, "pve2": 9002}}
-	other.Clone, other.Storage, other.Format = Full, "local-lvm", "raw"
+	other.Name, other.VMIDs = "web-big", placement.VMIDs{First: 1100, Last: 1199}
+	other.Template = placement.Template{ByHost: map[string]int{"pve1": 9001, "pve2": 9002}}
+	other.Clone, other.Storage, other.Format = placement.Full, "local-lvm", "raw"
 	other.Network = Addressing{First: netip.MustParsePrefix("10.0.0.50/24"), Gateway: netip.MustParseAddr("10.0.0.1")}
 	s.Pools = append(s.Pools, other)
 	if err := s.Validate(); err != nil {
@@ -67,15 +68,19 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"negative clones", func(s *Site, _ *Pool) { s.ClonesPerStorage = -1 }, `clonesPerStorage: must be ≥ 0, was -1`},
 		{"a way with HA that is none", func(s *Site, _ *Pool) { s.HA = "kill" }, `ha: must be wait or purge, was "kill"`},
 		{"no pool", func(s *Site, _ *Pool) { s.Pools = nil }, `pools: must name at least one pool, was none`},
-		{"a pool twice", func(s *Site, _ *Pool) { p := aPool(); p.VMIDs = VMIDs{2000, 2099}; s.Pools = append(s.Pools, p) }, `pools[1].name: must be another pool's no more, was "web"`},
+		{"a pool twice", func(s *Site, _ *Pool) {
+			p := aPool()
+			p.VMIDs = placement.VMIDs{First: 2000, Last: 2099}
+			s.Pools = append(s.Pools, p)
+		}, `pools[1].name: must be another pool's no more, was "web"`},
 		{"VMIDs that overlap", func(s *Site, _ *Pool) {
 			p := aPool()
-			p.Name, p.VMIDs = "db", VMIDs{1099, 1199}
+			p.Name, p.VMIDs = "db", placement.VMIDs{First: 1099, Last: 1199}
 			s.Pools = append(s.Pools, p)
 		}, `pools[1].vmids: must not overlap 1000-1099 of pool web, was "1099-1199"`},
 		{"VMIDs that hold another pool's template", func(s *Site, _ *Pool) {
 			p := aPool()
-			p.Name, p.VMIDs, p.Template.VMID = "db", VMIDs{2000, 2099}, 1005
+			p.Name, p.VMIDs, p.Template.VMID = "db", placement.VMIDs{First: 2000, Last: 2099}, 1005
 			s.Pools = append(s.Pools, p)
 		}, `pools[0].vmids: must not hold the template 1005 of pool db, was "1000-1099"`},
 		{"no name", func(_ *Site, p *Pool) { p.Name = "" }, `pools[0].name: must begin a host name`},
@@ -89,20 +94,20 @@ func TestFaultsNameKeyRuleAndValue(t *testing.T) {
 		{"a shape smaller than what is reserved", func(_ *Site, p *Pool) { p.Reserved = pricing.Resources{CPU: 3000} }, `pools[0].shapes[0]: must be larger than what is reserved`},
 		{"min over max", func(_ *Site, p *Pool) { p.Min = 6 }, `pools[0].min: must be at most max, 5, was 6`},
 		{"no max", func(_ *Site, p *Pool) { p.Max = 0 }, `pools[0].max: must be at least 1, was 0`},
-		{"VMIDs backwards", func(_ *Site, p *Pool) { p.VMIDs = VMIDs{1099, 1000} }, `pools[0].vmids: must run from first to last within 100-999999999, was "1099-1000"`},
+		{"VMIDs backwards", func(_ *Site, p *Pool) { p.VMIDs = placement.VMIDs{First: 1099, Last: 1000} }, `pools[0].vmids: must run from first to last within 100-999999999, was "1099-1000"`},
 		{"VMIDs below 100", func(_ *Site, p *Pool) { p.VMIDs.First = 99 }, `pools[0].vmids: must run from first to last within 100-999999999, was "99-1099"`},
 		{"fewer VMIDs than machines", func(_ *Site, p *Pool) { p.VMIDs.Last = 1003 }, `pools[0].vmids: must have room for max, 5 machines, was "1000-1003"`},
 		{"VMIDs that hold the template", func(_ *Site, p *Pool) { p.Template.VMID = 1050 }, `pools[0].vmids: must not hold the template 1050 of pool web`},
-		{"no template", func(_ *Site, p *Pool) { p.Template = Template{} }, `pools[0].template: must have either vmid or byHost with at least one host, was "vmid 0 and 0 hosts"`},
-		{"byHost without hosts", func(_ *Site, p *Pool) { p.Template = Template{ByHost: map[string]int{}} }, `pools[0].template: must have either vmid or byHost`},
+		{"no template", func(_ *Site, p *Pool) { p.Template = placement.Template{} }, `pools[0].template: must have either vmid or byHost with at least one host, was "vmid 0 and 0 hosts"`},
+		{"byHost without hosts", func(_ *Site, p *Pool) { p.Template = placement.Template{ByHost: map[string]int{}} }, `pools[0].template: must have either vmid or byHost`},
 		{"both kinds of template", func(_ *Site, p *Pool) { p.Template.ByHost = map[string]int{"pve1": 9001} }, `pools[0].template: must have either`},
 		{"a host without a template", func(_ *Site, p *Pool) {
-			p.Template, p.Placement.Hosts = Template{ByHost: map[string]int{"pve1": 9001}}, []string{"pve1", "pve2"}
+			p.Template, p.Placement.Hosts = placement.Template{ByHost: map[string]int{"pve1": 9001}}, []string{"pve1", "pve2"}
 		}, `pools[0].placement.hosts[1]: must have a template in template.byHost, was "pve2"`},
 		{"a linked clone elsewhere", func(_ *Site, p *Pool) { p.Storage = "local-lvm" }, `pools[0].storage: must be left out unless clone is full`},
 		{"a linked clone in another format", func(_ *Site, p *Pool) { p.Format = "raw" }, `pools[0].format: must be left out unless clone is full`},
 		{"a way to clone that is none", func(_ *Site, p *Pool) { p.Clone = "half" }, `pools[0].clone: must be linked or full, was "half"`},
-		{"a format that is none", func(_ *Site, p *Pool) { p.Clone, p.Format = Full, "vdi" }, `pools[0].format: must be raw, qcow2 or vmdk, was "vdi"`},
+		{"a format that is none", func(_ *Site, p *Pool) { p.Clone, p.Format = placement.Full, "vdi" }, `pools[0].format: must be raw, qcow2 or vmdk, was "vdi"`},
 		{"no resource pool", func(_ *Site, p *Pool) { p.PVEPool = "" }, `pools[0].pvePool: must name a resource pool, was ""`},
 		{"a VLAN that is none", func(_ *Site, p *Pool) { p.VLAN = 4095 }, `pools[0].vlan: must be within 1-4094, or nothing, was 4095`},
 		{"a bridge that is none", func(_ *Site, p *Pool) { p.Bridge = "vmbr 0" }, `pools[0].bridge: must name a bridge, was "vmbr 0"`},
@@ -223,7 +228,7 @@ func TestWordsPromiseOnlyWhatAllMachinesHave(t *testing.T) {
 	p.Taints = []Taint{{Key: "dedicated", Value: "web", Effect: "NoSchedule"}, {Key: "node.cilium.io/agent-not-ready", Value: "true", Effect: "NoExecute"}}
 	p.Join.Taints = []firstboot.Taint{{Key: "startup-taint.cluster-autoscaler.kubernetes.io/csi", Effect: "NoSchedule"}}
 	p.Resources = map[string]pricing.Quantity{"nvidia.com/gpu": 1, "hugepages-2Mi": 1 << 30}
-	p.Template = Template{ByHost: map[string]int{"pve2": 9002, "pve1": 9001}}
+	p.Template = placement.Template{ByHost: map[string]int{"pve2": 9002, "pve1": 9001}}
 	p.Placement.Maintenance = []string{"pve2"}
 	want := nodescaler.Pool{
 		Name: "web", Shapes: p.Shapes, Max: 5, Hosts: []string{"pve1", "pve2"}, Maintenance: []string{"pve2"},

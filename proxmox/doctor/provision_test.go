@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"context"
@@ -39,9 +39,9 @@ func TestTokenMayDoWhatIsNeededAndIsGoneWithoutTrace(t *testing.T) {
 		}
 	}
 	must(root.MakePool(ctx, "bench", "of a test bed"))
-	site := Site{Owner: "bench", Pools: []Pool{worldPool(plan{hosts: 1})}}
+	site := plainSite()
 	site.Pools[0].PVEPool, site.Pools[0].Storage = "bench", "local"
-	needs := Needs(&site, Release9, nil)
+	needs := Needs(site, Release9, nil)
 	who := pveapi.Account{User: "root@pam", Token: "bench"}
 	token, err := root.MakeToken(ctx, who, "of a test bed")
 	must(err)

@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"errors"
@@ -9,9 +9,15 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
+// connectionExam looks whether the API can be used.
+type connectionExam struct {
+	*examination
+	prints []string // fingerprints that were shown and are not trusted
+}
+
 // examineConnection looks whether the endpoints answer, whether they are who they should be and
 // whether they take the token.
-func (e *examination) examineConnection() {
+func (e *connectionExam) examineConnection() {
 	if e.connection.Insecure {
 		e.add(Warn, "connection.insecure", "", []string{"insecure: false, and fingerprints or caFile"},
 			"any certificate is accepted, so anybody in between can read the token and give orders")
@@ -37,7 +43,7 @@ func (e *examination) examineConnection() {
 
 // examineEndpoint tells how an endpoint is. One that is down while others answer is no fault: they
 // are asked instead.
-func (e *examination) examineEndpoint(p pveapi.EndpointStatus, others bool) {
+func (e *connectionExam) examineEndpoint(p pveapi.EndpointStatus, others bool) {
 	var failed *pveapi.Error
 	errors.As(p.Err, &failed)
 	switch {
@@ -64,7 +70,7 @@ func (e *examination) examineEndpoint(p pveapi.EndpointStatus, others bool) {
 
 // examineCertificate tells of a certificate that is not trusted, and the line that trusts it. Whether
 // it should be, the cluster can say if another endpoint is trusted, and else only the host itself.
-func (e *examination) examineCertificate(endpoint string, failed *pveapi.Error, others bool) {
+func (e *connectionExam) examineCertificate(endpoint string, failed *pveapi.Error, others bool) {
 	shown, ok := pveapi.ShownFingerprint(failed)
 	if !ok {
 		e.add(Fail, "connection.certificate", endpoint, nonEmpty(failed.Advice()), "%s is not trusted: %s", endpoint, failed.Text())
@@ -95,7 +101,7 @@ const renewed = 30 * 24 * time.Hour
 
 // examineExpiry tells until when a certificate that is trusted holds. A renewed one has another
 // fingerprint.
-func (e *examination) examineExpiry(endpoint string) {
+func (e *connectionExam) examineExpiry(endpoint string) {
 	if e.connection.Transport != nil {
 		return // there is no certificate
 	}
@@ -128,7 +134,7 @@ func quoteAll(words []string) []string {
 
 // examineVersions looks whether the release is one whose rights are known. While an upgrade goes on,
 // the rights are those of the older one: the newer has lost what it does not know.
-func (e *examination) examineVersions(probes []pveapi.EndpointStatus) {
+func (e *connectionExam) examineVersions(probes []pveapi.EndpointStatus) {
 	e.release = 0
 	releases := map[Release]bool{}
 	for _, p := range probes {

@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"slices"
@@ -6,15 +6,16 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // CheckAccount reports what is wrong with the names, as Faults joined together.
 func CheckAccount(a pveapi.Account) error {
-	f := newFaults()
-	f.must(pveapi.ValidUser(a.User) && len(a.User) <= 64, "user", "be a user with realm, such as plimsoll@pve", a.User)
-	f.must(a.User != "root@pam", "user", "be one that has only the rights it is given", a.User)
-	f.must(pveapi.ValidTokenName(a.Token), "token", "be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first", a.Token)
-	return f.err()
+	f := settings.NewFaults()
+	f.Must(pveapi.ValidUser(a.User) && len(a.User) <= 64, "user", "be a user with realm, such as plimsoll@pve", a.User)
+	f.Must(a.User != "root@pam", "user", "be one that has only the rights it is given", a.User)
+	f.Must(pveapi.ValidTokenName(a.Token), "token", "be 2 or more of A-Z, a-z, 0-9, ., _ and -, a letter first", a.Token)
+	return f.Err()
 }
 
 // Block is a block of commands for a shell of root on any host of the cluster.
@@ -26,15 +27,15 @@ type Block struct {
 // Setup returns the commands that give a token the rights that are needed: no more of them, and
 // nowhere else. They may be run again: what is there stays, and roles get the privileges they
 // should have.
-func Setup(s *Site, needs []Need, who pveapi.Account) []Block {
-	blocks := []Block{s.setupPools(), s.setupAccount(who)}
+func Setup(s *settings.Site, needs []Need, who pveapi.Account) []Block {
+	blocks := []Block{setupPools(s), setupAccount(s, who)}
 	for _, g := range grants(needs) {
 		blocks = append(blocks, g.block(who))
 	}
 	return blocks
 }
 
-func (s *Site) setupPools() Block {
+func setupPools(s *settings.Site) Block {
 	block := Block{Why: []string{"The resource pools that machines are put into: all rights on machines hang on them."}}
 	var seen []string
 	for _, p := range s.Pools {
@@ -50,7 +51,7 @@ func setupPool(name string) string {
 	return unlessThere("/pools/"+name, "pveum pool add "+pveapi.Shell(name)+" --comment "+pveapi.Shell("Machines of Plimsoll"))
 }
 
-func (s *Site) setupAccount(who pveapi.Account) Block {
+func setupAccount(s *settings.Site, who pveapi.Account) Block {
 	return Block{
 		Why: []string{
 			"The user, and a token with rights of its own: it may do what both it and its user may.",

@@ -1,4 +1,7 @@
-package pve
+// Package doctor checks whether machines can be made at a site, and says how to correct what keeps
+// them from it. It also lists the rights that a token needs there, and the commands that grant
+// them. It only reads.
+package doctor
 
 import (
 	"cmp"
@@ -10,6 +13,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // Status is what a check came to.
@@ -75,7 +79,7 @@ func (d *Diagnosis) Count(s Status) int {
 
 // Doctor looks at everything that a site's configuration rests on. It only reads.
 type Doctor struct {
-	Site       *Site
+	Site       *settings.Site
 	Connection pveapi.Connection
 	// Known are checks that were made before, of files for example; they come first in their groups.
 	Known []Check
@@ -103,48 +107,56 @@ func (d *Doctor) Examine(ctx context.Context) (*Diagnosis, error) {
 	}
 	site := d.Site.Complete()
 	e := &examination{
-		ctx: ctx, client: client, connection: &d.Connection, site: &site, who: who, known: d.Known, making: d.Making, cluster: cmp.Or(d.Cluster, site.ClusterID), now: client.Now,
-		found: Diagnosis{Checks: []Check{}}, blocked: map[string][]string{}, unsure: map[string]bool{},
+		inventory:  &inventory{report: &report{found: Diagnosis{Checks: []Check{}}, known: d.Known}, ctx: ctx, client: client, site: &site},
+		connection: &d.Connection, who: who, making: d.Making, cluster: cmp.Or(d.Cluster, site.ClusterID), now: client.Now,
+		blocked: map[string][]string{}, unsure: map[string]bool{},
 	}
+	pools := &poolsExam{examination: e}
 	for _, g := range Groups {
 		e.open(g)
 		if e.stopped != "" {
 			e.skip(g+".all", "", "not looked at: %s", e.stopped)
 			continue
 		}
-		e.make(g)
+		e.make(g, pools)
 	}
 	return &e.found, ctx.Err()
 }
 
-// examination is a Doctor at work: what it has found, and what it has seen.
-type examination struct {
-	ctx        context.Context
-	client     *pveapi.Client
-	connection *pveapi.Connection
-	site       *Site
-	cluster    string // UID of the Kubernetes cluster
-	who        pveapi.Account
-	known      []Check
-	making     []int
-	now        func() time.Time
-	found      Diagnosis
-	stopped    string // why the groups that follow cannot be looked at
+// report is what was checked.
+type report struct {
+	known []Check // that were made before
+	found Diagnosis
+}
 
-	prints    []string // fingerprints that were shown and are not trusted
-	release   Release
+// inventory is what was read of the cluster, each thing once.
+type inventory struct {
+	*report
+	ctx       context.Context
+	client    *pveapi.Client
+	site      *settings.Site
 	hosts     []string // that are online
 	all       []string // of the cluster
-	have      pveapi.Permissions
+	looked    bool
+	resources []pveapi.Resource // that the token sees
 	templates map[int]*templateFound
 	stores    map[string]storesOn // by host
-	looked    bool
-	resources []pveapi.Resource   // that the token sees
-	blocked   map[string][]string // hosts that cannot carry a pool's machines, by pool
-	unsure    map[string]bool     // pools of whose hosts that is not known
-	fleet     *Fleet              // that has looked what is left over
-	left      Report
-	blind     error // why it could not
+}
+
+// examination is a Doctor at work: what it has found, and what it has seen.
+type examination struct {
+	*inventory
+	connection *pveapi.Connection
+	cluster    string // UID of the Kubernetes cluster
+	who        pveapi.Account
+	making     []int
+	now        func() time.Time
+	stopped    string // why the groups that follow cannot be looked at
+
+	release Release
+	have    pveapi.Permissions
+	blocked map[string][]string // hosts that cannot carry a pool's machines, by pool
+	unsure  map[string]bool     // pools of whose hosts that is not known
 }
 
 // storesOn are a host's storages, or why they are not known.
@@ -163,7 +175,7 @@ func (e *examination) block(host string, pools ...string) Status {
 			continue
 		}
 		e.blocked[p.Name] = append(e.blocked[p.Name], host)
-		if slices.Contains(p.hosts(), host) {
+		if slices.Contains(p.Hosts(), host) {
 			status = Fail
 		}
 	}
@@ -171,66 +183,66 @@ func (e *examination) block(host string, pools ...string) Status {
 }
 
 // make makes the checks of a group.
-func (e *examination) make(group string) {
+func (e *examination) make(group string, pools *poolsExam) {
 	switch group {
 	case GroupConnection:
-		e.examineConnection()
+		(&connectionExam{examination: e}).examineConnection()
 	case GroupCluster:
 		e.examineCluster()
 	case GroupRights:
-		e.examineRights()
+		(&rightsExam{examination: e}).examineRights()
 	case GroupTemplates:
 		e.examineTemplates()
 	case GroupStorage:
-		e.examineStorage()
+		(&storageExam{e}).examineStorage()
 	case GroupNetwork:
 		e.examineNetwork()
 	case GroupPools:
-		e.examinePools()
+		pools.examinePools()
 	case GroupMachines:
-		e.examineMachines()
+		pools.examineMachines()
 	}
 }
 
 // open begins a group with the checks that were made before.
-func (e *examination) open(group string) {
-	for _, c := range e.known {
+func (r *report) open(group string) {
+	for _, c := range r.known {
 		if c.Group() == group {
-			e.found.Checks = append(e.found.Checks, c)
+			r.found.Checks = append(r.found.Checks, c)
 		}
 	}
 }
 
-func (e *examination) add(s Status, id, subject string, mend []string, format string, args ...any) {
-	e.found.Checks = append(e.found.Checks, Check{ID: id, Subject: subject, Status: s, Text: fmt.Sprintf(format, args...), Mend: mend})
+func (r *report) add(s Status, id, subject string, mend []string, format string, args ...any) {
+	r.found.Checks = append(r.found.Checks, Check{ID: id, Subject: subject, Status: s, Text: fmt.Sprintf(format, args...), Mend: mend})
 }
 
-func (e *examination) ok(id, subject, format string, args ...any) {
-	e.add(OK, id, subject, nil, format, args...)
+func (r *report) ok(id, subject, format string, args ...any) {
+	r.add(OK, id, subject, nil, format, args...)
 }
 
-func (e *examination) skip(id, subject, format string, args ...any) {
-	e.add(Skipped, id, subject, nil, format, args...)
+func (r *report) skip(id, subject, format string, args ...any) {
+	r.add(Skipped, id, subject, nil, format, args...)
 }
 
 // failed tells of a question that was not answered. One that the token may not ask is told among
 // the rights.
-func (e *examination) failed(id, subject string, err error) {
+func (r *report) failed(id, subject string, err error) {
 	var known *pveapi.Error
 	if !errors.As(err, &known) {
-		e.add(Fail, id, subject, nil, "%s", err)
+		r.add(Fail, id, subject, nil, "%s", err)
 		return
 	}
 	if known.Class() == pveapi.Forbidden && known.ACLPath != "" {
-		e.skip(id, subject, "not looked at: it takes %s on %s", known.Privilege, known.ACLPath)
+		r.skip(id, subject, "not looked at: it takes %s on %s", known.Privilege, known.ACLPath)
 		return
 	}
-	e.add(Fail, id, subject, nonEmpty(known.Advice()), "%s", known)
+	r.add(Fail, id, subject, nonEmpty(known.Advice()), "%s", known)
 }
 
 // checked reports whether a check was made already.
-func (e *examination) checked(id string) bool {
-	return slices.ContainsFunc(e.found.Checks, func(c Check) bool { return c.ID == id })
+func (r *report) checked(id string) bool {
+	return slices.ContainsFunc(r.found.Checks, func(c Check) bool { return c.ID == id })
 }
 
 // nonEmpty are those that are not empty.
@@ -240,7 +252,7 @@ func nonEmpty(all ...string) []string {
 
 // candidates are the hosts of the cluster that may carry a pool's machines, as far as the
 // configuration says.
-func (e *examination) candidates(p *Pool) []string {
-	named := p.hosts()
+func (e *examination) candidates(p *settings.Pool) []string {
+	named := p.Hosts()
 	return slices.DeleteFunc(slices.Clone(e.hosts), func(h string) bool { return len(named) > 0 && !slices.Contains(named, h) })
 }

@@ -1,40 +1,48 @@
-package pve
+package doctor
 
 import (
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
+// rightsExam looks whether the token may do what it must.
+type rightsExam struct {
+	*examination
+	needs, missing []Need
+}
+
 // examineRights compares what the token may do with what the configuration asks for.
-func (e *examination) examineRights() {
+func (e *rightsExam) examineRights() {
 	e.readTemplates()
-	needs := slices.DeleteFunc(Needs(e.site, e.release, e.parts()), e.isAbsent)
-	have, err := e.permissions(needs)
+	e.needs = slices.DeleteFunc(Needs(e.site, e.release, e.parts()), e.isAbsent)
+	have, err := e.permissions()
 	if err != nil {
 		e.failed("rights.permissions", e.who.String(), err)
 		return
 	}
 	e.have = have
-	missing := Missing(needs, have)
-	e.examinePaths(needs, missing)
+	e.missing = Missing(e.needs, have)
+	e.examinePaths()
 	for _, id := range slices.Sorted(maps.Keys(e.templates)) {
 		if t := e.templates[id]; t.err != nil {
-			e.skip("rights.template", itoa(id), "not looked at: which storages and networks template %d is on is not known, nor whether the token may use them", id)
+			e.skip("rights.template", strconv.Itoa(id), "not looked at: which storages and networks template %d is on is not known, nor whether the token may use them", id)
 		}
 	}
-	e.examineMonitor(needs, missing)
+	e.examineMonitor()
 	e.examineExcess()
 	e.examineTags()
 }
 
 // isAbsent reports whether a need is about a template that is not there, which is told among them.
-func (e *examination) isAbsent(n Need) bool {
-	for id, t := range e.templates {
+func (v *inventory) isAbsent(n Need) bool {
+	for id, t := range v.templates {
 		if t.absent && n.Path == fmt.Sprintf("/vms/%d", id) {
 			return true
 		}
@@ -44,13 +52,13 @@ func (e *examination) isAbsent(n Need) bool {
 
 // permissions asks what the token may do. The server leaves out of its list where nothing is
 // allowed, whatever is allowed above; so what seems to be handed down to a path is asked again.
-func (e *examination) permissions(needs []Need) (pveapi.Permissions, error) {
+func (e *rightsExam) permissions() (pveapi.Permissions, error) {
 	all, err := e.client.Permissions(e.ctx)
 	if err != nil {
 		return nil, err
 	}
 	have := pveapi.Permissions(all)
-	for _, n := range needs {
+	for _, n := range e.needs {
 		paths := []string{n.Path}
 		if n.Below {
 			for _, h := range e.all {
@@ -71,9 +79,9 @@ func (e *examination) permissions(needs []Need) (pveapi.Permissions, error) {
 }
 
 // examinePaths tells of each path what the token lacks there, and the lines that grant it.
-func (e *examination) examinePaths(needs, missing []Need) {
+func (e *rightsExam) examinePaths() {
 	var paths []string
-	for _, n := range slices.Concat(needs, missing) {
+	for _, n := range slices.Concat(e.needs, e.missing) {
 		if !slices.Contains(paths, n.Path) {
 			paths = append(paths, n.Path)
 		}
@@ -82,10 +90,10 @@ func (e *examination) examinePaths(needs, missing []Need) {
 		return slices.DeleteFunc(slices.Clone(some), func(n Need) bool { return n.Path != path })
 	}
 	for _, path := range paths {
-		lacking := on(path, missing)
+		lacking := on(path, e.missing)
 		if len(lacking) == 0 {
 			var held []string
-			for _, n := range on(path, needs) {
+			for _, n := range on(path, e.needs) {
 				held = union(held, n.Privileges)
 			}
 			e.ok("rights.path", path, "%s: %s", path, strings.Join(held, ", "))
@@ -95,7 +103,7 @@ func (e *examination) examinePaths(needs, missing []Need) {
 		for _, n := range lacking {
 			said = append(said, fmt.Sprintf("%s to %s%s", inWords(n.Privileges), n.Why, n.asker()))
 		}
-		e.add(Fail, "rights.path", path, e.grant(needs, lacking), "%s: the token lacks %s", path, strings.Join(said, "; "))
+		e.add(Fail, "rights.path", path, e.grant(lacking), "%s: the token lacks %s", path, strings.Join(said, "; "))
 	}
 }
 
@@ -118,13 +126,13 @@ func (n *Need) asker() string {
 
 // grant are the commands that give the roles that something lacks of, whole. A resource pool that
 // cannot be seen may have been removed, and the rights on it with it.
-func (e *examination) grant(needs, lacking []Need) []string {
+func (e *rightsExam) grant(lacking []Need) []string {
 	var commands []string
 	unseen := slices.ContainsFunc(lacking, func(n Need) bool { return slices.Contains(n.Privileges, "Pool.Audit") })
 	if name, is := strings.CutPrefix(lacking[0].Path, "/pool/"); is && unseen {
 		commands = append(commands, setupPool(name))
 	}
-	for _, g := range grants(needs) {
+	for _, g := range grants(e.needs) {
 		for _, n := range lacking {
 			if n.Role != g.role {
 				continue
@@ -142,9 +150,9 @@ func (e *examination) grant(needs, lacking []Need) []string {
 
 // examineMonitor looks for what the upgrade to Proxmox VE 9 does to roles: VM.Monitor is dropped from
 // them without a word, and what it allowed takes VM.GuestAgent.Audit since.
-func (e *examination) examineMonitor(needs, missing []Need) {
+func (e *rightsExam) examineMonitor() {
 	asks := func(n Need) bool { return n.Role == roleAgent }
-	if e.release < Release9 || !slices.ContainsFunc(needs, asks) {
+	if e.release < Release9 || !slices.ContainsFunc(e.needs, asks) {
 		return
 	}
 	roles, err := e.client.Roles(e.ctx)
@@ -152,7 +160,7 @@ func (e *examination) examineMonitor(needs, missing []Need) {
 		e.failed("rights.monitor", "", err)
 		return
 	}
-	lacks := slices.ContainsFunc(missing, asks)
+	lacks := slices.ContainsFunc(e.missing, asks)
 	found := false
 	for _, name := range slices.Sorted(maps.Keys(roles)) {
 		if name == "Administrator" || strings.HasPrefix(name, "PVE") {
@@ -180,7 +188,7 @@ func (e *examination) examineMonitor(needs, missing []Need) {
 }
 
 // examineExcess tells if the token may do things everywhere.
-func (e *examination) examineExcess() {
+func (e *rightsExam) examineExcess() {
 	var excess []string
 	for privilege, below := range e.have["/"] {
 		if privilege != "Sys.Audit" || below {
@@ -197,7 +205,7 @@ func (e *examination) examineExcess() {
 }
 
 // examineTags looks whether the datacenter's options let the token set the tags that machines get.
-func (e *examination) examineTags() {
+func (e *rightsExam) examineTags() {
 	rules, err := e.client.TagRules(e.ctx)
 	if err != nil {
 		e.failed("rights.tags", "", err)
@@ -223,8 +231,8 @@ func (e *examination) examineTags() {
 }
 
 // tags are all that machines get.
-func (e *examination) tags() []string {
-	all := []string{ownerTag(e.site.Owner)}
+func (e *rightsExam) tags() []string {
+	all := []string{settings.OwnerTag(e.site.Owner)}
 	for _, p := range e.site.Pools {
 		all = union(all, p.Tags)
 	}
@@ -252,30 +260,30 @@ func (t *templateFound) asRead() pveapi.VMConfig {
 }
 
 // readTemplates reads the templates that the pools name.
-func (e *examination) readTemplates() {
-	e.look()
-	e.templates = map[int]*templateFound{}
-	for i := range e.site.Pools {
-		for _, id := range e.site.Pools[i].Template.IDs() {
-			if e.templates[id] == nil {
-				e.templates[id] = e.readTemplate(id)
+func (v *inventory) readTemplates() {
+	v.look()
+	v.templates = map[int]*templateFound{}
+	for i := range v.site.Pools {
+		for _, id := range v.site.Pools[i].Template.IDs() {
+			if v.templates[id] == nil {
+				v.templates[id] = v.readTemplate(id)
 			}
 		}
 	}
 }
 
-func (e *examination) readTemplate(id int) *templateFound {
+func (v *inventory) readTemplate(id int) *templateFound {
 	t := &templateFound{vmid: id}
-	for _, r := range e.resources {
+	for _, r := range v.resources {
 		if r.VMID == id {
 			t.host = r.Node
 		}
 	}
 	if t.host != "" {
-		t.config, t.err = e.client.Config(e.ctx, t.host, id)
+		t.config, t.err = v.client.Config(v.ctx, t.host, id)
 		return t
 	}
-	t.absent, t.err = e.client.VMIDFree(e.ctx, id)
+	t.absent, t.err = v.client.VMIDFree(v.ctx, id)
 	if t.err == nil && !t.absent {
 		t.err = &pveapi.Error{Method: http.MethodGet, Path: "/cluster/resources", Status: http.StatusForbidden, ACLPath: fmt.Sprintf("/vms/%d", id), Privilege: "VM.Audit"}
 	}
@@ -283,9 +291,9 @@ func (e *examination) readTemplate(id int) *templateFound {
 }
 
 // parts are what is known of the templates.
-func (e *examination) parts() map[int]pveapi.Parts {
+func (v *inventory) parts() map[int]pveapi.Parts {
 	all := map[int]pveapi.Parts{}
-	for id, t := range e.templates {
+	for id, t := range v.templates {
 		if t.err == nil && !t.absent {
 			all[id] = t.config.Parts()
 		}

@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"maps"
@@ -44,28 +44,28 @@ func (e *examination) examineQuorum(s pveapi.ClusterStatus) {
 }
 
 // guessHosts takes the hosts from a list that everybody may see.
-func (e *examination) guessHosts() {
-	e.look()
-	for _, r := range e.resources {
+func (v *inventory) guessHosts() {
+	v.look()
+	for _, r := range v.resources {
 		if r.Type != "node" {
 			continue
 		}
-		e.all = append(e.all, r.Node)
+		v.all = append(v.all, r.Node)
 		if r.Status == "online" {
-			e.hosts = append(e.hosts, r.Node)
+			v.hosts = append(v.hosts, r.Node)
 		}
 	}
 }
 
 // look reads the list of what is in the cluster, once.
-func (e *examination) look() {
-	if e.looked {
+func (v *inventory) look() {
+	if v.looked {
 		return
 	}
-	e.looked = true
+	v.looked = true
 	var err error
-	if e.resources, err = e.client.Resources(e.ctx); err != nil {
-		e.failed("cluster.list", "", err)
+	if v.resources, err = v.client.Resources(v.ctx); err != nil {
+		v.failed("cluster.list", "", err)
 	}
 }
 
@@ -75,9 +75,9 @@ func (e *examination) examineNamedHosts() {
 		return
 	}
 	for i, p := range e.site.Pools {
-		e.examineNamed(e.site.at(i)+".placement.hosts", p.Placement.Hosts)
-		e.examineNamed(e.site.at(i)+".placement.maintenance", p.Placement.Maintenance)
-		e.examineNamed(e.site.at(i)+".template.byHost", slices.Sorted(maps.Keys(p.Template.ByHost)))
+		e.examineNamed(e.site.KeyOf(i)+".placement.hosts", p.Placement.Hosts)
+		e.examineNamed(e.site.KeyOf(i)+".placement.maintenance", p.Placement.Maintenance)
+		e.examineNamed(e.site.KeyOf(i)+".template.byHost", slices.Sorted(maps.Keys(p.Template.ByHost)))
 	}
 }
 

@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"cmp"
@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // store is a storage as a host sees it, and whether it does.
-func (e *examination) store(host, name string) (pveapi.StorageStatus, bool) {
-	for _, s := range e.storesOf(host).list {
+func (v *inventory) store(host, name string) (pveapi.StorageStatus, bool) {
+	for _, s := range v.storesOf(host).list {
 		if s.Name == name {
 			return s, true
 		}
@@ -21,17 +23,20 @@ func (e *examination) store(host, name string) (pveapi.StorageStatus, bool) {
 }
 
 // storesOf reads a host's storages, once.
-func (e *examination) storesOf(host string) storesOn {
-	if e.stores == nil {
-		e.stores = map[string]storesOn{}
+func (v *inventory) storesOf(host string) storesOn {
+	if v.stores == nil {
+		v.stores = map[string]storesOn{}
 	}
-	on, read := e.stores[host]
+	on, read := v.stores[host]
 	if !read {
-		on.list, on.err = e.client.Storages(e.ctx, host)
-		e.stores[host] = on
+		on.list, on.err = v.client.Storages(v.ctx, host)
+		v.stores[host] = on
 	}
 	return on
 }
+
+// storageExam looks whether disks and discs can be made.
+type storageExam struct{ *examination }
 
 // place is a storage on a host, and what it is needed for.
 type place struct {
@@ -50,9 +55,9 @@ type room struct {
 
 // places are where disks and discs of the pools are made. Of a template that cannot be read it is not known
 // where its disks lie; storages that the configuration names are looked at all the same.
-func (e *examination) places() []*place {
+func (e *storageExam) places() []*place {
 	var all []*place
-	add := func(storage, host, content string, p *Pool, takes room) {
+	add := func(storage, host, content string, p *settings.Pool, takes room) {
 		i := slices.IndexFunc(all, func(a *place) bool { return a.storage == storage && a.host == host && a.content == content })
 		if i < 0 {
 			i, all = len(all), append(all, &place{storage: storage, host: host, content: content, takes: map[string]room{}})
@@ -74,13 +79,13 @@ func (e *examination) places() []*place {
 				names = config.Parts().Storages
 			}
 			for _, name := range names {
-				if name == config.Disks[bootDisk(&config)].Storage || p.Storage != "" {
-					add(name, host, "images", p, p.eachShape(&config))
+				if name == config.Disks[config.BootDisk()].Storage || p.Storage != "" {
+					add(name, host, "images", p, eachShape(p, &config))
 				} else {
 					add(name, host, "images", p, room{})
 				}
 			}
-			if p.needsDisc() {
+			if p.NeedsDisc() {
 				add(p.ISO.Storage, host, "iso", p, room{})
 			}
 		}
@@ -92,13 +97,13 @@ func (e *examination) places() []*place {
 }
 
 // eachShape is what one machine of each shape takes. A linked clone begins with nothing.
-func (p *Pool) eachShape(template *pveapi.VMConfig) room {
+func eachShape(p *settings.Pool, template *pveapi.VMConfig) room {
 	var r room
-	disk := pricing.Bytes(template.Disks[bootDisk(template)].Size)
+	disk := pricing.Bytes(template.Disks[template.BootDisk()].Size)
 	for _, s := range p.Shapes {
 		r.grown += max(s.Disk, disk)
 	}
-	if p.Clone == Full {
+	if p.Clone == placement.Full {
 		r.made = r.grown
 	}
 	return r
@@ -107,7 +112,7 @@ func (p *Pool) eachShape(template *pveapi.VMConfig) room {
 // examineStorage looks whether disks and discs can be made where they are to be. A shared storage has
 // one room, whichever host it is looked at from. First-boot discs are small and soon removed, so that
 // any room will do for them.
-func (e *examination) examineStorage() {
+func (e *storageExam) examineStorage() {
 	for i := range e.site.Pools {
 		e.skipUnplaced(&e.site.Pools[i])
 	}
@@ -133,7 +138,7 @@ func (e *examination) examineStorage() {
 }
 
 // skipHostless tells of a pool none of whose hosts is there to be looked at, and reports whether it is one.
-func (e *examination) skipHostless(id string, p *Pool) bool {
+func (e *examination) skipHostless(id string, p *settings.Pool) bool {
 	none := len(e.candidates(p)) == 0
 	if none {
 		e.skip(id, "pool "+p.Name, "not looked at for pool %s: none of the hosts that may carry its machines is online", p.Name)
@@ -143,7 +148,7 @@ func (e *examination) skipHostless(id string, p *Pool) bool {
 
 // skipUnplaced tells of a pool of which it cannot be known where its disks lie: that says a template, which cannot be
 // read.
-func (e *examination) skipUnplaced(p *Pool) {
+func (e *storageExam) skipUnplaced(p *settings.Pool) {
 	if e.skipHostless("storage.there", p) || p.Storage != "" {
 		return
 	}
@@ -155,7 +160,7 @@ func (e *examination) skipUnplaced(p *Pool) {
 }
 
 // examineStore looks whether a host has a storage for what is to be kept there.
-func (e *examination) examineStore(p *place) (pveapi.StorageStatus, bool) {
+func (e *storageExam) examineStore(p *place) (pveapi.StorageStatus, bool) {
 	subject := p.storage + " on " + p.host + " for " + p.content
 	path := "/storage/" + p.storage
 	if !e.have.Has(path, "Datastore.Audit") && !e.have.Has(path, "Datastore.AllocateSpace") {
@@ -192,16 +197,16 @@ func (e *examination) examineStore(p *place) (pveapi.StorageStatus, bool) {
 }
 
 // nowhere reports whether no host has a storage. Of one that is offline, or does not answer, that is not known.
-func (e *examination) nowhere(name string) bool {
-	return len(e.hosts) == len(e.all) && !slices.ContainsFunc(e.hosts, func(host string) bool {
-		_, there := e.store(host, name)
-		return there || e.storesOf(host).err != nil
+func (v *inventory) nowhere(name string) bool {
+	return len(v.hosts) == len(v.all) && !slices.ContainsFunc(v.hosts, func(host string) bool {
+		_, there := v.store(host, name)
+		return there || v.storesOf(host).err != nil
 	})
 }
 
 // examineMissing tells once of a storage that is on no host at all: no host can be let reach it, so it must be
 // made, or another be named.
-func (e *examination) examineMissing(p *place, what string) {
+func (e *storageExam) examineMissing(p *place, what string) {
 	e.block(p.host, p.pools...)
 	subject := p.storage + " for " + p.content
 	if slices.ContainsFunc(e.found.Checks, func(c Check) bool { return c.ID == "storage.there" && c.Subject == subject }) {
@@ -214,18 +219,18 @@ func (e *examination) examineMissing(p *place, what string) {
 }
 
 // storageKey is the key that names the storage for the first of the place's pools.
-func (e *examination) storageKey(p *place) string {
-	i := slices.IndexFunc(e.site.Pools, func(pool Pool) bool { return pool.Name == p.pools[0] })
+func (e *storageExam) storageKey(p *place) string {
+	i := slices.IndexFunc(e.site.Pools, func(pool settings.Pool) bool { return pool.Name == p.pools[0] })
 	if p.content == "iso" {
-		return e.site.at(i) + ".iso.storage"
+		return e.site.KeyOf(i) + ".iso.storage"
 	}
-	return e.site.at(i) + ".storage"
+	return e.site.KeyOf(i) + ".storage"
 }
 
 // taking are the storages of a host that take such content, as far as the token sees them.
-func (e *examination) taking(host, content string) []string {
+func (v *inventory) taking(host, content string) []string {
 	var names []string
-	for _, s := range e.storesOf(host).list {
+	for _, s := range v.storesOf(host).list {
 		if slices.Contains(s.Content, content) {
 			names = append(names, s.Name)
 		}
@@ -245,7 +250,7 @@ func poolsOf(names []string) string {
 const nearlyFull = 0.9
 
 // examineRoom looks whether a storage has room for one machine of each shape.
-func (e *examination) examineRoom(p *place, s pveapi.StorageStatus) {
+func (e *storageExam) examineRoom(p *place, s pveapi.StorageStatus) {
 	subject := p.storage
 	if !s.Shared {
 		subject += " on " + p.host
@@ -264,12 +269,12 @@ func (e *examination) examineRoom(p *place, s pveapi.StorageStatus) {
 	case free == 0:
 		e.add(Fail, "storage.room", subject, mend, "%s is full", subject)
 	case free < all.made+p.reserve:
-		e.add(Fail, "storage.room", subject, mend, "%s has %s free: %s for one machine of each shape and %s in reserve are more", subject, show(free), show(all.made), show(p.reserve))
+		e.add(Fail, "storage.room", subject, mend, "%s has %s free: %s for one machine of each shape and %s in reserve are more", subject, placement.Size(free), placement.Size(all.made), placement.Size(p.reserve))
 	case free < all.grown+p.reserve:
-		e.add(Warn, "storage.room", subject, mend, "%s has %s free: one machine of each shape can be made, and may grow to %s", subject, show(free), show(all.grown))
+		e.add(Warn, "storage.room", subject, mend, "%s has %s free: one machine of each shape can be made, and may grow to %s", subject, placement.Size(free), placement.Size(all.grown))
 	case float64(s.Used) > nearlyFull*float64(s.Total):
-		e.add(Warn, "storage.room", subject, mend, "%s is %d %% full: %s are free, and disks grow", subject, 100*s.Used/s.Total, show(free))
+		e.add(Warn, "storage.room", subject, mend, "%s is %d %% full: %s are free, and disks grow", subject, 100*s.Used/s.Total, placement.Size(free))
 	default:
-		e.ok("storage.room", subject, "%s has %s free", subject, show(free))
+		e.ok("storage.room", subject, "%s has %s free", subject, placement.Size(free))
 	}
 }

@@ -1,10 +1,11 @@
-package pve_test
+package doctor_test
 
 import (
 	"bytes"
 	"crypto/tls"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -14,11 +15,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out as what is expected; read the difference before keeping it")
@@ -28,17 +34,18 @@ type clinic struct {
 	t      testing.TB
 	c      *pvesim.Cluster
 	shell  *pvesim.Console
-	site   *pve.Site
+	site   *settings.Site
 	token  string
 	now    func() time.Time
-	known  []pve.Check
+	known  []doctor.Check
+	uid    string            // of the Kubernetes cluster
 	prints map[string]string // fingerprints that were shown, by host
 }
 
 func newClinic(t testing.TB, changes ...func(*pvesim.Config)) *clinic {
 	c := furnished(t, "9.2.11", changes...)
 	k := &clinic{t: t, c: c, shell: c.Console(), site: household(), now: c.Now, prints: map[string]string{}}
-	k.token = setUp(t, k.shell, k.site, pve.Release9, nil)
+	k.token = setUp(t, k.shell, k.site, doctor.Release9, nil)
 	k.site.Endpoints = []string{k.serve("pve1"), k.serve("pve2")}
 	k.site.Fingerprints = []string{k.prints["pve1"], k.prints["pve2"]}
 	return k
@@ -83,10 +90,10 @@ func (k *clinic) run(line string) {
 	}
 }
 
-func (k *clinic) examine() *pve.Diagnosis {
+func (k *clinic) examine() *doctor.Diagnosis {
 	k.t.Helper()
 	before := len(k.c.Calls())
-	d := pve.Doctor{Site: k.site, Known: k.known, Connection: pveapi.Connection{
+	d := doctor.Doctor{Site: k.site, Known: k.known, Cluster: k.uid, Connection: pveapi.Connection{
 		Endpoints: k.site.Endpoints, Fingerprint: strings.Join(k.site.Fingerprints, ","), Insecure: k.site.Insecure,
 		Token: func() (string, error) { return k.token, nil }, Now: k.now, Timeout: 5 * time.Second,
 	}}
@@ -103,10 +110,10 @@ func (k *clinic) examine() *pve.Diagnosis {
 	for i := range found.Checks {
 		check := &found.Checks[i]
 		key := check.ID + " " + check.Subject
-		if seen[key] || check.Text == "" || strings.Contains(check.Text, "\n") || !slices.Contains(pve.Groups, check.Group()) {
+		if seen[key] || check.Text == "" || strings.Contains(check.Text, "\n") || !slices.Contains(doctor.Groups, check.Group()) {
 			k.t.Errorf("the check is there twice, or makes no sense: %+v", check)
 		}
-		if seen[key] = true; check.Status == pve.Fail && len(check.Mend) == 0 {
+		if seen[key] = true; check.Status == doctor.Fail && len(check.Mend) == 0 {
 			k.t.Errorf("nothing mends it: %+v", check)
 		}
 	}
@@ -126,7 +133,7 @@ func (k *clinic) plain(text string) string {
 }
 
 // complaints are the checks that are not well, as lines, with what mends them.
-func (k *clinic) complaints(d *pve.Diagnosis, statuses ...pve.Status) string {
+func (k *clinic) complaints(d *doctor.Diagnosis, statuses ...doctor.Status) string {
 	var b strings.Builder
 	for _, c := range d.Checks {
 		if !slices.Contains(statuses, c.Status) {
@@ -141,7 +148,7 @@ func (k *clinic) complaints(d *pve.Diagnosis, statuses ...pve.Status) string {
 }
 
 // mend runs what mends the complaints, as far as it is pveum and pvesh.
-func (k *clinic) mend(d *pve.Diagnosis) {
+func (k *clinic) mend(d *doctor.Diagnosis) {
 	k.t.Helper()
 	for _, c := range d.Checks {
 		for _, m := range c.Mend {
@@ -158,11 +165,11 @@ func (k *clinic) mend(d *pve.Diagnosis) {
 func TestDoctorFindsNothingWhereNothingIsWrong(t *testing.T) {
 	k := newClinic(t)
 	found := k.examine()
-	if diff := cmp.Diff("", k.complaints(found, pve.Warn, pve.Fail, pve.Skipped)); diff != "" || !found.Reached {
+	if diff := cmp.Diff("", k.complaints(found, doctor.Warn, doctor.Fail, doctor.Skipped)); diff != "" || !found.Reached {
 		t.Error(diff)
 	}
-	for _, g := range pve.Groups {
-		if !slices.ContainsFunc(found.Checks, func(c pve.Check) bool { return c.Group() == g }) {
+	for _, g := range doctor.Groups {
+		if !slices.ContainsFunc(found.Checks, func(c doctor.Check) bool { return c.Group() == g }) {
 			t.Errorf("nothing was looked at in %s", g)
 		}
 	}
@@ -202,7 +209,7 @@ var diseases = []disease{
 	{name: "one endpoint does not answer", infect: func(k *clinic) { k.site.Endpoints[0] = "https://127.0.0.1:1" }},
 	{name: "anybody is trusted", infect: func(k *clinic) { k.site.Insecure, k.site.Fingerprints = true, nil }},
 	{name: "the token file is open", infect: func(k *clinic) {
-		k.known = []pve.Check{{ID: "connection.tokenFile", Subject: "token", Status: pve.Warn, Text: "everybody can read token", Mend: []string{"chmod 600 token"}}}
+		k.known = []doctor.Check{{ID: "connection.tokenFile", Subject: "token", Status: doctor.Warn, Text: "everybody can read token", Mend: []string{"chmod 600 token"}}}
 	}},
 
 	// Cluster.
@@ -210,7 +217,7 @@ var diseases = []disease{
 	{name: "there is no quorum", infect: func(k *clinic) { k.fault("no quorum") }},
 	{name: "a host is in maintenance", infect: func(k *clinic) { k.fault("host pve2 maintenance") }},
 	{name: "hosts are named that are not there", infect: func(k *clinic) {
-		k.site.Pools[0].Placement = pve.Placement{Hosts: []string{"pve1", "pve4"}, Maintenance: []string{"pve5"}}
+		k.site.Pools[0].Placement = placement.Rules{Hosts: []string{"pve1", "pve4"}, Maintenance: []string{"pve5"}}
 	}},
 	{name: "only a host is named that is not there", infect: func(k *clinic) {
 		k.site.Pools[0].Placement.Hosts = []string{"pve7"}
@@ -266,7 +273,7 @@ var diseases = []disease{
 		c.VMs[0].Storage, c.VMs[0].Config["ide2"] = "local-lvm", "local-lvm:cloudinit"
 		c.VMs = append(c.VMs, pvesim.VM{ID: 9003, Host: "pve3", Template: true, Storage: "local-lvm", Disk: 10 << 30, Config: map[string]string{"agent": "1"}})
 	}, infect: func(k *clinic) {
-		k.site.Pools[0].Template = pve.Template{ByHost: map[string]int{"pve1": 9000, "pve3": 9003}}
+		k.site.Pools[0].Template = placement.Template{ByHost: map[string]int{"pve1": 9000, "pve3": 9003}}
 		for _, who := range []string{"plimsoll@pve", "plimsoll@pve!main"} {
 			k.c.Grant("/storage/local-lvm", "PlimsollStorage", who)
 			k.c.Grant("/vms/9003", "PlimsollTemplates", who)
@@ -281,13 +288,13 @@ var diseases = []disease{
 	}, says: []string{"fail storage.there: no host has a storage nope", "> pools[0].iso.storage: discs\n"}},
 	{name: "a storage is nowhere and a template is missing", infect: func(k *clinic) {
 		k.site.Pools[0].Template.VMID, k.site.Pools[0].Storage, k.site.Pools[0].ISO.Storage = 9100, "nothing", "nope"
-		k.site.Pools[0].Clone = pve.Full
+		k.site.Pools[0].Clone = placement.Full
 		k.grantStorage("nope")
 		k.grantStorage("nothing")
 	}, says: []string{"fail templates.there: ", "fail storage.there: no host has a storage nope", "fail storage.there: no host has a storage nothing"}},
 	{name: "a storage takes no discs", cluster: func(c *pvesim.Config) { c.Storages[2].Content = []string{"images"} }},
 	{name: "a storage has no room for what is copied", cluster: func(c *pvesim.Config) { c.Storages[0].Total, c.Storages[0].Used = 100<<30, 60<<30 }, infect: func(k *clinic) {
-		k.site.Pools[0].Clone = pve.Full
+		k.site.Pools[0].Clone = placement.Full
 		k.site.Pools[0].Placement.StorageReserve = 20 * pricing.GiB
 	}},
 	{name: "a storage has no room to grow", cluster: func(c *pvesim.Config) { c.Storages[0].Total, c.Storages[0].Used = 100<<30, 80<<30 }},
@@ -397,7 +404,7 @@ func TestDoctorNamesWhatIsWrongAndWhatMendsIt(t *testing.T) {
 				d.infect(k)
 			}
 			found := k.examine()
-			got := k.complaints(found, pve.Warn, pve.Fail, pve.Skipped)
+			got := k.complaints(found, doctor.Warn, doctor.Fail, doctor.Skipped)
 			said += "\n## " + d.name + "\n\n" + got
 			if diff := cmp.Diff(wanted[d.name], strings.TrimSpace(got)); diff != "" && !*rewrite {
 				t.Error(diff)
@@ -424,11 +431,11 @@ func TestDoctorNamesWhatIsWrongAndWhatMendsIt(t *testing.T) {
 
 // heal does what the doctor says, twice, because some things are seen only with the rights that are
 // missed at first. Then nothing must be wrong.
-func (k *clinic) heal(found *pve.Diagnosis) {
+func (k *clinic) heal(found *doctor.Diagnosis) {
 	k.t.Helper()
 	k.mend(found)
 	k.mend(k.examine())
-	if left := k.complaints(k.examine(), pve.Warn, pve.Fail, pve.Skipped); left != "" {
+	if left := k.complaints(k.examine(), doctor.Warn, doctor.Fail, doctor.Skipped); left != "" {
 		k.t.Errorf("what mends it does not:\n%s", left)
 	}
 }
@@ -436,7 +443,7 @@ func (k *clinic) heal(found *pve.Diagnosis) {
 // A cluster that was set up with Proxmox VE 8 and then upgraded.
 func TestDoctorNamesWhatAnUpgradeTakesAway(t *testing.T) {
 	before := furnished(t, "8.4.5")
-	token := setUp(t, before.Console(), household(), pve.Release8, nil)
+	token := setUp(t, before.Console(), household(), doctor.Release8, nil)
 	var saved bytes.Buffer
 	if err := before.Save(&saved); err != nil {
 		t.Fatal(err)
@@ -451,7 +458,7 @@ func TestDoctorNamesWhatAnUpgradeTakesAway(t *testing.T) {
 	k.site.Endpoints = []string{k.serve("pve1")}
 	k.site.Fingerprints = []string{k.prints["pve1"]}
 	found := k.examine()
-	said := k.complaints(found, pve.Warn, pve.Fail, pve.Skipped)
+	said := k.complaints(found, doctor.Warn, doctor.Fail, doctor.Skipped)
 	for _, want := range []string{
 		"fail rights.path: /pool/k8s: the token lacks VM.GuestAgent.Audit to ask guests for their addresses (pools[0].guest.agent)\n",
 		"fail rights.monitor: role PlimsollGuestAgent was made for Proxmox VE 8: ",
@@ -461,4 +468,47 @@ func TestDoctorNamesWhatAnUpgradeTakesAway(t *testing.T) {
 		}
 	}
 	k.heal(found)
+}
+
+// The doctor names other clusters' machines, and those that name none.
+func TestDoctorNamesOtherClustersAndUnmarkedMachines(t *testing.T) {
+	k := newClinic(t)
+	nodes := &joined{}
+	k.c.OnBoot(nodes.boot)
+	root := connect(t, k.c, k.c.Token("root@pam", "eyes", false))
+	fleet, err := pve.NewFleet(pve.FleetConfig{
+		Client: connect(t, k.c, k.token), Owner: k.site.Owner, Cluster: "home-cluster", Pools: k.site.Pools, Intents: &pve.MemoryIntents{}, Nodes: nodes.list,
+		Now: k.c.Now, Rand: rand.New(rand.NewPCG(1, 2)), Parallel: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &life{ctx: t.Context(), fleet: fleet, c: k.c, root: root}
+	order := loop.Order{ID: "1", At: k.c.Now(), Action: nodescaler.Action{Kind: nodescaler.Buy, Order: "1", Pool: "web", Shape: &k.site.Pools[0].Shapes[0]}}
+	if err := l.until("order", func() error { return fleet.Create(l.ctx, order) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.until("it is made", func() error { return l.is("web-1", nodescaler.Joined, "") }); err != nil {
+		t.Fatal(err)
+	}
+	examine := func(uid string) string {
+		k.uid = uid
+		return k.complaints(k.examine(), doctor.Warn)
+	}
+	if text := examine("home-cluster"); strings.Contains(text, "machines.otherCluster") || strings.Contains(text, "machines.unmarked") {
+		t.Error(text)
+	}
+	if text := examine("away-cluster"); !strings.Contains(text, "warn machines.otherCluster: this cluster is away-cluster") || !strings.Contains(text, "home-cluster has the VMs 50") {
+		t.Error(text)
+	}
+	for _, v := range k.c.Inventory().VMs {
+		if text, marked := strings.CutSuffix(v.Config["description"], " cluster=home-cluster`\n"); marked {
+			if err := root.SetConfig(t.Context(), v.Host, v.ID, map[string]string{"description": text + "`\n"}, nil, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if text := examine("home-cluster"); !strings.Contains(text, "warn machines.unmarked") || !strings.Contains(text, "adoptUnmarked: true") {
+		t.Error(text)
+	}
 }

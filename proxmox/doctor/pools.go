@@ -1,19 +1,30 @@
-package pve
+package doctor
 
 import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
+// poolsExam looks at the pools and at their machines.
+type poolsExam struct {
+	*examination
+	fleet *pve.Fleet // that has looked what is left over
+	left  pve.Report
+	blind error // why it could not
+}
+
 // examinePools looks whether the resource pools are there, and whether the VMIDs suffice.
-func (e *examination) examinePools() {
+func (e *poolsExam) examinePools() {
 	var seen []string
 	for i := range e.site.Pools {
 		p := &e.site.Pools[i]
@@ -27,7 +38,7 @@ func (e *examination) examinePools() {
 }
 
 // examineHosts tells which hosts can carry a pool's machines, after all that was seen.
-func (e *examination) examineHosts(i int, p *Pool) {
+func (e *poolsExam) examineHosts(i int, p *settings.Pool) {
 	able := slices.DeleteFunc(e.examineShapes(i, p), func(h string) bool {
 		return slices.Contains(e.blocked[p.Name], h) || slices.Contains(p.Placement.Maintenance, h)
 	})
@@ -42,7 +53,7 @@ func (e *examination) examineHosts(i int, p *Pool) {
 	e.ok("pools.hosts", p.Name, "machines of pool %s can be put on %s", p.Name, strings.Join(able, ", "))
 }
 
-func (e *examination) examineResourcePool(p *Pool) {
+func (e *poolsExam) examineResourcePool(p *settings.Pool) {
 	if path := "/pool/" + p.PVEPool; !e.have.Has(path, "Pool.Audit") {
 		e.skip("pools.there", p.PVEPool, "not looked at: it takes Pool.Audit on %s", path)
 		return
@@ -59,8 +70,8 @@ func (e *examination) examineResourcePool(p *Pool) {
 }
 
 // examineVMIDs looks for strangers in a pool's range, and whether what is left suffices.
-func (e *examination) examineVMIDs(i int, p *Pool) {
-	subject, key := fmt.Sprintf("%s of pool %s", p.VMIDs, p.Name), e.site.at(i)+".vmids"
+func (e *poolsExam) examineVMIDs(i int, p *settings.Pool) {
+	subject, key := fmt.Sprintf("%s of pool %s", p.VMIDs, p.Name), e.site.KeyOf(i)+".vmids"
 	if !e.seesMachines(p) { // ours would be told from strangers by nothing
 		e.skip("pools.strangers", subject, "not looked at: it takes VM.Audit on /pool/%s", p.PVEPool)
 		return
@@ -73,7 +84,7 @@ func (e *examination) examineVMIDs(i int, p *Pool) {
 	var strangers []string
 	for _, id := range slices.Sorted(maps.Keys(e.strangers(left.Orphans))) {
 		if p.VMIDs.Holds(id) {
-			strangers = append(strangers, itoa(id))
+			strangers = append(strangers, strconv.Itoa(id))
 		}
 	}
 	if len(strangers) > 0 {
@@ -86,19 +97,21 @@ func (e *examination) examineVMIDs(i int, p *Pool) {
 }
 
 // seesMachines reports whether the machines of a pool are shown to the token.
-func (e *examination) seesMachines(p *Pool) bool { return e.have.Has("/pool/"+p.PVEPool, "VM.Audit") }
+func (e *poolsExam) seesMachines(p *settings.Pool) bool {
+	return e.have.Has("/pool/"+p.PVEPool, "VM.Audit")
+}
 
 // strangers are the VMIDs of others: those that are seen, and those that are taken and not seen.
-func (e *examination) strangers(left []Orphan) map[int]bool {
+func (e *poolsExam) strangers(left []pve.Orphan) map[int]bool {
 	all := map[int]bool{}
 	for _, r := range e.resources {
-		mine := slices.ContainsFunc(e.site.Pools, func(p Pool) bool { return e.ours(&p, r) })
+		mine := slices.ContainsFunc(e.site.Pools, func(p settings.Pool) bool { return e.ours(&p, r) })
 		if r.VMID != 0 && !mine {
 			all[r.VMID] = true
 		}
 	}
 	for _, o := range left {
-		if o.Kind == UnseenMachine {
+		if o.Kind == pve.UnseenMachine {
 			all[o.VMID] = true
 		}
 	}
@@ -110,7 +123,7 @@ func (e *examination) strangers(left []Orphan) map[int]bool {
 
 // examineSpare looks whether there are VMIDs for as many machines as may be, and for those that rest
 // after their machines are gone.
-func (e *examination) examineSpare(subject, key string, p *Pool, left int) {
+func (e *poolsExam) examineSpare(subject, key string, p *settings.Pool, left int) {
 	rest := left - p.Max
 	switch {
 	case rest < 0:
@@ -125,18 +138,18 @@ func (e *examination) examineSpare(subject, key string, p *Pool, left int) {
 
 // ours reports whether a machine that is seen carries our mark. Whether all proofs are there is
 // another question, for those who would delete it.
-func (e *examination) ours(p *Pool, r pveapi.Resource) bool {
-	return r.Pool == p.PVEPool && (slices.Contains(r.Tags, ownerTag(e.site.Owner)) || r.Lock == "clone" || r.Lock == "create")
+func (e *poolsExam) ours(p *settings.Pool, r pveapi.Resource) bool {
+	return r.Pool == p.PVEPool && (slices.Contains(r.Tags, settings.OwnerTag(e.site.Owner)) || r.Lock == "clone" || r.Lock == "create")
 }
 
 // leftovers is what a fleet finds left over, one that is new and sees what one would see that has lost
 // its memory. It is asked once.
-func (e *examination) leftovers() (Report, error) {
+func (e *poolsExam) leftovers() (pve.Report, error) {
 	if e.fleet != nil || e.blind != nil {
 		return e.left, e.blind
 	}
-	e.fleet, e.blind = NewFleet(FleetConfig{
-		Client: e.client, Owner: e.site.Owner, AnyCluster: true, Watch: true, Pools: e.site.Pools, Intents: &MemoryIntents{},
+	e.fleet, e.blind = pve.NewFleet(pve.FleetConfig{
+		Client: e.client, Owner: e.site.Owner, AnyCluster: true, Watch: true, Pools: e.site.Pools, Intents: &pve.MemoryIntents{},
 		Now: e.now, Rand: rand.New(rand.NewPCG(0, 0)), Parallel: 1, HA: e.site.HA, OrphanGrace: e.site.OrphanGrace,
 	})
 	if e.blind == nil {
@@ -146,7 +159,7 @@ func (e *examination) leftovers() (Report, error) {
 }
 
 // examineMachines tells how many machines are proved to be ours, and of what needs a person.
-func (e *examination) examineMachines() {
+func (e *poolsExam) examineMachines() {
 	left, err := e.leftovers()
 	if err != nil {
 		e.failed("machines.found", "", err)
@@ -154,7 +167,7 @@ func (e *examination) examineMachines() {
 	}
 	e.examineFound(e.fleet)
 	for _, o := range left.Orphans {
-		if e.locked(o.VMID) || o.Kind == UnseenMachine {
+		if e.locked(o.VMID) || o.Kind == pve.UnseenMachine {
 			continue // it may be in the making; of VMIDs that are taken the pools tell
 		}
 		e.add(Warn, "machines."+orphanIDs[o.Kind], o.Name, orphanMends(o), "%s is left over: %s", o.Name, o.Text)
@@ -168,7 +181,7 @@ func (e *examination) examineMachines() {
 }
 
 // examineFound counts the machines of each pool.
-func (e *examination) examineFound(fleet *Fleet) {
+func (e *poolsExam) examineFound(fleet *pve.Fleet) {
 	state, err := fleet.List(e.ctx)
 	if err != nil {
 		e.failed("machines.found", "", err)
@@ -190,40 +203,40 @@ func (e *examination) examineFound(fleet *Fleet) {
 }
 
 // orphanIDs are the checks that tell of what is left over.
-var orphanIDs = map[OrphanKind]string{
-	MachineWithoutNode: "withoutNode", NodeWithoutMachine: "withoutMachine", DiscWithoutMachine: "disc",
-	IntentWithout: "intent", UnprovedMachine: "unproved",
+var orphanIDs = map[pve.OrphanKind]string{
+	pve.MachineWithoutNode: "withoutNode", pve.NodeWithoutMachine: "withoutMachine", pve.DiscWithoutMachine: "disc",
+	pve.IntentWithout: "intent", pve.UnprovedMachine: "unproved",
 }
 
 // orphanMends are what a person can do about what is left over.
-func orphanMends(o Orphan) []string {
+func orphanMends(o pve.Orphan) []string {
 	on := ""
 	if o.Host != "" {
 		on = " (on " + o.Host + ")"
 	}
 	switch o.Kind {
-	case DiscWithoutMachine:
+	case pve.DiscWithoutMachine:
 		return []string{"pvesm free " + pveapi.Shell(o.Name) + on + ", for it holds a join token"}
-	case UnprovedMachine:
-		id := itoa(o.VMID)
+	case pve.UnprovedMachine:
+		id := strconv.Itoa(o.VMID)
 		return []string{"qm config " + id + on, "qm destroy " + id + " --purge" + on + ", if nobody needs it"}
-	case MachineWithoutNode, NodeWithoutMachine, IntentWithout, UnseenMachine:
+	case pve.MachineWithoutNode, pve.NodeWithoutMachine, pve.IntentWithout, pve.UnseenMachine:
 	}
 	return nil
 }
 
 // locked reports whether a machine is locked.
-func (e *examination) locked(id int) bool {
-	return slices.ContainsFunc(e.resources, func(r pveapi.Resource) bool { return id != 0 && r.VMID == id && r.Lock != "" })
+func (v *inventory) locked(id int) bool {
+	return slices.ContainsFunc(v.resources, func(r pveapi.Resource) bool { return id != 0 && r.VMID == id && r.Lock != "" })
 }
 
 // examineLocks tells of locked machines in our ranges. A clone that was killed keeps its lock, and
 // then the machine can be neither used nor deleted.
-func (e *examination) examineLocks() {
+func (e *poolsExam) examineLocks() {
 	for _, r := range e.resources {
-		mine := slices.ContainsFunc(e.site.Pools, func(p Pool) bool { return p.VMIDs.Holds(r.VMID) })
+		mine := slices.ContainsFunc(e.site.Pools, func(p settings.Pool) bool { return p.VMIDs.Holds(r.VMID) })
 		if r.Type == "qemu" && mine && r.Lock != "" {
-			id := itoa(r.VMID)
+			id := strconv.Itoa(r.VMID)
 			e.add(Warn, "machines.locked", id, []string{"qm unlock " + id + " (on " + r.Node + "), if no task works on it any more"}, "VM %s on %s is locked (%s)", id, r.Node, r.Lock)
 		}
 	}

@@ -1,27 +1,30 @@
-package pve
+package doctor
 
 import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 )
 
 // examineOwners reports machines in a pool that are another cluster's, or that do not name theirs.
-func (e *examination) examineOwners(i int, fleet *Fleet) {
+func (e *poolsExam) examineOwners(i int, fleet *pve.Fleet) {
 	p := &e.site.Pools[i]
-	fleet.mu.Lock()
 	others, silent := map[string][]string{}, []string{}
-	for _, m := range fleet.sorted() {
-		switch {
-		case m.Pool != p.Name || !m.Gone.IsZero():
-		case m.Cluster == "":
-			silent = append(silent, itoa(m.VMID))
-		case m.Cluster != e.cluster:
-			others[m.Cluster] = append(others[m.Cluster], itoa(m.VMID))
+	for cluster, ids := range fleet.Clusters(p.Name) {
+		for _, id := range ids {
+			switch cluster {
+			case "":
+				silent = append(silent, strconv.Itoa(id))
+			case e.cluster:
+			default:
+				others[cluster] = append(others[cluster], strconv.Itoa(id))
+			}
 		}
 	}
-	fleet.mu.Unlock()
 	subject := "pool " + p.Name
 	if len(silent) > 0 && !e.site.AdoptUnmarked {
 		e.add(Warn, "machines.unmarked", subject, []string{"adoptUnmarked: true, if they are this cluster's"},
@@ -38,6 +41,6 @@ func (e *examination) examineOwners(i int, fleet *Fleet) {
 	if e.cluster != "" {
 		this = "this cluster is " + e.cluster
 	}
-	e.add(Warn, "machines.otherCluster", subject, []string{"owner: another one for this cluster", e.site.at(i) + ".vmids: another range for this cluster"},
+	e.add(Warn, "machines.otherCluster", subject, []string{"owner: another one for this cluster", e.site.KeyOf(i) + ".vmids: another range for this cluster"},
 		"%s: other clusters have machines in pool %s, and the one with the oldest goes on alone: %s", this, p.Name, strings.Join(texts, "; "))
 }

@@ -1,4 +1,4 @@
-package pve_test
+package doctor_test
 
 import (
 	"context"
@@ -15,10 +15,13 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -53,14 +56,14 @@ func furnished(t testing.TB, release string, changes ...func(*pvesim.Config)) *p
 }
 
 // household is a site for it that makes use of everything that rights are needed for.
-func household() *pve.Site {
-	return &pve.Site{
+func household() *settings.Site {
+	return &settings.Site{
 		Owner: "home", Endpoints: []string{"https://pve1:8006"}, TokenFile: "token",
-		Pools: []pve.Pool{{
+		Pools: []settings.Pool{{
 			Name: "web", Shapes: []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB, Disk: 20 * pricing.GiB}}, Max: 4,
-			Template: pve.Template{VMID: 9000}, Bridge: "vmbr1", PVEPool: "k8s", VMIDs: pve.VMIDs{First: 5000, Last: 5019},
+			Template: placement.Template{VMID: 9000}, Bridge: "vmbr1", PVEPool: "k8s", VMIDs: placement.VMIDs{First: 5000, Last: 5019},
 			Tags: []string{"web"}, Region: "home", JoinTimeout: nodescaler.Duration(2 * time.Minute), MaxFailures: 9,
-			Guest: pve.Guest{Agent: true}, ISO: pve.ISO{Storage: "discs"},
+			Guest: settings.Guest{Agent: true}, ISO: settings.ISO{Storage: "discs"},
 			Join: firstboot.Profile{
 				Kind: firstboot.K3s, Servers: []string{"10.0.0.2"}, Token: "K10join",
 				ProviderID: firstboot.ProviderID{Scheme: firstboot.SchemeK3s},
@@ -73,10 +76,10 @@ func household() *pve.Site {
 var golden = map[int]pveapi.Parts{9000: {Storages: []string{"ceph"}, Networks: []pveapi.Bridge{{Name: "vmbr0"}}}}
 
 // setUp runs all commands of a setup, and returns the token that they make.
-func setUp(t testing.TB, h *pvesim.Console, site *pve.Site, release pve.Release, skip func(command string) bool) string {
+func setUp(t testing.TB, h *pvesim.Console, site *settings.Site, release doctor.Release, skip func(command string) bool) string {
 	t.Helper()
 	who := pveapi.Account{User: "plimsoll@pve", Token: "main"}
-	for _, block := range pve.Setup(site, pve.Needs(site, release, golden), who) {
+	for _, block := range doctor.Setup(site, doctor.Needs(site, release, golden), who) {
 		for _, c := range block.Commands {
 			if skip != nil && skip(c) {
 				continue
@@ -102,7 +105,7 @@ func connect(t testing.TB, c *pvesim.Cluster, token string) *pveapi.Client {
 
 // lives makes two machines: one that joins, and one that never does and is asked why. Then both are
 // given back. It returns what kept it from that, if anything did.
-func lives(t testing.TB, c *pvesim.Cluster, site *pve.Site, token string) error {
+func lives(t testing.TB, c *pvesim.Cluster, site *settings.Site, token string) error {
 	nodes := &joined{}
 	c.OnBoot(nodes.boot)
 	fleet, err := pve.NewFleet(pve.FleetConfig{
@@ -214,7 +217,7 @@ func (j *joined) list(context.Context) ([]pve.Node, error) {
 }
 
 func TestSetupGivesWhatAMachinesWholeLifeTakes(t *testing.T) {
-	for release, version := range map[pve.Release]string{pve.Release8: "8.4.5", pve.Release9: "9.2.11"} {
+	for release, version := range map[doctor.Release]string{doctor.Release8: "8.4.5", doctor.Release9: "9.2.11"} {
 		t.Run(version, func(t *testing.T) {
 			c := furnished(t, version)
 			h := c.Console()
@@ -237,13 +240,13 @@ func TestSetupGivesWhatAMachinesWholeLifeTakes(t *testing.T) {
 }
 
 // lacking are what a token lacks of what a site needs, as "PATH PRIVILEGE".
-func lacking(t testing.TB, c *pvesim.Cluster, site *pve.Site, release pve.Release, token string) []string {
+func lacking(t testing.TB, c *pvesim.Cluster, site *settings.Site, release doctor.Release, token string) []string {
 	have, err := connect(t, c, token).Permissions(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []string
-	for _, n := range pve.Missing(pve.Needs(site, release, golden), have) {
+	for _, n := range doctor.Missing(doctor.Needs(site, release, golden), have) {
 		for _, p := range n.Privileges {
 			all = append(all, n.Path+" "+p)
 		}
@@ -254,7 +257,7 @@ func lacking(t testing.TB, c *pvesim.Cluster, site *pve.Site, release pve.Releas
 func TestEveryPrivilegeOfASetupIsNeeded(t *testing.T) {
 	site := household()
 	roles := map[string][]string{}
-	for _, n := range pve.Needs(site, pve.Release9, golden) {
+	for _, n := range doctor.Needs(site, doctor.Release9, golden) {
 		roles[n.Role] = append(roles[n.Role], n.Privileges...)
 	}
 	for role, privileges := range roles {
@@ -264,10 +267,10 @@ func TestEveryPrivilegeOfASetupIsNeeded(t *testing.T) {
 			t.Run(role+" without "+privilege, func(t *testing.T) {
 				c := furnished(t, "9.2.11")
 				h := c.Console()
-				token := setUp(t, h, site, pve.Release9, nil)
+				token := setUp(t, h, site, doctor.Release9, nil)
 				left := slices.DeleteFunc(slices.Clone(privileges), func(p string) bool { return p == privilege })
 				c.AddRole(role, left...)
-				named := lacking(t, c, site, pve.Release9, token)
+				named := lacking(t, c, site, doctor.Release9, token)
 				if !slices.ContainsFunc(named, func(s string) bool { return strings.HasSuffix(s, " "+privilege) }) {
 					t.Errorf("it is not missed, but %q", named)
 				}
@@ -286,7 +289,7 @@ func TestEveryPrivilegeOfASetupIsNeeded(t *testing.T) {
 func TestEveryGrantOfASetupIsNeeded(t *testing.T) {
 	site := household()
 	var grants []string
-	for _, b := range pve.Setup(site, pve.Needs(site, pve.Release9, golden), pveapi.Account{User: "plimsoll@pve", Token: "main"}) {
+	for _, b := range doctor.Setup(site, doctor.Needs(site, doctor.Release9, golden), pveapi.Account{User: "plimsoll@pve", Token: "main"}) {
 		for _, c := range b.Commands {
 			if strings.HasPrefix(c, "pveum acl modify") {
 				grants = append(grants, c)
@@ -302,11 +305,11 @@ func TestEveryGrantOfASetupIsNeeded(t *testing.T) {
 			t.Run(short, func(t *testing.T) {
 				c := furnished(t, "9.2.11")
 				h := c.Console()
-				token := setUp(t, h, site, pve.Release9, func(command string) bool { return command == line })
+				token := setUp(t, h, site, doctor.Release9, func(command string) bool { return command == line })
 				if err := h.Run(short); err != nil {
 					t.Fatal(err)
 				}
-				if len(lacking(t, c, site, pve.Release9, token)) == 0 {
+				if len(lacking(t, c, site, doctor.Release9, token)) == 0 {
 					t.Error("it is not missed")
 				}
 				if lives(t, c, site, token) == nil {

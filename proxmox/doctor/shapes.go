@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"cmp"
@@ -7,12 +7,15 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // examineShapes looks whether each shape of a pool fits one of its hosts, and returns the hosts that one fits at
 // least. Hosts that lack something else count, so that all that is wrong is told at once; what the pools' own
 // machines take does not, for they come and go.
-func (e *examination) examineShapes(i int, p *Pool) []string {
+func (e *poolsExam) examineShapes(i int, p *settings.Pool) []string {
 	hosts := e.placed(p)
 	if len(hosts) == 0 {
 		e.skipHostless("pools.shapes", p)
@@ -26,42 +29,42 @@ func (e *examination) examineShapes(i int, p *Pool) []string {
 	able := slices.Clone(unsized)
 	for j, s := range p.Shapes {
 		var empty, now []string
-		for _, h := range g.hosts {
+		for _, h := range g.Hosts {
 			if s.Resources().Within(hardware(p, &h)) {
-				empty = append(empty, h.name)
+				empty = append(empty, h.Name)
 			}
-			if s.Resources().Within(g.room(p, &h)) {
-				now = append(now, h.name)
+			if s.Resources().Within(g.Room(p.Places(), &h)) {
+				now = append(now, h.Name)
 			}
 		}
 		able = union(able, now)
-		if len(g.hosts) == 0 || len(unsized) > 0 && len(now) == 0 {
+		if len(g.Hosts) == 0 || len(unsized) > 0 && len(now) == 0 {
 			continue
 		}
-		e.examineShape(e.site.at(i), j, p, g, empty, now)
+		e.examineShape(e.site.KeyOf(i), j, p, g, empty, now)
 	}
 	slices.Sort(able)
 	return able
 }
 
 // examineShape tells which hosts a shape fits.
-func (e *examination) examineShape(key string, j int, p *Pool, g *ground, empty, now []string) {
+func (e *poolsExam) examineShape(key string, j int, p *settings.Pool, g *placement.Ground, empty, now []string) {
 	s := p.Shapes[j]
 	subject := s.Name + " of pool " + p.Name
-	takes := fmt.Sprintf("shape %s of pool %s, %s processors and %s,", s.Name, p.Name, s.CPU.Cores(), show(s.Memory))
-	largest := slices.MaxFunc(g.hosts, func(a, b hostSeen) int {
-		return cmp.Or(cmp.Compare(a.memory, b.memory), cmp.Compare(a.cpus, b.cpus), cmp.Compare(b.name, a.name))
+	takes := fmt.Sprintf("shape %s of pool %s, %s processors and %s,", s.Name, p.Name, s.CPU.Cores(), placement.Size(s.Memory))
+	largest := slices.MaxFunc(g.Hosts, func(a, b placement.Host) int {
+		return cmp.Or(cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.CPUs, b.CPUs), cmp.Compare(b.Name, a.Name))
 	})
 	switch {
 	case len(empty) == 0:
 		all := hardware(p, &largest)
 		mend := fmt.Sprintf("%s.shapes[%d]: no more than a host has", key, j)
 		if p.Placement.MemoryReserve > 0 {
-			mend += fmt.Sprintf(", or less %s.placement.memoryReserve than %s", key, show(p.Placement.MemoryReserve))
+			mend += fmt.Sprintf(", or less %s.placement.memoryReserve than %s", key, placement.Size(p.Placement.MemoryReserve))
 		}
 		e.add(Fail, "pools.shapes", subject, []string{mend},
 			"%s fits no host, however empty: %s has %d processors and %s, of which machines may have %s and %s", takes,
-			largest.name, largest.cpus, show(largest.memory), all.CPU.Cores(), show(all.Memory))
+			largest.Name, largest.CPUs, placement.Size(largest.Memory), all.CPU.Cores(), placement.Size(all.Memory))
 	case len(now) == 0:
 		e.add(Warn, "pools.shapes", subject, []string{"room on " + strings.Join(empty, " or ") + ": fewer or smaller machines of others there"},
 			"%s would fit on %s, but machines of others have been promised that room", takes, inWords(empty))
@@ -71,23 +74,23 @@ func (e *examination) examineShape(key string, j int, p *Pool, g *ground, empty,
 }
 
 // grounds are the hosts with what runs there, our own machines left out, and the hosts whose size is not told.
-func (e *examination) grounds(hosts []string) (g *ground, unsized []string) {
-	g = &ground{sight: &sight{guests: map[int]*guestSeen{}}}
+func (e *poolsExam) grounds(hosts []string) (g *placement.Ground, unsized []string) {
+	g = &placement.Ground{Sight: &placement.Sight{Guests: map[int]*placement.Guest{}}}
 	unsized = slices.Clone(hosts)
 	for _, r := range e.resources {
 		switch {
-		case r.Type == "node" && slices.Contains(hosts, r.Node) && value(r.MaxCPU) > 0 && value(r.MaxMem) > 0:
-			g.hosts = append(g.hosts, hostSeen{name: r.Node, cpus: int(*r.MaxCPU), memory: pricing.Bytes(*r.MaxMem)})
+		case r.Type == "node" && slices.Contains(hosts, r.Node) && r.MaxCPU != nil && *r.MaxCPU > 0 && r.MaxMem != nil && *r.MaxMem > 0:
+			g.Hosts = append(g.Hosts, placement.Host{Name: r.Node, CPUs: int(*r.MaxCPU), Memory: pricing.Bytes(*r.MaxMem)})
 			unsized = slices.DeleteFunc(unsized, func(h string) bool { return h == r.Node })
-		case r.VMID != 0 && !slices.ContainsFunc(e.site.Pools, func(p Pool) bool { return e.ours(&p, r) }):
-			g.guests[r.VMID] = guest(&r)
+		case r.VMID != 0 && !slices.ContainsFunc(e.site.Pools, func(p settings.Pool) bool { return e.ours(&p, r) }):
+			g.Guests[r.VMID] = pve.SeenGuest(&r)
 		}
 	}
 	return g, unsized
 }
 
 // hardware is what a host could promise to our machines if nothing else were there.
-func hardware(p *Pool, h *hostSeen) pricing.Resources {
-	alone := ground{sight: &sight{}}
-	return alone.room(p, h)
+func hardware(p *settings.Pool, h *placement.Host) pricing.Resources {
+	alone := placement.Ground{Sight: &placement.Sight{}}
+	return alone.Room(p.Places(), h)
 }

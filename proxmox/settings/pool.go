@@ -1,4 +1,4 @@
-package pve
+package settings
 
 import (
 	"maps"
@@ -9,6 +9,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
 )
 
 // Pool is a kind of machine and how it is made, as operators write it. What may be left out has
@@ -22,9 +23,9 @@ type Pool struct {
 	Min    int             `json:"min,omitempty"`
 	Max    int             `json:"max" strict:"required"`
 
-	Template Template `json:"template" strict:"required"`
+	Template placement.Template `json:"template" strict:"required"`
 	// Clone is empty for Linked.
-	Clone CloneMode `json:"clone,omitempty"`
+	Clone placement.CloneMode `json:"clone,omitempty"`
 	// Storage and Format are where and as what full clones are kept; empty is as the template.
 	Storage string `json:"storage,omitempty"`
 	Format  string `json:"format,omitempty"`
@@ -42,11 +43,11 @@ type Pool struct {
 	// Tags are further tags of the machines, beside Plimsoll's own.
 	Tags []string `json:"tags,omitempty"`
 	// VMIDs is the range that belongs to this pool alone.
-	VMIDs VMIDs `json:"vmids" strict:"required"`
+	VMIDs placement.VMIDs `json:"vmids" strict:"required"`
 	// Cooldown is how long a VMID is left alone once its machine is gone; 0 is an hour.
 	Cooldown nodescaler.Duration `json:"cooldown,omitempty" strict:"nonzero"`
 
-	Placement Placement `json:"placement,omitzero"`
+	Placement placement.Rules `json:"placement,omitzero"`
 
 	Labels   map[string]string `json:"labels,omitempty"`
 	Taints   []Taint           `json:"taints,omitempty"`
@@ -74,84 +75,6 @@ type Pool struct {
 	// Resumed is when a person last resumed the pool, which lets machines go that the brake has held since before then.
 	Resumed time.Time `json:"resumed,omitzero"`
 }
-
-// Template is what machines are cloned from: one VMID, or one on every host, as local storage
-// makes necessary.
-type Template struct {
-	VMID   int            `json:"vmid,omitempty"`
-	ByHost map[string]int `json:"byHost,omitempty"`
-}
-
-// On returns the template for machines on a host, or 0 if there is none.
-func (t Template) On(host string) int {
-	if t.VMID != 0 {
-		return t.VMID
-	}
-	return t.ByHost[host]
-}
-
-// IDs returns the templates, smallest first.
-func (t Template) IDs() []int {
-	var ids []int
-	if t.VMID != 0 {
-		ids = append(ids, t.VMID)
-	}
-	ids = slices.AppendSeq(ids, maps.Values(t.ByHost))
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-// CloneMode is whether a clone shares its template's disk.
-type CloneMode string
-
-// The ways to clone.
-const (
-	Linked CloneMode = "linked" // made in a moment; keeps the template from being removed
-	Full   CloneMode = "full"   // a copy of its own
-)
-
-// VMIDs is a range of VMIDs, both ends in it.
-type VMIDs struct {
-	First int `json:"first"`
-	Last  int `json:"last"`
-}
-
-// Len is how many VMIDs there are.
-func (v VMIDs) Len() int { return v.Last - v.First + 1 }
-
-// Holds reports whether the VMID is one of them.
-func (v VMIDs) Holds(id int) bool { return v.First <= id && id <= v.Last }
-
-// Placement is which hosts may carry machines, and how far they are filled.
-type Placement struct {
-	// Hosts may carry machines; none named means all.
-	Hosts []string `json:"hosts,omitempty"`
-	// Maintenance names hosts that keep what they have and get nothing new.
-	Maintenance []string `json:"maintenance,omitempty"`
-	// Spread is empty for SpreadPrefer.
-	Spread SpreadMode `json:"spread,omitempty"`
-	// MaxPerHost is how many of the pool's machines a host may carry; 0 is no limit.
-	MaxPerHost int `json:"maxPerHost,omitempty"`
-	// MemoryReserve is what every host keeps for itself.
-	MemoryReserve pricing.Bytes `json:"memoryReserve,omitempty"`
-	// MemoryRatio and CPURatio are how often the rest may be promised; 0 is once.
-	MemoryRatio float64 `json:"memoryRatio,omitempty" strict:"nonzero"`
-	CPURatio    float64 `json:"cpuRatio,omitempty" strict:"nonzero"`
-	// IgnoreStopped leaves the VMs that do not run out of what a host has promised. They may be
-	// started at any time, so this is for those who know that they will not be.
-	IgnoreStopped bool `json:"ignoreStopped,omitempty"`
-	// StorageReserve is what must stay free on the storage that a clone is made on.
-	StorageReserve pricing.Bytes `json:"storageReserve,omitempty"`
-}
-
-// SpreadMode is whether machines are kept apart.
-type SpreadMode string
-
-// The ways to spread.
-const (
-	SpreadPrefer SpreadMode = "prefer" // the host with fewest of the pool's machines comes first
-	SpreadNone   SpreadMode = "none"   // the cheapest host comes first, then the roomiest
-)
 
 // Taint is a taint that the pool's nodes carry.
 type Taint struct {
@@ -206,16 +129,16 @@ type ISO struct {
 
 // Complete returns the pool with what was left out filled in.
 func (p Pool) Complete() Pool {
-	or(&p.Clone, Linked)
+	or(&p.Clone, placement.Linked)
 	or(&p.Bridge, "vmbr0")
 	or(&p.Cooldown, nodescaler.Duration(time.Hour))
-	or(&p.Placement.Spread, SpreadPrefer)
+	or(&p.Placement.Spread, placement.SpreadPrefer)
 	or(&p.Placement.MemoryRatio, 1)
 	or(&p.Placement.CPURatio, 1)
 	or(&p.ShutdownGrace, nodescaler.Duration(time.Minute))
 	or(&p.JoinTimeout, nodescaler.Duration(15*time.Minute))
 	or(&p.MaxFailures, 3)
-	if hosts := p.hosts(); p.Zone == "" && len(hosts) == 1 {
+	if hosts := p.Hosts(); p.Zone == "" && len(hosts) == 1 {
 		p.Zone = hosts[0]
 	}
 	return p
@@ -241,9 +164,18 @@ func or[T comparable](v *T, otherwise T) {
 	}
 }
 
-// hosts returns the hosts that may carry the pool's machines as far as its configuration says,
+// Places is what of the pool decides where its machines go.
+func (p *Pool) Places() *placement.Pool {
+	rules := p.Placement
+	rules.Hosts = p.Hosts()
+	return &placement.Pool{
+		Name: p.Name, Template: p.Template, Clone: p.Clone, Storage: p.Storage, Discs: p.ISO.Storage, Bridge: p.Bridge, Rules: rules,
+	}
+}
+
+// Hosts returns the hosts that may carry the pool's machines as far as its configuration says,
 // sorted; none means any.
-func (p *Pool) hosts() []string {
+func (p *Pool) Hosts() []string {
 	hosts := slices.Clone(p.Placement.Hosts)
 	if len(p.Template.ByHost) > 0 {
 		named := len(hosts) > 0
@@ -254,8 +186,8 @@ func (p *Pool) hosts() []string {
 	return hosts
 }
 
-// shape returns the shape of that name, or nil.
-func (p *Pool) shape(name string) *pricing.Shape {
+// Shape returns the shape of that name, or nil.
+func (p *Pool) Shape(name string) *pricing.Shape {
 	for i := range p.Shapes {
 		if p.Shapes[i].Name == name {
 			return &p.Shapes[i]
@@ -280,7 +212,7 @@ func (p *Pool) Words() nodescaler.Pool {
 	c := p.Complete()
 	words := nodescaler.Pool{
 		Name: c.Name, Shapes: slices.Clone(c.Shapes), Reserved: c.Reserved, PodSlots: c.PodSlots, Extra: pricing.AmountsOf(c.Resources),
-		Min: c.Min, Max: c.Max, Hosts: c.hosts(), Maintenance: slices.Clone(c.Placement.Maintenance), Labels: c.labels(),
+		Min: c.Min, Max: c.Max, Hosts: c.Hosts(), Maintenance: slices.Clone(c.Placement.Maintenance), Labels: c.labels(),
 	}
 	for _, t := range c.Taints {
 		words.Taints = append(words.Taints, nodescaler.Taint(t))

@@ -1,4 +1,4 @@
-package pve
+package settings
 
 import (
 	"maps"
@@ -36,7 +36,7 @@ func anyPool() *rapid.Generator[Pool] {
 				Search: of("", "", "example.com", "example.com", "Example.com").Draw(t, "search")}
 		}
 		p.Join = anyJoin(labels, taints).Draw(t, "join")
-		if p.needsDisc() {
+		if p.NeedsDisc() {
 			p.ISO.Storage = "local"
 		}
 		return p
@@ -73,12 +73,12 @@ func TestValidPoolsMakeFirstBoots(t *testing.T) {
 			return
 		}
 		valid++
-		w := &work{i: Intent{Order: "o", Name: p.Name + "-mtim7pc0-0", MAC: "bc:24:11:00:00:01"}}
+		m := MachineOf{Name: p.Name + "-mtim7pc0-0", UUID: anyUUID, MAC: "bc:24:11:00:00:01"}
 		whole := p.Complete()
-		w.p, w.i.Shape = &whole, rapid.SampledFrom(p.Shapes).Draw(t, "of shape")
-		w.i.VMID = rapid.OneOf(rapid.SampledFrom([]int{p.VMIDs.First, p.VMIDs.Last}), rapid.IntRange(p.VMIDs.First, p.VMIDs.Last)).Draw(t, "VMID")
-		w.i.Host = rapid.SampledFrom(append(slices.Clone(p.Placement.Hosts), "pve1")).Draw(t, "on host")
-		if err := makeFirstBoot(w.p, w.p.planned(&w.i, "home")); err != nil {
+		m.Shape = rapid.SampledFrom(p.Shapes).Draw(t, "of shape").Name
+		m.VMID = rapid.OneOf(rapid.SampledFrom([]int{p.VMIDs.First, p.VMIDs.Last}), rapid.IntRange(p.VMIDs.First, p.VMIDs.Last)).Draw(t, "VMID")
+		m.Host = rapid.SampledFrom(append(slices.Clone(p.Placement.Hosts), "pve1")).Draw(t, "on host")
+		if err := makeFirstBoot(&whole, whole.FirstBoot(m)); err != nil {
 			t.Fatalf("a valid pool's machine is refused: %v\n%+v", err, p)
 		}
 	})
@@ -89,7 +89,7 @@ func TestValidPoolsMakeFirstBoots(t *testing.T) {
 
 // makeFirstBoot makes what a machine is given for its first boot.
 func makeFirstBoot(p *Pool, m firstboot.Machine) error {
-	if !p.needsDisc() {
+	if !p.NeedsDisc() {
 		_, err := p.Join.Native(m)
 		return err
 	}

@@ -1,7 +1,10 @@
-package pve
+// Package settings is what operators write of a Proxmox VE site and of the pools of machines there:
+// keys, defaults and validation, and what they mean to the loop, to placement and to a first boot.
+package settings
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 )
@@ -51,17 +54,29 @@ const (
 
 // Read fills in what the pools' join profiles have in files of their own.
 func (s *Site) Read(read func(path string) ([]byte, error)) error {
-	f := newFaults()
+	f := NewFaults()
 	for i := range s.Pools {
 		f.index("pools", i).join("join", s.Pools[i].Join.Read(read))
 	}
-	return f.err()
+	return f.Err()
 }
 
-// at is what the keys of a pool lie in.
-func (s *Site) at(pool int) string {
+// KeyOf is what the keys of a pool lie in.
+func (s *Site) KeyOf(pool int) string {
 	if at := s.Pools[pool].At; at != "" {
 		return at
 	}
 	return fmt.Sprintf("pools[%d]", pool)
 }
+
+// clusterID is what may name a cluster: the UID of its namespace kube-system, or what its administrator chose.
+var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// ValidClusterID reports whether text may name a cluster.
+func ValidClusterID(text string) bool { return clusterID.MatchString(text) }
+
+// tagPrefix begins the tag that says whose a machine is: plimsoll_ and the owner.
+const tagPrefix = "plimsoll_"
+
+// OwnerTag is the tag on all machines of an owner.
+func OwnerTag(owner string) string { return tagPrefix + owner }

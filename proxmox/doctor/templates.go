@@ -1,4 +1,4 @@
-package pve
+package doctor
 
 import (
 	"cmp"
@@ -8,7 +8,10 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/proxmox/placement"
+	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
 // examineTemplates looks whether the templates are there, can be cloned to the hosts that they are
@@ -26,11 +29,11 @@ func (e *examination) examineTemplates() {
 }
 
 // about names a template of a pool.
-func about(p *Pool, id int) string { return fmt.Sprintf("%d for pool %s", id, p.Name) }
+func about(p *settings.Pool, id int) string { return fmt.Sprintf("%d for pool %s", id, p.Name) }
 
 // examineTemplate looks for a template, and reports whether it is there and one.
-func (e *examination) examineTemplate(i int, p *Pool, t *templateFound) bool {
-	subject, key := about(p, t.vmid), e.site.at(i)+".template"
+func (e *examination) examineTemplate(i int, p *settings.Pool, t *templateFound) bool {
+	subject, key := about(p, t.vmid), e.site.KeyOf(i)+".template"
 	switch {
 	case t.absent:
 		e.add(Fail, "templates.there", subject, []string{"qm list (on every host), and " + key + ": the VMID of a template"}, "there is no VM %d, which %s names", t.vmid, key)
@@ -48,18 +51,18 @@ func (e *examination) examineTemplate(i int, p *Pool, t *templateFound) bool {
 }
 
 // examineFit looks whether what is in a template fits what the pool makes of it.
-func (e *examination) examineFit(i int, p *Pool, t *templateFound) {
+func (e *examination) examineFit(i int, p *settings.Pool, t *templateFound) {
 	subject := about(p, t.vmid)
-	key := bootDisk(&t.config)
+	key := t.config.BootDisk()
 	disk, ok := t.config.Disks[key], key != ""
 	if !ok {
 		e.add(Fail, "templates.disk", subject, []string{fmt.Sprintf("qm set %d --boot order=DISK (on %s)", t.vmid, t.host)}, "template %d has no disk that it boots from", t.vmid)
 	}
 	for j, s := range p.Shapes {
 		if ok && s.Disk > 0 && int64(s.Disk) < disk.Size {
-			at := fmt.Sprintf("%s.shapes[%d].disk", e.site.at(i), j)
-			e.add(Fail, "templates.disk", subject+", shape "+s.Name, []string{at + ": " + show(pricing.Bytes(disk.Size)) + ", or more"},
-				"%s of template %d has %s, and disks do not shrink to the %s of shape %s", key, t.vmid, show(pricing.Bytes(disk.Size)), show(s.Disk), s.Name)
+			at := fmt.Sprintf("%s.shapes[%d].disk", e.site.KeyOf(i), j)
+			e.add(Fail, "templates.disk", subject+", shape "+s.Name, []string{at + ": " + placement.Size(pricing.Bytes(disk.Size)) + ", or more"},
+				"%s of template %d has %s, and disks do not shrink to the %s of shape %s", key, t.vmid, placement.Size(pricing.Bytes(disk.Size)), placement.Size(s.Disk), s.Name)
 			ok = false
 		}
 	}
@@ -72,7 +75,7 @@ func (e *examination) examineFit(i int, p *Pool, t *templateFound) {
 }
 
 // examineSeed looks for the drive that machines are told by at their first boot.
-func (e *examination) examineSeed(p *Pool, t *templateFound) {
+func (e *examination) examineSeed(p *settings.Pool, t *templateFound) {
 	drive, subject := "", about(p, t.vmid)
 	for _, key := range slices.Sorted(maps.Keys(t.config.Disks)) {
 		if d := t.config.Disks[key]; d.CloudInit() {
@@ -80,12 +83,12 @@ func (e *examination) examineSeed(p *Pool, t *templateFound) {
 		}
 	}
 	switch {
-	case p.needsDisc() && discDrive(&t.config) == "":
+	case p.NeedsDisc() && pve.DiscDrive(&t.config) == "":
 		e.add(Fail, "templates.seed", subject, []string{fmt.Sprintf("qm set %d --delete DRIVE (on %s, a CD drive that is not needed)", t.vmid, t.host)},
-			"template %d has no drive left for the first-boot disc: %s are taken", t.vmid, strings.Join(discDrives, ", "))
-	case p.needsDisc() && drive != "":
+			"template %d has no drive left for the first-boot disc: %s are taken", t.vmid, strings.Join(pve.DiscDrives, ", "))
+	case p.NeedsDisc() && drive != "":
 		e.ok("templates.seed", subject, "machines get their first-boot disc in place of the cloud-init drive %s of template %d", drive, t.vmid)
-	case p.needsDisc():
+	case p.NeedsDisc():
 		e.ok("templates.seed", subject, "machines get a first-boot disc besides what template %d has", t.vmid)
 	case drive == "":
 		e.add(Warn, "templates.seed", subject, []string{fmt.Sprintf("qm set %d --ide2 STORAGE:cloudinit (on %s)", t.vmid, t.host)},
@@ -97,20 +100,20 @@ func (e *examination) examineSeed(p *Pool, t *templateFound) {
 
 // examineAgent looks whether the guest agent is meant to be in the template. Whether it is cannot be
 // seen before a machine runs.
-func (e *examination) examineAgent(i int, p *Pool, t *templateFound) {
+func (e *examination) examineAgent(i int, p *settings.Pool, t *templateFound) {
 	first, named := pveapi.Properties(t.config.Raw["agent"])
 	on := cmp.Or(first, named["enabled"]) == "1"
 	switch {
 	case p.Guest.Agent && !on:
 		e.add(Warn, "templates.agent", about(p, t.vmid), []string{fmt.Sprintf("qm set %d --agent 1 (on %s), if qemu-guest-agent is installed in it", t.vmid, t.host)},
-			"%s.guest.agent is on, and template %d does not say that it has the agent", e.site.at(i), t.vmid)
+			"%s.guest.agent is on, and template %d does not say that it has the agent", e.site.KeyOf(i), t.vmid)
 	case p.Guest.Agent:
 		e.ok("templates.agent", about(p, t.vmid), "the guest agent is switched on in template %d", t.vmid)
 	}
 }
 
 // examineTraits notes what clones inherit and do not keep.
-func (e *examination) examineTraits(p *Pool, t *templateFound) {
+func (e *examination) examineTraits(p *settings.Pool, t *templateFound) {
 	if script := t.config.Raw["hookscript"]; script != "" {
 		e.add(Fail, "templates.hookscript", about(p, t.vmid), []string{fmt.Sprintf("qm set %d --delete hookscript (on %s)", t.vmid, t.host)},
 			"template %d has the hookscript %s: clones would have it, and only root@pam may take it out", t.vmid, script)
@@ -131,7 +134,7 @@ func (e *examination) examineTraits(p *Pool, t *templateFound) {
 }
 
 // examineReach looks which hosts a pool's machines can be cloned to.
-func (e *examination) examineReach(i int, p *Pool) {
+func (e *examination) examineReach(i int, p *settings.Pool) {
 	var reached []string
 	unknown := 0
 	for _, host := range e.placed(p) {
@@ -159,15 +162,15 @@ func (e *examination) examineReach(i int, p *Pool) {
 }
 
 // placed are the hosts that may carry a pool's machines, whether or not there is a template for them.
-func (e *examination) placed(p *Pool) []string {
-	return e.candidates(&Pool{Placement: p.Placement})
+func (e *examination) placed(p *settings.Pool) []string {
+	return e.candidates(&settings.Pool{Placement: p.Placement})
 }
 
 // unreached says why a machine cannot be cloned to a host, and what mends it.
-func (e *examination) unreached(i int, p *Pool, host string) (why string, mend []string) {
+func (e *examination) unreached(i int, p *settings.Pool, host string) (why string, mend []string) {
 	id := p.Template.On(host)
 	if id == 0 {
-		return "template.byHost has no template for it", []string{fmt.Sprintf("%s.template.byHost.%s: the VMID of a template there", e.site.at(i), host)}
+		return "template.byHost has no template for it", []string{fmt.Sprintf("%s.template.byHost.%s: the VMID of a template there", e.site.KeyOf(i), host)}
 	}
 	t := e.templates[id]
 	local := e.localStorage(p, t)
@@ -176,18 +179,18 @@ func (e *examination) unreached(i int, p *Pool, host string) (why string, mend [
 	}
 	return fmt.Sprintf("template %d is on %s, and its storage %s is not shared", id, t.host, local), []string{
 		fmt.Sprintf("vzdump %d --storage SHARED (on %s); qmrestore ARCHIVE NEWID --storage %s; qm template NEWID (on %s)", id, t.host, pveapi.Shell(local), host),
-		fmt.Sprintf("%s.template: {byHost: {%s: %d, %s: NEWID}}", e.site.at(i), t.host, id, host),
+		fmt.Sprintf("%s.template: {byHost: {%s: %d, %s: NEWID}}", e.site.KeyOf(i), t.host, id, host),
 	}
 }
 
 // localStorage is one that keeps clones of the template on its host, or empty.
-func (e *examination) localStorage(p *Pool, t *templateFound) string {
+func (v *inventory) localStorage(p *settings.Pool, t *templateFound) string {
 	names := t.config.Parts().Storages
 	if p.Storage != "" {
 		names = append(names, p.Storage)
 	}
 	for _, name := range names {
-		if s, ok := e.store(t.host, name); ok && !s.Shared {
+		if s, ok := v.store(t.host, name); ok && !s.Shared {
 			return name
 		}
 	}

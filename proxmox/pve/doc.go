@@ -1,4 +1,0 @@
-// Package pve is the machine port, over Proxmox VE: it makes, follows and destroys the virtual
-// machines that the loop orders, and touches none that is not proved to be ours. Preflight and the
-// commands that set up its rights are here, too.
-package pve

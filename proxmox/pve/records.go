@@ -1,0 +1,192 @@
+package pve
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler"
+)
+
+// records keep intents and what happened: they move a machine on, have it wait, fail or held, and
+// note the events for who reports them.
+type records struct {
+	store  Intents
+	clock  func() time.Time
+	chance *rand.Rand
+	wake   chan struct{}
+	events []Event
+	leads  []Lead
+	counts map[string]int // events by code
+}
+
+// say notes what happened, about a machine if there is one.
+func (rs *records) say(m *tracked, r nodescaler.Reason, advice string) {
+	e := Event{At: rs.clock(), Code: r.Code, Text: r.Text, Advice: advice}
+	if m != nil {
+		e.Machine, e.Pool, e.Host, e.VMID = m.Name, m.Pool, m.Host, m.VMID
+	}
+	rs.counts[r.Code]++
+	rs.events = append(rs.events, e)
+}
+
+func (rs *records) sayOfPool(pool string, r nodescaler.Reason, advice string) {
+	rs.counts[r.Code]++
+	rs.events = append(rs.events, Event{At: rs.clock(), Code: r.Code, Text: r.Text, Advice: advice, Pool: pool})
+}
+
+// impede notes what is in a machine's way, and tells it when it is news.
+func (rs *records) impede(m *tracked, r nodescaler.Reason, advice string) {
+	if m.problem.Code != r.Code {
+		m.since = rs.clock()
+		rs.say(m, r, advice)
+	}
+	m.problem = r
+}
+
+// keep writes the intent down. Whoever is about to make a call that it tells of must not make it
+// when this fails.
+func (rs *records) keep(m *tracked) error {
+	err := rs.store.Put(m.Intent.clone())
+	if err == nil {
+		m.unsaved = false
+		return nil
+	}
+	m.unsaved = true
+	rs.impede(m, reason(CodeIntentNotKept, "%v", err), "look whether intents can be written where they are kept")
+	return err
+}
+
+// commit writes an intent down and goes by it.
+func (rs *records) commit(m *tracked, i Intent) error {
+	if err := rs.store.Put(i); err != nil {
+		m.unsaved = true // it may have been kept all the same: what is true now is written over it
+		return err
+	}
+	m.Intent, m.unsaved = i, false
+	m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
+	rs.nudge()
+	return nil
+}
+
+// nudge lets Run tick at once.
+func (rs *records) nudge() { ring(rs.wake) }
+
+// ahead takes a machine to its next step.
+func (rs *records) ahead(m *tracked, s Step) {
+	m.Step, m.Since = s, rs.clock()
+	rs.reached(m, s, m.Since)
+	m.tries, m.rest, m.problem, m.doubted = 0, time.Time{}, nodescaler.Reason{}, time.Time{}
+}
+
+// reached notes that a machine is at a step, and how long it took from the one before. Who was put back
+// and comes the same way again is timed from there on.
+func (rs *records) reached(m *tracked, s Step, at time.Time) {
+	ends, is := stages[s]
+	if !is || !m.Woken.IsZero() {
+		return
+	}
+	if m.mile.step == ends.from && !m.mile.at.IsZero() {
+		rs.timed(m, ends.stage, m.mile.at, at)
+	}
+	m.mile = milestone{s, at}
+}
+
+// readied notes that a machine's node is ready for the first time.
+func (rs *records) readied(m *tracked, n *Node) {
+	if m.mile.step != StepJoined || !n.Ready || !m.Returned.IsZero() {
+		return
+	}
+	now := rs.clock()
+	at := now
+	if n.ReadySince.After(m.mile.at) && n.ReadySince.Before(now) { // it was ready before it was looked at
+		at = n.ReadySince
+	}
+	rs.timed(m, StageReady, m.mile.at, at)
+	rs.timed(m, StageAll, m.Created, at)
+	m.mile = milestone{}
+}
+
+func (rs *records) timed(m *tracked, s Stage, from, to time.Time) {
+	rs.leads = append(rs.leads, Lead{m.Pool, s, max(0, to.Sub(from))})
+}
+
+func (rs *records) started(m *tracked) {
+	rs.ahead(m, StepStarted)
+	rs.say(m, reason(CodeStarted, "%s after it was ordered", m.Since.Sub(m.Created).Round(time.Second)), "")
+}
+
+// joined notes that a machine is a node.
+func (rs *records) joined(m *tracked) {
+	rs.ahead(m, StepJoined)
+	if m.Joined.IsZero() {
+		m.Joined = m.Since
+	}
+	if !m.Woken.IsZero() {
+		m.Rejoined, m.Misses = m.Since, 0
+	}
+}
+
+// revoke makes a machine a node again that was to go: its node is ready.
+func (rs *records) revoke(m *tracked, why nodescaler.Reason) {
+	m.Returned, m.Stashed, m.Forced, m.Exit = time.Time{}, time.Time{}, false, ExitNone
+	m.Failed, m.FailedAt, m.Hints = nil, time.Time{}, nil
+	m.Frozen, m.Silent, m.Resumed = time.Time{}, false, time.Time{}
+	m.conf = nil
+	if m.Step.before(StepJoined) {
+		rs.joined(m)
+	}
+	m.tries, m.rest, m.problem = 0, time.Time{}, nodescaler.Reason{}
+	rs.say(m, reason(CodeRevoked, "it is a node again and is not given up: %s", why.Text), "")
+}
+
+func (rs *records) erased(m *tracked) {
+	m.Disc = ""
+	if m.Step == StepJoined {
+		rs.ahead(m, StepTidied)
+	}
+}
+
+// gone closes the intent of a machine that is proved to be no more. It stays for the cool-down of
+// its VMID.
+func (rs *records) gone(m *tracked) {
+	m.Gone, m.Since, m.Task, m.conf = rs.clock(), rs.clock(), nil, nil
+	m.hidden, m.tries, m.rest, m.Frozen = false, 0, time.Time{}, time.Time{}
+	rs.say(m, reason(CodeGone, "its VMID is free"), "")
+}
+
+// fail says that a machine will never join.
+func (rs *records) fail(m *tracked, r nodescaler.Reason, advice string) {
+	if m.Failed != nil {
+		return
+	}
+	m.Failed, m.FailedAt = &r, rs.clock()
+	rs.say(m, reason(CodeMachineFailed, "%s: %s", r.Code, r.Text), advice)
+}
+
+// hold puts a machine into quarantine: it is not touched any more until a person has looked. What that one
+// can do is kept with the reason, which is shown for as long.
+func (rs *records) hold(m *tracked, r nodescaler.Reason, advice string) {
+	if m.Held != nil {
+		return
+	}
+	held := reason(r.Code, "%s; %s", r.Text, advice)
+	m.Held = &held
+	rs.say(m, reason(CodeQuarantined, "%s", r.Text), advice)
+}
+
+// retry notes that a call failed and will be made again.
+func (rs *records) retry(m *tracked, r nodescaler.Reason, advice string) {
+	rs.impede(m, r, advice)
+	m.rest = rs.clock().Add(rs.backoff(m.tries))
+	m.tries++
+}
+
+// backoff is how long to wait before the n-th try: twice as long each time, and never as long as
+// somebody else does.
+func (rs *records) backoff(n int) time.Duration {
+	d := min(time.Second<<min(n, 6), time.Minute)
+	return d/2 + time.Duration(rs.chance.Int64N(int64(d)))
+}
+
+// pause lets a machine rest before it is looked at again, without blaming anybody.
+func (rs *records) pause(m *tracked, d time.Duration) { m.rest = rs.clock().Add(d) }
