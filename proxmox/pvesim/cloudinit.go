@@ -1,7 +1,7 @@
 package pvesim
 
 import (
-	"crypto/sha1" //nolint:gosec // instance ids are made with it
+	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
 	"net"
@@ -9,7 +9,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
+
+//nolint:gosec // instance ids are made with it
 
 // resolver is the name server of every host, which guests are given that have none of their own.
 const resolver = "10.255.255.53"
@@ -94,7 +98,7 @@ func (j *job) mustBe(volid string) error {
 		return err
 	}
 	if _, v := j.c.volume(j.host, volid); v == nil {
-		return fail("volume '%s' does not exist", volid)
+		return failure.New("volume '%s' does not exist", volid)
 	}
 	return nil
 }

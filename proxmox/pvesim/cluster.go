@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -74,8 +75,7 @@ type Cluster struct {
 	hosts    []*host // by name
 	vms      map[int]*vm
 	storages map[string]*storage
-	pools    map[string]*pool
-	access   access
+	access   *access.Access
 	options  map[string]any // of the datacenter, as they are set
 	ha       ha
 	chance   map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
@@ -213,12 +213,6 @@ type volume struct {
 	guest   string // what is installed on a disk; see guestSystem
 	data    []byte // of an uploaded disc
 	notes   string
-}
-
-type pool struct {
-	name, comment string
-	vms           map[int]bool
-	storages      map[string]bool
 }
 
 // rng is the stream of chance of one name.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
 var clusterEndpoints = []endpoint{
@@ -109,7 +111,7 @@ var optionLists = []string{"registered-tags", "user-allow-list"}
 // getOptions tells the options to who may see them, and to everybody which tags they may use.
 func getOptions(k *call) (any, error) {
 	out := map[string]any{"allowed-tags": k.c.allowedTags(k.who)}
-	if !k.c.may(k.who, "/", "Sys.Audit") {
+	if !k.c.access.May(k.who, "/", "Sys.Audit") {
 		return out, nil
 	}
 	out["description"], out["mac_prefix"] = "", "BC:24:11"
@@ -159,22 +161,22 @@ func setOptions(k *call) (any, error) {
 
 // allowedTags are those that somebody may give and take: administrators all that there are, others what
 // the options leave them.
-func (c *Cluster) allowedTags(who *identity) []string {
+func (c *Cluster) allowedTags(who *access.Identity) []string {
 	text, _ := c.options["user-tag-access"].(string)
-	access, _ := declare(optionProperties["user-tag-access"]).properties(text, "user-tag-access")
+	tags, _ := declare(optionProperties["user-tag-access"]).properties(text, "user-tag-access")
 	registered, _ := c.options["registered-tags"].(string)
-	admin := c.may(who, "/", "Sys.Modify")
-	allow := access.or("user-allow", "free")
+	admin := c.access.May(who, "/", "Sys.Modify")
+	allow := tags.or("user-allow", "free")
 	all := map[string]bool{}
 	if admin || allow != "none" {
-		for _, tag := range access.list("user-allow-list") {
+		for _, tag := range tags.list("user-allow-list") {
 			all[tag] = true
 		}
 	}
 	if admin || allow == "free" || allow == "existing" {
 		for id, m := range c.vms {
 			for _, tag := range splitList(m.conf["tags"]) {
-				all[tag] = all[tag] || admin || c.may(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
+				all[tag] = all[tag] || admin || c.access.May(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
 			}
 		}
 	}
@@ -194,7 +196,7 @@ type logged struct {
 
 // getLog lists how tasks began and ended, the newest first; of others' only to who may see the cluster.
 func getLog(k *call) (any, error) {
-	audit := k.c.may(k.who, "/", "Sys.Audit")
+	audit := k.c.access.May(k.who, "/", "Sys.Audit")
 	var lines []logged
 	for _, h := range k.c.hosts {
 		for _, t := range h.tasks {
@@ -207,7 +209,7 @@ func getLog(k *call) (any, error) {
 	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
 	all := []any{}
 	for i := len(lines) - 1; i >= 0 && len(all) < k.in.int("max", len(lines)); i-- {
-		if t := lines[i].task; audit || t.user == k.who.user {
+		if t := lines[i].task; audit || t.user == k.who.User {
 			all = append(all, lines[i].entry(i+1))
 		}
 	}

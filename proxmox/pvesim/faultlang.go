@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
 // Fault is something that goes wrong, as one line says it. See FaultForms for what lines there are.
@@ -163,7 +165,7 @@ var faultKinds = map[string]struct {
 	"HOST":      {"a host's name", matches(`[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?`)},
 	"HOSTS":     {"hosts' names with commas between", matches(`[A-Za-z0-9-]+(,[A-Za-z0-9-]+)*`)},
 	"STORAGE":   {"a storage's name", matches(`[A-Za-z][A-Za-z0-9._-]*`)},
-	"PRIVILEGE": {"a privilege of Proxmox VE such as VM.Audit", isPrivilege},
+	"PRIVILEGE": {"a privilege of Proxmox VE such as VM.Audit", access.IsPrivilege},
 	"WHO":       {"a user such as auto@pve, or a token such as auto@pve!t1", matches(`[^ @!]+@[^ @!]+(![^ !]+)?`)},
 	"LOCK":      {"one of backup, clone, create, migrate, rollback, snapshot, snapshot-delete, suspended, suspending", isLock},
 	"VMID":      {"a number from 100 up", matches(`[1-9]\d{2,8}`)},

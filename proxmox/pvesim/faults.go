@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -389,7 +391,7 @@ func (c *Cluster) taskFault(t *task, stage string) error {
 			panic(killed{})
 		case "fail":
 			text := cmp.Or(f.opt["text"], failures[t.kind], "command failed: exit code 1")
-			return fail("%s", strings.ReplaceAll(text, "%s", t.id))
+			return failure.New("%s", strings.ReplaceAll(text, "%s", t.id))
 		}
 	}
 	return nil
@@ -453,7 +455,7 @@ func (k *call) instead(status int, reason string) *response {
 	case 595, 596:
 		k.p.sleep(waitProxy)
 	}
-	return k.format("json", nil, &Error{Status: status, Reason: reason, Bare: status == 401 || status >= 590})
+	return k.format("json", nil, &failure.Error{Status: status, Reason: reason, Bare: status == 401 || status >= 590})
 }
 
 // usualReason is what usually stands beside a status.
@@ -481,7 +483,7 @@ func (k *call) afterCode(answer *response) {
 			answer.lost = &net.OpError{Op: "read", Net: "tcp", Addr: k.entry.addr(), Err: syscall.ECONNRESET}
 		case "answer":
 			k.p.sleep(k.asked.Add(waitProxy).Sub(k.c.now))
-			*answer = *bare(&Error{Status: 596, Reason: cmp.Or(f.opt["text"], "Connection timed out")})
+			*answer = *bare(&failure.Error{Status: 596, Reason: cmp.Or(f.opt["text"], "Connection timed out")})
 		}
 	}
 }
@@ -518,7 +520,7 @@ func (k *call) beforeCode(e *endpoint) {
 	h := k.c.host(cmp.Or(struck[0].opt["to"], k.node.Name))
 	k.c.vms[id] = &vm{
 		id: id, host: h, state: "stopped", since: k.c.now, pending: map[string]*string{},
-		conf: map[string]string{"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.uuid(fmt.Sprintf("foreign %d", id))},
+		conf: map[string]string{"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.Uuid(fmt.Sprintf("foreign %d", id))},
 	}
 }
 
@@ -542,16 +544,20 @@ func (c *Cluster) agentFault(m *vm) time.Duration {
 }
 
 // expired reports whether a token has expired before its time.
-func (c *Cluster) expired(who *identity) bool {
+func (c *Cluster) expired(who *access.Identity) bool {
 	return c.active("expire token", "WHO", who.String()) != nil
 }
 
-// revoked reports whether a privilege has been taken from somebody. The administrator loses one only by
+// revoked are the privileges that have been taken from somebody. The administrator loses one only by
 // name.
-func (c *Cluster) revoked(who *identity, path, priv string) bool {
-	return slices.ContainsFunc(c.faults, func(f *fault) bool {
+func (c *Cluster) revoked(who *access.Identity, path string) access.Privileges {
+	var all access.Privileges
+	for _, f := range c.faults {
 		from, below := f.opt["from"], f.opt["path"]
-		return f.on && f.form.name == "revoke" && f.arg["PRIVILEGE"] == priv && isWho(from, who.String()) &&
-			(from != "" || who.user != rootUser) && (below == "" || path == below || strings.HasPrefix(path, strings.TrimSuffix(below, "/")+"/"))
-	})
+		if f.on && f.form.name == "revoke" && isWho(from, who.String()) && (from != "" || who.User != access.RootUser) &&
+			(below == "" || path == below || strings.HasPrefix(path, strings.TrimSuffix(below, "/")+"/")) {
+			all |= access.PrivilegeBits[f.arg["PRIVILEGE"]]
+		}
+	}
+	return all
 }

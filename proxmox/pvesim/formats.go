@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
 // format checks a text and says what is wrong with it, as a line with its end; key is whose value it is.
@@ -111,7 +113,7 @@ var formats = map[string]format{
 	"node":                       like(`[a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?`, "value does not look like a valid node name"),
 	"phys-bits":                  when(isPhysBits, "value must be an integer between 8 and 64 or 'host'"),
 	"poolid":                     like(poolName, "pool name '%s' contains invalid characters"),
-	"priv":                       when(isPrivilege, "invalid privilege '%s'"),
+	"priv":                       when(access.IsPrivilege, "invalid privilege '%s'"),
 	"qm-bootdev":                 when(isBootDevice, "invalid boot device '%s'"),
 	"qm-bootdisk":                when(isBootDisk, "invalid boot disk '%s'"),
 	"realm":                      like(realmName, "value does not look like a valid realm"),

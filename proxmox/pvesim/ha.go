@@ -1,14 +1,19 @@
 package pvesim
 
 import (
-	"crypto/sha1" //nolint:gosec // it is what the server tells changes by
+	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
+
+//nolint:gosec // it is what the server tells changes by
 
 // How high availability spends its time. Its manager looks around every ten seconds; what it decides, the
 // hosts' own managers do a while later.
@@ -375,7 +380,7 @@ func (c *Cluster) haAct(sid string, s *service) {
 // haTask has a host do something to a virtual machine in high availability's own name.
 func (c *Cluster) haTask(m *vm, kind string) *task {
 	id := m.id
-	return c.work(m.host, &identity{user: rootUser}, kind, strconv.Itoa(id), func(j *job) error {
+	return c.work(m.host, &access.Identity{User: access.RootUser}, kind, strconv.Itoa(id), func(j *job) error {
 		if kind == "qmstart" {
 			return j.powerOn(id, false)
 		}
@@ -387,7 +392,7 @@ func (c *Cluster) haTask(m *vm, kind string) *task {
 func (c *Cluster) haMove(m *vm, s *service) {
 	n := &migration{id: m.id, target: s.goal, online: m.running(), disks: true}
 	s.state = "migrate"
-	t := c.migrateTask(m.host, &identity{user: rootUser}, n)
+	t := c.migrateTask(m.host, &access.Identity{User: access.RootUser}, n)
 	c.start(func(p *process) {
 		p.until(func() bool { return !t.running() })
 		s.goal, s.host, s.state = nil, m.host, "started"
@@ -448,7 +453,7 @@ func (k *call) change(entry map[string]string, but ...string) {
 // unchanged refuses a change to what somebody else has changed meanwhile.
 func (k *call) unchanged(of map[string]map[string]string) error {
 	if k.in.has("digest") && k.in["digest"] != digest(of) {
-		return fail("detected modified configuration - file changed by other user? Try again.")
+		return failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	return nil
 }
@@ -459,5 +464,5 @@ func (k *call) lockHA(what string) error {
 	if k.p.wait(waitQuorum, func() bool { return k.c.quorate(k.node) }) {
 		return nil
 	}
-	return fail("%s: cfs-lock 'domain-ha' error: no quorum!", what)
+	return failure.New("%s: cfs-lock 'domain-ha' error: no quorum!", what)
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // sid is the service that the call names: by its name, or by the number of its virtual machine.
@@ -11,7 +13,7 @@ func (k *call) sid() (string, error) {
 	sid := k.in["sid"]
 	if id, err := strconv.Atoi(sid); err == nil {
 		if !k.c.exists(k.node, id) {
-			return "", fail("unable do add resource - VM/CT %d does not exist", id)
+			return "", failure.New("unable do add resource - VM/CT %d does not exist", id)
 		}
 		return sidOf(id), nil
 	}
@@ -40,7 +42,7 @@ func getHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.resources[sid] == nil {
-		return nil, fail("no such resource '%s'", sid)
+		return nil, failure.New("no such resource '%s'", sid)
 	}
 	return k.c.haResource(sid), nil
 }
@@ -48,7 +50,7 @@ func getHAResource(k *call) (any, error) {
 // groupsGone refuses what groups were for, where rules have taken their place.
 func (k *call) groupsGone(what string) error {
 	if k.c.since("9.0") {
-		return fail("%s: ha groups have been migrated to rules", what)
+		return failure.New("%s: ha groups have been migrated to rules", what)
 	}
 	return nil
 }
@@ -61,7 +63,7 @@ func (k *call) checkGroup() error {
 		return err
 	}
 	if k.c.ha.groups[k.in["group"]] == nil {
-		return fail("HA group '%s' does not exist", k.in["group"])
+		return failure.New("HA group '%s' does not exist", k.in["group"])
 	}
 	return nil
 }
@@ -76,10 +78,10 @@ func addHAResource(k *call) (any, error) {
 	}
 	kind, _, _ := strings.Cut(sid, ":")
 	if k.in.has("type") && k.in["type"] != kind {
-		return nil, fail("types does not match")
+		return nil, failure.New("types does not match")
 	}
 	if kind != "vm" || k.c.vmOf(sid) == nil {
-		return nil, fail("resource '%s' does not exist in cluster", sid)
+		return nil, failure.New("resource '%s' does not exist in cluster", sid)
 	}
 	if err := k.checkGroup(); err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func addHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.resources[sid] != nil {
-		return nil, fail("create resource failed: resource ID '%s' already defined", sid)
+		return nil, failure.New("create resource failed: resource ID '%s' already defined", sid)
 	}
 	r := map[string]string{}
 	k.change(r, "sid", "type")
@@ -106,16 +108,16 @@ func changeHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	if s := k.c.ha.services[sid]; s != nil && s.state == "error" && k.in["state"] != "disabled" {
-		return nil, fail("service '%s' in error state, must be disabled and fixed first", sid)
+		return nil, failure.New("service '%s' in error state, must be disabled and fixed first", sid)
 	}
 	if err := k.lockHA("update resource failed"); err != nil {
 		return nil, err
 	}
 	if err := k.unchanged(k.c.ha.resources); err != nil {
-		return nil, fail("update resource failed: %s", asError(err).Reason)
+		return nil, failure.New("update resource failed: %s", failure.From(err).Reason)
 	}
 	if k.c.ha.resources[sid] == nil {
-		return nil, fail("update resource failed: no such resource '%s'", sid)
+		return nil, failure.New("update resource failed: no such resource '%s'", sid)
 	}
 	k.change(k.c.ha.resources[sid], "sid")
 	return nil, nil
@@ -127,7 +129,7 @@ func removeHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.resources[sid] == nil {
-		return nil, fail("cannot delete service '%s', not HA managed!", sid)
+		return nil, failure.New("cannot delete service '%s', not HA managed!", sid)
 	}
 	if err := k.lockHA("delete resource failed"); err != nil {
 		return nil, err
@@ -158,10 +160,10 @@ func moveHAResource(k *call) (any, error) {
 	}
 	m := k.c.vmOf(sid)
 	if k.c.ha.resources[sid] == nil || m == nil {
-		return nil, fail("resource '%s' is not HA managed", sid)
+		return nil, failure.New("resource '%s' is not HA managed", sid)
 	}
 	if k.c.host(k.in["node"]) == nil {
-		return nil, fail("no such cluster node '%s'", k.in["node"])
+		return nil, failure.New("no such cluster node '%s'", k.in["node"])
 	}
 	if err := k.lockHA("queuing the command failed"); err != nil {
 		return nil, err
@@ -192,7 +194,7 @@ func getHAGroup(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.groups[k.in["group"]] == nil {
-		return nil, fail("no such ha group '%s'", k.in["group"])
+		return nil, failure.New("no such ha group '%s'", k.in["group"])
 	}
 	return k.c.haGroup(k.in["group"]), nil
 }
@@ -208,7 +210,7 @@ func addHAGroup(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.groups[k.in["group"]] != nil {
-		return nil, fail("create ha group failed: ha group ID '%s' already defined", k.in["group"])
+		return nil, failure.New("create ha group failed: ha group ID '%s' already defined", k.in["group"])
 	}
 	g := map[string]string{}
 	k.change(g, "group", "type")
@@ -224,11 +226,11 @@ func changeHAGroup(k *call) (any, error) {
 		return nil, err
 	}
 	if err := k.unchanged(k.c.ha.groups); err != nil {
-		return nil, fail("update ha group failed: %s", asError(err).Reason)
+		return nil, failure.New("update ha group failed: %s", failure.From(err).Reason)
 	}
 	g := k.c.ha.groups[k.in["group"]]
 	if g == nil {
-		return nil, fail("update ha group failed: no such ha group '%s'", k.in["group"])
+		return nil, failure.New("update ha group failed: no such ha group '%s'", k.in["group"])
 	}
 	k.change(g, "group")
 	return nil, nil
@@ -243,7 +245,7 @@ func removeHAGroup(k *call) (any, error) {
 	}
 	for _, sid := range sorted(k.c.ha.resources) {
 		if k.c.ha.resources[sid]["group"] == k.in["group"] {
-			return nil, fail("delete ha group failed: ha group is used by service '%s'", sid)
+			return nil, failure.New("delete ha group failed: ha group is used by service '%s'", sid)
 		}
 	}
 	delete(k.c.ha.groups, k.in["group"])
@@ -264,7 +266,7 @@ func getHARules(k *call) (any, error) {
 
 func getHARule(k *call) (any, error) {
 	if k.c.ha.rules[k.in["rule"]] == nil {
-		return nil, fail("no such ha rule '%s'", k.in["rule"])
+		return nil, failure.New("no such ha rule '%s'", k.in["rule"])
 	}
 	return haEntry(k.c.ha.rules, haRuleSchema, "rule", k.in["rule"]), nil
 }
@@ -279,7 +281,7 @@ func (k *call) checkRule(what string) error {
 	}
 	if len(strangers) > 0 {
 		slices.Sort(strangers)
-		return fail("%s: cannot use unmanaged resource(s) %s.", what, strings.Join(strangers, ", "))
+		return failure.New("%s: cannot use unmanaged resource(s) %s.", what, strings.Join(strangers, ", "))
 	}
 	for _, node := range k.in.list("nodes") {
 		name, _, _ := strings.Cut(node, ":")
@@ -289,7 +291,7 @@ func (k *call) checkRule(what string) error {
 	}
 	if len(strangers) > 0 {
 		slices.Sort(strangers)
-		return fail("%s: cannot use non-existant node(s) %s.", what, strings.Join(strangers, ", ")) //nolint:misspell // the server does
+		return failure.New("%s: cannot use non-existant node(s) %s.", what, strings.Join(strangers, ", ")) //nolint:misspell // the server does
 	}
 	return nil
 }
@@ -300,15 +302,15 @@ func addHARule(k *call) (any, error) {
 	}
 	switch {
 	case k.in["type"] == "node-affinity" && !k.in.has("nodes"):
-		return nil, badParameter("nodes", "property is missing and it is not optional")
+		return nil, failure.OfParameter("nodes", "property is missing and it is not optional")
 	case k.in["type"] == "resource-affinity" && !k.in.has("affinity"):
-		return nil, badParameter("affinity", "property is missing and it is not optional")
+		return nil, failure.OfParameter("affinity", "property is missing and it is not optional")
 	}
 	if err := k.lockHA("create ha rule failed"); err != nil {
 		return nil, err
 	}
 	if k.c.ha.rules[k.in["rule"]] != nil {
-		return nil, fail("create ha rule failed: HA rule '%s' already defined", k.in["rule"])
+		return nil, failure.New("create ha rule failed: HA rule '%s' already defined", k.in["rule"])
 	}
 	if err := k.checkRule("create ha rule failed"); err != nil {
 		return nil, err
@@ -325,11 +327,11 @@ func changeHARule(k *call) (any, error) {
 		return nil, err
 	}
 	if err := k.unchanged(k.c.ha.rules); err != nil {
-		return nil, fail("update HA rules failed: %s", asError(err).Reason)
+		return nil, failure.New("update HA rules failed: %s", failure.From(err).Reason)
 	}
 	r := k.c.ha.rules[k.in["rule"]]
 	if r == nil {
-		return nil, fail("update HA rules failed: HA rule '%s' does not exist", k.in["rule"])
+		return nil, failure.New("update HA rules failed: HA rule '%s' does not exist", k.in["rule"])
 	}
 	if err := k.checkRule("update HA rules failed"); err != nil {
 		return nil, err

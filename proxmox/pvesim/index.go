@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 var indexEndpoints = []endpoint{
@@ -51,7 +53,7 @@ func nextID(k *call) (any, error) {
 	if k.in.has("vmid") {
 		id := k.in.int("vmid", 0)
 		if k.c.exists(k.entry, id) {
-			return nil, badParameter("vmid", fmt.Sprintf("VM %d already exists", id))
+			return nil, failure.OfParameter("vmid", fmt.Sprintf("VM %d already exists", id))
 		}
 		return k.in["vmid"], nil
 	}
@@ -61,7 +63,7 @@ func nextID(k *call) (any, error) {
 			return strconv.Itoa(id), nil
 		}
 	}
-	return nil, fail("unable to get any free VMID in range [%d, %d]", lower, upper)
+	return nil, failure.New("unable to get any free VMID in range [%d, %d]", lower, upper)
 }
 
 // idRange is where new numbers are looked for.

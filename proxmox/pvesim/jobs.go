@@ -3,6 +3,9 @@ package pvesim
 import (
 	"errors"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // job is somebody at work on virtual machines and volumes: a task, or a call that answers when it is
@@ -11,7 +14,7 @@ type job struct {
 	c    *Cluster
 	host *host
 	p    *process
-	who  *identity
+	who  *access.Identity
 	t    *task // nil for a call
 	// heard is whether the task has taken note that it is told to stop. What it does then to tidy up
 	// is not interrupted again.
@@ -27,7 +30,7 @@ func (k *call) task(kind, id string, body func(j *job) error) string {
 }
 
 // work starts a task.
-func (c *Cluster) work(h *host, who *identity, kind, id string, body func(j *job) error) *task {
+func (c *Cluster) work(h *host, who *access.Identity, kind, id string, body func(j *job) error) *task {
 	return c.fork(h, who, kind, id, func(t *task) error {
 		return body(&job{c: c, host: h, p: t.p, who: who, t: t})
 	})
@@ -85,7 +88,7 @@ func (j *job) take(free func() bool, take func(), limit time.Duration, file stri
 			if err := j.pause(0); err != nil {
 				return err
 			}
-			return fail("can't lock file '%s' - got timeout", file)
+			return failure.New("can't lock file '%s' - got timeout", file)
 		}
 		j.print(" OK")
 	}
@@ -110,7 +113,7 @@ func (j *job) stage(name string) error {
 		return err
 	}
 	if err != nil {
-		return injected{exitText(err)}
+		return injected{failure.Text(err)}
 	}
 	return nil
 }
@@ -120,7 +123,7 @@ func because(what string, err error) error {
 	if wasPut(err) {
 		return err
 	}
-	return fail("%s%s", what, exitText(err))
+	return failure.New("%s%s", what, failure.Text(err))
 }
 
 func wasPut(err error) bool {

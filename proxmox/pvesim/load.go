@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -59,20 +59,20 @@ func (c *Cluster) restore(s *savedCluster) error {
 		c.vms[of.ID] = m
 	}
 	for _, of := range s.Pools {
-		p := &pool{name: of.Name, comment: of.Comment, vms: map[int]bool{}, storages: map[string]bool{}}
+		p := access.NewPool(of.Name, of.Comment)
 		for _, id := range of.Guests {
-			p.vms[id] = true
+			p.Vms[id] = true
 		}
 		for _, name := range of.Storages {
-			p.storages[name] = true
+			p.Storages[name] = true
 		}
-		c.pools[of.Name] = p
+		c.access.Pools[of.Name] = p
 	}
 	for i, of := range s.Hosts {
 		wrong = append(wrong, c.restoreViews(c.hosts[i], &of))
 	}
 	wrong = append(wrong, c.restoreHA(&s.HA), c.restoreChance(s.Chance), c.restoreFaults(s.Faults))
-	c.access = s.Access.restore()
+	s.Access.Restore(c.access)
 	for _, l := range s.Lost {
 		c.lost[[2]int{l.From, l.To}] = l.Since
 	}
@@ -154,28 +154,6 @@ func (s *savedStorage) restore() *storage {
 		}
 	}
 	return out
-}
-
-func (s *savedAccess) restore() access {
-	a := access{key: s.Key, users: map[string]*user{}, groups: map[string]*group{}, roles: map[string]privs{}, acl: notNil(s.ACL)}
-	for _, of := range s.Users {
-		u := newUser(of.Name)
-		u.password, u.disabled, u.expire, u.about = of.Password, of.Disabled, of.Expire, notNil(of.About)
-		for _, name := range of.Groups {
-			u.groups[name] = true
-		}
-		for id, t := range of.Tokens {
-			u.tokens[id] = &token{secret: t.Secret, privsep: t.PrivSep, expire: t.Expire, comment: t.Comment}
-		}
-		a.users[of.Name] = u
-	}
-	for name, comment := range s.Groups {
-		a.groups[name] = &group{comment: comment}
-	}
-	for name, names := range s.Roles {
-		a.roles[name] = privileges(strings.Join(names, " "))
-	}
-	return a
 }
 
 func (c *Cluster) restoreHA(s *savedHA) error {

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // wiring is which hosts reach each other, and what they have agreed on about that.
@@ -144,7 +146,7 @@ func (c *Cluster) needQuorum(h *host) error {
 	if c.quorate(h) {
 		return nil
 	}
-	return fail("cluster not ready - no quorum?")
+	return failure.New("cluster not ready - no quorum?")
 }
 
 // lockFile waits for the cluster's lock on a file below /etc/pve, such as user_cfg, and fails without
@@ -154,7 +156,7 @@ func (c *Cluster) lockFile(p *process, h *host, file string) error {
 	if p.wait(waitQuorum, func() bool { return c.quorate(h) }) {
 		return nil
 	}
-	return fail("cfs-lock 'file-%s' error: no quorum!", file)
+	return failure.New("cfs-lock 'file-%s' error: no quorum!", file)
 }
 
 // canWrite fails without quorum as a process does that writes a file below /etc/pve.
@@ -163,7 +165,7 @@ func (c *Cluster) canWrite(p *process, h *host, file string, pid int) error {
 	if c.quorate(h) {
 		return nil
 	}
-	return fail("unable to open file '/etc/pve/%s.tmp.%d' - Permission denied", file, pid)
+	return failure.New("unable to open file '/etc/pve/%s.tmp.%d' - Permission denied", file, pid)
 }
 
 // powerOff ends at once all that goes on on a host. What it knew of the configuration lies on its disk, for

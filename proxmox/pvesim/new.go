@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
 // newest is the release that is emulated when none is named.
@@ -32,7 +34,7 @@ func New(cfg Config) (*Cluster, error) {
 		c.storages[s.Name] = newStorage(s)
 	}
 	for _, name := range cfg.Pools {
-		c.pools[name] = &pool{name: name, vms: map[int]bool{}, storages: map[string]bool{}}
+		c.access.Pools[name] = access.NewPool(name, "")
 	}
 	for _, v := range cfg.VMs {
 		c.addVM(v)
@@ -40,7 +42,6 @@ func New(cfg Config) (*Cluster, error) {
 	for _, i := range cfg.Images {
 		c.addImage(i)
 	}
-	c.access = newAccess(c)
 	c.begin()
 	if c.speed > 0 {
 		go c.follow()
@@ -50,8 +51,8 @@ func New(cfg Config) (*Cluster, error) {
 
 // blank is a cluster in which nothing is yet.
 func blank(cfg Config) *Cluster {
-	return &Cluster{
-		cfg: cfg, vms: map[int]*vm{}, storages: map[string]*storage{}, pools: map[string]*pool{},
+	c := &Cluster{
+		cfg: cfg, vms: map[int]*vm{}, storages: map[string]*storage{},
 		options: map[string]any{}, ha: newHA(), chance: map[string]*rand.PCG{},
 		wiring: wiring{parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}},
 		engine: engine{
@@ -59,6 +60,9 @@ func blank(cfg Config) *Cluster {
 			kick: make(chan struct{}, 1), over: make(chan struct{}),
 		},
 	}
+	c.access = access.New(cfg.Seed, !c.since("9"))
+	c.access.Lost = c.revoked
+	return c
 }
 
 func (c *Cluster) addHost(h Host) {
@@ -92,7 +96,7 @@ func (c *Cluster) addVM(v VM) {
 	}
 	c.vms[v.ID] = m
 	if v.Pool != "" {
-		c.pools[v.Pool].vms[v.ID] = true
+		c.access.Pools[v.Pool].Vms[v.ID] = true
 	}
 	c.furnish(m, v)
 }

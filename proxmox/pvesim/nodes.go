@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 var nodeEndpoints = []endpoint{
@@ -36,7 +38,7 @@ func emptyFirewall(*call) (any, error) { return map[string]any{"digest": digestO
 // nodeEntry is a host as lists have it, seen from the host that is asked.
 func (k *call) nodeEntry(h *host) map[string]any {
 	e := map[string]any{"id": "node/" + h.Name, "node": h.Name, "type": "node", "status": "unknown"}
-	audit := k.c.may(k.who, "/nodes/"+h.Name, "Sys.Audit")
+	audit := k.c.access.May(k.who, "/nodes/"+h.Name, "Sys.Audit")
 	online := k.entry.online(h)
 	if r := k.c.last(k.entry, h); r != nil {
 		e["level"] = ""
@@ -149,7 +151,7 @@ func getNetwork(k *call) (any, error) {
 			continue
 		}
 		path := "/sdn/zones/localnetwork/" + i["iface"].(string)
-		if kind == "bridge" && !k.c.mayAny(k.who, path, "SDN.Audit", "SDN.Use") {
+		if kind == "bridge" && !k.c.access.MayAny(k.who, path, "SDN.Audit", "SDN.Use") {
 			continue
 		}
 		all = append(all, i)
@@ -164,7 +166,7 @@ func getInterface(k *call) (any, error) {
 			return i, nil
 		}
 	}
-	return nil, badParameter("iface", "interface does not exist")
+	return nil, failure.OfParameter("iface", "interface does not exist")
 }
 
 func getTime(k *call) (any, error) {
@@ -175,7 +177,7 @@ func getTime(k *call) (any, error) {
 
 func setTime(k *call) (any, error) {
 	if _, err := time.LoadLocation(k.in["timezone"]); err != nil || k.in["timezone"] == "" {
-		return nil, fail("timezone '%s' does not exist", k.in["timezone"])
+		return nil, failure.New("timezone '%s' does not exist", k.in["timezone"])
 	}
 	k.node.zone = k.in["timezone"]
 	return nil, nil

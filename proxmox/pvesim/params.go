@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // Parameters are declared in a notation of their own, with blanks between one and the next:
@@ -221,7 +223,7 @@ func (s *schema) verify(sent map[string]any) (values, error) {
 	in, wrong := values{}, errorsOf{}
 	s.check(sent, "", in, wrong)
 	if len(wrong) > 0 {
-		return nil, &Error{Status: 400, Reason: "Parameter verification failed.", Errors: wrong}
+		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: wrong}
 	}
 	return in, nil
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 func TestVerificationSaysWhatTheServerSays(t *testing.T) {
@@ -63,7 +65,7 @@ func TestVerificationSaysWhatTheServerSays(t *testing.T) {
 		_, err := declare(test.notation).verify(decodeForm(strings.ReplaceAll(test.form, ";", "%3B")))
 		got := map[string]string(nil)
 		if err != nil {
-			got = asError(err).Errors
+			got = failure.From(err).Errors
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s of %s: %s", test.form, test.notation, diff)
@@ -90,10 +92,10 @@ func TestBodiesInJSONAreReadAsTheServerReadsThem(t *testing.T) {
 		var got []string
 		sent, err := decodeJSON([]byte(test.body))
 		if err != nil {
-			got = []string{asError(err).Reason}
+			got = []string{failure.From(err).Reason}
 		} else if in, err := declare(`a?:int b?:bool l?:tag-list`).verify(sent); err != nil {
-			for _, key := range sorted(asError(err).Errors) {
-				got = append(got, key+": "+asError(err).Errors[key])
+			for _, key := range sorted(failure.From(err).Errors) {
+				got = append(got, key+": "+failure.From(err).Errors[key])
 			}
 		} else {
 			for _, key := range sorted(in) {

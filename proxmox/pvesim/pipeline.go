@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // request is what a client asks, as it came over the wire.
@@ -66,7 +68,7 @@ func (c *Cluster) serve(p *process, entry *host, r *request) *response {
 		return answer
 	}
 	data, err := k.answer(r.method, path, sent)
-	if err != nil && asError(err).Status == 401 {
+	if err != nil && failure.From(err).Status == 401 {
 		p.sleep(waitUnauthorized - c.now.Sub(began))
 	}
 	answer = k.format(formatter, data, err)
@@ -113,12 +115,12 @@ func (k *call) admit(r *request, path string) error {
 }
 
 func plain(status int, text string) *response {
-	return &response{status: status, reason: firstLine(text), body: []byte(text)}
+	return &response{status: status, reason: failure.FirstLine(text), body: []byte(text)}
 }
 
 func bare(err error) *response {
-	e := asError(err)
-	return &response{status: e.Status, reason: firstLine(e.Reason), bare: true}
+	e := failure.From(err)
+	return &response{status: e.Status, reason: failure.FirstLine(e.Reason), bare: true}
 }
 
 // answer finds the method and does what stands between it and its code.
@@ -126,16 +128,16 @@ func (k *call) answer(method, path string, sent map[string]any) (any, error) {
 	r := routes().find(path, k)
 	e := r.methods[method]
 	if e == nil {
-		return nil, &Error{Status: 501, Reason: fmt.Sprintf("Method '%s %s' not implemented", method, path)}
+		return nil, &failure.Error{Status: 501, Reason: fmt.Sprintf("Method '%s %s' not implemented", method, path)}
 	}
 	for name, value := range k.vars {
 		if other, given := sent[name]; given && other != any(value) {
-			return nil, badParameter(name, "duplicate parameter (already defined in URI) with conflicting values!")
+			return nil, failure.OfParameter(name, "duplicate parameter (already defined in URI) with conflicting values!")
 		}
 		sent[name] = value
 	}
 	if e.notToken && k.byToken {
-		return nil, denied("URI '%s' not available with API token, need proper ticket.\n", path)
+		return nil, failure.Denied("URI '%s' not available with API token, need proper ticket.\n", path)
 	}
 	if !e.open {
 		if err := k.permit(e.may, sent); err != nil {
@@ -166,7 +168,7 @@ func (k *call) goThere(e *endpoint) error {
 }
 
 func noSuchHost(name string) error {
-	return fail("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name)
+	return failure.New("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name)
 }
 
 // run verifies the parameters and runs the code.

@@ -179,7 +179,7 @@ func getResources(k *call) (any, error) {
 	if wanted("storage") {
 		all = append(all, k.storageEntries()...)
 	}
-	if wanted("sdn") && k.c.may(k.who, "/sdn/zones/localnetwork", "SDN.Audit") {
+	if wanted("sdn") && k.c.access.May(k.who, "/sdn/zones/localnetwork", "SDN.Audit") {
 		for _, h := range k.c.hosts {
 			all = append(all, k.zoneEntry(h))
 		}
@@ -189,8 +189,8 @@ func getResources(k *call) (any, error) {
 
 func (k *call) poolEntries() []any {
 	var all []any
-	for _, name := range sorted(k.c.pools) {
-		if k.c.may(k.who, "/pool/"+name, "Pool.Audit") {
+	for _, name := range sorted(k.c.access.Pools) {
+		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
 			all = append(all, map[string]any{"id": "/pool/" + name, "pool": name, "type": "pool"})
 		}
 	}
@@ -199,9 +199,9 @@ func (k *call) poolEntries() []any {
 
 func (k *call) guestEntries() []any {
 	pools := map[int]string{}
-	for _, name := range sorted(k.c.pools) {
-		if k.c.may(k.who, "/pool/"+name, "Pool.Audit") {
-			for id := range k.c.pools[name].vms {
+	for _, name := range sorted(k.c.access.Pools) {
+		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
+			for id := range k.c.access.Pools[name].Vms {
 				pools[id] = name
 			}
 		}
@@ -209,7 +209,7 @@ func (k *call) guestEntries() []any {
 	var all []any
 	guests := k.c.guests(k.entry)
 	for _, id := range sorted(guests) {
-		if k.c.may(k.who, vmPath(id), "VM.Audit") {
+		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
 			all = append(all, k.guestEntry(id, guests[id], pools[id]))
 		}
 	}
@@ -257,7 +257,7 @@ func (k *call) storageEntries() []any {
 	var all []any
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
-		if !k.c.may(k.who, "/storage/"+name, "Datastore.Audit") {
+		if !k.c.access.May(k.who, "/storage/"+name, "Datastore.Audit") {
 			continue
 		}
 		for _, h := range k.c.hosts {

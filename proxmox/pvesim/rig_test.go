@@ -150,8 +150,8 @@ func (c *Cluster) wrongs() []string {
 		c.wrongsOf(c.vms[id], busy[id] || c.vms[id].conf["lock"] != "", bad)
 	}
 	pooled := map[int]string{}
-	for _, name := range sorted(c.pools) {
-		for id := range c.pools[name].vms {
+	for _, name := range sorted(c.access.Pools) {
+		for id := range c.access.Pools[name].Vms {
 			if pooled[id] != "" {
 				bad("VM %d is in pools %s and %s", id, pooled[id], name)
 			}

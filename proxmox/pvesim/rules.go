@@ -4,6 +4,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // Rules that only calls about users and access lists have.
@@ -23,14 +26,14 @@ func overUser(privs ...string) rule { return rule{op: "userid-group", privs: pri
 // permit checks a rule before anything is known of the parameters but their text.
 func (k *call) permit(r rule, sent map[string]any) error {
 	switch {
-	case r.op == "user" || r.op == "self" || k.who.isRoot():
+	case r.op == "user" || r.op == "self" || k.who.IsRoot():
 		return nil
 	}
 	return k.holds(r, sent, false)
 }
 
 // refused is what every rule says that cannot name a path and a privilege.
-func refused() error { return &Error{Status: 403, Reason: "Permission check failed"} }
+func refused() error { return &failure.Error{Status: 403, Reason: "Permission check failed"} }
 
 // holds checks a rule. A rule that is one of several need only fail, and asks for no user to be there.
 func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
@@ -56,7 +59,7 @@ func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
 		return k.needs(fillIn(r.path, sent), k.c.asNamed(r.privs), r.any)
 	case "perm-modify":
 		path := fillIn(r.path, sent)
-		return k.needs(path, modifiers(normalized(path)), true)
+		return k.needs(path, access.Modifiers(access.Normalized(path)), true)
 	}
 	return k.holdsOfUser(r, sent, oneOf)
 }
@@ -81,30 +84,30 @@ func (c *Cluster) asNamed(names []string) []string {
 
 // needs checks privileges on a path; a path that is none gives nothing, even to root's tokens.
 func (k *call) needs(path string, needed []string, any bool) error {
-	path = normalized(path)
-	var have held
+	path = access.Normalized(path)
+	var have access.Held
 	if path != "" {
-		have = k.c.held(k.who, path)
+		have = k.c.access.Held(k.who, path)
 	}
 	for _, priv := range needed {
-		has := have.all&privilegeBits[priv] != 0
+		has := have.All&access.PrivilegeBits[priv] != 0
 		if has && any {
 			return nil
 		}
 		if !has && !any {
-			return denied("%s, %s", path, priv)
+			return failure.Denied("%s, %s", path, priv)
 		}
 	}
 	if !any {
 		return nil
 	}
-	return denied("%s, %s", path, strings.Join(needed, "|"))
+	return failure.Denied("%s, %s", path, strings.Join(needed, "|"))
 }
 
 // holdsOfUser checks the rules about the user of whom a call is.
 func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 	name := fillIn("{userid}", sent)
-	u := k.c.access.users[name]
+	u := k.c.access.Users[name]
 	switch {
 	case r.path == ofRealm.path:
 		_, realm, _ := cutLast(name, "@")
@@ -114,7 +117,7 @@ func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 	case u == nil && oneOf:
 		return refused()
 	case u == nil:
-		return fail("no such user ('%s')", name)
+		return failure.New("no such user ('%s')", name)
 	case r.path == self.path:
 		if k.who.String() == name {
 			return nil
@@ -130,12 +133,12 @@ func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 }
 
 // isOver checks whether the caller has one of some privileges on all groups, or one of the user's.
-func (k *call) isOver(u *user, needed []string) error {
-	if k.c.mayAny(k.who, "/access/groups", needed...) {
+func (k *call) isOver(u *access.User, needed []string) error {
+	if k.c.access.MayAny(k.who, "/access/groups", needed...) {
 		return nil
 	}
-	for group := range u.groups {
-		if k.c.mayAny(k.who, "/access/groups/"+group, needed...) {
+	for group := range u.Groups {
+		if k.c.access.MayAny(k.who, "/access/groups/"+group, needed...) {
 			return nil
 		}
 	}
@@ -144,15 +147,15 @@ func (k *call) isOver(u *user, needed []string) error {
 
 // mayPutInto checks whether the caller may put users into groups; when there must be some, none is not allowed.
 func (k *call) mayPutInto(groups []string, must bool) error {
-	if k.c.may(k.who, "/access/groups", "User.Modify") {
+	if k.c.access.May(k.who, "/access/groups", "User.Modify") {
 		return nil
 	}
 	if len(groups) == 0 && must {
-		return denied("/access/groups, User.Modify")
+		return failure.Denied("/access/groups, User.Modify")
 	}
 	for _, group := range groups {
-		if !k.c.may(k.who, "/access/groups/"+group, "User.Modify") {
-			return denied("/access/groups/%s, User.Modify", group)
+		if !k.c.access.May(k.who, "/access/groups/"+group, "User.Modify") {
+			return failure.Denied("/access/groups/%s, User.Modify", group)
 		}
 	}
 	return nil
@@ -169,28 +172,11 @@ func fillIn(template string, sent map[string]any) string {
 }
 
 var (
-	slashes  = regexp.MustCompile(`/+`)
-	pathText = regexp.MustCompile(`^[A-Za-z0-9.\-_/]+$`)
-	aclPath  = regexp.MustCompile(`^(?:/|/access|/access/groups(?:/[\w.\-]+)?|/access/realm(?:/[\w.\-]+)?|/nodes(?:/[\w.\-]+)?` +
+	aclPath = regexp.MustCompile(`^(?:/|/access|/access/groups(?:/[\w.\-]+)?|/access/realm(?:/[\w.\-]+)?|/nodes(?:/[\w.\-]+)?` +
 		`|/pool|/pool/` + poolName + `|/sdn(?:/(?:zones|vnets|controllers|dns|ipams|fabrics|prefix-lists|route-maps)(?:/[\w.\-]+)?)?` +
 		`|/sdn/zones/[\w.\-]+/[\w.\-]+(?:/[1-9][0-9]{0,3})?|/storage(?:/[\w.\-]+)?|/vms(?:/[1-9][0-9]{2,})?` +
 		`|/mapping(?:/(?:dir|pci|usb)(?:/[\w.\-]+)?)?)$`)
 )
-
-// normalized is a path of the access lists in its usual form, or empty if it is none.
-func normalized(path string) string {
-	if path == "" {
-		return ""
-	}
-	path = strings.TrimSuffix(slashes.ReplaceAllString(path, "/"), "/")
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	if !pathText.MatchString(path) {
-		return ""
-	}
-	return path
-}
 
 // cutLast cuts at the last separator.
 func cutLast(s, sep string) (before, after string, found bool) {

@@ -362,5 +362,5 @@ func (c *Cluster) fingerprint(h *host) string {
 	if h.certificate != "" {
 		return h.certificate
 	}
-	return colons(c.access.sign("certificate of " + h.Name))
+	return colons(c.access.Sign("certificate of " + h.Name))
 }

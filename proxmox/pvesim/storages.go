@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 var storageEndpoints = []endpoint{
@@ -95,7 +97,7 @@ func getStorages(k *call) (any, error) {
 	all := []any{}
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
-		if k.c.mayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.or("type", s.Type) == s.Type {
+		if k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.or("type", s.Type) == s.Type {
 			all = append(all, s.entry(k.c.storageDigest()))
 		}
 	}
@@ -121,10 +123,10 @@ func addStorage(k *call) (any, error) {
 	}
 	name, kind := k.in["storage"], k.in["type"]
 	if k.c.storages[name] != nil {
-		return nil, fail("create storage failed: storage ID '%s' already defined", name)
+		return nil, failure.New("create storage failed: storage ID '%s' already defined", name)
 	}
 	if kind == "dir" && !k.in.has("path") {
-		return nil, badParameter("path", "property is missing and it is not optional")
+		return nil, failure.OfParameter("path", "property is missing and it is not optional")
 	}
 	s := newStorage(Storage{Name: name, Type: kind, Total: k.c.rootSize(), Content: []string{"images"}})
 	s.Shared = slices.Contains(networked, kind)
@@ -166,11 +168,11 @@ func changeStorage(k *call) (any, error) {
 		return nil, err
 	}
 	if k.in.has("digest") && k.in["digest"] != k.c.storageDigest() {
-		return nil, fail("update storage failed: detected modified configuration - file changed by other user? Try again.")
+		return nil, failure.New("update storage failed: detected modified configuration - file changed by other user? Try again.")
 	}
 	s, err := k.c.storageNamed(k.in["storage"])
 	if err != nil {
-		return nil, fail("update storage failed: %s", asError(err).Reason)
+		return nil, failure.New("update storage failed: %s", failure.From(err).Reason)
 	}
 	s.configure(k)
 	return map[string]any{"storage": s.Name, "type": s.Type}, nil
@@ -183,7 +185,7 @@ func removeStorage(k *call) (any, error) {
 	}
 	s, err := k.c.storageNamed(k.in["storage"])
 	if err != nil {
-		return nil, fail("delete storage failed: %s", asError(err).Reason)
+		return nil, failure.New("delete storage failed: %s", failure.From(err).Reason)
 	}
 	delete(k.c.storages, s.Name)
 	return nil, nil
@@ -191,7 +193,7 @@ func removeStorage(k *call) (any, error) {
 
 func (k *call) lockStorages(what string) error {
 	if err := k.c.lockFile(k.p, k.node, "storage_cfg"); err != nil {
-		return fail("%s: %s", what, asError(err).Reason)
+		return failure.New("%s: %s", what, failure.From(err).Reason)
 	}
 	return nil
 }
@@ -220,7 +222,7 @@ func getNodeStorages(k *call) (any, error) {
 			continue
 		}
 		found = found || name == k.in["storage"]
-		if !k.c.mayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.or("storage", name) != name ||
+		if !k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.or("storage", name) != name ||
 			k.in.is("enabled") && s.disabled() || target != "" && !s.reaches(target) {
 			continue
 		}
@@ -235,7 +237,7 @@ func getNodeStorages(k *call) (any, error) {
 		all = append(all, e)
 	}
 	if k.in.has("storage") && !found {
-		return nil, badParameter("storage", "No such storage.")
+		return nil, failure.OfParameter("storage", "No such storage.")
 	}
 	return all, nil
 }
@@ -256,7 +258,7 @@ func (s *storage) formats() map[string]any {
 func getStorageStatus(k *call) (any, error) {
 	s := k.c.storages[k.in["storage"]]
 	if s == nil || !s.on(k.node) {
-		return nil, badParameter("storage", "No such storage.")
+		return nil, failure.OfParameter("storage", "No such storage.")
 	}
 	return s.state(k.node), nil
 }
@@ -265,7 +267,7 @@ func getStorageStatus(k *call) (any, error) {
 func (k *call) usable(h *host) (*storage, error) {
 	s, err := k.c.storageOn(h, k.in["storage"])
 	if err == nil && s.disabled() {
-		err = fail("storage '%s' is disabled", s.Name)
+		err = failure.New("storage '%s' is disabled", s.Name)
 	}
 	return s, err
 }
@@ -293,7 +295,7 @@ func getContent(k *call) (any, error) {
 			}
 		}
 		if v.notes != "" {
-			e["notes"] = firstLine(v.notes)
+			e["notes"] = failure.FirstLine(v.notes)
 		}
 		all = append(all, e)
 	}
@@ -306,7 +308,7 @@ func (v *volume) allocated() int64 { return v.occupies() }
 // maySee refuses to show a volume to who may neither see the storage's content nor its machine's disks.
 func (k *call) maySee(s *storage, v *volume) error {
 	at := "/storage/" + s.Name
-	if k.c.may(k.who, at, "Datastore.Allocate") {
+	if k.c.access.May(k.who, at, "Datastore.Allocate") {
 		return nil
 	}
 	if v.content == "images" {
@@ -324,7 +326,7 @@ func (k *call) volume() (s *storage, name string, v *volume, err error) {
 	storage, name := k.in["storage"], k.in["volume"]
 	if of, rest, whole := strings.Cut(name, ":"); whole {
 		if of != storage {
-			return nil, "", nil, badParameter("volume", fmt.Sprintf("storage ID mismatch (%s != %s)\n", of, storage))
+			return nil, "", nil, failure.OfParameter("volume", fmt.Sprintf("storage ID mismatch (%s != %s)\n", of, storage))
 		}
 		name = rest
 	}
@@ -332,7 +334,7 @@ func (k *call) volume() (s *storage, name string, v *volume, err error) {
 		return nil, "", nil, err
 	}
 	if contentOf(name) == "" {
-		return nil, "", nil, fail("unable to parse %s volume name '%s'", map[bool]string{true: "directory", false: s.Type}[s.files()], name)
+		return nil, "", nil, failure.New("unable to parse %s volume name '%s'", map[bool]string{true: "directory", false: s.Type}[s.files()], name)
 	}
 	return s, name, s.at(k.node)[name], nil
 }
@@ -366,7 +368,7 @@ func getVolume(k *call) (any, error) {
 		return nil, err
 	}
 	if v.size == 0 {
-		return nil, fail("volume_size_info on '%s' failed - no format", s.volid(v))
+		return nil, failure.New("volume_size_info on '%s' failed - no format", s.volid(v))
 	}
 	out := map[string]any{"path": s.path(v.name), "format": v.format, "size": v.size, "used": v.allocated()}
 	if v.notes != "" {
@@ -381,13 +383,13 @@ func changeVolume(k *call) (any, error) {
 	case err != nil:
 		return nil, err
 	case v == nil:
-		return nil, fail("volume '%s:%s' does not exist", s.Name, name)
+		return nil, failure.New("volume '%s:%s' does not exist", s.Name, name)
 	}
 	if err := k.maySee(s, v); err != nil {
 		return nil, err
 	}
 	if v.content != "backup" {
-		return nil, fail("attribute 'notes' not supported for volume type '%s'", v.content)
+		return nil, failure.New("attribute 'notes' not supported for volume type '%s'", v.content)
 	}
 	v.notes = k.in.or("notes", v.notes)
 	return nil, nil
@@ -402,7 +404,7 @@ func addVolume(k *call) (any, error) {
 	name, format := k.in["filename"], k.in["format"]
 	if ext := strings.TrimPrefix(path.Ext(name), "."); slices.Contains([]string{"raw", "qcow2", "vmdk"}, ext) {
 		if format != "" && format != ext {
-			return nil, badParameter("format", fmt.Sprintf("different storage formats (%s != %s)", format, ext))
+			return nil, failure.OfParameter("format", fmt.Sprintf("different storage formats (%s != %s)", format, ext))
 		}
 		format = ext
 	}
@@ -410,10 +412,10 @@ func addVolume(k *call) (any, error) {
 		name = k.in["vmid"] + "/" + name
 	}
 	if owner := volumeOfVM.FindStringSubmatch(name); owner == nil || owner[1] != k.in["vmid"] {
-		return nil, fail("illegal name '%s' - should be 'vm-%s-*'", k.in["filename"], k.in["vmid"])
+		return nil, failure.New("illegal name '%s' - should be 'vm-%s-*'", k.in["filename"], k.in["vmid"])
 	}
 	if !s.keeps("images") {
-		return nil, fail("storage '%s' does not support content-type 'images'", s.Name)
+		return nil, failure.New("storage '%s' does not support content-type 'images'", s.Name)
 	}
 	v, err := k.job().allocate(s, wanted{id: k.in.int("vmid", 0), name: name, format: format, size: bytesOf(k.in["size"])})
 	if err != nil {
@@ -460,7 +462,7 @@ func removeVolume(k *call) (any, error) {
 	})
 	if delay := time.Duration(k.in.int("delay", 0)) * time.Second; delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
 		if t.exit != "OK" {
-			return nil, fail("%s", t.exit)
+			return nil, failure.New("%s", t.exit)
 		}
 		return nil, nil
 	}

@@ -6,13 +6,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // all are the privileges that somebody must have on a path.
 func (j *job) all(path string, privs ...string) error {
 	for _, priv := range privs {
-		if !j.c.may(j.who, path, priv) {
-			return denied("%s, %s", path, priv)
+		if !j.c.access.May(j.who, path, priv) {
+			return failure.Denied("%s, %s", path, priv)
 		}
 	}
 	return nil
@@ -20,10 +23,10 @@ func (j *job) all(path string, privs ...string) error {
 
 // oneOf are privileges of which somebody must have one.
 func (j *job) oneOf(path string, privs ...string) error {
-	if slices.ContainsFunc(privs, func(priv string) bool { return j.c.may(j.who, path, priv) }) {
+	if slices.ContainsFunc(privs, func(priv string) bool { return j.c.access.May(j.who, path, priv) }) {
 		return nil
 	}
-	return denied("%s, %s", path, strings.Join(privs, "|"))
+	return failure.Denied("%s, %s", path, strings.Join(privs, "|"))
 }
 
 // onVM are privileges that somebody must have on a virtual machine, or on the pool that it is to be in.
@@ -37,13 +40,13 @@ func (j *job) onVM(id int, pool string, privs ...string) error {
 func vmPath(id int) string { return "/vms/" + strconv.Itoa(id) }
 
 // isRoot is the administrator with a ticket: not even a token of theirs may all that they may.
-func (j *job) isRoot() bool { return j.who.user == rootUser && j.who.token == "" }
+func (j *job) isRoot() bool { return j.who.User == access.RootUser && j.who.Token == "" }
 
 // rootOnly refuses parameters that only the administrator may use.
 func (k *call) rootOnly(keys ...string) error {
 	for _, key := range keys {
 		if v := k.in[key]; v != "" && v != "0" && !k.job().isRoot() {
-			return badParameter(key, "Only root may use this option.")
+			return failure.OfParameter(key, "Only root may use this option.")
 		}
 	}
 	return nil
@@ -89,13 +92,13 @@ func (j *job) mayChange(id int, pool string, keys []string) error {
 	for _, key := range slices.Sorted(slices.Values(keys)) {
 		if isCloudInit(key) {
 			if j.onVM(id, pool, "VM.Config.Cloudinit") != nil && j.onVM(id, pool, "VM.Config.Network") != nil {
-				return denied("%s, VM.Config.Cloudinit|VM.Config.Network", vmPath(id))
+				return failure.Denied("%s, VM.Config.Cloudinit|VM.Config.Network", vmPath(id))
 			}
 			continue
 		}
 		priv, ok := privilegeFor(key)
 		if !ok {
-			return fail("only root can set '%s' config", key)
+			return failure.New("only root can set '%s' config", key)
 		}
 		if priv == "" {
 			continue
@@ -122,9 +125,9 @@ func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
 		value := conf[key]
 		switch {
 		case stem == "serial" && value != "socket", stem == "usb" && !strings.EqualFold(value, "spice") && !strings.Contains(value, "mapping="):
-			return fail("only root can set '%s' config for real devices", key)
+			return failure.New("only root can set '%s' config for real devices", key)
 		case stem == "hostpci" && !strings.Contains(value, "mapping="):
-			return fail("only root can set '%s' config for non-mapped devices", key)
+			return failure.New("only root can set '%s' config for non-mapped devices", key)
 		case stem == "serial", stem == "usb", stem == "hostpci", stem == "rng":
 			if err := j.onVM(id, pool, "VM.Config.HWType"); err != nil {
 				return err
@@ -188,18 +191,18 @@ func (j *job) mayUseDrive(id int, key string, d drive, defaultStorage string) er
 			storage = defaultStorage
 		}
 		if storage == "" {
-			return fail("no storage ID specified (and no default storage)")
+			return failure.New("no storage ID specified (and no default storage)")
 		}
 		if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 			return err
 		}
 		s, err := j.c.storageNamed(storage)
 		if err == nil && !s.keeps("images") {
-			err = badParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", storage))
+			err = failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", storage))
 		}
 		return err
 	case !stored && !j.isRoot():
-		return fail("Only root can pass arbitrary filesystem paths.")
+		return failure.New("Only root can pass arbitrary filesystem paths.")
 	case !stored:
 		return nil
 	}
@@ -225,10 +228,10 @@ func (j *job) mayUseVolume(id int, key, volid string) error {
 		}
 		return j.all(vmPath(owner), "VM.Config.Disk")
 	default:
-		return fail("missing privileges to access %s", volid)
+		return failure.New("missing privileges to access %s", volid)
 	}
 	if kind == "snippets" || kind == "vztmpl" || kind == "import" {
-		return badParameter(key, "content type needs to be 'images' or 'iso'")
+		return failure.OfParameter(key, "content type needs to be 'images' or 'iso'")
 	}
 	return nil
 }
@@ -244,6 +247,3 @@ func ownerOf(name string) (int, bool) {
 	id, _ := strconv.Atoi(m[1])
 	return id, true
 }
-
-// forgetVM forgets who may what with a virtual machine that is gone.
-func (a *access) forgetVM(id int) { delete(a.acl, vmPath(id)) }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // agentRights are who may ask an agent: those with a privilege, and those who may do anything with it.
@@ -96,14 +98,14 @@ func (k *call) askAgent() (*vm, error) {
 		return nil, err
 	}
 	if !agentEnabled(m.conf) {
-		return nil, fail("No QEMU guest agent configured")
+		return nil, failure.New("No QEMU guest agent configured")
 	}
 	if !m.running() {
-		return nil, fail("VM %d is not running", m.id)
+		return nil, failure.New("VM %d is not running", m.id)
 	}
 	k.p.sleep(k.c.agentFault(m))
 	if !k.p.wait(waitAgent, func() bool { return m.agent && m.state == "running" || !m.running() }) || !m.running() {
-		return nil, fail("QEMU guest agent is not running")
+		return nil, failure.New("QEMU guest agent is not running")
 	}
 	return m, nil
 }
@@ -211,7 +213,7 @@ func getExec(k *call) (any, error) {
 		return nil, err
 	}
 	if pid := k.in.int("pid", 0); pid <= execPID || pid > execPID+m.execs {
-		return nil, fail("Agent error: Invalid parameter 'pid'")
+		return nil, failure.New("Agent error: Invalid parameter 'pid'")
 	}
 	return map[string]any{"exited": 1, "exitcode": 0}, nil
 }
@@ -223,7 +225,7 @@ func getFile(k *call) (any, error) {
 	}
 	content, is := m.files[k.in["file"]]
 	if !is {
-		return nil, fail("Agent error: failed to open file '%s' (mode: 'r'): No such file or directory", k.in["file"])
+		return nil, failure.New("Agent error: failed to open file '%s' (mode: 'r'): No such file or directory", k.in["file"])
 	}
 	content = content[min(k.in.int("offset", 0), len(content)):]
 	content = content[:min(k.in.int("count", len(content)), len(content))]
@@ -238,7 +240,7 @@ func postFile(k *call) (any, error) {
 	content := []byte(k.in["content"])
 	if k.in.has("encode") && !k.in.is("encode") { // it is encoded already
 		if content, err = base64.StdEncoding.DecodeString(k.in["content"]); err != nil {
-			return nil, fail("Agent error: Invalid base64 data")
+			return nil, failure.New("Agent error: Invalid base64 data")
 		}
 	}
 	if m.files == nil {

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // How long a clone takes. A linked clone takes the time that is drawn for it: three tenths pass before it
@@ -66,7 +68,7 @@ func postClone(k *call) (any, error) {
 	}
 	if t := k.in["target"]; t != "" && t != k.node.Name && t != "localhost" {
 		if n.target = k.c.host(t); n.target == nil {
-			return nil, fail("no such cluster node '%s'", t)
+			return nil, failure.New("no such cluster node '%s'", t)
 		}
 	}
 	if _, err := j.planClone(n); err != nil {
@@ -95,7 +97,7 @@ func (j *job) planClone(n *cloning) (*plan, error) {
 		return nil, err
 	}
 	if m.running() != n.wasRunning {
-		return nil, fail("unexpected state change")
+		return nil, failure.New("unexpected state change")
 	}
 	source := m.conf
 	if n.snapshot != "" {
@@ -112,7 +114,7 @@ func (j *job) planClone(n *cloning) (*plan, error) {
 		return nil, err
 	}
 	if j.c.vmAt(j.host, n.id) != nil {
-		return nil, fail("unable to create VM %d: config file already exists", n.id)
+		return nil, failure.New("unable to create VM %d: config file already exists", n.id)
 	}
 	return j.planDrives(n, source)
 }
@@ -126,7 +128,7 @@ func (j *job) checkCloneStorage(n *cloning) error {
 		return err
 	}
 	if !s.keeps("images") {
-		return badParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
+		return failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
 	}
 	if n.target == nil {
 		return nil
@@ -135,7 +137,7 @@ func (j *job) checkCloneStorage(n *cloning) error {
 		return err
 	}
 	if !s.Shared {
-		return fail("can't clone to non-shared storage '%s'", n.storage)
+		return failure.New("can't clone to non-shared storage '%s'", n.storage)
 	}
 	return nil
 }
@@ -143,10 +145,10 @@ func (j *job) checkCloneStorage(n *cloning) error {
 // mayClone refuses clones of what somebody may not use, and those that cannot be.
 func (j *job) mayClone(n *cloning, source map[string]string) error {
 	if n.storage != "" && !n.full {
-		return fail("parameter 'storage' not allowed for linked clones")
+		return failure.New("parameter 'storage' not allowed for linked clones")
 	}
 	if n.format != "" && !n.full {
-		return fail("parameter 'format' not allowed for linked clones")
+		return failure.New("parameter 'format' not allowed for linked clones")
 	}
 	shared := true
 	for _, key := range drivesOf(source) {
@@ -171,7 +173,7 @@ func (j *job) mayClone(n *cloning, source map[string]string) error {
 		return err
 	}
 	if n.target != nil && !shared {
-		return fail("can't clone VM to node '%s' (VM uses local storage)", n.target.Name)
+		return failure.New("can't clone VM to node '%s' (VM uses local storage)", n.target.Name)
 	}
 	return nil
 }
@@ -208,11 +210,11 @@ func (j *job) planDrive(n *cloning, p *plan, key string, d drive) error {
 	s, v := j.c.volume(j.host, d.file)
 	if n.full || d.cloudInit() || key == "tpmstate0" {
 		if v == nil {
-			return fail("Full %s", of)
+			return failure.New("Full %s", of)
 		}
 		p.full[key] = true
 	} else if v == nil || n.snapshot != "" || !s.canLink(v) {
-		return fail("Linked %s", of)
+		return failure.New("Linked %s", of)
 	}
 	delete(p.conf, key)
 	p.drives = append(p.drives, key)
@@ -244,7 +246,7 @@ func (j *job) cloneLocked(n *cloning) error {
 	}
 	j.print("creating a clone of VM %d with ID %d", n.source, n.id)
 	if other := j.c.vms[n.id]; other != nil {
-		return fail("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", j.host.Name, n.id)
+		return failure.New("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", j.host.Name, n.id)
 	}
 	j.identify(n, p)
 	m := j.c.newVM(j.host, n.id, map[string]string{"lock": "clone", "description": " qmclone temporary file"})
@@ -316,7 +318,7 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 	if n.target != nil {
 		m.host = n.target
 	}
-	j.c.putInPool(n.id, n.pool)
+	j.c.access.PutInPool(n.id, n.pool)
 	return nil
 }
 
@@ -334,7 +336,7 @@ func (p *plan) shares() time.Duration {
 }
 
 // errSignal is errInterrupted in the words of what makes clones.
-var errSignal = fail("interrupted by signal")
+var errSignal = failure.New("interrupted by signal")
 
 func (j *job) pauseSignal(d time.Duration) error {
 	if j.pause(d) != nil {
@@ -348,7 +350,7 @@ func (j *job) cloneDrive(n *cloning, key string, d drive, full bool, share, take
 	j.print("create %s clone of drive %s (%s)", kind, key, d.file)
 	s, v := j.c.volume(j.host, d.file)
 	if v == nil {
-		return d, fail("volume '%s' does not exist", d.file)
+		return d, failure.New("volume '%s' does not exist", d.file)
 	}
 	var copied *volume
 	var err error
@@ -388,8 +390,8 @@ func (j *job) copyVolume(s *storage, v *volume, id int, format string, d drive, 
 		return copied, nil
 	}
 	if err := j.transfer(copied.size, takes); err != nil {
-		return nil, fail("copy failed: command '/usr/bin/qemu-img convert -p -n -f %s -O %s %s zeroinit:%s' failed: %s",
-			v.format, copied.format, s.path(v.name), s.path(copied.name), exitText(err))
+		return nil, failure.New("copy failed: command '/usr/bin/qemu-img convert -p -n -f %s -O %s %s zeroinit:%s' failed: %s",
+			v.format, copied.format, s.path(v.name), s.path(copied.name), failure.Text(err))
 	}
 	return copied, nil
 }
@@ -432,7 +434,7 @@ func (j *job) undoClone(n *cloning, made []string, why error) error {
 	j.p.sleep(cloneLinger + cloneTidies)
 	for _, volid := range made {
 		if err := j.free(volid); err != nil {
-			j.print("%s", exitText(err))
+			j.print("%s", failure.Text(err))
 		}
 	}
 	if j.c.vmAt(j.host, n.id) != nil {
@@ -465,11 +467,11 @@ func (j *job) checkTemplate(id int, disk string) (*vm, error) {
 	}
 	switch {
 	case len(m.snaps) > 0:
-		return nil, fail("unable to create template, because VM contains snapshots")
+		return nil, failure.New("unable to create template, because VM contains snapshots")
 	case m.template() && disk == "":
-		return nil, fail("you can't convert a template to a template")
+		return nil, failure.New("you can't convert a template to a template")
 	case m.running():
-		return nil, fail("you can't convert a VM to template if VM is running")
+		return nil, failure.New("you can't convert a VM to template if VM is running")
 	}
 	return m, nil
 }
@@ -494,7 +496,7 @@ func (j *job) makeTemplate(id int, disk string) error {
 			continue
 		}
 		if v.parent != "" {
-			return fail("you can't convert a linked clone '%s' to a base image", d.file)
+			return failure.New("you can't convert a linked clone '%s' to a base image", d.file)
 		}
 		if err := j.makeBase(s, v); err != nil {
 			return err

@@ -285,7 +285,7 @@ func TestCloneGoesToItsTarget(t *testing.T) {
 		t.Error("it is not made where its source is")
 	}
 	r.ends(clone, "OK")
-	if r.conf("pve3", 100)["name"] != "Copy-of-VM-stmpl" || !r.pools["workers"].vms[100] {
+	if r.conf("pve3", 100)["name"] != "Copy-of-VM-stmpl" || !r.access.Pools["workers"].Vms[100] {
 		t.Error("it has not come to its target and pool")
 	}
 	r.lawful()
@@ -364,7 +364,7 @@ func TestDestroyedMachineLeavesNothing(t *testing.T) {
 		if diff := cmp.Diff(test.left, r.volumesNamed(r.host("pve1"), 100)); diff != "" {
 			t.Errorf("%q: %s", test.form, diff)
 		}
-		if r.pools["workers"].vms[100] {
+		if r.access.Pools["workers"].Vms[100] {
 			t.Error("it is still in its pool")
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // effective is a configuration as it will be after the next start.
@@ -39,7 +41,7 @@ func shownConf(conf map[string]string, digest string) map[string]any {
 func getConfig(k *call) (any, error) {
 	if k.in["snapshot"] != "" && k.in.is("current") {
 		text := "cannot use 'snapshot' parameter with 'current'"
-		return nil, &Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"snapshot": text, "current": text}}
+		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"snapshot": text, "current": text}}
 	}
 	m, err := k.vm()
 	if err != nil {
@@ -116,7 +118,7 @@ func (k *call) newUpdate() (*update, error) {
 		return nil, err
 	}
 	if len(u.drop)+len(u.revert)+len(u.set) == 0 && !k.empty {
-		return nil, fail("no options specified")
+		return nil, failure.New("no options specified")
 	}
 	resolveCDROM(u.set)
 	if err := u.consistent(); err != nil {
@@ -160,10 +162,10 @@ func resolveCDROM(conf map[string]string) {
 func (u *update) consistent() error {
 	for _, key := range u.revert {
 		if !isOption(key) {
-			return badParameter("revert", fmt.Sprintf("unknown option '%s'", key))
+			return failure.OfParameter("revert", fmt.Sprintf("unknown option '%s'", key))
 		}
 		if _, set := u.set[key]; set {
-			return badParameter("delete", fmt.Sprintf("you can't use '-%s' and -revert %s' at the same time", key, key))
+			return failure.OfParameter("delete", fmt.Sprintf("you can't use '-%s' and -revert %s' at the same time", key, key))
 		}
 	}
 	for i, key := range u.drop {
@@ -174,11 +176,11 @@ func (u *update) consistent() error {
 		_, set := u.set[key]
 		switch {
 		case set:
-			return badParameter("delete", fmt.Sprintf("you can't use '-%s' and -delete %s' at the same time", key, key))
+			return failure.OfParameter("delete", fmt.Sprintf("you can't use '-%s' and -delete %s' at the same time", key, key))
 		case slices.Contains(u.revert, key):
-			return badParameter("revert", fmt.Sprintf("you can't use '-delete %s' and -revert %s' at the same time", key, key))
+			return failure.OfParameter("revert", fmt.Sprintf("you can't use '-delete %s' and -revert %s' at the same time", key, key))
 		case !isOption(key):
-			return badParameter("delete", fmt.Sprintf("unknown option '%s'", key))
+			return failure.OfParameter("delete", fmt.Sprintf("unknown option '%s'", key))
 		}
 	}
 	return nil
@@ -200,11 +202,11 @@ func (c *Cluster) complete(conf map[string]string) {
 func checkSSHKeys(conf map[string]string) error {
 	text, err := url.PathUnescape(conf["sshkeys"])
 	if err != nil {
-		return fail("SSH public key validation error")
+		return failure.New("SSH public key validation error")
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		if strings.TrimSpace(line) != "" && !isPublicKey(line) {
-			return fail("SSH public key validation error")
+			return failure.New("SSH public key validation error")
 		}
 	}
 	return nil
@@ -245,7 +247,7 @@ func (j *job) check(u *update) (*vm, error) {
 		return nil, err
 	}
 	if u.digest != "" && u.digest != m.digest() {
-		return nil, fail("checksum mismatch (file change by other user?)")
+		return nil, failure.New("checksum mismatch (file change by other user?)")
 	}
 	if !u.skiplock {
 		if err := m.unlocked(); err != nil {
@@ -264,7 +266,7 @@ func (j *job) check(u *update) (*vm, error) {
 		conf["balloon"] = balloon
 	}
 	if int64(values(conf).int("balloon", 0)) > memoryOf(conf) {
-		return nil, fail("balloon value too large (must be smaller than assigned memory)")
+		return nil, failure.New("balloon value too large (must be smaller than assigned memory)")
 	}
 	return m, nil
 }
@@ -298,7 +300,7 @@ func postConfig(k *call) (any, error) {
 	delay := time.Duration(k.in.int("background_delay", 0)) * time.Second
 	if delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
 		if t.failed() {
-			return nil, fail("failed to update VM %d: %s", u.id, t.exit)
+			return nil, failure.New("failed to update VM %d: %s", u.id, t.exit)
 		}
 		return nil, nil
 	}
@@ -511,7 +513,7 @@ func (m *vm) checkBootOrder(value string, all map[string]string) error {
 	conf := m.effective()
 	for _, device := range bootOrder(map[string]string{"boot": value}) {
 		if conf[device] == "" && all[device] == "" {
-			return fail("invalid bootorder: device '%s' does not exist'", device)
+			return failure.New("invalid bootorder: device '%s' does not exist'", device)
 		}
 	}
 	return nil

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // waitFileOfCreate is how long a new configuration is waited for.
@@ -47,13 +50,13 @@ func postVM(k *call) (any, error) {
 		return nil, err
 	}
 	if archive := k.in["archive"]; archive != "" {
-		return nil, fail("unable to restore VM %d - volume '%s' does not exist", n.id, archive)
+		return nil, failure.New("unable to restore VM %d - volume '%s' does not exist", n.id, archive)
 	}
 	if err := j.checkCreation(&n); err != nil {
 		return nil, err
 	}
 	if err := j.reserve(n.id); err != nil {
-		return nil, fail("unable to create VM %d - %s", n.id, exitText(err))
+		return nil, failure.New("unable to create VM %d - %s", n.id, failure.Text(err))
 	}
 	return k.task("qmcreate", k.in["vmid"], func(j *job) error { return j.create(&n) }), nil
 }
@@ -79,14 +82,14 @@ func (j *job) mayCreate(n *creation) error {
 		}
 	}
 	if j.onVM(n.id, n.pool, "VM.Allocate") != nil {
-		return &Error{Status: 403, Reason: "Permission check failed"}
+		return &failure.Error{Status: 403, Reason: "Permission check failed"}
 	}
 	return nil
 }
 
 func (j *job) poolExists(name string) error {
-	if name != "" && j.c.pools[name] == nil {
-		return denied("pool '%s' does not exist", name)
+	if name != "" && j.c.access.Pools[name] == nil {
+		return failure.Denied("pool '%s' does not exist", name)
 	}
 	return nil
 }
@@ -117,7 +120,7 @@ func (j *job) checkCreation(n *creation) error {
 func (j *job) reserve(id int) error {
 	return j.locked(id, waitFileOfCreate, func() error {
 		if m := j.c.vms[id]; m != nil {
-			return fail("VM %d already exists on node '%s'", id, m.host.Name)
+			return failure.New("VM %d already exists on node '%s'", id, m.host.Name)
 		}
 		j.c.newVM(j.host, id, map[string]string{"lock": "create"})
 		return nil
@@ -179,7 +182,7 @@ func (j *job) build(n *creation) error {
 		return err
 	}
 	m.conf = conf
-	j.c.putInPool(n.id, n.pool)
+	j.c.access.PutInPool(n.id, n.pool)
 	return nil
 }
 
@@ -203,17 +206,7 @@ func (j *job) finishConf(n *creation, conf map[string]string) error {
 	return j.write(n.id)
 }
 
-// putInPool makes a virtual machine a member of a pool, and of no other.
-func (c *Cluster) putInPool(id int, name string) {
-	if p := c.pools[name]; p != nil {
-		for _, other := range c.pools {
-			delete(other.vms, id)
-		}
-		p.vms[id] = true
-	}
-}
-
 // startTask starts a virtual machine in a task of its own.
-func (c *Cluster) startTask(h *host, who *identity, id int) {
+func (c *Cluster) startTask(h *host, who *access.Identity, id int) {
 	c.work(h, who, "qmstart", strconv.Itoa(id), func(j *job) error { return j.powerOn(id, false) })
 }

@@ -1,6 +1,10 @@
 package pvesim
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+)
 
 // destroyedShare is which part of a destruction's time passes after the disks are gone.
 const destroyedShare = 4
@@ -28,10 +32,10 @@ func (j *job) checkDestroy(id int, purge bool) (*vm, error) {
 		return nil, err
 	}
 	if !purge && j.c.haManages(id) {
-		return nil, fail("unable to remove VM %d - used in HA resources and purge parameter not set.", id)
+		return nil, failure.New("unable to remove VM %d - used in HA resources and purge parameter not set.", id)
 	}
 	if m.running() {
-		return nil, fail("VM %d is running - destroy failed", id)
+		return nil, failure.New("VM %d is running - destroy failed", id)
 	}
 	return m, nil
 }
@@ -61,7 +65,7 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 	}
 	j.removeVolumes(m, unreferenced)
 	m.conf, m.pending, m.snaps = map[string]string{"lock": "destroyed"}, map[string]*string{}, nil
-	j.c.forget(id)
+	j.c.access.ForgetVM(id)
 	if purge {
 		j.print("purging VM %d from related configurations..", id)
 		if j.c.haManages(id) {
@@ -81,7 +85,7 @@ func (j *job) notLinked(m *vm) error {
 	}
 	for _, volid := range volumesOf(m.conf) {
 		if s, v := j.c.volume(j.host, volid); v != nil && s.linkedTo(j.host, v) {
-			return fail("base volume '%s' is still in use by linked cloned", volid)
+			return failure.New("base volume '%s' is still in use by linked cloned", volid)
 		}
 	}
 	return nil
@@ -111,7 +115,7 @@ func (j *job) removeVolumes(m *vm, unreferenced bool) {
 			continue
 		}
 		if err := j.free(volid); err != nil {
-			j.print("Could not remove disk '%s', check manually: %s", volid, exitText(err))
+			j.print("Could not remove disk '%s', check manually: %s", volid, failure.Text(err))
 		}
 	}
 }
@@ -131,12 +135,4 @@ func (c *Cluster) volumesNamed(h *host, id int) []string {
 		}
 	}
 	return all
-}
-
-// forget takes a machine out of its pool, and forgets who may what with it.
-func (c *Cluster) forget(id int) {
-	for _, p := range c.pools {
-		delete(p.vms, id)
-	}
-	c.access.forgetVM(id)
 }

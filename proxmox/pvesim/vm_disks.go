@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // resizeTakes is how long a disk takes to grow.
@@ -23,7 +25,7 @@ func putResize(k *call) (any, error) {
 				return err
 			}
 			if digest != "" && digest != m.digest() {
-				return fail("checksum mismatch (file change by other user?)")
+				return failure.New("checksum mismatch (file change by other user?)")
 			}
 			if !skiplock {
 				if err := m.unlocked(); err != nil {
@@ -39,22 +41,22 @@ func putResize(k *call) (any, error) {
 // again whenever it is asked for.
 func (j *job) resize(m *vm, key, size string) error {
 	if m.conf[key] == "" {
-		return fail("disk '%s' does not exist", key)
+		return failure.New("disk '%s' does not exist", key)
 	}
 	d := parseDrive(m.conf[key])
 	storage, _, stored := splitVolume(d.file)
 	switch {
 	case d.cdrom():
-		return fail("you can't resize a cdrom")
+		return failure.New("you can't resize a cdrom")
 	case !stored:
-		return fail("disk '%s' has no associated volume", key)
+		return failure.New("disk '%s' has no associated volume", key)
 	}
 	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 		return err
 	}
 	s, v := j.c.volume(j.host, d.file)
 	if v == nil {
-		return fail("volume '%s' does not exist", d.file)
+		return failure.New("volume '%s' does not exist", d.file)
 	}
 	text, step := strings.CutPrefix(size, "+")
 	want := parseSize(text)
@@ -63,7 +65,7 @@ func (j *job) resize(m *vm, key, size string) error {
 	}
 	switch {
 	case want < v.size:
-		return fail("shrinking disks is not supported")
+		return failure.New("shrinking disks is not supported")
 	case want == v.size:
 		return nil
 	case want-v.size > s.room(j.host):
@@ -109,7 +111,7 @@ func postMove(k *call) (any, error) {
 	}
 	target := k.in["target-vmid"]
 	both := func(text string) error {
-		return &Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"target-vmid": text, "storage": text}}
+		return &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"target-vmid": text, "storage": text}}
 	}
 	switch {
 	case target != "" && n.storage != "":
@@ -140,31 +142,31 @@ func (j *job) checkMove(n moving) (*vm, error) {
 		return nil, err
 	}
 	if n.digest != "" && n.digest != m.digest() {
-		return nil, fail("detected modified configuration - file changed by other user? Try again.")
+		return nil, failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	if m.conf[n.key] == "" {
-		return nil, fail("disk '%s' does not exist", n.key)
+		return nil, failure.New("disk '%s' does not exist", n.key)
 	}
 	d := parseDrive(m.conf[n.key])
 	from, _, stored := splitVolume(d.file)
 	_, v := j.c.volume(j.host, d.file)
 	switch {
 	case !stored:
-		return nil, fail("disk '%s' has no associated volume", n.key)
+		return nil, failure.New("disk '%s' has no associated volume", n.key)
 	case d.disc():
-		return nil, fail("you can't move a cdrom")
+		return nil, failure.New("you can't move a cdrom")
 	case from == n.storage && (n.format == "" || v == nil || v.format == n.format):
-		return nil, fail("you can't move to the same storage with same format")
+		return nil, failure.New("you can't move to the same storage with same format")
 	}
 	s, err := j.c.storageOn(j.host, n.storage)
 	if err != nil {
 		return nil, err
 	}
 	if !s.keeps("images") {
-		return nil, badParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
+		return nil, failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
 	}
 	if n.remove && m.usedElsewhere(n.key, d.file) {
-		return nil, fail("you can't move a disk with snapshots and delete the source")
+		return nil, failure.New("you can't move a disk with snapshots and delete the source")
 	}
 	return m, nil
 }
@@ -179,7 +181,7 @@ func (j *job) move(n moving) error {
 	from, _, _ := splitVolume(d.file)
 	_, v := j.c.volume(j.host, d.file)
 	if v == nil {
-		return fail("volume '%s' does not exist", d.file)
+		return failure.New("volume '%s' does not exist", d.file)
 	}
 	j.print("copying volume '%s' from current storage '%s' to target storage '%s'", d.file, from, n.storage)
 	if m.usedElsewhere(n.key, d.file) {
@@ -199,7 +201,7 @@ func (j *job) move(n moving) error {
 	if err != nil {
 		for _, volid := range made {
 			if err := j.free(volid); err != nil {
-				j.print("%s", exitText(err))
+				j.print("%s", failure.Text(err))
 			}
 		}
 		return because("storage migration failed: ", err)
@@ -215,7 +217,7 @@ func (j *job) leave(m *vm, n moving, old string) error {
 	if n.remove {
 		j.print("removing source volume '%s' after successful copy", old)
 		if err := j.free(old); err != nil {
-			j.print("%s", exitText(err))
+			j.print("%s", failure.Text(err))
 		}
 		return nil
 	}
@@ -233,7 +235,7 @@ func (k *call) reassign(n moving, target int, key string) (any, error) {
 		return nil, err
 	}
 	if target == n.id {
-		return nil, badParameter("target-vmid", "must be different than source VMID to reassign disk")
+		return nil, failure.OfParameter("target-vmid", "must be different than source VMID to reassign disk")
 	}
 	_, _, d, err := j.checkReassign(n, target, key)
 	if err != nil {
@@ -255,11 +257,11 @@ func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d d
 	from, to = j.c.vms[n.id], j.c.vms[target]
 	switch {
 	case from == nil:
-		return nil, nil, d, fail("could not find VM %d", n.id)
+		return nil, nil, d, failure.New("could not find VM %d", n.id)
 	case to == nil:
-		return nil, nil, d, fail("could not find target VM %d", target)
+		return nil, nil, d, failure.New("could not find target VM %d", target)
 	case from.host != to.host:
-		return nil, nil, d, fail("Both VMs need to be on the same node (%s != %s)", from.host.Name, to.host.Name)
+		return nil, nil, d, failure.New("Both VMs need to be on the same node (%s != %s)", from.host.Name, to.host.Name)
 	}
 	for _, m := range []*vm{from, to} {
 		if err := m.unlocked(); err != nil {
@@ -270,19 +272,19 @@ func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d d
 	_, v := j.c.volume(j.host, d.file)
 	switch {
 	case from.template() || to.template():
-		err = fail("Can't move disks from or to template VMs")
+		err = failure.New("Can't move disks from or to template VMs")
 	case from.conf[n.key] == "":
-		err = fail("Disk '%s' for VM '%d' does not exist", n.key, n.id)
+		err = failure.New("Disk '%s' for VM '%d' does not exist", n.key, n.id)
 	case to.conf[key] != "":
-		err = fail("Target disk key '%s' is already in use for VM '%d'", key, target)
+		err = failure.New("Target disk key '%s' is already in use for VM '%d'", key, target)
 	case d.cdrom():
-		err = fail("CD drive contents can't be moved to another VM")
+		err = failure.New("CD drive contents can't be moved to another VM")
 	case v == nil:
-		err = fail("Volume '%s' not managed by PVE", d.file)
+		err = failure.New("Volume '%s' not managed by PVE", d.file)
 	case from.usedElsewhere(n.key, d.file):
-		err = fail("Can't move disk used by a snapshot to another VM")
+		err = failure.New("Can't move disk used by a snapshot to another VM")
 	case from.running() && !isUnused(n.key):
-		err = fail("Cannot move disk to another VM while the source VM is running - detach first")
+		err = failure.New("Cannot move disk to another VM while the source VM is running - detach first")
 	}
 	return from, to, d, err
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // drive is a disk, a CD-ROM drive or a cloud-init drive, as a value of the configuration says it.
@@ -195,11 +197,11 @@ func checkDrives(conf map[string]string) error {
 		_, name, stored := splitVolume(d.file)
 		switch {
 		case d.file == "":
-			return badParameter(key, "unable to parse drive options")
+			return failure.OfParameter(key, "unable to parse drive options")
 		case d.opts["import-from"] != "" && d.wanted() != "0":
-			return badParameter(key, "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>")
+			return failure.OfParameter(key, "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>")
 		case stored && strings.HasPrefix(name, "iso/") && !d.cdrom():
-			return badParameter(key, "explicit 'media=cdrom' is required for iso images")
+			return failure.OfParameter(key, "explicit 'media=cdrom' is required for iso images")
 		}
 	}
 	return nil
@@ -219,7 +221,7 @@ func (j *job) drives(id int, conf, settings map[string]string, defaultStorage st
 		if err != nil {
 			for _, volid := range made {
 				if err := j.free(volid); err != nil {
-					j.print("%s", exitText(err))
+					j.print("%s", failure.Text(err))
 				}
 			}
 			return nil, err
@@ -252,7 +254,7 @@ func (j *job) drive(id int, key string, d drive, conf, others map[string]string,
 	}
 	if d.cloudInit() {
 		if other := otherCloudInit(key, conf, others); other != "" {
-			return d, false, fail("%s - cloud-init drive is already attached at '%s'", key, other)
+			return d, false, failure.New("%s - cloud-init drive is already attached at '%s'", key, other)
 		}
 	}
 	if _, err := j.c.storageOn(j.host, storage); err != nil {
@@ -260,10 +262,10 @@ func (j *job) drive(id int, key string, d drive, conf, others map[string]string,
 	}
 	_, v := j.c.volume(j.host, d.file)
 	if v == nil {
-		return d, false, fail("volume '%s' does not exist", d.file)
+		return d, false, failure.New("volume '%s' does not exist", d.file)
 	}
 	if f := d.opts["format"]; f != "" && f != v.format {
-		return d, false, fail("drive '%s' - volume '%s' - 'format=%s' option different from storage format '%s'", key, d.file, f, v.format)
+		return d, false, failure.New("drive '%s' - volume '%s' - 'format=%s' option different from storage format '%s'", key, d.file, f, v.format)
 	}
 	d.opts["size"] = printSize(v.size)
 	return d, false, nil
@@ -282,10 +284,10 @@ func otherCloudInit(key string, confs ...map[string]string) string {
 
 func (j *job) cloudInitDrive(id int, key, storage string, d drive, conf, others map[string]string) (drive, error) {
 	if storage == "" {
-		return d, fail("no storage ID specified (and no default storage)")
+		return d, failure.New("no storage ID specified (and no default storage)")
 	}
 	if other := otherCloudInit(key, conf, others); other != "" {
-		return d, fail("%s - cloud-init drive is already attached at '%s'", key, other)
+		return d, failure.New("%s - cloud-init drive is already attached at '%s'", key, other)
 	}
 	s, err := j.c.storageOn(j.host, storage)
 	if err != nil {
@@ -314,7 +316,7 @@ func (j *job) newDrive(id int, d drive, storage, defaultStorage string, conf map
 		storage = defaultStorage
 	}
 	if storage == "" {
-		return d, fail("no storage ID specified (and no default storage)")
+		return d, failure.New("no storage ID specified (and no default storage)")
 	}
 	s, err := j.c.storageOn(j.host, storage)
 	if err != nil {
@@ -325,7 +327,7 @@ func (j *job) newDrive(id int, d drive, storage, defaultStorage string, conf map
 	if source := d.opts["import-from"]; source != "" {
 		_, from := j.c.volume(j.host, source)
 		if from == nil {
-			return d, fail("cannot import from '%s' - volume '%s' does not exist", source, source)
+			return d, failure.New("cannot import from '%s' - volume '%s' does not exist", source, source)
 		}
 		w.size, w.guest = from.size, from.guest
 	}
@@ -375,7 +377,7 @@ func addUnused(conf map[string]string, volid string) (string, error) {
 		}
 	}
 	if free == "" {
-		return "", fail("Too many unused volumes - please delete them first.")
+		return "", failure.New("Too many unused volumes - please delete them first.")
 	}
 	conf[free] = volid
 	return free, nil
@@ -394,7 +396,7 @@ func (j *job) discard(m *vm, key string, d drive) error {
 		return err
 	}
 	if m.usedElsewhere(key, d.file) {
-		return fail("unable to delete '%s' - volume is still in use (snapshot?)", d.file)
+		return failure.New("unable to delete '%s' - volume is still in use (snapshot?)", d.file)
 	}
 	return j.free(d.file)
 }

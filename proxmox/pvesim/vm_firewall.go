@@ -1,11 +1,15 @@
 package pvesim
 
 import (
-	"crypto/sha1" //nolint:gosec // it is what the server tells changes by
+	"crypto/sha1"
 	"encoding/hex"
 	"maps"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
+
+//nolint:gosec // it is what the server tells changes by
 
 const firewallOptions = `delete?:configid-list dhcp?:bool digest?:str[..64] enable?:bool ipfilter?:bool
 	log_level_in?:enum(emerg,alert,crit,err,warning,notice,info,debug,nolog)
@@ -45,7 +49,7 @@ func putFirewall(k *call) (any, error) {
 		return nil, err
 	}
 	if d := k.in["digest"]; d != "" && d != m.firewallDigest() {
-		return nil, fail("detected modified configuration - file changed by other user? Try again.")
+		return nil, failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	if err := k.job().write(m.id); err != nil {
 		return nil, err

@@ -3,6 +3,8 @@ package pvesim
 import (
 	"maps"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
 // never is longer than any cluster lives.
@@ -124,7 +126,7 @@ func (c *Cluster) hostDied(h *host) {
 func (c *Cluster) hostBack(h *host) {
 	for _, id := range c.vmIDs(h) {
 		if m := c.vms[id]; m.conf["onboot"] == "1" && !m.template() && !m.running() && !c.haManages(id) {
-			c.startTask(h, &identity{user: rootUser}, id)
+			c.startTask(h, &access.Identity{User: access.RootUser}, id)
 		}
 	}
 }

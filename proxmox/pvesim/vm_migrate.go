@@ -4,6 +4,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // migrateSpeed is how many bytes go from host to host in a second.
@@ -136,7 +139,7 @@ type migration struct {
 
 func postMigrate(k *call) (any, error) {
 	if k.in["target"] == k.node.Name {
-		return nil, badParameter("target", "target is local node.")
+		return nil, failure.OfParameter("target", "target is local node.")
 	}
 	j := k.job()
 	if err := j.quorate(); err != nil {
@@ -144,7 +147,7 @@ func postMigrate(k *call) (any, error) {
 	}
 	n := migration{id: k.id(), target: k.c.host(k.in["target"]), online: k.in.is("online"), disks: k.in.is("with-local-disks")}
 	if n.target == nil {
-		return nil, fail("no such cluster node '%s'", k.in["target"])
+		return nil, failure.New("no such cluster node '%s'", k.in["target"])
 	}
 	if err := k.rootOnly("force", "migration_type", "migration_network"); err != nil {
 		return nil, err
@@ -157,11 +160,11 @@ func postMigrate(k *call) (any, error) {
 		return nil, err
 	}
 	if m.running() && !n.online {
-		return nil, fail("can't migrate running VM without --online")
+		return nil, failure.New("can't migrate running VM without --online")
 	}
 	n.online = m.running()
 	if missing := k.c.missing(m.conf, n.target); len(missing) > 0 {
-		return nil, fail("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
+		return nil, failure.New("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
 	}
 	if k.c.haManages(n.id) {
 		return k.task("hamigrate", k.in["vmid"], func(j *job) error {
@@ -174,16 +177,16 @@ func postMigrate(k *call) (any, error) {
 }
 
 // migrateTask moves a machine in a task of its own.
-func (c *Cluster) migrateTask(h *host, who *identity, n *migration) *task {
+func (c *Cluster) migrateTask(h *host, who *access.Identity, n *migration) *task {
 	return c.work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *job) error {
 		return j.locked(n.id, waitFile, func() error {
 			n.started = j.c.now
 			if err := j.migrate(n); err != nil {
-				j.tellMigration("ERROR: migration aborted (duration %s): %s", j.lasted(n), exitText(err))
+				j.tellMigration("ERROR: migration aborted (duration %s): %s", j.lasted(n), failure.Text(err))
 				if wasPut(err) {
 					return err
 				}
-				return fail("migration aborted")
+				return failure.New("migration aborted")
 			}
 			j.tellMigration("migration finished successfully (duration %s)", j.lasted(n))
 			return nil
@@ -210,10 +213,10 @@ func (j *job) migrate(n *migration) error {
 		return err
 	}
 	if m.running() != n.online {
-		return fail("VM state has changed while the migration waited")
+		return failure.New("VM state has changed while the migration waited")
 	}
 	if !j.c.calls(j.host, n.target) {
-		return fail("Can't connect to destination address using public key")
+		return failure.New("Can't connect to destination address using public key")
 	}
 	if err := j.write(n.id); err != nil {
 		return err
@@ -242,11 +245,11 @@ func (j *job) carry(m *vm, n *migration) error {
 		d := parseDrive(m.conf[key])
 		switch {
 		case v == nil:
-			return fail("volume '%s' does not exist", local[key])
+			return failure.New("volume '%s' does not exist", local[key])
 		case n.online && !n.disks && !d.cloudInit():
-			return fail("can't live migrate attached local disks without with-local-disks option")
+			return failure.New("can't live migrate attached local disks without with-local-disks option")
 		case v.parent != "" || s.linkedTo(j.host, v):
-			return fail("can't migrate '%s' as it's a clone of another volume, or one is made of it", local[key])
+			return failure.New("can't migrate '%s' as it's a clone of another volume, or one is made of it", local[key])
 		case v.size > s.room(n.target):
 			return s.full(v)
 		}
@@ -264,7 +267,7 @@ func (j *job) carry(m *vm, n *migration) error {
 		return err
 	}
 	if !j.c.calls(j.host, n.target) {
-		return fail("online migrate failure - aborting")
+		return failure.New("online migrate failure - aborting")
 	}
 	for _, volid := range local {
 		if s, v := j.c.volume(j.host, volid); v != nil {

@@ -1,7 +1,7 @@
 package pvesim
 
 import (
-	"crypto/sha1" //nolint:gosec // it is what the server tells changes by
+	"crypto/sha1"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -11,7 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
+
+//nolint:gosec // it is what the server tells changes by
 
 // options are the declared keys of a configuration.
 var options = sync.OnceValue(func() *schema { return declare(qemuConfig) })
@@ -101,7 +105,7 @@ func (c *Cluster) normalTags(text string) string {
 // mayTag refuses tags that somebody may not set or remove: those that are registered, and all others
 // as far as the datacenter's options narrow them.
 func (j *job) mayTag(id int, before, after string) error {
-	if j.c.may(j.who, "/", "Sys.Modify") {
+	if j.c.access.May(j.who, "/", "Sys.Modify") {
 		return nil
 	}
 	was, is := splitList(before), splitList(after)
@@ -113,7 +117,7 @@ func (j *job) mayTag(id int, before, after string) error {
 			return err
 		}
 		if !j.c.tagAllowed(tag) {
-			return fail("'Sys.Modify' required on '/' for modifying tag '%s'", tag)
+			return failure.New("'Sys.Modify' required on '/' for modifying tag '%s'", tag)
 		}
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // pluggable are keys that change in a running virtual machine, besides those of cloud-init.
@@ -15,7 +17,7 @@ var pluggable = strings.Fields("description hookscript lock migrate_downtime mig
 // hotplug does of what waits what can be done while the virtual machine runs. The rest waits for its
 // next start.
 func (j *job) hotplug(m *vm) error {
-	return j.applyKeys(m, m.plugs, func(_ string, err error) string { return "hotplug problem - " + exitText(err) })
+	return j.applyKeys(m, m.plugs, func(_ string, err error) string { return "hotplug problem - " + failure.Text(err) })
 }
 
 // applyKeys does what waits for some keys. What fails keeps waiting, and does not keep others from being
@@ -31,7 +33,7 @@ func (j *job) applyKeys(m *vm, which func(key string) bool, because func(key str
 		}
 	}
 	if len(wrong) > 0 {
-		return &Error{Status: 400, Reason: "Parameter verification failed.", Errors: wrong}
+		return &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: wrong}
 	}
 	return nil
 }
@@ -71,7 +73,7 @@ func (j *job) apply(m *vm) error {
 	}
 	all := func(string) bool { return true }
 	return j.applyKeys(m, all, func(key string, err error) string {
-		return "unable to apply pending change " + key + " : " + exitText(err)
+		return "unable to apply pending change " + key + " : " + failure.Text(err)
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -61,7 +63,7 @@ func (j *job) powerOn(id int, skiplock bool) error {
 			return err
 		}
 		if m.template() {
-			return fail("you can't start a vm if it's a template")
+			return failure.New("you can't start a vm if it's a template")
 		}
 		lock := m.conf["lock"]
 		switch {
@@ -71,7 +73,7 @@ func (j *job) powerOn(id int, skiplock bool) error {
 		case lock != "" && lock != "suspended" && !skiplock:
 			return m.unlocked()
 		case m.running():
-			return fail("VM %d already running", id)
+			return failure.New("VM %d already running", id)
 		}
 		return j.launch(m)
 	})
@@ -122,7 +124,7 @@ func (j *job) devices(m *vm) error {
 	}
 	for _, key := range sorted(m.conf) {
 		if bridge := parseNet(m.conf[key])["bridge"]; isNet(key) && bridge != "" && !slices.Contains(j.host.Bridges, bridge) {
-			return fail("bridge '%s' does not exist", bridge)
+			return failure.New("bridge '%s' does not exist", bridge)
 		}
 	}
 	return nil
@@ -134,7 +136,7 @@ func postStop(k *call) (any, error) {
 	}
 	overrule := k.in.is("overrule-shutdown")
 	if overrule && k.c.haManages(k.id()) {
-		return nil, badParameter("overrule-shutdown", "Not applicable for HA resources.")
+		return nil, failure.OfParameter("overrule-shutdown", "Not applicable for HA resources.")
 	}
 	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
 		return upid, nil
@@ -170,7 +172,7 @@ func postShutdown(k *call) (any, error) {
 	m := k.c.vmAt(k.node, s.id)
 	if m != nil && m.state == "paused" {
 		if !s.force {
-			return nil, fail("VM is paused - cannot shutdown")
+			return nil, failure.New("VM is paused - cannot shutdown")
 		}
 		s.ask = false
 	}
@@ -225,7 +227,7 @@ func (j *job) halt(s stopping) error {
 			return err
 		}
 		if !s.force {
-			return fail("VM quit/powerdown failed - got timeout")
+			return failure.New("VM quit/powerdown failed - got timeout")
 		}
 		j.print("VM still running - terminating now with SIGTERM")
 		if err := j.pause(signalTook); err != nil {
@@ -265,7 +267,7 @@ func (m *vm) patience(s stopping) time.Duration {
 func postReboot(k *call) (any, error) {
 	s := stopping{id: k.id(), ask: true, limit: k.limit()}
 	if m := k.c.vmAt(k.node, s.id); m != nil && m.state == "paused" {
-		return nil, fail("VM is paused - cannot shutdown")
+		return nil, failure.New("VM is paused - cannot shutdown")
 	}
 	if err := k.mustRun(); err != nil {
 		return nil, err
@@ -274,7 +276,7 @@ func postReboot(k *call) (any, error) {
 		if err := j.powerOff(s); err != nil {
 			return err
 		}
-		j.c.startTask(j.host, &identity{user: rootUser}, s.id)
+		j.c.startTask(j.host, &access.Identity{User: access.RootUser}, s.id)
 		return nil
 	}), nil
 }
@@ -283,7 +285,7 @@ func postReboot(k *call) (any, error) {
 func (k *call) mustRun() error {
 	running, err := k.job().running(k.id())
 	if err == nil && !running {
-		err = fail("VM %d not running", k.id())
+		err = failure.New("VM %d not running", k.id())
 	}
 	return err
 }
@@ -317,7 +319,7 @@ func (k *call) whenRunning(kind string, do func(j *job, m *vm) error) string {
 				}
 			}
 			if !m.running() {
-				return fail("VM %d not running", id)
+				return failure.New("VM %d not running", id)
 			}
 			return do(j, m)
 		})
@@ -335,7 +337,7 @@ func postSuspend(k *call) (any, error) {
 		return k.whenRunning("qmpause", func(_ *job, m *vm) error { m.state = "paused"; return nil }), nil
 	}
 	if k.c.haManages(k.id()) {
-		return nil, fail("Cannot suspend HA managed VM to disk")
+		return nil, failure.New("Cannot suspend HA managed VM to disk")
 	}
 	storage, err := k.stateStorage()
 	if err != nil {

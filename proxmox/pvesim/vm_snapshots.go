@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // snapshotTakes is how long a snapshot of a disk takes, and rolling back to it.
@@ -15,7 +17,7 @@ func (m *vm) snapshot(name string) (*snapshot, error) {
 	if i := slices.IndexFunc(m.snaps, func(s snapshot) bool { return s.name == name }); i >= 0 {
 		return &m.snaps[i], nil
 	}
-	return nil, fail("snapshot '%s' does not exist", name)
+	return nil, failure.New("snapshot '%s' does not exist", name)
 }
 
 func getSnapshots(k *call) (any, error) {
@@ -50,7 +52,7 @@ func getSnapshots(k *call) (any, error) {
 func postSnapshot(k *call) (any, error) {
 	name, text, memory, id := k.in["snapname"], k.in["description"], k.in.is("vmstate"), k.id()
 	if name == "current" || strings.EqualFold(name, "pending") {
-		return nil, fail("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
+		return nil, failure.New("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
 	}
 	if _, err := k.vm(); err != nil {
 		return nil, err
@@ -92,18 +94,18 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 		return err
 	}
 	if m.template() {
-		return fail("you can't take a snapshot if it's a template")
+		return failure.New("you can't take a snapshot if it's a template")
 	}
 	if err := m.unlocked(); err != nil {
 		return err
 	}
 	if _, err := m.snapshot(name); err == nil {
-		return fail("snapshot name '%s' already used", name)
+		return failure.New("snapshot name '%s' already used", name)
 	}
 	for _, key := range drivesOf(m.conf) {
 		d := parseDrive(m.conf[key])
 		if s, v := j.c.volume(j.host, d.file); !d.cdrom() && (v == nil || !s.canSnapshot(v)) {
-			return fail("snapshot feature is not available")
+			return failure.New("snapshot feature is not available")
 		}
 	}
 	if err := j.write(id); err != nil {
@@ -193,7 +195,7 @@ func (j *job) checkSnapshot(id int, name, lock string) error {
 		return err
 	}
 	if m.template() {
-		return fail("you can't delete a snapshot if vm is a template")
+		return failure.New("you can't delete a snapshot if vm is a template")
 	}
 	if err := j.write(id); err != nil {
 		return err
@@ -279,14 +281,14 @@ func (j *job) prepareRollback(id int, name string) error {
 		return err
 	}
 	if m.template() {
-		return fail("you can't rollback if vm is a template")
+		return failure.New("you can't rollback if vm is a template")
 	}
 	s, err := m.snapshot(name)
 	if err != nil {
 		return err
 	}
 	if s.state != "" {
-		return fail("unable to rollback to incomplete snapshot (snapstate = %s)", s.state)
+		return failure.New("unable to rollback to incomplete snapshot (snapstate = %s)", s.state)
 	}
 	if err := m.unlocked(); err != nil {
 		return err

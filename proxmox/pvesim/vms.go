@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // diskNames are the keys that drives may have, and movable those and what is not used.
@@ -166,7 +168,7 @@ func (j *job) config(id int) (*vm, error) {
 	if m := j.c.vmAt(j.host, id); m != nil {
 		return m, nil
 	}
-	return nil, fail("Configuration file 'nodes/%s/qemu-server/%d.conf' does not exist", j.host.Name, id)
+	return nil, failure.New("Configuration file 'nodes/%s/qemu-server/%d.conf' does not exist", j.host.Name, id)
 }
 
 // running reports whether a virtual machine runs on the host at work.
@@ -174,7 +176,7 @@ func (j *job) running(id int) (bool, error) {
 	if m := j.c.vmAt(j.host, id); m != nil {
 		return m.running(), nil
 	}
-	return false, fail("unable to find configuration file for VM %d on node '%s'", id, j.host.Name)
+	return false, failure.New("unable to find configuration file for VM %d on node '%s'", id, j.host.Name)
 }
 
 func (m *vm) running() bool { return m.state != "stopped" }
@@ -184,7 +186,7 @@ func (m *vm) template() bool { return m.conf["template"] == "1" }
 // unlocked refuses a virtual machine that something long is being done to.
 func (m *vm) unlocked() error {
 	if lock := m.conf["lock"]; lock != "" {
-		return fail("VM is locked (%s)", lock)
+		return failure.New("VM is locked (%s)", lock)
 	}
 	return nil
 }
@@ -192,7 +194,7 @@ func (m *vm) unlocked() error {
 // unprotected refuses to remove what is protected.
 func (m *vm) unprotected(format string, args ...any) error {
 	if m.conf["protection"] == "1" {
-		return fail(format+" - protection mode enabled", args...)
+		return failure.New(format+" - protection mode enabled", args...)
 	}
 	return nil
 }
@@ -248,7 +250,7 @@ func (c *Cluster) vmIDs(h *host) []int {
 func getVMs(k *call) (any, error) {
 	all := []any{}
 	for _, id := range k.c.vmIDs(k.node) {
-		if k.c.may(k.who, vmPath(id), "VM.Audit") {
+		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
 			all = append(all, k.c.vms[id].status(k.c, k.in.is("full")))
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // What is installed on a disk, and so what becomes of a virtual machine that starts from it. A disk
@@ -205,7 +207,7 @@ func (c *Cluster) storageNamed(name string) (*storage, error) {
 	if s := c.storages[name]; s != nil {
 		return s, nil
 	}
-	return nil, fail("storage '%s' does not exist", name)
+	return nil, failure.New("storage '%s' does not exist", name)
 }
 
 // storageOn is a storage that must be there on a host.
@@ -215,10 +217,10 @@ func (c *Cluster) storageOn(h *host, name string) (*storage, error) {
 		return nil, err
 	}
 	if s.disabled() {
-		return nil, fail("storage '%s' is disabled", name)
+		return nil, failure.New("storage '%s' is disabled", name)
 	}
 	if !s.on(h) {
-		return nil, fail("storage '%s' is not available on node '%s'", name, h.Name)
+		return nil, failure.New("storage '%s' is not available on node '%s'", name, h.Name)
 	}
 	return s, nil
 }
@@ -248,7 +250,7 @@ func (j *job) lockStorage(s *storage) (unlock func(), err error) {
 	}
 	for left := waitStorage; l.held; left -= time.Second {
 		if left <= 0 {
-			return nil, fail("cfs-lock 'storage-%s' error: got lock request timeout", s.Name)
+			return nil, failure.New("cfs-lock 'storage-%s' error: got lock request timeout", s.Name)
 		}
 		j.print("trying to acquire cfs lock 'storage-%s' ...", s.Name)
 		if err := j.pause(time.Second); err != nil {
@@ -256,7 +258,7 @@ func (j *job) lockStorage(s *storage) (unlock func(), err error) {
 		}
 	}
 	if !j.c.quorate(j.host) {
-		return nil, fail("cfs-lock 'storage-%s' error: no quorum!", s.Name)
+		return nil, failure.New("cfs-lock 'storage-%s' error: no quorum!", s.Name)
 	}
 	l.held = true
 	return l.unlock, nil
@@ -285,7 +287,7 @@ func (j *job) allocate(s *storage, w wanted) (*volume, error) {
 		name: cmp.Or(w.name, s.freeName(j.host, w.id, w.format)), content: "images", format: w.format, vmid: w.id, guest: w.guest,
 	}
 	if s.at(j.host)[v.name] != nil {
-		return nil, fail("disk image '%s' already exists", s.path(v.name))
+		return nil, failure.New("disk image '%s' already exists", s.path(v.name))
 	}
 	takes := w.takes
 	if w.size > cloudInitSize {
@@ -302,7 +304,7 @@ func (j *job) fill(s *storage, v *volume, size int64, takes time.Duration, backi
 		j.doze(takes)
 	} else if takes > 0 && j.pause(takes) != nil {
 		delete(s.at(j.host), v.name)
-		return fail("unable to create image: interrupted by signal")
+		return failure.New("unable to create image: interrupted by signal")
 	}
 	whole := &volume{size: size, parent: v.parent}
 	if whole.occupies() > s.room(j.host) {
@@ -318,13 +320,13 @@ func (j *job) fill(s *storage, v *volume, size int64, takes time.Duration, backi
 func (s *storage) full(v *volume) error {
 	switch {
 	case s.Type == "lvmthin" || s.Type == "lvm":
-		return fail("lvcreate '%s/%s' error:   Volume group \"%s\" has insufficient free space", s.Name, v.name, s.Name)
+		return failure.New("lvcreate '%s/%s' error:   Volume group \"%s\" has insufficient free space", s.Name, v.name, s.Name)
 	case s.Type == "zfspool":
-		return fail("zfs error: cannot create '%s/%s': out of space", s.Name, v.name)
+		return failure.New("zfs error: cannot create '%s/%s': out of space", s.Name, v.name)
 	case s.Type == "rbd":
-		return fail("rbd create '%s' error: rbd: create error: (28) No space left on device", v.name)
+		return failure.New("rbd create '%s' error: rbd: create error: (28) No space left on device", v.name)
 	}
-	return fail("unable to create image: qemu-img: %s: Could not resize file: No space left on device", s.path(v.name))
+	return failure.New("unable to create image: qemu-img: %s: Could not resize file: No space left on device", s.path(v.name))
 }
 
 // logAllocated says in a task's log what the tools say that make a volume.
@@ -374,7 +376,7 @@ func (j *job) link(s *storage, base *volume, id int, takes time.Duration) (*volu
 		j.print("clone %s: images, %s, %d to %s (base=../%s)", base.name, path.Base(own), id, path.Base(own), base.name)
 	}
 	if s.at(j.host)[base.name] != base {
-		return nil, fail("volume '%s' does not exist", s.volid(base))
+		return nil, failure.New("volume '%s' does not exist", s.volid(base))
 	}
 	return v, j.fill(s, v, base.size, takes, s.backing(base.name))
 }
@@ -396,7 +398,7 @@ func (j *job) free(volid string) error {
 // remove is free for who holds the storage's lock.
 func (j *job) remove(s *storage, v *volume) error {
 	if s.linkedTo(j.host, v) {
-		return fail("base volume '%s' is still in use by linked clones", v.name)
+		return failure.New("base volume '%s' is still in use by linked clones", v.name)
 	}
 	delete(s.at(j.host), v.name)
 	if s.Type == "lvmthin" || s.Type == "lvm" {

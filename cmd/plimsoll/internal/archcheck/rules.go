@@ -200,7 +200,7 @@ var rooms = []room{
 		why:     "pve translates between Proxmox VE and the loop's words and decides nothing",
 	},
 	{
-		folder: "proxmox/pvesim", floor: world,
+		folder: "proxmox/pvesim", below: true, floor: world,
 		imports: []string{"proxmox/timing"},
 		why:     "the emulator is written from Proxmox VE's own API; if it shared code with our client, it would share its mistakes",
 	},
