@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
 // grants gives roles away: each line is a path, a role and to whom, and "stays" if it does not hold below.
@@ -343,7 +344,7 @@ func TestPoolsAreChangedAsAWhole(t *testing.T) {
 func TestWritingWhoThereIsNeedsQuorum(t *testing.T) {
 	c := newCluster(t, nil)
 	root := c.Token("root@pam", "t1", false)
-	faults, err := ParseFaults("no quorum")
+	faults, err := faults.Parse("no quorum")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
 // endpoint is one method of the API. Endpoints are declared in tables, each beside the code that
@@ -54,7 +55,7 @@ type call struct {
 	total   *int              // set by lists that say how long they are
 
 	asked  time.Time
-	faults []*fault // that spoil it
+	faults []*faults.Injected // that spoil it
 }
 
 // values are parameters as text, the way they stand in configuration files: booleans are 0 and 1.

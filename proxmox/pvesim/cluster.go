@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -81,8 +82,8 @@ type Cluster struct {
 	chance   map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
 	onBoot   func(Boot)
 	onHalt   func(Halt)
-	faults   []*fault
-	injected int // faults so far
+	faults   faults.Set
+	afoot    []*fault
 	made     []Call
 	onCall   func(Call)
 }

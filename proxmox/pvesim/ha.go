@@ -161,7 +161,7 @@ func (c *Cluster) haRemove(id int) { delete(c.ha.resources, sidOf(id)) }
 
 // maintained reports whether a host is in maintenance.
 func (c *Cluster) maintained(h *host) bool {
-	return c.active("host maintenance", "HOST", h.Name) != nil
+	return c.faults.Active("host maintenance", "HOST", h.Name) != nil
 }
 
 // haWake wakes the manager, if it sleeps. It sleeps again when there is nothing left to manage.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -43,7 +44,7 @@ func Load(r io.Reader, with Config) (*Cluster, error) {
 
 // restore puts everything back where it was.
 func (c *Cluster) restore(s *savedCluster) error {
-	c.now, c.began, c.options, c.injected = s.Now, s.Began, notNil(s.Options), s.Injected
+	c.now, c.began, c.options, c.faults.Put = s.Now, s.Began, notNil(s.Options), s.Injected
 	for _, of := range s.Hosts {
 		c.hosts = append(c.hosts, of.restore())
 	}
@@ -54,7 +55,7 @@ func (c *Cluster) restore(s *savedCluster) error {
 	for _, of := range s.Guests {
 		m := of.restore()
 		if m.host = c.host(of.Host); m.host == nil {
-			wrong = append(wrong, wrongValue(fmt.Sprintf("guests: %d: host", of.ID), "one of the hosts", of.Host))
+			wrong = append(wrong, faults.WrongValue(fmt.Sprintf("guests: %d: host", of.ID), "one of the hosts", of.Host))
 		}
 		c.vms[of.ID] = m
 	}
@@ -102,7 +103,7 @@ func (c *Cluster) restoreViews(h *host, s *savedHost) error {
 	other := func(name string) *host {
 		of := c.host(name)
 		if of == nil {
-			wrong = append(wrong, wrongValue("hosts: "+h.Name, "about the hosts", name))
+			wrong = append(wrong, faults.WrongValue("hosts: "+h.Name, "about the hosts", name))
 		}
 		return of
 	}
@@ -165,7 +166,7 @@ func (c *Cluster) restoreHA(s *savedHA) error {
 	for sid, of := range s.Services {
 		h := c.host(of.Host)
 		if h == nil {
-			wrong = append(wrong, wrongValue("ha: "+sid+": host", "one of the hosts", of.Host))
+			wrong = append(wrong, faults.WrongValue("ha: "+sid+": host", "one of the hosts", of.Host))
 		}
 		c.ha.services[sid] = &service{host: h, state: of.State, goal: c.host(of.Goal), fails: of.Fails}
 	}
@@ -185,14 +186,15 @@ func (c *Cluster) restoreChance(streams map[string][]byte) error {
 
 func (c *Cluster) restoreFaults(all []savedFault) error {
 	for _, of := range all {
-		read, err := ParseFaults(of.Line)
+		read, err := faults.Parse(of.Line)
 		if err != nil || len(read) != 1 {
 			return fmt.Errorf("faults: must be one fault, was %q: %w", of.Line, err)
 		}
 		if err := c.knows(read[0]); err != nil {
 			return fmt.Errorf("faults: %w", err)
 		}
-		c.faults = append(c.faults, &fault{Fault: read[0], number: of.Number, put: of.Put, on: of.On, acts: of.Acts, loaded: c.now, seen: of.Seen, struck: of.Struck})
+		in := c.faults.Restore(&faults.Injected{Fault: read[0], Number: of.Number, Since: of.Put, On: of.On, Seen: of.Seen, Struck: of.Struck})
+		c.afoot = append(c.afoot, &fault{Injected: in, acts: of.Acts, loaded: c.now})
 	}
 	return nil
 }
@@ -224,7 +226,9 @@ func (c *Cluster) resume(s *savedCluster) {
 	if s.HA.Awake {
 		c.haGoOn()
 	}
-	for _, f := range c.faults {
+	loaded := c.afoot
+	c.afoot = nil
+	for _, f := range loaded {
 		c.enliven(f)
 	}
 }

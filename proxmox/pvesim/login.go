@@ -86,7 +86,7 @@ func (k *call) authenticateToken(value string) error {
 	switch {
 	case t == nil:
 		return k.c.refuse(fmt.Sprintf("no such token '%s' for user '%s'", tokenID, name))
-	case t.Expire > 0 && t.Expire < k.c.now.Unix(), k.c.expired(&access.Identity{User: name, Token: tokenID}):
+	case t.Expire > 0 && t.Expire < k.c.now.Unix(), k.c.faults.Expired(&access.Identity{User: name, Token: tokenID}):
 		return k.c.refuse(fmt.Sprintf("token '%s' access expired", tokenID))
 	case t.Secret != secret:
 		return k.c.refuse("invalid token value!")

@@ -106,7 +106,7 @@ func (c *Cluster) majority(h *host) bool { return 2*len(h.members) > len(c.hosts
 
 // quorate reports whether a host has quorum, as far as it knows.
 func (c *Cluster) quorate(h *host) bool {
-	return c.majority(h) && c.active("no quorum") == nil
+	return c.majority(h) && c.faults.Active("no quorum") == nil
 }
 
 // online reports whether a host takes another for being there.
@@ -217,7 +217,7 @@ func (c *Cluster) returnLater(h *host) {
 	c.start(func(p *process) {
 		p.sleep(h.returns.Sub(c.now))
 		h.returns = time.Time{}
-		if c.active("host down", "HOST", h.Name) == nil {
+		if c.faults.Active("host down", "HOST", h.Name) == nil {
 			c.rewire(func() { c.powerOn(h) })
 		}
 	})

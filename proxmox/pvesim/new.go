@@ -61,7 +61,7 @@ func blank(cfg Config) *Cluster {
 		},
 	}
 	c.access = access.New(cfg.Seed, !c.since("9"))
-	c.access.Lost = c.revoked
+	c.faults.Seed, c.access.Lost = cfg.Seed, c.faults.Revoked
 	return c
 }
 

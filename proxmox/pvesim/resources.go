@@ -63,7 +63,7 @@ func (c *Cluster) goOn(h *host) {
 		for {
 			p.sleep(h.tells.Sub(c.now))
 			h.tells = c.now.Add(broadcastEvery)
-			if h.up && c.active("freeze resources", "on", h.Name) == nil {
+			if h.up && c.faults.Active("freeze resources", "on", h.Name) == nil {
 				c.broadcast(h)
 			}
 		}

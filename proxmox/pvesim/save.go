@@ -162,7 +162,7 @@ func (c *Cluster) Save(w io.Writer) error {
 func (c *Cluster) saved() savedCluster {
 	s := savedCluster{
 		Format: savedFormat, Config: c.cfg, Began: c.began, Now: c.now, Access: c.access.Saved(), Options: c.options, HA: c.ha.saved(),
-		Injected: c.injected, Chance: map[string][]byte{}, Faults: []savedFault{}, Lost: []savedLink{},
+		Injected: c.faults.Put, Chance: map[string][]byte{}, Faults: []savedFault{}, Lost: []savedLink{},
 	}
 	if c.moving {
 		s.Until = c.until
@@ -180,8 +180,8 @@ func (c *Cluster) saved() savedCluster {
 		p := c.access.Pools[name]
 		s.Pools = append(s.Pools, savedPool{name, p.Comment, sorted(p.Vms), sorted(p.Storages)})
 	}
-	for _, f := range c.faults {
-		s.Faults = append(s.Faults, savedFault{f.text, f.number, f.put, f.on, f.acts, f.seen, f.struck})
+	for _, f := range c.afoot {
+		s.Faults = append(s.Faults, savedFault{f.String(), f.Number, f.Since, f.On, f.acts, f.Seen, f.Struck})
 	}
 	for _, from := range c.hosts {
 		for _, to := range c.hosts {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
 // task is work that a call has started and does not wait for.
@@ -22,8 +23,8 @@ type task struct {
 	exit        string // empty while it runs
 	log         []string
 	p           *process
-	interrupted bool     // somebody asked for its end
-	faults      []*fault // that spoil it
+	interrupted bool               // somebody asked for its end
+	faults      []*faults.Injected // that spoil it
 }
 
 // running reports whether a task is not over.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -237,7 +238,7 @@ func TestCloneThatIsKilledLeavesItsLockBehind(t *testing.T) {
 
 func (r *rig) inject(lines ...string) {
 	r.Helper()
-	faults, err := ParseFaults(strings.Join(lines, "\n"))
+	faults, err := faults.Parse(strings.Join(lines, "\n"))
 	if err != nil {
 		r.Fatal(err)
 	}
