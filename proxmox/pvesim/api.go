@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // endpoint is one method of the API. Endpoints are declared in tables, each beside the code that
@@ -26,7 +27,7 @@ type endpoint struct {
 	// do serves the call while the world stands still, but for the times it waits.
 	do func(k *call) (any, error)
 
-	schema *schema // of in and of the path
+	schema *params.Schema // of in and of the path
 }
 
 // endpoints is the whole API.
@@ -48,7 +49,7 @@ type call struct {
 	node    *host // who answers: the host named in the path, or the entry
 	who     *access.Identity
 	vars    map[string]string // from the path
-	in      values            // parameters, verified; those of the path among them
+	in      params.Values     // parameters, verified; those of the path among them
 	empty   bool              // a parameter was given without a value, and counts as absent
 	file    []byte            // that was uploaded
 	byToken bool              // a token stood in the header, though nobody may have looked at it
@@ -57,9 +58,6 @@ type call struct {
 	asked  time.Time
 	faults []*faults.Injected // that spoil it
 }
-
-// values are parameters as text, the way they stand in configuration files: booleans are 0 and 1.
-type values map[string]string
 
 // How long the server waits for things. They are all here, so that one look shows what the
 // emulated cluster's days are made of.

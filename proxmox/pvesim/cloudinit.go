@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 //nolint:gosec // instance ids are made with it
@@ -119,7 +120,7 @@ func (j *job) remake(m *vm, d drive) error {
 type seed struct{ user, network, meta []byte }
 
 // custom are the volumes of files that replace what Proxmox VE would say.
-func (m *vm) custom() values { return propertyString("qm-cicustom", m.conf["cicustom"]) }
+func (m *vm) custom() params.Values { return params.PropertyString("qm-cicustom", m.conf["cicustom"]) }
 
 // custom is one of the files of a seed: somebody's own, or what Proxmox VE says.
 func (c *Cluster) custom(m *vm, kind string, otherwise func(conf map[string]string, id int) string) []byte {
@@ -249,7 +250,7 @@ func networkData(conf map[string]string, _ int) string {
 // netConfig is a network card and what its guest is told about it.
 type netConfig struct {
 	number   string
-	card, ip values
+	card, ip params.Values
 }
 
 // cards are the network cards about which guests are told anything.
@@ -257,7 +258,7 @@ func cards(conf map[string]string) []netConfig {
 	var all []netConfig
 	for _, key := range sorted(conf) {
 		if number, is := strings.CutPrefix(key, "net"); is && isNet(key) && conf["ipconfig"+number] != "" {
-			all = append(all, netConfig{number, parseNet(conf[key]), propertyString("qm-ipconfig", conf["ipconfig"+number])})
+			all = append(all, netConfig{number, parseNet(conf[key]), params.PropertyString("qm-ipconfig", conf["ipconfig"+number])})
 		}
 	}
 	return all
@@ -272,7 +273,7 @@ func (n netConfig) subnets() []string {
 	case ip != "":
 		address, mask := splitPrefix(ip)
 		all = append(all, "- type: static", "  address: '"+address+"'", "  netmask: '"+mask+"'")
-		if n.ip.has("gw") {
+		if n.ip.Has("gw") {
 			all = append(all, "  gateway: '"+n.ip["gw"]+"'")
 		}
 	}
@@ -283,7 +284,7 @@ func (n netConfig) subnets() []string {
 		all = append(all, "- type: ipv6_slaac")
 	case ip != "":
 		all = append(all, "- type: static6", "  address: '"+ip+"'")
-		if n.ip.has("gw6") {
+		if n.ip.Has("gw6") {
 			all = append(all, "  gateway: '"+n.ip["gw6"]+"'")
 		}
 	}

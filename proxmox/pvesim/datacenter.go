@@ -2,7 +2,6 @@ package pvesim
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var clusterEndpoints = []endpoint{
@@ -103,10 +103,7 @@ var optionsNotation = func() string {
 }()
 
 // optionSchema declares the options.
-var optionSchema = sync.OnceValue(func() *schema { return declare(optionsNotation) })
-
-// optionLists are the options, and keys of such options, that are told as lists.
-var optionLists = []string{"registered-tags", "user-allow-list"}
+var optionSchema = sync.OnceValue(func() *params.Schema { return params.Declare(optionsNotation) })
 
 // getOptions tells the options to who may see them, and to everybody which tags they may use.
 func getOptions(k *call) (any, error) {
@@ -117,30 +114,9 @@ func getOptions(k *call) (any, error) {
 	out["description"], out["mac_prefix"] = "", "BC:24:11"
 	for key, value := range k.c.options {
 		text, _ := value.(string)
-		out[key] = optionSchema().shown(key, text)
+		out[key] = optionSchema().Shown(key, text)
 	}
 	return out, nil
-}
-
-// shown is a value as answers have it: numbers as such, and property strings taken apart.
-func (s *schema) shown(key, text string) any {
-	p := s.lookUp(key)
-	switch {
-	case slices.Contains(optionLists, key):
-		return splitList(text)
-	case p == nil:
-		return text
-	case p.typ != "string":
-		return json.Number(text)
-	case p.sub == nil || key == "bwlimit":
-		return text
-	}
-	in, _ := p.sub.properties(text, key)
-	out := map[string]any{}
-	for k, v := range in {
-		out[k] = p.sub.shown(k, v)
-	}
-	return out
 }
 
 // setOptions changes some options and removes others.
@@ -153,7 +129,7 @@ func setOptions(k *call) (any, error) {
 			k.c.options[key] = value
 		}
 	}
-	for _, key := range k.in.list("delete") {
+	for _, key := range k.in.List("delete") {
 		delete(k.c.options, key)
 	}
 	return nil, nil
@@ -163,24 +139,24 @@ func setOptions(k *call) (any, error) {
 // the options leave them.
 func (c *Cluster) allowedTags(who *access.Identity) []string {
 	text, _ := c.options["user-tag-access"].(string)
-	tags, _ := declare(optionProperties["user-tag-access"]).properties(text, "user-tag-access")
+	tags, _ := params.Declare(optionProperties["user-tag-access"]).Properties(text, "user-tag-access")
 	registered, _ := c.options["registered-tags"].(string)
 	admin := c.access.May(who, "/", "Sys.Modify")
-	allow := tags.or("user-allow", "free")
+	allow := tags.Or("user-allow", "free")
 	all := map[string]bool{}
 	if admin || allow != "none" {
-		for _, tag := range tags.list("user-allow-list") {
+		for _, tag := range tags.List("user-allow-list") {
 			all[tag] = true
 		}
 	}
 	if admin || allow == "free" || allow == "existing" {
 		for id, m := range c.vms {
-			for _, tag := range splitList(m.conf["tags"]) {
+			for _, tag := range params.SplitList(m.conf["tags"]) {
 				all[tag] = all[tag] || admin || c.access.May(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
 			}
 		}
 	}
-	for _, tag := range splitList(registered) {
+	for _, tag := range params.SplitList(registered) {
 		all[tag] = admin
 	}
 	maps.DeleteFunc(all, func(_ string, is bool) bool { return !is })
@@ -208,7 +184,7 @@ func getLog(k *call) (any, error) {
 	}
 	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
 	all := []any{}
-	for i := len(lines) - 1; i >= 0 && len(all) < k.in.int("max", len(lines)); i-- {
+	for i := len(lines) - 1; i >= 0 && len(all) < k.in.Int("max", len(lines)); i-- {
 		if t := lines[i].task; audit || t.user == k.who.User {
 			all = append(all, lines[i].entry(i+1))
 		}

@@ -57,7 +57,7 @@ func changeGroup(k *call) (any, error) {
 	return nil, k.writeUsers("update group failed", func() error {
 		g, err := k.group()
 		if err == nil {
-			g.Comment = k.in.or("comment", g.Comment)
+			g.Comment = k.in.Or("comment", g.Comment)
 		}
 		return err
 	})

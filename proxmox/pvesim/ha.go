@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 //nolint:gosec // it is what the server tells changes by
@@ -84,9 +85,9 @@ var haEndpoints = []endpoint{
 
 // How entries of its configuration files are declared.
 var (
-	haResourceSchema = declare(haResourceNotation)
-	haGroupSchema    = declare(haGroupNotation)
-	haRuleSchema     = declare(haRuleNotation + ` order:int`)
+	haResourceSchema = params.Declare(haResourceNotation)
+	haGroupSchema    = params.Declare(haGroupNotation)
+	haRuleSchema     = params.Declare(haRuleNotation + ` order:int`)
 )
 
 const (
@@ -430,10 +431,10 @@ func digest(of map[string]map[string]string) string {
 }
 
 // haEntry is an entry of a configuration file as answers have it.
-func haEntry(of map[string]map[string]string, s *schema, key, name string) map[string]any {
+func haEntry(of map[string]map[string]string, s *params.Schema, key, name string) map[string]any {
 	out := map[string]any{key: name, "digest": digest(of)}
 	for k, v := range of[name] {
-		out[k] = s.shown(k, v)
+		out[k] = s.Shown(k, v)
 	}
 	return out
 }
@@ -445,14 +446,14 @@ func (k *call) change(entry map[string]string, but ...string) {
 			entry[key] = value
 		}
 	}
-	for _, key := range k.in.list("delete") {
+	for _, key := range k.in.List("delete") {
 		delete(entry, key)
 	}
 }
 
 // unchanged refuses a change to what somebody else has changed meanwhile.
 func (k *call) unchanged(of map[string]map[string]string) error {
-	if k.in.has("digest") && k.in["digest"] != digest(of) {
+	if k.in.Has("digest") && k.in["digest"] != digest(of) {
 		return failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // sid is the service that the call names: by its name, or by the number of its virtual machine.
@@ -23,7 +24,7 @@ func (k *call) sid() (string, error) {
 func getHAResources(k *call) (any, error) {
 	all := []any{}
 	for _, sid := range sorted(k.c.ha.resources) {
-		if kind, _, _ := strings.Cut(sid, ":"); !k.in.has("type") || k.in["type"] == kind {
+		if kind, _, _ := strings.Cut(sid, ":"); !k.in.Has("type") || k.in["type"] == kind {
 			all = append(all, k.c.haResource(sid))
 		}
 	}
@@ -56,7 +57,7 @@ func (k *call) groupsGone(what string) error {
 }
 
 func (k *call) checkGroup() error {
-	if !k.in.has("group") {
+	if !k.in.Has("group") {
 		return nil
 	}
 	if err := k.groupsGone("invalid parameter 'group'"); err != nil {
@@ -77,7 +78,7 @@ func addHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	kind, _, _ := strings.Cut(sid, ":")
-	if k.in.has("type") && k.in["type"] != kind {
+	if k.in.Has("type") && k.in["type"] != kind {
 		return nil, failure.New("types does not match")
 	}
 	if kind != "vm" || k.c.vmOf(sid) == nil {
@@ -135,7 +136,7 @@ func removeHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	delete(k.c.ha.resources, sid)
-	if k.in.or("purge", "1") == "1" {
+	if k.in.Or("purge", "1") == "1" {
 		k.c.purgeRules(sid)
 	}
 	return nil, nil
@@ -144,7 +145,7 @@ func removeHAResource(k *call) (any, error) {
 // purgeRules takes a service out of all rules, and removes those that are about nothing then.
 func (c *Cluster) purgeRules(sid string) {
 	for name, r := range c.ha.rules {
-		left := slices.DeleteFunc(splitList(r["resources"]), func(s string) bool { return s == sid })
+		left := slices.DeleteFunc(params.SplitList(r["resources"]), func(s string) bool { return s == sid })
 		if len(left) == 0 {
 			delete(c.ha.rules, name)
 			continue
@@ -256,7 +257,7 @@ func getHARules(k *call) (any, error) {
 	all := []any{}
 	for _, name := range sorted(k.c.ha.rules) {
 		r := k.c.ha.rules[name]
-		if k.in.has("type") && r["type"] != k.in["type"] || k.in.has("resource") && !slices.Contains(splitList(r["resources"]), k.in["resource"]) {
+		if k.in.Has("type") && r["type"] != k.in["type"] || k.in.Has("resource") && !slices.Contains(params.SplitList(r["resources"]), k.in["resource"]) {
 			continue
 		}
 		all = append(all, haEntry(k.c.ha.rules, haRuleSchema, "rule", name))
@@ -274,7 +275,7 @@ func getHARule(k *call) (any, error) {
 // checkRule wants a rule to be about resources that are managed and hosts that there are.
 func (k *call) checkRule(what string) error {
 	var strangers []string
-	for _, sid := range k.in.list("resources") {
+	for _, sid := range k.in.List("resources") {
 		if k.c.ha.resources[sid] == nil {
 			strangers = append(strangers, sid)
 		}
@@ -283,7 +284,7 @@ func (k *call) checkRule(what string) error {
 		slices.Sort(strangers)
 		return failure.New("%s: cannot use unmanaged resource(s) %s.", what, strings.Join(strangers, ", "))
 	}
-	for _, node := range k.in.list("nodes") {
+	for _, node := range k.in.List("nodes") {
 		name, _, _ := strings.Cut(node, ":")
 		if k.c.host(name) == nil {
 			strangers = append(strangers, name)
@@ -301,9 +302,9 @@ func addHARule(k *call) (any, error) {
 		return nil, err
 	}
 	switch {
-	case k.in["type"] == "node-affinity" && !k.in.has("nodes"):
+	case k.in["type"] == "node-affinity" && !k.in.Has("nodes"):
 		return nil, failure.OfParameter("nodes", "property is missing and it is not optional")
-	case k.in["type"] == "resource-affinity" && !k.in.has("affinity"):
+	case k.in["type"] == "resource-affinity" && !k.in.Has("affinity"):
 		return nil, failure.OfParameter("affinity", "property is missing and it is not optional")
 	}
 	if err := k.lockHA("create ha rule failed"); err != nil {

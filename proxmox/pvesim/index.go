@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var indexEndpoints = []endpoint{
@@ -50,8 +51,8 @@ func (c *Cluster) since(release string) bool {
 
 // nextID is the lowest free number, which is kept for nobody; or whether one is free.
 func nextID(k *call) (any, error) {
-	if k.in.has("vmid") {
-		id := k.in.int("vmid", 0)
+	if k.in.Has("vmid") {
+		id := k.in.Int("vmid", 0)
 		if k.c.exists(k.entry, id) {
 			return nil, failure.OfParameter("vmid", fmt.Sprintf("VM %d already exists", id))
 		}
@@ -69,10 +70,10 @@ func nextID(k *call) (any, error) {
 // idRange is where new numbers are looked for.
 func (c *Cluster) idRange() (lower, upper int) {
 	text, _ := c.options["next-id"].(string)
-	in := values{}
+	in := params.Values{}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(part, "=")
 		in[key] = value
 	}
-	return in.int("lower", 100), in.int("upper", 1000000)
+	return in.Int("lower", 100), in.Int("upper", 1000000)
 }

@@ -122,9 +122,9 @@ func login(k *call) (any, error) {
 	}
 	who := &access.Identity{User: name}
 	answer := map[string]any{"username": name, "cap": k.c.access.Capabilities(who)}
-	if k.in.has("path") && k.in.has("privs") {
+	if k.in.Has("path") && k.in.Has("privs") {
 		path := access.Normalized(k.in["path"])
-		for _, priv := range k.in.list("privs") {
+		for _, priv := range k.in.List("privs") {
 			if path == "" || !k.c.access.May(who, path, priv) {
 				return nil, failure.Unauthorized("authentication failure")
 			}

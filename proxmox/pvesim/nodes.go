@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var nodeEndpoints = []endpoint{
@@ -192,7 +193,7 @@ func (h *host) timezone() *time.Location {
 
 func getCPUs(*call) (any, error) {
 	var all []any
-	for _, name := range cpuModels {
+	for _, name := range params.CpuModels {
 		vendor := "default"
 		switch {
 		case strings.HasPrefix(name, "EPYC") || strings.HasPrefix(name, "Opteron"):

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // request is what a client asks, as it came over the wire.
@@ -173,7 +174,7 @@ func noSuchHost(name string) error {
 
 // run verifies the parameters and runs the code.
 func (k *call) run(e *endpoint, sent map[string]any) (any, error) {
-	in, err := e.schema.verify(sent)
+	in, err := e.schema.Verify(sent)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ var routes = sync.OnceValue(func() *route {
 		if at.methods[e.method] != nil {
 			panic("pvesim: declared twice: " + e.method + " " + e.path)
 		}
-		e.schema = declare(notation)
+		e.schema = params.Declare(notation)
 		at.methods[e.method] = &e
 	}
 	return root
@@ -216,7 +217,7 @@ var routes = sync.OnceValue(func() *route {
 // pathParams are what variables in paths are declared as; those that are not here are any text.
 var pathParams = map[string]string{
 	"node": "node", "vmid": "vmid", "storage": "storage-id", "userid": "userid[..64]", "roleid": "roleid",
-	"tokenid": "/" + tokenName + "/", "poolid": "poolid", "snapname": "configid[..40]", "iface": "iface[2..20]",
+	"tokenid": "/" + params.TokenName + "/", "poolid": "poolid", "snapname": "configid[..40]", "iface": "iface[2..20]",
 	"sid": "ha-resource-or-vm-id", "group": "configid", "rule": "configid", "groupid": "groupid", "realm": "realm[..32]",
 }
 

@@ -25,7 +25,7 @@ var allocatePool = may("/pool/{poolid}", "Pool.Allocate")
 const aboutPool = ` comment?:str vms?:vmid-list storage?:storage-id-list delete?:bool allow-move?:bool`
 
 func listPools(k *call) (any, error) {
-	if k.in.has("poolid") {
+	if k.in.Has("poolid") {
 		if !k.c.access.May(k.who, "/pool/"+k.in["poolid"], "Pool.Audit") {
 			return nil, failure.Denied("/pool/%s, Pool.Audit", k.in["poolid"])
 		}
@@ -137,7 +137,7 @@ func changePool(k *call) (any, error) {
 			return err
 		}
 		var changes []func()
-		for _, text := range k.in.list("vms") {
+		for _, text := range k.in.List("vms") {
 			id, _ := strconv.Atoi(text)
 			change, err := k.changeMember(p, id)
 			if err != nil {
@@ -145,14 +145,14 @@ func changePool(k *call) (any, error) {
 			}
 			changes = append(changes, change)
 		}
-		for _, name := range k.in.list("storage") {
+		for _, name := range k.in.List("storage") {
 			change, err := k.changeStorage(p, name)
 			if err != nil {
 				return err
 			}
 			changes = append(changes, change)
 		}
-		p.Comment = k.in.or("comment", p.Comment)
+		p.Comment = k.in.Or("comment", p.Comment)
 		for _, change := range changes {
 			change()
 		}
@@ -166,7 +166,7 @@ func (k *call) changeMember(p *access.Pool, id int) (func(), error) {
 	if !k.who.IsRoot() && !k.c.access.MayModify(k.who, path) {
 		return nil, failure.Denied("%s, %s", path, strings.Join(access.Modifiers(path), "|"))
 	}
-	if k.in.is("delete") {
+	if k.in.Is("delete") {
 		if !p.Vms[id] {
 			return nil, fmt.Errorf("VM %d is not a pool member", id)
 		}
@@ -179,7 +179,7 @@ func (k *call) changeMember(p *access.Pool, id int) (func(), error) {
 	switch {
 	case before == nil:
 		return func() { p.Vms[id] = true }, nil
-	case !k.in.is("allow-move"):
+	case !k.in.Is("allow-move"):
 		return nil, fmt.Errorf("VM %d belongs already to pool '%s' and 'allow-move' is not set", id, before.Name)
 	case !k.who.IsRoot() && !k.c.access.May(k.who, "/pool/"+before.Name, "Pool.Allocate"):
 		return nil, failure.Denied("/pool/%s, Pool.Allocate", before.Name)
@@ -193,9 +193,9 @@ func (k *call) changeStorage(p *access.Pool, name string) (func(), error) {
 		return nil, failure.Denied("%s, %s", path, strings.Join(access.Modifiers(path), "|"))
 	}
 	switch {
-	case k.in.is("delete") && !p.Storages[name]:
+	case k.in.Is("delete") && !p.Storages[name]:
 		return nil, failure.New("Storage '%s' is not a pool member", name)
-	case k.in.is("delete"):
+	case k.in.Is("delete"):
 		return func() { delete(p.Storages, name) }, nil
 	case p.Storages[name]:
 		return nil, failure.New("Storage '%s' is already a pool member", name)

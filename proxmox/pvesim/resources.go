@@ -159,8 +159,8 @@ func (c *Cluster) guestNumbers(m *vm) guestReport {
 // may not see is left out, without a word.
 func getResources(k *call) (any, error) {
 	all := []any{}
-	wanted := func(kind string) bool { return !k.in.has("type") || k.in["type"] == kind }
-	if !k.in.has("type") {
+	wanted := func(kind string) bool { return !k.in.Has("type") || k.in["type"] == kind }
+	if !k.in.Has("type") {
 		all = append(all, k.poolEntries()...)
 	}
 	if wanted("vm") {

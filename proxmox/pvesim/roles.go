@@ -63,11 +63,11 @@ func changeACL(k *call) (any, error) {
 			Errors: map[string]string{"users": text, "groups": text, "tokens": text}}
 	}
 	path := access.Normalized(k.in["path"])
-	if path == "" || !k.in.is("delete") && !aclPath.MatchString(path) {
+	if path == "" || !k.in.Is("delete") && !aclPath.MatchString(path) {
 		return nil, failure.OfParameter("path", fmt.Sprintf("invalid ACL path '%s'", k.in["path"]))
 	}
 	return nil, k.writeUsers("ACL update failed", func() error {
-		for _, role := range k.in.list("roles") {
+		for _, role := range k.in.List("roles") {
 			if err := k.changeRoleOn(path, role); err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func changeACL(k *call) (any, error) {
 // changeRoleOn gives one role on a path to those whom the call names, or takes it from them.
 func (k *call) changeRoleOn(path, role string) error {
 	a := k.c.access
-	below := k.in.or("propagate", "1") == "1"
+	below := k.in.Or("propagate", "1") == "1"
 	if _, is := a.Roles[role]; !is {
 		return fmt.Errorf("role '%s' does not exist", role)
 	}
@@ -87,19 +87,19 @@ func (k *call) changeRoleOn(path, role string) error {
 		return err
 	}
 	var whom []string
-	for _, g := range k.in.list("groups") {
+	for _, g := range k.in.List("groups") {
 		if a.Groups[g] == nil {
 			return fmt.Errorf("group '%s' does not exist", g)
 		}
 		whom = append(whom, "@"+g)
 	}
-	for _, name := range k.in.list("users") {
+	for _, name := range k.in.List("users") {
 		if a.Users[name] == nil {
 			return fmt.Errorf("user '%s' does not exist", name)
 		}
 		whom = append(whom, name)
 	}
-	for _, full := range k.in.list("tokens") {
+	for _, full := range k.in.List("tokens") {
 		name, id, _ := strings.Cut(full, "!")
 		if _, err := a.FindToken(name, id); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (k *call) changeRoleOn(path, role string) error {
 		whom = append(whom, full)
 	}
 	for _, who := range whom {
-		if k.in.is("delete") {
+		if k.in.Is("delete") {
 			a.Revoke(path, role, who)
 		} else {
 			a.Grant(path, role, who, below)
@@ -123,7 +123,7 @@ func (k *call) mayGive(path, role string, below bool) error {
 		return nil
 	}
 	verb := "add"
-	if k.in.is("delete") {
+	if k.in.Is("delete") {
 		verb = "remove"
 	}
 	needed := k.c.access.Roles[role]
@@ -162,7 +162,7 @@ func getRole(k *call) (any, error) {
 // privs are those that a call names, if the cluster's release knows them.
 func (k *call) privs() (access.Privileges, error) {
 	var p access.Privileges
-	for _, name := range k.in.list("privs") {
+	for _, name := range k.in.List("privs") {
 		if access.PrivilegeBits[name]&k.c.access.Known == 0 {
 			return 0, failure.OfParameter("privs", fmt.Sprintf("invalid format - invalid privilege '%s'\n", name))
 		}
@@ -203,7 +203,7 @@ func changeRole(k *call) (any, error) {
 		if !is {
 			return fmt.Errorf("role '%s' does not exist", name)
 		}
-		if k.in.is("append") {
+		if k.in.Is("append") {
 			p |= before
 		}
 		k.c.access.Roles[name] = p

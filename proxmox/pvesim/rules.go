@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // Rules that only calls about users and access lists have.
@@ -113,7 +114,7 @@ func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 		_, realm, _ := cutLast(name, "@")
 		return k.needs("/access/realm/"+realm, []string{"Realm.AllocateUser"}, false)
 	case r.op == "creator":
-		return k.mayPutInto(splitList(fillIn("{groups}", sent)), true)
+		return k.mayPutInto(params.SplitList(fillIn("{groups}", sent)), true)
 	case u == nil && oneOf:
 		return refused()
 	case u == nil:
@@ -124,7 +125,7 @@ func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 		}
 		return refused()
 	case r.op == "regroup":
-		if err := k.mayPutInto(splitList(fillIn("{groups}", sent)), false); err != nil {
+		if err := k.mayPutInto(params.SplitList(fillIn("{groups}", sent)), false); err != nil {
 			return err
 		}
 		return k.isOver(u, []string{"User.Modify"})
@@ -173,7 +174,7 @@ func fillIn(template string, sent map[string]any) string {
 
 var (
 	aclPath = regexp.MustCompile(`^(?:/|/access|/access/groups(?:/[\w.\-]+)?|/access/realm(?:/[\w.\-]+)?|/nodes(?:/[\w.\-]+)?` +
-		`|/pool|/pool/` + poolName + `|/sdn(?:/(?:zones|vnets|controllers|dns|ipams|fabrics|prefix-lists|route-maps)(?:/[\w.\-]+)?)?` +
+		`|/pool|/pool/` + params.PoolName + `|/sdn(?:/(?:zones|vnets|controllers|dns|ipams|fabrics|prefix-lists|route-maps)(?:/[\w.\-]+)?)?` +
 		`|/sdn/zones/[\w.\-]+/[\w.\-]+(?:/[1-9][0-9]{0,3})?|/storage(?:/[\w.\-]+)?|/vms(?:/[1-9][0-9]{2,})?` +
 		`|/mapping(?:/(?:dir|pci|usb)(?:/[\w.\-]+)?)?)$`)
 )

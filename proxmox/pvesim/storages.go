@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var storageEndpoints = []endpoint{
@@ -54,7 +55,7 @@ const (
 )
 
 // storageSchema declares what stands in the configuration of storages.
-var storageSchema = declare(storageNotation)
+var storageSchema = params.Declare(storageNotation)
 
 // entry is a storage as its configuration file has it.
 func (s *storage) entry(digest string) map[string]any {
@@ -74,7 +75,7 @@ func (s *storage) entry(digest string) map[string]any {
 		out["nodes"] = strings.Join(s.Hosts, ",")
 	}
 	for key, value := range s.conf {
-		out[key] = storageSchema.shown(key, value)
+		out[key] = storageSchema.Shown(key, value)
 	}
 	return out
 }
@@ -97,7 +98,7 @@ func getStorages(k *call) (any, error) {
 	all := []any{}
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
-		if k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.or("type", s.Type) == s.Type {
+		if k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.Or("type", s.Type) == s.Type {
 			all = append(all, s.entry(k.c.storageDigest()))
 		}
 	}
@@ -125,7 +126,7 @@ func addStorage(k *call) (any, error) {
 	if k.c.storages[name] != nil {
 		return nil, failure.New("create storage failed: storage ID '%s' already defined", name)
 	}
-	if kind == "dir" && !k.in.has("path") {
+	if kind == "dir" && !k.in.Has("path") {
 		return nil, failure.OfParameter("path", "property is missing and it is not optional")
 	}
 	s := newStorage(Storage{Name: name, Type: kind, Total: k.c.rootSize(), Content: []string{"images"}})
@@ -141,16 +142,16 @@ func (s *storage) configure(k *call) {
 		switch key {
 		case "storage", "type", "delete", "digest", "mkdir":
 		case "content":
-			s.Content = splitList(value)
+			s.Content = params.SplitList(value)
 		case "nodes":
-			s.Hosts = splitList(value)
+			s.Hosts = params.SplitList(value)
 		case "shared":
 			s.Shared = value == "1" || slices.Contains(networked, s.Type)
 		default:
 			s.conf[key] = value
 		}
 	}
-	for _, key := range k.in.list("delete") {
+	for _, key := range k.in.List("delete") {
 		switch key {
 		case "nodes":
 			s.Hosts = nil
@@ -167,7 +168,7 @@ func changeStorage(k *call) (any, error) {
 	if err := k.lockStorages("update storage failed"); err != nil {
 		return nil, err
 	}
-	if k.in.has("digest") && k.in["digest"] != k.c.storageDigest() {
+	if k.in.Has("digest") && k.in["digest"] != k.c.storageDigest() {
 		return nil, failure.New("update storage failed: detected modified configuration - file changed by other user? Try again.")
 	}
 	s, err := k.c.storageNamed(k.in["storage"])
@@ -218,12 +219,12 @@ func getNodeStorages(k *call) (any, error) {
 	all, found := []any{}, false
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
-		if !s.on(k.node) || k.in.has("content") && !slices.ContainsFunc(k.in.list("content"), s.keeps) {
+		if !s.on(k.node) || k.in.Has("content") && !slices.ContainsFunc(k.in.List("content"), s.keeps) {
 			continue
 		}
 		found = found || name == k.in["storage"]
-		if !k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.or("storage", name) != name ||
-			k.in.is("enabled") && s.disabled() || target != "" && !s.reaches(target) {
+		if !k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.Or("storage", name) != name ||
+			k.in.Is("enabled") && s.disabled() || target != "" && !s.reaches(target) {
 			continue
 		}
 		e := s.state(k.node)
@@ -231,12 +232,12 @@ func getNodeStorages(k *call) (any, error) {
 		if total := e["total"]; total != 0 {
 			e["used_fraction"] = float64(s.used(k.node)) / float64(s.Total)
 		}
-		if k.in.is("format") {
+		if k.in.Is("format") {
 			e["formats"] = s.formats()
 		}
 		all = append(all, e)
 	}
-	if k.in.has("storage") && !found {
+	if k.in.Has("storage") && !found {
 		return nil, failure.OfParameter("storage", "No such storage.")
 	}
 	return all, nil
@@ -281,7 +282,7 @@ func getContent(k *call) (any, error) {
 	all, volumes := []any{}, s.at(k.node)
 	for _, name := range sorted(volumes) {
 		v := volumes[name]
-		if k.in.or("content", v.content) != v.content || k.in.has("vmid") && k.in.int("vmid", 0) != v.vmid || k.maySee(s, v) != nil {
+		if k.in.Or("content", v.content) != v.content || k.in.Has("vmid") && k.in.Int("vmid", 0) != v.vmid || k.maySee(s, v) != nil {
 			continue
 		}
 		e := map[string]any{"volid": s.volid(v), "content": v.content, "format": v.format, "size": v.size, "ctime": v.at.Unix()}
@@ -391,7 +392,7 @@ func changeVolume(k *call) (any, error) {
 	if v.content != "backup" {
 		return nil, failure.New("attribute 'notes' not supported for volume type '%s'", v.content)
 	}
-	v.notes = k.in.or("notes", v.notes)
+	v.notes = k.in.Or("notes", v.notes)
 	return nil, nil
 }
 
@@ -417,7 +418,7 @@ func addVolume(k *call) (any, error) {
 	if !s.keeps("images") {
 		return nil, failure.New("storage '%s' does not support content-type 'images'", s.Name)
 	}
-	v, err := k.job().allocate(s, wanted{id: k.in.int("vmid", 0), name: name, format: format, size: bytesOf(k.in["size"])})
+	v, err := k.job().allocate(s, wanted{id: k.in.Int("vmid", 0), name: name, format: format, size: bytesOf(k.in["size"])})
 	if err != nil {
 		return nil, err
 	}
@@ -460,7 +461,7 @@ func removeVolume(k *call) (any, error) {
 		j.print("Removed volume '%s:%s'", s.Name, name)
 		return nil
 	})
-	if delay := time.Duration(k.in.int("delay", 0)) * time.Second; delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
+	if delay := time.Duration(k.in.Int("delay", 0)) * time.Second; delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
 		if t.exit != "OK" {
 			return nil, failure.New("%s", t.exit)
 		}

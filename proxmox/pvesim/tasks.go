@@ -131,7 +131,7 @@ func getTaskLog(k *call) (any, error) {
 	}
 	total := len(lines)
 	k.total = &total
-	from, most := k.in.int("start", 0), k.in.int("limit", 50)
+	from, most := k.in.Int("start", 0), k.in.Int("limit", 50)
 	if most == 0 { // which is all
 		most = total
 	}
@@ -154,12 +154,12 @@ func (f *taskFilter) wants(t *task) bool {
 	in := f.k.in
 	switch {
 	case !f.all && t.user != f.k.who.User,
-		in.has("userfilter") && !strings.Contains(strings.ToLower(t.owner()), strings.ToLower(in["userfilter"])),
-		in.has("typefilter") && t.kind != in["typefilter"],
-		in.has("vmid") && t.id != in["vmid"],
-		in.is("errors") && (t.running() || t.exit == "OK"),
-		in.has("since") && t.start.Unix() < f.since,
-		in.has("until") && t.start.Unix() > f.until,
+		in.Has("userfilter") && !strings.Contains(strings.ToLower(t.owner()), strings.ToLower(in["userfilter"])),
+		in.Has("typefilter") && t.kind != in["typefilter"],
+		in.Has("vmid") && t.id != in["vmid"],
+		in.Is("errors") && (t.running() || t.exit == "OK"),
+		in.Has("since") && t.start.Unix() < f.since,
+		in.Has("until") && t.start.Unix() > f.until,
 		len(f.outcomes) > 0 && !slices.Contains(f.outcomes, t.outcome()):
 		return false
 	}
@@ -176,10 +176,10 @@ func (t *task) owner() string {
 
 func getTasks(k *call) (any, error) {
 	f := &taskFilter{
-		k: k, all: k.c.access.May(k.who, "/nodes/"+k.node.Name, "Sys.Audit"), outcomes: k.in.list("statusfilter"),
-		since: int64(k.in.int("since", 0)), until: int64(k.in.int("until", 0)),
+		k: k, all: k.c.access.May(k.who, "/nodes/"+k.node.Name, "Sys.Audit"), outcomes: k.in.List("statusfilter"),
+		since: int64(k.in.Int("since", 0)), until: int64(k.in.Int("until", 0)),
 	}
-	source := k.in.or("source", "archive")
+	source := k.in.Or("source", "archive")
 	var found []*task
 	for _, t := range newestFirst(k.node.tasks) {
 		if (source == "all" || (source == "active") == t.running()) && f.wants(t) {
@@ -189,8 +189,8 @@ func getTasks(k *call) (any, error) {
 	if n := len(found); n > 0 {
 		k.total = &n
 	}
-	from := min(k.in.int("start", 0), len(found))
-	most := k.in.int("limit", 50)
+	from := min(k.in.Int("start", 0), len(found))
+	most := k.in.Int("limit", 50)
 	shown := []any{}
 	for _, t := range found[from:min(len(found), from+most)] {
 		shown = append(shown, t.listed())

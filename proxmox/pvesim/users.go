@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var accessEndpoints = []endpoint{
@@ -19,7 +20,7 @@ var accessEndpoints = []endpoint{
 			new-format?:bool tfa-challenge?:str`},
 	{method: "GET", path: "/access/domains", open: true, do: listDomains},
 	{method: "GET", path: "/access/permissions", may: anybody, do: getPermissions,
-		in: `path?:str userid?:/` + userName + `@` + realmName + `(?:!` + tokenName + `)?/`},
+		in: `path?:str userid?:/` + params.UserName + `@` + params.RealmName + `(?:!` + params.TokenName + `)?/`},
 
 	{method: "GET", path: "/access/acl", may: anybody, do: listACL},
 	{method: "PUT", path: "/access/acl", may: modify, protected: true, do: changeACL,
@@ -106,13 +107,13 @@ func listUsers(k *call) (any, error) {
 	for _, name := range sorted(k.c.access.Users) {
 		u := k.c.access.Users[name]
 		seen := name == k.who.String() || k.who.IsRoot() || k.isOver(u, []string{"User.Modify", "Sys.Audit"}) == nil
-		if !seen || k.in.has("enabled") && k.in.is("enabled") == u.Disabled {
+		if !seen || k.in.Has("enabled") && k.in.Is("enabled") == u.Disabled {
 			continue
 		}
 		_, realm, _ := cutLast(name, "@")
 		answer := tellUser(u)
 		answer["userid"], answer["realm-type"] = name, realm
-		if k.in.is("full") {
+		if k.in.Is("full") {
 			answer["groups"] = strings.Join(sorted(u.Groups), ",")
 			answer["tokens"] = tellTokens(u)
 		}
@@ -141,7 +142,7 @@ func createUser(k *call) (any, error) {
 			return fmt.Errorf("user '%s' already exists", name)
 		}
 		u := access.NewUser(name)
-		if k.in.has("password") {
+		if k.in.Has("password") {
 			if _, realm, _ := cutLast(name, "@"); realm != "pam" && realm != "pve" {
 				return fmt.Errorf("auth domain '%s' does not exist", realm)
 			}
@@ -157,19 +158,19 @@ func createUser(k *call) (any, error) {
 
 // describe sets what a call says of a user.
 func (k *call) describe(u *access.User) error {
-	u.Disabled = k.in.or("enable", strconv.Itoa(number(!u.Disabled))) == "0"
-	u.Expire = int64(k.in.int("expire", int(u.Expire)))
-	if k.in.has("groups") && !k.in.is("append") {
+	u.Disabled = k.in.Or("enable", strconv.Itoa(number(!u.Disabled))) == "0"
+	u.Expire = int64(k.in.Int("expire", int(u.Expire)))
+	if k.in.Has("groups") && !k.in.Is("append") {
 		u.Groups = map[string]bool{}
 	}
-	for _, name := range k.in.list("groups") {
+	for _, name := range k.in.List("groups") {
 		if k.c.access.Groups[name] == nil {
 			return fmt.Errorf("no such group '%s'", name)
 		}
 		u.Groups[name] = true
 	}
 	for _, key := range []string{"firstname", "lastname", "email", "comment", "keys"} {
-		if k.in.has(key) {
+		if k.in.Has(key) {
 			u.About[key] = k.in[key]
 		}
 	}
@@ -253,7 +254,7 @@ func createToken(k *call) (any, error) {
 	}
 	info := map[string]any{"privsep": 1} // what was given comes back as text
 	for _, key := range []string{"privsep", "expire", "comment"} {
-		if k.in.has(key) {
+		if k.in.Has(key) {
 			info[key] = k.in[key]
 		}
 	}
@@ -267,9 +268,9 @@ func (c *Cluster) newSecret(of string) string {
 
 // describeToken sets what a call says of a token.
 func (k *call) describeToken(t *access.Token) {
-	t.Privsep = k.in.or("privsep", strconv.Itoa(number(t.Privsep))) == "1"
-	t.Expire = int64(k.in.int("expire", int(t.Expire)))
-	t.Comment = k.in.or("comment", t.Comment)
+	t.Privsep = k.in.Or("privsep", strconv.Itoa(number(t.Privsep))) == "1"
+	t.Expire = int64(k.in.Int("expire", int(t.Expire)))
+	t.Comment = k.in.Or("comment", t.Comment)
 }
 
 func changeToken(k *call) (any, error) {
@@ -280,7 +281,7 @@ func changeToken(k *call) (any, error) {
 	}
 	err = k.writeUsers("updating token info failed", func() error {
 		k.describeToken(t)
-		for _, key := range k.in.list("delete") {
+		for _, key := range k.in.List("delete") {
 			switch key {
 			case "comment":
 				t.Comment = ""
@@ -290,7 +291,7 @@ func changeToken(k *call) (any, error) {
 				t.Privsep = true
 			}
 		}
-		if k.in.is("regenerate") {
+		if k.in.Is("regenerate") {
 			t.Secret = k.c.newSecret(name + "!" + id)
 		}
 		return nil
@@ -299,7 +300,7 @@ func changeToken(k *call) (any, error) {
 		return nil, err
 	}
 	answer := tellToken(t)
-	if k.in.is("regenerate") {
+	if k.in.Is("regenerate") {
 		answer["value"], answer["full-tokenid"] = t.Secret, name+"!"+id
 	}
 	return answer, nil

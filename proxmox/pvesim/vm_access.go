@@ -151,9 +151,9 @@ func (j *job) mayUseBridges(conf map[string]string) error {
 			continue
 		}
 		net := parseNet(conf[key])
-		if net.has("bridge") {
+		if net.Has("bridge") {
 			path := "/sdn/zones/localnetwork/" + net["bridge"]
-			if net.has("tag") && j.all(path, "SDN.Use") != nil {
+			if net.Has("tag") && j.all(path, "SDN.Use") != nil {
 				path += "/" + net["tag"]
 			}
 			if err := j.all(path, "SDN.Use"); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // agentRights are who may ask an agent: those with a privilege, and those who may do anything with it.
@@ -171,7 +172,7 @@ func agentInterfaces(_ *call, m *vm) any {
 			continue
 		}
 		address := leased(m.id, i)
-		if static, err := netip.ParsePrefix(propertyString("qm-ipconfig", m.conf[fmt.Sprintf("ipconfig%d", i)])["ip"]); err == nil {
+		if static, err := netip.ParsePrefix(params.PropertyString("qm-ipconfig", m.conf[fmt.Sprintf("ipconfig%d", i)])["ip"]); err == nil {
 			address = static
 		}
 		all = append(all, nic(fmt.Sprintf("eth%d", i), strings.ToLower(parseNet(card)["macaddr"]), address))
@@ -212,7 +213,7 @@ func getExec(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pid := k.in.int("pid", 0); pid <= execPID || pid > execPID+m.execs {
+	if pid := k.in.Int("pid", 0); pid <= execPID || pid > execPID+m.execs {
 		return nil, failure.New("Agent error: Invalid parameter 'pid'")
 	}
 	return map[string]any{"exited": 1, "exitcode": 0}, nil
@@ -227,8 +228,8 @@ func getFile(k *call) (any, error) {
 	if !is {
 		return nil, failure.New("Agent error: failed to open file '%s' (mode: 'r'): No such file or directory", k.in["file"])
 	}
-	content = content[min(k.in.int("offset", 0), len(content)):]
-	content = content[:min(k.in.int("count", len(content)), len(content))]
+	content = content[min(k.in.Int("offset", 0), len(content)):]
+	content = content[:min(k.in.Int("count", len(content)), len(content))]
 	return map[string]any{"content": string(content), "bytes-read": len(content)}, nil
 }
 
@@ -238,7 +239,7 @@ func postFile(k *call) (any, error) {
 		return nil, err
 	}
 	content := []byte(k.in["content"])
-	if k.in.has("encode") && !k.in.is("encode") { // it is encoded already
+	if k.in.Has("encode") && !k.in.Is("encode") { // it is encoded already
 		if content, err = base64.StdEncoding.DecodeString(k.in["content"]); err != nil {
 			return nil, failure.New("Agent error: Invalid base64 data")
 		}

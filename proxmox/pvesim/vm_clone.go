@@ -55,8 +55,8 @@ type plan struct {
 
 func postClone(k *call) (any, error) {
 	n := &cloning{
-		source: k.id(), id: k.in.int("newid", 0), name: k.in["name"], text: k.in["description"], pool: k.in["pool"],
-		snapshot: k.in["snapname"], storage: k.in["storage"], format: k.in["format"], full: k.in.is("full"), chooses: k.in.has("full"),
+		source: k.id(), id: k.in.Int("newid", 0), name: k.in["name"], text: k.in["description"], pool: k.in["pool"],
+		snapshot: k.in["snapname"], storage: k.in["storage"], format: k.in["format"], full: k.in.Is("full"), chooses: k.in.Has("full"),
 	}
 	j := k.job()
 	var err error

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // effective is a configuration as it will be after the next start.
@@ -39,7 +40,7 @@ func shownConf(conf map[string]string, digest string) map[string]any {
 }
 
 func getConfig(k *call) (any, error) {
-	if k.in["snapshot"] != "" && k.in.is("current") {
+	if k.in["snapshot"] != "" && k.in.Is("current") {
 		text := "cannot use 'snapshot' parameter with 'current'"
 		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"snapshot": text, "current": text}}
 	}
@@ -54,7 +55,7 @@ func getConfig(k *call) (any, error) {
 			return nil, err
 		}
 		return shownConf(s.conf, m.digest()), nil
-	case k.in.is("current"):
+	case k.in.Is("current"):
 		return shownConf(m.conf, m.digest()), nil
 	}
 	return shownConf(m.effective(), m.digest()), nil
@@ -102,8 +103,8 @@ var notOptions = []string{"node", "vmid", "digest", "background_delay", "skiploc
 // newUpdate reads what is asked for, and refuses what can be refused without looking at the machine.
 func (k *call) newUpdate() (*update, error) {
 	u := &update{
-		id: k.id(), set: map[string]string{}, digest: k.in["digest"], force: k.in.is("force"), skiplock: k.in.is("skiplock"),
-		drop: k.in.list("delete"), revert: k.in.list("revert"),
+		id: k.id(), set: map[string]string{}, digest: k.in["digest"], force: k.in.Is("force"), skiplock: k.in.Is("skiplock"),
+		drop: k.in.List("delete"), revert: k.in.List("revert"),
 	}
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
@@ -265,7 +266,7 @@ func (j *job) check(u *update) (*vm, error) {
 	if balloon != "" {
 		conf["balloon"] = balloon
 	}
-	if int64(values(conf).int("balloon", 0)) > memoryOf(conf) {
+	if int64(params.Values(conf).Int("balloon", 0)) > memoryOf(conf) {
 		return nil, failure.New("balloon value too large (must be smaller than assigned memory)")
 	}
 	return m, nil
@@ -297,7 +298,7 @@ func postConfig(k *call) (any, error) {
 	t := k.c.work(k.node, k.who, "qmconfig", k.in["vmid"], func(j *job) error {
 		return j.locked(u.id, waitFile, func() error { return j.update(u) })
 	})
-	delay := time.Duration(k.in.int("background_delay", 0)) * time.Second
+	delay := time.Duration(k.in.Int("background_delay", 0)) * time.Second
 	if delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
 		if t.failed() {
 			return nil, failure.New("failed to update VM %d: %s", u.id, t.exit)

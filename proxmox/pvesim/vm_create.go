@@ -32,7 +32,7 @@ var notCreated = []string{
 
 func postVM(k *call) (any, error) {
 	n := creation{
-		id: k.id(), conf: map[string]string{}, pool: k.in["pool"], storage: k.in["storage"], start: k.in.is("start"), ha: k.in.is("ha-managed"),
+		id: k.id(), conf: map[string]string{}, pool: k.in["pool"], storage: k.in["storage"], start: k.in.Is("start"), ha: k.in.Is("ha-managed"),
 	}
 	for key, value := range k.in {
 		if !slices.Contains(notCreated, key) {

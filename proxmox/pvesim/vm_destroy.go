@@ -13,7 +13,7 @@ func deleteVM(k *call) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
-	id, purge, unreferenced, skiplock := k.id(), k.in.is("purge"), k.in.is("destroy-unreferenced-disks"), k.in.is("skiplock")
+	id, purge, unreferenced, skiplock := k.id(), k.in.Is("purge"), k.in.Is("destroy-unreferenced-disks"), k.in.Is("skiplock")
 	if _, err := k.job().checkDestroy(id, purge); err != nil {
 		return nil, err
 	}

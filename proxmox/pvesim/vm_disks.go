@@ -17,7 +17,7 @@ func putResize(k *call) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
-	id, key, size, digest, skiplock := k.id(), k.in["disk"], k.in["size"], k.in["digest"], k.in.is("skiplock")
+	id, key, size, digest, skiplock := k.id(), k.in["disk"], k.in["size"], k.in["digest"], k.in.Is("skiplock")
 	return k.task("resize", k.in["vmid"], func(j *job) error {
 		return j.locked(id, waitFile, func() error {
 			m, err := j.config(id)
@@ -107,7 +107,7 @@ type moving struct {
 
 func postMove(k *call) (any, error) {
 	n := moving{
-		id: k.id(), key: k.in["disk"], storage: k.in["storage"], format: k.in["format"], digest: k.in["digest"], remove: k.in.is("delete"),
+		id: k.id(), key: k.in["disk"], storage: k.in["storage"], format: k.in["format"], digest: k.in["digest"], remove: k.in.Is("delete"),
 	}
 	target := k.in["target-vmid"]
 	both := func(text string) error {
@@ -117,7 +117,7 @@ func postMove(k *call) (any, error) {
 	case target != "" && n.storage != "":
 		return nil, both("either set 'storage' or 'target-vmid', but not both")
 	case target != "":
-		return k.reassign(n, k.in.int("target-vmid", 0), k.in.or("target-disk", n.key))
+		return k.reassign(n, k.in.Int("target-vmid", 0), k.in.Or("target-disk", n.key))
 	case n.storage == "":
 		return nil, both("both 'storage' and 'target-vmid' missing, either needs to be set")
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // drive is a disk, a CD-ROM drive or a cloud-init drive, as a value of the configuration says it.
@@ -137,7 +138,7 @@ func bootOrder(conf map[string]string) []string {
 	if !named {
 		return nil
 	}
-	return splitList(order)
+	return params.SplitList(order)
 }
 
 func printBootOrder(devices []string) string {

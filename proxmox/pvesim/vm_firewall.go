@@ -58,7 +58,7 @@ func putFirewall(k *call) (any, error) {
 	if fw == nil {
 		fw = map[string]string{}
 	}
-	for _, key := range k.in.list("delete") {
+	for _, key := range k.in.List("delete") {
 		delete(fw, key)
 	}
 	for key, value := range k.in {

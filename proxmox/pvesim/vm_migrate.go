@@ -145,7 +145,7 @@ func postMigrate(k *call) (any, error) {
 	if err := j.quorate(); err != nil {
 		return nil, err
 	}
-	n := migration{id: k.id(), target: k.c.host(k.in["target"]), online: k.in.is("online"), disks: k.in.is("with-local-disks")}
+	n := migration{id: k.id(), target: k.c.host(k.in["target"]), online: k.in.Is("online"), disks: k.in.Is("with-local-disks")}
 	if n.target == nil {
 		return nil, failure.New("no such cluster node '%s'", k.in["target"])
 	}

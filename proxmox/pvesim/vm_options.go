@@ -13,16 +13,17 @@ import (
 	"sync"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 //nolint:gosec // it is what the server tells changes by
 
 // options are the declared keys of a configuration.
-var options = sync.OnceValue(func() *schema { return declare(qemuConfig) })
+var options = sync.OnceValue(func() *params.Schema { return params.Declare(params.QemuConfig) })
 
 // isOption reports whether there is such a key.
 func isOption(key string) bool {
-	return options().lookUp(key) != nil && key != "cdrom" || key == "vmstate" || key == "meta"
+	return options().LookUp(key) != nil && key != "cdrom" || key == "vmstate" || key == "meta"
 }
 
 var (
@@ -40,8 +41,8 @@ func isCloudInit(key string) bool { return ciKey.MatchString(key) }
 // isNumber reports whether a key's values are told as numbers. All others are texts, those that look
 // like numbers too.
 func isNumeric(key string) bool {
-	p := options().lookUp(key)
-	return p != nil && (p.typ == "integer" || p.typ == "number" || p.typ == "boolean")
+	p := options().LookUp(key)
+	return p != nil && (p.Typ == "integer" || p.Typ == "number" || p.Typ == "boolean")
 }
 
 // shown is a value as answers have it.
@@ -57,7 +58,7 @@ func shown(key, value string) any {
 
 // agentEnabled reports whether a configuration has the guest agent on.
 func agentEnabled(conf map[string]string) bool {
-	return propertyString("qm-agent", conf["agent"]).is("enabled")
+	return params.PropertyString("qm-agent", conf["agent"]).Is("enabled")
 }
 
 // memory is a configuration's in MiB, and cpus how many it has.
@@ -69,7 +70,7 @@ func memoryOf(conf map[string]string) int64 {
 	if mb, err := strconv.ParseInt(text, 10, 64); err == nil { // which it nearly always is
 		return mb
 	}
-	mb, err := strconv.ParseInt(propertyString("qm-memory", text).or("current", "512"), 10, 64)
+	mb, err := strconv.ParseInt(params.PropertyString("qm-memory", text).Or("current", "512"), 10, 64)
 	if err != nil {
 		return 512
 	}
@@ -77,14 +78,14 @@ func memoryOf(conf map[string]string) int64 {
 }
 
 func cpusOf(conf map[string]string) int {
-	all := values(conf)
-	return all.int("vcpus", all.int("sockets", 1)*all.int("cores", 1))
+	all := params.Values(conf)
+	return all.Int("vcpus", all.Int("sockets", 1)*all.Int("cores", 1))
 }
 
 // normalTags are tags as the server keeps them.
 func (c *Cluster) normalTags(text string) string {
 	style, _ := c.options["tag-style"].(string)
-	tags := splitList(text)
+	tags := params.SplitList(text)
 	if !strings.Contains(style, "case-sensitive=1") {
 		for i, tag := range tags {
 			tags[i] = strings.ToLower(tag)
@@ -108,7 +109,7 @@ func (j *job) mayTag(id int, before, after string) error {
 	if j.c.access.May(j.who, "/", "Sys.Modify") {
 		return nil
 	}
-	was, is := splitList(before), splitList(after)
+	was, is := params.SplitList(before), params.SplitList(after)
 	for _, tag := range slices.Concat(was, is) {
 		if slices.Contains(was, tag) && slices.Contains(is, tag) {
 			continue
@@ -125,7 +126,7 @@ func (j *job) mayTag(id int, before, after string) error {
 
 func (c *Cluster) tagAllowed(tag string) bool {
 	registered, _ := c.options["registered-tags"].(string)
-	if slices.Contains(splitList(registered), tag) {
+	if slices.Contains(params.SplitList(registered), tag) {
 		return false
 	}
 	text, _ := c.options["user-tag-access"].(string)
@@ -136,7 +137,7 @@ func (c *Cluster) tagAllowed(tag string) bool {
 		case "user-allow":
 			allow = value
 		case "user-allow-list":
-			list = splitList(value)
+			list = params.SplitList(value)
 		}
 	}
 	switch allow {
@@ -152,7 +153,7 @@ func (c *Cluster) tagAllowed(tag string) bool {
 
 func (c *Cluster) tagUsed(tag string) bool {
 	for _, m := range c.vms {
-		if slices.Contains(splitList(m.conf["tags"]), tag) {
+		if slices.Contains(params.SplitList(m.conf["tags"]), tag) {
 			return true
 		}
 	}
@@ -160,10 +161,10 @@ func (c *Cluster) tagUsed(tag string) bool {
 }
 
 // parseNet reads a network card, and printNet writes one; a card without address gets one.
-func parseNet(text string) values { return propertyString("qm-net", text) }
+func parseNet(text string) params.Values { return params.PropertyString("qm-net", text) }
 
-func (c *Cluster) printNet(net values) string {
-	if !net.has("macaddr") {
+func (c *Cluster) printNet(net params.Values) string {
+	if !net.Has("macaddr") {
 		net["macaddr"] = c.newMAC()
 	}
 	parts := []string{net["model"] + "=" + strings.ToUpper(net["macaddr"])}
@@ -213,7 +214,7 @@ func withUUID(smbios, uuid string) string {
 
 // uuidOf is what the guest sees as its system's.
 func uuidOf(conf map[string]string) string {
-	return propertyString("qm-smbios1", conf["smbios1"])["uuid"]
+	return params.PropertyString("qm-smbios1", conf["smbios1"])["uuid"]
 }
 
 // escaped is a line of a description as it stands in the file.

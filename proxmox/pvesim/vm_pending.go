@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // pluggable are keys that change in a running virtual machine, besides those of cloud-init.
@@ -45,7 +46,7 @@ func (m *vm) plugs(key string) bool {
 	case "", "1":
 		features = "network,disk,usb"
 	}
-	with := func(feature string) bool { return slices.Contains(splitList(features), feature) }
+	with := func(feature string) bool { return slices.Contains(params.SplitList(features), feature) }
 	before, after := m.conf[key], m.pending[key]
 	switch {
 	case slices.Contains(pluggable, key) || isCloudInit(key):

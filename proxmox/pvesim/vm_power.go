@@ -51,7 +51,7 @@ func postStart(k *call) (any, error) {
 	if upid, is := k.ofHA("hastart", "start", "started"); is {
 		return upid, nil
 	}
-	id, skiplock := k.id(), k.in.is("skiplock")
+	id, skiplock := k.id(), k.in.Is("skiplock")
 	return k.task("qmstart", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
 }
 
@@ -134,14 +134,14 @@ func postStop(k *call) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive", "migratedfrom"); err != nil {
 		return nil, err
 	}
-	overrule := k.in.is("overrule-shutdown")
+	overrule := k.in.Is("overrule-shutdown")
 	if overrule && k.c.haManages(k.id()) {
 		return nil, failure.OfParameter("overrule-shutdown", "Not applicable for HA resources.")
 	}
 	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
 		return upid, nil
 	}
-	s := stopping{id: k.id(), skiplock: k.in.is("skiplock"), force: true, limit: k.limit()}
+	s := stopping{id: k.id(), skiplock: k.in.Is("skiplock"), force: true, limit: k.limit()}
 	return k.task("qmstop", k.in["vmid"], func(j *job) error {
 		if overrule {
 			j.overrule(s.id)
@@ -168,7 +168,7 @@ func postShutdown(k *call) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive"); err != nil {
 		return nil, err
 	}
-	s := stopping{id: k.id(), skiplock: k.in.is("skiplock"), ask: true, force: k.in.is("forceStop"), limit: k.limit()}
+	s := stopping{id: k.id(), skiplock: k.in.Is("skiplock"), ask: true, force: k.in.Is("forceStop"), limit: k.limit()}
 	m := k.c.vmAt(k.node, s.id)
 	if m != nil && m.state == "paused" {
 		if !s.force {
@@ -192,7 +192,7 @@ type stopping struct {
 }
 
 // limit is the time that the call allows.
-func (k *call) limit() time.Duration { return time.Duration(k.in.int("timeout", -1)) * time.Second }
+func (k *call) limit() time.Duration { return time.Duration(k.in.Int("timeout", -1)) * time.Second }
 
 func (j *job) powerOff(s stopping) error {
 	return j.locked(s.id, waitFile, func() error { return j.halt(s) })
@@ -306,7 +306,7 @@ func postReset(k *call) (any, error) {
 
 // whenRunning does something to a machine in a task, if it still runs and is not locked.
 func (k *call) whenRunning(kind string, do func(j *job, m *vm) error) string {
-	id, skiplock := k.id(), k.in.is("skiplock")
+	id, skiplock := k.id(), k.in.Is("skiplock")
 	return k.task(kind, k.in["vmid"], func(j *job) error {
 		return j.locked(id, waitFile, func() error {
 			m, err := j.config(id)
@@ -333,7 +333,7 @@ func postSuspend(k *call) (any, error) {
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
-	if !k.in.is("todisk") {
+	if !k.in.Is("todisk") {
 		return k.whenRunning("qmpause", func(_ *job, m *vm) error { m.state = "paused"; return nil }), nil
 	}
 	if k.c.haManages(k.id()) {
@@ -414,7 +414,7 @@ func postResume(k *call) (any, error) {
 		return nil, err
 	}
 	if m := k.c.vmAt(k.node, k.id()); m != nil && m.conf["lock"] == "suspended" {
-		id, skiplock := k.id(), k.in.is("skiplock")
+		id, skiplock := k.id(), k.in.Is("skiplock")
 		return k.task("qmresume", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
 	}
 	if err := k.mustRun(); err != nil {

@@ -50,7 +50,7 @@ func getSnapshots(k *call) (any, error) {
 }
 
 func postSnapshot(k *call) (any, error) {
-	name, text, memory, id := k.in["snapname"], k.in["description"], k.in.is("vmstate"), k.id()
+	name, text, memory, id := k.in["snapname"], k.in["description"], k.in.Is("vmstate"), k.id()
 	if name == "current" || strings.EqualFold(name, "pending") {
 		return nil, failure.New("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
 	}
@@ -249,7 +249,7 @@ func (j *job) keep(m *vm, volumes []string) error {
 }
 
 func postRollback(k *call) (any, error) {
-	id, name, start := k.id(), k.in["snapname"], k.in.is("start")
+	id, name, start := k.id(), k.in["snapname"], k.in.Is("start")
 	if start {
 		if err := k.job().all(vmPath(id), "VM.PowerMgmt"); err != nil {
 			return nil, err
@@ -362,7 +362,7 @@ func getSnapshot(k *call) (any, error) {
 }
 
 func putSnapshot(k *call) (any, error) {
-	if !k.in.has("description") {
+	if !k.in.Has("description") {
 		return nil, nil
 	}
 	j, id := k.job(), k.id()

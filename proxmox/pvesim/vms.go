@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // diskNames are the keys that drives may have, and movable those and what is not used.
@@ -30,7 +31,7 @@ var vmsEndpoints = []endpoint{
 	{method: "GET", path: "/nodes/{node}/qemu", may: anybody, protected: true, in: "full?:bool", do: getVMs},
 	{
 		method: "POST", path: "/nodes/{node}/qemu", may: anybody, protected: true, do: postVM,
-		in: qemuConfig + `vmid:vmid archive?:str[..255] bwlimit?:int[0..] force?:bool&archive ha-managed?:bool
+		in: params.QemuConfig + `vmid:vmid archive?:str[..255] bwlimit?:int[0..] force?:bool&archive ha-managed?:bool
 			import-working-storage?:storage-id live-restore?:bool pool?:poolid start?:bool storage?:storage-id unique?:bool&archive`,
 	},
 	{
@@ -73,7 +74,7 @@ var vmsEndpoints = []endpoint{
 var configRights = mayAny("/vms/{vmid}", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
 	"VM.Config.HWType", "VM.Config.Options", "VM.Config.Cloudinit")
 
-const changeConfig = qemuConfig + "delete?:configid-list digest?:str[..40] force?:bool&delete revert?:configid-list skiplock?:bool "
+const changeConfig = params.QemuConfig + "delete?:configid-list digest?:str[..40] force?:bool&delete revert?:configid-list skiplock?:bool "
 
 var configEndpoints = []endpoint{
 	{method: "GET", path: onVM + "/config", may: may("/vms/{vmid}", "VM.Audit"), in: "current?:bool snapshot?:configid[..40]", do: getConfig},
@@ -230,7 +231,7 @@ func (j *job) locked(id int, limit time.Duration, do func() error) error {
 }
 
 // id is that of the virtual machine that the call is about.
-func (k *call) id() int { return k.in.int("vmid", 0) }
+func (k *call) id() int { return k.in.Int("vmid", 0) }
 
 // vm is the virtual machine that the call is about.
 func (k *call) vm() (*vm, error) { return k.job().config(k.id()) }
@@ -251,7 +252,7 @@ func getVMs(k *call) (any, error) {
 	all := []any{}
 	for _, id := range k.c.vmIDs(k.node) {
 		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
-			all = append(all, k.c.vms[id].status(k.c, k.in.is("full")))
+			all = append(all, k.c.vms[id].status(k.c, k.in.Is("full")))
 		}
 	}
 	return all, nil
@@ -338,7 +339,7 @@ func getStatus(k *call) (any, error) {
 	if agentEnabled(m.conf) {
 		s["agent"] = 1
 	}
-	if vga := propertyString("qm-vga", m.conf["vga"]); vga.has("clipboard") {
+	if vga := params.PropertyString("qm-vga", m.conf["vga"]); vga.Has("clipboard") {
 		s["clipboard"] = vga["clipboard"]
 	}
 	return s, nil

@@ -1,6 +1,9 @@
-package pvesim
+// Package params is what parameters of calls must be: the notation in which they are declared, the formats
+// of Proxmox VE, and the keys of a virtual machine. It is pure.
+package params
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -32,34 +35,34 @@ import (
 // and after that, without a blank, [least..most] for the range of a number or the length of a text, and
 // &other for another parameter that must be given too. In a property string, old=new is another name
 // for a key, and old=new@kind sets the key kind to that name besides. Three dots let anything else pass.
-type schema struct {
-	params   map[string]*param
-	order    []string
-	numbered map[string]*param // by what stands before the number
+type Schema struct {
+	Params   map[string]*Param
+	Order    []string
+	Numbered map[string]*Param // by what stands before the number
 	open     bool
 }
 
-// param is one parameter as it is declared.
-type param struct {
+// Param is one parameter as it is declared.
+type Param struct {
 	name        string // without its range
-	first, last int    // of numbered keys
-	optional    bool
-	typ         string // string, integer, number, boolean or array
-	items       *param
-	format      string // its name, with -list
-	sub         *schema
-	pattern     *regexp.Regexp
-	enum        []string
-	least, most string // empty is unbounded
-	requires    string
-	alias       string // the key that is meant
-	kind        string // the key that is set to the name that was used
-	unnamed     bool   // of a property string: its key may be left out
+	First, Last int    // of numbered keys
+	Optional    bool
+	Typ         string // string, integer, number, boolean or array
+	Items       *Param
+	Format      string // its name, with -list
+	Sub         *Schema
+	Pattern     *regexp.Regexp
+	Enum        []string
+	Least, Most string // empty is unbounded
+	Requires    string
+	Alias       string // the key that is meant
+	Kind        string // the key that is set to the name that was used
+	Unnamed     bool   // of a property string: its key may be left out
 }
 
-// declare reads the notation. What it cannot read is a mistake in this package.
-func declare(notation string) *schema {
-	s := &schema{params: map[string]*param{}, numbered: map[string]*param{}}
+// Declare reads the notation. What it cannot read is a mistake in this package.
+func Declare(notation string) *Schema {
+	s := &Schema{Params: map[string]*Param{}, Numbered: map[string]*Param{}}
 	for _, word := range declarations(notation) {
 		if word == "..." {
 			s.open = true
@@ -70,16 +73,16 @@ func declare(notation string) *schema {
 	return s
 }
 
-func (s *schema) add(p *param) {
-	into := s.params
-	if p.last > 0 {
-		into = s.numbered
+func (s *Schema) add(p *Param) {
+	into := s.Params
+	if p.Last > 0 {
+		into = s.Numbered
 	}
 	if into[p.name] != nil {
-		panic("pvesim: parameter declared twice: " + p.name)
+		panic("params: parameter declared twice: " + p.name)
 	}
 	into[p.name] = p
-	s.order = append(s.order, p.name)
+	s.Order = append(s.Order, p.name)
 }
 
 // declarations splits at blanks that are in no braces.
@@ -110,87 +113,87 @@ var (
 	rangeTail = regexp.MustCompile(`\[(-?\d*)\.\.(-?\d*)\]$`)
 )
 
-func parseParam(word string) *param {
+func parseParam(word string) *Param {
 	if m := aliasWord.FindStringSubmatch(word); m != nil {
-		return &param{name: m[1], alias: m[2], kind: m[3], optional: true}
+		return &Param{name: m[1], Alias: m[2], Kind: m[3], Optional: true}
 	}
 	m := paramWord.FindStringSubmatch(word)
 	if m == nil {
-		panic("pvesim: no declaration of a parameter: " + word)
+		panic("params: no declaration of a parameter: " + word)
 	}
-	p := &param{unnamed: m[1] != "", name: m[2], optional: m[5] != "", requires: m[7]}
-	p.first, _ = strconv.Atoi(m[3])
-	p.last, _ = strconv.Atoi(m[4])
+	p := &Param{Unnamed: m[1] != "", name: m[2], Optional: m[5] != "", Requires: m[7]}
+	p.First, _ = strconv.Atoi(m[3])
+	p.Last, _ = strconv.Atoi(m[4])
 	p.parseType(m[6])
 	return p
 }
 
 // parseType reads what a value must be.
-func (p *param) parseType(t string) {
+func (p *Param) parseType(t string) {
 	if of, isArray := strings.CutSuffix(t, "[]"); isArray {
-		p.typ, p.items = "array", &param{}
-		p.items.parseType(of)
+		p.Typ, p.Items = "array", &Param{}
+		p.Items.parseType(of)
 		return
 	}
 	if r := rangeTail.FindStringSubmatch(t); r != nil {
-		p.least, p.most = r[1], r[2]
+		p.Least, p.Most = r[1], r[2]
 		t = strings.TrimSuffix(t, r[0])
 	}
-	p.typ = "string"
+	p.Typ = "string"
 	switch {
 	case t == "str":
 	case t == "int":
-		p.typ = "integer"
+		p.Typ = "integer"
 	case t == "num":
-		p.typ = "number"
+		p.Typ = "number"
 	case t == "bool":
-		p.typ = "boolean"
+		p.Typ = "boolean"
 	case t == "vmid":
-		p.typ, p.format, p.least, p.most = "integer", t, "100", "999999999"
+		p.Typ, p.Format, p.Least, p.Most = "integer", t, "100", "999999999"
 	case strings.HasPrefix(t, "{"):
-		p.sub = declare(t[1 : len(t)-1])
+		p.Sub = Declare(t[1 : len(t)-1])
 	default:
 		p.parseText(t)
 	}
 }
 
 // parseText reads what a text must be: of a format, one of several, like a pattern.
-func (p *param) parseText(t string) {
+func (p *Param) parseText(t string) {
 	end := strings.IndexAny(t, "(/")
 	if end < 0 {
 		end = len(t)
 	}
-	if p.format = t[:end]; p.format == "enum" {
-		p.format = ""
+	if p.Format = t[:end]; p.Format == "enum" {
+		p.Format = ""
 	}
-	if _, known := formatNamed(p.format); p.format != "" && !known {
-		panic("pvesim: no such format: " + p.format)
+	if _, known := formatNamed(p.Format); p.Format != "" && !known {
+		panic("params: no such format: " + p.Format)
 	}
 	switch rest := t[end:]; {
 	case rest == "":
 	case rest[0] == '(':
-		p.enum = strings.Split(rest[1:len(rest)-1], ",")
+		p.Enum = strings.Split(rest[1:len(rest)-1], ",")
 	default:
-		p.pattern = whole(rest[1 : len(rest)-1])
+		p.Pattern = whole(rest[1 : len(rest)-1])
 	}
 }
 
 // whole is a pattern that must match from end to end, but for a line feed at the end.
 func whole(pattern string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + pattern + `)\n?\z`) }
 
-// lookUp is the declaration of a key.
-func (s *schema) lookUp(key string) *param {
-	if p := s.params[key]; p != nil {
+// LookUp is the declaration of a key.
+func (s *Schema) LookUp(key string) *Param {
+	if p := s.Params[key]; p != nil {
 		return p
 	}
 	stem := strings.TrimRight(key, "0123456789")
-	p := s.numbered[stem]
+	p := s.Numbered[stem]
 	if p == nil {
 		return nil
 	}
 	digits := key[len(stem):]
 	n, err := strconv.Atoi(digits)
-	if err != nil || n < p.first || n > p.last || strconv.Itoa(n) != digits {
+	if err != nil || n < p.First || n > p.Last || strconv.Itoa(n) != digits {
 		return nil
 	}
 	return p
@@ -217,10 +220,10 @@ func (e errorsOf) text() string {
 	return b.String()
 }
 
-// verify checks what was sent and returns it as text. Values are strings, or, from JSON, bool, nil and
+// Verify checks what was sent and returns it as text. Values are strings, or, from JSON, bool, nil and
 // []any besides. All that is wrong is said at once.
-func (s *schema) verify(sent map[string]any) (values, error) {
-	in, wrong := values{}, errorsOf{}
+func (s *Schema) Verify(sent map[string]any) (Values, error) {
+	in, wrong := Values{}, errorsOf{}
 	s.check(sent, "", in, wrong)
 	if len(wrong) > 0 {
 		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: wrong}
@@ -228,16 +231,16 @@ func (s *schema) verify(sent map[string]any) (values, error) {
 	return in, nil
 }
 
-func (s *schema) check(sent map[string]any, path string, in values, wrong errorsOf) {
-	for _, name := range s.order {
-		p := s.params[name]
-		if p != nil && !p.optional && p.alias == "" && sent[name] == nil {
+func (s *Schema) check(sent map[string]any, path string, in Values, wrong errorsOf) {
+	for _, name := range s.Order {
+		p := s.Params[name]
+		if p != nil && !p.Optional && p.Alias == "" && sent[name] == nil {
 			wrong.add(path+name, "property is missing and it is not optional")
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(sent)) {
 		value := sent[key]
-		p := s.lookUp(key)
+		p := s.LookUp(key)
 		switch {
 		case p == nil && !s.open:
 			wrong.add(path+key, "property is not defined in schema and the schema does not allow additional properties")
@@ -245,8 +248,8 @@ func (s *schema) check(sent map[string]any, path string, in values, wrong errors
 		case p == nil:
 			in[key], _ = value.(string)
 		default:
-			if p.requires != "" && sent[p.requires] == nil {
-				wrong.add(path+p.requires, fmt.Sprintf("missing property - '%s' requires this property", path+key))
+			if p.Requires != "" && sent[p.Requires] == nil {
+				wrong.add(path+p.Requires, fmt.Sprintf("missing property - '%s' requires this property", path+key))
 			}
 			if text, why := p.check(value, path+key, wrong); why != "" {
 				wrong.add(path+key, why)
@@ -258,19 +261,19 @@ func (s *schema) check(sent map[string]any, path string, in values, wrong errors
 }
 
 // check returns a value as text, or what is wrong with it. Elements of an array put theirs into wrong.
-func (p *param) check(value any, key string, wrong errorsOf) (text, why string) {
+func (p *Param) check(value any, key string, wrong errorsOf) (text, why string) {
 	switch v := value.(type) {
 	case []any:
 		return p.checkArray(v, key, wrong)
 	case bool:
-		if p.typ != "boolean" {
+		if p.Typ != "boolean" {
 			return "", p.mistyped("JSON::PP::Boolean")
 		}
 		return map[bool]string{true: "1", false: "0"}[v], ""
 	case map[string]any:
 		return "", p.mistyped("HASH")
 	case string:
-		if p.typ == "array" {
+		if p.Typ == "array" {
 			return p.checkArray([]any{v}, key, wrong)
 		}
 		return v, p.checkText(v, key)
@@ -278,23 +281,23 @@ func (p *param) check(value any, key string, wrong errorsOf) (text, why string) 
 	return "", p.mistyped(fmt.Sprintf("%T", value))
 }
 
-func (p *param) mistyped(got string) string {
-	if p.typ == "array" {
+func (p *Param) mistyped(got string) string {
+	if p.Typ == "array" {
 		return "type check ('array') failed"
 	}
-	return fmt.Sprintf("type check ('%s') failed - got %s", p.typ, got)
+	return fmt.Sprintf("type check ('%s') failed - got %s", p.Typ, got)
 }
 
 // between stands between the elements of an array in values.
 const between = "\x00"
 
-func (p *param) checkArray(elements []any, key string, wrong errorsOf) (text, why string) {
-	item, sep := p.items, between
+func (p *Param) checkArray(elements []any, key string, wrong errorsOf) (text, why string) {
+	item, sep := p.Items, between
 	if item == nil {
-		if !strings.HasSuffix(p.format, "-list") {
+		if !strings.HasSuffix(p.Format, "-list") {
 			return "", p.mistyped("ARRAY")
 		}
-		item, sep = &param{typ: "string"}, ","
+		item, sep = &Param{Typ: "string"}, ","
 	}
 	var texts []string
 	for i, e := range elements {
@@ -306,7 +309,7 @@ func (p *param) checkArray(elements []any, key string, wrong errorsOf) (text, wh
 		texts = append(texts, t)
 	}
 	text = strings.Join(texts, sep)
-	if p.items == nil {
+	if p.Items == nil {
 		why = p.checkText(text, key)
 	}
 	return text, why
@@ -318,64 +321,64 @@ var (
 )
 
 // checkText says the first thing that is wrong with a value.
-func (p *param) checkText(v, key string) string {
-	if p.typ == "integer" && !isInteger.MatchString(v) || p.typ == "number" && !isNumber.MatchString(v) ||
-		p.typ == "boolean" && v != "0" && v != "1" {
+func (p *Param) checkText(v, key string) string {
+	if p.Typ == "integer" && !isInteger.MatchString(v) || p.Typ == "number" && !isNumber.MatchString(v) ||
+		p.Typ == "boolean" && v != "0" && v != "1" {
 		return p.mistyped("'" + v + "'")
 	}
 	if why := p.checkFormat(v, key); why != "" {
 		return "invalid format - " + why
 	}
-	if p.pattern != nil && !p.pattern.MatchString(v) {
+	if p.Pattern != nil && !p.Pattern.MatchString(v) {
 		return "value does not match the regex pattern"
 	}
 	if why := p.checkRange(v); why != "" {
 		return why
 	}
-	if p.enum != nil && !slices.Contains(p.enum, v) {
-		return fmt.Sprintf("value '%s' does not have a value in the enumeration '%s'", v, strings.Join(p.enum, ", "))
+	if p.Enum != nil && !slices.Contains(p.Enum, v) {
+		return fmt.Sprintf("value '%s' does not have a value in the enumeration '%s'", v, strings.Join(p.Enum, ", "))
 	}
 	return ""
 }
 
-func (p *param) checkFormat(v, key string) string {
-	if p.sub != nil {
-		_, why := p.sub.properties(v, key)
+func (p *Param) checkFormat(v, key string) string {
+	if p.Sub != nil {
+		_, why := p.Sub.Properties(v, key)
 		return why
 	}
-	if p.format == "" {
+	if p.Format == "" {
 		return ""
 	}
-	check, _ := formatNamed(p.format)
+	check, _ := formatNamed(p.Format)
 	return check(v, key)
 }
 
-func (p *param) checkRange(v string) string {
-	if p.typ == "string" {
+func (p *Param) checkRange(v string) string {
+	if p.Typ == "string" {
 		n := len([]rune(v))
-		if most, err := strconv.Atoi(p.most); err == nil && n > most {
-			return fmt.Sprintf("value may only be %s characters long", p.most)
+		if most, err := strconv.Atoi(p.Most); err == nil && n > most {
+			return fmt.Sprintf("value may only be %s characters long", p.Most)
 		}
-		if least, err := strconv.Atoi(p.least); err == nil && n < least {
-			return fmt.Sprintf("value must be at least %s characters long", p.least)
+		if least, err := strconv.Atoi(p.Least); err == nil && n < least {
+			return fmt.Sprintf("value must be at least %s characters long", p.Least)
 		}
 		return ""
 	}
 	n, err := strconv.ParseFloat(strings.TrimSuffix(v, "\n"), 64)
-	if err != nil && p.typ == "boolean" {
+	if err != nil && p.Typ == "boolean" {
 		return ""
 	}
-	if most, err := strconv.ParseFloat(p.most, 64); err == nil && n > most {
-		return "value must have a maximum value of " + p.most
+	if most, err := strconv.ParseFloat(p.Most, 64); err == nil && n > most {
+		return "value must have a maximum value of " + p.Most
 	}
-	if least, err := strconv.ParseFloat(p.least, 64); err == nil && n < least {
-		return "value must have a minimum value of " + p.least
+	if least, err := strconv.ParseFloat(p.Least, 64); err == nil && n < least {
+		return "value must have a minimum value of " + p.Least
 	}
 	return ""
 }
 
-// properties reads a property string, and says what is wrong with it.
-func (s *schema) properties(text, path string) (values, string) {
+// Properties reads a property string, and says what is wrong with it.
+func (s *Schema) Properties(text, path string) (Values, string) {
 	sent := map[string]any{}
 	for part := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(part) == "" {
@@ -385,7 +388,7 @@ func (s *schema) properties(text, path string) (values, string) {
 			return nil, why + "\n"
 		}
 	}
-	in, wrong := values{}, errorsOf{}
+	in, wrong := Values{}, errorsOf{}
 	s.check(sent, path+".", in, wrong)
 	if len(wrong) > 0 {
 		return nil, wrong.text()
@@ -394,7 +397,7 @@ func (s *schema) properties(text, path string) (values, string) {
 }
 
 // property reads one part of a property string.
-func (s *schema) property(part string, sent map[string]any) string {
+func (s *Schema) property(part string, sent map[string]any) string {
 	key, value, named := strings.Cut(part, "=")
 	if !named {
 		key, value = s.unnamed(), part
@@ -407,16 +410,16 @@ func (s *schema) property(part string, sent map[string]any) string {
 	if sent[key] != nil {
 		return "duplicate key in comma-separated list property: " + key
 	}
-	if p := s.params[key]; p != nil && p.alias != "" {
-		if p.kind != "" {
-			if sent[p.kind] != nil {
-				return fmt.Sprintf("key alias '%s' is already defined", p.kind)
+	if p := s.Params[key]; p != nil && p.Alias != "" {
+		if p.Kind != "" {
+			if sent[p.Kind] != nil {
+				return fmt.Sprintf("key alias '%s' is already defined", p.Kind)
 			}
-			sent[p.kind] = key
+			sent[p.Kind] = key
 		}
-		key = p.alias
+		key = p.Alias
 	}
-	if p := s.params[key]; p != nil && p.typ == "boolean" {
+	if p := s.Params[key]; p != nil && p.Typ == "boolean" {
 		value = folded(value)
 	}
 	sent[key] = value
@@ -424,9 +427,9 @@ func (s *schema) property(part string, sent map[string]any) string {
 }
 
 // unnamed is the key that may be left out.
-func (s *schema) unnamed() string {
-	for _, name := range s.order {
-		if p := s.params[name]; p != nil && p.unnamed {
+func (s *Schema) unnamed() string {
+	for _, name := range s.Order {
+		if p := s.Params[name]; p != nil && p.Unnamed {
 			return name
 		}
 	}
@@ -444,11 +447,11 @@ func folded(v string) string {
 	return v
 }
 
-// propertyString reads a value of the named format, such as net, that has been verified before.
-func propertyString(format, text string) values {
-	in, _ := propertyFormat(format).properties(text, format)
+// PropertyString reads a value of the named format, such as net, that has been verified before.
+func PropertyString(format, text string) Values {
+	in, _ := PropertyFormat(format).Properties(text, format)
 	if in == nil {
-		in = values{}
+		in = Values{}
 	}
 	return in
 }
@@ -456,32 +459,32 @@ func propertyString(format, text string) values {
 // propertySchemas are those of the property strings that have names and were asked for before.
 var propertySchemas sync.Map
 
-// propertyFormat is a property string that has a name.
-func propertyFormat(name string) *schema {
+// PropertyFormat is a property string that has a name.
+func PropertyFormat(name string) *Schema {
 	if s, known := propertySchemas.Load(name); known {
-		return s.(*schema)
+		return s.(*Schema)
 	}
-	s := declare(propertyNotations[name])
+	s := Declare(PropertyNotations[name])
 	propertySchemas.Store(name, s)
 	return s
 }
 
-// has reports whether a parameter was given.
-func (v values) has(key string) bool { _, given := v[key]; return given }
+// Has reports whether a parameter was given.
+func (v Values) Has(key string) bool { _, given := v[key]; return given }
 
-// or is a parameter, or what holds when it was not given.
-func (v values) or(key, otherwise string) string {
+// Or is a parameter, or what holds when it was not given.
+func (v Values) Or(key, otherwise string) string {
 	if text, given := v[key]; given {
 		return text
 	}
 	return otherwise
 }
 
-// is reports whether a boolean was given and true.
-func (v values) is(key string) bool { return v[key] == "1" }
+// Is reports whether a boolean was given and true.
+func (v Values) Is(key string) bool { return v[key] == "1" }
 
-// int is a whole number, or what holds when it was not given.
-func (v values) int(key string, otherwise int) int {
+// Int is a whole number, or what holds when it was not given.
+func (v Values) Int(key string, otherwise int) int {
 	n, err := strconv.Atoi(strings.TrimSpace(v[key]))
 	if err != nil {
 		return otherwise
@@ -489,11 +492,11 @@ func (v values) int(key string, otherwise int) int {
 	return n
 }
 
-// list is what a list or an array holds.
-func (v values) list(key string) []string { return splitList(v[key]) }
+// List is what a list or an array holds.
+func (v Values) List(key string) []string { return SplitList(v[key]) }
 
-// splitList splits as the server does: at NUL, or else at commas, semicolons and blanks.
-func splitList(text string) []string {
+// SplitList splits as the server does: at NUL, or else at commas, semicolons and blanks.
+func SplitList(text string) []string {
 	if text == "" {
 		return nil
 	}
@@ -501,4 +504,31 @@ func splitList(text string) []string {
 		return strings.Split(text, between)
 	}
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",; \t\n\r\f", r) })
+}
+
+// Values are parameters as text, the way they stand in configuration files: booleans are 0 and 1.
+type Values map[string]string
+
+// optionLists are the options, and keys of such options, that are told as lists.
+var optionLists = []string{"registered-tags", "user-allow-list"}
+
+// Shown is a value as answers have it: numbers as such, and property strings taken apart.
+func (s *Schema) Shown(key, text string) any {
+	p := s.LookUp(key)
+	switch {
+	case slices.Contains(optionLists, key):
+		return SplitList(text)
+	case p == nil:
+		return text
+	case p.Typ != "string":
+		return json.Number(text)
+	case p.Sub == nil || key == "bwlimit":
+		return text
+	}
+	in, _ := p.Sub.Properties(text, key)
+	out := map[string]any{}
+	for k, v := range in {
+		out[k] = p.Sub.Shown(k, v)
+	}
+	return out
 }
