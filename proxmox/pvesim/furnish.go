@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // furnish gives a virtual machine that is there from the start its disk and its state.
@@ -16,12 +18,12 @@ func (c *Cluster) furnish(m *vm, v VM) {
 		defaults["net0"] = "virtio,bridge=" + m.host.Bridges[0]
 	}
 	m.otherwise(defaults)
-	for _, key := range drivesOf(m.conf) {
+	for _, key := range vmconf.DrivesOf(m.conf) {
 		c.furnishDrive(m, key)
 	}
 	c.complete(m.conf)
 	m.otherwise(map[string]string{
-		"boot": defaultBootOrder(m.conf), "smbios1": "uuid=" + newUUID(c.rng("uuids")), "vmgenid": newUUID(c.rng("uuids")),
+		"boot": vmconf.DefaultBootOrder(m.conf), "smbios1": "uuid=" + vmconf.NewUUID(c.rng("uuids")), "vmgenid": vmconf.NewUUID(c.rng("uuids")),
 	})
 	if tags := m.conf["tags"]; tags != "" {
 		m.conf["tags"] = c.normalTags(tags)
@@ -29,7 +31,7 @@ func (c *Cluster) furnish(m *vm, v VM) {
 	if v.Running {
 		m.host.pids++
 		m.pid, m.state, m.awake = 1000+m.host.pids, "running", m.installed(c) != guestNone
-		m.agent = m.awake && agentEnabled(m.conf)
+		m.agent = m.awake && vmconf.AgentEnabled(m.conf)
 	}
 }
 
@@ -56,14 +58,14 @@ func (c *Cluster) furnishDisk(m *vm, v VM) string {
 	}
 	disk := &volume{name: name, content: "images", format: format, size: v.Disk, vmid: v.ID, at: c.now, guest: guest}
 	s.at(m.host)[name] = disk
-	return s.volid(disk) + ",size=" + printSize(v.Disk)
+	return s.volid(disk) + ",size=" + vmconf.PrintSize(v.Disk)
 }
 
 // furnishDrive puts the cloud-init drive or the further disk that the configuration wishes for where it
 // belongs.
 func (c *Cluster) furnishDrive(m *vm, key string) {
-	d := parseDrive(m.conf[key])
-	storage, name, _ := splitVolume(d.file)
+	d := vmconf.ParseDrive(m.conf[key])
+	storage, name, _ := vmconf.SplitVolume(d.File)
 	s := c.storages[storage]
 	if s == nil {
 		return
@@ -71,19 +73,19 @@ func (c *Cluster) furnishDrive(m *vm, key string) {
 	var w wanted
 	switch {
 	case name == "cloudinit":
-		w = cloudInitWanted(s, m.id, d.opts["format"])
-		d.opts["media"] = "cdrom"
-	case d.wanted() != "":
-		gib, _ := strconv.ParseFloat(d.wanted(), 64)
-		w = wanted{format: s.formatFor(d.opts["format"]), size: int64(gib * (1 << 30))}
+		w = cloudInitWanted(s, m.id, d.Opts["format"])
+		d.Opts["media"] = "cdrom"
+	case d.Wanted() != "":
+		gib, _ := strconv.ParseFloat(d.Wanted(), 64)
+		w = wanted{format: s.formatFor(d.Opts["format"]), size: int64(gib * (1 << 30))}
 		w.name = s.freeName(m.host, m.id, w.format)
-		d.opts["size"] = printSize(w.size)
+		d.Opts["size"] = vmconf.PrintSize(w.size)
 	default:
 		return
 	}
 	v := &volume{name: w.name, content: "images", format: w.format, size: w.size, vmid: m.id, at: c.now}
 	s.at(m.host)[v.name] = v
-	d.file = s.volid(v)
-	delete(d.opts, "format")
+	d.File = s.volid(v)
+	delete(d.Opts, "format")
 	m.conf[key] = d.String()
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -144,8 +145,8 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 // guestNumbers are a virtual machine's own.
 func (c *Cluster) guestNumbers(m *vm) guestReport {
 	g := guestReport{
-		At: c.now, Name: m.name(), Status: "stopped", Template: m.template(), MaxCPU: cpusOf(m.conf), MaxMem: memoryOf(m.conf) << 20,
-		MaxDisk: parseDrive(m.conf[bootDrive(m.conf)]).size(),
+		At: c.now, Name: m.name(), Status: "stopped", Template: m.template(), MaxCPU: vmconf.CpusOf(m.conf), MaxMem: vmconf.MemoryOf(m.conf) << 20,
+		MaxDisk: vmconf.ParseDrive(m.conf[vmconf.BootDrive(m.conf)]).Size(),
 	}
 	if m.running() {
 		g.Status, g.Uptime = "running", seconds(c.now.Sub(m.since))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -167,8 +168,8 @@ func (c *Cluster) wrongs() []string {
 }
 
 func (c *Cluster) wrongsOf(m *vm, busy bool, bad func(string, ...any)) {
-	for _, volid := range append(volumesOf(m.conf), discsOf(m.conf)...) {
-		if _, v := c.volume(m.host, volid); v == nil && !busy && !parseDrive(volid).cloudInit() { // which is made anew
+	for _, volid := range append(vmconf.VolumesOf(m.conf), discsOf(m.conf)...) {
+		if _, v := c.volume(m.host, volid); v == nil && !busy && !vmconf.ParseDrive(volid).CloudInit() { // which is made anew
 			bad("VM %d names volume %s, which is not there", m.id, volid)
 		}
 	}
@@ -188,9 +189,9 @@ func (c *Cluster) wrongsOf(m *vm, busy bool, bad func(string, ...any)) {
 
 func discsOf(conf map[string]string) []string {
 	var all []string
-	for _, key := range drivesOf(conf) {
-		if d := parseDrive(conf[key]); d.disc() && strings.Contains(d.file, ":") {
-			all = append(all, d.file)
+	for _, key := range vmconf.DrivesOf(conf) {
+		if d := vmconf.ParseDrive(conf[key]); d.Disc() && strings.Contains(d.File, ":") {
+			all = append(all, d.File)
 		}
 	}
 	return all
@@ -238,10 +239,10 @@ func (c *Cluster) wrongsOfVolume(s *storage, place string, v *volume, bad func(s
 		bad("%s:%s at %q belongs to VM %d, which is not there", s.Name, v.name, place, v.vmid)
 		return
 	}
-	named := volumesOf(m.effective())
-	named = append(named, volumesOf(m.conf)...)
+	named := vmconf.VolumesOf(m.effective())
+	named = append(named, vmconf.VolumesOf(m.conf)...)
 	for _, snap := range m.snaps {
-		named = append(named, volumesOf(snap.conf)...)
+		named = append(named, vmconf.VolumesOf(snap.conf)...)
 	}
 	if !slices.Contains(named, s.volid(v)) {
 		bad("%s:%s belongs to VM %d, which does not name it", s.Name, v.name, v.vmid)

@@ -2,6 +2,7 @@ package pvesim
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // all are the privileges that somebody must have on a path.
@@ -90,7 +92,7 @@ func (j *job) mayChange(id int, pool string, keys []string) error {
 		return nil
 	}
 	for _, key := range slices.Sorted(slices.Values(keys)) {
-		if isCloudInit(key) {
+		if vmconf.IsCloudInit(key) {
 			if j.onVM(id, pool, "VM.Config.Cloudinit") != nil && j.onVM(id, pool, "VM.Config.Network") != nil {
 				return failure.Denied("%s, VM.Config.Cloudinit|VM.Config.Network", vmPath(id))
 			}
@@ -120,7 +122,7 @@ func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
 	if j.isRoot() {
 		return nil
 	}
-	for _, key := range sorted(conf) {
+	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		stem := strings.TrimRight(key, "0123456789")
 		value := conf[key]
 		switch {
@@ -146,11 +148,11 @@ func (j *job) mayUseBridges(conf map[string]string) error {
 	if j.isRoot() {
 		return nil
 	}
-	for _, key := range sorted(conf) {
-		if !isNet(key) {
+	for _, key := range slices.Sorted(maps.Keys(conf)) {
+		if !vmconf.IsNet(key) {
 			continue
 		}
-		net := parseNet(conf[key])
+		net := vmconf.ParseNet(conf[key])
 		if net.Has("bridge") {
 			path := "/sdn/zones/localnetwork/" + net["bridge"]
 			if net.Has("tag") && j.all(path, "SDN.Use") != nil {
@@ -166,9 +168,9 @@ func (j *job) mayUseBridges(conf map[string]string) error {
 
 // mayUseStorages refuses volumes and storages that somebody may not use for a virtual machine.
 func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
-	for _, key := range sorted(conf) {
-		if isDrive(key) {
-			if err := j.mayUseDrive(id, key, parseDrive(conf[key]), defaultStorage); err != nil {
+	for _, key := range slices.Sorted(maps.Keys(conf)) {
+		if vmconf.IsDrive(key) {
+			if err := j.mayUseDrive(id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
 				return err
 			}
 		}
@@ -179,14 +181,14 @@ func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage stri
 	return nil
 }
 
-func (j *job) mayUseDrive(id int, key string, d drive, defaultStorage string) error {
-	storage, name, stored := splitVolume(d.file)
-	switch size := d.wanted(); {
-	case d.file == "none" || d.file == "" || name == "cloudinit" || d.file == "cloudinit":
+func (j *job) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage string) error {
+	storage, name, stored := vmconf.SplitVolume(d.File)
+	switch size := d.Wanted(); {
+	case d.File == "none" || d.File == "" || name == "cloudinit" || d.File == "cloudinit":
 		return nil
-	case d.cdrom() && d.file == "cdrom":
+	case d.Cdrom() && d.File == "cdrom":
 		return j.all("/", "Sys.Console")
-	case !d.cdrom() && size != "":
+	case !d.Cdrom() && size != "":
 		if storage == "" || storage == "NEWDISK" {
 			storage = defaultStorage
 		}
@@ -206,18 +208,18 @@ func (j *job) mayUseDrive(id int, key string, d drive, defaultStorage string) er
 	case !stored:
 		return nil
 	}
-	return j.mayUseVolume(id, key, d.file)
+	return j.mayUseVolume(id, key, d.File)
 }
 
 // mayUseVolume refuses somebody else's volumes.
 func (j *job) mayUseVolume(id int, key, volid string) error {
-	storage, name, _ := splitVolume(volid)
+	storage, name, _ := vmconf.SplitVolume(volid)
 	if _, err := j.c.storageNamed(storage); err != nil {
 		return err
 	}
 	path := "/storage/" + storage
 	kind, _, _ := strings.Cut(name, "/")
-	owner, owned := ownerOf(name)
+	owner, owned := vmconf.OwnerOf(name)
 	switch {
 	case j.all(path, "Datastore.Allocate") == nil, owned && owner == id:
 	case kind == "iso":
@@ -234,16 +236,4 @@ func (j *job) mayUseVolume(id int, key, volid string) error {
 		return failure.OfParameter(key, "content type needs to be 'images' or 'iso'")
 	}
 	return nil
-}
-
-var ownedBy = regexp.MustCompile(`(?:^|/)(?:vm|base)-(\d+)-[^/]+$`)
-
-// ownerOf is the virtual machine that a volume's name says it belongs to.
-func ownerOf(name string) (int, bool) {
-	m := ownedBy.FindStringSubmatch(name)
-	if m == nil {
-		return 0, false
-	}
-	id, _ := strconv.Atoi(m[1])
-	return id, true
 }

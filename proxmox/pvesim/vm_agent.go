@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // agentRights are who may ask an agent: those with a privilege, and those who may do anything with it.
@@ -98,7 +99,7 @@ func (k *call) askAgent() (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !agentEnabled(m.conf) {
+	if !vmconf.AgentEnabled(m.conf) {
 		return nil, failure.New("No QEMU guest agent configured")
 	}
 	if !m.running() {
@@ -141,7 +142,7 @@ func agentInfo(*call, *vm) any {
 
 func agentCPUs(_ *call, m *vm) any {
 	var all []any
-	for i := range cpusOf(m.conf) {
+	for i := range vmconf.CpusOf(m.conf) {
 		all = append(all, map[string]any{"logical-id": i, "online": true, "can-offline": i > 0})
 	}
 	return all
@@ -149,14 +150,14 @@ func agentCPUs(_ *call, m *vm) any {
 
 func agentMemoryBlocks(_ *call, m *vm) any {
 	var all []any
-	for i := range memoryOf(m.conf) / 128 {
+	for i := range vmconf.MemoryOf(m.conf) / 128 {
 		all = append(all, map[string]any{"phys-index": i, "online": true, "can-offline": false})
 	}
 	return all
 }
 
 func agentFilesystems(_ *call, m *vm) any {
-	size := parseDrive(m.conf[bootDrive(m.conf)]).size()
+	size := vmconf.ParseDrive(m.conf[vmconf.BootDrive(m.conf)]).Size()
 	return []any{map[string]any{
 		"name": "sda1", "mountpoint": "/", "type": "ext4", "total-bytes": size, "used-bytes": size / linkedShare, "disk": []any{},
 	}}
@@ -175,7 +176,7 @@ func agentInterfaces(_ *call, m *vm) any {
 		if static, err := netip.ParsePrefix(params.PropertyString("qm-ipconfig", m.conf[fmt.Sprintf("ipconfig%d", i)])["ip"]); err == nil {
 			address = static
 		}
-		all = append(all, nic(fmt.Sprintf("eth%d", i), strings.ToLower(parseNet(card)["macaddr"]), address))
+		all = append(all, nic(fmt.Sprintf("eth%d", i), strings.ToLower(vmconf.ParseNet(card)["macaddr"]), address))
 	}
 	return all
 }

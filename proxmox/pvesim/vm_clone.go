@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // How long a clone takes. A linked clone takes the time that is drawn for it: three tenths pass before it
@@ -151,9 +152,9 @@ func (j *job) mayClone(n *cloning, source map[string]string) error {
 		return failure.New("parameter 'format' not allowed for linked clones")
 	}
 	shared := true
-	for _, key := range drivesOf(source) {
-		d := parseDrive(source[key])
-		storage, _, stored := splitVolume(d.file)
+	for _, key := range vmconf.DrivesOf(source) {
+		d := vmconf.ParseDrive(source[key])
+		storage, _, stored := vmconf.SplitVolume(d.File)
 		if !stored {
 			continue
 		}
@@ -162,7 +163,7 @@ func (j *job) mayClone(n *cloning, source map[string]string) error {
 			return err
 		}
 		shared = shared && s.Shared
-		if d.cdrom() {
+		if d.Cdrom() {
 			continue
 		}
 		if err := j.all("/storage/"+cmp.Or(n.storage, storage), "Datastore.AllocateSpace"); err != nil {
@@ -189,11 +190,11 @@ func (j *job) planDrives(n *cloning, source map[string]string) (*plan, error) {
 		delete(p.conf, key)
 	}
 	for _, key := range sorted(source) {
-		d := parseDrive(source[key])
+		d := vmconf.ParseDrive(source[key])
 		switch {
-		case isUnused(key):
+		case vmconf.IsUnused(key):
 			delete(p.conf, key)
-		case isDrive(key) && !d.disc() && d.file != "none":
+		case vmconf.IsDrive(key) && !d.Disc() && d.File != "none":
 			if err := j.planDrive(n, p, key, d); err != nil {
 				return nil, err
 			}
@@ -202,13 +203,13 @@ func (j *job) planDrives(n *cloning, source map[string]string) (*plan, error) {
 	return p, nil
 }
 
-func (j *job) planDrive(n *cloning, p *plan, key string, d drive) error {
-	of := fmt.Sprintf("clone feature is not supported for '%s' (%s)", d.file, key)
+func (j *job) planDrive(n *cloning, p *plan, key string, d vmconf.Drive) error {
+	of := fmt.Sprintf("clone feature is not supported for '%s' (%s)", d.File, key)
 	if n.snapshot != "" {
-		of = fmt.Sprintf("clone feature is not supported for a snapshot of '%s' (%s)", d.file, key)
+		of = fmt.Sprintf("clone feature is not supported for a snapshot of '%s' (%s)", d.File, key)
 	}
-	s, v := j.c.volume(j.host, d.file)
-	if n.full || d.cloudInit() || key == "tpmstate0" {
+	s, v := j.c.volume(j.host, d.File)
+	if n.full || d.CloudInit() || key == "tpmstate0" {
 		if v == nil {
 			return failure.New("Full %s", of)
 		}
@@ -260,15 +261,15 @@ func (j *job) cloneLocked(n *cloning) error {
 // identify makes the clone somebody of its own.
 func (j *job) identify(n *cloning, p *plan) {
 	for _, key := range sorted(p.conf) {
-		if isNet(key) {
-			net := parseNet(p.conf[key])
+		if vmconf.IsNet(key) {
+			net := vmconf.ParseNet(p.conf[key])
 			delete(net, "macaddr")
 			p.conf[key] = j.c.printNet(net)
 		}
 	}
-	p.conf["smbios1"] = withUUID(p.conf["smbios1"], newUUID(j.c.rng("uuids")))
+	p.conf["smbios1"] = vmconf.WithUUID(p.conf["smbios1"], vmconf.NewUUID(j.c.rng("uuids")))
 	if p.conf["vmgenid"] != "" {
-		p.conf["vmgenid"] = newUUID(j.c.rng("uuids"))
+		p.conf["vmgenid"] = vmconf.NewUUID(j.c.rng("uuids"))
 	}
 	p.conf["name"] = n.name
 	if n.name == "" {
@@ -291,7 +292,7 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 				return err
 			}
 		}
-		d, err := j.cloneDrive(n, key, parseDrive(p.source[key]), p.full[key], share, takes, made)
+		d, err := j.cloneDrive(n, key, vmconf.ParseDrive(p.source[key]), p.full[key], share, takes, made)
 		if err != nil {
 			return err
 		}
@@ -326,7 +327,7 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 func (p *plan) shares() time.Duration {
 	var n time.Duration
 	for _, key := range p.drives {
-		if parseDrive(p.source[key]).cloudInit() {
+		if vmconf.ParseDrive(p.source[key]).CloudInit() {
 			n++
 		} else {
 			n += diskShares
@@ -345,12 +346,12 @@ func (j *job) pauseSignal(d time.Duration) error {
 	return nil
 }
 
-func (j *job) cloneDrive(n *cloning, key string, d drive, full bool, share, takes time.Duration, made *[]string) (drive, error) {
+func (j *job) cloneDrive(n *cloning, key string, d vmconf.Drive, full bool, share, takes time.Duration, made *[]string) (vmconf.Drive, error) {
 	kind := map[bool]string{true: "full", false: "linked"}[full]
-	j.print("create %s clone of drive %s (%s)", kind, key, d.file)
-	s, v := j.c.volume(j.host, d.file)
+	j.print("create %s clone of drive %s (%s)", kind, key, d.File)
+	s, v := j.c.volume(j.host, d.File)
 	if v == nil {
-		return d, failure.New("volume '%s' does not exist", d.file)
+		return d, failure.New("volume '%s' does not exist", d.File)
 	}
 	var copied *volume
 	var err error
@@ -367,16 +368,16 @@ func (j *job) cloneDrive(n *cloning, key string, d drive, full bool, share, take
 	if err != nil {
 		return d, err
 	}
-	d.file, d.opts["size"] = s.volid(copied), printSize(copied.size)
-	delete(d.opts, "format")
+	d.File, d.Opts["size"] = s.volid(copied), vmconf.PrintSize(copied.size)
+	delete(d.Opts, "format")
 	return d, nil
 }
 
 // copyVolume makes a full copy of a volume for another machine. What it has made stands in made at once,
 // so that it can be removed if the copy fails.
-func (j *job) copyVolume(s *storage, v *volume, id int, format string, d drive, share, takes time.Duration, made *[]string) (*volume, error) {
+func (j *job) copyVolume(s *storage, v *volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*volume, error) {
 	w := wanted{id: id, format: format, size: v.size, guest: v.guest, takes: share * diskShares}
-	if d.cloudInit() {
+	if d.CloudInit() {
 		w = cloudInitWanted(s, id, v.format)
 		w.takes = share
 	}
@@ -386,7 +387,7 @@ func (j *job) copyVolume(s *storage, v *volume, id int, format string, d drive, 
 	}
 	*made = append(*made, s.volid(copied))
 	j.print("allocated target volume '%s'", s.volid(copied))
-	if d.cloudInit() {
+	if d.CloudInit() {
 		return copied, nil
 	}
 	if err := j.transfer(copied.size, takes); err != nil {
@@ -489,19 +490,19 @@ func (j *job) makeTemplate(id int, disk string) error {
 		return err
 	}
 	m.conf["template"] = "1"
-	for _, key := range drivesOf(m.conf) {
-		d := parseDrive(m.conf[key])
-		s, v := j.c.volume(j.host, d.file)
-		if d.cdrom() || disk != "" && key != disk || v == nil || !s.canBase() || strings.Contains(v.name, "base-") && v.parent == "" {
+	for _, key := range vmconf.DrivesOf(m.conf) {
+		d := vmconf.ParseDrive(m.conf[key])
+		s, v := j.c.volume(j.host, d.File)
+		if d.Cdrom() || disk != "" && key != disk || v == nil || !s.canBase() || strings.Contains(v.name, "base-") && v.parent == "" {
 			continue
 		}
 		if v.parent != "" {
-			return failure.New("you can't convert a linked clone '%s' to a base image", d.file)
+			return failure.New("you can't convert a linked clone '%s' to a base image", d.File)
 		}
 		if err := j.makeBase(s, v); err != nil {
 			return err
 		}
-		d.file = s.volid(v)
+		d.File = s.volid(v)
 		m.conf[key] = d.String()
 	}
 	return nil

@@ -1,17 +1,15 @@
 package pvesim
 
 import (
-	"encoding/base64"
 	"fmt"
 	"maps"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // effective is a configuration as it will be after the next start.
@@ -25,18 +23,6 @@ func (m *vm) effective() map[string]string {
 		}
 	}
 	return conf
-}
-
-// shownConf is a configuration as answers have it.
-func shownConf(conf map[string]string, digest string) map[string]any {
-	all := map[string]any{}
-	for key, value := range conf {
-		all[key] = shown(key, value)
-	}
-	if digest != "" {
-		all["digest"] = digest
-	}
-	return all
 }
 
 func getConfig(k *call) (any, error) {
@@ -54,11 +40,11 @@ func getConfig(k *call) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return shownConf(s.conf, m.digest()), nil
+		return vmconf.ShownConf(s.conf, m.digest()), nil
 	case k.in.Is("current"):
-		return shownConf(m.conf, m.digest()), nil
+		return vmconf.ShownConf(m.conf, m.digest()), nil
 	}
-	return shownConf(m.effective(), m.digest()), nil
+	return vmconf.ShownConf(m.effective(), m.digest()), nil
 }
 
 func getPending(k *call) (any, error) {
@@ -67,21 +53,21 @@ func getPending(k *call) (any, error) {
 		return nil, err
 	}
 	all := []any{}
-	for _, key := range sorted(m.conf) {
-		entry := map[string]any{"key": key, "value": shown(key, m.conf[key])}
+	for _, key := range slices.Sorted(maps.Keys(m.conf)) {
+		entry := map[string]any{"key": key, "value": vmconf.Shown(key, m.conf[key])}
 		if value, waits := m.pending[key]; waits && value == nil {
 			entry["delete"] = 1
 			if m.forced[key] {
 				entry["delete"] = 2
 			}
 		} else if waits {
-			entry["pending"] = shown(key, *value)
+			entry["pending"] = vmconf.Shown(key, *value)
 		}
 		all = append(all, entry)
 	}
-	for _, key := range sorted(m.pending) {
+	for _, key := range slices.Sorted(maps.Keys(m.pending)) {
 		if _, set := m.conf[key]; !set && m.pending[key] != nil {
-			all = append(all, map[string]any{"key": key, "pending": shown(key, *m.pending[key])})
+			all = append(all, map[string]any{"key": key, "pending": vmconf.Shown(key, *m.pending[key])})
 		}
 	}
 	return append(all, map[string]any{"key": "digest", "value": m.digest()}), nil
@@ -115,17 +101,17 @@ func (k *call) newUpdate() (*update, error) {
 			u.set[key] = value
 		}
 	}
-	if err := checkSSHKeys(u.set); err != nil {
+	if err := vmconf.CheckSSHKeys(u.set); err != nil {
 		return nil, err
 	}
 	if len(u.drop)+len(u.revert)+len(u.set) == 0 && !k.empty {
 		return nil, failure.New("no options specified")
 	}
-	resolveCDROM(u.set)
+	vmconf.ResolveCDROM(u.set)
 	if err := u.consistent(); err != nil {
 		return nil, err
 	}
-	if err := checkDrives(u.set); err != nil {
+	if err := vmconf.CheckDrives(u.set); err != nil {
 		return nil, err
 	}
 	k.c.complete(u.set)
@@ -135,7 +121,7 @@ func (k *call) newUpdate() (*update, error) {
 // said is how a change stands in the log.
 func (k *call) said() string {
 	var parts []string
-	for _, key := range sorted(k.in) {
+	for _, key := range slices.Sorted(maps.Keys(k.in)) {
 		value := k.in[key]
 		switch key {
 		case "node", "vmid", "digest", "background_delay", "import-working-storage":
@@ -148,21 +134,10 @@ func (k *call) said() string {
 	return fmt.Sprintf("update VM %d: %s", k.id(), strings.Join(parts, " "))
 }
 
-// resolveCDROM turns the old name of a CD-ROM drive into the one it has.
-func resolveCDROM(conf map[string]string) {
-	if value, given := conf["cdrom"]; given {
-		if !strings.Contains(value, "media=") {
-			value += ",media=cdrom"
-		}
-		delete(conf, "cdrom")
-		conf["ide2"] = value
-	}
-}
-
 // consistent refuses to set, delete and revert the same key, and keys that do not exist.
 func (u *update) consistent() error {
 	for _, key := range u.revert {
-		if !isOption(key) {
+		if !vmconf.IsOption(key) {
 			return failure.OfParameter("revert", fmt.Sprintf("unknown option '%s'", key))
 		}
 		if _, set := u.set[key]; set {
@@ -180,7 +155,7 @@ func (u *update) consistent() error {
 			return failure.OfParameter("delete", fmt.Sprintf("you can't use '-%s' and -delete %s' at the same time", key, key))
 		case slices.Contains(u.revert, key):
 			return failure.OfParameter("revert", fmt.Sprintf("you can't use '-delete %s' and -revert %s' at the same time", key, key))
-		case !isOption(key):
+		case !vmconf.IsOption(key):
 			return failure.OfParameter("delete", fmt.Sprintf("unknown option '%s'", key))
 		}
 	}
@@ -189,42 +164,14 @@ func (u *update) consistent() error {
 
 // complete gives network cards their addresses, and draws what may be left to the server.
 func (c *Cluster) complete(conf map[string]string) {
-	for _, key := range sorted(conf) {
+	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		switch {
-		case isNet(key):
-			conf[key] = c.printNet(parseNet(conf[key]))
+		case vmconf.IsNet(key):
+			conf[key] = c.printNet(vmconf.ParseNet(conf[key]))
 		case key == "vmgenid" && conf[key] == "1":
-			conf[key] = newUUID(c.rng("uuids"))
+			conf[key] = vmconf.NewUUID(c.rng("uuids"))
 		}
 	}
-}
-
-// checkSSHKeys refuses what is no list of public keys.
-func checkSSHKeys(conf map[string]string) error {
-	text, err := url.PathUnescape(conf["sshkeys"])
-	if err != nil {
-		return failure.New("SSH public key validation error")
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if strings.TrimSpace(line) != "" && !isPublicKey(line) {
-			return failure.New("SSH public key validation error")
-		}
-	}
-	return nil
-}
-
-var keyType = regexp.MustCompile(`^(?:ssh-(?:ed25519|rsa|dss)|ecdsa-sha2-nistp(?:256|384|521)|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)$`)
-
-// isPublicKey reports whether a line holds a key whose type is the one that it says.
-func isPublicKey(line string) bool {
-	fields := strings.Fields(line)
-	at := slices.IndexFunc(fields, keyType.MatchString)
-	if at < 0 || at+1 >= len(fields) {
-		return false
-	}
-	blob, err := base64.StdEncoding.DecodeString(fields[at+1])
-	n := len(fields[at])
-	return err == nil && len(blob) > 4+n && string(blob[4:4+n]) == fields[at]
 }
 
 // mayUpdate refuses changes that somebody may not make.
@@ -266,7 +213,7 @@ func (j *job) check(u *update) (*vm, error) {
 	if balloon != "" {
 		conf["balloon"] = balloon
 	}
-	if int64(params.Values(conf).Int("balloon", 0)) > memoryOf(conf) {
+	if int64(params.Values(conf).Int("balloon", 0)) > vmconf.MemoryOf(conf) {
 		return nil, failure.New("balloon value too large (must be smaller than assigned memory)")
 	}
 	return m, nil
@@ -335,13 +282,13 @@ func (j *job) update(u *update) error {
 	if err := j.stage("update"); err != nil {
 		return err
 	}
-	order := &bootChange{devices: bootOrder(m.conf), fixed: slices.Contains(drop, "boot") || set["boot"] != ""}
+	order := &bootChange{devices: vmconf.BootOrder(m.conf), fixed: slices.Contains(drop, "boot") || set["boot"] != ""}
 	for _, key := range drop {
 		if err := j.dropKey(m, key, u.force, order); err != nil {
 			return err
 		}
 	}
-	for _, key := range sorted(set) {
+	for _, key := range slices.Sorted(maps.Keys(set)) {
 		if err := j.setKey(m, key, set[key], set, order); err != nil {
 			return err
 		}
@@ -362,14 +309,14 @@ type bootChange struct {
 func (b *bootChange) without(m *vm, key string) {
 	if i := slices.Index(b.devices, key); i >= 0 && !b.fixed {
 		b.devices = slices.Delete(b.devices, i, i+1)
-		m.wait("boot", printBootOrder(b.devices))
+		m.wait("boot", vmconf.PrintBootOrder(b.devices))
 	}
 }
 
 func (b *bootChange) with(m *vm, key string) {
 	if len(b.devices) > 0 && !slices.Contains(b.devices, key) && !b.fixed {
 		b.devices = append(b.devices, key)
-		m.wait("boot", printBootOrder(b.devices))
+		m.wait("boot", vmconf.PrintBootOrder(b.devices))
 	}
 }
 
@@ -416,17 +363,17 @@ func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
 	delete(m.pending, key)
 	order.without(m, key)
 	switch {
-	case isUnused(key) || key == "vmstate":
+	case vmconf.IsUnused(key) || key == "vmstate":
 		return j.dropVolume(m, key, value)
-	case isDrive(key):
+	case vmconf.IsDrive(key):
 		if err := m.unprotected("can't remove drive '%s'", key); err != nil {
 			return err
 		}
-		if err := j.mayChangeDrive(m.id, parseDrive(value)); err != nil {
+		if err := j.mayChangeDrive(m.id, vmconf.ParseDrive(value)); err != nil {
 			return err
 		}
 		if waiting != nil {
-			if err := j.drop(m, parseDrive(*waiting)); err != nil {
+			if err := j.drop(m, vmconf.ParseDrive(*waiting)); err != nil {
 				return err
 			}
 		}
@@ -436,7 +383,7 @@ func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
 		}
 		delete(m.conf, key)
 		return nil
-	case isNet(key):
+	case vmconf.IsNet(key):
 		if err := j.mayUseBridges(map[string]string{key: value}); err != nil {
 			return err
 		}
@@ -451,8 +398,8 @@ func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
 
 // dropVolume removes a volume that no drive has.
 func (j *job) dropVolume(m *vm, key, value string) error {
-	d := parseDrive(value)
-	if err := m.unprotected("can't remove unused disk '%s'", d.file); err != nil {
+	d := vmconf.ParseDrive(value)
+	if err := m.unprotected("can't remove unused disk '%s'", d.File); err != nil {
 		return err
 	}
 	if err := j.onVM(m.id, "", "VM.Config.Disk"); err != nil {
@@ -466,11 +413,11 @@ func (j *job) dropVolume(m *vm, key, value string) error {
 }
 
 // mayChangeDrive refuses drives that somebody may not change.
-func (j *job) mayChangeDrive(id int, d drive) error {
+func (j *job) mayChangeDrive(id int, d vmconf.Drive) error {
 	switch {
-	case d.cloudInit():
+	case d.CloudInit():
 		return j.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
-	case d.cdrom():
+	case d.Cdrom():
 		return j.onVM(id, "", "VM.Config.CDROM")
 	}
 	return j.onVM(id, "", "VM.Config.Disk")
@@ -482,19 +429,19 @@ func (j *job) setKey(m *vm, key, value string, all map[string]string, order *boo
 		return nil
 	}
 	switch {
-	case isDrive(key):
+	case vmconf.IsDrive(key):
 		return j.setDrive(m, key, value, order)
 	case key == "tags":
 		if err := j.mayTag(m.id, m.conf[key], value); err != nil {
 			return err
 		}
 		value = j.c.normalTags(value)
-	case isNet(key) && m.conf[key] != "":
+	case vmconf.IsNet(key) && m.conf[key] != "":
 		if err := j.mayUseBridges(map[string]string{key: m.conf[key]}); err != nil {
 			return err
 		}
 	case key == "cipassword":
-		m.record(key, hashed(value, j.c.rng("passwords")))
+		m.record(key, vmconf.Hashed(value, j.c.rng("passwords")))
 		return nil
 	case key == "boot" && strings.HasPrefix(value, "order="):
 		if err := m.checkBootOrder(value, all); err != nil {
@@ -512,7 +459,7 @@ func (j *job) setKey(m *vm, key, value string, all map[string]string, order *boo
 // checkBootOrder refuses devices to boot from that are not there.
 func (m *vm) checkBootOrder(value string, all map[string]string) error {
 	conf := m.effective()
-	for _, device := range bootOrder(map[string]string{"boot": value}) {
+	for _, device := range vmconf.BootOrder(map[string]string{"boot": value}) {
 		if conf[device] == "" && all[device] == "" {
 			return failure.New("invalid bootorder: device '%s' does not exist'", device)
 		}
@@ -521,17 +468,17 @@ func (m *vm) checkBootOrder(value string, all map[string]string) error {
 }
 
 func (j *job) setDrive(m *vm, key, value string, order *bootChange) error {
-	d := parseDrive(value)
+	d := vmconf.ParseDrive(value)
 	for _, of := range []string{m.conf[key], value} {
 		if of != "" {
-			if err := j.mayChangeDrive(m.id, parseDrive(of)); err != nil {
+			if err := j.mayChangeDrive(m.id, vmconf.ParseDrive(of)); err != nil {
 				return err
 			}
 		}
 	}
 	if waiting := m.pending[key]; waiting != nil {
 		delete(m.pending, key)
-		if err := j.drop(m, parseDrive(*waiting)); err != nil {
+		if err := j.drop(m, vmconf.ParseDrive(*waiting)); err != nil {
 			return err
 		}
 	}
@@ -539,7 +486,7 @@ func (j *job) setDrive(m *vm, key, value string, order *bootChange) error {
 	if err != nil {
 		return err
 	}
-	if d.disc() {
+	if d.Disc() {
 		order.with(m, key)
 	}
 	m.wait(key, made[key])

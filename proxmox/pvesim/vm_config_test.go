@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // keys are some keys of a machine's configuration, as one text.
@@ -52,12 +54,12 @@ func TestTagsAreNormal(t *testing.T) {
 
 func TestSizesAreReadAndWritten(t *testing.T) {
 	for text, want := range map[string]int64{"1G": 1 << 30, "1024G": 1 << 40, "512": 512, "4M": 4 << 20, "1.5K": 1536, "2TiB": 2 << 40} {
-		if got := parseSize(text); got != want {
+		if got := vmconf.ParseSize(text); got != want {
 			t.Errorf("%s is %d, want %d", text, got, want)
 		}
 	}
 	for n, want := range map[int64]string{1 << 30: "1G", 1 << 40: "1T", 512: "512", 4 << 20: "4M", 1536: "1536", 0: "0", 2560 << 20: "2560M"} {
-		if got := printSize(n); got != want {
+		if got := vmconf.PrintSize(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
 	}
@@ -200,7 +202,7 @@ func TestDisksGrowAndNeverShrink(t *testing.T) {
 		{"10752M", "OK", "10752M"}, {"1T", "unable to create image: qemu-img: /var/lib/vz/images/100/vm-100-disk-0.qcow2: Could not resize file: No space left on device", "10752M"},
 	} {
 		r.ends(r.start("PUT /nodes/pve1/qemu/100/resize disk=scsi0 size="+test.size), test.exit)
-		if got := parseDrive(r.vms[100].conf["scsi0"]).opts["size"]; got != test.want {
+		if got := vmconf.ParseDrive(r.vms[100].conf["scsi0"]).Opts["size"]; got != test.want {
 			t.Errorf("after %s it has %s, want %s", test.size, got, test.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // waitFileOfCreate is how long a new configuration is waited for.
@@ -40,7 +41,7 @@ func postVM(k *call) (any, error) {
 		}
 	}
 	j := k.job()
-	if err := checkSSHKeys(n.conf); err != nil {
+	if err := vmconf.CheckSSHKeys(n.conf); err != nil {
 		return nil, err
 	}
 	if err := j.quorate(); err != nil {
@@ -96,7 +97,7 @@ func (j *job) poolExists(name string) error {
 
 // checkCreation refuses keys that somebody may not set, or that make no sense.
 func (j *job) checkCreation(n *creation) error {
-	resolveCDROM(n.conf)
+	vmconf.ResolveCDROM(n.conf)
 	if err := j.mayUseStorages(n.id, n.conf, n.storage); err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (j *job) checkCreation(n *creation) error {
 	if err := j.mayUseBridges(n.conf); err != nil {
 		return err
 	}
-	if err := checkDrives(n.conf); err != nil {
+	if err := vmconf.CheckDrives(n.conf); err != nil {
 		return err
 	}
 	j.c.complete(n.conf)
@@ -175,8 +176,8 @@ func (j *job) build(n *creation) error {
 	maps.Copy(conf, made)
 	if err := j.finishConf(n, conf); err != nil {
 		for _, key := range sorted(made) {
-			if parseDrive(n.conf[key]).file != parseDrive(made[key]).file {
-				_ = j.free(parseDrive(made[key]).file) // the error that is told is the one that came first
+			if vmconf.ParseDrive(n.conf[key]).File != vmconf.ParseDrive(made[key]).File {
+				_ = j.free(vmconf.ParseDrive(made[key]).File) // the error that is told is the one that came first
 			}
 		}
 		return err
@@ -189,13 +190,13 @@ func (j *job) build(n *creation) error {
 // finishConf draws what has not been given.
 func (j *job) finishConf(n *creation, conf map[string]string) error {
 	if conf["boot"] == "" {
-		conf["boot"] = defaultBootOrder(conf)
+		conf["boot"] = vmconf.DefaultBootOrder(conf)
 	}
 	if conf["smbios1"] == "" {
-		conf["smbios1"] = "uuid=" + newUUID(j.c.rng("uuids"))
+		conf["smbios1"] = "uuid=" + vmconf.NewUUID(j.c.rng("uuids"))
 	}
 	if conf["vmgenid"] == "" {
-		conf["vmgenid"] = newUUID(j.c.rng("uuids"))
+		conf["vmgenid"] = vmconf.NewUUID(j.c.rng("uuids"))
 	}
 	if tags, given := conf["tags"]; given {
 		if err := j.mayTag(n.id, "", tags); err != nil {

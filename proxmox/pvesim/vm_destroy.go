@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // destroyedShare is which part of a destruction's time passes after the disks are gone.
@@ -83,7 +84,7 @@ func (j *job) notLinked(m *vm) error {
 	if !m.template() {
 		return nil
 	}
-	for _, volid := range volumesOf(m.conf) {
+	for _, volid := range vmconf.VolumesOf(m.conf) {
 		if s, v := j.c.volume(j.host, volid); v != nil && s.linkedTo(j.host, v) {
 			return failure.New("base volume '%s' is still in use by linked cloned", volid)
 		}
@@ -94,7 +95,7 @@ func (j *job) notLinked(m *vm) error {
 // removeVolumes removes the volumes that a machine owns. One that cannot be removed is left over, and
 // the log says so.
 func (j *job) removeVolumes(m *vm, unreferenced bool) {
-	all := volumesOf(m.conf)
+	all := vmconf.VolumesOf(m.conf)
 	for _, s := range m.snaps {
 		if state := s.conf["vmstate"]; state != "" {
 			all = append(all, state)
@@ -102,7 +103,7 @@ func (j *job) removeVolumes(m *vm, unreferenced bool) {
 	}
 	for _, value := range m.pending {
 		if value != nil {
-			all = append(all, volumesOf(map[string]string{"scsi0": *value})...)
+			all = append(all, vmconf.VolumesOf(map[string]string{"scsi0": *value})...)
 		}
 	}
 	if unreferenced {
@@ -110,8 +111,8 @@ func (j *job) removeVolumes(m *vm, unreferenced bool) {
 	}
 	slices.Sort(all)
 	for _, volid := range slices.Compact(all) {
-		_, name, _ := splitVolume(volid)
-		if owner, ok := ownerOf(name); !ok || owner != m.id {
+		_, name, _ := vmconf.SplitVolume(volid)
+		if owner, ok := vmconf.OwnerOf(name); !ok || owner != m.id {
 			continue
 		}
 		if err := j.free(volid); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // resizeTakes is how long a disk takes to grow.
@@ -43,10 +44,10 @@ func (j *job) resize(m *vm, key, size string) error {
 	if m.conf[key] == "" {
 		return failure.New("disk '%s' does not exist", key)
 	}
-	d := parseDrive(m.conf[key])
-	storage, _, stored := splitVolume(d.file)
+	d := vmconf.ParseDrive(m.conf[key])
+	storage, _, stored := vmconf.SplitVolume(d.File)
 	switch {
-	case d.cdrom():
+	case d.Cdrom():
 		return failure.New("you can't resize a cdrom")
 	case !stored:
 		return failure.New("disk '%s' has no associated volume", key)
@@ -54,12 +55,12 @@ func (j *job) resize(m *vm, key, size string) error {
 	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 		return err
 	}
-	s, v := j.c.volume(j.host, d.file)
+	s, v := j.c.volume(j.host, d.File)
 	if v == nil {
-		return failure.New("volume '%s' does not exist", d.file)
+		return failure.New("volume '%s' does not exist", d.File)
 	}
 	text, step := strings.CutPrefix(size, "+")
-	want := parseSize(text)
+	want := vmconf.ParseSize(text)
 	if step {
 		want += v.size
 	}
@@ -74,7 +75,7 @@ func (j *job) resize(m *vm, key, size string) error {
 	if err := j.grow(s, v, want, m); err != nil {
 		return err
 	}
-	d.opts["size"] = printSize(want)
+	d.Opts["size"] = vmconf.PrintSize(want)
 	m.conf[key] = d.String()
 	return nil
 }
@@ -147,13 +148,13 @@ func (j *job) checkMove(n moving) (*vm, error) {
 	if m.conf[n.key] == "" {
 		return nil, failure.New("disk '%s' does not exist", n.key)
 	}
-	d := parseDrive(m.conf[n.key])
-	from, _, stored := splitVolume(d.file)
-	_, v := j.c.volume(j.host, d.file)
+	d := vmconf.ParseDrive(m.conf[n.key])
+	from, _, stored := vmconf.SplitVolume(d.File)
+	_, v := j.c.volume(j.host, d.File)
 	switch {
 	case !stored:
 		return nil, failure.New("disk '%s' has no associated volume", n.key)
-	case d.disc():
+	case d.Disc():
 		return nil, failure.New("you can't move a cdrom")
 	case from == n.storage && (n.format == "" || v == nil || v.format == n.format):
 		return nil, failure.New("you can't move to the same storage with same format")
@@ -165,7 +166,7 @@ func (j *job) checkMove(n moving) (*vm, error) {
 	if !s.keeps("images") {
 		return nil, failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
 	}
-	if n.remove && m.usedElsewhere(n.key, d.file) {
+	if n.remove && m.usedElsewhere(n.key, d.File) {
 		return nil, failure.New("you can't move a disk with snapshots and delete the source")
 	}
 	return m, nil
@@ -177,17 +178,17 @@ func (j *job) move(n moving) error {
 	if err != nil {
 		return err
 	}
-	d := parseDrive(m.conf[n.key])
-	from, _, _ := splitVolume(d.file)
-	_, v := j.c.volume(j.host, d.file)
+	d := vmconf.ParseDrive(m.conf[n.key])
+	from, _, _ := vmconf.SplitVolume(d.File)
+	_, v := j.c.volume(j.host, d.File)
 	if v == nil {
-		return failure.New("volume '%s' does not exist", d.file)
+		return failure.New("volume '%s' does not exist", d.File)
 	}
-	j.print("copying volume '%s' from current storage '%s' to target storage '%s'", d.file, from, n.storage)
-	if m.usedElsewhere(n.key, d.file) {
+	j.print("copying volume '%s' from current storage '%s' to target storage '%s'", d.File, from, n.storage)
+	if m.usedElsewhere(n.key, d.File) {
 		j.print("moving disk with snapshots, snapshots will not be moved!")
 	}
-	j.print("create full clone of drive %s (%s)", n.key, d.file)
+	j.print("create full clone of drive %s (%s)", n.key, d.File)
 	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
 	var made []string
 	copied, err := j.copyVolume(j.c.storages[n.storage], v, n.id, cmp.Or(n.format, v.format), d, allocates(takes), takes, &made)
@@ -206,8 +207,8 @@ func (j *job) move(n moving) error {
 		}
 		return because("storage migration failed: ", err)
 	}
-	old := d.file
-	d.file, d.opts["size"] = n.storage+":"+copied.name, printSize(copied.size)
+	old := d.File
+	d.File, d.Opts["size"] = n.storage+":"+copied.name, vmconf.PrintSize(copied.size)
 	m.conf[n.key] = d.String()
 	return j.leave(m, n, old)
 }
@@ -221,7 +222,7 @@ func (j *job) leave(m *vm, n moving, old string) error {
 		}
 		return nil
 	}
-	key, err := addUnused(m.conf, old)
+	key, err := vmconf.AddUnused(m.conf, old)
 	if err == nil {
 		j.print("adding source volume '%s' as '%s' to config", old, key)
 	}
@@ -241,7 +242,7 @@ func (k *call) reassign(n moving, target int, key string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	storage, _, _ := splitVolume(d.file)
+	storage, _, _ := vmconf.SplitVolume(d.File)
 	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 		return nil, err
 	}
@@ -253,7 +254,7 @@ func (k *call) reassign(n moving, target int, key string) (any, error) {
 	}), nil
 }
 
-func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d drive, err error) {
+func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d vmconf.Drive, err error) {
 	from, to = j.c.vms[n.id], j.c.vms[target]
 	switch {
 	case from == nil:
@@ -268,8 +269,8 @@ func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d d
 			return nil, nil, d, err
 		}
 	}
-	d = parseDrive(from.conf[n.key])
-	_, v := j.c.volume(j.host, d.file)
+	d = vmconf.ParseDrive(from.conf[n.key])
+	_, v := j.c.volume(j.host, d.File)
 	switch {
 	case from.template() || to.template():
 		err = failure.New("Can't move disks from or to template VMs")
@@ -277,13 +278,13 @@ func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d d
 		err = failure.New("Disk '%s' for VM '%d' does not exist", n.key, n.id)
 	case to.conf[key] != "":
 		err = failure.New("Target disk key '%s' is already in use for VM '%d'", key, target)
-	case d.cdrom():
+	case d.Cdrom():
 		err = failure.New("CD drive contents can't be moved to another VM")
 	case v == nil:
-		err = failure.New("Volume '%s' not managed by PVE", d.file)
-	case from.usedElsewhere(n.key, d.file):
+		err = failure.New("Volume '%s' not managed by PVE", d.File)
+	case from.usedElsewhere(n.key, d.File):
 		err = failure.New("Can't move disk used by a snapshot to another VM")
-	case from.running() && !isUnused(n.key):
+	case from.running() && !vmconf.IsUnused(n.key):
 		err = failure.New("Cannot move disk to another VM while the source VM is running - detach first")
 	}
 	return from, to, d, err
@@ -298,20 +299,20 @@ func (j *job) reassign(n moving, target int, key string) error {
 		return err
 	}
 	j.print("reassign disk '%s' from VM '%d' as '%s' to VM '%d'", n.key, n.id, key, target)
-	s, v := j.c.volume(j.host, d.file)
+	s, v := j.c.volume(j.host, d.File)
 	delete(s.at(j.host), v.name)
 	v.name, v.vmid = s.freeName(j.host, target, v.format), target
 	s.at(j.host)[v.name] = v
 	j.print("removing disk '%s' from VM '%s' config", n.key, strconv.Itoa(n.id))
 	delete(from.conf, n.key)
-	order := &bootChange{devices: bootOrder(from.conf)}
+	order := &bootChange{devices: vmconf.BootOrder(from.conf)}
 	order.without(from, n.key)
 	if err := j.apply(from); err != nil {
 		return err
 	}
-	d.file = s.volid(v)
-	if isUnused(key) {
-		to.conf[key] = d.file
+	d.File = s.volid(v)
+	if vmconf.IsUnused(key) {
+		to.conf[key] = d.File
 		return nil
 	}
 	to.wait(key, d.String())
@@ -335,10 +336,10 @@ func getFeature(k *call) (any, error) {
 		conf = s.conf
 	}
 	has := 1
-	for _, key := range drivesOf(conf) {
-		d := parseDrive(conf[key])
-		s, v := k.c.volume(k.node, d.file)
-		if d.cdrom() {
+	for _, key := range vmconf.DrivesOf(conf) {
+		d := vmconf.ParseDrive(conf[key])
+		s, v := k.c.volume(k.node, d.File)
+		if d.Cdrom() {
 			continue
 		}
 		if v == nil || k.in["feature"] == "snapshot" && !s.canSnapshot(v) || k.in["feature"] == "clone" && !s.canLink(v) {
@@ -357,8 +358,8 @@ func getFeature(k *call) (any, error) {
 // sharedWith reports whether a host has the same disks: those on storages that are shared, or that are
 // said to be there.
 func (k *call) sharedWith(conf map[string]string, h *host) bool {
-	for _, volid := range volumesOf(conf) {
-		name, _, _ := splitVolume(volid)
+	for _, volid := range vmconf.VolumesOf(conf) {
+		name, _, _ := vmconf.SplitVolume(volid)
 		s := k.c.storages[name]
 		switch {
 		case s == nil || s.disabled() || !s.on(h):

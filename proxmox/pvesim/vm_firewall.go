@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 //nolint:gosec // it is what the server tells changes by
@@ -21,7 +22,7 @@ func (m *vm) firewallDigest() string {
 	var b strings.Builder
 	if len(m.fw) > 0 {
 		b.WriteString("[OPTIONS]\n\n")
-		confText(&b, m.fw)
+		vmconf.Text(&b, m.fw)
 	}
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see above
 	return hex.EncodeToString(sum[:])

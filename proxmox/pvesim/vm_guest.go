@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // never is longer than any cluster lives.
@@ -29,7 +30,7 @@ func (c *Cluster) switchOff(m *vm) {
 // halt ends a guest, and says so if it had booted.
 func (c *Cluster) halt(m *vm) {
 	if m.awake && c.onHalt != nil {
-		c.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: uuidOf(m.conf), At: c.now})
+		c.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UuidOf(m.conf), At: c.now})
 	}
 	m.endGuest()
 }
@@ -70,12 +71,12 @@ func (c *Cluster) boot(m *vm, takes time.Duration) {
 // wakeUp is when a guest has booted, or goes on where it was.
 func (m *vm) wakeUp() {
 	m.endGuest()
-	m.awake, m.agent = true, agentEnabled(m.conf)
+	m.awake, m.agent = true, vmconf.AgentEnabled(m.conf)
 }
 
 // installed is what is installed on the disk that a machine boots from.
 func (m *vm) installed(c *Cluster) string {
-	_, v := c.volume(m.host, parseDrive(m.conf[bootDrive(m.conf)]).file)
+	_, v := c.volume(m.host, vmconf.ParseDrive(m.conf[vmconf.BootDrive(m.conf)]).File)
 	if v == nil {
 		return guestNone
 	}
@@ -102,7 +103,7 @@ func (c *Cluster) tell(m *vm) {
 	}
 	user, meta, network := c.seedOf(m)
 	c.onBoot(Boot{
-		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: uuidOf(m.conf), Config: maps.Clone(m.conf),
+		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UuidOf(m.conf), Config: maps.Clone(m.conf),
 		UserData: user, MetaData: meta, NetworkConfig: network, At: c.now,
 	})
 }

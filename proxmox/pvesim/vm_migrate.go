@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // migrateSpeed is how many bytes go from host to host in a second.
@@ -21,8 +22,8 @@ const migrateStamp = time.DateTime
 // missing are the storages that a configuration needs and a host has not.
 func (c *Cluster) missing(conf map[string]string, h *host) []string {
 	var all []string
-	for _, key := range drivesOf(conf) {
-		name, _, stored := splitVolume(parseDrive(conf[key]).file)
+	for _, key := range vmconf.DrivesOf(conf) {
+		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(conf[key]).File)
 		if s := c.storages[name]; stored && (s == nil || !s.on(h)) {
 			all = append(all, name)
 		}
@@ -34,9 +35,9 @@ func (c *Cluster) missing(conf map[string]string, h *host) []string {
 func (c *Cluster) localVolumes(conf map[string]string) map[string]string {
 	local := map[string]string{}
 	for key, value := range conf {
-		name, _, stored := splitVolume(parseDrive(value).file)
-		if (isDrive(key) || isUnused(key) || key == "vmstate") && stored && c.storages[name] != nil && !c.storages[name].Shared {
-			local[key] = parseDrive(value).file
+		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(value).File)
+		if (vmconf.IsDrive(key) || vmconf.IsUnused(key) || key == "vmstate") && stored && c.storages[name] != nil && !c.storages[name].Shared {
+			local[key] = vmconf.ParseDrive(value).File
 		}
 	}
 	return local
@@ -114,10 +115,10 @@ func (m *vm) localDisks(c *Cluster) []any {
 	local := c.localVolumes(m.conf)
 	for _, key := range sorted(local) {
 		_, v := c.volume(m.host, local[key])
-		d := parseDrive(m.conf[key])
+		d := vmconf.ParseDrive(m.conf[key])
 		disk := map[string]any{
-			"volid": local[key], "drivename": key, "cdrom": number(d.cdrom()), "is_cloudinit": number(d.cloudInit()), "shared": 0,
-			"is_attached": number(!isUnused(key)), "is_unused": number(isUnused(key)), "is_vmstate": 0, "is_tpmstate": number(key == "tpmstate0"),
+			"volid": local[key], "drivename": key, "cdrom": number(d.Cdrom()), "is_cloudinit": number(d.CloudInit()), "shared": 0,
+			"is_attached": number(!vmconf.IsUnused(key)), "is_unused": number(vmconf.IsUnused(key)), "is_vmstate": 0, "is_tpmstate": number(key == "tpmstate0"),
 			"replicate": 1, "size": 0,
 		}
 		if v != nil {
@@ -242,11 +243,11 @@ func (j *job) carry(m *vm, n *migration) error {
 	var bytes int64
 	for _, key := range sorted(local) {
 		s, v := j.c.volume(j.host, local[key])
-		d := parseDrive(m.conf[key])
+		d := vmconf.ParseDrive(m.conf[key])
 		switch {
 		case v == nil:
 			return failure.New("volume '%s' does not exist", local[key])
-		case n.online && !n.disks && !d.cloudInit():
+		case n.online && !n.disks && !d.CloudInit():
 			return failure.New("can't live migrate attached local disks without with-local-disks option")
 		case v.parent != "" || s.linkedTo(j.host, v):
 			return failure.New("can't migrate '%s' as it's a clone of another volume, or one is made of it", local[key])
@@ -258,7 +259,7 @@ func (j *job) carry(m *vm, n *migration) error {
 	}
 	if n.online {
 		j.tellMigration("starting VM %d on remote node '%s'", n.id, n.target.Name)
-		bytes += memoryOf(m.conf) << 20
+		bytes += vmconf.MemoryOf(m.conf) << 20
 	}
 	if err := j.stage("migrate"); err != nil {
 		return err

@@ -1,14 +1,13 @@
 package pvesim
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // pluggable are keys that change in a running virtual machine, besides those of cloud-init.
@@ -25,7 +24,7 @@ func (j *job) hotplug(m *vm) error {
 // done.
 func (j *job) applyKeys(m *vm, which func(key string) bool, because func(key string, err error) string) error {
 	wrong := map[string]string{}
-	for _, key := range sorted(m.pending) {
+	for _, key := range slices.Sorted(maps.Keys(m.pending)) {
 		if _, waits := m.pending[key]; !waits || !which(key) {
 			continue
 		}
@@ -49,17 +48,17 @@ func (m *vm) plugs(key string) bool {
 	with := func(feature string) bool { return slices.Contains(params.SplitList(features), feature) }
 	before, after := m.conf[key], m.pending[key]
 	switch {
-	case slices.Contains(pluggable, key) || isCloudInit(key):
+	case slices.Contains(pluggable, key) || vmconf.IsCloudInit(key):
 		return true
-	case isNet(key):
+	case vmconf.IsNet(key):
 		return with("network")
 	case strings.HasPrefix(key, "usb"):
 		return with("usb")
 	case key == "balloon":
 		return (before != "0") == (after == nil || *after != "0")
 	case strings.HasPrefix(key, "ide") || strings.HasPrefix(key, "sata"): // only what lies in the drive
-		return after != nil && parseDrive(before).cdrom() && parseDrive(*after).cdrom()
-	case isDrive(key) && key != "efidisk0" && key != "tpmstate0":
+		return after != nil && vmconf.ParseDrive(before).Cdrom() && vmconf.ParseDrive(*after).Cdrom()
+	case vmconf.IsDrive(key) && key != "efidisk0" && key != "tpmstate0":
 		return with("disk")
 	}
 	return false
@@ -68,7 +67,7 @@ func (m *vm) plugs(key string) bool {
 // apply does all that waits.
 func (j *job) apply(m *vm) error {
 	for key, value := range m.pending {
-		if isDrive(key) && value != nil && parseDrive(*value).cloudInit() {
+		if vmconf.IsDrive(key) && value != nil && vmconf.ParseDrive(*value).CloudInit() {
 			m.made = nil
 		}
 	}
@@ -82,9 +81,9 @@ func (j *job) apply(m *vm) error {
 func (j *job) applyKey(m *vm, key string) error {
 	value, force := m.pending[key], m.forced[key]
 	before, set := m.conf[key]
-	if isDrive(key) && set && (value == nil || parseDrive(*value).file != parseDrive(before).file) {
+	if vmconf.IsDrive(key) && set && (value == nil || vmconf.ParseDrive(*value).File != vmconf.ParseDrive(before).File) {
 		delete(m.conf, key)
-		if err := j.takeOff(m, key, parseDrive(before), force); err != nil {
+		if err := j.takeOff(m, key, vmconf.ParseDrive(before), force); err != nil {
 			m.conf[key] = before
 			return err
 		}
@@ -92,22 +91,22 @@ func (j *job) applyKey(m *vm, key string) error {
 	delete(m.pending, key)
 	delete(m.forced, key)
 	switch {
-	case isCloudInit(key) && value != nil:
+	case vmconf.IsCloudInit(key) && value != nil:
 		m.record(key, *value)
-	case isCloudInit(key):
+	case vmconf.IsCloudInit(key):
 		m.recordDelete(key)
 	case value == nil || *value == "":
 		delete(m.conf, key)
 	default:
 		m.conf[key] = *value
 	}
-	if isDrive(key) && value != nil {
-		m.useAgain(parseDrive(*value).file)
+	if vmconf.IsDrive(key) && value != nil {
+		m.useAgain(vmconf.ParseDrive(*value).File)
 	}
 	return nil
 }
 
-func (j *job) takeOff(m *vm, key string, d drive, force bool) error {
+func (j *job) takeOff(m *vm, key string, d vmconf.Drive, force bool) error {
 	if force {
 		return j.discard(m, key, d)
 	}
@@ -117,7 +116,7 @@ func (j *job) takeOff(m *vm, key string, d drive, force bool) error {
 // useAgain forgets that a volume is not used.
 func (m *vm) useAgain(volid string) {
 	for key, value := range m.conf {
-		if isUnused(key) && value == volid {
+		if vmconf.IsUnused(key) && value == volid {
 			delete(m.conf, key)
 		}
 	}
@@ -157,20 +156,4 @@ func (m *vm) recordDelete(key string) {
 	} else if !known {
 		m.made[key] = before
 	}
-}
-
-const cryptAlphabet = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-
-// hashed is a password as the configuration keeps it: in the form of crypt's SHA-256, which nobody here
-// ever checks a password against.
-func hashed(password string, rng *rand.Rand) string {
-	if strings.HasPrefix(password, "$") && strings.Count(password, "$") >= 3 {
-		return password
-	}
-	salt := make([]byte, 8)
-	for i := range salt {
-		salt[i] = cryptAlphabet[rng.IntN(len(cryptAlphabet))]
-	}
-	sum := sha256.Sum256(append(salt, password...))
-	return "$5$" + string(salt) + "$" + base64.NewEncoding(cryptAlphabet).WithPadding(base64.NoPadding).EncodeToString(sum[:])
 }

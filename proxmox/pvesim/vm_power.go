@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -113,17 +114,17 @@ func (j *job) launch(m *vm) error {
 
 // devices refuses to start with volumes and bridges that are not there.
 func (j *job) devices(m *vm) error {
-	for _, key := range drivesOf(m.conf) {
-		d := parseDrive(m.conf[key])
-		if _, _, stored := splitVolume(d.file); !stored {
+	for _, key := range vmconf.DrivesOf(m.conf) {
+		d := vmconf.ParseDrive(m.conf[key])
+		if _, _, stored := vmconf.SplitVolume(d.File); !stored {
 			continue
 		}
-		if err := j.mustBe(d.file); err != nil {
+		if err := j.mustBe(d.File); err != nil {
 			return err
 		}
 	}
 	for _, key := range sorted(m.conf) {
-		if bridge := parseNet(m.conf[key])["bridge"]; isNet(key) && bridge != "" && !slices.Contains(j.host.Bridges, bridge) {
+		if bridge := vmconf.ParseNet(m.conf[key])["bridge"]; vmconf.IsNet(key) && bridge != "" && !slices.Contains(j.host.Bridges, bridge) {
 			return failure.New("bridge '%s' does not exist", bridge)
 		}
 	}
@@ -370,8 +371,8 @@ func (m *vm) stateStorage(c *Cluster) string {
 		return name
 	}
 	found := "local"
-	for _, key := range drivesOf(m.conf) {
-		name, _, stored := splitVolume(parseDrive(m.conf[key]).file)
+	for _, key := range vmconf.DrivesOf(m.conf) {
+		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(m.conf[key]).File)
 		if s := c.storages[name]; stored && s != nil {
 			found = name
 			if s.Shared {
@@ -388,7 +389,7 @@ func (j *job) saveMemory(m *vm, storage, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	size := (2*memoryOf(m.conf) + 500) << 20
+	size := (2*vmconf.MemoryOf(m.conf) + 500) << 20
 	v, err := j.allocate(s, wanted{id: m.id, name: s.nameFor(m.id, fmt.Sprintf("vm-%d-state-%s", m.id, name), "raw"), format: "raw", size: size})
 	if err != nil {
 		return "", err

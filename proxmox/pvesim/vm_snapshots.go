@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // snapshotTakes is how long a snapshot of a disk takes, and rolling back to it.
@@ -70,16 +71,16 @@ func (j *job) takeSnapshot(id int, name, text string, memory bool) error {
 	if err != nil {
 		return err
 	}
-	if m.running() && agentEnabled(m.conf) && !m.agent {
+	if m.running() && vmconf.AgentEnabled(m.conf) && !m.agent {
 		j.print("skipping guest filesystem freeze - agent configured but not running?")
 	}
 	err = j.stage("snapshot")
-	for _, key := range drivesOf(m.conf) {
-		d := parseDrive(m.conf[key])
-		if err != nil || d.cdrom() {
+	for _, key := range vmconf.DrivesOf(m.conf) {
+		d := vmconf.ParseDrive(m.conf[key])
+		if err != nil || d.Cdrom() {
 			continue
 		}
-		j.print("snapshotting 'drive-%s' (%s)", key, d.file)
+		j.print("snapshotting 'drive-%s' (%s)", key, d.File)
 		err = j.pause(snapshotTakes)
 	}
 	return j.locked(id, waitFile, func() error {
@@ -102,9 +103,9 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 	if _, err := m.snapshot(name); err == nil {
 		return failure.New("snapshot name '%s' already used", name)
 	}
-	for _, key := range drivesOf(m.conf) {
-		d := parseDrive(m.conf[key])
-		if s, v := j.c.volume(j.host, d.file); !d.cdrom() && (v == nil || !s.canSnapshot(v)) {
+	for _, key := range vmconf.DrivesOf(m.conf) {
+		d := vmconf.ParseDrive(m.conf[key])
+		if s, v := j.c.volume(j.host, d.File); !d.Cdrom() && (v == nil || !s.canSnapshot(v)) {
 			return failure.New("snapshot feature is not available")
 		}
 	}
@@ -113,7 +114,7 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 	}
 	conf := maps.Clone(m.conf)
 	for key := range conf {
-		if isUnused(key) || slices.Contains([]string{"lock", "description", "parent"}, key) {
+		if vmconf.IsUnused(key) || slices.Contains([]string{"lock", "description", "parent"}, key) {
 			delete(conf, key)
 		}
 	}
@@ -221,7 +222,7 @@ func (j *job) dropSnapshot(id int, name string) error {
 		}
 		delete(s.conf, "vmstate")
 	}
-	volumes := volumesOf(s.conf)
+	volumes := vmconf.VolumesOf(s.conf)
 	m.forgetSnapshot(name)
 	delete(m.conf, "lock")
 	return j.keep(m, volumes)
@@ -230,18 +231,18 @@ func (j *job) dropSnapshot(id int, name string) error {
 // keep notes disks as unused that a machine owns and nothing of it names; a cloud-init disc goes.
 func (j *job) keep(m *vm, volumes []string) error {
 	for _, volid := range volumes {
-		_, name, _ := splitVolume(volid)
+		_, name, _ := vmconf.SplitVolume(volid)
 		_, v := j.c.volume(j.host, volid)
-		if owner, ok := ownerOf(name); !ok || owner != m.id || v == nil || m.usedElsewhere("", volid) {
+		if owner, ok := vmconf.OwnerOf(name); !ok || owner != m.id || v == nil || m.usedElsewhere("", volid) {
 			continue
 		}
-		if parseDrive(volid).cloudInit() {
+		if vmconf.ParseDrive(volid).CloudInit() {
 			if err := j.free(volid); err != nil {
 				return err
 			}
 			continue
 		}
-		if _, err := addUnused(m.conf, volid); err != nil {
+		if _, err := vmconf.AddUnused(m.conf, volid); err != nil {
 			return err
 		}
 	}
@@ -321,16 +322,16 @@ func (j *job) rollback(id int, name string) error {
 	state := m.conf["vmstate"]
 	delete(m.conf, "vmstate")
 	for key, value := range before {
-		if key == "description" || isUnused(key) {
+		if key == "description" || vmconf.IsUnused(key) {
 			m.conf[key] = value
 		}
 	}
 	m.conf["parent"] = name
 	if m.conf["vmgenid"] != "" {
-		m.conf["vmgenid"] = newUUID(j.c.rng("uuids"))
+		m.conf["vmgenid"] = vmconf.NewUUID(j.c.rng("uuids"))
 	}
 	m.pending = map[string]*string{}
-	if err := j.keep(m, volumesOf(before)); err != nil {
+	if err := j.keep(m, vmconf.VolumesOf(before)); err != nil {
 		return err
 	}
 	if state != "" {
@@ -351,7 +352,7 @@ func getSnapshot(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := shownConf(s.conf, "")
+	all := vmconf.ShownConf(s.conf, "")
 	all["snaptime"] = s.at.Unix()
 	for key, value := range map[string]string{"description": s.description, "parent": s.parent, "snapstate": s.state} {
 		if value != "" {

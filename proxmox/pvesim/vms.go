@@ -9,11 +9,12 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // diskNames are the keys that drives may have, and movable those and what is not used.
 var (
-	diskNames = strings.Join(driveOrder, ",")
+	diskNames = strings.Join(vmconf.DriveOrder, ",")
 	movable   = func() string {
 		all := diskNames
 		for i := range 256 {
@@ -269,8 +270,8 @@ func (m *vm) name() string {
 // status is what a host tells of a virtual machine; full is with what it must ask QEMU for.
 func (m *vm) status(c *Cluster, full bool) map[string]any {
 	s := map[string]any{
-		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": cpusOf(m.conf), "maxmem": memoryOf(m.conf) << 20,
-		"maxdisk": parseDrive(m.conf[bootDrive(m.conf)]).size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
+		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": vmconf.CpusOf(m.conf), "maxmem": vmconf.MemoryOf(m.conf) << 20,
+		"maxdisk": vmconf.ParseDrive(m.conf[vmconf.BootDrive(m.conf)]).Size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
 		"netout": 0, "uptime": 0,
 	}
 	for _, key := range []string{"lock", "tags"} {
@@ -304,9 +305,9 @@ func (m *vm) usage() (cpu float64, mem int64) {
 		part = idleMemory
 	}
 	if m.state == "running" {
-		cpu = idleShare / float64(max(cpusOf(m.conf), 1))
+		cpu = idleShare / float64(max(vmconf.CpusOf(m.conf), 1))
 	}
-	return cpu, memoryOf(m.conf) << 20 / part
+	return cpu, vmconf.MemoryOf(m.conf) << 20 / part
 }
 
 // activity is what runs only in a virtual machine that does.
@@ -319,7 +320,7 @@ func (m *vm) activity(c *Cluster, s map[string]any, full bool) {
 	}
 	nics := map[string]any{}
 	for _, key := range sorted(m.conf) {
-		if isNet(key) {
+		if vmconf.IsNet(key) {
 			nics[fmt.Sprintf("tap%di%s", m.id, key[len("net"):])] = map[string]any{"netin": 110, "netout": 0}
 		}
 	}
@@ -336,7 +337,7 @@ func getStatus(k *call) (any, error) {
 	}
 	s := m.status(k.c, true)
 	s["ha"] = k.c.haStatus(m.id)
-	if agentEnabled(m.conf) {
+	if vmconf.AgentEnabled(m.conf) {
 		s["agent"] = 1
 	}
 	if vga := params.PropertyString("qm-vga", m.conf["vga"]); vga.Has("clipboard") {

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // What is installed on a disk, and so what becomes of a virtual machine that starts from it. A disk
@@ -32,17 +32,6 @@ const (
 	// linkedShare is which part of its size a linked clone comes to occupy.
 	linkedShare = 10
 )
-
-var storedVolume = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)$`)
-
-// splitVolume takes a volume's identifier apart; ok is false for paths, "none" and "cdrom".
-func splitVolume(volid string) (storage, name string, ok bool) {
-	m := storedVolume.FindStringSubmatch(volid)
-	if m == nil {
-		return "", "", false
-	}
-	return m[1], m[2], true
-}
 
 // files reports whether the storage keeps its volumes as files.
 func (s *storage) files() bool {
@@ -227,7 +216,7 @@ func (c *Cluster) storageOn(h *host, name string) (*storage, error) {
 
 // volume finds a volume by its identifier, as a host sees it; nil if it is not there.
 func (c *Cluster) volume(h *host, volid string) (*storage, *volume) {
-	name, vol, ok := splitVolume(volid)
+	name, vol, ok := vmconf.SplitVolume(volid)
 	s := c.storages[name]
 	if !ok || s == nil || !s.on(h) {
 		return nil, nil
