@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
@@ -18,14 +17,14 @@ func getCloudInit(k *call) (any, error) {
 		return nil, err
 	}
 	all := []any{}
-	for _, key := range slices.Sorted(maps.Keys(m.made)) {
-		if m.made[key] == "" && m.conf[key] != "" { // added since the disc was made
-			all = append(all, map[string]any{"key": key, "pending": vmconf.Shown(key, m.conf[key])})
+	for _, key := range slices.Sorted(maps.Keys(m.Made)) {
+		if m.Made[key] == "" && m.Conf[key] != "" { // added since the disc was made
+			all = append(all, map[string]any{"key": key, "pending": vmconf.Shown(key, m.Conf[key])})
 		}
 	}
 	for _, key := range strings.Fields("cicustom cipassword citype ciupgrade ciuser nameserver searchdomain sshkeys") {
-		value, made := m.conf[key], m.made[key]
-		_, differs := m.made[key]
+		value, made := m.Conf[key], m.Made[key]
+		_, differs := m.Made[key]
 		if value == "" || value == "0" || differs && made == "" {
 			continue
 		}
@@ -35,8 +34,8 @@ func getCloudInit(k *call) (any, error) {
 		}
 		all = append(all, entry)
 	}
-	for _, key := range slices.Sorted(maps.Keys(m.made)) {
-		if m.conf[key] == "" {
+	for _, key := range slices.Sorted(maps.Keys(m.Made)) {
+		if m.Conf[key] == "" {
 			all = append(all, map[string]any{"key": key, "delete": 1})
 		}
 	}
@@ -50,13 +49,13 @@ func putCloudInit(k *call) (any, error) {
 		if err != nil {
 			return err
 		}
-		if err := m.unlocked(); err != nil {
+		if err := m.Unlocked(); err != nil {
 			return err
 		}
 		if err := j.makeSeed(m); err != nil {
 			return err
 		}
-		m.made = nil
+		m.Made = nil
 		return nil
 	})
 }
@@ -64,13 +63,13 @@ func putCloudInit(k *call) (any, error) {
 // makeSeed makes the disc with what Proxmox VE tells cloud-init, if the machine has a drive for it. Its
 // volume is made anew if it has gone, as with a snapshot that knew it.
 func (j *job) makeSeed(m *vm) error {
-	for _, key := range vmconf.DrivesOf(m.conf) {
-		d := vmconf.ParseDrive(m.conf[key])
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		d := vmconf.ParseDrive(m.Conf[key])
 		if !d.CloudInit() {
 			continue
 		}
-		for _, kind := range sorted(m.custom()) {
-			if err := j.mustBe(m.custom()[kind]); err != nil {
+		for _, kind := range sorted(m.Custom()) {
+			if err := j.mustBe(m.Custom()[kind]); err != nil {
 				return err
 			}
 		}
@@ -112,17 +111,14 @@ func (j *job) remake(m *vm, d vmconf.Drive) error {
 // seed is what cloud-init is told.
 type seed struct{ user, network, meta []byte }
 
-// custom are the volumes of files that replace what Proxmox VE would say.
-func (m *vm) custom() params.Values { return params.PropertyString("qm-cicustom", m.conf["cicustom"]) }
-
 // custom is one of the files of a seed: somebody's own, or what Proxmox VE says.
 func (c *Cluster) custom(m *vm, kind string, otherwise func(conf map[string]string, id int) string) []byte {
-	if volid := m.custom()[kind]; volid != "" {
+	if volid := m.Custom()[kind]; volid != "" {
 		if _, v := c.volume(m.host, volid); v != nil {
 			return v.data
 		}
 	}
-	return []byte(otherwise(m.conf, m.id))
+	return []byte(otherwise(m.Conf, m.id))
 }
 
 func getDump(k *call) (any, error) {
@@ -130,7 +126,7 @@ func getDump(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf := m.conf
+	conf := m.Conf
 	switch k.in["type"] {
 	case "user":
 		return vmconf.UserData(conf, m.id), nil
@@ -143,8 +139,8 @@ func getDump(k *call) (any, error) {
 // seedOf is what a guest finds: on a NoCloud disc that somebody has put into a drive, or on Proxmox VE's
 // own.
 func (c *Cluster) seedOf(m *vm) (user, meta, network []byte) {
-	for _, key := range vmconf.DrivesOf(m.conf) {
-		_, v := c.volume(m.host, vmconf.ParseDrive(m.conf[key]).File)
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		_, v := c.volume(m.host, vmconf.ParseDrive(m.Conf[key]).File)
 		if v == nil || len(v.data) == 0 {
 			continue
 		}

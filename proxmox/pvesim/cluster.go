@@ -6,6 +6,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -166,32 +167,20 @@ type host struct {
 // vm is a virtual machine as it is. Its configuration belongs to the cluster, and is there for every
 // host at once; host is in whose directory the file lies.
 type vm struct {
-	id      int
-	host    *host
-	conf    map[string]string
-	pending map[string]*string // values that wait for a restart; nil deletes the key
-	forced  map[string]bool    // of the keys that wait to be deleted: the volume goes too
-	made    map[string]string  // what its cloud-init disc was made with, as far as that differs; see cloudinit.go
-	snaps   []snapshot
-	state   string // stopped, running, paused, prelaunch
-	since   time.Time
-	pid     int      // of its process on the host
-	awake   bool     // the guest has booted
-	agent   bool     // the guest's agent answers
-	guest   *process // while the guest boots or shuts down
-	boots   int
-	seed    *seed             // what its cloud-init drive tells
-	execs   int               // programs that the agent has run
-	files   map[string][]byte // that have been written through the agent
-	fw      map[string]string // the options of its firewall
-}
-
-type snapshot struct {
-	name, description string
-	at                time.Time
-	conf              map[string]string
-	parent            string
-	state             string // prepare or delete while it is being made or removed
+	vmconf.Config
+	id    int
+	host  *host
+	state string // stopped, running, paused, prelaunch
+	since time.Time
+	pid   int      // of its process on the host
+	awake bool     // the guest has booted
+	agent bool     // the guest's agent answers
+	guest *process // while the guest boots or shuts down
+	boots int
+	seed  *seed             // what its cloud-init drive tells
+	execs int               // programs that the agent has run
+	files map[string][]byte // that have been written through the agent
+	fw    map[string]string // the options of its firewall
 }
 
 // storage is a storage as it is.

@@ -151,7 +151,7 @@ func (c *Cluster) allowedTags(who *access.Identity) []string {
 	}
 	if admin || allow == "free" || allow == "existing" {
 		for id, m := range c.vms {
-			for _, tag := range params.SplitList(m.conf["tags"]) {
+			for _, tag := range params.SplitList(m.Conf["tags"]) {
 				all[tag] = all[tag] || admin || c.access.May(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // fault is a fault that was put in, with what brings it about.
@@ -179,11 +180,11 @@ func (f *fault) lockVM(c *Cluster, p *process) {
 	case m == nil:
 	case as == "":
 		f.hold(p, m.host.file(m.id))
-	case m.conf["lock"] == "" || m.conf["lock"] == as:
-		m.conf["lock"] = as
+	case m.Conf["lock"] == "" || m.Conf["lock"] == as:
+		m.Conf["lock"] = as
 		f.undo = func() {
-			if m.conf["lock"] == as && c.faults.Active("lock", "vm", f.Opt("vm"), "as", as) == nil {
-				delete(m.conf, "lock")
+			if m.Conf["lock"] == as && c.faults.Active("lock", "vm", f.Opt("vm"), "as", as) == nil {
+				delete(m.Conf, "lock")
 			}
 		}
 	}
@@ -413,8 +414,10 @@ func (k *call) beforeCode(e *endpoint) {
 	}
 	h := k.c.host(cmp.Or(struck[0].Opt("to"), k.node.Name))
 	k.c.vms[id] = &vm{
-		id: id, host: h, state: "stopped", since: k.c.now, pending: map[string]*string{},
-		conf: map[string]string{"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.Uuid(fmt.Sprintf("foreign %d", id))},
+		id: id, host: h, state: "stopped", since: k.c.now,
+		Config: vmconf.New(map[string]string{
+			"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.Uuid(fmt.Sprintf("foreign %d", id)),
+		}),
 	}
 }
 

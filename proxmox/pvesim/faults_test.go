@@ -25,7 +25,7 @@ func (l *lab) state(id int) string {
 func (l *lab) conf(id int, key string) (value string) {
 	l.with(func() {
 		if m := l.vms[id]; m != nil {
-			value = m.conf[key]
+			value = m.Conf[key]
 		}
 	})
 	return value

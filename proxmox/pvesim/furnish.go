@@ -18,28 +18,28 @@ func (c *Cluster) furnish(m *vm, v VM) {
 		defaults["net0"] = "virtio,bridge=" + m.host.Bridges[0]
 	}
 	m.otherwise(defaults)
-	for _, key := range vmconf.DrivesOf(m.conf) {
+	for _, key := range vmconf.DrivesOf(m.Conf) {
 		c.furnishDrive(m, key)
 	}
-	c.complete(m.conf)
+	c.complete(m.Conf)
 	m.otherwise(map[string]string{
-		"boot": vmconf.DefaultBootOrder(m.conf), "smbios1": "uuid=" + vmconf.NewUUID(c.rng("uuids")), "vmgenid": vmconf.NewUUID(c.rng("uuids")),
+		"boot": vmconf.DefaultBootOrder(m.Conf), "smbios1": "uuid=" + vmconf.NewUUID(c.rng("uuids")), "vmgenid": vmconf.NewUUID(c.rng("uuids")),
 	})
-	if tags := m.conf["tags"]; tags != "" {
-		m.conf["tags"] = c.normalTags(tags)
+	if tags := m.Conf["tags"]; tags != "" {
+		m.Conf["tags"] = c.normalTags(tags)
 	}
 	if v.Running {
 		m.host.pids++
 		m.pid, m.state, m.awake = 1000+m.host.pids, "running", m.installed(c) != guestNone
-		m.agent = m.awake && vmconf.AgentEnabled(m.conf)
+		m.agent = m.awake && vmconf.AgentEnabled(m.Conf)
 	}
 }
 
 // otherwise sets keys that are not set.
 func (m *vm) otherwise(conf map[string]string) {
 	for key, value := range conf {
-		if m.conf[key] == "" {
-			m.conf[key] = value
+		if m.Conf[key] == "" {
+			m.Conf[key] = value
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (c *Cluster) furnishDisk(m *vm, v VM) string {
 // furnishDrive puts the cloud-init drive or the further disk that the configuration wishes for where it
 // belongs.
 func (c *Cluster) furnishDrive(m *vm, key string) {
-	d := vmconf.ParseDrive(m.conf[key])
+	d := vmconf.ParseDrive(m.Conf[key])
 	storage, name, _ := vmconf.SplitVolume(d.File)
 	s := c.storages[storage]
 	if s == nil {
@@ -87,5 +87,5 @@ func (c *Cluster) furnishDrive(m *vm, key string) {
 	s.at(m.host)[v.name] = v
 	d.File = s.volid(v)
 	delete(d.Opts, "format")
-	m.conf[key] = d.String()
+	m.Conf[key] = d.String()
 }

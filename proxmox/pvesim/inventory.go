@@ -37,7 +37,7 @@ func (c *Cluster) Inventory() Inventory {
 	c.with(func() {
 		for _, id := range slices.Sorted(maps.Keys(c.vms)) {
 			m := c.vms[id]
-			state := VMState{ID: id, Host: m.host.Name, State: m.state, Config: maps.Clone(m.conf)}
+			state := VMState{ID: id, Host: m.host.Name, State: m.state, Config: maps.Clone(m.Conf)}
 			for name, p := range c.access.Pools {
 				if p.Vms[id] {
 					state.Pool = name
@@ -63,7 +63,7 @@ func (c *Cluster) Unlock(vmid int) error {
 	err := failure.New("unable to find configuration file for VM %d", vmid)
 	c.with(func() {
 		if m := c.vms[vmid]; m != nil {
-			delete(m.conf, "lock")
+			delete(m.Conf, "lock")
 			err = nil
 		}
 	})

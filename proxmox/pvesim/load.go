@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -130,11 +131,12 @@ func (c *Cluster) restoreViews(h *host, s *savedHost) error {
 
 func (s *savedGuest) restore() *vm {
 	m := &vm{
-		id: s.ID, conf: notNil(s.Conf), pending: notNil(s.Pending), forced: s.Forced, made: s.Made, state: s.State, since: s.Since, pid: s.PID,
+		Config: vmconf.Config{Conf: notNil(s.Conf), Pending: notNil(s.Pending), Forced: s.Forced, Made: s.Made},
+		id:       s.ID, state: s.State, since: s.Since, pid: s.PID,
 		awake: s.Awake, agent: s.Agent, boots: s.Boots, execs: s.Execs, files: s.Files, fw: s.Firewall,
 	}
 	for _, of := range s.Snapshots {
-		m.snaps = append(m.snaps, snapshot{name: of.Name, description: of.Description, at: of.At, conf: notNil(of.Conf), parent: of.Parent, state: of.State})
+		m.Snaps = append(m.Snaps, vmconf.Snapshot{Name: of.Name, Description: of.Description, At: of.At, Conf: notNil(of.Conf), Parent: of.Parent, State: of.State})
 	}
 	if s.Seed != nil {
 		m.seed = &seed{user: s.Seed[0], network: s.Seed[1], meta: s.Seed[2]}

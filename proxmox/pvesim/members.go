@@ -125,7 +125,7 @@ func (c *Cluster) guests(h *host) map[int]guestPlace {
 	}
 	all := make(map[int]guestPlace, len(c.vms))
 	for id, m := range c.vms {
-		all[id] = guestPlace{m.host, m.conf["tags"], m.conf["lock"]}
+		all[id] = guestPlace{m.host, m.Conf["tags"], m.Conf["lock"]}
 	}
 	return all
 }

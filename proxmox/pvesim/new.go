@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // newest is the release that is emulated when none is named.
@@ -86,13 +87,13 @@ func newStorage(s Storage) *storage {
 // addVM puts a virtual machine where the configuration has it.
 func (c *Cluster) addVM(v VM) {
 	m := &vm{
-		id: v.ID, host: c.host(v.Host), conf: map[string]string{}, pending: map[string]*string{}, state: "stopped", since: c.now,
+		Config: vmconf.New(map[string]string{}), id: v.ID, host: c.host(v.Host), state: "stopped", since: c.now,
 	}
 	for key, value := range v.Config {
-		m.conf[key] = value
+		m.Conf[key] = value
 	}
 	if v.Template {
-		m.conf["template"] = "1"
+		m.Conf["template"] = "1"
 	}
 	c.vms[v.ID] = m
 	if v.Pool != "" {

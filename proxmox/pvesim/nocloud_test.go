@@ -131,7 +131,7 @@ func TestGuestFindsTheDiscInItsDrive(t *testing.T) {
 		r.does("POST /nodes/pve1/qemu/100/status/stop")
 		r.must("PUT /nodes/pve1/qemu/100/config delete=" + drive)
 	}
-	if left := r.vms[100].conf["unused0"]; left != "" {
+	if left := r.vms[100].Conf["unused0"]; left != "" {
 		t.Errorf("the disc is kept as its own: %s", left)
 	}
 }
@@ -144,7 +144,7 @@ func TestCloudInitIsToldWhatTheKeysSay(t *testing.T) {
 	if got := r.must("GET /nodes/pve1/qemu/100/cloudinit/dump type=user"); got != user {
 		t.Errorf("user-data: %v", cmp.Diff(user, got))
 	}
-	network := "version: 1\nconfig:\n    - type: physical\n      name: eth0\n      mac_address: '" + strings.ToLower(vmconf.ParseNet(r.vms[100].conf["net0"])["macaddr"]) +
+	network := "version: 1\nconfig:\n    - type: physical\n      name: eth0\n      mac_address: '" + strings.ToLower(vmconf.ParseNet(r.vms[100].Conf["net0"])["macaddr"]) +
 		"'\n      subnets:\n      - type: static\n        address: '10.1.1.5'\n        netmask: '255.255.255.0'\n        gateway: '10.1.1.1'\n" +
 		"      - type: ipv6_slaac\n    - type: nameserver\n      address:\n      - '1.1.1.1'\n      search:\n      - 'lab'\n"
 	if got := r.must("GET /nodes/pve1/qemu/100/cloudinit/dump type=network"); got != network {

@@ -145,8 +145,8 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 // guestNumbers are a virtual machine's own.
 func (c *Cluster) guestNumbers(m *vm) guestReport {
 	g := guestReport{
-		At: c.now, Name: m.name(), Status: "stopped", Template: m.template(), MaxCPU: vmconf.CpusOf(m.conf), MaxMem: vmconf.MemoryOf(m.conf) << 20,
-		MaxDisk: vmconf.ParseDrive(m.conf[vmconf.BootDrive(m.conf)]).Size(),
+		At: c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CpusOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
+		MaxDisk: vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(),
 	}
 	if m.running() {
 		g.Status, g.Uptime = "running", seconds(c.now.Sub(m.since))

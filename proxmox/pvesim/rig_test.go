@@ -148,7 +148,7 @@ func (c *Cluster) wrongs() []string {
 		}
 	}
 	for _, id := range c.vmIDs(nil) {
-		c.wrongsOf(c.vms[id], busy[id] || c.vms[id].conf["lock"] != "", bad)
+		c.wrongsOf(c.vms[id], busy[id] || c.vms[id].Conf["lock"] != "", bad)
 	}
 	pooled := map[int]string{}
 	for _, name := range sorted(c.access.Pools) {
@@ -168,7 +168,7 @@ func (c *Cluster) wrongs() []string {
 }
 
 func (c *Cluster) wrongsOf(m *vm, busy bool, bad func(string, ...any)) {
-	for _, volid := range append(vmconf.VolumesOf(m.conf), discsOf(m.conf)...) {
+	for _, volid := range append(vmconf.VolumesOf(m.Conf), discsOf(m.Conf)...) {
 		if _, v := c.volume(m.host, volid); v == nil && !busy && !vmconf.ParseDrive(volid).CloudInit() { // which is made anew
 			bad("VM %d names volume %s, which is not there", m.id, volid)
 		}
@@ -179,7 +179,7 @@ func (c *Cluster) wrongsOf(m *vm, busy bool, bad func(string, ...any)) {
 	if m.agent && !m.running() {
 		bad("the agent of VM %d answers, and it does not run", m.id)
 	}
-	if m.template() && m.running() {
+	if m.Template() && m.running() {
 		bad("template %d runs", m.id)
 	}
 	if !m.host.up && m.running() {
@@ -221,7 +221,7 @@ func (c *Cluster) wrongsAtRest(bad func(string, ...any)) {
 		}
 	}
 	for _, id := range c.vmIDs(nil) {
-		if lock := c.vms[id].conf["lock"]; lock != "" && lock != "suspended" {
+		if lock := c.vms[id].Conf["lock"]; lock != "" && lock != "suspended" {
 			bad("VM %d is locked (%s), and nobody is at work on it", id, lock)
 		}
 	}
@@ -239,10 +239,10 @@ func (c *Cluster) wrongsOfVolume(s *storage, place string, v *volume, bad func(s
 		bad("%s:%s at %q belongs to VM %d, which is not there", s.Name, v.name, place, v.vmid)
 		return
 	}
-	named := vmconf.VolumesOf(m.effective())
-	named = append(named, vmconf.VolumesOf(m.conf)...)
-	for _, snap := range m.snaps {
-		named = append(named, vmconf.VolumesOf(snap.conf)...)
+	named := vmconf.VolumesOf(m.Effective())
+	named = append(named, vmconf.VolumesOf(m.Conf)...)
+	for _, snap := range m.Snaps {
+		named = append(named, vmconf.VolumesOf(snap.Conf)...)
 	}
 	if !slices.Contains(named, s.volid(v)) {
 		bad("%s:%s belongs to VM %d, which does not name it", s.Name, v.name, v.vmid)

@@ -234,11 +234,11 @@ func (t *task) saved(now time.Time) savedTask {
 
 func (m *vm) saved(now time.Time) savedGuest {
 	s := savedGuest{
-		ID: m.id, Host: m.host.Name, Conf: m.conf, Pending: m.pending, Forced: m.forced, Made: m.made, State: m.state, Since: m.since,
+		ID: m.id, Host: m.host.Name, Conf: m.Conf, Pending: m.Pending, Forced: m.Forced, Made: m.Made, State: m.state, Since: m.since,
 		PID: m.pid, Awake: m.awake, Agent: m.agent, Boots: m.boots, Execs: m.execs, Files: m.files, Firewall: m.fw,
 	}
-	for _, of := range m.snaps {
-		s.Snapshots = append(s.Snapshots, savedSnapshot{of.name, of.description, of.parent, of.state, of.at, of.conf})
+	for _, of := range m.Snaps {
+		s.Snapshots = append(s.Snapshots, savedSnapshot{of.Name, of.Description, of.Parent, of.State, of.At, of.Conf})
 	}
 	if m.seed != nil {
 		s.Seed = &[3][]byte{m.seed.user, m.seed.network, m.seed.meta}

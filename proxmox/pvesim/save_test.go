@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 func (l *lab) save() string {
@@ -115,7 +116,7 @@ func (l *lab) goesOn() string {
 	l.with(func() {
 		for _, id := range sorted(l.vms) {
 			m := l.vms[id]
-			fmt.Fprintln(&b, id, m.host.Name, m.state, m.awake, m.agent, m.boots, m.conf["lock"], m.conf["tags"], len(m.snaps))
+			fmt.Fprintln(&b, id, m.host.Name, m.state, m.awake, m.agent, m.boots, m.Conf["lock"], m.Conf["tags"], len(m.Snaps))
 		}
 		for _, h := range l.hosts {
 			fmt.Fprintln(&b, h.Name, h.up, l.quorate(h), len(h.tasks), len(h.heard))
@@ -190,20 +191,20 @@ var notSaved = map[string]string{
 	"host.certificate": "of this process", "host.serving": "calls are lost", "host.workers": "calls are lost", "host.files": "who held a lock is gone",
 	"task.host": "follows from where it is saved", "task.p": "it has ended", "task.interrupted": "it has ended", "task.faults": "it has ended",
 	"storage.locks": "who held a lock is gone", "storage.filled": "follows from the faults", "fault.loaded": "set anew", "fault.undo": "follows from the faults",
-	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "cluster.afoot": "saved as faults",
+	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "cluster.afoot": "saved as faults", "vm.config": "saved field by field",
 	"fault.p": "started again by resume", "service.goal": "as it stands", "access.known": "follows from the release", "access.pools": "saved beside",
 	"access.lost": "follows from the faults",
 }
 
 func TestEveryFieldIsSavedOrSaidNotToBe(t *testing.T) {
 	saved := map[string]string{ // how fields that are called otherwise there are called
-		"cluster.cfg": "Config", "cluster.vms": "Guests", "wiring.moving": "Until", "host.known": "Known", "vm.guest": "BootsUntil", "vm.snaps": "Snapshots",
+		"cluster.cfg": "Config", "cluster.vms": "Guests", "wiring.moving": "Until", "host.known": "Known", "vm.guest": "BootsUntil", "config.snaps": "Snapshots",
 		"vm.fw": "Firewall", "ha.p": "Awake", "volume.vmid": "VMID", "user.about": "About", "pool.vms": "Guests", "injected.fault": "Line", "injected.since": "Put", "set.all": "Faults", "set.put": "Injected", "set.seed": "Config",
 		"access.acl": "ACL", "storage.storage": "Storage", "host.host": "Host",
 	}
 	for _, pair := range [][2]any{
-		{Cluster{}, savedCluster{}}, {engine{}, savedCluster{}}, {wiring{}, savedCluster{}}, {host{}, savedHost{}}, {vm{}, savedGuest{}},
-		{snapshot{}, savedSnapshot{}}, {task{}, savedTask{}}, {storage{}, savedStorage{}}, {volume{}, savedVolume{}}, {access.Pool{}, savedPool{}},
+		{Cluster{}, savedCluster{}}, {engine{}, savedCluster{}}, {wiring{}, savedCluster{}}, {host{}, savedHost{}}, {vm{}, savedGuest{}}, {vmconf.Config{}, savedGuest{}},
+		{vmconf.Snapshot{}, savedSnapshot{}}, {task{}, savedTask{}}, {storage{}, savedStorage{}}, {volume{}, savedVolume{}}, {access.Pool{}, savedPool{}},
 		{access.Access{}, access.Saved{}}, {access.User{}, access.SavedUser{}}, {access.Token{}, access.SavedToken{}}, {ha{}, savedHA{}}, {service{}, savedService{}}, {fault{}, savedFault{}}, {faults.Injected{}, savedFault{}}, {faults.Set{}, savedCluster{}},
 	} {
 		of, in := reflect.TypeOf(pair[0]), reflect.TypeOf(pair[1])

@@ -260,7 +260,7 @@ var fixes = map[int]fix{
 			if m == nil {
 				return
 			}
-			m.conf["scsi0"] = strings.ReplaceAll(m.conf["scsi0"], "size=2G", "size=1G")
+			m.Conf["scsi0"] = strings.ReplaceAll(m.Conf["scsi0"], "size=2G", "size=1G")
 		})
 	}},
 	392: {"the test bed's QEMU did not know how to snapshot, and left the lock of it", goesWrong("kill task snapshot times=1")},

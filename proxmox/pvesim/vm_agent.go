@@ -99,7 +99,7 @@ func (k *call) askAgent() (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !vmconf.AgentEnabled(m.conf) {
+	if !vmconf.AgentEnabled(m.Conf) {
 		return nil, failure.New("No QEMU guest agent configured")
 	}
 	if !m.running() {
@@ -142,7 +142,7 @@ func agentInfo(*call, *vm) any {
 
 func agentCPUs(_ *call, m *vm) any {
 	var all []any
-	for i := range vmconf.CpusOf(m.conf) {
+	for i := range vmconf.CpusOf(m.Conf) {
 		all = append(all, map[string]any{"logical-id": i, "online": true, "can-offline": i > 0})
 	}
 	return all
@@ -150,14 +150,14 @@ func agentCPUs(_ *call, m *vm) any {
 
 func agentMemoryBlocks(_ *call, m *vm) any {
 	var all []any
-	for i := range vmconf.MemoryOf(m.conf) / 128 {
+	for i := range vmconf.MemoryOf(m.Conf) / 128 {
 		all = append(all, map[string]any{"phys-index": i, "online": true, "can-offline": false})
 	}
 	return all
 }
 
 func agentFilesystems(_ *call, m *vm) any {
-	size := vmconf.ParseDrive(m.conf[vmconf.BootDrive(m.conf)]).Size()
+	size := vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size()
 	return []any{map[string]any{
 		"name": "sda1", "mountpoint": "/", "type": "ext4", "total-bytes": size, "used-bytes": size / linkedShare, "disk": []any{},
 	}}
@@ -168,12 +168,12 @@ func agentFilesystems(_ *call, m *vm) any {
 func agentInterfaces(_ *call, m *vm) any {
 	all := []any{nic("lo", "00:00:00:00:00:00", netip.MustParsePrefix("127.0.0.1/8"))}
 	for i := range 32 {
-		card := m.conf[fmt.Sprintf("net%d", i)]
+		card := m.Conf[fmt.Sprintf("net%d", i)]
 		if card == "" {
 			continue
 		}
 		address := leased(m.id, i)
-		if static, err := netip.ParsePrefix(params.PropertyString("qm-ipconfig", m.conf[fmt.Sprintf("ipconfig%d", i)])["ip"]); err == nil {
+		if static, err := netip.ParsePrefix(params.PropertyString("qm-ipconfig", m.Conf[fmt.Sprintf("ipconfig%d", i)])["ip"]); err == nil {
 			address = static
 		}
 		all = append(all, nic(fmt.Sprintf("eth%d", i), strings.ToLower(vmconf.ParseNet(card)["macaddr"]), address))

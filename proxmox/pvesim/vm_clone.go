@@ -94,22 +94,22 @@ func (j *job) planClone(n *cloning) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
 	if m.running() != n.wasRunning {
 		return nil, failure.New("unexpected state change")
 	}
-	source := m.conf
+	source := m.Conf
 	if n.snapshot != "" {
-		s, err := m.snapshot(n.snapshot)
+		s, err := m.Snapshot(n.snapshot)
 		if err != nil {
 			return nil, err
 		}
-		source = s.conf
+		source = s.Conf
 	}
 	if !n.chooses {
-		n.full = !m.template()
+		n.full = !m.Template()
 	}
 	if err := j.mayClone(n, source); err != nil {
 		return nil, err
@@ -300,8 +300,8 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 			return err
 		}
 		p.conf[key] = d.String()
-		m.conf = maps.Clone(p.conf)
-		m.conf["lock"] = "clone"
+		m.Conf = maps.Clone(p.conf)
+		m.Conf["lock"] = "clone"
 		j.doze(cloneWrites)
 	}
 	if len(p.drives) < 2 {
@@ -315,7 +315,7 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 	if err := j.write(n.id); err != nil {
 		return err
 	}
-	m.conf = p.conf
+	m.Conf = p.conf
 	if n.target != nil {
 		m.host = n.target
 	}
@@ -463,13 +463,13 @@ func (j *job) checkTemplate(id int, disk string) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
 	switch {
-	case len(m.snaps) > 0:
+	case len(m.Snaps) > 0:
 		return nil, failure.New("unable to create template, because VM contains snapshots")
-	case m.template() && disk == "":
+	case m.Template() && disk == "":
 		return nil, failure.New("you can't convert a template to a template")
 	case m.running():
 		return nil, failure.New("you can't convert a VM to template if VM is running")
@@ -489,9 +489,9 @@ func (j *job) makeTemplate(id int, disk string) error {
 	if err := j.write(id); err != nil {
 		return err
 	}
-	m.conf["template"] = "1"
-	for _, key := range vmconf.DrivesOf(m.conf) {
-		d := vmconf.ParseDrive(m.conf[key])
+	m.Conf["template"] = "1"
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		d := vmconf.ParseDrive(m.Conf[key])
 		s, v := j.c.volume(j.host, d.File)
 		if d.Cdrom() || disk != "" && key != disk || v == nil || !s.canBase() || strings.Contains(v.name, "base-") && v.parent == "" {
 			continue
@@ -503,7 +503,7 @@ func (j *job) makeTemplate(id int, disk string) error {
 			return err
 		}
 		d.File = s.volid(v)
-		m.conf[key] = d.String()
+		m.Conf[key] = d.String()
 	}
 	return nil
 }

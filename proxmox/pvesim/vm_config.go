@@ -12,19 +12,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-// effective is a configuration as it will be after the next start.
-func (m *vm) effective() map[string]string {
-	conf := maps.Clone(m.conf)
-	for key, value := range m.pending {
-		if value == nil {
-			delete(conf, key)
-		} else {
-			conf[key] = *value
-		}
-	}
-	return conf
-}
-
 func getConfig(k *call) (any, error) {
 	if k.in["snapshot"] != "" && k.in.Is("current") {
 		text := "cannot use 'snapshot' parameter with 'current'"
@@ -36,15 +23,15 @@ func getConfig(k *call) (any, error) {
 	}
 	switch {
 	case k.in["snapshot"] != "":
-		s, err := m.snapshot(k.in["snapshot"])
+		s, err := m.Snapshot(k.in["snapshot"])
 		if err != nil {
 			return nil, err
 		}
-		return vmconf.ShownConf(s.conf, m.digest()), nil
+		return vmconf.ShownConf(s.Conf, m.Digest()), nil
 	case k.in.Is("current"):
-		return vmconf.ShownConf(m.conf, m.digest()), nil
+		return vmconf.ShownConf(m.Conf, m.Digest()), nil
 	}
-	return vmconf.ShownConf(m.effective(), m.digest()), nil
+	return vmconf.ShownConf(m.Effective(), m.Digest()), nil
 }
 
 func getPending(k *call) (any, error) {
@@ -53,11 +40,11 @@ func getPending(k *call) (any, error) {
 		return nil, err
 	}
 	all := []any{}
-	for _, key := range slices.Sorted(maps.Keys(m.conf)) {
-		entry := map[string]any{"key": key, "value": vmconf.Shown(key, m.conf[key])}
-		if value, waits := m.pending[key]; waits && value == nil {
+	for _, key := range slices.Sorted(maps.Keys(m.Conf)) {
+		entry := map[string]any{"key": key, "value": vmconf.Shown(key, m.Conf[key])}
+		if value, waits := m.Pending[key]; waits && value == nil {
 			entry["delete"] = 1
-			if m.forced[key] {
+			if m.Forced[key] {
 				entry["delete"] = 2
 			}
 		} else if waits {
@@ -65,12 +52,12 @@ func getPending(k *call) (any, error) {
 		}
 		all = append(all, entry)
 	}
-	for _, key := range slices.Sorted(maps.Keys(m.pending)) {
-		if _, set := m.conf[key]; !set && m.pending[key] != nil {
-			all = append(all, map[string]any{"key": key, "pending": vmconf.Shown(key, *m.pending[key])})
+	for _, key := range slices.Sorted(maps.Keys(m.Pending)) {
+		if _, set := m.Conf[key]; !set && m.Pending[key] != nil {
+			all = append(all, map[string]any{"key": key, "pending": vmconf.Shown(key, *m.Pending[key])})
 		}
 	}
-	return append(all, map[string]any{"key": "digest", "value": m.digest()}), nil
+	return append(all, map[string]any{"key": "digest", "value": m.Digest()}), nil
 }
 
 // update is a change of a configuration that has been asked for.
@@ -194,11 +181,11 @@ func (j *job) check(u *update) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if u.digest != "" && u.digest != m.digest() {
+	if u.digest != "" && u.digest != m.Digest() {
 		return nil, failure.New("checksum mismatch (file change by other user?)")
 	}
 	if !u.skiplock {
-		if err := m.unlocked(); err != nil {
+		if err := m.Unlocked(); err != nil {
 			return nil, err
 		}
 	}
@@ -206,7 +193,7 @@ func (j *job) check(u *update) (*vm, error) {
 	if memory == "" && balloon == "" {
 		return m, nil
 	}
-	conf := m.effective()
+	conf := m.Effective()
 	if memory != "" {
 		conf["memory"] = memory
 	}
@@ -273,16 +260,16 @@ func (j *job) update(u *update) error {
 	}
 	set, drop := maps.Clone(u.set), slices.Clone(u.drop)
 	for _, key := range u.revert {
-		if value, is := m.conf[key]; is {
+		if value, is := m.Conf[key]; is {
 			set[key] = value
-		} else if m.pending[key] != nil {
+		} else if m.Pending[key] != nil {
 			drop = append(drop, key)
 		}
 	}
 	if err := j.stage("update"); err != nil {
 		return err
 	}
-	order := &bootChange{devices: vmconf.BootOrder(m.conf), fixed: slices.Contains(drop, "boot") || set["boot"] != ""}
+	order := &vmconf.BootChange{Devices: vmconf.BootOrder(m.Conf), Fixed: slices.Contains(drop, "boot") || set["boot"] != ""}
 	for _, key := range drop {
 		if err := j.dropKey(m, key, u.force, order); err != nil {
 			return err
@@ -293,66 +280,17 @@ func (j *job) update(u *update) error {
 			return err
 		}
 	}
-	m.settle()
+	m.Settle()
 	if m.running() {
 		return j.hotplug(m)
 	}
 	return j.apply(m)
 }
 
-// bootChange is what becomes of the order of devices to boot from while devices come and go.
-type bootChange struct {
-	devices []string
-	fixed   bool // it is set or deleted itself
-}
-
-func (b *bootChange) without(m *vm, key string) {
-	if i := slices.Index(b.devices, key); i >= 0 && !b.fixed {
-		b.devices = slices.Delete(b.devices, i, i+1)
-		m.wait("boot", vmconf.PrintBootOrder(b.devices))
-	}
-}
-
-func (b *bootChange) with(m *vm, key string) {
-	if len(b.devices) > 0 && !slices.Contains(b.devices, key) && !b.fixed {
-		b.devices = append(b.devices, key)
-		m.wait("boot", vmconf.PrintBootOrder(b.devices))
-	}
-}
-
-// wait notes a value that a key is to have.
-func (m *vm) wait(key, value string) {
-	m.pending[key] = &value
-	delete(m.forced, key)
-}
-
-// waitDelete notes that a key is to go.
-func (m *vm) waitDelete(key string, force bool) {
-	m.pending[key] = nil
-	delete(m.forced, key)
-	if force {
-		if m.forced == nil {
-			m.forced = map[string]bool{}
-		}
-		m.forced[key] = true
-	}
-}
-
-// settle forgets pending changes that would change nothing.
-func (m *vm) settle() {
-	for key, value := range m.pending {
-		now, set := m.conf[key]
-		if value == nil && !set || value != nil && set && *value == now {
-			delete(m.pending, key)
-			delete(m.forced, key)
-		}
-	}
-}
-
 // dropKey notes that a key is to go, or removes it where that needs no restart.
-func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
-	value, set := m.conf[key]
-	waiting := m.pending[key]
+func (j *job) dropKey(m *vm, key string, force bool, order *vmconf.BootChange) error {
+	value, set := m.Conf[key]
+	waiting := m.Pending[key]
 	if !set && waiting == nil {
 		j.print("cannot delete '%s' - not set in current configuration!", key)
 		return nil
@@ -360,13 +298,13 @@ func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
 	if !set {
 		value = *waiting
 	}
-	delete(m.pending, key)
-	order.without(m, key)
+	delete(m.Pending, key)
+	order.Without(&m.Config, key)
 	switch {
 	case vmconf.IsUnused(key) || key == "vmstate":
 		return j.dropVolume(m, key, value)
 	case vmconf.IsDrive(key):
-		if err := m.unprotected("can't remove drive '%s'", key); err != nil {
+		if err := m.Unprotected("can't remove drive '%s'", key); err != nil {
 			return err
 		}
 		if err := j.mayChangeDrive(m.id, vmconf.ParseDrive(value)); err != nil {
@@ -381,7 +319,7 @@ func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
 		if err := j.mayTag(m.id, value, ""); err != nil {
 			return err
 		}
-		delete(m.conf, key)
+		delete(m.Conf, key)
 		return nil
 	case vmconf.IsNet(key):
 		if err := j.mayUseBridges(map[string]string{key: value}); err != nil {
@@ -392,14 +330,14 @@ func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
 			return err
 		}
 	}
-	m.waitDelete(key, force)
+	m.WaitDelete(key, force)
 	return nil
 }
 
 // dropVolume removes a volume that no drive has.
 func (j *job) dropVolume(m *vm, key, value string) error {
 	d := vmconf.ParseDrive(value)
-	if err := m.unprotected("can't remove unused disk '%s'", d.File); err != nil {
+	if err := m.Unprotected("can't remove unused disk '%s'", d.File); err != nil {
 		return err
 	}
 	if err := j.onVM(m.id, "", "VM.Config.Disk"); err != nil {
@@ -408,7 +346,7 @@ func (j *job) dropVolume(m *vm, key, value string) error {
 	if err := j.discard(m, key, d); err != nil {
 		return err
 	}
-	delete(m.conf, key)
+	delete(m.Conf, key)
 	return nil
 }
 
@@ -424,27 +362,27 @@ func (j *job) mayChangeDrive(id int, d vmconf.Drive) error {
 }
 
 // setKey notes the value that a key is to have, after making the disks that it needs.
-func (j *job) setKey(m *vm, key, value string, all map[string]string, order *bootChange) error {
-	if waiting := m.pending[key]; waiting != nil && *waiting == value {
+func (j *job) setKey(m *vm, key, value string, all map[string]string, order *vmconf.BootChange) error {
+	if waiting := m.Pending[key]; waiting != nil && *waiting == value {
 		return nil
 	}
 	switch {
 	case vmconf.IsDrive(key):
 		return j.setDrive(m, key, value, order)
 	case key == "tags":
-		if err := j.mayTag(m.id, m.conf[key], value); err != nil {
+		if err := j.mayTag(m.id, m.Conf[key], value); err != nil {
 			return err
 		}
 		value = j.c.normalTags(value)
-	case vmconf.IsNet(key) && m.conf[key] != "":
-		if err := j.mayUseBridges(map[string]string{key: m.conf[key]}); err != nil {
+	case vmconf.IsNet(key) && m.Conf[key] != "":
+		if err := j.mayUseBridges(map[string]string{key: m.Conf[key]}); err != nil {
 			return err
 		}
 	case key == "cipassword":
-		m.record(key, vmconf.Hashed(value, j.c.rng("passwords")))
+		m.Record(key, vmconf.Hashed(value, j.c.rng("passwords")), m.running())
 		return nil
 	case key == "boot" && strings.HasPrefix(value, "order="):
-		if err := m.checkBootOrder(value, all); err != nil {
+		if err := m.CheckBootOrder(value, all); err != nil {
 			return err
 		}
 	default:
@@ -452,43 +390,32 @@ func (j *job) setKey(m *vm, key, value string, all map[string]string, order *boo
 			return err
 		}
 	}
-	m.wait(key, value)
+	m.Wait(key, value)
 	return nil
 }
 
-// checkBootOrder refuses devices to boot from that are not there.
-func (m *vm) checkBootOrder(value string, all map[string]string) error {
-	conf := m.effective()
-	for _, device := range vmconf.BootOrder(map[string]string{"boot": value}) {
-		if conf[device] == "" && all[device] == "" {
-			return failure.New("invalid bootorder: device '%s' does not exist'", device)
-		}
-	}
-	return nil
-}
-
-func (j *job) setDrive(m *vm, key, value string, order *bootChange) error {
+func (j *job) setDrive(m *vm, key, value string, order *vmconf.BootChange) error {
 	d := vmconf.ParseDrive(value)
-	for _, of := range []string{m.conf[key], value} {
+	for _, of := range []string{m.Conf[key], value} {
 		if of != "" {
 			if err := j.mayChangeDrive(m.id, vmconf.ParseDrive(of)); err != nil {
 				return err
 			}
 		}
 	}
-	if waiting := m.pending[key]; waiting != nil {
-		delete(m.pending, key)
+	if waiting := m.Pending[key]; waiting != nil {
+		delete(m.Pending, key)
 		if err := j.drop(m, vmconf.ParseDrive(*waiting)); err != nil {
 			return err
 		}
 	}
-	made, err := j.drives(m.id, m.effective(), map[string]string{key: value}, "")
+	made, err := j.drives(m.id, m.Effective(), map[string]string{key: value}, "")
 	if err != nil {
 		return err
 	}
 	if d.Disc() {
-		order.with(m, key)
+		order.With(&m.Config, key)
 	}
-	m.wait(key, made[key])
+	m.Wait(key, made[key])
 	return nil
 }

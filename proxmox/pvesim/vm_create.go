@@ -129,7 +129,7 @@ func (j *job) reserve(id int) error {
 }
 
 func (c *Cluster) newVM(h *host, id int, conf map[string]string) *vm {
-	m := &vm{id: id, host: h, conf: conf, pending: map[string]*string{}, state: "stopped", since: c.now}
+	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: c.now}
 	c.vms[id] = m
 	return m
 }
@@ -143,7 +143,7 @@ func (j *job) create(n *creation) error {
 		return nil
 	})
 	if err != nil {
-		if m := j.c.vmAt(j.host, n.id); m != nil && m.conf["lock"] == "create" {
+		if m := j.c.vmAt(j.host, n.id); m != nil && m.Conf["lock"] == "create" {
 			delete(j.c.vms, n.id)
 		}
 		return err
@@ -182,7 +182,7 @@ func (j *job) build(n *creation) error {
 		}
 		return err
 	}
-	m.conf = conf
+	m.Conf = conf
 	j.c.access.PutInPool(n.id, n.pool)
 	return nil
 }

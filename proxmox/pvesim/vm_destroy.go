@@ -29,7 +29,7 @@ func (j *job) checkDestroy(id int, purge bool) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unprotected("can't remove VM %d", id); err != nil {
+	if err := m.Unprotected("can't remove VM %d", id); err != nil {
 		return nil, err
 	}
 	if !purge && j.c.haManages(id) {
@@ -48,8 +48,8 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 	if err != nil {
 		return err
 	}
-	if lock := m.conf["lock"]; lock != "" && lock != "suspended" && !skiplock {
-		return m.unlocked()
+	if lock := m.Conf["lock"]; lock != "" && lock != "suspended" && !skiplock {
+		return m.Unlocked()
 	}
 	if err := j.notLinked(m); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 		return err
 	}
 	j.removeVolumes(m, unreferenced)
-	m.conf, m.pending, m.snaps = map[string]string{"lock": "destroyed"}, map[string]*string{}, nil
+	m.Conf, m.Pending, m.Snaps = map[string]string{"lock": "destroyed"}, map[string]*string{}, nil
 	j.c.access.ForgetVM(id)
 	if purge {
 		j.print("purging VM %d from related configurations..", id)
@@ -81,10 +81,10 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 
 // notLinked refuses to destroy a template of which there are linked clones.
 func (j *job) notLinked(m *vm) error {
-	if !m.template() {
+	if !m.Template() {
 		return nil
 	}
-	for _, volid := range vmconf.VolumesOf(m.conf) {
+	for _, volid := range vmconf.VolumesOf(m.Conf) {
 		if s, v := j.c.volume(j.host, volid); v != nil && s.linkedTo(j.host, v) {
 			return failure.New("base volume '%s' is still in use by linked cloned", volid)
 		}
@@ -95,13 +95,13 @@ func (j *job) notLinked(m *vm) error {
 // removeVolumes removes the volumes that a machine owns. One that cannot be removed is left over, and
 // the log says so.
 func (j *job) removeVolumes(m *vm, unreferenced bool) {
-	all := vmconf.VolumesOf(m.conf)
-	for _, s := range m.snaps {
-		if state := s.conf["vmstate"]; state != "" {
+	all := vmconf.VolumesOf(m.Conf)
+	for _, s := range m.Snaps {
+		if state := s.Conf["vmstate"]; state != "" {
 			all = append(all, state)
 		}
 	}
-	for _, value := range m.pending {
+	for _, value := range m.Pending {
 		if value != nil {
 			all = append(all, vmconf.VolumesOf(map[string]string{"scsi0": *value})...)
 		}

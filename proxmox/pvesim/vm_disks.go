@@ -25,11 +25,11 @@ func putResize(k *call) (any, error) {
 			if err != nil {
 				return err
 			}
-			if digest != "" && digest != m.digest() {
+			if digest != "" && digest != m.Digest() {
 				return failure.New("checksum mismatch (file change by other user?)")
 			}
 			if !skiplock {
-				if err := m.unlocked(); err != nil {
+				if err := m.Unlocked(); err != nil {
 					return err
 				}
 			}
@@ -41,10 +41,10 @@ func putResize(k *call) (any, error) {
 // resize makes a disk larger. An absolute size that it has already is nothing to do; a step is taken
 // again whenever it is asked for.
 func (j *job) resize(m *vm, key, size string) error {
-	if m.conf[key] == "" {
+	if m.Conf[key] == "" {
 		return failure.New("disk '%s' does not exist", key)
 	}
-	d := vmconf.ParseDrive(m.conf[key])
+	d := vmconf.ParseDrive(m.Conf[key])
 	storage, _, stored := vmconf.SplitVolume(d.File)
 	switch {
 	case d.Cdrom():
@@ -76,7 +76,7 @@ func (j *job) resize(m *vm, key, size string) error {
 		return err
 	}
 	d.Opts["size"] = vmconf.PrintSize(want)
-	m.conf[key] = d.String()
+	m.Conf[key] = d.String()
 	return nil
 }
 
@@ -139,16 +139,16 @@ func (j *job) checkMove(n moving) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
-	if n.digest != "" && n.digest != m.digest() {
+	if n.digest != "" && n.digest != m.Digest() {
 		return nil, failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
-	if m.conf[n.key] == "" {
+	if m.Conf[n.key] == "" {
 		return nil, failure.New("disk '%s' does not exist", n.key)
 	}
-	d := vmconf.ParseDrive(m.conf[n.key])
+	d := vmconf.ParseDrive(m.Conf[n.key])
 	from, _, stored := vmconf.SplitVolume(d.File)
 	_, v := j.c.volume(j.host, d.File)
 	switch {
@@ -166,7 +166,7 @@ func (j *job) checkMove(n moving) (*vm, error) {
 	if !s.keeps("images") {
 		return nil, failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
 	}
-	if n.remove && m.usedElsewhere(n.key, d.File) {
+	if n.remove && m.UsedElsewhere(n.key, d.File) {
 		return nil, failure.New("you can't move a disk with snapshots and delete the source")
 	}
 	return m, nil
@@ -178,21 +178,21 @@ func (j *job) move(n moving) error {
 	if err != nil {
 		return err
 	}
-	d := vmconf.ParseDrive(m.conf[n.key])
+	d := vmconf.ParseDrive(m.Conf[n.key])
 	from, _, _ := vmconf.SplitVolume(d.File)
 	_, v := j.c.volume(j.host, d.File)
 	if v == nil {
 		return failure.New("volume '%s' does not exist", d.File)
 	}
 	j.print("copying volume '%s' from current storage '%s' to target storage '%s'", d.File, from, n.storage)
-	if m.usedElsewhere(n.key, d.File) {
+	if m.UsedElsewhere(n.key, d.File) {
 		j.print("moving disk with snapshots, snapshots will not be moved!")
 	}
 	j.print("create full clone of drive %s (%s)", n.key, d.File)
 	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
 	var made []string
 	copied, err := j.copyVolume(j.c.storages[n.storage], v, n.id, cmp.Or(n.format, v.format), d, allocates(takes), takes, &made)
-	if s := j.c.storages[n.storage]; err == nil && m.template() && s.canBase() {
+	if s := j.c.storages[n.storage]; err == nil && m.Template() && s.canBase() {
 		err = j.makeBase(s, copied)
 		made = []string{s.volid(copied)}
 	}
@@ -209,7 +209,7 @@ func (j *job) move(n moving) error {
 	}
 	old := d.File
 	d.File, d.Opts["size"] = n.storage+":"+copied.name, vmconf.PrintSize(copied.size)
-	m.conf[n.key] = d.String()
+	m.Conf[n.key] = d.String()
 	return j.leave(m, n, old)
 }
 
@@ -222,7 +222,7 @@ func (j *job) leave(m *vm, n moving, old string) error {
 		}
 		return nil
 	}
-	key, err := vmconf.AddUnused(m.conf, old)
+	key, err := vmconf.AddUnused(m.Conf, old)
 	if err == nil {
 		j.print("adding source volume '%s' as '%s' to config", old, key)
 	}
@@ -265,24 +265,24 @@ func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d v
 		return nil, nil, d, failure.New("Both VMs need to be on the same node (%s != %s)", from.host.Name, to.host.Name)
 	}
 	for _, m := range []*vm{from, to} {
-		if err := m.unlocked(); err != nil {
+		if err := m.Unlocked(); err != nil {
 			return nil, nil, d, err
 		}
 	}
-	d = vmconf.ParseDrive(from.conf[n.key])
+	d = vmconf.ParseDrive(from.Conf[n.key])
 	_, v := j.c.volume(j.host, d.File)
 	switch {
-	case from.template() || to.template():
+	case from.Template() || to.Template():
 		err = failure.New("Can't move disks from or to template VMs")
-	case from.conf[n.key] == "":
+	case from.Conf[n.key] == "":
 		err = failure.New("Disk '%s' for VM '%d' does not exist", n.key, n.id)
-	case to.conf[key] != "":
+	case to.Conf[key] != "":
 		err = failure.New("Target disk key '%s' is already in use for VM '%d'", key, target)
 	case d.Cdrom():
 		err = failure.New("CD drive contents can't be moved to another VM")
 	case v == nil:
 		err = failure.New("Volume '%s' not managed by PVE", d.File)
-	case from.usedElsewhere(n.key, d.File):
+	case from.UsedElsewhere(n.key, d.File):
 		err = failure.New("Can't move disk used by a snapshot to another VM")
 	case from.running() && !vmconf.IsUnused(n.key):
 		err = failure.New("Cannot move disk to another VM while the source VM is running - detach first")
@@ -304,18 +304,18 @@ func (j *job) reassign(n moving, target int, key string) error {
 	v.name, v.vmid = s.freeName(j.host, target, v.format), target
 	s.at(j.host)[v.name] = v
 	j.print("removing disk '%s' from VM '%s' config", n.key, strconv.Itoa(n.id))
-	delete(from.conf, n.key)
-	order := &bootChange{devices: vmconf.BootOrder(from.conf)}
-	order.without(from, n.key)
+	delete(from.Conf, n.key)
+	order := &vmconf.BootChange{Devices: vmconf.BootOrder(from.Conf)}
+	order.Without(&from.Config, n.key)
 	if err := j.apply(from); err != nil {
 		return err
 	}
 	d.File = s.volid(v)
 	if vmconf.IsUnused(key) {
-		to.conf[key] = d.File
+		to.Conf[key] = d.File
 		return nil
 	}
-	to.wait(key, d.String())
+	to.Wait(key, d.String())
 	if to.running() {
 		return j.hotplug(to)
 	}
@@ -327,13 +327,13 @@ func getFeature(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf := m.conf
+	conf := m.Conf
 	if name := k.in["snapname"]; name != "" {
-		s, err := m.snapshot(name)
+		s, err := m.Snapshot(name)
 		if err != nil {
 			return nil, err
 		}
-		conf = s.conf
+		conf = s.Conf
 	}
 	has := 1
 	for _, key := range vmconf.DrivesOf(conf) {

@@ -144,14 +144,14 @@ func (j *job) newDrive(id int, d vmconf.Drive, storage, defaultStorage string, c
 func (j *job) drop(m *vm, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():
-		m.made = nil
+		m.Made = nil
 		return j.free(d.File)
 	case d.Cdrom():
 		return nil
 	}
 	_, name, _ := vmconf.SplitVolume(d.File)
 	if owner, ok := vmconf.OwnerOf(name); ok && owner == m.id {
-		_, err := vmconf.AddUnused(m.conf, d.File)
+		_, err := vmconf.AddUnused(m.Conf, d.File)
 		return err
 	}
 	return nil
@@ -169,23 +169,8 @@ func (j *job) discard(m *vm, key string, d vmconf.Drive) error {
 	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 		return err
 	}
-	if m.usedElsewhere(key, d.File) {
+	if m.UsedElsewhere(key, d.File) {
 		return failure.New("unable to delete '%s' - volume is still in use (snapshot?)", d.File)
 	}
 	return j.free(d.File)
-}
-
-// usedElsewhere reports whether a volume is in use by another key of the configuration, or a snapshot.
-func (m *vm) usedElsewhere(key, volid string) bool {
-	for other, value := range m.conf {
-		if other != key && (vmconf.IsDrive(other) || vmconf.IsUnused(other)) && vmconf.ParseDrive(value).File == volid {
-			return true
-		}
-	}
-	for _, s := range m.snaps {
-		if slices.Contains(vmconf.VolumesOf(s.conf), volid) {
-			return true
-		}
-	}
-	return false
 }

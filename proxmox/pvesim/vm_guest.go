@@ -15,7 +15,7 @@ const never = 100 * 365 * 24 * time.Hour
 func (c *Cluster) switchOn(m *vm) {
 	m.host.pids++
 	m.pid = 1000 + m.host.pids
-	m.state, m.since, m.made = "running", c.now, nil
+	m.state, m.since, m.Made = "running", c.now, nil
 	c.live(m)
 }
 
@@ -30,7 +30,7 @@ func (c *Cluster) switchOff(m *vm) {
 // halt ends a guest, and says so if it had booted.
 func (c *Cluster) halt(m *vm) {
 	if m.awake && c.onHalt != nil {
-		c.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UuidOf(m.conf), At: c.now})
+		c.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UuidOf(m.Conf), At: c.now})
 	}
 	m.endGuest()
 }
@@ -71,12 +71,12 @@ func (c *Cluster) boot(m *vm, takes time.Duration) {
 // wakeUp is when a guest has booted, or goes on where it was.
 func (m *vm) wakeUp() {
 	m.endGuest()
-	m.awake, m.agent = true, vmconf.AgentEnabled(m.conf)
+	m.awake, m.agent = true, vmconf.AgentEnabled(m.Conf)
 }
 
 // installed is what is installed on the disk that a machine boots from.
 func (m *vm) installed(c *Cluster) string {
-	_, v := c.volume(m.host, vmconf.ParseDrive(m.conf[vmconf.BootDrive(m.conf)]).File)
+	_, v := c.volume(m.host, vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).File)
 	if v == nil {
 		return guestNone
 	}
@@ -103,7 +103,7 @@ func (c *Cluster) tell(m *vm) {
 	}
 	user, meta, network := c.seedOf(m)
 	c.onBoot(Boot{
-		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UuidOf(m.conf), Config: maps.Clone(m.conf),
+		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UuidOf(m.Conf), Config: maps.Clone(m.Conf),
 		UserData: user, MetaData: meta, NetworkConfig: network, At: c.now,
 	})
 }
@@ -126,7 +126,7 @@ func (c *Cluster) hostDied(h *host) {
 // hostBack starts those of a host's machines that are to run whenever it does.
 func (c *Cluster) hostBack(h *host) {
 	for _, id := range c.vmIDs(h) {
-		if m := c.vms[id]; m.conf["onboot"] == "1" && !m.template() && !m.running() && !c.haManages(id) {
+		if m := c.vms[id]; m.Conf["onboot"] == "1" && !m.Template() && !m.running() && !c.haManages(id) {
 			c.startTask(h, &access.Identity{User: access.RootUser}, id)
 		}
 	}

@@ -55,10 +55,10 @@ func (c *Cluster) allLocal(m *vm) map[string]string {
 			}
 		}
 	}
-	add("", m.conf)
-	add("pending/", m.effective())
-	for _, s := range m.snaps {
-		add(s.name+"/", s.conf)
+	add("", m.Conf)
+	add("pending/", m.Effective())
+	for _, s := range m.Snaps {
+		add(s.Name+"/", s.Conf)
 	}
 	return all
 }
@@ -71,7 +71,7 @@ func getMigrate(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
 	allowed, barred := []any{}, map[string]any{}
@@ -80,7 +80,7 @@ func getMigrate(k *call) (any, error) {
 			continue
 		}
 		why := map[string]any{}
-		if missing := k.c.missing(m.conf, h); len(missing) > 0 {
+		if missing := k.c.missing(m.Conf, h); len(missing) > 0 {
 			why["unavailable_storages"] = missing
 		} else {
 			allowed = append(allowed, h.Name)
@@ -89,7 +89,7 @@ func getMigrate(k *call) (any, error) {
 	}
 	answer := map[string]any{
 		"allowed_nodes": allowed, "not_allowed_nodes": barred, "running": number(m.running()), "has-dbus-vmstate": 1, "local_disks": m.localDisks(k.c),
-		"local_resources": localResources(m.conf), "mapped-resources": []any{}, "mapped-resource-info": map[string]any{},
+		"local_resources": localResources(m.Conf), "mapped-resources": []any{}, "mapped-resource-info": map[string]any{},
 	}
 	if k.c.haManages(m.id) {
 		answer["dependent-ha-resources"] = []any{}
@@ -112,10 +112,10 @@ func localResources(conf map[string]string) []any {
 
 func (m *vm) localDisks(c *Cluster) []any {
 	all := []any{}
-	local := c.localVolumes(m.conf)
+	local := c.localVolumes(m.Conf)
 	for _, key := range sorted(local) {
 		_, v := c.volume(m.host, local[key])
-		d := vmconf.ParseDrive(m.conf[key])
+		d := vmconf.ParseDrive(m.Conf[key])
 		disk := map[string]any{
 			"volid": local[key], "drivename": key, "cdrom": number(d.Cdrom()), "is_cloudinit": number(d.CloudInit()), "shared": 0,
 			"is_attached": number(!vmconf.IsUnused(key)), "is_unused": number(vmconf.IsUnused(key)), "is_vmstate": 0, "is_tpmstate": number(key == "tpmstate0"),
@@ -157,14 +157,14 @@ func postMigrate(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
 	if m.running() && !n.online {
 		return nil, failure.New("can't migrate running VM without --online")
 	}
 	n.online = m.running()
-	if missing := k.c.missing(m.conf, n.target); len(missing) > 0 {
+	if missing := k.c.missing(m.Conf, n.target); len(missing) > 0 {
 		return nil, failure.New("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
 	}
 	if k.c.haManages(n.id) {
@@ -210,7 +210,7 @@ func (j *job) migrate(n *migration) error {
 	if err != nil {
 		return err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return err
 	}
 	if m.running() != n.online {
@@ -222,8 +222,8 @@ func (j *job) migrate(n *migration) error {
 	if err := j.write(n.id); err != nil {
 		return err
 	}
-	m.conf["lock"] = "migrate"
-	unlock := func() { delete(m.conf, "lock") }
+	m.Conf["lock"] = "migrate"
+	unlock := func() { delete(m.Conf, "lock") }
 	if err := j.carry(m, n); err != nil {
 		unlock()
 		return err
@@ -243,7 +243,7 @@ func (j *job) carry(m *vm, n *migration) error {
 	var bytes int64
 	for _, key := range sorted(local) {
 		s, v := j.c.volume(j.host, local[key])
-		d := vmconf.ParseDrive(m.conf[key])
+		d := vmconf.ParseDrive(m.Conf[key])
 		switch {
 		case v == nil:
 			return failure.New("volume '%s' does not exist", local[key])
@@ -259,7 +259,7 @@ func (j *job) carry(m *vm, n *migration) error {
 	}
 	if n.online {
 		j.tellMigration("starting VM %d on remote node '%s'", n.id, n.target.Name)
-		bytes += vmconf.MemoryOf(m.conf) << 20
+		bytes += vmconf.MemoryOf(m.Conf) << 20
 	}
 	if err := j.stage("migrate"); err != nil {
 		return err

@@ -1,8 +1,6 @@
 package pvesim
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +8,6 @@ import (
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 //nolint:gosec // it is what the server tells changes by
@@ -86,7 +83,7 @@ func (c *Cluster) tagAllowed(tag string) bool {
 
 func (c *Cluster) tagUsed(tag string) bool {
 	for _, m := range c.vms {
-		if slices.Contains(params.SplitList(m.conf["tags"]), tag) {
+		if slices.Contains(params.SplitList(m.Conf["tags"]), tag) {
 			return true
 		}
 	}
@@ -118,30 +115,4 @@ func (c *Cluster) newMAC() string {
 		mac += fmt.Sprintf(":%02X", rng.IntN(256))
 	}
 	return mac
-}
-
-// digest is by what callers tell whether the configuration file has changed.
-func (m *vm) digest() string {
-	var b strings.Builder
-	vmconf.Text(&b, m.conf)
-	if len(m.pending) > 0 {
-		b.WriteString("\n[PENDING]\n")
-		for _, key := range slices.Sorted(maps.Keys(m.pending)) {
-			if v := m.pending[key]; v != nil {
-				b.WriteString(key + ": " + *v + "\n")
-			} else {
-				fmt.Fprintf(&b, "delete: %s %t\n", key, m.forced[key])
-			}
-		}
-	}
-	if len(m.made) > 0 {
-		b.WriteString("\n[special:cloudinit]\n")
-		vmconf.Text(&b, m.made)
-	}
-	for _, s := range m.snaps {
-		fmt.Fprintf(&b, "\n[%s]\n#%s\n%s %s %d\n", s.name, vmconf.Escaped(s.description), s.parent, s.state, s.at.Unix())
-		vmconf.Text(&b, s.conf)
-	}
-	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see above
-	return hex.EncodeToString(sum[:])
 }

@@ -63,16 +63,16 @@ func (j *job) powerOn(id int, skiplock bool) error {
 		if err != nil {
 			return err
 		}
-		if m.template() {
+		if m.Template() {
 			return failure.New("you can't start a vm if it's a template")
 		}
-		lock := m.conf["lock"]
+		lock := m.Conf["lock"]
 		switch {
 		case lock == "backup" && m.running(): // which has been started for the backup
 			m.state = "running"
 			return nil
 		case lock != "" && lock != "suspended" && !skiplock:
-			return m.unlocked()
+			return m.Unlocked()
 		case m.running():
 			return failure.New("VM %d already running", id)
 		}
@@ -85,7 +85,7 @@ func (j *job) launch(m *vm) error {
 	if err := j.stage("start"); err != nil {
 		return err
 	}
-	if len(m.pending) > 0 {
+	if len(m.Pending) > 0 {
 		if err := j.apply(m); err != nil {
 			return err
 		}
@@ -96,13 +96,13 @@ func (j *job) launch(m *vm) error {
 	if err := j.devices(m); err != nil {
 		return err
 	}
-	resumed := m.conf["lock"] == "suspended"
+	resumed := m.Conf["lock"] == "suspended"
 	if resumed {
-		if err := j.free(m.conf["vmstate"]); err != nil {
+		if err := j.free(m.Conf["vmstate"]); err != nil {
 			return err
 		}
-		delete(m.conf, "vmstate")
-		delete(m.conf, "lock")
+		delete(m.Conf, "vmstate")
+		delete(m.Conf, "lock")
 	}
 	j.c.switchOn(m)
 	if resumed {
@@ -114,8 +114,8 @@ func (j *job) launch(m *vm) error {
 
 // devices refuses to start with volumes and bridges that are not there.
 func (j *job) devices(m *vm) error {
-	for _, key := range vmconf.DrivesOf(m.conf) {
-		d := vmconf.ParseDrive(m.conf[key])
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		d := vmconf.ParseDrive(m.Conf[key])
 		if _, _, stored := vmconf.SplitVolume(d.File); !stored {
 			continue
 		}
@@ -123,8 +123,8 @@ func (j *job) devices(m *vm) error {
 			return err
 		}
 	}
-	for _, key := range sorted(m.conf) {
-		if bridge := vmconf.ParseNet(m.conf[key])["bridge"]; vmconf.IsNet(key) && bridge != "" && !slices.Contains(j.host.Bridges, bridge) {
+	for _, key := range sorted(m.Conf) {
+		if bridge := vmconf.ParseNet(m.Conf[key])["bridge"]; vmconf.IsNet(key) && bridge != "" && !slices.Contains(j.host.Bridges, bridge) {
 			return failure.New("bridge '%s' does not exist", bridge)
 		}
 	}
@@ -210,7 +210,7 @@ func (j *job) halt(s stopping) error {
 		return err
 	}
 	if !s.skiplock {
-		if err := m.unlocked(); err != nil {
+		if err := m.Unlocked(); err != nil {
 			return err
 		}
 	}
@@ -236,7 +236,7 @@ func (j *job) halt(s stopping) error {
 		}
 		j.c.switchOff(m)
 	}
-	if len(m.pending) > 0 {
+	if len(m.Pending) > 0 {
 		return j.apply(m)
 	}
 	return nil
@@ -256,7 +256,7 @@ func (m *vm) patience(s stopping) time.Duration {
 	if s.limit >= 0 {
 		return s.limit
 	}
-	for part := range strings.SplitSeq(m.conf["startup"], ",") {
+	for part := range strings.SplitSeq(m.Conf["startup"], ",") {
 		if down, is := strings.CutPrefix(part, "down="); is && s.ask {
 			n, _ := strconv.Atoi(down)
 			return time.Duration(n) * time.Second
@@ -314,8 +314,8 @@ func (k *call) whenRunning(kind string, do func(j *job, m *vm) error) string {
 			if err != nil {
 				return err
 			}
-			if lock := m.conf["lock"]; !skiplock && lock != "backup" {
-				if err := m.unlocked(); err != nil {
+			if lock := m.Conf["lock"]; !skiplock && lock != "backup" {
+				if err := m.Unlocked(); err != nil {
 					return err
 				}
 			}
@@ -367,12 +367,12 @@ func (k *call) stateStorage() (string, error) {
 // stateStorage is the storage that a machine's memory is saved on: the one that its configuration names,
 // or that of a disk, shared ones first.
 func (m *vm) stateStorage(c *Cluster) string {
-	if name := m.conf["vmstatestorage"]; name != "" {
+	if name := m.Conf["vmstatestorage"]; name != "" {
 		return name
 	}
 	found := "local"
-	for _, key := range vmconf.DrivesOf(m.conf) {
-		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(m.conf[key]).File)
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(m.Conf[key]).File)
 		if s := c.storages[name]; stored && s != nil {
 			found = name
 			if s.Shared {
@@ -389,7 +389,7 @@ func (j *job) saveMemory(m *vm, storage, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	size := (2*vmconf.MemoryOf(m.conf) + 500) << 20
+	size := (2*vmconf.MemoryOf(m.Conf) + 500) << 20
 	v, err := j.allocate(s, wanted{id: m.id, name: s.nameFor(m.id, fmt.Sprintf("vm-%d-state-%s", m.id, name), "raw"), format: "raw", size: size})
 	if err != nil {
 		return "", err
@@ -405,7 +405,7 @@ func (j *job) toDisk(m *vm, storage string) error {
 	if err != nil {
 		return err
 	}
-	m.conf["vmstate"], m.conf["lock"] = state, "suspended"
+	m.Conf["vmstate"], m.Conf["lock"] = state, "suspended"
 	j.c.switchOff(m)
 	return nil
 }
@@ -414,7 +414,7 @@ func postResume(k *call) (any, error) {
 	if err := k.rootOnly("skiplock", "nocheck"); err != nil {
 		return nil, err
 	}
-	if m := k.c.vmAt(k.node, k.id()); m != nil && m.conf["lock"] == "suspended" {
+	if m := k.c.vmAt(k.node, k.id()); m != nil && m.Conf["lock"] == "suspended" {
 		id, skiplock := k.id(), k.in.Is("skiplock")
 		return k.task("qmresume", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
 	}

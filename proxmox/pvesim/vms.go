@@ -183,24 +183,6 @@ func (j *job) running(id int) (bool, error) {
 
 func (m *vm) running() bool { return m.state != "stopped" }
 
-func (m *vm) template() bool { return m.conf["template"] == "1" }
-
-// unlocked refuses a virtual machine that something long is being done to.
-func (m *vm) unlocked() error {
-	if lock := m.conf["lock"]; lock != "" {
-		return failure.New("VM is locked (%s)", lock)
-	}
-	return nil
-}
-
-// unprotected refuses to remove what is protected.
-func (m *vm) unprotected(format string, args ...any) error {
-	if m.conf["protection"] == "1" {
-		return failure.New(format+" - protection mode enabled", args...)
-	}
-	return nil
-}
-
 // quorate refuses what no host may do that has lost the majority.
 func (j *job) quorate() error {
 	return j.c.needQuorum(j.host)
@@ -261,7 +243,7 @@ func getVMs(k *call) (any, error) {
 
 // name is how a virtual machine is listed.
 func (m *vm) name() string {
-	if name := m.conf["name"]; name != "" {
+	if name := m.Conf["name"]; name != "" {
 		return name
 	}
 	return "VM " + strconv.Itoa(m.id)
@@ -270,16 +252,16 @@ func (m *vm) name() string {
 // status is what a host tells of a virtual machine; full is with what it must ask QEMU for.
 func (m *vm) status(c *Cluster, full bool) map[string]any {
 	s := map[string]any{
-		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": vmconf.CpusOf(m.conf), "maxmem": vmconf.MemoryOf(m.conf) << 20,
-		"maxdisk": vmconf.ParseDrive(m.conf[vmconf.BootDrive(m.conf)]).Size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
+		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": vmconf.CpusOf(m.Conf), "maxmem": vmconf.MemoryOf(m.Conf) << 20,
+		"maxdisk": vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
 		"netout": 0, "uptime": 0,
 	}
 	for _, key := range []string{"lock", "tags"} {
-		if m.conf[key] != "" {
-			s[key] = m.conf[key]
+		if m.Conf[key] != "" {
+			s[key] = m.Conf[key]
 		}
 	}
-	if m.template() {
+	if m.Template() {
 		s["template"] = 1
 	}
 	if m.running() {
@@ -305,9 +287,9 @@ func (m *vm) usage() (cpu float64, mem int64) {
 		part = idleMemory
 	}
 	if m.state == "running" {
-		cpu = idleShare / float64(max(vmconf.CpusOf(m.conf), 1))
+		cpu = idleShare / float64(max(vmconf.CpusOf(m.Conf), 1))
 	}
-	return cpu, vmconf.MemoryOf(m.conf) << 20 / part
+	return cpu, vmconf.MemoryOf(m.Conf) << 20 / part
 }
 
 // activity is what runs only in a virtual machine that does.
@@ -319,7 +301,7 @@ func (m *vm) activity(c *Cluster, s map[string]any, full bool) {
 		s["pressure"+of+"some"], s["pressure"+of+"full"] = 0, 0
 	}
 	nics := map[string]any{}
-	for _, key := range sorted(m.conf) {
+	for _, key := range sorted(m.Conf) {
 		if vmconf.IsNet(key) {
 			nics[fmt.Sprintf("tap%di%s", m.id, key[len("net"):])] = map[string]any{"netin": 110, "netout": 0}
 		}
@@ -337,10 +319,10 @@ func getStatus(k *call) (any, error) {
 	}
 	s := m.status(k.c, true)
 	s["ha"] = k.c.haStatus(m.id)
-	if vmconf.AgentEnabled(m.conf) {
+	if vmconf.AgentEnabled(m.Conf) {
 		s["agent"] = 1
 	}
-	if vga := params.PropertyString("qm-vga", m.conf["vga"]); vga.Has("clipboard") {
+	if vga := params.PropertyString("qm-vga", m.Conf["vga"]); vga.Has("clipboard") {
 		s["clipboard"] = vga["clipboard"]
 	}
 	return s, nil
