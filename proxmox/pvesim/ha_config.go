@@ -25,14 +25,14 @@ func getHAResources(k *call) (any, error) {
 	all := []any{}
 	for _, sid := range sorted(k.c.ha.resources) {
 		if kind, _, _ := strings.Cut(sid, ":"); !k.in.Has("type") || k.in["type"] == kind {
-			all = append(all, k.c.haResource(sid))
+			all = append(all, k.c.ha.resource(sid))
 		}
 	}
 	return all, nil
 }
 
-func (c *Cluster) haResource(sid string) map[string]any {
-	out := haEntry(c.ha.resources, haResourceSchema, "sid", sid)
+func (a *ha) resource(sid string) map[string]any {
+	out := haEntry(a.resources, haResourceSchema, "sid", sid)
 	out["type"], _, _ = strings.Cut(sid, ":")
 	return out
 }
@@ -45,7 +45,7 @@ func getHAResource(k *call) (any, error) {
 	if k.c.ha.resources[sid] == nil {
 		return nil, failure.New("no such resource '%s'", sid)
 	}
-	return k.c.haResource(sid), nil
+	return k.c.ha.resource(sid), nil
 }
 
 // groupsGone refuses what groups were for, where rules have taken their place.
@@ -81,7 +81,7 @@ func addHAResource(k *call) (any, error) {
 	if k.in.Has("type") && k.in["type"] != kind {
 		return nil, failure.New("types does not match")
 	}
-	if kind != "vm" || k.c.vmOf(sid) == nil {
+	if kind != "vm" || k.c.ha.vmOf(sid) == nil {
 		return nil, failure.New("resource '%s' does not exist in cluster", sid)
 	}
 	if err := k.checkGroup(); err != nil {
@@ -96,7 +96,7 @@ func addHAResource(k *call) (any, error) {
 	r := map[string]string{}
 	k.change(r, "sid", "type")
 	k.c.ha.resources[sid] = r
-	k.c.haWake()
+	k.c.ha.wake()
 	return nil, nil
 }
 
@@ -137,17 +137,17 @@ func removeHAResource(k *call) (any, error) {
 	}
 	delete(k.c.ha.resources, sid)
 	if k.in.Or("purge", "1") == "1" {
-		k.c.purgeRules(sid)
+		k.c.ha.purgeRules(sid)
 	}
 	return nil, nil
 }
 
 // purgeRules takes a service out of all rules, and removes those that are about nothing then.
-func (c *Cluster) purgeRules(sid string) {
-	for name, r := range c.ha.rules {
+func (a *ha) purgeRules(sid string) {
+	for name, r := range a.rules {
 		left := slices.DeleteFunc(params.SplitList(r["resources"]), func(s string) bool { return s == sid })
 		if len(left) == 0 {
-			delete(c.ha.rules, name)
+			delete(a.rules, name)
 			continue
 		}
 		r["resources"] = strings.Join(left, ",")
@@ -159,7 +159,7 @@ func moveHAResource(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := k.c.vmOf(sid)
+	m := k.c.ha.vmOf(sid)
 	if k.c.ha.resources[sid] == nil || m == nil {
 		return nil, failure.New("resource '%s' is not HA managed", sid)
 	}
@@ -169,7 +169,7 @@ func moveHAResource(k *call) (any, error) {
 	if err := k.lockHA("queuing the command failed"); err != nil {
 		return nil, err
 	}
-	k.c.haRequest(m.id, "", k.in["node"])
+	k.c.ha.request(m.id, "", k.in["node"])
 	return map[string]any{"sid": sid, "requested-node": k.in["node"]}, nil
 }
 
@@ -179,13 +179,13 @@ func getHAGroups(k *call) (any, error) {
 	}
 	all := []any{}
 	for _, name := range sorted(k.c.ha.groups) {
-		all = append(all, k.c.haGroup(name))
+		all = append(all, k.c.ha.group(name))
 	}
 	return all, nil
 }
 
-func (c *Cluster) haGroup(name string) map[string]any {
-	out := haEntry(c.ha.groups, haGroupSchema, "group", name)
+func (a *ha) group(name string) map[string]any {
+	out := haEntry(a.groups, haGroupSchema, "group", name)
 	out["type"] = "group"
 	return out
 }
@@ -197,7 +197,7 @@ func getHAGroup(k *call) (any, error) {
 	if k.c.ha.groups[k.in["group"]] == nil {
 		return nil, failure.New("no such ha group '%s'", k.in["group"])
 	}
-	return k.c.haGroup(k.in["group"]), nil
+	return k.c.ha.group(k.in["group"]), nil
 }
 
 func addHAGroup(k *call) (any, error) {

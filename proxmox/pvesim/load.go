@@ -132,7 +132,7 @@ func (c *Cluster) restoreViews(h *host, s *savedHost) error {
 func (s *savedGuest) restore() *vm {
 	m := &vm{
 		Config: vmconf.Config{Conf: notNil(s.Conf), Pending: notNil(s.Pending), Forced: s.Forced, Made: s.Made},
-		id:       s.ID, state: s.State, since: s.Since, pid: s.PID,
+		id:     s.ID, state: s.State, since: s.Since, pid: s.PID,
 		awake: s.Awake, agent: s.Agent, boots: s.Boots, execs: s.Execs, files: s.Files, fw: s.Firewall,
 	}
 	for _, of := range s.Snapshots {
@@ -162,6 +162,7 @@ func (s *savedStorage) restore() *storage {
 func (c *Cluster) restoreHA(s *savedHA) error {
 	var wrong []error
 	c.ha = ha{
+		c:         c,
 		resources: notNil(s.Resources), groups: notNil(s.Groups), rules: notNil(s.Rules), ordinal: s.Ordinal, services: map[string]*service{},
 		stamp: s.Stamp, away: notNil(s.Away), next: s.Next, wishes: s.Wishes, master: c.host(s.Master),
 	}
@@ -210,7 +211,7 @@ func (c *Cluster) resume(s *savedCluster) {
 			c.returnLater(h)
 		}
 		if !h.follows.IsZero() {
-			c.followLater(h)
+			c.ha.followLater(h)
 		}
 		if h.starting {
 			c.startGuests(h)
@@ -226,7 +227,7 @@ func (c *Cluster) resume(s *savedCluster) {
 		}
 	}
 	if s.HA.Awake {
-		c.haGoOn()
+		c.ha.goOn()
 	}
 	loaded := c.afoot
 	c.afoot = nil

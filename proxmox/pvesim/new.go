@@ -54,13 +54,14 @@ func New(cfg Config) (*Cluster, error) {
 func blank(cfg Config) *Cluster {
 	c := &Cluster{
 		cfg: cfg, vms: map[int]*vm{}, storages: map[string]*storage{},
-		options: map[string]any{}, ha: newHA(), chance: map[string]*rand.PCG{},
+		options: map[string]any{}, chance: map[string]*rand.PCG{},
 		wiring: wiring{parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}},
 		engine: engine{
 			now: cfg.Start, speed: cfg.Speed, wall: time.Now(),
 			kick: make(chan struct{}, 1), over: make(chan struct{}),
 		},
 	}
+	c.ha = newHA(c)
 	c.access = access.New(cfg.Seed, !c.since("9"))
 	c.faults.Seed, c.access.Lost = cfg.Seed, c.faults.Revoked
 	return c

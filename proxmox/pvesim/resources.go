@@ -228,7 +228,7 @@ func (k *call) guestEntry(id int, at guestPlace, pool string) map[string]any {
 			delete(e, "memhost")
 		}
 	}
-	for key, value := range map[string]string{"tags": at.tags, "lock": at.lock, "pool": pool, "hastate": k.c.haState(id)} {
+	for key, value := range map[string]string{"tags": at.tags, "lock": at.lock, "pool": pool, "hastate": k.c.ha.state(id)} {
 		if value != "" {
 			e[key] = value
 		}

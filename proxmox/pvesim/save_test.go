@@ -191,7 +191,7 @@ var notSaved = map[string]string{
 	"host.certificate": "of this process", "host.serving": "calls are lost", "host.workers": "calls are lost", "host.files": "who held a lock is gone",
 	"task.host": "follows from where it is saved", "task.p": "it has ended", "task.interrupted": "it has ended", "task.faults": "it has ended",
 	"storage.locks": "who held a lock is gone", "storage.filled": "follows from the faults", "fault.loaded": "set anew", "fault.undo": "follows from the faults",
-	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "cluster.afoot": "saved as faults", "vm.config": "saved field by field",
+	"fault.injected": "saved field by field", "injected.seed": "follows from the configuration", "injected.path": "follows from the line", "cluster.afoot": "saved as faults", "ha.c": "the cluster", "vm.config": "saved field by field",
 	"fault.p": "started again by resume", "service.goal": "as it stands", "access.known": "follows from the release", "access.pools": "saved beside",
 	"access.lost": "follows from the faults",
 }

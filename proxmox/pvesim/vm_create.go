@@ -150,7 +150,7 @@ func (j *job) create(n *creation) error {
 	}
 	if n.ha {
 		j.print("Add as HA resource")
-		j.c.haAdd(n.id, map[bool]string{true: "started", false: "stopped"}[n.start])
+		j.c.ha.add(n.id, map[bool]string{true: "started", false: "stopped"}[n.start])
 	}
 	if n.start {
 		j.print("Execute autostart")

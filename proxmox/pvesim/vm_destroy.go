@@ -32,7 +32,7 @@ func (j *job) checkDestroy(id int, purge bool) (*vm, error) {
 	if err := m.Unprotected("can't remove VM %d", id); err != nil {
 		return nil, err
 	}
-	if !purge && j.c.haManages(id) {
+	if !purge && j.c.ha.manages(id) {
 		return nil, failure.New("unable to remove VM %d - used in HA resources and purge parameter not set.", id)
 	}
 	if m.running() {
@@ -69,8 +69,8 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 	j.c.access.ForgetVM(id)
 	if purge {
 		j.print("purging VM %d from related configurations..", id)
-		if j.c.haManages(id) {
-			j.c.haRemove(id)
+		if j.c.ha.manages(id) {
+			j.c.ha.remove(id)
 			j.print("NOTE: removed VM %d from HA resource configuration.", id)
 		}
 	}

@@ -126,7 +126,7 @@ func (c *Cluster) hostDied(h *host) {
 // hostBack starts those of a host's machines that are to run whenever it does.
 func (c *Cluster) hostBack(h *host) {
 	for _, id := range c.vmIDs(h) {
-		if m := c.vms[id]; m.Conf["onboot"] == "1" && !m.Template() && !m.running() && !c.haManages(id) {
+		if m := c.vms[id]; m.Conf["onboot"] == "1" && !m.Template() && !m.running() && !c.ha.manages(id) {
 			c.startTask(h, &access.Identity{User: access.RootUser}, id)
 		}
 	}

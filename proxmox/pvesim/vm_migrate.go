@@ -91,7 +91,7 @@ func getMigrate(k *call) (any, error) {
 		"allowed_nodes": allowed, "not_allowed_nodes": barred, "running": number(m.running()), "has-dbus-vmstate": 1, "local_disks": m.localDisks(k.c),
 		"local_resources": localResources(m.Conf), "mapped-resources": []any{}, "mapped-resource-info": map[string]any{},
 	}
-	if k.c.haManages(m.id) {
+	if k.c.ha.manages(m.id) {
 		answer["dependent-ha-resources"] = []any{}
 	}
 	return answer, nil
@@ -167,10 +167,10 @@ func postMigrate(k *call) (any, error) {
 	if missing := k.c.missing(m.Conf, n.target); len(missing) > 0 {
 		return nil, failure.New("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
 	}
-	if k.c.haManages(n.id) {
+	if k.c.ha.manages(n.id) {
 		return k.task("hamigrate", k.in["vmid"], func(j *job) error {
 			j.print("Requesting HA migration for VM %d to node %s", n.id, n.target.Name)
-			j.c.haRequest(n.id, "", n.target.Name)
+			j.c.ha.request(n.id, "", n.target.Name)
 			return j.pause(haTakes)
 		}), nil
 	}

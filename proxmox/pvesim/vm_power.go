@@ -27,7 +27,7 @@ var guestStops = timing.Range{Min: 3 * time.Second, Max: 12 * time.Second}
 // ofHA hands a wish over to high availability, if that manages the machine.
 func (k *call) ofHA(kind, what, state string) (string, bool) {
 	id := k.id()
-	if !k.c.haManages(id) {
+	if !k.c.ha.manages(id) {
 		return "", false
 	}
 	return k.task(kind, k.in["vmid"], func(j *job) error {
@@ -35,7 +35,7 @@ func (k *call) ofHA(kind, what, state string) (string, bool) {
 		if err := j.quorate(); err != nil {
 			return err
 		}
-		j.c.haRequest(id, state, "")
+		j.c.ha.request(id, state, "")
 		return j.pause(haTakes)
 	}), true
 }
@@ -136,7 +136,7 @@ func postStop(k *call) (any, error) {
 		return nil, err
 	}
 	overrule := k.in.Is("overrule-shutdown")
-	if overrule && k.c.haManages(k.id()) {
+	if overrule && k.c.ha.manages(k.id()) {
 		return nil, failure.OfParameter("overrule-shutdown", "Not applicable for HA resources.")
 	}
 	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
@@ -337,7 +337,7 @@ func postSuspend(k *call) (any, error) {
 	if !k.in.Is("todisk") {
 		return k.whenRunning("qmpause", func(_ *job, m *vm) error { m.state = "paused"; return nil }), nil
 	}
-	if k.c.haManages(k.id()) {
+	if k.c.ha.manages(k.id()) {
 		return nil, failure.New("Cannot suspend HA managed VM to disk")
 	}
 	storage, err := k.stateStorage()

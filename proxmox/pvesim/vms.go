@@ -318,7 +318,7 @@ func getStatus(k *call) (any, error) {
 		return nil, err
 	}
 	s := m.status(k.c, true)
-	s["ha"] = k.c.haStatus(m.id)
+	s["ha"] = k.c.ha.status(m.id)
 	if vmconf.AgentEnabled(m.Conf) {
 		s["agent"] = 1
 	}
