@@ -3,7 +3,6 @@ package pvesim
 import (
 	"time"
 
-	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
@@ -43,11 +42,9 @@ func endpoints() []endpoint {
 
 // call is one call of an endpoint.
 type call struct {
-	c       *Cluster
+	view
 	p       *process
-	entry   *host // who was asked
-	node    *host // who answers: the host named in the path, or the entry
-	who     *access.Identity
+	node    *host             // who answers: the host named in the path, or the entry
 	vars    map[string]string // from the path
 	in      params.Values     // parameters, verified; those of the path among them
 	empty   bool              // a parameter was given without a value, and counts as absent

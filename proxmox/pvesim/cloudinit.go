@@ -85,7 +85,7 @@ func (j *job) makeSeed(m *vm) error {
 }
 
 // mustBe refuses a volume that is not there.
-func (j *job) mustBe(volid string) error {
+func (j *errand) mustBe(volid string) error {
 	storage, _, _ := vmconf.SplitVolume(volid)
 	if _, err := j.c.storageOn(j.host, storage); err != nil {
 		return err

@@ -387,7 +387,7 @@ func (a *ha) task(m *vm, kind string) *task {
 		if kind == "qmstart" {
 			return j.powerOn(id, false)
 		}
-		return j.powerOff(stopping{id: id, ask: true, force: true, limit: -1})
+		return stopping{id: id, ask: true, force: true, limit: -1}.powerOff(j)
 	})
 }
 

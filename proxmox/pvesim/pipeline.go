@@ -44,7 +44,7 @@ const maxBody = 512 << 10
 // serve answers a request that has come to a host. What is checked first is what is told: a caller who
 // may not learns nothing about parameters, nor whether the thing exists.
 func (c *Cluster) serve(p *process, entry *host, r *request) *response {
-	k := &call{c: c, p: p, entry: entry, node: entry}
+	k := &call{view: view{caller{c: c}, entry}, p: p, node: entry}
 	began := c.now
 	formatter, path, answer := r.place()
 	if answer != nil {

@@ -79,7 +79,7 @@ func getPool(k *call) (any, error) {
 }
 
 // homeOf is the host for which a pool tells a storage: the one that is asked, if it has the storage.
-func (k *call) homeOf(s *storage) *host {
+func (k *view) homeOf(s *storage) *host {
 	for _, h := range append([]*host{k.entry}, k.c.hosts...) {
 		if s.on(h) {
 			return h

@@ -188,7 +188,13 @@ func getResources(k *call) (any, error) {
 	return all, nil
 }
 
-func (k *call) poolEntries() []any {
+// view is what a caller is shown of the cluster by the host that is asked.
+type view struct {
+	caller
+	entry *host
+}
+
+func (k *view) poolEntries() []any {
 	var all []any
 	for _, name := range sorted(k.c.access.Pools) {
 		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
@@ -198,7 +204,7 @@ func (k *call) poolEntries() []any {
 	return all
 }
 
-func (k *call) guestEntries() []any {
+func (k *view) guestEntries() []any {
 	pools := map[int]string{}
 	for _, name := range sorted(k.c.access.Pools) {
 		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
@@ -217,7 +223,7 @@ func (k *call) guestEntries() []any {
 	return all
 }
 
-func (k *call) guestEntry(id int, at guestPlace, pool string) map[string]any {
+func (k *view) guestEntry(id int, at guestPlace, pool string) map[string]any {
 	e := map[string]any{"id": "qemu/" + strconv.Itoa(id), "vmid": id, "type": "qemu", "node": at.host.Name, "status": "unknown"}
 	if g, told := k.told(id, at.host); told {
 		e["name"], e["status"], e["template"], e["uptime"] = g.Name, g.Status, number(g.Template), g.Uptime
@@ -238,7 +244,7 @@ func (k *call) guestEntry(id int, at guestPlace, pool string) map[string]any {
 
 // told is what was told last of a virtual machine, by whichever host: after a migration, the old one may
 // have been the last to speak of it.
-func (k *call) told(id int, at *host) (guestReport, bool) {
+func (k *view) told(id int, at *host) (guestReport, bool) {
 	var g guestReport
 	var newest time.Time
 	told := false
@@ -254,7 +260,7 @@ func (k *call) told(id int, at *host) (guestReport, bool) {
 	return g, told
 }
 
-func (k *call) storageEntries() []any {
+func (k *view) storageEntries() []any {
 	var all []any
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
@@ -271,7 +277,7 @@ func (k *call) storageEntries() []any {
 	return all
 }
 
-func (k *call) storageEntry(s *storage, h *host) map[string]any {
+func (k *view) storageEntry(s *storage, h *host) map[string]any {
 	e := map[string]any{
 		"id": "storage/" + h.Name + "/" + s.Name, "storage": s.Name, "node": h.Name, "type": "storage", "plugintype": s.Type,
 		"status": "unknown", "shared": number(s.Shared), "content": strings.Join(s.Content, ","),
@@ -285,7 +291,7 @@ func (k *call) storageEntry(s *storage, h *host) map[string]any {
 }
 
 // zoneEntry is the network zone that every host has.
-func (k *call) zoneEntry(h *host) map[string]any {
+func (k *view) zoneEntry(h *host) map[string]any {
 	if !k.c.since("9.0") {
 		return map[string]any{"id": "sdn/" + h.Name + "/localnetwork", "sdn": "localnetwork", "node": h.Name, "type": "sdn", "status": "ok"}
 	}

@@ -25,7 +25,7 @@ var (
 func overUser(privs ...string) rule { return rule{op: "userid-group", privs: privs} }
 
 // permit checks a rule before anything is known of the parameters but their text.
-func (k *call) permit(r rule, sent map[string]any) error {
+func (k *caller) permit(r rule, sent map[string]any) error {
 	switch {
 	case r.op == "user" || r.op == "self" || k.who.IsRoot():
 		return nil
@@ -37,7 +37,7 @@ func (k *call) permit(r rule, sent map[string]any) error {
 func refused() error { return &failure.Error{Status: 403, Reason: "Permission check failed"} }
 
 // holds checks a rule. A rule that is one of several need only fail, and asks for no user to be there.
-func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
+func (k *caller) holds(r rule, sent map[string]any, oneOf bool) error {
 	if r.when != "" && sent[r.when] == nil {
 		return refused()
 	}
@@ -84,7 +84,7 @@ func (c *Cluster) asNamed(names []string) []string {
 }
 
 // needs checks privileges on a path; a path that is none gives nothing, even to root's tokens.
-func (k *call) needs(path string, needed []string, any bool) error {
+func (k *caller) needs(path string, needed []string, any bool) error {
 	path = access.Normalized(path)
 	var have access.Held
 	if path != "" {
@@ -106,7 +106,7 @@ func (k *call) needs(path string, needed []string, any bool) error {
 }
 
 // holdsOfUser checks the rules about the user of whom a call is.
-func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
+func (k *caller) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 	name := fillIn("{userid}", sent)
 	u := k.c.access.Users[name]
 	switch {
@@ -134,7 +134,7 @@ func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 }
 
 // isOver checks whether the caller has one of some privileges on all groups, or one of the user's.
-func (k *call) isOver(u *access.User, needed []string) error {
+func (k *caller) isOver(u *access.User, needed []string) error {
 	if k.c.access.MayAny(k.who, "/access/groups", needed...) {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (k *call) isOver(u *access.User, needed []string) error {
 }
 
 // mayPutInto checks whether the caller may put users into groups; when there must be some, none is not allowed.
-func (k *call) mayPutInto(groups []string, must bool) error {
+func (k *caller) mayPutInto(groups []string, must bool) error {
 	if k.c.access.May(k.who, "/access/groups", "User.Modify") {
 		return nil
 	}

@@ -260,7 +260,7 @@ func deleteTask(k *call) (any, error) {
 }
 
 // endTask tells a task to end, and kills it if it does not.
-func (j *job) endTask(t *task) {
+func (j *errand) endTask(t *task) {
 	if !t.running() {
 		return
 	}

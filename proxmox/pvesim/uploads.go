@@ -111,7 +111,7 @@ func upload(k *call) (any, error) {
 }
 
 // checkSum refuses a file that is not what its sender thinks.
-func (j *job) checkSum(data []byte, algorithm, want string) error {
+func (j *errand) checkSum(data []byte, algorithm, want string) error {
 	if algorithm == "" {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (j *job) checkSum(data []byte, algorithm, want string) error {
 }
 
 // store copies a file to a storage, over one that is there.
-func (j *job) store(h *host, s *storage, v *volume) error {
+func (j *errand) store(h *host, s *storage, v *volume) error {
 	if err := j.pause(copyTakes + time.Duration(float64(v.size)/copiedPerSecond*float64(time.Second))); err != nil {
 		return err
 	}

@@ -13,8 +13,14 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
+// caller is who asks for something, and of which cluster.
+type caller struct {
+	c   *Cluster
+	who *access.Identity
+}
+
 // all are the privileges that somebody must have on a path.
-func (j *job) all(path string, privs ...string) error {
+func (j *caller) all(path string, privs ...string) error {
 	for _, priv := range privs {
 		if !j.c.access.May(j.who, path, priv) {
 			return failure.Denied("%s, %s", path, priv)
@@ -24,7 +30,7 @@ func (j *job) all(path string, privs ...string) error {
 }
 
 // oneOf are privileges of which somebody must have one.
-func (j *job) oneOf(path string, privs ...string) error {
+func (j *caller) oneOf(path string, privs ...string) error {
 	if slices.ContainsFunc(privs, func(priv string) bool { return j.c.access.May(j.who, path, priv) }) {
 		return nil
 	}
@@ -32,7 +38,7 @@ func (j *job) oneOf(path string, privs ...string) error {
 }
 
 // onVM are privileges that somebody must have on a virtual machine, or on the pool that it is to be in.
-func (j *job) onVM(id int, pool string, privs ...string) error {
+func (j *caller) onVM(id int, pool string, privs ...string) error {
 	if pool != "" && j.all("/pool/"+pool, privs...) == nil {
 		return nil
 	}
@@ -42,7 +48,7 @@ func (j *job) onVM(id int, pool string, privs ...string) error {
 func vmPath(id int) string { return "/vms/" + strconv.Itoa(id) }
 
 // isRoot is the administrator with a ticket: not even a token of theirs may all that they may.
-func (j *job) isRoot() bool { return j.who.User == access.RootUser && j.who.Token == "" }
+func (j *caller) isRoot() bool { return j.who.User == access.RootUser && j.who.Token == "" }
 
 // rootOnly refuses parameters that only the administrator may use.
 func (k *call) rootOnly(keys ...string) error {
@@ -87,7 +93,7 @@ func privilegeFor(key string) (priv string, ok bool) {
 
 // mayChange refuses keys that somebody may not set or delete. They are looked at in the order of their
 // names, so that the answer is always the same.
-func (j *job) mayChange(id int, pool string, keys []string) error {
+func (j *caller) mayChange(id int, pool string, keys []string) error {
 	if j.isRoot() {
 		return nil
 	}
@@ -118,7 +124,7 @@ func (j *job) mayChange(id int, pool string, keys []string) error {
 }
 
 // mayUseDevices refuses what hands the host's own devices to a guest.
-func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
+func (j *caller) mayUseDevices(id int, pool string, conf map[string]string) error {
 	if j.isRoot() {
 		return nil
 	}
@@ -144,7 +150,7 @@ func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
 }
 
 // mayUseBridges refuses networks that somebody may not use.
-func (j *job) mayUseBridges(conf map[string]string) error {
+func (j *caller) mayUseBridges(conf map[string]string) error {
 	if j.isRoot() {
 		return nil
 	}
@@ -167,7 +173,7 @@ func (j *job) mayUseBridges(conf map[string]string) error {
 }
 
 // mayUseStorages refuses volumes and storages that somebody may not use for a virtual machine.
-func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
+func (j *caller) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		if vmconf.IsDrive(key) {
 			if err := j.mayUseDrive(id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
@@ -181,7 +187,7 @@ func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage stri
 	return nil
 }
 
-func (j *job) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage string) error {
+func (j *caller) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage string) error {
 	storage, name, stored := vmconf.SplitVolume(d.File)
 	switch size := d.Wanted(); {
 	case d.File == "none" || d.File == "" || name == "cloudinit" || d.File == "cloudinit":
@@ -212,7 +218,7 @@ func (j *job) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage str
 }
 
 // mayUseVolume refuses somebody else's volumes.
-func (j *job) mayUseVolume(id int, key, volid string) error {
+func (j *caller) mayUseVolume(id int, key, volid string) error {
 	storage, name, _ := vmconf.SplitVolume(volid)
 	if _, err := j.c.storageNamed(storage); err != nil {
 		return err

@@ -72,19 +72,19 @@ func postClone(k *call) (any, error) {
 			return nil, failure.New("no such cluster node '%s'", t)
 		}
 	}
-	if _, err := j.planClone(n); err != nil {
+	if _, err := n.planClone(j); err != nil {
 		return nil, err
 	}
-	return k.task("qmclone", k.in["vmid"], func(j *job) error { return j.clone(n) }), nil
+	return k.task("qmclone", k.in["vmid"], func(j *job) error { return n.clone(j) }), nil
 }
 
 // planClone looks at everything that could be in a clone's way. It is done before the task begins, and
 // again in it, since much can happen while it waits for its locks.
-func (j *job) planClone(n *cloning) (*plan, error) {
+func (n *cloning) planClone(j *job) (*plan, error) {
 	if err := j.poolExists(n.pool); err != nil {
 		return nil, err
 	}
-	if err := j.checkCloneStorage(n); err != nil {
+	if err := n.checkCloneStorage(j); err != nil {
 		return nil, err
 	}
 	if err := j.quorate(); err != nil {
@@ -111,16 +111,16 @@ func (j *job) planClone(n *cloning) (*plan, error) {
 	if !n.chooses {
 		n.full = !m.Template()
 	}
-	if err := j.mayClone(n, source); err != nil {
+	if err := n.mayClone(j, source); err != nil {
 		return nil, err
 	}
 	if j.c.vmAt(j.host, n.id) != nil {
 		return nil, failure.New("unable to create VM %d: config file already exists", n.id)
 	}
-	return j.planDrives(n, source)
+	return n.planDrives(j, source)
 }
 
-func (j *job) checkCloneStorage(n *cloning) error {
+func (n *cloning) checkCloneStorage(j *job) error {
 	if n.storage == "" {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (j *job) checkCloneStorage(n *cloning) error {
 }
 
 // mayClone refuses clones of what somebody may not use, and those that cannot be.
-func (j *job) mayClone(n *cloning, source map[string]string) error {
+func (n *cloning) mayClone(j *job, source map[string]string) error {
 	if n.storage != "" && !n.full {
 		return failure.New("parameter 'storage' not allowed for linked clones")
 	}
@@ -184,7 +184,7 @@ var notCloned = []string{"parent", "snaptime", "vmstate", "snapstate", "runningc
 
 // planDrives copies the configuration, all but the machine's identity, and says which drives are copied
 // and which are linked.
-func (j *job) planDrives(n *cloning, source map[string]string) (*plan, error) {
+func (n *cloning) planDrives(j *job, source map[string]string) (*plan, error) {
 	p := &plan{conf: maps.Clone(source), source: source, full: map[string]bool{}}
 	for _, key := range notCloned {
 		delete(p.conf, key)
@@ -195,7 +195,7 @@ func (j *job) planDrives(n *cloning, source map[string]string) (*plan, error) {
 		case vmconf.IsUnused(key):
 			delete(p.conf, key)
 		case vmconf.IsDrive(key) && !d.Disc() && d.File != "none":
-			if err := j.planDrive(n, p, key, d); err != nil {
+			if err := n.planDrive(j, p, key, d); err != nil {
 				return nil, err
 			}
 		}
@@ -203,7 +203,7 @@ func (j *job) planDrives(n *cloning, source map[string]string) (*plan, error) {
 	return p, nil
 }
 
-func (j *job) planDrive(n *cloning, p *plan, key string, d vmconf.Drive) error {
+func (n *cloning) planDrive(j *job, p *plan, key string, d vmconf.Drive) error {
 	of := fmt.Sprintf("clone feature is not supported for '%s' (%s)", d.File, key)
 	if n.snapshot != "" {
 		of = fmt.Sprintf("clone feature is not supported for a snapshot of '%s' (%s)", d.File, key)
@@ -224,7 +224,7 @@ func (j *job) planDrive(n *cloning, p *plan, key string, d vmconf.Drive) error {
 
 // clone makes a clone while it holds the locks of both machines: that of the source for itself alone
 // only if that runs, so that of a template many clones can be made at the same time.
-func (j *job) clone(n *cloning) error {
+func (n *cloning) clone(j *job) error {
 	l := j.host.file(n.source)
 	if n.wasRunning {
 		if err := j.lock(l, waitFileOfClone, lockFile(n.source)); err != nil {
@@ -237,11 +237,11 @@ func (j *job) clone(n *cloning) error {
 		}
 		defer l.unshare()
 	}
-	return j.locked(n.id, waitFileOfClone, func() error { return j.cloneLocked(n) })
+	return j.locked(n.id, waitFileOfClone, func() error { return n.cloneLocked(j) })
 }
 
-func (j *job) cloneLocked(n *cloning) error {
-	p, err := j.planClone(n)
+func (n *cloning) cloneLocked(j *job) error {
+	p, err := n.planClone(j)
 	if err != nil {
 		return err
 	}
@@ -249,17 +249,17 @@ func (j *job) cloneLocked(n *cloning) error {
 	if other := j.c.vms[n.id]; other != nil {
 		return failure.New("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", j.host.Name, n.id)
 	}
-	j.identify(n, p)
+	n.identify(j, p)
 	m := j.c.newVM(j.host, n.id, map[string]string{"lock": "clone", "description": " qmclone temporary file"})
 	var made []string
-	if err := j.cloneDrives(n, p, m, &made); err != nil {
-		return j.undoClone(n, made, err)
+	if err := n.cloneDrives(j, p, m, &made); err != nil {
+		return n.undoClone(j, made, err)
 	}
 	return nil
 }
 
 // identify makes the clone somebody of its own.
-func (j *job) identify(n *cloning, p *plan) {
+func (n *cloning) identify(j *job, p *plan) {
 	for _, key := range sorted(p.conf) {
 		if vmconf.IsNet(key) {
 			net := vmconf.ParseNet(p.conf[key])
@@ -282,7 +282,7 @@ func (j *job) identify(n *cloning, p *plan) {
 
 // cloneDrives makes the drives one after the other, and writes the configuration after each, so that
 // the machine can be seen to grow.
-func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
+func (n *cloning) cloneDrives(j *job, p *plan, m *vm, made *[]string) error {
 	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
 	share := allocates(takes) / p.shares()
 	j.doze(clonePrepares(takes))
@@ -292,7 +292,7 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 				return err
 			}
 		}
-		d, err := j.cloneDrive(n, key, vmconf.ParseDrive(p.source[key]), p.full[key], share, takes, made)
+		d, err := n.cloneDrive(j, key, vmconf.ParseDrive(p.source[key]), p.full[key], share, takes, made)
 		if err != nil {
 			return err
 		}
@@ -339,14 +339,14 @@ func (p *plan) shares() time.Duration {
 // errSignal is errInterrupted in the words of what makes clones.
 var errSignal = failure.New("interrupted by signal")
 
-func (j *job) pauseSignal(d time.Duration) error {
+func (j *patience) pauseSignal(d time.Duration) error {
 	if j.pause(d) != nil {
 		return errSignal
 	}
 	return nil
 }
 
-func (j *job) cloneDrive(n *cloning, key string, d vmconf.Drive, full bool, share, takes time.Duration, made *[]string) (vmconf.Drive, error) {
+func (n *cloning) cloneDrive(j *job, key string, d vmconf.Drive, full bool, share, takes time.Duration, made *[]string) (vmconf.Drive, error) {
 	kind := map[bool]string{true: "full", false: "linked"}[full]
 	j.print("create %s clone of drive %s (%s)", kind, key, d.File)
 	s, v := j.c.volume(j.host, d.File)
@@ -375,7 +375,7 @@ func (j *job) cloneDrive(n *cloning, key string, d vmconf.Drive, full bool, shar
 
 // copyVolume makes a full copy of a volume for another machine. What it has made stands in made at once,
 // so that it can be removed if the copy fails.
-func (j *job) copyVolume(s *storage, v *volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*volume, error) {
+func (j *errand) copyVolume(s *storage, v *volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*volume, error) {
 	w := wanted{id: id, format: format, size: v.size, guest: v.guest, takes: share * diskShares}
 	if d.CloudInit() {
 		w = cloudInitWanted(s, id, v.format)
@@ -401,7 +401,7 @@ func (j *job) copyVolume(s *storage, v *volume, id int, format string, d vmconf.
 const transferSteps = 10
 
 // transfer takes the time of a copy, and says how far it is.
-func (j *job) transfer(size int64, unit time.Duration) error {
+func (j *patience) transfer(size int64, unit time.Duration) error {
 	takes := time.Duration(float64(unit) * float64(size) / fullCloneUnit)
 	for i := range transferSteps + 1 {
 		if i > 0 {
@@ -431,7 +431,7 @@ func printBytes(n int64) string {
 }
 
 // undoClone removes what a clone that failed has made.
-func (j *job) undoClone(n *cloning, made []string, why error) error {
+func (n *cloning) undoClone(j *job, made []string, why error) error {
 	j.p.sleep(cloneLinger + cloneTidies)
 	for _, volid := range made {
 		if err := j.free(volid); err != nil {

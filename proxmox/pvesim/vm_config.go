@@ -102,7 +102,7 @@ func (k *call) newUpdate() (*update, error) {
 		return nil, err
 	}
 	k.c.complete(u.set)
-	return u, k.job().mayUpdate(u)
+	return u, u.mayUpdate(k.job())
 }
 
 // said is how a change stands in the log.
@@ -162,7 +162,7 @@ func (c *Cluster) complete(conf map[string]string) {
 }
 
 // mayUpdate refuses changes that somebody may not make.
-func (j *job) mayUpdate(u *update) error {
+func (u *update) mayUpdate(j *job) error {
 	if err := j.mayChange(u.id, "", u.drop); err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (j *job) mayUpdate(u *update) error {
 }
 
 // check refuses a change that does not fit the machine as it is now.
-func (j *job) check(u *update) (*vm, error) {
+func (u *update) check(j *job) (*vm, error) {
 	m, err := j.config(u.id)
 	if err != nil {
 		return nil, err
@@ -211,14 +211,14 @@ func putConfig(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, k.job().updateNow(u)
+	return nil, u.updateNow(k.job())
 }
 
-func (j *job) updateNow(u *update) error {
-	if _, err := j.check(u); err != nil {
+func (u *update) updateNow(j *job) error {
+	if _, err := u.check(j); err != nil {
 		return err
 	}
-	return j.locked(u.id, waitFile, func() error { return j.update(u) })
+	return j.locked(u.id, waitFile, func() error { return u.update(j) })
 }
 
 func postConfig(k *call) (any, error) {
@@ -226,11 +226,11 @@ func postConfig(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := k.job().check(u); err != nil {
+	if _, err := u.check(k.job()); err != nil {
 		return nil, err
 	}
 	t := k.c.work(k.node, k.who, "qmconfig", k.in["vmid"], func(j *job) error {
-		return j.locked(u.id, waitFile, func() error { return j.update(u) })
+		return j.locked(u.id, waitFile, func() error { return u.update(j) })
 	})
 	delay := time.Duration(k.in.Int("background_delay", 0)) * time.Second
 	if delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
@@ -249,8 +249,8 @@ func putUnlink(k *call) (any, error) {
 }
 
 // update makes a change: it is written down as pending, and then done as far as that can be done now.
-func (j *job) update(u *update) error {
-	m, err := j.check(u)
+func (u *update) update(j *job) error {
+	m, err := u.check(j)
 	if err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func (j *job) dropVolume(m *vm, key, value string) error {
 }
 
 // mayChangeDrive refuses drives that somebody may not change.
-func (j *job) mayChangeDrive(id int, d vmconf.Drive) error {
+func (j *caller) mayChangeDrive(id int, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():
 		return j.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")

@@ -47,23 +47,23 @@ func postVM(k *call) (any, error) {
 	if err := j.quorate(); err != nil {
 		return nil, err
 	}
-	if err := j.mayCreate(&n); err != nil {
+	if err := n.mayCreate(j); err != nil {
 		return nil, err
 	}
 	if archive := k.in["archive"]; archive != "" {
 		return nil, failure.New("unable to restore VM %d - volume '%s' does not exist", n.id, archive)
 	}
-	if err := j.checkCreation(&n); err != nil {
+	if err := n.checkCreation(j); err != nil {
 		return nil, err
 	}
 	if err := j.reserve(n.id); err != nil {
 		return nil, failure.New("unable to create VM %d - %s", n.id, failure.Text(err))
 	}
-	return k.task("qmcreate", k.in["vmid"], func(j *job) error { return j.create(&n) }), nil
+	return k.task("qmcreate", k.in["vmid"], func(j *job) error { return n.create(j) }), nil
 }
 
 // mayCreate refuses a virtual machine that somebody may not make.
-func (j *job) mayCreate(n *creation) error {
+func (n *creation) mayCreate(j *job) error {
 	if err := j.poolExists(n.pool); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (j *job) mayCreate(n *creation) error {
 	return nil
 }
 
-func (j *job) poolExists(name string) error {
+func (j *errand) poolExists(name string) error {
 	if name != "" && j.c.access.Pools[name] == nil {
 		return failure.Denied("pool '%s' does not exist", name)
 	}
@@ -96,7 +96,7 @@ func (j *job) poolExists(name string) error {
 }
 
 // checkCreation refuses keys that somebody may not set, or that make no sense.
-func (j *job) checkCreation(n *creation) error {
+func (n *creation) checkCreation(j *job) error {
 	vmconf.ResolveCDROM(n.conf)
 	if err := j.mayUseStorages(n.id, n.conf, n.storage); err != nil {
 		return err
@@ -135,9 +135,9 @@ func (c *Cluster) newVM(h *host, id int, conf map[string]string) *vm {
 }
 
 // create makes the virtual machine whose place has been reserved. If it cannot, nothing of it is left.
-func (j *job) create(n *creation) error {
+func (n *creation) create(j *job) error {
 	err := j.locked(n.id, waitFileOfClone, func() error {
-		if err := j.build(n); err != nil {
+		if err := n.build(j); err != nil {
 			return because(fmt.Sprintf("unable to create VM %d - ", n.id), err)
 		}
 		return nil
@@ -159,7 +159,7 @@ func (j *job) create(n *creation) error {
 	return nil
 }
 
-func (j *job) build(n *creation) error {
+func (n *creation) build(j *job) error {
 	m, err := j.config(n.id)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (j *job) build(n *creation) error {
 		return err
 	}
 	maps.Copy(conf, made)
-	if err := j.finishConf(n, conf); err != nil {
+	if err := n.finishConf(j, conf); err != nil {
 		for _, key := range sorted(made) {
 			if vmconf.ParseDrive(n.conf[key]).File != vmconf.ParseDrive(made[key]).File {
 				_ = j.free(vmconf.ParseDrive(made[key]).File) // the error that is told is the one that came first
@@ -188,7 +188,7 @@ func (j *job) build(n *creation) error {
 }
 
 // finishConf draws what has not been given.
-func (j *job) finishConf(n *creation, conf map[string]string) error {
+func (n *creation) finishConf(j *job, conf map[string]string) error {
 	if conf["boot"] == "" {
 		conf["boot"] = vmconf.DefaultBootOrder(conf)
 	}

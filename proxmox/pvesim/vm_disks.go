@@ -126,15 +126,15 @@ func postMove(k *call) (any, error) {
 	if err := j.all("/storage/"+n.storage, "Datastore.AllocateSpace"); err != nil {
 		return nil, err
 	}
-	if _, err := j.checkMove(n); err != nil {
+	if _, err := n.checkMove(j); err != nil {
 		return nil, err
 	}
 	return k.task("qmmove", k.in["vmid"], func(j *job) error {
-		return j.locked(n.id, waitFile, func() error { return j.move(n) })
+		return j.locked(n.id, waitFile, func() error { return n.move(j) })
 	}), nil
 }
 
-func (j *job) checkMove(n moving) (*vm, error) {
+func (n moving) checkMove(j *job) (*vm, error) {
 	m, err := j.config(n.id)
 	if err != nil {
 		return nil, err
@@ -173,8 +173,8 @@ func (j *job) checkMove(n moving) (*vm, error) {
 }
 
 // move copies a disk to another storage. What it was is kept as unused, unless it is to be deleted.
-func (j *job) move(n moving) error {
-	m, err := j.checkMove(n)
+func (n moving) move(j *job) error {
+	m, err := n.checkMove(j)
 	if err != nil {
 		return err
 	}
@@ -210,11 +210,11 @@ func (j *job) move(n moving) error {
 	old := d.File
 	d.File, d.Opts["size"] = n.storage+":"+copied.name, vmconf.PrintSize(copied.size)
 	m.Conf[n.key] = d.String()
-	return j.leave(m, n, old)
+	return n.leave(j, m, old)
 }
 
 // leave is what becomes of the disk that was copied.
-func (j *job) leave(m *vm, n moving, old string) error {
+func (n moving) leave(j *job, m *vm, old string) error {
 	if n.remove {
 		j.print("removing source volume '%s' after successful copy", old)
 		if err := j.free(old); err != nil {
@@ -238,7 +238,7 @@ func (k *call) reassign(n moving, target int, key string) (any, error) {
 	if target == n.id {
 		return nil, failure.OfParameter("target-vmid", "must be different than source VMID to reassign disk")
 	}
-	_, _, d, err := j.checkReassign(n, target, key)
+	_, _, d, err := n.checkReassign(j, target, key)
 	if err != nil {
 		return nil, err
 	}
@@ -249,12 +249,12 @@ func (k *call) reassign(n moving, target int, key string) (any, error) {
 	id := fmt.Sprintf("%d-%s>%d-%s", n.id, n.key, target, key)
 	return k.task("qmmove", id, func(j *job) error {
 		return j.locked(n.id, waitFile, func() error {
-			return j.locked(target, waitFile, func() error { return j.reassign(n, target, key) })
+			return j.locked(target, waitFile, func() error { return n.reassign(j, target, key) })
 		})
 	}), nil
 }
 
-func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d vmconf.Drive, err error) {
+func (n moving) checkReassign(j *job, target int, key string) (from, to *vm, d vmconf.Drive, err error) {
 	from, to = j.c.vms[n.id], j.c.vms[target]
 	switch {
 	case from == nil:
@@ -290,8 +290,8 @@ func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d v
 	return from, to, d, err
 }
 
-func (j *job) reassign(n moving, target int, key string) error {
-	from, to, d, err := j.checkReassign(n, target, key)
+func (n moving) reassign(j *job, target int, key string) error {
+	from, to, d, err := n.checkReassign(j, target, key)
 	if err != nil {
 		return err
 	}

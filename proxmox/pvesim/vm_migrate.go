@@ -182,30 +182,30 @@ func (c *Cluster) migrateTask(h *host, who *access.Identity, n *migration) *task
 	return c.work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *job) error {
 		return j.locked(n.id, waitFile, func() error {
 			n.started = j.c.now
-			if err := j.migrate(n); err != nil {
-				j.tellMigration("ERROR: migration aborted (duration %s): %s", j.lasted(n), failure.Text(err))
+			if err := n.migrate(j); err != nil {
+				n.print(j, "ERROR: migration aborted (duration %s): %s", n.lasted(j), failure.Text(err))
 				if wasPut(err) {
 					return err
 				}
 				return failure.New("migration aborted")
 			}
-			j.tellMigration("migration finished successfully (duration %s)", j.lasted(n))
+			n.print(j, "migration finished successfully (duration %s)", n.lasted(j))
 			return nil
 		})
 	})
 }
 
-func (j *job) tellMigration(format string, args ...any) {
+func (n *migration) print(j *job, format string, args ...any) {
 	j.print(j.c.now.UTC().Format(migrateStamp)+" "+format, args...)
 }
 
-func (j *job) lasted(n *migration) string {
+func (n *migration) lasted(j *job) string {
 	return time.Time{}.Add(j.c.now.Sub(n.started)).Format(time.TimeOnly)
 }
 
 // migrate moves a machine. Nothing has moved if it fails.
-func (j *job) migrate(n *migration) error {
-	j.tellMigration("starting migration of VM %d to node '%s' (%s)", n.id, n.target.Name, n.target.ip)
+func (n *migration) migrate(j *job) error {
+	n.print(j, "starting migration of VM %d to node '%s' (%s)", n.id, n.target.Name, n.target.ip)
 	m, err := j.config(n.id)
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (j *job) migrate(n *migration) error {
 	}
 	m.Conf["lock"] = "migrate"
 	unlock := func() { delete(m.Conf, "lock") }
-	if err := j.carry(m, n); err != nil {
+	if err := n.carry(j, m); err != nil {
 		unlock()
 		return err
 	}
@@ -238,7 +238,7 @@ func (j *job) migrate(n *migration) error {
 }
 
 // carry copies what must be copied, and then lets the local volumes be where they are to be.
-func (j *job) carry(m *vm, n *migration) error {
+func (n *migration) carry(j *job, m *vm) error {
 	local := j.c.allLocal(m)
 	var bytes int64
 	for _, key := range sorted(local) {
@@ -254,11 +254,11 @@ func (j *job) carry(m *vm, n *migration) error {
 		case v.size > s.room(n.target):
 			return s.full(v)
 		}
-		j.tellMigration("copying local disk image: '%s'", local[key])
+		n.print(j, "copying local disk image: '%s'", local[key])
 		bytes += v.size
 	}
 	if n.online {
-		j.tellMigration("starting VM %d on remote node '%s'", n.id, n.target.Name)
+		n.print(j, "starting VM %d on remote node '%s'", n.id, n.target.Name)
 		bytes += vmconf.MemoryOf(m.Conf) << 20
 	}
 	if err := j.stage("migrate"); err != nil {

@@ -35,7 +35,7 @@ func (c *Cluster) normalTags(text string) string {
 
 // mayTag refuses tags that somebody may not set or remove: those that are registered, and all others
 // as far as the datacenter's options narrow them.
-func (j *job) mayTag(id int, before, after string) error {
+func (j *caller) mayTag(id int, before, after string) error {
 	if j.c.access.May(j.who, "/", "Sys.Modify") {
 		return nil
 	}

@@ -147,7 +147,7 @@ func postStop(k *call) (any, error) {
 		if overrule {
 			j.overrule(s.id)
 		}
-		return j.powerOff(s)
+		return s.powerOff(j)
 	}), nil
 }
 
@@ -180,7 +180,7 @@ func postShutdown(k *call) (any, error) {
 	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
 		return upid, nil
 	}
-	return k.task("qmshutdown", k.in["vmid"], func(j *job) error { return j.powerOff(s) }), nil
+	return k.task("qmshutdown", k.in["vmid"], func(j *job) error { return s.powerOff(j) }), nil
 }
 
 // stopping is how a machine is to be stopped.
@@ -195,12 +195,12 @@ type stopping struct {
 // limit is the time that the call allows.
 func (k *call) limit() time.Duration { return time.Duration(k.in.Int("timeout", -1)) * time.Second }
 
-func (j *job) powerOff(s stopping) error {
-	return j.locked(s.id, waitFile, func() error { return j.halt(s) })
+func (s stopping) powerOff(j *job) error {
+	return j.locked(s.id, waitFile, func() error { return s.halt(j) })
 }
 
 // halt stops a machine while its configuration is locked, which is so until it has stopped.
-func (j *job) halt(s stopping) error {
+func (s stopping) halt(j *job) error {
 	running, err := j.running(s.id)
 	if err != nil || !running {
 		return err
@@ -274,7 +274,7 @@ func postReboot(k *call) (any, error) {
 		return nil, err
 	}
 	return k.task("qmreboot", k.in["vmid"], func(j *job) error {
-		if err := j.powerOff(s); err != nil {
+		if err := s.powerOff(j); err != nil {
 			return err
 		}
 		j.c.startTask(j.host, &access.Identity{User: access.RootUser}, s.id)

@@ -166,7 +166,7 @@ func (c *Cluster) vmAt(h *host, id int) *vm {
 }
 
 // config is a virtual machine's configuration, which must lie with the host at work.
-func (j *job) config(id int) (*vm, error) {
+func (j *errand) config(id int) (*vm, error) {
 	if m := j.c.vmAt(j.host, id); m != nil {
 		return m, nil
 	}
@@ -174,7 +174,7 @@ func (j *job) config(id int) (*vm, error) {
 }
 
 // running reports whether a virtual machine runs on the host at work.
-func (j *job) running(id int) (bool, error) {
+func (j *errand) running(id int) (bool, error) {
 	if m := j.c.vmAt(j.host, id); m != nil {
 		return m.running(), nil
 	}
@@ -184,7 +184,7 @@ func (j *job) running(id int) (bool, error) {
 func (m *vm) running() bool { return m.state != "stopped" }
 
 // quorate refuses what no host may do that has lost the majority.
-func (j *job) quorate() error {
+func (j *errand) quorate() error {
 	return j.c.needQuorum(j.host)
 }
 
@@ -193,7 +193,7 @@ const daemonPID = 78
 
 // write refuses to write a configuration file where the cluster's file system is read-only. It comes
 // before every change, so that without quorum nothing changes.
-func (j *job) write(id int) error {
+func (j *errand) write(id int) error {
 	pid := daemonPID
 	if j.t != nil {
 		pid = j.t.pid
@@ -204,7 +204,7 @@ func (j *job) write(id int) error {
 func lockFile(id int) string { return fmt.Sprintf("/var/lock/qemu-server/lock-%d.conf", id) }
 
 // locked does something while it holds the lock on a virtual machine's configuration.
-func (j *job) locked(id int, limit time.Duration, do func() error) error {
+func (j *errand) locked(id int, limit time.Duration, do func() error) error {
 	l := j.host.file(id)
 	if err := j.lock(l, limit, lockFile(id)); err != nil {
 		return err

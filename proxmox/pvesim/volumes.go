@@ -229,7 +229,7 @@ func allocates(takes time.Duration) time.Duration { return min(takes/allocating,
 
 // lockStorage takes the lock under which a storage makes and removes volumes: a file's on the host,
 // or for a shared storage the whole cluster's, which is tried once a second and so not in turn.
-func (j *job) lockStorage(s *storage) (unlock func(), err error) {
+func (j *errand) lockStorage(s *storage) (unlock func(), err error) {
 	l := s.lockOf(j.host)
 	if !s.Shared {
 		if err := j.lock(l, waitStorage, "/var/lock/pve-manager/pve-storage-"+s.Name); err != nil {
@@ -265,7 +265,7 @@ type wanted struct {
 
 // allocate makes a volume. It is there from the beginning, though empty, so that one is left over if
 // whoever makes it is killed.
-func (j *job) allocate(s *storage, w wanted) (*volume, error) {
+func (j *errand) allocate(s *storage, w wanted) (*volume, error) {
 	unlock, err := j.lockStorage(s)
 	if err != nil {
 		return nil, err
@@ -286,7 +286,7 @@ func (j *job) allocate(s *storage, w wanted) (*volume, error) {
 }
 
 // fill writes what belongs into a new volume. If it does not fit, nothing is left of it.
-func (j *job) fill(s *storage, v *volume, size int64, takes time.Duration, backing string) error {
+func (j *errand) fill(s *storage, v *volume, size int64, takes time.Duration, backing string) error {
 	v.at = j.c.now
 	s.at(j.host)[v.name] = v
 	if size <= cloudInitSize { // moments, in which nothing is heard
@@ -319,7 +319,7 @@ func (s *storage) full(v *volume) error {
 }
 
 // logAllocated says in a task's log what the tools say that make a volume.
-func (j *job) logAllocated(s *storage, v *volume, backing string) {
+func (j *errand) logAllocated(s *storage, v *volume, backing string) {
 	if s.Type == "lvmthin" || s.Type == "lvm" {
 		j.print("  Logical volume \"%s\" created.", ownName(v.name))
 	}
@@ -349,7 +349,7 @@ func (s *storage) backing(name string) string {
 }
 
 // link makes a volume that holds what differs from a base volume.
-func (j *job) link(s *storage, base *volume, id int, takes time.Duration) (*volume, error) {
+func (j *errand) link(s *storage, base *volume, id int, takes time.Duration) (*volume, error) {
 	unlock, err := j.lockStorage(s)
 	if err != nil {
 		return nil, err
@@ -371,7 +371,7 @@ func (j *job) link(s *storage, base *volume, id int, takes time.Duration) (*volu
 }
 
 // free removes a volume, if it is there.
-func (j *job) free(volid string) error {
+func (j *errand) free(volid string) error {
 	s, v := j.c.volume(j.host, volid)
 	if v == nil {
 		return nil
@@ -385,7 +385,7 @@ func (j *job) free(volid string) error {
 }
 
 // remove is free for who holds the storage's lock.
-func (j *job) remove(s *storage, v *volume) error {
+func (j *errand) remove(s *storage, v *volume) error {
 	if s.linkedTo(j.host, v) {
 		return failure.New("base volume '%s' is still in use by linked clones", v.name)
 	}
@@ -407,7 +407,7 @@ func (s *storage) linkedTo(h *host, base *volume) bool {
 }
 
 // makeBase turns a disk into one that linked clones can be made of.
-func (j *job) makeBase(s *storage, v *volume) error {
+func (j *errand) makeBase(s *storage, v *volume) error {
 	unlock, err := j.lockStorage(s)
 	if err != nil {
 		return err
