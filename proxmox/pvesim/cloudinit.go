@@ -112,9 +112,9 @@ func (j *job) remake(m *vm, d vmconf.Drive) error {
 type seed struct{ user, network, meta []byte }
 
 // custom is one of the files of a seed: somebody's own, or what Proxmox VE says.
-func (c *Cluster) custom(m *vm, kind string, otherwise func(conf map[string]string, id int) string) []byte {
+func (g *machines) custom(m *vm, kind string, otherwise func(conf map[string]string, id int) string) []byte {
 	if volid := m.Custom()[kind]; volid != "" {
-		if _, v := c.volume(m.host, volid); v != nil {
+		if _, v := g.c.volume(m.host, volid); v != nil {
 			return v.data
 		}
 	}
@@ -138,9 +138,9 @@ func getDump(k *call) (any, error) {
 
 // seedOf is what a guest finds: on a NoCloud disc that somebody has put into a drive, or on Proxmox VE's
 // own.
-func (c *Cluster) seedOf(m *vm) (user, meta, network []byte) {
+func (g *machines) seedOf(m *vm) (user, meta, network []byte) {
 	for _, key := range vmconf.DrivesOf(m.Conf) {
-		_, v := c.volume(m.host, vmconf.ParseDrive(m.Conf[key]).File)
+		_, v := g.c.volume(m.host, vmconf.ParseDrive(m.Conf[key]).File)
 		if v == nil || len(v.data) == 0 {
 			continue
 		}

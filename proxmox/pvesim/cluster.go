@@ -68,25 +68,23 @@ type VM struct {
 	Config   map[string]string `json:"config"`  // further keys, as in its configuration file
 }
 
-// Cluster is an emulated Proxmox VE cluster.
+// Cluster is an emulated Proxmox VE cluster. It consists of parts that know it; each has its own state.
 type Cluster struct {
 	engine
 	wiring
-	cfg      Config
-	began    time.Time
-	hosts    []*host // by name
-	vms      map[int]*vm
-	storages map[string]*storage
-	access   *access.Access
-	options  map[string]any // of the datacenter, as they are set
-	ha       ha
-	chance   map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
-	onBoot   func(Boot)
-	onHalt   func(Halt)
-	faults   faults.Set
-	afoot    []*fault
-	made     []Call
-	onCall   func(Call)
+	reports
+	datacenter
+	machines
+	stores
+	front
+	cfg    Config
+	began  time.Time
+	hosts  []*host // by name
+	access *access.Access
+	ha     ha
+	chance map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
+	faults faults.Set
+	afoot  []*fault
 }
 
 // Boot is a virtual machine that has booted, with what it was told.

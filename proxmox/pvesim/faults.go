@@ -225,35 +225,35 @@ func (f *fault) fill(c *Cluster) {
 }
 
 // cut sets what reaches what by the cuts that are on.
-func (c *Cluster) cut() {
-	clear(c.parted)
-	for _, h := range c.hosts {
+func (w *wiring) cut() {
+	clear(w.parted)
+	for _, h := range w.c.hosts {
 		h.island = 0
 	}
 	side := 1
-	for _, f := range c.faults.All {
+	for _, f := range w.c.faults.All {
 		if !f.On || f.Name() != "cut" && f.Name() != "cut from" {
 			continue
 		}
 		these, those := strings.Split(f.Arg("HOSTS"), ","), strings.Split(f.Arg("FROM"), ",")
-		for _, h := range c.hosts {
+		for _, h := range w.c.hosts {
 			switch {
 			case !slices.Contains(these, h.Name):
 			case f.Name() == "cut":
 				h.island |= side // hosts that all cuts leave on one side have the same number
 			default:
-				c.part(h, those)
+				w.part(h, those)
 			}
 		}
 		side <<= 1
 	}
 }
 
-func (c *Cluster) part(h *host, others []string) {
+func (w *wiring) part(h *host, others []string) {
 	for _, name := range others {
-		if other := c.host(name); other != h {
-			c.parted[[2]int{h.id, other.id}] = true
-			c.parted[[2]int{other.id, h.id}] = true
+		if other := w.c.host(name); other != h {
+			w.parted[[2]int{h.id, other.id}] = true
+			w.parted[[2]int{other.id, h.id}] = true
 		}
 	}
 }
@@ -422,8 +422,8 @@ func (k *call) beforeCode(e *endpoint) {
 }
 
 // guestFault is how long a guest really takes to boot, and whether it ever does.
-func (c *Cluster) guestFault(m *vm, takes time.Duration) (time.Duration, bool) {
-	for _, f := range c.faults.Strike(faults.Event{Of: faults.OfBoot, Host: m.host.Name, VM: strconv.Itoa(m.id), Fits: func(*faults.Injected) bool { return true }}) {
+func (g *machines) guestFault(m *vm, takes time.Duration) (time.Duration, bool) {
+	for _, f := range g.c.faults.Strike(faults.Event{Of: faults.OfBoot, Host: m.host.Name, VM: strconv.Itoa(m.id), Fits: func(*faults.Injected) bool { return true }}) {
 		if f.Name() == "fail boot" {
 			return takes, false
 		}
@@ -433,8 +433,8 @@ func (c *Cluster) guestFault(m *vm, takes time.Duration) (time.Duration, bool) {
 }
 
 // agentFault is how much longer a guest agent takes to answer.
-func (c *Cluster) agentFault(m *vm) time.Duration {
-	if f := c.faults.Active("agent slow", "vm", strconv.Itoa(m.id)); f != nil {
+func (g *machines) agentFault(m *vm) time.Duration {
+	if f := g.c.faults.Active("agent slow", "vm", strconv.Itoa(m.id)); f != nil {
 		return f.Duration("by")
 	}
 	return 0

@@ -63,8 +63,8 @@ func credential(header, name string) (string, bool) {
 }
 
 // refuse is why somebody is not let in. Since release 9.2 nobody is told.
-func (c *Cluster) refuse(reason string) error {
-	if c.since("9.2") {
+func (f *front) refuse(reason string) error {
+	if f.c.since("9.2") {
 		reason = "Authentication failed!"
 	}
 	return failure.Unauthorized(reason)

@@ -53,14 +53,18 @@ func New(cfg Config) (*Cluster, error) {
 // blank is a cluster in which nothing is yet.
 func blank(cfg Config) *Cluster {
 	c := &Cluster{
-		cfg: cfg, vms: map[int]*vm{}, storages: map[string]*storage{},
-		options: map[string]any{}, chance: map[string]*rand.PCG{},
-		wiring: wiring{parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}},
+		cfg: cfg, chance: map[string]*rand.PCG{},
 		engine: engine{
 			now: cfg.Start, speed: cfg.Speed, wall: time.Now(),
 			kick: make(chan struct{}, 1), over: make(chan struct{}),
 		},
 	}
+	c.wiring = wiring{c: c, parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}}
+	c.reports = reports{c}
+	c.datacenter = datacenter{c: c, options: map[string]any{}}
+	c.machines = machines{c: c, vms: map[int]*vm{}}
+	c.stores = stores{c: c, storages: map[string]*storage{}}
+	c.front = front{c: c}
 	c.ha = newHA(c)
 	c.access = access.New(cfg.Seed, !c.since("9"))
 	c.faults.Seed, c.access.Lost = cfg.Seed, c.faults.Revoked
@@ -86,9 +90,9 @@ func newStorage(s Storage) *storage {
 }
 
 // addVM puts a virtual machine where the configuration has it.
-func (c *Cluster) addVM(v VM) {
+func (g *machines) addVM(v VM) {
 	m := &vm{
-		Config: vmconf.New(map[string]string{}), id: v.ID, host: c.host(v.Host), state: "stopped", since: c.now,
+		Config: vmconf.New(map[string]string{}), id: v.ID, host: g.c.host(v.Host), state: "stopped", since: g.c.now,
 	}
 	for key, value := range v.Config {
 		m.Conf[key] = value
@@ -96,17 +100,17 @@ func (c *Cluster) addVM(v VM) {
 	if v.Template {
 		m.Conf["template"] = "1"
 	}
-	c.vms[v.ID] = m
+	g.vms[v.ID] = m
 	if v.Pool != "" {
-		c.access.Pools[v.Pool].Vms[v.ID] = true
+		g.c.access.Pools[v.Pool].Vms[v.ID] = true
 	}
-	c.furnish(m, v)
+	g.furnish(m, v)
 }
 
-func (c *Cluster) addImage(i Image) {
+func (s *stores) addImage(i Image) {
 	name := "import/" + i.Name
-	c.storages[i.Storage].at(c.host(i.Host))[name] = &volume{
-		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: c.now, guest: guestSystem,
+	s.storages[i.Storage].at(s.c.host(i.Host))[name] = &volume{
+		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: s.c.now, guest: guestSystem,
 	}
 }
 

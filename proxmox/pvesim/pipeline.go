@@ -43,9 +43,9 @@ const maxBody = 512 << 10
 
 // serve answers a request that has come to a host. What is checked first is what is told: a caller who
 // may not learns nothing about parameters, nor whether the thing exists.
-func (c *Cluster) serve(p *process, entry *host, r *request) *response {
-	k := &call{view: view{caller{c: c}, entry}, p: p, node: entry}
-	began := c.now
+func (f *front) serve(p *process, entry *host, r *request) *response {
+	k := &call{view: view{caller{c: f.c}, entry}, p: p, node: entry}
+	began := f.c.now
 	formatter, path, answer := r.place()
 	if answer != nil {
 		return answer
@@ -70,7 +70,7 @@ func (c *Cluster) serve(p *process, entry *host, r *request) *response {
 	}
 	data, err := k.answer(r.method, path, sent)
 	if err != nil && failure.From(err).Status == 401 {
-		p.sleep(waitUnauthorized - c.now.Sub(began))
+		p.sleep(waitUnauthorized - f.c.now.Sub(began))
 	}
 	answer = k.format(formatter, data, err)
 	k.afterCode(answer)

@@ -45,36 +45,39 @@ type spaceReport struct {
 	Total int64 `json:"total"`
 }
 
+// reports is what hosts tell each other about themselves.
+type reports struct{ c *Cluster }
+
 // begin lets everybody have heard from everybody, for the cluster has been running for a day.
-func (c *Cluster) begin() {
-	c.agree()
-	for _, h := range c.hosts {
-		phase := timing.Range{Min: broadcastEvery / 10, Max: broadcastEvery}.Draw(c.rng("pvestatd " + h.Name))
-		h.tells = c.now.Add(phase)
-		c.broadcast(h)
+func (r *reports) begin() {
+	r.c.agree()
+	for _, h := range r.c.hosts {
+		phase := timing.Range{Min: broadcastEvery / 10, Max: broadcastEvery}.Draw(r.c.rng("pvestatd " + h.Name))
+		h.tells = r.c.now.Add(phase)
+		r.broadcast(h)
 	}
-	for _, h := range c.hosts {
-		c.goOn(h)
+	for _, h := range r.c.hosts {
+		r.goOn(h)
 	}
 }
 
 // goOn starts what goes on on a host by itself: pvestatd, which tells how it is doing.
-func (c *Cluster) goOn(h *host) {
-	c.start(func(p *process) {
+func (r *reports) goOn(h *host) {
+	r.c.start(func(p *process) {
 		for {
-			p.sleep(h.tells.Sub(c.now))
-			h.tells = c.now.Add(broadcastEvery)
-			if h.up && c.faults.Active("freeze resources", "on", h.Name) == nil {
-				c.broadcast(h)
+			p.sleep(h.tells.Sub(r.c.now))
+			h.tells = r.c.now.Add(broadcastEvery)
+			if h.up && r.c.faults.Active("freeze resources", "on", h.Name) == nil {
+				r.broadcast(h)
 			}
 		}
 	})
 }
 
 // broadcast lets a host tell all that it reaches how it is doing.
-func (c *Cluster) broadcast(h *host) {
-	r := c.report(h)
-	for _, other := range c.hosts {
+func (all *reports) broadcast(h *host) {
+	r := all.report(h)
+	for _, other := range all.c.hosts {
 		if h.reaches(other) {
 			other.heard[h] = r
 		}
@@ -82,17 +85,17 @@ func (c *Cluster) broadcast(h *host) {
 }
 
 // last is what a host was told last by another, unless that is too long ago to count.
-func (c *Cluster) last(h, by *host) *report {
-	if r := h.heard[by]; r != nil && c.now.Sub(r.At) <= broadcastExpires {
+func (all *reports) last(h, by *host) *report {
+	if r := h.heard[by]; r != nil && all.c.now.Sub(r.At) <= broadcastExpires {
 		return r
 	}
 	return nil
 }
 
-func (c *Cluster) report(h *host) *report {
-	r := &report{At: c.now, Guests: c.guestsOn(h), Storages: map[string]spaceReport{}}
-	r.Node = c.nodeNumbers(h, r.Guests)
-	for name, s := range c.storages {
+func (all *reports) report(h *host) *report {
+	r := &report{At: all.c.now, Guests: all.guestsOn(h), Storages: map[string]spaceReport{}}
+	r.Node = all.nodeNumbers(h, r.Guests)
+	for name, s := range all.c.storages {
 		if s.on(h) && !s.disabled() {
 			r.Storages[name] = spaceReport{s.used(h), s.Total}
 		}
@@ -101,20 +104,20 @@ func (c *Cluster) report(h *host) *report {
 }
 
 // guestsOn are the numbers of a host's virtual machines.
-func (c *Cluster) guestsOn(h *host) map[int]guestReport {
+func (r *reports) guestsOn(h *host) map[int]guestReport {
 	all := map[int]guestReport{}
-	for id, m := range c.vms {
+	for id, m := range r.c.vms {
 		if m.host == h {
-			all[id] = c.guestNumbers(m)
+			all[id] = r.guestNumbers(m)
 		}
 	}
 	return all
 }
 
 // nodeNumbers are a host's own. What its virtual machines use counts as used.
-func (c *Cluster) nodeNumbers(h *host, guests map[int]guestReport) nodeReport {
+func (r *reports) nodeNumbers(h *host, guests map[int]guestReport) nodeReport {
 	n := nodeReport{
-		Uptime: seconds(c.now.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: c.rootSize(),
+		Uptime: seconds(r.c.now.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: r.rootSize(),
 	}
 	for _, id := range sorted(guests) { // for sums of fractions depend on their order
 		g := guests[id]
@@ -133,8 +136,8 @@ const (
 )
 
 // rootSize is what a host's root file system has: the storage local, if there is one, is a folder of it.
-func (c *Cluster) rootSize() int64 {
-	if s := c.storages["local"]; s != nil {
+func (r *reports) rootSize() int64 {
+	if s := r.c.storages["local"]; s != nil {
 		return s.Total
 	}
 	return 256 << 30
@@ -143,13 +146,13 @@ func (c *Cluster) rootSize() int64 {
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // guestNumbers are a virtual machine's own.
-func (c *Cluster) guestNumbers(m *vm) guestReport {
+func (r *reports) guestNumbers(m *vm) guestReport {
 	g := guestReport{
-		At: c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CpusOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
+		At: r.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CpusOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
 		MaxDisk: vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(),
 	}
 	if m.running() {
-		g.Status, g.Uptime = "running", seconds(c.now.Sub(m.since))
+		g.Status, g.Uptime = "running", seconds(r.c.now.Sub(m.since))
 		g.CPU, g.Mem = m.usage()
 	}
 	return g

@@ -83,9 +83,9 @@ func (s *storage) entry(digest string) map[string]any {
 func (s *storage) disabled() bool { return s.conf["disable"] == "1" }
 
 // storageDigest is what changes of the storages' configuration are told by.
-func (c *Cluster) storageDigest() string {
+func (st *stores) storageDigest() string {
 	all := map[string]map[string]string{}
-	for name, s := range c.storages {
+	for name, s := range st.storages {
 		all[name] = map[string]string{}
 		for key, value := range s.entry("") {
 			all[name][key] = fmt.Sprint(value)

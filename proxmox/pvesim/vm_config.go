@@ -150,13 +150,13 @@ func (u *update) consistent() error {
 }
 
 // complete gives network cards their addresses, and draws what may be left to the server.
-func (c *Cluster) complete(conf map[string]string) {
+func (d *datacenter) complete(conf map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		switch {
 		case vmconf.IsNet(key):
-			conf[key] = c.printNet(vmconf.ParseNet(conf[key]))
+			conf[key] = d.printNet(vmconf.ParseNet(conf[key]))
 		case key == "vmgenid" && conf[key] == "1":
-			conf[key] = vmconf.NewUUID(c.rng("uuids"))
+			conf[key] = vmconf.NewUUID(d.c.rng("uuids"))
 		}
 	}
 }

@@ -45,8 +45,8 @@ func TestTagsAreNormal(t *testing.T) {
 		{"case-sensitive=1", "Foo,foo", "Foo;foo"},
 		{"ordering=config", "b;a;B", "b;a"},
 	} {
-		c := &Cluster{options: map[string]any{"tag-style": test.style}}
-		if got := c.normalTags(test.text); got != test.want {
+		d := datacenter{options: map[string]any{"tag-style": test.style}}
+		if got := d.normalTags(test.text); got != test.want {
 			t.Errorf("%q in style %q: got %q, want %q", test.text, test.style, got, test.want)
 		}
 	}

@@ -128,9 +128,9 @@ func (j *job) reserve(id int) error {
 	})
 }
 
-func (c *Cluster) newVM(h *host, id int, conf map[string]string) *vm {
-	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: c.now}
-	c.vms[id] = m
+func (g *machines) newVM(h *host, id int, conf map[string]string) *vm {
+	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: g.c.now}
+	g.vms[id] = m
 	return m
 }
 
@@ -208,6 +208,6 @@ func (n *creation) finishConf(j *job, conf map[string]string) error {
 }
 
 // startTask starts a virtual machine in a task of its own.
-func (c *Cluster) startTask(h *host, who *access.Identity, id int) {
-	c.work(h, who, "qmstart", strconv.Itoa(id), func(j *job) error { return j.powerOn(id, false) })
+func (g *machines) startTask(h *host, who *access.Identity, id int) {
+	g.c.work(h, who, "qmstart", strconv.Itoa(id), func(j *job) error { return j.powerOn(id, false) })
 }

@@ -122,10 +122,10 @@ func (j *job) removeVolumes(m *vm, unreferenced bool) {
 }
 
 // volumesNamed are all volumes that a host sees whose names say that they are a machine's.
-func (c *Cluster) volumesNamed(h *host, id int) []string {
+func (st *stores) volumesNamed(h *host, id int) []string {
 	var all []string
-	for _, name := range sorted(c.storages) {
-		s := c.storages[name]
+	for _, name := range sorted(st.storages) {
+		s := st.storages[name]
 		if !s.on(h) {
 			continue
 		}

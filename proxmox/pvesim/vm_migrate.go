@@ -20,11 +20,11 @@ const migrateTakes = 2 * time.Second
 const migrateStamp = time.DateTime
 
 // missing are the storages that a configuration needs and a host has not.
-func (c *Cluster) missing(conf map[string]string, h *host) []string {
+func (g *machines) missing(conf map[string]string, h *host) []string {
 	var all []string
 	for _, key := range vmconf.DrivesOf(conf) {
 		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(conf[key]).File)
-		if s := c.storages[name]; stored && (s == nil || !s.on(h)) {
+		if s := g.c.storages[name]; stored && (s == nil || !s.on(h)) {
 			all = append(all, name)
 		}
 	}
@@ -32,11 +32,11 @@ func (c *Cluster) missing(conf map[string]string, h *host) []string {
 }
 
 // localVolumes are a configuration's volumes that lie with its host, by the keys of their drives.
-func (c *Cluster) localVolumes(conf map[string]string) map[string]string {
+func (g *machines) localVolumes(conf map[string]string) map[string]string {
 	local := map[string]string{}
 	for key, value := range conf {
 		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(value).File)
-		if (vmconf.IsDrive(key) || vmconf.IsUnused(key) || key == "vmstate") && stored && c.storages[name] != nil && !c.storages[name].Shared {
+		if (vmconf.IsDrive(key) || vmconf.IsUnused(key) || key == "vmstate") && stored && g.c.storages[name] != nil && !g.c.storages[name].Shared {
 			local[key] = vmconf.ParseDrive(value).File
 		}
 	}
@@ -45,10 +45,10 @@ func (c *Cluster) localVolumes(conf map[string]string) map[string]string {
 
 // allLocal are the volumes that lie with a machine's host, those that wait for its next start and those of
 // its snapshots among them. Each has one key.
-func (c *Cluster) allLocal(m *vm) map[string]string {
+func (g *machines) allLocal(m *vm) map[string]string {
 	all, seen := map[string]string{}, map[string]bool{}
 	add := func(in string, conf map[string]string) {
-		local := c.localVolumes(conf)
+		local := g.localVolumes(conf)
 		for _, key := range sorted(local) {
 			if volid := local[key]; !seen[volid] {
 				seen[volid], all[in+key] = true, volid
@@ -178,8 +178,8 @@ func postMigrate(k *call) (any, error) {
 }
 
 // migrateTask moves a machine in a task of its own.
-func (c *Cluster) migrateTask(h *host, who *access.Identity, n *migration) *task {
-	return c.work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *job) error {
+func (g *machines) migrateTask(h *host, who *access.Identity, n *migration) *task {
+	return g.c.work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *job) error {
 		return j.locked(n.id, waitFile, func() error {
 			n.started = j.c.now
 			if err := n.migrate(j); err != nil {

@@ -13,8 +13,8 @@ import (
 //nolint:gosec // it is what the server tells changes by
 
 // normalTags are tags as the server keeps them.
-func (c *Cluster) normalTags(text string) string {
-	style, _ := c.options["tag-style"].(string)
+func (d *datacenter) normalTags(text string) string {
+	style, _ := d.options["tag-style"].(string)
 	tags := params.SplitList(text)
 	if !strings.Contains(style, "case-sensitive=1") {
 		for i, tag := range tags {
@@ -54,12 +54,12 @@ func (j *caller) mayTag(id int, before, after string) error {
 	return nil
 }
 
-func (c *Cluster) tagAllowed(tag string) bool {
-	registered, _ := c.options["registered-tags"].(string)
+func (d *datacenter) tagAllowed(tag string) bool {
+	registered, _ := d.options["registered-tags"].(string)
 	if slices.Contains(params.SplitList(registered), tag) {
 		return false
 	}
-	text, _ := c.options["user-tag-access"].(string)
+	text, _ := d.options["user-tag-access"].(string)
 	allow, list := "free", []string(nil)
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(part, "=")
@@ -74,15 +74,15 @@ func (c *Cluster) tagAllowed(tag string) bool {
 	case "free":
 		return true
 	case "existing":
-		return slices.Contains(list, tag) || c.tagUsed(tag)
+		return slices.Contains(list, tag) || d.tagUsed(tag)
 	case "list":
 		return slices.Contains(list, tag)
 	}
 	return false
 }
 
-func (c *Cluster) tagUsed(tag string) bool {
-	for _, m := range c.vms {
+func (d *datacenter) tagUsed(tag string) bool {
+	for _, m := range d.c.vms {
 		if slices.Contains(params.SplitList(m.Conf["tags"]), tag) {
 			return true
 		}
@@ -90,9 +90,9 @@ func (c *Cluster) tagUsed(tag string) bool {
 	return false
 }
 
-func (c *Cluster) printNet(net params.Values) string {
+func (d *datacenter) printNet(net params.Values) string {
 	if !net.Has("macaddr") {
-		net["macaddr"] = c.newMAC()
+		net["macaddr"] = d.newMAC()
 	}
 	parts := []string{net["model"] + "=" + strings.ToUpper(net["macaddr"])}
 	for _, key := range slices.Sorted(maps.Keys(net)) {
@@ -104,12 +104,12 @@ func (c *Cluster) printNet(net params.Values) string {
 }
 
 // newMAC draws an address for a card.
-func (c *Cluster) newMAC() string {
-	prefix, _ := c.options["mac_prefix"].(string)
+func (d *datacenter) newMAC() string {
+	prefix, _ := d.options["mac_prefix"].(string)
 	if prefix == "" {
 		prefix = "BC:24:11"
 	}
-	rng := c.rng("addresses")
+	rng := d.c.rng("addresses")
 	mac := strings.TrimSuffix(strings.ToUpper(prefix), ":")
 	for len(mac) < len("00:00:00:00:00:00") {
 		mac += fmt.Sprintf(":%02X", rng.IntN(256))

@@ -158,8 +158,8 @@ var snapshotEndpoints = []endpoint{
 }
 
 // vmAt is a virtual machine whose configuration lies with a host.
-func (c *Cluster) vmAt(h *host, id int) *vm {
-	if m := c.vms[id]; m != nil && m.host == h {
+func (g *machines) vmAt(h *host, id int) *vm {
+	if m := g.vms[id]; m != nil && m.host == h {
 		return m
 	}
 	return nil
@@ -220,9 +220,9 @@ func (k *call) id() int { return k.in.Int("vmid", 0) }
 func (k *call) vm() (*vm, error) { return k.job().config(k.id()) }
 
 // vmIDs are those of all virtual machines, or of those on one host.
-func (c *Cluster) vmIDs(h *host) []int {
+func (g *machines) vmIDs(h *host) []int {
 	var ids []int
-	for id, m := range c.vms {
+	for id, m := range g.vms {
 		if h == nil || m.host == h {
 			ids = append(ids, id)
 		}

@@ -191,17 +191,23 @@ func (s *storage) canSnapshot(v *volume) bool {
 	return s.Type != "lvm"
 }
 
+// stores are the storages of all hosts.
+type stores struct {
+	c        *Cluster
+	storages map[string]*storage
+}
+
 // storageNamed is a storage, or what the server says of one that is not there.
-func (c *Cluster) storageNamed(name string) (*storage, error) {
-	if s := c.storages[name]; s != nil {
+func (st *stores) storageNamed(name string) (*storage, error) {
+	if s := st.storages[name]; s != nil {
 		return s, nil
 	}
 	return nil, failure.New("storage '%s' does not exist", name)
 }
 
 // storageOn is a storage that must be there on a host.
-func (c *Cluster) storageOn(h *host, name string) (*storage, error) {
-	s, err := c.storageNamed(name)
+func (st *stores) storageOn(h *host, name string) (*storage, error) {
+	s, err := st.storageNamed(name)
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +221,9 @@ func (c *Cluster) storageOn(h *host, name string) (*storage, error) {
 }
 
 // volume finds a volume by its identifier, as a host sees it; nil if it is not there.
-func (c *Cluster) volume(h *host, volid string) (*storage, *volume) {
+func (st *stores) volume(h *host, volid string) (*storage, *volume) {
 	name, vol, ok := vmconf.SplitVolume(volid)
-	s := c.storages[name]
+	s := st.storages[name]
 	if !ok || s == nil || !s.on(h) {
 		return nil, nil
 	}
