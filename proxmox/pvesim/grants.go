@@ -7,9 +7,9 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
-// Token makes a token, and its user if there is none of that name, and returns what stands in requests
-// after "PVEAPIToken=". A token with privilege separation may only what both it and its user were
-// granted.
+// Token makes a token, and its user if there is no user of that name, and returns what is in
+// requests after "PVEAPIToken=". A token with privilege separation may only what both it and its
+// user were granted.
 func (c *Cluster) Token(name, id string, privsep bool) string {
 	t := &access.Token{Privsep: privsep}
 	c.with(func() {
@@ -22,7 +22,7 @@ func (c *Cluster) Token(name, id string, privsep bool) string {
 	return name + "!" + id + "=" + t.Secret
 }
 
-// SetPassword lets a user in with a password. Without one nobody is let in, not even root.
+// SetPassword lets a user in with a password. Without a password even root is not let in.
 func (c *Cluster) SetPassword(name, password string) {
 	c.with(func() {
 		if c.access.Users[name] == nil {
@@ -32,8 +32,8 @@ func (c *Cluster) SetPassword(name, password string) {
 	})
 }
 
-// AddRole makes a role, or replaces one, even with privileges of another release, as a role may have that
-// was made before an upgrade. It panics if there is no such privilege in any.
+// AddRole makes a role, or replaces one, even with privileges of another release, as a role may
+// have that was made before an upgrade. It panics if there is no such privilege in any.
 func (c *Cluster) AddRole(name string, names ...string) {
 	for _, priv := range names {
 		if !access.IsPrivilege(priv) {
@@ -43,13 +43,13 @@ func (c *Cluster) AddRole(name string, names ...string) {
 	c.with(func() { c.access.Roles[name] = access.ByName(strings.Join(names, " ")) })
 }
 
-// Grant gives a role on a path, and on the paths below, to a user, a token such as "auto@pve!t1", or a
-// group such as "@ops".
+// Grant gives a role on a path, and on the paths below, to a user, a token such as "auto@pve!t1",
+// or a group such as "@ops".
 func (c *Cluster) Grant(path, role, who string) {
 	c.with(func() { c.access.Grant(path, role, who, true) })
 }
 
-// Revoke takes a role on a path away from whom Grant gave it to.
+// Revoke takes back what Grant gave.
 func (c *Cluster) Revoke(path, role, who string) {
 	c.with(func() { c.access.Revoke(path, role, who) })
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
-// job is somebody at work on virtual machines and volumes: a task, or a call that answers when it is
-// done. Both do the same things, but only a task has a log and can be interrupted.
+// job is a caller at work on virtual machines and volumes: a task, or a call that answers when it
+// is done. Both do the same things, but only a task has a log and can be interrupted.
 type job struct{ errand }
 
 // errand is a caller at work on a host: what a job does to volumes and files, whatever they are of.
@@ -19,7 +19,7 @@ type errand struct {
 	host *host
 }
 
-// patience is how somebody at work lets time pass.
+// patience is how work lets time pass.
 type patience struct {
 	p *process
 	t *task // nil for a call
@@ -53,10 +53,10 @@ func (j *patience) print(format string, args ...any) {
 	}
 }
 
-// errInterrupted is what a task ends with when somebody stops it where it waits.
+// errInterrupted is what a task ends with when a user stops it where it waits.
 var errInterrupted = errors.New("received interrupt")
 
-// pause lets time pass, unless the task is told to stop.
+// pause lets time pass, unless the task is to stop.
 func (j *patience) pause(d time.Duration) error {
 	j.await(d, nil)
 	if j.told() {
@@ -66,14 +66,14 @@ func (j *patience) pause(d time.Duration) error {
 	return nil
 }
 
-// told reports whether somebody wants the task to stop.
+// told reports whether a user wants the task to stop.
 func (j *patience) told() bool { return j.t != nil && j.t.interrupted && !j.heard }
 
-// doze lets time pass in which nobody would notice that the task is told to stop.
+// doze lets time pass in which the task would not notice that it is to stop.
 func (j *patience) doze(d time.Duration) { j.await(d, nil) }
 
 // await lets time pass until ready, at most limit, and reports whether it is ready. A task that is
-// told to stop waits no longer.
+// to stop waits no longer.
 func (j *patience) await(limit time.Duration, ready func() bool) bool {
 	holds := func() bool { return ready != nil && ready() }
 	if limit > 0 {
@@ -107,8 +107,8 @@ func (j *patience) take(free func() bool, take func(), limit time.Duration, file
 	return nil
 }
 
-// injected is an error that somebody has put in. It ends a task in its own words, whatever the task says
-// of other errors.
+// injected is an error of a fault. It ends a task in its own words, not in those that the
+// task has for other errors.
 type injected struct{ text string }
 
 func (e injected) Error() string { return e.text }

@@ -45,7 +45,7 @@ type spaceReport struct {
 	Total int64 `json:"total"`
 }
 
-// reports is what hosts tell each other about themselves.
+// reports is what hosts know of each other.
 type reports struct{ c *Cluster }
 
 // begin lets everybody have heard from everybody, for the cluster has been running for a day.

@@ -20,16 +20,17 @@ type Access struct {
 	Groups map[string]*Group
 	Pools  map[string]*Pool
 	Roles  map[string]Privileges
-	// Lost is what somebody may not for the time being whatever they were given; nil is nothing.
+	// Lost is what a caller may not for the time being, regardless of what they were given; nil is
+	// nothing.
 	Lost func(who *Identity, path string) Privileges
-	// Acl is what was given, by path, to whom, and which role, and whether it holds below. To whom is a
-	// user, a token with its user in front, or a group with an @ in front.
+	// Acl is what was given: by path, receiver and role, whether it holds below. A receiver
+	// is a user, a token with its user in front, or a group with an @ in front.
 	Acl map[string]map[string]map[string]bool
 }
 
 type User struct {
 	name     string
-	Password string // empty lets nobody in
+	Password string // empty refuses every login
 	Disabled bool
 	Expire   int64             // in seconds since 1970; 0 is never
 	About    map[string]string // comment, email and so on
@@ -52,7 +53,7 @@ type Identity struct {
 	Token string // the token's id; empty for a ticket
 }
 
-// String is how access lists name somebody.
+// String is how access lists name a caller.
 func (i *Identity) String() string {
 	if i.Token == "" {
 		return i.User
@@ -60,12 +61,12 @@ func (i *Identity) String() string {
 	return i.User + "!" + i.Token
 }
 
-// IsRoot reports whether somebody may everything. Root's tokens may not.
+// IsRoot reports whether a caller may everything. Root's tokens may not.
 func (i *Identity) IsRoot() bool { return i.User == RootUser && i.Token == "" }
 
 const RootUser = "root@pam"
 
-// New is that of a cluster in which nobody but root may anything. The seed makes its secrets.
+// New is that of a cluster in which no one but root may anything. The seed makes its secrets.
 func New(seed uint64, before9 bool) *Access {
 	a := &Access{
 		key:    []byte("key of cluster " + strconv.FormatUint(seed, 16)),
@@ -172,7 +173,7 @@ func (a *Access) FindToken(name, id string) (*Token, error) {
 	return u.Tokens[id], nil
 }
 
-// Usable says what keeps somebody from using an account.
+// Usable says what keeps a caller from using an account.
 func (a *Access) Usable(name string, now time.Time) error {
 	u := a.Users[name]
 	switch {

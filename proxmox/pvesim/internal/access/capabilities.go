@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// sections are what the user interface asks for when it shows what somebody may.
+// sections are what the user interface asks for when it shows what a caller may.
 var sections = map[string]*regexp.Regexp{
 	"vms":     regexp.MustCompile(`^(?:VM\.|Permissions\.Modify)`),
 	"access":  regexp.MustCompile(`^(?:(?:User|Group)\.|Permissions\.Modify)`),
@@ -18,7 +18,7 @@ var sections = map[string]*regexp.Regexp{
 	"mapping": regexp.MustCompile(`^(?:Mapping\.|Permissions\.Modify)`),
 }
 
-// Capabilities are what somebody may anywhere in a section.
+// Capabilities are what a caller may anywhere in a section.
 func (a *Access) Capabilities(who *Identity) map[string]map[string]int {
 	caps := map[string]map[string]int{}
 	for section := range sections {
@@ -41,7 +41,8 @@ func (a *Access) Capabilities(who *Identity) map[string]map[string]int {
 	return caps
 }
 
-// sectionsOf are the sections that a path counts in: what is given on a pool counts for what is in it.
+// sectionsOf are the sections that a path counts in: what is given on a pool counts for what is in
+// it.
 func sectionsOf(top string) []string {
 	switch {
 	case top == "pool":

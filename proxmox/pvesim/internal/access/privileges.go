@@ -121,7 +121,7 @@ type Held struct{ All, Below Privileges }
 
 func (h Held) both(other Held) Held { return Held{h.All & other.All, h.Below & other.Below} }
 
-// Answer tells privileges as the API does: 1 for those that hold below.
+// Answer reports privileges as the API does: 1 for those that hold below.
 func (h Held) Answer() map[string]int {
 	told := map[string]int{}
 	for name, bit := range PrivilegeBits {
@@ -135,8 +135,8 @@ func (h Held) Answer() map[string]int {
 	return told
 }
 
-// Held are the privileges that somebody has on a path. A token with privilege separation has those that
-// both it and its user have.
+// Held are the privileges that a caller has on a path. A token with privilege separation has those
+// that both it and its user have.
 func (a *Access) Held(who *Identity, path string) Held {
 	h := a.granted(who, path)
 	if a.Lost != nil {
@@ -146,7 +146,7 @@ func (a *Access) Held(who *Identity, path string) Held {
 	return h
 }
 
-// granted are the privileges that somebody has been given on a path.
+// granted are the privileges that a caller has been given on a path.
 func (a *Access) granted(who *Identity, path string) Held {
 	if who.Token == "" {
 		return a.heldBy(who.User, path)
@@ -219,8 +219,8 @@ func (a *Access) poolsOf(path string) []string {
 	return in
 }
 
-// rolesOn are the roles that the access lists give on a path, and whether they hold below. An entry on a
-// path replaces those above it; one for a user replaces those of their groups.
+// rolesOn are the roles that the access lists give on a path, and whether they hold below. An
+// entry on a path replaces those above it; one for a user replaces those of their groups.
 func (a *Access) rolesOn(name, path string) map[string]bool {
 	var roles map[string]bool
 	for at := range levels(path) {
@@ -286,7 +286,7 @@ func (a *Access) groupsOf(name string) []string {
 	return slices.Sorted(maps.Keys(u.Groups))
 }
 
-// May reports whether somebody has a privilege on a path.
+// May reports whether a caller has a privilege on a path.
 func (a *Access) May(who *Identity, path, priv string) bool {
 	if who.IsRoot() {
 		return true
@@ -294,12 +294,13 @@ func (a *Access) May(who *Identity, path, priv string) bool {
 	return a.Held(who, path).All&PrivilegeBits[priv] != 0
 }
 
-// MayAny reports whether somebody has one of some privileges on a path.
+// MayAny reports whether a caller has one of some privileges on a path.
 func (a *Access) MayAny(who *Identity, path string, privs ...string) bool {
 	return slices.ContainsFunc(privs, func(p string) bool { return a.May(who, path, p) })
 }
 
-// MayModify reports whether somebody may give rights to a path away. It is asked of root's tokens, too.
+// MayModify reports whether a caller may give rights to a path away. It is asked of root's tokens,
+// too.
 func (a *Access) MayModify(who *Identity, path string) bool {
 	return a.MayAny(who, path, Modifiers(path)...)
 }
@@ -315,8 +316,8 @@ func Modifiers(path string) []string {
 	return needed
 }
 
-// PathsGiven are the paths on which something may be given: the upper ones, and those that access lists
-// and pools name.
+// PathsGiven are the paths on which something may be given: the upper ones, and those that access
+// lists and pools name.
 func (a *Access) PathsGiven() map[string]bool {
 	paths := map[string]bool{}
 	for _, path := range strings.Fields(`/ /access /access/groups /nodes /pool /sdn /storage /vms`) {
@@ -343,7 +344,7 @@ var (
 	pathText = regexp.MustCompile(`^[A-Za-z0-9.\-_/]+$`)
 )
 
-// Normalized is a path of the access lists in its usual form, or empty if it is none.
+// Normalized is a path of the access lists in its usual form, or empty if it is not one.
 func Normalized(path string) string {
 	if path == "" {
 		return ""

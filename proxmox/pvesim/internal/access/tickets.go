@@ -20,7 +20,7 @@ func (a *Access) Ticket(name string, now time.Time) string {
 	return text + "::" + base64.StdEncoding.EncodeToString(a.Sign(text))
 }
 
-// VerifyTicket is whom a ticket is for.
+// VerifyTicket is the user that a ticket is for.
 func (a *Access) VerifyTicket(ticket string, now time.Time) (name string, valid bool) {
 	text, signature, signed := strings.Cut(ticket, "::")
 	rest, isTicket := strings.CutPrefix(text, "PVE:")

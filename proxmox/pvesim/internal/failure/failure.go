@@ -1,5 +1,5 @@
-// Package failure is how calls and tasks say that they failed: a status, a reason, and what is wrong
-// with each parameter.
+// Package failure is how calls and tasks say that they failed: a status, a reason, and what is
+// wrong with each parameter.
 package failure
 
 import (
@@ -11,7 +11,7 @@ import (
 // Error is what a call ends with when it does not succeed.
 type Error struct {
 	Status int
-	Reason string            // the text, of which the first line stands in the status line
+	Reason string            // the text, of which the first line is in the status line
 	Errors map[string]string // by parameter
 	Bare   bool              // with neither body nor length, as when a connection breaks
 }

@@ -1,5 +1,5 @@
-// Package faults is the language in which faults of a cluster are written, and what chooses those that
-// strike. It is pure: it does nothing to a cluster, and what it draws follows from the seed.
+// Package faults is the language in which faults of a cluster are written, and what chooses those
+// that strike. It is pure: it does nothing to a cluster, and what it draws follows from the seed.
 package faults
 
 import (
@@ -20,7 +20,7 @@ type Fault struct {
 	text string
 	line int // of the text that it was read from
 	form *form
-	// arg is what stands for the words in capitals, and opt what was given with a name; both are valid.
+	// arg is what was given for the words in capitals, and opt with a name; both are valid.
 	arg, opt map[string]string
 }
 
@@ -49,7 +49,7 @@ func (f Fault) Arg(word string) string { return f.arg[word] }
 // Opt is what is given for a name.
 func (f Fault) Opt(name string) string { return f.opt[name] }
 
-// Line is the line that it stands in, of the text that it was read from.
+// Line is the line that it is in, of the text that it was read from.
 func (f Fault) Line() int { return f.line }
 
 // Form is one form of a fault, and what it does.
@@ -95,8 +95,8 @@ var selectorsOf = map[string]string{
 	OfState: "at=DURATION after=DURATION for=DURATION every=DURATION p=CHANCE times=COUNT",
 }
 
-// form is a form of fault. Words in small letters stand for themselves, those in capitals for a kind
-// of value, and those in brackets may be left out.
+// form is a form of fault. Words in small letters are literal, those in capitals are a
+// kind of value, and those in brackets may be omitted.
 type form struct {
 	of, form, does string
 	name           string // its small words
@@ -217,7 +217,7 @@ func isDuration(s string) bool {
 	return err == nil && d > 0
 }
 
-// Parse reads faults, one a line. What stands behind a # is a comment. All that is wrong is said at
+// Parse reads faults, one a line. What follows a # is a comment. All that is wrong is said at
 // once, with the number of its line.
 func Parse(text string) ([]Fault, error) {
 	var all []Fault
@@ -265,7 +265,8 @@ func faultWords(line string) ([]string, error) {
 	return words, nil
 }
 
-// parseFault reads one fault. A line that fits no form is measured by that which it fits for longest.
+// parseFault reads one fault. A line that fits no form is measured by that which it fits for
+// longest.
 func parseFault(words []string) (Fault, error) {
 	plain := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return strings.Contains(w, "=") })
 	fits, err := -1, error(nil)
@@ -292,7 +293,8 @@ func parseFault(words []string) (Fault, error) {
 	return Fault{}, err
 }
 
-// fit compares a line's words with the form's, and says how many fit and what is wrong with the next.
+// fit compares a line's words with the form's, and says how many fit and what is wrong with the
+// next.
 func (form *form) fit(words []string) (int, error) {
 	for i, want := range form.words {
 		kind, isKind := kinds[want]
@@ -397,8 +399,8 @@ func (f *Fault) Count(name string) int {
 	return n
 }
 
-// WrongValue is the error for a value that breaks its rule; if the rule counts values up, the nearest is
-// asked for.
+// WrongValue is the error for a value that breaks its rule; if the rule counts values up, the
+// nearest is asked for.
 func WrongValue(name, rule, value string) error {
 	known, ok := strings.CutPrefix(rule, "one of ")
 	if ok {
@@ -425,7 +427,8 @@ func meant(word string, known []string) string {
 	return " (did you mean " + best + "?)"
 }
 
-// distance is how many letters must be changed, swapped, added or left out to make one word of another.
+// distance is how many letters must be changed, swapped, added or omitted to make one word of
+// another.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

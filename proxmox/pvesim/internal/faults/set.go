@@ -14,7 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
-// Set is the faults that were put into a cluster, in that order. It says which strike, and does nothing.
+// Set is the faults that were put into a cluster, in that order. It says which strike, and does
+// nothing.
 type Set struct {
 	Seed uint64 // of the streams of chance
 	All  []*Injected
@@ -47,7 +48,7 @@ func (s *Set) Restore(f *Injected) *Injected {
 	return f
 }
 
-// pathPattern matches paths in which a star stands for one part, and three dots for anything.
+// pathPattern matches paths in which a star matches one part, and three dots anything.
 func pathPattern(path string) *regexp.Regexp {
 	pattern := regexp.QuoteMeta(strings.ReplaceAll(path, "...", "…"))
 	return regexp.MustCompile("^" + strings.NewReplacer("…", ".*", `\*`, "[^/]*").Replace(pattern) + "$")
@@ -71,7 +72,8 @@ func (f *Injected) FitsTask(kind string) bool {
 	return isTask && (of == "" || of == kind)
 }
 
-// Active is the first fault of a name that is on and about these values; nil if there is none.
+// Active is the first fault of a name that is on and about these values; nil without
+// one.
 func (s *Set) Active(name string, about ...string) *Injected {
 	for _, f := range s.All {
 		if !f.On || f.Name() != name {
@@ -148,8 +150,8 @@ func isWho(meant, who string) bool {
 	return meant == "" || meant == who || meant == user
 }
 
-// Revoked are the privileges that have been taken from a caller. The administrator loses one only by
-// name.
+// Revoked are the privileges that have been taken from a caller. The administrator loses one only
+// by name.
 func (s *Set) Revoked(who *access.Identity, path string) access.Privileges {
 	var all access.Privileges
 	for _, f := range s.All {

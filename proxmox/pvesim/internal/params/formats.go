@@ -11,7 +11,8 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
-// format checks a text and says what is wrong with it, as a line with its end; key is whose value it is.
+// format checks a text and says what is wrong with it, as a line with its end; key is whose value
+// it is.
 type format func(v, key string) string
 
 // formatNamed is a format by its name, or the lists and optional values of one.
@@ -141,7 +142,7 @@ const PoolName = `[A-Za-z0-9\.\-_]+(?:/[A-Za-z0-9\.\-_]+){0,2}`
 
 var dnsName = whole(`([a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?\.)*[a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?`)
 
-// checkProperties checks a property string that has a name, and whatever holds for it besides.
+// checkProperties checks a property string that has a name, and what holds for it besides.
 func checkProperties(name, v, key string) string {
 	in, why := PropertyFormat(name).Properties(v, key)
 	if why != "" {
@@ -153,7 +154,7 @@ func checkProperties(name, v, key string) string {
 	return ""
 }
 
-// checkCPU refuses models that neither QEMU nor somebody's own list knows.
+// checkCPU refuses models that neither QEMU nor an administrator's own list knows.
 func checkCPU(in Values) string {
 	model := in.Or("cputype", "kvm64")
 	if strings.HasPrefix(model, "custom-") || strings.HasPrefix(model, "x86-64-v") || slices.Contains(CpuModels, model) {

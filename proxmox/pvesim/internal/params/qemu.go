@@ -2,7 +2,8 @@ package params
 
 import "strings"
 
-// QemuConfig are the keys of a virtual machine's configuration, as calls that create or change one take them.
+// QemuConfig are the keys of a virtual machine's configuration, as calls that create or change one
+// take them.
 const QemuConfig = `
 	acpi?:bool affinity?:cpuset agent?:qm-agent allow-ksm?:bool amd-sev?:qemu-sev-fmt arch?:enum(x86_64,aarch64)
 	args?:str audio0?:qm-audio autostart?:bool balloon?:int[0..] bios?:enum(seabios,ovmf) boot?:qm-boot
@@ -29,7 +30,7 @@ const QemuConfig = `
 	vmgenid?:/(?:[a-fA-F0-9]{8}(?:-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}|[01])/ vmstatestorage?:storage-id
 	watchdog?:qm-watchdog `
 
-// What a disk may say of itself, whatever it hangs on.
+// What a disk may say of itself, regardless of what it hangs on.
 const (
 	diskLimits = ` bps?:int bps_max_length?:int[1..] bps_rd?:int bps_rd_length=bps_rd_max_length bps_rd_max_length?:int[1..]
 	bps_wr?:int bps_wr_length=bps_wr_max_length bps_wr_max_length?:int[1..] iops?:int iops_max?:int
@@ -63,12 +64,12 @@ var CpuModels = strings.Fields(`486 a64fx athlon Broadwell Broadwell-IBRS Broadw
 	Skylake-Client-noTSX-IBRS Skylake-Client-v4 Skylake-Server Skylake-Server-IBRS Skylake-Server-noTSX-IBRS
 	Skylake-Server-v4 Skylake-Server-v5 Westmere Westmere-IBRS`)
 
-// netModels are the network cards; each may stand in front of its address instead of model and macaddr.
+// netModels are the network cards; each may precede its address instead of model and macaddr.
 var netModels = strings.Fields(`e1000 e1000-82540em e1000-82544gc e1000-82545em e1000e i82551 i82557b i82559er
 	ne2k_isa ne2k_pci pcnet rtl8139 virtio vmxnet3`)
 
-// PropertyNotations are the property strings that have names: those that the server calls so, less their
-// pve-, and those of keys of a virtual machine's configuration that it leaves without.
+// PropertyNotations are the property strings that have names: those that the server calls so, less
+// their pve-, and those of keys of a virtual machine's configuration that it leaves without.
 var PropertyNotations = map[string]string{
 	"node-location": `latitude:num[-90..90] longitude:num[-180..180] name?:str[..128]`,
 	"qemu-sev-fmt":  `*type:enum(std,es,snp)[..3] allow-smt?:bool kernel-hashes?:bool no-debug?:bool no-key-sharing?:bool`,

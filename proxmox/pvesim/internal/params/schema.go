@@ -1,5 +1,5 @@
-// Package params is what parameters of calls must be: the notation in which they are declared, the formats
-// of Proxmox VE, and the keys of a virtual machine. It is pure.
+// Package params is what parameters of calls must be: the notation in which they are declared, the
+// formats of Proxmox VE, and the keys of a virtual machine. It is pure.
 package params
 
 import (
@@ -17,28 +17,29 @@ import (
 
 // Parameters are declared in a notation of their own, with blanks between one and the next:
 //
-//	newid:vmid name?:dns-name full?:bool format?:enum(raw,qcow2,vmdk) net[0..31]?:net bwlimit?:int[0..]
+//	newid:vmid name?:dns-name full?:bool format?:enum(raw,qcow2,vmdk) net[0..31]?:net
 //
-// A name followed by ? is optional, and one with a range in brackets stands for numbered keys, here
-// net0 to net31. After the colon stands what a value must be:
+// A name followed by ? is optional, and one with a range in brackets declares numbered keys, here
+// net0 to net31. After the colon is what a value must be:
 //
 //	str int num bool        of that type
 //	enum(a,b)               one of these
 //	/pattern/               a text that matches from end to end
-//	{a:int b?:bool *c:str}  a property string with these keys; that with a star may stand without its name
-//	storage-id              of a format of Proxmox VE, less the pve- in front of its name: see formats
+//	{a:int b?:bool *c:str}  a property string with these keys; that with a star needs no name
+//	storage-id              of a format of Proxmox VE without its pve-: see formats
 //	storage-id-list         a list of these, split by comma, semicolon or blank
 //	storage-content(a,b)    of a format, and one of these
 //	qm-bootdisk/pattern/    of a format, and a text that matches
 //	vmid[]                  an array of these
 //
-// and after that, without a blank, [least..most] for the range of a number or the length of a text, and
-// &other for another parameter that must be given too. In a property string, old=new is another name
-// for a key, and old=new@kind sets the key kind to that name besides. Three dots let anything else pass.
+// and after that, without a blank, [least..most] for the range of a number or the length of a
+// text, and &other for another parameter that must be given too. In a property string, old=new is
+// another name for a key, and old=new@kind sets the key kind to that name besides. Three dots let
+// anything else pass.
 type Schema struct {
 	Params   map[string]*Param
 	Order    []string
-	Numbered map[string]*Param // by what stands before the number
+	Numbered map[string]*Param // by what is before the number
 	open     bool
 }
 
@@ -57,7 +58,7 @@ type Param struct {
 	Requires    string
 	Alias       string // the key that is meant
 	Kind        string // the key that is set to the name that was used
-	Unnamed     bool   // of a property string: its key may be left out
+	Unnamed     bool   // of a property string: its key may be omitted
 }
 
 // Declare reads the notation. What it cannot read is a mistake in this package.
@@ -209,8 +210,8 @@ func (e errorsOf) add(key, text string) {
 	e[key] = text
 }
 
-// text is how a property string's errors are told within those of its parameter. The server tells them
-// in no order; here it is that of their names.
+// text is how a property string's errors appear within those of its parameter. The server
+// reports them in no order; here it is that of their names.
 func (e errorsOf) text() string {
 	var b strings.Builder
 	b.WriteString("format error\n")
@@ -220,8 +221,8 @@ func (e errorsOf) text() string {
 	return b.String()
 }
 
-// Verify checks what was sent and returns it as text. Values are strings, or, from JSON, bool, nil and
-// []any besides. All that is wrong is said at once.
+// Verify checks what was sent and returns it as text. Values are strings, or, from JSON, bool, nil
+// and []any besides. All that is wrong is said at once.
 func (s *Schema) Verify(sent map[string]any) (Values, error) {
 	in, wrong := Values{}, errorsOf{}
 	s.check(sent, "", in, wrong)
@@ -260,7 +261,8 @@ func (s *Schema) check(sent map[string]any, path string, in Values, wrong errors
 	}
 }
 
-// check returns a value as text, or what is wrong with it. Elements of an array put theirs into wrong.
+// check returns a value as text, or what is wrong with it. Elements of an array put theirs into
+// wrong.
 func (p *Param) check(value any, key string, wrong errorsOf) (text, why string) {
 	switch v := value.(type) {
 	case []any:
@@ -288,7 +290,7 @@ func (p *Param) mistyped(got string) string {
 	return fmt.Sprintf("type check ('%s') failed - got %s", p.Typ, got)
 }
 
-// between stands between the elements of an array in values.
+// between separates the elements of an array in values.
 const between = "\x00"
 
 func (p *Param) checkArray(elements []any, key string, wrong errorsOf) (text, why string) {
@@ -426,7 +428,7 @@ func (s *Schema) property(part string, sent map[string]any) string {
 	return ""
 }
 
-// unnamed is the key that may be left out.
+// unnamed is the key that may be omitted.
 func (s *Schema) unnamed() string {
 	for _, name := range s.Order {
 		if p := s.Params[name]; p != nil && p.Unnamed {
@@ -506,10 +508,10 @@ func SplitList(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(",; \t\n\r\f", r) })
 }
 
-// Values are parameters as text, the way they stand in configuration files: booleans are 0 and 1.
+// Values are parameters as text, the way they are in configuration files: booleans are 0 and 1.
 type Values map[string]string
 
-// optionLists are the options, and keys of such options, that are told as lists.
+// optionLists are the options, and keys of such options, that are shown as lists.
 var optionLists = []string{"registered-tags", "user-allow-list"}
 
 // Shown is a value as answers have it: numbers as such, and property strings taken apart.

@@ -118,13 +118,13 @@ func NetworkData(conf map[string]string, _ int) string {
 	return b.String()
 }
 
-// netConfig is a network card and what its guest is told about it.
+// netConfig is a network card and what its guest learns of it.
 type netConfig struct {
 	number   string
 	card, ip params.Values
 }
 
-// cards are the network cards about which guests are told anything.
+// cards are the network cards about which guests learn anything.
 func cards(conf map[string]string) []netConfig {
 	var all []netConfig
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
@@ -205,7 +205,8 @@ func debianNetwork(conf map[string]string) string {
 	return b.String()
 }
 
-// MetaData names an instance after what it is told, so that cloud-init looks again when that changes.
+// MetaData names an instance after what it holds, so that cloud-init looks again when that
+// changes.
 func MetaData(conf map[string]string, id int) string {
 	sum := sha1.Sum([]byte(UserData(conf, id) + NetworkData(conf, id))) //nolint:gosec // see above
 	instance := hex.EncodeToString(sum[:])

@@ -1,6 +1,6 @@
-// Package vmconf is the configuration of a virtual machine, and what follows from it: its drives and
-// what it boots from, what waits for a restart, its snapshots, and what cloud-init is told. It is pure:
-// it has no storages, hosts or clock, and changes nothing else.
+// Package vmconf is the configuration of a virtual machine, and what follows from it: its drives
+// and what it boots from, what waits for a restart, its snapshots, and what cloud-init is given. It
+// is pure: it has no storages, hosts or clock, and changes nothing else.
 package vmconf
 
 import (
@@ -22,7 +22,7 @@ type Config struct {
 	Conf    map[string]string
 	Pending map[string]*string // values that wait for a restart; nil deletes the key
 	Forced  map[string]bool    // of the keys that wait to be deleted: the volume goes too
-	Made    map[string]string  // what its cloud-init disc was made with, as far as that differs; see cloudinit.go
+	Made    map[string]string  // what its cloud-init disc was made with, as far as that differs
 	Snaps   []Snapshot
 }
 
@@ -117,7 +117,8 @@ func (m *Config) CheckBootOrder(value string, all map[string]string) error {
 	return nil
 }
 
-// UsedElsewhere reports whether a volume is in use by another key of the configuration, or a snapshot.
+// UsedElsewhere reports whether a volume is in use by another key of the configuration, or a
+// snapshot.
 func (m *Config) UsedElsewhere(key, volid string) bool {
 	for other, value := range m.Conf {
 		if other != key && (IsDrive(other) || IsUnused(other)) && ParseDrive(value).File == volid {
@@ -132,7 +133,7 @@ func (m *Config) UsedElsewhere(key, volid string) bool {
 	return false
 }
 
-// Digest is by what callers tell whether the configuration file has changed.
+// Digest shows callers whether the configuration file has changed.
 func (m *Config) Digest() string {
 	var b strings.Builder
 	Text(&b, m.Conf)
@@ -180,7 +181,8 @@ func (m *Config) Plugs(key string) bool {
 		return with("usb")
 	case key == "balloon":
 		return (before != "0") == (after == nil || *after != "0")
-	case strings.HasPrefix(key, "ide") || strings.HasPrefix(key, "sata"): // only what lies in the drive
+	case strings.HasPrefix(key, "ide") || strings.HasPrefix(key, "sata"):
+		// only what lies in the drive
 		return after != nil && ParseDrive(before).Cdrom() && ParseDrive(*after).Cdrom()
 	case IsDrive(key) && key != "efidisk0" && key != "tpmstate0":
 		return with("disk")
@@ -197,8 +199,8 @@ func (m *Config) UseAgain(volid string) {
 	}
 }
 
-// Record sets a key of cloud-init's. While the machine runs, the value is remembered that its disc was
-// made with.
+// Record sets a key of cloud-init's. While the machine runs, the value is remembered that its disc
+// was made with.
 func (m *Config) Record(key, value string, running bool) {
 	before, set := m.Conf[key]
 	m.Conf[key] = value

@@ -57,7 +57,7 @@ func (d Drive) Cdrom() bool { return d.Opts["media"] == "cdrom" }
 
 var cloudInitVolume = regexp.MustCompile(`[:/](?:vm-\d+-)?cloudinit(?:\.(?:raw|qcow2|vmdk))?$`)
 
-// CloudInit reports whether it is the drive with what Proxmox VE tells cloud-init.
+// CloudInit reports whether it is the drive through which Proxmox VE configures cloud-init.
 func (d Drive) CloudInit() bool { return cloudInitVolume.MatchString(d.File) }
 
 // Disc reports whether it is a CD-ROM drive, and no cloud-init drive.
@@ -65,7 +65,7 @@ func (d Drive) Disc() bool { return d.Cdrom() && !d.CloudInit() }
 
 var newDisk = regexp.MustCompile(`^(?:([^/:\s]+):)?(\d+(?:\.\d+)?)$`)
 
-// Wanted is the size in GiB of a disk that is to be made; empty if it is none.
+// Wanted is the size in GiB of a disk that is to be made; empty if it is not one.
 func (d Drive) Wanted() string {
 	if m := newDisk.FindStringSubmatch(d.File); m != nil {
 		return m[2]
@@ -129,8 +129,8 @@ func DrivesOf(conf map[string]string) []string {
 	return keys
 }
 
-// VolumesOf are the volumes that a configuration names, those that are not used among them. Discs in
-// CD-ROM drives belong to nobody.
+// VolumesOf are the volumes that a configuration names, those that are not used among them. Discs
+// in CD-ROM drives have no owner.
 func VolumesOf(conf map[string]string) []string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(conf)) {

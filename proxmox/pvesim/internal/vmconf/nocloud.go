@@ -12,8 +12,9 @@ const Sector = 2048
 
 var errNoCloud = errors.New("no disc with the label cidata")
 
-// ReadNoCloud reads the files of a disc that is labelled for cloud-init, by their names. It knows ISO 9660
-// with names in Joliet's or Rock Ridge's form, which is what tools make that write such discs.
+// ReadNoCloud reads the files of a disc that is labelled for cloud-init, by their names. It knows
+// ISO 9660 with names in Joliet's or Rock Ridge's form, which is what tools make that write such
+// discs.
 func ReadNoCloud(disc []byte) (map[string][]byte, error) {
 	plain, joliet := descriptors(disc)
 	if plain == nil {
@@ -99,7 +100,7 @@ func recordsOf(directory []byte) func(yield func([]byte) bool) {
 	}
 }
 
-// recordName is a record's name as it stands there; a directory itself and the one above have none.
+// recordName is a record's name as it is there; a directory itself and the one above have none.
 func recordName(record []byte) []byte {
 	name := record[33 : 33+int(record[32])]
 	if len(name) == 1 && name[0] < 2 {

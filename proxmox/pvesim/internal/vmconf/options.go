@@ -92,8 +92,8 @@ func IsUnused(key string) bool { return unused.MatchString(key) }
 
 func IsCloudInit(key string) bool { return ciKey.MatchString(key) }
 
-// isNumber reports whether a key's values are told as numbers. All others are texts, those that look
-// like numbers too.
+// isNumeric reports whether a key's values are shown as numbers. All others are texts, those that
+// look like numbers too.
 func isNumeric(key string) bool {
 	p := options().LookUp(key)
 	return p != nil && (p.Typ == "integer" || p.Typ == "number" || p.Typ == "boolean")
@@ -166,7 +166,7 @@ func UuidOf(conf map[string]string) string {
 	return params.PropertyString("qm-smbios1", conf["smbios1"])["uuid"]
 }
 
-// Escaped is a line of a description as it stands in the file.
+// Escaped is a line of a description as it is in the file.
 func Escaped(line string) string {
 	var b strings.Builder
 	for i := range len(line) {
@@ -194,8 +194,8 @@ func Text(b *strings.Builder, conf map[string]string) {
 
 const cryptAlphabet = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// Hashed is a password as the configuration keeps it: in the form of crypt's SHA-256, which nobody here
-// ever checks a password against.
+// Hashed is a password as the configuration keeps it: in the form of crypt's SHA-256, which nothing
+// here ever checks a password against.
 func Hashed(password string, rng *rand.Rand) string {
 	if strings.HasPrefix(password, "$") && strings.Count(password, "$") >= 3 {
 		return password
