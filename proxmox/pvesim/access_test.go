@@ -141,7 +141,7 @@ func TestSeparateTokensHaveNoMoreThanTheirUsers(t *testing.T) {
 	paths := []string{"/", "/vms", "/vms/100", "/vms/101", "/storage", "/storage/shared", "/pool", "/pool/workers", "/nodes/pve1"}
 	roles := []string{access.NoAccess, "PVEAuditor", "PVEVMAdmin", "PVEVMUser", "Administrator", "PVEDatastoreUser"}
 	rapid.Check(t, func(t *rapid.T) {
-		c.access.Acl = map[string]map[string]map[string]bool{}
+		c.access.ACL = map[string]map[string]map[string]bool{}
 		for range rapid.IntRange(0, 8).Draw(t, "grants") {
 			c.access.Grant(rapid.SampledFrom(paths).Draw(t, "path"), rapid.SampledFrom(roles).Draw(t, "role"),
 				rapid.SampledFrom([]string{"auto@pve", "auto@pve!sep", "@ops"}).Draw(t, "who"), rapid.Bool().Draw(t, "below"))

@@ -416,7 +416,7 @@ func (k *call) beforeCode(e *endpoint) {
 	k.c.vms[id] = &vm{
 		id: id, host: h, state: "stopped", since: k.c.now,
 		Config: vmconf.New(map[string]string{
-			"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.Uuid(fmt.Sprintf("foreign %d", id)),
+			"name": fmt.Sprintf("foreign-%d", id), "memory": "1024", "smbios1": "uuid=" + k.c.access.UUID(fmt.Sprintf("foreign %d", id)),
 		}),
 	}
 }

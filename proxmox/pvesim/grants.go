@@ -16,7 +16,7 @@ func (c *Cluster) Token(name, id string, privsep bool) string {
 		if c.access.Users[name] == nil {
 			c.access.Users[name] = access.NewUser(name)
 		}
-		t.Secret = c.access.Uuid(name + "!" + id)
+		t.Secret = c.access.UUID(name + "!" + id)
 		c.access.Users[name].Tokens[id] = t
 	})
 	return name + "!" + id + "=" + t.Secret

@@ -193,7 +193,7 @@ func (h *host) timezone() *time.Location {
 
 func getCPUs(*call) (any, error) {
 	var all []any
-	for _, name := range params.CpuModels {
+	for _, name := range params.CPUModels {
 		vendor := "default"
 		switch {
 		case strings.HasPrefix(name, "EPYC") || strings.HasPrefix(name, "Opteron"):

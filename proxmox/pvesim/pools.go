@@ -124,7 +124,7 @@ func deletePool(k *call) (any, error) {
 			}
 		}
 		delete(k.c.access.Pools, p.Name)
-		delete(k.c.access.Acl, "/pool/"+p.Name)
+		delete(k.c.access.ACL, "/pool/"+p.Name)
 		return nil
 	})
 }

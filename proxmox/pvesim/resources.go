@@ -148,7 +148,7 @@ func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 // guestNumbers are a virtual machine's own.
 func (r *reports) guestNumbers(m *vm) guestReport {
 	g := guestReport{
-		At: r.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CpusOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
+		At: r.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CPUsOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
 		MaxDisk: vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(),
 	}
 	if m.running() {

@@ -34,11 +34,11 @@ func getPermissions(k *call) (any, error) {
 func listACL(k *call) (any, error) {
 	list := []map[string]any{}
 	all := k.c.access.May(k.who, "/access", "Sys.Audit")
-	for _, path := range sorted(k.c.access.Acl) {
+	for _, path := range sorted(k.c.access.ACL) {
 		if !all && !k.c.access.MayModify(k.who, path) {
 			continue
 		}
-		for _, who := range sorted(k.c.access.Acl[path]) {
+		for _, who := range sorted(k.c.access.ACL[path]) {
 			kind, id := "user", strings.TrimPrefix(who, "@")
 			switch {
 			case id != who:
@@ -46,9 +46,9 @@ func listACL(k *call) (any, error) {
 			case strings.Contains(who, "!"):
 				kind = "token"
 			}
-			for _, role := range sorted(k.c.access.Acl[path][who]) {
+			for _, role := range sorted(k.c.access.ACL[path][who]) {
 				list = append(list, map[string]any{
-					"path": path, "type": kind, "ugid": id, "roleid": role, "propagate": number(k.c.access.Acl[path][who][role]),
+					"path": path, "type": kind, "ugid": id, "roleid": role, "propagate": number(k.c.access.ACL[path][who][role]),
 				})
 			}
 		}

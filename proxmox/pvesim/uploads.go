@@ -87,7 +87,7 @@ func upload(k *call) (any, error) {
 		return nil, failure.New("can't activate storage '%s' on node '%s': command '/usr/bin/ssh -- %s' failed: exit code 255", s.Name, target.Name, target.ip)
 	}
 	v.data, v.size = k.file, int64(len(k.file))
-	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.c.access.Uuid(fmt.Sprint("upload ", k.c.now, k.entry.pids)), "-", "")
+	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.c.access.UUID(fmt.Sprint("upload ", k.c.now, k.entry.pids)), "-", "")
 	sum, algorithm := k.in["checksum"], k.in["checksum-algorithm"]
 	return k.c.work(k.entry, k.who, "imgcopy", "", func(j *job) error {
 		j.print("starting file import from: %s", tmp)

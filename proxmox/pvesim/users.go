@@ -263,7 +263,7 @@ func createToken(k *call) (any, error) {
 
 // newSecret is a secret that was not given before.
 func (c *Cluster) newSecret(of string) string {
-	return c.access.Uuid(fmt.Sprintf("%s %x", of, c.rng("tokens").Uint64()))
+	return c.access.UUID(fmt.Sprintf("%s %x", of, c.rng("tokens").Uint64()))
 }
 
 // describeToken sets what a call says of a token.

@@ -192,9 +192,9 @@ func (j *caller) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage 
 	switch size := d.Wanted(); {
 	case d.File == "none" || d.File == "" || name == "cloudinit" || d.File == "cloudinit":
 		return nil
-	case d.Cdrom() && d.File == "cdrom":
+	case d.CDROM() && d.File == "cdrom":
 		return j.all("/", "Sys.Console")
-	case !d.Cdrom() && size != "":
+	case !d.CDROM() && size != "":
 		if storage == "" || storage == "NEWDISK" {
 			storage = defaultStorage
 		}

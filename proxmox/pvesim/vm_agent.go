@@ -142,7 +142,7 @@ func agentInfo(*call, *vm) any {
 
 func agentCPUs(_ *call, m *vm) any {
 	var all []any
-	for i := range vmconf.CpusOf(m.Conf) {
+	for i := range vmconf.CPUsOf(m.Conf) {
 		all = append(all, map[string]any{"logical-id": i, "online": true, "can-offline": i > 0})
 	}
 	return all

@@ -163,7 +163,7 @@ func (n *cloning) mayClone(j *job, source map[string]string) error {
 			return err
 		}
 		shared = shared && s.Shared
-		if d.Cdrom() {
+		if d.CDROM() {
 			continue
 		}
 		if err := j.all("/storage/"+cmp.Or(n.storage, storage), "Datastore.AllocateSpace"); err != nil {
@@ -493,7 +493,7 @@ func (j *job) makeTemplate(id int, disk string) error {
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
 		s, v := j.c.volume(j.host, d.File)
-		if d.Cdrom() || disk != "" && key != disk || v == nil || !s.canBase() || strings.Contains(v.name, "base-") && v.parent == "" {
+		if d.CDROM() || disk != "" && key != disk || v == nil || !s.canBase() || strings.Contains(v.name, "base-") && v.parent == "" {
 			continue
 		}
 		if v.parent != "" {

@@ -355,7 +355,7 @@ func (j *caller) mayChangeDrive(id int, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():
 		return j.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
-	case d.Cdrom():
+	case d.CDROM():
 		return j.onVM(id, "", "VM.Config.CDROM")
 	}
 	return j.onVM(id, "", "VM.Config.Disk")

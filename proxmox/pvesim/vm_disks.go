@@ -47,7 +47,7 @@ func (j *job) resize(m *vm, key, size string) error {
 	d := vmconf.ParseDrive(m.Conf[key])
 	storage, _, stored := vmconf.SplitVolume(d.File)
 	switch {
-	case d.Cdrom():
+	case d.CDROM():
 		return failure.New("you can't resize a cdrom")
 	case !stored:
 		return failure.New("disk '%s' has no associated volume", key)
@@ -278,7 +278,7 @@ func (n moving) checkReassign(j *job, target int, key string) (from, to *vm, d v
 		err = failure.New("Disk '%s' for VM '%d' does not exist", n.key, n.id)
 	case to.Conf[key] != "":
 		err = failure.New("Target disk key '%s' is already in use for VM '%d'", key, target)
-	case d.Cdrom():
+	case d.CDROM():
 		err = failure.New("CD drive contents can't be moved to another VM")
 	case v == nil:
 		err = failure.New("Volume '%s' not managed by PVE", d.File)
@@ -339,7 +339,7 @@ func getFeature(k *call) (any, error) {
 	for _, key := range vmconf.DrivesOf(conf) {
 		d := vmconf.ParseDrive(conf[key])
 		s, v := k.c.volume(k.node, d.File)
-		if d.Cdrom() {
+		if d.CDROM() {
 			continue
 		}
 		if v == nil || k.in["feature"] == "snapshot" && !s.canSnapshot(v) || k.in["feature"] == "clone" && !s.canLink(v) {

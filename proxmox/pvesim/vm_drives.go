@@ -146,7 +146,7 @@ func (j *job) drop(m *vm, d vmconf.Drive) error {
 	case d.CloudInit():
 		m.Made = nil
 		return j.free(d.File)
-	case d.Cdrom():
+	case d.CDROM():
 		return nil
 	}
 	_, name, _ := vmconf.SplitVolume(d.File)

@@ -38,7 +38,7 @@ func (g *machines) switchOff(m *vm) {
 // halt ends a guest, and says so if it had booted.
 func (g *machines) halt(m *vm) {
 	if m.awake && g.onHalt != nil {
-		g.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UuidOf(m.Conf), At: g.c.now})
+		g.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UUIDOf(m.Conf), At: g.c.now})
 	}
 	m.endGuest()
 }
@@ -111,7 +111,7 @@ func (g *machines) tell(m *vm) {
 	}
 	user, meta, network := g.seedOf(m)
 	g.onBoot(Boot{
-		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UuidOf(m.Conf), Config: maps.Clone(m.Conf),
+		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UUIDOf(m.Conf), Config: maps.Clone(m.Conf),
 		UserData: user, MetaData: meta, NetworkConfig: network, At: g.c.now,
 	})
 }

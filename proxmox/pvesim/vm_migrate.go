@@ -117,7 +117,7 @@ func (m *vm) localDisks(c *Cluster) []any {
 		_, v := c.volume(m.host, local[key])
 		d := vmconf.ParseDrive(m.Conf[key])
 		disk := map[string]any{
-			"volid": local[key], "drivename": key, "cdrom": number(d.Cdrom()), "is_cloudinit": number(d.CloudInit()), "shared": 0,
+			"volid": local[key], "drivename": key, "cdrom": number(d.CDROM()), "is_cloudinit": number(d.CloudInit()), "shared": 0,
 			"is_attached": number(!vmconf.IsUnused(key)), "is_unused": number(vmconf.IsUnused(key)), "is_vmstate": 0, "is_tpmstate": number(key == "tpmstate0"),
 			"replicate": 1, "size": 0,
 		}

@@ -31,7 +31,7 @@ func TestGuestBootsAndIsToldOf(t *testing.T) {
 	var booted []string
 	r.OnBoot(func(b Boot) {
 		booted = append(booted, fmt.Sprintf("%d %s on %s after %s", b.VMID, b.Name, b.Host, b.At.Sub(r.began)))
-		if b.UUID != vmconf.UuidOf(r.vms[b.VMID].Conf) || !strings.Contains(string(b.UserData), "hostname: w100\n") {
+		if b.UUID != vmconf.UUIDOf(r.vms[b.VMID].Conf) || !strings.Contains(string(b.UserData), "hostname: w100\n") {
 			t.Errorf("it is told %s %s", b.UUID, b.UserData)
 		}
 	})

@@ -69,7 +69,7 @@ func (j *job) takeSnapshot(id int, name, text string, memory bool) error {
 	err = j.stage("snapshot")
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
-		if err != nil || d.Cdrom() {
+		if err != nil || d.CDROM() {
 			continue
 		}
 		j.print("snapshotting 'drive-%s' (%s)", key, d.File)
@@ -97,7 +97,7 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 	}
 	for _, key := range vmconf.DrivesOf(m.Conf) {
 		d := vmconf.ParseDrive(m.Conf[key])
-		if s, v := j.c.volume(j.host, d.File); !d.Cdrom() && (v == nil || !s.canSnapshot(v)) {
+		if s, v := j.c.volume(j.host, d.File); !d.CDROM() && (v == nil || !s.canSnapshot(v)) {
 			return failure.New("snapshot feature is not available")
 		}
 	}

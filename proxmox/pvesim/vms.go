@@ -252,7 +252,7 @@ func (m *vm) name() string {
 // status is what a host tells of a virtual machine; full is with what it must ask QEMU for.
 func (m *vm) status(c *Cluster, full bool) map[string]any {
 	s := map[string]any{
-		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": vmconf.CpusOf(m.Conf), "maxmem": vmconf.MemoryOf(m.Conf) << 20,
+		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": vmconf.CPUsOf(m.Conf), "maxmem": vmconf.MemoryOf(m.Conf) << 20,
 		"maxdisk": vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
 		"netout": 0, "uptime": 0,
 	}
@@ -287,7 +287,7 @@ func (m *vm) usage() (cpu float64, mem int64) {
 		part = idleMemory
 	}
 	if m.state == "running" {
-		cpu = idleShare / float64(max(vmconf.CpusOf(m.Conf), 1))
+		cpu = idleShare / float64(max(vmconf.CPUsOf(m.Conf), 1))
 	}
 	return cpu, vmconf.MemoryOf(m.Conf) << 20 / part
 }

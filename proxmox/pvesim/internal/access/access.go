@@ -23,11 +23,12 @@ type Access struct {
 	// Lost is what a caller may not for the time being, regardless of what they were given; nil is
 	// nothing.
 	Lost func(who *Identity, path string) Privileges
-	// Acl is what was given: by path, receiver and role, whether it holds below. A receiver
+	// ACL is what was given: by path, receiver and role, whether it holds below. A receiver
 	// is a user, a token with its user in front, or a group with an @ in front.
-	Acl map[string]map[string]map[string]bool
+	ACL map[string]map[string]map[string]bool
 }
 
+// User is a user with their tokens.
 type User struct {
 	name     string
 	Password string // empty refuses every login
@@ -38,6 +39,7 @@ type User struct {
 	Tokens   map[string]*Token
 }
 
+// Token is an API token of a user.
 type Token struct {
 	Secret  string
 	Privsep bool
@@ -45,6 +47,7 @@ type Token struct {
 	Comment string
 }
 
+// Group is a group of users.
 type Group struct{ Comment string }
 
 // Identity is who makes a call.
@@ -64,6 +67,7 @@ func (i *Identity) String() string {
 // IsRoot reports whether a caller may everything. Root's tokens may not.
 func (i *Identity) IsRoot() bool { return i.User == RootUser && i.Token == "" }
 
+// RootUser is the administrator.
 const RootUser = "root@pam"
 
 // New is that of a cluster in which no one but root may anything. The seed makes its secrets.
@@ -74,12 +78,13 @@ func New(seed uint64, before9 bool) *Access {
 		Users:  map[string]*User{RootUser: NewUser(RootUser)},
 		Groups: map[string]*Group{},
 		Pools:  map[string]*Pool{},
-		Acl:    map[string]map[string]map[string]bool{},
+		ACL:    map[string]map[string]map[string]bool{},
 	}
 	a.Roles = a.BuiltinRoles()
 	return a
 }
 
+// NewUser is a user without a password.
 func NewUser(name string) *User {
 	return &User{name: name, About: map[string]string{}, Groups: map[string]bool{}, Tokens: map[string]*Token{}}
 }
@@ -99,8 +104,8 @@ func (a *Access) Sign(text string) []byte {
 	return mac.Sum(nil)
 }
 
-// Uuid is a UUID that looks drawn and is always the same for the same text.
-func (a *Access) Uuid(text string) string {
+// UUID is a UUID that looks drawn and is always the same for the same text.
+func (a *Access) UUID(text string) string {
 	b := a.Sign(text)
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
@@ -108,29 +113,29 @@ func (a *Access) Uuid(text string) string {
 
 // Grant gives a role on a path away.
 func (a *Access) Grant(path, role, who string, below bool) {
-	if a.Acl[path] == nil {
-		a.Acl[path] = map[string]map[string]bool{}
+	if a.ACL[path] == nil {
+		a.ACL[path] = map[string]map[string]bool{}
 	}
-	if a.Acl[path][who] == nil {
-		a.Acl[path][who] = map[string]bool{}
+	if a.ACL[path][who] == nil {
+		a.ACL[path][who] = map[string]bool{}
 	}
-	a.Acl[path][who][role] = below
+	a.ACL[path][who][role] = below
 }
 
 // Revoke takes a role on a path away.
 func (a *Access) Revoke(path, role, who string) {
-	delete(a.Acl[path][who], role)
-	if len(a.Acl[path][who]) == 0 {
-		delete(a.Acl[path], who)
+	delete(a.ACL[path][who], role)
+	if len(a.ACL[path][who]) == 0 {
+		delete(a.ACL[path], who)
 	}
-	if len(a.Acl[path]) == 0 {
-		delete(a.Acl, path)
+	if len(a.ACL[path]) == 0 {
+		delete(a.ACL, path)
 	}
 }
 
 // Forget takes everything away from those who are gone.
 func (a *Access) Forget(gone func(who string) bool) {
-	for path, entries := range a.Acl {
+	for path, entries := range a.ACL {
 		for who, roles := range entries {
 			if gone(who) {
 				for role := range roles {
@@ -194,6 +199,7 @@ type Pool struct {
 	Storages      map[string]bool
 }
 
+// NewPool is a pool of nothing.
 func NewPool(name, comment string) *Pool {
 	return &Pool{Name: name, Comment: comment, Vms: map[int]bool{}, Storages: map[string]bool{}}
 }
@@ -231,5 +237,5 @@ func (a *Access) ForgetVM(id int) {
 	for _, p := range a.Pools {
 		delete(p.Vms, id)
 	}
-	delete(a.Acl, "/vms/"+strconv.Itoa(id))
+	delete(a.ACL, "/vms/"+strconv.Itoa(id))
 }

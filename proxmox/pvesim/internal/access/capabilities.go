@@ -24,7 +24,7 @@ func (a *Access) Capabilities(who *Identity) map[string]map[string]int {
 	for section := range sections {
 		caps[section] = map[string]int{}
 	}
-	paths := append([]string{"/", "/nodes", "/access/groups", "/vms", "/storage", "/sdn", "/mapping"}, slices.Sorted(maps.Keys(a.Acl))...)
+	paths := append([]string{"/", "/nodes", "/access/groups", "/vms", "/storage", "/sdn", "/mapping"}, slices.Sorted(maps.Keys(a.ACL))...)
 	for _, path := range paths {
 		for _, priv := range a.Held(who, path).All.Names() {
 			top, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")

@@ -23,6 +23,7 @@ var privilegeNames = strings.Fields(`
 	VM.Migrate VM.PowerMgmt VM.Replicate VM.Snapshot VM.Snapshot.Rollback
 	VM.Monitor`)
 
+// PrivilegeBits are all privileges by name, each as a set.
 var PrivilegeBits = func() map[string]Privileges {
 	bits := map[string]Privileges{}
 	for i, name := range privilegeNames {
@@ -38,6 +39,7 @@ const (
 	onlyBefore9 = `VM.Monitor`
 )
 
+// IsPrivilege reports whether any release has a privilege of that name.
 func IsPrivilege(name string) bool { return PrivilegeBits[name] != 0 }
 
 // ByName is the set of those that are named.
@@ -224,7 +226,7 @@ func (a *Access) poolsOf(path string) []string {
 func (a *Access) rolesOn(name, path string) map[string]bool {
 	var roles map[string]bool
 	for at := range levels(path) {
-		entries := a.Acl[at]
+		entries := a.ACL[at]
 		if entries == nil {
 			continue
 		}
@@ -323,7 +325,7 @@ func (a *Access) PathsGiven() map[string]bool {
 	for _, path := range strings.Fields(`/ /access /access/groups /nodes /pool /sdn /storage /vms`) {
 		paths[path] = true
 	}
-	for path := range a.Acl {
+	for path := range a.ACL {
 		for at := range levels(path) {
 			paths[at] = true
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 )
 
+// Saved is an Access as it is saved, without its pools.
 type Saved struct {
 	Key    []byte                                `json:"key"`
 	Users  []SavedUser                           `json:"users"`
@@ -14,6 +15,7 @@ type Saved struct {
 	ACL    map[string]map[string]map[string]bool `json:"acl"`
 }
 
+// SavedUser is a user as it is saved.
 type SavedUser struct {
 	Name, Password string
 	Disabled       bool
@@ -23,6 +25,7 @@ type SavedUser struct {
 	Tokens         map[string]SavedToken
 }
 
+// SavedToken is a token as it is saved.
 type SavedToken struct {
 	Secret  string
 	PrivSep bool
@@ -30,8 +33,9 @@ type SavedToken struct {
 	Comment string
 }
 
+// Saved is what to save.
 func (a *Access) Saved() Saved {
-	s := Saved{Key: a.key, Groups: map[string]string{}, Roles: map[string][]string{}, ACL: a.Acl}
+	s := Saved{Key: a.key, Groups: map[string]string{}, Roles: map[string][]string{}, ACL: a.ACL}
 	for _, name := range slices.Sorted(maps.Keys(a.Users)) {
 		u := a.Users[name]
 		of := SavedUser{
@@ -52,10 +56,11 @@ func (a *Access) Saved() Saved {
 	return s
 }
 
+// Restore puts back what was saved.
 func (s *Saved) Restore(a *Access) {
-	a.key, a.Acl = s.Key, s.ACL
-	if a.Acl == nil {
-		a.Acl = map[string]map[string]map[string]bool{}
+	a.key, a.ACL = s.Key, s.ACL
+	if a.ACL == nil {
+		a.ACL = map[string]map[string]map[string]bool{}
 	}
 	clear(a.Users)
 	clear(a.Roles)

@@ -54,6 +54,7 @@ func (a *Access) Csrf(name string, now time.Time) string {
 	return at + ":" + strings.TrimRight(base64.StdEncoding.EncodeToString(a.Sign("csrf:"+at+":"+name)), "=")
 }
 
+// VerifyCSRF reports whether a token is one that CSRF made for a user, and still fresh.
 func (a *Access) VerifyCSRF(name, token string, now time.Time) bool {
 	at, signature, _ := strings.Cut(token, ":")
 	return a.signed("csrf:"+at+":"+name, signature) && fresh(at, now)

@@ -138,6 +138,7 @@ const storageName = `[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]`
 
 var contentTypes = []string{"images", "rootdir", "vztmpl", "iso", "backup", "snippets", "import", "none"}
 
+// PoolName is the pattern of pools' names.
 const PoolName = `[A-Za-z0-9\.\-_]+(?:/[A-Za-z0-9\.\-_]+){0,2}`
 
 var dnsName = whole(`([a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?\.)*[a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?`)
@@ -157,7 +158,7 @@ func checkProperties(name, v, key string) string {
 // checkCPU refuses models that neither QEMU nor an administrator's own list knows.
 func checkCPU(in Values) string {
 	model := in.Or("cputype", "kvm64")
-	if strings.HasPrefix(model, "custom-") || strings.HasPrefix(model, "x86-64-v") || slices.Contains(CpuModels, model) {
+	if strings.HasPrefix(model, "custom-") || strings.HasPrefix(model, "x86-64-v") || slices.Contains(CPUModels, model) {
 		return ""
 	}
 	return fmt.Sprintf("Built-in cputype '%s' is not defined (missing 'custom-' prefix?)\n", model)

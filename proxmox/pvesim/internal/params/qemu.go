@@ -50,7 +50,8 @@ const (
 	numbers    = `/\d+(?:-\d+)?(?:;\d+(?:-\d+)?)*/`
 )
 
-var CpuModels = strings.Fields(`486 a64fx athlon Broadwell Broadwell-IBRS Broadwell-noTSX Broadwell-noTSX-IBRS
+// CPUModels are the processors that QEMU can emulate.
+var CPUModels = strings.Fields(`486 a64fx athlon Broadwell Broadwell-IBRS Broadwell-noTSX Broadwell-noTSX-IBRS
 	Cascadelake-Server Cascadelake-Server-noTSX Cascadelake-Server-v2 Cascadelake-Server-v4 Cascadelake-Server-v5
 	ClearwaterForest Conroe Cooperlake Cooperlake-v2 core2duo coreduo cortex-a35 cortex-a53 cortex-a55 cortex-a57
 	cortex-a710 cortex-a72 cortex-a76 EPYC EPYC-Genoa EPYC-Genoa-v2 EPYC-IBPB EPYC-Milan EPYC-Milan-v2 EPYC-Milan-v3
@@ -116,5 +117,5 @@ var PropertyNotations = map[string]string{
 	"qm-watchdog": `*model?:enum(i6300esb,ib700) action?:enum(reset,shutdown,poweroff,pause,debug,none)`,
 	"vm-cpu-conf": `*cputype?:str flags?:/([+-])([a-zA-Z0-9\-_\.]+)(;([+-])([a-zA-Z0-9\-_\.]+))*/
 		guest-phys-bits?:int[32..64] hidden?:bool hv-vendor-id?:/[a-zA-Z0-9]{1,12}/ level?:int[0..4294967295]
-		phys-bits?:phys-bits reported-model?:enum(` + strings.Join(CpuModels, ",") + `)`,
+		phys-bits?:phys-bits reported-model?:enum(` + strings.Join(CPUModels, ",") + `)`,
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
-// Parameters are declared in a notation of their own, with blanks between one and the next:
+// Schema is how parameters are declared: in a notation of their own, separated by blanks:
 //
 //	newid:vmid name?:dns-name full?:bool format?:enum(raw,qcow2,vmdk) net[0..31]?:net
 //

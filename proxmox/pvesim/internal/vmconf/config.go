@@ -35,6 +35,7 @@ type Snapshot struct {
 	State             string // prepare or delete while it is being made or removed
 }
 
+// New is a configuration in which nothing waits.
 func New(conf map[string]string) Config {
 	return Config{Conf: conf, Pending: map[string]*string{}}
 }
@@ -63,6 +64,7 @@ type BootChange struct {
 	Fixed   bool // it is set or deleted itself
 }
 
+// Without takes a device off the order.
 func (b *BootChange) Without(m *Config, key string) {
 	if i := slices.Index(b.Devices, key); i >= 0 && !b.Fixed {
 		b.Devices = slices.Delete(b.Devices, i, i+1)
@@ -70,6 +72,7 @@ func (b *BootChange) Without(m *Config, key string) {
 	}
 }
 
+// With adds a device to the order.
 func (b *BootChange) With(m *Config, key string) {
 	if len(b.Devices) > 0 && !slices.Contains(b.Devices, key) && !b.Fixed {
 		b.Devices = append(b.Devices, key)
@@ -183,7 +186,7 @@ func (m *Config) Plugs(key string) bool {
 		return (before != "0") == (after == nil || *after != "0")
 	case strings.HasPrefix(key, "ide") || strings.HasPrefix(key, "sata"):
 		// only what lies in the drive
-		return after != nil && ParseDrive(before).Cdrom() && ParseDrive(*after).Cdrom()
+		return after != nil && ParseDrive(before).CDROM() && ParseDrive(*after).CDROM()
 	case IsDrive(key) && key != "efidisk0" && key != "tpmstate0":
 		return with("disk")
 	}
@@ -219,6 +222,7 @@ func (m *Config) Record(key, value string, running bool) {
 	}
 }
 
+// RecordDelete deletes a key of cloud-init's, as Record sets one.
 func (m *Config) RecordDelete(key string, running bool) {
 	before, set := m.Conf[key]
 	delete(m.Conf, key)
@@ -279,6 +283,7 @@ func (m *Config) ForgetSnapshot(name string) {
 	}
 }
 
+// Template reports whether the machine is a template.
 func (m *Config) Template() bool { return m.Conf["template"] == "1" }
 
 // Unlocked refuses a virtual machine that something long is being done to.

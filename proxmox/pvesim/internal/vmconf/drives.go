@@ -29,6 +29,7 @@ type Drive struct {
 	Opts map[string]string
 }
 
+// ParseDrive reads a drive.
 func ParseDrive(text string) Drive {
 	d := Drive{Opts: map[string]string{}}
 	for part := range strings.SplitSeq(text, ",") {
@@ -53,7 +54,8 @@ func (d Drive) String() string {
 	return strings.Join(parts, ",")
 }
 
-func (d Drive) Cdrom() bool { return d.Opts["media"] == "cdrom" }
+// CDROM reports whether it is a CD-ROM drive, cloud-init drives among them.
+func (d Drive) CDROM() bool { return d.Opts["media"] == "cdrom" }
 
 var cloudInitVolume = regexp.MustCompile(`[:/](?:vm-\d+-)?cloudinit(?:\.(?:raw|qcow2|vmdk))?$`)
 
@@ -61,7 +63,7 @@ var cloudInitVolume = regexp.MustCompile(`[:/](?:vm-\d+-)?cloudinit(?:\.(?:raw|q
 func (d Drive) CloudInit() bool { return cloudInitVolume.MatchString(d.File) }
 
 // Disc reports whether it is a CD-ROM drive, and no cloud-init drive.
-func (d Drive) Disc() bool { return d.Cdrom() && !d.CloudInit() }
+func (d Drive) Disc() bool { return d.CDROM() && !d.CloudInit() }
 
 var newDisk = regexp.MustCompile(`^(?:([^/:\s]+):)?(\d+(?:\.\d+)?)$`)
 
@@ -80,6 +82,7 @@ var sizeText = regexp.MustCompile(`^(\d+(?:\.\d+)?)([KMGT]?)(?:iB)?$`)
 
 const sizeUnits = "KMGT"
 
+// ParseSize reads a size with its unit, in bytes; 0 if it is not one.
 func ParseSize(text string) int64 {
 	m := sizeText.FindStringSubmatch(text)
 	if m == nil {
@@ -153,6 +156,7 @@ func BootOrder(conf map[string]string) []string {
 	return params.SplitList(order)
 }
 
+// PrintBootOrder writes an order of devices.
 func PrintBootOrder(devices []string) string {
 	if len(devices) == 0 {
 		return " "
@@ -163,7 +167,7 @@ func PrintBootOrder(devices []string) string {
 // firstDrive is the first disk of a configuration, or the first disc.
 func firstDrive(conf map[string]string, cdrom bool) string {
 	for _, key := range DrivesOf(conf) {
-		if ParseDrive(conf[key]).Cdrom() == cdrom && key != "efidisk0" && key != "tpmstate0" {
+		if ParseDrive(conf[key]).CDROM() == cdrom && key != "efidisk0" && key != "tpmstate0" {
 			return key
 		}
 	}
@@ -193,7 +197,7 @@ func BootDrive(conf map[string]string) string {
 		return firstDrive(conf, false)
 	}
 	for _, key := range append(BootOrder(conf), conf["bootdisk"]) {
-		if IsDrive(key) && conf[key] != "" && !ParseDrive(conf[key]).Cdrom() {
+		if IsDrive(key) && conf[key] != "" && !ParseDrive(conf[key]).CDROM() {
 			return key
 		}
 	}
@@ -213,13 +217,14 @@ func CheckDrives(conf map[string]string) error {
 			return failure.OfParameter(key, "unable to parse drive options")
 		case d.Opts["import-from"] != "" && d.Wanted() != "0":
 			return failure.OfParameter(key, "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>")
-		case stored && strings.HasPrefix(name, "iso/") && !d.Cdrom():
+		case stored && strings.HasPrefix(name, "iso/") && !d.CDROM():
 			return failure.OfParameter(key, "explicit 'media=cdrom' is required for iso images")
 		}
 	}
 	return nil
 }
 
+// OtherCloudInit is a cloud-init drive besides the one of a key; empty without one.
 func OtherCloudInit(key string, confs ...map[string]string) string {
 	for _, conf := range confs {
 		for _, other := range DrivesOf(conf) {

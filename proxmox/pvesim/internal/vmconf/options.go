@@ -84,12 +84,16 @@ var (
 	ciKey    = regexp.MustCompile(`^(?:cicustom|cipassword|citype|ciuser|ciupgrade|nameserver|searchdomain|sshkeys|ipconfig\d+)$`)
 )
 
+// IsNet reports whether a key is a network card.
 func IsNet(key string) bool { return netKey.MatchString(key) }
 
+// IsDrive reports whether a key is a drive.
 func IsDrive(key string) bool { return driveKey.MatchString(key) }
 
+// IsUnused reports whether a key is a disk that no drive has.
 func IsUnused(key string) bool { return unused.MatchString(key) }
 
+// IsCloudInit reports whether a key is for cloud-init.
 func IsCloudInit(key string) bool { return ciKey.MatchString(key) }
 
 // isNumeric reports whether a key's values are shown as numbers. All others are texts, those that
@@ -115,7 +119,7 @@ func AgentEnabled(conf map[string]string) bool {
 	return params.PropertyString("qm-agent", conf["agent"]).Is("enabled")
 }
 
-// memory is a configuration's in MiB, and cpus how many it has.
+// MemoryOf is a configuration's memory in MiB.
 func MemoryOf(conf map[string]string) int64 {
 	text := conf["memory"]
 	if text == "" {
@@ -131,7 +135,8 @@ func MemoryOf(conf map[string]string) int64 {
 	return mb
 }
 
-func CpusOf(conf map[string]string) int {
+// CPUsOf is how many processors a configuration has.
+func CPUsOf(conf map[string]string) int {
 	all := params.Values(conf)
 	return all.Int("vcpus", all.Int("sockets", 1)*all.Int("cores", 1))
 }
@@ -161,8 +166,8 @@ func WithUUID(smbios, uuid string) string {
 	return strings.Join(parts, ",")
 }
 
-// UuidOf is what the guest sees as its system's.
-func UuidOf(conf map[string]string) string {
+// UUIDOf is what the guest sees as its system's.
+func UUIDOf(conf map[string]string) string {
 	return params.PropertyString("qm-smbios1", conf["smbios1"])["uuid"]
 }
 
@@ -179,6 +184,7 @@ func Escaped(line string) string {
 	return b.String()
 }
 
+// Text writes a configuration as its file has it.
 func Text(b *strings.Builder, conf map[string]string) {
 	if text := conf["description"]; text != "" {
 		for line := range strings.SplitSeq(text, "\n") {
