@@ -107,10 +107,10 @@ func (g *machines) addVM(v VM) {
 	g.furnish(m, v)
 }
 
-func (s *stores) addImage(i Image) {
+func (st *stores) addImage(i Image) {
 	name := "import/" + i.Name
-	s.storages[i.Storage].at(s.c.host(i.Host))[name] = &volume{
-		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: s.c.now, guest: guestSystem,
+	st.storages[i.Storage].at(st.c.host(i.Host))[name] = &volume{
+		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: st.c.now, guest: guestSystem,
 	}
 }
 

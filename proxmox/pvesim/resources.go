@@ -49,35 +49,35 @@ type spaceReport struct {
 type reports struct{ c *Cluster }
 
 // begin lets everybody have heard from everybody, for the cluster has been running for a day.
-func (r *reports) begin() {
-	r.c.agree()
-	for _, h := range r.c.hosts {
-		phase := timing.Range{Min: broadcastEvery / 10, Max: broadcastEvery}.Draw(r.c.rng("pvestatd " + h.Name))
-		h.tells = r.c.now.Add(phase)
-		r.broadcast(h)
+func (rs *reports) begin() {
+	rs.c.agree()
+	for _, h := range rs.c.hosts {
+		phase := timing.Range{Min: broadcastEvery / 10, Max: broadcastEvery}.Draw(rs.c.rng("pvestatd " + h.Name))
+		h.tells = rs.c.now.Add(phase)
+		rs.broadcast(h)
 	}
-	for _, h := range r.c.hosts {
-		r.goOn(h)
+	for _, h := range rs.c.hosts {
+		rs.goOn(h)
 	}
 }
 
 // goOn starts what goes on on a host by itself: pvestatd, which tells how it is doing.
-func (r *reports) goOn(h *host) {
-	r.c.start(func(p *process) {
+func (rs *reports) goOn(h *host) {
+	rs.c.start(func(p *process) {
 		for {
-			p.sleep(h.tells.Sub(r.c.now))
-			h.tells = r.c.now.Add(broadcastEvery)
-			if h.up && r.c.faults.Active("freeze resources", "on", h.Name) == nil {
-				r.broadcast(h)
+			p.sleep(h.tells.Sub(rs.c.now))
+			h.tells = rs.c.now.Add(broadcastEvery)
+			if h.up && rs.c.faults.Active("freeze resources", "on", h.Name) == nil {
+				rs.broadcast(h)
 			}
 		}
 	})
 }
 
 // broadcast lets a host tell all that it reaches how it is doing.
-func (all *reports) broadcast(h *host) {
-	r := all.report(h)
-	for _, other := range all.c.hosts {
+func (rs *reports) broadcast(h *host) {
+	r := rs.report(h)
+	for _, other := range rs.c.hosts {
 		if h.reaches(other) {
 			other.heard[h] = r
 		}
@@ -85,17 +85,17 @@ func (all *reports) broadcast(h *host) {
 }
 
 // last is what a host was told last by another, unless that is too long ago to count.
-func (all *reports) last(h, by *host) *report {
-	if r := h.heard[by]; r != nil && all.c.now.Sub(r.At) <= broadcastExpires {
+func (rs *reports) last(h, by *host) *report {
+	if r := h.heard[by]; r != nil && rs.c.now.Sub(r.At) <= broadcastExpires {
 		return r
 	}
 	return nil
 }
 
-func (all *reports) report(h *host) *report {
-	r := &report{At: all.c.now, Guests: all.guestsOn(h), Storages: map[string]spaceReport{}}
-	r.Node = all.nodeNumbers(h, r.Guests)
-	for name, s := range all.c.storages {
+func (rs *reports) report(h *host) *report {
+	r := &report{At: rs.c.now, Guests: rs.guestsOn(h), Storages: map[string]spaceReport{}}
+	r.Node = rs.nodeNumbers(h, r.Guests)
+	for name, s := range rs.c.storages {
 		if s.on(h) && !s.disabled() {
 			r.Storages[name] = spaceReport{s.used(h), s.Total}
 		}
@@ -104,20 +104,20 @@ func (all *reports) report(h *host) *report {
 }
 
 // guestsOn are the numbers of a host's virtual machines.
-func (r *reports) guestsOn(h *host) map[int]guestReport {
+func (rs *reports) guestsOn(h *host) map[int]guestReport {
 	all := map[int]guestReport{}
-	for id, m := range r.c.vms {
+	for id, m := range rs.c.vms {
 		if m.host == h {
-			all[id] = r.guestNumbers(m)
+			all[id] = rs.guestNumbers(m)
 		}
 	}
 	return all
 }
 
 // nodeNumbers are a host's own. What its virtual machines use counts as used.
-func (r *reports) nodeNumbers(h *host, guests map[int]guestReport) nodeReport {
+func (rs *reports) nodeNumbers(h *host, guests map[int]guestReport) nodeReport {
 	n := nodeReport{
-		Uptime: seconds(r.c.now.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: r.rootSize(),
+		Uptime: seconds(rs.c.now.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: rs.rootSize(),
 	}
 	for _, id := range sorted(guests) { // for sums of fractions depend on their order
 		g := guests[id]
@@ -136,8 +136,8 @@ const (
 )
 
 // rootSize is what a host's root file system has: the storage local, if there is one, is a folder of it.
-func (r *reports) rootSize() int64 {
-	if s := r.c.storages["local"]; s != nil {
+func (rs *reports) rootSize() int64 {
+	if s := rs.c.storages["local"]; s != nil {
 		return s.Total
 	}
 	return 256 << 30
@@ -146,13 +146,13 @@ func (r *reports) rootSize() int64 {
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // guestNumbers are a virtual machine's own.
-func (r *reports) guestNumbers(m *vm) guestReport {
+func (rs *reports) guestNumbers(m *vm) guestReport {
 	g := guestReport{
-		At: r.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CPUsOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
+		At: rs.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CPUsOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
 		MaxDisk: vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(),
 	}
 	if m.running() {
-		g.Status, g.Uptime = "running", seconds(r.c.now.Sub(m.since))
+		g.Status, g.Uptime = "running", seconds(rs.c.now.Sub(m.since))
 		g.CPU, g.Mem = m.usage()
 	}
 	return g

@@ -20,9 +20,9 @@ type caller struct {
 }
 
 // all are the privileges that somebody must have on a path.
-func (j *caller) all(path string, privs ...string) error {
+func (by *caller) all(path string, privs ...string) error {
 	for _, priv := range privs {
-		if !j.c.access.May(j.who, path, priv) {
+		if !by.c.access.May(by.who, path, priv) {
 			return failure.Denied("%s, %s", path, priv)
 		}
 	}
@@ -30,25 +30,25 @@ func (j *caller) all(path string, privs ...string) error {
 }
 
 // oneOf are privileges of which somebody must have one.
-func (j *caller) oneOf(path string, privs ...string) error {
-	if slices.ContainsFunc(privs, func(priv string) bool { return j.c.access.May(j.who, path, priv) }) {
+func (by *caller) oneOf(path string, privs ...string) error {
+	if slices.ContainsFunc(privs, func(priv string) bool { return by.c.access.May(by.who, path, priv) }) {
 		return nil
 	}
 	return failure.Denied("%s, %s", path, strings.Join(privs, "|"))
 }
 
 // onVM are privileges that somebody must have on a virtual machine, or on the pool that it is to be in.
-func (j *caller) onVM(id int, pool string, privs ...string) error {
-	if pool != "" && j.all("/pool/"+pool, privs...) == nil {
+func (by *caller) onVM(id int, pool string, privs ...string) error {
+	if pool != "" && by.all("/pool/"+pool, privs...) == nil {
 		return nil
 	}
-	return j.all(vmPath(id), privs...)
+	return by.all(vmPath(id), privs...)
 }
 
 func vmPath(id int) string { return "/vms/" + strconv.Itoa(id) }
 
 // isRoot is the administrator with a ticket: not even a token of theirs may all that they may.
-func (j *caller) isRoot() bool { return j.who.User == access.RootUser && j.who.Token == "" }
+func (by *caller) isRoot() bool { return by.who.User == access.RootUser && by.who.Token == "" }
 
 // rootOnly refuses parameters that only the administrator may use.
 func (k *call) rootOnly(keys ...string) error {
@@ -93,13 +93,13 @@ func privilegeFor(key string) (priv string, ok bool) {
 
 // mayChange refuses keys that somebody may not set or delete. They are looked at in the order of their
 // names, so that the answer is always the same.
-func (j *caller) mayChange(id int, pool string, keys []string) error {
-	if j.isRoot() {
+func (by *caller) mayChange(id int, pool string, keys []string) error {
+	if by.isRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(slices.Values(keys)) {
 		if vmconf.IsCloudInit(key) {
-			if j.onVM(id, pool, "VM.Config.Cloudinit") != nil && j.onVM(id, pool, "VM.Config.Network") != nil {
+			if by.onVM(id, pool, "VM.Config.Cloudinit") != nil && by.onVM(id, pool, "VM.Config.Network") != nil {
 				return failure.Denied("%s, VM.Config.Cloudinit|VM.Config.Network", vmPath(id))
 			}
 			continue
@@ -111,11 +111,11 @@ func (j *caller) mayChange(id int, pool string, keys []string) error {
 		if priv == "" {
 			continue
 		}
-		if err := j.onVM(id, pool, priv); err != nil {
+		if err := by.onVM(id, pool, priv); err != nil {
 			return err
 		}
 		if key == "startup" { // which changes what the host does
-			if err := j.all("/", "Sys.Modify"); err != nil {
+			if err := by.all("/", "Sys.Modify"); err != nil {
 				return err
 			}
 		}
@@ -124,8 +124,8 @@ func (j *caller) mayChange(id int, pool string, keys []string) error {
 }
 
 // mayUseDevices refuses what hands the host's own devices to a guest.
-func (j *caller) mayUseDevices(id int, pool string, conf map[string]string) error {
-	if j.isRoot() {
+func (by *caller) mayUseDevices(id int, pool string, conf map[string]string) error {
+	if by.isRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
@@ -137,11 +137,11 @@ func (j *caller) mayUseDevices(id int, pool string, conf map[string]string) erro
 		case stem == "hostpci" && !strings.Contains(value, "mapping="):
 			return failure.New("only root can set '%s' config for non-mapped devices", key)
 		case stem == "serial", stem == "usb", stem == "hostpci", stem == "rng":
-			if err := j.onVM(id, pool, "VM.Config.HWType"); err != nil {
+			if err := by.onVM(id, pool, "VM.Config.HWType"); err != nil {
 				return err
 			}
 		case stem == "virtiofs":
-			if err := j.onVM(id, pool, "VM.Config.Disk"); err != nil {
+			if err := by.onVM(id, pool, "VM.Config.Disk"); err != nil {
 				return err
 			}
 		}
@@ -150,8 +150,8 @@ func (j *caller) mayUseDevices(id int, pool string, conf map[string]string) erro
 }
 
 // mayUseBridges refuses networks that somebody may not use.
-func (j *caller) mayUseBridges(conf map[string]string) error {
-	if j.isRoot() {
+func (by *caller) mayUseBridges(conf map[string]string) error {
+	if by.isRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
@@ -161,10 +161,10 @@ func (j *caller) mayUseBridges(conf map[string]string) error {
 		net := vmconf.ParseNet(conf[key])
 		if net.Has("bridge") {
 			path := "/sdn/zones/localnetwork/" + net["bridge"]
-			if net.Has("tag") && j.all(path, "SDN.Use") != nil {
+			if net.Has("tag") && by.all(path, "SDN.Use") != nil {
 				path += "/" + net["tag"]
 			}
-			if err := j.all(path, "SDN.Use"); err != nil {
+			if err := by.all(path, "SDN.Use"); err != nil {
 				return err
 			}
 		}
@@ -173,27 +173,27 @@ func (j *caller) mayUseBridges(conf map[string]string) error {
 }
 
 // mayUseStorages refuses volumes and storages that somebody may not use for a virtual machine.
-func (j *caller) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
+func (by *caller) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
 	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		if vmconf.IsDrive(key) {
-			if err := j.mayUseDrive(id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
+			if err := by.mayUseDrive(id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
 				return err
 			}
 		}
 	}
 	if s := conf["vmstatestorage"]; s != "" {
-		return j.all("/storage/"+s, "Datastore.AllocateSpace")
+		return by.all("/storage/"+s, "Datastore.AllocateSpace")
 	}
 	return nil
 }
 
-func (j *caller) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage string) error {
+func (by *caller) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage string) error {
 	storage, name, stored := vmconf.SplitVolume(d.File)
 	switch size := d.Wanted(); {
 	case d.File == "none" || d.File == "" || name == "cloudinit" || d.File == "cloudinit":
 		return nil
 	case d.CDROM() && d.File == "cdrom":
-		return j.all("/", "Sys.Console")
+		return by.all("/", "Sys.Console")
 	case !d.CDROM() && size != "":
 		if storage == "" || storage == "NEWDISK" {
 			storage = defaultStorage
@@ -201,40 +201,40 @@ func (j *caller) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage 
 		if storage == "" {
 			return failure.New("no storage ID specified (and no default storage)")
 		}
-		if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+		if err := by.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 			return err
 		}
-		s, err := j.c.storageNamed(storage)
+		s, err := by.c.storageNamed(storage)
 		if err == nil && !s.keeps("images") {
 			err = failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", storage))
 		}
 		return err
-	case !stored && !j.isRoot():
+	case !stored && !by.isRoot():
 		return failure.New("Only root can pass arbitrary filesystem paths.")
 	case !stored:
 		return nil
 	}
-	return j.mayUseVolume(id, key, d.File)
+	return by.mayUseVolume(id, key, d.File)
 }
 
 // mayUseVolume refuses somebody else's volumes.
-func (j *caller) mayUseVolume(id int, key, volid string) error {
+func (by *caller) mayUseVolume(id int, key, volid string) error {
 	storage, name, _ := vmconf.SplitVolume(volid)
-	if _, err := j.c.storageNamed(storage); err != nil {
+	if _, err := by.c.storageNamed(storage); err != nil {
 		return err
 	}
 	path := "/storage/" + storage
 	kind, _, _ := strings.Cut(name, "/")
 	owner, owned := vmconf.OwnerOf(name)
 	switch {
-	case j.all(path, "Datastore.Allocate") == nil, owned && owner == id:
+	case by.all(path, "Datastore.Allocate") == nil, owned && owner == id:
 	case kind == "iso":
-		return j.oneOf(path, "Datastore.AllocateSpace", "Datastore.Audit")
+		return by.oneOf(path, "Datastore.AllocateSpace", "Datastore.Audit")
 	case owned:
-		if err := j.all(path, "Datastore.Audit"); err != nil {
+		if err := by.all(path, "Datastore.Audit"); err != nil {
 			return err
 		}
-		return j.all(vmPath(owner), "VM.Config.Disk")
+		return by.all(vmPath(owner), "VM.Config.Disk")
 	default:
 		return failure.New("missing privileges to access %s", volid)
 	}

@@ -351,14 +351,14 @@ func (j *job) dropVolume(m *vm, key, value string) error {
 }
 
 // mayChangeDrive refuses drives that somebody may not change.
-func (j *caller) mayChangeDrive(id int, d vmconf.Drive) error {
+func (by *caller) mayChangeDrive(id int, d vmconf.Drive) error {
 	switch {
 	case d.CloudInit():
-		return j.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
+		return by.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
 	case d.CDROM():
-		return j.onVM(id, "", "VM.Config.CDROM")
+		return by.onVM(id, "", "VM.Config.CDROM")
 	}
-	return j.onVM(id, "", "VM.Config.Disk")
+	return by.onVM(id, "", "VM.Config.Disk")
 }
 
 // setKey notes the value that a key is to have, after making the disks that it needs.

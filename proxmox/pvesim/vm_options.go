@@ -35,8 +35,8 @@ func (d *datacenter) normalTags(text string) string {
 
 // mayTag refuses tags that somebody may not set or remove: those that are registered, and all others
 // as far as the datacenter's options narrow them.
-func (j *caller) mayTag(id int, before, after string) error {
-	if j.c.access.May(j.who, "/", "Sys.Modify") {
+func (by *caller) mayTag(id int, before, after string) error {
+	if by.c.access.May(by.who, "/", "Sys.Modify") {
 		return nil
 	}
 	was, is := params.SplitList(before), params.SplitList(after)
@@ -44,10 +44,10 @@ func (j *caller) mayTag(id int, before, after string) error {
 		if slices.Contains(was, tag) && slices.Contains(is, tag) {
 			continue
 		}
-		if err := j.onVM(id, "", "VM.Config.Options"); err != nil {
+		if err := by.onVM(id, "", "VM.Config.Options"); err != nil {
 			return err
 		}
-		if !j.c.tagAllowed(tag) {
+		if !by.c.tagAllowed(tag) {
 			return failure.New("'Sys.Modify' required on '/' for modifying tag '%s'", tag)
 		}
 	}

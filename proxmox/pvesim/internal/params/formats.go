@@ -79,6 +79,7 @@ func oneOf(values ...string) func(string) bool {
 	return func(v string) bool { return slices.Contains(values, v) }
 }
 
+// Patterns of names.
 const (
 	UserName  = `[^\s:/]+`
 	RealmName = `[A-Za-z][A-Za-z0-9\.\-_]+`
