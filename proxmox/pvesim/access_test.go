@@ -11,6 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
 // grants gives roles away: each line is a path, a role and to whom, and "stays" if it does not hold below.
@@ -20,7 +24,7 @@ func grants(t testing.TB, c *Cluster, lines ...string) {
 		if len(f) < 3 {
 			t.Fatalf("no grant: %s", line)
 		}
-		c.access.grant(f[0], f[1], f[2], len(f) < 4)
+		c.access.Grant(f[0], f[1], f[2], len(f) < 4)
 	}
 }
 
@@ -30,18 +34,18 @@ func staff(t testing.TB) *Cluster {
 	c.Token("auto@pve", "full", false)
 	c.Token("auto@pve", "sep", true)
 	c.Token("root@pam", "sep", true)
-	c.access.groups["ops"] = &group{}
-	c.access.users["auto@pve"].groups["ops"] = true
-	c.pools["workers"].vms[101] = true
-	c.pools["workers"].storages["shared"] = true
+	c.access.Groups["ops"] = &access.Group{}
+	c.access.Users["auto@pve"].Groups["ops"] = true
+	c.access.Pools["workers"].Vms[101] = true
+	c.access.Pools["workers"].Storages["shared"] = true
 	return c
 }
 
 func TestPrivilegesFollowFromWhatWasGranted(t *testing.T) {
-	user, full, sep := &identity{"auto@pve", ""}, &identity{"auto@pve", "full"}, &identity{"auto@pve", "sep"}
+	user, full, sep := &access.Identity{User: "auto@pve"}, &access.Identity{User: "auto@pve", Token: "full"}, &access.Identity{User: "auto@pve", Token: "sep"}
 	for name, test := range map[string]struct {
 		grants []string
-		who    *identity
+		who    *access.Identity
 		path   string
 		want   bool // VM.Audit
 	}{
@@ -73,14 +77,14 @@ func TestPrivilegesFollowFromWhatWasGranted(t *testing.T) {
 		"a separate token has what both have":       {[]string{"/vms PVEAuditor auto@pve!sep", "/ PVEVMAdmin auto@pve"}, sep, "/vms/100", true},
 		"a separate token has it where both have":   {[]string{"/vms/100 PVEAuditor auto@pve!sep", "/vms/101 PVEVMAdmin auto@pve"}, sep, "/vms/100", false},
 		"a separate token has what its groups have": {[]string{"/vms PVEAuditor auto@pve!sep", "/vms PVEVMAdmin @ops"}, sep, "/vms/100", true},
-		"a separate token of root has its own":      {[]string{"/vms PVEAuditor root@pam!sep"}, &identity{"root@pam", "sep"}, "/vms/100", true},
-		"a separate token of root has no more":      {nil, &identity{"root@pam", "sep"}, "/vms/100", false},
-		"root has all":                              {nil, &identity{"root@pam", ""}, "/vms/100", true},
-		"a token that is not there":                 {[]string{"/ PVEAuditor auto@pve"}, &identity{"auto@pve", "gone"}, "/", false},
+		"a separate token of root has its own":      {[]string{"/vms PVEAuditor root@pam!sep"}, &access.Identity{User: "root@pam", Token: "sep"}, "/vms/100", true},
+		"a separate token of root has no more":      {nil, &access.Identity{User: "root@pam", Token: "sep"}, "/vms/100", false},
+		"root has all":                              {nil, &access.Identity{User: "root@pam"}, "/vms/100", true},
+		"a token that is not there":                 {[]string{"/ PVEAuditor auto@pve"}, &access.Identity{User: "auto@pve", Token: "gone"}, "/", false},
 	} {
 		c := staff(t)
 		grants(t, c, test.grants...)
-		if got := c.may(test.who, test.path, "VM.Audit"); got != test.want {
+		if got := c.access.May(test.who, test.path, "VM.Audit"); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
@@ -117,13 +121,13 @@ func TestRulesSayWhatIsMissing(t *testing.T) {
 		"give away, a storage":      {modify, nil, "path=/storage/x", "Permission check failed (/storage/x, Permissions.Modify|Datastore.Allocate)"},
 	} {
 		c := staff(t)
-		c.access.users["other@pve"] = newUser("other@pve")
-		c.access.users["other@pve"].groups["ops"] = true
+		c.access.Users["other@pve"] = access.NewUser("other@pve")
+		c.access.Users["other@pve"].Groups["ops"] = true
 		grants(t, c, test.grants...)
-		k := &call{c: c, who: &identity{user: "auto@pve"}}
+		k := &caller{c: c, who: &access.Identity{User: "auto@pve"}}
 		got := ""
 		if err := k.permit(test.rule, decodeForm(test.sent)); err != nil {
-			got = asError(err).Reason
+			got = failure.From(err).Reason
 		}
 		if got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -135,17 +139,17 @@ func TestRulesSayWhatIsMissing(t *testing.T) {
 func TestSeparateTokensHaveNoMoreThanTheirUsers(t *testing.T) {
 	c := staff(t)
 	paths := []string{"/", "/vms", "/vms/100", "/vms/101", "/storage", "/storage/shared", "/pool", "/pool/workers", "/nodes/pve1"}
-	roles := []string{noAccess, "PVEAuditor", "PVEVMAdmin", "PVEVMUser", "Administrator", "PVEDatastoreUser"}
+	roles := []string{access.NoAccess, "PVEAuditor", "PVEVMAdmin", "PVEVMUser", "Administrator", "PVEDatastoreUser"}
 	rapid.Check(t, func(t *rapid.T) {
-		c.access.acl = map[string]map[string]map[string]bool{}
+		c.access.ACL = map[string]map[string]map[string]bool{}
 		for range rapid.IntRange(0, 8).Draw(t, "grants") {
-			c.access.grant(rapid.SampledFrom(paths).Draw(t, "path"), rapid.SampledFrom(roles).Draw(t, "role"),
+			c.access.Grant(rapid.SampledFrom(paths).Draw(t, "path"), rapid.SampledFrom(roles).Draw(t, "role"),
 				rapid.SampledFrom([]string{"auto@pve", "auto@pve!sep", "@ops"}).Draw(t, "who"), rapid.Bool().Draw(t, "below"))
 		}
 		for _, path := range paths {
-			user, token := c.held(&identity{"auto@pve", ""}, path), c.held(&identity{"auto@pve", "sep"}, path)
-			if token.all&^user.all != 0 || token.below&^user.below != 0 || token.below&^token.all != 0 {
-				t.Fatalf("on %s: token %v, user %v", path, token.all.names(), user.all.names())
+			user, token := c.access.Held(&access.Identity{User: "auto@pve"}, path), c.access.Held(&access.Identity{User: "auto@pve", Token: "sep"}, path)
+			if token.All&^user.All != 0 || token.Below&^user.Below != 0 || token.Below&^token.All != 0 {
+				t.Fatalf("on %s: token %v, user %v", path, token.All.Names(), user.All.Names())
 			}
 		}
 	})
@@ -332,7 +336,7 @@ func TestPoolsAreChangedAsAWhole(t *testing.T) {
 			t.Errorf("%s %s %s: %s, want %s", test.method, test.path, test.form, got, test.want)
 		}
 	}
-	if p := c.pools["workers"]; p.vms[102] || !p.vms[101] || p.comment != "c" {
+	if p := c.access.Pools["workers"]; p.Vms[102] || !p.Vms[101] || p.Comment != "c" {
 		t.Errorf("pool is %+v", p)
 	}
 }
@@ -340,7 +344,7 @@ func TestPoolsAreChangedAsAWhole(t *testing.T) {
 func TestWritingWhoThereIsNeedsQuorum(t *testing.T) {
 	c := newCluster(t, nil)
 	root := c.Token("root@pam", "t1", false)
-	faults, err := ParseFaults("no quorum")
+	faults, err := faults.Parse("no quorum")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,10 @@
 package pvesim
 
 import (
-	"fmt"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // endpoint is one method of the API. Endpoints are declared in tables, each beside the code that
@@ -24,7 +26,7 @@ type endpoint struct {
 	// do serves the call while the world stands still, but for the times it waits.
 	do func(k *call) (any, error)
 
-	schema *schema // of in and of the path
+	schema *params.Schema // of in and of the path
 }
 
 // endpoints is the whole API.
@@ -40,48 +42,18 @@ func endpoints() []endpoint {
 
 // call is one call of an endpoint.
 type call struct {
-	c       *Cluster
+	view
 	p       *process
-	entry   *host // who was asked
-	node    *host // who answers: the host named in the path, or the entry
-	who     *identity
+	node    *host             // who answers: the host named in the path, or the entry
 	vars    map[string]string // from the path
-	in      values            // parameters, verified; those of the path among them
+	in      params.Values     // parameters, verified; those of the path among them
 	empty   bool              // a parameter was given without a value, and counts as absent
 	file    []byte            // that was uploaded
 	byToken bool              // a token stood in the header, though nobody may have looked at it
 	total   *int              // set by lists that say how long they are
 
 	asked  time.Time
-	faults []*fault // that spoil it
-}
-
-// values are parameters as text, the way they stand in configuration files: booleans are 0 and 1.
-type values map[string]string
-
-// Error is what a call ends with when it does not succeed.
-type Error struct {
-	Status int
-	Reason string            // the text, of which the first line stands in the status line
-	Errors map[string]string // by parameter
-	Bare   bool              // with neither body nor length, as when a connection breaks
-}
-
-func (e *Error) Error() string { return fmt.Sprintf("%d %s", e.Status, e.Reason) }
-
-// fail is the answer to nearly everything that goes wrong.
-func fail(format string, args ...any) error {
-	return &Error{Status: 500, Reason: fmt.Sprintf(format, args...)}
-}
-
-// badParameter is the answer to a parameter that breaks a rule.
-func badParameter(key, rule string) error {
-	return &Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{key: rule}}
-}
-
-// denied is the answer to somebody who may not.
-func denied(format string, args ...any) error {
-	return &Error{Status: 403, Reason: "Permission check failed (" + fmt.Sprintf(format, args...) + ")"}
+	faults []*faults.Injected // that spoil it
 }
 
 // How long the server waits for things. They are all here, so that one look shows what the

@@ -4,6 +4,9 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -65,26 +68,23 @@ type VM struct {
 	Config   map[string]string `json:"config"`  // further keys, as in its configuration file
 }
 
-// Cluster is an emulated Proxmox VE cluster.
+// Cluster is an emulated Proxmox VE cluster. It consists of parts that know it; each has its own state.
 type Cluster struct {
 	engine
 	wiring
-	cfg      Config
-	began    time.Time
-	hosts    []*host // by name
-	vms      map[int]*vm
-	storages map[string]*storage
-	pools    map[string]*pool
-	access   access
-	options  map[string]any // of the datacenter, as they are set
-	ha       ha
-	chance   map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
-	onBoot   func(Boot)
-	onHalt   func(Halt)
-	faults   []*fault
-	injected int // faults so far
-	made     []Call
-	onCall   func(Call)
+	reports
+	datacenter
+	machines
+	stores
+	front
+	cfg    Config
+	began  time.Time
+	hosts  []*host // by name
+	access *access.Access
+	ha     ha
+	chance map[string]*rand.PCG // what streams draw from, by name; see Cluster.rng
+	faults faults.Set
+	afoot  []*fault
 }
 
 // Boot is a virtual machine that has booted, with what it was told.
@@ -165,32 +165,20 @@ type host struct {
 // vm is a virtual machine as it is. Its configuration belongs to the cluster, and is there for every
 // host at once; host is in whose directory the file lies.
 type vm struct {
-	id      int
-	host    *host
-	conf    map[string]string
-	pending map[string]*string // values that wait for a restart; nil deletes the key
-	forced  map[string]bool    // of the keys that wait to be deleted: the volume goes too
-	made    map[string]string  // what its cloud-init disc was made with, as far as that differs; see cloudinit.go
-	snaps   []snapshot
-	state   string // stopped, running, paused, prelaunch
-	since   time.Time
-	pid     int      // of its process on the host
-	awake   bool     // the guest has booted
-	agent   bool     // the guest's agent answers
-	guest   *process // while the guest boots or shuts down
-	boots   int
-	seed    *seed             // what its cloud-init drive tells
-	execs   int               // programs that the agent has run
-	files   map[string][]byte // that have been written through the agent
-	fw      map[string]string // the options of its firewall
-}
-
-type snapshot struct {
-	name, description string
-	at                time.Time
-	conf              map[string]string
-	parent            string
-	state             string // prepare or delete while it is being made or removed
+	vmconf.Config
+	id    int
+	host  *host
+	state string // stopped, running, paused, prelaunch
+	since time.Time
+	pid   int      // of its process on the host
+	awake bool     // the guest has booted
+	agent bool     // the guest's agent answers
+	guest *process // while the guest boots or shuts down
+	boots int
+	seed  *seed             // what its cloud-init drive tells
+	execs int               // programs that the agent has run
+	files map[string][]byte // that have been written through the agent
+	fw    map[string]string // the options of its firewall
 }
 
 // storage is a storage as it is.
@@ -213,12 +201,6 @@ type volume struct {
 	guest   string // what is installed on a disk; see guestSystem
 	data    []byte // of an uploaded disc
 	notes   string
-}
-
-type pool struct {
-	name, comment string
-	vms           map[int]bool
-	storages      map[string]bool
 }
 
 // rng is the stream of chance of one name.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -43,7 +44,7 @@ func newLab(t testing.TB, change func(*Config)) *lab {
 // inject puts faults in.
 func (l *lab) inject(text string) {
 	l.Helper()
-	all, err := ParseFaults(text)
+	all, err := faults.Parse(text)
 	if err != nil {
 		l.Fatal(err)
 	}

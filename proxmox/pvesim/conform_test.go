@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 )
 
@@ -168,14 +169,14 @@ type comparison struct {
 }
 
 // properties compares the parameters of a call, or the keys of a property string.
-func (c *comparison) properties(at string, want map[string]*reference.Property, got *schema) {
-	declared := map[string]*param{}
-	for name, p := range got.params {
+func (c *comparison) properties(at string, want map[string]*reference.Property, got *params.Schema) {
+	declared := map[string]*params.Param{}
+	for name, p := range got.Params {
 		declared[name] = p
 	}
-	for stem, p := range got.numbered {
+	for stem, p := range got.Numbered {
 		declared[stem+"[n]"] = p
-		if has := fmt.Sprintf("%d..%d", p.first, p.last); has != c.published.Ranges[stem] {
+		if has := fmt.Sprintf("%d..%d", p.First, p.Last); has != c.published.Ranges[stem] {
 			c.t.Errorf("%s: %s: runs from %s, published %s", at, stem, has, c.published.Ranges[stem])
 		}
 	}
@@ -193,36 +194,36 @@ func (c *comparison) properties(at string, want map[string]*reference.Property, 
 	}
 }
 
-func (c *comparison) property(at string, want *reference.Property, got *param) {
+func (c *comparison) property(at string, want *reference.Property, got *params.Param) {
 	differ := func(what string, got, want any) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			c.t.Errorf("%s: %s is %v, published %v", at, what, got, want)
 		}
 	}
-	differ("alias", got.alias, want.Alias)
+	differ("alias", got.Alias, want.Alias)
 	if want.Alias != "" {
-		differ("the key that the alias sets", got.kind, want.KeyAlias)
+		differ("the key that the alias sets", got.Kind, want.KeyAlias)
 		return
 	}
-	differ("type", got.typ, want.Type)
-	differ("being optional", got.optional, want.Optional)
-	differ("standing without its name", got.unnamed, want.DefaultKey)
-	differ("enumeration", got.enum, want.Enum)
-	differ("what it requires", got.requires, want.Requires)
-	differ("having a pattern", got.pattern != nil, want.Pattern != "")
+	differ("type", got.Typ, want.Type)
+	differ("being optional", got.Optional, want.Optional)
+	differ("standing without its name", got.Unnamed, want.DefaultKey)
+	differ("enumeration", got.Enum, want.Enum)
+	differ("what it requires", got.Requires, want.Requires)
+	differ("having a pattern", got.Pattern != nil, want.Pattern != "")
 	least, most := want.Minimum, want.Maximum
 	if want.Type == "string" {
 		least, most = lengthLimit(want.MinLength), lengthLimit(want.MaxLength)
 	}
-	differ("least", got.least, limitText(least))
-	differ("most", got.most, limitText(most))
+	differ("least", got.Least, limitText(least))
+	differ("most", got.Most, limitText(most))
 	c.format(at, want, got)
-	if (want.Items == nil) != (got.items == nil) {
-		differ("having items", got.items != nil, want.Items != nil)
+	if (want.Items == nil) != (got.Items == nil) {
+		differ("having items", got.Items != nil, want.Items != nil)
 	} else if want.Items != nil {
 		items := *want.Items
-		items.Optional = reference.Flag(got.items.optional)
-		c.property(at+"[]", &items, got.items)
+		items.Optional = reference.Flag(got.Items.Optional)
+		c.property(at+"[]", &items, got.Items)
 	}
 }
 
@@ -242,31 +243,31 @@ func limitText(f *float64) string {
 }
 
 // format compares formats by their names; those that are property strings, key by key.
-func (c *comparison) format(at string, want *reference.Property, got *param) {
+func (c *comparison) format(at string, want *reference.Property, got *params.Param) {
 	keys := want.Inline
 	if f := c.published.Formats[want.Format]; f != nil && f.String != nil {
 		keys = f.String
 	}
-	sub := got.sub
-	if sub == nil && got.format != "" {
-		sub = subSchema(got.format)
+	sub := got.Sub
+	if sub == nil && got.Format != "" {
+		sub = subSchema(got.Format)
 	}
 	switch {
 	case (keys != nil) != (sub != nil):
 		c.t.Errorf("%s: is a property string: %t, published %t", at, sub != nil, keys != nil)
 	case keys != nil:
 		c.properties(at, keys, sub)
-	case "pve-"+got.format != want.Format && got.format != want.Format:
-		c.t.Errorf("%s: has format %q, published %q", at, got.format, want.Format)
+	case "pve-"+got.Format != want.Format && got.Format != want.Format:
+		c.t.Errorf("%s: has format %q, published %q", at, got.Format, want.Format)
 	}
 }
 
 // subSchema are the keys of a named property string.
-func subSchema(name string) *schema {
-	if propertyNotations[name] == "" {
+func subSchema(name string) *params.Schema {
+	if params.PropertyNotations[name] == "" {
 		return nil
 	}
-	return propertyFormat(name)
+	return params.PropertyFormat(name)
 }
 
 // comparePermission holds who may call to be who is published to may.

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
 // Console is a shell of root on one of the hosts, for commands that are printed for people. It
@@ -22,7 +24,7 @@ type Console struct {
 
 // Console opens one.
 func (c *Cluster) Console() *Console {
-	return &Console{c: c, token: c.Token(rootUser, "console", false), Tokens: map[string]string{}}
+	return &Console{c: c, token: c.Token(access.RootUser, "console", false), Tokens: map[string]string{}}
 }
 
 // Run runs a line. What stands behind || is run if what stands before it fails.

@@ -2,13 +2,15 @@ package pvesim
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var clusterEndpoints = []endpoint{
@@ -42,8 +44,14 @@ func getClusterStatus(k *call) (any, error) {
 	return all, nil
 }
 
+// datacenter is what holds for the whole cluster.
+type datacenter struct {
+	c       *Cluster
+	options map[string]any // as they are set
+}
+
 // name is the cluster's.
-func (c *Cluster) name() string { return cmp.Or(c.cfg.Name, "lab") }
+func (d *datacenter) name() string { return cmp.Or(d.c.cfg.Name, "lab") }
 
 func number(is bool) int {
 	if is {
@@ -101,44 +109,20 @@ var optionsNotation = func() string {
 }()
 
 // optionSchema declares the options.
-var optionSchema = sync.OnceValue(func() *schema { return declare(optionsNotation) })
-
-// optionLists are the options, and keys of such options, that are told as lists.
-var optionLists = []string{"registered-tags", "user-allow-list"}
+var optionSchema = sync.OnceValue(func() *params.Schema { return params.Declare(optionsNotation) })
 
 // getOptions tells the options to who may see them, and to everybody which tags they may use.
 func getOptions(k *call) (any, error) {
 	out := map[string]any{"allowed-tags": k.c.allowedTags(k.who)}
-	if !k.c.may(k.who, "/", "Sys.Audit") {
+	if !k.c.access.May(k.who, "/", "Sys.Audit") {
 		return out, nil
 	}
 	out["description"], out["mac_prefix"] = "", "BC:24:11"
 	for key, value := range k.c.options {
 		text, _ := value.(string)
-		out[key] = optionSchema().shown(key, text)
+		out[key] = optionSchema().Shown(key, text)
 	}
 	return out, nil
-}
-
-// shown is a value as answers have it: numbers as such, and property strings taken apart.
-func (s *schema) shown(key, text string) any {
-	p := s.lookUp(key)
-	switch {
-	case slices.Contains(optionLists, key):
-		return splitList(text)
-	case p == nil:
-		return text
-	case p.typ != "string":
-		return json.Number(text)
-	case p.sub == nil || key == "bwlimit":
-		return text
-	}
-	in, _ := p.sub.properties(text, key)
-	out := map[string]any{}
-	for k, v := range in {
-		out[k] = p.sub.shown(k, v)
-	}
-	return out
 }
 
 // setOptions changes some options and removes others.
@@ -151,7 +135,7 @@ func setOptions(k *call) (any, error) {
 			k.c.options[key] = value
 		}
 	}
-	for _, key := range k.in.list("delete") {
+	for _, key := range k.in.List("delete") {
 		delete(k.c.options, key)
 	}
 	return nil, nil
@@ -159,26 +143,26 @@ func setOptions(k *call) (any, error) {
 
 // allowedTags are those that somebody may give and take: administrators all that there are, others what
 // the options leave them.
-func (c *Cluster) allowedTags(who *identity) []string {
-	text, _ := c.options["user-tag-access"].(string)
-	access, _ := declare(optionProperties["user-tag-access"]).properties(text, "user-tag-access")
-	registered, _ := c.options["registered-tags"].(string)
-	admin := c.may(who, "/", "Sys.Modify")
-	allow := access.or("user-allow", "free")
+func (d *datacenter) allowedTags(who *access.Identity) []string {
+	text, _ := d.options["user-tag-access"].(string)
+	tags, _ := params.Declare(optionProperties["user-tag-access"]).Properties(text, "user-tag-access")
+	registered, _ := d.options["registered-tags"].(string)
+	admin := d.c.access.May(who, "/", "Sys.Modify")
+	allow := tags.Or("user-allow", "free")
 	all := map[string]bool{}
 	if admin || allow != "none" {
-		for _, tag := range access.list("user-allow-list") {
+		for _, tag := range tags.List("user-allow-list") {
 			all[tag] = true
 		}
 	}
 	if admin || allow == "free" || allow == "existing" {
-		for id, m := range c.vms {
-			for _, tag := range splitList(m.conf["tags"]) {
-				all[tag] = all[tag] || admin || c.may(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
+		for id, m := range d.c.vms {
+			for _, tag := range params.SplitList(m.Conf["tags"]) {
+				all[tag] = all[tag] || admin || d.c.access.May(who, fmt.Sprintf("/vms/%d", id), "VM.Audit")
 			}
 		}
 	}
-	for _, tag := range splitList(registered) {
+	for _, tag := range params.SplitList(registered) {
 		all[tag] = admin
 	}
 	maps.DeleteFunc(all, func(_ string, is bool) bool { return !is })
@@ -194,7 +178,7 @@ type logged struct {
 
 // getLog lists how tasks began and ended, the newest first; of others' only to who may see the cluster.
 func getLog(k *call) (any, error) {
-	audit := k.c.may(k.who, "/", "Sys.Audit")
+	audit := k.c.access.May(k.who, "/", "Sys.Audit")
 	var lines []logged
 	for _, h := range k.c.hosts {
 		for _, t := range h.tasks {
@@ -206,8 +190,8 @@ func getLog(k *call) (any, error) {
 	}
 	slices.SortStableFunc(lines, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
 	all := []any{}
-	for i := len(lines) - 1; i >= 0 && len(all) < k.in.int("max", len(lines)); i-- {
-		if t := lines[i].task; audit || t.user == k.who.user {
+	for i := len(lines) - 1; i >= 0 && len(all) < k.in.Int("max", len(lines)); i-- {
+		if t := lines[i].task; audit || t.user == k.who.User {
 			all = append(all, lines[i].entry(i+1))
 		}
 	}

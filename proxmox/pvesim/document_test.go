@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
 // The faults in the document are read, and a cluster lives with them; every form and selector is told of there.
@@ -24,13 +26,13 @@ func TestFaultsInTheDocumentAreAccepted(t *testing.T) {
 	if s := l.tell("GET /nodes"); s.status != "200 OK" {
 		t.Errorf("after a day's faults a host says %s", s.status)
 	}
-	for _, selector := range FaultSelectors() {
+	for _, selector := range faults.Selectors() {
 		name, _, _ := strings.Cut(selector.Form, "=")
 		if !strings.Contains(example, " "+name+"=") {
 			t.Errorf("no fault shows %s", selector.Form)
 		}
 	}
-	for name := range faultTasks {
+	for name := range faults.Tasks {
 		if !strings.Contains(string(text), name) {
 			t.Errorf("the task %s is not named", name)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
 // state is what a virtual machine's state is, whatever lists say.
@@ -23,7 +25,7 @@ func (l *lab) state(id int) string {
 func (l *lab) conf(id int, key string) (value string) {
 	l.with(func() {
 		if m := l.vms[id]; m != nil {
-			value = m.conf[key]
+			value = m.Conf[key]
 		}
 	})
 	return value
@@ -386,30 +388,6 @@ func TestFaultsThatAreStates(t *testing.T) {
 	}
 }
 
-func TestSlownessHasItsQuantiles(t *testing.T) {
-	l := newLab(t, nil)
-	l.inject("slow start p50=40s p99=3m")
-	var f *fault
-	l.with(func() { f = l.faults[0] })
-	const n = 4000
-	below := map[time.Duration]int{40 * time.Second: 0, 3 * time.Minute: 0}
-	for range n {
-		f.seen++
-		d := f.delay(l.Cluster)
-		for limit := range below {
-			if d <= limit {
-				below[limit]++
-			}
-		}
-	}
-	if half := float64(below[40*time.Second]) / n; half < 0.47 || half > 0.53 {
-		t.Errorf("%.3f are at most 40 s", half)
-	}
-	if most := float64(below[3*time.Minute]) / n; most < 0.98 || most > 0.998 {
-		t.Errorf("%.3f are at most 3 min", most)
-	}
-}
-
 func TestChanceStrikesTheSameEventsAgain(t *testing.T) {
 	run := func() (got []bool) {
 		l := newLab(t, nil)
@@ -443,7 +421,7 @@ func TestFaultsMustNameHostsAndStoragesThatThereAre(t *testing.T) {
 		"lock vm=77777":             `vm: must be a virtual machine of the cluster, or at= or after= must say when there is one, was "77777"`,
 		"crash vm=77777 for=1m":     `vm: must be a virtual machine of the cluster, or at= or after= must say when there is one, was "77777"`,
 	} {
-		all, err := ParseFaults(line)
+		all, err := faults.Parse(line)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -451,7 +429,7 @@ func TestFaultsMustNameHostsAndStoragesThatThereAre(t *testing.T) {
 			t.Errorf("%s: %v, want %s", line, err, want)
 		}
 	}
-	if err := l.Cluster.Inject(Fault{}); err == nil {
+	if err := l.Cluster.Inject(faults.Fault{}); err == nil {
 		t.Error("a fault that is none is accepted")
 	}
 }

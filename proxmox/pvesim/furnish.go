@@ -5,46 +5,48 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // furnish gives a virtual machine that is there from the start its disk and its state.
-func (c *Cluster) furnish(m *vm, v VM) {
-	defaults := map[string]string{"meta": fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, c.now.Unix())}
+func (g *machines) furnish(m *vm, v VM) {
+	defaults := map[string]string{"meta": fmt.Sprintf("creation-qemu=%s,ctime=%d", qemuRelease, g.c.now.Unix())}
 	if v.Disk > 0 {
-		defaults["scsi0"] = c.furnishDisk(m, v)
+		defaults["scsi0"] = g.furnishDisk(m, v)
 		defaults["scsihw"], defaults["ostype"] = "virtio-scsi-pci", "l26"
 		defaults["net0"] = "virtio,bridge=" + m.host.Bridges[0]
 	}
 	m.otherwise(defaults)
-	for _, key := range drivesOf(m.conf) {
-		c.furnishDrive(m, key)
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		g.furnishDrive(m, key)
 	}
-	c.complete(m.conf)
+	g.c.complete(m.Conf)
 	m.otherwise(map[string]string{
-		"boot": defaultBootOrder(m.conf), "smbios1": "uuid=" + newUUID(c.rng("uuids")), "vmgenid": newUUID(c.rng("uuids")),
+		"boot": vmconf.DefaultBootOrder(m.Conf), "smbios1": "uuid=" + vmconf.NewUUID(g.c.rng("uuids")), "vmgenid": vmconf.NewUUID(g.c.rng("uuids")),
 	})
-	if tags := m.conf["tags"]; tags != "" {
-		m.conf["tags"] = c.normalTags(tags)
+	if tags := m.Conf["tags"]; tags != "" {
+		m.Conf["tags"] = g.c.normalTags(tags)
 	}
 	if v.Running {
 		m.host.pids++
-		m.pid, m.state, m.awake = 1000+m.host.pids, "running", m.installed(c) != guestNone
-		m.agent = m.awake && agentEnabled(m.conf)
+		m.pid, m.state, m.awake = 1000+m.host.pids, "running", m.installed(g.c) != guestNone
+		m.agent = m.awake && vmconf.AgentEnabled(m.Conf)
 	}
 }
 
 // otherwise sets keys that are not set.
 func (m *vm) otherwise(conf map[string]string) {
 	for key, value := range conf {
-		if m.conf[key] == "" {
-			m.conf[key] = value
+		if m.Conf[key] == "" {
+			m.Conf[key] = value
 		}
 	}
 }
 
 // furnishDisk puts a machine's disk on its storage.
-func (c *Cluster) furnishDisk(m *vm, v VM) string {
-	s := c.storages[v.Storage]
+func (g *machines) furnishDisk(m *vm, v VM) string {
+	s := g.c.storages[v.Storage]
 	format := s.formatFor("qcow2")
 	name := s.freeName(m.host, v.ID, format)
 	if v.Template && s.canBase() {
@@ -54,36 +56,36 @@ func (c *Cluster) furnishDisk(m *vm, v VM) string {
 	if guest == "none" {
 		guest = guestNone
 	}
-	disk := &volume{name: name, content: "images", format: format, size: v.Disk, vmid: v.ID, at: c.now, guest: guest}
+	disk := &volume{name: name, content: "images", format: format, size: v.Disk, vmid: v.ID, at: g.c.now, guest: guest}
 	s.at(m.host)[name] = disk
-	return s.volid(disk) + ",size=" + printSize(v.Disk)
+	return s.volid(disk) + ",size=" + vmconf.PrintSize(v.Disk)
 }
 
 // furnishDrive puts the cloud-init drive or the further disk that the configuration wishes for where it
 // belongs.
-func (c *Cluster) furnishDrive(m *vm, key string) {
-	d := parseDrive(m.conf[key])
-	storage, name, _ := splitVolume(d.file)
-	s := c.storages[storage]
+func (g *machines) furnishDrive(m *vm, key string) {
+	d := vmconf.ParseDrive(m.Conf[key])
+	storage, name, _ := vmconf.SplitVolume(d.File)
+	s := g.c.storages[storage]
 	if s == nil {
 		return
 	}
 	var w wanted
 	switch {
 	case name == "cloudinit":
-		w = cloudInitWanted(s, m.id, d.opts["format"])
-		d.opts["media"] = "cdrom"
-	case d.wanted() != "":
-		gib, _ := strconv.ParseFloat(d.wanted(), 64)
-		w = wanted{format: s.formatFor(d.opts["format"]), size: int64(gib * (1 << 30))}
+		w = cloudInitWanted(s, m.id, d.Opts["format"])
+		d.Opts["media"] = "cdrom"
+	case d.Wanted() != "":
+		gib, _ := strconv.ParseFloat(d.Wanted(), 64)
+		w = wanted{format: s.formatFor(d.Opts["format"]), size: int64(gib * (1 << 30))}
 		w.name = s.freeName(m.host, m.id, w.format)
-		d.opts["size"] = printSize(w.size)
+		d.Opts["size"] = vmconf.PrintSize(w.size)
 	default:
 		return
 	}
-	v := &volume{name: w.name, content: "images", format: w.format, size: w.size, vmid: m.id, at: c.now}
+	v := &volume{name: w.name, content: "images", format: w.format, size: w.size, vmid: m.id, at: g.c.now}
 	s.at(m.host)[v.name] = v
-	d.file = s.volid(v)
-	delete(d.opts, "format")
-	m.conf[key] = d.String()
+	d.File = s.volid(v)
+	delete(d.Opts, "format")
+	m.Conf[key] = d.String()
 }

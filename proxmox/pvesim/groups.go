@@ -3,16 +3,18 @@ package pvesim
 import (
 	"fmt"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
 func listGroups(k *call) (any, error) {
 	list := []map[string]any{}
-	for _, name := range sorted(k.c.access.groups) {
-		if !k.c.mayAny(k.who, "/access/groups/"+name, "User.Modify", "Sys.Audit", "Group.Allocate") {
+	for _, name := range sorted(k.c.access.Groups) {
+		if !k.c.access.MayAny(k.who, "/access/groups/"+name, "User.Modify", "Sys.Audit", "Group.Allocate") {
 			continue
 		}
-		g := map[string]any{"groupid": name, "users": strings.Join(k.c.access.members(name), ",")}
-		if comment := k.c.access.groups[name].comment; comment != "" {
+		g := map[string]any{"groupid": name, "users": strings.Join(k.c.access.Members(name), ",")}
+		if comment := k.c.access.Groups[name].Comment; comment != "" {
 			g["comment"] = comment
 		}
 		list = append(list, g)
@@ -20,19 +22,8 @@ func listGroups(k *call) (any, error) {
 	return list, nil
 }
 
-// members are the users of a group.
-func (a *access) members(group string) []string {
-	names := []string{}
-	for _, name := range sorted(a.users) {
-		if a.users[name].groups[group] {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func (k *call) group() (*group, error) {
-	g := k.c.access.groups[k.in["groupid"]]
+func (k *call) group() (*access.Group, error) {
+	g := k.c.access.Groups[k.in["groupid"]]
 	if g == nil {
 		return nil, fmt.Errorf("group '%s' does not exist", k.in["groupid"])
 	}
@@ -44,9 +35,9 @@ func getGroup(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := map[string]any{"members": k.c.access.members(k.in["groupid"])}
-	if g.comment != "" {
-		answer["comment"] = g.comment
+	answer := map[string]any{"members": k.c.access.Members(k.in["groupid"])}
+	if g.Comment != "" {
+		answer["comment"] = g.Comment
 	}
 	return answer, nil
 }
@@ -54,10 +45,10 @@ func getGroup(k *call) (any, error) {
 func createGroup(k *call) (any, error) {
 	name := k.in["groupid"]
 	return nil, k.writeUsers("create group failed", func() error {
-		if k.c.access.groups[name] != nil {
+		if k.c.access.Groups[name] != nil {
 			return fmt.Errorf("group '%s' already exists", name)
 		}
-		k.c.access.groups[name] = &group{comment: k.in["comment"]}
+		k.c.access.Groups[name] = &access.Group{Comment: k.in["comment"]}
 		return nil
 	})
 }
@@ -66,7 +57,7 @@ func changeGroup(k *call) (any, error) {
 	return nil, k.writeUsers("update group failed", func() error {
 		g, err := k.group()
 		if err == nil {
-			g.comment = k.in.or("comment", g.comment)
+			g.Comment = k.in.Or("comment", g.Comment)
 		}
 		return err
 	})
@@ -78,11 +69,11 @@ func deleteGroup(k *call) (any, error) {
 			return err
 		}
 		name := k.in["groupid"]
-		delete(k.c.access.groups, name)
-		for _, u := range k.c.access.users {
-			delete(u.groups, name)
+		delete(k.c.access.Groups, name)
+		for _, u := range k.c.access.Users {
+			delete(u.Groups, name)
 		}
-		k.c.access.forget(func(who string) bool { return who == "@"+name })
+		k.c.access.Forget(func(who string) bool { return who == "@"+name })
 		return nil
 	})
 }

@@ -1,14 +1,20 @@
 package pvesim
 
 import (
-	"crypto/sha1" //nolint:gosec // it is what the server tells changes by
+	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
+
+//nolint:gosec // it is what the server tells changes by
 
 // How high availability spends its time. Its manager looks around every ten seconds; what it decides, the
 // hosts' own managers do a while later.
@@ -23,6 +29,7 @@ const (
 // ha is what high availability manages. What is in maps stands in configuration files; the rest is the
 // manager's.
 type ha struct {
+	c         *Cluster
 	resources map[string]map[string]string // by service, such as vm:201
 	groups    map[string]map[string]string
 	rules     map[string]map[string]string
@@ -79,9 +86,9 @@ var haEndpoints = []endpoint{
 
 // How entries of its configuration files are declared.
 var (
-	haResourceSchema = declare(haResourceNotation)
-	haGroupSchema    = declare(haGroupNotation)
-	haRuleSchema     = declare(haRuleNotation + ` order:int`)
+	haResourceSchema = params.Declare(haResourceNotation)
+	haGroupSchema    = params.Declare(haGroupNotation)
+	haRuleSchema     = params.Declare(haRuleNotation + ` order:int`)
 )
 
 const (
@@ -91,8 +98,9 @@ const (
 	haRuleNotation = `comment?:str[..4096] disable?:bool nodes?:ha-node-list strict?:bool affinity?:enum(positive,negative)`
 )
 
-func newHA() ha {
+func newHA(c *Cluster) ha {
 	return ha{
+		c:         c,
 		resources: map[string]map[string]string{}, groups: map[string]map[string]string{}, rules: map[string]map[string]string{},
 		services: map[string]*service{}, away: map[string]time.Time{},
 	}
@@ -101,124 +109,124 @@ func newHA() ha {
 func sidOf(id int) string { return "vm:" + strconv.Itoa(id) }
 
 // vmOf is the virtual machine of a service; nil for containers, and if there is none.
-func (c *Cluster) vmOf(sid string) *vm {
+func (a *ha) vmOf(sid string) *vm {
 	id, _ := strconv.Atoi(strings.TrimPrefix(sid, "vm:"))
-	return c.vms[id]
+	return a.c.vms[id]
 }
 
-// haManages reports whether high availability manages a virtual machine.
-func (c *Cluster) haManages(id int) bool {
-	r, is := c.ha.resources[sidOf(id)]
+// manages reports whether high availability manages a virtual machine.
+func (a *ha) manages(id int) bool {
+	r, is := a.resources[sidOf(id)]
 	return is && r["state"] != "ignored"
 }
 
-// haStatus is what a virtual machine's state says of it.
-func (c *Cluster) haStatus(id int) map[string]any {
-	if !c.haManages(id) {
+// status is what a virtual machine's state says of it.
+func (a *ha) status(id int) map[string]any {
+	if !a.manages(id) {
 		return map[string]any{"managed": 0}
 	}
 	out := map[string]any{"managed": 1, "state": nil}
-	if s := c.ha.services[sidOf(id)]; s != nil {
+	if s := a.services[sidOf(id)]; s != nil {
 		out["state"] = s.state
 	}
-	if group := c.ha.resources[sidOf(id)]["group"]; group != "" {
+	if group := a.resources[sidOf(id)]["group"]; group != "" {
 		out["group"] = group
 	}
 	return out
 }
 
-// haState is what lists say of a virtual machine that is managed; empty is nothing.
-func (c *Cluster) haState(id int) string {
+// state is what lists say of a virtual machine that is managed; empty is nothing.
+func (a *ha) state(id int) string {
 	sid := sidOf(id)
-	if s := c.ha.services[sid]; s != nil {
+	if s := a.services[sid]; s != nil {
 		return s.state
 	}
-	return c.ha.resources[sid]["state"]
+	return a.resources[sid]["state"]
 }
 
-// haRequest asks for a virtual machine to be started, which is noted at once, or to be stopped or moved,
+// request asks for a virtual machine to be started, which is noted at once, or to be stopped or moved,
 // which the manager hears of in its next round.
-func (c *Cluster) haRequest(id int, state, target string) {
+func (a *ha) request(id int, state, target string) {
 	if state == "started" {
-		c.ha.resources[sidOf(id)]["state"] = state
+		a.resources[sidOf(id)]["state"] = state
 		return
 	}
-	c.ha.wishes = append(c.ha.wishes, haWish{sidOf(id), state, target})
+	a.wishes = append(a.wishes, haWish{sidOf(id), state, target})
 }
 
-// haAdd has a virtual machine managed from now on, and haRemove no longer.
-func (c *Cluster) haAdd(id int, state string) {
-	c.ha.resources[sidOf(id)] = map[string]string{"state": state}
-	c.haWake()
+// add has a virtual machine managed from now on, and remove no longer.
+func (a *ha) add(id int, state string) {
+	a.resources[sidOf(id)] = map[string]string{"state": state}
+	a.wake()
 }
 
-func (c *Cluster) haRemove(id int) { delete(c.ha.resources, sidOf(id)) }
+func (a *ha) remove(id int) { delete(a.resources, sidOf(id)) }
 
 // maintained reports whether a host is in maintenance.
 func (c *Cluster) maintained(h *host) bool {
-	return c.active("host maintenance", "HOST", h.Name) != nil
+	return c.faults.Active("host maintenance", "HOST", h.Name) != nil
 }
 
-// haWake wakes the manager, if it sleeps. It sleeps again when there is nothing left to manage.
-func (c *Cluster) haWake() {
-	if c.ha.p == nil {
-		c.ha.next = c.now.Add(haWakes)
-		c.haGoOn()
+// wake wakes the manager, if it sleeps. It sleeps again when there is nothing left to manage.
+func (a *ha) wake() {
+	if a.p == nil {
+		a.next = a.c.now.Add(haWakes)
+		a.goOn()
 	}
 }
 
-func (c *Cluster) haGoOn() {
-	c.ha.p = c.start(func(p *process) {
-		p.sleep(c.ha.next.Sub(c.now))
-		for len(c.ha.resources)+len(c.ha.services) > 0 {
-			c.haRound()
-			c.ha.next = c.now.Add(haRounds)
+func (a *ha) goOn() {
+	a.p = a.c.start(func(p *process) {
+		p.sleep(a.next.Sub(a.c.now))
+		for len(a.resources)+len(a.services) > 0 {
+			a.round()
+			a.next = a.c.now.Add(haRounds)
 			p.sleep(haRounds)
 		}
-		c.ha.master, c.ha.p, c.ha.wishes = nil, nil, nil
+		a.master, a.p, a.wishes = nil, nil, nil
 	})
 }
 
-// haRound is what the manager does when it looks around. Without quorum nobody is the manager.
-func (c *Cluster) haRound() {
-	i := slices.IndexFunc(c.hosts, c.quorate)
+// round is what the manager does when it looks around. Without quorum nobody is the manager.
+func (a *ha) round() {
+	i := slices.IndexFunc(a.c.hosts, a.c.quorate)
 	if i < 0 {
 		return
 	}
-	if c.ha.master == nil || !c.quorate(c.ha.master) {
-		c.ha.master = c.hosts[i]
+	if a.master == nil || !a.c.quorate(a.master) {
+		a.master = a.c.hosts[i]
 	}
-	c.ha.stamp = c.now
-	c.haLook()
-	c.haHear()
-	for _, sid := range sorted(c.ha.services) {
-		c.haDecide(sid, c.ha.services[sid])
+	a.stamp = a.c.now
+	a.look()
+	a.hear()
+	for _, sid := range sorted(a.services) {
+		a.decide(sid, a.services[sid])
 	}
-	for _, h := range c.hosts {
+	for _, h := range a.c.hosts {
 		if h.up {
-			c.haFollow(h)
+			a.follow(h)
 		}
 	}
 }
 
-// haLook notes who is away, and takes in what is new.
-func (c *Cluster) haLook() {
-	for _, h := range c.hosts {
+// look notes who is away, and takes in what is new.
+func (a *ha) look() {
+	for _, h := range a.c.hosts {
 		switch {
-		case c.ha.master.online(h):
-			delete(c.ha.away, h.Name)
-		case c.ha.away[h.Name].IsZero():
-			c.ha.away[h.Name] = c.now
+		case a.master.online(h):
+			delete(a.away, h.Name)
+		case a.away[h.Name].IsZero():
+			a.away[h.Name] = a.c.now
 		}
 	}
-	for sid := range c.ha.services {
-		if m := c.vmOf(sid); m == nil || c.ha.resources[sid] == nil {
-			delete(c.ha.services, sid)
+	for sid := range a.services {
+		if m := a.vmOf(sid); m == nil || a.resources[sid] == nil {
+			delete(a.services, sid)
 		}
 	}
-	for sid, r := range c.ha.resources {
-		if m := c.vmOf(sid); m != nil && c.ha.services[sid] == nil && r["state"] != "ignored" {
-			c.ha.services[sid] = &service{host: m.host, state: requested(r)}
+	for sid, r := range a.resources {
+		if m := a.vmOf(sid); m != nil && a.services[sid] == nil && r["state"] != "ignored" {
+			a.services[sid] = &service{host: m.host, state: requested(r)}
 		}
 	}
 }
@@ -235,17 +243,17 @@ func wantsStarted(r map[string]string) bool {
 	return r["state"] == "" || r["state"] == "started" || r["state"] == "enabled"
 }
 
-// haHear takes note of what the manager was asked.
-func (c *Cluster) haHear() {
-	wishes := c.ha.wishes
-	c.ha.wishes = nil
+// hear takes note of what the manager was asked.
+func (a *ha) hear() {
+	wishes := a.wishes
+	a.wishes = nil
 	for _, w := range wishes {
-		r, s := c.ha.resources[w.SID], c.ha.services[w.SID]
+		r, s := a.resources[w.SID], a.services[w.SID]
 		switch {
 		case r == nil || s == nil:
 		case w.Target != "":
 			if s.state == "started" || s.state == "stopped" {
-				s.goal = c.host(w.Target)
+				s.goal = a.c.host(w.Target)
 			}
 		default:
 			r["state"] = w.State
@@ -253,14 +261,14 @@ func (c *Cluster) haHear() {
 	}
 }
 
-// haDecide moves a service on by one state.
-func (c *Cluster) haDecide(sid string, s *service) {
-	r, m := c.ha.resources[sid], c.vmOf(sid)
-	since, away := c.ha.away[s.host.Name]
-	gone := c.now.Sub(since)
+// decide moves a service on by one state.
+func (a *ha) decide(sid string, s *service) {
+	r, m := a.resources[sid], a.vmOf(sid)
+	since, away := a.away[s.host.Name]
+	gone := a.c.now.Sub(since)
 	switch {
 	case away && gone >= haRecovers && s.state == "fence":
-		c.haRecover(sid, s)
+		a.recoverElsewhere(sid, s)
 	case away && gone >= haFences && s.state != "stopped":
 		s.state = "fence"
 	case away:
@@ -268,8 +276,8 @@ func (c *Cluster) haDecide(sid string, s *service) {
 		if r["state"] == "disabled" {
 			s.state, s.fails = "stopped", 0
 		}
-	case c.maintained(s.host) && s.goal == nil && s.state == "started":
-		s.goal = c.haRefuge(s.host)
+	case a.c.maintained(s.host) && s.goal == nil && s.state == "started":
+		s.goal = a.refuge(s.host)
 	case s.state == "request_start":
 		s.state = "started"
 	case s.state == "request_stop":
@@ -281,29 +289,29 @@ func (c *Cluster) haDecide(sid string, s *service) {
 	}
 }
 
-// haRecover gives a service of a host that is gone to another one.
-func (c *Cluster) haRecover(sid string, s *service) {
+// recoverElsewhere gives a service of a host that is gone to another one.
+func (a *ha) recoverElsewhere(sid string, s *service) {
 	s.state = "recovery"
-	if to := c.haRefuge(s.host); to != nil {
-		m := c.vmOf(sid)
+	if to := a.refuge(s.host); to != nil {
+		m := a.vmOf(sid)
 		if m.running() {
-			c.switchOff(m)
+			a.c.switchOff(m)
 		}
 		m.host, s.host = to, to
-		s.state = requested(c.ha.resources[sid])
+		s.state = requested(a.resources[sid])
 	}
 }
 
-// haRefuge is the host with the fewest services among those that can take one from another.
-func (c *Cluster) haRefuge(from *host) *host {
+// refuge is the host with the fewest services among those that can take one from another.
+func (a *ha) refuge(from *host) *host {
 	var best *host
 	least := 0
-	for _, h := range c.hosts {
-		if h == from || !c.ha.master.online(h) || c.maintained(h) {
+	for _, h := range a.c.hosts {
+		if h == from || !a.master.online(h) || a.c.maintained(h) {
 			continue
 		}
 		n := 0
-		for _, s := range c.ha.services {
+		for _, s := range a.services {
 			if s.host == h {
 				n++
 			}
@@ -315,95 +323,95 @@ func (c *Cluster) haRefuge(from *host) *host {
 	return best
 }
 
-// haFollow has a host do what was decided for its services, a while later. A host that has services and
+// follow has a host do what was decided for its services, a while later. A host that has services and
 // no quorum for a minute is reset by its watchdog.
-func (c *Cluster) haFollow(h *host) {
-	since, away := c.ha.away[h.Name]
+func (a *ha) follow(h *host) {
+	since, away := a.away[h.Name]
 	switch {
-	case len(c.servicesOf(h)) == 0:
-	case away && c.now.Sub(since) >= haFences:
-		c.powerCycle(h)
+	case len(a.servicesOf(h)) == 0:
+	case away && a.c.now.Sub(since) >= haFences:
+		a.c.powerCycle(h)
 	case !away:
-		h.follows = c.now.Add(haFollows)
-		c.followLater(h)
+		h.follows = a.c.now.Add(haFollows)
+		a.followLater(h)
 	}
 }
 
-func (c *Cluster) followLater(h *host) {
-	c.start(func(p *process) {
-		p.sleep(h.follows.Sub(c.now))
+func (a *ha) followLater(h *host) {
+	a.c.start(func(p *process) {
+		p.sleep(h.follows.Sub(a.c.now))
 		h.follows = time.Time{}
-		if h.up && c.quorate(h) {
-			for _, sid := range c.servicesOf(h) {
-				c.haAct(sid, c.ha.services[sid])
+		if h.up && a.c.quorate(h) {
+			for _, sid := range a.servicesOf(h) {
+				a.act(sid, a.services[sid])
 			}
 		}
 	})
 }
 
 // servicesOf are those that are on a host.
-func (c *Cluster) servicesOf(h *host) []string {
+func (a *ha) servicesOf(h *host) []string {
 	var all []string
-	for _, sid := range sorted(c.ha.services) {
-		if c.ha.services[sid].host == h {
+	for _, sid := range sorted(a.services) {
+		if a.services[sid].host == h {
 			all = append(all, sid)
 		}
 	}
 	return all
 }
 
-// haAct starts, stops or moves a virtual machine, as the host's own manager does it.
-func (c *Cluster) haAct(sid string, s *service) {
-	m := c.vmOf(sid)
-	if m == nil || c.haBusy(m) {
+// act starts, stops or moves a virtual machine, as the host's own manager does it.
+func (a *ha) act(sid string, s *service) {
+	m := a.vmOf(sid)
+	if m == nil || a.busy(m) {
 		return
 	}
 	switch {
 	case s.goal != nil:
-		c.haMove(m, s)
+		a.move(m, s)
 	case s.state == "started" && !m.running():
 		if s.fails > 1 { // it is tried once more, and then given up
 			s.state = "error"
 			return
 		}
-		c.haWatch(s, c.haTask(m, "qmstart"))
+		a.watch(s, a.task(m, "qmstart"))
 	case s.state == "request_stop" && m.running():
-		c.haTask(m, "qmshutdown")
+		a.task(m, "qmshutdown")
 	}
 }
 
-// haTask has a host do something to a virtual machine in high availability's own name.
-func (c *Cluster) haTask(m *vm, kind string) *task {
+// task has a host do something to a virtual machine in high availability's own name.
+func (a *ha) task(m *vm, kind string) *task {
 	id := m.id
-	return c.work(m.host, &identity{user: rootUser}, kind, strconv.Itoa(id), func(j *job) error {
+	return a.c.work(m.host, &access.Identity{User: access.RootUser}, kind, strconv.Itoa(id), func(j *job) error {
 		if kind == "qmstart" {
 			return j.powerOn(id, false)
 		}
-		return j.powerOff(stopping{id: id, ask: true, force: true, limit: -1})
+		return stopping{id: id, ask: true, force: true, limit: -1}.powerOff(j)
 	})
 }
 
-// haMove moves a virtual machine to the host that the service is to be on.
-func (c *Cluster) haMove(m *vm, s *service) {
+// move moves a virtual machine to the host that the service is to be on.
+func (a *ha) move(m *vm, s *service) {
 	n := &migration{id: m.id, target: s.goal, online: m.running(), disks: true}
 	s.state = "migrate"
-	t := c.migrateTask(m.host, &identity{user: rootUser}, n)
-	c.start(func(p *process) {
+	t := a.c.migrateTask(m.host, &access.Identity{User: access.RootUser}, n)
+	a.c.start(func(p *process) {
 		p.until(func() bool { return !t.running() })
 		s.goal, s.host, s.state = nil, m.host, "started"
 	})
 }
 
-// haBusy reports whether a task is at work on a virtual machine.
-func (c *Cluster) haBusy(m *vm) bool {
+// busy reports whether a task is at work on a virtual machine.
+func (a *ha) busy(m *vm) bool {
 	return slices.ContainsFunc(m.host.tasks, func(t *task) bool {
 		return t.running() && t.id == strconv.Itoa(m.id) && t.kind != "hastart" && t.kind != "hastop" && t.kind != "qmclone"
 	})
 }
 
-// haWatch counts a start that fails.
-func (c *Cluster) haWatch(s *service, t *task) {
-	c.start(func(p *process) {
+// watch counts a start that fails.
+func (a *ha) watch(s *service, t *task) {
+	a.c.start(func(p *process) {
 		p.until(func() bool { return !t.running() })
 		s.fails++
 		if t.exit == "OK" || strings.HasPrefix(t.exit, "WARNINGS") {
@@ -425,10 +433,10 @@ func digest(of map[string]map[string]string) string {
 }
 
 // haEntry is an entry of a configuration file as answers have it.
-func haEntry(of map[string]map[string]string, s *schema, key, name string) map[string]any {
+func haEntry(of map[string]map[string]string, s *params.Schema, key, name string) map[string]any {
 	out := map[string]any{key: name, "digest": digest(of)}
 	for k, v := range of[name] {
-		out[k] = s.shown(k, v)
+		out[k] = s.Shown(k, v)
 	}
 	return out
 }
@@ -440,15 +448,15 @@ func (k *call) change(entry map[string]string, but ...string) {
 			entry[key] = value
 		}
 	}
-	for _, key := range k.in.list("delete") {
+	for _, key := range k.in.List("delete") {
 		delete(entry, key)
 	}
 }
 
 // unchanged refuses a change to what somebody else has changed meanwhile.
 func (k *call) unchanged(of map[string]map[string]string) error {
-	if k.in.has("digest") && k.in["digest"] != digest(of) {
-		return fail("detected modified configuration - file changed by other user? Try again.")
+	if k.in.Has("digest") && k.in["digest"] != digest(of) {
+		return failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	return nil
 }
@@ -459,5 +467,5 @@ func (k *call) lockHA(what string) error {
 	if k.p.wait(waitQuorum, func() bool { return k.c.quorate(k.node) }) {
 		return nil
 	}
-	return fail("%s: cfs-lock 'domain-ha' error: no quorum!", what)
+	return failure.New("%s: cfs-lock 'domain-ha' error: no quorum!", what)
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // sid is the service that the call names: by its name, or by the number of its virtual machine.
@@ -11,7 +14,7 @@ func (k *call) sid() (string, error) {
 	sid := k.in["sid"]
 	if id, err := strconv.Atoi(sid); err == nil {
 		if !k.c.exists(k.node, id) {
-			return "", fail("unable do add resource - VM/CT %d does not exist", id)
+			return "", failure.New("unable do add resource - VM/CT %d does not exist", id)
 		}
 		return sidOf(id), nil
 	}
@@ -21,15 +24,15 @@ func (k *call) sid() (string, error) {
 func getHAResources(k *call) (any, error) {
 	all := []any{}
 	for _, sid := range sorted(k.c.ha.resources) {
-		if kind, _, _ := strings.Cut(sid, ":"); !k.in.has("type") || k.in["type"] == kind {
-			all = append(all, k.c.haResource(sid))
+		if kind, _, _ := strings.Cut(sid, ":"); !k.in.Has("type") || k.in["type"] == kind {
+			all = append(all, k.c.ha.resource(sid))
 		}
 	}
 	return all, nil
 }
 
-func (c *Cluster) haResource(sid string) map[string]any {
-	out := haEntry(c.ha.resources, haResourceSchema, "sid", sid)
+func (a *ha) resource(sid string) map[string]any {
+	out := haEntry(a.resources, haResourceSchema, "sid", sid)
 	out["type"], _, _ = strings.Cut(sid, ":")
 	return out
 }
@@ -40,28 +43,28 @@ func getHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.resources[sid] == nil {
-		return nil, fail("no such resource '%s'", sid)
+		return nil, failure.New("no such resource '%s'", sid)
 	}
-	return k.c.haResource(sid), nil
+	return k.c.ha.resource(sid), nil
 }
 
 // groupsGone refuses what groups were for, where rules have taken their place.
 func (k *call) groupsGone(what string) error {
 	if k.c.since("9.0") {
-		return fail("%s: ha groups have been migrated to rules", what)
+		return failure.New("%s: ha groups have been migrated to rules", what)
 	}
 	return nil
 }
 
 func (k *call) checkGroup() error {
-	if !k.in.has("group") {
+	if !k.in.Has("group") {
 		return nil
 	}
 	if err := k.groupsGone("invalid parameter 'group'"); err != nil {
 		return err
 	}
 	if k.c.ha.groups[k.in["group"]] == nil {
-		return fail("HA group '%s' does not exist", k.in["group"])
+		return failure.New("HA group '%s' does not exist", k.in["group"])
 	}
 	return nil
 }
@@ -75,11 +78,11 @@ func addHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	kind, _, _ := strings.Cut(sid, ":")
-	if k.in.has("type") && k.in["type"] != kind {
-		return nil, fail("types does not match")
+	if k.in.Has("type") && k.in["type"] != kind {
+		return nil, failure.New("types does not match")
 	}
-	if kind != "vm" || k.c.vmOf(sid) == nil {
-		return nil, fail("resource '%s' does not exist in cluster", sid)
+	if kind != "vm" || k.c.ha.vmOf(sid) == nil {
+		return nil, failure.New("resource '%s' does not exist in cluster", sid)
 	}
 	if err := k.checkGroup(); err != nil {
 		return nil, err
@@ -88,12 +91,12 @@ func addHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.resources[sid] != nil {
-		return nil, fail("create resource failed: resource ID '%s' already defined", sid)
+		return nil, failure.New("create resource failed: resource ID '%s' already defined", sid)
 	}
 	r := map[string]string{}
 	k.change(r, "sid", "type")
 	k.c.ha.resources[sid] = r
-	k.c.haWake()
+	k.c.ha.wake()
 	return nil, nil
 }
 
@@ -106,16 +109,16 @@ func changeHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	if s := k.c.ha.services[sid]; s != nil && s.state == "error" && k.in["state"] != "disabled" {
-		return nil, fail("service '%s' in error state, must be disabled and fixed first", sid)
+		return nil, failure.New("service '%s' in error state, must be disabled and fixed first", sid)
 	}
 	if err := k.lockHA("update resource failed"); err != nil {
 		return nil, err
 	}
 	if err := k.unchanged(k.c.ha.resources); err != nil {
-		return nil, fail("update resource failed: %s", asError(err).Reason)
+		return nil, failure.New("update resource failed: %s", failure.From(err).Reason)
 	}
 	if k.c.ha.resources[sid] == nil {
-		return nil, fail("update resource failed: no such resource '%s'", sid)
+		return nil, failure.New("update resource failed: no such resource '%s'", sid)
 	}
 	k.change(k.c.ha.resources[sid], "sid")
 	return nil, nil
@@ -127,24 +130,24 @@ func removeHAResource(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.resources[sid] == nil {
-		return nil, fail("cannot delete service '%s', not HA managed!", sid)
+		return nil, failure.New("cannot delete service '%s', not HA managed!", sid)
 	}
 	if err := k.lockHA("delete resource failed"); err != nil {
 		return nil, err
 	}
 	delete(k.c.ha.resources, sid)
-	if k.in.or("purge", "1") == "1" {
-		k.c.purgeRules(sid)
+	if k.in.Or("purge", "1") == "1" {
+		k.c.ha.purgeRules(sid)
 	}
 	return nil, nil
 }
 
 // purgeRules takes a service out of all rules, and removes those that are about nothing then.
-func (c *Cluster) purgeRules(sid string) {
-	for name, r := range c.ha.rules {
-		left := slices.DeleteFunc(splitList(r["resources"]), func(s string) bool { return s == sid })
+func (a *ha) purgeRules(sid string) {
+	for name, r := range a.rules {
+		left := slices.DeleteFunc(params.SplitList(r["resources"]), func(s string) bool { return s == sid })
 		if len(left) == 0 {
-			delete(c.ha.rules, name)
+			delete(a.rules, name)
 			continue
 		}
 		r["resources"] = strings.Join(left, ",")
@@ -156,17 +159,17 @@ func moveHAResource(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := k.c.vmOf(sid)
+	m := k.c.ha.vmOf(sid)
 	if k.c.ha.resources[sid] == nil || m == nil {
-		return nil, fail("resource '%s' is not HA managed", sid)
+		return nil, failure.New("resource '%s' is not HA managed", sid)
 	}
 	if k.c.host(k.in["node"]) == nil {
-		return nil, fail("no such cluster node '%s'", k.in["node"])
+		return nil, failure.New("no such cluster node '%s'", k.in["node"])
 	}
 	if err := k.lockHA("queuing the command failed"); err != nil {
 		return nil, err
 	}
-	k.c.haRequest(m.id, "", k.in["node"])
+	k.c.ha.request(m.id, "", k.in["node"])
 	return map[string]any{"sid": sid, "requested-node": k.in["node"]}, nil
 }
 
@@ -176,13 +179,13 @@ func getHAGroups(k *call) (any, error) {
 	}
 	all := []any{}
 	for _, name := range sorted(k.c.ha.groups) {
-		all = append(all, k.c.haGroup(name))
+		all = append(all, k.c.ha.group(name))
 	}
 	return all, nil
 }
 
-func (c *Cluster) haGroup(name string) map[string]any {
-	out := haEntry(c.ha.groups, haGroupSchema, "group", name)
+func (a *ha) group(name string) map[string]any {
+	out := haEntry(a.groups, haGroupSchema, "group", name)
 	out["type"] = "group"
 	return out
 }
@@ -192,9 +195,9 @@ func getHAGroup(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.groups[k.in["group"]] == nil {
-		return nil, fail("no such ha group '%s'", k.in["group"])
+		return nil, failure.New("no such ha group '%s'", k.in["group"])
 	}
-	return k.c.haGroup(k.in["group"]), nil
+	return k.c.ha.group(k.in["group"]), nil
 }
 
 func addHAGroup(k *call) (any, error) {
@@ -208,7 +211,7 @@ func addHAGroup(k *call) (any, error) {
 		return nil, err
 	}
 	if k.c.ha.groups[k.in["group"]] != nil {
-		return nil, fail("create ha group failed: ha group ID '%s' already defined", k.in["group"])
+		return nil, failure.New("create ha group failed: ha group ID '%s' already defined", k.in["group"])
 	}
 	g := map[string]string{}
 	k.change(g, "group", "type")
@@ -224,11 +227,11 @@ func changeHAGroup(k *call) (any, error) {
 		return nil, err
 	}
 	if err := k.unchanged(k.c.ha.groups); err != nil {
-		return nil, fail("update ha group failed: %s", asError(err).Reason)
+		return nil, failure.New("update ha group failed: %s", failure.From(err).Reason)
 	}
 	g := k.c.ha.groups[k.in["group"]]
 	if g == nil {
-		return nil, fail("update ha group failed: no such ha group '%s'", k.in["group"])
+		return nil, failure.New("update ha group failed: no such ha group '%s'", k.in["group"])
 	}
 	k.change(g, "group")
 	return nil, nil
@@ -243,7 +246,7 @@ func removeHAGroup(k *call) (any, error) {
 	}
 	for _, sid := range sorted(k.c.ha.resources) {
 		if k.c.ha.resources[sid]["group"] == k.in["group"] {
-			return nil, fail("delete ha group failed: ha group is used by service '%s'", sid)
+			return nil, failure.New("delete ha group failed: ha group is used by service '%s'", sid)
 		}
 	}
 	delete(k.c.ha.groups, k.in["group"])
@@ -254,7 +257,7 @@ func getHARules(k *call) (any, error) {
 	all := []any{}
 	for _, name := range sorted(k.c.ha.rules) {
 		r := k.c.ha.rules[name]
-		if k.in.has("type") && r["type"] != k.in["type"] || k.in.has("resource") && !slices.Contains(splitList(r["resources"]), k.in["resource"]) {
+		if k.in.Has("type") && r["type"] != k.in["type"] || k.in.Has("resource") && !slices.Contains(params.SplitList(r["resources"]), k.in["resource"]) {
 			continue
 		}
 		all = append(all, haEntry(k.c.ha.rules, haRuleSchema, "rule", name))
@@ -264,7 +267,7 @@ func getHARules(k *call) (any, error) {
 
 func getHARule(k *call) (any, error) {
 	if k.c.ha.rules[k.in["rule"]] == nil {
-		return nil, fail("no such ha rule '%s'", k.in["rule"])
+		return nil, failure.New("no such ha rule '%s'", k.in["rule"])
 	}
 	return haEntry(k.c.ha.rules, haRuleSchema, "rule", k.in["rule"]), nil
 }
@@ -272,16 +275,16 @@ func getHARule(k *call) (any, error) {
 // checkRule wants a rule to be about resources that are managed and hosts that there are.
 func (k *call) checkRule(what string) error {
 	var strangers []string
-	for _, sid := range k.in.list("resources") {
+	for _, sid := range k.in.List("resources") {
 		if k.c.ha.resources[sid] == nil {
 			strangers = append(strangers, sid)
 		}
 	}
 	if len(strangers) > 0 {
 		slices.Sort(strangers)
-		return fail("%s: cannot use unmanaged resource(s) %s.", what, strings.Join(strangers, ", "))
+		return failure.New("%s: cannot use unmanaged resource(s) %s.", what, strings.Join(strangers, ", "))
 	}
-	for _, node := range k.in.list("nodes") {
+	for _, node := range k.in.List("nodes") {
 		name, _, _ := strings.Cut(node, ":")
 		if k.c.host(name) == nil {
 			strangers = append(strangers, name)
@@ -289,7 +292,7 @@ func (k *call) checkRule(what string) error {
 	}
 	if len(strangers) > 0 {
 		slices.Sort(strangers)
-		return fail("%s: cannot use non-existant node(s) %s.", what, strings.Join(strangers, ", ")) //nolint:misspell // the server does
+		return failure.New("%s: cannot use non-existant node(s) %s.", what, strings.Join(strangers, ", ")) //nolint:misspell // the server does
 	}
 	return nil
 }
@@ -299,16 +302,16 @@ func addHARule(k *call) (any, error) {
 		return nil, err
 	}
 	switch {
-	case k.in["type"] == "node-affinity" && !k.in.has("nodes"):
-		return nil, badParameter("nodes", "property is missing and it is not optional")
-	case k.in["type"] == "resource-affinity" && !k.in.has("affinity"):
-		return nil, badParameter("affinity", "property is missing and it is not optional")
+	case k.in["type"] == "node-affinity" && !k.in.Has("nodes"):
+		return nil, failure.OfParameter("nodes", "property is missing and it is not optional")
+	case k.in["type"] == "resource-affinity" && !k.in.Has("affinity"):
+		return nil, failure.OfParameter("affinity", "property is missing and it is not optional")
 	}
 	if err := k.lockHA("create ha rule failed"); err != nil {
 		return nil, err
 	}
 	if k.c.ha.rules[k.in["rule"]] != nil {
-		return nil, fail("create ha rule failed: HA rule '%s' already defined", k.in["rule"])
+		return nil, failure.New("create ha rule failed: HA rule '%s' already defined", k.in["rule"])
 	}
 	if err := k.checkRule("create ha rule failed"); err != nil {
 		return nil, err
@@ -325,11 +328,11 @@ func changeHARule(k *call) (any, error) {
 		return nil, err
 	}
 	if err := k.unchanged(k.c.ha.rules); err != nil {
-		return nil, fail("update HA rules failed: %s", asError(err).Reason)
+		return nil, failure.New("update HA rules failed: %s", failure.From(err).Reason)
 	}
 	r := k.c.ha.rules[k.in["rule"]]
 	if r == nil {
-		return nil, fail("update HA rules failed: HA rule '%s' does not exist", k.in["rule"])
+		return nil, failure.New("update HA rules failed: HA rule '%s' does not exist", k.in["rule"])
 	}
 	if err := k.checkRule("update HA rules failed"); err != nil {
 		return nil, err

@@ -18,20 +18,20 @@ func getHAStatus(k *call) (any, error) {
 	if master := k.c.ha.master; master != nil {
 		all = append(all, map[string]any{
 			"id": "master", "type": "master", "node": master.Name, "timestamp": k.c.ha.stamp.Unix(),
-			"status": fmt.Sprintf("%s (%s, %s)", master.Name, k.c.freshness(k.c.ha.stamp), clock(k.c.ha.stamp)),
+			"status": fmt.Sprintf("%s (%s, %s)", master.Name, k.c.ha.freshness(k.c.ha.stamp), clock(k.c.ha.stamp)),
 		})
 	}
 	if k.c.since("9.2") {
-		all = append(all, k.c.fencing(k.entry))
+		all = append(all, k.c.ha.fencing(k.entry))
 	}
 	if k.c.ha.master != nil {
 		for _, h := range k.c.hosts {
-			all = append(all, k.c.hostManager(h))
+			all = append(all, k.c.ha.hostManager(h))
 		}
 	}
 	for _, sid := range sorted(k.c.ha.resources) {
-		if k.c.vmOf(sid) != nil {
-			all = append(all, k.c.serviceStatus(sid))
+		if k.c.ha.vmOf(sid) != nil {
+			all = append(all, k.c.ha.serviceStatus(sid))
 		}
 	}
 	return all, nil
@@ -40,59 +40,59 @@ func getHAStatus(k *call) (any, error) {
 func clock(t time.Time) string { return t.UTC().Format(time.ANSIC) }
 
 // freshness is what is said of something that was written at a time.
-func (c *Cluster) freshness(at time.Time) string {
-	if c.now.Sub(at) > 30*time.Second {
+func (a *ha) freshness(at time.Time) string {
+	if a.c.now.Sub(at) > 30*time.Second {
 		return "old timestamp - dead?"
 	}
 	return "active"
 }
 
-func (c *Cluster) fencing(asked *host) map[string]any {
-	if c.ha.master == nil {
+func (a *ha) fencing(asked *host) map[string]any {
+	if a.master == nil {
 		return map[string]any{"id": "fencing", "type": "fencing", "node": asked.Name, "armed-state": "standby", "status": "standby (CRM watchdog standby)"}
 	}
-	return map[string]any{"id": "fencing", "type": "fencing", "node": c.ha.master.Name, "armed-state": "armed", "status": "armed (CRM watchdog active)"}
+	return map[string]any{"id": "fencing", "type": "fencing", "node": a.master.Name, "armed-state": "armed", "status": "armed (CRM watchdog active)"}
 }
 
 // hostManager is how a host's own manager is doing.
-func (c *Cluster) hostManager(h *host) map[string]any {
-	mode, at := c.managerMode(h)
+func (a *ha) hostManager(h *host) map[string]any {
+	mode, at := a.managerMode(h)
 	text := fmt.Sprintf("%s (%s, %s)", h.Name, mode, clock(at))
-	if watchdog := map[string]string{"active": "active", "idle": "standby"}[mode]; watchdog != "" && c.since("9.2") {
+	if watchdog := map[string]string{"active": "active", "idle": "standby"}[mode]; watchdog != "" && a.c.since("9.2") {
 		text = fmt.Sprintf("%s (%s, watchdog %s, %s)", h.Name, mode, watchdog, clock(at))
 	}
 	return map[string]any{"id": "lrm:" + h.Name, "type": "lrm", "node": h.Name, "status": text, "timestamp": at.Unix()}
 }
 
 // managerMode is what a host's own manager does, and when it said so last.
-func (c *Cluster) managerMode(h *host) (string, time.Time) {
+func (a *ha) managerMode(h *host) (string, time.Time) {
 	busy := false
-	for _, s := range c.ha.services {
+	for _, s := range a.services {
 		busy = busy || s.host == h && s.state != "stopped"
 	}
-	at := c.now.Truncate(haFollows)
-	if since, away := c.ha.away[h.Name]; away {
+	at := a.c.now.Truncate(haFollows)
+	if since, away := a.away[h.Name]; away {
 		at = since
 	}
 	switch {
-	case c.maintained(h):
+	case a.c.maintained(h):
 		return "maintenance mode", at
-	case c.freshness(at) != "active":
-		return c.freshness(at), at
+	case a.freshness(at) != "active":
+		return a.freshness(at), at
 	case busy:
 		return "active", at
 	}
 	return "idle", at
 }
 
-func (c *Cluster) serviceStatus(sid string) map[string]any {
-	r, s := c.ha.resources[sid], c.ha.services[sid]
-	state := c.verboseState(sid)
+func (a *ha) serviceStatus(sid string) map[string]any {
+	r, s := a.resources[sid], a.services[sid]
+	state := a.verboseState(sid)
 	out := map[string]any{
-		"id": "service:" + sid, "type": "service", "sid": sid, "node": c.vmOf(sid).host.Name, "state": state,
+		"id": "service:" + sid, "type": "service", "sid": sid, "node": a.vmOf(sid).host.Name, "state": state,
 		"request_state": "started", "max_restart": 1, "max_relocate": 1,
 	}
-	if c.since("9.0") {
+	if a.c.since("9.0") {
 		out["failback"] = 1
 	}
 	if !wantsStarted(r) {
@@ -116,8 +116,8 @@ func (c *Cluster) serviceStatus(sid string) map[string]any {
 }
 
 // verboseState is a service's state as persons are told it, who want to see at once that they were heard.
-func (c *Cluster) verboseState(sid string) string {
-	r, s := c.ha.resources[sid], c.ha.services[sid]
+func (a *ha) verboseState(sid string) string {
+	r, s := a.resources[sid], a.services[sid]
 	switch {
 	case r["state"] == "ignored":
 		return "ignored"
@@ -127,7 +127,7 @@ func (c *Cluster) verboseState(sid string) string {
 		return "starting"
 	case s.state == "stopped" && r["state"] == "disabled":
 		return "disabled"
-	case s.state == "started" && !c.vmOf(sid).running():
+	case s.state == "started" && !a.vmOf(sid).running():
 		return "starting"
 	case s.state == "started" && !wantsStarted(r):
 		return "stopping"
@@ -149,8 +149,8 @@ func getHAManager(k *call) (any, error) {
 	}
 	nodes, services, managers := map[string]any{}, map[string]any{}, map[string]any{}
 	for _, h := range k.c.hosts {
-		nodes[h.Name] = k.c.nodeState(h)
-		mode, at := k.c.managerMode(h)
+		nodes[h.Name] = k.c.ha.nodeState(h)
+		mode, at := k.c.ha.managerMode(h)
 		kind := map[bool]string{true: "maintenance", false: "active"}[k.c.maintained(h)]
 		state := map[bool]string{true: "active", false: "wait_for_agent_lock"}[slices.Contains([]string{"active", "maintenance mode"}, mode)]
 		managers[h.Name] = map[string]any{"mode": kind, "state": state, "timestamp": at.Unix(), "results": map[string]any{}}
@@ -164,14 +164,14 @@ func getHAManager(k *call) (any, error) {
 }
 
 // nodeState is how the manager finds a host.
-func (c *Cluster) nodeState(h *host) string {
-	since, away := c.ha.away[h.Name]
+func (a *ha) nodeState(h *host) string {
+	since, away := a.away[h.Name]
 	switch {
-	case away && c.now.Sub(since) >= haFences:
+	case away && a.c.now.Sub(since) >= haFences:
 		return "fence"
 	case away:
 		return "unknown"
-	case c.maintained(h):
+	case a.c.maintained(h):
 		return "maintenance"
 	}
 	return "online"

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var indexEndpoints = []endpoint{
@@ -48,10 +51,10 @@ func (c *Cluster) since(release string) bool {
 
 // nextID is the lowest free number, which is kept for nobody; or whether one is free.
 func nextID(k *call) (any, error) {
-	if k.in.has("vmid") {
-		id := k.in.int("vmid", 0)
+	if k.in.Has("vmid") {
+		id := k.in.Int("vmid", 0)
 		if k.c.exists(k.entry, id) {
-			return nil, badParameter("vmid", fmt.Sprintf("VM %d already exists", id))
+			return nil, failure.OfParameter("vmid", fmt.Sprintf("VM %d already exists", id))
 		}
 		return k.in["vmid"], nil
 	}
@@ -61,16 +64,16 @@ func nextID(k *call) (any, error) {
 			return strconv.Itoa(id), nil
 		}
 	}
-	return nil, fail("unable to get any free VMID in range [%d, %d]", lower, upper)
+	return nil, failure.New("unable to get any free VMID in range [%d, %d]", lower, upper)
 }
 
 // idRange is where new numbers are looked for.
-func (c *Cluster) idRange() (lower, upper int) {
-	text, _ := c.options["next-id"].(string)
-	in := values{}
+func (d *datacenter) idRange() (lower, upper int) {
+	text, _ := d.options["next-id"].(string)
+	in := params.Values{}
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(part, "=")
 		in[key] = value
 	}
-	return in.int("lower", 100), in.int("upper", 1000000)
+	return in.Int("lower", 100), in.Int("upper", 1000000)
 }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // Inventory is what is really there, whatever the API shows of it to whom.
@@ -35,9 +37,9 @@ func (c *Cluster) Inventory() Inventory {
 	c.with(func() {
 		for _, id := range slices.Sorted(maps.Keys(c.vms)) {
 			m := c.vms[id]
-			state := VMState{ID: id, Host: m.host.Name, State: m.state, Config: maps.Clone(m.conf)}
-			for name, p := range c.pools {
-				if p.vms[id] {
+			state := VMState{ID: id, Host: m.host.Name, State: m.state, Config: maps.Clone(m.Conf)}
+			for name, p := range c.access.Pools {
+				if p.Vms[id] {
 					state.Pool = name
 				}
 			}
@@ -58,10 +60,10 @@ func (c *Cluster) Inventory() Inventory {
 
 // Unlock takes a virtual machine's lock away, as a person does with qm unlock on its host.
 func (c *Cluster) Unlock(vmid int) error {
-	err := fail("unable to find configuration file for VM %d", vmid)
+	err := failure.New("unable to find configuration file for VM %d", vmid)
 	c.with(func() {
 		if m := c.vms[vmid]; m != nil {
-			delete(m.conf, "lock")
+			delete(m.Conf, "lock")
 			err = nil
 		}
 	})

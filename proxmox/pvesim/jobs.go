@@ -3,23 +3,37 @@ package pvesim
 import (
 	"errors"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
-// job is somebody at work on virtual machines and volumes: a task, or a call that answers when it is
-// done. Both do the same things, but only a task has a log and can be interrupted.
-type job struct {
-	c    *Cluster
+// job is a caller at work on virtual machines and volumes: a task, or a call that answers when it
+// is done. Both do the same things, but only a task has a log and can be interrupted.
+type job struct{ errand }
+
+// errand is a caller at work on a host: what a job does to volumes and files, whatever they are of.
+type errand struct {
+	caller
+	patience
 	host *host
-	p    *process
-	who  *identity
-	t    *task // nil for a call
-	// heard is whether the task has taken note that it is told to stop. What it does then to tidy up
+}
+
+// patience is how work lets time pass.
+type patience struct {
+	p *process
+	t *task // nil for a call
+	// heard is whether the task has taken note that it is to stop. What it does then to tidy up
 	// is not interrupted again.
 	heard bool
 }
 
+func newJob(c *Cluster, h *host, p *process, who *access.Identity, t *task) *job {
+	return &job{errand{caller: caller{c, who}, patience: patience{p: p, t: t}, host: h}}
+}
+
 // job is the call's own work.
-func (k *call) job() *job { return &job{c: k.c, host: k.node, p: k.p, who: k.who} }
+func (k *call) job() *job { return newJob(k.c, k.node, k.p, k.who, nil) }
 
 // task starts a task on the host that answers, and returns its UPID.
 func (k *call) task(kind, id string, body func(j *job) error) string {
@@ -27,23 +41,23 @@ func (k *call) task(kind, id string, body func(j *job) error) string {
 }
 
 // work starts a task.
-func (c *Cluster) work(h *host, who *identity, kind, id string, body func(j *job) error) *task {
+func (c *Cluster) work(h *host, who *access.Identity, kind, id string, body func(j *job) error) *task {
 	return c.fork(h, who, kind, id, func(t *task) error {
-		return body(&job{c: c, host: h, p: t.p, who: who, t: t})
+		return body(newJob(c, h, t.p, who, t))
 	})
 }
 
-func (j *job) print(format string, args ...any) {
+func (j *patience) print(format string, args ...any) {
 	if t := j.t; t != nil {
 		t.print(format, args...)
 	}
 }
 
-// errInterrupted is what a task ends with when somebody stops it where it waits.
+// errInterrupted is what a task ends with when a user stops it where it waits.
 var errInterrupted = errors.New("received interrupt")
 
-// pause lets time pass, unless the task is told to stop.
-func (j *job) pause(d time.Duration) error {
+// pause lets time pass, unless the task is to stop.
+func (j *patience) pause(d time.Duration) error {
 	j.await(d, nil)
 	if j.told() {
 		j.heard = true
@@ -52,15 +66,15 @@ func (j *job) pause(d time.Duration) error {
 	return nil
 }
 
-// told reports whether somebody wants the task to stop.
-func (j *job) told() bool { return j.t != nil && j.t.interrupted && !j.heard }
+// told reports whether a user wants the task to stop.
+func (j *patience) told() bool { return j.t != nil && j.t.interrupted && !j.heard }
 
-// doze lets time pass in which nobody would notice that the task is told to stop.
-func (j *job) doze(d time.Duration) { j.await(d, nil) }
+// doze lets time pass in which the task would not notice that it is to stop.
+func (j *patience) doze(d time.Duration) { j.await(d, nil) }
 
 // await lets time pass until ready, at most limit, and reports whether it is ready. A task that is
-// told to stop waits no longer.
-func (j *job) await(limit time.Duration, ready func() bool) bool {
+// to stop waits no longer.
+func (j *patience) await(limit time.Duration, ready func() bool) bool {
 	holds := func() bool { return ready != nil && ready() }
 	if limit > 0 {
 		j.p.wait(limit, func() bool { return holds() || j.told() })
@@ -69,23 +83,23 @@ func (j *job) await(limit time.Duration, ready func() bool) bool {
 }
 
 // lock takes the lock on a file. A task that must wait says so.
-func (j *job) lock(l *flock, limit time.Duration, file string) error {
+func (j *patience) lock(l *flock, limit time.Duration, file string) error {
 	return j.take(func() bool { return !l.held && l.shared == 0 }, func() { l.held = true }, limit, file)
 }
 
 // share takes the lock on a file together with others.
-func (j *job) share(l *flock, limit time.Duration, file string) error {
+func (j *patience) share(l *flock, limit time.Duration, file string) error {
 	return j.take(func() bool { return !l.held }, func() { l.shared++ }, limit, file)
 }
 
-func (j *job) take(free func() bool, take func(), limit time.Duration, file string) error {
+func (j *patience) take(free func() bool, take func(), limit time.Duration, file string) error {
 	if !free() {
 		j.print("trying to acquire lock...")
 		if !j.await(limit, free) {
 			if err := j.pause(0); err != nil {
 				return err
 			}
-			return fail("can't lock file '%s' - got timeout", file)
+			return failure.New("can't lock file '%s' - got timeout", file)
 		}
 		j.print(" OK")
 	}
@@ -93,14 +107,14 @@ func (j *job) take(free func() bool, take func(), limit time.Duration, file stri
 	return nil
 }
 
-// injected is an error that somebody has put in. It ends a task in its own words, whatever the task says
-// of other errors.
+// injected is an error of a fault. It ends a task in its own words, not in those that the
+// task has for other errors.
 type injected struct{ text string }
 
 func (e injected) Error() string { return e.text }
 
 // stage lets what is to go wrong at this point of a task go wrong.
-func (j *job) stage(name string) error {
+func (j *errand) stage(name string) error {
 	if j.t == nil {
 		return nil
 	}
@@ -110,7 +124,7 @@ func (j *job) stage(name string) error {
 		return err
 	}
 	if err != nil {
-		return injected{exitText(err)}
+		return injected{failure.Text(err)}
 	}
 	return nil
 }
@@ -120,7 +134,7 @@ func because(what string, err error) error {
 	if wasPut(err) {
 		return err
 	}
-	return fail("%s%s", what, exitText(err))
+	return failure.New("%s%s", what, failure.Text(err))
 }
 
 func wasPut(err error) bool {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -43,7 +45,7 @@ func Load(r io.Reader, with Config) (*Cluster, error) {
 
 // restore puts everything back where it was.
 func (c *Cluster) restore(s *savedCluster) error {
-	c.now, c.began, c.options, c.injected = s.Now, s.Began, notNil(s.Options), s.Injected
+	c.now, c.began, c.options, c.faults.Put = s.Now, s.Began, notNil(s.Options), s.Injected
 	for _, of := range s.Hosts {
 		c.hosts = append(c.hosts, of.restore())
 	}
@@ -54,25 +56,25 @@ func (c *Cluster) restore(s *savedCluster) error {
 	for _, of := range s.Guests {
 		m := of.restore()
 		if m.host = c.host(of.Host); m.host == nil {
-			wrong = append(wrong, wrongValue(fmt.Sprintf("guests: %d: host", of.ID), "one of the hosts", of.Host))
+			wrong = append(wrong, faults.WrongValue(fmt.Sprintf("guests: %d: host", of.ID), "one of the hosts", of.Host))
 		}
 		c.vms[of.ID] = m
 	}
 	for _, of := range s.Pools {
-		p := &pool{name: of.Name, comment: of.Comment, vms: map[int]bool{}, storages: map[string]bool{}}
+		p := access.NewPool(of.Name, of.Comment)
 		for _, id := range of.Guests {
-			p.vms[id] = true
+			p.Vms[id] = true
 		}
 		for _, name := range of.Storages {
-			p.storages[name] = true
+			p.Storages[name] = true
 		}
-		c.pools[of.Name] = p
+		c.access.Pools[of.Name] = p
 	}
 	for i, of := range s.Hosts {
 		wrong = append(wrong, c.restoreViews(c.hosts[i], &of))
 	}
 	wrong = append(wrong, c.restoreHA(&s.HA), c.restoreChance(s.Chance), c.restoreFaults(s.Faults))
-	c.access = s.Access.restore()
+	s.Access.Restore(c.access)
 	for _, l := range s.Lost {
 		c.lost[[2]int{l.From, l.To}] = l.Since
 	}
@@ -102,7 +104,7 @@ func (c *Cluster) restoreViews(h *host, s *savedHost) error {
 	other := func(name string) *host {
 		of := c.host(name)
 		if of == nil {
-			wrong = append(wrong, wrongValue("hosts: "+h.Name, "about the hosts", name))
+			wrong = append(wrong, faults.WrongValue("hosts: "+h.Name, "about the hosts", name))
 		}
 		return of
 	}
@@ -129,11 +131,12 @@ func (c *Cluster) restoreViews(h *host, s *savedHost) error {
 
 func (s *savedGuest) restore() *vm {
 	m := &vm{
-		id: s.ID, conf: notNil(s.Conf), pending: notNil(s.Pending), forced: s.Forced, made: s.Made, state: s.State, since: s.Since, pid: s.PID,
+		Config: vmconf.Config{Conf: notNil(s.Conf), Pending: notNil(s.Pending), Forced: s.Forced, Made: s.Made},
+		id:     s.ID, state: s.State, since: s.Since, pid: s.PID,
 		awake: s.Awake, agent: s.Agent, boots: s.Boots, execs: s.Execs, files: s.Files, fw: s.Firewall,
 	}
 	for _, of := range s.Snapshots {
-		m.snaps = append(m.snaps, snapshot{name: of.Name, description: of.Description, at: of.At, conf: notNil(of.Conf), parent: of.Parent, state: of.State})
+		m.Snaps = append(m.Snaps, vmconf.Snapshot{Name: of.Name, Description: of.Description, At: of.At, Conf: notNil(of.Conf), Parent: of.Parent, State: of.State})
 	}
 	if s.Seed != nil {
 		m.seed = &seed{user: s.Seed[0], network: s.Seed[1], meta: s.Seed[2]}
@@ -156,38 +159,17 @@ func (s *savedStorage) restore() *storage {
 	return out
 }
 
-func (s *savedAccess) restore() access {
-	a := access{key: s.Key, users: map[string]*user{}, groups: map[string]*group{}, roles: map[string]privs{}, acl: notNil(s.ACL)}
-	for _, of := range s.Users {
-		u := newUser(of.Name)
-		u.password, u.disabled, u.expire, u.about = of.Password, of.Disabled, of.Expire, notNil(of.About)
-		for _, name := range of.Groups {
-			u.groups[name] = true
-		}
-		for id, t := range of.Tokens {
-			u.tokens[id] = &token{secret: t.Secret, privsep: t.PrivSep, expire: t.Expire, comment: t.Comment}
-		}
-		a.users[of.Name] = u
-	}
-	for name, comment := range s.Groups {
-		a.groups[name] = &group{comment: comment}
-	}
-	for name, names := range s.Roles {
-		a.roles[name] = privileges(strings.Join(names, " "))
-	}
-	return a
-}
-
 func (c *Cluster) restoreHA(s *savedHA) error {
 	var wrong []error
 	c.ha = ha{
+		c:         c,
 		resources: notNil(s.Resources), groups: notNil(s.Groups), rules: notNil(s.Rules), ordinal: s.Ordinal, services: map[string]*service{},
 		stamp: s.Stamp, away: notNil(s.Away), next: s.Next, wishes: s.Wishes, master: c.host(s.Master),
 	}
 	for sid, of := range s.Services {
 		h := c.host(of.Host)
 		if h == nil {
-			wrong = append(wrong, wrongValue("ha: "+sid+": host", "one of the hosts", of.Host))
+			wrong = append(wrong, faults.WrongValue("ha: "+sid+": host", "one of the hosts", of.Host))
 		}
 		c.ha.services[sid] = &service{host: h, state: of.State, goal: c.host(of.Goal), fails: of.Fails}
 	}
@@ -207,14 +189,15 @@ func (c *Cluster) restoreChance(streams map[string][]byte) error {
 
 func (c *Cluster) restoreFaults(all []savedFault) error {
 	for _, of := range all {
-		read, err := ParseFaults(of.Line)
+		read, err := faults.Parse(of.Line)
 		if err != nil || len(read) != 1 {
 			return fmt.Errorf("faults: must be one fault, was %q: %w", of.Line, err)
 		}
 		if err := c.knows(read[0]); err != nil {
 			return fmt.Errorf("faults: %w", err)
 		}
-		c.faults = append(c.faults, &fault{Fault: read[0], number: of.Number, put: of.Put, on: of.On, acts: of.Acts, loaded: c.now, seen: of.Seen, struck: of.Struck})
+		in := c.faults.Restore(&faults.Injected{Fault: read[0], Number: of.Number, Since: of.Put, On: of.On, Seen: of.Seen, Struck: of.Struck})
+		c.afoot = append(c.afoot, &fault{Injected: in, acts: of.Acts, loaded: c.now})
 	}
 	return nil
 }
@@ -228,7 +211,7 @@ func (c *Cluster) resume(s *savedCluster) {
 			c.returnLater(h)
 		}
 		if !h.follows.IsZero() {
-			c.followLater(h)
+			c.ha.followLater(h)
 		}
 		if h.starting {
 			c.startGuests(h)
@@ -244,9 +227,11 @@ func (c *Cluster) resume(s *savedCluster) {
 		}
 	}
 	if s.HA.Awake {
-		c.haGoOn()
+		c.ha.goOn()
 	}
-	for _, f := range c.faults {
+	loaded := c.afoot
+	c.afoot = nil
+	for _, f := range loaded {
 		c.enliven(f)
 	}
 }

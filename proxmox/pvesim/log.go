@@ -20,6 +20,13 @@ type Call struct {
 	Task   string        `json:"task,omitempty"` // that it started
 }
 
+// front is how calls come in, and what is remembered of them.
+type front struct {
+	c      *Cluster
+	made   []Call
+	onCall func(Call)
+}
+
 // keptCalls is how many calls are remembered.
 const keptCalls = 100_000
 
@@ -35,15 +42,15 @@ func (c *Cluster) Calls() []Call {
 func (c *Cluster) OnCall(told func(Call)) { c.with(func() { c.onCall = told }) }
 
 // serveAndLog serves a request, remembers it, and ends it with the host.
-func (c *Cluster) serveAndLog(p *process, entry *host, r *request) *response {
+func (f *front) serveAndLog(p *process, entry *host, r *request) *response {
 	entry.serving[p] = true
-	did := Call{At: c.now, Host: entry.Name, Method: r.method, Path: apiPath(r.path), Query: r.query, Reason: "connection broke"}
+	did := Call{At: f.c.now, Host: entry.Name, Method: r.method, Path: apiPath(r.path), Query: r.query, Reason: "connection broke"}
 	defer func() {
 		delete(entry.serving, p)
-		did.Took = c.now.Sub(did.At)
-		c.log(did)
+		did.Took = f.c.now.Sub(did.At)
+		f.log(did)
 	}()
-	answer := c.serve(p, entry, r)
+	answer := f.serve(p, entry, r)
 	if r.call != nil && r.call.who != nil {
 		did.User = r.call.who.String()
 	}
@@ -53,13 +60,13 @@ func (c *Cluster) serveAndLog(p *process, entry *host, r *request) *response {
 	return answer
 }
 
-func (c *Cluster) log(did Call) {
-	if len(c.made) == keptCalls {
-		c.made = append(c.made[:0], c.made[keptCalls/2:]...)
+func (f *front) log(did Call) {
+	if len(f.made) == keptCalls {
+		f.made = append(f.made[:0], f.made[keptCalls/2:]...)
 	}
-	c.made = append(c.made, did)
-	if c.onCall != nil {
-		c.onCall(did)
+	f.made = append(f.made, did)
+	if f.onCall != nil {
+		f.onCall(did)
 	}
 }
 

@@ -1,20 +1,14 @@
 package pvesim
 
 import (
-	"crypto/hmac"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
-	"time"
-)
 
-const (
-	ticketLife   = 2 * time.Hour
-	ticketFuture = 5 * time.Minute // that a clock may be ahead
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // authenticate finds out who asks.
@@ -29,12 +23,12 @@ func (k *call) authenticate(r *request, path string) error {
 	}
 	switch {
 	case opened(r.method, path):
-		k.who = &identity{}
+		k.who = &access.Identity{}
 		return nil
 	case k.byToken:
 		return k.authenticateToken(token)
 	case !given:
-		return unauthorized("No ticket")
+		return failure.Unauthorized("No ticket")
 	}
 	return k.authenticateTicket(ticket, r, path)
 }
@@ -69,14 +63,12 @@ func credential(header, name string) (string, bool) {
 }
 
 // refuse is why somebody is not let in. Since release 9.2 nobody is told.
-func (c *Cluster) refuse(reason string) error {
-	if c.since("9.2") {
+func (f *front) refuse(reason string) error {
+	if f.c.since("9.2") {
 		reason = "Authentication failed!"
 	}
-	return unauthorized(reason)
+	return failure.Unauthorized(reason)
 }
-
-func unauthorized(reason string) error { return &Error{Status: 401, Reason: reason} }
 
 func (k *call) authenticateToken(value string) error {
 	id, secret, complete := cutLast(value, "=")
@@ -87,78 +79,36 @@ func (k *call) authenticateToken(value string) error {
 	if !isToken {
 		return k.c.refuse(fmt.Sprintf("unable to parse token '%s'", id))
 	}
-	if err := k.c.access.usable(name, k.c.now); err != nil {
+	if err := k.c.access.Usable(name, k.c.now); err != nil {
 		return k.c.refuse(err.Error())
 	}
-	t := k.c.access.token(name, tokenID)
+	t := k.c.access.Token(name, tokenID)
 	switch {
 	case t == nil:
 		return k.c.refuse(fmt.Sprintf("no such token '%s' for user '%s'", tokenID, name))
-	case t.expire > 0 && t.expire < k.c.now.Unix(), k.c.expired(&identity{name, tokenID}):
+	case t.Expire > 0 && t.Expire < k.c.now.Unix(), k.c.faults.Expired(&access.Identity{User: name, Token: tokenID}):
 		return k.c.refuse(fmt.Sprintf("token '%s' access expired", tokenID))
-	case t.secret != secret:
+	case t.Secret != secret:
 		return k.c.refuse("invalid token value!")
 	}
-	k.who = &identity{user: name, token: tokenID}
+	k.who = &access.Identity{User: name, Token: tokenID}
 	return nil
 }
 
 func (k *call) authenticateTicket(ticket string, r *request, path string) error {
-	name, err := k.c.verifyTicket(ticket)
-	if err != nil {
-		return err
+	name, valid := k.c.access.VerifyTicket(ticket, k.c.now)
+	if !valid {
+		return k.c.refuse("permission denied - invalid PVE ticket")
 	}
-	if err := k.c.access.usable(name, k.c.now); err != nil {
+	if err := k.c.access.Usable(name, k.c.now); err != nil {
 		return k.c.refuse(err.Error())
 	}
-	k.who = &identity{user: name}
+	k.who = &access.Identity{User: name}
 	isUpload := r.method == "POST" && uploadPath.MatchString(path)
-	if r.method != "GET" && !isUpload && !k.c.verifyCSRF(name, r.header.Get("CSRFPreventionToken")) {
-		return unauthorized("Permission denied - invalid csrf token")
+	if r.method != "GET" && !isUpload && !k.c.access.VerifyCSRF(name, r.header.Get("CSRFPreventionToken"), k.c.now) {
+		return failure.Unauthorized("Permission denied - invalid csrf token")
 	}
 	return nil
-}
-
-// ticket makes a ticket for a user.
-func (c *Cluster) ticket(name string) string {
-	text := fmt.Sprintf("PVE:%s:%08X", name, c.now.Unix())
-	return text + "::" + base64.StdEncoding.EncodeToString(c.access.sign(text))
-}
-
-// verifyTicket is whom a ticket is for.
-func (c *Cluster) verifyTicket(ticket string) (string, error) {
-	invalid := c.refuse("permission denied - invalid PVE ticket")
-	text, signature, signed := strings.Cut(ticket, "::")
-	rest, isTicket := strings.CutPrefix(text, "PVE:")
-	name, at, complete := cutLast(rest, ":")
-	if !signed || !isTicket || !complete || !c.signed(text, signature) || !c.fresh(at) {
-		return "", invalid
-	}
-	return name, nil
-}
-
-// signed reports whether a signature is the cluster's own.
-func (c *Cluster) signed(text, signature string) bool {
-	sum, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(signature, "="))
-	return err == nil && hmac.Equal(sum, c.access.sign(text))
-}
-
-// fresh reports whether a time in hexadecimal digits is not too long ago.
-func (c *Cluster) fresh(hex string) bool {
-	at, err := strconv.ParseInt(hex, 16, 64)
-	age := c.now.Sub(time.Unix(at, 0))
-	return err == nil && age >= -ticketFuture && age <= ticketLife
-}
-
-// csrf makes the token that proves that a request with a ticket was meant.
-func (c *Cluster) csrf(name string) string {
-	at := fmt.Sprintf("%08X", c.now.Unix())
-	return at + ":" + strings.TrimRight(base64.StdEncoding.EncodeToString(c.access.sign("csrf:"+at+":"+name)), "=")
-}
-
-func (c *Cluster) verifyCSRF(name, token string) bool {
-	at, signature, _ := strings.Cut(token, ":")
-	return c.signed("csrf:"+at+":"+name, signature) && c.fresh(at)
 }
 
 // login makes a ticket for who knows a password, or has a ticket.
@@ -168,21 +118,21 @@ func login(k *call) (any, error) {
 		name += "@" + realm
 	}
 	if err := k.knows(name, k.in["password"]); err != nil {
-		return nil, unauthorized("authentication failure")
+		return nil, failure.Unauthorized("authentication failure")
 	}
-	who := &identity{user: name}
-	answer := map[string]any{"username": name, "cap": k.c.capabilities(who)}
-	if k.in.has("path") && k.in.has("privs") {
-		path := normalized(k.in["path"])
-		for _, priv := range k.in.list("privs") {
-			if path == "" || !k.c.may(who, path, priv) {
-				return nil, unauthorized("authentication failure")
+	who := &access.Identity{User: name}
+	answer := map[string]any{"username": name, "cap": k.c.access.Capabilities(who)}
+	if k.in.Has("path") && k.in.Has("privs") {
+		path := access.Normalized(k.in["path"])
+		for _, priv := range k.in.List("privs") {
+			if path == "" || !k.c.access.May(who, path, priv) {
+				return nil, failure.Unauthorized("authentication failure")
 			}
 		}
 	} else {
-		answer["ticket"], answer["CSRFPreventionToken"] = k.c.ticket(name), k.c.csrf(name)
+		answer["ticket"], answer["CSRFPreventionToken"] = k.c.access.Ticket(name, k.c.now), k.c.access.Csrf(name, k.c.now)
 	}
-	if k.c.cfg.Name != "" && k.c.may(who, "/", "Sys.Audit") {
+	if k.c.cfg.Name != "" && k.c.access.May(who, "/", "Sys.Audit") {
 		answer["clustername"] = k.c.cfg.Name
 	}
 	return answer, nil
@@ -190,59 +140,14 @@ func login(k *call) (any, error) {
 
 // knows checks a password, for which a ticket of the same user will do, or one of root's.
 func (k *call) knows(name, password string) error {
-	if err := k.c.access.usable(name, k.c.now); err != nil {
+	if err := k.c.access.Usable(name, k.c.now); err != nil {
 		return err
 	}
-	if holder, err := k.c.verifyTicket(password); err == nil && (holder == name || holder == rootUser) {
+	if holder, valid := k.c.access.VerifyTicket(password, k.c.now); valid && (holder == name || holder == access.RootUser) {
 		return nil
 	}
-	if u := k.c.access.users[name]; u.password == "" || u.password != password {
+	if u := k.c.access.Users[name]; u.Password == "" || u.Password != password {
 		return errors.New("invalid credentials")
-	}
-	return nil
-}
-
-// sections are what the user interface asks for when it shows what somebody may.
-var sections = map[string]*regexp.Regexp{
-	"vms":     regexp.MustCompile(`^(?:VM\.|Permissions\.Modify)`),
-	"access":  regexp.MustCompile(`^(?:(?:User|Group)\.|Permissions\.Modify)`),
-	"storage": regexp.MustCompile(`^(?:Datastore\.|Permissions\.Modify)`),
-	"nodes":   regexp.MustCompile(`^(?:Sys\.|Permissions\.Modify)`),
-	"sdn":     regexp.MustCompile(`^(?:SDN\.|Permissions\.Modify)`),
-	"dc":      regexp.MustCompile(`^(?:Sys\.Audit|Sys\.Modify|SDN\.)`),
-	"mapping": regexp.MustCompile(`^(?:Mapping\.|Permissions\.Modify)`),
-}
-
-// capabilities are what somebody may anywhere in a section.
-func (c *Cluster) capabilities(who *identity) map[string]map[string]int {
-	caps := map[string]map[string]int{}
-	for section := range sections {
-		caps[section] = map[string]int{}
-	}
-	paths := append([]string{"/", "/nodes", "/access/groups", "/vms", "/storage", "/sdn", "/mapping"}, sorted(c.access.acl)...)
-	for _, path := range paths {
-		for _, priv := range c.held(who, path).all.names() {
-			top := "dc"
-			if parts := segments(path); len(parts) > 0 {
-				top = parts[0]
-			}
-			for _, section := range sectionsOf(top) {
-				if sections[section].MatchString(priv) {
-					caps[section][priv] = 1
-				}
-			}
-		}
-	}
-	return caps
-}
-
-// sectionsOf are the sections that a path counts in: what is given on a pool counts for what is in it.
-func sectionsOf(top string) []string {
-	switch {
-	case top == "pool":
-		return []string{"vms", "storage"}
-	case sections[top] != nil:
-		return []string{top}
 	}
 	return nil
 }

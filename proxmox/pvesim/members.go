@@ -5,10 +5,13 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // wiring is which hosts reach each other, and what they have agreed on about that.
 type wiring struct {
+	c       *Cluster
 	changes int                  // of which hosts there are, as far as hosts can tell
 	moving  bool                 // hosts are agreeing on that; what writes waits meanwhile
 	until   time.Time            // they have agreed
@@ -22,25 +25,25 @@ func (h *host) reaches(other *host) bool {
 }
 
 // calls reports whether a host's calls come through to another.
-func (c *Cluster) calls(from, to *host) bool {
-	return from.reaches(to) && !c.parted[[2]int{from.id, to.id}]
+func (w *wiring) calls(from, to *host) bool {
+	return from.reaches(to) && !w.parted[[2]int{from.id, to.id}]
 }
 
 // rewire changes what is up or what reaches what. The hosts take a while to agree on who is left; until
 // then, who had quorum believes to have it, and what writes hangs.
-func (c *Cluster) rewire(change func()) {
-	members, calls := c.links((*host).reaches), c.links(c.calls)
+func (w *wiring) rewire(change func()) {
+	members, calls := w.links((*host).reaches), w.links(w.calls)
 	change()
-	now := c.links(c.calls)
+	now := w.links(w.calls)
 	for pair := range calls {
 		if !now[pair] {
-			c.lost[pair] = c.now
+			w.lost[pair] = w.c.now
 		}
 	}
 	for pair := range now {
-		delete(c.lost, pair)
+		delete(w.lost, pair)
 	}
-	left := c.links((*host).reaches)
+	left := w.links((*host).reaches)
 	if maps.Equal(members, left) {
 		return
 	}
@@ -50,27 +53,27 @@ func (c *Cluster) rewire(change func()) {
 			takes = waitLost
 		}
 	}
-	c.moving, c.until = true, c.now.Add(takes)
-	c.agreeLater()
+	w.moving, w.until = true, w.c.now.Add(takes)
+	w.agreeLater()
 }
 
 // agreeLater lets the hosts agree when it is time, unless something changes before.
-func (c *Cluster) agreeLater() {
-	c.changes++
-	this := c.changes
-	c.start(func(p *process) {
-		p.sleep(c.until.Sub(c.now))
-		if this == c.changes {
-			c.agree()
+func (w *wiring) agreeLater() {
+	w.changes++
+	this := w.changes
+	w.c.start(func(p *process) {
+		p.sleep(w.until.Sub(w.c.now))
+		if this == w.changes {
+			w.agree()
 		}
 	})
 }
 
 // links are the pairs of hosts, each with itself too, for which something holds.
-func (c *Cluster) links(holds func(a, b *host) bool) map[[2]int]bool {
+func (w *wiring) links(holds func(a, b *host) bool) map[[2]int]bool {
 	all := map[[2]int]bool{}
-	for _, a := range c.hosts {
-		for _, b := range c.hosts {
+	for _, a := range w.c.hosts {
+		for _, b := range w.c.hosts {
 			if holds(a, b) {
 				all[[2]int{a.id, b.id}] = true
 			}
@@ -81,30 +84,30 @@ func (c *Cluster) links(holds func(a, b *host) bool) map[[2]int]bool {
 
 // agree lets every host know whom it reaches. A host that has lost the majority keeps the configuration
 // that it knew last, and learns of no change to it.
-func (c *Cluster) agree() {
-	c.moving = false
-	for _, h := range c.hosts {
+func (w *wiring) agree() {
+	w.moving = false
+	for _, h := range w.c.hosts {
 		h.members = map[*host]bool{}
-		for _, other := range c.hosts {
+		for _, other := range w.c.hosts {
 			if h.reaches(other) {
 				h.members[other] = true
 			}
 		}
 		switch {
-		case c.majority(h):
+		case w.majority(h):
 			h.known = nil
 		case h.known == nil:
-			h.known = c.guests(nil)
+			h.known = w.guests(nil)
 		}
 	}
 }
 
 // majority reports whether a host is together with more than half of the cluster.
-func (c *Cluster) majority(h *host) bool { return 2*len(h.members) > len(c.hosts) }
+func (w *wiring) majority(h *host) bool { return 2*len(h.members) > len(w.c.hosts) }
 
 // quorate reports whether a host has quorum, as far as it knows.
-func (c *Cluster) quorate(h *host) bool {
-	return c.majority(h) && c.active("no quorum") == nil
+func (w *wiring) quorate(h *host) bool {
+	return w.majority(h) && w.c.faults.Active("no quorum") == nil
 }
 
 // online reports whether a host takes another for being there.
@@ -117,66 +120,66 @@ type guestPlace struct {
 }
 
 // guests are the virtual machines by their numbers, as a host knows them; nil knows all.
-func (c *Cluster) guests(h *host) map[int]guestPlace {
+func (w *wiring) guests(h *host) map[int]guestPlace {
 	if h != nil && h.known != nil {
 		return h.known
 	}
-	all := make(map[int]guestPlace, len(c.vms))
-	for id, m := range c.vms {
-		all[id] = guestPlace{m.host, m.conf["tags"], m.conf["lock"]}
+	all := make(map[int]guestPlace, len(w.c.vms))
+	for id, m := range w.c.vms {
+		all[id] = guestPlace{m.host, m.Conf["tags"], m.Conf["lock"]}
 	}
 	return all
 }
 
 // exists reports whether there is a virtual machine of that number, as far as a host knows.
-func (c *Cluster) exists(h *host, id int) bool {
-	_, is := c.guests(h)[id]
+func (w *wiring) exists(h *host, id int) bool {
+	_, is := w.guests(h)[id]
 	return is
 }
 
 // settled waits while hosts agree on who is there: so long, what writes to the configuration hangs.
-func (c *Cluster) settled(p *process) {
-	p.until(func() bool { return !c.moving })
+func (w *wiring) settled(p *process) {
+	p.until(func() bool { return !w.moving })
 }
 
 // needQuorum refuses at once what can only be done with quorum.
-func (c *Cluster) needQuorum(h *host) error {
-	if c.quorate(h) {
+func (w *wiring) needQuorum(h *host) error {
+	if w.quorate(h) {
 		return nil
 	}
-	return fail("cluster not ready - no quorum?")
+	return failure.New("cluster not ready - no quorum?")
 }
 
 // lockFile waits for the cluster's lock on a file below /etc/pve, such as user_cfg, and fails without
 // quorum. Who gets it has it for no time at all: nothing that is written takes any.
-func (c *Cluster) lockFile(p *process, h *host, file string) error {
-	c.settled(p)
-	if p.wait(waitQuorum, func() bool { return c.quorate(h) }) {
+func (w *wiring) lockFile(p *process, h *host, file string) error {
+	w.settled(p)
+	if p.wait(waitQuorum, func() bool { return w.quorate(h) }) {
 		return nil
 	}
-	return fail("cfs-lock 'file-%s' error: no quorum!", file)
+	return failure.New("cfs-lock 'file-%s' error: no quorum!", file)
 }
 
 // canWrite fails without quorum as a process does that writes a file below /etc/pve.
-func (c *Cluster) canWrite(p *process, h *host, file string, pid int) error {
-	c.settled(p)
-	if c.quorate(h) {
+func (w *wiring) canWrite(p *process, h *host, file string, pid int) error {
+	w.settled(p)
+	if w.quorate(h) {
 		return nil
 	}
-	return fail("unable to open file '/etc/pve/%s.tmp.%d' - Permission denied", file, pid)
+	return failure.New("unable to open file '/etc/pve/%s.tmp.%d' - Permission denied", file, pid)
 }
 
 // powerOff ends at once all that goes on on a host. What it knew of the configuration lies on its disk, for
 // the time when it starts without the others.
-func (c *Cluster) powerOff(h *host) {
-	h.up, h.known = false, c.guests(h)
+func (w *wiring) powerOff(h *host) {
+	h.up, h.known = false, w.guests(h)
 	for _, p := range slices.SortedFunc(maps.Keys(h.serving), func(a, b *process) int { return a.born - b.born }) {
 		p.kill()
 	}
-	c.hostDied(h)
+	w.c.hostDied(h)
 	for _, t := range h.tasks {
 		if t.running() { // it had not begun
-			t.finish(c.now, "unexpected status")
+			t.finish(w.c.now, "unexpected status")
 		}
 	}
 	h.serving, h.heard = map[*process]bool{}, map[*host]*report{}
@@ -184,39 +187,39 @@ func (c *Cluster) powerOff(h *host) {
 }
 
 // powerOn starts a host, if it is off. What is to run there starts when it has quorum.
-func (c *Cluster) powerOn(h *host) {
+func (w *wiring) powerOn(h *host) {
 	if h.up {
 		return
 	}
-	h.up, h.since, h.members, h.starting = true, c.now, map[*host]bool{h: true}, true
-	c.startGuests(h)
+	h.up, h.since, h.members, h.starting = true, w.c.now, map[*host]bool{h: true}, true
+	w.startGuests(h)
 }
 
 // startGuests starts what is to run on a host as soon as it has quorum.
-func (c *Cluster) startGuests(h *host) {
+func (w *wiring) startGuests(h *host) {
 	since := h.since
-	c.start(func(p *process) {
-		p.until(func() bool { return !c.moving && c.quorate(h) || h.since != since })
+	w.c.start(func(p *process) {
+		p.until(func() bool { return !w.moving && w.quorate(h) || h.since != since })
 		if h.up && h.since == since {
 			h.starting = false
-			c.hostBack(h)
+			w.c.hostBack(h)
 		}
 	})
 }
 
 // powerCycle turns a host off, and on again when it has started anew.
-func (c *Cluster) powerCycle(h *host) {
-	c.rewire(func() { c.powerOff(h) })
-	h.returns = c.now.Add(rebootTakes)
-	c.returnLater(h)
+func (w *wiring) powerCycle(h *host) {
+	w.rewire(func() { w.powerOff(h) })
+	h.returns = w.c.now.Add(rebootTakes)
+	w.returnLater(h)
 }
 
-func (c *Cluster) returnLater(h *host) {
-	c.start(func(p *process) {
-		p.sleep(h.returns.Sub(c.now))
+func (w *wiring) returnLater(h *host) {
+	w.c.start(func(p *process) {
+		p.sleep(h.returns.Sub(w.c.now))
 		h.returns = time.Time{}
-		if c.active("host down", "HOST", h.Name) == nil {
-			c.rewire(func() { c.powerOn(h) })
+		if w.c.faults.Active("host down", "HOST", h.Name) == nil {
+			w.rewire(func() { w.powerOn(h) })
 		}
 	})
 }

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // newest is the release that is emulated when none is named.
@@ -32,7 +35,7 @@ func New(cfg Config) (*Cluster, error) {
 		c.storages[s.Name] = newStorage(s)
 	}
 	for _, name := range cfg.Pools {
-		c.pools[name] = &pool{name: name, vms: map[int]bool{}, storages: map[string]bool{}}
+		c.access.Pools[name] = access.NewPool(name, "")
 	}
 	for _, v := range cfg.VMs {
 		c.addVM(v)
@@ -40,7 +43,6 @@ func New(cfg Config) (*Cluster, error) {
 	for _, i := range cfg.Images {
 		c.addImage(i)
 	}
-	c.access = newAccess(c)
 	c.begin()
 	if c.speed > 0 {
 		go c.follow()
@@ -50,15 +52,23 @@ func New(cfg Config) (*Cluster, error) {
 
 // blank is a cluster in which nothing is yet.
 func blank(cfg Config) *Cluster {
-	return &Cluster{
-		cfg: cfg, vms: map[int]*vm{}, storages: map[string]*storage{}, pools: map[string]*pool{},
-		options: map[string]any{}, ha: newHA(), chance: map[string]*rand.PCG{},
-		wiring: wiring{parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}},
+	c := &Cluster{
+		cfg: cfg, chance: map[string]*rand.PCG{},
 		engine: engine{
 			now: cfg.Start, speed: cfg.Speed, wall: time.Now(),
 			kick: make(chan struct{}, 1), over: make(chan struct{}),
 		},
 	}
+	c.wiring = wiring{c: c, parted: map[[2]int]bool{}, lost: map[[2]int]time.Time{}}
+	c.reports = reports{c}
+	c.datacenter = datacenter{c: c, options: map[string]any{}}
+	c.machines = machines{c: c, vms: map[int]*vm{}}
+	c.stores = stores{c: c, storages: map[string]*storage{}}
+	c.front = front{c: c}
+	c.ha = newHA(c)
+	c.access = access.New(cfg.Seed, !c.since("9"))
+	c.faults.Seed, c.access.Lost = cfg.Seed, c.faults.Revoked
+	return c
 }
 
 func (c *Cluster) addHost(h Host) {
@@ -80,27 +90,27 @@ func newStorage(s Storage) *storage {
 }
 
 // addVM puts a virtual machine where the configuration has it.
-func (c *Cluster) addVM(v VM) {
+func (g *machines) addVM(v VM) {
 	m := &vm{
-		id: v.ID, host: c.host(v.Host), conf: map[string]string{}, pending: map[string]*string{}, state: "stopped", since: c.now,
+		Config: vmconf.New(map[string]string{}), id: v.ID, host: g.c.host(v.Host), state: "stopped", since: g.c.now,
 	}
 	for key, value := range v.Config {
-		m.conf[key] = value
+		m.Conf[key] = value
 	}
 	if v.Template {
-		m.conf["template"] = "1"
+		m.Conf["template"] = "1"
 	}
-	c.vms[v.ID] = m
+	g.vms[v.ID] = m
 	if v.Pool != "" {
-		c.pools[v.Pool].vms[v.ID] = true
+		g.c.access.Pools[v.Pool].Vms[v.ID] = true
 	}
-	c.furnish(m, v)
+	g.furnish(m, v)
 }
 
-func (c *Cluster) addImage(i Image) {
+func (st *stores) addImage(i Image) {
 	name := "import/" + i.Name
-	c.storages[i.Storage].at(c.host(i.Host))[name] = &volume{
-		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: c.now, guest: guestSystem,
+	st.storages[i.Storage].at(st.c.host(i.Host))[name] = &volume{
+		name: name, content: "import", format: strings.TrimPrefix(extensions["import"].FindString(i.Name), "."), size: i.Size, at: st.c.now, guest: guestSystem,
 	}
 }
 

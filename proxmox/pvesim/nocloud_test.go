@@ -8,34 +8,36 @@ import (
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // burn writes a disc with these files in its root, with names in the form of Joliet, of Rock Ridge, or
 // in neither.
 func burn(label, form string, files map[string]string) []byte {
-	disc := make([]byte, 24*sector)
+	disc := make([]byte, 24*vmconf.Sector)
 	describe := func(at int, kind byte, root int, text func(string) []byte) {
-		d := disc[at*sector:]
+		d := disc[at*vmconf.Sector:]
 		d[0] = kind
 		copy(d[1:], "CD001\x01")
 		copy(d[40:72], text(label))
-		copy(d[156:], isoRecord(root, sector, 2, []byte{0}, nil))
+		copy(d[156:], isoRecord(root, vmconf.Sector, 2, []byte{0}, nil))
 	}
 	ascii := func(s string) []byte { return []byte(s + strings.Repeat(" ", 32-len(s))) }
 	describe(16, 1, 20, ascii)
-	disc[17*sector] = 255
-	copy(disc[17*sector+1:], "CD001\x01")
+	disc[17*vmconf.Sector] = 255
+	copy(disc[17*vmconf.Sector+1:], "CD001\x01")
 	if form == "joliet" {
 		describe(17, 2, 21, ucs2)
-		copy(disc[17*sector+88:], "%/E")
-		disc[18*sector] = 255
-		copy(disc[18*sector+1:], "CD001\x01")
+		copy(disc[17*vmconf.Sector+88:], "%/E")
+		disc[18*vmconf.Sector] = 255
+		copy(disc[18*vmconf.Sector+1:], "CD001\x01")
 	}
-	plain := append(isoRecord(20, sector, 2, []byte{0}, nil), isoRecord(20, sector, 2, []byte{1}, nil)...)
+	plain := append(isoRecord(20, vmconf.Sector, 2, []byte{0}, nil), isoRecord(20, vmconf.Sector, 2, []byte{1}, nil)...)
 	wide := append([]byte(nil), plain...)
 	for i, name := range sorted(files) {
-		at := len(disc) / sector
-		disc = append(disc, append([]byte(files[name]), make([]byte, sector-len(files[name]))...)...)
+		at := len(disc) / vmconf.Sector
+		disc = append(disc, append([]byte(files[name]), make([]byte, vmconf.Sector-len(files[name]))...)...)
 		var ridge []byte
 		if form == "rock ridge" {
 			ridge = append([]byte{'N', 'M', byte(5 + len(name)), 1, 0}, name...)
@@ -47,8 +49,8 @@ func burn(label, form string, files map[string]string) []byte {
 		plain = append(plain, isoRecord(at, len(files[name]), 0, short, ridge)...)
 		wide = append(wide, isoRecord(at, len(files[name]), 0, ucs2(name), nil)...)
 	}
-	copy(disc[20*sector:], plain)
-	copy(disc[21*sector:], wide)
+	copy(disc[20*vmconf.Sector:], plain)
+	copy(disc[21*vmconf.Sector:], wide)
 	return disc
 }
 
@@ -79,7 +81,7 @@ func isoRecord(at, size int, flags byte, name, use []byte) []byte {
 func TestNoCloudDiscsAreRead(t *testing.T) {
 	files := map[string]string{"user-data": "#cloud-config\n", "meta-data": "instance-id: x\n", "network-config": "version: 2\n"}
 	for _, form := range []string{"joliet", "rock ridge"} {
-		got, err := readNoCloud(burn("cidata", form, files))
+		got, err := vmconf.ReadNoCloud(burn("cidata", form, files))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,22 +91,22 @@ func TestNoCloudDiscsAreRead(t *testing.T) {
 			}
 		}
 	}
-	if got, err := readNoCloud(burn("CIDATA", "", files)); err != nil || string(got["user_data"]) != "#cloud-config\n" {
+	if got, err := vmconf.ReadNoCloud(burn("CIDATA", "", files)); err != nil || string(got["user_data"]) != "#cloud-config\n" {
 		t.Errorf("in neither form: %v %v", got, err)
 	}
-	if _, err := readNoCloud(burn("other", "joliet", files)); err == nil {
+	if _, err := vmconf.ReadNoCloud(burn("other", "joliet", files)); err == nil {
 		t.Error("a disc with another label is taken for one")
 	}
 }
 
 func TestBrokenDiscsAreNoNoCloudDiscs(t *testing.T) {
 	disc := burn("cidata", "rock ridge", map[string]string{"user-data": "x"})
-	for i := range len(disc) / sector {
-		_, _ = readNoCloud(disc[:i*sector+sector/2]) // must not panic
+	for i := range len(disc) / vmconf.Sector {
+		_, _ = vmconf.ReadNoCloud(disc[:i*vmconf.Sector+vmconf.Sector/2]) // must not panic
 	}
-	for i := 16 * sector; i < 22*sector; i++ {
+	for i := 16 * vmconf.Sector; i < 22*vmconf.Sector; i++ {
 		disc[i] ^= 0xff
-		_, _ = readNoCloud(disc)
+		_, _ = vmconf.ReadNoCloud(disc)
 		disc[i] ^= 0xff
 	}
 }
@@ -129,7 +131,7 @@ func TestGuestFindsTheDiscInItsDrive(t *testing.T) {
 		r.does("POST /nodes/pve1/qemu/100/status/stop")
 		r.must("PUT /nodes/pve1/qemu/100/config delete=" + drive)
 	}
-	if left := r.vms[100].conf["unused0"]; left != "" {
+	if left := r.vms[100].Conf["unused0"]; left != "" {
 		t.Errorf("the disc is kept as its own: %s", left)
 	}
 }
@@ -142,7 +144,7 @@ func TestCloudInitIsToldWhatTheKeysSay(t *testing.T) {
 	if got := r.must("GET /nodes/pve1/qemu/100/cloudinit/dump type=user"); got != user {
 		t.Errorf("user-data: %v", cmp.Diff(user, got))
 	}
-	network := "version: 1\nconfig:\n    - type: physical\n      name: eth0\n      mac_address: '" + strings.ToLower(parseNet(r.vms[100].conf["net0"])["macaddr"]) +
+	network := "version: 1\nconfig:\n    - type: physical\n      name: eth0\n      mac_address: '" + strings.ToLower(vmconf.ParseNet(r.vms[100].Conf["net0"])["macaddr"]) +
 		"'\n      subnets:\n      - type: static\n        address: '10.1.1.5'\n        netmask: '255.255.255.0'\n        gateway: '10.1.1.1'\n" +
 		"      - type: ipv6_slaac\n    - type: nameserver\n      address:\n      - '1.1.1.1'\n      search:\n      - 'lab'\n"
 	if got := r.must("GET /nodes/pve1/qemu/100/cloudinit/dump type=network"); got != network {

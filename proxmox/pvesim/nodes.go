@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var nodeEndpoints = []endpoint{
@@ -34,9 +37,9 @@ const digestOfNothing = "da39a3ee5e6b4b0d3255bfef95601890afd80709"
 func emptyFirewall(*call) (any, error) { return map[string]any{"digest": digestOfNothing}, nil }
 
 // nodeEntry is a host as lists have it, seen from the host that is asked.
-func (k *call) nodeEntry(h *host) map[string]any {
+func (k *view) nodeEntry(h *host) map[string]any {
 	e := map[string]any{"id": "node/" + h.Name, "node": h.Name, "type": "node", "status": "unknown"}
-	audit := k.c.may(k.who, "/nodes/"+h.Name, "Sys.Audit")
+	audit := k.c.access.May(k.who, "/nodes/"+h.Name, "Sys.Audit")
 	online := k.entry.online(h)
 	if r := k.c.last(k.entry, h); r != nil {
 		e["level"] = ""
@@ -149,7 +152,7 @@ func getNetwork(k *call) (any, error) {
 			continue
 		}
 		path := "/sdn/zones/localnetwork/" + i["iface"].(string)
-		if kind == "bridge" && !k.c.mayAny(k.who, path, "SDN.Audit", "SDN.Use") {
+		if kind == "bridge" && !k.c.access.MayAny(k.who, path, "SDN.Audit", "SDN.Use") {
 			continue
 		}
 		all = append(all, i)
@@ -164,7 +167,7 @@ func getInterface(k *call) (any, error) {
 			return i, nil
 		}
 	}
-	return nil, badParameter("iface", "interface does not exist")
+	return nil, failure.OfParameter("iface", "interface does not exist")
 }
 
 func getTime(k *call) (any, error) {
@@ -175,7 +178,7 @@ func getTime(k *call) (any, error) {
 
 func setTime(k *call) (any, error) {
 	if _, err := time.LoadLocation(k.in["timezone"]); err != nil || k.in["timezone"] == "" {
-		return nil, fail("timezone '%s' does not exist", k.in["timezone"])
+		return nil, failure.New("timezone '%s' does not exist", k.in["timezone"])
 	}
 	k.node.zone = k.in["timezone"]
 	return nil, nil
@@ -190,7 +193,7 @@ func (h *host) timezone() *time.Location {
 
 func getCPUs(*call) (any, error) {
 	var all []any
-	for _, name := range cpuModels {
+	for _, name := range params.CPUModels {
 		vendor := "default"
 		switch {
 		case strings.HasPrefix(name, "EPYC") || strings.HasPrefix(name, "Opteron"):

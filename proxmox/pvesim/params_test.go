@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 func TestVerificationSaysWhatTheServerSays(t *testing.T) {
@@ -60,10 +63,10 @@ func TestVerificationSaysWhatTheServerSays(t *testing.T) {
 		{`a:qm-bootdisk/(ide|scsi)\d+/`, "a=virtio0", map[string]string{"a": "value does not match the regex pattern"}},
 		{`a:storage-content(iso,import)`, "a=snippets", map[string]string{"a": "value 'snippets' does not have a value in the enumeration 'iso, import'"}},
 	} {
-		_, err := declare(test.notation).verify(decodeForm(strings.ReplaceAll(test.form, ";", "%3B")))
+		_, err := params.Declare(test.notation).Verify(decodeForm(strings.ReplaceAll(test.form, ";", "%3B")))
 		got := map[string]string(nil)
 		if err != nil {
-			got = asError(err).Errors
+			got = failure.From(err).Errors
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s of %s: %s", test.form, test.notation, diff)
@@ -90,10 +93,10 @@ func TestBodiesInJSONAreReadAsTheServerReadsThem(t *testing.T) {
 		var got []string
 		sent, err := decodeJSON([]byte(test.body))
 		if err != nil {
-			got = []string{asError(err).Reason}
-		} else if in, err := declare(`a?:int b?:bool l?:tag-list`).verify(sent); err != nil {
-			for _, key := range sorted(asError(err).Errors) {
-				got = append(got, key+": "+asError(err).Errors[key])
+			got = []string{failure.From(err).Reason}
+		} else if in, err := params.Declare(`a?:int b?:bool l?:tag-list`).Verify(sent); err != nil {
+			for _, key := range sorted(failure.From(err).Errors) {
+				got = append(got, key+": "+failure.From(err).Errors[key])
 			}
 		} else {
 			for _, key := range sorted(in) {
@@ -108,17 +111,17 @@ func TestBodiesInJSONAreReadAsTheServerReadsThem(t *testing.T) {
 
 // What passes once passes again: verified values are the values that were sent.
 func TestVerifiedParametersPassAgain(t *testing.T) {
-	s := declare(qemuConfig)
+	s := params.Declare(params.QemuConfig)
 	rapid.Check(t, func(t *rapid.T) {
 		sent := map[string]any{}
 		for range rapid.IntRange(0, 5).Draw(t, "n") {
-			key := rapid.SampledFrom(s.order).Draw(t, "key")
+			key := rapid.SampledFrom(s.Order).Draw(t, "key")
 			sent[key+rapid.SampledFrom([]string{"", "0", "1"}).Draw(t, "number")] = rapid.OneOf(
 				rapid.Just[any](true), rapid.Just[any](nil), rapid.Map(rapid.StringMatching(`[a-z0-9=,:;/.]{0,12}`), func(s string) any { return s }),
 				rapid.Just[any]([]any{"a", "b"}),
 			).Draw(t, "value")
 		}
-		in, err := s.verify(sent)
+		in, err := s.Verify(sent)
 		if err != nil {
 			return
 		}
@@ -126,7 +129,7 @@ func TestVerifiedParametersPassAgain(t *testing.T) {
 		for key, value := range in {
 			again[key] = value
 		}
-		twice, err := s.verify(again)
+		twice, err := s.Verify(again)
 		if diff := cmp.Diff(in, twice); diff != "" || err != nil {
 			t.Fatalf("%v: %v %s", sent, err, diff)
 		}

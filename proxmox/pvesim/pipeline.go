@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // request is what a client asks, as it came over the wire.
@@ -40,9 +43,9 @@ const maxBody = 512 << 10
 
 // serve answers a request that has come to a host. What is checked first is what is told: a caller who
 // may not learns nothing about parameters, nor whether the thing exists.
-func (c *Cluster) serve(p *process, entry *host, r *request) *response {
-	k := &call{c: c, p: p, entry: entry, node: entry}
-	began := c.now
+func (f *front) serve(p *process, entry *host, r *request) *response {
+	k := &call{view: view{caller{c: f.c}, entry}, p: p, node: entry}
+	began := f.c.now
 	formatter, path, answer := r.place()
 	if answer != nil {
 		return answer
@@ -66,8 +69,8 @@ func (c *Cluster) serve(p *process, entry *host, r *request) *response {
 		return answer
 	}
 	data, err := k.answer(r.method, path, sent)
-	if err != nil && asError(err).Status == 401 {
-		p.sleep(waitUnauthorized - c.now.Sub(began))
+	if err != nil && failure.From(err).Status == 401 {
+		p.sleep(waitUnauthorized - f.c.now.Sub(began))
 	}
 	answer = k.format(formatter, data, err)
 	k.afterCode(answer)
@@ -113,12 +116,12 @@ func (k *call) admit(r *request, path string) error {
 }
 
 func plain(status int, text string) *response {
-	return &response{status: status, reason: firstLine(text), body: []byte(text)}
+	return &response{status: status, reason: failure.FirstLine(text), body: []byte(text)}
 }
 
 func bare(err error) *response {
-	e := asError(err)
-	return &response{status: e.Status, reason: firstLine(e.Reason), bare: true}
+	e := failure.From(err)
+	return &response{status: e.Status, reason: failure.FirstLine(e.Reason), bare: true}
 }
 
 // answer finds the method and does what stands between it and its code.
@@ -126,16 +129,16 @@ func (k *call) answer(method, path string, sent map[string]any) (any, error) {
 	r := routes().find(path, k)
 	e := r.methods[method]
 	if e == nil {
-		return nil, &Error{Status: 501, Reason: fmt.Sprintf("Method '%s %s' not implemented", method, path)}
+		return nil, &failure.Error{Status: 501, Reason: fmt.Sprintf("Method '%s %s' not implemented", method, path)}
 	}
 	for name, value := range k.vars {
 		if other, given := sent[name]; given && other != any(value) {
-			return nil, badParameter(name, "duplicate parameter (already defined in URI) with conflicting values!")
+			return nil, failure.OfParameter(name, "duplicate parameter (already defined in URI) with conflicting values!")
 		}
 		sent[name] = value
 	}
 	if e.notToken && k.byToken {
-		return nil, denied("URI '%s' not available with API token, need proper ticket.\n", path)
+		return nil, failure.Denied("URI '%s' not available with API token, need proper ticket.\n", path)
 	}
 	if !e.open {
 		if err := k.permit(e.may, sent); err != nil {
@@ -166,12 +169,12 @@ func (k *call) goThere(e *endpoint) error {
 }
 
 func noSuchHost(name string) error {
-	return fail("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name)
+	return failure.New("hostname lookup '%s' failed - failed to get address info for: %s: Temporary failure in name resolution", name, name)
 }
 
 // run verifies the parameters and runs the code.
 func (k *call) run(e *endpoint, sent map[string]any) (any, error) {
-	in, err := e.schema.verify(sent)
+	in, err := e.schema.Verify(sent)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +208,7 @@ var routes = sync.OnceValue(func() *route {
 		if at.methods[e.method] != nil {
 			panic("pvesim: declared twice: " + e.method + " " + e.path)
 		}
-		e.schema = declare(notation)
+		e.schema = params.Declare(notation)
 		at.methods[e.method] = &e
 	}
 	return root
@@ -214,7 +217,7 @@ var routes = sync.OnceValue(func() *route {
 // pathParams are what variables in paths are declared as; those that are not here are any text.
 var pathParams = map[string]string{
 	"node": "node", "vmid": "vmid", "storage": "storage-id", "userid": "userid[..64]", "roleid": "roleid",
-	"tokenid": "/" + tokenName + "/", "poolid": "poolid", "snapname": "configid[..40]", "iface": "iface[2..20]",
+	"tokenid": "/" + params.TokenName + "/", "poolid": "poolid", "snapname": "configid[..40]", "iface": "iface[2..20]",
 	"sid": "ha-resource-or-vm-id", "group": "configid", "rule": "configid", "groupid": "groupid", "realm": "realm[..32]",
 }
 

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // Pools have two sets of calls: the newer take the pool's name as a parameter, because it may have slashes in it.
@@ -21,18 +24,10 @@ var allocatePool = may("/pool/{poolid}", "Pool.Allocate")
 
 const aboutPool = ` comment?:str vms?:vmid-list storage?:storage-id-list delete?:bool allow-move?:bool`
 
-// poolNamed is a pool that must be there.
-func (c *Cluster) poolNamed(name string) (*pool, error) {
-	if p := c.pools[name]; p != nil {
-		return p, nil
-	}
-	return nil, fail("pool '%s' does not exist", name)
-}
-
 func listPools(k *call) (any, error) {
-	if k.in.has("poolid") {
-		if !k.c.may(k.who, "/pool/"+k.in["poolid"], "Pool.Audit") {
-			return nil, denied("/pool/%s, Pool.Audit", k.in["poolid"])
+	if k.in.Has("poolid") {
+		if !k.c.access.May(k.who, "/pool/"+k.in["poolid"], "Pool.Audit") {
+			return nil, failure.Denied("/pool/%s, Pool.Audit", k.in["poolid"])
 		}
 		p, err := getPool(k)
 		if err != nil {
@@ -41,39 +36,39 @@ func listPools(k *call) (any, error) {
 		return []any{p}, nil
 	}
 	list := []map[string]any{}
-	for _, name := range sorted(k.c.pools) {
-		if k.c.may(k.who, "/pool/"+name, "Pool.Audit") {
-			list = append(list, k.c.pools[name].tell())
+	for _, name := range sorted(k.c.access.Pools) {
+		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
+			list = append(list, tellPool(k.c.access.Pools[name]))
 		}
 	}
 	return list, nil
 }
 
-func (p *pool) tell() map[string]any {
-	answer := map[string]any{"poolid": p.name}
-	if p.comment != "" {
-		answer["comment"] = p.comment
+func tellPool(p *access.Pool) map[string]any {
+	answer := map[string]any{"poolid": p.Name}
+	if p.Comment != "" {
+		answer["comment"] = p.Comment
 	}
 	return answer
 }
 
 // getPool tells a pool and those of its members that are there.
 func getPool(k *call) (any, error) {
-	p, err := k.c.poolNamed(k.in["poolid"])
+	p, err := k.c.access.PoolNamed(k.in["poolid"])
 	if err != nil {
 		return nil, err
 	}
-	answer, members := p.tell(), []any{}
+	answer, members := tellPool(p), []any{}
 	if kind := k.in["type"]; kind == "" || kind == "qemu" {
 		guests := k.c.guests(k.entry)
-		for _, id := range sorted(p.vms) {
+		for _, id := range sorted(p.Vms) {
 			if at, is := guests[id]; is {
 				members = append(members, k.guestEntry(id, at, ""))
 			}
 		}
 	}
 	if kind := k.in["type"]; kind == "" || kind == "storage" {
-		for _, name := range sorted(p.storages) {
+		for _, name := range sorted(p.Storages) {
 			if s := k.c.storages[name]; s != nil {
 				members = append(members, k.storageEntry(s, k.homeOf(s)))
 			}
@@ -84,7 +79,7 @@ func getPool(k *call) (any, error) {
 }
 
 // homeOf is the host for which a pool tells a storage: the one that is asked, if it has the storage.
-func (k *call) homeOf(s *storage) *host {
+func (k *view) homeOf(s *storage) *host {
 	for _, h := range append([]*host{k.entry}, k.c.hosts...) {
 		if s.on(h) {
 			return h
@@ -96,40 +91,40 @@ func (k *call) homeOf(s *storage) *host {
 func createPool(k *call) (any, error) {
 	return nil, k.writeUsers("create pool failed", func() error {
 		name := k.in["poolid"]
-		if k.c.pools[name] != nil {
+		if k.c.access.Pools[name] != nil {
 			return fmt.Errorf("pool '%s' already exists", name)
 		}
-		if parent, _, nested := cutLast(name, "/"); nested && k.c.pools[parent] == nil {
+		if parent, _, nested := cutLast(name, "/"); nested && k.c.access.Pools[parent] == nil {
 			return fmt.Errorf("parent '%s' of pool '%s' does not exist", parent, name)
 		}
-		k.c.pools[name] = &pool{name: name, comment: k.in["comment"], vms: map[int]bool{}, storages: map[string]bool{}}
+		k.c.access.Pools[name] = access.NewPool(name, k.in["comment"])
 		return nil
 	})
 }
 
 func deletePool(k *call) (any, error) {
 	return nil, k.writeUsers("delete pool failed", func() error {
-		p, err := k.c.poolNamed(k.in["poolid"])
+		p, err := k.c.access.PoolNamed(k.in["poolid"])
 		if err != nil {
 			return err
 		}
-		for _, name := range sorted(k.c.pools) {
-			if strings.HasPrefix(name, p.name+"/") {
-				return fmt.Errorf("pool '%s' is not empty (contains pool '%s')", p.name, name)
+		for _, name := range sorted(k.c.access.Pools) {
+			if strings.HasPrefix(name, p.Name+"/") {
+				return fmt.Errorf("pool '%s' is not empty (contains pool '%s')", p.Name, name)
 			}
 		}
-		for _, id := range sorted(p.vms) {
+		for _, id := range sorted(p.Vms) {
 			if k.c.vms[id] != nil {
-				return fmt.Errorf("pool '%s' is not empty (contains VM %d)", p.name, id)
+				return fmt.Errorf("pool '%s' is not empty (contains VM %d)", p.Name, id)
 			}
 		}
-		for _, name := range sorted(p.storages) {
+		for _, name := range sorted(p.Storages) {
 			if k.c.storages[name] != nil {
-				return fmt.Errorf("pool '%s' is not empty (contains storage '%s')", p.name, name)
+				return fmt.Errorf("pool '%s' is not empty (contains storage '%s')", p.Name, name)
 			}
 		}
-		delete(k.c.pools, p.name)
-		delete(k.c.access.acl, "/pool/"+p.name)
+		delete(k.c.access.Pools, p.Name)
+		delete(k.c.access.ACL, "/pool/"+p.Name)
 		return nil
 	})
 }
@@ -137,12 +132,12 @@ func deletePool(k *call) (any, error) {
 // changePool changes all that a call asks for, or nothing.
 func changePool(k *call) (any, error) {
 	return nil, k.writeUsers("update pools failed", func() error {
-		p, err := k.c.poolNamed(k.in["poolid"])
+		p, err := k.c.access.PoolNamed(k.in["poolid"])
 		if err != nil {
 			return err
 		}
 		var changes []func()
-		for _, text := range k.in.list("vms") {
+		for _, text := range k.in.List("vms") {
 			id, _ := strconv.Atoi(text)
 			change, err := k.changeMember(p, id)
 			if err != nil {
@@ -150,14 +145,14 @@ func changePool(k *call) (any, error) {
 			}
 			changes = append(changes, change)
 		}
-		for _, name := range k.in.list("storage") {
+		for _, name := range k.in.List("storage") {
 			change, err := k.changeStorage(p, name)
 			if err != nil {
 				return err
 			}
 			changes = append(changes, change)
 		}
-		p.comment = k.in.or("comment", p.comment)
+		p.Comment = k.in.Or("comment", p.Comment)
 		for _, change := range changes {
 			change()
 		}
@@ -166,54 +161,44 @@ func changePool(k *call) (any, error) {
 }
 
 // changeMember is how a virtual machine comes into a pool or leaves it; it need not be there.
-func (k *call) changeMember(p *pool, id int) (func(), error) {
+func (k *call) changeMember(p *access.Pool, id int) (func(), error) {
 	path := fmt.Sprintf("/vms/%d", id)
-	if !k.who.isRoot() && !k.c.mayModify(k.who, path) {
-		return nil, denied("%s, %s", path, strings.Join(modifiers(path), "|"))
+	if !k.who.IsRoot() && !k.c.access.MayModify(k.who, path) {
+		return nil, failure.Denied("%s, %s", path, strings.Join(access.Modifiers(path), "|"))
 	}
-	if k.in.is("delete") {
-		if !p.vms[id] {
+	if k.in.Is("delete") {
+		if !p.Vms[id] {
 			return nil, fmt.Errorf("VM %d is not a pool member", id)
 		}
-		return func() { delete(p.vms, id) }, nil
+		return func() { delete(p.Vms, id) }, nil
 	}
-	if p.vms[id] {
+	if p.Vms[id] {
 		return nil, fmt.Errorf("VM %d is already a pool member", id)
 	}
-	before := k.c.poolOf(id)
+	before := k.c.access.PoolOf(id)
 	switch {
 	case before == nil:
-		return func() { p.vms[id] = true }, nil
-	case !k.in.is("allow-move"):
-		return nil, fmt.Errorf("VM %d belongs already to pool '%s' and 'allow-move' is not set", id, before.name)
-	case !k.who.isRoot() && !k.c.may(k.who, "/pool/"+before.name, "Pool.Allocate"):
-		return nil, denied("/pool/%s, Pool.Allocate", before.name)
+		return func() { p.Vms[id] = true }, nil
+	case !k.in.Is("allow-move"):
+		return nil, fmt.Errorf("VM %d belongs already to pool '%s' and 'allow-move' is not set", id, before.Name)
+	case !k.who.IsRoot() && !k.c.access.May(k.who, "/pool/"+before.Name, "Pool.Allocate"):
+		return nil, failure.Denied("/pool/%s, Pool.Allocate", before.Name)
 	}
-	return func() { delete(before.vms, id); p.vms[id] = true }, nil
+	return func() { delete(before.Vms, id); p.Vms[id] = true }, nil
 }
 
-// poolOf is the pool that a virtual machine is in.
-func (c *Cluster) poolOf(id int) *pool {
-	for _, p := range c.pools {
-		if p.vms[id] {
-			return p
-		}
-	}
-	return nil
-}
-
-func (k *call) changeStorage(p *pool, name string) (func(), error) {
+func (k *call) changeStorage(p *access.Pool, name string) (func(), error) {
 	path := "/storage/" + name
-	if !k.who.isRoot() && !k.c.mayModify(k.who, path) {
-		return nil, denied("%s, %s", path, strings.Join(modifiers(path), "|"))
+	if !k.who.IsRoot() && !k.c.access.MayModify(k.who, path) {
+		return nil, failure.Denied("%s, %s", path, strings.Join(access.Modifiers(path), "|"))
 	}
 	switch {
-	case k.in.is("delete") && !p.storages[name]:
-		return nil, fail("Storage '%s' is not a pool member", name)
-	case k.in.is("delete"):
-		return func() { delete(p.storages, name) }, nil
-	case p.storages[name]:
-		return nil, fail("Storage '%s' is already a pool member", name)
+	case k.in.Is("delete") && !p.Storages[name]:
+		return nil, failure.New("Storage '%s' is not a pool member", name)
+	case k.in.Is("delete"):
+		return func() { delete(p.Storages, name) }, nil
+	case p.Storages[name]:
+		return nil, failure.New("Storage '%s' is already a pool member", name)
 	}
-	return func() { p.storages[name] = true }, nil
+	return func() { p.Storages[name] = true }, nil
 }

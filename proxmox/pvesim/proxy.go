@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -40,7 +41,7 @@ func (k *call) proxy(h *host) error {
 	if k.p.wait(limit, func() bool { return k.c.calls(k.entry, h) }) {
 		return nil
 	}
-	return &Error{Status: 595, Reason: reason, Bare: true}
+	return &failure.Error{Status: 595, Reason: reason, Bare: true}
 }
 
 // worker is one of pvedaemon's.
@@ -60,7 +61,7 @@ func (k *call) occupyWorker(work func(at *call) (any, error)) (any, error) {
 	}
 	if waiting >= proxyLine {
 		k.p.sleep(waitBroken)
-		return nil, &Error{Status: 596, Reason: "Broken pipe", Bare: true}
+		return nil, &failure.Error{Status: 596, Reason: "Broken pipe", Bare: true}
 	}
 	w := k.daemonOf(h)
 	k.queue(w)
@@ -86,7 +87,7 @@ func (k *call) occupyWorker(work func(at *call) (any, error)) (any, error) {
 	})
 	h.serving[child] = true
 	if !k.p.wait(waitProxy, func() bool { return done }) {
-		return nil, &Error{Status: 596, Reason: "Connection timed out", Bare: true}
+		return nil, &failure.Error{Status: 596, Reason: "Connection timed out", Bare: true}
 	}
 	k.total = at.total
 	return data, err

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // busy is a cluster with something of everything in it.
@@ -45,17 +47,17 @@ var likely = []string{
 // drawn is a request for one of the calls that there are, with parameters that fit now and then.
 func drawn(t *rapid.T, all []*endpoint) *http.Request {
 	e := rapid.SampledFrom(all).Draw(t, "endpoint")
-	value := func(p *param) string {
-		if p != nil && len(p.enum) > 0 && rapid.Bool().Draw(t, "fits") {
-			return rapid.SampledFrom(p.enum).Draw(t, "value")
+	value := func(p *params.Param) string {
+		if p != nil && len(p.Enum) > 0 && rapid.Bool().Draw(t, "fits") {
+			return rapid.SampledFrom(p.Enum).Draw(t, "value")
 		}
 		return rapid.SampledFrom(likely).Draw(t, "value")
 	}
-	path := templateVariable.ReplaceAllStringFunc(e.path, func(v string) string { return url.PathEscape(value(e.schema.lookUp(v[1 : len(v)-1]))) })
+	path := templateVariable.ReplaceAllStringFunc(e.path, func(v string) string { return url.PathEscape(value(e.schema.LookUp(v[1 : len(v)-1]))) })
 	form := url.Values{}
-	for _, name := range e.schema.order {
-		p := e.schema.lookUp(name)
-		if strings.Contains(e.path, "{"+name+"}") || p != nil && p.optional && rapid.IntRange(0, 5).Draw(t, "leave") > 0 {
+	for _, name := range e.schema.Order {
+		p := e.schema.LookUp(name)
+		if strings.Contains(e.path, "{"+name+"}") || p != nil && p.Optional && rapid.IntRange(0, 5).Draw(t, "leave") > 0 {
 			continue
 		}
 		form.Add(name+rapid.SampledFrom([]string{"", "", "", "0"}).Draw(t, "number"), value(p))

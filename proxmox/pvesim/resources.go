@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -44,36 +45,39 @@ type spaceReport struct {
 	Total int64 `json:"total"`
 }
 
+// reports is what hosts know of each other.
+type reports struct{ c *Cluster }
+
 // begin lets everybody have heard from everybody, for the cluster has been running for a day.
-func (c *Cluster) begin() {
-	c.agree()
-	for _, h := range c.hosts {
-		phase := timing.Range{Min: broadcastEvery / 10, Max: broadcastEvery}.Draw(c.rng("pvestatd " + h.Name))
-		h.tells = c.now.Add(phase)
-		c.broadcast(h)
+func (rs *reports) begin() {
+	rs.c.agree()
+	for _, h := range rs.c.hosts {
+		phase := timing.Range{Min: broadcastEvery / 10, Max: broadcastEvery}.Draw(rs.c.rng("pvestatd " + h.Name))
+		h.tells = rs.c.now.Add(phase)
+		rs.broadcast(h)
 	}
-	for _, h := range c.hosts {
-		c.goOn(h)
+	for _, h := range rs.c.hosts {
+		rs.goOn(h)
 	}
 }
 
 // goOn starts what goes on on a host by itself: pvestatd, which tells how it is doing.
-func (c *Cluster) goOn(h *host) {
-	c.start(func(p *process) {
+func (rs *reports) goOn(h *host) {
+	rs.c.start(func(p *process) {
 		for {
-			p.sleep(h.tells.Sub(c.now))
-			h.tells = c.now.Add(broadcastEvery)
-			if h.up && c.active("freeze resources", "on", h.Name) == nil {
-				c.broadcast(h)
+			p.sleep(h.tells.Sub(rs.c.now))
+			h.tells = rs.c.now.Add(broadcastEvery)
+			if h.up && rs.c.faults.Active("freeze resources", "on", h.Name) == nil {
+				rs.broadcast(h)
 			}
 		}
 	})
 }
 
 // broadcast lets a host tell all that it reaches how it is doing.
-func (c *Cluster) broadcast(h *host) {
-	r := c.report(h)
-	for _, other := range c.hosts {
+func (rs *reports) broadcast(h *host) {
+	r := rs.report(h)
+	for _, other := range rs.c.hosts {
 		if h.reaches(other) {
 			other.heard[h] = r
 		}
@@ -81,17 +85,17 @@ func (c *Cluster) broadcast(h *host) {
 }
 
 // last is what a host was told last by another, unless that is too long ago to count.
-func (c *Cluster) last(h, by *host) *report {
-	if r := h.heard[by]; r != nil && c.now.Sub(r.At) <= broadcastExpires {
+func (rs *reports) last(h, by *host) *report {
+	if r := h.heard[by]; r != nil && rs.c.now.Sub(r.At) <= broadcastExpires {
 		return r
 	}
 	return nil
 }
 
-func (c *Cluster) report(h *host) *report {
-	r := &report{At: c.now, Guests: c.guestsOn(h), Storages: map[string]spaceReport{}}
-	r.Node = c.nodeNumbers(h, r.Guests)
-	for name, s := range c.storages {
+func (rs *reports) report(h *host) *report {
+	r := &report{At: rs.c.now, Guests: rs.guestsOn(h), Storages: map[string]spaceReport{}}
+	r.Node = rs.nodeNumbers(h, r.Guests)
+	for name, s := range rs.c.storages {
 		if s.on(h) && !s.disabled() {
 			r.Storages[name] = spaceReport{s.used(h), s.Total}
 		}
@@ -100,20 +104,20 @@ func (c *Cluster) report(h *host) *report {
 }
 
 // guestsOn are the numbers of a host's virtual machines.
-func (c *Cluster) guestsOn(h *host) map[int]guestReport {
+func (rs *reports) guestsOn(h *host) map[int]guestReport {
 	all := map[int]guestReport{}
-	for id, m := range c.vms {
+	for id, m := range rs.c.vms {
 		if m.host == h {
-			all[id] = c.guestNumbers(m)
+			all[id] = rs.guestNumbers(m)
 		}
 	}
 	return all
 }
 
 // nodeNumbers are a host's own. What its virtual machines use counts as used.
-func (c *Cluster) nodeNumbers(h *host, guests map[int]guestReport) nodeReport {
+func (rs *reports) nodeNumbers(h *host, guests map[int]guestReport) nodeReport {
 	n := nodeReport{
-		Uptime: seconds(c.now.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: c.rootSize(),
+		Uptime: seconds(rs.c.now.Sub(h.since)), CPU: idleCPU, MaxCPU: h.CPUs, Mem: hostMemory, MaxMem: h.Memory, Disk: rootUsed, MaxDisk: rs.rootSize(),
 	}
 	for _, id := range sorted(guests) { // for sums of fractions depend on their order
 		g := guests[id]
@@ -132,8 +136,8 @@ const (
 )
 
 // rootSize is what a host's root file system has: the storage local, if there is one, is a folder of it.
-func (c *Cluster) rootSize() int64 {
-	if s := c.storages["local"]; s != nil {
+func (rs *reports) rootSize() int64 {
+	if s := rs.c.storages["local"]; s != nil {
 		return s.Total
 	}
 	return 256 << 30
@@ -142,13 +146,13 @@ func (c *Cluster) rootSize() int64 {
 func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // guestNumbers are a virtual machine's own.
-func (c *Cluster) guestNumbers(m *vm) guestReport {
+func (rs *reports) guestNumbers(m *vm) guestReport {
 	g := guestReport{
-		At: c.now, Name: m.name(), Status: "stopped", Template: m.template(), MaxCPU: cpusOf(m.conf), MaxMem: memoryOf(m.conf) << 20,
-		MaxDisk: parseDrive(m.conf[bootDrive(m.conf)]).size(),
+		At: rs.c.now, Name: m.name(), Status: "stopped", Template: m.Template(), MaxCPU: vmconf.CPUsOf(m.Conf), MaxMem: vmconf.MemoryOf(m.Conf) << 20,
+		MaxDisk: vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(),
 	}
 	if m.running() {
-		g.Status, g.Uptime = "running", seconds(c.now.Sub(m.since))
+		g.Status, g.Uptime = "running", seconds(rs.c.now.Sub(m.since))
 		g.CPU, g.Mem = m.usage()
 	}
 	return g
@@ -159,8 +163,8 @@ func (c *Cluster) guestNumbers(m *vm) guestReport {
 // may not see is left out, without a word.
 func getResources(k *call) (any, error) {
 	all := []any{}
-	wanted := func(kind string) bool { return !k.in.has("type") || k.in["type"] == kind }
-	if !k.in.has("type") {
+	wanted := func(kind string) bool { return !k.in.Has("type") || k.in["type"] == kind }
+	if !k.in.Has("type") {
 		all = append(all, k.poolEntries()...)
 	}
 	if wanted("vm") {
@@ -179,7 +183,7 @@ func getResources(k *call) (any, error) {
 	if wanted("storage") {
 		all = append(all, k.storageEntries()...)
 	}
-	if wanted("sdn") && k.c.may(k.who, "/sdn/zones/localnetwork", "SDN.Audit") {
+	if wanted("sdn") && k.c.access.May(k.who, "/sdn/zones/localnetwork", "SDN.Audit") {
 		for _, h := range k.c.hosts {
 			all = append(all, k.zoneEntry(h))
 		}
@@ -187,21 +191,27 @@ func getResources(k *call) (any, error) {
 	return all, nil
 }
 
-func (k *call) poolEntries() []any {
+// view is what a caller is shown of the cluster by the host that is asked.
+type view struct {
+	caller
+	entry *host
+}
+
+func (k *view) poolEntries() []any {
 	var all []any
-	for _, name := range sorted(k.c.pools) {
-		if k.c.may(k.who, "/pool/"+name, "Pool.Audit") {
+	for _, name := range sorted(k.c.access.Pools) {
+		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
 			all = append(all, map[string]any{"id": "/pool/" + name, "pool": name, "type": "pool"})
 		}
 	}
 	return all
 }
 
-func (k *call) guestEntries() []any {
+func (k *view) guestEntries() []any {
 	pools := map[int]string{}
-	for _, name := range sorted(k.c.pools) {
-		if k.c.may(k.who, "/pool/"+name, "Pool.Audit") {
-			for id := range k.c.pools[name].vms {
+	for _, name := range sorted(k.c.access.Pools) {
+		if k.c.access.May(k.who, "/pool/"+name, "Pool.Audit") {
+			for id := range k.c.access.Pools[name].Vms {
 				pools[id] = name
 			}
 		}
@@ -209,14 +219,14 @@ func (k *call) guestEntries() []any {
 	var all []any
 	guests := k.c.guests(k.entry)
 	for _, id := range sorted(guests) {
-		if k.c.may(k.who, vmPath(id), "VM.Audit") {
+		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
 			all = append(all, k.guestEntry(id, guests[id], pools[id]))
 		}
 	}
 	return all
 }
 
-func (k *call) guestEntry(id int, at guestPlace, pool string) map[string]any {
+func (k *view) guestEntry(id int, at guestPlace, pool string) map[string]any {
 	e := map[string]any{"id": "qemu/" + strconv.Itoa(id), "vmid": id, "type": "qemu", "node": at.host.Name, "status": "unknown"}
 	if g, told := k.told(id, at.host); told {
 		e["name"], e["status"], e["template"], e["uptime"] = g.Name, g.Status, number(g.Template), g.Uptime
@@ -227,7 +237,7 @@ func (k *call) guestEntry(id int, at guestPlace, pool string) map[string]any {
 			delete(e, "memhost")
 		}
 	}
-	for key, value := range map[string]string{"tags": at.tags, "lock": at.lock, "pool": pool, "hastate": k.c.haState(id)} {
+	for key, value := range map[string]string{"tags": at.tags, "lock": at.lock, "pool": pool, "hastate": k.c.ha.state(id)} {
 		if value != "" {
 			e[key] = value
 		}
@@ -237,7 +247,7 @@ func (k *call) guestEntry(id int, at guestPlace, pool string) map[string]any {
 
 // told is what was told last of a virtual machine, by whichever host: after a migration, the old one may
 // have been the last to speak of it.
-func (k *call) told(id int, at *host) (guestReport, bool) {
+func (k *view) told(id int, at *host) (guestReport, bool) {
 	var g guestReport
 	var newest time.Time
 	told := false
@@ -253,11 +263,11 @@ func (k *call) told(id int, at *host) (guestReport, bool) {
 	return g, told
 }
 
-func (k *call) storageEntries() []any {
+func (k *view) storageEntries() []any {
 	var all []any
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
-		if !k.c.may(k.who, "/storage/"+name, "Datastore.Audit") {
+		if !k.c.access.May(k.who, "/storage/"+name, "Datastore.Audit") {
 			continue
 		}
 		for _, h := range k.c.hosts {
@@ -270,7 +280,7 @@ func (k *call) storageEntries() []any {
 	return all
 }
 
-func (k *call) storageEntry(s *storage, h *host) map[string]any {
+func (k *view) storageEntry(s *storage, h *host) map[string]any {
 	e := map[string]any{
 		"id": "storage/" + h.Name + "/" + s.Name, "storage": s.Name, "node": h.Name, "type": "storage", "plugintype": s.Type,
 		"status": "unknown", "shared": number(s.Shared), "content": strings.Join(s.Content, ","),
@@ -284,7 +294,7 @@ func (k *call) storageEntry(s *storage, h *host) map[string]any {
 }
 
 // zoneEntry is the network zone that every host has.
-func (k *call) zoneEntry(h *host) map[string]any {
+func (k *view) zoneEntry(h *host) map[string]any {
 	if !k.c.since("9.0") {
 		return map[string]any{"id": "sdn/" + h.Name + "/localnetwork", "sdn": "localnetwork", "node": h.Name, "type": "sdn", "status": "ok"}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -147,11 +148,11 @@ func (c *Cluster) wrongs() []string {
 		}
 	}
 	for _, id := range c.vmIDs(nil) {
-		c.wrongsOf(c.vms[id], busy[id] || c.vms[id].conf["lock"] != "", bad)
+		c.wrongsOf(c.vms[id], busy[id] || c.vms[id].Conf["lock"] != "", bad)
 	}
 	pooled := map[int]string{}
-	for _, name := range sorted(c.pools) {
-		for id := range c.pools[name].vms {
+	for _, name := range sorted(c.access.Pools) {
+		for id := range c.access.Pools[name].Vms {
 			if pooled[id] != "" {
 				bad("VM %d is in pools %s and %s", id, pooled[id], name)
 			}
@@ -167,8 +168,8 @@ func (c *Cluster) wrongs() []string {
 }
 
 func (c *Cluster) wrongsOf(m *vm, busy bool, bad func(string, ...any)) {
-	for _, volid := range append(volumesOf(m.conf), discsOf(m.conf)...) {
-		if _, v := c.volume(m.host, volid); v == nil && !busy && !parseDrive(volid).cloudInit() { // which is made anew
+	for _, volid := range append(vmconf.VolumesOf(m.Conf), discsOf(m.Conf)...) {
+		if _, v := c.volume(m.host, volid); v == nil && !busy && !vmconf.ParseDrive(volid).CloudInit() { // which is made anew
 			bad("VM %d names volume %s, which is not there", m.id, volid)
 		}
 	}
@@ -178,7 +179,7 @@ func (c *Cluster) wrongsOf(m *vm, busy bool, bad func(string, ...any)) {
 	if m.agent && !m.running() {
 		bad("the agent of VM %d answers, and it does not run", m.id)
 	}
-	if m.template() && m.running() {
+	if m.Template() && m.running() {
 		bad("template %d runs", m.id)
 	}
 	if !m.host.up && m.running() {
@@ -188,9 +189,9 @@ func (c *Cluster) wrongsOf(m *vm, busy bool, bad func(string, ...any)) {
 
 func discsOf(conf map[string]string) []string {
 	var all []string
-	for _, key := range drivesOf(conf) {
-		if d := parseDrive(conf[key]); d.disc() && strings.Contains(d.file, ":") {
-			all = append(all, d.file)
+	for _, key := range vmconf.DrivesOf(conf) {
+		if d := vmconf.ParseDrive(conf[key]); d.Disc() && strings.Contains(d.File, ":") {
+			all = append(all, d.File)
 		}
 	}
 	return all
@@ -220,7 +221,7 @@ func (c *Cluster) wrongsAtRest(bad func(string, ...any)) {
 		}
 	}
 	for _, id := range c.vmIDs(nil) {
-		if lock := c.vms[id].conf["lock"]; lock != "" && lock != "suspended" {
+		if lock := c.vms[id].Conf["lock"]; lock != "" && lock != "suspended" {
 			bad("VM %d is locked (%s), and nobody is at work on it", id, lock)
 		}
 	}
@@ -238,10 +239,10 @@ func (c *Cluster) wrongsOfVolume(s *storage, place string, v *volume, bad func(s
 		bad("%s:%s at %q belongs to VM %d, which is not there", s.Name, v.name, place, v.vmid)
 		return
 	}
-	named := volumesOf(m.effective())
-	named = append(named, volumesOf(m.conf)...)
-	for _, snap := range m.snaps {
-		named = append(named, volumesOf(snap.conf)...)
+	named := vmconf.VolumesOf(m.Effective())
+	named = append(named, vmconf.VolumesOf(m.Conf)...)
+	for _, snap := range m.Snaps {
+		named = append(named, vmconf.VolumesOf(snap.Conf)...)
 	}
 	if !slices.Contains(named, s.volid(v)) {
 		bad("%s:%s belongs to VM %d, which does not name it", s.Name, v.name, v.vmid)

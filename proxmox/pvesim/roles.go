@@ -2,8 +2,10 @@ package pvesim
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // getPermissions tells what somebody may, on one path or wherever something is given.
@@ -11,55 +13,32 @@ func getPermissions(k *call) (any, error) {
 	who := k.who
 	if name := k.in["userid"]; name != "" && name != who.String() {
 		u, t, isToken := strings.Cut(name, "!")
-		who = &identity{user: u, token: t}
+		who = &access.Identity{User: u, Token: t}
 		own := isToken && u == k.who.String()
-		if !own && !k.c.may(k.who, "/access", "Sys.Audit") {
-			return nil, denied("/access, Sys.Audit")
+		if !own && !k.c.access.May(k.who, "/access", "Sys.Audit") {
+			return nil, failure.Denied("/access, Sys.Audit")
 		}
 	}
 	if path := k.in["path"]; path != "" {
-		return map[string]any{path: k.c.held(who, path).answer()}, nil
+		return map[string]any{path: k.c.access.Held(who, path).Answer()}, nil
 	}
 	answer := map[string]any{}
-	for path := range k.c.pathsGiven() {
-		if h := k.c.held(who, path); h.all != 0 {
-			answer[path] = h.answer()
+	for path := range k.c.access.PathsGiven() {
+		if h := k.c.access.Held(who, path); h.All != 0 {
+			answer[path] = h.Answer()
 		}
 	}
 	return answer, nil
 }
 
-// pathsGiven are the paths on which something may be given: the upper ones, and those that access lists
-// and pools name.
-func (c *Cluster) pathsGiven() map[string]bool {
-	paths := map[string]bool{}
-	for _, path := range strings.Fields(`/ /access /access/groups /nodes /pool /sdn /storage /vms`) {
-		paths[path] = true
-	}
-	for path := range c.access.acl {
-		for at := range levels(path) {
-			paths[at] = true
-		}
-	}
-	for _, p := range c.pools {
-		for id := range p.vms {
-			paths["/vms/"+strconv.Itoa(id)] = true
-		}
-		for name := range p.storages {
-			paths["/storage/"+name] = true
-		}
-	}
-	return paths
-}
-
 func listACL(k *call) (any, error) {
 	list := []map[string]any{}
-	all := k.c.may(k.who, "/access", "Sys.Audit")
-	for _, path := range sorted(k.c.access.acl) {
-		if !all && !k.c.mayModify(k.who, path) {
+	all := k.c.access.May(k.who, "/access", "Sys.Audit")
+	for _, path := range sorted(k.c.access.ACL) {
+		if !all && !k.c.access.MayModify(k.who, path) {
 			continue
 		}
-		for _, who := range sorted(k.c.access.acl[path]) {
+		for _, who := range sorted(k.c.access.ACL[path]) {
 			kind, id := "user", strings.TrimPrefix(who, "@")
 			switch {
 			case id != who:
@@ -67,9 +46,9 @@ func listACL(k *call) (any, error) {
 			case strings.Contains(who, "!"):
 				kind = "token"
 			}
-			for _, role := range sorted(k.c.access.acl[path][who]) {
+			for _, role := range sorted(k.c.access.ACL[path][who]) {
 				list = append(list, map[string]any{
-					"path": path, "type": kind, "ugid": id, "roleid": role, "propagate": number(k.c.access.acl[path][who][role]),
+					"path": path, "type": kind, "ugid": id, "roleid": role, "propagate": number(k.c.access.ACL[path][who][role]),
 				})
 			}
 		}
@@ -80,15 +59,15 @@ func listACL(k *call) (any, error) {
 func changeACL(k *call) (any, error) {
 	if k.in["users"]+k.in["groups"]+k.in["tokens"] == "" {
 		text := "either 'users', 'groups' or 'tokens' is required."
-		return nil, &Error{Status: 400, Reason: "Parameter verification failed.",
+		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.",
 			Errors: map[string]string{"users": text, "groups": text, "tokens": text}}
 	}
-	path := normalized(k.in["path"])
-	if path == "" || !k.in.is("delete") && !aclPath.MatchString(path) {
-		return nil, badParameter("path", fmt.Sprintf("invalid ACL path '%s'", k.in["path"]))
+	path := access.Normalized(k.in["path"])
+	if path == "" || !k.in.Is("delete") && !aclPath.MatchString(path) {
+		return nil, failure.OfParameter("path", fmt.Sprintf("invalid ACL path '%s'", k.in["path"]))
 	}
 	return nil, k.writeUsers("ACL update failed", func() error {
-		for _, role := range k.in.list("roles") {
+		for _, role := range k.in.List("roles") {
 			if err := k.changeRoleOn(path, role); err != nil {
 				return err
 			}
@@ -99,39 +78,39 @@ func changeACL(k *call) (any, error) {
 
 // changeRoleOn gives one role on a path to those whom the call names, or takes it from them.
 func (k *call) changeRoleOn(path, role string) error {
-	a := &k.c.access
-	below := k.in.or("propagate", "1") == "1"
-	if _, is := a.roles[role]; !is {
+	a := k.c.access
+	below := k.in.Or("propagate", "1") == "1"
+	if _, is := a.Roles[role]; !is {
 		return fmt.Errorf("role '%s' does not exist", role)
 	}
 	if err := k.mayGive(path, role, below); err != nil {
 		return err
 	}
 	var whom []string
-	for _, g := range k.in.list("groups") {
-		if a.groups[g] == nil {
+	for _, g := range k.in.List("groups") {
+		if a.Groups[g] == nil {
 			return fmt.Errorf("group '%s' does not exist", g)
 		}
 		whom = append(whom, "@"+g)
 	}
-	for _, name := range k.in.list("users") {
-		if a.users[name] == nil {
+	for _, name := range k.in.List("users") {
+		if a.Users[name] == nil {
 			return fmt.Errorf("user '%s' does not exist", name)
 		}
 		whom = append(whom, name)
 	}
-	for _, full := range k.in.list("tokens") {
+	for _, full := range k.in.List("tokens") {
 		name, id, _ := strings.Cut(full, "!")
-		if _, err := a.findToken(name, id); err != nil {
+		if _, err := a.FindToken(name, id); err != nil {
 			return err
 		}
 		whom = append(whom, full)
 	}
 	for _, who := range whom {
-		if k.in.is("delete") {
-			a.revoke(path, role, who)
+		if k.in.Is("delete") {
+			a.Revoke(path, role, who)
 		} else {
-			a.grant(path, role, who, below)
+			a.Grant(path, role, who, below)
 		}
 	}
 	return nil
@@ -139,55 +118,55 @@ func (k *call) changeRoleOn(path, role string) error {
 
 // mayGive lets those who may not modify all permissions give away only what they have.
 func (k *call) mayGive(path, role string, below bool) error {
-	have := k.c.held(k.who, path)
-	if k.who.isRoot() || have.all&privilegeBits["Permissions.Modify"] != 0 {
+	have := k.c.access.Held(k.who, path)
+	if k.who.IsRoot() || have.All&access.PrivilegeBits["Permissions.Modify"] != 0 {
 		return nil
 	}
 	verb := "add"
-	if k.in.is("delete") {
+	if k.in.Is("delete") {
 		verb = "remove"
 	}
-	needed := k.c.access.roles[role]
+	needed := k.c.access.Roles[role]
 	switch {
-	case role == noAccess:
-		return badParameter("role", fmt.Sprintf("Cannot %s role '%s' - requires 'Permissions.Modify'", verb, role))
-	case needed&^have.all != 0:
-		return badParameter("role", fmt.Sprintf("Cannot %s role '%s' - requires 'Permissions.Modify' or superset of privileges.", verb, role))
-	case below && needed&^have.below != 0 && verb == "add":
-		return badParameter("role", fmt.Sprintf(
+	case role == access.NoAccess:
+		return failure.OfParameter("role", fmt.Sprintf("Cannot %s role '%s' - requires 'Permissions.Modify'", verb, role))
+	case needed&^have.All != 0:
+		return failure.OfParameter("role", fmt.Sprintf("Cannot %s role '%s' - requires 'Permissions.Modify' or superset of privileges.", verb, role))
+	case below && needed&^have.Below != 0 && verb == "add":
+		return failure.OfParameter("role", fmt.Sprintf(
 			"Cannot %s role '%s' with propagation - requires 'Permissions.Modify' or propagated superset of privileges.", verb, role))
 	}
 	return nil
 }
 
-func (k *call) isBuiltin(role string) bool { _, is := k.c.builtinRoles()[role]; return is }
+func (k *call) isBuiltin(role string) bool { _, is := k.c.access.BuiltinRoles()[role]; return is }
 
 func listRoles(k *call) (any, error) {
 	list := []map[string]any{}
-	for _, name := range sorted(k.c.access.roles) {
+	for _, name := range sorted(k.c.access.Roles) {
 		list = append(list, map[string]any{
-			"roleid": name, "privs": strings.Join(k.c.access.roles[name].names(), ","), "special": number(k.isBuiltin(name)),
+			"roleid": name, "privs": strings.Join(k.c.access.Roles[name].Names(), ","), "special": number(k.isBuiltin(name)),
 		})
 	}
 	return list, nil
 }
 
 func getRole(k *call) (any, error) {
-	p, is := k.c.access.roles[k.in["roleid"]]
+	p, is := k.c.access.Roles[k.in["roleid"]]
 	if !is {
-		return nil, fail("role '%s' does not exist", k.in["roleid"])
+		return nil, failure.New("role '%s' does not exist", k.in["roleid"])
 	}
-	return held{p, p}.answer(), nil
+	return access.Held{All: p, Below: p}.Answer(), nil
 }
 
 // privs are those that a call names, if the cluster's release knows them.
-func (k *call) privs() (privs, error) {
-	var p privs
-	for _, name := range k.in.list("privs") {
-		if privilegeBits[name]&k.c.knownPrivileges() == 0 {
-			return 0, badParameter("privs", fmt.Sprintf("invalid format - invalid privilege '%s'\n", name))
+func (k *call) privs() (access.Privileges, error) {
+	var p access.Privileges
+	for _, name := range k.in.List("privs") {
+		if access.PrivilegeBits[name]&k.c.access.Known == 0 {
+			return 0, failure.OfParameter("privs", fmt.Sprintf("invalid format - invalid privilege '%s'\n", name))
 		}
-		p |= privilegeBits[name]
+		p |= access.PrivilegeBits[name]
 	}
 	return p, nil
 }
@@ -199,13 +178,13 @@ func createRole(k *call) (any, error) {
 		return nil, err
 	}
 	if strings.HasPrefix(strings.ToUpper(name), "PVE") && k.c.since("8") {
-		return nil, badParameter("roleid", "cannot use role ID starting with the (case-insensitive) 'PVE' namespace")
+		return nil, failure.OfParameter("roleid", "cannot use role ID starting with the (case-insensitive) 'PVE' namespace")
 	}
 	return nil, k.writeUsers("create role failed", func() error {
-		if _, is := k.c.access.roles[name]; is {
+		if _, is := k.c.access.Roles[name]; is {
 			return fmt.Errorf("role '%s' already exists", name)
 		}
-		k.c.access.roles[name] = p
+		k.c.access.Roles[name] = p
 		return nil
 	})
 }
@@ -217,17 +196,17 @@ func changeRole(k *call) (any, error) {
 		return nil, err
 	}
 	if k.isBuiltin(name) {
-		return nil, fail("auto-generated role '%s' cannot be modified", name)
+		return nil, failure.New("auto-generated role '%s' cannot be modified", name)
 	}
 	return nil, k.writeUsers("update role failed", func() error {
-		before, is := k.c.access.roles[name]
+		before, is := k.c.access.Roles[name]
 		if !is {
 			return fmt.Errorf("role '%s' does not exist", name)
 		}
-		if k.in.is("append") {
+		if k.in.Is("append") {
 			p |= before
 		}
-		k.c.access.roles[name] = p
+		k.c.access.Roles[name] = p
 		return nil
 	})
 }
@@ -235,13 +214,13 @@ func changeRole(k *call) (any, error) {
 func deleteRole(k *call) (any, error) {
 	name := k.in["roleid"]
 	if k.isBuiltin(name) {
-		return nil, fail("auto-generated role '%s' cannot be deleted", name)
+		return nil, failure.New("auto-generated role '%s' cannot be deleted", name)
 	}
 	return nil, k.writeUsers("delete role failed", func() error {
-		if _, is := k.c.access.roles[name]; !is {
+		if _, is := k.c.access.Roles[name]; !is {
 			return fmt.Errorf("role '%s' does not exist", name)
 		}
-		delete(k.c.access.roles, name)
+		delete(k.c.access.Roles, name)
 		return nil
 	})
 }

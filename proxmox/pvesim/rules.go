@@ -4,6 +4,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 // Rules that only calls about users and access lists have.
@@ -21,44 +25,44 @@ var (
 func overUser(privs ...string) rule { return rule{op: "userid-group", privs: privs} }
 
 // permit checks a rule before anything is known of the parameters but their text.
-func (k *call) permit(r rule, sent map[string]any) error {
+func (by *caller) permit(r rule, sent map[string]any) error {
 	switch {
-	case r.op == "user" || r.op == "self" || k.who.isRoot():
+	case r.op == "user" || r.op == "self" || by.who.IsRoot():
 		return nil
 	}
-	return k.holds(r, sent, false)
+	return by.holds(r, sent, false)
 }
 
 // refused is what every rule says that cannot name a path and a privilege.
-func refused() error { return &Error{Status: 403, Reason: "Permission check failed"} }
+func refused() error { return &failure.Error{Status: 403, Reason: "Permission check failed"} }
 
 // holds checks a rule. A rule that is one of several need only fail, and asks for no user to be there.
-func (k *call) holds(r rule, sent map[string]any, oneOf bool) error {
+func (by *caller) holds(r rule, sent map[string]any, oneOf bool) error {
 	if r.when != "" && sent[r.when] == nil {
 		return refused()
 	}
 	switch r.op {
 	case "and":
 		for _, part := range r.parts {
-			if err := k.holds(part, sent, oneOf); err != nil {
+			if err := by.holds(part, sent, oneOf); err != nil {
 				return err
 			}
 		}
 		return nil
 	case "or":
 		for _, part := range r.parts {
-			if k.holds(part, sent, true) == nil {
+			if by.holds(part, sent, true) == nil {
 				return nil
 			}
 		}
 		return refused()
 	case "perm":
-		return k.needs(fillIn(r.path, sent), k.c.asNamed(r.privs), r.any)
+		return by.needs(fillIn(r.path, sent), by.c.asNamed(r.privs), r.any)
 	case "perm-modify":
 		path := fillIn(r.path, sent)
-		return k.needs(path, modifiers(normalized(path)), true)
+		return by.needs(path, access.Modifiers(access.Normalized(path)), true)
 	}
-	return k.holdsOfUser(r, sent, oneOf)
+	return by.holdsOfUser(r, sent, oneOf)
 }
 
 // asNamed are privileges as the cluster's release names them: before 9, one of them let somebody do
@@ -80,62 +84,62 @@ func (c *Cluster) asNamed(names []string) []string {
 }
 
 // needs checks privileges on a path; a path that is none gives nothing, even to root's tokens.
-func (k *call) needs(path string, needed []string, any bool) error {
-	path = normalized(path)
-	var have held
+func (by *caller) needs(path string, needed []string, any bool) error {
+	path = access.Normalized(path)
+	var have access.Held
 	if path != "" {
-		have = k.c.held(k.who, path)
+		have = by.c.access.Held(by.who, path)
 	}
 	for _, priv := range needed {
-		has := have.all&privilegeBits[priv] != 0
+		has := have.All&access.PrivilegeBits[priv] != 0
 		if has && any {
 			return nil
 		}
 		if !has && !any {
-			return denied("%s, %s", path, priv)
+			return failure.Denied("%s, %s", path, priv)
 		}
 	}
 	if !any {
 		return nil
 	}
-	return denied("%s, %s", path, strings.Join(needed, "|"))
+	return failure.Denied("%s, %s", path, strings.Join(needed, "|"))
 }
 
 // holdsOfUser checks the rules about the user of whom a call is.
-func (k *call) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
+func (by *caller) holdsOfUser(r rule, sent map[string]any, oneOf bool) error {
 	name := fillIn("{userid}", sent)
-	u := k.c.access.users[name]
+	u := by.c.access.Users[name]
 	switch {
 	case r.path == ofRealm.path:
 		_, realm, _ := cutLast(name, "@")
-		return k.needs("/access/realm/"+realm, []string{"Realm.AllocateUser"}, false)
+		return by.needs("/access/realm/"+realm, []string{"Realm.AllocateUser"}, false)
 	case r.op == "creator":
-		return k.mayPutInto(splitList(fillIn("{groups}", sent)), true)
+		return by.mayPutInto(params.SplitList(fillIn("{groups}", sent)), true)
 	case u == nil && oneOf:
 		return refused()
 	case u == nil:
-		return fail("no such user ('%s')", name)
+		return failure.New("no such user ('%s')", name)
 	case r.path == self.path:
-		if k.who.String() == name {
+		if by.who.String() == name {
 			return nil
 		}
 		return refused()
 	case r.op == "regroup":
-		if err := k.mayPutInto(splitList(fillIn("{groups}", sent)), false); err != nil {
+		if err := by.mayPutInto(params.SplitList(fillIn("{groups}", sent)), false); err != nil {
 			return err
 		}
-		return k.isOver(u, []string{"User.Modify"})
+		return by.isOver(u, []string{"User.Modify"})
 	}
-	return k.isOver(u, r.privs)
+	return by.isOver(u, r.privs)
 }
 
 // isOver checks whether the caller has one of some privileges on all groups, or one of the user's.
-func (k *call) isOver(u *user, needed []string) error {
-	if k.c.mayAny(k.who, "/access/groups", needed...) {
+func (by *caller) isOver(u *access.User, needed []string) error {
+	if by.c.access.MayAny(by.who, "/access/groups", needed...) {
 		return nil
 	}
-	for group := range u.groups {
-		if k.c.mayAny(k.who, "/access/groups/"+group, needed...) {
+	for group := range u.Groups {
+		if by.c.access.MayAny(by.who, "/access/groups/"+group, needed...) {
 			return nil
 		}
 	}
@@ -143,16 +147,16 @@ func (k *call) isOver(u *user, needed []string) error {
 }
 
 // mayPutInto checks whether the caller may put users into groups; when there must be some, none is not allowed.
-func (k *call) mayPutInto(groups []string, must bool) error {
-	if k.c.may(k.who, "/access/groups", "User.Modify") {
+func (by *caller) mayPutInto(groups []string, must bool) error {
+	if by.c.access.May(by.who, "/access/groups", "User.Modify") {
 		return nil
 	}
 	if len(groups) == 0 && must {
-		return denied("/access/groups, User.Modify")
+		return failure.Denied("/access/groups, User.Modify")
 	}
 	for _, group := range groups {
-		if !k.c.may(k.who, "/access/groups/"+group, "User.Modify") {
-			return denied("/access/groups/%s, User.Modify", group)
+		if !by.c.access.May(by.who, "/access/groups/"+group, "User.Modify") {
+			return failure.Denied("/access/groups/%s, User.Modify", group)
 		}
 	}
 	return nil
@@ -169,28 +173,11 @@ func fillIn(template string, sent map[string]any) string {
 }
 
 var (
-	slashes  = regexp.MustCompile(`/+`)
-	pathText = regexp.MustCompile(`^[A-Za-z0-9.\-_/]+$`)
-	aclPath  = regexp.MustCompile(`^(?:/|/access|/access/groups(?:/[\w.\-]+)?|/access/realm(?:/[\w.\-]+)?|/nodes(?:/[\w.\-]+)?` +
-		`|/pool|/pool/` + poolName + `|/sdn(?:/(?:zones|vnets|controllers|dns|ipams|fabrics|prefix-lists|route-maps)(?:/[\w.\-]+)?)?` +
+	aclPath = regexp.MustCompile(`^(?:/|/access|/access/groups(?:/[\w.\-]+)?|/access/realm(?:/[\w.\-]+)?|/nodes(?:/[\w.\-]+)?` +
+		`|/pool|/pool/` + params.PoolName + `|/sdn(?:/(?:zones|vnets|controllers|dns|ipams|fabrics|prefix-lists|route-maps)(?:/[\w.\-]+)?)?` +
 		`|/sdn/zones/[\w.\-]+/[\w.\-]+(?:/[1-9][0-9]{0,3})?|/storage(?:/[\w.\-]+)?|/vms(?:/[1-9][0-9]{2,})?` +
 		`|/mapping(?:/(?:dir|pci|usb)(?:/[\w.\-]+)?)?)$`)
 )
-
-// normalized is a path of the access lists in its usual form, or empty if it is none.
-func normalized(path string) string {
-	if path == "" {
-		return ""
-	}
-	path = strings.TrimSuffix(slashes.ReplaceAllString(path, "/"), "/")
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	if !pathText.MatchString(path) {
-		return ""
-	}
-	return path
-}
 
 // cutLast cuts at the last separator.
 func cutLast(s, sep string) (before, after string, found bool) {

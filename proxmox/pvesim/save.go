@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
 // savedFormat is what a saved cluster begins with. A file of another format is refused.
@@ -22,7 +24,7 @@ type savedCluster struct {
 	Guests   []savedGuest      `json:"guests"`
 	Storages []savedStorage    `json:"storages"`
 	Pools    []savedPool       `json:"pools"`
-	Access   savedAccess       `json:"access"`
+	Access   access.Saved      `json:"access"`
 	Options  map[string]any    `json:"options"`
 	HA       savedHA           `json:"ha"`
 	Faults   []savedFault      `json:"faults"`
@@ -110,30 +112,6 @@ type savedPool struct {
 	Storages []string `json:"storages"`
 }
 
-type savedAccess struct {
-	Key    []byte                                `json:"key"`
-	Users  []savedUser                           `json:"users"`
-	Groups map[string]string                     `json:"groups"` // with their comments
-	Roles  map[string][]string                   `json:"roles"`
-	ACL    map[string]map[string]map[string]bool `json:"acl"`
-}
-
-type savedUser struct {
-	Name, Password string
-	Disabled       bool
-	Expire         int64
-	About          map[string]string
-	Groups         []string
-	Tokens         map[string]savedToken
-}
-
-type savedToken struct {
-	Secret  string
-	PrivSep bool
-	Expire  int64
-	Comment string
-}
-
 type savedHA struct {
 	Resources map[string]map[string]string `json:"resources"`
 	Groups    map[string]map[string]string `json:"groups"`
@@ -183,8 +161,8 @@ func (c *Cluster) Save(w io.Writer) error {
 
 func (c *Cluster) saved() savedCluster {
 	s := savedCluster{
-		Format: savedFormat, Config: c.cfg, Began: c.began, Now: c.now, Access: c.access.saved(), Options: c.options, HA: c.ha.saved(),
-		Injected: c.injected, Chance: map[string][]byte{}, Faults: []savedFault{}, Lost: []savedLink{},
+		Format: savedFormat, Config: c.cfg, Began: c.began, Now: c.now, Access: c.access.Saved(), Options: c.options, HA: c.ha.saved(),
+		Injected: c.faults.Put, Chance: map[string][]byte{}, Faults: []savedFault{}, Lost: []savedLink{},
 	}
 	if c.moving {
 		s.Until = c.until
@@ -198,12 +176,12 @@ func (c *Cluster) saved() savedCluster {
 	for _, name := range sorted(c.storages) {
 		s.Storages = append(s.Storages, c.storages[name].saved())
 	}
-	for _, name := range sorted(c.pools) {
-		p := c.pools[name]
-		s.Pools = append(s.Pools, savedPool{name, p.comment, sorted(p.vms), sorted(p.storages)})
+	for _, name := range sorted(c.access.Pools) {
+		p := c.access.Pools[name]
+		s.Pools = append(s.Pools, savedPool{name, p.Comment, sorted(p.Vms), sorted(p.Storages)})
 	}
-	for _, f := range c.faults {
-		s.Faults = append(s.Faults, savedFault{f.text, f.number, f.put, f.on, f.acts, f.seen, f.struck})
+	for _, f := range c.afoot {
+		s.Faults = append(s.Faults, savedFault{f.String(), f.Number, f.Since, f.On, f.acts, f.Seen, f.Struck})
 	}
 	for _, from := range c.hosts {
 		for _, to := range c.hosts {
@@ -256,11 +234,11 @@ func (t *task) saved(now time.Time) savedTask {
 
 func (m *vm) saved(now time.Time) savedGuest {
 	s := savedGuest{
-		ID: m.id, Host: m.host.Name, Conf: m.conf, Pending: m.pending, Forced: m.forced, Made: m.made, State: m.state, Since: m.since,
+		ID: m.id, Host: m.host.Name, Conf: m.Conf, Pending: m.Pending, Forced: m.Forced, Made: m.Made, State: m.state, Since: m.since,
 		PID: m.pid, Awake: m.awake, Agent: m.agent, Boots: m.boots, Execs: m.execs, Files: m.files, Firewall: m.fw,
 	}
-	for _, of := range m.snaps {
-		s.Snapshots = append(s.Snapshots, savedSnapshot{of.name, of.description, of.parent, of.state, of.at, of.conf})
+	for _, of := range m.Snaps {
+		s.Snapshots = append(s.Snapshots, savedSnapshot{of.Name, of.Description, of.Parent, of.State, of.At, of.Conf})
 	}
 	if m.seed != nil {
 		s.Seed = &[3][]byte{m.seed.user, m.seed.network, m.seed.meta}
@@ -285,28 +263,6 @@ func (s *storage) saved() savedStorage {
 		}
 	}
 	return out
-}
-
-func (a *access) saved() savedAccess {
-	s := savedAccess{Key: a.key, Groups: map[string]string{}, Roles: map[string][]string{}, ACL: a.acl}
-	for _, name := range sorted(a.users) {
-		u := a.users[name]
-		of := savedUser{
-			Name: name, Password: u.password, Disabled: u.disabled, Expire: u.expire, About: u.about, Groups: sorted(u.groups),
-			Tokens: map[string]savedToken{},
-		}
-		for id, t := range u.tokens {
-			of.Tokens[id] = savedToken{t.secret, t.privsep, t.expire, t.comment}
-		}
-		s.Users = append(s.Users, of)
-	}
-	for name, g := range a.groups {
-		s.Groups[name] = g.comment
-	}
-	for name, held := range a.roles {
-		s.Roles[name] = held.names()
-	}
-	return s
 }
 
 // saved is without moves that are under way: their tasks do not come to their end.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
@@ -116,7 +117,7 @@ var rebuilt = inOrder(tmpl, tmplIsOne, upper, autoscaler, sharedDir, loc2, share
 // goesWrong puts in a fault, as a line tells it.
 func goesWrong(line string) func(p *player) {
 	return func(p *player) {
-		faults, err := ParseFaults(line)
+		faults, err := faults.Parse(line)
 		if err != nil {
 			p.Fatal(err)
 		}
@@ -259,7 +260,7 @@ var fixes = map[int]fix{
 			if m == nil {
 				return
 			}
-			m.conf["scsi0"] = strings.ReplaceAll(m.conf["scsi0"], "size=2G", "size=1G")
+			m.Conf["scsi0"] = strings.ReplaceAll(m.Conf["scsi0"], "size=2G", "size=1G")
 		})
 	}},
 	392: {"the test bed's QEMU did not know how to snapshot, and left the lock of it", goesWrong("kill task snapshot times=1")},

@@ -67,10 +67,10 @@ func (c *Cluster) Serve(l net.Listener, hostName string, cfg *tls.Config) error 
 }
 
 // welcome finds out whether a client speaks TLS.
-func (c *Cluster) welcome(conn net.Conn, h *host, cfg *tls.Config) {
+func (f *front) welcome(conn net.Conn, h *host, cfg *tls.Config) {
 	defer func() { _ = conn.Close() }()
 	up := false
-	c.with(func() { up = h.up })
+	f.c.with(func() { up = h.up })
 	if !up {
 		return
 	}
@@ -81,12 +81,12 @@ func (c *Cluster) welcome(conn net.Conn, h *host, cfg *tls.Config) {
 	}
 	const handshake = 22 // the first byte of TLS
 	if b[0] != handshake {
-		c.redirect(conn, first)
+		f.redirect(conn, first)
 		return
 	}
 	secure := tls.Server(peeked{patient{conn}, first}, cfg)
 	if secure.Handshake() == nil {
-		c.converse(secure, h)
+		f.converse(secure, h)
 	}
 }
 
@@ -107,7 +107,7 @@ type peeked struct {
 func (p peeked) Read(b []byte) (int, error) { return p.r.Read(b) }
 
 // redirect tells who speaks plain HTTP to speak TLS.
-func (c *Cluster) redirect(w io.Writer, r *bufio.Reader) {
+func (f *front) redirect(w io.Writer, r *bufio.Reader) {
 	req, proto, answer := readHead(r)
 	if req == nil || req.header.Get("Host") == "" {
 		return
@@ -122,11 +122,11 @@ func (c *Cluster) redirect(w io.Writer, r *bufio.Reader) {
 			answer.location += "?" + req.query
 		}
 	}
-	_, _ = w.Write(answer.wire(c, proto, true))
+	_, _ = w.Write(answer.wire(f.c, proto, true))
 }
 
 // converse answers one request after the other on a connection.
-func (c *Cluster) converse(conn net.Conn, h *host) {
+func (f *front) converse(conn net.Conn, h *host) {
 	r := bufio.NewReader(conn)
 	for left := keepAliveCalls - 1; left >= 0; left-- {
 		req, proto, answer := readHead(r)
@@ -138,13 +138,13 @@ func (c *Cluster) converse(conn net.Conn, h *host) {
 		}
 		if answer == nil {
 			var err error
-			if answer, err = c.ask(context.Background(), h, req); err != nil {
+			if answer, err = f.ask(context.Background(), h, req); err != nil {
 				return
 			}
 		}
 		stay := left > 0 && answer.status < 400 && req.stays(proto)
 		answer.compress(req)
-		if _, err := conn.Write(answer.wire(c, proto, stay)); err != nil {
+		if _, err := conn.Write(answer.wire(f.c, proto, stay)); err != nil {
 			return
 		}
 		if !stay {
@@ -358,9 +358,9 @@ func colons(b []byte) string {
 }
 
 // fingerprint is that of the certificate that a host is served with, or would be.
-func (c *Cluster) fingerprint(h *host) string {
+func (f *front) fingerprint(h *host) string {
 	if h.certificate != "" {
 		return h.certificate
 	}
-	return colons(c.access.sign("certificate of " + h.Name))
+	return colons(f.c.access.Sign("certificate of " + h.Name))
 }

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var storageEndpoints = []endpoint{
@@ -52,7 +55,7 @@ const (
 )
 
 // storageSchema declares what stands in the configuration of storages.
-var storageSchema = declare(storageNotation)
+var storageSchema = params.Declare(storageNotation)
 
 // entry is a storage as its configuration file has it.
 func (s *storage) entry(digest string) map[string]any {
@@ -72,7 +75,7 @@ func (s *storage) entry(digest string) map[string]any {
 		out["nodes"] = strings.Join(s.Hosts, ",")
 	}
 	for key, value := range s.conf {
-		out[key] = storageSchema.shown(key, value)
+		out[key] = storageSchema.Shown(key, value)
 	}
 	return out
 }
@@ -80,9 +83,9 @@ func (s *storage) entry(digest string) map[string]any {
 func (s *storage) disabled() bool { return s.conf["disable"] == "1" }
 
 // storageDigest is what changes of the storages' configuration are told by.
-func (c *Cluster) storageDigest() string {
+func (st *stores) storageDigest() string {
 	all := map[string]map[string]string{}
-	for name, s := range c.storages {
+	for name, s := range st.storages {
 		all[name] = map[string]string{}
 		for key, value := range s.entry("") {
 			all[name][key] = fmt.Sprint(value)
@@ -95,7 +98,7 @@ func getStorages(k *call) (any, error) {
 	all := []any{}
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
-		if k.c.mayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.or("type", s.Type) == s.Type {
+		if k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") && k.in.Or("type", s.Type) == s.Type {
 			all = append(all, s.entry(k.c.storageDigest()))
 		}
 	}
@@ -121,10 +124,10 @@ func addStorage(k *call) (any, error) {
 	}
 	name, kind := k.in["storage"], k.in["type"]
 	if k.c.storages[name] != nil {
-		return nil, fail("create storage failed: storage ID '%s' already defined", name)
+		return nil, failure.New("create storage failed: storage ID '%s' already defined", name)
 	}
-	if kind == "dir" && !k.in.has("path") {
-		return nil, badParameter("path", "property is missing and it is not optional")
+	if kind == "dir" && !k.in.Has("path") {
+		return nil, failure.OfParameter("path", "property is missing and it is not optional")
 	}
 	s := newStorage(Storage{Name: name, Type: kind, Total: k.c.rootSize(), Content: []string{"images"}})
 	s.Shared = slices.Contains(networked, kind)
@@ -139,16 +142,16 @@ func (s *storage) configure(k *call) {
 		switch key {
 		case "storage", "type", "delete", "digest", "mkdir":
 		case "content":
-			s.Content = splitList(value)
+			s.Content = params.SplitList(value)
 		case "nodes":
-			s.Hosts = splitList(value)
+			s.Hosts = params.SplitList(value)
 		case "shared":
 			s.Shared = value == "1" || slices.Contains(networked, s.Type)
 		default:
 			s.conf[key] = value
 		}
 	}
-	for _, key := range k.in.list("delete") {
+	for _, key := range k.in.List("delete") {
 		switch key {
 		case "nodes":
 			s.Hosts = nil
@@ -165,12 +168,12 @@ func changeStorage(k *call) (any, error) {
 	if err := k.lockStorages("update storage failed"); err != nil {
 		return nil, err
 	}
-	if k.in.has("digest") && k.in["digest"] != k.c.storageDigest() {
-		return nil, fail("update storage failed: detected modified configuration - file changed by other user? Try again.")
+	if k.in.Has("digest") && k.in["digest"] != k.c.storageDigest() {
+		return nil, failure.New("update storage failed: detected modified configuration - file changed by other user? Try again.")
 	}
 	s, err := k.c.storageNamed(k.in["storage"])
 	if err != nil {
-		return nil, fail("update storage failed: %s", asError(err).Reason)
+		return nil, failure.New("update storage failed: %s", failure.From(err).Reason)
 	}
 	s.configure(k)
 	return map[string]any{"storage": s.Name, "type": s.Type}, nil
@@ -183,7 +186,7 @@ func removeStorage(k *call) (any, error) {
 	}
 	s, err := k.c.storageNamed(k.in["storage"])
 	if err != nil {
-		return nil, fail("delete storage failed: %s", asError(err).Reason)
+		return nil, failure.New("delete storage failed: %s", failure.From(err).Reason)
 	}
 	delete(k.c.storages, s.Name)
 	return nil, nil
@@ -191,7 +194,7 @@ func removeStorage(k *call) (any, error) {
 
 func (k *call) lockStorages(what string) error {
 	if err := k.c.lockFile(k.p, k.node, "storage_cfg"); err != nil {
-		return fail("%s: %s", what, asError(err).Reason)
+		return failure.New("%s: %s", what, failure.From(err).Reason)
 	}
 	return nil
 }
@@ -216,12 +219,12 @@ func getNodeStorages(k *call) (any, error) {
 	all, found := []any{}, false
 	for _, name := range sorted(k.c.storages) {
 		s := k.c.storages[name]
-		if !s.on(k.node) || k.in.has("content") && !slices.ContainsFunc(k.in.list("content"), s.keeps) {
+		if !s.on(k.node) || k.in.Has("content") && !slices.ContainsFunc(k.in.List("content"), s.keeps) {
 			continue
 		}
 		found = found || name == k.in["storage"]
-		if !k.c.mayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.or("storage", name) != name ||
-			k.in.is("enabled") && s.disabled() || target != "" && !s.reaches(target) {
+		if !k.c.access.MayAny(k.who, "/storage/"+name, "Datastore.Audit", "Datastore.AllocateSpace") || k.in.Or("storage", name) != name ||
+			k.in.Is("enabled") && s.disabled() || target != "" && !s.reaches(target) {
 			continue
 		}
 		e := s.state(k.node)
@@ -229,13 +232,13 @@ func getNodeStorages(k *call) (any, error) {
 		if total := e["total"]; total != 0 {
 			e["used_fraction"] = float64(s.used(k.node)) / float64(s.Total)
 		}
-		if k.in.is("format") {
+		if k.in.Is("format") {
 			e["formats"] = s.formats()
 		}
 		all = append(all, e)
 	}
-	if k.in.has("storage") && !found {
-		return nil, badParameter("storage", "No such storage.")
+	if k.in.Has("storage") && !found {
+		return nil, failure.OfParameter("storage", "No such storage.")
 	}
 	return all, nil
 }
@@ -256,7 +259,7 @@ func (s *storage) formats() map[string]any {
 func getStorageStatus(k *call) (any, error) {
 	s := k.c.storages[k.in["storage"]]
 	if s == nil || !s.on(k.node) {
-		return nil, badParameter("storage", "No such storage.")
+		return nil, failure.OfParameter("storage", "No such storage.")
 	}
 	return s.state(k.node), nil
 }
@@ -265,7 +268,7 @@ func getStorageStatus(k *call) (any, error) {
 func (k *call) usable(h *host) (*storage, error) {
 	s, err := k.c.storageOn(h, k.in["storage"])
 	if err == nil && s.disabled() {
-		err = fail("storage '%s' is disabled", s.Name)
+		err = failure.New("storage '%s' is disabled", s.Name)
 	}
 	return s, err
 }
@@ -279,7 +282,7 @@ func getContent(k *call) (any, error) {
 	all, volumes := []any{}, s.at(k.node)
 	for _, name := range sorted(volumes) {
 		v := volumes[name]
-		if k.in.or("content", v.content) != v.content || k.in.has("vmid") && k.in.int("vmid", 0) != v.vmid || k.maySee(s, v) != nil {
+		if k.in.Or("content", v.content) != v.content || k.in.Has("vmid") && k.in.Int("vmid", 0) != v.vmid || k.maySee(s, v) != nil {
 			continue
 		}
 		e := map[string]any{"volid": s.volid(v), "content": v.content, "format": v.format, "size": v.size, "ctime": v.at.Unix()}
@@ -293,7 +296,7 @@ func getContent(k *call) (any, error) {
 			}
 		}
 		if v.notes != "" {
-			e["notes"] = firstLine(v.notes)
+			e["notes"] = failure.FirstLine(v.notes)
 		}
 		all = append(all, e)
 	}
@@ -306,7 +309,7 @@ func (v *volume) allocated() int64 { return v.occupies() }
 // maySee refuses to show a volume to who may neither see the storage's content nor its machine's disks.
 func (k *call) maySee(s *storage, v *volume) error {
 	at := "/storage/" + s.Name
-	if k.c.may(k.who, at, "Datastore.Allocate") {
+	if k.c.access.May(k.who, at, "Datastore.Allocate") {
 		return nil
 	}
 	if v.content == "images" {
@@ -324,7 +327,7 @@ func (k *call) volume() (s *storage, name string, v *volume, err error) {
 	storage, name := k.in["storage"], k.in["volume"]
 	if of, rest, whole := strings.Cut(name, ":"); whole {
 		if of != storage {
-			return nil, "", nil, badParameter("volume", fmt.Sprintf("storage ID mismatch (%s != %s)\n", of, storage))
+			return nil, "", nil, failure.OfParameter("volume", fmt.Sprintf("storage ID mismatch (%s != %s)\n", of, storage))
 		}
 		name = rest
 	}
@@ -332,7 +335,7 @@ func (k *call) volume() (s *storage, name string, v *volume, err error) {
 		return nil, "", nil, err
 	}
 	if contentOf(name) == "" {
-		return nil, "", nil, fail("unable to parse %s volume name '%s'", map[bool]string{true: "directory", false: s.Type}[s.files()], name)
+		return nil, "", nil, failure.New("unable to parse %s volume name '%s'", map[bool]string{true: "directory", false: s.Type}[s.files()], name)
 	}
 	return s, name, s.at(k.node)[name], nil
 }
@@ -366,7 +369,7 @@ func getVolume(k *call) (any, error) {
 		return nil, err
 	}
 	if v.size == 0 {
-		return nil, fail("volume_size_info on '%s' failed - no format", s.volid(v))
+		return nil, failure.New("volume_size_info on '%s' failed - no format", s.volid(v))
 	}
 	out := map[string]any{"path": s.path(v.name), "format": v.format, "size": v.size, "used": v.allocated()}
 	if v.notes != "" {
@@ -381,15 +384,15 @@ func changeVolume(k *call) (any, error) {
 	case err != nil:
 		return nil, err
 	case v == nil:
-		return nil, fail("volume '%s:%s' does not exist", s.Name, name)
+		return nil, failure.New("volume '%s:%s' does not exist", s.Name, name)
 	}
 	if err := k.maySee(s, v); err != nil {
 		return nil, err
 	}
 	if v.content != "backup" {
-		return nil, fail("attribute 'notes' not supported for volume type '%s'", v.content)
+		return nil, failure.New("attribute 'notes' not supported for volume type '%s'", v.content)
 	}
-	v.notes = k.in.or("notes", v.notes)
+	v.notes = k.in.Or("notes", v.notes)
 	return nil, nil
 }
 
@@ -402,7 +405,7 @@ func addVolume(k *call) (any, error) {
 	name, format := k.in["filename"], k.in["format"]
 	if ext := strings.TrimPrefix(path.Ext(name), "."); slices.Contains([]string{"raw", "qcow2", "vmdk"}, ext) {
 		if format != "" && format != ext {
-			return nil, badParameter("format", fmt.Sprintf("different storage formats (%s != %s)", format, ext))
+			return nil, failure.OfParameter("format", fmt.Sprintf("different storage formats (%s != %s)", format, ext))
 		}
 		format = ext
 	}
@@ -410,12 +413,12 @@ func addVolume(k *call) (any, error) {
 		name = k.in["vmid"] + "/" + name
 	}
 	if owner := volumeOfVM.FindStringSubmatch(name); owner == nil || owner[1] != k.in["vmid"] {
-		return nil, fail("illegal name '%s' - should be 'vm-%s-*'", k.in["filename"], k.in["vmid"])
+		return nil, failure.New("illegal name '%s' - should be 'vm-%s-*'", k.in["filename"], k.in["vmid"])
 	}
 	if !s.keeps("images") {
-		return nil, fail("storage '%s' does not support content-type 'images'", s.Name)
+		return nil, failure.New("storage '%s' does not support content-type 'images'", s.Name)
 	}
-	v, err := k.job().allocate(s, wanted{id: k.in.int("vmid", 0), name: name, format: format, size: bytesOf(k.in["size"])})
+	v, err := k.job().allocate(s, wanted{id: k.in.Int("vmid", 0), name: name, format: format, size: bytesOf(k.in["size"])})
 	if err != nil {
 		return nil, err
 	}
@@ -458,9 +461,9 @@ func removeVolume(k *call) (any, error) {
 		j.print("Removed volume '%s:%s'", s.Name, name)
 		return nil
 	})
-	if delay := time.Duration(k.in.int("delay", 0)) * time.Second; delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
+	if delay := time.Duration(k.in.Int("delay", 0)) * time.Second; delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
 		if t.exit != "OK" {
-			return nil, fail("%s", t.exit)
+			return nil, failure.New("%s", t.exit)
 		}
 		return nil, nil
 	}

@@ -1,10 +1,13 @@
 package pvesim
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 )
 
 // task is work that a call has started and does not wait for.
@@ -20,8 +23,8 @@ type task struct {
 	exit        string // empty while it runs
 	log         []string
 	p           *process
-	interrupted bool     // somebody asked for its end
-	faults      []*fault // that spoil it
+	interrupted bool               // somebody asked for its end
+	faults      []*faults.Injected // that spoil it
 }
 
 // running reports whether a task is not over.
@@ -34,10 +37,10 @@ func (t *task) print(format string, args ...any) {
 
 // fork starts a task on a host. Its end is the body's error; an error of the form "WARNINGS: n" is a success
 // with warnings.
-func (c *Cluster) fork(h *host, who *identity, kind, id string, body func(t *task) error) *task {
+func (c *Cluster) fork(h *host, who *access.Identity, kind, id string, body func(t *task) error) *task {
 	h.pids++
 	t := &task{
-		host: h, pid: 1000 + h.pids, kind: kind, id: id, user: who.user, token: who.token, start: c.now,
+		host: h, pid: 1000 + h.pids, kind: kind, id: id, user: who.User, token: who.Token, start: c.now,
 		pstart: int64(c.now.Sub(h.since) / (10 * time.Millisecond)),
 	}
 	user := t.user
@@ -57,20 +60,9 @@ func (c *Cluster) fork(h *host, who *identity, kind, id string, body func(t *tas
 		if err == nil {
 			err = body(t)
 		}
-		t.finish(c.now, exitText(t.warned(err)))
+		t.finish(c.now, failure.Text(t.warned(err)))
 	})
 	return t
-}
-
-func exitText(err error) string {
-	if err == nil {
-		return "OK"
-	}
-	var e *Error
-	if errors.As(err, &e) {
-		return firstLine(e.Reason)
-	}
-	return firstLine(err.Error())
 }
 
 // finish ends a task's record.
@@ -84,9 +76,4 @@ func (t *task) finish(now time.Time, exit string) {
 	case exit != "unexpected status":
 		t.log = append(t.log, "TASK ERROR: "+exit)
 	}
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }

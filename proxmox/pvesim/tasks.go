@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // shownFinished is how many tasks of each host that are over the whole cluster is told of.
@@ -39,7 +41,7 @@ var upidText = regexp.MustCompile(`^UPID:[a-zA-Z0-9][a-zA-Z0-9-]*:[0-9A-Fa-f]{8}
 func (k *call) upid() (string, error) {
 	upid := k.in["upid"]
 	if !upidText.MatchString(upid) {
-		return "", badParameter("upid", "unable to parse worker upid")
+		return "", failure.OfParameter("upid", "unable to parse worker upid")
 	}
 	return upid, nil
 }
@@ -63,9 +65,9 @@ func (k *call) ofTask(priv string) (*task, error) {
 	}
 	t := k.node.task(upid)
 	if t == nil {
-		return nil, badParameter("upid", "no such task")
+		return nil, failure.OfParameter("upid", "no such task")
 	}
-	if t.user != k.who.user {
+	if t.user != k.who.User {
 		return t, k.job().all("/nodes/"+k.node.Name, priv)
 	}
 	return t, nil
@@ -118,7 +120,7 @@ func getTaskLog(k *call) (any, error) {
 	}
 	lines := []string{"unable to open file - No such file or directory"}
 	if t := k.node.task(upid); t != nil {
-		if t.user != k.who.user {
+		if t.user != k.who.User {
 			if err := k.job().all("/nodes/"+k.node.Name, "Sys.Audit"); err != nil {
 				return nil, err
 			}
@@ -129,7 +131,7 @@ func getTaskLog(k *call) (any, error) {
 	}
 	total := len(lines)
 	k.total = &total
-	from, most := k.in.int("start", 0), k.in.int("limit", 50)
+	from, most := k.in.Int("start", 0), k.in.Int("limit", 50)
 	if most == 0 { // which is all
 		most = total
 	}
@@ -151,13 +153,13 @@ type taskFilter struct {
 func (f *taskFilter) wants(t *task) bool {
 	in := f.k.in
 	switch {
-	case !f.all && t.user != f.k.who.user,
-		in.has("userfilter") && !strings.Contains(strings.ToLower(t.owner()), strings.ToLower(in["userfilter"])),
-		in.has("typefilter") && t.kind != in["typefilter"],
-		in.has("vmid") && t.id != in["vmid"],
-		in.is("errors") && (t.running() || t.exit == "OK"),
-		in.has("since") && t.start.Unix() < f.since,
-		in.has("until") && t.start.Unix() > f.until,
+	case !f.all && t.user != f.k.who.User,
+		in.Has("userfilter") && !strings.Contains(strings.ToLower(t.owner()), strings.ToLower(in["userfilter"])),
+		in.Has("typefilter") && t.kind != in["typefilter"],
+		in.Has("vmid") && t.id != in["vmid"],
+		in.Is("errors") && (t.running() || t.exit == "OK"),
+		in.Has("since") && t.start.Unix() < f.since,
+		in.Has("until") && t.start.Unix() > f.until,
 		len(f.outcomes) > 0 && !slices.Contains(f.outcomes, t.outcome()):
 		return false
 	}
@@ -174,10 +176,10 @@ func (t *task) owner() string {
 
 func getTasks(k *call) (any, error) {
 	f := &taskFilter{
-		k: k, all: k.c.may(k.who, "/nodes/"+k.node.Name, "Sys.Audit"), outcomes: k.in.list("statusfilter"),
-		since: int64(k.in.int("since", 0)), until: int64(k.in.int("until", 0)),
+		k: k, all: k.c.access.May(k.who, "/nodes/"+k.node.Name, "Sys.Audit"), outcomes: k.in.List("statusfilter"),
+		since: int64(k.in.Int("since", 0)), until: int64(k.in.Int("until", 0)),
 	}
-	source := k.in.or("source", "archive")
+	source := k.in.Or("source", "archive")
 	var found []*task
 	for _, t := range newestFirst(k.node.tasks) {
 		if (source == "all" || (source == "active") == t.running()) && f.wants(t) {
@@ -187,8 +189,8 @@ func getTasks(k *call) (any, error) {
 	if n := len(found); n > 0 {
 		k.total = &n
 	}
-	from := min(k.in.int("start", 0), len(found))
-	most := k.in.int("limit", 50)
+	from := min(k.in.Int("start", 0), len(found))
+	most := k.in.Int("limit", 50)
 	shown := []any{}
 	for _, t := range found[from:min(len(found), from+most)] {
 		shown = append(shown, t.listed())
@@ -224,7 +226,7 @@ func (t *task) listed() map[string]any {
 // getClusterTasks tells of what runs, and of the last tasks of each host. Tokens that may not see
 // everything see nothing here, not even what they have started.
 func getClusterTasks(k *call) (any, error) {
-	all := k.c.may(k.who, "/", "Sys.Audit")
+	all := k.c.access.May(k.who, "/", "Sys.Audit")
 	var found []*task
 	for _, h := range k.c.hosts {
 		finished := 0
@@ -232,7 +234,7 @@ func getClusterTasks(k *call) (any, error) {
 			if !t.running() {
 				finished++
 			}
-			if finished <= shownFinished && (all || t.user == k.who.user && k.who.token == "") {
+			if finished <= shownFinished && (all || t.user == k.who.User && k.who.Token == "") {
 				found = append(found, t)
 			}
 		}
@@ -258,7 +260,7 @@ func deleteTask(k *call) (any, error) {
 }
 
 // endTask tells a task to end, and kills it if it does not.
-func (j *job) endTask(t *task) {
+func (j *errand) endTask(t *task) {
 	if !t.running() {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
 // listed are the tasks of a list, by what they did and to what.
@@ -102,7 +104,7 @@ func TestTasksOfOthersAreTheirs(t *testing.T) {
 func TestTaskThatDoesNotListenIsKilled(t *testing.T) {
 	r := newRig(t, nil)
 	r.with(func() {
-		r.work(r.host("pve1"), &identity{user: rootUser}, "qmstart", "1", func(j *job) error { j.p.sleep(time.Hour); return nil })
+		r.work(r.host("pve1"), &access.Identity{User: access.RootUser}, "qmstart", "1", func(j *job) error { j.p.sleep(time.Hour); return nil })
 	})
 	task := r.host("pve1").tasks[0]
 	began := r.Now()

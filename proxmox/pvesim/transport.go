@@ -71,14 +71,14 @@ func (r *request) tooLong() bool {
 }
 
 // ask has a request answered by a host.
-func (c *Cluster) ask(ctx context.Context, h *host, r *request) (*response, error) {
+func (f *front) ask(ctx context.Context, h *host, r *request) (*response, error) {
 	answered := make(chan *response, 1)
 	serve := func() {
 		var answer *response
-		c.do(func(p *process) { answer = c.serveAndLog(p, h, r) })
+		f.c.do(func(p *process) { answer = f.serveAndLog(p, h, r) })
 		answered <- answer
 	}
-	if c.speed == 0 || ctx.Done() == nil {
+	if f.c.speed == 0 || ctx.Done() == nil {
 		serve()
 	} else {
 		go serve()
@@ -98,11 +98,11 @@ func (c *Cluster) ask(ctx context.Context, h *host, r *request) (*response, erro
 }
 
 // dial finds a host that is up.
-func (c *Cluster) dial(name string) (*host, error) {
+func (f *front) dial(name string) (*host, error) {
 	var h *host
 	up := false
-	c.with(func() {
-		if h = c.lookUp(name); h != nil {
+	f.c.with(func() {
+		if h = f.lookUp(name); h != nil {
 			up = h.up
 		}
 	})
@@ -119,14 +119,14 @@ func (h *host) addr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(h.ip), 8006))
 }
 
-func (c *Cluster) lookUp(name string) *host {
-	for _, h := range c.hosts {
+func (f *front) lookUp(name string) *host {
+	for _, h := range f.c.hosts {
 		if h.Name == name || h.ip == name {
 			return h
 		}
 	}
 	if name == "localhost" || name == "127.0.0.1" || name == "::1" {
-		return c.hosts[0]
+		return f.c.hosts[0]
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 package pvesim
 
 import (
-	"crypto/md5"  //nolint:gosec // the API offers it
-	"crypto/sha1" //nolint:gosec // the API offers it
+	"crypto/md5"
+	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
@@ -11,7 +11,12 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
+
+//nolint:gosec // the API offers it
+//nolint:gosec // the API offers it
 
 // copyTakes is how long a storage takes for a file, besides what its size takes.
 const (
@@ -41,7 +46,7 @@ func (k *call) newFile(h *host, refused, wrongContent string) (*storage, *volume
 		return nil, nil, err
 	}
 	if !s.files() {
-		return nil, nil, fail(refused, s.Type)
+		return nil, nil, failure.New(refused, s.Type)
 	}
 	content, name := k.in["content"], fileName(k.in["filename"])
 	if !extensions[content].MatchString(name) {
@@ -49,10 +54,10 @@ func (k *call) newFile(h *host, refused, wrongContent string) (*storage, *volume
 		if content == "import" {
 			why = "invalid filename or wrong extension"
 		}
-		return nil, nil, badParameter("filename", why)
+		return nil, nil, failure.OfParameter("filename", why)
 	}
 	if !s.keeps(content) {
-		return nil, nil, fail(wrongContent, s.Name, content)
+		return nil, nil, failure.New(wrongContent, s.Name, content)
 	}
 	format := strings.TrimPrefix(extensions[content].FindString(name), ".")
 	if content == "iso" || content == "vztmpl" {
@@ -76,13 +81,13 @@ func upload(k *call) (any, error) {
 		return nil, err
 	}
 	if k.file == nil {
-		return nil, fail("missing temporary file name")
+		return nil, failure.New("missing temporary file name")
 	}
 	if !k.c.calls(k.entry, target) {
-		return nil, fail("can't activate storage '%s' on node '%s': command '/usr/bin/ssh -- %s' failed: exit code 255", s.Name, target.Name, target.ip)
+		return nil, failure.New("can't activate storage '%s' on node '%s': command '/usr/bin/ssh -- %s' failed: exit code 255", s.Name, target.Name, target.ip)
 	}
 	v.data, v.size = k.file, int64(len(k.file))
-	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.c.access.uuid(fmt.Sprint("upload ", k.c.now, k.entry.pids)), "-", "")
+	tmp := "/var/tmp/pveupload-" + strings.ReplaceAll(k.c.access.UUID(fmt.Sprint("upload ", k.c.now, k.entry.pids)), "-", "")
 	sum, algorithm := k.in["checksum"], k.in["checksum-algorithm"]
 	return k.c.work(k.entry, k.who, "imgcopy", "", func(j *job) error {
 		j.print("starting file import from: %s", tmp)
@@ -98,7 +103,7 @@ func upload(k *call) (any, error) {
 			j.print("command: /usr/bin/scp -o BatchMode=yes -p -- %s [%s]:%s", tmp, target.ip, s.path(v.name))
 		}
 		if err := j.store(target, s, v); err != nil {
-			return fail("import failed: %s", exitText(err))
+			return failure.New("import failed: %s", failure.Text(err))
 		}
 		j.print("finished file import successfully")
 		return nil
@@ -106,7 +111,7 @@ func upload(k *call) (any, error) {
 }
 
 // checkSum refuses a file that is not what its sender thinks.
-func (j *job) checkSum(data []byte, algorithm, want string) error {
+func (j *errand) checkSum(data []byte, algorithm, want string) error {
 	if algorithm == "" {
 		return nil
 	}
@@ -117,14 +122,14 @@ func (j *job) checkSum(data []byte, algorithm, want string) error {
 	got := hex.EncodeToString(h.Sum(nil))
 	if !strings.EqualFold(got, want) {
 		j.print("calculating checksum...")
-		return fail("checksum mismatch: got '%s' != expect '%s'", got, want)
+		return failure.New("checksum mismatch: got '%s' != expect '%s'", got, want)
 	}
 	j.print("calculating checksum...OK, checksum verified")
 	return nil
 }
 
 // store copies a file to a storage, over one that is there.
-func (j *job) store(h *host, s *storage, v *volume) error {
+func (j *errand) store(h *host, s *storage, v *volume) error {
 	if err := j.pause(copyTakes + time.Duration(float64(v.size)/copiedPerSecond*float64(time.Second))); err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func (j *job) store(h *host, s *storage, v *volume) error {
 		room += before.size
 	}
 	if v.size > room || s.filled[s.place(h)] > 0 {
-		return fail("cp: error writing '%s': No space left on device", s.path(v.name))
+		return failure.New("cp: error writing '%s': No space left on device", s.path(v.name))
 	}
 	v.at = j.c.now
 	s.at(h)[v.name] = v
@@ -154,7 +159,7 @@ func download(k *call) (any, error) {
 		if err := j.pause(connectTakes); err != nil {
 			return err
 		}
-		return fail("download failed: command 'wget --progress=dot:giga -O %s.tmp_dwnl.%d %s' failed: exit code 4", s.path(v.name), j.t.pid, url)
+		return failure.New("download failed: command 'wget --progress=dot:giga -O %s.tmp_dwnl.%d %s' failed: exit code 4", s.path(v.name), j.t.pid, url)
 	}), nil
 }
 

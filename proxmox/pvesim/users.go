@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
 )
 
 var accessEndpoints = []endpoint{
@@ -16,7 +20,7 @@ var accessEndpoints = []endpoint{
 			new-format?:bool tfa-challenge?:str`},
 	{method: "GET", path: "/access/domains", open: true, do: listDomains},
 	{method: "GET", path: "/access/permissions", may: anybody, do: getPermissions,
-		in: `path?:str userid?:/` + userName + `@` + realmName + `(?:!` + tokenName + `)?/`},
+		in: `path?:str userid?:/` + params.UserName + `@` + params.RealmName + `(?:!` + params.TokenName + `)?/`},
 
 	{method: "GET", path: "/access/acl", may: anybody, do: listACL},
 	{method: "PUT", path: "/access/acl", may: modify, protected: true, do: changeACL,
@@ -71,15 +75,15 @@ func (k *call) writeUsers(what string, change func() error) error {
 	if err == nil {
 		return nil
 	}
-	e := asError(err)
+	e := failure.From(err)
 	if e.Status == 500 {
-		return fail("%s: %s", what, e.Reason)
+		return failure.New("%s: %s", what, e.Reason)
 	}
 	text := fmt.Sprintf("%s: %d %s", what, e.Status, e.Reason)
 	for _, key := range sorted(e.Errors) {
 		text += fmt.Sprintf("\n%s: %s", key, e.Errors[key])
 	}
-	return fail("%s", text)
+	return failure.New("%s", text)
 }
 
 func listDomains(*call) (any, error) {
@@ -89,10 +93,10 @@ func listDomains(*call) (any, error) {
 	}, nil
 }
 
-// tell is what the API tells of a user.
-func (u *user) tell() map[string]any {
-	answer := map[string]any{"enable": number(!u.disabled), "expire": u.expire, "email": u.about["email"]}
-	for key, value := range u.about {
+// tellUser is what the API tells of a user.
+func tellUser(u *access.User) map[string]any {
+	answer := map[string]any{"enable": number(!u.Disabled), "expire": u.Expire, "email": u.About["email"]}
+	for key, value := range u.About {
 		answer[key] = value
 	}
 	return answer
@@ -100,83 +104,74 @@ func (u *user) tell() map[string]any {
 
 func listUsers(k *call) (any, error) {
 	list := []map[string]any{}
-	for _, name := range sorted(k.c.access.users) {
-		u := k.c.access.users[name]
-		seen := name == k.who.String() || k.who.isRoot() || k.isOver(u, []string{"User.Modify", "Sys.Audit"}) == nil
-		if !seen || k.in.has("enabled") && k.in.is("enabled") == u.disabled {
+	for _, name := range sorted(k.c.access.Users) {
+		u := k.c.access.Users[name]
+		seen := name == k.who.String() || k.who.IsRoot() || k.isOver(u, []string{"User.Modify", "Sys.Audit"}) == nil
+		if !seen || k.in.Has("enabled") && k.in.Is("enabled") == u.Disabled {
 			continue
 		}
 		_, realm, _ := cutLast(name, "@")
-		answer := u.tell()
+		answer := tellUser(u)
 		answer["userid"], answer["realm-type"] = name, realm
-		if k.in.is("full") {
-			answer["groups"] = strings.Join(sorted(u.groups), ",")
-			answer["tokens"] = u.tellTokens()
+		if k.in.Is("full") {
+			answer["groups"] = strings.Join(sorted(u.Groups), ",")
+			answer["tokens"] = tellTokens(u)
 		}
 		list = append(list, answer)
 	}
 	return list, nil
 }
 
-// findUser is a user who must be there.
-func (a *access) findUser(name string) (*user, error) {
-	u := a.users[name]
-	if u == nil {
-		return nil, fmt.Errorf("no such user ('%s')", name)
-	}
-	return u, nil
-}
-
 func getUser(k *call) (any, error) {
-	u, err := k.c.access.findUser(k.in["userid"])
+	u, err := k.c.access.FindUser(k.in["userid"])
 	if err != nil {
 		return nil, err
 	}
-	answer, tokens := u.tell(), map[string]any{}
-	for id, t := range u.tokens {
-		tokens[id] = t.tell()
+	answer, tokens := tellUser(u), map[string]any{}
+	for id, t := range u.Tokens {
+		tokens[id] = tellToken(t)
 	}
-	answer["groups"], answer["tokens"] = append([]string{}, sorted(u.groups)...), tokens
+	answer["groups"], answer["tokens"] = append([]string{}, sorted(u.Groups)...), tokens
 	return answer, nil
 }
 
 func createUser(k *call) (any, error) {
 	return nil, k.writeUsers("create user failed", func() error {
 		name := k.in["userid"]
-		if k.c.access.users[name] != nil {
+		if k.c.access.Users[name] != nil {
 			return fmt.Errorf("user '%s' already exists", name)
 		}
-		u := newUser(name)
-		if k.in.has("password") {
+		u := access.NewUser(name)
+		if k.in.Has("password") {
 			if _, realm, _ := cutLast(name, "@"); realm != "pam" && realm != "pve" {
 				return fmt.Errorf("auth domain '%s' does not exist", realm)
 			}
-			u.password = k.in["password"]
+			u.Password = k.in["password"]
 		}
 		if err := k.describe(u); err != nil {
 			return err
 		}
-		k.c.access.users[name] = u
+		k.c.access.Users[name] = u
 		return nil
 	})
 }
 
 // describe sets what a call says of a user.
-func (k *call) describe(u *user) error {
-	u.disabled = k.in.or("enable", strconv.Itoa(number(!u.disabled))) == "0"
-	u.expire = int64(k.in.int("expire", int(u.expire)))
-	if k.in.has("groups") && !k.in.is("append") {
-		u.groups = map[string]bool{}
+func (k *call) describe(u *access.User) error {
+	u.Disabled = k.in.Or("enable", strconv.Itoa(number(!u.Disabled))) == "0"
+	u.Expire = int64(k.in.Int("expire", int(u.Expire)))
+	if k.in.Has("groups") && !k.in.Is("append") {
+		u.Groups = map[string]bool{}
 	}
-	for _, name := range k.in.list("groups") {
-		if k.c.access.groups[name] == nil {
+	for _, name := range k.in.List("groups") {
+		if k.c.access.Groups[name] == nil {
 			return fmt.Errorf("no such group '%s'", name)
 		}
-		u.groups[name] = true
+		u.Groups[name] = true
 	}
 	for _, key := range []string{"firstname", "lastname", "email", "comment", "keys"} {
-		if k.in.has(key) {
-			u.about[key] = k.in[key]
+		if k.in.Has(key) {
+			u.About[key] = k.in[key]
 		}
 	}
 	return nil
@@ -184,7 +179,7 @@ func (k *call) describe(u *user) error {
 
 func changeUser(k *call) (any, error) {
 	return nil, k.writeUsers("update user failed", func() error {
-		u, err := k.c.access.findUser(k.in["userid"])
+		u, err := k.c.access.FindUser(k.in["userid"])
 		if err != nil {
 			return err
 		}
@@ -195,36 +190,24 @@ func changeUser(k *call) (any, error) {
 func deleteUser(k *call) (any, error) {
 	return nil, k.writeUsers("delete user failed", func() error {
 		name := k.in["userid"]
-		delete(k.c.access.users, name)
-		k.c.access.forget(func(who string) bool { return who == name || strings.HasPrefix(who, name+"!") })
+		delete(k.c.access.Users, name)
+		k.c.access.Forget(func(who string) bool { return who == name || strings.HasPrefix(who, name+"!") })
 		return nil
 	})
 }
 
-// findToken is a token that must be there.
-func (a *access) findToken(name, id string) (*token, error) {
-	u, err := a.findUser(name)
-	if err != nil {
-		return nil, err
-	}
-	if u.tokens[id] == nil {
-		return nil, fmt.Errorf("no such token '%s' for user '%s'", id, name)
-	}
-	return u.tokens[id], nil
-}
-
-func (t *token) tell() map[string]any {
-	answer := map[string]any{"expire": t.expire, "privsep": number(t.privsep)}
-	if t.comment != "" {
-		answer["comment"] = t.comment
+func tellToken(t *access.Token) map[string]any {
+	answer := map[string]any{"expire": t.Expire, "privsep": number(t.Privsep)}
+	if t.Comment != "" {
+		answer["comment"] = t.Comment
 	}
 	return answer
 }
 
-func (u *user) tellTokens() []map[string]any {
+func tellTokens(u *access.User) []map[string]any {
 	list := []map[string]any{}
-	for _, id := range slices.Sorted(maps.Keys(u.tokens)) {
-		answer := u.tokens[id].tell()
+	for _, id := range slices.Sorted(maps.Keys(u.Tokens)) {
+		answer := tellToken(u.Tokens[id])
 		answer["tokenid"] = id
 		list = append(list, answer)
 	}
@@ -232,38 +215,38 @@ func (u *user) tellTokens() []map[string]any {
 }
 
 func listTokens(k *call) (any, error) {
-	u, err := k.c.access.findUser(k.in["userid"])
+	u, err := k.c.access.FindUser(k.in["userid"])
 	if err != nil {
 		return nil, err
 	}
-	return u.tellTokens(), nil
+	return tellTokens(u), nil
 }
 
 func getToken(k *call) (any, error) {
-	t, err := k.c.access.findToken(k.in["userid"], k.in["tokenid"])
+	t, err := k.c.access.FindToken(k.in["userid"], k.in["tokenid"])
 	if err != nil {
 		return nil, err
 	}
-	return t.tell(), nil
+	return tellToken(t), nil
 }
 
 func createToken(k *call) (any, error) {
 	name, id := k.in["userid"], k.in["tokenid"]
-	u, err := k.c.access.findUser(name)
+	u, err := k.c.access.FindUser(name)
 	if err != nil {
 		return nil, err
 	}
-	if u.tokens[id] != nil {
-		return nil, badParameter("tokenid", "Token already exists.")
+	if u.Tokens[id] != nil {
+		return nil, failure.OfParameter("tokenid", "Token already exists.")
 	}
-	t := &token{privsep: true}
+	t := &access.Token{Privsep: true}
 	err = k.writeUsers("generating token failed", func() error {
-		if u.tokens[id] != nil {
-			return fail("Token already exists.")
+		if u.Tokens[id] != nil {
+			return failure.New("Token already exists.")
 		}
-		u.tokens[id] = t
+		u.Tokens[id] = t
 		k.describeToken(t)
-		t.secret = k.c.newSecret(name + "!" + id)
+		t.Secret = k.c.newSecret(name + "!" + id)
 		return nil
 	})
 	if err != nil {
@@ -271,69 +254,69 @@ func createToken(k *call) (any, error) {
 	}
 	info := map[string]any{"privsep": 1} // what was given comes back as text
 	for _, key := range []string{"privsep", "expire", "comment"} {
-		if k.in.has(key) {
+		if k.in.Has(key) {
 			info[key] = k.in[key]
 		}
 	}
-	return map[string]any{"info": info, "value": t.secret, "full-tokenid": name + "!" + id}, nil
+	return map[string]any{"info": info, "value": t.Secret, "full-tokenid": name + "!" + id}, nil
 }
 
 // newSecret is a secret that was not given before.
 func (c *Cluster) newSecret(of string) string {
-	return c.access.uuid(fmt.Sprintf("%s %x", of, c.rng("tokens").Uint64()))
+	return c.access.UUID(fmt.Sprintf("%s %x", of, c.rng("tokens").Uint64()))
 }
 
 // describeToken sets what a call says of a token.
-func (k *call) describeToken(t *token) {
-	t.privsep = k.in.or("privsep", strconv.Itoa(number(t.privsep))) == "1"
-	t.expire = int64(k.in.int("expire", int(t.expire)))
-	t.comment = k.in.or("comment", t.comment)
+func (k *call) describeToken(t *access.Token) {
+	t.Privsep = k.in.Or("privsep", strconv.Itoa(number(t.Privsep))) == "1"
+	t.Expire = int64(k.in.Int("expire", int(t.Expire)))
+	t.Comment = k.in.Or("comment", t.Comment)
 }
 
 func changeToken(k *call) (any, error) {
 	name, id := k.in["userid"], k.in["tokenid"]
-	t, err := k.c.access.findToken(name, id)
+	t, err := k.c.access.FindToken(name, id)
 	if err != nil {
 		return nil, err
 	}
 	err = k.writeUsers("updating token info failed", func() error {
 		k.describeToken(t)
-		for _, key := range k.in.list("delete") {
+		for _, key := range k.in.List("delete") {
 			switch key {
 			case "comment":
-				t.comment = ""
+				t.Comment = ""
 			case "expire":
-				t.expire = 0
+				t.Expire = 0
 			case "privsep":
-				t.privsep = true
+				t.Privsep = true
 			}
 		}
-		if k.in.is("regenerate") {
-			t.secret = k.c.newSecret(name + "!" + id)
+		if k.in.Is("regenerate") {
+			t.Secret = k.c.newSecret(name + "!" + id)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	answer := t.tell()
-	if k.in.is("regenerate") {
-		answer["value"], answer["full-tokenid"] = t.secret, name+"!"+id
+	answer := tellToken(t)
+	if k.in.Is("regenerate") {
+		answer["value"], answer["full-tokenid"] = t.Secret, name+"!"+id
 	}
 	return answer, nil
 }
 
 func deleteToken(k *call) (any, error) {
 	name, id := k.in["userid"], k.in["tokenid"]
-	if _, err := k.c.access.findToken(name, id); err != nil {
+	if _, err := k.c.access.FindToken(name, id); err != nil {
 		return nil, err
 	}
 	return nil, k.writeUsers("deleting token failed", func() error {
-		if _, err := k.c.access.findToken(name, id); err != nil {
+		if _, err := k.c.access.FindToken(name, id); err != nil {
 			return err
 		}
-		delete(k.c.access.users[name].tokens, id)
-		k.c.access.forget(func(who string) bool { return who == name+"!"+id })
+		delete(k.c.access.Users[name].Tokens, id)
+		k.c.access.Forget(func(who string) bool { return who == name+"!"+id })
 		return nil
 	})
 }

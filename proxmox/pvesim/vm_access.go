@@ -2,48 +2,59 @@ package pvesim
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
+// caller is who asks for something, and of which cluster.
+type caller struct {
+	c   *Cluster
+	who *access.Identity
+}
+
 // all are the privileges that somebody must have on a path.
-func (j *job) all(path string, privs ...string) error {
+func (by *caller) all(path string, privs ...string) error {
 	for _, priv := range privs {
-		if !j.c.may(j.who, path, priv) {
-			return denied("%s, %s", path, priv)
+		if !by.c.access.May(by.who, path, priv) {
+			return failure.Denied("%s, %s", path, priv)
 		}
 	}
 	return nil
 }
 
 // oneOf are privileges of which somebody must have one.
-func (j *job) oneOf(path string, privs ...string) error {
-	if slices.ContainsFunc(privs, func(priv string) bool { return j.c.may(j.who, path, priv) }) {
+func (by *caller) oneOf(path string, privs ...string) error {
+	if slices.ContainsFunc(privs, func(priv string) bool { return by.c.access.May(by.who, path, priv) }) {
 		return nil
 	}
-	return denied("%s, %s", path, strings.Join(privs, "|"))
+	return failure.Denied("%s, %s", path, strings.Join(privs, "|"))
 }
 
 // onVM are privileges that somebody must have on a virtual machine, or on the pool that it is to be in.
-func (j *job) onVM(id int, pool string, privs ...string) error {
-	if pool != "" && j.all("/pool/"+pool, privs...) == nil {
+func (by *caller) onVM(id int, pool string, privs ...string) error {
+	if pool != "" && by.all("/pool/"+pool, privs...) == nil {
 		return nil
 	}
-	return j.all(vmPath(id), privs...)
+	return by.all(vmPath(id), privs...)
 }
 
 func vmPath(id int) string { return "/vms/" + strconv.Itoa(id) }
 
 // isRoot is the administrator with a ticket: not even a token of theirs may all that they may.
-func (j *job) isRoot() bool { return j.who.user == rootUser && j.who.token == "" }
+func (by *caller) isRoot() bool { return by.who.User == access.RootUser && by.who.Token == "" }
 
 // rootOnly refuses parameters that only the administrator may use.
 func (k *call) rootOnly(keys ...string) error {
 	for _, key := range keys {
 		if v := k.in[key]; v != "" && v != "0" && !k.job().isRoot() {
-			return badParameter(key, "Only root may use this option.")
+			return failure.OfParameter(key, "Only root may use this option.")
 		}
 	}
 	return nil
@@ -82,29 +93,29 @@ func privilegeFor(key string) (priv string, ok bool) {
 
 // mayChange refuses keys that somebody may not set or delete. They are looked at in the order of their
 // names, so that the answer is always the same.
-func (j *job) mayChange(id int, pool string, keys []string) error {
-	if j.isRoot() {
+func (by *caller) mayChange(id int, pool string, keys []string) error {
+	if by.isRoot() {
 		return nil
 	}
 	for _, key := range slices.Sorted(slices.Values(keys)) {
-		if isCloudInit(key) {
-			if j.onVM(id, pool, "VM.Config.Cloudinit") != nil && j.onVM(id, pool, "VM.Config.Network") != nil {
-				return denied("%s, VM.Config.Cloudinit|VM.Config.Network", vmPath(id))
+		if vmconf.IsCloudInit(key) {
+			if by.onVM(id, pool, "VM.Config.Cloudinit") != nil && by.onVM(id, pool, "VM.Config.Network") != nil {
+				return failure.Denied("%s, VM.Config.Cloudinit|VM.Config.Network", vmPath(id))
 			}
 			continue
 		}
 		priv, ok := privilegeFor(key)
 		if !ok {
-			return fail("only root can set '%s' config", key)
+			return failure.New("only root can set '%s' config", key)
 		}
 		if priv == "" {
 			continue
 		}
-		if err := j.onVM(id, pool, priv); err != nil {
+		if err := by.onVM(id, pool, priv); err != nil {
 			return err
 		}
 		if key == "startup" { // which changes what the host does
-			if err := j.all("/", "Sys.Modify"); err != nil {
+			if err := by.all("/", "Sys.Modify"); err != nil {
 				return err
 			}
 		}
@@ -113,24 +124,24 @@ func (j *job) mayChange(id int, pool string, keys []string) error {
 }
 
 // mayUseDevices refuses what hands the host's own devices to a guest.
-func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
-	if j.isRoot() {
+func (by *caller) mayUseDevices(id int, pool string, conf map[string]string) error {
+	if by.isRoot() {
 		return nil
 	}
-	for _, key := range sorted(conf) {
+	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		stem := strings.TrimRight(key, "0123456789")
 		value := conf[key]
 		switch {
 		case stem == "serial" && value != "socket", stem == "usb" && !strings.EqualFold(value, "spice") && !strings.Contains(value, "mapping="):
-			return fail("only root can set '%s' config for real devices", key)
+			return failure.New("only root can set '%s' config for real devices", key)
 		case stem == "hostpci" && !strings.Contains(value, "mapping="):
-			return fail("only root can set '%s' config for non-mapped devices", key)
+			return failure.New("only root can set '%s' config for non-mapped devices", key)
 		case stem == "serial", stem == "usb", stem == "hostpci", stem == "rng":
-			if err := j.onVM(id, pool, "VM.Config.HWType"); err != nil {
+			if err := by.onVM(id, pool, "VM.Config.HWType"); err != nil {
 				return err
 			}
 		case stem == "virtiofs":
-			if err := j.onVM(id, pool, "VM.Config.Disk"); err != nil {
+			if err := by.onVM(id, pool, "VM.Config.Disk"); err != nil {
 				return err
 			}
 		}
@@ -139,21 +150,21 @@ func (j *job) mayUseDevices(id int, pool string, conf map[string]string) error {
 }
 
 // mayUseBridges refuses networks that somebody may not use.
-func (j *job) mayUseBridges(conf map[string]string) error {
-	if j.isRoot() {
+func (by *caller) mayUseBridges(conf map[string]string) error {
+	if by.isRoot() {
 		return nil
 	}
-	for _, key := range sorted(conf) {
-		if !isNet(key) {
+	for _, key := range slices.Sorted(maps.Keys(conf)) {
+		if !vmconf.IsNet(key) {
 			continue
 		}
-		net := parseNet(conf[key])
-		if net.has("bridge") {
+		net := vmconf.ParseNet(conf[key])
+		if net.Has("bridge") {
 			path := "/sdn/zones/localnetwork/" + net["bridge"]
-			if net.has("tag") && j.all(path, "SDN.Use") != nil {
+			if net.Has("tag") && by.all(path, "SDN.Use") != nil {
 				path += "/" + net["tag"]
 			}
-			if err := j.all(path, "SDN.Use"); err != nil {
+			if err := by.all(path, "SDN.Use"); err != nil {
 				return err
 			}
 		}
@@ -162,88 +173,73 @@ func (j *job) mayUseBridges(conf map[string]string) error {
 }
 
 // mayUseStorages refuses volumes and storages that somebody may not use for a virtual machine.
-func (j *job) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
-	for _, key := range sorted(conf) {
-		if isDrive(key) {
-			if err := j.mayUseDrive(id, key, parseDrive(conf[key]), defaultStorage); err != nil {
+func (by *caller) mayUseStorages(id int, conf map[string]string, defaultStorage string) error {
+	for _, key := range slices.Sorted(maps.Keys(conf)) {
+		if vmconf.IsDrive(key) {
+			if err := by.mayUseDrive(id, key, vmconf.ParseDrive(conf[key]), defaultStorage); err != nil {
 				return err
 			}
 		}
 	}
 	if s := conf["vmstatestorage"]; s != "" {
-		return j.all("/storage/"+s, "Datastore.AllocateSpace")
+		return by.all("/storage/"+s, "Datastore.AllocateSpace")
 	}
 	return nil
 }
 
-func (j *job) mayUseDrive(id int, key string, d drive, defaultStorage string) error {
-	storage, name, stored := splitVolume(d.file)
-	switch size := d.wanted(); {
-	case d.file == "none" || d.file == "" || name == "cloudinit" || d.file == "cloudinit":
+func (by *caller) mayUseDrive(id int, key string, d vmconf.Drive, defaultStorage string) error {
+	storage, name, stored := vmconf.SplitVolume(d.File)
+	switch size := d.Wanted(); {
+	case d.File == "none" || d.File == "" || name == "cloudinit" || d.File == "cloudinit":
 		return nil
-	case d.cdrom() && d.file == "cdrom":
-		return j.all("/", "Sys.Console")
-	case !d.cdrom() && size != "":
+	case d.CDROM() && d.File == "cdrom":
+		return by.all("/", "Sys.Console")
+	case !d.CDROM() && size != "":
 		if storage == "" || storage == "NEWDISK" {
 			storage = defaultStorage
 		}
 		if storage == "" {
-			return fail("no storage ID specified (and no default storage)")
+			return failure.New("no storage ID specified (and no default storage)")
 		}
-		if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
+		if err := by.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 			return err
 		}
-		s, err := j.c.storageNamed(storage)
+		s, err := by.c.storageNamed(storage)
 		if err == nil && !s.keeps("images") {
-			err = badParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", storage))
+			err = failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", storage))
 		}
 		return err
-	case !stored && !j.isRoot():
-		return fail("Only root can pass arbitrary filesystem paths.")
+	case !stored && !by.isRoot():
+		return failure.New("Only root can pass arbitrary filesystem paths.")
 	case !stored:
 		return nil
 	}
-	return j.mayUseVolume(id, key, d.file)
+	return by.mayUseVolume(id, key, d.File)
 }
 
 // mayUseVolume refuses somebody else's volumes.
-func (j *job) mayUseVolume(id int, key, volid string) error {
-	storage, name, _ := splitVolume(volid)
-	if _, err := j.c.storageNamed(storage); err != nil {
+func (by *caller) mayUseVolume(id int, key, volid string) error {
+	storage, name, _ := vmconf.SplitVolume(volid)
+	if _, err := by.c.storageNamed(storage); err != nil {
 		return err
 	}
 	path := "/storage/" + storage
 	kind, _, _ := strings.Cut(name, "/")
-	owner, owned := ownerOf(name)
+	owner, owned := vmconf.OwnerOf(name)
 	switch {
-	case j.all(path, "Datastore.Allocate") == nil, owned && owner == id:
+	case by.all(path, "Datastore.Allocate") == nil, owned && owner == id:
 	case kind == "iso":
-		return j.oneOf(path, "Datastore.AllocateSpace", "Datastore.Audit")
+		return by.oneOf(path, "Datastore.AllocateSpace", "Datastore.Audit")
 	case owned:
-		if err := j.all(path, "Datastore.Audit"); err != nil {
+		if err := by.all(path, "Datastore.Audit"); err != nil {
 			return err
 		}
-		return j.all(vmPath(owner), "VM.Config.Disk")
+		return by.all(vmPath(owner), "VM.Config.Disk")
 	default:
-		return fail("missing privileges to access %s", volid)
+		return failure.New("missing privileges to access %s", volid)
 	}
 	if kind == "snippets" || kind == "vztmpl" || kind == "import" {
-		return badParameter(key, "content type needs to be 'images' or 'iso'")
+		return failure.OfParameter(key, "content type needs to be 'images' or 'iso'")
 	}
 	return nil
 }
-
-var ownedBy = regexp.MustCompile(`(?:^|/)(?:vm|base)-(\d+)-[^/]+$`)
-
-// ownerOf is the virtual machine that a volume's name says it belongs to.
-func ownerOf(name string) (int, bool) {
-	m := ownedBy.FindStringSubmatch(name)
-	if m == nil {
-		return 0, false
-	}
-	id, _ := strconv.Atoi(m[1])
-	return id, true
-}
-
-// forgetVM forgets who may what with a virtual machine that is gone.
-func (a *access) forgetVM(id int) { delete(a.acl, vmPath(id)) }

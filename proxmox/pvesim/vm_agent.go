@@ -6,6 +6,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // agentRights are who may ask an agent: those with a privilege, and those who may do anything with it.
@@ -95,15 +99,15 @@ func (k *call) askAgent() (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !agentEnabled(m.conf) {
-		return nil, fail("No QEMU guest agent configured")
+	if !vmconf.AgentEnabled(m.Conf) {
+		return nil, failure.New("No QEMU guest agent configured")
 	}
 	if !m.running() {
-		return nil, fail("VM %d is not running", m.id)
+		return nil, failure.New("VM %d is not running", m.id)
 	}
 	k.p.sleep(k.c.agentFault(m))
 	if !k.p.wait(waitAgent, func() bool { return m.agent && m.state == "running" || !m.running() }) || !m.running() {
-		return nil, fail("QEMU guest agent is not running")
+		return nil, failure.New("QEMU guest agent is not running")
 	}
 	return m, nil
 }
@@ -138,7 +142,7 @@ func agentInfo(*call, *vm) any {
 
 func agentCPUs(_ *call, m *vm) any {
 	var all []any
-	for i := range cpusOf(m.conf) {
+	for i := range vmconf.CPUsOf(m.Conf) {
 		all = append(all, map[string]any{"logical-id": i, "online": true, "can-offline": i > 0})
 	}
 	return all
@@ -146,14 +150,14 @@ func agentCPUs(_ *call, m *vm) any {
 
 func agentMemoryBlocks(_ *call, m *vm) any {
 	var all []any
-	for i := range memoryOf(m.conf) / 128 {
+	for i := range vmconf.MemoryOf(m.Conf) / 128 {
 		all = append(all, map[string]any{"phys-index": i, "online": true, "can-offline": false})
 	}
 	return all
 }
 
 func agentFilesystems(_ *call, m *vm) any {
-	size := parseDrive(m.conf[bootDrive(m.conf)]).size()
+	size := vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size()
 	return []any{map[string]any{
 		"name": "sda1", "mountpoint": "/", "type": "ext4", "total-bytes": size, "used-bytes": size / linkedShare, "disk": []any{},
 	}}
@@ -164,15 +168,15 @@ func agentFilesystems(_ *call, m *vm) any {
 func agentInterfaces(_ *call, m *vm) any {
 	all := []any{nic("lo", "00:00:00:00:00:00", netip.MustParsePrefix("127.0.0.1/8"))}
 	for i := range 32 {
-		card := m.conf[fmt.Sprintf("net%d", i)]
+		card := m.Conf[fmt.Sprintf("net%d", i)]
 		if card == "" {
 			continue
 		}
 		address := leased(m.id, i)
-		if static, err := netip.ParsePrefix(propertyString("qm-ipconfig", m.conf[fmt.Sprintf("ipconfig%d", i)])["ip"]); err == nil {
+		if static, err := netip.ParsePrefix(params.PropertyString("qm-ipconfig", m.Conf[fmt.Sprintf("ipconfig%d", i)])["ip"]); err == nil {
 			address = static
 		}
-		all = append(all, nic(fmt.Sprintf("eth%d", i), strings.ToLower(parseNet(card)["macaddr"]), address))
+		all = append(all, nic(fmt.Sprintf("eth%d", i), strings.ToLower(vmconf.ParseNet(card)["macaddr"]), address))
 	}
 	return all
 }
@@ -210,8 +214,8 @@ func getExec(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if pid := k.in.int("pid", 0); pid <= execPID || pid > execPID+m.execs {
-		return nil, fail("Agent error: Invalid parameter 'pid'")
+	if pid := k.in.Int("pid", 0); pid <= execPID || pid > execPID+m.execs {
+		return nil, failure.New("Agent error: Invalid parameter 'pid'")
 	}
 	return map[string]any{"exited": 1, "exitcode": 0}, nil
 }
@@ -223,10 +227,10 @@ func getFile(k *call) (any, error) {
 	}
 	content, is := m.files[k.in["file"]]
 	if !is {
-		return nil, fail("Agent error: failed to open file '%s' (mode: 'r'): No such file or directory", k.in["file"])
+		return nil, failure.New("Agent error: failed to open file '%s' (mode: 'r'): No such file or directory", k.in["file"])
 	}
-	content = content[min(k.in.int("offset", 0), len(content)):]
-	content = content[:min(k.in.int("count", len(content)), len(content))]
+	content = content[min(k.in.Int("offset", 0), len(content)):]
+	content = content[:min(k.in.Int("count", len(content)), len(content))]
 	return map[string]any{"content": string(content), "bytes-read": len(content)}, nil
 }
 
@@ -236,9 +240,9 @@ func postFile(k *call) (any, error) {
 		return nil, err
 	}
 	content := []byte(k.in["content"])
-	if k.in.has("encode") && !k.in.is("encode") { // it is encoded already
+	if k.in.Has("encode") && !k.in.Is("encode") { // it is encoded already
 		if content, err = base64.StdEncoding.DecodeString(k.in["content"]); err != nil {
-			return nil, fail("Agent error: Invalid base64 data")
+			return nil, failure.New("Agent error: Invalid base64 data")
 		}
 	}
 	if m.files == nil {

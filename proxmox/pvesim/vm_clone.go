@@ -7,6 +7,9 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // How long a clone takes. A linked clone takes the time that is drawn for it: three tenths pass before it
@@ -53,8 +56,8 @@ type plan struct {
 
 func postClone(k *call) (any, error) {
 	n := &cloning{
-		source: k.id(), id: k.in.int("newid", 0), name: k.in["name"], text: k.in["description"], pool: k.in["pool"],
-		snapshot: k.in["snapname"], storage: k.in["storage"], format: k.in["format"], full: k.in.is("full"), chooses: k.in.has("full"),
+		source: k.id(), id: k.in.Int("newid", 0), name: k.in["name"], text: k.in["description"], pool: k.in["pool"],
+		snapshot: k.in["snapname"], storage: k.in["storage"], format: k.in["format"], full: k.in.Is("full"), chooses: k.in.Has("full"),
 	}
 	j := k.job()
 	var err error
@@ -66,22 +69,22 @@ func postClone(k *call) (any, error) {
 	}
 	if t := k.in["target"]; t != "" && t != k.node.Name && t != "localhost" {
 		if n.target = k.c.host(t); n.target == nil {
-			return nil, fail("no such cluster node '%s'", t)
+			return nil, failure.New("no such cluster node '%s'", t)
 		}
 	}
-	if _, err := j.planClone(n); err != nil {
+	if _, err := n.planClone(j); err != nil {
 		return nil, err
 	}
-	return k.task("qmclone", k.in["vmid"], func(j *job) error { return j.clone(n) }), nil
+	return k.task("qmclone", k.in["vmid"], func(j *job) error { return n.clone(j) }), nil
 }
 
 // planClone looks at everything that could be in a clone's way. It is done before the task begins, and
 // again in it, since much can happen while it waits for its locks.
-func (j *job) planClone(n *cloning) (*plan, error) {
+func (n *cloning) planClone(j *job) (*plan, error) {
 	if err := j.poolExists(n.pool); err != nil {
 		return nil, err
 	}
-	if err := j.checkCloneStorage(n); err != nil {
+	if err := n.checkCloneStorage(j); err != nil {
 		return nil, err
 	}
 	if err := j.quorate(); err != nil {
@@ -91,33 +94,33 @@ func (j *job) planClone(n *cloning) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
 	if m.running() != n.wasRunning {
-		return nil, fail("unexpected state change")
+		return nil, failure.New("unexpected state change")
 	}
-	source := m.conf
+	source := m.Conf
 	if n.snapshot != "" {
-		s, err := m.snapshot(n.snapshot)
+		s, err := m.Snapshot(n.snapshot)
 		if err != nil {
 			return nil, err
 		}
-		source = s.conf
+		source = s.Conf
 	}
 	if !n.chooses {
-		n.full = !m.template()
+		n.full = !m.Template()
 	}
-	if err := j.mayClone(n, source); err != nil {
+	if err := n.mayClone(j, source); err != nil {
 		return nil, err
 	}
 	if j.c.vmAt(j.host, n.id) != nil {
-		return nil, fail("unable to create VM %d: config file already exists", n.id)
+		return nil, failure.New("unable to create VM %d: config file already exists", n.id)
 	}
-	return j.planDrives(n, source)
+	return n.planDrives(j, source)
 }
 
-func (j *job) checkCloneStorage(n *cloning) error {
+func (n *cloning) checkCloneStorage(j *job) error {
 	if n.storage == "" {
 		return nil
 	}
@@ -126,7 +129,7 @@ func (j *job) checkCloneStorage(n *cloning) error {
 		return err
 	}
 	if !s.keeps("images") {
-		return badParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
+		return failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
 	}
 	if n.target == nil {
 		return nil
@@ -135,23 +138,23 @@ func (j *job) checkCloneStorage(n *cloning) error {
 		return err
 	}
 	if !s.Shared {
-		return fail("can't clone to non-shared storage '%s'", n.storage)
+		return failure.New("can't clone to non-shared storage '%s'", n.storage)
 	}
 	return nil
 }
 
 // mayClone refuses clones of what somebody may not use, and those that cannot be.
-func (j *job) mayClone(n *cloning, source map[string]string) error {
+func (n *cloning) mayClone(j *job, source map[string]string) error {
 	if n.storage != "" && !n.full {
-		return fail("parameter 'storage' not allowed for linked clones")
+		return failure.New("parameter 'storage' not allowed for linked clones")
 	}
 	if n.format != "" && !n.full {
-		return fail("parameter 'format' not allowed for linked clones")
+		return failure.New("parameter 'format' not allowed for linked clones")
 	}
 	shared := true
-	for _, key := range drivesOf(source) {
-		d := parseDrive(source[key])
-		storage, _, stored := splitVolume(d.file)
+	for _, key := range vmconf.DrivesOf(source) {
+		d := vmconf.ParseDrive(source[key])
+		storage, _, stored := vmconf.SplitVolume(d.File)
 		if !stored {
 			continue
 		}
@@ -160,7 +163,7 @@ func (j *job) mayClone(n *cloning, source map[string]string) error {
 			return err
 		}
 		shared = shared && s.Shared
-		if d.cdrom() {
+		if d.CDROM() {
 			continue
 		}
 		if err := j.all("/storage/"+cmp.Or(n.storage, storage), "Datastore.AllocateSpace"); err != nil {
@@ -171,7 +174,7 @@ func (j *job) mayClone(n *cloning, source map[string]string) error {
 		return err
 	}
 	if n.target != nil && !shared {
-		return fail("can't clone VM to node '%s' (VM uses local storage)", n.target.Name)
+		return failure.New("can't clone VM to node '%s' (VM uses local storage)", n.target.Name)
 	}
 	return nil
 }
@@ -181,18 +184,18 @@ var notCloned = []string{"parent", "snaptime", "vmstate", "snapstate", "runningc
 
 // planDrives copies the configuration, all but the machine's identity, and says which drives are copied
 // and which are linked.
-func (j *job) planDrives(n *cloning, source map[string]string) (*plan, error) {
+func (n *cloning) planDrives(j *job, source map[string]string) (*plan, error) {
 	p := &plan{conf: maps.Clone(source), source: source, full: map[string]bool{}}
 	for _, key := range notCloned {
 		delete(p.conf, key)
 	}
 	for _, key := range sorted(source) {
-		d := parseDrive(source[key])
+		d := vmconf.ParseDrive(source[key])
 		switch {
-		case isUnused(key):
+		case vmconf.IsUnused(key):
 			delete(p.conf, key)
-		case isDrive(key) && !d.disc() && d.file != "none":
-			if err := j.planDrive(n, p, key, d); err != nil {
+		case vmconf.IsDrive(key) && !d.Disc() && d.File != "none":
+			if err := n.planDrive(j, p, key, d); err != nil {
 				return nil, err
 			}
 		}
@@ -200,19 +203,19 @@ func (j *job) planDrives(n *cloning, source map[string]string) (*plan, error) {
 	return p, nil
 }
 
-func (j *job) planDrive(n *cloning, p *plan, key string, d drive) error {
-	of := fmt.Sprintf("clone feature is not supported for '%s' (%s)", d.file, key)
+func (n *cloning) planDrive(j *job, p *plan, key string, d vmconf.Drive) error {
+	of := fmt.Sprintf("clone feature is not supported for '%s' (%s)", d.File, key)
 	if n.snapshot != "" {
-		of = fmt.Sprintf("clone feature is not supported for a snapshot of '%s' (%s)", d.file, key)
+		of = fmt.Sprintf("clone feature is not supported for a snapshot of '%s' (%s)", d.File, key)
 	}
-	s, v := j.c.volume(j.host, d.file)
-	if n.full || d.cloudInit() || key == "tpmstate0" {
+	s, v := j.c.volume(j.host, d.File)
+	if n.full || d.CloudInit() || key == "tpmstate0" {
 		if v == nil {
-			return fail("Full %s", of)
+			return failure.New("Full %s", of)
 		}
 		p.full[key] = true
 	} else if v == nil || n.snapshot != "" || !s.canLink(v) {
-		return fail("Linked %s", of)
+		return failure.New("Linked %s", of)
 	}
 	delete(p.conf, key)
 	p.drives = append(p.drives, key)
@@ -221,7 +224,7 @@ func (j *job) planDrive(n *cloning, p *plan, key string, d drive) error {
 
 // clone makes a clone while it holds the locks of both machines: that of the source for itself alone
 // only if that runs, so that of a template many clones can be made at the same time.
-func (j *job) clone(n *cloning) error {
+func (n *cloning) clone(j *job) error {
 	l := j.host.file(n.source)
 	if n.wasRunning {
 		if err := j.lock(l, waitFileOfClone, lockFile(n.source)); err != nil {
@@ -234,39 +237,39 @@ func (j *job) clone(n *cloning) error {
 		}
 		defer l.unshare()
 	}
-	return j.locked(n.id, waitFileOfClone, func() error { return j.cloneLocked(n) })
+	return j.locked(n.id, waitFileOfClone, func() error { return n.cloneLocked(j) })
 }
 
-func (j *job) cloneLocked(n *cloning) error {
-	p, err := j.planClone(n)
+func (n *cloning) cloneLocked(j *job) error {
+	p, err := n.planClone(j)
 	if err != nil {
 		return err
 	}
 	j.print("creating a clone of VM %d with ID %d", n.source, n.id)
 	if other := j.c.vms[n.id]; other != nil {
-		return fail("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", j.host.Name, n.id)
+		return failure.New("close (rename) atomic file '/etc/pve/nodes/%s/qemu-server/%d.conf' failed: File exists", j.host.Name, n.id)
 	}
-	j.identify(n, p)
+	n.identify(j, p)
 	m := j.c.newVM(j.host, n.id, map[string]string{"lock": "clone", "description": " qmclone temporary file"})
 	var made []string
-	if err := j.cloneDrives(n, p, m, &made); err != nil {
-		return j.undoClone(n, made, err)
+	if err := n.cloneDrives(j, p, m, &made); err != nil {
+		return n.undoClone(j, made, err)
 	}
 	return nil
 }
 
 // identify makes the clone somebody of its own.
-func (j *job) identify(n *cloning, p *plan) {
+func (n *cloning) identify(j *job, p *plan) {
 	for _, key := range sorted(p.conf) {
-		if isNet(key) {
-			net := parseNet(p.conf[key])
+		if vmconf.IsNet(key) {
+			net := vmconf.ParseNet(p.conf[key])
 			delete(net, "macaddr")
 			p.conf[key] = j.c.printNet(net)
 		}
 	}
-	p.conf["smbios1"] = withUUID(p.conf["smbios1"], newUUID(j.c.rng("uuids")))
+	p.conf["smbios1"] = vmconf.WithUUID(p.conf["smbios1"], vmconf.NewUUID(j.c.rng("uuids")))
 	if p.conf["vmgenid"] != "" {
-		p.conf["vmgenid"] = newUUID(j.c.rng("uuids"))
+		p.conf["vmgenid"] = vmconf.NewUUID(j.c.rng("uuids"))
 	}
 	p.conf["name"] = n.name
 	if n.name == "" {
@@ -279,7 +282,7 @@ func (j *job) identify(n *cloning, p *plan) {
 
 // cloneDrives makes the drives one after the other, and writes the configuration after each, so that
 // the machine can be seen to grow.
-func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
+func (n *cloning) cloneDrives(j *job, p *plan, m *vm, made *[]string) error {
 	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
 	share := allocates(takes) / p.shares()
 	j.doze(clonePrepares(takes))
@@ -289,7 +292,7 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 				return err
 			}
 		}
-		d, err := j.cloneDrive(n, key, parseDrive(p.source[key]), p.full[key], share, takes, made)
+		d, err := n.cloneDrive(j, key, vmconf.ParseDrive(p.source[key]), p.full[key], share, takes, made)
 		if err != nil {
 			return err
 		}
@@ -297,8 +300,8 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 			return err
 		}
 		p.conf[key] = d.String()
-		m.conf = maps.Clone(p.conf)
-		m.conf["lock"] = "clone"
+		m.Conf = maps.Clone(p.conf)
+		m.Conf["lock"] = "clone"
 		j.doze(cloneWrites)
 	}
 	if len(p.drives) < 2 {
@@ -312,11 +315,11 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 	if err := j.write(n.id); err != nil {
 		return err
 	}
-	m.conf = p.conf
+	m.Conf = p.conf
 	if n.target != nil {
 		m.host = n.target
 	}
-	j.c.putInPool(n.id, n.pool)
+	j.c.access.PutInPool(n.id, n.pool)
 	return nil
 }
 
@@ -324,7 +327,7 @@ func (j *job) cloneDrives(n *cloning, p *plan, m *vm, made *[]string) error {
 func (p *plan) shares() time.Duration {
 	var n time.Duration
 	for _, key := range p.drives {
-		if parseDrive(p.source[key]).cloudInit() {
+		if vmconf.ParseDrive(p.source[key]).CloudInit() {
 			n++
 		} else {
 			n += diskShares
@@ -334,21 +337,21 @@ func (p *plan) shares() time.Duration {
 }
 
 // errSignal is errInterrupted in the words of what makes clones.
-var errSignal = fail("interrupted by signal")
+var errSignal = failure.New("interrupted by signal")
 
-func (j *job) pauseSignal(d time.Duration) error {
+func (j *patience) pauseSignal(d time.Duration) error {
 	if j.pause(d) != nil {
 		return errSignal
 	}
 	return nil
 }
 
-func (j *job) cloneDrive(n *cloning, key string, d drive, full bool, share, takes time.Duration, made *[]string) (drive, error) {
+func (n *cloning) cloneDrive(j *job, key string, d vmconf.Drive, full bool, share, takes time.Duration, made *[]string) (vmconf.Drive, error) {
 	kind := map[bool]string{true: "full", false: "linked"}[full]
-	j.print("create %s clone of drive %s (%s)", kind, key, d.file)
-	s, v := j.c.volume(j.host, d.file)
+	j.print("create %s clone of drive %s (%s)", kind, key, d.File)
+	s, v := j.c.volume(j.host, d.File)
 	if v == nil {
-		return d, fail("volume '%s' does not exist", d.file)
+		return d, failure.New("volume '%s' does not exist", d.File)
 	}
 	var copied *volume
 	var err error
@@ -365,16 +368,16 @@ func (j *job) cloneDrive(n *cloning, key string, d drive, full bool, share, take
 	if err != nil {
 		return d, err
 	}
-	d.file, d.opts["size"] = s.volid(copied), printSize(copied.size)
-	delete(d.opts, "format")
+	d.File, d.Opts["size"] = s.volid(copied), vmconf.PrintSize(copied.size)
+	delete(d.Opts, "format")
 	return d, nil
 }
 
 // copyVolume makes a full copy of a volume for another machine. What it has made stands in made at once,
 // so that it can be removed if the copy fails.
-func (j *job) copyVolume(s *storage, v *volume, id int, format string, d drive, share, takes time.Duration, made *[]string) (*volume, error) {
+func (j *errand) copyVolume(s *storage, v *volume, id int, format string, d vmconf.Drive, share, takes time.Duration, made *[]string) (*volume, error) {
 	w := wanted{id: id, format: format, size: v.size, guest: v.guest, takes: share * diskShares}
-	if d.cloudInit() {
+	if d.CloudInit() {
 		w = cloudInitWanted(s, id, v.format)
 		w.takes = share
 	}
@@ -384,12 +387,12 @@ func (j *job) copyVolume(s *storage, v *volume, id int, format string, d drive, 
 	}
 	*made = append(*made, s.volid(copied))
 	j.print("allocated target volume '%s'", s.volid(copied))
-	if d.cloudInit() {
+	if d.CloudInit() {
 		return copied, nil
 	}
 	if err := j.transfer(copied.size, takes); err != nil {
-		return nil, fail("copy failed: command '/usr/bin/qemu-img convert -p -n -f %s -O %s %s zeroinit:%s' failed: %s",
-			v.format, copied.format, s.path(v.name), s.path(copied.name), exitText(err))
+		return nil, failure.New("copy failed: command '/usr/bin/qemu-img convert -p -n -f %s -O %s %s zeroinit:%s' failed: %s",
+			v.format, copied.format, s.path(v.name), s.path(copied.name), failure.Text(err))
 	}
 	return copied, nil
 }
@@ -398,7 +401,7 @@ func (j *job) copyVolume(s *storage, v *volume, id int, format string, d drive, 
 const transferSteps = 10
 
 // transfer takes the time of a copy, and says how far it is.
-func (j *job) transfer(size int64, unit time.Duration) error {
+func (j *patience) transfer(size int64, unit time.Duration) error {
 	takes := time.Duration(float64(unit) * float64(size) / fullCloneUnit)
 	for i := range transferSteps + 1 {
 		if i > 0 {
@@ -428,11 +431,11 @@ func printBytes(n int64) string {
 }
 
 // undoClone removes what a clone that failed has made.
-func (j *job) undoClone(n *cloning, made []string, why error) error {
+func (n *cloning) undoClone(j *job, made []string, why error) error {
 	j.p.sleep(cloneLinger + cloneTidies)
 	for _, volid := range made {
 		if err := j.free(volid); err != nil {
-			j.print("%s", exitText(err))
+			j.print("%s", failure.Text(err))
 		}
 	}
 	if j.c.vmAt(j.host, n.id) != nil {
@@ -460,16 +463,16 @@ func (j *job) checkTemplate(id int, disk string) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
 	switch {
-	case len(m.snaps) > 0:
-		return nil, fail("unable to create template, because VM contains snapshots")
-	case m.template() && disk == "":
-		return nil, fail("you can't convert a template to a template")
+	case len(m.Snaps) > 0:
+		return nil, failure.New("unable to create template, because VM contains snapshots")
+	case m.Template() && disk == "":
+		return nil, failure.New("you can't convert a template to a template")
 	case m.running():
-		return nil, fail("you can't convert a VM to template if VM is running")
+		return nil, failure.New("you can't convert a VM to template if VM is running")
 	}
 	return m, nil
 }
@@ -486,21 +489,21 @@ func (j *job) makeTemplate(id int, disk string) error {
 	if err := j.write(id); err != nil {
 		return err
 	}
-	m.conf["template"] = "1"
-	for _, key := range drivesOf(m.conf) {
-		d := parseDrive(m.conf[key])
-		s, v := j.c.volume(j.host, d.file)
-		if d.cdrom() || disk != "" && key != disk || v == nil || !s.canBase() || strings.Contains(v.name, "base-") && v.parent == "" {
+	m.Conf["template"] = "1"
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		d := vmconf.ParseDrive(m.Conf[key])
+		s, v := j.c.volume(j.host, d.File)
+		if d.CDROM() || disk != "" && key != disk || v == nil || !s.canBase() || strings.Contains(v.name, "base-") && v.parent == "" {
 			continue
 		}
 		if v.parent != "" {
-			return fail("you can't convert a linked clone '%s' to a base image", d.file)
+			return failure.New("you can't convert a linked clone '%s' to a base image", d.File)
 		}
 		if err := j.makeBase(s, v); err != nil {
 			return err
 		}
-		d.file = s.volid(v)
-		m.conf[key] = d.String()
+		d.File = s.volid(v)
+		m.Conf[key] = d.String()
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/faults"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -237,7 +238,7 @@ func TestCloneThatIsKilledLeavesItsLockBehind(t *testing.T) {
 
 func (r *rig) inject(lines ...string) {
 	r.Helper()
-	faults, err := ParseFaults(strings.Join(lines, "\n"))
+	faults, err := faults.Parse(strings.Join(lines, "\n"))
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -285,7 +286,7 @@ func TestCloneGoesToItsTarget(t *testing.T) {
 		t.Error("it is not made where its source is")
 	}
 	r.ends(clone, "OK")
-	if r.conf("pve3", 100)["name"] != "Copy-of-VM-stmpl" || !r.pools["workers"].vms[100] {
+	if r.conf("pve3", 100)["name"] != "Copy-of-VM-stmpl" || !r.access.Pools["workers"].Vms[100] {
 		t.Error("it has not come to its target and pool")
 	}
 	r.lawful()
@@ -364,7 +365,7 @@ func TestDestroyedMachineLeavesNothing(t *testing.T) {
 		if diff := cmp.Diff(test.left, r.volumesNamed(r.host("pve1"), 100)); diff != "" {
 			t.Errorf("%q: %s", test.form, diff)
 		}
-		if r.pools["workers"].vms[100] {
+		if r.access.Pools["workers"].Vms[100] {
 			t.Error("it is still in its pool")
 		}
 	}

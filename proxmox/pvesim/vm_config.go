@@ -1,45 +1,21 @@
 package pvesim
 
 import (
-	"encoding/base64"
 	"fmt"
 	"maps"
-	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
-// effective is a configuration as it will be after the next start.
-func (m *vm) effective() map[string]string {
-	conf := maps.Clone(m.conf)
-	for key, value := range m.pending {
-		if value == nil {
-			delete(conf, key)
-		} else {
-			conf[key] = *value
-		}
-	}
-	return conf
-}
-
-// shownConf is a configuration as answers have it.
-func shownConf(conf map[string]string, digest string) map[string]any {
-	all := map[string]any{}
-	for key, value := range conf {
-		all[key] = shown(key, value)
-	}
-	if digest != "" {
-		all["digest"] = digest
-	}
-	return all
-}
-
 func getConfig(k *call) (any, error) {
-	if k.in["snapshot"] != "" && k.in.is("current") {
+	if k.in["snapshot"] != "" && k.in.Is("current") {
 		text := "cannot use 'snapshot' parameter with 'current'"
-		return nil, &Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"snapshot": text, "current": text}}
+		return nil, &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"snapshot": text, "current": text}}
 	}
 	m, err := k.vm()
 	if err != nil {
@@ -47,15 +23,15 @@ func getConfig(k *call) (any, error) {
 	}
 	switch {
 	case k.in["snapshot"] != "":
-		s, err := m.snapshot(k.in["snapshot"])
+		s, err := m.Snapshot(k.in["snapshot"])
 		if err != nil {
 			return nil, err
 		}
-		return shownConf(s.conf, m.digest()), nil
-	case k.in.is("current"):
-		return shownConf(m.conf, m.digest()), nil
+		return vmconf.ShownConf(s.Conf, m.Digest()), nil
+	case k.in.Is("current"):
+		return vmconf.ShownConf(m.Conf, m.Digest()), nil
 	}
-	return shownConf(m.effective(), m.digest()), nil
+	return vmconf.ShownConf(m.Effective(), m.Digest()), nil
 }
 
 func getPending(k *call) (any, error) {
@@ -64,24 +40,24 @@ func getPending(k *call) (any, error) {
 		return nil, err
 	}
 	all := []any{}
-	for _, key := range sorted(m.conf) {
-		entry := map[string]any{"key": key, "value": shown(key, m.conf[key])}
-		if value, waits := m.pending[key]; waits && value == nil {
+	for _, key := range slices.Sorted(maps.Keys(m.Conf)) {
+		entry := map[string]any{"key": key, "value": vmconf.Shown(key, m.Conf[key])}
+		if value, waits := m.Pending[key]; waits && value == nil {
 			entry["delete"] = 1
-			if m.forced[key] {
+			if m.Forced[key] {
 				entry["delete"] = 2
 			}
 		} else if waits {
-			entry["pending"] = shown(key, *value)
+			entry["pending"] = vmconf.Shown(key, *value)
 		}
 		all = append(all, entry)
 	}
-	for _, key := range sorted(m.pending) {
-		if _, set := m.conf[key]; !set && m.pending[key] != nil {
-			all = append(all, map[string]any{"key": key, "pending": shown(key, *m.pending[key])})
+	for _, key := range slices.Sorted(maps.Keys(m.Pending)) {
+		if _, set := m.Conf[key]; !set && m.Pending[key] != nil {
+			all = append(all, map[string]any{"key": key, "pending": vmconf.Shown(key, *m.Pending[key])})
 		}
 	}
-	return append(all, map[string]any{"key": "digest", "value": m.digest()}), nil
+	return append(all, map[string]any{"key": "digest", "value": m.Digest()}), nil
 }
 
 // update is a change of a configuration that has been asked for.
@@ -100,8 +76,8 @@ var notOptions = []string{"node", "vmid", "digest", "background_delay", "skiploc
 // newUpdate reads what is asked for, and refuses what can be refused without looking at the machine.
 func (k *call) newUpdate() (*update, error) {
 	u := &update{
-		id: k.id(), set: map[string]string{}, digest: k.in["digest"], force: k.in.is("force"), skiplock: k.in.is("skiplock"),
-		drop: k.in.list("delete"), revert: k.in.list("revert"),
+		id: k.id(), set: map[string]string{}, digest: k.in["digest"], force: k.in.Is("force"), skiplock: k.in.Is("skiplock"),
+		drop: k.in.List("delete"), revert: k.in.List("revert"),
 	}
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
@@ -112,27 +88,27 @@ func (k *call) newUpdate() (*update, error) {
 			u.set[key] = value
 		}
 	}
-	if err := checkSSHKeys(u.set); err != nil {
+	if err := vmconf.CheckSSHKeys(u.set); err != nil {
 		return nil, err
 	}
 	if len(u.drop)+len(u.revert)+len(u.set) == 0 && !k.empty {
-		return nil, fail("no options specified")
+		return nil, failure.New("no options specified")
 	}
-	resolveCDROM(u.set)
+	vmconf.ResolveCDROM(u.set)
 	if err := u.consistent(); err != nil {
 		return nil, err
 	}
-	if err := checkDrives(u.set); err != nil {
+	if err := vmconf.CheckDrives(u.set); err != nil {
 		return nil, err
 	}
 	k.c.complete(u.set)
-	return u, k.job().mayUpdate(u)
+	return u, u.mayUpdate(k.job())
 }
 
 // said is how a change stands in the log.
 func (k *call) said() string {
 	var parts []string
-	for _, key := range sorted(k.in) {
+	for _, key := range slices.Sorted(maps.Keys(k.in)) {
 		value := k.in[key]
 		switch key {
 		case "node", "vmid", "digest", "background_delay", "import-working-storage":
@@ -145,25 +121,14 @@ func (k *call) said() string {
 	return fmt.Sprintf("update VM %d: %s", k.id(), strings.Join(parts, " "))
 }
 
-// resolveCDROM turns the old name of a CD-ROM drive into the one it has.
-func resolveCDROM(conf map[string]string) {
-	if value, given := conf["cdrom"]; given {
-		if !strings.Contains(value, "media=") {
-			value += ",media=cdrom"
-		}
-		delete(conf, "cdrom")
-		conf["ide2"] = value
-	}
-}
-
 // consistent refuses to set, delete and revert the same key, and keys that do not exist.
 func (u *update) consistent() error {
 	for _, key := range u.revert {
-		if !isOption(key) {
-			return badParameter("revert", fmt.Sprintf("unknown option '%s'", key))
+		if !vmconf.IsOption(key) {
+			return failure.OfParameter("revert", fmt.Sprintf("unknown option '%s'", key))
 		}
 		if _, set := u.set[key]; set {
-			return badParameter("delete", fmt.Sprintf("you can't use '-%s' and -revert %s' at the same time", key, key))
+			return failure.OfParameter("delete", fmt.Sprintf("you can't use '-%s' and -revert %s' at the same time", key, key))
 		}
 	}
 	for i, key := range u.drop {
@@ -174,58 +139,30 @@ func (u *update) consistent() error {
 		_, set := u.set[key]
 		switch {
 		case set:
-			return badParameter("delete", fmt.Sprintf("you can't use '-%s' and -delete %s' at the same time", key, key))
+			return failure.OfParameter("delete", fmt.Sprintf("you can't use '-%s' and -delete %s' at the same time", key, key))
 		case slices.Contains(u.revert, key):
-			return badParameter("revert", fmt.Sprintf("you can't use '-delete %s' and -revert %s' at the same time", key, key))
-		case !isOption(key):
-			return badParameter("delete", fmt.Sprintf("unknown option '%s'", key))
+			return failure.OfParameter("revert", fmt.Sprintf("you can't use '-delete %s' and -revert %s' at the same time", key, key))
+		case !vmconf.IsOption(key):
+			return failure.OfParameter("delete", fmt.Sprintf("unknown option '%s'", key))
 		}
 	}
 	return nil
 }
 
 // complete gives network cards their addresses, and draws what may be left to the server.
-func (c *Cluster) complete(conf map[string]string) {
-	for _, key := range sorted(conf) {
+func (d *datacenter) complete(conf map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(conf)) {
 		switch {
-		case isNet(key):
-			conf[key] = c.printNet(parseNet(conf[key]))
+		case vmconf.IsNet(key):
+			conf[key] = d.printNet(vmconf.ParseNet(conf[key]))
 		case key == "vmgenid" && conf[key] == "1":
-			conf[key] = newUUID(c.rng("uuids"))
+			conf[key] = vmconf.NewUUID(d.c.rng("uuids"))
 		}
 	}
-}
-
-// checkSSHKeys refuses what is no list of public keys.
-func checkSSHKeys(conf map[string]string) error {
-	text, err := url.PathUnescape(conf["sshkeys"])
-	if err != nil {
-		return fail("SSH public key validation error")
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if strings.TrimSpace(line) != "" && !isPublicKey(line) {
-			return fail("SSH public key validation error")
-		}
-	}
-	return nil
-}
-
-var keyType = regexp.MustCompile(`^(?:ssh-(?:ed25519|rsa|dss)|ecdsa-sha2-nistp(?:256|384|521)|sk-(?:ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com)$`)
-
-// isPublicKey reports whether a line holds a key whose type is the one that it says.
-func isPublicKey(line string) bool {
-	fields := strings.Fields(line)
-	at := slices.IndexFunc(fields, keyType.MatchString)
-	if at < 0 || at+1 >= len(fields) {
-		return false
-	}
-	blob, err := base64.StdEncoding.DecodeString(fields[at+1])
-	n := len(fields[at])
-	return err == nil && len(blob) > 4+n && string(blob[4:4+n]) == fields[at]
 }
 
 // mayUpdate refuses changes that somebody may not make.
-func (j *job) mayUpdate(u *update) error {
+func (u *update) mayUpdate(j *job) error {
 	if err := j.mayChange(u.id, "", u.drop); err != nil {
 		return err
 	}
@@ -239,16 +176,16 @@ func (j *job) mayUpdate(u *update) error {
 }
 
 // check refuses a change that does not fit the machine as it is now.
-func (j *job) check(u *update) (*vm, error) {
+func (u *update) check(j *job) (*vm, error) {
 	m, err := j.config(u.id)
 	if err != nil {
 		return nil, err
 	}
-	if u.digest != "" && u.digest != m.digest() {
-		return nil, fail("checksum mismatch (file change by other user?)")
+	if u.digest != "" && u.digest != m.Digest() {
+		return nil, failure.New("checksum mismatch (file change by other user?)")
 	}
 	if !u.skiplock {
-		if err := m.unlocked(); err != nil {
+		if err := m.Unlocked(); err != nil {
 			return nil, err
 		}
 	}
@@ -256,15 +193,15 @@ func (j *job) check(u *update) (*vm, error) {
 	if memory == "" && balloon == "" {
 		return m, nil
 	}
-	conf := m.effective()
+	conf := m.Effective()
 	if memory != "" {
 		conf["memory"] = memory
 	}
 	if balloon != "" {
 		conf["balloon"] = balloon
 	}
-	if int64(values(conf).int("balloon", 0)) > memoryOf(conf) {
-		return nil, fail("balloon value too large (must be smaller than assigned memory)")
+	if int64(params.Values(conf).Int("balloon", 0)) > vmconf.MemoryOf(conf) {
+		return nil, failure.New("balloon value too large (must be smaller than assigned memory)")
 	}
 	return m, nil
 }
@@ -274,14 +211,14 @@ func putConfig(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, k.job().updateNow(u)
+	return nil, u.updateNow(k.job())
 }
 
-func (j *job) updateNow(u *update) error {
-	if _, err := j.check(u); err != nil {
+func (u *update) updateNow(j *job) error {
+	if _, err := u.check(j); err != nil {
 		return err
 	}
-	return j.locked(u.id, waitFile, func() error { return j.update(u) })
+	return j.locked(u.id, waitFile, func() error { return u.update(j) })
 }
 
 func postConfig(k *call) (any, error) {
@@ -289,16 +226,16 @@ func postConfig(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := k.job().check(u); err != nil {
+	if _, err := u.check(k.job()); err != nil {
 		return nil, err
 	}
 	t := k.c.work(k.node, k.who, "qmconfig", k.in["vmid"], func(j *job) error {
-		return j.locked(u.id, waitFile, func() error { return j.update(u) })
+		return j.locked(u.id, waitFile, func() error { return u.update(j) })
 	})
-	delay := time.Duration(k.in.int("background_delay", 0)) * time.Second
+	delay := time.Duration(k.in.Int("background_delay", 0)) * time.Second
 	if delay > 0 && k.p.wait(delay, func() bool { return !t.running() }) {
 		if t.failed() {
-			return nil, fail("failed to update VM %d: %s", u.id, t.exit)
+			return nil, failure.New("failed to update VM %d: %s", u.id, t.exit)
 		}
 		return nil, nil
 	}
@@ -312,8 +249,8 @@ func putUnlink(k *call) (any, error) {
 }
 
 // update makes a change: it is written down as pending, and then done as far as that can be done now.
-func (j *job) update(u *update) error {
-	m, err := j.check(u)
+func (u *update) update(j *job) error {
+	m, err := u.check(j)
 	if err != nil {
 		return err
 	}
@@ -323,86 +260,37 @@ func (j *job) update(u *update) error {
 	}
 	set, drop := maps.Clone(u.set), slices.Clone(u.drop)
 	for _, key := range u.revert {
-		if value, is := m.conf[key]; is {
+		if value, is := m.Conf[key]; is {
 			set[key] = value
-		} else if m.pending[key] != nil {
+		} else if m.Pending[key] != nil {
 			drop = append(drop, key)
 		}
 	}
 	if err := j.stage("update"); err != nil {
 		return err
 	}
-	order := &bootChange{devices: bootOrder(m.conf), fixed: slices.Contains(drop, "boot") || set["boot"] != ""}
+	order := &vmconf.BootChange{Devices: vmconf.BootOrder(m.Conf), Fixed: slices.Contains(drop, "boot") || set["boot"] != ""}
 	for _, key := range drop {
 		if err := j.dropKey(m, key, u.force, order); err != nil {
 			return err
 		}
 	}
-	for _, key := range sorted(set) {
+	for _, key := range slices.Sorted(maps.Keys(set)) {
 		if err := j.setKey(m, key, set[key], set, order); err != nil {
 			return err
 		}
 	}
-	m.settle()
+	m.Settle()
 	if m.running() {
 		return j.hotplug(m)
 	}
 	return j.apply(m)
 }
 
-// bootChange is what becomes of the order of devices to boot from while devices come and go.
-type bootChange struct {
-	devices []string
-	fixed   bool // it is set or deleted itself
-}
-
-func (b *bootChange) without(m *vm, key string) {
-	if i := slices.Index(b.devices, key); i >= 0 && !b.fixed {
-		b.devices = slices.Delete(b.devices, i, i+1)
-		m.wait("boot", printBootOrder(b.devices))
-	}
-}
-
-func (b *bootChange) with(m *vm, key string) {
-	if len(b.devices) > 0 && !slices.Contains(b.devices, key) && !b.fixed {
-		b.devices = append(b.devices, key)
-		m.wait("boot", printBootOrder(b.devices))
-	}
-}
-
-// wait notes a value that a key is to have.
-func (m *vm) wait(key, value string) {
-	m.pending[key] = &value
-	delete(m.forced, key)
-}
-
-// waitDelete notes that a key is to go.
-func (m *vm) waitDelete(key string, force bool) {
-	m.pending[key] = nil
-	delete(m.forced, key)
-	if force {
-		if m.forced == nil {
-			m.forced = map[string]bool{}
-		}
-		m.forced[key] = true
-	}
-}
-
-// settle forgets pending changes that would change nothing.
-func (m *vm) settle() {
-	for key, value := range m.pending {
-		now, set := m.conf[key]
-		if value == nil && !set || value != nil && set && *value == now {
-			delete(m.pending, key)
-			delete(m.forced, key)
-		}
-	}
-}
-
 // dropKey notes that a key is to go, or removes it where that needs no restart.
-func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
-	value, set := m.conf[key]
-	waiting := m.pending[key]
+func (j *job) dropKey(m *vm, key string, force bool, order *vmconf.BootChange) error {
+	value, set := m.Conf[key]
+	waiting := m.Pending[key]
 	if !set && waiting == nil {
 		j.print("cannot delete '%s' - not set in current configuration!", key)
 		return nil
@@ -410,20 +298,20 @@ func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
 	if !set {
 		value = *waiting
 	}
-	delete(m.pending, key)
-	order.without(m, key)
+	delete(m.Pending, key)
+	order.Without(&m.Config, key)
 	switch {
-	case isUnused(key) || key == "vmstate":
+	case vmconf.IsUnused(key) || key == "vmstate":
 		return j.dropVolume(m, key, value)
-	case isDrive(key):
-		if err := m.unprotected("can't remove drive '%s'", key); err != nil {
+	case vmconf.IsDrive(key):
+		if err := m.Unprotected("can't remove drive '%s'", key); err != nil {
 			return err
 		}
-		if err := j.mayChangeDrive(m.id, parseDrive(value)); err != nil {
+		if err := j.mayChangeDrive(m.id, vmconf.ParseDrive(value)); err != nil {
 			return err
 		}
 		if waiting != nil {
-			if err := j.drop(m, parseDrive(*waiting)); err != nil {
+			if err := j.drop(m, vmconf.ParseDrive(*waiting)); err != nil {
 				return err
 			}
 		}
@@ -431,9 +319,9 @@ func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
 		if err := j.mayTag(m.id, value, ""); err != nil {
 			return err
 		}
-		delete(m.conf, key)
+		delete(m.Conf, key)
 		return nil
-	case isNet(key):
+	case vmconf.IsNet(key):
 		if err := j.mayUseBridges(map[string]string{key: value}); err != nil {
 			return err
 		}
@@ -442,14 +330,14 @@ func (j *job) dropKey(m *vm, key string, force bool, order *bootChange) error {
 			return err
 		}
 	}
-	m.waitDelete(key, force)
+	m.WaitDelete(key, force)
 	return nil
 }
 
 // dropVolume removes a volume that no drive has.
 func (j *job) dropVolume(m *vm, key, value string) error {
-	d := parseDrive(value)
-	if err := m.unprotected("can't remove unused disk '%s'", d.file); err != nil {
+	d := vmconf.ParseDrive(value)
+	if err := m.Unprotected("can't remove unused disk '%s'", d.File); err != nil {
 		return err
 	}
 	if err := j.onVM(m.id, "", "VM.Config.Disk"); err != nil {
@@ -458,43 +346,43 @@ func (j *job) dropVolume(m *vm, key, value string) error {
 	if err := j.discard(m, key, d); err != nil {
 		return err
 	}
-	delete(m.conf, key)
+	delete(m.Conf, key)
 	return nil
 }
 
 // mayChangeDrive refuses drives that somebody may not change.
-func (j *job) mayChangeDrive(id int, d drive) error {
+func (by *caller) mayChangeDrive(id int, d vmconf.Drive) error {
 	switch {
-	case d.cloudInit():
-		return j.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
-	case d.cdrom():
-		return j.onVM(id, "", "VM.Config.CDROM")
+	case d.CloudInit():
+		return by.onVM(id, "", "VM.Config.Cloudinit", "VM.Config.CDROM")
+	case d.CDROM():
+		return by.onVM(id, "", "VM.Config.CDROM")
 	}
-	return j.onVM(id, "", "VM.Config.Disk")
+	return by.onVM(id, "", "VM.Config.Disk")
 }
 
 // setKey notes the value that a key is to have, after making the disks that it needs.
-func (j *job) setKey(m *vm, key, value string, all map[string]string, order *bootChange) error {
-	if waiting := m.pending[key]; waiting != nil && *waiting == value {
+func (j *job) setKey(m *vm, key, value string, all map[string]string, order *vmconf.BootChange) error {
+	if waiting := m.Pending[key]; waiting != nil && *waiting == value {
 		return nil
 	}
 	switch {
-	case isDrive(key):
+	case vmconf.IsDrive(key):
 		return j.setDrive(m, key, value, order)
 	case key == "tags":
-		if err := j.mayTag(m.id, m.conf[key], value); err != nil {
+		if err := j.mayTag(m.id, m.Conf[key], value); err != nil {
 			return err
 		}
 		value = j.c.normalTags(value)
-	case isNet(key) && m.conf[key] != "":
-		if err := j.mayUseBridges(map[string]string{key: m.conf[key]}); err != nil {
+	case vmconf.IsNet(key) && m.Conf[key] != "":
+		if err := j.mayUseBridges(map[string]string{key: m.Conf[key]}); err != nil {
 			return err
 		}
 	case key == "cipassword":
-		m.record(key, hashed(value, j.c.rng("passwords")))
+		m.Record(key, vmconf.Hashed(value, j.c.rng("passwords")), m.running())
 		return nil
 	case key == "boot" && strings.HasPrefix(value, "order="):
-		if err := m.checkBootOrder(value, all); err != nil {
+		if err := m.CheckBootOrder(value, all); err != nil {
 			return err
 		}
 	default:
@@ -502,43 +390,32 @@ func (j *job) setKey(m *vm, key, value string, all map[string]string, order *boo
 			return err
 		}
 	}
-	m.wait(key, value)
+	m.Wait(key, value)
 	return nil
 }
 
-// checkBootOrder refuses devices to boot from that are not there.
-func (m *vm) checkBootOrder(value string, all map[string]string) error {
-	conf := m.effective()
-	for _, device := range bootOrder(map[string]string{"boot": value}) {
-		if conf[device] == "" && all[device] == "" {
-			return fail("invalid bootorder: device '%s' does not exist'", device)
-		}
-	}
-	return nil
-}
-
-func (j *job) setDrive(m *vm, key, value string, order *bootChange) error {
-	d := parseDrive(value)
-	for _, of := range []string{m.conf[key], value} {
+func (j *job) setDrive(m *vm, key, value string, order *vmconf.BootChange) error {
+	d := vmconf.ParseDrive(value)
+	for _, of := range []string{m.Conf[key], value} {
 		if of != "" {
-			if err := j.mayChangeDrive(m.id, parseDrive(of)); err != nil {
+			if err := j.mayChangeDrive(m.id, vmconf.ParseDrive(of)); err != nil {
 				return err
 			}
 		}
 	}
-	if waiting := m.pending[key]; waiting != nil {
-		delete(m.pending, key)
-		if err := j.drop(m, parseDrive(*waiting)); err != nil {
+	if waiting := m.Pending[key]; waiting != nil {
+		delete(m.Pending, key)
+		if err := j.drop(m, vmconf.ParseDrive(*waiting)); err != nil {
 			return err
 		}
 	}
-	made, err := j.drives(m.id, m.effective(), map[string]string{key: value}, "")
+	made, err := j.drives(m.id, m.Effective(), map[string]string{key: value}, "")
 	if err != nil {
 		return err
 	}
-	if d.disc() {
-		order.with(m, key)
+	if d.Disc() {
+		order.With(&m.Config, key)
 	}
-	m.wait(key, made[key])
+	m.Wait(key, made[key])
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // keys are some keys of a machine's configuration, as one text.
@@ -43,8 +45,8 @@ func TestTagsAreNormal(t *testing.T) {
 		{"case-sensitive=1", "Foo,foo", "Foo;foo"},
 		{"ordering=config", "b;a;B", "b;a"},
 	} {
-		c := &Cluster{options: map[string]any{"tag-style": test.style}}
-		if got := c.normalTags(test.text); got != test.want {
+		d := datacenter{options: map[string]any{"tag-style": test.style}}
+		if got := d.normalTags(test.text); got != test.want {
 			t.Errorf("%q in style %q: got %q, want %q", test.text, test.style, got, test.want)
 		}
 	}
@@ -52,12 +54,12 @@ func TestTagsAreNormal(t *testing.T) {
 
 func TestSizesAreReadAndWritten(t *testing.T) {
 	for text, want := range map[string]int64{"1G": 1 << 30, "1024G": 1 << 40, "512": 512, "4M": 4 << 20, "1.5K": 1536, "2TiB": 2 << 40} {
-		if got := parseSize(text); got != want {
+		if got := vmconf.ParseSize(text); got != want {
 			t.Errorf("%s is %d, want %d", text, got, want)
 		}
 	}
 	for n, want := range map[int64]string{1 << 30: "1G", 1 << 40: "1T", 512: "512", 4 << 20: "4M", 1536: "1536", 0: "0", 2560 << 20: "2560M"} {
-		if got := printSize(n); got != want {
+		if got := vmconf.PrintSize(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
 	}
@@ -75,7 +77,7 @@ func TestChangesOfARunningMachineWait(t *testing.T) {
 		t.Errorf("it is %v", now)
 	}
 	r.must("PUT /nodes/pve1/qemu/100/config revert=memory delete=onboot")
-	if diff := cmp.Diff([]string{"cores"}, sorted(r.vms[100].pending)); diff != "" {
+	if diff := cmp.Diff([]string{"cores"}, sorted(r.vms[100].Pending)); diff != "" {
 		t.Errorf("what waits: %s", diff)
 	}
 	r.does("POST /nodes/pve1/qemu/100/status/stop")
@@ -200,7 +202,7 @@ func TestDisksGrowAndNeverShrink(t *testing.T) {
 		{"10752M", "OK", "10752M"}, {"1T", "unable to create image: qemu-img: /var/lib/vz/images/100/vm-100-disk-0.qcow2: Could not resize file: No space left on device", "10752M"},
 	} {
 		r.ends(r.start("PUT /nodes/pve1/qemu/100/resize disk=scsi0 size="+test.size), test.exit)
-		if got := parseDrive(r.vms[100].conf["scsi0"]).opts["size"]; got != test.want {
+		if got := vmconf.ParseDrive(r.vms[100].Conf["scsi0"]).Opts["size"]; got != test.want {
 			t.Errorf("after %s it has %s, want %s", test.size, got, test.want)
 		}
 	}
@@ -223,10 +225,10 @@ func TestDisksMove(t *testing.T) {
 	r.refused("POST /nodes/pve1/qemu/100/move_disk disk=scsi0 storage=nostore", "500 storage 'nostore' does not exist")
 	r.does("POST /nodes/pve1/qemu vmid=101")
 	r.does("POST /nodes/pve1/qemu/100/move_disk disk=scsi0 target-vmid=101 target-disk=virtio3")
-	if got := r.keys(101, "virtio3"); got != "virtio3=thin:vm-101-disk-0,size=8G" || r.vms[100].conf["scsi0"] != "" {
+	if got := r.keys(101, "virtio3"); got != "virtio3=thin:vm-101-disk-0,size=8G" || r.vms[100].Conf["scsi0"] != "" {
 		t.Errorf("the other has %s", got)
 	}
-	if boot := r.vms[100].conf["boot"]; strings.Contains(boot, "scsi0") {
+	if boot := r.vms[100].Conf["boot"]; strings.Contains(boot, "scsi0") {
 		t.Errorf("it boots from %s", boot)
 	}
 	r.lawful()
@@ -245,8 +247,8 @@ func TestSnapshotsBringBackWhatWas(t *testing.T) {
 	}
 	r.lawful()
 	r.does("DELETE /nodes/pve1/qemu/100/snapshot/s1")
-	if len(r.vms[100].snaps) != 1 || r.vms[100].snaps[0].parent != "" || r.vms[100].conf["parent"] != "" {
-		t.Errorf("what is left is %+v of %q", r.vms[100].snaps, r.vms[100].conf["parent"])
+	if len(r.vms[100].Snaps) != 1 || r.vms[100].Snaps[0].Parent != "" || r.vms[100].Conf["parent"] != "" {
+		t.Errorf("what is left is %+v of %q", r.vms[100].Snaps, r.vms[100].Conf["parent"])
 	}
 	r.ends(r.start("POST /nodes/pve1/qemu/100/snapshot/s1/rollback"), "snapshot 's1' does not exist")
 	r.ends(r.start("POST /nodes/pve1/qemu/9000/snapshot snapname=s1"), "you can't take a snapshot if it's a template")
@@ -269,7 +271,7 @@ func TestSnapshotThatIsKilledLeavesTheMachineLocked(t *testing.T) {
 	r.inject("kill task snapshot")
 	r.ends(r.start("POST /nodes/pve1/qemu/100/snapshot snapname=s1"), "unexpected status")
 	r.ends(r.start("POST /nodes/pve1/qemu/100/status/start"), "VM is locked (snapshot)")
-	if s := r.vms[100].snaps; len(s) != 1 || s[0].state != "prepare" {
+	if s := r.vms[100].Snaps; len(s) != 1 || s[0].State != "prepare" {
 		t.Errorf("its snapshots are %+v", s)
 	}
 }
@@ -298,8 +300,8 @@ func TestMachinesMigrate(t *testing.T) {
 	r.Advance(time.Minute)
 	r.does("POST /nodes/pve1/qemu/9001/clone newid=103")
 	r.ends(r.start("POST /nodes/pve1/qemu/103/migrate target=pve3"), "migration aborted")
-	if r.vms[103].host.Name != "pve1" || r.vms[103].conf["lock"] != "" {
-		t.Errorf("it is on %s, locked %q", r.vms[103].host.Name, r.vms[103].conf["lock"])
+	if r.vms[103].host.Name != "pve1" || r.vms[103].Conf["lock"] != "" {
+		t.Errorf("it is on %s, locked %q", r.vms[103].host.Name, r.vms[103].Conf["lock"])
 	}
 }
 

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // waitFileOfCreate is how long a new configuration is waited for.
@@ -29,7 +33,7 @@ var notCreated = []string{
 
 func postVM(k *call) (any, error) {
 	n := creation{
-		id: k.id(), conf: map[string]string{}, pool: k.in["pool"], storage: k.in["storage"], start: k.in.is("start"), ha: k.in.is("ha-managed"),
+		id: k.id(), conf: map[string]string{}, pool: k.in["pool"], storage: k.in["storage"], start: k.in.Is("start"), ha: k.in.Is("ha-managed"),
 	}
 	for key, value := range k.in {
 		if !slices.Contains(notCreated, key) {
@@ -37,29 +41,29 @@ func postVM(k *call) (any, error) {
 		}
 	}
 	j := k.job()
-	if err := checkSSHKeys(n.conf); err != nil {
+	if err := vmconf.CheckSSHKeys(n.conf); err != nil {
 		return nil, err
 	}
 	if err := j.quorate(); err != nil {
 		return nil, err
 	}
-	if err := j.mayCreate(&n); err != nil {
+	if err := n.mayCreate(j); err != nil {
 		return nil, err
 	}
 	if archive := k.in["archive"]; archive != "" {
-		return nil, fail("unable to restore VM %d - volume '%s' does not exist", n.id, archive)
+		return nil, failure.New("unable to restore VM %d - volume '%s' does not exist", n.id, archive)
 	}
-	if err := j.checkCreation(&n); err != nil {
+	if err := n.checkCreation(j); err != nil {
 		return nil, err
 	}
 	if err := j.reserve(n.id); err != nil {
-		return nil, fail("unable to create VM %d - %s", n.id, exitText(err))
+		return nil, failure.New("unable to create VM %d - %s", n.id, failure.Text(err))
 	}
-	return k.task("qmcreate", k.in["vmid"], func(j *job) error { return j.create(&n) }), nil
+	return k.task("qmcreate", k.in["vmid"], func(j *job) error { return n.create(j) }), nil
 }
 
 // mayCreate refuses a virtual machine that somebody may not make.
-func (j *job) mayCreate(n *creation) error {
+func (n *creation) mayCreate(j *job) error {
 	if err := j.poolExists(n.pool); err != nil {
 		return err
 	}
@@ -79,21 +83,21 @@ func (j *job) mayCreate(n *creation) error {
 		}
 	}
 	if j.onVM(n.id, n.pool, "VM.Allocate") != nil {
-		return &Error{Status: 403, Reason: "Permission check failed"}
+		return &failure.Error{Status: 403, Reason: "Permission check failed"}
 	}
 	return nil
 }
 
-func (j *job) poolExists(name string) error {
-	if name != "" && j.c.pools[name] == nil {
-		return denied("pool '%s' does not exist", name)
+func (j *errand) poolExists(name string) error {
+	if name != "" && j.c.access.Pools[name] == nil {
+		return failure.Denied("pool '%s' does not exist", name)
 	}
 	return nil
 }
 
 // checkCreation refuses keys that somebody may not set, or that make no sense.
-func (j *job) checkCreation(n *creation) error {
-	resolveCDROM(n.conf)
+func (n *creation) checkCreation(j *job) error {
+	vmconf.ResolveCDROM(n.conf)
 	if err := j.mayUseStorages(n.id, n.conf, n.storage); err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func (j *job) checkCreation(n *creation) error {
 	if err := j.mayUseBridges(n.conf); err != nil {
 		return err
 	}
-	if err := checkDrives(n.conf); err != nil {
+	if err := vmconf.CheckDrives(n.conf); err != nil {
 		return err
 	}
 	j.c.complete(n.conf)
@@ -117,36 +121,36 @@ func (j *job) checkCreation(n *creation) error {
 func (j *job) reserve(id int) error {
 	return j.locked(id, waitFileOfCreate, func() error {
 		if m := j.c.vms[id]; m != nil {
-			return fail("VM %d already exists on node '%s'", id, m.host.Name)
+			return failure.New("VM %d already exists on node '%s'", id, m.host.Name)
 		}
 		j.c.newVM(j.host, id, map[string]string{"lock": "create"})
 		return nil
 	})
 }
 
-func (c *Cluster) newVM(h *host, id int, conf map[string]string) *vm {
-	m := &vm{id: id, host: h, conf: conf, pending: map[string]*string{}, state: "stopped", since: c.now}
-	c.vms[id] = m
+func (g *machines) newVM(h *host, id int, conf map[string]string) *vm {
+	m := &vm{Config: vmconf.New(conf), id: id, host: h, state: "stopped", since: g.c.now}
+	g.vms[id] = m
 	return m
 }
 
 // create makes the virtual machine whose place has been reserved. If it cannot, nothing of it is left.
-func (j *job) create(n *creation) error {
+func (n *creation) create(j *job) error {
 	err := j.locked(n.id, waitFileOfClone, func() error {
-		if err := j.build(n); err != nil {
+		if err := n.build(j); err != nil {
 			return because(fmt.Sprintf("unable to create VM %d - ", n.id), err)
 		}
 		return nil
 	})
 	if err != nil {
-		if m := j.c.vmAt(j.host, n.id); m != nil && m.conf["lock"] == "create" {
+		if m := j.c.vmAt(j.host, n.id); m != nil && m.Conf["lock"] == "create" {
 			delete(j.c.vms, n.id)
 		}
 		return err
 	}
 	if n.ha {
 		j.print("Add as HA resource")
-		j.c.haAdd(n.id, map[bool]string{true: "started", false: "stopped"}[n.start])
+		j.c.ha.add(n.id, map[bool]string{true: "started", false: "stopped"}[n.start])
 	}
 	if n.start {
 		j.print("Execute autostart")
@@ -155,7 +159,7 @@ func (j *job) create(n *creation) error {
 	return nil
 }
 
-func (j *job) build(n *creation) error {
+func (n *creation) build(j *job) error {
 	m, err := j.config(n.id)
 	if err != nil {
 		return err
@@ -170,29 +174,29 @@ func (j *job) build(n *creation) error {
 		return err
 	}
 	maps.Copy(conf, made)
-	if err := j.finishConf(n, conf); err != nil {
+	if err := n.finishConf(j, conf); err != nil {
 		for _, key := range sorted(made) {
-			if parseDrive(n.conf[key]).file != parseDrive(made[key]).file {
-				_ = j.free(parseDrive(made[key]).file) // the error that is told is the one that came first
+			if vmconf.ParseDrive(n.conf[key]).File != vmconf.ParseDrive(made[key]).File {
+				_ = j.free(vmconf.ParseDrive(made[key]).File) // the error that is told is the one that came first
 			}
 		}
 		return err
 	}
-	m.conf = conf
-	j.c.putInPool(n.id, n.pool)
+	m.Conf = conf
+	j.c.access.PutInPool(n.id, n.pool)
 	return nil
 }
 
 // finishConf draws what has not been given.
-func (j *job) finishConf(n *creation, conf map[string]string) error {
+func (n *creation) finishConf(j *job, conf map[string]string) error {
 	if conf["boot"] == "" {
-		conf["boot"] = defaultBootOrder(conf)
+		conf["boot"] = vmconf.DefaultBootOrder(conf)
 	}
 	if conf["smbios1"] == "" {
-		conf["smbios1"] = "uuid=" + newUUID(j.c.rng("uuids"))
+		conf["smbios1"] = "uuid=" + vmconf.NewUUID(j.c.rng("uuids"))
 	}
 	if conf["vmgenid"] == "" {
-		conf["vmgenid"] = newUUID(j.c.rng("uuids"))
+		conf["vmgenid"] = vmconf.NewUUID(j.c.rng("uuids"))
 	}
 	if tags, given := conf["tags"]; given {
 		if err := j.mayTag(n.id, "", tags); err != nil {
@@ -203,17 +207,7 @@ func (j *job) finishConf(n *creation, conf map[string]string) error {
 	return j.write(n.id)
 }
 
-// putInPool makes a virtual machine a member of a pool, and of no other.
-func (c *Cluster) putInPool(id int, name string) {
-	if p := c.pools[name]; p != nil {
-		for _, other := range c.pools {
-			delete(other.vms, id)
-		}
-		p.vms[id] = true
-	}
-}
-
 // startTask starts a virtual machine in a task of its own.
-func (c *Cluster) startTask(h *host, who *identity, id int) {
-	c.work(h, who, "qmstart", strconv.Itoa(id), func(j *job) error { return j.powerOn(id, false) })
+func (g *machines) startTask(h *host, who *access.Identity, id int) {
+	g.c.work(h, who, "qmstart", strconv.Itoa(id), func(j *job) error { return j.powerOn(id, false) })
 }

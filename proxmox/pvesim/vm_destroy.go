@@ -1,6 +1,11 @@
 package pvesim
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
+)
 
 // destroyedShare is which part of a destruction's time passes after the disks are gone.
 const destroyedShare = 4
@@ -9,7 +14,7 @@ func deleteVM(k *call) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
-	id, purge, unreferenced, skiplock := k.id(), k.in.is("purge"), k.in.is("destroy-unreferenced-disks"), k.in.is("skiplock")
+	id, purge, unreferenced, skiplock := k.id(), k.in.Is("purge"), k.in.Is("destroy-unreferenced-disks"), k.in.Is("skiplock")
 	if _, err := k.job().checkDestroy(id, purge); err != nil {
 		return nil, err
 	}
@@ -24,14 +29,14 @@ func (j *job) checkDestroy(id int, purge bool) (*vm, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unprotected("can't remove VM %d", id); err != nil {
+	if err := m.Unprotected("can't remove VM %d", id); err != nil {
 		return nil, err
 	}
-	if !purge && j.c.haManages(id) {
-		return nil, fail("unable to remove VM %d - used in HA resources and purge parameter not set.", id)
+	if !purge && j.c.ha.manages(id) {
+		return nil, failure.New("unable to remove VM %d - used in HA resources and purge parameter not set.", id)
 	}
 	if m.running() {
-		return nil, fail("VM %d is running - destroy failed", id)
+		return nil, failure.New("VM %d is running - destroy failed", id)
 	}
 	return m, nil
 }
@@ -43,8 +48,8 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 	if err != nil {
 		return err
 	}
-	if lock := m.conf["lock"]; lock != "" && lock != "suspended" && !skiplock {
-		return m.unlocked()
+	if lock := m.Conf["lock"]; lock != "" && lock != "suspended" && !skiplock {
+		return m.Unlocked()
 	}
 	if err := j.notLinked(m); err != nil {
 		return err
@@ -60,12 +65,12 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 		return err
 	}
 	j.removeVolumes(m, unreferenced)
-	m.conf, m.pending, m.snaps = map[string]string{"lock": "destroyed"}, map[string]*string{}, nil
-	j.c.forget(id)
+	m.Conf, m.Pending, m.Snaps = map[string]string{"lock": "destroyed"}, map[string]*string{}, nil
+	j.c.access.ForgetVM(id)
 	if purge {
 		j.print("purging VM %d from related configurations..", id)
-		if j.c.haManages(id) {
-			j.c.haRemove(id)
+		if j.c.ha.manages(id) {
+			j.c.ha.remove(id)
 			j.print("NOTE: removed VM %d from HA resource configuration.", id)
 		}
 	}
@@ -76,12 +81,12 @@ func (j *job) destroy(id int, purge, unreferenced, skiplock bool) error {
 
 // notLinked refuses to destroy a template of which there are linked clones.
 func (j *job) notLinked(m *vm) error {
-	if !m.template() {
+	if !m.Template() {
 		return nil
 	}
-	for _, volid := range volumesOf(m.conf) {
+	for _, volid := range vmconf.VolumesOf(m.Conf) {
 		if s, v := j.c.volume(j.host, volid); v != nil && s.linkedTo(j.host, v) {
-			return fail("base volume '%s' is still in use by linked cloned", volid)
+			return failure.New("base volume '%s' is still in use by linked cloned", volid)
 		}
 	}
 	return nil
@@ -90,15 +95,15 @@ func (j *job) notLinked(m *vm) error {
 // removeVolumes removes the volumes that a machine owns. One that cannot be removed is left over, and
 // the log says so.
 func (j *job) removeVolumes(m *vm, unreferenced bool) {
-	all := volumesOf(m.conf)
-	for _, s := range m.snaps {
-		if state := s.conf["vmstate"]; state != "" {
+	all := vmconf.VolumesOf(m.Conf)
+	for _, s := range m.Snaps {
+		if state := s.Conf["vmstate"]; state != "" {
 			all = append(all, state)
 		}
 	}
-	for _, value := range m.pending {
+	for _, value := range m.Pending {
 		if value != nil {
-			all = append(all, volumesOf(map[string]string{"scsi0": *value})...)
+			all = append(all, vmconf.VolumesOf(map[string]string{"scsi0": *value})...)
 		}
 	}
 	if unreferenced {
@@ -106,21 +111,21 @@ func (j *job) removeVolumes(m *vm, unreferenced bool) {
 	}
 	slices.Sort(all)
 	for _, volid := range slices.Compact(all) {
-		_, name, _ := splitVolume(volid)
-		if owner, ok := ownerOf(name); !ok || owner != m.id {
+		_, name, _ := vmconf.SplitVolume(volid)
+		if owner, ok := vmconf.OwnerOf(name); !ok || owner != m.id {
 			continue
 		}
 		if err := j.free(volid); err != nil {
-			j.print("Could not remove disk '%s', check manually: %s", volid, exitText(err))
+			j.print("Could not remove disk '%s', check manually: %s", volid, failure.Text(err))
 		}
 	}
 }
 
 // volumesNamed are all volumes that a host sees whose names say that they are a machine's.
-func (c *Cluster) volumesNamed(h *host, id int) []string {
+func (st *stores) volumesNamed(h *host, id int) []string {
 	var all []string
-	for _, name := range sorted(c.storages) {
-		s := c.storages[name]
+	for _, name := range sorted(st.storages) {
+		s := st.storages[name]
 		if !s.on(h) {
 			continue
 		}
@@ -131,12 +136,4 @@ func (c *Cluster) volumesNamed(h *host, id int) []string {
 		}
 	}
 	return all
-}
-
-// forget takes a machine out of its pool, and forgets who may what with it.
-func (c *Cluster) forget(id int) {
-	for _, p := range c.pools {
-		delete(p.vms, id)
-	}
-	c.access.forgetVM(id)
 }

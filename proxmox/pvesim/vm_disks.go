@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // resizeTakes is how long a disk takes to grow.
@@ -15,18 +18,18 @@ func putResize(k *call) (any, error) {
 	if err := k.rootOnly("skiplock"); err != nil {
 		return nil, err
 	}
-	id, key, size, digest, skiplock := k.id(), k.in["disk"], k.in["size"], k.in["digest"], k.in.is("skiplock")
+	id, key, size, digest, skiplock := k.id(), k.in["disk"], k.in["size"], k.in["digest"], k.in.Is("skiplock")
 	return k.task("resize", k.in["vmid"], func(j *job) error {
 		return j.locked(id, waitFile, func() error {
 			m, err := j.config(id)
 			if err != nil {
 				return err
 			}
-			if digest != "" && digest != m.digest() {
-				return fail("checksum mismatch (file change by other user?)")
+			if digest != "" && digest != m.Digest() {
+				return failure.New("checksum mismatch (file change by other user?)")
 			}
 			if !skiplock {
-				if err := m.unlocked(); err != nil {
+				if err := m.Unlocked(); err != nil {
 					return err
 				}
 			}
@@ -38,32 +41,32 @@ func putResize(k *call) (any, error) {
 // resize makes a disk larger. An absolute size that it has already is nothing to do; a step is taken
 // again whenever it is asked for.
 func (j *job) resize(m *vm, key, size string) error {
-	if m.conf[key] == "" {
-		return fail("disk '%s' does not exist", key)
+	if m.Conf[key] == "" {
+		return failure.New("disk '%s' does not exist", key)
 	}
-	d := parseDrive(m.conf[key])
-	storage, _, stored := splitVolume(d.file)
+	d := vmconf.ParseDrive(m.Conf[key])
+	storage, _, stored := vmconf.SplitVolume(d.File)
 	switch {
-	case d.cdrom():
-		return fail("you can't resize a cdrom")
+	case d.CDROM():
+		return failure.New("you can't resize a cdrom")
 	case !stored:
-		return fail("disk '%s' has no associated volume", key)
+		return failure.New("disk '%s' has no associated volume", key)
 	}
 	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 		return err
 	}
-	s, v := j.c.volume(j.host, d.file)
+	s, v := j.c.volume(j.host, d.File)
 	if v == nil {
-		return fail("volume '%s' does not exist", d.file)
+		return failure.New("volume '%s' does not exist", d.File)
 	}
 	text, step := strings.CutPrefix(size, "+")
-	want := parseSize(text)
+	want := vmconf.ParseSize(text)
 	if step {
 		want += v.size
 	}
 	switch {
 	case want < v.size:
-		return fail("shrinking disks is not supported")
+		return failure.New("shrinking disks is not supported")
 	case want == v.size:
 		return nil
 	case want-v.size > s.room(j.host):
@@ -72,8 +75,8 @@ func (j *job) resize(m *vm, key, size string) error {
 	if err := j.grow(s, v, want, m); err != nil {
 		return err
 	}
-	d.opts["size"] = printSize(want)
-	m.conf[key] = d.String()
+	d.Opts["size"] = vmconf.PrintSize(want)
+	m.Conf[key] = d.String()
 	return nil
 }
 
@@ -105,17 +108,17 @@ type moving struct {
 
 func postMove(k *call) (any, error) {
 	n := moving{
-		id: k.id(), key: k.in["disk"], storage: k.in["storage"], format: k.in["format"], digest: k.in["digest"], remove: k.in.is("delete"),
+		id: k.id(), key: k.in["disk"], storage: k.in["storage"], format: k.in["format"], digest: k.in["digest"], remove: k.in.Is("delete"),
 	}
 	target := k.in["target-vmid"]
 	both := func(text string) error {
-		return &Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"target-vmid": text, "storage": text}}
+		return &failure.Error{Status: 400, Reason: "Parameter verification failed.", Errors: map[string]string{"target-vmid": text, "storage": text}}
 	}
 	switch {
 	case target != "" && n.storage != "":
 		return nil, both("either set 'storage' or 'target-vmid', but not both")
 	case target != "":
-		return k.reassign(n, k.in.int("target-vmid", 0), k.in.or("target-disk", n.key))
+		return k.reassign(n, k.in.Int("target-vmid", 0), k.in.Or("target-disk", n.key))
 	case n.storage == "":
 		return nil, both("both 'storage' and 'target-vmid' missing, either needs to be set")
 	}
@@ -123,73 +126,73 @@ func postMove(k *call) (any, error) {
 	if err := j.all("/storage/"+n.storage, "Datastore.AllocateSpace"); err != nil {
 		return nil, err
 	}
-	if _, err := j.checkMove(n); err != nil {
+	if _, err := n.checkMove(j); err != nil {
 		return nil, err
 	}
 	return k.task("qmmove", k.in["vmid"], func(j *job) error {
-		return j.locked(n.id, waitFile, func() error { return j.move(n) })
+		return j.locked(n.id, waitFile, func() error { return n.move(j) })
 	}), nil
 }
 
-func (j *job) checkMove(n moving) (*vm, error) {
+func (n moving) checkMove(j *job) (*vm, error) {
 	m, err := j.config(n.id)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
-	if n.digest != "" && n.digest != m.digest() {
-		return nil, fail("detected modified configuration - file changed by other user? Try again.")
+	if n.digest != "" && n.digest != m.Digest() {
+		return nil, failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
-	if m.conf[n.key] == "" {
-		return nil, fail("disk '%s' does not exist", n.key)
+	if m.Conf[n.key] == "" {
+		return nil, failure.New("disk '%s' does not exist", n.key)
 	}
-	d := parseDrive(m.conf[n.key])
-	from, _, stored := splitVolume(d.file)
-	_, v := j.c.volume(j.host, d.file)
+	d := vmconf.ParseDrive(m.Conf[n.key])
+	from, _, stored := vmconf.SplitVolume(d.File)
+	_, v := j.c.volume(j.host, d.File)
 	switch {
 	case !stored:
-		return nil, fail("disk '%s' has no associated volume", n.key)
-	case d.disc():
-		return nil, fail("you can't move a cdrom")
+		return nil, failure.New("disk '%s' has no associated volume", n.key)
+	case d.Disc():
+		return nil, failure.New("you can't move a cdrom")
 	case from == n.storage && (n.format == "" || v == nil || v.format == n.format):
-		return nil, fail("you can't move to the same storage with same format")
+		return nil, failure.New("you can't move to the same storage with same format")
 	}
 	s, err := j.c.storageOn(j.host, n.storage)
 	if err != nil {
 		return nil, err
 	}
 	if !s.keeps("images") {
-		return nil, badParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
+		return nil, failure.OfParameter("storage", fmt.Sprintf("storage '%s' does not support vm images", n.storage))
 	}
-	if n.remove && m.usedElsewhere(n.key, d.file) {
-		return nil, fail("you can't move a disk with snapshots and delete the source")
+	if n.remove && m.UsedElsewhere(n.key, d.File) {
+		return nil, failure.New("you can't move a disk with snapshots and delete the source")
 	}
 	return m, nil
 }
 
 // move copies a disk to another storage. What it was is kept as unused, unless it is to be deleted.
-func (j *job) move(n moving) error {
-	m, err := j.checkMove(n)
+func (n moving) move(j *job) error {
+	m, err := n.checkMove(j)
 	if err != nil {
 		return err
 	}
-	d := parseDrive(m.conf[n.key])
-	from, _, _ := splitVolume(d.file)
-	_, v := j.c.volume(j.host, d.file)
+	d := vmconf.ParseDrive(m.Conf[n.key])
+	from, _, _ := vmconf.SplitVolume(d.File)
+	_, v := j.c.volume(j.host, d.File)
 	if v == nil {
-		return fail("volume '%s' does not exist", d.file)
+		return failure.New("volume '%s' does not exist", d.File)
 	}
-	j.print("copying volume '%s' from current storage '%s' to target storage '%s'", d.file, from, n.storage)
-	if m.usedElsewhere(n.key, d.file) {
+	j.print("copying volume '%s' from current storage '%s' to target storage '%s'", d.File, from, n.storage)
+	if m.UsedElsewhere(n.key, d.File) {
 		j.print("moving disk with snapshots, snapshots will not be moved!")
 	}
-	j.print("create full clone of drive %s (%s)", n.key, d.file)
+	j.print("create full clone of drive %s (%s)", n.key, d.File)
 	takes := j.c.cfg.Times.Clone.Draw(j.c.rng("clone"))
 	var made []string
 	copied, err := j.copyVolume(j.c.storages[n.storage], v, n.id, cmp.Or(n.format, v.format), d, allocates(takes), takes, &made)
-	if s := j.c.storages[n.storage]; err == nil && m.template() && s.canBase() {
+	if s := j.c.storages[n.storage]; err == nil && m.Template() && s.canBase() {
 		err = j.makeBase(s, copied)
 		made = []string{s.volid(copied)}
 	}
@@ -199,27 +202,27 @@ func (j *job) move(n moving) error {
 	if err != nil {
 		for _, volid := range made {
 			if err := j.free(volid); err != nil {
-				j.print("%s", exitText(err))
+				j.print("%s", failure.Text(err))
 			}
 		}
 		return because("storage migration failed: ", err)
 	}
-	old := d.file
-	d.file, d.opts["size"] = n.storage+":"+copied.name, printSize(copied.size)
-	m.conf[n.key] = d.String()
-	return j.leave(m, n, old)
+	old := d.File
+	d.File, d.Opts["size"] = n.storage+":"+copied.name, vmconf.PrintSize(copied.size)
+	m.Conf[n.key] = d.String()
+	return n.leave(j, m, old)
 }
 
 // leave is what becomes of the disk that was copied.
-func (j *job) leave(m *vm, n moving, old string) error {
+func (n moving) leave(j *job, m *vm, old string) error {
 	if n.remove {
 		j.print("removing source volume '%s' after successful copy", old)
 		if err := j.free(old); err != nil {
-			j.print("%s", exitText(err))
+			j.print("%s", failure.Text(err))
 		}
 		return nil
 	}
-	key, err := addUnused(m.conf, old)
+	key, err := vmconf.AddUnused(m.Conf, old)
 	if err == nil {
 		j.print("adding source volume '%s' as '%s' to config", old, key)
 	}
@@ -233,62 +236,62 @@ func (k *call) reassign(n moving, target int, key string) (any, error) {
 		return nil, err
 	}
 	if target == n.id {
-		return nil, badParameter("target-vmid", "must be different than source VMID to reassign disk")
+		return nil, failure.OfParameter("target-vmid", "must be different than source VMID to reassign disk")
 	}
-	_, _, d, err := j.checkReassign(n, target, key)
+	_, _, d, err := n.checkReassign(j, target, key)
 	if err != nil {
 		return nil, err
 	}
-	storage, _, _ := splitVolume(d.file)
+	storage, _, _ := vmconf.SplitVolume(d.File)
 	if err := j.all("/storage/"+storage, "Datastore.AllocateSpace"); err != nil {
 		return nil, err
 	}
 	id := fmt.Sprintf("%d-%s>%d-%s", n.id, n.key, target, key)
 	return k.task("qmmove", id, func(j *job) error {
 		return j.locked(n.id, waitFile, func() error {
-			return j.locked(target, waitFile, func() error { return j.reassign(n, target, key) })
+			return j.locked(target, waitFile, func() error { return n.reassign(j, target, key) })
 		})
 	}), nil
 }
 
-func (j *job) checkReassign(n moving, target int, key string) (from, to *vm, d drive, err error) {
+func (n moving) checkReassign(j *job, target int, key string) (from, to *vm, d vmconf.Drive, err error) {
 	from, to = j.c.vms[n.id], j.c.vms[target]
 	switch {
 	case from == nil:
-		return nil, nil, d, fail("could not find VM %d", n.id)
+		return nil, nil, d, failure.New("could not find VM %d", n.id)
 	case to == nil:
-		return nil, nil, d, fail("could not find target VM %d", target)
+		return nil, nil, d, failure.New("could not find target VM %d", target)
 	case from.host != to.host:
-		return nil, nil, d, fail("Both VMs need to be on the same node (%s != %s)", from.host.Name, to.host.Name)
+		return nil, nil, d, failure.New("Both VMs need to be on the same node (%s != %s)", from.host.Name, to.host.Name)
 	}
 	for _, m := range []*vm{from, to} {
-		if err := m.unlocked(); err != nil {
+		if err := m.Unlocked(); err != nil {
 			return nil, nil, d, err
 		}
 	}
-	d = parseDrive(from.conf[n.key])
-	_, v := j.c.volume(j.host, d.file)
+	d = vmconf.ParseDrive(from.Conf[n.key])
+	_, v := j.c.volume(j.host, d.File)
 	switch {
-	case from.template() || to.template():
-		err = fail("Can't move disks from or to template VMs")
-	case from.conf[n.key] == "":
-		err = fail("Disk '%s' for VM '%d' does not exist", n.key, n.id)
-	case to.conf[key] != "":
-		err = fail("Target disk key '%s' is already in use for VM '%d'", key, target)
-	case d.cdrom():
-		err = fail("CD drive contents can't be moved to another VM")
+	case from.Template() || to.Template():
+		err = failure.New("Can't move disks from or to template VMs")
+	case from.Conf[n.key] == "":
+		err = failure.New("Disk '%s' for VM '%d' does not exist", n.key, n.id)
+	case to.Conf[key] != "":
+		err = failure.New("Target disk key '%s' is already in use for VM '%d'", key, target)
+	case d.CDROM():
+		err = failure.New("CD drive contents can't be moved to another VM")
 	case v == nil:
-		err = fail("Volume '%s' not managed by PVE", d.file)
-	case from.usedElsewhere(n.key, d.file):
-		err = fail("Can't move disk used by a snapshot to another VM")
-	case from.running() && !isUnused(n.key):
-		err = fail("Cannot move disk to another VM while the source VM is running - detach first")
+		err = failure.New("Volume '%s' not managed by PVE", d.File)
+	case from.UsedElsewhere(n.key, d.File):
+		err = failure.New("Can't move disk used by a snapshot to another VM")
+	case from.running() && !vmconf.IsUnused(n.key):
+		err = failure.New("Cannot move disk to another VM while the source VM is running - detach first")
 	}
 	return from, to, d, err
 }
 
-func (j *job) reassign(n moving, target int, key string) error {
-	from, to, d, err := j.checkReassign(n, target, key)
+func (n moving) reassign(j *job, target int, key string) error {
+	from, to, d, err := n.checkReassign(j, target, key)
 	if err != nil {
 		return err
 	}
@@ -296,23 +299,23 @@ func (j *job) reassign(n moving, target int, key string) error {
 		return err
 	}
 	j.print("reassign disk '%s' from VM '%d' as '%s' to VM '%d'", n.key, n.id, key, target)
-	s, v := j.c.volume(j.host, d.file)
+	s, v := j.c.volume(j.host, d.File)
 	delete(s.at(j.host), v.name)
 	v.name, v.vmid = s.freeName(j.host, target, v.format), target
 	s.at(j.host)[v.name] = v
 	j.print("removing disk '%s' from VM '%s' config", n.key, strconv.Itoa(n.id))
-	delete(from.conf, n.key)
-	order := &bootChange{devices: bootOrder(from.conf)}
-	order.without(from, n.key)
+	delete(from.Conf, n.key)
+	order := &vmconf.BootChange{Devices: vmconf.BootOrder(from.Conf)}
+	order.Without(&from.Config, n.key)
 	if err := j.apply(from); err != nil {
 		return err
 	}
-	d.file = s.volid(v)
-	if isUnused(key) {
-		to.conf[key] = d.file
+	d.File = s.volid(v)
+	if vmconf.IsUnused(key) {
+		to.Conf[key] = d.File
 		return nil
 	}
-	to.wait(key, d.String())
+	to.Wait(key, d.String())
 	if to.running() {
 		return j.hotplug(to)
 	}
@@ -324,19 +327,19 @@ func getFeature(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf := m.conf
+	conf := m.Conf
 	if name := k.in["snapname"]; name != "" {
-		s, err := m.snapshot(name)
+		s, err := m.Snapshot(name)
 		if err != nil {
 			return nil, err
 		}
-		conf = s.conf
+		conf = s.Conf
 	}
 	has := 1
-	for _, key := range drivesOf(conf) {
-		d := parseDrive(conf[key])
-		s, v := k.c.volume(k.node, d.file)
-		if d.cdrom() {
+	for _, key := range vmconf.DrivesOf(conf) {
+		d := vmconf.ParseDrive(conf[key])
+		s, v := k.c.volume(k.node, d.File)
+		if d.CDROM() {
 			continue
 		}
 		if v == nil || k.in["feature"] == "snapshot" && !s.canSnapshot(v) || k.in["feature"] == "clone" && !s.canLink(v) {
@@ -355,8 +358,8 @@ func getFeature(k *call) (any, error) {
 // sharedWith reports whether a host has the same disks: those on storages that are shared, or that are
 // said to be there.
 func (k *call) sharedWith(conf map[string]string, h *host) bool {
-	for _, volid := range volumesOf(conf) {
-		name, _, _ := splitVolume(volid)
+	for _, volid := range vmconf.VolumesOf(conf) {
+		name, _, _ := vmconf.SplitVolume(volid)
 		s := k.c.storages[name]
 		switch {
 		case s == nil || s.disabled() || !s.on(h):

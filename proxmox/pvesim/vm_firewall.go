@@ -1,11 +1,16 @@
 package pvesim
 
 import (
-	"crypto/sha1" //nolint:gosec // it is what the server tells changes by
+	"crypto/sha1"
 	"encoding/hex"
 	"maps"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
+
+//nolint:gosec // it is what the server tells changes by
 
 const firewallOptions = `delete?:configid-list dhcp?:bool digest?:str[..64] enable?:bool ipfilter?:bool
 	log_level_in?:enum(emerg,alert,crit,err,warning,notice,info,debug,nolog)
@@ -17,7 +22,7 @@ func (m *vm) firewallDigest() string {
 	var b strings.Builder
 	if len(m.fw) > 0 {
 		b.WriteString("[OPTIONS]\n\n")
-		confText(&b, m.fw)
+		vmconf.Text(&b, m.fw)
 	}
 	sum := sha1.Sum([]byte(b.String())) //nolint:gosec // see above
 	return hex.EncodeToString(sum[:])
@@ -45,7 +50,7 @@ func putFirewall(k *call) (any, error) {
 		return nil, err
 	}
 	if d := k.in["digest"]; d != "" && d != m.firewallDigest() {
-		return nil, fail("detected modified configuration - file changed by other user? Try again.")
+		return nil, failure.New("detected modified configuration - file changed by other user? Try again.")
 	}
 	if err := k.job().write(m.id); err != nil {
 		return nil, err
@@ -54,7 +59,7 @@ func putFirewall(k *call) (any, error) {
 	if fw == nil {
 		fw = map[string]string{}
 	}
-	for _, key := range k.in.list("delete") {
+	for _, key := range k.in.List("delete") {
 		delete(fw, key)
 	}
 	for key, value := range k.in {

@@ -3,31 +3,42 @@ package pvesim
 import (
 	"maps"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // never is longer than any cluster lives.
 const never = 100 * 365 * 24 * time.Hour
 
+// machines are the virtual machines of all hosts, with who is notified of them.
+type machines struct {
+	c      *Cluster
+	vms    map[int]*vm
+	onBoot func(Boot)
+	onHalt func(Halt)
+}
+
 // switchOn lets a machine run from now on.
-func (c *Cluster) switchOn(m *vm) {
+func (g *machines) switchOn(m *vm) {
 	m.host.pids++
 	m.pid = 1000 + m.host.pids
-	m.state, m.since, m.made = "running", c.now, nil
-	c.live(m)
+	m.state, m.since, m.Made = "running", g.c.now, nil
+	g.live(m)
 }
 
 // switchOff is the end of a machine's QEMU, whoever is to blame.
-func (c *Cluster) switchOff(m *vm) {
+func (g *machines) switchOff(m *vm) {
 	if m.running() {
-		m.state, m.since, m.pid = "stopped", c.now, 0
+		m.state, m.since, m.pid = "stopped", g.c.now, 0
 	}
-	c.halt(m)
+	g.halt(m)
 }
 
 // halt ends a guest, and says so if it had booted.
-func (c *Cluster) halt(m *vm) {
-	if m.awake && c.onHalt != nil {
-		c.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: uuidOf(m.conf), At: c.now})
+func (g *machines) halt(m *vm) {
+	if m.awake && g.onHalt != nil {
+		g.onHalt(Halt{VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UUIDOf(m.Conf), At: g.c.now})
 	}
 	m.endGuest()
 }
@@ -41,39 +52,39 @@ func (m *vm) endGuest() {
 }
 
 // live lets a guest boot in a machine that has just been switched on or reset, if there is one.
-func (c *Cluster) live(m *vm) {
-	c.halt(m)
-	if m.installed(c) == guestNone {
+func (g *machines) live(m *vm) {
+	g.halt(m)
+	if m.installed(g.c) == guestNone {
 		return
 	}
 	m.boots++
-	takes, boots := c.guestFault(m, c.cfg.Times.Boot.Draw(c.rng("boot")))
+	takes, boots := g.guestFault(m, g.c.cfg.Times.Boot.Draw(g.c.rng("boot")))
 	if !boots {
 		return
 	}
-	c.boot(m, takes)
+	g.boot(m, takes)
 }
 
 // boot lets a guest come up after a while.
-func (c *Cluster) boot(m *vm, takes time.Duration) {
-	m.guest = c.start(func(p *process) {
+func (g *machines) boot(m *vm, takes time.Duration) {
+	m.guest = g.c.start(func(p *process) {
 		p.sleep(takes)
 		p.wait(never, func() bool { return m.state == "running" })
 		m.guest = nil
 		m.wakeUp()
-		c.tell(m)
+		g.tell(m)
 	})
 }
 
 // wakeUp is when a guest has booted, or goes on where it was.
 func (m *vm) wakeUp() {
 	m.endGuest()
-	m.awake, m.agent = true, agentEnabled(m.conf)
+	m.awake, m.agent = true, vmconf.AgentEnabled(m.Conf)
 }
 
 // installed is what is installed on the disk that a machine boots from.
 func (m *vm) installed(c *Cluster) string {
-	_, v := c.volume(m.host, parseDrive(m.conf[bootDrive(m.conf)]).file)
+	_, v := c.volume(m.host, vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).File)
 	if v == nil {
 		return guestNone
 	}
@@ -94,22 +105,22 @@ func (m *vm) askToStop(c *Cluster) {
 }
 
 // tell says that a machine has booted, and what it was told.
-func (c *Cluster) tell(m *vm) {
-	if c.onBoot == nil {
+func (g *machines) tell(m *vm) {
+	if g.onBoot == nil {
 		return
 	}
-	user, meta, network := c.seedOf(m)
-	c.onBoot(Boot{
-		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: uuidOf(m.conf), Config: maps.Clone(m.conf),
-		UserData: user, MetaData: meta, NetworkConfig: network, At: c.now,
+	user, meta, network := g.seedOf(m)
+	g.onBoot(Boot{
+		VMID: m.id, Name: m.name(), Host: m.host.Name, UUID: vmconf.UUIDOf(m.Conf), Config: maps.Clone(m.Conf),
+		UserData: user, MetaData: meta, NetworkConfig: network, At: g.c.now,
 	})
 }
 
 // hostDied is what becomes of a host's machines and tasks when it dies: they end where they are.
-func (c *Cluster) hostDied(h *host) {
-	for _, id := range c.vmIDs(h) {
-		if m := c.vms[id]; m.running() {
-			c.switchOff(m)
+func (g *machines) hostDied(h *host) {
+	for _, id := range g.vmIDs(h) {
+		if m := g.vms[id]; m.running() {
+			g.switchOff(m)
 		}
 	}
 	for _, t := range h.tasks {
@@ -121,10 +132,10 @@ func (c *Cluster) hostDied(h *host) {
 }
 
 // hostBack starts those of a host's machines that are to run whenever it does.
-func (c *Cluster) hostBack(h *host) {
-	for _, id := range c.vmIDs(h) {
-		if m := c.vms[id]; m.conf["onboot"] == "1" && !m.template() && !m.running() && !c.haManages(id) {
-			c.startTask(h, &identity{user: rootUser}, id)
+func (g *machines) hostBack(h *host) {
+	for _, id := range g.vmIDs(h) {
+		if m := g.vms[id]; m.Conf["onboot"] == "1" && !m.Template() && !m.running() && !g.c.ha.manages(id) {
+			g.startTask(h, &access.Identity{User: access.RootUser}, id)
 		}
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // migrateSpeed is how many bytes go from host to host in a second.
@@ -16,11 +20,11 @@ const migrateTakes = 2 * time.Second
 const migrateStamp = time.DateTime
 
 // missing are the storages that a configuration needs and a host has not.
-func (c *Cluster) missing(conf map[string]string, h *host) []string {
+func (g *machines) missing(conf map[string]string, h *host) []string {
 	var all []string
-	for _, key := range drivesOf(conf) {
-		name, _, stored := splitVolume(parseDrive(conf[key]).file)
-		if s := c.storages[name]; stored && (s == nil || !s.on(h)) {
+	for _, key := range vmconf.DrivesOf(conf) {
+		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(conf[key]).File)
+		if s := g.c.storages[name]; stored && (s == nil || !s.on(h)) {
 			all = append(all, name)
 		}
 	}
@@ -28,12 +32,12 @@ func (c *Cluster) missing(conf map[string]string, h *host) []string {
 }
 
 // localVolumes are a configuration's volumes that lie with its host, by the keys of their drives.
-func (c *Cluster) localVolumes(conf map[string]string) map[string]string {
+func (g *machines) localVolumes(conf map[string]string) map[string]string {
 	local := map[string]string{}
 	for key, value := range conf {
-		name, _, stored := splitVolume(parseDrive(value).file)
-		if (isDrive(key) || isUnused(key) || key == "vmstate") && stored && c.storages[name] != nil && !c.storages[name].Shared {
-			local[key] = parseDrive(value).file
+		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(value).File)
+		if (vmconf.IsDrive(key) || vmconf.IsUnused(key) || key == "vmstate") && stored && g.c.storages[name] != nil && !g.c.storages[name].Shared {
+			local[key] = vmconf.ParseDrive(value).File
 		}
 	}
 	return local
@@ -41,20 +45,20 @@ func (c *Cluster) localVolumes(conf map[string]string) map[string]string {
 
 // allLocal are the volumes that lie with a machine's host, those that wait for its next start and those of
 // its snapshots among them. Each has one key.
-func (c *Cluster) allLocal(m *vm) map[string]string {
+func (g *machines) allLocal(m *vm) map[string]string {
 	all, seen := map[string]string{}, map[string]bool{}
 	add := func(in string, conf map[string]string) {
-		local := c.localVolumes(conf)
+		local := g.localVolumes(conf)
 		for _, key := range sorted(local) {
 			if volid := local[key]; !seen[volid] {
 				seen[volid], all[in+key] = true, volid
 			}
 		}
 	}
-	add("", m.conf)
-	add("pending/", m.effective())
-	for _, s := range m.snaps {
-		add(s.name+"/", s.conf)
+	add("", m.Conf)
+	add("pending/", m.Effective())
+	for _, s := range m.Snaps {
+		add(s.Name+"/", s.Conf)
 	}
 	return all
 }
@@ -67,7 +71,7 @@ func getMigrate(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
 	allowed, barred := []any{}, map[string]any{}
@@ -76,7 +80,7 @@ func getMigrate(k *call) (any, error) {
 			continue
 		}
 		why := map[string]any{}
-		if missing := k.c.missing(m.conf, h); len(missing) > 0 {
+		if missing := k.c.missing(m.Conf, h); len(missing) > 0 {
 			why["unavailable_storages"] = missing
 		} else {
 			allowed = append(allowed, h.Name)
@@ -85,9 +89,9 @@ func getMigrate(k *call) (any, error) {
 	}
 	answer := map[string]any{
 		"allowed_nodes": allowed, "not_allowed_nodes": barred, "running": number(m.running()), "has-dbus-vmstate": 1, "local_disks": m.localDisks(k.c),
-		"local_resources": localResources(m.conf), "mapped-resources": []any{}, "mapped-resource-info": map[string]any{},
+		"local_resources": localResources(m.Conf), "mapped-resources": []any{}, "mapped-resource-info": map[string]any{},
 	}
-	if k.c.haManages(m.id) {
+	if k.c.ha.manages(m.id) {
 		answer["dependent-ha-resources"] = []any{}
 	}
 	return answer, nil
@@ -108,13 +112,13 @@ func localResources(conf map[string]string) []any {
 
 func (m *vm) localDisks(c *Cluster) []any {
 	all := []any{}
-	local := c.localVolumes(m.conf)
+	local := c.localVolumes(m.Conf)
 	for _, key := range sorted(local) {
 		_, v := c.volume(m.host, local[key])
-		d := parseDrive(m.conf[key])
+		d := vmconf.ParseDrive(m.Conf[key])
 		disk := map[string]any{
-			"volid": local[key], "drivename": key, "cdrom": number(d.cdrom()), "is_cloudinit": number(d.cloudInit()), "shared": 0,
-			"is_attached": number(!isUnused(key)), "is_unused": number(isUnused(key)), "is_vmstate": 0, "is_tpmstate": number(key == "tpmstate0"),
+			"volid": local[key], "drivename": key, "cdrom": number(d.CDROM()), "is_cloudinit": number(d.CloudInit()), "shared": 0,
+			"is_attached": number(!vmconf.IsUnused(key)), "is_unused": number(vmconf.IsUnused(key)), "is_vmstate": 0, "is_tpmstate": number(key == "tpmstate0"),
 			"replicate": 1, "size": 0,
 		}
 		if v != nil {
@@ -136,15 +140,15 @@ type migration struct {
 
 func postMigrate(k *call) (any, error) {
 	if k.in["target"] == k.node.Name {
-		return nil, badParameter("target", "target is local node.")
+		return nil, failure.OfParameter("target", "target is local node.")
 	}
 	j := k.job()
 	if err := j.quorate(); err != nil {
 		return nil, err
 	}
-	n := migration{id: k.id(), target: k.c.host(k.in["target"]), online: k.in.is("online"), disks: k.in.is("with-local-disks")}
+	n := migration{id: k.id(), target: k.c.host(k.in["target"]), online: k.in.Is("online"), disks: k.in.Is("with-local-disks")}
 	if n.target == nil {
-		return nil, fail("no such cluster node '%s'", k.in["target"])
+		return nil, failure.New("no such cluster node '%s'", k.in["target"])
 	}
 	if err := k.rootOnly("force", "migration_type", "migration_network"); err != nil {
 		return nil, err
@@ -153,20 +157,20 @@ func postMigrate(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return nil, err
 	}
 	if m.running() && !n.online {
-		return nil, fail("can't migrate running VM without --online")
+		return nil, failure.New("can't migrate running VM without --online")
 	}
 	n.online = m.running()
-	if missing := k.c.missing(m.conf, n.target); len(missing) > 0 {
-		return nil, fail("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
+	if missing := k.c.missing(m.Conf, n.target); len(missing) > 0 {
+		return nil, failure.New("storage '%s' is not available on node '%s'", missing[0], n.target.Name)
 	}
-	if k.c.haManages(n.id) {
+	if k.c.ha.manages(n.id) {
 		return k.task("hamigrate", k.in["vmid"], func(j *job) error {
 			j.print("Requesting HA migration for VM %d to node %s", n.id, n.target.Name)
-			j.c.haRequest(n.id, "", n.target.Name)
+			j.c.ha.request(n.id, "", n.target.Name)
 			return j.pause(haTakes)
 		}), nil
 	}
@@ -174,53 +178,53 @@ func postMigrate(k *call) (any, error) {
 }
 
 // migrateTask moves a machine in a task of its own.
-func (c *Cluster) migrateTask(h *host, who *identity, n *migration) *task {
-	return c.work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *job) error {
+func (g *machines) migrateTask(h *host, who *access.Identity, n *migration) *task {
+	return g.c.work(h, who, "qmigrate", strconv.Itoa(n.id), func(j *job) error {
 		return j.locked(n.id, waitFile, func() error {
 			n.started = j.c.now
-			if err := j.migrate(n); err != nil {
-				j.tellMigration("ERROR: migration aborted (duration %s): %s", j.lasted(n), exitText(err))
+			if err := n.migrate(j); err != nil {
+				n.print(j, "ERROR: migration aborted (duration %s): %s", n.lasted(j), failure.Text(err))
 				if wasPut(err) {
 					return err
 				}
-				return fail("migration aborted")
+				return failure.New("migration aborted")
 			}
-			j.tellMigration("migration finished successfully (duration %s)", j.lasted(n))
+			n.print(j, "migration finished successfully (duration %s)", n.lasted(j))
 			return nil
 		})
 	})
 }
 
-func (j *job) tellMigration(format string, args ...any) {
+func (n *migration) print(j *job, format string, args ...any) {
 	j.print(j.c.now.UTC().Format(migrateStamp)+" "+format, args...)
 }
 
-func (j *job) lasted(n *migration) string {
+func (n *migration) lasted(j *job) string {
 	return time.Time{}.Add(j.c.now.Sub(n.started)).Format(time.TimeOnly)
 }
 
 // migrate moves a machine. Nothing has moved if it fails.
-func (j *job) migrate(n *migration) error {
-	j.tellMigration("starting migration of VM %d to node '%s' (%s)", n.id, n.target.Name, n.target.ip)
+func (n *migration) migrate(j *job) error {
+	n.print(j, "starting migration of VM %d to node '%s' (%s)", n.id, n.target.Name, n.target.ip)
 	m, err := j.config(n.id)
 	if err != nil {
 		return err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return err
 	}
 	if m.running() != n.online {
-		return fail("VM state has changed while the migration waited")
+		return failure.New("VM state has changed while the migration waited")
 	}
 	if !j.c.calls(j.host, n.target) {
-		return fail("Can't connect to destination address using public key")
+		return failure.New("Can't connect to destination address using public key")
 	}
 	if err := j.write(n.id); err != nil {
 		return err
 	}
-	m.conf["lock"] = "migrate"
-	unlock := func() { delete(m.conf, "lock") }
-	if err := j.carry(m, n); err != nil {
+	m.Conf["lock"] = "migrate"
+	unlock := func() { delete(m.Conf, "lock") }
+	if err := n.carry(j, m); err != nil {
 		unlock()
 		return err
 	}
@@ -234,28 +238,28 @@ func (j *job) migrate(n *migration) error {
 }
 
 // carry copies what must be copied, and then lets the local volumes be where they are to be.
-func (j *job) carry(m *vm, n *migration) error {
+func (n *migration) carry(j *job, m *vm) error {
 	local := j.c.allLocal(m)
 	var bytes int64
 	for _, key := range sorted(local) {
 		s, v := j.c.volume(j.host, local[key])
-		d := parseDrive(m.conf[key])
+		d := vmconf.ParseDrive(m.Conf[key])
 		switch {
 		case v == nil:
-			return fail("volume '%s' does not exist", local[key])
-		case n.online && !n.disks && !d.cloudInit():
-			return fail("can't live migrate attached local disks without with-local-disks option")
+			return failure.New("volume '%s' does not exist", local[key])
+		case n.online && !n.disks && !d.CloudInit():
+			return failure.New("can't live migrate attached local disks without with-local-disks option")
 		case v.parent != "" || s.linkedTo(j.host, v):
-			return fail("can't migrate '%s' as it's a clone of another volume, or one is made of it", local[key])
+			return failure.New("can't migrate '%s' as it's a clone of another volume, or one is made of it", local[key])
 		case v.size > s.room(n.target):
 			return s.full(v)
 		}
-		j.tellMigration("copying local disk image: '%s'", local[key])
+		n.print(j, "copying local disk image: '%s'", local[key])
 		bytes += v.size
 	}
 	if n.online {
-		j.tellMigration("starting VM %d on remote node '%s'", n.id, n.target.Name)
-		bytes += memoryOf(m.conf) << 20
+		n.print(j, "starting VM %d on remote node '%s'", n.id, n.target.Name)
+		bytes += vmconf.MemoryOf(m.Conf) << 20
 	}
 	if err := j.stage("migrate"); err != nil {
 		return err
@@ -264,7 +268,7 @@ func (j *job) carry(m *vm, n *migration) error {
 		return err
 	}
 	if !j.c.calls(j.host, n.target) {
-		return fail("online migrate failure - aborting")
+		return failure.New("online migrate failure - aborting")
 	}
 	for _, volid := range local {
 		if s, v := j.c.volume(j.host, volid); v != nil {

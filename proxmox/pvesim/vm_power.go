@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 )
 
@@ -24,7 +27,7 @@ var guestStops = timing.Range{Min: 3 * time.Second, Max: 12 * time.Second}
 // ofHA hands a wish over to high availability, if that manages the machine.
 func (k *call) ofHA(kind, what, state string) (string, bool) {
 	id := k.id()
-	if !k.c.haManages(id) {
+	if !k.c.ha.manages(id) {
 		return "", false
 	}
 	return k.task(kind, k.in["vmid"], func(j *job) error {
@@ -32,7 +35,7 @@ func (k *call) ofHA(kind, what, state string) (string, bool) {
 		if err := j.quorate(); err != nil {
 			return err
 		}
-		j.c.haRequest(id, state, "")
+		j.c.ha.request(id, state, "")
 		return j.pause(haTakes)
 	}), true
 }
@@ -49,7 +52,7 @@ func postStart(k *call) (any, error) {
 	if upid, is := k.ofHA("hastart", "start", "started"); is {
 		return upid, nil
 	}
-	id, skiplock := k.id(), k.in.is("skiplock")
+	id, skiplock := k.id(), k.in.Is("skiplock")
 	return k.task("qmstart", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
 }
 
@@ -60,18 +63,18 @@ func (j *job) powerOn(id int, skiplock bool) error {
 		if err != nil {
 			return err
 		}
-		if m.template() {
-			return fail("you can't start a vm if it's a template")
+		if m.Template() {
+			return failure.New("you can't start a vm if it's a template")
 		}
-		lock := m.conf["lock"]
+		lock := m.Conf["lock"]
 		switch {
 		case lock == "backup" && m.running(): // which has been started for the backup
 			m.state = "running"
 			return nil
 		case lock != "" && lock != "suspended" && !skiplock:
-			return m.unlocked()
+			return m.Unlocked()
 		case m.running():
-			return fail("VM %d already running", id)
+			return failure.New("VM %d already running", id)
 		}
 		return j.launch(m)
 	})
@@ -82,7 +85,7 @@ func (j *job) launch(m *vm) error {
 	if err := j.stage("start"); err != nil {
 		return err
 	}
-	if len(m.pending) > 0 {
+	if len(m.Pending) > 0 {
 		if err := j.apply(m); err != nil {
 			return err
 		}
@@ -93,13 +96,13 @@ func (j *job) launch(m *vm) error {
 	if err := j.devices(m); err != nil {
 		return err
 	}
-	resumed := m.conf["lock"] == "suspended"
+	resumed := m.Conf["lock"] == "suspended"
 	if resumed {
-		if err := j.free(m.conf["vmstate"]); err != nil {
+		if err := j.free(m.Conf["vmstate"]); err != nil {
 			return err
 		}
-		delete(m.conf, "vmstate")
-		delete(m.conf, "lock")
+		delete(m.Conf, "vmstate")
+		delete(m.Conf, "lock")
 	}
 	j.c.switchOn(m)
 	if resumed {
@@ -111,18 +114,18 @@ func (j *job) launch(m *vm) error {
 
 // devices refuses to start with volumes and bridges that are not there.
 func (j *job) devices(m *vm) error {
-	for _, key := range drivesOf(m.conf) {
-		d := parseDrive(m.conf[key])
-		if _, _, stored := splitVolume(d.file); !stored {
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		d := vmconf.ParseDrive(m.Conf[key])
+		if _, _, stored := vmconf.SplitVolume(d.File); !stored {
 			continue
 		}
-		if err := j.mustBe(d.file); err != nil {
+		if err := j.mustBe(d.File); err != nil {
 			return err
 		}
 	}
-	for _, key := range sorted(m.conf) {
-		if bridge := parseNet(m.conf[key])["bridge"]; isNet(key) && bridge != "" && !slices.Contains(j.host.Bridges, bridge) {
-			return fail("bridge '%s' does not exist", bridge)
+	for _, key := range sorted(m.Conf) {
+		if bridge := vmconf.ParseNet(m.Conf[key])["bridge"]; vmconf.IsNet(key) && bridge != "" && !slices.Contains(j.host.Bridges, bridge) {
+			return failure.New("bridge '%s' does not exist", bridge)
 		}
 	}
 	return nil
@@ -132,19 +135,19 @@ func postStop(k *call) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive", "migratedfrom"); err != nil {
 		return nil, err
 	}
-	overrule := k.in.is("overrule-shutdown")
-	if overrule && k.c.haManages(k.id()) {
-		return nil, badParameter("overrule-shutdown", "Not applicable for HA resources.")
+	overrule := k.in.Is("overrule-shutdown")
+	if overrule && k.c.ha.manages(k.id()) {
+		return nil, failure.OfParameter("overrule-shutdown", "Not applicable for HA resources.")
 	}
 	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
 		return upid, nil
 	}
-	s := stopping{id: k.id(), skiplock: k.in.is("skiplock"), force: true, limit: k.limit()}
+	s := stopping{id: k.id(), skiplock: k.in.Is("skiplock"), force: true, limit: k.limit()}
 	return k.task("qmstop", k.in["vmid"], func(j *job) error {
 		if overrule {
 			j.overrule(s.id)
 		}
-		return j.powerOff(s)
+		return s.powerOff(j)
 	}), nil
 }
 
@@ -166,18 +169,18 @@ func postShutdown(k *call) (any, error) {
 	if err := k.rootOnly("skiplock", "keepActive"); err != nil {
 		return nil, err
 	}
-	s := stopping{id: k.id(), skiplock: k.in.is("skiplock"), ask: true, force: k.in.is("forceStop"), limit: k.limit()}
+	s := stopping{id: k.id(), skiplock: k.in.Is("skiplock"), ask: true, force: k.in.Is("forceStop"), limit: k.limit()}
 	m := k.c.vmAt(k.node, s.id)
 	if m != nil && m.state == "paused" {
 		if !s.force {
-			return nil, fail("VM is paused - cannot shutdown")
+			return nil, failure.New("VM is paused - cannot shutdown")
 		}
 		s.ask = false
 	}
 	if upid, is := k.ofHA("hastop", "stop", "stopped"); is {
 		return upid, nil
 	}
-	return k.task("qmshutdown", k.in["vmid"], func(j *job) error { return j.powerOff(s) }), nil
+	return k.task("qmshutdown", k.in["vmid"], func(j *job) error { return s.powerOff(j) }), nil
 }
 
 // stopping is how a machine is to be stopped.
@@ -190,14 +193,14 @@ type stopping struct {
 }
 
 // limit is the time that the call allows.
-func (k *call) limit() time.Duration { return time.Duration(k.in.int("timeout", -1)) * time.Second }
+func (k *call) limit() time.Duration { return time.Duration(k.in.Int("timeout", -1)) * time.Second }
 
-func (j *job) powerOff(s stopping) error {
-	return j.locked(s.id, waitFile, func() error { return j.halt(s) })
+func (s stopping) powerOff(j *job) error {
+	return j.locked(s.id, waitFile, func() error { return s.halt(j) })
 }
 
 // halt stops a machine while its configuration is locked, which is so until it has stopped.
-func (j *job) halt(s stopping) error {
+func (s stopping) halt(j *job) error {
 	running, err := j.running(s.id)
 	if err != nil || !running {
 		return err
@@ -207,7 +210,7 @@ func (j *job) halt(s stopping) error {
 		return err
 	}
 	if !s.skiplock {
-		if err := m.unlocked(); err != nil {
+		if err := m.Unlocked(); err != nil {
 			return err
 		}
 	}
@@ -225,7 +228,7 @@ func (j *job) halt(s stopping) error {
 			return err
 		}
 		if !s.force {
-			return fail("VM quit/powerdown failed - got timeout")
+			return failure.New("VM quit/powerdown failed - got timeout")
 		}
 		j.print("VM still running - terminating now with SIGTERM")
 		if err := j.pause(signalTook); err != nil {
@@ -233,7 +236,7 @@ func (j *job) halt(s stopping) error {
 		}
 		j.c.switchOff(m)
 	}
-	if len(m.pending) > 0 {
+	if len(m.Pending) > 0 {
 		return j.apply(m)
 	}
 	return nil
@@ -253,7 +256,7 @@ func (m *vm) patience(s stopping) time.Duration {
 	if s.limit >= 0 {
 		return s.limit
 	}
-	for part := range strings.SplitSeq(m.conf["startup"], ",") {
+	for part := range strings.SplitSeq(m.Conf["startup"], ",") {
 		if down, is := strings.CutPrefix(part, "down="); is && s.ask {
 			n, _ := strconv.Atoi(down)
 			return time.Duration(n) * time.Second
@@ -265,16 +268,16 @@ func (m *vm) patience(s stopping) time.Duration {
 func postReboot(k *call) (any, error) {
 	s := stopping{id: k.id(), ask: true, limit: k.limit()}
 	if m := k.c.vmAt(k.node, s.id); m != nil && m.state == "paused" {
-		return nil, fail("VM is paused - cannot shutdown")
+		return nil, failure.New("VM is paused - cannot shutdown")
 	}
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
 	return k.task("qmreboot", k.in["vmid"], func(j *job) error {
-		if err := j.powerOff(s); err != nil {
+		if err := s.powerOff(j); err != nil {
 			return err
 		}
-		j.c.startTask(j.host, &identity{user: rootUser}, s.id)
+		j.c.startTask(j.host, &access.Identity{User: access.RootUser}, s.id)
 		return nil
 	}), nil
 }
@@ -283,7 +286,7 @@ func postReboot(k *call) (any, error) {
 func (k *call) mustRun() error {
 	running, err := k.job().running(k.id())
 	if err == nil && !running {
-		err = fail("VM %d not running", k.id())
+		err = failure.New("VM %d not running", k.id())
 	}
 	return err
 }
@@ -304,20 +307,20 @@ func postReset(k *call) (any, error) {
 
 // whenRunning does something to a machine in a task, if it still runs and is not locked.
 func (k *call) whenRunning(kind string, do func(j *job, m *vm) error) string {
-	id, skiplock := k.id(), k.in.is("skiplock")
+	id, skiplock := k.id(), k.in.Is("skiplock")
 	return k.task(kind, k.in["vmid"], func(j *job) error {
 		return j.locked(id, waitFile, func() error {
 			m, err := j.config(id)
 			if err != nil {
 				return err
 			}
-			if lock := m.conf["lock"]; !skiplock && lock != "backup" {
-				if err := m.unlocked(); err != nil {
+			if lock := m.Conf["lock"]; !skiplock && lock != "backup" {
+				if err := m.Unlocked(); err != nil {
 					return err
 				}
 			}
 			if !m.running() {
-				return fail("VM %d not running", id)
+				return failure.New("VM %d not running", id)
 			}
 			return do(j, m)
 		})
@@ -331,11 +334,11 @@ func postSuspend(k *call) (any, error) {
 	if err := k.mustRun(); err != nil {
 		return nil, err
 	}
-	if !k.in.is("todisk") {
+	if !k.in.Is("todisk") {
 		return k.whenRunning("qmpause", func(_ *job, m *vm) error { m.state = "paused"; return nil }), nil
 	}
-	if k.c.haManages(k.id()) {
-		return nil, fail("Cannot suspend HA managed VM to disk")
+	if k.c.ha.manages(k.id()) {
+		return nil, failure.New("Cannot suspend HA managed VM to disk")
 	}
 	storage, err := k.stateStorage()
 	if err != nil {
@@ -364,12 +367,12 @@ func (k *call) stateStorage() (string, error) {
 // stateStorage is the storage that a machine's memory is saved on: the one that its configuration names,
 // or that of a disk, shared ones first.
 func (m *vm) stateStorage(c *Cluster) string {
-	if name := m.conf["vmstatestorage"]; name != "" {
+	if name := m.Conf["vmstatestorage"]; name != "" {
 		return name
 	}
 	found := "local"
-	for _, key := range drivesOf(m.conf) {
-		name, _, stored := splitVolume(parseDrive(m.conf[key]).file)
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		name, _, stored := vmconf.SplitVolume(vmconf.ParseDrive(m.Conf[key]).File)
 		if s := c.storages[name]; stored && s != nil {
 			found = name
 			if s.Shared {
@@ -386,7 +389,7 @@ func (j *job) saveMemory(m *vm, storage, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	size := (2*memoryOf(m.conf) + 500) << 20
+	size := (2*vmconf.MemoryOf(m.Conf) + 500) << 20
 	v, err := j.allocate(s, wanted{id: m.id, name: s.nameFor(m.id, fmt.Sprintf("vm-%d-state-%s", m.id, name), "raw"), format: "raw", size: size})
 	if err != nil {
 		return "", err
@@ -402,7 +405,7 @@ func (j *job) toDisk(m *vm, storage string) error {
 	if err != nil {
 		return err
 	}
-	m.conf["vmstate"], m.conf["lock"] = state, "suspended"
+	m.Conf["vmstate"], m.Conf["lock"] = state, "suspended"
 	j.c.switchOff(m)
 	return nil
 }
@@ -411,8 +414,8 @@ func postResume(k *call) (any, error) {
 	if err := k.rootOnly("skiplock", "nocheck"); err != nil {
 		return nil, err
 	}
-	if m := k.c.vmAt(k.node, k.id()); m != nil && m.conf["lock"] == "suspended" {
-		id, skiplock := k.id(), k.in.is("skiplock")
+	if m := k.c.vmAt(k.node, k.id()); m != nil && m.Conf["lock"] == "suspended" {
+		id, skiplock := k.id(), k.in.Is("skiplock")
 		return k.task("qmresume", k.in["vmid"], func(j *job) error { return j.powerOn(id, skiplock) }), nil
 	}
 	if err := k.mustRun(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // guest clones a machine with an agent and starts it. Its guest boots for twenty seconds.
@@ -29,7 +31,7 @@ func TestGuestBootsAndIsToldOf(t *testing.T) {
 	var booted []string
 	r.OnBoot(func(b Boot) {
 		booted = append(booted, fmt.Sprintf("%d %s on %s after %s", b.VMID, b.Name, b.Host, b.At.Sub(r.began)))
-		if b.UUID != uuidOf(r.vms[b.VMID].conf) || !strings.Contains(string(b.UserData), "hostname: w100\n") {
+		if b.UUID != vmconf.UUIDOf(r.vms[b.VMID].Conf) || !strings.Contains(string(b.UserData), "hostname: w100\n") {
 			t.Errorf("it is told %s %s", b.UUID, b.UserData)
 		}
 	})
@@ -182,8 +184,8 @@ func TestMachinesOfADeadHostStop(t *testing.T) {
 	clone := r.start("POST /nodes/pve1/qemu/9000/clone newid=102")
 	r.Advance(3 * time.Second)
 	r.with(func() { r.rewire(func() { r.powerOff(r.host("pve1")) }) })
-	if clone.exit != "unexpected status" || r.vms[100].running() || r.vms[102].conf["lock"] != "clone" {
-		t.Errorf("the clone ended %q, VM 100 is %s, and 102 is locked %q", clone.exit, r.vms[100].state, r.vms[102].conf["lock"])
+	if clone.exit != "unexpected status" || r.vms[100].running() || r.vms[102].Conf["lock"] != "clone" {
+		t.Errorf("the clone ended %q, VM 100 is %s, and 102 is locked %q", clone.exit, r.vms[100].state, r.vms[102].Conf["lock"])
 	}
 	r.Advance(time.Minute)
 	r.with(func() { r.rewire(func() { r.powerOn(r.host("pve1")) }) })
@@ -210,7 +212,7 @@ func TestAgentAnswers(t *testing.T) {
 		t.Fatalf("%v", nics)
 	}
 	card, _ := nics[1].(map[string]any)
-	mac := strings.ToLower(parseNet(r.vms[100].conf["net0"])["macaddr"])
+	mac := strings.ToLower(vmconf.ParseNet(r.vms[100].Conf["net0"])["macaddr"])
 	if card["hardware-address"] != mac || fmt.Sprint(card["ip-addresses"]) != "[map[ip-address:10.1.1.5 ip-address-type:ipv4 prefix:24]]" {
 		t.Errorf("%v", card)
 	}

@@ -5,18 +5,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // snapshotTakes is how long a snapshot of a disk takes, and rolling back to it.
 const snapshotTakes = 300 * time.Millisecond
-
-// snapshot is a machine's snapshot of a name.
-func (m *vm) snapshot(name string) (*snapshot, error) {
-	if i := slices.IndexFunc(m.snaps, func(s snapshot) bool { return s.name == name }); i >= 0 {
-		return &m.snaps[i], nil
-	}
-	return nil, fail("snapshot '%s' does not exist", name)
-}
 
 func getSnapshots(k *call) (any, error) {
 	m, err := k.vm()
@@ -24,33 +19,33 @@ func getSnapshots(k *call) (any, error) {
 		return nil, err
 	}
 	all := []any{}
-	for _, s := range m.snaps {
-		entry := map[string]any{"name": s.name, "snaptime": s.at.Unix(), "vmstate": 0, "description": s.description}
-		if s.conf["vmstate"] != "" {
+	for _, s := range m.Snaps {
+		entry := map[string]any{"name": s.Name, "snaptime": s.At.Unix(), "vmstate": 0, "description": s.Description}
+		if s.Conf["vmstate"] != "" {
 			entry["vmstate"] = 1
 		}
-		if s.parent != "" {
-			entry["parent"] = s.parent
+		if s.Parent != "" {
+			entry["parent"] = s.Parent
 		}
-		if s.state != "" {
-			entry["snapstate"] = s.state
+		if s.State != "" {
+			entry["snapstate"] = s.State
 		}
 		all = append(all, entry)
 	}
-	current := map[string]any{"name": "current", "digest": m.digest(), "running": 0, "description": "You are here!"}
+	current := map[string]any{"name": "current", "digest": m.Digest(), "running": 0, "description": "You are here!"}
 	if m.running() {
 		current["running"] = 1
 	}
-	if parent := m.conf["parent"]; parent != "" {
+	if parent := m.Conf["parent"]; parent != "" {
 		current["parent"] = parent
 	}
 	return append(all, current), nil
 }
 
 func postSnapshot(k *call) (any, error) {
-	name, text, memory, id := k.in["snapname"], k.in["description"], k.in.is("vmstate"), k.id()
+	name, text, memory, id := k.in["snapname"], k.in["description"], k.in.Is("vmstate"), k.id()
 	if name == "current" || strings.EqualFold(name, "pending") {
-		return nil, fail("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
+		return nil, failure.New("unable to use snapshot name '%s' (reserved name)", strings.ToLower(name))
 	}
 	if _, err := k.vm(); err != nil {
 		return nil, err
@@ -68,20 +63,20 @@ func (j *job) takeSnapshot(id int, name, text string, memory bool) error {
 	if err != nil {
 		return err
 	}
-	if m.running() && agentEnabled(m.conf) && !m.agent {
+	if m.running() && vmconf.AgentEnabled(m.Conf) && !m.agent {
 		j.print("skipping guest filesystem freeze - agent configured but not running?")
 	}
 	err = j.stage("snapshot")
-	for _, key := range drivesOf(m.conf) {
-		d := parseDrive(m.conf[key])
-		if err != nil || d.cdrom() {
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		d := vmconf.ParseDrive(m.Conf[key])
+		if err != nil || d.CDROM() {
 			continue
 		}
-		j.print("snapshotting 'drive-%s' (%s)", key, d.file)
+		j.print("snapshotting 'drive-%s' (%s)", key, d.File)
 		err = j.pause(snapshotTakes)
 	}
 	return j.locked(id, waitFile, func() error {
-		m.finish(name, err == nil)
+		m.Finish(name, err == nil)
 		return err
 	})
 }
@@ -91,27 +86,27 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 	if err != nil {
 		return err
 	}
-	if m.template() {
-		return fail("you can't take a snapshot if it's a template")
+	if m.Template() {
+		return failure.New("you can't take a snapshot if it's a template")
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return err
 	}
-	if _, err := m.snapshot(name); err == nil {
-		return fail("snapshot name '%s' already used", name)
+	if _, err := m.Snapshot(name); err == nil {
+		return failure.New("snapshot name '%s' already used", name)
 	}
-	for _, key := range drivesOf(m.conf) {
-		d := parseDrive(m.conf[key])
-		if s, v := j.c.volume(j.host, d.file); !d.cdrom() && (v == nil || !s.canSnapshot(v)) {
-			return fail("snapshot feature is not available")
+	for _, key := range vmconf.DrivesOf(m.Conf) {
+		d := vmconf.ParseDrive(m.Conf[key])
+		if s, v := j.c.volume(j.host, d.File); !d.CDROM() && (v == nil || !s.canSnapshot(v)) {
+			return failure.New("snapshot feature is not available")
 		}
 	}
 	if err := j.write(id); err != nil {
 		return err
 	}
-	conf := maps.Clone(m.conf)
+	conf := maps.Clone(m.Conf)
 	for key := range conf {
-		if isUnused(key) || slices.Contains([]string{"lock", "description", "parent"}, key) {
+		if vmconf.IsUnused(key) || slices.Contains([]string{"lock", "description", "parent"}, key) {
 			delete(conf, key)
 		}
 	}
@@ -122,45 +117,9 @@ func (j *job) prepareSnapshot(id int, name, text string, memory bool) error {
 		}
 		conf["vmstate"] = state
 	}
-	m.snaps = append(m.snaps, snapshot{name: name, description: text, at: j.c.now, conf: conf, parent: m.conf["parent"], state: "prepare"})
-	m.conf["lock"] = "snapshot"
+	m.Snaps = append(m.Snaps, vmconf.Snapshot{Name: name, Description: text, At: j.c.now, Conf: conf, Parent: m.Conf["parent"], State: "prepare"})
+	m.Conf["lock"] = "snapshot"
 	return nil
-}
-
-// finish ends what was begun with a snapshot: it is there now, or gone again.
-func (m *vm) finish(name string, taken bool) {
-	delete(m.conf, "lock")
-	s, err := m.snapshot(name)
-	if err != nil {
-		return
-	}
-	if taken {
-		s.state = ""
-		m.conf["parent"] = name
-		return
-	}
-	m.forgetSnapshot(name)
-}
-
-// forgetSnapshot takes a snapshot out of the chain.
-func (m *vm) forgetSnapshot(name string) {
-	s, err := m.snapshot(name)
-	if err != nil {
-		return
-	}
-	parent := s.parent
-	m.snaps = slices.DeleteFunc(m.snaps, func(s snapshot) bool { return s.name == name })
-	for i := range m.snaps {
-		if m.snaps[i].parent == name {
-			m.snaps[i].parent = parent
-		}
-	}
-	if m.conf["parent"] == name {
-		m.conf["parent"] = parent
-		if parent == "" {
-			delete(m.conf, "parent")
-		}
-	}
 }
 
 func deleteSnapshot(k *call) (any, error) {
@@ -185,21 +144,21 @@ func (j *job) checkSnapshot(id int, name, lock string) error {
 	if err != nil {
 		return err
 	}
-	s, err := m.snapshot(name)
+	s, err := m.Snapshot(name)
 	if err != nil {
 		return err
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return err
 	}
-	if m.template() {
-		return fail("you can't delete a snapshot if vm is a template")
+	if m.Template() {
+		return failure.New("you can't delete a snapshot if vm is a template")
 	}
 	if err := j.write(id); err != nil {
 		return err
 	}
-	s.state = "delete"
-	m.conf["lock"] = lock
+	s.State = "delete"
+	m.Conf["lock"] = lock
 	return nil
 }
 
@@ -209,37 +168,37 @@ func (j *job) dropSnapshot(id int, name string) error {
 	if err != nil {
 		return err
 	}
-	s, err := m.snapshot(name)
+	s, err := m.Snapshot(name)
 	if err != nil {
 		return err
 	}
-	if state := s.conf["vmstate"]; state != "" {
+	if state := s.Conf["vmstate"]; state != "" {
 		if err := j.free(state); err != nil {
 			return err
 		}
-		delete(s.conf, "vmstate")
+		delete(s.Conf, "vmstate")
 	}
-	volumes := volumesOf(s.conf)
-	m.forgetSnapshot(name)
-	delete(m.conf, "lock")
+	volumes := vmconf.VolumesOf(s.Conf)
+	m.ForgetSnapshot(name)
+	delete(m.Conf, "lock")
 	return j.keep(m, volumes)
 }
 
 // keep notes disks as unused that a machine owns and nothing of it names; a cloud-init disc goes.
 func (j *job) keep(m *vm, volumes []string) error {
 	for _, volid := range volumes {
-		_, name, _ := splitVolume(volid)
+		_, name, _ := vmconf.SplitVolume(volid)
 		_, v := j.c.volume(j.host, volid)
-		if owner, ok := ownerOf(name); !ok || owner != m.id || v == nil || m.usedElsewhere("", volid) {
+		if owner, ok := vmconf.OwnerOf(name); !ok || owner != m.id || v == nil || m.UsedElsewhere("", volid) {
 			continue
 		}
-		if parseDrive(volid).cloudInit() {
+		if vmconf.ParseDrive(volid).CloudInit() {
 			if err := j.free(volid); err != nil {
 				return err
 			}
 			continue
 		}
-		if _, err := addUnused(m.conf, volid); err != nil {
+		if _, err := vmconf.AddUnused(m.Conf, volid); err != nil {
 			return err
 		}
 	}
@@ -247,7 +206,7 @@ func (j *job) keep(m *vm, volumes []string) error {
 }
 
 func postRollback(k *call) (any, error) {
-	id, name, start := k.id(), k.in["snapname"], k.in.is("start")
+	id, name, start := k.id(), k.in["snapname"], k.in.Is("start")
 	if start {
 		if err := k.job().all(vmPath(id), "VM.PowerMgmt"); err != nil {
 			return nil, err
@@ -278,17 +237,17 @@ func (j *job) prepareRollback(id int, name string) error {
 	if err != nil {
 		return err
 	}
-	if m.template() {
-		return fail("you can't rollback if vm is a template")
+	if m.Template() {
+		return failure.New("you can't rollback if vm is a template")
 	}
-	s, err := m.snapshot(name)
+	s, err := m.Snapshot(name)
 	if err != nil {
 		return err
 	}
-	if s.state != "" {
-		return fail("unable to rollback to incomplete snapshot (snapstate = %s)", s.state)
+	if s.State != "" {
+		return failure.New("unable to rollback to incomplete snapshot (snapstate = %s)", s.State)
 	}
-	if err := m.unlocked(); err != nil {
+	if err := m.Unlocked(); err != nil {
 		return err
 	}
 	if err := j.write(id); err != nil {
@@ -299,7 +258,7 @@ func (j *job) prepareRollback(id int, name string) error {
 			return err
 		}
 	}
-	m.conf["lock"] = "rollback"
+	m.Conf["lock"] = "rollback"
 	return nil
 }
 
@@ -310,25 +269,25 @@ func (j *job) rollback(id int, name string) error {
 	if err != nil {
 		return err
 	}
-	s, err := m.snapshot(name)
+	s, err := m.Snapshot(name)
 	if err != nil {
 		return err
 	}
-	before := m.conf
-	m.conf = maps.Clone(s.conf)
-	state := m.conf["vmstate"]
-	delete(m.conf, "vmstate")
+	before := m.Conf
+	m.Conf = maps.Clone(s.Conf)
+	state := m.Conf["vmstate"]
+	delete(m.Conf, "vmstate")
 	for key, value := range before {
-		if key == "description" || isUnused(key) {
-			m.conf[key] = value
+		if key == "description" || vmconf.IsUnused(key) {
+			m.Conf[key] = value
 		}
 	}
-	m.conf["parent"] = name
-	if m.conf["vmgenid"] != "" {
-		m.conf["vmgenid"] = newUUID(j.c.rng("uuids"))
+	m.Conf["parent"] = name
+	if m.Conf["vmgenid"] != "" {
+		m.Conf["vmgenid"] = vmconf.NewUUID(j.c.rng("uuids"))
 	}
-	m.pending = map[string]*string{}
-	if err := j.keep(m, volumesOf(before)); err != nil {
+	m.Pending = map[string]*string{}
+	if err := j.keep(m, vmconf.VolumesOf(before)); err != nil {
 		return err
 	}
 	if state != "" {
@@ -345,13 +304,13 @@ func getSnapshot(k *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := m.snapshot(k.in["snapname"])
+	s, err := m.Snapshot(k.in["snapname"])
 	if err != nil {
 		return nil, err
 	}
-	all := shownConf(s.conf, "")
-	all["snaptime"] = s.at.Unix()
-	for key, value := range map[string]string{"description": s.description, "parent": s.parent, "snapstate": s.state} {
+	all := vmconf.ShownConf(s.Conf, "")
+	all["snaptime"] = s.At.Unix()
+	for key, value := range map[string]string{"description": s.Description, "parent": s.Parent, "snapstate": s.State} {
 		if value != "" {
 			all[key] = value
 		}
@@ -360,7 +319,7 @@ func getSnapshot(k *call) (any, error) {
 }
 
 func putSnapshot(k *call) (any, error) {
-	if !k.in.has("description") {
+	if !k.in.Has("description") {
 		return nil, nil
 	}
 	j, id := k.job(), k.id()
@@ -369,17 +328,17 @@ func putSnapshot(k *call) (any, error) {
 		if err != nil {
 			return err
 		}
-		if err := m.unlocked(); err != nil {
+		if err := m.Unlocked(); err != nil {
 			return err
 		}
-		s, err := m.snapshot(k.in["snapname"])
+		s, err := m.Snapshot(k.in["snapname"])
 		if err != nil {
 			return err
 		}
 		if err := j.write(id); err != nil {
 			return err
 		}
-		s.description = k.in["description"]
+		s.Description = k.in["description"]
 		return nil
 	})
 }

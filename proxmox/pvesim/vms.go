@@ -6,11 +6,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/params"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // diskNames are the keys that drives may have, and movable those and what is not used.
 var (
-	diskNames = strings.Join(driveOrder, ",")
+	diskNames = strings.Join(vmconf.DriveOrder, ",")
 	movable   = func() string {
 		all := diskNames
 		for i := range 256 {
@@ -28,7 +32,7 @@ var vmsEndpoints = []endpoint{
 	{method: "GET", path: "/nodes/{node}/qemu", may: anybody, protected: true, in: "full?:bool", do: getVMs},
 	{
 		method: "POST", path: "/nodes/{node}/qemu", may: anybody, protected: true, do: postVM,
-		in: qemuConfig + `vmid:vmid archive?:str[..255] bwlimit?:int[0..] force?:bool&archive ha-managed?:bool
+		in: params.QemuConfig + `vmid:vmid archive?:str[..255] bwlimit?:int[0..] force?:bool&archive ha-managed?:bool
 			import-working-storage?:storage-id live-restore?:bool pool?:poolid start?:bool storage?:storage-id unique?:bool&archive`,
 	},
 	{
@@ -71,7 +75,7 @@ var vmsEndpoints = []endpoint{
 var configRights = mayAny("/vms/{vmid}", "VM.Config.Disk", "VM.Config.CDROM", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network",
 	"VM.Config.HWType", "VM.Config.Options", "VM.Config.Cloudinit")
 
-const changeConfig = qemuConfig + "delete?:configid-list digest?:str[..40] force?:bool&delete revert?:configid-list skiplock?:bool "
+const changeConfig = params.QemuConfig + "delete?:configid-list digest?:str[..40] force?:bool&delete revert?:configid-list skiplock?:bool "
 
 var configEndpoints = []endpoint{
 	{method: "GET", path: onVM + "/config", may: may("/vms/{vmid}", "VM.Audit"), in: "current?:bool snapshot?:configid[..40]", do: getConfig},
@@ -154,51 +158,33 @@ var snapshotEndpoints = []endpoint{
 }
 
 // vmAt is a virtual machine whose configuration lies with a host.
-func (c *Cluster) vmAt(h *host, id int) *vm {
-	if m := c.vms[id]; m != nil && m.host == h {
+func (g *machines) vmAt(h *host, id int) *vm {
+	if m := g.vms[id]; m != nil && m.host == h {
 		return m
 	}
 	return nil
 }
 
 // config is a virtual machine's configuration, which must lie with the host at work.
-func (j *job) config(id int) (*vm, error) {
+func (j *errand) config(id int) (*vm, error) {
 	if m := j.c.vmAt(j.host, id); m != nil {
 		return m, nil
 	}
-	return nil, fail("Configuration file 'nodes/%s/qemu-server/%d.conf' does not exist", j.host.Name, id)
+	return nil, failure.New("Configuration file 'nodes/%s/qemu-server/%d.conf' does not exist", j.host.Name, id)
 }
 
 // running reports whether a virtual machine runs on the host at work.
-func (j *job) running(id int) (bool, error) {
+func (j *errand) running(id int) (bool, error) {
 	if m := j.c.vmAt(j.host, id); m != nil {
 		return m.running(), nil
 	}
-	return false, fail("unable to find configuration file for VM %d on node '%s'", id, j.host.Name)
+	return false, failure.New("unable to find configuration file for VM %d on node '%s'", id, j.host.Name)
 }
 
 func (m *vm) running() bool { return m.state != "stopped" }
 
-func (m *vm) template() bool { return m.conf["template"] == "1" }
-
-// unlocked refuses a virtual machine that something long is being done to.
-func (m *vm) unlocked() error {
-	if lock := m.conf["lock"]; lock != "" {
-		return fail("VM is locked (%s)", lock)
-	}
-	return nil
-}
-
-// unprotected refuses to remove what is protected.
-func (m *vm) unprotected(format string, args ...any) error {
-	if m.conf["protection"] == "1" {
-		return fail(format+" - protection mode enabled", args...)
-	}
-	return nil
-}
-
 // quorate refuses what no host may do that has lost the majority.
-func (j *job) quorate() error {
+func (j *errand) quorate() error {
 	return j.c.needQuorum(j.host)
 }
 
@@ -207,7 +193,7 @@ const daemonPID = 78
 
 // write refuses to write a configuration file where the cluster's file system is read-only. It comes
 // before every change, so that without quorum nothing changes.
-func (j *job) write(id int) error {
+func (j *errand) write(id int) error {
 	pid := daemonPID
 	if j.t != nil {
 		pid = j.t.pid
@@ -218,7 +204,7 @@ func (j *job) write(id int) error {
 func lockFile(id int) string { return fmt.Sprintf("/var/lock/qemu-server/lock-%d.conf", id) }
 
 // locked does something while it holds the lock on a virtual machine's configuration.
-func (j *job) locked(id int, limit time.Duration, do func() error) error {
+func (j *errand) locked(id int, limit time.Duration, do func() error) error {
 	l := j.host.file(id)
 	if err := j.lock(l, limit, lockFile(id)); err != nil {
 		return err
@@ -228,15 +214,15 @@ func (j *job) locked(id int, limit time.Duration, do func() error) error {
 }
 
 // id is that of the virtual machine that the call is about.
-func (k *call) id() int { return k.in.int("vmid", 0) }
+func (k *call) id() int { return k.in.Int("vmid", 0) }
 
 // vm is the virtual machine that the call is about.
 func (k *call) vm() (*vm, error) { return k.job().config(k.id()) }
 
 // vmIDs are those of all virtual machines, or of those on one host.
-func (c *Cluster) vmIDs(h *host) []int {
+func (g *machines) vmIDs(h *host) []int {
 	var ids []int
-	for id, m := range c.vms {
+	for id, m := range g.vms {
 		if h == nil || m.host == h {
 			ids = append(ids, id)
 		}
@@ -248,8 +234,8 @@ func (c *Cluster) vmIDs(h *host) []int {
 func getVMs(k *call) (any, error) {
 	all := []any{}
 	for _, id := range k.c.vmIDs(k.node) {
-		if k.c.may(k.who, vmPath(id), "VM.Audit") {
-			all = append(all, k.c.vms[id].status(k.c, k.in.is("full")))
+		if k.c.access.May(k.who, vmPath(id), "VM.Audit") {
+			all = append(all, k.c.vms[id].status(k.c, k.in.Is("full")))
 		}
 	}
 	return all, nil
@@ -257,7 +243,7 @@ func getVMs(k *call) (any, error) {
 
 // name is how a virtual machine is listed.
 func (m *vm) name() string {
-	if name := m.conf["name"]; name != "" {
+	if name := m.Conf["name"]; name != "" {
 		return name
 	}
 	return "VM " + strconv.Itoa(m.id)
@@ -266,16 +252,16 @@ func (m *vm) name() string {
 // status is what a host tells of a virtual machine; full is with what it must ask QEMU for.
 func (m *vm) status(c *Cluster, full bool) map[string]any {
 	s := map[string]any{
-		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": cpusOf(m.conf), "maxmem": memoryOf(m.conf) << 20,
-		"maxdisk": parseDrive(m.conf[bootDrive(m.conf)]).size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
+		"vmid": m.id, "name": m.name(), "status": "stopped", "cpus": vmconf.CPUsOf(m.Conf), "maxmem": vmconf.MemoryOf(m.Conf) << 20,
+		"maxdisk": vmconf.ParseDrive(m.Conf[vmconf.BootDrive(m.Conf)]).Size(), "disk": 0, "cpu": 0, "mem": 0, "memhost": 0, "netin": 0,
 		"netout": 0, "uptime": 0,
 	}
 	for _, key := range []string{"lock", "tags"} {
-		if m.conf[key] != "" {
-			s[key] = m.conf[key]
+		if m.Conf[key] != "" {
+			s[key] = m.Conf[key]
 		}
 	}
-	if m.template() {
+	if m.Template() {
 		s["template"] = 1
 	}
 	if m.running() {
@@ -301,9 +287,9 @@ func (m *vm) usage() (cpu float64, mem int64) {
 		part = idleMemory
 	}
 	if m.state == "running" {
-		cpu = idleShare / float64(max(cpusOf(m.conf), 1))
+		cpu = idleShare / float64(max(vmconf.CPUsOf(m.Conf), 1))
 	}
-	return cpu, memoryOf(m.conf) << 20 / part
+	return cpu, vmconf.MemoryOf(m.Conf) << 20 / part
 }
 
 // activity is what runs only in a virtual machine that does.
@@ -315,8 +301,8 @@ func (m *vm) activity(c *Cluster, s map[string]any, full bool) {
 		s["pressure"+of+"some"], s["pressure"+of+"full"] = 0, 0
 	}
 	nics := map[string]any{}
-	for _, key := range sorted(m.conf) {
-		if isNet(key) {
+	for _, key := range sorted(m.Conf) {
+		if vmconf.IsNet(key) {
 			nics[fmt.Sprintf("tap%di%s", m.id, key[len("net"):])] = map[string]any{"netin": 110, "netout": 0}
 		}
 	}
@@ -332,11 +318,11 @@ func getStatus(k *call) (any, error) {
 		return nil, err
 	}
 	s := m.status(k.c, true)
-	s["ha"] = k.c.haStatus(m.id)
-	if agentEnabled(m.conf) {
+	s["ha"] = k.c.ha.status(m.id)
+	if vmconf.AgentEnabled(m.Conf) {
 		s["agent"] = 1
 	}
-	if vga := propertyString("qm-vga", m.conf["vga"]); vga.has("clipboard") {
+	if vga := params.PropertyString("qm-vga", m.Conf["vga"]); vga.Has("clipboard") {
 		s["clipboard"] = vga["clipboard"]
 	}
 	return s, nil

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/vmconf"
 )
 
 // What is installed on a disk, and so what becomes of a virtual machine that starts from it. A disk
@@ -30,17 +32,6 @@ const (
 	// linkedShare is which part of its size a linked clone comes to occupy.
 	linkedShare = 10
 )
-
-var storedVolume = regexp.MustCompile(`^([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)$`)
-
-// splitVolume takes a volume's identifier apart; ok is false for paths, "none" and "cdrom".
-func splitVolume(volid string) (storage, name string, ok bool) {
-	m := storedVolume.FindStringSubmatch(volid)
-	if m == nil {
-		return "", "", false
-	}
-	return m[1], m[2], true
-}
 
 // files reports whether the storage keeps its volumes as files.
 func (s *storage) files() bool {
@@ -200,33 +191,39 @@ func (s *storage) canSnapshot(v *volume) bool {
 	return s.Type != "lvm"
 }
 
+// stores are the storages of all hosts.
+type stores struct {
+	c        *Cluster
+	storages map[string]*storage
+}
+
 // storageNamed is a storage, or what the server says of one that is not there.
-func (c *Cluster) storageNamed(name string) (*storage, error) {
-	if s := c.storages[name]; s != nil {
+func (st *stores) storageNamed(name string) (*storage, error) {
+	if s := st.storages[name]; s != nil {
 		return s, nil
 	}
-	return nil, fail("storage '%s' does not exist", name)
+	return nil, failure.New("storage '%s' does not exist", name)
 }
 
 // storageOn is a storage that must be there on a host.
-func (c *Cluster) storageOn(h *host, name string) (*storage, error) {
-	s, err := c.storageNamed(name)
+func (st *stores) storageOn(h *host, name string) (*storage, error) {
+	s, err := st.storageNamed(name)
 	if err != nil {
 		return nil, err
 	}
 	if s.disabled() {
-		return nil, fail("storage '%s' is disabled", name)
+		return nil, failure.New("storage '%s' is disabled", name)
 	}
 	if !s.on(h) {
-		return nil, fail("storage '%s' is not available on node '%s'", name, h.Name)
+		return nil, failure.New("storage '%s' is not available on node '%s'", name, h.Name)
 	}
 	return s, nil
 }
 
 // volume finds a volume by its identifier, as a host sees it; nil if it is not there.
-func (c *Cluster) volume(h *host, volid string) (*storage, *volume) {
-	name, vol, ok := splitVolume(volid)
-	s := c.storages[name]
+func (st *stores) volume(h *host, volid string) (*storage, *volume) {
+	name, vol, ok := vmconf.SplitVolume(volid)
+	s := st.storages[name]
 	if !ok || s == nil || !s.on(h) {
 		return nil, nil
 	}
@@ -238,7 +235,7 @@ func allocates(takes time.Duration) time.Duration { return min(takes/allocating,
 
 // lockStorage takes the lock under which a storage makes and removes volumes: a file's on the host,
 // or for a shared storage the whole cluster's, which is tried once a second and so not in turn.
-func (j *job) lockStorage(s *storage) (unlock func(), err error) {
+func (j *errand) lockStorage(s *storage) (unlock func(), err error) {
 	l := s.lockOf(j.host)
 	if !s.Shared {
 		if err := j.lock(l, waitStorage, "/var/lock/pve-manager/pve-storage-"+s.Name); err != nil {
@@ -248,7 +245,7 @@ func (j *job) lockStorage(s *storage) (unlock func(), err error) {
 	}
 	for left := waitStorage; l.held; left -= time.Second {
 		if left <= 0 {
-			return nil, fail("cfs-lock 'storage-%s' error: got lock request timeout", s.Name)
+			return nil, failure.New("cfs-lock 'storage-%s' error: got lock request timeout", s.Name)
 		}
 		j.print("trying to acquire cfs lock 'storage-%s' ...", s.Name)
 		if err := j.pause(time.Second); err != nil {
@@ -256,7 +253,7 @@ func (j *job) lockStorage(s *storage) (unlock func(), err error) {
 		}
 	}
 	if !j.c.quorate(j.host) {
-		return nil, fail("cfs-lock 'storage-%s' error: no quorum!", s.Name)
+		return nil, failure.New("cfs-lock 'storage-%s' error: no quorum!", s.Name)
 	}
 	l.held = true
 	return l.unlock, nil
@@ -274,7 +271,7 @@ type wanted struct {
 
 // allocate makes a volume. It is there from the beginning, though empty, so that one is left over if
 // whoever makes it is killed.
-func (j *job) allocate(s *storage, w wanted) (*volume, error) {
+func (j *errand) allocate(s *storage, w wanted) (*volume, error) {
 	unlock, err := j.lockStorage(s)
 	if err != nil {
 		return nil, err
@@ -285,7 +282,7 @@ func (j *job) allocate(s *storage, w wanted) (*volume, error) {
 		name: cmp.Or(w.name, s.freeName(j.host, w.id, w.format)), content: "images", format: w.format, vmid: w.id, guest: w.guest,
 	}
 	if s.at(j.host)[v.name] != nil {
-		return nil, fail("disk image '%s' already exists", s.path(v.name))
+		return nil, failure.New("disk image '%s' already exists", s.path(v.name))
 	}
 	takes := w.takes
 	if w.size > cloudInitSize {
@@ -295,14 +292,14 @@ func (j *job) allocate(s *storage, w wanted) (*volume, error) {
 }
 
 // fill writes what belongs into a new volume. If it does not fit, nothing is left of it.
-func (j *job) fill(s *storage, v *volume, size int64, takes time.Duration, backing string) error {
+func (j *errand) fill(s *storage, v *volume, size int64, takes time.Duration, backing string) error {
 	v.at = j.c.now
 	s.at(j.host)[v.name] = v
 	if size <= cloudInitSize { // moments, in which nothing is heard
 		j.doze(takes)
 	} else if takes > 0 && j.pause(takes) != nil {
 		delete(s.at(j.host), v.name)
-		return fail("unable to create image: interrupted by signal")
+		return failure.New("unable to create image: interrupted by signal")
 	}
 	whole := &volume{size: size, parent: v.parent}
 	if whole.occupies() > s.room(j.host) {
@@ -318,17 +315,17 @@ func (j *job) fill(s *storage, v *volume, size int64, takes time.Duration, backi
 func (s *storage) full(v *volume) error {
 	switch {
 	case s.Type == "lvmthin" || s.Type == "lvm":
-		return fail("lvcreate '%s/%s' error:   Volume group \"%s\" has insufficient free space", s.Name, v.name, s.Name)
+		return failure.New("lvcreate '%s/%s' error:   Volume group \"%s\" has insufficient free space", s.Name, v.name, s.Name)
 	case s.Type == "zfspool":
-		return fail("zfs error: cannot create '%s/%s': out of space", s.Name, v.name)
+		return failure.New("zfs error: cannot create '%s/%s': out of space", s.Name, v.name)
 	case s.Type == "rbd":
-		return fail("rbd create '%s' error: rbd: create error: (28) No space left on device", v.name)
+		return failure.New("rbd create '%s' error: rbd: create error: (28) No space left on device", v.name)
 	}
-	return fail("unable to create image: qemu-img: %s: Could not resize file: No space left on device", s.path(v.name))
+	return failure.New("unable to create image: qemu-img: %s: Could not resize file: No space left on device", s.path(v.name))
 }
 
 // logAllocated says in a task's log what the tools say that make a volume.
-func (j *job) logAllocated(s *storage, v *volume, backing string) {
+func (j *errand) logAllocated(s *storage, v *volume, backing string) {
 	if s.Type == "lvmthin" || s.Type == "lvm" {
 		j.print("  Logical volume \"%s\" created.", ownName(v.name))
 	}
@@ -358,7 +355,7 @@ func (s *storage) backing(name string) string {
 }
 
 // link makes a volume that holds what differs from a base volume.
-func (j *job) link(s *storage, base *volume, id int, takes time.Duration) (*volume, error) {
+func (j *errand) link(s *storage, base *volume, id int, takes time.Duration) (*volume, error) {
 	unlock, err := j.lockStorage(s)
 	if err != nil {
 		return nil, err
@@ -374,13 +371,13 @@ func (j *job) link(s *storage, base *volume, id int, takes time.Duration) (*volu
 		j.print("clone %s: images, %s, %d to %s (base=../%s)", base.name, path.Base(own), id, path.Base(own), base.name)
 	}
 	if s.at(j.host)[base.name] != base {
-		return nil, fail("volume '%s' does not exist", s.volid(base))
+		return nil, failure.New("volume '%s' does not exist", s.volid(base))
 	}
 	return v, j.fill(s, v, base.size, takes, s.backing(base.name))
 }
 
 // free removes a volume, if it is there.
-func (j *job) free(volid string) error {
+func (j *errand) free(volid string) error {
 	s, v := j.c.volume(j.host, volid)
 	if v == nil {
 		return nil
@@ -394,9 +391,9 @@ func (j *job) free(volid string) error {
 }
 
 // remove is free for who holds the storage's lock.
-func (j *job) remove(s *storage, v *volume) error {
+func (j *errand) remove(s *storage, v *volume) error {
 	if s.linkedTo(j.host, v) {
-		return fail("base volume '%s' is still in use by linked clones", v.name)
+		return failure.New("base volume '%s' is still in use by linked clones", v.name)
 	}
 	delete(s.at(j.host), v.name)
 	if s.Type == "lvmthin" || s.Type == "lvm" {
@@ -416,7 +413,7 @@ func (s *storage) linkedTo(h *host, base *volume) bool {
 }
 
 // makeBase turns a disk into one that linked clones can be made of.
-func (j *job) makeBase(s *storage, v *volume) error {
+func (j *errand) makeBase(s *storage, v *volume) error {
 	unlock, err := j.lockStorage(s)
 	if err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/failure"
 )
 
 // contentType is a body's type without its parameters, and those.
@@ -62,7 +64,7 @@ func (k *call) parameters(r *request) (map[string]any, *response) {
 			sent = decodeForm(string(r.body))
 		}
 		if err != nil {
-			e := asError(err)
+			e := failure.From(err)
 			return nil, plain(e.Status, e.Reason+"\n")
 		}
 	}
@@ -124,10 +126,10 @@ func decodeJSON(body []byte) (map[string]any, error) {
 		if errors.As(err, &syntax) && syntax.Offset > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
 			offset = min(int(syntax.Offset)-1, offset)
 		}
-		return nil, fail(malformed, offset, rest(body, offset))
+		return nil, failure.New(malformed, offset, rest(body, offset))
 	}
 	if end := int(dec.InputOffset()); len(bytes.TrimSpace(body[end:])) > 0 {
-		return nil, fail(garbage, end, rest(body, end))
+		return nil, failure.New(garbage, end, rest(body, end))
 	}
 	switch v := v.(type) {
 	case nil:
@@ -138,7 +140,7 @@ func decodeJSON(body []byte) (map[string]any, error) {
 		}
 		return v, nil
 	}
-	return nil, fail(notHash)
+	return nil, failure.New(notHash)
 }
 
 // rest is what an error message shows of a body from an offset on.
@@ -174,7 +176,7 @@ func asText(value any) any {
 
 // decodeUpload reads the fields that may stand before a file, and then that.
 func (k *call) decodeUpload(body []byte, boundary string) (map[string]any, error) {
-	failed := &Error{Status: 501, Reason: "upload failed"}
+	failed := &failure.Error{Status: 501, Reason: "upload failed"}
 	sent := map[string]any{}
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {
@@ -189,7 +191,7 @@ func (k *call) decodeUpload(body []byte, boundary string) (map[string]any, error
 		name, file := part.FormName(), part.FileName()
 		switch {
 		case file != "" && name != "filename":
-			return nil, &Error{Status: 501, Reason: fmt.Sprintf("wrong field name '%s' for file upload, expected 'filename'", name)}
+			return nil, &failure.Error{Status: 501, Reason: fmt.Sprintf("wrong field name '%s' for file upload, expected 'filename'", name)}
 		case file != "":
 			k.file = content
 			sent["filename"], sent["tmpfilename"] = file, fmt.Sprintf("/var/tmp/pveupload-%x", md5.Sum(content))
@@ -209,14 +211,14 @@ func (k *call) format(formatter string, data any, err error) *response {
 		body["total"] = *k.total
 	}
 	if err != nil {
-		e := asError(err)
+		e := failure.From(err)
 		if e.Bare {
 			return bare(e)
 		}
-		status, reason = e.Status, firstLine(e.Reason)
+		status, reason = e.Status, failure.FirstLine(e.Reason)
 		body["data"] = nil
 		if formatter == "extjs" || k.c.since("8.4") {
-			body["message"] = e.message()
+			body["message"] = e.Message()
 		}
 		if len(e.Errors) > 0 {
 			body["errors"] = e.Errors
@@ -230,20 +232,4 @@ func (k *call) format(formatter string, data any, err error) *response {
 		status, reason = 200, "OK"
 	}
 	return &response{status: status, reason: reason, kind: "application/json;charset=UTF-8", body: encodeJSON(body)}
-}
-
-func asError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return &Error{Status: 500, Reason: err.Error()}
-}
-
-// message is an error's text in the body: a line, but for methods that are not there.
-func (e *Error) message() string {
-	if e.Status == 501 {
-		return e.Reason
-	}
-	return strings.TrimSuffix(e.Reason, "\n") + "\n"
 }

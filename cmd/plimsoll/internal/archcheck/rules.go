@@ -222,7 +222,7 @@ var rooms = []room{
 		why:     "the doctor reads and advises; the machine port makes machines without it",
 	},
 	{
-		folder: "proxmox/pvesim", floor: world,
+		folder: "proxmox/pvesim", below: true, floor: world,
 		imports: []string{"proxmox/timing"},
 		why:     "the emulator is written from Proxmox VE's own API; if it shared code with our client, it would share its mistakes",
 	},

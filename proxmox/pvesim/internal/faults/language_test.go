@@ -1,4 +1,4 @@
-package pvesim
+package faults
 
 import (
 	"testing"
@@ -33,7 +33,7 @@ func TestFaultsAreReadFromTheirLines(t *testing.T) {
 		{"full storage local on=pve2", "full storage STORAGE [on=HOST]", words{"STORAGE": "local"}, words{"on": "pve2"}},
 		{"steal id nth=1 to=pve2", "steal id [to=HOST]", words{}, words{"nth": "1", "to": "pve2"}},
 	} {
-		all, err := ParseFaults("# nothing\n\n  " + c.line + "\n")
+		all, err := Parse("# nothing\n\n  " + c.line + "\n")
 		if err != nil || len(all) != 1 {
 			t.Errorf("%s: %d faults, %v", c.line, len(all), err)
 			continue
@@ -42,7 +42,7 @@ func TestFaultsAreReadFromTheirLines(t *testing.T) {
 		if diff := cmp.Diff([]any{c.form, c.arg, c.opt}, []any{f.form.form, f.arg, f.opt}); diff != "" {
 			t.Errorf("%s: %s", c.line, diff)
 		}
-		again, err := ParseFaults(f.String())
+		again, err := Parse(f.String())
 		if err != nil || len(again) != 1 || again[0].String() != f.String() {
 			t.Errorf("%s: does not come back from %s: %v", c.line, f, err)
 		}
@@ -50,7 +50,7 @@ func TestFaultsAreReadFromTheirLines(t *testing.T) {
 }
 
 func TestFaultsAreRefusedWithWordRuleAndValue(t *testing.T) {
-	tasks := faultKinds["TASK"].rule
+	tasks := kinds["TASK"].rule
 	for line, want := range map[string]string{
 		"fial clone":                     `line 1: fial: the first word must be one of agent, answer, crash, cut, drop, expire, fail, freeze, full, host, kill, lock, lose, no, revoke, slow, steal, storage-lock, unauthorized, warn (did you mean fail?), was "fial"`,
 		"fail clnoe":                     `line 1: task: must be ` + tasks + ` (did you mean clone?), was "clnoe"`,
@@ -73,7 +73,7 @@ func TestFaultsAreRefusedWithWordRuleAndValue(t *testing.T) {
 		"revoke Foo.Bar":                 `line 1: privilege: must be a privilege of Proxmox VE such as VM.Audit, was "Foo.Bar"`,
 		"no quorum nth=2":                `line 1: nth: an option of no quorum must be one of after, at, every, for, p, times (did you mean at?), was "nth"`,
 	} {
-		_, err := ParseFaults(line)
+		_, err := Parse(line)
 		if err == nil {
 			t.Errorf("%s: is accepted", line)
 			continue

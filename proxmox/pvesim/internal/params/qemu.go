@@ -1,9 +1,10 @@
-package pvesim
+package params
 
 import "strings"
 
-// qemuConfig are the keys of a virtual machine's configuration, as calls that create or change one take them.
-const qemuConfig = `
+// QemuConfig are the keys of a virtual machine's configuration, as calls that create or change one
+// take them.
+const QemuConfig = `
 	acpi?:bool affinity?:cpuset agent?:qm-agent allow-ksm?:bool amd-sev?:qemu-sev-fmt arch?:enum(x86_64,aarch64)
 	args?:str audio0?:qm-audio autostart?:bool balloon?:int[0..] bios?:enum(seabios,ovmf) boot?:qm-boot
 	bootdisk?:qm-bootdisk/(ide|sata|scsi|virtio)\d+/ cdrom?:qm-ide cicustom?:qm-cicustom cipassword?:str
@@ -29,7 +30,7 @@ const qemuConfig = `
 	vmgenid?:/(?:[a-fA-F0-9]{8}(?:-[a-fA-F0-9]{4}){3}-[a-fA-F0-9]{12}|[01])/ vmstatestorage?:storage-id
 	watchdog?:qm-watchdog `
 
-// What a disk may say of itself, whatever it hangs on.
+// What a disk may say of itself, regardless of what it hangs on.
 const (
 	diskLimits = ` bps?:int bps_max_length?:int[1..] bps_rd?:int bps_rd_length=bps_rd_max_length bps_rd_max_length?:int[1..]
 	bps_wr?:int bps_wr_length=bps_wr_max_length bps_wr_max_length?:int[1..] iops?:int iops_max?:int
@@ -49,7 +50,8 @@ const (
 	numbers    = `/\d+(?:-\d+)?(?:;\d+(?:-\d+)?)*/`
 )
 
-var cpuModels = strings.Fields(`486 a64fx athlon Broadwell Broadwell-IBRS Broadwell-noTSX Broadwell-noTSX-IBRS
+// CPUModels are the processors that QEMU can emulate.
+var CPUModels = strings.Fields(`486 a64fx athlon Broadwell Broadwell-IBRS Broadwell-noTSX Broadwell-noTSX-IBRS
 	Cascadelake-Server Cascadelake-Server-noTSX Cascadelake-Server-v2 Cascadelake-Server-v4 Cascadelake-Server-v5
 	ClearwaterForest Conroe Cooperlake Cooperlake-v2 core2duo coreduo cortex-a35 cortex-a53 cortex-a55 cortex-a57
 	cortex-a710 cortex-a72 cortex-a76 EPYC EPYC-Genoa EPYC-Genoa-v2 EPYC-IBPB EPYC-Milan EPYC-Milan-v2 EPYC-Milan-v3
@@ -63,13 +65,13 @@ var cpuModels = strings.Fields(`486 a64fx athlon Broadwell Broadwell-IBRS Broadw
 	Skylake-Client-noTSX-IBRS Skylake-Client-v4 Skylake-Server Skylake-Server-IBRS Skylake-Server-noTSX-IBRS
 	Skylake-Server-v4 Skylake-Server-v5 Westmere Westmere-IBRS`)
 
-// netModels are the network cards; each may stand in front of its address instead of model and macaddr.
+// netModels are the network cards; each may precede its address instead of model and macaddr.
 var netModels = strings.Fields(`e1000 e1000-82540em e1000-82544gc e1000-82545em e1000e i82551 i82557b i82559er
 	ne2k_isa ne2k_pci pcnet rtl8139 virtio vmxnet3`)
 
-// propertyNotations are the property strings that have names: those that the server calls so, less their
-// pve-, and those of keys of a virtual machine's configuration that it leaves without.
-var propertyNotations = map[string]string{
+// PropertyNotations are the property strings that have names: those that the server calls so, less
+// their pve-, and those of keys of a virtual machine's configuration that it leaves without.
+var PropertyNotations = map[string]string{
 	"node-location": `latitude:num[-90..90] longitude:num[-180..180] name?:str[..128]`,
 	"qemu-sev-fmt":  `*type:enum(std,es,snp)[..3] allow-smt?:bool kernel-hashes?:bool no-debug?:bool no-key-sharing?:bool`,
 	"qemu-tdx-fmt":  `*type:enum(tdx) attestation:bool vsock-cid?:int[2..] vsock-port?:int[0..]`,
@@ -115,5 +117,5 @@ var propertyNotations = map[string]string{
 	"qm-watchdog": `*model?:enum(i6300esb,ib700) action?:enum(reset,shutdown,poweroff,pause,debug,none)`,
 	"vm-cpu-conf": `*cputype?:str flags?:/([+-])([a-zA-Z0-9\-_\.]+)(;([+-])([a-zA-Z0-9\-_\.]+))*/
 		guest-phys-bits?:int[32..64] hidden?:bool hv-vendor-id?:/[a-zA-Z0-9]{1,12}/ level?:int[0..4294967295]
-		phys-bits?:phys-bits reported-model?:enum(` + strings.Join(cpuModels, ",") + `)`,
+		phys-bits?:phys-bits reported-model?:enum(` + strings.Join(CPUModels, ",") + `)`,
 }

@@ -1,4 +1,4 @@
-package pvesim
+package vmconf
 
 import (
 	"encoding/binary"
@@ -7,14 +7,15 @@ import (
 	"unicode/utf16"
 )
 
-// sector is the size of the blocks that a disc consists of.
-const sector = 2048
+// Sector is the size of the blocks that a disc consists of.
+const Sector = 2048
 
 var errNoCloud = errors.New("no disc with the label cidata")
 
-// readNoCloud reads the files of a disc that is labelled for cloud-init, by their names. It knows ISO 9660
-// with names in Joliet's or Rock Ridge's form, which is what tools make that write such discs.
-func readNoCloud(disc []byte) (map[string][]byte, error) {
+// ReadNoCloud reads the files of a disc that is labelled for cloud-init, by their names. It knows
+// ISO 9660 with names in Joliet's or Rock Ridge's form, which is what tools make that write such
+// discs.
+func ReadNoCloud(disc []byte) (map[string][]byte, error) {
 	plain, joliet := descriptors(disc)
 	if plain == nil {
 		return nil, errNoCloud
@@ -38,8 +39,8 @@ func readNoCloud(disc []byte) (map[string][]byte, error) {
 
 // descriptors finds the descriptions of the disc: the plain one, and that in Joliet's form.
 func descriptors(disc []byte) (plain, joliet []byte) {
-	for at := 16 * sector; at+sector <= len(disc); at += sector {
-		d := disc[at : at+sector]
+	for at := 16 * Sector; at+Sector <= len(disc); at += Sector {
+		d := disc[at : at+Sector]
 		if string(d[1:6]) != "CD001" {
 			return plain, joliet
 		}
@@ -71,7 +72,7 @@ func extent(disc, record []byte) []byte {
 	if len(record) < 18 {
 		return nil
 	}
-	from := int64(binary.LittleEndian.Uint32(record[2:])) * sector
+	from := int64(binary.LittleEndian.Uint32(record[2:])) * Sector
 	to := from + int64(binary.LittleEndian.Uint32(record[10:]))
 	if to > int64(len(disc)) {
 		return nil
@@ -85,7 +86,7 @@ func recordsOf(directory []byte) func(yield func([]byte) bool) {
 		for at := 0; at < len(directory); {
 			n := int(directory[at])
 			if n == 0 { // nothing more in this sector
-				at = (at/sector + 1) * sector
+				at = (at/Sector + 1) * Sector
 				continue
 			}
 			if n < 34 || at+n > len(directory) || 33+int(directory[at+32]) > n {
@@ -99,7 +100,7 @@ func recordsOf(directory []byte) func(yield func([]byte) bool) {
 	}
 }
 
-// recordName is a record's name as it stands there; a directory itself and the one above have none.
+// recordName is a record's name as it is there; a directory itself and the one above have none.
 func recordName(record []byte) []byte {
 	name := record[33 : 33+int(record[32])]
 	if len(name) == 1 && name[0] < 2 {

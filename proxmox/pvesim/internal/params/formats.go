@@ -1,4 +1,4 @@
-package pvesim
+package params
 
 import (
 	"fmt"
@@ -7,9 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
-// format checks a text and says what is wrong with it, as a line with its end; key is whose value it is.
+// format checks a text and says what is wrong with it, as a line with its end; key is whose value
+// it is.
 type format func(v, key string) string
 
 // formatNamed is a format by its name, or the lists and optional values of one.
@@ -17,12 +20,12 @@ func formatNamed(name string) (format, bool) {
 	if f, is := formats[name]; is {
 		return f, true
 	}
-	if _, is := propertyNotations[name]; is {
+	if _, is := PropertyNotations[name]; is {
 		return func(v, key string) string { return checkProperties(name, v, key) }, true
 	}
 	if of, isList := strings.CutSuffix(name, "-list"); isList {
 		f, known := formatNamed(of)
-		return func(v, key string) string { return each(f, splitList(v), key) }, known
+		return func(v, key string) string { return each(f, SplitList(v), key) }, known
 	}
 	if of, isOpt := strings.CutSuffix(name, "-opt"); isOpt {
 		f, known := formatNamed(of)
@@ -76,10 +79,11 @@ func oneOf(values ...string) func(string) bool {
 	return func(v string) bool { return slices.Contains(values, v) }
 }
 
+// Patterns of names.
 const (
-	userName  = `[^\s:/]+`
-	realmName = `[A-Za-z][A-Za-z0-9\.\-_]+`
-	tokenName = `[A-Za-z][A-Za-z0-9\.\-_]+`
+	UserName  = `[^\s:/]+`
+	RealmName = `[A-Za-z][A-Za-z0-9\.\-_]+`
+	TokenName = `[A-Za-z][A-Za-z0-9\.\-_]+`
 	volumeID  = `(?i)[a-z][a-z0-9\-_.]*[a-z0-9]:.+`
 )
 
@@ -110,11 +114,11 @@ var formats = map[string]format{
 	"ipv6-config":                when(isIPv6Config, "value does not look like a valid ipv6 network configuration"),
 	"node":                       like(`[a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?`, "value does not look like a valid node name"),
 	"phys-bits":                  when(isPhysBits, "value must be an integer between 8 and 64 or 'host'"),
-	"poolid":                     like(poolName, "pool name '%s' contains invalid characters"),
-	"priv":                       when(isPrivilege, "invalid privilege '%s'"),
+	"poolid":                     like(PoolName, "pool name '%s' contains invalid characters"),
+	"priv":                       when(access.IsPrivilege, "invalid privilege '%s'"),
 	"qm-bootdev":                 when(isBootDevice, "invalid boot device '%s'"),
 	"qm-bootdisk":                when(isBootDisk, "invalid boot disk '%s'"),
-	"realm":                      like(realmName, "value does not look like a valid realm"),
+	"realm":                      like(RealmName, "value does not look like a valid realm"),
 	"roleid":                     like(`[A-Za-z0-9\.\-_]+`, "role name '%s' contains invalid characters"),
 	"startup-order":              when(isStartup, "unable to parse startup options"),
 	"storage-content":            when(oneOf(contentTypes...), "invalid content type '%s'"),
@@ -122,8 +126,8 @@ var formats = map[string]format{
 	"storage-pair":               like(storageName+`(?::`+storageName+`)?|1`, "storage pair '%s' contains illegal characters"),
 	"tag":                        like(`[a-zA-Z0-9_][a-zA-Z0-9_\-+.]*`, "invalid characters in tag"),
 	"task-status-type":           when(oneOf("ok", "error", "warning", "unknown"), "invalid status type '%s'"),
-	"tokenid":                    like(userName+"@"+realmName+"!"+tokenName, "value '%s' does not look like a valid token ID"),
-	"userid":                     like(userName+"@"+realmName, "value does not look like a valid user name"),
+	"tokenid":                    like(UserName+"@"+RealmName+"!"+TokenName, "value '%s' does not look like a valid token ID"),
+	"userid":                     like(UserName+"@"+RealmName, "value does not look like a valid user name"),
 	"vlan-id-or-range":           when(isVLANRange, "invalid VLAN tag '%s'"),
 	"vmid":                       like(`[1-9][0-9]{2,8}`, "value does not look like a valid VM ID"),
 	"volume-id":                  like(volumeID, "unable to parse volume ID '%s'"),
@@ -135,13 +139,14 @@ const storageName = `[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]`
 
 var contentTypes = []string{"images", "rootdir", "vztmpl", "iso", "backup", "snippets", "import", "none"}
 
-const poolName = `[A-Za-z0-9\.\-_]+(?:/[A-Za-z0-9\.\-_]+){0,2}`
+// PoolName is the pattern of pools' names.
+const PoolName = `[A-Za-z0-9\.\-_]+(?:/[A-Za-z0-9\.\-_]+){0,2}`
 
 var dnsName = whole(`([a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?\.)*[a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?`)
 
-// checkProperties checks a property string that has a name, and whatever holds for it besides.
+// checkProperties checks a property string that has a name, and what holds for it besides.
 func checkProperties(name, v, key string) string {
-	in, why := propertyFormat(name).properties(v, key)
+	in, why := PropertyFormat(name).Properties(v, key)
 	if why != "" {
 		return why
 	}
@@ -151,10 +156,10 @@ func checkProperties(name, v, key string) string {
 	return ""
 }
 
-// checkCPU refuses models that neither QEMU nor somebody's own list knows.
-func checkCPU(in values) string {
-	model := in.or("cputype", "kvm64")
-	if strings.HasPrefix(model, "custom-") || strings.HasPrefix(model, "x86-64-v") || slices.Contains(cpuModels, model) {
+// checkCPU refuses models that neither QEMU nor an administrator's own list knows.
+func checkCPU(in Values) string {
+	model := in.Or("cputype", "kvm64")
+	if strings.HasPrefix(model, "custom-") || strings.HasPrefix(model, "x86-64-v") || slices.Contains(CPUModels, model) {
 		return ""
 	}
 	return fmt.Sprintf("Built-in cputype '%s' is not defined (missing 'custom-' prefix?)\n", model)
@@ -205,7 +210,7 @@ func isHotplug(v string) bool {
 	if v == "0" || v == "1" {
 		return true
 	}
-	for _, part := range splitList(v) {
+	for _, part := range SplitList(v) {
 		if !slices.Contains([]string{"network", "disk", "cpu", "memory", "usb", "cloudinit"}, part) {
 			return false
 		}

@@ -1,13 +1,15 @@
-package pvesim
+package access
 
 import (
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// privs is a set of privileges.
-type privs uint64
+// Privileges is a set of privileges.
+type Privileges uint64
 
 // privilegeNames are all privileges, those that only older releases know last.
 var privilegeNames = strings.Fields(`
@@ -21,8 +23,9 @@ var privilegeNames = strings.Fields(`
 	VM.Migrate VM.PowerMgmt VM.Replicate VM.Snapshot VM.Snapshot.Rollback
 	VM.Monitor`)
 
-var privilegeBits = func() map[string]privs {
-	bits := map[string]privs{}
+// PrivilegeBits are all privileges by name, each as a set.
+var PrivilegeBits = func() map[string]Privileges {
+	bits := map[string]Privileges{}
 	for i, name := range privilegeNames {
 		bits[name] = 1 << i
 	}
@@ -36,21 +39,22 @@ const (
 	onlyBefore9 = `VM.Monitor`
 )
 
-func isPrivilege(name string) bool { return privilegeBits[name] != 0 }
+// IsPrivilege reports whether any release has a privilege of that name.
+func IsPrivilege(name string) bool { return PrivilegeBits[name] != 0 }
 
-// privileges is the set of those that are named.
-func privileges(names string) privs {
-	var p privs
+// ByName is the set of those that are named.
+func ByName(names string) Privileges {
+	var p Privileges
 	for _, name := range strings.Fields(names) {
-		p |= privilegeBits[name]
+		p |= PrivilegeBits[name]
 	}
 	return p
 }
 
-// names are the privileges of a set, sorted.
-func (p privs) names() []string {
+// Names are the privileges of a set, sorted.
+func (p Privileges) Names() []string {
 	var names []string
-	for name, bit := range privilegeBits {
+	for name, bit := range PrivilegeBits {
 		if p&bit != 0 {
 			names = append(names, name)
 		}
@@ -59,13 +63,13 @@ func (p privs) names() []string {
 	return names
 }
 
-// knownPrivileges are those of the cluster's release.
-func (c *Cluster) knownPrivileges() privs {
-	all := privs(1)<<len(privilegeNames) - 1
-	if c.since("9") {
-		return all &^ privileges(onlyBefore9)
+// knownPrivileges are those of a release.
+func knownPrivileges(before9 bool) Privileges {
+	all := Privileges(1)<<len(privilegeNames) - 1
+	if before9 {
+		return all &^ ByName(onlySince9)
 	}
-	return all &^ privileges(onlySince9)
+	return all &^ ByName(onlyBefore9)
 }
 
 // What most of the roles that are always there may.
@@ -85,10 +89,10 @@ const (
 	userAdmin   = `Group.Allocate Realm.AllocateUser User.Modify `
 )
 
-// builtinRoles are the roles that are always there and cannot be changed.
-func (c *Cluster) builtinRoles() map[string]privs {
-	known := c.knownPrivileges()
-	roles := map[string]privs{"Administrator": known, noAccess: 0}
+// BuiltinRoles are the roles that are always there and cannot be changed.
+func (a *Access) BuiltinRoles() map[string]Privileges {
+	known := a.Known
+	roles := map[string]Privileges{"Administrator": known, NoAccess: 0}
 	for name, names := range map[string]string{
 		"PVEAdmin":          vmAdmin + sysAdmin + storeAdmin + poolAdmin + sdnAdmin + mappingUser + userAdmin,
 		"PVEAuditor":        `Datastore.Audit Mapping.Audit Pool.Audit SDN.Audit Sys.Audit VM.Audit VM.GuestAgent.Audit`,
@@ -106,26 +110,26 @@ func (c *Cluster) builtinRoles() map[string]privs {
 		"PVEVMAdmin":        vmAdmin,
 		"PVEVMUser":         vmUser,
 	} {
-		roles[name] = privileges(names) & known
+		roles[name] = ByName(names) & known
 	}
 	return roles
 }
 
-// noAccess is the role that takes everything away.
-const noAccess = "NoAccess"
+// NoAccess is the role that takes everything away.
+const NoAccess = "NoAccess"
 
-// held are privileges on a path, and those of them that hold on the paths below, too.
-type held struct{ all, below privs }
+// Held are privileges on a path, and those of them that hold on the paths below, too.
+type Held struct{ All, Below Privileges }
 
-func (h held) both(other held) held { return held{h.all & other.all, h.below & other.below} }
+func (h Held) both(other Held) Held { return Held{h.All & other.All, h.Below & other.Below} }
 
-// answer tells privileges as the API does: 1 for those that hold below.
-func (h held) answer() map[string]int {
+// Answer reports privileges as the API does: 1 for those that hold below.
+func (h Held) Answer() map[string]int {
 	told := map[string]int{}
-	for name, bit := range privilegeBits {
-		if h.all&bit != 0 {
+	for name, bit := range PrivilegeBits {
+		if h.All&bit != 0 {
 			told[name] = 0
-			if h.below&bit != 0 {
+			if h.Below&bit != 0 {
 				told[name] = 1
 			}
 		}
@@ -133,63 +137,60 @@ func (h held) answer() map[string]int {
 	return told
 }
 
-// held are the privileges that somebody has on a path. A token with privilege separation has those that
-// both it and its user have.
-func (c *Cluster) held(who *identity, path string) held {
-	h := c.granted(who, path)
-	if len(c.faults) > 0 {
-		for name, bit := range privilegeBits {
-			if h.all&bit != 0 && c.revoked(who, path, name) {
-				h = h.both(held{^bit, ^bit})
-			}
-		}
+// Held are the privileges that a caller has on a path. A token with privilege separation has those
+// that both it and its user have.
+func (a *Access) Held(who *Identity, path string) Held {
+	h := a.granted(who, path)
+	if a.Lost != nil {
+		left := ^a.Lost(who, path)
+		h = h.both(Held{left, left})
 	}
 	return h
 }
 
-// granted are the privileges that somebody has been given on a path.
-func (c *Cluster) granted(who *identity, path string) held {
-	if who.token == "" {
-		return c.heldBy(who.user, path)
+// granted are the privileges that a caller has been given on a path.
+func (a *Access) granted(who *Identity, path string) Held {
+	if who.Token == "" {
+		return a.heldBy(who.User, path)
 	}
-	t := c.access.token(who.user, who.token)
+	t := a.Token(who.User, who.Token)
 	switch {
 	case t == nil:
-		return held{}
-	case !t.privsep:
-		return c.heldBy(who.user, path)
-	case who.user == rootUser:
-		return c.heldBy(who.String(), path)
+		return Held{}
+	case !t.Privsep:
+		return a.heldBy(who.User, path)
+	case who.User == RootUser:
+		return a.heldBy(who.String(), path)
 	}
-	return c.heldBy(who.String(), path).both(c.heldBy(who.user, path))
+	return a.heldBy(who.String(), path).both(a.heldBy(who.User, path))
 }
 
 // heldBy are the privileges that the access lists and pools give to a user or a token by itself.
-func (c *Cluster) heldBy(name, path string) held {
-	if name == rootUser {
-		all := c.knownPrivileges()
-		return held{all, all}
+func (a *Access) heldBy(name, path string) Held {
+	if name == RootUser {
+		all := a.Known
+		return Held{all, all}
 	}
-	roles := c.access.rolesOn(name, path)
-	if _, none := roles[noAccess]; !none {
-		roles = c.addRolesOfPools(roles, name, path)
+	roles := a.rolesOn(name, path)
+	if _, none := roles[NoAccess]; !none {
+		roles = a.addRolesOfPools(roles, name, path)
 	}
-	var h held
+	var h Held
 	for role, below := range roles {
-		p := c.access.roles[role]
-		h.all |= p
+		p := a.Roles[role]
+		h.All |= p
 		if below {
-			h.below |= p
+			h.Below |= p
 		}
 	}
 	return h
 }
 
 // addRolesOfPools adds the roles on the pools that a virtual machine or a storage is in.
-func (c *Cluster) addRolesOfPools(roles map[string]bool, name, path string) map[string]bool {
-	for _, pool := range c.poolsOf(path) {
-		for role := range c.access.rolesOn(name, "/pool/"+pool) {
-			if role == noAccess {
+func (a *Access) addRolesOfPools(roles map[string]bool, name, path string) map[string]bool {
+	for _, pool := range a.poolsOf(path) {
+		for role := range a.rolesOn(name, "/pool/"+pool) {
+			if role == NoAccess {
 				return nil
 			}
 			if _, has := roles[role]; !has {
@@ -204,28 +205,28 @@ func (c *Cluster) addRolesOfPools(roles map[string]bool, name, path string) map[
 }
 
 // poolsOf are the pools that what a path names is in.
-func (c *Cluster) poolsOf(path string) []string {
+func (a *Access) poolsOf(path string) []string {
 	id, isVM := strings.CutPrefix(path, "/vms/")
 	store, isStore := strings.CutPrefix(path, "/storage/")
 	if !isVM && !isStore {
 		return nil
 	}
-	n := values{"id": id}.int("id", 0)
+	n, _ := strconv.Atoi(id)
 	var in []string
-	for name, p := range c.pools {
-		if isVM && p.vms[n] || isStore && p.storages[store] {
+	for name, p := range a.Pools {
+		if isVM && p.Vms[n] || isStore && p.Storages[store] {
 			in = append(in, name)
 		}
 	}
 	return in
 }
 
-// rolesOn are the roles that the access lists give on a path, and whether they hold below. An entry on a
-// path replaces those above it; one for a user replaces those of their groups.
-func (a *access) rolesOn(name, path string) map[string]bool {
+// rolesOn are the roles that the access lists give on a path, and whether they hold below. An
+// entry on a path replaces those above it; one for a user replaces those of their groups.
+func (a *Access) rolesOn(name, path string) map[string]bool {
 	var roles map[string]bool
 	for at := range levels(path) {
-		entries := a.acl[at]
+		entries := a.ACL[at]
 		if entries == nil {
 			continue
 		}
@@ -244,8 +245,8 @@ func (a *access) rolesOn(name, path string) map[string]bool {
 			roles = here
 		}
 	}
-	if below, none := roles[noAccess]; none {
-		return map[string]bool{noAccess: below}
+	if below, none := roles[NoAccess]; none {
+		return map[string]bool{NoAccess: below}
 	}
 	return roles
 }
@@ -279,34 +280,35 @@ func levels(path string) func(yield func(string) bool) {
 	}
 }
 
-func (a *access) groupsOf(name string) []string {
-	u := a.users[name]
+func (a *Access) groupsOf(name string) []string {
+	u := a.Users[name]
 	if u == nil {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(u.groups))
+	return slices.Sorted(maps.Keys(u.Groups))
 }
 
-// may reports whether somebody has a privilege on a path.
-func (c *Cluster) may(who *identity, path, priv string) bool {
-	if who.isRoot() {
+// May reports whether a caller has a privilege on a path.
+func (a *Access) May(who *Identity, path, priv string) bool {
+	if who.IsRoot() {
 		return true
 	}
-	return c.held(who, path).all&privilegeBits[priv] != 0
+	return a.Held(who, path).All&PrivilegeBits[priv] != 0
 }
 
-// mayAny reports whether somebody has one of some privileges on a path.
-func (c *Cluster) mayAny(who *identity, path string, privs ...string) bool {
-	return slices.ContainsFunc(privs, func(p string) bool { return c.may(who, path, p) })
+// MayAny reports whether a caller has one of some privileges on a path.
+func (a *Access) MayAny(who *Identity, path string, privs ...string) bool {
+	return slices.ContainsFunc(privs, func(p string) bool { return a.May(who, path, p) })
 }
 
-// mayModify reports whether somebody may give rights to a path away. It is asked of root's tokens, too.
-func (c *Cluster) mayModify(who *identity, path string) bool {
-	return c.mayAny(who, path, modifiers(path)...)
+// MayModify reports whether a caller may give rights to a path away. It is asked of root's tokens,
+// too.
+func (a *Access) MayModify(who *Identity, path string) bool {
+	return a.MayAny(who, path, Modifiers(path)...)
 }
 
-// modifiers are the privileges of which one is needed to give rights to a path away.
-func modifiers(path string) []string {
+// Modifiers are the privileges of which one is needed to give rights to a path away.
+func Modifiers(path string) []string {
 	needed := []string{"Permissions.Modify"}
 	for prefix, priv := range map[string]string{"/storage/": "Datastore.Allocate", "/vms/": "VM.Allocate", "/pool/": "Pool.Allocate"} {
 		if strings.HasPrefix(path, prefix) {
@@ -314,4 +316,47 @@ func modifiers(path string) []string {
 		}
 	}
 	return needed
+}
+
+// PathsGiven are the paths on which something may be given: the upper ones, and those that access
+// lists and pools name.
+func (a *Access) PathsGiven() map[string]bool {
+	paths := map[string]bool{}
+	for _, path := range strings.Fields(`/ /access /access/groups /nodes /pool /sdn /storage /vms`) {
+		paths[path] = true
+	}
+	for path := range a.ACL {
+		for at := range levels(path) {
+			paths[at] = true
+		}
+	}
+	for _, p := range a.Pools {
+		for id := range p.Vms {
+			paths["/vms/"+strconv.Itoa(id)] = true
+		}
+		for name := range p.Storages {
+			paths["/storage/"+name] = true
+		}
+	}
+	return paths
+}
+
+var (
+	slashes  = regexp.MustCompile(`/+`)
+	pathText = regexp.MustCompile(`^[A-Za-z0-9.\-_/]+$`)
+)
+
+// Normalized is a path of the access lists in its usual form, or empty if it is not one.
+func Normalized(path string) string {
+	if path == "" {
+		return ""
+	}
+	path = strings.TrimSuffix(slashes.ReplaceAllString(path, "/"), "/")
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	if !pathText.MatchString(path) {
+		return ""
+	}
+	return path
 }

@@ -1,4 +1,6 @@
-package pvesim
+// Package faults is the language in which faults of a cluster are written, and what chooses those
+// that strike. It is pure: it does nothing to a cluster, and what it draws follows from the seed.
+package faults
 
 import (
 	"errors"
@@ -9,38 +11,62 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/plimsoll/plimsoll/proxmox/pvesim/internal/access"
 )
 
-// Fault is something that goes wrong, as one line says it. See FaultForms for what lines there are.
+// Fault is something that goes wrong, as one line says it. See Forms for what lines there are.
 type Fault struct {
 	text string
 	line int // of the text that it was read from
-	form *faultForm
-	// arg is what stands for the words in capitals, and opt what was given with a name; both are valid.
+	form *form
+	// arg is what was given for the words in capitals, and opt with a name; both are valid.
 	arg, opt map[string]string
 }
 
 // String is the line.
 func (f Fault) String() string { return f.text }
 
-// Line is the line that it stands in, of the text that it was read from.
+// Name is the form's small words, such as "host down"; empty of one that was not read.
+func (f Fault) Name() string {
+	if f.form == nil {
+		return ""
+	}
+	return f.form.name
+}
+
+// Of is what it waits for: a task, a call, a boot, or nothing, as a state.
+func (f Fault) Of() string {
+	if f.form == nil {
+		return ""
+	}
+	return f.form.of
+}
+
+// Arg is what is given for a word in capitals, and Opt for a name; empty if nothing is.
+func (f Fault) Arg(word string) string { return f.arg[word] }
+
+// Opt is what is given for a name.
+func (f Fault) Opt(name string) string { return f.opt[name] }
+
+// Line is the line that it is in, of the text that it was read from.
 func (f Fault) Line() int { return f.line }
 
-// FaultForm is one form of a fault, and what it does.
-type FaultForm struct{ Form, Does string }
+// Form is one form of a fault, and what it does.
+type Form struct{ Form, Does string }
 
-// FaultForms are all forms of faults.
-func FaultForms() []FaultForm {
-	var all []FaultForm
-	for _, f := range faultForms {
-		all = append(all, FaultForm{f.form, f.does})
+// Forms are all forms of faults.
+func Forms() []Form {
+	var all []Form
+	for _, f := range forms {
+		all = append(all, Form{f.form, f.does})
 	}
 	return all
 }
 
-// FaultSelectors are what any fault can be given besides, to say when it strikes.
-func FaultSelectors() []FaultForm {
-	return []FaultForm{
+// Selectors are what any fault can be given besides, to say when it strikes.
+func Selectors() []Form {
+	return []Form{
 		{"at=DURATION", "not before so long after the cluster's beginning"},
 		{"after=DURATION", "not before so long after the fault is put in"},
 		{"for=DURATION", "no longer than that; without it, it lasts"},
@@ -56,22 +82,22 @@ func FaultSelectors() []FaultForm {
 
 // What a fault waits for. The selectors that it takes follow from it.
 const (
-	ofTask  = "task"
-	ofCall  = "call"
-	ofBoot  = "boot"
-	ofState = "state"
+	OfTask  = "task"
+	OfCall  = "call"
+	OfBoot  = "boot"
+	OfState = "state"
 )
 
 var selectorsOf = map[string]string{
-	ofTask:  "at=DURATION after=DURATION for=DURATION nth=COUNT every=COUNT p=CHANCE times=COUNT on=HOST vm=VMID user=WHO",
-	ofCall:  "at=DURATION after=DURATION for=DURATION nth=COUNT every=COUNT p=CHANCE times=COUNT on=HOST user=WHO",
-	ofBoot:  "at=DURATION after=DURATION for=DURATION nth=COUNT every=COUNT p=CHANCE times=COUNT on=HOST vm=VMID",
-	ofState: "at=DURATION after=DURATION for=DURATION every=DURATION p=CHANCE times=COUNT",
+	OfTask:  "at=DURATION after=DURATION for=DURATION nth=COUNT every=COUNT p=CHANCE times=COUNT on=HOST vm=VMID user=WHO",
+	OfCall:  "at=DURATION after=DURATION for=DURATION nth=COUNT every=COUNT p=CHANCE times=COUNT on=HOST user=WHO",
+	OfBoot:  "at=DURATION after=DURATION for=DURATION nth=COUNT every=COUNT p=CHANCE times=COUNT on=HOST vm=VMID",
+	OfState: "at=DURATION after=DURATION for=DURATION every=DURATION p=CHANCE times=COUNT",
 }
 
-// faultForm is a form of fault. Words in small letters stand for themselves, those in capitals for a kind
-// of value, and those in brackets may be left out.
-type faultForm struct {
+// form is a form of fault. Words in small letters are literal, those in capitals are a
+// kind of value, and those in brackets may be omitted.
+type form struct {
 	of, form, does string
 	name           string // its small words
 	words          []string
@@ -80,44 +106,44 @@ type faultForm struct {
 
 const slowness = " [by=DURATION] [p50=DURATION p99=DURATION]"
 
-// faultForms is the catalogue. The first form that a line fits is taken.
-var faultForms = readForms([]faultForm{
-	{of: ofBoot, form: "fail boot", does: "the guest hangs while it boots: its agent never answers, and nothing is told of it"},
-	{of: ofBoot, form: "slow boot" + slowness, does: "the guest takes so much longer to boot"},
-	{of: ofTask, form: "fail TASK [text=TEXT]", does: "the task ends with that error, and clears up behind itself"},
-	{of: ofTask, form: "kill task TASK", does: "the task's worker is killed: \"unexpected status\", and what it had done so far is left"},
-	{of: ofTask, form: "warn TASK", does: "the task succeeds with WARNINGS: 1"},
-	{of: ofTask, form: "slow TASK" + slowness, does: "the task takes so much longer"},
-	{of: ofTask, form: "steal id [to=HOST]", does: "before a clone begins, a foreign virtual machine takes its identifier, on the clone's host or another"},
-	{of: ofCall, form: "slow METHOD PATH" + slowness, does: "the answer comes so much later"},
-	{of: ofCall, form: "lose answer METHOD PATH", does: "the call is carried out, and the connection breaks before its answer"},
-	{of: ofCall, form: "drop METHOD PATH", does: "the connection breaks, and nothing is carried out"},
-	{of: ofCall, form: "answer CODE METHOD PATH [text=TEXT]", does: "the call is answered so and not carried out, but for 596, which comes when it has taken 30 s and work goes on"},
-	{of: ofCall, form: "unauthorized", does: "nobody is known: calls with a token or a ticket are answered 401"},
-	{of: ofState, form: "expire token WHO", does: "the token, such as auto@pve!t1, has expired"},
-	{of: ofState, form: "revoke PRIVILEGE [from=WHO] [path=PATH]", does: "a privilege is taken from a user or token, or from all, below a path or everywhere"},
-	{of: ofState, form: "lock vm=VMID [as=LOCK]", does: "the machine's file lock is held; with as=, its configuration says it is locked, such as by a backup"},
-	{of: ofState, form: "crash vm=VMID", does: "the machine's process dies"},
-	{of: ofState, form: "storage-lock STORAGE [on=HOST]", does: "the storage's lock is held"},
-	{of: ofState, form: "full storage STORAGE [on=HOST]", does: "the storage has no room left"},
-	{of: ofState, form: "agent slow by=DURATION [vm=VMID]", does: "guest agents answer so much later, and hold a worker of pvedaemon meanwhile"},
-	{of: ofState, form: "freeze resources [on=HOST]", does: "hosts stop telling about themselves: lists grow stale, and after five minutes unknown"},
-	{of: ofState, form: "no quorum", does: "no host has quorum, though they reach each other"},
-	{of: ofState, form: "host HOST down", does: "the host is off, with all that ran on it"},
-	{of: ofState, form: "host HOST maintenance", does: "the host is in maintenance: high availability moves its machines away"},
-	{of: ofState, form: "cut HOSTS from HOSTS", does: "calls between these hosts and those do not come through, though the cluster holds together"},
-	{of: ofState, form: "cut HOSTS", does: "these hosts reach each other and none of the rest: who is left without a majority has no quorum"},
+// forms is the catalogue. The first form that a line fits is taken.
+var forms = readForms([]form{
+	{of: OfBoot, form: "fail boot", does: "the guest hangs while it boots: its agent never answers, and nothing is told of it"},
+	{of: OfBoot, form: "slow boot" + slowness, does: "the guest takes so much longer to boot"},
+	{of: OfTask, form: "fail TASK [text=TEXT]", does: "the task ends with that error, and clears up behind itself"},
+	{of: OfTask, form: "kill task TASK", does: "the task's worker is killed: \"unexpected status\", and what it had done so far is left"},
+	{of: OfTask, form: "warn TASK", does: "the task succeeds with WARNINGS: 1"},
+	{of: OfTask, form: "slow TASK" + slowness, does: "the task takes so much longer"},
+	{of: OfTask, form: "steal id [to=HOST]", does: "before a clone begins, a foreign virtual machine takes its identifier, on the clone's host or another"},
+	{of: OfCall, form: "slow METHOD PATH" + slowness, does: "the answer comes so much later"},
+	{of: OfCall, form: "lose answer METHOD PATH", does: "the call is carried out, and the connection breaks before its answer"},
+	{of: OfCall, form: "drop METHOD PATH", does: "the connection breaks, and nothing is carried out"},
+	{of: OfCall, form: "answer CODE METHOD PATH [text=TEXT]", does: "the call is answered so and not carried out, but for 596, which comes when it has taken 30 s and work goes on"},
+	{of: OfCall, form: "unauthorized", does: "nobody is known: calls with a token or a ticket are answered 401"},
+	{of: OfState, form: "expire token WHO", does: "the token, such as auto@pve!t1, has expired"},
+	{of: OfState, form: "revoke PRIVILEGE [from=WHO] [path=PATH]", does: "a privilege is taken from a user or token, or from all, below a path or everywhere"},
+	{of: OfState, form: "lock vm=VMID [as=LOCK]", does: "the machine's file lock is held; with as=, its configuration says it is locked, such as by a backup"},
+	{of: OfState, form: "crash vm=VMID", does: "the machine's process dies"},
+	{of: OfState, form: "storage-lock STORAGE [on=HOST]", does: "the storage's lock is held"},
+	{of: OfState, form: "full storage STORAGE [on=HOST]", does: "the storage has no room left"},
+	{of: OfState, form: "agent slow by=DURATION [vm=VMID]", does: "guest agents answer so much later, and hold a worker of pvedaemon meanwhile"},
+	{of: OfState, form: "freeze resources [on=HOST]", does: "hosts stop telling about themselves: lists grow stale, and after five minutes unknown"},
+	{of: OfState, form: "no quorum", does: "no host has quorum, though they reach each other"},
+	{of: OfState, form: "host HOST down", does: "the host is off, with all that ran on it"},
+	{of: OfState, form: "host HOST maintenance", does: "the host is in maintenance: high availability moves its machines away"},
+	{of: OfState, form: "cut HOSTS from HOSTS", does: "calls between these hosts and those do not come through, though the cluster holds together"},
+	{of: OfState, form: "cut HOSTS", does: "these hosts reach each other and none of the rest: who is left without a majority has no quorum"},
 })
 
 // readForms makes the forms ready to be matched.
-func readForms(forms []faultForm) []*faultForm {
-	var all []*faultForm
+func readForms(forms []form) []*form {
+	var all []*form
 	for _, f := range forms {
 		f.options = map[string]string{}
 		for word := range strings.FieldsSeq(strings.ReplaceAll(f.form, "]", "") + " " + selectorsOf[f.of]) {
 			f.read(word)
 		}
-		f.name = strings.Join(slices.DeleteFunc(slices.Clone(f.words), func(w string) bool { return faultKinds[w].kept != nil }), " ")
+		f.name = strings.Join(slices.DeleteFunc(slices.Clone(f.words), func(w string) bool { return kinds[w].kept != nil }), " ")
 		if strings.Contains(f.form, slowness) {
 			f.options["p99"] = "DURATION"
 		}
@@ -126,7 +152,7 @@ func readForms(forms []faultForm) []*faultForm {
 	return all
 }
 
-func (form *faultForm) read(word string) {
+func (form *form) read(word string) {
 	name, kind, option := strings.Cut(word, "=")
 	if !option {
 		form.words = append(form.words, word)
@@ -142,8 +168,8 @@ func (form *faultForm) read(word string) {
 	form.options[bare] = kind
 }
 
-// faultTasks are the kinds of tasks by the names that faults call them.
-var faultTasks = map[string]string{
+// Tasks are the kinds of tasks by the names that faults call them.
+var Tasks = map[string]string{
 	"any": "", "create": "qmcreate", "clone": "qmclone", "config": "qmconfig", "start": "qmstart", "stop": "qmstop",
 	"shutdown": "qmshutdown", "reboot": "qmreboot", "reset": "qmreset", "pause": "qmpause", "resume": "qmresume",
 	"destroy": "qmdestroy", "template": "qmtemplate", "snapshot": "qmsnapshot", "delsnapshot": "qmdelsnapshot",
@@ -151,19 +177,19 @@ var faultTasks = map[string]string{
 	"upload": "imgcopy", "remove": "imgdel", "download": "download",
 }
 
-// faultKinds are what the words in capitals may be: a rule, and whether a text keeps it.
-var faultKinds = map[string]struct {
+// kinds are what the words in capitals may be: a rule, and whether a text keeps it.
+var kinds = map[string]struct {
 	rule string
 	kept func(string) bool
 }{
-	"TASK":      {"one of " + strings.Join(slices.Sorted(maps.Keys(faultTasks)), ", "), func(s string) bool { _, ok := faultTasks[s]; return ok }},
+	"TASK":      {"one of " + strings.Join(slices.Sorted(maps.Keys(Tasks)), ", "), func(s string) bool { _, ok := Tasks[s]; return ok }},
 	"METHOD":    {"one of ANY, DELETE, GET, POST, PUT", func(s string) bool { return slices.Contains([]string{"ANY", "DELETE", "GET", "POST", "PUT"}, s) }},
 	"PATH":      {"a path such as /nodes/*/qemu or …/clone", matches(`(/|…|\.\.\.)[^ ]*`)},
 	"CODE":      {"a status from 400 to 599", matches(`[45]\d\d`)},
 	"HOST":      {"a host's name", matches(`[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?`)},
 	"HOSTS":     {"hosts' names with commas between", matches(`[A-Za-z0-9-]+(,[A-Za-z0-9-]+)*`)},
 	"STORAGE":   {"a storage's name", matches(`[A-Za-z][A-Za-z0-9._-]*`)},
-	"PRIVILEGE": {"a privilege of Proxmox VE such as VM.Audit", isPrivilege},
+	"PRIVILEGE": {"a privilege of Proxmox VE such as VM.Audit", access.IsPrivilege},
 	"WHO":       {"a user such as auto@pve, or a token such as auto@pve!t1", matches(`[^ @!]+@[^ @!]+(![^ !]+)?`)},
 	"LOCK":      {"one of backup, clone, create, migrate, rollback, snapshot, snapshot-delete, suspended, suspending", isLock},
 	"VMID":      {"a number from 100 up", matches(`[1-9]\d{2,8}`)},
@@ -191,9 +217,9 @@ func isDuration(s string) bool {
 	return err == nil && d > 0
 }
 
-// ParseFaults reads faults, one a line. What stands behind a # is a comment. All that is wrong is said at
+// Parse reads faults, one a line. What follows a # is a comment. All that is wrong is said at
 // once, with the number of its line.
-func ParseFaults(text string) ([]Fault, error) {
+func Parse(text string) ([]Fault, error) {
 	var all []Fault
 	var wrong []error
 	for i, line := range strings.Split(text, "\n") {
@@ -239,17 +265,18 @@ func faultWords(line string) ([]string, error) {
 	return words, nil
 }
 
-// parseFault reads one fault. A line that fits no form is measured by that which it fits for longest.
+// parseFault reads one fault. A line that fits no form is measured by that which it fits for
+// longest.
 func parseFault(words []string) (Fault, error) {
 	plain := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return strings.Contains(w, "=") })
 	fits, err := -1, error(nil)
-	for _, form := range faultForms {
+	for _, form := range forms {
 		n, why := form.fit(plain)
 		if why == nil {
 			return form.fault(words)
 		}
 		better := 2 * n
-		if n < len(form.words) && faultKinds[form.words[n]].kept != nil {
+		if n < len(form.words) && kinds[form.words[n]].kept != nil {
 			better++ // a rule says more than a word
 		}
 		if better > fits {
@@ -258,7 +285,7 @@ func parseFault(words []string) (Fault, error) {
 	}
 	if fits <= 0 {
 		firsts := map[string]bool{}
-		for _, form := range faultForms {
+		for _, form := range forms {
 			firsts[form.words[0]] = true
 		}
 		return Fault{}, mustBeOf(words[0], "the first word", slices.Sorted(maps.Keys(firsts)))
@@ -266,10 +293,11 @@ func parseFault(words []string) (Fault, error) {
 	return Fault{}, err
 }
 
-// fit compares a line's words with the form's, and says how many fit and what is wrong with the next.
-func (form *faultForm) fit(words []string) (int, error) {
+// fit compares a line's words with the form's, and says how many fit and what is wrong with the
+// next.
+func (form *form) fit(words []string) (int, error) {
 	for i, want := range form.words {
-		kind, isKind := faultKinds[want]
+		kind, isKind := kinds[want]
 		switch {
 		case i >= len(words):
 			if !isKind {
@@ -277,7 +305,7 @@ func (form *faultForm) fit(words []string) (int, error) {
 			}
 			return i, fmt.Errorf("%s: must go on with %s", strings.Join(words, " "), kind.rule)
 		case isKind && !kind.kept(words[i]):
-			return i, wrongValue(strings.ToLower(want), kind.rule, words[i])
+			return i, WrongValue(strings.ToLower(want), kind.rule, words[i])
 		case !isKind && words[i] != want:
 			return i, fmt.Errorf("%s: must be %q, was %q", strings.Join(words[:i], " "), want, words[i])
 		}
@@ -289,7 +317,7 @@ func (form *faultForm) fit(words []string) (int, error) {
 }
 
 // fault reads a line whose words fit the form.
-func (form *faultForm) fault(words []string) (Fault, error) {
+func (form *form) fault(words []string) (Fault, error) {
 	f := Fault{text: strings.Join(words, " "), form: form, arg: map[string]string{}, opt: map[string]string{}}
 	var wrong []error
 	i := 0
@@ -299,7 +327,7 @@ func (form *faultForm) fault(words []string) (Fault, error) {
 			wrong = append(wrong, f.set(name, value))
 			continue
 		}
-		if _, isKind := faultKinds[form.words[i]]; isKind {
+		if _, isKind := kinds[form.words[i]]; isKind {
 			key := form.words[i]
 			if _, second := f.arg[key]; second {
 				key = "FROM"
@@ -332,9 +360,9 @@ func (f *Fault) set(name, value string) error {
 	if text, err := strconv.Unquote(value); err == nil {
 		value = text
 	}
-	rule := faultKinds[strings.TrimSuffix(kind, "!")]
+	rule := kinds[strings.TrimSuffix(kind, "!")]
 	if !rule.kept(value) {
-		return wrongValue(name, rule.rule, value)
+		return WrongValue(name, rule.rule, value)
 	}
 	f.opt[name] = value
 	return nil
@@ -353,27 +381,27 @@ func (f *Fault) checkSlowness() error {
 		return errors.New("by, p50: one of them must be given")
 	case p99 && !p50:
 		return errors.New("p99: must be given with p50")
-	case p99 && f.duration("p99") < f.duration("p50"):
+	case p99 && f.Duration("p99") < f.Duration("p50"):
 		return fmt.Errorf("p99: must be at least p50, which is %s, was %q", f.opt["p50"], f.opt["p99"])
 	}
 	return nil
 }
 
-// duration is a duration that was given, or 0.
-func (f *Fault) duration(name string) time.Duration {
+// Duration is a duration that was given, or 0.
+func (f *Fault) Duration(name string) time.Duration {
 	d, _ := time.ParseDuration(f.opt[name]) // what was given is valid
 	return d
 }
 
-// count is a number that was given, or 0.
-func (f *Fault) count(name string) int {
+// Count is a number that was given, or 0.
+func (f *Fault) Count(name string) int {
 	n, _ := strconv.Atoi(f.opt[name])
 	return n
 }
 
-// wrongValue is the error for a value that breaks its rule; if the rule counts values up, the nearest is
-// asked for.
-func wrongValue(name, rule, value string) error {
+// WrongValue is the error for a value that breaks its rule; if the rule counts values up, the
+// nearest is asked for.
+func WrongValue(name, rule, value string) error {
 	known, ok := strings.CutPrefix(rule, "one of ")
 	if ok {
 		rule += meant(value, strings.Split(known, ", "))
@@ -399,7 +427,8 @@ func meant(word string, known []string) string {
 	return " (did you mean " + best + "?)"
 }
 
-// distance is how many letters must be changed, swapped, added or left out to make one word of another.
+// distance is how many letters must be changed, swapped, added or omitted to make one word of
+// another.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
