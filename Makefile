@@ -75,11 +75,11 @@ lab-down: build ## stop the lab
 # begins first. The k6 is not whatever happens to be on PATH. The other tests of their packages need no lab,
 # and are run by make test.
 lab-test: export PLIMSOLL_K6 ?= build
-lab-test: lab-lint ## run the tests that need the lab, two packages at a time, with up to two labs each
+lab-test: lab-lint ## run the tests that need the lab, three packages at a time, with up to two labs each
 	@files=$$(grep -rl --include='*_test.go' '^//go:build lab$$' testbed); \
 	packages=$$(printf './%s\n' $$files | xargs -n 1 dirname | sort -u); \
 	tests=$$(grep -ho '^func Test[A-Za-z0-9_]*' $$files | sed 's/^func //' | paste -s -d '|' -); \
-	$(GO) test -tags lab -p 2 -parallel 2 -timeout 40m -run "^($$tests)\$$" $(ARGS) ./testbed/lab/incluster ./testbed/rke2/trial $$packages
+	$(GO) test -tags lab -p 3 -parallel 2 -timeout 40m -run "^($$tests)\$$" $(ARGS) ./testbed/lab/incluster ./testbed/lab/twins ./testbed/rke2/trial $$packages
 
 # The modules inside this one, which the other targets do not see. With the programs built, what
 # these need is compiled.
