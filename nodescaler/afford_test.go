@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // dearest is the most that all can cost, by trying every host for each machine that has none.

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // anyBehavior draws a valid behavior: none, an HPA's without one, or rules.

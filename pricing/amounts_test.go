@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 func TestAmounts(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // shown runs a part of an experiment that is shipped.
@@ -23,7 +25,7 @@ func shown(t *testing.T, name string, o Options) *Results {
 // What a published policy claims for itself, joint keeps to: it is no slower than an HPA, and no dearer from
 // where machines come in more than ones and twos; and it beats the policy itself in both by far.
 func TestJointKeepsAPublishedClaim(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	r := shown(t, "joint-users", Options{Users: []int{10, 40, 80, 120, 200}, Policies: []string{"hpa60", "slocost-a", "slocost-a-wait", "joint"}, Trials: 2})
 	for _, l := range r.Levels() {
 		hpa, p90 := r.Mean("hpa60", l, "p90Ms"), r.Mean("joint", l, "p90Ms")
@@ -51,7 +53,7 @@ func TestJointKeepsAPublishedClaim(t *testing.T) {
 // The limit holds at every load, whatever fails; and what four machines can hold that are ordered at the start
 // and kept, joint holds within it: with spares also while a host is lost.
 func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	r := shown(t, "joint-budget", Options{Policies: []string{"joint", "joint-spares", "fixed"}, Trials: 1})
 	for policy, lost := range map[string]bool{"joint": false, "joint-spares": true} {
 		var met []string
@@ -76,7 +78,7 @@ func TestJointMeetsWithinALimitWhatCanBeMet(t *testing.T) {
 // Requests that come whatever becomes of others make queues of thousands, which are no thousands of users: machines are
 // ordered for what comes.
 func TestJointTakesAQueueOfRequestsForNoUsers(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	r := shown(t, "joint-open", Options{Policies: []string{"hpa60", "joint"}, Trials: 1})
 	for measure, most := range map[string]float64{"costUnits": 0.92, "sloViolationMinutes": 1.1, "orders": 2} {
 		if ours, theirs := r.Total("joint", measure), r.Total("hpa60", measure); ours > most*theirs {
@@ -87,7 +89,7 @@ func TestJointTakesAQueueOfRequestsForNoUsers(t *testing.T) {
 
 // Where no number of pods holds the objective it costs what an HPA does, and where some does it is held.
 func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	r := shown(t, "joint-unreachable", Options{Trials: 1})
 	for _, l := range r.Levels() {
 		switch l.Scenario {
@@ -107,9 +109,7 @@ func TestJointGivesUpAnObjectiveThatNothingHolds(t *testing.T) {
 // those of every experiment: under the race detector these take minutes.
 func wrongWorlds(t *testing.T, policies ...string) *Results {
 	t.Helper()
-	if raced {
-		t.Skip("without the race detector")
-	}
+	race.Skip(t)
 	return shown(t, "joint-wrong-worlds", Options{Policies: policies, Trials: 2})
 }
 
@@ -172,13 +172,5 @@ func TestJointMakesMoreOfASharedBudget(t *testing.T) {
 		if ours, theirs := r.Mean("joint", l, "goodFraction"), r.Mean("hpa60", l, "goodFraction"); ours < theirs+0.005 {
 			t.Errorf("%s: %.1f %% of the requests are answered in time, with HPAs %.1f %%", l, 100*ours, 100*theirs)
 		}
-	}
-}
-
-// unracedOnly leaves a long test to make unraced, where one goroutine works at a time.
-func unracedOnly(t *testing.T) {
-	t.Helper()
-	if raced {
-		t.Skip("long, and nothing in it races: make unraced runs it")
 	}
 }

@@ -2,12 +2,14 @@ package testbed
 
 import (
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // Machines that need 90 seconds to be made leave users waiting for five minutes when the load jumps; with
 // spares it is three at most, for hardly more.
 func TestFlashCrowdWaitsThreeMinutesWithSparesAndFiveWithout(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	data, err := File("joint-spares")
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 func TestStatsOfKnownSamples(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 var update = flag.Bool("update", false, "write what the scripts' commands print into the scripts; read the diff")
@@ -59,7 +60,7 @@ func TestScripts(t *testing.T) {
 			"harmless": harmless,
 		},
 	}
-	if raced {
+	if race.On {
 		p.Dir = ""
 		for _, verb := range []string{"demo", "run_cluster_refused", "run_quotas", "run_refused", "testbed", "testbed_loader", "testbed_pve"} {
 			p.Files = append(p.Files, "testdata/script/"+verb+".txt")

@@ -30,6 +30,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // site is what the program meets: an emulated Proxmox VE cluster over HTTPS, and the nodes' part of a
@@ -313,7 +314,7 @@ func everyWrite() (kills func(method, path string) bool, seen map[string]int) {
 			key = map[bool]string{true: "DELETE of a disc", false: "DELETE of a machine"}[strings.Contains(path, "/content/")]
 		}
 		seen[key]++
-		return seen[key]%2 == 1 && (!raced || seen[key] == 1)
+		return seen[key]%2 == 1 && (!race.On || seen[key] == 1)
 	}, seen
 }
 

@@ -23,6 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // asks are the calls that a port answers, each with what it is asked.

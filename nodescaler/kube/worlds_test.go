@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 var (
@@ -24,7 +26,7 @@ var quiet = sync.OnceFunc(func() { LogTo(slog.New(slog.DiscardHandler)) })
 func TestWorlds(t *testing.T) {
 	quiet()
 	many := *worldsMany
-	if raced {
+	if race.On {
 		many = min(many, 1)
 	}
 	did := map[string]int{}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 func TestFirstFitFindsWhatLookingAtEveryPlaceFinds(t *testing.T) {

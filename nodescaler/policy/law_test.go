@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,18 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/race"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
+
+// Lives take ten times as long under the race detector, and it needs few of them.
+func init() {
+	if race.On {
+		if err := flag.Set("rapid.checks", "20"); err != nil {
+			panic(err)
+		}
+	}
+}
 
 // The laws are kept by every policy there is, so that a new one is held to them by being
 // registered.

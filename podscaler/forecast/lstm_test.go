@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // small is an LSTM that learns quickly what can be learnt quickly.
@@ -183,7 +184,7 @@ func TestLSTMIsTheSameBitForBitByItsSeed(t *testing.T) {
 // over all of them a network sees the values as they are, and does not know what it sees.
 func TestGoingByTheLevelPaysOnALaunchDay(t *testing.T) {
 	w := windows(t)[0]
-	if raced {
+	if race.On {
 		t.Skip("the launch day is not among the windows for which there is time under the race detector")
 	}
 	r2 := map[float64]float64{}
@@ -200,7 +201,7 @@ func TestGoingByTheLevelPaysOnALaunchDay(t *testing.T) {
 // One that is never trained has taught itself by the fourth day what training would have.
 func TestLSTMTeachesItselfOnRecordedDays(t *testing.T) {
 	all := windows(t)
-	if raced || testing.Short() {
+	if race.On || testing.Short() {
 		t.Skip("it learns on most periods of sixteen days")
 	}
 	for i, w := range all {

@@ -23,9 +23,9 @@ func (s *script) Predict(h int) (float64, bool) {
 	return s.says[i], !math.IsNaN(s.says[i])
 }
 
-// race runs scripts against values and returns the verdict at the end. The first forecasts are for
-// the second value: before the first nobody has been asked.
-func race(t *testing.T, values []float64, names string, says ...[]float64) forecast.Verdict {
+// verdict has scripts race over values. The first forecasts are for the second value: nothing is
+// asked before the first.
+func verdict(t *testing.T, values []float64, names string, says ...[]float64) forecast.Verdict {
 	var entrants []forecast.Entrant
 	for i, s := range says {
 		// A value before all others, so that the first one is foretold too.
@@ -95,7 +95,7 @@ func TestTheRaceIsWonByTheLeastDifferenceBelowTheThreshold(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := race(t, test.values, test.names, test.says...)
+			got := verdict(t, test.values, test.names, test.says...)
 			if diff := cmp.Diff(test.want, got, cmpopts.EquateApprox(0, 0.00005)); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // window is four days of a recorded series of requests by the minute: three to learn, one to
@@ -34,7 +35,7 @@ func windows(t testing.TB) (all []window) {
 		{"wc98_may", []int{0, 7, 14, 21}},
 	} {
 		series := readTrace(t, w.file)
-		if raced {
+		if race.On {
 			w.days = w.days[len(w.days)-1:] // thirty times slower, and nothing runs at the same time
 		}
 		for _, d := range w.days {
@@ -121,7 +122,7 @@ func (w *window) walk(t testing.TB, s forecast.Spec) (forecasts []float64, m for
 // usual is a forecaster with its defaults, or with less to do under the race detector.
 func usual(name string) forecast.Spec {
 	s := forecast.Spec{Type: name}
-	if raced {
+	if race.On {
 		s.LSTM = &forecast.LSTM{Rounds: 2}
 		s.HTM = &forecast.HTM{Columns: 64, Cells: 4, Active: 4, Horizons: []int{1}}
 	}
@@ -147,7 +148,7 @@ func TestForecastersOnRecordedDays(t *testing.T) {
 		if r2["lstm"] < r2["ar"]-0.02 {
 			t.Errorf("%s: LSTM's R² is %.3f, below AR's %.3f, which another implementation was within .02 of on days without a shock", w.name, r2["lstm"], r2["ar"])
 		}
-		if !raced && r2["htm"] < r2["ar"]-0.05 {
+		if !race.On && r2["htm"] < r2["ar"]-0.05 {
 			t.Errorf("%s: HTM's R² is %.3f, AR's is %.3f", w.name, r2["htm"], r2["ar"])
 		}
 		if best := max(r2["ar"], r2["last"]); r2["ensemble"] < best-0.02 {

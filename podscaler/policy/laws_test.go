@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // anySpec draws one of all registered policies with its defaults, or one with settings that

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // played is a server as a line sees it: it answers after a while, or never.

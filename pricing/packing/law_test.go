@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 func TestResultsBreakNoLimitAndSayWhy(t *testing.T) {

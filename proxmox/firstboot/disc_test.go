@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 30, 45, 999, time.FixedZone("CET", 3600))

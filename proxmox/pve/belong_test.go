@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // orderIn orders a machine in a pool, on a host if one is given.
@@ -42,7 +43,7 @@ func (w *world) copied() *process {
 // Of two clusters that begin at the same time in an empty range one goes on, and keeps the pool when its first machine
 // goes. The other one may remove what it has not started.
 func TestClusterWithMachinesThatRunKeepsItsPool(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for seed := range uint64(3) {
 		w := twoWorld(t, seed, 4)
 		first, second := w.beside("first", homeCluster, nil), w.copied()

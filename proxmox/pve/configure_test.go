@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) {
@@ -43,7 +44,7 @@ func TestMachinesOfAPoolThatIsTakenAwayAreKeptUntilItIsThereAgain(t *testing.T) 
 
 // A task may end, well or badly, while nobody says how its machine is to be gone on with.
 func TestPoolMayBeTakenAwayAtEveryMoment(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for _, fault := range []string{"", "fail clone times=1", "fail clone text=\"unable to create VM 1000: config file already exists\" times=1", "fail start times=1"} {
 		for after := time.Duration(0); after < 20*time.Second; after += 2 * time.Second {
 			w := newWorld(t, plan{hosts: 1, seed: 1, brief: true}).begin()
@@ -415,7 +416,7 @@ func TestTheAddressOfAMachineOutlivesAChangeOfRange(t *testing.T) {
 // A process that takes over has no pools until it has read them, and one that cannot be read for a moment, or is deleted
 // and made again, is another name for the same: what its machines left to remember outlives that.
 func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for name, absent := range map[string]func(*world){
 		"a new process": func(w *world) {
 			w.cfg.Pools = nil
@@ -470,7 +471,7 @@ func TestWhatIsRememberedOfAPoolOutlivesItsAbsence(t *testing.T) {
 // The VMIDs that a pool leaves to another one, a new name of it for one, may be used after a day, and what it left to
 // remember is forgotten in the end, however often the process is started anew meanwhile.
 func TestWhatARemovedPoolLeftIsForgottenThoughTheProcessIsStartedAnew(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	w := newWorld(t, plan{hosts: 2, seed: 1}).begin()
 	w.run(time.Second)
 	names := w.join("pve1", "pve2")

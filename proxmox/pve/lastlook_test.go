@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 func TestHowAMachineGoes(t *testing.T) {
@@ -120,7 +121,7 @@ func (w *world) giveUp(names []string) {
 
 // Who shows the nodes may be wrong for a day: a database restored from before they joined, rights that are gone.
 func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTwenty(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for name, keeps := range map[string]bool{"the control plane is there": true, "nothing is there": false} {
 		for _, again := range []bool{keeps} {
 			t.Run(fmt.Sprintf("%s, begun anew %t", name, again), func(t *testing.T) {
@@ -131,11 +132,7 @@ func TestAnEmptiedListOfNodesDestroysAtMostTwoMachinesOfTwenty(t *testing.T) {
 					w.joins = append(w.joins, joining{node: Node{Name: "control-plane", Ready: true}, at: w.sim.Now()})
 				}
 				w.emptied = func(name string) bool { return name != "control-plane" }
-				rounds := 24 * 4
-				if raced {
-					rounds = 16
-				}
-				for round := range rounds {
+				for round := range 24 * 4 {
 					w.giveUp(names)
 					for range 15 {
 						_ = w.fleet.Tick(t.Context())
@@ -272,7 +269,7 @@ func TestMachinesThatWereNoNodesAreNotCounted(t *testing.T) {
 
 // A host name may be the full one, and a node may be registered anew under another.
 func TestANodeIsItsMachinesWhateverItIsCalled(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for name, to := range map[string]func(*Node){
 		"both":                 func(*Node) {},
 		"its system UUID":      func(n *Node) { n.ProviderID = "" },

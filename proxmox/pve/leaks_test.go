@@ -29,6 +29,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 var (
@@ -53,7 +54,7 @@ func TestNothingLeaksNothingForeignDies(t *testing.T) {
 	runs := *leakRuns
 	switch {
 	case runs > 0:
-	case raced:
+	case race.On:
 		runs = 40
 	default:
 		runs = 500
@@ -80,7 +81,7 @@ func TestNothingLeaksNothingForeignDies(t *testing.T) {
 
 // A seed that fails is worth something only if it fails again.
 func TestLivesRepeatExactly(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for seed := range uint64(8) {
 		a, b := oneLife(t, seed+1, true).story, oneLife(t, seed+1, true).story
 		if diff := cmp.Diff(a, b); diff != "" {

@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // The scenarios that an autoscaler on Proxmox VE has to come through, each against the emulator over
@@ -874,7 +875,7 @@ func (w *world) strangerLike(name string) int {
 // What came before a success is forgotten with it, and not brought up again once the machine that was one is given
 // back: a failure a week makes no row of them.
 func TestFailuresWeeksApartDoNotPauseAPool(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	w := servedWorld(t, 2)
 	w.pool().JoinTimeout = nodescaler.Duration(5 * time.Minute)
 	w.begin()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // mute is the way to a cluster of which some hosts are silent: who passes a question on to one answers 596 after half a
@@ -92,7 +93,7 @@ func muted(t *testing.T) (*world, *mute) {
 // Hosts that are online and do not answer keep nobody from seeing and making machines on the others. What they were
 // asked for is made when they answer again.
 func TestSilentHostsCostTheOthersNothing(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for n := range 4 {
 		t.Run(fmt.Sprint(n, " of 4 silent"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,8 @@ package pve
 import (
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // stopAll stops machines as a power cut or a person does, and has the fleet begin without what it kept.
@@ -35,7 +37,7 @@ func (w *world) deleteFor(t *testing.T, names []string, long time.Duration) {
 // Of a machine that is found stopped, and of which nothing is kept, it is not known whether it ever ran. It is looked at
 // before it goes as if it had, also where its node is not listed when it is adopted.
 func TestStoppedMachinesThatAreAdoptedAreLookedAt(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for _, c := range []struct {
 		name string
 		node func(w *world, name string) // what becomes of it
@@ -64,7 +66,7 @@ func TestStoppedMachinesThatAreAdoptedAreLookedAt(t *testing.T) {
 
 // Many of them are braked, as if they had run.
 func TestStoppedMachinesThatAreAdoptedAreBraked(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	w, names := seeing(t, 10)
 	w.emptied = func(string) bool { return true }
 	w.stopAll(t, names)

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 const awayCluster = "0a4c7a52-91d3-4a5e-8f53-77f1f9d1aa02"
@@ -273,7 +274,7 @@ func (w *world) unmark() {
 // Machines of before clusters were marked are kept as they are until the configuration adopts them, with their intents
 // and without; to adopt them writes nothing to them, and ends when the setting goes.
 func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for _, lost := range []bool{false, true} {
 		w := twoWorld(t, 1, 3)
 		p := w.beside("p", homeCluster, nil)
@@ -341,7 +342,7 @@ func TestUnmarkedMachinesAreKeptUntilTheyAreAdopted(t *testing.T) {
 func TestMaximumHoldsOnProxmoxWhoeverOrders(t *testing.T) {
 	for _, clusters := range [][]string{{homeCluster, homeCluster}, {homeCluster, homeCluster, homeCluster}, {homeCluster, awayCluster}} {
 		seeds := uint64(8)
-		if raced {
+		if race.On {
 			seeds = 2 // one process runs at a time: there is little to find
 		}
 		for seed := range seeds {

@@ -26,6 +26,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // served lets the cluster be reached over HTTPS on this machine, a port for each host, by the fingerprints
@@ -348,7 +349,7 @@ func (w *world) run(d time.Duration) {
 	for w.sim.Now().Before(until) {
 		_ = w.fleet.Tick(context.Background())
 		pause := w.fleet.Pause()
-		if raced && d >= 10*time.Minute {
+		if race.On && d >= 10*time.Minute {
 			pause = max(pause, time.Minute) // the race detector makes a look ten times as slow
 		}
 		w.sim.Advance(min(pause, max(time.Millisecond, until.Sub(w.sim.Now()))))
@@ -525,12 +526,4 @@ func (w *world) calls(method, contains string) (n int) {
 		}
 	}
 	return n
-}
-
-// unracedOnly leaves a long test to make unraced, where one goroutine works at a time.
-func unracedOnly(t *testing.T) {
-	t.Helper()
-	if raced {
-		t.Skip("long, and nothing in it races: make unraced runs it")
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // moves are calls that somebody might make at any time. What stands in braces is drawn.

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // cloudConfig is as much of cloud-init's schema as is written.

@@ -3,6 +3,8 @@ package replay
 import (
 	"runtime"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // BenchmarkAMinute is what a minute takes, and what of memory it leaves behind: nothing.
@@ -33,7 +35,7 @@ func BenchmarkAMinute(b *testing.B) {
 
 // A million minutes are held one at a time, but for what a scaler has learned.
 func TestAMillionMinutesTakeNoMoreMemoryThanADay(t *testing.T) {
-	unlessRaced(t)
+	race.Skip(t)
 	trace := MMPP(7, 1)
 	for name, minutes := range map[string]int{"hpa": 1e6, "naive": 1e6, "hpa-v2": 1e5, "hpa-plus": 1e5, "ensemble-marginal": 2e4} {
 		p, err := NewPlayer(kind(t, name), published(0.1), nil)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // threeDays are what forecasters are trained on, before the day they are judged by.
@@ -109,17 +110,10 @@ type cases map[string][]float64
 
 func (c cases) add(key string, x float64) { c[key] = append(c[key], x) }
 
-func unlessRaced(t *testing.T) {
-	t.Helper()
-	if raced {
-		t.Skip("NOT TRIED, for the race detector is on: nothing runs at the same time here")
-	}
-}
-
 // As in the paper HPA+ loses less than the HPA for a few pods more where there are five pods. Where there are
 // two it does not: the HPA keeps more of them than it knows of, for a pod serves more the fewer there are.
 func TestHPAPlusBesideHPAOnRecordedDays(t *testing.T) {
-	unlessRaced(t)
+	race.Skip(t)
 	got := cases{}
 	for _, c := range []struct{ pods, tolerance float64 }{{5, 0.1}, {2.4, 0}} {
 		for _, trace := range judgedBy(t, c.pods) {
@@ -153,7 +147,7 @@ var finely = map[Knob][]float64{
 // What better forecasts are worth shows where all take the same pods. An excess is as good as the price of a
 // pod on NASA's days, whose noise is in proportion to the load, and the price where a day has restless hours.
 func TestScalersAtEqualPodMinutesOnRecordedDays(t *testing.T) {
-	unlessRaced(t)
+	race.Skip(t)
 	got := cases{}
 	rivals := []string{"naive", "ar", "ensemble", "ensemble-quantile", "ensemble-marginal"}
 	for _, trace := range judgedBy(t, 5) {
@@ -192,7 +186,7 @@ func TestScalersAtEqualPodMinutesOnRecordedDays(t *testing.T) {
 
 // Where requests may wait another minute, who is known to wait is served, and that is all it takes.
 func TestHardlyAnyAreLostWhereRequestsMayWait(t *testing.T) {
-	unlessRaced(t)
+	race.Skip(t)
 	for _, trace := range judgedBy(t, 5) {
 		s := published(0.1)
 		s.Timeout = 2

@@ -7,6 +7,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // A policy that is told a profile as a table knows the profile.
@@ -52,7 +53,7 @@ func TestATableOfAProfileIsTheProfile(t *testing.T) {
 // What is shipped looks back five minutes before it shrinks, and so takes more pods and loses less than
 // what was published; one that looks ahead loses less again.
 func TestPoliciesOfTheProductOnRecordedDays(t *testing.T) {
-	unlessRaced(t)
+	race.Skip(t)
 	got := cases{}
 	for i, trace := range judgedBy(t, 5) {
 		if i%3 != 0 {

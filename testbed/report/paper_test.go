@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/race"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -351,7 +352,7 @@ func comeTo(t *testing.T) (map[string]testbed.Table, map[string][]byte) {
 // TestThePaperPageTellsWhatComesOut plays the paper's experiments at their full length, at two numbers of
 // users or, with -whole, all of them, and looks for every number on the page.
 func TestThePaperPageTellsWhatComesOut(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	if *update {
 		*whole = true
 	}
@@ -466,12 +467,4 @@ func markdown(t *testbed.Table) string {
 		line(row)
 	}
 	return b.String()
-}
-
-// unracedOnly leaves a long test to make unraced, where one goroutine works at a time.
-func unracedOnly(t *testing.T) {
-	t.Helper()
-	if raced {
-		t.Skip("long, and nothing in it races: make unraced runs it")
-	}
 }

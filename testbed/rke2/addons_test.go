@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // full is the site with all that may be added to it, upstream's autoscaler deciding on machines.
@@ -313,7 +314,7 @@ func TestPlanHasTheAddons(t *testing.T) {
 }
 
 func TestUpAndDownWithAddonsGoOnWhereverTheyDied(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	for name, prepare := range map[string]func(*world){"all": withAddons, "kproximate": withKproximate} {
 		t.Run(name, func(t *testing.T) {
 			eachDeath(t, prepare, (*world).up, (*world).upAgainAndDown)

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // nodes are the names of the nodes there are, without what differs from run to run.
@@ -105,7 +106,7 @@ func eachDeath(t *testing.T, prepare func(*world), verb func(*world) error, then
 		t.Fatalf("there are %d moments to die at: %q", len(all), all)
 	}
 	stride := 13 // odd, so that both come
-	if raced {
+	if race.On {
 		stride *= 5
 	}
 	for at := range all {
@@ -372,7 +373,7 @@ var troubles = []string{
 // Whatever goes wrong, up that is run again and again comes to the whole test bed when it ends, and down to
 // nothing; or down does right away.
 func TestTroublesEndInAWholeTestBedOrInNothing(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	failed := 0
 	for i, line := range troubles {
 		for _, giveUp := range []bool{false, true} {
@@ -414,12 +415,4 @@ func TestTroublesEndInAWholeTestBedOrInNothing(t *testing.T) {
 		t.Error("nothing went wrong")
 	}
 	t.Logf("up failed %d times", failed)
-}
-
-// unracedOnly leaves a long test to make unraced, where one goroutine works at a time.
-func unracedOnly(t *testing.T) {
-	t.Helper()
-	if raced {
-		t.Skip("long, and nothing in it races: make unraced runs it")
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // The heap and the virtual clock against the plainest possible processor sharing: go from end to

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 	"pgregory.net/rapid"
 )
 

@@ -10,11 +10,16 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // everyMoment tries every moment at which a process can die in something: before and after each request to the
 // cluster and each write, and in the middle of a write. It ends when the process has lived through all of it.
 func everyMoment(t *testing.T, try func(t *testing.T, m moment) (died bool)) {
+	stride := 1
+	if race.On {
+		stride = 10 // each moment is a dozen times slower, and what may race is the same at all
+	}
 	for _, kind := range []moment{{request, before, 0}, {request, after, 0}, {write, before, 0}, {write, torn, 0}, {write, after, 0}} {
 		deaths := 0
 		for n := 1; !t.Failed(); n += stride {

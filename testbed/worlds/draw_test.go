@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/testbed"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 

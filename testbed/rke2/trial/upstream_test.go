@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // upstreamSite is a site whose machines cluster-autoscaler decides on.
@@ -156,7 +157,7 @@ func TestARunWithClusterAutoscalerIsScored(t *testing.T) {
 }
 
 func TestRunsWithClusterAutoscalerGoOnWhereverTheProcessDied(t *testing.T) {
-	unracedOnly(t)
+	race.Skip(t)
 	dies(t, built, upstreamRow)
 }
 

@@ -533,11 +533,3 @@ func (b *bed) left(ctx context.Context) []string {
 	}
 	return out
 }
-
-// unracedOnly leaves a long test to make unraced, where one goroutine works at a time.
-func unracedOnly(t *testing.T) {
-	t.Helper()
-	if raced {
-		t.Skip("long, and nothing in it races: make unraced runs it")
-	}
-}

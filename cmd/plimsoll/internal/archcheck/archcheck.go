@@ -179,7 +179,7 @@ func ourImport(p *pkg, test bool, folder string) (Rule, string) {
 	if to == nil || to == from {
 		return "", "" // a package without a room is reported itself
 	}
-	if test && (to.floor == pure || slices.Contains(from.tests, to.folder)) {
+	if test && (to.floor == pure || to.floor == aid || slices.Contains(from.tests, to.folder)) {
 		return "", ""
 	}
 	switch {
@@ -196,7 +196,7 @@ func ourImport(p *pkg, test bool, folder string) (Rule, string) {
 // moduleImport judges an import of another module: why it must not be, or "".
 func moduleImport(r *room, test bool, target string) string {
 	if underAny(target, testModules) {
-		if test || r.floor == world || r.floor == command {
+		if test || r.floor == aid || r.floor == world || r.floor == command {
 			return ""
 		}
 		return testModulesWhy

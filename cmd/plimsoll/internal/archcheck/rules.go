@@ -92,6 +92,7 @@ const (
 	contract floor = "contracts"      // what others bind to: wire formats, CRD types, charts
 	adapter  floor = "adapters"       // one technology each, pointing inward
 	world    floor = "worlds"         // what the product runs in when it is tested
+	aid      floor = "aids"           // what tests share, whichever package they are of
 	command  floor = "cmd"            // wires it all together
 
 	everything       = "everything"
@@ -105,7 +106,7 @@ type room struct {
 	below   bool // the folders below are part of the room, unless they are rooms themselves
 	floor   floor
 	imports []string
-	tests   []string // what its tests may import besides that and the pure rooms
+	tests   []string // what its tests may import besides that, the pure rooms and the aids
 	why     string   // why nothing else
 }
 
@@ -260,6 +261,14 @@ var rooms = []room{
 	{
 		folder: "testbed/serving", floor: pure,
 		why: "how a pod serves is one law for the simulated world and the lab, so that their figures can be compared, and depends on neither",
+	},
+	{
+		folder: "testbed/race", floor: aid,
+		why: "whether the race detector is on is a fact of the build, and asked for in every package",
+	},
+	{
+		folder: "testbed/seeded", floor: aid,
+		why: "a seed is set alike for every package with laws",
 	},
 	{
 		folder: "testbed/kubesim", floor: world,

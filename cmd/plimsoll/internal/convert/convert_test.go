@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/testbed/crd"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 var options = Options{WindowUnit: time.Minute}

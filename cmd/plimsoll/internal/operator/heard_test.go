@@ -24,6 +24,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // The product's vocabulary: every code of a reason, condition, event and action. Each is heard in
@@ -53,7 +54,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	heard.codes = map[string]int{}
 	status := m.Run()
-	if run := flag.Lookup("test.run").Value.String(); status == 0 && run == "" && !raced && !testing.Short() {
+	if run := flag.Lookup("test.run").Value.String(); status == 0 && run == "" && !race.On && !testing.Short() {
 		if err := checkHeard(); err != nil {
 			fmt.Println("--- FAIL: the vocabulary")
 			fmt.Println(err)
@@ -65,7 +66,7 @@ func TestMain(m *testing.M) {
 
 // hear notes the codes in what was said.
 func hear(said any) {
-	if raced {
+	if race.On {
 		return
 	}
 	heard.Lock()

@@ -22,6 +22,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/testbed/kubesim"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // A pair is two whole operators that scale pods, with the real adapter at an API server in memory,
@@ -285,11 +286,13 @@ func (p *pair) inOrder() {
 	}
 }
 
+const raced = race.On
+
 // TestPairs has many pairs live.
 func TestPairs(t *testing.T) {
 	kube.LogTo(slog.New(slog.DiscardHandler))
 	many, wrote := *pairsMany, 0
-	if raced {
+	if race.On {
 		many = min(many, 1)
 	}
 	for i := range many {

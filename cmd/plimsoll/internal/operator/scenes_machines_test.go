@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // A scene is a short life without chance: manifests, a town, an emulated Proxmox VE, and what
@@ -264,7 +265,7 @@ func listened(do func()) map[string]int {
 // TestScenes plays each scene. One that says its codes says them always, so that they count as
 // surely heard.
 func TestScenes(t *testing.T) {
-	if raced {
+	if race.On {
 		t.Skip("nothing is listened to under the race detector")
 	}
 	for _, s := range slices.Concat(scenes...) {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/testbed/crd"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // faultForm is a fault with the field that it is in and the value that it has.

@@ -1,5 +1,0 @@
-//go:build !race
-
-package operator
-
-const raced = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package pve
-
-const raced = false

@@ -1,6 +1,0 @@
-//go:build race
-
-package replay
-
-// raced says that the race detector is on, under which arithmetic takes ten times as long.
-const raced = true

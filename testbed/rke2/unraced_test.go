@@ -1,5 +1,0 @@
-//go:build !race
-
-package rke2
-
-const raced = false
