@@ -3,6 +3,8 @@ package planner
 import (
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 )
 
 // A pool is left alone for twice as long each time that it fails again, up to a limit.
@@ -23,13 +25,13 @@ func TestHowLongAPoolIsLeftAlone(t *testing.T) {
 	} {
 		b := &backoff{first: 5 * m, longest: 12 * m, forget: 60 * m}
 		for _, at := range c.fails {
-			b.fail(noon.Add(at))
+			b.fail(sample.Noon.Add(at))
 		}
-		if !b.on(noon.Add(c.until-1)) || b.on(noon.Add(c.until)) {
-			t.Errorf("%s: left alone until %s, want %s", c.name, b.until.Sub(noon), c.until)
+		if !b.on(sample.Noon.Add(c.until-1)) || b.on(sample.Noon.Add(c.until)) {
+			t.Errorf("%s: left alone until %s, want %s", c.name, b.until.Sub(sample.Noon), c.until)
 		}
 	}
-	if none := (*backoff)(nil); none.on(noon) {
+	if none := (*backoff)(nil); none.on(sample.Noon) {
 		t.Error("a pool that never failed is left alone")
 	}
 }

@@ -6,23 +6,24 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // One that is let be a machine while it is made was never stopped: when it joins, that says
 // nothing of how long a spare takes, and those that there are stay.
 func TestWhatWasNeverStoppedTellsNothingOfStarts(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2", func(m *nodescaler.Machine) { m.Shape = large })
-	w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
-	w.machine("w-3", "pve3", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2", func(m *nodescaler.Machine) { m.Shape = sample.Large })
+	w.Pools[0].Shapes = append(w.Pools[0].Shapes, sample.Large)
+	w.Machine("w-3", "pve3", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
 	p := withSpares(1)
-	w.pod("b", "", 600, 100)
-	if plan := decide(t, p, w.at(0)); !slices.Contains(lines(plan), "Wake w-3") {
-		t.Fatalf("it is not woken: %v", lines(plan))
+	w.Pod("b", "", 600, 100)
+	if plan := sample.Decide(t, p, w.At(0)); !slices.Contains(sample.Lines(plan), "Wake w-3") {
+		t.Fatalf("it is not woken: %v", sample.Lines(plan))
 	}
 	joined := &w.Machines[2]
-	joined.Phase, joined.Keep, joined.Since = nodescaler.Joined, false, noon.Add(time.Minute)
-	decide(t, p, w.at(2*time.Minute))
+	joined.Phase, joined.Keep, joined.Since = nodescaler.Joined, false, sample.Noon.Add(time.Minute)
+	sample.Decide(t, p, w.At(2*time.Minute))
 	if got := p.keep.start(); got != spareStart {
 		t.Errorf("a spare is taken to need %s to start, want %s", got, spareStart)
 	}
@@ -37,19 +38,19 @@ func TestOnlyWhatWillBeASpareGoesSooner(t *testing.T) {
 		want   time.Duration
 	}{
 		{"a spare like any", func(*nodescaler.Machine, *nodescaler.Node) {}, 40 * time.Second},
-		{"one of a shape of which none is kept", func(m *nodescaler.Machine, _ *nodescaler.Node) { m.Shape = large }, 190 * time.Second},
-		{"one that drifted", func(m *nodescaler.Machine, _ *nodescaler.Node) { drifted(m) }, 190 * time.Second},
+		{"one of a shape of which none is kept", func(m *nodescaler.Machine, _ *nodescaler.Node) { m.Shape = sample.Large }, 190 * time.Second},
+		{"one that drifted", func(m *nodescaler.Machine, _ *nodescaler.Node) { sample.Drifted(m) }, 190 * time.Second},
 		{"one whose node is not ready", func(_ *nodescaler.Machine, n *nodescaler.Node) { n.Ready = false }, 20*time.Minute + 10*time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).pods(1, "b", "w-2", 100, 100)
-			w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
+			w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Several(2, "a", "w-1", 600, 100).Several(1, "b", "w-2", 100, 100)
+			w.Pools[0].Shapes = append(w.Pools[0].Shapes, sample.Large)
 			c.change(&w.Machines[1], &w.Nodes[1])
 			p := withSpares(1)
 			p.rules.ScaleDownDelayAfterFailure = 0 // which counts from the start, too
 			var got time.Duration
 			for at := time.Duration(0); got == 0 && at < 30*time.Minute; at += 10 * time.Second {
-				if slices.Contains(lines(decide(t, p, w.at(at))), "Cordon w-2") {
+				if slices.Contains(sample.Lines(sample.Decide(t, p, w.At(at))), "Cordon w-2") {
 					got = at
 				}
 			}
@@ -63,27 +64,27 @@ func TestOnlyWhatWillBeASpareGoesSooner(t *testing.T) {
 // What was waited for speaks for spares: the first order of a burst for one, the second for
 // another.
 func TestOrdersThatPodsWaitedForKeepSpares(t *testing.T) {
-	w := aWorld().dear(pricing.Unit / 100)
+	w := sample.New().Dear(pricing.Unit / 100)
 	p := withSpares(3)
 	at := time.Duration(0)
 	for range 3 { // a day apart from the start, so that nothing is assumed any more
 		at += 30 * time.Hour
-		s := w.at(at)
-		s.Pods = (&world{}).pods(2, "b", "", 1700, 100).Pods
-		plan := decide(t, p, s)
+		s := w.At(at)
+		s.Pods = (&sample.World{}).Several(2, "b", "", 1700, 100).Pods
+		plan := sample.Decide(t, p, s)
 		if len(plan.Actions) < 2 {
-			t.Fatalf("two machines are not ordered: %v", lines(plan))
+			t.Fatalf("two machines are not ordered: %v", sample.Lines(plan))
 		}
-		came := w.at(at + 10*time.Second)
+		came := w.At(at + 10*time.Second)
 		for _, a := range plan.Actions[:2] {
 			came.Machines = append(came.Machines, nodescaler.Machine{
 				Name: a.Order, Order: a.Order, Pool: "w", Shape: *a.Shape, Host: a.Host, Phase: nodescaler.Ordered, Created: s.Now, Since: s.Now,
 			})
 		}
-		decide(t, p, came)
+		sample.Decide(t, p, came)
 	}
 	for n, want := range map[int]float64{1: 1, 2: 1, 3: 0} {
-		if got := p.keep.saved("w", n, noon.Add(at+time.Minute)); got != want {
+		if got := p.keep.saved("w", n, sample.Noon.Add(at+time.Minute)); got != want {
 			t.Errorf("a %s spare would have been woken %g times in the last day, want %g", ordinal(n), got, want)
 		}
 	}
@@ -101,18 +102,18 @@ func TestWhatIsMissedIsTheLastSpare(t *testing.T) {
 		{"one of three is, and a second is needed as often", 1, []string{"Buy w small pve3 to keep"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).node("w-2", "pve2").pods(3, "b", "w-2", 600, 100)
-			w.Machines[1].Woken = noon.Add(-time.Hour)
+			w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Node("w-2", "pve2").Several(3, "b", "w-2", 600, 100)
+			w.Machines[1].Woken = sample.Noon.Add(-time.Hour)
 			for i := range c.stock {
-				w.spare("w-s"+string(rune('1'+i)), "pve1")
+				w.Spare("w-s"+string(rune('1'+i)), "pve1")
 			}
 			p := withSpares(3)
-			lookedAt(t, p, w)
-			p.keep.started = noon.Add(-72 * time.Hour) // nothing is assumed any more
+			sample.LookedAt(t, p, w)
+			p.keep.started = sample.Noon.Add(-72 * time.Hour) // nothing is assumed any more
 			for range 20 {
-				p.keep.uses = append(p.keep.uses, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 1}, use{at: noon.Add(-time.Hour), pool: "w", shape: small, rank: 2})
+				p.keep.uses = append(p.keep.uses, use{at: sample.Noon.Add(-time.Hour), pool: "w", shape: sample.Small, rank: 1}, use{at: sample.Noon.Add(-time.Hour), pool: "w", shape: sample.Small, rank: 2})
 			}
-			expect(t, decide(t, p, w.at(time.Minute)), c.want)
+			sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), c.want)
 		})
 	}
 }
@@ -132,16 +133,16 @@ func TestWhatIsRememberedOfSpares(t *testing.T) {
 		{name: "after a wake's", tried: spareMemory + 1, uses: 1, wants: 1},
 	} {
 		k := newKeeper(Spared{Most: 1})
-		k.uses = []use{{at: noon.Add(-c.use), pool: "w"}}
-		k.wanted["a"], k.tried["w-1"] = noon.Add(-c.wanted), noon.Add(-c.tried)
-		k.see(&aWorld().Snapshot, time.Minute)
+		k.uses = []use{{at: sample.Noon.Add(-c.use), pool: "w"}}
+		k.wanted["a"], k.tried["w-1"] = sample.Noon.Add(-c.wanted), sample.Noon.Add(-c.tried)
+		k.see(&sample.New().Snapshot, time.Minute)
 		if len(k.uses) != c.uses || len(k.wanted) != c.wants || len(k.tried) != c.tries {
 			t.Errorf("%s: %d uses, %d orders, %d wakes", c.name, len(k.uses), len(k.wanted), len(k.tried))
 		}
-		if !k.started.Equal(noon) {
+		if !k.started.Equal(sample.Noon) {
 			t.Errorf("%s: it started at %s", c.name, k.started)
 		}
-		if k.see(aWorld().at(time.Hour), time.Minute); !k.started.Equal(noon) {
+		if k.see(sample.New().At(time.Hour), time.Minute); !k.started.Equal(sample.Noon) {
 			t.Errorf("%s: an hour later it started at %s", c.name, k.started)
 		}
 	}
@@ -149,7 +150,7 @@ func TestWhatIsRememberedOfSpares(t *testing.T) {
 
 // What came of an order that pods waited for, and of a spare that was to be woken.
 func TestWhatComesOfOrdersThatPodsWaitFor(t *testing.T) {
-	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
+	ago := func(d time.Duration) time.Time { return sample.Noon.Add(-d) }
 	for _, c := range []struct {
 		name          string
 		phase         nodescaler.Phase
@@ -169,7 +170,7 @@ func TestWhatComesOfOrdersThatPodsWaitFor(t *testing.T) {
 	} {
 		k := newKeeper(Spared{Most: 1})
 		k.wanted["w-1"], k.tried["w-1"] = ago(time.Minute), ago(time.Minute)
-		k.see(&aWorld().machine("w-1", "pve1", c.phase, func(m *nodescaler.Machine) {
+		k.see(&sample.New().Machine("w-1", "pve1", c.phase, func(m *nodescaler.Machine) {
 			m.Keep, m.Since, m.Woken = c.keep, c.since, c.woken
 		}).Snapshot, time.Minute)
 		_, wanted := k.wanted["w-1"]
@@ -188,8 +189,8 @@ func TestTheRankOfAnOrderInItsBurst(t *testing.T) {
 		want int
 	}{{"w", 0, 2}, {"w", time.Minute - 1, 2}, {"w", time.Minute, 1}, {"x", 0, 1}} {
 		k := newKeeper(Spared{Most: 1})
-		k.lead, k.uses = time.Minute, []use{{at: noon.Add(-c.ago), pool: c.pool}}
-		if got := k.rank("w", noon); got != c.want {
+		k.lead, k.uses = time.Minute, []use{{at: sample.Noon.Add(-c.ago), pool: c.pool}}
+		if got := k.rank("w", sample.Noon); got != c.want {
 			t.Errorf("after one of %s %s ago: %d, want %d", c.pool, c.ago, got, c.want)
 		}
 	}

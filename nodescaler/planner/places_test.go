@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
@@ -23,7 +24,7 @@ func TestFirstFitFindsWhatLookingAtEveryPlaceFinds(t *testing.T) {
 				break
 			}
 			i := rapid.IntRange(0, n-1).Draw(t, "place")
-			rooms[i] = oneOf(t, "room", none, room{amount(t, "free", -1), rapid.IntRange(0, 2).Draw(t, "slots")})
+			rooms[i] = sample.OneOf(t, "room", none, room{amount(t, "free", -1), rapid.IntRange(0, 2).Draw(t, "slots")})
 			f.set(i, rooms[i])
 		}
 		from, p := rapid.IntRange(0, n+1).Draw(t, "from"), amount(t, "pod", 0)
@@ -40,7 +41,7 @@ func TestFirstFitFindsWhatLookingAtEveryPlaceFinds(t *testing.T) {
 }
 
 func TestMovesThatFailLeaveEverythingAsItWas(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pod("x", "w-1", 300, 1)
+	w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Pod("x", "w-1", 300, 1)
 	x := nodescaler.NewIndex(&w.Snapshot)
 	s := newPlaces(x, nodescaler.NewDomains(x), func(*nodescaler.NodeLoad) bool { return true }, func(n *nodescaler.NodeLoad) nodescaler.Used { return n.Used })
 	pod := func(cpu pricing.MilliCPU) *nodescaler.Pod {

@@ -4,21 +4,22 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 )
 
 // How much a preference likes a node, by what is there already.
 func TestHowMuchANodeIsLiked(t *testing.T) {
 	in := func(zone string) *nodescaler.Node {
-		return &nodescaler.Node{Labels: map[string]string{zoneLabel: zone}}
+		return &nodescaler.Node{Labels: map[string]string{sample.Zone: zone}}
 	}
-	w := zoned("a", "b", "c")
-	w.node("n1", "pve1").in("a").pod("x", "n1", 100, 100, prefers()).pod("y", "n1", 100, 100, prefers())
-	w.node("n2", "pve1").in("b").pod("z", "n2", 100, 100, prefers())
-	s := w.scan()
-	spread := wantsZone(func(r *nodescaler.Topology) { r.Skew = 1 })
-	apart := wantsZone(func(*nodescaler.Topology) {})
-	together := wantsZone(func(r *nodescaler.Topology) { r.Together = true })
-	label := wantsLabel(7, zoneLabel, "a")
+	w := sample.Zoned("a", "b", "c")
+	w.Node("n1", "pve1").In("a").Pod("x", "n1", 100, 100, sample.Prefers()).Pod("y", "n1", 100, 100, sample.Prefers())
+	w.Node("n2", "pve1").In("b").Pod("z", "n2", 100, 100, sample.Prefers())
+	s := scanOf(w)
+	spread := sample.WantsZone(func(r *nodescaler.Topology) { r.Skew = 1 })
+	apart := sample.WantsZone(func(*nodescaler.Topology) {})
+	together := sample.WantsZone(func(r *nodescaler.Topology) { r.Together = true })
+	label := sample.WantsLabel(7, sample.Zone, "a")
 	for _, c := range []struct {
 		name string
 		pref nodescaler.Preference
@@ -34,19 +35,4 @@ func TestHowMuchANodeIsLiked(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
-}
-
-// prefers are pods that would rather have something, and are noted where others would by them.
-func prefers(all ...nodescaler.Preference) func(*nodescaler.Pod) {
-	return func(p *nodescaler.Pod) { p.Prefers, p.Noted = all, []string{"app=web"} }
-}
-
-func wantsLabel(weight int, key, value string) nodescaler.Preference {
-	return nodescaler.Preference{Weight: weight, Affinity: nodescaler.Affinity{{{Key: key, Operator: nodescaler.In, Values: []string{value}}}}}
-}
-
-func wantsZone(change func(*nodescaler.Topology)) nodescaler.Preference {
-	w := nodescaler.Preference{Weight: 100, Rule: nodescaler.Topology{Key: zoneLabel, Mark: "app=web"}}
-	change(&w.Rule)
-	return w
 }

@@ -8,53 +8,64 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
 
 // scan is a scan of the world by joint with spares, that is not its first.
-func (w *world) scan() *scan {
+func scanOf(w *sample.World) *scan {
 	return newScan(withSpares(3).Planner, nodescaler.NewIndex(&w.Snapshot))
 }
 
+// moment is what differs from a plain scan, and what is so by that alone.
+type moment struct {
+	name  string
+	world func(*sample.World)
+	scan  func(*scan)
+	stock func(*stock)
+	want  bool
+}
+
+// of is the scan of a world at the moment.
+func (m moment) of(w *sample.World) *scan {
+	if m.world != nil {
+		m.world(w)
+	}
+	s := scanOf(w)
+	if m.scan != nil {
+		m.scan(s)
+	}
+	return s
+}
+
 func offerOf(pool, host string) packing.Offer {
-	return packing.Offer{Pool: pool, Shape: small, Host: host}
+	return packing.Offer{Pool: pool, Shape: sample.Small, Host: host}
 }
 
 // What keeps a spare from being woken, each by itself.
 func TestWhichSparesStir(t *testing.T) {
-	booting := func(w *world) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
-	for _, c := range []struct {
-		name  string
-		world func(*world)
-		scan  func(*scan)
-		want  bool
-	}{
+	booting := func(w *sample.World) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
+	for _, c := range []moment{
 		{name: "one that is stopped", want: true},
-		{name: "its pool is gone", world: func(w *world) { w.Machines[0].Pool = "gone" }},
-		{name: "its pool is held", world: heldUp},
-		{name: "its pool is not to shrink", world: heldDown, want: true},
-		{name: "its host is not known", world: func(w *world) { w.Machines[0].Host = "gone" }},
-		{name: "its host is away", world: func(w *world) { w.Hosts[0].Online = false }},
-		{name: "it drifted", world: func(w *world) { w.Machines[0].Drifted = "its template was changed" }},
+		{name: "its pool is gone", world: func(w *sample.World) { w.Machines[0].Pool = "gone" }},
+		{name: "its pool is held", world: sample.HeldUp},
+		{name: "its pool is not to shrink", world: sample.HeldDown, want: true},
+		{name: "its host is not known", world: func(w *sample.World) { w.Machines[0].Host = "gone" }},
+		{name: "its host is away", world: func(w *sample.World) { w.Hosts[0].Online = false }},
+		{name: "it drifted", world: func(w *sample.World) { w.Machines[0].Drifted = "its template was changed" }},
 		{name: "it was woken by this plan", scan: func(s *scan) { s.woken["w-1"] = true }},
 		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
-		{name: "it has a problem", world: func(w *world) { w.Machines[0].Problem = "NoMemory" }},
-		{name: "its host is full", world: func(w *world) { w.Hosts[0].Room = small.Resources().Times(0) }},
-		{name: "it was tried", scan: func(s *scan) { s.spares.keep.tried["w-1"] = noon.Add(-spareRest + 1) }},
-		{name: "it was tried long ago", scan: func(s *scan) { s.spares.keep.tried["w-1"] = noon.Add(-spareRest) }, want: true},
-		{name: "it is being made, and has a problem", world: func(w *world) { booting(w); w.Machines[0].Problem = "slow" }, want: true},
-		{name: "it is being made, and was tried", world: booting, scan: func(s *scan) { s.spares.keep.tried["w-1"] = noon }, want: true},
+		{name: "it has a problem", world: func(w *sample.World) { w.Machines[0].Problem = "NoMemory" }},
+		{name: "its host is full", world: func(w *sample.World) { w.Hosts[0].Room = sample.Small.Resources().Times(0) }},
+		{name: "it was tried", scan: func(s *scan) { s.spares.keep.tried["w-1"] = sample.Noon.Add(-spareRest + 1) }},
+		{name: "it was tried long ago", scan: func(s *scan) { s.spares.keep.tried["w-1"] = sample.Noon.Add(-spareRest) }, want: true},
+		{name: "it is being made, and has a problem", world: func(w *sample.World) { booting(w); w.Machines[0].Problem = "slow" }, want: true},
+		{name: "it is being made, and was tried", world: booting, scan: func(s *scan) { s.spares.keep.tried["w-1"] = sample.Noon }, want: true},
 	} {
-		w := aWorld().machine("w-1", "pve1", nodescaler.Spare)
-		if c.world != nil {
-			c.world(w)
-		}
-		s := w.scan()
-		if c.scan != nil {
-			c.scan(s)
-		}
+		w := sample.New().Machine("w-1", "pve1", nodescaler.Spare)
+		s := c.of(w)
 		if got := s.spares.stirs(&w.Machines[0]); got != c.want {
 			t.Errorf("%s: stirs %t", c.name, got)
 		}
@@ -76,13 +87,13 @@ func TestWhyAPoolMakesNoMachines(t *testing.T) {
 		{name: "one failed", fails: true, want: nodescaler.PoolBackingOff},
 		{name: "it is closed and one failed", closed: true, fails: true, want: "PoolPaused"},
 	} {
-		w := aWorld()
+		w := sample.New()
 		if c.closed {
-			shut(w)
+			sample.Shut(w)
 		}
-		s := w.scan()
+		s := scanOf(w)
 		if c.fails {
-			s.spares.backoffOf("w").fail(noon.Add(-time.Second))
+			s.spares.backoffOf("w").fail(sample.Noon.Add(-time.Second))
 		}
 		got := ""
 		if why := s.spares.shut(s.X.Pool("w")); why != nil {
@@ -92,7 +103,7 @@ func TestWhyAPoolMakesNoMachines(t *testing.T) {
 			t.Errorf("%s: %q, and it makes machines: %t", c.name, got, s.spares.makes("w"))
 		}
 	}
-	if aWorld().scan().spares.makes("gone") {
+	if scanOf(sample.New()).spares.makes("gone") {
 		t.Error("a pool that is not known makes machines")
 	}
 }
@@ -101,21 +112,17 @@ func TestWhyAPoolMakesNoMachines(t *testing.T) {
 func TestWhatMayBeBoughtInPlaceOfASpare(t *testing.T) {
 	for _, c := range []struct {
 		name            string
-		change          func(*world)
+		change          func(*sample.World)
 		carries, mayBuy bool
 	}{
 		{name: "there is room", carries: true, mayBuy: true},
-		{name: "the pool is full", change: func(w *world) { w.Pools[0].Max = 0 }, carries: true},
-		{name: "the pool is closed", change: shut},
-		{name: "the host is refused", change: refuse("pve1")},
-		{name: "the host is full", change: func(w *world) { w.Hosts[0].Room.Memory = small.Memory - 1 }},
-		{name: "the host has just the room", change: func(w *world) { w.Hosts[0].Room = small.Resources() }, carries: true, mayBuy: true},
+		{name: "the pool is full", change: func(w *sample.World) { w.Pools[0].Max = 0 }, carries: true},
+		{name: "the pool is closed", change: sample.Shut},
+		{name: "the host is refused", change: sample.Refuse("pve1")},
+		{name: "the host is full", change: func(w *sample.World) { w.Hosts[0].Room.Memory = sample.Small.Memory - 1 }},
+		{name: "the host has just the room", change: func(w *sample.World) { w.Hosts[0].Room = sample.Small.Resources() }, carries: true, mayBuy: true},
 	} {
-		w := aWorld()
-		if c.change != nil {
-			c.change(w)
-		}
-		s, o := w.scan(), offerOf("w", "pve1")
+		s, o := moment{world: c.change}.of(sample.New()), offerOf("w", "pve1")
 		if s.spares.carries(o) != c.carries || s.spares.mayBuy(o) != c.mayBuy {
 			t.Errorf("%s: carries %t, may be bought %t", c.name, s.spares.carries(o), s.spares.mayBuy(o))
 		}
@@ -125,39 +132,28 @@ func TestWhatMayBeBoughtInPlaceOfASpare(t *testing.T) {
 // What keeps a spare from being reclaimed, each by itself.
 func TestWhichSparesMayGo(t *testing.T) {
 	tried := func(ago time.Duration) func(*scan) {
-		return func(s *scan) { s.spares.keep.tried["w-1"] = noon.Add(-ago) }
+		return func(s *scan) { s.spares.keep.tried["w-1"] = sample.Noon.Add(-ago) }
 	}
-	making := func(w *world) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
-	for _, c := range []struct {
-		name  string
-		world func(*world)
-		scan  func(*scan)
-		want  bool
-	}{
+	making := func(w *sample.World) { w.Machines[0].Phase, w.Machines[0].Keep = nodescaler.Booting, true }
+	for _, c := range []moment{
 		{name: "one that is stopped", want: true},
 		{name: "it is woken by this plan", scan: func(s *scan) { s.woken["w-1"] = true }},
 		{name: "it is reclaimed by this plan", scan: func(s *scan) { s.let["w-1"] = true }},
-		{name: "its host is away", world: func(w *world) { w.Hosts[0].Online = false }},
-		{name: "its pool is held", world: heldDown},
-		{name: "its pool is not to grow", world: heldUp, want: true},
-		{name: "its pool is gone", world: func(w *world) { w.Machines[0].Pool = "gone" }},
+		{name: "its host is away", world: func(w *sample.World) { w.Hosts[0].Online = false }},
+		{name: "its pool is held", world: sample.HeldDown},
+		{name: "its pool is not to grow", world: sample.HeldUp, want: true},
+		{name: "its pool is gone", world: func(w *sample.World) { w.Machines[0].Pool = "gone" }},
 		{name: "it was to start", scan: tried(time.Second)},
 		{name: "it was to start long ago", scan: tried(spareRest), want: true},
-		{name: "it was to start, and cannot", scan: tried(time.Second), world: func(w *world) { w.Machines[0].Problem = "NoMemory" }, want: true},
+		{name: "it was to start, and cannot", scan: tried(time.Second), world: func(w *sample.World) { w.Machines[0].Problem = "NoMemory" }, want: true},
 		{name: "it is being made", world: making, want: true},
-		{name: "it is being made, and is a node", world: func(w *world) {
+		{name: "it is being made, and is a node", world: func(w *sample.World) {
 			making(w)
 			w.Nodes = []nodescaler.Node{{Name: "w-1", Machine: "w-1", Pool: "w"}}
 		}},
 	} {
-		w := aWorld().machine("w-1", "pve1", nodescaler.Spare)
-		if c.world != nil {
-			c.world(w)
-		}
-		s := w.scan()
-		if c.scan != nil {
-			c.scan(s)
-		}
+		w := sample.New().Machine("w-1", "pve1", nodescaler.Spare)
+		s := c.of(w)
 		if got := s.spares.mayGo(&w.Machines[0]); got != c.want {
 			t.Errorf("%s: may go %t", c.name, got)
 		}
@@ -167,17 +163,17 @@ func TestWhichSparesMayGo(t *testing.T) {
 // In which order spares make way: first those that are of no use, then those of other pools, of
 // the same pool, and those that are being made; of equals the last by name.
 func TestTheOrderInWhichSparesMakeWay(t *testing.T) {
-	w := aWorld().change(secondPool())
+	w := sample.New().Change(sample.SecondPool())
 	making := func(m *nodescaler.Machine) { m.Keep = true }
 	of := func(pool string) func(*nodescaler.Machine) {
 		return func(m *nodescaler.Machine) { m.Pool = pool }
 	}
 	second := w.Pools[1].Name
-	w.machine("making", "pve1", nodescaler.Booting, making).machine("own-1", "pve1", nodescaler.Spare).machine("own-2", "pve1", nodescaler.Spare).
-		machine("other", "pve1", nodescaler.Spare, of(second)).machine("drifted", "pve1", nodescaler.Spare, drifted).
-		machine("still", "pve1", nodescaler.Spare, func(m *nodescaler.Machine) { m.Problem = "NoMemory" })
+	w.Machine("making", "pve1", nodescaler.Booting, making).Machine("own-1", "pve1", nodescaler.Spare).Machine("own-2", "pve1", nodescaler.Spare).
+		Machine("other", "pve1", nodescaler.Spare, of(second)).Machine("drifted", "pve1", nodescaler.Spare, sample.Drifted).
+		Machine("still", "pve1", nodescaler.Spare, func(m *nodescaler.Machine) { m.Problem = "NoMemory" })
 	var got []string
-	for _, m := range w.scan().spares.expendables("w") {
+	for _, m := range scanOf(w).spares.expendables("w") {
 		got = append(got, m.Name)
 	}
 	if want := []string{"still", "drifted", "other", "own-2", "own-1", "making"}; !slices.Equal(got, want) {
@@ -187,13 +183,13 @@ func TestTheOrderInWhichSparesMakeWay(t *testing.T) {
 
 // How many machines and spares of a pool a host carries, with what the plan wakes and reclaims.
 func TestWhatAHostCarriesOfAPool(t *testing.T) {
-	w := aWorld().change(secondPool())
+	w := sample.New().Change(sample.SecondPool())
 	other := func(m *nodescaler.Machine) { m.Pool = w.Pools[1].Name }
-	w.machine("a", "pve1", nodescaler.Joined).machine("b", "pve2", nodescaler.Joined).machine("c", "pve1", nodescaler.Joined, other).
-		machine("d", "pve1", nodescaler.Deleting).machine("e", "pve1", nodescaler.Ordered)
-	w.machine("s", "pve1", nodescaler.Spare).machine("t", "pve2", nodescaler.Spare).machine("u", "pve1", nodescaler.Spare, other).
-		machine("woken", "pve1", nodescaler.Spare).machine("let", "pve1", nodescaler.Spare)
-	s := w.scan()
+	w.Machine("a", "pve1", nodescaler.Joined).Machine("b", "pve2", nodescaler.Joined).Machine("c", "pve1", nodescaler.Joined, other).
+		Machine("d", "pve1", nodescaler.Deleting).Machine("e", "pve1", nodescaler.Ordered)
+	w.Machine("s", "pve1", nodescaler.Spare).Machine("t", "pve2", nodescaler.Spare).Machine("u", "pve1", nodescaler.Spare, other).
+		Machine("woken", "pve1", nodescaler.Spare).Machine("let", "pve1", nodescaler.Spare)
+	s := scanOf(w)
 	s.woken["woken"], s.let["let"] = true, true
 	if running, kept := s.spares.running("w", "pve1"), s.spares.kept("w", "pve1"); running != 3 || kept != 1 {
 		t.Errorf("%d run and %d are kept, want 3 and 1", running, kept)
@@ -209,14 +205,8 @@ func TestWhatAHostCarriesOfAPool(t *testing.T) {
 // What keeps a spare from being ordered, each by itself.
 func TestWhenASpareIsOrdered(t *testing.T) {
 	wants := stock{worth: worth{pays: 2, allowed: 2}}
-	machine := &nodescaler.Machine{Name: "w-9", Pool: "w", Host: "pve1", Shape: small}
-	for _, c := range []struct {
-		name  string
-		world func(*world)
-		scan  func(*scan)
-		stock func(*stock)
-		want  bool
-	}{
+	machine := &nodescaler.Machine{Name: "w-9", Pool: "w", Host: "pve1", Shape: sample.Small}
+	for _, c := range []moment{
 		{name: "one is wanting", want: true},
 		{name: "another is there", stock: func(s *stock) { s.good = append(s.good, machine) }, want: true},
 		{name: "as many as are wanted are there", stock: func(s *stock) { s.good = append(s.good, machine, machine) }},
@@ -226,24 +216,17 @@ func TestWhenASpareIsOrdered(t *testing.T) {
 		{name: "fewer are made", stock: func(s *stock) { s.making = append(s.making, machine) }, want: true},
 		{name: "a machine is on its way", scan: func(s *scan) { s.coming = append(s.coming, machine) }},
 		{name: "a spare is woken", scan: func(s *scan) { s.woken["w-8"] = true }},
-		{name: "the pool makes no machines", world: shut},
-		{name: "the pool has no place", world: func(w *world) { w.Pools[0].Max = 0 }},
-		{name: "the pool has one place", world: func(w *world) { w.Pools[0].Max = 1 }, want: true},
-		{name: "no host has room", world: func(w *world) {
+		{name: "the pool makes no machines", world: sample.Shut},
+		{name: "the pool has no place", world: func(w *sample.World) { w.Pools[0].Max = 0 }},
+		{name: "the pool has one place", world: func(w *sample.World) { w.Pools[0].Max = 1 }, want: true},
+		{name: "no host has room", world: func(w *sample.World) {
 			for i := range w.Hosts {
-				w.Hosts[i].Room = small.Resources().Times(0)
+				w.Hosts[i].Room = sample.Small.Resources().Times(0)
 			}
 		}},
-		{name: "the limit is reached", world: func(w *world) { w.Limit = 1 }},
+		{name: "the limit is reached", world: func(w *sample.World) { w.Limit = 1 }},
 	} {
-		w := aWorld()
-		if c.world != nil {
-			c.world(w)
-		}
-		s, of := w.scan(), wants
-		if c.scan != nil {
-			c.scan(s)
-		}
+		s, of := c.of(sample.New()), wants
 		if c.stock != nil {
 			c.stock(&of)
 		}
@@ -256,33 +239,21 @@ func TestWhenASpareIsOrdered(t *testing.T) {
 
 // What keeps a machine that was emptied from being kept as a spare, each by itself.
 func TestWhichMachinesAreStashed(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		world func(*world)
-		scan  func(*scan)
-		want  bool
-	}{
+	for _, c := range []moment{
 		{name: "one is wanting", want: true},
 		{name: "no spares are kept", scan: func(s *scan) { s.spares.keep.cfg.Most = 0 }},
 		{name: "the policy knows no spares", scan: func(s *scan) { s.spares.keep = nil }},
-		{name: "its pool is gone", world: func(w *world) { w.Machines[0].Pool = "gone" }},
+		{name: "its pool is gone", world: func(w *sample.World) { w.Machines[0].Pool = "gone" }},
 		{name: "it is the first look", scan: func(s *scan) { s.first = true }},
-		{name: "its node is not ready", world: func(w *world) { w.Nodes[0].Ready = false }},
-		{name: "it starts again", world: func(w *world) { w.Machines[0].Phase = nodescaler.Booting }},
-		{name: "it drifted", world: func(w *world) { drifted(&w.Machines[0]) }},
-		{name: "it has another shape", world: func(w *world) { w.Machines[0].Shape = large }},
-		{name: "two are there", world: func(w *world) { w.spare("s-1", "pve1").spare("s-2", "pve1") }, want: true},
-		{name: "three are there", world: func(w *world) { w.spare("s-1", "pve1").spare("s-2", "pve1").spare("s-3", "pve1") }},
+		{name: "its node is not ready", world: func(w *sample.World) { w.Nodes[0].Ready = false }},
+		{name: "it starts again", world: func(w *sample.World) { w.Machines[0].Phase = nodescaler.Booting }},
+		{name: "it drifted", world: func(w *sample.World) { sample.Drifted(&w.Machines[0]) }},
+		{name: "it has another shape", world: func(w *sample.World) { w.Machines[0].Shape = sample.Large }},
+		{name: "two are there", world: func(w *sample.World) { w.Spare("s-1", "pve1").Spare("s-2", "pve1") }, want: true},
+		{name: "three are there", world: func(w *sample.World) { w.Spare("s-1", "pve1").Spare("s-2", "pve1").Spare("s-3", "pve1") }},
 		{name: "three are stopped by this plan", scan: func(s *scan) { s.stashed["w"] = 3 }},
 	} {
-		w := aWorld().node("w-1", "pve1")
-		if c.world != nil {
-			c.world(w)
-		}
-		s := w.scan()
-		if c.scan != nil {
-			c.scan(s)
-		}
+		s := c.of(sample.New().Node("w-1", "pve1"))
 		if got := s.spares.stashes(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: stashed %t", c.name, got)
 		}
@@ -295,34 +266,34 @@ func TestWhatBecomesOfSparesThatDoNotCome(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dark    time.Duration // for so long; -1 was not seen
-		world   func(*world)
+		world   func(*sample.World)
 		want    []string
 		forgets bool // since when it is dark
 	}{
 		{name: "it is seen for the first time", dark: -1, forgets: true},
 		{name: "not for too long", dark: time.Duration(late)},
-		{name: "its host is away", dark: time.Duration(late) + 1, world: func(w *world) { w.Hosts[0].Online = false }, forgets: true},
+		{name: "its host is away", dark: time.Duration(late) + 1, world: func(w *sample.World) { w.Hosts[0].Online = false }, forgets: true},
 		{name: "for too long, with a node that is open", dark: time.Duration(late) + 1, want: []string{"Cordon w-1"}},
-		{name: "with a node that is cordoned", dark: time.Duration(late) + 1, world: func(w *world) { w.Nodes[0].Cordoned = true }, want: []string{"Cordon w-1"}},
-		{name: "with a node that is closed", dark: time.Duration(late) + 1, world: func(w *world) { draining(&w.Nodes[0]) }, want: []string{"Return w-1"}},
-		{name: "without a node", dark: time.Duration(late) + 1, world: func(w *world) { w.Nodes = nil }, want: []string{"Return w-1"}},
-		{name: "with a pod", dark: time.Duration(late) + 1, world: func(w *world) { w.pod("a", "w-1", 100, 100) }},
+		{name: "with a node that is cordoned", dark: time.Duration(late) + 1, world: func(w *sample.World) { w.Nodes[0].Cordoned = true }, want: []string{"Cordon w-1"}},
+		{name: "with a node that is closed", dark: time.Duration(late) + 1, world: func(w *sample.World) { sample.Draining(&w.Nodes[0]) }, want: []string{"Return w-1"}},
+		{name: "without a node", dark: time.Duration(late) + 1, world: func(w *sample.World) { w.Nodes = nil }, want: []string{"Return w-1"}},
+		{name: "with a pod", dark: time.Duration(late) + 1, world: func(w *sample.World) { w.Pod("a", "w-1", 100, 100) }},
 	} {
-		w := aWorld().node("w-1", "pve1", notReady)
+		w := sample.New().Node("w-1", "pve1", sample.NotReady)
 		w.Machines[0].Keep = true
 		if c.world != nil {
 			c.world(w)
 		}
-		s := w.scan()
+		s := scanOf(w)
 		if c.dark >= 0 {
-			s.spares.keep.dark["w-1"] = noon.Add(-c.dark)
+			s.spares.keep.dark["w-1"] = sample.Noon.Add(-c.dark)
 		}
 		gone := s.spares.abandon(s.X.Spares[0], s.X.AnyNodeOf("w-1"))
-		got := lines(s.Plan)
+		got := sample.Lines(s.Plan)
 		if !slices.Equal(got, c.want) || gone != slices.Contains(got, "Return w-1") {
 			t.Errorf("%s: %v and it is gone: %t; want %v", c.name, got, gone, c.want)
 		}
-		if forgot := s.spares.keep.dark["w-1"].Equal(noon); forgot != c.forgets {
+		if forgot := s.spares.keep.dark["w-1"].Equal(sample.Noon); forgot != c.forgets {
 			t.Errorf("%s: it is dark since %s", c.name, s.spares.keep.dark["w-1"])
 		}
 	}
@@ -331,9 +302,9 @@ func TestWhatBecomesOfSparesThatDoNotCome(t *testing.T) {
 // For how long a spare that was woken is expected back: as long as the nth has to wait to be
 // worth an order.
 func TestForHowLongAWokenSpareIsExpectedBack(t *testing.T) {
-	w := aWorld().node("w-1", "pve1")
-	s := w.scan()
-	s.spares.keep.started, s.spares.keep.lead = noon, time.Minute
+	w := sample.New().Node("w-1", "pve1")
+	s := scanOf(w)
+	s.spares.keep.started, s.spares.keep.lead = sample.Noon, time.Minute
 	// the whole day is not seen, and takes one order
 	saves := s.spares.keep.cfg.Worth * float64(s.spares.keep.sooner())
 	last := time.Duration(float64(s.spares.keep.lead) * float64(spareMemory) / saves)
@@ -342,7 +313,7 @@ func TestForHowLongAWokenSpareIsExpectedBack(t *testing.T) {
 		t.Error("one that was no spare is expected back")
 	}
 	for ago, want := range map[time.Duration]bool{0: true, last - time.Second: true, last + time.Second: false} {
-		if m.Woken = noon.Add(-ago); s.spares.lent(m, 1) != want {
+		if m.Woken = sample.Noon.Add(-ago); s.spares.lent(m, 1) != want {
 			t.Errorf("one that was woken %s ago: %t", ago, !want)
 		}
 	}
@@ -352,20 +323,20 @@ func TestForHowLongAWokenSpareIsExpectedBack(t *testing.T) {
 func TestWhichDrainsAreLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		held func(*world)
+		held func(*sample.World)
 		ours bool
 		want bool
 	}{
-		{name: "ours", held: func(*world) {}, ours: true},
-		{name: "another's", held: func(*world) {}},
-		{name: "ours, of a pool that is not to grow", held: heldUp, ours: true},
-		{name: "another's, of a pool that is not to grow", held: heldUp, want: true},
-		{name: "ours, of a pool that is not to shrink", held: heldDown, ours: true, want: true},
-		{name: "another's, of a pool that is not to shrink", held: heldDown, want: true},
+		{name: "ours", held: func(*sample.World) {}, ours: true},
+		{name: "another's", held: func(*sample.World) {}},
+		{name: "ours, of a pool that is not to grow", held: sample.HeldUp, ours: true},
+		{name: "another's, of a pool that is not to grow", held: sample.HeldUp, want: true},
+		{name: "ours, of a pool that is not to shrink", held: sample.HeldDown, ours: true, want: true},
+		{name: "another's, of a pool that is not to shrink", held: sample.HeldDown, want: true},
 	} {
-		s := aWorld().node("w-1", "pve1", draining).change(c.held).scan()
+		s := scanOf(sample.New().Node("w-1", "pve1", sample.Draining).Change(c.held))
 		if s.drains = (since{}); c.ours {
-			s.drains["w-1"] = noon
+			s.drains["w-1"] = sample.Noon
 		}
 		if got := s.drainer.leftAlone(&s.X.Nodes[0]) != nil; got != c.want {
 			t.Errorf("%s: left alone %t", c.name, got)
@@ -386,19 +357,19 @@ func TestHowMuchOfANodeIsUsed(t *testing.T) {
 		want          float64 // of 1800 thousandths of a CPU
 	}{
 		{name: "a pod", pod: func(*nodescaler.Pod) {}, want: 900. / 1800},
-		{name: "one that leaves", pod: leaving},
+		{name: "one that leaves", pod: sample.Leaving},
 		{name: "one that anyone may displace", pod: func(p *nodescaler.Pod) { p.Priority = -11 }},
-		{name: "a daemon", pod: daemon, want: 900. / 1800},
-		{name: "a daemon that is ignored", pod: daemon, ignoreDaemons: true},
+		{name: "a daemon", pod: sample.Daemon, want: 900. / 1800},
+		{name: "a daemon that is ignored", pod: sample.Daemon, ignoreDaemons: true},
 		{name: "a pod where daemons are ignored", pod: func(*nodescaler.Pod) {}, ignoreDaemons: true, want: 900. / 1800},
 	} {
-		s := aWorld().node("w-1", "pve1").pod("a", "w-1", 900, 0, c.pod).scan()
+		s := scanOf(sample.New().Node("w-1", "pve1").Pod("a", "w-1", 900, 0, c.pod))
 		s.rules.IgnoreDaemonsetsUtilization = c.ignoreDaemons
 		if got := s.drainer.utilisation(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
-	s := aWorld().node("w-1", "pve1").pod("a", "w-1", 600, 0).pod("d", "w-1", 300, 0, daemon).scan()
+	s := scanOf(sample.New().Node("w-1", "pve1").Pod("a", "w-1", 600, 0).Pod("d", "w-1", 300, 0, sample.Daemon))
 	s.rules.IgnoreDaemonsetsUtilization = true
 	if got := s.drainer.utilisation(&s.X.Nodes[0]); got != 600./1500 {
 		t.Errorf("beside a daemon that is ignored: %v", got)
@@ -414,11 +385,11 @@ func TestWhenADrainIsLate(t *testing.T) {
 		most time.Duration
 	}{
 		{"one is not evicted", func(*nodescaler.Pod) {}, evicted},
-		{"all are evicted", leaving, evicted + time.Duration(DefaultRules().MaxGracefulTermination)},
+		{"all are evicted", sample.Leaving, evicted + time.Duration(DefaultRules().MaxGracefulTermination)},
 	} {
-		s := aWorld().node("w-1", "pve1").pod("a", "w-1", 100, 100, leaving).pod("b", "w-1", 100, 100, c.pod).scan()
+		s := scanOf(sample.New().Node("w-1", "pve1").Pod("a", "w-1", 100, 100, sample.Leaving).Pod("b", "w-1", 100, 100, c.pod))
 		n := &s.X.Nodes[0]
-		if s.drainer.late(n, noon.Add(-c.most)) || !s.drainer.late(n, noon.Add(-c.most-1)) {
+		if s.drainer.late(n, sample.Noon.Add(-c.most)) || !s.drainer.late(n, sample.Noon.Add(-c.most-1)) {
 			t.Errorf("%s: not just after %s", c.name, c.most)
 		}
 	}
@@ -439,10 +410,10 @@ func TestWhenADrainWaits(t *testing.T) {
 		{name: "it is not ready", dark: most, want: true},
 		{name: "it has not been for long", dark: most + 1},
 	} {
-		w := aWorld().node("w-1", "pve1")
+		w := sample.New().Node("w-1", "pve1")
 		w.Nodes[0].Ready, w.Hosts[0].Online = c.ready, !c.away
-		s := w.scan()
-		s.unready = since{"w-1": noon.Add(-c.dark)}
+		s := scanOf(w)
+		s.unready = since{"w-1": sample.Noon.Add(-c.dark)}
 		if got := s.drainer.wait(&s.X.Nodes[0]); got != c.want {
 			t.Errorf("%s: it waits %t", c.name, got)
 		}
@@ -465,7 +436,7 @@ func TestForWhichPodsMachinesAreOrdered(t *testing.T) {
 		{name: "one of the least priority", priority: -10, want: true},
 		{name: "one of less", priority: -11},
 	} {
-		s := aWorld().pod("a", "", 100, 100, func(p *nodescaler.Pod) { p.Created, p.Priority = noon.Add(-c.age), c.priority }).scan()
+		s := scanOf(sample.New().Pod("a", "", 100, 100, func(p *nodescaler.Pod) { p.Created, p.Priority = sample.Noon.Add(-c.age), c.priority }))
 		s.rules.NewPodScaleUpDelay = nodescaler.Duration(c.delay)
 		if got := len((&demand{s.turn}).wanted()) == 1; got != c.want {
 			t.Errorf("%s: %t", c.name, got)
@@ -479,16 +450,16 @@ func TestOrdersThatPodsWaitForAreNoted(t *testing.T) {
 	like := nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 600}}
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  int
 	}{
-		{"a pod waits", aWorld().pod("a", "", 600, 100), 1},
-		{"a replica is decided on", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Count: 1}} }), 1},
-		{"a replica is expected", aWorld().change(func(w *world) { w.Future = []nodescaler.Future{{Like: like, Ahead: 1}} }), 0},
+		{"a pod waits", sample.New().Pod("a", "", 600, 100), 1},
+		{"a replica is decided on", sample.New().Change(func(w *sample.World) { w.Future = []nodescaler.Future{{Like: like, Count: 1}} }), 1},
+		{"a replica is expected", sample.New().Change(func(w *sample.World) { w.Future = []nodescaler.Future{{Like: like, Ahead: 1}} }), 0},
 	} {
 		p := withSpares(1)
-		if plan := decide(t, p, c.world.at(0)); len(plan.Actions) != 1 || len(p.keep.wanted) != c.want {
-			t.Errorf("%s: %d noted, want %d; %s", c.name, len(p.keep.wanted), c.want, tell(plan))
+		if plan := sample.Decide(t, p, c.world.At(0)); len(plan.Actions) != 1 || len(p.keep.wanted) != c.want {
+			t.Errorf("%s: %d noted, want %d; %s", c.name, len(p.keep.wanted), c.want, sample.Reasons(plan))
 		}
 	}
 }
@@ -518,15 +489,15 @@ func TestTheShapeOfSpares(t *testing.T) {
 		uses []use
 		want pricing.Shape
 	}{
-		{"the cheapest", nil, small},
-		{"as the last one", []use{{pool: "w", shape: small}, {pool: "w", shape: large}}, large},
-		{"not as one of another pool", []use{{pool: "w", shape: large}, {pool: "x", shape: small}}, large},
-		{"not of a shape that is gone", []use{{pool: "w", shape: large}, {pool: "w", shape: gone}}, large},
-		{"of another pool alone", []use{{pool: "x", shape: large}}, small},
+		{"the cheapest", nil, sample.Small},
+		{"as the last one", []use{{pool: "w", shape: sample.Small}, {pool: "w", shape: sample.Large}}, sample.Large},
+		{"not as one of another pool", []use{{pool: "w", shape: sample.Large}, {pool: "x", shape: sample.Small}}, sample.Large},
+		{"not of a shape that is gone", []use{{pool: "w", shape: sample.Large}, {pool: "w", shape: gone}}, sample.Large},
+		{"of another pool alone", []use{{pool: "x", shape: sample.Large}}, sample.Small},
 	} {
-		w := aWorld()
-		w.Pools[0].Shapes = []pricing.Shape{large, small}
-		s := w.scan()
+		w := sample.New()
+		w.Pools[0].Shapes = []pricing.Shape{sample.Large, sample.Small}
+		s := scanOf(w)
 		s.spares.keep.uses = c.uses
 		if got := s.spares.spareShape(s.X.Pool("w")); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got.Name, c.want.Name)
@@ -539,15 +510,15 @@ func TestTheStockOfAPool(t *testing.T) {
 	other := func(m *nodescaler.Machine) { m.Pool = "x" }
 	kept := func(m *nodescaler.Machine) { m.Keep = true }
 	woken := func(ago time.Duration) func(*nodescaler.Machine) {
-		return func(m *nodescaler.Machine) { m.Woken = noon.Add(-ago) }
+		return func(m *nodescaler.Machine) { m.Woken = sample.Noon.Add(-ago) }
 	}
-	w := aWorld().change(secondPool())
-	w.machine("good", "pve1", nodescaler.Spare).machine("other", "pve1", nodescaler.Spare, other).machine("drifted", "pve1", nodescaler.Spare, drifted).
-		machine("making", "pve1", nodescaler.Booting, kept).machine("woken", "pve1", nodescaler.Spare).machine("let", "pve1", nodescaler.Spare).
-		machine("lent", "pve1", nodescaler.Joined, woken(time.Second)).machine("lent long ago", "pve1", nodescaler.Joined, woken(40*time.Hour)).
-		machine("lent and going", "pve1", nodescaler.Deleting, woken(time.Second)).machine("other lent", "pve1", nodescaler.Joined, other, woken(time.Second))
-	s := w.scan()
-	s.spares.keep.started, s.spares.keep.lead = noon, 3*time.Minute
+	w := sample.New().Change(sample.SecondPool())
+	w.Machine("good", "pve1", nodescaler.Spare).Machine("other", "pve1", nodescaler.Spare, other).Machine("drifted", "pve1", nodescaler.Spare, sample.Drifted).
+		Machine("making", "pve1", nodescaler.Booting, kept).Machine("woken", "pve1", nodescaler.Spare).Machine("let", "pve1", nodescaler.Spare).
+		Machine("lent", "pve1", nodescaler.Joined, woken(time.Second)).Machine("lent long ago", "pve1", nodescaler.Joined, woken(40*time.Hour)).
+		Machine("lent and going", "pve1", nodescaler.Deleting, woken(time.Second)).Machine("other lent", "pve1", nodescaler.Joined, other, woken(time.Second))
+	s := scanOf(w)
+	s.spares.keep.started, s.spares.keep.lead = sample.Noon, 3*time.Minute
 	s.woken["woken"], s.let["let"] = true, true
 	is := s.spares.stockOf(s.X.Pool("w"))
 	names := func(all []*nodescaler.Machine) (names []string) {
@@ -565,11 +536,11 @@ func TestTheStockOfAPool(t *testing.T) {
 // So many spares pay as saved their disks within a day, the last that may be included.
 func TestTheLastSpareThatMayBeHasToPayToo(t *testing.T) {
 	for ranks, want := range map[int]int{0: 0, 1: 1, 2: 2, 3: 3} {
-		s := aWorld().dear(pricing.Unit / 100).scan()
-		s.spares.keep.started, s.spares.keep.lead = noon.Add(-2*spareMemory), 3*time.Minute
+		s := scanOf(sample.New().Dear(pricing.Unit / 100))
+		s.spares.keep.started, s.spares.keep.lead = sample.Noon.Add(-2*spareMemory), 3*time.Minute
 		for rank := range ranks {
 			for range 99 {
-				s.spares.keep.uses = append(s.spares.keep.uses, use{at: noon, pool: "w", rank: rank + 1})
+				s.spares.keep.uses = append(s.spares.keep.uses, use{at: sample.Noon, pool: "w", rank: rank + 1})
 			}
 		}
 		if got := s.spares.sparesWorth(s.X.Pool("w")).pays; got != want {
@@ -595,12 +566,12 @@ func TestWhatIsForgottenOfSpares(t *testing.T) {
 		{name: "it made way as long ago as counts", phase: nodescaler.Spare, gave: spareRest, makesWay: true},
 		{name: "it made way long ago", phase: nodescaler.Spare, gave: spareRest + 1},
 	} {
-		w := aWorld()
+		w := sample.New()
 		if !c.gone {
-			w.machine("w-1", "pve1", c.phase, func(m *nodescaler.Machine) { m.Keep = c.keep })
+			w.Machine("w-1", "pve1", c.phase, func(m *nodescaler.Machine) { m.Keep = c.keep })
 		}
 		k := newKeeper(Spared{Most: 1})
-		k.closed["w-1"], k.dark["w-1"], k.gave["w-1"] = noon, noon, noon.Add(-c.gave)
+		k.closed["w-1"], k.dark["w-1"], k.gave["w-1"] = sample.Noon, sample.Noon, sample.Noon.Add(-c.gave)
 		k.see(&w.Snapshot, time.Minute)
 		if got := [3]bool{len(k.closed) == 1, len(k.dark) == 1, len(k.gave) == 1}; got != [3]bool{c.makes, c.makes, c.makesWay} {
 			t.Errorf("%s: remembered as closed, dark and making way: %v", c.name, got)

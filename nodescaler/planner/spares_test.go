@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -16,7 +17,7 @@ import (
 // ever more of them.
 func TestNoSpareTakesAMachineAway(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := aWorld()
+		w := sample.New()
 		w.Prices.PerDiskGB = pricing.Micros(rapid.Int64Range(1, 400_000).Draw(t, "disk"))
 		w.Prices.PerMachine = pricing.Micros(rapid.SampledFrom([]int64{0, 3e6}).Draw(t, "having one"))
 		w.Pools[0].Shapes[0].Disk = 20 * pricing.GB
@@ -24,16 +25,16 @@ func TestNoSpareTakesAMachineAway(t *testing.T) {
 		shape := w.Pools[0].Shapes[0]
 		w.Limit = pricing.Rate(rapid.Int64Range(1, 90e9).Draw(t, "limit"))
 		for i := range rapid.IntRange(0, 5).Draw(t, "running") {
-			w.node(fmt.Sprintf("w-%d", i), "pve1")
+			w.Node(fmt.Sprintf("w-%d", i), "pve1")
 		}
-		w.disked()
+		w.Disked()
 		running := len(w.Machines)
 		// how many machines there may be, with so many spares that are woken first
 		most := func(spares int) int {
 			machines, stopped := running, spares
 			for machines < w.Pools[0].Max {
 				stopped = max(stopped-1, 0)
-				if pricing.Rate(machines+1)*w.Prices.Rate(shape, "", noon)+pricing.Rate(stopped)*w.Prices.SpareRate(shape) > w.Limit {
+				if pricing.Rate(machines+1)*w.Prices.Rate(shape, "", sample.Noon)+pricing.Rate(stopped)*w.Prices.SpareRate(shape) > w.Limit {
 					break
 				}
 				machines++
@@ -42,7 +43,7 @@ func TestNoSpareTakesAMachineAway(t *testing.T) {
 		}
 		within := func(spares int) bool {
 			left := max(spares-(most(0)-running), 0)
-			return most(spares) == most(0) && pricing.Rate(max(most(0), running))*w.Prices.Rate(shape, "", noon)+pricing.Rate(left)*w.Prices.SpareRate(shape) <= w.Limit
+			return most(spares) == most(0) && pricing.Rate(max(most(0), running))*w.Prices.Rate(shape, "", sample.Noon)+pricing.Rate(left)*w.Prices.SpareRate(shape) <= w.Limit
 		}
 		want := 0
 		for want < 20 && within(want+1) {
@@ -59,22 +60,22 @@ func TestNoSpareTakesAMachineAway(t *testing.T) {
 func TestWhatHostsOfSparesCost(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*world)
+		change func(*sample.World)
 		next   string
 		want   pricing.Micros
 	}{
-		{name: "no spares", change: func(*world) {}},
-		{name: "no spares, and the next one", change: func(*world) {}, next: "pve2", want: 20},
-		{name: "spares on one", change: func(w *world) { w.spare("w-1", "pve1").spare("w-2", "pve1") }, want: 10},
-		{name: "beside a machine", change: func(w *world) { w.spare("w-1", "pve1").node("w-2", "pve1") }},
-		{name: "the next one beside a machine", change: func(w *world) { w.node("w-2", "pve2") }, next: "pve2"},
-		{name: "spares on two, and the next one there", change: func(w *world) { w.spare("w-1", "pve1").spare("w-2", "pve2") }, next: "pve2", want: 30},
+		{name: "no spares", change: func(*sample.World) {}},
+		{name: "no spares, and the next one", change: func(*sample.World) {}, next: "pve2", want: 20},
+		{name: "spares on one", change: func(w *sample.World) { w.Spare("w-1", "pve1").Spare("w-2", "pve1") }, want: 10},
+		{name: "beside a machine", change: func(w *sample.World) { w.Spare("w-1", "pve1").Node("w-2", "pve1") }},
+		{name: "the next one beside a machine", change: func(w *sample.World) { w.Node("w-2", "pve2") }, next: "pve2"},
+		{name: "spares on two, and the next one there", change: func(w *sample.World) { w.Spare("w-1", "pve1").Spare("w-2", "pve2") }, next: "pve2", want: 30},
 	} {
-		w := aWorld()
+		w := sample.New()
 		w.Limit = pricing.Rate(math.MaxInt64)
 		w.Prices.Hosts = map[string]pricing.HostPrices{"pve1": {PerHost: new(pricing.Micros(10))}, "pve2": {PerHost: new(pricing.Micros(20))}}
 		c.change(w)
-		s := w.scan()
+		s := scanOf(w)
 		bare := s.X.PaidFor(func(m *nodescaler.Machine) bool { return !m.Kept() })
 		if got := s.spares.hostParts(bare, c.next).For(time.Hour); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
@@ -86,37 +87,37 @@ func TestWhatHostsOfSparesCost(t *testing.T) {
 // gone.
 func TestWhatThereIsOnceSparesAreGone(t *testing.T) {
 	since := func(ago time.Duration) func(*nodescaler.Machine) {
-		return func(m *nodescaler.Machine) { m.Since = noon.Add(-ago) }
+		return func(m *nodescaler.Machine) { m.Since = sample.Noon.Add(-ago) }
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*world)
+		change func(*sample.World)
 		scan   func(*scan)
 		places int // of the three that the pool may have
 		paid   int // machines
 	}{
-		{name: "a spare alone", change: func(*world) {}, places: 3},
-		{name: "beside one that runs", change: func(w *world) { w.node("w-2", "pve1") }, places: 2, paid: 1},
-		{name: "beside one that goes", change: func(w *world) { w.machine("w-2", "pve1", nodescaler.Deleting, since(spareRest-1)) }, places: 3},
-		{name: "beside one that is long in going", change: func(w *world) { w.machine("w-2", "pve1", nodescaler.Deleting, since(spareRest)) }, places: 2},
-		{name: "beside one that goes where its host is away", change: func(w *world) { w.machine("w-2", "pve3", nodescaler.Deleting, since(0)) }, places: 2, paid: 1},
-		{name: "beside one that the plan reclaims", change: func(w *world) { w.node("w-2", "pve1") }, scan: func(s *scan) { s.let["w-2"] = true }, places: 2},
-		{name: "beside one of another pool", change: func(w *world) {
-			w.machine("x-1", "pve1", nodescaler.Deleting, since(0), func(m *nodescaler.Machine) { m.Pool = "x" })
+		{name: "a spare alone", change: func(*sample.World) {}, places: 3},
+		{name: "beside one that runs", change: func(w *sample.World) { w.Node("w-2", "pve1") }, places: 2, paid: 1},
+		{name: "beside one that goes", change: func(w *sample.World) { w.Machine("w-2", "pve1", nodescaler.Deleting, since(spareRest-1)) }, places: 3},
+		{name: "beside one that is long in going", change: func(w *sample.World) { w.Machine("w-2", "pve1", nodescaler.Deleting, since(spareRest)) }, places: 2},
+		{name: "beside one that goes where its host is away", change: func(w *sample.World) { w.Machine("w-2", "pve3", nodescaler.Deleting, since(0)) }, places: 2, paid: 1},
+		{name: "beside one that the plan reclaims", change: func(w *sample.World) { w.Node("w-2", "pve1") }, scan: func(s *scan) { s.let["w-2"] = true }, places: 2},
+		{name: "beside one of another pool", change: func(w *sample.World) {
+			w.Machine("x-1", "pve1", nodescaler.Deleting, since(0), func(m *nodescaler.Machine) { m.Pool = "x" })
 		}, places: 3},
 	} {
-		w := limited(9).spare("w-1", "pve1")
+		w := sample.Limited(9).Spare("w-1", "pve1")
 		w.Pools[0].Max = 3
 		w.Pools = append(w.Pools, w.Pools[0])
 		w.Pools[1].Name = "x"
 		w.Hosts[2].Online = false
 		c.change(w)
-		w.disked()
-		s := w.scan()
+		w.Disked()
+		s := scanOf(w)
 		if c.scan != nil {
 			c.scan(s)
 		}
-		rate := w.Prices.Rate(w.Pools[0].Shapes[0], "", noon)
+		rate := w.Prices.Rate(w.Pools[0].Shapes[0], "", sample.Noon)
 		if places, paid := s.spares.placesWithout(s.X.Spares, "w"), s.spares.paidWithout(s.X.Spares).Rate(); places != c.places || paid != pricing.Rate(c.paid)*rate {
 			t.Errorf("%s: %d places and %s/h, want %d and %s/h", c.name, places, paid, c.places, pricing.Rate(c.paid)*rate)
 		}
@@ -129,34 +130,34 @@ func TestWhichMachinesTheLimitCountsBesideSpares(t *testing.T) {
 	second := func(m *nodescaler.Machine) { m.Pool = "x" }
 	for _, c := range []struct {
 		name          string
-		change        func(*world)
+		change        func(*sample.World)
 		paid, counted int // machines beside the one that runs
 		disks, away   int // spares that are paid for, and that stay in any case
 	}{
-		{name: "none", change: func(*world) {}},
-		{name: "another that runs", change: func(w *world) { w.node("w-2", "pve1") }, paid: 1, counted: 1},
-		{name: "one of another pool", change: func(w *world) { w.machine("x-1", "pve1", nodescaler.Joined, second) }, paid: 1},
-		{name: "one that is being emptied", change: func(w *world) { w.node("w-2", "pve1", draining) }},
-		{name: "one that is being deleted", change: func(w *world) { w.machine("w-2", "pve1", nodescaler.Deleting) }},
-		{name: "a spare", change: func(w *world) { w.spare("w-2", "pve1") }},
-		{name: "one that is to be a spare", change: func(w *world) {
-			w.machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
+		{name: "none", change: func(*sample.World) {}},
+		{name: "another that runs", change: func(w *sample.World) { w.Node("w-2", "pve1") }, paid: 1, counted: 1},
+		{name: "one of another pool", change: func(w *sample.World) { w.Machine("x-1", "pve1", nodescaler.Joined, second) }, paid: 1},
+		{name: "one that is being emptied", change: func(w *sample.World) { w.Node("w-2", "pve1", sample.Draining) }},
+		{name: "one that is being deleted", change: func(w *sample.World) { w.Machine("w-2", "pve1", nodescaler.Deleting) }},
+		{name: "a spare", change: func(w *sample.World) { w.Spare("w-2", "pve1") }},
+		{name: "one that is to be a spare", change: func(w *sample.World) {
+			w.Machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
 		}},
-		{name: "a spare on a host that is away", change: func(w *world) { w.spare("w-2", "pve3") }, disks: 1, away: 1},
+		{name: "a spare on a host that is away", change: func(w *sample.World) { w.Spare("w-2", "pve3") }, disks: 1, away: 1},
 	} {
-		w := limited(8).node("w-1", "pve1")
+		w := sample.Limited(8).Node("w-1", "pve1")
 		w.Pools[0].Max = 4
 		w.Pools = append(w.Pools, w.Pools[0])
 		w.Pools[1].Name = "x"
 		w.Hosts[2].Online = false
 		c.change(w)
-		w.disked()
+		w.Disked()
 		shape := w.Pools[0].Shapes[0]
-		rate, disk := w.Prices.Rate(shape, "", noon), w.Prices.SpareRate(shape)
+		rate, disk := w.Prices.Rate(shape, "", sample.Noon), w.Prices.SpareRate(shape)
 		still := pricing.Rate(3 - c.counted)
 		left := w.Limit - pricing.Rate(1+c.paid)*rate - pricing.Rate(c.disks)*disk
 		want := c.away + int(min(still+(left-still*rate)/disk, 1+(left-rate)/disk))
-		s := w.scan()
+		s := scanOf(w)
 		if got := s.spares.allowed(s.X.Pool("w"), ""); got != want {
 			t.Errorf("%s: %d spares are allowed, want %d", c.name, got, want)
 		}

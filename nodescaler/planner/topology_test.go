@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/podscaler"
 )
 
@@ -30,21 +31,21 @@ func TestWhichPodsOfANodeCountForARule(t *testing.T) {
 // and mark.
 func TestWhichPodsBeginTheirGroup(t *testing.T) {
 	const mark = "app=web"
-	p := &nodescaler.Pod{Has: []string{mark}, Topology: []nodescaler.Topology{{Key: "other", Mark: mark, Skew: 1}, {Key: zoneLabel, Mark: mark, Together: true}}}
+	p := &nodescaler.Pod{Has: []string{mark}, Topology: []nodescaler.Topology{{Key: "other", Mark: mark, Skew: 1}, {Key: sample.Zone, Mark: mark, Together: true}}}
 	for _, c := range []struct {
 		name  string
 		given given
 		n     int
 		want  bool
 	}{
-		{"one was given a zone", given{mark, zoneLabel, "a"}, 1, false},
-		{"it was taken back", given{mark, zoneLabel, "a"}, 0, true},
-		{"one with another mark was", given{"app=api", zoneLabel, "a"}, 1, true},
+		{"one was given a zone", given{mark, sample.Zone, "a"}, 1, false},
+		{"it was taken back", given{mark, sample.Zone, "a"}, 0, true},
+		{"one with another mark was", given{"app=api", sample.Zone, "a"}, 1, true},
 		{"one was given a domain of another label", given{mark, "rack", "a"}, 1, true},
 		{"one was given a domain to be spread over", given{mark, "other", "a"}, 1, true},
 	} {
-		w := zoned("a").waiting(1, func(w *nodescaler.Pod) { w.Has, w.Topology = p.Has, p.Topology })
-		y := &topology{turn: w.scan().turn, given: map[given]int{c.given: c.n}}
+		w := sample.Zoned("a").Waiting(1, func(w *nodescaler.Pod) { w.Has, w.Topology = p.Has, p.Topology })
+		y := &topology{turn: scanOf(w).turn, given: map[given]int{c.given: c.n}}
 		if got := y.begins(p); got != c.want {
 			t.Errorf("%s: it begins %t", c.name, got)
 		}
@@ -70,9 +71,9 @@ func TestTheFewestPodsOfADomain(t *testing.T) {
 	} {
 		y := &topology{given: map[given]int{}}
 		for domain, n := range c.given {
-			y.given[given{mark, zoneLabel, domain}] = n
+			y.given[given{mark, sample.Zone, domain}] = n
 		}
-		r := &rule{Topology: nodescaler.Topology{Key: zoneLabel, Mark: mark, MinDomains: c.min}, has: c.has, open: map[string]where{"a": onNode, "b": onOffer}}
+		r := &rule{Topology: nodescaler.Topology{Key: sample.Zone, Mark: mark, MinDomains: c.min}, has: c.has, open: map[string]where{"a": onNode, "b": onOffer}}
 		if got := y.least(r); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
@@ -81,9 +82,9 @@ func TestTheFewestPodsOfADomain(t *testing.T) {
 
 // Into each group go as many pods as nodes with room take of it.
 func TestHowManyPodsNodesTakeOfEachGroup(t *testing.T) {
-	rule := spreadBy(nodescaler.HostLabel, 2)
-	w := aWorld().node("n1", "pve1").pod("x", "n1", 100, 100, rule).node("n2", "pve2").pod("y", "n2", 1800, 100).waiting(3, rule)
-	s := w.scan()
+	rule := sample.SpreadBy(nodescaler.HostLabel, 2)
+	w := sample.New().Node("n1", "pve1").Pod("x", "n1", 100, 100, rule).Node("n2", "pve2").Pod("y", "n2", 1800, 100).Waiting(3, rule)
+	s := scanOf(w)
 	p := s.X.Pending[0]
 	y := &topology{turn: s.turn, asked: map[nodescaler.Topology]int{p.Topology[0]: 3}}
 	if got := y.level(p, &p.Topology[0]); !slices.Equal(got, []int{1, 0}) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -32,9 +33,9 @@ func TestWhatHelpsWhereSomethingIsShort(t *testing.T) {
 		pricing.EphemeralStorage:               "a larger disk for pool w",
 		nodescaler.AttachableVolumes + "a.csi": "take more volumes of a.csi",
 	} {
-		s := aWorld().scan()
+		s := scanOf(sample.New())
 		of := search{Draft: s.Draft}
-		o := of.without(name, &nodescaler.Pod{}, s.X.Pool("w"), small)
+		o := of.without(name, &nodescaler.Pod{}, s.X.Pool("w"), sample.Small)
 		if !strings.Contains(o.help, want) {
 			t.Errorf("%s: %s, want %s", name, o.help, want)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -18,7 +19,7 @@ func fleet() *nodescaler.Snapshot {
 		{Name: "medium", CPU: 4000, Memory: 16 * pricing.GiB},
 		{Name: "small", CPU: 2000, Memory: 8 * pricing.GiB},
 	}
-	s := &nodescaler.Snapshot{Now: noon, Prices: pricing.DefaultBook(), Pools: []nodescaler.Pool{
+	s := &nodescaler.Snapshot{Now: sample.Noon, Prices: pricing.DefaultBook(), Pools: []nodescaler.Pool{
 		{Name: "db", Max: 100, Shapes: shapes, Reserved: pricing.Resources{CPU: 200, Memory: pricing.GiB}, Taints: []nodescaler.Taint{{Key: "db", Effect: "NoSchedule"}}},
 		{Name: "web", Max: 2000, Shapes: shapes, Reserved: pricing.Resources{CPU: 200, Memory: pricing.GiB}, Labels: map[string]string{"disk": "ssd"}},
 	}}
@@ -37,9 +38,9 @@ func fleet() *nodescaler.Snapshot {
 		if n%10 == 9 {
 			pool = &s.Pools[0]
 		}
-		s.Machines = append(s.Machines, nodescaler.Machine{Name: name, Order: name, Pool: pool.Name, Shape: shapes[1], Host: s.Hosts[n%40].Name, Phase: nodescaler.Joined, Created: noon.Add(-time.Hour)})
+		s.Machines = append(s.Machines, nodescaler.Machine{Name: name, Order: name, Pool: pool.Name, Shape: shapes[1], Host: s.Hosts[n%40].Name, Phase: nodescaler.Joined, Created: sample.Noon.Add(-time.Hour)})
 		s.Nodes = append(s.Nodes, nodescaler.Node{
-			Name: name, Machine: name, Pool: pool.Name, Ready: true, Allocatable: pool.Capacity(shapes[1]), Joined: noon.Add(-time.Hour),
+			Name: name, Machine: name, Pool: pool.Name, Ready: true, Allocatable: pool.Capacity(shapes[1]), Joined: sample.Noon.Add(-time.Hour),
 			Taints: pool.Taints, Labels: map[string]string{"kubernetes.io/hostname": name, "disk": pool.Labels["disk"]},
 		})
 		cpu := pricing.MilliCPU(95)

@@ -12,17 +12,18 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
 func gpus(n int64) pricing.Amounts { return pricing.AmountsOf(map[string]int64{"nvidia.com/gpu": n}) }
 
 // withGPUs has the pool's machines, and the nodes that are there, have so many each.
-func withGPUs(n int64) func(*world) {
-	return func(w *world) {
+func withGPUs(n int64) func(*sample.World) {
+	return func(w *sample.World) {
 		w.Pools[0].Extra = gpus(n)
 		for i := range w.Nodes {
-			w.Nodes[i].Extra = w.Pools[0].Extras(small)
+			w.Nodes[i].Extra = w.Pools[0].Extras(sample.Small)
 		}
 	}
 }
@@ -34,56 +35,56 @@ func TestMachinesForDevices(t *testing.T) {
 	storage := func(n int64) func(*nodescaler.Pod) {
 		return func(p *nodescaler.Pod) { p.Extra = pricing.Amounts{{Name: pricing.EphemeralStorage, N: n}} }
 	}
-	disk := func(w *world) {
-		w.Pools[0].Shapes = []pricing.Shape{{Name: "small", CPU: small.CPU, Memory: small.Memory, Disk: 41 * pricing.GiB}}
+	disk := func(w *sample.World) {
+		w.Pools[0].Shapes = []pricing.Shape{{Name: "small", CPU: sample.Small.CPU, Memory: sample.Small.Memory, Disk: 41 * pricing.GiB}}
 	}
-	young := func(w *world) {
+	young := func(w *sample.World) {
 		w.Nodes[0].Joined = w.Now.Add(-time.Minute)
 		w.Nodes[0].Extra = nil
 	}
 	few := pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 2}}
 	volume := func(p *nodescaler.Pod) { p.Extra = pricing.Amounts{{Name: few[0].Name, N: 1}} }
-	takesTwo := func(w *world) { w.Nodes[0].Extra = few }
-	broken := func(w *world) { w.Nodes[0].Extra = nil }
+	takesTwo := func(w *sample.World) { w.Nodes[0].Extra = few }
+	broken := func(w *sample.World) { w.Nodes[0].Extra = nil }
 	for _, c := range []struct {
 		name string
-		w    *world
+		w    *sample.World
 		buys int
 		say  string // of what is not ordered
 	}{
-		{name: "no pool has any", w: aWorld().pod("ns/a", "", 100, 100, onGPUs(1)),
+		{name: "no pool has any", w: sample.New().Pod("ns/a", "", 100, 100, onGPUs(1)),
 			say: "asks for 0.1 CPU and 100 MiB and 1 nvidia.com/gpu; none of 3 offers for its class that are large enough has any nvidia.com/gpu; it asks for nvidia.com/gpu, which no pool's machines have: a pool says by resources what its machines have"},
-		{name: "none has as many", w: aWorld().change(withGPUs(2)).pod("ns/a", "", 100, 100, onGPUs(3)),
+		{name: "none has as many", w: sample.New().Change(withGPUs(2)).Pod("ns/a", "", 100, 100, onGPUs(3)),
 			say: "asks for 0.1 CPU and 100 MiB and 3 nvidia.com/gpu; none of 3 offers for its class that are large enough has more than 2 nvidia.com/gpu"},
-		{name: "one each", w: aWorld().change(withGPUs(1)).pod("ns/a", "", 100, 100, onGPUs(1)).pod("ns/b", "", 100, 100, onGPUs(1)).pod("ns/c", "", 100, 100), buys: 2},
-		{name: "a node has one left", w: aWorld().node("w-1", "pve1").change(withGPUs(2)).pod("ns/on", "w-1", 100, 100, onGPUs(1)).pod("ns/a", "", 100, 100, onGPUs(1))},
-		{name: "a node has none left", w: aWorld().node("w-1", "pve1").change(withGPUs(2)).pod("ns/on", "w-1", 100, 100, onGPUs(2)).pod("ns/a", "", 100, 100, onGPUs(1)), buys: 1},
-		{name: "a node's plugin has not started yet", w: aWorld().node("w-1", "pve1").change(withGPUs(1)).change(young).pod("ns/a", "", 100, 100, onGPUs(1))},
+		{name: "one each", w: sample.New().Change(withGPUs(1)).Pod("ns/a", "", 100, 100, onGPUs(1)).Pod("ns/b", "", 100, 100, onGPUs(1)).Pod("ns/c", "", 100, 100), buys: 2},
+		{name: "a node has one left", w: sample.New().Node("w-1", "pve1").Change(withGPUs(2)).Pod("ns/on", "w-1", 100, 100, onGPUs(1)).Pod("ns/a", "", 100, 100, onGPUs(1))},
+		{name: "a node has none left", w: sample.New().Node("w-1", "pve1").Change(withGPUs(2)).Pod("ns/on", "w-1", 100, 100, onGPUs(2)).Pod("ns/a", "", 100, 100, onGPUs(1)), buys: 1},
+		{name: "a node's plugin has not started yet", w: sample.New().Node("w-1", "pve1").Change(withGPUs(1)).Change(young).Pod("ns/a", "", 100, 100, onGPUs(1))},
 		{name: "a node's plugin has not started yet, and its CPU is taken", buys: 1,
-			w: aWorld().node("w-1", "pve1").change(withGPUs(1)).change(young).pod("ns/on", "w-1", 1500, 100).pod("ns/a", "", 500, 100, onGPUs(1))},
+			w: sample.New().Node("w-1", "pve1").Change(withGPUs(1)).Change(young).Pod("ns/on", "w-1", 1500, 100).Pod("ns/a", "", 500, 100, onGPUs(1))},
 		{name: "a node's plugin has not started yet, and it has a pod to be apart from", buys: 1,
-			w: aWorld().node("w-1", "pve1").change(withGPUs(1)).change(young).pod("ns/on", "w-1", 100, 100, lonely).pod("ns/a", "", 100, 100, onGPUs(1), lonely)},
-		{name: "nodes do not have what their pool says", w: aWorld().node("w-1", "pve1").change(withGPUs(1)).change(broken).pod("ns/a", "", 100, 100, onGPUs(1)),
+			w: sample.New().Node("w-1", "pve1").Change(withGPUs(1)).Change(young).Pod("ns/on", "w-1", 100, 100, sample.Lonely).Pod("ns/a", "", 100, 100, onGPUs(1), sample.Lonely)},
+		{name: "nodes do not have what their pool says", w: sample.New().Node("w-1", "pve1").Change(withGPUs(1)).Change(broken).Pod("ns/a", "", 100, 100, onGPUs(1)),
 			say: "it asks for nvidia.com/gpu, which no pool's machines have"},
-		{name: "any storage fits where the disk is not known", w: aWorld().pod("ns/a", "", 100, 100, storage(1<<40)), buys: 1},
-		{name: "as much storage as pods may use", w: aWorld().change(disk).pod("ns/a", "", 100, 100, storage(34<<30)), buys: 1},
-		{name: "more storage than that", w: aWorld().change(disk).pod("ns/a", "", 100, 100, storage(34<<30+1)),
+		{name: "any storage fits where the disk is not known", w: sample.New().Pod("ns/a", "", 100, 100, storage(1<<40)), buys: 1},
+		{name: "as much storage as pods may use", w: sample.New().Change(disk).Pod("ns/a", "", 100, 100, storage(34<<30)), buys: 1},
+		{name: "more storage than that", w: sample.New().Change(disk).Pod("ns/a", "", 100, 100, storage(34<<30+1)),
 			say: "has more than 34.0 GiB ephemeral-storage"},
-		{name: "a node takes another volume", w: aWorld().node("w-1", "pve1").change(takesTwo).pod("ns/on", "w-1", 100, 100, volume).pod("ns/a", "", 100, 100, volume)},
-		{name: "machines take two volumes each", buys: 2, w: aWorld().node("w-1", "pve1").change(takesTwo).pod("ns/on", "w-1", 100, 100, volume).
-			pod("ns/a", "", 100, 100, volume).pod("ns/b", "", 100, 100, volume).pod("ns/c", "", 100, 100, volume).pod("ns/d", "", 100, 100, volume)},
-		{name: "how many volumes machines take is not known", buys: 1, w: aWorld().node("w-1", "pve1").change(takesTwo).
-			change(func(w *world) { w.Nodes[0].Joined = w.Now.Add(-time.Minute) }).pod("ns/on", "w-1", 100, 100, volume).
-			pod("ns/a", "", 100, 100, volume).pod("ns/b", "", 100, 100, volume).pod("ns/c", "", 100, 100, volume).pod("ns/d", "", 100, 100, volume)},
+		{name: "a node takes another volume", w: sample.New().Node("w-1", "pve1").Change(takesTwo).Pod("ns/on", "w-1", 100, 100, volume).Pod("ns/a", "", 100, 100, volume)},
+		{name: "machines take two volumes each", buys: 2, w: sample.New().Node("w-1", "pve1").Change(takesTwo).Pod("ns/on", "w-1", 100, 100, volume).
+			Pod("ns/a", "", 100, 100, volume).Pod("ns/b", "", 100, 100, volume).Pod("ns/c", "", 100, 100, volume).Pod("ns/d", "", 100, 100, volume)},
+		{name: "how many volumes machines take is not known", buys: 1, w: sample.New().Node("w-1", "pve1").Change(takesTwo).
+			Change(func(w *sample.World) { w.Nodes[0].Joined = w.Now.Add(-time.Minute) }).Pod("ns/on", "w-1", 100, 100, volume).
+			Pod("ns/a", "", 100, 100, volume).Pod("ns/b", "", 100, 100, volume).Pod("ns/c", "", 100, 100, volume).Pod("ns/d", "", 100, 100, volume)},
 	} {
 		for _, policy := range []string{"joint", "unneeded"} {
 			t.Run(c.name+" "+policy, func(t *testing.T) {
-				plan := decide(t, build(t, Spec{Policy: policy}), c.w.at(0))
+				plan := sample.Decide(t, build(t, Spec{Policy: policy}), c.w.At(0))
 				if n := buysOf(plan); n != c.buys {
-					t.Errorf("%d machines are ordered, want %d:%s", n, c.buys, tell(plan))
+					t.Errorf("%d machines are ordered, want %d:%s", n, c.buys, sample.Reasons(plan))
 				}
-				if !strings.Contains(tell(plan), c.say) {
-					t.Errorf("it does not say %q:%s", c.say, tell(plan))
+				if !strings.Contains(sample.Reasons(plan), c.say) {
+					t.Errorf("it does not say %q:%s", c.say, sample.Reasons(plan))
 				}
 			})
 		}
@@ -101,24 +102,24 @@ func buysOf(p nodescaler.Plan) (n int) {
 }
 
 // devices are nodes with few of them, and pods that ask for nearly nothing else.
-func devices(t *rapid.T) (w *world, each int64) {
+func devices(t *rapid.T) (w *sample.World, each int64) {
 	each = rapid.Int64Range(1, 4).Draw(t, "each")
-	w = aWorld()
+	w = sample.New()
 	for i := range rapid.IntRange(0, 3).Draw(t, "nodes") {
-		w.node(fmt.Sprint("w-", i), "pve1")
+		w.Node(fmt.Sprint("w-", i), "pve1")
 	}
-	w.change(withGPUs(each))
+	w.Change(withGPUs(each))
 	free := freeGPUs(&w.Snapshot)
 	for i := range rapid.IntRange(0, 6).Draw(t, "pods") {
 		asks := rapid.Int64Range(1, each).Draw(t, "asks")
 		node := ""
 		if len(w.Nodes) > 0 {
-			if n := oneOf(t, "node", w.Nodes...).Name; free[n] >= asks {
+			if n := sample.OneOf(t, "node", w.Nodes...).Name; free[n] >= asks {
 				node = n
 				free[n] -= asks
 			}
 		}
-		w.pod(fmt.Sprint("ns/p-", i), node, 10, 10, onGPUs(asks))
+		w.Pod(fmt.Sprint("ns/p-", i), node, 10, 10, onGPUs(asks))
 	}
 	return w, each
 }
@@ -171,8 +172,8 @@ func TestAsManyMachinesAreOrderedAsDevicesTake(t *testing.T) {
 			for ; !fit(asks, left); want++ {
 				left = append(left, each)
 			}
-			if plan := decide(t, build(t, Spec{Policy: name}), w.at(0)); buysOf(plan) != want {
-				t.Fatalf("%d machines are ordered, want %d:%s", buysOf(plan), want, tell(plan))
+			if plan := sample.Decide(t, build(t, Spec{Policy: name}), w.At(0)); buysOf(plan) != want {
+				t.Fatalf("%d machines are ordered, want %d:%s", buysOf(plan), want, sample.Reasons(plan))
 			}
 		}))
 	}
@@ -186,7 +187,7 @@ func TestNoDrainNeedsMoreDevicesThanThereAre(t *testing.T) {
 			w.Pods = slices.DeleteFunc(w.Pods, func(p nodescaler.Pod) bool { return p.Node == "" })
 			p := build(t, Spec{Policy: name})
 			for at := time.Duration(0); at < time.Hour; at += 5 * time.Minute {
-				plan := decide(t, p, w.at(at))
+				plan := sample.Decide(t, p, w.At(at))
 				gone := map[string]bool{}
 				for _, a := range plan.Actions {
 					if a.Kind == nodescaler.Cordon {
@@ -208,7 +209,7 @@ func TestNoDrainNeedsMoreDevicesThanThereAre(t *testing.T) {
 					}
 				}
 				if drained += len(asks); !fit(asks, left) {
-					t.Fatalf("pods that ask for %v are to go where %v are free:%s", asks, left, tell(plan))
+					t.Fatalf("pods that ask for %v are to go where %v are free:%s", asks, left, sample.Reasons(plan))
 				}
 				return
 			}
@@ -226,7 +227,7 @@ func TestWhatNoPodAsksForChangesNoPlan(t *testing.T) {
 		for i := range w.Pods {
 			w.Pods[i].Extra = nil
 		}
-		plain, rich := w.at(0), w.at(0)
+		plain, rich := w.At(0), w.At(0)
 		for i := range plain.Pools {
 			plain.Pools[i].Extra, rich.Pools[i].Extra = nil, gpus(2)
 		}
@@ -237,7 +238,7 @@ func TestWhatNoPodAsksForChangesNoPlan(t *testing.T) {
 		}
 		a, b := build(t, spec), build(t, spec)
 		for range 3 {
-			x, y := decide(t, a, plain), decide(t, b, rich)
+			x, y := sample.Decide(t, a, plain), sample.Decide(t, b, rich)
 			xs, err := json.Marshal(x)
 			if err != nil {
 				t.Fatal(err)

@@ -9,26 +9,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
-
-// limited is a world whose machines cost so much in all as n small ones, and whose disks cost something.
-func limited(n int) *world {
-	w := aWorld().dear(pricing.Unit / 100)
-	w.Limit = pricing.Rate(n) * w.Prices.Rate(w.Pools[0].Shapes[0], "", noon)
-	return w
-}
-
-// disked gives all machines the disks of the pool's first shape.
-func (w *world) disked() *world {
-	for i := range w.Machines {
-		if w.Machines[i].Shape == small {
-			w.Machines[i].Shape.Disk = w.Pools[0].Shapes[0].Disk
-		}
-	}
-	return w
-}
 
 // As the pool grows its spares are woken, so machines and spares are together what the limit allows machines.
 func TestSparesAndMachinesAreWhatTheLimitAllows(t *testing.T) {
@@ -47,29 +31,29 @@ func TestSparesAndMachinesAreWhatTheLimitAllows(t *testing.T) {
 		{"where all run none is made", 4, 4, 0, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := limited(c.limit)
+			w := sample.Limited(c.limit)
 			for i := range c.running {
 				node := fmt.Sprintf("w-%d", i+1)
-				w.node(node, fmt.Sprintf("pve%d", i%2+1)).pods(3, node, node, 600, 100)
+				w.Node(node, fmt.Sprintf("pve%d", i%2+1)).Several(3, node, node, 600, 100)
 			}
 			for i := range c.stock {
-				w.spare(fmt.Sprintf("w-s%d", i+1), "pve1")
+				w.Spare(fmt.Sprintf("w-s%d", i+1), "pve1")
 			}
-			p := lookedAt(t, withSpares(t, 3), w.disked())
-			expect(t, decide(t, p, w.at(time.Minute)), c.want, nodescaler.SparesPay)
+			p := sample.LookedAt(t, withSpares(t, 3), w.Disked())
+			sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), c.want, nodescaler.SparesPay)
 		})
 	}
 }
 
 // What leaves is no machine any more: it may become a spare where all others run.
 func TestAtTheLimitAMachineThatIsNotNeededBecomesASpare(t *testing.T) {
-	w := limited(2).node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).disked()
-	p := lookedAt(t, withSpares(t, 2), w)
+	w := sample.Limited(2).Node("w-1", "pve1").Node("w-2", "pve2").Several(2, "a", "w-1", 600, 100).Disked()
+	p := sample.LookedAt(t, withSpares(t, 2), w)
 	var done []string
 	for at := 10 * time.Second; at < 20*time.Minute; at += 10 * time.Second {
-		plan := decide(t, p, w.at(at))
-		done = append(done, lines(plan)...)
-		w.obey(plan)
+		plan := sample.Decide(t, p, w.At(at))
+		done = append(done, sample.Lines(plan)...)
+		obey(w, plan)
 	}
 	if want := []string{"Cordon w-2", "Stash w-2"}; !slices.Equal(done, want) {
 		t.Errorf("in 20 minutes %v is done, want %v", done, want)
@@ -79,128 +63,128 @@ func TestAtTheLimitAMachineThatIsNotNeededBecomesASpare(t *testing.T) {
 // A spare whose disk is in the way of another machine is given back.
 func TestSparesMakeWay(t *testing.T) {
 	const second = "v"
-	full := func(limit int) *world {
-		w := limited(limit).node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
+	full := func(limit int) *sample.World {
+		w := sample.Limited(limit).Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100)
 		w.Pools = append(w.Pools, w.Pools[0])
 		w.Pools[1].Name = second
-		return w.disked()
+		return w.Disked()
 	}
 	of := func(m *nodescaler.Machine) { m.Pool = second }
-	only := func(w *world) { w.Pools[1].Taints = []nodescaler.Taint{{Key: "k", Effect: "NoSchedule"}} } // nothing grows there
+	only := func(w *sample.World) { w.Pools[1].Taints = []nodescaler.Taint{{Key: "k", Effect: "NoSchedule"}} } // nothing grows there
 	made := func(m *nodescaler.Machine) { m.Keep, m.Phase = true, nodescaler.Booting }
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  []string
 	}{
-		{"of another pool", full(2).spare("v-1", "pve2", of).change(only), []string{"Return v-1"}},
-		{"as many as it takes and no more", full(3).node("w-2", "pve1").pods(3, "c", "w-2", 600, 100).spare("v-1", "pve2", of).spare("v-2", "pve2", of).change(only), []string{"Return v-2", "Return v-1"}},
-		{"not where there is money", full(3).spare("v-1", "pve2", of).change(only), []string{"Buy w small pve2"}},
-		{"nor where that is not enough", full(2).spare("v-1", "pve2", of).change(only).change(func(w *world) { w.Limit -= w.Limit / 4 }), nil},
-		{"nor while others go whose money is enough", full(3).spare("v-1", "pve2", of).machine("v-2", "pve2", nodescaler.Deleting, of).change(only), nil},
-		{"one in the making, too", full(2).machine("v-1", "pve2", nodescaler.Booting, of, made).change(only), []string{"Return v-1"}},
-		{"so that another one may be woken", full(2).spare("w-2", "pve2").spare("w-3", "pve3").change(only), []string{"Return w-3"}},
-		{"not one on a host that is away", full(2).spare("v-1", "pve3", of).change(only).change(func(w *world) { w.Hosts[2].Online = false }), nil},
+		{"of another pool", full(2).Spare("v-1", "pve2", of).Change(only), []string{"Return v-1"}},
+		{"as many as it takes and no more", full(3).Node("w-2", "pve1").Several(3, "c", "w-2", 600, 100).Spare("v-1", "pve2", of).Spare("v-2", "pve2", of).Change(only), []string{"Return v-2", "Return v-1"}},
+		{"not where there is money", full(3).Spare("v-1", "pve2", of).Change(only), []string{"Buy w small pve2"}},
+		{"nor where that is not enough", full(2).Spare("v-1", "pve2", of).Change(only).Change(func(w *sample.World) { w.Limit -= w.Limit / 4 }), nil},
+		{"nor while others go whose money is enough", full(3).Spare("v-1", "pve2", of).Machine("v-2", "pve2", nodescaler.Deleting, of).Change(only), nil},
+		{"one in the making, too", full(2).Machine("v-1", "pve2", nodescaler.Booting, of, made).Change(only), []string{"Return v-1"}},
+		{"so that another one may be woken", full(2).Spare("w-2", "pve2").Spare("w-3", "pve3").Change(only), []string{"Return w-3"}},
+		{"not one on a host that is away", full(2).Spare("v-1", "pve3", of).Change(only).Change(func(w *sample.World) { w.Hosts[2].Online = false }), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := c.world.disked()
-			p := lookedAt(t, withSpares(t, 2), w)
-			w.pod("b", "", 600, 100)
-			expect(t, decide(t, p, w.at(10*time.Second)), c.want)
+			w := c.world.Disked()
+			p := sample.LookedAt(t, withSpares(t, 2), w)
+			w.Pod("b", "", 600, 100)
+			sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), c.want)
 		})
 	}
-	w := full(2).spare("v-1", "pve2", of).change(only).disked()
-	w.pod("b", "", 600, 100)
-	if got := lines(decide(t, withSpares(t, 2), w.at(0))); len(got) > 0 {
+	w := full(2).Spare("v-1", "pve2", of).Change(only).Disked()
+	w.Pod("b", "", 600, 100)
+	if got := sample.Lines(sample.Decide(t, withSpares(t, 2), w.At(0))); len(got) > 0 {
 		t.Errorf("at the first look: %v", got)
 	}
 }
 
 // A spare takes a place of its pool, and gives it up for a machine of a shape that it is not.
 func TestSparesMakeWayInTheirPool(t *testing.T) {
-	full := func(most int) *world {
-		w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
-		w.Pools[0].Max, w.Pools[0].Shapes = most, append(w.Pools[0].Shapes, large)
+	full := func(most int) *sample.World {
+		w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100)
+		w.Pools[0].Max, w.Pools[0].Shapes = most, append(w.Pools[0].Shapes, sample.Large)
 		return w
 	}
-	leaving := func(m *nodescaler.Machine) { m.Phase, m.Since = nodescaler.Deleting, noon }
-	stuck := func(m *nodescaler.Machine) { m.Phase, m.Since = nodescaler.Deleting, noon.Add(-time.Hour) }
+	leaving := func(m *nodescaler.Machine) { m.Phase, m.Since = nodescaler.Deleting, sample.Noon }
+	stuck := func(m *nodescaler.Machine) { m.Phase, m.Since = nodescaler.Deleting, sample.Noon.Add(-time.Hour) }
 	made := func(m *nodescaler.Machine) { m.Keep, m.Phase = true, nodescaler.Booting }
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  []string
 		codes []string
 	}{
-		{"the one that cannot be started where it is", full(3).spare("w-2", "pve2").spare("w-3", "pve3").change(func(w *world) { w.Hosts[1].Cordoned = true }), []string{"Return w-2"}, nil},
-		{"one more where one is being given up on a host that is away", full(3).spare("w-2", "pve2").machine("w-3", "pve3", nodescaler.Deleting, leaving).change(func(w *world) { w.Hosts[2].Online = false }), []string{"Return w-2"}, nil},
-		{"or for an hour", full(3).spare("w-2", "pve2").machine("w-3", "pve3", nodescaler.Deleting, stuck), []string{"Return w-2"}, nil},
-		{"not where the pool has more than it may have any more", full(1).spare("w-2", "pve2").spare("w-3", "pve3"), nil, []string{string(packing.PoolFull)}},
-		{"one of two", full(3).spare("w-2", "pve2").spare("w-3", "pve3"), []string{"Return w-3"}, nil},
-		{"not where there is a place", full(4).spare("w-2", "pve2").spare("w-3", "pve3"), []string{"Buy w large pve2"}, nil},
-		{"nor while one is being given up", full(3).spare("w-2", "pve2").spare("w-3", "pve3", leaving), nil, nil},
-		{"one in the making, if there is no other", full(2).machine("w-2", "pve2", nodescaler.Booting, made), []string{"Return w-2"}, nil},
-		{"one that cannot be started where it is", full(2).spare("w-2", "pve2", func(m *nodescaler.Machine) { m.Shape = large }).change(func(w *world) {
-			w.Hosts[1].Room = small.Resources()
+		{"the one that cannot be started where it is", full(3).Spare("w-2", "pve2").Spare("w-3", "pve3").Change(func(w *sample.World) { w.Hosts[1].Cordoned = true }), []string{"Return w-2"}, nil},
+		{"one more where one is being given up on a host that is away", full(3).Spare("w-2", "pve2").Machine("w-3", "pve3", nodescaler.Deleting, leaving).Change(func(w *sample.World) { w.Hosts[2].Online = false }), []string{"Return w-2"}, nil},
+		{"or for an hour", full(3).Spare("w-2", "pve2").Machine("w-3", "pve3", nodescaler.Deleting, stuck), []string{"Return w-2"}, nil},
+		{"not where the pool has more than it may have any more", full(1).Spare("w-2", "pve2").Spare("w-3", "pve3"), nil, []string{string(packing.PoolFull)}},
+		{"one of two", full(3).Spare("w-2", "pve2").Spare("w-3", "pve3"), []string{"Return w-3"}, nil},
+		{"not where there is a place", full(4).Spare("w-2", "pve2").Spare("w-3", "pve3"), []string{"Buy w large pve2"}, nil},
+		{"nor while one is being given up", full(3).Spare("w-2", "pve2").Spare("w-3", "pve3", leaving), nil, nil},
+		{"one in the making, if there is no other", full(2).Machine("w-2", "pve2", nodescaler.Booting, made), []string{"Return w-2"}, nil},
+		{"one that cannot be started where it is", full(2).Spare("w-2", "pve2", func(m *nodescaler.Machine) { m.Shape = sample.Large }).Change(func(w *sample.World) {
+			w.Hosts[1].Room = sample.Small.Resources()
 		}), []string{"Return w-2"}, nil},
-		{"not where no host has room for it", full(3).spare("w-2", "pve2").spare("w-3", "pve3").change(func(w *world) {
+		{"not where no host has room for it", full(3).Spare("w-2", "pve2").Spare("w-3", "pve3").Change(func(w *sample.World) {
 			for i := range w.Hosts {
-				w.Hosts[i].Room = small.Resources().Times(2)
+				w.Hosts[i].Room = sample.Small.Resources().Times(2)
 			}
 		}), nil, nil},
-		{"not one on a host that is away", full(2).spare("w-2", "pve3").change(func(w *world) { w.Hosts[2].Online = false }), nil, []string{string(packing.PoolFull)}},
+		{"not one on a host that is away", full(2).Spare("w-2", "pve3").Change(func(w *sample.World) { w.Hosts[2].Online = false }), nil, []string{string(packing.PoolFull)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := lookedAt(t, withSpares(t, 2), c.world)
-			c.world.pod("b", "", 3000, 100)
-			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want, c.codes...)
+			p := sample.LookedAt(t, withSpares(t, 2), c.world)
+			c.world.Pod("b", "", 3000, 100)
+			sample.Expect(t, sample.Decide(t, p, c.world.At(10*time.Second)), c.want, c.codes...)
 		})
 	}
 }
 
 // The last of them alone is enough, as it costs all that a machine does: the others, which would go first, stay.
 func TestNoMoreSparesMakeWayThanItTakes(t *testing.T) {
-	w := limited(2).node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
+	w := sample.Limited(2).Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100)
 	w.Pools = append(w.Pools, w.Pools[0])
 	w.Pools[1].Name, w.Pools[1].Taints = "v", []nodescaler.Taint{{Key: "k", Effect: "NoSchedule"}}
 	of := func(m *nodescaler.Machine) { m.Pool = "v" }
 	made := func(m *nodescaler.Machine) { m.Keep, m.Phase = true, nodescaler.Booting }
-	w.spare("v-1", "pve2", of).spare("v-2", "pve2", of).machine("v-3", "pve2", nodescaler.Booting, of, made).disked()
+	w.Spare("v-1", "pve2", of).Spare("v-2", "pve2", of).Machine("v-3", "pve2", nodescaler.Booting, of, made).Disked()
 	w.Limit += 2 * w.Prices.SpareRate(w.Pools[0].Shapes[0])
-	p := lookedAt(t, withSpares(t, 3), w)
-	w.pod("b", "", 600, 100)
-	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return v-3"})
+	p := sample.LookedAt(t, withSpares(t, 3), w)
+	w.Pod("b", "", 600, 100)
+	sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), []string{"Return v-3"})
 }
 
 // What a spare is given back for, the money of its disk or its place in the pool, is not spent on another spare before
 // the machine is ordered.
 func TestWhatMadeWayIsNotMadeAnew(t *testing.T) {
-	big := large
+	big := sample.Large
 	big.Disk = 20 * pricing.GB
-	limited := func(w *world, little pricing.Shape) {
-		w.Limit = w.Prices.Rate(big, "", noon) + w.Prices.SpareRate(little)/2
+	limited := func(w *sample.World, little pricing.Shape) {
+		w.Limit = w.Prices.Rate(big, "", sample.Noon) + w.Prices.SpareRate(little)/2
 	}
-	for name, set := range map[string]func(w *world, little pricing.Shape){
-		"of another pool": func(w *world, little pricing.Shape) {
+	for name, set := range map[string]func(w *sample.World, little pricing.Shape){
+		"of another pool": func(w *sample.World, little pricing.Shape) {
 			w.Pools = append(w.Pools, w.Pools[0])
 			w.Pools[1].Name, w.Pools[1].Shapes, w.Pools[0].Shapes = "v", []pricing.Shape{little}, []pricing.Shape{big}
 			limited(w, little)
 		},
 		"of another shape": limited,
-		"in its place":     func(w *world, _ pricing.Shape) { w.Pools[0].Max = 1 },
+		"in its place":     func(w *sample.World, _ pricing.Shape) { w.Pools[0].Max = 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := aWorld().dear(pricing.Unit / 100)
+			w := sample.New().Dear(pricing.Unit / 100)
 			little := w.Pools[0].Shapes[0]
 			w.Pools[0].Shapes = []pricing.Shape{little, big}
 			for i := range w.Hosts {
 				w.Hosts[i].Room = big.Resources().Times(4)
 			}
 			set(w, little)
-			l := &life{world: *w, wanted: map[string]int{}}
+			l := &life{World: *w, wanted: map[string]int{}}
 			p := withSpares(t, 1)
 			l.live(t, p, 10*time.Minute)
-			l.pod("big", "", 6000, 1000)
+			l.Pod("big", "", 6000, 1000)
 			l.live(t, p, 15*time.Minute)
 			if waiting := l.waiting(); len(waiting) > 0 {
 				t.Errorf("%v waits while there are %+v", waiting, l.Machines)
@@ -211,31 +195,31 @@ func TestWhatMadeWayIsNotMadeAnew(t *testing.T) {
 
 // A spare on a host that is away is paid for once, and not counted against those of other pools as well.
 func TestAHostThatIsAwayTakesNoOthersSpares(t *testing.T) {
-	w := aWorld().dear(pricing.Unit / 100)
+	w := sample.New().Dear(pricing.Unit / 100)
 	w.Pools = append(w.Pools, w.Pools[0])
 	w.Pools[1].Name = "a"
-	w.spare("a-1", "pve3", func(m *nodescaler.Machine) { m.Pool = "a" }).spare("w-1", "pve1").node("w-2", "pve1").pods(3, "b", "w-2", 600, 100).disked()
+	w.Spare("a-1", "pve3", func(m *nodescaler.Machine) { m.Pool = "a" }).Spare("w-1", "pve1").Node("w-2", "pve1").Several(3, "b", "w-2", 600, 100).Disked()
 	shape := w.Pools[0].Shapes[0]
-	w.Limit = w.Prices.Rate(shape, "", noon) + 2*w.Prices.SpareRate(shape)
+	w.Limit = w.Prices.Rate(shape, "", sample.Noon) + 2*w.Prices.SpareRate(shape)
 	w.Hosts[2].Online = false
-	p := lookedAt(t, withSpares(t, 1), w)
-	expect(t, decide(t, p, w.at(time.Minute)), nil)
+	p := sample.LookedAt(t, withSpares(t, 1), w)
+	sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), nil)
 }
 
 // Under a limit, too, a steady load is left alone in the end, and spares never keep a pod waiting that has
 // room without them.
 func TestJointWithSparesComesToRestUnderALimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &life{world: *limited(1), wanted: map[string]int{}}
+		l := &life{World: *sample.Limited(1), wanted: map[string]int{}}
 		l.Limit = l.Limit*pricing.Rate(rapid.IntRange(2, 6).Draw(t, "machines")) + pricing.Rate(rapid.Int64Range(0, 6e9).Draw(t, "and more"))
 		l.Pools[0].Max, l.Pools[0].Min = 30, rapid.IntRange(0, 1).Draw(t, "min")
 		for i := range l.Hosts {
-			l.Hosts[i].Room = small.Resources().Times(12)
+			l.Hosts[i].Room = sample.Small.Resources().Times(12)
 		}
 		j := DefaultJoint()
 		j.Spares.Most, j.Spares.Worth = rapid.IntRange(1, 4).Draw(t, "most"), 1e6
 		p, none := build(t, Spec{Policy: "joint", Joint: &j}), build(t, Spec{Policy: "joint"})
-		twin := &life{world: world{*copied(&l.Snapshot)}, wanted: l.wanted}
+		twin := &life{World: sample.World{Snapshot: *sample.Copy(&l.Snapshot)}, wanted: l.wanted}
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
 			l.wanted["ns/app"] = rapid.IntRange(0, 20).Draw(t, "wanted")
 			d := time.Duration(rapid.IntRange(1, 15).Draw(t, "minutes")) * time.Minute
@@ -256,8 +240,8 @@ func TestJointWithSparesComesToRestUnderALimit(t *testing.T) {
 // So it is with two pools of machines of two sizes, on hosts with prices of their own.
 func TestJointWithSparesOfTwoPoolsComesToRestUnderALimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := aWorld().dear(pricing.Micros(rapid.Int64Range(1, 40_000).Draw(t, "disk")))
-		big, little := large, w.Pools[0].Shapes[0]
+		w := sample.New().Dear(pricing.Micros(rapid.Int64Range(1, 40_000).Draw(t, "disk")))
+		big, little := sample.Large, w.Pools[0].Shapes[0]
 		big.Disk, big.CPU, big.Memory = 20*pricing.GB, 4000, 8*pricing.GiB
 		w.Pools = append(w.Pools, w.Pools[0])
 		w.Pools[1].Name = "v"
@@ -268,12 +252,12 @@ func TestJointWithSparesOfTwoPoolsComesToRestUnderALimit(t *testing.T) {
 		}
 		w.Prices.Hosts = map[string]pricing.HostPrices{}
 		for i := range w.Hosts {
-			w.Hosts[i].Room = small.Resources().Times(12)
+			w.Hosts[i].Room = sample.Small.Resources().Times(12)
 			fixed := pricing.Unit * pricing.Micros(rapid.IntRange(0, 2).Draw(t, "fixed"))
 			w.Prices.Hosts[w.Hosts[i].Name] = pricing.HostPrices{PerHost: &fixed}
 		}
-		w.Limit = w.Prices.Rate(little, "", noon)*pricing.Rate(rapid.IntRange(2, 6).Draw(t, "machines")) + pricing.Rate(rapid.Int64Range(0, 6e9).Draw(t, "and more"))
-		l := &life{world: *w, wanted: map[string]int{}}
+		w.Limit = w.Prices.Rate(little, "", sample.Noon)*pricing.Rate(rapid.IntRange(2, 6).Draw(t, "machines")) + pricing.Rate(rapid.Int64Range(0, 6e9).Draw(t, "and more"))
+		l := &life{World: *w, wanted: map[string]int{}}
 		j := DefaultJoint()
 		j.Spares.Most, j.Spares.Worth = rapid.IntRange(1, 4).Draw(t, "most"), 1e6
 		p := build(t, Spec{Policy: "joint", Joint: &j})
@@ -292,113 +276,113 @@ func TestJointWithSparesOfTwoPoolsComesToRestUnderALimit(t *testing.T) {
 func TestSparesAreMadeWhereFewestMachinesAre(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  string
 	}{
-		{"not where machines run", aWorld().node("w-1", "pve1").node("w-2", "pve2"), "Buy w small pve3 to keep"},
-		{"nor where spares are", aWorld().node("w-1", "pve1").spare("w-2", "pve2"), "Buy w small pve3 to keep"},
-		{"of those that carry as many where fewest run", aWorld().node("w-1", "pve1").spare("w-2", "pve2").node("w-3", "pve3"), "Buy w small pve2 to keep"},
-		{"but not where they are dearer", aWorld().node("w-1", "pve1").node("w-2", "pve2").change(func(w *world) {
+		{"not where machines run", sample.New().Node("w-1", "pve1").Node("w-2", "pve2"), "Buy w small pve3 to keep"},
+		{"nor where spares are", sample.New().Node("w-1", "pve1").Spare("w-2", "pve2"), "Buy w small pve3 to keep"},
+		{"of those that carry as many where fewest run", sample.New().Node("w-1", "pve1").Spare("w-2", "pve2").Node("w-3", "pve3"), "Buy w small pve2 to keep"},
+		{"but not where they are dearer", sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Change(func(w *sample.World) {
 			price := w.Prices.PerVCPU * 2
 			w.Prices.Hosts = map[string]pricing.HostPrices{"pve3": {Prices: pricing.Prices{PerVCPU: &price}}}
 		}), "Buy w small pve1 to keep"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := lookedAt(t, withSpares(t, 2), c.world)
-			expect(t, decide(t, p, c.world.at(time.Minute)), []string{c.want})
+			p := sample.LookedAt(t, withSpares(t, 2), c.world)
+			sample.Expect(t, sample.Decide(t, p, c.world.At(time.Minute)), []string{c.want})
 		})
 	}
 }
 
 func TestSparesAreWokenWhereFewestRun(t *testing.T) {
-	roomy := func(w *world) { w.Hosts[0].Room = small.Resources().Times(40) }
-	dear := func(w *world) {
+	roomy := func(w *sample.World) { w.Hosts[0].Room = sample.Small.Resources().Times(40) }
+	dear := func(w *sample.World) {
 		price := w.Prices.PerVCPU * 2
 		w.Prices.Hosts = map[string]pricing.HostPrices{"pve3": {Prices: pricing.Prices{PerVCPU: &price}}}
 	}
-	two := func() *world {
-		return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1").spare("w-3", "pve3").pod("b", "", 600, 100)
+	two := func() *sample.World {
+		return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve1").Spare("w-3", "pve3").Pod("b", "", 600, 100)
 	}
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  string
 	}{
-		{"whatever room there is", two().change(roomy), "Wake w-3"},
-		{"but the cheaper one first", two().change(dear), "Wake w-2"},
+		{"whatever room there is", two().Change(roomy), "Wake w-3"},
+		{"but the cheaper one first", two().Change(dear), "Wake w-2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			expect(t, decide(t, withSpares(t, 2), c.world.at(0)), []string{c.want})
+			sample.Expect(t, sample.Decide(t, withSpares(t, 2), c.world.At(0)), []string{c.want})
 		})
 	}
 }
 
 // A machine that was a spare long ago and boots again, as when its host is back, is as new.
 func TestAMachineThatBootsAgainIsWaitedForFromThen(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).node("w-2", "pve2", notReady)
-	w.Machines[1].Phase, w.Machines[1].Woken, w.Machines[1].Since = nodescaler.Booting, noon.Add(-time.Hour), noon
-	p := lookedAt(t, withSpares(t, 0), w)
-	w.pod("b", "", 600, 100)
-	expect(t, decide(t, p, w.at(time.Minute)), nil, nodescaler.PodsFitExisting)
-	expect(t, decide(t, p, w.at(2*time.Minute+time.Second)), []string{"Buy w small pve3"})
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Node("w-2", "pve2", sample.NotReady)
+	w.Machines[1].Phase, w.Machines[1].Woken, w.Machines[1].Since = nodescaler.Booting, sample.Noon.Add(-time.Hour), sample.Noon
+	p := sample.LookedAt(t, withSpares(t, 0), w)
+	w.Pod("b", "", 600, 100)
+	sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), nil, nodescaler.PodsFitExisting)
+	sample.Expect(t, sample.Decide(t, p, w.At(2*time.Minute+time.Second)), []string{"Buy w small pve3"})
 	w.Pods = w.Pods[:3]
-	expect(t, decide(t, p, w.at(16*time.Minute)), []string{"Return w-2"}, nodescaler.ProvisionTimedOut)
+	sample.Expect(t, sample.Decide(t, p, w.At(16*time.Minute)), []string{"Return w-2"}, nodescaler.ProvisionTimedOut)
 }
 
 // A spare that makes way is waited for: nothing dearer is bought meanwhile, and no spare is made.
 func TestNothingIsBoughtElsewhereWhileASpareMakesWay(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2")
-	w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, large)
-	dear := large
-	dear.Name, dear.CPU, dear.Memory = "dear", 2*large.CPU, 2*large.Memory
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2")
+	w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, sample.Large)
+	dear := sample.Large
+	dear.Name, dear.CPU, dear.Memory = "dear", 2*sample.Large.CPU, 2*sample.Large.Memory
 	w.Pools = append(w.Pools, nodescaler.Pool{Name: "v", Shapes: []pricing.Shape{dear}, Max: 4})
 	for i := range w.Hosts {
 		w.Hosts[i].Room = dear.Resources().Times(4)
 	}
-	p := lookedAt(t, withSpares(t, 1), w.spare("v-1", "pve3", func(m *nodescaler.Machine) { m.Pool, m.Shape, m.Drifted = "v", dear, "its template was changed" }))
+	p := sample.LookedAt(t, withSpares(t, 1), w.Spare("v-1", "pve3", func(m *nodescaler.Machine) { m.Pool, m.Shape, m.Drifted = "v", dear, "its template was changed" }))
 	w.Nodes, w.Machines = w.Nodes[:2], w.Machines[:2]
 	w.Pools[1].Taints = []nodescaler.Taint{{Key: "k", Effect: "PreferNoSchedule"}}
-	w.pod("b", "", 3000, 100)
-	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return w-2"})
-	w.Machines[1].Phase, w.Machines[1].Since, w.Nodes = nodescaler.Deleting, noon, w.Nodes[:1]
-	expect(t, decide(t, p, w.at(20*time.Second)), nil)
+	w.Pod("b", "", 3000, 100)
+	sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), []string{"Return w-2"})
+	w.Machines[1].Phase, w.Machines[1].Since, w.Nodes = nodescaler.Deleting, sample.Noon, w.Nodes[:1]
+	sample.Expect(t, sample.Decide(t, p, w.At(20*time.Second)), nil)
 	w.Machines = w.Machines[:1]
-	if got := lines(decide(t, p, w.at(30*time.Second))); len(got) != 1 || got[0] != "Buy w large pve2" {
+	if got := sample.Lines(sample.Decide(t, p, w.At(30*time.Second))); len(got) != 1 || got[0] != "Buy w large pve2" {
 		t.Errorf("once it is gone: %v", got)
 	}
 }
 
 // One that was told to start is not destroyed before it had the time to.
 func TestASpareThatIsToldToStartMakesNoWay(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2")
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2")
 	w.Pools[0].Max = 2
-	p := lookedAt(t, withSpares(t, 1), w)
-	w.pod("b", "", 600, 100)
-	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Wake w-2"})
-	expect(t, decide(t, p, w.at(20*time.Second)), nil)
+	p := sample.LookedAt(t, withSpares(t, 1), w)
+	w.Pod("b", "", 600, 100)
+	sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), []string{"Wake w-2"})
+	sample.Expect(t, sample.Decide(t, p, w.At(20*time.Second)), nil)
 	w.Machines[1].Problem = "NoMemory: the host has none"
-	expect(t, decide(t, p, w.at(30*time.Second)), []string{"Return w-2"})
+	sample.Expect(t, sample.Decide(t, p, w.At(30*time.Second)), []string{"Return w-2"})
 }
 
 // For one machine at a time, for what is given back for the first is not there for the second.
 func TestSparesMakeWayForOneMachineAtATime(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2").spare("w-3", "pve3")
-	w.Pools[0].Max, w.Pools[0].Shapes = 3, append(w.Pools[0].Shapes, large)
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2").Spare("w-3", "pve3")
+	w.Pools[0].Max, w.Pools[0].Shapes = 3, append(w.Pools[0].Shapes, sample.Large)
 	for i := range w.Hosts {
-		w.Hosts[i].Room = large.Resources().Times(4)
+		w.Hosts[i].Room = sample.Large.Resources().Times(4)
 	}
-	p := lookedAt(t, withSpares(t, 2), w)
-	w.pod("b", "", 7000, 100)
-	w.pod("c", "", 7000, 100)
-	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return w-3"})
+	p := sample.LookedAt(t, withSpares(t, 2), w)
+	w.Pod("b", "", 7000, 100)
+	w.Pod("c", "", 7000, 100)
+	sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), []string{"Return w-3"})
 }
 
 func TestSparesMakeWayForTheMinimum(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2").change(func(w *world) { w.Hosts[1].Cordoned = true })
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2").Change(func(w *sample.World) { w.Hosts[1].Cordoned = true })
 	w.Pools[0].Min, w.Pools[0].Max = 2, 2
 	p := withSpares(t, 1).(*joint)
-	lookedAt(t, p, w)
-	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Return w-2"})
+	sample.LookedAt(t, p, w)
+	sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), []string{"Return w-2"})
 	w.Machines, w.Nodes = w.Machines[:1], w.Nodes[:1]
-	expect(t, decide(t, p, w.at(20*time.Second)), []string{"Buy w small pve3"})
+	sample.Expect(t, sample.Decide(t, p, w.At(20*time.Second)), []string{"Buy w small pve3"})
 }

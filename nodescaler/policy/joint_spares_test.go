@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/planner"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -21,72 +22,40 @@ func withSpares(t *testing.T, most int) nodescaler.Policy {
 	return build(t, Spec{Policy: "joint", Joint: &c})
 }
 
-// spare adds a machine that is stopped, with its node.
-func (w *world) spare(name, host string, change ...func(*nodescaler.Machine)) *world {
-	w.node(name, host, draining, notReady)
-	m := &w.Machines[len(w.Machines)-1]
-	m.Phase = nodescaler.Spare
-	for _, c := range change {
-		c(m)
-	}
-	return w
-}
-
-func drifted(m *nodescaler.Machine) { m.Drifted = "its template was changed" }
-
-// dear makes disks cost something: 20 GB at so many millionths of a unit.
-func (w *world) dear(perGB pricing.Micros) *world {
-	w.Prices.PerDiskGB = perGB
-	w.Pools[0].Shapes[0].Disk = 20 * pricing.GB
-	for i := range w.Machines {
-		w.Machines[i].Shape.Disk = 20 * pricing.GB
-	}
-	return w
-}
-
-// lookedAt is the policy after its first look, in which it only orders.
-func lookedAt(t *testing.T, p nodescaler.Policy, w *world) nodescaler.Policy {
-	t.Helper()
-	quiet := &world{*copied(&w.Snapshot)}
-	quiet.Pods, quiet.Future = nil, nil
-	decide(t, p, quiet.at(0))
-	return p
-}
-
 func TestJointWakesASpareWhereItWouldBuy(t *testing.T) {
-	full := func() *world { return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100) }
-	ahead := func(w *world) {
+	full := func() *sample.World { return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100) }
+	ahead := func(w *sample.World) {
 		w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 600}}, Ahead: 2}}
 	}
-	crowd := func(w *world) {
+	crowd := func(w *sample.World) {
 		for i := range w.Hosts {
-			w.Hosts[i].Room = small.Resources()
+			w.Hosts[i].Room = sample.Small.Resources()
 		}
-		w.machine("x", "pve2", nodescaler.Joined)
-		w.machine("y", "pve3", nodescaler.Joined)
+		w.Machine("x", "pve2", nodescaler.Joined)
+		w.Machine("y", "pve3", nodescaler.Joined)
 	}
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  []string
 	}{
-		{"a spare comes first", full().spare("w-2", "pve1").pod("b", "", 600, 100), []string{"Wake w-2"}},
-		{"and an order for what it does not hold", full().spare("w-2", "pve1").pods(4, "b", "", 600, 100), []string{"Wake w-2", "Buy w small pve2"}},
-		{"for what is expected, too", full().spare("w-2", "pve1").change(ahead), []string{"Wake w-2"}},
-		{"the one on the host with most memory left", full().spare("w-2", "pve1").spare("w-3", "pve3").pod("b", "", 600, 100), []string{"Wake w-3"}},
-		{"one that drifted is not", full().spare("w-2", "pve1", drifted).pod("b", "", 600, 100), []string{"Buy w small pve2"}},
-		{"nor one that could not be started", full().spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Problem = "NoMemory" }).pod("b", "", 600, 100), []string{"Buy w small pve2"}},
-		{"nor one of another shape", full().spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Shape = large }).pod("b", "", 600, 100), []string{"Buy w small pve2"}},
-		{"nor one whose host is away", full().spare("w-2", "pve3").pod("b", "", 600, 100).change(func(w *world) { w.Hosts[2].Online = false }), []string{"Buy w small pve2"}},
-		{"nor one whose host is full", full().spare("w-2", "pve2").pod("b", "", 600, 100).change(crowd), nil},
-		{"one in the making is let be a machine", full().machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true }).pod("b", "", 600, 100), []string{"Wake w-2"}},
-		{"in a pool that is full of spares", full().spare("w-2", "pve1").pod("b", "", 600, 100).change(func(w *world) { w.Pools[0].Max = 2 }), []string{"Wake w-2"}},
-		{"to make up the pool's minimum", full().spare("w-2", "pve1").change(func(w *world) { w.Pools[0].Min = 2 }), []string{"Wake w-2"}},
-		{"but not while one is being woken that will do", full().machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Woken = noon }).spare("w-3", "pve2").pod("b", "", 600, 100), nil},
+		{"a spare comes first", full().Spare("w-2", "pve1").Pod("b", "", 600, 100), []string{"Wake w-2"}},
+		{"and an order for what it does not hold", full().Spare("w-2", "pve1").Several(4, "b", "", 600, 100), []string{"Wake w-2", "Buy w small pve2"}},
+		{"for what is expected, too", full().Spare("w-2", "pve1").Change(ahead), []string{"Wake w-2"}},
+		{"the one on the host with most memory left", full().Spare("w-2", "pve1").Spare("w-3", "pve3").Pod("b", "", 600, 100), []string{"Wake w-3"}},
+		{"one that drifted is not", full().Spare("w-2", "pve1", sample.Drifted).Pod("b", "", 600, 100), []string{"Buy w small pve2"}},
+		{"nor one that could not be started", full().Spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Problem = "NoMemory" }).Pod("b", "", 600, 100), []string{"Buy w small pve2"}},
+		{"nor one of another shape", full().Spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Shape = sample.Large }).Pod("b", "", 600, 100), []string{"Buy w small pve2"}},
+		{"nor one whose host is away", full().Spare("w-2", "pve3").Pod("b", "", 600, 100).Change(func(w *sample.World) { w.Hosts[2].Online = false }), []string{"Buy w small pve2"}},
+		{"nor one whose host is full", full().Spare("w-2", "pve2").Pod("b", "", 600, 100).Change(crowd), nil},
+		{"one in the making is let be a machine", full().Machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true }).Pod("b", "", 600, 100), []string{"Wake w-2"}},
+		{"in a pool that is full of spares", full().Spare("w-2", "pve1").Pod("b", "", 600, 100).Change(func(w *sample.World) { w.Pools[0].Max = 2 }), []string{"Wake w-2"}},
+		{"to make up the pool's minimum", full().Spare("w-2", "pve1").Change(func(w *sample.World) { w.Pools[0].Min = 2 }), []string{"Wake w-2"}},
+		{"but not while one is being woken that will do", full().Machine("w-2", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Woken = sample.Noon }).Spare("w-3", "pve2").Pod("b", "", 600, 100), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := withSpares(t, 3)
-			got := lines(decide(t, p, c.world.at(0)))
+			got := sample.Lines(sample.Decide(t, p, c.world.At(0)))
 			got = slices.DeleteFunc(got, func(l string) bool { return strings.HasSuffix(l, "to keep") })
 			if d := cmp.Diff(c.want, got); len(c.want)+len(got) > 0 && d != "" {
 				t.Errorf("actions (-want +got):\n%s", d)
@@ -99,108 +68,110 @@ func TestJointWakesASpareWhereItWouldBuy(t *testing.T) {
 func TestJointWakesSparesOfAPoolThatIsLeftAlone(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  []string
 	}{
-		{"for pods that wait", aWorld().spare("w-2", "pve1").pods(4, "b", "", 600, 100), []string{"Return w-1", "Wake w-2"}},
-		{"not one of another shape", aWorld().spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Shape = large }).pod("b", "", 600, 100), []string{"Return w-1"}},
-		{"for the pool's minimum, and orders none", aWorld().spare("w-2", "pve1").change(func(w *world) { w.Pools[0].Min = 2 }), []string{"Return w-1", "Wake w-2"}},
+		{"for pods that wait", sample.New().Spare("w-2", "pve1").Several(4, "b", "", 600, 100), []string{"Return w-1", "Wake w-2"}},
+		{"not one of another shape", sample.New().Spare("w-2", "pve1", func(m *nodescaler.Machine) { m.Shape = sample.Large }).Pod("b", "", 600, 100), []string{"Return w-1"}},
+		{"for the pool's minimum, and orders none", sample.New().Spare("w-2", "pve1").Change(func(w *sample.World) { w.Pools[0].Min = 2 }), []string{"Return w-1", "Wake w-2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := lookedAt(t, withSpares(t, 1), aWorld().spare("w-2", "pve1"))
-			w := c.world.machine("w-1", "pve2", nodescaler.Failed)
-			expect(t, decide(t, p, w.at(10*time.Second)), c.want, nodescaler.PoolBackingOff)
+			p := sample.LookedAt(t, withSpares(t, 1), sample.New().Spare("w-2", "pve1"))
+			w := c.world.Machine("w-1", "pve2", nodescaler.Failed)
+			sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), c.want, nodescaler.PoolBackingOff)
 		})
 	}
 }
 
 // Nor do spares go because their pool makes no machines: neither to make way for one, nor for want of another.
 func TestJointWakesSparesOfAPoolThatMakesNone(t *testing.T) {
-	busy := func() *world { return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).change(shut) }
+	busy := func() *sample.World {
+		return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Change(sample.Shut)
+	}
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  []string
 	}{
-		{"for pods that wait", busy().spare("w-2", "pve1").pod("b", "", 600, 100), []string{"Wake w-2"}},
-		{"as many as there are", busy().spare("w-2", "pve1").pods(8, "b", "", 600, 100), []string{"Wake w-2"}},
-		{"for the pool's minimum", busy().spare("w-2", "pve1").change(func(w *world) { w.Pools[0].Min = 3 }), []string{"Wake w-2"}},
-		{"where the pool has as many as it may", busy().spare("w-2", "pve1").pod("b", "", 600, 100).change(func(w *world) { w.Pools[0].Max = 2 }), []string{"Wake w-2"}},
-		{"none makes way for a machine that is not made", busy().spare("w-2", "pve1").pod("b", "", 3000, 100).change(func(w *world) {
-			w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, large)
+		{"for pods that wait", busy().Spare("w-2", "pve1").Pod("b", "", 600, 100), []string{"Wake w-2"}},
+		{"as many as there are", busy().Spare("w-2", "pve1").Several(8, "b", "", 600, 100), []string{"Wake w-2"}},
+		{"for the pool's minimum", busy().Spare("w-2", "pve1").Change(func(w *sample.World) { w.Pools[0].Min = 3 }), []string{"Wake w-2"}},
+		{"where the pool has as many as it may", busy().Spare("w-2", "pve1").Pod("b", "", 600, 100).Change(func(w *sample.World) { w.Pools[0].Max = 2 }), []string{"Wake w-2"}},
+		{"none makes way for a machine that is not made", busy().Spare("w-2", "pve1").Pod("b", "", 3000, 100).Change(func(w *sample.World) {
+			w.Pools[0].Max, w.Pools[0].Shapes = 2, append(w.Pools[0].Shapes, sample.Large)
 		}), nil},
-		{"none is made", busy().spare("w-2", "pve1"), nil},
+		{"none is made", busy().Spare("w-2", "pve1"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := lookedAt(t, withSpares(t, 2), busy().spare("w-2", "pve1"))
-			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want, "PoolPaused")
+			p := sample.LookedAt(t, withSpares(t, 2), busy().Spare("w-2", "pve1"))
+			sample.Expect(t, sample.Decide(t, p, c.world.At(10*time.Second)), c.want, "PoolPaused")
 		})
 	}
 }
 
 // Nor because every host refuses them. Where a host makes some, they are ordered once there is no spare left.
 func TestJointWakesSparesOfAPoolWhoseOrdersAreRefused(t *testing.T) {
-	busy := func() *world {
-		return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1").pods(3, "b", "", 1700, 100)
+	busy := func() *sample.World {
+		return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve1").Several(3, "b", "", 1700, 100)
 	}
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  []string
 	}{
-		{"all refuse", busy().change(refuse("pve1", "pve2", "pve3")), []string{"Wake w-2"}},
-		{"one does not", busy().change(refuse("pve1", "pve2")), []string{"Wake w-2", "Buy w small pve3", "Buy w small pve3"}},
-		{"and the spare's is in maintenance", busy().change(refuse("pve2")).change(func(w *world) { w.Pools[0].Maintenance = []string{"pve1"} }),
+		{"all refuse", busy().Change(sample.Refuse("pve1", "pve2", "pve3")), []string{"Wake w-2"}},
+		{"one does not", busy().Change(sample.Refuse("pve1", "pve2")), []string{"Wake w-2", "Buy w small pve3", "Buy w small pve3"}},
+		{"and the spare's is in maintenance", busy().Change(sample.Refuse("pve2")).Change(func(w *sample.World) { w.Pools[0].Maintenance = []string{"pve1"} }),
 			[]string{"Buy w small pve3", "Buy w small pve3", "Buy w small pve3"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := lookedAt(t, withSpares(t, 2), aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1"))
-			expect(t, decide(t, p, c.world.at(10*time.Second)), c.want)
+			p := sample.LookedAt(t, withSpares(t, 2), sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve1"))
+			sample.Expect(t, sample.Decide(t, p, c.world.At(10*time.Second)), c.want)
 		})
 	}
 }
 
 // One that was to be woken and does not stir must not keep an order from being made.
 func TestJointOrdersWhereASpareDoesNotStir(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve1").pod("b", "", 600, 100)
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve1").Pod("b", "", 600, 100)
 	p := withSpares(t, 1)
-	expect(t, decide(t, p, w.at(0)), []string{"Wake w-2"}, nodescaler.SpareWoken)
-	expect(t, decide(t, p, w.at(10*time.Second)), []string{"Buy w small pve2"})
-	w.Machines[1].Phase, w.Machines[1].Woken = nodescaler.Booting, noon
-	if got := lines(decide(t, p, w.at(time.Minute))); len(got) > 0 {
+	sample.Expect(t, sample.Decide(t, p, w.At(0)), []string{"Wake w-2"}, nodescaler.SpareWoken)
+	sample.Expect(t, sample.Decide(t, p, w.At(10*time.Second)), []string{"Buy w small pve2"})
+	w.Machines[1].Phase, w.Machines[1].Woken = nodescaler.Booting, sample.Noon
+	if got := sample.Lines(sample.Decide(t, p, w.At(time.Minute))); len(got) > 0 {
 		t.Errorf("while it boots: %v", got)
 	}
-	expect(t, decide(t, p, w.at(2*time.Minute+time.Second)), []string{"Buy w small pve2"})
+	sample.Expect(t, sample.Decide(t, p, w.At(2*time.Minute+time.Second)), []string{"Buy w small pve2"})
 }
 
 func TestJointStashesWhatItWouldGiveBack(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		most  int
-		world *world
+		world *sample.World
 		want  string
 	}{
-		{"where a spare is wanting", 1, aWorld(), "Stash w-2"},
-		{"but not beyond what may be", 1, aWorld().spare("w-9", "pve1"), "Return w-2"},
-		{"nor without any", 0, aWorld(), "Return w-2"},
-		{"nor one that drifted", 1, aWorld().change(func(w *world) {}), "Return w-2"},
+		{"where a spare is wanting", 1, sample.New(), "Stash w-2"},
+		{"but not beyond what may be", 1, sample.New().Spare("w-9", "pve1"), "Return w-2"},
+		{"nor without any", 0, sample.New(), "Return w-2"},
+		{"nor one that drifted", 1, sample.New().Change(func(w *sample.World) {}), "Return w-2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := c.world.node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100)
+			w := c.world.Node("w-1", "pve1").Node("w-2", "pve2").Several(2, "a", "w-1", 600, 100)
 			if strings.Contains(c.name, "drifted") {
-				drifted(&w.Machines[len(w.Machines)-1])
+				sample.Drifted(&w.Machines[len(w.Machines)-1])
 			}
-			p := lookedAt(t, withSpares(t, c.most), w)
+			p := sample.LookedAt(t, withSpares(t, c.most), w)
 			at, done := time.Duration(0), ""
 			for done == "" && at < 20*time.Minute {
 				at += 10 * time.Second
-				plan := decide(t, p, w.at(at))
-				for _, l := range lines(plan) {
+				plan := sample.Decide(t, p, w.At(at))
+				for _, l := range sample.Lines(plan) {
 					if strings.HasSuffix(l, " w-2") && !strings.HasPrefix(l, "Cordon") {
 						done = l
 					}
 				}
-				w.obey(plan)
+				obey(w, plan)
 			}
 			if done != c.want {
 				t.Errorf("w-2 came to %q, want %q", done, c.want)
@@ -210,47 +181,47 @@ func TestJointStashesWhatItWouldGiveBack(t *testing.T) {
 }
 
 func TestJointMakesSparesWhenNobodyWaits(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
-	p := lookedAt(t, withSpares(t, 2), w)
-	expect(t, decide(t, p, w.at(time.Minute)), []string{"Buy w small pve2 to keep"}, nodescaler.SpareOrdered, nodescaler.SparesPay)
-	w.node("w-2", "pve2").Machines[1].Keep = true
-	plan := decide(t, p, w.at(2*time.Minute))
-	expect(t, plan, []string{"Cordon w-2", "Buy w small pve3 to keep"}, nodescaler.SpareMade)
-	w.obey(plan)
-	if got := lines(decide(t, p, w.at(2*time.Minute+time.Second))); slices.Contains(got, "Stash w-2") {
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100)
+	p := sample.LookedAt(t, withSpares(t, 2), w)
+	sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), []string{"Buy w small pve2 to keep"}, nodescaler.SpareOrdered, nodescaler.SparesPay)
+	w.Node("w-2", "pve2").Machines[1].Keep = true
+	plan := sample.Decide(t, p, w.At(2*time.Minute))
+	sample.Expect(t, plan, []string{"Cordon w-2", "Buy w small pve3 to keep"}, nodescaler.SpareMade)
+	obey(w, plan)
+	if got := sample.Lines(sample.Decide(t, p, w.At(2*time.Minute+time.Second))); slices.Contains(got, "Stash w-2") {
 		t.Errorf("it is stopped a second after its node was closed: %v", got)
 	}
-	expect(t, decide(t, p, w.at(5*time.Minute)), []string{"Stash w-2", "Buy w small pve3 to keep"}, nodescaler.SpareMade)
+	sample.Expect(t, sample.Decide(t, p, w.At(5*time.Minute)), []string{"Stash w-2", "Buy w small pve3 to keep"}, nodescaler.SpareMade)
 }
 
 // A machine that was to become a spare and never is a node that is ready is not paid for for ever.
 func TestJointGivesUpSparesThatDoNotCome(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  [][]string // at the first look too late, and at the next
 	}{
-		{"it boots and boots", aWorld().machine("w-2", "pve2", nodescaler.Booting), [][]string{{"Return w-2"}, nil}},
-		{"its node was removed", aWorld().machine("w-2", "pve2", nodescaler.Joined), [][]string{{"Return w-2"}, nil}},
-		{"its node is never ready", aWorld().node("w-2", "pve2", notReady), [][]string{{"Cordon w-2"}, {"Return w-2"}}},
-		{"its host is away", aWorld().machine("w-2", "pve2", nodescaler.Booting).change(func(w *world) { w.Hosts[1].Online = false }), [][]string{nil, nil}},
+		{"it boots and boots", sample.New().Machine("w-2", "pve2", nodescaler.Booting), [][]string{{"Return w-2"}, nil}},
+		{"its node was removed", sample.New().Machine("w-2", "pve2", nodescaler.Joined), [][]string{{"Return w-2"}, nil}},
+		{"its node is never ready", sample.New().Node("w-2", "pve2", sample.NotReady), [][]string{{"Cordon w-2"}, {"Return w-2"}}},
+		{"its host is away", sample.New().Machine("w-2", "pve2", nodescaler.Booting).Change(func(w *sample.World) { w.Hosts[1].Online = false }), [][]string{nil, nil}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := c.world
 			w.Machines[0].Keep = true
-			w.node("w-1", "pve1").pods(3, "a", "w-1", 600, 100)
-			p := lookedAt(t, withSpares(t, 1), w)
-			expect(t, decide(t, p, w.at(time.Minute)), nil)
-			expect(t, decide(t, p, w.at(16*time.Minute)), nil)
+			w.Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100)
+			p := sample.LookedAt(t, withSpares(t, 1), w)
+			sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), nil)
+			sample.Expect(t, sample.Decide(t, p, w.At(16*time.Minute)), nil)
 			for i, want := range c.want {
-				plan := decide(t, p, w.at(17*time.Minute+time.Duration(i)*time.Second))
-				got := slices.DeleteFunc(lines(plan), func(l string) bool { return strings.HasSuffix(l, "to keep") })
+				plan := sample.Decide(t, p, w.At(17*time.Minute+time.Duration(i)*time.Second))
+				got := slices.DeleteFunc(sample.Lines(plan), func(l string) bool { return strings.HasSuffix(l, "to keep") })
 				if i == 0 || len(want) > 0 {
 					if d := cmp.Diff(want, got); len(want)+len(got) > 0 && d != "" {
-						t.Errorf("at look %d (-want +got):\n%s%s", i, d, tell(plan))
+						t.Errorf("at look %d (-want +got):\n%s%s", i, d, sample.Reasons(plan))
 					}
 				}
-				w.obey(plan)
+				obey(w, plan)
 			}
 		})
 	}
@@ -259,67 +230,67 @@ func TestJointGivesUpSparesThatDoNotCome(t *testing.T) {
 // A pod may be on its way to a node while that is being closed: it is there at the next look, and is not stopped
 // with the machine.
 func TestJointStopsNoSpareThatAPodHasComeTo(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).node("w-2", "pve2")
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Node("w-2", "pve2")
 	w.Machines[1].Keep = true
-	p := lookedAt(t, withSpares(t, 1), w)
-	plan := decide(t, p, w.at(time.Minute))
-	expect(t, plan, []string{"Cordon w-2"})
-	w.obey(plan)
+	p := sample.LookedAt(t, withSpares(t, 1), w)
+	plan := sample.Decide(t, p, w.At(time.Minute))
+	sample.Expect(t, plan, []string{"Cordon w-2"})
+	obey(w, plan)
 	w.Pods[0].Node = "w-2"
-	plan = decide(t, p, w.at(2*time.Minute))
-	expect(t, plan, []string{"Wake w-2"}, nodescaler.SpareTaken)
-	w.obey(plan)
+	plan = sample.Decide(t, p, w.At(2*time.Minute))
+	sample.Expect(t, plan, []string{"Wake w-2"}, nodescaler.SpareTaken)
+	obey(w, plan)
 	w.Nodes[1].Cordoned, w.Nodes[1].Draining = false, false
-	expect(t, decide(t, p, w.at(3*time.Minute)), []string{"Buy w small pve3 to keep"})
+	sample.Expect(t, sample.Decide(t, p, w.At(3*time.Minute)), []string{"Buy w small pve3 to keep"})
 }
 
 func TestJointReplacesASpareThatDrifted(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2", drifted)
-	p := lookedAt(t, withSpares(t, 1), w)
-	expect(t, decide(t, p, w.at(time.Minute)), []string{"Return w-2", "Buy w small pve2 to keep"}, nodescaler.SpareDrifted)
+	w := sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2", sample.Drifted)
+	p := sample.LookedAt(t, withSpares(t, 1), w)
+	sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), []string{"Return w-2", "Buy w small pve2 to keep"}, nodescaler.SpareDrifted)
 }
 
 // The k-th spare is kept for as long as what it would have saved is worth its disk, and what is not known of
 // the day is taken for a burst.
 func TestAsManySparesAsPay(t *testing.T) {
-	small20 := func() *world {
-		return aWorld().node("w-1", "pve1").pods(3, "a", "w-1", 600, 100).spare("w-2", "pve2").spare("w-3", "pve3")
+	small20 := func() *sample.World {
+		return sample.New().Node("w-1", "pve1").Several(3, "a", "w-1", 600, 100).Spare("w-2", "pve2").Spare("w-3", "pve3")
 	}
 	// A machine costs 6.3/h. Of 3 minutes a spare saves 2.5, worth 75 minutes at 30 times its price: 7.9 a day;
 	// a disk of 20 GB costs 9.6 a day at .02 per GB and 4.8 at .01.
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		after time.Duration
 		want  string
 	}{
-		{"at first a burst is expected", small20().dear(pricing.Unit / 100), time.Minute, "2 spares of pool w pay, as many as may be"},
-		{"that is worth a disk for half a day", small20().dear(pricing.Unit / 100), 10 * time.Hour, "0 spares of pool w pay"},
-		{"and not one that is dearer", small20().dear(pricing.Unit / 50), time.Minute, "0 spares of pool w pay"},
-		{"disks that cost nothing always are", small20().dear(0), 48 * time.Hour, "2 spares of pool w pay, as many as may be"},
-		{"a limit is left to machines", small20().dear(pricing.Unit / 100).change(func(w *world) { w.Limit = 2 * w.Prices.Rate(w.Pools[0].Shapes[0], "", noon) }), time.Minute, "1 spare of pool w may be: with one more, the hard limit of"},
+		{"at first a burst is expected", small20().Dear(pricing.Unit / 100), time.Minute, "2 spares of pool w pay, as many as may be"},
+		{"that is worth a disk for half a day", small20().Dear(pricing.Unit / 100), 10 * time.Hour, "0 spares of pool w pay"},
+		{"and not one that is dearer", small20().Dear(pricing.Unit / 50), time.Minute, "0 spares of pool w pay"},
+		{"disks that cost nothing always are", small20().Dear(0), 48 * time.Hour, "2 spares of pool w pay, as many as may be"},
+		{"a limit is left to machines", small20().Dear(pricing.Unit / 100).Change(func(w *sample.World) { w.Limit = 2 * w.Prices.Rate(w.Pools[0].Shapes[0], "", sample.Noon) }), time.Minute, "1 spare of pool w may be: with one more, the hard limit of"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := lookedAt(t, withSpares(t, 2), c.world)
-			plan := decide(t, p, c.world.at(c.after))
+			p := sample.LookedAt(t, withSpares(t, 2), c.world)
+			plan := sample.Decide(t, p, c.world.At(c.after))
 			i := slices.IndexFunc(plan.Reasons, func(r nodescaler.Reason) bool { return r.Code == nodescaler.SparesPay })
 			if i < 0 || !strings.HasPrefix(plan.Reasons[i].Text, c.want) {
-				t.Errorf("want %q in:%s", c.want, tell(plan))
+				t.Errorf("want %q in:%s", c.want, sample.Reasons(plan))
 			}
-			if strings.HasPrefix(c.want, "2") == slices.Contains(lines(plan), "Return w-3") {
-				t.Errorf("one is given back or not: %v", lines(plan))
+			if strings.HasPrefix(c.want, "2") == slices.Contains(sample.Lines(plan), "Return w-3") {
+				t.Errorf("one is given back or not: %v", sample.Lines(plan))
 			}
 		})
 	}
 }
 
 func TestAPoolWithoutShapesHasNoSpares(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").spare("w-2", "pve2")
+	w := sample.New().Node("w-1", "pve1").Spare("w-2", "pve2")
 	w.Pools[0].Shapes = nil
-	p := lookedAt(t, withSpares(t, 2), w)
-	plan := decide(t, p, w.at(time.Minute))
-	if !slices.Contains(lines(plan), "Return w-2") {
-		t.Errorf("its spare is kept: %v%s", lines(plan), tell(plan))
+	p := sample.LookedAt(t, withSpares(t, 2), w)
+	plan := sample.Decide(t, p, w.At(time.Minute))
+	if !slices.Contains(sample.Lines(plan), "Return w-2") {
+		t.Errorf("its spare is kept: %v%s", sample.Lines(plan), sample.Reasons(plan))
 	}
 }
 
@@ -347,12 +318,12 @@ func TestSparesAreValidated(t *testing.T) {
 
 func TestPoliciesThatKeepNoSparesLetThemGo(t *testing.T) {
 	for _, name := range []string{"unneeded", "pending"} {
-		w := aWorld().node("w-1", "pve1").pods(1, "a", "w-1", 600, 100).
-			spare("w-2", "pve2").spare("w-3", "pve1").spare("w-4", "pve3").
-			machine("w-5", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
+		w := sample.New().Node("w-1", "pve1").Several(1, "a", "w-1", 600, 100).
+			Spare("w-2", "pve2").Spare("w-3", "pve1").Spare("w-4", "pve3").
+			Machine("w-5", "pve1", nodescaler.Booting, func(m *nodescaler.Machine) { m.Keep = true })
 		w.Pools[0].Min = 1
 		w.Hosts[2].Online = false // what is there cannot be told to go
-		p := lookedAt(t, build(t, Spec{Policy: name}), w)
-		expect(t, decide(t, p, w.at(time.Minute)), []string{"Return w-2", "Wake w-5"}, nodescaler.SpareUnneeded)
+		p := sample.LookedAt(t, build(t, Spec{Policy: name}), w)
+		sample.Expect(t, sample.Decide(t, p, w.At(time.Minute)), []string{"Return w-2", "Wake w-5"}, nodescaler.SpareUnneeded)
 	}
 }

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // A clone that fails is tried again soon, and one that goes on failing less and less often.
 func TestJointSoonTriesAgainWhatFailed(t *testing.T) {
-	w := aWorld().pod("a", "", 600, 100)
+	w := sample.New().Pod("a", "", 600, 100)
 	p := build(t, Spec{Policy: "joint"})
 	bought := func(at time.Duration) bool {
-		for _, a := range decide(t, p, w.at(at)).Actions {
+		for _, a := range sample.Decide(t, p, w.At(at)).Actions {
 			if a.Kind == nodescaler.Buy {
 				return true
 			}
@@ -26,7 +27,7 @@ func TestJointSoonTriesAgainWhatFailed(t *testing.T) {
 	}
 	fails := func(name string, at time.Duration) {
 		w.Machines = nil
-		w.machine(name, "pve1", nodescaler.Failed, func(m *nodescaler.Machine) { m.Since = noon.Add(at) })
+		w.Machine(name, "pve1", nodescaler.Failed, func(m *nodescaler.Machine) { m.Since = sample.Noon.Add(at) })
 		if bought(at) {
 			t.Errorf("at %s another is ordered at once", at)
 		}
@@ -44,46 +45,46 @@ func TestJointSoonTriesAgainWhatFailed(t *testing.T) {
 
 // Where having a machine costs, one large machine wins over small ones that are a little cheaper for what they hold.
 func TestJointBuysFewerWhereHavingAMachineCosts(t *testing.T) {
-	w := aWorld().pods(8, "a", "", 900, 100)
-	w.Pools[0].Shapes, w.Pools[0].Reserved = []pricing.Shape{small, large}, pricing.Resources{}
-	w.Prices.Shapes = map[string]pricing.ShapePrices{large.Name: {Prices: pricing.Prices{PerVCPU: new(pricing.Unit * 11 / 10)}}}
+	w := sample.New().Several(8, "a", "", 900, 100)
+	w.Pools[0].Shapes, w.Pools[0].Reserved = []pricing.Shape{sample.Small, sample.Large}, pricing.Resources{}
+	w.Prices.Shapes = map[string]pricing.ShapePrices{sample.Large.Name: {Prices: pricing.Prices{PerVCPU: new(pricing.Unit * 11 / 10)}}}
 	w.Hosts = w.Hosts[:1]
-	expect(t, decide(t, build(t, Spec{Policy: "joint"}), w.at(0)), []string{"Buy w small pve1", "Buy w small pve1", "Buy w small pve1", "Buy w small pve1"})
+	sample.Expect(t, sample.Decide(t, build(t, Spec{Policy: "joint"}), w.At(0)), []string{"Buy w small pve1", "Buy w small pve1", "Buy w small pve1", "Buy w small pve1"})
 	w.Prices.PerMachine = pricing.Unit
-	expect(t, decide(t, build(t, Spec{Policy: "joint"}), w.at(0)), []string{"Buy w large pve1"})
+	sample.Expect(t, sample.Decide(t, build(t, Spec{Policy: "joint"}), w.At(0)), []string{"Buy w large pve1"})
 }
 
 // For how long machines are not needed is learnt of those that are needed again, and not of those that only
 // cannot be seen.
 func TestJointLearnsNothingOfMachinesThatItCannotSee(t *testing.T) {
-	idle := func() *world {
-		return aWorld().node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).pods(1, "b", "w-2", 100, 100)
+	idle := func() *sample.World {
+		return sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Several(2, "a", "w-1", 600, 100).Several(1, "b", "w-2", 100, 100)
 	}
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  int
 	}{
-		{"one is needed again", idle().pods(2, "c", "w-2", 700, 100), 1},
-		{"the nodes are not ready, and nothing is trusted", idle().change(func(w *world) {
+		{"one is needed again", idle().Several(2, "c", "w-2", 700, 100), 1},
+		{"the nodes are not ready, and nothing is trusted", idle().Change(func(w *sample.World) {
 			for i := range 4 {
-				w.node(string(rune('m'+i)), "pve3")
+				w.Node(string(rune('m'+i)), "pve3")
 			}
 			for i := range w.Nodes {
 				w.Nodes[i].Ready = false
 			}
 		}), 0},
-		{"one was removed", idle().change(func(w *world) { w.Machines, w.Nodes, w.Pods = w.Machines[:1], w.Nodes[:1], w.Pods[:2] }), 0},
-		{"its host is away", idle().change(func(w *world) { w.Hosts[0].Online, w.Hosts[1].Online = false, false }), 0},
+		{"one was removed", idle().Change(func(w *sample.World) { w.Machines, w.Nodes, w.Pods = w.Machines[:1], w.Nodes[:1], w.Pods[:2] }), 0},
+		{"its host is away", idle().Change(func(w *sample.World) { w.Hosts[0].Online, w.Hosts[1].Online = false, false }), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := build(t, Spec{Policy: "joint"}).(*joint)
-			decide(t, p, idle().at(0))
-			decide(t, p, idle().at(10*time.Second))
+			sample.Decide(t, p, idle().At(0))
+			sample.Decide(t, p, idle().At(10*time.Second))
 			if len(p.planner.Idle()) != 1 {
 				t.Fatalf("%d machines are not needed, want 1", len(p.planner.Idle()))
 			}
-			decide(t, p, c.world.at(time.Minute))
+			sample.Decide(t, p, c.world.At(time.Minute))
 			if len(p.idles) != c.want {
 				t.Errorf("learnt %v, want %d of them", p.idles, c.want)
 			}
@@ -98,28 +99,28 @@ func TestJointLearnsNothingOfMachinesThatTheClockHasJumpedFor(t *testing.T) {
 		want int
 	}{"ordered before the jump": {0, 0}, "ordered after it": {2 * time.Hour, 1}} {
 		j := newJoint(DefaultJoint())
-		w := aWorld().machine("w-1", "pve1", nodescaler.Booting)
+		w := sample.New().Machine("w-1", "pve1", nodescaler.Booting)
 		w.Jumped = w.Now.Add(-c.jump)
-		j.see(w.at(0))
+		j.see(w.At(0))
 		w.Machines[0].Phase, w.Machines[0].Since = nodescaler.Joined, w.Now
-		if j.see(w.at(time.Minute)); len(j.leads) != c.want {
+		if j.see(w.At(time.Minute)); len(j.leads) != c.want {
 			t.Errorf("%s: learnt %v", name, j.leads)
 		}
 	}
 }
 
 func TestJointLearnsOfMachinesGivenBackWhenOthersAreOrdered(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pods(2, "a", "w-1", 600, 100).pods(1, "b", "w-2", 100, 100)
+	w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Several(2, "a", "w-1", 600, 100).Several(1, "b", "w-2", 100, 100)
 	p := build(t, Spec{Policy: "joint"}).(*joint)
 	for at := time.Duration(0); at < 5*time.Minute; at += 10 * time.Second {
-		plan := decide(t, p, w.at(at))
-		w.obey(plan)
+		plan := sample.Decide(t, p, w.At(at))
+		obey(w, plan)
 	}
 	if len(p.gone) != 1 || len(p.idles) != 0 {
 		t.Fatalf("of the machine that is emptied it is learnt %v, with %d that are gone, want nothing and 1", p.idles, len(p.gone))
 	}
-	w.pods(4, "c", "", 900, 100)
-	decide(t, p, w.at(10*time.Minute))
+	w.Several(4, "c", "", 900, 100)
+	sample.Decide(t, p, w.At(10*time.Minute))
 	if len(p.idles) != 1 || p.idles[0] != 10*time.Minute {
 		t.Errorf("learnt %v, want 10m0s", p.idles)
 	}
@@ -130,18 +131,18 @@ func TestJointLearnsOfMachinesGivenBackWhenOthersAreOrdered(t *testing.T) {
 func TestWhichNodesCanBeSeenToBeNeeded(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*world)
+		change func(*sample.World)
 		want   bool
 	}{
-		{name: "one that is ready", change: func(*world) {}, want: true},
-		{name: "not ready", change: func(w *world) { w.Nodes[0].Ready = false }},
-		{name: "being emptied", change: func(w *world) { w.Nodes[0].Draining = true }},
-		{name: "its host is away", change: func(w *world) { w.Hosts[0].Online = false }},
-		{name: "another host is away", change: func(w *world) { w.Hosts[1].Online = false }, want: true},
-		{name: "its pool is held", change: heldDown},
-		{name: "its pool is not to grow", change: heldUp, want: true},
+		{name: "one that is ready", change: func(*sample.World) {}, want: true},
+		{name: "not ready", change: func(w *sample.World) { w.Nodes[0].Ready = false }},
+		{name: "being emptied", change: func(w *sample.World) { w.Nodes[0].Draining = true }},
+		{name: "its host is away", change: func(w *sample.World) { w.Hosts[0].Online = false }},
+		{name: "another host is away", change: func(w *sample.World) { w.Hosts[1].Online = false }, want: true},
+		{name: "its pool is held", change: sample.HeldDown},
+		{name: "its pool is not to grow", change: sample.HeldUp, want: true},
 	} {
-		w := aWorld().node("w-1", "pve1").change(c.change)
+		w := sample.New().Node("w-1", "pve1").Change(c.change)
 		if got := working(&w.Snapshot)["w-1"]; got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
@@ -173,7 +174,7 @@ func TestHowLongMachinesAreHeld(t *testing.T) {
 
 // One that carries nothing is held once enough is known.
 func TestMachinesThatCarryNothingAreNotHeldUntilMoreIsKnown(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").node("w-2", "pve2").pod("a", "w-2", 100, 100)
+	w := sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Pod("a", "w-2", 100, 100)
 	x := nodescaler.NewIndex(&w.Snapshot)
 	for _, c := range []struct {
 		node  string
@@ -193,14 +194,14 @@ func TestJointLearnsHowLongOrdersTake(t *testing.T) {
 	type machine func(*nodescaler.Machine)
 	as := func(phase nodescaler.Phase, since time.Duration, change ...machine) machine {
 		return func(m *nodescaler.Machine) {
-			m.Phase, m.Created, m.Since = phase, noon, noon.Add(since)
+			m.Phase, m.Created, m.Since = phase, sample.Noon, sample.Noon.Add(since)
 			for _, c := range change {
 				c(m)
 			}
 		}
 	}
 	kept := func(m *nodescaler.Machine) { m.Keep = true }
-	woken := func(m *nodescaler.Machine) { m.Woken = noon }
+	woken := func(m *nodescaler.Machine) { m.Woken = sample.Noon }
 	for _, c := range []struct {
 		name  string
 		looks []machine
@@ -218,8 +219,8 @@ func TestJointLearnsHowLongOrdersTake(t *testing.T) {
 	} {
 		j := newJoint(DefaultJoint())
 		for _, look := range c.looks {
-			w := aWorld().machine("w-1", "pve1", nodescaler.Ordered, look)
-			w.Jumped = noon.Add(c.jump)
+			w := sample.New().Machine("w-1", "pve1", nodescaler.Ordered, look)
+			w.Jumped = sample.Noon.Add(c.jump)
 			j.see(&w.Snapshot)
 		}
 		if !slices.Equal(c.want, j.leads) {

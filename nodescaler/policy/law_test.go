@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/race"
@@ -30,67 +31,64 @@ func init() {
 // The laws are kept by every policy there is, so that a new one is held to them by being
 // registered.
 
-// oneOf draws one of the values.
-func oneOf[T any](t *rapid.T, what string, values ...T) T {
-	return rapid.SampledFrom(values).Draw(t, what)
-}
-
 // rarely is true for one draw in ten.
 func rarely(t *rapid.T, what string) bool { return rapid.IntRange(0, 9).Draw(t, what) == 0 }
 
 // anyWorld draws a cluster that could be: pods lie on nodes that hold them, names are unique,
 // machines belong to pools. Everything else may be as it likes, also what nodes say they are.
-func anyWorld(t *rapid.T) *world { return drawWorld(t, oneOf(t, "disguised", false, false, true)) }
+func anyWorld(t *rapid.T) *sample.World {
+	return drawWorld(t, sample.OneOf(t, "disguised", false, false, true))
+}
 
-func drawWorld(t *rapid.T, disguised bool) *world {
-	w := &world{nodescaler.Snapshot{Now: noon, Prices: pricing.DefaultBook()}}
+func drawWorld(t *rapid.T, disguised bool) *sample.World {
+	w := &sample.World{Snapshot: nodescaler.Snapshot{Now: sample.Noon, Prices: pricing.DefaultBook()}}
 	for i := range rapid.IntRange(1, 4).Draw(t, "hosts") {
 		w.Hosts = append(w.Hosts, nodescaler.Host{
-			Host:   pricing.Host{Name: fmt.Sprintf("pve%d", i+1), Room: small.Resources().Times(rapid.IntRange(0, 8).Draw(t, "room"))},
+			Host:   pricing.Host{Name: fmt.Sprintf("pve%d", i+1), Room: sample.Small.Resources().Times(rapid.IntRange(0, 8).Draw(t, "room"))},
 			Online: !rarely(t, "offline"), Cordoned: rarely(t, "host cordoned"),
 		})
 	}
 	for i := range rapid.IntRange(1, 2).Draw(t, "pools") {
 		w.Pools = append(w.Pools, nodescaler.Pool{
-			Name: fmt.Sprintf("w%d", i), Shapes: oneOf(t, "shapes", []pricing.Shape{small}, []pricing.Shape{large, small}),
-			Reserved: pricing.Resources{CPU: 200, Memory: 512 * pricing.MiB}, PodSlots: oneOf(t, "slots", 0, 4),
+			Name: fmt.Sprintf("w%d", i), Shapes: sample.OneOf(t, "shapes", []pricing.Shape{sample.Small}, []pricing.Shape{sample.Large, sample.Small}),
+			Reserved: pricing.Resources{CPU: 200, Memory: 512 * pricing.MiB}, PodSlots: sample.OneOf(t, "slots", 0, 4),
 			Min: rapid.IntRange(0, 2).Draw(t, "min"), Max: rapid.IntRange(2, 9).Draw(t, "max"),
-			Hosts:  oneOf(t, "pool hosts", nil, []string{"pve1", "pve2"}),
-			Labels: oneOf(t, "labels", nil, map[string]string{"disk": "ssd"}),
-			Taints: oneOf(t, "taints", nil, nil, []nodescaler.Taint{{Key: "gpu", Effect: "NoSchedule"}}),
+			Hosts:  sample.OneOf(t, "pool hosts", nil, []string{"pve1", "pve2"}),
+			Labels: sample.OneOf(t, "labels", nil, map[string]string{"disk": "ssd"}),
+			Taints: sample.OneOf(t, "taints", nil, nil, []nodescaler.Taint{{Key: "gpu", Effect: "NoSchedule"}}),
 		})
 		if rarely(t, "closed") {
 			w.Pools[i].Closed = &nodescaler.Reason{Code: "PoolPaused", Text: "its machines failed"}
 		}
 		if rarely(t, "held up") {
-			w.Pools[i].HeldUp = &paused
+			w.Pools[i].HeldUp = &sample.Paused
 		}
 		if rarely(t, "held down") {
-			w.Pools[i].HeldDown = &paused
+			w.Pools[i].HeldDown = &sample.Paused
 		}
 		if rarely(t, "refused") {
 			w.Pools[i].Refused = []nodescaler.RefusedOrder{{
-				Shape: oneOf(t, "shape refused", small, pricing.Shape{}), Host: oneOf(t, "host refused", "pve1", "pve2"), Why: nodescaler.Reason{Code: "StorageFull", Text: "no room"},
+				Shape: sample.OneOf(t, "shape refused", sample.Small, pricing.Shape{}), Host: sample.OneOf(t, "host refused", "pve1", "pve2"), Why: nodescaler.Reason{Code: "StorageFull", Text: "no room"},
 			}}
 		}
 		if rarely(t, "devices") {
 			w.Pools[i].Extra = pricing.Amounts{{Name: "gpu", N: 2}}
 		}
 		if rarely(t, "maintenance") {
-			w.Pools[i].Maintenance = []string{oneOf(t, "in maintenance", "pve1", "pve2")}
+			w.Pools[i].Maintenance = []string{sample.OneOf(t, "in maintenance", "pve1", "pve2")}
 		}
 	}
 	for i := range rapid.IntRange(0, 7).Draw(t, "machines") {
-		w.anyMachine(t, fmt.Sprintf("m-%d", i))
+		anyMachine(w, t, fmt.Sprintf("m-%d", i))
 	}
 	if disguised {
-		w.disguise(t)
+		disguise(w, t)
 	}
 	if rarely(t, "control plane") {
-		w.Nodes = append(w.Nodes, nodescaler.Node{Name: "control", Ready: true, Allocatable: small.Resources()})
+		w.Nodes = append(w.Nodes, nodescaler.Node{Name: "control", Ready: true, Allocatable: sample.Small.Resources()})
 	}
 	for i := range rapid.IntRange(0, 25).Draw(t, "pods") {
-		w.anyPod(t, fmt.Sprintf("ns/p%02d", i))
+		anyPod(w, t, fmt.Sprintf("ns/p%02d", i))
 	}
 	for _, app := range []string{"ns/a", "ns/b"} {
 		if rapid.Bool().Draw(t, "budget") {
@@ -103,24 +101,24 @@ func drawWorld(t *rapid.T, disguised bool) *world {
 	return w
 }
 
-func (w *world) anyMachine(t *rapid.T, name string) {
+func anyMachine(w *sample.World, t *rapid.T, name string) {
 	pool := &w.Pools[rapid.IntRange(0, len(w.Pools)-1).Draw(t, "pool")]
 	age := time.Duration(rapid.IntRange(0, 40).Draw(t, "age")) * time.Minute
 	m := nodescaler.Machine{
-		Name: name, Order: name, Pool: pool.Name, Shape: oneOf(t, "shape", pool.Shapes...),
+		Name: name, Order: name, Pool: pool.Name, Shape: sample.OneOf(t, "shape", pool.Shapes...),
 		Host:    w.Hosts[rapid.IntRange(0, len(w.Hosts)-1).Draw(t, "host")].Name,
-		Phase:   oneOf(t, "phase", nodescaler.Joined, nodescaler.Joined, nodescaler.Joined, nodescaler.Joined, nodescaler.Ordered, nodescaler.Booting, nodescaler.Deleting, nodescaler.Failed),
+		Phase:   sample.OneOf(t, "phase", nodescaler.Joined, nodescaler.Joined, nodescaler.Joined, nodescaler.Joined, nodescaler.Ordered, nodescaler.Booting, nodescaler.Deleting, nodescaler.Failed),
 		Created: w.Now.Add(-age), Since: w.Now.Add(-age / 2),
 	}
 	switch rapid.IntRange(0, 11).Draw(t, "spare") {
 	case 0, 1:
-		m.Phase, m.Problem = nodescaler.Spare, oneOf(t, "spare's problem", "", "", "NoMemory: the host has none")
+		m.Phase, m.Problem = nodescaler.Spare, sample.OneOf(t, "spare's problem", "", "", "NoMemory: the host has none")
 	case 2:
 		m.Keep = true // to become one
 	case 3:
 		m.Woken = m.Since
 	}
-	m.Drifted = oneOf(t, "drifted", "", "", "", "its template was changed")
+	m.Drifted = sample.OneOf(t, "drifted", "", "", "", "its template was changed")
 	if !rarely(t, "unlisted") {
 		w.Machines = append(w.Machines, m)
 	}
@@ -144,20 +142,20 @@ func (w *world) anyMachine(t *rapid.T, name string) {
 
 // disguise has nodes and machines say who they are, and some of it contradict the rest: renamed nodes, two of
 // one machine, one with another's provider ID or UUID, machines that an adapter holds, claims on disks.
-func (w *world) disguise(t *rapid.T) {
+func disguise(w *sample.World, t *rapid.T) {
 	machines := len(w.Machines)
 	for i := range w.Machines {
 		m := &w.Machines[i]
-		m.ProviderID = oneOf(t, "provider ID", "proxmox://r/"+m.Name, "proxmox://r/"+m.Name, "")
-		m.SystemUUID = oneOf(t, "UUID", "uuid-"+m.Name, "uuid-"+m.Name, "")
+		m.ProviderID = sample.OneOf(t, "provider ID", "proxmox://r/"+m.Name, "proxmox://r/"+m.Name, "")
+		m.SystemUUID = sample.OneOf(t, "UUID", "uuid-"+m.Name, "uuid-"+m.Name, "")
 		if rarely(t, "held") {
 			m.Held = &nodescaler.Reason{Code: "ForeignDisk", Text: "a person's disk is attached"}
 		}
 	}
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
-		n.ProviderID = oneOf(t, "node's provider ID", "proxmox://r/"+n.Machine, "")
-		n.SystemUUID = oneOf(t, "node's UUID", "uuid-"+n.Machine, "UUID-"+n.Machine, "")
+		n.ProviderID = sample.OneOf(t, "node's provider ID", "proxmox://r/"+n.Machine, "")
+		n.SystemUUID = sample.OneOf(t, "node's UUID", "uuid-"+n.Machine, "UUID-"+n.Machine, "")
 		if rarely(t, "renamed") {
 			n.Name += ".example.org"
 		}
@@ -177,7 +175,7 @@ func (w *world) disguise(t *rapid.T) {
 			break
 		}
 		n := w.Nodes[rapid.IntRange(0, len(w.Nodes)-1).Draw(t, "duplicate of")]
-		n.Name = fmt.Sprintf("%s-%d", oneOf(t, "named", "aa", "zz"), len(w.Nodes))
+		n.Name = fmt.Sprintf("%s-%d", sample.OneOf(t, "named", "aa", "zz"), len(w.Nodes))
 		n.Ready = rapid.Bool().Draw(t, "duplicate ready")
 		w.Nodes = append(w.Nodes, n)
 	}
@@ -220,9 +218,9 @@ func TestNoPolicyTakesDownWhatIsHeld(t *testing.T) {
 		p, w := build(t, anySpec(t, name)), drawWorld(t, true)
 		at := time.Duration(0)
 		for range rapid.IntRange(2, 8).Draw(t, "steps") {
-			at += oneOf(t, "step", 10*time.Second, time.Minute, 11*time.Minute, time.Hour)
-			s := w.at(at)
-			plan := decide(t, p, s)
+			at += sample.OneOf(t, "step", 10*time.Second, time.Minute, 11*time.Minute, time.Hour)
+			s := w.At(at)
+			plan := sample.Decide(t, p, s)
 			for i := range s.Machines {
 				m := &s.Machines[i]
 				nodes := namedBy(s, m)
@@ -232,26 +230,26 @@ func TestNoPolicyTakesDownWhatIsHeld(t *testing.T) {
 						continue
 					}
 					if mustStay(s, m) {
-						t.Fatalf("at %v %v is done to %s, which is held by %+v:%s", at, lines(plan), m.Name, nodes, tell(plan))
+						t.Fatalf("at %v %v is done to %s, which is held by %+v:%s", at, sample.Lines(plan), m.Name, nodes, sample.Reasons(plan))
 					}
 				}
 			}
-			w.obey(plan)
+			obey(w, plan)
 		}
 	})
 }
 
-func (w *world) anyPod(t *rapid.T, name string) {
+func anyPod(w *sample.World, t *rapid.T, name string) {
 	p := nodescaler.Pod{
-		Pod:         podscaler.Pod{Name: name, Phase: oneOf(t, "pod phase", podscaler.Running, podscaler.Running, podscaler.Running, podscaler.Failed), Terminating: rarely(t, "terminating")},
-		Workload:    oneOf(t, "workload", "ns/a", "ns/b", "ns/c", ""),
-		Requests:    pricing.Resources{CPU: oneOf[pricing.MilliCPU](t, "cpu", 0, 100, 300, 900, 5000), Memory: oneOf(t, "memory", 0, 100*pricing.MiB, pricing.GiB)},
-		Priority:    oneOf(t, "priority", 0, 0, 0, -20, 100),
+		Pod:         podscaler.Pod{Name: name, Phase: sample.OneOf(t, "pod phase", podscaler.Running, podscaler.Running, podscaler.Running, podscaler.Failed), Terminating: rarely(t, "terminating")},
+		Workload:    sample.OneOf(t, "workload", "ns/a", "ns/b", "ns/c", ""),
+		Requests:    pricing.Resources{CPU: sample.OneOf[pricing.MilliCPU](t, "cpu", 0, 100, 300, 900, 5000), Memory: sample.OneOf(t, "memory", 0, 100*pricing.MiB, pricing.GiB)},
+		Priority:    sample.OneOf(t, "priority", 0, 0, 0, -20, 100),
 		Created:     w.Now.Add(-time.Minute),
-		Selector:    oneOf(t, "selector", nil, nil, nil, map[string]string{"disk": "ssd"}),
-		Tolerations: oneOf(t, "tolerations", nil, nil, []nodescaler.Toleration{{Key: "gpu"}}),
-		Extra:       oneOf(t, "extra", nil, nil, nil, nil, pricing.Amounts{{Name: "gpu", N: 1}}, pricing.Amounts{{Name: pricing.EphemeralStorage, N: 1 << 30}}),
-		Daemon:      rarely(t, "daemon"), Pinned: oneOf(t, "pinned", "", "", "", "", "", "", "local storage"),
+		Selector:    sample.OneOf(t, "selector", nil, nil, nil, map[string]string{"disk": "ssd"}),
+		Tolerations: sample.OneOf(t, "tolerations", nil, nil, []nodescaler.Toleration{{Key: "gpu"}}),
+		Extra:       sample.OneOf(t, "extra", nil, nil, nil, nil, pricing.Amounts{{Name: "gpu", N: 1}}, pricing.Amounts{{Name: pricing.EphemeralStorage, N: 1 << 30}}),
+		Daemon:      rarely(t, "daemon"), Pinned: sample.OneOf(t, "pinned", "", "", "", "", "", "", "local storage"),
 	}
 	var used nodescaler.Used
 	i := rapid.IntRange(-1, len(w.Nodes)-1).Draw(t, "node")
@@ -279,22 +277,22 @@ func (w *world) anyPod(t *rapid.T, name string) {
 // anySpec draws settings under which the clocks run out within minutes.
 func anySpec(t *rapid.T, name string) Spec {
 	p, u := DefaultPending(), DefaultUnneeded()
-	p.Pool, p.Parallel, p.LoadHeadroom = oneOf(t, "pool", "", "w0"), rapid.IntRange(1, 4).Draw(t, "parallel"), oneOf(t, "headroom", 0, 0.2, 1)
-	p.CountAs = oneOf(t, "countAs", CountShape, CountAllocatable)
-	u.ScaleDownUtilizationThreshold = oneOf(t, "threshold", 0.5, 1)
-	u.ScaleDownUnneededTime = oneOf(t, "unneeded time", 0, minutes(1), minutes(10))
-	u.ScaleDownDelayAfterAdd = oneOf(t, "after add", 0, minutes(2), minutes(10))
-	u.ScaleDownDelayAfterFailure = oneOf(t, "after failure", 0, minutes(3))
+	p.Pool, p.Parallel, p.LoadHeadroom = sample.OneOf(t, "pool", "", "w0"), rapid.IntRange(1, 4).Draw(t, "parallel"), sample.OneOf(t, "headroom", 0, 0.2, 1)
+	p.CountAs = sample.OneOf(t, "countAs", CountShape, CountAllocatable)
+	u.ScaleDownUtilizationThreshold = sample.OneOf(t, "threshold", 0.5, 1)
+	u.ScaleDownUnneededTime = sample.OneOf(t, "unneeded time", 0, minutes(1), minutes(10))
+	u.ScaleDownDelayAfterAdd = sample.OneOf(t, "after add", 0, minutes(2), minutes(10))
+	u.ScaleDownDelayAfterFailure = sample.OneOf(t, "after failure", 0, minutes(3))
 	u.MaxDrainParallelism, u.MaxEmptyBulkDelete = rapid.IntRange(1, 3).Draw(t, "drains"), rapid.IntRange(1, 3).Draw(t, "empty")
-	u.OKTotalUnreadyCount = oneOf(t, "ok unready", 0, 3)
+	u.OKTotalUnreadyCount = sample.OneOf(t, "ok unready", 0, 3)
 	u.EnforceNodeGroupMinSize = rapid.Bool().Draw(t, "min")
 	j := DefaultJoint()
-	j.Spares.Most, j.Spares.Worth = rapid.IntRange(0, 4).Draw(t, "spares"), oneOf(t, "worth", 0.1, 30, 1000)
+	j.Spares.Most, j.Spares.Worth = rapid.IntRange(0, 4).Draw(t, "spares"), sample.OneOf(t, "worth", 0.1, 30, 1000)
 	return Spec{Policy: name, Pending: &p, Unneeded: &u, Joint: &j}
 }
 
 // obey does to the nodes and pods what the plan says, as far as that can be seen at once.
-func (w *world) obey(plan nodescaler.Plan) {
+func obey(w *sample.World, plan nodescaler.Plan) {
 	for _, a := range plan.Actions {
 		for i := range w.Nodes {
 			if n := &w.Nodes[i]; n.Name == a.Node && (a.Kind == nodescaler.Cordon || a.Kind == nodescaler.Uncordon) {
@@ -335,9 +333,9 @@ func TestNoPlanBreaksTheRules(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "worlds") {
 			w := anyWorld(t)
 			for range rapid.IntRange(1, 4).Draw(t, "steps") {
-				at += oneOf(t, "step", 5*time.Second, 10*time.Second, time.Minute, 11*time.Minute, time.Hour)
-				plan := decide(t, p, w.at(at))
-				w.obey(plan)
+				at += sample.OneOf(t, "step", 5*time.Second, 10*time.Second, time.Minute, 11*time.Minute, time.Hour)
+				plan := sample.Decide(t, p, w.At(at))
+				obey(w, plan)
 				for _, r := range plan.Reasons {
 					if r.Code == "" || r.Text == "" {
 						t.Fatalf("a reason says too little: %+v", r)
@@ -353,13 +351,13 @@ func TestPlanDoesNotDependOnTheSnapshotsOrder(t *testing.T) {
 		spec, w := anySpec(t, name), anyWorld(t)
 		a, b := build(t, spec), build(t, spec)
 		for _, at := range []time.Duration{0, time.Minute, 12 * time.Minute, 25 * time.Minute} {
-			s, shuffled := w.at(at), w.at(at)
+			s, shuffled := w.At(at), w.At(at)
 			shuffled.Pods = rapid.Permutation(s.Pods).Draw(t, "pods")
 			shuffled.Nodes = rapid.Permutation(s.Nodes).Draw(t, "nodes")
 			shuffled.Machines = rapid.Permutation(s.Machines).Draw(t, "machines")
 			shuffled.Hosts = rapid.Permutation(s.Hosts).Draw(t, "hosts")
 			shuffled.Pools = rapid.Permutation(s.Pools).Draw(t, "pools")
-			if d := cmp.Diff(decide(t, a, s), decide(t, b, shuffled)); d != "" {
+			if d := cmp.Diff(sample.Decide(t, a, s), sample.Decide(t, b, shuffled)); d != "" {
 				t.Fatalf("at %v: %s", at, d)
 			}
 		}
@@ -369,7 +367,7 @@ func TestPlanDoesNotDependOnTheSnapshotsOrder(t *testing.T) {
 func TestSameSnapshotSamePlan(t *testing.T) {
 	forEachPolicy(t, func(t *rapid.T, name string) {
 		spec, w := anySpec(t, name), anyWorld(t)
-		if d := cmp.Diff(decide(t, build(t, spec), &w.Snapshot), decide(t, build(t, spec), w.at(0))); d != "" {
+		if d := cmp.Diff(sample.Decide(t, build(t, spec), &w.Snapshot), sample.Decide(t, build(t, spec), w.At(0))); d != "" {
 			t.Fatal(d)
 		}
 	})
@@ -378,7 +376,7 @@ func TestSameSnapshotSamePlan(t *testing.T) {
 // A pod that waits is told of, with a machine for it or what is in the way of one, by the policies that look at pods one
 // by one.
 func TestNoPodWaitsWithoutAReason(t *testing.T) {
-	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff, "PoolPaused", paused.Code}
+	forAll := []string{nodescaler.ClusterUnhealthy, nodescaler.NoHostRoom, nodescaler.PoolBackingOff, "PoolPaused", sample.Paused.Code}
 	tells := func(r nodescaler.Reason) bool {
 		return strings.Contains(r.Text, "ns/waits") || strings.Contains(r.Text, "in the way of") || slices.Contains(forAll, r.Code)
 	}
@@ -388,16 +386,16 @@ func TestNoPodWaitsWithoutAReason(t *testing.T) {
 			w.Pods = slices.DeleteFunc(w.Pods, func(p nodescaler.Pod) bool { return p.Node == "" })
 			w.Pods = append(w.Pods, nodescaler.Pod{
 				Pod: podscaler.Pod{Name: "ns/waits"}, Workload: "ns/d", Created: w.Now, Unschedulable: true,
-				Requests: pricing.Resources{CPU: oneOf[pricing.MilliCPU](t, "cpu", 300, 3000), Memory: pricing.GiB},
+				Requests: pricing.Resources{CPU: sample.OneOf[pricing.MilliCPU](t, "cpu", 300, 3000), Memory: pricing.GiB},
 			})
 			for _, at := range []time.Duration{0, 10 * time.Second} {
-				plan := decide(t, p, w.at(at))
+				plan := sample.Decide(t, p, w.At(at))
 				said := plan.Reasons
 				for i := range plan.Actions {
 					said = slices.Concat(said, plan.Actions[i].Reasons)
 				}
 				if !slices.ContainsFunc(said, tells) {
-					t.Fatalf("at %v nothing is said of it:%s", at, tell(plan))
+					t.Fatalf("at %v nothing is said of it:%s", at, sample.Reasons(plan))
 				}
 			}
 		}))
@@ -416,7 +414,7 @@ func givesBack(p nodescaler.Plan) int {
 }
 
 // settled makes the world one in which nothing is ordered, so that only giving back is left.
-func (w *world) settled() *world {
+func settled(w *sample.World) *sample.World {
 	w.Future = nil
 	for i := range w.Pods {
 		w.Pods[i].Unschedulable = false
@@ -431,19 +429,19 @@ func TestARestartedPolicyIsNeverFasterToGiveBack(t *testing.T) {
 	forEachPolicy(t, func(t *rapid.T, name string) {
 		spec := anySpec(t, name)
 		old, fresh := build(t, spec), build(t, spec)
-		before, w := anyWorld(t), anyWorld(t).settled()
+		before, w := anyWorld(t), settled(anyWorld(t))
 		at := time.Duration(0)
 		for range rapid.IntRange(1, 20).Draw(t, "steps before") {
-			decide(t, old, before.at(at))
+			sample.Decide(t, old, before.At(at))
 			at += time.Minute
 		}
 		for range 30 {
-			was, is := decide(t, old, w.at(at)), decide(t, fresh, w.at(at))
+			was, is := sample.Decide(t, old, w.At(at)), sample.Decide(t, fresh, w.At(at))
 			if givesBack(was) > 0 {
 				return
 			}
 			if givesBack(is) > 0 {
-				t.Fatalf("at %v the restarted policy does %v, the other waits:%s", at, lines(is), tell(was))
+				t.Fatalf("at %v the restarted policy does %v, the other waits:%s", at, sample.Lines(is), sample.Reasons(was))
 			}
 			at += time.Minute
 		}
@@ -458,20 +456,20 @@ func TestUnknownNeverShrinks(t *testing.T) {
 		p := build(t, spec)
 		at := time.Duration(0)
 		for range rapid.IntRange(1, 25).Draw(t, "minutes") {
-			w.obey(decide(t, p, w.at(at)))
+			obey(w, sample.Decide(t, p, w.At(at)))
 			at += time.Minute
 		}
-		dark := oneOf(t, "dark", "nodes", "hosts")
+		dark := sample.OneOf(t, "dark", "nodes", "hosts")
 		for i := range w.Nodes {
 			w.Nodes[i].Ready = w.Nodes[i].Ready && dark != "nodes"
 		}
 		for i := range w.Hosts {
 			w.Hosts[i].Online = w.Hosts[i].Online && dark != "hosts"
 		}
-		s := w.at(at)
+		s := w.At(at)
 		x := nodescaler.NewIndex(s)
 		wasReady := func(n string) bool { return x.NodeOf(n) != nil }
-		for i, a := range decide(t, p, s).Actions {
+		for i, a := range sample.Decide(t, p, s).Actions {
 			neverJoined := a.Kind == nodescaler.Return && dark == "nodes" && !wasReady(a.Machine)
 			if a.Kind == nodescaler.Buy || a.Kind == nodescaler.Uncordon || a.Kind == nodescaler.Wake || neverJoined || slices.Contains(longUnready(w, at), a.Node) {
 				continue
@@ -483,7 +481,7 @@ func TestUnknownNeverShrinks(t *testing.T) {
 
 // longUnready is the nodes that the world has shown as not ready throughout, for so long that
 // they may be given back for it.
-func longUnready(w *world, at time.Duration) []string {
+func longUnready(w *sample.World, at time.Duration) []string {
 	var names []string
 	x := nodescaler.NewIndex(&w.Snapshot)
 	for _, n := range w.Nodes {
@@ -504,11 +502,11 @@ func TestOneNodeLessReadyNeverTakesMore(t *testing.T) {
 		a, b := build(t, spec), build(t, spec)
 		at := time.Duration(0)
 		for range rapid.IntRange(1, 25).Draw(t, "minutes") {
-			decide(t, a, w.at(at))
-			w.obey(decide(t, b, w.at(at)))
+			sample.Decide(t, a, w.At(at))
+			obey(w, sample.Decide(t, b, w.At(at)))
 			at += time.Minute
 		}
-		s, dark := w.at(at), w.at(at)
+		s, dark := w.At(at), w.At(at)
 		if len(w.Nodes) == 0 {
 			return
 		}
@@ -523,17 +521,17 @@ func TestOneNodeLessReadyNeverTakesMore(t *testing.T) {
 			}
 			return n
 		}
-		more, less := decide(t, a, s), decide(t, b, dark)
+		more, less := sample.Decide(t, a, s), sample.Decide(t, b, dark)
 		if count(less) > count(more) {
-			t.Fatalf("%v with one node less ready, %v before:%s", lines(less), lines(more), tell(less))
+			t.Fatalf("%v with one node less ready, %v before:%s", sample.Lines(less), sample.Lines(more), sample.Reasons(less))
 		}
 	})
 }
 
 // without is the world with no spare in it, nor any node of one.
-func (w *world) without() *world {
+func without(w *sample.World) *sample.World {
 	x := nodescaler.NewIndex(&w.Snapshot)
-	bare := &world{*copied(&w.Snapshot)}
+	bare := &sample.World{Snapshot: *sample.Copy(&w.Snapshot)}
 	bare.Machines, bare.Nodes = nil, nil
 	for i := range w.Machines {
 		if m := &w.Machines[i]; !m.Kept() {
@@ -554,7 +552,7 @@ func (w *world) without() *world {
 }
 
 // partings takes out of a plan what lets spares go, of which there is one return at most.
-func partings(t fatal, p nodescaler.Plan) nodescaler.Plan {
+func partings(t sample.Fatal, p nodescaler.Plan) nodescaler.Plan {
 	n := 0
 	p.Actions = slices.DeleteFunc(slices.Clone(p.Actions), func(a nodescaler.Action) bool {
 		gone := a.Kind == nodescaler.Return && a.Reasons[0].Code == nodescaler.SpareUnneeded
@@ -588,9 +586,9 @@ func TestSparesAreNothingToPoliciesWithoutThem(t *testing.T) {
 				}
 			}
 			a, b := build(t, spec), build(t, spec)
-			bare := w.without()
+			bare := without(w)
 			for _, at := range []time.Duration{0, time.Minute, 12 * time.Minute, 25 * time.Minute} {
-				with, without := partings(t, decide(t, a, w.at(at))), decide(t, b, bare.at(at))
+				with, without := partings(t, sample.Decide(t, a, w.At(at))), sample.Decide(t, b, bare.At(at))
 				if d := cmp.Diff(without, with); d != "" {
 					t.Fatalf("at %v, with the spares (+) and without (-):\n%s", at, d)
 				}
@@ -607,15 +605,15 @@ func TestJointOrdersNoMoreSparesThanMayBe(t *testing.T) {
 		p := build(t, spec)
 		at := time.Duration(0)
 		for range rapid.IntRange(2, 6).Draw(t, "steps") {
-			at += oneOf(t, "step", 5*time.Second, time.Minute, time.Hour)
-			s := w.at(at)
+			at += sample.OneOf(t, "step", 5*time.Second, time.Minute, time.Hour)
+			s := w.At(at)
 			kept, ordered, others := map[string]int{}, map[string]int{}, 0
 			for i := range s.Machines {
 				if m := &s.Machines[i]; m.Kept() && m.Drifted == "" {
 					kept[m.Pool]++
 				}
 			}
-			plan := decide(t, p, s)
+			plan := sample.Decide(t, p, s)
 			for _, a := range plan.Actions {
 				switch {
 				case a.Kind == nodescaler.Buy && a.Keep:
@@ -626,13 +624,13 @@ func TestJointOrdersNoMoreSparesThanMayBe(t *testing.T) {
 			}
 			for pool, n := range ordered {
 				if kept[pool]+n > spec.Joint.Spares.Most {
-					t.Fatalf("%d spares of pool %s are ordered with %d there, of at most %d:%s", n, pool, kept[pool], spec.Joint.Spares.Most, tell(plan))
+					t.Fatalf("%d spares of pool %s are ordered with %d there, of at most %d:%s", n, pool, kept[pool], spec.Joint.Spares.Most, sample.Reasons(plan))
 				}
 			}
 			if len(ordered) > 0 && others > 0 {
-				t.Fatalf("spares are ordered beside machines that are waited for: %v", lines(plan))
+				t.Fatalf("spares are ordered beside machines that are waited for: %v", sample.Lines(plan))
 			}
-			w.obey(plan)
+			obey(w, plan)
 		}
 	})
 }

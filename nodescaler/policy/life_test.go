@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -18,7 +19,7 @@ import (
 // life is a small world that does what it is told: machines boot, a scheduler binds pods,
 // evicted pods come back elsewhere.
 type life struct {
-	world
+	sample.World
 	wanted map[string]int // replicas by size, as 300m
 	marks  map[string]marks
 	born   int
@@ -51,7 +52,7 @@ const (
 )
 
 // live lets the world go on for a while under the policy, and returns what was done.
-func (l *life) live(t fatal, p nodescaler.Policy, d time.Duration) (done []string) {
+func (l *life) live(t sample.Fatal, p nodescaler.Policy, d time.Duration) (done []string) {
 	for end := l.Now.Add(d); l.Now.Before(end); l.Now = l.Now.Add(step) {
 		l.arrive()
 		l.control()
@@ -60,7 +61,7 @@ func (l *life) live(t fatal, p nodescaler.Policy, d time.Duration) (done []strin
 		if v := nodescaler.Check(&l.Snapshot, plan); len(v) > 0 {
 			t.Fatalf("the plan breaks the rules: %v", v)
 		}
-		done = append(done, lines(plan)...)
+		done = append(done, sample.Lines(plan)...)
 		for _, a := range plan.Actions {
 			l.do(a)
 		}
@@ -84,7 +85,7 @@ func (l *life) arrive() {
 				Name: m.Name, Machine: m.Name, Pool: m.Pool, Ready: true, Joined: l.Now, Labels: l.labels(m),
 				Allocatable: m.Shape.Resources().Minus(pricing.Resources{CPU: 100, Memory: 256 * pricing.MiB}),
 			})
-			l.pod("daemon/"+m.Name, m.Name, 100, 256, daemon)
+			l.Pod("daemon/"+m.Name, m.Name, 100, 256, sample.Daemon)
 		}
 	}
 }
@@ -123,7 +124,7 @@ func (l *life) control() {
 		})
 		for ; there < l.wanted[app]; there++ {
 			l.born++
-			l.pod(fmt.Sprintf("%s-%04d", app, l.born), "", pricing.MilliCPU(size), 200, func(p *nodescaler.Pod) {
+			l.Pod(fmt.Sprintf("%s-%04d", app, l.born), "", pricing.MilliCPU(size), 200, func(p *nodescaler.Pod) {
 				p.Workload, p.Has, p.Repels, p.Topology = app, l.marks[app].has, l.marks[app].repels, l.marks[app].topology
 			})
 		}
@@ -233,10 +234,10 @@ func (l *life) waiting() (names []string) {
 func TestPoliciesComeToRest(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			l := &life{world: *aWorld(), wanted: map[string]int{}, marks: drawMarks(t)}
+			l := &life{World: *sample.New(), wanted: map[string]int{}, marks: drawMarks(t)}
 			l.Pools[0].Max, l.Pools[0].Min = 30, rapid.IntRange(0, 2).Draw(t, "min")
 			for i := range l.Hosts {
-				l.Hosts[i].Room = small.Resources().Times(12)
+				l.Hosts[i].Room = sample.Small.Resources().Times(12)
 			}
 			p := build(t, Spec{Policy: name})
 			for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -269,10 +270,10 @@ func TestPoliciesComeToRest(t *testing.T) {
 // there are the spares and no more.
 func TestJointWithSparesComesToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := &life{world: *aWorld(), wanted: map[string]int{}, marks: drawMarks(t)}
+		l := &life{World: *sample.New(), wanted: map[string]int{}, marks: drawMarks(t)}
 		l.Pools[0].Max, l.Pools[0].Min = 30, rapid.IntRange(0, 2).Draw(t, "min")
 		for i := range l.Hosts {
-			l.Hosts[i].Room = small.Resources().Times(12)
+			l.Hosts[i].Room = sample.Small.Resources().Times(12)
 		}
 		j := DefaultJoint()
 		j.Spares.Most = rapid.IntRange(1, 4).Draw(t, "most")
@@ -312,7 +313,7 @@ func TestPodsThatAreSpreadAllRun(t *testing.T) {
 	const zone = "topology.kubernetes.io/zone"
 	for _, name := range []string{"unneeded", "joint"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
-			l := &life{world: *aWorld(), wanted: map[string]int{}, marks: map[string]marks{}}
+			l := &life{World: *sample.New(), wanted: map[string]int{}, marks: map[string]marks{}}
 			zones := rapid.IntRange(1, 3).Draw(t, "zones")
 			pool := l.Pools[0]
 			l.Pools = nil
@@ -321,7 +322,7 @@ func TestPodsThatAreSpreadAllRun(t *testing.T) {
 				l.Pools = append(l.Pools, pool)
 			}
 			for i := range l.Hosts {
-				l.Hosts[i].Room = small.Resources().Times(30)
+				l.Hosts[i].Room = sample.Small.Resources().Times(30)
 			}
 			mosts := map[string]int{}
 			for _, size := range []string{"300", "700", "1100"} {

@@ -8,66 +8,54 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
-// prefers are pods that would rather have something, and are noted where others would by them.
-func prefers(all ...nodescaler.Preference) func(*nodescaler.Pod) {
-	return func(p *nodescaler.Pod) { p.Prefers, p.Noted = all, []string{"app=web"} }
-}
-
-func wantsLabel(weight int, key, value string) nodescaler.Preference {
-	return nodescaler.Preference{Weight: weight, Affinity: nodescaler.Affinity{{{Key: key, Operator: nodescaler.In, Values: []string{value}}}}}
-}
-
-func wantsZone(change func(*nodescaler.Topology)) nodescaler.Preference {
-	w := nodescaler.Preference{Weight: 100, Rule: nodescaler.Topology{Key: zoneLabel, Mark: "app=web"}}
-	change(&w.Rule)
-	return w
-}
-
 func TestMachinesComeFromThePoolThatPodsPrefer(t *testing.T) {
-	spread := prefers(wantsZone(func(r *nodescaler.Topology) { r.Skew = 1 }))
-	apart := prefers(wantsZone(func(*nodescaler.Topology) {}))
-	together := prefers(wantsZone(func(r *nodescaler.Topology) { r.Together = true }))
-	inB := func(w *world) *world { return w.node("n1", "pve1").in("b").pod("x", "n1", 1800, 100, prefers()) }
-	large := func(w *world) *world {
-		return w.change(func(w *world) {
+	spread := sample.Prefers(sample.WantsZone(func(r *nodescaler.Topology) { r.Skew = 1 }))
+	apart := sample.Prefers(sample.WantsZone(func(*nodescaler.Topology) {}))
+	together := sample.Prefers(sample.WantsZone(func(r *nodescaler.Topology) { r.Together = true }))
+	inB := func(w *sample.World) *sample.World {
+		return w.Node("n1", "pve1").In("b").Pod("x", "n1", 1800, 100, sample.Prefers())
+	}
+	large := func(w *sample.World) *sample.World {
+		return w.Change(func(w *sample.World) {
 			w.Pools[1].Shapes = []pricing.Shape{{Name: "large", CPU: 4000, Memory: 8 * pricing.GiB}}
 		})
 	}
 	for _, c := range []struct {
 		name    string
-		world   *world
+		world   *sample.World
 		want    []string
 		reasons []string
 	}{
-		{"no preference", zoned("a", "b").waiting(1, prefers()), []string{"Buy w-a small"}, nil},
-		{"a label", zoned("a", "b").waiting(1, prefers(wantsLabel(1, zoneLabel, "b"))), []string{"Buy w-b small"}, []string{nodescaler.PreferencesMet}},
-		{"the heavier of two", zoned("a", "b", "c").waiting(1, prefers(wantsLabel(1, zoneLabel, "b"), wantsLabel(2, zoneLabel, "c"))), []string{"Buy w-c small"}, []string{nodescaler.PreferencesMet}},
-		{"what no pool has", zoned("a", "b").waiting(1, prefers(wantsLabel(1, zoneLabel, "z"))), []string{"Buy w-a small"}, nil},
-		{"a pool that costs more", large(zoned("a", "b")).waiting(1, prefers(wantsLabel(1, zoneLabel, "b"))), []string{"Buy w-a small"}, []string{nodescaler.PreferenceGivenUp}},
+		{"no preference", sample.Zoned("a", "b").Waiting(1, sample.Prefers()), []string{"Buy w-a small"}, nil},
+		{"a label", sample.Zoned("a", "b").Waiting(1, sample.Prefers(sample.WantsLabel(1, sample.Zone, "b"))), []string{"Buy w-b small"}, []string{nodescaler.PreferencesMet}},
+		{"the heavier of two", sample.Zoned("a", "b", "c").Waiting(1, sample.Prefers(sample.WantsLabel(1, sample.Zone, "b"), sample.WantsLabel(2, sample.Zone, "c"))), []string{"Buy w-c small"}, []string{nodescaler.PreferencesMet}},
+		{"what no pool has", sample.Zoned("a", "b").Waiting(1, sample.Prefers(sample.WantsLabel(1, sample.Zone, "z"))), []string{"Buy w-a small"}, nil},
+		{"a pool that costs more", large(sample.Zoned("a", "b")).Waiting(1, sample.Prefers(sample.WantsLabel(1, sample.Zone, "b"))), []string{"Buy w-a small"}, []string{nodescaler.PreferenceGivenUp}},
 		{
-			"a pool that is full", zoned("a", "b").waiting(1, prefers(wantsLabel(1, zoneLabel, "b"))).change(func(w *world) { w.Pools[1].Max = 0 }),
+			"a pool that is full", sample.Zoned("a", "b").Waiting(1, sample.Prefers(sample.WantsLabel(1, sample.Zone, "b"))).Change(func(w *sample.World) { w.Pools[1].Max = 0 }),
 			[]string{"Buy w-a small"}, nil,
 		},
 		{
-			"a pool that refuses the pod", zoned("a", "b").waiting(1, prefers(wantsLabel(1, zoneLabel, "b"))).
-				change(func(w *world) { w.Pools[1].Taints = []nodescaler.Taint{{Key: "gpu", Effect: "NoSchedule"}} }),
+			"a pool that refuses the pod", sample.Zoned("a", "b").Waiting(1, sample.Prefers(sample.WantsLabel(1, sample.Zone, "b"))).
+				Change(func(w *sample.World) { w.Pools[1].Taints = []nodescaler.Taint{{Key: "gpu", Effect: "NoSchedule"}} }),
 			[]string{"Buy w-a small"}, nil,
 		},
-		{"spread, and one is in b", inB(zoned("a", "b", "c")).waiting(1, spread), []string{"Buy w-a small"}, nil},
-		{"spread, and both are in a", zoned("a", "b").node("n1", "pve1").in("a").pod("x", "n1", 1800, 100, prefers()).waiting(1, spread), []string{"Buy w-b small"}, []string{nodescaler.PreferencesMet}},
-		{"apart", zoned("a", "b").node("n1", "pve1").in("a").pod("x", "n1", 1800, 100, prefers()).waiting(1, apart), []string{"Buy w-b small"}, []string{nodescaler.PreferencesMet}},
-		{"together", inB(zoned("a", "b")).waiting(1, together), []string{"Buy w-b small"}, []string{nodescaler.PreferencesMet}},
+		{"spread, and one is in b", inB(sample.Zoned("a", "b", "c")).Waiting(1, spread), []string{"Buy w-a small"}, nil},
+		{"spread, and both are in a", sample.Zoned("a", "b").Node("n1", "pve1").In("a").Pod("x", "n1", 1800, 100, sample.Prefers()).Waiting(1, spread), []string{"Buy w-b small"}, []string{nodescaler.PreferencesMet}},
+		{"apart", sample.Zoned("a", "b").Node("n1", "pve1").In("a").Pod("x", "n1", 1800, 100, sample.Prefers()).Waiting(1, apart), []string{"Buy w-b small"}, []string{nodescaler.PreferencesMet}},
+		{"together", inB(sample.Zoned("a", "b")).Waiting(1, together), []string{"Buy w-b small"}, []string{nodescaler.PreferencesMet}},
 		{
-			"spread over what is ordered at once", zoned("a", "b").pod("p", "", 1500, 100, spread).pod("q", "", 1500, 100, spread),
+			"spread over what is ordered at once", sample.Zoned("a", "b").Pod("p", "", 1500, 100, spread).Pod("q", "", 1500, 100, spread),
 			[]string{"Buy w-a small", "Buy w-b small"}, []string{nodescaler.PreferencesMet},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got, reasons []string
-			plan := decide(t, build(t, Spec{Policy: "joint"}), &c.world.Snapshot)
+			plan := sample.Decide(t, build(t, Spec{Policy: "joint"}), &c.world.Snapshot)
 			for i := range plan.Actions {
 				a := &plan.Actions[i]
 				got = append(got, strings.Join([]string{string(a.Kind), a.Pool, a.Shape.Name}, " "))
@@ -91,24 +79,24 @@ func TestMachinesComeFromThePoolThatPodsPrefer(t *testing.T) {
 func TestPreferencesCostNothing(t *testing.T) {
 	forEachPolicy(t, func(t *rapid.T, name string) {
 		spec, w := anySpec(t, name), anyWorld(t)
-		plain := copied(&w.Snapshot)
+		plain := sample.Copy(&w.Snapshot)
 		for i := range w.Pods {
 			if rapid.Bool().Draw(t, "prefers") {
-				prefers(oneOf(t, "what", wantsLabel(1, "disk", "ssd"), wantsLabel(9, "disk", "hdd"), wantsZone(func(r *nodescaler.Topology) { r.Skew = 1 }), wantsZone(func(*nodescaler.Topology) {})))(&w.Pods[i])
+				sample.Prefers(sample.OneOf(t, "what", sample.WantsLabel(1, "disk", "ssd"), sample.WantsLabel(9, "disk", "hdd"), sample.WantsZone(func(r *nodescaler.Topology) { r.Skew = 1 }), sample.WantsZone(func(*nodescaler.Topology) {})))(&w.Pods[i])
 			}
 		}
 		for i := range w.Pools {
-			zone := map[string]string{zoneLabel: oneOf(t, "zone", "a", "b")}
+			zone := map[string]string{sample.Zone: sample.OneOf(t, "zone", "a", "b")}
 			for key, value := range w.Pools[i].Labels {
 				zone[key] = value
 			}
 			w.Pools[i].Labels, plain.Pools[i].Labels = zone, zone
 		}
-		with, without := decide(t, build(t, spec), &w.Snapshot), decide(t, build(t, spec), plain)
+		with, without := sample.Decide(t, build(t, spec), &w.Snapshot), sample.Decide(t, build(t, spec), plain)
 		n, rate := purchases(with)
 		m, most := purchases(without)
 		if n > m || rate > most || len(with.Unplaced) != len(without.Unplaced) {
-			t.Fatalf("%d machines for %s with preferences, %d for %s without: %v, %v", n, rate, m, most, lines(with), lines(without))
+			t.Fatalf("%d machines for %s with preferences, %d for %s without: %v, %v", n, rate, m, most, sample.Lines(with), sample.Lines(without))
 		}
 	})
 }

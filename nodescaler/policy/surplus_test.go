@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/planner"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/packing"
 )
@@ -19,65 +20,65 @@ import (
 func anyNode(*nodescaler.NodeLoad) bool { return true }
 
 func TestSpares(t *testing.T) {
-	min := func(n int) func(*world) { return func(w *world) { w.Pools[0].Min = n } }
+	min := func(n int) func(*sample.World) { return func(w *sample.World) { w.Pools[0].Min = n } }
 	for name, c := range map[string]struct {
-		w       *world
+		w       *sample.World
 		want    string
 		without string // what could go besides without the pods of ns/gone
 	}{
 		"an empty node is spare, and one with daemons only": {
-			w:    aWorld().node("w-1", "pve1").node("w-2", "pve1").pod("d", "w-2", 100, 100, daemon),
+			w:    sample.New().Node("w-1", "pve1").Node("w-2", "pve1").Pod("d", "w-2", 100, 100, sample.Daemon),
 			want: "w-1: spare; w-2: spare",
 		},
 		"pods move to the fullest node": {
-			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").node("w-3", "pve1").
-				pod("a", "w-1", 100, 100).pod("b", "w-2", 900, 100).pod("c", "w-3", 800, 100),
+			w: sample.New().Node("w-1", "pve1").Node("w-2", "pve1").Node("w-3", "pve1").
+				Pod("a", "w-1", 100, 100).Pod("b", "w-2", 900, 100).Pod("c", "w-3", 800, 100),
 			want: "w-1: spare to w-2; w-2: NodeTakesPods; w-3: spare to w-2",
 		},
 		"room that one leaves is not there for the next": {
-			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").node("w-3", "pve1").
-				pod("a", "w-1", 700, 100).pod("b", "w-2", 900, 100).pod("c", "w-3", 1000, 100),
+			w: sample.New().Node("w-1", "pve1").Node("w-2", "pve1").Node("w-3", "pve1").
+				Pod("a", "w-1", 700, 100).Pod("b", "w-2", 900, 100).Pod("c", "w-3", 1000, 100),
 			want: "w-1: spare to w-3; w-2: NoPlaceElsewhere; w-3: NodeTakesPods",
 		},
 		"a pool keeps its minimum": {
-			w:    aWorld().node("w-1", "pve1").node("w-2", "pve1").change(min(1)),
+			w:    sample.New().Node("w-1", "pve1").Node("w-2", "pve1").Change(min(1)),
 			want: "w-1: spare; w-2: PoolAtMin",
 		},
 		"a pod that must not be evicted keeps its node": {
-			w:    aWorld().node("w-1", "pve1").pod("a", "w-1", 1, 1, pinned).node("w-2", "pve1").pod("b", "w-2", 1000, 1),
+			w:    sample.New().Node("w-1", "pve1").Pod("a", "w-1", 1, 1, pinned).Node("w-2", "pve1").Pod("b", "w-2", 1000, 1),
 			want: "w-1: PodPinned; w-2: spare to w-1",
 		},
 		"a node that starts is waited for, though nothing is on it": {
-			w: aWorld().node("w-1", "pve1").node("w-2", "pve1", func(n *nodescaler.Node) { n.Ready = false }).
-				node("w-3", "pve1", func(n *nodescaler.Node) { n.Ready, n.Joined = false, n.Joined.Add(59*time.Minute) }).pod("a", "w-1", 2000, 1).pod("b", "", 1000, 1),
+			w: sample.New().Node("w-1", "pve1").Node("w-2", "pve1", func(n *nodescaler.Node) { n.Ready = false }).
+				Node("w-3", "pve1", func(n *nodescaler.Node) { n.Ready, n.Joined = false, n.Joined.Add(59*time.Minute) }).Pod("a", "w-1", 2000, 1).Pod("b", "", 1000, 1),
 			want: "w-1: NoPlaceElsewhere; w-2: spare; w-3: NodeNotReady",
 		},
 		"pods that wait have room first": {
-			w:    aWorld().node("w-1", "pve1").node("w-2", "pve1").pod("a", "", 1000, 1),
+			w:    sample.New().Node("w-1", "pve1").Node("w-2", "pve1").Pod("a", "", 1000, 1),
 			want: "w-1: NodeTakesPods; w-2: spare",
 		},
 		"a host that is away may be carrying anything": {
-			w: aWorld().node("w-1", "pve1").node("w-2", "pve2").pod("b", "w-2", 100, 1).
-				change(func(w *world) { w.Hosts[0].Online = false }),
+			w: sample.New().Node("w-1", "pve1").Node("w-2", "pve2").Pod("b", "w-2", 100, 1).
+				Change(func(w *sample.World) { w.Hosts[0].Online = false }),
 			want: "w-1: HostOffline; w-2: NoPlaceElsewhere",
 		},
 		"without some pods, what is left of their node may fit": {
-			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").
-				pod("a", "w-1", 1000, 1).pod("g", "w-1", 100, 1, of("ns/gone")).pod("b", "w-2", 800, 1).pod("h", "w-2", 900, 1, of("ns/gone")),
+			w: sample.New().Node("w-1", "pve1").Node("w-2", "pve1").
+				Pod("a", "w-1", 1000, 1).Pod("g", "w-1", 100, 1, of("ns/gone")).Pod("b", "w-2", 800, 1).Pod("h", "w-2", 900, 1, of("ns/gone")),
 			want: "w-1: NoPlaceElsewhere; w-2: NoPlaceElsewhere", without: "w-1",
 		},
 		"a pod that is gone pins nothing": {
-			w:    aWorld().node("w-1", "pve1").pod("g", "w-1", 1000, 1, of("ns/gone"), pinned).node("w-2", "pve1").pod("b", "w-2", 1700, 1),
+			w:    sample.New().Node("w-1", "pve1").Pod("g", "w-1", 1000, 1, of("ns/gone"), pinned).Node("w-2", "pve1").Pod("b", "w-2", 1700, 1),
 			want: "w-1: PodPinned; w-2: NoPlaceElsewhere", without: "w-1",
 		},
 		"pods that moved leave once more": {
-			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").node("w-3", "pve1").
-				pod("a", "w-1", 200, 1).pod("g", "w-2", 1000, 1, of("ns/gone")).pod("c", "w-3", 700, 1, pinned),
+			w: sample.New().Node("w-1", "pve1").Node("w-2", "pve1").Node("w-3", "pve1").
+				Pod("a", "w-1", 200, 1).Pod("g", "w-2", 1000, 1, of("ns/gone")).Pod("c", "w-3", 700, 1, pinned),
 			want: "w-1: spare to w-2; w-2: NodeTakesPods; w-3: PodPinned", without: "w-2",
 		},
 		"and the pool's minimum counts what is spare": {
-			w: aWorld().node("w-1", "pve1").node("w-2", "pve1").pod("g", "w-2", 1000, 1, of("ns/gone")).
-				change(min(1)),
+			w: sample.New().Node("w-1", "pve1").Node("w-2", "pve1").Pod("g", "w-2", 1000, 1, of("ns/gone")).
+				Change(min(1)),
 			want: "w-1: spare; w-2: PoolAtMin", without: "",
 		},
 	} {
@@ -126,7 +127,7 @@ func podsOf(x *nodescaler.Index, workload string) []*nodescaler.Pod {
 }
 
 func TestNodesThatMustStayAreNotLookedAt(t *testing.T) {
-	w := aWorld().node("w-1", "pve1").node("w-2", "pve1")
+	w := sample.New().Node("w-1", "pve1").Node("w-2", "pve1")
 	s := planner.NewSurplus(nodescaler.NewIndex(&w.Snapshot), func(n *nodescaler.NodeLoad) bool { return n.Name != "w-1" })
 	if got := verdicts(s); got != "w-2: spare" {
 		t.Error(got)
@@ -138,13 +139,13 @@ func TestNodesThatMustStayAreNotLookedAt(t *testing.T) {
 func TestWhatIsSpareCanBeSpared(t *testing.T) {
 	rules := [][]nodescaler.Topology{nil, {{Key: "zone", Mark: "a", Skew: 1}}, {{Key: "zone", Mark: "a"}}, {{Key: "zone", Mark: "a", Together: true}}}
 	rapid.Check(t, func(t *rapid.T) {
-		w := aWorld()
+		w := sample.New()
 		for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
 			name := fmt.Sprint("w-", i)
-			w.node(name, "pve1")
+			w.Node(name, "pve1")
 			w.Nodes[i].Labels = map[string]string{"zone": rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "zone")}
 			for j := range rapid.IntRange(0, 3).Draw(t, "pods") {
-				w.pod(fmt.Sprintf("%s-%d", name, j), name, pricing.MilliCPU(100*rapid.IntRange(0, 9).Draw(t, "cpu")), 100,
+				w.Pod(fmt.Sprintf("%s-%d", name, j), name, pricing.MilliCPU(100*rapid.IntRange(0, 9).Draw(t, "cpu")), 100,
 					of(rapid.SampledFrom([]string{"ns/stays", "ns/gone"}).Draw(t, "workload")),
 					func(p *nodescaler.Pod) {
 						p.Topology = rapid.SampledFrom(rules).Draw(t, "rule")
@@ -171,7 +172,7 @@ func TestWhatIsSpareCanBeSpared(t *testing.T) {
 	})
 }
 
-func mustFit(t *rapid.T, w *world, spare []string, gone string) {
+func mustFit(t *rapid.T, w *sample.World, spare []string, gone string) {
 	t.Helper()
 	if distinct := slices.Compact(slices.Sorted(slices.Values(spare))); len(distinct) != len(spare) || len(w.Nodes)-len(spare) < min(w.Pools[0].Min, len(w.Nodes)) {
 		t.Fatalf("%v of %d nodes are spare", spare, len(w.Nodes))
@@ -203,7 +204,7 @@ func mustFit(t *rapid.T, w *world, spare []string, gone string) {
 
 func TestSparesLeaveTheSnapshotAsItIs(t *testing.T) {
 	s := fleet()
-	before := copied(s)
+	before := sample.Copy(s)
 	x := nodescaler.NewIndex(s)
 	spares := planner.NewSurplus(x, anyNode)
 	spares.Without(podsOf(x, "ns/app-007"))

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 )
@@ -21,36 +22,36 @@ func belongs(workload string) func(*nodescaler.Pod) {
 }
 
 // rate is what a small machine costs an hour.
-var rate = pricing.DefaultBook().Rate(small, "pve1", noon)
+var rate = pricing.DefaultBook().Rate(sample.Small, "pve1", sample.Noon)
 
 // quota gives namespaces a quota of so many small machines, pods and orders.
-func quota(namespace string, machines, pods, orders int) func(*world) {
-	return func(w *world) {
+func quota(namespace string, machines, pods, orders int) func(*sample.World) {
+	return func(w *sample.World) {
 		w.Quotas = append(w.Quotas, nodescaler.Quota{Namespace: namespace, Rate: rate * pricing.Rate(machines), Replicas: pods, Orders: orders})
 	}
 }
 
 // coming adds replicas that are to come.
-func coming(workload string, count, ahead int) func(*world) {
-	return func(w *world) {
+func coming(workload string, count, ahead int) func(*sample.World) {
+	return func(w *sample.World) {
 		like := nodescaler.Pod{Workload: workload, Requests: pricing.Resources{CPU: 900, Memory: pricing.GiB}}
 		w.Future = append(w.Future, nodescaler.Future{Like: like, Count: count, Ahead: ahead})
 	}
 }
 
 // crowd adds so many pods that wait of a workload, or bare ones of a namespace: two to a machine.
-func crowd(workload string, n int) func(*world) {
-	return func(w *world) {
+func crowd(workload string, n int) func(*sample.World) {
+	return func(w *sample.World) {
 		for i := range n {
-			w.pod(fmt.Sprintf("%04d", i), "", 900, 1000, belongs(workload))
+			w.Pod(fmt.Sprintf("%04d", i), "", 900, 1000, belongs(workload))
 		}
 	}
 }
 
-func bare(namespace string, n int) func(*world) {
-	return func(w *world) {
+func bare(namespace string, n int) func(*sample.World) {
+	return func(w *sample.World) {
 		for i := range n {
-			w.pod(fmt.Sprintf("%s/bare-%04d", namespace, i), "", 900, 1000, func(p *nodescaler.Pod) { p.Workload = "" })
+			w.Pod(fmt.Sprintf("%s/bare-%04d", namespace, i), "", 900, 1000, func(p *nodescaler.Pod) { p.Workload = "" })
 		}
 	}
 }
@@ -69,39 +70,39 @@ func orders(p nodescaler.Plan) map[string]int {
 func TestQuotasHoldWhatExceedsThem(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change []func(*world)
+		change []func(*sample.World)
 		want   map[string]int
 		held   []string // namespace/pods
 	}{
-		{"none", []func(*world){crowd("zed/app", 6)}, map[string]int{"": 3}, nil},
-		{"of another", []func(*world){crowd("zed/app", 6), quota("y*", 1, 1, 1)}, map[string]int{"": 3}, nil},
-		{"room for all", []func(*world){crowd("zed/app", 6), quota("zed", 3, 6, 3)}, map[string]int{"zed": 3}, nil},
-		{"money", []func(*world){crowd("zed/app", 6), quota("z*", 2, 0, 0)}, map[string]int{"zed": 2}, []string{"zed/2"}},
-		{"pods", []func(*world){crowd("zed/app", 6), quota("*", 0, 4, 0)}, map[string]int{"zed": 2}, []string{"zed/2"}},
-		{"orders", []func(*world){crowd("zed/app", 6), quota("*", 0, 0, 2)}, map[string]int{"zed": 2}, []string{"zed/2"}},
-		{"orders of the hour before", []func(*world){crowd("zed/app", 6), quota("*", 0, 0, 2), func(w *world) { w.Ordered = map[string]int{"zed": 1} }}, map[string]int{"zed": 1}, []string{"zed/4"}},
-		{"bare pods", []func(*world){bare("zed", 6), quota("*", 2, 0, 0)}, map[string]int{"zed": 2}, []string{"zed/2"}},
-		{"two workloads share it", []func(*world){crowd("zed/a", 3), crowd("zed/b", 3), quota("*", 0, 4, 0)}, map[string]int{"zed": 2}, []string{"zed/2"}},
-		{"each has its own", []func(*world){crowd("yak/a", 4), crowd("zed/b", 4), quota("*", 1, 0, 0)}, map[string]int{"yak": 1, "zed": 1}, []string{"yak/2", "zed/2"}},
-		{"the first that fits", []func(*world){crowd("zed/a", 6), quota("zed", 1, 0, 0), quota("*", 3, 0, 0)}, map[string]int{"zed": 1}, []string{"zed/4"}},
-		{"it has what it may have", []func(*world){func(w *world) {
-			w.node("w-1", "pve1").pod("x", "w-1", 900, 1000, belongs("zed/app")).pod("y", "w-1", 900, 1000, belongs("zed/app"))
+		{"none", []func(*sample.World){crowd("zed/app", 6)}, map[string]int{"": 3}, nil},
+		{"of another", []func(*sample.World){crowd("zed/app", 6), quota("y*", 1, 1, 1)}, map[string]int{"": 3}, nil},
+		{"room for all", []func(*sample.World){crowd("zed/app", 6), quota("zed", 3, 6, 3)}, map[string]int{"zed": 3}, nil},
+		{"money", []func(*sample.World){crowd("zed/app", 6), quota("z*", 2, 0, 0)}, map[string]int{"zed": 2}, []string{"zed/2"}},
+		{"pods", []func(*sample.World){crowd("zed/app", 6), quota("*", 0, 4, 0)}, map[string]int{"zed": 2}, []string{"zed/2"}},
+		{"orders", []func(*sample.World){crowd("zed/app", 6), quota("*", 0, 0, 2)}, map[string]int{"zed": 2}, []string{"zed/2"}},
+		{"orders of the hour before", []func(*sample.World){crowd("zed/app", 6), quota("*", 0, 0, 2), func(w *sample.World) { w.Ordered = map[string]int{"zed": 1} }}, map[string]int{"zed": 1}, []string{"zed/4"}},
+		{"bare pods", []func(*sample.World){bare("zed", 6), quota("*", 2, 0, 0)}, map[string]int{"zed": 2}, []string{"zed/2"}},
+		{"two workloads share it", []func(*sample.World){crowd("zed/a", 3), crowd("zed/b", 3), quota("*", 0, 4, 0)}, map[string]int{"zed": 2}, []string{"zed/2"}},
+		{"each has its own", []func(*sample.World){crowd("yak/a", 4), crowd("zed/b", 4), quota("*", 1, 0, 0)}, map[string]int{"yak": 1, "zed": 1}, []string{"yak/2", "zed/2"}},
+		{"the first that fits", []func(*sample.World){crowd("zed/a", 6), quota("zed", 1, 0, 0), quota("*", 3, 0, 0)}, map[string]int{"zed": 1}, []string{"zed/4"}},
+		{"it has what it may have", []func(*sample.World){func(w *sample.World) {
+			w.Node("w-1", "pve1").Pod("x", "w-1", 900, 1000, belongs("zed/app")).Pod("y", "w-1", 900, 1000, belongs("zed/app"))
 		}, crowd("zed/app", 2), quota("zed", 1, 0, 0)}, map[string]int{}, []string{"zed/2"}},
-		{"others are not held", []func(*world){crowd("shop/app", 4), crowd("zed/app", 6), quota("zed", 1, 0, 0)}, map[string]int{"": 2, "zed": 1}, []string{"zed/4"}},
+		{"others are not held", []func(*sample.World){crowd("shop/app", 4), crowd("zed/app", 6), quota("zed", 1, 0, 0)}, map[string]int{"": 2, "zed": 1}, []string{"zed/4"}},
 	} {
 		for _, policy := range Names() {
 			if policy == "pending" && (c.name == "others are not held" || c.name == "orders of the hour before") {
 				continue // three at once, and none apart
 			}
 			t.Run(policy+" "+c.name, func(t *testing.T) {
-				w := aWorld()
+				w := sample.New()
 				for _, change := range c.change {
-					w.change(change)
+					w.Change(change)
 				}
-				w.change(func(w *world) { w.Hosts[0].Room = small.Resources().Times(12) })
-				plan := decide(t, build(t, Spec{Policy: policy}), &w.Snapshot)
+				w.Change(func(w *sample.World) { w.Hosts[0].Room = sample.Small.Resources().Times(12) })
+				plan := sample.Decide(t, build(t, Spec{Policy: policy}), &w.Snapshot)
 				if d := cmp.Diff(c.want, orders(plan)); d != "" {
-					t.Errorf("ordered (-want +got):\n%s%s", d, tell(plan))
+					t.Errorf("ordered (-want +got):\n%s%s", d, sample.Reasons(plan))
 				}
 				by := map[string]int{}
 				for _, h := range plan.Held {
@@ -115,10 +116,10 @@ func TestQuotasHoldWhatExceedsThem(t *testing.T) {
 				}
 				slices.Sort(held)
 				if d := cmp.Diff(c.held, held); d != "" && policy != "pending" { // it does not know pods from machines
-					t.Errorf("held (-want +got):\n%s%s", d, tell(plan))
+					t.Errorf("held (-want +got):\n%s%s", d, sample.Reasons(plan))
 				}
-				if (len(c.held) > 0) != slices.Contains(codes(plan), nodescaler.NamespaceQuota) {
-					t.Errorf("what is held: %s", tell(plan))
+				if (len(c.held) > 0) != slices.Contains(sample.Codes(plan), nodescaler.NamespaceQuota) {
+					t.Errorf("what is held: %s", sample.Reasons(plan))
 				}
 			})
 		}
@@ -138,30 +139,30 @@ func TestQuotasHoldReplicasThatAreToCome(t *testing.T) {
 		{"pods", 9, 1_000_000, 0, 4, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := aWorld().change(coming("zed/app", c.count, c.ahead)).change(quota("zed", c.machines, c.max, 0))
-			plan := decide(t, build(t, Spec{Policy: "joint"}), &w.Snapshot)
+			w := sample.New().Change(coming("zed/app", c.count, c.ahead)).Change(quota("zed", c.machines, c.max, 0))
+			plan := sample.Decide(t, build(t, Spec{Policy: "joint"}), &w.Snapshot)
 			if got := orders(plan)["zed"]; got != c.want {
-				t.Errorf("%d machines are ordered, want %d:%s", got, c.want, tell(plan))
+				t.Errorf("%d machines are ordered, want %d:%s", got, c.want, sample.Reasons(plan))
 			}
 		})
 	}
 }
 
 // drawn is a world with tenants that keep to their quotas.
-func drawn(t *rapid.T) *world {
-	w := aWorld()
+func drawn(t *rapid.T) *sample.World {
+	w := sample.New()
 	w.Pools[0].Max = rapid.IntRange(1, 12).Draw(t, "max")
 	w.Limit = rate * pricing.Rate(rapid.SampledFrom([]int{0, 0, 3, 8}).Draw(t, "limit"))
 	if rapid.Bool().Draw(t, "large") {
-		w.Pools[0].Shapes = append(w.Pools[0].Shapes, large)
+		w.Pools[0].Shapes = append(w.Pools[0].Shapes, sample.Large)
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "nodes") {
-		w.node(fmt.Sprintf("w-%d", i), []string{"pve1", "pve2", "pve3"}[i])
-		w.pods(rapid.IntRange(0, 3).Draw(t, "on it"), fmt.Sprintf("shop/old-%d", i), fmt.Sprintf("w-%d", i), 400, 300)
+		w.Node(fmt.Sprintf("w-%d", i), []string{"pve1", "pve2", "pve3"}[i])
+		w.Several(rapid.IntRange(0, 3).Draw(t, "on it"), fmt.Sprintf("shop/old-%d", i), fmt.Sprintf("w-%d", i), 400, 300)
 	}
 	for i, n := range []string{"shop/a", "shop/b", "club/c"} {
 		for k := range rapid.IntRange(0, 4).Draw(t, n) {
-			w.pod(fmt.Sprintf("%d-%d", i, k), "", pricing.MilliCPU(rapid.IntRange(1, 18).Draw(t, "cpu")*100), 300, belongs(n))
+			w.Pod(fmt.Sprintf("%d-%d", i, k), "", pricing.MilliCPU(rapid.IntRange(1, 18).Draw(t, "cpu")*100), 300, belongs(n))
 		}
 	}
 	w.Quotas = append(w.Quotas, nodescaler.Quota{Namespace: "shop", Rate: 1000 * rate, Replicas: 1000, Orders: 1000})
@@ -169,7 +170,7 @@ func drawn(t *rapid.T) *world {
 }
 
 // offender adds what a namespace wants that may have little, or nothing at all.
-func offender(t *rapid.T, w *world) {
+func offender(t *rapid.T, w *sample.World) {
 	q := nodescaler.Quota{
 		Namespace: "zed", Rate: rate / 2 * pricing.Rate(rapid.IntRange(0, 5).Draw(t, "rate")),
 		Replicas: rapid.IntRange(0, 5).Draw(t, "replicas"), Orders: rapid.IntRange(0, 3).Draw(t, "orders"),
@@ -179,10 +180,10 @@ func offender(t *rapid.T, w *world) {
 	}
 	w.Quotas = append(w.Quotas, q)
 	for i := range rapid.IntRange(0, 30).Draw(t, "workloads") {
-		w.change(coming(fmt.Sprintf("zed/w-%02d", i), rapid.SampledFrom([]int{0, 3, 1_000_000}).Draw(t, "count"), rapid.SampledFrom([]int{0, 1_000_000}).Draw(t, "ahead")))
+		w.Change(coming(fmt.Sprintf("zed/w-%02d", i), rapid.SampledFrom([]int{0, 3, 1_000_000}).Draw(t, "count"), rapid.SampledFrom([]int{0, 1_000_000}).Draw(t, "ahead")))
 	}
 	for i := range rapid.IntRange(0, 30).Draw(t, "pods") {
-		w.pod(fmt.Sprintf("zed/bare-%02d", i), "", pricing.MilliCPU(rapid.IntRange(0, 18).Draw(t, "cpu")*100), 200, func(p *nodescaler.Pod) {
+		w.Pod(fmt.Sprintf("zed/bare-%02d", i), "", pricing.MilliCPU(rapid.IntRange(0, 18).Draw(t, "cpu")*100), 200, func(p *nodescaler.Pod) {
 			p.Workload = ""
 			p.Created = w.Now.Add(-time.Hour) // before all others
 		})
@@ -196,13 +197,13 @@ func TestNoNamespaceGetsLessForAnother(t *testing.T) {
 	for _, policy := range Names() {
 		t.Run(policy, rapid.MakeCheck(func(t *rapid.T) {
 			w := drawn(t)
-			alone := bought(decide(t, build(t, Spec{Policy: policy}), &w.Snapshot))
+			alone := bought(sample.Decide(t, build(t, Spec{Policy: policy}), &w.Snapshot))
 			offender(t, w)
-			plan := decide(t, build(t, Spec{Policy: policy}), &w.Snapshot)
+			plan := sample.Decide(t, build(t, Spec{Policy: policy}), &w.Snapshot)
 			all := bought(plan)
-			exceeds := len(plan.Held) > 0 || slices.Contains(codes(plan), nodescaler.BeyondAllPools)
+			exceeds := len(plan.Held) > 0 || slices.Contains(sample.Codes(plan), nodescaler.BeyondAllPools)
 			if exceeds && (len(all) < len(alone) || !slices.Equal(alone, all[:len(alone)])) {
-				t.Fatalf("alone %q are ordered, and beside another namespace %q%s", alone, all, tell(plan))
+				t.Fatalf("alone %q are ordered, and beside another namespace %q%s", alone, all, sample.Reasons(plan))
 			}
 			q, takes := w.QuotaOf("zed"), nodescaler.Take{}
 			for _, a := range plan.Actions {
@@ -214,7 +215,7 @@ func TestNoNamespaceGetsLessForAnother(t *testing.T) {
 				}
 			}
 			if q.Rate > 0 && takes.Rate > q.Rate || q.Orders > 0 && takes.Orders > q.Orders {
-				t.Fatalf("%+v is ordered, of %+v%s", takes, q, tell(plan))
+				t.Fatalf("%+v is ordered, of %+v%s", takes, q, sample.Reasons(plan))
 			}
 		}))
 	}
@@ -235,10 +236,10 @@ func bought(p nodescaler.Plan) (all []string) {
 func TestANamespaceNeverCostsMoreThanItsQuota(t *testing.T) {
 	for _, policy := range []string{"joint", "unneeded"} {
 		t.Run(policy, rapid.MakeCheck(func(t *rapid.T) {
-			l := &life{world: *aWorld(), wanted: map[string]int{}}
+			l := &life{World: *sample.New(), wanted: map[string]int{}}
 			l.Pools[0].Max = 30
 			for i := range l.Hosts {
-				l.Hosts[i].Room = small.Resources().Times(12)
+				l.Hosts[i].Room = sample.Small.Resources().Times(12)
 			}
 			machines := rapid.IntRange(1, 4).Draw(t, "quota")
 			l.Quotas = []nodescaler.Quota{{Namespace: "*", Rate: rate * pricing.Rate(machines)}}
@@ -278,14 +279,14 @@ func (h *helped) Decide(s *nodescaler.Snapshot) nodescaler.Plan {
 func TestPodsThatNoMachineHelpsAreNotBoughtForRepeatedly(t *testing.T) {
 	for _, policy := range Names() {
 		t.Run(policy, func(t *testing.T) {
-			l := &life{world: *aWorld(), wanted: map[string]int{}}
+			l := &life{World: *sample.New(), wanted: map[string]int{}}
 			l.Pools[0].Max = 20
 			for i := range l.Hosts {
-				l.Hosts[i].Room = small.Resources().Times(12)
+				l.Hosts[i].Room = sample.Small.Resources().Times(12)
 			}
 			stuck := func() {
 				for i := range 9 {
-					l.pod(fmt.Sprintf("ns/stuck-%d", i), "", 500, 500, func(p *nodescaler.Pod) { p.Workload, p.Phase = "ns/stuck", podscaler.Pending })
+					l.Pod(fmt.Sprintf("ns/stuck-%d", i), "", 500, 500, func(p *nodescaler.Pod) { p.Workload, p.Phase = "ns/stuck", podscaler.Pending })
 				}
 			}
 			stuck()
@@ -297,7 +298,7 @@ func TestPodsThatNoMachineHelpsAreNotBoughtForRepeatedly(t *testing.T) {
 				for _, a := range plan.Actions {
 					l.do(a)
 				}
-				if slices.Contains(codes(plan), nodescaler.PodsNotHelped) {
+				if slices.Contains(sample.Codes(plan), nodescaler.PodsNotHelped) {
 					said++
 				}
 				hours += step * time.Duration(len(l.Machines))

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Orders name the pods that they are for, each once, those included that share a node with others.
 func TestOrdersNameTheirPods(t *testing.T) {
-	beside := aWorld().pod("a", "", 1000, 100).waiting(3, func(p *nodescaler.Pod) {
+	beside := sample.New().Pod("a", "", 1000, 100).Waiting(3, func(p *nodescaler.Pod) {
 		joins(nodescaler.HostLabel, "app=web", "app=web")(p)
 		p.Requests.CPU = 600
 	})
@@ -43,12 +44,12 @@ func TestOrdersNameTheirPods(t *testing.T) {
 // another packing of them all might not find.
 func TestWhatIsOnItsWayIsNotOrderedAgain(t *testing.T) {
 	for _, spec := range []Spec{{Policy: "joint"}, {Policy: "unneeded"}} {
-		w := aWorld()
+		w := sample.New()
 		w.Pools[0].Max = 1000
-		w.Hosts[0].Room = small.Resources().Times(1000)
+		w.Hosts[0].Room = sample.Small.Resources().Times(1000)
 		for i := range 200 {
 			cpu, mib := []pricing.MilliCPU{100, 250, 500, 750, 1000}[i%5], []pricing.Bytes{256, 512, 1024, 2048}[i%4]
-			w.pod(fmt.Sprintf("ns/p%03d", i), "", cpu, mib, func(p *nodescaler.Pod) {
+			w.Pod(fmt.Sprintf("ns/p%03d", i), "", cpu, mib, func(p *nodescaler.Pod) {
 				if app := i % 9; app < 4 { // of an app of which no two share a node
 					p.Has = []string{fmt.Sprint("app=", app)}
 					p.Repels = p.Has
@@ -57,12 +58,12 @@ func TestWhatIsOnItsWayIsNotOrderedAgain(t *testing.T) {
 		}
 		p := build(t, spec)
 		for look := range 3 {
-			s := w.at(time.Duration(look) * time.Minute)
+			s := w.At(time.Duration(look) * time.Minute)
 			for i, a := range p.Decide(s).Actions {
 				if look > 0 {
 					t.Errorf("%s: order %d of look %d is for %v", spec.Policy, i+1, look+1, a.Pods)
 				}
-				w.machine(nodescaler.MachineName(a.Pool, a.Order), a.Host, nodescaler.Ordered, func(m *nodescaler.Machine) { m.Order, m.Created, m.Since = a.Order, s.Now, s.Now })
+				w.Machine(nodescaler.MachineName(a.Pool, a.Order), a.Host, nodescaler.Ordered, func(m *nodescaler.Machine) { m.Order, m.Created, m.Since = a.Order, s.Now, s.Now })
 			}
 		}
 	}

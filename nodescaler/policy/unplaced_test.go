@@ -11,15 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/pricing"
 )
-
-// secondPool adds a pool x of large machines.
-func secondPool(change ...func(*nodescaler.Pool)) func(*world) {
-	return func(w *world) {
-		w.Pools = with(w.Pools, nodescaler.Pool{Name: "x", Max: 2, Shapes: []pricing.Shape{large}}, change)
-	}
-}
 
 func selects(key, value string) func(*nodescaler.Pod) {
 	return func(p *nodescaler.Pod) { p.Selector = map[string]string{key: value} }
@@ -34,7 +28,7 @@ func TestANewPodsClaimsHaveTime(t *testing.T) {
 	unbound := func(p *nodescaler.Pod) {
 		p.Selector = map[string]string{nodescaler.SelectNowhere: "a node with the volume of claim d", nodescaler.SelectHelp: "that volume"}
 	}
-	w := aWorld().pod("a", "", 600, 100, unbound)
+	w := sample.New().Pod("a", "", 600, 100, unbound)
 	for age, reasons := range map[time.Duration]int{time.Minute - time.Second: 0, time.Minute: 1} {
 		w.Pods[0].Created = w.Now.Add(-age)
 		p, err := New(Spec{Policy: "unneeded"})
@@ -53,84 +47,86 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 	dedicated := nodescaler.Taint{Key: "dedicated", Value: "gpu", Effect: "NoSchedule"}
 	for _, c := range []struct {
 		name             string
-		world            *world
+		world            *sample.World
 		code, text, help string
 	}{
-		{"no pool", aWorld().pod("a", "", 600, 100).change(func(w *world) { w.Pools = nil }),
+		{"no pool", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Pools = nil }),
 			nodescaler.PoolUnknown, "there is no pool that a machine could be ordered from", "a VMPool that is Ready"},
-		{"more memory than any machine has", aWorld().pod("a", "", 600, 64<<10).change(secondPool()),
+		{"more memory than any machine has", sample.New().Pod("a", "", 600, 64<<10).Change(sample.SecondPool()),
 			nodescaler.InsufficientMemory, "pool w: its nearest shape, small, has 1800m CPU and 3.5 GiB for pods, and the pod asks for 600m CPU and 64.0 GiB; " +
 				"pool x: its nearest shape, large, has 8000m CPU and 16.0 GiB for pods, and the pod asks for 600m CPU and 64.0 GiB",
 			"a larger shape for pool w, or lower requests"},
-		{"more CPU", aWorld().pod("a", "", 1900, 100), nodescaler.InsufficientCPU,
+		{"more CPU", sample.New().Pod("a", "", 1900, 100), nodescaler.InsufficientCPU,
 			"pool w: its nearest shape, small, has 1800m CPU and 3.5 GiB for pods, and the pod asks for 1900m CPU and 100 MiB", "a larger shape for pool w, or lower requests"},
-		{"what DaemonSets take", aWorld().pod("a", "", 1700, 100).change(func(w *world) {
+		{"what DaemonSets take", sample.New().Pod("a", "", 1700, 100).Change(func(w *sample.World) {
 			w.Pools[0].Daemons.Sets = []*nodescaler.Pod{{Requests: pricing.Resources{CPU: 300}}}
 			w.Pools[0].Daemons.Sets[0].Name = "kube-system/agent"
 		}), nodescaler.InsufficientCPU, "pool w: its nearest shape, small, has 1500m CPU and 3.5 GiB for pods, and the pod asks for 1700m CPU and 100 MiB; " +
 			"DaemonSets and static pods take 300m CPU and 0 MiB of each small of pool w, which would hold it without them; the largest is kube-system/agent, with 300m CPU and 0 MiB",
 			"a larger shape for pool w, or lower requests"},
-		{"a label that no pool has", aWorld().pod("a", "", 600, 100, selects("disktype", "ssd")).change(secondPool()),
+		{"a label that no pool has", sample.New().Pod("a", "", 600, 100, selects("disktype", "ssd")).Change(sample.SecondPool()),
 			nodescaler.SelectorMismatch, "pools w, x: no label disktype=ssd", "the label disktype=ssd on a pool, or another nodeSelector of the pod"},
-		{"a node affinity", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) {
+		{"a node affinity", sample.New().Pod("a", "", 600, 100, func(p *nodescaler.Pod) {
 			p.Affinity = nodescaler.Affinity{{{Key: "gen", Operator: nodescaler.Gt, Values: []string{"3"}}, {Key: "disk", Operator: nodescaler.In, Values: []string{"ssd", "nvme"}}}}
 		}), nodescaler.SelectorMismatch, "pool w: the pod's node affinity is not met, which requires gen > 3 and disk in (ssd, nvme)",
 			"labels of a pool that meet it, or another node affinity of the pod"},
-		{"a volume", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) {
-			p.Volumes = []nodescaler.Affinity{{{{Key: zoneLabel, Operator: nodescaler.In, Values: []string{"b"}}}}}
-		}), nodescaler.VolumeElsewhere, "pool w: a volume or device of the pod is out of reach, which requires " + zoneLabel + "=b", "a pool whose nodes have that, or a volume or device elsewhere"},
-		{"a taint", aWorld().pod("a", "", 600, 100).change(func(w *world) { w.Pools[0].Taints = []nodescaler.Taint{dedicated} }),
+		{"a volume", sample.New().Pod("a", "", 600, 100, func(p *nodescaler.Pod) {
+			p.Volumes = []nodescaler.Affinity{{{{Key: sample.Zone, Operator: nodescaler.In, Values: []string{"b"}}}}}
+		}), nodescaler.VolumeElsewhere, "pool w: a volume or device of the pod is out of reach, which requires " + sample.Zone + "=b", "a pool whose nodes have that, or a volume or device elsewhere"},
+		{"a taint", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Pools[0].Taints = []nodescaler.Taint{dedicated} }),
 			nodescaler.TaintNotTolerated, "pool w: taint dedicated=gpu:NoSchedule is not tolerated", "a toleration of dedicated=gpu:NoSchedule in the pod"},
-		{"the pool that is meant comes first", aWorld().pod("a", "", 600, 100, selects("gpu", "yes")).change(secondPool(reserved(dedicated, map[string]string{"gpu": "yes"}))),
+		{"the pool that is meant comes first", sample.New().Pod("a", "", 600, 100, selects("gpu", "yes")).Change(sample.SecondPool(reserved(dedicated, map[string]string{"gpu": "yes"}))),
 			nodescaler.TaintNotTolerated, "pool x: taint dedicated=gpu:NoSchedule is not tolerated; pool w: no label gpu=yes", "a toleration of dedicated=gpu:NoSchedule in the pod"},
-		{"and one that would do but for its size before it", aWorld().pod("a", "", 2600, 100).change(secondPool(reserved(dedicated, nil))),
+		{"and one that would do but for its size before it", sample.New().Pod("a", "", 2600, 100).Change(sample.SecondPool(reserved(dedicated, nil))),
 			nodescaler.InsufficientCPU, "pool w: its nearest shape, small, has 1800m CPU and 3.5 GiB for pods, and the pod asks for 2600m CPU and 100 MiB; " +
 				"pool x: taint dedicated=gpu:NoSchedule is not tolerated", "a larger shape for pool w, or lower requests"},
-		{"what no field says", aWorld().pod("a", "", 600, 100, selects(nodescaler.SelectNowhere, "a node with nvidia.com/gpu")),
+		{"what no field says", sample.New().Pod("a", "", 600, 100, selects(nodescaler.SelectNowhere, "a node with nvidia.com/gpu")),
 			nodescaler.RequirementUnmet, "the pod asks for a node with nvidia.com/gpu, and no pool is known to have one",
 			"a node of that kind which joins without Plimsoll, or a pod that does not ask for it"},
-		{"what is known to help", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) {
+		{"what is known to help", sample.New().Pod("a", "", 600, 100, func(p *nodescaler.Pod) {
 			p.Selector = map[string]string{nodescaler.SelectNowhere: "a node with the volume of claim d, which does not exist", nodescaler.SelectHelp: "that claim"}
 		}),
 			nodescaler.RequirementUnmet, "the pod asks for a node with the volume of claim d, which does not exist, and no pool is known to have one", "that claim"},
-		{"more volumes than a machine takes", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) {
+		{"more volumes than a machine takes", sample.New().Pod("a", "", 600, 100, func(p *nodescaler.Pod) {
 			p.Extra = pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 4}}
-		}).change(func(w *world) { w.Pools[0].Extra = pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 3}} }),
+		}).Change(func(w *sample.World) {
+			w.Pools[0].Extra = pricing.Amounts{{Name: nodescaler.AttachableVolumes + "few", N: 3}}
+		}),
 			nodescaler.InsufficientResource, "pool w: its nearest shape, small, has 3 attachable-volumes/few for pods, and the pod asks for 4 attachable-volumes/few",
 			"a pool whose machines take more volumes of few, or fewer volumes in the pod"},
-		{"a port that a DaemonSet has", aWorld().pod("a", "", 600, 100, lonely).change(func(w *world) {
+		{"a port that a DaemonSet has", sample.New().Pod("a", "", 600, 100, sample.Lonely).Change(func(w *sample.World) {
 			w.Pools[0].Daemons.Sets = []*nodescaler.Pod{{Repels: []string{"app=web"}}}
 			w.Pools[0].Daemons.Sets[0].Name = "kube-system/agent"
 		}), nodescaler.PodsApart, "pool w: each machine holds kube-system/agent, and kube-system/agent shares no node with pods that have app=web",
 			"another port or anti-affinity of the pod, or of that DaemonSet"},
-		{"no zone", aWorld().pod("a", "", 600, 100, spreadBy(zoneLabel, 1)), nodescaler.NoDomain,
-			"no node and no pool with the label " + zoneLabel + " can take it", "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod"},
-		{"a pool that is paused", aWorld().pod("a", "", 600, 100).change(shut), nodescaler.PoolClosed,
+		{"no zone", sample.New().Pod("a", "", 600, 100, sample.SpreadBy(sample.Zone, 1)), nodescaler.NoDomain,
+			"no node and no pool with the label " + sample.Zone + " can take it", "a pool in another zone, or a looser spread, affinity or anti-affinity in the pod"},
+		{"a pool that is paused", sample.New().Pod("a", "", 600, 100).Change(sample.Shut), nodescaler.PoolClosed,
 			"pool w: makes no machines now: 3 machines failed in a row", "pool w making machines again; its conditions and events say what is wrong"},
-		{"a pool at its maximum", aWorld().pod("a", "", 600, 100).change(func(w *world) { w.Pools[0].Max = 0 }), nodescaler.PoolAtMax,
+		{"a pool at its maximum", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Pools[0].Max = 0 }), nodescaler.PoolAtMax,
 			"pool w: at its maximum of 0 machines", "a max of pool w above 0"},
-		{"no room on any host", aWorld().pod("a", "", 600, 100).change(func(w *world) {
+		{"no room on any host", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) {
 			for i := range w.Hosts {
 				w.Hosts[i].Room = pricing.Resources{CPU: 1000, Memory: pricing.GiB}
 			}
 		}), nodescaler.NoHostRoom, "pool w: no host has room for its small of 2000m CPU and 4.0 GiB; pve1 has most left, 1000m CPU and 1.0 GiB",
 			"room on a host of pool w, another host, or a smaller shape"},
-		{"no host", aWorld().pod("a", "", 600, 100).change(refuse("pve1")).change(func(w *world) { w.Pools[0].Hosts = []string{"pve9"} }), nodescaler.NoHostRoom,
+		{"no host", sample.New().Pod("a", "", 600, 100).Change(sample.Refuse("pve1")).Change(func(w *sample.World) { w.Pools[0].Hosts = []string{"pve9"} }), nodescaler.NoHostRoom,
 			"pool w: none of its hosts takes new machines", "a host of pool w that is on line and neither cordoned nor in maintenance"},
-		{"what hosts refuse", aWorld().pod("a", "", 600, 100).change(refuse("pve1", "pve2", "pve3")), nodescaler.RefusedLately,
+		{"what hosts refuse", sample.New().Pod("a", "", 600, 100).Change(sample.Refuse("pve1", "pve2", "pve3")), nodescaler.RefusedLately,
 			"pool w: makes no such machine now: no room on pve1", "what that says; it is tried again by itself"},
-		{"the limit", aWorld().pod("a", "", 600, 100).change(func(w *world) { w.Limit = pricing.RateOf(1_000_000) }), nodescaler.LimitReached,
+		{"the limit", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Limit = pricing.RateOf(1_000_000) }), nodescaler.LimitReached,
 			"pool w: with another small all machines would cost 6.294967296/h of at most 1/h", "a higher limit on the cost"},
-		{"a priority that is too low", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) { p.Priority = -11 }), nodescaler.PodExpendable,
+		{"a priority that is too low", sample.New().Pod("a", "", 600, 100, func(p *nodescaler.Pod) { p.Priority = -11 }), nodescaler.PodExpendable,
 			"its priority of -11 is below -10, and no machine is ordered for such pods", "a higher priority of the pod, or a lower expendablePodsPriorityCutoff of the node policy"},
-		{"a quota", aWorld().pod("ns/a", "", 600, 100).pod("ns/b", "ns-node", 600, 100).node("ns-node", "pve1").change(func(w *world) {
+		{"a quota", sample.New().Pod("ns/a", "", 600, 100).Pod("ns/b", "ns-node", 600, 100).Node("ns-node", "pve1").Change(func(w *sample.World) {
 			w.Quotas = []nodescaler.Quota{{Namespace: "ns", Replicas: 1}}
 		}), nodescaler.NamespaceQuota, "namespace ns is at its quota: it would have 2 pods of at most 1", "a higher quota of namespace ns"},
-		{"room that did not help", aWorld().pod("a", "", 600, 100, func(p *nodescaler.Pod) { p.Unhelped = "it has waited for 5m0s beside w-1" }), nodescaler.PodsNotHelped,
+		{"room that did not help", sample.New().Pod("a", "", 600, 100, func(p *nodescaler.Pod) { p.Unhelped = "it has waited for 5m0s beside w-1" }), nodescaler.PodsNotHelped,
 			"it has waited for 5m0s beside w-1", "what the scheduler says in the pod's events"},
-		{"a cluster that is not trusted", aWorld().pod("a", "", 600, 100).change(func(w *world) {
+		{"a cluster that is not trusted", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) {
 			for i := range 5 {
-				w.node(fmt.Sprintf("w-%d", i), "pve1", notReady)
+				w.Node(fmt.Sprintf("w-%d", i), "pve1", sample.NotReady)
 			}
 		}), nodescaler.ClusterUnhealthy, "5 of 5 nodes on hosts that are there are not ready, more than 3 and 45 %: nothing is done", "nodes that are ready again"},
 	} {
@@ -156,7 +152,7 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 			if u.Count != 1 || len(u.Pods) != 1 || u.Coming != 0 {
 				t.Errorf("%d pods, %v, %d to come", u.Count, u.Pods, u.Coming)
 			}
-			if again := p.Decide(c.world.at(1)); !cmp.Equal(again.Unplaced, plan.Unplaced) {
+			if again := p.Decide(c.world.At(1)); !cmp.Equal(again.Unplaced, plan.Unplaced) {
 				t.Errorf("between two scans: %+v", again.Unplaced)
 			}
 		})
@@ -165,7 +161,7 @@ func TestPodsWithoutAPlaceSayWhy(t *testing.T) {
 
 // Like pods have one reason together, some by name; replicas to come are counted apart, and those only expected not at all.
 func TestPodsWithoutAPlaceAreCounted(t *testing.T) {
-	w := aWorld().pods(25, "ns/a", "", 1900, 100)
+	w := sample.New().Several(25, "ns/a", "", 1900, 100)
 	w.Future = []nodescaler.Future{{Like: nodescaler.Pod{Workload: "ns/app", Requests: pricing.Resources{CPU: 1900, Memory: 100 * pricing.MiB}}, Count: 3, Ahead: 2}}
 	for _, name := range []string{"unneeded", "joint"} {
 		p, err := New(Spec{Policy: name})
@@ -185,11 +181,11 @@ func TestPodsWithoutAPlaceAreCounted(t *testing.T) {
 
 // What a machine is ordered for, or has room for on one that is on its way, has a place.
 func TestPodsThatAreHelpedAreNotUnplaced(t *testing.T) {
-	for name, w := range map[string]*world{
-		"ordered":       aWorld().pod("a", "", 600, 100),
-		"on its way":    aWorld().change(booting("w-1", "pve1")).pod("a", "", 600, 100).change(func(w *world) { w.Pools[0].Max, w.Machines[0].Created = 1, w.Now }),
-		"on a node":     aWorld().node("w-1", "pve1").pod("a", "", 600, 100).change(func(w *world) { w.Pools[0].Max = 1 }),
-		"no pod at all": aWorld(),
+	for name, w := range map[string]*sample.World{
+		"ordered":       sample.New().Pod("a", "", 600, 100),
+		"on its way":    sample.New().Change(booting("w-1", "pve1")).Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Pools[0].Max, w.Machines[0].Created = 1, w.Now }),
+		"on a node":     sample.New().Node("w-1", "pve1").Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Pools[0].Max = 1 }),
+		"no pod at all": sample.New(),
 	} {
 		for _, policy := range []string{"unneeded", "joint", "pending"} {
 			p, err := New(Spec{Policy: policy})
@@ -207,14 +203,14 @@ func TestPodsThatAreHelpedAreNotUnplaced(t *testing.T) {
 func TestPendingSaysWhyPodsHaveNoPlace(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		world *world
+		world *sample.World
 		want  []string
 	}{
-		{"a label", aWorld().pod("a", "", 600, 100, selects("disk", "ssd")), []string{nodescaler.SelectorMismatch}},
-		{"too big", aWorld().pod("a", "", 2600, 100), []string{nodescaler.InsufficientCPU}},
-		{"too big and others", aWorld().pod("a", "", 2600, 100).pod("b", "", 600, 100), []string{nodescaler.InsufficientCPU}},
-		{"the maximum", aWorld().pod("a", "", 600, 100).change(func(w *world) { w.Pools[0].Max = 0 }), []string{nodescaler.PoolAtMax}},
-		{"no pool", aWorld().pod("a", "", 600, 100).change(func(w *world) { w.Pools = nil }), []string{nodescaler.PoolUnknown}},
+		{"a label", sample.New().Pod("a", "", 600, 100, selects("disk", "ssd")), []string{nodescaler.SelectorMismatch}},
+		{"too big", sample.New().Pod("a", "", 2600, 100), []string{nodescaler.InsufficientCPU}},
+		{"too big and others", sample.New().Pod("a", "", 2600, 100).Pod("b", "", 600, 100), []string{nodescaler.InsufficientCPU}},
+		{"the maximum", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Pools[0].Max = 0 }), []string{nodescaler.PoolAtMax}},
+		{"no pool", sample.New().Pod("a", "", 600, 100).Change(func(w *sample.World) { w.Pools = nil }), []string{nodescaler.PoolUnknown}},
 	} {
 		p, err := New(Spec{Policy: "pending"})
 		if err != nil {
@@ -236,7 +232,7 @@ func TestNoPodWaitsInSilence(t *testing.T) {
 	for _, name := range []string{"joint", "unneeded"} {
 		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
 			w := anyWorld(t)
-			plan := decide(t, build(t, anySpec(t, name)), &w.Snapshot)
+			plan := sample.Decide(t, build(t, anySpec(t, name)), &w.Snapshot)
 			counted := 0
 			for i := range plan.Unplaced {
 				counted += plan.Unplaced[i].Count
@@ -257,7 +253,7 @@ func TestNoPodWaitsInSilence(t *testing.T) {
 				})
 				named := slices.ContainsFunc(plan.Unplaced, func(u nodescaler.Unplaced) bool { return slices.Contains(u.Pods, p.Name) })
 				if !open && !named {
-					t.Fatalf("%s waits and has no reason:%s", p.Name, tell(plan))
+					t.Fatalf("%s waits and has no reason:%s", p.Name, sample.Reasons(plan))
 				}
 			}
 		}))
@@ -266,9 +262,9 @@ func TestNoPodWaitsInSilence(t *testing.T) {
 
 // Pods that are packed as one since they share a node each have their reason.
 func TestPodsThatArePackedTogetherAllHaveAReason(t *testing.T) {
-	w := aWorld().change(func(w *world) { w.Pools[0].Max = 0 })
+	w := sample.New().Change(func(w *sample.World) { w.Pools[0].Max = 0 })
 	for _, name := range []string{"ns/a", "ns/b", "ns/c"} {
-		w.pod(name, "", 100, 100, func(p *nodescaler.Pod) {
+		w.Pod(name, "", 100, 100, func(p *nodescaler.Pod) {
 			p.Has, p.Topology = []string{"app=web"}, []nodescaler.Topology{{Key: nodescaler.HostLabel, Mark: "app=web", Together: true}}
 		})
 	}

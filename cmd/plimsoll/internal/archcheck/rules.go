@@ -171,6 +171,11 @@ var rooms = []room{
 		why:     "a node policy sees the snapshot and what capacity costs; which pod policy asked for the pods must not matter to it",
 	},
 	{
+		folder: "nodescaler/sample", floor: aid,
+		imports: []string{"nodescaler", "podscaler", "pricing"},
+		why:     "clusters to decide on are the same for the planner and for policies, and know neither",
+	},
+	{
 		folder: "nodescaler/loop", floor: once,
 		imports: []string{string(pure)},
 		why:     "the loop declares its ports and is handed what fills them; if it knew an adapter, the simulator could not run it",
