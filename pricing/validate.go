@@ -9,23 +9,25 @@ import (
 	"time"
 )
 
-// Fault is one thing that is wrong in a book.
-type Fault struct {
-	path, rule string
-	was        any
-}
+// Fault is one thing that is wrong in a book, or in other configuration.
+type Fault struct{ path, text string }
+
+// NewFault is a fault of a key, and what is wrong with it.
+func NewFault(path, text string) *Fault { return &Fault{path, text} }
 
 // Path is the faulty key as it is written in configuration. It is the parent key if several keys
-// contradict each other, and empty for the book itself.
+// contradict each other, and empty for the whole.
 func (f *Fault) Path() string { return f.path }
 
-// Error names key, rule and value.
+// At is the fault under another key.
+func (f *Fault) At(path string) *Fault { return &Fault{path, f.text} }
+
+// Error names the key and what is wrong with it.
 func (f *Fault) Error() string {
-	text := fmt.Sprintf("%s, was %v", f.rule, f.was)
 	if f.path == "" {
-		return text
+		return f.text
 	}
-	return f.path + ": " + text
+	return f.path + ": " + f.text
 }
 
 // Validate reports every fault of the book, as Faults joined together.
@@ -58,7 +60,7 @@ func (b *Book) Validate() error {
 type faults []error
 
 func (f *faults) add(path, rule string, was any) {
-	*f = append(*f, &Fault{path, rule, was})
+	*f = append(*f, &Fault{path, fmt.Sprintf("%s, was %v", rule, was)})
 }
 
 // base returns the book's own prices, none where they are zero.

@@ -10,23 +10,13 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
-// fault is one thing that is wrong: a key's path, and the rule that its value breaks, with the
-// value.
-type fault struct{ path, rule string }
-
-// Path is the path of the key at fault.
-func (f *fault) Path() string { return f.path }
-
-// Error names path, rule and value.
-func (f *fault) Error() string { return f.path + ": " + f.rule }
-
 // Faults collects what is wrong with a file: all of it.
 type Faults []error
 
 // Must notes a fault unless the rule is kept. The rule is written as what must be so.
 func (f *Faults) Must(kept bool, path, rule string, was any) {
 	if !kept {
-		*f = append(*f, &fault{path, rule + ", was " + show(was)})
+		*f = append(*f, pricing.NewFault(path, rule+", was "+show(was)))
 	}
 }
 
@@ -45,7 +35,7 @@ func (f *Faults) Under(path string, err error) {
 	if !keyed {
 		key, rule = "", key
 	}
-	*f = append(*f, &fault{strings.TrimSuffix(path+"."+key, "."), rule})
+	*f = append(*f, pricing.NewFault(strings.TrimSuffix(path+"."+key, "."), rule))
 }
 
 // OneOf wants a value to be one of the known ones, and asks whether a near one was meant.

@@ -159,7 +159,7 @@ func (e *Experiment) validatePair(f *Faults, path string, p *Policy) {
 		w := e.Workloads[i].Scaled(p)
 		if err := podpolicy.Check(&w, policy); err != nil {
 			rule := "cannot work on " + w.Name + ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
-			*f = append(*f, &fault{path, rule})
+			*f = append(*f, pricing.NewFault(path, rule))
 		}
 	}
 }

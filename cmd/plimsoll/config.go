@@ -13,11 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/strict"
-	"github.com/spf13/cobra"
 )
 
 // siteFile is the configuration file: a cluster, how it is reached, and the pools of machines
@@ -123,7 +125,7 @@ func (s *siteFile) readJoins() []error {
 			if keyOf(err) == "" {
 				text = "must be a file that can be read: " + text
 			}
-			faults = append(faults, &fileFault{fmt.Sprintf("pools[%d].join.%s", i, key), text})
+			faults = append(faults, pricing.NewFault(fmt.Sprintf("pools[%d].join.%s", i, key), text))
 		}
 	}
 	return faults
@@ -136,12 +138,6 @@ func flatten(err error) []error {
 	}
 	return nil
 }
-
-// fileFault is something wrong with a file that a key names.
-type fileFault struct{ key, rule string }
-
-func (f *fileFault) Path() string  { return f.key }
-func (f *fileFault) Error() string { return f.key + ": " + f.rule }
 
 // beside is the name of a file that the configuration names.
 func (s *siteFile) beside(name string) string {
@@ -157,7 +153,7 @@ func (s *siteFile) readToken() error {
 	}
 	s.token = &tokenFile{env: s.env, name: s.beside(s.TokenFile)}
 	if _, err := s.token.read(); err != nil {
-		return &fileFault{"tokenFile", err.Error()}
+		return pricing.NewFault("tokenFile", err.Error())
 	}
 	return nil
 }
@@ -169,10 +165,10 @@ func (s *siteFile) readCA() error {
 	name := s.beside(s.CAFile)
 	data, err := s.env.ReadFile(name)
 	if err != nil {
-		return &fileFault{"caFile", "must be a file that can be read: " + err.Error()}
+		return pricing.NewFault("caFile", "must be a file that can be read: "+err.Error())
 	}
 	if err := checkCertificates(data); err != nil {
-		return &fileFault{"caFile", fmt.Sprintf("must hold certificates in PEM, but %s %s", name, err)}
+		return pricing.NewFault("caFile", fmt.Sprintf("must hold certificates in PEM, but %s %s", name, err))
 	}
 	s.ca = data
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Who decides on machines.
@@ -206,19 +207,19 @@ func (v *installation) file(env *cli.Env) (map[string]any, error) {
 		given = kube.ByCapacityBuffer
 	}
 	if s.Namespace != "" && s.Namespace != installedIn {
-		return nil, cli.Misconfigured(v.config, &fileFault{"namespace", fmt.Sprintf("must be %s or left out here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace)})
+		return nil, cli.Misconfigured(v.config, pricing.NewFault("namespace", fmt.Sprintf("must be %s or left out here, for these manifests install there (the chart installs anywhere), was %q", installedIn, s.Namespace)))
 	}
 	if j := s.Journal; j != nil && j.File != standardOutput && !strings.HasPrefix(path.Clean(j.File), journalsIn) {
-		return nil, cli.Misconfigured(v.config, &fileFault{"journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File)})
+		return nil, cli.Misconfigured(v.config, pricing.NewFault("journal.file", fmt.Sprintf("must be - for standard output or a file in %s here, for nothing else in the pod can be written to, was %q", journalsIn, j.File)))
 	}
 	if h := s.handOff(); h.Used() && h.By != given {
-		return nil, cli.Misconfigured(v.config, &fileFault{"handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)})
+		return nil, cli.Misconfigured(v.config, pricing.NewFault("handoff.by", fmt.Sprintf("must be none or left out here, for these manifests give no rights for it (the chart does), was %q", s.HandOff.By)))
 	}
 	if err := s.checkNamed(); err != nil {
 		return nil, cli.Misconfigured(v.config, err)
 	}
 	if p := &s.Provider; v.nodes == byAutoscaler && (p.Listen != "" || p.Expander != "" || p.TLS != nil || p.Plaintext != plainNever || len(p.Names) > 0) {
-		return nil, cli.Misconfigured(v.config, &fileFault{"provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more"})
+		return nil, cli.Misconfigured(v.config, pricing.NewFault("provider", "must have nothing but options here, for these manifests say how cluster-autoscaler is let in, and had more"))
 	}
 	data, err := env.ReadFile(v.config)
 	if err != nil {
@@ -237,7 +238,7 @@ func (s *siteFile) checkNamed() error {
 	var faults []error
 	for _, f := range s.named() {
 		if strings.ContainsAny(f.name, `/\`) {
-			faults = append(faults, &fileFault{f.key, fmt.Sprintf("must be a name without a folder, for it is looked for in a secret, was %q", f.name)})
+			faults = append(faults, pricing.NewFault(f.key, fmt.Sprintf("must be a name without a folder, for it is looked for in a secret, was %q", f.name)))
 		}
 	}
 	return errors.Join(faults...)

@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/strict"
-	"github.com/spf13/cobra"
 )
 
 // priceQuestion is what the price verb is asked.
@@ -160,12 +161,12 @@ type bookManifest struct {
 func (m *bookManifest) Validate() error {
 	var faults []error
 	if version := v1alpha1.GroupVersion.String(); m.Kind != "" && m.Kind != v1alpha1.KindPriceBook {
-		return &fileFault{"kind", fmt.Sprintf("must be %s, was %q", v1alpha1.KindPriceBook, m.Kind)}
+		return pricing.NewFault("kind", fmt.Sprintf("must be %s, was %q", v1alpha1.KindPriceBook, m.Kind))
 	} else if m.APIVersion != "" && m.APIVersion != version {
-		faults = append(faults, &fileFault{"apiVersion", fmt.Sprintf("must be %s, was %q", version, m.APIVersion)})
+		faults = append(faults, pricing.NewFault("apiVersion", fmt.Sprintf("must be %s, was %q", version, m.APIVersion)))
 	}
 	for _, err := range flatten(m.Spec.Validate()) {
-		faults = append(faults, &fileFault{"spec." + keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")})
+		faults = append(faults, pricing.NewFault("spec."+keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")))
 	}
 	return errors.Join(faults...)
 }

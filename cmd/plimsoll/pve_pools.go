@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -21,7 +22,7 @@ func readSiteWithPools(env *cli.Env, file, manifests string) (*siteFile, error) 
 		return nil, err
 	}
 	if len(site.Pools) > 0 {
-		return nil, cli.Misconfigured(file, &fileFault{"pools", fmt.Sprintf("must be left out beside --pools, was %d of them", len(site.Pools))})
+		return nil, cli.Misconfigured(file, pricing.NewFault("pools", fmt.Sprintf("must be left out beside --pools, was %d of them", len(site.Pools))))
 	}
 	data, err := env.ReadFile(manifests)
 	if err != nil {

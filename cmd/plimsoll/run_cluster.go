@@ -94,7 +94,7 @@ func (h *handOffSettings) check() (faults []error) {
 	}
 	must := func(kept bool, key, rule, was string) {
 		if !kept {
-			faults = append(faults, &fileFault{"handoff." + key, fmt.Sprintf("must be %s, was %q", rule, was)})
+			faults = append(faults, pricing.NewFault("handoff."+key, fmt.Sprintf("must be %s, was %q", rule, was)))
 		}
 	}
 	must(h.By == "" || slices.Contains(kube.HandOffs, h.By), "by", "CapacityBuffer, Placeholders or none", string(h.By)) // "" is missed otherwise
@@ -135,10 +135,10 @@ type limitSettings struct {
 // check is what is wrong with it.
 func (l *limitSettings) check() (faults []error) {
 	if l != nil && l.Amount <= 0 {
-		faults = append(faults, &fileFault{"limit.amount", fmt.Sprintf("must be above 0, was %s", l.Amount)})
+		faults = append(faults, pricing.NewFault("limit.amount", fmt.Sprintf("must be above 0, was %s", l.Amount)))
 	}
 	if l != nil && l.Per < time.Minute {
-		faults = append(faults, &fileFault{"limit.per", fmt.Sprintf("must be 1m or longer, was %s", l.Per)})
+		faults = append(faults, pricing.NewFault("limit.per", fmt.Sprintf("must be 1m or longer, was %s", l.Per)))
 	}
 	return faults
 }
@@ -225,7 +225,7 @@ func (s *siteFile) checkCluster() []error {
 	var faults []error
 	must := func(kept bool, key, rule string, was any) {
 		if !kept {
-			faults = append(faults, &fileFault{key, fmt.Sprintf("must be %s, was %v", rule, was)})
+			faults = append(faults, pricing.NewFault(key, fmt.Sprintf("must be %s, was %v", rule, was)))
 		}
 	}
 	quoted := func(text string) string { return fmt.Sprintf("%q", text) }
@@ -272,7 +272,7 @@ func (s *siteFile) checkNames() (faults []error) {
 		{"namespace", s.Namespace, readNamespace}, {"lease", s.Lease, readLease}, {"priceBook", s.PriceBook, readName},
 	} {
 		if _, err := name.read(name.is); name.is != "" && err != nil {
-			faults = append(faults, &fileFault{name.key, err.Error()})
+			faults = append(faults, pricing.NewFault(name.key, err.Error()))
 		}
 	}
 	return faults
@@ -344,7 +344,7 @@ func (c *clusterSettings) complete(env *cli.Env) error {
 		c.Namespace = strings.TrimSpace(string(data))
 	}
 	if c.Namespace == "" {
-		return &fileFault{"namespace", "must be set outside of a pod, which tells its own"}
+		return pricing.NewFault("namespace", "must be set outside of a pod, which tells its own")
 	}
 	return nil
 }

@@ -69,12 +69,12 @@ func (t *tlsFiles) check(serving bool) (faults []error) {
 	case t == nil:
 		return nil
 	case serving && len(t.Clients) == 0:
-		faults = append(faults, &fileFault{"provider.tls.clients", "must name whose certificates may order and destroy machines, such as " +
-			"[" + provider.SelfMadeClient + "] (exactly a DNS name, URI or common name of the client's certificate), was empty"})
+		faults = append(faults, pricing.NewFault("provider.tls.clients", "must name whose certificates may order and destroy machines, such as "+
+			"["+provider.SelfMadeClient+"] (exactly a DNS name, URI or common name of the client's certificate), was empty"))
 	}
 	for i, name := range t.Clients {
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == '*' || r <= ' ' || r > '~' }) {
-			faults = append(faults, &fileFault{fmt.Sprintf("provider.tls.clients[%d]", i), fmt.Sprintf("must be exactly a DNS name, URI or common name, without spaces and *, was %q", name)})
+			faults = append(faults, pricing.NewFault(fmt.Sprintf("provider.tls.clients[%d]", i), fmt.Sprintf("must be exactly a DNS name, URI or common name, without spaces and *, was %q", name)))
 		}
 	}
 	return faults
@@ -94,7 +94,7 @@ func (s *siteFile) check(pools []string) []error {
 	var faults []error
 	must := func(kept bool, key, rule string, was any) {
 		if !kept {
-			faults = append(faults, &fileFault{key, fmt.Sprintf("must be %s, was %v", rule, was)})
+			faults = append(faults, pricing.NewFault(key, fmt.Sprintf("must be %s, was %v", rule, was)))
 		}
 	}
 	if s.Metrics != "" {
@@ -120,12 +120,12 @@ func (s *siteFile) check(pools []string) []error {
 		key := "provider.options." + pool
 		must(len(pools) == 0 || slices.Contains(pools, pool), key, fmt.Sprintf("of one of the pools %s", strings.Join(pools, ", ")), "of none")
 		for _, err := range flatten(p.Options[pool].Validate()) {
-			faults = append(faults, &fileFault{key + "." + keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")})
+			faults = append(faults, pricing.NewFault(key+"."+keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")))
 		}
 	}
 	if s.Prices != nil {
 		for _, err := range flatten(s.Prices.Validate()) {
-			faults = append(faults, &fileFault{"prices." + keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")})
+			faults = append(faults, pricing.NewFault("prices."+keyOf(err), strings.TrimPrefix(err.Error(), keyOf(err)+": ")))
 		}
 	}
 	return faults
@@ -143,7 +143,7 @@ func checkState(state, folder string) []error {
 	if at, err := os.Stat(folder); err == nil && at.IsDir() {
 		return nil
 	}
-	return []error{&fileFault{"state", fmt.Sprintf("must be %s, or a folder, which is written ./%s if it is called so, was %q", stateInCluster, state, state)}}
+	return []error{pricing.NewFault("state", fmt.Sprintf("must be %s, or a folder, which is written ./%s if it is called so, was %q", stateInCluster, state, state))}
 }
 
 // running is a site that machines are made on, with what the process needs besides.
@@ -157,11 +157,11 @@ func readRunning(env *cli.Env, file string, parts []string) (*running, error) {
 	}
 	switch rule := "must be the folder where orders are kept, "; {
 	case site.makesMachines() && site.State == "" && !site.inCluster():
-		return nil, cli.Misconfigured(file, &fileFault{"state", rule + "was not given"})
+		return nil, cli.Misconfigured(file, pricing.NewFault("state", rule+"was not given"))
 	case site.makesMachines() && site.State == "":
-		return nil, cli.Misconfigured(file, &fileFault{"state", rule + "or kubernetes for a ConfigMap, was not given"})
+		return nil, cli.Misconfigured(file, pricing.NewFault("state", rule+"or kubernetes for a ConfigMap, was not given"))
 	case site.State == stateInCluster && !site.inCluster():
-		return nil, cli.Misconfigured(file, &fileFault{"state", rule + "was kubernetes, which needs VMPools in place of the pools in the file"})
+		return nil, cli.Misconfigured(file, pricing.NewFault("state", rule+"was kubernetes, which needs VMPools in place of the pools in the file"))
 	}
 	if site.inCluster() {
 		if err := site.complete(env); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
@@ -60,7 +61,7 @@ func (s *running) clusterUID(ctx context.Context, to *rest.Config) (string, erro
 		uid, err := readClusterUID(ctx, client)
 		switch {
 		case err == nil && s.ClusterID != "" && s.ClusterID != uid:
-			return "", cli.WithCode(cli.ExitConfig, &fileFault{"clusterID", fmt.Sprintf("must be the UID of the cluster's namespace %s, %s, or left out, was %s", namingNamespace, uid, s.ClusterID)})
+			return "", cli.WithCode(cli.ExitConfig, pricing.NewFault("clusterID", fmt.Sprintf("must be the UID of the cluster's namespace %s, %s, or left out, was %s", namingNamespace, uid, s.ClusterID)))
 		case err == nil:
 			return uid, nil
 		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err), uid != "":

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/notify"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/operator"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // receiverSettings is somebody who is told.
@@ -37,7 +38,7 @@ func checkReceivers(all []receiverSettings) []error {
 	for i, r := range all {
 		must := func(kept bool, key, rule, was string) {
 			if !kept {
-				faults = append(faults, &fileFault{fmt.Sprintf("notifications[%d].%s", i, key), fmt.Sprintf("must be %s, was %q", rule, was)})
+				faults = append(faults, pricing.NewFault(fmt.Sprintf("notifications[%d].%s", i, key), fmt.Sprintf("must be %s, was %q", rule, was)))
 			}
 		}
 		must(r.Name != "" && !seen[r.Name], "name", "a name of its own", r.Name)
@@ -67,12 +68,12 @@ func (r *clusterRun) notifier() (*notify.Sender, error) {
 				err = fmt.Errorf("%s: must hold an http or https address", s.URLFile)
 			}
 			if err != nil {
-				return nil, cli.WithCode(cli.ExitConfig, &fileFault{fmt.Sprintf("notifications[%d].urlFile", i), err.Error()})
+				return nil, cli.WithCode(cli.ExitConfig, pricing.NewFault(fmt.Sprintf("notifications[%d].urlFile", i), err.Error()))
 			}
 		}
 		if s.TokenFile != "" {
 			if one.Token, err = r.secret(s.TokenFile); err != nil {
-				return nil, cli.WithCode(cli.ExitConfig, &fileFault{fmt.Sprintf("notifications[%d].tokenFile", i), err.Error()})
+				return nil, cli.WithCode(cli.ExitConfig, pricing.NewFault(fmt.Sprintf("notifications[%d].tokenFile", i), err.Error()))
 			}
 		}
 		receivers = append(receivers, one)

@@ -204,7 +204,7 @@ func (r *clusterRun) makeMachines(cfg *operator.Config) error {
 // provide lets the operator serve cluster-autoscaler while it leads.
 func (r *clusterRun) provide(cfg *operator.Config) error {
 	if r.state == nil && r.Provider.TLS == nil && r.Provider.Plaintext == plainNever {
-		return cli.WithCode(cli.ExitConfig, &fileFault{"provider.tls", "must name files where state is kubernetes: no certificates are made there"})
+		return cli.WithCode(cli.ExitConfig, pricing.NewFault("provider.tls", "must name files where state is kubernetes: no certificates are made there"))
 	}
 	how, err := r.listening(r.state, r.registry)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // measuring is the part of the configuration file that says where workloads are measured.
@@ -65,7 +66,7 @@ func (s *siteFile) checkMeasuring() []error {
 		for _, err := range append(flatten(err), whole(err)) {
 			if err != nil {
 				key, rule, _ := strings.Cut(err.Error(), ": ")
-				faults = append(faults, &fileFault{prefix + key, rule})
+				faults = append(faults, pricing.NewFault(prefix+key, rule))
 			}
 		}
 	}
@@ -79,7 +80,7 @@ func (s *siteFile) checkMeasuring() []error {
 	if s.Scrape != nil {
 		name := s.Scrape.ServerName
 		if name != "" && !isHost(name) {
-			faults = append(faults, &fileFault{"scrape.serverName", fmt.Sprintf("must be a DNS name in lower case or an address, was %q", name)})
+			faults = append(faults, pricing.NewFault("scrape.serverName", fmt.Sprintf("must be a DNS name in lower case or an address, was %q", name)))
 		}
 		faults = append(faults, s.checkAccess("scrape.", &s.Scrape.access)...)
 	}
@@ -88,7 +89,7 @@ func (s *siteFile) checkMeasuring() []error {
 
 func (s *siteFile) checkAccess(under string, a *access) []error {
 	if a.TokenFile != "" && a.BasicAuthFile != "" {
-		return []error{&fileFault{under + "basicAuthFile", fmt.Sprintf("must be left out beside tokenFile, was %q", a.BasicAuthFile)}}
+		return []error{pricing.NewFault(under+"basicAuthFile", fmt.Sprintf("must be left out beside tokenFile, was %q", a.BasicAuthFile))}
 	}
 	if s.offline || s.parts == nil {
 		return nil
@@ -109,9 +110,9 @@ func (s *siteFile) credentials(under string, a *access) (signals.Credentials, er
 		name = s.beside(name)
 		text, err := s.env.ReadFile(name)
 		if err != nil {
-			faults = append(faults, &fileFault{under + key, "must be a file that can be read: " + err.Error()})
+			faults = append(faults, pricing.NewFault(under+key, "must be a file that can be read: "+err.Error()))
 		} else if err := take(text); err != nil {
-			faults = append(faults, &fileFault{under + key, fmt.Sprintf("must hold %s, but %s %s", accessFiles[key], name, err)})
+			faults = append(faults, pricing.NewFault(under+key, fmt.Sprintf("must hold %s, but %s %s", accessFiles[key], name, err)))
 		}
 	}
 	read("caFile", a.CAFile, func(text []byte) error {

@@ -33,7 +33,7 @@ func (q quotaSettings) check() (faults []error) {
 	for i, one := range q {
 		must := func(kept bool, key, rule string, was any) {
 			if !kept {
-				faults = append(faults, &fileFault{fmt.Sprintf("quotas[%d]%s", i, key), fmt.Sprintf("must be %s, was %v", rule, was)})
+				faults = append(faults, pricing.NewFault(fmt.Sprintf("quotas[%d]%s", i, key), fmt.Sprintf("must be %s, was %v", rule, was)))
 			}
 		}
 		must(namespacePattern.MatchString(one.Namespace), ".namespace", "a namespace, in which * is any letters", fmt.Sprintf("%q", one.Namespace))

@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 )
 
@@ -125,7 +126,7 @@ func (q *promQuestion) reach(env *cli.Env) (*prometheus.Server, error) {
 		return nil, err
 	}
 	if site.Prometheus == nil {
-		return nil, cli.Misconfigured(q.config, &fileFault{"prometheus", "must be there for --query, or give --prometheus URL"})
+		return nil, cli.Misconfigured(q.config, pricing.NewFault("prometheus", "must be there for --query, or give --prometheus URL"))
 	}
 	creds, err := site.credentials("prometheus.", &site.Prometheus.access)
 	if faults := append(site.checkMeasuring(), err); errors.Join(faults...) != nil {
@@ -133,7 +134,7 @@ func (q *promQuestion) reach(env *cli.Env) (*prometheus.Server, error) {
 	}
 	to, err := url.Parse(site.Prometheus.URL)
 	if err != nil {
-		return nil, cli.Misconfigured(q.config, &fileFault{"prometheus.url", err.Error()})
+		return nil, cli.Misconfigured(q.config, pricing.NewFault("prometheus.url", err.Error()))
 	}
 	return &prometheus.Server{URL: to, Client: clientFor(creds), Authorize: authorize(creds, site.Prometheus.Headers)}, nil
 }

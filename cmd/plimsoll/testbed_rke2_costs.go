@@ -99,7 +99,7 @@ func (ask *costsBeside) tell(ctx context.Context, env *cli.Env) error {
 func (ask *costsBeside) servers(site *rke2.Site) (*url.URL, error) {
 	o := site.Addons.OpenCost
 	if o == nil {
-		return nil, cli.Misconfigured(ask.file, &fileFault{"addons.openCost", "must be there, for its url says where OpenCost is asked"})
+		return nil, cli.Misconfigured(ask.file, pricing.NewFault("addons.openCost", "must be there, for its url says where OpenCost is asked"))
 	}
 	if ask.prometheus == nil {
 		at := site.PrometheusURL()

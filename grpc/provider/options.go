@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Options are what cluster-autoscaler is to do with a pool otherwise than its flags say. What is absent
@@ -35,7 +36,7 @@ func (o *Options) faults() []error {
 	var faults []error
 	must := func(kept bool, key, rule string, was any) {
 		if !kept {
-			faults = append(faults, &optionFault{key, fmt.Sprintf("must be %s, was %v", rule, was)})
+			faults = append(faults, pricing.NewFault(key, fmt.Sprintf("must be %s, was %v", rule, was)))
 		}
 	}
 	share := func(key string, f *float64) {
@@ -59,14 +60,6 @@ func value[T any](p *T) (v T) {
 	}
 	return v
 }
-
-// optionFault is an option that breaks a rule.
-type optionFault struct{ key, text string }
-
-// Path is the key at fault.
-func (f *optionFault) Path() string { return f.key }
-
-func (f *optionFault) Error() string { return f.key + ": " + f.text }
 
 // NodeGroupGetOptions answers with nothing set, which every release takes for its own flags. Where a pool
 // has options, they are laid over the defaults that the client sends along, and only if it speaks a

@@ -17,24 +17,6 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 )
 
-// Fault is one thing that is wrong in a configuration.
-type Fault struct {
-	path, rule string
-	was        any
-}
-
-// Path is the key at fault, as it is written in configuration.
-func (f *Fault) Path() string { return f.path }
-
-// Error names key, rule and value.
-func (f *Fault) Error() string {
-	text := fmt.Sprintf("%s, was %v", f.rule, f.was)
-	if f.path == "" {
-		return text
-	}
-	return f.path + ": " + text
-}
-
 // Faults collects what is wrong below a path.
 type Faults struct {
 	path string
@@ -58,7 +40,7 @@ func (f Faults) add(key, rule string, was any) {
 	if key != "" {
 		path = f.at(key).path
 	}
-	*f.all = append(*f.all, &Fault{path, rule, was})
+	*f.all = append(*f.all, pricing.NewFault(path, fmt.Sprintf("%s, was %v", rule, was)))
 }
 
 // Must adds a fault unless the rule is kept. Text is quoted, so that blanks can be seen.
@@ -501,9 +483,9 @@ func beside(others []Pool, p Pool) error {
 	s.checkPoolsTogether(f)
 	var errs []error
 	for _, err := range *f.all {
-		at, path := err.(*Fault), "" //nolint:errorlint // nothing else is collected, and it is never wrapped
+		at, path := err.(*pricing.Fault), "" //nolint:errorlint // nothing else is collected, and it is never wrapped
 		for i, o := range s.Pools {
-			key, of := strings.CutPrefix(at.path, fmt.Sprintf("pools[%d].", i))
+			key, of := strings.CutPrefix(at.Path(), fmt.Sprintf("pools[%d].", i))
 			switch {
 			case of && i == len(others):
 				path = key
@@ -511,7 +493,7 @@ func beside(others []Pool, p Pool) error {
 				path = "beside pool " + o.Name + ": " + key
 			}
 		}
-		errs = append(errs, &Fault{path, at.rule, at.was})
+		errs = append(errs, at.At(path))
 	}
 	return errors.Join(errs...)
 }

@@ -75,7 +75,7 @@ func (f *faults) slo(s *v1alpha1.SLO) (slo podscaler.SLO) {
 	}
 	q, err := podscaler.ParseQuantile(s.P)
 	if err != nil {
-		f.note("", &fault{"spec.slo.p", err.Error()})
+		f.note("", pricing.NewFault("spec.slo.p", err.Error()))
 	}
 	return podscaler.SLO{Quantile: q, Target: f.duration("spec.slo.target", s.Target), Window: f.within("spec.slo.window", s.Window, 0, day)}
 }
@@ -86,7 +86,7 @@ func (f *faults) cost(c *v1alpha1.CostTarget) (target podscaler.CostTarget) {
 	}
 	amount, err := pricing.ParseMicros(string(c.Target))
 	if err != nil {
-		f.note("", &fault{"spec.cost.target", err.Error()})
+		f.note("", pricing.NewFault("spec.cost.target", err.Error()))
 	}
 	return podscaler.CostTarget{
 		Target: amount, Per: f.duration("spec.cost.per", c.Per),
@@ -134,7 +134,7 @@ func (f *faults) rules(path string, from *v1alpha1.ScalingRules, into *podscaler
 		case "Percent":
 			limit.Percent = int(p.Value)
 		default:
-			f.note("", &fault{fmt.Sprintf("%s.policies[%d].type", path, i), fmt.Sprintf("must be Pods or Percent, was %q", p.Type)})
+			f.note("", pricing.NewFault(fmt.Sprintf("%s.policies[%d].type", path, i), fmt.Sprintf("must be Pods or Percent, was %q", p.Type)))
 		}
 		into.Policies = append(into.Policies, limit)
 	}
@@ -145,7 +145,7 @@ func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 func (f *faults) ratio(path string, r v1alpha1.Ratio) *float64 {
 	n, ok := number(string(r)).(float64)
 	if !ok {
-		f.note("", &fault{path, fmt.Sprintf("must be a number, was %q", string(r))})
+		f.note("", pricing.NewFault(path, fmt.Sprintf("must be a number, was %q", string(r))))
 	}
 	return &n
 }

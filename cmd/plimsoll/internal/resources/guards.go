@@ -67,7 +67,7 @@ func (f *faults) schedule(path string, s *v1alpha1.Schedule) podscaler.Schedule 
 	if s.TimeZone != "" {
 		var zone pricing.Zone
 		if err := zone.UnmarshalText([]byte(s.TimeZone)); err != nil {
-			f.note("", &fault{path + ".timeZone", err.Error()})
+			f.note("", pricing.NewFault(path+".timeZone", err.Error()))
 		}
 		out.Zone = zone
 	}
@@ -80,7 +80,7 @@ func (f *faults) cron(path string, c v1alpha1.CronTime) podscaler.Cron {
 	}
 	read, err := podscaler.ParseCron(string(c))
 	if err != nil {
-		f.note("", &fault{path, err.Error()})
+		f.note("", pricing.NewFault(path, err.Error()))
 	}
 	return read
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 )
 
@@ -21,9 +22,9 @@ func Pool(p *v1alpha1.VMPool) (settings.Pool, error) {
 	}
 	keys["name"] = p.Name
 	f.readKeys(spec, keys, &pool)
-	for _, err := range f {
-		if own, ok := errors.AsType[*fault](err); ok && own.path == spec+".name" {
-			own.path = "metadata.name"
+	for i, err := range f {
+		if own, ok := errors.AsType[*pricing.Fault](err); ok && own.Path() == spec+".name" {
+			f[i] = own.At("metadata.name")
 		}
 	}
 	pool.At = v1alpha1.KindVMPool + " " + p.Name + ": " + spec

@@ -18,12 +18,6 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
-// fault is something that is wrong in an object.
-type fault struct{ path, rule string }
-
-func (f *fault) Path() string  { return f.path }
-func (f *fault) Error() string { return f.path + ": " + f.rule }
-
 // faults collects what is wrong with an object.
 type faults []error
 
@@ -42,7 +36,7 @@ func (f *faults) note(under string, err error) {
 	if !found || strings.ContainsAny(path, " ,") {
 		path, rule = "", strings.TrimPrefix(err.Error(), oneLine)
 	}
-	*f = append(*f, &fault{join(under, path), rule})
+	*f = append(*f, pricing.NewFault(join(under, path), rule))
 }
 
 // join appends a path to another.
@@ -141,7 +135,7 @@ func (f *faults) duration(path string, d v1alpha1.Duration) time.Duration {
 	}
 	v, err := time.ParseDuration(string(d))
 	if err != nil {
-		f.note("", &fault{path, fmt.Sprintf("must be a duration such as 30s or 5m, was %q", string(d))})
+		f.note("", pricing.NewFault(path, fmt.Sprintf("must be a duration such as 30s or 5m, was %q", string(d))))
 	}
 	return v
 }
@@ -151,7 +145,7 @@ func (f *faults) within(path string, d v1alpha1.Duration, low, high time.Duratio
 	before := len(*f)
 	v := f.duration(path, d)
 	if d != "" && len(*f) == before && (v < low || v > high) {
-		f.note("", &fault{path, fmt.Sprintf("must be from %s to %s, was %q", pricing.Short(low), pricing.Short(high), string(d))})
+		f.note("", pricing.NewFault(path, fmt.Sprintf("must be from %s to %s, was %q", pricing.Short(low), pricing.Short(high), string(d))))
 	}
 	return v
 }

@@ -21,7 +21,7 @@ func Rightsize(a *v1alpha1.WorkloadAutoscaler) (rightsize.Mode, rightsize.Polici
 	case v1alpha1.RightsizeInPlace:
 		mode = rightsize.InPlace
 	default:
-		f.note("", &fault{"spec.rightsize.mode", fmt.Sprintf("must be Off or InPlace, was %q", m)})
+		f.note("", pricing.NewFault("spec.rightsize.mode", fmt.Sprintf("must be Off or InPlace, was %q", m)))
 	}
 	var policies rightsize.Policies
 	for i := range a.Spec.Rightsize.Containers {
@@ -48,12 +48,12 @@ func (f *faults) amounts(path string, from *v1alpha1.ContainerResources) (out pr
 	var err error
 	if from.CPU != nil {
 		if out.CPU, err = pricing.ParseMilliCPU(string(*from.CPU)); err != nil {
-			f.note("", &fault{path + ".cpu", err.Error()})
+			f.note("", pricing.NewFault(path+".cpu", err.Error()))
 		}
 	}
 	if from.Memory != nil {
 		if out.Memory, err = pricing.ParseBytes(string(*from.Memory)); err != nil {
-			f.note("", &fault{path + ".memory", err.Error()})
+			f.note("", pricing.NewFault(path+".memory", err.Error()))
 		}
 	}
 	return out

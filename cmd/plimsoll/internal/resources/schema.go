@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/deploy"
+	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -66,7 +67,7 @@ func unknownKeys(path string, s *openapi.Schema, value any) (found []error) {
 			case s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil:
 				found = append(found, unknownKeys(join(path, key), s.AdditionalProperties.Schema, inner)...)
 			case len(s.Properties) > 0:
-				found = append(found, &fault{join(path, key), strict.Unknown(key, slices.Sorted(maps.Keys(s.Properties)))})
+				found = append(found, pricing.NewFault(join(path, key), strict.Unknown(key, slices.Sorted(maps.Keys(s.Properties)))))
 			}
 		}
 	case []any:
@@ -87,7 +88,7 @@ func worded(err error, tree map[string]any) error {
 		return err
 	}
 	if v.Code() == openapierrors.RequiredFailCode {
-		return &fault{path, "must be set"}
+		return pricing.NewFault(path, "must be set")
 	}
 	if v.Code() == openapierrors.InvalidTypeCode {
 		rule, _, _ = strings.Cut(rule, ": ") // the type that it is of: the value says more
@@ -96,7 +97,7 @@ func worded(err error, tree map[string]any) error {
 	if was, err := json.Marshal(valueAt(tree, path)); err == nil {
 		rule += ", was " + string(was)
 	}
-	return &fault{path, rule}
+	return pricing.NewFault(path, rule)
 }
 
 // valueAt is what is at a path. Keys may have dots in them, as those of labels do.
