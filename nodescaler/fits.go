@@ -37,15 +37,6 @@ func (u Used) Without(p *Pod) Used {
 	return Used{Requests: u.Requests.Minus(p.Requests), Extra: u.Extra.Minus(p.Extra), Pods: u.Pods - 1}
 }
 
-// Fits reports whether the node takes the pod beside what is used of it, and why not.
-func Fits(p *Pod, n *Node, used Used) (bool, Reason) {
-	code := Refusal(p, n, used)
-	if code == "" {
-		return true, Reason{}
-	}
-	return false, Reason{Code: code, Text: explain(code, p, n, used)}
-}
-
 // Refusal returns the code of the first reason for which the node does not take the pod, or
 // "" if it does. It allocates nothing: this is what simulations call a million times. The
 // order of the checks is the order in which one would have to change things.
@@ -141,28 +132,6 @@ func tolerates(p *Pod, t Taint) bool {
 		}
 	}
 	return false
-}
-
-// explain puts the numbers to a code.
-func explain(code string, p *Pod, n *Node, used Used) string {
-	free := n.Allocatable.Minus(used.Requests)
-	switch code {
-	case NodeNotReady:
-		return n.Name + " is not ready"
-	case NodeCordoned:
-		return n.Name + " is cordoned"
-	case InsufficientCPU:
-		return fmt.Sprintf("asks for %dm CPU; %s has %dm of %dm free", p.Requests.CPU, n.Name, free.CPU, n.Allocatable.CPU)
-	case InsufficientMemory:
-		return fmt.Sprintf("asks for %s; %s has %s of %s free", p.Requests.Memory.Rounded(), n.Name, free.Memory.Rounded(), n.Allocatable.Memory.Rounded())
-	case InsufficientResource:
-		name := n.Extra.Lacks(p.Extra, used.Extra)
-		amount := func(a pricing.Amounts) string { return pricing.NamedAmount{Name: name, N: a.Of(name)}.Amount() }
-		return fmt.Sprintf("asks for %s %s; %s has %s of %s free", amount(p.Extra), name, n.Name, amount(n.Extra.Minus(used.Extra)), amount(n.Extra))
-	case NoPodSlot:
-		return fmt.Sprintf("%s holds %d of %d pods", n.Name, used.Pods, Slots(n.PodSlots))
-	}
-	return n.Name + " " + Mismatch(p, n)
 }
 
 // SelectNowhere is a label that no node has. A pod with a requirement that Pod has no field for

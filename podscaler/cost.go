@@ -1,38 +1,8 @@
 package podscaler
 
 import (
-	"fmt"
-	"regexp"
-	"strconv"
-	"time"
-
 	"github.com/plimsoll/plimsoll/pricing"
 )
-
-// costForms are the ways in which people write a cost target: 40 per 30m, 40/30m.
-var costForms = regexp.MustCompile(`^(\d+(?:\.\d{1,6})?)(?: per |/)(\S+)$`)
-
-// ParseCostTarget reads an amount with its period: 40 per 30m, or 40/30m. A bare amount is
-// refused: 40 an hour and 40 in half an hour are two different clusters.
-func ParseCostTarget(s string) (CostTarget, error) {
-	const rule = "must be an amount with at most 6 decimals and its period, as in 40 per 30m or 40/30m"
-	m := costForms.FindStringSubmatch(s)
-	if m == nil {
-		if _, err := strconv.ParseFloat(s, 64); err == nil {
-			return CostTarget{}, fmt.Errorf("needs its period, as in %s per 1h, was %q", s, s)
-		}
-		return CostTarget{}, fmt.Errorf("%s, was %q", rule, s)
-	}
-	target, err := pricing.ParseMicros(m[1])
-	if err != nil || target == 0 {
-		return CostTarget{}, fmt.Errorf("must have an amount above 0 and below 10¹² units, was %q", s)
-	}
-	per, err := time.ParseDuration(m[2])
-	if err != nil || per <= 0 {
-		return CostTarget{}, fmt.Errorf("must have a period above 0 such as 30m or 1h, was %q", s)
-	}
-	return CostTarget{Target: target, Per: per}, nil
-}
 
 // String prints the target as it is read: 40 per 30m.
 func (t CostTarget) String() string { return t.Target.String() + " per " + pricing.Short(t.Per) }

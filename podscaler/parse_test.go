@@ -1,11 +1,8 @@
 package podscaler_test
 
 import (
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -29,43 +26,6 @@ func TestScenario25QuantilesAreReadAsPeopleWriteThem(t *testing.T) {
 		_, err := podscaler.ParseQuantile(text)
 		if want := rule + `, was "` + text + `"`; err == nil || err.Error() != want {
 			t.Errorf("%q: %v, should be refused with %s", text, err, want)
-		}
-	}
-}
-
-func TestCostTargetsNeedTheirPeriod(t *testing.T) {
-	target := func(m pricing.Micros, per time.Duration) podscaler.CostTarget {
-		return podscaler.CostTarget{Target: m, Per: per}
-	}
-	for text, want := range map[string]podscaler.CostTarget{
-		"40 per 30m":   target(40*pricing.Unit, 30*time.Minute),
-		"40/30m":       target(40*pricing.Unit, 30*time.Minute),
-		"0.25 per 1h":  target(250_000, time.Hour),
-		"0.000001/24h": target(1, 24*time.Hour),
-	} {
-		got, err := podscaler.ParseCostTarget(text)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%q: %v (-want +got):\n%s", text, err, diff)
-		}
-		if again, err := podscaler.ParseCostTarget(got.String()); err != nil || again != got {
-			t.Errorf("%q is printed as %q, which is read as %v (%v)", text, got, again, err)
-		}
-	}
-	for text, fault := range map[string]string{
-		"40":                  "needs its period, as in 40 per 1h",
-		"0 per 30m":           "must have an amount above 0",
-		"40 per 0s":           "must have a period above 0",
-		"40 per hour":         "must have a period above 0",
-		"40 per -1h":          "must have a period above 0",
-		"-40 per 1h":          "must be an amount with at most 6 decimals and its period",
-		"1e3 per 1h":          "must be an amount with at most 6 decimals and its period",
-		"0.0000001/1h":        "must be an amount with at most 6 decimals and its period",
-		"":                    "must be an amount with at most 6 decimals and its period",
-		"9999999999999999/1h": "must have an amount above 0 and below",
-	} {
-		_, err := podscaler.ParseCostTarget(text)
-		if err == nil || !strings.Contains(err.Error(), fault) || !strings.HasSuffix(err.Error(), `was "`+text+`"`) {
-			t.Errorf("%q: %v, should be refused with %q and the value", text, err, fault)
 		}
 	}
 }

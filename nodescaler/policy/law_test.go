@@ -261,7 +261,7 @@ func anyPod(w *sample.World, t *rapid.T, name string) {
 		}
 		n := w.Nodes[i]
 		n.Ready, n.Cordoned = true, false // it was, when the pod came
-		if ok, _ := nodescaler.Fits(&p, &n, used); ok {
+		if nodescaler.Refusal(&p, &n, used) == "" {
 			p.Node = n.Name
 		}
 	}

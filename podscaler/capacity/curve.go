@@ -25,14 +25,6 @@ func FitLinear(points []Point) (Fitted, error) { return fit("linear", points, 2)
 // FitQuadratic returns the parabola through points of three numbers of pods or more.
 func FitQuadratic(points []Point) (Fitted, error) { return fit("quadratic", points, 3) }
 
-// Profile is the profile of the curve, or why it is none.
-func (f Fitted) Profile() (Profile, error) {
-	if f.A == 0 {
-		return Linear(f.B, f.C)
-	}
-	return Quadratic(f.A, f.B, f.C)
-}
-
 // At is the curve's value for that many pods.
 func (f Fitted) At(pods float64) float64 { return (f.A*pods+f.B)*pods + f.C }
 

@@ -94,27 +94,6 @@ func TestTooFewPointsAreNotFitted(t *testing.T) {
 	}
 }
 
-func TestAFittedCurveIsAProfileOrSaysWhyNot(t *testing.T) {
-	down, err := capacity.FitLinear([]capacity.Point{{1, 20}, {2, 10}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := down.Profile(); err == nil || !strings.Contains(err.Error(), "perPod: must be above 0, was -10") {
-		t.Errorf("pods that serve less the more they are: %v", err)
-	}
-	up, err := capacity.FitQuadratic([]capacity.Point{{1, 100}, {2, 190}, {3, 270}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := up.Profile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := p.Total(2); math.Abs(got-190) > 1e-9 {
-		t.Errorf("two pods serve %v, should 190", got)
-	}
-}
-
 func TestDemandIsWhatRequestsTake(t *testing.T) {
 	var d capacity.Demand
 	for i := range 100 {

@@ -25,7 +25,15 @@ type HPA struct {
 
 // Validate returns every fault of the settings.
 func (h HPA) Validate() error {
-	errs := []error{share("target", h.Target), bounds(1, h.Min, h.Max)}
+	var errs []error
+	if !(h.Target > 0 && h.Target <= 1) {
+		errs = append(errs, fmt.Errorf("target: must be above 0 and up to 1, was %v", h.Target))
+	}
+	if h.Min < 1 {
+		errs = append(errs, fmt.Errorf("min: must be 1 at least, was %d", h.Min))
+	} else if h.Max < h.Min {
+		errs = append(errs, fmt.Errorf("max: must be %d at least, was %d", h.Min, h.Max))
+	}
 	if !finite(h.Tolerance) || h.Tolerance < 0 {
 		errs = append(errs, fmt.Errorf("tolerance: must be 0 or more, was %v", h.Tolerance))
 	}

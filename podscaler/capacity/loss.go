@@ -37,12 +37,6 @@ type Loss struct {
 // seconds: what cannot be served in its own period is lost in the next.
 func NewLoss(p Profile, timeout int) (*Loss, error) { return newLoss(p, timeout, expired) }
 
-// NewLossAsPrinted returns a line whose loss is worked out as it was printed, to compare with. From
-// a time-out of two periods on it loses more than there is to lose; see expiredAsPrinted.
-func NewLossAsPrinted(p Profile, timeout int) (*Loss, error) {
-	return newLoss(p, timeout, expiredAsPrinted)
-}
-
 func newLoss(p Profile, timeout int, rule func([]Period, int) float64) (*Loss, error) {
 	var errs []error
 	if p.curve == nil {
@@ -110,20 +104,6 @@ func expired(past []Period, timeout int) float64 {
 	return max(left, 0)
 }
 
-// expiredAsPrinted is the rule as it was printed. It forgets that some of those who were there a
-// time-out ago have been lost since, and loses them again: with a time-out of two, 10 requests a
-// period and room for 5, it loses 5, 10, 10, 5, 0 in turn where it should be 5 for ever.
-func expiredAsPrinted(past []Period, timeout int) float64 {
-	if len(past) < timeout {
-		return 0
-	}
-	left := past[timeout-1].InSystem
-	for _, p := range past[:timeout] {
-		left -= p.Served
-	}
-	return max(left, 0)
-}
-
 // Discrete is the HPA in charge of pods with a line of requests before them.
 type Discrete struct {
 	Profile Profile
@@ -148,22 +128,4 @@ func (d Discrete) Run(arrivals []float64) ([]Period, error) {
 		pods = scaler.Next(d.Profile, pods, now.Served)
 	}
 	return run, nil
-}
-
-// Totals are the sums of a run.
-type Totals struct {
-	Arrived, Served, Expired float64
-	PodPeriods               int
-}
-
-// Sum adds up a run. What arrived and is in neither of the other two still waits.
-func Sum(run []Period) Totals {
-	var t Totals
-	for _, p := range run {
-		t.Arrived += p.Arrived
-		t.Served += p.Served
-		t.Expired += p.Expired
-		t.PodPeriods += p.Pods
-	}
-	return t
 }

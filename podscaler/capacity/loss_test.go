@@ -37,6 +37,19 @@ func repeat(x float64, times int) []float64 {
 	return s
 }
 
+// expiredAsPrinted is the rule as it was printed. It forgets that some of those who were there a
+// time-out ago have been lost since, and loses them again.
+func expiredAsPrinted(past []Period, timeout int) float64 {
+	if len(past) < timeout {
+		return 0
+	}
+	left := past[timeout-1].InSystem
+	for _, p := range past[:timeout] {
+		left -= p.Served
+	}
+	return max(left, 0)
+}
+
 // 10 requests a period and room for 5, each waiting for two: once the line is full, 5 are lost in
 // every period. The printed rule counts twice those that are lost already.
 func TestPrintedLossCountsTwice(t *testing.T) {
@@ -46,7 +59,7 @@ func TestPrintedLossCountsTwice(t *testing.T) {
 	if diff := cmp.Diff([]float64{0, 0, 0, 5, 5, 5, 5, 5, 5, 5}, right); diff != "" {
 		t.Errorf("corrected (-want +got):\n%s", diff)
 	}
-	line, err = NewLossAsPrinted(five, 2)
+	line, err = newLoss(five, 2, expiredAsPrinted)
 	printed := steps(t, line, err, []int{1}, repeat(10, 10))
 	if diff := cmp.Diff([]float64{0, 0, 0, 5, 10, 10, 5, 0, 0, 5}, printed); diff != "" {
 		t.Errorf("as printed (-want +got):\n%s", diff)
@@ -63,7 +76,7 @@ func TestPrintedLossTakesRequestsThatWouldBeServed(t *testing.T) {
 	if diff := cmp.Diff([]float64{0, 0, 0, 5, 5, 0}, right); diff != "" {
 		t.Errorf("corrected (-want +got):\n%s", diff)
 	}
-	line, err = NewLossAsPrinted(five, 2)
+	line, err = newLoss(five, 2, expiredAsPrinted)
 	before := steps(t, line, err, []int{1}, rush[:4])
 	if got, waiting := expiredAsPrinted(line.past, 2), line.past[0].InSystem-line.past[0].Served; got != 10 || waiting != 9 {
 		t.Errorf("as printed: %v are lost of %v that wait, want 10 of 9", got, waiting)
@@ -78,8 +91,8 @@ func TestPrintedLossTakesRequestsThatWouldBeServed(t *testing.T) {
 func TestTimeOutOfOneIsAPureLoss(t *testing.T) {
 	arrivals := []float64{500, 400, 700, 0, 459, 460, 0}
 	want := []float64{0, 41, 0, 241, 0, 0, 1}
-	for _, build := range []func(Profile, int) (*Loss, error){NewLoss, NewLossAsPrinted} {
-		line, err := build(nodejs, 1)
+	for _, rule := range []func([]Period, int) float64{expired, expiredAsPrinted} {
+		line, err := newLoss(nodejs, 1, rule)
 		if diff := cmp.Diff(want, steps(t, line, err, []int{2}, arrivals)); diff != "" {
 			t.Errorf("lost (-want +got):\n%s", diff)
 		}
@@ -122,7 +135,7 @@ func TestLossIsThatOfALineWhereEverybodyKnowsWhenTheyCame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		twin, total := queue{capacity: 10, timeout: timeout}, Totals{}
+		twin, total := queue{capacity: 10, timeout: timeout}, Period{}
 		for i, a := range arrivals {
 			got, err := line.Step(pods[i], a)
 			if err != nil {
@@ -132,8 +145,7 @@ func TestLossIsThatOfALineWhereEverybodyKnowsWhenTheyCame(t *testing.T) {
 			if math.Abs(got.Served-served) > 1e-6 || math.Abs(got.Expired-lost) > 1e-6 {
 				t.Fatalf("period %d: %v served, %v lost, want %v, %v", i, got.Served, got.Expired, served, lost)
 			}
-			now := Sum([]Period{got})
-			total.Arrived, total.Served, total.Expired = total.Arrived+now.Arrived, total.Served+now.Served, total.Expired+now.Expired
+			total.Arrived, total.Served, total.Expired = total.Arrived+got.Arrived, total.Served+got.Served, total.Expired+got.Expired
 			if still := got.InSystem - got.Served; math.Abs(total.Arrived-total.Served-total.Expired-still) > 1e-6 {
 				t.Fatalf("period %d: of %v, %v are served, %v lost and %v waiting", i, total.Arrived, total.Served, total.Expired, still)
 			}
@@ -164,7 +176,7 @@ func TestLossNeverRisesWithCapacity(t *testing.T) {
 
 func TestPrintedLossIsNeverNegative(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		line, err := NewLossAsPrinted(profiles.Draw(t, "profile"), rapid.IntRange(1, 6).Draw(t, "timeout"))
+		line, err := newLoss(profiles.Draw(t, "profile"), rapid.IntRange(1, 6).Draw(t, "timeout"), expiredAsPrinted)
 		steps(t, line, err, somePods.Draw(t, "pods"), someArrivals.Draw(t, "arrivals"))
 	})
 }

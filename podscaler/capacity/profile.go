@@ -196,15 +196,6 @@ type Sizing struct {
 	Min, Max int
 }
 
-// Validate returns every fault of the settings.
-func (s Sizing) Validate() error {
-	var errs []error
-	if s.Profile.curve == nil {
-		errs = append(errs, errors.New("profile: must be set"))
-	}
-	return errors.Join(append(errs, share("excess", s.Excess), bounds(0, s.Min, s.Max))...)
-}
-
 // Pods is ceil(P⁻¹(load/excess)) within the bounds, so that no load is the least of replicas, and one
 // that no number of pods serves the most. It is not ok if the load is not known.
 func (s Sizing) Pods(load float64) (pods int, ok bool) {
@@ -213,23 +204,4 @@ func (s Sizing) Pods(load float64) (pods int, ok bool) {
 		return 0, false
 	}
 	return min(max(ceil(need), s.Min), s.Max), true
-}
-
-// share returns the fault of a setting that is a part of a whole and cannot be none of it.
-func share(key string, x float64) error {
-	if !(x > 0 && x <= 1) {
-		return fmt.Errorf("%s: must be above 0 and up to 1, was %v", key, x)
-	}
-	return nil
-}
-
-// bounds returns the fault of the least and the most of replicas.
-func bounds(lowest, least, most int) error {
-	if least < lowest {
-		return fmt.Errorf("min: must be %d at least, was %d", lowest, least)
-	}
-	if most < max(least, 1) {
-		return fmt.Errorf("max: must be %d at least, was %d", max(least, 1), most)
-	}
-	return nil
 }

@@ -25,20 +25,6 @@ const (
 	InPlace Mode = "InPlace"
 )
 
-// ParseMode returns the mode of a name; none is Off.
-func ParseMode(name string) (Mode, error) {
-	switch m := Mode(name); m {
-	case "":
-		return Off, nil
-	case Off, Initial, InPlace:
-		return m, nil
-	case "Auto", "Recreate", "InPlaceOrRecreate":
-		return "", fmt.Errorf("mode: must be Off, Initial or InPlace, was %q: pods are not evicted to be resized", name)
-	default:
-		return "", fmt.Errorf("mode: must be Off, Initial or InPlace, was %q", name)
-	}
-}
-
 // Pod is a pod that requests may be set of.
 type Pod struct {
 	// Running is whether it is there already; if not, it is about to be created.

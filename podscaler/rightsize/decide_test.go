@@ -1,7 +1,6 @@
 package rightsize
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -136,19 +135,6 @@ func TestDecide(t *testing.T) {
 				t.Errorf("reasons (-want +got):\n%s", d)
 			}
 		})
-	}
-}
-
-func TestModesAreReadByName(t *testing.T) {
-	for name, want := range map[string]string{
-		"": "Off <nil>", "Off": "Off <nil>", "Initial": "Initial <nil>", "InPlace": "InPlace <nil>",
-		"Auto":    ` mode: must be Off, Initial or InPlace, was "Auto": pods are not evicted to be resized`,
-		"inplace": ` mode: must be Off, Initial or InPlace, was "inplace"`,
-	} {
-		m, err := ParseMode(name)
-		if got := fmt.Sprint(m, " ", err); got != want {
-			t.Errorf("%q is read as %s, want %s", name, got, want)
-		}
 	}
 }
 

@@ -19,8 +19,6 @@
 package packing
 
 import (
-	"fmt"
-
 	"github.com/plimsoll/plimsoll/pricing"
 )
 
@@ -143,38 +141,4 @@ func SolveWithin(p Problem, effort int) Result {
 	s := newSearch(m, effort)
 	s.run()
 	return m.result(s.best, s.bound)
-}
-
-// Check reports the first thing in the problem that Solve's result would make no sense of.
-func (p Problem) Check() error {
-	items, bins := map[string]bool{}, map[string]bool{}
-	for i, it := range p.Items {
-		if items[it.Name] {
-			return fmt.Errorf("items[%d].name: must be unique, was %q again", i, it.Name)
-		}
-		items[it.Name] = true
-		if it.Requests.CPU < 0 || it.Requests.Memory < 0 {
-			return fmt.Errorf("items[%d].requests: must be ≥ 0, was %dm CPU and %d bytes (%s)", i, it.Requests.CPU, it.Requests.Memory, it.Name)
-		}
-		for _, x := range it.Extra {
-			if x.N < 0 {
-				return fmt.Errorf("items[%d].extra: must be ≥ 0, was %d of %s (%s)", i, x.N, x.Name, it.Name)
-			}
-		}
-	}
-	for i, b := range p.Bins {
-		if bins[b.Name] {
-			return fmt.Errorf("bins[%d].name: must be unique, was %q again", i, b.Name)
-		}
-		bins[b.Name] = true
-	}
-	for i, o := range p.Offers {
-		if o.Rate < 0 {
-			return fmt.Errorf("offers[%d].rate: must be ≥ 0, was %s (%s on %s)", i, o.Rate, o.Shape.Name, o.Host)
-		}
-		if o.Shape.CPU < 0 || o.Shape.Memory < 0 {
-			return fmt.Errorf("offers[%d].shape: must be ≥ 0, was %dm CPU and %d bytes (%s on %s)", i, o.Shape.CPU, o.Shape.Memory, o.Shape.Name, o.Host)
-		}
-	}
-	return nil
 }

@@ -273,34 +273,6 @@ func TestNoItemsNoPurchases(t *testing.T) {
 	}
 }
 
-func TestCheckNamesKeyRuleAndValue(t *testing.T) {
-	good := func() Problem {
-		return world(pods("a", "", 2, res(100, 1)), []Bin{{Name: "node-1"}, {Name: "node-2", Free: res(-1, 0)}}, sold("small", "pve1", 2, 4, 6))
-	}
-	tests := []struct {
-		want  string
-		spoil func(*Problem)
-	}{
-		{"", func(*Problem) {}},
-		{`items[1].name: must be unique, was "aa" again`, func(p *Problem) { p.Items[1].Name = "aa" }},
-		{"items[0].requests: must be ≥ 0, was -1m CPU and 0 bytes (aa)", func(p *Problem) { p.Items[0].Requests = res(-1, 0) }},
-		{`bins[1].name: must be unique, was "node-1" again`, func(p *Problem) { p.Bins[1].Name = "node-1" }},
-		{"offers[0].rate: must be ≥ 0, was -1 (small on pve1)", func(p *Problem) { p.Offers[0].Rate = -1e9 }},
-		{"offers[0].shape: must be ≥ 0, was -1m CPU and 4294967296 bytes (small on pve1)", func(p *Problem) { p.Offers[0].Shape.CPU = -1 }},
-	}
-	for _, tt := range tests {
-		p := good()
-		tt.spoil(&p)
-		got := ""
-		if err := p.Check(); err != nil {
-			got = err.Error()
-		}
-		if got != tt.want {
-			t.Errorf("got  %s\nwant %s", got, tt.want)
-		}
-	}
-}
-
 func TestSolveLeavesTheProblemAlone(t *testing.T) {
 	p := modest(mixes[0], 1, 30)
 	q := p

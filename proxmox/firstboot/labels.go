@@ -25,15 +25,6 @@ func (t Taint) String() string {
 	return t.Key + "=" + t.Value + ":" + t.Effect
 }
 
-// ValidateName reports what is wrong with the name of a machine, and of its node, under a key.
-// The same name goes to Proxmox VE, to the guest and to the cluster, so it keeps the narrowest
-// of their rules: a DNS label as in RFC 1123, in lower case.
-func ValidateName(key, name string) error {
-	var f faults
-	f.name(key, name)
-	return f.join()
-}
-
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 func (f *faults) name(path, name string) {

@@ -202,12 +202,14 @@ func TestNamesAreDNSLabels(t *testing.T) {
 		"web-mtim7pc0-0": true, "a": true, "0": true, strings.Repeat("a", 63): true,
 		"": false, "-a": false, "a-": false, "a.b": false, "a_b": false, "A": false, "ä": false, "a\n": false, strings.Repeat("a", 64): false,
 	} {
-		if err := ValidateName("pool", name); (err == nil) != good {
-			t.Errorf("%q: %v", name, err)
+		var f faults
+		if f.name("pool", name); (len(f) == 0) != good {
+			t.Errorf("%q: %v", name, f)
 		}
 	}
-	err := ValidateName("pools[0].name", strings.Repeat("a", 64))
-	if want := `pools[0].name: must have at most 63 characters, has 64, was "` + strings.Repeat("a", 64) + `"`; err == nil || err.Error() != want {
+	var f faults
+	f.name("name", strings.Repeat("a", 64))
+	if err, want := f.join(), `name: must have at most 63 characters, has 64, was "`+strings.Repeat("a", 64)+`"`; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -62,27 +62,6 @@ type Call struct {
 	Err          error
 }
 
-// Route is the call's path with words in the place of names, of which there are few: fit to count
-// calls by.
-func (c Call) Route() string {
-	parts := strings.Split(c.Path, "/")
-	for i := 1; i < len(parts); i++ {
-		switch parts[i-1] {
-		case "nodes":
-			parts[i] = "{node}"
-		case "qemu":
-			parts[i] = "{vmid}"
-		case "storage":
-			parts[i] = "{storage}"
-		case "tasks":
-			parts[i] = "{upid}"
-		case "content": // a volume has slashes in its name
-			return strings.Join(parts[:i], "/") + "/{volume}"
-		}
-	}
-	return strings.Join(parts, "/")
-}
-
 // defaultTimeout is longer than the 30 s after which pveproxy answers 596 in place of a daemon
 // that is busy: that answer says more than a connection that we break.
 const defaultTimeout = 40 * time.Second

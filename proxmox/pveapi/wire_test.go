@@ -748,25 +748,6 @@ func TestEveryTryIsObserved(t *testing.T) {
 	}
 }
 
-func TestCallsAreCountedByFewRoutes(t *testing.T) {
-	for path, want := range map[string]string{
-		"/version":                                                "/version",
-		"/cluster/ha/status/current":                              "/cluster/ha/status/current",
-		"/nodes/pve1/qemu/310":                                    "/nodes/{node}/qemu/{vmid}",
-		"/nodes/pve1/qemu/310/clone":                              "/nodes/{node}/qemu/{vmid}/clone",
-		"/nodes/pve1/tasks":                                       "/nodes/{node}/tasks",
-		"/nodes/nodes/qemu/310/config":                            "/nodes/{node}/qemu/{vmid}/config",
-		"/nodes/pve1/tasks/" + upidClone + "/status":              "/nodes/{node}/tasks/{upid}/status",
-		"/nodes/pve1/storage/local/content":                       "/nodes/{node}/storage/{storage}/content",
-		"/nodes/pve1/storage/local/content/local:iso/nodes/x.iso": "/nodes/{node}/storage/{storage}/content/{volume}",
-		"/nodes/pve1/storage/local/upload":                        "/nodes/{node}/storage/{storage}/upload",
-	} {
-		if got := (Call{Path: path}).Route(); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
-	}
-}
-
 func TestRequestsCarryWhatTheServerWants(t *testing.T) {
 	var header http.Header
 	h := newHost(t, func(r *http.Request, _ string) reply { header = r.Header; return answerTo(r) })
