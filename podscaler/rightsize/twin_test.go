@@ -2,20 +2,15 @@ package rightsize
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // noon is when all streams of samples are counted from.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -76,23 +71,7 @@ func TestWhatTheTwinIsAskedIsWhatItsFileSays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "testdata/twin.jsonl", text.String())
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got), -update writes it anew:\n%s", file, d)
-	}
+	golden.Compare(t, "testdata/twin.jsonl", text.String())
 }
 
 // drawTwin draws pods that come and go over minutes, a week or half a year, with samples as often as

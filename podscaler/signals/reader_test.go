@@ -2,12 +2,10 @@ package signals
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -16,9 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestAPresetMeasuresAllItsSignals(t *testing.T) {
 	f := newFake(t, istio)
@@ -53,7 +50,7 @@ func TestPresetsAskWhatTheirGoldenFileSays(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "testdata/presets.txt", got.String())
+	golden.Compare(t, "testdata/presets.txt", got.String())
 }
 
 func queriesOf(t *testing.T, name Preset, h Histograms, n int) []string {
@@ -76,22 +73,6 @@ func queriesOf(t *testing.T, name Preset, h Histograms, n int) []string {
 	}
 	r.Prepare(context.Background(), noon)
 	return f.asked()
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-want +got), -update writes it anew:\n%s", file, d)
-	}
 }
 
 // What comes back is unknown with its reason, or it is a measurement: there is nothing between.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/golden"
 )
 
 // twinCase is samples as Prometheus would have stored them, and what was made of them here.
@@ -47,7 +48,7 @@ func TestTheAnswersForTheTwinAreWhatTheirFileSays(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "testdata/twin.jsonl", text.String())
+	golden.Compare(t, "testdata/twin.jsonl", text.String())
 }
 
 func number(v float64) *float64 {

@@ -2,12 +2,10 @@ package firstboot
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"mime"
 	"mime/multipart"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew; then read the difference")
+	"github.com/plimsoll/plimsoll/testbed/golden"
+)
 
 // A public key, of which there is no private one.
 const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHsmqjz2QZ1Qe5yY7G5u0YJr4b3mQvZJ5m6l0S1rB2rT ops+night@example"
@@ -129,31 +127,19 @@ runcmd:
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, files)
+			kept(t, name, files)
 		})
 	}
 }
 
-// golden compares files with those that are kept.
-func golden(t *testing.T, name string, files Files) {
+// kept compares files with those that are kept.
+func kept(t *testing.T, name string, files Files) {
 	t.Helper()
 	var got txtar.Archive
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		got.Files = append(got.Files, txtar.File{Name: file, Data: files[file]})
 	}
-	path := filepath.Join("testdata", name+".txtar")
-	if *update {
-		if err := os.WriteFile(path, txtar.Format(&got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(txtar.Format(&got))); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
+	golden.Compare(t, filepath.Join("testdata", name+".txtar"), string(txtar.Format(&got)))
 }
 
 // What operators add is a part of its own, whose lists come before the profile's and whose other

@@ -268,6 +268,10 @@ var rooms = []room{
 		why: "how a pod serves is one law for the simulated world and the lab, so that their figures can be compared, and depends on neither",
 	},
 	{
+		folder: "testbed/golden", floor: aid,
+		why: "what is compared with a golden file is text, whoever comes to it",
+	},
+	{
 		folder: "testbed/race", floor: aid,
 		why: "whether the race detector is on is a fact of the build, and asked for in every package",
 	},

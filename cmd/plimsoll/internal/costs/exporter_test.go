@@ -1,11 +1,9 @@
 package costs
 
 import (
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -16,9 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/golden"
 )
-
-var update = flag.Bool("update", false, "write what is served to the golden file; read the diff")
 
 // aCluster is two machines on one host, one of them with nothing on it, one on another that is no node
 // yet, and a control plane that is no machine of ours.
@@ -69,20 +66,7 @@ func served(t *testing.T, e *Exporter) string {
 func TestWhatIsServed(t *testing.T) {
 	e := NewExporter()
 	e.See(aCluster())
-	got := served(t, e)
-	const file = "testdata/metrics.txt"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Error(diff)
-	}
+	golden.Compare(t, "testdata/metrics.txt", served(t, e))
 }
 
 // TestHourlyMeansHourly holds OpenCost's series to each other and to the price book: cores and GiB at

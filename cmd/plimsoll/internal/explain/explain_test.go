@@ -2,22 +2,17 @@ package explain
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew; then read the difference")
 
 func number(v float64) *float64 { return &v }
 
@@ -96,20 +91,7 @@ func TestTreesTellEverythingThatTheRecordHolds(t *testing.T) {
 		width int
 	}{{"busy", busy(), 0}, {"blind", blind, 0}, {"quiet", quiet, 0}, {"narrow", busy(), 60}, {"held", held, 0}} {
 		t.Run(c.name, func(t *testing.T) {
-			file := "testdata/" + c.name + ".txt"
-			got := strings.Join(Tree(c.step).Lines(c.width), "\n") + "\n"
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(string(want), got); d != "" {
-				t.Errorf("(-want +got)\n%s", d)
-			}
+			golden.Compare(t, "testdata/"+c.name+".txt", strings.Join(Tree(c.step).Lines(c.width), "\n")+"\n")
 		})
 	}
 }

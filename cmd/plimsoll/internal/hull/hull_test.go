@@ -1,9 +1,7 @@
 package hull
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,9 +14,8 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew; then read the difference")
 
 var (
 	small  = pricing.Shape{Name: "small", CPU: 2000, Memory: 4 * pricing.GB}
@@ -67,23 +64,6 @@ func afternoon() *Frame {
 	return f
 }
 
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(got+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), got+"\n"); d != "" {
-		t.Errorf("%s differs (-want +got):\n%s", file, d)
-	}
-}
-
 func TestPictures(t *testing.T) {
 	trouble := afternoon()
 	trouble.Latency, trouble.Arrivals = podscaler.Reading{}, podscaler.Reading{}
@@ -104,7 +84,9 @@ func TestPictures(t *testing.T) {
 		{"empty", early, 80, 24},
 		{"tiny", afternoon(), 50, 12},
 	} {
-		t.Run(c.name, func(t *testing.T) { golden(t, c.name, Draw(c.frame, c.width, c.height, NoColour)) })
+		t.Run(c.name, func(t *testing.T) {
+			golden.Compare(t, filepath.Join("testdata", c.name+".txt"), Draw(c.frame, c.width, c.height, NoColour)+"\n")
+		})
 	}
 }
 
