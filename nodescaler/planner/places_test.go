@@ -82,3 +82,18 @@ func TestWhatAPlaceTakes(t *testing.T) {
 		}
 	}
 }
+
+// Nodes with other taints are no place for a pod that tolerates those of one.
+func TestAPodIsPlacedByTheTaintsOfEachNode(t *testing.T) {
+	taint := func(key string) func(*nodescaler.Node) {
+		return func(n *nodescaler.Node) { n.Taints = []nodescaler.Taint{{Key: key, Effect: "NoSchedule"}} }
+	}
+	w := sample.New().Node("n1", "pve1", taint("gpu")).Node("n2", "pve2", taint("db")).Pod("x", "n1", 100, 100)
+	s := scanOf(w)
+	for key, want := range map[string]string{"gpu": "n1", "db": "n2", "ssd": ""} {
+		at, found := s.places.find(&nodescaler.Pod{Tolerations: []nodescaler.Toleration{{Key: key}}})
+		if found != (want != "") || found && at.node() != want {
+			t.Errorf("%s: found %t, want a place on %q", key, found, want)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // How much a preference likes a node, by what is there already.
@@ -33,6 +34,31 @@ func TestHowMuchANodeIsLiked(t *testing.T) {
 	} {
 		if got := s.grower.likings.likes(&c.pref, in(c.zone)); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// What keeps a machine of a preferred pool from being ordered for pods, each by itself.
+func TestWhichMachinesSuitPods(t *testing.T) {
+	gpus := func(n int64) pricing.Amounts { return pricing.Amounts{{Name: "gpu", N: n}} }
+	for _, c := range []struct {
+		name string
+		used nodescaler.Used
+		want bool
+	}{
+		{"nothing", nodescaler.Used{}, true},
+		{"all of its CPU", nodescaler.Used{Requests: pricing.Resources{CPU: 1800}}, true},
+		{"more", nodescaler.Used{Requests: pricing.Resources{CPU: 1801}}, false},
+		{"all of its devices", nodescaler.Used{Extra: gpus(2)}, true},
+		{"more devices", nodescaler.Used{Extra: gpus(3)}, false},
+		{"all of its slots", nodescaler.Used{Pods: 3}, true},
+		{"more slots", nodescaler.Used{Pods: 4}, false},
+	} {
+		w := sample.New()
+		w.Pools[0].Extra, w.Pools[0].PodSlots = gpus(2), 3
+		s := scanOf(w)
+		if got := s.grower.likings.suits(s.X.Pool("w"), sample.Small, &bundle{used: c.used}); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -575,6 +576,90 @@ func TestWhatIsForgottenOfSpares(t *testing.T) {
 		k.see(&w.Snapshot, time.Minute)
 		if got := [3]bool{len(k.closed) == 1, len(k.dark) == 1, len(k.gave) == 1}; got != [3]bool{c.makes, c.makes, c.makesWay} {
 			t.Errorf("%s: remembered as closed, dark and making way: %v", c.name, got)
+		}
+	}
+}
+
+// What becomes of a machine that has joined and is to be a spare.
+func TestHowASpareIsFinished(t *testing.T) {
+	closed := time.Duration(DefaultRules().NodeDeleteDelayAfterTaint)
+	for _, c := range []struct {
+		moment
+
+		stock stock
+		want  []string
+	}{
+		{moment{name: "it is wanted"}, stock{worth: worth{pays: 1, allowed: 1}}, []string{"Stash w-1"}},
+		{moment{name: "as many as pay are there"}, stock{worth: worth{allowed: 1}}, []string{"Return w-1"}},
+		{moment{name: "it drifted", world: func(w *sample.World) { sample.Drifted(&w.Machines[0]) }}, stock{worth: worth{pays: 1, allowed: 1}}, []string{"Return w-1"}},
+		{moment{name: "it was closed just now", scan: func(s *scan) { s.spares.keep.closed["w-1"] = sample.Noon }}, stock{}, nil},
+		{moment{name: "it was uncordoned", world: func(w *sample.World) { w.Nodes[0].Cordoned = false }}, stock{}, []string{"Cordon w-1"}},
+		{moment{name: "it is cordoned alone", world: func(w *sample.World) { w.Nodes[0].Draining = false }}, stock{}, []string{"Cordon w-1"}},
+		{moment{name: "it was closed by another", scan: func(s *scan) { clear(s.spares.keep.closed) }}, stock{}, []string{"Cordon w-1"}},
+	} {
+		w := sample.New().Node("w-1", "pve1", sample.Draining)
+		w.Machines[0].Keep = true
+		change := c.scan
+		c.scan = func(s *scan) {
+			s.spares.keep.closed["w-1"] = sample.Noon.Add(-closed)
+			if change != nil {
+				change(s)
+			}
+		}
+		s := c.of(w)
+		s.spares.finishSpare(s.X.Spares[0], &c.stock)
+		if got := sample.Lines(s.Plan); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A drain whose cordon is not seen is remembered for a minute.
+func TestForHowLongADrainThatIsNotSeenIsRemembered(t *testing.T) {
+	for ago, want := range map[time.Duration]bool{0: true, time.Minute: true, time.Minute + 1: false} {
+		s := scanOf(sample.New().Node("w-1", "pve1"))
+		s.drains = since{"w-1": sample.Noon.Add(-ago)}
+		s.drainer.carryOn()
+		if _, got := s.drains["w-1"]; got != want {
+			t.Errorf("after %s: remembered %t", ago, got)
+		}
+	}
+}
+
+// Why nothing is ordered is said only where something was to be, and only if it is so.
+func TestReasonsNotToOrderAreSaidWhereTheyHold(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		world *sample.World
+		code  string
+		want  bool
+	}{
+		{"a refused host, and a pod waits", sample.New().Change(sample.Refuse("pve1")).Pod("a", "", 600, 100), "StorageFull", true},
+		{"a refused host, and none waits", sample.New().Change(sample.Refuse("pve1")), "StorageFull", false},
+		{"two are paid for of three", sample.Limited(2).Several(3, "a", "", 1700, 100), "PoolFull", false},
+		{"two may be of three", sample.New().Several(3, "a", "", 1700, 100).Change(func(w *sample.World) { w.Pools[0].Max = 2 }), "PoolFull", true},
+	} {
+		plan := sample.Decide(t, withSpares(1), c.world.At(0))
+		if got := slices.Contains(sample.Codes(plan), c.code); got != c.want {
+			t.Errorf("%s: %s is said: %t:%s", c.name, c.code, got, sample.Reasons(plan))
+		}
+	}
+}
+
+// A spare that makes way says whether money or the pool's maximum is short.
+func TestWhatASpareMakesWayFor(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		world *sample.World
+		want  string
+	}{
+		{"money", sample.Limited(1).Spare("w-1", "pve1", sample.Drifted), "the hard limit is"},
+		{"the maximum", sample.New().Spare("w-1", "pve1", sample.Drifted).Change(func(w *sample.World) { w.Pools[0].Max = 1 }), "it may have 1, spares included"},
+	} {
+		s := scanOf(c.world.Disked())
+		o := packing.Offer{Pool: "w", Shape: c.world.Pools[0].Shapes[0], Host: "pve1"}
+		if !s.spares.makeWay(o) || !strings.Contains(sample.Reasons(s.Plan), c.want) {
+			t.Errorf("%s: %s", c.name, sample.Reasons(s.Plan))
 		}
 	}
 }

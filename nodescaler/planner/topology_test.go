@@ -1,12 +1,14 @@
 package planner
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/sample"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/pricing"
 )
 
 // Pods that end count where pods are kept apart, and not where they are spread.
@@ -89,5 +91,62 @@ func TestHowManyPodsNodesTakeOfEachGroup(t *testing.T) {
 	y := &topology{turn: s.turn, asked: map[nodescaler.Topology]int{p.Topology[0]: 3}}
 	if got := y.level(p, &p.Topology[0]); !slices.Equal(got, []int{1, 0}) {
 		t.Errorf("%v, want 1 of the first and none of the second: a node without room takes none", got)
+	}
+}
+
+// A domain can take a pod where a machine of it is on its way, if the pool is known and holds it.
+func TestADomainIsOpenThroughAMachineOnItsWay(t *testing.T) {
+	for _, c := range []struct {
+		pool string
+		cpu  pricing.MilliCPU
+		want map[string]where
+	}{
+		{"w-a", 1000, map[string]where{"a": onNode}},
+		{"w-a", 1900, map[string]where{}},
+		{"gone", 1000, map[string]where{}},
+	} {
+		s := scanOf(sample.Zoned("a"))
+		y := &topology{turn: s.turn, due: []dueMachine{{pool: c.pool, shape: sample.Small}}}
+		r := &rule{Topology: nodescaler.Topology{Key: sample.Zone}, open: map[string]where{}}
+		y.look(&nodescaler.Pod{Requests: pricing.Resources{CPU: c.cpu}}, r)
+		if !maps.Equal(r.open, c.want) {
+			t.Errorf("%s, %d: %v are open, want %v", c.pool, c.cpu, r.open, c.want)
+		}
+	}
+}
+
+// A node that is to come, or that a rule wants there to be, has no pod yet.
+func TestNodesToComeHaveNoPodOfAGroup(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		min    int
+		world  func(*sample.World)
+		coming []*nodescaler.Machine
+		want   []int
+	}{
+		{name: "the only node has one already", want: []int{1, 1}},
+		{name: "a second one is on its way", coming: []*nodescaler.Machine{{}}, want: []int{1, 0}},
+		{name: "two nodes must have some", min: 2, want: []int{1, 0}},
+		{name: "one must", min: 1, want: []int{1, 1}},
+		{name: "another has none, and no room", world: func(w *sample.World) {
+			w.Node("n0", "pve1").Pod("z", "n0", 1800, 100)
+			slices.Reverse(w.Nodes)
+		}, want: []int{1, 0}},
+	} {
+		rule := func(p *nodescaler.Pod) {
+			sample.SpreadBy(nodescaler.HostLabel, 2)(p)
+			p.Topology[0].MinDomains = c.min
+		}
+		w := sample.New().Node("n1", "pve1").Pod("x", "n1", 100, 100, rule).Waiting(3, rule)
+		if c.world != nil {
+			c.world(w)
+		}
+		s := scanOf(w)
+		s.coming = c.coming
+		p := s.X.Pending[0]
+		y := &topology{turn: s.turn, asked: map[nodescaler.Topology]int{p.Topology[0]: 3}}
+		if got := y.level(p, &p.Topology[0]); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
 	}
 }
