@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestCronFaultsNameFieldRuleAndValue(t *testing.T) {
@@ -84,10 +85,7 @@ func TestAWindowOpensAndClosesAsItsClockShows(t *testing.T) {
 				anyField(t, name+" minute", 0, 59), anyField(t, name+" hour", 0, 5), anyField(t, name+" day", 24, 31), "*", anyField(t, name+" weekday", 0, 6),
 			}
 			text[i] = strings.Join(fields, " ")
-			var err error
-			if crons[i], err = podscaler.ParseCron(text[i]); err != nil {
-				t.Fatal(err)
-			}
+			crons[i] = must.Get(podscaler.ParseCron(text[i]))(t)
 		}
 		if text[0] == text[1] {
 			t.Skip("the same start and end")
@@ -137,9 +135,5 @@ func zone(t interface{ Fatal(...any) }, name string) (z pricing.Zone) {
 
 func cron(t *testing.T, s string) podscaler.Cron {
 	t.Helper()
-	c, err := podscaler.ParseCron(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(podscaler.ParseCron(s))(t)
 }

@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/plimsoll/plimsoll/pricing"
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func zone(t *testing.T, name string) pricing.Zone {
@@ -65,10 +67,7 @@ func TestWindowsHoldFromStartUntilEndByTheClockOnTheWall(t *testing.T) {
 		{"autumn, 02:15 the second time", early, "2026-10-25T01:15:00Z", false},
 		{"autumn, 02:30 the second time", early, "2026-10-25T01:30:00Z", true},
 	} {
-		at, err := time.Parse(time.RFC3339, c.utc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(time.Parse(time.RFC3339, c.utc))(t)
 		if got := c.book.Rate(shape(1000, 0), "", at) == 500_000_000; got != c.want {
 			t.Errorf("%s: at %s the window holds: %v, want %v", c.name, c.utc, got, c.want)
 		}
@@ -86,10 +85,7 @@ func TestNextChangeKnowsWhenTheClocksChange(t *testing.T) {
 		"2026-10-25T01:30:00Z":     "2026-10-25T04:00:00Z",
 		"2026-06-01T00:30:00.001Z": "2026-06-01T03:00:00Z",
 	} {
-		at, err := time.Parse(time.RFC3339, after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(time.Parse(time.RFC3339, after))(t)
 		got, ok := early.NextChange(at)
 		if !ok || got.Format(time.RFC3339) != want {
 			t.Errorf("after %s the tariff next changes at %s, %v, want %s", after, got.Format(time.RFC3339), ok, want)

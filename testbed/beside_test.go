@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // measured are results of one trial a cell, of which p90 and cost are given.
@@ -27,10 +29,7 @@ func TestSourcesAreHeldAgainstTheFirst(t *testing.T) {
 		Trial{Policy: "a", Users: 40, P90Ms: 100, CostUnits: Number(math.NaN())},
 	)
 	all := []Source{sim, lab}
-	got, err := Beside(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Beside(all))(t)
 	table := Worlds(all, got)
 	rows := map[string][]string{}
 	for _, row := range table.Rows {
@@ -68,10 +67,7 @@ func TestSourcesAreHeldAgainstTheFirst(t *testing.T) {
 func TestWhatAMachineAddedIsToldApart(t *testing.T) {
 	sim := measured("sim", Trial{Policy: "a", Users: 10, P90Ms: 90}, Trial{Policy: "a", Users: 40, P90Ms: 90})
 	lab := measured("lab", Trial{Policy: "a", Users: 10, P90Ms: 120, ServedP90Ms: 100}, Trial{Policy: "a", Users: 40, P90Ms: 120})
-	got, err := Beside([]Source{sim, lab})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Beside([]Source{sim, lab}))(t)
 	var served []Contrast
 	for _, c := range got {
 		if c.Measure == servedP90 {

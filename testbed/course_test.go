@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -85,14 +86,8 @@ func TestTheShippedPathsAreThoseOfTheRules(t *testing.T) {
 			"fastslow": {{0, 8}, {38.5 * 60, 7}, {47.5 * 60, 6}, {56.5 * 60, 5}, {62 * 60, 7}, {78.5 * 60, 6}, {87.5 * 60, 5}, {5400, 5}},
 		},
 	} {
-		data, err := File(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := Parse(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(File(name))(t)
+		e := must.Get(Parse(data))(t)
 		got := map[string]path{}
 		for _, run := range mustRun(t, e, Options{Trials: 1}).Runs {
 			if want[run.Policy] != nil {
@@ -123,14 +118,8 @@ func TestMachinesAreCountedThatAreThereOrComing(t *testing.T) {
 }
 
 func TestResultsKeepTheCourseOfOneTrialOfEachPolicy(t *testing.T) {
-	data, err := File("slo-cost")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(File("slo-cost"))(t)
+	e := must.Get(Parse(data))(t)
 	for _, run := range mustRun(t, e, Options{Users: []int{10, 60}, Trials: 2, Duration: 5 * time.Minute}).Runs {
 		want := run.Users == 60 && run.Trial == 1
 		if got := len(run.Path) > 0 && len(run.Machines) > 0; got != want {

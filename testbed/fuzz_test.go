@@ -3,19 +3,15 @@ package testbed
 import (
 	"bytes"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // FuzzExperiment reads experiment files that users write: what is taken is a file that can be run.
 func FuzzExperiment(f *testing.F) {
-	entries, err := experiments.ReadDir("experiments")
-	if err != nil {
-		f.Fatal(err)
-	}
+	entries := must.Get(experiments.ReadDir("experiments"))(f)
 	for _, e := range entries {
-		text, err := experiments.ReadFile("experiments/" + e.Name())
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(experiments.ReadFile("experiments/" + e.Name()))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

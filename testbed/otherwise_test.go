@@ -10,16 +10,14 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
 // swapped is the minimal experiment with two scenarios, the second of which is as o says.
 func swapped(t *testing.T, o string) (*Experiment, error) {
 	t.Helper()
-	data, err := readGood("minimal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(readGood("minimal"))(t)
 	text := strings.Replace(string(data), "users: [10, 30]", "scenarios: [{name: plain, curve: 0s 20}, {name: other, curve: 0s 20, otherwise: "+o+"}]", 1)
 	return Parse([]byte(text))
 }
@@ -27,10 +25,7 @@ func swapped(t *testing.T, o string) (*Experiment, error) {
 func TestAScenarioHasTheWorldThatItAsksForAlone(t *testing.T) {
 	const o = "{think: 3s, demand: {mean: 95ms, spread: 0%, tail: 2}, quota: 400m, balance: random, delays: {boot: 5m, podStart: 1s}, " +
 		"signals: {latency: exact, metricsEvery: 15s, late: 60s}, faults: [{at: 1m, kind: noisy-neighbour, left: 50%, for: 1m}]}"
-	e, err := swapped(t, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(swapped(t, o))(t)
 	jobs := e.loads()
 	plain, other := jobs[0], jobs[1]
 	plain.Policy, other.Policy = &e.Policies[0], &e.Policies[0]

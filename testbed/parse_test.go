@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out as what is expected; read the difference before keeping it")
@@ -25,11 +26,7 @@ func files(t *testing.T, folder, end string) []string {
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must.Get(os.ReadFile(file))(t)
 }
 
 func readGood(name string) ([]byte, error) {
@@ -61,14 +58,8 @@ func TestEveryFaultOfAFileIsNamed(t *testing.T) {
 func TestGoodFilesRun(t *testing.T) {
 	for _, file := range files(t, "good", ".yaml") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			e, err := Parse(read(t, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := Run(t.Context(), e, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(Parse(read(t, file)))(t)
+			r := must.Get(Run(t.Context(), e, Options{}))(t)
 			if want := len(e.Policies) * (len(e.Load.Users) + len(e.Load.Scenarios)) * e.Trials; len(r.Runs) != want {
 				t.Errorf("%d runs, want %d", len(r.Runs), want)
 			}

@@ -6,41 +6,27 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func profiledExperiment(t *testing.T) *Experiment {
 	t.Helper()
-	data, err := File("policies")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	data := must.Get(File("policies"))(t)
+	return must.Get(Parse(data))(t)
 }
 
 // What is found holds, and a hundredth more does not.
 func TestProfilingFindsTheEdge(t *testing.T) {
 	e, p := profiledExperiment(t), Profiling{Pods: 4, Length: 2 * time.Minute}
-	got, err := p.Measure(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(p.Measure(t.Context(), e))(t)
 	for i, x := range got.Points {
 		if x.Pods != i+1 || i > 0 && x.Total <= got.Points[i-1].Total {
 			t.Errorf("points do not rise: %v", got.Points)
 		}
 		var ignored Profiled
-		at, err := p.holds(t.Context(), e, x.Pods, float64(x.Total)*0.999, &ignored)
-		if err != nil {
-			t.Fatal(err)
-		}
-		above, err := p.holds(t.Context(), e, x.Pods, float64(x.Total)*1.1, &ignored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(p.holds(t.Context(), e, x.Pods, float64(x.Total)*0.999, &ignored))(t)
+		above := must.Get(p.holds(t.Context(), e, x.Pods, float64(x.Total)*1.1, &ignored))(t)
 		if !at || above {
 			t.Errorf("%d pods: %v holds: %v, a tenth more: %v", x.Pods, x.Total, at, above)
 		}
@@ -49,10 +35,7 @@ func TestProfilingFindsTheEdge(t *testing.T) {
 			t.Errorf("each of %d pods serves %v", x.Pods, x.PerPod)
 		}
 	}
-	again, err := p.Measure(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(p.Measure(t.Context(), e))(t)
 	if diff := cmp.Diff(got, again); diff != "" {
 		t.Errorf("another measurement differs:\n%s", diff)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -20,10 +21,7 @@ func TestResultsAreReadAsTheyWereWritten(t *testing.T) {
 	r.Runs[0].P90Ms = Number(math.NaN())
 	r.Runs[1].LateMs, r.Runs[1].Warning = 2.5, "the machine was busy"
 	text := written(t, r)
-	again, err := ReadResults(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(ReadResults(strings.NewReader(text)))(t)
 	if diff := cmp.Diff(text, written(t, again)); diff != "" {
 		t.Error(diff)
 	}
@@ -52,10 +50,7 @@ func TestResultsKeepToTheirSchema(t *testing.T) {
 	r.Runs[0].LateMs, r.Runs[0].ServedP90Ms, r.Runs[0].Warning = 2.5, 199.5, "the machine was busy"
 	text := written(t, r)
 	check := func(text string) error {
-		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(text)))(t)
 		return schema.Validate(v)
 	}
 	if err := check(text); err != nil {

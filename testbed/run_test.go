@@ -19,32 +19,21 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
 func minimal(t testing.TB, options Options) *Experiment {
 	t.Helper()
-	data, err := readGood("minimal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e, err = e.With(options); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(readGood("minimal"))(t)
+	e := must.Get(Parse(data))(t)
+	e = must.Get(e.With(options))(t)
 	return e
 }
 
 func mustRun(t testing.TB, e *Experiment, o Options) *Results {
 	t.Helper()
-	r, err := Run(t.Context(), e, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(Run(t.Context(), e, o))(t)
 }
 
 func written(t testing.TB, r *Results) string {
@@ -317,14 +306,8 @@ func TestWhatMustNotHappenFailsTheRun(t *testing.T) {
 }
 
 func TestTheBurstyLevelsComeFromTheirStatedSeed(t *testing.T) {
-	data, err := File("six-scenarios")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(File("six-scenarios"))(t)
+	e := must.Get(Parse(data))(t)
 	i := slices.IndexFunc(e.Load.Scenarios, func(s Scenario) bool { return s.Name == "bursty" })
 	var points []string
 	rng, level := rand.New(rand.NewPCG(1, 0)), -1
@@ -336,10 +319,7 @@ func TestTheBurstyLevelsComeFromTheirStatedSeed(t *testing.T) {
 		points = append(points, fmt.Sprintf("%s %d", pricing.Short(at), level))
 		at += time.Duration(60+rng.IntN(241)) * time.Second
 	}
-	text, err := e.Load.Scenarios[i].Curve.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(e.Load.Scenarios[i].Curve.MarshalText())(t)
 	if diff := cmp.Diff(strings.Join(points, ", "), string(text)); diff != "" {
 		t.Error(diff)
 	}
@@ -349,10 +329,7 @@ func BenchmarkSimulate(b *testing.B) {
 	e := minimal(b, Options{Users: []int{100}, Trials: runtime.GOMAXPROCS(0)})
 	requests := 0
 	for b.Loop() {
-		r, err := Run(b.Context(), e, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		r := must.Get(Run(b.Context(), e, Options{}))(b)
 		for _, run := range r.Runs {
 			requests += run.Requests
 		}
@@ -379,14 +356,8 @@ func TestOptionsAreRecordedAsFlags(t *testing.T) {
 
 // The batch work is the same at both levels, which differ by the users of web.
 func TestAWorkloadWithALoadOfItsOwnHasItAtEveryLevel(t *testing.T) {
-	data, err := readGood("batch-beside-web")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(readGood("batch-beside-web"))(t)
+	e := must.Get(Parse(data))(t)
 	for _, j := range e.loads() {
 		web, batch := e.service(&e.Workloads[0], &j).Load, e.service(&e.Workloads[1], &j).Load
 		if web.Kind != sim.Sleep || web.Level.Max() != float64(j.Level.Users) {

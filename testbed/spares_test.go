@@ -3,6 +3,7 @@ package testbed
 import (
 	"testing"
 
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -10,18 +11,10 @@ import (
 // spares it is three at most, for hardly more.
 func TestFlashCrowdWaitsThreeMinutesWithSparesAndFiveWithout(t *testing.T) {
 	race.Skip(t)
-	data, err := File("joint-spares")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(File("joint-spares"))(t)
+	e := must.Get(Parse(data))(t)
 	o := Options{Policies: []string{"joint", "joint-6"}, Scenarios: []string{"flash"}, Trials: 10}
-	if e, err = e.With(o); err != nil {
-		t.Fatal(err)
-	}
+	e = must.Get(e.With(o))(t)
 	r := mustRun(t, e, o)
 	mean := func(policy, measure string) float64 {
 		for _, s := range r.Summary {

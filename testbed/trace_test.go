@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
@@ -15,24 +16,15 @@ func recorded() *Trace {
 }
 
 func TestATraceIsOneScenarioMore(t *testing.T) {
-	e, err := Parse(read(t, "experiments/six-scenarios.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Parse(read(t, "experiments/six-scenarios.yaml")))(t)
 	trace := recorded()
 	trace.From, trace.Length, trace.Peak = time.Minute, time.Minute, 50
-	with, err := e.With(Options{Trace: trace, Scenarios: []string{"Shop"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	with := must.Get(e.With(Options{Trace: trace, Scenarios: []string{"Shop"}}))(t)
 	want := []Scenario{{Name: "Shop", Duration: time.Minute, Kind: sim.Open, Curve: Curve{{At: 0, Level: 50}}}}
 	if diff := cmp.Diff(want, with.Load.Scenarios); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	beside, err := e.With(Options{Trace: trace, Scenarios: []string{"flash"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	beside := must.Get(e.With(Options{Trace: trace, Scenarios: []string{"flash"}}))(t)
 	if diff := cmp.Diff([]string{"flash", "Shop"}, beside.LevelNames()); diff != "" {
 		t.Errorf("beside one of the file's (-want +got):\n%s", diff)
 	}
@@ -43,14 +35,8 @@ func TestATraceIsOneScenarioMore(t *testing.T) {
 
 // A trace tells requests that came, whatever became of those before them: they are no users who pause.
 func TestATraceStaysOpenWhateverUsersDo(t *testing.T) {
-	e, err := Parse(read(t, "experiments/six-scenarios.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	with, err := e.With(Options{Trace: recorded(), Load: sim.Pace})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Parse(read(t, "experiments/six-scenarios.yaml")))(t)
+	with := must.Get(e.With(Options{Trace: recorded(), Load: sim.Pace}))(t)
 	for _, j := range with.loads() {
 		want := sim.Pace
 		if j.Level.Scenario == "Shop" {
@@ -63,14 +49,8 @@ func TestATraceStaysOpenWhateverUsersDo(t *testing.T) {
 }
 
 func TestFaultsOfATraceNameTheirOption(t *testing.T) {
-	six, err := Parse(read(t, "experiments/six-scenarios.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	users, err := Parse(read(t, "experiments/slo-cost.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	six := must.Get(Parse(read(t, "experiments/six-scenarios.yaml")))(t)
+	users := must.Get(Parse(read(t, "experiments/slo-cost.yaml")))(t)
 	for name, c := range map[string]struct {
 		e      *Experiment
 		change func(*Trace)

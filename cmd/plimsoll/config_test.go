@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
@@ -20,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // atHome runs the program with the files of this machine and a clock that stands.
@@ -52,10 +54,7 @@ func TestEveryFaultOfASiteIsNamed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(golden))(t)
 			if diff := cmp.Diff(string(want), stderr); diff != "" {
 				t.Error(diff)
 			}
@@ -139,10 +138,7 @@ func TestChangedTokensArePickedUp(t *testing.T) {
 
 // The document's first example tells every key, and its examples are files that are accepted.
 func TestDocumentTellsEveryKeyOfTheConfiguration(t *testing.T) {
-	data, err := os.ReadFile("../../docs/proxmox.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../../docs/proxmox.md"))(t)
 	document := string(data)
 	var examples []string
 	for i, part := range strings.Split(document, "```yaml\n") {
@@ -192,10 +188,7 @@ func keysOf(t reflect.Type, seen map[reflect.Type]bool) []string {
 }
 
 func TestDocumentTellsEveryRight(t *testing.T) {
-	data, err := os.ReadFile("../../docs/proxmox.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../../docs/proxmox.md"))(t)
 	site := settings.Site{Pools: []settings.Pool{{
 		Shapes: []pricing.Shape{{Disk: pricing.GiB}}, Template: placement.Template{VMID: 9000}, Storage: "ceph", ISO: settings.ISO{Storage: "discs"},
 		Join:  firstboot.Profile{Kind: firstboot.K3s},
@@ -234,10 +227,7 @@ func TestDocumentTellsEveryKeyOfRunningInACluster(t *testing.T) {
 		"prometheus-ca.pem": {Data: certificate}, "prometheus-token": {Data: []byte("t\n")}, "pods-ca.pem": {Data: certificate}, "scrape-token": {Data: []byte("t\n")},
 	}
 	env := &cli.Env{ReadFile: files.ReadFile, Stat: files.Stat, Now: time.Now, Getenv: func(string) string { return "" }}
-	site, err := readRunning(env, "plimsoll.yaml", []string{partPodScaler, partNodeScaler})
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := must.Get(readRunning(env, "plimsoll.yaml", []string{partPodScaler, partNodeScaler}))(t)
 	plain := &clusterSettings{Namespace: "plimsoll", Journal: &journalSettings{File: "journal.ndjson"}}
 	if err := plain.complete(env); err != nil {
 		t.Fatal(err)

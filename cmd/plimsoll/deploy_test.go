@@ -29,6 +29,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // someSite is a file that the chart could have made.
@@ -54,23 +55,11 @@ func everything(t *testing.T) *prometheus.Registry {
 	if err := registry.Register(costs.NewExporter()); err != nil {
 		t.Fatal(err)
 	}
-	running, err := readRunning(someEnv(someSite), "config.yaml", components)
-	if err != nil {
-		t.Fatal(err)
-	}
-	site, err := running.machines(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	running := must.Get(readRunning(someEnv(someSite), "config.yaml", components))(t)
+	site := must.Get(running.machines(registry))(t)
 	site.client.Close()
-	server, err := provider.New(provider.Config{Machines: noMachines{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	door, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(provider.New(provider.Config{Machines: noMachines{}}))(t)
+	door := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	over, cancel := context.WithCancel(t.Context())
 	cancel() // it registers, and ends
 	if err := server.Serve(over, door, provider.Listening{Metrics: registry}); err != nil {
@@ -86,10 +75,7 @@ func (noMachines) List(context.Context) (loop.MachineState, error) { return loop
 // The list that dashboards and alerts are checked against is the one of the series that there are.
 func TestCatalogueListsWhatIsExported(t *testing.T) {
 	const file = "../../deploy/metrics.txt"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	types := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		if kind, rest, ok := strings.Cut(line, " "); ok {
@@ -110,10 +96,7 @@ func TestCatalogueListsWhatIsExported(t *testing.T) {
 	} else if diff := cmp.Diff(got, string(text)); diff != "" {
 		t.Errorf("%s, -exported +listed (go test -run %s -update writes what it can, and leaves the types to you):\n%s", file, t.Name(), diff)
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	for _, f := range families {
 		if kind := strings.ToLower(f.GetType().String()); strings.HasPrefix(f.GetName(), "plimsoll_") && types[f.GetName()] != kind {
 			t.Errorf("%s is a %s, listed as %s", f.GetName(), kind, types[f.GetName()])
@@ -162,10 +145,7 @@ func TestAlertsAndDashboardsMatchValuesThatThereAre(t *testing.T) {
 		"stage":     {string(pve.StageAll)},
 	}
 	for _, file := range []string{"alerts.yaml", "dashboards/plimsoll.json"} {
-		text, err := os.ReadFile("../../deploy/charts/plimsoll/files/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("../../deploy/charts/plimsoll/files/" + file))(t)
 		matches := regexp.MustCompile(`[{, ](\w+)(?:=|!=|=~)\\?"([\w.|]+)\\?"`).FindAllStringSubmatch(string(text), -1)
 		if len(matches) == 0 {
 			t.Fatalf("%s matches nothing", file)
@@ -204,10 +184,7 @@ func TestManifestsHoldAConfigurationThatIsRead(t *testing.T) {
 // configIn is the configuration file in a manifest.
 func configIn(t *testing.T, mode string) string {
 	t.Helper()
-	text, err := deploy.Manifests.ReadFile("manifests/" + mode + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(deploy.Manifests.ReadFile("manifests/" + mode + ".yaml"))(t)
 	for _, document := range strings.Split(string(text), "\n---\n") {
 		var m corev1.ConfigMap
 		if err := yaml.Unmarshal([]byte(document), &m); err == nil && m.Kind == "ConfigMap" {
@@ -233,10 +210,7 @@ func TestInstallPrintsTheRenderWithTheFile(t *testing.T) {
 	if diff := cmp.Diff(told, stderr); diff != "" {
 		t.Errorf("what gives way, -want +got:\n%s", diff)
 	}
-	render, err := deploy.Manifests.ReadFile("manifests/recommend.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	render := must.Get(deploy.Manifests.ReadFile("manifests/recommend.yaml"))(t)
 	got, want := strings.Split(stdout, "\n"), strings.Split(string(render), "\n")
 	lacks := func(all, of []string) (lines []string) {
 		for _, line := range of {
@@ -477,10 +451,7 @@ func TestInstallLooksAtEveryKeyThatNamesAFile(t *testing.T) {
 
 // The chart's schema refuses keys that the program does not know, and takes all that it does.
 func TestChartKnowsTheKeysOfTheConfiguration(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/charts/plimsoll/values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../deploy/charts/plimsoll/values.schema.json"))(t)
 	var schema struct {
 		Properties struct {
 			Config struct{ Properties map[string]any }
@@ -510,20 +481,14 @@ func TestChartKnowsTheKeysOfTheConfiguration(t *testing.T) {
 
 // What docs/install.md has people write for a process outside of the cluster is read.
 func TestConfigurationInTheDocumentIsRead(t *testing.T) {
-	text, err := os.ReadFile("../../docs/install.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/install.md"))(t)
 	_, file, found := strings.Cut(string(text), "```yaml\n# /etc/plimsoll/plimsoll.yaml\n")
 	if !found {
 		t.Fatal("docs/install.md shows no plimsoll.yaml")
 	}
 	file, _, _ = strings.Cut(file, "```")
 	files := fstest.MapFS{"plimsoll.yaml": {Data: []byte(file)}, "token": someSite["token"]}
-	got, err := readRunning(someEnv(files), "plimsoll.yaml", []string{partPodScaler, partNodeScaler})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(readRunning(someEnv(files), "plimsoll.yaml", []string{partPodScaler, partNodeScaler}))(t)
 	if got.Mode != runRecommend || got.State == "" || got.Namespace != "plimsoll" {
 		t.Errorf("mode %s, state %q, namespace %q", got.Mode, got.State, got.Namespace)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -104,19 +105,13 @@ func harmless(ts *testscript.TestScript, neg bool, args []string) {
 func TestAllIsPrintedThroughTheGuard(t *testing.T) {
 	var files []string
 	for _, folder := range []string{".", "internal/cli", "internal/demoverb"} {
-		more, err := filepath.Glob(filepath.Join(folder, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		more := must.Get(filepath.Glob(filepath.Join(folder, "*.go")))(t)
 		files = append(files, more...)
 	}
 	past := regexp.MustCompile(`os\.Std(out|err)|\b(func |cli\.)Unguarded\(|fmt\.Print`)
 	allowed := map[string]int{"internal/cli/env.go": 5, "internal/demoverb/screen.go": 1, "meter.go": 1}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		if found := past.FindAllString(string(text), -1); len(found) != allowed[file] && !strings.HasSuffix(file, "_test.go") {
 			t.Errorf("%s prints past the guard of Env.guarded, or does so no more: %q", file, found)
 		}

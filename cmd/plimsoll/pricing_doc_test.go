@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/resources"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const pricingDocument = "../../docs/pricing.md"
@@ -27,10 +28,7 @@ var fenced = regexp.MustCompile("(?ms)^```(yaml|console)\n(.*?)^```$")
 // TestPricingDocumentTellsWhatHappens runs the document's command lines with the files that it shows, on
 // the cluster that it describes, and compares what they print.
 func TestPricingDocumentTellsWhatHappens(t *testing.T) {
-	document, err := os.ReadFile(pricingDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(os.ReadFile(pricingDocument))(t)
 	config := pricingCluster(t)
 	files := map[string]string{}
 	told := fenced.ReplaceAllStringFunc(string(document), func(block string) string {
@@ -57,14 +55,8 @@ func TestPricingDocumentTellsWhatHappens(t *testing.T) {
 // pricingCluster serves the document's cluster, and returns a kubeconfig that leads to it.
 func pricingCluster(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/pricing-cluster.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := newKubeAPI(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/pricing-cluster.yaml"))(t)
+	k := must.Get(newKubeAPI(string(text)))(t)
 	server := httptest.NewTLSServer(k)
 	t.Cleanup(server.Close)
 	name := filepath.Join(t.TempDir(), "config")
@@ -96,18 +88,12 @@ func printed(t *testing.T, line string, files map[string]string, config string) 
 
 // TestPricingDocumentHasAPriceBook reads the document's manifest as the cluster would be read.
 func TestPricingDocumentHasAPriceBook(t *testing.T) {
-	document, err := os.ReadFile(pricingDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(os.ReadFile(pricingDocument))(t)
 	for _, parts := range fenced.FindAllStringSubmatch(string(document), -1) {
 		if !strings.Contains(parts[2], "kind: PriceBook") {
 			continue
 		}
-		text, err := yaml.YAMLToJSON([]byte(parts[2]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(yaml.YAMLToJSON([]byte(parts[2])))(t)
 		var book v1alpha1.PriceBook
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()

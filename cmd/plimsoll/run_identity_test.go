@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // twin is a second program with a copied configuration and a state of its own, on the same Proxmox VE: in the same
@@ -22,10 +23,7 @@ func (s *site) twin(uid string) *site {
 	s.t.Helper()
 	o := &site{t: s.t, sim: s.sim, folder: s.t.TempDir(), uid: uid, listen: freeAddress(s.t)}
 	for _, name := range []string{"user-data", "kubeconfig", "site.yaml"} {
-		text, err := os.ReadFile(filepath.Join(s.folder, name))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(s.folder, name)))(s.t)
 		o.write(name, string(text))
 	}
 	o.edit(`listen: [0-9.:]+`, "listen: "+o.listen)
@@ -44,10 +42,7 @@ func (s *site) twin(uid string) *site {
 // edit changes the configuration file.
 func (s *site) edit(what, to string) {
 	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join(s.folder, "site.yaml"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(s.folder, "site.yaml")))(s.t)
 	out := regexp.MustCompile(what).ReplaceAllLiteralString(string(text), to)
 	if out == string(text) {
 		s.t.Fatalf("%s is not in the file", what)

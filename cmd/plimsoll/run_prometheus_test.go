@@ -15,17 +15,14 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // readMeasured reads a configuration file for podscaler, with files beside it.
 func readMeasured(t *testing.T, files fstest.MapFS) *siteFile {
 	t.Helper()
 	env := &cli.Env{ReadFile: func(name string) ([]byte, error) { return files.ReadFile(filepath.Clean(name)) }, Stat: files.Stat, Now: time.Now}
-	site, err := readFor(env, "plimsoll.yaml", &siteFile{parts: []string{partPodScaler}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return site
+	return must.Get(readFor(env, "plimsoll.yaml", &siteFile{parts: []string{partPodScaler}}))(t)
 }
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -55,10 +52,7 @@ func TestWorkloadsShareThePrometheusOfTheFile(t *testing.T) {
 	arrivals := func() podscaler.Reading {
 		now := time.Unix(1772625600, 0)
 		r.Prepare(t.Context(), now)
-		w, err := r.Read(t.Context(), &podscaler.Workload{Name: "shop/cart"}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(r.Read(t.Context(), &podscaler.Workload{Name: "shop/cart"}, now))(t)
 		return w.Arrivals
 	}
 	if got := arrivals(); got != podscaler.Known(7) {
@@ -99,10 +93,7 @@ func TestFilesWithCredentialsAreReadAndNeverTold(t *testing.T) {
 				}
 				return
 			}
-			got, err := readMeasured(t, files).signalOptions(nil, "").ScrapeCredentials(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(readMeasured(t, files).signalOptions(nil, "").ScrapeCredentials(t.Context()))(t)
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}

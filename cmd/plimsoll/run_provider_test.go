@@ -30,6 +30,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/provider"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -81,10 +82,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	door, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	door := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() { _ = sim.Serve(door, "pve1", &tls.Config{Certificates: []tls.Certificate{certificate}}) }()
 	t.Cleanup(func() { _ = door.Close() })
 	cluster := httptest.NewServer(s)
@@ -122,10 +120,7 @@ pools:
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close() //nolint:errcheck // it was only asked for a number
 	return l.Addr().String()
 }
@@ -241,10 +236,7 @@ func (s *site) client() externalgrpc.CloudProviderClient {
 	s.until("the certificates are made", func() bool { _, err := os.Stat(filepath.Join(folder, "server.crt")); return err == nil })
 	var texts [3][]byte
 	for i, name := range []string{"client.crt", "client.key", "ca.crt"} {
-		var err error
-		if texts[i], err = os.ReadFile(filepath.Join(folder, name)); err != nil {
-			s.t.Fatal(err)
-		}
+		texts[i] = must.Get(os.ReadFile(filepath.Join(folder, name)))(s.t)
 	}
 	return s.dial(texts[0], texts[1], texts[2], grpc.WaitForReady(true))
 }
@@ -416,17 +408,10 @@ func TestProviderKilledAtEveryWriteGoesOnWhereItWas(t *testing.T) {
 func TestRotatedCertificatesServeWithoutARestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	site, err := os.ReadFile(filepath.Join(s.folder, "site.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := must.Get(os.ReadFile(filepath.Join(s.folder, "site.yaml")))(t)
 	s.write("site.yaml", strings.Replace(string(site), "provider: {", "provider: {tls: {certificate: tls.crt, key: tls.key, clientCA: ca.crt, clients: [cluster-autoscaler]}, ", 1))
 	made := func() *provider.Certificates {
-		set, err := provider.SelfMade([]string{"127.0.0.1"}, time.Now(), time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return set
+		return must.Get(provider.SelfMade([]string{"127.0.0.1"}, time.Now(), time.Hour))(t)
 	}
 	before, after := made(), made()
 	s.write("tls.crt", string(before.Server))
@@ -467,10 +452,7 @@ func TestRotatedCertificatesServeWithoutARestart(t *testing.T) {
 }
 
 func TestCertificatesMadeForFewerNamesAreTold(t *testing.T) {
-	set, err := provider.SelfMade([]string{"localhost", "127.0.0.1"}, time.Now(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(provider.SelfMade([]string{"localhost", "127.0.0.1"}, time.Now(), time.Hour))(t)
 	got := notIn(set.Server, []string{"10.0.0.5", "127.0.0.1", "localhost", "plimsoll.lab"})
 	if want := []string{"10.0.0.5", "plimsoll.lab"}; !slices.Equal(got, want) {
 		t.Errorf("it lacks %v, want %v", got, want)

@@ -28,6 +28,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // authority signs for whoever asks, as that of a cluster does.
@@ -45,23 +46,14 @@ func newAuthority(t *testing.T) *authority {
 
 func (a *authority) sign(c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
 	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
 	parent, by := a.root, a.key
 	if parent == nil {
 		parent, by = c, key
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, by)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, by))(a.t)
+	cert := must.Get(x509.ParseCertificate(der))(a.t)
 	return cert, key
 }
 
@@ -79,10 +71,7 @@ func (a *authority) client(name string) *tls.Config {
 // files are the texts of a server's certificate, its key and the authority.
 func (a *authority) files() (cert, key, root string) {
 	c, k := a.sign(&x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
-	der, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	der := must.Get(x509.MarshalPKCS8PrivateKey(k))(a.t)
 	text := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 	}
@@ -112,10 +101,7 @@ func (s *site) held() int {
 	if err != nil || m == nil {
 		s.t.Skipf("NOT TRIED, for this system does not say what a process holds: %v", err)
 	}
-	kb, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	kb := must.Get(strconv.Atoi(string(m[1])))(s.t)
 	return kb >> 10
 }
 
@@ -139,10 +125,7 @@ func TestStrangersCostNothing(t *testing.T) {
 	s.write("ca.crt", root)
 	s.start()
 	dial := func(address, name string) *grpc.ClientConn {
-		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(a.client(name))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(grpc.NewClient(address, grpc.WithTransportCredentials(credentials.NewTLS(a.client(name)))))(t)
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
@@ -176,10 +159,7 @@ func TestStrangersCostNothing(t *testing.T) {
 		}
 	}
 	metrics := regexp.MustCompile(`metrics: (\S+)`).FindSubmatch(site)[1]
-	page, err := http.Get(fmt.Sprintf("http://%s/metrics", metrics))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(http.Get(fmt.Sprintf("http://%s/metrics", metrics)))(t)
 	text, err := io.ReadAll(page.Body)
 	if err != nil || page.Body.Close() != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestStateFolderIsOneProcessesAtATime(t *testing.T) {
@@ -33,10 +34,7 @@ func TestStateFolderIsOneProcessesAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]fs.FileMode{"": 0o700, "lock": 0o600, "provider": 0o700, "provider/server.key": 0o600} {
-		info, err := os.Stat(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(filepath.Join(folder, name)))(t)
 		if got := info.Mode().Perm(); got != want {
 			t.Errorf("%q has the mode %o, want %o", name, got, want)
 		}
@@ -86,10 +84,7 @@ func TestSocketOfAProcessThatWasKilledIsTakenOver(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	s := &running{&siteFile{folder: folder}}
-	first, err := s.listen("provider.listen", "unix:door")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(s.listen("provider.listen", "unix:door"))(t)
 	if _, err := s.listen("provider.listen", "unix:door"); err == nil || cli.ExitCode(err) != cli.ExitConfig {
 		t.Errorf("while somebody listens there: %v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // kept are files that a program writes and reads again.
@@ -99,23 +100,14 @@ func pinned(fingerprint string) *tls.Config {
 // call makes a call of one of the hosts.
 func (s *served) call(t *testing.T, host int, method, path, form string) (status, body string) {
 	t.Helper()
-	req, err := http.NewRequest(method, s.Hosts[host].URL+"/api2/json"+path, strings.NewReader(form))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequest(method, s.Hosts[host].URL+"/api2/json"+path, strings.NewReader(form)))(t)
 	req.Header.Set("Authorization", "PVEAPIToken="+s.Token)
 	if form != "" {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get(s.client.Do(req))(t)
 	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(resp.Body))(t)
 	return resp.Status, string(text)
 }
 

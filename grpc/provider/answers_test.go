@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestNodesThatAreNotOursHaveAnEmptyGroup(t *testing.T) {
@@ -112,10 +113,7 @@ func TestPricesOfNodesAndPodsAreInOneUnit(t *testing.T) {
 	pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("8Gi"),
 	}}}}}}
-	text, err := pod.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(pod.Marshal())(t)
 	for name, r := range map[string]*externalgrpc.PricingPodPriceRequest{
 		"new": {PodBytes: text, StartTimestamp: timestamppb.New(noon), EndTimestamp: timestamppb.New(noon.Add(90 * time.Minute))},
 		"old": {Pod: text, StartTime: timestamppb.New(noon), EndTime: timestamppb.New(noon.Add(90 * time.Minute))},
@@ -198,10 +196,7 @@ func TestPodRoomCountsWhatRunsTogether(t *testing.T) {
 		"a pod that asks for nothing":       {corev1.PodSpec{Containers: []corev1.Container{{}}}, 0},
 		"a request below zero is no income": {corev1.PodSpec{Containers: []corev1.Container{of("-5")}}, 0},
 	} {
-		text, err := (&corev1.Pod{Spec: c.spec}).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get((&corev1.Pod{Spec: c.spec}).Marshal())(t)
 		if got, err := requests(text); err != nil || got.CPU != c.want {
 			t.Errorf("%s: %v, %v, want %v", name, got.CPU, err, c.want)
 		}

@@ -23,6 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -33,10 +34,7 @@ func asks(t *testing.T, register func(registrar)) map[string]protoreflect.Messag
 	register(registrar{server})
 	all := map[string]protoreflect.MessageDescriptor{}
 	for name, of := range server.GetServiceInfo() {
-		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name)))(t)
 		service, _ := found.(protoreflect.ServiceDescriptor)
 		for _, m := range of.Methods {
 			all["/"+name+"/"+m.Name] = service.Methods().ByName(protoreflect.Name(m.Name)).Input()
@@ -135,11 +133,7 @@ func padded(n int) []byte {
 func TestFieldsOfFieldsCount(t *testing.T) {
 	pods := &externalgrpc.Option{PodBytes: make([][]byte, ofPods.fields-1)}
 	text := func(options ...*externalgrpc.Option) []byte {
-		text, err := proto.Marshal(&externalgrpc.BestOptionsRequest{Options: options})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		return must.Get(proto.Marshal(&externalgrpc.BestOptionsRequest{Options: options}))(t)
 	}
 	of := (&externalgrpc.BestOptionsRequest{}).ProtoReflect().Descriptor()
 	if err := ofPods.check(text(pods), of); err != nil {
@@ -182,10 +176,7 @@ func TestFieldsAreCountedAsTheyAreDecoded(t *testing.T) {
 				Name: rapid.StringN(0, 5, 20).Draw(t, "name"), Labels: texts.Draw(t, "labels"), Annotations: texts.Draw(t, "annotations"),
 			})
 		}
-		text, err := proto.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(proto.Marshal(r))(t)
 		n := fieldsOf(r.ProtoReflect())
 		for most, fits := range map[int]bool{n: true, n - 1: n == 0} {
 			if err := (bound{bytes: len(text), fields: max(0, most), list: 5}).check(text, r.ProtoReflect().Descriptor()); (err == nil) != fits {

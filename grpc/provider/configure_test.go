@@ -10,15 +10,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestConfiguredPoolsComeWithTheNextRefresh(t *testing.T) {
 	s, _ := made(t, func(c *Config) { c.Pools = nil })
 	groups := func() string {
-		answer, err := s.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(s.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{}))(t)
 		var ids []string
 		for _, g := range answer.NodeGroups {
 			ids = append(ids, g.Id[:strings.LastIndex(g.Id, ".")])
@@ -76,10 +74,7 @@ func TestServerServesAgain(t *testing.T) {
 	s, _ := made(t, nil)
 	registry := prometheus.NewRegistry()
 	for range 2 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- s.Serve(ctx, l, Listening{Metrics: registry}) }()

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // asked decodes a request and makes the call.
@@ -87,17 +88,11 @@ var methods = []func(*Server, []byte) (error, bool){
 // fail.
 func FuzzCalls(f *testing.F) {
 	seed := func(method int, m proto.Message) {
-		text, err := proto.Marshal(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(proto.Marshal(m))(f)
 		f.Add(method, text)
 	}
 	all := pools()
-	groups, err := newGroups(all)
-	if err != nil {
-		f.Fatal(err)
-	}
+	groups := must.Get(newGroups(all))(f)
 	group, id := groups[0].id, "proxmox://lab/1001" // of edge, as is the first machine
 	for method := range methods {
 		seed(method, &externalgrpc.NodeGroupTargetSizeRequest{Id: group}) // a field that most requests have

@@ -26,6 +26,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // Orders are named by the millisecond, and one whose name is known is taken for one that is repeated.
@@ -52,10 +53,7 @@ func TestOrdersAfterAClockThatWasSetBackAreNewMachines(t *testing.T) {
 	if err := increase(t, s, id, 2); err != nil {
 		t.Fatal(err)
 	}
-	again, err := New(Config{Pools: pools(), Machines: p, Prices: defaultPrices, Now: func() time.Time { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(New(Config{Pools: pools(), Machines: p, Prices: defaultPrices, Now: func() time.Time { return noon }}))(t)
 	if err := increase(t, again, id, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -120,10 +118,7 @@ func TestCallerThatGoesAwayBlindsNobodyElse(t *testing.T) {
 func TestGroupsComeAndGoAtRefreshOnly(t *testing.T) {
 	s, p := made(t, nil)
 	retired := func() string {
-		all, err := s.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(s.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{}))(t)
 		for _, g := range all.NodeGroups {
 			if strings.Contains(g.Id, ".retired-") {
 				return g.Id
@@ -172,10 +167,7 @@ func TestGroupsComeAndGoAtRefreshOnly(t *testing.T) {
 // limits are the sizes that a group is listed with.
 func limits(t *testing.T, s *Server, prefix string) (least, most int32) {
 	t.Helper()
-	all, err := s.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(s.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{}))(t)
 	for _, g := range all.NodeGroups {
 		if strings.HasPrefix(g.Id, prefix) {
 			return g.MinSize, g.MaxSize
@@ -302,10 +294,7 @@ func TestRoomIsWhatKubernetesReads(t *testing.T) {
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 		}
 		want = most(want.Plus(beside), first).Plus(milli(pod.Spec.Overhead))
-		text, err := pod.Marshal()
-		if err != nil {
-			rt.Fatal(err)
-		}
+		text := must.Get(pod.Marshal())(rt)
 		if got, err := requests(text); err != nil || got != want {
 			rt.Fatalf("%v (%v), want %v", got, err, want)
 		}
@@ -360,10 +349,7 @@ func TestExpanderTakesLargeQuestions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pod, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: strings.Repeat("x", 1<<13)}}).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		pod := must.Get((&corev1.Pod{Spec: corev1.PodSpec{NodeName: strings.Repeat("x", 1<<13)}}).Marshal())(t)
 		option := &externalgrpc.Option{NodeGroupId: groupOf(t, s, "workers.small"), NodeCount: 1}
 		for range 2000 {
 			option.PodBytes = append(option.PodBytes, pod)
@@ -391,10 +377,7 @@ func TestMetricTellsWhetherMachinesAreSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := func() float64 {
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		families := must.Get(registry.Gather())(t)
 		for _, f := range families {
 			if f.GetName() == "plimsoll_provider_machines_seen" {
 				return f.Metric[0].Gauge.GetValue()
@@ -439,10 +422,7 @@ func TestMachinesOfAnotherDiskAreAnotherGroups(t *testing.T) {
 	}
 	reshaped := pools()
 	reshaped[0].Shapes[0].Disk *= 2
-	after, err := New(Config{Pools: reshaped, Machines: p, Prices: defaultPrices, Now: s.cfg.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := must.Get(New(Config{Pools: reshaped, Machines: p, Prices: defaultPrices, Now: s.cfg.Now}))(t)
 	if got := len(instances(t, after, groupOf(t, after, "workers.small.retired"))); got != 1 {
 		t.Errorf("%d machines of the old disk, want 1", got)
 	}

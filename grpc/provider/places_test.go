@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // from connects from one of the addresses of this machine.
@@ -107,10 +108,7 @@ func TestSilentConnectionsEnd(t *testing.T) {
 		"provider": serve(t, s, Listening{TLS: lets(certificates(t, time.Now(), time.Hour))}),
 		"expander": serveBy(t, s.ServeExpander, Listening{}),
 	} {
-		c, err := net.Dial("tcp", at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", at))(t)
 		_ = c.SetDeadline(time.Now().Add(handshakeTime + 5*time.Second))
 		if _, err := io.Copy(io.Discard, c); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -163,10 +161,7 @@ func TestIdleConnectionsKeepNoClientOut(t *testing.T) {
 // beginCalls begins calls of the expander that send nothing, until the test ends.
 func beginCalls(t *testing.T, address string, by grpc.DialOption) {
 	t.Helper()
-	conn, err := grpc.NewClient(address, by, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(address, by, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	var all sync.WaitGroup
 	t.Cleanup(func() { _ = conn.Close(); all.Wait() })
 	all.Go(func() {
@@ -195,14 +190,8 @@ func inPlace(c *callPlaces) int {
 func TestCallsEndWhoseQuestionDoesNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &callPlaces{places{all: 2, of: 2}}
-		silent, err := c.admit(of(t, "10.0.0.1"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		came, err := c.admit(of(t, "10.0.0.1"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		silent := must.Get(c.admit(of(t, "10.0.0.1"), nil))(t)
+		came := must.Get(c.admit(of(t, "10.0.0.1"), nil))(t)
 		for range 2 { // messages of one stream
 			if err := arrived(came); err != nil {
 				t.Error(err)
@@ -235,10 +224,7 @@ func TestCallsThatAreAnsweredGoOn(t *testing.T) {
 		if _, err := c.admit(of(t, "10.0.0.1"), nil); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("a second of one address: %v", err)
 		}
-		second, err := c.admit(of(t, "10.0.0.2"), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		second := must.Get(c.admit(of(t, "10.0.0.2"), nil))(t)
 		third, err := c.admit(of(t, "10.0.0.3"), nil)
 		synctest.Wait()
 		if err != nil || first.Err() != nil || second.Err() == nil || third.Err() != nil {

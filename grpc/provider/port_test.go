@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // port is a machine port in memory that behaves: orders wait, become machines when the test lets them,
@@ -114,20 +115,14 @@ func made(t *testing.T, change func(*Config)) (*Server, *port) {
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(cfg))(t)
 	return s, p
 }
 
 // groupOf is the id of the group of a pool and shape.
 func groupOf(t *testing.T, s *Server, prefix string) string {
 	t.Helper()
-	all, err := s.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(s.NodeGroups(t.Context(), &externalgrpc.NodeGroupsRequest{}))(t)
 	for _, g := range all.NodeGroups {
 		if strings.HasPrefix(g.Id, prefix) {
 			return g.Id
@@ -145,19 +140,13 @@ func increase(t *testing.T, s *Server, id string, by int32) error {
 
 func target(t *testing.T, s *Server, id string) int32 {
 	t.Helper()
-	answer, err := s.NodeGroupTargetSize(t.Context(), &externalgrpc.NodeGroupTargetSizeRequest{Id: id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(s.NodeGroupTargetSize(t.Context(), &externalgrpc.NodeGroupTargetSizeRequest{Id: id}))(t)
 	return answer.TargetSize
 }
 
 func instances(t *testing.T, s *Server, id string) []*externalgrpc.Instance {
 	t.Helper()
-	answer, err := s.NodeGroupNodes(t.Context(), &externalgrpc.NodeGroupNodesRequest{Id: id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(s.NodeGroupNodes(t.Context(), &externalgrpc.NodeGroupNodesRequest{Id: id}))(t)
 	return answer.Instances
 }
 

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // serve serves the provider until the test ends, and returns the address.
@@ -47,30 +48,20 @@ func serveBy(t *testing.T, by func(context.Context, net.Listener, Listening) err
 
 func listen(t testing.TB) (net.Listener, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return l, l.Addr().String()
 }
 
 func dial(t testing.TB, address string, creds credentials.TransportCredentials) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(address, grpc.WithTransportCredentials(creds)))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
 func certificates(t *testing.T, now time.Time, lasts time.Duration) *Certificates {
 	t.Helper()
-	c, err := SelfMade([]string{"127.0.0.1", "plimsoll.plimsoll.svc"}, now, lasts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(SelfMade([]string{"127.0.0.1", "plimsoll.plimsoll.svc"}, now, lasts))(t)
 }
 
 // client is how cluster-autoscaler connects: it trusts ca, and shows the client's certificate of by.
@@ -80,10 +71,7 @@ func client(t *testing.T, ca, by *Certificates) credentials.TransportCredentials
 	roots.AppendCertsFromPEM(ca.CA)
 	cfg := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	if by != nil {
-		pair, err := tls.X509KeyPair(by.Client, by.ClientKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pair := must.Get(tls.X509KeyPair(by.Client, by.ClientKey))(t)
 		cfg.Certificates = []tls.Certificate{pair}
 	}
 	return credentials.NewTLS(cfg)
@@ -104,11 +92,7 @@ func lets(c *Certificates, clients ...string) *TLS {
 
 func mustPair(t *testing.T, c *Certificates) tls.Certificate {
 	t.Helper()
-	pair, err := tls.X509KeyPair(c.Server, c.ServerKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pair
+	return must.Get(tls.X509KeyPair(c.Server, c.ServerKey))(t)
 }
 
 func call(t *testing.T, conn *grpc.ClientConn) error {
@@ -240,10 +224,7 @@ func TestPlainTextStaysOnThisMachine(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	socket := filepath.Join(folder, "s")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", socket))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l, Listening{}) }()
@@ -262,10 +243,7 @@ func TestHealthAndMetricsTellHowItGoes(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	conn := dial(t, serve(t, s, Listening{Metrics: registry}), insecure.NewCredentials())
 	state := func(service string) healthpb.HealthCheckResponse_ServingStatus {
-		answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service})
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: service}))(t)
 		return answer.Status
 	}
 	if got := state(""); got != healthpb.HealthCheckResponse_SERVING {
@@ -277,10 +255,7 @@ func TestHealthAndMetricsTellHowItGoes(t *testing.T) {
 	if err := call(t, conn); err != nil {
 		t.Fatal(err)
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	counts := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.Metric {

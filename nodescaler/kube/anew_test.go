@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/testbed/kubesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestWatchThatWasInterruptedForLongBeginsWithAList(t *testing.T) {
@@ -35,10 +36,7 @@ func TestWatchThatWasInterruptedForLongBeginsWithAList(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					response, err := l.RoundTrip(r)
-					if err != nil {
-						t.Fatal(err)
-					}
+					response := must.Get(l.RoundTrip(r))(t)
 					if response.StatusCode != want {
 						t.Errorf("%d, want %d", response.StatusCode, want)
 					}
@@ -68,10 +66,7 @@ func TestNodesThatARestoreTookAreNotSeenAnyMore(t *testing.T) {
 		add(2)
 		backup, client := s.Snapshot(), s.Client("a", nil)
 		add(3)
-		c, err := New(Config{REST: client.Config()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(New(Config{REST: client.Config()}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {

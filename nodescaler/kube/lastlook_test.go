@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // listing is a Kubernetes API that lists what it is made of, two things to a page, and has pods
@@ -118,10 +119,7 @@ func aListing(t *testing.T) *listing {
 var wOne = nodescaler.Identity{Name: "w-1", ProviderID: "proxmox://r/1", SystemUUID: "uuid-1", Machine: "w-1"}
 
 func TestLastLookSeesAllNodesOfAMachine(t *testing.T) {
-	got, err := aListing(t).nodes(t).Sight(t.Context(), wOne)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(aListing(t).nodes(t).Sight(t.Context(), wOne))(t)
 	want := nodescaler.Sight{Nodes: []nodescaler.SeenNode{
 		{
 			Identity: nodescaler.Identity{Name: "w-1", ProviderID: "proxmox://r/1", SystemUUID: "uuid-1"}, UID: "uid-w-1", Ready: true,
@@ -212,10 +210,7 @@ func TestVolumesAreSeenThoughTheirNodeLacksTheLabel(t *testing.T) {
 			v.Spec.NodeAffinity = onLabel(c.label, c.value)
 			s.items["/api/v1/persistentvolumes"] = []any{v}
 			c.nodes(s)
-			got, err := s.nodes(t).Sight(t.Context(), wOne)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(s.nodes(t).Sight(t.Context(), wOne))(t)
 			if !slices.ContainsFunc(got.Nodes, func(n nodescaler.SeenNode) bool { return len(n.LocalClaims) > 0 }) {
 				t.Errorf("no claim is seen: %+v", got)
 			}

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // cluster serves the nodes' part of the Kubernetes API, as far as it goes here.
@@ -100,10 +102,7 @@ func TestListReadsWhoNodesAre(t *testing.T) {
 	b.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	a := aNode("a", "u-a")
 	a.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
-	got, err := nodesOf(t, &cluster{nodes: []corev1.Node{b, a}}).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(nodesOf(t, &cluster{nodes: []corev1.Node{b, a}}).List(t.Context()))(t)
 	want := []Node{{Name: "a", UID: "u-a"}, {
 		Name: "b", UID: "u-b", ProviderID: "rke2://b", SystemUUID: "4c4c4544", Ready: true, Joined: joined,
 		Labels: map[string]string{"plimsoll.dev/pool": "workers"},
@@ -154,10 +153,7 @@ func TestClusterThatDoesNotAnswerIsNotWaitedForLong(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held }))
 	defer server.Close()
 	defer close(held)
-	nodes, err := NewNodes(&rest.Config{Host: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := must.Get(NewNodes(&rest.Config{Host: server.URL}))(t)
 	nodes.patience = 50 * time.Millisecond
 	if _, err := nodes.List(t.Context()); err == nil {
 		t.Error("listed nodes without an event")

@@ -16,16 +16,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/nodescaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // still is a port that sends no request.
 func still(t testing.TB) *Cluster {
 	t.Helper()
-	c, err := New(Config{REST: &rest.Config{Host: "http://127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(New(Config{REST: &rest.Config{Host: "http://127.0.0.1:1"}}))(t)
 }
 
 func controlledBy(apiVersion, kind, name string) metav1.ObjectMeta {
@@ -160,10 +157,7 @@ func BenchmarkLook(b *testing.B) {
 		p := anyPod(b, i)
 		p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", fmt.Sprintf("w-%03d-1", i%workloads)).OwnerReferences
 		p.Spec.NodeName = fmt.Sprintf("n-%04d", i%nodeCount)
-		o, err := keepPod(p)
-		if err != nil {
-			b.Fatal(err)
-		}
+		o := must.Get(keepPod(p))(b)
 		c.holds(b, pods, o)
 	}
 	b.ReportAllocs()

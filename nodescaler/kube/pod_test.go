@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // object reads an object as people write it.
@@ -31,10 +32,7 @@ func object[T any](t testing.TB, text string) *T {
 // keptPod reads a pod and keeps of it what is kept.
 func keptPod(t testing.TB, text string) *pod {
 	t.Helper()
-	o, err := keepPod(object[corev1.Pod](t, text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(keepPod(object[corev1.Pod](t, text)))(t)
 	return o.(*pod)
 }
 
@@ -216,11 +214,7 @@ func BenchmarkKeptPod(b *testing.B) {
 		return float64(after.HeapAlloc-before.HeapAlloc) / count
 	}
 	kept := func(i int) any {
-		k, err := keepPod(anyPod(b, i))
-		if err != nil {
-			b.Fatal(err)
-		}
-		return k
+		return must.Get(keepPod(anyPod(b, i)))(b)
 	}
 	whole, small := grown(func(i int) any { return anyPod(b, i) }), grown(kept)
 	p := anyPod(b, 0)

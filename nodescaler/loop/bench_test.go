@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // still is a large cluster that nothing changes in.
@@ -135,10 +136,7 @@ func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget, constr
 	if constrained {
 		pools = s.constrain(pools)
 	}
-	nodes, err := nodepolicy.New(nodepolicy.Spec{Policy: "unneeded"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	nodes := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: "unneeded"}))(b)
 	r := &loop.Runner{
 		Ports:   loop.Ports{Cluster: s, Machines: s, Signals: s},
 		Intent:  loop.Intent{Pools: pools, Prices: pricing.DefaultBook(), DryRun: true},
@@ -146,10 +144,7 @@ func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget, constr
 		Journal: s,
 	}
 	for i := range 100 {
-		pods, err := podpolicy.New(policy)
-		if err != nil {
-			b.Fatal(err)
-		}
+		pods := must.Get(podpolicy.New(policy))(b)
 		r.Workloads = append(r.Workloads, loop.Scaled(podscaler.Workload{
 			Name: fmt.Sprintf("shop/service-%02d", i), Min: 1, Max: 1000, Pod: pricing.Resources{CPU: 500, Memory: pricing.GiB},
 			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute}, Cost: cost,
@@ -158,10 +153,7 @@ func once(b *testing.B, policy podpolicy.Spec, cost podscaler.CostTarget, constr
 	orders := 0
 	for b.Loop() {
 		now = now.Add(15 * time.Second)
-		step, err := r.Once(b.Context(), now)
-		if err != nil {
-			b.Fatal(err)
-		}
+		step := must.Get(r.Once(b.Context(), now))(b)
 		orders = len(step.Plan.Actions)
 	}
 	b.ReportMetric(float64(orders), "actions")

@@ -10,6 +10,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // What a policy sees of its pods, of machines on their way and of its places.
@@ -128,10 +129,7 @@ func TestAnotherPriceBookCountsFromItsStepOn(t *testing.T) {
 	h := newHouse()
 	r := h.runner(keep{}, nil)
 	rate := func(at time.Duration) pricing.Rate {
-		s, err := r.Once(t.Context(), t0.Add(at))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(r.Once(t.Context(), t0.Add(at)))(t)
 		return s.Observed.Cost.Joined
 	}
 	cheap := rate(0)
@@ -229,10 +227,7 @@ func TestPodsAreResizedInRounds(t *testing.T) {
 			}
 			asked := 0
 			for now := t0; now.Before(t0.Add(4 * time.Minute)); now = now.Add(c.every) {
-				s, err := r.Once(t.Context(), now)
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Get(r.Once(t.Context(), now))(t)
 				for i := range s.Workloads {
 					ws := &s.Workloads[i]
 					if done := s.Resized(ws); done != nil {
@@ -325,10 +320,7 @@ func TestAnotherWishForSizesWaitsForNoRound(t *testing.T) {
 			if i == 2 {
 				r.Workloads[0].Sizes = &rightsize.Wants{Mode: rightsize.InPlace}
 			}
-			s, err := r.Once(t.Context(), t0.Add(at))
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(r.Once(t.Context(), t0.Add(at)))(t)
 			resized := ""
 			if o := s.Workloads[0].Resize; o != nil {
 				resized = o.Pod

@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	podpolicy "github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // busy is a large cluster of whose workloads some, one in so many, have twice as much to do as
@@ -55,10 +56,7 @@ func crowded(b *testing.B, now time.Time, oneIn int) *loop.Runner {
 		price := pricing.Micros(1000 * i)
 		book.Hosts[h.Name] = pricing.HostPrices{PerHost: &price}
 	}
-	nodes, err := nodepolicy.New(nodepolicy.Spec{Policy: "joint"})
-	if err != nil {
-		b.Fatal(err)
-	}
+	nodes := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: "joint"}))(b)
 	in := busy{s, oneIn}
 	r := &loop.Runner{
 		Ports:   loop.Ports{Cluster: in, Machines: in, Signals: in},
@@ -67,10 +65,7 @@ func crowded(b *testing.B, now time.Time, oneIn int) *loop.Runner {
 		Journal: in,
 	}
 	for i := range 100 {
-		pods, err := podpolicy.New(podpolicy.Spec{Policy: "Joint"})
-		if err != nil {
-			b.Fatal(err)
-		}
+		pods := must.Get(podpolicy.New(podpolicy.Spec{Policy: "Joint"}))(b)
 		r.Workloads = append(r.Workloads, loop.Scaled(podscaler.Workload{
 			Name: fmt.Sprintf("shop/service-%02d", i), Min: 1, Max: 1000, Pod: pricing.Resources{CPU: 500, Memory: pricing.GiB},
 			SLO: podscaler.SLO{Quantile: 0.9, Target: 300 * time.Millisecond, Window: time.Minute},
@@ -96,10 +91,7 @@ func decide(b *testing.B, oneIn int) {
 	once := func() {
 		now = now.Add(15 * time.Second)
 		began, used := time.Now(), cpuTime()
-		step, err := r.Once(b.Context(), now)
-		if err != nil {
-			b.Fatal(err)
-		}
+		step := must.Get(r.Once(b.Context(), now))(b)
 		took, cpu = append(took, time.Since(began)), append(cpu, cpuTime()-used)
 		bought, grown = count(&step)
 	}

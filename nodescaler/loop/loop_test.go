@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var (
@@ -175,10 +176,7 @@ func steps(t *testing.T, r *Runner, n int) Step {
 	t.Helper()
 	var s Step
 	for i := range n {
-		var err error
-		if s, err = r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)); err != nil {
-			t.Fatal(err)
-		}
+		s = must.Get(r.Once(t.Context(), t0.Add(time.Duration(i)*10*time.Second)))(t)
 	}
 	return s
 }
@@ -384,10 +382,7 @@ func TestRecordShowsWhatIsKnownOfTheInputs(t *testing.T) {
 		}, `{"latencyMs":250,"targetMs":300,"good":0.9,"arrivals":12,"inFlight":3,"errors":0.03,"registered":7}`},
 		{podscaler.Window{Errors: podscaler.Reading{Known: true, Value: math.NaN()}, Registered: podscaler.Reading{Value: 7, Why: "old"}}, `{"targetMs":300}`},
 	} {
-		got, err := json.Marshal(inputs(wl, &c.window, podscaler.Cost{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(json.Marshal(inputs(wl, &c.window, podscaler.Cost{})))(t)
 		expect(t, "inputs", c.want, string(got))
 	}
 }

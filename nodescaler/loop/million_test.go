@@ -9,6 +9,7 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // million is a small cluster in which workloads ask for so many replicas each, none of which is a
@@ -48,10 +49,7 @@ func BenchmarkMillionReplicas(b *testing.B) {
 				s := million(c.workloads, c.replicas)
 				b.ReportAllocs()
 				for b.Loop() {
-					p, err := nodepolicy.New(nodepolicy.Spec{Policy: policy})
-					if err != nil {
-						b.Fatal(err)
-					}
+					p := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: policy}))(b)
 					p.Decide(s)
 				}
 			})
@@ -66,10 +64,7 @@ func TestAMillionReplicasAreANumber(t *testing.T) {
 		allocated := func(replicas int) float64 {
 			s := million(5, replicas)
 			return testing.AllocsPerRun(1, func() {
-				p, err := nodepolicy.New(nodepolicy.Spec{Policy: policy})
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: policy}))(t)
 				if plan := p.Decide(s); len(plan.Actions) != 6 {
 					t.Errorf("%d machines are ordered, want the 6 that the pool may still have", len(plan.Actions))
 				}

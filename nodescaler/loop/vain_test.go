@@ -13,6 +13,7 @@ import (
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // town is a cluster that lives: controllers create the pods that they may, a scheduler places
@@ -167,10 +168,7 @@ func (asIs) Desired(v *podscaler.View) podscaler.Recommendation {
 
 // runner is a loop over the town that has just been started.
 func (t *town) runner(tb testing.TB, policy string) *loop.Runner {
-	nodes, err := nodepolicy.New(nodepolicy.Spec{Policy: policy})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	nodes := must.Get(nodepolicy.New(nodepolicy.Spec{Policy: policy}))(tb)
 	r := &loop.Runner{
 		Ports:  loop.Ports{Cluster: t, Machines: t, Signals: t},
 		Intent: loop.Intent{Prices: pricing.DefaultBook(), Pools: []nodescaler.Pool{{Name: "worker", Shapes: []pricing.Shape{townsize}, Max: 12}}},
@@ -192,10 +190,7 @@ func (t *town) runner(tb testing.TB, policy string) *loop.Runner {
 func (t *town) live(tb testing.TB, r *loop.Runner, d time.Duration) (last loop.Step) {
 	for end := t.now.Add(d); t.now.Before(end); {
 		t.pass()
-		var err error
-		if last, err = r.Once(tb.Context(), t.now); err != nil {
-			tb.Fatal(err)
-		}
+		last = must.Get(r.Once(tb.Context(), t.now))(tb)
 	}
 	return last
 }

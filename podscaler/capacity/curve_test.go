@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestACurveIsFoundAgainFromItsPoints(t *testing.T) {
@@ -22,14 +23,8 @@ func TestACurveIsFoundAgainFromItsPoints(t *testing.T) {
 			bent = append(bent, capacity.Point{Pods: x, Total: 1e6 + (want.A*v+want.B)*v + want.C})
 			straight = append(straight, capacity.Point{Pods: x, Total: 1e6 + want.B*v + want.C})
 		}
-		q, err := capacity.FitQuadratic(bent)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := capacity.FitLinear(straight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := must.Get(capacity.FitQuadratic(bent))(t)
+		l := must.Get(capacity.FitLinear(straight))(t)
 		for _, p := range bent {
 			if got := q.At(float64(p.Pods)); math.Abs(got-p.Total) > 1e-3 {
 				t.Fatalf("parabola at %d is %v, should be %v; fitted %+v", p.Pods, got, p.Total, q)
@@ -53,14 +48,8 @@ func TestAFitLeavesTheLeast(t *testing.T) {
 		for x := 1; x <= 8; x++ {
 			points = append(points, capacity.Point{Pods: x, Total: 50*float64(x) + rapid.Float64Range(0, 40).Draw(t, "noise")})
 		}
-		best, err := capacity.FitQuadratic(points)
-		if err != nil {
-			t.Fatal(err)
-		}
-		line, err := capacity.FitLinear(points)
-		if err != nil {
-			t.Fatal(err)
-		}
+		best := must.Get(capacity.FitQuadratic(points))(t)
+		line := must.Get(capacity.FitLinear(points))(t)
 		other := best
 		other.A += rapid.Float64Range(-1, 1).Draw(t, "da")
 		other.B += rapid.Float64Range(-1, 1).Draw(t, "db")

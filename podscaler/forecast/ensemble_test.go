@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // moody expects the last value, and half as much again in its bad times.
@@ -26,10 +27,7 @@ func (m *moody) Predict(int) (float64, bool) {
 func TestMembersLoseTheirVoteAndWinItBack(t *testing.T) {
 	a, b := &moody{}, &moody{bad: true}
 	members := []forecast.Entrant{{Name: "a", Model: a}, {Name: "b", Model: b}}
-	e, err := forecast.NewEnsemble(members, forecast.EnsembleSettings{Memory: 60})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(forecast.NewEnsemble(members, forecast.EnsembleSettings{Memory: 60}))(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	run := func(n int) {
 		for range n {
@@ -99,10 +97,7 @@ func TestMembersAreJudgedAtTheHorizon(t *testing.T) {
 			{Name: "late", Model: &drift{}},
 			{Name: "Seasonal", Model: model(t, of("Seasonal", 48))},
 		}
-		e, err := forecast.NewEnsemble(members, forecast.EnsembleSettings{Horizon: horizon})
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(forecast.NewEnsemble(members, forecast.EnsembleSettings{Horizon: horizon}))(t)
 		r := rand.New(rand.NewPCG(5, 6))
 		for i := range 480 {
 			e.Observe(series(i) + 3*r.NormFloat64())

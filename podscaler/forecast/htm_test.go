@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // common is how many elements two sorted lists share.
@@ -320,10 +322,7 @@ func TestHTMLearnsASeasonWithinAHundredAndTwenty(t *testing.T) {
 	for i := range season {
 		season[i] = float64(10 + r.IntN(130))
 	}
-	m, err := New(Spec{Type: "HTM", HTM: &HTM{Columns: 256, Active: 10, History: 5, Horizons: []int{1, 3}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(New(Spec{Type: "HTM", HTM: &HTM{Columns: 256, Active: 10, History: 5, Horizons: []int{1, 3}}}))(t)
 	pass := func() (one, three float64) {
 		for i, v := range season {
 			f, _ := m.Predict(1)
@@ -344,10 +343,7 @@ func TestHTMLearnsASeasonWithinAHundredAndTwenty(t *testing.T) {
 
 // What is between two horizons is on a line between them, and a gap brings all of them nearer.
 func TestHTMSpeaksForTheHorizonsBetween(t *testing.T) {
-	m, err := New(Spec{Type: "HTM", HTM: &HTM{Columns: 64, Active: 4, Cells: 2, Horizons: []int{2, 4}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(New(Spec{Type: "HTM", HTM: &HTM{Columns: 64, Active: 4, Cells: 2, Horizons: []int{2, 4}}}))(t)
 	r := rand.New(rand.NewPCG(5, 0))
 	last := 0.0
 	for range 300 {
@@ -379,10 +375,7 @@ func TestHTMSpeaksForTheHorizonsBetween(t *testing.T) {
 
 // A load that has become another one is read by another ruler, or all of it would be one step.
 func TestHTMLearnsAnewWhereTheLoadIsAnotherOne(t *testing.T) {
-	built, err := New(Spec{Type: "HTM", HTM: &HTM{Columns: 64, Active: 4, Cells: 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := must.Get(New(Spec{Type: "HTM", HTM: &HTM{Columns: 64, Active: 4, Cells: 2}}))(t)
 	m := built.(*htm)
 	m.Observe(0)
 	for i := range settling {
@@ -404,10 +397,7 @@ func TestHTMLearnsAnewWhereTheLoadIsAnotherOne(t *testing.T) {
 }
 
 func TestHTMOfNothingExpectsNothing(t *testing.T) {
-	m, err := New(Spec{Type: "HTM"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(New(Spec{Type: "HTM"}))(t)
 	for range settling {
 		if _, ok := m.Predict(1); ok {
 			t.Fatal("it knows what comes before it can")
@@ -437,10 +427,7 @@ func anything(t *rapid.T, n int) (series []float64) {
 }
 
 func smallHTM(t rapid.TB) *htm {
-	m, err := New(Spec{Type: "HTM", HTM: &HTM{Columns: 64, Active: 5, Cells: 3, Horizons: []int{1, 4}, Season: 50}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(New(Spec{Type: "HTM", HTM: &HTM{Columns: 64, Active: 5, Cells: 3, Horizons: []int{1, 4}, Season: 50}}))(t)
 	return m.(*htm)
 }
 

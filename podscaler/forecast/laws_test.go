@@ -10,15 +10,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // model makes a model, or ends the test.
 func model(t rapid.TB, s forecast.Spec) forecast.Model {
-	m, err := forecast.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(forecast.New(s))(t)
 }
 
 // of is a forecaster by name, for a season of so many periods and with as many lags.
@@ -167,11 +164,7 @@ func TestForecastsDoNotDependOnTheUnit(t *testing.T) {
 }
 
 func mustCalibrate(t rapid.TB, m forecast.Model, horizons ...int) *forecast.Calibrated {
-	c, err := forecast.NewCalibrated(m, forecast.Calibration{Horizons: horizons})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(forecast.NewCalibrated(m, forecast.Calibration{Horizons: horizons}))(t)
 }
 
 func TestTheSameSeriesGivesTheSameForecastsWhoeverAsks(t *testing.T) {
@@ -234,10 +227,7 @@ func TestWhatIsAboveACapacityIsTheAreaOverIt(t *testing.T) {
 // Adaptive conformal inference promises the coverage in the long run, whatever the errors do.
 func TestQuantilesCoverWhatTheySayThroughChanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	c, err := forecast.NewCalibrated(model(t, forecast.Spec{Type: "Last"}), forecast.Calibration{Window: 500})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(forecast.NewCalibrated(model(t, forecast.Spec{Type: "Last"}), forecast.Calibration{Window: 500}))(t)
 	over, n := map[float64]float64{}, 6000
 	for i := range n {
 		spread := []float64{5, 60, 1}[3*i/n]

@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // BenchmarkDecide is one run over 48 pods, as a sweep in a simulated world makes them by the
@@ -27,10 +28,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			w := usual()
 			w.Behavior = podscaler.DefaultBehavior()
-			p, err := policy.New(spec)
-			if err != nil {
-				b.Fatal(err)
-			}
+			p := must.Get(policy.New(spec))(b)
 			s := podscaler.NewScaler(w, p)
 			v := at(48, 310, 40)
 			v.Window.Arrivals = podscaler.Known(800)
@@ -119,10 +117,7 @@ func predictives() map[string]policy.Predictive {
 
 // foreseeing is a scaler that has seen so many minutes, and what it looks at.
 func foreseeing(b *testing.B, c policy.Predictive, seen int) (*podscaler.Scaler, *podscaler.View) {
-	p, err := policy.New(predicting(c))
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := must.Get(policy.New(predicting(c)))(b)
 	history := make([]float64, seen)
 	for i := range history {
 		history[i] = ofDay(i)

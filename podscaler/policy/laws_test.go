@@ -16,6 +16,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -66,10 +67,7 @@ func anyScaler(t *rapid.T) func() *podscaler.Scaler {
 	w.Cooldown = time.Duration(rapid.IntRange(0, 300).Draw(t, "cooldown")) * time.Second
 	anyGuards(t, &w)
 	return func() *podscaler.Scaler {
-		p, err := policy.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(policy.New(spec))(t)
 		if err := policy.Check(&w, p); err != nil {
 			t.Fatal(err)
 		}
@@ -238,10 +236,7 @@ func strange(t *rapid.T, name string) float64 {
 // A policy is asked behind the back of its check: of a workload without targets, at no replicas, with
 // no pods, by numbers that are none.
 func neverPanics(t *rapid.T) {
-	p, err := policy.New(anySpec(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(policy.New(anySpec(t)))(t)
 	var w podscaler.Workload
 	if rapid.Bool().Draw(t, "usual") {
 		w = usual()
@@ -292,10 +287,7 @@ func TestBlindnessShrinksNothing(t *testing.T) {
 		v := anyView(t, &w)
 		v.Replicas = max(1, v.Replicas)
 		desired := func() podscaler.Recommendation {
-			p, err := policy.New(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(policy.New(spec))(t)
 			return p.Desired(v)
 		}
 		all := desired()
@@ -323,10 +315,7 @@ var proportional = map[string]policy.Spec{
 func TestTwiceTheReplicasWithTheSameLoadEachWantTwiceAsMany(t *testing.T) {
 	names := slices.Sorted(maps.Keys(proportional))
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := policy.New(proportional[rapid.SampledFrom(names).Draw(t, "policy")])
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(policy.New(proportional[rapid.SampledFrom(names).Draw(t, "policy")]))(t)
 		w := usual()
 		n := rapid.IntRange(1, 100).Draw(t, "replicas")
 		v := podscaler.View{Now: now, Workload: &w, Replicas: n, Pods: running(n, 0)}
@@ -373,10 +362,7 @@ func TestAnUnknownInputNeverShrinks(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"fastslow", "hpa", "slocost", "watermark"}).Draw(t, "policy")
-		p, err := policy.New(specs[name])
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(policy.New(specs[name]))(t)
 		w := usual()
 		v := anyView(t, &w)
 		blind[rapid.SampledFrom(needs[name]).Draw(t, "unknown")](v)
@@ -390,17 +376,12 @@ func TestAnUnknownInputNeverShrinks(t *testing.T) {
 func TestForgettingNeverShrinksMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, w := anySpec(t), usual()
-		remembers, err := policy.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		remembers := must.Get(policy.New(spec))(t)
 		var forgets podscaler.Policy
 		at := now
 		for range rapid.IntRange(2, 8).Draw(t, "runs") {
 			if forgets == nil || rapid.IntRange(0, 3).Draw(t, "forget") == 0 {
-				if forgets, err = policy.New(spec); err != nil {
-					t.Fatal(err)
-				}
+				forgets = must.Get(policy.New(spec))(t)
 			}
 			at = at.Add(time.Duration(rapid.IntRange(1, 600).Draw(t, "seconds")) * time.Second)
 			v := anyView(t, &w)
@@ -474,10 +455,7 @@ func TestHPAIsEquationOneWhenAllPodsAreKnown(t *testing.T) {
 		if percent {
 			metric = policy.Metric{Type: policy.Resource, Name: "cpu", AverageUtilization: int(target)}
 		}
-		p, err := policy.New(hpaOn(metric))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(policy.New(hpaOn(metric)))(t)
 		w := usual()
 		w.Pod.CPU = pricing.MilliCPU(request)
 		v := podscaler.View{Now: now, Workload: &w, Replicas: rapid.IntRange(1, 50).Draw(t, "replicas"), Pods: running(len(milli), 0)}
@@ -514,10 +492,7 @@ func TestSLOCostIsEquationsTwoAndThreeInFractions(t *testing.T) {
 		r := rapid.IntRange(1, 200).Draw(t, "replicas")
 		ms, cost := rapid.Int64Range(0, 3000).Draw(t, "ms"), rapid.Int64Range(1, 400).Draw(t, "cost")
 		role := rapid.SampledFrom([]policy.Role{policy.Cap, policy.Symmetric}).Draw(t, "role")
-		p, err := policy.New(slocost(policy.SLOCost{RTWeight: new(float64(weight) / 100), Role: role}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(policy.New(slocost(policy.SLOCost{RTWeight: new(float64(weight) / 100), Role: role})))(t)
 		w, v := usual(), at(r, float64(ms), float64(cost))
 		v.Workload = &w
 		want := exactSLOCost(r, weight, ms, 300, cost, 40, role == policy.Cap)

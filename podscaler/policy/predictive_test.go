@@ -12,6 +12,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func predicting(c policy.Predictive) policy.Spec {
@@ -27,10 +28,7 @@ func perPod(v float64) policy.PredictiveProfile {
 // makes of the last; NaN is not measured. Pods each use so much CPU.
 func minutes(t testing.TB, spec policy.Spec, replicas int, cpu float64, arrivals ...float64) podscaler.Recommendation {
 	t.Helper()
-	p, err := policy.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(policy.New(spec))(t)
 	w := usual()
 	if err := policy.Check(&w, p); err != nil {
 		t.Fatal(err)
@@ -140,10 +138,7 @@ func TestPredictiveIsHPAPlusByItsSettings(t *testing.T) {
 
 // Requests that have become three times as dear fill the pods, and what is learned follows.
 func TestALearnedProfileFollowsWhatRequestsTake(t *testing.T) {
-	p, err := policy.New(predicting(policy.Predictive{Forecaster: "Last", Horizon: 1}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(policy.New(predicting(policy.Predictive{Forecaster: "Last", Horizon: 1})))(t)
 	w, replicas := usual(), 12
 	for i := range 60 {
 		demand := 0.05
@@ -168,10 +163,7 @@ func TestALearnedProfileFollowsWhatRequestsTake(t *testing.T) {
 
 // A mean over a minute of which only the end was measured is none: what comes looks like less.
 func TestWhatWasNotMeasuredThroughoutTeachesNothing(t *testing.T) {
-	p, err := policy.New(predicting(policy.Predictive{Forecaster: "Last", Horizon: 1, Profile: perPod(10)}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(policy.New(predicting(policy.Predictive{Forecaster: "Last", Horizon: 1, Profile: perPod(10)})))(t)
 	w := usual()
 	for i := range 8 {
 		at := now.Add(time.Duration(i) * time.Minute)
@@ -214,10 +206,7 @@ func TestPredictiveNeverGoesBelowWhatComesNow(t *testing.T) {
 		if c.Quantile != nil || c.MarginalValue != nil {
 			excess = 1
 		}
-		p, err := policy.New(predicting(c))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(policy.New(predicting(c)))(t)
 		w, at, known := usual(), now, 0
 		for range rapid.IntRange(1, 40).Draw(t, "runs") {
 			at = at.Add(time.Duration(rapid.IntRange(1, 75).Draw(t, "seconds")) * time.Second)
@@ -330,10 +319,7 @@ func TestWorkloadsThatPredictiveCannotWorkOn(t *testing.T) {
 		{policy.Predictive{CPU: policy.PredictiveCPU{AverageValue: 300}}, func(w *podscaler.Workload) { w.Pod.CPU = 0 }, "pod.cpu: must be above 0 for a profile that is learned"},
 		{policy.Predictive{Period: seconds(30)}, func(w *podscaler.Workload) { w.RunPeriod = time.Minute }, "predictive.period: must be at least the run period, which is 1m0s, was 30s"},
 	} {
-		p, err := policy.New(predicting(c.settings))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(policy.New(predicting(c.settings)))(t)
 		w := usual()
 		c.change(&w)
 		if err := policy.Check(&w, p); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -17,6 +17,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var update = flag.Bool("update", false, "write what the scenarios come to into their files")
@@ -31,10 +32,7 @@ var update = flag.Bool("update", false, "write what the scenarios come to into t
 // of it, with the codes of the reasons, and -update writes that.
 func TestEveryPolicyHasItsScenario(t *testing.T) {
 	const folder = "testdata/scenarios"
-	files, err := filepath.Glob(folder + "/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(folder + "/*.txt"))(t)
 	var shown []string
 	for _, file := range files {
 		shown = append(shown, strings.TrimSuffix(filepath.Base(file), ".txt"))
@@ -49,10 +47,7 @@ func TestEveryPolicyHasItsScenario(t *testing.T) {
 
 // play runs a scenario and compares what came of it.
 func play(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	s := stage{workload: usual()}
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	var came []string

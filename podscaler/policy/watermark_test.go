@@ -11,6 +11,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/policy"
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // water is a spec with marks at 400m and 1200m, in which one step may go as far as it likes.
@@ -556,10 +557,7 @@ func TestWatermarkWarnsOfNarrowBands(t *testing.T) {
 		}}},
 		{5, at400And500(true), nil},
 	} {
-		p, err := policy.New(c.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(policy.New(c.spec))(t)
 		w := usual()
 		w.Min = c.least
 		if got := policy.Warnings(&w, p); !slices.Equal(got, c.want) {
@@ -601,10 +599,7 @@ func TestWatermarkSettingsAreRefusedWithKeyRuleAndValue(t *testing.T) {
 }
 
 func TestWatermarkNeedsOfItsWorkload(t *testing.T) {
-	p, err := policy.New(policy.Spec{Policy: "watermark", Watermark: &policy.Watermark{Multiple: 4}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(policy.New(policy.Spec{Policy: "watermark", Watermark: &policy.Watermark{Multiple: 4}}))(t)
 	w := usual()
 	w.Min, w.Max, w.Pod = 0, 10, pricing.Resources{}
 	want := []string{

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestObjectsNameTheServersThatTheAdministratorLists(t *testing.T) {
@@ -135,10 +136,7 @@ func TestNamesLeadToNoAddressOfOurOwn(t *testing.T) {
 
 // A machine's own services are on its own addresses as they are on loopback.
 func TestNamesLeadToNoAddressOfThisMachine(t *testing.T) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(net.InterfaceAddrs())(t)
 	for _, a := range all {
 		own, _ := netip.ParsePrefix(a.String())
 		at := netip.AddrPortFrom(own.Addr(), 9090).String()
@@ -211,10 +209,7 @@ func TestAnObjectsServerIsAskedOnlyAsThePolicySays(t *testing.T) {
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
 	u, _ := url.Parse(plain.URL)
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	_ = gone.Close()
 	creds := Credentials{Token: "s3cret", CA: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})}
 	here := AllowedHosts{Hosts: []string{"127.0.0.1"}}

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // pods are pods whose pages are what a test says. They all answer at one port, by their address.
@@ -526,14 +527,8 @@ func TestCredentialsForPagesAreShownOverTLSOnly(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			shown = nil
-			u, err := url.Parse(c.server.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
-			port, err := strconv.Atoi(u.Port())
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := must.Get(url.Parse(c.server.URL))(t)
+			port := must.Get(strconv.Atoi(u.Port()))(t)
 			s := source(Spec{Scrape: &Scrape{Port: port, Scheme: u.Scheme, Latency: "req_seconds", InFlight: "busy"}})
 			r := reader(t, nil, s, Options{
 				Pods:              func() []Pod { return []Pod{{Workload: "shop/cart", Name: "a", Address: u.Hostname(), Ready: true}} },

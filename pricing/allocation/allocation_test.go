@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/allocation"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // node is one of 4 vCPU and 8 GiB, of which pods may have 3 and 6, for 40 + 80 Rate.
@@ -177,10 +178,7 @@ unpriced cp: not a machine of ours, 2 pods
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, err := c.fleet.Bill()
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := must.Get(c.fleet.Bill())(t)
 			if diff := cmp.Diff(strings.TrimPrefix(c.want, "\n"), table(b)); diff != "" {
 				t.Error(diff)
 			}
@@ -247,11 +245,7 @@ func drawFleet(t *rapid.T) allocation.Fleet {
 }
 
 func mustBill(t *rapid.T, f allocation.Fleet) *allocation.Bill {
-	b, err := f.Bill()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(f.Bill())(t)
 }
 
 func TestEveryCostIsDividedToTheLastDigit(t *testing.T) {

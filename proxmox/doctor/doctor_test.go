@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/pricing"
@@ -25,6 +26,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out as what is expected; read the difference before keeping it")
@@ -71,10 +73,7 @@ func (k *clinic) serve(host string) string {
 // fault puts a fault into the cluster.
 func (k *clinic) fault(line string) {
 	k.t.Helper()
-	faults, err := pvesim.ParseFaults(line)
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	faults := must.Get(pvesim.ParseFaults(line))(k.t)
 	for _, f := range faults {
 		if err := k.c.Inject(f); err != nil {
 			k.t.Fatal(err)
@@ -97,10 +96,7 @@ func (k *clinic) examine() *doctor.Diagnosis {
 		Endpoints: k.site.Endpoints, Fingerprint: strings.Join(k.site.Fingerprints, ","), Insecure: k.site.Insecure,
 		Token: func() (string, error) { return k.token, nil }, Now: k.now, Timeout: 5 * time.Second,
 	}}
-	found, err := d.Examine(k.t.Context())
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	found := must.Get(d.Examine(k.t.Context()))(k.t)
 	for _, call := range k.c.Calls()[before:] {
 		if call.Method != http.MethodGet {
 			k.t.Errorf("the doctor has done %s %s", call.Method, call.Path)
@@ -378,10 +374,7 @@ const complaintsFile = "testdata/doctor.txt"
 
 // readComplaints reads what the doctor says of each disease.
 func readComplaints(t *testing.T) map[string]string {
-	data, err := os.ReadFile(complaintsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(complaintsFile))(t)
 	all := map[string]string{}
 	for _, part := range strings.Split(string(data), "## ")[1:] {
 		name, text, _ := strings.Cut(part, "\n")
@@ -449,10 +442,7 @@ func TestDoctorNamesWhatAnUpgradeTakesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	upgraded := strings.Replace(saved.String(), `"8.4.5"`, `"9.2.11"`, 1)
-	c, err := pvesim.Load(strings.NewReader(upgraded), pvesim.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(pvesim.Load(strings.NewReader(upgraded), pvesim.Config{}))(t)
 	t.Cleanup(c.Close)
 	k := &clinic{t: t, c: c, shell: c.Console(), site: household(), token: token, now: c.Now, prints: map[string]string{}}
 	k.site.Endpoints = []string{k.serve("pve1")}

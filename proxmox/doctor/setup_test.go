@@ -23,6 +23,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // furnished is an emulated cluster with a template and storages and nothing that is Plimsoll's: no
@@ -47,10 +48,7 @@ func furnished(t testing.TB, release string, changes ...func(*pvesim.Config)) *p
 	for _, change := range changes {
 		change(&cfg)
 	}
-	c, err := pvesim.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(pvesim.New(cfg))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -241,10 +239,7 @@ func TestSetupGivesWhatAMachinesWholeLifeTakes(t *testing.T) {
 
 // lacking are what a token lacks of what a site needs, as "PATH PRIVILEGE".
 func lacking(t testing.TB, c *pvesim.Cluster, site *settings.Site, release doctor.Release, token string) []string {
-	have, err := connect(t, c, token).Permissions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	have := must.Get(connect(t, c, token).Permissions(t.Context()))(t)
 	var all []string
 	for _, n := range doctor.Missing(doctor.Needs(site, release, golden), have) {
 		for _, p := range n.Privileges {

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/plimsoll/plimsoll/testbed/golden"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // A public key, of which there is no private one.
@@ -123,10 +124,7 @@ runcmd:
 		"talos": {machineConfig, many}, "custom": {kubeadm, machine()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files, err := c.p.UserData(c.m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			files := must.Get(c.p.UserData(c.m))(t)
 			kept(t, name, files)
 		})
 	}
@@ -152,15 +150,9 @@ func TestOperatorsPartsGoBesideTheProfiles(t *testing.T) {
 		"#cloud-boothook\n#!/bin/sh\nexit 0\n":                   "text/cloud-boothook",
 	} {
 		p := rke2()
-		alone, err := p.UserData(machine())
-		if err != nil {
-			t.Fatal(err)
-		}
+		alone := must.Get(p.UserData(machine()))(t)
 		p.CloudConfig = Secret(text)
-		files, err := p.UserData(machine())
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(p.UserData(machine()))(t)
 		got := readParts(t, files[UserData])
 		merge := "list(prepend)+dict(no_replace,recurse_list)+str()"
 		if strings.Contains(want, "shell") || strings.Contains(want, "boothook") {
@@ -176,10 +168,7 @@ func TestOperatorsPartsGoBesideTheProfiles(t *testing.T) {
 func TestUserDataThatLooksLikeAMessageIsWrapped(t *testing.T) {
 	p := rke2()
 	p.SSHKeys = []string{publicKey + " Mime-Version: 1.0"}
-	files, err := p.UserData(machine())
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(p.UserData(machine()))(t)
 	if got := readParts(t, files[UserData]); len(got) != 1 || !strings.Contains(got[0].Content, "Mime-Version: 1.0") {
 		t.Errorf("parts: %v", got)
 	}
@@ -291,10 +280,7 @@ func TestAZoneOfTheMachinesOwnGoesBeforeItsHost(t *testing.T) {
 		want string
 	}{{nil, m.Host}, {map[string]string{zoneLabel: "rack1"}, "rack1"}} {
 		m.Labels = c.own
-		files, err := p.UserData(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(p.UserData(m))(t)
 		if want := zoneLabel + "=" + c.want; !strings.Contains(string(files[UserData]), want) {
 			t.Errorf("%s is not in\n%s", want, files[UserData])
 		}

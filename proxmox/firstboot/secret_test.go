@@ -7,14 +7,13 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func decode(t *testing.T, r io.Reader) string {
 	t.Helper()
-	b, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, r))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(base64.NewDecoder(base64.StdEncoding, r)))(t)
 	return string(b)
 }
 
@@ -23,10 +22,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	const secret = "s3cr3t"
 	p := rke2()
 	p.Token, p.Registries, p.CloudConfig = secret, "password: "+secret, "#cloud-config\n#"+secret+"\n"
-	files, err := p.UserData(machine())
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(p.UserData(machine()))(t)
 	if !strings.Contains(string(files[UserData]), base64.StdEncoding.EncodeToString([]byte("#cloud-config\n#"+secret))) {
 		t.Fatal("the user-data does not hold what is looked for")
 	}
@@ -36,10 +32,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 			shown = append(shown, fmt.Sprintf(verb, v))
 		}
 	}
-	encoded, err := json.Marshal(map[string]any{"p": p, "token": p.Token, "files": files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(json.Marshal(map[string]any{"p": p, "token": p.Token, "files": files}))(t)
 	if user := base64.StdEncoding.EncodeToString(files[UserData]); strings.Contains(string(encoded), user[:40]) {
 		t.Errorf("shows the files: %s", encoded)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/api/v1alpha1"
 	"github.com/plimsoll/plimsoll/testbed/crd"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var update = flag.Bool("update", false, "write what the rules say to the rejected fixtures into them; read the diff")
@@ -33,20 +34,12 @@ var crdRules = sync.OnceValues(func() (*crd.Judge, error) { return crd.Read(os.D
 
 func judge(t *testing.T) *crd.Judge {
 	t.Helper()
-	j, err := crdRules()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
+	return must.Get(crdRules())(t)
 }
 
 func fixtures(t *testing.T, folder string) []crd.Fixture {
 	t.Helper()
-	all, err := crd.Fixtures(os.DirFS(testdata + folder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return must.Get(crd.Fixtures(os.DirFS(testdata + folder)))(t)
 }
 
 func TestDefinitionsAreWhatAnAPIServerTakes(t *testing.T) {
@@ -253,10 +246,7 @@ func TestUnknownFieldsAreRefusedWhereverTheyStand(t *testing.T) {
 		s := j.Schema(v1alpha1.GroupVersion.String(), kind)
 		eachObject(s, "", obj, func(path string, o map[string]any) {
 			o["notThere"] = 1
-			text, err := json.Marshal(obj)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(json.Marshal(obj))(t)
 			delete(o, "notThere")
 			want := fmt.Sprintf("unknown field %q", strings.TrimPrefix(path+".notThere", "."))
 			if _, err := j.Create(text); err == nil || !strings.Contains(err.Error(), want) {
@@ -291,33 +281,21 @@ func eachObject(s *schema.Structural, path string, value any, visit func(string,
 func TestTypesLoseNothing(t *testing.T) {
 	j := judge(t)
 	for _, f := range fixtures(t, "accepted") {
-		stored, err := j.Create(f.Documents[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		stored := must.Get(j.Create(f.Documents[0]))(t)
 		into := map[string]any{
 			v1alpha1.KindWorkloadAutoscaler: &v1alpha1.WorkloadAutoscaler{},
 			v1alpha1.KindVMPool:             &v1alpha1.VMPool{},
 			v1alpha1.KindPriceBook:          &v1alpha1.PriceBook{},
 		}[stored.GetKind()]
-		text, err := json.Marshal(stored.Object["spec"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		whole, err := stored.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(stored.Object["spec"]))(t)
+		whole := must.Get(stored.MarshalJSON())(t)
 		d := json.NewDecoder(bytes.NewReader(whole))
 		d.DisallowUnknownFields()
 		if err := d.Decode(into); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 			continue
 		}
-		again, err := json.Marshal(into)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(json.Marshal(into))(t)
 		var object struct{ Spec json.RawMessage }
 		if err := json.Unmarshal(again, &object); err != nil {
 			t.Fatal(err)
@@ -365,9 +343,5 @@ func plainly(v any) any {
 
 func asJSON(t *testing.T, manifest []byte) []byte {
 	t.Helper()
-	text, err := yaml.YAMLToJSON(manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return must.Get(yaml.YAMLToJSON(manifest))(t)
 }

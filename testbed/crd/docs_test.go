@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 
 	"github.com/plimsoll/plimsoll/testbed/crd"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const (
@@ -24,10 +25,7 @@ const (
 )
 
 func TestManifestsOfTheDocumentAreAccepted(t *testing.T) {
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(document))(t)
 	j := judge(t)
 	blocks := crd.Blocks(text)
 	if len(blocks) < 5 {
@@ -42,10 +40,7 @@ func TestManifestsOfTheDocumentAreAccepted(t *testing.T) {
 
 // The reference is what the CRDs and the types say.
 func TestReference(t *testing.T) {
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(document))(t)
 	own, was, _ := strings.Cut(string(text), mark)
 	is := "\n" + reference(t)
 	if *update {
@@ -167,10 +162,7 @@ type constant struct{ value, doc string }
 // constants are the conditions and reasons that the types declare.
 func constants(t *testing.T) (conditions, reasons []constant) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/conditions.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "../../api/v1alpha1/conditions.go", nil, parser.ParseComments))(t)
 	ast.Inspect(file, func(n ast.Node) bool {
 		s, ok := n.(*ast.ValueSpec)
 		if !ok {

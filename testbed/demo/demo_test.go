@@ -14,16 +14,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
 
 func session(t testing.TB, seed uint64, length time.Duration, journal loop.Journal) *Session {
 	t.Helper()
-	s, err := New(Config{Seed: seed, Length: length, Journal: journal})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(New(Config{Seed: seed, Length: length, Journal: journal}))(t)
 }
 
 // clock is a time of the first day, as a session counts it.
@@ -34,11 +31,7 @@ func clock(hour, minute int) time.Duration {
 // until moves a session on.
 func until(t testing.TB, s *Session, at time.Duration) []Event {
 	t.Helper()
-	events, err := s.Advance(context.Background(), at-s.Elapsed())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return events
+	return must.Get(s.Advance(context.Background(), at-s.Elapsed()))(t)
 }
 
 // wholeDay is a day that nobody disturbs.
@@ -167,10 +160,7 @@ func TestDaysFollowEachOther(t *testing.T) {
 
 func TestStaticFleetIsTheSmallestThatHolds(t *testing.T) {
 	users := load(3, 24*time.Hour)
-	f, err := newStatic(3, users, 24*time.Hour, prices(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(newStatic(3, users, 24*time.Hour, prices(1)))(t)
 	from := peak(users, 24*time.Hour)
 	for pods, want := range map[int]bool{f.pods: true, f.pods - 1: false} {
 		if got, err := holds(3, users, from, pods); err != nil || got != want {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // element is an element of a drawing, with what a test may ask of it.
@@ -213,10 +215,7 @@ func TestNumbersOfTheAxisDoNotTouch(t *testing.T) {
 		if !strings.Contains(e.attr["class"], "m") { // the other axis
 			continue
 		}
-		x, err := strconv.ParseFloat(e.attr["x"], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Get(strconv.ParseFloat(e.attr["x"], 64))(t)
 		half := letter * float64(len(e.text)) / 2
 		if x-half < free {
 			t.Errorf("%s touches the number before it", e.text)
@@ -266,10 +265,7 @@ func TestALongLegendStaysInTheDrawing(t *testing.T) {
 		var at []float64
 		for _, e := range find(all, "text", "") {
 			if strings.HasPrefix(e.text, "policy ") {
-				y, err := strconv.ParseFloat(e.attr["y"], 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				y := must.Get(strconv.ParseFloat(e.attr["y"], 64))(t)
 				if len(at) > 0 && y-at[len(at)-1] < closest-0.1 {
 					t.Errorf("of %d names, %s stands on the one above", n, e.text)
 				}
@@ -318,10 +314,7 @@ func TestLongNumbersDoNotTouchTheCaptionOfTheirAxis(t *testing.T) {
 		}
 		const caption = 17 + 8 // where its letters end, which stand upright
 		for _, e := range find(parse(t, c.SVG()), "text", "e") {
-			x, err := strconv.ParseFloat(e.attr["x"], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := must.Get(strconv.ParseFloat(e.attr["x"], 64))(t)
 			if begins := x - letter*float64(len(e.text)); begins < caption {
 				t.Errorf("up to %g: %s begins at %g", most, e.text, begins)
 			}

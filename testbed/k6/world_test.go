@@ -21,16 +21,13 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/k6"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/loader"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func program(t *testing.T) string {
 	t.Helper()
 	tools := lab.Toolbox{Progress: func(line string) { t.Log(line) }}
-	path, err := tools.Path(t.Context(), lab.ToolK6)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return must.Get(tools.Path(t.Context(), lab.ToolK6))(t)
 }
 
 // application answers after a tenth of a second, and every tenth request badly.
@@ -63,10 +60,7 @@ func TestLoadsSendAndCountWhatTheySay(t *testing.T) {
 		t.Run(string(c.load.Kind), func(t *testing.T) {
 			url, served := application(t)
 			c.load.URL, c.load.Target = url, 5*time.Second
-			s, err := k6.Run(t.Context(), k6Program, t.TempDir(), c.load)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(k6.Run(t.Context(), k6Program, t.TempDir(), c.load))(t)
 			t.Logf("%+v", s)
 			if s.Requests < c.least || s.Requests > c.most || int64(s.Requests) != served.Load() {
 				t.Errorf("%d requests counted and %d served, want %d to %d", s.Requests, served.Load(), c.least, c.most)
@@ -147,10 +141,7 @@ func TestScriptsSendWhatTheySay(t *testing.T) {
 		t.Run(c.script, func(t *testing.T) {
 			url, served := application(t)
 			c.settings["URL"], c.settings["TARGET"], c.settings["OBJECTIVE"] = url, "5000", "95"
-			s, err := k6.RunScript(t.Context(), k6Program, t.TempDir(), c.script, c.settings)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(k6.RunScript(t.Context(), k6Program, t.TempDir(), c.script, c.settings))(t)
 			t.Logf("%+v", s)
 			if s.Requests < c.least || s.Requests > c.most || int64(s.Requests) != served.Load() {
 				t.Errorf("%d requests counted and %d served, want %d to %d", s.Requests, served.Load(), c.least, c.most)
@@ -212,10 +203,7 @@ func TestThePaperRunsByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- service.Run(ctx, l, func(loader.Calibration) error { return nil }) }()

@@ -23,6 +23,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/crd"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const fixtures = "../../api/v1alpha1/testdata/"
@@ -48,10 +49,7 @@ func newAPIServer(t *testing.T) *apiServer {
 		t.Fatal(err)
 	}
 	s := &apiServer{t, l, c}
-	kinds, err := deploy.Manifests.ReadFile("manifests/crds.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kinds := must.Get(deploy.Manifests.ReadFile("manifests/crds.yaml"))(t)
 	if err := l.Create(t.Context(), kinds); err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +63,7 @@ func newAPIServer(t *testing.T) *apiServer {
 // object reads a manifest.
 func (s *apiServer) object(manifest []byte) *unstructured.Unstructured {
 	s.t.Helper()
-	text, err := yaml.YAMLToJSONStrict(manifest)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := must.Get(yaml.YAMLToJSONStrict(manifest))(s.t)
 	obj := &unstructured.Unstructured{}
 	if err := obj.UnmarshalJSON(text); err != nil {
 		s.t.Fatal(err)
@@ -98,11 +93,7 @@ func (s *apiServer) remove(obj *unstructured.Unstructured) {
 
 func read(t *testing.T, folder string) []crd.Fixture {
 	t.Helper()
-	all, err := crd.Fixtures(os.DirFS(fixtures + folder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return must.Get(crd.Fixtures(os.DirFS(fixtures + folder)))(t)
 }
 
 func TestManifestsMeetTheRealAPIServer(t *testing.T) {
@@ -116,14 +107,8 @@ func TestManifestsMeetTheRealAPIServer(t *testing.T) {
 
 // accepted holds the server to the rules as they are run without one: the same is stored.
 func (s *apiServer) accepted(t *testing.T) {
-	j, err := crd.Read(os.DirFS("../../deploy/crds"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	document, err := os.ReadFile("../../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(crd.Read(os.DirFS("../../deploy/crds")))(t)
+	document := must.Get(os.ReadFile("../../docs/api.md"))(t)
 	all := read(t, "accepted")
 	for i, block := range crd.Blocks(document) {
 		all = append(all, crd.Fixture{Name: fmt.Sprintf("manifest %d of docs/api.md", i+1), Documents: [][]byte{block}})
@@ -134,10 +119,7 @@ func (s *apiServer) accepted(t *testing.T) {
 			t.Errorf("%s: %v", f.Name, err)
 			continue
 		}
-		want, err := j.Create(f.Documents[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(j.Create(f.Documents[0]))(t)
 		if diff := cmp.Diff(want.Object["spec"], stored.Object["spec"]); diff != "" {
 			t.Errorf("%s: is stored otherwise (-without server +server):\n%s", f.Name, diff)
 		}
@@ -211,14 +193,8 @@ func statuses() map[string]any {
 func (s *apiServer) status(t *testing.T) {
 	for name, status := range statuses() {
 		obj := s.withStatus(t, name, status)
-		text, err := json.Marshal(obj.Object["status"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := json.Marshal(status)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(obj.Object["status"]))(t)
+		want := must.Get(json.Marshal(status))(t)
 		var a, b any
 		if err := json.Unmarshal(want, &a); err != nil {
 			t.Fatal(err)
@@ -239,13 +215,8 @@ func (s *apiServer) withStatus(t *testing.T, name string, status any) *unstructu
 	if err != nil {
 		t.Fatal(err)
 	}
-	obj, err := s.create(manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if obj.Object["status"], err = runtime.DefaultUnstructuredConverter.ToUnstructured(status); err != nil {
-		t.Fatal(err)
-	}
+	obj := must.Get(s.create(manifest))(t)
+	obj.Object["status"] = must.Get(runtime.DefaultUnstructuredConverter.ToUnstructured(status))(t)
 	obj, err = s.of(obj).UpdateStatus(t.Context(), obj, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
 	if err != nil {
 		t.Fatal(err)

@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/plimsoll/plimsoll/testbed/lab"
-	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // BenchmarkWorld tells how long worlds take to come to life, and what memory that costs:
@@ -40,10 +42,7 @@ func live(b *testing.B, nodes, pods int) {
 	}
 	l := labtest.Up(b, lab.Config{Data: b.TempDir(), Parts: []lab.Part{&lab.KWOK{}, &lab.Prometheus{}}})
 	lap("s-up")
-	c, err := kubernetes.NewForConfig(l.REST())
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := must.Get(kubernetes.NewForConfig(l.REST()))(b)
 	inParallel(b, 8, nodes, func(i int) error {
 		_, err := c.CoreV1().Nodes().Create(b.Context(), node(fmt.Sprintf("node-%04d", i)), metav1.CreateOptions{})
 		return err
@@ -99,9 +98,6 @@ func rss(b *testing.B, pid int) float64 {
 	if err != nil {
 		b.Skip("only Linux tells what memory a process has")
 	}
-	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
-	if err != nil {
-		b.Fatal(err)
-	}
+	pages := must.Get(strconv.Atoi(strings.Fields(string(text))[1]))(b)
 	return float64(pages) * float64(os.Getpagesize()) / (1 << 20)
 }

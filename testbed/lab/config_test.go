@@ -8,16 +8,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"sigs.k8s.io/yaml"
+
+	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestKWOKIsToldTheTimes(t *testing.T) {
 	k := &KWOK{PodStart: timing.Range{Min: 1500 * time.Millisecond, Max: 4 * time.Second}, PodStop: timing.Range{Max: time.Second}}
-	text, err := k.stages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(k.stages())(t)
 	got := map[string][2]int64{}
 	for document := range strings.SplitSeq(string(text), "\n---\n") {
 		var stage struct {
@@ -55,10 +54,7 @@ func TestKWOKRefusesTimesThatAreNone(t *testing.T) {
 
 func TestPrometheusFindsItsTargetsInTheLab(t *testing.T) {
 	l := &Lab{data: "/lab", plane: &controlPlane{port: 21000}}
-	text, err := (&Prometheus{Interval: 2 * time.Second, RuleFiles: []string{"/rules.yaml"}}).config(l, 22000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get((&Prometheus{Interval: 2 * time.Second, RuleFiles: []string{"/rules.yaml"}}).config(l, 22000))(t)
 	want := `global:
   evaluation_interval: 2000ms
   scrape_interval: 2000ms

@@ -13,21 +13,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/plimsoll/plimsoll/testbed/lab"
-	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // client talks to a lab with all rights.
 func client(t *testing.T, l *lab.Lab) kubernetes.Interface {
 	t.Helper()
-	c, err := kubernetes.NewForConfig(l.REST())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(kubernetes.NewForConfig(l.REST()))(t)
 }
 
 // eventually waits until there is no error any more.
@@ -61,10 +59,7 @@ func TestNothingIsLeftWhenTheLabIsDown(t *testing.T) {
 
 func expectClosed(t *testing.T, part string, e lab.Endpoint) {
 	t.Helper()
-	u, err := url.Parse(e.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(e.URL))(t)
 	if conn, err := net.DialTimeout("tcp", u.Host, time.Second); err == nil {
 		_ = conn.Close()
 		t.Errorf("%s: something still listens at %s", part, e.URL)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // ship is a part in this process that writes down what happens to it.
@@ -43,10 +45,7 @@ func (s *ship) Start(context.Context, *Lab) (*Running, error) {
 // plane.
 func fleet(t *testing.T, parts ...Part) *Lab {
 	t.Helper()
-	l, err := open(Config{Data: t.TempDir(), Parts: parts, Progress: func(line string) { t.Log(line) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(open(Config{Data: t.TempDir(), Parts: parts, Progress: func(line string) { t.Log(line) }}))(t)
 	l.members = l.members[1:]
 	t.Cleanup(func() { _ = l.Down() })
 	return l
@@ -121,10 +120,7 @@ func TestPartThatEndsIsToldInTheRecord(t *testing.T) {
 	}
 	s.ended <- errors.New("sprang a leak")
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		r, err := Look(l.Data())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Look(l.Data()))(t)
 		if p := r.Parts[0]; p.State == StateEnded && p.Fault == "sprang a leak" && len(p.Endpoints) == 0 {
 			break
 		} else if time.Now().After(deadline) {
@@ -160,10 +156,7 @@ func TestFolderOfALabThatWasKilledTellsNoLies(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.lock = nil
-	r, err := Look(l.Data())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Look(l.Data()))(t)
 	if r.Up || r.Ready || r.PID != 0 || r.Parts[0].State != StateStopped || r.Parts[0].Endpoints != nil {
 		t.Errorf("from outside: %+v, want nothing up", r)
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // TestMain lets the test be a process that starts another and waits to be killed.
@@ -112,10 +114,7 @@ func TestProcessThatWillNotStopIsKilled(t *testing.T) {
 	l := &Lab{data: t.TempDir()}
 	p := shell("trap '' TERM; echo deaf; while :; do sleep 0.05; done")
 	p.Answers = func(context.Context) error { return said(l, "deaf") }
-	r, err := p.Start(t.Context(), l, "part")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(p.Start(t.Context(), l, "part"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := r.Stop(ctx); err == nil || !strings.Contains(err.Error(), "process "+strconv.Itoa(r.PID)+" did not stop and was killed") {
@@ -133,10 +132,7 @@ func TestProcessIsStoppedInGoodOrder(t *testing.T) {
 	l := &Lab{data: t.TempDir()}
 	p := shell("trap 'echo farewell; exit 0' TERM; echo listening; while :; do sleep 0.05; done")
 	p.Answers = func(context.Context) error { return said(l, "listening") }
-	r, err := p.Start(t.Context(), l, "part")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(p.Start(t.Context(), l, "part"))(t)
 	if err := r.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -155,10 +151,7 @@ func said(l *Lab, word string) error {
 }
 
 func TestEndOfAProcessIsTold(t *testing.T) {
-	r, err := shell("exit 5").Start(t.Context(), &Lab{data: t.TempDir()}, "part")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(shell("exit 5").Start(t.Context(), &Lab{data: t.TempDir()}, "part"))(t)
 	if err := <-r.Ended; err == nil || !strings.HasSuffix(err.Error(), "exit status 5") {
 		t.Errorf("got %v, want exit status 5", err)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // checkout makes a source tree in which the control plane is a program that prints a word.
@@ -39,10 +41,7 @@ func checkout(t *testing.T, word string) string {
 // files are the names in a folder.
 func files(t *testing.T, folder string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(folder))(t)
 	var names []string
 	for _, e := range entries {
 		if e.Name() != buildLock {
@@ -94,15 +93,9 @@ func TestToolIsBuiltOnceHoweverManyAsk(t *testing.T) {
 func TestToolIsBuiltAnewWhenItsSourceChanges(t *testing.T) {
 	cache := t.TempDir()
 	box := Toolbox{Cache: cache, Checkout: checkout(t, `println("one")`)}
-	one, err := box.Path(t.Context(), ToolControlPlane)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(box.Path(t.Context(), ToolControlPlane))(t)
 	box.Checkout = checkout(t, `println("two")`)
-	two, err := box.Path(t.Context(), ToolControlPlane)
-	if err != nil {
-		t.Fatal(err)
-	}
+	two := must.Get(box.Path(t.Context(), ToolControlPlane))(t)
 	if one == two {
 		t.Errorf("both are %s", one)
 	}
@@ -129,14 +122,8 @@ func TestBuildThatFailsSaysWhyAndLeavesNothing(t *testing.T) {
 func TestWaitingForAnotherBuildCanBeGivenUp(t *testing.T) {
 	cache := t.TempDir()
 	box := Toolbox{Cache: cache, Checkout: checkout(t, "")}
-	folder, err := box.folder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock, err := box.wait(t.Context(), folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := must.Get(box.folder())(t)
+	unlock := must.Get(box.wait(t.Context(), folder))(t)
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	box.Progress = func(string) { cancel() } // it says that it waits
@@ -155,10 +142,7 @@ func TestToolsNeedACheckout(t *testing.T) {
 	if _, err := (Toolbox{}).Path(t.Context(), "hammer"); err == nil || err.Error() != `tool: must be one of [controlplane kwok prometheus k6], was "hammer"` {
 		t.Errorf("an unknown tool: %v", err)
 	}
-	here, err := findCheckout("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(findCheckout(""))(t)
 	if _, err := os.Stat(filepath.Join(here, "testbed", "lab", "tool_test.go")); err != nil {
 		t.Errorf("%s is not the checkout of this test: %v", here, err)
 	}

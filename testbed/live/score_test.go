@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/k6"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var t0 = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
@@ -143,10 +144,7 @@ func TestMachinesOfAnotherAreCountedAsTheyComeAndGo(t *testing.T) {
 	blind := step(95, 2, 0, 6*pricing.Unit)
 	blind.Observed.Cost.Known, blind.Observed.Hosts = false, nil
 	seen := []*loop.Step{step(-6, 2, 1, 2*pricing.Unit), step(30, 2, 3, 5*pricing.Unit), going, blind, step(100, 2, 2, 7*pricing.Unit), step(110, 2, 1, 8*pricing.Unit)}
-	got, err := tallied(journal(seen...), t0, t0.Add(2*time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(tallied(journal(seen...), t0, t0.Add(2*time.Minute)))(t)
 	if err := got.onlyWatched(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,9 +153,7 @@ func TestMachinesOfAnotherAreCountedAsTheyComeAndGo(t *testing.T) {
 	}
 	seen[1].Plan.Actions = []nodescaler.Action{{Kind: nodescaler.Buy}}
 	seen[1].Outcomes = []loop.Outcome{{Action: 0}}
-	if got, err = tallied(journal(seen...), t0, t0.Add(2*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	got = must.Get(tallied(journal(seen...), t0, t0.Add(2*time.Minute)))(t)
 	if err := got.onlyWatched(); err == nil {
 		t.Error("an order of Plimsoll's own was let pass")
 	}

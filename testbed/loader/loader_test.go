@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // small is a loader whose work takes next to nothing.
@@ -27,10 +29,7 @@ func small() Config {
 
 func ready(t *testing.T, c Config) *Service {
 	t.Helper()
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(c))(t)
 	if _, err := s.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -80,10 +79,7 @@ func get(h http.Handler, path string, headers ...string) *httptest.ResponseRecor
 func samples(t *testing.T, h http.Handler) map[string]float64 {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(get(h, "/metrics").Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(parser.TextToMetricFamilies(get(h, "/metrics").Body))(t)
 	all := map[string]float64{}
 	for name, f := range families {
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
@@ -124,10 +120,7 @@ func TestRequestsAreAnsweredAndCounted(t *testing.T) {
 }
 
 func TestNothingIsServedBeforeTheWorkIsKnown(t *testing.T) {
-	s, err := New(small())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(small()))(t)
 	want := func(path string, status int) {
 		t.Helper()
 		if w := get(s, path); w.Code != status {
@@ -290,14 +283,8 @@ func running(t *testing.T, c Config) (url string, stop func(), finish func(), an
 	o := &order{}
 	o.meet.Add(1)
 	c.Calls = []string{o.server(t, "slow", 200)}
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(c))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended, started, answered := make(chan error, 1), make(chan Calibration, 1), make(chan string, 1)
 	go func() { ended <- s.Run(ctx, l, func(c Calibration) error { started <- c; return nil }) }()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/podscaler/signals"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // The page is read by a preset, with nothing said but its port, and all signals are known from it.
@@ -16,14 +17,8 @@ func TestThePresetOTelReadsThePage(t *testing.T) {
 	s := ready(t, small())
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	at, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(at.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(url.Parse(server.URL))(t)
+	port := must.Get(strconv.Atoi(at.Port()))(t)
 	began := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	r := signals.New(signals.Options{Pods: func() []signals.Pod {
 		return []signals.Pod{{Workload: "bench/loader", Name: "loader-1", Address: at.Hostname(), Ready: true, Started: began.Add(-time.Hour)}}
@@ -48,10 +43,7 @@ func TestThePresetOTelReadsThePage(t *testing.T) {
 	requests(9, 1)
 	now := began.Add(20 * time.Second)
 	r.Prepare(t.Context(), now)
-	w, err := r.Read(t.Context(), &podscaler.Workload{Name: "bench/loader"}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(r.Read(t.Context(), &podscaler.Workload{Name: "bench/loader"}, now))(t)
 	if w.Arrivals != podscaler.Known(0.5) || w.Errors != podscaler.Known(0.1) || w.InFlight != podscaler.Known(0) || w.Good != podscaler.Known(1) {
 		t.Errorf("arrivals %+v, errors %+v, in flight %+v, good %+v", w.Arrivals, w.Errors, w.InFlight, w.Good)
 	}

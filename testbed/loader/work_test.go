@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // machin is π by Machin's formula, with ten decimals more than are told.
@@ -84,10 +85,7 @@ func TestTheWorkIsFoundOnAnyMachine(t *testing.T) {
 		}
 		demand := time.Duration(rapid.Int64Range(int64(leastDemand), int64(mostDemand)).Draw(t, "demand"))
 		memory := pricing.Bytes(rapid.Int64Range(0, 3e6).Draw(t, "memory"))
-		c, err := calibrate(t.Context(), demand, memory, m.measure)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(calibrate(t.Context(), demand, memory, m.measure))(t)
 		// A median of few trials may be among the disturbed, and then the one that is found says so.
 		if off(c.Demand, m.takes(c.Work)) < 0.01 && off(m.takes(c.Work), demand) > 0.1 {
 			t.Fatalf("%+v takes %s of %s, and is told to take %s", c.Work, m.takes(c.Work), demand, c.Demand)
@@ -131,10 +129,7 @@ func TestRequestsTakeWhatWasAskedFor(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	const demand, memory = 25 * time.Millisecond, 2 * pricing.MB
-	s, err := New(Config{Work: Work{Memory: memory}, Calibrate: demand, AtOnce: 1, CallTimeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(Config{Work: Work{Memory: memory}, Calibrate: demand, AtOnce: 1, CallTimeout: time.Second}))(t)
 	var ratios []float64
 	for range 10 {
 		if _, err := s.prepare(t.Context()); err != nil {

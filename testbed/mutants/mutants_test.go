@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestEveryConditionIsChangedOnce(t *testing.T) {
-	all, err := target{file: "testdata/gate.go", funcs: []string{"open"}}.mutants()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(target{file: "testdata/gate.go", funcs: []string{"open"}}.mutants())(t)
 	const of = "testdata/gate.go open "
 	want := []string{
 		of + "1: shut -> !(shut)", of + "2: && -> ||", of + "3: !shut -> !(!shut)", of + "4: < -> <=",
@@ -30,10 +29,7 @@ func TestEveryConditionIsChangedOnce(t *testing.T) {
 func TestTargetsNameFunctionsThatAreThere(t *testing.T) {
 	var targets []target
 	for _, file := range []string{"targets.txt", "decisions.txt"} {
-		some, err := readTargets(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		some := must.Get(readTargets(file))(t)
 		targets = append(targets, some...)
 	}
 	t.Chdir("../..")
@@ -45,10 +41,7 @@ func TestTargetsNameFunctionsThatAreThere(t *testing.T) {
 		}
 		all = append(all, found...)
 	}
-	equivalent, err := readEquivalents("testbed/mutants/equivalents.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	equivalent := must.Get(readEquivalents("testbed/mutants/equivalents.txt"))(t)
 	if err := allUsed(equivalent, all); err != nil {
 		t.Error(err)
 	}
@@ -63,10 +56,7 @@ func TestEachConditionAsksForItsMutant(t *testing.T) {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, err := target{file: file}.mutants()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(target{file: file}.mutants())(t)
 	for i, m := range all {
 		m.number = i + 1
 	}

@@ -4,22 +4,17 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // BenchmarkAMinute is what a minute takes, and what of memory it leaves behind: nothing.
 func BenchmarkAMinute(b *testing.B) {
 	trace := MMPP(28, 1)
-	scaled, err := Scale(trace, threeDays, 5, Default())
-	if err != nil {
-		b.Fatal(err)
-	}
+	scaled := must.Get(Scale(trace, threeDays, 5, Default()))(b)
 	for _, name := range []string{"hpa", "hpa-v2", "naive", "ar", "ensemble", "ensemble-quantile", "ensemble-marginal", "hpa-plus", "oracle"} {
 		b.Run(name, func(b *testing.B) {
-			p, err := NewPlayer(kind(b, name), published(0.1), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
+			p := must.Get(NewPlayer(kind(b, name), published(0.1), nil))(b)
 			if err := p.Warm(scaled.Counts[:threeDays]); err != nil {
 				b.Fatal(err)
 			}
@@ -38,10 +33,7 @@ func TestAMillionMinutesTakeNoMoreMemoryThanADay(t *testing.T) {
 	race.Skip(t)
 	trace := MMPP(7, 1)
 	for name, minutes := range map[string]int{"hpa": 1e6, "naive": 1e6, "hpa-v2": 1e5, "hpa-plus": 1e5, "ensemble-marginal": 2e4} {
-		p, err := NewPlayer(kind(t, name), published(0.1), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(NewPlayer(kind(t, name), published(0.1), nil))(t)
 		play := func(minutes int) uint64 {
 			for i := range minutes {
 				if err := p.Feed(trace.Counts[i%len(trace.Counts)]); err != nil {

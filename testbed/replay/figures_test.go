@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -25,11 +26,7 @@ func recordedTrace(t testing.TB, name string) *Trace {
 		}
 		t.Skipf("NOT TRIED, for the recorded traces are not there: %v", err)
 	}
-	trace, err := ReadCSV(name, bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return trace
+	return must.Get(ReadCSV(name, bytes.NewReader(data)))(t)
 }
 
 // recordedWindows are ten windows of four recorded days.
@@ -45,10 +42,7 @@ func recordedWindows(t testing.TB) (all []*Trace) {
 	} {
 		whole := recordedTrace(t, w.file)
 		for _, d := range w.days {
-			trace, err := whole.Window(d, 4)
-			if err != nil {
-				t.Fatal(err)
-			}
+			trace := must.Get(whole.Window(d, 4))(t)
 			all = append(all, trace)
 		}
 	}
@@ -61,10 +55,7 @@ func judgedBy(t testing.TB, pods float64) []*Trace {
 	t.Helper()
 	all := append(recordedWindows(t), MMPP(4, 1))
 	for i := range all {
-		scaled, err := Scale(all[i], threeDays, pods, Default())
-		if err != nil {
-			t.Fatal(err)
-		}
+		scaled := must.Get(Scale(all[i], threeDays, pods, Default()))(t)
 		all[i] = scaled
 	}
 	return all
@@ -80,11 +71,7 @@ func published(tolerance float64) Setting {
 
 func sweep(t testing.TB, trace *Trace, name string, s Setting, values ...float64) []Result {
 	t.Helper()
-	results, err := Sweep(trace, threeDays, kind(t, name), s, values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return results
+	return must.Get(Sweep(trace, threeDays, kind(t, name), s, values))(t)
 }
 
 func median(x []float64) float64 {

@@ -8,17 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // world is any setting that can be, with a load that is nothing, little, or more than there can be.
 func world(t *rapid.T) (*Trace, int, Setting) {
 	s := Default()
 	if rapid.Bool().Draw(t, "flattening profile") {
-		p, err := capacity.Quadratic(-2, 130, 20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Profile = p
+		s.Profile = must.Get(capacity.Quadratic(-2, 130, 20))(t)
 	}
 	s.Excess = rapid.Float64Range(0.3, 1).Draw(t, "excess")
 	s.Tolerance = rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "tolerance")
@@ -38,11 +35,7 @@ func world(t *rapid.T) (*Trace, int, Setting) {
 var quick = []string{"hpa", "hpa-v2", "predictive", "hpa-plus", "naive", "ar", "ensemble-quantile", "ensemble-marginal", "oracle"}
 
 func anyKind(t *rapid.T) Kind {
-	k, err := Find(rapid.SampledFrom(quick).Draw(t, "kind"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return must.Get(Find(rapid.SampledFrom(quick).Draw(t, "kind")))(t)
 }
 
 // What arrives is served, lost or waiting, and pods are within their bounds.
@@ -113,14 +106,8 @@ func TestPiecesMakeTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		trace, train, s := world(t)
 		k := anyKind(t)
-		whole, err := Play(trace, train, k, s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := NewPlayer(k, s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := must.Get(Play(trace, train, k, s, nil))(t)
+		p := must.Get(NewPlayer(k, s, nil))(t)
 		if err := p.Warm(trace.Counts[:train]); err != nil {
 			t.Fatal(err)
 		}
@@ -159,19 +146,13 @@ func TestTheSameRunGivesTheSameNumbers(t *testing.T) {
 // never sets fewer pods, nor a higher quantile.
 func TestCheaperPodsAreNeverFewer(t *testing.T) {
 	trace, s := MMPP(2, 5), Default()
-	scaled, err := Scale(trace, MinutesADay, 5, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scaled := must.Get(Scale(trace, MinutesADay, 5, s))(t)
 	for name, values := range map[string][]float64{
 		"ensemble-marginal": {0.9, 0.5, 0.2, 0.1, 0.05, 0.01, 0.001},
 		"ensemble-quantile": {0.1, 0.5, 0.8, 0.95, 0.99},
 		"ensemble":          {1.5, 1, 0.9, 0.7, 0.5},
 	} {
-		results, err := Sweep(scaled, MinutesADay, kind(t, name), s, values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := must.Get(Sweep(scaled, MinutesADay, kind(t, name), s, values))(t)
 		for i := 1; i < len(results); i++ {
 			if a, b := results[i-1], results[i]; b.PodMinutes < a.PodMinutes || b.Lost > a.Lost {
 				t.Errorf("%s: %d pod-minutes and %.0f lost at %v, %d and %.0f at %v",
@@ -187,10 +168,7 @@ func TestSizingIsByWhatComesAndNotByWhatIsServed(t *testing.T) {
 	forecasting := []string{"naive", "seasonal", "ar", "holtwinters", "theta", "ridge", "ensemble", "ensemble-quantile", "ensemble-marginal", "oracle"}
 	rapid.Check(t, func(t *rapid.T) {
 		trace, train, s := world(t)
-		k, err := Find(rapid.SampledFrom(forecasting).Draw(t, "kind"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(Find(rapid.SampledFrom(forecasting).Draw(t, "kind")))(t)
 		idle, full := scalerOf(t, k, s), scalerOf(t, k, s)
 		for _, both := range []Scaler{idle, full} {
 			if w, ok := both.(Warmed); ok {
@@ -208,9 +186,5 @@ func TestSizingIsByWhatComesAndNotByWhatIsServed(t *testing.T) {
 }
 
 func scalerOf(t *rapid.T, k Kind, s Setting) Scaler {
-	scaler, err := k.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return scaler
+	return must.Get(k.New(s))(t)
 }

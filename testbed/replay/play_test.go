@@ -10,15 +10,13 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // tenAPod is a world in which each pod serves 10 requests a second and is to be all busy.
 func tenAPod(t testing.TB) Setting {
 	t.Helper()
-	p, err := capacity.Linear(10, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(capacity.Linear(10, 0))(t)
 	s := Default()
 	s.Profile, s.Excess, s.Tolerance, s.Max = p, 1, 0, 20
 	return s
@@ -35,11 +33,7 @@ func aSecond(rates ...float64) *Trace {
 
 func kind(t testing.TB, name string) Kind {
 	t.Helper()
-	k, err := Find(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
+	return must.Get(Find(name))(t)
 }
 
 // byHand is what came of a run, in requests a second.
@@ -226,10 +220,7 @@ func TestTrainingIsTimedByTheCallersClock(t *testing.T) {
 		}
 		now := time.Duration(0)
 		s.Clock = func() time.Duration { now += time.Second; return now }
-		r, err := Play(trace, 1000, kind(t, name), s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Play(trace, 1000, kind(t, name), s, nil))(t)
 		if r.TrainingKnown != want || want && r.Training != time.Second || r.SizeKnown != want || want && r.Size < 100 {
 			t.Errorf("%s: %+v", name, r)
 		}

@@ -12,14 +12,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestElascaleMovesAPodByTheBounds(t *testing.T) {
 	s := Default() // an excess of 0.9 and a tolerance of 0.1: the band is from 0.72 to 0.9
-	e, err := newElascale(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(newElascale(s))(t)
 	for _, c := range []struct {
 		use  float64
 		pods int
@@ -100,10 +98,7 @@ func TestWordsAreTrueInPartAndNeverMoreThanOneInAll(t *testing.T) {
 
 // Where a single rule holds at a time, fuzzy Q-learning is Q-learning, here by the book.
 func TestFuzzyLearningOfPlainWordsIsQLearning(t *testing.T) {
-	s, err := newFuzzy(tenAPod(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(newFuzzy(tenAPod(t)))(t)
 	f, r := s.(*fuzzy), rand.New(rand.NewPCG(7, 8))
 	var q, tries [fuzzyRules][fuzzyActions]float64
 	rule := 0
@@ -186,18 +181,12 @@ func besideTheLastMinute(t *testing.T, tr *Trace, pods float64) map[string]besid
 	const train = 3 * MinutesADay
 	s, all := Default(), map[string]beside{}
 	s.Tolerance = 0.05
-	x, err := Scale(tr, train, pods, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(Scale(tr, train, pods, s))(t)
 	var excesses []float64
 	for v := 0.3; v < 1.2; v += 0.05 {
 		excesses = append(excesses, v)
 	}
-	naive, err := Sweep(x, train, kind(t, "naive"), s, excesses)
-	if err != nil {
-		t.Fatal(err)
-	}
+	naive := must.Get(Sweep(x, train, kind(t, "naive"), s, excesses))(t)
 	for _, name := range []string{"hpa", "elascale", "fuzzy-rl"} {
 		_, r := podsOf(t, name, x, train, s)
 		same, known := LostAt(naive, float64(r.PodMinutes))

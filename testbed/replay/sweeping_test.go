@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestASweepInPiecesIsTheSweep(t *testing.T) {
@@ -17,10 +18,7 @@ func TestASweepInPiecesIsTheSweep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := Sweep(load, train, k, Default(), values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(Sweep(load, train, k, Default(), values))(t)
 		heard := 0
 		s, err := NewSweep(k, Default(), values, func(i int) Hear {
 			if i == 0 {
@@ -58,10 +56,7 @@ func TestASweepInPiecesIsTheSweep(t *testing.T) {
 }
 
 func TestASweepOfWhatCannotBePlayedIsRefused(t *testing.T) {
-	k, err := Find("hpa-v2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(Find("hpa-v2"))(t)
 	if _, err := NewSweep(k, Default(), []float64{0.9, 1.2}, nil); err == nil {
 		t.Error("use above 1 is a target")
 	}

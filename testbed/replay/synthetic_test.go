@@ -8,18 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // The numbers in the code are those that the recorded days give.
 func TestTheFittedLoadIsTheRecordedOne(t *testing.T) {
-	days, err := recordedTrace(t, "nasa_aug95").Window(17, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := capacity.Fit{States: 6, Around: 5}.MMPP(days.Counts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	days := must.Get(recordedTrace(t, "nasa_aug95").Window(17, 4))(t)
+	want := must.Get(capacity.Fit{States: 6, Around: 5}.MMPP(days.Counts))(t)
 	if diff := cmp.Diff(want, Fitted(), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("(-fitted anew +in the code):\n%s", diff)
 	}

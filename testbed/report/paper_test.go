@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 	"github.com/plimsoll/plimsoll/testbed/sim"
 )
@@ -47,10 +48,7 @@ func play(t *testing.T, e *testbed.Experiment, o testbed.Options) *played {
 	out := &played{e, map[sim.Kind]*testbed.Results{}}
 	for _, kind := range loads {
 		o.Load = kind
-		r, err := testbed.Run(t.Context(), e, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(testbed.Run(t.Context(), e, o))(t)
 		out.of[kind] = r
 	}
 	return out
@@ -58,20 +56,13 @@ func play(t *testing.T, e *testbed.Experiment, o testbed.Options) *played {
 
 func file(t *testing.T, name string) string {
 	t.Helper()
-	text, err := testbed.File(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(testbed.File(name))(t)
 	return string(text)
 }
 
 func parsed(t *testing.T, text string) *testbed.Experiment {
 	t.Helper()
-	e, err := testbed.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(testbed.Parse([]byte(text)))(t)
 }
 
 // measured are a measure's means with their intervals, by policy and users.
@@ -357,10 +348,7 @@ func TestThePaperPageTellsWhatComesOut(t *testing.T) {
 		*whole = true
 	}
 	tables, figures := comeTo(t)
-	data, err := os.ReadFile(paperPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(paperPage))(t)
 	page := string(data)
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		table := tables[name]
@@ -401,10 +389,7 @@ func TestThePaperPageTellsWhatComesOut(t *testing.T) {
 // TestThePaperPageHasNoOtherTables sees that no block is left that nothing is compared with, and that what a
 // part is played of is there.
 func TestThePaperPageHasNoOtherTables(t *testing.T) {
-	data, err := os.ReadFile(paperPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(paperPage))(t)
 	known := []string{"end", "verdicts", "trends", "outperforms", "otherwise", "rivals claims", "rivals outperform"}
 	for _, kind := range loads {
 		for _, of := range []string{"paper p90Ms", "paper costUnits", "paper sloViolationMinutes", "apart p90Ms", "apart costUnits", "rivals p90Ms", "rivals costUnits", "rivals sloViolationMinutes"} {

@@ -7,20 +7,15 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/replay/hpaplus"
 )
 
 // counted runs an experiment that replays counts, in short.
 func counted(t *testing.T, name string) *Replay {
 	t.Helper()
-	file, err := testbed.File(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := hpaplus.Parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(testbed.File(name))(t)
+	e := must.Get(hpaplus.Parse(file))(t)
 	o := hpaplus.Options{Trials: 1, Version: "v1.2.3"}
 	switch e.Replay.Compare {
 	case hpaplus.Models:
@@ -30,10 +25,7 @@ func counted(t *testing.T, name string) *Replay {
 		e.Replay.Train, e.Replay.Rows = 1, []string{"hpa", "hpa-plus", "naive"}
 		e.Replay.Entrants = []forecast.Spec{{Type: "AR"}, {Type: "Last"}}
 	}
-	r, err := hpaplus.Run(t.Context(), e, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(hpaplus.Run(t.Context(), e, o))(t)
 	return &Replay{Experiment: e, Results: r, File: file}
 }
 

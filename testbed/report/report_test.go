@@ -18,24 +18,16 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/figure"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // experiment runs one that comes with the program, in short.
 func experiment(t *testing.T, name string, o testbed.Options) *Report {
 	t.Helper()
-	file, err := testbed.File(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := testbed.Parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(testbed.File(name))(t)
+	e := must.Get(testbed.Parse(file))(t)
 	o.Version, o.Trials = "v1.2.3", 2
-	r, err := testbed.Run(t.Context(), e, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(testbed.Run(t.Context(), e, o))(t)
 	return &Report{Experiment: e, Results: r, File: file}
 }
 

@@ -33,6 +33,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/loader"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // A real API server takes every object of every add-on, and a real Prometheus of the same release finds by its
@@ -41,10 +42,7 @@ func TestAddonsWorkOnARealControlPlane(t *testing.T) {
 	l := labtest.Up(t, lab.Config{})
 	for _, text := range []string{full, siteText + "addons: {plimsoll: {mode: Recommend}}\n", siteText + "addons: {plimsoll: {mode: Active}}\n"} {
 		s := readSite(t, text)
-		c, err := newSecrets(someday)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(newSecrets(someday))(t)
 		files := controlFiles(t, s, c)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
 			if !strings.HasPrefix(name, addonsFolder+"plimsoll-bench") {
@@ -72,14 +70,8 @@ func TestAddonsWorkOnARealControlPlane(t *testing.T) {
 // application is where a loader listens that has answered a request.
 func application(t *testing.T) int {
 	t.Helper()
-	work, err := loader.New(loader.Config{Work: loader.Work{Digits: 50}, AtOnce: 1, CallTimeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	work := must.Get(loader.New(loader.Config{Work: loader.Work{Digits: 50}, AtOnce: 1, CallTimeout: time.Second}))(t)
+	at := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, end := context.WithCancel(t.Context())
 	serves, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -93,10 +85,7 @@ func application(t *testing.T) int {
 	})
 	<-serves
 	url := "http://" + at.Addr().String()
-	res, err := http.Get(url + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(http.Get(url + "/"))(t)
 	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status, err)
 	}
@@ -131,10 +120,7 @@ func (p *scraped) nodes() {
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = int32(portOf(p.t, p.kubelet.URL))
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
-	patch, err := json.Marshal(map[string]any{"status": node.Status})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	patch := must.Get(json.Marshal(map[string]any{"status": node.Status}))(p.t)
 	if _, err := p.client.CoreV1().Nodes().Patch(p.t.Context(), "worker", "application/merge-patch+json", patch, metav1.PatchOptions{}, "status"); err != nil {
 		p.t.Fatal(err)
 	}
@@ -182,15 +168,9 @@ func (p *scraped) start(l *lab.Lab) {
 	for _, role := range []string{"pod", "node"} {
 		config = strings.ReplaceAll(config, "      - role: "+role+"\n", "      - role: "+role+"\n        kubeconfig_file: "+kubeconfig+"\n")
 	}
-	port, err := lab.FreePort()
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	port := must.Get(lab.FreePort())(p.t)
 	config = strings.Replace(config, "localhost:9090", fmt.Sprintf("127.0.0.1:%d", port), 1)
-	program, err := l.Tool(ctx, lab.ToolPrometheus)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	program := must.Get(l.Tool(ctx, lab.ToolPrometheus))(p.t)
 	p.url = fmt.Sprintf("http://127.0.0.1:%d", port)
 	process := &lab.Process{
 		Path: program, Answers: lab.OK(p.url + "/-/ready"),
@@ -199,10 +179,7 @@ func (p *scraped) start(l *lab.Lab) {
 			"--storage.tsdb.retention.time=" + usualRetention, fmt.Sprintf("--web.listen-address=127.0.0.1:%d", port),
 		},
 	}
-	running, err := process.Start(ctx, l, "bench-prometheus")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	running := must.Get(process.Start(ctx, l, "bench-prometheus"))(p.t)
 	p.t.Cleanup(func() {
 		if p.t.Failed() {
 			text, _ := os.ReadFile(l.Log("bench-prometheus"))
@@ -234,11 +211,7 @@ func account(t *testing.T, cfg *rest.Config, token string) []byte {
 	c.AuthInfos["prometheus"] = &api.AuthInfo{Token: token}
 	c.Contexts["lab"] = &api.Context{Cluster: "lab", AuthInfo: "prometheus"}
 	c.CurrentContext = "lab"
-	text, err := clientcmd.Write(*c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return must.Get(clientcmd.Write(*c))(t)
 }
 
 // finds waits until Prometheus has read all that it is to read, and nothing else.
@@ -295,15 +268,9 @@ func (p *scraped) targets() []string {
 
 func (p *scraped) ask(path string, into any) {
 	p.t.Helper()
-	res, err := http.Get(p.url + path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	res := must.Get(http.Get(p.url + path))(p.t)
 	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(res.Body))(p.t)
 	if err := json.Unmarshal(text, &struct{ Data any }{into}); err != nil || res.StatusCode != http.StatusOK {
 		p.t.Fatalf("%s: %s %v", path, text, err)
 	}
@@ -320,9 +287,5 @@ func portOf(t *testing.T, address string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := strconv.Atoi(digits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	return must.Get(strconv.Atoi(digits))(t)
 }

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -169,10 +170,7 @@ func TestPrometheusIsAsTheSiteSays(t *testing.T) {
 func TestPlimsollIsInstalledForTheSite(t *testing.T) {
 	text := strings.Replace(full, "insecure: true", "caFile: ca.pem", 1)
 	s := readSite(t, text)
-	c, err := newSecrets(someday)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newSecrets(someday))(t)
 	c.Proxmox = "root@pam!plimsoll-bench=s3cret"
 	all := added(t, s, c)
 	if diff := cmp.Diff([]string{autoscalerAddon, kindsAddon, plimsollAddon, prometheusAddon, secretAddon, poolAddon}, slices.Sorted(maps.Keys(all))); diff != "" {
@@ -231,10 +229,7 @@ func trusting(t *testing.T, server, client *corev1.Secret) {
 		{server, client, x509.VerifyOptions{DNSName: "plimsoll.plimsoll.svc", KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}},
 		{client, server, x509.VerifyOptions{KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}},
 	} {
-		pair, err := tls.X509KeyPair([]byte(c.of.StringData["tls.crt"]), []byte(c.of.StringData["tls.key"]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		pair := must.Get(tls.X509KeyPair([]byte(c.of.StringData["tls.crt"]), []byte(c.of.StringData["tls.key"])))(t)
 		c.how.Roots, c.how.CurrentTime = x509.NewCertPool(), someday
 		if !c.how.Roots.AppendCertsFromPEM([]byte(c.by.StringData["ca.crt"])) {
 			t.Fatal("there is no authority")
@@ -327,10 +322,7 @@ func TestSecretsThatAreMissingAreMadeAndTheOthersKept(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
 	w.mustUp()
-	b, err := w.bench()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(w.bench())(t)
 	before := *b.secrets
 	b.secrets.Provider = mutual{}
 	if err := b.keepSecrets(b.secrets); err != nil {
@@ -338,9 +330,7 @@ func TestSecretsThatAreMissingAreMadeAndTheOthersKept(t *testing.T) {
 	}
 	withAddons(w)
 	w.mustUp()
-	if b, err = w.bench(); err != nil {
-		t.Fatal(err)
-	}
+	b = must.Get(w.bench())(t)
 	if b.secrets.Provider.CA == "" {
 		t.Error("they are not made")
 	}

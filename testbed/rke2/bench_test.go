@@ -17,16 +17,14 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
 // nodes are the names of the nodes there are, without what differs from run to run.
 func (w *world) nodes() []string {
 	w.t.Helper()
-	list, err := w.net.Nodes(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	list := must.Get(w.net.Nodes(w.t.Context()))(w.t)
 	var all []string
 	for _, n := range list {
 		pool, _, _ := strings.Cut(n.Name, "-")
@@ -225,10 +223,7 @@ func TestPlimsollsTokenMakesWorkersThatDownRemoves(t *testing.T) {
 		if err := inside.Create(t.Context(), order); err != nil && !errors.Is(err, loop.ErrRefused) {
 			t.Fatal(err)
 		}
-		seen, err := inside.List(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		seen := must.Get(inside.List(t.Context()))(t)
 		if len(seen.Machines) > 3 {
 			t.Fatalf("it sees %+v", seen.Machines)
 		}
@@ -254,16 +249,10 @@ func (w *world) inside() (*pveapi.Client, *pve.Fleet, *pricing.Shape) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	site, err := b.plan()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	site := must.Get(b.plan())(w.t)
 	connection := b.cfg.Connection
 	connection.Token = func() (string, error) { return b.secrets.Proxmox, nil }
-	client, err := pveapi.Connect(connection)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	client := must.Get(pveapi.Connect(connection))(w.t)
 	fleet, err := pve.NewFleet(pve.FleetConfig{
 		Client: client, Owner: site.Owner, Cluster: "the-one-that-is-up", AdoptUnmarked: true, Pools: site.Pools[workers:], Intents: &pve.MemoryIntents{},
 		Nodes: w.net.Nodes, Now: w.sim.Now, Rand: rand.New(rand.NewPCG(2, 2)), Parallel: 1,

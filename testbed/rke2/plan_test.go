@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // ofRun is what a run's names have in them.
@@ -43,15 +45,8 @@ func TestPlanIsWhatUpDoes(t *testing.T) {
 
 func (w *world) planned() *Plan {
 	w.t.Helper()
-	b, err := w.bench()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	plan, err := b.Plan(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return plan
+	b := must.Get(w.bench())(w.t)
+	return must.Get(b.Plan(w.t.Context()))(w.t)
 }
 
 func plannedAsDone(t *testing.T, prepare func(*world)) {
@@ -98,10 +93,7 @@ func TestPlanOfAnUnsoundSiteTellsWhatIsWrong(t *testing.T) {
 	w := newWorld(t)
 	t.Cleanup(w.sim.Close)
 	w.site.Bridge = "vmbr7"
-	b, err := w.bench()
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(w.bench())(t)
 	if _, err := b.Plan(t.Context()); err == nil || !strings.Contains(err.Error(), "bridge: ") {
 		t.Error(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/plimsoll/plimsoll/deploy"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -125,10 +126,7 @@ func controlFiles(t *testing.T, s *Site, c *secrets) map[string]guestFile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := readCloudConfig(files[firstboot.UserData])
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(readCloudConfig(files[firstboot.UserData]))(t)
 	if doc.Hostname != "control-1-0" || doc.User != "ops" || !doc.Update || len(doc.Packages) != 1 || !cmp.Equal(doc.Run, [][]string{{"sh", installFile}}) {
 		t.Errorf("%+v", doc)
 	}
@@ -137,10 +135,7 @@ func controlFiles(t *testing.T, s *Site, c *secrets) map[string]guestFile {
 		if f.Owner != "root:root" || f.Permissions != "0600" && f.Permissions != "0700" {
 			t.Errorf("%s is %s's, %s", f.Path, f.Owner, f.Permissions)
 		}
-		content, err := f.written()
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(f.written())(t)
 		f.Content = string(content)
 		all[f.Path] = f
 	}
@@ -149,10 +144,7 @@ func controlFiles(t *testing.T, s *Site, c *secrets) map[string]guestFile {
 
 func TestControlPlaneIsToldAllThatItIs(t *testing.T) {
 	s := readSite(t, siteText)
-	c, err := newSecrets(someday)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newSecrets(someday))(t)
 	c.Proxmox = "root@pam!plimsoll-bench=s3cret"
 	files := controlFiles(t, s, c)
 	var config map[string]any
@@ -189,18 +181,9 @@ func TestWithoutANetworkRKE2IsInstalledFromItsFolder(t *testing.T) {
 	if script := controlFiles(t, s, c)[installFile].Content; !strings.Contains(script, "INSTALL_RKE2_TYPE=server "+install) || strings.Contains(script, "https://") {
 		t.Error(script)
 	}
-	p, err := s.proxmox(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := p.Pools[workers].Join.UserData(firstboot.Machine{Name: "workers-1-0", Host: "pve1", VMID: 5002})
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := readCloudConfig(files[firstboot.UserData])
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(s.proxmox(c))(t)
+	files := must.Get(p.Pools[workers].Join.UserData(firstboot.Machine{Name: "workers-1-0", Host: "pve1", VMID: 5002}))(t)
+	doc := must.Get(readCloudConfig(files[firstboot.UserData]))(t)
 	want := [][]string{{"sh", "-c", "INSTALL_RKE2_TYPE=agent " + install}, {"systemctl", "enable", "--now", "--no-block", "rke2-agent.service"}}
 	if diff := cmp.Diff(want, doc.Run); diff != "" {
 		t.Error(diff)
@@ -215,10 +198,7 @@ func TestTextsOfTheSiteAreNoTemplates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := p.Pools[control].Join.UserData(firstboot.Machine{Name: "control-1-0", VMID: 5000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(p.Pools[control].Join.UserData(firstboot.Machine{Name: "control-1-0", VMID: 5000}))(t)
 	doc, err := readCloudConfig(files[firstboot.UserData])
 	if err != nil || !cmp.Equal(doc.Keys, []string{key}) {
 		t.Errorf("%v %+v", err, doc)
@@ -230,14 +210,8 @@ func TestKubeconfigIsAnAdministratorsOfTheSameCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := c.kubeconfig(readSite(t, siteText))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := clientcmd.RESTConfigFromKubeConfig(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(c.kubeconfig(readSite(t, siteText)))(t)
+	cfg := must.Get(clientcmd.RESTConfigFromKubeConfig(text))(t)
 	ca, _, err := c.ClientCA.parse()
 	if err != nil {
 		t.Fatal(err)
@@ -258,10 +232,7 @@ var someday = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // What people copy is taken.
 func TestSiteOfTheDocumentationIsTaken(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "rke2.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "rke2.md")))(t)
 	_, rest, found := strings.Cut(string(text), "```yaml\n")
 	site, _, closed := strings.Cut(rest, "```\n")
 	if !found || !closed {
@@ -275,10 +246,7 @@ func TestSiteOfTheDocumentationIsTaken(t *testing.T) {
 
 // Plimsoll's own manifests, which a site names, find a node to run on, and their files in the secret that is made.
 func TestPlimsollRunsOnTheControlPlane(t *testing.T) {
-	text, err := deploy.Manifests.ReadFile("manifests/active.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(deploy.Manifests.ReadFile("manifests/active.yaml"))(t)
 	tolerated, keepsOff := false, false
 	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var o struct {
@@ -405,14 +373,8 @@ func TestExperimentsHaveWhatTheSiteLeavesOut(t *testing.T) {
 // The pool is the one that up made workers by, with the secret's files and no secret in it.
 func TestTheWorkersPoolIsOfferedWithoutSecrets(t *testing.T) {
 	s := readSite(t, siteText)
-	o, err := s.Offer("Plimsoll", func(p *settings.Pool) { p.Min, p.Max = 1, 3 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(s.Offer("Plimsoll", func(p *settings.Pool) { p.Min, p.Max = 1, 3 }))(t)
+	text := must.Get(json.Marshal(o))(t)
 	for _, part := range []string{`"kind":"VMPool"`, `"name":"workers"`, `"mode":"Active"`, `"scaledBy":"Plimsoll"`, `"min":1`, `"max":3`, `"tokenFile":"join-token"`, `"memory":"4096Mi"`} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("%s is not in %s", part, text)

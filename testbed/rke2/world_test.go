@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/reference"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -102,10 +103,7 @@ func emulated(change ...func(*pvesim.Config)) pvesim.Config {
 
 func newWorld(t testing.TB, change ...func(*pvesim.Config)) *world {
 	t.Helper()
-	sim, err := pvesim.New(emulated(change...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sim := must.Get(pvesim.New(emulated(change...)))(t)
 	w := &world{t: t, sim: sim, net: imitate(sim), site: readSite(t, siteText), store: memory{}}
 	w.token = sim.Token("root@pam", "builder", false)
 	w.root = w.token
@@ -263,10 +261,7 @@ func (w *world) list(path, key string) []string {
 		w.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "PVEAPIToken="+w.root)
-	res, err := w.sim.Transport().RoundTrip(req)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	res := must.Get(w.sim.Transport().RoundTrip(req))(w.t)
 	var answer struct{ Data []map[string]any }
 	data, err := io.ReadAll(res.Body)
 	if err != nil || json.Unmarshal(data, &answer) != nil {
@@ -290,10 +285,7 @@ func conform(t testing.TB, next http.RoundTripper) http.RoundTripper {
 		}
 		t.Skipf("NOT TRIED, for what was recorded of Proxmox VE is not there: %v", err)
 	}
-	schema, err := reference.Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Get(reference.Parse(data))(t)
 	return carrier(func(req *http.Request) (*http.Response, error) {
 		for _, fault := range schema.Faults(req.Method, req.URL, req.Header.Get("Content-Type"), body(req)) {
 			t.Errorf("%s", fault)

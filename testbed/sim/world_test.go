@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var start = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
@@ -52,10 +53,7 @@ func small(users float64) Config {
 
 func live(t testing.TB, cfg Config, until time.Duration) *World {
 	t.Helper()
-	w, err := New(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(New(cfg, nil))(t)
 	if err := w.Run(context.Background(), until); err != nil {
 		t.Fatal(err)
 	}
@@ -193,10 +191,7 @@ func TestUsersComeAndGoWithTheCurve(t *testing.T) {
 	cfg.Workloads[0].Load.Level = Curve{{0, 2}, {time.Minute, 2}, {time.Minute, 9}, {2 * time.Minute, 9}, {2 * time.Minute, 1}}
 	for _, kind := range []Kind{Sleep, Pace} {
 		cfg.Workloads[0].Load.Kind = kind
-		w, err := New(cfg, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(New(cfg, nil))(t)
 		for _, c := range []struct {
 			at   time.Duration
 			want int
@@ -358,10 +353,7 @@ func TestNothingIsEverOvercommitted(t *testing.T) {
 		cfg.Seed = rapid.Uint64().Draw(t, "seed")
 		cfg.Hosts[0].Room = pricing.Resources{CPU: 8000, Memory: 40 * pricing.GB}
 		cfg.Hosts = append(cfg.Hosts, nodescaler.Host{Host: pricing.Host{Name: "pve2", Room: cfg.Hosts[0].Room}, Online: true})
-		w, err := New(cfg, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(New(cfg, nil))(t)
 		ctx := context.Background()
 		for i := range rapid.IntRange(1, 25).Draw(t, "steps") {
 			switch rapid.IntRange(0, 5).Draw(t, "what") {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/podscaler"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // A pod that has more to do than it can uses all that it is left, on the host of the neighbour alone.
@@ -47,24 +48,15 @@ func TestLateReadingsAreThoseOfThePast(t *testing.T) {
 	cfg := small(30)
 	w := live(t, cfg, 2*time.Minute)
 	cfg.Late = late
-	lagging, err := New(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lagging := must.Get(New(cfg, nil))(t)
 	wl := &podscaler.Workload{Name: "shop/web", SLO: podscaler.SLO{Quantile: .9, Target: 300 * time.Millisecond, Window: time.Minute}}
 	run(t, lagging, 30*time.Second)
 	if _, err := lagging.Read(context.Background(), wl, lagging.clock()); err == nil {
 		t.Error("something is read before anything has come")
 	}
 	run(t, lagging, 2*time.Minute+late)
-	want, err := w.Read(context.Background(), wl, w.clock())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := lagging.Read(context.Background(), wl, lagging.clock())
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(w.Read(context.Background(), wl, w.clock()))(t)
+	got := must.Get(lagging.Read(context.Background(), wl, lagging.clock()))(t)
 	if got.Latency != want.Latency || got.Good != want.Good || got.Arrivals != want.Arrivals || got.InFlight != want.InFlight {
 		t.Errorf("read %+v, want %+v", got, want)
 	}

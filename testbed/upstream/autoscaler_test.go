@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/plimsoll/plimsoll/grpc/externalgrpc"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // autoscaler asks as cluster-autoscaler does.
@@ -29,10 +30,7 @@ type instance struct {
 
 func (c *autoscaler) groups() []*externalgrpc.NodeGroup {
 	c.t.Helper()
-	answer, err := c.NodeGroups(c.t.Context(), &externalgrpc.NodeGroupsRequest{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	answer := must.Get(c.NodeGroups(c.t.Context(), &externalgrpc.NodeGroupsRequest{}))(c.t)
 	return answer.NodeGroups
 }
 
@@ -50,19 +48,13 @@ func (c *autoscaler) group(pool string) string {
 
 func (c *autoscaler) target(group string) int {
 	c.t.Helper()
-	answer, err := c.NodeGroupTargetSize(c.t.Context(), &externalgrpc.NodeGroupTargetSizeRequest{Id: group})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	answer := must.Get(c.NodeGroupTargetSize(c.t.Context(), &externalgrpc.NodeGroupTargetSizeRequest{Id: group}))(c.t)
 	return int(answer.TargetSize)
 }
 
 func (c *autoscaler) instances(group string) []instance {
 	c.t.Helper()
-	answer, err := c.NodeGroupNodes(c.t.Context(), &externalgrpc.NodeGroupNodesRequest{Id: group})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	answer := must.Get(c.NodeGroupNodes(c.t.Context(), &externalgrpc.NodeGroupNodesRequest{Id: group}))(c.t)
 	return read(answer)
 }
 
@@ -138,10 +130,7 @@ func (c *autoscaler) delete(group string, nodes ...*externalgrpc.ExternalGrpcNod
 // groupOf is the group that a node is in, empty if it is none of ours.
 func (c *autoscaler) groupOf(n *externalgrpc.ExternalGrpcNode) string {
 	c.t.Helper()
-	answer, err := c.NodeGroupForNode(c.t.Context(), &externalgrpc.NodeGroupForNodeRequest{Node: n})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	answer := must.Get(c.NodeGroupForNode(c.t.Context(), &externalgrpc.NodeGroupForNodeRequest{Node: n}))(c.t)
 	return answer.GetNodeGroup().GetId()
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // scenarios are the acceptance scenarios of the contract, in order; the numbers are those that they are
@@ -256,10 +257,7 @@ func generationsAgree(t *testing.T) {
 	if old.Price != recent.Price || old.Price <= 0 {
 		t.Errorf("an old client pays %g for a node, a new one %g", old.Price, recent.Price)
 	}
-	pod, err := podOf("1500m", "1Gi").Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pod := must.Get(podOf("1500m", "1Gi").Marshal())(t)
 	oldPod, err := w.PricingPodPrice(t.Context(), &externalgrpc.PricingPodPriceRequest{Pod: pod, StartTime: from, EndTime: to})
 	if err != nil {
 		t.Fatal(err)
@@ -634,10 +632,7 @@ func (w *world) health(t *testing.T) (state healthpb.HealthCheckResponse_Serving
 	if err != nil {
 		t.Fatal(err)
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == "plimsoll_provider_machines_seen" {
 			return answer.Status, f.Metric[0].Gauge.GetValue()
@@ -651,20 +646,14 @@ func (w *world) health(t *testing.T) (state healthpb.HealthCheckResponse_Serving
 func (w *world) dial(t *testing.T, how provider.Listening, creds credentials.TransportCredentials) *grpc.ClientConn {
 	t.Helper()
 	address := w.serve(t, how)
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(address, grpc.WithTransportCredentials(creds)))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
 func (w *world) serve(t *testing.T, how provider.Listening) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.server.Serve(ctx, l, how) }()
@@ -749,22 +738,13 @@ func pricesAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := price(real.asked())
-		if err != nil {
-			t.Fatal(err)
-		}
-		unregistered, err := price(placeholder(real.ProviderID))
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must.Get(price(real.asked()))(t)
+		unregistered := must.Get(price(placeholder(real.ProviderID)))(t)
 		rate := float64(book.Rate(shape, "", w.sim.Now())) / 1e9
 		if template != other || template != unregistered || template < rate*(1-1e-9) || template > rate*(1+1e-9) {
 			t.Errorf("%s: an hour costs %g by its template, %g by a node, %g by a placeholder; the book says %g", pool, template, other, unregistered, rate)
 		}
-		pod, err := podOf(shape.CPU.Cores(), fmt.Sprint(int64(shape.Memory))).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		pod := must.Get(podOf(shape.CPU.Cores(), fmt.Sprint(int64(shape.Memory))).Marshal())(t)
 		if answer, err := w.PricingPodPrice(t.Context(), &externalgrpc.PricingPodPriceRequest{PodBytes: pod, StartTimestamp: from, EndTimestamp: to}); err != nil || answer.Price != template {
 			t.Errorf("%s: a pod that takes all of it costs %g, %v, the node %g", pool, answer.GetPrice(), err, template)
 		}
@@ -785,11 +765,7 @@ func pricesAgree(t *testing.T) {
 func mutualTLS(t *testing.T) {
 	w := begin(t, plan{})
 	made := func() *provider.Certificates {
-		c, err := provider.SelfMade([]string{"127.0.0.1"}, time.Now(), time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return must.Get(provider.SelfMade([]string{"127.0.0.1"}, time.Now(), time.Hour))(t)
 	}
 	first, second := made(), made()
 	var force atomic.Pointer[provider.Certificates] // what lies on disk
@@ -836,10 +812,7 @@ func certified(t *testing.T, trusts, has *provider.Certificates) credentials.Tra
 	roots.AppendCertsFromPEM(trusts.CA)
 	cfg := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	if has != nil {
-		pair, err := tls.X509KeyPair(has.Client, has.ClientKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pair := must.Get(tls.X509KeyPair(has.Client, has.ClientKey))(t)
 		cfg.Certificates = []tls.Certificate{pair}
 	}
 	return credentials.NewTLS(cfg)

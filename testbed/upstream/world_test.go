@@ -28,6 +28,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/proxmox/timing"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // world is an emulated cluster behind HTTPS, a stand-in for Kubernetes, a fleet with intents that outlive it,
@@ -93,10 +94,7 @@ func prepare(t testing.TB, p plan) *world {
 	if p.pools == nil {
 		p.pools = smallAndBig(p.hosts)
 	}
-	sim, err := pvesim.New(clusterOf(p))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sim := must.Get(pvesim.New(clusterOf(p)))(t)
 	t.Cleanup(sim.Close)
 	w := &world{t: t, sim: sim, kube: newKubernetes(p.seed, sim.Now), log: &logFile{}, told: &events{}}
 	if p.mortal {
@@ -212,19 +210,11 @@ func (w *world) start() {
 
 func (w *world) startFleet() {
 	w.t.Helper()
-	client, err := pveapi.Connect(w.connection(w.token))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	client := must.Get(pveapi.Connect(w.connection(w.token)))(w.t)
 	w.t.Cleanup(client.Close)
-	intents, err := pve.OpenIntentLog(w.disk())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	intents := must.Get(pve.OpenIntentLog(w.disk()))(w.t)
 	w.site.Client, w.site.Intents = client, intents
-	if w.fleet, err = pve.NewFleet(w.site); err != nil {
-		w.t.Fatal(err)
-	}
+	w.fleet = must.Get(pve.NewFleet(w.site))(w.t)
 }
 
 // connection is how the cluster is reached with a token.
@@ -253,26 +243,17 @@ func (w *world) startProvider() {
 		w.hangUp()
 	}
 	w.provider.Machines = w.fleet
-	server, err := provider.New(w.provider)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	server := must.Get(provider.New(w.provider))(w.t)
 	w.server = server
 	if w.life != nil {
 		w.autoscaler = &autoscaler{w.t, externalgrpc.NewCloudProviderClient(inProcess{server})}
 		return
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(w.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx, l, provider.Listening{}) }()
-	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(w.t)
 	w.autoscaler = &autoscaler{w.t, externalgrpc.NewCloudProviderClient(conn)}
 	w.hangUp = func() {
 		w.hangUp = nil
@@ -342,10 +323,7 @@ func (w *world) story() string {
 // inject makes things go wrong, as the emulator's lines say.
 func (w *world) inject(lines ...string) {
 	w.t.Helper()
-	faults, err := pvesim.ParseFaults(strings.Join(lines, "\n"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	faults := must.Get(pvesim.ParseFaults(strings.Join(lines, "\n")))(w.t)
 	for _, f := range faults {
 		if err := w.sim.Inject(f); err != nil {
 			w.t.Fatal(err)
@@ -394,11 +372,7 @@ func (w *world) person() *pveapi.Client {
 	w.sim.Grant("/", "Administrator", "admin@pve")
 	c := w.connection(w.sim.Token("admin@pve", "hand", false))
 	c.Transport, c.Insecure, c.Fingerprint = w.sim.Transport(), true, ""
-	client, err := pveapi.Connect(c)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return client
+	return must.Get(pveapi.Connect(c))(w.t)
 }
 
 // destroy removes a virtual machine as a person does, without asking us.
@@ -546,10 +520,7 @@ func (w *world) gone(group string, left int) {
 // nameOf is the name of the machine that has an id.
 func (w *world) nameOf(id string) string {
 	w.t.Helper()
-	state, err := w.fleet.List(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	state := must.Get(w.fleet.List(w.t.Context()))(w.t)
 	for _, m := range state.Machines {
 		if m.ProviderID == id {
 			return m.Name

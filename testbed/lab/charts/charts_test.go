@@ -30,6 +30,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/kube"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const root = "../../.."
@@ -131,20 +132,14 @@ func (w *world) until(try func() error) {
 
 func (w *world) file(name string) string {
 	w.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		w.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, name)))(w)
 	return string(text)
 }
 
 // shown is a manifest that the binary carries.
 func (w *world) shown(name string) string {
 	w.Helper()
-	text, err := deploy.Manifests.ReadFile("manifests/" + name + ".yaml")
-	if err != nil {
-		w.Fatal(err)
-	}
+	text := must.Get(deploy.Manifests.ReadFile("manifests/" + name + ".yaml"))(w)
 	return string(text)
 }
 
@@ -370,10 +365,7 @@ func TestKindsAreUpgradedOverObjects(t *testing.T) {
 // withoutField takes a field of the spec out of a kind, with the rules that know it.
 func (w *world) withoutField(name, field string) {
 	w.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		w.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(w)
 	kind := w.object(string(text))
 	versions, _, _ := unstructured.NestedSlice(kind.Object, "spec", "versions")
 	path := []string{"schema", "openAPIV3Schema", "properties", "spec"}
@@ -393,10 +385,7 @@ func (w *world) withoutField(name, field string) {
 	if err := unstructured.SetNestedSlice(kind.Object, versions, "spec", "versions"); err != nil {
 		w.Fatal(err)
 	}
-	out, err := yaml.Marshal(kind.Object)
-	if err != nil {
-		w.Fatal(err)
-	}
+	out := must.Get(yaml.Marshal(kind.Object))(w)
 	if err := os.WriteFile(name, out, 0o600); err != nil {
 		w.Fatal(err)
 	}
@@ -405,11 +394,7 @@ func (w *world) withoutField(name, field string) {
 func (w *world) read(text string) *unstructured.Unstructured {
 	w.Helper()
 	o := w.object(text)
-	got, err := w.where(o).Get(w.Context(), o.GetName(), metav1.GetOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return got
+	return must.Get(w.where(o).Get(w.Context(), o.GetName(), metav1.GetOptions{}))(w)
 }
 
 func (w *world) patch(o *unstructured.Unstructured, patch string) {

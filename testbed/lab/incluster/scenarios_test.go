@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // atLeast is an autoscaler that keeps web between bounds, and measures nothing.
@@ -149,10 +150,7 @@ func (c *child) journal() string { return filepath.Join(filepath.Dir(c.log.Name(
 // steps are those in the program's journal.
 func (c *child) steps(w *world) []loop.Step {
 	w.Helper()
-	f, err := os.Open(c.journal())
-	if err != nil {
-		w.Fatal(err)
-	}
+	f := must.Get(os.Open(c.journal()))(w)
 	defer f.Close() //nolint:errcheck // it was read
 	var all []loop.Step
 	for d := json.NewDecoder(f); ; {
@@ -225,10 +223,7 @@ func TestScenario45MachinesThatNeverJoin(t *testing.T) {
 	w.until("the pool is paused", func() bool { return w.condition(poolObject, "Ready") == "False PoolPaused" })
 	w.until("it is gone", func() bool { return len(w.vms()) == 0 })
 	w.stays(10*time.Second, "no further machines", func() bool { return len(w.vms()) == 0 })
-	list, err := w.client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(w.client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{}))(t)
 	hints := slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool {
 		return e.Reason == "MachineFailed" && (strings.Contains(e.Note, "agent") || strings.Contains(e.Note, "last task"))
 	})

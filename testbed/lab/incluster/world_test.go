@@ -35,6 +35,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // world is a lab with our kinds in it, and the programs of ours that run.
@@ -72,10 +73,7 @@ func newWorldOn(t *testing.T, part *machines.Part, parts ...lab.Part) *world {
 		t.Fatalf("the files of our kinds: %v, %v", files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		w.apply(string(text))
 	}
 	for _, kind := range []string{"WorkloadAutoscaler", "VMPool", "PriceBook"} {
@@ -148,10 +146,7 @@ func (w *world) at(text string) (dynamic.ResourceInterface, *unstructured.Unstru
 		w.Fatal(err)
 	}
 	gvk := o.GroupVersionKind()
-	mapping, err := w.names.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		w.Fatal(err)
-	}
+	mapping := must.Get(w.names.RESTMapping(gvk.GroupKind(), gvk.Version))(w)
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		if o.GetNamespace() == "" {
 			o.SetNamespace("shop")
@@ -249,21 +244,12 @@ nodes:
 // start starts the program with the site and further settings.
 func (w *world) start(components, settings string) *child {
 	w.Helper()
-	folder, err := os.MkdirTemp(w.ArtifactDir(), "run")
-	if err != nil {
-		w.Fatal(err)
-	}
+	folder := must.Get(os.MkdirTemp(w.ArtifactDir(), "run"))(w)
 	site := w.site
 	site.Pools = nil
-	text, err := yaml.Marshal(site)
-	if err != nil {
-		w.Fatal(err)
-	}
+	text := must.Get(yaml.Marshal(site))(w)
 	keep := strings.ReplaceAll(string(text), "pools: null\n", "")
-	metrics, err := lab.FreeAddress()
-	if err != nil {
-		w.Fatal(err)
-	}
+	metrics := must.Get(lab.FreeAddress())(w)
 	w.children++
 	c := &child{user: fmt.Sprintf("plimsoll-%d", w.children), metrics: metrics, ended: make(chan error, 1)}
 	file := filepath.Join(folder, "plimsoll.yaml")
@@ -274,9 +260,7 @@ func (w *world) start(components, settings string) *child {
 	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
 		w.Fatal(err)
 	}
-	if c.log, err = os.Create(filepath.Join(folder, "stderr")); err != nil {
-		w.Fatal(err)
-	}
+	c.log = must.Get(os.Create(filepath.Join(folder, "stderr")))(w)
 	c.Cmd = exec.Command(w.binary, "run", "--components", components, "--config", file)
 	c.Stderr, c.Env = c.log, append(os.Environ(), w.env...)
 	if err := c.Start(); err != nil {
@@ -296,10 +280,7 @@ func (w *world) start(components, settings string) *child {
 // kubeconfig is the lab's own, for somebody who may everything and has a name of their own in the audit log.
 func (w *world) kubeconfig(folder, user string) string {
 	w.Helper()
-	cfg, err := clientcmd.LoadFromFile(w.lab.Kubeconfig())
-	if err != nil {
-		w.Fatal(err)
-	}
+	cfg := must.Get(clientcmd.LoadFromFile(w.lab.Kubeconfig()))(w)
 	for _, u := range cfg.AuthInfos {
 		u.Impersonate, u.ImpersonateGroups = user, []string{"system:masters"}
 	}
@@ -319,10 +300,7 @@ type write struct {
 // writes are those in the audit log, in their order.
 func (w *world) writes() []write {
 	w.Helper()
-	f, err := os.Open(w.lab.AuditLog())
-	if err != nil {
-		w.Fatal(err)
-	}
+	f := must.Get(os.Open(w.lab.AuditLog()))(w)
 	defer f.Close() //nolint:errcheck // it was read
 	var all []write
 	for d := json.NewDecoder(f); ; {
@@ -406,10 +384,7 @@ func (w *world) until(what string, so func() bool) time.Duration {
 
 func (w *world) pods() []corev1.Pod {
 	w.Helper()
-	list, err := w.client.CoreV1().Pods("shop").List(w.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	list := must.Get(w.client.CoreV1().Pods("shop").List(w.Context(), metav1.ListOptions{}))(w)
 	return list.Items
 }
 
@@ -428,10 +403,7 @@ func (w *world) running() int {
 
 func (w *world) nodes() []corev1.Node {
 	w.Helper()
-	list, err := w.client.CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	list := must.Get(w.client.CoreV1().Nodes().List(w.Context(), metav1.ListOptions{}))(w)
 	return list.Items
 }
 
@@ -495,10 +467,7 @@ func (w *world) condition(text, kind string) string {
 func (w *world) find(text string, path ...string) any {
 	w.Helper()
 	where, o := w.at(text)
-	seen, err := where.Get(w.Context(), o.GetName(), metav1.GetOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	seen := must.Get(where.Get(w.Context(), o.GetName(), metav1.GetOptions{}))(w)
 	var v any = seen.Object
 	for _, key := range path {
 		switch at := v.(type) {
@@ -532,10 +501,7 @@ func (w *world) text(object string, path ...string) string {
 // told reports whether there is an event with a reason.
 func (w *world) told(reason string) bool {
 	w.Helper()
-	list, err := w.client.EventsV1().Events("").List(w.Context(), metav1.ListOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	list := must.Get(w.client.EventsV1().Events("").List(w.Context(), metav1.ListOptions{}))(w)
 	for _, e := range list.Items {
 		if e.Reason == reason {
 			return true

@@ -24,6 +24,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/rightsize"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // One control plane and one leader serve the tests that do not mind one another. Each uses names of its own.
@@ -199,10 +200,7 @@ func (w *world) scale(kind, name string) int {
 		apiVersion = "apps/v1"
 	}
 	where, _ := w.resource(fmt.Sprintf(`{apiVersion: %s, kind: %s, metadata: {name: %s}}`, apiVersion, kind, name))
-	o, err := where.Get(w.Context(), name, metav1.GetOptions{}, "scale")
-	if err != nil {
-		w.Fatal(err)
-	}
+	o := must.Get(where.Get(w.Context(), name, metav1.GetOptions{}, "scale"))(w)
 	spec, _ := o.Object["spec"].(map[string]any)
 	replicas, _ := spec["replicas"].(int64)
 	return int(replicas)
@@ -312,20 +310,12 @@ func testChoose(w *world, c *kube.Cluster) {
 func (w *world) pod(name string) *corev1.Pod {
 	w.Helper()
 	namespace, name, _ := strings.Cut(name, "/")
-	p, err := w.client.CoreV1().Pods(namespace).Get(w.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return p
+	return must.Get(w.client.CoreV1().Pods(namespace).Get(w.Context(), name, metav1.GetOptions{}))(w)
 }
 
 func (w *world) targets(c *kube.Cluster) []kube.Target {
 	w.Helper()
-	all, err := c.Targets(w.Context())
-	if err != nil {
-		w.Fatal(err)
-	}
-	return all
+	return must.Get(c.Targets(w.Context()))(w)
 }
 
 // rescale is somebody else who scales a Deployment.
@@ -427,11 +417,7 @@ func testFindings(w *world, c *kube.Cluster) {
 
 func (w *world) getNode(name string) *corev1.Node {
 	w.Helper()
-	n, err := w.client.CoreV1().Nodes().Get(w.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return n
+	return must.Get(w.client.CoreV1().Nodes().Get(w.Context(), name, metav1.GetOptions{}))(w)
 }
 
 func testDraining(w *world, c *kube.Cluster) {
@@ -533,10 +519,7 @@ func testStatus(w *world, c *kube.Cluster) {
 // The other kinds have a status, too.
 func testStatusOfOthers(w *world, c *kube.Cluster) {
 	w.make(`{apiVersion: plimsoll.dev/v1alpha1, kind: PriceBook, metadata: {name: default}, spec: {currency: EUR, pricePerVCPUHour: 1, pricePerGiBHour: 1}}`)
-	text, err := os.ReadFile("../../../api/v1alpha1/testdata/accepted/vmp-minimal.yaml")
-	if err != nil {
-		w.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../api/v1alpha1/testdata/accepted/vmp-minimal.yaml"))(w)
 	w.make(string(text))
 	condition := []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue, Reason: "Active", LastTransitionTime: metav1.Unix(1000, 0)}}
 	w.until("both are written", func(ctx context.Context) error {

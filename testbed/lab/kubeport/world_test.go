@@ -28,6 +28,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler/loop"
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // world is a control plane, and what a test does to it.
@@ -70,10 +71,7 @@ func (w *world) install() {
 		w.Fatalf("the files of our kinds: %v, %v", files, err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			w.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(w)
 		w.make(string(text))
 	}
 	w.kind("plimsoll.dev", "v1alpha1", "WorkloadAutoscaler")
@@ -100,10 +98,7 @@ func (w *world) allow(needs []kube.Need) {
 		}
 	}
 	text := func(o any) string {
-		b, err := json.Marshal(o)
-		if err != nil {
-			w.Fatal(err)
-		}
+		b := must.Get(json.Marshal(o))(w)
 		return string(b)
 	}
 	const subjects = `[{kind: User, name: ` + user + `}, {kind: User, name: ` + otherUser + `}]`
@@ -138,10 +133,7 @@ func (w *world) resource(text string) (dynamic.ResourceInterface, *unstructured.
 		w.Fatalf("%s %s: %v", o.GetKind(), o.GetName(), err)
 	}
 	gvk := o.GroupVersionKind()
-	mapping, err := w.names.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		w.Fatal(err)
-	}
+	mapping := must.Get(w.names.RESTMapping(gvk.GroupKind(), gvk.Version))(w)
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		if o.GetNamespace() == "" {
 			o.SetNamespace("shop")
@@ -213,10 +205,7 @@ func (w *world) autoscaler(name, apiVersion, kind, target, mode string) {
 func (w *world) cluster(cfg kube.Config) *kube.Cluster {
 	w.Helper()
 	cfg.REST, cfg.Namespace, cfg.Lease = as(w.lab.REST(), user), "plimsoll", "plimsoll"
-	c, err := kube.New(cfg)
-	if err != nil {
-		w.Fatal(err)
-	}
+	c := must.Get(kube.New(cfg))(w)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
@@ -340,10 +329,7 @@ func (w *world) ready(p *corev1.Pod) {
 // decode reads what was got as a map.
 func decode(t *testing.T, from map[string]any, to any) {
 	t.Helper()
-	text, err := json.Marshal(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(from))(t)
 	if err := json.Unmarshal(text, to); err != nil {
 		t.Fatal(err)
 	}

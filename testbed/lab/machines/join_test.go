@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const (
@@ -46,10 +47,7 @@ func boot(t *testing.T, p firstboot.Profile, change ...func(*firstboot.Machine))
 	for _, c := range change {
 		c(&m)
 	}
-	files, err := p.UserData(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(p.UserData(m))(t)
 	return pvesim.Boot{
 		VMID: m.VMID, Name: m.Name, Host: m.Host, UUID: m.UUID, Config: map[string]string{"cores": "2", "sockets": "2", "memory": "8192"},
 		UserData: files[firstboot.UserData], MetaData: files[firstboot.MetaData], NetworkConfig: files[firstboot.NetworkConfig], At: time.Unix(1_800_000_000, 0),
@@ -64,17 +62,11 @@ func TestNodesAreAsTheirDiscsSay(t *testing.T) {
 	for name, p := range map[string]firstboot.Profile{"rke2": alone, "k3s beside an own part": beside, "rke2 by the script": scripted} {
 		t.Run(name, func(t *testing.T) {
 			b := boot(t, p)
-			a, err := readAgent(b.UserData)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(readAgent(b.UserData))(t)
 			if a.token != token || !strings.HasPrefix(a.server, "https://10.0.0.10:") {
 				t.Errorf("it joins %s with %s", a.server, a.token)
 			}
-			n, err := a.node(&b, "v1.37.1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(a.node(&b, "v1.37.1"))(t)
 			if diff := cmp.Diff(map[string]string{
 				"example.com/pool": "web", "empty": "", "topology.kubernetes.io/region": "home", "topology.kubernetes.io/zone": "pve2",
 				"kubernetes.io/hostname": "web-1", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", lab.KubeletLabel: lab.KubeletLabelValue,
@@ -156,10 +148,7 @@ func TestStaticAddressesAreTheNodes(t *testing.T) {
 	b := boot(t, profile(firstboot.RKE2), func(m *firstboot.Machine) {
 		m.NICs = []firstboot.NIC{{MAC: "bc:24:11:00:00:01", IPv4: "10.0.0.5/24", Gateway4: "10.0.0.1"}}
 	})
-	a, err := readAgent(b.UserData)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(readAgent(b.UserData))(t)
 	if n, err := a.node(&b, "v1.37.1"); err != nil || n.Status.Addresses[0].Address != "10.0.0.5" {
 		t.Errorf("%+v, %v", n, err)
 	}
@@ -196,10 +185,7 @@ func TestKubeletsDoNotReserveMoreThanThereIs(t *testing.T) {
 	p := profile(firstboot.RKE2)
 	p.KubeletArgs = []string{"system-reserved=cpu=5"}
 	b := boot(t, p)
-	a, err := readAgent(b.UserData)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(readAgent(b.UserData))(t)
 	if _, err := a.node(&b, ""); err == nil || err.Error() != "kubelet: 5 is reserved of cpu, and the machine has 4" {
 		t.Error(err)
 	}
@@ -220,11 +206,7 @@ func acts(t *testing.T, k *kubelets, events ...event) string {
 
 func nodeNamed(t *testing.T, client *fake.Clientset, name string) *corev1.Node {
 	t.Helper()
-	n, err := client.CoreV1().Nodes().Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(client.CoreV1().Nodes().Get(context.Background(), name, metav1.GetOptions{}))(t)
 }
 
 func TestNodesFallSilentAndComeBackWithTheirMachines(t *testing.T) {
@@ -303,10 +285,7 @@ func TestPodsOfNodesThatAreBackRunAgain(t *testing.T) {
 	k := newKubelets(client, token, log.New(io.Discard, "", 0))
 	k.restartPods(context.Background(), "web-1")
 	for name, want := range map[string]string{"runs": "True  2", "is done": "False NodeNotReady 1"} {
-		p, err := client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{}))(t)
 		c := p.Status.Conditions[0]
 		if got := fmt.Sprintf("%s %s %d", c.Status, c.Reason, p.Status.ContainerStatuses[0].RestartCount); got != want || len(p.Status.Conditions) != 2 {
 			t.Errorf("the pod that %s: %s, want %s", name, got, want)
@@ -321,14 +300,8 @@ func TestReservedIsWhatPoolsSayOfTheirNodes(t *testing.T) {
 	pool.Join.Token = token
 	b := boot(t, pool.Join)
 	b.Config = map[string]string{"cores": "2", "memory": "8192"}
-	a, err := readAgent(b.UserData)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := a.node(&b, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(readAgent(b.UserData))(t)
+	n := must.Get(a.node(&b, ""))(t)
 	cpu, memory := n.Status.Capacity.Cpu().MilliValue()-n.Status.Allocatable.Cpu().MilliValue(), n.Status.Capacity.Memory().Value()-n.Status.Allocatable.Memory().Value()
 	if cpu != int64(pool.Reserved.CPU) || memory != int64(pool.Reserved.Memory) {
 		t.Errorf("the kubelet reserves %dm and %s, the pool says %v", cpu, resource.NewQuantity(memory, resource.BinarySI), pool.Reserved)

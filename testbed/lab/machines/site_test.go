@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/plimsoll/plimsoll/proxmox/doctor"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
@@ -20,10 +22,7 @@ func standing(t *testing.T, p *Part) *pvesim.Cluster {
 	t.Helper()
 	cfg := p.cluster()
 	cfg.Speed = 0
-	c, err := pvesim.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(pvesim.New(cfg))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -39,10 +38,7 @@ func TestTheTokenHasTheRightsThatTheSiteNeedsAndIsMadeOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	have, err := client.Permissions(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	have := must.Get(client.Permissions(t.Context()))(t)
 	parts := map[int]pveapi.Parts{template: {Storages: []string{images}, Networks: []pveapi.Bridge{{Name: bridge}}}}
 	if missing := doctor.Missing(doctor.Needs(site, doctor.Release9, parts), have); len(missing) > 0 {
 		t.Errorf("it lacks %+v", missing)
@@ -67,10 +63,7 @@ func TestTheSiteFileIsTheSite(t *testing.T) {
 	if _, err := keptToken(folder); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(folder, siteFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(folder, siteFile)))(t)
 	var read config
 	if err := strict.Unmarshal(text, &read); err != nil {
 		t.Fatal(err)
@@ -99,10 +92,7 @@ func TestWhatIsKeptIsTheSameNextTime(t *testing.T) {
 	if err != nil || again != print || !bytes.Equal(first.Certificate[0], second.Certificate[0]) {
 		t.Errorf("%s and %s, %v", print, again, err)
 	}
-	token, err := keptToken(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(keptToken(folder))(t)
 	if kept, err := keptToken(folder); err != nil || kept != token {
 		t.Errorf("%q and %q, %v", token, kept, err)
 	}

@@ -22,6 +22,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // published is what an API server says of its front proxy.
@@ -32,20 +34,14 @@ func published(data map[string]string) *corev1.ConfigMap {
 // client is a certificate for clients that is its own authority.
 func client(t *testing.T, name string) (tls.Certificate, string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true, IsCA: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
@@ -58,14 +54,8 @@ func TestOnlyTheFrontProxyIsLetIn(t *testing.T) {
 	stranger, _ := client(t, "front-proxy-client")
 	other, otherPEM := client(t, "somebody")
 	api := fake.NewClientset(published(map[string]string{"requestheader-client-ca-file": knownPEM + otherPEM, "requestheader-allowed-names": `["front-proxy-client"]`}))
-	proof, err := readFrontProxy(context.Background(), api)
-	if err != nil {
-		t.Fatal(err)
-	}
-	on, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof := must.Get(readFrontProxy(context.Background(), api))(t)
+	on := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := httptest.NewUnstartedServer(New(1).resources())
 	server.Listener, server.Config.ErrorLog = proof.listener(on, own), log.New(io.Discard, "", 0)
 	server.Start()

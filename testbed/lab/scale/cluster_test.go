@@ -29,6 +29,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var (
@@ -142,10 +143,7 @@ func (w *world) create(objects ...any) {
 	w.Helper()
 	var manifest strings.Builder
 	for _, o := range objects {
-		text, err := yaml.Marshal(o)
-		if err != nil {
-			w.Fatal(err)
-		}
+		text := must.Get(yaml.Marshal(o))(w)
 		manifest.WriteString("---\n" + string(text))
 	}
 	if err := w.lab.Create(w.Context(), []byte(manifest.String())); err != nil {
@@ -183,10 +181,7 @@ type made struct {
 // makeNodes lets Plimsoll make the machines: a pool that asks for so many at least.
 func (w *world) makeNodes() {
 	w.create(object("PriceBook", "default", "", map[string]any{"currency": "units", "pricePerVCPUHour": 1, "pricePerGBHour": 1}))
-	pools, err := product.Pools(w.machines)
-	if err != nil {
-		w.Fatal(err)
-	}
+	pools := must.Get(product.Pools(w.machines))(w)
 	w.create(pools[0])
 	w.report.machines = w.until("nodes that are Ready", func(ctx context.Context) (int, int, error) {
 		// From the watch cache: a thousand nodes are megabytes.

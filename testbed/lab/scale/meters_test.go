@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/plimsoll/plimsoll/proxmox/pvesim"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // soon is how long something is waited for that is to come at once.
@@ -85,10 +86,7 @@ func (l *lines) next(tb testing.TB) []byte {
 // follow reads what is written to a file from now on.
 func follow(tb testing.TB, file string) *lines {
 	tb.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Get(os.Open(file))(tb)
 	if _, err := f.Seek(0, io.SeekEnd); err != nil {
 		tb.Fatal(err)
 	}
@@ -241,10 +239,7 @@ func readProcess(tb testing.TB, pid int) process {
 	stat := read("stat")
 	f := strings.Fields(stat[strings.LastIndex(stat, ")")+1:]) // its name may hold anything
 	for _, at := range []int{11, 12} {
-		n, err := strconv.ParseInt(f[at], 10, 64)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		n := must.Get(strconv.ParseInt(f[at], 10, 64))(tb)
 		p.cpu += time.Duration(n) * time.Second / ticks
 	}
 	return p

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/testbed"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // verb runs the real program, and returns what it prints.
@@ -32,15 +33,8 @@ func verb(t *testing.T, program string, args ...string) string {
 
 func resultsIn(t *testing.T, folder string) *testbed.Results {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "results.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := testbed.ReadResults(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	text := must.Get(os.ReadFile(filepath.Join(folder, "results.json")))(t)
+	return must.Get(testbed.ReadResults(bytes.NewReader(text)))(t)
 }
 
 // The short form of the experiment, with everything as in the long one: the real program, policy, control

@@ -23,6 +23,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/lab/product"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const (
@@ -92,20 +93,14 @@ func load(t *testing.T) []float64 {
 		t.Skip("the recorded traces are not beside the checkout: ", err)
 	}
 	defer func() { _ = file.Close() }() // only read
-	rows, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(file).ReadAll())(t)
 	var all []float64
 	const minutes = 20 // that each level is the mean of
 	const begin, every = 1 + 3*1440, 300
 	for i := range levels {
 		sum := 0.0
 		for _, row := range rows[begin+i*every:][:minutes] {
-			n, err := strconv.ParseFloat(row[1], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(strconv.ParseFloat(row[1], 64))(t)
 			sum += n
 		}
 		all = append(all, sum/minutes/12)
@@ -209,10 +204,7 @@ func (m *moved) of(name string) []int { return m.ways[name] }
 func follow(t *testing.T, client kubernetes.Interface) *moved {
 	t.Helper()
 	m := &moved{events: make(chan *appsv1.Deployment, 1000), now: map[string]int{}, ways: map[string][]int{}}
-	watch, err := client.AppsV1().Deployments("default").Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	watch := must.Get(client.AppsV1().Deployments("default").Watch(t.Context(), metav1.ListOptions{}))(t)
 	t.Cleanup(watch.Stop)
 	go func() {
 		for e := range watch.ResultChan() {
@@ -253,10 +245,7 @@ func settle(t *testing.T, client kubernetes.Interface, m *moved) map[string]int 
 		}
 		time.Sleep(100 * time.Millisecond)
 		m.take()
-		all, err := client.AppsV1().Deployments("default").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(client.AppsV1().Deployments("default").List(ctx, metav1.ListOptions{}))(t)
 		now := ""
 		for _, d := range all.Items {
 			now += fmt.Sprintf("%s %d/%d/%d ", d.Name, *d.Spec.Replicas, d.Status.Replicas, d.Status.ReadyReplicas)

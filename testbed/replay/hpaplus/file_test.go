@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // least is the least that an experiment says.
@@ -77,10 +79,7 @@ func TestFaultsNameLineKeyRuleAndValue(t *testing.T) {
 
 // Assertions are judged on the experiment's own traces, and on those alone.
 func TestAssertionsAreJudgedByWhatCameOut(t *testing.T) {
-	e, err := Parse([]byte(least))
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Parse([]byte(least)))(t)
 	r := mustRun(t, e, Options{})
 	for i, want := range []bool{true, true, false} {
 		if v := e.Judge(r)[i]; v.Held != want || len(v.Checks) != 1 {
@@ -97,10 +96,7 @@ func TestAssertionsAreJudgedByWhatCameOut(t *testing.T) {
 
 // The document's example is a whole experiment: it is read as one, and no key is missing in it.
 func TestDocumentTellsEveryKey(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/experiment-file.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../../../docs/experiment-file.md"))(t)
 	_, rest, _ := strings.Cut(string(data), "## Experiments that replay counts")
 	_, rest, _ = strings.Cut(rest, "```yaml\n")
 	example, _, ok := strings.Cut(rest, "```")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/replay"
 )
 
@@ -23,14 +24,8 @@ import (
 // fewer draws.
 func short(t testing.TB, name string) *Experiment {
 	t.Helper()
-	data, err := testbed.File(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(testbed.File(name))(t)
+	e := must.Get(Parse(data))(t)
 	e.Trials = 2
 	e.Replay.Train = 1
 	e.Assertions, e.Reference = nil, nil
@@ -49,11 +44,7 @@ func short(t testing.TB, name string) *Experiment {
 
 func mustRun(t testing.TB, e *Experiment, o Options) *Results {
 	t.Helper()
-	r, err := Run(t.Context(), e, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(Run(t.Context(), e, o))(t)
 }
 
 func written(t testing.TB, r *Results) string {
@@ -69,10 +60,7 @@ func replays(t *testing.T) []string {
 	t.Helper()
 	var out []string
 	for _, name := range testbed.Names() {
-		data, err := testbed.File(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(testbed.File(name))(t)
 		if testbed.Replays(data) {
 			out = append(out, name)
 		}
@@ -116,17 +104,11 @@ func TestEveryExperimentRunsAndKeepsToTheSchema(t *testing.T) {
 			e := short(t, name)
 			r := mustRun(t, e, Options{Version: "v1.2.3", Trials: 1})
 			text := written(t, r)
-			v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(text)))(t)
 			if err := schema.Validate(v); err != nil {
 				t.Error(err)
 			}
-			again, err := ReadResults(strings.NewReader(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := must.Get(ReadResults(strings.NewReader(text)))(t)
 			if diff := cmp.Diff(text, written(t, again)); diff != "" {
 				t.Errorf("read back: %s", diff)
 			}
@@ -204,10 +186,7 @@ func TestTrainingTimeIsToldApartFromWhatIsCompared(t *testing.T) {
 	if err := r.WriteTimes(&b); err != nil {
 		t.Fatal(err)
 	}
-	times, err := ReadTimes(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	times := must.Get(ReadTimes(&b))(t)
 	if diff := cmp.Diff(r.Times, times); diff != "" {
 		t.Error(diff)
 	}
@@ -221,14 +200,8 @@ func TestTrainingTimeIsToldApartFromWhatIsCompared(t *testing.T) {
 func TestTheBookSaysWhatTheForecasterSaid(t *testing.T) {
 	trace := replay.MMPP(1, 3)
 	b := &book{rates: trace.Counts, from: 1200, said: map[string]*said{}}
-	m, err := b.models(2.5)(forecast.Spec{Type: "AR"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, err := forecast.New(forecast.Spec{Type: "AR"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(b.models(2.5)(forecast.Spec{Type: "AR"}))(t)
+	live := must.Get(forecast.New(forecast.Spec{Type: "AR"}))(t)
 	forecast.Train(live, trace.Counts[:1200])
 	forecast.Train(m, trace.Counts[:1200])
 	for i, v := range trace.Counts[1200:] {

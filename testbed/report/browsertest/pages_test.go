@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/replay/hpaplus"
 )
 
@@ -134,10 +135,7 @@ func (s *site) inAnotherWorld(from, to string) {
 		slower.Mean, slower.Low, slower.High = slower.Mean*1.25, slower.Low*1.25, slower.High*1.25
 		m["p90Ms"] = slower
 	}
-	out, err := os.Create(s.path(to, "results.json"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	out := must.Get(os.Create(s.path(to, "results.json")))(s.t)
 	if err := errors.Join(r.Write(out), out.Close()); err != nil {
 		s.t.Fatal(err)
 	}
@@ -145,20 +143,12 @@ func (s *site) inAnotherWorld(from, to string) {
 
 func (s *site) results(folder string) *testbed.Results {
 	s.t.Helper()
-	r, err := testbed.ReadResults(bytes.NewReader(s.file(folder, "results.json")))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return r
+	return must.Get(testbed.ReadResults(bytes.NewReader(s.file(folder, "results.json"))))(s.t)
 }
 
 func (s *site) file(elements ...string) []byte {
 	s.t.Helper()
-	data, err := os.ReadFile(s.path(elements...))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return data
+	return must.Get(os.ReadFile(s.path(elements...)))(s.t)
 }
 
 // read reads JSON.
@@ -302,16 +292,10 @@ func (s *site) ofSimulate(folder string) []spot {
 // loadOf is the load in requests a second in the mean of an hour.
 func (s *site) loadOf(folder string, from int) float64 {
 	s.t.Helper()
-	rows, err := csv.NewReader(bytes.NewReader(s.file(folder, "load.csv"))).ReadAll()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(bytes.NewReader(s.file(folder, "load.csv"))).ReadAll())(s.t)
 	sum := 0.0
 	for _, row := range rows[1+from : 1+from+60] { // after the names of the columns
-		n, err := strconv.ParseFloat(row[1], 64)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		n := must.Get(strconv.ParseFloat(row[1], 64))(s.t)
 		sum += n
 	}
 	return sum / 3600

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // look is what a page can be asked, in the page itself.
@@ -119,10 +121,7 @@ func (p *tab) take() []string {
 // open opens a file.
 func (p *tab) open(file string) {
 	p.t.Helper()
-	path, err := filepath.Abs(file)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(file))(p.t)
 	select { // of the page before
 	case <-p.loaded:
 	default:
@@ -190,10 +189,7 @@ func (p *tab) shoot(file string) {
 	p.t.Helper()
 	var picture struct{ Data string }
 	p.ask("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &picture)
-	data, err := base64.StdEncoding.DecodeString(picture.Data)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	data := must.Get(base64.StdEncoding.DecodeString(picture.Data))(p.t)
 	if err := os.WriteFile(file, data, 0o644); err != nil {
 		p.t.Fatal(err)
 	}

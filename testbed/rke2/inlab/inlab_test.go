@@ -25,6 +25,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 )
 
@@ -69,10 +70,7 @@ func TestMachinesJoinARealControlPlane(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(secret.Data["token"]), "root@pam!plimsoll-bench=") {
 		t.Errorf("the secret is %v, %v", secret, err)
 	}
-	objects, err := dynamic.NewForConfig(r.Lab.REST())
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(dynamic.NewForConfig(r.Lab.REST()))(t)
 	pool, err := objects.Resource(schema.GroupVersionResource{Group: "plimsoll.dev", Version: "v1alpha1", Resource: "vmpools"}).Get(t.Context(), "workers", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal("the VMPool:", err)
@@ -199,10 +197,7 @@ func ready(p *corev1.Pod) bool {
 // checkRights wants Plimsoll to have written as its service account, and never to have been refused.
 func (r *Rig) checkRights(pod *corev1.Pod) {
 	r.t.Helper()
-	text, err := os.ReadFile(r.Lab.AuditLog())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(r.Lab.AuditLog()))(r.t)
 	wrote := 0
 	for line := range bytes.Lines(text) {
 		if !bytes.Contains(line, []byte(`"username":"system:serviceaccount:plimsoll:plimsoll"`)) || !bytes.Contains(line, []byte(pod.Name)) {

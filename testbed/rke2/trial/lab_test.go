@@ -25,6 +25,7 @@ import (
 	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 	"github.com/plimsoll/plimsoll/testbed/rke2/inlab"
 	"github.com/plimsoll/plimsoll/testbed/strict"
@@ -90,10 +91,7 @@ func verb(t *testing.T, program string, args ...string) string {
 func killed(t *testing.T, program string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"testbed"}, args...)...)
-	errs, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errs := must.Get(cmd.StderrPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,10 +120,7 @@ type rigged struct {
 }
 
 func newRig(t *testing.T, program string, how rigged) *rig {
-	k6, err := lab.Toolbox{}.Path(t.Context(), lab.ToolK6)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k6 := must.Get(lab.Toolbox{}.Path(t.Context(), lab.ToolK6))(t)
 	services := &service{}
 	proxy := httptest.NewServer(services)
 	t.Cleanup(proxy.Close)
@@ -150,19 +145,14 @@ func newRig(t *testing.T, program string, how rigged) *rig {
 			*s = mine
 		},
 	})
-	if services.plane, err = url.Parse(r.Lab.Endpoint(plane.PartName, "apps")); err != nil {
-		t.Fatal(err)
-	}
+	services.plane = must.Get(url.Parse(r.Lab.Endpoint(plane.PartName, "apps")))(t)
 	if how.before != nil {
 		how.before(r.Lab.Kubeconfig())
 	}
 	if err := r.Bench().Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig, err := os.ReadFile(r.Lab.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig := must.Get(os.ReadFile(r.Lab.Kubeconfig()))(t)
 	folder := t.TempDir()
 	r.site, r.state = filepath.Join(folder, "site.yaml"), filepath.Join(folder, "site.rke2")
 	if err := os.Mkdir(r.state, 0o700); err != nil {
@@ -193,15 +183,8 @@ func newRig(t *testing.T, program string, how rigged) *rig {
 
 func resultsIn(t *testing.T, folder string) *testbed.Results {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "results.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := testbed.ReadResults(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	text := must.Get(os.ReadFile(filepath.Join(folder, "results.json")))(t)
+	return must.Get(testbed.ReadResults(bytes.NewReader(text)))(t)
 }
 
 // A test bed is built, an experiment run on it by the real program, which is killed while the users are there and

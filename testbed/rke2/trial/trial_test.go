@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // plain is a test bed of which nothing needs to be said.
@@ -22,10 +23,7 @@ func made(t *testing.T, prepare func(testing.TB, *bed), experiment func(testing.
 	var moments []string
 	within(t, func(t *testing.T, b *bed) {
 		prepare(t, b)
-		var err error
-		if r, err = b.run(t.Context(), experiment(t)); err != nil {
-			t.Fatal(err)
-		}
+		r = must.Get(b.run(t.Context(), experiment(t)))(t)
 		if left := b.left(t.Context()); len(left) > 0 {
 			t.Errorf("this is left: %s", left)
 		}
@@ -90,10 +88,7 @@ func dies(t *testing.T, prepare func(testing.TB, *bed), experiment func(testing.
 						t.Fatal("it did not die")
 					}
 					b.mortal = &mortal{left: -1}
-					got, err := b.run(t.Context(), e)
-					if err != nil {
-						t.Fatal(err)
-					}
+					got := must.Get(b.run(t.Context(), e))(t)
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Errorf("(-undisturbed +after a death)\n%s", diff)
 					}
@@ -109,20 +104,11 @@ func dies(t *testing.T, prepare func(testing.TB, *bed), experiment func(testing.
 
 func TestFinishedRunsAreNotMadeAgain(t *testing.T) {
 	within(t, func(t *testing.T, b *bed) {
-		e, err := experiment(t).With(testbed.Options{Trials: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, err := b.run(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(experiment(t).With(testbed.Options{Trials: 2}))(t)
+		first := must.Get(b.run(t.Context(), e))(t)
 		delete(b.kept["slocost-b-10-2"], trialFile)
 		began := time.Now()
-		again, err := b.run(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(b.run(t.Context(), e))(t)
 		if diff := cmp.Diff(first, again); diff != "" {
 			t.Error(diff)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/plimsoll/plimsoll/nodescaler"
 	nodepolicy "github.com/plimsoll/plimsoll/nodescaler/policy"
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/race"
 )
 
@@ -33,19 +34,11 @@ addons:
 // which some are tried.
 func handed(t testing.TB, unneeded string, rows ...string) *testbed.Experiment {
 	t.Helper()
-	file, err := testbed.File("slo-cost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(testbed.File("slo-cost"))(t)
 	before, row, _ := strings.Cut(string(file), "- name: slocost-b\n")
 	row = strings.Replace(row, "nodes: *pending", "nodes: {policy: unneeded, scaledBy: ClusterAutoscaler, unneeded: "+unneeded+"}", 1)
-	e, err := testbed.Parse([]byte(before + "- name: slocost-b\n" + row))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if e, err = e.With(testbed.Options{Policies: rows, Users: []int{10}, Trials: 1, Duration: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(testbed.Parse([]byte(before + "- name: slocost-b\n" + row)))(t)
+	e = must.Get(e.With(testbed.Options{Policies: rows, Users: []int{10}, Trials: 1, Duration: time.Minute}))(t)
 	return e
 }
 
@@ -165,14 +158,8 @@ func TestRunsWithClusterAutoscalerGoOnWhereverTheProcessDied(t *testing.T) {
 func TestRowsWithClusterAutoscalerAndWithoutTakeTurns(t *testing.T) {
 	within(t, func(t *testing.T, b *bed) {
 		built(t, b)
-		e, err := handed(t, "{}", "slocost-a", "slocost-b").With(testbed.Options{Trials: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := b.run(t.Context(), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(handed(t, "{}", "slocost-a", "slocost-b").With(testbed.Options{Trials: 2}))(t)
+		r := must.Get(b.run(t.Context(), e))(t)
 		by := map[string]int{}
 		for i := range r.Runs {
 			by[r.Runs[i].NodePolicy] += 1 + 10*r.Runs[i].PodMoves
@@ -292,10 +279,7 @@ func TestClusterAutoscalerHasTheRowsFlags(t *testing.T) {
 			}
 			want = append(want, f)
 		}
-		objects, err := newRow(t, handed(t, row.unneeded, "slocost-b")).upstream()
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(newRow(t, handed(t, row.unneeded, "slocost-b")).upstream())(t)
 		at := slices.IndexFunc(objects, func(o client.Object) bool { _, is := o.(*appsv1.Deployment); return is })
 		d, _ := objects[at].(*appsv1.Deployment)
 		c := d.Spec.Template.Spec.Containers[0]
@@ -332,10 +316,7 @@ func TestWhoDecidesOnMachinesIsTold(t *testing.T) {
 		{name: "slocost-b", unneeded: "{capacityBufferPodInjectionEnabled: true}", by: "ClusterAutoscaler", handoff: map[string]any{"by": "CapacityBuffer"}, provider: provider},
 	} {
 		r := newRow(t, handed(t, row.unneeded, row.name))
-		objects, err := r.installed(r.scaling(), r.row(), r.attempt, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(r.installed(r.scaling(), r.row(), r.attempt, 1))(t)
 		var told map[string]any
 		for _, o := range objects {
 			if u, is := o.(*unstructured.Unstructured); is && u.GetKind() == "ConfigMap" {
@@ -345,10 +326,7 @@ func TestWhoDecidesOnMachinesIsTold(t *testing.T) {
 		if diff := cmp.Diff([]any{row.handoff, row.provider, row.policy}, []any{told["handoff"], told["provider"], told["nodes"] != nil}); diff != "" {
 			t.Errorf("%s %s: handoff, provider and whether there are nodes (-want +got)\n%s", row.name, row.unneeded, diff)
 		}
-		offer, err := r.offer(r.scaling())
-		if err != nil {
-			t.Fatal(err)
-		}
+		offer := must.Get(r.offer(r.scaling()))(t)
 		pool, _ := offer[1].(*unstructured.Unstructured)
 		spec, _ := pool.Object["spec"].(map[string]any)
 		if spec["scaledBy"] != row.by || spec["mode"] != "Active" {

@@ -32,6 +32,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	"github.com/plimsoll/plimsoll/testbed/rke2"
 	"github.com/plimsoll/plimsoll/testbed/strict"
 )
@@ -72,10 +73,7 @@ func experiment(t testing.TB) *testbed.Experiment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := testbed.Parse(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(testbed.Parse(file))(t)
 	if e, err = e.With(testbed.Options{Policies: []string{"slocost-b"}, Users: []int{10}, Trials: 1, Duration: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
@@ -114,10 +112,7 @@ func (p *printed) add(at time.Time, line string) {
 
 func newBed(t testing.TB) *bed {
 	t.Helper()
-	scheme, err := kinds()
-	if err != nil {
-		t.Fatal(err)
-	}
+	scheme := must.Get(kinds())(t)
 	b := &bed{t: t, mortal: &mortal{left: -1}, logs: map[string]*printed{}, kept: map[string]map[string][]byte{}, number: 3, site: siteText}
 	b.objects = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&batchv1.Job{}, &appsv1.Deployment{}, &corev1.Pod{}).Build()
 	b.must(b.objects.Create(t.Context(), node("load-0", map[string]string{rke2.LoadLabel: "true"})))

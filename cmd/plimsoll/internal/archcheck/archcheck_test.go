@@ -12,6 +12,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // Each fixture is a small tree under testdata, with what must be found in it in want.txt: one
@@ -19,10 +21,7 @@ import (
 func TestFixturesBreakTheRulesTheySay(t *testing.T) {
 	for _, dir := range fixtures(t) {
 		t.Run(dir, func(t *testing.T) {
-			want, err := os.ReadFile(filepath.Join("testdata", dir, "want.txt"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(filepath.Join("testdata", dir, "want.txt")))(t)
 			var got strings.Builder
 			for _, v := range check(t, dir) {
 				got.WriteString(v.Where() + " " + string(v.Rule) + " " + v.Found + "\n")
@@ -110,10 +109,7 @@ func TestUnreadableSourceIsAnError(t *testing.T) {
 
 func fixtures(t *testing.T) []string {
 	t.Helper()
-	entries, err := os.ReadDir("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("testdata"))(t)
 	var dirs []string
 	for _, e := range entries {
 		dirs = append(dirs, e.Name())
@@ -128,31 +124,21 @@ func check(t *testing.T, fixture string) []Violation {
 
 func load(t *testing.T, root string) *Tree {
 	t.Helper()
-	tree, err := Load(os.DirFS(root))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tree
+	return must.Get(Load(os.DirFS(root)))(t)
 }
 
 // allRules reads the rules off their declaration, so that no list can omit one.
 func allRules(t *testing.T) []Rule {
 	t.Helper()
 	var rules []Rule
-	f, err := parser.ParseFile(token.NewFileSet(), "rules.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(parser.ParseFile(token.NewFileSet(), "rules.go", nil, 0))(t)
 	ast.Inspect(f, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
 			return true
 		}
 		if typ, ok := spec.Type.(*ast.Ident); ok && typ.Name == "Rule" {
-			name, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			name := must.Get(strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value))(t)
 			rules = append(rules, Rule(name))
 		}
 		return true

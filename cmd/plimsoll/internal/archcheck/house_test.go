@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 func TestTheHouseKeepsItsRules(t *testing.T) {
@@ -28,10 +30,7 @@ func TestTheHouseKeepsItsRules(t *testing.T) {
 // The table that people read and the table that is checked are the same.
 func TestArchitectureDocHasTheTable(t *testing.T) {
 	tree := load(t, root(t))
-	doc, err := os.ReadFile(filepath.Join(root(t), "docs", "architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(os.ReadFile(filepath.Join(root(t), "docs", "architecture.md")))(t)
 	want := map[string][]string{}
 	for i := range rooms {
 		r := &rooms[i]
@@ -138,10 +137,7 @@ func tracked(t *testing.T) []string {
 // root is the nearest folder above the test that holds our go.mod.
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.Getwd())(t)
 	for {
 		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		if err == nil && strings.HasPrefix(string(mod), "module "+module+"\n") {

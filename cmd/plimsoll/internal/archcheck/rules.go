@@ -272,6 +272,10 @@ var rooms = []room{
 		why: "what is compared with a golden file is text, whoever comes to it",
 	},
 	{
+		folder: "testbed/must", floor: aid,
+		why: "what may not fail in a test is of any kind",
+	},
+	{
 		folder: "testbed/race", floor: aid,
 		why: "whether the race detector is on is a fact of the build, and asked for in every package",
 	},

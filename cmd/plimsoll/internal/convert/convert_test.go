@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/testbed/crd"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -25,10 +26,7 @@ var options = Options{WindowUnit: time.Minute}
 // sources are the manifests that the command's script converts.
 func sources(t *testing.T) map[string][]byte {
 	t.Helper()
-	script, err := txtar.ParseFile("../../testdata/script/convert.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(txtar.ParseFile("../../testdata/script/convert.txt"))(t)
 	all := map[string][]byte{}
 	for _, f := range script.Files {
 		if _, _, err := Manifests(f.Data, options); err == nil && strings.HasSuffix(f.Name, ".yaml") && len(f.Data) > 0 {
@@ -46,27 +44,18 @@ var crdRules = sync.OnceValues(func() (*crd.Judge, error) { return crd.Read(os.D
 
 func judge(t *testing.T) *crd.Judge {
 	t.Helper()
-	j, err := crdRules()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
+	return must.Get(crdRules())(t)
 }
 
 // written is a result's manifest.
-func written(t interface{ Fatal(...any) }, r Result) []byte {
-	text, err := json.Marshal(r.To)
-	if err != nil {
-		t.Fatal(err)
-	}
+func written(t must.Test, r Result) []byte {
+	text := must.Get(json.Marshal(r.To))(t)
 	var object map[string]any
 	if err := json.Unmarshal(text, &object); err != nil {
 		t.Fatal(err)
 	}
 	delete(object, "status")
-	if text, err = json.Marshal(object); err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(json.Marshal(object))(t)
 	return text
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus/fakeprom"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var noon = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
@@ -42,10 +43,7 @@ func fakePrometheus(t *testing.T, store []kept) *Prometheus {
 	}
 	server := httptest.NewServer(http.StripPrefix("/prometheus", fakeprom.Handler(all)))
 	t.Cleanup(server.Close)
-	to, err := url.Parse(server.URL + "/prometheus")
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := must.Get(url.Parse(server.URL + "/prometheus"))(t)
 	return &Prometheus{URL: to, Client: server.Client()}
 }
 
@@ -134,10 +132,7 @@ a 720.000278 = 0 + 720.000278 + 0 for 720h0m1s`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, err := fakePrometheus(t, c.store).Since(t.Context(), c.by, noon, noon.Add(c.last))
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := must.Get(fakePrometheus(t, c.store).Since(t.Context(), c.by, noon, noon.Add(c.last)))(t)
 			if diff := cmp.Diff(strings.TrimSpace(c.want), strings.TrimSpace(told(h))); diff != "" {
 				t.Error(diff)
 			}

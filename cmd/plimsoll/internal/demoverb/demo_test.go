@@ -12,6 +12,7 @@ import (
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/cli"
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/hull"
 	"github.com/plimsoll/plimsoll/testbed/demo"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // watched is a screen that a test presses keys on.
@@ -23,10 +24,7 @@ type watched struct {
 
 func watch(t *testing.T, length time.Duration) *watched {
 	t.Helper()
-	s, err := demo.New(demo.Config{Seed: 1, Length: length})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(demo.New(demo.Config{Seed: 1, Length: length}))(t)
 	return &watched{newScreen(t.Context(), s, demoOptions{speed: demoSpeed, seed: 1}, hull.NoColour), t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 }
 
@@ -251,10 +249,7 @@ func TestTerminalsThatCannotBeDrawnOnGetLines(t *testing.T) {
 
 // TestPacedDemoKeepsTheWallsTime lives a minute at 120 times life, on a wall that a test moves.
 func TestPacedDemoKeepsTheWallsTime(t *testing.T) {
-	s, err := demo.New(demo.Config{Seed: 1, Length: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(demo.New(demo.Config{Seed: 1, Length: time.Minute}))(t)
 	wall := time.Unix(0, 0)
 	env := &cli.Env{Now: func() time.Time { wall = wall.Add(100 * time.Millisecond); return wall }}
 	beats := 0

@@ -25,6 +25,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // server is the ConfigMaps' part of a Kubernetes API: what is written rests on the version it names,
@@ -126,12 +127,9 @@ func (s *server) label() {
 // asJSON is what the server reads.
 var asJSON = rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}
 
-func (s *server) serve(t interface{ Fatal(...any) }) (typedv1.ConfigMapInterface, func()) {
+func (s *server) serve(t must.Test) (typedv1.ConfigMapInterface, func()) {
 	door := httptest.NewServer(s)
-	client, err := typedv1.NewForConfig(&rest.Config{Host: door.URL, QPS: -1, ContentConfig: asJSON})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(typedv1.NewForConfig(&rest.Config{Host: door.URL, QPS: -1, ContentConfig: asJSON}))(t)
 	return client.ConfigMaps("plimsoll"), door.Close
 }
 
@@ -145,20 +143,12 @@ func intent(order string, note int) pve.Intent {
 
 func claim(t *testing.T, maps typedv1.ConfigMapInterface, holder string) *Map {
 	t.Helper()
-	m, err := Claim(t.Context(), Config{Maps: maps, Name: "plimsoll-intents", Holder: holder})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(Claim(t.Context(), Config{Maps: maps, Name: "plimsoll-intents", Holder: holder}))(t)
 }
 
 func loaded(t *testing.T, m *Map) []pve.Intent {
 	t.Helper()
-	all, err := m.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return must.Get(m.Load())(t)
 }
 
 func TestIntentsOutliveTheirWriter(t *testing.T) {
@@ -192,10 +182,7 @@ func TestWriterThatWasFollowedKeepsNothingMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := Claim(t.Context(), Config{Maps: maps, Name: "x", Holder: "b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := must.Get(Claim(t.Context(), Config{Maps: maps, Name: "x", Holder: "b"}))(t)
 	for range 2 {
 		if err := first.Put(intent("one-0", 1)); !errors.Is(err, ErrFenced) || !strings.Contains(err.Error(), "b, with epoch 2 after our 1") {
 			t.Errorf("the first one's write: %v", err)
@@ -460,14 +447,8 @@ func TestNoIntentIsLostAndOneWriterProceeds(t *testing.T) {
 		}
 		q.run(drawn)
 		s.before = nil
-		client, err := typedv1.NewForConfig(&rest.Config{Host: door.URL, QPS: -1, ContentConfig: asJSON})
-		if err != nil {
-			t.Fatal(err)
-		}
-		last, err := Claim(context.Background(), Config{Maps: client.ConfigMaps("plimsoll"), Name: "x", Holder: "last"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(typedv1.NewForConfig(&rest.Config{Host: door.URL, QPS: -1, ContentConfig: asJSON}))(t)
+		last := must.Get(Claim(context.Background(), Config{Maps: client.ConfigMaps("plimsoll"), Name: "x", Holder: "last"}))(t)
 		h.check(t, last)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plimsoll/plimsoll/cmd/plimsoll/internal/prometheus/fakeprom"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var noon = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
@@ -27,10 +28,7 @@ func serve(t *testing.T, store []fakeprom.Series) (*Server, *int) {
 		inner.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	to, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := must.Get(url.Parse(server.URL))(t)
 	return &Server{URL: to, Client: server.Client()}, &asked
 }
 
@@ -42,10 +40,7 @@ func TestLongTimesAreReadInPiecesThatFit(t *testing.T) {
 		{Text: `x{a="late"}`, At: func(at time.Time) (float64, bool) { return 1, minutes(at) >= 12_000 }},
 	})
 	const count = 25_000
-	got, err := s.Range(t.Context(), "x", noon, time.Minute, count)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.Range(t.Context(), "x", noon, time.Minute, count))(t)
 	if *asked != 3 || len(got) != 2 {
 		t.Fatalf("%d series after %d queries, want 2 after 3", len(got), *asked)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/plimsoll/plimsoll/podscaler/signals"
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 // pair is what manifests say of something, and what it becomes.
@@ -104,10 +105,7 @@ func TestCRDsHaveTheKeysOfTheTypes(t *testing.T) {
 		v1alpha1.KindVMPool:             reflect.TypeFor[v1alpha1.VMPool](),
 		v1alpha1.KindPriceBook:          reflect.TypeFor[v1alpha1.PriceBook](),
 	} {
-		schema, err := schemaOf(kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		schema := must.Get(schemaOf(kind))(t)
 		if fault := crdFault(kind, of, schema); fault != "" {
 			t.Error(fault)
 		}
@@ -115,10 +113,7 @@ func TestCRDsHaveTheKeysOfTheTypes(t *testing.T) {
 }
 
 func TestAKeyThatACRDLacksIsReportedWithWhatToRun(t *testing.T) {
-	schema, err := schemaOf(v1alpha1.KindPriceBook)
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Get(schemaOf(v1alpha1.KindPriceBook))(t)
 	delete(schema.Properties["spec"].Properties, "tariffs")
 	said := crdFault(v1alpha1.KindPriceBook, reflect.TypeFor[v1alpha1.PriceBook](), schema)
 	for _, want := range []string{"PriceBook", "make gen", `"spec.tariffs"`} {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/plimsoll/plimsoll/testbed/crd"
+	"github.com/plimsoll/plimsoll/testbed/must"
 	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
@@ -23,10 +24,7 @@ var faultForm = regexp.MustCompile(`^(spec|metadata\.name)\S*( .*)?: (must|no |n
 // watched any more; and it means something, or has faults that name their field.
 func TestWhatTheCRDsAcceptIsDecodedAndMeansSomethingOrNamesItsFaults(t *testing.T) {
 	j := judge(t)
-	all, err := crd.Fixtures(os.DirFS(testdata + "accepted"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(crd.Fixtures(os.DirFS(testdata + "accepted")))(t)
 	passed := 0
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.SampledFrom(all).Draw(t, "manifest")
@@ -46,9 +44,7 @@ func TestWhatTheCRDsAcceptIsDecodedAndMeansSomethingOrNamesItsFaults(t *testing.
 			return
 		}
 		passed++
-		if text, err = stored.MarshalJSON(); err != nil {
-			t.Fatal(err)
-		}
+		text = must.Get(stored.MarshalJSON())(t)
 		err = convert(stored.GetKind(), text)
 		if _, ok := errors.AsType[*undecodable](err); ok {
 			t.Fatalf("the rules let pass what cannot be decoded: %v\n%s", err, text)

@@ -21,6 +21,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
 	"github.com/plimsoll/plimsoll/testbed/crd"
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 const testdata = "../../../../api/v1alpha1/testdata/"
@@ -30,28 +31,15 @@ var crdRules = sync.OnceValues(func() (*crd.Judge, error) { return crd.Read(os.D
 
 func judge(t testing.TB) *crd.Judge {
 	t.Helper()
-	j, err := crdRules()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
+	return must.Get(crdRules())(t)
 }
 
 // accepted decodes an accepted manifest as the API server stores it.
 func accepted(t *testing.T, name string, into any) {
 	t.Helper()
-	manifest, err := os.ReadFile(testdata + "accepted/" + name + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	obj, err := judge(t).Create(manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := obj.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	manifest := must.Get(os.ReadFile(testdata + "accepted/" + name + ".yaml"))(t)
+	obj := must.Get(judge(t).Create(manifest))(t)
+	text := must.Get(obj.MarshalJSON())(t)
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
 		t.Fatal(err)
 	}
@@ -88,19 +76,10 @@ type undecodable struct{ error }
 
 func TestAcceptedManifestsMeanSomething(t *testing.T) {
 	j := judge(t)
-	all, err := crd.Fixtures(os.DirFS(testdata + "accepted"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(crd.Fixtures(os.DirFS(testdata + "accepted")))(t)
 	for _, f := range all {
-		obj, err := j.Create(f.Documents[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := obj.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		obj := must.Get(j.Create(f.Documents[0]))(t)
+		text := must.Get(obj.MarshalJSON())(t)
 		if err := convert(obj.GetKind(), text); err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}
@@ -223,10 +202,7 @@ func TestHPAOfTheAPI(t *testing.T) {
 func TestPoolOfTheAPI(t *testing.T) {
 	var p v1alpha1.VMPool
 	accepted(t, "vmp-k3s", &p)
-	pool, err := Pool(&p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(Pool(&p))(t)
 	want := settings.Pool{
 		At: "VMPool k3s-agents: spec", Name: "k3s-agents", Max: 5, PVEPool: "plimsoll", Region: "site-a",
 		Shapes:   []pricing.Shape{{Name: "small", CPU: 2 * pricing.Core, Memory: 4 * pricing.GiB}},
@@ -246,10 +222,7 @@ func TestPoolOfTheAPI(t *testing.T) {
 func TestRatiosOfAPool(t *testing.T) {
 	var p v1alpha1.VMPool
 	accepted(t, "vmp-rke2-full", &p)
-	pool, err := Pool(&p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := must.Get(Pool(&p))(t)
 	if pool.Placement.CPURatio != 2.5 || pool.Placement.MemoryRatio != 1 || pool.Placement.StorageReserve != 20*pricing.GB {
 		t.Errorf("placement %+v", pool.Placement)
 	}

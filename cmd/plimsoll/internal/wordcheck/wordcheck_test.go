@@ -10,6 +10,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/plimsoll/plimsoll/testbed/must"
 )
 
 var update = flag.Bool("update", false, "lower the baseline to what is found")
@@ -20,10 +22,7 @@ const (
 )
 
 func TestProseOnlyGetsBetter(t *testing.T) {
-	found, err := Check(os.DirFS(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(Check(os.DirFS(root)))(t)
 	known := readBaseline(t, Count(found))
 	if *update {
 		known = known.Lower(Count(found))
@@ -86,10 +85,7 @@ func TestFindings(t *testing.T) {
 		"skipped":            {"testdata/a.go", "package a // told\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := Check(fstest.MapFS{c.file: {Data: []byte(c.text)}, glossaryFile: {Data: []byte(glossary)}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			found := must.Get(Check(fstest.MapFS{c.file: {Data: []byte(c.text)}, glossaryFile: {Data: []byte(glossary)}}))(t)
 			var got []string
 			for _, f := range found {
 				got = append(got, f.String())
@@ -102,10 +98,7 @@ func TestFindings(t *testing.T) {
 }
 
 func TestBaselineOnlyShrinks(t *testing.T) {
-	b, err := ParseBaseline(preamble + "a.go word 2\nb.md word 1\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(ParseBaseline(preamble + "a.go word 2\nb.md word 1\n"))(t)
 	found := []Finding{{"a.go", 1, Word, "x", "y"}, {"c.go", 7, Width, "101 columns", "wrap"}}
 	want := []string{
 		"c.go:7: width: 101 columns: wrap (1 found, 0 in the baseline)",
