@@ -86,10 +86,9 @@ func (ask *planQuestion) tell(ctx context.Context, env *cli.Env) error {
 // planned is the cluster that a plan is made for.
 type planned struct {
 	*operator.Seen
-	snapshot *nodescaler.Snapshot
-	notes    []string
-	from     string // where the prices are from
-	site     *siteFile
+	notes []string
+	from  string // where the prices are from
+	site  *siteFile
 }
 
 // read reads the files that were named.
@@ -147,7 +146,7 @@ func (ask *planQuestion) look(ctx context.Context, reach *rest.Config, cfg *oper
 	cfg.Signals = signals.New(seen.site.signalOptions(client, host))
 	book := cmp.Or(seen.Prices, pricing.DefaultBook())
 	nodes := costs.Machines(seen.Picture, book, false, now)
-	seen.snapshot, seen.notes, seen.Machines = nodes.Snapshot, nodes.Notes, nodes.Snapshot.Machines
+	seen.notes, seen.Machines = nodes.Notes, nodes.Snapshot.Machines
 	seen.State.Nodes = nodes.Snapshot.Nodes
 	return nil
 }

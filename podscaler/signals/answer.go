@@ -56,7 +56,6 @@ func (r *room) take(bytes int64) bool {
 // answer is what came of one query.
 type answer struct {
 	vector   model.Vector
-	scalar   bool
 	warnings string
 	size     int64  // of what is kept
 	code     string // of the finding, if err is not nil
@@ -155,7 +154,7 @@ func (d *decoding) settle() error {
 		if err != nil {
 			return invalid("a scalar: %s", short(err.Error()))
 		}
-		d.into.scalar, d.into.vector = true, model.Vector{{Value: pair.Value, Timestamp: pair.Timestamp}}
+		d.into.vector = model.Vector{{Value: pair.Value, Timestamp: pair.Timestamp}}
 		return nil
 	case slices.Contains([]string{model.ValMatrix.String(), model.ValString.String()}, d.kind):
 		return fmt.Errorf("the query answers with a %s, must be a number or a vector", d.kind)

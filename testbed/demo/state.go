@@ -76,7 +76,6 @@ type Summary struct {
 	Seed               uint64
 	Length             time.Duration
 	Requests, Failed   int
-	Good               int
 	P50, P90, P99      float64 // seconds, over all requests that were answered; NaN when none was
 	Objective          podscaler.SLO
 	Unit               string
@@ -94,7 +93,7 @@ func (s *Session) Summary() Summary {
 	score, now := &s.world.Scores()[0], s.Now()
 	return Summary{
 		Seed: s.cfg.Seed, Length: s.world.Now(),
-		Requests: score.Requests, Failed: score.Failed, Good: score.Good,
+		Requests: score.Requests, Failed: score.Failed,
 		P50: score.Latencies.Quantile(.5), P90: score.Latencies.Quantile(.9), P99: score.Latencies.Quantile(.99), Objective: objective,
 		Unit: s.book.Unit, Spent: s.world.Cost(), StaticSpent: s.static.ledger.Between(start, now),
 		StaticFleet: s.static.String(), Over: over(score), Minutes: len(score.Minutes),

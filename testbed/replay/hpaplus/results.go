@@ -261,11 +261,6 @@ func (r *Results) At(row, against string, c Case) *Summary {
 	return nil
 }
 
-// Rows are those that there are runs of, in order.
-func (r *Results) Rows() []string {
-	return testbed.Distinct(r.Summary, func(s *Summary) string { return s.Row })
-}
-
 // Cases are those that there are runs in, in order.
 func (r *Results) Cases() []Case {
 	return testbed.Distinct(r.Summary, func(s *Summary) Case { return s.Case })

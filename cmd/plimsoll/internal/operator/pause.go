@@ -15,9 +15,8 @@ import (
 // pause is what an object's annotations say of leaving it alone.
 type pause struct {
 	on        bool
-	direction string    // v1alpha1.PauseUp or PauseDown; empty is both
-	replicas  *int      // fixed at a number; nil is not
-	until     time.Time // zero is until somebody takes it back
+	direction string // v1alpha1.PauseUp or PauseDown; empty is both
+	replicas  *int   // fixed at a number; nil is not
 	text      string
 }
 
@@ -90,7 +89,6 @@ func (p pause) ending(said map[string]string, now time.Time) pause {
 	case !now.Before(at):
 		return pause{}
 	default:
-		p.until = at
 		p.text += " until " + until
 	}
 	return p
