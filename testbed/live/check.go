@@ -2,7 +2,10 @@ package live
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/plimsoll/plimsoll/testbed"
 )
@@ -29,4 +32,19 @@ func Check(e *testbed.Experiment, must Must) {
 		p := &e.Policies[i]
 		must(!p.Clairvoyant, "policies "+p.Name, "without what knows the load to come", "clairvoyant")
 	}
+}
+
+// NodeReady reports whether a node is ready.
+func NodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// PodReady reports whether a pod has been ready for a moment. Times are whole seconds in
+// Kubernetes, and an HPA does not count what a pod uses while it becomes ready.
+func PodReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && time.Since(c.LastTransitionTime.Time) > 2*time.Second
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	"github.com/plimsoll/plimsoll/testbed/strict"
 )
 
 // Site is where a test bed is built, and how large it is.
@@ -221,7 +222,7 @@ func (s *Site) Validate() error {
 func (s *Site) inOwnWords(err error) error {
 	var faults []error
 	seen := map[string]bool{}
-	for _, e := range flatten(err) {
+	for _, e := range strict.Split(err) {
 		var keyed interface{ Path() string }
 		if !errors.As(e, &keyed) {
 			faults = append(faults, e)
@@ -234,16 +235,6 @@ func (s *Site) inOwnWords(err error) error {
 		}
 	}
 	return errors.Join(faults...)
-}
-
-func flatten(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()
-	}
-	if err == nil {
-		return nil
-	}
-	return []error{err}
 }
 
 // ofPool are the site's keys for those of a pool that have other names there.

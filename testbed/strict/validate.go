@@ -15,7 +15,7 @@ func (d *decoder) validate(root *yaml.Node, path string, found error) {
 	for _, f := range d.faults {
 		bad[f.path] = true
 	}
-	for _, err := range split(found) {
+	for _, err := range Split(found) {
 		at, rule := path, err.Error()
 		var keyed interface{ Path() string }
 		if errors.As(err, &keyed) {
@@ -28,8 +28,8 @@ func (d *decoder) validate(root *yaml.Node, path string, found error) {
 	}
 }
 
-// split returns the errors that were joined into one.
-func split(err error) []error {
+// Split returns the errors that were joined into one.
+func Split(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}

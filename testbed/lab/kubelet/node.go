@@ -27,7 +27,7 @@ func (k *kubelet) keepNodes(ctx context.Context) map[string]bool {
 			continue
 		}
 		mine[n.Name] = true
-		if time.Since(k.beats[n.Name]) < heartbeat && ready(n) {
+		if time.Since(k.beats[n.Name]) < heartbeat && Ready(n) {
 			continue
 		}
 		if err := k.beat(ctx, n); err != nil && ctx.Err() == nil {
@@ -43,7 +43,8 @@ func (k *kubelet) keepNodes(ctx context.Context) map[string]bool {
 	return mine
 }
 
-func ready(n *corev1.Node) bool {
+// Ready reports whether a node is ready.
+func Ready(n *corev1.Node) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status == corev1.ConditionTrue

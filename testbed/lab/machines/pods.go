@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
 )
 
@@ -21,22 +22,13 @@ func (k *kubelets) restartPods(ctx context.Context, node string) {
 		if err != nil || n.Annotations[plane.AnnotationHalted] != "" {
 			return // it is gone, or has stopped again
 		}
-		if !isReady(n) {
+		if !kubelet.Ready(n) {
 			continue
 		}
 		if err := k.restart(ctx, node); err == nil {
 			return
 		}
 	}
-}
-
-func isReady(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 func (k *kubelets) restart(ctx context.Context, node string) error {

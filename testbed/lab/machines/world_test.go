@@ -34,6 +34,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/timing"
 	"github.com/plimsoll/plimsoll/testbed/k6"
 	"github.com/plimsoll/plimsoll/testbed/lab"
+	"github.com/plimsoll/plimsoll/testbed/lab/kubelet"
 	"github.com/plimsoll/plimsoll/testbed/lab/labtest"
 	"github.com/plimsoll/plimsoll/testbed/lab/machines"
 	"github.com/plimsoll/plimsoll/testbed/lab/plane"
@@ -185,25 +186,16 @@ func (w *world) nodes(ctx context.Context) ([]pve.Node, error) {
 	var all []pve.Node
 	for i := range list.Items {
 		n := &list.Items[i]
-		all = append(all, pve.Node{Name: n.Name, ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Ready: ready(n), JoinedAt: n.CreationTimestamp.Time})
+		all = append(all, pve.Node{Name: n.Name, ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Ready: kubelet.Ready(n), JoinedAt: n.CreationTimestamp.Time})
 	}
 	return all, nil
-}
-
-func ready(n *corev1.Node) bool {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // nodeIs wants a node to be Ready, or not to be.
 func (w *world) nodeIs(name string, want bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		n, err := w.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err == nil && ready(n) != want {
+		if err == nil && kubelet.Ready(n) != want {
 			err = fmt.Errorf("node %s: %+v", name, n.Status.Conditions)
 		}
 		return err

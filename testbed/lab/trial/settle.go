@@ -256,35 +256,22 @@ func (r *run) joined(ctx context.Context) error {
 	for i := range r.Pools {
 		want += r.Pools[i].Start
 	}
-	if n := len(slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return !nodeReady(&n) })); n != want {
+	if n := len(slices.DeleteFunc(nodes.Items, func(n corev1.Node) bool { return !live.NodeReady(&n) })); n != want {
 		return fmt.Errorf("%d of %d machines have joined", n, want)
 	}
 	return nil
 }
 
-// ready wants all pods of the start to be ready, and to have been so for a moment: times are whole seconds
-// in Kubernetes, and an HPA does not count what a pod uses while it becomes ready.
+// ready wants all pods of the start to have been ready for a moment.
 func (r *run) ready(ctx context.Context) error {
 	namespace, _ := live.Names(&r.Workloads[0])
 	var pods corev1.PodList
 	if err := r.client.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels(live.Labels(&r.Workloads[0]))); err != nil {
 		return err
 	}
-	ready := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !podReady(&p) })
+	ready := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !live.PodReady(&p) })
 	if n := r.Workloads[0].Replicas.Start; len(ready) != n {
 		return fmt.Errorf("%d of %d pods are ready", len(ready), n)
 	}
 	return nil
-}
-
-func nodeReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-func podReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && time.Since(c.LastTransitionTime.Time) > 2*time.Second
-	})
 }

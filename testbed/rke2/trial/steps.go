@@ -176,7 +176,7 @@ func (r *run) loadMachine(ctx context.Context) error {
 	if err := r.world.Cluster.List(ctx, &nodes, client.MatchingLabels{rke2.LoadLabel: rke2.LoadValue}); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return nodeReady(&n) }) {
+	if !slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return live.NodeReady(&n) }) {
 		return fmt.Errorf("no node with the label %s=%s is ready: plimsoll testbed rke2 up makes it", rke2.LoadLabel, rke2.LoadValue)
 	}
 	return nil
@@ -295,7 +295,7 @@ func (r *run) joined(ctx context.Context) error {
 	}
 	ready := 0
 	for i := range nodes.Items {
-		if n := &nodes.Items[i]; nodeReady(n) && !n.Spec.Unschedulable {
+		if n := &nodes.Items[i]; live.NodeReady(n) && !n.Spec.Unschedulable {
 			ready++
 		}
 	}
@@ -308,12 +308,6 @@ func (r *run) joined(ctx context.Context) error {
 // poolLabel is on the nodes of a pool.
 const poolLabel = "plimsoll.dev/pool"
 
-func nodeReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
-
 // pods starts those that there are to be at the start.
 func (r *run) pods(ctx context.Context) error {
 	if err := r.put(ctx, append([]client.Object{r.namespace()}, r.service()...)...); err != nil {
@@ -322,25 +316,18 @@ func (r *run) pods(ctx context.Context) error {
 	return await(ctx, "the first pods", 10*time.Minute, r.ready)
 }
 
-// ready wants all pods of the start to be ready, and to have been so for a moment: times are whole seconds
-// in Kubernetes, and an HPA does not count what a pod uses while it becomes ready.
+// ready wants all pods of the start to have been ready for a moment.
 func (r *run) ready(ctx context.Context) error {
 	w := &r.Workloads[0]
 	var pods corev1.PodList
 	if err := r.world.Cluster.List(ctx, &pods, client.InNamespace(r.settings.Namespace), client.MatchingLabels(live.Labels(w))); err != nil {
 		return err
 	}
-	ready := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !podReady(&p) })
+	ready := slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return !live.PodReady(&p) })
 	if n := w.Replicas.Start; len(ready) != n {
 		return fmt.Errorf("%d of %d pods are ready", len(ready), n)
 	}
 	return nil
-}
-
-func podReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && time.Since(c.LastTransitionTime.Time) > 2*time.Second
-	})
 }
 
 // take lets Plimsoll scale the workload, with the row's policies. It starts anew: policies remember nothing of
