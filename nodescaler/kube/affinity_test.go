@@ -14,6 +14,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/pricing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 func aNodeWith(name string, labels map[string]string, taints ...nodescaler.Taint) *node {

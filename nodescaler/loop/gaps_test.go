@@ -10,6 +10,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/nodescaler"
 	"github.com/plimsoll/plimsoll/podscaler"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // A look is what a workload asks for and has, some time after the look before. Whether the rest

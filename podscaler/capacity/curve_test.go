@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/testbed/must"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 func TestACurveIsFoundAgainFromItsPoints(t *testing.T) {

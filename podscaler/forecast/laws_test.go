@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler/forecast"
 	"github.com/plimsoll/plimsoll/testbed/must"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // model makes a model, or ends the test.

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/plimsoll/plimsoll/pricing"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // web is a recommendation of 500m and 800Mi, between 300m, 400Mi and 900m, 1600Mi.

@@ -15,6 +15,7 @@ import (
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/pricing/allocation"
 	"github.com/plimsoll/plimsoll/testbed/must"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // node is one of 4 vCPU and 8 GiB, of which pods may have 3 and 6, for 40 + 80 Rate.

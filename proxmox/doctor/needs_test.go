@@ -14,6 +14,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pveapi"
 	"github.com/plimsoll/plimsoll/proxmox/settings"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 	"pgregory.net/rapid"
 )
 

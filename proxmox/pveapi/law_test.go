@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // anyJSON draws what a server, a proxy or a broken line may send in place of an answer.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/proxmox/firstboot"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // anyPool draws pools of which about a third are valid. What two keys say of a node is drawn twice.

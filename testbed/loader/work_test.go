@@ -17,6 +17,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/pricing"
 	"github.com/plimsoll/plimsoll/testbed/must"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // machin is π by Machin's formula, with ten decimals more than are told.

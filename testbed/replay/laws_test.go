@@ -9,6 +9,7 @@ import (
 
 	"github.com/plimsoll/plimsoll/podscaler/capacity"
 	"github.com/plimsoll/plimsoll/testbed/must"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // world is any setting that can be, with a load that is nothing, little, or more than there can be.

@@ -149,3 +149,25 @@ func root(t *testing.T) string {
 		dir = filepath.Dir(dir)
 	}
 }
+
+// A law that meets other cases in every run fails for no change of anyone's.
+func TestLawsMeetFixedCases(t *testing.T) {
+	tree, laws := load(t, root(t)), 0
+	for i := range tree.packages {
+		imports := map[string]bool{}
+		for _, f := range tree.packages[i].files {
+			for _, spec := range f.syntax.Imports {
+				imports[importPath(spec)] = imports[importPath(spec)] || f.test
+			}
+		}
+		if !imports["pgregory.net/rapid"] {
+			continue
+		}
+		if laws++; !imports[module+"/testbed/seeded"] {
+			t.Errorf("%s: its laws have no fixed seed: import %s/testbed/seeded", tree.packages[i].folder, module)
+		}
+	}
+	if laws == 0 {
+		t.Error("no package has laws")
+	}
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/plimsoll/plimsoll/proxmox/placement"
 	"github.com/plimsoll/plimsoll/proxmox/pve"
 	"github.com/plimsoll/plimsoll/testbed/must"
+	_ "github.com/plimsoll/plimsoll/testbed/seeded"
 )
 
 // server is the ConfigMaps' part of a Kubernetes API: what is written rests on the version it names,
