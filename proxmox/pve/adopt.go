@@ -31,7 +31,7 @@ func (f *Fleet) adopt(ctx context.Context) {
 			return
 		}
 		config, err := f.client.Config(ctx, c.guest.Host, c.guest.VMID)
-		if err != nil || config.Lock == "clone" || config.Lock == "create" {
+		if err != nil || unfinished(config.Lock) {
 			continue // looked at again the next time
 		}
 		m, marked := readMark(config.Description)
@@ -95,11 +95,18 @@ func (f *Fleet) foundlings() []foundling {
 	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
 		g := f.view.seen.Guests[id]
 		p := f.poolOfVMID(id)
-		if p == nil || mine[id] || g.Template || g.Container || g.Unnamed() || !f.view.seen.Online(g.Host) {
+		if p == nil || mine[id] || g.Template || g.Container || !f.view.seen.Online(g.Host) {
 			continue
 		}
 		looks := appearance(g)
 		if f.stranger(g) && !deciding[id] || f.waits(g) {
+			continue
+		}
+		if unfinished(g.Lock) && (namedFor(p, g) || g.Unnamed()) {
+			f.awaitClone(g, looks)
+			continue
+		}
+		if g.Unnamed() {
 			continue
 		}
 		if !namedFor(p, g) {
@@ -132,6 +139,22 @@ func namedFor(p *settings.Pool, g *placement.Guest) bool {
 type freshling struct {
 	since time.Time
 	looks string
+	// blank is a machine that is not cloned yet, and shows no mark.
+	blank bool
+}
+
+// unfinished reports whether a lock is that of a machine that is not made yet.
+func unfinished(lock string) bool { return lock == "clone" || lock == "create" }
+
+// awaitClone notes a clone that no intent knows of. Who asked for it gives up within makeWithin: one that keeps its
+// lock for longer is what is left of a clone that was killed, and never becomes a machine.
+func (f *Fleet) awaitClone(g *placement.Guest, looks string) {
+	switch r := f.fresh[g.VMID]; {
+	case r.looks != looks:
+		f.fresh[g.VMID] = freshling{f.cfg.Now(), looks, true}
+	case f.since(r.since) >= makeWithin:
+		f.others[g.VMID] = looks
+	}
 }
 
 // waits reports whether it is too soon to adopt a machine that was noted.
@@ -149,7 +172,7 @@ func (f *Fleet) soon(g *placement.Guest) bool {
 	defer f.mu.Unlock()
 	r := f.fresh[g.VMID]
 	if r.looks != appearance(g) {
-		r = freshling{f.cfg.Now(), appearance(g)}
+		r = freshling{since: f.cfg.Now(), looks: appearance(g)}
 		f.fresh[g.VMID] = r
 	}
 	return f.since(r.since) < makeWithin
