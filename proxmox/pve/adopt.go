@@ -157,6 +157,13 @@ func (f *Fleet) awaitClone(g *placement.Guest, looks string) {
 	}
 }
 
+// noted reports whether orders need not wait for a machine that was noted: it is ours, or a clone without a mark that
+// has had its lock for long. If another cluster's mark appears there after all, the start of ours is refused.
+func (f *Fleet) noted(id int) bool {
+	r, noted := f.fresh[id]
+	return noted && (!r.blank || f.since(r.since) > stuckAfter)
+}
+
 // waits reports whether it is too soon to adopt a machine that was noted.
 func (f *Fleet) waits(g *placement.Guest) bool {
 	r, noted := f.fresh[g.VMID]

@@ -253,7 +253,7 @@ func (f *Fleet) unsettled(p *settings.Pool) *placement.Guest {
 	known := f.knownIDs()
 	for _, id := range slices.Sorted(maps.Keys(f.view.seen.Guests)) {
 		g := f.view.seen.Guests[id]
-		if g.Template || g.Container || known[id] || f.stranger(g) || f.fresh[id].looks != "" && !f.fresh[id].blank {
+		if g.Template || g.Container || known[id] || f.stranger(g) || f.noted(id) {
 			continue
 		}
 		in := p

@@ -53,7 +53,15 @@ func TestAKilledCloneWithoutAnIntentIsReported(t *testing.T) {
 			w.begin()
 			w.run(time.Second)
 			id := leave(w)
-			w.run(makeWithin - 10*time.Minute)
+			w.run(stuckAfter - time.Minute)
+			if p := w.fleet.pools["web"]; w.fleet.unsettled(p) == nil {
+				t.Error("a clone may show another cluster's mark soon, and orders do not wait for that")
+			}
+			w.run(2 * time.Minute)
+			if p := w.fleet.pools["web"]; w.fleet.unsettled(p) != nil {
+				t.Error("orders wait for the mark of a clone that makes no progress")
+			}
+			w.run(makeWithin - 20*time.Minute)
 			if o := w.unproved(id); o != nil {
 				t.Fatalf("another process may be making it, and it is reported: %s", o.Text)
 			}

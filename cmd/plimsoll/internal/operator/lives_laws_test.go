@@ -317,7 +317,7 @@ func (l *life) inOrder() {
 		m := &state.Machines[i]
 		listed[m.Name] = true
 		unborn[m.Name] = m.Phase != nodescaler.Joined && m.Phase != nodescaler.Spare
-		if unborn[m.Name] && m.Held == nil && !l.named[m.Name] {
+		if unborn[m.Name] && !l.named[m.Name] {
 			l.fault("at the end machine %s is %s: %s", m.Name, m.Phase, m.Problem)
 		}
 	}

@@ -55,6 +55,8 @@ type life struct {
 	end       func()        // of the term
 	ahead     time.Duration // of the clock that the process has
 	quiet     bool
+	errands   []errand        // what a person still has to do
+	leftOver  []string        // what the last search for orphans said
 	down      time.Time       // until when there is no process
 	theirs    map[int]bool    // machines that people have taken, or made
 	named     map[string]bool // those that people have taken, by the names that they had
@@ -132,6 +134,10 @@ func (l *life) live(events []event) []string {
 		if at == troubleFor+quietAfter {
 			pace, l.quiet = quietPace, true
 		}
+		if at >= troubleFor {
+			l.heed()
+			l.runErrands()
+		}
 		l.pass()
 		l.always()
 		if !l.sim.Now().Before(l.down) {
@@ -184,8 +190,7 @@ func (l *life) calm() {
 	}
 	for _, v := range l.machines() {
 		if (l.stopped[v.ID] || l.died(v)) && v.State == "stopped" && v.Config["lock"] == "" {
-			_, err := l.person.Start(context.Background(), v.Host, v.ID)
-			l.note("A PERSON STARTS %d (%s): %v", v.ID, v.Config["name"], err)
+			l.errands = append(l.errands, errand{"qm start", v})
 		}
 	}
 }
