@@ -44,14 +44,17 @@ type errand struct {
 // advised is a command in the words of the product.
 var advised = regexp.MustCompile(`(qm (?:unlock|stop|set|destroy)) (\d+)`)
 
-// heed has a person read what the product says of machines that it does not touch, and plan what it advises for those
-// that are needed no more.
+// heed has a person read what the product says of machines that it does not touch, resume pools that are braked, and
+// plan what it advises for machines that are needed no more.
 func (l *life) heed() {
 	texts := l.leftOver
 	l.leftOver = nil
 	for _, p := range l.pools {
 		if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionMachinesHeld); c != nil {
 			texts = append(texts, c.Message)
+		}
+		if meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionBraked) {
+			l.resume(p)
 		}
 	}
 	if len(l.errands) > 0 {
@@ -66,6 +69,11 @@ func (l *life) heed() {
 			}
 		}
 	}
+}
+
+// resume has a person resume a pool.
+func (l *life) resume(p *v1alpha1.VMPool) {
+	p.Annotations = map[string]string{v1alpha1.AnnotationResumed: l.now().UTC().Format(time.RFC3339)}
 }
 
 // serves reports whether a machine's node is ready.

@@ -182,7 +182,7 @@ func (l *life) calm() {
 		a.Annotations, a.Spec.Mode = nil, v1alpha1.ModeActive
 	}
 	for _, p := range l.pools {
-		p.Annotations = map[string]string{v1alpha1.AnnotationResumed: l.now().UTC().Format(time.RFC3339)}
+		l.resume(p)
 		p.Spec.Mode = v1alpha1.ModePoolActive
 	}
 	for _, n := range l.nodes {
