@@ -246,7 +246,7 @@ func (f *Fleet) adoptOne(ctx context.Context, w *work, looks string) {
 func (f *Fleet) resumeReady(m *tracked, status pveapi.VMStatus) {
 	if status.Status != "running" {
 		f.ahead(m, StepConfigured)
-		if n, was := f.nodeOf(m); was && nodescaler.SameUUID(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) {
+		if n, was := f.nodeOf(m); was && nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) {
 			m.Joined = f.cfg.Now() // it was a node, a spare perhaps: that goes with it
 		}
 		f.fail(m, reason(CodeUnfinished, "it was found stopped, and what was meant with it is lost"), "")

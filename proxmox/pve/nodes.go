@@ -29,7 +29,15 @@ func (n *Node) identity() nodescaler.Identity {
 
 // self is what a machine's node has to say to be taken for it.
 func (f *Fleet) self(m *tracked) nodescaler.Machine {
-	return nodescaler.Machine{Name: m.Name, ProviderID: m.ProviderID, SystemUUID: machineUUID(f.cfg.Owner, m.Order)}
+	return nodescaler.Machine{Name: m.Name, ProviderID: m.ProviderID, SystemUUID: f.uuidOf(m)}
+}
+
+// uuidOf is the machine's system UUID. It is a hash, and asked for at every look.
+func (f *Fleet) uuidOf(m *tracked) string {
+	if m.uuid == "" {
+		m.uuid = machineUUID(f.cfg.Owner, m.Order)
+	}
+	return m.uuid
 }
 
 // selves are those of the machines that are gone, or of those that are not.
@@ -108,7 +116,7 @@ func (f *Fleet) nodesOfGone(m *tracked) []string {
 	for _, name := range slices.Sorted(maps.Keys(f.view.nodes)) {
 		n := f.view.nodes[name]
 		c := ids.Of(n.identity())
-		uuid := nodescaler.SameUUID(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) // its VMID may be another machine's by now
+		uuid := nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) // its VMID may be another machine's by now
 		others := slices.ContainsFunc(f.view.match.ids.Of(n.identity()).Named, func(o *nodescaler.Machine) bool { return o.Name != m.Name })
 		if c.Machine != nil && c.Contradiction == nil && (uuid || !others) {
 			names = append(names, name)
@@ -175,7 +183,7 @@ func (f *Fleet) renumber(m *tracked, vmid int) {
 // then on: it never changes, and whoever looks the machine up has it from there. Only the system UUID proves that
 // the node is the machine's.
 func (f *Fleet) compareIDs(m *tracked, n Node) {
-	ours := nodescaler.SameUUID(n.SystemUUID, machineUUID(f.cfg.Owner, m.Order)) && f.view.contradicted(m) == nil
+	ours := nodescaler.SameUUID(n.SystemUUID, f.uuidOf(m)) && f.view.contradicted(m) == nil
 	if n.ProviderID == "" || m.ProviderID == n.ProviderID || !ours {
 		return
 	}
