@@ -109,7 +109,7 @@ func (f *Fleet) holding(m *tracked) *nodescaler.Reason {
 	case side == sideUnmarked:
 		return no(CodeUnmarked, "the notes of VM %d do not name the cluster that it belongs to, so that it is never stopped or destroyed: %s", m.VMID, adoptAdvice)
 	case m.foundRunning() && m.Joined.IsZero() && !f.cfg.AnyCluster:
-		return no(CodeNeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it", m.VMID)
+		return no(CodeNeverJoined, "VM %d ran when it was found, and was never seen as a node of this cluster: it is kept until it is one or a person destroys it: qm stop %[1]d && qm destroy %[1]d --purge", m.VMID)
 	}
 	return nil
 }
