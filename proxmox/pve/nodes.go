@@ -16,7 +16,8 @@ import (
 
 // match is which nodes the machines have.
 type match struct {
-	ids  *nodescaler.Identities       // of the machines that are not gone
+	ids  *nodescaler.Identities       // of the machines that are not gone; nil if nodes are to be matched anew
+	of   []nodescaler.Machine         // these machines, as far as nodes are held against them
 	all  map[string]bool              // their names
 	node map[string]Node              // by the machine's name
 	held map[string]nodescaler.Reason // machines of which what nodes say cannot all be true
@@ -40,6 +41,10 @@ func (f *Fleet) uuidOf(m *tracked) string {
 	return m.uuid
 }
 
+func sameSelf(a, b nodescaler.Machine) bool {
+	return a.Name == b.Name && a.ProviderID == b.ProviderID && a.SystemUUID == b.SystemUUID
+}
+
 // selves are those of the machines that are gone, or of those that are not.
 func (f *Fleet) selves(gone bool) []nodescaler.Machine {
 	var all []nodescaler.Machine
@@ -56,7 +61,10 @@ func (f *Fleet) selves(gone bool) []nodescaler.Machine {
 func (f *Fleet) matchNodes() {
 	was := f.view.match.held
 	selves := f.selves(false)
-	now := match{ids: nodescaler.NewIdentities(selves), all: make(map[string]bool, len(selves)), node: map[string]Node{}, held: was}
+	if f.view.match.ids != nil && slices.EqualFunc(selves, f.view.match.of, sameSelf) {
+		return
+	}
+	now := match{ids: nodescaler.NewIdentities(selves), of: selves, all: make(map[string]bool, len(selves)), node: map[string]Node{}, held: was}
 	for i := range selves {
 		now.all[selves[i].Name] = true
 	}
