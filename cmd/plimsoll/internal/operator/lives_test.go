@@ -33,6 +33,7 @@ const (
 	quietAfter = 15 * time.Minute // of calm: then steps and ticks are as far apart as
 	quietPace  = time.Minute
 	placedIn   = 20 * time.Minute // pods have a place then, from when faults have ended
+	onItsWay   = 5 * time.Minute  // a machine is made or removed
 	steadyFor  = 15 * time.Minute // at the end, in which nothing is both ordered and returned
 )
 
@@ -61,6 +62,7 @@ type life struct {
 	theirs    map[int]bool    // machines that people have taken, or made
 	named     map[string]bool // those that people have taken, by the names that they had
 	stopped   map[int]bool    // machines that people have stopped
+	mayNot    time.Time       // when no machine could be ordered for a pod that waited
 	most      int             // machines of the pool, by the greatest maximum there was
 	ids       map[int]string  // machines' names
 	log       []string
